@@ -5,8 +5,9 @@ check_PROGRAMS += bench/bench_kernels bench/bench_linear bench/bench_threads ben
 EXTRA_DIST += bench/performance_table bench/random_networks bench/recipe_seeds bench/instructions bench/instructions.txt
 
 # Networks that no kernel was tuned for.
-EXTRA_DIST += bench/models/cnn-stride.yaml bench/models/colour.yaml bench/models/residual.yaml \
-  bench/models/separable.yaml bench/models/wide-5x5.yaml bench/models/wide-linear.yaml
+EXTRA_DIST += bench/models/cnn-stride.yaml bench/models/colour.yaml bench/models/pointwise.yaml \
+  bench/models/residual.yaml bench/models/separable.yaml bench/models/tutorial-resnet.yaml bench/models/wide-5x5.yaml \
+  bench/models/wide-groups.yaml bench/models/wide-linear.yaml
 
 # With the updates of AVX-512 once more, changed.
 check_PROGRAMS += bench/bench_contract

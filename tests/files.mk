@@ -26,7 +26,7 @@ unit_tests += tests/unit/test_jobs tests/unit/test_nvml tests/unit/test_top_scre
   tests/unit/test_utf8 tests/unit/test_nearest tests/unit/test_tune_text tests/unit/test_wrong
 unit_tests += tests/unit/test_neighbours tests/unit/test_fault tests/unit/test_environment tests/unit/test_stop
 unit_tests += tests/plan/test_plan
-unit_tests += tests/fault/test_alloc
+unit_tests += tests/fault/test_alloc tests/fault/test_forgery
 unit_tests += tests/unit/test_sessions tests/unit/test_shared_sessions tests/unit/test_custom_op tests/unit/test_device
 unit_tests += tests/unit/test_profile tests/unit/test_sources tests/unit/test_pictures tests/unit/test_csv \
   tests/unit/test_custom_data
@@ -36,7 +36,8 @@ unit_tests += tests/fuzz/test_fuzz
 op_tests = tests/op/test_array tests/op/test_expf tests/op/test_gemm tests/op/test_gradients \
   tests/op/test_network_gradients tests/op/test_updates
 op_tests += tests/op/test_bf16
-cli_tests = tests/cli/bench.bats tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats \
+cli_tests = tests/cli/bench.bats tests/cli/evidence.bats
+cli_tests += tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats \
   tests/cli/loader.bats tests/cli/locale.bats tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats \
   tests/cli/signals.bats tests/cli/summary.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats \
   tests/cli/transforms.bats tests/cli/tune.bats tests/cli/mpi.bats tests/cli/data.bats tests/cli/ranks.bats \

@@ -37,6 +37,7 @@ SPOILERS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_CORETYPE", "OPENBLAS
             "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
 limits = {}  # those of --isa
 SEARCH_S, TIMEOUT_S = 0.7, 600
+NOISE_BATCHES = 400  # an epoch, after which heddle saves, takes as long as with a data set
 DDP_RANKS = 4
 WORKS = ["cnn", "mlp", "simplenet", "fastmnist", "ddp"]
 
@@ -120,19 +121,25 @@ class Peer:
         self.name, self.isa = self.workers[0].version, self.workers[0].isa
 
     def open(self, model, batch, eager):
-        """Searches the best setting: what is measured from now on."""
-        self.tried, best = {}, 0
-        for worker in self.workers:
-            opened = worker.ask("open", model=model, batch=batch)
-            for setting in opened.get("settings", []):
-                if eager and setting.startswith("compile/"):
-                    continue
-                rate = max(self.rate_of(worker, setting, SEARCH_S), self.rate_of(worker, setting, SEARCH_S))
-                self.tried["%s, %d threads" % (setting, worker.threads)] = round(rate)
-                if rate > best:
-                    best, self.worker, self.setting = rate, worker, setting
-        self.label = "%s, %d threads" % (self.setting, self.worker.threads) if best else None
-        return best > 0
+        """Searches the best setting: what is measured from now on. Compiled ones take minutes: they are tried with the
+        number of threads that is best for the others."""
+        self.tried, self.best = {}, 0
+        opened = [(worker, worker.ask("open", model=model, batch=batch).get("settings", [])) for worker in self.workers]
+        for worker, settings in opened:
+            self.search(worker, [s for s in settings if not s.startswith("compile/")])
+        if not eager:
+            for worker, settings in opened:
+                if not self.best or worker is self.worker:
+                    self.search(worker, [s for s in settings if s.startswith("compile/")])
+        self.label = "%s, %d threads" % (self.setting, self.worker.threads) if self.best else None
+        return self.best > 0
+
+    def search(self, worker, settings):
+        for setting in settings:
+            rate = max(self.rate_of(worker, setting, SEARCH_S), self.rate_of(worker, setting, SEARCH_S))
+            self.tried["%s, %d threads" % (setting, worker.threads)] = round(rate)
+            if rate > self.best:
+                self.best, self.worker, self.setting = rate, worker, setting
 
     def rate_of(self, worker, setting, seconds):
         answer = worker.ask("rate", setting=setting, seconds=seconds)
@@ -182,7 +189,7 @@ def write_npy(path, shape, data):
 class Heddle:
     def __init__(self, program, folder, threads, scratch):
         self.program, self.folder, self.threads, self.scratch = program, folder, threads, scratch
-        self.epochs = {}
+        self.steps = {}
         self.name = version_of(program)
 
     def train(self, *options):
@@ -195,16 +202,14 @@ class Heddle:
         return run
 
     def rate(self, model, batch, seconds):
-        """Of a number of steps that takes so long; an epoch for the first time."""
-        options = ["--model", model, "--batch", str(batch), "--optimizer", "sgd", "--lr", "0.01"]
-        epoch = 60000
+        """Of a number of steps that takes so long; a few for the first time."""
+        options = ["--model", model, "--batch", str(batch), "--optimizer", "sgd", "--lr", "0.01", "--epochs", "1000"]
         if is_file(model):
-            epoch = 40 * batch
             options += ["--data", self.noise(model, batch)]
-        if (model, batch) not in self.epochs:
-            first = self.train(*options, "--epochs", "1")["samples_per_s"]
-            self.epochs[model, batch] = min(40, max(1, round(seconds * first / epoch)))
-        return self.train(*options, "--epochs", str(self.epochs[model, batch]))["samples_per_s"]
+        if (model, batch) not in self.steps:
+            first = self.train(*options, "--max-steps", "20")["samples_per_s"]
+            self.steps[model, batch] = max(20, round(seconds * first / batch))
+        return self.train(*options, "--max-steps", str(self.steps[model, batch]))["samples_per_s"]
 
     def noise(self, model, batch):
         """A folder of samples for a model file."""
@@ -212,7 +217,7 @@ class Heddle:
         if not os.path.isdir(folder):
             shape, layers = read_model(model)
             os.mkdir(folder)
-            for part, count in (("train", 40 * batch), ("test", 64)):
+            for part, count in (("train", NOISE_BATCHES * batch), ("test", 64)):
                 write_npy(os.path.join(folder, "x_%s.npy" % part), [count, *shape], os.urandom(count * prod(shape)))
                 write_npy(os.path.join(folder, "y_%s.npy" % part), [count],
                           bytes(n % min(256, classes_of(layers)) for n in range(count)))

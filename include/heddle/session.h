@@ -130,6 +130,7 @@ typedef struct hd_event {
   double val_loss, val_accuracy;   /* EPOCH, EVAL; NAN without a validation split */
   double test_loss, test_accuracy; /* EPOCH, EVAL */
   const char *text;                /* NOTE; valid during the call */
+  double loss_sum;                 /* STEP: the sum whose mean is `loss`, as losses.bin has it */
 } hd_event;
 
 /* Called on the thread that called hd_session_train; STEP and LOG events while the other threads compute, so it

@@ -21,15 +21,16 @@
 #include "base/host_device.h"
 
 typedef enum hd_rng_purpose {
-  HD_RNG_INIT = 1,    /* first values of parameters: node, position = parameter of the node, block = element / 4 */
-  HD_RNG_SHUFFLE = 2, /* sort keys of an epoch's permutation: epoch, position = sample / 4 */
-  HD_RNG_SPLIT = 3,   /* sort keys of the permutation that selects the validation set: position = sample / 4 */
-  HD_RNG_AUGMENT = 4, /* random transforms: epoch, position in the epoch, node = transform */
-  HD_RNG_DROPOUT = 5, /* masks: epoch, position in the epoch, node, block = element / 4 */
-  HD_RNG_DIGITS = 6,  /* the built-in handwriting: epoch = split, position = sample */
-  HD_RNG_TEST = 7,    /* inputs of tests and benches */
-  HD_RNG_TENSOR = 8,  /* random tensors: node = 0 uniform, 1 normal; epoch, block = element / 4 (high and low word) */
-  HD_RNG_WEIGHTED = 9 /* draws with replacement: epoch, position in the epoch */
+  HD_RNG_INIT = 1,     /* first values of parameters: node, position = parameter of the node, block = element / 4 */
+  HD_RNG_SHUFFLE = 2,  /* sort keys of an epoch's permutation: epoch, position = sample / 4 */
+  HD_RNG_SPLIT = 3,    /* sort keys of the permutation that selects the validation set: position = sample / 4 */
+  HD_RNG_AUGMENT = 4,  /* random transforms: epoch, position in the epoch, node = transform */
+  HD_RNG_DROPOUT = 5,  /* masks: epoch, position in the epoch, node, block = element / 4 */
+  HD_RNG_DIGITS = 6,   /* the built-in handwriting: epoch = split, position = sample */
+  HD_RNG_TEST = 7,     /* inputs of tests and benches */
+  HD_RNG_TENSOR = 8,   /* random tensors: node = 0 uniform, 1 normal; epoch, block = element / 4 (high and low word) */
+  HD_RNG_WEIGHTED = 9, /* draws with replacement: epoch, position in the epoch */
+  HD_RNG_SPOT = 10     /* stretches of a run to verify: block = draw */
 } hd_rng_purpose;
 
 /* Four random words for a whole counter: the rounds, with the constants of the paper. */

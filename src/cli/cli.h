@@ -1,7 +1,7 @@
 /* Common to the commands: exit codes, error reports, options, and numbers as text.
  *
  * A command is a row of options and a function. The function returns 0, an exit code or an hd_status. Exit codes are 0
- * success, 1 a failure at run time, 2 wrong usage, 3 something found, and 129, 130 and 143 after SIGHUP, SIGINT and
+ * success, 1 a failure at run time, 2 wrong usage, 3 something found, 4 not comparable, and 129, 130 and 143 after SIGHUP, SIGINT and
  * SIGTERM. Errors are one line on standard error. Commands use only the public headers. */
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #include "heddle.h"
 
-enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_FOUND = 3 };
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_FOUND = 3, CLI_NOT_COMPARABLE = 4 };
 
 /* The next step of a function of a command: leaves it with what is not 0. */
 #define CLI_TRY(expr)                                                                                                  \
@@ -99,7 +99,7 @@ typedef struct cli_command {
 } cli_command;
 
 extern const cli_command cli_train, cli_launch, cli_eval, cli_predict, cli_summary, cli_data, cli_digest, cli_topo,
-    cli_tune, cli_doctor, cli_bench, cli_devices, cli_top;
+    cli_tune, cli_doctor, cli_bench, cli_devices, cli_top, cli_runs, cli_certify, cli_verify;
 
 /* Makes a context and a configuration, reads the options into it, with --config FILE (set after the command line, which
  * wins) and --help, and runs the command; argv[0] is its name. Returns the exit code. */

@@ -37,7 +37,7 @@ setup_page() {
   for model in $(sed 's/.*--model expects \(.*\) or a .*/\1/; s/,//g' err); do
     grep -q "\*$model\*" "$PAGE"
   done
-  for code in 0 1 2 3 129 130 143; do
+  for code in 0 1 2 3 4 129 130 143; do
     grep -q "\*$code\*" "$PAGE"
   done
 }

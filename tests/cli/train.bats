@@ -57,7 +57,7 @@ test_loss test_accuracy startup_s train_s wall_s samples_per_s peak_rss_bytes ar
   [ "$(json_get epochs steps <out)" = "2 76" ] # 75.6, 60 an epoch
   [ "$(readlink r/last)" = step-76 ]
   [ "$(json_get test_accuracy <out)" != null ]
-  last=$(tail -n 1 r/metrics.jsonl)
+  last=$(grep '"loss"' r/metrics.jsonl | tail -n 1)
   [ "$(echo "$last" | json_get step epoch)" = "76 1" ]
   awk -v lr="$(echo "$last" | json_get lr)" 'BEGIN { exit !(lr > 0.0000131 && lr < 0.0000132) }' # 0.001 / 76
   wanted=$(digest_of out)
@@ -79,7 +79,7 @@ test_loss test_accuracy startup_s train_s wall_s samples_per_s peak_rss_bytes ar
 @test "a run's folder holds what is promised" {
   train --out r --log-every 10 --save-every 20
   for path in run.json metrics.jsonl wrong.png step-20 step-40 step-50 last best; do [ -e "r/$path" ]; done
-  [ "$(ls -A r | wc -l)" -eq 8 ]
+  [ "$(ls -A r | wc -l)" -eq 10 ]
   [ "$(readlink r/last)" = step-50 ]
   [ -L r/best ]
   for step in r/step-*; do
@@ -92,13 +92,27 @@ test_loss test_accuracy startup_s train_s wall_s samples_per_s peak_rss_bytes ar
 @test "metrics.jsonl has a line each --log-every steps, with the promised keys" {
   need_json
   train --out r --log-every 10 --lr 0.25
-  [ "$(wc -l <r/metrics.jsonl)" -eq 5 ]
+  grep '"type":"step"' r/metrics.jsonl >lines
+  [ "$(wc -l <lines)" -eq 5 ]
   step=10
   while read -r line; do
-    [ "$(json_keys <<<"$line")" = "step epoch loss lr samples_per_s" ]
+    [ "$(json_keys <<<"$line")" = "step epoch loss lr samples_per_s type" ]
     [ "$(json_get step epoch lr <<<"$line")" = "$step 0 0.25" ]
     step=$((step + 10))
-  done <r/metrics.jsonl
+  done <lines
+}
+
+@test "metrics.jsonl has a line for each evaluation, with the accuracy of each class" {
+  need_json
+  train --out r --max-steps 20 --eval-every 10
+  grep '"type":"evaluation"' r/metrics.jsonl >lines
+  [ "$(wc -l <lines)" -eq 2 ]
+  tail -n 1 lines >line
+  [ "$(json_keys <line)" = "step epoch train_loss test_loss test_accuracy test_classes type" ]
+  [ "$(json_get step test_classes.9 <line)" != "20 null" ]
+  for key in train_loss test_loss test_accuracy; do
+    awk -v a="$(json_get $key <out)" -v b="$(json_get $key <line)" 'BEGIN { exit !((a - b) ^ 2 < 1e-16) }'
+  done
 }
 
 @test "the logged learning rate follows the schedule and its warm-up" {
@@ -106,7 +120,7 @@ test_loss test_accuracy startup_s train_s wall_s samples_per_s peak_rss_bytes ar
   printf 'batch: 8000\nlog-every: 1\nlr: 0.5\n' >c.yaml
   while read -r wanted options; do
     "$HEDDLE" train --model simplenet --config c.yaml --epochs 2 $options --out r >out
-    [ "$(while read -r line; do json_get lr <<<"$line"; done <r/metrics.jsonl | paste -sd ' ' | cut -c 1-${#wanted})" = "${wanted//,/ }" ]
+    [ "$(while read -r line; do json_get lr <<<"$line"; done < <(grep '"lr"' r/metrics.jsonl) | paste -sd ' ' | cut -c 1-${#wanted})" = "${wanted//,/ }" ]
     rm -r r
   done <<'EOF'
 0.5,0.5 --schedule const
@@ -125,7 +139,7 @@ EOF
   awk -v l="$(json_get val_loss <out)" -v a="$(json_get val_accuracy <out)" 'BEGIN { exit !(l > 0 && a > 0.3 && a < 1) }'
   grep val_loss r/metrics.jsonl >lines # 300 samples are 5 batches: after the steps 5 and 10, and at the end
   [ "$(wc -l <lines)" -eq 3 ]
-  [ "$(json_keys <lines)" = "step epoch val_loss val_accuracy" ]
+  [ "$(json_keys <lines)" = "step epoch train_loss val_loss val_accuracy test_loss test_accuracy test_classes type" ]
   tail -n 1 lines >line
   [ "$(json_get step epoch <line)" = "12 2" ]
   awk -v a="$(json_get val_loss <out)" -v b="$(json_get val_loss <line)" 'BEGIN { exit !((a - b) ^ 2 < 1e-16) }'
@@ -300,7 +314,7 @@ EOF
   "$HEDDLE" train --config c.yaml --json >out
   [ "$(json_get batch steps <out)" = "32 50" ]
   [ "$(json_get weights_sha256 <out)" = "$wanted" ]
-  [ "$(wc -l <"$(json_get out <out)/metrics.jsonl")" -eq 5 ]
+  [ "$(grep -c '"loss"' "$(json_get out <out)/metrics.jsonl")" -eq 5 ]
   "$HEDDLE" train --max-steps 40 --config c.yaml --json >out
   [ "$(json_get batch steps <out)" = "32 40" ]
   "$HEDDLE" train --config c.yaml --batch-size 16 --json >out
@@ -372,7 +386,7 @@ room_for() {
   "$HEDDLE" train --resume r --max-steps 50 --log-every 10 --json >out
   [ "$(json_get weights_sha256 out steps <out)" = "$wanted r 50" ]
   [ "$(json_get train_loss <out)" = "$loss" ]
-  [ "$(cut -d , -f 1-4 r/metrics.jsonl)" = "$(cut -d , -f 1-4 whole/metrics.jsonl)" ]
+  [ "$(grep '"loss"' r/metrics.jsonl | cut -d , -f 1-4)" = "$(grep '"loss"' whole/metrics.jsonl | cut -d , -f 1-4)" ]
   "$HEDDLE" train --resume r/step-30 --out elsewhere --max-steps 50 --json >out
   [ "$(json_get weights_sha256 out <out)" = "$wanted elsewhere" ]
 }
@@ -405,7 +419,7 @@ EOF
   train --out r --keep 9 --save-every 10 --log-every 5
   "$HEDDLE" train --resume r --max-steps 60 >out
   [ "$(cd r && ls -d step-* | wc -l)" -eq 6 ]
-  [ "$(wc -l <r/metrics.jsonl)" -eq 12 ]
+  [ "$(grep -c '"loss"' r/metrics.jsonl)" -eq 12 ]
 }
 
 @test "a checkpoint is resumed from inside its folder; one by itself needs --out" {

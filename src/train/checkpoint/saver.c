@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/number.h"
+#include "train/checkpoint/losses.h"
 
 int64_t hd__saver_bytes(const hd_plan *plan, int states) {
   return 2 * (plan->param_elems + states * plan->trained_elems) * (int64_t)sizeof(float);
@@ -49,6 +50,7 @@ static hd_status write_model(FILE *to, hd_ctx *ctx, void *arg) {
   hd_status status = hd__tensors_add_weights(saver->tensor, &count, ctx, saver->store->directory, saver->ordered,
                                              &saver->counters.step);
   HD_THEN(status, hd__st_write(to, ctx, "model.safetensors", saver->tensor, count));
+  HD_THEN(status, hd__st_digest(saver->weights_sha256, ctx, &(hd_st_list){.tensor = saver->tensor, .count = count}));
   hd__tensors_free_names(saver->tensor, count);
   return in_run(saver, ctx, status);
 }
@@ -69,6 +71,8 @@ static hd_status write_state(FILE *to, hd_ctx *ctx, void *arg) {
     status = hd__tensors_add_state(saver->tensor, &count, ctx, d, saver->ordered + hd__tensors_offset(d, 1 + s),
                                    hd__tensors_state_name(saver->update, s));
   HD_THEN(status, hd__st_write(to, ctx, "state.safetensors", saver->tensor, count));
+  const hd_st_list states = {.tensor = saver->tensor + HD_COUNTERS, .count = count - HD_COUNTERS};
+  HD_THEN(status, hd__st_digest(saver->state_sha256, ctx, &states));
   hd__tensors_free_names(saver->tensor, count);
   return in_run(saver, ctx, status);
 }
@@ -95,6 +99,16 @@ static hd_status note_sum(json_t *record, hd_ctx *ctx, const char *path, const c
   json_t *entry = json_pack("{s:s}", "xxh3", sum);
   return HD_ALLOCATED(json_object_set_new(json_object_get(record, "files"), name, entry) == 0, ctx,
                       "out of memory while saving");
+}
+
+/* Notes what the checkpoint's tensors and the losses up to its step are, under "digests". */
+static hd_status note_digests(const hd_saver *saver, hd_ctx *ctx) {
+  char losses[HD_SHA256_HEX_BYTES];
+  HD_TRY(hd__losses_digest(losses, ctx, saver->run, saver->counters.step));
+  json_t *digests =
+      json_pack("{s:I, s:s, s:s, s:s*}", "step", (json_int_t)saver->counters.step, "weights_sha256",
+                saver->weights_sha256, "state_sha256", saver->state_sha256, "losses_sha256", *losses ? losses : NULL);
+  return HD_ALLOCATED(json_object_set_new(saver->record, "digests", digests) == 0, ctx, "out of memory while saving");
 }
 
 bool hd__saver_is_step(int64_t *step, const char *name) {
@@ -126,7 +140,7 @@ bool hd__saver_names_checkpoint(const char *name) {
 /* Whether a run writes a file of this name, in its folder or in those of its checkpoints. */
 static bool is_written(const char *name) {
   return is_checkpoint_file(name) || hd__saver_names_checkpoint(name) || !strcmp(name, "metrics.jsonl") ||
-         !strcmp(name, "wrong.png");
+         !strcmp(name, "losses.bin") || !strcmp(name, "wrong.png");
 }
 
 void hd__saver_remove_leftovers(const char *run) { hd__file_remove_leftovers(run, is_written); }
@@ -180,9 +194,7 @@ static int by_step(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* The steps of a run's checkpoints, oldest first. NULL if there are none, and when out of memory; then none is
- * removed. */
-static int64_t *list_steps(int *count, const char *run) {
+int64_t *hd__saver_steps(int *count, const char *run) {
   char path[HD_PATH_BYTES];
   int64_t *steps = NULL, step;
   HD_FOLDER_OWNED *folder = opendir(run);
@@ -221,7 +233,7 @@ static void prune(const hd_saver *saver) {
   char path[HD_PATH_BYTES];
   const int64_t best = hd__saver_linked_step(saver->run, "best"), last = hd__saver_linked_step(saver->run, "last");
   int count, left;
-  int64_t *steps = list_steps(&count, saver->run);
+  int64_t *steps = hd__saver_steps(&count, saver->run);
   left = count;
   for (int i = 0; i < count && left > saver->keep; i++) {
     if (steps[i] == best || steps[i] == last || step_path(path, NULL, saver->run, steps[i]) != HD_OK)
@@ -241,6 +253,7 @@ static hd_status write_files(hd_saver *saver, hd_ctx *ctx, const char *folder) {
   HD_TRY(hd__file_join(path, ctx, folder, "state.safetensors"));
   HD_TRY(hd__file_write(ctx, path, write_state, saver));
   HD_TRY(note_sum(saver->record, ctx, path, "state.safetensors"));
+  HD_TRY(note_digests(saver, ctx));
   return in_run(saver, ctx, hd__checkpoint_write_record(ctx, folder, saver->record));
 }
 

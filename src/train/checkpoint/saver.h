@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/digest.h"
 #include "exec/trace.h"
 #include "train/checkpoint/checkpoint.h"
 
@@ -27,8 +28,9 @@ typedef struct hd_saver {
   pthread_t thread;
   atomic_bool has_ended; /* set by the writer: hd__saver_wait then returns at once */
   hd_counters counters;
-  json_t *record; /* written to run.json: a copy, to which the files' checksums are added */
-  hd_ctx ctx;     /* the writer's message */
+  json_t *record; /* written to run.json: a copy, to which the files' checksums and digests are added */
+  char weights_sha256[HD_SHA256_HEX_BYTES], state_sha256[HD_SHA256_HEX_BYTES];
+  hd_ctx ctx; /* the writer's message */
   hd_status status;
 } hd_saver;
 
@@ -40,6 +42,10 @@ bool hd__saver_is_step(int64_t *step, const char *name);
 
 /* The step that a link of the run names, -1 for none. */
 int64_t hd__saver_linked_step(const char *run, const char *link);
+
+/* The steps of a run's checkpoints, oldest first; the caller frees the list. NULL if there are none, and when out of
+ * memory. */
+int64_t *hd__saver_steps(int *count, const char *run);
 
 /* Whether that is the name of a checkpoint in its run: step-N, or the name of a link. */
 bool hd__saver_names_checkpoint(const char *name);

@@ -57,3 +57,14 @@ void hd__target_score(hd_score *out, const hd_target *target, const hd_feed *fee
   if (out->judged > 0)
     out->accuracy = (double)out->right / (double)out->judged;
 }
+
+void hd__target_tally(hd_tally *tally, const hd_target *target, const hd_feed *feed, const hd_exec_outcome *outcome) {
+  for (int64_t i = 0; i < feed->count; i++) {
+    const int64_t sample = hd__feed_sample(feed, 0, i);
+    if (hd__skips_has(feed->data, sample) || !hd__target_counts(target, feed->data, sample))
+      continue;
+    const int32_t label = feed->data->labels[sample];
+    tally[label].judged++;
+    tally[label].right += outcome->guess[i] == label;
+  }
+}

@@ -19,5 +19,13 @@ typedef struct hd_score {
   int64_t judged, right; /* samples */
 } hd_score;
 
+/* Samples of a class, and those of them that were guessed right. */
+typedef struct hd_tally {
+  int64_t judged, right;
+} hd_tally;
+
+/* Adds the samples of a feed to the tally of their class, where guesses are judged. */
+void hd__target_tally(hd_tally *tally, const hd_target *target, const hd_feed *feed, const hd_exec_outcome *outcome);
+
 /* The score of all samples of a feed, in order. */
 void hd__target_score(hd_score *out, const hd_target *target, const hd_feed *feed, const hd_exec_outcome *outcome);

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
+#include "train/session/loss_score.h"
+
 static hd_status cannot_read(hd_ctx *ctx, const char *path, int why) {
   return hd__fail(ctx, HD_E_IO, "%s: expected to read what was written before, found: %s; see to it, or use --out",
                   path, strerror(why));
@@ -22,10 +25,10 @@ static void write_line(FILE *to, json_t *line) {
 static json_t *step_line(const hd_session *s, double samples_per_s, json_t *ranks) {
   double lr, beta;
   hd__schedule_at(&s->run.schedule, s->run.counters.step - 1, &lr, &beta);
-  return json_pack("{s:I, s:I, s:f, s:f, s:o, s:o*}", "step", (json_int_t)s->run.counters.step, "epoch",
+  return json_pack("{s:I, s:I, s:f, s:f, s:o, s:o*, s:s}", "step", (json_int_t)s->run.counters.step, "epoch",
                    (json_int_t)((s->run.counters.step - 1) / s->run.steps_per_epoch), "loss", s->run.counters.step_loss,
                    "lr", lr, "samples_per_s", isnan(samples_per_s) ? json_null() : json_real(samples_per_s), "ranks",
-                   ranks);
+                   ranks, "type", "step");
 }
 
 static bool is_logged(const hd_session *s, int64_t step) { return step > 0 && step % s->run.settings->log_every == 0; }
@@ -34,7 +37,7 @@ static bool is_logged(const hd_session *s, int64_t step) { return step > 0 && st
  * that is still due. *is_last: it is the line of the resumed step itself. */
 static bool holds(bool *is_last, const hd_session *s, const json_t *line) {
   const json_int_t step = json_integer_value(json_object_get(line, "step"));
-  const bool evaluates = json_object_get(line, "val_loss") != NULL, resumed = step == s->run.counters.step;
+  const bool evaluates = json_object_get(line, "loss") == NULL, resumed = step == s->run.counters.step;
   *is_last = resumed && !evaluates;
   return step > 0 && step <= s->run.counters.step && !(resumed && evaluates && s->run.counters.owes_evaluation);
 }
@@ -78,6 +81,7 @@ hd_status hd__session_open_metrics(hd_session *s, hd_ctx *ctx) {
 
 hd_status hd__session_check_metrics(hd_session *s, hd_ctx *ctx) {
   char path[HD_PATH_BYTES];
+  HD_TRY(hd__events_check(s->report.events, ctx));
   if (!s->report.metrics || (fflush(s->report.metrics) == 0 && !ferror(s->report.metrics)))
     return HD_OK;
   HD_TRY(hd__file_join(path, ctx, s->checkpoints.folder, "metrics.jsonl"));
@@ -97,17 +101,45 @@ void hd__session_log(hd_session *s) {
   double beta;
   hd__schedule_at(&s->run.schedule, s->run.counters.step - 1, &event.lr, &beta);
   write_line(s->report.metrics, step_line(s, event.samples_per_s, hd__rank_times_interval(&s->report.rank_times)));
+  hd__events_scalar(s->report.events, event.step, "loss/step", event.loss);
+  hd__events_scalar(s->report.events, event.step, "lr", event.lr);
+  hd__events_scalar(s->report.events, event.step, "samples_per_s", event.samples_per_s);
   s->report.logged_s = now;
   s->report.logged_samples = s->run.trained_samples;
   hd__session_event(s, &event);
 }
 
-void hd__session_log_validation(hd_session *s) {
-  if (s->input.val.count == 0)
+/* An accuracy, or a loss that is not measured, has no entry. */
+static json_t *known(double value) { return isnan(value) ? NULL : json_real(value); }
+
+/* The share of each class of the test set that the last evaluation got right, null for a class without samples; NULL
+ * where guesses are not judged. */
+static json_t *test_classes(const hd_session *s) {
+  const hd_dataset *test = hd__data_test(s->input.data);
+  json_t *list = hd__target_judges(&s->run.network.target, test) ? json_array() : NULL;
+  HD_OWNED hd_tally *tally = list ? hd__calloc((size_t)test->classes, sizeof *tally) : NULL;
+  if (tally)
+    hd__target_tally(tally, &s->run.network.target, &s->input.test, &s->report.guesses);
+  for (int c = 0; tally && c < test->classes; c++)
+    json_array_append_new(list,
+                          tally[c].judged ? json_real((double)tally[c].right / (double)tally[c].judged) : json_null());
+  return list;
+}
+
+void hd__session_log_evaluation(hd_session *s) {
+  const hd_report *r = &s->report.facts;
+  if (!s->report.metrics)
     return;
-  double accuracy = s->report.facts.val_accuracy;
-  json_t *line = json_pack("{s:I, s:I, s:f, s:o*}", "step", (json_int_t)s->run.counters.step, "epoch",
-                           (json_int_t)((s->run.counters.step - 1) / s->run.steps_per_epoch), "val_loss",
-                           s->report.facts.val_loss, "val_accuracy", isnan(accuracy) ? NULL : json_real(accuracy));
-  write_line(s->report.metrics, line);
+  write_line(s->report.metrics,
+             json_pack("{s:I, s:I, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:s}", "step", (json_int_t)s->run.counters.step,
+                       "epoch", (json_int_t)((s->run.counters.step - 1) / s->run.steps_per_epoch), "train_loss",
+                       known(r->train_loss), "val_loss", known(r->val_loss), "val_accuracy", known(r->val_accuracy),
+                       "test_loss", known(r->test_loss), "test_accuracy", known(r->test_accuracy), "test_classes",
+                       test_classes(s), "type", "evaluation"));
+  const int64_t step = s->run.counters.step;
+  hd__events_scalar(s->report.events, step, "loss/train", r->train_loss);
+  hd__events_scalar(s->report.events, step, "loss/validation", r->val_loss);
+  hd__events_scalar(s->report.events, step, "loss/test", r->test_loss);
+  hd__events_scalar(s->report.events, step, "accuracy/validation", r->val_accuracy);
+  hd__events_scalar(s->report.events, step, "accuracy/test", r->test_accuracy);
 }

@@ -125,6 +125,15 @@ hd_status hd__session_lock_resumed(hd_session *s, hd_ctx *ctx) {
   return hd__local_group_barrier(s->compute.local, ctx); /* no rank reads the folder before it is locked */
 }
 
+/* A run that goes on in another folder takes the losses of its earlier steps with it. */
+static hd_status open_losses(hd_session *s, hd_ctx *ctx) {
+  char from[HD_PATH_BYTES] = "";
+  hd_ctx quiet = {0};
+  if (!*s->run.settings->resume || resumed_folder(from, s, &quiet) != HD_OK)
+    snprintf(from, sizeof from, "%s", s->checkpoints.folder);
+  return hd__losses_open(&s->checkpoints.losses, ctx, s->checkpoints.folder, from, s->run.counters.step);
+}
+
 static hd_status open_folder(hd_session *s, hd_ctx *ctx) {
   char path[HD_PATH_BYTES];
   char step[48];
@@ -138,7 +147,11 @@ static hd_status open_folder(hd_session *s, hd_ctx *ctx) {
     hd__saver_remove_leftovers(s->checkpoints.folder);
   HD_TRY(hd__saver_check_run(ctx, s->checkpoints.folder, s->run.counters.step > 0 ? s->run.counters.step + 1 : 0));
   HD_TRY(hd__session_open_metrics(s, ctx));
+  HD_TRY(open_losses(s, ctx));
+  if (*s->run.settings->tensorboard)
+    HD_TRY(hd__events_open(&s->report.events, ctx, s->run.settings->tensorboard, s->run.counters.step));
   HD_TRY(hd__checkpoint_write_record(ctx, s->checkpoints.folder, s->run.record));
+  HD_TRY(hd__session_open_history(s, ctx));
   HD_TRY(hd__saver_init(&s->checkpoints.saver, ctx, s->compute.store, s->run.schedule.op, s->checkpoints.folder,
                         (int)s->run.settings->keep));
   s->report.facts.memory_bytes = hd__session_bytes(s);

@@ -34,8 +34,9 @@ static hd_counters counted(const hd_session *s, const hd_step *step, double loss
   return counters;
 }
 
-/* Before the closing barrier: an emergency save of the next version takes its counters. */
+/* Before the closing barrier: an emergency save of the next version takes its counters, and finds its loss. */
 static uint32_t close_step(hd_session *s, const hd_step *step, double loss_sum) {
+  hd__losses_note(&s->checkpoints.losses, s->run.counters.step, loss_sum);
   if (s->checkpoints.emergency) {
     const hd_counters next = counted(s, step, loss_sum);
     hd__emergency_note(s->checkpoints.emergency, &next);
@@ -55,7 +56,8 @@ static void count_step(hd_session *s, const hd_step *step, double loss_sum) {
   const int64_t epoch = (s->run.counters.step - 1) / s->run.steps_per_epoch;
   hd__job_step(&s->report.page, s->run.counters.step, epoch, s->run.trained_samples, loss);
   if (s->report.on_event) {
-    hd_event event = {.kind = HD_EVENT_STEP, .step = s->run.counters.step, .epoch = epoch, .loss = loss};
+    hd_event event = {
+        .kind = HD_EVENT_STEP, .step = s->run.counters.step, .epoch = epoch, .loss = loss, .loss_sum = loss_sum};
     hd__session_event(s, &event);
   }
   hd__session_log(s);
@@ -153,6 +155,7 @@ static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
     hd__trace_event(hd__profile_first_track(&s->report.profiler), HD_SLICE_SHUFFLE, 0, began_ns);
   s->run.planned = s->run.counters.step;
   s->run.target = next_stop(s);
+  HD_TRY(hd__losses_reserve(&s->checkpoints.losses, ctx, s->run.target));
   if (s->input.supply)
     hd__supply_seek(s->input.supply, s->run.counters.step, s->run.steps_in_all);
   hd__job_enter(&s->report.page, HD_JOB_TRAINING);
@@ -301,12 +304,20 @@ static hd_status conclude(hd_session *s, hd_ctx *ctx, hd_status status) {
   return status;
 }
 
+/* A line that cannot be written is a failure of a run that had none. */
+static hd_status end_history(hd_session *s, hd_ctx *ctx, hd_status status) {
+  hd_ctx quiet = {0};
+  const hd_status wrote = hd__session_close_history(s, &quiet, status, hd_ctx_message(ctx));
+  return status != HD_OK || wrote == HD_OK ? status : hd__fail(ctx, wrote, "%s", quiet.message);
+}
+
 hd_status hd_session_train(hd_session *s, hd_ctx *ctx, hd_event_fn *on_event, void *user) {
   s->report.on_event = on_event;
   s->report.user = user;
   hd_status status = conclude(s, ctx, train(s, ctx));
   finish_report(s);
-  return profile_end(s, ctx, status);
+  status = profile_end(s, ctx, status);
+  return hd__session_writes(s) ? end_history(s, ctx, status) : status;
 }
 
 hd_status hd_session_profile(hd_session *s, hd_ctx *ctx) {
@@ -379,7 +390,7 @@ static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, 
   HD_TRY(HD_ALLOCATED(s, ctx, "out of memory for the session"));
   s->compute.local = local;
   s->run.evaluated_step = s->checkpoints.saved_step = -1;
-  s->checkpoints.lock = -1;
+  s->checkpoints.lock = s->checkpoints.losses.fd = -1;
   hd_status status = hd__config_copy(&s->run.config, ctx, config);
   s->run.settings = status == HD_OK ? hd__settings(s->run.config) : NULL;
   if (status == HD_OK && writes)
@@ -426,9 +437,11 @@ void hd_session_destroy(hd_session *s) {
   if (!s)
     return;
   hd__saver_fini(&s->checkpoints.saver);
+  hd__losses_close(&s->checkpoints.losses, s->run.counters.step);
   hd__job_close(&s->report.page);
   if (s->report.metrics)
     fclose(s->report.metrics);
+  hd__events_close(s->report.events);
   hd__file_unlock(&s->checkpoints.lock);
   hd__session_unequip(&s->compute);
   hd__profile_close(&s->report.profiler);

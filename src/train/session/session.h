@@ -12,9 +12,11 @@
 #include "platform/job_page.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/emergency_save.h"
+#include "train/checkpoint/losses.h"
 #include "train/checkpoint/saver.h"
 #include "train/profile/profile.h"
 #include "train/session/batch_supply.h"
+#include "train/session/event_file.h"
 #include "train/session/rank_report.h"
 #include "train/session/sample_feed.h"
 #include "train/settings/config.h"
@@ -36,6 +38,7 @@ typedef struct session_run {
   int64_t evaluated_step;             /* -1: never */
   int64_t trained_samples;            /* by this session */
   double train_s, region_s;           /* trained before this region, and its start */
+  double evaluate_s;                  /* spent in evaluations */
   double call_loss_sum, call_divisor; /* since the present call of hd_session_step began */
   atomic_int stop;
 } session_run;
@@ -70,6 +73,7 @@ typedef struct session_checkpoints {
   hd_saver saver;          /* used by rank 0 only, like the metrics, the lock and the profile */
   int64_t saved_step;      /* of the last checkpoint in the folder, whole or in progress; -1: there is none */
   hd_emergency *emergency; /* NULL without other ranks */
+  hd_losses losses;        /* of each step */
 } session_checkpoints;
 
 /* What is reported to the caller, written to the run's folder and published to other processes. */
@@ -86,6 +90,7 @@ typedef struct session_report {
   hd_exec_outcome guesses; /* of the last evaluation, in memory that all ranks write */
   hd_segment guess_memory;
   FILE *metrics;
+  hd_event_file *events; /* of --tensorboard, or NULL */
   double logged_s; /* trained, at the last log line */
   int64_t logged_samples;
   hd_profiler profiler;
@@ -186,16 +191,23 @@ hd_status hd__session_spread_skips(hd_session *session, hd_ctx *ctx);
 /* Writes the number of samples that could not be read so far to report and record. */
 hd_status hd__session_count_skips(hd_session *session, hd_ctx *ctx);
 
+/* ---- history.jsonl, a line for each start and end of the run: run_history.c ---- */
+
+hd_status hd__session_open_history(hd_session *session, hd_ctx *ctx);
+
+/* `status`: how the run ended, with `message` if it failed. */
+hd_status hd__session_close_history(hd_session *session, hd_ctx *ctx, hd_status status, const char *message);
+
 /* ---- metrics.jsonl, a line for each logged step and for each evaluation: metrics_log.c ---- */
 
 /* Opens the file of the run's folder. Lines after the resumed step are removed: they are written again. */
 hd_status hd__session_open_metrics(hd_session *session, hd_ctx *ctx);
 
-/* Fails if a line could not be written. */
+/* Fails if a line, or an event of --tensorboard, could not be written. */
 hd_status hd__session_check_metrics(hd_session *session, hd_ctx *ctx);
 
-/* Writes the line of an evaluation to metrics.jsonl, if there is a validation split. */
-void hd__session_log_validation(hd_session *session);
+/* Writes the line of the last evaluation to metrics.jsonl. */
+void hd__session_log_evaluation(hd_session *session);
 
 /* Writes the last step's line to metrics.jsonl, if the step is logged. */
 void hd__session_log(hd_session *session);

@@ -113,8 +113,10 @@ static hd_status evaluate(hd_session *s, hd_ctx *ctx) {
 hd_status hd_session_evaluate(hd_session *s, hd_ctx *ctx) {
   if (s->run.evaluated_step == s->run.counters.step)
     return HD_OK;
+  const double began_s = hd__clock_s();
   hd__job_enter(&s->report.page, HD_JOB_EVALUATING);
   hd_status status = evaluate(s, ctx);
+  s->run.evaluate_s += hd__clock_s() - began_s;
   hd__job_enter(&s->report.page, HD_JOB_READY);
   return status;
 }
@@ -197,7 +199,7 @@ hd_status hd__session_settle_evaluation(hd_session *s, hd_ctx *ctx) {
   HD_TRY(record_skips(s, ctx));
   report_evaluation(s, epoch_end ? HD_EVENT_EPOCH : HD_EVENT_EVAL,
                     s->run.train_s > 0 ? (double)s->run.trained_samples / s->run.train_s : 0);
-  hd__session_log_validation(s);
+  hd__session_log_evaluation(s);
   HD_TRY(hd__session_check_metrics(s, ctx));
   if (s->checkpoints.saved_step == step)
     HD_TRY(hd__session_mark_best(s, ctx));
@@ -274,5 +276,7 @@ hd_status hd__session_draw_wrong(hd_session *s, hd_ctx *ctx) {
       hd__picture_mistakes(ctx, s->report.wrong_png, shown, count, wrong, test->count - hd__skips_count(test), test);
   if (status != HD_OK)
     s->report.wrong_png[0] = 0;
+  else
+    hd__events_picture(s->report.events, s->run.counters.step, "wrong", s->report.wrong_png);
   return status;
 }

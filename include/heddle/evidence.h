@@ -1,0 +1,85 @@
+/* Runs as evidence: listing them, certifying one, and verifying what a run or its certificate claims.
+ *
+ *     hd_certify(ctx, "runs/cnn-1", NULL);                    // writes runs/cnn-1/certificate.json
+ *     hd_verification v = {.struct_bytes = sizeof v};
+ *     const hd_verify_request request = {.struct_bytes = sizeof request, .what = "runs/cnn-1", .seed = -1};
+ *     hd_verify(&v, ctx, config, &request);
+ *     printf("%s\n", v.verdict == HD_VERIFIED ? "verified" : v.why);
+ *
+ * A certificate is a JSON file of a few kilobytes: the settings and the model that define the run, digests of its data,
+ * a chain of digests over the losses of its steps, its results and the digest of its weights. A program that has the
+ * data repeats the run on any layout and finds the same bits.
+ *
+ * Thread safety: calls with separate contexts may run at the same time. */
+#ifndef HEDDLE_EVIDENCE_H
+#define HEDDLE_EVIDENCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "heddle/config.h"
+#include "heddle/group.h"
+#include "heddle/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Writes the certificate of a run that has ended, to a path or with NULL to RUN/certificate.json. HD_E_USAGE if the run
+ * has not ended, or lacks losses of earlier steps; HD_E_FORMAT if its files do not agree; the data must be there. */
+HD_API hd_status hd_certify(hd_ctx *ctx, const char *run, const char *path);
+
+typedef enum hd_verdict {
+  HD_VERIFIED,
+  HD_REFUTED,       /* something differs: `why` */
+  HD_NOT_COMPARABLE /* another arithmetic version, or the data or checkpoints are not there: `why` */
+} hd_verdict;
+
+/* Called at the end of each step that was repeated; of all ranks rank 0 calls. Non-zero ends the work with
+ * HD_E_INTERRUPTED. */
+typedef int hd_verify_progress_fn(void *user, int64_t step, int64_t steps);
+
+typedef struct hd_verify_request {
+  size_t struct_bytes;             /* sizeof(hd_verify_request) */
+  const char *what;                /* a run's folder, or a certificate */
+  int32_t spot;                    /* stretches between checkpoints to repeat, drawn at random; 0: the whole run */
+  int64_t seed;                    /* of the draw; -1: a new one */
+  const hd_group *group;           /* of ranks that share each step; may be NULL */
+  hd_verify_progress_fn *progress; /* may be NULL */
+  void *user;
+} hd_verify_request;
+
+typedef struct hd_verification {
+  size_t struct_bytes; /* sizeof(hd_verification) */
+  hd_verdict verdict;
+  int64_t steps; /* repeated */
+  int64_t step;  /* refuted: the first step that differs, counted from 1; 0: none does, or something else differs */
+  int64_t seed;  /* of the draw; -1 without one */
+  char why[1024];
+  char weights_sha256[65]; /* that the certificate claims */
+} hd_verification;
+
+/* Repeats a run, or stretches of it, and compares losses, checkpoints and results. Of the configuration it takes the
+ * layout (threads, procs, accumulate, device and the like), data and data-dir. Collective over the ranks of the group;
+ * rank 0 has the verdict. A failure that says nothing of the run, such as memory, is a status. */
+HD_API hd_status hd_verify(hd_verification *out, hd_ctx *ctx, const hd_config *layout,
+                           const hd_verify_request *request);
+
+/* Runs in a folder, and what their files say. */
+typedef struct hd_runs hd_runs;
+
+/* Reads the runs in a folder and in the folders in it, by name; the caller owns the list. A folder that is not a run is
+ * passed over. */
+HD_API hd_status hd_runs_open(hd_runs **out, hd_ctx *ctx, const char *folder);
+HD_API void hd_runs_close(hd_runs *runs);
+HD_API int64_t hd_runs_count(const hd_runs *runs);
+
+/* A value of a run as text, "" if it has none: "run" (its folder), "state" (done, stopped, failed, unfinished), "time",
+ * a setting's name, a key of its last line of history.jsonl ("test_accuracy", "train_s"), or a path of run.json
+ * ("data.name"). Owned by the list, valid until the next call. */
+HD_API const char *hd_runs_value(const hd_runs *runs, int64_t run, const char *key);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

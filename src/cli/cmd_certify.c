@@ -1,0 +1,27 @@
+/* heddle certify: writes down what a run claims, for heddle verify. */
+#include "cli/cli.h"
+#include "heddle/evidence.h"
+
+static const char *path;
+
+static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
+  CLI_TRY(hd_certify(ctx, operand[0], path));
+  if (cli_wants_json(config))
+    cli_json("{'certificate': %s}\n", path ? path : "certificate.json");
+  else
+    cli_print("certified \t%s%s\n", path ? path : operand[0], path ? "" : "/certificate.json");
+  return CLI_OK;
+}
+
+static const cli_extra extra[] = {
+    {"output", "FILE", "where to write it (RUN/certificate.json)", cli_take_text, .self = &path, .letter = 'o'}, {0}};
+
+const cli_command cli_certify = {
+    .name = "certify",
+    .help = "write down what a run claims, for others to verify",
+    .usage = "heddle certify RUN [--output FILE] [--json]: writes RUN/certificate.json, which heddle verify takes",
+    .options = (const char *const[]){"json", NULL},
+    .extra = extra,
+    .operands = 1,
+    .operand = "run (its folder)",
+    .run = run};

@@ -1,0 +1,247 @@
+/* heddle runs: the runs in a folder, as a table, JSON or CSV. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "heddle/evidence.h"
+
+enum { MOST_COLUMNS = 32, MOST_TERMS = 16, NAME_BYTES = 64 };
+
+static const char default_columns[] = "run,model,state,step,test_accuracy,lr,train_s";
+
+/* A condition of --where: KEY=VALUE. */
+typedef struct term {
+  char key[NAME_BYTES];
+  const char *value;
+} term;
+
+static struct {
+  const char *sort, *columns;
+  int csv, terms;
+  term term[MOST_TERMS];
+} asked;
+
+static int take_term(const cli_extra *option, const char *value) {
+  const char *equals = strchr(value, '=');
+  if (!equals || equals == value || equals - value >= NAME_BYTES || asked.terms == MOST_TERMS) {
+    cli_complain("--where expects KEY=VALUE, lr=0.01 for example, at most %d times, found '%s'", MOST_TERMS, value);
+    return CLI_USAGE;
+  }
+  term *t = &asked.term[asked.terms++];
+  snprintf(t->key, sizeof t->key, "%.*s", (int)(equals - value), value);
+  t->value = equals + 1;
+  return CLI_OK;
+}
+
+/* ---- Values ---- */
+
+typedef struct listing {
+  hd_runs *runs;
+  int columns;
+  char column[MOST_COLUMNS][NAME_BYTES];
+  int64_t count, *order; /* the runs that are shown */
+} listing;
+
+static bool is_number(double *out, const char *text) {
+  char *end;
+  *out = strtod(text, &end);
+  return end != text && !*end && !isspace((unsigned char)*text);
+}
+
+/* Below 0, 0 or above: numbers by value and before texts, texts bytewise, a missing value last. */
+static int compare(const char *a, const char *b) {
+  double x, y;
+  const bool of_a = is_number(&x, a), of_b = is_number(&y, b);
+  if (of_a && of_b)
+    return (x > y) - (x < y);
+  if (of_a || of_b || !*a || !*b)
+    return of_a || (*a && !*b) ? -1 : of_b || (*b && !*a) ? 1 : 0;
+  return strcmp(a, b);
+}
+
+static bool is_wanted(const hd_runs *runs, int64_t run) {
+  for (int i = 0; i < asked.terms; i++)
+    if (compare(hd_runs_value(runs, run, asked.term[i].key), asked.term[i].value) != 0)
+      return false;
+  return true;
+}
+
+/* A run's place in the table, by the value of --sort. */
+typedef struct place {
+  char *value;
+  int64_t run;
+  int falls; /* largest first */
+} place;
+
+static int by_value(const void *a, const void *b) {
+  const place *x = a, *y = b;
+  const bool missing = !*x->value || !*y->value;
+  const int order = compare(x->value, y->value);
+  return order ? (x->falls && !missing ? -order : order) : (x->run > y->run) - (x->run < y->run);
+}
+
+static int sort_runs(listing *l) {
+  place *all = calloc((size_t)l->count + 1, sizeof *all);
+  const int falls = asked.sort[0] == '-';
+  bool whole = all != NULL;
+  for (int64_t i = 0; whole && i < l->count; i++) {
+    all[i] = (place){strdup(hd_runs_value(l->runs, l->order[i], asked.sort + falls)), l->order[i], falls};
+    whole = all[i].value != NULL;
+  }
+  if (whole) {
+    qsort(all, (size_t)l->count, sizeof *all, by_value);
+    for (int64_t i = 0; i < l->count; i++)
+      l->order[i] = all[i].run;
+  }
+  for (int64_t i = 0; all && i < l->count; i++)
+    free(all[i].value);
+  free(all);
+  return whole ? CLI_OK : HD_E_NOMEM;
+}
+
+static int choose_columns(listing *l) {
+  const char *at = asked.columns ? asked.columns : default_columns;
+  for (size_t length; *at; at += length + (at[length] == ',')) {
+    length = strcspn(at, ",");
+    if (l->columns == MOST_COLUMNS || length == 0 || length >= NAME_BYTES) {
+      cli_complain("--columns expects at most %d names with commas between, found '%s'", MOST_COLUMNS, asked.columns);
+      return CLI_USAGE;
+    }
+    snprintf(l->column[l->columns++], NAME_BYTES, "%.*s", (int)length, at);
+  }
+  return CLI_OK;
+}
+
+/* ---- Printing ---- */
+
+static const char *value_of(const listing *l, int64_t row, int column) {
+  return hd_runs_value(l->runs, l->order[row], l->column[column]);
+}
+
+/* As the table shows it: numbers with 4 digits behind the point at most, "-" for a missing one. */
+static const char *shown(char text[512], const char *value) {
+  double number;
+  if (!*value)
+    return "-";
+  if (!strchr(value, '.') || !is_number(&number, value))
+    return value;
+  snprintf(text, 512, "%.4g", number);
+  return text;
+}
+
+/* Numbers stand at the right of their column. */
+static void print_cell(const char *value, int width, int last) {
+  double number;
+  char text[512];
+  const bool right = is_number(&number, value) || !*value;
+  const char *is = shown(text, value);
+  const int blanks = width - cli_width(is);
+  cli_print("%*s%s%*s", right ? blanks : 0, "", is, right || last ? 0 : blanks, "");
+  cli_print(last ? "\n" : "  ");
+}
+
+static void print_table(const listing *l) {
+  int width[MOST_COLUMNS];
+  char text[512];
+  for (int c = 0; c < l->columns; c++) {
+    width[c] = cli_width(l->column[c]);
+    for (int64_t row = 0; row < l->count; row++) {
+      const int needed = cli_width(shown(text, value_of(l, row, c)));
+      width[c] = needed > width[c] ? needed : width[c];
+    }
+  }
+  for (int c = 0; c < l->columns; c++)
+    cli_print("%s%*s%s", l->column[c], c + 1 < l->columns ? width[c] - cli_width(l->column[c]) : 0, "",
+              c + 1 < l->columns ? "  " : "");
+  cli_print("\n");
+  for (int64_t row = 0; row < l->count; row++)
+    for (int c = 0; c < l->columns; c++)
+      print_cell(value_of(l, row, c), width[c], c + 1 == l->columns);
+}
+
+static void print_json(const listing *l) {
+  cli_json("[");
+  for (int64_t row = 0; row < l->count; row++) {
+    cli_json("%c{", row > 0);
+    for (int c = 0; c < l->columns; c++) {
+      double number;
+      const char *value = value_of(l, row, c);
+      cli_json("%c%s: ", c, l->column[c]);
+      if (!*value)
+        cli_json("null");
+      else if (is_number(&number, value))
+        cli_json("%g", number);
+      else
+        cli_json("%s", value);
+    }
+    cli_json("}");
+  }
+  cli_json("]\n");
+}
+
+/* Quoted where needed, as RFC 4180 has it. */
+static void print_csv_cell(const char *value, int last) {
+  const bool quoted = strpbrk(value, ",\"\r\n") != NULL;
+  if (quoted)
+    putchar('"');
+  for (; *value; value++) {
+    if (*value == '"')
+      putchar('"');
+    putchar(*value);
+  }
+  printf(quoted ? "\"%s" : "%s", last ? "\n" : ",");
+}
+
+static void print_csv(const listing *l) {
+  for (int c = 0; c < l->columns; c++)
+    print_csv_cell(l->column[c], c + 1 == l->columns);
+  for (int64_t row = 0; row < l->count; row++)
+    for (int c = 0; c < l->columns; c++)
+      print_csv_cell(value_of(l, row, c), c + 1 == l->columns);
+}
+
+static int list_runs(listing *l, int json) {
+  l->order = calloc((size_t)hd_runs_count(l->runs) + 1, sizeof *l->order);
+  if (!l->order)
+    return HD_E_NOMEM;
+  for (int64_t i = 0; i < hd_runs_count(l->runs); i++)
+    if (is_wanted(l->runs, i))
+      l->order[l->count++] = i;
+  if (asked.sort)
+    CLI_TRY(sort_runs(l));
+  (json ? print_json : asked.csv ? print_csv : print_table)(l);
+  return CLI_OK;
+}
+
+static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
+  listing l = {0};
+  if (count > 1) {
+    cli_complain("runs expects one folder, found '%s' too; see heddle runs --help", operand[1]);
+    return CLI_USAGE;
+  }
+  CLI_TRY(choose_columns(&l));
+  CLI_TRY(hd_runs_open(&l.runs, ctx, count ? operand[0] : "runs"));
+  const int code = list_runs(&l, cli_wants_json(config));
+  free(l.order);
+  hd_runs_close(l.runs);
+  return code;
+}
+
+static const cli_extra extra[] = {
+    {"sort", "KEY", "sort by a value, -KEY: largest first", cli_take_text, .self = &asked.sort},
+    {"where", "KEY=VALUE", "only runs with this value; several times: with all of them", .take = take_term},
+    {"columns", "KEYS", "what to show: run, state, step, time, test_loss, a setting's name, machine.cpu and so on",
+     cli_take_text, .self = &asked.columns},
+    {"csv", NULL, "comma-separated values", cli_take_flag, .self = &asked.csv},
+    {0}};
+
+const cli_command cli_runs = {
+    .name = "runs",
+    .help = "the runs in a folder, as a table",
+    .usage = "heddle runs [DIR] [--sort KEY] [--where KEY=VALUE] [--columns KEYS] [--csv] [--json]: the runs in a "
+             "folder (runs)",
+    .options = (const char *const[]){"json", NULL},
+    .extra = extra,
+    .operands = CLI_ANY,
+    .run = run};

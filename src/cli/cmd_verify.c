@@ -1,0 +1,114 @@
+/* heddle verify: repeats a run and says whether it is what it claims to be. */
+#include <signal.h>
+#include <stdlib.h>
+
+#include "cli/cli.h"
+#include "heddle/evidence.h"
+
+static int spot;
+static double seed = -1;
+static volatile sig_atomic_t caught;
+
+static void on_signal(int number) { caught = number; }
+
+typedef struct progress {
+  int terminal;
+  double shown_s;
+} progress;
+
+static int on_step(void *user, int64_t step, int64_t steps) {
+  progress *p = user;
+  const double now = cli_now_s();
+  if (p->terminal && now - p->shown_s > 0.05) {
+    p->shown_s = now;
+    printf("\rstep %s of %s\033[K", cli_grouped(step), cli_grouped(steps));
+    fflush(stdout);
+  }
+  return caught;
+}
+
+static void print_verdict(const hd_verification *v) {
+  static const char *const name[] = {"verified", "refuted", "not comparable"};
+  cli_print("%s \t", name[v->verdict]);
+  if (v->verdict == HD_VERIFIED)
+    cli_print("%s steps%s, weights_sha256 %s\n", cli_grouped(v->steps), v->seed >= 0 ? " repeated" : "",
+              v->weights_sha256);
+  else
+    cli_print("%s\n", v->why);
+  if (v->seed >= 0)
+    cli_print("drawn \twith --seed %lld\n", (long long)v->seed);
+}
+
+static void print_json(const hd_verification *v) {
+  static const char *const name[] = {"verified", "refuted", "not comparable"};
+  cli_json("{'verdict': %s, 'steps': %lld, ", name[v->verdict], (long long)v->steps);
+  if (v->verdict != HD_VERIFIED)
+    cli_json("'why': %s, ", v->why);
+  if (v->step > 0)
+    cli_json("'step': %lld, ", (long long)v->step);
+  if (v->seed >= 0)
+    cli_json("'seed': %lld, ", (long long)v->seed);
+  cli_json("'weights_sha256': %s}\n", v->weights_sha256);
+}
+
+/* 0 verified, 3 refuted, 4 not comparable. */
+static int verify(hd_ctx *ctx, hd_config *config, const char *what, const hd_group *group) {
+  const int leads = hd_group_rank(group) == 0;
+  progress p = {.terminal = leads && cli_is_terminal()};
+  hd_verification v = {.struct_bytes = sizeof v};
+  const hd_verify_request request = {.struct_bytes = sizeof request,
+                                     .what = what,
+                                     .spot = spot,
+                                     .seed = (int64_t)seed,
+                                     .group = group,
+                                     .progress = on_step,
+                                     .user = &p};
+  signal(SIGINT, on_signal);
+  signal(SIGTERM, on_signal);
+  const hd_status status = hd_verify(&v, ctx, config, &request);
+  if (p.shown_s > 0) {
+    printf("\r\033[K");
+    fflush(stdout);
+  }
+  if (status == HD_E_INTERRUPTED && caught)
+    return 128 + caught;
+  CLI_TRY(status);
+  if (!leads)
+    return CLI_OK;
+  (cli_wants_json(config) ? print_json : print_verdict)(&v);
+  return v.verdict == HD_VERIFIED ? CLI_OK : v.verdict == HD_REFUTED ? CLI_FOUND : CLI_NOT_COMPARABLE;
+}
+
+static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
+  int32_t rank, ranks;
+  hd_group *group = NULL;
+  const hd_group_settings settings = {.struct_bytes = sizeof settings, .rank = -1, .world_size = -1};
+  if (!hd_launched(&rank, &ranks)) {
+    ranks = (int32_t)hd_config_get_int(config, HD_OPT_PROCS);
+    if (ranks > 1)
+      return cli_launch_ranks(ctx, ranks, NULL, 0, NULL);
+    return verify(ctx, config, operand[0], NULL);
+  }
+  CLI_TRY(hd_group_init(&group, ctx, &settings));
+  const int code = verify(ctx, config, operand[0], group);
+  hd_group_destroy(group);
+  return code;
+}
+
+static const cli_extra extra[] = {
+    {"spot", "N", "repeat only N stretches between checkpoints, drawn at random", cli_take_whole, &spot, .least = 1,
+     .most = 1000},
+    {"seed", "N", "of the draw, to repeat it", cli_take_real, &seed, .least = 0, .most = 4294967295.0},
+    {0}};
+
+const cli_command cli_verify = {
+    .name = "verify",
+    .help = "repeat a run and say whether it is what it claims",
+    .usage = "heddle verify RUN|CERTIFICATE [--spot N] [layout] [--json]: repeats a run on any layout",
+    .notes = "Exit codes: 0 verified, 3 refuted, 4 not comparable: another arithmetic, or data or checkpoints missing.",
+    .options = (const char *const[]){"threads", "procs", "cpus", "placement", "accumulate", "workers", "device",
+                                     "cache", "data", "data-dir", "stall-timeout", "json", NULL},
+    .extra = extra,
+    .operands = 1,
+    .operand = "run (its folder) or certificate",
+    .run = run};

@@ -1,0 +1,367 @@
+/* Making and reading certificates: see certificate.h. */
+#include "train/evidence/certificate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/version.h"
+#include "data/loader/skipped_samples.h"
+#include "heddle/evidence.h"
+#include "heddle/session.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/settings/config.h"
+#include "train/settings/model_source.h"
+#include "train/settings/run_record.h"
+
+/* ---- The chain of losses ---- */
+
+hd_status hd__chain_add(hd_loss_chain *chain, hd_ctx *ctx, const double *sum, int64_t steps) {
+  if (!chain->sha) {
+    chain->sha = hd__sha256_create();
+    HD_TRY(HD_ALLOCATED(chain->sha, ctx, "out of memory for the digest of the losses"));
+    hd__sha256_update(chain->sha, chain->entry, strlen(chain->entry));
+  }
+  hd__sha256_update(chain->sha, sum, (size_t)steps * sizeof *sum);
+  return HD_OK;
+}
+
+hd_status hd__chain_mark(hd_loss_chain *chain, hd_ctx *ctx) {
+  HD_TRY(hd__chain_add(chain, ctx, NULL, 0));
+  hd__sha256_finish(chain->sha, chain->entry);
+  chain->sha = NULL;
+  return HD_OK;
+}
+
+void hd__chain_fini(hd_loss_chain *chain) {
+  if (chain->sha)
+    hd__sha256_finish(chain->sha, NULL);
+  chain->sha = NULL;
+}
+
+/* Marks at every so many steps, and at the last. */
+static hd_status make_chain(json_t **out, hd_ctx *ctx, const double *sum, int64_t steps, int64_t every) {
+  HD_RELEASED(hd__chain_fini) hd_loss_chain chain = {0};
+  json_t *list = *out = json_array();
+  for (int64_t at = 0, next; at < steps; at = next) {
+    next = at + every < steps ? at + every : steps;
+    HD_TRY(hd__chain_add(&chain, ctx, sum + at, next - at));
+    HD_TRY(hd__chain_mark(&chain, ctx));
+    json_array_append_new(list, json_pack("{s:I, s:s}", "step", (json_int_t)next, "sha256", chain.entry));
+  }
+  return HD_OK;
+}
+
+/* ---- Digests of data ---- */
+
+static hd_status hash_samples(char hex[HD_SHA256_HEX_BYTES], hd_ctx *ctx, const hd_dataset *split) {
+  hd_sha256 *sha = hd__sha256_create();
+  HD_OWNED void *elems = hd__malloc((size_t)hd__dataset_most_bytes(split));
+  hd_status status = HD_ALLOCATED(sha && elems, ctx, "out of memory for the digest of the data");
+  for (int64_t i = 0; i < split->count && status == HD_OK; i++) {
+    int size[2];
+    if (hd__skips_has(split, i))
+      continue;
+    status = hd__dataset_get(elems, size, ctx, split, i);
+    if (status == HD_OK)
+      hd__sha256_update(sha, elems,
+                        (size_t)((int64_t)split->channels * size[0] * size[1] * hd__dataset_elem_bytes(split)));
+  }
+  if (sha)
+    hd__sha256_finish(sha, hex);
+  return status;
+}
+
+static hd_status hash_labels(char hex[HD_SHA256_HEX_BYTES], hd_ctx *ctx, const hd_dataset *split) {
+  const int64_t each = split->targets ? split->outputs * (int64_t)sizeof(float) : (int64_t)sizeof(int32_t);
+  const char *all = split->targets ? (const char *)split->targets : (const char *)split->labels;
+  hd_sha256 *sha = hd__sha256_create();
+  HD_TRY(HD_ALLOCATED(sha, ctx, "out of memory for the digest of the data"));
+  for (int64_t i = 0; i < split->count; i++)
+    if (!hd__skips_has(split, i))
+      hd__sha256_update(sha, all + i * each, (size_t)each);
+  hd__sha256_finish(sha, hex);
+  return HD_OK;
+}
+
+hd_status hd__data_sha256(char hex[HD_DATA_PARTS][HD_SHA256_HEX_BYTES], hd_ctx *ctx, const hd_data *data) {
+  const hd_dataset *const split[] = {hd__data_train(data), hd__data_test(data)};
+  for (int i = 0; i < 2; i++) {
+    HD_TRY(hash_samples(hex[2 * i], ctx, split[i]));
+    HD_TRY(hash_labels(hex[2 * i + 1], ctx, split[i]));
+  }
+  return HD_OK;
+}
+
+/* ---- Files of a run ---- */
+
+/* Takes over `line`. */
+static void replace(json_t **last, json_t *line) {
+  json_decref(*last);
+  *last = line;
+}
+
+/* Calls `take` with each line of the run's history. */
+static void read_history(const char *run, void (*take)(void *to, json_t *line, const char *type), void *to) {
+  char path[HD_PATH_BYTES], *line = NULL;
+  size_t room = 0;
+  HD_FILE_OWNED *from = hd__file_join(path, NULL, run, "history.jsonl") == HD_OK ? fopen(path, "re") : NULL;
+  while (from && getline(&line, &room, from) >= 0) {
+    json_t *object = json_loads(line, 0, NULL);
+    const char *type = json_string_value(json_object_get(object, "type"));
+    take(to, object, type ? type : "");
+    json_decref(object);
+  }
+  free(line);
+}
+
+static void take_last(void *to, json_t *line, const char *type) {
+  json_t **last = to; /* start, end */
+  const bool ends = !strcmp(type, "end");
+  replace(&last[ends], json_incref(line));
+  if (!ends)
+    replace(&last[1], NULL);
+}
+
+void hd__history_read(json_t **start, json_t **end, const char *run) {
+  json_t *last[2] = {NULL, NULL};
+  read_history(run, take_last, last);
+  *start = last[0];
+  *end = last[1];
+}
+
+static void count_end(void *to, json_t *line, const char *type) {
+  const char *how = json_string_value(json_object_get(line, "end"));
+  *(int *)to += how && !strcmp(how, "done");
+}
+
+int hd__history_ends(const char *run) {
+  int ends = 0;
+  read_history(run, count_end, &ends);
+  return ends;
+}
+
+/* The setting of a record, NULL for none. */
+static const char *setting_of(const json_t *record, hd_option_id id) {
+  return json_string_value(json_object_get(json_object_get(record, "settings"), hd_option_at(id)->name));
+}
+
+static hd_status request_of(hd_config **out, hd_ctx *ctx, const json_t *record, const hd_config *config) {
+  static const hd_option_id id[] = {HD_OPT_DATA, HD_OPT_DATA_DIR, HD_OPT_ON_ERROR};
+  HD_TRY(hd__config_copy(out, ctx, config));
+  for (size_t i = 0; i < sizeof id / sizeof *id; i++) {
+    const char *text = setting_of(record, id[i]);
+    if (text && !hd__config_given(*out, id[i]))
+      HD_TRY(hd__config_suggest(*out, ctx, id[i], text));
+  }
+  return HD_OK;
+}
+
+static hd_status ignored_label(int *out, hd_ctx *ctx, const json_t *record) {
+  hd_network network;
+  const char *text = json_string_value(json_object_get(record, "model_yaml"));
+  HD_TRY(hd__network_from_text(&network, ctx, text ? text : "", "model_yaml"));
+  *out = network.target.ignored;
+  hd__network_fini(&network);
+  return HD_OK;
+}
+
+HD_RELEASER(release_config, hd_config, hd_config_destroy)
+HD_RELEASER(release_data, hd_data, hd__data_close)
+HD_RELEASER(release_json, json_t, json_decref)
+
+hd_status hd__certificate_data(hd_data **out, hd_ctx *ctx, const json_t *record, const hd_config *config) {
+  HD_RELEASED(release_config) hd_config *merged = NULL;
+  HD_TRY(request_of(&merged, ctx, record, config));
+  hd_data_request request = hd__config_data(merged);
+  HD_TRY(ignored_label(&request.ignored, ctx, record));
+  return hd__data_open(out, ctx, &request);
+}
+
+/* ---- Making ---- */
+
+/* What defines a result; a recipe has set others, which are there. */
+static json_t *settings_of(const json_t *record) {
+  json_t *settings = json_object();
+  for (int i = 0; hd_option_at(i); i++) {
+    const bool defines = hd_option_at(i)->kind == HD_OPTION_EXPERIMENT && i != HD_OPT_RECIPE;
+    const char *text = defines || i == HD_OPT_DATA || i == HD_OPT_INIT ? setting_of(record, (hd_option_id)i) : NULL;
+    if (text)
+      json_object_set_new(settings, hd_option_at(i)->name, json_string(text));
+  }
+  return settings;
+}
+
+/* Digests of the data that is there now, which must be the run's. */
+static hd_status data_of(json_t **out, hd_ctx *ctx, const json_t *record, const char *run) {
+  HD_RELEASED(release_config) hd_config *config = NULL;
+  HD_RELEASED(release_data) hd_data *data = NULL;
+  char hex[HD_DATA_PARTS][HD_SHA256_HEX_BYTES];
+  HD_TRY(hd_config_create(&config, ctx));
+  HD_TRY(hd__certificate_data(&data, ctx, record, config));
+  HD_TRY(hd__record_check_data(ctx, record, data, run));
+  HD_TRY(hd__data_sha256(hex, ctx, data));
+  json_t *list = json_array();
+  for (int i = 0; i < HD_DATA_PARTS; i++)
+    json_array_append_new(list, json_string(hex[i]));
+  *out = json_pack("{s:I, s:I, s:o}", "train_samples", (json_int_t)hd__data_train(data)->count, "test_samples",
+                   (json_int_t)hd__data_test(data)->count, "sha256", list);
+  return HD_ALLOCATED(*out, ctx, "out of memory for the certificate");
+}
+
+static json_t *result_of(const json_t *end) {
+  static const char *const key[] = {"train_loss", "val_loss", "val_accuracy", "test_loss", "test_accuracy", "wrong"};
+  json_t *result = json_object();
+  for (size_t i = 0; i < sizeof key / sizeof *key; i++)
+    json_object_set(result, key[i], json_object_get(end, key[i]));
+  return result;
+}
+
+/* The run's end, if it has one. */
+static hd_status find_end(json_t **out, hd_ctx *ctx, const char *run) {
+  HD_RELEASED(release_json) json_t *start = NULL;
+  hd__history_read(&start, out, run);
+  const json_t *end = *out;
+  const char *how = json_string_value(json_object_get(end, "end"));
+  if (!how || strcmp(how, "done") || !json_is_string(json_object_get(end, "weights_sha256")))
+    return hd__fail(ctx, HD_E_USAGE, "%s: expected a run that has ended, found one that %s; go on with --resume %s",
+                    run, how && !strcmp(how, "failed") ? "failed" : "has not", run);
+  if (!json_is_string(json_object_get(end, "losses_sha256")))
+    return hd__fail(ctx, HD_E_USAGE,
+                    "%s: expected the losses of all steps in losses.bin, found that some are missing: the run was "
+                    "resumed without them; train it anew",
+                    run);
+  return HD_OK;
+}
+
+static hd_status fill(json_t *certificate, hd_ctx *ctx, const char *run, const json_t *record, const json_t *end) {
+  HD_MAPPED losses = {0};
+  char found[HD_SHA256_HEX_BYTES];
+  json_t *data = NULL, *chain = NULL;
+  const int64_t steps = json_integer_value(json_object_get(end, "step"));
+  HD_TRY(hd__losses_digest(found, ctx, run, steps));
+  const char *claimed = json_string_value(json_object_get(end, "losses_sha256"));
+  if (strcmp(found, claimed))
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s/losses.bin: expected SHA-256 %s of %lld steps, found %s; the file was changed", run, claimed,
+                    (long long)steps, *found ? found : "fewer steps");
+  HD_TRY(hd__losses_map(&losses, ctx, run));
+  const int64_t every = (steps + HD_CERTIFICATE_MARKS - 1) / HD_CERTIFICATE_MARKS;
+  hd_status status = make_chain(&chain, ctx, (const double *)losses.bytes, steps, every);
+  json_object_set_new(certificate, "chain", chain);
+  HD_THEN(status, data_of(&data, ctx, record, run));
+  json_object_set_new(certificate, "data", data);
+  return status;
+}
+
+hd_status hd__certificate_make(json_t **out, hd_ctx *ctx, const char *run) {
+  HD_RELEASED(release_json) json_t *record = NULL;
+  HD_RELEASED(release_json) json_t *end = NULL;
+  char init[HD_SHA256_HEX_BYTES] = "";
+  HD_TRY(hd__checkpoint_record(&record, ctx, run));
+  HD_TRY(find_end(&end, ctx, run));
+  if (setting_of(record, HD_OPT_INIT))
+    HD_TRY(hd_digest(init, ctx, setting_of(record, HD_OPT_INIT)));
+  *out = json_pack("{s:i, s:O, s:O, s:o, s:s*, s:O, s:O, s:o}", "certificate", HD_CERTIFICATE_VERSION,
+                   "arithmetic_version", json_object_get(record, "arithmetic_version"), "model_yaml",
+                   json_object_get(record, "model_yaml"), "settings", settings_of(record), "init_sha256",
+                   *init ? init : NULL, "steps", json_object_get(end, "step"), "weights_sha256",
+                   json_object_get(end, "weights_sha256"), "result", result_of(end));
+  HD_TRY(HD_ALLOCATED(*out, ctx, "out of memory for the certificate"));
+  const hd_status status = fill(*out, ctx, run, record, end);
+  if (status != HD_OK) {
+    json_decref(*out);
+    *out = NULL;
+  }
+  return status;
+}
+
+/* As files have it; the caller frees it, NULL when out of memory. */
+static char *text_of(const json_t *certificate) {
+  return json_dumps(certificate, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+}
+
+static hd_status write_json(FILE *to, hd_ctx *ctx, void *arg) {
+  char *text = text_of(arg);
+  HD_TRY(HD_ALLOCATED(text, ctx, "out of memory for the certificate"));
+  const int failed = fputs(text, to) == EOF || fputc('\n', to) == EOF;
+  free(text);
+  return failed ? hd__file_check(ctx, to, "the certificate") : HD_OK;
+}
+
+hd_status hd_certify(hd_ctx *ctx, const char *run, const char *path) {
+  HD_RELEASED(release_json) json_t *certificate = NULL;
+  char own[HD_PATH_BYTES];
+  HD_TRY(hd__certificate_make(&certificate, ctx, run));
+  if (path)
+    return hd__file_write_named(ctx, path, write_json, certificate);
+  HD_TRY(hd__file_join(own, ctx, run, "certificate.json"));
+  return hd__file_write(ctx, own, write_json, certificate);
+}
+
+/* ---- Reading ---- */
+
+static bool is_chain(const json_t *chain, int64_t steps) {
+  int64_t before = 0;
+  for (size_t i = 0; i < json_array_size(chain); i++) {
+    const json_t *entry = json_array_get(chain, i);
+    const int64_t step = json_integer_value(json_object_get(entry, "step"));
+    if (step <= before || !json_is_string(json_object_get(entry, "sha256")))
+      return false;
+    before = step;
+  }
+  return before == steps && steps > 0;
+}
+
+static hd_status check_parts(hd_ctx *ctx, const json_t *certificate, const char *path) {
+  static const struct {
+    const char *name;
+    json_type type;
+  } part[] = {{"arithmetic_version", JSON_INTEGER},
+              {"model_yaml", JSON_STRING},
+              {"settings", JSON_OBJECT},
+              {"data", JSON_OBJECT},
+              {"steps", JSON_INTEGER},
+              {"chain", JSON_ARRAY},
+              {"weights_sha256", JSON_STRING},
+              {"result", JSON_OBJECT}};
+  const json_t *version = json_object_get(certificate, "certificate");
+  if (!json_is_integer(version))
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected a certificate, found another file; make one with heddle certify RUN", path);
+  if (json_integer_value(version) != HD_CERTIFICATE_VERSION)
+    return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected a certificate of version %d, found %lld; use a newer heddle",
+                    path, HD_CERTIFICATE_VERSION, (long long)json_integer_value(version));
+  for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+    const json_t *found = json_object_get(certificate, part[i].name);
+    if (!found || json_typeof(found) != part[i].type)
+      return hd__fail(ctx, HD_E_FORMAT, "%s: expected '%s' in the certificate, found none; it is damaged", path,
+                      part[i].name);
+  }
+  if (!is_chain(json_object_get(certificate, "chain"), json_integer_value(json_object_get(certificate, "steps"))))
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected a chain of digests up to the last step, found another; it is damaged", path);
+  return HD_OK;
+}
+
+hd_status hd__certificate_read(json_t **out, hd_ctx *ctx, const char *path) {
+  HD_MAPPED file = {0};
+  json_error_t error;
+  HD_TRY(hd__file_read(&file, ctx, path));
+  *out = json_loadb(file.bytes ? (const char *)file.bytes : "", file.length, JSON_REJECT_DUPLICATES, &error);
+  if (!*out)
+    return hd__fail(ctx, HD_E_FORMAT, "%s:%d: expected a certificate, found no JSON: %s", path, error.line, error.text);
+  hd_status status = check_parts(ctx, *out, path);
+  char *text = text_of(*out);
+  HD_THEN(status, HD_ALLOCATED(text, ctx, "out of memory for the certificate"));
+  const size_t length = text ? strlen(text) : 0;
+  if (status == HD_OK && (file.length != length + 1 || memcmp(file.bytes, text, length) || file.bytes[length] != '\n'))
+    status =
+        hd__fail(ctx, HD_E_FORMAT, "%s: expected a certificate as heddle certify writes it, found another text", path);
+  free(text);
+  if (status != HD_OK) {
+    json_decref(*out);
+    *out = NULL;
+  }
+  return status;
+}

@@ -1,0 +1,57 @@
+/* Certificates: what a run claims, in one JSON object.
+ *
+ *   certificate          1, the version of this list
+ *   arithmetic_version, model_yaml
+ *   settings             those that define the result, as in run.json, and where its data and initial weights were
+ *   data                 train_samples, test_samples; sha256: of the samples and of the labels of both splits
+ *   init_sha256          of the initial weights, with --init
+ *   steps                of the run
+ *   chain                [{"step", "sha256"}], at epoch ends, at most MARKS of them, and at the last step: SHA-256 of the
+ *                        entry before (its 64 digits) and of the losses from there to the step, as losses.bin has them
+ *   weights_sha256       at the end
+ *   result               train_loss, val_loss, val_accuracy, test_loss, test_accuracy, wrong
+ *
+ * Nothing in it is there for information alone: all of it is compared. A file must be byte for byte as it is written
+ * here. */
+#pragma once
+
+#include <jansson.h>
+
+#include "data/formats/dataset.h"
+#include "platform/file.h"
+#include "train/checkpoint/losses.h"
+#include "train/settings/config.h"
+
+enum { HD_CERTIFICATE_VERSION = 1, HD_CERTIFICATE_MARKS = 64 };
+
+/* A chain of digests over losses. */
+typedef struct hd_loss_chain {
+  hd_sha256 *sha;
+  char entry[HD_SHA256_HEX_BYTES]; /* the last one; "" before the first */
+} hd_loss_chain;
+
+hd_status hd__chain_add(hd_loss_chain *chain, hd_ctx *ctx, const double *sum, int64_t steps);
+
+/* Completes an entry. */
+hd_status hd__chain_mark(hd_loss_chain *chain, hd_ctx *ctx);
+void hd__chain_fini(hd_loss_chain *chain);
+
+/* The certificate of a run, from its files; the caller owns it. */
+hd_status hd__certificate_make(json_t **out, hd_ctx *ctx, const char *run);
+
+/* Reads a certificate's file and checks that it has every part; the caller owns it. */
+hd_status hd__certificate_read(json_t **out, hd_ctx *ctx, const char *path);
+
+/* SHA-256 of the samples and of the labels of both splits, in the order of hd__data_checksums: samples one after the
+ * other in planes, labels as 32-bit numbers, targets as floats. Skipped samples are left out. */
+hd_status hd__data_sha256(char hex[HD_DATA_PARTS][HD_SHA256_HEX_BYTES], hd_ctx *ctx, const hd_data *data);
+
+/* Opens the data of a record, or that which the configuration names instead. */
+hd_status hd__certificate_data(hd_data **out, hd_ctx *ctx, const json_t *record, const hd_config *config);
+
+/* The last start and the last end in a run's history.jsonl; *end is NULL for a run that was killed since its last start,
+ * or still runs. The caller owns them. */
+void hd__history_read(json_t **start, json_t **end, const char *run);
+
+/* How often the run trained to its end; more than once if it was resumed to a later end. */
+int hd__history_ends(const char *run);

@@ -1,0 +1,159 @@
+/* Comparing runs: see compare_runs.h. */
+#include "train/evidence/compare_runs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "heddle/config.h"
+#include "heddle/session.h"
+#include "train/checkpoint/saver.h"
+
+static bool says(char *what, size_t bytes, const char *key, const json_t *expected, const json_t *found) {
+  char *a = json_dumps(expected, JSON_ENCODE_ANY | JSON_COMPACT),
+       *b = json_dumps(found, JSON_ENCODE_ANY | JSON_COMPACT);
+  snprintf(what, bytes, "%s: expected %.80s, found %.80s", key, a ? a : "none", b ? b : "none");
+  free(a);
+  free(b);
+  return true;
+}
+
+/* Whether a setting defines the result; the recipe has set others, which are compared. */
+static bool is_compared(int id) { return hd_option_at(id)->kind == HD_OPTION_EXPERIMENT && id != HD_OPT_RECIPE; }
+
+/* The end of a run may have been moved when it was resumed, as run_record.h allows. */
+static bool may_move(int id) { return id == HD_OPT_EPOCHS || id == HD_OPT_MAX_STEPS; }
+
+bool hd__compare_records(char *what, size_t bytes, const json_t *certificate, const json_t *record, bool of_run) {
+  static const char *const part[] = {"arithmetic_version", "model_yaml"};
+  const json_t *settings[2] = {json_object_get(certificate, "settings"), json_object_get(record, "settings")};
+  for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+    const json_t *a = json_object_get(certificate, part[i]), *b = json_object_get(record, part[i]);
+    if (!json_equal(a, b))
+      return says(what, bytes, part[i], a, b);
+  }
+  for (int id = 0; hd_option_at(id); id++) {
+    const char *name = hd_option_at(id)->name;
+    const json_t *a = json_object_get(settings[0], name), *b = json_object_get(settings[1], name);
+    if (is_compared(id) && (of_run || !may_move(id)) && a != b && !json_equal(a, b))
+      return says(what, bytes, name, a, b);
+  }
+  return false;
+}
+
+/* ---- Checkpoints ---- */
+
+/* Whether a counter follows from evaluations. */
+static bool is_of_evaluations(const char *name) {
+  static const char *const of[] = {"owes_evaluation", "best_score", "best_loss", "stale_epochs"};
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+    if (!strcmp(name, of[i]))
+      return true;
+  return false;
+}
+
+/* The first tensor of `found` that is another in `claimed`, or not there; NULL: there is none. */
+static const char *differing(const hd_st_list *claimed, const hd_st_list *found, bool other_end) {
+  for (int i = 0; i < found->count; i++) {
+    const hd_st_tensor *b = &found->tensor[i], *a = hd__st_find(claimed, b->name);
+    if (other_end && is_of_evaluations(b->name))
+      continue;
+    if (!a || a->type != b->type || !hd__shape_equal(&a->shape, &b->shape) || a->length != b->length ||
+        memcmp(a->bytes, b->bytes, a->length))
+      return b->name;
+  }
+  return NULL;
+}
+
+static hd_status compare_files(bool *differs, char *what, size_t bytes, hd_ctx *ctx, const char *claimed,
+                               const char *found, bool other_end) {
+  HD_MAPPED a = {0};
+  HD_MAPPED b = {0};
+  HD_ST_OWNED of_a = {0};
+  HD_ST_OWNED of_b = {0};
+  hd_ctx quiet = {0};
+  HD_TRY(hd__file_map(&b, ctx, found));
+  HD_TRY(hd__st_parse(&of_b, ctx, found, b.bytes, b.length));
+  *differs = true;
+  if (hd__file_map(&a, &quiet, claimed) != HD_OK || hd__st_parse(&of_a, &quiet, claimed, a.bytes, a.length) != HD_OK) {
+    snprintf(what, bytes, "%s", quiet.message);
+    return HD_OK;
+  }
+  const char *name = differing(&of_a, &of_b, other_end);
+  const bool same = a.length == b.length && !memcmp(a.bytes, b.bytes, a.length);
+  *differs = name || (!same && !other_end);
+  snprintf(what, bytes, "%s: expected the %s that the repetition found, found another", claimed,
+           name ? name : "header");
+  return HD_OK;
+}
+
+hd_status hd__compare_checkpoints(bool *differs, char *what, size_t bytes, hd_ctx *ctx, const char *claimed,
+                                  const char *found, bool other_end) {
+  static const char *const file[] = {"model.safetensors", "state.safetensors"};
+  char a[HD_PATH_BYTES], b[HD_PATH_BYTES];
+  *differs = false;
+  for (int i = 0; i < 2 && !*differs; i++) {
+    HD_TRY(hd__file_join(a, ctx, claimed, file[i]));
+    HD_TRY(hd__file_join(b, ctx, found, file[i]));
+    HD_TRY(compare_files(differs, what, bytes, ctx, a, b, other_end));
+  }
+  return HD_OK;
+}
+
+/* ---- Metrics ---- */
+
+/* The next line as an object without what time measures; NULL: there is none. */
+static json_t *next_line(FILE *from, char **line, size_t *room) {
+  if (!from || getline(line, room, from) < 0)
+    return NULL;
+  json_t *object = json_loads(*line, 0, NULL);
+  json_object_del(object, "samples_per_s");
+  json_object_del(object, "ranks");
+  return object ? object : json_null();
+}
+
+static int64_t step_of(const json_t *line) { return json_integer_value(json_object_get(line, "step")); }
+
+/* Whether the claimed line is an evaluation that the repetition did not make: a run that was resumed to a later end was
+ * evaluated at its earlier end, too. */
+static bool is_extra(const json_t *claimed, const json_t *found) {
+  const char *type = json_string_value(json_object_get(claimed, "type"));
+  return type && !strcmp(type, "evaluation") && (!found || step_of(claimed) < step_of(found));
+}
+
+hd_status hd__compare_metrics(bool *differs, char *what, size_t bytes, hd_ctx *ctx, const char *claimed,
+                              const char *found) {
+  char path[2][HD_PATH_BYTES], *line = NULL, label[HD_PATH_BYTES + 64];
+  size_t room = 0;
+  HD_TRY(hd__file_join(path[0], ctx, claimed, "metrics.jsonl"));
+  HD_TRY(hd__file_join(path[1], ctx, found, "metrics.jsonl"));
+  HD_FILE_OWNED *a = fopen(path[0], "re");
+  HD_FILE_OWNED *b = fopen(path[1], "re");
+  bool more = a != NULL;
+  *differs = false;
+  for (int n = 1; more && !*differs; n++) {
+    json_t *x = next_line(a, &line, &room), *y = next_line(b, &line, &room);
+    for (; is_extra(x, y); n++) {
+      json_decref(x);
+      x = next_line(a, &line, &room);
+    }
+    more = x || y;
+    snprintf(label, sizeof label, "%s, line %d", path[0], n);
+    if (more && (!x || !y || !json_equal(x, y)))
+      *differs = says(what, bytes, label, y, x);
+    json_decref(x);
+    json_decref(y);
+  }
+  free(line);
+  return HD_OK;
+}
+
+void hd__remove_run(const char *folder) {
+  char path[HD_PATH_BYTES];
+  int64_t step;
+  HD_FOLDER_OWNED *open = opendir(folder);
+  struct dirent *entry;
+  while (open && (entry = readdir(open)))
+    if (hd__saver_is_step(&step, entry->d_name) && hd__file_join(path, NULL, folder, entry->d_name) == HD_OK)
+      hd__file_remove_folder(path);
+  hd__file_remove_folder(folder);
+}

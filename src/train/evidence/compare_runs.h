@@ -1,0 +1,23 @@
+/* Comparing the files of two runs that should be equal. `what` gets the first difference: expected, found. */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "base/status.h"
+
+/* Whether a run's record states other settings, another model or another arithmetic than a certificate. of_run: it is
+ * the run's own, not that of a checkpoint, after which the run's end may have been moved. */
+bool hd__compare_records(char *what, size_t bytes, const json_t *certificate, const json_t *record, bool of_run);
+
+/* Weights, optimizer states and counters of two checkpoints. other_end: one of the runs ended, and so was evaluated, at
+ * a step at which the other went on; counters of evaluations may differ then. */
+hd_status hd__compare_checkpoints(bool *differs, char *what, size_t bytes, hd_ctx *ctx, const char *claimed,
+                                  const char *found, bool other_end);
+
+/* Lines of metrics.jsonl, without what time measures. A run without the file claims nothing. */
+hd_status hd__compare_metrics(bool *differs, char *what, size_t bytes, hd_ctx *ctx, const char *claimed,
+                              const char *found);
+
+/* Removes a run's folder, checkpoints included; for clean-up, silent. */
+void hd__remove_run(const char *folder);

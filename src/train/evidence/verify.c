@@ -1,0 +1,482 @@
+/* Verifying a run or a certificate by repeating it: see heddle/evidence.h.
+ *
+ * The run is repeated as a run of its own, in a temporary folder. Each step's loss is compared as it counts; at the end
+ * so are checkpoints, lines of metrics and results. Without the run's folder the chain of losses in the certificate takes
+ * the place of losses.bin: it finds the stretch in which the first difference lies. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/philox.h"
+#include "base/sized_struct.h"
+#include "base/version.h"
+#include "heddle/ddp.h"
+#include "heddle/evidence.h"
+#include "heddle/session.h"
+#include "train/checkpoint/saver.h"
+#include "train/evidence/certificate.h"
+#include "train/evidence/compare_runs.h"
+#include "train/settings/run_record.h"
+
+enum { MOST_STRETCHES = 1024, FIRST_RANK = 0 };
+
+typedef struct verify {
+  const hd_verify_request *request;
+  const hd_config *layout;
+  hd_verification *out;
+  bool decided; /* the verdict is final */
+  bool interrupted;
+  json_t *certificate;
+  int64_t steps;               /* of the run */
+  char run[HD_PATH_BYTES];     /* its folder; "": the certificate is by itself */
+  char scratch[HD_PATH_BYTES]; /* a temporary folder */
+  char again[HD_PATH_BYTES];   /* in it: where the run is repeated */
+  hd_mapping losses;           /* of the run, as the certificate has them; empty: the chain is compared */
+  hd_loss_chain chain;
+  size_t mark; /* the chain's entry that comes next */
+  hd_data *data;
+  hd_session *session;
+} verify;
+
+/* Decides, unless a difference was found before. */
+__attribute__((format(printf, 4, 5))) static void decide(verify *v, hd_verdict verdict, int64_t step, const char *fmt,
+                                                         ...) {
+  va_list args;
+  if (v->decided)
+    return;
+  va_start(args, fmt);
+  vsnprintf(v->out->why, sizeof v->out->why, fmt, args);
+  va_end(args);
+  v->out->verdict = verdict;
+  v->out->step = step;
+  v->decided = true;
+}
+
+/* ---- What is verified ---- */
+
+static hd_status load(verify *v, hd_ctx *ctx) {
+  char path[HD_PATH_BYTES], losses[HD_PATH_BYTES];
+  const char *what = v->request->what;
+  if (hd__file_is_folder(what)) {
+    snprintf(v->run, sizeof v->run, "%s", what);
+    HD_TRY(hd__file_join(path, ctx, what, "certificate.json"));
+    if (!hd__file_exists(path))
+      return hd__certificate_make(&v->certificate, ctx, what);
+    return hd__certificate_read(&v->certificate, ctx, path);
+  }
+  HD_TRY(hd__certificate_read(&v->certificate, ctx, what));
+  const char *slash = strrchr(what, '/');
+  snprintf(path, sizeof path, "%.*s", slash ? (int)(slash - what) : 1, slash ? what : ".");
+  HD_TRY(hd__file_join(losses, ctx, path, "losses.bin"));
+  if (hd__file_exists(losses))
+    snprintf(v->run, sizeof v->run, "%s", path);
+  return HD_OK;
+}
+
+static const char *text_of(const json_t *object, const char *key) {
+  const char *text = json_string_value(json_object_get(object, key));
+  return text ? text : "";
+}
+
+static void check_arithmetic(verify *v) {
+  const json_int_t version = json_integer_value(json_object_get(v->certificate, "arithmetic_version"));
+  const char *kind = text_of(json_object_get(v->certificate, "settings"), "arithmetic");
+  if (version != HD_ARITHMETIC_VERSION)
+    decide(
+        v, HD_NOT_COMPARABLE, 0,
+        "expected version %d of the arithmetic, which heddle %s has, found version %lld; verify it with a heddle that "
+        "has that one",
+        HD_ARITHMETIC_VERSION, hd__version(), (long long)version);
+  else if (*kind && strcmp(kind, "portable"))
+    decide(v, HD_NOT_COMPARABLE, 0,
+           "expected the portable arithmetic, found --arithmetic %s, whose bits depend on a "
+           "library and a CPU",
+           kind);
+}
+
+HD_RELEASER(release_json, json_t, json_decref)
+
+static hd_status check_data(verify *v, hd_ctx *ctx) {
+  static const char *const part[HD_DATA_PARTS] = {"training samples", "training labels", "test samples", "test labels"};
+  char hex[HD_DATA_PARTS][HD_SHA256_HEX_BYTES];
+  hd_ctx quiet = {0};
+  if (v->decided)
+    return HD_OK;
+  if (hd__certificate_data(&v->data, &quiet, v->certificate, v->layout) != HD_OK) {
+    decide(v, HD_NOT_COMPARABLE, 0, "its data is not there: %.900s", quiet.message);
+    return HD_OK;
+  }
+  HD_TRY(hd__data_sha256(hex, ctx, v->data));
+  const json_t *is = json_object_get(v->certificate, "data"), *claimed = json_object_get(is, "sha256");
+  const int64_t count[] = {hd__data_train(v->data)->count, hd__data_test(v->data)->count};
+  static const char *const name[] = {"train_samples", "test_samples"};
+  for (int i = 0; i < 2; i++)
+    if (json_integer_value(json_object_get(is, name[i])) != count[i])
+      decide(v, HD_NOT_COMPARABLE, 0, "data %s, %s: expected %lld, found %lld; give the same --data",
+             hd__data_name(v->data), name[i], (long long)json_integer_value(json_object_get(is, name[i])),
+             (long long)count[i]);
+  for (size_t i = 0; i < HD_DATA_PARTS; i++) {
+    const char *expected = json_string_value(json_array_get(claimed, i));
+    if (!expected || strcmp(expected, hex[i]))
+      decide(v, HD_NOT_COMPARABLE, 0, "data %s, %s: expected SHA-256 %.80s, found %s; give the same --data",
+             hd__data_name(v->data), part[i], expected ? expected : "(none)", hex[i]);
+  }
+  return HD_OK;
+}
+
+static hd_status check_init(verify *v, hd_ctx *ctx) {
+  const char *path = text_of(json_object_get(v->certificate, "settings"), "init"), *expected;
+  char found[HD_SHA256_HEX_BYTES];
+  hd_ctx quiet = {0};
+  if (!*path || v->decided)
+    return HD_OK;
+  expected = text_of(v->certificate, "init_sha256");
+  if (hd_digest(found, &quiet, path) != HD_OK)
+    decide(v, HD_NOT_COMPARABLE, 0, "its initial weights are not there: %.900s", quiet.message);
+  else if (strcmp(found, expected))
+    decide(v, HD_NOT_COMPARABLE, 0, "initial weights %.400s: expected SHA-256 %.80s, found %s", path, expected, found);
+  return HD_OK;
+}
+
+/* The entry of the certificate's chain: its step, and its digest. */
+static const char *mark_at(int64_t *step, const verify *v, size_t index) {
+  const json_t *entry = json_array_get(json_object_get(v->certificate, "chain"), index);
+  *step = json_integer_value(json_object_get(entry, "step"));
+  return text_of(entry, "sha256");
+}
+
+/* Adds the loss of a step to the chain; at the end of an entry it must be the certificate's. */
+static hd_status follow_chain(verify *v, hd_ctx *ctx, int64_t step, double sum, const char *where) {
+  int64_t at, before = 0;
+  const char *expected = mark_at(&at, v, v->mark);
+  HD_TRY(hd__chain_add(&v->chain, ctx, &sum, 1));
+  if (step < at)
+    return HD_OK;
+  HD_TRY(hd__chain_mark(&v->chain, ctx));
+  if (v->mark > 0)
+    mark_at(&before, v, v->mark - 1);
+  if (strcmp(v->chain.entry, expected))
+    decide(v, HD_REFUTED, before + 1, "%slosses of the steps %lld to %lld: expected the digest %.80s, found %s", where,
+           (long long)before + 1, (long long)at, expected, v->chain.entry);
+  v->mark++;
+  return HD_OK;
+}
+
+static void rewind_chain(verify *v) {
+  hd__chain_fini(&v->chain);
+  v->chain = (hd_loss_chain){0};
+  v->mark = 0;
+}
+
+/* The run's losses must be those of the certificate: a difference is then found at its step. */
+static hd_status check_losses(verify *v, hd_ctx *ctx) {
+  if (!*v->run || v->decided)
+    return HD_OK;
+  HD_TRY(hd__losses_map(&v->losses, ctx, v->run));
+  if (v->losses.length / sizeof(double) < (size_t)v->steps) {
+    if (v->losses.length > 0)
+      decide(v, HD_REFUTED, 0, "%s/losses.bin: expected %lld steps, found %lld", v->run, (long long)v->steps,
+             (long long)(v->losses.length / sizeof(double)));
+    hd__file_unmap(&v->losses);
+    v->losses = (hd_mapping){0};
+    return HD_OK;
+  }
+  const double *sum = (const double *)v->losses.bytes;
+  for (int64_t i = 0; i < v->steps && !v->decided; i++)
+    HD_TRY(follow_chain(v, ctx, i + 1, sum[i], "losses.bin, "));
+  rewind_chain(v);
+  return HD_OK;
+}
+
+/* The settings, the model and the data that a record of the run states must be the certificate's. */
+static hd_status check_record(verify *v, const char *folder) {
+  HD_RELEASED(release_json) json_t *record = NULL;
+  char what[256];
+  hd_ctx quiet = {0};
+  if (v->decided)
+    return HD_OK;
+  if (hd__checkpoint_record(&record, &quiet, folder) != HD_OK)
+    decide(v, HD_REFUTED, 0, "%.900s", quiet.message);
+  else if (hd__compare_records(what, sizeof what, v->certificate, record, folder == v->run))
+    decide(v, HD_REFUTED, 0, "%s/run.json: %s", folder, what);
+  else if (hd__record_check_data(&quiet, record, v->data, folder) != HD_OK)
+    decide(v, HD_REFUTED, 0, "%.900s", quiet.message);
+  return HD_OK;
+}
+
+/* ---- Repeating ---- */
+
+static void compare_step(verify *v, int64_t step, double sum) {
+  double expected;
+  hd_ctx quiet = {0};
+  if (step > v->steps) {
+    decide(v, HD_REFUTED, step, "step %lld: expected the run to end after step %lld, found that it goes on",
+           (long long)step, (long long)v->steps);
+    return;
+  }
+  if (!v->losses.bytes) {
+    follow_chain(v, &quiet, step, sum, "");
+    return;
+  }
+  memcpy(&expected, v->losses.bytes + (step - 1) * (int64_t)sizeof expected, sizeof expected);
+  if (memcmp(&expected, &sum, sizeof sum))
+    decide(v, HD_REFUTED, step, "step %lld: expected the loss %.17g over the batch, found %.17g", (long long)step,
+           expected, sum);
+}
+
+static void on_event(void *user, const hd_event *event) {
+  verify *v = user;
+  if (event->kind != HD_EVENT_STEP || v->decided)
+    return;
+  compare_step(v, event->step, event->loss_sum);
+  v->out->steps++;
+  if (v->request->progress && v->request->progress(v->request->user, event->step, v->steps))
+    v->interrupted = true;
+  if (v->decided || v->interrupted)
+    hd_session_stop(v->session);
+}
+
+HD_RELEASER(release_config, hd_config, hd_config_destroy)
+
+/* The configuration of the whole run, or of a stretch from a checkpoint. */
+static hd_status configure(hd_config **out, hd_ctx *ctx, const verify *v, const char *resume, int64_t until) {
+  HD_TRY(hd__config_copy(out, ctx, v->layout));
+  hd_status status = HD_OK;
+  if (*resume) {
+    status = hd_config_set_text(*out, ctx, HD_OPT_RESUME, resume);
+  } else {
+    HD_RELEASED(release_json) json_t *record = NULL; /* of the run: it says, too, when it logged, evaluated and saved */
+    if (*v->run)
+      status = hd__checkpoint_record(&record, ctx, v->run);
+    HD_THEN(status, hd__record_adopt(*out, ctx, record ? record : v->certificate, "the certificate"));
+    HD_THEN(status, hd_config_set_text(*out, ctx, HD_OPT_MODEL, text_of(v->certificate, "model_yaml")));
+    const char *init = text_of(json_object_get(v->certificate, "settings"), "init");
+    if (*init)
+      HD_THEN(status, hd_config_set_text(*out, ctx, HD_OPT_INIT, init));
+  }
+  if (until > 0)
+    HD_THEN(status, hd_config_set_int(*out, ctx, HD_OPT_MAX_STEPS, until));
+  HD_THEN(status, hd_config_set_text(*out, ctx, HD_OPT_OUT, v->again));
+  return HD_CREATED(status, out, hd_config_destroy);
+}
+
+static void compare_result(verify *v, const hd_report *r) {
+  const struct {
+    const char *name;
+    double found;
+  } value[] = {{"train_loss", r->train_loss}, {"val_loss", r->val_loss},           {"val_accuracy", r->val_accuracy},
+               {"test_loss", r->test_loss},   {"test_accuracy", r->test_accuracy}, {"wrong", (double)r->wrong}};
+  const json_t *result = json_object_get(v->certificate, "result");
+  if (r->steps != v->steps)
+    decide(v, HD_REFUTED, r->steps + 1, "expected %lld steps, found that the run ends after step %lld",
+           (long long)v->steps, (long long)r->steps);
+  if (strcmp(r->weights_sha256, v->out->weights_sha256))
+    decide(v, HD_REFUTED, 0, "weights: expected SHA-256 %s, found %s", v->out->weights_sha256, r->weights_sha256);
+  for (size_t i = 0; i < sizeof value / sizeof *value; i++) {
+    const json_t *claimed = json_object_get(result, value[i].name);
+    const double expected = json_is_number(claimed) ? json_number_value(claimed) : NAN;
+    if (!(expected == value[i].found || (isnan(expected) && !isfinite(value[i].found))))
+      decide(v, HD_REFUTED, 0, "%s: expected %.17g, found %.17g", value[i].name, expected, value[i].found);
+  }
+}
+
+static hd_status train(verify *v, hd_ctx *ctx, bool whole) {
+  const bool leads = hd_group_rank(v->request->group) == FIRST_RANK;
+  const hd_status status = hd_session_train(v->session, ctx, leads ? on_event : NULL, v);
+  if (v->decided)
+    return HD_OK;
+  if (status == HD_E_NOTFINITE) {
+    decide(v, HD_REFUTED, 0, "%.900s", hd_ctx_message(ctx));
+    return HD_OK;
+  }
+  HD_TRY(status);
+  if (whole && leads)
+    compare_result(v, hd_session_report(v->session));
+  return HD_OK;
+}
+
+/* resume: a checkpoint, "" for the run's beginning; until: 0 for its end. */
+static hd_status repeat(verify *v, hd_ctx *ctx, const char *resume, int64_t until) {
+  HD_RELEASED(release_config) hd_config *config = NULL;
+  HD_TRY(configure(&config, ctx, v, resume, until));
+  HD_TRY(hd_ddp(&v->session, ctx, config, v->request->group));
+  const hd_status status = train(v, ctx, !until);
+  hd_session_destroy(v->session);
+  v->session = NULL;
+  return status;
+}
+
+/* The checkpoint of a step in the run must be that of the repetition. */
+static hd_status check_checkpoint(verify *v, hd_ctx *ctx, int64_t step) {
+  char claimed[HD_PATH_BYTES], found[HD_PATH_BYTES], name[48], what[1024];
+  bool differs;
+  snprintf(name, sizeof name, "step-%lld", (long long)step);
+  HD_TRY(hd__file_join(claimed, ctx, v->run, name));
+  HD_TRY(hd__file_join(found, ctx, v->again, name));
+  if (v->decided || !hd__file_is_folder(claimed) || !hd__file_is_folder(found))
+    return HD_OK;
+  HD_TRY(hd__compare_checkpoints(&differs, what, sizeof what, ctx, claimed, found,
+                                 v->request->spot > 0 || hd__history_ends(v->run) > 1));
+  if (differs)
+    decide(v, HD_REFUTED, 0, "%s", what);
+  return check_record(v, claimed);
+}
+
+static hd_status check_folder(verify *v, hd_ctx *ctx, const int64_t *step, int count) {
+  char what[1024];
+  bool differs;
+  if (!*v->run || v->decided || hd_group_rank(v->request->group) != FIRST_RANK)
+    return HD_OK;
+  for (int i = 0; i < count; i++)
+    HD_TRY(check_checkpoint(v, ctx, step[i]));
+  HD_TRY(hd__compare_metrics(&differs, what, sizeof what, ctx, v->run, v->again));
+  if (differs)
+    decide(v, HD_REFUTED, 0, "%s", what);
+  return HD_OK;
+}
+
+/* ---- Stretches ---- */
+
+/* Draws `wanted` of `count` stretches, in order. */
+static int draw(bool *taken, int count, int wanted, int64_t seed) {
+  uint32_t word[4];
+  int drawn = 0;
+  for (uint32_t n = 0; drawn < wanted && drawn < count; n++) {
+    hd__rng_block(word, (uint64_t)seed, HD_RNG_SPOT, 0, 0, 0, n);
+    const uint32_t at = (uint32_t)(((uint64_t)word[0] * (uint64_t)count) >> 32);
+    drawn += !taken[at];
+    taken[at] = true;
+  }
+  return drawn;
+}
+
+static hd_status repeat_stretch(verify *v, hd_ctx *ctx, int64_t from, int64_t until) {
+  char resume[HD_PATH_BYTES] = "", name[48];
+  snprintf(name, sizeof name, "step-%lld", (long long)from);
+  if (from > 0) {
+    HD_TRY(hd__file_join(resume, ctx, v->run, name));
+    HD_TRY(check_record(v, resume));
+  }
+  if (v->decided)
+    return HD_OK;
+  HD_TRY(repeat(v, ctx, resume, until));
+  if (hd_group_rank(v->request->group) == FIRST_RANK) {
+    HD_TRY(check_checkpoint(v, ctx, until));
+    hd__remove_run(v->again);
+  }
+  return HD_OK;
+}
+
+static hd_status spot(verify *v, hd_ctx *ctx, const int64_t *step, int count) {
+  bool taken[MOST_STRETCHES] = {false};
+  int stretches = count < MOST_STRETCHES ? count : MOST_STRETCHES;
+  if (stretches == 0) {
+    decide(v, HD_NOT_COMPARABLE, 0,
+           "%s: expected checkpoints to repeat stretches between, found none; train with --keep",
+           *v->run ? v->run : v->request->what);
+    return HD_OK;
+  }
+  if (!v->losses.bytes) {
+    decide(v, HD_NOT_COMPARABLE, 0, "%s: expected losses.bin, found none; verify it without --spot", v->run);
+    return HD_OK;
+  }
+  draw(taken, stretches, v->request->spot, v->out->seed);
+  for (int i = 0; i < stretches && !v->decided; i++)
+    if (taken[i])
+      HD_TRY(repeat_stretch(v, ctx, i ? step[i - 1] : 0, step[i]));
+  return HD_OK;
+}
+
+/* ---- The verdict ---- */
+
+/* The checkpoints of the run up to its last step, in order. */
+static int list_checkpoints(int64_t **step, const verify *v) {
+  int count = 0, kept = 0;
+  *step = *v->run ? hd__saver_steps(&count, v->run) : NULL;
+  for (int i = 0; i < count; i++)
+    kept += (*step)[i] <= v->steps;
+  return kept;
+}
+
+static hd_status make_scratch(verify *v, hd_ctx *ctx) {
+  const char *folder = getenv("TMPDIR");
+  HD_TRY(hd__file_join(v->scratch, ctx, folder && *folder ? folder : "/tmp", "heddle-verify-XXXXXX"));
+  if (!mkdtemp(v->scratch))
+    return hd__fail(ctx, HD_E_IO, "%s: expected to make a folder, found: %m; name another in TMPDIR", v->scratch);
+  return hd__file_join(v->again, ctx, v->scratch, "run");
+}
+
+/* Weights of the run's end must be the certificate's, whatever the repetition finds. */
+static hd_status check_end(verify *v, const int64_t *step, int count) {
+  char path[HD_PATH_BYTES], name[48], found[HD_SHA256_HEX_BYTES];
+  hd_ctx quiet = {0};
+  if (v->decided || count == 0 || step[count - 1] != v->steps)
+    return HD_OK;
+  snprintf(name, sizeof name, "step-%lld", (long long)v->steps);
+  HD_TRY(hd__file_join(path, &quiet, v->run, name));
+  if (hd_digest(found, &quiet, path) != HD_OK)
+    decide(v, HD_REFUTED, 0, "%.900s", quiet.message);
+  else if (strcmp(found, v->out->weights_sha256))
+    decide(v, HD_REFUTED, 0, "%s: expected weights of SHA-256 %s, found %s", path, v->out->weights_sha256, found);
+  return HD_OK;
+}
+
+static hd_status check_claims(verify *v, hd_ctx *ctx, const int64_t *step, int count) {
+  check_arithmetic(v);
+  HD_TRY(check_data(v, ctx));
+  HD_TRY(check_init(v, ctx));
+  if (*v->run)
+    HD_TRY(check_record(v, v->run));
+  HD_TRY(check_losses(v, ctx));
+  return check_end(v, step, count);
+}
+
+static hd_status verify_all(verify *v, hd_ctx *ctx) {
+  HD_TRY(load(v, ctx));
+  v->steps = json_integer_value(json_object_get(v->certificate, "steps"));
+  snprintf(v->out->weights_sha256, sizeof v->out->weights_sha256, "%s", text_of(v->certificate, "weights_sha256"));
+  HD_OWNED int64_t *step = NULL;
+  const int count = list_checkpoints(&step, v);
+  HD_TRY(check_claims(v, ctx, step, count));
+  if (v->decided)
+    return HD_OK;
+  HD_TRY(make_scratch(v, ctx));
+  if (v->request->spot > 0)
+    return spot(v, ctx, step, count);
+  HD_TRY(repeat(v, ctx, "", 0));
+  return check_folder(v, ctx, step, count);
+}
+
+static hd_status choose_seed(verify *v, hd_ctx *ctx) {
+  v->out->seed = v->request->seed;
+  if (v->request->spot > 0 && v->out->seed < 0) {
+    uint32_t drawn;
+    if (getrandom(&drawn, sizeof drawn, 0) != sizeof drawn)
+      return hd__fail(ctx, HD_E_SYSTEM, "expected random bytes of the system, found none; give --seed");
+    v->out->seed = drawn;
+  }
+  return HD_OK;
+}
+
+hd_status hd_verify(hd_verification *out, hd_ctx *ctx, const hd_config *layout, const hd_verify_request *request) {
+  hd_verify_request is;
+  hd_verification result = {.seed = -1};
+  HD_TRY(hd__struct_check(ctx, out, sizeof result, "hd_verification"));
+  HD_TRY(hd__struct_read(&is, ctx, request, sizeof is, "hd_verify_request"));
+  verify v = {.request = &is, .layout = layout, .out = &result};
+  hd_status status = choose_seed(&v, ctx);
+  HD_THEN(status, verify_all(&v, ctx));
+  if (*v.scratch) {
+    hd__remove_run(v.again);
+    rmdir(v.scratch);
+  }
+  hd__file_unmap(&v.losses);
+  hd__chain_fini(&v.chain);
+  hd__data_close(v.data);
+  json_decref(v.certificate);
+  hd__struct_write(out, &result, sizeof result);
+  return status == HD_OK && v.interrupted ? hd__fail(ctx, HD_E_INTERRUPTED, "stopped before the verdict") : status;
+}

@@ -1,0 +1,105 @@
+/* history.jsonl: how a run came about, a line for each time it was started and for each end that it lived to see:
+ * session.h. Lines are added and never changed, also when a run is resumed: they are the only part of a run's folder
+ * that differs between equal runs. */
+#include "train/session/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/utf8.h"
+#include "base/version.h"
+#include "exec/exchange/cluster.h"
+#include "platform/cpu_name.h"
+
+/* The words of the command that started this process, as the system has them. */
+static json_t *command_words(void) {
+  char text[65536], word[4096];
+  const size_t bytes = hd__file_text(text, sizeof text, "/proc/self/cmdline");
+  json_t *words = json_array();
+  for (size_t at = 0; at < bytes; at += strlen(text + at) + 1) {
+    hd__utf8_clean(word, sizeof word, text + at, sizeof word - 1);
+    json_array_append_new(words, json_string(word));
+  }
+  return words;
+}
+
+/* "2026-11-22T09:30:00Z" */
+static json_t *time_now(void) {
+  char text[32];
+  const time_t now = time(NULL);
+  struct tm utc;
+  gmtime_r(&now, &utc);
+  strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return json_string(text);
+}
+
+/* Adds a line with one write; takes over `line`. */
+static hd_status add_line(const hd_session *s, hd_ctx *ctx, json_t *line) {
+  char path[HD_PATH_BYTES];
+  hd_status status = hd__file_join(path, ctx, s->checkpoints.folder, "history.jsonl");
+  char *text = line ? json_dumps(line, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
+  json_decref(line);
+  HD_THEN(status, HD_ALLOCATED(text, ctx, "out of memory for the run's history"));
+  if (status == HD_OK) {
+    const size_t length = strlen(text);
+    text[length] = '\n'; /* in place of the 0 */
+    const int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (fd < 0 || write(fd, text, length + 1) != (ssize_t)length + 1)
+      status =
+          hd__fail(ctx, HD_E_IO, "%s: expected to write it, found: %s; make room, or use --out", path, strerror(errno));
+    if (fd >= 0)
+      close(fd);
+  }
+  free(text);
+  return status;
+}
+
+hd_status hd__session_open_history(hd_session *s, hd_ctx *ctx) {
+  const hd_report *r = &s->report.facts;
+  char cpu[128];
+  hd__cpu_name(cpu, sizeof cpu);
+  return add_line(s, ctx,
+                  json_pack("{s:s, s:o, s:o, s:I, s:s, s:i, s:s, s:s, s:{s:s, s:i, s:i, s:i, s:s, s:s}}", "type",
+                            "start", "time", time_now(), "command", command_words(), "step",
+                            (json_int_t)s->run.counters.step, "heddle", hd__version(), "arithmetic_version",
+                            HD_ARITHMETIC_VERSION, "compiler", __VERSION__, "jansson", jansson_version_str(), "machine",
+                            "cpu", cpu, "threads", r->threads, "ranks", r->ranks, "hosts", r->hosts, "device",
+                            r->device, "isa", r->isa));
+}
+
+/* null where it was not measured. */
+static json_t *measured(double value) { return isfinite(value) ? json_real(value) : json_null(); }
+
+static json_t *rank_times(const hd_report *r) {
+  json_t *list = r->rank_time ? json_array() : NULL;
+  for (int i = 0; list && i < r->ranks; i++)
+    json_array_append_new(list, json_pack("{s:f, s:f, s:f}", "data_s", r->rank_time[i].data_s, "compute_s",
+                                          r->rank_time[i].compute_s, "waiting_s", r->rank_time[i].waiting_s));
+  return list;
+}
+
+hd_status hd__session_close_history(hd_session *s, hd_ctx *ctx, hd_status status, const char *message) {
+  const hd_report *r = &s->report.facts;
+  char losses[HD_SHA256_HEX_BYTES] = "";
+  const char *end = status == HD_E_INTERRUPTED ? "stopped" : status != HD_OK ? "failed" : "done";
+  if (status == HD_OK)
+    HD_TRY(hd__losses_digest(losses, ctx, s->checkpoints.folder, s->run.counters.step));
+  return add_line(
+      s, ctx,
+      json_pack("{s:s, s:o, s:s, s:s*, s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:o*, s:s*, "
+                "s:s*}",
+                "type", "end", "time", time_now(), "end", end, "error",
+                status != HD_OK && status != HD_E_INTERRUPTED ? message : NULL, "step",
+                (json_int_t)s->run.counters.step, "train_loss", measured(r->train_loss), "val_loss",
+                measured(r->val_loss), "val_accuracy", measured(r->val_accuracy), "test_loss", measured(r->test_loss),
+                "test_accuracy", measured(r->test_accuracy), "wrong", (json_int_t)r->wrong, "startup_s", r->startup_s,
+                "train_s", r->train_s, "evaluate_s", s->run.evaluate_s, "wall_s", r->wall_s, "samples_per_s",
+                r->samples_per_s, "peak_rss_bytes", (json_int_t)r->peak_rss_bytes, "rank_times", rank_times(r),
+                "weights_sha256", *r->weights_sha256 ? r->weights_sha256 : NULL, "losses_sha256",
+                *losses ? losses : NULL));
+}

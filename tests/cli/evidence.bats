@@ -1,0 +1,196 @@
+# heddle runs, certify and verify: a run is listed with all that it says, certified, repeated on other layouts, and
+# refuted when something in it was changed. tests/fault/test_forgery changes a thousand things.
+
+load cli
+
+# verify CODE ARGS...: heddle verify must end with that code; what it prints in `out`.
+verify() {
+  local wanted=$1 code=0
+  shift
+  timeout "$LIMIT_S" "$HEDDLE" verify "$@" >out 2>err || code=$?
+  [ "$code" -eq "$wanted" ] || { echo "verify $*: expected exit code $wanted, found $code:"; cat out err; return 1; }
+}
+
+@test "a certificate is verified on any layout, with and without the run's folder" {
+  train --out r --val-split 0.1 --log-every 10
+  "$HEDDLE" certify r >out
+  grep -q '^certified *r/certificate.json$' out
+  cp r/certificate.json alone.json
+  for layout in "--threads 1" "--threads 2" "--accumulate 4" "--workers 1" "--procs 2 --threads 1"; do
+    verify 0 r $layout
+    grep -q "^verified .* weights_sha256 $DIGEST$" out
+    verify 0 alone.json $layout
+  done
+  HEDDLE_ISA=reference verify 0 alone.json --threads 1
+  [ "$(ls -A r)" = "$(printf '%s\n' best certificate.json history.jsonl last losses.bin metrics.jsonl run.json step-50 wrong.png)" ]
+  [ -z "$(ls -A "${TMPDIR:-/tmp}" | grep heddle-verify)" ]
+}
+
+@test "a run that was stopped and resumed is verified" {
+  train --out r --max-steps 20 --save-every 7
+  "$HEDDLE" train --resume r --max-steps 50 >out
+  "$HEDDLE" certify r >/dev/null
+  verify 0 r --threads 1
+  train --out whole --save-every 7
+  cmp r/losses.bin whole/losses.bin
+  "$HEDDLE" certify whole -o whole.json --json >out
+  cmp whole.json r/certificate.json
+}
+
+@test "a run that goes on in another folder takes its losses with it" {
+  train --out r --max-steps 20
+  "$HEDDLE" train --resume r --out s --max-steps 50 >out
+  verify 0 s
+  cp -r r/step-20 alone
+  "$HEDDLE" train --resume alone --out t --max-steps 50 >out
+  fails 2 certify t
+  says "expected the losses of all steps"
+}
+
+@test "verify refutes: the first step that differs, or the file" {
+  need_json
+  train --out r --log-every 5
+  "$HEDDLE" certify r >/dev/null
+  cp -r r kept
+  sed -i 's/"lr": "0.001"/"lr": "0.002"/' r/run.json r/last/run.json r/certificate.json
+  verify 3 r --json
+  [ "$(json_get verdict step <out)" = "refuted 2" ] # the first step's loss is that of the initial weights
+  cp kept/certificate.json r/certificate.json
+  verify 3 r
+  grep -q '^refuted .*lr: expected "0.001", found "0.002"' out
+  sed 's/"test_accuracy": 0\.[0-9]*/"test_accuracy": 0.5/' kept/certificate.json >alone.json
+  verify 3 alone.json
+  grep -q '^refuted .*test_accuracy: expected 0.5, found 0' out
+  rm -r r && cp -r kept r
+  sed -i '3s/"loss":[0-9]/"loss":7/' r/metrics.jsonl
+  verify 3 r
+  grep -q 'metrics.jsonl, line 3' out
+}
+
+@test "verify cannot compare: other data, another arithmetic, no checkpoints" {
+  train --out r
+  "$HEDDLE" certify r >/dev/null
+  verify 4 r --data random:1x28x28
+  grep -q '^not comparable .*data random:1x28x28, train' out
+  verify 4 r --data "$FOLDER/nowhere"
+  grep -q "^not comparable .*its data is not there.*nowhere" out
+  sed 's/"arithmetic_version": [0-9]*/"arithmetic_version": 999/' r/certificate.json >other.json
+  verify 4 other.json
+  grep -q '^not comparable .*version 999' out
+  verify 4 other.json --spot 2
+  cp r/certificate.json alone.json
+  verify 4 alone.json --spot 1
+  grep -q 'expected checkpoints' out
+}
+
+@test "verify --spot repeats stretches, and --seed the draw" {
+  need_json
+  train --out r --save-every 5 --keep 99
+  "$HEDDLE" certify r >/dev/null
+  verify 0 r --spot 3 --json
+  [ "$(json_get steps <out)" = 15 ]
+  seed=$(json_get seed <out)
+  verify 0 r --spot 3 --seed "$seed" --threads 2 --json
+  [ "$(json_get steps seed <out)" = "15 $seed" ]
+  verify 0 r --spot 99
+}
+
+@test "certify and verify: bad input" {
+  fails 1 certify nowhere
+  fails 1 verify nowhere
+  train --out r --max-steps 10
+  sed -i '$d' r/history.jsonl # as after a kill
+  fails 2 certify r
+  says "expected a run that has ended"
+  echo '{"certificate": 1}' >c.json
+  fails 1 verify c.json
+  says "expected 'arithmetic_version'"
+  echo '{"certificate": 2}' >c.json
+  fails 1 verify c.json
+  says "version 1"
+  echo 'no' >c.json
+  fails 1 verify c.json
+  train --out s
+  "$HEDDLE" certify s -o s.json >/dev/null
+  sed 's/: /:  /' s.json >c.json
+  fails 1 verify c.json
+  says "as heddle certify writes it"
+  head -c 100 s/losses.bin >short
+  cp short s/losses.bin
+  fails 1 certify s
+  says "losses.bin" "SHA-256"
+}
+
+@test "runs: a table, sorted and chosen, JSON and CSV" {
+  need_json
+  for lr in 0.1 0.001 0.01; do
+    train --lr "$lr" --out "runs/$lr"
+  done
+  mkdir runs/other
+  "$HEDDLE" runs >out
+  [ "$(wc -l <out)" -eq 4 ]
+  grep -Eq '^runs/0.1 +simplenet +done +50 +0\.[0-9]* +0.1 ' out
+  [ "$("$HEDDLE" runs runs --sort lr --columns lr --csv | xargs)" = "lr 0.001 0.01 0.1" ]
+  [ "$("$HEDDLE" runs --sort -lr --columns lr --csv | xargs)" = "lr 0.1 0.01 0.001" ]
+  [ "$("$HEDDLE" runs --where lr=1e-2 --columns run,weights_sha256 --csv | tail -n 1)" = "runs/0.01,$DIGEST" ]
+  "$HEDDLE" runs --where lr=0.01 --json >out
+  [ "$(sed 's/^\[\(.*\)\]$/\1/' out | json_get run lr state)" = "runs/0.01 0.01 done" ]
+  [ "$("$HEDDLE" runs --columns run,machine.isa,nothing --where nothing= | wc -l)" -eq 4 ]
+  fails 1 runs nowhere
+  fails 2 runs a b
+  fails 2 runs --where lr
+  fails 2 runs --columns ,
+}
+
+# read_events DIR: what TensorBoard reads there, "TAG STEP VALUE" a line; by its own code where it is installed.
+read_events() {
+  python3 - "$1" <<'EOF'
+import glob, sys
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+events = EventAccumulator(sys.argv[1], size_guidance={"scalars": 0, "images": 0})
+events.Reload()
+for tag in events.Tags()["scalars"]:
+    for one in events.Scalars(tag):
+        print(tag, one.step, "%.5f" % one.value)
+for tag in events.Tags()["images"]:
+    for one in events.Images(tag):
+        print(tag, one.step, one.width, one.height, one.encoded_image_string[1:4].decode())
+EOF
+}
+
+@test "--tensorboard: TensorBoard reads scalars and pictures, and drops what a resumed run repeats" {
+  need_json
+  python3 -c "import tensorboard" 2>/dev/null || skip "needs tensorboard (pip install tensorboard) for python3"
+  train --out r --tensorboard tb --log-every 10 --save-every 20 --keep 99
+  read_events tb >events
+  [ "$(grep -c '^loss/step ' events)" -eq 5 ]
+  grep -q "^accuracy/test 50 $(printf %.5f "$(json_get test_accuracy <out)")$" events
+  grep -Eq '^wrong 50 [0-9]+ [0-9]+ PNG$' events
+  "$HEDDLE" train --resume r/step-20 --max-steps 40 --out s --tensorboard tb --log-every 10 >out
+  read_events tb >events
+  [ "$(grep '^loss/step ' events | cut -d ' ' -f 2 | xargs)" = "10 20 30 40" ]
+}
+
+@test "--tensorboard: records have their length and checksum, and a folder that cannot be made is named" {
+  train --out r --tensorboard tb --log-every 10
+  python3 - tb/events.out.tfevents.* <<'EOF' || [ "$(command -v python3)" = "" ]
+import struct, sys
+def crc(data):
+    c = 0xffffffff
+    for byte in data:
+        c ^= byte
+        for _ in range(8):
+            c = c >> 1 ^ (0x82f63b78 if c & 1 else 0)
+    c ^= 0xffffffff
+    return ((c >> 15 | c << 17) + 0xa282ead8) & 0xffffffff
+assert crc(b"123456789") == (((0xe3069283 >> 15) | (0xe3069283 << 17)) + 0xa282ead8) & 0xffffffff
+data, records = open(sys.argv[1], "rb").read(), 0
+while data:
+    length, check = struct.unpack("<QI", data[:12])
+    assert crc(data[:8]) == check and crc(data[12:12 + length]) == struct.unpack("<I", data[12 + length:16 + length])[0]
+    data, records = data[16 + length:], records + 1
+assert records == 1 + 5 * 3 + 3 + 1, records
+EOF
+  echo here >file
+  fails 1 train $TINY --tensorboard file/tb
+}
