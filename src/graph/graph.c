@@ -188,10 +188,14 @@ int hd__graph_reads(const hd_graph *graph, int value, int *reader) {
 
 int hd__dtype_bytes(hd_dtype dtype) { return dtype == HD_U8 ? 1 : 4; }
 
+enum { LINE_BYTES = 64, SETS_BYTES = 1024 };
+
+/* Rows that lie a multiple of 1 KB apart would share few sets of a first-level cache: a linear layer reads some columns
+ * of many rows. */
 int64_t hd__value_stride(const hd_value *value) {
-  int64_t elems = hd__shape_elems(&value->shape);
-  int64_t unit = value->dtype == HD_U8 ? 64 : 16;
-  return value->shape.rank == 0 ? 1 : (elems + unit - 1) / unit * unit;
+  const int64_t unit = LINE_BYTES / hd__dtype_bytes(value->dtype);
+  const int64_t padded = (hd__shape_elems(&value->shape) + unit - 1) / unit * unit;
+  return value->shape.rank == 0 ? 1 : padded % (SETS_BYTES / hd__dtype_bytes(value->dtype)) ? padded : padded + unit;
 }
 
 int64_t hd__param_columns(const hd_param *param) { return (int64_t)param->c * param->h * param->w; }

@@ -144,7 +144,8 @@ void hd__graph_remove_node(hd_graph *graph, int index);
 /* How often nodes read a value; *reader, if not NULL: the last of them, -1 for none. */
 int hd__graph_reads(const hd_graph *graph, int value, int *reader);
 
-/* Slot geometry: elements from one sample to the next (floats padded to 16, bytes to 64; one element unpadded). */
+/* Slot geometry: elements from one sample to the next (whole cache lines, and one more where that would be a
+ * multiple of 1 KB; one element unpadded). */
 HD_TOOLS_API int64_t hd__value_stride(const hd_value *value);
 HD_TOOLS_API int hd__dtype_bytes(hd_dtype dtype);
 
