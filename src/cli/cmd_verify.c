@@ -52,7 +52,7 @@ static void print_json(const hd_verification *v) {
 }
 
 /* 0 verified, 3 refuted, 4 not comparable. */
-static int verify(hd_ctx *ctx, hd_config *config, const char *what, const hd_group *group) {
+static int verify(hd_ctx *ctx, hd_config *config, const char *what, hd_group *group) {
   const int leads = hd_group_rank(group) == 0;
   progress p = {.terminal = leads && cli_is_terminal()};
   hd_verification v = {.struct_bytes = sizeof v};

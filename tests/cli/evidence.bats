@@ -67,6 +67,22 @@ verify() {
   grep -q 'metrics.jsonl, line 3' out
 }
 
+@test "several ranks verify: one verdict, one draw, no rank left waiting" {
+  need_json
+  train --out r --save-every 5 --keep 99
+  "$HEDDLE" certify r >/dev/null
+  verify 0 r --spot 3 --procs 3 --threads 1 --json
+  [ "$(json_get steps <out)" = 15 ]
+  printf '\001' | dd of=r/step-20/model.safetensors bs=1 seek=2000 conv=notrunc status=none
+  verify 3 r --procs 2 --threads 1
+  grep -q '^refuted .*step-20' out
+  verify 3 r --spot 99 --procs 2 --threads 1
+  sed -i 's/"lr": "0.001"/"lr": "0.002"/' r/run.json r/certificate.json
+  verify 3 r --procs 2 --threads 1 --json
+  [ "$(json_get verdict step <out)" = "refuted 2" ]
+  [ "$(wc -l <err)" -le 2 ] # rank 0 ended with the verdict's code
+}
+
 @test "verify cannot compare: other data, another arithmetic, no checkpoints" {
   train --out r
   "$HEDDLE" certify r >/dev/null

@@ -17,7 +17,7 @@ options="--model simplenet --data $folder/data --batch 8 --val-split 0.25 --pati
   --log-every 1 --shards 8 --threads 1 --out run --json"
 
 # metrics FOLDER: without what time measures.
-metrics() { sha256sum <"$1/losses.bin"; sed 's/"samples_per_s":[^,}]*//; s/"ranks":\[.*\]//; s/,*}$/}/' "$1/metrics.jsonl"; }
+metrics() { sha256sum <"$1/losses.bin"; sed 's/"samples_per_s":[^,}]*//; s/"ranks":\[.*\]//; s/,,*/,/g' "$1/metrics.jsonl"; }
 
 # what FOLDER JSON: all that has to be as in an undisturbed run.
 what() {

@@ -27,8 +27,8 @@ typedef struct verify {
   const hd_verify_request *request;
   const hd_config *layout;
   hd_verification *out;
-  bool decided; /* the verdict is final */
-  bool interrupted;
+  bool decided;     /* the verdict is final */
+  bool interrupted; /* by the caller's progress function */
   json_t *certificate;
   int64_t steps;               /* of the run */
   char run[HD_PATH_BYTES];     /* its folder; "": the certificate is by itself */
@@ -53,6 +53,21 @@ __attribute__((format(printf, 4, 5))) static void decide(verify *v, hd_verdict v
   v->out->verdict = verdict;
   v->out->step = step;
   v->decided = true;
+}
+
+/* Gives all ranks what rank 0 has found. */
+static hd_status share(verify *v, hd_ctx *ctx) {
+  struct {
+    hd_verification out;
+    bool decided, interrupted;
+  } all = {*v->out, v->decided, v->interrupted};
+  if (!v->request->group)
+    return HD_OK;
+  HD_TRY(hd_group_broadcast(&all, v->request->group, ctx, sizeof all, HD_U8, FIRST_RANK));
+  *v->out = all.out;
+  v->decided = all.decided;
+  v->interrupted = all.interrupted;
+  return HD_OK;
 }
 
 /* ---- What is verified ---- */
@@ -286,7 +301,7 @@ static void compare_result(verify *v, const hd_report *r) {
 static hd_status train(verify *v, hd_ctx *ctx, bool whole) {
   const bool leads = hd_group_rank(v->request->group) == FIRST_RANK;
   const hd_status status = hd_session_train(v->session, ctx, leads ? on_event : NULL, v);
-  if (v->decided)
+  if (v->decided || status == HD_E_INTERRUPTED) /* by rank 0, which has decided, or was interrupted */
     return HD_OK;
   if (status == HD_E_NOTFINITE) {
     decide(v, HD_REFUTED, 0, "%.900s", hd_ctx_message(ctx));
@@ -328,7 +343,7 @@ static hd_status check_checkpoint(verify *v, hd_ctx *ctx, int64_t step) {
 static hd_status check_folder(verify *v, hd_ctx *ctx, const int64_t *step, int count) {
   char what[1024];
   bool differs;
-  if (!*v->run || v->decided || hd_group_rank(v->request->group) != FIRST_RANK)
+  if (!*v->run || v->decided || v->interrupted || hd_group_rank(v->request->group) != FIRST_RANK)
     return HD_OK;
   for (int i = 0; i < count; i++)
     HD_TRY(check_checkpoint(v, ctx, step[i]));
@@ -367,7 +382,7 @@ static hd_status repeat_stretch(verify *v, hd_ctx *ctx, int64_t from, int64_t un
     HD_TRY(check_checkpoint(v, ctx, until));
     hd__remove_run(v->again);
   }
-  return HD_OK;
+  return share(v, ctx);
 }
 
 static hd_status spot(verify *v, hd_ctx *ctx, const int64_t *step, int count) {
@@ -384,7 +399,7 @@ static hd_status spot(verify *v, hd_ctx *ctx, const int64_t *step, int count) {
     return HD_OK;
   }
   draw(taken, stretches, v->request->spot, v->out->seed);
-  for (int i = 0; i < stretches && !v->decided; i++)
+  for (int i = 0; i < stretches && !v->decided && !v->interrupted; i++)
     if (taken[i])
       HD_TRY(repeat_stretch(v, ctx, i ? step[i - 1] : 0, step[i]));
   return HD_OK;
@@ -447,7 +462,8 @@ static hd_status verify_all(verify *v, hd_ctx *ctx) {
   if (v->request->spot > 0)
     return spot(v, ctx, step, count);
   HD_TRY(repeat(v, ctx, "", 0));
-  return check_folder(v, ctx, step, count);
+  HD_TRY(check_folder(v, ctx, step, count));
+  return share(v, ctx);
 }
 
 static hd_status choose_seed(verify *v, hd_ctx *ctx) {
@@ -458,7 +474,7 @@ static hd_status choose_seed(verify *v, hd_ctx *ctx) {
       return hd__fail(ctx, HD_E_SYSTEM, "expected random bytes of the system, found none; give --seed");
     v->out->seed = drawn;
   }
-  return HD_OK;
+  return share(v, ctx);
 }
 
 hd_status hd_verify(hd_verification *out, hd_ctx *ctx, const hd_config *layout, const hd_verify_request *request) {
