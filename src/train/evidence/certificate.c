@@ -223,6 +223,9 @@ static hd_status find_end(json_t **out, hd_ctx *ctx, const char *run) {
   hd__history_read(&start, out, run);
   const json_t *end = *out;
   const char *how = json_string_value(json_object_get(end, "end"));
+  if (!start)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "%s: expected history.jsonl, found none: an earlier heddle made the run; train anew", run);
   if (!how || strcmp(how, "done") || !json_is_string(json_object_get(end, "weights_sha256")))
     return hd__fail(ctx, HD_E_USAGE, "%s: expected a run that has ended, found one that %s; go on with --resume %s",
                     run, how && !strcmp(how, "failed") ? "failed" : "has not", run);
