@@ -5,11 +5,13 @@
 static const char *path;
 
 static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
+  char own[4096];
   CLI_TRY(hd_certify(ctx, operand[0], path));
+  snprintf(own, sizeof own, "%s/certificate.json", operand[0]);
   if (cli_wants_json(config))
-    cli_json("{'certificate': %s}\n", path ? path : "certificate.json");
+    cli_json("{'certificate': %s}\n", path ? path : own);
   else
-    cli_print("certified \t%s%s\n", path ? path : operand[0], path ? "" : "/certificate.json");
+    cli_print("certified \t%s\n", path ? path : own);
   return CLI_OK;
 }
 
