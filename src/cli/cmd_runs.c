@@ -163,7 +163,7 @@ static void print_table(const listing *l) {
 static void print_json(const listing *l) {
   cli_json("[");
   for (int64_t row = 0; row < l->count; row++) {
-    cli_json("%c{", row > 0);
+    cli_json("%c{", (int)(row > 0));
     for (int c = 0; c < l->columns; c++) {
       double number;
       const char *value = value_of(l, row, c);

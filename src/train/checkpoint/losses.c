@@ -36,10 +36,10 @@ static hd_status write_beginning(FILE *to, hd_ctx *ctx, void *arg) {
   return hd__file_check(ctx, to, name);
 }
 
-static hd_status make_file(hd_ctx *ctx, const char *path, const char *from, int64_t steps) {
+/* The file of a resumed run. */
+static hd_status take_over(hd_ctx *ctx, const char *path, const char *from, int64_t steps) {
   beginning b = {.steps = steps};
-  if (steps > 0)
-    HD_TRY(hd__losses_map(&b.earlier, ctx, from));
+  HD_TRY(hd__losses_map(&b.earlier, ctx, from));
   const hd_status status = hd__file_write(ctx, path, write_beginning, &b);
   hd__file_unmap(&b.earlier);
   return status;
@@ -48,8 +48,11 @@ static hd_status make_file(hd_ctx *ctx, const char *path, const char *from, int6
 hd_status hd__losses_open(hd_losses *out, hd_ctx *ctx, const char *run, const char *from, int64_t steps) {
   *out = (hd_losses){.fd = -1};
   HD_TRY(hd__file_join(out->path, ctx, run, name));
-  HD_TRY(make_file(ctx, out->path, from, steps));
-  out->fd = open(out->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  if (steps > 0)
+    HD_TRY(take_over(ctx, out->path, from, steps));
+  else
+    unlink(out->path); /* of a run that was killed before its first checkpoint */
+  out->fd = open(out->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | (steps > 0 ? 0 : O_CREAT | O_EXCL), 0666);
   if (out->fd < 0)
     return hd__fail(ctx, HD_E_IO, "%s: expected to write it, found: %s; use --out", out->path, strerror(errno));
   return hd__losses_reserve(out, ctx, steps + 1);
