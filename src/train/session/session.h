@@ -91,7 +91,7 @@ typedef struct session_report {
   hd_segment guess_memory;
   FILE *metrics;
   hd_event_file *events; /* of --tensorboard, or NULL */
-  double logged_s; /* trained, at the last log line */
+  double logged_s;       /* trained, at the last log line */
   int64_t logged_samples;
   hd_profiler profiler;
   hd_job_page page;   /* for tools that list jobs */
