@@ -172,12 +172,9 @@ static void test_numbers(hd_ctx *ctx) {
 
 /* Numbers of options and of their choices are generated: each stands in the row and at the place of its name. */
 static void test_generated(void) {
-  static const char *const name[] = {[HD_OPT_MODEL] = "model",
-                                     [HD_OPT_EVAL_TRANSFORMS] = "eval-transforms",
-                                     [HD_OPT_THREADS] = "threads",
-                                     [HD_OPT_JSON] = "json",
-                                     [HD_OPT_ACCEPT_ARITHMETIC] = "accept-arithmetic",
-                                     [HD_OPT_TENSORBOARD] = "tensorboard"};
+  static const char *const name[] = {
+      [HD_OPT_MODEL] = "model", [HD_OPT_EVAL_TRANSFORMS] = "eval-transforms",     [HD_OPT_THREADS] = "threads",
+      [HD_OPT_JSON] = "json",   [HD_OPT_ACCEPT_ARITHMETIC] = "accept-arithmetic", [HD_OPT_TENSORBOARD] = "tensorboard"};
   for (int i = 0; i < HD_OPTION_COUNT; i++)
     ok(!name[i] || !strcmp(name[i], hd_option_at(i)->name), "option %d is %s", i, hd_option_at(i)->name);
   ok(HD_OPT_TENSORBOARD + 1 == HD_OPTION_COUNT && !hd_option_at(HD_OPTION_COUNT) && !hd_option_at(-1),
