@@ -183,7 +183,7 @@ hd_status hd__saver_check_run(hd_ctx *ctx, const char *run, int64_t first) {
   return HD_OK;
 }
 
-static hd_status step_path(char path[HD_PATH_BYTES], hd_ctx *ctx, const char *run, int64_t step) {
+hd_status hd__saver_step_path(char path[HD_PATH_BYTES], hd_ctx *ctx, const char *run, int64_t step) {
   char name[48];
   snprintf(name, sizeof name, "step-%lld", (long long)step);
   return hd__file_join(path, ctx, run, name);
@@ -201,7 +201,8 @@ int64_t *hd__saver_steps(int *count, const char *run) {
   struct dirent *entry;
   *count = 0;
   while (folder && (entry = readdir(folder))) {
-    if (!hd__saver_is_step(&step, entry->d_name) || step_path(path, NULL, run, step) != HD_OK || !is_checkpoint(path))
+    if (!hd__saver_is_step(&step, entry->d_name) || hd__saver_step_path(path, NULL, run, step) != HD_OK ||
+        !is_checkpoint(path))
       continue;
     int64_t *more = hd__realloc(steps, (size_t)(*count + 1) * sizeof *steps);
     if (!more)
@@ -236,7 +237,7 @@ static void prune(const hd_saver *saver) {
   int64_t *steps = hd__saver_steps(&count, saver->run);
   left = count;
   for (int i = 0; i < count && left > saver->keep; i++) {
-    if (steps[i] == best || steps[i] == last || step_path(path, NULL, saver->run, steps[i]) != HD_OK)
+    if (steps[i] == best || steps[i] == last || hd__saver_step_path(path, NULL, saver->run, steps[i]) != HD_OK)
       continue;
     if (has_record(path))
       hd__file_retire_folder(path);
@@ -260,7 +261,7 @@ static hd_status write_files(hd_saver *saver, hd_ctx *ctx, const char *folder) {
 static hd_status write_checkpoint(hd_saver *saver, hd_ctx *ctx) {
   char name[48], path[HD_PATH_BYTES], temporary[HD_PATH_BYTES], link[HD_PATH_BYTES];
   snprintf(name, sizeof name, "step-%lld", (long long)saver->counters.step);
-  HD_TRY(step_path(path, ctx, saver->run, saver->counters.step));
+  HD_TRY(hd__saver_step_path(path, ctx, saver->run, saver->counters.step));
   HD_TRY(check_step(ctx, path));
   HD_TRY(hd__file_folder_begin(temporary, ctx, path));
   hd_status status = write_files(saver, ctx, temporary);

@@ -40,6 +40,9 @@ int64_t hd__saver_bytes(const hd_plan *plan, int states);
 /* Whether that is the name of a checkpoint, and of which step; only the canonical name counts, not "step-07". */
 bool hd__saver_is_step(int64_t *step, const char *name);
 
+/* RUN/step-N. */
+hd_status hd__saver_step_path(char path[HD_PATH_BYTES], hd_ctx *ctx, const char *run, int64_t step);
+
 /* The step that a link of the run names, -1 for none. */
 int64_t hd__saver_linked_step(const char *run, const char *link);
 

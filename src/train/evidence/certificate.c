@@ -168,7 +168,6 @@ static hd_status ignored_label(int *out, hd_ctx *ctx, const json_t *record) {
 
 HD_RELEASER(release_config, hd_config, hd_config_destroy)
 HD_RELEASER(release_data, hd_data, hd__data_close)
-HD_RELEASER(release_json, json_t, json_decref)
 
 hd_status hd__certificate_data(hd_data **out, hd_ctx *ctx, const json_t *record, const hd_config *config) {
   HD_RELEASED(release_config) hd_config *merged = NULL;
@@ -219,7 +218,7 @@ static json_t *result_of(const json_t *end) {
 
 /* The run's end, if it has one. */
 static hd_status find_end(json_t **out, hd_ctx *ctx, const char *run) {
-  HD_RELEASED(release_json) json_t *start = NULL;
+  json_auto_t *start = NULL;
   hd__history_read(&start, out, run);
   const json_t *end = *out;
   const char *how = json_string_value(json_object_get(end, "end"));
@@ -258,8 +257,8 @@ static hd_status fill(json_t *certificate, hd_ctx *ctx, const char *run, const j
 }
 
 hd_status hd__certificate_make(json_t **out, hd_ctx *ctx, const char *run) {
-  HD_RELEASED(release_json) json_t *record = NULL;
-  HD_RELEASED(release_json) json_t *end = NULL;
+  json_auto_t *record = NULL;
+  json_auto_t *end = NULL;
   char init[HD_SHA256_HEX_BYTES] = "";
   HD_TRY(hd__checkpoint_record(&record, ctx, run));
   HD_TRY(find_end(&end, ctx, run));
@@ -293,7 +292,7 @@ static hd_status write_json(FILE *to, hd_ctx *ctx, void *arg) {
 }
 
 hd_status hd_certify(hd_ctx *ctx, const char *run, const char *path) {
-  HD_RELEASED(release_json) json_t *certificate = NULL;
+  json_auto_t *certificate = NULL;
   char own[HD_PATH_BYTES];
   HD_TRY(hd__certificate_make(&certificate, ctx, run));
   if (path)

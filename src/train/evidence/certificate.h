@@ -6,8 +6,8 @@
  *   data                 train_samples, test_samples; sha256: of the samples and of the labels of both splits
  *   init_sha256          of the initial weights, with --init
  *   steps                of the run
- *   chain                [{"step", "sha256"}], at epoch ends, at most MARKS of them, and at the last step: SHA-256 of the
- *                        entry before (its 64 digits) and of the losses from there to the step, as losses.bin has them
+ *   chain                [{"step", "sha256"}], every 1/MARKS of the steps and at the last one: SHA-256 of the entry before
+ *                        (its 64 digits) and of the losses from there to the step, as losses.bin has them
  *   weights_sha256       at the end
  *   result               train_loss, val_loss, val_accuracy, test_loss, test_accuracy, wrong
  *

@@ -112,8 +112,6 @@ static void check_arithmetic(verify *v) {
            kind);
 }
 
-HD_RELEASER(release_json, json_t, json_decref)
-
 static hd_status check_data(verify *v, hd_ctx *ctx) {
   static const char *const part[HD_DATA_PARTS] = {"training samples", "training labels", "test samples", "test labels"};
   char hex[HD_DATA_PARTS][HD_SHA256_HEX_BYTES];
@@ -208,7 +206,7 @@ static hd_status check_losses(verify *v, hd_ctx *ctx) {
 
 /* The settings, the model and the data that a record of the run states must be the certificate's. */
 static hd_status check_record(verify *v, const char *folder) {
-  HD_RELEASED(release_json) json_t *record = NULL;
+  json_auto_t *record = NULL;
   char what[256];
   hd_ctx quiet = {0};
   if (v->decided)
@@ -263,7 +261,7 @@ static hd_status configure(hd_config **out, hd_ctx *ctx, const verify *v, const 
   if (*resume) {
     status = hd_config_set_text(*out, ctx, HD_OPT_RESUME, resume);
   } else {
-    HD_RELEASED(release_json) json_t *record = NULL; /* of the run: it says, too, when it logged, evaluated and saved */
+    json_auto_t *record = NULL; /* of the run: it says, too, when it logged, evaluated and saved */
     if (*v->run)
       status = hd__checkpoint_record(&record, ctx, v->run);
     HD_THEN(status, hd__record_adopt(*out, ctx, record ? record : v->certificate, "the certificate"));
@@ -326,11 +324,10 @@ static hd_status repeat(verify *v, hd_ctx *ctx, const char *resume, int64_t unti
 
 /* The checkpoint of a step in the run must be that of the repetition. */
 static hd_status check_checkpoint(verify *v, hd_ctx *ctx, int64_t step) {
-  char claimed[HD_PATH_BYTES], found[HD_PATH_BYTES], name[48], what[1024];
+  char claimed[HD_PATH_BYTES], found[HD_PATH_BYTES], what[1024];
   bool differs;
-  snprintf(name, sizeof name, "step-%lld", (long long)step);
-  HD_TRY(hd__file_join(claimed, ctx, v->run, name));
-  HD_TRY(hd__file_join(found, ctx, v->again, name));
+  HD_TRY(hd__saver_step_path(claimed, ctx, v->run, step));
+  HD_TRY(hd__saver_step_path(found, ctx, v->again, step));
   if (v->decided || !hd__file_is_folder(claimed) || !hd__file_is_folder(found))
     return HD_OK;
   HD_TRY(hd__compare_checkpoints(&differs, what, sizeof what, ctx, claimed, found,
@@ -369,10 +366,9 @@ static int draw(bool *taken, int count, int wanted, int64_t seed) {
 }
 
 static hd_status repeat_stretch(verify *v, hd_ctx *ctx, int64_t from, int64_t until) {
-  char resume[HD_PATH_BYTES] = "", name[48];
-  snprintf(name, sizeof name, "step-%lld", (long long)from);
+  char resume[HD_PATH_BYTES] = "";
   if (from > 0) {
-    HD_TRY(hd__file_join(resume, ctx, v->run, name));
+    HD_TRY(hd__saver_step_path(resume, ctx, v->run, from));
     HD_TRY(check_record(v, resume));
   }
   if (v->decided)
@@ -426,12 +422,11 @@ static hd_status make_scratch(verify *v, hd_ctx *ctx) {
 
 /* Weights of the run's end must be the certificate's, whatever the repetition finds. */
 static hd_status check_end(verify *v, const int64_t *step, int count) {
-  char path[HD_PATH_BYTES], name[48], found[HD_SHA256_HEX_BYTES];
+  char path[HD_PATH_BYTES], found[HD_SHA256_HEX_BYTES];
   hd_ctx quiet = {0};
   if (v->decided || count == 0 || step[count - 1] != v->steps)
     return HD_OK;
-  snprintf(name, sizeof name, "step-%lld", (long long)v->steps);
-  HD_TRY(hd__file_join(path, &quiet, v->run, name));
+  HD_TRY(hd__saver_step_path(path, &quiet, v->run, v->steps));
   if (hd_digest(found, &quiet, path) != HD_OK)
     decide(v, HD_REFUTED, 0, "%.900s", quiet.message);
   else if (strcmp(found, v->out->weights_sha256))
