@@ -294,20 +294,33 @@ static const char *file_of(char name[32], const char *what, int which) {
   return name;
 }
 
-/* Each rank writes its message to a file, and waits for those of all: mpirun kills the rest when one has ended. */
+/* Waits until every rank has renamed a file of its own to WHAT.rank. */
+static void meet_by_files(const char *own_file, const char *what) {
+  char whole[32];
+  expect(rename(own_file, file_of(whole, what, rank)) == 0, "a file of its own");
+  for (int r = 0; r < ranks; r++)
+    while (access(file_of(whole, what, r), F_OK))
+      usleep(1000); /* it looks again; the event is the file */
+}
+
+static void write_line(const char *path, int number, const char *text) {
+  FILE *file = fopen(path, "w");
+  expect(file != NULL, "a file to write to");
+  fprintf(file, "%d %s\n", number, text);
+  fclose(file);
+}
+
+/* Each rank writes its message to a file. No rank has memory withheld before all have a group, and none ends before
+ * all have written: mpirun kills the rest when one has ended. */
 static void starve(void) {
-  char begun[32], whole[32];
+  char begun[32];
+  write_line(file_of(begun, "begun", rank), rank, "has a group");
+  meet_by_files(begun, "ready");
   hd__alloc_fail_after(rank == 0 ? 0 : -1);
   const hd_status status = hd_group_all_reduce(output, group, ctx, input, 4, HD_F32, HD_REDUCE_SUM);
   hd__alloc_fail_after(-1);
-  FILE *file = fopen(file_of(begun, "begun", rank), "w");
-  expect(file != NULL, "a file to write to");
-  fprintf(file, "%d %s\n", (int)status, hd_ctx_message(ctx));
-  fclose(file);
-  rename(begun, file_of(whole, "rank", rank));
-  for (int r = 0; r < ranks; r++)
-    while (access(file_of(whole, "rank", r), F_OK))
-      usleep(1000); /* it looks again; the event is the file */
+  write_line(begun, (int)status, hd_ctx_message(ctx));
+  meet_by_files(begun, "rank");
 }
 
 /* The index of the variable's value in a list that ends with NULL; 0 if it is not set. */

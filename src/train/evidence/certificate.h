@@ -6,8 +6,8 @@
  *   data                 train_samples, test_samples; sha256: of the samples and of the labels of both splits
  *   init_sha256          of the initial weights, with --init
  *   steps                of the run
- *   chain                [{"step", "sha256"}], every 1/MARKS of the steps and at the last one: SHA-256 of the entry before
- *                        (its 64 digits) and of the losses from there to the step, as losses.bin has them
+ *   chain                [{"step", "sha256"}], every 1/MARKS of the steps and at the last one: SHA-256 of the entry
+ *                        before (its 64 digits) and of the losses from there to the step, as losses.bin has them
  *   weights_sha256       at the end
  *   result               train_loss, val_loss, val_accuracy, test_loss, test_accuracy, wrong
  *
@@ -49,8 +49,8 @@ hd_status hd__data_sha256(char hex[HD_DATA_PARTS][HD_SHA256_HEX_BYTES], hd_ctx *
 /* Opens the data of a record, or that which the configuration names instead. */
 hd_status hd__certificate_data(hd_data **out, hd_ctx *ctx, const json_t *record, const hd_config *config);
 
-/* The last start and the last end in a run's history.jsonl; *end is NULL for a run that was killed since its last start,
- * or still runs. The caller owns them. */
+/* The last start and the last end in a run's history.jsonl; *end is NULL for a run that was killed since its last
+ * start, or still runs. The caller owns them. */
 void hd__history_read(json_t **start, json_t **end, const char *run);
 
 /* How often the run trained to its end; more than once if it was resumed to a later end. */

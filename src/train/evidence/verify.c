@@ -1,8 +1,8 @@
 /* Verifying a run or a certificate by repeating it: see heddle/evidence.h.
  *
  * The run is repeated as a run of its own, in a temporary folder. Each step's loss is compared as it counts; at the end
- * so are checkpoints, lines of metrics and results. Without the run's folder the chain of losses in the certificate takes
- * the place of losses.bin: it finds the stretch in which the first difference lies. */
+ * so are checkpoints, lines of metrics and results. Without the run's folder the chain of losses in the certificate
+ * takes the place of losses.bin: it finds the stretch in which the first difference lies. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
