@@ -111,14 +111,10 @@ static hd_status lost_with_gpus(int64_t *step, hd_ctx *ctx, const emergency_page
  * made. */
 static hd_status save_unless_there(bool *wrote, hd_ctx *ctx, hd_store *store, emergency_page *page,
                                    const hd_counters *counters) {
-  char name[48], record[48 + 16], path[HD_PATH_BYTES];
-  snprintf(name, sizeof name, "step-%lld", (long long)counters->step);
-  snprintf(record, sizeof record, "%s/run.json", name);
-  HD_TRY(hd__file_join(path, ctx, page->run, record));
-  if (hd__file_exists(path)) {
-    HD_TRY(hd__file_join(path, ctx, page->run, "last"));
-    /* a later link belongs to a run that was resumed from an earlier step */
-    return hd__saver_linked_step(page->run, "last") >= counters->step ? HD_OK : hd__file_link(ctx, name, path);
+  if (hd__saver_has_step(page->run, counters->step)) {
+    if (hd__saver_linked_step(page->run, "last") >= counters->step)
+      return HD_OK; /* a later link belongs to a run that was resumed from an earlier step */
+    return hd__saver_link(ctx, page->run, "last", counters->step);
   }
   hd__saver_remove_leftovers(page->run); /* of the rank that was writing */
   HD_TRY(save(ctx, store, page, counters));

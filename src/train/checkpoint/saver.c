@@ -111,12 +111,16 @@ static hd_status note_digests(const hd_saver *saver, hd_ctx *ctx) {
   return HD_ALLOCATED(json_object_set_new(saver->record, "digests", digests) == 0, ctx, "out of memory while saving");
 }
 
+enum { NAME_BYTES = 48 };
+
+static const char *step_name(char name[NAME_BYTES], int64_t step) {
+  snprintf(name, NAME_BYTES, "step-%lld", (long long)step);
+  return name;
+}
+
 bool hd__saver_is_step(int64_t *step, const char *name) {
-  char canonical[48];
-  if (strncmp(name, "step-", 5) || !hd__parse_int64(step, name + 5))
-    return false;
-  snprintf(canonical, sizeof canonical, "step-%lld", (long long)*step);
-  return !strcmp(canonical, name);
+  char canonical[NAME_BYTES];
+  return !strncmp(name, "step-", 5) && hd__parse_int64(step, name + 5) && !strcmp(step_name(canonical, *step), name);
 }
 
 static const char *const file_names[] = {"model.safetensors", "state.safetensors", "run.json"};
@@ -184,9 +188,20 @@ hd_status hd__saver_check_run(hd_ctx *ctx, const char *run, int64_t first) {
 }
 
 hd_status hd__saver_step_path(char path[HD_PATH_BYTES], hd_ctx *ctx, const char *run, int64_t step) {
-  char name[48];
-  snprintf(name, sizeof name, "step-%lld", (long long)step);
-  return hd__file_join(path, ctx, run, name);
+  char name[NAME_BYTES];
+  return hd__file_join(path, ctx, run, step_name(name, step));
+}
+
+bool hd__saver_has_step(const char *run, int64_t step) {
+  char folder[HD_PATH_BYTES], record[HD_PATH_BYTES];
+  return hd__saver_step_path(folder, NULL, run, step) == HD_OK &&
+         hd__file_join(record, NULL, folder, "run.json") == HD_OK && hd__file_exists(record);
+}
+
+hd_status hd__saver_link(hd_ctx *ctx, const char *run, const char *link, int64_t step) {
+  char name[NAME_BYTES], path[HD_PATH_BYTES];
+  HD_TRY(hd__file_join(path, ctx, run, link));
+  return hd__file_link(ctx, step_name(name, step), path);
 }
 
 static int by_step(const void *a, const void *b) {
@@ -259,8 +274,7 @@ static hd_status write_files(hd_saver *saver, hd_ctx *ctx, const char *folder) {
 }
 
 static hd_status write_checkpoint(hd_saver *saver, hd_ctx *ctx) {
-  char name[48], path[HD_PATH_BYTES], temporary[HD_PATH_BYTES], link[HD_PATH_BYTES];
-  snprintf(name, sizeof name, "step-%lld", (long long)saver->counters.step);
+  char path[HD_PATH_BYTES], temporary[HD_PATH_BYTES];
   HD_TRY(hd__saver_step_path(path, ctx, saver->run, saver->counters.step));
   HD_TRY(check_step(ctx, path));
   HD_TRY(hd__file_folder_begin(temporary, ctx, path));
@@ -270,8 +284,7 @@ static hd_status write_checkpoint(hd_saver *saver, hd_ctx *ctx) {
     hd__file_remove_folder(temporary);
     return status;
   }
-  HD_TRY(hd__file_join(link, ctx, saver->run, "last"));
-  HD_TRY(hd__file_link(ctx, name, link));
+  HD_TRY(hd__saver_link(ctx, saver->run, "last", saver->counters.step));
   HD_TRY(hd__checkpoint_write_record(ctx, saver->run, saver->record));
   if (!saver->counters.owes_evaluation)
     prune(saver);
@@ -279,11 +292,8 @@ static hd_status write_checkpoint(hd_saver *saver, hd_ctx *ctx) {
 }
 
 hd_status hd__saver_settle(hd_saver *saver, hd_ctx *ctx, int64_t step, bool is_best) {
-  char name[48], link[HD_PATH_BYTES];
-  snprintf(name, sizeof name, "step-%lld", (long long)step);
-  HD_TRY(hd__file_join(link, ctx, saver->run, "best"));
   if (is_best)
-    HD_TRY(hd__file_link(ctx, name, link));
+    HD_TRY(hd__saver_link(ctx, saver->run, "best", step));
   prune(saver);
   return HD_OK;
 }

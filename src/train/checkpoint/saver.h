@@ -43,6 +43,12 @@ bool hd__saver_is_step(int64_t *step, const char *name);
 /* RUN/step-N. */
 hd_status hd__saver_step_path(char path[HD_PATH_BYTES], hd_ctx *ctx, const char *run, int64_t step);
 
+/* Whether RUN/step-N was saved: its record is there. */
+bool hd__saver_has_step(const char *run, int64_t step);
+
+/* Makes RUN/LINK, "last" or "best", name step-N. */
+hd_status hd__saver_link(hd_ctx *ctx, const char *run, const char *link, int64_t step);
+
 /* The step that a link of the run names, -1 for none. */
 int64_t hd__saver_linked_step(const char *run, const char *link);
 

@@ -135,12 +135,9 @@ static hd_status open_losses(hd_session *s, hd_ctx *ctx) {
 }
 
 static hd_status open_folder(hd_session *s, hd_ctx *ctx) {
-  char path[HD_PATH_BYTES];
-  char step[48];
   HD_TRY(choose_folder(s, ctx));
-  snprintf(step, sizeof step, "step-%lld/run.json", (long long)s->run.counters.step);
-  HD_TRY(hd__file_join(path, ctx, s->checkpoints.folder, step));
-  s->checkpoints.saved_step = hd__file_exists(path) ? s->run.counters.step : -1;
+  s->checkpoints.saved_step =
+      hd__saver_has_step(s->checkpoints.folder, s->run.counters.step) ? s->run.counters.step : -1;
   if (s->checkpoints.lock < 0)
     HD_TRY(hd__file_lock_folder(&s->checkpoints.lock, ctx, s->checkpoints.folder, 0));
   if (s->checkpoints.lock >= 0)
