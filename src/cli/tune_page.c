@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "cli/cli.h"
+#include "cli/page.h"
 #include "cli/svg.h"
 
 enum { WIDTH = 640, HEIGHT = 360, LEFT = 84, RIGHT = 16, TOP = 40, BOTTOM = 52, MAX_MARKS = 4 };
@@ -168,32 +169,6 @@ static void put_table(FILE *to, const hd_tune *t) {
                 "once.</p>\n");
 }
 
-/* clang-format off */
-static const char style[] =
-    ":root{color-scheme:light dark;--ink:#1c2430;--soft:#5d6b7d;--line:#d9dfe7;--paper:#fff;--mark:#0b63ce;"
-    "--best:#c2410c;--p1:#0f8a68;--p2:#9333ea;--p3:#96700a}\n"
-    "@media(prefers-color-scheme:dark){:root{--ink:#e7ebf0;--soft:#9aa7b8;--line:#323c49;--paper:#14181d;"
-    "--mark:#6aa9ff;--best:#ff9a5c;--p1:#34d399;--p2:#c084fc;--p3:#facc15}}\n"
-    "body{margin:0 auto;max-width:46rem;padding:1.5rem 1rem;background:var(--paper);color:var(--ink);"
-    "font:16px/1.5 system-ui,sans-serif}\n"
-    "h1{font-size:1.6rem;line-height:1.2;margin:0 0 .5rem}.say{font-size:1.15rem}.soft,figcaption{color:var(--soft)}\n"
-    "figure{margin:1.5rem 0;break-inside:avoid}svg{width:100%;height:auto;display:block}\n"
-    "svg text{fill:var(--soft);font:13px system-ui,sans-serif}.grid{stroke:var(--line)}.mid{text-anchor:middle}.end{text-anchor:end}\n"
-    ".law{fill:none;stroke:var(--mark);stroke-width:2;opacity:.55}.ideal{stroke:var(--soft);stroke-dasharray:5 5}\n"
-    ".k0{fill:var(--mark)}.k1{fill:var(--p1)}.k2{fill:var(--p2)}.k3{fill:var(--p3)}g.best{fill:var(--best)}\n"
-    ".range{stroke:var(--ink);stroke-width:2}\n"
-    ".table{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}\n"
-    "th,td{padding:.35rem .3rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}\n"
-    "tr{break-inside:avoid}tr.best td{font-weight:700;color:var(--best)}\n"
-    "th.name,td.name{text-align:left;white-space:normal}\n"
-    "code{overflow-wrap:anywhere}\n"
-    "@media(max-width:30rem){svg text{font-size:20px}body{font-size:15px}th,td{padding:.3rem .12rem;"
-    "white-space:normal}\nth{font-size:.7rem}td{font-size:.8rem}}\n"
-    "@media print{:root{--paper:#fff;--ink:#000;--soft:#444;--line:#bbb;--mark:#0b63ce;--best:#c2410c;--p1:#0f8a68;"
-    "--p2:#9333ea;--p3:#96700a}\nbody{max-width:none;padding:0}svg{width:auto;height:7.6cm;margin:0 auto}"
-    "svg text{font-size:17px}}\n";
-/* clang-format on */
-
 const char *tune_amdahl(char text[TUNE_LAW_BYTES], const hd_tune *t) {
   if (!tune_look(t).threads_vary)
     snprintf(text, TUNE_LAW_BYTES, "one number of threads does not show how much of the work runs in parallel");
@@ -231,11 +206,7 @@ void tune_write_page(FILE *to, const hd_tune *t) {
   struct tm utc;
   if (gmtime_r(&now, &utc))
     strftime(day, sizeof day, "%Y-%m-%d", &utc);
-  fprintf(to,
-          "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
-          "content=\"width=device-width,initial-scale=1\">\n<title>How many threads? heddle tune</title>\n"
-          "<style>\n%s</style></head><body>\n",
-          style);
+  page_open(to, "How many threads? heddle tune");
   fprintf(to, "<h1>%s%s%s%s%s%s for <i>", cli_counted(best->threads, "thread"), f.places_vary ? ", " : "",
           f.places_vary ? tune_placement(best) : "", f.workers_vary ? ", " : "",
           f.workers_vary ? cli_counted(best->workers, "loader worker") : "",
@@ -254,8 +225,9 @@ void tune_write_page(FILE *to, const hd_tune *t) {
   put_laws(to, t);
   fprintf(to,
           "<p>Every setting trained the same %lld steps to the same weights, SHA-256 <code>%s</code>: threads, "
-          "their places and loader workers change the time, never the result.</p>\n</body></html>\n",
+          "their places and loader workers change the time, never the result.</p>\n",
           (long long)t->proof_steps, t->weights_sha256);
+  page_close(to);
 }
 
 void tune_write_csv(FILE *to, const hd_tune *t) {
