@@ -26,7 +26,7 @@ unit_tests += tests/unit/test_jobs tests/unit/test_nvml tests/unit/test_top_scre
   tests/unit/test_utf8 tests/unit/test_nearest tests/unit/test_tune_text tests/unit/test_wrong
 unit_tests += tests/unit/test_neighbours tests/unit/test_fault tests/unit/test_environment tests/unit/test_stop
 unit_tests += tests/plan/test_plan
-unit_tests += tests/fault/test_alloc tests/fault/test_forgery
+unit_tests += tests/fault/test_alloc tests/fault/test_forgery tests/fault/test_bisect
 unit_tests += tests/unit/test_sessions tests/unit/test_shared_sessions tests/unit/test_custom_op tests/unit/test_device
 unit_tests += tests/unit/test_profile tests/unit/test_sources tests/unit/test_pictures tests/unit/test_csv \
   tests/unit/test_custom_data
@@ -36,7 +36,7 @@ unit_tests += tests/fuzz/test_fuzz
 op_tests = tests/op/test_array tests/op/test_expf tests/op/test_gemm tests/op/test_gradients \
   tests/op/test_network_gradients tests/op/test_updates
 op_tests += tests/op/test_bf16
-cli_tests = tests/cli/bench.bats tests/cli/evidence.bats
+cli_tests = tests/cli/bench.bats tests/cli/evidence.bats tests/cli/bisect.bats
 cli_tests += tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats \
   tests/cli/loader.bats tests/cli/locale.bats tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats \
   tests/cli/signals.bats tests/cli/summary.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats \
@@ -93,8 +93,9 @@ tests_unit_test_csv_SOURCES = tests/unit/test_csv.c tests/unit/data_trial.h test
 tests_unit_test_yaml_SOURCES = tests/unit/test_yaml.c tests/unit/comma_locale.h
 tests_unit_test_pictures_SOURCES = tests/unit/test_pictures.c tests/unit/data_trial.h
 tests_unit_test_sources_SOURCES = tests/unit/test_sources.c tests/unit/data_trial.h tests/unit/source_files.h
-tests_unit_test_tune_text_SOURCES = tests/unit/test_tune_text.c src/cli/tune_page.c src/cli/svg.c src/cli/cli.c \
-  src/cli/wrapped_text.c
+tests_unit_test_tune_text_SOURCES = tests/unit/test_tune_text.c src/cli/tune_page.c src/cli/page.c src/cli/svg.c \
+  src/cli/cli.c src/cli/wrapped_text.c
+nodist_tests_unit_test_tune_text_SOURCES = embed_pages.c
 tests_unit_test_top_screen_SOURCES = tests/unit/test_top_screen.c src/cli/top_screen.c src/cli/machine_text.c \
   src/cli/topo.c src/cli/cli.c src/cli/wrapped_text.c
 

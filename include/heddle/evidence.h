@@ -1,4 +1,5 @@
-/* Runs as evidence: listing them, certifying one, and verifying what a run or its certificate claims.
+/* Runs as evidence: listing them, certifying one, verifying what a run or its certificate claims, and finding where two
+ * runs part.
  *
  *     hd_certify(ctx, "runs/cnn-1", NULL);                    // writes runs/cnn-1/certificate.json
  *     hd_verification v = {.struct_bytes = sizeof v};
@@ -64,6 +65,52 @@ typedef struct hd_verification {
  * all get the same verdict. A failure that says nothing of the run, such as memory, is a status. */
 HD_API hd_status hd_verify(hd_verification *out, hd_ctx *ctx, const hd_config *layout,
                            const hd_verify_request *request);
+
+typedef enum hd_bisect_verdict {
+  HD_RUNS_EQUAL,         /* as far as both went */
+  HD_RUNS_DIFFER,        /* the first result that differs is known */
+  HD_RUN_NOT_REPEATED,   /* repeated, a run does not have the losses that it states: `why` */
+  HD_RUNS_NOT_COMPARABLE /* they compute different things, or losses or data are not there: `why` */
+} hd_bisect_verdict;
+
+/* A fault of one unit in the last place, in an element (modulo their number) of a result of a step. Results of a step,
+ * from 0: what each call reads of the samples and computes, each gradient, each update, in the order in which one thread
+ * computes them. A fault in a result that has no floats is planted in the next one. */
+typedef struct hd_fault_place {
+  int64_t step; /* counted from 1; 0: none */
+  int64_t result, element;
+} hd_fault_place;
+
+typedef struct hd_bisect_request {
+  size_t struct_bytes; /* sizeof(hd_bisect_request) */
+  const char *a, *b;   /* folders of runs; b NULL: run a, repeated with the fault */
+  hd_fault_place fault;
+  hd_verify_progress_fn *progress; /* may be NULL */
+  void *user;
+} hd_bisect_request;
+
+typedef struct hd_bisection {
+  size_t struct_bytes; /* sizeof(hd_bisection) */
+  hd_bisect_verdict verdict;
+  int64_t loss_step;  /* the first step whose losses differ, as losses.bin has them; 0: none */
+  int64_t from;       /* the step that both runs were repeated from */
+  int64_t step;       /* DIFFER: the step of the first result that differs; 0: weights before the first step */
+  int64_t result;     /* its number in that step */
+  int32_t replays;    /* how often a run was repeated, from `from` on or as a whole */
+  char what[192];     /* what computed it: "conv1 forward", "conv1.weight, update" */
+  char index[96];     /* its first element that differs, "[3, 12, 5, 7]", as in PyTorch; the first is the sample */
+  double value[2];    /* that element in both runs, */
+  int64_t ulps;       /* and their distance in units in the last place; -1: they are no floats */
+  int64_t results;    /* of the step with the fault */
+  char planted[320];  /* what and index of the fault; "" without one */
+  char settings[256]; /* the first setting that differs, "" if none does */
+  char why[1024];
+} hd_bisection;
+
+/* Finds the first result of any kernel in which two runs differ. Their losses name a step; both are repeated from the
+ * last checkpoint before it that is equal in both, on one thread, and every result of every step is compared. Of the
+ * configuration it takes data and data-dir. */
+HD_API hd_status hd_bisect(hd_bisection *out, hd_ctx *ctx, const hd_config *layout, const hd_bisect_request *request);
 
 /* Runs in a folder, and what their files say. */
 typedef struct hd_runs hd_runs;

@@ -404,6 +404,22 @@ int cli_is_terminal(void) {
   return isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0;
 }
 
+void cli_show_step(cli_step_line *line, int64_t step, int64_t steps) {
+  const double now = cli_now_s();
+  if (!line->terminal || now - line->shown_s <= 0.05)
+    return;
+  line->shown_s = now;
+  printf("\rstep %s of %s\033[K", cli_grouped(step), cli_grouped(steps));
+  fflush(stdout);
+}
+
+void cli_clear_step(const cli_step_line *line) {
+  if (line->shown_s > 0) {
+    printf("\r\033[K");
+    fflush(stdout);
+  }
+}
+
 static char *next_text(void) {
   static char ring[8][TEXT_BYTES];
   static int next;

@@ -99,7 +99,7 @@ typedef struct cli_command {
 } cli_command;
 
 extern const cli_command cli_train, cli_launch, cli_eval, cli_predict, cli_summary, cli_data, cli_digest, cli_topo,
-    cli_tune, cli_doctor, cli_bench, cli_devices, cli_top, cli_runs, cli_certify, cli_verify;
+    cli_tune, cli_doctor, cli_bench, cli_devices, cli_top, cli_runs, cli_certify, cli_verify, cli_bisect;
 
 /* Makes a context and a configuration, reads the options into it, with --config FILE (set after the command line, which
  * wins) and --help, and runs the command; argv[0] is its name. Returns the exit code. */
@@ -118,6 +118,15 @@ void cli_json(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Seconds on a clock that is never set. Safe in a signal handler. */
 double cli_now_s(void);
+
+/* A line "step 5 of 100" that is rewritten on a terminal, and removed at the end. */
+typedef struct cli_step_line {
+  int terminal;
+  double shown_s;
+} cli_step_line;
+
+void cli_show_step(cli_step_line *line, int64_t step, int64_t steps);
+void cli_clear_step(const cli_step_line *line);
 
 /* Whether standard output is a terminal that can rewrite a line. */
 int cli_is_terminal(void);

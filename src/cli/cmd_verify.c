@@ -11,19 +11,8 @@ static volatile sig_atomic_t caught;
 
 static void on_signal(int number) { caught = number; }
 
-typedef struct progress {
-  int terminal;
-  double shown_s;
-} progress;
-
 static int on_step(void *user, int64_t step, int64_t steps) {
-  progress *p = user;
-  const double now = cli_now_s();
-  if (p->terminal && now - p->shown_s > 0.05) {
-    p->shown_s = now;
-    printf("\rstep %s of %s\033[K", cli_grouped(step), cli_grouped(steps));
-    fflush(stdout);
-  }
+  cli_show_step(user, step, steps);
   return caught;
 }
 
@@ -54,7 +43,7 @@ static void print_json(const hd_verification *v) {
 /* 0 verified, 3 refuted, 4 not comparable. */
 static int verify(hd_ctx *ctx, hd_config *config, const char *what, hd_group *group) {
   const int leads = hd_group_rank(group) == 0;
-  progress p = {.terminal = leads && cli_is_terminal()};
+  cli_step_line line = {.terminal = leads && cli_is_terminal()};
   hd_verification v = {.struct_bytes = sizeof v};
   const hd_verify_request request = {.struct_bytes = sizeof request,
                                      .what = what,
@@ -62,14 +51,11 @@ static int verify(hd_ctx *ctx, hd_config *config, const char *what, hd_group *gr
                                      .seed = (int64_t)seed,
                                      .group = group,
                                      .progress = on_step,
-                                     .user = &p};
+                                     .user = &line};
   signal(SIGINT, on_signal);
   signal(SIGTERM, on_signal);
   const hd_status status = hd_verify(&v, ctx, config, &request);
-  if (p.shown_s > 0) {
-    printf("\r\033[K");
-    fflush(stdout);
-  }
+  cli_clear_step(&line);
   if (status == HD_E_INTERRUPTED && caught)
     return 128 + caught;
   CLI_TRY(status);

@@ -5,9 +5,10 @@
 
 #include "cli/cli.h"
 
-static const cli_command *const commands[] = {
-    &cli_train,  &cli_launch, &cli_eval, &cli_predict, &cli_summary, &cli_data,   &cli_runs,    &cli_certify,
-    &cli_verify, &cli_digest, &cli_tune, &cli_bench,   &cli_topo,    &cli_doctor, &cli_devices, &cli_top};
+static const cli_command *const commands[] = {&cli_train,   &cli_launch, &cli_eval,    &cli_predict, &cli_summary,
+                                              &cli_data,    &cli_runs,   &cli_certify, &cli_verify,  &cli_bisect,
+                                              &cli_digest,  &cli_tune,   &cli_bench,   &cli_topo,    &cli_doctor,
+                                              &cli_devices, &cli_top};
 
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -19,7 +20,8 @@ static int help(void) {
   for (int i = 0; i < COMMANDS; i++)
     cli_print("  %-10s \t%s\n", commands[i]->name, commands[i]->help);
   cli_print("\nheddle COMMAND --help, or heddle help COMMAND, tells more. Exit codes: 0 success, 1 failure, 2 wrong "
-            "usage, 3 doctor, data --check or verify found something, 4 verify could not compare, 129, 130 and 143 "
+            "usage, 3 doctor, data --check, verify or bisect found something, 4 verify or bisect could not compare, "
+            "129, 130 and 143 "
             "after signals.\n");
   return CLI_OK;
 }

@@ -1,6 +1,13 @@
-/* Prints graphs. */
+/* Graphs in words. */
 #include "graph/graph.h"
 #include "op/op.h"
+
+bool hd__graph_is_gradient(const hd_graph *graph, int node) { return node > graph->values[graph->loss].producer; }
+
+const char *hd__graph_direction(const hd_graph *graph, int node) {
+  const bool reduces = hd__op_info(graph->nodes[node].op)->class == HD_CLASS_REDUCE;
+  return !hd__graph_is_gradient(graph, node) ? "forward" : reduces ? "dw" : "dx";
+}
 
 static void print_values(const hd_graph *graph, FILE *to, const int *list, int count) {
   const char *comma = "";

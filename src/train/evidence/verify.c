@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include "base/philox.h"
 #include "base/sized_struct.h"
@@ -19,6 +18,7 @@
 #include "train/checkpoint/saver.h"
 #include "train/evidence/certificate.h"
 #include "train/evidence/compare_runs.h"
+#include "train/evidence/replay.h"
 #include "train/settings/run_record.h"
 
 enum { MOST_STRETCHES = 1024, FIRST_RANK = 0 };
@@ -256,22 +256,13 @@ HD_RELEASER(release_config, hd_config, hd_config_destroy)
 
 /* The configuration of the whole run, or of a stretch from a checkpoint. */
 static hd_status configure(hd_config **out, hd_ctx *ctx, const verify *v, const char *resume, int64_t until) {
-  HD_TRY(hd__config_copy(out, ctx, v->layout));
+  json_auto_t *record = NULL; /* of the run: it says, too, when it logged, evaluated and saved */
+  if (*v->run && !*resume)
+    HD_TRY(hd__checkpoint_record(&record, ctx, v->run));
+  HD_TRY(hd__replay_configure(out, ctx, v->layout, record ? record : v->certificate, resume));
   hd_status status = HD_OK;
-  if (*resume) {
-    status = hd_config_set_text(*out, ctx, HD_OPT_RESUME, resume);
-  } else {
-    json_auto_t *record = NULL; /* of the run: it says, too, when it logged, evaluated and saved */
-    if (*v->run)
-      status = hd__checkpoint_record(&record, ctx, v->run);
-    HD_THEN(status, hd__record_adopt(*out, ctx, record ? record : v->certificate, "the certificate"));
-    HD_THEN(status, hd_config_set_text(*out, ctx, HD_OPT_MODEL, text_of(v->certificate, "model_yaml")));
-    const char *init = text_of(json_object_get(v->certificate, "settings"), "init");
-    if (*init)
-      HD_THEN(status, hd_config_set_text(*out, ctx, HD_OPT_INIT, init));
-  }
   if (until > 0)
-    HD_THEN(status, hd_config_set_int(*out, ctx, HD_OPT_MAX_STEPS, until));
+    status = hd_config_set_int(*out, ctx, HD_OPT_MAX_STEPS, until);
   HD_THEN(status, hd_config_set_text(*out, ctx, HD_OPT_OUT, v->again));
   return HD_CREATED(status, out, hd_config_destroy);
 }
@@ -412,14 +403,6 @@ static int list_checkpoints(int64_t **step, const verify *v) {
   return kept;
 }
 
-static hd_status make_scratch(verify *v, hd_ctx *ctx) {
-  const char *folder = getenv("TMPDIR");
-  HD_TRY(hd__file_join(v->scratch, ctx, folder && *folder ? folder : "/tmp", "heddle-verify-XXXXXX"));
-  if (!mkdtemp(v->scratch))
-    return hd__fail(ctx, HD_E_IO, "%s: expected to make a folder, found: %m; name another in TMPDIR", v->scratch);
-  return hd__file_join(v->again, ctx, v->scratch, "run");
-}
-
 /* Weights of the run's end must be the certificate's, whatever the repetition finds. */
 static hd_status check_end(verify *v, const int64_t *step, int count) {
   char path[HD_PATH_BYTES], found[HD_SHA256_HEX_BYTES];
@@ -453,7 +436,7 @@ static hd_status verify_all(verify *v, hd_ctx *ctx) {
   HD_TRY(check_claims(v, ctx, step, count));
   if (v->decided)
     return HD_OK;
-  HD_TRY(make_scratch(v, ctx));
+  HD_TRY(hd__scratch_make(v->scratch, v->again, ctx));
   if (v->request->spot > 0)
     return spot(v, ctx, step, count);
   HD_TRY(repeat(v, ctx, "", 0));
@@ -480,10 +463,7 @@ hd_status hd_verify(hd_verification *out, hd_ctx *ctx, const hd_config *layout, 
   verify v = {.request = &is, .layout = layout, .out = &result};
   hd_status status = choose_seed(&v, ctx);
   HD_THEN(status, verify_all(&v, ctx));
-  if (*v.scratch) {
-    hd__remove_run(v.again);
-    rmdir(v.scratch);
-  }
+  hd__scratch_remove(v.scratch, v.again);
   hd__file_unmap(&v.losses);
   hd__chain_fini(&v.chain);
   hd__data_close(v.data);

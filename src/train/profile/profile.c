@@ -13,13 +13,6 @@
 /* Of steps, over all threads: about 30 MB of file. */
 enum { SLICES = 1 << 18 };
 
-bool hd__profile_is_gradient(const hd_graph *graph, int node) { return node > graph->values[graph->loss].producer; }
-
-static const char *direction_of(const hd_graph *graph, int node) {
-  bool reduces = hd__op_info(graph->nodes[node].op)->class == HD_CLASS_REDUCE;
-  return !hd__profile_is_gradient(graph, node) ? "forward" : reduces ? "dw" : "dx";
-}
-
 static char *json_label(const char *name, const char *suffix) {
   char *text = hd__printf_alloc("%s%s%s", name, *suffix ? " " : "", suffix), *label = NULL;
   json_t *string = text ? json_string(text) : NULL;
@@ -38,7 +31,7 @@ static hd_status make_labels(hd_profiler *p, hd_ctx *ctx) {
   p->label = hd__calloc((size_t)(nodes + params) + 1, sizeof *p->label);
   bool all = p->label != NULL;
   for (int i = 0; all && i < nodes; i++)
-    all = (p->label[i] = json_label(graph->nodes[i].name, direction_of(graph, i))) != NULL;
+    all = (p->label[i] = json_label(graph->nodes[i].name, hd__graph_direction(graph, i))) != NULL;
   for (int i = 0; all && i < params; i++)
     all = (p->label[nodes + i] = json_label(graph->values[graph->params[i].value].name, "")) != NULL;
   return HD_ALLOCATED(all, ctx, "out of memory for the profile");

@@ -51,9 +51,6 @@ hd_track *hd__profile_writer_track(const hd_profiler *profiler);
 /* Whether this rank writes the file. */
 bool hd__profile_writes(const hd_profiler *profiler);
 
-/* Gradients are nodes too, named like the layer whose gradient they are; they follow the loss. */
-bool hd__profile_is_gradient(const hd_graph *graph, int node);
-
 /* Calls visit for each slice of each kept step and event, track after track, steps before events; `step` is the number
  * of the step, counted from 0, or -1. Stops early when visit returns false. */
 typedef bool hd_slice_visit(void *arg, int track, int64_t step, const hd_slice *slice);

@@ -88,7 +88,7 @@ static void put_call(const writing *w, int node) {
   const hd_profiler *p = w->profiler;
   const hd_graph *graph = p->plan->graph;
   fprintf(w->to, "\"name\": %s, \"cat\": \"%s\", \"args\": {\"op\": \"%s\"}", p->label[node],
-          hd__profile_is_gradient(graph, node) ? "backward" : "forward", hd__op_info(graph->nodes[node].op)->name);
+          hd__graph_is_gradient(graph, node) ? "backward" : "forward", hd__op_info(graph->nodes[node].op)->name);
 }
 
 static void put_plain(const writing *w, const char *name, const char *category) {

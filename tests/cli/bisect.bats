@@ -1,0 +1,113 @@
+# heddle bisect: where two runs part, by what they say and by repeating them. tests/fault/test_bisect plants faults.
+
+load cli
+
+# bisect CODE ARGS...: heddle bisect must end with that code; what it prints in `out`.
+bisect() {
+  local wanted=$1 code=0
+  shift
+  timeout "$LIMIT_S" "$HEDDLE" bisect "$@" >out 2>err || code=$?
+  [ "$code" -eq "$wanted" ] || { echo "bisect $*: expected exit code $wanted, found $code:"; cat out err; return 1; }
+}
+
+# Which step, what, which element, in JSON.
+found() {
+  json_get step what index <out
+}
+
+@test "equal runs are equal, however they were laid out" {
+  train --out a --save-every 10
+  train --out b --save-every 10 --threads 2 --accumulate 2
+  bisect 0 a b
+  grep -q '^runs  *equal: 50 steps have equal losses$' out
+  "$HEDDLE" train --resume a/step-50 --max-steps 50 --out c >/dev/null || true
+  train --out shorter --max-steps 20
+  bisect 0 a shorter
+  grep -q '20 steps' out
+}
+
+@test "a setting is found in the first result that it changes" {
+  need_json
+  train --out a
+  train --out b --lr 0.002
+  bisect 3 a b --json
+  [ "$(found)" = "1 fc.weight, update [0, 0]" ]
+  [ "$(json_get loss_step from replays settings <out)" = '2 0 3 lr: expected "0.001", found "0.002"' ]
+  train --out c --seed 1
+  bisect 3 a c --json
+  [ "$(found)" = "0 fc.weight, first weights [0, 0]" ]
+}
+
+@test "a checkpoint that both runs have is where they are repeated from" {
+  need_json
+  train --out a --save-every 10 --max-steps 40 --epochs 1
+  "$HEDDLE" train --resume a/step-20 --out b --save-every 10 >/dev/null
+  bisect 0 a b
+  # A bit of a weight in a later checkpoint, with its sum made right, and a run that went on from it.
+  cp -r a c
+  bisect 0 a c
+  printf '\001' | dd of=c/losses.bin bs=1 seek=240 conv=notrunc status=none
+  bisect 3 a c --json
+  [ "$(json_get verdict loss_step from replays <out)" = "not repeated 31 30 2" ]
+  [[ "$(json_get why <out)" == "c: step 31 has the loss"*"when it is repeated: the file was changed, or the machine erred" ]]
+}
+
+@test "another sample is found in the samples, another label in the targets" {
+  need_json
+  command -v python3 >/dev/null || skip "python3 is not installed"
+  python3 - <<'END'
+import os, struct
+def npy(path, shape, raw):
+    head = ("{'descr': '|u1', 'fortran_order': False, 'shape': (%s), }" % shape).ljust(117) + "\n"
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + raw)
+x = bytes((i * 37 + i // 5 * 11) % 256 for i in range(640 * 16))
+y = bytes(i * i % 3 for i in range(640))
+def data(folder, x, y):
+    os.mkdir(folder)
+    npy(folder + "/x_train.npy", "640, 1, 4, 4", x)
+    npy(folder + "/y_train.npy", "640,", y)
+    npy(folder + "/x_test.npy", "64, 1, 4, 4", x[:1024])
+    npy(folder + "/y_test.npy", "64,", y[:64])
+data("one", x, y)
+data("label", x, y[:100] + bytes([(y[100] + 1) % 3]) + y[101:])
+END
+  printf 'model: m\ninput: [1, 4, 4]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 3}\n' >m.yaml
+  for data in one label; do
+    train --model m.yaml --data $data --no-shuffle --epochs 1 --max-steps 10 --out of-$data
+  done
+  bisect 3 of-one of-label --json
+  [ "$(found)" = "2 targets [36]" ]
+  [ "$(json_get ulps <out)" = -1 ]
+  rm -r label
+  bisect 4 of-one of-label
+  grep -q '^runs  *not comparable: .*label' out
+}
+
+@test "a planted fault is found where it was planted" {
+  need_json
+  train --out a --save-every 10
+  bisect 3 a --inject 23,7,5 --json
+  [ "$(json_get planted <out)" = "$(json_get what index <out)" ]
+  [ "$(json_get step ulps <out)" = "23 1" ]
+  [ -z "$(find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'heddle-verify-*' -newer a/run.json -user "$(id -u)")" ]
+}
+
+@test "what cannot be compared, and wrong usage" {
+  train --out a
+  train --out b --batch 32
+  bisect 4 a b
+  grep -q 'compute the same things' out
+  train --out c --model mlp
+  bisect 4 a c
+  rm a/losses.bin
+  bisect 4 a b
+  grep -q 'a/losses.bin: expected the loss of each step, found none' out
+  fails 1 bisect b nosuch
+  fails 2 bisect b
+  fails 2 bisect b --inject nonsense
+  fails 2 bisect b --inject 99,1
+  says "from 1 to 50"
+  fails 2 bisect b --inject 5,99999
+  says "to plant a fault in"
+}
