@@ -109,6 +109,8 @@ typedef struct hd_report {
       test_skipped;          /* samples to train on, and to test, that could not be read; -1 unless on-error is skip */
   const hd_profile *profile; /* NULL without the option, and before it was written */
   const char *wrong_png;     /* the picture of these, "" if none was drawn */
+  const char *metric;        /* the option's text, "" without one, */
+  double val_metric, test_metric; /* and its value */
 } hd_report;
 
 typedef enum hd_event_kind {
@@ -188,6 +190,8 @@ typedef struct hd_evaluation {
   int32_t classes;                      /* 0 if the model predicts none */
   int64_t *class_samples, *class_right; /* of each class */
   int64_t *confusion;                   /* classes x classes, row: label, column: guess */
+  double f1, auc;                       /* of classes, see docs/data.md; else NAN */
+  double r2;                            /* of the outputs, with the losses mse, l1 and huber; else NAN */
 } hd_evaluation;
 
 /* Evaluates a checkpoint (a run's folder or a step's) on the test set of the configuration's data, or of the run's

@@ -77,10 +77,11 @@ static void print_table(const hd_evaluation *e) {
     cli_print(" (%s more could not be read)", cli_grouped(e->skipped));
   cli_print("\nloss      %.6f\n", e->loss);
   if (!isnan(e->mean_absolute_error))
-    cli_print("mean absolute error  %.6f\n", e->mean_absolute_error);
+    cli_print("mean absolute error  %.6f\nR2        %.6f\n", e->mean_absolute_error, e->r2);
   if (e->classes == 0)
     return;
-  cli_print("accuracy  %.2f %% (%s wrong)\n\n", 100 * e->accuracy, cli_grouped(wrong));
+  cli_print("accuracy  %.2f %% (%s wrong)\n", 100 * e->accuracy, cli_grouped(wrong));
+  cli_print("F1        %.4f\nAUC       %.4f\n\n", e->f1, e->auc);
   if (e->classes <= MATRIX_COLUMNS) {
     print_matrix(e);
     return;
@@ -96,7 +97,9 @@ static void print_table(const hd_evaluation *e) {
 static void print_json(const hd_evaluation *e) {
   cli_json("{'loss': %g, 'accuracy': %g", e->loss, e->accuracy);
   if (!isnan(e->mean_absolute_error))
-    cli_json(", 'mean_absolute_error': %g", e->mean_absolute_error);
+    cli_json(", 'mean_absolute_error': %g, 'r2': %g", e->mean_absolute_error, e->r2);
+  if (e->classes > 0)
+    cli_json(", 'f1': %g, 'auc': %g", e->f1, e->auc);
   cli_json(", 'per_class': [");
   for (int c = 0; c < e->classes; c++)
     cli_json("%c%g", c, e->class_samples[c] ? (double)e->class_right[c] / (double)e->class_samples[c] : NAN);

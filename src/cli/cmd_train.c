@@ -247,6 +247,9 @@ static void print_end(const hd_report *r) {
     cli_print("test accuracy   %.2f %% (%s wrong)\n", 100 * r->test_accuracy, cli_grouped(r->wrong));
   else if (!isnan(r->test_loss))
     cli_print("test loss       %.6g\n", r->test_loss);
+  if (*r->metric)
+    cli_print("%-4s %-10s \t%.6g\n", isnan(r->val_metric) ? "test" : "val", r->metric,
+              isnan(r->val_metric) ? r->test_metric : r->val_metric);
   if (r->skipped >= 0)
     cli_print("skipped         \t%s to train on and %s to test, which could not be read\n", cli_grouped(r->skipped),
               cli_grouped(r->test_skipped));
@@ -326,6 +329,8 @@ static void print_json(const hd_report *r) {
     cli_json("'val_loss': %g, 'val_accuracy': %g, ", r->val_loss, r->val_accuracy);
   cli_json("'test_loss': %g, 'test_accuracy': %g, 'startup_s': %g, 'train_s': %g, ", r->test_loss, r->test_accuracy,
            r->startup_s, r->train_s);
+  if (*r->metric)
+    cli_json("'metric': %s, 'val_metric': %g, 'test_metric': %g, ", r->metric, r->val_metric, r->test_metric);
   if (r->workers > 0)
     cli_json("'waited_s': %g, ", r->waited_s);
   cli_json("'wall_s': %g, 'samples_per_s': %g, 'peak_rss_bytes': %lld, ", r->wall_s,

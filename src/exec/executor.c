@@ -112,13 +112,14 @@ hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_step_source *so
   return flags & HD_FLAG_NO_DATA ? find_fault(exec->local, ctx, &caller.fault) : HD_OK;
 }
 
-void hd__exec_publish_outcome(hd_exchange *x, const hd_exec_outcome *out, int64_t samples, const int32_t *speed) {
-  void *const array[] = {out->loss, out->guess, out->probability};
-  for (int i = 0; i < 3; i++) {
+void hd__exec_publish_outcome(hd_exchange *x, const hd_exec_outcome *out, int64_t samples, const int32_t *speed,
+                              int64_t scores) {
+  void *const array[] = {out->loss, out->guess, out->probability, out->score};
+  for (int i = 0; i < 4; i++) {
     int64_t *bytes = array[i] ? hd__exchange_publish(x, array[i]) : NULL;
     for (int h = 0; bytes && h < x->hosts; h++)
-      bytes[h] = 4 * (hd__tree_share(samples, speed, x->count, x->host_first[h + 1]) -
-                      hd__tree_share(samples, speed, x->count, x->host_first[h]));
+      bytes[h] = (i < 3 ? 4 : 4 * scores) * (hd__tree_share(samples, speed, x->count, x->host_first[h + 1]) -
+                                             hd__tree_share(samples, speed, x->count, x->host_first[h]));
   }
 }
 

@@ -184,9 +184,9 @@ struct hd_executor {
 struct hd_exchange;
 
 /* The first waiter of a host publishes the results of an evaluation, in which unit after unit has its share of the
- * samples: see hd__tree_share. */
+ * samples, of which each has so many scores: see hd__tree_share. */
 void hd__exec_publish_outcome(struct hd_exchange *exchange, const hd_exec_outcome *out, int64_t samples,
-                              const int32_t *speed);
+                              const int32_t *speed, int64_t scores);
 
 /* Writes a sample's outcome from its scores. */
 void hd__exec_write_outcome(const hd_exec_outcome *out, int64_t sample, const float *score, int32_t classes);

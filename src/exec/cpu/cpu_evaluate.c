@@ -39,7 +39,7 @@ static void evaluate_thread(void *arg, int local_index) {
     evaluate_group(&at, e, first, rows);
   }
   if (exec->exchange.hosts > 1 && hd__exec_leads(&at))
-    hd__exec_publish_outcome(&exec->exchange, e->out, e->step.samples, exec->speed);
+    hd__exec_publish_outcome(&exec->exchange, e->out, e->step.samples, exec->speed, exec->plan->logits.elems);
   const uint32_t all = hd__exchange_all(&exec->exchange, index - hd__exec_host_first(exec), at.thread->flags, false);
   if (local_index == 0)
     exec->last_flags = all;

@@ -66,7 +66,7 @@ hd_status hd__exec_cuda_evaluate(void *self, hd_ctx *ctx, hd_exec_caller *caller
   bool more = true;
   for (int64_t group = 0; more && !*flags; group++)
     HD_TRY(evaluate_groups(&more, all, ctx, caller, &step, group, out, flags));
-  HD_TRY(hd__cuda_share_outcome(all->share, ctx, out, samples, flags));
+  HD_TRY(hd__cuda_share_outcome(all->share, ctx, out, samples, all->plan->logits.elems, flags));
   hd__trace_event(hd__exec_cuda_host_track(all), HD_SLICE_EVALUATE, (int32_t)samples, began_ns);
   return HD_OK;
 }

@@ -224,10 +224,10 @@ hd_status hd__cuda_share_wait(cuda_share *s, hd_ctx *ctx, uint32_t *flags, bool 
 /* ---- evaluation ---- */
 
 hd_status hd__cuda_share_outcome(cuda_share *s, hd_ctx *ctx, const hd_exec_outcome *out, int64_t samples,
-                                 uint32_t *flags) {
+                                 int64_t scores, uint32_t *flags) {
   if (!hd__cuda_share_is_ranked(s))
     return HD_OK;
   if (hd__cluster_leads(s->local))
-    hd__exec_publish_outcome(&s->exchange, out, samples, NULL);
+    hd__exec_publish_outcome(&s->exchange, out, samples, NULL, scores);
   return hd__cuda_share_wait(s, ctx, flags, false);
 }

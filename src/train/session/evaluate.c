@@ -7,7 +7,7 @@
 #include "data/loader/skipped_samples.h"
 #include "heddle.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/session/loss_score.h"
+#include "train/session/metric.h"
 #include "train/session/sample_feed.h"
 #include "train/session/trained_model.h"
 
@@ -58,6 +58,9 @@ static hd_status count_guesses(hd_evaluation *out, hd_ctx *ctx, const evaluator 
   hd__target_score(&score, target, &e->feed, &e->outcome);
   out->loss = score.loss;
   out->accuracy = score.accuracy;
+  HD_TRY(hd__metric(&out->f1, ctx, HD_METRIC_F1, target, &e->feed, &e->outcome, &score));
+  HD_TRY(hd__metric(&out->auc, ctx, HD_METRIC_AUC, target, &e->feed, &e->outcome, &score));
+  HD_TRY(hd__metric(&out->r2, ctx, HD_METRIC_R2, target, &e->feed, &e->outcome, &score));
   out->mean_absolute_error = hd__target_numbers(target) ? absolute_error(e, test) : NAN;
   for (int64_t i = 0; judges && i < test->count; i++) {
     if (!hd__target_counts(target, test, i))

@@ -42,7 +42,7 @@ static double sum_of_shares(const hd_target *target, const hd_feed *feed) {
 void hd__target_score(hd_score *out, const hd_target *target, const hd_feed *feed, const hd_exec_outcome *outcome) {
   bool judges = hd__target_judges(target, feed->data);
   double sum = 0;
-  *out = (hd_score){.accuracy = NAN};
+  *out = (hd_score){.accuracy = NAN, .metric = NAN};
   for (int64_t i = 0; i < feed->count; i++) {
     int64_t sample = hd__feed_sample(feed, 0, i);
     if (hd__skips_has(feed->data, sample))

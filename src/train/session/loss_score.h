@@ -16,6 +16,7 @@ double hd__target_divisor(const hd_target *target, const hd_feed *feed, uint32_t
 typedef struct hd_score {
   double loss;           /* the mean */
   double accuracy;       /* NAN where guesses are not judged */
+  double metric;         /* of --metric: see metric.h */
   int64_t judged, right; /* samples */
 } hd_score;
 

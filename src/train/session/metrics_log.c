@@ -126,16 +126,30 @@ static json_t *test_classes(const hd_session *s) {
   return list;
 }
 
+void hd__session_note_metric(json_t *line, const hd_session *s) {
+  const hd_report *r = &s->report.facts;
+  char key[64];
+  if (s->run.settings->metric < HD_METRIC_F1)
+    return; /* none, or one that has its keys */
+  for (int split = 0; split < 2; split++) {
+    const double is = split ? r->test_metric : r->val_metric;
+    snprintf(key, sizeof key, "%s_%s", split ? "test" : "val", r->metric);
+    if (!isnan(is))
+      json_object_set_new(line, key, json_real(is));
+  }
+}
+
 void hd__session_log_evaluation(hd_session *s) {
   const hd_report *r = &s->report.facts;
   if (!s->report.metrics)
     return;
-  write_line(s->report.metrics,
-             json_pack("{s:I, s:I, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:s}", "step", (json_int_t)s->run.counters.step,
-                       "epoch", (json_int_t)((s->run.counters.step - 1) / s->run.steps_per_epoch), "train_loss",
-                       known(r->train_loss), "val_loss", known(r->val_loss), "val_accuracy", known(r->val_accuracy),
-                       "test_loss", known(r->test_loss), "test_accuracy", known(r->test_accuracy), "test_classes",
-                       test_classes(s), "type", "evaluation"));
+  json_t *line = json_pack(
+      "{s:I, s:I, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:s}", "step", (json_int_t)s->run.counters.step, "epoch",
+      (json_int_t)((s->run.counters.step - 1) / s->run.steps_per_epoch), "train_loss", known(r->train_loss), "val_loss",
+      known(r->val_loss), "val_accuracy", known(r->val_accuracy), "test_loss", known(r->test_loss), "test_accuracy",
+      known(r->test_accuracy), "test_classes", test_classes(s), "type", "evaluation");
+  hd__session_note_metric(line, s);
+  write_line(s->report.metrics, line);
   const int64_t step = s->run.counters.step;
   hd__events_scalar(s->report.events, step, "loss/train", r->train_loss);
   hd__events_scalar(s->report.events, step, "loss/validation", r->val_loss);

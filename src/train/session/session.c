@@ -214,9 +214,10 @@ static hd_status stopped(hd_session *s, hd_ctx *ctx) {
 
 static void note_patience_ended(hd_session *s) {
   char text[128];
-  snprintf(text, sizeof text, "ended early: no lower %s loss for %lld epoch%s",
-           s->input.val.count > 0 ? "validation" : "test", (long long)s->run.counters.stale_epochs,
-           s->run.counters.stale_epochs == 1 ? "" : "s");
+  const char *metric = s->report.facts.metric;
+  snprintf(text, sizeof text, "ended early: no %s %s %s for %lld epoch%s", *metric ? "better" : "lower",
+           s->input.val.count > 0 ? "validation" : "test", *metric ? metric : "loss",
+           (long long)s->run.counters.stale_epochs, s->run.counters.stale_epochs == 1 ? "" : "s");
   note(s, text);
 }
 

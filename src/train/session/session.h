@@ -209,6 +209,9 @@ hd_status hd__session_check_metrics(hd_session *session, hd_ctx *ctx);
 /* Writes the line of the last evaluation to metrics.jsonl. */
 void hd__session_log_evaluation(hd_session *session);
 
+/* Adds the values of --metric to a line, "val_f1" and "test_f1". */
+void hd__session_note_metric(json_t *line, const hd_session *session);
+
 /* Writes the last step's line to metrics.jsonl, if the step is logged. */
 void hd__session_log(hd_session *session);
 

@@ -12,6 +12,7 @@
 #include "base/version.h"
 #include "exec/exchange/cluster.h"
 #include "train/session/device_open.h"
+#include "train/session/metric.h"
 #include "train/session/thread_count.h"
 #include "train/session/run_plan.h"
 #include "train/session/feed_options.h"
@@ -188,16 +189,28 @@ static hd_status make_feeds(hd_session *s, hd_ctx *ctx) {
   return HD_OK;
 }
 
+/* Whether the model has the asked metric. */
+static hd_status check_metric(const hd_session *s, hd_ctx *ctx) {
+  const int metric = s->run.settings->metric;
+  if (metric < 0 || hd__metric_is_of((hd_metric_choice)metric, &s->run.network.target, hd__data_test(s->input.data)))
+    return HD_OK;
+  return hd__fail(ctx, HD_E_USAGE, "--metric %s expects a model that predicts %s, found another loss; choose another",
+                  hd_choice_name(HD_OPT_METRIC, metric), metric == HD_METRIC_R2 ? "numbers" : "classes");
+}
+
 /* Shared memory for guesses: each rank fills in the samples that its threads evaluate. */
 static hd_status make_guesses(hd_session *s, hd_ctx *ctx) {
   const int64_t test = hd__data_test(s->input.data)->count,
                 most = s->input.val.count > test ? s->input.val.count : test;
-  const size_t each = sizeof(float) + sizeof(float) + sizeof(int32_t);
+  const bool scores = hd__metric_needs_scores((hd_metric_choice)s->run.settings->metric);
+  const size_t each = sizeof(float) + sizeof(float) + sizeof(int32_t) +
+                      (scores ? (size_t)s->run.network.target.scores * sizeof(float) : 0);
   HD_TRY(hd__local_group_memory(&s->report.guess_memory, s->compute.local, ctx, (size_t)most * each,
                                 "the evaluation's samples"));
   s->report.guesses.loss = s->report.guess_memory.base;
   s->report.guesses.probability = s->report.guesses.loss + most;
   s->report.guesses.guess = (int32_t *)(s->report.guesses.probability + most);
+  s->report.guesses.score = scores ? (float *)(s->report.guesses.guess + most) : NULL;
   return HD_OK;
 }
 
@@ -344,45 +357,49 @@ static void fill_report(hd_session *s, int32_t shards) {
     parameters += param->running ? 0 : hd__param_elems(param);
     trainable += s->compute.plan->params[p].trained ? hd__param_elems(param) : 0;
   }
-  s->report.facts = (hd_report){.model = s->run.network.name,
-                                .data = hd__data_name(s->input.data),
-                                .optimizer = (hd_optimizer_choice)hd__settings(s->run.config)->optimizer,
-                                .device = s->report.device,
-                                .arithmetic = (hd_arithmetic_choice)hd__settings(s->run.config)->arithmetic,
-                                .precision = (hd_precision_choice)hd__settings(s->run.config)->precision,
-                                .isa = hd__session_isa(s),
-                                .device_note = s->report.device_note,
-                                .library = hd__session_library(s),
-                                .out = s->checkpoints.folder,
-                                .epochs = (int64_t)ceil(s->run.settings->epochs),
-                                .steps = s->run.counters.step,
-                                .batch = s->run.batch,
-                                .shards = shards,
-                                .accumulate = s->run.settings->accumulate,
-                                .seed = s->run.settings->seed,
-                                .steps_in_all = s->run.steps_in_all,
-                                .parameters = parameters,
-                                .trainable = trainable,
-                                .threads = hd__threads_count(s->compute.threads),
-                                .ranks = hd__cluster_ranks(s->compute.local),
-                                .hosts = hd__cluster_count(s->compute.local),
-                                .transport = hd__cluster_transport(s->compute.local),
-                                .rank = s->report.places,
-                                .cpus = hd__threads_cpus(s->compute.threads),
-                                .val_samples = s->input.val.count,
-                                .train_loss = NAN,
-                                .val_loss = NAN,
-                                .val_accuracy = NAN,
-                                .test_loss = NAN,
-                                .test_accuracy = NAN,
-                                .memory_bytes = hd__session_bytes(s),
-                                .resumed_step = s->run.counters.step,
-                                .arithmetic_version = HD_ARITHMETIC_VERSION,
-                                .resumed_arithmetic = s->run.resumed_arithmetic,
-                                .wrong = -1,
-                                .skipped = -1,
-                                .test_skipped = -1,
-                                .wrong_png = s->report.wrong_png};
+  s->report.facts =
+      (hd_report){.model = s->run.network.name,
+                  .data = hd__data_name(s->input.data),
+                  .optimizer = (hd_optimizer_choice)hd__settings(s->run.config)->optimizer,
+                  .device = s->report.device,
+                  .arithmetic = (hd_arithmetic_choice)hd__settings(s->run.config)->arithmetic,
+                  .precision = (hd_precision_choice)hd__settings(s->run.config)->precision,
+                  .isa = hd__session_isa(s),
+                  .device_note = s->report.device_note,
+                  .library = hd__session_library(s),
+                  .out = s->checkpoints.folder,
+                  .epochs = (int64_t)ceil(s->run.settings->epochs),
+                  .steps = s->run.counters.step,
+                  .batch = s->run.batch,
+                  .shards = shards,
+                  .accumulate = s->run.settings->accumulate,
+                  .seed = s->run.settings->seed,
+                  .steps_in_all = s->run.steps_in_all,
+                  .parameters = parameters,
+                  .trainable = trainable,
+                  .threads = hd__threads_count(s->compute.threads),
+                  .ranks = hd__cluster_ranks(s->compute.local),
+                  .hosts = hd__cluster_count(s->compute.local),
+                  .transport = hd__cluster_transport(s->compute.local),
+                  .rank = s->report.places,
+                  .cpus = hd__threads_cpus(s->compute.threads),
+                  .val_samples = s->input.val.count,
+                  .train_loss = NAN,
+                  .val_loss = NAN,
+                  .val_accuracy = NAN,
+                  .test_loss = NAN,
+                  .test_accuracy = NAN,
+                  .metric = s->run.settings->metric >= 0 ? hd_choice_name(HD_OPT_METRIC, s->run.settings->metric) : "",
+                  .val_metric = NAN,
+                  .test_metric = NAN,
+                  .memory_bytes = hd__session_bytes(s),
+                  .resumed_step = s->run.counters.step,
+                  .arithmetic_version = HD_ARITHMETIC_VERSION,
+                  .resumed_arithmetic = s->run.resumed_arithmetic,
+                  .wrong = -1,
+                  .skipped = -1,
+                  .test_skipped = -1,
+                  .wrong_png = s->report.wrong_png};
   const char *why = hd__session_note_gpu_sums(s);
   if (*why)
     snprintf(s->report.device_note, sizeof s->report.device_note,
@@ -457,6 +474,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   HD_TRY(make_feeds(s, ctx));
   HD_TRY(agree(s, ctx));
   HD_TRY(hd__session_share_skips(s, ctx));
+  HD_TRY(check_metric(s, ctx));
   HD_TRY(make_guesses(s, ctx));
   HD_TRY(choose_steps(s, ctx, &shards));
   HD_TRY(hd__session_equip(s, ctx, shards));

@@ -15,7 +15,7 @@
 #include "data/loader/skipped_samples.h"
 #include "exec/exchange/cluster.h"
 #include "platform/clock.h"
-#include "train/session/loss_score.h"
+#include "train/session/metric.h"
 
 /* How often ranks gather the state of a save that they wait for. */
 static const double BEAT_S = 0.05;
@@ -91,6 +91,9 @@ static hd_status evaluate_split(hd_score *out, hd_session *s, hd_ctx *ctx, hd_fe
   const hd_step_source source = hd__feed_source(feed);
   HD_TRY(hd__exec_evaluate(s->compute.eval_exec, ctx, &source, feed->count, &s->report.guesses));
   hd__target_score(out, &s->run.network.target, feed, &s->report.guesses);
+  if (s->run.settings->metric >= 0)
+    HD_TRY(hd__metric(&out->metric, ctx, (hd_metric_choice)s->run.settings->metric, &s->run.network.target, feed,
+                      &s->report.guesses, out));
   return hd__local_group_barrier(s->compute.local, ctx);
 }
 
@@ -101,10 +104,12 @@ static hd_status evaluate(hd_session *s, hd_ctx *ctx) {
     HD_TRY(evaluate_split(&score, s, ctx, &s->input.val));
     r->val_loss = score.loss;
     r->val_accuracy = score.accuracy;
+    r->val_metric = score.metric;
   }
   HD_TRY(evaluate_split(&score, s, ctx, &s->input.test));
   r->test_loss = score.loss;
   r->test_accuracy = score.accuracy;
+  r->test_metric = score.metric;
   r->wrong = isnan(score.accuracy) ? -1 : score.judged - score.right;
   s->run.evaluated_step = s->run.counters.step;
   return HD_OK;
@@ -134,9 +139,17 @@ static void report_evaluation(hd_session *s, hd_event_kind kind, double rate) {
   hd__session_event(s, &event);
 }
 
-/* Counts the epochs since the lowest loss, of the validation split or, without one, of the test set. */
+/* What --metric judges by, larger being better: of the validation split or, without one, of the test set. */
+static double metric_of(const hd_session *s) {
+  const double is = s->input.val.count > 0 ? s->report.facts.val_metric : s->report.facts.test_metric;
+  return s->run.settings->metric == HD_METRIC_LOSS ? -is : is;
+}
+
+/* Counts the epochs since the lowest loss, or the best value of --metric. */
 static void watch_loss(hd_session *s) {
   double loss = s->input.val.count > 0 ? s->report.facts.val_loss : s->report.facts.test_loss;
+  if (s->run.settings->metric >= 0)
+    loss = -metric_of(s);
   bool better = loss < s->run.counters.best_loss;
   s->run.counters.stale_epochs = better ? 0 : s->run.counters.stale_epochs + 1;
   if (better)
@@ -147,7 +160,7 @@ hd_status hd__session_mark_best(hd_session *s, hd_ctx *ctx) {
   const hd_report *r = &s->report.facts;
   const bool split = s->input.val.count > 0;
   const double loss = split ? r->val_loss : r->test_loss, accuracy = split ? r->val_accuracy : r->test_accuracy;
-  const double score = isnan(accuracy) ? -loss : accuracy;
+  const double score = s->run.settings->metric >= 0 ? metric_of(s) : isnan(accuracy) ? -loss : accuracy;
   const bool is_best = score > s->run.counters.best_score;
   if (is_best)
     s->run.counters.best_score = score;

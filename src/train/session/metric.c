@@ -1,0 +1,159 @@
+/* F1, AUC and R2: see metric.h. */
+#include "train/session/metric.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/hdmath.h"
+#include "data/loader/skipped_samples.h"
+
+bool hd__metric_needs_scores(hd_metric_choice metric) { return metric == HD_METRIC_AUC || metric == HD_METRIC_R2; }
+
+bool hd__metric_is_of(hd_metric_choice metric, const hd_target *target, const hd_dataset *split) {
+  return metric == HD_METRIC_LOSS ||
+         (metric == HD_METRIC_R2 ? hd__target_numbers(target) : hd__target_judges(target, split));
+}
+
+/* The label of a sample at a position of the feed; -1: it does not count. */
+static int32_t label_at(const hd_target *target, const hd_feed *feed, int64_t position) {
+  const int64_t sample = hd__feed_sample(feed, 0, position);
+  return hd__target_counts(target, feed->data, sample) ? feed->data->labels[sample] : -1;
+}
+
+static double mean(double sum, int32_t count) { return count > 0 ? sum / count : NAN; }
+
+/* ---- F1 ---- */
+
+typedef struct class_count {
+  int64_t labels, guesses, right;
+} class_count;
+
+static hd_status f1(double *out, hd_ctx *ctx, const hd_target *target, const hd_feed *feed,
+                    const hd_exec_outcome *outcome) {
+  const int32_t classes = hd__target_classes(target);
+  HD_OWNED class_count *count = NULL;
+  double sum = 0;
+  int32_t there = 0;
+  HD_TRY(HD_NEW(count, classes, ctx, "out of memory for a metric"));
+  for (int64_t i = 0; i < feed->count; i++) {
+    const int32_t label = label_at(target, feed, i), guess = outcome->guess[i];
+    if (label < 0)
+      continue;
+    count[label].labels++;
+    count[guess].guesses++;
+    count[label].right += guess == label;
+  }
+  for (const class_count *c = count; c < count + classes; c++) {
+    there += c->labels + c->guesses > 0;
+    sum += c->labels + c->guesses > 0 ? 2 * (double)c->right / (double)(c->labels + c->guesses) : 0;
+  }
+  *out = mean(sum, there);
+  return HD_OK;
+}
+
+/* ---- AUC ---- */
+
+typedef struct ranked {
+  double probability;
+  bool is_of_class;
+} ranked;
+
+static int by_probability(const void *a, const void *b) {
+  const double x = ((const ranked *)a)->probability, y = ((const ranked *)b)->probability;
+  return (x > y) - (x < y);
+}
+
+/* Of a class; a single score stands for its own order. */
+static double probability_of(const float *score, int32_t scores, int32_t class) {
+  double largest = (double)score[0], sum = 0;
+  if (scores == 1)
+    return (double)score[0];
+  for (int32_t k = 1; k < scores; k++)
+    largest = fmax(largest, (double)score[k]);
+  for (int32_t k = 0; k < scores; k++)
+    sum += hd__exp((double)score[k] - largest);
+  return hd__exp((double)score[class] - largest) / sum;
+}
+
+/* NAN unless there are samples of the class and others. */
+static double area(ranked *list, int64_t count) {
+  int64_t below = 0, of_class = 0;
+  double pairs = 0;
+  qsort(list, (size_t)count, sizeof *list, by_probability);
+  for (int64_t i = 0, end; i < count; i = end) {
+    int64_t in = 0;
+    for (end = i; end < count && list[end].probability == list[i].probability; end++)
+      in += list[end].is_of_class;
+    end += end == i; /* a NaN equals nothing */
+    pairs += (double)in * ((double)below + 0.5 * (double)(end - i - in));
+    below += end - i - in;
+    of_class += in;
+  }
+  return of_class > 0 && below > 0 ? pairs / ((double)of_class * (double)below) : NAN;
+}
+
+static hd_status auc(double *out, hd_ctx *ctx, const hd_target *target, const hd_feed *feed,
+                     const hd_exec_outcome *outcome) {
+  HD_OWNED ranked *list = NULL;
+  double sum = 0;
+  int32_t there = 0;
+  HD_TRY(HD_NEW(list, feed->count + 1, ctx, "out of memory for a metric"));
+  for (int32_t class = target->scores == 1; class < hd__target_classes(target); class ++) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < feed->count; i++) {
+      const int32_t label = label_at(target, feed, i);
+      if (label >= 0)
+        list[count++] =
+            (ranked){probability_of(outcome->score + i * target->scores, target->scores, class), label == class};
+    }
+    const double is = area(list, count);
+    there += !isnan(is);
+    sum += isnan(is) ? 0 : is;
+  }
+  *out = mean(sum, there);
+  return HD_OK;
+}
+
+/* ---- R2 ---- */
+
+static double r2(const hd_target *target, const hd_feed *feed, const hd_exec_outcome *outcome) {
+  double all = 0;
+  int32_t there = 0;
+  for (int32_t k = 0; k < target->scores; k++) {
+    double sum = 0, error = 0, spread = 0;
+    int64_t count = 0;
+    for (int64_t i = 0; i < feed->count; i++)
+      if (!hd__skips_has(feed->data, hd__feed_sample(feed, 0, i))) {
+        sum += (double)hd__dataset_number(feed->data, hd__feed_sample(feed, 0, i), k);
+        count++;
+      }
+    for (int64_t i = 0; i < feed->count; i++) {
+      const int64_t sample = hd__feed_sample(feed, 0, i);
+      if (hd__skips_has(feed->data, sample))
+        continue;
+      const double is = (double)hd__dataset_number(feed->data, sample, k), off = is - sum / (double)count;
+      const double missed = (double)outcome->score[i * target->scores + k] - is;
+      error += missed * missed;
+      spread += off * off;
+    }
+    there += spread > 0;
+    all += spread > 0 ? 1 - error / spread : 0;
+  }
+  return mean(all, there);
+}
+
+hd_status hd__metric(double *out, hd_ctx *ctx, hd_metric_choice metric, const hd_target *target, const hd_feed *feed,
+                     const hd_exec_outcome *outcome, const hd_score *score) {
+  *out = NAN;
+  if (!hd__metric_is_of(metric, target, feed->data))
+    return HD_OK;
+  switch (metric) {
+  case HD_METRIC_F1: return f1(out, ctx, target, feed, outcome);
+  case HD_METRIC_AUC: return auc(out, ctx, target, feed, outcome);
+  case HD_METRIC_R2: *out = r2(target, feed, outcome); return HD_OK;
+  case HD_METRIC_LOSS: *out = score->loss; return HD_OK;
+  case HD_METRIC_ACCURACY: break;
+  }
+  *out = score->accuracy;
+  return HD_OK;
+}
