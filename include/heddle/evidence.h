@@ -83,10 +83,11 @@ typedef struct hd_fault_place {
 
 typedef struct hd_bisect_request {
   size_t struct_bytes; /* sizeof(hd_bisect_request) */
-  const char *a, *b;   /* folders of runs; b NULL: run a, repeated with the fault */
+  const char *a, *b; /* folders of runs; b NULL: run a, repeated with the fault; b a file: another program's results */
   hd_fault_place fault;
   hd_verify_progress_fn *progress; /* may be NULL */
   void *user;
+  double tolerance; /* of b's results if it is a file, relative to the largest element of a tensor; 0: 1e-3 */
 } hd_bisect_request;
 
 typedef struct hd_bisection {

@@ -8,6 +8,7 @@
 #include "heddle/evidence.h"
 
 static hd_fault_place fault;
+static double tolerance;
 static volatile sig_atomic_t caught;
 
 static void on_signal(int number) { caught = number; }
@@ -85,7 +86,8 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
                                      .b = count > 1 ? operand[1] : NULL,
                                      .fault = fault,
                                      .progress = on_step,
-                                     .user = &line};
+                                     .user = &line,
+                                     .tolerance = tolerance};
   signal(SIGINT, on_signal);
   signal(SIGTERM, on_signal);
   const hd_status status = hd_bisect(&f, ctx, config, &request);
@@ -100,14 +102,17 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 static const cli_extra extra[] = {
     {"inject", "STEP,RESULT,ELEMENT",
      "compare a run with itself, with a fault of one unit in the last place planted there", .take = take_fault},
+    {"tolerance", "X", "with a dump: how far apart equal elements may be, relative to the largest (0.001)",
+     cli_take_real, &tolerance, .least = 1e-12, .most = 1},
     {0}};
 
-const cli_command cli_bisect = {.name = "bisect",
-                                .help = "the first step, node and element in which two runs differ",
-                                .usage = "heddle bisect A B [--json]: repeats two runs up to where they part",
-                                .notes = "Exit codes: 0 the runs are equal, 3 they differ, 4 not comparable.",
-                                .options = (const char *const[]){"data", "data-dir", "json", NULL},
-                                .extra = extra,
-                                .operands = CLI_ANY,
-                                .operand = "runs (their folders)",
-                                .run = run};
+const cli_command cli_bisect = {
+    .name = "bisect",
+    .help = "the first step, node and element in which two runs differ",
+    .usage = "heddle bisect A B|DUMP [--json]: repeats two runs up to where they part; DUMP: results of PyTorch",
+    .notes = "Exit codes: 0 the runs are equal, 3 they differ, 4 not comparable.",
+    .options = (const char *const[]){"data", "data-dir", "json", NULL},
+    .extra = extra,
+    .operands = CLI_ANY,
+    .operand = "runs (their folders)",
+    .run = run};

@@ -87,10 +87,12 @@ END
 @test "a planted fault is found where it was planted" {
   need_json
   train --out a --save-every 10
+  mkdir tmp
+  export TMPDIR=$PWD/tmp
   bisect 3 a --inject 23,7,5 --json
   [ "$(json_get planted <out)" = "$(json_get what index <out)" ]
   [ "$(json_get step ulps <out)" = "23 1" ]
-  [ -z "$(find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'heddle-verify-*' -newer a/run.json -user "$(id -u)")" ]
+  [ -z "$(ls -A tmp)" ]
 }
 
 @test "what cannot be compared, and wrong usage" {

@@ -12,6 +12,7 @@
 #include "base/sized_struct.h"
 #include "heddle/evidence.h"
 #include "train/checkpoint/saver.h"
+#include "train/evidence/compare_dump.h"
 #include "train/evidence/compare_runs.h"
 #include "train/evidence/replay.h"
 
@@ -393,6 +394,11 @@ hd_status hd_bisect(hd_bisection *out, hd_ctx *ctx, const hd_config *layout, con
   HD_TRY(hd__struct_check(ctx, out, sizeof result, "hd_bisection"));
   HD_TRY(hd__struct_read(&is, ctx, request, sizeof is, "hd_bisect_request"));
   HD_TRY(on_one_thread(&config, ctx, layout));
+  if (is.b && !hd__file_is_folder(is.b) && hd__file_exists(is.b)) {
+    const hd_status compared = hd__compare_dump(&result, ctx, config, &is);
+    hd__struct_write(out, &result, sizeof result);
+    return compared;
+  }
   bisect b = {.request = &is, .layout = config, .out = &result};
   const hd_status status = search(&b, ctx);
   close_side(&b.a);
