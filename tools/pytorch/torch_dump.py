@@ -26,6 +26,11 @@ except ImportError as missing:
     sys.exit(77)
 
 
+DECAY = {"adamw": "0.01"}
+UNKNOWN = {"schedule": ("const",), "clip-grad-norm": ("",), "transforms": ("",), "label-smoothing": ("",),
+           "parameters": ("",), "init": ("",), "sampler": ("sequential",), "warmup": ("0",)}
+
+
 class Recorder:
     """Keeps the outputs of all named layers of a module, and on demand its gradients and parameters."""
 
@@ -63,6 +68,9 @@ def main():
         record = json.load(file)
     s = record["settings"]
     data = args.data or s["data"]
+    for name, known in UNKNOWN.items():
+        if s.get(name, known[0]) not in known:
+            sys.exit("torch_dump.py: expected --%s %s, found %s" % (name, " or ".join(known), s[name]))
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.yaml")
         with open(path, "w") as file:
@@ -71,8 +79,7 @@ def main():
         net = Model(path).net
     net.load_state_dict(init)
     net.train()
-    opt = optimizer(net.parameters(), {**s, "weight-decay": s["weight-decay"] or "0.01",
-                                       "nesterov": str(s.get("nesterov", "")).lower()})
+    opt = optimizer(net.parameters(), {**s, "weight-decay": s.get("weight-decay") or DECAY.get(s["optimizer"], "0")})
     x, y = samples(data, "train", mean, std)
     batch, recorder = int(s["batch"]), Recorder(net)
     for i in range(args.steps):

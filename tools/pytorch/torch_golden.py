@@ -38,8 +38,10 @@ def optimizer(params, s):
     lr, decay = float(s["lr"]), float(s["weight-decay"])
     if s["optimizer"] == "adamw":
         return torch.optim.AdamW(params, lr=lr, weight_decay=decay)
+    if s["optimizer"] == "adam":
+        return torch.optim.Adam(params, lr=lr, weight_decay=decay)
     return torch.optim.SGD(params, lr=lr, weight_decay=decay, momentum=float(s["momentum"]),
-                           nesterov=s["nesterov"] == "true")
+                           nesterov=s.get("nesterov") == "true")
 
 
 def first_weights(heddle, model, data, out):
