@@ -14,7 +14,7 @@
 #include "cli/page.h"
 #include "cli/svg.h"
 
-enum { HEIGHT = 400, TOP = 44, BOTTOM = 376, SIDE = 70, APART = 150, TICKS = 6, MOST_NAMES = 24, MOST_ROWS = 1000 };
+enum { HEIGHT = 400, TOP = 44, BOTTOM = 384, SIDE = 84, APART = 150, TICKS = 6, MOST_NAMES = 24, MOST_ROWS = 1000 };
 
 static const double WIDE = 50; /* largest by smallest value of a logarithmic axis */
 
@@ -75,30 +75,32 @@ static axis look_at(const hd_sweep *s, int key) {
   return x;
 }
 
-static double y_of(double place) { return BOTTOM - 8 - place * (BOTTOM - TOP - 16); }
+static double y_of(double place) { return BOTTOM - 14 - place * (BOTTOM - TOP - 28); }
 
 static void put_tick(FILE *to, double x, double place, const char *label) {
   svg_line(to, x - 4, y_of(place), x, y_of(place), "grid");
-  svg_text(to, x - 7, y_of(place) + 4, "end", "%.12s", label);
+  svg_text(to, x - 7, y_of(place) + 4, "end", "%s", label);
 }
 
 /* The distinct values if they are few, else some numbers of the scale. */
 static void put_axis(FILE *to, const hd_sweep *s, axis *x, int key, double at) {
+  const bool few = x->names < MOST_NAMES;
   double last = INFINITY;
   svg_line(to, at, TOP, at, BOTTOM, "axis");
   svg_text(to, at, TOP - 20, "mid", "%s%s", hd_option_at((int)hd_sweep_result(s)->key[key])->name,
            x->log ? " (log)" : "");
-  for (int i = 0; i < x->names && x->names < MOST_NAMES; i++) {
-    const double place = place_of(x, s, key, x->at[i]);
-    if (fabs(y_of(place) - last) >= 13)
-      put_tick(to, at, place, hd_sweep_value(s, x->at[i], key));
-    last = fabs(y_of(place) - last) >= 13 ? y_of(place) : last;
-  }
-  for (int i = 0; i < TICKS && x->names == MOST_NAMES; i++) {
-    char text[32];
-    const double place = i / (TICKS - 1.0), value = x->low + place * (x->high - x->low);
-    snprintf(text, sizeof text, "%.3g", x->log ? pow(10, value) : value);
+  for (int i = 0; i < (few ? x->names : TICKS); i++) {
+    char text[16];
+    const double place = few ? place_of(x, s, key, x->at[i]) : i / (TICKS - 1.0);
+    double value = x->low + place * (x->high - x->low);
+    value = x->log ? pow(10, value) : value;
+    snprintf(text, sizeof text, "%.12s", hd_sweep_value(s, x->at[i], key));
+    if (x->numbers)
+      snprintf(text, sizeof text, "%.4g", value);
+    if (fabs(y_of(place) - last) < 14)
+      continue;
     put_tick(to, at, place, text);
+    last = y_of(place);
   }
 }
 
@@ -142,15 +144,14 @@ static void put_title(FILE *to, const hd_sweep *s, int64_t run) {
   fprintf(to, ", %s</title>", hd_sweep_state_name(r->run[run].state));
 }
 
-static void put_run(FILE *to, const hd_sweep *s, axis *x, int64_t run, double low, double high) {
+/* `quality`: 0 for the worst run, 1 for the best; it sets runs with the same value a little apart. */
+static void put_run(FILE *to, const hd_sweep *s, axis *x, int64_t run, double low, double high, double quality) {
   const hd_sweep_report *r = hd_sweep_result(s);
   const double metric = r->run[run].metric, place = high > low ? (metric - low) / (high - low) : 0.5;
-  fprintf(to, "<path class=\"%s\" style=\"--q:%.3f\" d=\"M", isnan(metric) ? "run lost" : "run",
-          isnan(metric) ? 0
-          : r->rises    ? place
-                        : 1 - place);
+  fprintf(to, "<path class=\"%s\" style=\"--q:%.3f\" d=\"M", isnan(metric) ? "run lost" : "run", quality);
   for (int k = 0; k < r->keys; k++)
-    fprintf(to, "%s%d %.1f", k ? "L" : "", SIDE + k * APART, y_of(place_of(&x[k], s, k, run)));
+    fprintf(to, "%s%d %.1f", k ? "L" : "", SIDE + k * APART,
+            y_of(place_of(&x[k], s, k, run)) + (x[k].names < MOST_NAMES ? 14 * (0.5 - quality) : 0));
   if (!isnan(metric))
     fprintf(to, "L%d %.1f", SIDE + r->keys * APART, y_of(place));
   fprintf(to, "\">");
@@ -165,14 +166,15 @@ static void put_chart(FILE *to, const hd_sweep *s, const int64_t *order) {
   double low, high;
   range_of(&low, &high, r);
   fprintf(to,
-          "<figure><figcaption>A line for each run: what it was set to, and what came of it; the best in the colour "
+          "<figure><figcaption>A line for each run, across what it was set to and what came of it; the better ones in "
+          "the colour "
           "of the best</figcaption>\n<div class=\"table\"><svg class=\"wide\" style=\"min-width:%dpx\" viewBox=\"0 0 "
           "%d %d\" role=\"img\" aria-label=\"runs\">\n",
           (int)(0.7 * width), width, HEIGHT);
   for (int k = 0; x && k < r->keys; k++)
     x[k] = look_at(s, k);
   for (int64_t i = 0; x && i < r->runs; i++)
-    put_run(to, s, x, order[i], low, high);
+    put_run(to, s, x, order[i], low, high, r->runs > 1 ? (double)i / (double)(r->runs - 1) : 1);
   for (int k = 0; x && k < r->keys; k++)
     put_axis(to, s, &x[k], k, SIDE + k * APART);
   put_metric_axis(to, r, low, high, SIDE + r->keys * APART);
@@ -232,7 +234,7 @@ void sweep_write_page(FILE *to, const hd_sweep *s) {
   for (int64_t i = 0; order && i < r->runs; i++)
     order[i] = i;
   page_open(to, "heddle sweep");
-  fprintf(to, "<h1>%s runs, %s</h1>\n", cli_grouped(r->runs), r->metric);
+  fprintf(to, "<h1>%s runs by %s</h1>\n", cli_grouped(r->runs), r->metric);
   if (order) {
     sorted = r;
     qsort(order, (size_t)r->runs, sizeof *order, by_metric);
