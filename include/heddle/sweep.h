@@ -104,6 +104,7 @@ typedef struct hd_sweep_report {
   int32_t rises; /* the best metric is the largest */
   int32_t jobs;
   const hd_sweep_row *run; /* of each; complete after hd_sweep_run, as all below */
+  const int64_t *order;    /* the runs, the best first */
   int64_t groups;
   const hd_sweep_group *group; /* the best first */
   char table_sha256[65];       /* of table.csv */
@@ -112,7 +113,7 @@ typedef struct hd_sweep_report {
 /* Owned by the sweep. */
 HD_API const hd_sweep_report *hd_sweep_result(const hd_sweep *sweep);
 
-/* The value of a key in a run as text, valid until the next call. */
+/* The value of a key in a run as text, valid until the next call; with key = keys the metric, "" if it has none. */
 HD_API const char *hd_sweep_value(const hd_sweep *sweep, int64_t run, int32_t key);
 
 #ifdef __cplusplus

@@ -37,6 +37,7 @@ struct hd_sweep {
   hd_sweep_event_fn *on_event;
   void *user;
   hd_sweep_row *row;
+  int64_t *order;
   hd_sweep_group *group;
   hd_option_id key[HD_SWEEP_MOST_KEYS];
   int32_t is_log[HD_SWEEP_MOST_KEYS];
@@ -47,6 +48,12 @@ struct hd_sweep {
 /* "OUT/run-0001" for run 0. */
 hd_status hd__sweep_path(char path[HD_PATH_BYTES], const hd_sweep *sweep, hd_ctx *ctx, int64_t run);
 
+/* Fills in a sweep from a request. */
+hd_status hd__sweep_plan(hd_sweep *sweep, hd_ctx *ctx, const hd_config *config, const hd_sweep_request *request);
+
+/* Puts the run in front of the message: "run-0002 (lr 0.01, seed 3): "; returns `status`. */
+hd_status hd__sweep_fail(hd_ctx *ctx, hd_status status, const hd_sweep *sweep, int64_t run);
+
 /* Whether a run has ended the present round; reads its result if it has. `target`: the round's last step, 0 for the
  * run's end. */
 bool hd__sweep_read(hd_sweep *sweep, int64_t run, const char *folder, int64_t target);
@@ -54,8 +61,11 @@ bool hd__sweep_read(hd_sweep *sweep, int64_t run, const char *folder, int64_t ta
 /* Writes both tables, after the last round. */
 hd_status hd__sweep_conclude(hd_sweep *sweep, hd_ctx *ctx);
 
-/* Above 0 for the better one of two metrics: larger or smaller, and never NAN. */
+/* Larger for a better metric; never NAN. */
 double hd__sweep_rank(const hd_sweep *sweep, double metric);
+
+/* Sorts the runs, the best first, equal ones by their numbers. */
+void hd__sweep_order(hd_sweep *sweep);
 
 /* Writes a text as a file. */
 hd_status hd__sweep_write(const hd_sweep *sweep, hd_ctx *ctx, const char *name, const char *text);

@@ -19,6 +19,22 @@ double hd__sweep_rank(const hd_sweep *s, double metric) {
   return isnan(metric) ? -INFINITY : s->report.rises ? metric : -metric;
 }
 
+/* Runs that are done before those that were dropped, and failed ones last. */
+static int by_rank(const void *a, const void *b, void *sweep) {
+  const int64_t i = *(const int64_t *)a, j = *(const int64_t *)b;
+  const hd_sweep_row *x = &((hd_sweep *)sweep)->row[i], *y = &((hd_sweep *)sweep)->row[j];
+  const double better = hd__sweep_rank(sweep, x->metric), other = hd__sweep_rank(sweep, y->metric);
+  if (x->state != y->state)
+    return x->state > y->state ? 1 : -1;
+  return better != other ? (better < other) - (better > other) : (i > j) - (i < j);
+}
+
+void hd__sweep_order(hd_sweep *s) {
+  for (int64_t i = 0; i < s->grid.runs; i++)
+    s->order[i] = i;
+  qsort_r(s->order, (size_t)s->grid.runs, sizeof *s->order, by_rank, s);
+}
+
 /* Quoted where needed, as RFC 4180 has it; up to `ends`. */
 static void put_cell(FILE *to, const char *text, const char *ends) {
   const size_t length = strcspn(text, ends);
@@ -191,6 +207,7 @@ hd_status hd__sweep_conclude(hd_sweep *s, hd_ctx *ctx) {
     s->report.failed += s->row[i].state == HD_SWEEP_FAILED;
   }
   make_groups(s);
+  hd__sweep_order(s);
   HD_TRY(save(s, ctx, "summary.csv", put_summary, summary_sha256));
   return save(s, ctx, "table.csv", put_table, s->report.table_sha256);
 }
