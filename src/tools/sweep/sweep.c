@@ -23,28 +23,6 @@
 
 HD_RELEASER(release_config, hd_config, hd_config_destroy)
 
-const char *hd_sweep_state_name(hd_sweep_state state) {
-  static const char *const name[] = {"pending", "done", "dropped", "failed"};
-  return (size_t)state < sizeof name / sizeof *name ? name[state] : "";
-}
-
-hd_status hd__sweep_path(char path[HD_PATH_BYTES], const hd_sweep *s, hd_ctx *ctx, int64_t run) {
-  char name[32];
-  snprintf(name, sizeof name, "run-%04lld", (long long)run + 1);
-  return hd__file_join(path, ctx, s->folder, name);
-}
-
-static hd_status write_text(FILE *to, hd_ctx *ctx, void *text) {
-  fputs(text, to);
-  return HD_OK;
-}
-
-hd_status hd__sweep_write(const hd_sweep *s, hd_ctx *ctx, const char *name, const char *text) {
-  char path[HD_PATH_BYTES];
-  HD_TRY(hd__file_join(path, ctx, s->folder, name));
-  return hd__file_write(ctx, path, write_text, (char *)(size_t)text);
-}
-
 /* ---- Jobs ---- */
 
 typedef struct job {
@@ -314,6 +292,6 @@ const char *hd_sweep_value(const hd_sweep *s, int64_t run, int32_t key) {
   char *text = ((hd_sweep *)(size_t)s)->value;
   if (key < s->grid.axes)
     return hd__grid_value(text, &s->grid, run, key);
-  snprintf(text, sizeof s->value, isnan(s->row[run].metric) ? "" : "%.10g", s->row[run].metric);
-  return text;
+  snprintf(text, sizeof s->value, "%.10g", s->row[run].metric);
+  return isnan(s->row[run].metric) ? "" : text;
 }

@@ -1,4 +1,4 @@
-/* Results of a sweep: each run's, from the files of its folder, and the tables. Nothing here depends on the time, on
+/* The files of a sweep's folder: each run's result, from its own files, and the tables. Nothing here depends on the time, on
  * the jobs or on the order in which runs ended: rows are in the order of runs, groups by their mean and then by their
  * first run. */
 #include <math.h>
@@ -14,6 +14,28 @@
 static const char *const columns[] = {"train_loss", "val_loss", "val_accuracy", "test_loss", "test_accuracy"};
 
 HD_RELEASER(close_runs, hd_runs, hd_runs_close)
+
+const char *hd_sweep_state_name(hd_sweep_state state) {
+  static const char *const name[] = {"pending", "done", "dropped", "failed"};
+  return (size_t)state < sizeof name / sizeof *name ? name[state] : "";
+}
+
+hd_status hd__sweep_path(char path[HD_PATH_BYTES], const hd_sweep *s, hd_ctx *ctx, int64_t run) {
+  char name[32];
+  snprintf(name, sizeof name, "run-%04lld", (long long)run + 1);
+  return hd__file_join(path, ctx, s->folder, name);
+}
+
+static hd_status write_text(FILE *to, hd_ctx *ctx, void *text) {
+  fputs(text, to);
+  return HD_OK;
+}
+
+hd_status hd__sweep_write(const hd_sweep *s, hd_ctx *ctx, const char *name, const char *text) {
+  char path[HD_PATH_BYTES];
+  HD_TRY(hd__file_join(path, ctx, s->folder, name));
+  return hd__file_write(ctx, path, write_text, (char *)(size_t)text);
+}
 
 double hd__sweep_rank(const hd_sweep *s, double metric) {
   return isnan(metric) ? -INFINITY : s->report.rises ? metric : -metric;

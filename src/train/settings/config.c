@@ -340,7 +340,8 @@ hd_status hd__config_take(hd_config *config, hd_ctx *ctx, const hd_yaml_node *ro
       return hd__yaml_fail(ctx, node, "expected --%s once, found it again as '%s' (first in line %d); remove one",
                            hd_option_at(id)->name, node->key, line[id]);
     line[id] = node->line;
-    if (is_list(id) && (id == HD_OPT_PARAMETERS || node->kind != HD_YAML_SCALAR)) { /* a text is else a file's name */
+    const bool is_text = node->kind == HD_YAML_SCALAR && (id != HD_OPT_PARAMETERS || node->text[0] == '[');
+    if (is_list(id) && !is_text) { /* a text is a file's name, or the list in one line */
       if (!config->value[id])
         HD_TRY(set_list(config, ctx, id, node, true));
       continue;
