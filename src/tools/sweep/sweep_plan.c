@@ -68,32 +68,27 @@ static hd_status read_words(hd_sweep *s, hd_ctx *ctx, const char *const *word) {
   return HD_OK;
 }
 
-static bool varies(const hd_sweep *s, hd_option_id option) {
-  for (int a = 0; a < s->grid.axes; a++)
-    if (s->grid.axis[a].option == option)
-      return true;
-  return false;
-}
-
 static hd_status check_fixed(const hd_sweep *s, hd_ctx *ctx) {
-  static const hd_option_id refused[] = {HD_OPT_RESUME, HD_OPT_PROFILE, HD_OPT_TENSORBOARD, HD_OPT_ACCEPT_ARITHMETIC};
+  static const hd_option_id refused[] = {HD_OPT_RESUME, HD_OPT_PROFILE, HD_OPT_TENSORBOARD, HD_OPT_ACCEPT_ARITHMETIC,
+                                         HD_OPT_PROCS};
+  bool patience = hd__config_given(s->fixed, HD_OPT_PATIENCE);
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
     if (hd__config_given(s->fixed, refused[i]))
       return hd__fail(ctx, HD_E_USAGE, "a sweep expects options that all its runs can have, found --%s; leave it out",
                       hd_option_at((int)refused[i])->name);
-  if (hd_config_get_int(s->fixed, HD_OPT_PROCS) > 1)
-    return hd__fail(ctx, HD_E_USAGE, "a sweep expects runs of one process, found --procs %lld; use --jobs",
-                    (long long)hd_config_get_int(s->fixed, HD_OPT_PROCS));
-  if (s->halving && (hd__config_given(s->fixed, HD_OPT_PATIENCE) || varies(s, HD_OPT_PATIENCE)))
-    return hd__fail(ctx, HD_E_USAGE,
-                    "--halving expects runs of a known number of steps, found patience; leave one out");
   for (int a = 0; a < s->grid.axes; a++) {
-    const hd_option *option = hd_option_at((int)s->grid.axis[a].option);
-    if (hd__config_given(s->fixed, s->grid.axis[a].option))
+    const hd_axis *axis = &s->grid.axis[a];
+    const hd_option *option = hd_option_at((int)axis->option);
+    patience |= axis->option == HD_OPT_PATIENCE;
+    if (hd__config_given(s->fixed, axis->option))
       return hd__fail(ctx, HD_E_USAGE, "%s expects to vary or to be fixed, found both: %s, and --%s %s; leave one out",
-                      option->name, s->grid.axis[a].value[0], option->name, hd_config_get(s->fixed, option->name));
+                      option->name, axis->count > 0 ? axis->value[0] : "nothing", option->name,
+                      hd_config_get(s->fixed, option->name));
   }
-  return HD_OK;
+  return !s->halving || !patience ? HD_OK
+                                  : hd__fail(ctx, HD_E_USAGE,
+                                             "--halving expects runs of a known number of steps, found patience; "
+                                             "leave one out");
 }
 
 static hd_status check_metric(const hd_sweep *s, hd_ctx *ctx) {
