@@ -1,4 +1,4 @@
-/* The files of a sweep's folder: each run's result, from its own files, and the tables. Nothing here depends on the time, on
+/* The files of a sweep: the result of each run, from its folder, and the tables. Nothing here depends on the time, on
  * the jobs or on the order in which runs ended: rows are in the order of runs, groups by their mean and then by their
  * first run. */
 #include <math.h>
