@@ -16,7 +16,7 @@ HD_TOOLS_API void *hd__malloc(size_t bytes);
 void *hd__malloc_scattered(size_t bytes);
 HD_TOOLS_API void *hd__calloc(size_t count, size_t bytes);
 HD_TOOLS_API void *hd__realloc(void *ptr, size_t bytes);
-char *hd__strdup(const char *text);
+HD_TOOLS_API char *hd__strdup(const char *text);
 char *hd__printf_alloc(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* NULL when out of memory */
 HD_TOOLS_API void hd__free(void *ptr);
 

@@ -4,16 +4,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/tools_api.h"
+
 enum { HD_SHA256_HEX_BYTES = 65 };
 
 typedef struct hd_sha256 hd_sha256;
 
 /* NULL when out of memory. */
-hd_sha256 *hd__sha256_create(void);
-void hd__sha256_update(hd_sha256 *sha, const void *bytes, size_t length);
+HD_TOOLS_API hd_sha256 *hd__sha256_create(void);
+HD_TOOLS_API void hd__sha256_update(hd_sha256 *sha, const void *bytes, size_t length);
 
 /* Writes 64 hex digits and a NUL, and destroys the hash; hex may be NULL to destroy only. */
-void hd__sha256_finish(hd_sha256 *sha, char hex[HD_SHA256_HEX_BYTES]);
+HD_TOOLS_API void hd__sha256_finish(hd_sha256 *sha, char hex[HD_SHA256_HEX_BYTES]);
 
 uint64_t hd__xxh3(const void *bytes, size_t length);
 

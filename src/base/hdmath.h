@@ -25,8 +25,10 @@
 
 #include <stdint.h>
 
-double hd__exp(double x);
-double hd__log(double x);
+#include "base/tools_api.h"
+
+HD_TOOLS_API double hd__exp(double x);
+HD_TOOLS_API double hd__log(double x);
 double hd__sin(double x);
 double hd__cos(double x);
 

@@ -4,12 +4,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/tools_api.h"
+
 /* A decimal whole number with an optional sign that fits; false otherwise, and *out is untouched. */
-bool hd__parse_int64(int64_t *out, const char *text);
+HD_TOOLS_API bool hd__parse_int64(int64_t *out, const char *text);
 
 /* A finite decimal number ("0.1", "1e-3"); false otherwise, and *out is untouched. A decimal point is a point in every
  * locale. */
-bool hd__parse_double(double *out, const char *text);
+HD_TOOLS_API bool hd__parse_double(double *out, const char *text);
 
 /* The shortest text that hd__parse_double reads as this number; "nan" or "inf", which it does not read. */
 enum { HD_NUMBER_BYTES = 32 };

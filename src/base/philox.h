@@ -30,7 +30,8 @@ typedef enum hd_rng_purpose {
   HD_RNG_TEST = 7,     /* inputs of tests and benches */
   HD_RNG_TENSOR = 8,   /* random tensors: node = 0 uniform, 1 normal; epoch, block = element / 4 (high and low word) */
   HD_RNG_WEIGHTED = 9, /* draws with replacement: epoch, position in the epoch */
-  HD_RNG_SPOT = 10     /* stretches of a run to verify: block = draw */
+  HD_RNG_SPOT = 10,    /* stretches of a run to verify: block = draw */
+  HD_RNG_SWEEP = 11    /* settings of a sweep: position = its key, block = draw */
 } hd_rng_purpose;
 
 /* Four random words for a whole counter: the rounds, with the constants of the paper. */
@@ -56,8 +57,8 @@ HD_BOTH void hd__philox_rounds(uint32_t out[4], uint64_t seed, const uint32_t co
 HD_TOOLS_API void hd__philox(uint32_t out[4], uint64_t seed, const uint32_t counter[4]);
 
 /* The same for a counter composed as drawn above. node < 2^24. */
-void hd__rng_block(uint32_t out[4], uint64_t seed, uint32_t purpose, uint32_t epoch, uint32_t position, uint32_t node,
-                   uint32_t block);
+HD_TOOLS_API void hd__rng_block(uint32_t out[4], uint64_t seed, uint32_t purpose, uint32_t epoch, uint32_t position,
+                                uint32_t node, uint32_t block);
 
 /* [0, 1) in steps of 2^-24, from the upper 24 bits: exact in float, and never rounded up to 1. */
 HD_BOTH float hd__rng_uniform(uint32_t bits) { return (float)(bits >> 8) * 0x1p-24f; }

@@ -32,16 +32,16 @@ enum { HD_YAML_MAX_BYTES = 1 << 20, HD_YAML_MAX_DEPTH = 16, HD_YAML_MAX_KEYS = 1
 hd_status hd__yaml_parse(hd_yaml **out, hd_ctx *ctx, const char *text, size_t length, const char *source);
 
 /* Reads and parses a file. */
-hd_status hd__yaml_read(hd_yaml **out, hd_ctx *ctx, const char *path);
+HD_TOOLS_API hd_status hd__yaml_read(hd_yaml **out, hd_ctx *ctx, const char *path);
 
-void hd__yaml_destroy(hd_yaml *yaml);
+HD_TOOLS_API void hd__yaml_destroy(hd_yaml *yaml);
 
 /* A document that ends with its scope. */
 HD_RELEASER(hd__yaml_release, hd_yaml, hd__yaml_destroy)
 #define HD_YAML_OWNED HD_RELEASED(hd__yaml_release) hd_yaml
 
 /* The document's root; a document without content has a mapping without entries. */
-const hd_yaml_node *hd__yaml_root(const hd_yaml *yaml);
+HD_TOOLS_API const hd_yaml_node *hd__yaml_root(const hd_yaml *yaml);
 
 /* Sets the true location of an entry of the root: messages about it then name this line of `source`, which must outlive
  * the document's messages. */
@@ -52,16 +52,16 @@ hd_status hd__yaml_fail(hd_ctx *ctx, const hd_yaml_node *node, const char *fmt, 
     __attribute__((format(printf, 3, 4)));
 
 /* The node must be of this kind; `what` names it in the message ("a layer", "layers"). */
-hd_status hd__yaml_expect(hd_ctx *ctx, const hd_yaml_node *node, hd_yaml_kind kind, const char *what);
+HD_TOOLS_API hd_status hd__yaml_expect(hd_ctx *ctx, const hd_yaml_node *node, hd_yaml_kind kind, const char *what);
 
 /* The entry of a mapping, NULL if there is none. */
-const hd_yaml_node *hd__yaml_get(const hd_yaml_node *mapping, const char *key);
+HD_TOOLS_API const hd_yaml_node *hd__yaml_get(const hd_yaml_node *mapping, const char *key);
 
 /* Refuses keys that are not in the NULL-terminated list; the message names the most similar known key, or all. */
 hd_status hd__yaml_only_keys(hd_ctx *ctx, const hd_yaml_node *mapping, const char *const *keys);
 
 /* A whole number in [min, max]. */
-hd_status hd__yaml_int(int64_t *out, hd_ctx *ctx, const hd_yaml_node *node, int64_t min, int64_t max);
+HD_TOOLS_API hd_status hd__yaml_int(int64_t *out, hd_ctx *ctx, const hd_yaml_node *node, int64_t min, int64_t max);
 
 /* A number in [min, max]. */
 hd_status hd__yaml_number(double *out, hd_ctx *ctx, const hd_yaml_node *node, double min, double max);
@@ -70,4 +70,4 @@ hd_status hd__yaml_number(double *out, hd_ctx *ctx, const hd_yaml_node *node, do
 hd_status hd__yaml_bool(bool *out, hd_ctx *ctx, const hd_yaml_node *node);
 
 /* A scalar that is not empty. */
-hd_status hd__yaml_text(const char **out, hd_ctx *ctx, const hd_yaml_node *node);
+HD_TOOLS_API hd_status hd__yaml_text(const char **out, hd_ctx *ctx, const hd_yaml_node *node);

@@ -46,7 +46,7 @@ void hd__file_unmap(hd_mapping *mapping);
 /* Writes a whole file atomically: `write` fills it and may fail with its own status. A link in its place is replaced,
  * not followed; what is neither file nor link is HD_E_IO. */
 typedef hd_status hd_write_fn(FILE *to, hd_ctx *ctx, void *arg);
-hd_status hd__file_write(hd_ctx *ctx, const char *path, hd_write_fn *write, void *arg);
+HD_TOOLS_API hd_status hd__file_write(hd_ctx *ctx, const char *path, hd_write_fn *write, void *arg);
 
 /* The same for a path that a user names, for instance with an option: links are followed. A device, a pipe or
  * another path that is no regular file is written in place; so is the file that standard output or error is open on,
@@ -60,13 +60,13 @@ bool hd__file_is_stream(const char *path);
 hd_status hd__file_check(hd_ctx *ctx, FILE *file, const char *path);
 
 /* Makes a folder and those above it. */
-hd_status hd__file_make_folder(hd_ctx *ctx, const char *path);
+HD_TOOLS_API hd_status hd__file_make_folder(hd_ctx *ctx, const char *path);
 
 /* Makes a folder; *made is false where the name exists. */
 hd_status hd__file_make_new_folder(bool *made, hd_ctx *ctx, const char *path);
 
 /* folder/name; HD_E_USAGE if that is too long. */
-hd_status hd__file_join(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *folder, const char *name);
+HD_TOOLS_API hd_status hd__file_join(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *folder, const char *name);
 
 /* Starts a folder that will be `path`: makes and names a temporary one beside it. */
 hd_status hd__file_folder_begin(char temporary[HD_PATH_BYTES], hd_ctx *ctx, const char *path);
@@ -91,13 +91,13 @@ bool hd__file_holds_only(const char *folder, hd_writes_fn *writes);
 void hd__file_remove_leftovers(const char *folder, hd_writes_fn *writes);
 
 /* Locks a folder for writing by this process, until hd__file_unlock or the end of the process: HD_E_IO if another
- * process holds the lock for `wait_s` seconds. The lock is on a file in the folder, so that other hosts that share
- * the file system see it. */
+ * process holds the lock for `wait_s` seconds; below 0 that is no failure, and *lock is -1. The lock is on a file in
+ * the folder, so that other hosts that share the file system see it. */
 #define HD_LOCK_NAME ".lock"
-hd_status hd__file_lock_folder(int *lock, hd_ctx *ctx, const char *path, double wait_s);
+HD_TOOLS_API hd_status hd__file_lock_folder(int *lock, hd_ctx *ctx, const char *path, double wait_s);
 
 /* Releases the lock and removes its file; -1: none is held. */
-void hd__file_unlock(int *lock);
+HD_TOOLS_API void hd__file_unlock(int *lock);
 
 /* Removes a folder of plain files and links and what is in it, and follows no link; silent, for clean-up. */
 void hd__file_remove_folder(const char *path);
@@ -113,5 +113,5 @@ hd_status hd__file_link(hd_ctx *ctx, const char *target, const char *path);
  * such file, or it is empty. */
 size_t hd__file_text(char *text, size_t bytes, const char *path);
 
-int hd__file_exists(const char *path);
+HD_TOOLS_API int hd__file_exists(const char *path);
 int hd__file_is_folder(const char *path);

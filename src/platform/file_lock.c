@@ -144,7 +144,7 @@ hd_status hd__file_lock_folder(int *lock, hd_ctx *ctx, const char *path, double 
     if (removed)
       continue;
     if (hd__clock_s() >= end_s)
-      return is_busy(ctx, path, &h);
+      return wait_s < 0 ? HD_OK : is_busy(ctx, path, &h);
     nanosleep(&pause, NULL);
   }
 }

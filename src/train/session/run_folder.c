@@ -113,7 +113,8 @@ static hd_status lock_resumed(hd_session *s, hd_ctx *ctx) {
   if (!*s->run.settings->resume || resumed_folder(resumed, s, ctx) != HD_OK ||
       (*wanted && !same_folder(resumed, wanted)))
     return HD_OK; /* the run continues in another folder, or in none */
-  HD_TRY(hd__file_lock_folder(&s->checkpoints.lock, ctx, resumed, SUPERVISOR_S));
+  if (s->checkpoints.lock < 0)
+    HD_TRY(hd__file_lock_folder(&s->checkpoints.lock, ctx, resumed, SUPERVISOR_S));
   if (s->checkpoints.lock >= 0)
     hd__saver_remove_leftovers(resumed); /* before the checkpoint is read, which this may restore */
   return HD_OK;

@@ -101,5 +101,7 @@ hd_status hd__session_close_history(hd_session *s, hd_ctx *ctx, hd_status status
       "rank_times", rank_times(r), "weights_sha256", *r->weights_sha256 ? r->weights_sha256 : NULL, "losses_sha256",
       *losses ? losses : NULL);
   hd__session_note_metric(line, s);
+  if (status == HD_E_NOTFINITE)
+    json_object_set_new(line, "not_finite", json_true());
   return add_line(s, ctx, line);
 }

@@ -385,13 +385,18 @@ static hd_status open_supply(hd_session *s, hd_ctx *ctx) {
   return HD_OK;
 }
 
-/* A session that `writes` has a run's folder, restores what it resumes, and has loader workers. */
-static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, hd_local_group *local, bool writes) {
+/* A session that `writes` has a run's folder, restores what it resumes, and has loader workers. It takes over the lock
+ * on that folder, -1 for none. */
+static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, hd_local_group *local, bool writes,
+                        int lock) {
   hd_session *s = *out = hd__calloc(1, sizeof *s);
+  if (!s)
+    hd__file_unlock(&lock);
   HD_TRY(HD_ALLOCATED(s, ctx, "out of memory for the session"));
   s->compute.local = local;
   s->run.evaluated_step = s->checkpoints.saved_step = -1;
-  s->checkpoints.lock = s->checkpoints.losses.fd = -1;
+  s->checkpoints.losses.fd = -1;
+  s->checkpoints.lock = lock;
   hd_status status = hd__config_copy(&s->run.config, ctx, config);
   s->run.settings = status == HD_OK ? hd__settings(s->run.config) : NULL;
   if (status == HD_OK && writes)
@@ -411,12 +416,16 @@ static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, 
 }
 
 hd_status hd__session_rehearse(hd_session **out, hd_ctx *ctx, const hd_config *config) {
-  return create(out, ctx, config, NULL, false);
+  return create(out, ctx, config, NULL, false, -1);
+}
+
+hd_status hd__session_create_locked(hd_session **out, hd_ctx *ctx, const hd_config *config, int lock) {
+  return create(out, ctx, config, NULL, true, lock);
 }
 
 hd_status hd__session_create_in(hd_session **out, hd_ctx *ctx, const hd_config *config, hd_local_group *local) {
   hd__local_group_set_timeout(local, hd__settings(config)->stall_timeout);
-  return create(out, ctx, config, local, true);
+  return create(out, ctx, config, local, true, -1);
 }
 
 hd_status hd_session_create(hd_session **out, hd_ctx *ctx, const hd_config *config) {

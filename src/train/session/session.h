@@ -131,6 +131,9 @@ const char *hd__session_library(const hd_session *session);
  * the layout. The group outlives it. */
 hd_status hd__session_create_in(hd_session **out, hd_ctx *ctx, const hd_config *config, hd_local_group *local);
 
+/* A session whose run's folder, the option out, the caller has locked. It takes over the lock, also when it fails. */
+HD_TOOLS_API hd_status hd__session_create_locked(hd_session **out, hd_ctx *ctx, const hd_config *config, int lock);
+
 /* A session without a run's folder: it is set up, saves nothing and logs nothing. */
 HD_TOOLS_API hd_status hd__session_rehearse(hd_session **out, hd_ctx *ctx, const hd_config *config);
 

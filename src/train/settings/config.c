@@ -318,12 +318,20 @@ static hd_status entry_text(char *text, size_t bytes, hd_ctx *ctx, const hd_yaml
   return HD_OK;
 }
 
-static hd_status load_entries(hd_config *config, hd_ctx *ctx, const hd_yaml_node *root) {
+static bool is_one_of(const char *name, const char *const *names) {
+  while (names && *names && strcmp(name, *names))
+    names++;
+  return names && *names;
+}
+
+hd_status hd__config_take(hd_config *config, hd_ctx *ctx, const hd_yaml_node *root, const char *const *others) {
   int line[HD_OPTION_COUNT] = {0}; /* where an option was set, by any of its names */
   HD_TRY(hd__yaml_expect(ctx, root, HD_YAML_MAPPING, "settings (NAME: VALUE)"));
   for (int i = 0; i < root->count; i++) {
     const hd_yaml_node *node = &root->item[i];
     char text[TEXT_BYTES], origin[TEXT_BYTES];
+    if (is_one_of(node->key, others))
+      continue;
     int id = find(node->key);
     if (id < 0)
       return hd__yaml_fail(ctx, node, "expected the name of an option, found '%s'; %s", node->key,
@@ -332,7 +340,8 @@ static hd_status load_entries(hd_config *config, hd_ctx *ctx, const hd_yaml_node
       return hd__yaml_fail(ctx, node, "expected --%s once, found it again as '%s' (first in line %d); remove one",
                            hd_option_at(id)->name, node->key, line[id]);
     line[id] = node->line;
-    if (is_list(id) && (id == HD_OPT_PARAMETERS || node->kind != HD_YAML_SCALAR)) { /* a text is else a file's name */
+    const bool is_text = node->kind == HD_YAML_SCALAR && (id != HD_OPT_PARAMETERS || node->text[0] == '[');
+    if (is_list(id) && !is_text) { /* a text is a file's name, or the list in one line */
       if (!config->value[id])
         HD_TRY(set_list(config, ctx, id, node, true));
       continue;
@@ -357,7 +366,7 @@ static hd_status apply_recipe(hd_config *config, hd_ctx *ctx) {
   if (!file->name)
     return HD_OK; /* none */
   HD_TRY(hd__yaml_parse(&yaml, ctx, (const char *)file->bytes, file->length, file->name));
-  return load_entries(config, ctx, hd__yaml_root(yaml));
+  return hd__config_take(config, ctx, hd__yaml_root(yaml), NULL);
 }
 
 hd_status hd__config_complete(hd_config *config, hd_ctx *ctx) {
@@ -374,5 +383,5 @@ hd_status hd__config_complete(hd_config *config, hd_ctx *ctx) {
 hd_status hd_config_load(hd_config *config, hd_ctx *ctx, const char *path) {
   HD_YAML_OWNED *yaml = NULL;
   HD_TRY(hd__yaml_read(&yaml, ctx, path));
-  return load_entries(config, ctx, hd__yaml_root(yaml));
+  return hd__config_take(config, ctx, hd__yaml_root(yaml), NULL);
 }

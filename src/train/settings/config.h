@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/tools_api.h"
+#include "base/yaml_bind.h"
 #include "data/formats/dataset.h"
 #include "platform/placement.h"
 #include "train/settings/settings.h"
@@ -31,6 +32,11 @@ hd_data_request hd__config_data(const hd_config *config);
  * configuration, valid until that changes. */
 HD_TOOLS_API hd_placement_request hd__config_placement(const hd_config *config);
 
+/* Sets the options that a mapping gives and that are not set already; `others`, which ends with NULL and may be NULL,
+ * names entries that are no options. */
+HD_TOOLS_API hd_status hd__config_take(hd_config *config, hd_ctx *ctx, const hd_yaml_node *root,
+                                       const char *const *others);
+
 /* Gives an option a value unless it is set already; for recipes and resumed runs. */
 hd_status hd__config_suggest(hd_config *config, hd_ctx *ctx, hd_option_id id, const char *value);
 
@@ -40,4 +46,4 @@ HD_TOOLS_API hd_status hd__config_copy(hd_config **out, hd_ctx *ctx, const hd_co
 hd_status hd__config_check_order(const hd_config *config, hd_ctx *ctx);
 
 /* Applies --recipe and checks what depends on several options: powers of two, options that contradict each other. */
-hd_status hd__config_complete(hd_config *config, hd_ctx *ctx);
+HD_TOOLS_API hd_status hd__config_complete(hd_config *config, hd_ctx *ctx);

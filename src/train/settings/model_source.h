@@ -37,7 +37,7 @@ int32_t hd__target_classes(const hd_target *target);
 bool hd__target_numbers(const hd_target *target);
 
 /* Whether guesses of classes can be compared with the split's labels. */
-bool hd__target_judges(const hd_target *target, const hd_dataset *split);
+HD_TOOLS_API bool hd__target_judges(const hd_target *target, const hd_dataset *split);
 
 /* Whether the guess for this sample counts: its label is not ignored, and it could be read. */
 bool hd__target_counts(const hd_target *target, const hd_dataset *split, int64_t sample);

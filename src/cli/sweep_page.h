@@ -1,0 +1,12 @@
+/* A sweep as a page. */
+#pragma once
+
+#include <stdio.h>
+
+#include "heddle/tools.h"
+
+/* One self-contained HTML page: a line for each run across the axes of what varies, and the tables. */
+void sweep_write_page(FILE *to, const hd_sweep *sweep);
+
+/* "run-0001" for run 0; in a static buffer that the next call reuses. */
+const char *sweep_name(int64_t run);

@@ -1,0 +1,334 @@
+/* From what the caller types to a sweep that can run: what varies, sweep.json, and all that can fail without training.
+ *
+ * sweep.json is written once, under the folder's lock, when every check has passed; a later start must say the same, or
+ * nothing. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "base/alloc.h"
+#include "tools/sweep/sweep_state.h"
+#include "train/session/session.h"
+
+static const double LOCK_S = 30; /* until another process has written sweep.json */
+
+HD_RELEASER(release_config, hd_config, hd_config_destroy)
+HD_RELEASER(release_session, hd_session, hd_session_destroy)
+HD_RELEASER(release_machine, hd_topology, hd_topology_destroy)
+HD_RELEASER(release_place, hd_placement, hd_placement_destroy)
+
+/* ---- What is swept ---- */
+
+static hd_status read_entries(hd_sweep *s, hd_ctx *ctx, const hd_yaml_node *root) {
+  static const char *const others[] = {"vary", "draws", "halving", "metric", NULL};
+  const hd_yaml_node *vary = hd__yaml_get(root, "vary"), *draws = hd__yaml_get(root, "draws"),
+                     *halving = hd__yaml_get(root, "halving"), *metric = hd__yaml_get(root, "metric");
+  const char *text;
+  if (vary)
+    HD_TRY(hd__yaml_expect(ctx, vary, HD_YAML_MAPPING, "what varies (KEY: VALUES)"));
+  for (int i = 0; vary && i < vary->count; i++)
+    HD_TRY(hd__grid_add_node(&s->grid, ctx, &vary->item[i]));
+  if (draws && !s->draws)
+    HD_TRY(hd__yaml_int(&s->draws, ctx, draws, 1, HD_SWEEP_MOST_RUNS));
+  if (halving && !s->halving)
+    HD_TRY(hd__yaml_int(&s->halving, ctx, halving, 2, HD_SWEEP_MOST_RUNS));
+  if (metric && !*s->asked) {
+    HD_TRY(hd__yaml_text(&text, ctx, metric));
+    snprintf(s->asked, sizeof s->asked, "%s", text);
+  }
+  return hd__config_take(s->fixed, ctx, root, others);
+}
+
+static hd_status read_file(hd_sweep *s, hd_ctx *ctx, const char *path) {
+  HD_YAML_OWNED *yaml = NULL;
+  hd_status status = hd__yaml_read(&yaml, ctx, path);
+  HD_THEN(status, hd__yaml_expect(ctx, hd__yaml_root(yaml), HD_YAML_MAPPING, "settings (NAME: VALUE)"));
+  HD_THEN(status, read_entries(s, ctx, hd__yaml_root(yaml)));
+  return status == HD_E_FORMAT || status == HD_E_IO ? HD_E_USAGE : status;
+}
+
+/* Words with "=" vary, others are files; without a word the folder says what is swept. */
+static hd_status read_words(hd_sweep *s, hd_ctx *ctx, const char *const *word) {
+  char path[HD_PATH_BYTES];
+  HD_TRY(hd__file_join(path, ctx, s->folder, "sweep.json"));
+  if ((!word || !*word) && hd__file_exists(path))
+    return read_file(s, ctx, path);
+  for (; word && *word; word++) {
+    const char *equals = strchr(*word, '=');
+    char key[64];
+    if (!equals) {
+      HD_TRY(read_file(s, ctx, *word));
+      continue;
+    }
+    snprintf(key, sizeof key, "%.*s", (int)(equals - *word), *word);
+    HD_TRY(hd__grid_add(&s->grid, ctx, key, equals + 1));
+  }
+  return HD_OK;
+}
+
+static hd_status check_fixed(const hd_sweep *s, hd_ctx *ctx) {
+  static const hd_option_id refused[] = {HD_OPT_RESUME, HD_OPT_PROFILE, HD_OPT_TENSORBOARD, HD_OPT_ACCEPT_ARITHMETIC,
+                                         HD_OPT_PROCS};
+  bool patience = hd__config_given(s->fixed, HD_OPT_PATIENCE);
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+    if (hd__config_given(s->fixed, refused[i]))
+      return hd__fail(ctx, HD_E_USAGE, "a sweep expects options that all its runs can have, found --%s; leave it out",
+                      hd_option_at((int)refused[i])->name);
+  for (int a = 0; a < s->grid.axes; a++) {
+    const hd_axis *axis = &s->grid.axis[a];
+    const hd_option *option = hd_option_at((int)axis->option);
+    patience |= axis->option == HD_OPT_PATIENCE;
+    if (hd__config_given(s->fixed, axis->option))
+      return hd__fail(ctx, HD_E_USAGE, "%s expects to vary or to be fixed, found both: %s, and --%s %s; leave one out",
+                      option->name, axis->count > 0 ? axis->value[0] : "nothing", option->name,
+                      hd_config_get(s->fixed, option->name));
+  }
+  return !s->halving || !patience ? HD_OK
+                                  : hd__fail(ctx, HD_E_USAGE,
+                                             "--halving expects runs of a known number of steps, found patience; "
+                                             "leave one out");
+}
+
+static hd_status check_metric(const hd_sweep *s, hd_ctx *ctx) {
+  static const char *const name[] = {"test_accuracy", "test_loss", "val_accuracy", "val_loss", "train_loss"};
+  for (size_t i = 0; i < sizeof name / sizeof *name; i++)
+    if (!*s->asked || !strcmp(s->asked, name[i]))
+      return HD_OK;
+  return hd__fail(ctx, HD_E_USAGE,
+                  "--metric expects test_accuracy, test_loss, val_accuracy, val_loss or train_loss, found '%s'",
+                  s->asked);
+}
+
+/* ---- sweep.json ---- */
+
+static json_t *values_of(const hd_axis *axis) {
+  json_t *list = json_array();
+  for (int64_t i = 0; i < axis->count; i++)
+    json_array_append_new(list, json_string(axis->value[i]));
+  return list;
+}
+
+/* What is swept, as a file that hd_sweep_create reads. */
+static json_t *spec_of(const hd_sweep *s) {
+  json_t *spec = json_object(), *vary = json_object();
+  for (int a = 0; a < s->grid.axes; a++)
+    json_object_set_new(vary, hd_option_at((int)s->grid.axis[a].option)->name,
+                        s->grid.axis[a].draw ? json_string(s->grid.axis[a].value[0]) : values_of(&s->grid.axis[a]));
+  json_object_set_new(spec, "vary", vary);
+  if (s->draws)
+    json_object_set_new(spec, "draws", json_integer(s->draws));
+  if (s->halving)
+    json_object_set_new(spec, "halving", json_integer(s->halving));
+  if (*s->asked)
+    json_object_set_new(spec, "metric", json_string(s->asked));
+  for (int i = 0; hd_option_at(i); i++)
+    if (hd__config_given(s->fixed, (hd_option_id)i) && hd_option_at(i)->kind != HD_OPTION_LAYOUT && i != HD_OPT_OUT &&
+        i != HD_OPT_JSON)
+      json_object_set_new(spec, hd_option_at(i)->name, json_string(hd_config_get(s->fixed, hd_option_at(i)->name)));
+  return spec;
+}
+
+/* The first entry of `a` that `b` has otherwise, or not. */
+static const char *difference(json_t *a, json_t *b) {
+  const char *key;
+  json_t *value;
+  json_object_foreach(a, key, value) {
+    char *x = json_dumps(value, JSON_ENCODE_ANY), *y = json_dumps(json_object_get(b, key), JSON_ENCODE_ANY);
+    const bool same = x && y && !strcmp(x, y);
+    free(x);
+    free(y);
+    if (!same)
+      return key;
+  }
+  return NULL;
+}
+
+static hd_status check_same(hd_ctx *ctx, const char *path, json_t *spec) {
+  json_auto_t *old = json_load_file(path, 0, NULL);
+  const char *key = difference(old, spec);
+  if (old && !key)
+    key = difference(spec, old);
+  if (old && !key)
+    return HD_OK;
+  char *is = old ? json_dumps(json_object_get(old, key), JSON_ENCODE_ANY) : NULL;
+  char *found = old ? json_dumps(json_object_get(spec, key), JSON_ENCODE_ANY) : NULL;
+  hd__fail(ctx, HD_E_USAGE,
+           "%s: expected the sweep of that folder, with %s %.150s, found %.150s; choose another --out, or give --out "
+           "alone to go on",
+           path, old ? key : "a JSON object", is ? is : "unset", found ? found : "unset");
+  free(is);
+  free(found);
+  return HD_E_USAGE;
+}
+
+/* The folder's sweep.json is this sweep, or with `write` it is written, once. */
+static hd_status claim_folder(hd_sweep *s, hd_ctx *ctx, bool write) {
+  char path[HD_PATH_BYTES];
+  int lock = -1;
+  json_auto_t *spec = spec_of(s);
+  HD_TRY(hd__file_join(path, ctx, s->folder, "sweep.json"));
+  if (write) {
+    HD_TRY(hd__file_make_folder(ctx, s->folder));
+    HD_TRY(hd__file_lock_folder(&lock, ctx, s->folder, LOCK_S));
+  }
+  hd_status status = HD_OK;
+  if (hd__file_exists(path)) {
+    status = check_same(ctx, path, spec);
+  } else if (write) {
+    char *text = json_dumps(spec, JSON_INDENT(1));
+    status = HD_ALLOCATED(text, ctx, "out of memory for the sweep");
+    HD_THEN(status, hd__sweep_write(s, ctx, "sweep.json", text));
+    free(text);
+  }
+  hd__file_unlock(&lock);
+  return status;
+}
+
+/* ---- Checks before the first run ---- */
+
+hd_status hd__sweep_fail(hd_ctx *ctx, hd_status status, const hd_sweep *s, int64_t run) {
+  char text[512] = "", value[HD_SWEEP_VALUE_BYTES], what[HD_MESSAGE_BYTES];
+  size_t at = 0;
+  snprintf(what, sizeof what, "%.600s", hd_ctx_message(ctx));
+  for (int a = 0; a < s->grid.axes && at < sizeof text; a++)
+    at += (size_t)snprintf(text + at, sizeof text - at, "%s%s %s", a ? ", " : "",
+                           hd_option_at((int)s->grid.axis[a].option)->name, hd__grid_value(value, &s->grid, run, a));
+  return hd__fail(ctx, status, "run-%04lld (%.300s): %s", (long long)run + 1, text, what);
+}
+
+static bool is_not_seed(hd_option_id option) { return option != HD_OPT_SEED; }
+
+/* What a plan or the number of steps depends on; other settings are numbers of the update rule. */
+static bool is_of_plan(hd_option_id option) {
+  const hd_option_type type = hd_option_at((int)option)->type;
+  return option == HD_OPT_VAL_SPLIT || option == HD_OPT_EPOCHS ||
+         (option != HD_OPT_SEED && type != HD_OPTION_REAL && type != HD_OPTION_PAIR);
+}
+
+static hd_status check_settings(const hd_sweep *s, hd_ctx *ctx) {
+  for (int64_t i = 0; i < s->grid.runs; i++) {
+    HD_RELEASED(release_config) hd_config *config = NULL;
+    if (hd__grid_first(&s->grid, i, is_not_seed, true) != i)
+      continue;
+    hd_status status = hd__grid_config(&config, ctx, &s->grid, s->fixed, i);
+    HD_THEN(status, hd__config_complete(config, ctx));
+    if (status != HD_OK)
+      return hd__sweep_fail(ctx, status, s, i);
+  }
+  return HD_OK;
+}
+
+/* The metric of a sweep that names none, and whether the runs have it. */
+static hd_status choose_metric(hd_sweep *s, hd_ctx *ctx, const hd_session *session) {
+  const bool classes = hd__target_judges(&session->run.network.target, session->input.test.data);
+  snprintf(s->metric, sizeof s->metric, "%s", *s->asked ? s->asked : classes ? "test_accuracy" : "test_loss");
+  s->report.rises = strstr(s->metric, "accuracy") != NULL;
+  if (!strncmp(s->metric, "val", 3) && session->input.val.count == 0)
+    return hd__fail(ctx, HD_E_USAGE, "--metric %s expects a part of the data to validate, found none; add --val-split",
+                    s->metric);
+  if (s->report.rises && !classes)
+    return hd__fail(ctx, HD_E_USAGE, "--metric %s expects a model that predicts classes, found another; use a loss",
+                    s->metric);
+  return HD_OK;
+}
+
+/* Sets up a run without a folder: finds its number of steps, and what else would fail. */
+static hd_status rehearse(hd_sweep *s, hd_ctx *ctx, int64_t run) {
+  HD_RELEASED(release_config) hd_config *config = NULL;
+  HD_RELEASED(release_session) hd_session *session = NULL;
+  hd_status status = hd__grid_config(&config, ctx, &s->grid, s->fixed, run);
+  if (!hd__config_given(s->fixed, HD_OPT_THREADS))
+    HD_THEN(status, hd_config_set_int(config, ctx, HD_OPT_THREADS, 1));
+  HD_THEN(status, hd__session_rehearse(&session, ctx, config));
+  if (status != HD_OK)
+    return hd__sweep_fail(ctx, status, s, run);
+  s->run[run].steps = session->run.steps_in_all;
+  return run == 0 ? choose_metric(s, ctx, session) : HD_OK;
+}
+
+/* Of the first run, or of one of each plan. */
+static hd_status rehearse_runs(hd_sweep *s, hd_ctx *ctx, bool each_plan) {
+  for (int64_t i = 0; i < s->grid.runs; i++) {
+    const int64_t first = hd__grid_first(&s->grid, i, is_of_plan, false);
+    if (i == 0 || (each_plan && first == i))
+      HD_TRY(rehearse(s, ctx, i));
+    s->run[i].steps = s->run[first].steps;
+  }
+  return HD_OK;
+}
+
+static hd_status choose_jobs(hd_sweep *s, hd_ctx *ctx, int32_t wanted) {
+  HD_RELEASED(release_machine) hd_topology *machine = NULL;
+  HD_RELEASED(release_place) hd_placement *place = NULL;
+  hd_placement_request request = hd__config_placement(s->fixed);
+  s->threads = request.threads > 0 ? request.threads : 1;
+  request.threads = 0;
+  HD_TRY(hd_topology_create(&machine, ctx));
+  if (request.cpus) {
+    HD_TRY(hd__placement_create(&place, ctx, machine, &request));
+    HD_TRY(HD_NEW(s->cpu, place->threads, ctx, "out of memory for the CPUs of jobs"));
+    for (s->cpus = 0; s->cpus < place->threads; s->cpus++)
+      s->cpu[s->cpus] = place->thread[s->cpus].cpu;
+  }
+  const int64_t fitting = (request.cpus ? s->cpus : machine->budget.cpus) / s->threads;
+  const int64_t jobs = wanted > 0 ? wanted : fitting > 0 ? fitting : 1;
+  s->report.jobs = (int32_t)(jobs < s->grid.runs ? jobs : s->grid.runs);
+  return HD_OK;
+}
+
+static void plan_rounds(hd_sweep *s) {
+  s->rounds = 1;
+  s->trainings = s->grid.runs;
+  for (int64_t left = s->grid.runs; s->halving && (left /= s->halving) > 0; s->rounds++)
+    s->trainings += left;
+}
+
+hd_status hd__sweep_plan(hd_sweep *s, hd_ctx *ctx, const hd_config *config, const hd_sweep_request *request) {
+  char path[HD_PATH_BYTES];
+  s->draws = request->draws;
+  s->halving = request->halving;
+  s->best = -1;
+  s->on_event = request->on_event;
+  s->user = request->user;
+  snprintf(s->asked, sizeof s->asked, "%s", request->metric ? request->metric : "");
+  if (!request->folder || !*request->folder)
+    return hd__fail(ctx, HD_E_USAGE, "a sweep expects --out DIR, the folder of its runs, found none; add it");
+  if (s->draws < 0 || s->halving < 0 || s->halving == 1 || request->jobs < 0 || request->jobs > HD_MAX_THREADS)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "a sweep expects draws, a halving above 1 and up to %d jobs, found %lld, %lld and %d",
+                    HD_MAX_THREADS, (long long)s->draws, (long long)s->halving, (int)request->jobs);
+  HD_TRY(hd__file_join(s->folder, ctx, request->folder, ""));
+  for (size_t end = strlen(s->folder); end > 1 && s->folder[end - 1] == '/'; end--)
+    s->folder[end - 1] = 0;
+  HD_TRY(hd__config_copy(&s->fixed, ctx, config));
+  HD_TRY(read_words(s, ctx, request->vary));
+  HD_TRY(check_fixed(s, ctx));
+  HD_TRY(check_metric(s, ctx));
+  HD_TRY(hd__grid_complete(&s->grid, ctx, s->draws, (uint64_t)hd_config_get_int(s->fixed, HD_OPT_SEED)));
+  HD_TRY(HD_NEW(s->run, s->grid.runs, ctx, "out of memory for %lld runs", (long long)s->grid.runs));
+  HD_TRY(HD_NEW(s->row, s->grid.runs, ctx, "out of memory for %lld runs", (long long)s->grid.runs));
+  HD_TRY(HD_NEW(s->order, s->grid.runs, ctx, "out of memory for %lld runs", (long long)s->grid.runs));
+  HD_TRY(HD_NEW(s->group, s->grid.runs, ctx, "out of memory for %lld runs", (long long)s->grid.runs));
+  HD_TRY(claim_folder(s, ctx, false));
+  HD_TRY(check_settings(s, ctx));
+  HD_TRY(choose_jobs(s, ctx, request->jobs));
+  HD_TRY(hd__file_join(path, ctx, s->folder, "sweep.json"));
+  HD_TRY(rehearse_runs(s, ctx, s->halving || !hd__file_exists(path)));
+  plan_rounds(s);
+  for (int a = 0; a < s->grid.axes; a++) {
+    s->key[a] = s->grid.axis[a].option;
+    s->is_log[a] = s->grid.axis[a].log;
+  }
+  s->report.runs = s->grid.runs;
+  s->report.keys = s->grid.axes;
+  s->report.key = s->key;
+  s->report.is_log = s->is_log;
+  s->report.folder = s->folder;
+  s->report.metric = s->metric;
+  s->report.run = s->row;
+  s->report.order = s->order;
+  s->report.group = s->group;
+  return claim_folder(s, ctx, true);
+}

@@ -1,0 +1,224 @@
+# heddle sweep: grids, seeds, draws and successive halving, in a folder that several processes share; the table is the
+# same whatever happened on the way.
+
+load cli
+
+QUICK="--model simplenet --data random:1x28x28"
+SMALL="$QUICK --max-steps 20 --threads 1"
+
+# sweep ARGS...: a sweep; what it prints in `out`, JSON last, and the digest of its table in TABLE.
+sweep() {
+  timeout "$LIMIT_S" "$HEDDLE" sweep "$@" --json >out 2>err || { cat out err; return 1; }
+  TABLE=$(sed -n 's/^table_sha256 *//p' out)
+}
+
+# column NAME FILE: the values of a column of a table without quoted commas, in one line.
+column() {
+  awk -F , -v name="$1" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) at = i; next } { print $at }' "$2" | xargs
+}
+
+@test "a grid: runs in the order of keys, an ordinary run each, one table and its digest" {
+  need_json
+  sweep lr=0.1,0.001 optimizer=sgd,adam --out s $SMALL
+  results=train_loss,val_loss,val_accuracy,test_loss,test_accuracy
+  [ "$(head -n 1 s/table.csv)" = "run,lr,optimizer,state,steps,$results,weights_sha256,reason" ]
+  [ "$(column lr s/table.csv)" = "0.1 0.1 0.001 0.001" ]
+  [ "$(column optimizer s/table.csv)" = "sgd adam sgd adam" ]
+  [ "$(column state s/table.csv)" = "done done done done" ]
+  [ "$(column steps s/table.csv)" = "20 20 20 20" ]
+  [ "$(sha256sum <s/table.csv)" = "$TABLE  -" ]
+  [ "$(json_get table_sha256 runs metric <out)" = "$TABLE 4 test_accuracy" ]
+  "$HEDDLE" train $SMALL --lr 0.001 --optimizer sgd --out r >alone
+  [ "$(column weights_sha256 s/table.csv | cut -d ' ' -f 3)" = "$(digest_of alone)" ]
+  "$HEDDLE" certify s/run-0003 >/dev/null
+  "$HEDDLE" verify s/run-0003 >/dev/null
+  [ "$("$HEDDLE" runs s --where lr=0.001 --columns optimizer --csv | xargs)" = "optimizer sgd adam" ]
+  grep -q '<a href="run-0004/">' s/sweep.html
+  nothing_half_written
+  # Again, without arguments: nothing is trained, and the table is the same. With another --lr it is another sweep.
+  cp s/table.csv first.csv
+  rm s/table.csv
+  sweep --out s
+  cmp s/table.csv first.csv
+  [ "$(cat s/run-*/history.jsonl | wc -l)" -eq 8 ]
+  fails 2 sweep lr=0.1,0.002 optimizer=sgd,adam --out s $SMALL
+  says "vary" "0.001" "0.002"
+  fails 2 sweep --out s --batch 32
+  says "batch" "32"
+  cmp s/table.csv first.csv
+}
+
+@test "seeds: mean, deviation and the interval of Student's t" {
+  command -v python3 >/dev/null || skip "python3 is not installed"
+  sweep lr=0.01,0.0001 seed=0..4 --out s $SMALL
+  python3 - <<'PYTHON'
+import csv, statistics
+rows = list(csv.DictReader(open("s/table.csv")))
+assert [r["seed"] for r in rows] == list("01234" * 2)
+found = list(csv.DictReader(open("s/summary.csv")))
+assert len(found) == 2 and float(found[0]["mean"]) > float(found[1]["mean"]), found
+for group in found:
+    values = [float(r["test_accuracy"]) for r in rows if r["lr"] == group["lr"]]
+    mean, deviation = statistics.mean(values), statistics.stdev(values)
+    margin = 2.7764451052 * deviation / 5 ** 0.5  # t of 4 degrees of freedom
+    assert group["n"] == "5" and group["metric"] == "test_accuracy"
+    for name, value in ("mean", mean), ("deviation", deviation), ("low", mean - margin), ("high", mean + margin):
+        assert abs(float(group[name]) - value) < 2e-5 * abs(value), (name, group[name], value)
+PYTHON
+  grep -Eq '^lr 0.01 +5 ' out
+}
+
+@test "random draws are the same everywhere, inside their bounds, and others with another seed" {
+  sweep 'lr=log(1e-4,1e-1)' 'momentum=uniform(0,0.9)' --draws 4 --optimizer sgd --out s $SMALL
+  awk -F , 'NR > 1 && ($2 < 1e-4 || $2 > 0.1 || $3 < 0 || $3 > 0.9 || seen[$2]++) { bad = 1 }
+    END { exit bad || NR != 5 }' s/table.csv
+  sweep 'lr=log(1e-4,1e-1)' 'momentum=uniform(0,0.9)' --draws 4 --optimizer sgd --out t $SMALL --jobs 1
+  cmp s/table.csv t/table.csv
+  sweep 'lr=log(1e-4,1e-1)' 'momentum=uniform(0,0.9)' --draws 4 --optimizer sgd --seed 1 --out u $SMALL
+  [ "$(column lr u/table.csv)" != "$(column lr s/table.csv)" ]
+  # The numbers of Philox for these arguments are constants.
+  [ "$(column lr s/table.csv)" = "0.00551092 0.000743212 0.0053056 0.0236345" ]
+}
+
+@test "a YAML file says the same as words" {
+  sweep lr=0.1,0.01 seed=0..1 --out s $SMALL
+  printf 'model: simplenet\ndata: random:1x28x28\nmax_steps: 20\nvary:\n  lr: [0.1, 0.01]\n  seed: 0..1\n' >sweep.yaml
+  sweep sweep.yaml --out t
+  cmp s/table.csv t/table.csv
+  sweep s/sweep.json --out u
+  cmp s/table.csv u/table.csv
+}
+
+@test "--halving: the best of each round go on, to the weights of an undisturbed run" {
+  command -v python3 >/dev/null || skip "python3 is not installed"
+  local options="$QUICK --max-steps 40 --schedule cosine --epochs 1"
+  sweep lr=0.3,0.1,0.03,0.01 seed=0,1 --halving 2 --metric test_loss --out s $options
+  [ "$(column state s/table.csv | tr ' ' '\n' | sort | uniq -c | xargs)" = "1 done 7 dropped" ]
+  python3 - <<'PYTHON'
+import csv, glob, json
+rows = list(csv.DictReader(open("s/table.csv")))
+inside = list(range(8))
+for number, steps in enumerate((5, 10, 20), 1):
+    loss = {}
+    for run in inside:
+        for line in open("s/run-%04d/history.jsonl" % (run + 1)):
+            entry = json.loads(line)
+            if entry["type"] == "end" and entry["step"] == steps:
+                loss[run] = entry["test_loss"]
+    assert sorted(loss) == inside, (number, loss)
+    chosen = [run - 1 for run in json.load(open("s/round-%d.json" % number))]
+    assert chosen == sorted(inside, key=lambda run: (loss[run], run))[:len(inside) // 2]
+    for run in set(inside) - set(chosen):
+        assert rows[run]["steps"] == str(steps)
+    inside = sorted(chosen)
+best = rows[inside[0]]
+print(best["run"], best["lr"], best["seed"], best["weights_sha256"], file=open("best", "w"))
+PYTHON
+  read -r run lr seed digest <best
+  "$HEDDLE" train $options --threads 1 --lr "$lr" --seed "$seed" --out alone >out
+  [ "$(digest_of out)" = "$digest" ]
+  sweep lr=0.3,0.1,0.03,0.01 seed=0,1 --halving 2 --metric test_loss --out t $options --jobs 1
+  cmp s/table.csv t/table.csv
+}
+
+@test "the table does not depend on jobs, processes or kills" {
+  local vary="lr=0.1,0.01,0.001 batch=32,64 seed=0..3" options="$QUICK --max-steps 50 --save-every 10"
+  sweep $vary $options --jobs 1 --out a
+  [ "$(wc -l <a/table.csv)" -eq 25 ]
+  sweep $vary $options --jobs 2 --out b
+  cmp a/table.csv b/table.csv
+  "$HEDDLE" sweep $vary $options --jobs 1 --out c >first 2>first.err &
+  CHILD=$!
+  "$HEDDLE" sweep $vary $options --jobs 1 --out c >second 2>second.err || { cat second.err; false; }
+  wait $CHILD || { cat first.err; false; }
+  CHILD=
+  cmp a/table.csv c/table.csv
+  [ "$(cat first second | grep -c '^run-.*done')" -eq 24 ] # no run was trained twice
+  [ "$(cat c/run-*/history.jsonl | wc -l)" -eq 48 ]
+  # Killed three times, after some runs of its own each time, and then left alone.
+  for runs in $((1 + RANDOM % 5)) $((1 + RANDOM % 5)) $((1 + RANDOM % 5)); do
+    rm -f pipe
+    mkfifo pipe
+    "$HEDDLE" sweep $vary $options --jobs 2 --out d >pipe 2>err 3>&- &
+    CHILD=$!
+    exec 9<pipe
+    for ((i = 0; i < runs; i++)); do
+      await_line '^run-.*done'
+    done
+    kill -KILL "$CHILD"
+    finish
+    [ "$code" -eq 137 ]
+    no test -e d/table.csv
+  done
+  sweep --out d
+  cmp a/table.csv d/table.csv
+  nothing_half_written d
+}
+
+@test "SIGTERM saves the runs, and the sweep goes on from there" {
+  local options="$QUICK --max-steps 2000 --epochs 20"
+  rm -f pipe
+  mkfifo pipe
+  "$HEDDLE" sweep seed=0..3 $options --jobs 2 --out s >pipe 2>err 3>&- &
+  CHILD=$!
+  exec 9<pipe
+  await_line '^run-.*done'
+  kill -TERM "$CHILD"
+  finish
+  [ "$code" -eq 143 ]
+  message=$(cat err)
+  says "stopped after" "heddle sweep --out s"
+  grep -q '"end":"stopped"' s/run-*/history.jsonl
+  no test -e s/table.csv
+  sweep --out s
+  sweep seed=0..3 $options --out t
+  cmp s/table.csv t/table.csv
+}
+
+@test "a run that fails is a row with its reason, and the sweep goes on" {
+  local code=0
+  "$HEDDLE" sweep lr=0.01,1e6,0.02 --optimizer sgd $SMALL --model mlp --max-steps 30 --out s >out 2>err || code=$?
+  [ "$code" -eq 1 ]
+  [ "$(column state s/table.csv)" = "done failed done" ]
+  grep -q '^2,1e6,failed,[0-9]*,,,,,,,"step [0-9]*: expected finite numbers, found [^;]*"$' s/table.csv
+  message=$(cat err)
+  says "found failures in 1 of 3" "s/table.csv"
+  grep -q '^table_sha256 ' out
+  # A failed run is not tried again.
+  fails 1 sweep --out s
+  [ "$(wc -l <s/run-0002/history.jsonl)" -eq 2 ]
+}
+
+@test "ranks that mpirun starts share the runs, and rank 0 alone prints" {
+  . "$SRCDIR/tests/mpi_lib.sh"
+  mpi_missing
+  [ -z "$MISSING" ] || skip "$MISSING"
+  sweep lr=0.1,0.01 seed=0..2 $SMALL --out a
+  $MPIRUN -n 2 "$HEDDLE" sweep lr=0.1,0.01 seed=0..2 $SMALL --jobs 1 --json --out b >out
+  cmp a/table.csv b/table.csv
+  [ "$(grep -c '^table_sha256 ' out)" -eq 1 ]
+}
+
+@test "bad input is refused before anything is written" {
+  for wrong in "lr=" "lr=0.1,,0.2" "lr=0.1,x" "lr=-1" "lr=0.1 lr=0.2" "lr=0.1 --lr 0.2" "seed=3..1" "seed=0..x" \
+    "seed=0..99999 lr=0.1,0.2" "lr=log(0,1) --draws 2" "lr=log(1e-4,1e-1)" "lr=uniform(1) --draws 2" \
+    "batch=log(8,64) --draws 2" "lr=0.1 --draws 2" "lr=0.1 --halving 1" "lr=0.1 --metric speed" \
+    "lr=0.1 --metric val_loss" "lr=0.1 --resume r" "lr=0.1 --procs 2" "lr=0.1 --profile p" "out=a,b" "threads=1,2" \
+    "json=true" "model=cnn,none" "momentum=0.9" \
+    "lr=0.1 --patience 3 --halving 2" "missing.yaml" "" "lr=0.1 --jobs 0"; do
+    fails 2 sweep $wrong --out s --max-steps 5
+    [ ! -e s ] || { echo "sweep $wrong: expected no folder"; false; }
+  done
+  fails 2 sweep lrr=0.1,0.2 --out s
+  says "lrr" "did you mean 'lr'?"
+  fails 2 sweep batch=32 momentum=0.9,0.5 --optimizer adam --out s
+  says "run-0001 (batch 32, momentum 0.9)" "--optimizer sgd"
+  fails 2 sweep lr=0.1
+  says "--out"
+  printf 'vary: {lrr: [0.1]}\n' >wrong.yaml
+  fails 2 sweep wrong.yaml --out s
+  says "wrong.yaml:1" "did you mean 'lr'?"
+  printf 'vary: {lr: []}\n' >wrong.yaml
+  fails 2 sweep wrong.yaml --out s
+  [ ! -e s ]
+}
