@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -69,18 +71,44 @@ int cli_take_whole(const cli_extra *option, const char *value) {
 
 bool cli_wants_json(const hd_config *config) { return hd_config_get_int(config, HD_OPT_JSON); }
 
-int cli_save_svg(const char *path, void (*draw)(FILE *file, const void *what), const void *what) {
+/* Opens a temporary file beside a path, "" in place of a device or the like, which is opened itself; its name is one
+ * that leaves a run's folder with other leftovers. */
+static FILE *open_beside(char temporary[PATH_MAX], const char *path) {
+  struct stat there;
+  uint64_t number;
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+  const bool replaces = stat(path, &there) == 0;
+  *temporary = 0;
+  if (replaces && !S_ISREG(there.st_mode))
+    return fopen(path, "we");
+  if (getentropy(&number, sizeof number) != 0)
+    return NULL;
+  snprintf(temporary, PATH_MAX, "%.*s.%s.tmp-%016llx", (int)(name - path), path, name, (unsigned long long)number);
+  FILE *file = fopen(temporary, "wxe");
+  if (file && replaces)
+    fchmod(fileno(file), there.st_mode & 07777);
+  return file;
+}
+
+int cli_save(const char *option, const char *path, void (*draw)(FILE *file, const void *what), const void *what) {
+  char temporary[PATH_MAX], *real = path ? realpath(path, NULL) : NULL; /* a link stays one */
   if (!path)
     return CLI_OK;
-  FILE *file = fopen(path, "w");
-  if (file)
+  FILE *file = open_beside(temporary, real ? real : path);
+  int failed = !file;
+  if (file) {
     draw(file, what);
-  int failed = !file || ferror(file) != 0;
-  if (file)
+    failed = ferror(file) != 0;
     failed |= fclose(file) != 0;
+    failed = failed || (*temporary && rename(temporary, real ? real : path) != 0);
+    if (failed && *temporary)
+      remove(temporary);
+  }
+  free(real);
   if (!failed)
     return CLI_OK;
-  cli_complain("--svg expects a file that can be written, found %s: %s; choose another one", path, strerror(errno));
+  cli_complain("%s expects a file that can be written, found %s: %s; choose another one", option, path,
+               strerror(errno));
   return CLI_FAILED;
 }
 

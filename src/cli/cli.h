@@ -42,8 +42,9 @@ int cli_width(const char *text);
 /* Whether --json is given: results are printed as JSON. */
 bool cli_wants_json(const hd_config *config);
 
-/* Writes the file of --svg, if there is a path; returns an exit code, and reports an incomplete file. */
-int cli_save_svg(const char *path, void (*draw)(FILE *file, const void *what), const void *what);
+/* Writes a file atomically, or a device in place, if there is a path; returns an exit code, and reports a failure with
+ * the option that named the path. */
+int cli_save(const char *option, const char *path, void (*draw)(FILE *file, const void *what), const void *what);
 
 /* The exit code for what a function of a command returned: reports the failure if that is an hd_status. */
 int cli_report(hd_ctx *ctx, int result);
@@ -99,7 +100,8 @@ typedef struct cli_command {
 } cli_command;
 
 extern const cli_command cli_train, cli_launch, cli_eval, cli_predict, cli_summary, cli_data, cli_digest, cli_topo,
-    cli_tune, cli_doctor, cli_bench, cli_devices, cli_top, cli_runs, cli_certify, cli_verify;
+    cli_tune, cli_doctor, cli_bench, cli_devices, cli_top, cli_runs, cli_certify, cli_verify,
+    cli_report_runs;
 
 /* Makes a context and a configuration, reads the options into it, with --config FILE (set after the command line, which
  * wins) and --help, and runs the command; argv[0] is its name. Returns the exit code. */
