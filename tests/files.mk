@@ -93,8 +93,9 @@ tests_unit_test_csv_SOURCES = tests/unit/test_csv.c tests/unit/data_trial.h test
 tests_unit_test_yaml_SOURCES = tests/unit/test_yaml.c tests/unit/comma_locale.h
 tests_unit_test_pictures_SOURCES = tests/unit/test_pictures.c tests/unit/data_trial.h
 tests_unit_test_sources_SOURCES = tests/unit/test_sources.c tests/unit/data_trial.h tests/unit/source_files.h
-tests_unit_test_tune_text_SOURCES = tests/unit/test_tune_text.c src/cli/tune_page.c src/cli/svg.c src/cli/cli.c \
-  src/cli/wrapped_text.c
+tests_unit_test_tune_text_SOURCES = tests/unit/test_tune_text.c src/cli/tune_page.c src/cli/page.c src/cli/svg.c \
+  src/cli/cli.c src/cli/wrapped_text.c
+nodist_tests_unit_test_tune_text_SOURCES = embed_pages.c
 tests_unit_test_top_screen_SOURCES = tests/unit/test_top_screen.c src/cli/top_screen.c src/cli/machine_text.c \
   src/cli/topo.c src/cli/cli.c src/cli/wrapped_text.c
 

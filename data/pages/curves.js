@@ -30,8 +30,9 @@
         var p = nearest(curve, at.x);
         if (!p) return;
         if (x === null) x = p.x;
-        lines.push(curve.dataset.name + "  " +
-          short(axes[7] - (p.y - axes[2]) / (axes[3] - axes[2]) * (axes[7] - axes[6])));
+        var below = (p.y - axes[2]) / (axes[3] - axes[2]); // the top, as a share of the height
+        lines.push(curve.dataset.name + "  " + short(axes[8]
+          ? axes[7] * Math.pow(axes[6] / axes[7], below) : axes[7] - below * (axes[7] - axes[6])));
       });
       if (x === null) return hide();
       var step = axes[4] + (x - axes[0]) / (axes[1] - axes[0]) * (axes[5] - axes[4]);

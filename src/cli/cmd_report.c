@@ -214,6 +214,8 @@ static void await_change(int fd, const report *r) {
 /* ---- The command ---- */
 
 static void print(const report *r, const char *path, int json) {
+  for (int i = 0; i < r->notes; i++)
+    cli_complain("warning: %s", r->note[i]);
   if (!json) {
     cli_print("report          \t%s\n", path);
     for (int i = 0; asked.svg && i < r->figures; i++)

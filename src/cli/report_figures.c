@@ -90,6 +90,7 @@ static void put_curves(report *r, const char *name, int plot, const char *unit, 
   const int top = 10 + KEY_HEIGHT * put_keys(NULL, c, count), height = top + plot + BOTTOM;
   FILE *to = longest + count > 2 && longest > 0 ? begin(r, name, WIDTH, height, 0, "%s", caption) : NULL;
   svg_chart chart = {to, LEFT, WIDTH - RIGHT, top, top + plot, .x_high = last};
+  chart.log = strstr(name, "loss") && low > 0 && high > 30 * low;
   if (!to)
     return;
   svg_scale(&chart, low, high);
@@ -97,8 +98,8 @@ static void put_curves(report *r, const char *name, int plot, const char *unit, 
   svg_axes(&chart);
   svg_text(to, (LEFT + WIDTH - RIGHT) / 2.0, height - 6, "mid", "%s", x_name);
   svg_text(to, LEFT - 8, 14, "end", "%s", unit);
-  fprintf(to, "<g class=\"plot\" data-x=\"%s\" data-axes=\"%g %g %g %g %.9g %.9g %.9g %.9g\">\n", x_name, chart.left,
-          chart.right, chart.top, chart.bottom, chart.x_low, chart.x_high, chart.low, chart.high);
+  fprintf(to, "<g class=\"plot\" data-x=\"%s\" data-axes=\"%g %g %g %g %.9g %.9g %.9g %.9g %d\">\n", x_name, chart.left,
+          chart.right, chart.top, chart.bottom, chart.x_low, chart.x_high, chart.low, chart.high, chart.log);
   for (int i = 0; i < count; i++)
     if (c[i].numbers > c[i].count && count < 4)
       svg_band(&chart, c[i].colour, c[i].count, c[i].x, c[i].low, c[i].high);
@@ -168,11 +169,10 @@ static void put_scatter(report *r) {
 
 /* ---- The confusion matrix ---- */
 
-static void put_cell(FILE *to, double x, double y, double side, int right, double count, double of, int class) {
-  const double share = of > 0 ? count / of : 0;
-  fprintf(to, "<rect class=\"f%d\" fill-opacity=\"%.3f\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\">", !right,
-          count > 0 ? 0.08 + 0.72 * (right ? share : sqrt(share)) : 0, x, y, side - 1, side - 1);
-  fprintf(to, "<title>%d taken for %d: %.0f of %.0f</title></rect>\n", class / 1000, class % 1000, count, of);
+static void put_cell(FILE *to, double x, double y, double side, int right, double share, int label, int guess) {
+  fprintf(to, "<rect class=\"f%d\" fill-opacity=\"%.2f\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\">", !right,
+          0.08 + 0.72 * (right ? share : sqrt(share)), x, y, side - 1, side - 1);
+  fprintf(to, "<title>%d taken for %d: %.2f %%</title></rect>\n", label, guess, 100 * share);
 }
 
 static void put_confusion(report *r) {
@@ -200,7 +200,8 @@ static void put_confusion(report *r) {
     }
     for (int column = 0; column < classes; column++) {
       const double count = n.value[row * classes + column], x = left + column * side;
-      put_cell(to, x, y, side, row == column, count, of, row * 1000 + column);
+      if (count > 0)
+        put_cell(to, x, y, side, row == column, count / of, row, column);
       if (numbers && count > 0)
         svg_text(to, x + side / 2 - 0.5, y + at, row == column && count / of > 0.5 ? "mid on" : "mid strong", "%.0f",
                  count);

@@ -73,15 +73,15 @@ static void put_origin(FILE *to, const report *r) {
 
 static void put_result(FILE *to, const report *r) {
   const double accuracy = latest(r, 0, "test_accuracy"), loss = latest(r, 0, "test_loss");
-  char model[128];
-  snprintf(model, sizeof model, "%s", report_value(r, 0, "model"));
+  const char *text = report_value(r, 0, "model"),
+             *data = report_value(r, 0, "data.name"); /* the text of a file, or its name */
+  const int length = (int)strcspn(text, "\n");
   if (isfinite(accuracy))
-    page_put_text(to, "h1", "", "%.2f %% test accuracy: %s on %s", 100 * accuracy, model,
-                  report_value(r, 0, "data.name"));
+    page_put_text(to, "h1", "", "%.2f %% test accuracy: %.*s on %s", 100 * accuracy, length, text, data);
   else if (isfinite(loss))
-    page_put_text(to, "h1", "", "Test loss %.6g: %s on %s", loss, model, report_value(r, 0, "data.name"));
+    page_put_text(to, "h1", "", "Test loss %.6g: %.*s on %s", loss, length, text, data);
   else
-    page_put_text(to, "h1", "", "%s on %s", model, report_value(r, 0, "data.name"));
+    page_put_text(to, "h1", "", "%.*s on %s", length, text, data);
   put_facts(to, r);
   put_origin(to, r);
   if (*report_value(r, 0, "command"))
@@ -152,7 +152,8 @@ static void put_settings(FILE *to, const report *r) {
     const hd_option *option = hd_option_at(i);
     const char *value = report_value(r, 0, option->name);
     if (*value && option->kind != HD_OPTION_FILES)
-      page_put_text(to, "li", strcmp(value, option->fallback) ? "given" : "", "%s %.200s", option->name, value);
+      page_put_text(to, "li", strcmp(value, option->fallback) ? "given" : "", "%s %.*s", option->name,
+                    (int)strcspn(value, "\n"), value);
   }
   fprintf(to, "</ul>\n");
 }

@@ -61,10 +61,13 @@ void svg_rect(FILE *to, double x, double y, double width, double height, double 
           height, radius, class);
 }
 
-double svg_step(double whole) {
-  const double rough = whole / 5, power = pow(10, floor(log10(rough))), unit = rough / power;
+/* 1, 2, 5 or 10 times a power of ten, at least the value. */
+static double round_up(double value) {
+  const double power = pow(10, floor(log10(value))), unit = value / power - 1e-9;
   return power * (unit <= 1 ? 1 : unit <= 2 ? 2 : unit <= 5 ? 5 : 10);
 }
+
+double svg_step(double whole) { return round_up(whole / 5); }
 
 /* ---- Charts ---- */
 
@@ -78,8 +81,8 @@ void svg_scale(svg_chart *c, double low, double high) {
     c->x_high = c->point[c->count - 1].at + 0.5;
   }
   c->step = svg_step(high - low);
-  c->low = floor(low / c->step + 1e-9) * c->step;
-  c->high = ceil(high / c->step - 1e-9) * c->step;
+  c->low = c->log ? 1 / round_up(1 / low) : floor(low / c->step + 1e-9) * c->step;
+  c->high = c->log ? round_up(high) : ceil(high / c->step - 1e-9) * c->step;
 }
 
 double svg_x(const svg_chart *c, double at) {
@@ -96,7 +99,8 @@ double svg_x_of(const svg_chart *c, int point) {
 }
 
 double svg_y(const svg_chart *c, double value) {
-  return c->top + (c->bottom - c->top) * (c->high - value) / (c->high - c->low);
+  const double share = c->log ? log(c->high / value) / log(c->high / c->low) : (c->high - value) / (c->high - c->low);
+  return c->top + (c->bottom - c->top) * share;
 }
 
 /* The first point of its number. */
@@ -112,10 +116,11 @@ static void put_number(const svg_chart *c, double x, double y, const char *class
 void svg_axes(const svg_chart *c) {
   const double step = svg_step(c->x_high - c->x_low);
   int numbers = 0, at = 0; /* numbers below: all, and that of this point */
-  for (double line = round(c->low / c->step); line * c->step <= c->high + c->step / 2; line++) {
-    const double value = line * c->step + 0.0, y = svg_y(c, value); /* no -0 */
+  for (double line = c->log ? c->low : round(c->low / c->step) * c->step; line <= c->high * (1 + 1e-9);) {
+    const double y = svg_y(c, line);
     svg_line(c->to, c->left, y, c->right, y, "grid");
-    put_number(c, c->left - 8, y + 4, "end", value, c->step);
+    put_number(c, c->left - 8, y + 4, "end", line, c->log ? line : c->step);
+    line = c->log ? round_up(1.5 * line) : round(line / c->step + 1) * c->step;
   }
   for (int i = 0; i < c->count; i++)
     numbers += is_new(c, i);

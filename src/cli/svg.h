@@ -36,6 +36,7 @@ typedef struct svg_chart {
   FILE *to;
   double left, right, top, bottom; /* of the plot in the picture */
   double low, high, step;          /* of the vertical axis: see svg_scale */
+  bool log;                        /* the vertical axis is logarithmic */
   double x_low, x_high;            /* of the horizontal one: set by svg_scale if there are points */
   const svg_point *point;          /* ascending; those of one number stand side by side */
   int count;
