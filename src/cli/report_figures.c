@@ -8,7 +8,7 @@
 #include "cli/report.h"
 #include "cli/svg.h"
 
-enum { WIDTH = 640, LEFT = 76, RIGHT = 16, BOTTOM = 46, KEY_HEIGHT = 22, BINS = 400 };
+enum { WIDTH = 640, LEFT = 76, RIGHT = 16, BOTTOM = 46, KEY_HEIGHT = 22, BINS = 150 };
 
 /* Starts and ends a figure; NULL: no memory, or too many. */
 __attribute__((format(printf, 6, 7))) static FILE *begin(report *r, const char *name, int width, int height, int fixed,
@@ -89,7 +89,7 @@ static void put_curves(report *r, const char *name, int plot, const char *unit, 
     }
   const int top = 10 + KEY_HEIGHT * put_keys(NULL, c, count), height = top + plot + BOTTOM;
   FILE *to = longest + count > 2 && longest > 0 ? begin(r, name, WIDTH, height, 0, "%s", caption) : NULL;
-  svg_chart chart = {to, LEFT, WIDTH - RIGHT, top, top + plot, .x_high = last};
+  svg_chart chart = {to, LEFT, WIDTH - RIGHT, top, top + plot, .x_high = longest > 1 ? last : 1.05 * last};
   chart.log = strstr(name, "loss") && low > 0 && high > 30 * low;
   if (!to)
     return;
@@ -111,24 +111,21 @@ static void put_curves(report *r, const char *name, int plot, const char *unit, 
 
 /* What is drawn over the steps: quantities of a kind share the figure of a single run. */
 static const struct {
-  const char *kind, *key, *name;
-} quantity[] = {{"loss", "loss", "training"},          {"loss", "val_loss", "validation"},
-                {"loss", "test_loss", "test"},         {"accuracy", "val_accuracy", "validation"},
-                {"accuracy", "test_accuracy", "test"}, {"lr", "lr", "learning rate"}};
+  const char *kind, *title, *key, *name, *title_alone;
+} quantity[] = {{"loss", "Loss", "loss", "training", "Training loss"},
+                {"loss", "Loss", "val_loss", "validation", "Validation loss"},
+                {"loss", "Loss", "test_loss", "test", "Test loss"},
+                {"accuracy", "Accuracy", "val_accuracy", "validation", "Validation accuracy"},
+                {"accuracy", "Accuracy", "test_accuracy", "test", "Test accuracy"},
+                {"lr", "Learning rate", "lr", "learning rate", "Learning rate"}};
 
 enum { QUANTITIES = sizeof quantity / sizeof *quantity };
 
-static const char *caption_of(char text[256], int q, const report *r, const curve *c) {
-  const char *what = !strcmp(quantity[q].kind, "lr") ? "" : r->runs > 1 ? quantity[q].name : "";
-  snprintf(text, 256, "%s%s%s by step",
-           !strcmp(quantity[q].kind, "lr") ? "Learning rate"
-           : *quantity[q].kind == 'l'      ? "Loss"
-                                           : "Accuracy",
-           *what ? ", " : "", what);
-  const size_t at = strlen(text);
+static const char *caption_of(char text[256], const char *title, const report *r, const curve *c) {
+  const int at = snprintf(text, 256, "%s by step", title);
   if (c->numbers > c->count)
-    snprintf(text + at, 256 - at, "; curves: means of about %lld steps%s", llround((double)c->numbers / c->count),
-             r->runs == 1 ? ", area: their least and greatest" : "");
+    snprintf(text + at, 256 - (size_t)at, "; curves: means of about %lld steps%s",
+             llround((double)c->numbers / c->count), r->runs == 1 ? ", area: their least and greatest" : "");
   return text;
 }
 
@@ -145,7 +142,8 @@ static void put_quantities(report *r) {
       take_curve(&c[count], r, several ? count : 0, quantity[q + count * !several].key);
     }
     put_curves(r, several ? quantity[q].key : quantity[q].kind, strcmp(quantity[q].kind, "lr") ? 250 : 120,
-               *quantity[q].kind == 'a' ? "%" : "", "step", c, count, caption_of(caption, q, r, c));
+               *quantity[q].kind == 'a' ? "%" : "", "step", c, count,
+               caption_of(caption, several ? quantity[q].title_alone : quantity[q].title, r, c));
   }
   free(c);
 }

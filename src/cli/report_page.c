@@ -84,8 +84,12 @@ static void put_result(FILE *to, const report *r) {
     page_put_text(to, "h1", "", "%.*s on %s", length, text, data);
   put_facts(to, r);
   put_origin(to, r);
-  if (*report_value(r, 0, "command"))
-    page_put_text(to, "pre", "", "%s", report_value(r, 0, "command"));
+  const char *command = report_value(r, 0, "command");
+  if (*command) {
+    while (strcspn(command, "/") < strcspn(command, " '")) /* where the program was is of no use elsewhere */
+      command += strcspn(command, "/") + 1;
+    page_put_text(to, "pre", "", "%s", command);
+  }
   if (report_number(r, 0, "step") > 0 && *report_value(r, 0, "weights_sha256"))
     page_put_text(to, "p", "digest", "SHA-256 of the weights: %s", report_value(r, 0, "weights_sha256"));
 }
@@ -195,7 +199,7 @@ static void put_table(FILE *to, const report *r) {
       key[keys++] = hd_option_at(i)->name;
   for (size_t i = 0; i < sizeof result / sizeof *result; i++)
     key[keys++] = result[i];
-  fprintf(to, "<div class=\"table\"><table><thead><tr><th class=\"name\">run</th>");
+  fprintf(to, "<div class=\"table\"><table class=\"runs\"><thead><tr><th class=\"name\">run</th>");
   for (int k = 0; k < keys; k++)
     page_put_text(to, "th", "", "%s", key[k]);
   fprintf(to, "</tr></thead><tbody>\n");
@@ -208,7 +212,10 @@ static void put_table(FILE *to, const report *r) {
     fprintf(to, "</td>");
     for (int k = 0; k < keys; k++) {
       const char *value = report_value(r, i, key[k]);
-      page_put_text(to, "td", "", "%.*s", strlen(value) == 64 ? 12 : 40, *value ? value : "-");
+      if (strchr(value, '.') && isfinite(report_number(r, i, key[k])))
+        fprintf(to, "<td>%.4g</td>", report_number(r, i, key[k]));
+      else
+        page_put_text(to, "td", "", "%.*s", strlen(value) == 64 ? 12 : 40, *value ? value : "-");
     }
     fprintf(to, "</tr>\n");
   }
