@@ -89,8 +89,8 @@ static void put_curves(report *r, const char *name, int plot, const char *unit, 
     }
   const int top = 10 + KEY_HEIGHT * put_keys(NULL, c, count), height = top + plot + BOTTOM;
   FILE *to = longest + count > 2 && longest > 0 ? begin(r, name, WIDTH, height, 0, "%s", caption) : NULL;
-  svg_chart chart = {to, LEFT, WIDTH - RIGHT, top, top + plot, .x_high = longest > 1 ? last : 1.05 * last};
-  chart.log = strstr(name, "loss") && low > 0 && high > 30 * low;
+  svg_chart chart = {to, LEFT, WIDTH - RIGHT, top, top + plot, .x_high = fmax(longest > 1 ? last : 1.05 * last, 1e-9)};
+  chart.log = strstr(name, "loss") && low > 1e-99 && high > 30 * low;
   if (!to)
     return;
   svg_scale(&chart, low, high);

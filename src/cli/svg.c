@@ -72,7 +72,7 @@ double svg_step(double whole) { return round_up(whole / 5); }
 /* ---- Charts ---- */
 
 void svg_scale(svg_chart *c, double low, double high) {
-  if (high <= low) { /* a single value */
+  if (high - low <= 1e-9 * fmax(fabs(low), fabs(high))) { /* a single value */
     low -= low != 0 ? fabs(low) / 10 : 0.5;
     high += high != 0 ? fabs(high) / 10 : 0.5;
   }
@@ -80,9 +80,15 @@ void svg_scale(svg_chart *c, double low, double high) {
     c->x_low = 0.5;
     c->x_high = c->point[c->count - 1].at + 0.5;
   }
+  if (c->log) { /* 1, 2, 5, or powers of ten */
+    c->step = high < 1e4 * low ? 1 : pow(10, ceil(log10(high / low) / 8));
+    c->low = c->step > 1 ? pow(c->step, floor(log(low) / log(c->step))) : 1 / round_up(1 / low);
+    c->high = c->step > 1 ? pow(c->step, ceil(log(high) / log(c->step))) : round_up(high);
+    return;
+  }
   c->step = svg_step(high - low);
-  c->low = c->log ? 1 / round_up(1 / low) : floor(low / c->step + 1e-9) * c->step;
-  c->high = c->log ? round_up(high) : ceil(high / c->step - 1e-9) * c->step;
+  c->low = floor(low / c->step + 1e-9) * c->step;
+  c->high = ceil(high / c->step - 1e-9) * c->step;
 }
 
 double svg_x(const svg_chart *c, double at) {
@@ -120,7 +126,7 @@ void svg_axes(const svg_chart *c) {
     const double y = svg_y(c, line);
     svg_line(c->to, c->left, y, c->right, y, "grid");
     put_number(c, c->left - 8, y + 4, "end", line, c->log ? line : c->step);
-    line = c->log ? round_up(1.5 * line) : round(line / c->step + 1) * c->step;
+    line = !c->log ? round(line / c->step + 1) * c->step : c->step > 1 ? line * c->step : round_up(1.5 * line);
   }
   for (int i = 0; i < c->count; i++)
     numbers += is_new(c, i);
