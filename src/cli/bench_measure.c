@@ -55,7 +55,7 @@ int bench_step(hd_ctx *ctx, hd_config *config, int count, char **operand) {
            (long long)r->batch, cli_grouped(llround(r->samples_per_s)), cli_counted(r->threads, "thread"),
            1e-7 * r->flops * r->samples_per_s / r->machine->all_peak_gflops);
   (cli_wants_json(config) ? json_step : print_step)(r, &ops);
-  int code = cli_save("--svg", bench_asked.svg, bench_draw, &ops);
+  int code = cli_save_svg(bench_asked.svg, bench_draw, &ops);
   hd_bench_step_destroy(r);
   return code;
 }
@@ -75,7 +75,7 @@ int bench_conv(hd_ctx *ctx, hd_config *config, int count, char **operand) {
     bench_print_machine(r->machine);
     bench_print_ops(&ops);
   }
-  int code = cli_save("--svg", bench_asked.svg, bench_draw, &ops);
+  int code = cli_save_svg(bench_asked.svg, bench_draw, &ops);
   hd_bench_conv_destroy(r);
   return code;
 }

@@ -267,7 +267,7 @@ int bench_ranks(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   if (code == CLI_OK) {
     conclude(&s);
     (cli_wants_json(config) ? print_json : print_text)(&table);
-    code = cli_save("--svg", bench_asked.svg, bench_ranks_draw, &table);
+    code = cli_save_svg(bench_asked.svg, bench_ranks_draw, &table);
   }
   free(s.rate);
   free(s.startup_s);

@@ -42,9 +42,12 @@ int cli_width(const char *text);
 /* Whether --json is given: results are printed as JSON. */
 bool cli_wants_json(const hd_config *config);
 
-/* Writes a file atomically, or a device in place, if there is a path; returns an exit code, and reports a failure with
- * the option that named the path. */
-int cli_save(const char *option, const char *path, void (*draw)(FILE *file, const void *what), const void *what);
+/* Writes a file atomically; one that is no regular file, or standard output's, in place. follows: a link at the path
+ * stays one, else it is replaced. Returns 0 or the system's error. */
+int cli_save(const char *path, bool follows, void (*draw)(FILE *file, const void *what), const void *what);
+
+/* Writes the file of --svg, if there is a path; returns an exit code, and reports an incomplete file. */
+int cli_save_svg(const char *path, void (*draw)(FILE *file, const void *what), const void *what);
 
 /* The exit code for what a function of a command returned: reports the failure if that is an hd_status. */
 int cli_report(hd_ctx *ctx, int result);

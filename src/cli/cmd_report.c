@@ -159,8 +159,11 @@ int report_save(char path[4096], hd_ctx *ctx, const char *folder) {
   char *run = (char *)(size_t)folder;
   snprintf(path, 4096, "%s/report.html", folder);
   int code = report_open(&r, ctx, 1, &run);
-  if (code == CLI_OK)
-    code = cli_save("warning: the report", path, draw_page, &(page_request){&r, 0});
+  const int error = code == CLI_OK ? cli_save(path, false, draw_page, &(page_request){&r, 0}) : 0;
+  if (error) {
+    cli_complain("warning: expected to write %s, found: %s; heddle report writes it anew", path, strerror(error));
+    code = CLI_FAILED;
+  }
   report_close(&r);
   return code;
 }
@@ -173,7 +176,7 @@ static int save_figures(const report *r) {
   }
   for (int i = 0; asked.svg && i < r->figures; i++) {
     snprintf(path, sizeof path, "%s/%s.svg", asked.svg, r->figure[i].name);
-    CLI_TRY(cli_save("--svg", path, draw_figure, &r->figure[i]));
+    CLI_TRY(cli_save_svg(path, draw_figure, &r->figure[i]));
   }
   return CLI_OK;
 }
@@ -240,11 +243,16 @@ static int write_all(report *r, char path[4096], hd_ctx *ctx, int count, char **
     report_close(r);
     CLI_TRY(report_open(r, ctx, count, folder));
     watch(fd, r);
-    snprintf(path, 4096, "%s%sreport.html", r->runs == 1 ? report_value(r, 0, "run") : "", r->runs == 1 ? "/" : "");
     if (asked.output)
       snprintf(path, 4096, "%s", asked.output);
+    else
+      snprintf(path, 4096, "%s%sreport.html", r->runs == 1 ? report_value(r, 0, "run") : "", r->runs == 1 ? "/" : "");
     on = goes_on(r);
-    CLI_TRY(cli_save("--output", path, draw_page, &(page_request){r, on ? REFRESH_S : 0}));
+    const int error = cli_save(path, asked.output != NULL, draw_page, &(page_request){r, on ? REFRESH_S : 0});
+    if (error) {
+      cli_complain("expected to write %s, found: %s; choose another file with --output", path, strerror(error));
+      return CLI_FAILED;
+    }
     if (on)
       await_change(fd, r);
   }

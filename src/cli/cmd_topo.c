@@ -139,7 +139,7 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   CLI_TRY(hd_topology_create(&machine, ctx));
   int code = hd_config_place(&place, ctx, config, machine);
   if (code == 0)
-    code = cli_save("--svg", svg, draw, &(picture){machine, place});
+    code = cli_save_svg(svg, draw, &(picture){machine, place});
   if (code == 0)
     (cli_wants_json(config) ? print_json : print_text)(machine, place);
   hd_placement_destroy(place);
