@@ -99,8 +99,8 @@ nodist_tests_unit_test_tune_text_SOURCES = embed_pages.c
 tests_unit_test_top_screen_SOURCES = tests/unit/test_top_screen.c src/cli/top_screen.c src/cli/machine_text.c \
   src/cli/topo.c src/cli/cli.c src/cli/wrapped_text.c
 
-tests_unit_test_stop_SOURCES = tests/unit/test_stop.c src/cli/cmd_launch.c src/cli/cmd_report.c src/cli/report_page.c \
-  src/cli/report_figures.c src/cli/page.c src/cli/svg.c src/cli/cli.c src/cli/wrapped_text.c
+tests_unit_test_stop_SOURCES = tests/unit/test_stop.c src/cli/cmd_launch.c src/cli/cmd_report.c src/cli/report.c \
+  src/cli/report_page.c src/cli/report_figures.c src/cli/page.c src/cli/svg.c src/cli/cli.c src/cli/wrapped_text.c
 nodist_tests_unit_test_stop_SOURCES = embed_pages.c
 
 tests_unit_test_transform_SOURCES = tests/unit/test_transform.c tests/unit/transform_digests.h \

@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-/* Begins a page with its style; ends it. The title is text. refresh_s: the browser loads it again after so many seconds;
- * 0: never. */
+/* Begins a page with its style; ends it. The title is text. refresh_s: the browser loads the page again after so many
+ * seconds; 0: never. */
 void page_open(FILE *to, const char *title, int refresh_s);
 void page_close(FILE *to);
 

@@ -180,15 +180,6 @@ static void put_single(FILE *to, const report *r) {
 
 /* ---- Several runs ---- */
 
-int report_differs(const report *r, const char *key) {
-  char first[512];
-  snprintf(first, sizeof first, "%s", report_value(r, 0, key));
-  for (int i = 1; i < r->runs; i++)
-    if (strncmp(first, report_value(r, i, key), sizeof first - 1) != 0)
-      return 1;
-  return 0;
-}
-
 static void put_table(FILE *to, const report *r) {
   static const char *const result[] = {"state",     "step",    "test_accuracy", "wrong",
                                        "test_loss", "train_s", "weights_sha256"};

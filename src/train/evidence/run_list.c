@@ -81,6 +81,24 @@ void hd_runs_close(hd_runs *runs) {
 
 int64_t hd_runs_count(const hd_runs *runs) { return runs->count; }
 
+void hd__runs_read_lines(hd_run_entry *run) {
+  char path[HD_PATH_BYTES], *line = NULL;
+  size_t room = 0;
+  if (run->lines)
+    return;
+  run->lines = json_array();
+  HD_FILE_OWNED *from = hd__file_join(path, NULL, run->folder, "metrics.jsonl") == HD_OK ? fopen(path, "re") : NULL;
+  while (from && getline(&line, &room, from) >= 0) {
+    json_t *object = json_loads(line, 0, NULL);
+    const bool is_read = json_is_object(object) && json_integer_value(json_object_get(object, "step")) > 0;
+    if (is_read)
+      json_array_append(run->lines, object);
+    run->unreadable += !is_read;
+    json_decref(object);
+  }
+  free(line);
+}
+
 /* The value at a path of names with dots between them. */
 static const json_t *value_at(const json_t *object, const char *path) {
   char name[128];
