@@ -308,7 +308,8 @@ void report_draw(report *r) {
   }
   put_confusion(r);
   put_time(r);
-  if (hd_config_create(&config, r->ctx) == HD_OK &&
+  if (strchr(report_value(r, 0, "model_yaml"), '\n') && /* else it would name a file */
+      hd_config_create(&config, r->ctx) == HD_OK &&
       hd_config_set_text(config, r->ctx, HD_OPT_MODEL, report_value(r, 0, "model_yaml")) == HD_OK &&
       hd_summary_create(&summary, r->ctx, config, NULL) == HD_OK)
     put_network(r, summary);

@@ -1,6 +1,7 @@
 /* The page of a report: see report.h. Texts of files are untrusted: they go through page_put_text or svg_escaped. */
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/page.h"
 #include "cli/report.h"
@@ -124,8 +125,9 @@ static void put_picture(FILE *to, const report *r, const char *name, const char 
   static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   char path[4096];
   unsigned char in[3];
+  struct stat file; /* a link may lead to what is no picture, and a pipe never ends */
   snprintf(path, sizeof path, "%s/%s", report_value(r, 0, "run"), name);
-  FILE *from = fopen(path, "re");
+  FILE *from = lstat(path, &file) == 0 && S_ISREG(file.st_mode) ? fopen(path, "re") : NULL;
   if (!from)
     return;
   fprintf(to, "<figure><figcaption>%s</figcaption><img alt=\"%s\" src=\"data:image/png;base64,", caption, caption);

@@ -142,6 +142,21 @@ EOS
   parsed f/*.svg
 }
 
+@test "a link in a run's folder is not read as a picture, nor written through" {
+  train --out r
+  echo secret >secret
+  ln -sf ../secret r/wrong.png
+  ln -sf ../secret r/report.html
+  "$HEDDLE" report r >out
+  [ ! -L r/report.html ] && [ "$(cat secret)" = secret ]
+  no grep -q 'data:image' r/report.html
+  ln -s r/report.html link.html
+  "$HEDDLE" report r -o link.html >out
+  [ -L link.html ]
+  "$HEDDLE" report r -o /dev/stdout >out
+  grep -q '^<!doctype html>' out
+}
+
 @test "--follow writes the page while a run goes on, and ends with it" {
   start $TINY --epochs 100000 --max-steps 1000000 --log-every 1 --out r
   await_line 'step 1:'
