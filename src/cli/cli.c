@@ -80,7 +80,9 @@ static FILE *open_beside(char temporary[PATH_MAX], const char *path) {
   const bool replaces = lstat(path, &there) == 0 && !S_ISLNK(there.st_mode);
   fstat(STDOUT_FILENO, &out);
   *temporary = 0;
-  if (replaces && (!S_ISREG(there.st_mode) || (there.st_dev == out.st_dev && there.st_ino == out.st_ino)))
+  if (replaces && there.st_dev == out.st_dev && there.st_ino == out.st_ino && fflush(stdout) == 0)
+    return fdopen(dup(STDOUT_FILENO), "w"); /* behind what it has */
+  if (replaces && !S_ISREG(there.st_mode))
     return fopen(path, "we");
   if (getentropy(&number, sizeof number) != 0)
     return NULL;
