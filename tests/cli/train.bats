@@ -3,7 +3,8 @@
 load cli
 
 keys="model data epochs steps batch shards accumulate threads ranks workers device arithmetic isa seed train_loss \
-test_loss test_accuracy startup_s train_s wall_s samples_per_s peak_rss_bytes arithmetic_version weights_sha256 out report"
+test_loss test_accuracy startup_s train_s wall_s samples_per_s peak_rss_bytes arithmetic_version weights_sha256 out \
+report"
 
 @test "--json: the last line is one object with exactly the promised keys" {
   need_json
