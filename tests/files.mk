@@ -37,7 +37,7 @@ op_tests = tests/op/test_array tests/op/test_expf tests/op/test_gemm tests/op/te
   tests/op/test_network_gradients tests/op/test_updates
 op_tests += tests/op/test_bf16
 cli_tests = tests/cli/bench.bats tests/cli/evidence.bats tests/cli/bisect.bats tests/cli/metric.bats \
-  tests/cli/sweep.bats
+  tests/cli/sweep.bats tests/cli/report.bats
 cli_tests += tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats \
   tests/cli/loader.bats tests/cli/locale.bats tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats \
   tests/cli/signals.bats tests/cli/summary.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats \
@@ -100,7 +100,9 @@ nodist_tests_unit_test_tune_text_SOURCES = embed_pages.c
 tests_unit_test_top_screen_SOURCES = tests/unit/test_top_screen.c src/cli/top_screen.c src/cli/machine_text.c \
   src/cli/topo.c src/cli/cli.c src/cli/wrapped_text.c
 
-tests_unit_test_stop_SOURCES = tests/unit/test_stop.c src/cli/cmd_launch.c src/cli/cli.c src/cli/wrapped_text.c
+tests_unit_test_stop_SOURCES = tests/unit/test_stop.c src/cli/cmd_launch.c src/cli/cmd_report.c src/cli/report.c \
+  src/cli/report_page.c src/cli/report_figures.c src/cli/page.c src/cli/svg.c src/cli/cli.c src/cli/wrapped_text.c
+nodist_tests_unit_test_stop_SOURCES = embed_pages.c
 
 tests_unit_test_transform_SOURCES = tests/unit/test_transform.c tests/unit/transform_digests.h \
   tests/unit/transform_refused.h

@@ -122,10 +122,26 @@ HD_API hd_status hd_runs_open(hd_runs **out, hd_ctx *ctx, const char *folder);
 HD_API void hd_runs_close(hd_runs *runs);
 HD_API int64_t hd_runs_count(const hd_runs *runs);
 
-/* A value of a run as text, "" if it has none: "run" (its folder), "state" (done, stopped, failed, unfinished), "time",
- * a setting's name, a key of its last line of history.jsonl ("test_accuracy", "train_s"), or a path of run.json
- * ("data.name"). Owned by the list, valid until the next call. */
+/* A value of a run as text, "" if it has none: "run" (its folder), "state" (done, stopped, failed, running, or
+ * unfinished), "time", a setting's name, a key of its last line of history.jsonl ("test_accuracy", "train_s"), a path
+ * of run.json ("data.name"), "command" (as a shell takes it), or "unreadable_lines" (of metrics.jsonl, which were
+ * passed over). Owned by the list, valid until the next call. */
 HD_API const char *hd_runs_value(const hd_runs *runs, int64_t run, const char *key);
+
+/* Numbers of a run, in order. Owned by the list, valid until the next call. */
+typedef struct hd_run_numbers {
+  size_t struct_bytes; /* sizeof(hd_run_numbers) */
+  int64_t count;
+  const double *step;  /* that each belongs to, from 1; of a list: its place */
+  const double *value; /* finite */
+  int64_t missing;     /* of "loss": steps that losses.bin lacks; those that were logged are among the numbers */
+} hd_run_numbers;
+
+/* The numbers with a key: "loss", the mean loss of each step; another key of the lines of metrics.jsonl ("lr",
+ * "test_loss"); or a list in history.jsonl, with all numbers in it: "confusion" (of the test set, classes x classes,
+ * row: label, column: guess), "rank_times" (of each rank data_s, compute_s, waiting_s). Of a list in metrics.jsonl
+ * ("test_classes"), the last. None where a run has no such key. */
+HD_API hd_status hd_runs_numbers(hd_run_numbers *out, hd_runs *runs, hd_ctx *ctx, int64_t run, const char *key);
 
 #ifdef __cplusplus
 }

@@ -56,6 +56,8 @@ typedef struct hd_summary {
   hd_summary_layer *layers;
   int64_t params, trainable, macs, flops_fwd, flops_bwd; /* of all layers */
   hd_memory memory;
+  int32_t edge_count;
+  const int32_t (*edges)[2]; /* a layer, and one that reads its output; -1: the network's input */
 } hd_summary;
 
 /* It uses the configuration's model, recipe, batch, shards, accumulate, threads, optimizer, momentum, clip-grad-norm

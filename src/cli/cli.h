@@ -42,6 +42,10 @@ int cli_width(const char *text);
 /* Whether --json is given: results are printed as JSON. */
 bool cli_wants_json(const hd_config *config);
 
+/* Writes a file atomically; one that is no regular file, or standard output's, in place. follows: a link at the path
+ * stays one, else it is replaced. Returns 0 or the system's error. */
+int cli_save(const char *path, bool follows, void (*draw)(FILE *file, const void *what), const void *what);
+
 /* Writes the file of --svg, if there is a path; returns an exit code, and reports an incomplete file. */
 int cli_save_svg(const char *path, void (*draw)(FILE *file, const void *what), const void *what);
 
@@ -100,7 +104,7 @@ typedef struct cli_command {
 
 extern const cli_command cli_train, cli_launch, cli_eval, cli_predict, cli_summary, cli_data, cli_digest, cli_topo,
     cli_tune, cli_doctor, cli_bench, cli_devices, cli_top, cli_runs, cli_certify, cli_verify, cli_bisect,
-    cli_sweep;
+    cli_sweep, cli_report_runs;
 
 /* Makes a context and a configuration, reads the options into it, with --config FILE (set after the command line, which
  * wins) and --help, and runs the command; argv[0] is its name. Returns the exit code. */

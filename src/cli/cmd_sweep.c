@@ -219,7 +219,7 @@ static const cli_extra extra[] = {
      .most = 100000},
     {"halving", "K", "give all runs a part of their steps, the best 1/K of them K times as many, and so on",
      cli_take_whole, .self = &asked.halving, .least = 2, .most = 100000},
-    {"metric", "NAME", "what ranks runs: test_accuracy, test_loss, val_accuracy, val_loss, train_loss", cli_take_text,
+    {"rank-by", "NAME", "what ranks runs: test_accuracy, test_loss, val_accuracy, val_loss, train_loss", cli_take_text,
      .self = &asked.metric},
     {0}};
 

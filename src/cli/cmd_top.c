@@ -13,6 +13,7 @@
 #include "cli/machine_text.h"
 #include "cli/terminal.h"
 #include "cli/top_screen.h"
+#include "heddle/evidence.h"
 
 enum { MOST_TOLD = 64, MESSAGE_BYTES = 512 };
 
@@ -39,6 +40,9 @@ typedef struct top {
   int told_count; /* of jobs that got SIGTERM */
   int help, colour, json;
   char message[MESSAGE_BYTES];
+  hd_runs *run[TOP_CURVES]; /* the chosen job's, one for each curve */
+  top_curve curve[TOP_CURVES];
+  double curves_s; /* when they are read next */
 } top;
 
 __attribute__((format(printf, 2, 3))) static void set_message(top *t, const char *fmt, ...) {
@@ -67,6 +71,7 @@ static void follow(top *t, int jobs_before) {
   if (t->chosen.pid && find(t, t->chosen) < 0) {
     set_message(t, "job %d has ended", t->chosen.pid);
     t->chosen = (identity){0};
+    memset(t->curve, 0, sizeof t->curve);
   }
   if (!t->chosen.pid && jobs_before == 0 && t->look->jobs > 0)
     t->chosen = of(&t->look->job[0]);
@@ -79,6 +84,8 @@ static void choose(top *t, int by) {
     return;
   next = next < 0 ? 0 : next >= jobs ? jobs - 1 : next;
   t->chosen = of(&t->look->job[next]);
+  memset(t->curve, 0, sizeof t->curve); /* the next look has those of this job */
+  t->curves_s = 0;
 }
 
 /* ---- Ending it ---- */
@@ -141,11 +148,38 @@ static int take_key(top *t, int key) {
 
 /* ---- The screen ---- */
 
+/* Reads what the chosen job has written, if this user may; seldom where that takes long. */
+static void read_curves(top *t) {
+  static const char *const key[TOP_CURVES] = {"loss", "test_accuracy"}, *const name[TOP_CURVES] = {"loss", "accuracy"};
+  const int at = find(t, t->chosen);
+  const double began_s = cli_now_s();
+  for (int i = 0; i < TOP_CURVES; i++) {
+    hd_run_numbers n = {.struct_bytes = sizeof n};
+    hd_runs_close(t->run[i]);
+    t->run[i] = NULL;
+    if (at >= 0 && hd_runs_open(&t->run[i], t->ctx, t->look->job[at].out) == HD_OK && hd_runs_count(t->run[i]) > 0 &&
+        hd_runs_numbers(&n, t->run[i], t->ctx, 0, key[i]) != HD_OK)
+      n.count = 0;
+    t->curve[i] = (top_curve){name[i], n.count, n.value};
+  }
+  t->curves_s = cli_now_s() + 20 * (cli_now_s() - began_s);
+}
+
+/* Whether characters beyond ASCII are shown. */
+static int is_utf8(void) {
+  const char *const name[] = {getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG")};
+  for (size_t i = 0; i < sizeof name / sizeof *name; i++)
+    if (name[i] && *name[i])
+      return strcasestr(name[i], "utf-8") || strcasestr(name[i], "utf8");
+  return 0;
+}
+
 static int draw(top *t) {
   char *text = NULL;
   size_t length = 0;
   top_view view = {
       .chosen = find(t, t->chosen), .colour = t->colour, .help = t->help, .message = t->message[0] ? t->message : NULL};
+  memcpy(view.curve, t->curve, sizeof view.curve);
   terminal_size(&view.rows, &view.columns);
   FILE *to = open_memstream(&text, &length);
   if (!to)
@@ -175,6 +209,8 @@ static hd_status watch(top *t) {
       return HD_OK;
     if (event == TERMINAL_TIME && cli_now_s() >= next) {
       status = look_again(t);
+      if (status == HD_OK && is_utf8() && cli_now_s() >= t->curves_s)
+        read_curves(t);
       next = cli_now_s() + asked.interval_s;
     }
     if (status == HD_OK && t->look && draw(t) != 0)
@@ -186,6 +222,8 @@ static hd_status watch(top *t) {
 static int show_screen(top *t) {
   const hd_status status = watch(t);
   terminal_close();
+  for (int i = 0; i < TOP_CURVES; i++)
+    hd_runs_close(t->run[i]);
   CLI_TRY(status);
   return terminal_signal() ? 128 + terminal_signal() : CLI_OK;
 }

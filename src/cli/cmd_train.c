@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/report.h"
 
 /* State of the signal handler, which may run on any thread of the OpenMP runtime. */
 static _Atomic(hd_session *) running;
@@ -238,7 +239,7 @@ static void print_gpus(const hd_report *r) {
   }
 }
 
-static void print_end(const hd_report *r) {
+static void print_end(const hd_report *r, const char *page) {
   if (!isnan(r->val_accuracy))
     cli_print("validation      %.2f %% of %s\n", 100 * r->val_accuracy, cli_grouped(r->val_samples));
   else if (!isnan(r->val_loss))
@@ -270,6 +271,8 @@ static void print_end(const hd_report *r) {
   cli_print("saved           \t%s\n", r->out);
   if (r->wrong_png[0])
     cli_print("what it got wrong: %s\n", r->wrong_png);
+  if (*page)
+    cli_print("report          \t%s\n", page);
 }
 
 static void json_ranks(const hd_report *r) {
@@ -322,7 +325,7 @@ static void json_settings(const hd_report *r) {
   cli_json("'isa': %s, 'seed': %lld, ", r->isa, (long long)r->seed);
 }
 
-static void print_json(const hd_report *r) {
+static void print_json(const hd_report *r, const char *page) {
   json_settings(r);
   cli_json("'train_loss': %g, ", r->train_loss);
   if (r->val_samples > 0)
@@ -343,7 +346,8 @@ static void print_json(const hd_report *r) {
   if (r->rank_time)
     json_ranks(r);
   cli_json("'arithmetic_version': %d, ", r->arithmetic_version);
-  cli_json("'weights_sha256': %s, 'out': %s}\n", r->weights_sha256, r->out);
+  cli_json("'weights_sha256': %s, 'out': %s, 'report': ", r->weights_sha256, r->out);
+  cli_json(*page ? "%s}\n" : "null}\n", page);
 }
 
 /* The exit code of a stopped run: the signal's. A rank that stopped because another rank got the signal has not
@@ -363,9 +367,15 @@ static int finish(hd_status status, hd_ctx *ctx, const hd_report *r, int json) {
   }
   if (status != HD_OK)
     return cli_report(ctx, status);
-  print_end(r);
+  char page[4096];
+  const int wrote = report_save(page, ctx, r->out);
+  if (wrote != CLI_OK) {
+    cli_report(ctx, wrote); /* the run has not failed */
+    *page = 0;
+  }
+  print_end(r, page);
   if (json)
-    print_json(r);
+    print_json(r, page);
   return CLI_OK;
 }
 

@@ -3,9 +3,14 @@
 
 #include <stdio.h>
 
-/* Begins a page with its style; ends it. The title is text. */
-void page_open(FILE *to, const char *title);
+/* Begins a page with its style; ends it. The title is text. refresh_s: the browser loads the page again after so many
+ * seconds; 0: never. */
+void page_open(FILE *to, const char *title, int refresh_s);
 void page_close(FILE *to);
 
-/* Writes an embedded file of data/pages as it is. */
-void page_put(FILE *to, const char *name);
+/* An element with text of any length, which is escaped. */
+void page_put_text(FILE *to, const char *element, const char *class, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* An embedded file of data/pages. */
+const char *page_file(const char *name);

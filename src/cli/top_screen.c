@@ -15,7 +15,15 @@
 #include "cli/machine_text.h"
 #include "cli/topo.h"
 
-enum { MOST_COLUMNS = 1000, BAR_LEAST = 10, NUMBER_WIDTH = 4, DETAIL_ROWS = 4, WIDE_BAR = 40, MOST_ROWS = 64 };
+enum {
+  MOST_COLUMNS = 1000,
+  BAR_LEAST = 10,
+  NUMBER_WIDTH = 4,
+  DETAIL_ROWS = 4,
+  WIDE_BAR = 40,
+  MOST_ROWS = 64,
+  MOST_CURVE_ROWS = 14
+};
 
 typedef enum style { PLAIN, BOLD, DIM, LOW, MIDDLE, HIGH, CHOSEN } style;
 
@@ -132,6 +140,8 @@ typedef struct core_layout {
   enum { AS_BARS, AS_NUMBERS, AS_DIGITS } as;
   int per_row, rows, label; /* label: columns of the largest number */
 } core_layout;
+
+static int clamp(int value, int least, int most) { return value > most ? most : value < least ? least : value; }
 
 static int rows_for(int count, int per_row) { return (count + per_row - 1) / per_row; }
 
@@ -370,7 +380,62 @@ static void draw_chosen(canvas *c, const hd_job *job) {
   end_row(c);
 }
 
-static void draw_jobs(canvas *c, const hd_look *look, int chosen, int rows) {
+/* ---- Curves ---- */
+
+/* The row of dots, from the top, in which a column of a curve is: the mean of the values that fall on it. */
+static int dot_of(const top_curve *v, double low, double high, int column, int columns, int dots) {
+  const int64_t from = column * v->count / columns, end = (column + 1) * v->count / columns;
+  double sum = v->value[from];
+  for (int64_t i = from + 1; i < end; i++)
+    sum += v->value[i];
+  const double mean = sum / (double)(end > from ? end - from : 1);
+  return high > low ? (int)((high - mean) / (high - low) * (dots - 1) + 0.5) : dots / 2;
+}
+
+/* A row of a curve's characters, each of two columns of four dots; a column reaches to the dot of the one before. */
+static void put_dots(canvas *c, const top_curve *v, double low, double high, int row, int width, int rows) {
+  static const unsigned char bit[2][4] = {{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}};
+  for (int x = 0, before = -1; x < 2 * width; x += 2) {
+    unsigned bits = 0;
+    for (int side = 0; side < 2; side++) {
+      const int y = dot_of(v, low, high, x + side, 2 * width, 4 * rows), last = before < 0 ? y : before;
+      for (int dot = 4 * row; dot < 4 * row + 4; dot++)
+        if (dot >= (y < last ? y : last + (y > last)) && dot <= (y > last ? y : last - (y < last)))
+          bits |= bit[side][dot % 4];
+      before = y;
+    }
+    fprintf(c->to, "\342%c%c", 0xa0 | bits >> 6, 0x80 | (bits & 0x3f)); /* U+2800 and the dots */
+  }
+  c->used += width;
+}
+
+static void draw_curves(canvas *c, const top_curve *v, int count, int rows) {
+  const int width = (c->columns - 2) / (count > 0 ? count : 1) - 2;
+  double low[TOP_CURVES], high[TOP_CURVES];
+  if (count == 0 || rows < 4 || width < 20)
+    return;
+  end_row(c);
+  for (int i = 0; i < count; i++) {
+    low[i] = high[i] = v[i].value[0];
+    for (int64_t k = 1; k < v[i].count; k++) {
+      low[i] = fmin(low[i], v[i].value[k]);
+      high[i] = fmax(high[i], v[i].value[k]);
+    }
+    put(c, PLAIN, "%*s%s %.4g", i * (width + 2) - c->used, "", v[i].name, v[i].value[v[i].count - 1]);
+    put(c, DIM, ", from %.4g to %.4g", low[i], high[i]);
+  }
+  end_row(c);
+  for (int row = 0; row < rows - 2; row++) {
+    for (int i = 0; i < count; i++) {
+      put_dots(c, &v[i], low[i], high[i], row, width, rows - 2);
+      put(c, PLAIN, "  ");
+    }
+    end_row(c);
+  }
+}
+
+static void draw_jobs(canvas *c, const hd_look *look, const top_view *view, int rows) {
+  const int chosen = view->chosen;
   const int detail = chosen >= 0 && rows > DETAIL_ROWS + 2 ? DETAIL_ROWS : 0, room = rows - 1 - detail;
   int first = chosen >= room ? chosen - room + 1 : 0;
   draw_job(c, NULL, BOLD, " ");
@@ -384,6 +449,12 @@ static void draw_jobs(canvas *c, const hd_look *look, int chosen, int rows) {
     return;
   end_row(c);
   draw_chosen(c, &look->job[chosen]);
+  top_curve there[TOP_CURVES];
+  int count = 0;
+  for (int i = 0; i < TOP_CURVES; i++)
+    if (view->curve[i].count > 1)
+      there[count++] = view->curve[i];
+  draw_curves(c, there, count, clamp(c->rows - c->row, 0, MOST_CURVE_ROWS));
 }
 
 static void draw_help(canvas *c) {
@@ -415,8 +486,6 @@ static void draw_foot(canvas *c, const top_view *view) {
   end_row(c);
 }
 
-static int clamp(int value, int least, int most) { return value > most ? most : value < least ? least : value; }
-
 void top_draw(FILE *to, const hd_look *look, const top_view *view) {
   canvas c = {.to = to,
               .rows = view->rows - 1, /* the last row is for the keys */
@@ -438,6 +507,6 @@ void top_draw(FILE *to, const hd_look *look, const top_view *view) {
   if (view->help)
     draw_help(&c);
   else
-    draw_jobs(&c, look, view->chosen, c.rows - c.row);
+    draw_jobs(&c, look, view, c.rows - c.row);
   draw_foot(&c, view);
 }

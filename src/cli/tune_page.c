@@ -206,7 +206,7 @@ void tune_write_page(FILE *to, const hd_tune *t) {
   struct tm utc;
   if (gmtime_r(&now, &utc))
     strftime(day, sizeof day, "%Y-%m-%d", &utc);
-  page_open(to, "How many threads? heddle tune");
+  page_open(to, "How many threads? heddle tune", 0);
   fprintf(to, "<h1>%s%s%s%s%s%s for <i>", cli_counted(best->threads, "thread"), f.places_vary ? ", " : "",
           f.places_vary ? tune_placement(best) : "", f.workers_vary ? ", " : "",
           f.workers_vary ? cli_counted(best->workers, "loader worker") : "",

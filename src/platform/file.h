@@ -96,6 +96,9 @@ void hd__file_remove_leftovers(const char *folder, hd_writes_fn *writes);
 #define HD_LOCK_NAME ".lock"
 HD_TOOLS_API hd_status hd__file_lock_folder(int *lock, hd_ctx *ctx, const char *path, double wait_s);
 
+/* Whether a process holds the lock of a folder. */
+bool hd__file_is_locked(const char *path);
+
 /* Releases the lock and removes its file; -1: none is held. */
 HD_TOOLS_API void hd__file_unlock(int *lock);
 

@@ -149,6 +149,21 @@ hd_status hd__file_lock_folder(int *lock, hd_ctx *ctx, const char *path, double 
   }
 }
 
+bool hd__file_is_locked(const char *path) {
+  struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+  char file[HD_PATH_BYTES];
+  holder h;
+  const int fd = hd__file_join(file, NULL, path, HD_LOCK_NAME) == HD_OK
+                     ? open(file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)
+                     : -1;
+  if (fd < 0)
+    return false;
+  const bool locked =
+      fcntl(fd, F_OFD_GETLK, &whole) == 0 ? whole.l_type != F_UNLCK : read_holder(&h, fd) && may_be_running(&h);
+  close(fd);
+  return locked;
+}
+
 /* The path comes from /proc/self/fd. */
 void hd__file_unlock(int *lock) {
   char link[48], path[HD_PATH_BYTES];

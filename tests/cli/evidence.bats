@@ -24,7 +24,7 @@ verify() {
     verify 0 alone.json $layout
   done
   HEDDLE_ISA=reference verify 0 alone.json --threads 1
-  [ "$(ls -A r)" = "$(printf '%s\n' best certificate.json history.jsonl last losses.bin metrics.jsonl run.json step-50 wrong.png)" ]
+  [ "$(ls -A r)" = "$(printf '%s\n' best certificate.json history.jsonl last losses.bin metrics.jsonl report.html run.json step-50 wrong.png)" ]
   [ -z "$(ls -A tmp)" ]
 }
 

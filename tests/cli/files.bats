@@ -158,7 +158,7 @@ bad() {
   without="fcntl:0:ENOLCK,flock:0:ENOSYS"
   bad "$without" train $TINY --out x
   [ "$code" -eq 0 ] && [ -e seen ]
-  [ "$(cd x && ls -A)" = "$(printf '%s\n' best history.jsonl last losses.bin metrics.jsonl run.json step-50 wrong.png)" ]
+  [ "$(cd x && ls -A)" = "$(printf '%s\n' best history.jsonl last losses.bin metrics.jsonl report.html run.json step-50 wrong.png)" ]
   export BAD_DISK=$without LD_PRELOAD=$BAD_DISK_SO
   start $TINY --max-steps 100000000 --log-every 1 --save-every 1 --out y
   await_line 'step 3:'

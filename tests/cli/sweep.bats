@@ -92,7 +92,7 @@ PYTHON
 @test "--halving: the best of each round go on, to the weights of an undisturbed run" {
   command -v python3 >/dev/null || skip "python3 is not installed"
   local options="$QUICK --max-steps 40 --schedule cosine --epochs 1"
-  sweep lr=0.3,0.1,0.03,0.01 seed=0,1 --halving 2 --metric test_loss --out s $options
+  sweep lr=0.3,0.1,0.03,0.01 seed=0,1 --halving 2 --rank-by test_loss --out s $options
   [ "$(column state s/table.csv | tr ' ' '\n' | sort | uniq -c | xargs)" = "1 done 7 dropped" ]
   python3 - <<'PYTHON'
 import csv, glob, json
@@ -117,7 +117,7 @@ PYTHON
   read -r run lr seed digest <best
   "$HEDDLE" train $options --threads 1 --lr "$lr" --seed "$seed" --out alone >out
   [ "$(digest_of out)" = "$digest" ]
-  sweep lr=0.3,0.1,0.03,0.01 seed=0,1 --halving 2 --metric test_loss --out t $options --jobs 1
+  sweep lr=0.3,0.1,0.03,0.01 seed=0,1 --halving 2 --rank-by test_loss --out t $options --jobs 1
   cmp s/table.csv t/table.csv
 }
 
@@ -202,8 +202,8 @@ PYTHON
 @test "bad input is refused before anything is written" {
   for wrong in "lr=" "lr=0.1,,0.2" "lr=0.1,x" "lr=-1" "lr=0.1 lr=0.2" "lr=0.1 --lr 0.2" "seed=3..1" "seed=0..x" \
     "seed=0..99999 lr=0.1,0.2" "lr=log(0,1) --draws 2" "lr=log(1e-4,1e-1)" "lr=uniform(1) --draws 2" \
-    "batch=log(8,64) --draws 2" "lr=0.1 --draws 2" "lr=0.1 --halving 1" "lr=0.1 --metric speed" \
-    "lr=0.1 --metric val_loss" "lr=0.1 --resume r" "lr=0.1 --procs 2" "lr=0.1 --profile p" "out=a,b" "threads=1,2" \
+    "batch=log(8,64) --draws 2" "lr=0.1 --draws 2" "lr=0.1 --halving 1" "lr=0.1 --rank-by speed" \
+    "lr=0.1 --rank-by val_loss" "lr=0.1 --resume r" "lr=0.1 --procs 2" "lr=0.1 --profile p" "out=a,b" "threads=1,2" \
     "json=true" "model=cnn,none" "momentum=0.9" \
     "lr=0.1 --patience 3 --halving 2" "missing.yaml" "" "lr=0.1 --jobs 0"; do
     fails 2 sweep $wrong --out s --max-steps 5

@@ -3,7 +3,8 @@
 load cli
 
 keys="model data epochs steps batch shards accumulate threads ranks workers device arithmetic isa seed train_loss \
-test_loss test_accuracy startup_s train_s wall_s samples_per_s peak_rss_bytes arithmetic_version weights_sha256 out"
+test_loss test_accuracy startup_s train_s wall_s samples_per_s peak_rss_bytes arithmetic_version weights_sha256 out \
+report"
 
 @test "--json: the last line is one object with exactly the promised keys" {
   need_json
@@ -78,8 +79,8 @@ test_loss test_accuracy startup_s train_s wall_s samples_per_s peak_rss_bytes ar
 
 @test "a run's folder holds what is promised" {
   train --out r --log-every 10 --save-every 20
-  for path in run.json metrics.jsonl wrong.png step-20 step-40 step-50 last best; do [ -e "r/$path" ]; done
-  [ "$(ls -A r | wc -l)" -eq 10 ]
+  for path in run.json metrics.jsonl wrong.png report.html step-20 step-40 step-50 last best; do [ -e "r/$path" ]; done
+  [ "$(ls -A r | wc -l)" -eq 11 ]
   [ "$(readlink r/last)" = step-50 ]
   [ -L r/best ]
   for step in r/step-*; do

@@ -1,5 +1,6 @@
 /* The screen of heddle top at every size: nothing beyond the edges, what matters in view. A small terminal
- * emulator interprets the output of top_draw and keeps what is not overwritten. */
+ * emulator interprets the output of top_draw and keeps what is not overwritten; of a character in braille it keeps '.'
+ * if it is empty, else '#'. */
 #include "scratch.h"
 
 #include "cli/machine_text.h"
@@ -29,6 +30,10 @@ static void play(const char *text) {
         colours += first >= 30 && first < 40;
       }
       c = strchr(c, letter);
+    } else if (row >= 0 && row < rows && column < columns && (unsigned char)c[0] == 0xe2 &&
+               ((unsigned char)c[1] & 0xfc) == 0xa0 && ((unsigned char)c[2] & 0xc0) == 0x80) {
+      screen[row][column++] = c[1] == '\240' && c[2] == '\200' ? '.' : '#';
+      c += 2;
     } else if (row < 0 || row >= rows || column >= columns || (unsigned char)*c < 0x20 || (unsigned char)*c > 0x7e) {
       outside++;
     } else {
@@ -192,6 +197,34 @@ static void test_small(void) {
   ok(row_of(" mod?le?[2J training") > 0 && !outside, "a model's name cannot write where it likes");
 }
 
+static void test_curves(void) {
+  double falling[1000], rising[3] = {0.9, 0.95, 0.99};
+  for (int i = 0; i < 1000; i++)
+    falling[i] = 1000 - i;
+  hd_look look = look_at(4, 1, 0, 1);
+  top_view view = {.chosen = 0, .curve = {{"loss", 1000, falling}, {"accuracy", 3, rising}}};
+  draw(&look, 24, 80, &view);
+  const int head = row_of("loss 1, from 1 to 1000");
+  ok(head > row_of("threads 2 on CPUs") && strstr(screen[head], "accuracy 0.99, from 0.9 to 0.99"), "80 x 24: curves");
+  ok(screen[head + 1][0] == '#' && screen[head + 1][36] == '.' && screen[22][0] == '.' && screen[22][36] == '#',
+     "the one falls");
+  ok(screen[head + 1][39] == '.' && screen[head + 1][75] == '#' && screen[22][39] == '#' && screen[22][75] == '.',
+     "the other rises");
+  ok(!outside && !rubbish_left() && row_of("up/down choose") == 23, "within the edges");
+  draw(&look, 16, 80, &view);
+  ok(row_of("loss 1,") < 0 && row_of("threads 2 on CPUs") > 0, "without room there are none");
+  view.curve[0].count = 1;
+  draw(&look, 24, 80, &view);
+  ok(row_of("loss 1,") < 0 && row_of("accuracy 0.99") > 0, "a single value is no curve");
+  int wrong = 0;
+  for (int r = 1; r < 60; r++)
+    for (int c = 1; c < 200; c += 7) {
+      draw(&look, r, c, &view);
+      wrong += outside || rubbish_left();
+    }
+  is_int(wrong, 0, "at any size");
+}
+
 static void test_large(void) {
   hd_look look = look_at(128, 1, 8, 30);
   draw(&look, 24, 80, &(top_view){.chosen = 29});
@@ -226,6 +259,7 @@ static void test_times(void) {
 int main(void) {
   test_times();
   test_small();
+  test_curves();
   test_large();
   test_sizes();
   if (getenv("SHOW"))

@@ -22,9 +22,9 @@ HD_RELEASER(release_place, hd_placement, hd_placement_destroy)
 /* ---- What is swept ---- */
 
 static hd_status read_entries(hd_sweep *s, hd_ctx *ctx, const hd_yaml_node *root) {
-  static const char *const others[] = {"vary", "draws", "halving", "metric", NULL};
+  static const char *const others[] = {"vary", "draws", "halving", "rank_by", NULL};
   const hd_yaml_node *vary = hd__yaml_get(root, "vary"), *draws = hd__yaml_get(root, "draws"),
-                     *halving = hd__yaml_get(root, "halving"), *metric = hd__yaml_get(root, "metric");
+                     *halving = hd__yaml_get(root, "halving"), *metric = hd__yaml_get(root, "rank_by");
   const char *text;
   if (vary)
     HD_TRY(hd__yaml_expect(ctx, vary, HD_YAML_MAPPING, "what varies (KEY: VALUES)"));
@@ -97,7 +97,7 @@ static hd_status check_metric(const hd_sweep *s, hd_ctx *ctx) {
     if (!*s->asked || !strcmp(s->asked, name[i]))
       return HD_OK;
   return hd__fail(ctx, HD_E_USAGE,
-                  "--metric expects test_accuracy, test_loss, val_accuracy, val_loss or train_loss, found '%s'",
+                  "--rank-by expects test_accuracy, test_loss, val_accuracy, val_loss or train_loss, found '%s'",
                   s->asked);
 }
 
@@ -122,7 +122,7 @@ static json_t *spec_of(const hd_sweep *s) {
   if (s->halving)
     json_object_set_new(spec, "halving", json_integer(s->halving));
   if (*s->asked)
-    json_object_set_new(spec, "metric", json_string(s->asked));
+    json_object_set_new(spec, "rank_by", json_string(s->asked));
   for (int i = 0; hd_option_at(i); i++)
     if (hd__config_given(s->fixed, (hd_option_id)i) && hd_option_at(i)->kind != HD_OPTION_LAYOUT && i != HD_OPT_OUT &&
         i != HD_OPT_JSON)
@@ -226,10 +226,10 @@ static hd_status choose_metric(hd_sweep *s, hd_ctx *ctx, const hd_session *sessi
   snprintf(s->metric, sizeof s->metric, "%s", *s->asked ? s->asked : classes ? "test_accuracy" : "test_loss");
   s->report.rises = strstr(s->metric, "accuracy") != NULL;
   if (!strncmp(s->metric, "val", 3) && session->input.val.count == 0)
-    return hd__fail(ctx, HD_E_USAGE, "--metric %s expects a part of the data to validate, found none; add --val-split",
+    return hd__fail(ctx, HD_E_USAGE, "--rank-by %s expects a part of the data to validate, found none; add --val-split",
                     s->metric);
   if (s->report.rises && !classes)
-    return hd__fail(ctx, HD_E_USAGE, "--metric %s expects a model that predicts classes, found another; use a loss",
+    return hd__fail(ctx, HD_E_USAGE, "--rank-by %s expects a model that predicts classes, found another; use a loss",
                     s->metric);
   return HD_OK;
 }

@@ -4,21 +4,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "heddle/evidence.h"
 #include "platform/file.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/evidence/certificate.h"
-
-typedef struct run_entry {
-  char *folder;
-  json_t *record, *start, *end; /* end: NULL for a run that was killed, or still runs */
-} run_entry;
-
-struct hd_runs {
-  run_entry *run;
-  int64_t count, room;
-  char text[512]; /* of the last value */
-};
+#include "train/evidence/run_list.h"
 
 static hd_status add_run(hd_runs *runs, hd_ctx *ctx, const char *folder) {
   hd_ctx quiet = {0};
@@ -29,7 +18,7 @@ static hd_status add_run(hd_runs *runs, hd_ctx *ctx, const char *folder) {
     return HD_OK;
   if (runs->count == runs->room) {
     const int64_t room = 2 * runs->room + 16;
-    run_entry *more = hd__realloc(runs->run, (size_t)room * sizeof *more);
+    hd_run_entry *more = hd__realloc(runs->run, (size_t)room * sizeof *more);
     if (!more) {
       json_decref(record);
       return hd__fail(ctx, HD_E_NOMEM, "out of memory for a list of runs");
@@ -37,15 +26,15 @@ static hd_status add_run(hd_runs *runs, hd_ctx *ctx, const char *folder) {
     runs->run = more;
     runs->room = room;
   }
-  run_entry *run = &runs->run[runs->count++];
-  *run = (run_entry){.folder = hd__strdup(folder), .record = record};
+  hd_run_entry *run = &runs->run[runs->count++];
+  *run = (hd_run_entry){.folder = hd__strdup(folder), .record = record};
   hd__history_read(&run->start, &run->end, folder);
   return HD_ALLOCATED(run->folder, ctx, "out of memory for a list of runs");
 }
 
 /* cnn-9 before cnn-10. */
 static int by_name(const void *a, const void *b) {
-  return strverscmp(((const run_entry *)a)->folder, ((const run_entry *)b)->folder);
+  return strverscmp(((const hd_run_entry *)a)->folder, ((const hd_run_entry *)b)->folder);
 }
 
 static hd_status read_runs(hd_runs *runs, hd_ctx *ctx, const char *folder) {
@@ -82,12 +71,33 @@ void hd_runs_close(hd_runs *runs) {
     json_decref(runs->run[i].record);
     json_decref(runs->run[i].start);
     json_decref(runs->run[i].end);
+    json_decref(runs->run[i].lines);
   }
+  hd__free(runs->step);
+  hd__free(runs->value);
   hd__free(runs->run);
   hd__free(runs);
 }
 
 int64_t hd_runs_count(const hd_runs *runs) { return runs->count; }
+
+void hd__runs_read_lines(hd_run_entry *run) {
+  char path[HD_PATH_BYTES], *line = NULL;
+  size_t room = 0;
+  if (run->lines)
+    return;
+  run->lines = json_array();
+  HD_FILE_OWNED *from = hd__file_join(path, NULL, run->folder, "metrics.jsonl") == HD_OK ? fopen(path, "re") : NULL;
+  while (from && getline(&line, &room, from) >= 0) {
+    json_t *object = json_loads(line, 0, NULL);
+    const bool is_read = json_is_object(object) && json_integer_value(json_object_get(object, "step")) > 0;
+    if (is_read)
+      json_array_append(run->lines, object);
+    run->unreadable += !is_read;
+    json_decref(object);
+  }
+  free(line);
+}
 
 /* The value at a path of names with dots between them. */
 static const json_t *value_at(const json_t *object, const char *path) {
@@ -100,7 +110,7 @@ static const json_t *value_at(const json_t *object, const char *path) {
   return object;
 }
 
-static const json_t *find(const run_entry *run, const char *key) {
+const json_t *hd__runs_find(const hd_run_entry *run, const char *key) {
   const json_t *value = json_object_get(json_object_get(run->record, "settings"), key);
   if (!value)
     value = json_object_get(run->end, key);
@@ -109,17 +119,40 @@ static const json_t *find(const run_entry *run, const char *key) {
   return value ? value : value_at(run->record, key);
 }
 
+/* Words with blanks between; those that a shell would not take as they are stand in quotes. */
+static void join_words(char *text, size_t bytes, const json_t *words) {
+  size_t at = 0, i;
+  const json_t *word;
+  json_array_foreach(words, i, word) {
+    const char *is = json_is_string(word) ? json_string_value(word) : "";
+    const char *quote = *is && !strpbrk(is, " \t\n\"'`$\\|&;<>()*?[]{}~#!") ? "" : "'";
+    if (at < bytes)
+      at += (size_t)snprintf(text + at, bytes - at, "%s%s", i ? " " : "", quote);
+    for (; *is && at + 8 < bytes; is++)
+      at += (size_t)snprintf(text + at, bytes - at, *is == '\'' ? "'\\''" : "%c", *is);
+    if (at < bytes)
+      at += (size_t)snprintf(text + at, bytes - at, "%s", quote);
+  }
+}
+
 const char *hd_runs_value(const hd_runs *runs, int64_t index, const char *key) {
   char *text = ((hd_runs *)(size_t)runs)->text;
-  const run_entry *run = &runs->run[index];
+  const hd_run_entry *run = &runs->run[index];
+  const json_t *how = json_object_get(run->end, "end");
   if (!strcmp(key, "run"))
     return run->folder;
   if (!strcmp(key, "state"))
-    return run->end ? json_string_value(json_object_get(run->end, "end")) : "unfinished";
-  const json_t *value = find(run, key);
+    return json_is_string(how) ? json_string_value(how) : hd__file_is_locked(run->folder) ? "running" : "unfinished";
+  const json_t *value = hd__runs_find(run, key);
   if (json_is_string(value))
     return json_string_value(value);
   text[0] = 0;
+  if (!strcmp(key, "command"))
+    join_words(text, sizeof runs->text, value);
+  if (!strcmp(key, "unreadable_lines")) {
+    hd__runs_read_lines(&runs->run[index]);
+    snprintf(text, sizeof runs->text, "%lld", (long long)run->unreadable);
+  }
   if (json_is_integer(value))
     snprintf(text, sizeof runs->text, "%lld", (long long)json_integer_value(value));
   else if (json_is_real(value))

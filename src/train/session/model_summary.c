@@ -95,19 +95,36 @@ static hd_status count_training(owner *o, hd_ctx *ctx, const int *layer_of) {
   return HD_OK;
 }
 
+/* The edges to a layer, which is described already, from layers before it. */
+static void list_inputs(hd_summary *s, int32_t (*edges)[2], const hd_graph *graph, const hd_node *node,
+                        const int *layer_of) {
+  for (int i = 0; i < HD_MAX_IN; i++) {
+    const int value = node->in[i];
+    const int producer = value >= 0 ? graph->values[value].producer : -1;
+    if (value == graph->input || producer >= 0) {
+      edges[s->edge_count][0] = producer >= 0 ? layer_of[graph->nodes[producer].written] : -1;
+      edges[s->edge_count++][1] = s->layer_count - 1;
+    }
+  }
+}
+
 /* Layers are the nodes as written, without the loss and the node that reorders an image's scores for it. */
 static hd_status list_layers(owner *o, hd_ctx *ctx) {
   hd_summary *s = &o->summary;
   int written = o->graph->node_count, loss = o->graph->values[o->graph->loss].producer;
   s->layers = hd__calloc((size_t)written, sizeof *s->layers);
   HD_OWNED int *layer_of = hd__malloc((size_t)written * sizeof *layer_of);
-  HD_TRY(HD_ALLOCATED(s->layers && layer_of, ctx, "out of memory for the summary"));
+  int32_t(*edges)[2] = hd__calloc((size_t)written * HD_MAX_IN, sizeof *edges);
+  s->edges = (const int32_t(*)[2])edges;
+  HD_TRY(HD_ALLOCATED(s->layers && layer_of && edges, ctx, "out of memory for the summary"));
   for (int i = 0; i < written; i++) {
     const hd_node *node = &o->graph->nodes[i];
     bool is_layer = i != loss && !node->attrs.move;
     layer_of[node->written] = is_layer ? s->layer_count : -1;
-    if (is_layer)
-      describe_layer(&s->layers[s->layer_count++], o->graph, node);
+    if (!is_layer)
+      continue;
+    describe_layer(&s->layers[s->layer_count++], o->graph, node);
+    list_inputs(s, edges, o->graph, node, layer_of);
   }
   HD_TRY(count_training(o, ctx, layer_of));
   add_up(s);
@@ -226,5 +243,6 @@ void hd_summary_destroy(hd_summary *summary) {
   hd__network_fini(&o->network);
   hd_config_destroy(o->config);
   hd__free(summary->layers);
+  hd__free((void *)(size_t)summary->edges);
   hd__free(o);
 }

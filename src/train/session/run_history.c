@@ -1,6 +1,6 @@
 /* history.jsonl: how a run came about, a line for each time it was started and for each end that it lived to see:
- * session.h. Lines are added and never changed, also when a run is resumed: they are the only part of a run's folder
- * that differs between equal runs. */
+ * session.h. Lines are added and never changed, also when a run is resumed: beside the page that is made of them
+ * they are the only part of a run's folder that differs between equal runs. */
 #include "train/session/session.h"
 
 #include <errno.h>
@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/utf8.h"
 #include "base/version.h"
 #include "exec/exchange/cluster.h"
@@ -64,12 +65,13 @@ hd_status hd__session_open_history(hd_session *s, hd_ctx *ctx) {
   char cpu[128];
   hd__cpu_name(cpu, sizeof cpu);
   return add_line(s, ctx,
-                  json_pack("{s:s, s:o, s:o, s:I, s:s, s:i, s:s, s:s, s:{s:s, s:i, s:i, s:i, s:s, s:s}}", "type",
-                            "start", "time", time_now(), "command", command_words(), "step",
-                            (json_int_t)s->run.counters.step, "heddle", hd__version(), "arithmetic_version",
-                            HD_ARITHMETIC_VERSION, "compiler", __VERSION__, "jansson", jansson_version_str(), "machine",
-                            "cpu", cpu, "threads", r->threads, "ranks", r->ranks, "hosts", r->hosts, "device",
-                            r->device, "isa", r->isa));
+                  json_pack("{s:s, s:o, s:o, s:I, s:I, s:I, s:s, s:i, s:s, s:s, s:{s:s, s:i, s:i, s:i, s:s, s:s}}",
+                            "type", "start", "time", time_now(), "command", command_words(), "step",
+                            (json_int_t)s->run.counters.step, "epoch_steps", (json_int_t)s->run.steps_per_epoch,
+                            "epoch_samples", (json_int_t)s->input.train.count, "heddle", hd__version(),
+                            "arithmetic_version", HD_ARITHMETIC_VERSION, "compiler", __VERSION__, "jansson",
+                            jansson_version_str(), "machine", "cpu", cpu, "threads", r->threads, "ranks", r->ranks,
+                            "hosts", r->hosts, "device", r->device, "isa", r->isa));
 }
 
 /* null where it was not measured. */
@@ -83,6 +85,28 @@ static json_t *rank_times(const hd_report *r) {
   return list;
 }
 
+/* The confusion matrix of the last evaluation, rows of labels and columns of guesses; NULL without one, or with too many
+ * classes for a line of text. */
+static json_t *confusion(const hd_session *s) {
+  enum { MOST_CLASSES = 100 };
+  const hd_dataset *test = hd__data_test(s->input.data);
+  const hd_target *target = &s->run.network.target;
+  const int classes = s->report.facts.wrong >= 0 ? hd__target_classes(target) : 0;
+  HD_OWNED int64_t *count = classes > MOST_CLASSES ? NULL : hd__calloc((size_t)(classes * classes) + 1, sizeof *count);
+  if (classes < 1 || !count)
+    return NULL;
+  for (int64_t i = 0; i < test->count; i++)
+    if (hd__target_counts(target, test, i))
+      count[test->labels[i] * classes + s->report.guesses.guess[i]]++;
+  json_t *rows = json_array();
+  for (int i = 0; i < classes * classes; i++) {
+    if (i % classes == 0)
+      json_array_append_new(rows, json_array());
+    json_array_append_new(json_array_get(rows, (size_t)(i / classes)), json_integer(count[i]));
+  }
+  return rows;
+}
+
 hd_status hd__session_close_history(hd_session *s, hd_ctx *ctx, hd_status status, const char *message) {
   const hd_report *r = &s->report.facts;
   char losses[HD_SHA256_HEX_BYTES] = "";
@@ -90,7 +114,7 @@ hd_status hd__session_close_history(hd_session *s, hd_ctx *ctx, hd_status status
   if (status == HD_OK)
     HD_TRY(hd__losses_digest(losses, ctx, s->checkpoints.folder, s->run.counters.step));
   json_t *line = json_pack(
-      "{s:s, s:o, s:s, s:s*, s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:o*, s:s*, "
+      "{s:s, s:o, s:s, s:s*, s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:o*, s:o*, s:s*, "
       "s:s*}",
       "type", "end", "time", time_now(), "end", end, "error",
       status != HD_OK && status != HD_E_INTERRUPTED ? message : NULL, "step", (json_int_t)s->run.counters.step,
@@ -98,8 +122,8 @@ hd_status hd__session_close_history(hd_session *s, hd_ctx *ctx, hd_status status
       measured(r->val_accuracy), "test_loss", measured(r->test_loss), "test_accuracy", measured(r->test_accuracy),
       "wrong", (json_int_t)r->wrong, "startup_s", r->startup_s, "train_s", r->train_s, "evaluate_s", s->run.evaluate_s,
       "wall_s", r->wall_s, "samples_per_s", r->samples_per_s, "peak_rss_bytes", (json_int_t)r->peak_rss_bytes,
-      "rank_times", rank_times(r), "weights_sha256", *r->weights_sha256 ? r->weights_sha256 : NULL, "losses_sha256",
-      *losses ? losses : NULL);
+      "confusion", status == HD_OK ? confusion(s) : NULL, "rank_times", rank_times(r), "weights_sha256",
+      *r->weights_sha256 ? r->weights_sha256 : NULL, "losses_sha256", *losses ? losses : NULL);
   hd__session_note_metric(line, s);
   if (status == HD_E_NOTFINITE)
     json_object_set_new(line, "not_finite", json_true());

@@ -1,0 +1,56 @@
+/* The report of heddle report: what the folders of runs say, as figures, and as a page that holds them. Everything in
+ * it comes from hd_runs, so it needs no data, and leaves out what a run does not have. */
+#pragma once
+
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "heddle/evidence.h"
+
+enum { REPORT_RUNS = 64, REPORT_FIGURES = 12, REPORT_NOTES = 16 };
+
+typedef struct report_run {
+  hd_runs *list;
+  int64_t index;
+  int owns; /* the list */
+} report_run;
+
+/* A drawing without its frame, an element of a page or a file. */
+typedef struct report_figure {
+  const char *name; /* of its file, without .svg */
+  char caption[256];
+  int width, height, fixed; /* fixed: of one size on every screen */
+  char *text;
+  size_t length;
+} report_figure;
+
+typedef struct report {
+  hd_ctx *ctx;
+  int runs, figures, notes;
+  report_run run[REPORT_RUNS];
+  report_figure figure[REPORT_FIGURES];
+  char note[REPORT_NOTES][512]; /* what is missing, or wrong */
+} report;
+
+/* Reads the runs in a list of folders and draws their figures; a message and an exit code, or HD_E_..., where one has
+ * no run. report_close in either case. */
+int report_open(report *r, hd_ctx *ctx, int count, char *const *folder);
+void report_close(report *r);
+
+/* Writes the page: report_page.c. refresh_s: the browser loads it again after so many seconds; 0: never. */
+void report_write(FILE *to, const report *r, int refresh_s);
+
+/* A value of a run, "" for none, valid until the next call; as a number, NAN for none; what names it among the
+ * runs. */
+const char *report_value(const report *r, int run, const char *key);
+double report_number(const report *r, int run, const char *key);
+const char *report_name(const report *r, int run);
+
+/* Whether a value is not the same in all runs. */
+int report_differs(const report *r, const char *key);
+
+/* Writes FOLDER/report.html and returns its path, or an exit code after a message. */
+int report_save(char path[4096], hd_ctx *ctx, const char *folder);
+
+/* Draws the figures, a new report's: report_figures.c. */
+void report_draw(report *r);

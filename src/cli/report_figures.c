@@ -1,0 +1,318 @@
+/* The figures of a report: see report.h. Curves of one run share a figure; those of several have a figure for each
+ * quantity, with a colour for each run. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/report.h"
+#include "cli/svg.h"
+
+enum { WIDTH = 640, LEFT = 76, RIGHT = 16, BOTTOM = 46, KEY_HEIGHT = 22, BINS = 150 };
+
+/* Starts and ends a figure; NULL: no memory, or too many. */
+__attribute__((format(printf, 6, 7))) static FILE *begin(report *r, const char *name, int width, int height, int fixed,
+                                                         const char *fmt, ...) {
+  report_figure *f = &r->figure[r->figures];
+  va_list args;
+  if (r->figures == REPORT_FIGURES)
+    return NULL;
+  *f = (report_figure){.name = name, .width = width, .height = height, .fixed = fixed};
+  va_start(args, fmt);
+  vsnprintf(f->caption, sizeof f->caption, fmt, args);
+  va_end(args);
+  return open_memstream(&f->text, &f->length);
+}
+
+static void end(report *r, FILE *to) { r->figures += fclose(to) == 0; }
+
+/* ---- Curves ---- */
+
+/* Numbers along the steps, or means of groups of them where there are many. */
+typedef struct curve {
+  const char *name;
+  int colour, count;
+  int64_t numbers;
+  double x[BINS], y[BINS], low[BINS], high[BINS], of[BINS];
+} curve;
+
+static void take_number(curve *c, int bin, double x, double y) {
+  const double share = 1 / ++c->of[bin];
+  c->x[bin] += share * (x - c->x[bin]);
+  c->y[bin] += share * (y - c->y[bin]);
+  c->low[bin] = c->of[bin] == 1 ? y : fmin(c->low[bin], y);
+  c->high[bin] = c->of[bin] == 1 ? y : fmax(c->high[bin], y);
+}
+
+static void take_curve(curve *c, const report *r, int run, const char *key) {
+  hd_run_numbers n = {.struct_bytes = sizeof n};
+  const double scale = strstr(key, "accuracy") ? 100 : 1;
+  if (hd_runs_numbers(&n, r->run[run].list, r->ctx, r->run[run].index, key) != HD_OK)
+    return;
+  c->numbers = n.count;
+  c->count = n.count < BINS ? (int)n.count : BINS;
+  for (int64_t i = 0; i < n.count; i++)
+    take_number(c, (int)(i * c->count / n.count), n.step[i], scale * n.value[i]);
+}
+
+/* Names of curves, as many side by side as fit. Returns the rows that they take. */
+static int put_keys(FILE *to, const curve *c, int count) {
+  int widest = 1, at = 0;
+  for (int i = 0; i < count; i++)
+    widest = cli_width(c[i].name) > widest ? cli_width(c[i].name) : widest;
+  int across = (WIDTH - LEFT - RIGHT) / (11 * widest + 40);
+  across = across < 1 ? 1 : across > 4 ? 4 : across;
+  for (int i = 0; i < count; i++)
+    if (c[i].count > 0) {
+      const double x = LEFT + at % across * (WIDTH - LEFT - RIGHT) / (double)across, y = 10 + at / across * KEY_HEIGHT;
+      if (to) {
+        fprintf(to, "<path class=\"curve c%d d%d\" d=\"M%.1f %.1fh20\"/>\n", c[i].colour % SVG_COLOURS,
+                c[i].colour / SVG_COLOURS % 3, x, y);
+        svg_text(to, x + 26, y + 5, "", "%s", c[i].name);
+      }
+      at++;
+    }
+  return (at + across - 1) / across;
+}
+
+/* A chart of curves; none where no curve has two points. */
+static void put_curves(report *r, const char *name, int plot, const char *unit, const char *x_name, const curve *c,
+                       int count, const char *caption) {
+  double low = INFINITY, high = -INFINITY, last = 0;
+  int longest = 0;
+  for (int i = 0; i < count; i++)
+    for (int k = 0; k < c[i].count; k++) {
+      low = fmin(low, c[i].y[k]);
+      high = fmax(high, c[i].y[k]);
+      last = fmax(last, c[i].x[k]);
+      longest = k + 1 > longest ? k + 1 : longest;
+    }
+  const int top = 10 + KEY_HEIGHT * put_keys(NULL, c, count), height = top + plot + BOTTOM;
+  FILE *to = longest + count > 2 && longest > 0 ? begin(r, name, WIDTH, height, 0, "%s", caption) : NULL;
+  svg_chart chart = {to, LEFT, WIDTH - RIGHT, top, top + plot, .x_high = fmax(longest > 1 ? last : 1.05 * last, 1e-9)};
+  chart.log = strstr(name, "loss") && low > 1e-99 && high > 30 * low;
+  if (!to)
+    return;
+  svg_scale(&chart, low, high);
+  put_keys(to, c, count);
+  svg_axes(&chart);
+  svg_text(to, (LEFT + WIDTH - RIGHT) / 2.0, height - 6, "mid", "%s", x_name);
+  svg_text(to, LEFT - 8, 14, "end", "%s", unit);
+  fprintf(to, "<g class=\"plot\" data-x=\"%s\" data-axes=\"%g %g %g %g %.9g %.9g %.9g %.9g %d\">\n", x_name, chart.left,
+          chart.right, chart.top, chart.bottom, chart.x_low, chart.x_high, chart.low, chart.high, chart.log);
+  for (int i = 0; i < count; i++)
+    if (c[i].numbers > c[i].count && count < 4)
+      svg_band(&chart, c[i].colour, c[i].count, c[i].x, c[i].low, c[i].high);
+  for (int i = 0; i < count; i++)
+    svg_curve(&chart, c[i].name, c[i].colour, c[i].count, c[i].x, c[i].y);
+  fprintf(to, "</g>\n");
+  end(r, to);
+}
+
+/* What is drawn over the steps: quantities of a kind share the figure of a single run. */
+static const struct {
+  const char *kind, *title, *key, *name, *title_alone;
+} quantity[] = {{"loss", "Loss", "loss", "training", "Training loss"},
+                {"loss", "Loss", "val_loss", "validation", "Validation loss"},
+                {"loss", "Loss", "test_loss", "test", "Test loss"},
+                {"accuracy", "Accuracy", "val_accuracy", "validation", "Validation accuracy"},
+                {"accuracy", "Accuracy", "test_accuracy", "test", "Test accuracy"},
+                {"lr", "Learning rate", "lr", "learning rate", "Learning rate"}};
+
+enum { QUANTITIES = sizeof quantity / sizeof *quantity };
+
+static const char *caption_of(char text[256], const char *title, const report *r, const curve *c) {
+  const int at = snprintf(text, 256, "%s by step", title);
+  if (c->numbers > c->count)
+    snprintf(text + at, 256 - (size_t)at, "; curves: means of about %lld steps%s",
+             llround((double)c->numbers / c->count), r->runs == 1 ? ", area: their least and greatest" : "");
+  return text;
+}
+
+static void put_quantities(report *r) {
+  const int several = r->runs > 1;
+  char caption[256];
+  curve *c = calloc((size_t)(several ? r->runs : QUANTITIES), sizeof *c);
+  for (int q = 0, count; c && q < QUANTITIES; q += several ? 1 : count) {
+    memset(c, 0, (size_t)(several ? r->runs : QUANTITIES) * sizeof *c);
+    for (count = 0; several ? count < r->runs : q + count < QUANTITIES && quantity[q + count].kind == quantity[q].kind;
+         count++) {
+      c[count].name = several ? report_name(r, count) : quantity[q + count].name;
+      c[count].colour = several ? count : (int)(strcmp(c[count].name, "test") == 0) + 2 * (*c[count].name == 'v');
+      take_curve(&c[count], r, several ? count : 0, quantity[q + count * !several].key);
+    }
+    put_curves(r, several ? quantity[q].key : quantity[q].kind, strcmp(quantity[q].kind, "lr") ? 250 : 120,
+               *quantity[q].kind == 'a' ? "%" : "", "step", c, count,
+               caption_of(caption, several ? quantity[q].title_alone : quantity[q].title, r, c));
+  }
+  free(c);
+}
+
+/* The accuracy of each run over its training time. */
+static void put_scatter(report *r) {
+  curve *c = calloc((size_t)r->runs, sizeof *c);
+  for (int i = 0; c && i < r->runs; i++) {
+    const double x = report_number(r, i, "train_s"), y = 100 * report_number(r, i, "test_accuracy");
+    c[i].name = report_name(r, i);
+    c[i].colour = i;
+    if (isfinite(x) && isfinite(y)) {
+      c[i].count = 1;
+      take_number(&c[i], 0, x, y);
+    }
+  }
+  if (c && r->runs > 1)
+    put_curves(r, "time-accuracy", 250, "%", "seconds of training", c, r->runs, "Test accuracy by training time");
+  free(c);
+}
+
+/* ---- The confusion matrix ---- */
+
+static void put_cell(FILE *to, double x, double y, double side, int right, double share, int label, int guess) {
+  fprintf(to, "<rect class=\"f%d\" fill-opacity=\"%.2f\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\">", !right,
+          0.08 + 0.72 * (right ? share : sqrt(share)), x, y, side - 1, side - 1);
+  fprintf(to, "<title>%d taken for %d: %.2f %%</title></rect>\n", label, guess, 100 * share);
+}
+
+static void put_confusion(report *r) {
+  hd_run_numbers n = {.struct_bytes = sizeof n};
+  if (hd_runs_numbers(&n, r->run[0].list, r->ctx, r->run[0].index, "confusion") != HD_OK || n.count == 0)
+    return;
+  const int classes = (int)lround(sqrt((double)n.count)), numbers = classes <= 16;
+  const double side = fmin(46, 560.0 / classes), left = 64, top = 44;
+  FILE *to = n.count == (int64_t)classes * classes
+                 ? begin(r, "confusion", (int)(left + side * classes + 8), (int)(top + side * classes + 8), 1,
+                         "Confusion matrix of the test set: rows are labels, columns what the model took them for")
+                 : NULL;
+  if (!to)
+    return;
+  svg_text(to, left + side * classes / 2, 14, "mid", "taken for");
+  svg_text(to, 4, top - 10, "", "label");
+  for (int row = 0; row < classes; row++) {
+    const double y = top + row * side, at = side / 2 + 4;
+    double of = 0;
+    for (int column = 0; column < classes; column++)
+      of += n.value[row * classes + column];
+    if (row % (numbers ? 1 : 10) == 0) {
+      svg_text(to, left - 8, y + at, "end", "%d", row);
+      svg_text(to, left + row * side + side / 2, top - 10, "mid", "%d", row);
+    }
+    for (int column = 0; column < classes; column++) {
+      const double count = n.value[row * classes + column], x = left + column * side;
+      if (count > 0)
+        put_cell(to, x, y, side, row == column, count / of, row, column);
+      if (numbers && count > 0)
+        svg_text(to, x + side / 2 - 0.5, y + at, row == column && count / of > 0.5 ? "mid on" : "mid strong", "%.0f",
+                 count);
+    }
+  }
+  end(r, to);
+}
+
+/* ---- Time ---- */
+
+static void put_time(report *r) {
+  static const char *const key[] = {"startup_s", "train_s", "evaluate_s"}, *const name[] = {"startup", "training",
+                                                                                            "evaluation", "other"};
+  static const int colour[] = {2, 0, 1, 6};
+  double s[4], rest = report_number(r, 0, "wall_s"), at = 0;
+  const double wall = rest;
+  for (int i = 0; i < 3; i++)
+    rest -= s[i] = fmax(report_number(r, 0, key[i]), 0);
+  s[3] = fmax(rest, 0);
+  FILE *to = wall > 0 ? begin(r, "time", WIDTH, 84, 0, "Where %.2f seconds went", wall) : NULL;
+  for (int i = 0; to && i < 4; i++) {
+    fprintf(to, "<rect class=\"f%d\" x=\"%.1f\" y=\"8\" width=\"%.1f\" height=\"24\"><title>%s</title></rect>\n",
+            colour[i], at, fmin(WIDTH * s[i] / wall, WIDTH - at), name[i]);
+    fprintf(to, "<rect class=\"f%d\" x=\"%d\" y=\"46\" width=\"12\" height=\"12\"/>\n", colour[i], i * 160);
+    svg_text(to, i * 160 + 18, 57, "", "%s", name[i]);
+    svg_text(to, i * 160 + 18, 78, "strong", "%.2f s", s[i]);
+    at += WIDTH * s[i] / wall;
+  }
+  if (to)
+    end(r, to);
+}
+
+/* ---- The network ---- */
+
+enum { ROW = 34, BOX_HEIGHT = 26, BOX_WIDTH = 230, LANE = 14, MOST_LANES = 12, HEAD_HEIGHT = 30 };
+
+static double row_y(int layer) { return HEAD_HEIGHT + (layer + 1) * ROW; }
+
+/* Edges between layers that do not follow each other pass at the left of the boxes, each in the innermost lane that is
+ * free along its way. Returns the lanes. */
+static int choose_lanes(int *lane, const hd_summary *s) {
+  int lanes = 0;
+  for (int e = 0; e < s->edge_count; e++) {
+    lane[e] = s->edges[e][1] - s->edges[e][0] > 1;
+    for (int before = 0; lane[e] && before < e; before++)
+      if (lane[before] == lane[e] && s->edges[before][1] > s->edges[e][0] && s->edges[before][0] != s->edges[e][0]) {
+        lane[e]++;
+        before = -1;
+      }
+    lanes = lane[e] > lanes ? lane[e] : lanes;
+  }
+  return lanes > MOST_LANES ? MOST_LANES : lanes;
+}
+
+static void put_layer(FILE *to, double x, int row, const char *name, const char *op, int rank, const int32_t *shape,
+                      int64_t params) {
+  const double y = row_y(row);
+  char text[64] = "";
+  for (int i = 0, at = 0; i < rank; i++)
+    at += snprintf(text + at, sizeof text - (size_t)at, "%s%d", i ? " \303\227 " : "", shape[i]);
+  svg_rect(to, x, y, BOX_WIDTH, BOX_HEIGHT, 4, "box");
+  svg_text(to, x + 10, y + 18, "strong", "%.20s", name);
+  svg_text(to, x + BOX_WIDTH - 10, y + 18, "end", "%.14s", op);
+  svg_text(to, x + BOX_WIDTH + 20, y + 18, "", "%s", text);
+  if (params > 0)
+    svg_text(to, x + BOX_WIDTH + 280, y + 18, "end", "%s", cli_grouped(params));
+}
+
+static void put_network(report *r, const hd_summary *s) {
+  int *lane = calloc((size_t)s->edge_count + 1, sizeof *lane);
+  const int lanes = lane ? choose_lanes(lane, s) : 0;
+  const double x = 8 + lanes * LANE;
+  FILE *to = lane ? begin(r, "network", (int)x + BOX_WIDTH + 290, (int)row_y(s->layer_count), 1,
+                          "The network: %s parameters, %s multiply-adds a sample", cli_grouped(s->params),
+                          cli_grouped(s->macs))
+                  : NULL;
+  for (int e = 0; to && e < s->edge_count; e++) {
+    const double from = row_y(s->edges[e][0]) + BOX_HEIGHT, to_y = row_y(s->edges[e][1]);
+    const double out = x - LANE * (lane[e] < MOST_LANES ? lane[e] : MOST_LANES);
+    if (lane[e] == 0)
+      fprintf(to, "<path class=\"edge\" d=\"M%.1f %.1fV%.1f\"/>\n", x + 30, from, to_y);
+    else
+      fprintf(to, "<path class=\"edge\" d=\"M%.1f %.1fH%.1fQ%.1f %.1f %.1f %.1fV%.1fQ%.1f %.1f %.1f %.1fH%.1f\"/>\n", x,
+              from - 8, out + 6, out, from - 8, out, from - 2, to_y + 2, out, to_y + 8, out + 6, to_y + 8, x);
+  }
+  if (to) {
+    svg_text(to, x + 10, 18, "", "layer");
+    svg_text(to, x + BOX_WIDTH + 20, 18, "", "output");
+    svg_text(to, x + BOX_WIDTH + 280, 18, "end", "parameters");
+    put_layer(to, x, -1, "input", "", 3, s->input, 0);
+    for (int i = 0; i < s->layer_count; i++)
+      put_layer(to, x, i, s->layers[i].name, s->layers[i].op, s->layers[i].rank, s->layers[i].shape,
+                s->layers[i].params);
+    end(r, to);
+  }
+  free(lane);
+}
+
+void report_draw(report *r) {
+  hd_config *config = NULL;
+  hd_summary *summary = NULL;
+  put_quantities(r);
+  if (r->runs > 1) {
+    put_scatter(r);
+    return;
+  }
+  put_confusion(r);
+  put_time(r);
+  if (strchr(report_value(r, 0, "model_yaml"), '\n') && /* else it would name a file */
+      hd_config_create(&config, r->ctx) == HD_OK &&
+      hd_config_set_text(config, r->ctx, HD_OPT_MODEL, report_value(r, 0, "model_yaml")) == HD_OK &&
+      hd_summary_create(&summary, r->ctx, config, NULL) == HD_OK)
+    put_network(r, summary);
+  hd_summary_destroy(summary);
+  hd_config_destroy(config);
+}

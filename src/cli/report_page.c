@@ -1,0 +1,242 @@
+/* The page of a report: see report.h. Texts of files are untrusted: they go through page_put_text or svg_escaped. */
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/page.h"
+#include "cli/report.h"
+#include "cli/svg.h"
+
+/* The number at a run's end, or the last one that it logged; NAN for none. */
+static double latest(const report *r, int run, const char *key) {
+  hd_run_numbers n = {.struct_bytes = sizeof n};
+  const double at_end = report_number(r, run, key);
+  if (isfinite(at_end) || hd_runs_numbers(&n, r->run[run].list, r->ctx, r->run[run].index, key) != HD_OK || !n.count)
+    return at_end;
+  return strcmp(key, "step") ? n.value[n.count - 1] : n.step[n.count - 1];
+}
+
+static const report_figure *figure_of(const report *r, const char *name) {
+  for (int i = 0; i < r->figures; i++)
+    if (!strcmp(r->figure[i].name, name))
+      return &r->figure[i];
+  return NULL;
+}
+
+static void put_figure(FILE *to, const report_figure *f) {
+  if (!f)
+    return;
+  fprintf(to, "<figure class=\"%s\">", f->fixed ? "fixed" : "");
+  page_put_text(to, "figcaption", "", "%s", f->caption);
+  fprintf(to, "<div class=\"table\"><svg viewBox=\"0 0 %d %d\"", f->width, f->height);
+  if (f->fixed)
+    fprintf(to, " width=\"%d\" height=\"%d\"", f->width, f->height);
+  fprintf(to, " role=\"img\" aria-label=\"%s\">\n", f->caption);
+  fwrite(f->text, 1, f->length, to);
+  fprintf(to, "</svg></div></figure>\n");
+}
+
+/* ---- A single run ---- */
+
+/* Counts and times of the run, with what it has. */
+static void put_facts(FILE *to, const report *r) {
+  const double step = latest(r, 0, "step"), train_s = report_number(r, 0, "train_s");
+  const double speed = report_number(r, 0, "samples_per_s"), bytes = report_number(r, 0, "peak_rss_bytes");
+  const double wrong = report_number(r, 0, "wrong"), tested = report_number(r, 0, "data.test_samples");
+  fprintf(to, "<p class=\"say\">%s steps", cli_grouped(llround(step > 0 ? step : 0)));
+  if (train_s > 0)
+    fprintf(to, " in %.2f s", train_s);
+  if (speed > 0)
+    fprintf(to, ", %s samples a second", cli_grouped(llround(speed)));
+  if (bytes > 0)
+    fprintf(to, ", %.0f MiB of memory", bytes / (1 << 20));
+  if (wrong >= 0)
+    fprintf(to, "; %s of %s test samples wrong", cli_grouped(llround(wrong)), cli_grouped(llround(tested)));
+  fprintf(to, ".</p>\n");
+}
+
+/* When, where, and with what. */
+static void put_origin(FILE *to, const report *r) {
+  static const char *const part[][2] = {{"", "time"},
+                                        {", ", "machine.cpu"},
+                                        {", ", "machine.isa"},
+                                        {", threads: ", "machine.threads"},
+                                        {", ranks: ", "machine.ranks"},
+                                        {", heddle ", "heddle"}};
+  fprintf(to, "<p class=\"soft\">");
+  for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+    if (*report_value(r, 0, part[i][1])) {
+      fprintf(to, "%s", part[i][0]);
+      svg_escaped(to, report_value(r, 0, part[i][1]));
+    }
+  fprintf(to, "</p>\n");
+}
+
+static void put_result(FILE *to, const report *r) {
+  const double accuracy = latest(r, 0, "test_accuracy"), loss = latest(r, 0, "test_loss");
+  const char *text = report_value(r, 0, "model"),
+             *data = report_value(r, 0, "data.name"); /* the text of a file, or its name */
+  const int length = (int)strcspn(text, "\n");
+  if (isfinite(accuracy))
+    page_put_text(to, "h1", "", "%.2f %% test accuracy: %.*s on %s", 100 * accuracy, length, text, data);
+  else if (isfinite(loss))
+    page_put_text(to, "h1", "", "Test loss %.6g: %.*s on %s", loss, length, text, data);
+  else
+    page_put_text(to, "h1", "", "%.*s on %s", length, text, data);
+  put_facts(to, r);
+  put_origin(to, r);
+  const char *command = report_value(r, 0, "command");
+  if (*command) {
+    while (strcspn(command, "/") < strcspn(command, " '")) /* where the program was is of no use elsewhere */
+      command += strcspn(command, "/") + 1;
+    page_put_text(to, "pre", "", "%s", command);
+  }
+  if (report_number(r, 0, "step") > 0 && *report_value(r, 0, "weights_sha256"))
+    page_put_text(to, "p", "digest", "SHA-256 of the weights: %s", report_value(r, 0, "weights_sha256"));
+}
+
+static void put_classes(FILE *to, const report *r) {
+  hd_run_numbers n = {.struct_bytes = sizeof n};
+  if (hd_runs_numbers(&n, r->run[0].list, r->ctx, r->run[0].index, "confusion") != HD_OK || n.count == 0)
+    return;
+  const int classes = (int)lround(sqrt((double)n.count));
+  fprintf(to, "<div class=\"table\"><table><thead><tr><th>class</th><th>samples</th><th>right</th><th>accuracy</th>"
+              "<th>precision</th><th>most often taken for</th></tr></thead><tbody>\n");
+  for (int c = 0; c < classes && n.count == (int64_t)classes * classes; c++) {
+    const double *row = n.value + c * classes;
+    double samples = 0, guesses = 0;
+    int worst = c ? 0 : 1 % classes;
+    for (int i = 0; i < classes; i++) {
+      samples += row[i];
+      guesses += n.value[i * classes + c];
+      worst = i != c && row[i] > row[worst] ? i : worst;
+    }
+    fprintf(to, "<tr><td>%d</td><td>%s</td><td>%s</td>", c, cli_grouped(llround(samples)),
+            cli_grouped(llround(row[c])));
+    fprintf(to, samples > 0 ? "<td>%.2f %%</td>" : "<td>-</td>", 100 * row[c] / samples);
+    fprintf(to, guesses > 0 ? "<td>%.2f %%</td>" : "<td>-</td>", 100 * row[c] / guesses);
+    fprintf(to, worst != c && row[worst] > 0 ? "<td>%d (%.0f)</td></tr>\n" : "<td>-</td></tr>\n", worst, row[worst]);
+  }
+  fprintf(to, "</tbody></table></div>\n");
+}
+
+/* A picture of the run's folder as part of the page. */
+static void put_picture(FILE *to, const report *r, const char *name, const char *caption) {
+  static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  char path[4096];
+  unsigned char in[3];
+  struct stat file; /* a link may lead to what is no picture, and a pipe never ends */
+  snprintf(path, sizeof path, "%s/%s", report_value(r, 0, "run"), name);
+  FILE *from = lstat(path, &file) == 0 && S_ISREG(file.st_mode) ? fopen(path, "re") : NULL;
+  if (!from)
+    return;
+  fprintf(to, "<figure><figcaption>%s</figcaption><img alt=\"%s\" src=\"data:image/png;base64,", caption, caption);
+  for (size_t got; memset(in, 0, 3), (got = fread(in, 1, 3, from)) > 0;) {
+    const unsigned bits = (unsigned)in[0] << 16 | (unsigned)in[1] << 8 | in[2];
+    for (size_t i = 0; i < 4; i++)
+      fputc(i <= got ? digit[bits >> (18 - 6 * i) & 63] : '=', to);
+  }
+  fprintf(to, "\"></figure>\n");
+  fclose(from);
+}
+
+static void put_ranks(FILE *to, const report *r) {
+  hd_run_numbers n = {.struct_bytes = sizeof n};
+  if (hd_runs_numbers(&n, r->run[0].list, r->ctx, r->run[0].index, "rank_times") != HD_OK || n.count < 6)
+    return;
+  fprintf(to, "<div class=\"table\"><table><thead><tr><th>rank</th><th>data</th><th>computing</th><th>waiting</th></tr>"
+              "</thead><tbody>\n");
+  for (int64_t i = 0; i + 2 < n.count; i += 3)
+    fprintf(to, "<tr><td>%lld</td><td>%.3f s</td><td>%.3f s</td><td>%.3f s</td></tr>\n", (long long)i / 3, n.value[i],
+            n.value[i + 1], n.value[i + 2]);
+  fprintf(to, "</tbody></table></div>\n");
+}
+
+static void put_settings(FILE *to, const report *r) {
+  fprintf(to, "<h2>Settings</h2><ul class=\"settings\">\n");
+  for (int i = 0; hd_option_at(i); i++) {
+    const hd_option *option = hd_option_at(i);
+    const char *value = report_value(r, 0, option->name);
+    if (*value && option->kind != HD_OPTION_FILES)
+      page_put_text(to, "li", strcmp(value, option->fallback) ? "given" : "", "%s %.*s", option->name,
+                    (int)strcspn(value, "\n"), value);
+  }
+  fprintf(to, "</ul>\n");
+}
+
+static void put_single(FILE *to, const report *r) {
+  put_result(to, r);
+  for (int i = 0; i < r->notes; i++)
+    page_put_text(to, "p", "note", "%s", r->note[i]);
+  put_figure(to, figure_of(r, "loss"));
+  put_figure(to, figure_of(r, "accuracy"));
+  put_figure(to, figure_of(r, "lr"));
+  put_figure(to, figure_of(r, "confusion"));
+  put_classes(to, r);
+  put_picture(to, r, "wrong.png", "The most confident mistakes, with label and guess");
+  put_figure(to, figure_of(r, "time"));
+  put_ranks(to, r);
+  put_figure(to, figure_of(r, "network"));
+  put_settings(to, r);
+}
+
+/* ---- Several runs ---- */
+
+static void put_table(FILE *to, const report *r) {
+  static const char *const result[] = {"state",     "step",    "test_accuracy", "wrong",
+                                       "test_loss", "train_s", "weights_sha256"};
+  const char *key[128];
+  int keys = 0;
+  for (int i = 0; hd_option_at(i) && keys < 100; i++)
+    if (hd_option_at(i)->kind != HD_OPTION_FILES && report_differs(r, hd_option_at(i)->name))
+      key[keys++] = hd_option_at(i)->name;
+  for (size_t i = 0; i < sizeof result / sizeof *result; i++)
+    key[keys++] = result[i];
+  fprintf(to, "<div class=\"table\"><table class=\"runs\"><thead><tr><th class=\"name\">run</th>");
+  for (int k = 0; k < keys; k++)
+    page_put_text(to, "th", "", "%s", key[k]);
+  fprintf(to, "</tr></thead><tbody>\n");
+  for (int i = 0; i < r->runs; i++) {
+    fprintf(to,
+            "<tr><td class=\"name\"><svg class=\"swatch\" viewBox=\"0 0 10 10\"><rect class=\"f%d\" width=\"10\" "
+            "height=\"10\" rx=\"2\"/></svg>",
+            i % SVG_COLOURS);
+    svg_escaped(to, report_name(r, i));
+    fprintf(to, "</td>");
+    for (int k = 0; k < keys; k++) {
+      const char *value = report_value(r, i, key[k]);
+      if (strchr(value, '.') && isfinite(report_number(r, i, key[k])))
+        fprintf(to, "<td>%.4g</td>", report_number(r, i, key[k]));
+      else
+        page_put_text(to, "td", "", "%.*s", strlen(value) == 64 ? 12 : 40, *value ? value : "-");
+    }
+    fprintf(to, "</tr>\n");
+  }
+  fprintf(to, "</tbody></table></div>\n");
+}
+
+static void put_several(FILE *to, const report *r) {
+  int best = -1;
+  for (int i = 0; i < r->runs; i++)
+    if (isfinite(report_number(r, i, "test_accuracy")) &&
+        (best < 0 || report_number(r, i, "test_accuracy") > report_number(r, best, "test_accuracy")))
+      best = i;
+  page_put_text(to, "h1", "", "%d runs", r->runs);
+  if (best >= 0)
+    page_put_text(to, "p", "say", "Best test accuracy: %.2f %%, %s.", 100 * report_number(r, best, "test_accuracy"),
+                  report_name(r, best));
+  for (int i = 0; i < r->notes; i++)
+    page_put_text(to, "p", "note", "%s", r->note[i]);
+  put_table(to, r);
+  for (int i = 0; i < r->figures; i++)
+    put_figure(to, &r->figure[i]);
+}
+
+void report_write(FILE *to, const report *r, int refresh_s) {
+  char title[256];
+  snprintf(title, sizeof title, "%s, heddle report", r->runs > 1 ? "Runs" : report_value(r, 0, "run"));
+  page_open(to, title, refresh_s);
+  (r->runs > 1 ? put_several : put_single)(to, r);
+  fprintf(to, "<script>\n%s</script>\n", page_file("curves.js"));
+  page_close(to);
+}

@@ -1,0 +1,135 @@
+/* Numbers of a run, from its metrics.jsonl, losses.bin and history.jsonl: see heddle/evidence.h.
+ *
+ * losses.bin has sums over batches. Their divisor follows from a step whose mean was logged, or from the first epoch's
+ * mean, and from the sizes of the batches. Any process may be writing the files, and any may have edited them: what is
+ * not a finite number is left out. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sized_struct.h"
+#include "train/checkpoint/losses.h"
+#include "train/evidence/run_list.h"
+
+static hd_status add(hd_runs *runs, hd_ctx *ctx, double step, double value) {
+  if (!isfinite(value))
+    return HD_OK;
+  if (runs->numbers == runs->numbers_room) {
+    const int64_t room = 2 * runs->numbers_room + 1024;
+    double *steps = hd__realloc(runs->step, (size_t)room * sizeof *steps);
+    runs->step = steps ? steps : runs->step;
+    double *values = steps ? hd__realloc(runs->value, (size_t)room * sizeof *values) : NULL;
+    HD_TRY(HD_ALLOCATED(values, ctx, "out of memory for the numbers of a run"));
+    runs->value = values;
+    runs->numbers_room = room;
+  }
+  runs->step[runs->numbers] = step;
+  runs->value[runs->numbers++] = value;
+  return HD_OK;
+}
+
+/* Adds all numbers in a list, in order; text and the like count as none. */
+static hd_status add_list(hd_runs *runs, hd_ctx *ctx, const json_t *value) {
+  size_t i;
+  const char *key;
+  json_t *item;
+  if (json_is_number(value))
+    return add(runs, ctx, (double)(runs->numbers + 1), json_number_value(value));
+  json_array_foreach(value, i, item) { HD_TRY(add_list(runs, ctx, item)); }
+  json_object_foreach((json_t *)(size_t)value, key, item) { HD_TRY(add_list(runs, ctx, item)); }
+  return HD_OK;
+}
+
+static int64_t step_of(const json_t *line) { return json_integer_value(json_object_get(line, "step")); }
+
+/* Adds a key of the lines of metrics.jsonl, of steps after `from`. */
+static hd_status add_lines(hd_runs *runs, hd_ctx *ctx, const hd_run_entry *run, const char *key, int64_t from) {
+  size_t i;
+  const json_t *line;
+  json_array_foreach(run->lines, i, line) {
+    const json_t *value = json_object_get(line, key);
+    if (json_is_array(value)) {
+      runs->numbers = 0;
+      HD_TRY(add_list(runs, ctx, value));
+    } else if (json_is_number(value) && step_of(line) > from) {
+      HD_TRY(add(runs, ctx, (double)step_of(line), json_number_value(value)));
+    }
+  }
+  return HD_OK;
+}
+
+/* ---- Losses of steps ---- */
+
+/* The sizes of a run's batches: the last one of an epoch is smaller, unless it was dropped. */
+typedef struct batches {
+  int64_t batch, steps, samples; /* of an epoch; 0: unknown */
+} batches;
+
+static batches batches_of(const hd_run_entry *run) {
+  const char *batch = json_string_value(hd__runs_find(run, "batch"));
+  return (batches){batch ? atoll(batch) : 0, json_integer_value(json_object_get(run->start, "epoch_steps")),
+                   json_integer_value(json_object_get(run->start, "epoch_samples"))};
+}
+
+static double size_of(const batches *b, int64_t step) {
+  const int64_t left = b->steps > 0 ? b->samples - step % b->steps * b->batch : b->batch;
+  return left > 0 && left < b->batch ? (double)left : b->batch > 0 ? (double)b->batch : 1;
+}
+
+/* What a sample adds to the divisor of the mean: 1 for most losses. */
+static double share_of_sample(const hd_run_entry *run, const batches *b, const double *sum, int64_t count) {
+  size_t i;
+  const json_t *line;
+  json_array_foreach(run->lines, i, line) {
+    const json_t *loss = json_object_get(line, "loss"), *epoch = json_object_get(line, "epoch");
+    const int64_t step = step_of(line);
+    const double mean = json_number_value(loss ? loss : json_object_get(line, "train_loss"));
+    double all = 0, samples = 0;
+    for (int64_t at = loss ? step - 1 : 0; at < step && step <= count && json_integer_value(epoch) == 0; at++) {
+      all += sum[at];
+      samples += size_of(b, at);
+    }
+    if (isnormal(all / mean / samples))
+      return all / mean / samples;
+  }
+  return 1;
+}
+
+/* The steps of a run: at its end, or as far as it has logged. */
+static int64_t steps_of(const hd_run_entry *run) {
+  const size_t lines = json_array_size(run->lines);
+  const int64_t ended = json_integer_value(json_object_get(run->end, "step"));
+  return run->end ? ended : lines ? step_of(json_array_get(run->lines, lines - 1)) : 0;
+}
+
+static hd_status add_losses(hd_runs *runs, hd_ctx *ctx, const hd_run_entry *run) {
+  HD_MAPPED file = {0};
+  HD_TRY(hd__losses_map(&file, ctx, run->folder));
+  const double *sum = (const double *)(const void *)file.bytes;
+  const batches b = batches_of(run);
+  int64_t count = (int64_t)(file.length / sizeof *sum);
+  count = count > steps_of(run) ? steps_of(run) : count; /* the file of a run that was killed is longer */
+  const double share = share_of_sample(run, &b, sum, count);
+  for (int64_t i = 0; i < count; i++)
+    HD_TRY(add(runs, ctx, (double)(i + 1), sum[i] / share / size_of(&b, i)));
+  runs->file_steps = runs->numbers;
+  return add_lines(runs, ctx, run, "loss", count);
+}
+
+hd_status hd_runs_numbers(hd_run_numbers *out, hd_runs *runs, hd_ctx *ctx, int64_t index, const char *key) {
+  hd_run_entry *run = &runs->run[index];
+  const json_t *list = hd__runs_find(run, key);
+  HD_TRY(hd__struct_check(ctx, out, sizeof *out, "hd_run_numbers"));
+  hd__runs_read_lines(run);
+  runs->numbers = runs->file_steps = 0;
+  if (json_is_array(list))
+    HD_TRY(add_list(runs, ctx, list));
+  else
+    HD_TRY(!strcmp(key, "loss") ? add_losses(runs, ctx, run) : add_lines(runs, ctx, run, key, 0));
+  const hd_run_numbers found = {.count = runs->numbers,
+                                .step = runs->step,
+                                .value = runs->value,
+                                .missing = !strcmp(key, "loss") ? steps_of(run) - runs->file_steps : 0};
+  hd__struct_write(out, &found, sizeof found);
+  return HD_OK;
+}
