@@ -1,6 +1,6 @@
 #!/bin/sh
 # TAP: the layers hold, and the checks can fail.
-echo 1..12
+echo 1..13
 if out=$("$SRCDIR/tools/check-layers" "$SRCDIR"); then echo "ok 1 - includes keep to tools/layers.txt, without circles of headers; names of files are unique"; else
   echo "not ok 1 - includes keep to tools/layers.txt, without circles of headers; names of files are unique"
   echo "$out" | sed 's/^/# /'; fi
@@ -62,21 +62,26 @@ cp "$SRCDIR/tools/layers.txt" "$folder/tools"
 printf '#include "reduce/many.h"\nint many = hd__cluster_count(local) > 1;\n' >"$folder/src/reduce/many.c"
 finds 10 'a test on the number of hosts'
 
+mkdir -p "$folder/src/train/session"
+printf 'int many(s) {\n  if (s->compute.cuda)\n    return 1;\n  return 2;\n}\n' >"$folder/src/train/session/kind.c"
+echo '#include "train/session/session.h"' >>"$folder/src/train/session/kind.c"
+finds 11 'a test on the device of a session'
+
 # A reader finds these by the names of files alone.
 missing=
 for name in exec/executor.c exec/cpu/shards_phase.c exec/cpu/chunks_phase.c data/images/png.c \
   train/session/thread_count.c train/settings/options.def; do
   [ -f "$SRCDIR/src/$name" ] || missing="$missing src/$name"
 done
-if [ -z "$missing" ]; then echo "ok 11 - names say where a step runs, a PNG is read and the number of threads is decided"; else
-  echo "not ok 11 - names say where a step runs, a PNG is read and the number of threads is decided"
+if [ -z "$missing" ]; then echo "ok 12 - names say where a step runs, a PNG is read and the number of threads is decided"; else
+  echo "not ok 12 - names say where a step runs, a PNG is read and the number of threads is decided"
   echo "# expected$missing"
 fi
 
 read_again=$(cd "$SRCDIR/src" && grep -rnE '(strn?cmp|hd__parse_[a-z0-9]+)\([^;]*(hd__config_shown\(|hd_config_get\(|settings(\([a-z>-]*\))?->|facts\.(arithmetic|precision|optimizer))|hd__settings_read\(' \
   exec graph plan data train/checkpoint train/launch train/profile train/session tools)
-if [ -z "$read_again" ]; then echo "ok 12 - settings are read as text in src/train/settings alone"; else
-  echo "not ok 12 - settings are read as text in src/train/settings alone"
+if [ -z "$read_again" ]; then echo "ok 13 - settings are read as text in src/train/settings alone"; else
+  echo "not ok 13 - settings are read as text in src/train/settings alone"
   echo "$read_again" | sed 's/^/# /'
 fi
 rm -rf "$folder"

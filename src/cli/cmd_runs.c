@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "cli/cli.h"
 #include "heddle/evidence.h"
 
@@ -180,15 +181,16 @@ static void print_json(const listing *l) {
   cli_json("]\n");
 }
 
-/* Quoted where needed, as RFC 4180 has it. */
+/* Quoted where needed, as RFC 4180 has it. Names of folders are untrusted, and standard output may be a terminal. */
 static void print_csv_cell(const char *value, int last) {
-  const bool quoted = strpbrk(value, ",\"\r\n") != NULL;
+  const bool quoted = strpbrk(value, ",\"") != NULL;
   if (quoted)
     putchar('"');
-  for (; *value; value++) {
+  for (size_t bytes; *value; value += bytes ? bytes : 1) {
+    bytes = hd__utf8_shown(value, strnlen(value, 4));
     if (*value == '"')
       putchar('"');
-    putchar(*value);
+    printf("%.*s", bytes ? (int)bytes : 1, bytes ? value : "?");
   }
   printf(quoted ? "\"%s" : "%s", last ? "\n" : ",");
 }

@@ -36,6 +36,8 @@ bool hd__exec_fetches(const hd_exec *exec, int64_t samples, int64_t first, int64
   return exec->device->fetches(exec->self, samples, first, rows);
 }
 
+bool hd__exec_on_gpu(const hd_exec *exec) { return exec->device->on_gpu; }
+
 const char *hd__exec_gpu_sums(const char **why, const hd_exec *exec) {
   *why = "";
   return exec->device->gpu_sums ? exec->device->gpu_sums(why, exec->self) : "";

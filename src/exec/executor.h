@@ -124,6 +124,9 @@ hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_step_source *so
  * samples. */
 bool hd__exec_fetches(const hd_exec *exec, int64_t samples, int64_t first, int64_t rows);
 
+/* Whether GPUs compute: their memory has the versions of weights and states, and a rank's first thread waits for it. */
+bool hd__exec_on_gpu(const hd_exec *exec);
+
 /* How several GPUs add their gradients: "tree" or "NCCL 2.28.3"; "" for one GPU and for threads. *why: the reason why
  * NCCL is not used although it was requested, else "". The executor owns both texts. */
 const char *hd__exec_gpu_sums(const char **why, const hd_exec *exec);
@@ -175,6 +178,7 @@ struct hd_executor {
                         uint32_t *flags);
   bool (*fetches)(const void *self, int64_t samples, int64_t first, int64_t rows);
   const char *(*gpu_sums)(const char **why, const void *self); /* NULL: "" */
+  bool on_gpu;
   hd_status (*trace)(void *self, hd_ctx *ctx, hd_trace *trace);
   hd_trace_size (*trace_size)(const void *self, int64_t slices);
   void (*spent)(int64_t *sums, const void *self);

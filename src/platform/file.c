@@ -113,6 +113,12 @@ hd_status hd__file_read(hd_mapping *out, hd_ctx *ctx, const char *path) {
   return take_file(out, ctx, path, read_all, false);
 }
 
+void hd__file_guard(FILE *to) {
+  struct stat info;
+  if (fstat(fileno(to), &info) == 0)
+    (void)!fchmod(fileno(to), info.st_mode & 0755);
+}
+
 void hd__file_unmap(hd_mapping *mapping) {
   if (mapping->bytes)
     munmap((void *)(size_t)mapping->bytes, mapping->length);
@@ -322,6 +328,16 @@ hd_status hd__file_join(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *folder
              : hd__fail(ctx, HD_E_USAGE,
                         "%.200s: expected a path below %d bytes, found a longer one; choose another folder", folder,
                         HD_PATH_BYTES);
+}
+
+hd_status hd__file_in_shared(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *folder, const char *name) {
+  char with_user[HD_NAME_MAX + 1];
+  struct stat there;
+  HD_TRY(hd__file_join(out, ctx, folder, name));
+  if (lstat(out, &there) != 0 || there.st_uid == geteuid() || there.st_uid == 0)
+    return HD_OK;
+  snprintf(with_user, sizeof with_user, "%s-%lu", name, (unsigned long)geteuid());
+  return hd__file_join(out, ctx, folder, with_user);
 }
 
 /* Removes a file, a link or a folder of such. */

@@ -36,6 +36,12 @@ hd_status hd__file_map(hd_mapping *out, hd_ctx *ctx, const char *path);
 /* The same for a file that this user or root owns and no other user may write; no link is followed. */
 hd_status hd__file_map_guarded(hd_mapping *out, hd_ctx *ctx, const char *path);
 
+/* For such a file while it is written: no other user may write it, whatever the umask. */
+void hd__file_guard(FILE *to);
+
+/* FOLDER/NAME, in a folder that users may share; FOLDER/NAME-USER if another user's file has that name. */
+hd_status hd__file_in_shared(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *folder, const char *name);
+
 /* A copy of a regular file instead of a mapping: for parsers that read a byte twice. */
 hd_status hd__file_read(hd_mapping *out, hd_ctx *ctx, const char *path);
 void hd__file_unmap(hd_mapping *mapping);

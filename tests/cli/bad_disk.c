@@ -3,8 +3,8 @@
  *     BAD_DISK=CALL:N:WHAT[:TEXT],...
  *
  * The N-th call of that name fails, 0: each; with TEXT, of those whose path holds it (for two paths: FROM>TO). WHAT is
- * the name of an error, or KILL. Calls are open, write (of a stream), fsync, mkdir, rename, renameat2, symlink, unlink,
- * fcntl (of locks) and flock. BAD_DISK_SEEN names a file that is there once a call has failed. Works for streams that
+ * the name of an error, or KILL. Calls are open, write, fsync, mkdir, rename, renameat2, symlink, unlink, fcntl (of
+ * locks) and flock. BAD_DISK_SEEN names a file that is there once a call has failed. Works for streams that
  * are opened for writing by replacing them: what the library calls inside of itself cannot be replaced. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -125,12 +125,22 @@ static int open_any(const char *path, int flags, mode_t mode) {
 OPEN(open)
 OPEN(open64)
 
+/* One that fails has written half of its bytes. */
+REPLACES ssize_t write(int fd, const void *bytes, size_t length) {
+  if (!fails_on("write", fd))
+    return (ssize_t)syscall(SYS_write, fd, bytes, length);
+  const int why = errno;
+  syscall(SYS_write, fd, bytes, length / 2);
+  errno = why;
+  return -1;
+}
+
 /* A stream on a descriptor. */
 static ssize_t write_some(void *cookie, const char *bytes, size_t length) {
   const int fd = (int)(size_t)cookie;
   size_t at = 0;
   while (at < length) {
-    const ssize_t n = fails_on("write", fd) ? -1 : (ssize_t)syscall(SYS_write, fd, bytes + at, length - at);
+    const ssize_t n = write(fd, bytes + at, length - at);
     if (n < 0)
       return 0;
     at += (size_t)n;

@@ -17,11 +17,11 @@ digest() { sed -n 's/^weights_sha256  *//p' "$1"; }
 "$HEDDLE" train $T --out whole >out 2>&1 || { sed 's/^/# /' out; echo "Bail out! no run"; exit 1; }
 wanted=$(digest out)
 
-# try CALL N ERROR: what is wrong with the outcome, nothing if it is as it must be; `seen` is there if the call failed.
+# try CALL N ERROR TEXT: what is wrong with the outcome, nothing if it is as it must be; `seen` is there if the call failed.
 try() {
   local code=0 go_on="--resume x"
   rm -rf x seen
-  BAD_DISK=$1:$2:$3:/x BAD_DISK_SEEN=$folder/seen LD_PRELOAD=$bad_disk timeout 60 "$HEDDLE" train $T --out ./x \
+  BAD_DISK=$1:$2:$3:$4 BAD_DISK_SEEN=$folder/seen LD_PRELOAD=$bad_disk timeout 60 "$HEDDLE" train $T --out ./x \
     >out 2>err || code=$?
   [ -e seen ] || return
   case $code in
@@ -35,6 +35,7 @@ try() {
     [ "$(digest out)" = "$wanted" ] || echo "another digest when resumed" ;;
   *) echo "exit code $code" ;;
   esac
+  ! grep -Eqs '.[{]"type"|[^}]$' x/history.jsonl || echo "a line of history.jsonl is not whole"
   for link in last best; do
     [ "$(readlink x/$link)" = "$(readlink whole/$link)" ] || echo "$link is $(readlink x/$link)"
   done
@@ -42,12 +43,12 @@ try() {
   [ -z "$(find x -name '.*' ! -name x)" ] || echo "left: $(find x -name '.*')"
 }
 
-# walk CALL ERROR STRIDE
+# walk CALL ERROR STRIDE [TEXT]: of the calls whose path holds the text, /x by default
 walk() {
   local n=1 tried=0 wrong=
-  [ "${HD_BITS-}" = all ] && set -- "$1" "$2" 1
+  [ "${HD_BITS-}" = all ] && set -- "$1" "$2" 1 "${4-/x}"
   while [ "$n" -lt 1000 ]; do
-    was=$(try "$1" "$n" "$2")
+    was=$(try "$1" "$n" "$2" "${4-/x}")
     [ -e seen ] || break
     tried=$((tried + 1))
     [ -z "$was" ] || wrong="$wrong$1 $n: $was, said: $(cat err)
@@ -60,6 +61,7 @@ walk() {
 walk fsync EIO 7
 walk fsync EINTR 17
 walk write ENOSPC 9
+walk write ENOSPC 1 /x/history.jsonl # lines that are added
 walk rename EIO 7
 walk renameat2 EINVAL 3
 walk open EMFILE 9

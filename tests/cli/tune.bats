@@ -177,6 +177,29 @@ threads_of() {
   tune >out
 }
 
+@test "in a shared cache what another user may have written counts as absent, and a pipe blocks nothing" {
+  export HEDDLE_CACHE=$PWD/cache
+  mkdir -m 1777 cache
+  (umask 0 && tune >out)
+  [ -z "$(find cache -type f -perm /022)" ]
+  sed -i 's/"threads": [0-9]*/"threads": 1/' cache/threads.json
+  train --max-steps 2 --out taken
+  grep -q '"threads": 1,' out
+  if [ "$(nproc)" -gt 1 ]; then
+    chmod 666 cache/threads.json
+    train --max-steps 2 --out left # too short for a search
+    no grep -q '"threads": 1,' out
+  fi
+  rm cache/threads.json
+  mkfifo cache/threads.json
+  timeout "$LIMIT_S" "$HEDDLE" train $TINY --max-steps 2 --out pipe >out
+  rm cache/threads.json
+  tune >out
+  chown 12345 cache/threads.json 2>/dev/null || skip "only root may give a file away"
+  tune >out
+  [ "$(cd cache && echo *)" = "threads.json threads.json-$(id -u)" ]
+}
+
 @test "a run may be tuned while it is trained: it is read, never locked or written" {
   start --model simplenet --epochs 1000000 --log-every 1 --save-every 5 --keep 1000 --out run --threads 1
   until [ -e run/last ]; do # a checkpoint is written beside the steps

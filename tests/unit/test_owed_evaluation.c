@@ -116,6 +116,22 @@ static void be_process(hd_local_group *founder, int rank, const char *folder, bo
   _exit(0);
 }
 
+/* Nothing is saved beside a process that writes the run: a rank that goes on, or one that has resumed it. */
+static void save_beside_another(hd_local_group *founder, const char *folder) {
+  hd_ctx ctx = {0};
+  char where[HD_PATH_BYTES], last[64], path[SCRATCH_PATH_BYTES + 8];
+  int64_t step;
+  int lock;
+  if (hd__file_lock_folder(&lock, &ctx, folder, 0) != HD_OK)
+    bail_out("%s", ctx.message);
+  is_int(hd__emergency_save(&step, where, NULL, &ctx, founder), HD_E_IO, "a run that another process writes: %s",
+         ctx.message);
+  snprintf(last, sizeof last, "step-%lld", (long long)now.step);
+  snprintf(path, sizeof path, "%s/%s", folder, last);
+  ok(!hd__file_exists(path), "and %s is not there", last);
+  hd__file_unlock(&lock);
+}
+
 /* One life of a run; what its ranks leave is saved as by the process that started them. */
 static void live(const char *folder, bool resumes) {
   pid_t child[MOST_RANKS];
@@ -137,6 +153,10 @@ static void live(const char *folder, bool resumes) {
     killed += WIFSIGNALED(end);
   }
   hd_ctx ctx = {0};
+  static bool tried;
+  if (founder && killed && !tried) /* before the first step was saved */
+    save_beside_another(founder, folder);
+  tried |= founder && killed;
   if (founder && killed && hd__emergency_save(&step, where, NULL, &ctx, founder) != HD_OK)
     diag("expected a step to be saved, found %s", ctx.message);
   hd__local_group_leave(founder);

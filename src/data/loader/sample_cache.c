@@ -135,9 +135,7 @@ static hd_status write_all(FILE *to, hd_ctx *ctx, void *arg) {
   HD_THEN(status, hd__walk(ctx, split, keep, &w));
   h.checksum = hd__xxh3_finish(w.sum);
   HD_TRY(status);
-  struct stat info;
-  if (fstat(fileno(to), &info) == 0) /* regardless of the umask */
-    (void)!fchmod(fileno(to), info.st_mode & 0755);
+  hd__file_guard(to);
   h.sizes_checksum = sizes > 0 ? hd__xxh3(size, sizes) : 0;
   rewind(to);
   fwrite(&h, sizeof h, 1, to);
@@ -179,18 +177,6 @@ static hd_status map_whole(hd_cache *out, bool *whole, hd_ctx *ctx, const hd_dat
   return HD_OK;
 }
 
-/* decoded-KEY; or decoded-KEY-USER if another user's file has that name. */
-static hd_status path_in(char path[HD_PATH_BYTES], hd_ctx *ctx, const char *folder, const hd_dataset *split) {
-  char name[80];
-  struct stat there;
-  const int length = snprintf(name, sizeof name, "decoded-%016llx", (unsigned long long)split->key);
-  HD_TRY(hd__file_join(path, ctx, folder, name));
-  if (lstat(path, &there) != 0 || there.st_uid == geteuid() || there.st_uid == 0)
-    return HD_OK;
-  snprintf(name + length, sizeof name - (size_t)length, "-%lu", (unsigned long)geteuid());
-  return hd__file_join(path, ctx, folder, name);
-}
-
 /* A folder in which users may rename each other's files is not used. */
 static hd_status check_folder(hd_ctx *ctx, const char *folder) {
   struct stat info;
@@ -204,7 +190,7 @@ static hd_status check_folder(hd_ctx *ctx, const char *folder) {
 
 hd_status hd__cache_on_disk(hd_cache *out, hd_dataset *split, hd_ctx *ctx) {
   const char *variable = getenv("HEDDLE_CACHE"), *home = getenv("HOME");
-  char folder[HD_PATH_BYTES], path[HD_PATH_BYTES];
+  char folder[HD_PATH_BYTES], path[HD_PATH_BYTES], name[32];
   bool whole;
   if ((!variable || !*variable) && (!home || !*home))
     return hd__fail(ctx, HD_E_USAGE,
@@ -214,7 +200,8 @@ hd_status hd__cache_on_disk(hd_cache *out, hd_dataset *split, hd_ctx *ctx) {
   else
     HD_TRY(hd__file_join(folder, ctx, home, ".cache/heddle"));
   HD_TRY(check_folder(ctx, folder));
-  HD_TRY(path_in(path, ctx, folder, split));
+  snprintf(name, sizeof name, "decoded-%016llx", (unsigned long long)split->key);
+  HD_TRY(hd__file_in_shared(path, ctx, folder, name));
   HD_TRY(map_whole(out, &whole, ctx, split, path));
   if (!whole) {
     HD_TRY(hd__file_make_folder(ctx, folder));

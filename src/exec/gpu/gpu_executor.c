@@ -380,6 +380,7 @@ const hd_executor hd__gpu_executor = {.create = create,
                                       .evaluate = hd__exec_cuda_evaluate,
                                       .fetches = fetches,
                                       .gpu_sums = sums_by,
+                                      .on_gpu = true,
                                       .trace = hd__exec_cuda_trace,
                                       .trace_size = hd__exec_cuda_trace_size,
                                       .spent = spent};

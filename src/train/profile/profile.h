@@ -34,7 +34,7 @@ typedef struct hd_profile_of {
   const char *path, *model;
   hd_exec *exec;
   const hd_plan *plan;
-  const hd_threads *threads; /* NULL: a GPU computes */
+  const hd_threads *threads;
   hd_local_group *local;
   int64_t first_step; /* done before */
 } hd_profile_of;

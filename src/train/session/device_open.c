@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "train/session/run_plan.h"
+
 static hd_status refuse(hd_ctx *ctx, const char *what, const char *remedy) {
   return hd__fail(ctx, HD_E_UNSUPPORTED, "--device cuda expects %s; %s, or use --device cpu", what, remedy);
 }
@@ -37,6 +39,29 @@ static hd_status check_settings(hd_ctx *ctx, const hd_config *config) {
                     "portable; give that, or --precision f32",
                     hd__config_shown(config, HD_OPT_PRECISION));
   return HD_OK;
+}
+
+const char *hd__device_kind(const hd_cuda *cuda) { return cuda ? "cuda" : "cpu"; }
+
+hd_status hd__device_thread_kernels(const hd_kernels **of_threads, hd_ctx *ctx, const hd_config *config,
+                                    const hd_cuda *cuda) {
+  return cuda ? hd__planned_kernels(of_threads, ctx) : hd__planned_run_kernels(of_threads, ctx, config);
+}
+
+const hd_kernels *hd__device_kernels(const hd_cuda *cuda, const hd_kernels *of_threads) {
+  return cuda ? hd__kernels_cuda() : of_threads;
+}
+
+const char *hd__device_isa(const hd_cuda *cuda, const hd_kernels *of_threads) {
+  return cuda ? cuda->arch : of_threads->isa;
+}
+
+bool hd__device_is_native(const hd_cuda *cuda) { return cuda && cuda->native; }
+
+const char *hd__device_library(const hd_cuda *cuda, const hd_config *config) {
+  if (!cuda)
+    return hd__planned_library(config);
+  return cuda->native ? hd__cuda_native_name(cuda->native) : "";
 }
 
 hd_cuda_precision hd__device_precision(const hd_config *config) {

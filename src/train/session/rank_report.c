@@ -10,9 +10,9 @@
 
 static size_t sums_of(const hd_rank_times *t) { return (size_t)t->ranks * (size_t)(HD_SPENT_KINDS + t->ranks); }
 
-hd_status hd__rank_times_init(hd_rank_times *t, hd_ctx *ctx, const hd_exec *exec, const hd_rank_place *place, int ranks,
-                              bool of_gpus) {
-  *t = (hd_rank_times){.exec = exec, .place = place, .ranks = ranks > 1 ? ranks : 0, .of_gpus = of_gpus};
+hd_status hd__rank_times_init(hd_rank_times *t, hd_ctx *ctx, const hd_exec *exec, const hd_rank_place *place,
+                              int ranks) {
+  *t = (hd_rank_times){.exec = exec, .place = place, .ranks = ranks > 1 ? ranks : 0};
   t->now = hd__calloc(sums_of(t) + 1, sizeof *t->now);
   t->reported = hd__calloc(sums_of(t) + 1, sizeof *t->reported);
   t->time = hd__calloc((size_t)t->ranks + 1, sizeof *t->time);
@@ -50,7 +50,7 @@ static void read_times(hd_rank_times *t, const int64_t *before) {
   hd__exec_spent(t->now, t->exec);
   for (int r = 0; r < t->ranks; r++)
     t->time[r] = time_of(t->now + r * each, before ? before + r * each : nothing, t->ranks,
-                         t->of_gpus ? 1 : t->place[r].threads);
+                         hd__exec_on_gpu(t->exec) ? 1 : t->place[r].threads); /* of one that waits for its GPU */
 }
 
 const hd_rank_time *hd__rank_times_whole(hd_rank_times *t) {

@@ -222,7 +222,7 @@ hd_status hd__session_open_run(hd_session *s, hd_ctx *ctx) {
                               &(hd_emergency_run){.folder = s->checkpoints.folder,
                                                   .keep = (int)s->run.settings->keep,
                                                   .update = s->run.schedule.op,
-                                                  .on_gpu = s->compute.cuda != NULL,
+                                                  .on_gpu = hd__exec_on_gpu(s->compute.exec),
                                                   .record = s->run.record,
                                                   .counters = &s->run.counters}));
   if (hd__session_writes(s))

@@ -39,7 +39,26 @@ static json_t *time_now(void) {
   return json_string(text);
 }
 
-/* Adds a line with one write; takes over `line`. */
+/* All of it or, on a full disk, nothing. */
+static bool append(const char *path, const char *text, size_t length) {
+  const int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  const off_t before = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+  size_t at = 0;
+  ssize_t wrote = fd < 0 ? -1 : 1;
+  while (at < length && wrote > 0) {
+    wrote = TEMP_FAILURE_RETRY(write(fd, text + at, length - at));
+    at += wrote > 0 ? (size_t)wrote : 0;
+  }
+  const int why = errno;
+  if (at < length && fd >= 0)
+    (void)!ftruncate(fd, before);
+  if (fd >= 0)
+    close(fd);
+  errno = why;
+  return at == length;
+}
+
+/* Adds a line; takes over `line`. */
 static hd_status add_line(const hd_session *s, hd_ctx *ctx, json_t *line) {
   char path[HD_PATH_BYTES];
   hd_status status = hd__file_join(path, ctx, s->checkpoints.folder, "history.jsonl");
@@ -49,12 +68,9 @@ static hd_status add_line(const hd_session *s, hd_ctx *ctx, json_t *line) {
   if (status == HD_OK) {
     const size_t length = strlen(text);
     text[length] = '\n'; /* in place of the 0 */
-    const int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (fd < 0 || write(fd, text, length + 1) != (ssize_t)length + 1)
+    if (!append(path, text, length + 1))
       status =
           hd__fail(ctx, HD_E_IO, "%s: expected to write it, found: %s; make room, or use --out", path, strerror(errno));
-    if (fd >= 0)
-      close(fd);
   }
   free(text);
   return status;

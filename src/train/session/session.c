@@ -112,8 +112,8 @@ static hd_status not_finite(hd_session *s, hd_ctx *ctx) {
                   step, what, last);
 }
 
-/* Adds to the message how to continue: what was trained since the last checkpoint was lost with the GPU's memory. */
-static hd_status lost_gpu(hd_session *s, hd_ctx *ctx, hd_status status) {
+/* Adds to the message how to continue: what was trained since the last checkpoint was lost with the device's memory. */
+static hd_status lost_device(hd_session *s, hd_ctx *ctx, hd_status status) {
   char what[512], last[HD_PATH_BYTES];
   hd_ctx quiet = {0};
   snprintf(what, sizeof what, "%.511s", ctx->message);
@@ -164,9 +164,8 @@ static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
   note_refusals(s);
   s->run.train_s = hd__session_train_s(s);
   s->report.facts.steps = s->run.counters.step;
-  if (status != HD_OK && s->compute.cuda && !(*flags & HD_FLAG_NO_DATA) && status != HD_E_NOTFINITE &&
-      status != HD_E_PEER)
-    return lost_gpu(s, ctx, status);
+  if (status != HD_OK && !(*flags & HD_FLAG_NO_DATA) && status != HD_E_NOTFINITE && status != HD_E_PEER)
+    return lost_device(s, ctx, status);
   return status == HD_E_NOTFINITE ? not_finite(s, ctx) : status;
 }
 
@@ -181,10 +180,9 @@ static void finish_report(hd_session *s) {
   s->report.facts.samples_per_s = s->run.train_s > 0 ? (double)s->run.trained_samples / s->run.train_s : 0;
   s->report.facts.wall_s = hd__clock_process_s();
   s->report.facts.rank_time = hd__rank_times_whole(&s->report.rank_times);
-  if (s->compute.cuda)
-    hd__gpu_accounts_read(&s->report.gpu_memory, s->compute.cuda);
-  s->report.facts.gpu_memory = s->compute.cuda ? s->report.gpu_memory.of : NULL;
-  s->report.facts.gpus = s->compute.cuda ? s->report.gpu_memory.count : 0;
+  hd__gpu_accounts_read(&s->report.gpu_memory, s->compute.cuda);
+  s->report.facts.gpu_memory = s->report.gpu_memory.of;
+  s->report.facts.gpus = s->report.gpu_memory.count;
 }
 
 /* Trains up to the step `end`. */
@@ -370,7 +368,7 @@ static hd_status open_profile(hd_session *s, hd_ctx *ctx) {
                             .model = s->run.network.name,
                             .exec = s->compute.exec,
                             .plan = s->compute.plan,
-                            .threads = s->compute.cuda ? NULL : s->compute.threads,
+                            .threads = s->compute.threads,
                             .local = s->compute.local,
                             .first_step = s->run.counters.step};
   if (!*s->run.settings->profile)

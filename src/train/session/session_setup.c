@@ -103,7 +103,7 @@ static hd_status make_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, const floa
   hd_plan_settings settings = hd__planned_passes(s->run.config, train);
   settings.may_shift &= shift != NULL;
   settings.shift = shift ? *shift : 0;
-  return hd__plan_create(out, ctx, graph, s->compute.cuda ? hd__kernels_cuda() : s->compute.kernels, &settings);
+  return hd__plan_create(out, ctx, graph, hd__device_kernels(s->compute.cuda, s->compute.kernels), &settings);
 }
 
 static hd_status check_fit(const hd_session *s, hd_ctx *ctx) {
@@ -114,9 +114,8 @@ static hd_status check_fit(const hd_session *s, hd_ctx *ctx) {
 
 static hd_status make_plans(hd_session *s, hd_ctx *ctx) {
   hd_feed *const feed[] = {&s->input.train, &s->input.test, &s->input.val};
-  const bool by_libraries = s->compute.cuda && s->compute.cuda->native;
   float value;
-  const float *shift = !by_libraries && find_shift(&value, s) ? &value : NULL;
+  const float *shift = !hd__device_is_native(s->compute.cuda) && find_shift(&value, s) ? &value : NULL;
   HD_TRY(make_plan(&s->compute.plan, s, ctx, shift, true));
   HD_TRY(make_plan(&s->compute.eval_plan, s, ctx, shift, false));
   HD_TRY(check_fit(s, ctx));
@@ -141,10 +140,10 @@ static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
   train.local = eval.local = s->compute.local;
   hd__planned_device(&train, s->compute.plan, s->compute.cuda);
   hd__planned_device(&eval, s->compute.eval_plan, s->compute.cuda);
-  train.native = s->compute.cuda && s->compute.cuda->native;
+  train.native = hd__device_is_native(s->compute.cuda);
   train.precision = train.native ? hd__device_precision(s->run.config) : HD_CUDA_F32;
   train.lookahead = steps_ahead(s);
-  if (s->compute.cuda && s->compute.plan->target_outputs == 0 && s->run.settings->workers == 0 &&
+  if (s->compute.plan->target_outputs == 0 && s->run.settings->workers == 0 &&
       hd__feed_resident(&s->input.resident, &s->input.train))
     train.resident = &s->input.resident;
   train.fetch_bytes = hd__feed_scratch_bytes(&s->input.train);
@@ -241,7 +240,7 @@ static hd_status agree(hd_session *s, hd_ctx *ctx) {
   write_settings(to, s->run.config);
   write_data(to, s->input.data);
   fprintf(to, "profile %s\n", *s->run.settings->profile ? "yes" : "no"); /* all or none */
-  fprintf(to, "device %s\n", s->compute.cuda ? "cuda" : "cpu");          /* all or none */
+  fprintf(to, "device %s\n", hd__device_kind(s->compute.cuda));          /* all or none */
   fprintf(to, "library %s\n", hd__session_library(s));
   if (s->run.settings->arithmetic != HD_ARITHMETIC_PORTABLE)
     fprintf(to, "instructions %s\n", s->compute.kernels->isa);
@@ -427,7 +426,7 @@ static hd_status find_places(hd_session *s, hd_ctx *ctx) {
 static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
   const char *omp = getenv("OMP_NUM_THREADS");
   bool given = s->run.settings->thread_count > 0 || *s->run.settings->cpus;
-  if (given || ctx->threads || (omp && *omp) || s->compute.local || s->compute.cuda)
+  if (given || ctx->threads || (omp && *omp) || s->compute.local || hd__exec_on_gpu(s->compute.exec))
     return HD_OK;
   hd_best best = hd__best_threads_recall(s);
   if (!best.threads)
@@ -460,8 +459,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
     s->run.network.label_smoothing = s->run.settings->label_smoothing;
   HD_TRY(hd__device_open(&s->compute.cuda, s->report.device, sizeof s->report.device, ctx, s->run.config,
                          s->compute.local));
-  HD_TRY(s->compute.cuda ? hd__planned_kernels(&s->compute.kernels, ctx)
-                         : hd__planned_run_kernels(&s->compute.kernels, ctx, s->run.config));
+  HD_TRY(hd__device_thread_kernels(&s->compute.kernels, ctx, s->run.config, s->compute.cuda));
   if (resumes)
     HD_TRY(hd__record_check_library(ctx, s->run.record, hd__session_library(s), s->run.settings->resume));
   HD_TRY(choose_threads(s, ctx));
@@ -482,7 +480,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   fill_report(s, shards);
   HD_TRY(settle_threads(s, ctx, shards));
   HD_TRY(hd__rank_times_init(&s->report.rank_times, ctx, s->compute.exec, s->report.places,
-                             hd__cluster_ranks(s->compute.local), s->compute.cuda != NULL));
+                             hd__cluster_ranks(s->compute.local)));
   HD_TRY(hd__gpu_accounts_gather(&s->report.gpu_memory, ctx, s->compute.local, s->compute.cuda));
   json_decref(s->run.record);
   s->run.record = NULL;

@@ -2,10 +2,9 @@
 #include "train/session/session.h"
 
 #include "exec/exchange/cluster.h"
-#include "exec/gpu/device/cuda_products.h"
 #include "platform/clock.h"
+#include "train/session/device_open.h"
 #include "train/session/loss_score.h"
-#include "train/session/run_plan.h"
 
 bool hd__session_writes(const hd_session *s) { return hd__cluster_rank(s->compute.local) == 0; }
 
@@ -16,11 +15,7 @@ void hd__session_event(hd_session *s, const hd_event *event) {
     s->report.on_event(s->report.user, event);
 }
 
-const char *hd__session_library(const hd_session *s) {
-  if (!s->compute.cuda)
-    return hd__planned_library(s->run.config);
-  return s->compute.cuda->native ? hd__cuda_native_name(s->compute.cuda->native) : "";
-}
+const char *hd__session_library(const hd_session *s) { return hd__device_library(s->compute.cuda, s->run.config); }
 
 const char *hd__session_note_gpu_sums(hd_session *s) {
   const char *why, *text = hd__exec_gpu_sums(&why, s->compute.exec);
@@ -30,9 +25,7 @@ const char *hd__session_note_gpu_sums(hd_session *s) {
   return why;
 }
 
-const char *hd__session_isa(const hd_session *s) {
-  return s->compute.cuda ? s->compute.cuda->arch : s->compute.kernels->isa;
-}
+const char *hd__session_isa(const hd_session *s) { return hd__device_isa(s->compute.cuda, s->compute.kernels); }
 
 int64_t hd__session_bytes(const hd_session *s) {
   return (int64_t)s->compute.store->segment.bytes + hd__exec_bytes(s->compute.exec) +

@@ -32,7 +32,7 @@ static hd_status path_of(char path[HD_PATH_BYTES], char folder[HD_PATH_BYTES]) {
   if ((!given || !*given) && (!home || !*home))
     return HD_E_IO;
   snprintf(folder, HD_PATH_BYTES, "%s%s", given && *given ? given : home, given && *given ? "" : "/.cache/heddle");
-  return hd__file_join(path, NULL, folder, "threads.json");
+  return hd__file_in_shared(path, NULL, folder, "threads.json");
 }
 
 static const char ANY[] = "any placement";
@@ -62,8 +62,12 @@ static void key_of(char key[KEY_BYTES], const hd_session *s, const char *asked) 
            hd__threads_cpus(s->compute.threads), cpu);
 }
 
+/* The folder may be shared: what another user may have written counts as absent, and a pipe must not block. */
 static json_t *read_all(const char *path) {
-  json_t *all = json_load_file(path, 0, NULL);
+  HD_MAPPED file = {0};
+  hd_ctx quiet = {0};
+  const bool there = hd__file_map_guarded(&file, &quiet, path) == HD_OK;
+  json_t *all = there ? json_loadb((const char *)file.bytes, file.length, 0, NULL) : NULL;
   if (json_is_object(all))
     return all;
   json_decref(all);
@@ -95,6 +99,7 @@ hd_best hd__best_threads_recall(const hd_session *s) {
 }
 
 static hd_status write_all(FILE *to, hd_ctx *ctx, void *all) {
+  hd__file_guard(to);
   return json_dumpf(all, to, JSON_INDENT(1) | JSON_SORT_KEYS) ? HD_E_IO : HD_OK;
 }
 
