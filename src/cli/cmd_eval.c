@@ -77,11 +77,16 @@ static void print_table(const hd_evaluation *e) {
     cli_print(" (%s more could not be read)", cli_grouped(e->skipped));
   cli_print("\nloss      %.6f\n", e->loss);
   if (!isnan(e->mean_absolute_error))
-    cli_print("mean absolute error  %.6f\nR2        %.6f\n", e->mean_absolute_error, e->r2);
+    cli_print("mean absolute error  %.6f\n", e->mean_absolute_error);
+  if (!isnan(e->r2))
+    cli_print("R2        %.6f\n", e->r2);
   if (e->classes == 0)
     return;
   cli_print("accuracy  %.2f %% (%s wrong)\n", 100 * e->accuracy, cli_grouped(wrong));
-  cli_print("F1        %.4f\nAUC       %.4f\n\n", e->f1, e->auc);
+  cli_print("F1        %.4f\n", e->f1);
+  if (!isnan(e->auc))
+    cli_print("AUC       %.4f\n", e->auc);
+  cli_print("\n");
   if (e->classes <= MATRIX_COLUMNS) {
     print_matrix(e);
     return;
