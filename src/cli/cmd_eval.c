@@ -102,9 +102,7 @@ static void print_table(const hd_evaluation *e) {
 static void print_json(const hd_evaluation *e) {
   cli_json("{'loss': %g, 'accuracy': %g", e->loss, e->accuracy);
   if (!isnan(e->mean_absolute_error))
-    cli_json(", 'mean_absolute_error': %g, 'r2': %g", e->mean_absolute_error, e->r2);
-  if (e->classes > 0)
-    cli_json(", 'f1': %g, 'auc': %g", e->f1, e->auc);
+    cli_json(", 'mean_absolute_error': %g", e->mean_absolute_error);
   cli_json(", 'per_class': [");
   for (int c = 0; c < e->classes; c++)
     cli_json("%c%g", c, e->class_samples[c] ? (double)e->class_right[c] / (double)e->class_samples[c] : NAN);
@@ -116,6 +114,10 @@ static void print_json(const hd_evaluation *e) {
     cli_json("]");
   }
   cli_json("]");
+  if (e->classes > 0)
+    cli_json(", 'f1': %g, 'auc': %g", e->f1, e->auc);
+  if (!isnan(e->r2))
+    cli_json(", 'r2': %g", e->r2);
   if (e->skipped > 0)
     cli_json(", 'skipped': %lld", (long long)e->skipped);
   cli_json("}\n");
