@@ -21,8 +21,7 @@ static int help(void) {
     cli_print("  %-10s \t%s\n", commands[i]->name, commands[i]->help);
   cli_print("\nheddle COMMAND --help, or heddle help COMMAND, tells more. Exit codes: 0 success, 1 failure, 2 wrong "
             "usage, 3 doctor, data --check, verify or bisect found something, 4 verify or bisect could not compare, "
-            "129, 130 and 143 "
-            "after signals.\n");
+            "129, 130 and 143 after signals.\n");
   return CLI_OK;
 }
 
