@@ -274,7 +274,7 @@ static hd_status fetch_values(bisect *b, hd_ctx *ctx) {
   const hd_recorder *r = &b->b.replay.recorder;
   const hd_result result = r->list[b->found.place];
   watch of_a = {.place = b->found.place};
-  hd_replay again;
+  hd_replay again = {0};
   hd_status status = open_replay(&again, b, ctx, &b->a);
   while (status == HD_OK && again.step < b->out->step) {
     if (again.step + 1 == b->out->step)
