@@ -12,8 +12,6 @@
 #include "base/philox.h"
 #include "train/settings/config.h"
 
-HD_RELEASER(release_config, hd_config, hd_config_destroy)
-
 /* ---- Keys ---- */
 
 static bool same_name(const char *typed, const char *name) {
@@ -28,7 +26,7 @@ static bool may_vary(int id) {
 }
 
 static hd_status find_option(hd_option_id *out, hd_ctx *ctx, const char *key) {
-  HD_RELEASED(release_config) hd_config *scratch = NULL;
+  HD_CONFIG_OWNED *scratch = NULL;
   int id = 0;
   if (!strcmp(key, "batch_size") || !strcmp(key, "batch-size"))
     key = "batch";
@@ -46,7 +44,7 @@ static hd_status find_option(hd_option_id *out, hd_ctx *ctx, const char *key) {
 }
 
 static hd_status check_value(hd_ctx *ctx, const hd_axis *axis, const char *value) {
-  HD_RELEASED(release_config) hd_config *scratch = NULL;
+  HD_CONFIG_OWNED *scratch = NULL;
   HD_TRY(hd_config_create(&scratch, ctx));
   return hd_config_set_text(scratch, ctx, axis->option, value);
 }

@@ -21,8 +21,6 @@
 #include "tools/sweep/sweep_state.h"
 #include "train/session/session.h"
 
-HD_RELEASER(release_config, hd_config, hd_config_destroy)
-
 /* ---- Jobs ---- */
 
 typedef struct job {
@@ -71,7 +69,7 @@ static hd_status configure(hd_config **out, job *j, int64_t run, const char *fol
 
 /* Trains a run whose folder is locked, and releases the lock. */
 static hd_status train(job *j, int64_t run, const char *folder, int lock) {
-  HD_RELEASED(release_config) hd_config *config = NULL;
+  HD_CONFIG_OWNED *config = NULL;
   const hd_status status = configure(&config, j, run, folder);
   if (status != HD_OK) {
     hd__file_unlock(&lock);

@@ -14,7 +14,6 @@
 
 static const double LOCK_S = 30; /* until another process has written sweep.json */
 
-HD_RELEASER(release_config, hd_config, hd_config_destroy)
 HD_RELEASER(release_session, hd_session, hd_session_destroy)
 HD_RELEASER(release_machine, hd_topology, hd_topology_destroy)
 HD_RELEASER(release_place, hd_placement, hd_placement_destroy)
@@ -209,7 +208,7 @@ static bool is_of_plan(hd_option_id option) {
 
 static hd_status check_settings(const hd_sweep *s, hd_ctx *ctx) {
   for (int64_t i = 0; i < s->grid.runs; i++) {
-    HD_RELEASED(release_config) hd_config *config = NULL;
+    HD_CONFIG_OWNED *config = NULL;
     if (hd__grid_first(&s->grid, i, is_not_seed, true) != i)
       continue;
     hd_status status = hd__grid_config(&config, ctx, &s->grid, s->fixed, i);
@@ -236,7 +235,7 @@ static hd_status choose_metric(hd_sweep *s, hd_ctx *ctx, const hd_session *sessi
 
 /* Sets up a run without a folder: finds its number of steps, and what else would fail. */
 static hd_status rehearse(hd_sweep *s, hd_ctx *ctx, int64_t run) {
-  HD_RELEASED(release_config) hd_config *config = NULL;
+  HD_CONFIG_OWNED *config = NULL;
   HD_RELEASED(release_session) hd_session *session = NULL;
   hd_status status = hd__grid_config(&config, ctx, &s->grid, s->fixed, run);
   if (!hd__config_given(s->fixed, HD_OPT_THREADS))

@@ -84,8 +84,6 @@ static void on_event(void *user, const hd_event *event) {
   hd__recorder_step(&f->recorder, event->step + 1, next.cursor);
 }
 
-HD_RELEASER(release_config, hd_config, hd_config_destroy)
-
 static hd_status name_planted(const bisect *b, hd_ctx *ctx, const hd_recorder *r) {
   char what[sizeof b->out->what], index[sizeof b->out->index];
   if (r->planted.rows == 0)
@@ -111,7 +109,7 @@ static hd_status train_faulty(faulty_run *f, hd_ctx *ctx, const hd_config *confi
 
 /* Repeats run a with the fault, as a run of its own: that is run b. */
 static hd_status make_faulty(bisect *b, hd_ctx *ctx) {
-  HD_RELEASED(release_config) hd_config *config = NULL;
+  HD_CONFIG_OWNED *config = NULL;
   faulty_run f = {.b = b};
   const hd_fault_place *place = &b->request->fault;
   if (place->step < 1 || place->step > b->a.steps)
@@ -205,7 +203,7 @@ static void on_result(void *user, const hd_result *r, int64_t place, const void 
 
 static hd_status open_replay(hd_replay *out, bisect *b, hd_ctx *ctx, const side *s) {
   char resume[HD_PATH_BYTES] = "";
-  HD_RELEASED(release_config) hd_config *config = NULL;
+  HD_CONFIG_OWNED *config = NULL;
   if (b->out->from > 0)
     HD_TRY(hd__saver_step_path(resume, ctx, s->run, b->out->from));
   HD_TRY(hd__replay_configure(&config, ctx, b->layout, s->record, resume));
@@ -390,7 +388,7 @@ static hd_status on_one_thread(hd_config **out, hd_ctx *ctx, const hd_config *la
 hd_status hd_bisect(hd_bisection *out, hd_ctx *ctx, const hd_config *layout, const hd_bisect_request *request) {
   hd_bisect_request is;
   hd_bisection result = {0};
-  HD_RELEASED(release_config) hd_config *config = NULL;
+  HD_CONFIG_OWNED *config = NULL;
   HD_TRY(hd__struct_check(ctx, out, sizeof result, "hd_bisection"));
   HD_TRY(hd__struct_read(&is, ctx, request, sizeof is, "hd_bisect_request"));
   HD_TRY(on_one_thread(&config, ctx, layout));

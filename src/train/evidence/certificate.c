@@ -166,11 +166,10 @@ static hd_status ignored_label(int *out, hd_ctx *ctx, const json_t *record) {
   return HD_OK;
 }
 
-HD_RELEASER(release_config, hd_config, hd_config_destroy)
 HD_RELEASER(release_data, hd_data, hd__data_close)
 
 hd_status hd__certificate_data(hd_data **out, hd_ctx *ctx, const json_t *record, const hd_config *config) {
-  HD_RELEASED(release_config) hd_config *merged = NULL;
+  HD_CONFIG_OWNED *merged = NULL;
   HD_TRY(request_of(&merged, ctx, record, config));
   hd_data_request request = hd__config_data(merged);
   HD_TRY(ignored_label(&request.ignored, ctx, record));
@@ -193,7 +192,7 @@ static json_t *settings_of(const json_t *record) {
 
 /* Digests of the data that is there now, which must be the run's. */
 static hd_status data_of(json_t **out, hd_ctx *ctx, const json_t *record, const char *run) {
-  HD_RELEASED(release_config) hd_config *config = NULL;
+  HD_CONFIG_OWNED *config = NULL;
   HD_RELEASED(release_data) hd_data *data = NULL;
   char hex[HD_DATA_PARTS][HD_SHA256_HEX_BYTES];
   HD_TRY(hd_config_create(&config, ctx));

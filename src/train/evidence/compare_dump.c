@@ -106,12 +106,10 @@ static hd_status compare(comparison *c, hd_ctx *ctx, hd_replay *replay, const hd
   return HD_OK;
 }
 
-HD_RELEASER(release_config, hd_config, hd_config_destroy)
-
 hd_status hd__compare_dump(hd_bisection *out, hd_ctx *ctx, const hd_config *layout, const hd_bisect_request *request) {
   HD_MAPPED file = {0};
   HD_ST_OWNED list = {0};
-  HD_RELEASED(release_config) hd_config *config = NULL;
+  HD_CONFIG_OWNED *config = NULL;
   json_auto_t *record = NULL;
   comparison c = {.out = out, .dump = &list, .tolerance = request->tolerance > 0 ? request->tolerance : 1e-3};
   hd_replay replay = {0};

@@ -252,8 +252,6 @@ static void on_event(void *user, const hd_event *event) {
     hd_session_stop(v->session);
 }
 
-HD_RELEASER(release_config, hd_config, hd_config_destroy)
-
 /* The configuration of the whole run, or of a stretch from a checkpoint. */
 static hd_status configure(hd_config **out, hd_ctx *ctx, const verify *v, const char *resume, int64_t until) {
   json_auto_t *record = NULL; /* of the run: it says, too, when it logged, evaluated and saved */
@@ -304,7 +302,7 @@ static hd_status train(verify *v, hd_ctx *ctx, bool whole) {
 
 /* resume: a checkpoint, "" for the run's beginning; until: 0 for its end. */
 static hd_status repeat(verify *v, hd_ctx *ctx, const char *resume, int64_t until) {
-  HD_RELEASED(release_config) hd_config *config = NULL;
+  HD_CONFIG_OWNED *config = NULL;
   HD_TRY(configure(&config, ctx, v, resume, until));
   HD_TRY(hd_ddp(&v->session, ctx, config, v->request->group));
   const hd_status status = train(v, ctx, !until);

@@ -40,6 +40,10 @@ HD_TOOLS_API hd_status hd__config_take(hd_config *config, hd_ctx *ctx, const hd_
 /* Gives an option a value unless it is set already; for recipes and resumed runs. */
 hd_status hd__config_suggest(hd_config *config, hd_ctx *ctx, hd_option_id id, const char *value);
 
+/* A configuration that ends with its scope. */
+HD_RELEASER(hd__config_release, hd_config, hd_config_destroy)
+#define HD_CONFIG_OWNED HD_RELEASED(hd__config_release) hd_config
+
 HD_TOOLS_API hd_status hd__config_copy(hd_config **out, hd_ctx *ctx, const hd_config *config);
 
 /* Checks that --no-shuffle and --sampler do not contradict each other. */
