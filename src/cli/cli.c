@@ -462,7 +462,8 @@ static char *next_text(void) {
 
 const char *cli_grouped(long long value) {
   char plain[TEXT_BYTES], *out = next_text();
-  int digits = snprintf(plain, sizeof plain, "%lld", value < 0 ? -value : value), at = 0;
+  const unsigned long long size = value < 0 ? -(unsigned long long)value : (unsigned long long)value;
+  int digits = snprintf(plain, sizeof plain, "%llu", size), at = 0;
   if (value < 0)
     out[at++] = '-';
   for (int i = 0; i < digits; i++) {

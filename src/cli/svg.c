@@ -115,8 +115,10 @@ static bool is_new(const svg_chart *c, int point) { return point == 0 || c->poin
 static void put_number(const svg_chart *c, double x, double y, const char *class, double value, double step) {
   if (step < 1)
     svg_text(c->to, x, y, class, "%g", round(value / step) * step);
-  else
+  else if (fabs(value) < 1e7)
     svg_text(c->to, x, y, class, "%s", cli_grouped(llround(value)));
+  else
+    svg_text(c->to, x, y, class, "%g", value);
 }
 
 void svg_axes(const svg_chart *c) {
