@@ -63,7 +63,7 @@ typedef struct hd_sweep_request {
   int64_t halving;         /* K of successive halving, 2 or more; 0: none */
   const char *metric;      /* test_accuracy, test_loss, val_accuracy, val_loss, train_loss; NULL: test_accuracy where
                             * there are classes, else test_loss */
-  int32_t jobs;            /* runs side by side; 0: as many as CPUs */
+  int32_t jobs;            /* runs side by side; 0: as many as CPUs, and as the memory holds */
   hd_sweep_event_fn *on_event; /* may be NULL */
   void *user;
 } hd_sweep_request;

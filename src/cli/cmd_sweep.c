@@ -213,8 +213,8 @@ static int take_jobs(const cli_extra *option, const char *value) {
 }
 
 static const cli_extra extra[] = {
-    {"jobs", "N|auto", "runs side by side, one thread each without --threads (as many as CPUs)", take_jobs,
-     .self = &asked.jobs, .least = 1, .most = HD_MAX_THREADS},
+    {"jobs", "N|auto", "runs side by side, one thread each without --threads (as many as CPUs, and as memory holds)",
+     take_jobs, .self = &asked.jobs, .least = 1, .most = HD_MAX_THREADS},
     {"draws", "N", "draw keys such as lr=log(1e-4,1e-1) so often", cli_take_whole, .self = &asked.draws, .least = 1,
      .most = 100000},
     {"halving", "K", "give all runs a part of their steps, the best 1/K of them K times as many, and so on",

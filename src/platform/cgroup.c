@@ -108,6 +108,12 @@ int hd__quota_floor(double cpus) {
   return cpus < 1 ? 1 : (int)cpus;
 }
 
+void hd__cgroup_paths(char cgroups[HD_CGROUP_PATH_BYTES], char membership[HD_CGROUP_PATH_BYTES]) {
+  const char *root = getenv("HEDDLE_SYSROOT");
+  snprintf(cgroups, HD_CGROUP_PATH_BYTES, "%s/sys/fs/cgroup", root ? root : "");
+  snprintf(membership, HD_CGROUP_PATH_BYTES, "%s/proc/self/cgroup", root ? root : "");
+}
+
 /* ---- Limits of memory ---- */
 
 /* Version 2 has memory.max, version 1 memory.limit_in_bytes. */
@@ -125,7 +131,9 @@ static void look_for_limit(void *least, const char *folder) {
 
 int64_t hd__memory_budget(void) {
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  char cgroups[HD_CGROUP_PATH_BYTES], membership[HD_CGROUP_PATH_BYTES];
   int64_t least = pages > 0 && page > 0 ? (int64_t)pages * page : INT64_MAX;
-  look_at_all(&least, look_for_limit, "/sys/fs/cgroup", "/proc/self/cgroup", "memory");
+  hd__cgroup_paths(cgroups, membership);
+  look_at_all(&least, look_for_limit, cgroups, membership, "memory");
   return least;
 }

@@ -6,7 +6,12 @@
 
 #include <stdint.h>
 
-enum { HD_QUOTA_FILE_BYTES = 256 };
+#include "base/tools_api.h"
+
+enum { HD_QUOTA_FILE_BYTES = 256, HD_CGROUP_PATH_BYTES = 512 };
+
+/* /sys/fs/cgroup and /proc/self/cgroup, below $HEDDLE_SYSROOT. */
+void hd__cgroup_paths(char cgroups[HD_CGROUP_PATH_BYTES], char membership[HD_CGROUP_PATH_BYTES]);
 
 typedef struct hd_quota {
   double cpus;                    /* quota / period; 0: none */
@@ -20,4 +25,4 @@ hd_quota hd__quota_read(const char *root, const char *membership);
 int hd__quota_floor(double cpus);
 
 /* The bytes of memory that this process may use: the machine's, or the tightest limit where that is less. */
-int64_t hd__memory_budget(void);
+HD_TOOLS_API int64_t hd__memory_budget(void);

@@ -226,10 +226,8 @@ void hd__topology_count_budget(hd_topology *t) {
 }
 
 static void take_quota(hd_budget *budget) {
-  const char *root = getenv("HEDDLE_SYSROOT");
-  char cgroups[512], membership[512];
-  snprintf(cgroups, sizeof cgroups, "%s/sys/fs/cgroup", root ? root : "");
-  snprintf(membership, sizeof membership, "%s/proc/self/cgroup", root ? root : "");
+  char cgroups[HD_CGROUP_PATH_BYTES], membership[HD_CGROUP_PATH_BYTES];
+  hd__cgroup_paths(cgroups, membership);
   hd_quota quota = hd__quota_read(cgroups, membership);
   budget->quota = quota.cpus;
   snprintf(budget->quota_file, sizeof budget->quota_file, "%s", quota.file);

@@ -121,6 +121,17 @@ PYTHON
   cmp s/table.csv t/table.csv
 }
 
+@test "as many jobs as CPUs, and as the memory holds" {
+  [ "$(nproc)" -gt 1 ] || skip "expected two CPUs, found one"
+  mkdir -p root/sys/fs/cgroup root/proc/self
+  echo 0::/ >root/proc/self/cgroup
+  "$HEDDLE" sweep seed=0,1 --out a $SMALL --max-steps 1 >out
+  grep -q '^sweep: 2 runs in a, 2 jobs$' out
+  echo 1000000 >root/sys/fs/cgroup/memory.max
+  HEDDLE_SYSROOT=$PWD/root "$HEDDLE" sweep seed=0,1 --out b $SMALL --max-steps 1 >out
+  grep -q '^sweep: 2 runs in b, 1 job$' out
+}
+
 @test "the table does not depend on jobs, processes or kills" {
   local vary="lr=0.1,0.01,0.001 batch=32,64 seed=0..3" options="$QUICK --max-steps 50 --save-every 10"
   sweep $vary $options --jobs 1 --out a

@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "base/alloc.h"
+#include "platform/cgroup.h"
 #include "tools/sweep/sweep_state.h"
 #include "train/session/session.h"
 
@@ -244,6 +245,8 @@ static hd_status rehearse(hd_sweep *s, hd_ctx *ctx, int64_t run) {
   if (status != HD_OK)
     return hd__sweep_fail(ctx, status, s, run);
   s->run[run].steps = session->run.steps_in_all;
+  const int64_t bytes = hd_session_report(session)->memory_bytes;
+  s->bytes = bytes > s->bytes ? bytes : s->bytes;
   return run == 0 ? choose_metric(s, ctx, session) : HD_OK;
 }
 
@@ -258,6 +261,7 @@ static hd_status rehearse_runs(hd_sweep *s, hd_ctx *ctx, bool each_plan) {
   return HD_OK;
 }
 
+/* As many as asked for; otherwise as many as there are CPUs, and as many runs as the memory holds. */
 static hd_status choose_jobs(hd_sweep *s, hd_ctx *ctx, int32_t wanted) {
   HD_RELEASED(release_machine) hd_topology *machine = NULL;
   HD_RELEASED(release_place) hd_placement *place = NULL;
@@ -271,7 +275,8 @@ static hd_status choose_jobs(hd_sweep *s, hd_ctx *ctx, int32_t wanted) {
     for (s->cpus = 0; s->cpus < place->threads; s->cpus++)
       s->cpu[s->cpus] = place->thread[s->cpus].cpu;
   }
-  const int64_t fitting = (request.cpus ? s->cpus : machine->budget.cpus) / s->threads;
+  const int64_t cpus = (request.cpus ? s->cpus : machine->budget.cpus) / s->threads;
+  const int64_t held = s->bytes > 0 ? hd__memory_budget() / s->bytes : cpus, fitting = cpus < held ? cpus : held;
   const int64_t jobs = wanted > 0 ? wanted : fitting > 0 ? fitting : 1;
   s->report.jobs = (int32_t)(jobs < s->grid.runs ? jobs : s->grid.runs);
   return HD_OK;
@@ -312,9 +317,9 @@ hd_status hd__sweep_plan(hd_sweep *s, hd_ctx *ctx, const hd_config *config, cons
   HD_TRY(HD_NEW(s->group, s->grid.runs, ctx, "out of memory for %lld runs", (long long)s->grid.runs));
   HD_TRY(claim_folder(s, ctx, false));
   HD_TRY(check_settings(s, ctx));
-  HD_TRY(choose_jobs(s, ctx, request->jobs));
   HD_TRY(hd__file_join(path, ctx, s->folder, "sweep.json"));
   HD_TRY(rehearse_runs(s, ctx, s->halving || !hd__file_exists(path)));
+  HD_TRY(choose_jobs(s, ctx, request->jobs));
   plan_rounds(s);
   for (int a = 0; a < s->grid.axes; a++) {
     s->key[a] = s->grid.axis[a].option;

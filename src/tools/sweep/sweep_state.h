@@ -25,6 +25,7 @@ struct hd_sweep {
   int64_t draws, halving;
   int rounds, round; /* of successive halving, else 1 */
   int threads;       /* of a job */
+  int64_t bytes;     /* the most that a run allocates */
   int *cpu, cpus;    /* listed by the option cpus */
   sweep_run *run;
   atomic_bool advanced; /* another process is beyond the present round */
