@@ -10,5 +10,7 @@ check_SCRIPTS += $(examples)
 script_tests += tests/examples.sh tests/valgrind.sh
 EXTRA_DIST += $(examples:%=%.c) tests/examples_lib.sh examples/tensors.txt examples/pictures.yaml
 CLEANFILES += $(examples)
-clean-local:
+clean-examples:
 	rm -rf examples/.libs
+clean-local: clean-examples
+.PHONY: clean-examples
