@@ -211,7 +211,7 @@ def _add_transform(context: Context, function: Callable[..., Any]) -> str:
     name = f"python_{len(context.kept)}"
     random, calls = len(inspect.signature(function).parameters) > 1, context.calls
 
-    @ffi.callback("void(const hd_custom_transform_call *)")
+    @ffi.callback("void(hd_custom_transform_call const *)")
     def apply(call: Any) -> None:
         try:
             shape = (call.channels, call.height, call.width)

@@ -43,7 +43,7 @@ class Run:
 
     def __init__(self, folder: Any, *, context: Context | None = None, model: Any = None,
                  report: dict[str, Any] | None = None, options: dict[str, Any] | None = None) -> None:
-        self.folder = pathlib.Path(folder)
+        self.folder = pathlib.Path(folder).absolute()
         self.model = model if hasattr(model, "with_weights") else None  # for to_torch
         self._report = report
         self._options = options or {}
