@@ -2,8 +2,8 @@
 
     python make_ffi.py INCLUDE_FOLDER OUTPUT [CC]
 
-The declarations are the public headers', as the preprocessor shows them: system headers are replaced by (almost) empty ones,
-so that nothing else is left. cffi compiles them to a table in Python; importing it parses no C.
+The declarations are the public headers', as the preprocessor shows them: system headers are replaced by (almost) empty
+ones, so that nothing else is left. cffi compiles them to a table in Python; importing it parses no C.
 """
 import pathlib
 import re

@@ -6,19 +6,28 @@
 
 Options are those of the command `heddle train`. docs/python.md shows the rest.
 """
-from ._library import (Error, FileError, FormatError, InterruptedError, NotFiniteError, OutOfMemoryError, ShapeError,
-                       SystemError, UnsupportedError, UsageError, version)
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Sequence
+
+from ._library import (Error, FileError, FormatError, MachineError, NotFiniteError, OutOfMemoryError, ShapeError,
+                       StoppedError, UnsupportedError, UsageError, version)
 from .model import Model
 from .run import Evaluation, Run, load
 from .session import Event, Session, train
 
+if TYPE_CHECKING:
+    import torch
+
+    from .pytorch import TorchModel
+
 __version__ = version()
-__all__ = ["Error", "Evaluation", "Event", "FileError", "FormatError", "InterruptedError", "Model", "NotFiniteError",
-           "OutOfMemoryError", "Run", "Session", "ShapeError", "SystemError", "UnsupportedError", "UsageError",
+__all__ = ["Error", "Evaluation", "Event", "FileError", "FormatError", "MachineError", "Model", "NotFiniteError",
+           "OutOfMemoryError", "Run", "Session", "ShapeError", "StoppedError", "UnsupportedError", "UsageError",
            "from_torch", "load", "train", "version"]
 
 
-def from_torch(module, input_shape, loss="cross_entropy"):
+def from_torch(module: torch.nn.Module, input_shape: Sequence[int], loss: Any = "cross_entropy") -> TorchModel:
     """A PyTorch module as a model for heddle.train: see heddle.pytorch.from_torch."""
     from .pytorch import from_torch as convert
 

@@ -46,11 +46,11 @@ class UnsupportedError(Error, NotImplementedError):
     """Valid, but this build or this machine cannot do it."""
 
 
-class InterruptedError(Error):
+class StoppedError(Error):
     """Stopped on request, state saved."""
 
 
-class SystemError(Error, RuntimeError):
+class MachineError(Error, RuntimeError):
     """Threads, memory mapping or another service of the system failed, or a time limit was exceeded."""
 
 
@@ -69,8 +69,8 @@ lib = _open_library()
 
 _ERRORS = {lib.HD_E_USAGE: UsageError, lib.HD_E_NOMEM: OutOfMemoryError, lib.HD_E_IO: FileError,
            lib.HD_E_FORMAT: FormatError, lib.HD_E_SHAPE: ShapeError, lib.HD_E_NOTFINITE: NotFiniteError,
-           lib.HD_E_UNSUPPORTED: UnsupportedError, lib.HD_E_INTERRUPTED: InterruptedError,
-           lib.HD_E_SYSTEM: SystemError, lib.HD_E_TIMEOUT: SystemError, lib.HD_E_PEER: SystemError}
+           lib.HD_E_UNSUPPORTED: UnsupportedError, lib.HD_E_INTERRUPTED: StoppedError,
+           lib.HD_E_SYSTEM: MachineError, lib.HD_E_TIMEOUT: MachineError, lib.HD_E_PEER: MachineError}
 
 
 def text(pointer: Any) -> str:
@@ -114,7 +114,7 @@ class Context:
     def check(self, status: int) -> None:
         """Raises a status as an exception, and what Python code raised during the call."""
         cause, self.calls.failure = self.calls.failure, None
-        if cause is not None and status in (lib.HD_OK, lib.HD_E_INTERRUPTED):
+        if cause is not None and (status in (lib.HD_OK, lib.HD_E_INTERRUPTED) or not isinstance(cause, Exception)):
             raise cause
         if status != lib.HD_OK:
             raise _ERRORS.get(status, Error)(text(lib.hd_ctx_message(self.pointer))) from cause

@@ -45,7 +45,7 @@ class _TerminalBar:
         self.steps, self.shown_at, self.last = steps, 0.0, None
 
     def see(self, event: Any) -> None:
-        if event.kind not in ("step", "epoch"):
+        if event.kind != "step":
             return
         self.last = event
         now = time.monotonic()
@@ -128,17 +128,18 @@ def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _curve(title: str, steps: np.ndarray, values: np.ndarray) -> str:
     if not len(values):
         return ""
+    last = float(steps[-1])
     steps, values = _thinned(steps, values)
     low, high = float(values.min()), float(values.max())
-    span, last = (high - low) or 1.0, max(float(steps[-1]), 1.0)
+    span = (high - low) or 1.0
     across = MARGIN + steps / last * (WIDTH - MARGIN - 10)
     up = HEIGHT - 24 - (values - low) / span * (HEIGHT - 54)
     points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, up))
     frame = f"M{MARGIN},24 V{HEIGHT - 20} H{WIDTH - 10}"
     return _svg(title, f'<path d="{frame}" fill="none" stroke="{GREY}"/>'
                 f'<polyline points="{points}" fill="none" stroke="{INK}" stroke-width="1.5"/>'
-                f'<text x="{MARGIN - 4}" y="34" text-anchor="end" fill="{GREY}">{high:.3g}</text>'
-                f'<text x="{MARGIN - 4}" y="{HEIGHT - 22}" text-anchor="end" fill="{GREY}">{low:.3g}</text>'
+                f'<text x="{MARGIN - 4}" y="34" text-anchor="end" fill="{GREY}">{high:.3f}</text>'
+                f'<text x="{MARGIN - 4}" y="{HEIGHT - 22}" text-anchor="end" fill="{GREY}">{low:.3f}</text>'
                 f'<text x="{WIDTH - 10}" y="{HEIGHT - 6}" text-anchor="end" fill="{GREY}">step {last:,.0f}</text>')
 
 
@@ -160,6 +161,6 @@ def _confusion(cells: np.ndarray) -> str:
                          f'fill="{"#fff" if share > 0.3 else "#222"}">{table[row, column]:.0f}</text>')
     if classes <= 12:
         marks += [f'<text x="{MARGIN - 6}" y="{24 + (c + 0.5) * side + 4:.1f}" text-anchor="end" fill="{GREY}">{c}'
-                  "</text>" for c in range(classes)]
-    return _svg("labels (rows) and guesses (columns) on the test set", "".join(marks),
-                int(WIDTH - MARGIN - 10 + 34))
+                  f'</text><text x="{MARGIN + (c + 0.5) * side:.1f}" y="{WIDTH - MARGIN + 30}" text-anchor="middle" '
+                  f'fill="{GREY}">{c}</text>' for c in range(classes)]
+    return _svg("labels (rows) and guesses (columns) on the test set", "".join(marks), WIDTH - MARGIN + 38)

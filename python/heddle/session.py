@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Callable, Iterator, Sequence, Union
 
 from . import data as _data
-from ._library import Config, Context, InterruptedError, UsageError, ffi, lib, text
+from ._library import Config, Context, StoppedError, UsageError, ffi, lib, text
 from .model import add as _add_model
 from .run import Run
 
@@ -147,7 +147,7 @@ class Session:
 
     def _check(self, status: int) -> None:
         """A run that was stopped on request has not failed: report["stopped"]."""
-        with contextlib.suppress(InterruptedError):
+        with contextlib.suppress(StoppedError):
             self._context.check(status)
 
     @property
@@ -248,8 +248,8 @@ def train(model: Any = None, data: Any = None, *, callback: Callbacks = None, pr
           **options: Any) -> Run:
     """Trains a model to its end, as the command `heddle train` does with these options; returns the run.
 
-    Arguments are those of heddle.Session, `callback` that of Session.train. `progress` shows a bar; None: in a notebook.
-    Ctrl-C ends the run after the step: `stopped` of the run's report is then true, and its checkpoint is complete.
+    Arguments are those of heddle.Session, `callback` that of Session.train. `progress` shows a bar; None: in a
+    notebook. Ctrl-C ends the run after the step: the run's `stopped` is then true, and its checkpoint is complete.
 
     >>> import heddle
     >>> run = heddle.train("simplenet", "digits", max_steps=5, out=folder)

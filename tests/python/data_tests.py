@@ -69,7 +69,7 @@ def test_kinds():
 
 
 def test_sets():
-    """data sets in Python give the weights of the arrays, by sample and by batch, cached or not, on threads and workers"""
+    """data sets in Python give the weights of arrays: by sample and batch, cached or not, on threads and workers"""
     wanted = train((x, y, x[:9], y[:9])).digest
     for kind in (Samples, Batches):
         for options in ({}, {"cache": "none", "threads": 2}, {"cache": "none", "workers": 2}):

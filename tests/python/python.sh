@@ -12,7 +12,8 @@ if nm -D "$library" | grep -qE '__(asan|tsan)_init'; then skip "expected a build
 folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-test.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
 cp -r "$SRCDIR/python/heddle" "$folder/heddle"
-if ! "$python" "$SRCDIR/python/make_ffi.py" "$SRCDIR/include" "$folder/heddle/_ffi.py" "${CC:-cc}" >"$folder/out" 2>&1; then
+"$python" "$SRCDIR/python/make_ffi.py" "$SRCDIR/include" "$folder/heddle/_ffi.py" "${CC:-cc}" >"$folder/out" 2>&1
+if [ ! -s "$folder/heddle/_ffi.py" ]; then
   echo "1..1"; echo "not ok 1 - the declarations are made from the headers"; sed 's/^/# /' "$folder/out"; exit 0
 fi
 HEDDLE_LIBRARY=$library PYTHONPATH=$folder:$SRCDIR/tests/python PYTHONDONTWRITEBYTECODE=1 TMPDIR=$folder HOME=$folder

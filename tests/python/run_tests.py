@@ -86,14 +86,15 @@ def test_model():
 def test_options():
     """options are the command's: flags, pairs, files; the program's values win"""
     pathlib.Path(path("run.yaml")).write_text("model: simplenet\nbatch: 16\nmax_steps: 2\n")
-    run = heddle.train(data=(x, y), config=path("run.yaml"), batch=20, optimizer="adam", betas=(0.8, 0.9), drop_last=True,
-                       out=path("options"))
+    run = heddle.train(data=(x, y), config=path("run.yaml"), batch=20, optimizer="adam", betas=(0.8, 0.9),
+                       drop_last=True, out=path("options"))
     assert run.result["batch"] == 20 and run.result["steps"] == 2 and run.result["optimizer"] == "adam"
 
 
 def test_nothing_is_left():
     """sessions and contexts end with the last object that uses them"""
-    session = heddle.Session("simplenet", (x, y), transforms=[lambda x: None, "to_float"], max_steps=2, out=path("left"))
+    session = heddle.Session("simplenet", (x, y), transforms=[lambda x: None, "to_float"], max_steps=2,
+                             out=path("left"))
     session.train(lambda event: None)
     context = weakref.ref(session._context)
     run = session.run()

@@ -47,7 +47,8 @@ def test_tools():
 def test_models():
     """models of the program, several targets, options of the command"""
     model = heddle.Model("m", (1, 1, 4)).add("flat", "flatten").add("fc", "linear", out=2)
-    assert set(HeddleClassifier(model, epochs=2, options={"schedule": "cosine"}).fit(x, y).predict(x)) <= {"same", "other"}
+    estimator = HeddleClassifier(model, epochs=2, options={"schedule": "cosine"}).fit(x, y)
+    assert set(estimator.predict(x)) <= {"same", "other"}
     target = np.stack([x[:, 0], 100 + x[:, 1]], 1)
     assert HeddleRegressor(epochs=100).fit(x, target).score(x, target) > 0.95
 

@@ -50,6 +50,17 @@ def test_ctrl_c_in_steps():
         assert session.report["stopped"] and session.done and 1 < session.report["steps"] < 1000000
 
 
+def test_ctrl_c_at_start():
+    """Ctrl-C while a data set is opened is a KeyboardInterrupt"""
+    data = Interrupting()
+    data.read = 1990
+    try:
+        heddle.Session("simplenet", data, out=path("start"), **MANY)
+    except KeyboardInterrupt:
+        return
+    raise AssertionError("expected a KeyboardInterrupt")
+
+
 def test_lock():
     """other threads run while a session trains, and stop it"""
     session = heddle.Session("simplenet", (x, y), out=path("lock"), **MANY)
