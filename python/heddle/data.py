@@ -111,7 +111,7 @@ class _Reader:
 
     def __init__(self, data: Any) -> None:
         self.data, self.lock = data, threading.Lock()
-        self.first, self.batch = 0, None  # the batch at hand, of sets that give batches
+        self.first, self.batch = -1, [(None, None)]  # the batch at hand, of sets that give batches
         if len(data) < 1:
             raise FormatError(f"expected samples in the data set, found a length of {len(data)}; add some")
         x, y = self.sample(0)
@@ -125,7 +125,7 @@ class _Reader:
     def batched(self, index: int) -> tuple[Any, Any]:
         first = index - index % AT_ONCE
         with self.lock:
-            if self.batch is None or self.first != first:
+            if self.first != first:
                 indices = list(range(first, min(first + AT_ONCE, len(self.data))))
                 self.batch, self.first = _pairs(self.data.__getitems__(indices), len(indices)), first
             return self.batch[index - first]

@@ -95,8 +95,11 @@ class _Network:
     """The layers so far: `value` is the name of each node's."""
 
     def __init__(self, traced: torch.fx.GraphModule, shape: tuple[int, ...]) -> None:
-        self.traced, self.value, self.names, self.last = traced, {}, {}, "input"
-        self.model = Model("torch", shape if len(shape) == 3 else (1, 1, *shape))
+        self.value: dict[Any, str] = {}
+        self.names: dict[str, str] = {}
+        self.traced, self.last = traced, "input"
+        channels, height, width = (1, 1, *shape)[-3:]
+        self.model = Model("torch", (channels, height, width))
         self.is_flat_input = len(shape) == 1
 
     def add(self, node: Any) -> None:

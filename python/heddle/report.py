@@ -42,9 +42,11 @@ def progress(session: Any, show: bool | None) -> Iterator[list[Callable[[Any], N
 
 class _TerminalBar:
     def __init__(self, steps: int) -> None:
-        self.steps, self.shown_at, self.last = steps, 0.0, None
+        self.steps, self.shown_at, self.last, self.speed = steps, 0.0, None, ""
 
     def see(self, event: Any) -> None:
+        if event.kind == "log":
+            self.speed = f", {event.samples_per_s:,.0f} samples/s"
         if event.kind != "step":
             return
         self.last = event
@@ -54,8 +56,7 @@ class _TerminalBar:
             self.show(event)
 
     def line(self, event: Any) -> str:
-        return (f"step {event.step:,} of {self.steps:,}, epoch {event.epoch}, loss {event.loss:.4f}, "
-                f"{event.samples_per_s:,.0f} samples/s")
+        return f"step {event.step:,} of {self.steps:,}, epoch {event.epoch}, loss {event.loss:.4f}{self.speed}"
 
     def show(self, event: Any) -> None:
         sys.stderr.write(f"\r{self.line(event)}\x1b[K")
@@ -121,8 +122,10 @@ def _svg(title: str, content: str, height: int = HEIGHT) -> str:
 
 
 def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    groups = min(POINTS, len(x))
-    return tuple(np.array([part.mean() for part in np.array_split(v, groups)]) for v in (x, y))
+    def means(values: np.ndarray) -> np.ndarray:
+        return np.array([part.mean() for part in np.array_split(values, min(POINTS, len(values)))])
+
+    return means(x), means(y)
 
 
 def _curve(title: str, steps: np.ndarray, values: np.ndarray) -> str:

@@ -23,17 +23,17 @@ _KINDS = ("step", "log", "epoch", "eval", "saved", "note")  # of hd_event_kind, 
 
 @dataclass(frozen=True)
 class Event:
-    """What a callback receives: `kind` is step, log, epoch, eval, saved or note. Numbers that do not apply are NaN."""
+    """What a callback receives: `kind` is step, log, epoch, eval, saved or note. Numbers that do not apply are 0 or NaN."""
 
     kind: str
     step: int  # done so far, counted from 1
     epoch: int  # counted from 0
     loss: float  # step, log: of that step, before its update; epoch: the mean
-    lr: float
-    samples_per_s: float
-    val_loss: float
+    lr: float  # log
+    samples_per_s: float  # log
+    val_loss: float  # epoch, eval: of a validation split
     val_accuracy: float
-    test_loss: float
+    test_loss: float  # epoch, eval
     test_accuracy: float
     text: str  # of a note
 

@@ -87,6 +87,8 @@ def test_transforms():
     assert train((x, y), transforms=lists, threads=2).digest == one.digest
     assert train((x, y), transforms=lists, workers=2).digest == one.digest
     assert train((x, y), transforms=["to_float", noise]).digest != train((x, y), transforms=["to_float"]).digest
+    doubled = train((x, y), transforms=["to_float", lambda image: image * 2])
+    assert np.allclose(doubled.losses, train((x * 2.0 / 255, y), transforms=["to_float"]).losses, atol=1e-5)
     assert train((x, y), transforms=["to_float", noise], lr=0, weight_decay=0).evaluate().loss == train(
         (x, y), transforms=["to_float"], lr=0, weight_decay=0).evaluate().loss
 

@@ -1,11 +1,16 @@
 #!/bin/sh
 # TAP: the Python package, with the library of this build: training, data sets, errors, Ctrl-C, documentation; and with
 # scikit-learn and PyTorch where they are.
-python=${HEDDLE_PYTHON:-python3}
 skip() { echo "1..0 # SKIP $1"; exit 0; }
-command -v "$python" >/dev/null || skip "expected python3, found none"
-why=$("$python" -c 'import cffi, numpy, sys; assert sys.version_info >= (3, 9), sys.version' 2>&1) ||
-  skip "expected Python 3.9 with cffi and numpy, found $(echo "$why" | tail -n 1)"
+why='no python3' python=
+for each in ${HEDDLE_PYTHON:-python3 /usr/bin/python3}; do
+  command -v "$each" >/dev/null || continue
+  if why=$("$each" -c 'import cffi, numpy, sys; assert sys.version_info >= (3, 9), sys.version' 2>&1); then
+    python=$each
+    break
+  fi
+done
+[ -n "$python" ] || skip "expected Python 3.9 with cffi and numpy, found $(echo "$why" | tail -n 1)"
 library=$BUILDDIR/.libs/libheddle.so
 [ -f "$library" ] || skip "expected a shared library, found none"
 if nm -D "$library" | grep -qE '__(asan|tsan)_init'; then skip "expected a build without sanitizers, found one"; fi

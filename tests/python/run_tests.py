@@ -1,5 +1,7 @@
 """Training, sessions and runs."""
+import contextlib
 import gc
+import io
 import os
 import pathlib
 import pickle
@@ -45,7 +47,8 @@ def test_events():
     kinds = [event.kind for event in events]
     assert [e.step for e in events if e.kind == "step"] == [1, 2, 3, 4], kinds
     assert {"log", "epoch", "eval", "saved"} <= set(kinds), kinds
-    assert all(e.loss > 0 and e.lr == 0.001 for e in events if e.kind == "step")
+    assert all(e.loss > 0 for e in events if e.kind == "step")
+    assert all(e.lr == 0.001 and e.samples_per_s > 0 for e in events if e.kind == "log")
 
 
 def test_predict():
@@ -104,6 +107,14 @@ def test_nothing_is_left():
     del run
     gc.collect()
     assert context() is None
+
+
+def test_progress():
+    """a bar on a terminal has the step, the loss and the speed"""
+    shown = io.StringIO()
+    with contextlib.redirect_stderr(shown):
+        heddle.train("simplenet", (x, y), max_steps=4, log_every=2, progress=True, out=path("progress"))
+    assert re.search(r"step 4 of 4, epoch 1, loss \d\.\d+, [\d,]+ samples/s", shown.getvalue()), shown.getvalue()
 
 
 def test_report():
