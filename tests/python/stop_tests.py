@@ -45,7 +45,7 @@ class Interrupting:
 
 def test_ctrl_c_in_steps():
     """Ctrl-C ends a call of many steps, too"""
-    with heddle.Session("simplenet", Interrupting(), cache="none", out=path("steps"), **MANY) as session:
+    with heddle.Session("simplenet", Interrupting(), cache="none", out=path("ctrl-c-steps"), **MANY) as session:
         session.step(1000000)
         assert session.report["stopped"] and session.done and 1 < session.report["steps"] < 1000000
 

@@ -30,7 +30,7 @@ print(*{line.split()[-1] for line in open("/proc/self/maps") if "heddle" in line
 EOF
 "$folder/venv/bin/python" "$folder/train.py" >"$folder/out" 2>&1
 result $? "it trains" "$(cat "$folder/out")"
-"$HEDDLE" train --model simplenet --data digits --max-steps 5 --out command >"$folder/command" 2>&1
+"$HEDDLE" train --model simplenet --data digits --max-steps 5 --out trained >"$folder/command" 2>&1
 is_same() { [ "$(head -n 1 "$folder/out")" = "$(sed -n 's/^weights_sha256 *//p' "$folder/command")" ]; }
 is_same
 result $? "to the weights of the command" "$(cat "$folder/out" "$folder/command")"
