@@ -8,7 +8,9 @@ $(examples): $(examples:%=%.c) libheddle.la
 	  $(SANITIZE) -o $@ $(srcdir)/$@.c libheddle.la
 check_SCRIPTS += $(examples)
 script_tests += tests/examples.sh tests/valgrind.sh
-EXTRA_DIST += $(examples:%=%.c) tests/examples_lib.sh examples/tensors.txt examples/pictures.yaml
+EXTRA_DIST += $(examples:%=%.c) tests/examples_lib.sh examples/tensors.txt examples/pictures.yaml examples/train.py
 CLEANFILES += $(examples)
-clean-local:
+clean-examples:
 	rm -rf examples/.libs
+clean-local: clean-examples
+.PHONY: clean-examples

@@ -1,4 +1,4 @@
-/* Inspecting data sets, and custom data sets.
+/* Inspecting data sets, and custom data sets, by callbacks or as arrays.
  *
  * Inspecting a set gives what `heddle data` prints (counts, shapes, mean and standard deviation, unreadable samples)
  * and draws a contact sheet.
@@ -22,6 +22,9 @@
  * A sample lies in planes: element (c, y, x) at (c * height + y) * width + x. Bytes stand for pixels and are
  * divided by 255, floats are taken as they are; both are normalised with the training set's mean and standard
  * deviation per channel, rounded to 4 decimals.
+ *
+ * Samples that are in memory need no callback: without `len` and `get`, `train` and `test` are hd_custom_arrays. The
+ * run reads them where they lie. They must not change while anything made with the context uses them.
  *
  * Ownership: the struct is copied; what it points to must outlive the context, whose end calls `free` once for
  * `train` and once for `test`, unless that is NULL. Sessions, predictors and everything else made with the context
@@ -53,6 +56,17 @@ typedef struct hd_custom_sample {
   char why[HD_CUSTOM_DATA_WHY_BYTES]; /* message of a `get` that fails: the file, the error */
 } hd_custom_sample;
 
+/* Samples in memory, one after the other, each in planes. Where there is a test set nothing is copied; without one the
+ * run divides a copy. */
+typedef struct hd_custom_arrays {
+  size_t struct_bytes; /* sizeof(hd_custom_arrays) */
+  int64_t count;       /* samples, 1 or more */
+  const uint8_t *bytes;
+  const float *floats;   /* one of both, as the dtype says: count x channels x height x width, finite */
+  const int32_t *labels; /* with classes: a class of each */
+  const float *targets;  /* without: count x outputs, finite */
+} hd_custom_arrays;
+
 typedef struct hd_custom_data {
   size_t struct_bytes;             /* sizeof(hd_custom_data) */
   const char *name;                /* its name in `data`: 1 to 32 letters, digits, '_' and '-', not a built-in one */
@@ -62,7 +76,8 @@ typedef struct hd_custom_data {
   int32_t outputs;                 /* targets a sample; 0 with classes */
   const char *const *class_names;  /* as many as classes; NULL if they have none */
   void *train, *test;              /* passed to the callbacks; test NULL: a fifth of the training set becomes it */
-  int64_t (*len)(void *self);      /* samples, 1 or more; called when a session opens the data */
+  /* Both NULL: train and test are hd_custom_arrays. */
+  int64_t (*len)(void *self); /* samples, 1 or more; called when a session opens the data */
   int (*get)(void *self, int64_t index, hd_custom_sample *sample); /* 0, or anything else if it fails */
   void (*free)(void *self);                                        /* may be NULL */
 } hd_custom_data;

@@ -50,6 +50,10 @@ HD_API void hd_predictor_input(int32_t shape[3], const hd_predictor *predictor);
 HD_API hd_status hd_predict_pixels(double *value, hd_predictor *predictor, hd_ctx *ctx, const uint8_t *pixels,
                                    int64_t count);
 
+/* The same with samples of floats, as data sets of floats have them. */
+HD_API hd_status hd_predict_floats(double *value, hd_predictor *predictor, hd_ctx *ctx, const float *samples,
+                                   int64_t count);
+
 /* A PNG or JPEG file of any size (up to 32768 pixels a side, 67,108,864 in all), colour type and bit depth.
  *
  * For a model with one channel it is fitted as MNIST was prepared: converted to grey, transparent parts white; dark

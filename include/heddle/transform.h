@@ -17,6 +17,8 @@
  * transform's place in the list. A stream of samples is therefore independent of threads and of the order of calls.
  * Results have the same bits with every compiler and instruction set of one architecture.
  *
+ * A transform of the program joins the list by a name of its own: hd_transform_add.
+ *
  * A session takes its lists from the options `transforms` and `eval-transforms` (heddle/config.h). */
 #ifndef HEDDLE_TRANSFORM_H
 #define HEDDLE_TRANSFORM_H
@@ -72,6 +74,32 @@ typedef struct hd_sample_key {
   int64_t position; /* in the epoch's order */
   int64_t count;    /* samples of that order; read if the pipeline mixes */
 } hd_sample_key;
+
+/* A sample on its way through a transform of the program. */
+typedef struct hd_custom_transform_call {
+  float *image; /* to be changed in place: planes, element (c, y, x) at (c * height + y) * width + x */
+  int32_t channels, height, width;
+  uint32_t random[4]; /* drawn for seed, epoch, position and place in the list */
+  void *user;         /* the transform's */
+} hd_custom_transform_call;
+
+typedef struct hd_custom_transform {
+  size_t struct_bytes; /* sizeof(hd_custom_transform) */
+  const char *name;    /* its name in lists: 1 to 32 letters, digits and '_', not a built-in one */
+  int32_t random;      /* 1: evaluation leaves it out */
+  void (*apply)(const hd_custom_transform_call *call);
+  void *user; /* passed on */
+} hd_custom_transform;
+
+enum { HD_CUSTOM_TRANSFORMS = 16 /* of one context */ };
+
+/* Registers a transform for lists that are read with this context. It sees floats: pixels in [0, 1] behind to_float, and
+ * normalised numbers behind normalise. What it does to a sample must depend on that sample and `random` alone. HD_E_USAGE:
+ * a name that is taken or unfit, no `apply`, more than HD_CUSTOM_TRANSFORMS.
+ *
+ * Ownership: the struct is copied; what it points to must outlive the context. Thread safety: `apply` is called by several
+ * threads at once, each for a different sample; it cannot fail. */
+HD_API hd_status hd_transform_add(hd_ctx *ctx, const hd_custom_transform *transform);
 
 /* Makes a pipeline from a list in YAML, for samples of this kind. HD_E_FORMAT for a list that is invalid or does not
  * fit them: "transforms:LINE: expected, found, remedy". The caller owns it. */

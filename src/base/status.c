@@ -38,6 +38,8 @@ void hd_ctx_destroy(hd_ctx *ctx) {
     ctx->end_custom_data(ctx->custom_data);
   for (int i = 0; ctx && i < ctx->custom_op_count; i++)
     hd__free(ctx->custom_op[i]);
+  if (ctx)
+    hd__free(ctx->custom_transforms);
   hd__free(ctx);
 }
 

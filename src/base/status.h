@@ -17,6 +17,7 @@ struct hd_ctx {
   void (*end_service)(void *service);
   void *custom_data; /* data sets of the caller's program, ended after that */
   void (*end_custom_data)(void *custom_data);
+  struct hd_custom_transforms *custom_transforms; /* transforms of the caller's program */
 };
 
 /* Stores the formatted message in ctx (ctx may be NULL: the message is lost, the code is not) and returns `code`. */

@@ -1,5 +1,5 @@
-/* Custom data sets: samples, labels and targets arrive through three callbacks, whatever is cached; an error names the
- * sample; free is called once. */
+/* Custom data sets: samples, labels and targets arrive through three callbacks, whatever is cached, or are arrays, which
+ * are not copied; an error names the sample; free is called once. */
 #include "scratch.h"
 
 #include <stdatomic.h>
@@ -212,11 +212,115 @@ static void test_runs(void) {
   is_str(digest[2], digest[0], "by one thread too");
 }
 
+/* ---- Arrays ---- */
+
+enum { COUNT = 40 };
+
+typedef struct rows {
+  uint8_t bytes[COUNT * PIXELS];
+  float floats[COUNT * PIXELS], targets[COUNT * 2];
+  int32_t labels[COUNT];
+  hd_custom_arrays arrays;
+} rows;
+
+static void fill(rows *r) {
+  for (int n = 0; n < COUNT; n++) {
+    for (int i = 0; i < PIXELS; i++) {
+      r->bytes[n * PIXELS + i] = pixel(n, i);
+      r->floats[n * PIXELS + i] = (float)pixel(n, i) / 8;
+    }
+    r->labels[n] = n % 3;
+    r->targets[2 * n] = (float)n;
+    r->targets[2 * n + 1] = -1;
+  }
+  r->arrays = (hd_custom_arrays){.struct_bytes = sizeof r->arrays,
+                                 .count = COUNT,
+                                 .bytes = r->bytes,
+                                 .floats = r->floats,
+                                 .labels = r->labels,
+                                 .targets = r->targets};
+}
+
+static hd_custom_data describe_rows(rows *train, rows *test, hd_dtype dtype, bool targets) {
+  return (hd_custom_data){.struct_bytes = sizeof(hd_custom_data),
+                          .name = "rows",
+                          .channels = 1,
+                          .height = 2,
+                          .width = 3,
+                          .dtype = dtype,
+                          .classes = targets ? 0 : 3,
+                          .outputs = targets ? 2 : 0,
+                          .train = &train->arrays,
+                          .test = test ? &test->arrays : NULL};
+}
+
+static hd_status open_rows(hd_data **out, hd_ctx **ctx, const hd_custom_data *custom) {
+  hd_ctx_create(ctx);
+  hd_status status = hd_data_add(*ctx, custom);
+  return status == HD_OK ? hd__data_open(out, *ctx, &(hd_data_request){.name = "rows", .ignored = -1}) : status;
+}
+
+static void test_arrays(void) {
+  static rows train, test;
+  hd_ctx *ctx;
+  hd_data *data;
+  fill(&train);
+  fill(&test);
+  for (int way = 0; way < 4; way++) {
+    const hd_custom_data custom = describe_rows(&train, &test, way % 2 ? HD_F32 : HD_U8, way / 2);
+    is_int(open_rows(&data, &ctx, &custom), HD_OK, "arrays %d: open", way);
+    const hd_dataset *split = hd__data_train(data);
+    is_int(wrong_in(split, ctx) + wrong_in(hd__data_test(data), ctx), 0, "arrays %d: are the samples", way);
+    ok(split->images == (way % 2 ? NULL : train.bytes) && split->floats == (way % 2 ? train.floats : NULL),
+       "arrays %d: are not copied", way);
+    hd__data_close(data);
+    hd_ctx_destroy(ctx);
+  }
+  const hd_custom_data alone = describe_rows(&train, NULL, HD_F32, false);
+  is_int(open_rows(&data, &ctx, &alone), HD_OK, "arrays without a test set open");
+  ok(hd__data_train(data)->count == 32 && hd__data_test(data)->count == 8, "a fifth becomes it");
+  fill(&test);
+  ok(!memcmp(train.floats, test.floats, sizeof train.floats), "and the arrays stay as they are");
+  hd__data_close(data);
+  hd_ctx_destroy(ctx);
+}
+
+static void refuse_rows(const hd_custom_data *custom, hd_status want, const char *says, const char *title) {
+  hd_ctx *ctx;
+  hd_data *data = NULL;
+  const hd_status status = open_rows(&data, &ctx, custom);
+  refuses(status, want, ctx, "", says, "%s is refused", title);
+  hd_ctx_destroy(ctx);
+}
+
+static void test_bad_arrays(void) {
+  static rows train;
+  fill(&train);
+  hd_custom_data classes = describe_rows(&train, NULL, HD_U8, false);
+  hd_custom_data targets = describe_rows(&train, NULL, HD_F32, true);
+  train.labels[7] = 3;
+  refuse_rows(&classes, HD_E_FORMAT, "labels from 0 to 2, found 3 in sample 7 of the training set", "a large label");
+  train.targets[15] = NAN;
+  refuse_rows(&targets, HD_E_FORMAT, "found NaN in sample 7 of the training set", "a target that is NaN");
+  fill(&train);
+  train.floats[PIXELS * 39] = INFINITY;
+  refuse_rows(&targets, HD_E_FORMAT, "found infinity in sample 39 of the training set", "an infinite sample");
+  train.arrays.bytes = NULL;
+  refuse_rows(&classes, HD_E_USAGE, "expected arrays of bytes and labels", "no samples");
+  fill(&train);
+  train.arrays.count = 0;
+  refuse_rows(&classes, HD_E_USAGE, "found 0", "an empty array");
+  train.arrays.struct_bytes = 0;
+  refuse_rows(&classes, HD_E_USAGE, "hd_custom_arrays", "a struct without its size");
+}
+
 int main(void) {
   setenv("HOME", scratch(), 1);
   test_good();
   test_fifth();
   test_bad();
   test_runs();
+  test_arrays();
+  test_bad_arrays();
   return done_testing();
 }

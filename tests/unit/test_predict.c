@@ -1,6 +1,8 @@
 /* Pictures as users have them: digits of the built-in test set, rendered to PNG files of other sizes, places, colours,
  * depths and layouts, must be recognised by a small trained network about as well as the set itself. Pictures that are
  * cut short, damaged or empty are refused in one line and leave nothing behind. */
+#include <math.h>
+
 #include "scratch.h"
 
 #include <png.h>
@@ -209,6 +211,14 @@ static void test_own_size(hd_predictor *predictor) {
   double many[3 * 10];
   is_int(hd_predict_pixels(many, predictor, ctx, images + 4 * PIXELS, 3), HD_OK, "three samples at once");
   is_bytes(many + 10, want, sizeof want, "are predicted as one by one");
+  float floats[2 * PIXELS];
+  for (int i = 0; i < 2 * PIXELS; i++)
+    floats[i] = (float)images[4 * PIXELS + i] / 255;
+  is_int(hd_predict_floats(many, predictor, ctx, floats, 2), HD_OK, "two samples of floats");
+  double apart = 0;
+  for (int i = 0; i < 10; i++)
+    apart = fmax(apart, fabs(many[10 + i] - want[i]));
+  ok(apart < 1e-5, "are predicted as the bytes that they stand for, found %g apart", apart);
   refuses_at(hd_predict_item(want, NULL, predictor, ctx, 10000), HD_E_USAGE, ctx, "", "10000", "no such item");
 }
 

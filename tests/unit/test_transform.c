@@ -3,7 +3,7 @@
  *
  * The constants are those of docs/determinism.md's chains: a change of one changes every user's results, so the
  * commit must give the reason. */
-#include "tap.h"
+#include "scratch.h"
 
 #include "base/digest.h"
 #include "base/philox.h"
@@ -686,6 +686,60 @@ static void test_text(void) {
   check_text("- to_float\n- mixup\n", "t:2: expected nothing random in evaluation, found mixup; leave it out", true);
 }
 
+/* ---- Transforms of the program ---- */
+
+static void raise_by_one(const hd_custom_transform_call *call) {
+  for (int64_t i = 0; i < (int64_t)call->channels * call->height * call->width; i++)
+    call->image[i] += *(const float *)call->user;
+}
+
+static void note_random(const hd_custom_transform_call *call) { memcpy(call->user, call->random, sizeof call->random); }
+
+static void apply_custom(float image[6], hd_ctx *with, const char *list, int64_t position, hd_pipeline_mode mode) {
+  static const uint8_t pixels[6] = {0, 51, 102, 153, 204, 255};
+  hd_pipeline_input input = input_of(1, 2, 3);
+  hd_pipeline *p;
+  if (!is_int(hd_pipeline_create(&p, with, list, &input, mode), HD_OK, "%s is a list", list))
+    bail_out(hd_ctx_message(with));
+  void *scratch = aligned_alloc(64, hd_pipeline_shape_of(p)->scratch_bytes);
+  const hd_sample sample = {.pixels = pixels};
+  const hd_sample_key key = {.seed = 3, .position = position};
+  hd_pipeline_apply(image, NULL, p, &sample, NULL, &key, scratch);
+  free(scratch);
+  hd_pipeline_destroy(p);
+}
+
+static void test_custom(void) {
+  hd_ctx *with;
+  float image[6], one = 1;
+  uint32_t first[4], word[4] = {0};
+  hd_ctx_create(&with);
+  hd_custom_transform t = {.struct_bytes = sizeof t, .name = "raised", .apply = raise_by_one, .user = &one};
+  is_int(hd_transform_add(with, &t), HD_OK, "a transform of the program is registered");
+  refuses(hd_transform_add(with, &t), HD_E_USAGE, with, "", "found 'raised'", "its name is taken then");
+  apply_custom(image, with, "[to_float, raised]", 0, HD_PIPELINE_EVALUATION);
+  ok(image[0] == 1 && image[5] == 2, "it sees pixels in [0, 1], in evaluation too");
+  apply_custom(image, with, "[raised, to_float]", 0, HD_PIPELINE_TRAINING);
+  ok(fabsf(image[0] - 1.0f / 255) < 1e-6f && fabsf(image[5] - 256.0f / 255) < 1e-6f, "or bytes as floats");
+  t = (hd_custom_transform){.struct_bytes = sizeof t, .name = "noted", .random = 1, .apply = note_random, .user = word};
+  is_int(hd_transform_add(with, &t), HD_OK, "a random one is registered");
+  apply_custom(image, with, "[to_float, noted]", 5, HD_PIPELINE_EVALUATION);
+  ok(word[0] == 0 && word[1] == 0, "evaluation leaves it out");
+  apply_custom(image, with, "[to_float, noted]", 5, HD_PIPELINE_TRAINING);
+  memcpy(first, word, sizeof first);
+  apply_custom(image, with, "[to_float, noted]", 6, HD_PIPELINE_TRAINING);
+  ok(memcmp(first, word, sizeof first), "another position has other random words");
+  apply_custom(image, with, "[to_float, noted]", 5, HD_PIPELINE_TRAINING);
+  ok(!memcmp(first, word, sizeof first), "the same position the same");
+  t.name = "resize";
+  refuses(hd_transform_add(with, &t), HD_E_USAGE, with, "", "found 'resize'", "a built-in name is refused");
+  t.name = "a b";
+  refuses(hd_transform_add(with, &t), HD_E_USAGE, with, "", "found 'a b'", "a name with a blank is refused");
+  t.name = "none", t.apply = NULL;
+  refuses(hd_transform_add(with, &t), HD_E_USAGE, with, "", "expected a function", "no function is refused");
+  hd_ctx_destroy(with);
+}
+
 int main(int argc, char **argv) {
   if (hd_ctx_create(&ctx) != HD_OK)
     bail_out("out of memory");
@@ -696,6 +750,7 @@ int main(int argc, char **argv) {
     return 0;
   }
   test_constants();
+  test_custom();
   test_floats();
   test_keys();
   test_flips();

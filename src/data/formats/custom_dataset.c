@@ -1,4 +1,4 @@
-/* Data sets by callbacks; see heddle/dataset.h.
+/* Data sets by callbacks, or of arrays; see heddle/dataset.h.
  *
  * Labels and targets are stored when a sample is read for the first time, which opening the set does for every
  * sample; threads that read the same sample twice write the same values. A test set split off the training set maps
@@ -79,8 +79,10 @@ static hd_status check(hd_ctx *ctx, const hd_custom_data *d) {
         ctx, HD_E_USAGE,
         "data set '%s': expected 1 to %d classes or, without, 1 to %d outputs, found %d and %d; give one of both",
         d->name, HD_DATA_MAX_CLASSES, MOST_OUTPUTS, (int)d->classes, (int)d->outputs);
+  if (!d->len && !d->get && d->train)
+    return HD_OK; /* arrays, which are checked when they are opened */
   if (!d->len || !d->get)
-    return hd__fail(ctx, HD_E_USAGE, "data set '%s': expected len and get, found no %s; fill it in", d->name,
+    return hd__fail(ctx, HD_E_USAGE, "data set '%s': expected len and get, or arrays, found no %s; fill it in", d->name,
                     d->len ? "get" : "len");
   return HD_OK;
 }
@@ -197,6 +199,89 @@ static hd_status count_samples(int64_t *out, hd_ctx *ctx, const hd_custom_data *
                   UINT32_MAX, (long long)*out);
 }
 
+/* ---- Arrays ---- */
+
+static const char *const split_name[] = {"training set", "test set"};
+
+static hd_status check_finite(hd_ctx *ctx, const char *name, int s, const float *number, int64_t count, int64_t each) {
+  bool finite = true;
+  for (int64_t i = 0; i < count; i++)
+    finite = finite && isfinite(number[i]);
+  int64_t at = 0;
+  while (!finite && isfinite(number[at]))
+    at++;
+  return finite ? HD_OK
+                : hd__fail(ctx, HD_E_FORMAT,
+                           "data set '%s': expected finite numbers, found %s in sample %lld of the %s; mend the array",
+                           name, isnan(number[at]) ? "NaN" : "infinity", (long long)(at / each), split_name[s]);
+}
+
+static hd_status check_arrays(hd_ctx *ctx, const hd_custom_data *d, const hd_dataset *split, int s) {
+  const int64_t elems = hd__dataset_elems(split);
+  if (!hd__dataset_resident(split) || (d->classes ? !split->labels : !split->targets))
+    return hd__fail(ctx, HD_E_USAGE,
+                    "data set '%s': expected arrays of %s and %s for the %s, found one missing; add it", d->name,
+                    d->dtype == HD_U8 ? "bytes" : "floats", d->classes ? "labels" : "targets", split_name[s]);
+  if (!within(split->count, 1, UINT32_MAX))
+    return hd__fail(ctx, HD_E_USAGE, "data set '%s': expected 1 to %u samples in the %s, found %lld; check the arrays",
+                    d->name, UINT32_MAX, split_name[s], (long long)split->count);
+  for (int64_t i = 0; d->classes && i < split->count; i++)
+    if (!within(split->labels[i], 0, d->classes - 1))
+      return hd__fail(ctx, HD_E_FORMAT,
+                      "data set '%s': expected labels from 0 to %d, found %d in sample %lld of the %s; number the "
+                      "classes from 0",
+                      d->name, (int)d->classes - 1, (int)split->labels[i], (long long)i, split_name[s]);
+  if (split->targets)
+    HD_TRY(check_finite(ctx, d->name, s, split->targets, split->count * d->outputs, d->outputs));
+  return split->floats ? check_finite(ctx, d->name, s, split->floats, split->count * elems, elems) : HD_OK;
+}
+
+static hd_status take_arrays(hd_dataset *out, hd_ctx *ctx, const hd_custom_data *d, int s) {
+  hd_custom_arrays a;
+  HD_TRY(hd__struct_read(&a, ctx, s ? d->test : d->train, sizeof a, "hd_custom_arrays"));
+  *out = (hd_dataset){.count = a.count,
+                      .elem = d->dtype == HD_U8 ? HD_ELEM_U8 : HD_ELEM_F32,
+                      .channels = d->channels,
+                      .height = d->height,
+                      .width = d->width,
+                      .flat = d->channels == 1 && d->height == 1,
+                      .images = d->dtype == HD_U8 ? a.bytes : NULL,
+                      .floats = d->dtype == HD_U8 ? NULL : a.floats,
+                      .labels = d->classes ? a.labels : NULL,
+                      .classes = d->classes,
+                      .class_names = d->class_names,
+                      .targets = d->classes ? NULL : a.targets,
+                      .outputs = d->outputs};
+  return check_arrays(ctx, d, out, s);
+}
+
+static void copy(void *to, const void *from, int64_t bytes) {
+  if (to)
+    memcpy(to, from, (size_t)bytes);
+}
+
+/* Divides a copy: the caller's arrays stay as they are. */
+static hd_status divide_arrays(hd_opened *out, hd_ctx *ctx, const char *name) {
+  hd_dataset *train = &out->split[0];
+  const hd_resident_samples *to = &out->resident[0];
+  const hd_dataset from = *train;
+  const int64_t elems = from.count * hd__dataset_elems(&from);
+  train->images = NULL;
+  train->floats = train->targets = NULL;
+  train->labels = NULL;
+  HD_TRY(hd__resident_make(&out->resident[0], train, ctx, name));
+  copy(to->images, from.images, elems);
+  copy(to->floats, from.floats, elems * (int64_t)sizeof(float));
+  copy(to->labels, from.labels, from.count * (int64_t)sizeof(int32_t));
+  copy(to->targets, from.targets, from.count * from.outputs * (int64_t)sizeof(float));
+  return hd__resident_divide(out, ctx, name);
+}
+
+static hd_status open_arrays(hd_opened *out, hd_ctx *ctx, const hd_custom_data *d) {
+  HD_TRY(take_arrays(&out->split[0], ctx, d, 0));
+  return d->test ? take_arrays(&out->split[1], ctx, d, 1) : divide_arrays(out, ctx, d->name);
+}
+
 static bool takes(hd_ctx *ctx, const char *name) { return find(ctx, name) != NULL; }
 
 static hd_status open_data(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
@@ -204,6 +289,8 @@ static hd_status open_data(hd_opened *out, hd_ctx *ctx, const hd_data_request *r
   int64_t count[2];
   HD_OWNED uint8_t *marks = NULL;
   void *self;
+  if (!d->len)
+    return open_arrays(out, ctx, d);
   HD_TRY(hd__opened_hold(&self, out, ctx, sizeof(custom_set), release));
   custom_set *set = self;
   for (int s = 0; s < 2; s++)

@@ -83,10 +83,14 @@ enum { ROWS = sizeof table / sizeof *table, MAX_LIST = 64 };
 
 /* ---- Reading entries ---- */
 
-static const hd_transform *find_row(const char *name) {
+const hd_transform *hd__transform_find(const hd_ctx *ctx, const char *name) {
+  const struct hd_custom_transforms *custom = ctx ? ctx->custom_transforms : NULL;
   for (int i = 0; i < ROWS; i++)
     if (!strcmp(name, table[i].name) || (table[i].torchvision && !strcmp(name, table[i].torchvision)))
       return &table[i];
+  for (int i = 0; custom && i < custom->count; i++)
+    if (!strcmp(name, custom->row[i].name))
+      return &custom->row[i].row;
   return NULL;
 }
 
@@ -112,7 +116,7 @@ hd_status hd__step_read(hd_transform_step *step, hd_ctx *ctx, const hd_yaml_node
                                                            : "a mapping of several names");
   }
   step->where = param ? param : entry;
-  step->row = find_row(name);
+  step->row = hd__transform_find(ctx, name);
   if (!step->row)
     return unknown(ctx, step->where, name);
   if (param && param->kind == HD_YAML_SCALAR && !*param->text)

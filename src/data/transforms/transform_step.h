@@ -14,7 +14,12 @@
 #include "heddle/transform.h"
 #include "kernel/kernel.h"
 
-enum { HD_TRANSFORM_MAX_CHANNELS = 64, HD_TRANSFORM_MAX_PARAMS = 7, HD_TRANSFORM_MARGIN = 3 /* of planes to sample */ };
+enum {
+  HD_TRANSFORM_MAX_CHANNELS = 64,
+  HD_TRANSFORM_MAX_PARAMS = 7,
+  HD_TRANSFORM_MARGIN = 3 /* of planes to sample */,
+  HD_TRANSFORM_MAX_NAME = 32 /* of a custom one */
+};
 
 /* The unit of pixels. */
 typedef enum hd_pixel_unit { HD_PIXEL_255, HD_PIXEL_1, HD_PIXEL_FREE /* normalised */ } hd_pixel_unit;
@@ -137,6 +142,21 @@ hd_step_fit_fn hd__fit_to_float, hd__fit_normalise, hd__fit_resize, hd__fit_pad,
 hd_step_apply_fn hd__apply_resize, hd__apply_pad, hd__apply_random_crop, hd__apply_random_resized_crop,
     hd__apply_centre_crop, hd__apply_horizontal_flip, hd__apply_vertical_flip, hd__apply_rotation, hd__apply_affine,
     hd__apply_elastic, hd__apply_erase, hd__apply_colour_jitter, hd__apply_one_hot, hd__apply_mixup;
+
+/* Transforms of the caller's program, which belong to the context (transform_custom.c). */
+typedef struct hd_custom_row {
+  hd_transform row; /* first: a step's row is this one */
+  hd_custom_transform given;
+  char name[HD_TRANSFORM_MAX_NAME + 1];
+} hd_custom_row;
+
+struct hd_custom_transforms {
+  int count;
+  hd_custom_row row[HD_CUSTOM_TRANSFORMS];
+};
+
+/* The row of a name, NULL if there is none. */
+const hd_transform *hd__transform_find(const hd_ctx *ctx, const char *name);
 
 /* A parameter's node, NULL if it is not given. */
 const hd_yaml_node *hd__step_param(const hd_transform_step *step, const char *key);

@@ -137,12 +137,17 @@ static hd_status predict_some(double *value, hd_predictor *p, hd_ctx *ctx, const
   return status;
 }
 
-hd_status hd_predict_pixels(double *value, hd_predictor *p, hd_ctx *ctx, const uint8_t *pixels, int64_t count) {
+/* Samples of one kind, bytes or floats. */
+static hd_status predict_many(double *value, hd_predictor *p, hd_ctx *ctx, const uint8_t *bytes, const float *floats,
+                              int64_t count) {
   static const int32_t no_labels[AT_ONCE];
   int32_t shape[3];
   hd_predictor_input(shape, p);
+  const int64_t elems = (int64_t)shape[0] * shape[1] * shape[2];
   for (int64_t first = 0; first < count; first += AT_ONCE) {
-    const hd_dataset samples = {.images = pixels + first * shape[0] * shape[1] * shape[2],
+    const hd_dataset samples = {.elem = bytes ? HD_ELEM_U8 : HD_ELEM_F32,
+                                .images = bytes ? bytes + first * elems : NULL,
+                                .floats = bytes ? NULL : floats + first * elems,
                                 .labels = no_labels,
                                 .count = count - first < AT_ONCE ? count - first : AT_ONCE,
                                 .channels = shape[0],
@@ -152,6 +157,14 @@ hd_status hd_predict_pixels(double *value, hd_predictor *p, hd_ctx *ctx, const u
     HD_TRY(predict_some(value + first * hd_predictor_count(p), p, ctx, &samples, HD_PIPELINE_FITTED));
   }
   return HD_OK;
+}
+
+hd_status hd_predict_pixels(double *value, hd_predictor *p, hd_ctx *ctx, const uint8_t *pixels, int64_t count) {
+  return predict_many(value, p, ctx, pixels, NULL, count);
+}
+
+hd_status hd_predict_floats(double *value, hd_predictor *p, hd_ctx *ctx, const float *samples, int64_t count) {
+  return predict_many(value, p, ctx, NULL, samples, count);
 }
 
 /* The model takes the shape that a picture has after the run's transforms. */

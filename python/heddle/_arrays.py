@@ -1,0 +1,79 @@
+"""Arrays of the caller in the form in which the library reads them, without a copy where they have it already.
+
+Samples are uint8 or float32, C-contiguous, (N, C, H, W); labels int32 (N); targets float32 (N, K). Whatever has
+__array__ or __dlpack__ (NumPy, PyTorch on the CPU, JAX) is taken.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ._library import FormatError, ShapeError, UsageError, ffi
+
+MAX_CHANNELS = 4
+MAX_LABEL = 65535
+
+
+def as_numpy(array: Any, what: str) -> np.ndarray:
+    """Any array as NumPy's, sharing memory where it can."""
+    if isinstance(array, np.ndarray):
+        return array
+    if hasattr(array, "detach"):  # PyTorch refuses tensors that need gradients
+        array = array.detach()
+    try:
+        result = np.from_dlpack(array) if hasattr(array, "__dlpack__") else np.asarray(array)
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+        raise UsageError(f"expected an array of numbers as {what}, found {type(array).__name__} ({error}); "
+                         "convert it with numpy.asarray") from error
+    return result
+
+
+def _numbers(array: Any, what: str) -> np.ndarray:
+    result = as_numpy(array, what)
+    if result.dtype.kind not in "buif":
+        raise UsageError(f"expected numbers as {what}, found dtype {result.dtype}; convert it with astype")
+    return result
+
+
+def samples(x: Any, what: str = "x") -> np.ndarray:
+    """Samples as (N, C, H, W), from (N, C, H, W), (N, H, W, C), (N, H, W), (N, F) or (N).
+
+    >>> samples(np.zeros((5, 28, 28), np.uint8)).shape
+    (5, 1, 28, 28)
+    >>> samples(np.zeros((5, 8, 8, 3))).shape
+    (5, 3, 8, 8)
+    """
+    x = _numbers(x, what)
+    if not 1 <= x.ndim <= 4 or 0 in x.shape:
+        raise ShapeError(f"expected {what} of the shape (N, C, H, W), (N, H, W) or (N, F) and not empty, "
+                         f"found {x.shape}; reshape it")
+    if x.ndim == 4 and x.shape[1] > MAX_CHANNELS:
+        if x.shape[3] > MAX_CHANNELS:
+            raise ShapeError(f"expected 1 to {MAX_CHANNELS} channels in {what}, first or last, found {x.shape}; "
+                             "reshape it")
+        x = np.moveaxis(x, 3, 1)
+    x = x.reshape({1: (-1, 1, 1, 1), 2: (len(x), 1, 1, -1), 3: (len(x), 1, *x.shape[1:])}.get(x.ndim, x.shape))
+    return np.ascontiguousarray(x, np.uint8 if x.dtype == np.uint8 else np.float32)
+
+
+def labels(y: Any, count: int, what: str = "y") -> np.ndarray:
+    """Labels as int32 (N), if they are integers; else targets as float32 (N, K)."""
+    y = _numbers(y, what)
+    if y.ndim not in (1, 2) or 0 in y.shape:
+        raise ShapeError(f"expected {what} of the shape (N) or (N, K) and not empty, found {y.shape}; reshape it")
+    if len(y) != count:
+        raise ShapeError(f"expected {count} labels in {what}, one for each sample, found {len(y)}; "
+                         "the arrays do not belong together")
+    if y.dtype.kind != "f" and y.size == count:
+        y = y.reshape(count)
+        if y.min() < 0 or y.max() > MAX_LABEL:
+            raise FormatError(f"expected class labels from 0 to {MAX_LABEL} in {what}, found "
+                              f"{y.min() if y.min() < 0 else y.max()}; number the classes from 0")
+        return np.ascontiguousarray(y, np.int32)
+    return np.ascontiguousarray(y.reshape(count, -1), np.float32)
+
+
+def pointer(kind: str, array: np.ndarray) -> Any:
+    """The array's memory, for a call; the array must outlive it."""
+    return ffi.cast(kind + " *", array.ctypes.data)

@@ -1,0 +1,166 @@
+"""The C library: finding and opening it, contexts, and errors as exceptions.
+
+A context holds what the program adds to the library (data sets, transforms), and keeps those Python objects alive that
+the library calls. Calls into the library run without the interpreter's lock.
+"""
+from __future__ import annotations
+
+import ctypes.util
+import os
+import pathlib
+import weakref
+from typing import Any, Callable
+
+from ._ffi import ffi
+
+
+class Error(Exception):
+    """A failure that the library reports: one line with what was expected, what was found and what to do."""
+
+
+class UsageError(Error, ValueError):
+    """A setting or an argument is out of range or contradicts another."""
+
+
+class OutOfMemoryError(Error, MemoryError):
+    """An allocation failed."""
+
+
+class FileError(Error, OSError):
+    """A file or a sample could not be read or written."""
+
+
+class FormatError(Error, ValueError):
+    """The content of a file or an array violates its format."""
+
+
+class ShapeError(Error, ValueError):
+    """Shapes do not fit each other."""
+
+
+class NotFiniteError(Error, ArithmeticError):
+    """A loss, a gradient or a weight is not finite; the last good checkpoint is untouched."""
+
+
+class UnsupportedError(Error, NotImplementedError):
+    """Valid, but this build or this machine cannot do it."""
+
+
+class StoppedError(Error):
+    """Stopped on request, state saved."""
+
+
+class MachineError(Error, RuntimeError):
+    """Threads, memory mapping or another service of the system failed, or a time limit was exceeded."""
+
+
+def _open_library() -> Any:
+    """The library of $HEDDLE_LIBRARY, else the one inside of the package, else the system's."""
+    here = pathlib.Path(__file__).parent
+    path = os.environ.get("HEDDLE_LIBRARY") or next(map(str, here.glob("libheddle.so*")), None)
+    path = path or ctypes.util.find_library("heddle")
+    if not path:
+        raise ImportError(f"expected libheddle in {here} or among the system's libraries, found none; "
+                          "install heddle, or set HEDDLE_LIBRARY to the path of libheddle.so")
+    return ffi.dlopen(path, os.RTLD_NOW | os.RTLD_LOCAL)
+
+
+lib = _open_library()
+
+_ERRORS = {lib.HD_E_USAGE: UsageError, lib.HD_E_NOMEM: OutOfMemoryError, lib.HD_E_IO: FileError,
+           lib.HD_E_FORMAT: FormatError, lib.HD_E_SHAPE: ShapeError, lib.HD_E_NOTFINITE: NotFiniteError,
+           lib.HD_E_UNSUPPORTED: UnsupportedError, lib.HD_E_INTERRUPTED: StoppedError,
+           lib.HD_E_SYSTEM: MachineError, lib.HD_E_TIMEOUT: MachineError, lib.HD_E_PEER: MachineError}
+
+
+def text(pointer: Any) -> str:
+    """A C string, "" for NULL."""
+    return ffi.string(pointer).decode("utf-8", "replace") if pointer else ""
+
+
+def version() -> str:
+    """The version of the library that runs.
+
+    >>> import heddle
+    >>> heddle.version().count(".")
+    2
+    """
+    return text(lib.hd_version())
+
+
+class Calls:
+    """What Python code that the library calls leaves behind: the first exception. `stop` ends the run at hand."""
+
+    def __init__(self) -> None:
+        self.failure: BaseException | None = None
+        self.stop: Callable[[], None] = lambda: None
+
+    def caught(self, failure: BaseException) -> None:
+        self.failure = self.failure or failure
+
+
+class Context:
+    """A context of the library. It ends when nothing made with it is left."""
+
+    def __init__(self) -> None:
+        out = ffi.new("hd_ctx **")
+        if lib.hd_ctx_create(out) != lib.HD_OK:
+            raise OutOfMemoryError("expected memory for a context, found none; close other programs")
+        self.pointer = out[0]
+        self.calls = Calls()
+        self.kept: list[Any] = []  # what the library may call or read as long as the context exists; not the context
+        weakref.finalize(self, _end_context, self.pointer, self.kept)
+
+    def check(self, status: int) -> None:
+        """Raises a status as an exception, and what Python code raised during the call."""
+        cause, self.calls.failure = self.calls.failure, None
+        if cause is not None and (status in (lib.HD_OK, lib.HD_E_INTERRUPTED) or not isinstance(cause, Exception)):
+            raise cause
+        if status != lib.HD_OK:
+            raise _ERRORS.get(status, Error)(text(lib.hd_ctx_message(self.pointer))) from cause
+
+    def make(self, kind: str, create: Any, *arguments: Any) -> Any:
+        """A new object by create(out, ctx, ...)."""
+        out = ffi.new(kind + " **")
+        self.check(create(out, self.pointer, *arguments))
+        return out[0]
+
+
+def _end_context(pointer: Any, kept: list[Any]) -> None:
+    lib.hd_ctx_destroy(pointer)
+    kept.clear()
+
+
+class Config:
+    """Settings, by the names of the command's options; it ends with the object."""
+
+    def __init__(self, context: Context, options: dict[str, Any]) -> None:
+        self.context = context
+        self.pointer = context.make("hd_config", lib.hd_config_create)
+        weakref.finalize(self, lib.hd_config_destroy, self.pointer)
+        file = options.pop("config", None)
+        for name, value in options.items():
+            if value is not None:
+                self.set(name, value)
+        if file is not None:
+            context.check(lib.hd_config_load(self.pointer, context.pointer, os.fsencode(file)))
+
+    def set(self, name: str, value: Any) -> None:
+        self.context.check(lib.hd_config_set(self.pointer, self.context.pointer, name.encode(), _as_text(value)))
+
+    def get(self, name: str) -> str:
+        return text(lib.hd_config_get(self.pointer, name.encode()))
+
+
+def _as_text(value: Any) -> bytes:
+    """A value as it is typed behind an option: True as "true", (0.9, 0.99) as "0.9,0.99"."""
+    if isinstance(value, bool):
+        return b"true" if value else b"false"
+    if isinstance(value, os.PathLike):
+        return os.fsencode(value)
+    if isinstance(value, (tuple, list)):
+        return b",".join(_as_text(v) for v in value)
+    result = str(value).encode()
+    if b"\0" in result:
+        raise UsageError("expected a text without NUL characters as the value of an option, found one; leave it out")
+    return result

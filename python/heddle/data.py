@@ -1,0 +1,238 @@
+"""Data sets and transforms of the program: arrays, and objects and functions written in Python.
+
+A data set in Python has __len__ and __getitem__, as PyTorch's have: sample i is (x, y), x of one shape and dtype (uint8
+pixels or floats), y a class number or float targets. With __getitems__(indices), which returns a list of such samples
+or a pair of arrays, samples are read a batch at a time. A sample depends on its index alone: samples are read once and
+kept, unless they are too large (the option cache). Randomness belongs in transforms.
+
+The library calls these from its threads; each call takes the interpreter's lock and gives it back.
+"""
+from __future__ import annotations
+
+import inspect
+import json
+import threading
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from . import _arrays
+from ._library import Context, FormatError, ShapeError, UsageError, ffi, lib
+
+NAME = "python"  # of the data set of a context, which run.json keeps
+AT_ONCE = 64  # samples that __getitems__ is asked for
+
+
+def add(context: Context, data: Any) -> Any:
+    """Registers data with a context; returns the value of the option `data`."""
+    if data is None or isinstance(data, str) or hasattr(data, "__fspath__"):
+        return data
+    if _is_set(data):
+        return _add_sets(context, data, None)
+    if isinstance(data, (tuple, list)) and len(data) == 2 and all(_is_set(part) for part in data):
+        return _add_sets(context, *data)
+    return _add_arrays(context, *_splits(data))
+
+
+def _splits(data: Any) -> tuple[tuple[Any, Any], tuple[Any, Any] | None]:
+    """(x, y), (x, y, x_test, y_test) or ((x, y), (x_test, y_test)) as a training and a test set."""
+    if isinstance(data, (tuple, list)):
+        if len(data) == 4:
+            return (data[0], data[1]), (data[2], data[3])
+        if len(data) == 2 and all(isinstance(part, (tuple, list)) and len(part) == 2 for part in data):
+            return tuple(data[0]), tuple(data[1])
+        if len(data) == 2:
+            return (data[0], data[1]), None
+    raise UsageError("expected a name, a path, (x, y), (x, y, x_test, y_test) or an object with __len__ and "
+                     f"__getitem__ as data, found {type(data).__name__}; see heddle.data")
+
+
+# ---- Arrays ----
+
+def _fill(custom: Any, shape: Sequence[int], dtype: Any, classes: int, outputs: int) -> None:
+    custom.struct_bytes = ffi.sizeof("hd_custom_data")
+    custom.channels, custom.height, custom.width = shape
+    custom.dtype = lib.HD_U8 if dtype == np.uint8 else lib.HD_F32
+    custom.classes, custom.outputs = classes, outputs
+
+
+def _c_arrays(x: np.ndarray, y: np.ndarray) -> Any:
+    out = ffi.new("hd_custom_arrays *", {"struct_bytes": ffi.sizeof("hd_custom_arrays"), "count": len(x)})
+    if x.dtype == np.uint8:
+        out.bytes = _arrays.pointer("uint8_t", x)
+    else:
+        out.floats = _arrays.pointer("float", x)
+    if y.dtype == np.int32:
+        out.labels = _arrays.pointer("int32_t", y)
+    else:
+        out.targets = _arrays.pointer("float", y)
+    return out
+
+
+def _add_arrays(context: Context, train: tuple[Any, Any], test: tuple[Any, Any] | None) -> str:
+    parts = []
+    for x, y, which in [(*train, "")] + ([(*test, "_test")] if test else []):
+        x = _arrays.samples(x, "x" + which)
+        parts.append((x, _arrays.labels(y, len(x), "y" + which)))
+    x, y = parts[0]
+    for other, its in parts[1:]:
+        if other.shape[1:] != x.shape[1:] or other.dtype != x.dtype or its.dtype != y.dtype:
+            raise ShapeError(f"expected x_test and y_test as x and y: samples of {x.shape[1:]} {x.dtype}, {y.dtype}, "
+                             f"found {other.shape[1:]} {other.dtype}, {its.dtype}; convert one of them")
+    custom = ffi.new("hd_custom_data *")
+    is_class = y.dtype == np.int32
+    _fill(custom, x.shape[1:], x.dtype, 1 + max(int(y.max()) for _, y in parts) if is_class else 0,
+          0 if is_class else y.shape[1])
+    name, c = ffi.new("char[]", NAME.encode()), [_c_arrays(*part) for part in parts]
+    custom.name, custom.train, custom.test = name, c[0], c[1] if test else ffi.NULL
+    context.kept += [parts, c, name]
+    context.check(lib.hd_data_add(context.pointer, custom))
+    return NAME
+
+
+# ---- Data sets in Python ----
+
+def _is_set(data: Any) -> bool:
+    return (hasattr(data, "__len__") and hasattr(data, "__getitem__") and not hasattr(data, "dtype")
+            and not isinstance(data, (tuple, list, dict, str, bytes)))
+
+
+def _row(x: Any) -> np.ndarray:
+    return _arrays.samples(_arrays.as_numpy(x, "a sample's x")[None], "a sample's x")[0]
+
+
+def _target(y: Any) -> np.ndarray:
+    y = np.asarray(y)
+    return _arrays.labels(y.reshape(1, *y.shape), 1, "a sample's y")[0]
+
+
+class _Reader:
+    """A data set as the library reads it: sample by sample, from several threads."""
+
+    def __init__(self, data: Any) -> None:
+        self.data, self.lock = data, threading.Lock()
+        self.first, self.batch = -1, [(None, None)]  # the batch at hand, of sets that give batches
+        if len(data) < 1:
+            raise FormatError(f"expected samples in the data set, found a length of {len(data)}; add some")
+        x, y = self.sample(0)
+        self.shape, self.dtype = x.shape, x.dtype
+        self.outputs = 0 if np.ndim(y) == 0 else len(y)
+
+    def sample(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        x, y = self.batched(index) if hasattr(self.data, "__getitems__") else self.data[index]
+        return _row(x), _target(y)
+
+    def batched(self, index: int) -> tuple[Any, Any]:
+        first = index - index % AT_ONCE
+        with self.lock:
+            if self.first != first:
+                indices = list(range(first, min(first + AT_ONCE, len(self.data))))
+                self.batch, self.first = _pairs(self.data.__getitems__(indices), len(indices)), first
+            return self.batch[index - first]
+
+    def classes(self) -> int:
+        """Of the attribute `classes`, a number or a list of names; else one more than the largest label."""
+        known = getattr(self.data, "classes", None)
+        if self.outputs:
+            return 0
+        if known is not None:
+            return int(known) if np.ndim(known) == 0 else len(known)
+        targets = getattr(self.data, "targets", None)
+        if targets is None:
+            targets = [self.sample(i)[1] for i in range(len(self.data))]
+        return 1 + int(np.max(np.asarray(targets)))
+
+    def fill(self, index: int, out: Any) -> None:
+        x, y = self.sample(index)
+        if x.shape != self.shape or x.dtype != self.dtype:
+            raise ShapeError(f"expected samples of {self.shape} {self.dtype} as the first, found {x.shape} {x.dtype}; "
+                             "make them equal")
+        if (0 if np.ndim(y) == 0 else len(y)) != self.outputs:
+            raise ShapeError("expected labels or targets as the first sample's, found others; make them equal")
+        to = out.bytes if self.dtype == np.uint8 else out.floats
+        ffi.memmove(to, x.data.cast("B"), x.nbytes)
+        if self.outputs:
+            ffi.memmove(out.targets, y.data.cast("B"), y.nbytes)
+        else:
+            out.label = int(y)
+
+
+def _pairs(batch: Any, count: int) -> list[tuple[Any, Any]]:
+    """A batch as a list of samples, from a list of them or a pair of arrays."""
+    pairs = list(zip(*batch)) if isinstance(batch, tuple) and len(batch) == 2 else list(batch)
+    if len(pairs) != count:
+        raise ShapeError(f"expected {count} samples of __getitems__, found {len(pairs)}; return one for each index")
+    return pairs
+
+
+def _add_sets(context: Context, train: Any, test: Any) -> str:
+    readers = [_Reader(data) for data in (train, test) if data is not None]
+    handles = [ffi.new_handle(reader) for reader in readers]
+    first, calls = readers[0], context.calls
+
+    @ffi.callback("int64_t(void *)", error=-1)
+    def length(self: Any) -> int:
+        return len(ffi.from_handle(self).data)
+
+    @ffi.callback("int(void *, int64_t, hd_custom_sample *)", error=1)
+    def get(self: Any, index: int, out: Any) -> int:
+        try:
+            ffi.from_handle(self).fill(index, out)
+            return 0
+        except BaseException as error:  # pylint: disable=broad-except
+            calls.caught(error)
+            why = f"{type(error).__name__}: {error}".encode()[:ffi.sizeof(out.why) - 1]
+            ffi.memmove(out.why, why + b"\0", len(why) + 1)
+            return 1
+
+    custom = ffi.new("hd_custom_data *")
+    classes = max(reader.classes() for reader in readers)
+    _fill(custom, first.shape, first.dtype, classes, first.outputs)
+    name = ffi.new("char[]", NAME.encode())
+    custom.name, custom.train, custom.test = name, handles[0], handles[1] if test is not None else ffi.NULL
+    custom.len, custom.get = length, get
+    context.kept += [readers, handles, length, get, name]
+    context.check(lib.hd_data_add(context.pointer, custom))
+    return NAME
+
+
+# ---- Transforms in Python ----
+
+def add_transforms(context: Context, transforms: Any) -> Any:
+    """Registers the functions of a list of transforms; returns the value of the option."""
+    if not isinstance(transforms, (list, tuple)):
+        return transforms
+    names = [_add_transform(context, entry) if callable(entry) else entry for entry in transforms]
+    return json.dumps(names)
+
+
+def _add_transform(context: Context, function: Callable[..., Any]) -> str:
+    """f(x) is kept in evaluation; f(x, rng) is random, and evaluation leaves it out."""
+    name = f"python_{len(context.kept)}"
+    random, calls = len(inspect.signature(function).parameters) > 1, context.calls
+
+    @ffi.callback("void(hd_custom_transform_call const *)")
+    def apply(call: Any) -> None:
+        try:
+            shape = (call.channels, call.height, call.width)
+            x = np.frombuffer(ffi.buffer(call.image, 4 * shape[0] * shape[1] * shape[2]), np.float32).reshape(shape)
+            y = function(x, _generator(call.random)) if random else function(x)
+            if y is not None and y is not x:
+                y = _arrays.as_numpy(y, "a transform's result")
+                if y.shape != x.shape:
+                    raise ShapeError(f"expected {x.shape} from a transform, as its x, found {y.shape}; reshape it")
+                x[...] = y
+        except BaseException as error:  # pylint: disable=broad-except
+            calls.caught(error)
+            calls.stop()
+
+    c_name = ffi.new("char[]", name.encode())
+    custom = ffi.new("hd_custom_transform *", {"struct_bytes": ffi.sizeof("hd_custom_transform"), "name": c_name,
+                                               "random": random, "apply": apply})
+    context.kept += [apply, c_name]
+    context.check(lib.hd_transform_add(context.pointer, custom))
+    return name
+
+
+def _generator(words: Any) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(key=words[0] | words[1] << 32, counter=words[2] | words[3] << 32))

@@ -1,0 +1,58 @@
+"""Models built in Python, layer by layer, as model files state them."""
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ._library import Context, ffi, lib, text
+
+
+class Model:
+    """A network for samples of channels, height, width; docs/model-files.md has the layers and their settings.
+
+    >>> import heddle
+    >>> model = heddle.Model("tiny", (1, 28, 28))
+    >>> model = model.add("flat", "flatten").add("fc", "linear", out=10)
+    >>> model.parameters
+    7850
+    """
+
+    def __init__(self, name: str, input: tuple[int, int, int]) -> None:
+        self._context = context = Context()
+        self._pointer = ffi.gc(context.make("hd_model", lib.hd_model_create, name.encode(), *input),
+                               lib.hd_model_destroy)
+        self._loss = ""
+
+    def add(self, name: str, op: str, **settings: Any) -> Model:
+        """Adds a layer, which reads the one above or those that `from_` names; returns the model."""
+        settings = {("from" if key == "from_" else key): value for key, value in settings.items()}
+        description = json.dumps({"op": op, **settings})[1:-1]
+        self._context.check(lib.hd_model_add(self._pointer, self._context.pointer, name.encode(), b"%s",
+                                             ffi.new("char[]", description.encode())))
+        return self
+
+    def loss(self, op: str, **settings: Any) -> Model:
+        """The loss in place of cross_entropy; returns the model."""
+        self._loss = f"loss: {json.dumps({'op': op, **settings})}\n"
+        return self
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers it learns; checks the whole network."""
+        out = ffi.new("int64_t *")
+        self._context.check(lib.hd_model_check(out, self._pointer, self._context.pointer))
+        return out[0]
+
+    @property
+    def text(self) -> str:
+        """The description as a model file has it."""
+        return text(lib.hd_model_text(self._pointer)) + self._loss
+
+
+def add(model: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """The options with the model among them, and what it brings: first weights, transforms."""
+    if model is None:
+        return options
+    if hasattr(model, "options"):
+        return {**model.options(), **{key: value for key, value in options.items() if value is not None}}
+    return {**options, "model": model.text if isinstance(model, Model) else model}

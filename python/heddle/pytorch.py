@@ -1,0 +1,355 @@
+"""PyTorch modules as models: in by torch.fx, and out again with trained weights.
+
+A module is traced, and each call becomes a layer of a model file; what heddle does not have is refused by name. Layers
+are named as modules are, with _ for the dots, functions as torch.fx names them. PyTorch sees samples as they are, so
+such a model is trained without normalising them (transforms=["to_float"]) unless `transforms` says otherwise.
+"""
+from __future__ import annotations
+
+import copy
+import operator
+import os
+import tempfile
+from typing import Any, Callable, Sequence
+
+import numpy as np
+import torch
+import torch.fx
+import torch.nn.functional as F
+from torch import nn
+from torch.fx.passes.shape_prop import ShapeProp
+
+from ._library import ShapeError, UnsupportedError
+from .model import Model
+from .run import write_weights
+
+Layer = tuple[str, dict[str, Any]]  # an operation and its settings
+
+
+class TorchModel:
+    """A module as heddle trains it: `text` is the model file, `names` the module's name of each layer's."""
+
+    def __init__(self, module: nn.Module, text: str, names: dict[str, str]) -> None:
+        self.module, self.text, self.names = module, text, names
+
+    def options(self) -> dict[str, Any]:
+        """The options of a run that starts from the module's weights."""
+        self._folder = tempfile.TemporaryDirectory(prefix="heddle-")  # goes with the object
+        path = os.path.join(self._folder.name, "init.safetensors")
+        state = self.module.state_dict()
+        write_weights(path, {ours: state[its].detach().cpu().numpy() for ours, its in self._tensors().items()})
+        return {"model": self.text, "init": path, "transforms": "[to_float]"}
+
+    def _tensors(self) -> dict[str, str]:
+        """The names of the weights in files of heddle's, with those of the module's state_dict."""
+        state = self.module.state_dict()
+        return {f"{ours}.{name.rpartition('.')[2]}": name for ours, its in self.names.items() for name in state
+                if name.rpartition(".")[0] == its}
+
+    def with_weights(self, weights: dict[str, np.ndarray]) -> nn.Module:
+        """A copy of the module with these weights, on the CPU, in its mode of evaluation."""
+        module = copy.deepcopy(self.module).cpu()
+        state = module.state_dict()
+        for ours, its in self._tensors().items():
+            state[its] = torch.from_numpy(np.array(weights[ours])).reshape(state[its].shape).to(state[its].dtype)
+        module.load_state_dict(state)
+        return module.eval()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_folder"}
+
+
+def from_torch(module: nn.Module, input_shape: Sequence[int], loss: Any = "cross_entropy") -> TorchModel:
+    """The model of a module for samples of `input_shape`, (C, H, W) or (F); its weights are the first ones.
+
+    `loss`: a name, or a criterion such as nn.CrossEntropyLoss(label_smoothing=0.1).
+
+    >>> import heddle, torch
+    >>> model = heddle.from_torch(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, 10)), (1, 28, 28))
+    >>> heddle.train(model, "digits", max_steps=3, out=folder).to_torch()[1].weight.shape
+    torch.Size([10, 784])
+    """
+    module = copy.deepcopy(module)
+    shape = tuple(int(size) for size in input_shape)
+    if len(shape) not in (1, 3):
+        raise ShapeError(f"expected (C, H, W) or (F) as input_shape, found {shape}; leave the batch out")
+    traced = torch.fx.symbolic_trace(module)
+    parameter = next(module.parameters(), torch.zeros(1))
+    training = {part: part.training for part in traced.modules()}
+    ShapeProp(traced.eval()).propagate(torch.zeros(2, *shape, dtype=parameter.dtype, device=parameter.device))
+    for part, mode in training.items():
+        part.training = mode
+    network = _Network(traced, shape)
+    for node in traced.graph.nodes:
+        network.add(node)
+    name, settings = _loss_of(loss)
+    return TorchModel(module, network.model.loss(name, **settings).text, network.names)
+
+
+def _refuse(node: Any, why: str) -> UnsupportedError:
+    return UnsupportedError(f"{node.name}: expected a layer that heddle has, found {why}; see docs/model-files.md, or "
+                            "replace it")
+
+
+class _Network:
+    """The layers so far: `value` is the name of each node's."""
+
+    def __init__(self, traced: torch.fx.GraphModule, shape: tuple[int, ...]) -> None:
+        self.value: dict[Any, str] = {}
+        self.names: dict[str, str] = {}
+        self.traced, self.last = traced, "input"
+        channels, height, width = (1, 1, *shape)[-3:]
+        self.model = Model("torch", (channels, height, width))
+        self.is_flat_input = len(shape) == 1
+
+    def add(self, node: Any) -> None:
+        if node.op == "placeholder":
+            if self.value:
+                raise _refuse(node, "a second input")
+            self.value[node] = "input"
+            if self.is_flat_input:
+                self.layer(node, "flatten", {}, "input_flat", ["input"])
+        elif node.op == "output":
+            result = node.args[0]
+            if result not in self.value or self.value[result] != self.last:
+                raise _refuse(node, "an output that is not the last layer's")
+        elif "tensor_meta" not in node.meta:  # a size, which a view reads
+            return
+        elif node.op == "call_module":
+            module = self.traced.get_submodule(node.target)
+            self.call(node, _of_module(node, module), node.target if any(True for _ in module.parameters()) else None)
+        elif node.op in ("call_function", "call_method"):
+            self.call(node, _of_function(node), None)
+        else:
+            raise _refuse(node, f"a parameter that is used outside of a module, {node.target}")
+
+    def call(self, node: Any, layer: Layer | None, module: str | None) -> None:
+        inputs = [self.value[each] for each in _inputs(node)]
+        if layer is None:  # nothing to compute
+            self.value[node] = inputs[0]
+            return
+        op, settings = layer
+        name = (module or (node.target if node.op == "call_module" else node.name)).replace(".", "_")
+        if module in self.names.values():
+            settings = {**settings, "share": name}
+            name = node.name
+        elif module:
+            self.names[name] = module
+        elif name in self.value.values():
+            name = node.name
+        self.layer(node, op, settings, name, inputs)
+
+    def layer(self, node: Any, op: str, settings: dict[str, Any], name: str, inputs: list[str]) -> None:
+        source = inputs if len(inputs) > 1 else inputs[0]
+        self.model.add(name, op, from_=source, **settings)
+        self.value[node] = self.last = name
+
+
+def _shape(node: Any) -> tuple[int, ...]:
+    return tuple(node.meta["tensor_meta"].shape)
+
+
+def _inputs(node: Any) -> list[Any]:
+    first = node.args[0] if node.args else next(iter(node.kwargs.values()))
+    if isinstance(first, (tuple, list)):
+        return list(first)
+    return [each for each in node.args if isinstance(each, torch.fx.Node) and "tensor_meta" in each.meta] or [first]
+
+
+# ---- Modules ----
+
+def _pair(value: Any) -> Any:
+    return list(value) if isinstance(value, (tuple, list)) else value
+
+
+def _only(node: Any, **settings: tuple[Any, Any]) -> None:
+    """Refuses settings that heddle does not have: name=(found, the one that it has)."""
+    for name, (found, has) in settings.items():
+        if found != has:
+            raise _refuse(node, f"{name}={found!r}")
+
+
+def _conv(node: Any, m: Any) -> Layer:
+    _only(node, padding_mode=(m.padding_mode, "zeros"))
+    settings = {"out": m.out_channels, "kernel": _pair(m.kernel_size), "stride": _pair(m.stride),
+                "dilation": _pair(m.dilation), "groups": m.groups, "bias": m.bias is not None}
+    if isinstance(m, nn.ConvTranspose2d):
+        return "conv_transpose2d", {**settings, "padding": _pair(m.padding),
+                                    "output_padding": _pair(m.output_padding)}
+    padding = m.padding
+    if padding == "same":
+        if any((k - 1) * d % 2 for k, d in zip(m.kernel_size, m.dilation)):
+            raise _refuse(node, "padding='same' with an even kernel")
+        padding = [(k - 1) * d // 2 for k, d in zip(m.kernel_size, m.dilation)]
+    return "conv2d", {**settings, "padding": 0 if padding == "valid" else _pair(padding)}
+
+
+def _linear(node: Any, m: Any) -> Layer:
+    if len(_shape(_inputs(node)[0])) != 2:
+        raise _refuse(node, "a linear layer over images; flatten them first")
+    return "linear", {"out": m.out_features, "bias": m.bias is not None}
+
+
+def _batch_norm(node: Any, m: Any) -> Layer:
+    _only(node, affine=(m.affine, True), track_running_stats=(m.track_running_stats, True))
+    if m.momentum is None:
+        raise _refuse(node, "momentum=None")
+    return "batch_norm", {"eps": m.eps, "momentum": m.momentum}
+
+
+def _layer_norm(node: Any, m: Any) -> Layer:
+    _only(node, elementwise_affine=(m.elementwise_affine, True),
+          normalized_shape=(tuple(m.normalized_shape), _shape(node)[1:]))
+    if m.bias is None:
+        raise _refuse(node, "bias=False")
+    return "layer_norm", {"eps": m.eps}
+
+
+def _group_norm(node: Any, m: Any) -> Layer:
+    _only(node, affine=(m.affine, True))
+    return "group_norm", {"groups": m.num_groups, "eps": m.eps}
+
+
+def _max_pool(node: Any, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+              return_indices: bool = False) -> Layer:
+    _only(node, dilation=(dilation, 1), ceil_mode=(ceil_mode, False), return_indices=(return_indices, False))
+    return "max_pool2d", {"kernel": _pair(kernel), "stride": _pair(stride or kernel), "padding": _pair(padding)}
+
+
+def _avg_pool(node: Any, kernel: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+              count_include_pad: bool = True, divisor_override: Any = None) -> Layer:
+    _only(node, ceil_mode=(ceil_mode, False), divisor_override=(divisor_override, None))
+    return "avg_pool2d", {"kernel": _pair(kernel), "stride": _pair(stride or kernel), "padding": _pair(padding),
+                          "count_include_pad": count_include_pad}
+
+
+def _adaptive_pool(node: Any, size: Any) -> Layer | None:
+    """A mean over windows of one size, where the sides divide."""
+    sides = _shape(_inputs(node)[0])[2:]
+    size = tuple(size if isinstance(size, (tuple, list)) else (size, size))
+    size = tuple(side if wanted is None else wanted for side, wanted in zip(sides, size))
+    if size == (1, 1):
+        return "global_avg_pool2d", {}
+    if any(side % wanted for side, wanted in zip(sides, size)):
+        raise _refuse(node, f"adaptive windows from {sides} to {size}, which do not divide")
+    kernel = [side // wanted for side, wanted in zip(sides, size)]
+    return None if kernel == [1, 1] else ("avg_pool2d", {"kernel": kernel})
+
+
+def _dropout(node: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Layer | None:
+    return ("dropout", {"p": p}) if p > 0 and training else None
+
+
+def _flatten(node: Any, *_: Any, **__: Any) -> Layer | None:
+    """Whatever makes rows of samples: flatten, view, reshape, squeeze."""
+    before, after = _shape(_inputs(node)[0]), _shape(node)
+    if before == after:
+        return None
+    if len(after) != 2 or after[0] != before[0]:
+        raise _refuse(node, f"a change of shape from {before} to {after}; only flatten(1) is one")
+    return "flatten", {}
+
+
+def _softmax(node: Any, dim: Any = None, **_: Any) -> Layer:
+    _only(node, dim=(dim, 1))
+    return "softmax", {}
+
+
+def _mean(node: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> Layer:
+    dims = sorted(d % 4 for d in (dim if isinstance(dim, (tuple, list)) else [dim])) if dim is not None else None
+    _only(node, dim=(dims, [2, 3]), keepdim=(keepdim, True))
+    return "global_avg_pool2d", {}
+
+
+_MODULES: dict[type, Callable[[Any, Any], Layer | None]] = {
+    nn.Conv2d: _conv, nn.ConvTranspose2d: _conv, nn.Linear: _linear, nn.BatchNorm1d: _batch_norm,
+    nn.BatchNorm2d: _batch_norm, nn.LayerNorm: _layer_norm, nn.GroupNorm: _group_norm,
+    nn.MaxPool2d: lambda n, m: _max_pool(n, m.kernel_size, m.stride, m.padding, m.dilation, m.ceil_mode,
+                                         m.return_indices),
+    nn.AvgPool2d: lambda n, m: _avg_pool(n, m.kernel_size, m.stride, m.padding, m.ceil_mode, m.count_include_pad,
+                                         m.divisor_override),
+    nn.AdaptiveAvgPool2d: lambda n, m: _adaptive_pool(n, m.output_size),
+    nn.Flatten: _flatten, nn.Identity: lambda n, m: None,
+    nn.Dropout: lambda n, m: _dropout(n, m.p), nn.Softmax: lambda n, m: _softmax(n, m.dim),
+    nn.ReLU: lambda n, m: ("relu", {}), nn.Sigmoid: lambda n, m: ("sigmoid", {}), nn.Tanh: lambda n, m: ("tanh", {}),
+    nn.SiLU: lambda n, m: ("swish", {}), nn.GELU: lambda n, m: ("gelu", {"approximate": m.approximate}),
+    nn.LeakyReLU: lambda n, m: ("leaky_relu", {"negative_slope": m.negative_slope}),
+}
+
+
+def _of_module(node: Any, module: nn.Module) -> Layer | None:
+    convert = _MODULES.get(type(module))
+    if convert is None:
+        raise _refuse(node, f"nn.{type(module).__name__}")
+    return convert(node, module)
+
+
+# ---- Functions and methods ----
+
+def _add(node: Any, other: Any = None, *, alpha: float = 1) -> Layer:
+    _only(node, alpha=(alpha, 1))
+    if len(_inputs(node)) != 2:
+        raise _refuse(node, f"a sum with {other!r}")
+    return "add", {}
+
+
+def _cat(node: Any, dim: int = 0) -> Layer:
+    _only(node, dim=(dim, 1))
+    return "concat", {}
+
+
+def _gelu(node: Any, approximate: str = "none") -> Layer:
+    return "gelu", {"approximate": approximate}
+
+
+def _leaky_relu(node: Any, negative_slope: float = 0.01, inplace: bool = False) -> Layer:
+    return "leaky_relu", {"negative_slope": negative_slope}
+
+
+def _simple(op: str) -> Callable[..., Layer]:
+    return lambda node, inplace=False: (op, {})
+
+
+_FUNCTIONS: dict[Any, Callable[..., Layer | None]] = {}
+for _names, _convert in (
+        ((F.relu, torch.relu, "relu", F.relu_, "relu_"), _simple("relu")), ((F.silu,), _simple("swish")),
+        ((torch.sigmoid, F.sigmoid, "sigmoid"), _simple("sigmoid")), ((torch.tanh, F.tanh, "tanh"), _simple("tanh")),
+        ((F.gelu,), _gelu), ((F.leaky_relu,), _leaky_relu), ((F.dropout,), _dropout),
+        ((F.max_pool2d, torch.max_pool2d), _max_pool), ((F.avg_pool2d,), _avg_pool),
+        ((F.adaptive_avg_pool2d,), _adaptive_pool), ((F.softmax, torch.softmax, "softmax"), _softmax),
+        ((torch.flatten, "flatten", "view", "reshape", "squeeze", torch.reshape, torch.squeeze), _flatten),
+        ((operator.add, operator.iadd, torch.add, "add", "add_"), _add), ((torch.cat, torch.concat), _cat),
+        ((torch.mean, "mean"), _mean)):
+    _FUNCTIONS.update({name: _convert for name in _names})
+
+
+def _of_function(node: Any) -> Layer | None:
+    convert = _FUNCTIONS.get(node.target)
+    if convert is None:
+        raise _refuse(node, getattr(node.target, "__name__", str(node.target)))
+    if convert is _flatten:
+        return _flatten(node)
+    others = {name: value for name, value in node.kwargs.items() if not isinstance(value, torch.fx.Node)}
+    try:
+        return convert(node, *[each for each in node.args[1:] if not isinstance(each, torch.fx.Node)], **others)
+    except TypeError as error:
+        raise _refuse(node, f"arguments of {node.target} that it does not know ({error})") from error
+
+
+# ---- Losses ----
+
+def _loss_of(loss: Any) -> Layer:
+    if isinstance(loss, str):
+        return loss, {}
+    if getattr(loss, "reduction", "mean") != "mean":
+        raise UnsupportedError(f"expected a criterion with reduction='mean', found {loss.reduction!r}; use the mean")
+    if type(loss) is nn.CrossEntropyLoss:
+        settings = {"ignore_index": loss.ignore_index, "label_smoothing": loss.label_smoothing}
+        return "cross_entropy", settings if loss.weight is None else {**settings, "weight": loss.weight.tolist()}
+    if type(loss) is nn.BCEWithLogitsLoss and loss.weight is None:
+        return "bce_with_logits", {} if loss.pos_weight is None else {"pos_weight": loss.pos_weight.tolist()}
+    if type(loss) is nn.HuberLoss:
+        return "huber", {"delta": loss.delta}
+    if type(loss) in (nn.MSELoss, nn.L1Loss):
+        return ("mse" if type(loss) is nn.MSELoss else "l1"), {}
+    raise UnsupportedError(f"expected a loss that heddle has, found {type(loss).__name__}; see docs/model-files.md")

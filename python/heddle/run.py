@@ -1,0 +1,264 @@
+"""A run: a folder with its checkpoints, and what can be done with them."""
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import tempfile
+import threading
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import _arrays
+from . import data as _data
+from ._library import Config, Context, ShapeError, UsageError, ffi, lib, text
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Results on a test set. Numbers that do not apply to the model's loss are NaN, arrays empty."""
+
+    samples: int
+    skipped: int
+    loss: float
+    accuracy: float
+    mean_absolute_error: float
+    f1: float
+    auc: float
+    r2: float
+    class_samples: np.ndarray  # (classes)
+    class_right: np.ndarray  # (classes)
+    confusion: np.ndarray  # (classes, classes), row: label, column: guess
+
+
+_EVALUATION_NUMBERS = ("samples", "skipped", "loss", "accuracy", "mean_absolute_error", "f1", "auc", "r2")
+
+
+class Run:
+    """A run's folder. heddle.train returns it, heddle.load opens it; pickled, it carries its last checkpoint."""
+
+    def __init__(self, folder: Any, *, context: Context | None = None, model: Any = None,
+                 report: dict[str, Any] | None = None, options: dict[str, Any] | None = None) -> None:
+        self.folder = pathlib.Path(folder).absolute()
+        self.model = model if hasattr(model, "with_weights") else None  # for to_torch
+        self._report = report
+        self._options = options or {}
+        self._set_up(context or Context())
+
+    def _set_up(self, context: Context) -> None:
+        self._context = context
+        self._predictor: Any = None
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.folder)!r})"
+
+    # ---- What it did ----
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the weights, 64 hex digits: the same for every layout of the run."""
+        out = ffi.new("char[]", lib.HD_SHA256_TEXT_BYTES)
+        self._context.check(lib.hd_digest(out, self._context.pointer, os.fsencode(self.folder)))
+        return text(out)
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The session's report at the run's end, by the names of hd_report; empty for a run that was loaded."""
+        return dict(self._report or {})
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was ended by Ctrl-C or stop()."""
+        return bool(self.result.get("stopped"))
+
+    @property
+    def losses(self) -> np.ndarray:
+        """The mean loss of each step, before its update: float64 (steps)."""
+        return self.numbers("loss")[1]
+
+    @property
+    def history(self) -> dict[str, np.ndarray]:
+        """Results of evaluations, float64 each: "step", and those of test_loss, test_accuracy, val_loss, val_accuracy
+        that were measured."""
+        keys = ("test_loss", "test_accuracy", "val_loss", "val_accuracy")
+        found = {key: self.numbers(key) for key in keys}
+        steps = max((steps for steps, _ in found.values()), key=len)
+        return {"step": steps, **{key: values for key, (_, values) in found.items() if len(values)}}
+
+    def numbers(self, key: str) -> tuple[np.ndarray, np.ndarray]:
+        """Steps and values of a key of metrics.jsonl, such as "lr"; of a list in history.jsonl, such as "confusion"."""
+        with self._lock:
+            context = self._context
+            runs = context.make("hd_runs", lib.hd_runs_open, os.fsencode(self.folder))
+            try:
+                out = ffi.new("hd_run_numbers *", {"struct_bytes": ffi.sizeof("hd_run_numbers")})
+                context.check(lib.hd_runs_numbers(out, runs, context.pointer, 0, key.encode()))
+                return _copy("double", out.step, out.count), _copy("double", out.value, out.count)
+            finally:
+                lib.hd_runs_close(runs)
+
+    def report(self) -> Any:
+        """Curves and confusion matrix, drawn where a notebook shows the result."""
+        from .report import Report
+
+        return Report(self)
+
+    def _repr_html_(self) -> str:
+        return self.report()._repr_html_()
+
+    # ---- Using it ----
+
+    def evaluate(self, data: Any = None, **options: Any) -> Evaluation:
+        """Evaluates the last checkpoint on the test set of `data`, or of the run's data. Of two arrays (x, y) all
+        samples count."""
+        context = self._context
+        if isinstance(data, (tuple, list)) and len(data) == 2:
+            data = (*data, *data)
+        if data is not None and not isinstance(data, (str, os.PathLike)):
+            context = Context()
+        name = _data.add(context, data) if data is not None else self._options.get("data")
+        config = Config(context, {"data": name, **options})
+        out = ffi.new("hd_evaluation *", {"struct_bytes": ffi.sizeof("hd_evaluation")})
+        context.check(lib.hd_evaluate(out, context.pointer, os.fsencode(self.folder), config.pointer))
+        try:
+            n = out.classes
+            return Evaluation(**{name: getattr(out, name) for name in _EVALUATION_NUMBERS},
+                              class_samples=_copy("int64_t", out.class_samples, n),
+                              class_right=_copy("int64_t", out.class_right, n),
+                              confusion=_copy("int64_t", out.confusion, n * n).reshape(n, n))
+        finally:
+            lib.hd_evaluation_fini(out)
+
+    def predict(self, x: Any) -> np.ndarray:
+        """Predictions of the last checkpoint, float64 (N, K): probabilities of classes, or the outputs.
+
+        `x`: samples as for training, (N, C, H, W) or flat, uint8 pixels or floats; or the path of a PNG or JPEG file,
+        N = 1.
+        """
+        picture = isinstance(x, (str, os.PathLike))
+        x = x if picture else _arrays.samples(x)
+        with self._lock:
+            predictor = self._predictor_of()
+            out = np.empty((1 if picture else len(x), lib.hd_predictor_count(predictor)))
+            value, context = _arrays.pointer("double", out), self._context
+            if picture:
+                context.check(lib.hd_predict_picture(value, predictor, context.pointer, os.fsencode(x)))
+                return out
+            self._check_shape(predictor, x)
+            call, kind = ((lib.hd_predict_pixels, "uint8_t") if x.dtype == np.uint8 else
+                          (lib.hd_predict_floats, "float"))
+            context.check(call(value, predictor, context.pointer, _arrays.pointer(kind, x), len(x)))
+        return out
+
+    def _predictor_of(self) -> Any:
+        if self._predictor is None:
+            config = Config(self._context, {name: self._options.get(name) for name in ("threads", "device")})
+            self._predictor = self._context.make("hd_predictor", lib.hd_predictor_create, os.fsencode(self.folder),
+                                                 config.pointer)
+            weakref.finalize(self, lib.hd_predictor_destroy, self._predictor)
+        return self._predictor
+
+    @staticmethod
+    def _check_shape(predictor: Any, x: np.ndarray) -> None:
+        shape = ffi.new("int32_t[3]")
+        lib.hd_predictor_input(shape, predictor)
+        if tuple(shape) != x.shape[1:] and (x.shape[1] * x.shape[2] != 1 or x[0].size != np.prod(list(shape))):
+            raise ShapeError(f"expected samples of {tuple(shape)} as the model's input, found {x.shape[1:]}; "
+                             "reshape x")
+
+    # ---- Its files ----
+
+    @property
+    def checkpoint(self) -> pathlib.Path:
+        """The folder of its last checkpoint."""
+        last = self.folder / "last"
+        return last.resolve() if last.exists() else self.folder
+
+    @property
+    def weights(self) -> dict[str, np.ndarray]:
+        """The weights by name, mapped from the file: read only."""
+        return read_weights(self.checkpoint / "model.safetensors")
+
+    def save(self, path: Any) -> None:
+        """Copies the last checkpoint to a new folder, or with a name in .safetensors the weights alone."""
+        path = pathlib.Path(path)
+        if path.suffix == ".safetensors":
+            shutil.copyfile(self.checkpoint / "model.safetensors", path)
+        elif path.exists():
+            raise UsageError(f"expected a new folder to save to, found {path} there; remove it, or choose another")
+        else:
+            shutil.copytree(self.checkpoint, path)
+
+    def to_torch(self) -> Any:
+        """The module that was given to heddle.from_torch, with the weights of the last checkpoint: a copy."""
+        from .pytorch import TorchModel
+
+        if not isinstance(self.model, TorchModel):
+            raise UsageError("expected a run of a model by heddle.from_torch, found another; load its weights with "
+                             "load_state_dict(heddle.load(folder).weights)")
+        return self.model.with_weights(self.weights)
+
+    def detached(self) -> Run:
+        """The last checkpoint as a run of its own in a temporary folder, which goes with the object."""
+        result = Run.__new__(Run)
+        result.__setstate__(self.__getstate__())
+        return result
+
+    def __getstate__(self) -> dict[str, Any]:
+        files = {path.name: path.read_bytes() for path in self.checkpoint.iterdir() if path.is_file()}
+        return {"files": files, "model": self.model, "report": self._report}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._temporary = tempfile.TemporaryDirectory(prefix="heddle-")  # removed with the object
+        self.folder = pathlib.Path(self._temporary.name)
+        for name, content in state["files"].items():
+            (self.folder / name).write_bytes(content)
+        self.model, self._report, self._options = state["model"], state["report"], {}
+        self._set_up(Context())
+
+
+def load(folder: Any) -> Run:
+    """The run in a folder, or a checkpoint."""
+    run = Run(folder)
+    run.digest  # pylint: disable=pointless-statement  # raises where there is none
+    return run
+
+
+def _copy(kind: str, pointer: Any, count: int) -> np.ndarray:
+    if count == 0 or pointer == ffi.NULL:
+        return np.empty(0, np.dtype({"double": "f8", "int64_t": "i8"}[kind]))
+    buffer = ffi.buffer(pointer, count * ffi.sizeof(kind))
+    return np.frombuffer(buffer, {"double": "f8", "int64_t": "i8"}[kind]).copy()
+
+
+# ---- Safetensors: a length, a header in JSON, the bytes of the tensors ----
+
+_DTYPES = {"F32": "<f4", "I64": "<i8"}  # I64: the batches that a batch norm has seen
+
+
+def read_weights(path: Any) -> dict[str, np.ndarray]:
+    """The tensors of a file, mapped."""
+    file = np.memmap(path, np.uint8, "r")
+    start = 8 + int(file[:8].view("<u8")[0])
+    header = json.loads(bytes(file[8:start]))
+    header.pop("__metadata__", None)
+    return {name: np.ndarray(t["shape"], _DTYPES[t["dtype"]], file, start + t["data_offsets"][0])
+            for name, t in header.items()}
+
+
+def write_weights(path: Any, weights: dict[str, np.ndarray]) -> None:
+    """Writes tensors of int64, and all others as float32."""
+    header, contents, end = {}, [], 0
+    for name, array in weights.items():
+        kind = "I64" if array.dtype == np.int64 else "F32"
+        contents.append(array.astype(_DTYPES[kind]).tobytes())
+        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [end, end + len(contents[-1])]}
+        end += len(contents[-1])
+    start = json.dumps(header).encode()
+    start += b" " * (-len(start) % 8)
+    pathlib.Path(path).write_bytes(b"".join([len(start).to_bytes(8, "little"), start, *contents]))

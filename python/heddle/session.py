@@ -1,0 +1,265 @@
+"""Training: a session, the events that it reports, and train(), which runs one to its end.
+
+A session belongs to one thread at a time; stop() may be called from any. Ctrl-C ends a run after the step, with its
+state saved, where Python's own handler of SIGINT is installed and the main thread trains.
+"""
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import threading
+import weakref
+from dataclasses import dataclass, fields
+from typing import Any, Callable, Iterator, Sequence, Union
+
+from . import data as _data
+from ._library import Config, Context, StoppedError, UsageError, ffi, lib, text
+from .model import add as _add_model
+from .run import Run
+
+_KINDS = ("step", "log", "epoch", "eval", "saved", "note")  # of hd_event_kind, in its order
+
+
+@dataclass(frozen=True)
+class Event:
+    """What a callback receives: `kind` is step, log, epoch, eval, saved or note. Numbers that do not apply are 0 or NaN."""
+
+    kind: str
+    step: int  # done so far, counted from 1
+    epoch: int  # counted from 0
+    loss: float  # step, log: of that step, before its update; epoch: the mean
+    lr: float  # log
+    samples_per_s: float  # log
+    val_loss: float  # epoch, eval: of a validation split
+    val_accuracy: float
+    test_loss: float  # epoch, eval
+    test_accuracy: float
+    text: str  # of a note
+
+
+_NUMBERS = tuple(field.name for field in fields(Event) if field.name not in ("kind", "text"))
+
+Callback = Callable[[Event], Any]
+Callbacks = Union[Callback, Sequence[Callback], None]
+
+
+def _event_of(e: Any) -> Event:
+    return Event(kind=_KINDS[e.kind], text=text(e.text) if e.kind == lib.HD_EVENT_NOTE else "",
+                 **{name: getattr(e, name) for name in _NUMBERS})
+
+
+class Session:
+    """A training session, for loops of the program.
+
+    `model`: a built-in name, a model file, its text, a heddle.Model or a module by heddle.from_torch. `data`: a name, a
+    path, arrays (x, y) or (x, y, x_test, y_test), or a data set in Python (heddle.data). Options are those of the
+    command `heddle train`, with _ for -. Without test samples a fifth of the data becomes the test set.
+
+    >>> import heddle
+    >>> with heddle.Session("simplenet", "digits", max_steps=3, out=folder) as session:
+    ...     while not session.done:
+    ...         loss = session.step()
+    ...     accuracy = session.evaluate()["test_accuracy"]
+    >>> loss < 3 and 0 <= accuracy <= 1
+    True
+    """
+
+    def __init__(self, model: Any = None, data: Any = None, *, transforms: Any = None, eval_transforms: Any = None,
+                 **options: Any) -> None:
+        self._context = context = Context()
+        self._model = model
+        self._lock = threading.Lock()
+        options["transforms"] = _data.add_transforms(context, transforms)
+        options["eval_transforms"] = _data.add_transforms(context, eval_transforms)
+        self._options = _add_model(model, options)
+        self._options["data"] = _data.add(context, data)
+        self._config = Config(context, dict(self._options))
+        self._pointer = context.make("hd_session", lib.hd_session_create, self._config.pointer)
+        self._end = weakref.finalize(self, lib.hd_session_destroy, self._pointer)
+        context.calls.stop = _stopper(self._pointer)
+
+    # ---- Its end ----
+
+    def close(self) -> None:
+        """Ends the session and frees its memory; its run folder may then be resumed. Calling it twice is allowed."""
+        if not self._end.alive:
+            return
+        with self._busy():
+            self._context.calls.stop = lambda: None
+            self._end()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.close()
+
+    @contextlib.contextmanager
+    def _busy(self) -> Iterator[Any]:
+        """The session's pointer, for one thread at a time."""
+        if not self._lock.acquire(blocking=False):
+            raise UsageError("expected a session that is idle, found one that is training, here or in another thread; "
+                             "call stop(), or wait until it returns")
+        try:
+            yield self._open()
+        finally:
+            self._lock.release()
+
+    def _open(self) -> Any:
+        if not self._end.alive:
+            raise UsageError("expected an open session, found a closed one; make another")
+        return self._pointer
+
+    # ---- Training ----
+
+    def train(self, callback: Callbacks = None) -> dict[str, Any]:
+        """Trains to the end, evaluates and saves at each epoch's end; returns the report.
+
+        `callback`, a function or several, is called with each Event on this thread. An exception in one ends the run
+        after the step and is raised here, when the state is saved.
+        """
+        callbacks = [] if callback is None else [callback] if callable(callback) else list(callback)
+        calls = self._context.calls
+
+        @ffi.callback("void(void *, const hd_event *)")
+        def on_event(_: Any, event: Any) -> None:
+            try:
+                if calls.failure is None:
+                    seen = _event_of(event)
+                    for function in callbacks:
+                        function(seen)
+            except BaseException as error:  # pylint: disable=broad-except
+                calls.caught(error)
+                calls.stop()
+
+        with self._busy() as pointer, _stopped_by_ctrl_c(calls.stop):
+            self._check(lib.hd_session_train(pointer, self._context.pointer, on_event if callbacks else ffi.NULL,
+                                             ffi.NULL))
+        return self.report
+
+    def step(self, steps: int = 1) -> float:
+        """Trains `steps` more steps, fewer at the run's end; returns their mean loss, NaN if none was left."""
+        loss = ffi.new("double *")
+        with self._busy() as pointer, _stopped_by_ctrl_c(self._context.calls.stop, steps > 1):
+            self._check(lib.hd_session_step(loss, pointer, self._context.pointer, steps))
+        return loss[0]
+
+    def _check(self, status: int) -> None:
+        """A run that was stopped on request has not failed: report["stopped"]."""
+        with contextlib.suppress(StoppedError):
+            self._context.check(status)
+
+    @property
+    def done(self) -> bool:
+        """Every step has been trained, or the run was stopped."""
+        pointer = self._open()
+        return bool(lib.hd_session_done(pointer)) or bool(lib.hd_session_report(pointer).stopped)
+
+    def stop(self) -> None:
+        """Ends a run after its step, with its state saved. From any thread, and from callbacks."""
+        if self._end.alive:
+            lib.hd_session_stop(self._pointer)
+
+    def evaluate(self) -> dict[str, Any]:
+        """Evaluates the weights as they are on the test set; returns the report."""
+        with self._busy() as pointer:
+            self._context.check(lib.hd_session_evaluate(pointer, self._context.pointer))
+        return self.report
+
+    def save(self) -> Run:
+        """Saves a checkpoint of the weights as they are; returns the run."""
+        with self._busy() as pointer:
+            self._context.check(lib.hd_session_save(pointer, self._context.pointer))
+        return self.run()
+
+    # ---- What it did ----
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """Settings and results as the last line of `heddle train --json` has them, by the names of hd_report."""
+        return _report_of(lib.hd_session_report(self._open()))
+
+    def run(self) -> Run:
+        """The run with the checkpoints that have been saved."""
+        return Run(self.report["out"], context=self._context, model=self._model, report=self.report,
+                   options=self._options)
+
+
+def _stopper(pointer: Any) -> Callable[[], None]:
+    return lambda: lib.hd_session_stop(pointer)
+
+
+_TEXTS = ("const char *", "char *")
+
+
+def _report_of(report: Any) -> dict[str, Any]:
+    """Numbers and texts of hd_report; texts of choices in place of their numbers."""
+    result: dict[str, Any] = {}
+    for name, field in ffi.typeof("hd_report").fields:
+        value = getattr(report, name)
+        kind = field.type.kind
+        if kind == "primitive":
+            result[name] = value
+        elif kind == "array" or field.type.cname in _TEXTS:
+            result[name] = text(value)
+    for name, option in (("optimizer", lib.HD_OPT_OPTIMIZER), ("arithmetic", lib.HD_OPT_ARITHMETIC),
+                         ("precision", lib.HD_OPT_PRECISION)):
+        result[name] = text(lib.hd_choice_name(option, int(getattr(report, name))))
+    result["stopped"] = bool(report.stopped)
+    return result
+
+
+@contextlib.contextmanager
+def _stopped_by_ctrl_c(stop: Callable[[], None], watch: bool = True) -> Iterator[None]:
+    """Makes Ctrl-C call `stop` while the library runs.
+
+    Python runs handlers of signals between two of its own instructions, of which there may be none for long. So the
+    signal's number also goes to a socket that a thread reads.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not watch or not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    read, write = socket.socketpair()
+    write.setblocking(False)
+
+    def wait() -> None:
+        while signal.SIGINT not in (seen := read.recv(64)) and seen:
+            pass
+        if seen:
+            stop()
+
+    watcher = threading.Thread(target=wait, name="heddle-ctrl-c", daemon=True)
+    before = signal.set_wakeup_fd(write.fileno(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGINT, lambda *_: None)
+    watcher.start()
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.set_wakeup_fd(before)
+        write.close()
+        watcher.join()
+        read.close()
+
+
+def train(model: Any = None, data: Any = None, *, callback: Callbacks = None, progress: bool | None = None,
+          **options: Any) -> Run:
+    """Trains a model to its end, as the command `heddle train` does with these options; returns the run.
+
+    Arguments are those of heddle.Session, `callback` that of Session.train. `progress` shows a bar; None: in a
+    notebook. Ctrl-C ends the run after the step: the run's `stopped` is then true, and its checkpoint is complete.
+
+    >>> import heddle
+    >>> run = heddle.train("simplenet", "digits", max_steps=5, out=folder)
+    >>> len(run.losses), len(run.digest)
+    (5, 64)
+    """
+    from . import report as _report
+
+    callbacks = [] if callback is None else [callback] if callable(callback) else list(callback)
+    with Session(model, data, **options) as session:
+        with _report.progress(session, progress) as bar:
+            session.train(callbacks + bar)
+        return session.run()

@@ -1,0 +1,100 @@
+"""Data sets and transforms: arrays in every layout, and objects and functions in Python."""
+import numpy as np
+from tap import path
+
+import heddle
+from heddle import _arrays
+
+rng = np.random.default_rng(0)
+x = rng.integers(0, 256, (120, 3, 8, 8), dtype=np.uint8)
+y = np.arange(120) % 4
+MODEL = "model: m\ninput: [3, 8, 8]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 4}\n"
+count = 0
+
+
+def train(data, **options):
+    global count
+    count += 1
+    return heddle.train(MODEL, data, epochs=2, batch=16, out=path(f"data-{count}"), **options)
+
+
+class Samples:
+    """A data set as PyTorch's are."""
+
+    classes = 4
+
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, i):
+        return self.x[i], self.y[i]
+
+
+class Batches(Samples):
+    """The same, read a batch at a time."""
+
+    def __getitem__(self, i):
+        raise AssertionError("expected __getitems__")
+
+    def __getitems__(self, indices):
+        return self.x[indices], self.y[indices]
+
+
+def test_layouts():
+    """channels first or last, one digest; a fifth or a test set"""
+    wanted = train((x, y)).digest
+    assert train((np.moveaxis(x, 1, 3), y)).digest == wanted
+    assert train((x, y.astype(np.uint8)[:, None])).digest == wanted
+    assert train((x, y, x[:9], y[:9])).digest == train(((x, y), (x[:9], y[:9]))).digest != wanted
+
+
+def test_no_copy():
+    """arrays that the library reads as they are are not copied"""
+    for array in (x, x.astype(np.float32), x[:, 0].copy(), x.reshape(120, -1)):
+        assert np.shares_memory(_arrays.samples(array), array)
+    labels = y.astype(np.int32)
+    assert np.shares_memory(_arrays.labels(labels, 120), labels)
+
+
+def test_kinds():
+    """float64, booleans and targets of a regression"""
+    assert train((x / 255, y)).digest == train(((x / 255).astype(np.float32), y)).digest
+    assert train((x > 127, y > 1)).evaluate().samples == 24
+    run = heddle.train("model: r\ninput: [3, 8, 8]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 2}\n"
+                       "loss: mse\n", (x, np.stack([y, -y], 1).astype(float)), epochs=1, out=path("targets"))
+    assert run.predict(x).shape == (120, 2) and run.evaluate().mean_absolute_error > 0
+
+
+def test_sets():
+    """data sets in Python give the weights of arrays: by sample and batch, cached or not, on threads and workers"""
+    wanted = train((x, y, x[:9], y[:9])).digest
+    for kind in (Samples, Batches):
+        for options in ({}, {"cache": "none", "threads": 2}, {"cache": "none", "workers": 2}):
+            assert train((kind(x, y), kind(x[:9], y[:9])), **options).digest == wanted, (kind, options)
+    assert train(Samples(x, y)).digest == train((x, y)).digest
+
+
+def test_transforms():
+    """transforms in Python run on threads and workers with one result; random ones stay out of evaluation"""
+    def noise(image, rng):
+        image += rng.normal(size=image.shape).astype(np.float32)
+
+    lists = ["to_float", noise, lambda image: image * 2, {"centre_crop": 8}]
+    one = train((x, y), transforms=lists, threads=1)
+    assert train((x, y), transforms=lists, threads=2).digest == one.digest
+    assert train((x, y), transforms=lists, workers=2).digest == one.digest
+    assert train((x, y), transforms=["to_float", noise]).digest != train((x, y), transforms=["to_float"]).digest
+    doubled = train((x, y), transforms=["to_float", lambda image: image * 2])
+    assert np.allclose(doubled.losses, train((x * 2.0 / 255, y), transforms=["to_float"]).losses, atol=1e-5)
+    assert train((x, y), transforms=["to_float", noise], lr=0, weight_decay=0).evaluate().loss == train(
+        (x, y), transforms=["to_float"], lr=0, weight_decay=0).evaluate().loss
+
+
+def test_dlpack():
+    """whatever speaks DLPack is read without a copy"""
+    foreign = type("Foreign", (), {"__dlpack__": lambda self, **k: x.__dlpack__(**k),
+                                   "__dlpack_device__": lambda self: x.__dlpack_device__()})()
+    assert np.shares_memory(_arrays.samples(foreign), x)

@@ -1,0 +1,65 @@
+"""Doctests of the package, the examples of docs/python.md, and examples/*.py."""
+import contextlib
+import doctest
+import importlib.util
+import io
+import os
+import pathlib
+import re
+import runpy
+
+from tap import path
+
+import heddle
+
+SOURCE = pathlib.Path(os.environ["SRCDIR"])
+count = 0
+
+
+def has(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+def fresh() -> str:
+    """A new path for a run."""
+    global count
+    count += 1
+    return path(f"doc-{count}")
+
+
+def test_doctests():
+    """doctests run"""
+    names = ["_arrays", "_library", "data", "model", "run", "session", "report"]
+    names += ["sklearn"] * has("sklearn") + ["pytorch"] * has("torch")
+    ran = 0
+    for name in names:
+        module = importlib.import_module("heddle." + name)
+        for test in doctest.DocTestFinder().find(module):
+            test.globs.update(folder=fresh())
+            result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test)
+            assert result.failed == 0, test.name
+            ran += result.attempted
+    assert ran > 10, ran
+
+
+def test_page():
+    """the examples of docs/python.md run, one after the other"""
+    text = (SOURCE / "docs" / "python.md").read_text()
+    names = {}
+    for block in re.findall("```python\n(.*?)```", text, re.S):
+        if ("torch" in block and not has("torch")) or ("sklearn" in block and not has("sklearn")):
+            continue
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(compile(block, "docs/python.md", "exec"), names)  # pylint: disable=exec-used
+    assert names["run"].digest
+
+
+def test_examples():
+    """the examples run, and are short"""
+    examples = sorted((SOURCE / "examples").glob("*.py"))
+    assert examples
+    for example in examples:
+        assert len(example.read_text().splitlines()) < 60, example
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            runpy.run_path(str(example), run_name="__main__")
+        assert printed.getvalue()

@@ -1,0 +1,125 @@
+"""Training, sessions and runs."""
+import contextlib
+import gc
+import io
+import os
+import pathlib
+import pickle
+import re
+import weakref
+
+import numpy as np
+from tap import path
+
+import heddle
+
+SOURCE = pathlib.Path(os.environ["SRCDIR"])
+x = np.random.default_rng(0).integers(0, 256, (200, 28, 28), dtype=np.uint8)
+y = (np.arange(200) % 10).astype(np.int64)
+
+
+def test_readme():
+    """five lines train the README's network to its digest"""
+    wanted = re.search("weights_sha256  ([0-9a-f]{64})", (SOURCE / "README.md").read_text())[1]
+    run = heddle.train(out=path("readme"))
+    assert run.digest == wanted, run.digest
+    assert round(run.history["test_accuracy"][-1], 4) == 0.9940 and len(run.losses) == run.result["steps"]
+    assert run.evaluate().confusion.sum() == 10000
+
+
+def test_layout():
+    """threads, accumulation and step-by-step training give one digest"""
+    whole = heddle.train("mlp", (x, y), epochs=2, batch=32, threads=1, out=path("whole"))
+    with heddle.Session("mlp", (x, y), epochs=2, batch=32, threads=2, accumulate=2, out=path("steps")) as session:
+        while not session.done:
+            session.step(2)
+        assert session.save().digest == whole.digest
+    resumed = heddle.train("mlp", (x, y), epochs=2, batch=32, max_steps=4, out=path("resumed"))
+    assert resumed.digest != whole.digest
+    assert heddle.train(data=(x, y), resume=resumed.folder, max_steps=10).digest == whole.digest
+
+
+def test_events():
+    """callbacks see each step, evaluations and saves"""
+    events = []
+    heddle.train("simplenet", (x, y), max_steps=4, log_every=2, eval_every=2, out=path("events"),
+                 callback=[events.append, lambda event: None])
+    kinds = [event.kind for event in events]
+    assert [e.step for e in events if e.kind == "step"] == [1, 2, 3, 4], kinds
+    assert {"log", "epoch", "eval", "saved"} <= set(kinds), kinds
+    assert all(e.loss > 0 for e in events if e.kind == "step")
+    assert all(e.lr == 0.001 and e.samples_per_s > 0 for e in events if e.kind == "log")
+
+
+def test_predict():
+    """predictions are probabilities, of one sample as of many, and of the pixels as floats"""
+    run = heddle.train("simplenet", (x, y), max_steps=4, out=path("predict"))
+    many = run.predict(x)
+    assert many.shape == (200, 10) and np.allclose(many.sum(1), 1)
+    assert np.array_equal(run.predict(x[7:8])[0], many[7]) and np.array_equal(run.predict(x.reshape(200, 784)), many)
+    assert np.allclose(run.predict(x / 255), many, atol=1e-6)
+    result = run.evaluate((x, y))
+    assert result.samples == 200 and result.accuracy == np.mean(many.argmax(1) == y)
+
+
+def test_files():
+    """a run is saved, loaded and pickled with its weights"""
+    run = heddle.train("simplenet", (x, y), max_steps=4, out=path("kept"))
+    run.save(path("copy"))
+    run.save(path("weights.safetensors"))
+    for other in (heddle.load(path("kept")), heddle.load(path("copy")), pickle.loads(pickle.dumps(run))):
+        assert other.digest == run.digest and np.array_equal(other.predict(x), run.predict(x))
+    assert {name: w.shape for name, w in run.weights.items()} == {"fc.weight": (10, 784), "fc.bias": (10,)}
+    again = heddle.train("simplenet", (x, y), max_steps=4, lr=0, weight_decay=0, init=path("weights.safetensors"),
+                         out=path("again"))
+    assert np.array_equal(again.weights["fc.weight"], run.weights["fc.weight"])
+
+
+def test_model():
+    """a model built in Python trains as the file that states it"""
+    model = heddle.Model("tiny", (1, 28, 28)).add("flat", "flatten").add("a", "linear", out=8).add("r", "relu")
+    model.add("b", "linear", out=8).add("sum", "add", from_=["r", "b"]).add("out", "linear", out=10)
+    model.loss("cross_entropy", label_smoothing=0.1)
+    pathlib.Path(path("tiny.yaml")).write_text(model.text)
+    built = heddle.train(model, (x, y), max_steps=3, out=path("built"))
+    assert built.digest == heddle.train(path("tiny.yaml"), (x, y), max_steps=3, out=path("read")).digest
+    assert model.parameters == 785 * 8 + 9 * 8 + 9 * 10
+
+
+def test_options():
+    """options are the command's: flags, pairs, files; the program's values win"""
+    pathlib.Path(path("run.yaml")).write_text("model: simplenet\nbatch: 16\nmax_steps: 2\n")
+    run = heddle.train(data=(x, y), config=path("run.yaml"), batch=20, optimizer="adam", betas=(0.8, 0.9),
+                       drop_last=True, out=path("options"))
+    assert run.result["batch"] == 20 and run.result["steps"] == 2 and run.result["optimizer"] == "adam"
+
+
+def test_nothing_is_left():
+    """sessions and contexts end with the last object that uses them"""
+    session = heddle.Session("simplenet", (x, y), transforms=[lambda x: None, "to_float"], max_steps=2,
+                             out=path("left"))
+    session.train(lambda event: None)
+    context = weakref.ref(session._context)
+    run = session.run()
+    del session
+    gc.collect()
+    assert context() is not None and run.predict(x).shape == (200, 10)
+    del run
+    gc.collect()
+    assert context() is None
+
+
+def test_progress():
+    """a bar on a terminal has the step, the loss and the speed"""
+    shown = io.StringIO()
+    with contextlib.redirect_stderr(shown):
+        heddle.train("simplenet", (x, y), max_steps=4, log_every=2, progress=True, out=path("progress"))
+    assert re.search(r"step 4 of 4, epoch 1, loss \d\.\d+, [\d,]+ samples/s", shown.getvalue()), shown.getvalue()
+
+
+def test_report():
+    """a run shows itself as HTML and as text"""
+    run = heddle.train("simplenet", (x, y), epochs=3, out=path("report"))
+    page = run.report()._repr_html_()
+    assert page.count("<svg") == 4 and "test accuracy" in page and run.digest in page, page.count("<svg")
+    assert "weights_sha256 " + run.digest in repr(run.report())

@@ -1,0 +1,62 @@
+"""The estimators, by scikit-learn's own checks and in its tools."""
+import pickle
+import warnings
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+from tap import refuses
+
+import heddle
+from heddle.sklearn import HeddleClassifier, HeddleRegressor
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(120, 4))
+y = np.where(x[:, 0] * x[:, 1] > 0, "same", "other")
+
+
+def check(estimator):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check_estimator(estimator)
+
+
+def test_classifier():
+    """check_estimator passes HeddleClassifier"""
+    check(HeddleClassifier())
+
+
+def test_regressor():
+    """check_estimator passes HeddleRegressor"""
+    check(HeddleRegressor())
+
+
+def test_tools():
+    """pipelines, searches, cross-validation and pickles take them"""
+    pipeline = make_pipeline(StandardScaler(), HeddleClassifier(epochs=100))
+    assert cross_val_score(pipeline, x, y, cv=3).mean() > 0.8
+    search = GridSearchCV(HeddleClassifier(epochs=20), {"lr": [1e-4, 1e-2]}, cv=2).fit(x, y)
+    assert search.best_params_ == {"lr": 1e-2}
+    again = pickle.loads(pickle.dumps(search.best_estimator_))
+    assert np.array_equal(again.predict_proba(x), search.best_estimator_.predict_proba(x))
+
+
+def test_models():
+    """models of the program, several targets, options of the command"""
+    model = heddle.Model("m", (1, 1, 4)).add("flat", "flatten").add("fc", "linear", out=2)
+    estimator = HeddleClassifier(model, epochs=2, options={"schedule": "cosine"}).fit(x, y)
+    assert set(estimator.predict(x)) <= {"same", "other"}
+    target = np.stack([x[:, 0], 100 + x[:, 1]], 1)
+    assert HeddleRegressor(epochs=100).fit(x, target).score(x, target) > 0.95
+
+
+def test_bad():
+    """bad input is one exception"""
+    refuses(NotFittedError, "not fitted", lambda: HeddleClassifier().predict(x))
+    refuses(ValueError, "1 class", lambda: HeddleClassifier().fit(x, ["a"] * 120))
+    refuses(ValueError, "NaN", lambda: HeddleClassifier().fit(np.full((120, 4), np.nan), y))
+    refuses(heddle.UsageError, "--lr expects", lambda: HeddleClassifier(lr=-1).fit(x, y))
+    refuses(heddle.UsageError, "found 'bacth'", lambda: HeddleClassifier(options={"bacth": 1}).fit(x, y))

@@ -1,0 +1,95 @@
+"""Ctrl-C, stop(), and the interpreter's lock, which is free while the library trains."""
+import os
+import signal
+import threading
+
+import numpy as np
+from tap import path
+
+import heddle
+
+x = np.zeros((64, 28, 28), np.uint8)
+y = np.arange(64) % 10
+MANY = {"epochs": 1000000, "batch": 32}
+
+
+def test_ctrl_c():
+    """Ctrl-C ends a run after the step, and keeps everything"""
+    def at_three(event):
+        if event.kind == "step" and event.step == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    run = heddle.train("simplenet", (x, y), callback=at_three, out=path("ctrl-c"), **MANY)
+    assert run.stopped and 3 <= run.result["steps"] < 1000000
+    assert len(run.losses) == run.result["steps"] and run.predict(x).shape == (64, 10)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+class Interrupting:
+    """A data set that is interrupted while a step reads it."""
+
+    classes = 10
+
+    def __init__(self):
+        self.read = 0
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, i):
+        self.read += 1
+        if self.read == 2000:
+            os.kill(os.getpid(), signal.SIGINT)
+        return x[i], y[i]
+
+
+def test_ctrl_c_in_steps():
+    """Ctrl-C ends a call of many steps, too"""
+    with heddle.Session("simplenet", Interrupting(), cache="none", out=path("ctrl-c-steps"), **MANY) as session:
+        session.step(1000000)
+        assert session.report["stopped"] and session.done and 1 < session.report["steps"] < 1000000
+
+
+def test_ctrl_c_at_start():
+    """Ctrl-C while a data set is opened is a KeyboardInterrupt"""
+    data = Interrupting()
+    data.read = 1990
+    try:
+        heddle.Session("simplenet", data, out=path("start"), **MANY)
+    except KeyboardInterrupt:
+        return
+    raise AssertionError("expected a KeyboardInterrupt")
+
+
+def test_lock():
+    """other threads run while a session trains, and stop it"""
+    session = heddle.Session("simplenet", (x, y), out=path("lock"), **MANY)
+    trains = threading.Event()
+    thread = threading.Thread(target=session.train, args=(lambda event: trains.set(),))
+    thread.start()
+    trains.wait()
+    try:
+        session.step()
+        raise AssertionError("expected an exception")
+    except heddle.UsageError:
+        pass
+    session.stop()
+    thread.join()
+    assert session.report["stopped"]
+    session.close()
+
+
+def test_two():
+    """two sessions train at once in two threads, with the digests of one after the other"""
+    def run(name):
+        digest[name] = heddle.train("simplenet", (x, y), epochs=3, batch=16, seed=len(name), out=path(name)).digest
+
+    digest = {}
+    threads = [threading.Thread(target=run, args=(name,)) for name in ("a", "bb")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for name in ("a", "bb"):
+        assert heddle.train("simplenet", (x, y), epochs=3, batch=16, seed=len(name),
+                            out=path(name + "-alone")).digest == digest[name]

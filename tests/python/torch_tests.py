@@ -1,0 +1,164 @@
+"""PyTorch's modules: in, trained as PyTorch does, and out again; both libraries in one process."""
+import subprocess
+import sys
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from tap import path, refuses
+from torch import nn
+
+import heddle
+
+STEPS, BATCH = 20, 32
+torch.manual_seed(0)
+rng = np.random.default_rng(1)
+x = rng.normal(size=(STEPS * BATCH, 1, 28, 28)).astype(np.float32)
+y = rng.integers(0, 10, len(x))
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.norm1 = nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8)
+        self.conv2, self.norm2 = nn.Conv2d(8, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8)
+        self.pool, self.fc = nn.AdaptiveAvgPool2d(1), nn.Linear(8, 10)
+
+    def forward(self, x):
+        x = F.relu(self.norm1(self.conv1(x)))
+        x = F.relu(x + self.norm2(self.conv2(x)))
+        return self.fc(torch.flatten(self.pool(x), 1))
+
+
+class LeNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, 6, 5, padding=2), nn.Conv2d(6, 16, 5)
+        self.fc1, self.fc2, self.fc3 = nn.Linear(400, 120), nn.Linear(120, 84), nn.Linear(84, 10)
+
+    def forward(self, x):
+        x = F.max_pool2d(torch.tanh(self.conv1(x)), 2)
+        x = F.avg_pool2d(torch.tanh(self.conv2(x)), 2)
+        return self.fc3(F.gelu(self.fc2(F.silu(self.fc1(x.view(x.size(0), -1))))))
+
+
+class Concat(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.fc = nn.Conv2d(1, 4, 3, stride=2), nn.Conv2d(1, 4, 3, stride=2), nn.Linear(1352, 10)
+
+    def forward(self, x):
+        return self.fc(torch.cat((self.a(x).relu(), F.leaky_relu(self.b(x), 0.1)), 1).flatten(1))
+
+
+class Shared(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.again, self.last = nn.Linear(784, 32), nn.Linear(32, 32), nn.Linear(32, 10)
+
+    def forward(self, x):
+        x = torch.relu(self.first(x.reshape(-1, 784)))
+        return self.last(torch.relu(self.again(torch.relu(self.again(x)))))
+
+
+MODULES = {
+    "mlp": nn.Sequential(nn.Flatten(), nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 10)),
+    "lenet": LeNet(),
+    "residual": Residual(),
+    "depthwise": nn.Sequential(nn.Conv2d(1, 8, 3, stride=2), nn.ReLU(), nn.Conv2d(8, 8, 3, groups=8, padding="same"),
+                               nn.Conv2d(8, 16, 1), nn.SiLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+                               nn.Linear(16, 10)),
+    "norms": nn.Sequential(nn.Conv2d(1, 8, 5, stride=2), nn.GroupNorm(2, 8), nn.ReLU(), nn.Flatten(),
+                           nn.Linear(1152, 32), nn.LayerNorm(32), nn.GELU(), nn.Linear(32, 10)),
+    "transposed": nn.Sequential(nn.Conv2d(1, 6, 3, stride=2), nn.ReLU(),
+                                nn.ConvTranspose2d(6, 4, 3, stride=2, output_padding=1), nn.Tanh(), nn.MaxPool2d(4),
+                                nn.Flatten(), nn.Linear(196, 10)),
+    "concat": Concat(),
+    "shared": Shared(),
+    "norm1d": nn.Sequential(nn.Flatten(), nn.Linear(784, 32), nn.BatchNorm1d(32), nn.LeakyReLU(0.2),
+                            nn.Linear(32, 10)),
+    "nested": nn.Sequential(nn.Sequential(nn.Conv2d(1, 4, 3, dilation=2), nn.Sigmoid()), nn.AdaptiveAvgPool2d(6),
+                            nn.Identity(), nn.Flatten(), nn.Dropout(0.0), nn.Linear(144, 10)),
+}
+
+
+def torch_losses(module):
+    module.train()
+    optimizer, losses = torch.optim.SGD(module.parameters(), lr=0.02, momentum=0.9), []
+    for at in range(0, len(x), BATCH):
+        loss = F.cross_entropy(module(torch.from_numpy(x[at:at + BATCH])), torch.from_numpy(y[at:at + BATCH]))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return np.array(losses)
+
+
+def test_modules():
+    """ten modules follow PyTorch's losses for 20 steps, and come back with the scores of the run"""
+    for name, module in MODULES.items():
+        run = heddle.train(heddle.from_torch(module, (1, 28, 28)), (x, y, x[:64], y[:64]), batch=BATCH, epochs=1,
+                           optimizer="sgd", lr=0.02, momentum=0.9, no_shuffle=True, out=path("torch-" + name))
+        apart = abs(torch_losses(module) - run.losses).max()
+        assert apart < 1e-4, f"{name}: losses {apart} apart"
+        with torch.no_grad():
+            scores = run.to_torch()(torch.from_numpy(x[:64])).double().softmax(1).numpy()
+        apart = abs(scores - run.predict(x[:64])).max()
+        assert apart < 1e-6, f"{name}: scores {apart} apart"
+
+
+def test_losses():
+    """criteria become the model's loss; rows of numbers are samples too"""
+    module = nn.Sequential(nn.Linear(784, 10))
+    for criterion in (nn.CrossEntropyLoss(label_smoothing=0.1), nn.MSELoss(), nn.HuberLoss(delta=0.5), nn.L1Loss(),
+                      nn.BCEWithLogitsLoss(pos_weight=torch.full((10,), 2.0))):
+        model = heddle.from_torch(module, (784,), criterion)
+        target = rng.random((len(x), 10)).astype(np.float32)
+        is_class = isinstance(criterion, nn.CrossEntropyLoss)
+        rows = x.reshape(len(x), 784)
+        with heddle.Session(model, (rows, y if is_class else target, rows[:9], y[:9] if is_class else target[:9]),
+                            batch=BATCH, no_shuffle=True, out=path(f"loss-{type(criterion).__name__}")) as session:
+            loss = session.step()
+        wanted = criterion(module(torch.from_numpy(rows[:BATCH])),
+                           torch.from_numpy((y if is_class else target)[:BATCH])).item()
+        assert abs(loss - wanted) < 1e-5, (criterion, loss, wanted)
+
+
+def test_bad():
+    """what heddle does not have is refused by name; the module is not changed"""
+    def refused(module, says, shape=(1, 28, 28)):
+        refuses(heddle.UnsupportedError, says, lambda: heddle.from_torch(module, shape))
+
+    refused(nn.Sequential(nn.Conv2d(1, 4, 3), nn.InstanceNorm2d(4)), "found nn.InstanceNorm2d")
+    refused(nn.Sequential(nn.Conv2d(1, 4, 3, padding=1, padding_mode="reflect")), "padding_mode='reflect'")
+    refused(nn.Sequential(nn.Linear(28, 10)), "a linear layer over images")
+    refused(nn.Sequential(nn.MaxPool2d(3, ceil_mode=True)), "ceil_mode=True")
+    refuses(heddle.ShapeError, "leave the batch out", lambda: heddle.from_torch(nn.Flatten(), (1, 1, 28, 28)))
+    run = heddle.train("simplenet", (x, y), max_steps=1, out=path("torch-none"))
+    refuses(heddle.UsageError, "a run of a model by heddle.from_torch", run.to_torch)
+
+
+BOTH = """
+import sys, numpy as np
+def ours():
+    import heddle
+    return heddle.train("simplenet", "digits", max_steps=5, threads=2, out=sys.argv[2] + str(len(found))).digest
+def theirs():
+    import torch
+    torch.manual_seed(0)
+    a = torch.randn(300, 300, requires_grad=True)
+    (a @ a).tanh().sum().backward()
+    return a.grad.sum().item()
+found = []
+for who in sys.argv[1] * 2:
+    found.append((ours if who == "h" else theirs)())
+assert found[0] == found[2] and found[1] == found[3], found
+print(found[0] if sys.argv[1] == "ht" else found[1])
+"""
+
+
+def test_both():
+    """both libraries train in one process, whichever is imported first, with one digest"""
+    digests = [subprocess.run([sys.executable, "-c", BOTH, order, path("both-" + order)], check=True, text=True,
+                              stdout=subprocess.PIPE).stdout for order in ("ht", "th")]
+    assert digests[0] == digests[1], digests
