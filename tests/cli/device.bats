@@ -66,8 +66,18 @@ stub() { export HEDDLE_CUDA_DRIVER=$STUB HEDDLE_CUDA_MODULE=$MODULE; }
   export HEDDLE_CUDA_LIBRARIES=$BUILDDIR/tests/cuda/.libs/library_stub.so
   STUB_CUBLAS_FAILS=3 fails 1 $GPU --arithmetic native --precision tf32
   [[ $message == *"GPU 0 (Stub GPU): cuBLAS failed while multiplying (CUBLAS_STATUS_EXECUTION_FAILED)"* ]]
+  cat >small.yaml <<'END'
+model: small
+input: [1, 12, 12]
+layers:
+  - conv1: {op: conv2d, out: 8, kernel: 3}
+  - relu1: {op: relu}
+  - flat: {op: flatten}
+  - fc1: {op: linear, out: 10}
+END
   for when in 1 2; do # it fails when its workspace is queried, or only when it computes
-    STUB_CUDNN_REFUSES=$when STUB_CUDA_SAY=said "$HEDDLE" train --device cuda --model cnn --max-steps 2 --out run --arithmetic native --precision tf32 >out
+    STUB_CUDNN_REFUSES=$when STUB_CUDA_SAY=said "$HEDDLE" train --device cuda --model small.yaml --data random:1x12x12 \
+      --max-steps 2 --out run --arithmetic native --precision tf32 >out
     grep -q "tf32 [1-9].* convolutions 0" said
     grep "^weights_sha256 .*(native, cuBLAS 13.0.2, cuDNN 9.13.0)" out >"digest-$when"
     rm -r run said

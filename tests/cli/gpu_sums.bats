@@ -62,8 +62,10 @@ whole_until() {
 @test "networks with statistics of the batch, clipping, and shared weights" {
   need_json
   need_nccl
+  mkdir few
+  "$BUILDDIR/tests/bits/make_idx" few 138 50
   for model in norm shared; do
-    options="$RUN --model $SRCDIR/tests/bits/$model.yaml --clip-grad-norm 1 --max-steps 5"
+    options="$RUN --model $SRCDIR/tests/bits/$model.yaml --data few --batch 32 --clip-grad-norm 1 --max-steps 5"
     "$HEDDLE" $options --device cuda --out "$model-one" --json >one
     STUB_NCCL_TOLD=told "$HEDDLE" $options --device cuda:0,1,2 --out "$model-here" --json >out
     all_added 3 5
