@@ -178,6 +178,11 @@ check-digests:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(bits_tests)'
 .PHONY: check-digests
 
+# Of a build with --enable-static.
+check-archives:
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='tests/check-symbols.sh tests/install.sh'
+.PHONY: check-archives
+
 # For builds with sanitizers, which are slow.
 # Of the command line, what reads files and settings. Up to GCC 13 and LLVM 16 the leak sanitizer takes one place in a
 # page for the header that glibc wrote before 2.25 in front of a thread's variables, and fails at exit with a signal 11
