@@ -141,17 +141,12 @@ int hd__history_ends(const char *run) {
   return ends;
 }
 
-/* The setting of a record, NULL for none. */
-static const char *setting_of(const json_t *record, hd_option_id id) {
-  return json_string_value(json_object_get(json_object_get(record, "settings"), hd_option_at(id)->name));
-}
-
 static hd_status request_of(hd_config **out, hd_ctx *ctx, const json_t *record, const hd_config *config) {
   static const hd_option_id id[] = {HD_OPT_DATA, HD_OPT_DATA_DIR, HD_OPT_ON_ERROR};
   HD_TRY(hd__config_copy(out, ctx, config));
   for (size_t i = 0; i < sizeof id / sizeof *id; i++) {
-    const char *text = setting_of(record, id[i]);
-    if (text && !hd__config_given(*out, id[i]))
+    const char *text = hd__record_setting(record, id[i]);
+    if (*text && !hd__config_given(*out, id[i]))
       HD_TRY(hd__config_suggest(*out, ctx, id[i], text));
   }
   return HD_OK;
@@ -159,8 +154,7 @@ static hd_status request_of(hd_config **out, hd_ctx *ctx, const json_t *record, 
 
 static hd_status ignored_label(int *out, hd_ctx *ctx, const json_t *record) {
   hd_network network;
-  const char *text = json_string_value(json_object_get(record, "model_yaml"));
-  HD_TRY(hd__network_from_text(&network, ctx, text ? text : "", "model_yaml"));
+  HD_TRY(hd__network_from_text(&network, ctx, hd__json_text(record, "model_yaml"), "model_yaml"));
   *out = network.target.ignored;
   hd__network_fini(&network);
   return HD_OK;
@@ -180,12 +174,11 @@ hd_status hd__certificate_data(hd_data **out, hd_ctx *ctx, const json_t *record,
 
 /* What defines a result; a recipe has set others, which are there. */
 static json_t *settings_of(const json_t *record) {
-  json_t *settings = json_object();
+  json_t *settings = json_object(), *recorded = json_object_get(record, "settings");
   for (int i = 0; hd_option_at(i); i++) {
     const bool defines = hd_option_at(i)->kind == HD_OPTION_EXPERIMENT && i != HD_OPT_RECIPE;
-    const char *text = defines || i == HD_OPT_DATA || i == HD_OPT_INIT ? setting_of(record, (hd_option_id)i) : NULL;
-    if (text)
-      json_object_set_new(settings, hd_option_at(i)->name, json_string(text));
+    if (defines || i == HD_OPT_DATA || i == HD_OPT_INIT)
+      json_object_set(settings, hd_option_at(i)->name, json_object_get(recorded, hd_option_at(i)->name));
   }
   return settings;
 }
@@ -261,8 +254,8 @@ hd_status hd__certificate_make(json_t **out, hd_ctx *ctx, const char *run) {
   char init[HD_SHA256_HEX_BYTES] = "";
   HD_TRY(hd__checkpoint_record(&record, ctx, run));
   HD_TRY(find_end(&end, ctx, run));
-  if (setting_of(record, HD_OPT_INIT))
-    HD_TRY(hd_digest(init, ctx, setting_of(record, HD_OPT_INIT)));
+  if (*hd__record_setting(record, HD_OPT_INIT))
+    HD_TRY(hd_digest(init, ctx, hd__record_setting(record, HD_OPT_INIT)));
   *out = json_pack("{s:i, s:O, s:O, s:o, s:s*, s:O, s:O, s:o}", "certificate", HD_CERTIFICATE_VERSION,
                    "arithmetic_version", json_object_get(record, "arithmetic_version"), "model_yaml",
                    json_object_get(record, "model_yaml"), "settings", settings_of(record), "init_sha256",

@@ -8,15 +8,10 @@
 #include "train/evidence/compare_runs.h"
 #include "train/settings/run_record.h"
 
-static const char *text_of(const json_t *object, const char *key) {
-  const char *text = json_string_value(json_object_get(object, key));
-  return text ? text : "";
-}
-
 static hd_status adopt(hd_config *config, hd_ctx *ctx, const json_t *record) {
-  const char *init = text_of(json_object_get(record, "settings"), "init");
+  const char *init = hd__record_setting(record, HD_OPT_INIT);
   HD_TRY(hd__record_adopt(config, ctx, record, "the record"));
-  HD_TRY(hd_config_set_text(config, ctx, HD_OPT_MODEL, text_of(record, "model_yaml")));
+  HD_TRY(hd_config_set_text(config, ctx, HD_OPT_MODEL, hd__json_text(record, "model_yaml")));
   return *init ? hd_config_set_text(config, ctx, HD_OPT_INIT, init) : HD_OK;
 }
 

@@ -91,14 +91,9 @@ static hd_status load(verify *v, hd_ctx *ctx) {
   return HD_OK;
 }
 
-static const char *text_of(const json_t *object, const char *key) {
-  const char *text = json_string_value(json_object_get(object, key));
-  return text ? text : "";
-}
-
 static void check_arithmetic(verify *v) {
   const json_int_t version = json_integer_value(json_object_get(v->certificate, "arithmetic_version"));
-  const char *kind = text_of(json_object_get(v->certificate, "settings"), "arithmetic");
+  const char *kind = hd__record_setting(v->certificate, HD_OPT_ARITHMETIC);
   if (version != HD_ARITHMETIC_VERSION)
     decide(
         v, HD_NOT_COMPARABLE, 0,
@@ -141,12 +136,12 @@ static hd_status check_data(verify *v, hd_ctx *ctx) {
 }
 
 static hd_status check_init(verify *v, hd_ctx *ctx) {
-  const char *path = text_of(json_object_get(v->certificate, "settings"), "init"), *expected;
+  const char *path = hd__record_setting(v->certificate, HD_OPT_INIT), *expected;
   char found[HD_SHA256_HEX_BYTES];
   hd_ctx quiet = {0};
   if (!*path || v->decided)
     return HD_OK;
-  expected = text_of(v->certificate, "init_sha256");
+  expected = hd__json_text(v->certificate, "init_sha256");
   if (hd_digest(found, &quiet, path) != HD_OK)
     decide(v, HD_NOT_COMPARABLE, 0, "its initial weights are not there: %.900s", quiet.message);
   else if (strcmp(found, expected))
@@ -158,7 +153,7 @@ static hd_status check_init(verify *v, hd_ctx *ctx) {
 static const char *mark_at(int64_t *step, const verify *v, size_t index) {
   const json_t *entry = json_array_get(json_object_get(v->certificate, "chain"), index);
   *step = json_integer_value(json_object_get(entry, "step"));
-  return text_of(entry, "sha256");
+  return hd__json_text(entry, "sha256");
 }
 
 /* Adds the loss of a step to the chain; at the end of an entry it must be the certificate's. */
@@ -428,7 +423,8 @@ static hd_status check_claims(verify *v, hd_ctx *ctx, const int64_t *step, int c
 static hd_status verify_all(verify *v, hd_ctx *ctx) {
   HD_TRY(load(v, ctx));
   v->steps = json_integer_value(json_object_get(v->certificate, "steps"));
-  snprintf(v->out->weights_sha256, sizeof v->out->weights_sha256, "%s", text_of(v->certificate, "weights_sha256"));
+  snprintf(v->out->weights_sha256, sizeof v->out->weights_sha256, "%s",
+           hd__json_text(v->certificate, "weights_sha256"));
   HD_OWNED int64_t *step = NULL;
   const int count = list_checkpoints(&step, v);
   HD_TRY(check_claims(v, ctx, step, count));

@@ -104,10 +104,13 @@ hd_status hd__record_check_library(hd_ctx *ctx, const json_t *record, const char
                   folder, wanted ? wanted : "no library", *library ? library : "none");
 }
 
-/* A setting as recorded, "" for none. */
-static const char *recorded(const json_t *record, hd_option_id id) {
-  const char *text = json_string_value(json_object_get(json_object_get(record, "settings"), hd_option_at(id)->name));
+const char *hd__json_text(const json_t *object, const char *key) {
+  const char *text = json_string_value(json_object_get(object, key));
   return text ? text : "";
+}
+
+const char *hd__record_setting(const json_t *record, hd_option_id id) {
+  return hd__json_text(json_object_get(record, "settings"), hd_option_at((int)id)->name);
 }
 
 /* Settings are equal as texts, or as numbers: 1e-3 is 0.001. */
@@ -117,14 +120,14 @@ static bool same_value(const char *a, const char *b) {
 }
 
 static bool may_differ(const json_t *record, int id) {
-  const char *schedule = recorded(record, HD_OPT_SCHEDULE);
+  const char *schedule = hd__record_setting(record, HD_OPT_SCHEDULE);
   bool free_epochs = !strcmp(schedule, "const") || !strcmp(schedule, "step");
   return id == HD_OPT_MAX_STEPS || (id == HD_OPT_EPOCHS && free_epochs);
 }
 
 /* A given value must equal the saved one. */
 static hd_status check_same(const hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder, int id) {
-  const char *saved = recorded(record, (hd_option_id)id), *name = hd_option_at(id)->name;
+  const char *saved = hd__record_setting(record, (hd_option_id)id), *name = hd_option_at(id)->name;
   const char *given = hd__config_shown(config, (hd_option_id)id);
   bool off = hd_option_at(id)->type == HD_OPTION_FLAG && !*saved && !strcmp(given, "false");
   bool older = !*saved && !strcmp(given, hd_option_at(id)->fallback); /* a run older than the option */
@@ -137,7 +140,7 @@ static hd_status check_same(const hd_config *config, hd_ctx *ctx, const json_t *
 
 /* Takes the saved value, unless one was given. */
 static hd_status suggest(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder, int id) {
-  const char *saved = recorded(record, (hd_option_id)id);
+  const char *saved = hd__record_setting(record, (hd_option_id)id);
   hd_status status = *saved ? hd__config_suggest(config, ctx, (hd_option_id)id, saved) : HD_OK;
   if (status == HD_OK || status == HD_E_NOMEM)
     return status;
@@ -161,7 +164,7 @@ hd_status hd__record_adopt(hd_config *config, hd_ctx *ctx, const json_t *record,
 
 const char *hd__record_chosen_device(const json_t *record) {
   const char *chosen = json_string_value(json_object_get(json_object_get(record, "machine"), "device"));
-  return strcmp(recorded(record, HD_OPT_DEVICE), "auto") ? NULL : chosen ? chosen : "";
+  return strcmp(hd__record_setting(record, HD_OPT_DEVICE), "auto") ? NULL : chosen ? chosen : "";
 }
 
 /* What a forward pass over samples depends on. */

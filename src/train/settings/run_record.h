@@ -32,6 +32,10 @@ float hd__record_shift(const json_t *record);
 /* Adds the number of samples that could not be read and are skipped: top-level "skipped". */
 hd_status hd__record_note_skips(json_t *record, hd_ctx *ctx, const hd_data *data);
 
+/* A text of an object, "" for none; a setting of a record or a certificate as text, "" for none. */
+const char *hd__json_text(const json_t *object, const char *key);
+const char *hd__record_setting(const json_t *record, hd_option_id id);
+
 /* The recorded choice of --device auto; NULL if the run named its device. */
 const char *hd__record_chosen_device(const json_t *record);
 
