@@ -30,30 +30,29 @@ class Interrupting:
 
     classes = 10
 
-    def __init__(self):
-        self.read = 0
+    def __init__(self, at):
+        self.read, self.at = 0, at  # a session's opening reads some 2000 ahead
 
     def __len__(self):
         return 64
 
     def __getitem__(self, i):
         self.read += 1
-        if self.read == 2000:
+        if self.read == self.at:
             os.kill(os.getpid(), signal.SIGINT)
         return x[i], y[i]
 
 
 def test_ctrl_c_in_steps():
     """Ctrl-C ends a call of many steps, too"""
-    with heddle.Session("simplenet", Interrupting(), cache="none", out=path("ctrl-c-steps"), **MANY) as session:
+    with heddle.Session("simplenet", Interrupting(20000), cache="none", out=path("ctrl-c-steps"), **MANY) as session:
         session.step(1000000)
         assert session.report["stopped"] and session.done and 1 < session.report["steps"] < 1000000
 
 
 def test_ctrl_c_at_start():
     """Ctrl-C while a data set is opened is a KeyboardInterrupt"""
-    data = Interrupting()
-    data.read = 1990
+    data = Interrupting(10)
     try:
         heddle.Session("simplenet", data, out=path("start"), **MANY)
     except KeyboardInterrupt:
