@@ -120,9 +120,12 @@ class Context:
             raise _ERRORS.get(status, Error)(text(lib.hd_ctx_message(self.pointer))) from cause
 
     def make(self, kind: str, create: Any, *arguments: Any) -> Any:
-        """A new object by create(out, ctx, ...)."""
+        """A new object by create(out, ctx, ...). What Python code raised while it was made none the less, a data set
+        that is read ahead for example, is raised by the call that it fails."""
         out = ffi.new(kind + " **")
-        self.check(create(out, self.pointer, *arguments))
+        status = create(out, self.pointer, *arguments)
+        if status != lib.HD_OK:
+            self.check(status)
         return out[0]
 
 

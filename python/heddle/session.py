@@ -78,6 +78,8 @@ class Session:
         self._pointer = context.make("hd_session", lib.hd_session_create, self._config.pointer)
         self._end = weakref.finalize(self, lib.hd_session_destroy, self._pointer)
         context.calls.stop = _stopper(self._pointer)
+        if not isinstance(context.calls.failure, (Exception, type(None))):
+            context.check(lib.HD_OK)  # Ctrl-C while samples were read ahead
 
     # ---- Its end ----
 

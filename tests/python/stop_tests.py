@@ -1,4 +1,5 @@
 """Ctrl-C, stop(), and the interpreter's lock, which is free while the library trains."""
+import itertools
 import os
 import signal
 import threading
@@ -31,14 +32,13 @@ class Interrupting:
     classes = 10
 
     def __init__(self, at):
-        self.read, self.at = 0, at  # a session's opening reads some 2000 ahead
+        self.read, self.at = itertools.count(1), at  # a session that opens reads ahead, on several threads
 
     def __len__(self):
         return 64
 
     def __getitem__(self, i):
-        self.read += 1
-        if self.read == self.at:
+        if next(self.read) == self.at:
             os.kill(os.getpid(), signal.SIGINT)
         return x[i], y[i]
 

@@ -17,7 +17,7 @@ def path(name: str) -> str:
     return os.path.join(folder, name)
 
 
-def refuses(kind: type | tuple, says: str, call) -> None:
+def refuses(kind: type, says: str, call) -> None:
     """The call raises this exception, with a line that has `says`."""
     try:
         call()
@@ -26,7 +26,7 @@ def refuses(kind: type | tuple, says: str, call) -> None:
         ours = type(error).__module__.startswith("heddle")
         assert not ours or "\n" not in str(error), f"expected one line, found {str(error)!r}"
         return
-    raise AssertionError(f"expected {kind} with '{says}', found no exception")
+    raise AssertionError(f"expected {kind.__name__} with '{says}', found no exception")
 
 
 def line(good: bool, what: str, detail: str = "") -> None:
