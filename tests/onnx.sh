@@ -26,7 +26,7 @@ compare() {
 }
 
 for model in simplenet mlp cnn lenet5 fastmnist allconv resnet regression; do compare $model $model; done
-compare mnist-99 mnist-99 --recipe mnist-99
+compare mnist-99 mnist-99 --recipe mnist-99 --warmup 0
 for network in groups mixed norm shared upsampled tiles wide shard_norm; do
   compare $network "$SRCDIR/tests/bits/$network.yaml"
 done

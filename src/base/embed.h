@@ -19,3 +19,4 @@ extern const hd_embedded hd__embed_font[];
 extern const hd_embedded hd__embed_chains[];
 extern const hd_embedded hd__embed_peers[];
 extern const hd_embedded hd__embed_pages[];
+extern const hd_embedded hd__embed_sets[];

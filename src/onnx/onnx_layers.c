@@ -150,7 +150,7 @@ static hd_status read_conv(hd_onnx_reader *r, const Onnx__Node *node, const char
   char extra[64] = "";
   if (transposed)
     snprintf(extra, sizeof extra, ", output_padding: " PAIR, OF(more));
-  HD_TRY(hd__onnx_put(&layer, r, node, hd__onnx_resolve(r, weight),
+  HD_TRY(hd__onnx_put(&layer, r, node, *owner ? NULL : hd__onnx_resolve(r, weight),
                       "op: %s, from: \"%s\", out: %lld, kernel: " PAIR ", stride: " PAIR ", padding: " PAIR
                       ", dilation: " PAIR ", groups: %lld%s%s%s",
                       transposed ? "conv_transpose2d" : "conv2d", x, out, OF(t->dims + 2), OF(w.stride), OF(w.padding),
@@ -178,7 +178,6 @@ hd_status hd__onnx_linear(hd_onnx_reader *r, const Onnx__Node *node, const char 
                           const char *bias, bool by_outputs) {
   const Onnx__Node *turned = hd__onnx_producer(r, weight, "Transpose");
   const char *matrix = turned ? hd__onnx_input(turned, 0) : weight, *layer, *from;
-  const char *owner = strcmp(node->op_type, "Add") ? find_owner(r, node) : "";
   const Onnx__Tensor *t = hd__onnx_tensor(r, matrix);
   by_outputs ^= turned != NULL;
   if (!t || t->n_dims != 2)
@@ -186,8 +185,10 @@ hd_status hd__onnx_linear(hd_onnx_reader *r, const Onnx__Node *node, const char 
                            "expected a constant matrix as weight, found another value; heddle has no products of "
                            "two computed values");
   HD_TRY(hd__onnx_layer(&from, r, x));
-  HD_TRY(hd__onnx_put(&layer, r, node, hd__onnx_resolve(r, matrix), "op: linear, from: \"%s\", out: %lld%s%s", from,
-                      (long long)t->dims[by_outputs ? 0 : 1], parameters(*owner, *bias), owner));
+  const char *owner = strcmp(node->op_type, "Add") ? find_owner(r, node) : ""; /* now that those before are made */
+  HD_TRY(hd__onnx_put(&layer, r, node, *owner ? NULL : hd__onnx_resolve(r, matrix),
+                      "op: linear, from: \"%s\", out: %lld%s%s", from, (long long)t->dims[by_outputs ? 0 : 1],
+                      parameters(*owner, *bias), owner));
   return *owner ? HD_OK : add_weights(r, node, layer, matrix, bias, by_outputs ? HD_ONNX_AS_IT_IS : HD_ONNX_TRANSPOSED);
 }
 
