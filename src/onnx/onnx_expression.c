@@ -60,7 +60,7 @@ static bool evaluate(double *out, evaluation *e, const char *name) {
   if (!strcmp(name, e->x) || hd__onnx_scalar(out, e->r, name))
     return true;
   const int op = operator_of(e->r, name), count = op < UNARY ? 2 : 1;
-  const Onnx__Node *node = operators[op] ? hd__onnx_producer(e->r, name, operators[op]) : NULL;
+  const HdOnnx__Node *node = operators[op] ? hd__onnx_producer(e->r, name, operators[op]) : NULL;
   if (!node || node->n_input != (size_t)count || ++e->operators > MOST_OPERATORS)
     return false;
   for (int i = 0; i < count; i++)
@@ -92,9 +92,9 @@ static bool is_function(const hd_onnx_reader *r, const char *name, const char *x
 }
 
 /* Values that an expression may be of, those nearest to its end first. */
-static int list_candidates(const char *list[MOST_CANDIDATES], const hd_onnx_reader *r, const Onnx__Node *end) {
+static int list_candidates(const char *list[MOST_CANDIDATES], const hd_onnx_reader *r, const HdOnnx__Node *end) {
   int count = 0, next = 0;
-  for (const Onnx__Node *node = end; node;) {
+  for (const HdOnnx__Node *node = end; node;) {
     for (size_t i = 0; i < node->n_input && i < 2 && count < MOST_CANDIDATES; i++)
       list[count++] = hd__onnx_resolve(r, node->input[i]);
     for (node = NULL; next < count && !node; next++)
@@ -103,7 +103,7 @@ static int list_candidates(const char *list[MOST_CANDIDATES], const hd_onnx_read
   return count;
 }
 
-static hd_status find_function(bool *found, hd_onnx_reader *r, const Onnx__Node *node) {
+static hd_status find_function(bool *found, hd_onnx_reader *r, const HdOnnx__Node *node) {
   const char *candidate[MOST_CANDIDATES], *from;
   const int count = list_candidates(candidate, r, node);
   for (int c = 0; c < count; c++)
@@ -119,7 +119,7 @@ static hd_status find_function(bool *found, hd_onnx_reader *r, const Onnx__Node 
 /* ---- Pairs of a computed value and a constant ---- */
 
 /* The computed operand of a node of two, if the other one is a constant; NULL: it is not. */
-static const char *beside_constant(const char **constant, const hd_onnx_reader *r, const Onnx__Node *node) {
+static const char *beside_constant(const char **constant, const hd_onnx_reader *r, const HdOnnx__Node *node) {
   if (!node || node->n_input != 2)
     return NULL;
   const int which = hd__onnx_tensor(r, node->input[0]) ? 0 : 1;
@@ -127,9 +127,9 @@ static const char *beside_constant(const char **constant, const hd_onnx_reader *
   return hd__onnx_tensor(r, *constant) && !hd__onnx_tensor(r, node->input[!which]) ? node->input[!which] : NULL;
 }
 
-static hd_status find_linear(bool *found, hd_onnx_reader *r, const Onnx__Node *node) {
+static hd_status find_linear(bool *found, hd_onnx_reader *r, const HdOnnx__Node *node) {
   const char *bias, *product = beside_constant(&bias, r, node);
-  const Onnx__Node *matmul = product ? hd__onnx_producer(r, product, "MatMul") : NULL;
+  const HdOnnx__Node *matmul = product ? hd__onnx_producer(r, product, "MatMul") : NULL;
   if (!matmul)
     return HD_OK;
   *found = true;
@@ -137,7 +137,7 @@ static hd_status find_linear(bool *found, hd_onnx_reader *r, const Onnx__Node *n
 }
 
 static bool all_equal(const hd_onnx_reader *r, const char *name, float expected) {
-  const Onnx__Tensor *t = hd__onnx_tensor(r, name);
+  const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
   const size_t count = t && t->has_raw_data ? t->raw_data.len / sizeof(float) : 0;
   float value;
   for (size_t i = 0; i < count; i++) {
@@ -148,13 +148,13 @@ static bool all_equal(const hd_onnx_reader *r, const char *name, float expected)
   return count > 0;
 }
 
-static hd_status find_group_norm(bool *found, hd_onnx_reader *r, const Onnx__Node *node) {
+static hd_status find_group_norm(bool *found, hd_onnx_reader *r, const HdOnnx__Node *node) {
   const char *bias, *weight, *scaled = beside_constant(&bias, r, node), *from, *layer;
-  const Onnx__Node *times = scaled ? hd__onnx_producer(r, scaled, "Mul") : NULL;
+  const HdOnnx__Node *times = scaled ? hd__onnx_producer(r, scaled, "Mul") : NULL;
   const char *normal = times ? beside_constant(&weight, r, times) : NULL;
-  const Onnx__Node *back = normal ? hd__onnx_producer(r, normal, "Reshape") : NULL;
-  const Onnx__Node *norm = back ? hd__onnx_producer(r, hd__onnx_input(back, 0), "InstanceNormalization") : NULL;
-  const Onnx__Node *groups = norm ? hd__onnx_producer(r, hd__onnx_input(norm, 0), "Reshape") : NULL;
+  const HdOnnx__Node *back = normal ? hd__onnx_producer(r, normal, "Reshape") : NULL;
+  const HdOnnx__Node *norm = back ? hd__onnx_producer(r, hd__onnx_input(back, 0), "InstanceNormalization") : NULL;
+  const HdOnnx__Node *groups = norm ? hd__onnx_producer(r, hd__onnx_input(norm, 0), "Reshape") : NULL;
   int64_t shape[8];
   char eps[HD_NUMBER_BYTES];
   if (!groups || hd__onnx_ints(shape, r, hd__onnx_input(groups, 1)) != 3 || shape[1] < 1 || shape[2] != -1 ||
@@ -169,7 +169,7 @@ static hd_status find_group_norm(bool *found, hd_onnx_reader *r, const Onnx__Nod
   return hd__onnx_add_weight(r, node, layer, "bias", bias, HD_ONNX_AS_VECTOR);
 }
 
-hd_status hd__onnx_expression(bool *found, hd_onnx_reader *r, const Onnx__Node *node) {
+hd_status hd__onnx_expression(bool *found, hd_onnx_reader *r, const HdOnnx__Node *node) {
   *found = false;
   if (hd__onnx_producer(r, node->output[0], "Mul") || hd__onnx_producer(r, node->output[0], "Div"))
     return find_function(found, r, node);

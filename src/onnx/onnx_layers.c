@@ -31,7 +31,7 @@ static void clean_name(char out[HD_ONNX_NAME_BYTES], const char *name, size_t le
 }
 
 /* The name of a layer: of its weight, else of its node, else of its operator; with a number if it is taken. */
-static void choose_name(char out[HD_ONNX_NAME_BYTES], const hd_onnx_reader *r, const Onnx__Node *node,
+static void choose_name(char out[HD_ONNX_NAME_BYTES], const hd_onnx_reader *r, const HdOnnx__Node *node,
                         const char *weight) {
   static const char suffix[] = ".weight";
   const size_t length = strlen(weight), tail = sizeof suffix - 1;
@@ -47,7 +47,7 @@ static void choose_name(char out[HD_ONNX_NAME_BYTES], const hd_onnx_reader *r, c
     snprintf(out, HD_ONNX_NAME_BYTES, "%.48s_%d", *base ? base : "layer", i);
 }
 
-hd_status hd__onnx_put(const char **layer, hd_onnx_reader *r, const Onnx__Node *node, const char *weight,
+hd_status hd__onnx_put(const char **layer, hd_onnx_reader *r, const HdOnnx__Node *node, const char *weight,
                        const char *fmt, ...) {
   char name[HD_ONNX_NAME_BYTES];
   va_list args;
@@ -69,9 +69,9 @@ hd_status hd__onnx_put(const char **layer, hd_onnx_reader *r, const Onnx__Node *
 /* ---- Windows ---- */
 
 /* Two numbers of an attribute; `both`: four, of which both ends are equal. */
-static hd_status sides(int64_t out[2], hd_onnx_reader *r, const Onnx__Node *node, const char *name, int64_t fallback,
+static hd_status sides(int64_t out[2], hd_onnx_reader *r, const HdOnnx__Node *node, const char *name, int64_t fallback,
                        bool both) {
-  const Onnx__Attribute *a = hd__onnx_attribute(node, name);
+  const HdOnnx__Attribute *a = hd__onnx_attribute(node, name);
   const size_t count = both ? 4 : 2;
   out[0] = out[1] = fallback;
   if (!a || a->n_ints == 0)
@@ -89,12 +89,12 @@ typedef struct window {
   int64_t kernel[2], stride[2], padding[2], dilation[2];
 } window;
 
-static hd_status read_window(window *w, hd_onnx_reader *r, const Onnx__Node *node) {
+static hd_status read_window(window *w, hd_onnx_reader *r, const HdOnnx__Node *node) {
   HD_TRY(sides(w->kernel, r, node, "kernel_shape", 0, false));
   HD_TRY(sides(w->stride, r, node, "strides", 1, false));
   HD_TRY(sides(w->dilation, r, node, "dilations", 1, false));
   HD_TRY(sides(w->padding, r, node, "pads", 0, true));
-  const Onnx__Attribute *automatic = hd__onnx_attribute(node, "auto_pad");
+  const HdOnnx__Attribute *automatic = hd__onnx_attribute(node, "auto_pad");
   if (automatic && !hd__onnx_text(node, "auto_pad", "NOTSET") && !hd__onnx_text(node, "auto_pad", "VALID"))
     return hd__onnx_refuse(r, node, "expected padding in numbers, found auto_pad; export it with 'pads'");
   if (hd__onnx_int(node, "ceil_mode", 0) != 0)
@@ -110,9 +110,9 @@ static bool same_value(const hd_onnx_reader *r, const char *a, const char *b) {
 }
 
 /* The layer that has these parameters already, "" if there is none. */
-static const char *find_owner(const hd_onnx_reader *r, const Onnx__Node *node) {
+static const char *find_owner(const hd_onnx_reader *r, const HdOnnx__Node *node) {
   for (size_t i = 0; i < r->graph->n_node && *hd__onnx_input(node, 1); i++) {
-    const Onnx__Node *other = r->graph->node[i];
+    const HdOnnx__Node *other = r->graph->node[i];
     if (*r->layer[i] && other != node && !strcmp(other->op_type, node->op_type) &&
         same_value(r, hd__onnx_input(other, 1), hd__onnx_input(node, 1)) &&
         same_value(r, hd__onnx_input(other, 2), hd__onnx_input(node, 2)))
@@ -127,16 +127,16 @@ static const char *parameters(bool shares, bool has_bias) {
 }
 
 /* The weight and the bias, if there is one, of a layer that shares none. */
-static hd_status add_weights(hd_onnx_reader *r, const Onnx__Node *node, const char *layer, const char *weight,
+static hd_status add_weights(hd_onnx_reader *r, const HdOnnx__Node *node, const char *layer, const char *weight,
                              const char *bias, hd_onnx_order order) {
   HD_TRY(hd__onnx_add_weight(r, node, layer, "weight", weight, order));
   return *bias ? hd__onnx_add_weight(r, node, layer, "bias", bias, HD_ONNX_AS_VECTOR) : HD_OK;
 }
 
-static hd_status read_conv(hd_onnx_reader *r, const Onnx__Node *node, const char *x) {
+static hd_status read_conv(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   const char *weight = hd__onnx_input(node, 1), *bias = hd__onnx_input(node, 2), *owner = find_owner(r, node), *layer;
   const bool transposed = !strcmp(node->op_type, "ConvTranspose");
-  const Onnx__Tensor *t = hd__onnx_tensor(r, weight);
+  const HdOnnx__Tensor *t = hd__onnx_tensor(r, weight);
   const long long groups = hd__onnx_int(node, "group", 1);
   window w;
   int64_t more[2];
@@ -158,7 +158,7 @@ static hd_status read_conv(hd_onnx_reader *r, const Onnx__Node *node, const char
   return *owner ? HD_OK : add_weights(r, node, layer, weight, bias, HD_ONNX_AS_IT_IS);
 }
 
-static hd_status read_pool(hd_onnx_reader *r, const Onnx__Node *node, const char *x) {
+static hd_status read_pool(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   const bool mean = !strcmp(node->op_type, "AveragePool");
   window w;
   HD_TRY(read_window(&w, r, node));
@@ -174,11 +174,11 @@ static hd_status read_pool(hd_onnx_reader *r, const Onnx__Node *node, const char
 
 /* ---- Linear layers ---- */
 
-hd_status hd__onnx_linear(hd_onnx_reader *r, const Onnx__Node *node, const char *x, const char *weight,
+hd_status hd__onnx_linear(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x, const char *weight,
                           const char *bias, bool by_outputs) {
-  const Onnx__Node *turned = hd__onnx_producer(r, weight, "Transpose");
+  const HdOnnx__Node *turned = hd__onnx_producer(r, weight, "Transpose");
   const char *matrix = turned ? hd__onnx_input(turned, 0) : weight, *layer, *from;
-  const Onnx__Tensor *t = hd__onnx_tensor(r, matrix);
+  const HdOnnx__Tensor *t = hd__onnx_tensor(r, matrix);
   by_outputs ^= turned != NULL;
   if (!t || t->n_dims != 2)
     return hd__onnx_refuse(r, node,
@@ -192,26 +192,26 @@ hd_status hd__onnx_linear(hd_onnx_reader *r, const Onnx__Node *node, const char 
   return *owner ? HD_OK : add_weights(r, node, layer, matrix, bias, by_outputs ? HD_ONNX_AS_IT_IS : HD_ONNX_TRANSPOSED);
 }
 
-static hd_status read_gemm(hd_onnx_reader *r, const Onnx__Node *node, const char *x) {
+static hd_status read_gemm(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   if (hd__onnx_float(node, "alpha", 1) != 1 || hd__onnx_float(node, "beta", 1) != 1 || hd__onnx_int(node, "transA", 0))
     return hd__onnx_refuse(r, node, "expected alpha 1, beta 1 and transA 0, found others; export it as a linear layer");
   return hd__onnx_linear(r, node, hd__onnx_input(node, 0), hd__onnx_input(node, 1), hd__onnx_input(node, 2),
                          hd__onnx_int(node, "transB", 0) != 0);
 }
 
-static hd_status read_matmul(hd_onnx_reader *r, const Onnx__Node *node, const char *x) {
+static hd_status read_matmul(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   return hd__onnx_linear(r, node, hd__onnx_input(node, 0), hd__onnx_input(node, 1), "", false);
 }
 
 /* ---- Norms ---- */
 
 /* ", eps: 1e-05" */
-static const char *eps_of(char text[HD_NUMBER_BYTES], const Onnx__Node *node) {
+static const char *eps_of(char text[HD_NUMBER_BYTES], const HdOnnx__Node *node) {
   hd__format_float(text, hd__onnx_float(node, "epsilon", 1e-5f));
   return text;
 }
 
-static hd_status read_batch_norm(hd_onnx_reader *r, const Onnx__Node *node, const char *x) {
+static hd_status read_batch_norm(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   static const char *const suffix[] = {"weight", "bias", "running_mean", "running_var"};
   char eps[HD_NUMBER_BYTES], momentum[HD_NUMBER_BYTES];
   const char *layer;
@@ -226,7 +226,7 @@ static hd_status read_batch_norm(hd_onnx_reader *r, const Onnx__Node *node, cons
   return HD_OK;
 }
 
-static hd_status read_layer_norm(hd_onnx_reader *r, const Onnx__Node *node, const char *x) {
+static hd_status read_layer_norm(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   char eps[HD_NUMBER_BYTES];
   const char *weight = hd__onnx_input(node, 1), *bias = hd__onnx_input(node, 2), *layer;
   HD_TRY(hd__onnx_put(&layer, r, node, hd__onnx_resolve(r, weight), "op: layer_norm, from: \"%s\", eps: %s", x,
@@ -241,10 +241,10 @@ static hd_status read_layer_norm(hd_onnx_reader *r, const Onnx__Node *node, cons
 }
 
 /* GroupNormalization, and InstanceNormalization, whose groups are the channels. */
-static hd_status read_group_norm(hd_onnx_reader *r, const Onnx__Node *node, const char *x) {
+static hd_status read_group_norm(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   char eps[HD_NUMBER_BYTES];
   const char *weight = hd__onnx_input(node, 1), *layer;
-  const Onnx__Tensor *t = hd__onnx_tensor(r, weight);
+  const HdOnnx__Tensor *t = hd__onnx_tensor(r, weight);
   const long long channels = t && t->n_dims == 1 ? t->dims[0] : 0;
   HD_TRY(hd__onnx_put(&layer, r, node, hd__onnx_resolve(r, weight),
                       "op: group_norm, from: \"%s\", groups: %lld, eps: %s", x,
@@ -258,7 +258,7 @@ static void expect_flat(hd_onnx_reader *r, const char *layer, int64_t elems) {
   r->flat[r->flats++] = (hd_onnx_flat){layer, elems};
 }
 
-static hd_status read_flatten(hd_onnx_reader *r, const Onnx__Node *node, const char *x) {
+static hd_status read_flatten(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   if (hd__onnx_int(node, "axis", 1) != 1)
     return hd__onnx_refuse(r, node, "expected axis 1, found %lld; flatten whole samples",
                            (long long)hd__onnx_int(node, "axis", 1));
@@ -266,7 +266,7 @@ static hd_status read_flatten(hd_onnx_reader *r, const Onnx__Node *node, const c
 }
 
 /* Samples as flat values, whatever the batch is: [-1, N], [B, N] and the like. */
-static hd_status read_reshape(hd_onnx_reader *r, const Onnx__Node *node, const char *x) {
+static hd_status read_reshape(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   int64_t shape[8];
   const char *layer;
   if (hd__onnx_ints(shape, r, hd__onnx_input(node, 1)) != 2 || shape[1] == 0)
@@ -278,8 +278,8 @@ static hd_status read_reshape(hd_onnx_reader *r, const Onnx__Node *node, const c
 }
 
 /* The axes of a node: an attribute in older opsets, an input in later ones. */
-static bool over_pixels(const hd_onnx_reader *r, const Onnx__Node *node) {
-  const Onnx__Attribute *a = hd__onnx_attribute(node, "axes");
+static bool over_pixels(const hd_onnx_reader *r, const HdOnnx__Node *node) {
+  const HdOnnx__Attribute *a = hd__onnx_attribute(node, "axes");
   int64_t axis[8];
   int count = a ? (int)(a->n_ints < 8 ? a->n_ints : 0) : hd__onnx_ints(axis, r, hd__onnx_input(node, 1));
   if (a && count)
@@ -291,7 +291,7 @@ static bool over_pixels(const hd_onnx_reader *r, const Onnx__Node *node) {
   return (axis[0] == 2 && axis[1] == 3) || (axis[0] == 3 && axis[1] == 2);
 }
 
-static hd_status read_mean(hd_onnx_reader *r, const Onnx__Node *node, const char *x) {
+static hd_status read_mean(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   char *at = r->layer[hd__onnx_index(r, node)], pool[HD_ONNX_NAME_BYTES];
   if (!over_pixels(r, node))
     return hd__onnx_refuse(r, node,
@@ -304,13 +304,13 @@ static hd_status read_mean(hd_onnx_reader *r, const Onnx__Node *node, const char
   return hd__onnx_put(NULL, r, node, NULL, "op: flatten, from: \"%s\"", pool);
 }
 
-static hd_status read_squeeze(hd_onnx_reader *r, const Onnx__Node *node, const char *x) {
+static hd_status read_squeeze(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   if (!over_pixels(r, node))
     return hd__onnx_refuse(r, node, "expected axes 2 and 3, found others; flatten whole samples");
   return hd__onnx_put(NULL, r, node, NULL, "op: flatten, from: \"%s\"", x);
 }
 
-static hd_status read_softmax(hd_onnx_reader *r, const Onnx__Node *node, const char *x) {
+static hd_status read_softmax(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   const int64_t axis = hd__onnx_int(node, "axis", -1);
   const char *layer;
   if (axis != 1 && axis != -1)
@@ -321,7 +321,7 @@ static hd_status read_softmax(hd_onnx_reader *r, const Onnx__Node *node, const c
   return HD_OK;
 }
 
-static hd_status read_concat(hd_onnx_reader *r, const Onnx__Node *node, const char *x) {
+static hd_status read_concat(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   char list[HD_MAX_IN * (HD_ONNX_NAME_BYTES + 4)] = "";
   if (hd__onnx_int(node, "axis", 0) != 1 || node->n_input > HD_MAX_IN)
     return hd__onnx_refuse(r, node,
@@ -336,7 +336,7 @@ static hd_status read_concat(hd_onnx_reader *r, const Onnx__Node *node, const ch
   return hd__onnx_put(NULL, r, node, NULL, "op: concat, from: [%s]", list);
 }
 
-static hd_status read_add(hd_onnx_reader *r, const Onnx__Node *node, const char *x) {
+static hd_status read_add(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   const char *a, *b;
   for (size_t i = 0; i < 2; i++)
     if (hd__onnx_tensor(r, hd__onnx_input(node, i)))
@@ -351,7 +351,7 @@ static hd_status read_add(hd_onnx_reader *r, const Onnx__Node *node, const char 
 
 /* ---- Elements ---- */
 
-static hd_status read_plain(hd_onnx_reader *r, const Onnx__Node *node, const char *x) {
+static hd_status read_plain(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   static const char *const op[][2] = {
       {"Relu", "relu"}, {"Sigmoid", "sigmoid"}, {"Tanh", "tanh"}, {"GlobalAveragePool", "global_avg_pool2d"}};
   size_t i = 0;
@@ -360,18 +360,18 @@ static hd_status read_plain(hd_onnx_reader *r, const Onnx__Node *node, const cha
   return hd__onnx_put(NULL, r, node, NULL, "op: %s, from: \"%s\"", op[i][1], x);
 }
 
-static hd_status read_leaky_relu(hd_onnx_reader *r, const Onnx__Node *node, const char *x) {
+static hd_status read_leaky_relu(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   char slope[HD_NUMBER_BYTES];
   hd__format_float(slope, hd__onnx_float(node, "alpha", 0.01f));
   return hd__onnx_put(NULL, r, node, NULL, "op: leaky_relu, from: \"%s\", negative_slope: %s", x, slope);
 }
 
-static hd_status read_gelu(hd_onnx_reader *r, const Onnx__Node *node, const char *x) {
+static hd_status read_gelu(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   return hd__onnx_put(NULL, r, node, NULL, "op: gelu, from: \"%s\", approximate: %s", x,
                       hd__onnx_text(node, "approximate", "tanh") ? "tanh" : "none");
 }
 
-static hd_status read_dropout(hd_onnx_reader *r, const Onnx__Node *node, const char *x) {
+static hd_status read_dropout(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   char p[HD_NUMBER_BYTES];
   double ratio;
   if (!hd__onnx_scalar(&ratio, r, hd__onnx_input(node, 1)))
@@ -384,7 +384,7 @@ static hd_status read_dropout(hd_onnx_reader *r, const Onnx__Node *node, const c
 
 static const struct form {
   const char *op;
-  hd_status (*read)(hd_onnx_reader *r, const Onnx__Node *node, const char *x);
+  hd_status (*read)(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x);
   bool finds_inputs; /* else x is the layer of the first one */
 } forms[] = {
     {"Conv", read_conv, false},
@@ -413,7 +413,7 @@ static const struct form {
     {"Softmax", read_softmax, false},
 };
 
-static hd_status make_layer(hd_onnx_reader *r, const Onnx__Node *node) {
+static hd_status make_layer(hd_onnx_reader *r, const HdOnnx__Node *node) {
   const char *x = NULL;
   bool found;
   HD_TRY(hd__onnx_expression(&found, r, node));
@@ -434,7 +434,7 @@ hd_status hd__onnx_layer(const char **layer, hd_onnx_reader *r, const char *valu
     *layer = r->layer_in;
     return HD_OK;
   }
-  const Onnx__Node *node = hd__onnx_producer(r, value, NULL);
+  const HdOnnx__Node *node = hd__onnx_producer(r, value, NULL);
   if (!node || !node->op_type)
     return hd__fail(
         r->ctx, HD_E_UNSUPPORTED,

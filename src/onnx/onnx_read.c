@@ -30,7 +30,7 @@ static void *take(void *left, size_t bytes) {
 
 static void give_back(void *left, void *memory) { hd__free(memory); }
 
-static bool names_are_there(const Onnx__Graph *g) {
+static bool names_are_there(const HdOnnx__Graph *g) {
   for (size_t i = 0; i < g->n_node; i++)
     if (!g->node[i]->op_type)
       return false;
@@ -38,8 +38,8 @@ static bool names_are_there(const Onnx__Graph *g) {
 }
 
 /* The graph's one input that no initializer has: older files list these too. */
-static const Onnx__Value *find_input(const hd_onnx_reader *r, int *count) {
-  const Onnx__Value *input = NULL;
+static const HdOnnx__Value *find_input(const hd_onnx_reader *r, int *count) {
+  const HdOnnx__Value *input = NULL;
   *count = 0;
   for (size_t i = 0; i < r->graph->n_input; i++)
     if (r->graph->input[i]->name && !hd__onnx_tensor(r, r->graph->input[i]->name)) {
@@ -65,8 +65,8 @@ static void write_name(hd_onnx_reader *r) {
 }
 
 /* Samples of N x C x H x W, N x H x W or N x D, whatever N is. */
-static hd_status write_input(hd_onnx_reader *r, const Onnx__Value *input) {
-  const Onnx__TensorType *type = input->type ? input->type->tensor_type : NULL;
+static hd_status write_input(hd_onnx_reader *r, const HdOnnx__Value *input) {
+  const HdOnnx__TensorType *type = input->type ? input->type->tensor_type : NULL;
   const size_t rank = type && type->shape ? type->shape->n_dim : 0;
   long long side[3] = {1, 1, 1};
   bool good = rank >= 2 && rank <= MOST_RANK;
@@ -89,7 +89,7 @@ static hd_status write_input(hd_onnx_reader *r, const Onnx__Value *input) {
   return HD_OK;
 }
 
-static const char *entry_of(const Onnx__Model *model, const char *key) {
+static const char *entry_of(const HdOnnx__Model *model, const char *key) {
   for (size_t i = 0; i < model->n_metadata_props; i++)
     if (model->metadata_props[i]->key && !strcmp(model->metadata_props[i]->key, key))
       return model->metadata_props[i]->value;
@@ -102,17 +102,17 @@ static const char *find_scores(const hd_onnx_reader *r, bool from_heddle) {
   static const char *const op[] = {"Softmax", "LogSoftmax"};
   const char *scores = r->graph->output[0]->name;
   for (int i = 0; i < 2 && !from_heddle; i++) {
-    const Onnx__Node *node = hd__onnx_producer(r, scores, op[i]);
+    const HdOnnx__Node *node = hd__onnx_producer(r, scores, op[i]);
     if (node)
       return hd__onnx_input(node, 0);
   }
   return scores;
 }
 
-static hd_status write_description(hd_onnx_reader *r, const Onnx__Model *model) {
+static hd_status write_description(hd_onnx_reader *r, const HdOnnx__Model *model) {
   const char *loss = entry_of(model, "heddle.loss"), *last;
   int inputs;
-  const Onnx__Value *input = find_input(r, &inputs);
+  const HdOnnx__Value *input = find_input(r, &inputs);
   if (inputs != 1 || r->graph->n_output != 1 || !r->graph->output[0]->name)
     return hd__fail(r->ctx, HD_E_UNSUPPORTED,
                     "%s: expected a network of one input and one output, found %d and %zu; "
@@ -169,7 +169,7 @@ static hd_status check_model(hd_onnx_reader *r) {
 
 /* ---- The file ---- */
 
-static hd_status read_graph(hd_onnx_reader *r, const Onnx__Model *model) {
+static hd_status read_graph(hd_onnx_reader *r, const HdOnnx__Model *model) {
   static const char NO_MEMORY[] = "%s: out of memory while reading";
   char *text = NULL;
   size_t length = 0;
@@ -188,7 +188,7 @@ static hd_status read_graph(hd_onnx_reader *r, const Onnx__Model *model) {
   return status == HD_OK ? check_model(r) : status;
 }
 
-static hd_status read_model(hd_onnx_model *out, hd_ctx *ctx, const char *path, const Onnx__Model *model) {
+static hd_status read_model(hd_onnx_model *out, hd_ctx *ctx, const char *path, const HdOnnx__Model *model) {
   hd_onnx_reader r = {.ctx = ctx, .path = path, .graph = model->graph, .out = out};
   if (!r.graph || !names_are_there(r.graph))
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected a graph with operators, found none; export it again", path);
@@ -203,12 +203,12 @@ hd_status hd__onnx_parse(hd_onnx_model *out, hd_ctx *ctx, const char *path, cons
   int64_t room = (int64_t)length * BYTES_PER_BYTE + BYTES_AT_LEAST;
   ProtobufCAllocator allocator = {take, give_back, &room};
   *out = (hd_onnx_model){0};
-  Onnx__Model *model = length > 0 ? onnx__model__unpack(&allocator, length, bytes) : NULL;
+  HdOnnx__Model *model = length > 0 ? hd_onnx__model__unpack(&allocator, length, bytes) : NULL;
   if (!model)
     return hd__fail(ctx, HD_E_FORMAT,
                     "%s: expected an ONNX file, found other bytes, or memory ran out; export it again", path);
   const hd_status status = read_model(out, ctx, path, model);
-  onnx__model__free_unpacked(model, &allocator);
+  hd_onnx__model__free_unpacked(model, &allocator);
   if (status != HD_OK)
     hd__onnx_fini(out);
   return status;

@@ -30,7 +30,7 @@ typedef struct hd_onnx_flat {
 typedef struct hd_onnx_reader {
   hd_ctx *ctx;
   const char *path;
-  const Onnx__Graph *graph;
+  const HdOnnx__Graph *graph;
   hd_onnx_model *out;
   hd_onnx_value *value; /* by name */
   int values;
@@ -46,7 +46,7 @@ typedef struct hd_onnx_reader {
 } hd_onnx_reader;
 
 /* Fails with "PATH: node 'NAME' (OPERATOR): " before the message. */
-hd_status hd__onnx_refuse(hd_onnx_reader *r, const Onnx__Node *node, const char *fmt, ...)
+hd_status hd__onnx_refuse(hd_onnx_reader *r, const HdOnnx__Node *node, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* ---- Values ---- */
@@ -57,14 +57,14 @@ hd_status hd__onnx_list_values(hd_onnx_reader *r);
 const char *hd__onnx_resolve(const hd_onnx_reader *r, const char *name);
 
 /* The node that computes a value, of one operator unless `op` is NULL; NULL: there is none such. */
-const Onnx__Node *hd__onnx_producer(const hd_onnx_reader *r, const char *name, const char *op);
-int hd__onnx_index(const hd_onnx_reader *r, const Onnx__Node *node);
+const HdOnnx__Node *hd__onnx_producer(const hd_onnx_reader *r, const char *name, const char *op);
+int hd__onnx_index(const hd_onnx_reader *r, const HdOnnx__Node *node);
 
 /* Input k of a node, "" where it is left out. */
-const char *hd__onnx_input(const Onnx__Node *node, size_t k);
+const char *hd__onnx_input(const HdOnnx__Node *node, size_t k);
 
 /* A constant; NULL: the value is none. A number; whole numbers, and how many (0: there are none, or too many). */
-const Onnx__Tensor *hd__onnx_tensor(const hd_onnx_reader *r, const char *name);
+const HdOnnx__Tensor *hd__onnx_tensor(const hd_onnx_reader *r, const char *name);
 bool hd__onnx_scalar(double *out, const hd_onnx_reader *r, const char *name);
 int hd__onnx_ints(int64_t out[8], const hd_onnx_reader *r, const char *name);
 
@@ -72,14 +72,14 @@ int hd__onnx_ints(int64_t out[8], const hd_onnx_reader *r, const char *name);
 bool hd__onnx_is_input(const hd_onnx_reader *r, const char *name);
 
 /* Attributes, with what the format takes for one that is left out. */
-const Onnx__Attribute *hd__onnx_attribute(const Onnx__Node *node, const char *name);
-int64_t hd__onnx_int(const Onnx__Node *node, const char *name, int64_t fallback);
-float hd__onnx_float(const Onnx__Node *node, const char *name, float fallback);
-bool hd__onnx_text(const Onnx__Node *node, const char *name, const char *expected);
+const HdOnnx__Attribute *hd__onnx_attribute(const HdOnnx__Node *node, const char *name);
+int64_t hd__onnx_int(const HdOnnx__Node *node, const char *name, int64_t fallback);
+float hd__onnx_float(const HdOnnx__Node *node, const char *name, float fallback);
+bool hd__onnx_text(const HdOnnx__Node *node, const char *name, const char *expected);
 
 /* Adds the weight LAYER.SUFFIX, whose shape is the tensor's or, of rank 1, all its elements; `transpose`: a matrix. */
 typedef enum hd_onnx_order { HD_ONNX_AS_IT_IS, HD_ONNX_AS_VECTOR, HD_ONNX_TRANSPOSED } hd_onnx_order;
-hd_status hd__onnx_add_weight(hd_onnx_reader *r, const Onnx__Node *node, const char *layer, const char *suffix,
+hd_status hd__onnx_add_weight(hd_onnx_reader *r, const HdOnnx__Node *node, const char *layer, const char *suffix,
                               const char *name, hd_onnx_order order);
 
 /* The same with `count` equal elements. */
@@ -92,12 +92,12 @@ hd_status hd__onnx_layer(const char **layer, hd_onnx_reader *r, const char *valu
 
 /* Makes the layer of a node; its name is that of `weight` without the suffix, if that has one, else the node's. The
  * description follows in braces. *layer, if not NULL, gets the name. */
-hd_status hd__onnx_put(const char **layer, hd_onnx_reader *r, const Onnx__Node *node, const char *weight,
+hd_status hd__onnx_put(const char **layer, hd_onnx_reader *r, const HdOnnx__Node *node, const char *weight,
                        const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
 /* If a node ends an expression that is a layer, makes that; *found says whether. */
-hd_status hd__onnx_expression(bool *found, hd_onnx_reader *r, const Onnx__Node *node);
+hd_status hd__onnx_expression(bool *found, hd_onnx_reader *r, const HdOnnx__Node *node);
 
 /* A linear layer of x; `weight` is a matrix of inputs x outputs unless `by_outputs`. */
-hd_status hd__onnx_linear(hd_onnx_reader *r, const Onnx__Node *node, const char *x, const char *weight,
+hd_status hd__onnx_linear(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x, const char *weight,
                           const char *bias, bool by_outputs);

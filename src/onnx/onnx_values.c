@@ -12,7 +12,7 @@
 
 enum { TYPE_FLOAT = 1, TYPE_INT64 = 7, EXTERNAL = 1 };
 
-hd_status hd__onnx_refuse(hd_onnx_reader *r, const Onnx__Node *node, const char *fmt, ...) {
+hd_status hd__onnx_refuse(hd_onnx_reader *r, const HdOnnx__Node *node, const char *fmt, ...) {
   char message[HD_MESSAGE_BYTES];
   va_list args;
   va_start(args, fmt);
@@ -34,7 +34,7 @@ static void add_value(hd_onnx_reader *r, const char *name, int node, int tensor)
 }
 
 hd_status hd__onnx_list_values(hd_onnx_reader *r) {
-  const Onnx__Graph *g = r->graph;
+  const HdOnnx__Graph *g = r->graph;
   if (g->n_node > HD_ONNX_NODES || g->n_initializer > HD_ONNX_TENSORS)
     return hd__fail(r->ctx, HD_E_UNSUPPORTED,
                     "%s: expected at most %d nodes and %d tensors, found %zu and %zu; simplify it", r->path,
@@ -59,51 +59,51 @@ static const hd_onnx_value *find(const hd_onnx_reader *r, const char *name) {
   return r->values ? bsearch(&key, r->value, (size_t)r->values, sizeof key, by_name) : NULL;
 }
 
-static const Onnx__Node *node_of(const hd_onnx_reader *r, const char *name) {
+static const HdOnnx__Node *node_of(const hd_onnx_reader *r, const char *name) {
   const hd_onnx_value *found = find(r, name);
   return found && found->node >= 0 ? r->graph->node[found->node] : NULL;
 }
 
-const char *hd__onnx_input(const Onnx__Node *node, size_t k) { return k < node->n_input ? node->input[k] : ""; }
+const char *hd__onnx_input(const HdOnnx__Node *node, size_t k) { return k < node->n_input ? node->input[k] : ""; }
 
-static bool is_op(const Onnx__Node *node, const char *op) {
+static bool is_op(const HdOnnx__Node *node, const char *op) {
   return node && node->op_type && !strcmp(node->op_type, op) &&
          (!node->domain || !*node->domain || !strcmp(node->domain, "ai.onnx"));
 }
 
 /* Whether a node only passes its first input on. */
-static bool passes(const Onnx__Node *node) {
+static bool passes(const HdOnnx__Node *node) {
   return is_op(node, "Identity") || (is_op(node, "Cast") && hd__onnx_int(node, "to", 0) == TYPE_FLOAT);
 }
 
 const char *hd__onnx_resolve(const hd_onnx_reader *r, const char *name) {
-  const Onnx__Node *node;
+  const HdOnnx__Node *node;
   for (int i = 0; i < HD_ONNX_NODES && (node = node_of(r, name)) && passes(node); i++)
     name = hd__onnx_input(node, 0);
   return name;
 }
 
-const Onnx__Node *hd__onnx_producer(const hd_onnx_reader *r, const char *name, const char *op) {
-  const Onnx__Node *node = node_of(r, hd__onnx_resolve(r, name));
+const HdOnnx__Node *hd__onnx_producer(const hd_onnx_reader *r, const char *name, const char *op) {
+  const HdOnnx__Node *node = node_of(r, hd__onnx_resolve(r, name));
   return node && (!op || is_op(node, op)) ? node : NULL;
 }
 
-int hd__onnx_index(const hd_onnx_reader *r, const Onnx__Node *node) { return find(r, node->output[0])->node; }
+int hd__onnx_index(const hd_onnx_reader *r, const HdOnnx__Node *node) { return find(r, node->output[0])->node; }
 
 /* ---- Constants ---- */
 
-const Onnx__Tensor *hd__onnx_tensor(const hd_onnx_reader *r, const char *name) {
+const HdOnnx__Tensor *hd__onnx_tensor(const hd_onnx_reader *r, const char *name) {
   name = hd__onnx_resolve(r, name);
   const hd_onnx_value *found = find(r, name);
   if (found && found->tensor >= 0)
     return r->graph->initializer[found->tensor];
-  const Onnx__Node *node = hd__onnx_producer(r, name, "Constant");
-  const Onnx__Attribute *value = node ? hd__onnx_attribute(node, "value") : NULL;
+  const HdOnnx__Node *node = hd__onnx_producer(r, name, "Constant");
+  const HdOnnx__Attribute *value = node ? hd__onnx_attribute(node, "value") : NULL;
   return value ? value->t : NULL;
 }
 
 /* The number of elements, -1 for more than a value may have. */
-static int64_t elems_of(const Onnx__Tensor *t) {
+static int64_t elems_of(const HdOnnx__Tensor *t) {
   int64_t elems = 1;
   for (size_t i = 0; i < t->n_dims; i++) {
     if (t->dims[i] < 0 || t->dims[i] > INT_MAX / 8 || (t->dims[i] > 0 && elems > INT_MAX / 8 / t->dims[i]))
@@ -114,7 +114,7 @@ static int64_t elems_of(const Onnx__Tensor *t) {
 }
 
 /* The bytes of a tensor that has elements of `size` bytes; NULL: it has not exactly these. */
-static const void *bytes_of(const Onnx__Tensor *t, int type, size_t size) {
+static const void *bytes_of(const HdOnnx__Tensor *t, int type, size_t size) {
   const int64_t elems = elems_of(t);
   const size_t listed = type == TYPE_FLOAT ? t->n_float_data : t->n_int64_data;
   const void *list = type == TYPE_FLOAT ? (const void *)t->float_data : t->int64_data;
@@ -126,10 +126,10 @@ static const void *bytes_of(const Onnx__Tensor *t, int type, size_t size) {
 }
 
 bool hd__onnx_scalar(double *out, const hd_onnx_reader *r, const char *name) {
-  const Onnx__Tensor *t = hd__onnx_tensor(r, name);
+  const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
   const void *bytes = t && elems_of(t) == 1 ? bytes_of(t, TYPE_FLOAT, sizeof(float)) : NULL;
-  const Onnx__Node *node = hd__onnx_producer(r, name, "Constant");
-  const Onnx__Attribute *value = node ? hd__onnx_attribute(node, "value_float") : NULL;
+  const HdOnnx__Node *node = hd__onnx_producer(r, name, "Constant");
+  const HdOnnx__Attribute *value = node ? hd__onnx_attribute(node, "value_float") : NULL;
   float number = value ? value->f : 0;
   if (bytes)
     memcpy(&number, bytes, sizeof number);
@@ -137,44 +137,54 @@ bool hd__onnx_scalar(double *out, const hd_onnx_reader *r, const char *name) {
   return bytes || value;
 }
 
-/* The first dimension of a value's shape, as exporters spell it out, stands for the batch: -1. */
-static bool is_batch(const hd_onnx_reader *r, const char *name) {
-  const Onnx__Node *node = hd__onnx_producer(r, name, "Unsqueeze");
-  int64_t index[8];
-  node = hd__onnx_producer(r, node ? hd__onnx_input(node, 0) : name, "Gather");
-  return node && hd__onnx_producer(r, hd__onnx_input(node, 0), "Shape") &&
-         hd__onnx_tensor(r, hd__onnx_input(node, 1)) && hd__onnx_ints(index, r, hd__onnx_input(node, 1)) == 1 &&
-         index[0] == 0;
-}
-
-int hd__onnx_ints(int64_t out[8], const hd_onnx_reader *r, const char *name) {
-  const Onnx__Tensor *t = hd__onnx_tensor(r, name);
+/* Whole numbers of a tensor or a list; 0: the value is neither, or has too many. */
+static int constant_ints(int64_t out[8], const hd_onnx_reader *r, const char *name) {
+  const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
   const void *bytes = t && elems_of(t) <= 8 ? bytes_of(t, TYPE_INT64, sizeof *out) : NULL;
-  const Onnx__Node *node = hd__onnx_producer(r, name, "Constant");
-  const Onnx__Attribute *list = node ? hd__onnx_attribute(node, "value_ints") : NULL;
+  const HdOnnx__Node *node = hd__onnx_producer(r, name, "Constant");
+  const HdOnnx__Attribute *list = node ? hd__onnx_attribute(node, "value_ints") : NULL;
   if (bytes) {
     memcpy(out, bytes, (size_t)elems_of(t) * sizeof *out);
     return (int)elems_of(t);
   }
-  if (list && list->n_ints <= 8) {
-    memcpy(out, list->ints, list->n_ints * sizeof *out);
-    return (int)list->n_ints;
-  }
-  node = hd__onnx_producer(r, name, "Concat");
-  for (size_t i = 0; node && i < node->n_input && i < 8; i++) {
+  if (!list || list->n_ints > 8)
+    return 0;
+  memcpy(out, list->ints, list->n_ints * sizeof *out);
+  return (int)list->n_ints;
+}
+
+/* Whether a value is the size of the batch as exporters spell it out: the first number of a shape. */
+static bool is_batch(const hd_onnx_reader *r, const char *name) {
+  static const char *const forms[] = {"Unsqueeze", "Squeeze", "Reshape"};
+  const HdOnnx__Node *node;
+  int64_t index[8];
+  for (int i = 0; i < 3; i++)
+    if ((node = hd__onnx_producer(r, name, forms[i])))
+      name = hd__onnx_input(node, 0);
+  node = hd__onnx_producer(r, name, "Gather");
+  if (node)
+    return hd__onnx_producer(r, hd__onnx_input(node, 0), "Shape") &&
+           constant_ints(index, r, hd__onnx_input(node, 1)) == 1 && index[0] == 0;
+  node = hd__onnx_producer(r, name, "Shape");
+  return node && hd__onnx_int(node, "start", 0) == 0 && hd__onnx_int(node, "end", 0) == 1;
+}
+
+int hd__onnx_ints(int64_t out[8], const hd_onnx_reader *r, const char *name) {
+  const HdOnnx__Node *node = hd__onnx_producer(r, name, "Concat");
+  if (!node)
+    return constant_ints(out, r, name);
+  for (size_t i = 0; i < node->n_input && i < 8; i++) {
     int64_t one[8];
-    if (is_batch(r, node->input[i]))
-      out[i] = -1;
-    else if (hd__onnx_tensor(r, node->input[i]) && hd__onnx_ints(one, r, node->input[i]) == 1)
-      out[i] = one[0];
-    else
+    const bool batch = is_batch(r, node->input[i]);
+    if (!batch && constant_ints(one, r, node->input[i]) != 1)
       return 0;
+    out[i] = batch ? -1 : one[0];
   }
-  return node && node->n_input <= 8 ? (int)node->n_input : 0;
+  return node->n_input <= 8 ? (int)node->n_input : 0;
 }
 
 bool hd__onnx_is_input(const hd_onnx_reader *r, const char *name) {
-  const Onnx__Node *node;
+  const HdOnnx__Node *node;
   for (int i = 0; i < HD_ONNX_NODES && strcmp(name, r->input); i++) {
     node = node_of(r, name);
     const bool changes = is_op(node, "Mul") || is_op(node, "Add") || is_op(node, "Sub") || is_op(node, "Div");
@@ -190,25 +200,25 @@ bool hd__onnx_is_input(const hd_onnx_reader *r, const char *name) {
 
 /* ---- Attributes ---- */
 
-const Onnx__Attribute *hd__onnx_attribute(const Onnx__Node *node, const char *name) {
+const HdOnnx__Attribute *hd__onnx_attribute(const HdOnnx__Node *node, const char *name) {
   for (size_t i = 0; i < node->n_attribute; i++)
     if (node->attribute[i]->name && !strcmp(node->attribute[i]->name, name))
       return node->attribute[i];
   return NULL;
 }
 
-int64_t hd__onnx_int(const Onnx__Node *node, const char *name, int64_t fallback) {
-  const Onnx__Attribute *a = hd__onnx_attribute(node, name);
+int64_t hd__onnx_int(const HdOnnx__Node *node, const char *name, int64_t fallback) {
+  const HdOnnx__Attribute *a = hd__onnx_attribute(node, name);
   return a ? a->i : fallback;
 }
 
-float hd__onnx_float(const Onnx__Node *node, const char *name, float fallback) {
-  const Onnx__Attribute *a = hd__onnx_attribute(node, name);
+float hd__onnx_float(const HdOnnx__Node *node, const char *name, float fallback) {
+  const HdOnnx__Attribute *a = hd__onnx_attribute(node, name);
   return a ? a->f : fallback;
 }
 
-bool hd__onnx_text(const Onnx__Node *node, const char *name, const char *expected) {
-  const Onnx__Attribute *a = hd__onnx_attribute(node, name);
+bool hd__onnx_text(const HdOnnx__Node *node, const char *name, const char *expected) {
+  const HdOnnx__Attribute *a = hd__onnx_attribute(node, name);
   return a && a->s.len == strlen(expected) && !memcmp(a->s.data, expected, a->s.len);
 }
 
@@ -229,7 +239,7 @@ static hd_status new_weight(float **elems, hd_onnx_reader *r, const char *layer,
   return HD_ALLOCATED(name && *elems, r->ctx, "%s: out of memory while reading", r->path);
 }
 
-static hd_status refuse_tensor(hd_onnx_reader *r, const Onnx__Node *node, const char *name, const Onnx__Tensor *t) {
+static hd_status refuse_tensor(hd_onnx_reader *r, const HdOnnx__Node *node, const char *name, const HdOnnx__Tensor *t) {
   if (!t)
     return hd__onnx_refuse(
         r, node, "expected a constant as '%.80s', found a computed value; export with constants folded", name);
@@ -247,9 +257,9 @@ static hd_status refuse_tensor(hd_onnx_reader *r, const Onnx__Node *node, const 
                          name, INT_MAX / 8);
 }
 
-hd_status hd__onnx_add_weight(hd_onnx_reader *r, const Onnx__Node *node, const char *layer, const char *suffix,
+hd_status hd__onnx_add_weight(hd_onnx_reader *r, const HdOnnx__Node *node, const char *layer, const char *suffix,
                               const char *name, hd_onnx_order order) {
-  const Onnx__Tensor *t = hd__onnx_tensor(r, name);
+  const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
   const void *bytes = t && t->n_dims <= HD_MAX_DIMS ? bytes_of(t, TYPE_FLOAT, sizeof(float)) : NULL;
   float *to;
   if (!bytes || (order != HD_ONNX_AS_VECTOR && t->n_dims < 1) || (order == HD_ONNX_TRANSPOSED && t->n_dims != 2))

@@ -30,7 +30,7 @@ typedef struct writer {
 } writer;
 
 typedef struct attributes {
-  Onnx__Attribute item[MOST_ATTRIBUTES], *list[MOST_ATTRIBUTES];
+  HdOnnx__Attribute item[MOST_ATTRIBUTES], *list[MOST_ATTRIBUTES];
   int64_t number[MOST_ATTRIBUTES][4];
   size_t count;
 } attributes;
@@ -51,9 +51,9 @@ static void pack(FILE *to, const void *message) {
 
 /* ---- Attributes, tensors, nodes ---- */
 
-static Onnx__Attribute *add_attribute(attributes *a, const char *name, int32_t type) {
-  Onnx__Attribute *at = a->list[a->count] = &a->item[a->count];
-  onnx__attribute__init(at);
+static HdOnnx__Attribute *add_attribute(attributes *a, const char *name, int32_t type) {
+  HdOnnx__Attribute *at = a->list[a->count] = &a->item[a->count];
+  hd_onnx__attribute__init(at);
   at->name = (char *)name;
   at->has_type = 1;
   at->type = type;
@@ -62,13 +62,13 @@ static Onnx__Attribute *add_attribute(attributes *a, const char *name, int32_t t
 }
 
 static void add_int(attributes *a, const char *name, int64_t value) {
-  Onnx__Attribute *at = add_attribute(a, name, ATTRIBUTE_INT);
+  HdOnnx__Attribute *at = add_attribute(a, name, ATTRIBUTE_INT);
   at->has_i = 1;
   at->i = value;
 }
 
 static void add_float(attributes *a, const char *name, float value) {
-  Onnx__Attribute *at = add_attribute(a, name, ATTRIBUTE_FLOAT);
+  HdOnnx__Attribute *at = add_attribute(a, name, ATTRIBUTE_FLOAT);
   at->has_f = 1;
   at->f = value;
 }
@@ -76,7 +76,7 @@ static void add_float(attributes *a, const char *name, float value) {
 /* Two numbers, down and across; `twice`: then the same again, as for padding at both ends. */
 static void add_sides(attributes *a, const char *name, int32_t down, int32_t across, bool twice) {
   int64_t *number = a->number[a->count];
-  Onnx__Attribute *at = add_attribute(a, name, ATTRIBUTE_INTS);
+  HdOnnx__Attribute *at = add_attribute(a, name, ATTRIBUTE_INTS);
   number[0] = number[2] = down;
   number[1] = number[3] = across;
   at->ints = number;
@@ -84,8 +84,8 @@ static void add_sides(attributes *a, const char *name, int32_t down, int32_t acr
 }
 
 static void put_tensor(writer *w, const char *name, int type, const void *bytes, const int64_t *dim, size_t rank) {
-  Onnx__Graph graph = ONNX__GRAPH__INIT;
-  Onnx__Tensor tensor = ONNX__TENSOR__INIT, *list = &tensor;
+  HdOnnx__Graph graph = HD_ONNX__GRAPH__INIT;
+  HdOnnx__Tensor tensor = HD_ONNX__TENSOR__INIT, *list = &tensor;
   size_t length = type == FLOAT ? sizeof(float) : sizeof(int64_t);
   for (size_t i = 0; i < rank; i++)
     length *= (size_t)dim[i];
@@ -115,8 +115,8 @@ static const char *constant(writer *w, float value) {
 
 /* Adds a node with inputs, which NULL ends; returns the name of its output. */
 static const char *put_node(writer *w, const char *op, const char *name, const char *out, const attributes *a, ...) {
-  Onnx__Graph graph = ONNX__GRAPH__INIT;
-  Onnx__Node node = ONNX__NODE__INIT, *list = &node;
+  HdOnnx__Graph graph = HD_ONNX__GRAPH__INIT;
+  HdOnnx__Node node = HD_ONNX__NODE__INIT, *list = &node;
   char *in[HD_MAX_IN + 1];
   va_list args;
   va_start(args, a);
@@ -129,7 +129,7 @@ static const char *put_node(writer *w, const char *op, const char *name, const c
   node.output = (char *[]){(char *)out};
   node.n_output = 1;
   if (a) {
-    node.attribute = (Onnx__Attribute **)a->list;
+    node.attribute = (HdOnnx__Attribute **)a->list;
     node.n_attribute = a->count;
   }
   graph.node = &list;
@@ -323,15 +323,15 @@ static void write_param(writer *w, const hd_param *param, const float *elems) {
 
 /* A value of the network: "batch" samples of a shape. */
 static void write_value(writer *w, const char *name, const hd_shape *shape, bool is_input) {
-  Onnx__Graph graph = ONNX__GRAPH__INIT;
-  Onnx__Value value = ONNX__VALUE__INIT, *list = &value;
-  Onnx__Type type = ONNX__TYPE__INIT;
-  Onnx__TensorType tensor = ONNX__TENSOR_TYPE__INIT;
-  Onnx__Shape dims = ONNX__SHAPE__INIT;
-  Onnx__Dimension dim[HD_MAX_DIMS + 1], *dim_list[HD_MAX_DIMS + 1];
+  HdOnnx__Graph graph = HD_ONNX__GRAPH__INIT;
+  HdOnnx__Value value = HD_ONNX__VALUE__INIT, *list = &value;
+  HdOnnx__Type type = HD_ONNX__TYPE__INIT;
+  HdOnnx__TensorType tensor = HD_ONNX__TENSOR_TYPE__INIT;
+  HdOnnx__Shape dims = HD_ONNX__SHAPE__INIT;
+  HdOnnx__Dimension dim[HD_MAX_DIMS + 1], *dim_list[HD_MAX_DIMS + 1];
   for (int i = 0; i <= shape->rank; i++) {
     dim_list[i] = &dim[i];
-    onnx__dimension__init(&dim[i]);
+    hd_onnx__dimension__init(&dim[i]);
     dim[i].has_dim_value = i > 0;
     dim[i].dim_value = i > 0 ? shape->dim[i - 1] : 0;
     dim[i].dim_param = i > 0 ? NULL : "batch";
@@ -368,7 +368,7 @@ static void write_input(writer *w) {
 
 static hd_status write_graph(writer *w) {
   const hd_graph *graph = w->net->graph;
-  Onnx__Graph head = ONNX__GRAPH__INIT;
+  HdOnnx__Graph head = HD_ONNX__GRAPH__INIT;
   head.name = (char *)w->net->name;
   pack(w->to, &head.base);
   for (int p = 0; p < graph->param_count; p++)
@@ -383,9 +383,9 @@ static hd_status write_graph(writer *w) {
 
 /* The fields of the model, then its graph: a key and a length before the fields. */
 static void write_model(FILE *to, const hd_onnx_network *net, const char *graph, size_t length) {
-  Onnx__Model model = ONNX__MODEL__INIT;
-  Onnx__OperatorSet opset = ONNX__OPERATOR_SET__INIT, *opsets = &opset;
-  Onnx__Entry loss = ONNX__ENTRY__INIT, *entries = &loss;
+  HdOnnx__Model model = HD_ONNX__MODEL__INIT;
+  HdOnnx__OperatorSet opset = HD_ONNX__OPERATOR_SET__INIT, *opsets = &opset;
+  HdOnnx__Entry loss = HD_ONNX__ENTRY__INIT, *entries = &loss;
   const hd_node *loss_node = hd__graph_loss_node(net->graph);
   loss.key = "heddle.loss";
   loss.value = (char *)hd__op_info(loss_node->op)->name;
