@@ -64,7 +64,7 @@ check_PROGRAMS += $(slow_programs) $(unit_tests) $(op_tests) tests/bits/make_dat
   tests/cli/on_terminal \
   tests/cli/group_calls tests/fault/kill_at tests/cli/host_steps tests/cli/bad_server tests/golden/print_scores
 check_PROGRAMS += tests/cli/stranger tests/cli/without
-EXTRA_DIST += tests/unit/stranger.h tests/cli/exported.c tests/onnx/runtime_scores.py
+EXTRA_DIST += tests/unit/stranger.h tests/cli/exported.c tests/onnx/runtime_scores.py tests/onnx/runtime_same.py
 EXTRA_DIST += $(slow_scripts) $(cli_tests) $(script_tests) $(bits_tests) tests/mpi_lib.sh tests/bits/experiments.sh \
   tests/tap.h tests/tap.sh \
   tests/scratch.h tests/cli/run-bats tests/cli/cli.bash tests/cli/ranks.bash tests/golden/networks.json

@@ -30,4 +30,20 @@ compare mnist-99 mnist-99 --recipe mnist-99 --warmup 0
 for network in groups mixed norm shared upsampled tiles wide shard_norm; do
   compare $network "$SRCDIR/tests/bits/$network.yaml"
 done
+
+# Networks of other programs: read, and written again after a step that changes nothing.
+same() {
+  name=$1 data=$2
+  cp "$SRCDIR/tests/fuzz/corpus/onnx/$name" "$folder/other.onnx"
+  rm -rf "$folder/run"
+  if "$HEDDLE" train --model "$folder/other.onnx" --data "$data" --max-steps 1 --lr 0 --optimizer sgd --out "$folder/run" \
+    >"$folder/out" 2>&1 &&
+    "$HEDDLE" export "$folder/run" --onnx "$folder/again.onnx" >>"$folder/out" 2>&1 &&
+    "$python" "$SRCDIR/tests/onnx/runtime_same.py" "$folder/other.onnx" "$folder/again.onnx" >>"$folder/out" 2>&1; then
+    result pass "another program's $name: $(tail -n 1 "$folder/out")"
+  else result fail "another program's $name" "$(tail -n 3 "$folder/out")"; fi
+}
+
+for name in cnn residual spelled; do same $name random:1x8x8; done
+same mlp random:1x1x12
 echo "1..$count"
