@@ -30,6 +30,8 @@ compare mnist-99 mnist-99 --recipe mnist-99 --warmup 0
 for network in groups mixed norm shared upsampled tiles wide shard_norm; do
   compare $network "$SRCDIR/tests/bits/$network.yaml"
 done
+sed 's/: relu/: swish/' "$SRCDIR/tests/bits/tiny.yaml" >"$folder/swish.yaml"
+compare swish "$folder/swish.yaml"
 
 # Networks of other programs: read, and written again after a step that changes nothing.
 same() {

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "platform/file.h"
 
 bool hd__onnx_is_path(const char *path) {
   const size_t length = strlen(path);
@@ -18,17 +17,6 @@ void hd__onnx_fini(hd_onnx_model *model) {
   hd__free(model->text);
   hd__st_fini(&model->weights);
   *model = (hd_onnx_model){0};
-}
-
-hd_status hd__onnx_read(hd_onnx_model *out, hd_ctx *ctx, const char *path) {
-  HD_MAPPED size = {0}, file = {0};
-  *out = (hd_onnx_model){0};
-  HD_TRY(hd__file_map(&size, ctx, path));
-  if (size.length > INT32_MAX)
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected an ONNX file of at most 2 GiB, found %zu bytes; export it again",
-                    path, size.length);
-  HD_TRY(hd__file_read(&file, ctx, path)); /* a file that changes meanwhile does no harm */
-  return hd__onnx_parse(out, ctx, path, file.bytes, file.length);
 }
 
 #ifndef HD_HAVE_ONNX

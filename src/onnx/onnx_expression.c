@@ -11,7 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/number.h"
 #include "onnx/onnx_reader.h"
 
 /* ---- Expressions of elements ---- */
@@ -103,17 +102,15 @@ static int list_candidates(const char *list[MOST_CANDIDATES], const hd_onnx_read
   return count;
 }
 
-static hd_status find_function(bool *found, hd_onnx_reader *r, const HdOnnx__Node *node) {
-  const char *candidate[MOST_CANDIDATES], *from;
+static void find_function(hd_onnx_expression *out, const hd_onnx_reader *r, const HdOnnx__Node *node) {
+  const char *candidate[MOST_CANDIDATES];
   const int count = list_candidates(candidate, r, node);
   for (int c = 0; c < count; c++)
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
       if (is_function(r, node->output[0], candidate[c], functions[i].of)) {
-        *found = true;
-        HD_TRY(hd__onnx_layer(&from, r, candidate[c]));
-        return hd__onnx_put(NULL, r, node, NULL, "%s, from: \"%s\"", functions[i].layer, from);
+        *out = (hd_onnx_expression){.kind = HD_ONNX_FUNCTION, .x = candidate[c], .layer = functions[i].layer};
+        return;
       }
-  return HD_OK;
 }
 
 /* ---- Pairs of a computed value and a constant ---- */
@@ -127,13 +124,12 @@ static const char *beside_constant(const char **constant, const hd_onnx_reader *
   return hd__onnx_tensor(r, *constant) && !hd__onnx_tensor(r, node->input[!which]) ? node->input[!which] : NULL;
 }
 
-static hd_status find_linear(bool *found, hd_onnx_reader *r, const HdOnnx__Node *node) {
+static void find_linear(hd_onnx_expression *out, const hd_onnx_reader *r, const HdOnnx__Node *node) {
   const char *bias, *product = beside_constant(&bias, r, node);
   const HdOnnx__Node *matmul = product ? hd__onnx_producer(r, product, "MatMul") : NULL;
-  if (!matmul)
-    return HD_OK;
-  *found = true;
-  return hd__onnx_linear(r, node, hd__onnx_input(matmul, 0), hd__onnx_input(matmul, 1), bias, false);
+  if (matmul)
+    *out = (hd_onnx_expression){
+        .kind = HD_ONNX_LINEAR, .x = hd__onnx_input(matmul, 0), .weight = hd__onnx_input(matmul, 1), .bias = bias};
 }
 
 static bool all_equal(const hd_onnx_reader *r, const char *name, float expected) {
@@ -148,35 +144,33 @@ static bool all_equal(const hd_onnx_reader *r, const char *name, float expected)
   return count > 0;
 }
 
-static hd_status find_group_norm(bool *found, hd_onnx_reader *r, const HdOnnx__Node *node) {
-  const char *bias, *weight, *scaled = beside_constant(&bias, r, node), *from, *layer;
+static void find_group_norm(hd_onnx_expression *out, const hd_onnx_reader *r, const HdOnnx__Node *node) {
+  const char *bias, *weight, *scaled = beside_constant(&bias, r, node);
   const HdOnnx__Node *times = scaled ? hd__onnx_producer(r, scaled, "Mul") : NULL;
   const char *normal = times ? beside_constant(&weight, r, times) : NULL;
   const HdOnnx__Node *back = normal ? hd__onnx_producer(r, normal, "Reshape") : NULL;
   const HdOnnx__Node *norm = back ? hd__onnx_producer(r, hd__onnx_input(back, 0), "InstanceNormalization") : NULL;
   const HdOnnx__Node *groups = norm ? hd__onnx_producer(r, hd__onnx_input(norm, 0), "Reshape") : NULL;
   int64_t shape[8];
-  char eps[HD_NUMBER_BYTES];
   if (!groups || hd__onnx_ints(shape, r, hd__onnx_input(groups, 1)) != 3 || shape[1] < 1 || shape[2] != -1 ||
       !all_equal(r, hd__onnx_input(norm, 1), 1) || !all_equal(r, hd__onnx_input(norm, 2), 0))
-    return HD_OK;
-  *found = true;
-  hd__format_float(eps, hd__onnx_float(norm, "epsilon", 1e-5f));
-  HD_TRY(hd__onnx_layer(&from, r, hd__onnx_input(groups, 0)));
-  HD_TRY(hd__onnx_put(&layer, r, node, hd__onnx_resolve(r, weight),
-                      "op: group_norm, from: \"%s\", groups: %lld, eps: %s", from, (long long)shape[1], eps));
-  HD_TRY(hd__onnx_add_weight(r, node, layer, "weight", weight, HD_ONNX_AS_VECTOR));
-  return hd__onnx_add_weight(r, node, layer, "bias", bias, HD_ONNX_AS_VECTOR);
+    return;
+  *out = (hd_onnx_expression){.kind = HD_ONNX_GROUP_NORM,
+                              .x = hd__onnx_input(groups, 0),
+                              .weight = weight,
+                              .bias = bias,
+                              .norm = norm,
+                              .groups = shape[1]};
 }
 
-hd_status hd__onnx_expression(bool *found, hd_onnx_reader *r, const HdOnnx__Node *node) {
-  *found = false;
+void hd__onnx_find_expression(hd_onnx_expression *out, const hd_onnx_reader *r, const HdOnnx__Node *node) {
+  *out = (hd_onnx_expression){.kind = HD_ONNX_NO_EXPRESSION};
   if (hd__onnx_producer(r, node->output[0], "Mul") || hd__onnx_producer(r, node->output[0], "Div"))
-    return find_function(found, r, node);
+    find_function(out, r, node);
   if (!hd__onnx_producer(r, node->output[0], "Add"))
-    return HD_OK;
-  HD_TRY(find_linear(found, r, node));
-  return *found ? HD_OK : find_group_norm(found, r, node);
+    return;
+  find_linear(out, r, node);
+  find_group_norm(out, r, node);
 }
 
 #endif

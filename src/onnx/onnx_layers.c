@@ -47,8 +47,10 @@ static void choose_name(char out[HD_ONNX_NAME_BYTES], const hd_onnx_reader *r, c
     snprintf(out, HD_ONNX_NAME_BYTES, "%.48s_%d", *base ? base : "layer", i);
 }
 
-hd_status hd__onnx_put(const char **layer, hd_onnx_reader *r, const HdOnnx__Node *node, const char *weight,
-                       const char *fmt, ...) {
+/* Makes the layer of a node; its name is that of `weight` without the suffix, if that has one, else the node's. The
+ * description follows in braces. *layer, if not NULL, gets the name. */
+static hd_status __attribute__((format(printf, 5, 6)))
+put_layer(const char **layer, hd_onnx_reader *r, const HdOnnx__Node *node, const char *weight, const char *fmt, ...) {
   char name[HD_ONNX_NAME_BYTES];
   va_list args;
   if (++r->layers > HD_ONNX_LAYERS)
@@ -150,11 +152,11 @@ static hd_status read_conv(hd_onnx_reader *r, const HdOnnx__Node *node, const ch
   char extra[64] = "";
   if (transposed)
     snprintf(extra, sizeof extra, ", output_padding: " PAIR, OF(more));
-  HD_TRY(hd__onnx_put(&layer, r, node, *owner ? NULL : hd__onnx_resolve(r, weight),
-                      "op: %s, from: \"%s\", out: %lld, kernel: " PAIR ", stride: " PAIR ", padding: " PAIR
-                      ", dilation: " PAIR ", groups: %lld%s%s%s",
-                      transposed ? "conv_transpose2d" : "conv2d", x, out, OF(t->dims + 2), OF(w.stride), OF(w.padding),
-                      OF(w.dilation), groups, extra, parameters(*owner, *bias), owner));
+  HD_TRY(put_layer(&layer, r, node, *owner ? NULL : hd__onnx_resolve(r, weight),
+                   "op: %s, from: \"%s\", out: %lld, kernel: " PAIR ", stride: " PAIR ", padding: " PAIR
+                   ", dilation: " PAIR ", groups: %lld%s%s%s",
+                   transposed ? "conv_transpose2d" : "conv2d", x, out, OF(t->dims + 2), OF(w.stride), OF(w.padding),
+                   OF(w.dilation), groups, extra, parameters(*owner, *bias), owner));
   return *owner ? HD_OK : add_weights(r, node, layer, weight, bias, HD_ONNX_AS_IT_IS);
 }
 
@@ -164,18 +166,18 @@ static hd_status read_pool(hd_onnx_reader *r, const HdOnnx__Node *node, const ch
   HD_TRY(read_window(&w, r, node));
   if (w.dilation[0] != 1 || w.dilation[1] != 1)
     return hd__onnx_refuse(r, node, "expected a pool without dilation, found one; leave it out");
-  return hd__onnx_put(NULL, r, node, NULL,
-                      "op: %s, from: \"%s\", kernel: " PAIR ", stride: " PAIR ", padding: " PAIR "%s",
-                      mean ? "avg_pool2d" : "max_pool2d", x, OF(w.kernel), OF(w.stride), OF(w.padding),
-                      !mean                                        ? ""
-                      : hd__onnx_int(node, "count_include_pad", 0) ? ", count_include_pad: true"
-                                                                   : ", count_include_pad: false");
+  return put_layer(NULL, r, node, NULL, "op: %s, from: \"%s\", kernel: " PAIR ", stride: " PAIR ", padding: " PAIR "%s",
+                   mean ? "avg_pool2d" : "max_pool2d", x, OF(w.kernel), OF(w.stride), OF(w.padding),
+                   !mean                                        ? ""
+                   : hd__onnx_int(node, "count_include_pad", 0) ? ", count_include_pad: true"
+                                                                : ", count_include_pad: false");
 }
 
 /* ---- Linear layers ---- */
 
-hd_status hd__onnx_linear(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x, const char *weight,
-                          const char *bias, bool by_outputs) {
+/* A linear layer of x; `weight` is a matrix of inputs x outputs unless `by_outputs`. */
+static hd_status read_linear(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x, const char *weight,
+                             const char *bias, bool by_outputs) {
   const HdOnnx__Node *turned = hd__onnx_producer(r, weight, "Transpose");
   const char *matrix = turned ? hd__onnx_input(turned, 0) : weight, *layer, *from;
   const HdOnnx__Tensor *t = hd__onnx_tensor(r, matrix);
@@ -186,26 +188,26 @@ hd_status hd__onnx_linear(hd_onnx_reader *r, const HdOnnx__Node *node, const cha
                            "two computed values");
   HD_TRY(hd__onnx_layer(&from, r, x));
   const char *owner = strcmp(node->op_type, "Add") ? find_owner(r, node) : ""; /* now that those before are made */
-  HD_TRY(hd__onnx_put(&layer, r, node, *owner ? NULL : hd__onnx_resolve(r, matrix),
-                      "op: linear, from: \"%s\", out: %lld%s%s", from, (long long)t->dims[by_outputs ? 0 : 1],
-                      parameters(*owner, *bias), owner));
+  HD_TRY(put_layer(&layer, r, node, *owner ? NULL : hd__onnx_resolve(r, matrix),
+                   "op: linear, from: \"%s\", out: %lld%s%s", from, (long long)t->dims[by_outputs ? 0 : 1],
+                   parameters(*owner, *bias), owner));
   return *owner ? HD_OK : add_weights(r, node, layer, matrix, bias, by_outputs ? HD_ONNX_AS_IT_IS : HD_ONNX_TRANSPOSED);
 }
 
 static hd_status read_gemm(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   if (hd__onnx_float(node, "alpha", 1) != 1 || hd__onnx_float(node, "beta", 1) != 1 || hd__onnx_int(node, "transA", 0))
     return hd__onnx_refuse(r, node, "expected alpha 1, beta 1 and transA 0, found others; export it as a linear layer");
-  return hd__onnx_linear(r, node, hd__onnx_input(node, 0), hd__onnx_input(node, 1), hd__onnx_input(node, 2),
-                         hd__onnx_int(node, "transB", 0) != 0);
+  return read_linear(r, node, hd__onnx_input(node, 0), hd__onnx_input(node, 1), hd__onnx_input(node, 2),
+                     hd__onnx_int(node, "transB", 0) != 0);
 }
 
 static hd_status read_matmul(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
-  return hd__onnx_linear(r, node, hd__onnx_input(node, 0), hd__onnx_input(node, 1), "", false);
+  return read_linear(r, node, hd__onnx_input(node, 0), hd__onnx_input(node, 1), "", false);
 }
 
 /* ---- Norms ---- */
 
-/* ", eps: 1e-05" */
+/* "1e-05" */
 static const char *eps_of(char text[HD_NUMBER_BYTES], const HdOnnx__Node *node) {
   hd__format_float(text, hd__onnx_float(node, "epsilon", 1e-5f));
   return text;
@@ -219,8 +221,8 @@ static hd_status read_batch_norm(hd_onnx_reader *r, const HdOnnx__Node *node, co
   hd__format_float(momentum, hd__onnx_float(node, "momentum", 0.9f));
   hd__parse_double(&kept, momentum);
   hd__format_float(momentum, (float)(1 - kept));
-  HD_TRY(hd__onnx_put(&layer, r, node, hd__onnx_resolve(r, hd__onnx_input(node, 1)),
-                      "op: batch_norm, from: \"%s\", eps: %s, momentum: %s", x, eps_of(eps, node), momentum));
+  HD_TRY(put_layer(&layer, r, node, hd__onnx_resolve(r, hd__onnx_input(node, 1)),
+                   "op: batch_norm, from: \"%s\", eps: %s, momentum: %s", x, eps_of(eps, node), momentum));
   for (int i = 0; i < 4; i++)
     HD_TRY(hd__onnx_add_weight(r, node, layer, suffix[i], hd__onnx_input(node, 1 + (size_t)i), HD_ONNX_AS_VECTOR));
   return HD_OK;
@@ -229,8 +231,8 @@ static hd_status read_batch_norm(hd_onnx_reader *r, const HdOnnx__Node *node, co
 static hd_status read_layer_norm(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   char eps[HD_NUMBER_BYTES];
   const char *weight = hd__onnx_input(node, 1), *bias = hd__onnx_input(node, 2), *layer;
-  HD_TRY(hd__onnx_put(&layer, r, node, hd__onnx_resolve(r, weight), "op: layer_norm, from: \"%s\", eps: %s", x,
-                      eps_of(eps, node)));
+  HD_TRY(put_layer(&layer, r, node, hd__onnx_resolve(r, weight), "op: layer_norm, from: \"%s\", eps: %s", x,
+                   eps_of(eps, node)));
   HD_TRY(hd__onnx_add_weight(r, node, layer, "weight", weight, HD_ONNX_AS_IT_IS));
   if (*bias)
     return hd__onnx_add_weight(r, node, layer, "bias", bias, HD_ONNX_AS_IT_IS);
@@ -246,9 +248,8 @@ static hd_status read_group_norm(hd_onnx_reader *r, const HdOnnx__Node *node, co
   const char *weight = hd__onnx_input(node, 1), *layer;
   const HdOnnx__Tensor *t = hd__onnx_tensor(r, weight);
   const long long channels = t && t->n_dims == 1 ? t->dims[0] : 0;
-  HD_TRY(hd__onnx_put(&layer, r, node, hd__onnx_resolve(r, weight),
-                      "op: group_norm, from: \"%s\", groups: %lld, eps: %s", x,
-                      (long long)hd__onnx_int(node, "num_groups", channels), eps_of(eps, node)));
+  HD_TRY(put_layer(&layer, r, node, hd__onnx_resolve(r, weight), "op: group_norm, from: \"%s\", groups: %lld, eps: %s",
+                   x, (long long)hd__onnx_int(node, "num_groups", channels), eps_of(eps, node)));
   return add_weights(r, node, layer, weight, hd__onnx_input(node, 2), HD_ONNX_AS_VECTOR);
 }
 
@@ -262,7 +263,7 @@ static hd_status read_flatten(hd_onnx_reader *r, const HdOnnx__Node *node, const
   if (hd__onnx_int(node, "axis", 1) != 1)
     return hd__onnx_refuse(r, node, "expected axis 1, found %lld; flatten whole samples",
                            (long long)hd__onnx_int(node, "axis", 1));
-  return hd__onnx_put(NULL, r, node, NULL, "op: flatten, from: \"%s\"", x);
+  return put_layer(NULL, r, node, NULL, "op: flatten, from: \"%s\"", x);
 }
 
 /* Samples as flat values, whatever the batch is: [-1, N], [B, N] and the like. */
@@ -272,7 +273,7 @@ static hd_status read_reshape(hd_onnx_reader *r, const HdOnnx__Node *node, const
   if (hd__onnx_ints(shape, r, hd__onnx_input(node, 1)) != 2 || shape[1] == 0)
     return hd__onnx_refuse(r, node,
                            "expected a constant shape [batch, elements], found another; flatten whole samples");
-  HD_TRY(hd__onnx_put(&layer, r, node, NULL, "op: flatten, from: \"%s\"", x));
+  HD_TRY(put_layer(&layer, r, node, NULL, "op: flatten, from: \"%s\"", x));
   expect_flat(r, layer, shape[1] < 0 ? 0 : shape[1]);
   return HD_OK;
 }
@@ -297,17 +298,17 @@ static hd_status read_mean(hd_onnx_reader *r, const HdOnnx__Node *node, const ch
     return hd__onnx_refuse(r, node,
                            "expected the mean over height and width, axes 2 and 3, found other axes; heddle has "
                            "no other means");
-  HD_TRY(hd__onnx_put(NULL, r, node, NULL, "op: global_avg_pool2d, from: \"%s\"", x));
+  HD_TRY(put_layer(NULL, r, node, NULL, "op: global_avg_pool2d, from: \"%s\"", x));
   if (hd__onnx_int(node, "keepdims", 1))
     return HD_OK;
   memcpy(pool, at, sizeof pool);
-  return hd__onnx_put(NULL, r, node, NULL, "op: flatten, from: \"%s\"", pool);
+  return put_layer(NULL, r, node, NULL, "op: flatten, from: \"%s\"", pool);
 }
 
 static hd_status read_squeeze(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   if (!over_pixels(r, node))
     return hd__onnx_refuse(r, node, "expected axes 2 and 3, found others; flatten whole samples");
-  return hd__onnx_put(NULL, r, node, NULL, "op: flatten, from: \"%s\"", x);
+  return put_layer(NULL, r, node, NULL, "op: flatten, from: \"%s\"", x);
 }
 
 static hd_status read_softmax(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
@@ -315,7 +316,7 @@ static hd_status read_softmax(hd_onnx_reader *r, const HdOnnx__Node *node, const
   const char *layer;
   if (axis != 1 && axis != -1)
     return hd__onnx_refuse(r, node, "expected a softmax over channels, axis 1, found axis %lld", (long long)axis);
-  HD_TRY(hd__onnx_put(&layer, r, node, NULL, "op: softmax, from: \"%s\"", x));
+  HD_TRY(put_layer(&layer, r, node, NULL, "op: softmax, from: \"%s\"", x));
   if (axis == -1)
     expect_flat(r, layer, 0);
   return HD_OK;
@@ -333,7 +334,7 @@ static hd_status read_concat(hd_onnx_reader *r, const HdOnnx__Node *node, const 
     HD_TRY(hd__onnx_layer(&from, r, node->input[i]));
     snprintf(list + strlen(list), sizeof list - strlen(list), "%s\"%s\"", i ? ", " : "", from);
   }
-  return hd__onnx_put(NULL, r, node, NULL, "op: concat, from: [%s]", list);
+  return put_layer(NULL, r, node, NULL, "op: concat, from: [%s]", list);
 }
 
 static hd_status read_add(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
@@ -346,7 +347,7 @@ static hd_status read_add(hd_onnx_reader *r, const HdOnnx__Node *node, const cha
                              hd__onnx_input(node, i));
   HD_TRY(hd__onnx_layer(&a, r, hd__onnx_input(node, 0)));
   HD_TRY(hd__onnx_layer(&b, r, hd__onnx_input(node, 1)));
-  return hd__onnx_put(NULL, r, node, NULL, "op: add, from: [\"%s\", \"%s\"]", a, b);
+  return put_layer(NULL, r, node, NULL, "op: add, from: [\"%s\", \"%s\"]", a, b);
 }
 
 /* ---- Elements ---- */
@@ -357,18 +358,18 @@ static hd_status read_plain(hd_onnx_reader *r, const HdOnnx__Node *node, const c
   size_t i = 0;
   while (i < 3 && strcmp(op[i][0], node->op_type))
     i++;
-  return hd__onnx_put(NULL, r, node, NULL, "op: %s, from: \"%s\"", op[i][1], x);
+  return put_layer(NULL, r, node, NULL, "op: %s, from: \"%s\"", op[i][1], x);
 }
 
 static hd_status read_leaky_relu(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   char slope[HD_NUMBER_BYTES];
   hd__format_float(slope, hd__onnx_float(node, "alpha", 0.01f));
-  return hd__onnx_put(NULL, r, node, NULL, "op: leaky_relu, from: \"%s\", negative_slope: %s", x, slope);
+  return put_layer(NULL, r, node, NULL, "op: leaky_relu, from: \"%s\", negative_slope: %s", x, slope);
 }
 
 static hd_status read_gelu(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
-  return hd__onnx_put(NULL, r, node, NULL, "op: gelu, from: \"%s\", approximate: %s", x,
-                      hd__onnx_text(node, "approximate", "tanh") ? "tanh" : "none");
+  return put_layer(NULL, r, node, NULL, "op: gelu, from: \"%s\", approximate: %s", x,
+                   hd__onnx_text(node, "approximate", "tanh") ? "tanh" : "none");
 }
 
 static hd_status read_dropout(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
@@ -377,7 +378,7 @@ static hd_status read_dropout(hd_onnx_reader *r, const HdOnnx__Node *node, const
   if (!hd__onnx_scalar(&ratio, r, hd__onnx_input(node, 1)))
     ratio = (double)hd__onnx_float(node, "ratio", 0.5f);
   hd__format_float(p, (float)ratio);
-  return hd__onnx_put(NULL, r, node, NULL, "op: dropout, from: \"%s\", p: %s", x, p);
+  return put_layer(NULL, r, node, NULL, "op: dropout, from: \"%s\", p: %s", x, p);
 }
 
 /* ---- The table ---- */
@@ -413,12 +414,26 @@ static const struct form {
     {"Softmax", read_softmax, false},
 };
 
+static hd_status make_expression(hd_onnx_reader *r, const HdOnnx__Node *node, const hd_onnx_expression *e) {
+  char eps[HD_NUMBER_BYTES];
+  const char *from, *layer;
+  if (e->kind == HD_ONNX_LINEAR)
+    return read_linear(r, node, e->x, e->weight, e->bias, false);
+  HD_TRY(hd__onnx_layer(&from, r, e->x));
+  if (e->kind == HD_ONNX_FUNCTION)
+    return put_layer(NULL, r, node, NULL, "%s, from: \"%s\"", e->layer, from);
+  HD_TRY(put_layer(&layer, r, node, hd__onnx_resolve(r, e->weight),
+                   "op: group_norm, from: \"%s\", groups: %lld, eps: %s", from, (long long)e->groups,
+                   eps_of(eps, e->norm)));
+  return add_weights(r, node, layer, e->weight, e->bias, HD_ONNX_AS_VECTOR);
+}
+
 static hd_status make_layer(hd_onnx_reader *r, const HdOnnx__Node *node) {
   const char *x = NULL;
-  bool found;
-  HD_TRY(hd__onnx_expression(&found, r, node));
-  if (found)
-    return HD_OK;
+  hd_onnx_expression e;
+  hd__onnx_find_expression(&e, r, node);
+  if (e.kind != HD_ONNX_NO_EXPRESSION)
+    return make_expression(r, node, &e);
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
     if (hd__onnx_producer(r, node->output[0], forms[i].op)) {
       if (!forms[i].finds_inputs)

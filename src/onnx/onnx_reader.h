@@ -85,19 +85,26 @@ hd_status hd__onnx_add_weight(hd_onnx_reader *r, const HdOnnx__Node *node, const
 /* The same with `count` equal elements. */
 hd_status hd__onnx_add_equal(hd_onnx_reader *r, const char *layer, const char *suffix, int64_t count, float value);
 
+/* ---- Expressions: what they are of, and their constants ---- */
+
+typedef enum hd_onnx_kind {
+  HD_ONNX_NO_EXPRESSION,
+  HD_ONNX_FUNCTION, /* `layer` of x */
+  HD_ONNX_LINEAR,
+  HD_ONNX_GROUP_NORM /* with the attributes of `norm` */
+} hd_onnx_kind;
+
+typedef struct hd_onnx_expression {
+  hd_onnx_kind kind;
+  const char *layer, *x, *weight, *bias;
+  const HdOnnx__Node *norm;
+  int64_t groups;
+} hd_onnx_expression;
+
+/* The expression that a node ends. */
+void hd__onnx_find_expression(hd_onnx_expression *out, const hd_onnx_reader *r, const HdOnnx__Node *node);
+
 /* ---- Layers ---- */
 
 /* The layer whose output is a value; it and those before it are made unless they are there. */
 hd_status hd__onnx_layer(const char **layer, hd_onnx_reader *r, const char *value);
-
-/* Makes the layer of a node; its name is that of `weight` without the suffix, if that has one, else the node's. The
- * description follows in braces. *layer, if not NULL, gets the name. */
-hd_status hd__onnx_put(const char **layer, hd_onnx_reader *r, const HdOnnx__Node *node, const char *weight,
-                       const char *fmt, ...) __attribute__((format(printf, 5, 6)));
-
-/* If a node ends an expression that is a layer, makes that; *found says whether. */
-hd_status hd__onnx_expression(bool *found, hd_onnx_reader *r, const HdOnnx__Node *node);
-
-/* A linear layer of x; `weight` is a matrix of inputs x outputs unless `by_outputs`. */
-hd_status hd__onnx_linear(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x, const char *weight,
-                          const char *bias, bool by_outputs);

@@ -44,6 +44,9 @@ same_scores() {
     small_run "$SRCDIR/tests/bits/$network.yaml" $network
     same_scores $network $network
   done
+  sed 's/: relu/: swish/; s/: tiny/: swish/' "$SRCDIR/tests/bits/tiny.yaml" >swish.yaml
+  small_run swish.yaml swish
+  same_scores swish swish
 }
 
 @test "the C file of a run on floats takes floats" {
