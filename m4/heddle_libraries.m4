@@ -1,10 +1,13 @@
 # HD_NEED(WHAT, PACKAGE): ends configure, and names what is missing.
 AC_DEFUN([HD_NEED], [AC_MSG_ERROR([expected $1 ($2), found none; run: tools/install-deps --yes])])
 
-# HD_FORMAT(OPTION, VARIABLE, MODULE, WHAT, PACKAGE): formats of data sets that need a library of their own are built in
-# where it is there, unless --without-OPTION says no; --with-OPTION demands it.
+# HD_FORMAT(OPTION, VARIABLE, MODULE, WHAT, PACKAGE, PROGRAM): formats of files that need a library of their own, and to
+# be built a program, are built in where these are there, unless --without-OPTION says no; --with-OPTION demands it.
 AC_DEFUN([HD_FORMAT], [
   AC_ARG_WITH([$1], [AS_HELP_STRING([--with-$1], [read $4 (default: if the library is there)])], [], [with_$1=auto])
   AS_IF([test "$with_$1" != no], [PKG_CHECK_MODULES([$2], [$3], [hd_have_$1=yes], [hd_have_$1=no])], [hd_have_$1=no])
+  m4_ifval([$6], [AC_PATH_PROG([$2_PROGRAM], [$6])
+    AS_IF([test -z "$$2_PROGRAM"], [hd_have_$1=no])])
   AS_IF([test "$with_$1" = yes && test "$hd_have_$1" = no], [HD_NEED([$3], [Debian: $5])])
-  AS_IF([test "$hd_have_$1" = yes], [HAVE_FORMATS="$HAVE_FORMATS -DHD_HAVE_$2" FORMAT_MODULES="$FORMAT_MODULES $3"])])
+  AS_IF([test "$hd_have_$1" = yes], [HAVE_FORMATS="$HAVE_FORMATS -DHD_HAVE_$2" FORMAT_MODULES="$FORMAT_MODULES $3"])
+  AM_CONDITIONAL([HAVE_$2], [test "$hd_have_$1" = yes])])

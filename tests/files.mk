@@ -37,7 +37,7 @@ op_tests = tests/op/test_array tests/op/test_expf tests/op/test_gemm tests/op/te
   tests/op/test_network_gradients tests/op/test_updates
 op_tests += tests/op/test_bf16
 cli_tests = tests/cli/bench.bats tests/cli/evidence.bats tests/cli/bisect.bats tests/cli/metric.bats \
-  tests/cli/sweep.bats tests/cli/report.bats
+  tests/cli/sweep.bats tests/cli/report.bats tests/cli/export.bats
 cli_tests += tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats \
   tests/cli/loader.bats tests/cli/locale.bats tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats \
   tests/cli/signals.bats tests/cli/summary.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats \
@@ -46,7 +46,7 @@ cli_tests += tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.
   tests/cli/hostile.sh tests/neighbours.sh tests/systems.sh
 script_tests = tests/add-an-op.sh tests/check-abi.sh tests/check-layers.sh tests/check-symbols.sh \
   tests/check-words.sh tests/dist.sh \
-  tests/model-files.sh tests/op-tables.sh tests/older-headers.sh tests/quickstart.sh \
+  tests/model-files.sh tests/onnx.sh tests/op-tables.sh tests/older-headers.sh tests/quickstart.sh \
   tests/tap-total.sh tests/tensors.sh tests/cuda/ptx.sh tests/cuda/resources.sh tests/cuda/sanitizer.sh \
   tests/gpu-report.sh tests/fault/kill-everywhere.sh tests/install.sh tests/instructions.sh
 # What trains or compares for long, or runs a GPU's kernels on a stub. Sanitizers leave it out: kernels are
@@ -64,7 +64,7 @@ check_PROGRAMS += $(slow_programs) $(unit_tests) $(op_tests) tests/bits/make_dat
   tests/cli/on_terminal \
   tests/cli/group_calls tests/fault/kill_at tests/cli/host_steps tests/cli/bad_server tests/golden/print_scores
 check_PROGRAMS += tests/cli/stranger tests/cli/without
-EXTRA_DIST += tests/unit/stranger.h
+EXTRA_DIST += tests/unit/stranger.h tests/cli/exported.c tests/onnx/runtime_scores.py tests/onnx/runtime_same.py
 EXTRA_DIST += $(slow_scripts) $(cli_tests) $(script_tests) $(bits_tests) tests/mpi_lib.sh tests/bits/experiments.sh \
   tests/tap.h tests/tap.sh \
   tests/scratch.h tests/cli/run-bats tests/cli/cli.bash tests/cli/ranks.bash tests/golden/networks.json
@@ -194,7 +194,7 @@ check-archives:
 # Of the command line, what reads files and settings. Up to GCC 13 and LLVM 16 the leak sanitizer takes one place in a
 # page for the header that glibc wrote before 2.25 in front of a thread's variables, and fails at exit with a signal 11
 # where one of them happens to lie there. intercept_tls_get_addr=0 keeps it from looking.
-sanitized_cli_tests = tests/cli/data.bats tests/cli/errors.bats tests/cli/files.bats tests/cli/losses.bats \
+sanitized_cli_tests = tests/cli/data.bats tests/cli/errors.bats tests/cli/export.bats tests/cli/files.bats tests/cli/losses.bats \
   tests/cli/predict.bats tests/cli/summary.bats tests/cli/text.bats tests/cli/transforms.bats
 check-sanitized:
 	LSAN_OPTIONS=suppressions='$(abs_top_srcdir)'/tests/leaks.supp:print_suppressions=0:intercept_tls_get_addr=0 \

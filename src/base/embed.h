@@ -1,5 +1,6 @@
-/* Files embedded at build time: in the library model descriptions, recipes and a font; in the command the
- * scripts that run its peers, and parts of its pages.
+/* Files embedded at build time: in the library model descriptions, recipes, a font and the headers of
+ * operations, which exported networks in C carry; in the command the scripts that run its peers, and parts of its
+ * pages.
  *
  * Tables end with an entry without a name. Bytes are followed by a NUL that `length` does not count. */
 #pragma once
@@ -15,5 +16,7 @@ typedef struct hd_embedded {
 extern const hd_embedded hd__embed_models[];
 extern const hd_embedded hd__embed_recipes[];
 extern const hd_embedded hd__embed_font[];
+extern const hd_embedded hd__embed_chains[];
 extern const hd_embedded hd__embed_peers[];
 extern const hd_embedded hd__embed_pages[];
+extern const hd_embedded hd__embed_sets[];

@@ -39,13 +39,18 @@ bool hd__parse_double(double *out, const char *text) {
   return true;
 }
 
-void hd__format_double(char text[HD_NUMBER_BYTES], double value) {
+/* The shortest text that is read as this number; `real`: as this float. */
+static void format(char text[HD_NUMBER_BYTES], double value, bool real) {
   pthread_once(&once, make_locale);
   const locale_t before = uselocale(c_locale);
   double back = 0;
   int digits = 1;
   do
     snprintf(text, HD_NUMBER_BYTES, "%.*g", digits, value);
-  while (hd__parse_double(&back, text) && back != value && digits++ < 17);
+  while (hd__parse_double(&back, text) && (real ? (double)(float)back : back) != value && digits++ < 17);
   uselocale(before);
 }
+
+void hd__format_double(char text[HD_NUMBER_BYTES], double value) { format(text, value, false); }
+
+void hd__format_float(char text[HD_NUMBER_BYTES], float value) { format(text, (double)value, true); }

@@ -16,3 +16,6 @@ HD_TOOLS_API bool hd__parse_double(double *out, const char *text);
 /* The shortest text that hd__parse_double reads as this number; "nan" or "inf", which it does not read. */
 enum { HD_NUMBER_BYTES = 32 };
 void hd__format_double(char text[HD_NUMBER_BYTES], double value);
+
+/* The shortest text whose number is this float. */
+void hd__format_float(char text[HD_NUMBER_BYTES], float value);

@@ -17,9 +17,9 @@
 #include <stdint.h>
 
 #include "base/tools_api.h"
-#include "base/host_device.h"
 #include "base/reduction.h"
 #include "kernel/array.h"
+#include "kernel/call.h"
 #include "kernel/image.h"
 
 typedef enum hd_op {
@@ -36,131 +36,6 @@ typedef enum hd_op_class {
   HD_CLASS_STATS,
   HD_CLASS_UPDATE
 } hd_op_class;
-
-enum { HD_MAX_IN = 7, HD_MAX_OUT = 3 };
-
-/* The shape and the attributes of an operation, one struct for all of them: it is an argument of GPU kernels, by value.
- * Flat values have h = w = 1 and their length in ci or co. */
-typedef struct hd_geom {
-  int32_t ci, hi, wi;        /* input channels, height, width */
-  int32_t co, ho, wo;        /* output before any fused pool: channels, height, width */
-  int32_t kh, kw;            /* window of a convolution or of a pooling operation (not fused) */
-  int32_t sh, sw;            /* its strides */
-  int32_t ph, pw;            /* its zero padding, each side (pooling: -inf) */
-  int32_t dilation[2];       /* convolutions: pixels from one of its taps to the next, down and across; else 1 */
-  int32_t transposed;        /* 1: conv_transpose2d, whose windows lie over the output */
-  int32_t output_padding[2]; /* conv_transpose2d: rows and columns that its output has besides those of windows */
-  int32_t groups;            /* conv2d: each group of co / groups outputs reads ci / groups inputs; 1 for none */
-  int32_t pool;              /* conv2d: side and stride of the max pool fused behind it; 1 for none, as with groups */
-  int32_t hp, wp;            /* conv2d: height and width after that pool (ho / pool, wo / pool, rest dropped) */
-  int32_t part[HD_MAX_IN];   /* concat: channels of each input, 0 behind the last */
-  int32_t first;             /* concat_dx: the first of its channels in the output */
-  int32_t relu;              /* 1 if a ReLU is fused behind (conv2d: behind the pool; linear: behind the bias) */
-
-  /* As in hd_attrs, for the operations that have them. */
-  float negative_slope, p, eps;
-  float shift; /* shifted_linear: added to each input */
-  int32_t approximate, count_include_pad;
-  const struct hd_custom_op *custom_op; /* custom, custom_dx: the operation of the caller's program */
-
-  /* Of a loss, as in hd_attrs. */
-  int32_t ignore_index;
-  int32_t soft_labels; /* cross_entropy: the target holds a probability per class */
-  float label_smoothing, delta;
-} hd_geom;
-
-HD_BOTH int hd_geom_is_dilated(const hd_geom *g) { return g->dilation[0] > 1 || g->dilation[1] > 1; }
-
-/* Whether a convolution is computed by Winograd's tiles of 4 x 4 outputs, which take 36 products where 144 are summed:
- * a rule of the operation, so every device follows it. Narrow ones would spend more on the transforms than they save,
- * and tiles of few outputs more products. Its gradients are by tiles too, except behind a pool: there most of dy is
- * zero. */
-enum { HD_WINOGRAD_CHANNELS = 16 };
-
-HD_BOTH int hd_geom_is_winograd(const hd_geom *g) {
-  const int height = g->hp * g->pool, width = g->wp * g->pool, tiles = ((height + 3) / 4) * ((width + 3) / 4);
-  return g->kh == 3 && g->kw == 3 && g->sh == 1 && g->sw == 1 && g->groups == 1 && g->pool <= 2 &&
-         g->ci >= HD_WINOGRAD_CHANNELS && g->co >= HD_WINOGRAD_CHANNELS && !hd_geom_is_dilated(g) &&
-         36 * tiles < 9 * height * width;
-}
-
-/* The keys of a call's random numbers, see base/philox.h. Row r is the sample at `position + r` of the epoch. */
-typedef struct hd_draw {
-  uint64_t seed;
-  uint32_t epoch, position, node;
-} hd_draw;
-
-/* One call of an operation for `rows` neighbouring samples (SHARD, REDUCE and STATS: the rows of exactly one shard,
- * never 0).
- *
- * op                 in[0]         in[1]      in[2]   in[3]    out[0]      out[1]
- * conv2d             x             w*         b|NULL           y           argmax u8|NULL (pool > 1)
- * conv2d_dx          dy            w*         argmax|NULL      dx
- * conv2d_dw          x             dy         argmax|NULL      dw*|NULL    db*|NULL
- * conv_transpose2d   x             w*         b|NULL           y
- * conv_transpose2d_dx
- *                    dy            w*                          dx
- * conv_transpose2d_dw
- *                    x             dy                          dw*|NULL    db*|NULL
- * max_pool2d         x                                         y           argmax u8|NULL
- * max_pool2d_dx      dy            argmax                      dx
- * avg_pool2d, global_avg_pool2d
- *                    x                                         y
- * avg_pool2d_dx      dy                                        dx          also that of the global one
- * linear             x             w*         b*|NULL          y
- * linear_dx          dy            w*                          dx
- * linear_dw          x             dy                          dw*|NULL    db*|NULL
- * shifted_linear     x             w*         b*|NULL          y
- * shifted_linear_dw  x             dy                          dw*|NULL    db*|NULL
- * relu               x                                         y           HD_INPLACE allowed
- * relu_dx            dy            y                           dx = y > 0 ? dy : 0, HD_INPLACE allowed (dx over dy)
- * elementwise        x                                         y           HD_INPLACE allowed
- * their gradients    dy            x or y                      dx          HD_INPLACE allowed (dx over dy)
- * dropout            x                                         y           HD_INPLACE allowed
- * dropout_dx         dy                                        dx          HD_INPLACE allowed
- * flatten            x (h,w,c)                                 y (c,h,w order, the order that PyTorch flattens in)
- * flatten_dx         dy                                        dx
- * add                a             b                           y           HD_INPLACE allowed (y over a)
- * concat             x0            x1         x2      ...      y
- * concat_dx          dy                                        dx of one input
- * layer_norm         x             w*         b*               y
- * layer_norm_dx      dy            w*         x                dx
- * layer_norm_dw      x             dy                          dw*|NULL    db*|NULL
- * softmax            x                                         y           HD_INPLACE allowed
- * softmax_dx         dy            y                           dx          HD_INPLACE allowed (dx over dy)
- * batch_stats        x                                             mean*       m2*
- * batch_norm         x             w*         b*      mean*    y           in[4]: var*
- * batch_norm_dx      dy            w*         x       mean*    dx          in[4], in[5], in[6]: var*, dw*, db*
- * batch_norm_dw      x             dy         mean*   var*     dw*|NULL    db*|NULL
- * shard_norm         x             w*         b*               y           mean+; out[2]: var+
- * shard_norm_dx      dy            w*         x       mean+    dx          in[4]: var+
- * custom             x             x2|NULL                     y
- * custom_dx          dy            y          x       x2|NULL  dx          dx2|NULL
- * cross_entropy      logits        labels i32 weight*|NULL     loss (1 float a row)
- * cross_entropy_dx   logits        labels i32 weight*|NULL     dlogits
- * mse, l1, huber     y             target                      loss (1 float a row): a sum over the outputs
- * mse_dx, ..         y             target                      dy
- * bce_with_logits    logits        target     pos_weight*|NULL loss (1 float a row): a sum over the outputs
- * bce_with_logits_dx logits        target     pos_weight*|NULL dlogits
- *
- * A star marks parameters, their gradients and statistics: one array, no rows. What batch_norm and its gradients read
- * is of the whole batch: var is m2 / (batch_rows * pixels), dw and db are sums over all shards. A plus marks what is
- * of the shard: one array, in the slot of its first row; batch_norm_dw may read such too. argmax holds, per pooled
- * output element, the position inside its window (row-major, 0 .. kh*kw-1 or pool*pool-1) that gave the maximum;
- * windows have at most 256 positions. */
-typedef struct hd_call {
-  const hd_geom *g;
-  int64_t rows;
-  const void *in[HD_MAX_IN];
-  void *out[HD_MAX_OUT];
-  int64_t in_stride[HD_MAX_IN]; /* elements from one row's slot to the next */
-  int64_t out_stride[HD_MAX_OUT];
-  const float *packed; /* the packed copy of w, if packed_elems() is not 0 */
-  void *scratch;       /* 64-byte aligned, scratch_bytes(g) long, of this thread alone */
-  float divisor;       /* gradients of losses: the divisor of the mean over the batch */
-  int64_t batch_rows;  /* batch_norm_dx: samples in the whole batch */
-  hd_draw draw;        /* dropout */
-} hd_call;
 
 typedef void hd_run_fn(const hd_call *call);
 
@@ -194,31 +69,6 @@ typedef struct hd_gemm {
   float *c;
   int64_t c_row;
 } hd_gemm;
-
-/* The scalars of one update, computed once a step in double and rounded to float. */
-typedef struct hd_hyper {
-  float grad_scale; /* clipping; 1 without */
-  float lr;
-  float weight_decay; /* sgd, adam: added to the gradient */
-  float decay_keep;   /* adamw: 1 - lr * weight_decay */
-  float momentum;     /* sgd */
-  int32_t nesterov;   /* sgd */
-  float beta2, one_minus_beta1, one_minus_beta2, eps;
-  float step_size;  /* lr / (1 - beta1^t) */
-  float sqrt_bias2; /* sqrt(1 - beta2^t) */
-} hd_hyper;
-
-/* One optimizer step for `count` elements. Reads version t, writes version t+1; out may not alias in.
- *
- * The chains are those of op/sgd/sgd.h, adam.h and adamw.h; sgd without momentum has no state, m is NULL then.
- *
- * Returns 1 if any g, w1, m1 or v1 is not finite, else 0. Any alignment and count. */
-typedef struct hd_update {
-  const float *g, *w, *m, *v;
-  float *w1, *m1, *v1;
-  int64_t count;
-  const hd_hyper *hyper;
-} hd_update;
 
 typedef int hd_update_fn(const hd_update *update);
 

@@ -19,7 +19,7 @@
 
 #include "base/exact_math.h"
 #include "base/host_device.h"
-#include "kernel/kernel.h"
+#include "kernel/call.h"
 
 #ifdef HD_REF_DOUBLE
 typedef double real;

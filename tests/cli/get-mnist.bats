@@ -48,6 +48,33 @@ complete() {
   complete
 }
 
+@test "from a folder, or one of its files: for a machine without a network" {
+  publish
+  mv published "set aside"
+  for from in "set aside" "set aside/one.gz"; do
+    rm -rf cache
+    run "$GET_MNIST" --table table --dir cache --from "$from" small
+    complete
+  done
+  run "$GET_MNIST" --table table --dir cache --from nowhere small
+  [ "$status" -eq 2 ]
+}
+
+@test "heddle get runs it with its own table" {
+  mkdir empty
+  fails 2 get
+  fails 2 get imagenet
+  says "expected mnist, fashion, cifar10 or cifar100, found 'imagenet'; see heddle get --help"
+  fails 2 get mnist --from nowhere
+  code=0
+  "$HEDDLE" get mnist --from empty --dir cache >out 2>err || code=$?
+  [ "$code" -eq 1 ]
+  grep -q 'could not get train-images-idx3-ubyte.gz' err
+  grep -q '  t10k-labels-idx1-ubyte.gz  SHA-256 f7ae60f92e' err
+  fails 1 train --data mnist
+  says 'run heddle get mnist'
+}
+
 @test "what is complete is not fetched again; what was changed is" {
   publish
   get good

@@ -16,6 +16,7 @@
 #include "data/formats/named_arrays.h"
 #include "heddle/transform.h"
 #include "graph/model.h"
+#include "onnx/onnx.h"
 #include "plan/plan.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/settings/config.h"
@@ -212,6 +213,25 @@ static void fuzz_safetensors(const uint8_t *bytes, size_t length) {
   hd_ctx_destroy(ctx);
 }
 
+#ifdef HD_HAVE_ONNX
+/* An ONNX file: what is taken is a network with all of its weights. */
+static void fuzz_onnx(const uint8_t *bytes, size_t length) {
+  hd_ctx *ctx = context();
+  hd_onnx_model model;
+  hd_status status = hd__onnx_parse(&model, ctx, "m.onnx", bytes, length);
+  judge(status, ctx);
+  if (status == HD_OK) {
+    hd_graph *graph;
+    demand(hd__model_parse(&graph, NULL, ctx, model.text, strlen(model.text), "m.yaml") == HD_OK, "a model", model.text);
+    for (int p = 0; p < graph->param_count; p++)
+      demand(hd__st_find(&model.weights, graph->values[graph->params[p].value].name) != NULL, "a weight", model.text);
+    hd__graph_destroy(graph);
+    hd__onnx_fini(&model);
+  }
+  hd_ctx_destroy(ctx);
+}
+#endif
+
 /* The first byte is the size that the picture is fitted to. */
 static void fuzz_png(const uint8_t *bytes, size_t length) {
   enum { MOST_SIDE = 64 };
@@ -334,6 +354,9 @@ static void fuzz_photo(const uint8_t *bytes, size_t length) {
 const fuzz_target fuzz_targets[] = {
     {"idx", fuzz_idx}, {"model", fuzz_model},   {"config", fuzz_config}, {"safetensors", fuzz_safetensors},
     {"png", fuzz_png}, {"record", fuzz_record}, {"npy", fuzz_npy},
+#ifdef HD_HAVE_ONNX
+    {"onnx", fuzz_onnx},
+#endif
 #ifdef HD_HAVE_LIBZIP
     {"npz", fuzz_npz},
 #endif

@@ -1,6 +1,6 @@
 /* Data sets by name: published ones in the folders that may hold them, and those without files.
  *
- * Places are searched in this order: --data-dir, $HEDDLE_DATA, ~/.cache/heddle (where tools/get-mnist stores sets),
+ * Places are searched in this order: --data-dir, $HEDDLE_DATA, ~/.cache/heddle (where heddle get stores sets),
  * and Debian's /usr/share/datasets. In each a set may lie in a folder of its name, of torchvision's, of its
  * archive's, or in the place itself. */
 #include "data/formats/format.h"
@@ -85,10 +85,10 @@ static hd_status find(char out[HD_PATH_BYTES], hd_ctx *ctx, const published *set
     if (place[i] && *place[i] && find_below(out, set, place[i]))
       return HD_OK;
   const char *shown = *cache ? cache : "~/.cache/heddle";
-  return hd__fail(
-      ctx, HD_E_IO,
-      "expected the data set '%s' under --data-dir, $HEDDLE_DATA, %s or %s, found none; put %s into %s/%s%s", set->name,
-      shown, system, set->files, shown, set->folders[0], set->package);
+  return hd__fail(ctx, HD_E_IO,
+                  "expected the data set '%s' under --data-dir, $HEDDLE_DATA, %s or %s, found none; run heddle get %s, "
+                  "or put %s into %s/%s%s",
+                  set->name, shown, system, set->name, set->files, shown, set->folders[0], set->package);
 }
 
 static bool takes(hd_ctx *ctx, const char *name) { return hd__data_is_published(name); }

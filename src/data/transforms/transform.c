@@ -206,6 +206,8 @@ void hd_pipeline_destroy(hd_pipeline *p) {
   hd__free(p);
 }
 
+const float *hd__pipeline_scale(const hd_pipeline *p) { return p->by; }
+
 float *hd__pipeline_shift(hd_pipeline *p) { return p->shift; }
 
 const hd_pipeline_shape *hd_pipeline_shape_of(const hd_pipeline *pipeline) { return &pipeline->shape; }

@@ -14,7 +14,8 @@
 hd_status hd__pipeline_create(hd_pipeline **out, hd_ctx *ctx, const hd_yaml_node *list, const hd_pipeline_input *input,
                               hd_pipeline_mode mode, const hd_kernels *kernels);
 
-/* What the pass that writes the result adds, of each channel. */
+/* What the pass that writes the result multiplies by, and what it adds, of each channel. */
+const float *hd__pipeline_scale(const hd_pipeline *pipeline);
 float *hd__pipeline_shift(hd_pipeline *pipeline);
 
 /* ---- A list of transforms as text ---- */

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/digest.h"
+#include "onnx/onnx.h"
 
 /* A file must have the checksum that the record states. */
 static hd_status check_sum(hd_ctx *ctx, const json_t *record, const hd_mapping *file, const char *path) {
@@ -148,14 +149,22 @@ static hd_status check_count(hd_ctx *ctx, const char *path, const hd_st_list *li
                         path, list->count - count, list->count);
 }
 
+static hd_status load_weights(hd_store *store, hd_ctx *ctx, const char *path, const hd_st_list *list) {
+  HD_TRY(check_count(ctx, path, list, store->directory));
+  return load_entries(store->weights[hd__store_buffer(store)], ctx, path, list, store->directory, NULL);
+}
+
 hd_status hd__checkpoint_load_weights(hd_store *store, hd_ctx *ctx, const char *path, const json_t *record) {
-  const hd_directory *d = store->directory;
   HD_MAPPED file = {0};
   HD_ST_OWNED list = {0};
+  if (!record && hd__onnx_is_path(path)) {
+    HD_ONNX_OWNED model = {0};
+    HD_TRY(hd__onnx_read(&model, ctx, path));
+    return load_weights(store, ctx, path, &model.weights);
+  }
   HD_TRY(hd__file_map(&file, ctx, path));
   HD_TRY(hd__st_parse(&list, ctx, path, file.bytes, file.length));
-  HD_TRY(check_count(ctx, path, &list, d));
-  HD_TRY(load_entries(store->weights[hd__store_buffer(store)], ctx, path, &list, d, NULL));
+  HD_TRY(load_weights(store, ctx, path, &list));
   return record ? check_sum(ctx, record, &file, path) : HD_OK;
 }
 

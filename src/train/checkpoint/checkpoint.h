@@ -38,7 +38,7 @@ hd_status hd__checkpoint_find(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *
 /* Reads a checkpoint's run.json; the caller owns it. */
 hd_status hd__checkpoint_record(json_t **out, hd_ctx *ctx, const char *folder);
 
-/* Loads weights from a safetensors file, which must hold exactly the store's parameters, into the last whole version;
+/* Loads weights from a safetensors file or, without a record, an ONNX file, which must hold exactly the store's parameters, into the last whole version;
  * the caller packs them. `record` is the record of the checkpoint that holds this model.safetensors: the file must have
  * the checksum stated there. NULL for a file outside of a checkpoint. */
 hd_status hd__checkpoint_load_weights(hd_store *store, hd_ctx *ctx, const char *path, const json_t *record);

@@ -6,6 +6,7 @@
 #include "base/sized_struct.h"
 #include "data/loader/skipped_samples.h"
 #include "heddle.h"
+#include "onnx/onnx.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/session/metric.h"
 #include "train/session/sample_feed.h"
@@ -122,6 +123,11 @@ hd_status hd_digest(char text[HD_SHA256_TEXT_BYTES], hd_ctx *ctx, const char *ch
     char folder[HD_PATH_BYTES];
     HD_TRY(hd__checkpoint_find(folder, ctx, checkpoint));
     HD_TRY(hd__file_join(path, ctx, folder, "model.safetensors"));
+  }
+  if (hd__onnx_is_path(path)) {
+    HD_ONNX_OWNED model = {0};
+    HD_TRY(hd__onnx_read(&model, ctx, path));
+    return hd__st_digest(text, ctx, &model.weights);
   }
   HD_TRY(hd__file_map(&file, ctx, path));
   HD_TRY(hd__st_parse(&list, ctx, path, file.bytes, file.length));

@@ -181,6 +181,12 @@ hd_dataset hd__feed_seen(const hd_feed *feed) {
 /* What the last pass adds now, of each channel. */
 static float *last_shift(hd_feed *feed) { return feed->pipeline ? hd__pipeline_shift(feed->pipeline) : feed->shift; }
 
+void hd__feed_affine(hd_affine *out, hd_feed *feed) {
+  out->scale = feed->pipeline ? hd__pipeline_scale(feed->pipeline) : feed->scale;
+  out->shift = last_shift(feed);
+  out->left = feed->left;
+}
+
 bool hd__feed_shift(float *shift, hd_feed *feed) {
   static const float MOST = 4;
   *shift = *last_shift(feed) + feed->left; /* one of them is 0 */

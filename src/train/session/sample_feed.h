@@ -64,6 +64,14 @@ hd_status hd__feed_transform(hd_feed *feed, hd_ctx *ctx, const hd_yaml_node *lis
  * or if it is so large that a plan that adds it would lose digits of a sum. */
 bool hd__feed_shift(float *shift, hd_feed *feed);
 
+/* The last pass over a sample: x = fma(element, scale, shift), of each channel. `left` is what a plan adds to x. */
+typedef struct hd_affine {
+  const float *scale, *shift; /* owned by the feed */
+  float left;
+} hd_affine;
+
+void hd__feed_affine(hd_affine *out, hd_feed *feed);
+
 /* Whether samples come without it from now on, for a plan that adds it. */
 void hd__feed_leave_shift(hd_feed *feed, bool leaves);
 

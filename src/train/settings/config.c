@@ -12,6 +12,7 @@
 #include "base/number.h"
 #include "base/status.h"
 #include "base/yaml_bind.h"
+#include "onnx/onnx.h"
 #include "data/transforms/transform.h"
 #include "graph/param_rules.h"
 
@@ -374,6 +375,8 @@ hd_status hd__config_complete(hd_config *config, hd_ctx *ctx) {
   HD_TRY(hd__config_check_order(config, ctx));
   if (config->settings.no_shuffle)
     HD_TRY(hd__config_suggest(config, ctx, HD_OPT_SAMPLER, "sequential"));
+  if (hd__onnx_is_path(config->settings.model) && !config->settings.fresh)
+    HD_TRY(hd__config_suggest(config, ctx, HD_OPT_INIT, config->settings.model));
   HD_TRY(check_power_of_two(config, ctx, HD_OPT_SHARDS, config->settings.shards));
   HD_TRY(check_power_of_two(config, ctx, HD_OPT_ACCUMULATE, config->settings.accumulate));
   HD_TRY(check_schedule(config, ctx));

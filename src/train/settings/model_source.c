@@ -9,6 +9,7 @@
 #include "base/text_buffer.h"
 #include "data/loader/skipped_samples.h"
 #include "graph/model.h"
+#include "onnx/onnx.h"
 #include "op/op.h"
 #include "platform/file.h"
 
@@ -55,9 +56,9 @@ static hd_status unknown_model(hd_ctx *ctx, const char *name) {
     hd__nearest_try(&nearest, known[i]);
   }
   if (nearest.name)
-    return hd__fail(ctx, HD_E_USAGE, "--model expects %s or a .yaml file, found '%s'; did you mean %s?", list, name,
+    return hd__fail(ctx, HD_E_USAGE, "--model expects %s or a .yaml or .onnx file, found '%s'; did you mean %s?", list, name,
                     nearest.name);
-  return hd__fail(ctx, HD_E_USAGE, "--model expects %s or a .yaml file, found '%s'", list, name);
+  return hd__fail(ctx, HD_E_USAGE, "--model expects %s or a .yaml or .onnx file, found '%s'", list, name);
 }
 
 hd_status hd__network_find(hd_network *out, hd_ctx *ctx, const char *name_or_path) {
@@ -67,6 +68,11 @@ hd_status hd__network_find(hd_network *out, hd_ctx *ctx, const char *name_or_pat
       return keep(out, ctx, e->bytes, e->length, e->name);
   if (strchr(name_or_path, '\n'))
     return keep(out, ctx, name_or_path, strlen(name_or_path), "model");
+  if (hd__onnx_is_path(name_or_path)) {
+    HD_ONNX_OWNED model = {0};
+    HD_TRY(hd__onnx_read(&model, ctx, name_or_path));
+    return keep(out, ctx, model.text, strlen(model.text), name_or_path);
+  }
   if (!is_path(name_or_path))
     return unknown_model(ctx, name_or_path);
   HD_MAPPED file = {0};

@@ -53,7 +53,7 @@ typedef struct hd_network {
   double label_smoothing; /* in place of the description's; -1: none given */
 } hd_network;
 
-/* `name_or_path`: a built-in model, a file (a name with '/' or ending in .yaml or .yml), or a description (a text of
+/* `name_or_path`: a built-in model, a file (a name with '/' or ending in .yaml, .yml or .onnx), or a description (a text of
  * more than one line). */
 HD_TOOLS_API hd_status hd__network_find(hd_network *out, hd_ctx *ctx, const char *name_or_path);
 

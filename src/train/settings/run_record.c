@@ -37,6 +37,8 @@ static json_t *per_channel(const double *value, int channels) {
   return list;
 }
 
+static const char BYTES[] = "uint8", FLOATS[] = "float32";
+
 static json_t *data_of(const hd_data *data) {
   json_t *sums = json_array();
   for (int i = 0; i < HD_DATA_PARTS; i++) {
@@ -45,7 +47,8 @@ static json_t *data_of(const hd_data *data) {
     json_array_append_new(sums, json_string(text));
   }
   const int channels = hd__data_train(data)->channels;
-  return json_pack("{s:s, s:I, s:I, s:o, s:o, s:o}", "name", hd__data_name(data), "train_samples",
+  return json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o}", "name", hd__data_name(data), "elements",
+                   hd__data_train(data)->elem == HD_ELEM_U8 ? BYTES : FLOATS, "train_samples",
                    (json_int_t)hd__data_train(data)->count, "test_samples", (json_int_t)hd__data_test(data)->count,
                    "mean", per_channel(hd__data_mean(data), channels), "std", per_channel(hd__data_std(data), channels),
                    "xxh3", sums);
@@ -78,6 +81,11 @@ hd_status hd__record_note_shift(json_t *record, hd_ctx *ctx, float shift) {
 float hd__record_shift(const json_t *record) {
   const json_t *shift = json_object_get(json_object_get(record, "data"), "shift");
   return shift ? (float)json_number_value(shift) : NAN;
+}
+
+bool hd__record_has_floats(const json_t *record) {
+  const char *elements = json_string_value(json_object_get(json_object_get(record, "data"), "elements"));
+  return elements && !strcmp(elements, FLOATS);
 }
 
 hd_status hd__record_note_device(json_t *record, hd_ctx *ctx, const char *device, const char *isa) {

@@ -29,6 +29,9 @@ hd_status hd__record_note_library(json_t *record, hd_ctx *ctx, const char *libra
 hd_status hd__record_note_shift(json_t *record, hd_ctx *ctx, float shift);
 float hd__record_shift(const json_t *record);
 
+/* Whether the data's samples are floats; else they are bytes, as in records older than this entry. */
+bool hd__record_has_floats(const json_t *record);
+
 /* Adds the number of samples that could not be read and are skipped: top-level "skipped". */
 hd_status hd__record_note_skips(json_t *record, hd_ctx *ctx, const hd_data *data);
 

@@ -1,0 +1,64 @@
+/* heddle get: fetches published data sets. The command carries tools/get-mnist and its table, and becomes the shell that
+ * runs it. */
+#include <string.h>
+#include <unistd.h>
+
+#include "base/embed.h"
+#include "cli/cli.h"
+
+enum { MOST_ARGUMENTS = 64 };
+
+static const char *argument[MOST_ARGUMENTS + 8] = {"sh", "-c", NULL, "heddle", "--sets", NULL};
+static int arguments = 6;
+
+static int add(const char *text) {
+  if (arguments < MOST_ARGUMENTS) {
+    argument[arguments++] = text;
+    return 0;
+  }
+  cli_complain("get expects at most %d words, found more; call it again for the others", MOST_ARGUMENTS);
+  return CLI_USAGE;
+}
+
+/* Options are the script's own, under the same names. */
+static int take(const cli_extra *option, const char *value) {
+  static const char *const name[] = {"--from", "--dir", "--patience"};
+  CLI_TRY(add(name[*(const int *)option->self]));
+  return add(value);
+}
+
+static const char *text_of(const char *name) {
+  const hd_embedded *file = hd__embed_sets;
+  while (strcmp(file->name, name))
+    file++;
+  return (const char *)file->bytes;
+}
+
+static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
+  if (count == 0)
+    return hd_ctx_fail(ctx, HD_E_USAGE, "get expects mnist, fashion, cifar10 or cifar100, found none; name one");
+  for (int i = 0; i < count; i++)
+    CLI_TRY(add(operand[i]));
+  argument[2] = text_of("get-mnist");
+  argument[5] = text_of("datasets.txt");
+  execvp(argument[0], (char *const *)argument);
+  return hd_ctx_fail(ctx, HD_E_SYSTEM, "expected a shell, sh, found: %m; install one");
+}
+
+static int from = 0, dir = 1, patience = 2;
+static const cli_extra extra[] = {
+    {"from", "URL|DIR|FILE", "instead of the known mirrors, or what was fetched elsewhere; may be given again", take,
+     .self = &from},
+    {"dir", "DIR", "where sets go (~/.cache/heddle)", take, .self = &dir},
+    {"patience", "S", "leave a mirror that sends less than 1 kB/s for so long (20)", take, .self = &patience},
+    {0}};
+
+const cli_command cli_get = {
+    .name = "get",
+    .help = "fetch published data sets and check them",
+    .usage = "heddle get mnist|fashion|cifar10|cifar100... [--from URL|DIR|FILE]... [--dir DIR] [--patience S]",
+    .options = (const char *const[]){NULL},
+    .extra = extra,
+    .operands = CLI_ANY,
+    .operand = "data set",
+    .run = run};

@@ -1,0 +1,40 @@
+/* ONNX files: writing a network, and reading one as a model's description and its weights.
+ *
+ * src/onnx/onnx.proto has the messages; protobuf-c packs and unpacks them. A build without it fails with
+ * HD_E_UNSUPPORTED. Both directions use the names of layers: a weight is called as in model.safetensors ("conv1.weight"),
+ * a node as its layer. */
+#pragma once
+
+#include <stdio.h>
+
+#include "base/safetensors.h"
+#include "graph/graph.h"
+
+/* A network to write. */
+typedef struct hd_onnx_network {
+  const char *name;
+  const hd_graph *graph;      /* as written */
+  const float *const *param;  /* the elements of each parameter, in the order of files */
+  const float *scale, *shift; /* of each channel: what the graph makes of its input first, x * scale + shift */
+} hd_onnx_network;
+
+hd_status hd__onnx_write(FILE *to, hd_ctx *ctx, const hd_onnx_network *network);
+
+/* A network that was read. */
+typedef struct hd_onnx_model {
+  char *text;         /* its description, as a model file has it */
+  hd_st_list weights; /* its parameters by heddle's names; the list owns the names, and `memory` the elements */
+  float **memory;
+} hd_onnx_model;
+
+/* Reads an ONNX file. HD_E_FORMAT, HD_E_UNSUPPORTED: it is damaged, or has what heddle has not; the message names the
+ * node and its operator. Nothing is left to release after a failure. */
+hd_status hd__onnx_read(hd_onnx_model *out, hd_ctx *ctx, const char *path);
+hd_status hd__onnx_parse(hd_onnx_model *out, hd_ctx *ctx, const char *path, const unsigned char *bytes, size_t length);
+void hd__onnx_fini(hd_onnx_model *model);
+
+/* A model that ends with its scope. */
+#define HD_ONNX_OWNED HD_RELEASED(hd__onnx_fini) hd_onnx_model
+
+/* Whether a path names an ONNX file. */
+bool hd__onnx_is_path(const char *path);

@@ -1,0 +1,469 @@
+/* A layer for each operator of an ONNX file; see onnx_reader.h. What heddle has not is refused by the node's name. */
+#ifdef HD_HAVE_ONNX
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "onnx/onnx_reader.h"
+
+/* ---- Names ---- */
+
+static bool is_taken(const hd_onnx_reader *r, const char *name) {
+  for (size_t i = 0; i <= r->graph->n_node; i++)
+    if (!strcmp(r->layer[i], name))
+      return true;
+  return !strcmp(name, "input") || !strcmp(name, "above");
+}
+
+/* A name as layers may have it: "/layer1/conv1/Conv" is layer1.conv1.Conv. */
+static void clean_name(char out[HD_ONNX_NAME_BYTES], const char *name, size_t length) {
+  size_t n = 0;
+  for (size_t i = 0; i < length && n < 48; i++) {
+    const char c = name[i] == '/' || name[i] == ':' ? '.' : name[i];
+    if (isalnum((unsigned char)c) && (unsigned char)c < 0x80)
+      out[n++] = c;
+    else if (n > 0)
+      out[n++] = c == '.' || c == '-' ? c : '_';
+  }
+  out[n] = 0;
+}
+
+/* The name of a layer: of its weight, else of its node, else of its operator; with a number if it is taken. */
+static void choose_name(char out[HD_ONNX_NAME_BYTES], const hd_onnx_reader *r, const HdOnnx__Node *node,
+                        const char *weight) {
+  static const char suffix[] = ".weight";
+  const size_t length = strlen(weight), tail = sizeof suffix - 1;
+  char base[HD_ONNX_NAME_BYTES] = "";
+  if (length > tail && !strcmp(weight + length - tail, suffix))
+    clean_name(base, weight, length - tail);
+  if (!*base && node->name)
+    clean_name(base, node->name, strlen(node->name));
+  if (!*base)
+    clean_name(base, node->op_type, strlen(node->op_type));
+  snprintf(out, HD_ONNX_NAME_BYTES, "%s", *base ? base : "layer");
+  for (int i = hd__onnx_index(r, node); is_taken(r, out); i++)
+    snprintf(out, HD_ONNX_NAME_BYTES, "%.48s_%d", *base ? base : "layer", i);
+}
+
+/* Makes the layer of a node; its name is that of `weight` without the suffix, if that has one, else the node's. The
+ * description follows in braces. *layer, if not NULL, gets the name. */
+static hd_status __attribute__((format(printf, 5, 6)))
+put_layer(const char **layer, hd_onnx_reader *r, const HdOnnx__Node *node, const char *weight, const char *fmt, ...) {
+  char name[HD_ONNX_NAME_BYTES];
+  va_list args;
+  if (++r->layers > HD_ONNX_LAYERS)
+    return hd__onnx_refuse(r, node, "expected at most %d layers, found more; use a smaller network", HD_ONNX_LAYERS);
+  choose_name(name, r, node, weight ? weight : "");
+  fprintf(r->text, "  - \"%s\": {", name);
+  va_start(args, fmt);
+  vfprintf(r->text, fmt, args);
+  va_end(args);
+  fprintf(r->text, "}\n");
+  char *at = r->layer[hd__onnx_index(r, node)];
+  strcpy(at, name);
+  if (layer)
+    *layer = at;
+  return HD_OK;
+}
+
+/* ---- Windows ---- */
+
+/* Two numbers of an attribute; `both`: four, of which both ends are equal. */
+static hd_status sides(int64_t out[2], hd_onnx_reader *r, const HdOnnx__Node *node, const char *name, int64_t fallback,
+                       bool both) {
+  const HdOnnx__Attribute *a = hd__onnx_attribute(node, name);
+  const size_t count = both ? 4 : 2;
+  out[0] = out[1] = fallback;
+  if (!a || a->n_ints == 0)
+    return HD_OK;
+  if (a->n_ints != count)
+    return hd__onnx_refuse(r, node, "expected %zu numbers as '%s', for images, found %zu; use layers for images", count,
+                           name, a->n_ints);
+  if (both && (a->ints[0] != a->ints[2] || a->ints[1] != a->ints[3]))
+    return hd__onnx_refuse(r, node, "expected equal padding at both ends, found others; pad both alike");
+  memcpy(out, a->ints, 2 * sizeof *out);
+  return HD_OK;
+}
+
+typedef struct window {
+  int64_t kernel[2], stride[2], padding[2], dilation[2];
+} window;
+
+static hd_status read_window(window *w, hd_onnx_reader *r, const HdOnnx__Node *node) {
+  HD_TRY(sides(w->kernel, r, node, "kernel_shape", 0, false));
+  HD_TRY(sides(w->stride, r, node, "strides", 1, false));
+  HD_TRY(sides(w->dilation, r, node, "dilations", 1, false));
+  HD_TRY(sides(w->padding, r, node, "pads", 0, true));
+  const HdOnnx__Attribute *automatic = hd__onnx_attribute(node, "auto_pad");
+  if (automatic && !hd__onnx_text(node, "auto_pad", "NOTSET") && !hd__onnx_text(node, "auto_pad", "VALID"))
+    return hd__onnx_refuse(r, node, "expected padding in numbers, found auto_pad; export it with 'pads'");
+  if (hd__onnx_int(node, "ceil_mode", 0) != 0)
+    return hd__onnx_refuse(r, node, "expected sizes rounded down, found ceil_mode; leave it out");
+  return HD_OK;
+}
+
+#define PAIR "[%lld, %lld]"
+#define OF(pair) (long long)(pair)[0], (long long)(pair)[1]
+
+static bool same_value(const hd_onnx_reader *r, const char *a, const char *b) {
+  return !strcmp(hd__onnx_resolve(r, a), hd__onnx_resolve(r, b));
+}
+
+/* The layer that has these parameters already, "" if there is none. */
+static const char *find_owner(const hd_onnx_reader *r, const HdOnnx__Node *node) {
+  for (size_t i = 0; i < r->graph->n_node && *hd__onnx_input(node, 1); i++) {
+    const HdOnnx__Node *other = r->graph->node[i];
+    if (*r->layer[i] && other != node && !strcmp(other->op_type, node->op_type) &&
+        same_value(r, hd__onnx_input(other, 1), hd__onnx_input(node, 1)) &&
+        same_value(r, hd__onnx_input(other, 2), hd__onnx_input(node, 2)))
+      return r->layer[i];
+  }
+  return "";
+}
+
+/* What stands before the owner's name, if there is an owner. */
+static const char *parameters(bool shares, bool has_bias) {
+  return shares ? ", share: " : has_bias ? "" : ", bias: false";
+}
+
+/* The weight and the bias, if there is one, of a layer that shares none. */
+static hd_status add_weights(hd_onnx_reader *r, const HdOnnx__Node *node, const char *layer, const char *weight,
+                             const char *bias, hd_onnx_order order) {
+  HD_TRY(hd__onnx_add_weight(r, node, layer, "weight", weight, order));
+  return *bias ? hd__onnx_add_weight(r, node, layer, "bias", bias, HD_ONNX_AS_VECTOR) : HD_OK;
+}
+
+static hd_status read_conv(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  const char *weight = hd__onnx_input(node, 1), *bias = hd__onnx_input(node, 2), *owner = find_owner(r, node), *layer;
+  const bool transposed = !strcmp(node->op_type, "ConvTranspose");
+  const HdOnnx__Tensor *t = hd__onnx_tensor(r, weight);
+  const long long groups = hd__onnx_int(node, "group", 1);
+  window w;
+  int64_t more[2];
+  HD_TRY(read_window(&w, r, node));
+  HD_TRY(sides(more, r, node, "output_padding", 0, false));
+  if (!t || t->n_dims != 4 || groups < 1 || groups > 1 << 20 || hd__onnx_attribute(node, "output_shape"))
+    return hd__onnx_refuse(r, node,
+                           "expected a constant weight of 4 dimensions, %s, found another; use layers for images",
+                           transposed ? "and no output_shape" : "and groups");
+  const long long out = transposed ? t->dims[1] * groups : t->dims[0];
+  char extra[64] = "";
+  if (transposed)
+    snprintf(extra, sizeof extra, ", output_padding: " PAIR, OF(more));
+  HD_TRY(put_layer(&layer, r, node, *owner ? NULL : hd__onnx_resolve(r, weight),
+                   "op: %s, from: \"%s\", out: %lld, kernel: " PAIR ", stride: " PAIR ", padding: " PAIR
+                   ", dilation: " PAIR ", groups: %lld%s%s%s",
+                   transposed ? "conv_transpose2d" : "conv2d", x, out, OF(t->dims + 2), OF(w.stride), OF(w.padding),
+                   OF(w.dilation), groups, extra, parameters(*owner, *bias), owner));
+  return *owner ? HD_OK : add_weights(r, node, layer, weight, bias, HD_ONNX_AS_IT_IS);
+}
+
+static hd_status read_pool(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  const bool mean = !strcmp(node->op_type, "AveragePool");
+  window w;
+  HD_TRY(read_window(&w, r, node));
+  if (w.dilation[0] != 1 || w.dilation[1] != 1)
+    return hd__onnx_refuse(r, node, "expected a pool without dilation, found one; leave it out");
+  return put_layer(NULL, r, node, NULL, "op: %s, from: \"%s\", kernel: " PAIR ", stride: " PAIR ", padding: " PAIR "%s",
+                   mean ? "avg_pool2d" : "max_pool2d", x, OF(w.kernel), OF(w.stride), OF(w.padding),
+                   !mean                                        ? ""
+                   : hd__onnx_int(node, "count_include_pad", 0) ? ", count_include_pad: true"
+                                                                : ", count_include_pad: false");
+}
+
+/* ---- Linear layers ---- */
+
+/* A linear layer of x; `weight` is a matrix of inputs x outputs unless `by_outputs`. */
+static hd_status read_linear(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x, const char *weight,
+                             const char *bias, bool by_outputs) {
+  const HdOnnx__Node *turned = hd__onnx_producer(r, weight, "Transpose");
+  const char *matrix = turned ? hd__onnx_input(turned, 0) : weight, *layer, *from;
+  const HdOnnx__Tensor *t = hd__onnx_tensor(r, matrix);
+  by_outputs ^= turned != NULL;
+  if (!t || t->n_dims != 2)
+    return hd__onnx_refuse(r, node,
+                           "expected a constant matrix as weight, found another value; heddle has no products of "
+                           "two computed values");
+  HD_TRY(hd__onnx_layer(&from, r, x));
+  const char *owner = strcmp(node->op_type, "Add") ? find_owner(r, node) : ""; /* now that those before are made */
+  HD_TRY(put_layer(&layer, r, node, *owner ? NULL : hd__onnx_resolve(r, matrix),
+                   "op: linear, from: \"%s\", out: %lld%s%s", from, (long long)t->dims[by_outputs ? 0 : 1],
+                   parameters(*owner, *bias), owner));
+  return *owner ? HD_OK : add_weights(r, node, layer, matrix, bias, by_outputs ? HD_ONNX_AS_IT_IS : HD_ONNX_TRANSPOSED);
+}
+
+static hd_status read_gemm(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  if (hd__onnx_float(node, "alpha", 1) != 1 || hd__onnx_float(node, "beta", 1) != 1 || hd__onnx_int(node, "transA", 0))
+    return hd__onnx_refuse(r, node, "expected alpha 1, beta 1 and transA 0, found others; export it as a linear layer");
+  return read_linear(r, node, hd__onnx_input(node, 0), hd__onnx_input(node, 1), hd__onnx_input(node, 2),
+                     hd__onnx_int(node, "transB", 0) != 0);
+}
+
+static hd_status read_matmul(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  return read_linear(r, node, hd__onnx_input(node, 0), hd__onnx_input(node, 1), "", false);
+}
+
+/* ---- Norms ---- */
+
+/* "1e-05" */
+static const char *eps_of(char text[HD_NUMBER_BYTES], const HdOnnx__Node *node) {
+  hd__format_float(text, hd__onnx_float(node, "epsilon", 1e-5f));
+  return text;
+}
+
+static hd_status read_batch_norm(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  static const char *const suffix[] = {"weight", "bias", "running_mean", "running_var"};
+  char eps[HD_NUMBER_BYTES], momentum[HD_NUMBER_BYTES];
+  const char *layer;
+  double kept = 0; /* as a decimal number: 1 - 0.9 is 0.1 */
+  hd__format_float(momentum, hd__onnx_float(node, "momentum", 0.9f));
+  hd__parse_double(&kept, momentum);
+  hd__format_float(momentum, (float)(1 - kept));
+  HD_TRY(put_layer(&layer, r, node, hd__onnx_resolve(r, hd__onnx_input(node, 1)),
+                   "op: batch_norm, from: \"%s\", eps: %s, momentum: %s", x, eps_of(eps, node), momentum));
+  for (int i = 0; i < 4; i++)
+    HD_TRY(hd__onnx_add_weight(r, node, layer, suffix[i], hd__onnx_input(node, 1 + (size_t)i), HD_ONNX_AS_VECTOR));
+  return HD_OK;
+}
+
+static hd_status read_layer_norm(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  char eps[HD_NUMBER_BYTES];
+  const char *weight = hd__onnx_input(node, 1), *bias = hd__onnx_input(node, 2), *layer;
+  HD_TRY(put_layer(&layer, r, node, hd__onnx_resolve(r, weight), "op: layer_norm, from: \"%s\", eps: %s", x,
+                   eps_of(eps, node)));
+  HD_TRY(hd__onnx_add_weight(r, node, layer, "weight", weight, HD_ONNX_AS_IT_IS));
+  if (*bias)
+    return hd__onnx_add_weight(r, node, layer, "bias", bias, HD_ONNX_AS_IT_IS);
+  const hd_shape shape = r->out->weights.tensor[r->out->weights.count - 1].shape;
+  HD_TRY(hd__onnx_add_equal(r, layer, "bias", hd__shape_elems(&shape), 0));
+  r->out->weights.tensor[r->out->weights.count - 1].shape = shape;
+  return HD_OK;
+}
+
+/* GroupNormalization, and InstanceNormalization, whose groups are the channels. */
+static hd_status read_group_norm(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  char eps[HD_NUMBER_BYTES];
+  const char *weight = hd__onnx_input(node, 1), *layer;
+  const HdOnnx__Tensor *t = hd__onnx_tensor(r, weight);
+  const long long channels = t && t->n_dims == 1 ? t->dims[0] : 0;
+  HD_TRY(put_layer(&layer, r, node, hd__onnx_resolve(r, weight), "op: group_norm, from: \"%s\", groups: %lld, eps: %s",
+                   x, (long long)hd__onnx_int(node, "num_groups", channels), eps_of(eps, node)));
+  return add_weights(r, node, layer, weight, hd__onnx_input(node, 2), HD_ONNX_AS_VECTOR);
+}
+
+/* ---- Shapes ---- */
+
+static void expect_flat(hd_onnx_reader *r, const char *layer, int64_t elems) {
+  r->flat[r->flats++] = (hd_onnx_flat){layer, elems};
+}
+
+static hd_status read_flatten(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  if (hd__onnx_int(node, "axis", 1) != 1)
+    return hd__onnx_refuse(r, node, "expected axis 1, found %lld; flatten whole samples",
+                           (long long)hd__onnx_int(node, "axis", 1));
+  return put_layer(NULL, r, node, NULL, "op: flatten, from: \"%s\"", x);
+}
+
+/* Samples as flat values, whatever the batch is: [-1, N], [B, N] and the like. */
+static hd_status read_reshape(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  int64_t shape[8];
+  const char *layer;
+  if (hd__onnx_ints(shape, r, hd__onnx_input(node, 1)) != 2 || shape[1] == 0)
+    return hd__onnx_refuse(r, node,
+                           "expected a constant shape [batch, elements], found another; flatten whole samples");
+  HD_TRY(put_layer(&layer, r, node, NULL, "op: flatten, from: \"%s\"", x));
+  expect_flat(r, layer, shape[1] < 0 ? 0 : shape[1]);
+  return HD_OK;
+}
+
+/* The axes of a node: an attribute in older opsets, an input in later ones. */
+static bool over_pixels(const hd_onnx_reader *r, const HdOnnx__Node *node) {
+  const HdOnnx__Attribute *a = hd__onnx_attribute(node, "axes");
+  int64_t axis[8];
+  int count = a ? (int)(a->n_ints < 8 ? a->n_ints : 0) : hd__onnx_ints(axis, r, hd__onnx_input(node, 1));
+  if (a && count)
+    memcpy(axis, a->ints, (size_t)count * sizeof *axis);
+  if (count != 2)
+    return false;
+  for (int i = 0; i < 2; i++)
+    axis[i] += axis[i] < 0 ? 4 : 0;
+  return (axis[0] == 2 && axis[1] == 3) || (axis[0] == 3 && axis[1] == 2);
+}
+
+static hd_status read_mean(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  char *at = r->layer[hd__onnx_index(r, node)], pool[HD_ONNX_NAME_BYTES];
+  if (!over_pixels(r, node))
+    return hd__onnx_refuse(r, node,
+                           "expected the mean over height and width, axes 2 and 3, found other axes; heddle has "
+                           "no other means");
+  HD_TRY(put_layer(NULL, r, node, NULL, "op: global_avg_pool2d, from: \"%s\"", x));
+  if (hd__onnx_int(node, "keepdims", 1))
+    return HD_OK;
+  memcpy(pool, at, sizeof pool);
+  return put_layer(NULL, r, node, NULL, "op: flatten, from: \"%s\"", pool);
+}
+
+static hd_status read_squeeze(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  if (!over_pixels(r, node))
+    return hd__onnx_refuse(r, node, "expected axes 2 and 3, found others; flatten whole samples");
+  return put_layer(NULL, r, node, NULL, "op: flatten, from: \"%s\"", x);
+}
+
+static hd_status read_softmax(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  const int64_t axis = hd__onnx_int(node, "axis", -1);
+  const char *layer;
+  if (axis != 1 && axis != -1)
+    return hd__onnx_refuse(r, node, "expected a softmax over channels, axis 1, found axis %lld", (long long)axis);
+  HD_TRY(put_layer(&layer, r, node, NULL, "op: softmax, from: \"%s\"", x));
+  if (axis == -1)
+    expect_flat(r, layer, 0);
+  return HD_OK;
+}
+
+static hd_status read_concat(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  char list[HD_MAX_IN * (HD_ONNX_NAME_BYTES + 4)] = "";
+  if (hd__onnx_int(node, "axis", 0) != 1 || node->n_input > HD_MAX_IN)
+    return hd__onnx_refuse(r, node,
+                           "expected at most %d values along axis 1, found %zu along axis %lld; concatenate in "
+                           "steps",
+                           HD_MAX_IN, node->n_input, (long long)hd__onnx_int(node, "axis", 0));
+  for (size_t i = 0; i < node->n_input; i++) {
+    const char *from;
+    HD_TRY(hd__onnx_layer(&from, r, node->input[i]));
+    snprintf(list + strlen(list), sizeof list - strlen(list), "%s\"%s\"", i ? ", " : "", from);
+  }
+  return put_layer(NULL, r, node, NULL, "op: concat, from: [%s]", list);
+}
+
+static hd_status read_add(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  const char *a, *b;
+  for (size_t i = 0; i < 2; i++)
+    if (hd__onnx_tensor(r, hd__onnx_input(node, i)))
+      return hd__onnx_refuse(r, node,
+                             "expected two computed values, found the constant '%.80s'; heddle adds constants in "
+                             "linear layers and norms alone",
+                             hd__onnx_input(node, i));
+  HD_TRY(hd__onnx_layer(&a, r, hd__onnx_input(node, 0)));
+  HD_TRY(hd__onnx_layer(&b, r, hd__onnx_input(node, 1)));
+  return put_layer(NULL, r, node, NULL, "op: add, from: [\"%s\", \"%s\"]", a, b);
+}
+
+/* ---- Elements ---- */
+
+static hd_status read_plain(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  static const char *const op[][2] = {
+      {"Relu", "relu"}, {"Sigmoid", "sigmoid"}, {"Tanh", "tanh"}, {"GlobalAveragePool", "global_avg_pool2d"}};
+  size_t i = 0;
+  while (i < 3 && strcmp(op[i][0], node->op_type))
+    i++;
+  return put_layer(NULL, r, node, NULL, "op: %s, from: \"%s\"", op[i][1], x);
+}
+
+static hd_status read_leaky_relu(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  char slope[HD_NUMBER_BYTES];
+  hd__format_float(slope, hd__onnx_float(node, "alpha", 0.01f));
+  return put_layer(NULL, r, node, NULL, "op: leaky_relu, from: \"%s\", negative_slope: %s", x, slope);
+}
+
+static hd_status read_gelu(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  return put_layer(NULL, r, node, NULL, "op: gelu, from: \"%s\", approximate: %s", x,
+                   hd__onnx_text(node, "approximate", "tanh") ? "tanh" : "none");
+}
+
+static hd_status read_dropout(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  char p[HD_NUMBER_BYTES];
+  double ratio;
+  if (!hd__onnx_scalar(&ratio, r, hd__onnx_input(node, 1)))
+    ratio = (double)hd__onnx_float(node, "ratio", 0.5f);
+  hd__format_float(p, (float)ratio);
+  return put_layer(NULL, r, node, NULL, "op: dropout, from: \"%s\", p: %s", x, p);
+}
+
+/* ---- The table ---- */
+
+static const struct form {
+  const char *op;
+  hd_status (*read)(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x);
+  bool finds_inputs; /* else x is the layer of the first one */
+} forms[] = {
+    {"Conv", read_conv, false},
+    {"ConvTranspose", read_conv, false},
+    {"MaxPool", read_pool, false},
+    {"AveragePool", read_pool, false},
+    {"GlobalAveragePool", read_plain, false},
+    {"ReduceMean", read_mean, false},
+    {"Gemm", read_gemm, true},
+    {"MatMul", read_matmul, true},
+    {"Add", read_add, true},
+    {"Concat", read_concat, true},
+    {"Flatten", read_flatten, false},
+    {"Reshape", read_reshape, false},
+    {"Squeeze", read_squeeze, false},
+    {"BatchNormalization", read_batch_norm, false},
+    {"LayerNormalization", read_layer_norm, false},
+    {"GroupNormalization", read_group_norm, false},
+    {"InstanceNormalization", read_group_norm, false},
+    {"Relu", read_plain, false},
+    {"LeakyRelu", read_leaky_relu, false},
+    {"Sigmoid", read_plain, false},
+    {"Tanh", read_plain, false},
+    {"Gelu", read_gelu, false},
+    {"Dropout", read_dropout, false},
+    {"Softmax", read_softmax, false},
+};
+
+static hd_status make_expression(hd_onnx_reader *r, const HdOnnx__Node *node, const hd_onnx_expression *e) {
+  char eps[HD_NUMBER_BYTES];
+  const char *from, *layer;
+  if (e->kind == HD_ONNX_LINEAR)
+    return read_linear(r, node, e->x, e->weight, e->bias, false);
+  HD_TRY(hd__onnx_layer(&from, r, e->x));
+  if (e->kind == HD_ONNX_FUNCTION)
+    return put_layer(NULL, r, node, NULL, "%s, from: \"%s\"", e->layer, from);
+  HD_TRY(put_layer(&layer, r, node, hd__onnx_resolve(r, e->weight),
+                   "op: group_norm, from: \"%s\", groups: %lld, eps: %s", from, (long long)e->groups,
+                   eps_of(eps, e->norm)));
+  return add_weights(r, node, layer, e->weight, e->bias, HD_ONNX_AS_VECTOR);
+}
+
+static hd_status make_layer(hd_onnx_reader *r, const HdOnnx__Node *node) {
+  const char *x = NULL;
+  hd_onnx_expression e;
+  hd__onnx_find_expression(&e, r, node);
+  if (e.kind != HD_ONNX_NO_EXPRESSION)
+    return make_expression(r, node, &e);
+  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+    if (hd__onnx_producer(r, node->output[0], forms[i].op)) {
+      if (!forms[i].finds_inputs)
+        HD_TRY(hd__onnx_layer(&x, r, hd__onnx_input(node, 0)));
+      return forms[i].read(r, node, x);
+    }
+  return hd__onnx_refuse(r, node, "expected an operator that heddle has, found %.40s; docs/export.md lists them",
+                         node->op_type);
+}
+
+hd_status hd__onnx_layer(const char **layer, hd_onnx_reader *r, const char *value) {
+  if (hd__onnx_is_input(r, value)) {
+    *layer = r->layer_in;
+    return HD_OK;
+  }
+  const HdOnnx__Node *node = hd__onnx_producer(r, value, NULL);
+  if (!node || !node->op_type)
+    return hd__fail(
+        r->ctx, HD_E_UNSUPPORTED,
+        "%s: expected a node that computes '%.80s', found none; heddle reads values that follow from one input",
+        r->path, value);
+  *layer = r->layer[hd__onnx_index(r, node)];
+  if (**layer)
+    return HD_OK;
+  if (++r->depth > HD_ONNX_LAYERS)
+    return hd__onnx_refuse(r, node, "expected at most %d layers behind each other, found more, or a circle",
+                           HD_ONNX_LAYERS);
+  HD_TRY(make_layer(r, node));
+  r->depth--;
+  return HD_OK;
+}
+
+#endif

@@ -1,0 +1,217 @@
+/* Reads ONNX files: unpacks the messages within bounds, writes the description of the network that they hold, and
+ * checks it against its weights; see onnx_reader.h.
+ *
+ * A file is untrusted. Unpacking may take a few times the file's length of memory, since messages have a fixed size;
+ * an allocator counts it. */
+#include "onnx/onnx.h"
+
+#ifdef HD_HAVE_ONNX
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "graph/model.h"
+#include "onnx/onnx_reader.h"
+
+enum { MOST_RANK = 4, BYTES_PER_BYTE = 16, BYTES_AT_LEAST = 1 << 22 };
+
+HD_RELEASER(release_graph, hd_graph, hd__graph_destroy)
+HD_RELEASER(close_text, FILE, fclose)
+
+/* ---- The messages ---- */
+
+static void *take(void *left, size_t bytes) {
+  int64_t *room = left;
+  *room -= (int64_t)bytes + 16;
+  return *room < 0 ? NULL : hd__malloc(bytes ? bytes : 1);
+}
+
+static void give_back(void *left, void *memory) { hd__free(memory); }
+
+static bool names_are_there(const HdOnnx__Graph *g) {
+  for (size_t i = 0; i < g->n_node; i++)
+    if (!g->node[i]->op_type)
+      return false;
+  return true;
+}
+
+/* The graph's one input that no initializer has: older files list these too. */
+static const HdOnnx__Value *find_input(const hd_onnx_reader *r, int *count) {
+  const HdOnnx__Value *input = NULL;
+  *count = 0;
+  for (size_t i = 0; i < r->graph->n_input; i++)
+    if (r->graph->input[i]->name && !hd__onnx_tensor(r, r->graph->input[i]->name)) {
+      input = r->graph->input[i];
+      ++*count;
+    }
+  return input;
+}
+
+/* ---- The description ---- */
+
+/* The network is called as its file. */
+static void write_name(hd_onnx_reader *r) {
+  const char *slash = strrchr(r->path, '/'), *name = slash ? slash + 1 : r->path;
+  size_t length = strlen(name);
+  length -= hd__onnx_is_path(name) ? strlen(".onnx") : 0;
+  fprintf(r->text, "model: \"");
+  for (size_t i = 0; i < length && i < 64; i++) {
+    const bool good = (isalnum((unsigned char)name[i]) && (unsigned char)name[i] < 0x80) || name[i] == '-';
+    fputc(good ? name[i] : '_', r->text);
+  }
+  fprintf(r->text, "\"\n");
+}
+
+/* Samples of N x C x H x W, N x H x W or N x D, whatever N is. */
+static hd_status write_input(hd_onnx_reader *r, const HdOnnx__Value *input) {
+  const HdOnnx__TensorType *type = input->type ? input->type->tensor_type : NULL;
+  const size_t rank = type && type->shape ? type->shape->n_dim : 0;
+  long long side[3] = {1, 1, 1};
+  bool good = rank >= 2 && rank <= MOST_RANK;
+  for (size_t i = 1; i < rank && good; i++) {
+    side[3 - rank + i] = type->shape->dim[i]->dim_value;
+    good = side[3 - rank + i] > 0;
+  }
+  if (!good)
+    return hd__fail(r->ctx, HD_E_UNSUPPORTED,
+                    "%s: expected the input '%.80s' as batch x channels x height x width, or batch "
+                    "x elements, with fixed sizes but for the batch, found others; export it with such a sample",
+                    r->path, input->name);
+  fprintf(r->text, "input: [%lld, %lld, %lld]\nlayers:\n", side[0], side[1], side[2]);
+  r->input = input->name;
+  r->layer_in = "input";
+  if (rank > 2)
+    return HD_OK;
+  r->layer_in = strcpy(r->layer[r->graph->n_node], "flat_input");
+  fprintf(r->text, "  - flat_input: {op: flatten}\n");
+  return HD_OK;
+}
+
+static const char *entry_of(const HdOnnx__Model *model, const char *key) {
+  for (size_t i = 0; i < model->n_metadata_props; i++)
+    if (model->metadata_props[i]->key && !strcmp(model->metadata_props[i]->key, key))
+      return model->metadata_props[i]->value;
+  return NULL;
+}
+
+/* The value whose layer is the last one. A softmax that another program put behind the scores is part of heddle's
+ * loss. */
+static const char *find_scores(const hd_onnx_reader *r, bool from_heddle) {
+  static const char *const op[] = {"Softmax", "LogSoftmax"};
+  const char *scores = r->graph->output[0]->name;
+  for (int i = 0; i < 2 && !from_heddle; i++) {
+    const HdOnnx__Node *node = hd__onnx_producer(r, scores, op[i]);
+    if (node)
+      return hd__onnx_input(node, 0);
+  }
+  return scores;
+}
+
+static hd_status write_description(hd_onnx_reader *r, const HdOnnx__Model *model) {
+  const char *loss = entry_of(model, "heddle.loss"), *last;
+  int inputs;
+  const HdOnnx__Value *input = find_input(r, &inputs);
+  if (inputs != 1 || r->graph->n_output != 1 || !r->graph->output[0]->name)
+    return hd__fail(r->ctx, HD_E_UNSUPPORTED,
+                    "%s: expected a network of one input and one output, found %d and %zu; "
+                    "export it so",
+                    r->path, inputs, r->graph->n_output);
+  write_name(r);
+  HD_TRY(write_input(r, input));
+  HD_TRY(hd__onnx_layer(&last, r, find_scores(r, loss)));
+  if (loss && strspn(loss, "abcdefghijklmnopqrstuvwxyz_0123456789") == strlen(loss))
+    fprintf(r->text, "loss: \"%s\"\n", loss);
+  return HD_OK;
+}
+
+/* ---- The check ---- */
+
+static const hd_value *find_value(const hd_graph *graph, const char *name) {
+  for (int v = 0; v < graph->value_count; v++)
+    if (!strcmp(graph->values[v].name, name))
+      return &graph->values[v];
+  return NULL;
+}
+
+/* Weights have the shapes that the description gives them, and flat layers their elements. */
+static hd_status check(const hd_onnx_reader *r, const hd_graph *graph) {
+  char wanted[HD_SHAPE_TEXT_BYTES], found[HD_SHAPE_TEXT_BYTES];
+  for (int i = 0; i < r->out->weights.count; i++) {
+    const hd_st_tensor *t = &r->out->weights.tensor[i];
+    const hd_value *value = find_value(graph, t->name);
+    if (!value || !hd__shape_equal(&value->shape, &t->shape))
+      return hd__fail(r->ctx, HD_E_SHAPE,
+                      "%s: expected %s of shape %s, found %s; heddle has no other form of that layer", r->path, t->name,
+                      value ? hd__shape_text(wanted, sizeof wanted, &value->shape) : "none",
+                      hd__shape_text(found, sizeof found, &t->shape));
+  }
+  for (int i = 0; i < r->flats; i++) {
+    const hd_value *value = find_value(graph, r->flat[i].layer);
+    if (value->shape.rank != 1 || (r->flat[i].elems && r->flat[i].elems != value->shape.dim[0]))
+      return hd__fail(r->ctx, HD_E_SHAPE,
+                      "%s: layer '%s': expected %lld flat elements of a sample, found %s; flatten "
+                      "whole samples",
+                      r->path, r->flat[i].layer, (long long)r->flat[i].elems,
+                      hd__shape_text(found, sizeof found, &value->shape));
+  }
+  return HD_OK;
+}
+
+static hd_status check_model(hd_onnx_reader *r) {
+  char source[256];
+  HD_RELEASED(release_graph) hd_graph *graph = NULL;
+  snprintf(source, sizeof source, "%.200s, as a model file", r->path);
+  HD_TRY(hd__model_parse(&graph, NULL, r->ctx, r->out->text, strlen(r->out->text), source));
+  return check(r, graph);
+}
+
+/* ---- The file ---- */
+
+static hd_status read_graph(hd_onnx_reader *r, const HdOnnx__Model *model) {
+  static const char NO_MEMORY[] = "%s: out of memory while reading";
+  char *text = NULL;
+  size_t length = 0;
+  HD_TRY(hd__onnx_list_values(r));
+  HD_TRY(HD_NEW(r->layer, r->graph->n_node + 1, r->ctx, NO_MEMORY, r->path));
+  HD_TRY(HD_NEW(r->flat, r->graph->n_node + 1, r->ctx, NO_MEMORY, r->path));
+  HD_TRY(HD_NEW(r->out->weights.tensor, HD_ONNX_TENSORS, r->ctx, NO_MEMORY, r->path));
+  HD_TRY(HD_NEW(r->out->memory, HD_ONNX_TENSORS, r->ctx, NO_MEMORY, r->path));
+  HD_TRY(HD_ALLOCATED(r->text = open_memstream(&text, &length), r->ctx, NO_MEMORY, r->path));
+  hd_status status = write_description(r, model);
+  if (fclose(r->text) != 0)
+    status = hd__fail(r->ctx, HD_E_NOMEM, NO_MEMORY, r->path);
+  if (status == HD_OK)
+    status = HD_ALLOCATED(r->out->text = hd__strdup(text), r->ctx, NO_MEMORY, r->path);
+  free(text);
+  return status == HD_OK ? check_model(r) : status;
+}
+
+static hd_status read_model(hd_onnx_model *out, hd_ctx *ctx, const char *path, const HdOnnx__Model *model) {
+  hd_onnx_reader r = {.ctx = ctx, .path = path, .graph = model->graph, .out = out};
+  if (!r.graph || !names_are_there(r.graph))
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a graph with operators, found none; export it again", path);
+  const hd_status status = read_graph(&r, model);
+  hd__free(r.value);
+  hd__free(r.layer);
+  hd__free(r.flat);
+  return status;
+}
+
+hd_status hd__onnx_parse(hd_onnx_model *out, hd_ctx *ctx, const char *path, const unsigned char *bytes, size_t length) {
+  int64_t room = (int64_t)length * BYTES_PER_BYTE + BYTES_AT_LEAST;
+  ProtobufCAllocator allocator = {take, give_back, &room};
+  *out = (hd_onnx_model){0};
+  HdOnnx__Model *model = length > 0 ? hd_onnx__model__unpack(&allocator, length, bytes) : NULL;
+  if (!model)
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected an ONNX file, found other bytes, or memory ran out; export it again", path);
+  const hd_status status = read_model(out, ctx, path, model);
+  hd_onnx__model__free_unpacked(model, &allocator);
+  if (status != HD_OK)
+    hd__onnx_fini(out);
+  return status;
+}
+
+#endif

@@ -1,0 +1,432 @@
+/* Writes a network as an ONNX file of opset 17: one node for a layer, or the few that ONNX needs for it.
+ *
+ * Every node and every tensor is packed as a message of its own and appended to the graph: the fields of a message may
+ * be written one after the other in any pieces. */
+#include "onnx/onnx.h"
+
+#ifdef HD_HAVE_ONNX
+
+#include <onnx.pb-c.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/version.h"
+
+enum { OPSET = 17, IR_VERSION = 8, FLOAT = 1, INT64 = 7, NAME_BYTES = 160, NAMES = 24, MOST_ATTRIBUTES = 8 };
+enum { ATTRIBUTE_FLOAT = 1, ATTRIBUTE_INT = 2, ATTRIBUTE_INTS = 7 };
+static const int64_t MOST_BYTES = INT32_MAX; /* of a message */
+
+typedef struct writer {
+  FILE *to; /* the graph's fields */
+  hd_ctx *ctx;
+  const hd_onnx_network *net;
+  char (*value)[NAME_BYTES]; /* the name of each value of the graph */
+  const char *layer, *out;   /* of the layer that is being written: its name, that of its output */
+  char name[NAMES][NAME_BYTES];
+  int names;   /* of values and constants within the layer */
+  bool failed; /* out of memory */
+} writer;
+
+typedef struct attributes {
+  HdOnnx__Attribute item[MOST_ATTRIBUTES], *list[MOST_ATTRIBUTES];
+  int64_t number[MOST_ATTRIBUTES][4];
+  size_t count;
+} attributes;
+
+typedef struct file_buffer {
+  ProtobufCBuffer base;
+  FILE *to;
+} file_buffer;
+
+static void append(ProtobufCBuffer *buffer, size_t length, const uint8_t *bytes) {
+  fwrite(bytes, 1, length, ((file_buffer *)buffer)->to);
+}
+
+static void pack(FILE *to, const void *message) {
+  file_buffer buffer = {{append}, to};
+  protobuf_c_message_pack_to_buffer(message, &buffer.base);
+}
+
+/* ---- Attributes, tensors, nodes ---- */
+
+static HdOnnx__Attribute *add_attribute(attributes *a, const char *name, int32_t type) {
+  HdOnnx__Attribute *at = a->list[a->count] = &a->item[a->count];
+  hd_onnx__attribute__init(at);
+  at->name = (char *)name;
+  at->has_type = 1;
+  at->type = type;
+  a->count++;
+  return at;
+}
+
+static void add_int(attributes *a, const char *name, int64_t value) {
+  HdOnnx__Attribute *at = add_attribute(a, name, ATTRIBUTE_INT);
+  at->has_i = 1;
+  at->i = value;
+}
+
+static void add_float(attributes *a, const char *name, float value) {
+  HdOnnx__Attribute *at = add_attribute(a, name, ATTRIBUTE_FLOAT);
+  at->has_f = 1;
+  at->f = value;
+}
+
+/* Two numbers, down and across; `twice`: then the same again, as for padding at both ends. */
+static void add_sides(attributes *a, const char *name, int32_t down, int32_t across, bool twice) {
+  int64_t *number = a->number[a->count];
+  HdOnnx__Attribute *at = add_attribute(a, name, ATTRIBUTE_INTS);
+  number[0] = number[2] = down;
+  number[1] = number[3] = across;
+  at->ints = number;
+  at->n_ints = twice ? 4 : 2;
+}
+
+static void put_tensor(writer *w, const char *name, int type, const void *bytes, const int64_t *dim, size_t rank) {
+  HdOnnx__Graph graph = HD_ONNX__GRAPH__INIT;
+  HdOnnx__Tensor tensor = HD_ONNX__TENSOR__INIT, *list = &tensor;
+  size_t length = type == FLOAT ? sizeof(float) : sizeof(int64_t);
+  for (size_t i = 0; i < rank; i++)
+    length *= (size_t)dim[i];
+  tensor.name = (char *)name;
+  tensor.has_data_type = tensor.has_raw_data = 1;
+  tensor.data_type = type;
+  tensor.dims = (int64_t *)dim;
+  tensor.n_dims = rank;
+  tensor.raw_data = (ProtobufCBinaryData){length, (uint8_t *)bytes};
+  graph.initializer = &list;
+  graph.n_initializer = 1;
+  pack(w->to, &graph.base);
+}
+
+/* A name for a value inside of the layer. */
+static const char *new_name(writer *w) {
+  char *name = w->name[w->names];
+  snprintf(name, NAME_BYTES, "%s/%d", w->layer, w->names++);
+  return name;
+}
+
+static const char *constant(writer *w, float value) {
+  const char *name = new_name(w);
+  put_tensor(w, name, FLOAT, &value, NULL, 0);
+  return name;
+}
+
+/* Adds a node with inputs, which NULL ends; returns the name of its output. */
+static const char *put_node(writer *w, const char *op, const char *name, const char *out, const attributes *a, ...) {
+  HdOnnx__Graph graph = HD_ONNX__GRAPH__INIT;
+  HdOnnx__Node node = HD_ONNX__NODE__INIT, *list = &node;
+  char *in[HD_MAX_IN + 1];
+  va_list args;
+  va_start(args, a);
+  while (node.n_input < HD_MAX_IN && (in[node.n_input] = va_arg(args, char *)))
+    node.n_input++;
+  va_end(args);
+  node.op_type = (char *)op;
+  node.name = (char *)name;
+  node.input = in;
+  node.output = (char *[]){(char *)out};
+  node.n_output = 1;
+  if (a) {
+    node.attribute = (HdOnnx__Attribute **)a->list;
+    node.n_attribute = a->count;
+  }
+  graph.node = &list;
+  graph.n_node = 1;
+  pack(w->to, &graph.base);
+  return out;
+}
+
+/* A node inside of the layer, of one or two inputs; and its last one. */
+static const char *step(writer *w, const char *op, const char *a, const char *b) {
+  const char *name = new_name(w);
+  return put_node(w, op, name, name, NULL, a, b, (char *)NULL);
+}
+
+static void finish(writer *w, const char *op, const attributes *a, const char *x, const char *y) {
+  put_node(w, op, w->layer, w->out, a, x, y, (char *)NULL);
+}
+
+/* ---- Layers ---- */
+
+static const char *input(const writer *w, const hd_node *node, int k) {
+  return node->in[k] < 0 ? NULL : w->value[node->in[k]];
+}
+
+static void write_window(writer *w, const hd_node *node, const char *op) {
+  const hd_geom *g = &node->geom;
+  const bool pool = node->op == HD_OP_max_pool2d || node->op == HD_OP_avg_pool2d;
+  attributes a = {.count = 0};
+  add_sides(&a, "kernel_shape", g->kh, g->kw, false);
+  add_sides(&a, "strides", g->sh, g->sw, false);
+  add_sides(&a, "pads", g->ph, g->pw, true);
+  if (!pool) {
+    add_sides(&a, "dilations", g->dilation[0], g->dilation[1], false);
+    add_int(&a, "group", g->groups);
+  }
+  if (g->transposed)
+    add_sides(&a, "output_padding", g->output_padding[0], g->output_padding[1], false);
+  if (node->op == HD_OP_avg_pool2d)
+    add_int(&a, "count_include_pad", g->count_include_pad);
+  put_node(w, op, w->layer, w->out, &a, input(w, node, 0), input(w, node, 1), input(w, node, 2), (char *)NULL);
+}
+
+static void write_linear(writer *w, const hd_node *node, const char *op) {
+  attributes a = {.count = 0};
+  add_int(&a, "transB", 1);
+  put_node(w, op, w->layer, w->out, &a, input(w, node, 0), input(w, node, 1), input(w, node, 2), (char *)NULL);
+}
+
+static void write_plain(writer *w, const hd_node *node, const char *op) {
+  attributes a = {.count = 0};
+  if (node->op == HD_OP_leaky_relu)
+    add_float(&a, "alpha", node->geom.negative_slope);
+  if (node->op == HD_OP_flatten || node->op == HD_OP_softmax)
+    add_int(&a, "axis", 1);
+  finish(w, op, &a, input(w, node, 0), input(w, node, 1));
+}
+
+static void write_concat(writer *w, const hd_node *node, const char *op) {
+  attributes a = {.count = 0};
+  add_int(&a, "axis", 1);
+  put_node(w, op, w->layer, w->out, &a, input(w, node, 0), input(w, node, 1), input(w, node, 2), input(w, node, 3),
+           input(w, node, 4), input(w, node, 5), input(w, node, 6), (char *)NULL);
+}
+
+static void write_swish(writer *w, const hd_node *node, const char *op) {
+  const char *x = input(w, node, 0);
+  finish(w, op, NULL, x, step(w, "Sigmoid", x, NULL));
+}
+
+/* x / 2 * (1 + erf(x sqrt(1/2))), or tanh(sqrt(2/pi) (x + 0.044715 x^3)) in place of erf. */
+static void write_gelu(writer *w, const hd_node *node, const char *op) {
+  const char *x = input(w, node, 0), *share;
+  if (node->attrs.approximate) {
+    const char *cubic = step(w, "Mul", step(w, "Mul", x, x), constant(w, 0.044715f));
+    const char *inner = step(w, "Mul", x, constant(w, 0.79788456f));
+    share = step(w, "Tanh", step(w, "Mul", inner, step(w, "Add", cubic, constant(w, 1))), NULL);
+  } else {
+    share = step(w, "Erf", step(w, "Mul", x, constant(w, 0.70710678f)), NULL);
+  }
+  finish(w, op, NULL, step(w, "Mul", x, step(w, "Add", share, constant(w, 1))), constant(w, 0.5f));
+}
+
+static void write_batch_norm(writer *w, const hd_node *node, const char *op) {
+  attributes a = {.count = 0};
+  add_float(&a, "epsilon", node->geom.eps);
+  add_float(&a, "momentum", 1 - node->attrs.momentum);
+  put_node(w, op, w->layer, w->out, &a, input(w, node, 0), input(w, node, 1), input(w, node, 2), input(w, node, 3),
+           input(w, node, 4), (char *)NULL);
+}
+
+static void write_layer_norm(writer *w, const hd_node *node, const char *op) {
+  attributes a = {.count = 0};
+  add_float(&a, "epsilon", node->geom.eps);
+  add_int(&a, "axis", 1);
+  put_node(w, op, w->layer, w->out, &a, input(w, node, 0), input(w, node, 1), input(w, node, 2), (char *)NULL);
+}
+
+static const char *reshape(writer *w, const char *x, const int64_t *shape, size_t rank) {
+  const char *name = new_name(w);
+  put_tensor(w, name, INT64, shape, (int64_t[]){(int64_t)rank}, 1);
+  return step(w, "Reshape", x, name);
+}
+
+/* A norm of each group, seen as one channel; then weight and bias of the channels. */
+static void write_group_norm(writer *w, const hd_node *node, const char *op) {
+  const hd_geom *g = &node->geom;
+  const size_t rank = 1 + (size_t)w->net->graph->values[node->in[0]].shape.rank;
+  float *one = hd__malloc((size_t)g->groups * 2 * sizeof *one);
+  attributes a = {.count = 0};
+  w->failed |= !one;
+  if (!one)
+    return;
+  for (int i = 0; i < 2 * g->groups; i++)
+    one[i] = (float)(i < g->groups);
+  const char *weight = new_name(w), *bias = new_name(w), *normal = new_name(w);
+  put_tensor(w, weight, FLOAT, one, (int64_t[]){g->groups}, 1);
+  put_tensor(w, bias, FLOAT, one + g->groups, (int64_t[]){g->groups}, 1);
+  hd__free(one);
+  add_float(&a, "epsilon", g->eps);
+  put_node(w, "InstanceNormalization", normal, normal, &a,
+           reshape(w, input(w, node, 0), (int64_t[]){0, g->groups, -1}, 3), weight, bias, (char *)NULL);
+  const char *back = reshape(w, normal, (int64_t[]){0, g->ci, g->hi, g->wi}, rank);
+  finish(w, op, NULL, step(w, "Mul", back, input(w, node, 1)), input(w, node, 2));
+}
+
+/* The form of each operation: its node, or the last of its nodes. */
+static const struct form {
+  hd_op op;
+  const char *node;
+  void (*write)(writer *w, const hd_node *node, const char *op);
+} forms[] = {
+    {HD_OP_conv2d, "Conv", write_window},
+    {HD_OP_conv_transpose2d, "ConvTranspose", write_window},
+    {HD_OP_max_pool2d, "MaxPool", write_window},
+    {HD_OP_avg_pool2d, "AveragePool", write_window},
+    {HD_OP_global_avg_pool2d, "GlobalAveragePool", write_plain},
+    {HD_OP_linear, "Gemm", write_linear},
+    {HD_OP_relu, "Relu", write_plain},
+    {HD_OP_sigmoid, "Sigmoid", write_plain},
+    {HD_OP_tanh, "Tanh", write_plain},
+    {HD_OP_leaky_relu, "LeakyRelu", write_plain},
+    {HD_OP_gelu, "Mul", write_gelu},
+    {HD_OP_swish, "Mul", write_swish},
+    {HD_OP_dropout, "Identity", write_plain},
+    {HD_OP_flatten, "Flatten", write_plain},
+    {HD_OP_add, "Add", write_plain},
+    {HD_OP_concat, "Concat", write_concat},
+    {HD_OP_batch_norm, "BatchNormalization", write_batch_norm},
+    {HD_OP_layer_norm, "LayerNormalization", write_layer_norm},
+    {HD_OP_group_norm, "Add", write_group_norm},
+    {HD_OP_softmax, "Softmax", write_plain},
+};
+
+static hd_status write_layer(writer *w, const hd_node *node) {
+  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+    if (forms[i].op == node->op) {
+      char *out = w->value[node->out[0]];
+      snprintf(out, NAME_BYTES, node->out[0] == w->net->graph->logits ? "scores" : "%s/y", node->name);
+      if (node->op == HD_OP_dropout && node->out[0] != w->net->graph->logits) {
+        memcpy(out, w->value[node->in[0]], NAME_BYTES);
+        return HD_OK;
+      }
+      w->layer = node->name;
+      w->out = out;
+      w->names = 0;
+      forms[i].write(w, node, forms[i].node);
+      return HD_OK;
+    }
+  return hd__fail(w->ctx, HD_E_UNSUPPORTED, "layer '%s': expected an operation that ONNX has, found %s; leave it out",
+                  node->name, hd__op_info(node->op)->name);
+}
+
+/* ---- The graph ---- */
+
+/* A parameter as its operator takes it: of group_norm, a number for each channel of an image. */
+static void write_param(writer *w, const hd_param *param, const float *elems) {
+  const hd_graph *graph = w->net->graph;
+  const hd_value *value = &graph->values[param->value];
+  int64_t dim[HD_MAX_DIMS];
+  int reader;
+  size_t rank = (size_t)value->shape.rank;
+  for (size_t i = 0; i < rank; i++)
+    dim[i] = value->shape.dim[i];
+  hd__graph_reads(graph, param->value, &reader);
+  if (graph->nodes[reader].op == HD_OP_group_norm)
+    for (int i = 1; i < graph->values[graph->nodes[reader].in[0]].shape.rank; i++)
+      dim[rank++] = 1;
+  snprintf(w->value[param->value], NAME_BYTES, "%s", value->name);
+  put_tensor(w, value->name, FLOAT, elems, dim, rank);
+}
+
+/* A value of the network: "batch" samples of a shape. */
+static void write_value(writer *w, const char *name, const hd_shape *shape, bool is_input) {
+  HdOnnx__Graph graph = HD_ONNX__GRAPH__INIT;
+  HdOnnx__Value value = HD_ONNX__VALUE__INIT, *list = &value;
+  HdOnnx__Type type = HD_ONNX__TYPE__INIT;
+  HdOnnx__TensorType tensor = HD_ONNX__TENSOR_TYPE__INIT;
+  HdOnnx__Shape dims = HD_ONNX__SHAPE__INIT;
+  HdOnnx__Dimension dim[HD_MAX_DIMS + 1], *dim_list[HD_MAX_DIMS + 1];
+  for (int i = 0; i <= shape->rank; i++) {
+    dim_list[i] = &dim[i];
+    hd_onnx__dimension__init(&dim[i]);
+    dim[i].has_dim_value = i > 0;
+    dim[i].dim_value = i > 0 ? shape->dim[i - 1] : 0;
+    dim[i].dim_param = i > 0 ? NULL : "batch";
+  }
+  dims.dim = dim_list;
+  dims.n_dim = 1 + (size_t)shape->rank;
+  tensor.has_elem_type = 1;
+  tensor.elem_type = FLOAT;
+  tensor.shape = &dims;
+  type.tensor_type = &tensor;
+  value.name = (char *)name;
+  value.type = &type;
+  if (is_input) {
+    graph.input = &list;
+    graph.n_input = 1;
+  } else {
+    graph.output = &list;
+    graph.n_output = 1;
+  }
+  pack(w->to, &graph.base);
+}
+
+static void write_input(writer *w) {
+  const hd_graph *graph = w->net->graph;
+  const hd_shape *shape = &graph->values[graph->input].shape;
+  const int64_t dim[] = {shape->dim[0], 1, 1};
+  w->layer = "pixels";
+  w->out = strcpy(w->value[graph->input], "pixels/normalised");
+  write_value(w, "pixels", shape, true);
+  put_tensor(w, "pixels/scale", FLOAT, w->net->scale, dim, 3);
+  put_tensor(w, "pixels/shift", FLOAT, w->net->shift, dim, 3);
+  finish(w, "Add", NULL, step(w, "Mul", "pixels", "pixels/scale"), "pixels/shift");
+}
+
+static hd_status write_graph(writer *w) {
+  const hd_graph *graph = w->net->graph;
+  HdOnnx__Graph head = HD_ONNX__GRAPH__INIT;
+  head.name = (char *)w->net->name;
+  pack(w->to, &head.base);
+  for (int p = 0; p < graph->param_count; p++)
+    write_param(w, &graph->params[p], w->net->param[p]);
+  write_input(w);
+  for (int i = 0; i < graph->node_count; i++)
+    if (!hd__op_info(graph->nodes[i].op)->rule->loss)
+      HD_TRY(write_layer(w, &graph->nodes[i]));
+  write_value(w, "scores", &graph->values[graph->logits].shape, false);
+  return HD_OK;
+}
+
+/* The fields of the model, then its graph: a key and a length before the fields. */
+static void write_model(FILE *to, const hd_onnx_network *net, const char *graph, size_t length) {
+  HdOnnx__Model model = HD_ONNX__MODEL__INIT;
+  HdOnnx__OperatorSet opset = HD_ONNX__OPERATOR_SET__INIT, *opsets = &opset;
+  HdOnnx__Entry loss = HD_ONNX__ENTRY__INIT, *entries = &loss;
+  const hd_node *loss_node = hd__graph_loss_node(net->graph);
+  loss.key = "heddle.loss";
+  loss.value = (char *)hd__op_info(loss_node->op)->name;
+  opset.domain = "";
+  opset.has_version = model.has_ir_version = 1;
+  opset.version = OPSET;
+  model.ir_version = IR_VERSION;
+  model.producer_name = "heddle";
+  model.producer_version = (char *)hd__version();
+  model.opset_import = &opsets;
+  model.metadata_props = &entries;
+  model.n_opset_import = model.n_metadata_props = 1;
+  pack(to, &model.base);
+  fputc(7 << 3 | 2, to);
+  size_t rest = length;
+  for (; rest > 0x7f; rest >>= 7)
+    fputc((int)(rest & 0x7f) | 0x80, to);
+  fputc((int)rest, to);
+  fwrite(graph, 1, length, to);
+}
+
+hd_status hd__onnx_write(FILE *to, hd_ctx *ctx, const hd_onnx_network *network) {
+  char *graph = NULL;
+  size_t length = 0;
+  writer w = {.to = open_memstream(&graph, &length), .ctx = ctx, .net = network};
+  HD_OWNED char(*value)[NAME_BYTES] = w.value = hd__calloc((size_t)network->graph->value_count, sizeof *value);
+  const bool ready = w.to && value;
+  hd_status status = ready ? write_graph(&w) : HD_E_NOMEM;
+  bool whole = ready && !ferror(w.to) && !w.failed;
+  whole = w.to && fclose(w.to) == 0 && whole;
+  if (!whole)
+    status = hd__fail(ctx, HD_E_NOMEM, "out of memory for an ONNX file");
+  else if (status == HD_OK && (int64_t)length > MOST_BYTES - 1024)
+    status = hd__fail(ctx, HD_E_UNSUPPORTED,
+                      "expected at most 2 GiB of weights for an ONNX file, found %zu bytes; export "
+                      "to C, or use model.safetensors",
+                      length);
+  if (status == HD_OK)
+    write_model(to, network, graph, length);
+  free(graph);
+  return status;
+}
+
+#endif

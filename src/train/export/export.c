@@ -1,0 +1,56 @@
+/* Exporting a checkpoint's network; see heddle/export.h. */
+#include "heddle/export.h"
+
+#include "base/alloc.h"
+#include "platform/file.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/export/exported.h"
+#include "train/settings/run_record.h"
+
+typedef hd_status export_fn(FILE *to, hd_ctx *ctx, const hd_exported *network);
+
+typedef struct export_job {
+  export_fn *write;
+  const hd_exported *network;
+} export_job;
+
+static hd_status write_network(FILE *to, hd_ctx *ctx, void *arg) {
+  const export_job *job = arg;
+  return job->write(to, ctx, job->network);
+}
+
+/* A sample of the model's input, for the feed that normalises such; its pixels are never read. */
+static hd_dataset sample_of(const hd_trained *trained) {
+  static const uint8_t no_pixel;
+  static const int32_t no_label;
+  const hd_shape *input = &trained->plan->graph->values[trained->plan->graph->input].shape;
+  return (hd_dataset){.elem = hd__record_has_floats(trained->record) ? HD_ELEM_F32 : HD_ELEM_U8,
+                      .images = &no_pixel,
+                      .labels = &no_label,
+                      .count = 1,
+                      .channels = input->dim[0],
+                      .height = input->dim[1],
+                      .width = input->dim[2],
+                      .classes = 1};
+}
+
+static hd_status export_trained(hd_trained *trained, hd_ctx *ctx, export_fn *write, const char *path) {
+  char digest[65];
+  HD_FEED_OWNED feed = {0};
+  const hd_dataset sample = sample_of(trained);
+  HD_TRY(hd__checkpoint_digest(digest, ctx, trained->store));
+  HD_TRY(hd__trained_feed(&feed, ctx, trained, &sample, HD_PIPELINE_FITTED));
+  hd_exported network = {.trained = trained, .digest = digest, .bytes = sample.elem == HD_ELEM_U8};
+  hd__feed_affine(&network.normalise, &feed);
+  return hd__file_write_named(ctx, path, write_network, &(export_job){write, &network});
+}
+
+hd_status hd_model_export(hd_ctx *ctx, const char *checkpoint, hd_export_format format, const char *path) {
+  HD_RELEASED(hd__trained_fini) hd_trained trained = {0};
+  hd_config *config;
+  HD_TRY(hd_config_create(&config, ctx));
+  hd_status status = hd__trained_open(&trained, ctx, checkpoint, config);
+  HD_THEN(status, export_trained(&trained, ctx, format == HD_EXPORT_C ? hd__export_c : hd__export_onnx, path));
+  hd_config_destroy(config);
+  return status;
+}

@@ -1,0 +1,302 @@
+/* A network as one C file: the headers of its operations, its weights, and a function that calls the operations in the
+ * order of the plan.
+ *
+ * The arithmetic is that of src/op: the file carries the text of these headers, which is also what the reference
+ * kernels are compiled from, so its scores have the bits of heddle's own. What is written here is data alone: geometries,
+ * weights and places in memory, as the plan has them for one sample. */
+#include <ctype.h>
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/embed.h"
+#include "base/exact_math.h"
+#include "base/version.h"
+#include "op/op.h"
+#include "train/export/exported.h"
+
+enum { MOST_HEADERS = 128, NAME_BYTES = 128, LINE_BYTES = 512, VALUES_A_LINE = 8 };
+
+typedef struct writer {
+  FILE *to;
+  hd_ctx *ctx;
+  const hd_exported *network;
+  const hd_plan *plan;
+  char name[NAME_BYTES];
+  bool written[MOST_HEADERS]; /* by the index in hd__embed_chains */
+} writer;
+
+/* ---- The headers ---- */
+
+static int find_header(const char *path) {
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+  for (int i = 0; i < MOST_HEADERS && hd__embed_chains[i].name; i++)
+    if (!strcmp(hd__embed_chains[i].name, name))
+      return i;
+  return -1;
+}
+
+static hd_status write_header(writer *w, const char *path);
+
+/* A line of a header; one that includes another header becomes its text. */
+static hd_status write_line(writer *w, const char *line, int length) {
+  char path[LINE_BYTES];
+  if (!strncmp(line, "#pragma once", 12))
+    return HD_OK;
+  if (length < LINE_BYTES && sscanf(line, "#include \"%511[^\"\n]\"", path) == 1)
+    return write_header(w, path);
+  fprintf(w->to, "%.*s\n", length, line);
+  return HD_OK;
+}
+
+static hd_status write_header(writer *w, const char *path) {
+  const int header = find_header(path);
+  if (header < 0)
+    return hd__fail(w->ctx, HD_E_UNSUPPORTED, "expected operations with headers of their own, found %s; export to ONNX",
+                    path);
+  if (w->written[header])
+    return HD_OK;
+  w->written[header] = true;
+  const char *line = (const char *)hd__embed_chains[header].bytes;
+  for (const char *end; (end = strchr(line, '\n')); line = end + 1)
+    HD_TRY(write_line(w, line, (int)(end - line)));
+  return HD_OK;
+}
+
+static bool is_loss(const hd_plan_call *call) { return hd__op_info(call->op)->rule->loss; }
+
+static hd_status write_headers(writer *w) {
+  char path[LINE_BYTES];
+  fprintf(w->to, "#include <stdint.h>\n\nstatic uint64_t hd__fpmode_enter(void);\nstatic void "
+                 "hd__fpmode_leave(uint64_t before);\n");
+  HD_TRY(write_header(w, "fpmode.c"));
+  for (int i = 0; i < w->plan->call_count; i++) {
+    const hd_plan_call *call = &w->plan->calls[i];
+    if (is_loss(call))
+      continue;
+    if (call->class != HD_CLASS_ROWS || call->op == HD_OP_custom)
+      return hd__fail(w->ctx, HD_E_UNSUPPORTED,
+                      "layer '%s': expected an operation of heddle, found %s; leave it out of what is exported",
+                      call->name, hd__op_info(call->op)->name);
+    snprintf(path, sizeof path, "%s.h", hd__op_info(call->op)->name);
+    HD_TRY(write_header(w, path));
+  }
+  return HD_OK;
+}
+
+/* ---- Numbers: m * 2^e with a whole m, which is exact and the same in every locale ---- */
+
+static void write_float(FILE *to, float x) {
+  const uint32_t bits = hd__bits_of_float(x), exponent = bits >> 23 & 0xff, fraction = bits & 0x7fffff;
+  const uint32_t whole = exponent ? fraction | 0x800000 : fraction;
+  fprintf(to, "%s0x%xp%df", bits >> 31 ? "-" : "", (unsigned)whole, (int)(exponent ? exponent : 1) - 150);
+}
+
+static void write_floats(FILE *to, const float *x, int64_t count) {
+  for (int64_t i = 0; i < count; i++) {
+    fputs(i % VALUES_A_LINE ? " " : "\n    ", to);
+    write_float(to, x[i]);
+    fputc(',', to);
+  }
+}
+
+/* In home order, at the plan's offsets. */
+static const float *weights_of(const writer *w) {
+  const hd_store *store = w->network->trained->store;
+  return store->weights[hd__store_buffer(store)];
+}
+
+static hd_status write_weights(writer *w) {
+  const hd_plan *plan = w->plan;
+  fprintf(w->to, "\nstatic const float weight[%lld] = {", (long long)plan->param_elems);
+  for (int p = 0; p < plan->param_count; p++) {
+    const hd_plan_param *param = &plan->params[p];
+    const float *x = weights_of(w) + param->offset;
+    const int64_t count = param->rows * param->columns;
+    for (int64_t i = 0; i < count; i++)
+      if (!isfinite(x[i]))
+        return hd__fail(w->ctx, HD_E_NOTFINITE, "%s: expected finite weights, found %g; export another checkpoint",
+                        param->name, (double)x[i]);
+    fprintf(w->to, "\n    /* %s */ [%lld] =", param->name, (long long)param->offset);
+    write_floats(w->to, x, count);
+  }
+  fprintf(w->to, "\n};\n");
+  return HD_OK;
+}
+
+/* ---- The calls ---- */
+
+/* The fields of a geometry that operations read forward. */
+#define INTS(field, n)                                                                                                 \
+  { #field, offsetof(hd_geom, field), n, false }
+#define REAL(field)                                                                                                    \
+  { #field, offsetof(hd_geom, field), 1, true }
+static const struct field {
+  const char *name;
+  size_t offset;
+  int count;
+  bool is_real;
+} fields[] = {INTS(ci, 1),
+              INTS(hi, 1),
+              INTS(wi, 1),
+              INTS(co, 1),
+              INTS(ho, 1),
+              INTS(wo, 1),
+              INTS(kh, 1),
+              INTS(kw, 1),
+              INTS(sh, 1),
+              INTS(sw, 1),
+              INTS(ph, 1),
+              INTS(pw, 1),
+              INTS(dilation, 2),
+              INTS(transposed, 1),
+              INTS(output_padding, 2),
+              INTS(groups, 1),
+              INTS(pool, 1),
+              INTS(hp, 1),
+              INTS(wp, 1),
+              INTS(part, HD_MAX_IN),
+              INTS(relu, 1),
+              REAL(negative_slope),
+              REAL(eps),
+              REAL(shift),
+              INTS(approximate, 1),
+              INTS(count_include_pad, 1)};
+
+static void write_field(FILE *to, const hd_geom *geom, const struct field *field) {
+  const char *at = (const char *)geom + field->offset;
+  int32_t value[HD_MAX_IN];
+  float real;
+  fprintf(to, "\n                              .%s = ", field->name);
+  if (field->is_real) {
+    memcpy(&real, at, sizeof real);
+    write_float(to, real);
+  } else {
+    memcpy(value, at, (size_t)field->count * sizeof *value);
+    for (int i = 0; i < field->count; i++)
+      fprintf(to, "%s%d", i == 0 ? field->count > 1 ? "{" : "" : ", ", value[i]);
+    fputs(field->count > 1 ? "}" : "", to);
+  }
+  fputc(',', to);
+}
+
+static void write_geom(FILE *to, const hd_geom *geom) {
+  static const hd_geom nothing;
+  fprintf(to, "    static const hd_geom g = {");
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    const size_t bytes = (size_t)fields[i].count * 4, offset = fields[i].offset;
+    if (memcmp((const char *)geom + offset, (const char *)&nothing + offset, bytes))
+      write_field(to, geom, &fields[i]);
+  }
+  fprintf(to, "};\n");
+}
+
+/* Floats of memory before the values of a whole batch. */
+static int64_t arena_floats(const hd_plan *plan) { return plan->arena_bytes / (int64_t)sizeof(float); }
+
+static void write_place(const writer *w, const hd_place *place) {
+  const int64_t floats = place->offset / (int64_t)sizeof(float);
+  switch (place->where) {
+  case HD_AT_ARENA: fprintf(w->to, "memory + %lld", (long long)floats); return;
+  case HD_AT_BATCH: fprintf(w->to, "memory + %lld", (long long)(arena_floats(w->plan) + floats)); return;
+  case HD_AT_PARAM: fprintf(w->to, "weight + %lld", (long long)place->offset); return;
+  default: fprintf(w->to, "0"); return;
+  }
+}
+
+static void write_places(const writer *w, const char *name, const hd_place *place, int count) {
+  fprintf(w->to, ", .%s = {", name);
+  for (int i = 0; i < count; i++) {
+    fputs(i ? ", " : "", w->to);
+    write_place(w, &place[i]);
+  }
+  fputc('}', w->to);
+}
+
+static void write_call(const writer *w, const hd_plan_call *call) {
+  const char *op = hd__op_info(call->op)->name;
+  fprintf(w->to, "  { /* %s */\n", call->name);
+  write_geom(w->to, call->geom);
+  fprintf(w->to, "    const hd_call c = {.g = &g, .rows = 1");
+  write_places(w, "in", call->in, HD_MAX_IN);
+  write_places(w, "out", call->out, HD_MAX_OUT);
+  fprintf(w->to, "};\n    for (int64_t i = 0; i < %s_count(&g); i++)\n      %s_at(&c, 0, i);\n  }\n", op, op);
+}
+
+/* ---- The file ---- */
+
+/* The network's name as C has names. */
+static void set_name(writer *w) {
+  const char *name = w->network->trained->network.name;
+  snprintf(w->name, sizeof w->name, "%s%s", isdigit((unsigned char)*name) ? "net_" : "", name);
+  for (char *c = w->name; *c; c++)
+    if (!isalnum((unsigned char)*c) || (unsigned char)*c >= 0x80)
+      *c = '_';
+}
+
+static const hd_shape *input_of(const writer *w) { return &w->plan->graph->values[w->plan->graph->input].shape; }
+
+static int64_t memory_floats(const writer *w) {
+  return arena_floats(w->plan) + w->plan->batch_bytes / (int64_t)sizeof(float);
+}
+
+static void write_signature(const writer *w) {
+  fprintf(w->to, "void %s_scores(float score[%lld], const %s pixel[%lld], float memory[%lld])", w->name,
+          (long long)w->plan->logits.elems, w->network->bytes ? "uint8_t" : "float",
+          (long long)hd__shape_elems(input_of(w)), (long long)memory_floats(w));
+}
+
+static void write_head(const writer *w) {
+  char shape[HD_SHAPE_TEXT_BYTES];
+  fprintf(w->to, "/* %s: a network trained by heddle %s, weights %s.\n *\n *     ", w->name, hd__version(),
+          w->network->digest);
+  write_signature(w);
+  fprintf(
+      w->to,
+      ";\n *\n * pixel: one sample, %s in planes (channel, row, column)%s; score: what the last layer computes;\n"
+      " * memory: room for what is between. The scores have the bits of heddle's own if the compiler may not contract\n"
+      " * or reorder:\n *\n *     cc -O2 -ffp-contract=off -c FILE.c       and -lm behind the program's objects\n"
+      " *\n * The functions before it are the text of heddle's operations. */\n",
+      hd__shape_text(shape, sizeof shape, input_of(w)), w->network->bytes ? ", 0 to 255, not normalised" : "");
+}
+
+static void write_input(const writer *w) {
+  const hd_shape *shape = input_of(w);
+  const int channels = shape->rank == 3 ? shape->dim[0] : 1;
+  const long long plane = (long long)hd__shape_elems(shape) / channels;
+  fprintf(w->to, "  static const float scale[] = {");
+  write_floats(w->to, w->network->normalise.scale, channels);
+  fprintf(w->to, "};\n  static const float shift[] = {");
+  write_floats(w->to, w->network->normalise.shift, channels);
+  fprintf(w->to, "};\n  for (int64_t i = 0; i < %lld; i++)\n    for (int c = 0; c < %d; c++)\n      (", plane,
+          channels);
+  write_place(w, &w->plan->input);
+  fprintf(w->to, ")[i * %d + c] = fmaf((float)pixel[c * %lldLL + i], scale[c], shift[c]);\n", channels, plane);
+}
+
+static void write_scores(const writer *w) {
+  fprintf(w->to, "\nenum { %s_pixels = %lld, %s_outputs = %lld, %s_memory = %lld };\n\n", w->name,
+          (long long)hd__shape_elems(input_of(w)), w->name, (long long)w->plan->logits.elems, w->name,
+          (long long)memory_floats(w));
+  write_signature(w);
+  fprintf(w->to, ";\n");
+  write_signature(w);
+  fprintf(w->to, " {\n  const uint64_t mode = hd__fpmode_enter();\n");
+  write_input(w);
+  for (int i = 0; i < w->plan->call_count; i++)
+    if (!is_loss(&w->plan->calls[i]))
+      write_call(w, &w->plan->calls[i]);
+  fprintf(w->to, "  memcpy(score, ");
+  write_place(w, &w->plan->logits);
+  fprintf(w->to, ", %lld * sizeof *score);\n  hd__fpmode_leave(mode);\n}\n", (long long)w->plan->logits.elems);
+}
+
+hd_status hd__export_c(FILE *to, hd_ctx *ctx, const hd_exported *network) {
+  writer w = {.to = to, .ctx = ctx, .network = network, .plan = network->trained->plan};
+  set_name(&w);
+  write_head(&w);
+  HD_TRY(write_headers(&w));
+  HD_TRY(write_weights(&w));
+  write_scores(&w);
+  return HD_OK;
+}

@@ -1,0 +1,44 @@
+/* A checkpoint's network for src/onnx: the graph as written, weights in the order of files, and what normalises. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "onnx/onnx.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/export/exported.h"
+
+HD_RELEASER(release_graph, hd_graph, hd__graph_destroy)
+
+static const hd_store_entry *find_entry(const hd_directory *d, const char *name) {
+  for (int i = 0; i < d->entries; i++)
+    if (!strcmp(d->entry[i].name, name))
+      return &d->entry[i];
+  return NULL;
+}
+
+static hd_status write_ordered(FILE *to, hd_ctx *ctx, const hd_exported *network, const hd_graph *graph,
+                               const float *ordered) {
+  const hd_directory *d = network->trained->store->directory;
+  float shift[HD_DATA_MAX_CHANNELS];
+  HD_OWNED const float **param = NULL;
+  HD_TRY(HD_NEW(param, graph->param_count, ctx, "out of memory for an ONNX file"));
+  for (int p = 0; p < graph->param_count; p++)
+    param[p] = ordered + find_entry(d, graph->values[graph->params[p].value].name)->offset;
+  for (int c = 0; c < graph->values[graph->input].shape.dim[0]; c++)
+    shift[c] = network->normalise.shift[c] + network->normalise.left;
+  return hd__onnx_write(to, ctx,
+                        &(hd_onnx_network){.name = network->trained->network.name,
+                                           .graph = graph,
+                                           .param = param,
+                                           .scale = network->normalise.scale,
+                                           .shift = shift});
+}
+
+hd_status hd__export_onnx(FILE *to, hd_ctx *ctx, const hd_exported *network) {
+  const hd_store *store = network->trained->store;
+  HD_RELEASED(release_graph) hd_graph *graph = NULL;
+  HD_OWNED float *ordered = NULL;
+  HD_TRY(hd__network_graph(&graph, ctx, &network->trained->network));
+  HD_TRY(HD_NEW_RAW(ordered, store->directory->param_elems, ctx, "out of memory for an ONNX file"));
+  hd__tensors_order(ordered, store->weights[hd__store_buffer(store)], store->directory, false);
+  return write_ordered(to, ctx, network, graph, ordered);
+}

@@ -1,0 +1,175 @@
+# heddle export, and models from ONNX files. tests/onnx.sh compares with ONNX Runtime.
+
+load cli
+
+NETWORKS="groups mixed norm shared upsampled tiles wide shard_norm"
+
+need_onnx() {
+  "$HEDDLE" train $TINY --out probe >out 2>err
+  "$HEDDLE" export probe --onnx probe.onnx >out 2>err || { grep -q 'a build with protobuf-c' err && skip "$(cat err)"; }
+  [ -s probe.onnx ]
+}
+
+# small_run MODEL RUN ARGS...: a few steps on a few of the digits.
+small_run() {
+  local model=$1 run=$2
+  shift 2
+  [ -d few ] || { mkdir few && "$BUILDDIR/tests/bits/make_idx" few 138 20; }
+  "$HEDDLE" train --model "$model" --data few --max-steps 4 --lr 0.01 --batch 32 --out "$run" "$@" >out 2>err ||
+    { cat err; return 1; }
+}
+
+# same_scores RUN NETWORK: the C file's scores for the test samples are heddle's, bit for bit.
+same_scores() {
+  "$HEDDLE" export "$1" --c "$1.c" >out
+  cc -O1 -Wall -Werror -Wno-unknown-pragmas -ffp-contract=off -DNETWORK="$2" -DFILE_NAME="\"$PWD/$1.c\"" \
+    "$SRCDIR/tests/cli/exported.c" -o "$1.exe" -lm
+  "./$1.exe" few/t10k-images-idx3-ubyte >"$1.found"
+  "$BUILDDIR/tests/golden/print_scores" "$1" few >"$1.expected"
+  [ -s "$1.expected" ]
+  cmp "$1.expected" "$1.found"
+}
+
+@test "each built-in model as C has heddle's scores, bit for bit" {
+  for model in simplenet mlp cnn lenet5 fastmnist allconv resnet regression; do
+    small_run $model $model
+    same_scores $model $model
+  done
+  small_run mnist-99 m99 --recipe mnist-99 --warmup 0
+  same_scores m99 mnist_99
+}
+
+@test "each operation as C has heddle's scores, bit for bit" {
+  for network in $NETWORKS; do
+    small_run "$SRCDIR/tests/bits/$network.yaml" $network
+    same_scores $network $network
+  done
+  sed 's/: relu/: swish/; s/: tiny/: swish/' "$SRCDIR/tests/bits/tiny.yaml" >swish.yaml
+  small_run swish.yaml swish
+  same_scores swish swish
+}
+
+@test "the C file of a run on floats takes floats" {
+  echo label,a,b,c >points.csv
+  for i in 1 2 3 4 5 6 7 8 9; do echo "$((i % 2)),$i.5,-$i,0.$i"; done >>points.csv
+  printf 'model: points\ninput: [1, 1, 3]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 2}\n' >points.yaml
+  "$HEDDLE" train --model points.yaml --data points.csv --max-steps 3 --out r >out 2>err
+  "$HEDDLE" export r --c points.c >out
+  grep -q 'void points_scores(float score\[2\], const float pixel\[3\]' points.c
+}
+
+@test "an ONNX file has the weights of its run, and trains on from them" {
+  need_onnx
+  need_json
+  for model in simplenet cnn lenet5; do
+    small_run $model $model
+    "$HEDDLE" export $model --onnx $model.onnx >out
+    [ "$("$HEDDLE" digest $model.onnx)" = "$("$HEDDLE" digest $model)" ]
+    "$HEDDLE" eval $model --data few --json >before
+    small_run $model.onnx $model-still --lr 0 --optimizer sgd --json
+    [ "$(json_get test_loss <out)" = "$(json_get loss <before)" ]
+    [ "$(digest_of out)" = "$("$HEDDLE" digest $model)" ]
+  done
+}
+
+@test "with --fresh the network of an ONNX file is the one that was exported" {
+  need_onnx
+  for network in cnn "$SRCDIR/tests/bits/upsampled.yaml" "$SRCDIR/tests/bits/shared.yaml" "$SRCDIR/tests/bits/norm.yaml"; do
+    rm -rf r fresh
+    small_run $network r
+    "$HEDDLE" export r --onnx r.onnx >out
+    small_run r.onnx fresh --fresh
+    [ "$("$HEDDLE" digest r)" = "$("$HEDDLE" digest fresh)" ]
+  done
+}
+
+@test "what is exported from a network of an ONNX file is the same network" {
+  need_onnx
+  for network in $NETWORKS; do
+    small_run "$SRCDIR/tests/bits/$network.yaml" $network
+    "$HEDDLE" export $network --onnx $network.onnx >out
+    "$HEDDLE" summary --model $network.onnx >$network.found
+    small_run $network.onnx again-$network --lr 0 --optimizer sgd
+    "$HEDDLE" export again-$network --onnx again.onnx >out
+    "$HEDDLE" summary --model again.onnx >again.found
+    sed 1d $network.found >a
+    sed 1d again.found >b
+    cmp a b
+  done
+}
+
+@test "a run from an ONNX file is resumed, certified and verified without it, or with it" {
+  need_onnx
+  small_run cnn r
+  "$HEDDLE" export r --onnx net.onnx >out
+  small_run net.onnx whole --max-steps 8
+  small_run net.onnx part --max-steps 4
+  "$HEDDLE" certify whole >out
+  "$HEDDLE" verify whole >out
+  mv net.onnx elsewhere.onnx
+  "$HEDDLE" train --resume part --max-steps 8 >out 2>err
+  [ "$("$HEDDLE" digest whole)" = "$("$HEDDLE" digest part)" ]
+}
+
+@test "networks of other programs" {
+  need_onnx
+  for file in "$SRCDIR"/tests/fuzz/corpus/onnx/*; do
+    name=${file##*/}
+    cp "$file" net.onnx
+    case $name in
+    no-*) fails 1 summary --model net.onnx ;;
+    *) "$HEDDLE" summary --model net.onnx >out ;;
+    esac
+  done
+  cp "$SRCDIR/tests/fuzz/corpus/onnx/no-operator" net.onnx
+  fails 1 summary --model net.onnx
+  says "net.onnx: node 'odd' (HardSwish): expected an operator that heddle has, found HardSwish"
+  cp "$SRCDIR/tests/fuzz/corpus/onnx/no-data" net.onnx
+  fails 1 train --model net.onnx
+  says "net.onnx: node 'fc' (Gemm): expected 'fc.weight' inside of the file, found it in another file"
+}
+
+@test "bad ONNX files are one line each" {
+  need_onnx
+  : >empty.onnx
+  echo text >text.onnx
+  head -c 300 probe.onnx >cut.onnx
+  truncate -s 3G huge.onnx
+  for file in empty text cut huge none; do
+    fails 1 summary --model $file.onnx
+    says "$file.onnx: expected"
+  done
+  fails 1 train --model lenet5 --init probe.onnx
+  nothing_half_written
+}
+
+@test "what cannot be exported is one line" {
+  train --out r
+  fails 2 export
+  fails 2 export r
+  says '--onnx FILE or --c FILE'
+  fails 2 export r --onx f
+  fails 2 export r r --c f
+  mkdir empty
+  fails 1 export empty --c f.c
+  says 'expected a checkpoint'
+  fails 1 export none --c f.c
+  fails 1 export r --c none/f.c
+  fails 1 export r --c /dev/full
+  fails 1 export r --c empty
+  cp -r r damaged
+  chmod -R u+w damaged
+  printf x | dd of=damaged/last/model.safetensors bs=1 seek=900 conv=notrunc 2>dd
+  fails 1 export damaged --c f.c
+  says checksum
+  [ ! -e f.c ]
+  nothing_half_written
+}
+
+@test "the JSON of an export" {
+  need_json
+  train --out r
+  "$HEDDLE" export r --c net.c --json >out
+  [ "$(json_get c <out)" = net.c ]
+  [ "$(json_keys <out)" = c ]
+}

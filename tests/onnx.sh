@@ -1,0 +1,51 @@
+#!/bin/sh
+# ONNX Runtime computes the scores of every built-in model and every operation that heddle exports.
+. "$SRCDIR/tests/tap.sh"
+
+python=${PYTHON:-python3}
+if ! "$python" -c 'import numpy, onnx, onnxruntime' 2>"$folder/err"; then
+  result skip "$python: $(tail -n 1 "$folder/err")"
+  echo "1..$count"
+  exit 0
+fi
+mkdir "$folder/digits"
+"$BUILDDIR/tests/bits/make_idx" "$folder/digits" 138 50 || { echo "Bail out! no data"; exit 1; }
+
+# compare NAME MODEL OPTIONS...
+compare() {
+  name=$1 model=$2
+  shift 2
+  if "$HEDDLE" train --model "$model" --data "$folder/digits" --max-steps 8 --lr 0.01 --batch 32 --out "$folder/$name" \
+    "$@" >"$folder/out" 2>&1 &&
+    "$HEDDLE" export "$folder/$name" --onnx "$folder/$name.onnx" >>"$folder/out" 2>&1 &&
+    "$BUILDDIR/tests/golden/print_scores" "$folder/$name" "$folder/digits" >"$folder/scores" 2>>"$folder/out" &&
+    "$python" "$SRCDIR/tests/onnx/runtime_scores.py" "$folder/$name.onnx" "$folder/digits/t10k-images-idx3-ubyte" \
+      "$folder/scores" >>"$folder/out" 2>&1; then
+    result pass "$name: $(tail -n 1 "$folder/out")"
+  else result fail "$name" "$(tail -n 3 "$folder/out")"; fi
+}
+
+for model in simplenet mlp cnn lenet5 fastmnist allconv resnet regression; do compare $model $model; done
+compare mnist-99 mnist-99 --recipe mnist-99 --warmup 0
+for network in groups mixed norm shared upsampled tiles wide shard_norm; do
+  compare $network "$SRCDIR/tests/bits/$network.yaml"
+done
+sed 's/: relu/: swish/' "$SRCDIR/tests/bits/tiny.yaml" >"$folder/swish.yaml"
+compare swish "$folder/swish.yaml"
+
+# Networks of other programs: read, and written again after a step that changes nothing.
+same() {
+  name=$1 data=$2
+  cp "$SRCDIR/tests/fuzz/corpus/onnx/$name" "$folder/other.onnx"
+  rm -rf "$folder/run"
+  if "$HEDDLE" train --model "$folder/other.onnx" --data "$data" --max-steps 1 --lr 0 --optimizer sgd --out "$folder/run" \
+    >"$folder/out" 2>&1 &&
+    "$HEDDLE" export "$folder/run" --onnx "$folder/again.onnx" >>"$folder/out" 2>&1 &&
+    "$python" "$SRCDIR/tests/onnx/runtime_same.py" "$folder/other.onnx" "$folder/again.onnx" >>"$folder/out" 2>&1; then
+    result pass "another program's $name: $(tail -n 1 "$folder/out")"
+  else result fail "another program's $name" "$(tail -n 3 "$folder/out")"; fi
+}
+
+for name in cnn residual spelled; do same $name random:1x8x8; done
+same mlp random:1x1x12
+echo "1..$count"

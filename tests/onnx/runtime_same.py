@@ -1,0 +1,31 @@
+"""runtime_same.py ORIGINAL EXPORTED: compares an ONNX file of another program with what heddle exported after it had read
+that: ONNX Runtime computes the same scores of both, within 1e-5. The exported one normalises its pixels first."""
+import sys
+
+import numpy
+import onnx
+import onnxruntime
+
+original, exported = sys.argv[1:]
+graph = onnx.load(original).graph
+constant = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load(exported).graph.initializer}
+
+
+def scores(path, samples):
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return session.run(None, {session.get_inputs()[0].name: samples})[0].reshape(len(samples), -1)
+
+
+shape = [20] + onnxruntime.InferenceSession(exported).get_inputs()[0].shape[1:]
+pixels = numpy.random.default_rng(0).integers(0, 256, shape).astype(numpy.float32)
+rank = len(graph.input[0].type.tensor_type.shape.dim)
+normal = pixels * constant["pixels/scale"] + constant["pixels/shift"]
+wanted = scores(original, normal if rank == 4 else normal.reshape(20, -1))
+found = scores(exported, pixels)
+if graph.node[-1].op_type == "Softmax":
+    found = numpy.exp(found - found.max(1, keepdims=True))
+    found /= found.sum(1, keepdims=True)
+difference = numpy.abs(found - wanted).max() / max(1, numpy.abs(wanted).max())
+print(f"largest difference {difference:.1e}")
+if not difference <= 1e-5:
+    sys.exit(f"{original}: expected scores within 1e-5, found a difference of {difference}")
