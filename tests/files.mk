@@ -46,7 +46,8 @@ cli_tests += tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.
   tests/cli/hostile.sh tests/neighbours.sh tests/systems.sh
 script_tests = tests/add-an-op.sh tests/check-abi.sh tests/check-layers.sh tests/check-symbols.sh \
   tests/check-words.sh tests/dist.sh \
-  tests/model-files.sh tests/onnx.sh tests/op-tables.sh tests/older-headers.sh tests/quickstart.sh \
+  tests/model-files.sh tests/onnx.sh tests/op-tables.sh tests/older-headers.sh tests/python/python.sh \
+  tests/python/wheel.sh tests/quickstart.sh \
   tests/tap-total.sh tests/tensors.sh tests/cuda/ptx.sh tests/cuda/resources.sh tests/cuda/sanitizer.sh \
   tests/gpu-report.sh tests/fault/kill-everywhere.sh tests/install.sh tests/instructions.sh
 # What trains or compares for long, or runs a GPU's kernels on a stub. Sanitizers leave it out: kernels are
@@ -177,13 +178,6 @@ EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/
 check-digests:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(bits_tests)'
 .PHONY: check-digests
-
-# The Python package, with Python's cffi and NumPy.
-python_tests = tests/python/python.sh tests/python/wheel.sh
-check-python:
-	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(python_tests)'
-.PHONY: check-python
-EXTRA_DIST += $(python_tests)
 
 # Of a build with --enable-static.
 check-archives:

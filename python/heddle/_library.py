@@ -98,6 +98,14 @@ class Calls:
     def caught(self, failure: BaseException) -> None:
         self.failure = self.failure or failure
 
+    def interrupt(self) -> None:
+        """Ctrl-C: the next call of a data set fails."""
+        self.failure = KeyboardInterrupt()
+
+    def escaped(self, _: Any, failure: BaseException, __: Any) -> None:
+        """For cffi: an exception that a callback did not catch, of Ctrl-C before its first line."""
+        self.caught(failure)
+
 
 class Context:
     """A context of the library. It ends when nothing made with it is left."""

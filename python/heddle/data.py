@@ -170,13 +170,15 @@ def _add_sets(context: Context, train: Any, test: Any) -> str:
     handles = [ffi.new_handle(reader) for reader in readers]
     first, calls = readers[0], context.calls
 
-    @ffi.callback("int64_t(void *)", error=-1)
+    @ffi.callback("int64_t(void *)", error=-1, onerror=calls.escaped)
     def length(self: Any) -> int:
         return len(ffi.from_handle(self).data)
 
-    @ffi.callback("int(void *, int64_t, hd_custom_sample *)", error=1)
+    @ffi.callback("int(void *, int64_t, hd_custom_sample *)", error=1, onerror=calls.escaped)
     def get(self: Any, index: int, out: Any) -> int:
         try:
+            if isinstance(calls.failure, KeyboardInterrupt):
+                raise calls.failure
             ffi.from_handle(self).fill(index, out)
             return 0
         except BaseException as error:  # pylint: disable=broad-except
@@ -211,7 +213,7 @@ def _add_transform(context: Context, function: Callable[..., Any]) -> str:
     name = f"python_{len(context.kept)}"
     random, calls = len(inspect.signature(function).parameters) > 1, context.calls
 
-    @ffi.callback("void(hd_custom_transform_call const *)")
+    @ffi.callback("void(hd_custom_transform_call const *)", onerror=calls.escaped)
     def apply(call: Any) -> None:
         try:
             shape = (call.channels, call.height, call.width)

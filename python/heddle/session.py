@@ -75,11 +75,12 @@ class Session:
         self._options = _add_model(model, options)
         self._options["data"] = _data.add(context, data)
         self._config = Config(context, dict(self._options))
-        self._pointer = context.make("hd_session", lib.hd_session_create, self._config.pointer)
+        with _stopped_by_ctrl_c(context.calls.interrupt):
+            self._pointer = context.make("hd_session", lib.hd_session_create, self._config.pointer)
         self._end = weakref.finalize(self, lib.hd_session_destroy, self._pointer)
         context.calls.stop = _stopper(self._pointer)
-        if not isinstance(context.calls.failure, (Exception, type(None))):
-            context.check(lib.HD_OK)  # Ctrl-C while samples were read ahead
+        if isinstance(context.calls.failure, KeyboardInterrupt):  # while samples were read ahead
+            context.check(lib.HD_OK)
 
     # ---- Its end ----
 
@@ -124,7 +125,7 @@ class Session:
         callbacks = [] if callback is None else [callback] if callable(callback) else list(callback)
         calls = self._context.calls
 
-        @ffi.callback("void(void *, const hd_event *)")
+        @ffi.callback("void(void *, const hd_event *)", onerror=calls.escaped)
         def on_event(_: Any, event: Any) -> None:
             try:
                 if calls.failure is None:
