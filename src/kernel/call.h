@@ -40,17 +40,21 @@ typedef struct hd_geom {
 
 HD_BOTH int hd_geom_is_dilated(const hd_geom *g) { return g->dilation[0] > 1 || g->dilation[1] > 1; }
 
-/* Whether a convolution is computed by Winograd's tiles of 4 x 4 outputs, which take 36 products where 144 are summed:
- * a rule of the operation, so every device follows it. Narrow ones would spend more on the transforms than they save,
- * and tiles of few outputs more products. Its gradients are by tiles too, except behind a pool: there most of dy is
- * zero. */
-enum { HD_WINOGRAD_CHANNELS = 16 };
+/* Whether a convolution is computed by Winograd's tiles of 4 x 4 (3 x 3 kernels) or 2 x 2 outputs (5 x 5), which take
+ * 36 products where 144 or 100 are summed: a rule of the operation, so every device follows it. Narrow ones would spend
+ * more on the transforms than they save, and tiles of few outputs more products. Its gradients are by tiles too, except
+ * behind a pool: there most of dy is zero. */
+enum { HD_WINOGRAD_CHANNELS = 16, HD_WINOGRAD_LINE = 6 };
+
+/* Outputs along an axis of a tile, of a patch of 6 x 6. */
+HD_BOTH int hd_winograd_side(const hd_geom *g) { return HD_WINOGRAD_LINE + 1 - g->kh; }
+HD_BOTH int hd_winograd_tiles(int outputs, int side) { return (outputs + side - 1) / side; }
 
 HD_BOTH int hd_geom_is_winograd(const hd_geom *g) {
-  const int height = g->hp * g->pool, width = g->wp * g->pool, tiles = ((height + 3) / 4) * ((width + 3) / 4);
-  return g->kh == 3 && g->kw == 3 && g->sh == 1 && g->sw == 1 && g->groups == 1 && g->pool <= 2 &&
+  const int height = g->hp * g->pool, width = g->wp * g->pool, side = hd_winograd_side(g);
+  return (g->kh == 3 || g->kh == 5) && g->kw == g->kh && g->sh == 1 && g->sw == 1 && g->groups == 1 && g->pool <= 2 &&
          g->ci >= HD_WINOGRAD_CHANNELS && g->co >= HD_WINOGRAD_CHANNELS && !hd_geom_is_dilated(g) &&
-         36 * tiles < 9 * height * width;
+         36 * hd_winograd_tiles(height, side) * hd_winograd_tiles(width, side) < g->kh * g->kw * height * width;
 }
 
 /* The keys of a call's random numbers, see base/philox.h. Row r is the sample at `position + r` of the epoch. */

@@ -20,12 +20,15 @@
 #define G16 static inline __attribute__((always_inline, unused))
 
 /* Before a loop whose bounds are constants once it is inlined: unrolls it completely, and so early that arrays of
- * groups become registers. (clang applies GCC's pragma only after they have become memory: five times slower.) */
+ * groups become registers. (clang applies GCC's pragma only after they have become memory: five times slower.)
+ * KEEP_ROLLED: does not unroll it. */
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
+#define KEEP_ROLLED _Pragma("clang loop unroll(disable)")
 #pragma clang diagnostic ignored "-Wpass-failed" /* it warns of loops of one round, too */
 #else
 #define UNROLL _Pragma("GCC unroll 32")
+#define KEEP_ROLLED _Pragma("GCC unroll 1")
 #endif
 
 /* Each has, beside arithmetic, some lanes of a group that are moved together and apart again:

@@ -2,7 +2,7 @@
  * gradients.
  *
  * A window's taps lie `dilation` pixels apart. Positions of the padding are zeros that take part in every sum. Wide
- * 3 x 3 convolutions are computed by tiles (winograd.h); behind a pool their gradients are not, since most of dy is
+ * 3 x 3 and 5 x 5 convolutions are computed by tiles (winograd.h); behind a pool their gradients are not, since most of dy is
  * zero there. */
 #pragma once
 
@@ -14,7 +14,7 @@ HD_BOTH int conv2d_channels(const hd_geom *g) { return g->ci / g->groups; }
 
 /* y: `acc = bias`, or +0 without one; (ky, kx, ci) ascending: `acc = fma(x, w, acc)`. Pixels of the padding are zeros
  * and are included. In groups, ci runs over the channels of the output's group. With a
- * dilation, taps lie that many pixels apart. Wide 3 x 3 kernels: by tiles, below. With a pool: the maximum over the
+ * dilation, taps lie that many pixels apart. Wide 3 x 3 and 5 x 5 kernels: by tiles, below. With a pool: the maximum over the
  * window's positions. With a ReLU: of that. */
 HD_BOTH real conv2d_value(const op_call *c, const real *x, int oy, int ox, int co) {
   const hd_geom *g = op_geom(c);
@@ -39,14 +39,31 @@ HD_BOTH void conv2d_put(const op_call *c, int64_t n, int64_t window, int co, rea
     op_bytes_out(c, 1, n)[out] = (uint8_t)at;
 }
 
-/* Windows along an axis that a tile has, and tiles along an axis. */
-HD_BOTH int conv2d_tile_side(const hd_geom *g) { return WINOGRAD_SIDE / g->pool; }
-HD_BOTH int conv2d_tiles(int windows, int side) { return (windows + side - 1) / side; }
+/* Windows along an axis that a tile has, and tiles along the axes: of windows, and of pixels of the input. */
+HD_BOTH int conv2d_tile_side(const hd_geom *g) { return hd_winograd_side(g) / g->pool; }
+HD_BOTH int conv2d_tiles_down(const hd_geom *g) { return hd_winograd_tiles(g->hp, conv2d_tile_side(g)); }
+HD_BOTH int conv2d_tiles_across(const hd_geom *g) { return hd_winograd_tiles(g->wp, conv2d_tile_side(g)); }
+HD_BOTH int conv2d_dx_tiles_down(const hd_geom *g) { return hd_winograd_tiles(g->hi, hd_winograd_side(g)); }
+HD_BOTH int conv2d_dx_tiles_across(const hd_geom *g) { return hd_winograd_tiles(g->wi, hd_winograd_side(g)); }
+
+/* The maps of patches: of the input, of dy for its gradient, and of dy itself. */
+HD_BOTH winograd_map conv2d_map(const hd_geom *g, const real *x) {
+  const winograd_map map = {x, g->hi, g->wi, g->ci, -g->ph, -g->pw, hd_winograd_side(g)};
+  return map;
+}
+HD_BOTH winograd_map conv2d_dx_map(const hd_geom *g, const real *dy) {
+  const winograd_map map = {dy, g->hp, g->wp, g->co, g->ph + 1 - g->kh, g->pw + 1 - g->kw, hd_winograd_side(g)};
+  return map;
+}
+HD_BOTH winograd_map conv2d_dy_map(const hd_geom *g, const real *dy) {
+  const winograd_map map = {dy, g->hp, g->wp, g->co, 0, 0, hd_winograd_side(g)};
+  return map;
+}
 
 /* A tile's outputs: the maxima of its windows that exist. */
 HD_BOTH void conv2d_put_tile(const op_call *c, int64_t n, int tile, int co, const real value[WINOGRAD_OUTPUTS]) {
   const hd_geom *g = op_geom(c);
-  const int side = conv2d_tile_side(g), across = conv2d_tiles(g->wp, side);
+  const int side = conv2d_tile_side(g), across = conv2d_tiles_across(g);
   for (int i = 0; i < side * side; i++) {
     const int wy = tile / across * side + i / side, wx = tile % across * side + i % side;
     const real *first = value + i / side * g->pool * WINOGRAD_SIDE + i % side * g->pool;
@@ -64,18 +81,18 @@ HD_BOTH void conv2d_put_tile(const op_call *c, int64_t n, int tile, int co, cons
 
 HD_BOTH void conv2d_tile_at(const op_call *c, int64_t n, int64_t i) {
   const hd_geom *g = op_geom(c);
-  const int across = conv2d_tiles(g->wp, conv2d_tile_side(g)), co = (int)(i % g->co), tile = (int)(i / g->co);
-  const winograd_map map = {op_in(c, 0, n), g->hi, g->wi, g->ci, -g->ph, -g->pw};
+  const int across = conv2d_tiles_across(g), co = (int)(i % g->co), tile = (int)(i / g->co);
+  const winograd_map map = conv2d_map(g, op_in(c, 0, n));
   real value[WINOGRAD_OUTPUTS];
-  winograd_tile(value, &map, tile / across, tile % across, op_param(c, 1) + (int64_t)co * 9 * g->ci, g->ci, 1,
-                c->in[2] ? op_param(c, 2)[co] : 0);
+  winograd_tile(value, &map, tile / across, tile % across, op_param(c, 1) + (int64_t)co * g->kh * g->kw * g->ci, g->ci,
+                1, c->in[2] ? op_param(c, 2)[co] : 0);
   conv2d_put_tile(c, n, tile, co, value);
 }
 
 HD_BOTH int64_t conv2d_count(const hd_geom *g) {
   if (!hd_geom_is_winograd(g))
     return (int64_t)g->hp * g->wp * g->co;
-  return (int64_t)conv2d_tiles(g->hp, conv2d_tile_side(g)) * conv2d_tiles(g->wp, conv2d_tile_side(g)) * g->co;
+  return (int64_t)conv2d_tiles_down(g) * conv2d_tiles_across(g) * g->co;
 }
 
 /* A window: the maximum over its positions, row-major, by op_takes_over. */
@@ -106,7 +123,7 @@ HD_BOTH int conv2d_tiled_gradients(const hd_geom *g) { return hd_geom_is_winogra
 
 /* dx: `acc = +0`; pixels of the output (oy, ox) ascending, inside output channels (of its group) ascending: `acc =
  * fma(dy, w, acc)`; at last `acc + 0`. Behind a pool, `dy` is the window's at the position whose maximum was taken and
- * zero at the others. Without a pool, wide 3 x 3 kernels: by tiles. */
+ * zero at the others. Without a pool, wide 3 x 3 and 5 x 5 kernels: by tiles. */
 /* After `+ 0` it makes no difference whether zero dy are left out; without it a flushed sum could keep the sign of its
  * zero. */
 HD_BOTH real conv2d_dx_value(const op_call *c, int64_t n, int y, int x, int ci) {
@@ -130,18 +147,17 @@ HD_BOTH real conv2d_dx_value(const op_call *c, int64_t n, int y, int x, int ci) 
 }
 
 HD_BOTH int64_t conv2d_dx_count(const hd_geom *g) {
-  return conv2d_tiled_gradients(g)
-             ? (int64_t)conv2d_tiles(g->hi, WINOGRAD_SIDE) * conv2d_tiles(g->wi, WINOGRAD_SIDE) * g->ci
-             : op_elems(g);
+  return conv2d_tiled_gradients(g) ? (int64_t)conv2d_dx_tiles_down(g) * conv2d_dx_tiles_across(g) * g->ci : op_elems(g);
 }
 
 HD_BOTH void conv2d_put_dx_tile(const op_call *c, int64_t n, int ty, int tx, int ci,
                                 const real value[WINOGRAD_OUTPUTS]) {
   const hd_geom *g = op_geom(c);
+  const int side = hd_winograd_side(g);
   HD_UNROLL
   for (int p = 0; p < WINOGRAD_OUTPUTS; p++) {
-    const int y = WINOGRAD_SIDE * ty + p / WINOGRAD_SIDE, x = WINOGRAD_SIDE * tx + p % WINOGRAD_SIDE;
-    if (y < g->hi && x < g->wi)
+    const int py = p / WINOGRAD_SIDE, px = p % WINOGRAD_SIDE, y = side * ty + py, x = side * tx + px;
+    if (py < side && px < side && y < g->hi && x < g->wi)
       op_out(c, 0, n)[((int64_t)y * g->wi + x) * g->ci + ci] = value[p];
   }
 }
@@ -155,9 +171,9 @@ HD_BOTH void conv2d_dx_at(const op_call *c, int64_t n, int64_t i) {
     op_out(c, 0, n)[i] = conv2d_dx_value(c, n, at / g->wi, at % g->wi, ci);
     return;
   }
-  const int ty = at / conv2d_tiles(g->wi, WINOGRAD_SIDE), tx = at % conv2d_tiles(g->wi, WINOGRAD_SIDE);
-  const winograd_map map = {op_in(c, 0, n), g->hp, g->wp, g->co, g->ph - 2, g->pw - 2};
-  winograd_tile(value, &map, ty, tx, op_param(c, 1) + 8 * g->ci + ci, -g->ci, 9 * (int64_t)g->ci, 0);
+  const int across = conv2d_dx_tiles_across(g), ty = at / across, tx = at % across, taps = g->kh * g->kw;
+  const winograd_map map = conv2d_dx_map(g, op_in(c, 0, n));
+  winograd_tile(value, &map, ty, tx, op_param(c, 1) + (taps - 1) * g->ci + ci, -g->ci, taps * (int64_t)g->ci, 0);
   conv2d_put_dx_tile(c, n, ty, tx, ci, value);
 }
 
@@ -165,7 +181,7 @@ HD_BOTH void conv2d_dx_at(const op_call *c, int64_t n, int64_t i) {
 
 /* dw: per shard: `acc = +0`; samples ascending, windows ascending: `acc = fma(dy, x, acc)`, x being the pixel under
  * this tap at the position whose maximum was taken; at last `acc + 0`. Pixels of the padding are zeros and are
- * included. Without a pool, wide 3 x 3 kernels: by tiles. */
+ * included. Without a pool, wide 3 x 3 and 5 x 5 kernels: by tiles. */
 HD_BOTH real conv2d_dw_value(const op_call *c, int64_t k, int co, int column) {
   const hd_geom *g = op_geom(c);
   const int channels = conv2d_channels(g), tap = column / channels;
@@ -192,25 +208,23 @@ HD_BOTH real conv2d_dw_value(const op_call *c, int64_t k, int co, int column) {
  * */
 HD_BOTH void conv2d_dw_tiled(const op_call *c, int64_t k, int co, int ci) {
   const hd_geom *g = op_geom(c);
-  const int down = conv2d_tiles(g->hp, WINOGRAD_SIDE), across = conv2d_tiles(g->wp, WINOGRAD_SIDE);
+  const int down = conv2d_tiles_down(g), across = conv2d_tiles_across(g), side = hd_winograd_side(g);
   real s[WINOGRAD_PLACES] = {0}, z[WINOGRAD_PLACES], d[WINOGRAD_PLACES];
   for (int64_t n = op_row0(c, k); n < op_row1(c, k); n++) {
-    const winograd_map map = {op_in(c, 0, n), g->hi, g->wi, g->ci, -g->ph, -g->pw};
+    const winograd_map map = conv2d_map(g, op_in(c, 0, n));
     for (int tile = 0; tile < down * across; tile++) {
       const int ty = tile / across, tx = tile % across;
       winograd_patch(d, &map, ty, tx, ci);
-      HD_UNROLL
-      for (int i = 0; i < WINOGRAD_OUTPUTS; i++)
-        z[winograd_place(i, WINOGRAD_SIDE)] =
-            window_pixel(op_in(c, 1, n), g->hp, g->wp, g->co, WINOGRAD_SIDE * ty + i / WINOGRAD_SIDE,
-                         WINOGRAD_SIDE * tx + i % WINOGRAD_SIDE, co);
-      WINOGRAD_TRANSFORM(z, winograd_tile_gradient_line, WINOGRAD_SIDE, WINOGRAD_LINE);
+      for (int i = 0; i < side * side; i++)
+        z[winograd_place(i, side)] =
+            window_pixel(op_in(c, 1, n), g->hp, g->wp, g->co, side * ty + i / side, side * tx + i % side, co);
+      winograd_tile_gradient_in(z, side);
       HD_UNROLL
       for (int i = 0; i < WINOGRAD_PLACES; i++)
         s[i] = REAL_FMA(z[i], d[i], s[i]);
     }
   }
-  winograd_kernel_back(op_sums(c, 0, k) + (int64_t)co * 9 * g->ci + ci, s, g->ci);
+  winograd_kernel_back(op_sums(c, 0, k) + (int64_t)co * g->kh * g->kw * g->ci + ci, s, g->ci, g->kh);
 }
 
 /* db: per shard: `acc = +0`; samples ascending, windows ascending: `acc = acc + dy` */

@@ -1,7 +1,7 @@
 /* The gradient of a convolution's weight and bias, by one of five methods with the same bits, chosen by the shape
  * alone:
  *
- *   tiles   wide 3 x 3 kernels without a pool, see winograd_dw_cpu.c. (This one has other bits.)
+ *   tiles   wide 3 x 3 and 5 x 5 kernels without a pool, see winograd_dw_cpu.c. (This one has other bits.)
  *   wide    taps in vector lanes: without a pool, see conv2d_dw_wide_cpu.c.
  *   dense   output channels in vector lanes, for few input channels; a block of taps in registers for all windows,
  *           the positions of a pool one after the other.

@@ -3,7 +3,7 @@
  *   behind a pool   over nonzero dy alone, see conv2d_pool_dx_cpu.c.
  *   without         walks over the gradient with the kernel reversed, for each group of channels and phase of the
  *                   stride, one for all pixels whose windows use the same taps: there are fewer at the edges. For
- *                   wide 3 x 3 kernels by Winograd's tiles, see winograd_cpu.c.
+ *                   wide 3 x 3 and 5 x 5 kernels by Winograd's tiles, see winograd_cpu.c.
  *
  * Order: per input element, over the output's pixels row-major, inside over channels ascending: acc = fma(dy, w,
  * acc), at last acc + 0. */

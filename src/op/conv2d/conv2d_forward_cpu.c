@@ -1,7 +1,7 @@
 /* Forward convolution: one walk over the framed images for each group of channels, weights packed in blocks of
  * channels.
  *
- * Wide 3 x 3 kernels are computed by Winograd's tiles instead, see winograd_cpu.c.
+ * Wide 3 x 3 and 5 x 5 kernels are computed by Winograd's tiles instead, see winograd_cpu.c.
  *
  * Outputs that no window of the pool reads are never computed. The chain is that of the walk, see conv2d_walk_cpu.c. */
 #include "op/conv2d/winograd_cpu.h"

@@ -22,7 +22,8 @@ HD_BOTH void cuda_take_zeros(float raw[WINOGRAD_PLACES]) {
     raw[i] = 0;
 }
 
-/* Tile `tile` of all samples, where an image has down x across: its sample and its pixels, not yet transformed. */
+/* Tile `tile` of all samples, where an image has down x across: its sample and its pixels, `side` along an axis, not yet
+ * transformed. */
 HD_BOTH void cuda_take_square(float raw[WINOGRAD_PLACES], const hd_cuda_call *c, int input, winograd_map map,
                               int64_t first_row, int32_t tile, int down, int across, int side, int channel) {
   const int of_sample = tile % (down * across);
@@ -31,31 +32,23 @@ HD_BOTH void cuda_take_square(float raw[WINOGRAD_PLACES], const hd_cuda_call *c,
   for (int i = 0; i < WINOGRAD_PLACES; i++)
     if (i / WINOGRAD_LINE < side && i % WINOGRAD_LINE < side)
       raw[i] = window_pixel(map.image, map.height, map.width, map.channels,
-                            map.y + WINOGRAD_SIDE * (of_sample / across) + i / WINOGRAD_LINE,
-                            map.x + WINOGRAD_SIDE * (of_sample % across) + i % WINOGRAD_LINE, channel);
-}
-
-/* A kernel, as in winograd_tile(). */
-HD_BOTH void cuda_take_kernel(float raw[WINOGRAD_PLACES], const float *w, int32_t tap) {
-  HD_UNROLL
-  for (int i = 0; i < 9; i++)
-    raw[winograd_place(i, 3)] = w[i * tap];
+                            map.y + map.side * (of_sample / across) + i / WINOGRAD_LINE,
+                            map.x + map.side * (of_sample % across) + i % WINOGRAD_LINE, channel);
 }
 
 /* Side a puts kernels, side b patches; `deep`: which numbers of a are steps. */
-HD_BOTH void cuda_put_tiles(float *factors, float raw[WINOGRAD_PLACES], int T, int side, int i, int deep) {
+HD_BOTH void cuda_put_tiles(float *factors, float raw[WINOGRAD_PLACES], const cuda_part *p, int T, int side, int i,
+                            int deep) {
   if (side)
-    WINOGRAD_TRANSFORM(raw, winograd_patch_line, WINOGRAD_LINE, WINOGRAD_LINE);
+    winograd_patch_in(raw);
   else
-    WINOGRAD_TRANSFORM(raw, winograd_kernel_line, 3, WINOGRAD_LINE);
+    winograd_kernel_in(raw, p->c->g.kh);
   cuda_put_square(factors, raw, T, cuda_side_row(WINOGRAD_PLACES, T, i, side || deep),
                   cuda_side_step(WINOGRAD_PLACES, T, i, side || deep));
 }
 
 /* Outputs: channels by tiles, over input channels. */
-HD_BOTH int64_t cuda_conv_tiles(const hd_geom *g) {
-  return (int64_t)conv2d_tiles(g->hp, conv2d_tile_side(g)) * conv2d_tiles(g->wp, conv2d_tile_side(g));
-}
+HD_BOTH int64_t cuda_conv_tiles(const hd_geom *g) { return (int64_t)conv2d_tiles_down(g) * conv2d_tiles_across(g); }
 HD_BOTH cuda_part conv_tiles_matrix(const hd_geom *g, int64_t rows) {
   return hd_geom_is_winograd(g) ? cuda_matrix(g->co, rows * cuda_conv_tiles(g), g->ci, 1, HD_NO_SHARDS)
                                 : cuda_no_matrix();
@@ -65,23 +58,21 @@ HD_BOTH void conv_tiles_take(float raw[WINOGRAD_PLACES], const cuda_part *p, int
   const hd_geom *g = &p->c->g;
   const int32_t row = (side ? p->b0 : p->a0) + cuda_side_row(WINOGRAD_PLACES, T, i, 1),
                 ci = first + cuda_side_step(WINOGRAD_PLACES, T, i, 1);
-  const winograd_map map = {0, g->hi, g->wi, g->ci, -g->ph, -g->pw};
-  const int tile_side = conv2d_tile_side(g);
   if (ci >= p->steps || row >= (side ? p->b_rows : p->a_rows))
     cuda_take_zeros(raw);
   else if (side)
-    cuda_take_square(raw, p->c, 0, map, 0, row, conv2d_tiles(g->hp, tile_side), conv2d_tiles(g->wp, tile_side),
+    cuda_take_square(raw, p->c, 0, conv2d_map(g, 0), 0, row, conv2d_tiles_down(g), conv2d_tiles_across(g),
                      WINOGRAD_LINE, ci);
   else
-    cuda_take_kernel(raw, op_param(p->c, 1) + (int64_t)row * 9 * g->ci + ci, g->ci);
+    winograd_take_kernel(raw, op_param(p->c, 1) + (int64_t)row * g->kh * g->kw * g->ci + ci, g->ci, g->kh);
 }
-HD_BOTH void conv_tiles_put(float *factors, float raw[WINOGRAD_PLACES], int T, int side, int i) {
-  cuda_put_tiles(factors, raw, T, side, i, 1);
+HD_BOTH void conv_tiles_put(float *factors, float raw[WINOGRAD_PLACES], const cuda_part *p, int T, int side, int i) {
+  cuda_put_tiles(factors, raw, p, T, side, i, 1);
 }
 HD_BOTH void conv_tiles_store(const cuda_part *p, float m[WINOGRAD_PLACES], int32_t co, int32_t tile) {
   const int tiles = (int)cuda_conv_tiles(&p->c->g);
   float value[WINOGRAD_OUTPUTS];
-  winograd_tile_back(value, m, p->c->in[2] ? op_param(p->c, 2)[co] : 0);
+  winograd_tile_back(value, m, hd_winograd_side(&p->c->g), p->c->in[2] ? op_param(p->c, 2)[co] : 0);
   conv2d_put_tile(p->c, tile / tiles, tile % tiles, co, value);
 }
 HD_TILED(conv2d, conv_tiles_2, conv_tiles, 16, 16) { HD_CHAINS(conv_tiles, WINOGRAD_PLACES, 2); }
@@ -91,30 +82,30 @@ HD_TILED(conv2d, conv_tiles_1, conv_tiles, 8, 8) { HD_CHAINS(conv_tiles, WINOGRA
 HD_BOTH cuda_part conv_dx_tiles_matrix(const hd_geom *g, int64_t rows) {
   if (!conv2d_tiled_gradients(g))
     return cuda_no_matrix();
-  return cuda_matrix(g->ci, rows * conv2d_tiles(g->hi, WINOGRAD_SIDE) * conv2d_tiles(g->wi, WINOGRAD_SIDE), g->co, 1,
-                     HD_NO_SHARDS);
+  return cuda_matrix(g->ci, rows * conv2d_dx_tiles_down(g) * conv2d_dx_tiles_across(g), g->co, 1, HD_NO_SHARDS);
 }
 HD_BOTH int32_t conv_dx_tiles_steps(const cuda_part *p, int chain) { return p->steps; }
 HD_BOTH void conv_dx_tiles_take(float raw[WINOGRAD_PLACES], const cuda_part *p, int T, int side, int i, int32_t first) {
   const hd_geom *g = &p->c->g;
   const int32_t row = (side ? p->b0 : p->a0) + cuda_side_row(WINOGRAD_PLACES, T, i, side),
                 co = first + cuda_side_step(WINOGRAD_PLACES, T, i, side);
-  const winograd_map map = {0, g->hp, g->wp, g->co, g->ph - 2, g->pw - 2};
+  const int taps = g->kh * g->kw;
   if (co >= p->steps || row >= (side ? p->b_rows : p->a_rows))
     cuda_take_zeros(raw);
   else if (side)
-    cuda_take_square(raw, p->c, 0, map, 0, row, conv2d_tiles(g->hi, WINOGRAD_SIDE), conv2d_tiles(g->wi, WINOGRAD_SIDE),
+    cuda_take_square(raw, p->c, 0, conv2d_dx_map(g, 0), 0, row, conv2d_dx_tiles_down(g), conv2d_dx_tiles_across(g),
                      WINOGRAD_LINE, co);
   else
-    cuda_take_kernel(raw, op_param(p->c, 1) + ((int64_t)co * 9 + 8) * g->ci + row, -g->ci);
+    winograd_take_kernel(raw, op_param(p->c, 1) + ((int64_t)co * taps + taps - 1) * g->ci + row, -g->ci, g->kh);
 }
-HD_BOTH void conv_dx_tiles_put(float *factors, float raw[WINOGRAD_PLACES], int T, int side, int i) {
-  cuda_put_tiles(factors, raw, T, side, i, 0);
+HD_BOTH void conv_dx_tiles_put(float *factors, float raw[WINOGRAD_PLACES], const cuda_part *p, int T, int side, int i) {
+  cuda_put_tiles(factors, raw, p, T, side, i, 0);
 }
 HD_BOTH void conv_dx_tiles_store(const cuda_part *p, float m[WINOGRAD_PLACES], int32_t ci, int32_t tile) {
-  const int across = conv2d_tiles(p->c->g.wi, WINOGRAD_SIDE), tiles = conv2d_tiles(p->c->g.hi, WINOGRAD_SIDE) * across;
+  const hd_geom *g = &p->c->g;
+  const int across = conv2d_dx_tiles_across(g), tiles = conv2d_dx_tiles_down(g) * across;
   float value[WINOGRAD_OUTPUTS];
-  winograd_tile_back(value, m, 0);
+  winograd_tile_back(value, m, hd_winograd_side(g), 0);
   conv2d_put_dx_tile(p->c, tile / tiles, tile % tiles / across, tile % tiles % across, ci, value);
 }
 HD_TILED(conv2d_dx, conv_dx_tiles_2, conv_dx_tiles, 16, 16) { HD_CHAINS(conv_dx_tiles, WINOGRAD_PLACES, 2); }
@@ -124,33 +115,32 @@ HD_TILED(conv2d_dx, conv_dx_tiles_1, conv_dx_tiles, 8, 8) { HD_CHAINS(conv_dx_ti
 HD_BOTH cuda_part conv_dw_tiles_matrix(const hd_geom *g, int64_t rows) {
   if (!conv2d_tiled_gradients(g))
     return cuda_no_matrix();
-  return cuda_matrix(g->ci, g->co, (int64_t)conv2d_tiles(g->hp, WINOGRAD_SIDE) * conv2d_tiles(g->wp, WINOGRAD_SIDE), 1,
-                     rows);
+  return cuda_matrix(g->ci, g->co, cuda_conv_tiles(g), 1, rows);
 }
 HD_BOTH int32_t conv_dw_tiles_steps(const cuda_part *p, int chain) { return p->steps; }
 HD_BOTH void conv_dw_tiles_take(float raw[WINOGRAD_PLACES], const cuda_part *p, int T, int side, int i, int32_t first) {
   const hd_geom *g = &p->c->g;
   const int32_t row = (side ? p->b0 : p->a0) + cuda_side_row(WINOGRAD_PLACES, T, i, 0),
                 tile = first + cuda_side_step(WINOGRAD_PLACES, T, i, 0);
-  const winograd_map x = {0, g->hi, g->wi, g->ci, -g->ph, -g->pw}, dy = {0, g->hp, g->wp, g->co, 0, 0};
-  const int down = conv2d_tiles(g->hp, WINOGRAD_SIDE), across = conv2d_tiles(g->wp, WINOGRAD_SIDE);
+  const int down = conv2d_tiles_down(g), across = conv2d_tiles_across(g);
   if (tile >= p->steps || row >= (side ? p->b_rows : p->a_rows))
     cuda_take_zeros(raw);
   else if (side)
-    cuda_take_square(raw, p->c, 1, dy, p->row0, tile, down, across, WINOGRAD_SIDE, row);
+    cuda_take_square(raw, p->c, 1, conv2d_dy_map(g, 0), p->row0, tile, down, across, hd_winograd_side(g), row);
   else
-    cuda_take_square(raw, p->c, 0, x, p->row0, tile, down, across, WINOGRAD_LINE, row);
+    cuda_take_square(raw, p->c, 0, conv2d_map(g, 0), p->row0, tile, down, across, WINOGRAD_LINE, row);
 }
-HD_BOTH void conv_dw_tiles_put(float *factors, float raw[WINOGRAD_PLACES], int T, int side, int i) {
+HD_BOTH void conv_dw_tiles_put(float *factors, float raw[WINOGRAD_PLACES], const cuda_part *p, int T, int side, int i) {
   if (side)
-    WINOGRAD_TRANSFORM(raw, winograd_tile_gradient_line, WINOGRAD_SIDE, WINOGRAD_LINE);
+    winograd_tile_gradient_in(raw, hd_winograd_side(&p->c->g));
   else
-    WINOGRAD_TRANSFORM(raw, winograd_patch_line, WINOGRAD_LINE, WINOGRAD_LINE);
+    winograd_patch_in(raw);
   cuda_put_square(factors, raw, T, cuda_side_row(WINOGRAD_PLACES, T, i, 0), cuda_side_step(WINOGRAD_PLACES, T, i, 0));
 }
 HD_BOTH void conv_dw_tiles_store(const cuda_part *p, float s[WINOGRAD_PLACES], int32_t ci, int32_t co) {
   if (p->c->out[0])
-    winograd_kernel_back(op_sums(p->c, 0, p->shard) + (int64_t)co * 9 * p->c->g.ci + ci, s, p->c->g.ci);
+    winograd_kernel_back(op_sums(p->c, 0, p->shard) + (int64_t)co * p->c->g.kh * p->c->g.kw * p->c->g.ci + ci, s,
+                         p->c->g.ci, p->c->g.kh);
 }
 HD_TILED(conv2d_dw, conv_dw_tiles_2, conv_dw_tiles, 16, 16) { HD_CHAINS(conv_dw_tiles, WINOGRAD_PLACES, 2); }
 HD_TILED(conv2d_dw, conv_dw_tiles_1, conv_dw_tiles, 8, 8) { HD_CHAINS(conv_dw_tiles, WINOGRAD_PLACES, 1); }

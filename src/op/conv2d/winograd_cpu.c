@@ -3,76 +3,86 @@
  *
  * Order: as op/conv2d/winograd.h says. Additions of a transform are per element, and a place's sum is one chain:
  * +0; channels ascending: fma(patch, kernel, acc). */
+#include <string.h>
+
 #include "op/conv2d/winograd_cpu.h"
 
 enum { TILES = ACC_GROUPS / BLOCK_GROUPS, MOST_GROUPS = BLOCK_GROUPS > 1 ? BLOCK_GROUPS + 1 : 1 };
 
-G16 void patch_line(g16 *d, int step) {
-  g16 d0 = d[0], d1 = d[step], d2 = d[2 * step], d3 = d[3 * step], d4 = d[4 * step], d5 = d[5 * step];
+G16 void patch_line(g16 *d, int size) {
+  (void)size;
+  g16 d1 = d[1], d2 = d[2], d3 = d[3], d4 = d[4];
   g16 even_a = plus(d4, -WINOGRAD_B2, d2), odd_a = plus(d3, -WINOGRAD_B2, d1);
   g16 even_b = plus(d4, -WINOGRAD_A2, d2), odd_b = plus(d3, -WINOGRAD_A2, d1);
-  d[0] = plus(plus(d4, -WINOGRAD_SUM, d2), WINOGRAD_PRODUCT, d0);
-  d[step] = plus(even_a, WINOGRAD_A, odd_a);
-  d[2 * step] = plus(even_a, -WINOGRAD_A, odd_a);
-  d[3 * step] = plus(even_b, WINOGRAD_B, odd_b);
-  d[4 * step] = plus(even_b, -WINOGRAD_B, odd_b);
-  d[5 * step] = plus(plus(d5, -WINOGRAD_SUM, d3), WINOGRAD_PRODUCT, d1);
+  d[0] = plus(plus(d4, -WINOGRAD_SUM, d2), WINOGRAD_PRODUCT, d[0]);
+  d[1] = plus(even_a, WINOGRAD_A, odd_a);
+  d[2] = plus(even_a, -WINOGRAD_A, odd_a);
+  d[3] = plus(even_b, WINOGRAD_B, odd_b);
+  d[4] = plus(even_b, -WINOGRAD_B, odd_b);
+  d[5] = plus(plus(d[5], -WINOGRAD_SUM, d3), WINOGRAD_PRODUCT, d1);
 }
 
-G16 void kernel_line(g16 *k, int step) {
-  g16 k0 = k[0], k1 = k[step], k2 = k[2 * step], even_a = plus(k0, WINOGRAD_A2, k2), even_b = plus(k0, WINOGRAD_B2, k2);
-  k[0] = times(WINOGRAD_N0, k0);
-  k[step] = times(WINOGRAD_NA, plus(even_a, WINOGRAD_A, k1));
-  k[2 * step] = times(WINOGRAD_NA, plus(even_a, -WINOGRAD_A, k1));
-  k[3 * step] = times(WINOGRAD_NB, plus(even_b, WINOGRAD_B, k1));
-  k[4 * step] = times(WINOGRAD_NB, plus(even_b, -WINOGRAD_B, k1));
-  k[5 * step] = k2;
-}
-
-G16 void tile_line(g16 *m, int step) {
-  g16 s = g16_add(m[step], m[2 * step]), d = g16_sub(m[step], m[2 * step]);
-  g16 t = g16_add(m[3 * step], m[4 * step]), e = g16_sub(m[3 * step], m[4 * step]);
-  m[0] = g16_add(g16_add(m[0], s), t);
-  m[step] = plus(times(WINOGRAD_A, d), WINOGRAD_B, e);
-  m[2 * step] = plus(times(WINOGRAD_A2, s), WINOGRAD_B2, t);
-  m[3 * step] = plus(plus(m[5 * step], WINOGRAD_A3, d), WINOGRAD_B3, e);
-}
-
-/* Bit i: pixel i of the patch whose first is (y, x) lies in the image. */
-static uint64_t pixels_inside(const winograd_map *map, int y, int x) {
-  uint64_t inside = 0;
-  for (int i = 0; i < PLACES; i++) {
-    int py = y + i / LINE, px = x + i % LINE;
-    inside |= py >= 0 && py < map->height && px >= 0 && px < map->width ? UINT64_C(1) << i : 0;
+G16 void kernel_line(g16 *k, int taps) {
+  g16 top_a = k[2], top_b = k[2], odd_a = k[1], odd_b = k[1];
+  if (taps == 5) {
+    top_a = plus(k[2], WINOGRAD_A2, k[4]);
+    top_b = plus(k[2], WINOGRAD_B2, k[4]);
+    odd_a = plus(k[1], WINOGRAD_A2, k[3]);
+    odd_b = plus(k[1], WINOGRAD_B2, k[3]);
   }
-  return inside;
+  g16 even_a = plus(k[0], WINOGRAD_A2, top_a), even_b = plus(k[0], WINOGRAD_B2, top_b);
+  k[5] = k[taps - 1];
+  k[0] = times(WINOGRAD_N0, k[0]);
+  k[1] = times(WINOGRAD_NA, plus(even_a, WINOGRAD_A, odd_a));
+  k[2] = times(WINOGRAD_NA, plus(even_a, -WINOGRAD_A, odd_a));
+  k[3] = times(WINOGRAD_NB, plus(even_b, WINOGRAD_B, odd_b));
+  k[4] = times(WINOGRAD_NB, plus(even_b, -WINOGRAD_B, odd_b));
 }
 
-/* The pixels of a patch whose first is at `first`; inside: NULL, or which lie in the image. */
-G16 void take_patch(g16 *d, const winograd_map *map, const float *first, const uint64_t *inside, int left) {
-  int64_t line = (int64_t)map->width * map->channels;
-  UNROLL_FOR (i, PLACES)
-    d[i] = !inside || *inside >> i & 1 ? g16_load_some(first + i / LINE * line + i % LINE * map->channels, left)
-                                       : g16_zero();
+G16 void tile_line(g16 *m, int side) {
+  g16 s = g16_add(m[1], m[2]), d = g16_sub(m[1], m[2]), t = g16_add(m[3], m[4]), e = g16_sub(m[3], m[4]);
+  m[0] = g16_add(g16_add(m[0], s), t);
+  if (side == 2) {
+    m[1] = plus(plus(m[5], WINOGRAD_A, d), WINOGRAD_B, e);
+    return;
+  }
+  m[1] = plus(times(WINOGRAD_A, d), WINOGRAD_B, e);
+  m[2] = plus(times(WINOGRAD_A2, s), WINOGRAD_B2, t);
+  m[3] = plus(plus(m[5], WINOGRAD_A3, d), WINOGRAD_B3, e);
 }
 
-void HD_SYM(winograd_patches)(float *out, int64_t stride, const winograd_map *map, winograd_cursor *at, int count) {
-  int64_t line = (int64_t)map->width * map->channels;
+winograd_square HD_SYM(winograd_square)(float *copy, const winograd_map *map, int64_t row, int y, int x, int size) {
+  int64_t pixel = map->channels, line = map->width * pixel;
+  const float *image = map->x + row * map->stride;
+  int top = most(y, 0), left = most(x, 0), bottom = least(y + size, map->height), right = least(x + size, map->width);
+  if (bottom - top == size && right - left == size)
+    return (winograd_square){image + y * line + x * pixel, line, pixel};
+  memset(copy, 0, (size_t)(size * size * pixel) * sizeof *copy);
+  for (int at = top; at < bottom && left < right; at++)
+    memcpy(copy + ((at - y) * size + left - x) * pixel, image + at * line + left * pixel,
+           (size_t)((right - left) * pixel) * sizeof *copy);
+  return (winograd_square){copy, size * pixel, pixel};
+}
+
+/* `some` channels of a patch from c on, 16 at most. */
+G16 void put_patch(float *out, int64_t stride, const winograd_square *square, int c, int some) {
+#define TAKE(y, x) g16_load_some(square->first + (y)*square->line + (x)*square->pixel + c, some)
+#define PUT(y, x, value) g16_store(out + (LINE * (y) + (x)) * stride, value)
+  WINOGRAD_TRANSFORM(patch_line, LINE, LINE, LINE, TAKE, PUT);
+#undef TAKE
+#undef PUT
+}
+
+void HD_SYM(winograd_patches)(float *out, int64_t stride, float *copy, const winograd_map *map, winograd_cursor *at,
+                              int count) {
   for (int t = 0; t < count; t++, out += tile_elems(map->channels), next_tile(at, map)) {
-    int y = SIDE * at->ty - map->top, x = SIDE * at->tx - map->left;
-    int whole = y >= 0 && y + LINE <= map->height && x >= 0 && x + LINE <= map->width;
-    uint64_t inside = whole ? 0 : pixels_inside(map, y, x);
-    const float *first = map->x + at->row * map->stride + y * line + (int64_t)x * map->channels;
-    for (int c = 0; c < map->channels; c += 16) {
-      g16 d[PLACES];
-      if (whole)
-        take_patch(d, map, first + c, NULL, map->channels - c);
-      else
-        take_patch(d, map, first + c, &inside, map->channels - c);
-      WINOGRAD_TRANSFORM(d, patch_line, LINE, LINE);
-      UNROLL_FOR (i, PLACES)
-        g16_store(out + i * stride + c, d[i]);
-    }
+    winograd_square square = HD_SYM(winograd_square)(copy, map, at->row, map->side * at->ty - map->top,
+                                                     map->side * at->tx - map->left, LINE);
+    int c = 0;
+    for (; c + 16 <= map->channels; c += 16)
+      put_patch(out + c, stride, &square, c, 16);
+    if (c < map->channels)
+      put_patch(out + c, stride, &square, c, map->channels - c);
   }
 }
 
@@ -89,26 +99,26 @@ typedef struct winograd_job {
   int pool, relu;
 } winograd_job;
 
-/* The maxima of a tile's windows, of side `pool`; a constant where this is inlined. */
-G16 void store_windows(const winograd_job *job, const winograd_cursor *at, int c, const g16 *value, int pool) {
-  int side = SIDE / pool;
-  for (int i = 0; i < side * side; i++) {
-    int wy = side * at->ty + i / side, wx = side * at->tx + i % side;
-    if (wy >= job->height || wx >= job->width)
-      continue;
-    int64_t out = ((int64_t)wy * job->width + wx) * job->channels + c;
-    const g16 *first = value + i / side * pool * SIDE + i % side * pool;
-    g16 best = first[0], taken = g16_zero();
-    for (int p = 1; p < pool * pool; p++) {
-      g16 next = first[p / pool * SIDE + p % pool];
-      g16_mask over = g16_or(g16_less(best, next), g16_nan(next));
-      best = g16_choose(over, next, best);
-      taken = g16_choose(over, g16_all((float)p), taken);
+/* The maxima of a tile's windows, of side `pool`; both sides are constants where this is inlined. */
+G16 void store_windows(const winograd_job *job, const winograd_cursor *at, int c, const float (*value)[16], int tile,
+                       int pool) {
+  int side = tile / pool, first_y = side * at->ty, first_x = side * at->tx, left = job->channels - c;
+  int down = least(side, job->height - first_y), across = least(side, job->width - first_x);
+  for (int wy = 0; wy < down; wy++)
+    for (int wx = 0; wx < across; wx++) {
+      int64_t out = ((int64_t)(first_y + wy) * job->width + first_x + wx) * job->channels + c;
+      const float(*first)[16] = value + (wy * tile + wx) * pool;
+      g16 best = g16_load(first[0]), taken = g16_zero();
+      for (int p = 1; p < pool * pool; p++) {
+        g16 next = g16_load(first[p / pool * tile + p % pool]);
+        g16_mask over = g16_or(g16_less(best, next), g16_nan(next));
+        best = g16_choose(over, next, best);
+        taken = g16_choose(over, g16_all((float)p), taken);
+      }
+      g16_store_some(job->y + at->row * job->y_stride + out, job->relu ? g16_relu(best) : best, left);
+      if (pool > 1 && job->argmax)
+        g16_to_bytes(job->argmax + at->row * job->argmax_stride + out, taken, left);
     }
-    g16_store_some(job->y + at->row * job->y_stride + out, job->relu ? g16_relu(best) : best, job->channels - c);
-    if (pool > 1 && job->argmax)
-      g16_to_bytes(job->argmax + at->row * job->argmax_stride + out, taken, job->channels - c);
-  }
 }
 
 /* A block of tiles by a block of channels, whose sums take up a part of the first-level cache: TILES x BLOCK_GROUPS
@@ -162,24 +172,34 @@ typedef void block_fn(const winograd_block *block);
   }
 BLOCK_TABLE(block_fn)
 
-/* The sums of a block, transformed back; the block's channels begin at c. */
-static void put_block(const winograd_job *job, const float *sums, winograd_cursor *at, int tiles, int c, int groups) {
+/* The sums of a block, transformed back; the block's channels begin at c. The sides are constants where this is
+ * inlined. */
+G16 void put_tiles(const winograd_job *job, const float *sums, winograd_cursor *at, int tiles, int c, int groups,
+                   int side, int pool) {
   int64_t place = 16 * (int64_t)tiles * groups;
   for (int t = 0; t < tiles; t++, next_tile(at, &job->map))
     for (int q = 0; q < groups; q++, sums += 16) {
-      g16 m[PLACES], value[OUTPUTS];
+      _Alignas(64) float value[WINOGRAD_OUTPUTS][16];
       int first = c + 16 * q;
       g16 bias = job->bias ? g16_load_some(job->bias + first, job->channels - first) : g16_zero();
-      UNROLL_FOR (i, PLACES)
-        m[i] = g16_load(sums + i * place);
-      WINOGRAD_TRANSFORM(m, tile_line, LINE, SIDE);
-      UNROLL_FOR (i, OUTPUTS)
-        value[i] = g16_add(m[place_of(i, SIDE)], bias);
-      if (job->pool > 1)
-        store_windows(job, at, first, value, 2);
-      else
-        store_windows(job, at, first, value, 1);
+#define TAKE(y, x) g16_load(sums + (LINE * (y) + (x)) * place)
+#define PUT(y, x, of) g16_store(value[side * (y) + (x)], g16_add(of, bias))
+      WINOGRAD_TRANSFORM(tile_line, side, LINE, side, TAKE, PUT);
+#undef TAKE
+#undef PUT
+      store_windows(job, at, first, (const float(*)[16])value, side, pool);
     }
+}
+
+static void put_block(const winograd_job *job, const float *sums, winograd_cursor *at, int tiles, int c, int groups) {
+  if (job->map.side == 4 && job->pool == 1)
+    put_tiles(job, sums, at, tiles, c, groups, 4, 1);
+  else if (job->map.side == 4)
+    put_tiles(job, sums, at, tiles, c, groups, 4, 2);
+  else if (job->pool == 1)
+    put_tiles(job, sums, at, tiles, c, groups, 2, 1);
+  else
+    put_tiles(job, sums, at, tiles, c, groups, 2, 2);
 }
 
 /* Some tiles, given as transformed patches, by all channels: the weights of a block are used for all tiles while they
@@ -207,20 +227,23 @@ static void run_tiles(const winograd_job *job, const float *patches, int64_t pla
   }
 }
 
+/* scratch: transformed patches, the sums of a block, a copy of a patch. */
 static void run_job(const winograd_job *job, int64_t rows, float *scratch) {
   int at_once = tiles_at_once(FORWARD_BYTES, job->map.channels);
   int64_t place = place_elems(at_once, job->map.channels);
+  float *sums = scratch + PLACES * place, *copy = sums + PLACES * 16 * ACC_GROUPS;
   winograd_cursor at = {0};
   for (int64_t left = tiles_of(&job->map, rows); left > 0; left -= at_once) {
     int tiles = left < at_once ? (int)left : at_once;
     winograd_cursor first = at;
-    HD_SYM(winograd_patches)(scratch, place, &job->map, &at, tiles);
-    run_tiles(job, scratch, place, scratch + PLACES * place, &first, tiles);
+    HD_SYM(winograd_patches)(scratch, place, copy, &job->map, &at, tiles);
+    run_tiles(job, scratch, place, sums, &first, tiles);
   }
 }
 
 void HD_SYM(winograd_forward)(const hd_call *call) {
   const hd_geom *g = call->g;
+  int side = hd_winograd_side(g);
   winograd_job job = {.map = {.x = call->in[0],
                               .stride = call->in_stride[0],
                               .height = g->hi,
@@ -228,8 +251,9 @@ void HD_SYM(winograd_forward)(const hd_call *call) {
                               .channels = g->ci,
                               .top = g->ph,
                               .left = g->pw,
-                              .tiles_y = tiles_along(g->hp * g->pool),
-                              .tiles_x = tiles_along(g->wp * g->pool)},
+                              .tiles_y = hd_winograd_tiles(g->hp * g->pool, side),
+                              .tiles_x = hd_winograd_tiles(g->wp * g->pool, side),
+                              .side = side},
                       .w = call->packed,
                       .bias = call->in[2],
                       .channels = g->co,
@@ -246,15 +270,17 @@ void HD_SYM(winograd_forward)(const hd_call *call) {
 
 void HD_SYM(winograd_dx)(const hd_call *call) {
   const hd_geom *g = call->g;
+  int side = hd_winograd_side(g);
   winograd_job job = {.map = {.x = call->in[0],
                               .stride = call->in_stride[0],
                               .height = g->hp,
                               .width = g->wp,
                               .channels = g->co,
-                              .top = 2 - g->ph,
-                              .left = 2 - g->pw,
-                              .tiles_y = tiles_along(g->hi),
-                              .tiles_x = tiles_along(g->wi)},
+                              .top = g->kh - 1 - g->ph,
+                              .left = g->kw - 1 - g->pw,
+                              .tiles_y = hd_winograd_tiles(g->hi, side),
+                              .tiles_x = hd_winograd_tiles(g->wi, side),
+                              .side = side},
                       .w = call->packed,
                       .channels = g->ci,
                       .y = call->out[0],
@@ -266,18 +292,29 @@ void HD_SYM(winograd_dx)(const hd_call *call) {
 }
 
 int64_t HD_SYM(winograd_scratch)(int channels) {
-  return whole_bytes(PLACES * (place_elems(tiles_at_once(FORWARD_BYTES, channels), channels) + 16 * ACC_GROUPS));
+  return whole_bytes(PLACES * (place_elems(tiles_at_once(FORWARD_BYTES, channels), channels) + 16 * ACC_GROUPS) +
+                     copy_elems(channels));
 }
 
 int64_t HD_SYM(winograd_forward_packed)(const hd_geom *g) { return (int64_t)PLACES * g->ci * up16(g->co); }
 int64_t HD_SYM(winograd_dx_packed)(const hd_geom *g) { return (int64_t)PLACES * g->co * up16(g->ci); }
 
-/* The kernels of output channel j and sixteen input channels from c on, transformed; w: that channel's. A kernel that
- * is turned around begins at its last tap, step -1. */
-G16 void take_kernels(g16 *k, const hd_geom *g, const float *w, int c, int first, int step) {
-  UNROLL_FOR (i, 9)
-    k[place_of(i, 3)] = g16_load_some(w + (int64_t)(first + i * step) * g->ci + c, g->ci - c);
-  WINOGRAD_TRANSFORM(k, kernel_line, 3, LINE);
+/* The kernels of an output channel and sixteen input channels from c on, transformed; w: that channel's. A kernel that
+ * is turned around begins at its last tap, step -1. `taps` is a constant where this is inlined. */
+G16 void take_kernels(float (*out)[16], const hd_geom *g, const float *w, int c, int turned, int taps) {
+  int first = turned ? taps * taps - 1 : 0, step = turned ? -1 : 1;
+#define TAKE(y, x) g16_load_some(w + (int64_t)(first + (taps * (y) + (x)) * step) * g->ci + c, g->ci - c)
+#define PUT(y, x, of) g16_store(out[LINE * (y) + (x)], of)
+  WINOGRAD_TRANSFORM(kernel_line, taps, taps, LINE, TAKE, PUT);
+#undef TAKE
+#undef PUT
+}
+
+static void transform_kernels(float out[PLACES][16], const hd_geom *g, const float *w, int c, int turned) {
+  if (g->kh == 3)
+    take_kernels(out, g, w, c, turned, 3);
+  else
+    take_kernels(out, g, w, c, turned, 5);
 }
 
 /* Where the packed value of input channel k, output channel c lies at place 0; to the next place: *place, to the next
@@ -294,12 +331,9 @@ static int64_t weight_at(int64_t *place, int64_t *step, int inputs, int outputs,
 void HD_SYM(winograd_forward_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
   for (int32_t j = j0; j < j1; j++)
     for (int c = 0; c < g->ci; c += 16) {
-      g16 k[PLACES];
-      float lanes[PLACES][16];
+      _Alignas(64) float lanes[PLACES][16];
       int64_t place, step, first = weight_at(&place, &step, g->ci, g->co, c, j);
-      take_kernels(k, g, w + (int64_t)j * 9 * g->ci, c, 0, 1);
-      UNROLL_FOR (i, PLACES)
-        g16_store(lanes[i], k[i]);
+      transform_kernels(lanes, g, w + (int64_t)j * g->kh * g->kw * g->ci, c, 0);
       for (int i = 0; i < PLACES; i++)
         for (int l = 0; l < least(16, g->ci - c); l++)
           packed[first + i * place + l * step] = lanes[i][l];
@@ -309,10 +343,10 @@ void HD_SYM(winograd_forward_pack)(const hd_geom *g, const float *w, float *pack
 void HD_SYM(winograd_dx_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
   for (int32_t j = j0; j < j1; j++)
     for (int c = 0; c < g->ci; c += 16) {
-      g16 k[PLACES];
+      _Alignas(64) float lanes[PLACES][16];
       int64_t place, step, first = weight_at(&place, &step, g->co, g->ci, j, c);
-      take_kernels(k, g, w + (int64_t)j * 9 * g->ci, c, 8, -1);
-      UNROLL_FOR (i, PLACES)
-        g16_store(packed + first + i * place, k[i]);
+      transform_kernels(lanes, g, w + (int64_t)j * g->kh * g->kw * g->ci, c, 1);
+      for (int i = 0; i < PLACES; i++)
+        g16_store(packed + first + i * place, g16_load(lanes[i]));
     }
 }

@@ -1,5 +1,5 @@
-/* Interface of winograd_cpu.c and winograd_dw_cpu.c, and what both share: convolutions by tiles of 4 x 4 outputs,
- * see op/conv2d/winograd.h for the chains.
+/* Interface of winograd_cpu.c and winograd_dw_cpu.c, and what both share: convolutions by tiles of 4 x 4 or 2 x 2
+ * outputs, see op/conv2d/winograd.h for the chains.
  *
  * Both work on as many tiles at a time as stay in the second-level cache after their transform. A transformed patch
  * has 36 places; the values of one place of all tiles are contiguous, as [tile][channel], because between the
@@ -9,7 +9,7 @@
 #include "op/conv2d/conv2d_cpu.h"
 #include "op/conv2d/winograd_points.h"
 
-enum { SIDE = WINOGRAD_SIDE, LINE = WINOGRAD_LINE, PLACES = WINOGRAD_PLACES, OUTPUTS = WINOGRAD_OUTPUTS };
+enum { LINE = WINOGRAD_LINE, PLACES = WINOGRAD_PLACES };
 enum { TILES_STEP = 12, FORWARD_BYTES = 64 * 1024, DW_TILES = 96 };
 
 /* The image that patches are taken from, and the tiles over it. */
@@ -19,6 +19,7 @@ typedef struct winograd_map {
   int height, width, channels;
   int top, left; /* how far the first patch begins outside of the image */
   int tiles_y, tiles_x;
+  int side; /* of a tile */
 } winograd_map;
 
 /* The next tile. */
@@ -53,28 +54,52 @@ static inline int tiles_at_once(int bytes, int channels) {
  * cache. */
 static inline int64_t place_elems(int tiles, int channels) { return (int64_t)tiles * tile_elems(channels) + 16; }
 
-/* Both axes of a square in lines of 6, of which `in` along each axis are there, by the given transform of one axis. */
-#define WINOGRAD_TRANSFORM(square, line, in, out)                                                                      \
+/* Both axes of a transform of squares: lines of `in` values become lines of `out`, by line(v, size), in place, where
+ * `size` is the side of the tile or of the kernel, a constant. TAKE(y, x) are the values, PUT(y, x, value) stores a
+ * result. The lines' loops stay loops: unrolled, the code of a tile is larger than
+ * what processors keep decoded, and twice as slow. */
+#define WINOGRAD_TRANSFORM(line, size, in, out, TAKE, PUT)                                                             \
   do {                                                                                                                 \
-    UNROLL_FOR (x_, in)                                                                                                \
-      line((square) + x_, LINE);                                                                                       \
-    UNROLL_FOR (y_, out)                                                                                               \
-      line((square) + LINE * y_, 1);                                                                                   \
+    _Alignas(64) float between_[LINE][LINE][16];                                                                       \
+    KEEP_ROLLED for (int x_ = 0; x_ < (in); x_++) {                                                                    \
+      g16 v_[LINE];                                                                                                    \
+      UNROLL_FOR (i_, in)                                                                                              \
+        v_[i_] = TAKE(i_, x_);                                                                                         \
+      line(v_, size);                                                                                                  \
+      UNROLL_FOR (i_, out)                                                                                             \
+        g16_store(between_[i_][x_], v_[i_]);                                                                           \
+    }                                                                                                                  \
+    KEEP_ROLLED for (int y_ = 0; y_ < (out); y_++) {                                                                   \
+      g16 v_[LINE];                                                                                                    \
+      UNROLL_FOR (i_, in)                                                                                              \
+        v_[i_] = g16_load(between_[y_][i_]);                                                                           \
+      line(v_, size);                                                                                                  \
+      UNROLL_FOR (i_, out)                                                                                             \
+        PUT(y_, i_, v_[i_]);                                                                                           \
+    }                                                                                                                  \
   } while (0)
-
-/* Place in a square of 6 x 6 of number i of a smaller one with sides of n. */
-static inline int place_of(int i, int n) { return i / n * LINE + i % n; }
 
 /* x + a y and a x, for a constant a. */
 G16 g16 plus(g16 x, double a, g16 y) { return g16_fma(g16_all((float)a), y, x); }
 G16 g16 times(double a, g16 x) { return g16_mul(g16_all((float)a), x); }
 
-/* Tiles along an axis that take so many outputs. */
-static inline int tiles_along(int outputs) { return (outputs + SIDE - 1) / SIDE; }
+/* A square of pixels in memory: of an image, or of a copy with zeros where the image ends. */
+typedef struct winograd_square {
+  const float *first;
+  int64_t line, pixel; /* elements to the next */
+} winograd_square;
+
+/* The square of `size` x `size` pixels from (y, x) on; copy: memory for it, of which a line of 16 may be read beyond its
+ * end. */
+winograd_square HD_SYM(winograd_square)(float *copy, const winograd_map *map, int64_t row, int y, int x, int size);
+
+/* Elements of such a copy. */
+static inline int64_t copy_elems(int channels) { return (int64_t)PLACES * up16(channels) + 16; }
 
 /* The patches of `count` tiles, transformed: out[place * stride + tile * tile_elems(channels) + channel]. Moves *at
  * on. */
-void HD_SYM(winograd_patches)(float *out, int64_t stride, const winograd_map *map, winograd_cursor *at, int count);
+void HD_SYM(winograd_patches)(float *out, int64_t stride, float *copy, const winograd_map *map, winograd_cursor *at,
+                              int count);
 
 void HD_SYM(winograd_forward)(const hd_call *call);
 void HD_SYM(winograd_dx)(const hd_call *call);

@@ -8,43 +8,55 @@
 /* A block: ROWS output channels by GROUPS groups of input channels, or more rows by fewer groups. */
 enum { GROUPS = ACC_GROUPS >= 24 ? 4 : ACC_GROUPS >= 6 ? 2 : 1, ROWS = ACC_GROUPS >= 24 ? 12 : ACC_GROUPS };
 
-G16 void tile_gradient_line(g16 *z, int step) {
-  g16 z0 = z[0], z1 = z[step], z2 = z[2 * step], z3 = z[3 * step];
-  g16 even_a = plus(z0, WINOGRAD_A2, z2), odd_a = plus(times(WINOGRAD_A, z1), WINOGRAD_A3, z3);
-  g16 even_b = plus(z0, WINOGRAD_B2, z2), odd_b = plus(times(WINOGRAD_B, z1), WINOGRAD_B3, z3);
-  z[step] = g16_add(even_a, odd_a);
-  z[2 * step] = g16_sub(even_a, odd_a);
-  z[3 * step] = g16_add(even_b, odd_b);
-  z[4 * step] = g16_sub(even_b, odd_b);
-  z[5 * step] = z3;
+G16 void tile_gradient_line(g16 *z, int side) {
+  g16 even_a = z[0], even_b = z[0], odd_a = times(WINOGRAD_A, z[1]), odd_b = times(WINOGRAD_B, z[1]);
+  z[5] = z[side - 1];
+  if (side == 4) {
+    even_a = plus(even_a, WINOGRAD_A2, z[2]);
+    even_b = plus(even_b, WINOGRAD_B2, z[2]);
+    odd_a = plus(odd_a, WINOGRAD_A3, z[3]);
+    odd_b = plus(odd_b, WINOGRAD_B3, z[3]);
+  }
+  z[1] = g16_add(even_a, odd_a);
+  z[2] = g16_sub(even_a, odd_a);
+  z[3] = g16_add(even_b, odd_b);
+  z[4] = g16_sub(even_b, odd_b);
 }
 
-G16 void kernel_gradient_line(g16 *v, int step) {
-  g16 s = times(WINOGRAD_NA, g16_add(v[step], v[2 * step])), d = times(WINOGRAD_NA, g16_sub(v[step], v[2 * step]));
-  g16 t = times(WINOGRAD_NB, g16_add(v[3 * step], v[4 * step])),
-      e = times(WINOGRAD_NB, g16_sub(v[3 * step], v[4 * step]));
+G16 void kernel_gradient_line(g16 *v, int taps) {
+  g16 s = times(WINOGRAD_NA, g16_add(v[1], v[2])), d = times(WINOGRAD_NA, g16_sub(v[1], v[2]));
+  g16 t = times(WINOGRAD_NB, g16_add(v[3], v[4])), e = times(WINOGRAD_NB, g16_sub(v[3], v[4]));
   v[0] = plus(g16_add(s, t), WINOGRAD_N0, v[0]);
-  v[step] = plus(times(WINOGRAD_A, d), WINOGRAD_B, e);
-  v[2 * step] = plus(plus(v[5 * step], WINOGRAD_A2, s), WINOGRAD_B2, t);
+  v[1] = plus(times(WINOGRAD_A, d), WINOGRAD_B, e);
+  if (taps == 3) {
+    v[2] = plus(plus(v[5], WINOGRAD_A2, s), WINOGRAD_B2, t);
+    return;
+  }
+  v[2] = plus(times(WINOGRAD_A2, s), WINOGRAD_B2, t);
+  v[3] = plus(times(WINOGRAD_A3, d), WINOGRAD_B3, e);
+  v[4] = plus(plus(v[5], WINOGRAD_A4, s), WINOGRAD_B4, t);
+}
+
+/* `some` channels of a tile of dy from c on, 16 at most; `side` is a constant where this is inlined. */
+G16 void put_gradient(float *out, int64_t stride, const winograd_square *square, int c, int some, int side) {
+#define TAKE(y, x) g16_load_some(square->first + (y)*square->line + (x)*square->pixel + c, some)
+#define PUT(y, x, of) g16_store(out + (LINE * (y) + (x)) * stride, of)
+  WINOGRAD_TRANSFORM(tile_gradient_line, side, side, LINE, TAKE, PUT);
+#undef TAKE
+#undef PUT
 }
 
 /* The tiles of dy, transformed, in the layout of patches. */
-static void take_gradients(float *out, int64_t stride, const winograd_map *dy, winograd_cursor *at, int count) {
-  int64_t line = (int64_t)dy->width * dy->channels;
+static void take_gradients(float *out, int64_t stride, float *copy, const winograd_map *dy, winograd_cursor *at,
+                           int count) {
+  int side = dy->side;
   for (int t = 0; t < count; t++, out += tile_elems(dy->channels), next_tile(at, dy)) {
-    int y = SIDE * at->ty, x = SIDE * at->tx;
-    const float *first = dy->x + at->row * dy->stride + y * line + (int64_t)x * dy->channels;
-    for (int c = 0; c < dy->channels; c += 16) {
-      g16 z[PLACES];
-      UNROLL_FOR (i, OUTPUTS)
-        z[place_of(i, SIDE)] =
-            y + i / SIDE < dy->height && x + i % SIDE < dy->width
-                ? g16_load_some(first + i / SIDE * line + i % SIDE * dy->channels + c, dy->channels - c)
-                : g16_zero();
-      WINOGRAD_TRANSFORM(z, tile_gradient_line, SIDE, LINE);
-      UNROLL_FOR (i, PLACES)
-        g16_store(out + i * stride + c, z[i]);
-    }
+    winograd_square square = HD_SYM(winograd_square)(copy, dy, at->row, side * at->ty, side * at->tx, side);
+    for (int c = 0; c < dy->channels; c += 16)
+      if (side == 4)
+        put_gradient(out + c, stride, &square, c, least(16, dy->channels - c), 4);
+      else
+        put_gradient(out + c, stride, &square, c, least(16, dy->channels - c), 2);
   }
 }
 
@@ -97,19 +109,28 @@ typedef void block_fn(const dw_tiles *d, int j, int c, float *to, int64_t to_out
   }
 BLOCK_TABLE(block_fn)
 
-/* The kernels of a block from its sums; dw: those of the first output channel. */
-static void put_kernels(float *dw, const dw_tiles *d, const hd_geom *g, int c, int outputs, int groups) {
+/* The kernels of a block from its sums; dw: those of the first output channel. `taps` is a constant where this is
+ * inlined. */
+G16 void put_squares(float *dw, const dw_tiles *d, const hd_geom *g, int c, int outputs, int groups, int taps) {
   int64_t place = 16 * (int64_t)outputs * groups;
-  for (int o = 0; o < outputs; o++, dw += 9 * (int64_t)g->ci)
+  for (int o = 0; o < outputs; o++, dw += taps * taps * (int64_t)g->ci)
     for (int q = 0; q < groups; q++) {
-      g16 s[PLACES];
-      UNROLL_FOR (i, PLACES)
-        s[i] = g16_load(d->block + i * place + 16 * (o * groups + q));
-      WINOGRAD_TRANSFORM(s, kernel_gradient_line, LINE, 3);
-      UNROLL_FOR (i, 9)
-        g16_store_some(dw + (int64_t)i * g->ci + c + 16 * q, g16_add(s[place_of(i, 3)], g16_zero()),
-                       g->ci - c - 16 * q);
+      const float *sums = d->block + 16 * (o * groups + q);
+      float *to = dw + c + 16 * q;
+      int left = g->ci - c - 16 * q;
+#define TAKE(y, x) g16_load(sums + (LINE * (y) + (x)) * place)
+#define PUT(y, x, of) g16_store_some(to + (int64_t)(taps * (y) + (x)) * g->ci, g16_add(of, g16_zero()), left)
+      WINOGRAD_TRANSFORM(kernel_gradient_line, taps, LINE, taps, TAKE, PUT);
+#undef TAKE
+#undef PUT
     }
+}
+
+static void put_kernels(float *dw, const dw_tiles *d, const hd_geom *g, int c, int outputs, int groups) {
+  if (g->kh == 3)
+    put_squares(dw, d, g, c, outputs, groups, 3);
+  else
+    put_squares(dw, d, g, c, outputs, groups, 5);
 }
 
 /* Adds some tiles to all sums; the last tiles' go straight back to kernels. */
@@ -121,7 +142,7 @@ static void add_to_all(const dw_tiles *d, const hd_geom *g, float *dw, int last)
       block_fn *block = blocks[groups - 1][outputs - 1];
       if (last) {
         block(d, j, 16 * q, d->block, 16 * groups, 16 * (int64_t)outputs * groups);
-        put_kernels(dw + (int64_t)j * 9 * g->ci, d, g, 16 * q, outputs, groups);
+        put_kernels(dw + (int64_t)j * g->kh * g->kw * g->ci, d, g, 16 * q, outputs, groups);
       } else {
         block(d, j, 16 * q, d->sums + (int64_t)j * d->input16 + 16 * q, d->input16, (int64_t)d->output16 * d->input16);
       }
@@ -130,11 +151,12 @@ static void add_to_all(const dw_tiles *d, const hd_geom *g, float *dw, int last)
 
 void HD_SYM(winograd_dw)(const hd_call *call) {
   const hd_geom *g = call->g;
-  int tiles_y = tiles_along(g->hp), tiles_x = tiles_along(g->wp);
-  winograd_map x = {call->in[0], call->in_stride[0], g->hi, g->wi, g->ci, g->ph, g->pw, tiles_y, tiles_x};
-  winograd_map dy = {call->in[1], call->in_stride[1], g->hp, g->wp, g->co, 0, 0, tiles_y, tiles_x};
+  int side = hd_winograd_side(g), tiles_y = hd_winograd_tiles(g->hp, side), tiles_x = hd_winograd_tiles(g->wp, side);
+  winograd_map x = {call->in[0], call->in_stride[0], g->hi, g->wi, g->ci, g->ph, g->pw, tiles_y, tiles_x, side};
+  winograd_map dy = {call->in[1], call->in_stride[1], g->hp, g->wp, g->co, 0, 0, tiles_y, tiles_x, side};
   int64_t in = place_elems(DW_TILES, g->ci), out = place_elems(DW_TILES, g->co);
   float *patches = call->scratch, *grads = patches + PLACES * in, *block = grads + PLACES * out;
+  float *sums = block + PLACES * 16 * ACC_GROUPS, *copy = sums + (int64_t)PLACES * up16(g->co) * up16(g->ci);
   dw_tiles d = {.patch = patches,
                 .grad = grads,
                 .patch_place = in,
@@ -143,18 +165,19 @@ void HD_SYM(winograd_dw)(const hd_call *call) {
                 .grad_tile = tile_elems(g->co),
                 .input16 = up16(g->ci),
                 .output16 = up16(g->co),
-                .sums = block + PLACES * 16 * ACC_GROUPS,
+                .sums = sums,
                 .block = block};
   winograd_cursor from = {0}, also = {0};
   for (int64_t left = tiles_of(&x, call->rows); left > 0; left -= d.tiles, d.more = 1) {
     d.tiles = left < DW_TILES ? (int)left : DW_TILES;
-    HD_SYM(winograd_patches)(patches, in, &x, &from, d.tiles);
-    take_gradients(grads, out, &dy, &also, d.tiles);
+    HD_SYM(winograd_patches)(patches, in, copy, &x, &from, d.tiles);
+    take_gradients(grads, out, copy, &dy, &also, d.tiles);
     add_to_all(&d, g, call->out[0], left == d.tiles);
   }
 }
 
 int64_t HD_SYM(winograd_dw_scratch)(const hd_geom *g) {
   return whole_bytes(PLACES * (place_elems(DW_TILES, g->ci) + place_elems(DW_TILES, g->co) + 16 * ACC_GROUPS +
-                               (int64_t)up16(g->co) * up16(g->ci)));
+                               (int64_t)up16(g->co) * up16(g->ci)) +
+                     copy_elems(most(g->ci, g->co)));
 }

@@ -194,9 +194,10 @@ static double inside(int windows, int taps, int stride, int dilation, int paddin
 }
 
 /* Products that Winograd's tiles take over so many outputs, by those that are summed. */
-static double tiled(int height, int width) {
-  const double tiles = (double)((height + 3) / 4) * ((width + 3) / 4);
-  return tiles * 36 / (9.0 * height * width);
+static double tiled(const hd_geom *g, int height, int width) {
+  const int side = hd_winograd_side(g);
+  const double tiles = (double)hd_winograd_tiles(height, side) * hd_winograd_tiles(width, side);
+  return tiles * 36 / ((double)g->kh * g->kw * height * width);
 }
 
 double hd__bench_executed_share(hd_op op, const hd_geom *g, double live) {
@@ -208,9 +209,9 @@ double hd__bench_executed_share(hd_op op, const hd_geom *g, double live) {
   if (op != HD_OP_conv2d && g->pool > 1)
     return windows * live;
   if (hd_geom_is_winograd(g) && op == HD_OP_conv2d_dx)
-    return tiled(g->hi, g->wi) * g->hi * g->wi / ((double)g->ho * g->wo);
+    return tiled(g, g->hi, g->wi) * g->hi * g->wi / ((double)g->ho * g->wo);
   if (hd_geom_is_winograd(g))
-    return windows * g->pool * g->pool * tiled(g->hp * g->pool, g->wp * g->pool);
+    return windows * g->pool * g->pool * tiled(g, g->hp * g->pool, g->wp * g->pool);
   if (op != HD_OP_conv2d && !g->transposed)
     return inside(g->ho, g->kh, g->sh, g->dilation[0], g->ph, g->hi) *
            inside(g->wo, g->kw, g->sw, g->dilation[1], g->pw, g->wi);
