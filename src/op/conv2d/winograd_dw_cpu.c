@@ -6,7 +6,7 @@
 #include "op/conv2d/winograd_cpu.h"
 
 /* A block: ROWS output channels by GROUPS groups of input channels, or more rows by fewer groups. */
-enum { GROUPS = ACC_GROUPS >= 24 ? 4 : ACC_GROUPS >= 6 ? 2 : 1, ROWS = ACC_GROUPS >= 24 ? 12 : ACC_GROUPS };
+enum { GROUPS = ACC_GROUPS >= 24 ? 4 : 1, ROWS = ACC_GROUPS >= 24 ? 12 : ACC_GROUPS };
 
 G16 void tile_gradient_line(g16 *z, int side) {
   g16 even_a = z[0], even_b = z[0], odd_a = times(WINOGRAD_A, z[1]), odd_b = times(WINOGRAD_B, z[1]);
