@@ -1,11 +1,13 @@
 /* The gradient of a convolution's weight by Winograd's tiles: patches and tiles of dy transformed, for each place a
  * product of matrices over the tiles, and at the end of the shard back to kernels.
  *
- * Order: as op/conv2d/winograd.h says; tiles are added ascending: fma(gradient, patch, sum). A block of channels
- * adds as many tiles as are transformed at once; only between those are the sums of all channels in memory. */
+ * Order: as op/conv2d/winograd.h says; tiles are added ascending: fma(gradient, patch, sum). As many tiles as are
+ * transformed at once are added; only between those are the sums of all channels in memory. */
 #include "op/conv2d/winograd_cpu.h"
 
-/* A block: ROWS output channels by GROUPS groups of input channels, or more rows by fewer groups. */
+/* A panel of output channels by groups of input channels, whose sums stay in the second-level cache, in blocks whose
+ * sums stay in registers: ROWS output channels by GROUPS groups, or more rows by fewer groups. */
+enum { PANEL_OUTPUTS = 24, PANEL_GROUPS = 4, PANEL = PANEL_OUTPUTS * PANEL_GROUPS * 16 };
 enum { GROUPS = ACC_GROUPS >= 24 ? 4 : 1, ROWS = ACC_GROUPS >= 24 ? 12 : ACC_GROUPS };
 
 G16 void tile_gradient_line(g16 *z, int side) {
@@ -68,54 +70,50 @@ typedef struct dw_tiles {
   int input16, output16, tiles;
   int more;     /* sums are there from tiles before */
   float *sums;  /* of all channels, [place][output channel][input16] */
-  float *block; /* of one block, [place][output channel][groups * 16] */
+  float *panel; /* of a panel, [place][output channel][groups * 16] */
 } dw_tiles;
 
-/* Sums of `outputs` channels from j on and `groups` groups from c on; constants where this is inlined. They go to `to`:
- * elements to the next output channel and to the next place. */
-G16 void add_tiles(const dw_tiles *d, int j, int c, float *to, int64_t to_output, int64_t to_place, int outputs,
-                   int groups) {
-  for (int place = 0; place < PLACES; place++, to += to_place) {
-    const float *patch = d->patch + place * d->patch_place + c, *grad = d->grad + place * d->grad_place + j;
-    const float *sums = d->sums + ((int64_t)place * d->output16 + j) * d->input16 + c;
-    g16 acc[ROWS][GROUPS];
-    UNROLL_FOR (o, outputs)
+/* The sums at a place of `outputs` channels from j on and `groups` groups from c on; constants where this is inlined.
+ * They go to `to`: elements to the next output channel. */
+G16 void add_tiles(const dw_tiles *d, int place, int j, int c, float *to, int64_t to_output, int outputs, int groups) {
+  const float *patch = d->patch + place * d->patch_place + c, *grad = d->grad + place * d->grad_place + j;
+  const float *sums = d->sums + ((int64_t)place * d->output16 + j) * d->input16 + c;
+  g16 acc[ROWS][GROUPS];
+  UNROLL_FOR (o, outputs)
+    UNROLL_FOR (q, groups)
+      acc[o][q] = d->more ? g16_load(sums + o * d->input16 + 16 * q) : g16_zero();
+  for (int t = 0; t < d->tiles; t++, patch += d->patch_tile, grad += d->grad_tile) {
+    g16 x[GROUPS];
+    UNROLL_FOR (q, groups)
+      x[q] = g16_load(patch + 16 * q);
+    UNROLL_FOR (o, outputs) {
+      g16 z = g16_all(grad[o]);
       UNROLL_FOR (q, groups)
-        acc[o][q] = d->more ? g16_load(sums + o * d->input16 + 16 * q) : g16_zero();
-    for (int t = 0; t < d->tiles; t++, patch += d->patch_tile, grad += d->grad_tile) {
-      g16 x[GROUPS];
-      UNROLL_FOR (q, groups)
-        x[q] = g16_load(patch + 16 * q);
-      UNROLL_FOR (o, outputs) {
-        g16 z = g16_all(grad[o]);
-        UNROLL_FOR (q, groups)
-          acc[o][q] = g16_fma(z, x[q], acc[o][q]);
-      }
+        acc[o][q] = g16_fma(z, x[q], acc[o][q]);
     }
-    UNROLL_FOR (o, outputs)
-      UNROLL_FOR (q, groups)
-        g16_store(to + o * to_output + 16 * q, acc[o][q]);
   }
+  UNROLL_FOR (o, outputs)
+    UNROLL_FOR (q, groups)
+      g16_store(to + o * to_output + 16 * q, acc[o][q]);
 }
 
-typedef void block_fn(const dw_tiles *d, int j, int c, float *to, int64_t to_output, int64_t to_place);
+typedef void block_fn(const dw_tiles *d, int place, int j, int c, float *to, int64_t to_output);
 
 #define FITS(outputs, groups) ((outputs) <= ROWS && (groups) <= GROUPS && (outputs) * (groups) <= ACC_GROUPS)
 #define BLOCK(outputs, groups)                                                                                         \
-  static void block_##outputs##x##groups(const dw_tiles *d, int j, int c, float *to, int64_t to_output,                \
-                                         int64_t to_place) {                                                           \
+  static void block_##outputs##x##groups(const dw_tiles *d, int place, int j, int c, float *to, int64_t to_output) {   \
     if (FITS(outputs, groups))                                                                                         \
-      add_tiles(d, j, c, to, to_output, to_place, outputs, groups);                                                    \
+      add_tiles(d, place, j, c, to, to_output, outputs, groups);                                                       \
   }
 BLOCK_TABLE(block_fn)
 
-/* The kernels of a block from its sums; dw: those of the first output channel. `taps` is a constant where this is
+/* The kernels of a panel from its sums; dw: those of the first output channel. `taps` is a constant where this is
  * inlined. */
 G16 void put_squares(float *dw, const dw_tiles *d, const hd_geom *g, int c, int outputs, int groups, int taps) {
   int64_t place = 16 * (int64_t)outputs * groups;
   for (int o = 0; o < outputs; o++, dw += taps * taps * (int64_t)g->ci)
     for (int q = 0; q < groups; q++) {
-      const float *sums = d->block + 16 * (o * groups + q);
+      const float *sums = d->panel + 16 * (o * groups + q);
       float *to = dw + c + 16 * q;
       int left = g->ci - c - 16 * q;
 #define TAKE(y, x) g16_load(sums + (LINE * (y) + (x)) * place)
@@ -133,20 +131,29 @@ static void put_kernels(float *dw, const dw_tiles *d, const hd_geom *g, int c, i
     put_squares(dw, d, g, c, outputs, groups, 5);
 }
 
-/* Adds some tiles to all sums; the last tiles' go straight back to kernels. */
+/* Adds some tiles to the sums of a panel, place after place, whose operands stay in the nearest cache for all blocks;
+ * the last tiles' go straight back to kernels. */
+static void add_to_panel(const dw_tiles *d, const hd_geom *g, float *dw, int j, int q, int outputs, int groups,
+                         int last) {
+  int across = even_part(groups, GROUPS), size = even_part(outputs, least(ROWS, ACC_GROUPS / across));
+  int64_t line = last ? 16 * groups : d->input16;
+  for (int place = 0; place < PLACES; place++) {
+    float *to =
+        last ? d->panel + place * outputs * line : d->sums + ((int64_t)place * d->output16 + j) * d->input16 + 16 * q;
+    for (int right = 0; right < groups; right += across)
+      for (int down = 0; down < outputs; down += size)
+        blocks[least(across, groups - right) - 1][least(size, outputs - down) - 1](d, place, j + down, 16 * (q + right),
+                                                                                   to + down * line + 16 * right, line);
+  }
+  if (last)
+    put_kernels(dw + (int64_t)j * g->kh * g->kw * g->ci, d, g, 16 * q, outputs, groups);
+}
+
 static void add_to_all(const dw_tiles *d, const hd_geom *g, float *dw, int last) {
-  int all = d->input16 / 16, across = even_part(all, GROUPS), size = even_part(g->co, least(ROWS, ACC_GROUPS / across));
-  for (int q = 0; q < all; q += across)
-    for (int j = 0; j < g->co; j += size) {
-      int groups = least(across, all - q), outputs = least(size, g->co - j);
-      block_fn *block = blocks[groups - 1][outputs - 1];
-      if (last) {
-        block(d, j, 16 * q, d->block, 16 * groups, 16 * (int64_t)outputs * groups);
-        put_kernels(dw + (int64_t)j * g->kh * g->kw * g->ci, d, g, 16 * q, outputs, groups);
-      } else {
-        block(d, j, 16 * q, d->sums + (int64_t)j * d->input16 + 16 * q, d->input16, (int64_t)d->output16 * d->input16);
-      }
-    }
+  int all = d->input16 / 16, groups = even_part(all, PANEL_GROUPS), outputs = even_part(g->co, PANEL_OUTPUTS);
+  for (int q = 0; q < all; q += groups)
+    for (int j = 0; j < g->co; j += outputs)
+      add_to_panel(d, g, dw, j, q, least(outputs, g->co - j), least(groups, all - q), last);
 }
 
 void HD_SYM(winograd_dw)(const hd_call *call) {
@@ -155,8 +162,8 @@ void HD_SYM(winograd_dw)(const hd_call *call) {
   winograd_map x = {call->in[0], call->in_stride[0], g->hi, g->wi, g->ci, g->ph, g->pw, tiles_y, tiles_x, side};
   winograd_map dy = {call->in[1], call->in_stride[1], g->hp, g->wp, g->co, 0, 0, tiles_y, tiles_x, side};
   int64_t in = place_elems(DW_TILES, g->ci), out = place_elems(DW_TILES, g->co);
-  float *patches = call->scratch, *grads = patches + PLACES * in, *block = grads + PLACES * out;
-  float *sums = block + PLACES * 16 * ACC_GROUPS, *copy = sums + (int64_t)PLACES * up16(g->co) * up16(g->ci);
+  float *patches = call->scratch, *grads = patches + PLACES * in, *panel = grads + PLACES * out;
+  float *sums = panel + PLACES * PANEL, *copy = sums + (int64_t)PLACES * up16(g->co) * up16(g->ci);
   dw_tiles d = {.patch = patches,
                 .grad = grads,
                 .patch_place = in,
@@ -166,18 +173,19 @@ void HD_SYM(winograd_dw)(const hd_call *call) {
                 .input16 = up16(g->ci),
                 .output16 = up16(g->co),
                 .sums = sums,
-                .block = block};
+                .panel = panel};
   winograd_cursor from = {0}, also = {0};
-  for (int64_t left = tiles_of(&x, call->rows); left > 0; left -= d.tiles, d.more = 1) {
-    d.tiles = left < DW_TILES ? (int)left : DW_TILES;
+  int64_t left = tiles_of(&x, call->rows);
+  for (int rounds = (int)((left + DW_TILES - 1) / DW_TILES); rounds > 0; left -= d.tiles, d.more = 1, rounds--) {
+    d.tiles = (int)((left + rounds - 1) / rounds);
     HD_SYM(winograd_patches)(patches, in, copy, &x, &from, d.tiles);
     take_gradients(grads, out, copy, &dy, &also, d.tiles);
-    add_to_all(&d, g, call->out[0], left == d.tiles);
+    add_to_all(&d, g, call->out[0], rounds == 1);
   }
 }
 
 int64_t HD_SYM(winograd_dw_scratch)(const hd_geom *g) {
-  return whole_bytes(PLACES * (place_elems(DW_TILES, g->ci) + place_elems(DW_TILES, g->co) + 16 * ACC_GROUPS +
+  return whole_bytes(PLACES * (place_elems(DW_TILES, g->ci) + place_elems(DW_TILES, g->co) + PANEL +
                                (int64_t)up16(g->co) * up16(g->ci)) +
                      copy_elems(most(g->ci, g->co)));
 }
