@@ -1,13 +1,23 @@
-# The manual page is built where scdoc is installed. The archive has its source alone.
+# The manual: heddle.1, and a page for each command, whose options are those that the built command lists. They are made
+# where scdoc is installed and programs of the build can run; the archive has their sources alone.
+commands = bench bisect certify data devices digest doctor eval export get launch predict report runs summary sweep \
+  top topo train tune verify
+pages = $(commands:%=docs/heddle-%.1)
+EXTRA_DIST += tools/list-options tools/make-page docs/man/heddle.scd $(commands:%=docs/man/%.scd)
+CLEANFILES += options.table docs/heddle.1 $(pages)
+options.table: heddle$(EXEEXT) $(srcdir)/tools/list-options
+	$(AM_V_GEN)$(SHELL) $(srcdir)/tools/list-options ./heddle >$@.tmp && mv $@.tmp $@
+if WITH_SCDOC
+man_MANS = docs/heddle.1 $(pages)
+$(pages) docs/heddle.1: options.table tools/make-page Makefile
+	$(AM_V_GEN)$(MKDIR_P) docs && page=$(@F:.1=) && $(SHELL) $(srcdir)/tools/make-page $${page#heddle-} \
+	  $(PACKAGE_VERSION) options.table <$(srcdir)/docs/man/$${page#heddle-}.scd >$@.tmp && $(SCDOC) <$@.tmp >$@ && rm $@.tmp
+docs/heddle.1: docs/man/heddle.scd
+$(pages): docs/heddle-%.1: docs/man/%.scd
+endif
+
 EXTRA_DIST += docs/add-an-op.md docs/api.md docs/arithmetic.md docs/cluster.md docs/data.md docs/determinism.md docs/export.md \
-  docs/from-pytorch.md docs/glossary.md docs/gpu.md docs/heddle.1.scd docs/model-files.md docs/performance.md docs/python.md \
+  docs/from-pytorch.md docs/glossary.md docs/gpu.md docs/model-files.md docs/performance.md docs/python.md \
   docs/ranks.md docs/reproduce.md docs/scaling.md docs/security.md docs/step.svg docs/sweep.md docs/tour.md
 EXTRA_DIST += docs/notes/convolutions.md docs/notes/linear-layers.md docs/notes/memory-and-compilers.md \
   docs/notes/ranks-and-threads.md docs/notes/recipe-mnist-99.md
-CLEANFILES += docs/heddle.1 docs/heddle.1.tmp
-if WITH_SCDOC
-man_MANS = docs/heddle.1
-docs/heddle.1: docs/heddle.1.scd Makefile
-	$(AM_V_GEN)$(MKDIR_P) docs && sed 's/@VERSION@/$(PACKAGE_VERSION)/' $(srcdir)/docs/heddle.1.scd | \
-	  $(SCDOC) > $@.tmp && mv $@.tmp $@
-endif
