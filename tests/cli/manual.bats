@@ -26,11 +26,14 @@ helps() {
   for command in $COMMANDS; do
     helps "$command" >help
     plain "$PAGES/heddle-$command.1" >page
-    { grep -Eo -- '--[a-z][a-z-]*' help; sed -nE 's/^ .*: ([a-z0-9-]+(\|[a-z0-9-]+)+).*/\1/p' help | tr '|' '\n'; } | sort -u >words
-    [ "$(wc -l <words)" -ge 2 ]
-    while read -r word; do
-      grep -qw -- "$word" page || { echo "heddle $command has $word, heddle-$command.1 has not"; false; }
-    done <words
+    grep -Eo -- '^  (-[a-z], )?--[a-z][a-z-]*' help | sed 's/.*--/--/' | sort -u >options
+    [ -s options ]
+    while read -r option; do
+      grep -qE -- "^(.*, )?$option( |,|\$)" page || { echo "expected an entry for $option in heddle-$command.1"; false; }
+    done <options
+    for value in $(sed -nE 's/^ .*: ([a-z0-9-]+(\|[a-z0-9-]+)+).*/\1/p' help | tr '|' ' '); do
+      grep -qw -- "$value" page || { echo "expected the value $value in heddle-$command.1"; false; }
+    done
     grep -qw "heddle-$command" <<<"$(plain "$PAGES/heddle.1")"
   done
 }
