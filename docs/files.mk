@@ -10,10 +10,29 @@ options.table: heddle$(EXEEXT) $(srcdir)/tools/list-options
 if WITH_SCDOC
 man_MANS = docs/heddle.1 $(pages)
 $(pages) docs/heddle.1: options.table tools/make-page Makefile
-	$(AM_V_GEN)$(MKDIR_P) docs && page=$(@F:.1=) && $(SHELL) $(srcdir)/tools/make-page $${page#heddle-} \
-	  $(PACKAGE_VERSION) options.table <$(srcdir)/docs/man/$${page#heddle-}.scd >$@.tmp && $(SCDOC) <$@.tmp >$@ && rm $@.tmp
+	$(AM_V_GEN)$(MKDIR_P) docs && name=$(patsubst heddle-%,%,$(@F:.1=)) && $(SHELL) $(srcdir)/tools/make-page $$name \
+	  $(PACKAGE_VERSION) options.table <$(srcdir)/docs/man/$$name.scd >$@.tmp && $(SCDOC) <$@.tmp >$@ && rm $@.tmp
 docs/heddle.1: docs/man/heddle.scd
 $(pages): docs/heddle-%.1: docs/man/%.scd
+endif
+
+# Completions for shells, from the same table.
+completions = completions/heddle completions/_heddle completions/heddle.fish
+EXTRA_DIST += tools/make-completion
+CLEANFILES += $(completions)
+if CAN_RUN
+bash_completionsdir = $(datadir)/bash-completion/completions
+bash_completions_DATA = completions/heddle
+zsh_completionsdir = $(datadir)/zsh/site-functions
+zsh_completions_DATA = completions/_heddle
+fish_completionsdir = $(datadir)/fish/vendor_completions.d
+fish_completions_DATA = completions/heddle.fish
+completions/heddle: completes = bash
+completions/_heddle: completes = zsh
+completions/heddle.fish: completes = fish
+$(completions): options.table tools/make-completion
+	$(AM_V_GEN)$(MKDIR_P) completions && $(SHELL) $(srcdir)/tools/make-completion $(completes) options.table \
+	  $(model_files:data/models/%.yaml=%) >$@.tmp && mv $@.tmp $@
 endif
 
 EXTRA_DIST += docs/add-an-op.md docs/api.md docs/arithmetic.md docs/cluster.md docs/data.md docs/determinism.md docs/export.md \

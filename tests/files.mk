@@ -37,7 +37,7 @@ op_tests = tests/op/test_array tests/op/test_expf tests/op/test_gemm tests/op/te
   tests/op/test_network_gradients tests/op/test_updates
 op_tests += tests/op/test_bf16
 cli_tests = tests/cli/bench.bats tests/cli/evidence.bats tests/cli/bisect.bats tests/cli/metric.bats \
-  tests/cli/sweep.bats tests/cli/report.bats tests/cli/export.bats
+  tests/cli/sweep.bats tests/cli/report.bats tests/cli/export.bats tests/cli/completion.bats
 cli_tests += tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats \
   tests/cli/loader.bats tests/cli/locale.bats tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats \
   tests/cli/signals.bats tests/cli/summary.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats \
