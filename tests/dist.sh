@@ -1,12 +1,26 @@
 #!/bin/sh
 # TAP: what is released: `make dist` packs every file of the repository, so that what is made of the archive is what is made
-# of a clone, and CHANGELOG.md begins with its version.
+# of a clone; and what states the version or the soname agrees.
 . "$SRCDIR/tests/tap.sh"
 unset MAKEFLAGS MAKELEVEL
 version=$(sed -n 's/^AC_INIT(\[heddle\], \[\([0-9.]*\)\].*/\1/p' "$SRCDIR/configure.ac")
 newest=$(sed -n 's/^## \([0-9.]*\) - [0-9-]*$/\1/p' "$SRCDIR/CHANGELOG.md" | head -n 1)
 [ -n "$version" ] && [ "$version" = "$newest" ]
 result $? "CHANGELOG.md begins with the version of configure.ac" "expected $version, found $newest"
+
+debian=$(sed -n '1s/^heddle (\([0-9.]*\)-.*/\1/p' "$SRCDIR/debian/changelog")
+[ "$version" = "$debian" ]
+result $? "and so does debian/changelog" "expected $version, found $debian"
+
+if [ -f "$BUILDDIR/.libs/libheddle.so" ] && command -v readelf >/dev/null; then
+  soname=$(readelf -d "$BUILDDIR/.libs/libheddle.so" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
+  grep -qx "_SONAME = \"$soname\" .*" "$SRCDIR/python/heddle/_library.py"
+  result $? "the Python package opens the library of this soname" "expected $soname in python/heddle/_library.py"
+  grep -qx "Package: $(echo "$soname" | sed 's/\.so\.//')" "$SRCDIR/debian/control"
+  result $? "Debian's package has its name" "expected a package for $soname in debian/control"
+else
+  result skip "expected a shared library and readelf"
+fi
 
 if files=$(git -C "$SRCDIR" ls-files 2>/dev/null) && [ -n "$files" ]; then
   packed=$(make -s -C "$BUILDDIR" dist-files)
