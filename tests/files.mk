@@ -44,7 +44,7 @@ cli_tests += tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.
   tests/cli/transforms.bats tests/cli/tune.bats tests/cli/mpi.bats tests/cli/data.bats tests/cli/ranks.bats \
   tests/cli/profile.bats tests/cli/get-mnist.bats tests/cli/files.bats tests/cli/text.bats tests/cli/bad_disk.sh \
   tests/cli/hostile.sh tests/neighbours.sh tests/systems.sh
-script_tests = tests/add-an-op.sh tests/check-abi.sh tests/check-layers.sh tests/check-symbols.sh \
+script_tests = tests/add-an-op.sh tests/check-abi.sh tests/check-layers.sh tests/check-links.sh tests/check-symbols.sh \
   tests/check-words.sh tests/dist.sh \
   tests/model-files.sh tests/onnx.sh tests/op-tables.sh tests/older-headers.sh tests/python/python.sh \
   tests/python/wheel.sh tests/quickstart.sh \
