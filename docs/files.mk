@@ -40,3 +40,13 @@ EXTRA_DIST += docs/add-an-op.md docs/api.md docs/arithmetic.md docs/cluster.md d
   docs/ranks.md docs/reproduce.md docs/scaling.md docs/security.md docs/step.svg docs/sweep.md docs/tour.md
 EXTRA_DIST += docs/notes/convolutions.md docs/notes/linear-layers.md docs/notes/memory-and-compilers.md \
   docs/notes/ranks-and-threads.md docs/notes/recipe-mnist-99.md
+
+# The pages and the public headers as a site with a search, in html/.
+EXTRA_DIST += docs/site/conf.py docs/site/contents.md docs/site/index.html
+html-local:
+	@test -n '$(SPHINX)' || { echo 'make html: expected Sphinx and MyST, found none; run tools/install-deps --yes' >&2; exit 1; }
+	$(AM_V_GEN)$(SPHINX) -q -b html -c $(srcdir)/docs/site -d html.trees $(srcdir) html
+clean-site:
+	rm -rf html html.trees
+clean-local: clean-site
+.PHONY: clean-site
