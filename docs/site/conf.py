@@ -12,7 +12,9 @@ myst_heading_anchors = 3  # as in links between pages: determinism.md#convolutio
 suppress_warnings = ["myst.header", "ref.myst"]
 highlight_language = "none"
 html_theme = "alabaster"
-html_theme_options = {"page_width": "1100px", "sidebar_width": "240px", "fixed_sidebar": True}
+html_theme_options = {"page_width": "1440px", "sidebar_width": "260px", "body_max_width": "none",
+                      "code_font_size": "0.8em"}  # which has room for 120 columns of code
+html_sidebars = {"**": ["about.html", "searchbox.html", "navigation.html"]}
 html_extra_path = ["index.html"]
 html_copy_source = False
 html_show_sphinx = False
