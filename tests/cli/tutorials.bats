@@ -2,7 +2,7 @@
 
 load cli
 
-PAGES="mnist how-many-threads course"
+PAGES="mnist how-many-threads course from-a-script"
 
 @test "every command and option of the tutorials exists" {
   for page in $PAGES; do grep -hE '^    heddle [a-z]+ |`heddle [a-z]+ ' "$SRCDIR/docs/$page.md"; done |
