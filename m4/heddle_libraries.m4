@@ -11,3 +11,10 @@ AC_DEFUN([HD_FORMAT], [
   AS_IF([test "$with_$1" = yes && test "$hd_have_$1" = no], [HD_NEED([$3], [Debian: $5])])
   AS_IF([test "$hd_have_$1" = yes], [HAVE_FORMATS="$HAVE_FORMATS -DHD_HAVE_$2" FORMAT_MODULES="$FORMAT_MODULES $3"])
   AM_CONDITIONAL([HAVE_$2], [test "$hd_have_$1" = yes])])
+
+# HD_NOTE_VERSIONS(MODULES): their names and versions in HD_LIBRARIES, a text for the records of runs.
+AC_DEFUN([HD_NOTE_VERSIONS], [
+  hd_libraries=
+  AS_FOR([], [hd_module], [$1],
+    [hd_libraries="${hd_libraries:+$hd_libraries, }$hd_module `$PKG_CONFIG --modversion $hd_module`"])
+  AC_DEFINE_UNQUOTED([HD_LIBRARIES], ["$hd_libraries"], [names and versions of the libraries this is built with])])

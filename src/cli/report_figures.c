@@ -210,22 +210,39 @@ static void put_confusion(report *r) {
 
 /* ---- Time ---- */
 
-static void put_time(report *r) {
-  static const char *const key[] = {"startup_s", "train_s", "evaluate_s"}, *const name[] = {"startup", "training",
-                                                                                            "evaluation", "other"};
-  static const int colour[] = {2, 0, 1, 6};
-  double s[4], rest = report_number(r, 0, "wall_s"), at = 0;
-  const double wall = rest;
+enum { STARTUP, DATA, COMPUTING, WAITING, EVALUATION, OTHER, TIMES };
+
+/* The training time as its ranks spent it on average: data, computing and waiting. */
+static void split_training(double *s, const report *r) {
+  const double train = fmax(report_number(r, 0, "train_s"), 0);
+  double sum[3] = {0, 0, 0};
+  hd_run_numbers n = {.struct_bytes = sizeof n};
+  if (hd_runs_numbers(&n, r->run[0].list, r->ctx, r->run[0].index, "rank_times") == HD_OK)
+    for (int64_t i = 0; i < n.count; i++)
+      sum[i % 3] += n.value[i];
+  const double all = sum[0] + sum[1] + sum[2];
   for (int i = 0; i < 3; i++)
-    rest -= s[i] = fmax(report_number(r, 0, key[i]), 0);
-  s[3] = fmax(rest, 0);
+    s[DATA + i] = all > 0 ? train * sum[i] / all : i + DATA == COMPUTING ? train : 0;
+}
+
+static void put_time(report *r) {
+  static const char *const name[TIMES] = {"startup", "data", "computing", "waiting", "evaluation", "other"};
+  static const int colour[TIMES] = {2, 3, 0, 4, 1, 6}, apart = WIDTH / TIMES;
+  const double wall = report_number(r, 0, "wall_s");
+  double s[TIMES], rest = wall, at = 0;
+  s[STARTUP] = fmax(report_number(r, 0, "startup_s"), 0);
+  s[EVALUATION] = fmax(report_number(r, 0, "evaluate_s"), 0);
+  split_training(s, r);
+  for (int i = 0; i < OTHER; i++)
+    rest -= s[i];
+  s[OTHER] = fmax(rest, 0);
   FILE *to = wall > 0 ? begin(r, "time", WIDTH, 84, 0, "Where %.2f seconds went", wall) : NULL;
-  for (int i = 0; to && i < 4; i++) {
+  for (int i = 0; to && i < TIMES; i++) {
     fprintf(to, "<rect class=\"f%d\" x=\"%.1f\" y=\"8\" width=\"%.1f\" height=\"24\"><title>%s</title></rect>\n",
             colour[i], at, fmin(WIDTH * s[i] / wall, WIDTH - at), name[i]);
-    fprintf(to, "<rect class=\"f%d\" x=\"%d\" y=\"46\" width=\"12\" height=\"12\"/>\n", colour[i], i * 160);
-    svg_text(to, i * 160 + 18, 57, "", "%s", name[i]);
-    svg_text(to, i * 160 + 18, 78, "strong", "%.2f s", s[i]);
+    fprintf(to, "<rect class=\"f%d\" x=\"%d\" y=\"46\" width=\"12\" height=\"12\"/>\n", colour[i], i * apart);
+    svg_text(to, i * apart + 18, 57, "", "%s", name[i]);
+    svg_text(to, i * apart + 18, 78, "strong", "%.2f s", s[i]);
     at += WIDTH * s[i] / wall;
   }
   if (to)

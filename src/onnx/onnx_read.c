@@ -18,7 +18,6 @@
 enum { MOST_RANK = 4, BYTES_PER_BYTE = 16, BYTES_AT_LEAST = 1 << 22 };
 
 HD_RELEASER(release_graph, hd_graph, hd__graph_destroy)
-HD_RELEASER(close_text, FILE, fclose)
 
 /* ---- The messages ---- */
 
