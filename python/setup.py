@@ -1,5 +1,7 @@
-"""Makes the wheel of the folder that `make python` fills; it runs there."""
+"""Installs or packs the folder that `make python-stage` fills, in which it runs; with the library in it for one kind of
+machine, else for all."""
 import os
+import pathlib
 
 from setuptools import Distribution, setup
 
@@ -18,7 +20,7 @@ class Wheel(bdist_wheel):
 
 class WithLibrary(Distribution):
     def has_ext_modules(self):
-        return True
+        return pathlib.Path("heddle", "libheddle.so").exists()
 
 
 setup(name="heddle", version=os.environ["HEDDLE_VERSION"], license="MIT",

@@ -1,17 +1,36 @@
 #!/bin/sh
-# TAP: `make dist` packs every file of the repository, so that what is made of the archive is what is made of a clone.
-echo 1..1
-if ! files=$(git -C "$SRCDIR" ls-files 2>/dev/null) || [ -z "$files" ]; then
-  echo "ok 1 # SKIP expected a git repository in $SRCDIR, found none"
-  exit 0
-fi
+# TAP: what is released: `make dist` packs every file of the repository, so that what is made of the archive is what is made
+# of a clone; and what states the version or the soname agrees.
+. "$SRCDIR/tests/tap.sh"
 unset MAKEFLAGS MAKELEVEL
-packed=$(make -s -C "$BUILDDIR" dist-files)
-missing=$(echo "$files" | awk -v packed="$packed" '
-  BEGIN { count = split(packed, name, "\n"); for (i = 1; i <= count; i++) known[name[i]] = 1 }
-  /^\.ci\// || /^\.gitignore$/ { next } # of the repository alone
-  { path = $0; while (!(path in known) && sub(/\/[^\/]*$/, "", path)); if (!(path in known)) print }')
-if [ -n "$packed" ] && [ -z "$missing" ]; then echo "ok 1 - the archive has every file of the repository"; else
-  echo "not ok 1 - the archive has every file of the repository"
-  echo "$missing" | sed 's/^/# expected in a list of files.mk, found in none: /'
+version=$(sed -n 's/^AC_INIT(\[heddle\], \[\([0-9.]*\)\].*/\1/p' "$SRCDIR/configure.ac")
+newest=$(sed -n 's/^## \([0-9.]*\) - [0-9-]*$/\1/p' "$SRCDIR/CHANGELOG.md" | head -n 1)
+[ -n "$version" ] && [ "$version" = "$newest" ]
+result $? "CHANGELOG.md begins with the version of configure.ac" "expected $version, found $newest"
+
+debian=$(sed -n '1s/^heddle (\([0-9.]*\)-.*/\1/p' "$SRCDIR/debian/changelog")
+[ "$version" = "$debian" ]
+result $? "and so does debian/changelog" "expected $version, found $debian"
+
+if [ -f "$BUILDDIR/.libs/libheddle.so" ] && command -v readelf >/dev/null; then
+  soname=$(readelf -d "$BUILDDIR/.libs/libheddle.so" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
+  grep -qx "_SONAME = \"$soname\" .*" "$SRCDIR/python/heddle/_library.py"
+  result $? "the Python package opens the library of this soname" "expected $soname in python/heddle/_library.py"
+  grep -qx "Package: $(echo "$soname" | sed 's/\.so\.//')" "$SRCDIR/debian/control"
+  result $? "Debian's package has its name" "expected a package for $soname in debian/control"
+else
+  result skip "expected a shared library and readelf"
 fi
+
+if files=$(git -C "$SRCDIR" ls-files 2>/dev/null) && [ -n "$files" ]; then
+  packed=$(make -s -C "$BUILDDIR" dist-files)
+  missing=$(echo "$files" | awk -v packed="$packed" '
+    BEGIN { count = split(packed, name, "\n"); for (i = 1; i <= count; i++) known[name[i]] = 1 }
+    /^\.ci\// || /^\.gitignore$/ { next } # of the repository alone
+    { path = $0; while (!(path in known) && sub(/\/[^\/]*$/, "", path)); if (!(path in known)) print }')
+  [ -n "$packed" ] && [ -z "$missing" ]
+  result $? "the archive has every file of the repository" "expected in a list of files.mk, found in none: $missing"
+else
+  result skip "expected a git repository in $SRCDIR, found none"
+fi
+echo "1..$count"

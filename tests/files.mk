@@ -37,14 +37,16 @@ op_tests = tests/op/test_array tests/op/test_expf tests/op/test_gemm tests/op/te
   tests/op/test_network_gradients tests/op/test_updates
 op_tests += tests/op/test_bf16
 cli_tests = tests/cli/bench.bats tests/cli/evidence.bats tests/cli/bisect.bats tests/cli/metric.bats \
-  tests/cli/sweep.bats tests/cli/report.bats tests/cli/export.bats
+  tests/cli/sweep.bats tests/cli/report.bats tests/cli/export.bats tests/cli/completion.bats \
+  tests/cli/tutorials.bats
 cli_tests += tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats \
   tests/cli/loader.bats tests/cli/locale.bats tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats \
   tests/cli/signals.bats tests/cli/summary.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats \
   tests/cli/transforms.bats tests/cli/tune.bats tests/cli/mpi.bats tests/cli/data.bats tests/cli/ranks.bats \
   tests/cli/profile.bats tests/cli/get-mnist.bats tests/cli/files.bats tests/cli/text.bats tests/cli/bad_disk.sh \
   tests/cli/hostile.sh tests/neighbours.sh tests/systems.sh
-script_tests = tests/add-an-op.sh tests/check-abi.sh tests/check-layers.sh tests/check-symbols.sh \
+script_tests = tests/add-an-op.sh tests/check-abi.sh tests/check-layers.sh tests/check-links.sh \
+  tests/check-symbols.sh \
   tests/check-words.sh tests/dist.sh \
   tests/model-files.sh tests/onnx.sh tests/op-tables.sh tests/older-headers.sh tests/python/python.sh \
   tests/python/wheel.sh tests/quickstart.sh \

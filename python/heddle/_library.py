@@ -5,7 +5,6 @@ the library calls. Calls into the library run without the interpreter's lock.
 """
 from __future__ import annotations
 
-import ctypes.util
 import os
 import pathlib
 import weakref
@@ -54,15 +53,18 @@ class MachineError(Error, RuntimeError):
     """Threads, memory mapping or another service of the system failed, or a time limit was exceeded."""
 
 
+_SONAME = "libheddle.so.0"  # what these declarations fit
+
+
 def _open_library() -> Any:
     """The library of $HEDDLE_LIBRARY, else the one inside of the package, else the system's."""
     here = pathlib.Path(__file__).parent
-    path = os.environ.get("HEDDLE_LIBRARY") or next(map(str, here.glob("libheddle.so*")), None)
-    path = path or ctypes.util.find_library("heddle")
-    if not path:
-        raise ImportError(f"expected libheddle in {here} or among the system's libraries, found none; "
-                          "install heddle, or set HEDDLE_LIBRARY to the path of libheddle.so")
-    return ffi.dlopen(path, os.RTLD_NOW | os.RTLD_LOCAL)
+    path = os.environ.get("HEDDLE_LIBRARY") or next(map(str, here.glob("libheddle.so*")), _SONAME)
+    try:
+        return ffi.dlopen(path, os.RTLD_NOW | os.RTLD_LOCAL)
+    except OSError as error:
+        raise ImportError(f"expected libheddle in {here} or {_SONAME} among the system's libraries, found {error}; "
+                          "install heddle, or set HEDDLE_LIBRARY to the path of libheddle.so") from None
 
 
 lib = _open_library()

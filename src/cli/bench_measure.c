@@ -40,9 +40,8 @@ static void json_step(const hd_bench_step_result *r, const bench_ops *ops) {
   cli_json("{'model': %s, 'data': %s, 'batch': %lld, 'samples_per_s': %.1f, 'low': %.1f, 'high': %.1f, 'best': %.1f, ",
            r->model, r->data, (long long)r->batch, r->samples_per_s, r->low, r->high, r->best);
   cli_json("'gflops': %.3f, 'executed_gflops': %.3f, 'percent_of_peak': %.3f, 'thread_step_us': %.3f, "
-           "'lane_step_us': %.3f, 'cpu_share': %.4g, ",
-           gflops, executed, 100 * gflops / r->machine->all_peak_gflops, 1e6 * r->thread_step_s, 1e6 * r->thread_step_s,
-           r->cpu_share);
+           "'cpu_share': %.4g, ",
+           gflops, executed, 100 * gflops / r->machine->all_peak_gflops, 1e6 * r->thread_step_s, r->cpu_share);
   json_ops(r->machine, ops);
 }
 

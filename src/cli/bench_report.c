@@ -99,14 +99,12 @@ void bench_print_ops(const bench_ops *all) {
 }
 
 void bench_json_machine(const hd_bench_machine *m) {
-  cli_json("'cpu': %s, 'isa': %s, 'threads': %d, 'thread_peak_gflops': %.2f, 'lane_peak_gflops': %.2f, "
-           "'peak_gflops': %.2f, 'bandwidth': [",
-           m->cpu, m->isa, m->threads, m->peak_gflops, m->peak_gflops, m->all_peak_gflops);
+  cli_json("'cpu': %s, 'isa': %s, 'threads': %d, 'thread_peak_gflops': %.2f, 'peak_gflops': %.2f, 'bandwidth': [",
+           m->cpu, m->isa, m->threads, m->peak_gflops, m->all_peak_gflops);
   for (int i = 0; i < m->levels; i++)
-    cli_json("%c{'where': %s, 'bytes': %lld, 'thread_gbytes_per_s': %.2f, 'lane_gbytes_per_s': %.2f, "
-             "'gbytes_per_s': %.2f}",
-             i, hd_memory_level_name(m->level[i].where), (long long)m->level[i].bytes, m->level[i].gbytes_per_s,
-             m->level[i].gbytes_per_s, m->level[i].all_gbytes_per_s);
+    cli_json("%c{'where': %s, 'bytes': %lld, 'thread_gbytes_per_s': %.2f, 'gbytes_per_s': %.2f}", i,
+             hd_memory_level_name(m->level[i].where), (long long)m->level[i].bytes, m->level[i].gbytes_per_s,
+             m->level[i].all_gbytes_per_s);
   cli_json("]");
 }
 

@@ -281,7 +281,7 @@ static const cli_extra extra[] = {
     {0}};
 
 const cli_command cli_top = {.name = "top",
-                             .help = "what runs on them just now, live",
+                             .help = "what runs on this machine just now, live",
                              .usage = "heddle top [--once] [--interval S] [--json]: what runs on this machine just now",
                              .options = (const char *const[]){"json", NULL},
                              .extra = extra,

@@ -101,10 +101,10 @@ static void json_parts(const hd_topology *t) {
   cli_json("]");
 }
 
-static void json_threads(const hd_placement *p, const char *list, const char *number) {
-  cli_json(", %s: [", list);
+static void json_threads(const hd_placement *p) {
+  cli_json(", 'threads': [");
   for (int i = 0; i < p->threads; i++)
-    cli_json("%c{%s: %d, 'cpu': %g}", i, number, i, p->thread[i].cpu < 0 ? NAN : p->thread[i].cpu);
+    cli_json("%c{'thread': %d, 'cpu': %g}", i, i, p->thread[i].cpu < 0 ? NAN : p->thread[i].cpu);
   cli_json("]");
 }
 
@@ -115,8 +115,7 @@ static void print_json(const hd_topology *t, const hd_placement *p) {
   snprintf(why, sizeof why, "%s; %s: %s", t->budget.why, cli_counted(p->threads, "thread"), p->why);
   cli_json("'model': %s, 'budget': %d, 'mask': %d, 'quota': %g, 'why': %s", t->model, t->budget.cpus, t->budget.mask,
            t->budget.quota > 0 ? t->budget.quota : NAN, why);
-  json_threads(p, "threads", "thread");
-  json_threads(p, "lanes", "lane"); /* the names until 0.1 */
+  json_threads(p);
   json_parts(t);
   cli_json("}\n");
 }

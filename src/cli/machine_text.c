@@ -199,9 +199,9 @@ static void put_gpus(const hd_look *look) {
 
 static void put_rank(int index, const hd_job_rank *rank) {
   cli_json("%c{'rank': %d, 'pid': %d, 'state': %s, 'step': %lld, 'loss': %g, 'samples_per_s': %g, 'threads': %d, "
-           "'lanes': %d, 'cpus': [",
+           "'cpus': [",
            index, rank->rank, rank->pid, hd_job_state_name(rank->state), (long long)rank->step, rank->loss,
-           rank->samples_per_s, rank->threads, rank->threads);
+           rank->samples_per_s, rank->threads);
   for (int i = 0; i < rank->threads; i++)
     cli_json("%c%.17g", i, known(rank->cpu[i]));
   cli_json("]}");
@@ -212,8 +212,8 @@ static void put_job(int index, const hd_job *job) {
            "%lld, 'batch': %lld, ",
            index, job->pid, job->model, job->data, hd_job_state_name(job->state), (long long)job->step,
            (long long)job->steps, (long long)job->epoch, (long long)job->epochs, (long long)job->batch);
-  cli_json("'loss': %g, 'samples_per_s': %g, 'elapsed_s': %g, 'left_s': %g, 'threads': %d, 'lanes': %d, ", job->loss,
-           job->samples_per_s, job->elapsed_s, job->left_s, job->threads, job->threads);
+  cli_json("'loss': %g, 'samples_per_s': %g, 'elapsed_s': %g, 'left_s': %g, 'threads': %d, ", job->loss,
+           job->samples_per_s, job->elapsed_s, job->left_s, job->threads);
   cli_json("'isa': %s, 'device': %s, 'out': %s, 'command': %s, 'ranks': [", job->isa, job->device, job->out,
            job->command);
   for (int i = 0; i < job->ranks; i++)

@@ -91,8 +91,8 @@ swap_used_bytes use temperature_c power_w load cpus gpus gpu_note cuda_note jobs
     [ "$(json_get cpus.0 <out | grep -o '"[a-z_]*":' | tr -d '":' | tr '\n' ' ')" = "cpu core package numa kind use " ]
   done
   pattern='^{'
-  for key in pid model data state step steps epoch epochs batch loss samples_per_s elapsed_s left_s threads lanes isa device out \
-    command ranks rank pid state step loss samples_per_s threads lanes cpus; do
+  for key in pid model data state step steps epoch epochs batch loss samples_per_s elapsed_s left_s threads isa device out \
+    command ranks rank pid state step loss samples_per_s threads cpus; do
     pattern="$pattern.*\"$key\":"
   done
   json_get jobs.0 <out | grep -q "$pattern"

@@ -2,7 +2,7 @@
 
 load cli
 
-keys="packages numa l3 cores pus kinds memory_bytes model budget mask quota why threads lanes caches core_kinds cpus"
+keys="packages numa l3 cores pus kinds memory_bytes model budget mask quota why threads caches core_kinds cpus"
 
 # topo ARGS...: JSON in `out`.
 topo() {
@@ -60,7 +60,6 @@ member() {
   cpu=$(one_cpu)
   taskset -c "$cpu" "$HEDDLE" topo --json >out
   [ "$(json_get budget mask threads <out)" = "1 1 [{\"thread\":0,\"cpu\":$cpu}]" ]
-  [ "$(json_get lanes <out)" = "[{\"lane\":0,\"cpu\":$cpu}]" ] # the key until 0.1
   taskset -c "$cpu" "$HEDDLE" train $TINY --json >out
   [ "$(json_get threads <out)" = 1 ]
 }

@@ -211,10 +211,10 @@ static void describe(writing *w) {
   const hd_profiler *p = w->profiler;
   char cpu[128];
   hd__cpu_name(cpu, sizeof cpu);
-  json_t *about = json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:I, s:I}", "model", p->model, "cpu", cpu, "isa",
+  json_t *about = json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I}", "model", p->model, "cpu", cpu, "isa",
                             p->plan->kernels->isa, "heddle", hd__version(), "ranks", hd__cluster_ranks(p->local),
-                            "threads", p->trace->all_threads, "lanes", p->trace->all_threads, "steps",
-                            (json_int_t)p->result.steps, "steps_kept", (json_int_t)p->result.kept);
+                            "threads", p->trace->all_threads, "steps", (json_int_t)p->result.steps, "steps_kept",
+                            (json_int_t)p->result.kept);
   fputs("{\"displayTimeUnit\": \"ns\", \"otherData\": ", w->to);
   if (!about || json_dumpf(about, w->to, JSON_PRESERVE_ORDER) != 0)
     fputs("{}", w->to);
