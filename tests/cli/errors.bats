@@ -464,7 +464,7 @@ flip() {
   "$HEDDLE" train --resume r --max-steps 60 --accept-arithmetic >out
   grep -q "version 3 of the arithmetic, after version 255: the digest is a new one" out
   "$HEDDLE" train --resume r --max-steps 70 --json >out
-  [ "$(json_get arithmetic_version <out)" = 3 ]
+  [ "$(json_get arithmetic_version <out)" = 4 ]
 }
 
 @test "--resume with another experiment is refused, and the setting named" {
