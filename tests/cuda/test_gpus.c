@@ -72,7 +72,7 @@ static int launch_empty(hd_cuda *cuda, cu_pointer step, int kernel, int pool) {
 
 static int without_samples(hd_cuda *cuda, hd_cuda *unused, hd_cuda *unused_too) {
   static const int plain[] = {
-      HD_CUDA_linear_dw_product_2_2,  HD_CUDA_conv_dw_tiles_2,        HD_CUDA_conv_db,
+      HD_CUDA_linear_dw_product_2_2,  HD_CUDA_conv_dw_tiles_3_2,      HD_CUDA_conv_db,
       HD_CUDA_batch_stats_channels,   HD_CUDA_batch_norm_dw_channels, HD_CUDA_shard_norm_channels,
       HD_CUDA_shard_norm_dx_channels, HD_CUDA_layer_norm_dw_rows,     HD_CUDA_layer_norm_rows_16,
       HD_CUDA_cross_entropy_dx_rows_1};

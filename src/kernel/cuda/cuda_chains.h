@@ -14,7 +14,7 @@
  *   void WHAT_take(float raw[CHAINS], p, T, side, i, step)
  *                                                        number i < HD_SIDE of a side (0: a) loads its numbers, steps
  *                                                        from `step` on; 0 outside of the matrix
- *   void WHAT_put(factors, raw, p, T, side, i)           stores them: factors[cuda_factor(CHAINS, T, row, step, chain)]
+ *   void WHAT_put(factors, raw, T, side, i)              stores them: factors[cuda_factor(CHAINS, T, row, step, chain)]
  *   void WHAT_store(p, float chain[CHAINS], a row, b row)
  *                                                        stores an output */
 #pragma once
@@ -91,7 +91,7 @@ HD_BOTH int cuda_side_step(int chains, int T, int i, int deep) {
     WHAT##_take(HD_THIS(raw), &p, T, t / HD_SIDE, t % HD_SIDE, 0);                                                     \
   }                                                                                                                    \
   for (int32_t first = 0; first < p.steps; first += depth) {                                                           \
-    HD_PHASE { WHAT##_put(shared + t / HD_SIDE * side_floats, HD_THIS(raw), &p, T, t / HD_SIDE, t % HD_SIDE); }        \
+    HD_PHASE { WHAT##_put(shared + t / HD_SIDE * side_floats, HD_THIS(raw), T, t / HD_SIDE, t % HD_SIDE); }            \
     HD_PHASE {                                                                                                         \
       const float *const of_lane = shared + t % lanes * HD_CHAIN_LANE(CHAINS, T);                                      \
       const float *const a = of_lane + t / lanes % phases;                                                             \

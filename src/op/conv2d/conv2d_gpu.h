@@ -7,7 +7,25 @@
 #include "kernel/cuda/cuda_chains.h"
 #include "op/conv2d/conv2d_pool_gpu.h"
 
-/* ---- Winograd's tiles: a chain is one of the 36 places ---- */
+/* ---- Winograd's tiles: a chain is one of the 36 places ----
+ *
+ * Functions take the side of the kernel, `taps`, which is a constant in each kernel: 3 or 5. */
+
+#define CONV_TILES(what, taps)                                                                                         \
+  HD_BOTH cuda_part what##_##taps##_matrix(const hd_geom *g, int64_t rows) {                                           \
+    return g->kh == taps ? what##_matrix(g, rows) : cuda_no_matrix();                                                  \
+  }                                                                                                                    \
+  HD_BOTH int32_t what##_##taps##_steps(const cuda_part *p, int chain) { return p->steps; }                            \
+  HD_BOTH void what##_##taps##_take(float raw[WINOGRAD_PLACES], const cuda_part *p, int T, int side, int i,            \
+                                    int32_t first) {                                                                   \
+    what##_take(raw, p, T, side, i, first, taps);                                                                      \
+  }                                                                                                                    \
+  HD_BOTH void what##_##taps##_put(float *factors, float raw[WINOGRAD_PLACES], int T, int side, int i) {               \
+    what##_put(factors, raw, T, side, i, taps);                                                                        \
+  }                                                                                                                    \
+  HD_BOTH void what##_##taps##_store(const cuda_part *p, float chain[WINOGRAD_PLACES], int32_t a, int32_t b) {         \
+    what##_store(p, chain, a, b, taps);                                                                                \
+  }
 
 /* Puts a transformed square: the places of one row and step. */
 HD_BOTH void cuda_put_square(float *factors, const float square[WINOGRAD_PLACES], int T, int row, int step) {
@@ -23,26 +41,25 @@ HD_BOTH void cuda_take_zeros(float raw[WINOGRAD_PLACES]) {
 }
 
 /* Tile `tile` of all samples, where an image has down x across: its sample and its pixels, `side` along an axis, not yet
- * transformed. */
+ * transformed; tiles are `step` apart. */
 HD_BOTH void cuda_take_square(float raw[WINOGRAD_PLACES], const hd_cuda_call *c, int input, winograd_map map,
-                              int64_t first_row, int32_t tile, int down, int across, int side, int channel) {
+                              int64_t first_row, int32_t tile, int down, int across, int side, int step, int channel) {
   const int of_sample = tile % (down * across);
   map.image = op_in(c, input, first_row + tile / (down * across));
   HD_UNROLL
   for (int i = 0; i < WINOGRAD_PLACES; i++)
     if (i / WINOGRAD_LINE < side && i % WINOGRAD_LINE < side)
       raw[i] = window_pixel(map.image, map.height, map.width, map.channels,
-                            map.y + map.side * (of_sample / across) + i / WINOGRAD_LINE,
-                            map.x + map.side * (of_sample % across) + i % WINOGRAD_LINE, channel);
+                            map.y + step * (of_sample / across) + i / WINOGRAD_LINE,
+                            map.x + step * (of_sample % across) + i % WINOGRAD_LINE, channel);
 }
 
 /* Side a puts kernels, side b patches; `deep`: which numbers of a are steps. */
-HD_BOTH void cuda_put_tiles(float *factors, float raw[WINOGRAD_PLACES], const cuda_part *p, int T, int side, int i,
-                            int deep) {
+HD_BOTH void cuda_put_tiles(float *factors, float raw[WINOGRAD_PLACES], int T, int side, int i, int deep, int taps) {
   if (side)
     winograd_patch_in(raw);
   else
-    winograd_kernel_in(raw, p->c->g.kh);
+    winograd_kernel_in(raw, taps);
   cuda_put_square(factors, raw, T, cuda_side_row(WINOGRAD_PLACES, T, i, side || deep),
                   cuda_side_step(WINOGRAD_PLACES, T, i, side || deep));
 }
@@ -53,8 +70,8 @@ HD_BOTH cuda_part conv_tiles_matrix(const hd_geom *g, int64_t rows) {
   return hd_geom_is_winograd(g) ? cuda_matrix(g->co, rows * cuda_conv_tiles(g), g->ci, 1, HD_NO_SHARDS)
                                 : cuda_no_matrix();
 }
-HD_BOTH int32_t conv_tiles_steps(const cuda_part *p, int chain) { return p->steps; }
-HD_BOTH void conv_tiles_take(float raw[WINOGRAD_PLACES], const cuda_part *p, int T, int side, int i, int32_t first) {
+HD_BOTH void conv_tiles_take(float raw[WINOGRAD_PLACES], const cuda_part *p, int T, int side, int i, int32_t first,
+                             int taps) {
   const hd_geom *g = &p->c->g;
   const int32_t row = (side ? p->b0 : p->a0) + cuda_side_row(WINOGRAD_PLACES, T, i, 1),
                 ci = first + cuda_side_step(WINOGRAD_PLACES, T, i, 1);
@@ -62,21 +79,25 @@ HD_BOTH void conv_tiles_take(float raw[WINOGRAD_PLACES], const cuda_part *p, int
     cuda_take_zeros(raw);
   else if (side)
     cuda_take_square(raw, p->c, 0, conv2d_map(g, 0), 0, row, conv2d_tiles_down(g), conv2d_tiles_across(g),
-                     WINOGRAD_LINE, ci);
+                     WINOGRAD_LINE, WINOGRAD_LINE + 1 - taps, ci);
   else
-    winograd_take_kernel(raw, op_param(p->c, 1) + (int64_t)row * g->kh * g->kw * g->ci + ci, g->ci, g->kh);
+    winograd_take_kernel(raw, op_param(p->c, 1) + (int64_t)row * taps * taps * g->ci + ci, g->ci, taps);
 }
-HD_BOTH void conv_tiles_put(float *factors, float raw[WINOGRAD_PLACES], const cuda_part *p, int T, int side, int i) {
-  cuda_put_tiles(factors, raw, p, T, side, i, 1);
+HD_BOTH void conv_tiles_put(float *factors, float raw[WINOGRAD_PLACES], int T, int side, int i, int taps) {
+  cuda_put_tiles(factors, raw, T, side, i, 1, taps);
 }
-HD_BOTH void conv_tiles_store(const cuda_part *p, float m[WINOGRAD_PLACES], int32_t co, int32_t tile) {
+HD_BOTH void conv_tiles_store(const cuda_part *p, float m[WINOGRAD_PLACES], int32_t co, int32_t tile, int taps) {
   const int tiles = (int)cuda_conv_tiles(&p->c->g);
   float value[WINOGRAD_OUTPUTS];
-  winograd_tile_back(value, m, hd_winograd_side(&p->c->g), p->c->in[2] ? op_param(p->c, 2)[co] : 0);
+  winograd_tile_back(value, m, WINOGRAD_LINE + 1 - taps, p->c->in[2] ? op_param(p->c, 2)[co] : 0);
   conv2d_put_tile(p->c, tile / tiles, tile % tiles, co, value);
 }
-HD_TILED(conv2d, conv_tiles_2, conv_tiles, 16, 16) { HD_CHAINS(conv_tiles, WINOGRAD_PLACES, 2); }
-HD_TILED(conv2d, conv_tiles_1, conv_tiles, 8, 8) { HD_CHAINS(conv_tiles, WINOGRAD_PLACES, 1); }
+CONV_TILES(conv_tiles, 3)
+CONV_TILES(conv_tiles, 5)
+HD_TILED(conv2d, conv_tiles_3_2, conv_tiles_3, 16, 16) { HD_CHAINS(conv_tiles_3, WINOGRAD_PLACES, 2); }
+HD_TILED(conv2d, conv_tiles_5_2, conv_tiles_5, 16, 16) { HD_CHAINS(conv_tiles_5, WINOGRAD_PLACES, 2); }
+HD_TILED(conv2d, conv_tiles_3_1, conv_tiles_3, 8, 8) { HD_CHAINS(conv_tiles_3, WINOGRAD_PLACES, 1); }
+HD_TILED(conv2d, conv_tiles_5_1, conv_tiles_5, 8, 8) { HD_CHAINS(conv_tiles_5, WINOGRAD_PLACES, 1); }
 
 /* Gradient of the input: input channels by tiles of the input, over output channels. */
 HD_BOTH cuda_part conv_dx_tiles_matrix(const hd_geom *g, int64_t rows) {
@@ -84,32 +105,36 @@ HD_BOTH cuda_part conv_dx_tiles_matrix(const hd_geom *g, int64_t rows) {
     return cuda_no_matrix();
   return cuda_matrix(g->ci, rows * conv2d_dx_tiles_down(g) * conv2d_dx_tiles_across(g), g->co, 1, HD_NO_SHARDS);
 }
-HD_BOTH int32_t conv_dx_tiles_steps(const cuda_part *p, int chain) { return p->steps; }
-HD_BOTH void conv_dx_tiles_take(float raw[WINOGRAD_PLACES], const cuda_part *p, int T, int side, int i, int32_t first) {
+HD_BOTH void conv_dx_tiles_take(float raw[WINOGRAD_PLACES], const cuda_part *p, int T, int side, int i, int32_t first,
+                                int taps) {
   const hd_geom *g = &p->c->g;
   const int32_t row = (side ? p->b0 : p->a0) + cuda_side_row(WINOGRAD_PLACES, T, i, side),
                 co = first + cuda_side_step(WINOGRAD_PLACES, T, i, side);
-  const int taps = g->kh * g->kw;
   if (co >= p->steps || row >= (side ? p->b_rows : p->a_rows))
     cuda_take_zeros(raw);
   else if (side)
     cuda_take_square(raw, p->c, 0, conv2d_dx_map(g, 0), 0, row, conv2d_dx_tiles_down(g), conv2d_dx_tiles_across(g),
-                     WINOGRAD_LINE, co);
+                     WINOGRAD_LINE, WINOGRAD_LINE + 1 - taps, co);
   else
-    winograd_take_kernel(raw, op_param(p->c, 1) + ((int64_t)co * taps + taps - 1) * g->ci + row, -g->ci, g->kh);
+    winograd_take_kernel(raw, op_param(p->c, 1) + ((int64_t)co * taps * taps + taps * taps - 1) * g->ci + row, -g->ci,
+                         taps);
 }
-HD_BOTH void conv_dx_tiles_put(float *factors, float raw[WINOGRAD_PLACES], const cuda_part *p, int T, int side, int i) {
-  cuda_put_tiles(factors, raw, p, T, side, i, 0);
+HD_BOTH void conv_dx_tiles_put(float *factors, float raw[WINOGRAD_PLACES], int T, int side, int i, int taps) {
+  cuda_put_tiles(factors, raw, T, side, i, 0, taps);
 }
-HD_BOTH void conv_dx_tiles_store(const cuda_part *p, float m[WINOGRAD_PLACES], int32_t ci, int32_t tile) {
+HD_BOTH void conv_dx_tiles_store(const cuda_part *p, float m[WINOGRAD_PLACES], int32_t ci, int32_t tile, int taps) {
   const hd_geom *g = &p->c->g;
   const int across = conv2d_dx_tiles_across(g), tiles = conv2d_dx_tiles_down(g) * across;
   float value[WINOGRAD_OUTPUTS];
-  winograd_tile_back(value, m, hd_winograd_side(g), 0);
+  winograd_tile_back(value, m, WINOGRAD_LINE + 1 - taps, 0);
   conv2d_put_dx_tile(p->c, tile / tiles, tile % tiles / across, tile % tiles % across, ci, value);
 }
-HD_TILED(conv2d_dx, conv_dx_tiles_2, conv_dx_tiles, 16, 16) { HD_CHAINS(conv_dx_tiles, WINOGRAD_PLACES, 2); }
-HD_TILED(conv2d_dx, conv_dx_tiles_1, conv_dx_tiles, 8, 8) { HD_CHAINS(conv_dx_tiles, WINOGRAD_PLACES, 1); }
+CONV_TILES(conv_dx_tiles, 3)
+CONV_TILES(conv_dx_tiles, 5)
+HD_TILED(conv2d_dx, conv_dx_tiles_3_2, conv_dx_tiles_3, 16, 16) { HD_CHAINS(conv_dx_tiles_3, WINOGRAD_PLACES, 2); }
+HD_TILED(conv2d_dx, conv_dx_tiles_5_2, conv_dx_tiles_5, 16, 16) { HD_CHAINS(conv_dx_tiles_5, WINOGRAD_PLACES, 2); }
+HD_TILED(conv2d_dx, conv_dx_tiles_3_1, conv_dx_tiles_3, 8, 8) { HD_CHAINS(conv_dx_tiles_3, WINOGRAD_PLACES, 1); }
+HD_TILED(conv2d_dx, conv_dx_tiles_5_1, conv_dx_tiles_5, 8, 8) { HD_CHAINS(conv_dx_tiles_5, WINOGRAD_PLACES, 1); }
 
 /* Gradient of the weight: input channels by output channels, over the tiles of a shard. */
 HD_BOTH cuda_part conv_dw_tiles_matrix(const hd_geom *g, int64_t rows) {
@@ -117,8 +142,8 @@ HD_BOTH cuda_part conv_dw_tiles_matrix(const hd_geom *g, int64_t rows) {
     return cuda_no_matrix();
   return cuda_matrix(g->ci, g->co, cuda_conv_tiles(g), 1, rows);
 }
-HD_BOTH int32_t conv_dw_tiles_steps(const cuda_part *p, int chain) { return p->steps; }
-HD_BOTH void conv_dw_tiles_take(float raw[WINOGRAD_PLACES], const cuda_part *p, int T, int side, int i, int32_t first) {
+HD_BOTH void conv_dw_tiles_take(float raw[WINOGRAD_PLACES], const cuda_part *p, int T, int side, int i, int32_t first,
+                                int taps) {
   const hd_geom *g = &p->c->g;
   const int32_t row = (side ? p->b0 : p->a0) + cuda_side_row(WINOGRAD_PLACES, T, i, 0),
                 tile = first + cuda_side_step(WINOGRAD_PLACES, T, i, 0);
@@ -126,24 +151,28 @@ HD_BOTH void conv_dw_tiles_take(float raw[WINOGRAD_PLACES], const cuda_part *p, 
   if (tile >= p->steps || row >= (side ? p->b_rows : p->a_rows))
     cuda_take_zeros(raw);
   else if (side)
-    cuda_take_square(raw, p->c, 1, conv2d_dy_map(g, 0), p->row0, tile, down, across, hd_winograd_side(g), row);
+    cuda_take_square(raw, p->c, 1, conv2d_dy_map(g, 0), p->row0, tile, down, across, WINOGRAD_LINE + 1 - taps,
+                     WINOGRAD_LINE + 1 - taps, row);
   else
-    cuda_take_square(raw, p->c, 0, conv2d_map(g, 0), p->row0, tile, down, across, WINOGRAD_LINE, row);
+    cuda_take_square(raw, p->c, 0, conv2d_map(g, 0), p->row0, tile, down, across, WINOGRAD_LINE,
+                     WINOGRAD_LINE + 1 - taps, row);
 }
-HD_BOTH void conv_dw_tiles_put(float *factors, float raw[WINOGRAD_PLACES], const cuda_part *p, int T, int side, int i) {
+HD_BOTH void conv_dw_tiles_put(float *factors, float raw[WINOGRAD_PLACES], int T, int side, int i, int taps) {
   if (side)
-    winograd_tile_gradient_in(raw, hd_winograd_side(&p->c->g));
+    winograd_tile_gradient_in(raw, WINOGRAD_LINE + 1 - taps);
   else
     winograd_patch_in(raw);
   cuda_put_square(factors, raw, T, cuda_side_row(WINOGRAD_PLACES, T, i, 0), cuda_side_step(WINOGRAD_PLACES, T, i, 0));
 }
-HD_BOTH void conv_dw_tiles_store(const cuda_part *p, float s[WINOGRAD_PLACES], int32_t ci, int32_t co) {
+HD_BOTH void conv_dw_tiles_store(const cuda_part *p, float s[WINOGRAD_PLACES], int32_t ci, int32_t co, int taps) {
   if (p->c->out[0])
-    winograd_kernel_back(op_sums(p->c, 0, p->shard) + (int64_t)co * p->c->g.kh * p->c->g.kw * p->c->g.ci + ci, s,
-                         p->c->g.ci, p->c->g.kh);
+    winograd_kernel_back(op_sums(p->c, 0, p->shard) + (int64_t)co * taps * taps * p->c->g.ci + ci, s, p->c->g.ci, taps);
 }
-HD_TILED(conv2d_dw, conv_dw_tiles_2, conv_dw_tiles, 16, 16) { HD_CHAINS(conv_dw_tiles, WINOGRAD_PLACES, 2); }
-HD_TILED(conv2d_dw, conv_dw_tiles_1, conv_dw_tiles, 8, 8) { HD_CHAINS(conv_dw_tiles, WINOGRAD_PLACES, 1); }
+CONV_TILES(conv_dw_tiles, 3)
+CONV_TILES(conv_dw_tiles, 5)
+HD_TILED(conv2d_dw, conv_dw_tiles_3_2, conv_dw_tiles_3, 16, 16) { HD_CHAINS(conv_dw_tiles_3, WINOGRAD_PLACES, 2); }
+HD_TILED(conv2d_dw, conv_dw_tiles_3_1, conv_dw_tiles_3, 8, 8) { HD_CHAINS(conv_dw_tiles_3, WINOGRAD_PLACES, 1); }
+HD_TILED(conv2d_dw, conv_dw_tiles_5_1, conv_dw_tiles_5, 8, 8) { HD_CHAINS(conv_dw_tiles_5, WINOGRAD_PLACES, 1); }
 
 /* ---- Outputs, other kernels: channels by positions of all windows, over (ky, kx, ci) ---- */
 

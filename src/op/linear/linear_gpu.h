@@ -35,7 +35,7 @@ HD_BOTH void linear_sums_take(float raw[16], const cuda_part *p, int T, int side
       from += cuda_segment_row(T, 0, cuda_segments(T)) * stride;
   }
 }
-HD_BOTH void linear_sums_put(float *factors, const float raw[16], const cuda_part *p, int T, int side, int i) {
+HD_BOTH void linear_sums_put(float *factors, const float raw[16], int T, int side, int i) {
   HD_UNROLL
   for (int e = 0; e < 16; e++) {
     const int column = cuda_segment_column(T, i, e), first = e % cuda_segments(T) * cuda_segment(T) / 16;
