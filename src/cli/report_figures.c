@@ -94,6 +94,8 @@ static void put_curves(report *r, const char *name, int plot, const char *unit, 
   if (!to)
     return;
   svg_scale(&chart, low, high);
+  if (*unit == '%' && high <= 100)
+    chart.high = fmin(chart.high, 100); /* no share is larger */
   put_keys(to, c, count);
   svg_axes(&chart);
   svg_text(to, (LEFT + WIDTH - RIGHT) / 2.0, height - 6, "mid", "%s", x_name);
