@@ -31,9 +31,6 @@ void bench_json_ops(const bench_ops *all);
 /* Runs an embedded script; `given` are its options, names and values, NULL-terminated. */
 int bench_peers(const char *script, const char *const *given);
 
-/* The path of this program. */
-bool bench_self(char *path, size_t bytes);
-
 /* Makes a folder in $TMPDIR or /tmp for `what`; returns an exit code. */
 int bench_folder(char *path, size_t bytes, const char *name, const char *what);
 

@@ -6,6 +6,7 @@
 
 #include "cli/bench.h"
 #include "heddle/launch.h"
+#include "platform/this_program.h"
 
 static void json_ops(const hd_bench_machine *machine, const bench_ops *ops) {
   bench_json_machine(machine);
@@ -139,7 +140,7 @@ static void choose_core(void) {
   const char *said = getenv("OPENBLAS_CORETYPE"), *chosen = getenv("HEDDLE_BENCH_CORE"), *best = "";
   char self[4096], user[64];
   double most = 0;
-  if (chosen || !bench_self(self, sizeof self))
+  if (chosen || !hd__program_path(self, sizeof self))
     return;
   snprintf(user, sizeof user, "%s", said ? said : "");
   for (int i = -1; i < (int)(sizeof cores / sizeof *cores); i++) {

@@ -13,6 +13,7 @@
 #include "base/embed.h"
 #include "cli/bench.h"
 #include "cli/cli.h"
+#include "platform/this_program.h"
 
 extern char **environ;
 
@@ -45,12 +46,6 @@ static int write_scripts(const char *folder) {
     }
   }
   return CLI_OK;
-}
-
-bool bench_self(char *path, size_t bytes) {
-  const ssize_t length = readlink("/proc/self/exe", path, bytes - 1);
-  path[length > 0 ? length : 0] = 0;
-  return length > 0;
 }
 
 int bench_folder(char *path, size_t bytes, const char *name, const char *what) {
@@ -111,7 +106,7 @@ int bench_peers(const char *script, const char *const *given) {
   char folder[FOLDER_BYTES], path[PATH_BYTES], self[PATH_MAX];
   char *argv[MOST_WORDS] = {(char *)"python3", path, (char *)"--heddle", self};
   int count = 4;
-  bench_self(self, sizeof self);
+  hd__program_path(self, sizeof self);
   for (; *given && count < MOST_WORDS - 1; given++)
     argv[count++] = (char *)*given;
   fflush(stdout);

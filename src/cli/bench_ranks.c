@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "platform/this_program.h"
 
 enum { MOST_WORDS = 96, FIRST_STEPS = 200, LINE_BYTES = 1 << 16 };
 
@@ -243,7 +244,7 @@ static int run_sweep(sweep *s, int cores) {
   s->startup_s = calloc((size_t)t->rows, sizeof *s->startup_s);
   if (!s->rate || !s->startup_s)
     return HD_E_NOMEM;
-  bench_self(s->self, sizeof s->self);
+  hd__program_path(s->self, sizeof s->self);
   CLI_TRY(bench_folder(s->folder, sizeof s->folder, "ranks", "runs"));
   void (*interrupt)(int) = signal(SIGINT, SIG_IGN), (*terminate)(int) = signal(SIGTERM, SIG_IGN);
   int code = begin(s, cores, bench_asked.ranks_seconds);

@@ -7,7 +7,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include "cli/page.h"
 #include "cli/report.h"
 #include "cli/svg.h"
+#include "platform/file_watch.h"
 
 enum { REFRESH_S = 2, STATE_MS = 1000, APART_MS = 300 };
 
@@ -175,20 +175,18 @@ static void watch(int fd, const report *r) {
   char path[4096];
   for (int i = 0; i < 2 * r->runs; i++) {
     snprintf(path, sizeof path, "%s/%s", report_value(r, i / 2, "run"), file[i % 2]);
-    inotify_add_watch(fd, path, IN_MODIFY | IN_CLOSE_WRITE);
+    hd__file_watch_add(fd, path);
   }
 }
 
 /* Waits until a file changes, a signal comes, or no run goes on: a killed one may change no file. */
 static void await_change(int fd, const report *r) {
-  char events[4096];
   struct pollfd wanted = {.fd = fd, .events = POLLIN};
   const struct timespec apart = {.tv_nsec = APART_MS * 1000000L};
   while (poll(&wanted, 1, STATE_MS) == 0 && goes_on(r))
     ;
   nanosleep(&apart, NULL); /* many lines at once are one change */
-  while (read(fd, events, sizeof events) > 0)
-    ;
+  hd__file_watch_clear(fd);
 }
 
 /* ---- The command ---- */
@@ -239,7 +237,7 @@ static int write_all(report *r, char path[4096], hd_ctx *ctx, int count, char **
 static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   static report r;
   char path[4096];
-  const int fd = asked.follow ? inotify_init1(IN_NONBLOCK | IN_CLOEXEC) : -1;
+  const int fd = asked.follow ? hd__file_watch_open() : -1;
   if (count == 0) {
     cli_complain("report expects the folder of a run, found none; see heddle report --help");
     return CLI_USAGE;

@@ -12,6 +12,7 @@
 #include "comm/mailbox.h"
 #include "exec/exchange/rendezvous.h"
 #include "platform/cpu_set.h"
+#include "platform/memory_file.h"
 
 enum { MOST_SLOT_BYTES = 256 << 10, LEAST_SLOT_BYTES = 16 << 10, ALL_SLOT_BYTES = 64 << 20, PAGE_BYTES = 4096 };
 enum { LINE_BYTES = 128 };
@@ -451,8 +452,8 @@ void hd_group_free(hd_group *g, void *memory) {
     hd_group_buffer *b = &g->buffer[i];
     if (b->number == 0 || memory != (char *)b->map.base + (size_t)g->place[g->rank] * b->stride)
       continue;
-    fallocate(b->map.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-              (off_t)b->map.offset + (off_t)g->place[g->rank] * (off_t)b->stride, (off_t)b->stride);
+    const int64_t stride = (int64_t)b->stride;
+    hd__memory_file_free(b->map.fd, b->map.offset + g->place[g->rank] * stride, stride);
     hd__segment_destroy(&b->map);
     *b = (hd_group_buffer){0};
     g->buffers--;

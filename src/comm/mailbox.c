@@ -1,25 +1,22 @@
 /* Mailboxes and event counters: see mailbox.h. */
 #include "comm/mailbox.h"
 
-#include <limits.h>
-#include <linux/futex.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "exec/exchange/cluster.h"
 #include "comm/rank_sums.h"
 #include "platform/clock.h"
 #include "platform/cpu_relax.h"
+#include "platform/memory_word.h"
 
 enum { FRAGMENTS = 2, MOST_FRAGMENT_BYTES = 32 << 10, LEAST_FRAGMENT_BYTES = 256, ALL_FRAGMENT_BYTES = 64 << 20 };
 enum { SPINS = 4000, SPINS_CROWDED = 50, YIELDS = 100 };
 
 struct hd_event_counter {
-  _Alignas(128) atomic_uint events; /* a futex word */
+  _Alignas(128) atomic_uint events; /* slept on */
   atomic_uint sleepers;
 };
 
@@ -66,11 +63,10 @@ unsigned hd__event_seen(const hd_group *g) { return atomic_load(&g->event_counte
 void hd__event_signal(hd_group *g, int rank) {
   atomic_fetch_add(&g->event_counter[rank].events, 1);
   if (atomic_load(&g->event_counter[rank].sleepers) > 0)
-    syscall(SYS_futex, &g->event_counter[rank].events, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    hd__word_wake(&g->event_counter[rank].events);
 }
 
 void hd__event_wait(hd_group *g, unsigned seen) {
-  const struct timespec interval = {.tv_nsec = HD_BARRIER_CHECK_MS * 1000000L};
   const int spins = g->crowded ? SPINS_CROWDED : SPINS;
   for (int i = 0; i < spins + YIELDS; i++) {
     if (hd__event_seen(g) != seen)
@@ -82,7 +78,7 @@ void hd__event_wait(hd_group *g, unsigned seen) {
   }
   hd_event_counter *event_counter = &g->event_counter[g->rank];
   atomic_fetch_add(&event_counter->sleepers, 1);
-  syscall(SYS_futex, &event_counter->events, FUTEX_WAIT, seen, &interval, NULL, 0);
+  hd__word_wait(&event_counter->events, seen, HD_BARRIER_CHECK_MS * INT64_C(1000000));
   atomic_fetch_sub(&event_counter->sleepers, 1);
 }
 

@@ -3,17 +3,16 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <linux/futex.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "platform/clock.h"
 #include "platform/cpu_relax.h"
+#include "platform/memory_word.h"
 
 enum { SPINS = 4000, SPINS_CROWDED = 50, YIELDS = 100, SHARED_BEFORE_SLEEP = 64 };
 
@@ -85,15 +84,14 @@ static int awaited_thread(const hd_barrier *barrier, hd_barrier_line *line, unsi
 
 static void sleep_until(const hd_barrier *barrier, hd_barrier_line *line, unsigned number) {
   const hd_barrier_watch *watch = barrier->watch;
-  const struct timespec interval = {.tv_nsec = HD_BARRIER_CHECK_MS * 1000000L};
   const int64_t began_ns = watch ? hd__clock_ns() : 0;
   atomic_fetch_add(&line->sleepers, 1);
   while (!is_broken(barrier)) {
     unsigned seen = atomic_load(&line->came);
     if ((int)(seen - number) >= 0)
       break;
-    long woken = syscall(SYS_futex, &line->came, FUTEX_WAIT, seen, watch ? &interval : NULL, NULL, 0);
-    if (woken != 0 && errno == ETIMEDOUT && !has_come(line, number))
+    const bool woken = hd__word_wait(&line->came, seen, watch ? HD_BARRIER_CHECK_MS * INT64_C(1000000) : 0);
+    if (!woken && !has_come(line, number))
       watch->late(watch->self, awaited_thread(barrier, line, number), hd__clock_ns() - began_ns);
   }
   atomic_fetch_sub(&line->sleepers, 1);
@@ -136,7 +134,7 @@ static void publish(const hd_barrier *barrier, hd_barrier_line *line, unsigned n
   /* Sequentially consistent on both sides: either this thread sees the sleeper or the sleeper sees the number. */
   atomic_store(&line->came, number);
   if (barrier->threads > 1 && atomic_load(&line->sleepers) > 0)
-    syscall(SYS_futex, &line->came, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    hd__word_wake(&line->came);
 }
 
 /* Records that a thread has reached barrier `number`; its note is in the line already. */

@@ -505,6 +505,14 @@ hd_status hd__file_link(hd_ctx *ctx, const char *target, const char *path) {
   return status;
 }
 
+int hd__file_reserve(int fd, int64_t bytes) {
+  int error;
+  do
+    error = posix_fallocate(fd, 0, (off_t)bytes);
+  while (error == EINTR);
+  return error;
+}
+
 int hd__file_exists(const char *path) { return access(path, F_OK) == 0; }
 
 int hd__file_is_folder(const char *path) {

@@ -11,9 +11,10 @@
 #include <unistd.h>
 
 #include "platform/clock.h"
+#include "platform/memory_file.h"
 #include "platform/process.h"
 
-enum { SLOT_ALIGN = 128, SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
+enum { SLOT_ALIGN = 128 };
 
 /* The window over which the speed is measured. */
 static const double WINDOW_S = 0.25;
@@ -55,16 +56,6 @@ static void take_slot(hd_job_page *page, int rank) {
   end_write(slot);
 }
 
-/* A memory file of its final size: a lack of memory shows here and not in the middle of a step. */
-static int make_file(size_t bytes) {
-  int fd = memfd_create(HD_JOB_FILE, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (fd >= 0 && posix_fallocate(fd, 0, (off_t)bytes) == 0 && fcntl(fd, F_ADD_SEALS, SEALS) == 0)
-    return fd;
-  if (fd >= 0)
-    close(fd);
-  return -1;
-}
-
 /* Maps the file, which the page then owns; on failure there is no page. */
 static bool map(hd_job_page *page, int fd, size_t bytes) {
   void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -78,7 +69,7 @@ static bool map(hd_job_page *page, int fd, size_t bytes) {
 void hd__job_open(hd_job_page *page, int ranks, const hd_job_facts *facts) {
   const size_t bytes = page_bytes(ranks);
   *page = (hd_job_page){0};
-  int fd = make_file(bytes);
+  int fd = hd__memory_file(HD_JOB_FILE, (int64_t)bytes, false);
   if (fd < 0 || !map(page, fd, bytes))
     return;
   take_slot(page, 0);
@@ -94,7 +85,7 @@ static bool is_page(int fd, off_t *bytes, int rank) {
   char link[64], name[64] = "";
   snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
   if (readlink(link, name, sizeof name - 1) <= 0 || strcmp(name, HD_JOB_LINK) || fstat(fd, &file) != 0 ||
-      !S_ISREG(file.st_mode) || file.st_uid != geteuid() || fcntl(fd, F_GET_SEALS) != SEALS ||
+      !S_ISREG(file.st_mode) || file.st_uid != geteuid() || !hd__memory_file_is_fixed(fd, false) ||
       pread(fd, &head, sizeof head, 0) != (ssize_t)sizeof head)
     return false;
   *bytes = file.st_size;

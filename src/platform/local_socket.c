@@ -64,3 +64,9 @@ hd_name_holder hd__local_connect(int *fd, uid_t *user, const char *name) {
   *fd = opened;
   return HD_NAME_SAME_USER;
 }
+
+pid_t hd__local_socket_maker(int fd) {
+  struct ucred maker = {0};
+  socklen_t length = sizeof maker;
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &maker, &length) == 0 && maker.pid > 0 ? maker.pid : 0;
+}

@@ -26,3 +26,6 @@ hd_name_holder hd__local_connect(int *fd, uid_t *user, const char *name);
 
 /* Whether the process at the other end of a socket is of this user. */
 bool hd__local_peer_is_same_user(int fd, uid_t *user);
+
+/* The process that made a pair of sockets, running or ended; 0: the descriptor is no such socket. */
+pid_t hd__local_socket_maker(int fd);

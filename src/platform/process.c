@@ -55,6 +55,13 @@ uint64_t hd__process_start(int pid) {
   return read_stat(&line, pid) ? line.start : 0;
 }
 
+void hd__process_name(char *out, size_t bytes, int pid) {
+  char path[48];
+  snprintf(path, sizeof path, "/proc/%d/comm", pid);
+  hd__file_text(out, bytes, path);
+  out[strcspn(out, "\n")] = 0;
+}
+
 hd_process_state hd__process_read(int pid, uint64_t start) {
   stat_line line;
   if (pid > 0 && start == 0) /* its start could not be read: there is no /proc */

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/tools_api.h"
@@ -12,6 +13,9 @@
 /* When a process was started, in ticks since boot (sysconf(_SC_CLK_TCK) a second); pid 0: this one. 0 if there is no
  * such process. */
 HD_TOOLS_API uint64_t hd__process_start(int pid);
+
+/* The name of a process's program, as ps shows it; "" if there is no such process. */
+void hd__process_name(char *out, size_t bytes, int pid);
 
 /* The state of a process. */
 typedef struct hd_process_state {

@@ -2,11 +2,11 @@
 #include "platform/segment.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "base/alloc.h"
+#include "platform/memory_file.h"
 
 enum { HUGE_BYTES = 2 << 20 };
 
@@ -52,7 +52,7 @@ void hd__segment_destroy(hd_segment *segment) {
   if (segment->base)
     munmap(segment->base, segment->bytes);
   if (segment->held && atomic_load(segment->wanted) == 0 && atomic_fetch_sub(segment->held, 1) == 2) {
-    fallocate(segment->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)segment->offset, (off_t)segment->bytes);
+    hd__memory_file_free(segment->fd, segment->offset, (int64_t)segment->bytes);
     atomic_store(segment->held, 0);
   }
   *segment = (hd_segment){0};

@@ -1,4 +1,4 @@
-/* Starting processes: see spawn.h. */
+/* Starting processes, and the arguments that this one was started with, from /proc/self: see spawn.h. */
 #include "platform/spawn.h"
 
 #include <errno.h>
@@ -13,6 +13,8 @@
 
 #include "base/alloc.h"
 #include "platform/environment.h"
+#include "platform/file.h"
+#include "platform/this_program.h"
 
 extern char **environ;
 
@@ -32,7 +34,7 @@ static int prepare(posix_spawnattr_t *attr, posix_spawn_file_actions_t *actions,
 }
 
 hd_status hd__spawn(pid_t *out, hd_ctx *ctx, const hd_spawn_how *how) {
-  const char *program = how->program ? how->program : "/proc/self/exe";
+  const char *program = how->program ? how->program : hd__program_again;
   posix_spawnattr_t attr;
   posix_spawn_file_actions_t actions;
   char **environment = how->set ? hd__environment_with(how->set) : environ;
@@ -56,10 +58,14 @@ hd_status hd__spawn(pid_t *out, hd_ctx *ctx, const hd_spawn_how *how) {
   return HD_OK;
 }
 
-int hd__spawn_end_with_parent(pid_t parent) {
+void hd__spawn_close_others(void) {
 #ifdef SYS_close_range
   syscall(SYS_close_range, HD_SPAWN_FD + 1, ~0U, 0); /* an old kernel leaves them open, which wastes descriptors only */
 #endif
+}
+
+int hd__spawn_end_with_parent(pid_t parent) {
+  hd__spawn_close_others();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   return getppid() == parent;
 }
@@ -72,4 +78,47 @@ void hd__spawn_end(char text[HD_SPAWN_END_BYTES], pid_t pid) {
     snprintf(text, HD_SPAWN_END_BYTES, "signal %d (%s)", WTERMSIG(how), strsignal(WTERMSIG(how)));
   else
     snprintf(text, HD_SPAWN_END_BYTES, "exit status %d", WEXITSTATUS(how));
+}
+
+/* ---- Arguments: strings behind one another, each with its end ---- */
+
+static hd_status read_arguments(char **text, size_t *used, hd_ctx *ctx) {
+  static const char path[] = "/proc/self/cmdline";
+  size_t room = 1 << 12, got;
+  HD_FILE_OWNED *file = fopen(path, "re");
+  if (!file)
+    return hd__fail(ctx, HD_E_SYSTEM, "%s: expected this program's arguments, found: %s", path, strerror(errno));
+  *used = 0;
+  for (*text = NULL;; room *= 2) {
+    char *longer = hd__realloc(*text, room + 1);
+    HD_TRY(HD_ALLOCATED(longer, ctx, "out of memory for this program's arguments"));
+    *text = longer;
+    while ((got = fread(*text + *used, 1, room - *used, file)) > 0)
+      *used += got;
+    if (*used < room)
+      break;
+  }
+  (*text)[*used] = 0;
+  return HD_OK;
+}
+
+hd_status hd__spawn_arguments(char ***out, hd_ctx *ctx) {
+  char *text = NULL;
+  size_t used = 0, count = 0;
+  *out = NULL;
+  hd_status status = read_arguments(&text, &used, ctx);
+  for (size_t i = 0; status == HD_OK && i < used; i++)
+    count += !text[i];
+  const size_t pointers = (count + 2) * sizeof **out;
+  if (status == HD_OK)
+    status = HD_ALLOCATED(*out = hd__malloc(pointers + used + 1), ctx, "out of memory for this program's arguments");
+  if (status == HD_OK) {
+    char *copy = memcpy((char *)*out + pointers, text, used + 1);
+    count = 0;
+    for (char *at = copy; at < copy + used; at += strlen(at) + 1)
+      (*out)[count++] = at;
+    (*out)[count] = NULL;
+  }
+  hd__free(text);
+  return status;
 }

@@ -21,7 +21,14 @@ typedef struct hd_spawn_how {
 
 hd_status hd__spawn(pid_t *out, hd_ctx *ctx, const hd_spawn_how *how);
 
-/* In a spawned process: closes the descriptors above HD_SPAWN_FD and has the system kill it when its parent ends.
+/* The arguments that this program was started with, its name first and NULL last, in one block that the caller frees
+ * with hd__free. HD_E_SYSTEM where the system does not give them. */
+hd_status hd__spawn_arguments(char ***out, hd_ctx *ctx);
+
+/* In a spawned process: closes the descriptors above HD_SPAWN_FD. */
+void hd__spawn_close_others(void);
+
+/* The same, and has the system kill it when its parent ends.
  * False if the parent has ended already. */
 int hd__spawn_end_with_parent(pid_t parent);
 

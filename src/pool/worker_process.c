@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/status.h"
+#include "platform/local_socket.h"
 #include "platform/process.h"
 #include "platform/spawn.h"
 
@@ -85,11 +86,8 @@ static int serve_one(hd_ctx *ctx) {
  * that made it, also after that was killed. */
 static pid_t pool_of(void) {
   const char *text = getenv(variable);
-  struct ucred maker;
-  socklen_t length = sizeof maker;
-  if (!text || getsockopt(HD_SPAWN_FD, SOL_SOCKET, SO_PEERCRED, &maker, &length) != 0 || maker.pid <= 0)
-    return 0;
-  return strtol(text, NULL, 10) == (long)maker.pid ? maker.pid : 0;
+  const pid_t maker = text ? hd__local_socket_maker(HD_SPAWN_FD) : 0;
+  return text && strtol(text, NULL, 10) == (long)maker ? maker : 0;
 }
 
 void hd_pool_serve(const hd_task *tasks, int count) {

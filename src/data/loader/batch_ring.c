@@ -115,6 +115,10 @@ static void *work(void *arg) {
   int64_t batch;
   int32_t block;
   const uint64_t mode = hd__fpmode_enter();
+  hd_cpu_set set;
+  hd__cpu_set_one(&set, w->cpu);
+  if (w->cpu >= 0)
+    hd__cpu_set_bind(&set); /* else, and where that fails, it runs on any CPU */
   pthread_mutex_lock(&r->lock);
   while (claim(&batch, &block, r)) {
     if (block == 0)
@@ -236,22 +240,11 @@ int32_t hd__ring_sleeping(hd_ring *r) {
   return sleeping;
 }
 
-/* If binding fails the worker runs unbound. */
 static int start_worker(worker *w) {
   sigset_t before;
-  pthread_attr_t attr;
-  pthread_attr_init(&attr);
-  if (w->cpu >= 0) {
-    hd_cpu_set set;
-    hd__cpu_set_one(&set, w->cpu);
-    pthread_attr_setaffinity_np(&attr, sizeof set, (const cpu_set_t *)&set);
-  }
   hd__thread_signals_block(&before);
-  int error = pthread_create(&w->thread, &attr, work, w);
-  if (error && w->cpu >= 0)
-    error = pthread_create(&w->thread, NULL, work, w);
+  const int error = pthread_create(&w->thread, NULL, work, w);
   hd__thread_signals_restore(&before);
-  pthread_attr_destroy(&attr);
   return error;
 }
 

@@ -11,6 +11,7 @@
 #include "base/version.h"
 #include "exec/exchange/cluster_state.h"
 #include "platform/clock.h"
+#include "platform/machine.h"
 #include "platform/module.h"
 
 static const char remedy[] =
@@ -25,15 +26,6 @@ typedef struct identity {
 
 /* ---- the map of ranks to hosts ---- */
 
-static void read_line(char *to, size_t bytes, const char *path) {
-  FILE *file = fopen(path, "re");
-  *to = 0;
-  if (file && fgets(to, (int)bytes, file))
-    to[strcspn(to, "\n")] = 0;
-  if (file)
-    fclose(file);
-}
-
 static void describe(identity *self) {
   const char *given = getenv("HEDDLE_HOST_ID");
   char boot[64];
@@ -41,7 +33,7 @@ static void describe(identity *self) {
   snprintf(self->version, sizeof self->version, "%s", hd__version());
   if (gethostname(self->name, sizeof self->name - 1) != 0)
     snprintf(self->name, sizeof self->name, "a host");
-  read_line(boot, sizeof boot, "/proc/sys/kernel/random/boot_id");
+  hd__machine_boot(boot, sizeof boot);
   if (given && *given) {
     snprintf(self->id, sizeof self->id, "id %.160s", given);
     snprintf(self->name, sizeof self->name, "%.64s", given);

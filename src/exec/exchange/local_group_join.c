@@ -4,13 +4,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +16,8 @@
 #include "exec/exchange/local_group_state.h"
 #include "exec/exchange/rank_watch.h"
 #include "platform/clock.h"
+#include "platform/memory_file.h"
+#include "platform/memory_word.h"
 #include "platform/process.h"
 #include "platform/spawn.h"
 
@@ -27,10 +26,6 @@
 enum { GROUP_VERSION = 4 };
 
 static const double TIMEOUT_S = 60;
-
-/* Sealed against shrinking, so that no process that maps the file loses a page, and against further seals, so that
- * it can grow. */
-enum { SEALS = F_SEAL_SHRINK | F_SEAL_SEAL };
 
 static hd_status make(hd_local_group **out, hd_ctx *ctx) {
   *out = NULL;
@@ -68,8 +63,8 @@ static hd_status map_head(hd_local_group *w, hd_ctx *ctx, int ranks) {
 static hd_status found(hd_local_group *w, hd_ctx *ctx, int ranks, bool parented) {
   const int64_t size =
       (int64_t)((hd__local_group_lay_out(w, NULL, ranks) + HD_SEGMENT_ALIGN - 1) / HD_SEGMENT_ALIGN * HD_SEGMENT_ALIGN);
-  w->fd = memfd_create("heddle-ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (w->fd < 0 || ftruncate(w->fd, (off_t)size) != 0 || fcntl(w->fd, F_ADD_SEALS, SEALS) != 0)
+  w->fd = hd__memory_file("heddle-ranks", size, true);
+  if (w->fd < 0)
     return no_memory_file(ctx);
   HD_TRY(map_head(w, ctx, ranks));
   w->head->version = GROUP_VERSION;
@@ -118,8 +113,7 @@ static hd_status read_head(int *ranks, hd_ctx *ctx, int fd) {
       head.version != GROUP_VERSION || head.ranks < 1 || head.ranks > HD_LOCAL_GROUP_MOST_RANKS ||
       fstat(fd, &file) != 0)
     return refuse_file(ctx, fd, "another file or none");
-  const int seals = fcntl(fd, F_GET_SEALS);
-  if (!S_ISREG(file.st_mode) || seals < 0 || (seals & SEALS) != SEALS)
+  if (!S_ISREG(file.st_mode) || !hd__memory_file_is_fixed(fd, true))
     return refuse_file(ctx, fd, "a file that can become shorter while it is mapped");
   if (file.st_uid != geteuid()) {
     snprintf(found, sizeof found, "memory of another user (uid %u)", (unsigned)file.st_uid);
@@ -157,7 +151,7 @@ static hd_status take_slot(hd_local_group *w, hd_ctx *ctx, int rank) {
   w->rank = rank;
   atomic_store(&slot->state, HD_RANK_JOINED);
   atomic_fetch_add(&w->head->joined, 1);
-  syscall(SYS_futex, &w->head->joined, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+  hd__word_wake(&w->head->joined);
   return HD_OK;
 }
 
@@ -194,11 +188,10 @@ static hd_status ranks_missing(const hd_local_group *w, hd_ctx *ctx, double time
 }
 
 static hd_status wait_for_all(hd_local_group *w, hd_ctx *ctx, double timeout_s) {
-  const struct timespec interval = {.tv_nsec = HD_BARRIER_CHECK_MS * 1000000L};
   const double begin_s = hd__clock_s();
   unsigned joined;
   while ((int)(joined = atomic_load(&w->head->joined)) < w->ranks) {
-    syscall(SYS_futex, &w->head->joined, FUTEX_WAIT, joined, &interval, NULL, 0);
+    hd__word_wait(&w->head->joined, joined, HD_BARRIER_CHECK_MS * INT64_C(1000000));
     check_processes(w);
     HD_TRY(hd__local_group_check(w, ctx));
     if (hd__clock_s() - begin_s > timeout_s)

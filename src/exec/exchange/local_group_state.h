@@ -29,7 +29,7 @@ typedef struct group_head {
   _Atomic uint64_t magic;
   int32_t version, ranks, parent; /* parent: pid, 0: none */
   uint64_t parent_start;
-  atomic_uint joined;     /* a futex word */
+  atomic_uint joined;     /* slept on */
   _Atomic int64_t used;   /* of the file */
   atomic_int blocks;      /* entries of the table in use, free ones included */
   _Atomic uint64_t taken; /* number of allocations */

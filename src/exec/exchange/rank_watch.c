@@ -2,12 +2,12 @@
 #include "exec/exchange/rank_watch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -25,8 +25,8 @@ static const double PARENT_S = 0.15, GRACE_S = 0.4;
 struct hd_watch {
   hd_local_group *local;
   pthread_t thread;
-  struct pollfd *fd; /* of each rank, of the parent, and of the event that ends the thread; -1: checked without one */
-  int fds, end;
+  struct pollfd *fd; /* of each rank, of the parent, and of the pipe that ends the thread; -1: checked without one */
+  int fds, end; /* end: the side of a pipe whose closing ends the thread */
   int stopped_rank; /* found stopped by the last check, -1: none */
 };
 
@@ -166,9 +166,11 @@ static hd_status open_all(hd_watch *w, hd_ctx *ctx) {
   }
   const int parent = hd__local_group_parent(w->local, &start);
   watch_process(&w->fd[ranks], parent, start);
-  w->end = eventfd(0, EFD_CLOEXEC);
-  w->fd[ranks + 1] = (struct pollfd){.fd = w->end, .events = POLLIN};
-  if (w->end < 0)
+  int end[2];
+  const int failed = pipe2(end, O_CLOEXEC);
+  w->end = failed ? -1 : end[1];
+  w->fd[ranks + 1] = (struct pollfd){.fd = failed ? -1 : end[0], .events = POLLIN};
+  if (failed)
     return hd__fail(ctx, HD_E_SYSTEM, "expected a descriptor for watching the ranks, found: %s; raise `ulimit -n`",
                     strerror(errno));
   return HD_OK;
@@ -189,6 +191,8 @@ static void release(hd_watch *w) {
   for (int i = 0; w->fd && i < w->fds; i++)
     if (w->fd[i].fd >= 0)
       close(w->fd[i].fd);
+  if (w->end >= 0)
+    close(w->end);
   hd__free(w->fd);
   hd__free(w);
 }
@@ -199,7 +203,7 @@ hd_status hd__watch_start(hd_watch **out, hd_ctx *ctx, hd_local_group *local) {
   if (!w)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for watching the ranks");
   w->local = local;
-  w->stopped_rank = -1;
+  w->stopped_rank = w->end = -1;
   hd_status status = open_all(w, ctx);
   if (status == HD_OK)
     status = start_thread(w, ctx);
@@ -213,8 +217,8 @@ hd_status hd__watch_start(hd_watch **out, hd_ctx *ctx, hd_local_group *local) {
 void hd__watch_end(hd_watch *w) {
   if (!w)
     return;
-  const uint64_t one = 1;
-  if (write(w->end, &one, sizeof one) == (ssize_t)sizeof one)
-    pthread_join(w->thread, NULL);
+  close(w->end);
+  w->end = -1;
+  pthread_join(w->thread, NULL);
   release(w);
 }

@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "platform/clock.h"
-#include "platform/cpu_name.h"
+#include "platform/machine.h"
 #include "platform/threads.h"
 #include "platform/segment.h"
 #include "train/session/run_plan.h"

@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "heddle/bench.h"
 #include "platform/clock.h"
-#include "platform/cpu_name.h"
+#include "platform/machine.h"
 #include "platform/cpu_set.h"
 #include "tools/tune/scaling.h"
 

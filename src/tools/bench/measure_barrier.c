@@ -7,7 +7,7 @@
 #include "tools/bench/machine_limits.h"
 #include "train/settings/config.h"
 #include "platform/clock.h"
-#include "platform/cpu_name.h"
+#include "platform/machine.h"
 #include "platform/threads.h"
 #include "platform/barrier.h"
 #include "tools/tune/scaling.h"

@@ -9,7 +9,7 @@
 #include "base/sized_struct.h"
 #include "heddle/loader.h"
 #include "platform/clock.h"
-#include "platform/cpu_name.h"
+#include "platform/machine.h"
 #include "train/session/run_plan.h"
 #include "tools/tune/scaling.h"
 

@@ -9,7 +9,7 @@
 #include "base/sized_struct.h"
 #include "platform/cpu_claim.h"
 #include "platform/clock.h"
-#include "platform/cpu_name.h"
+#include "platform/machine.h"
 #include "train/session/thread_count.h"
 #include "train/session/rehearsal.h"
 #include "train/session/session.h"

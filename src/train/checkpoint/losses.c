@@ -1,4 +1,5 @@
 /* The file of losses: see losses.h. */
+#include "platform/file.h"
 #include "train/checkpoint/losses.h"
 
 #include <errno.h>
@@ -62,10 +63,7 @@ hd_status hd__losses_reserve(hd_losses *losses, hd_ctx *ctx, int64_t steps) {
   if (losses->fd < 0 || steps <= losses->room)
     return HD_OK;
   const int64_t room = (steps / STEPS_MORE + 1) * STEPS_MORE;
-  int failed;
-  do
-    failed = posix_fallocate(losses->fd, 0, (off_t)(room * (int64_t)sizeof(double)));
-  while (failed == EINTR);
+  const int failed = hd__file_reserve(losses->fd, room * (int64_t)sizeof(double));
   if (failed)
     return hd__fail(ctx, HD_E_IO, "%s: expected room for the losses of %lld steps, found: %s; make room, or use --out",
                     losses->path, (long long)room, strerror(failed));

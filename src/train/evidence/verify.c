@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
+#include <unistd.h>
 
 #include "base/philox.h"
 #include "base/sized_struct.h"
@@ -442,7 +442,7 @@ static hd_status choose_seed(verify *v, hd_ctx *ctx) {
   v->out->seed = v->request->seed;
   if (v->request->spot > 0 && v->out->seed < 0) {
     uint32_t drawn;
-    if (getrandom(&drawn, sizeof drawn, 0) != sizeof drawn)
+    if (getentropy(&drawn, sizeof drawn) != 0)
       return hd__fail(ctx, HD_E_SYSTEM, "expected random bytes of the system, found none; give --seed");
     v->out->seed = drawn;
   }

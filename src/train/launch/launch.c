@@ -48,7 +48,6 @@ typedef struct launch {
   int sent_signal;     /* 0, or the signal that was sent to the remaining ranks */
   char restart[HD_PATH_BYTES + 32];
   char **program_argv; /* this program's arguments, where it starts itself again */
-  char *program_text;
 } launch;
 
 static void note(const launch *l, const char *line) {
@@ -309,35 +308,6 @@ static hd_status run_with_restarts(launch *l, hd_ctx *ctx) {
   }
 }
 
-/* Reads this process's arguments. */
-static hd_status read_program_arguments(launch *l, hd_ctx *ctx) {
-  size_t used = 0, room = 1 << 12, got, count = 0;
-  FILE *file = fopen("/proc/self/cmdline", "re");
-  if (!file)
-    return hd__fail(ctx, HD_E_SYSTEM, "/proc/self/cmdline: expected this program's arguments, found: %s",
-                    strerror(errno));
-  l->program_text = hd__malloc(room + 1);
-  while (l->program_text && (got = fread(l->program_text + used, 1, room - used, file)) > 0) {
-    used += got;
-    if (used == room) {
-      char *longer = hd__realloc(l->program_text, (room *= 2) + 1);
-      if (!longer)
-        break;
-      l->program_text = longer;
-    }
-  }
-  fclose(file);
-  for (size_t i = 0; l->program_text && i < used; i++)
-    count += !l->program_text[i];
-  l->program_argv = hd__calloc(count + 2, sizeof *l->program_argv);
-  HD_TRY(HD_ALLOCATED(l->program_text && l->program_argv, ctx, "out of memory for this program's arguments"));
-  l->program_text[used] = 0;
-  count = 0;
-  for (char *at = l->program_text; at < l->program_text + used; at += strlen(at) + 1)
-    l->program_argv[count++] = at;
-  return HD_OK;
-}
-
 static hd_status launch_ranks(hd_launch_result *out, hd_ctx *ctx, const hd_launch_settings *settings) {
   launch l = {.is = settings, .out = out};
   *out = (hd_launch_result){.failed_rank = -1, .saved_step = -1};
@@ -348,11 +318,10 @@ static hd_status launch_ranks(hd_launch_result *out, hd_ctx *ctx, const hd_launc
   l.child = hd__calloc((size_t)settings->ranks, sizeof *l.child);
   hd_status status = HD_ALLOCATED(l.child, ctx, "out of memory for %d ranks", settings->ranks);
   if (status == HD_OK && !settings->argv)
-    status = read_program_arguments(&l, ctx);
+    status = hd__spawn_arguments(&l.program_argv, ctx);
   HD_THEN(status, run_with_restarts(&l, ctx));
   hd__free(l.child);
   hd__free(l.program_argv);
-  hd__free(l.program_text);
   return status;
 }
 

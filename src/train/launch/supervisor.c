@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -114,9 +113,7 @@ static int supervise(void) {
   hd_ctx ctx = {0};
   hd_local_group *local;
   hd_fault fault;
-#ifdef SYS_close_range
-  syscall(SYS_close_range, HD_SPAWN_FD + 1, ~0U, 0); /* other descriptors of the rank */
-#endif
+  hd__spawn_close_others();
   if (hd__local_group_hold(&local, &ctx, HD_SPAWN_FD) != HD_OK) {
     fprintf(stderr, "heddle: %s\n", ctx.message);
     return 1;

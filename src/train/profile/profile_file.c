@@ -11,7 +11,7 @@
 #include "base/version.h"
 #include "exec/exchange/cluster.h"
 #include "op/op.h"
-#include "platform/cpu_name.h"
+#include "platform/machine.h"
 
 typedef struct writing {
   const hd_profiler *profiler;

@@ -15,17 +15,21 @@
 #include "base/utf8.h"
 #include "base/version.h"
 #include "exec/exchange/cluster.h"
-#include "platform/cpu_name.h"
+#include "platform/machine.h"
+#include "platform/spawn.h"
 
-/* The words of the command that started this process, as the system has them. */
+/* The words of the command that started this process; none where the system does not give them. */
 static json_t *command_words(void) {
-  char text[65536], word[4096];
-  const size_t bytes = hd__file_text(text, sizeof text, "/proc/self/cmdline");
+  char word[4096], **argv;
+  hd_ctx quiet = {0};
   json_t *words = json_array();
-  for (size_t at = 0; at < bytes; at += strlen(text + at) + 1) {
-    hd__utf8_clean(word, sizeof word, text + at, sizeof word - 1);
+  if (hd__spawn_arguments(&argv, &quiet) != HD_OK)
+    return words;
+  for (int i = 0; argv[i]; i++) {
+    hd__utf8_clean(word, sizeof word, argv[i], sizeof word - 1);
     json_array_append_new(words, json_string(word));
   }
+  hd__free(argv);
   return words;
 }
 

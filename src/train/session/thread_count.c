@@ -12,7 +12,7 @@
 #include "base/digest.h"
 #include "op/op.h"
 #include "platform/clock.h"
-#include "platform/cpu_name.h"
+#include "platform/machine.h"
 #include "platform/cpu_set.h"
 #include "platform/file.h"
 #include "train/session/rehearsal.h"

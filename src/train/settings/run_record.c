@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "base/version.h"
 #include "data/loader/skipped_samples.h"
-#include "platform/cpu_name.h"
+#include "platform/machine.h"
 
 static json_t *settings_of(const hd_config *config, int32_t shards) {
   json_t *settings = json_object();

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/utf8.h"
+#include "platform/process.h"
 
 enum { NVML_DONE = 0, NVML_TEMPERATURE_GPU = 0, NVML_TEXT_BYTES = 96, MOST_GPUS = 64 };
 
@@ -187,14 +188,9 @@ static void read_sensors(hd_gpu *out, const nvml_calls *call, nvml_handle gpu) {
 }
 
 static void name_process(hd_gpu_process *process) {
-  char path[64], name[64] = "";
-  snprintf(path, sizeof path, "/proc/%d/comm", process->pid);
-  FILE *file = fopen(path, "re");
-  if (file && !fgets(name, sizeof name, file))
-    name[0] = 0;
-  if (file)
-    fclose(file);
-  hd__utf8_clean(process->name, sizeof process->name, name, strcspn(name, "\n"));
+  char name[64];
+  hd__process_name(name, sizeof name, process->pid);
+  hd__utf8_clean(process->name, sizeof process->name, name, sizeof name);
 }
 
 /* Adds the processes of one kind; a process of both kinds counts once. */

@@ -1,5 +1,5 @@
-/* The processor's name from /proc/cpuinfo: see cpu_name.h. */
-#include "platform/cpu_name.h"
+/* The processor's name and the system's start from /proc: see machine.h. */
+#include "platform/machine.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,4 +12,9 @@ void hd__cpu_name(char *out, size_t bytes) {
   const char *line = strstr(text, "\nmodel name"), *colon = line ? strchr(line, ':') : NULL;
   const char *name = colon ? colon + 2 : "unknown";
   snprintf(out, bytes, "%.*s", (int)strcspn(name, "\n"), name);
+}
+
+void hd__machine_boot(char *out, size_t bytes) {
+  hd__file_text(out, bytes, "/proc/sys/kernel/random/boot_id");
+  out[strcspn(out, "\n")] = 0;
 }
