@@ -26,8 +26,8 @@ struct hd_watch {
   hd_local_group *local;
   pthread_t thread;
   struct pollfd *fd; /* of each rank, of the parent, and of the pipe that ends the thread; -1: checked without one */
-  int fds, end; /* end: the side of a pipe whose closing ends the thread */
-  int stopped_rank; /* found stopped by the last check, -1: none */
+  int fds, end;      /* end: the side of a pipe whose closing ends the thread */
+  int stopped_rank;  /* found stopped by the last check, -1: none */
 };
 
 static void note_end(hd_local_group *local, int rank) {
