@@ -23,11 +23,14 @@ static const double NO_TIMEOUT_S = 1e9;
 /* ---- waiting ---- */
 
 bool hd__rpc_spend(const hd_rpc *rpc, int turn) {
-  if (turn < rpc->spins)
+  if (turn < rpc->spins) {
     hd__relax();
-  else if (turn < rpc->spins + YIELDS)
-    sched_yield();
-  return turn < rpc->spins + YIELDS;
+    return true;
+  }
+  if (turn >= rpc->spins + YIELDS || atomic_load(hd__local_group_broken_word(rpc->group->local)))
+    return false;
+  sched_yield();
+  return true;
 }
 
 void hd__rpc_sleep(atomic_uint *word, unsigned seen, int64_t ns) {
@@ -213,9 +216,9 @@ static void release(hd_rpc *rpc) {
 static hd_status open_calls(hd_rpc *rpc, hd_group *group, hd_ctx *ctx) {
   HD_TRY(copy_group(rpc, group, ctx));
   rpc->parent = group;
-  rpc->spins = is_crowded(rpc->group) ? SPINS_CROWDED : SPINS;
   hd_status status = share_memory(rpc, ctx);
   HD_THEN(status, hd__rpc_hosts_open(rpc, ctx));
+  rpc->spins = is_crowded(rpc->group) ? SPINS_CROWDED : SPINS;
   HD_THEN(status, start_thread(rpc, ctx));
   return agree(group, ctx, status, 0);
 }

@@ -168,9 +168,9 @@ hd_status hd__rpc_await(hd_rpc_future *call, hd_ctx *ctx, double timeout_s) {
     begin_ns = begin_ns ? begin_ns : hd__clock_ns();
     if (timeout_s >= 0 && (double)(hd__clock_ns() - begin_ns) >= 1e9 * timeout_s)
       return HD_E_TIMEOUT;
-    nap(call, naps++);
     hd__group_check_rank(rpc->group, call->rank);
     HD_TRY(hd__group_check(rpc->group, ctx));
+    nap(call, naps++);
   }
   return HD_OK;
 }

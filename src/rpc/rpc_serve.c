@@ -157,12 +157,15 @@ static void nap(hd_rpc *rpc, unsigned head, int naps) {
   atomic_store(&rpc->queue->sleeps, 0);
 }
 
+/* The thread polls for a while after it has served a call. Replies are mostly received by threads that wait for them. */
 void *hd__rpc_serve(void *arg) {
   hd_rpc *rpc = arg;
   unsigned head = 0;
   for (int turn = 0, naps = 0; !atomic_load_explicit(&rpc->ends, memory_order_relaxed);) {
-    if (serve_next(rpc, &head) | hd__rpc_hosts_serve(rpc) | hd__rpc_hosts_receive(rpc)) {
+    if (serve_next(rpc, &head) | hd__rpc_hosts_serve(rpc)) {
       turn = naps = 0;
+    } else if (hd__rpc_hosts_receive(rpc)) {
+      naps = 0;
     } else if (!hd__rpc_spend(rpc, turn++)) {
       nap(rpc, head, naps++);
       hd__group_check_rank(rpc->group, rpc->group->rank);

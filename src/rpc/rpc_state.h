@@ -97,7 +97,7 @@ char *hd__rpc_elements(const hd_rpc *rpc, int place, int slot);
 
 /* ---- Waiting: polls, then yields, then sleeps ---- */
 
-/* Spends a moment; false: it is time to sleep. `turn` counts from 0. */
+/* Spends a moment; false: it is time to sleep, or a rank is lost. `turn` counts from 0. */
 bool hd__rpc_spend(const hd_rpc *rpc, int turn);
 
 /* Sleeps while *word is `seen`, at most that long; wakes all who do. */

@@ -125,7 +125,7 @@ static hd_status nested(hd_rpc_array *output, void *self, hd_ctx *ctx, const hd_
 
 /* Says that it has begun, and waits until it may end. */
 typedef struct gate {
-  atomic_int begun, opened, runs;
+  atomic_int begun, opened, runs, callers;
 } gate;
 
 static gate the_gate;
@@ -440,8 +440,8 @@ static void leaves(member *m) {
   if (m->rank == 0)
     the_gate = (gate){0};
   open_calls(m);
-  if (m->rank == 1) { /* while rank 0 waits for it */
-    while (!atomic_load(&the_gate.begun))
+  if (m->rank == 1) { /* while the others wait for it */
+    while (atomic_load(&the_gate.callers) < 2 || !atomic_load(&the_gate.begun))
       sched_yield();
     atomic_store(&the_gate.opened, 1);
     hd_rpc_destroy(m->rpc);
@@ -449,6 +449,7 @@ static void leaves(member *m) {
   }
   const char *text = "rank 1 (pid ", *why = "gave up: it destroyed its calls before it closed them";
   must(m, hd_rpc_start(&future, m->rpc, &m->ctx, 1, "waits", NULL));
+  atomic_fetch_add(&the_gate.callers, 1);
   hd_status status = HD_OK;
   while (status == HD_OK) /* calls that are under way, and later ones */
     status = hd_rpc_call(NULL, m->rpc, &m->ctx, 1, "nothing", NULL);
