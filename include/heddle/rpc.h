@@ -1,9 +1,9 @@
 /* Remote procedure calls between the ranks of a group: a rank calls a function of another rank by its name.
  *
- *     static hd_status twice(hd_rpc_array *output, void *self, hd_ctx *ctx, const hd_rpc_array *input, int32_t caller) {
- *       *output = *input; // the elements in place, which become the result
- *       for (int64_t i = 0; i < input->size[0]; i++)
- *         ((float *)output->data)[i] *= 2;
+ *     static hd_status twice(hd_rpc_request *r) {
+ *       for (int64_t i = 0; i < r->input.size[0]; i++)
+ *         ((float *)r->input.data)[i] *= 2;
+ *       r->output = r->input; // the elements in place
  *       return HD_OK;
  *     }
  *     static const hd_rpc_function functions[] = {{"twice", twice, NULL, HD_F32}};
@@ -59,14 +59,21 @@ typedef struct hd_rpc_array {
   int64_t size[HD_RPC_MAX_DIMS];
 } hd_rpc_array;
 
-/* A function that other ranks can call. `run` gets the elements of the call, of type `input`, in memory that it may
- * change until it returns, and the calling rank. *output has no elements at first, and memory for `most_bytes`: `run`
- * writes there and sets type and sizes, or lets `data` point to other elements, which are copied when it returns. A
- * failure returns hd_ctx_fail(ctx, status, "..."). It may not use the group that the calls were opened for, nor wait
- * for a thread that calls. */
+/* A call as the function sees it; valid until it returns. */
+typedef struct hd_rpc_request {
+  hd_rpc_array input;  /* of the function's type; its memory may be written */
+  hd_rpc_array output; /* no elements yet, and room for most_bytes: write there, and set type and sizes, or let `data`
+                          point to other elements, which are copied when the function returns */
+  int32_t caller;      /* the calling rank */
+  void *self;          /* the function's */
+  hd_ctx *ctx;         /* for messages, and for calls that need a context */
+} hd_rpc_request;
+
+/* A function that other ranks can call. A failure returns hd_ctx_fail(request->ctx, status, "..."). It may not use the
+ * group that the calls were opened for, nor wait for a thread that calls. */
 typedef struct hd_rpc_function {
   const char *name; /* up to HD_RPC_NAME_BYTES - 1 bytes; copied */
-  hd_status (*run)(hd_rpc_array *output, void *self, hd_ctx *ctx, const hd_rpc_array *input, int32_t caller);
+  hd_status (*run)(hd_rpc_request *request);
   void *self;
   hd_dtype input;
 } hd_rpc_function;

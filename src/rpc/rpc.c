@@ -1,7 +1,6 @@
 /* Opening and closing the calls of a group, their memory, and how threads wait: see rpc_state.h. */
 #include <limits.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -16,21 +15,18 @@
 #include "rpc/rpc_state.h"
 
 enum { MOST_BYTES = 1 << 30, USUAL_BYTES = 1 << 20, PAGE_BYTES = 4096 };
-enum { SPINS = 4000, SPINS_CROWDED = 50, YIELDS = 100, THREADS_PER_RANK = 2 };
+
+/* A wait polls for a fraction of a millisecond, or for some microseconds where the CPUs are needed: about as long as it
+ * takes to wake a thread. It does not yield: on a busy CPU a thread that yields comes back later than one that sleeps. */
+enum { SPINS = 4000, SPINS_CROWDED = 200, THREADS_PER_RANK = 2 };
 
 static const double NO_TIMEOUT_S = 1e9;
 
 /* ---- waiting ---- */
 
 bool hd__rpc_spend(const hd_rpc *rpc, int turn) {
-  if (turn < rpc->spins) {
-    hd__relax();
-    return true;
-  }
-  if (turn >= rpc->spins + YIELDS || atomic_load(hd__local_group_broken_word(rpc->group->local)))
-    return false;
-  sched_yield();
-  return true;
+  hd__relax();
+  return turn < rpc->spins;
 }
 
 void hd__rpc_sleep(atomic_uint *word, unsigned seen, int64_t ns) {

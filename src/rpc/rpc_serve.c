@@ -107,13 +107,16 @@ size_t hd__rpc_run(hd_rpc *rpc, hd_rpc_header *h, char *elements, int32_t caller
   *ctx->message = 0;
   hd_status status = find(&function, &bytes, rpc, ctx, h);
   if (status == HD_OK) {
-    hd_rpc_array in = {.data = elements, .dtype = function->input, .ndim = h->ndim};
-    hd_rpc_array out = {.data = elements + rpc->room, .dtype = HD_U8, .ndim = 1};
-    memcpy(in.size, h->size, sizeof in.size);
+    hd_rpc_request request = {.input = {.data = elements, .dtype = function->input, .ndim = h->ndim},
+                              .output = {.data = elements + rpc->room, .dtype = HD_U8, .ndim = 1},
+                              .caller = caller,
+                              .self = function->self,
+                              .ctx = ctx};
+    memcpy(request.input.size, h->size, sizeof h->size);
     running = function->name;
-    status = function->run(&out, function->self, ctx, &in, caller);
+    status = function->run(&request);
     running = NULL;
-    HD_THEN(status, take_output(h, &bytes, rpc, ctx, elements, &out));
+    HD_THEN(status, take_output(h, &bytes, rpc, ctx, elements, &request.output));
   }
   h->status = status;
   return status == HD_OK ? bytes

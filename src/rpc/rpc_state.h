@@ -95,9 +95,9 @@ hd_rpc_queue *hd__rpc_queue(const hd_rpc *rpc, int place);
 hd_rpc_slot *hd__rpc_slot(const hd_rpc *rpc, int place, int slot);
 char *hd__rpc_elements(const hd_rpc *rpc, int place, int slot);
 
-/* ---- Waiting: polls, then yields, then sleeps ---- */
+/* ---- Waiting: polls, then sleeps ---- */
 
-/* Spends a moment; false: it is time to sleep, or a rank is lost. `turn` counts from 0. */
+/* Spends a moment; false: it is time to sleep. `turn` counts from 0. */
 bool hd__rpc_spend(const hd_rpc *rpc, int turn);
 
 /* Sleeps while *word is `seen`, at most that long; wakes all who do. */

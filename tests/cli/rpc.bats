@@ -22,10 +22,8 @@ calls=$BUILDDIR/tests/cli/rpc_calls
   "$HEDDLE" launch -n 3 -- "$calls" >wanted
   grep -q '^3 ranks ' wanted
   need_mpi
-  for hosts in "a b b" "b a c"; do
-    over "$hosts" "$calls" >out
-    [ "$(tr -d '\r' <out)" = "$(cat wanted)" ]
-  done
+  over "b a b" "$calls" >out
+  [ "$(tr -d '\r' <out)" = "$(cat wanted)" ]
 }
 
 @test "large calls in both directions at once do not wait in a circle" {
@@ -51,7 +49,7 @@ calls=$BUILDDIR/tests/cli/rpc_calls
   grep -q '^rank 0: rank 1 (pid [0-9]* on b) gave up: it destroyed its calls before it closed them' err || { cat err; return 1; }
   [ "$MPI_KIND" = openmpi ] || skip "this mpirun gives ranks no time to say so"
   MPI_EXTRA='--mca odls_base_sigkill_timeout 5' over "a b b" "$calls" killed 2>err && false
-  grep -q '^rank 2: rank 1 (pid [0-9]* on b) ended in the middle of the run' err || { cat err; return 1; }
+  grep -Eq '^rank 2: rank 1 \(pid [0-9]* on b\) (was killed by signal 9|ended in the middle of the run)' err || { cat err; return 1; }
 }
 
 @test "a call that takes too long is given up, and its rank goes on" {

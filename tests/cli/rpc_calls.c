@@ -38,31 +38,31 @@ static double now_s(void) {
 
 /* ---- functions ---- */
 
-static hd_status twice(hd_rpc_array *output, void *self, hd_ctx *of, const hd_rpc_array *input, int32_t caller) {
-  *output = *input;
+static hd_status twice(hd_rpc_request *r) {
+  r->output = r->input;
   int64_t count = 1;
-  for (int i = 0; i < input->ndim; i++)
-    count *= input->size[i];
+  for (int i = 0; i < r->input.ndim; i++)
+    count *= r->input.size[i];
   for (int64_t i = 0; i < count; i++)
-    ((float *)output->data)[i] *= 2;
+    ((float *)r->output.data)[i] *= 2;
   return HD_OK;
 }
 
-static hd_status report(hd_rpc_array *output, void *self, hd_ctx *of, const hd_rpc_array *input, int32_t caller) {
-  memcpy(&sums[caller], input->data, sizeof sums[caller]);
+static hd_status report(hd_rpc_request *r) {
+  memcpy(&sums[r->caller], r->input.data, sizeof sums[r->caller]);
   return HD_OK;
 }
 
-static hd_status refuse(hd_rpc_array *output, void *self, hd_ctx *of, const hd_rpc_array *input, int32_t caller) {
-  return hd_ctx_fail(of, HD_E_IO, "expected a disk on rank %d, found none", rank);
+static hd_status refuse(hd_rpc_request *r) {
+  return hd_ctx_fail(r->ctx, HD_E_IO, "expected a disk on rank %d, found none", rank);
 }
 
-static hd_status end(hd_rpc_array *output, void *self, hd_ctx *of, const hd_rpc_array *input, int32_t caller) {
+static hd_status end(hd_rpc_request *r) {
   raise(SIGKILL);
   return HD_OK;
 }
 
-static hd_status sleep_long(hd_rpc_array *output, void *self, hd_ctx *of, const hd_rpc_array *input, int32_t caller) {
+static hd_status sleep_long(hd_rpc_request *r) {
   const struct timespec moment = {.tv_nsec = 1000000};
   while (!opened)
     nanosleep(&moment, NULL);

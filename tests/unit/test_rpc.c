@@ -81,46 +81,41 @@ static void must(member *m, hd_status status) { expect(m, status, HD_OK, NULL); 
 /* ---- functions ---- */
 
 /* The array comes back, with the number of the calling rank added to every byte. */
-static hd_status echo(hd_rpc_array *output, void *self, hd_ctx *ctx, const hd_rpc_array *input, int32_t caller) {
-  const hd_dtype dtype = input->dtype;
+static hd_status echo(hd_rpc_request *r) {
+  const hd_dtype dtype = r->input.dtype;
   int64_t bytes = (int64_t)hd__dtype_size(dtype);
-  *output = *input;
-  for (int i = 0; i < input->ndim; i++)
-    bytes *= input->size[i];
+  r->output = r->input;
+  for (int i = 0; i < r->input.ndim; i++)
+    bytes *= r->input.size[i];
   for (int64_t i = 0; i < bytes; i++)
-    ((uint8_t *)output->data)[i] = (uint8_t)(((uint8_t *)output->data)[i] + caller);
+    ((uint8_t *)r->output.data)[i] = (uint8_t)(((uint8_t *)r->output.data)[i] + r->caller);
   return HD_OK;
 }
 
 /* A result in memory of the function's own, of one number. */
-static hd_status count(hd_rpc_array *output, void *self, hd_ctx *ctx, const hd_rpc_array *input, int32_t caller) {
+static hd_status count(hd_rpc_request *r) {
   static _Thread_local int64_t calls;
   calls++;
-  *output = (hd_rpc_array){.data = &calls, .dtype = HD_I64};
+  r->output = (hd_rpc_array){.data = &calls, .dtype = HD_I64};
   return HD_OK;
 }
 
-static hd_status nothing(hd_rpc_array *output, void *self, hd_ctx *ctx, const hd_rpc_array *input, int32_t caller) {
-  return HD_OK;
+static hd_status nothing(hd_rpc_request *r) { return HD_OK; }
+
+static hd_status fails(hd_rpc_request *r) {
+  return hd_ctx_fail(r->ctx, HD_E_IO, "expected a disk, found %d", (int)r->caller);
 }
 
-static hd_status fails(hd_rpc_array *output, void *self, hd_ctx *ctx, const hd_rpc_array *input, int32_t caller) {
-  return hd_ctx_fail(ctx, HD_E_IO, "expected a disk, found %d", (int)caller);
-}
+static hd_status fails_silently(hd_rpc_request *r) { return HD_E_NOTFINITE; }
 
-static hd_status fails_silently(hd_rpc_array *output, void *self, hd_ctx *ctx, const hd_rpc_array *input,
-                                int32_t caller) {
-  return HD_E_NOTFINITE;
-}
-
-static hd_status too_much(hd_rpc_array *output, void *self, hd_ctx *ctx, const hd_rpc_array *input, int32_t caller) {
-  output->size[0] = 2 * MOST;
+static hd_status too_much(hd_rpc_request *r) {
+  r->output.size[0] = 2 * MOST;
   return HD_OK;
 }
 
 /* Calls from within a call. */
-static hd_status nested(hd_rpc_array *output, void *self, hd_ctx *ctx, const hd_rpc_array *input, int32_t caller) {
-  return hd_rpc_call(NULL, *(hd_rpc **)self, ctx, caller, "nothing", NULL);
+static hd_status nested(hd_rpc_request *r) {
+  return hd_rpc_call(NULL, *(hd_rpc **)r->self, r->ctx, r->caller, "nothing", NULL);
 }
 
 /* Says that it has begun, and waits until it may end. */
@@ -130,7 +125,7 @@ typedef struct gate {
 
 static gate the_gate;
 
-static hd_status waits(hd_rpc_array *output, void *self, hd_ctx *ctx, const hd_rpc_array *input, int32_t caller) {
+static hd_status waits(hd_rpc_request *r) {
   atomic_fetch_add(&the_gate.runs, 1);
   atomic_store(&the_gate.begun, 1);
   while (!atomic_load(&the_gate.opened))
