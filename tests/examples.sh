@@ -80,6 +80,10 @@ fi
 env -u RANK "$BUILDDIR/examples/allreduce" >alone.out 2>&1
 check "alone it prints how to start it" shows alone 'heddle launch -n N -- PROGRAM'
 
+"$HEDDLE" launch -n 3 -- "$BUILDDIR/examples/parameter_server" 1000 >parameter_server.out 2>&1
+result $? "parameter_server runs" "$(cat parameter_server.out)"
+check "two workers find the function" shows parameter_server '^after 2000 pushes y = 3.00 x0 -2.00 x1 \+1.00$'
+
 "$BUILDDIR/examples/ddp" data >ddp.out 2>&1
 result $? "ddp starts itself as four ranks" "$(cat ddp.out)"
 say=$(grep -c '^Rank [0123], Epoch 1, Batch 0, Loss' ddp.out)

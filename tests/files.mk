@@ -31,14 +31,14 @@ unit_tests += tests/unit/test_sessions tests/unit/test_shared_sessions tests/uni
 unit_tests += tests/unit/test_profile tests/unit/test_sources tests/unit/test_pictures tests/unit/test_csv \
   tests/unit/test_custom_data
 unit_tests += tests/unit/test_transform tests/unit/test_skip tests/unit/test_rendezvous tests/unit/test_local_group \
-  tests/unit/test_group
+  tests/unit/test_group tests/unit/test_rpc
 unit_tests += tests/fuzz/test_fuzz
 op_tests = tests/op/test_array tests/op/test_expf tests/op/test_gemm tests/op/test_gradients \
   tests/op/test_network_gradients tests/op/test_updates
 op_tests += tests/op/test_bf16
 cli_tests = tests/cli/bench.bats tests/cli/evidence.bats tests/cli/bisect.bats tests/cli/metric.bats \
   tests/cli/sweep.bats tests/cli/report.bats tests/cli/export.bats tests/cli/completion.bats \
-  tests/cli/tutorials.bats
+  tests/cli/tutorials.bats tests/cli/rpc.bats
 cli_tests += tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats \
   tests/cli/loader.bats tests/cli/locale.bats tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats \
   tests/cli/signals.bats tests/cli/summary.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats \
@@ -65,7 +65,7 @@ tests/install.log: $(filter-out tests/install.log,$(TEST_LOGS))
 
 check_PROGRAMS += $(slow_programs) $(unit_tests) $(op_tests) tests/bits/make_data tests/bits/make_idx \
   tests/cli/on_terminal \
-  tests/cli/group_calls tests/fault/kill_at tests/cli/host_steps tests/cli/bad_server tests/golden/print_scores
+  tests/cli/group_calls tests/cli/rpc_calls tests/fault/kill_at tests/cli/host_steps tests/cli/bad_server tests/golden/print_scores
 check_PROGRAMS += tests/cli/stranger tests/cli/without
 EXTRA_DIST += tests/unit/stranger.h tests/cli/exported.c tests/onnx/runtime_scores.py tests/onnx/runtime_same.py
 EXTRA_DIST += $(slow_scripts) $(cli_tests) $(script_tests) $(bits_tests) tests/mpi_lib.sh tests/bits/experiments.sh \

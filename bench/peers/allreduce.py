@@ -73,9 +73,9 @@ class Heddle:
 
 
 class Mpi:
-    def __init__(self, ranks, scratch):
-        program = os.path.join(scratch, "mpi_allreduce")
-        subprocess.run(["mpicc", "-O2", os.path.join(HERE, "mpi_allreduce.c"), "-o", program], check=True)
+    def __init__(self, ranks, scratch, source="mpi_allreduce"):
+        program = os.path.join(scratch, source)
+        subprocess.run(["mpicc", "-O2", os.path.join(HERE, source + ".c"), "-o", program], check=True)
         version = subprocess.run(["mpirun", "--version"], capture_output=True, text=True).stdout.split("\n")[0]
         self.name = version.replace("mpirun (", "").replace(")", "") or "MPI"
         more = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"] if "Open MPI" in version else []

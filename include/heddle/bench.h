@@ -172,6 +172,28 @@ typedef struct hd_bench_allreduce_result {
  * ranks. Fails if a sum is wrong. */
 HD_API hd_status hd_bench_allreduce(hd_bench_allreduce_result *out, hd_ctx *ctx, hd_group *group);
 
+/* Remote procedure calls (heddle/rpc.h) of rank 0: the time of a call of rank 1 that returns its bytes, by their number,
+ * medians in microseconds; and calls a second without bytes, with 32 futures under way, of all other ranks in turns. */
+enum { HD_BENCH_RPC_SIZES = 5 };
+
+typedef struct hd_bench_rpc_size {
+  int64_t bytes;
+  double us;
+} hd_bench_rpc_size;
+
+typedef struct hd_bench_rpc_result {
+  size_t struct_bytes; /* sizeof(hd_bench_rpc_result) */
+  char cpu[128];
+  int32_t ranks, cpus; /* cpus: number that a rank may use */
+  double calls_per_s;
+  double slow_us; /* of calls without bytes: 99 % take no longer */
+  hd_bench_rpc_size size[HD_BENCH_RPC_SIZES];
+} hd_bench_rpc_result;
+
+/* A collective call of two ranks or more; rank 0 gets the times. The calling threads are bound to a CPU each, if there
+ * are as many as ranks. Fails if a byte that comes back is wrong. */
+HD_API hd_status hd_bench_rpc(hd_bench_rpc_result *out, hd_ctx *ctx, hd_group *group);
+
 #ifdef __cplusplus
 }
 #endif

@@ -60,8 +60,8 @@ typedef struct bench_request {
 
 extern bench_request bench_asked;
 
-/* The ranks of heddle bench allreduce. */
-int bench_allreduce_ranks(const hd_config *config);
+/* The ranks of heddle bench allreduce and rpc. */
+int bench_procs(const hd_config *config);
 
 /* Benches measure and print their results. */
 int bench_step(hd_ctx *ctx, hd_config *config, int count, char **operand);
@@ -70,6 +70,7 @@ int bench_gemm(hd_ctx *ctx, hd_config *config, int count, char **operand);
 int bench_barrier(hd_ctx *ctx, hd_config *config, int count, char **operand);
 int bench_loader(hd_ctx *ctx, hd_config *config, int count, char **operand);
 int bench_allreduce(hd_ctx *ctx, hd_config *config, int count, char **operand);
+int bench_rpc(hd_ctx *ctx, hd_config *config, int count, char **operand);
 int bench_ranks(hd_ctx *ctx, hd_config *config, int count, char **operand);
 
 /* heddle bench ranks: threads of one process against processes, at equal numbers of cores. */

@@ -1,4 +1,4 @@
-/* heddle bench step, conv, gemm, barrier and loader, measured in this process, and allreduce, measured in ranks:
+/* heddle bench step, conv, gemm, barrier and loader, measured in this process, and allreduce and rpc, measured in ranks:
  * printed as text or JSON. */
 #include <math.h>
 #include <stdlib.h>
@@ -200,9 +200,9 @@ int bench_loader(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   return CLI_OK;
 }
 
-/* ---- allreduce: starts this command again as the ranks; rank 0 prints ---- */
+/* ---- allreduce and rpc: start this command again as the ranks; rank 0 prints ---- */
 
-int bench_allreduce_ranks(const hd_config *config) {
+int bench_procs(const hd_config *config) {
   const int procs = (int)hd_config_get_int(config, HD_OPT_PROCS);
   return procs > 1 ? procs : 2;
 }
@@ -229,13 +229,45 @@ int bench_allreduce(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   int32_t rank;
   hd_group *group;
   hd_bench_allreduce_result result = {.struct_bytes = sizeof result};
-  hd_status status = hd_spawn(&rank, ctx, bench_allreduce_ranks(config));
+  hd_status status = hd_spawn(&rank, ctx, bench_procs(config));
   if (rank < 0 || status != HD_OK)
     return status;
   CLI_TRY(hd_group_init(&group, ctx, NULL));
   status = hd_bench_allreduce(&result, ctx, group);
   if (status == HD_OK && rank == 0)
     (cli_wants_json(config) ? json_allreduce : print_allreduce)(&result);
+  hd_group_destroy(group);
+  return status;
+}
+
+static void print_rpc(const hd_bench_rpc_result *r) {
+  cli_print("%s, %s on %s; calls that return their bytes, medians\n\n", r->cpu, cli_counted(r->ranks, "rank"),
+            cli_counted(r->cpus, "CPU"));
+  cli_print("%12s %15s\n", "bytes", "microseconds");
+  for (int i = 0; i < HD_BENCH_RPC_SIZES; i++)
+    cli_print("%12lld %15.2f\n", (long long)r->size[i].bytes, r->size[i].us);
+  cli_print("\n99 %% of the calls without bytes take at most %.2f microseconds; %s calls/s with futures\n", r->slow_us,
+            cli_grouped((long long)r->calls_per_s));
+}
+
+static void json_rpc(const hd_bench_rpc_result *r) {
+  cli_json("{'ranks': %d, 'cpus': %d, 'cpu': %s, 'us_by_bytes': {", r->ranks, r->cpus, r->cpu);
+  for (int i = 0; i < HD_BENCH_RPC_SIZES; i++)
+    cli_json("%c'%lld': %.3f", i, (long long)r->size[i].bytes, r->size[i].us);
+  cli_json("}, 'slow_us': %.3f, 'calls_per_s': %.0f}\n", r->slow_us, r->calls_per_s);
+}
+
+int bench_rpc(hd_ctx *ctx, hd_config *config, int count, char **operand) {
+  int32_t rank;
+  hd_group *group;
+  hd_bench_rpc_result result = {.struct_bytes = sizeof result};
+  hd_status status = hd_spawn(&rank, ctx, bench_procs(config));
+  if (rank < 0 || status != HD_OK)
+    return status;
+  CLI_TRY(hd_group_init(&group, ctx, NULL));
+  status = hd_bench_rpc(&result, ctx, group);
+  if (status == HD_OK && rank == 0)
+    (cli_wants_json(config) ? json_rpc : print_rpc)(&result);
   hd_group_destroy(group);
   return status;
 }

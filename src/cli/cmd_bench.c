@@ -17,7 +17,9 @@ enum {
   RANKS = 128,
   LOADER_PEERS = 256,
   ALLREDUCE_PEERS = 512,
-  SCRIPTS = PEERS | LOADER_PEERS | ALLREDUCE_PEERS
+  RPC = 1024,
+  RPC_PEERS = 2048,
+  SCRIPTS = PEERS | LOADER_PEERS | ALLREDUCE_PEERS | RPC_PEERS
 };
 
 /* ---- Options ---- */
@@ -150,7 +152,7 @@ static const cli_extra extra[] = {
     {"eager", NULL, "PyTorch without torch.compile, which takes a minute for each network", take_word, .of = PEERS},
     {"isa", "NAME", "avx2: heddle and its peers limited to that instruction set (the best)", take_isa, .of = PEERS},
     {"peers", NULL, "against other libraries, in turns; see --peers --help", take_nothing,
-     .of = LOADER | ALLREDUCE | LOADER_PEERS | ALLREDUCE_PEERS},
+     .of = LOADER | ALLREDUCE | RPC | LOADER_PEERS | ALLREDUCE_PEERS | RPC_PEERS},
     {0}};
 
 /* ---- Peers ---- */
@@ -205,8 +207,12 @@ static int run_loader_peers(hd_ctx *ctx, hd_config *config, int count, char **op
 
 static int run_allreduce_peers(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   char procs[16];
-  snprintf(procs, sizeof procs, "%d", bench_allreduce_ranks(config));
+  snprintf(procs, sizeof procs, "%d", bench_procs(config));
   return run_script("allreduce.py", "--procs", procs, config);
+}
+
+static int run_rpc_peers(hd_ctx *ctx, hd_config *config, int count, char **operand) {
+  return run_script("rpc.py", "--procs", "2", config);
 }
 
 /* ---- The command ---- */
@@ -231,6 +237,8 @@ static const cli_command benches[] = {
      .run = run_peers, .options = OPTIONS("data-dir", "batch", "threads", "json")},
     {"bench allreduce", "sums over --procs ranks (2), by size", .kind = ALLREDUCE, .run = bench_allreduce,
      .options = OPTIONS("procs", "json")},
+    {"bench rpc", "calls between --procs ranks (2), by size, and calls a second", .kind = RPC, .run = bench_rpc,
+     .options = OPTIONS("procs", "json")},
     {"bench ranks", "training with threads against ranks, at equal numbers of cores, in turns", .kind = RANKS,
      .run = bench_ranks,
      .options = OPTIONS("model", "data", "data-dir", "batch", "shards", "optimizer", "accumulate", "precision",
@@ -239,6 +247,8 @@ static const cli_command benches[] = {
      .kind = LOADER_PEERS, .run = run_loader_peers, .options = OPTIONS("data-dir", "threads", "json")},
     {"bench allreduce --peers", "sums over ranks against MPI and gloo, in turns", .kind = ALLREDUCE_PEERS,
      .run = run_allreduce_peers, .options = OPTIONS("procs", "json")},
+    {"bench rpc --peers", "calls between two ranks against MPI, gRPC and PyTorch, in turns", .kind = RPC_PEERS,
+     .run = run_rpc_peers, .options = OPTIONS("json")},
 };
 
 enum { BENCHES = sizeof benches / sizeof *benches };

@@ -129,7 +129,7 @@ fake_python() {
   TMPDIR=$PWD/tmp PATH=$PWD/bin:$PATH "$HEDDLE" bench peers --python A --python B --work cnn --rounds 3 --threads 2 \
     --data-dir D --isa avx2 --markdown >out || code=$?
   [ "$code" -eq 7 ]
-  [ "$(sed -n 1p out)" = "allreduce.py ddp_rank.py jax_worker.py loader_worker.py loaders.py model_file.py mpi_allreduce.c peer_work.py peers.py torch_worker.py" ]
+  [ "$(sed -n 1p out)" = "allreduce.py ddp_rank.py jax_worker.py loader_worker.py loaders.py model_file.py mpi_allreduce.c mpi_roundtrip.c peer_work.py peers.py rpc.py torch_worker.py" ]
   [[ "$(sed -n 2p out)" == "--heddle /"*"heddle --python A --python B --work cnn --rounds 3 --isa avx2 --markdown --seconds 3 --threads 2 --data-dir D --batch 64" ]]
   [ -z "$(ls tmp)" ]
 }
@@ -209,7 +209,7 @@ END
 
 @test "bench refuses what it cannot measure" {
   fails 2 bench
-  says "step, conv, gemm, barrier, loader, peers, allreduce"
+  says "step, conv, gemm, barrier, loader, peers, allreduce, rpc"
   fails 2 bench everything
   fails 2 bench step --seconds 0
   fails 2 bench step extra
@@ -236,6 +236,28 @@ END
   [ "$(json_get ranks <out)" = 2 ]
   json_get us_by_bytes.4 us_by_bytes.33554432 shared_us_by_bytes.65536 <out |
     awk '{ exit !($1 > 0 && $2 > $1 && $3 > 0) }'
+}
+
+@test "bench rpc: calls between two ranks, by size, and calls a second" {
+  need_json
+  bench rpc
+  [ "$(json_get ranks <out)" = 2 ]
+  json_get us_by_bytes.0 us_by_bytes.1048576 slow_us calls_per_s <out >found
+  awk '{ exit !($1 > 0 && $2 > $1 && $3 >= $1 && $4 > 0) }' found
+}
+
+@test "bench rpc --peers: a missing peer is reported in a line and left out" {
+  command -v python3 >/dev/null || skip "python3 is not installed"
+  need_json
+  mkdir -p bin
+  printf '#!/bin/sh\nexit 1\n' >bin/mpicc
+  chmod +x bin/mpicc
+  PATH=$PWD/bin:$PATH "$HEDDLE" bench rpc --peers --python ./nowhere --rounds 1 --json >out 2>err
+  [ "$(grep -c '^left out: ' err)" -eq 3 ]
+  [ "$(json_get peers <out)" = "[]" ]
+  json_get us_by_bytes.0 calls_per_s <out >found
+  awk '{ exit !($1 > 0 && $2 > 0) }' found
+  fails 2 bench rpc --rounds 2
 }
 
 @test "recipe_seeds: a line for each recipe, over its seeds" {

@@ -94,7 +94,8 @@ json_keys() {
 # indices, separated by dots.
 json_get() {
   if command -v jq >/dev/null; then
-    tail -n 1 | jq -er '[getpath($ARGS.positional[] | split(".") | map(tonumber? // .)) |
+    tail -n 1 | jq -er '[. as $whole | $ARGS.positional[] | split(".") |
+      reduce .[] as $key ($whole; .[if type == "array" then ($key | tonumber) else $key end]) |
       if type == "string" then . else tojson end] | join(" ")' --args "$@"
   else
     tail -n 1 | python3 -c '

@@ -21,12 +21,18 @@ hd_status hd__cluster_receive_faults(struct hd_cluster *h, hd_ctx *ctx) {
   return HD_OK;
 }
 
-/* A fault of another host breaks this host's local group, too; rank -1: none of its ranks failed. */
+/* A fault of another host breaks this host's local group, too; rank -1: none of its ranks failed. One thread tests at a
+ * time: a test that succeeds frees the transfer. */
 static void receive_fault(struct hd_cluster *h) {
   char why[HD_TRANSPORT_WHY_BYTES];
-  if (!h->fault_receive || h->transport->test(h->fault_receive, why) != 1)
+  if (pthread_mutex_trylock(&h->lock))
     return;
-  h->fault_receive = NULL;
+  const bool received = h->fault_receive && h->transport->test(h->fault_receive, why) == 1;
+  if (received)
+    h->fault_receive = NULL;
+  pthread_mutex_unlock(&h->lock);
+  if (!received)
+    return;
   h->received_fault.rank = -1;
   hd__local_group_break(h->local, &h->received_fault);
 }

@@ -28,6 +28,7 @@ hd_status hd__cluster_exchange_within(int *missing, hd_local_group *local, hd_ct
 hd_status hd__cluster_start(hd_transfer **out, hd_local_group *local, hd_ctx *ctx, const hd_transfer_part *parts,
                             int count);
 int hd__cluster_test(hd_local_group *local, hd_transfer *transfer, int peer);
+void hd__cluster_drop(hd_local_group *local, hd_transfer *transfer); /* NULL is allowed */
 
 /* Frees the exchanges in the list of unused ones. */
 void hd__cluster_free_exchanges(struct hd_cluster *cluster);

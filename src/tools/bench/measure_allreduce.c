@@ -9,7 +9,7 @@
 #include "heddle/bench.h"
 #include "platform/clock.h"
 #include "platform/machine.h"
-#include "platform/cpu_set.h"
+#include "tools/bench/bind_rank.h"
 #include "tools/tune/scaling.h"
 
 static const int64_t sizes[HD_BENCH_ALLREDUCE_SIZES] = {4, 64, 1024, 16384, 65536, 262144, 1 << 20, 4 << 20, 32 << 20};
@@ -86,27 +86,11 @@ static hd_status measure(hd_bench_allreduce_result *out, bench *b) {
   return HD_OK;
 }
 
-/* Binds each rank to a different CPU, as mpirun does, if there are enough. */
-static int bind_to_cpu(int rank, int ranks) {
-  hd_cpu_set all, one;
-  if (!hd__cpu_set_read(&all))
-    return 0;
-  const int cpus = hd__cpu_set_count(&all);
-  int this_rank = -1;
-  for (int cpu = 0, at = 0; cpus >= ranks && cpu < HD_CPU_SET_CPUS; cpu++)
-    if (hd__cpu_set_has(&all, cpu) && at++ == rank)
-      this_rank = cpu;
-  hd__cpu_set_one(&one, this_rank);
-  if (this_rank >= 0)
-    hd__cpu_set_bind(&one);
-  return cpus;
-}
-
 static hd_status bench_all(hd_bench_allreduce_result *out, hd_ctx *ctx, hd_group *group) {
   const size_t most = (size_t)sizes[HD_BENCH_ALLREDUCE_SIZES - 1];
   bench b = {.group = group, .ctx = ctx, .input = hd__malloc_aligned(most), .output = hd__malloc_aligned(most)};
   out->ranks = hd_group_size(group);
-  out->cpus = bind_to_cpu(hd_group_rank(group), out->ranks);
+  out->cpus = hd__bench_bind_rank(hd_group_rank(group), out->ranks);
   hd__cpu_name(out->cpu, sizeof out->cpu);
   hd_status status =
       b.input && b.output ? measure(out, &b) : hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");

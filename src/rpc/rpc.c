@@ -1,0 +1,270 @@
+/* Opening and closing the calls of a group, their memory, and how threads wait: see rpc_state.h. */
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/sized_struct.h"
+#include "comm/rank_sums.h"
+#include "platform/cpu_relax.h"
+#include "platform/cpu_set.h"
+#include "platform/thread_signals.h"
+#include "rpc/rpc_state.h"
+
+enum { MOST_BYTES = 1 << 30, USUAL_BYTES = 1 << 20, PAGE_BYTES = 4096 };
+
+/* A wait polls for a fraction of a millisecond, or for some microseconds where the CPUs are needed: about as long as it
+ * takes to wake a thread. It does not yield: on a busy CPU a thread that yields comes back later than one that sleeps. */
+enum { SPINS = 4000, SPINS_CROWDED = 200, THREADS_PER_RANK = 2 };
+
+static const double NO_TIMEOUT_S = 1e9;
+
+/* ---- waiting ---- */
+
+bool hd__rpc_spend(const hd_rpc *rpc, int turn) {
+  hd__relax();
+  return turn < rpc->spins;
+}
+
+void hd__rpc_sleep(atomic_uint *word, unsigned seen, int64_t ns) {
+  const struct timespec most = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+  syscall(SYS_futex, word, FUTEX_WAIT, seen, &most, NULL, 0);
+}
+
+void hd__rpc_wake(atomic_uint *word) { syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); }
+
+int64_t hd__rpc_nap_ns(const hd_rpc *rpc, int naps) {
+  enum { LEAST_US = 20, MOST_US = 1000, NAPS_OF_A_LENGTH = 64, DOUBLINGS = 6 };
+  if (!rpc->hosts)
+    return HD_BARRIER_CHECK_MS * INT64_C(1000000);
+  const int doublings = naps / NAPS_OF_A_LENGTH < DOUBLINGS ? naps / NAPS_OF_A_LENGTH : DOUBLINGS;
+  const int64_t us = (int64_t)LEAST_US << doublings;
+  return 1000 * (us < MOST_US ? us : MOST_US);
+}
+
+/* ---- memory ---- */
+
+static size_t queue_bytes(const hd_rpc *rpc) {
+  const size_t bytes = sizeof(hd_rpc_queue) + rpc->entries * sizeof(atomic_uint);
+  return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+}
+
+static size_t range_bytes(const hd_rpc *rpc) {
+  return queue_bytes(rpc) + HD_RPC_CALLS * (sizeof(hd_rpc_slot) + 2 * rpc->room);
+}
+
+static char *range_of(const hd_rpc *rpc, int place) {
+  const hd_group_buffer *b = &rpc->group->buffer[0];
+  return (char *)b->map.base + (size_t)place * b->stride;
+}
+
+hd_rpc_queue *hd__rpc_queue(const hd_rpc *rpc, int place) { return (hd_rpc_queue *)range_of(rpc, place); }
+
+hd_rpc_slot *hd__rpc_slot(const hd_rpc *rpc, int place, int slot) {
+  return (hd_rpc_slot *)(range_of(rpc, place) + queue_bytes(rpc)) + slot;
+}
+
+char *hd__rpc_elements(const hd_rpc *rpc, int place, int slot) {
+  return (char *)hd__rpc_slot(rpc, place, HD_RPC_CALLS) + 2 * (size_t)slot * rpc->room;
+}
+
+static hd_status share_memory(hd_rpc *rpc, hd_ctx *ctx) {
+  hd_group *g = rpc->group;
+  void *memory;
+  rpc->rank_at = hd__calloc((size_t)g->here, sizeof *rpc->rank_at);
+  for (int r = 0; rpc->rank_at && r < g->ranks; r++)
+    if (!hd__group_is_remote(g, r))
+      rpc->rank_at[g->place[r]] = r;
+  rpc->entries = HD_RPC_CALLS;
+  while (rpc->entries < (size_t)g->here * HD_RPC_CALLS) /* the count of entries wraps at a power of two */
+    rpc->entries *= 2;
+  HD_TRY(hd_group_alloc(&memory, g, ctx, range_bytes(rpc)));
+  HD_TRY(HD_ALLOCATED(rpc->rank_at, ctx, "out of memory for the calls of a group"));
+  const int place = g->place[g->rank];
+  rpc->queue = hd__rpc_queue(rpc, place);
+  for (int i = 0; i < HD_RPC_CALLS; i++)
+    rpc->call[i] =
+        (hd_rpc_future){.rpc = rpc, .slot = hd__rpc_slot(rpc, place, i), .elements = hd__rpc_elements(rpc, place, i)};
+  atomic_store(&rpc->unused, UINT64_MAX);
+  return HD_OK;
+}
+
+/* ---- functions and settings ---- */
+
+static hd_status add_function(hd_rpc *rpc, hd_ctx *ctx, const hd_rpc_function *f) {
+  const size_t length = f->name ? strnlen(f->name, HD_RPC_NAME_BYTES) : 0;
+  if (length == 0 || length == HD_RPC_NAME_BYTES)
+    return hd__fail(ctx, HD_E_USAGE, "expected a name of 1 to %d bytes for function %d, found '%.*s'",
+                    HD_RPC_NAME_BYTES - 1, rpc->functions, HD_RPC_NAME_BYTES, length ? f->name : "");
+  if (!f->run)
+    return hd__fail(ctx, HD_E_USAGE, "expected something to run for the function '%s', found NULL", f->name);
+  if (hd__dtype_size(f->input) == 0)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "expected HD_F32, HD_F64, HD_I32, HD_I64 or HD_U8 for the input of '%s', found type %d", f->name,
+                    (int)f->input);
+  for (int i = 0; i < rpc->functions; i++)
+    if (!strcmp(rpc->name[i], f->name))
+      return hd__fail(ctx, HD_E_USAGE, "expected each function once, found '%s' twice; rename one", f->name);
+  memcpy(rpc->name[rpc->functions], f->name, length);
+  rpc->function[rpc->functions++] = *f;
+  return HD_OK;
+}
+
+static hd_status set_up(hd_rpc *rpc, hd_ctx *ctx, const hd_group *group, const hd_rpc_function *functions, int count,
+                        const hd_rpc_settings *given) {
+  hd_rpc_settings s = {0};
+  if (given)
+    HD_TRY(hd__struct_read(&s, ctx, given, sizeof s, "hd_rpc_settings"));
+  if (s.most_bytes < 0 || s.most_bytes > MOST_BYTES)
+    return hd__fail(ctx, HD_E_USAGE, "expected most_bytes from 1 to %d, 0 for %d, found %lld", MOST_BYTES, USUAL_BYTES,
+                    (long long)s.most_bytes);
+  if (!(s.timeout_s >= 0 && s.timeout_s <= NO_TIMEOUT_S))
+    return hd__fail(ctx, HD_E_USAGE, "expected a timeout in seconds, 0 for that of the group, found %g", s.timeout_s);
+  if (count < 0 || count > HD_RPC_FUNCTIONS)
+    return hd__fail(ctx, HD_E_USAGE, "expected at most %d functions, found %d", HD_RPC_FUNCTIONS, count);
+  rpc->timeout_s = s.timeout_s > 0 ? s.timeout_s : group->timeout_s;
+  rpc->most_bytes = (size_t)(s.most_bytes ? s.most_bytes : USUAL_BYTES);
+  rpc->room = (rpc->most_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES; /* a message fits, too */
+  for (int i = 0; i < count; i++)
+    HD_TRY(add_function(rpc, ctx, &functions[i]));
+  return HD_OK;
+}
+
+/* ---- opening ---- */
+
+typedef struct proposal {
+  int64_t most_bytes, status;
+} proposal;
+
+/* All ranks go on, or none. */
+static hd_status agree(hd_group *g, hd_ctx *ctx, hd_status status, size_t most_bytes) {
+  HD_OWNED proposal *all = hd__calloc((size_t)g->ranks, sizeof *all);
+  const proposal this_rank = {(int64_t)most_bytes, status};
+  /* Without memory for the results the call is invalid, and fails on all ranks. */
+  const hd_status gathered = hd_group_all_gather(all, g, status == HD_OK ? ctx : NULL, &this_rank,
+                                                 all ? (int64_t)sizeof this_rank : -1, HD_U8);
+  if (status != HD_OK)
+    return status;
+  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the calls of %d ranks", g->ranks));
+  HD_TRY(gathered);
+  for (int r = 0; r < g->ranks; r++)
+    if (all[r].status != HD_OK)
+      return hd__fail(ctx, (hd_status)all[r].status,
+                      "expected all ranks to open their calls, found that rank %d failed", r);
+  for (int r = 1; r < g->ranks; r++)
+    if (all[r].most_bytes != all[0].most_bytes)
+      return hd__fail(ctx, HD_E_USAGE,
+                      "expected one most_bytes for all ranks, found %lld in rank 0 and %lld in rank %d",
+                      (long long)all[0].most_bytes, (long long)all[r].most_bytes, r);
+  return HD_OK;
+}
+
+/* A group of the same ranks: with tags, a barrier and memory for these calls alone. */
+static hd_status copy_group(hd_rpc *rpc, hd_group *group, hd_ctx *ctx) {
+  HD_OWNED int32_t *ranks = hd__calloc((size_t)group->ranks, sizeof *ranks);
+  HD_TRY(agree(group, ctx, HD_ALLOCATED(ranks, ctx, "out of memory for %d ranks", group->ranks), 0));
+  for (int r = 0; r < group->ranks; r++)
+    ranks[r] = r;
+  return hd_group_new(&rpc->group, group, ctx, ranks, group->ranks);
+}
+
+static hd_status start_thread(hd_rpc *rpc, hd_ctx *ctx) {
+  sigset_t before;
+  hd__thread_signals_block(&before);
+  const int error = pthread_create(&rpc->thread, NULL, hd__rpc_serve, rpc);
+  hd__thread_signals_restore(&before);
+  rpc->has_thread = error == 0;
+  return error ? hd__fail(ctx, HD_E_SYSTEM, "cannot start a thread for calls: %s; raise `ulimit -u`", strerror(error))
+               : HD_OK;
+}
+
+/* Whether the host has fewer CPUs than threads that calls may keep busy: then waits poll only briefly. */
+static bool is_crowded(const hd_group *g) {
+  hd_cpu_set set;
+  return hd__cpu_set_read(&set) && hd__cpu_set_count(&set) < THREADS_PER_RANK * g->here;
+}
+
+static void end_service(hd_rpc *rpc) {
+  atomic_store(&rpc->ends, true);
+  if (!rpc->has_thread)
+    return;
+  atomic_store(&rpc->queue->sleeps, 0);
+  hd__rpc_wake(&rpc->queue->sleeps);
+  pthread_join(rpc->thread, NULL);
+  rpc->has_thread = false;
+}
+
+static void release(hd_rpc *rpc) {
+  end_service(rpc);
+  /* After a fault between hosts, transfers may still use the memory: the process is about to end. */
+  if (rpc->hosts && hd__group_check(rpc->group, NULL) != HD_OK)
+    return;
+  hd__rpc_hosts_close(rpc);
+  hd_group_destroy(rpc->group);
+  hd_ctx_destroy(rpc->ctx);
+  hd__free(rpc->rank_at);
+  hd__free(rpc);
+}
+
+static hd_status open_calls(hd_rpc *rpc, hd_group *group, hd_ctx *ctx) {
+  HD_TRY(copy_group(rpc, group, ctx));
+  rpc->parent = group;
+  hd_status status = share_memory(rpc, ctx);
+  HD_THEN(status, hd__rpc_hosts_open(rpc, ctx));
+  rpc->spins = is_crowded(rpc->group) ? SPINS_CROWDED : SPINS;
+  HD_THEN(status, start_thread(rpc, ctx));
+  return agree(group, ctx, status, 0);
+}
+
+hd_status hd_rpc_open(hd_rpc **out, hd_group *group, hd_ctx *ctx, const hd_rpc_function *functions, int count,
+                      const hd_rpc_settings *settings) {
+  *out = NULL;
+  if (group->gpu)
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "expected a group with memory of the host for calls, found backend nccl; make one of another "
+                    "backend beside it");
+  hd_rpc *rpc = hd__calloc(1, sizeof *rpc);
+  hd_status status = HD_ALLOCATED(rpc, ctx, "out of memory for the calls of a group");
+  HD_THEN(status, hd_ctx_create(&rpc->ctx));
+  HD_THEN(status, set_up(rpc, ctx, group, functions, count, settings));
+  status = agree(group, ctx, status, rpc ? rpc->most_bytes : 0);
+  HD_THEN(status, open_calls(rpc, group, ctx));
+  if (status != HD_OK && rpc)
+    release(rpc);
+  else
+    *out = rpc;
+  return status;
+}
+
+/* ---- closing ---- */
+
+/* Waits for all calls of this rank that are under way, those given up included. */
+static hd_status drain(hd_rpc *rpc, hd_ctx *ctx) {
+  for (int i = 0; i < HD_RPC_CALLS; i++)
+    if (!(atomic_load(&rpc->unused) >> i & 1))
+      HD_TRY(hd__rpc_await(&rpc->call[i], ctx, NO_TIMEOUT_S));
+  return HD_OK;
+}
+
+hd_status hd_rpc_close(hd_rpc *rpc, hd_ctx *ctx) {
+  if (hd__rpc_running())
+    return hd__fail(ctx, HD_E_USAGE, "expected hd_rpc_close outside of functions, found it in '%s'", hd__rpc_running());
+  if (atomic_exchange(&rpc->closed, true))
+    return hd__fail(ctx, HD_E_USAGE, "expected hd_rpc_close once, found it twice");
+  HD_TRY(drain(rpc, ctx));
+  const hd_group_call barrier = {.struct_bytes = sizeof barrier, .kind = HD_GROUP_BARRIER, .timeout_s = NO_TIMEOUT_S};
+  HD_TRY(hd_group_run(rpc->parent, ctx, &barrier));
+  end_service(rpc);
+  return HD_OK;
+}
+
+void hd_rpc_destroy(hd_rpc *rpc) {
+  if (!rpc)
+    return;
+  if (rpc->has_thread && rpc->group->ranks > 1)
+    hd__local_group_give_up(rpc->group->local, "it destroyed its calls before it closed them");
+  release(rpc);
+}
