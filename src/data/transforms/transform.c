@@ -226,6 +226,7 @@ static hd_transform_run start(const hd_pipeline *p, const hd_sample *sample, con
                           .buffer = {scratch, scratch + p->buffer_bytes},
                           .work = scratch + 2 * p->buffer_bytes,
                           .key = *key,
+                          .number = sample->number,
                           .label = sample->label,
                           .target = target,
                           .targets = p->shape.targets};

@@ -204,8 +204,7 @@ static hd_status sample_at(hd_sample *out, void *room, const hd_feed *feed, hd_c
   const hd_dataset *data = feed->data;
   const int64_t elems = hd__dataset_elems(data);
   int size[2] = {data->height, data->width};
-  *out = (hd_sample){0};
-  out->pixels = room;
+  *out = (hd_sample){.pixels = room, .number = *sample};
   if (data->images)
     out->pixels = data->images + *sample * elems;
   else if (data->floats)
