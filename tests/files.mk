@@ -30,7 +30,7 @@ unit_tests += tests/fault/test_alloc tests/fault/test_forgery tests/fault/test_b
 unit_tests += tests/unit/test_sessions tests/unit/test_shared_sessions tests/unit/test_custom_op tests/unit/test_device
 unit_tests += tests/unit/test_profile tests/unit/test_sources tests/unit/test_pictures tests/unit/test_csv \
   tests/unit/test_custom_data
-unit_tests += tests/unit/test_transform tests/unit/test_augment tests/unit/test_skip tests/unit/test_rendezvous tests/unit/test_local_group \
+unit_tests += tests/unit/test_transform tests/unit/test_augment tests/unit/test_first_weights tests/unit/test_skip tests/unit/test_rendezvous tests/unit/test_local_group \
   tests/unit/test_group
 unit_tests += tests/fuzz/test_fuzz
 op_tests = tests/op/test_array tests/op/test_expf tests/op/test_gemm tests/op/test_gradients \

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/philox.h"
 #include "base/version.h"
 #include "exec/exchange/cluster.h"
 #include "train/session/device_open.h"
@@ -16,6 +15,7 @@
 #include "train/session/thread_count.h"
 #include "train/session/run_plan.h"
 #include "train/session/feed_options.h"
+#include "train/session/first_weights.h"
 #include "train/settings/run_record.h"
 
 /* Takes over the choice of --device auto, which was made for this model and this data. */
@@ -254,30 +254,20 @@ static hd_status agree(hd_session *s, hd_ctx *ctx) {
 
 /* ---- Initial weights ---- */
 
-/* Uniform in (-bound, bound), symmetric: the draw's 2^24 values lie at odd multiples of half a step. */
-static float draw(uint64_t seed, const hd_param *param, int64_t element, double bound) {
-  uint32_t word[4];
-  hd__rng_block(word, seed, HD_RNG_INIT, 0, (uint32_t)param->slot, (uint32_t)param->written, (uint32_t)(element / 4));
-  double unit = ((double)(word[element % 4] >> 8) + 0.5) * 0x1p-24;
-  return (float)((2 * unit - 1) * bound);
-}
-
-/* Fills every parameter of version 0 uniformly in +-1/sqrt(fan_in): the bound of PyTorch's kaiming_uniform_(a=sqrt(5))
- * for weights, and its rule for biases. Element i of a parameter (in file order) is drawn from (seed, node as written,
- * parameter of the node, i), so neither layout nor home order changes it. Packed copies are refreshed. */
-static void init_params(hd_store *store, const hd_plan *plan, uint64_t seed) {
-  for (int p = 0; p < plan->param_count; p++) {
-    const hd_param *param = &plan->graph->params[p];
-    double bound = 1 / sqrt((double)param->fan_in);
-    float *w = store->weights[hd__store_buffer(store)] + plan->params[p].offset;
-    int64_t columns = hd__param_columns(param);
-    for (int64_t row = 0; row < param->rows; row++)
-      for (int64_t k = 0; k < columns; k++)
-        w[row * columns + k] = param->init == HD_INIT_UNIFORM
-                                   ? draw(seed, param, hd__param_file_index(param, row, k), bound)
-                                   : (float)(param->init == HD_INIT_ONE);
-  }
-  hd__store_pack(store, plan);
+/* Fills the store; what is computed from samples reads those of training as an evaluation sees them. */
+static hd_status first_weights(hd_session *s, hd_ctx *ctx) {
+  const double *mean = hd__data_mean(s->input.data), *std = hd__data_std(s->input.data);
+  const uint64_t seed = (uint64_t)s->run.settings->seed;
+  const hd_augment lists = hd__augment_of(s->run.config);
+  HD_FEED_OWNED seen = {0};
+  HD_TRY(hd__feed_init(&seen, ctx, hd__data_train(s->input.data), s->compute.kernels, mean, std));
+  HD_TRY(hd__augment_feed(&seen, ctx, &lists, HD_PIPELINE_EVALUATION, mean, std, seed));
+  HD_TRY(hd__augment_check(ctx, &seen, &s->run.network, s->compute.plan->graph, hd__data_name(s->input.data)));
+  const hd_first_samples samples = {.seen = &seen,
+                                    .members = s->input.train.members,
+                                    .count = s->input.train.count,
+                                    .threads = s->compute.threads};
+  return hd__first_weights(s->compute.store, ctx, s->compute.plan, seed, &samples);
 }
 
 /* Goes on with this heddle's arithmetic from the counters of a checkpoint, if it is the same or the user accepts it. */
@@ -310,7 +300,7 @@ static hd_status fill_store(hd_session *s, hd_ctx *ctx, const char *resumed) {
   } else if (*s->run.settings->init) {
     HD_TRY(hd__checkpoint_load_weights(s->compute.store, ctx, s->run.settings->init, NULL));
   } else {
-    init_params(s->compute.store, s->compute.plan, (uint64_t)s->run.settings->seed);
+    HD_TRY(first_weights(s, ctx));
   }
   hd__store_pack(s->compute.store, s->compute.plan);
   return HD_OK;
