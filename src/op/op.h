@@ -29,6 +29,7 @@ typedef struct hd_attrs {
   int32_t count_include_pad; /* avg_pool2d: 1 divides by the whole window, padding included */
   int32_t approximate;       /* gelu: 1: the tanh form, 0: the erf form */
   float negative_slope;      /* leaky_relu */
+  float factor;              /* scale */
   float p;                   /* dropout: the share of elements that become zero */
   float eps;                 /* normalisation: added to the variance */
   float momentum;            /* batch_norm: of running statistics */
