@@ -42,7 +42,7 @@ cli_tests = tests/cli/bench.bats tests/cli/evidence.bats tests/cli/bisect.bats t
 cli_tests += tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats \
   tests/cli/loader.bats tests/cli/locale.bats tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats \
   tests/cli/signals.bats tests/cli/summary.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats \
-  tests/cli/transforms.bats tests/cli/tune.bats tests/cli/mpi.bats tests/cli/data.bats tests/cli/ranks.bats \
+  tests/cli/transforms.bats tests/cli/tta.bats tests/cli/tune.bats tests/cli/mpi.bats tests/cli/data.bats tests/cli/ranks.bats \
   tests/cli/profile.bats tests/cli/get-mnist.bats tests/cli/files.bats tests/cli/text.bats tests/cli/bad_disk.sh \
   tests/cli/hostile.sh tests/neighbours.sh tests/systems.sh
 script_tests = tests/add-an-op.sh tests/check-abi.sh tests/check-layers.sh tests/check-links.sh \

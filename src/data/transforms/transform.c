@@ -254,6 +254,15 @@ static const float *make_partner(const hd_pipeline *p, const hd_sample *partner,
   return (const float *)(void *)to;
 }
 
+void hd__pipeline_target(float *target, const hd_pipeline *p, const hd_sample *sample) {
+  hd_transform_run run = {.label = sample->label, .target = target, .targets = p->shape.targets};
+  if (p->input.outputs)
+    memcpy(target, sample->target, (size_t)p->input.outputs * sizeof *target);
+  for (int i = 0; i < p->steps; i++)
+    if (p->step[i].row->touch == HD_TOUCH_NOTHING)
+      p->step[i].row->apply(&p->step[i], &run);
+}
+
 void hd_pipeline_apply(float *image, float *target, const hd_pipeline *p, const hd_sample *sample,
                        const hd_sample *partner, const hd_sample_key *key, void *scratch) {
   const uint64_t mode = hd__fpmode_enter();

@@ -14,6 +14,7 @@
 #include "train/session/metric.h"
 #include "train/session/thread_count.h"
 #include "train/session/run_plan.h"
+#include "train/session/view_evaluation.h"
 #include "train/session/feed_options.h"
 #include "train/session/first_weights.h"
 #include "train/settings/run_record.h"
@@ -167,6 +168,9 @@ static hd_status augment_feeds(hd_session *s, hd_ctx *ctx) {
       HD_TRY(hd__augment_feed(feed[i], ctx, &lists, i == 0 ? HD_PIPELINE_TRAINING : HD_PIPELINE_EVALUATION,
                               hd__data_mean(s->input.data), hd__data_std(s->input.data),
                               (uint64_t)s->run.settings->seed));
+  for (int i = 1; i < 3; i++)
+    if (feed[i]->count > 0)
+      HD_TRY(hd__views_open(feed[i], ctx, (hd_tta_choice)s->run.settings->tta, hd__data_name(s->input.data)));
   s->run.network.target.of_classes = hd__augment_of_classes(&s->input.train);
   if (hd__augment_of_classes(&s->input.test) != s->run.network.target.of_classes)
     return hd__fail(
@@ -197,19 +201,30 @@ static hd_status check_metric(const hd_session *s, hd_ctx *ctx) {
                   hd_choice_name(HD_OPT_METRIC, metric), metric == HD_METRIC_R2 ? "numbers" : "classes");
 }
 
-/* Shared memory for guesses: each rank fills in the samples that its threads evaluate. */
+static void place_outcome(hd_exec_outcome *out, void *memory, int64_t samples, bool scores) {
+  out->loss = memory;
+  out->probability = out->loss + samples;
+  out->guess = (int32_t *)(out->probability + samples);
+  out->score = scores ? (float *)(out->guess + samples) : NULL;
+}
+
+/* Shared memory for guesses: each rank fills in the samples that its threads evaluate. With --tta that is of views, and
+ * each rank has memory for the guesses by their means. */
 static hd_status make_guesses(hd_session *s, hd_ctx *ctx) {
   const int64_t test = hd__data_test(s->input.data)->count,
                 most = s->input.val.count > test ? s->input.val.count : test;
-  const bool scores = hd__metric_needs_scores((hd_metric_choice)s->run.settings->metric);
+  const bool views = s->run.settings->tta != HD_TTA_NONE;
+  const bool scores = views || hd__metric_needs_scores((hd_metric_choice)s->run.settings->metric);
   const size_t each = sizeof(float) + sizeof(float) + sizeof(int32_t) +
                       (scores ? (size_t)s->run.network.target.scores * sizeof(float) : 0);
   HD_TRY(hd__local_group_memory(&s->report.guess_memory, s->compute.local, ctx, (size_t)most * each,
                                 "the evaluation's samples"));
-  s->report.guesses.loss = s->report.guess_memory.base;
-  s->report.guesses.probability = s->report.guesses.loss + most;
-  s->report.guesses.guess = (int32_t *)(s->report.guesses.probability + most);
-  s->report.guesses.score = scores ? (float *)(s->report.guesses.guess + most) : NULL;
+  place_outcome(views ? &s->report.views : &s->report.guesses, s->report.guess_memory.base, most, scores);
+  if (!views)
+    return HD_OK;
+  s->report.mean_memory = hd__malloc((size_t)most * each);
+  HD_TRY(HD_ALLOCATED(s->report.mean_memory, ctx, "out of memory for the evaluation's samples"));
+  place_outcome(&s->report.guesses, s->report.mean_memory, most, scores);
   return HD_OK;
 }
 
