@@ -30,8 +30,8 @@ unit_tests += tests/fault/test_alloc tests/fault/test_forgery tests/fault/test_b
 unit_tests += tests/unit/test_sessions tests/unit/test_shared_sessions tests/unit/test_custom_op tests/unit/test_device
 unit_tests += tests/unit/test_profile tests/unit/test_sources tests/unit/test_pictures tests/unit/test_csv \
   tests/unit/test_custom_data
-unit_tests += tests/unit/test_transform tests/unit/test_skip tests/unit/test_rendezvous tests/unit/test_local_group \
-  tests/unit/test_group tests/unit/test_rpc
+unit_tests += tests/unit/test_transform tests/unit/test_augment tests/unit/test_first_weights tests/unit/test_skip \
+  tests/unit/test_rendezvous tests/unit/test_local_group tests/unit/test_group tests/unit/test_rpc
 unit_tests += tests/fuzz/test_fuzz
 op_tests = tests/op/test_array tests/op/test_expf tests/op/test_gemm tests/op/test_gradients \
   tests/op/test_network_gradients tests/op/test_updates
@@ -42,7 +42,7 @@ cli_tests = tests/cli/bench.bats tests/cli/evidence.bats tests/cli/bisect.bats t
 cli_tests += tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats \
   tests/cli/loader.bats tests/cli/locale.bats tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats \
   tests/cli/signals.bats tests/cli/summary.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats \
-  tests/cli/transforms.bats tests/cli/tune.bats tests/cli/mpi.bats tests/cli/data.bats tests/cli/ranks.bats \
+  tests/cli/transforms.bats tests/cli/tta.bats tests/cli/tune.bats tests/cli/mpi.bats tests/cli/data.bats tests/cli/ranks.bats \
   tests/cli/profile.bats tests/cli/get-mnist.bats tests/cli/files.bats tests/cli/text.bats tests/cli/bad_disk.sh \
   tests/cli/hostile.sh tests/neighbours.sh tests/systems.sh
 script_tests = tests/add-an-op.sh tests/check-abi.sh tests/check-layers.sh tests/check-links.sh \
@@ -171,7 +171,7 @@ EXTRA_DIST += tests/cuda/which_gpu.sh tests/bits/trained.sh tools/gpu-report
 plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_pool pool_first read_often repeats \
   scores_as_image shard_norm shared
 plan_models = allconv cnn fastmnist lenet5 mlp mnist-99 regression resnet simplenet
-bits_networks = groups losses mixed mixed_samples native norm probabilities rules shard_norm shared soft tiles tiny \
+bits_networks = groups losses mixed mixed_samples native norm patches probabilities rules shard_norm shared soft tiles tiny \
   transforms upsampled wide
 EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/%.plan) \
   $(plan_models:%=tests/plan/%.plan) $(bits_networks:%=tests/bits/%.yaml)

@@ -13,8 +13,8 @@
  * A list of transforms is YAML, `[to_float, {normalise: {mean: 0.1, std: 0.3}}]` or a line each; heddle(1) lists them
  * with their parameters. hd_pipeline_create checks everything and hd_pipeline_apply cannot fail.
  *
- * Random values depend on the key alone: on seed, epoch, the sample's position in the epoch's order, and the
- * transform's place in the list. A stream of samples is therefore independent of threads and of the order of calls.
+ * Random values depend on the key alone: on seed, epoch, the sample's position in the epoch's order (of alternating_flip:
+ * its number in the data set), and the transform's place in the list. A stream of samples is therefore independent of threads and of the order of calls.
  * Results have the same bits with every compiler and instruction set of one architecture.
  *
  * A transform of the program joins the list by a name of its own: hd_transform_add.
@@ -65,6 +65,7 @@ typedef struct hd_sample {
   int32_t height, width; /* read if the pipeline takes any size */
   int32_t label;         /* read if there are classes */
   const float *target;   /* read if there are outputs */
+  int64_t number;        /* in the data set; read by alternating_flip */
 } hd_sample;
 
 /* Identifies a sample for random values. */

@@ -298,6 +298,14 @@ def _cat(node: Any, dim: int = 0) -> Layer:
     return "concat", {}
 
 
+def _times(node: Any, *numbers: Any, invert: bool = False) -> Layer:
+    """x * c, c * x or x / c."""
+    constants = [each for each in node.args if isinstance(each, (int, float))]
+    if len(_inputs(node)) != 1 or len(constants) != 1 or (invert and node.args[0] is constants[0]):
+        raise _refuse(node, "a product or a quotient other than of a value and a number")
+    return "scale", {"factor": 1 / constants[0] if invert else constants[0]}
+
+
 def _gelu(node: Any, approximate: str = "none") -> Layer:
     return "gelu", {"approximate": approximate}
 
@@ -318,6 +326,9 @@ for _names, _convert in (
         ((F.max_pool2d, torch.max_pool2d), _max_pool), ((F.avg_pool2d,), _avg_pool),
         ((F.adaptive_avg_pool2d,), _adaptive_pool), ((F.softmax, torch.softmax, "softmax"), _softmax),
         ((torch.flatten, "flatten", "view", "reshape", "squeeze", torch.reshape, torch.squeeze), _flatten),
+        ((operator.mul, operator.imul, torch.mul, "mul", "mul_"), _times),
+        ((operator.truediv, operator.itruediv, torch.div, "div", "div_"),
+         lambda node, *numbers: _times(node, *numbers, invert=True)),
         ((operator.add, operator.iadd, torch.add, "add", "add_"), _add), ((torch.cat, torch.concat), _cat),
         ((torch.mean, "mean"), _mean)):
     _FUNCTIONS.update({name: _convert for name in _names})

@@ -170,9 +170,9 @@ static const cli_extra extra[] = {
 const cli_command cli_predict = {
     .name = "predict",
     .help = "classes of pictures, with probabilities",
-    .usage = "heddle predict CHECKPOINT [FILE...] [--index N...] [--data NAME|PATH] [--data-dir DIR] [--threads N] "
-             "[--device D] [--json]",
-    .options = (const char *const[]){"data", "data-dir", "threads", "device", "json", NULL},
+    .usage = "heddle predict CHECKPOINT [FILE...] [--index N...] [--data NAME|PATH] [--data-dir DIR] [--tta V] "
+             "[--threads N] [--device D] [--json]",
+    .options = (const char *const[]){"data", "data-dir", "tta", "threads", "device", "json", NULL},
     .extra = extra,
     .operands = CLI_ANY,
     .run = run};

@@ -123,6 +123,9 @@ static hd_status read_share(int in[HD_MAX_IN], int *count, hd_attrs *attrs, cons
     return hd__yaml_fail(p->ctx, share,
                          "expected 'bias: %s' as in '%s', whose parameters are shared, found %s; leave it out",
                          owner->attrs.bias ? "true" : "false", name, attrs->bias ? "true" : "false");
+  if (hd__yaml_get(layer, "init"))
+    return hd__yaml_fail(p->ctx, hd__yaml_get(layer, "init"),
+                         "expected 'init' in '%s', whose weight is shared, found it here; move it there", name);
   attrs->bias = owner->attrs.bias;
   for (int slot = 1; slot <= 1 + owner->attrs.bias; slot++)
     in[(*count)++] = owner->in[slot];

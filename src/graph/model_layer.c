@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "base/text_buffer.h"
 #include "graph/custom_ops.h"
 
@@ -39,12 +40,23 @@ static hd_status read_sides(int32_t sides[2], hd_ctx *ctx, const hd_yaml_node *n
 
 static hd_status read_choice(int32_t *out, hd_ctx *ctx, const hd_yaml_node *node, const hd_op_setting *setting) {
   const char *text, *const *name = setting->choices;
+  char all[80] = "";
+  hd_line list = {.text = all, .bytes = sizeof all};
+  hd_nearest nearest = {0};
   HD_TRY(hd__yaml_text(&text, ctx, node));
-  *out = !strcmp(text, name[1]);
-  if (*out || !strcmp(text, name[0]))
-    return HD_OK;
-  return hd__yaml_fail(ctx, node, "expected %s or %s as '%s', found '%s'; write one of the two", name[0], name[1],
-                       setting->key, text);
+  nearest.word = text;
+  for (int i = 0; name[i]; i++) {
+    if (!strcmp(text, name[i])) {
+      *out = i;
+      return HD_OK;
+    }
+    hd__line_add(&list, "%s%s", i == 0 ? "" : name[i + 1] ? ", " : " or ", name[i]);
+    hd__nearest_try(&nearest, name[i]);
+  }
+  if (nearest.name)
+    return hd__yaml_fail(ctx, node, "expected %s as '%s', found '%.40s'; did you mean '%s'?", all, setting->key, text,
+                         nearest.name);
+  return hd__yaml_fail(ctx, node, "expected %s as '%s', found '%.40s'; write one of them", all, setting->key, text);
 }
 
 static hd_status read_setting(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *node, const hd_op_setting *setting) {

@@ -27,7 +27,7 @@ typedef struct hd_geom {
   int32_t relu;              /* 1 if a ReLU is fused behind (conv2d: behind the pool; linear: behind the bias) */
 
   /* As in hd_attrs, for the operations that have them. */
-  float negative_slope, p, eps;
+  float negative_slope, factor, p, eps;
   float shift; /* shifted_linear: added to each input */
   int32_t approximate, count_include_pad;
   const struct hd_custom_op *custom_op; /* custom, custom_dx: the operation of the caller's program */

@@ -367,6 +367,22 @@ static hd_status read_leaky_relu(hd_onnx_reader *r, const HdOnnx__Node *node, co
   return put_layer(NULL, r, node, NULL, "op: leaky_relu, from: \"%s\", negative_slope: %s", x, slope);
 }
 
+/* x * c, c * x or x / c. */
+static hd_status read_scale(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  const bool divides = !strcmp(node->op_type, "Div");
+  char factor[HD_NUMBER_BYTES];
+  double number;
+  for (size_t i = divides ? 1 : 0; i < 2; i++)
+    if (hd__onnx_scalar(&number, r, hd__onnx_input(node, i))) {
+      HD_TRY(hd__onnx_layer(&x, r, hd__onnx_input(node, 1 - i)));
+      hd__format_float(factor, (float)(divides ? 1 / number : number));
+      return put_layer(NULL, r, node, NULL, "op: scale, from: \"%s\", factor: %s", x, factor);
+    }
+  return hd__onnx_refuse(r, node,
+                         "expected a product of a value and a number, or an activation, found another one; "
+                         "docs/export.md lists what is read");
+}
+
 static hd_status read_gelu(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   return put_layer(NULL, r, node, NULL, "op: gelu, from: \"%s\", approximate: %s", x,
                    hd__onnx_text(node, "approximate", "tanh") ? "tanh" : "none");
@@ -410,6 +426,8 @@ static const struct form {
     {"Sigmoid", read_plain, false},
     {"Tanh", read_plain, false},
     {"Gelu", read_gelu, false},
+    {"Mul", read_scale, true},
+    {"Div", read_scale, true},
     {"Dropout", read_dropout, false},
     {"Softmax", read_softmax, false},
 };

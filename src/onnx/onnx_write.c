@@ -194,6 +194,10 @@ static void write_concat(writer *w, const hd_node *node, const char *op) {
            input(w, node, 4), input(w, node, 5), input(w, node, 6), (char *)NULL);
 }
 
+static void write_scale(writer *w, const hd_node *node, const char *op) {
+  finish(w, op, NULL, input(w, node, 0), constant(w, node->geom.factor));
+}
+
 static void write_swish(writer *w, const hd_node *node, const char *op) {
   const char *x = input(w, node, 0);
   finish(w, op, NULL, x, step(w, "Sigmoid", x, NULL));
@@ -273,6 +277,7 @@ static const struct form {
     {HD_OP_leaky_relu, "LeakyRelu", write_plain},
     {HD_OP_gelu, "Mul", write_gelu},
     {HD_OP_swish, "Mul", write_swish},
+    {HD_OP_scale, "Mul", write_scale},
     {HD_OP_dropout, "Identity", write_plain},
     {HD_OP_flatten, "Flatten", write_plain},
     {HD_OP_add, "Add", write_plain},

@@ -23,9 +23,13 @@ typedef struct hd_attrs {
   int32_t output_padding[2];
   int32_t groups;            /* convolutions: groups of channels, 1 for none */
   int32_t bias;              /* 1: the layer has a bias */
+  int32_t init;              /* conv2d: hd_init of the weight, */
+  int32_t init_samples;      /* made of so many samples at most, */
+  float init_eps;            /* which is added to the eigenvalues */
   int32_t count_include_pad; /* avg_pool2d: 1 divides by the whole window, padding included */
   int32_t approximate;       /* gelu: 1: the tanh form, 0: the erf form */
   float negative_slope;      /* leaky_relu */
+  float factor;              /* scale */
   float p;                   /* dropout: the share of elements that become zero */
   float eps;                 /* normalisation: added to the variance */
   float momentum;            /* batch_norm: of running statistics */
@@ -55,7 +59,7 @@ typedef struct hd_op_setting {
   hd_setting_type type;
   size_t field;           /* in hd_attrs: int32_t; REAL: float; SIDES: int32_t[2]; LAYER, WEIGHTS: none */
   double low, high;       /* both included */
-  const char *choices[2]; /* CHOICE: the names of 0 and 1 */
+  const char *choices[4]; /* CHOICE: the names of 0, 1, ..., at most three */
   bool required;
   double default_value;
   const char *help; /* the last field: tools/op-tables reads a setting up to it */
@@ -90,7 +94,17 @@ typedef struct hd_op_setting {
 #define HD_EPS_SETTING                                                                                                 \
   HD_SETTING("eps", REAL, eps, .low = 0, .high = 1, .default_value = 1e-5, .help = "added to the variance")
 
-typedef enum hd_init { HD_INIT_UNIFORM, HD_INIT_ZERO, HD_INIT_ONE } hd_init;
+/* First values; the first ones are the choices of a convolution's setting `init`. */
+typedef enum hd_init {
+  HD_INIT_UNIFORM, /* drawn */
+  HD_INIT_WHITEN,  /* made of the training samples: train/session/whitening.h */
+  HD_INIT_DIRAC,   /* outputs copy inputs */
+  HD_INIT_ZERO,
+  HD_INIT_ONE
+} hd_init;
+
+/* The most numbers of a patch that a convolution whitens: its eigenvectors take the cube in time. */
+enum { HD_WHITEN_MOST = 512 };
 
 /* A parameter or running statistic of a layer, in the order of in[1], in[2] ... */
 typedef struct hd_op_param {

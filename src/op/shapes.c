@@ -37,6 +37,7 @@ int hd__geom_finish(hd_geom *g) {
 hd_status hd__shapes_same(hd_op_shapes *s) {
   s->geom = hd__geom_of_shape(&s->x[0]);
   s->geom.negative_slope = s->attrs->negative_slope;
+  s->geom.factor = s->attrs->factor;
   s->geom.approximate = s->attrs->approximate;
   s->geom.p = s->attrs->p;
   s->geom.eps = s->attrs->eps;

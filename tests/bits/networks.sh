@@ -50,6 +50,17 @@ check upsampled "$SRCDIR/tests/bits/upsampled.yaml" labels db19218c415258f92b725
   --optimizer adamw --lr 0.01
 check tiles "$SRCDIR/tests/bits/tiles.yaml" labels bd51cfa6634d7f0f5d727815a8a5e92dad87930725f649b82c18081d6022f4c4 \
   --optimizer adamw --lr 0.01
+patches() { # NAME OPTIONS...
+  name=$1
+  shift
+  check "$name" "$SRCDIR/tests/bits/patches.yaml" labels c8f143213bcb51d409c4921d0656f37f8de7ed03db19cdf59bcd214de40032cc \
+    --transforms '[{translate: 2}, alternating_flip, to_float, normalise, {cutout: 6}]' --lr 0.01 "$@"
+}
+patches patches
+every=$isas isas=scalar gpu_then=$gpu gpu=
+patches 'patches, two ranks' --procs 2
+patches 'patches, two workers' --workers 2
+isas=$every gpu=$gpu_then
 check_loss '{op: cross_entropy, weight: [1, 0, 2.5, 1, 0.3, 1, 1, 4, 1, 0.125], ignore_index: 3, label_smoothing: 0.1}' \
   labels 14309d632b155b807f3f8ec468f4c8aa4fec173ccb3b760081c113d56d0c7d1f
 check_loss '{op: cross_entropy, weight: [1, 0, 2.5, 1, 0.3, 1, 1, 4, 1, 0.125], ignore_index: 5}' \

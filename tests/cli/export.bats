@@ -2,7 +2,7 @@
 
 load cli
 
-NETWORKS="groups mixed norm shared upsampled tiles wide shard_norm"
+NETWORKS="groups patches mixed norm shared upsampled tiles wide shard_norm"
 
 need_onnx() {
   "$HEDDLE" train $TINY --out probe >out 2>err

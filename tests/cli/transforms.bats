@@ -51,7 +51,9 @@ run_digest() {
   fails 1 train $RUN --transforms '[to_float, {centre_crop: 40}]'
   says "--transforms:2: expected a centre_crop of at most 28x28"
   fails 2 train $RUN --transforms '[to_flot]'
-  says "expected a transform, found 'to_flot'; there are to_float, normalise, "
+  says "expected a transform, found 'to_flot'; did you mean 'to_float'?"
+  fails 2 train $RUN --transforms '[blur]'
+  says "expected a transform, found 'blur'; there are to_float, normalise, "
   fails 2 train $RUN --transforms to_float
   says "expected a list as transforms"
   fails 1 train $RUN --transforms nowhere.yaml

@@ -167,6 +167,7 @@ static void draw_settings(hd_geom *g, hd_op op, random_stream *random) {
   g->approximate = USES(approximate) && random_below(random, 2);
   g->count_include_pad = USES(count_include_pad) && random_below(random, 2);
   g->negative_slope = from[random_below(random, samples)].negative_slope;
+  g->factor = from[random_below(random, samples)].factor;
   g->p = from[random_below(random, samples)].p;
   g->eps = from[random_below(random, samples)].eps;
   g->delta = from[random_below(random, samples)].delta;

@@ -445,12 +445,13 @@ static void add_text(char *text, size_t size, const char *format, ...) {
   va_end(list);
 }
 
-/* A value for the setting, small and far from where nothing is smooth; it goes into the attributes as well. */
+/* A value for the setting, small and far from where nothing is smooth; it goes into the attributes as well. Weights are
+ * the test's own, so the settings of first weights are left out. */
 static void draw_setting(char *text, size_t size, hd_attrs *attrs, const hd_op_setting *setting, int scores,
                          random_stream *random) {
   void *field = (char *)attrs + setting->field;
   const int low = setting->low < 0 ? 0 : (int)setting->low;
-  if (setting->type == HD_SETTING_LAYER ||
+  if (setting->type == HD_SETTING_LAYER || !strncmp(setting->key, "init", 4) ||
       (setting->type != HD_SETTING_REAL && !setting->required && random_below(random, 2)))
     return;
   add_text(text, size, ", %s: ", setting->key);

@@ -61,6 +61,24 @@ class Shared(nn.Module):
         return self.last(torch.relu(self.again(torch.relu(self.again(x)))))
 
 
+class Squared(nn.Module):
+    def forward(self, x):
+        return x * x
+
+
+class Scaled(nn.Module):
+    """Products and quotients of a value and a number."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(784, 32)
+        self.last = nn.Linear(32, 10)
+
+    def forward(self, x):
+        x = torch.tanh(0.5 * self.first(torch.flatten(x, 1)))
+        return torch.mul(self.last(x) / 3, 1.5)
+
+
 MODULES = {
     "mlp": nn.Sequential(nn.Flatten(), nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 10)),
     "lenet": LeNet(),
@@ -74,6 +92,7 @@ MODULES = {
                                 nn.ConvTranspose2d(6, 4, 3, stride=2, output_padding=1), nn.Tanh(), nn.MaxPool2d(4),
                                 nn.Flatten(), nn.Linear(196, 10)),
     "concat": Concat(),
+    "scaled": Scaled(),
     "shared": Shared(),
     "norm1d": nn.Sequential(nn.Flatten(), nn.Linear(784, 32), nn.BatchNorm1d(32), nn.LeakyReLU(0.2),
                             nn.Linear(32, 10)),
@@ -95,7 +114,7 @@ def torch_losses(module):
 
 
 def test_modules():
-    """ten modules follow PyTorch's losses for 20 steps, and come back with the scores of the run"""
+    """eleven modules follow PyTorch's losses for 20 steps, and come back with the scores of the run"""
     for name, module in MODULES.items():
         run = heddle.train(heddle.from_torch(module, (1, 28, 28)), (x, y, x[:64], y[:64]), batch=BATCH, epochs=1,
                            optimizer="sgd", lr=0.02, momentum=0.9, no_shuffle=True, out=path("torch-" + name))
@@ -133,6 +152,7 @@ def test_bad():
     refused(nn.Sequential(nn.Conv2d(1, 4, 3, padding=1, padding_mode="reflect")), "padding_mode='reflect'")
     refused(nn.Sequential(nn.Linear(28, 10)), "a linear layer over images")
     refused(nn.Sequential(nn.MaxPool2d(3, ceil_mode=True)), "ceil_mode=True")
+    refused(Squared(), "a product or a quotient other than of a value and a number")
     refuses(heddle.ShapeError, "leave the batch out", lambda: heddle.from_torch(nn.Flatten(), (1, 1, 28, 28)))
     run = heddle.train("simplenet", (x, y), max_steps=1, out=path("torch-none"))
     refuses(heddle.UsageError, "a run of a model by heddle.from_torch", run.to_torch)

@@ -126,16 +126,49 @@ static void test_same_survey(void) {
   request.cache = HD_CACHE_RAM;
 }
 
-/* The only file of the cache. */
-static const char *kept_file(int which) {
+/* A file of the cache whose name begins so. */
+static const char *cache_file(const char *begin, int which) {
   static char path[2 * SCRATCH_PATH_BYTES];
   DIR *folder = opendir(in_scratch("home/.cache/heddle"));
   for (struct dirent *entry = NULL; folder && (entry = readdir(folder));)
-    if (!strncmp(entry->d_name, "decoded-", 8) && which-- == 0)
+    if (!strncmp(entry->d_name, begin, strlen(begin)) && which-- == 0)
       snprintf(path, sizeof path, "%s/%s", in_scratch("home/.cache/heddle"), entry->d_name);
   if (folder)
     closedir(folder);
   return path;
+}
+
+static const char *kept_file(int which) { return cache_file("decoded-", which); }
+
+/* A picture that is garbage now, with the size and the time that it had. */
+static void garble(const char *path) {
+  struct stat info;
+  FILE *file = fopen(path, "r+b");
+  if (!file || stat(path, &info) != 0)
+    bail_out("expected to change %s, found no way", path);
+  for (int64_t i = 0; i < info.st_size; i++)
+    fputc('x', file);
+  fclose(file);
+  if (utimensat(AT_FDCWD, path, (struct timespec[2]){info.st_atim, info.st_mtim}, 0) != 0)
+    bail_out("expected to set the time of %s, found no way", path);
+}
+
+/* With a cache on disk no picture is opened again, unless what is kept of their headers is damaged. */
+static void test_heads(void) {
+  const char *folder = make_folder(3);
+  scratch_remove(in_scratch("home/.cache"));
+  setenv("HOME", in_scratch("home"), 1);
+  request.cache = HD_CACHE_DISK;
+  hd__data_close(data_opens(folder, "headers are kept"));
+  garble(in_scratch("photos/train/a/0.png"));
+  hd_data *data = data_opens(folder, "pictures that are not opened");
+  check_all(data, 3, "from the disk, headers too");
+  hd__data_close(data);
+  FILE *file = fopen(cache_file("heads-", 0), "r+b");
+  if (!file || fseek(file, -1, SEEK_END) != 0 || fputc(7, file) == EOF || fclose(file) != 0)
+    bail_out("expected to change the kept headers, found no way");
+  refused(folder, HD_E_FORMAT, "photos/train/a/0.png", "headers are read again where what was kept is damaged");
+  request.cache = HD_CACHE_RAM;
 }
 
 static void test_disk(void) {
@@ -146,7 +179,7 @@ static void test_disk(void) {
   const char *folder = make_folder(3);
   request.cache = HD_CACHE_DISK;
   hd__data_close(data_opens(folder, "written"));
-  is_int(entries_in(in_scratch("home/.cache/heddle")), 2, "a file for each split");
+  is_int(entries_in(in_scratch("home/.cache/heddle")), 3, "a file for each split, one of headers");
   for (int damage = 0; damage < 3; damage++) {
     struct stat info;
     const char *path = kept_file(0);
@@ -162,7 +195,7 @@ static void test_disk(void) {
     check_all(data, 3, "what was damaged is written anew");
     hd__data_close(data);
   }
-  is_int(entries_in(in_scratch("home/.cache/heddle")), 2, "under the same names");
+  is_int(entries_in(in_scratch("home/.cache/heddle")), 3, "under the same names");
   put_png(in_scratch("photos/train/a/0.png"), 99, 5, 4, 3);
   hd_data *data = data_opens(folder, "a changed picture");
   ok(data && hd__data_train(data)->images[0] == pixel(99, 0, 0), "is seen");
@@ -228,7 +261,7 @@ static void test_foreign_cache(void) {
   if (chown(path, 12345, (gid_t)-1) == 0) {
     hd__data_close(data_opens(folder, "another user's file"));
     ok(stat(path, &after) == 0 && after.st_uid == 12345, "stays");
-    is_int(entries_in(in_scratch("home/.cache/heddle")), 3, "beside one of this user");
+    is_int(entries_in(in_scratch("home/.cache/heddle")), 4, "beside one of this user");
   } else
     skip(3, "only root may give a file away");
   request.cache = HD_CACHE_RAM;
@@ -559,6 +592,7 @@ int main(void) {
   test_disk();
   test_mixed();
   test_changing_sizes();
+  test_heads();
   test_foreign_cache();
   test_one_folder();
   test_bad();

@@ -91,7 +91,9 @@ static void apply_at(subject *s, uint32_t index, hd_sample_key key) {
     for (int64_t i = 0; i < count; i++)
       floats[k][i] = (float)pixels[k][i] / 255;
     sample[k] =
-        (hd_sample){.pixels = s->input.bytes ? (const void *)pixels[k] : floats[k], .label = (int)(index + k) % 10};
+        (hd_sample){.pixels = s->input.bytes ? (const void *)pixels[k] : floats[k],
+                            .label = (int)(index + k) % 10,
+                            .number = index + k};
   }
   const int partner = hd_pipeline_shape_of(s->p)->partner;
   hd_pipeline_apply(s->image, s->target, s->p, &sample[0], partner ? &sample[1] : NULL, &key, s->scratch);
@@ -358,6 +360,7 @@ static void test_identity(void) {
       "[{affine: {degrees: 0}}, to_float, normalise]",
       "[{elastic: {alpha: 0}}, to_float, normalise]",
       "[{erase: {p: 0}}, to_float, normalise]",
+      "[{translate: 0}, {cutout: {size: 3, p: 0}}, to_float, normalise]",
       "[{colour_jitter: {}}, to_float, normalise]",
       "[{horizontal_flip: 1}, {horizontal_flip: 1}, to_float, normalise]",
       "[{vertical_flip: 1}, {vertical_flip: 1}, to_float, normalise]",
@@ -427,6 +430,7 @@ static void test_known(void) {
        {50, 50, 50, 50, 50, 50, 50, 50, 50}},
       {"[{resize: 1}, {resize: 3}, to_float]", {50, 50, 50, 50, 50, 50, 50, 50, 50}},
       {"[{erase: {p: 1, scale: [1, 1], ratio: [1, 1], value: 9}}, to_float]", {9, 9, 9, 9, 9, 9, 9, 9, 9}},
+      {"[{cutout: {size: 3, value: 9}}, to_float]", {9, 9, 9, 9, 9, 9, 9, 9, 9}},
       {"[{colour_jitter: {brightness: [2, 2]}}, to_float]", {20, 40, 60, 80, 100, 120, 140, 160, 180}},
       {"[{colour_jitter: {contrast: [0, 0]}}, to_float]", {50, 50, 50, 50, 50, 50, 50, 50, 50}}};
   static const uint8_t pixels[9] = {10, 20, 30, 40, 50, 60, 70, 80, 90};
@@ -504,7 +508,8 @@ static void test_evaluation(void) {
   static subject a, b;
   const hd_pipeline_input input = input_of(1, 28, 28);
   open_subject(&a,
-               "[{random_crop: {size: 20, padding: 4}}, horizontal_flip, {rotation: 10}, {elastic: 5}, to_float, "
+               "[{random_crop: {size: 20, padding: 4}}, horizontal_flip, alternating_flip, {translate: 3}, {cutout: 5}, "
+               "{rotation: 10}, {elastic: 5}, to_float, "
                "{one_hot: {smoothing: 0.1}}, mixup, normalise, {erase: {p: 1}}]",
                &input, HD_PIPELINE_EVALUATION, hd__kernels_reference());
   open_subject(&b, "[{centre_crop: 20}, to_float, normalise]", &input, HD_PIPELINE_TRAINING, hd__kernels_reference());

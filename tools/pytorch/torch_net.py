@@ -17,6 +17,15 @@ class Add(nn.Module):
         return sum(values[1:], values[0])
 
 
+class Scale(nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x):
+        return x * self.factor
+
+
 class Concat(nn.Module):
     def forward(self, *values):
         return torch.cat(values, dim=1)
@@ -70,6 +79,7 @@ MAKERS = {
     "tanh": lambda s, x: nn.Tanh(),
     "leaky_relu": lambda s, x: nn.LeakyReLU(float(s.get("negative_slope", 0.01))),
     "swish": lambda s, x: nn.SiLU(),
+    "scale": lambda s, x: Scale(float(s["factor"])),
     "gelu": lambda s, x: nn.GELU(approximate=s.get("approximate", "none")),
     "flatten": lambda s, x: nn.Flatten(),
     "softmax": lambda s, x: nn.Softmax(dim=1),

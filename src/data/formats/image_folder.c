@@ -6,7 +6,7 @@
  * Classes are numbered by name, in the order of its bytes, pictures by class and then by name. Names that begin with
  * a dot are ignored; anything else in a class folder is a picture or an error. If all pictures are grey there is one
  * channel, else three. Headers are read when the set is opened, pictures on demand. A skipped header has the size
- * 0x0. */
+ * 0x0. With --cache disk the sizes of all pictures are kept too, in heads-KEY: later runs read no header. */
 #include "data/formats/format.h"
 
 #include <errno.h>
@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/digest.h"
 #include "data/images/image_file.h"
+#include "data/loader/cache_file.h"
 #include "platform/file.h"
 
 /* A growing list of texts. */
@@ -197,10 +198,7 @@ static uint64_t mark_of(const photo *p, const struct stat *info) {
 
 static hd_status read_head(photo *p, hd_ctx *ctx) {
   HD_MAPPED file = {0};
-  struct stat info;
   HD_TRY(hd__file_read(&file, ctx, p->path));
-  if (stat(p->path, &info) == 0)
-    p->mark = mark_of(p, &info);
   return hd__photo_head(&p->head, ctx, p->path, file.bytes, file.length);
 }
 
@@ -223,6 +221,37 @@ static hd_status read_heads(album *a, hd_ctx *ctx, bool skip) {
   }
   return worst == a->count || (skip && good > 0 && !starved) ? HD_OK
                                                              : read_head(&a->photo[worst], ctx); /* it fails again */
+}
+
+/* Marks are taken before headers are read: a picture that changes meanwhile has another mark next time. */
+static void find_marks(album *a) {
+#pragma omp parallel for schedule(dynamic, 16)
+  for (int64_t i = 0; i < a->count; i++) {
+    struct stat info;
+    if (stat(a->photo[i].path, &info) == 0)
+      a->photo[i].mark = mark_of(&a->photo[i], &info);
+  }
+}
+
+/* A header as it is kept on disk. */
+typedef struct kept_head {
+  int32_t size[2], grey;
+} kept_head;
+
+static void keep_heads(kept_head *to, const album *a) {
+  for (int64_t i = 0; i < a->count; i++)
+    to[i] = (kept_head){{a->photo[i].head.size[0], a->photo[i].head.size[1]}, a->photo[i].head.grey};
+}
+
+/* False if one of them cannot be a picture's. */
+static bool take_heads(album *a, const kept_head *from) {
+  for (int64_t i = 0; i < a->count; i++) {
+    const int32_t height = from[i].size[0], width = from[i].size[1];
+    if (height < 1 || width < 1 || height > HD_PNG_MAX_PIXELS / width)
+      return false;
+    a->photo[i].head = (hd_photo_head){.size = {height, width}, .grey = from[i].grey};
+  }
+  return true;
 }
 
 static bool is_known(const photo *p) { return p->head.size[0] > 0; }
@@ -257,15 +286,15 @@ static const photo *first_photo(const folder_set *set, const photo *than) {
   return NULL;
 }
 
-/* The cache key of all pictures, and the number of channels. */
-static hd_status find_key(hd_dataset *d, const album *a, hd_ctx *ctx) {
+/* The cache key of all pictures of some albums, and a number. */
+static hd_status find_key(uint64_t *key, hd_ctx *ctx, const album *a, int albums, int32_t number) {
   hd_xxh3 *sum = hd__xxh3_create();
   HD_TRY(HD_ALLOCATED(sum, ctx, "out of memory for a checksum of the pictures' names"));
-  const int32_t channels = d->channels;
-  hd__xxh3_update(sum, &channels, sizeof channels);
-  for (int64_t i = 0; i < a->count; i++)
-    hd__xxh3_update(sum, &a->photo[i].mark, sizeof a->photo[i].mark);
-  d->key = hd__xxh3_finish(sum);
+  hd__xxh3_update(sum, &number, sizeof number);
+  for (int s = 0; s < albums; s++)
+    for (int64_t i = 0; i < a[s].count; i++)
+      hd__xxh3_update(sum, &a[s].photo[i].mark, sizeof a[s].photo[i].mark);
+  *key = hd__xxh3_finish(sum);
   return HD_OK;
 }
 
@@ -304,9 +333,42 @@ static hd_status describe(hd_opened *out, folder_set *set, hd_ctx *ctx, const ch
     out->split[s].channels = grey ? 1 : 3;
     out->split[s].most_elems *= grey ? 1 : 3;
     out->split[s].all_elems *= grey ? 1 : 3;
-    HD_TRY(find_key(&out->split[s], &set->album[s], ctx));
+    HD_TRY(find_key(&out->split[s].key, ctx, &set->album[s], 1, out->split[s].channels));
   }
   return HD_OK;
+}
+
+static bool all_known(const album *a) {
+  int64_t i = 0;
+  while (i < a->count && is_known(&a->photo[i]) && a->photo[i].mark)
+    i++;
+  return i == a->count;
+}
+
+/* The headers of both splits, from the cache on disk if it has them. */
+static hd_status find_heads(album both[2], hd_ctx *ctx, const hd_data_request *request, const char *path) {
+  const size_t bytes = (size_t)(both[0].count + both[1].count) * sizeof(kept_head);
+  const bool keeps = request->cache == HD_CACHE_DISK;
+  HD_OWNED kept_head *kept = keeps ? hd__malloc(bytes) : NULL;
+  bool found = false;
+  uint64_t key = 0;
+  if (keeps && !kept)
+    return no_memory(ctx, path);
+  find_marks(&both[0]);
+  find_marks(&both[1]);
+  if (keeps) {
+    HD_TRY(find_key(&key, ctx, both, 2, 0));
+    HD_TRY(hd__cache_file_read(kept, &found, ctx, "heads", key, bytes));
+  }
+  if (found && take_heads(&both[0], kept) && take_heads(&both[1], kept + both[0].count))
+    return HD_OK;
+  HD_TRY(read_heads(&both[0], ctx, request->skip));
+  HD_TRY(read_heads(&both[1], ctx, request->skip));
+  if (!keeps || !all_known(&both[0]) || !all_known(&both[1]))
+    return HD_OK;
+  keep_heads(kept, &both[0]);
+  keep_heads(kept + both[0].count, &both[1]);
+  return hd__cache_file_write(ctx, "heads", key, kept, bytes);
 }
 
 /* PATH/NAME if it is a folder of folders. */
@@ -348,8 +410,7 @@ static hd_status open_folder(hd_opened *out, hd_ctx *ctx, const hd_data_request 
     HD_TRY(add_split(&set->album[1], &set->classes, ctx, test));
   else
     HD_TRY(divide(set->album, ctx, path));
-  HD_TRY(read_heads(&set->album[0], ctx, request->skip));
-  HD_TRY(read_heads(&set->album[1], ctx, request->skip));
+  HD_TRY(find_heads(set->album, ctx, request, path));
   return describe(out, set, ctx, path);
 }
 

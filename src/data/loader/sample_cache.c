@@ -1,12 +1,9 @@
 /* Filling and reading caches; see sample_cache.h. */
 #include "data/loader/sample_cache.h"
 
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "base/alloc.h"
 #include "base/digest.h"
+#include "data/loader/cache_file.h"
 #include "data/loader/data_statistics.h"
 
 enum { LAYOUT = 1, SIZE_BYTES = 2 * sizeof(int32_t) };
@@ -177,31 +174,10 @@ static hd_status map_whole(hd_cache *out, bool *whole, hd_ctx *ctx, const hd_dat
   return HD_OK;
 }
 
-/* A folder in which users may rename each other's files is not used. */
-static hd_status check_folder(hd_ctx *ctx, const char *folder) {
-  struct stat info;
-  if (stat(folder, &info) != 0 || !(info.st_mode & S_IWOTH) || info.st_mode & S_ISVTX)
-    return HD_OK;
-  return hd__fail(ctx, HD_E_IO,
-                  "--cache disk: expected a folder that other users may not write, or a sticky one, found %s of mode "
-                  "%o; change its mode, or set HEDDLE_CACHE to another",
-                  folder, (unsigned)info.st_mode & 07777);
-}
-
 hd_status hd__cache_on_disk(hd_cache *out, hd_dataset *split, hd_ctx *ctx) {
-  const char *variable = getenv("HEDDLE_CACHE"), *home = getenv("HOME");
-  char folder[HD_PATH_BYTES], path[HD_PATH_BYTES], name[32];
+  char folder[HD_PATH_BYTES], path[HD_PATH_BYTES];
   bool whole;
-  if ((!variable || !*variable) && (!home || !*home))
-    return hd__fail(ctx, HD_E_USAGE,
-                    "--cache disk: expected a folder in HEDDLE_CACHE or HOME, found none; set it, or use --cache ram");
-  if (variable && *variable)
-    HD_TRY(hd__file_join(folder, ctx, variable, ""));
-  else
-    HD_TRY(hd__file_join(folder, ctx, home, ".cache/heddle"));
-  HD_TRY(check_folder(ctx, folder));
-  snprintf(name, sizeof name, "decoded-%016llx", (unsigned long long)split->key);
-  HD_TRY(hd__file_in_shared(path, ctx, folder, name));
+  HD_TRY(hd__cache_file_path(path, folder, ctx, "decoded", split->key));
   HD_TRY(map_whole(out, &whole, ctx, split, path));
   if (!whole) {
     HD_TRY(hd__file_make_folder(ctx, folder));

@@ -7,9 +7,8 @@
  *
  *     | magic, key, checksums, count, bytes, version, shape | sizes, where each sample has its own | samples |
  *
- * A file is used if this user or root owns it and no other user may write it; if another user's file has the name,
- * this user's is called decoded-KEY-USER. The folder may be shared if it is sticky, as /tmp is. Sizes are copied,
- * verified, and used from the copy: samples may change with the file, their bounds may not.
+ * Which files are used: see cache_file.h. Sizes are copied, verified, and used from the copy: samples may change with the
+ * file, their bounds may not.
  *
  * The checksums, XXH3-64 over samples and over sizes, are verified when a file is opened. An invalid file is written
  * again, under a temporary name that becomes the final one at the end. */

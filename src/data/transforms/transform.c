@@ -226,6 +226,7 @@ static hd_transform_run start(const hd_pipeline *p, const hd_sample *sample, con
                           .buffer = {scratch, scratch + p->buffer_bytes},
                           .work = scratch + 2 * p->buffer_bytes,
                           .key = *key,
+                          .number = sample->number,
                           .label = sample->label,
                           .target = target,
                           .targets = p->shape.targets};
@@ -251,6 +252,15 @@ static const float *make_partner(const hd_pipeline *p, const hd_sample *partner,
   take_steps(p, &run, p->mixup);
   hd__run_copy_floats((float *)(void *)to, (int64_t)run.image.height * run.image.width, run.image.width, &run);
   return (const float *)(void *)to;
+}
+
+void hd__pipeline_target(float *target, const hd_pipeline *p, const hd_sample *sample) {
+  hd_transform_run run = {.label = sample->label, .target = target, .targets = p->shape.targets};
+  if (p->input.outputs)
+    memcpy(target, sample->target, (size_t)p->input.outputs * sizeof *target);
+  for (int i = 0; i < p->steps; i++)
+    if (p->step[i].row->touch == HD_TOUCH_NOTHING)
+      p->step[i].row->apply(&p->step[i], &run);
 }
 
 void hd_pipeline_apply(float *image, float *target, const hd_pipeline *p, const hd_sample *sample,

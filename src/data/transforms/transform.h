@@ -18,6 +18,9 @@ hd_status hd__pipeline_create(hd_pipeline **out, hd_ctx *ctx, const hd_yaml_node
 const float *hd__pipeline_scale(const hd_pipeline *pipeline);
 float *hd__pipeline_shift(hd_pipeline *pipeline);
 
+/* The target that a pipeline without mixing makes of a sample, whose pixels it does not read. */
+void hd__pipeline_target(float *target, const hd_pipeline *pipeline, const hd_sample *sample);
+
 /* ---- A list of transforms as text ---- */
 
 /* Checks a list as far as possible without samples, and writes it as one line in canonical form. `evaluation`:

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/nearest.h"
 #include "base/text_buffer.h"
 #include "data/transforms/transform_step.h"
 
@@ -13,6 +14,7 @@
 
 static const char *const borders[] = {"constant", "reflect", "edge", NULL};
 static const char *const interpolations[] = {"bilinear", "nearest", NULL};
+static const char *const places[] = {"inside", "anywhere", NULL};
 
 /* Parameters: the key, the field, what it is without the key, and its bounds. */
 #define PARAM(key, field, type, ...)                                                                                   \
@@ -22,14 +24,14 @@ static const char *const interpolations[] = {"bilinear", "nearest", NULL};
 #define NUMBER(key, field, value, min, max) PARAM(key, field, NUMBER, .bounds = {min, max}, .without = {.low = value})
 #define RANGE(key, field, low, high, middle_at, min, max)                                                              \
   PARAM(key, field, RANGE, .bounds = {min, max}, .without = {low, high}, .middle = middle_at)
-#define WORD(key, field, list) PARAM(key, field, WORD, .words = list)
+#define WORD(key, field, list, value) PARAM(key, field, WORD, .words = list, .without = {.low = value})
 #define OTHER(key) PARAM(key, where, OTHER, .words = NULL) /* for the kind's `check` to read */
 
 #define SIZE SIDES("size", size, 1, 65535)
 #define PADDING SIDES("padding", padding, 0, 4096)
-#define BORDER WORD("padding_mode", border, borders)
+#define BORDER(value) WORD("padding_mode", border, borders, HD_BORDER_##value)
 #define FILL NUMBER("fill", fill, 0, -1e6, 1e6)
-#define INTERPOLATION WORD("interpolation", nearest, interpolations)
+#define INTERPOLATION WORD("interpolation", nearest, interpolations, 0)
 #define ANTIALIAS PARAM("antialias", antialias, FLAG, .without = {.low = true})
 #define DEGREES RANGE("degrees", degrees, 0, 0, 0, -360, 360)
 #define CHANCE(value) NUMBER("p", p, value, 0, 1)
@@ -49,17 +51,21 @@ static const hd_transform table[] = {
          OTHER("mean"), OTHER("std")),
     KIND("resize", NULL, 1, FIXED, RESIZES, hd__check_resize, hd__fit_resize, hd__apply_resize,
          SIZE, INTERPOLATION, ANTIALIAS),
-    KIND("pad", NULL, 1, FIXED, COMPUTES, hd__check_border, hd__fit_pad, hd__apply_pad, PADDING, BORDER, FILL),
+    KIND("pad", NULL, 1, FIXED, COMPUTES, hd__check_border, hd__fit_pad, hd__apply_pad,
+         PADDING, BORDER(CONSTANT), FILL),
     KIND("random_crop", NULL, 1, MIDDLE, CROPS, hd__check_border, hd__fit_crop, hd__apply_random_crop,
-         SIZE, PADDING, BORDER, FILL),
+         SIZE, PADDING, BORDER(CONSTANT), FILL),
+    KIND("translate", NULL, 1, RANDOM, COMPUTES, hd__check_border, hd__fit_translate, hd__apply_random_crop,
+         SIDES("pixels", padding, 0, 4096), BORDER(REFLECT), FILL),
     KIND("random_resized_crop", NULL, 1, MIDDLE, RESIZES, hd__check_resize, hd__fit_resize,
          hd__apply_random_resized_crop,
          SIZE, RANGE("scale", scale, 0.08, 1, 0, 1e-4, 1), RANGE("ratio", ratio, 3.0 / 4, 4.0 / 3, 1, 0.01, 100),
          INTERPOLATION, ANTIALIAS),
     KIND("centre_crop", "center_crop", 1, FIXED, CROPS, hd__check_border, hd__fit_crop, hd__apply_centre_crop,
-         SIZE, BORDER, FILL),
+         SIZE, BORDER(CONSTANT), FILL),
     KIND("horizontal_flip", "random_horizontal_flip", 0, RANDOM, MOVES, NULL, NULL, hd__apply_horizontal_flip,
          CHANCE(0.5)),
+    KIND("alternating_flip", NULL, 0, RANDOM, MOVES, NULL, NULL, hd__apply_alternating_flip, {0}),
     KIND("vertical_flip", "random_vertical_flip", 0, RANDOM, MOVES, NULL, NULL, hd__apply_vertical_flip, CHANCE(0.5)),
     KIND("rotation", "random_rotation", 1, RANDOM, COMPUTES, NULL, hd__fit_warp, hd__apply_rotation,
          DEGREES, INTERPOLATION, FILL),
@@ -70,6 +76,8 @@ static const hd_transform table[] = {
     KIND("erase", "random_erasing", 0, RANDOM, COMPUTES, hd__check_erase, hd__fit_erase, hd__apply_erase,
          CHANCE(0.5), RANGE("scale", scale, 0.02, 0.33, 0, 0, 1), RANGE("ratio", ratio, 0.3, 3.3, 1, 0.01, 100),
          OTHER("value")),
+    KIND("cutout", NULL, 1, RANDOM, COMPUTES, hd__check_erase, hd__fit_cutout, hd__apply_cutout,
+         SIZE, CHANCE(1), WORD("place", anywhere, places, 0), OTHER("value")),
     KIND("colour_jitter", "color_jitter", 0, RANDOM, COMPUTES, NULL, hd__fit_colour_jitter, hd__apply_colour_jitter,
          FACTOR("brightness", brightness), FACTOR("contrast", contrast), FACTOR("saturation", saturation),
          RANGE("hue", hue, 0, 0, 0, -0.5, 0.5)),
@@ -97,8 +105,13 @@ const hd_transform *hd__transform_find(const hd_ctx *ctx, const char *name) {
 static hd_status unknown(hd_ctx *ctx, const hd_yaml_node *where, const char *name) {
   char names[512];
   hd_line list = {.text = names, .bytes = sizeof names};
-  for (int i = 0; i < ROWS; i++)
+  hd_nearest nearest = {.word = name};
+  for (int i = 0; i < ROWS; i++) {
     hd__line_add(&list, "%s%s", i ? ", " : "", table[i].name);
+    hd__nearest_try(&nearest, table[i].name);
+  }
+  if (nearest.name)
+    return hd__yaml_fail(ctx, where, "expected a transform, found '%.40s'; did you mean '%s'?", name, nearest.name);
   return hd__yaml_fail(ctx, where, "expected a transform, found '%.40s'; there are %s", name, names);
 }
 

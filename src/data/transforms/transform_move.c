@@ -1,4 +1,4 @@
-/* Transforms that move pixels: pad, crops, flips. A crop inside the image and a flip are views; results that extend
+/* Transforms that move pixels: pad, crops, translate, flips. A crop inside the image and a flip are views; results that extend
  * beyond the image are copied row by row, with a border. */
 #include <string.h>
 
@@ -147,6 +147,13 @@ void hd__apply_random_crop(const hd_transform_step *step, hd_transform_run *run)
               drawn_place(word[1], run->image.width, step->padding[1], step->size[1]), step->size[0], step->size[1]);
 }
 
+/* A crop of the image's size out of the padded image. */
+hd_status hd__fit_translate(hd_transform_step *step, hd_transform_fit *fit) {
+  step->size[0] = fit->shape.height;
+  step->size[1] = fit->shape.width;
+  return hd__fit_fill(step, fit, step->fill, "fill");
+}
+
 /* ---- Flips ---- */
 
 static bool chosen(const hd_transform_step *step, const hd_transform_run *run) {
@@ -155,12 +162,23 @@ static bool chosen(const hd_transform_step *step, const hd_transform_run *run) {
   return hd__drawn_chance(word[0], step->p);
 }
 
-void hd__apply_horizontal_flip(const hd_transform_step *step, hd_transform_run *run) {
-  hd_image *image = &run->image;
-  if (!chosen(step, run))
-    return;
+static void flip_horizontally(hd_image *image) {
   hd__image_move(image, 0, image->width - 1);
   image->column = -image->column;
+}
+
+void hd__apply_horizontal_flip(const hd_transform_step *step, hd_transform_run *run) {
+  if (chosen(step, run))
+    flip_horizontally(&run->image);
+}
+
+/* Half of the samples, drawn by their numbers in the data set, in even epochs, the others in odd ones (Jordan, "94% on
+ * CIFAR-10 in 3.29 seconds on a single GPU", arXiv 2404.00498, section 3.6). */
+void hd__apply_alternating_flip(const hd_transform_step *step, hd_transform_run *run) {
+  uint32_t word[4];
+  hd__rng_block(word, run->key.seed, HD_RNG_AUGMENT, 0, (uint32_t)run->number, step->place, 0);
+  if ((word[0] >> 31) != (run->key.epoch & 1))
+    flip_horizontally(&run->image);
 }
 
 void hd__apply_vertical_flip(const hd_transform_step *step, hd_transform_run *run) {

@@ -77,7 +77,7 @@ static hd_status read_param(hd_transform_step *step, hd_ctx *ctx, const hd_trans
   case HD_PARAM_RANGE: *(hd_range *)field = p->without; return node ? hd__step_range(field, step, ctx, p, node) : HD_OK;
   case HD_PARAM_FLAG: *(bool *)field = p->without.low != 0; return node ? hd__yaml_bool(field, ctx, node) : HD_OK;
   case HD_PARAM_SIDES: return node ? read_sides(field, step, ctx, p, node) : HD_OK;
-  case HD_PARAM_WORD: return node ? read_word(field, ctx, p, node) : HD_OK;
+  case HD_PARAM_WORD: *(int *)field = (int)p->without.low; return node ? read_word(field, ctx, p, node) : HD_OK;
   case HD_PARAM_WHOLE:
     if (!node)
       return HD_OK;

@@ -66,7 +66,8 @@ struct hd_transform_step {
   double alpha, sigma;
   float *weight; /* of the Gaussian, radius * 2 + 1; owned */
   int32_t radius;
-  bool noise;    /* erase */
+  bool noise;    /* erase, cutout */
+  int anywhere;  /* cutout: 1: the square's middle is anywhere in the image, and the edges cut it */
   bool computed; /* normalise: by the training set's statistics */
   double mean[HD_TRANSFORM_MAX_CHANNELS], std[HD_TRANSFORM_MAX_CHANNELS];
   int32_t means, stds; /* given numbers */
@@ -138,10 +139,12 @@ typedef struct hd_transform {
 hd_step_check_fn hd__check_normalise, hd__check_resize, hd__check_border, hd__check_affine, hd__check_elastic,
     hd__check_erase;
 hd_step_fit_fn hd__fit_to_float, hd__fit_normalise, hd__fit_resize, hd__fit_pad, hd__fit_crop, hd__fit_warp,
-    hd__fit_elastic, hd__fit_erase, hd__fit_colour_jitter, hd__fit_one_hot, hd__fit_mixup;
+    hd__fit_elastic, hd__fit_erase, hd__fit_cutout, hd__fit_colour_jitter, hd__fit_one_hot, hd__fit_mixup,
+    hd__fit_translate;
 hd_step_apply_fn hd__apply_resize, hd__apply_pad, hd__apply_random_crop, hd__apply_random_resized_crop,
     hd__apply_centre_crop, hd__apply_horizontal_flip, hd__apply_vertical_flip, hd__apply_rotation, hd__apply_affine,
-    hd__apply_elastic, hd__apply_erase, hd__apply_colour_jitter, hd__apply_one_hot, hd__apply_mixup;
+    hd__apply_elastic, hd__apply_erase, hd__apply_cutout, hd__apply_colour_jitter, hd__apply_one_hot, hd__apply_mixup,
+    hd__apply_alternating_flip;
 
 /* Transforms of the caller's program, which belong to the context (transform_custom.c). */
 typedef struct hd_custom_row {
@@ -194,6 +197,7 @@ struct hd_transform_run {
   int turn; /* the next buffer to write */
   void *work;
   hd_sample_key key;
+  int64_t number; /* of the sample in the data set */
   const float *partner, *partner_target; /* what a sample is mixed with: planes, dense */
   int32_t label;
   float *target; /* NULL unless the pipeline makes targets */

@@ -1,4 +1,4 @@
-/* Transforms of values: to_float and normalise, colour jitter, erasing; and of targets: one_hot, mixup. */
+/* Transforms of values: to_float and normalise, colour jitter, erasing, cutout; and of targets: one_hot, mixup. */
 #include "data/transforms/transform_step.h"
 
 #include <math.h>
@@ -229,6 +229,37 @@ void hd__apply_erase(const hd_transform_step *step, hd_transform_run *run) {
   hd__run_draw(word, run, step, 0);
   if (hd__drawn_chance(word[0], step->p) && hd__drawn_box(&b, step, run, false))
     fill_box(hd__run_copy(run), &b, step, run);
+}
+
+/* ---- cutout (DeVries and Taylor, "Improved regularization of convolutional neural networks with cutout", arXiv
+ * 1708.04552) ---- */
+
+hd_status hd__fit_cutout(hd_transform_step *step, hd_transform_fit *fit) {
+  if (!step->anywhere && (step->size[0] > fit->shape.height || step->size[1] > fit->shape.width))
+    return hd__yaml_fail(fit->ctx, step->where,
+                         "expected a %s of at most %dx%d inside images of that size, found %dx%d; make it smaller, or "
+                         "add 'place: anywhere'",
+                         step->row->name, fit->shape.height, fit->shape.width, step->size[0], step->size[1]);
+  return hd__fit_fill(step, fit, step->fill, "value");
+}
+
+/* A random place of `size` pixels along a side: inside, or around a pixel of the side and cut at its ends. */
+static void draw_stretch(int32_t *first, int32_t *count, uint32_t word, int32_t side, int32_t size, bool anywhere) {
+  const int32_t from = anywhere ? (int32_t)hd__rng_below(word, (uint32_t)side) - size / 2
+                                : (int32_t)hd__rng_below(word, (uint32_t)(side - size) + 1);
+  *first = from < 0 ? 0 : from;
+  *count = (from + size < side ? from + size : side) - *first;
+}
+
+void hd__apply_cutout(const hd_transform_step *step, hd_transform_run *run) {
+  uint32_t word[4];
+  hd_rectangle b;
+  hd__run_draw(word, run, step, 0);
+  if (!hd__drawn_chance(word[0], step->p))
+    return;
+  draw_stretch(&b.top, &b.height, word[1], run->image.height, step->size[0], step->anywhere);
+  draw_stretch(&b.left, &b.width, word[2], run->image.width, step->size[1], step->anywhere);
+  fill_box(hd__run_copy(run), &b, step, run);
 }
 
 /* ---- Targets: one_hot converts a label to numbers, mixup mixes two samples and their targets ---- */

@@ -7,7 +7,34 @@
 
 static const hd_op_setting settings[] = {
     HD_CONV_SETTINGS, HD_SETTING("padding", SIDES, padding, .low = 0, .high = 1024, .help = "zeros beside each edge"),
-    HD_BIAS_SETTINGS, HD_SETTINGS_END};
+    HD_BIAS_SETTINGS,
+    HD_SETTING("init", CHOICE, init, .choices = {"uniform", "whiten", "dirac"},
+               .help = "first weights: drawn; made of the samples; outputs that copy inputs"),
+    HD_SETTING("init_samples", INT, init_samples, .low = 1, .high = 1 << 20, .default_value = 5000,
+               .help = "whiten: training samples, at even distances"),
+    HD_SETTING("init_eps", REAL, init_eps, .low = 1e-9, .high = 1e6, .default_value = 5e-4,
+               .help = "whiten: added to each eigenvalue"),
+    HD_SETTINGS_END};
+
+/* Filters that whiten patches are their eigenvectors and the negatives of these. */
+static hd_status check_whitening(const hd_op_shapes *s) {
+  const hd_geom *g = &s->geom;
+  const int64_t size = (int64_t)g->ci * g->kh * g->kw;
+  if (g->groups > 1)
+    return hd__fail(s->ctx, HD_E_SHAPE, "layer '%s': 'init: whiten' expects one group, found %d; leave 'groups' out",
+                    s->layer, g->groups);
+  if (size > HD_WHITEN_MOST)
+    return hd__fail(s->ctx, HD_E_SHAPE,
+                    "layer '%s': 'init: whiten' expects patches of at most %d numbers, found %d x %d x %d; use a smaller "
+                    "kernel",
+                    s->layer, HD_WHITEN_MOST, g->ci, g->kh, g->kw);
+  if (g->co <= 2 * size)
+    return HD_OK;
+  return hd__fail(s->ctx, HD_E_SHAPE,
+                  "layer '%s': 'init: whiten' expects at most %lld outputs, twice the numbers of a patch, found %d; use "
+                  "fewer",
+                  s->layer, 2 * (long long)size, g->co);
+}
 
 static hd_status shapes(hd_op_shapes *s) {
   HD_TRY(hd__shapes_conv(s));
@@ -20,7 +47,9 @@ static hd_status shapes(hd_op_shapes *s) {
                     s->layer, g->dilation[0] * (g->kh - 1) + 1, g->dilation[1] * (g->kw - 1) + 1,
                     hd__shape_text(text, sizeof text, &s->x[0]), g->ph);
   s->y = (hd_shape){3, {g->co, g->ho, g->wo}};
-  return hd__shapes_conv_params(s, &(hd_shape){4, {g->co, g->ci / g->groups, g->kh, g->kw}});
+  HD_TRY(hd__shapes_conv_params(s, &(hd_shape){4, {g->co, g->ci / g->groups, g->kh, g->kw}}));
+  s->param[0].init = (hd_init)s->attrs->init;
+  return s->param[0].init == HD_INIT_WHITEN ? check_whitening(s) : HD_OK;
 }
 
 static int64_t macs(const hd_geom *g) { return (int64_t)g->co * g->ho * g->wo * (g->ci / g->groups) * g->kh * g->kw; }

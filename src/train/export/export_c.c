@@ -158,6 +158,7 @@ static const struct field {
               INTS(part, HD_MAX_IN),
               INTS(relu, 1),
               REAL(negative_slope),
+              REAL(factor),
               REAL(eps),
               REAL(shift),
               INTS(approximate, 1),

@@ -86,8 +86,7 @@ static void evaluator_fini(evaluator *e) {
 static hd_status evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
   HD_RELEASED(evaluator_fini) evaluator e = {0};
   HD_TRY(open_all(&e, ctx, checkpoint, config));
-  const hd_step_source source = hd__feed_source(&e.feed);
-  HD_TRY(hd__exec_evaluate(e.trained.exec, ctx, &source, hd__data_test(e.data)->count, &e.outcome));
+  HD_TRY(hd__trained_evaluate(&e.outcome, ctx, &e.trained, &e.feed));
   return count_guesses(out, ctx, &e);
 }
 

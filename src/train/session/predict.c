@@ -127,10 +127,9 @@ static void convert(double *value, const hd_predictor *p, const float *score) {
 
 static hd_status predict_some(double *value, hd_predictor *p, hd_ctx *ctx, const hd_dataset *samples,
                               hd_pipeline_mode mode) {
-  const hd_step_source source = hd__feed_source(&p->feed);
   const int64_t count = samples->count;
   hd_status status = hd__trained_feed(&p->feed, ctx, &p->trained, samples, mode);
-  HD_THEN(status, hd__exec_evaluate(p->trained.exec, ctx, &source, count, &p->outcome));
+  HD_THEN(status, hd__trained_evaluate(&p->outcome, ctx, &p->trained, &p->feed));
   hd__feed_fini(&p->feed);
   for (int64_t i = 0; i < count && status == HD_OK; i++)
     convert(value + i * hd_predictor_count(p), p, p->outcome.score + i * p->trained.network.target.scores);

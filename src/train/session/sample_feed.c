@@ -158,7 +158,10 @@ static int64_t room_bytes(const hd_feed *feed) {
 static bool has_partner(const hd_feed *feed) { return feed->pipeline && hd_pipeline_shape_of(feed->pipeline)->partner; }
 
 int64_t hd__feed_scratch_bytes(const hd_feed *feed) {
-  return pipeline_bytes(feed) + (has_partner(feed) ? 2 : 1) * room_bytes(feed);
+  const hd_dataset seen = hd__feed_seen(feed);
+  const int64_t read = pipeline_bytes(feed) + (has_partner(feed) ? 2 : 1) * room_bytes(feed);
+  const int64_t moved = feed->view ? hd__dataset_elems(&seen) * (int64_t)sizeof(float) : 0;
+  return moved > read ? moved : read;
 }
 
 hd_dataset hd__feed_seen(const hd_feed *feed) {
@@ -204,8 +207,7 @@ static hd_status sample_at(hd_sample *out, void *room, const hd_feed *feed, hd_c
   const hd_dataset *data = feed->data;
   const int64_t elems = hd__dataset_elems(data);
   int size[2] = {data->height, data->width};
-  *out = (hd_sample){0};
-  out->pixels = room;
+  *out = (hd_sample){.pixels = room, .number = *sample};
   if (data->images)
     out->pixels = data->images + *sample * elems;
   else if (data->floats)
@@ -270,8 +272,25 @@ hd_status hd__feed_read(const hd_feed *feed, hd_ctx *ctx, uint32_t epoch, int64_
     prefetch_next(feed, epoch, first + r + feed->batch, bytes);
     if (!target)
       fetch_target(data, sample, r, to);
+    if (feed->view) {
+      const hd_dataset seen = hd__feed_seen(feed);
+      hd__view_take(x, to->scratch, feed->view, seen.height, seen.width, seen.channels);
+    }
   }
   return HD_OK;
+}
+
+void hd__feed_target(void *target, const hd_feed *feed, int64_t position, int32_t outputs) {
+  const hd_dataset *data = feed->data;
+  const int64_t sample = hd__feed_sample(feed, 0, position);
+  const hd_slots to = {.target = target, .outputs = outputs};
+  float *const made = target_of(feed, 0, &to);
+  if (made)
+    hd__pipeline_target(made, feed->pipeline,
+                        &(hd_sample){.label = data->labels ? data->labels[sample] : 0,
+                                     .target = data->targets ? data->targets + sample * data->outputs : NULL});
+  else
+    fetch_target(data, sample, 0, &to);
 }
 
 bool hd__feed_resident(hd_resident *out, const hd_feed *feed) {

@@ -18,6 +18,7 @@
 #include "data/transforms/transform.h"
 #include "exec/executor.h"
 #include "kernel/kernel.h"
+#include "train/session/sample_views.h"
 
 enum { HD_FEED_MAX_CHANNELS = 4 };
 
@@ -31,6 +32,7 @@ typedef struct hd_feed {
   uint32_t *members; /* sample numbers, ascending; NULL: all of the data set */
 
   hd_pipeline *pipeline; /* of transforms; NULL: the FMA alone */
+  const hd_view *view;   /* of samples, which is read; NULL: samples as they are, and no room for views */
   uint64_t seed;         /* of their draws */
 
   hd_sampler *sampler; /* NULL: file order */
@@ -97,6 +99,9 @@ int64_t hd__feed_sample(const hd_feed *feed, uint32_t epoch, int64_t position);
  * floats are expected. Or, if to->sample is set, writes their indices. Fails as reading a sample does. */
 hd_status hd__feed_read(const hd_feed *feed, hd_ctx *ctx, uint32_t epoch, int64_t first, int64_t rows,
                         const hd_slots *to);
+
+/* The target of the sample at a position of an evaluation, as hd__feed_read writes it; reads no pixels. */
+void hd__feed_target(void *target, const hd_feed *feed, int64_t position, int32_t outputs);
 
 /* A source of the feed's samples, for an evaluation. */
 hd_step_source hd__feed_source(hd_feed *feed);

@@ -459,6 +459,7 @@ void hd_session_destroy(hd_session *s) {
   hd__feed_fini(&s->input.val);
   hd__feed_fini(&s->input.test);
   hd__segment_destroy(&s->report.guess_memory);
+  hd__free(s->report.mean_memory);
   hd__emergency_close(s->checkpoints.emergency);
   hd__rank_times_fini(&s->report.rank_times);
   hd__gpu_accounts_fini(&s->report.gpu_memory);

@@ -87,8 +87,10 @@ typedef struct session_report {
   hd_gpu_accounts gpu_memory;
   hd_rank_place *places; /* one per rank */
   hd_rank_times rank_times;
-  hd_exec_outcome guesses; /* of the last evaluation, in memory that all ranks write */
+  hd_exec_outcome guesses; /* of the last evaluation, in memory that all ranks write; with --tta this rank's */
+  hd_exec_outcome views;   /* with --tta: of the view that is evaluated, in memory that all ranks write */
   hd_segment guess_memory;
+  float *mean_memory; /* of guesses with --tta */
   FILE *metrics;
   hd_event_file *events; /* of --tensorboard, or NULL */
   double logged_s;       /* trained, at the last log line */

@@ -8,14 +8,15 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/philox.h"
 #include "base/version.h"
 #include "exec/exchange/cluster.h"
 #include "train/session/device_open.h"
 #include "train/session/metric.h"
 #include "train/session/thread_count.h"
 #include "train/session/run_plan.h"
+#include "train/session/view_evaluation.h"
 #include "train/session/feed_options.h"
+#include "train/session/first_weights.h"
 #include "train/settings/run_record.h"
 
 /* Takes over the choice of --device auto, which was made for this model and this data. */
@@ -167,6 +168,9 @@ static hd_status augment_feeds(hd_session *s, hd_ctx *ctx) {
       HD_TRY(hd__augment_feed(feed[i], ctx, &lists, i == 0 ? HD_PIPELINE_TRAINING : HD_PIPELINE_EVALUATION,
                               hd__data_mean(s->input.data), hd__data_std(s->input.data),
                               (uint64_t)s->run.settings->seed));
+  for (int i = 1; i < 3; i++)
+    if (feed[i]->count > 0)
+      HD_TRY(hd__views_open(feed[i], ctx, (hd_tta_choice)s->run.settings->tta, hd__data_name(s->input.data)));
   s->run.network.target.of_classes = hd__augment_of_classes(&s->input.train);
   if (hd__augment_of_classes(&s->input.test) != s->run.network.target.of_classes)
     return hd__fail(
@@ -197,19 +201,30 @@ static hd_status check_metric(const hd_session *s, hd_ctx *ctx) {
                   hd_choice_name(HD_OPT_METRIC, metric), metric == HD_METRIC_R2 ? "numbers" : "classes");
 }
 
-/* Shared memory for guesses: each rank fills in the samples that its threads evaluate. */
+static void place_outcome(hd_exec_outcome *out, void *memory, int64_t samples, bool scores) {
+  out->loss = memory;
+  out->probability = out->loss + samples;
+  out->guess = (int32_t *)(out->probability + samples);
+  out->score = scores ? (float *)(out->guess + samples) : NULL;
+}
+
+/* Shared memory for guesses: each rank fills in the samples that its threads evaluate. With --tta that is of views, and
+ * each rank has memory for the guesses by their means. */
 static hd_status make_guesses(hd_session *s, hd_ctx *ctx) {
   const int64_t test = hd__data_test(s->input.data)->count,
                 most = s->input.val.count > test ? s->input.val.count : test;
-  const bool scores = hd__metric_needs_scores((hd_metric_choice)s->run.settings->metric);
+  const bool views = s->run.settings->tta != HD_TTA_NONE;
+  const bool scores = views || hd__metric_needs_scores((hd_metric_choice)s->run.settings->metric);
   const size_t each = sizeof(float) + sizeof(float) + sizeof(int32_t) +
                       (scores ? (size_t)s->run.network.target.scores * sizeof(float) : 0);
   HD_TRY(hd__local_group_memory(&s->report.guess_memory, s->compute.local, ctx, (size_t)most * each,
                                 "the evaluation's samples"));
-  s->report.guesses.loss = s->report.guess_memory.base;
-  s->report.guesses.probability = s->report.guesses.loss + most;
-  s->report.guesses.guess = (int32_t *)(s->report.guesses.probability + most);
-  s->report.guesses.score = scores ? (float *)(s->report.guesses.guess + most) : NULL;
+  place_outcome(views ? &s->report.views : &s->report.guesses, s->report.guess_memory.base, most, scores);
+  if (!views)
+    return HD_OK;
+  s->report.mean_memory = hd__malloc((size_t)most * each);
+  HD_TRY(HD_ALLOCATED(s->report.mean_memory, ctx, "out of memory for the evaluation's samples"));
+  place_outcome(&s->report.guesses, s->report.mean_memory, most, scores);
   return HD_OK;
 }
 
@@ -254,30 +269,20 @@ static hd_status agree(hd_session *s, hd_ctx *ctx) {
 
 /* ---- Initial weights ---- */
 
-/* Uniform in (-bound, bound), symmetric: the draw's 2^24 values lie at odd multiples of half a step. */
-static float draw(uint64_t seed, const hd_param *param, int64_t element, double bound) {
-  uint32_t word[4];
-  hd__rng_block(word, seed, HD_RNG_INIT, 0, (uint32_t)param->slot, (uint32_t)param->written, (uint32_t)(element / 4));
-  double unit = ((double)(word[element % 4] >> 8) + 0.5) * 0x1p-24;
-  return (float)((2 * unit - 1) * bound);
-}
-
-/* Fills every parameter of version 0 uniformly in +-1/sqrt(fan_in): the bound of PyTorch's kaiming_uniform_(a=sqrt(5))
- * for weights, and its rule for biases. Element i of a parameter (in file order) is drawn from (seed, node as written,
- * parameter of the node, i), so neither layout nor home order changes it. Packed copies are refreshed. */
-static void init_params(hd_store *store, const hd_plan *plan, uint64_t seed) {
-  for (int p = 0; p < plan->param_count; p++) {
-    const hd_param *param = &plan->graph->params[p];
-    double bound = 1 / sqrt((double)param->fan_in);
-    float *w = store->weights[hd__store_buffer(store)] + plan->params[p].offset;
-    int64_t columns = hd__param_columns(param);
-    for (int64_t row = 0; row < param->rows; row++)
-      for (int64_t k = 0; k < columns; k++)
-        w[row * columns + k] = param->init == HD_INIT_UNIFORM
-                                   ? draw(seed, param, hd__param_file_index(param, row, k), bound)
-                                   : (float)(param->init == HD_INIT_ONE);
-  }
-  hd__store_pack(store, plan);
+/* Fills the store; what is computed from samples reads those of training as an evaluation sees them. */
+static hd_status first_weights(hd_session *s, hd_ctx *ctx) {
+  const double *mean = hd__data_mean(s->input.data), *std = hd__data_std(s->input.data);
+  const uint64_t seed = (uint64_t)s->run.settings->seed;
+  const hd_augment lists = hd__augment_of(s->run.config);
+  HD_FEED_OWNED seen = {0};
+  HD_TRY(hd__feed_init(&seen, ctx, hd__data_train(s->input.data), s->compute.kernels, mean, std));
+  HD_TRY(hd__augment_feed(&seen, ctx, &lists, HD_PIPELINE_EVALUATION, mean, std, seed));
+  HD_TRY(hd__augment_check(ctx, &seen, &s->run.network, s->compute.plan->graph, hd__data_name(s->input.data)));
+  const hd_first_samples samples = {.seen = &seen,
+                                    .members = s->input.train.members,
+                                    .count = s->input.train.count,
+                                    .threads = s->compute.threads};
+  return hd__first_weights(s->compute.store, ctx, s->compute.plan, seed, &samples);
 }
 
 /* Goes on with this heddle's arithmetic from the counters of a checkpoint, if it is the same or the user accepts it. */
@@ -310,7 +315,7 @@ static hd_status fill_store(hd_session *s, hd_ctx *ctx, const char *resumed) {
   } else if (*s->run.settings->init) {
     HD_TRY(hd__checkpoint_load_weights(s->compute.store, ctx, s->run.settings->init, NULL));
   } else {
-    init_params(s->compute.store, s->compute.plan, (uint64_t)s->run.settings->seed);
+    HD_TRY(first_weights(s, ctx));
   }
   hd__store_pack(s->compute.store, s->compute.plan);
   return HD_OK;

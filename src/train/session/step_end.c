@@ -16,6 +16,7 @@
 #include "exec/exchange/cluster.h"
 #include "platform/clock.h"
 #include "train/session/metric.h"
+#include "train/session/view_evaluation.h"
 
 /* How often ranks gather the state of a save that they wait for. */
 static const double BEAT_S = 0.05;
@@ -88,8 +89,11 @@ hd_status hd__session_begin_save(hd_session *s, hd_ctx *ctx) {
 /* Evaluates one split; leaves the guesses in s->report.guesses, which ranks share: each rank has read them before any
  * rank evaluates the next split. */
 static hd_status evaluate_split(hd_score *out, hd_session *s, hd_ctx *ctx, hd_feed *feed) {
-  const hd_step_source source = hd__feed_source(feed);
-  HD_TRY(hd__exec_evaluate(s->compute.eval_exec, ctx, &source, feed->count, &s->report.guesses));
+  const hd_view_evaluation settings = {.tta = (hd_tta_choice)s->run.settings->tta,
+                                       .plan = s->compute.eval_plan,
+                                       .kernels = s->compute.kernels,
+                                       .views = &s->report.views};
+  HD_TRY(hd__evaluate_views(&s->report.guesses, s->compute.eval_exec, ctx, feed, &settings));
   hd__target_score(out, &s->run.network.target, feed, &s->report.guesses);
   if (s->run.settings->metric >= 0)
     HD_TRY(hd__metric(&out->metric, ctx, (hd_metric_choice)s->run.settings->metric, &s->run.network.target, feed,

@@ -6,6 +6,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/session/device_open.h"
 #include "train/session/run_plan.h"
+#include "train/session/view_evaluation.h"
 #include "train/settings/run_record.h"
 
 /* For --device auto the choice that the run made, else the CPU; NULL: the device is named. */
@@ -86,6 +87,7 @@ static hd_status open_all(hd_trained *t, hd_ctx *ctx, const char *checkpoint, co
   HD_TRY(hd__network_from_text(&t->network, ctx, json_string_value(json_object_get(t->record, "model_yaml")), path));
   const hd_augment lists = lists_of(t);
   t->network.target.of_classes = hd__augment_makes_numbers(&lists);
+  t->tta = (hd_tta_choice)hd__settings(hd__config_given(config, HD_OPT_TTA) ? config : t->run)->tta;
   HD_TRY(choose_machine(t, ctx, config));
   return make_executor(t, ctx, folder);
 }
@@ -115,12 +117,18 @@ hd_status hd__trained_feed(hd_feed *out, hd_ctx *ctx, hd_trained *t, const hd_da
   HD_TRY(hd__feed_init(out, ctx, samples, t->kernels, t->mean, t->std));
   HD_TRY(hd__augment_feed(out, ctx, &lists, mode, t->mean, t->std, 0)); /* nothing is drawn */
   hd__feed_leave_shift(out, t->plan->shifts);
+  HD_TRY(hd__views_open(out, ctx, t->tta, "the data"));
   if (hd__feed_scratch_bytes(out) <= t->fetch_bytes)
     return HD_OK;
   hd__exec_destroy(t->exec);
   t->exec = NULL;
   t->fetch_bytes = hd__feed_scratch_bytes(out);
   return open_executor(t, ctx);
+}
+
+hd_status hd__trained_evaluate(const hd_exec_outcome *out, hd_ctx *ctx, hd_trained *t, hd_feed *feed) {
+  const hd_view_evaluation settings = {.tta = t->tta, .plan = t->plan, .kernels = t->kernels};
+  return hd__evaluate_views(out, t->exec, ctx, feed, &settings);
 }
 
 static hd_status check_fit(hd_trained *t, hd_ctx *ctx, const hd_data *data) {

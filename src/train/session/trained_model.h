@@ -21,11 +21,12 @@ typedef struct hd_trained {
   hd_plan *plan;
   hd_store *store;
   hd_exec *exec;
+  hd_tta_choice tta;    /* given, or the run's */
   int64_t fetch_bytes;                                          /* the executor's memory for fetching */
   double mean[HD_DATA_MAX_CHANNELS], std[HD_DATA_MAX_CHANNELS]; /* of the data it was trained on */
 } hd_trained;
 
-/* Opens a run's folder or a step's. Of the configuration it uses `threads` and `device`. On failure nothing is left to
+/* Opens a run's folder or a step's. Of the configuration it uses `threads`, `device` and `tta`. On failure nothing is left to
  * release, but hd__trained_fini may be called. */
 hd_status hd__trained_open(hd_trained *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config);
 void hd__trained_fini(hd_trained *trained);
@@ -33,6 +34,10 @@ void hd__trained_fini(hd_trained *trained);
 /* A feed of samples with the statistics and transforms of the run's evaluation; the executor then has room for them. */
 hd_status hd__trained_feed(hd_feed *out, hd_ctx *ctx, hd_trained *trained, const hd_dataset *samples,
                            hd_pipeline_mode mode);
+
+/* Evaluates all positions of such a feed, views of each sample if the run or the configuration says so; out->score is not
+ * NULL. */
+hd_status hd__trained_evaluate(const hd_exec_outcome *out, hd_ctx *ctx, hd_trained *trained, hd_feed *feed);
 
 /* Opens the configuration's data, or the run's data if the configuration names none, and checks that it fits. */
 hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *trained, const hd_config *config);

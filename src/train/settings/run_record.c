@@ -178,7 +178,8 @@ const char *hd__record_chosen_device(const json_t *record) {
 /* What a forward pass over samples depends on. */
 static hd_status suggest_forward(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder) {
   static const hd_option_id forward[] = {HD_OPT_DATA,       HD_OPT_DATA_DIR,        HD_OPT_ON_ERROR,
-                                         HD_OPT_TRANSFORMS, HD_OPT_EVAL_TRANSFORMS, HD_OPT_LABEL_SMOOTHING};
+                                         HD_OPT_TRANSFORMS, HD_OPT_EVAL_TRANSFORMS, HD_OPT_LABEL_SMOOTHING,
+                                         HD_OPT_TTA};
   for (size_t i = 0; i < sizeof forward / sizeof *forward; i++)
     HD_TRY(suggest(config, ctx, record, folder, forward[i]));
   return HD_OK;

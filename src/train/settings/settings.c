@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "base/number.h"
 #include "base/status.h"
 
@@ -83,13 +84,18 @@ static hd_status read_flag(bool *out, hd_ctx *ctx, const hd_option *option, cons
 static hd_status read_choice(int *out, hd_ctx *ctx, const hd_option *option, const char *text) {
   char list[128] = "";
   size_t at = 0;
+  hd_nearest nearest = {.word = text};
   for (int i = 0; option->choices[i]; i++) {
     if (!strcmp(option->choices[i], text)) {
       *out = i;
       return HD_OK;
     }
     at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? "|" : "", option->choices[i]);
+    hd__nearest_try(&nearest, option->choices[i]);
   }
+  if (nearest.name)
+    return hd__fail(ctx, HD_E_USAGE, "--%s expects %s, found '%s'; did you mean '%s'?", option->name, list, text,
+                    nearest.name);
   return hd__fail(ctx, HD_E_USAGE, "--%s expects %s, found '%s'", option->name, list, text);
 }
 
