@@ -46,10 +46,11 @@ static hd_status infer(hd_graph *graph, hd_ctx *ctx, hd_node *node, int inputs) 
     }
   HD_TRY(info->rule->shapes(&s));
   if (node->op == HD_OP_conv2d && node->attrs.init == HD_INIT_WHITEN && node->in[0] != graph->input)
-    return hd__fail(ctx, HD_E_SHAPE,
-                    "layer '%s': 'init: whiten' expects a layer that reads the input, found one that reads '%s'; use it "
-                    "in the first layer",
-                    node->name, graph->values[node->in[0]].name);
+    return hd__fail(
+        ctx, HD_E_SHAPE,
+        "layer '%s': 'init: whiten' expects a layer that reads the input, found one that reads '%s'; use it "
+        "in the first layer",
+        node->name, graph->values[node->in[0]].name);
   node->geom = s.geom;
   node->view = s.view;
   HD_TRY(make_params(graph, ctx, node, &s));

@@ -146,7 +146,8 @@ static double whiteness(const float *weight, const hd_geom *g, const uint32_t *m
           for (int c = 0; c < CHANNELS; c++)
             for (int ky = 0; ky < g->kh; ky++)
               for (int kx = 0; kx < g->kw; kx++)
-                z[f] += (double)*w++ * pixel(members ? members[i] : i, c, y + ky * g->dilation[0], x + kx * g->dilation[1]);
+                z[f] +=
+                    (double)*w++ * pixel(members ? members[i] : i, c, y + ky * g->dilation[0], x + kx * g->dilation[1]);
           for (int e = 0; e <= f; e++)
             sum[f][e] += z[f] * z[e];
         }
@@ -181,8 +182,10 @@ static void test_whitening(void) {
     odd[i] = (uint32_t)(2 * i + 1);
   draw_images();
   check_whitening("out: 24, kernel: 2, init: whiten, init_eps: 1e-9", NULL, SAMPLES, 12, 0x0496b12a5ae5fd52);
-  check_whitening("out: 5, kernel: [1, 2], dilation: 2, init: whiten, init_eps: 1e-9", odd, SAMPLES / 2, 5, 0xb75717f6be2e5a0c);
-  check_whitening("out: 27, kernel: 3, padding: 1, stride: 2, init: whiten, init_eps: 1e-9", NULL, SAMPLES, 27, 0x8c8064e3c6c27d7c);
+  check_whitening("out: 5, kernel: [1, 2], dilation: 2, init: whiten, init_eps: 1e-9", odd, SAMPLES / 2, 5,
+                  0xb75717f6be2e5a0c);
+  check_whitening("out: 27, kernel: 3, padding: 1, stride: 2, init: whiten, init_eps: 1e-9", NULL, SAMPLES, 27,
+                  0x8c8064e3c6c27d7c);
 
   hd_graph *graph = graph_of("out: 20, kernel: 2, init: whiten, init_samples: 50, init_eps: 0.25"),
            *exact = graph_of("out: 20, kernel: 2, init: whiten, init_samples: 50, init_eps: 1e-9");
@@ -190,7 +193,8 @@ static void test_whitening(void) {
   int opposite = 0;
   for (int i = 0; i < 50; i++)
     third[i] = (uint32_t)(3 * i);
-  float *some = whiten(graph, NULL, SAMPLES, 2), *given = whiten(graph, third, 50, 1), *whole = whiten(exact, third, 50, 1);
+  float *some = whiten(graph, NULL, SAMPLES, 2), *given = whiten(graph, third, 50, 1),
+        *whole = whiten(exact, third, 50, 1);
   is_bytes(some, given, 240 * sizeof *some, "50 samples of 150 are those at even distances");
   for (int i = 0; i < 8 * 12; i++)
     opposite += some[12 * 12 + i] == -some[i];

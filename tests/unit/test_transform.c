@@ -90,8 +90,7 @@ static void apply_at(subject *s, uint32_t index, hd_sample_key key) {
     draw_bytes(pixels[k], count, index + k);
     for (int64_t i = 0; i < count; i++)
       floats[k][i] = (float)pixels[k][i] / 255;
-    sample[k] =
-        (hd_sample){.pixels = s->input.bytes ? (const void *)pixels[k] : floats[k],
+    sample[k] = (hd_sample){.pixels = s->input.bytes ? (const void *)pixels[k] : floats[k],
                             .label = (int)(index + k) % 10,
                             .number = index + k};
   }
@@ -507,11 +506,12 @@ static void test_shapes(void) {
 static void test_evaluation(void) {
   static subject a, b;
   const hd_pipeline_input input = input_of(1, 28, 28);
-  open_subject(&a,
-               "[{random_crop: {size: 20, padding: 4}}, horizontal_flip, alternating_flip, {translate: 3}, {cutout: 5}, "
-               "{rotation: 10}, {elastic: 5}, to_float, "
-               "{one_hot: {smoothing: 0.1}}, mixup, normalise, {erase: {p: 1}}]",
-               &input, HD_PIPELINE_EVALUATION, hd__kernels_reference());
+  open_subject(
+      &a,
+      "[{random_crop: {size: 20, padding: 4}}, horizontal_flip, alternating_flip, {translate: 3}, {cutout: 5}, "
+      "{rotation: 10}, {elastic: 5}, to_float, "
+      "{one_hot: {smoothing: 0.1}}, mixup, normalise, {erase: {p: 1}}]",
+      &input, HD_PIPELINE_EVALUATION, hd__kernels_reference());
   open_subject(&b, "[{centre_crop: 20}, to_float, normalise]", &input, HD_PIPELINE_TRAINING, hd__kernels_reference());
   apply_at(&a, 0, (hd_sample_key){.position = 3});
   apply_at(&b, 0, (hd_sample_key){0});

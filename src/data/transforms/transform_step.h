@@ -197,7 +197,7 @@ struct hd_transform_run {
   int turn; /* the next buffer to write */
   void *work;
   hd_sample_key key;
-  int64_t number; /* of the sample in the data set */
+  int64_t number;                        /* of the sample in the data set */
   const float *partner, *partner_target; /* what a sample is mixed with: planes, dense */
   int32_t label;
   float *target; /* NULL unless the pipeline makes targets */

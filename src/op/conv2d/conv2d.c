@@ -6,7 +6,8 @@
 #include "op/op.h"
 
 static const hd_op_setting settings[] = {
-    HD_CONV_SETTINGS, HD_SETTING("padding", SIDES, padding, .low = 0, .high = 1024, .help = "zeros beside each edge"),
+    HD_CONV_SETTINGS,
+    HD_SETTING("padding", SIDES, padding, .low = 0, .high = 1024, .help = "zeros beside each edge"),
     HD_BIAS_SETTINGS,
     HD_SETTING("init", CHOICE, init, .choices = {"uniform", "whiten", "dirac"},
                .help = "first weights: drawn; made of the samples; outputs that copy inputs"),
@@ -24,16 +25,18 @@ static hd_status check_whitening(const hd_op_shapes *s) {
     return hd__fail(s->ctx, HD_E_SHAPE, "layer '%s': 'init: whiten' expects one group, found %d; leave 'groups' out",
                     s->layer, g->groups);
   if (size > HD_WHITEN_MOST)
-    return hd__fail(s->ctx, HD_E_SHAPE,
-                    "layer '%s': 'init: whiten' expects patches of at most %d numbers, found %d x %d x %d; use a smaller "
-                    "kernel",
-                    s->layer, HD_WHITEN_MOST, g->ci, g->kh, g->kw);
+    return hd__fail(
+        s->ctx, HD_E_SHAPE,
+        "layer '%s': 'init: whiten' expects patches of at most %d numbers, found %d x %d x %d; use a smaller "
+        "kernel",
+        s->layer, HD_WHITEN_MOST, g->ci, g->kh, g->kw);
   if (g->co <= 2 * size)
     return HD_OK;
-  return hd__fail(s->ctx, HD_E_SHAPE,
-                  "layer '%s': 'init: whiten' expects at most %lld outputs, twice the numbers of a patch, found %d; use "
-                  "fewer",
-                  s->layer, 2 * (long long)size, g->co);
+  return hd__fail(
+      s->ctx, HD_E_SHAPE,
+      "layer '%s': 'init: whiten' expects at most %lld outputs, twice the numbers of a patch, found %d; use "
+      "fewer",
+      s->layer, 2 * (long long)size, g->co);
 }
 
 static hd_status shapes(hd_op_shapes *s) {

@@ -12,9 +12,5 @@ static const hd_geom samples[] = {{.ci = 1, .factor = -2.5f},
                                   {.ci = 1, .hi = 6, .wi = 7, .factor = 1}};
 
 const hd_op_rule hd__rule_scale = {
-    HD_ELEMENTWISE(scale, HD_ARG_Y),
-    .torch = "x * factor",
-    .settings = settings,
-    .flops = {1, 1},
-    HD_SAMPLES(samples),
+    HD_ELEMENTWISE(scale, HD_ARG_Y), .torch = "x * factor", .settings = settings, .flops = {1, 1}, HD_SAMPLES(samples),
 };

@@ -61,8 +61,7 @@ hd_status hd__first_weights(hd_store *store, hd_ctx *ctx, const hd_plan *plan, u
       HD_TRY(hd__whiten(&whitening, ctx, conv_of(plan->graph, param), samples));
     for (int64_t row = 0; row < param->rows; row++)
       for (int64_t k = 0; k < columns; k++)
-        w[row * columns + k] =
-            first_value(plan->graph, param, seed, whitening, hd__param_file_index(param, row, k));
+        w[row * columns + k] = first_value(plan->graph, param, seed, whitening, hd__param_file_index(param, row, k));
   }
   hd__store_pack(store, plan);
   return HD_OK;

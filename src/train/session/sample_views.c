@@ -6,8 +6,8 @@
 
 const hd_view *hd__views(int *count, hd_tta_choice tta) {
   static const hd_view mirror[] = {{.share = 0.5f}, {.mirrored = true, .share = 0.5f}};
-  static const hd_view moved[] = {{0, 0, false, 0.25f},   {0, 0, true, 0.25f},    {1, 1, false, 0.125f},
-                                  {1, 1, true, 0.125f},   {-1, -1, false, 0.125f}, {-1, -1, true, 0.125f}};
+  static const hd_view moved[] = {{0, 0, false, 0.25f}, {0, 0, true, 0.25f},     {1, 1, false, 0.125f},
+                                  {1, 1, true, 0.125f}, {-1, -1, false, 0.125f}, {-1, -1, true, 0.125f}};
   *count = tta == HD_TTA_NONE ? 1 : tta == HD_TTA_MIRROR ? 2 : 6;
   return tta == HD_TTA_MIRROR_TRANSLATE ? moved : mirror;
 }

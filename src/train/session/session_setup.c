@@ -278,10 +278,8 @@ static hd_status first_weights(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__feed_init(&seen, ctx, hd__data_train(s->input.data), s->compute.kernels, mean, std));
   HD_TRY(hd__augment_feed(&seen, ctx, &lists, HD_PIPELINE_EVALUATION, mean, std, seed));
   HD_TRY(hd__augment_check(ctx, &seen, &s->run.network, s->compute.plan->graph, hd__data_name(s->input.data)));
-  const hd_first_samples samples = {.seen = &seen,
-                                    .members = s->input.train.members,
-                                    .count = s->input.train.count,
-                                    .threads = s->compute.threads};
+  const hd_first_samples samples = {
+      .seen = &seen, .members = s->input.train.members, .count = s->input.train.count, .threads = s->compute.threads};
   return hd__first_weights(s->compute.store, ctx, s->compute.plan, seed, &samples);
 }
 

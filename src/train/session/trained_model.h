@@ -21,7 +21,7 @@ typedef struct hd_trained {
   hd_plan *plan;
   hd_store *store;
   hd_exec *exec;
-  hd_tta_choice tta;    /* given, or the run's */
+  hd_tta_choice tta;                                            /* given, or the run's */
   int64_t fetch_bytes;                                          /* the executor's memory for fetching */
   double mean[HD_DATA_MAX_CHANNELS], std[HD_DATA_MAX_CHANNELS]; /* of the data it was trained on */
 } hd_trained;

@@ -12,7 +12,8 @@ typedef struct hd_view_evaluation {
   hd_tta_choice tta;
   const hd_plan *plan; /* of the evaluation */
   const hd_kernels *kernels;
-  const hd_exec_outcome *views; /* receives the results of one view after the other, scores included, from all ranks of the
+  const hd_exec_outcome
+      *views; /* receives the results of one view after the other, scores included, from all ranks of the
                                    host; NULL: this process is alone */
 } hd_view_evaluation;
 

@@ -102,8 +102,8 @@ static hd_status make_room(whitening *w, hd_ctx *ctx, int threads) {
   w->sums = hd__malloc((size_t)threads * matrix * sizeof *w->sums);
   w->patch = hd__calloc((size_t)threads * (size_t)w->columns, sizeof *w->patch);
   w->total = hd__calloc(matrix, sizeof *w->total);
-  return HD_ALLOCATED(w->pixels && w->sums && w->patch && w->total, ctx, "out of memory for the patches of %lld samples",
-                      (long long)w->round_samples);
+  return HD_ALLOCATED(w->pixels && w->sums && w->patch && w->total, ctx,
+                      "out of memory for the patches of %lld samples", (long long)w->round_samples);
 }
 
 /* total: the mean product of each two numbers of a patch. */
