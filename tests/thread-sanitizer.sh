@@ -1,6 +1,6 @@
 #!/bin/sh
-# TAP: clang's thread sanitizer finds no race in barriers, rings, pools, groups, loaders and runs of two threads and two
-# ranks. It is a separate build, of the reference kernels: minutes. Archer reports the synchronization of OpenMP
+# TAP: clang's thread sanitizer finds no race in barriers, rings, pools, groups, calls, loaders and runs of two threads
+# and two ranks. It is a separate build, of the reference kernels: minutes. Archer reports the synchronization of OpenMP
 # to the sanitizer.
 . "$SRCDIR/tests/tap.sh"
 archer=$(ls /usr/lib/llvm-*/lib/libarcher.so 2>/dev/null | tail -n 1)
@@ -9,7 +9,8 @@ if ! command -v "$cc" >/dev/null || [ -z "$archer" ]; then
   echo "1..0 # SKIP expected clang and libarcher.so, found none; Debian: clang, libomp-dev"
   exit 0
 fi
-programs="tests/unit/test_barrier tests/unit/test_batch_ring tests/unit/test_pool tests/unit/test_group tests/unit/test_loader"
+programs="tests/unit/test_barrier tests/unit/test_batch_ring tests/unit/test_pool tests/unit/test_group tests/unit/test_rpc"
+programs="$programs tests/unit/test_loader"
 build=$BUILDDIR/thread-sanitizer
 mkdir -p "$build" && cd "$build" || exit 1
 [ -f Makefile ] ||

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """heddle's remote procedure calls and their peers, in turns: how heddle bench rpc --peers measures.
 
-Each round runs heddle, MPI's round trip (built with mpicc here), gRPC over a socket of this machine and PyTorch's RPC, as
-far as each Python has them, as two fresh processes: calls that return their bytes, one after the other, medians; and
+Each round runs heddle, MPI's round trip (built with mpicc here), gRPC over a socket of this machine and PyTorch's RPC,
+as far as each Python has them, as two fresh processes: calls that return their bytes, one after the other, medians; and
 calls without bytes a second, with 32 futures under way.
 """
 import argparse
@@ -112,14 +112,15 @@ class Python:
                                  timeout=TIMEOUT_S).stdout.strip()
         if not version:
             raise RuntimeError("%s has no %s" % (python, kind))
-        self.name, self.kind, self.python, self.scratch, self.round = "%s %s" % (kind, version), kind, python, scratch, 0
+        self.name = "%s %s" % (kind, version)
+        self.kind, self.python, self.scratch, self.round = kind, python, scratch, 0
 
     def measure(self):
         self.round += 1
         path = os.path.join(self.scratch, "%x-%d" % (id(self), self.round))
-        first, second = [subprocess.Popen([self.python, os.path.abspath(__file__), "--rank", self.kind, str(rank), path],
-                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                          text=True) for rank in (0, 1)]
+        command = [self.python, os.path.abspath(__file__), "--rank", self.kind]
+        first, second = [subprocess.Popen([*command, str(rank), path], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                          stderr=subprocess.DEVNULL, text=True) for rank in (0, 1)]
         said = first.communicate(timeout=TIMEOUT_S)[0]
         second.communicate(timeout=TIMEOUT_S)
         if first.returncode or second.returncode:

@@ -13,7 +13,7 @@
  *     hd_rpc_array data = {.data = x, .dtype = HD_F32, .ndim = 1, .size = {3}};
  *     hd_rpc_open(&rpc, group, ctx, functions, 1, NULL);                 // all ranks
  *     hd_rpc_call(&data, rpc, ctx, 1, "twice", &data);                   // rank 1 doubles x
- *     hd_rpc_close(rpc, ctx);                                            // all ranks; serves until the last one is here
+ *     hd_rpc_close(rpc, ctx);                                            // all ranks; serves until the last is here
  *     hd_rpc_destroy(rpc);
  *
  * Each rank has a service thread, which runs the functions of this rank one at a time, in the order in which calls

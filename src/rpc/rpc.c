@@ -16,8 +16,8 @@
 
 enum { MOST_BYTES = 1 << 30, USUAL_BYTES = 1 << 20, PAGE_BYTES = 4096 };
 
-/* A wait polls for a fraction of a millisecond, or for some microseconds where the CPUs are needed: about as long as it
- * takes to wake a thread. It does not yield: on a busy CPU a thread that yields comes back later than one that sleeps. */
+/* A wait polls for a fraction of a millisecond, or for some microseconds where the CPUs are needed: about as long as
+ * waking one takes. It does not yield: on a busy CPU a thread that yields comes back later than one that sleeps. */
 enum { SPINS = 4000, SPINS_CROWDED = 200, THREADS_PER_RANK = 2 };
 
 static const double NO_TIMEOUT_S = 1e9;

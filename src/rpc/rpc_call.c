@@ -7,8 +7,6 @@
 #include "platform/clock.h"
 #include "rpc/rpc_state.h"
 
-static unsigned state_of(hd_rpc_slot *slot) { return atomic_load(&slot->state) & ~(unsigned)HD_RPC_SLEEPS; }
-
 /* ---- slots ---- */
 
 static uint64_t bit_of(const hd_rpc_future *call) { return UINT64_C(1) << (call - call->rpc->call); }
@@ -27,7 +25,7 @@ static void reclaim(hd_rpc *rpc) {
   const uint64_t given_up = atomic_load_explicit(&rpc->given_up, memory_order_relaxed);
   for (int i = 0; given_up >> i && i < HD_RPC_CALLS; i++) {
     hd_rpc_future *call = &rpc->call[i];
-    if ((given_up & bit_of(call)) && state_of(call->slot) == HD_RPC_DONE &&
+    if ((given_up & bit_of(call)) && hd__rpc_state(call->slot) == HD_RPC_DONE &&
         (atomic_fetch_and(&rpc->given_up, ~bit_of(call)) & bit_of(call)))
       free_slot(call);
   }
@@ -152,17 +150,18 @@ hd_status hd_rpc_start(hd_rpc_future **out, hd_rpc *rpc, hd_ctx *ctx, int32_t ra
 
 /* Sleeps until the called rank wakes this thread, or for a nap. */
 static void nap(hd_rpc_future *call, int naps) {
-  unsigned state = HD_RPC_PENDING;
-  if (atomic_compare_exchange_strong(&call->slot->state, &state, HD_RPC_PENDING | HD_RPC_SLEEPS) ||
-      state == (HD_RPC_PENDING | HD_RPC_SLEEPS))
-    hd__rpc_sleep(&call->slot->state, HD_RPC_PENDING | HD_RPC_SLEEPS, hd__rpc_nap_ns(call->rpc, naps));
+  atomic_uint *word = &call->slot->state;
+  unsigned state = atomic_load(word);
+  const unsigned sleeps = state | HD_RPC_SLEEPS;
+  if (state != HD_RPC_DONE && (state == sleeps || atomic_compare_exchange_strong(word, &state, sleeps)))
+    hd__rpc_sleep(word, sleeps, hd__rpc_nap_ns(call->rpc, naps));
 }
 
 hd_status hd__rpc_await(hd_rpc_future *call, hd_ctx *ctx, double timeout_s) {
   hd_rpc *rpc = call->rpc;
   const bool is_remote = hd__group_is_remote(rpc->group, call->rank);
   int64_t begin_ns = 0;
-  for (int turn = 0, naps = 0; state_of(call->slot) != HD_RPC_DONE; turn++) {
+  for (int turn = 0, naps = 0; hd__rpc_state(call->slot) != HD_RPC_DONE; turn++) {
     if ((is_remote && hd__rpc_hosts_receive(rpc)) || hd__rpc_spend(rpc, turn))
       continue;
     begin_ns = begin_ns ? begin_ns : hd__clock_ns();
@@ -234,7 +233,7 @@ hd_status hd_rpc_wait(hd_rpc_array *output, hd_rpc_future *call, hd_ctx *ctx, do
 int hd_rpc_is_done(hd_rpc_future *call) {
   if (hd__group_is_remote(call->rpc->group, call->rank))
     hd__rpc_hosts_receive(call->rpc);
-  return state_of(call->slot) == HD_RPC_DONE || hd__group_check(call->rpc->group, NULL) != HD_OK;
+  return hd__rpc_state(call->slot) == HD_RPC_DONE || hd__group_check(call->rpc->group, NULL) != HD_OK;
 }
 
 hd_status hd_rpc_call(hd_rpc_array *output, hd_rpc *rpc, hd_ctx *ctx, int32_t rank, const char *name,

@@ -125,6 +125,8 @@ size_t hd__rpc_run(hd_rpc *rpc, hd_rpc_header *h, char *elements, int32_t caller
 
 /* ---- calls of the ranks of this host ---- */
 
+unsigned hd__rpc_state(hd_rpc_slot *slot) { return atomic_load(&slot->state) & ~(unsigned)HD_RPC_SLEEPS; }
+
 void hd__rpc_finish(hd_rpc_slot *slot) {
   if (atomic_exchange(&slot->state, HD_RPC_DONE) & HD_RPC_SLEEPS)
     hd__rpc_wake(&slot->state);
@@ -142,7 +144,7 @@ static bool serve_next(hd_rpc *rpc, unsigned *head) {
   if (place >= rpc->group->here) /* another process has overwritten it */
     return true;
   hd_rpc_slot *slot = hd__rpc_slot(rpc, place, which);
-  if (atomic_load(&slot->state) != HD_RPC_GIVEN_UP) {
+  if (hd__rpc_state(slot) != HD_RPC_GIVEN_UP) {
     hd_rpc_header header = hd__rpc_header(slot);
     hd__rpc_run(rpc, &header, hd__rpc_elements(rpc, place, which), rpc->rank_at[place]);
     slot->header = header;
@@ -160,7 +162,7 @@ static void nap(hd_rpc *rpc, unsigned head, int naps) {
   atomic_store(&rpc->queue->sleeps, 0);
 }
 
-/* The thread polls for a while after it has served a call. Replies are mostly received by threads that wait for them. */
+/* The thread polls for a while after it has served a call. Replies are mostly received by those that wait for them. */
 void *hd__rpc_serve(void *arg) {
   hd_rpc *rpc = arg;
   unsigned head = 0;

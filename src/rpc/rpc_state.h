@@ -130,7 +130,8 @@ const char *hd__rpc_running(void);
 
 void *hd__rpc_serve(void *rpc);
 
-/* Sets a slot's state to DONE, and wakes its caller. */
+/* A slot's state, without SLEEPS; sets it to DONE, and wakes its caller. */
+unsigned hd__rpc_state(hd_rpc_slot *slot);
 void hd__rpc_finish(hd_rpc_slot *slot);
 
 /* ---- Calling ---- */

@@ -1,5 +1,5 @@
-# Remote procedure calls between processes: on one host, and over MPI on hosts that are this machine under several names.
-# tests/unit/test_rpc has what one host needs no processes for.
+# Remote procedure calls between processes: on one host, and over MPI on hosts that are this machine under several
+# names. tests/unit/test_rpc has what one host needs no processes for.
 
 load cli
 
@@ -46,10 +46,12 @@ calls=$BUILDDIR/tests/cli/rpc_calls
 @test "ranks that are lost on another host" {
   need_mpi
   over "a b" "$calls" gives_up 2>err && false
-  grep -q '^rank 0: rank 1 (pid [0-9]* on b) gave up: it destroyed its calls before it closed them' err || { cat err; return 1; }
+  grep -q '^rank 0: rank 1 (pid [0-9]* on b) gave up: it destroyed its calls before it closed them' err ||
+    { cat err; return 1; }
   [ "$MPI_KIND" = openmpi ] || skip "this mpirun gives ranks no time to say so"
   MPI_EXTRA='--mca odls_base_sigkill_timeout 5' over "a b b" "$calls" killed 2>err && false
-  grep -Eq '^rank 2: rank 1 \(pid [0-9]* on b\) (was killed by signal 9|ended in the middle of the run)' err || { cat err; return 1; }
+  grep -Eq '^rank 2: rank 1 \(pid [0-9]* on b\) (was killed by signal 9|ended in the middle of the run)' err ||
+    { cat err; return 1; }
 }
 
 @test "a call that takes too long is given up, and its rank goes on" {
