@@ -1,75 +1,20 @@
-/* Opening and closing the calls of a group, their memory, and how threads wait: see rpc_state.h. */
-#include <limits.h>
-#include <linux/futex.h>
+/* Opening and closing the calls of a group: see rpc_state.h. */
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/sized_struct.h"
 #include "comm/rank_sums.h"
-#include "platform/cpu_relax.h"
 #include "platform/cpu_set.h"
 #include "platform/thread_signals.h"
 #include "rpc/rpc_state.h"
 
 enum { MOST_BYTES = 1 << 30, USUAL_BYTES = 1 << 20, PAGE_BYTES = 4096 };
 
-/* A wait polls for a fraction of a millisecond, or for some microseconds where the CPUs are needed: about as long as
- * waking one takes. It does not yield: on a busy CPU a thread that yields comes back later than one that sleeps. */
-enum { SPINS = 4000, SPINS_CROWDED = 200, THREADS_PER_RANK = 2 };
+enum { THREADS_PER_RANK = 2 };
 
 static const double NO_TIMEOUT_S = 1e9;
 
-/* ---- waiting ---- */
-
-bool hd__rpc_spend(const hd_rpc *rpc, int turn) {
-  hd__relax();
-  return turn < rpc->spins;
-}
-
-void hd__rpc_sleep(atomic_uint *word, unsigned seen, int64_t ns) {
-  const struct timespec most = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
-  syscall(SYS_futex, word, FUTEX_WAIT, seen, &most, NULL, 0);
-}
-
-void hd__rpc_wake(atomic_uint *word) { syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); }
-
-int64_t hd__rpc_nap_ns(const hd_rpc *rpc, int naps) {
-  enum { LEAST_US = 20, MOST_US = 1000, NAPS_OF_A_LENGTH = 64, DOUBLINGS = 6 };
-  if (!rpc->hosts)
-    return HD_BARRIER_CHECK_MS * INT64_C(1000000);
-  const int doublings = naps / NAPS_OF_A_LENGTH < DOUBLINGS ? naps / NAPS_OF_A_LENGTH : DOUBLINGS;
-  const int64_t us = (int64_t)LEAST_US << doublings;
-  return 1000 * (us < MOST_US ? us : MOST_US);
-}
-
 /* ---- memory ---- */
-
-static size_t queue_bytes(const hd_rpc *rpc) {
-  const size_t bytes = sizeof(hd_rpc_queue) + rpc->entries * sizeof(atomic_uint);
-  return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
-}
-
-static size_t range_bytes(const hd_rpc *rpc) {
-  return queue_bytes(rpc) + HD_RPC_CALLS * (sizeof(hd_rpc_slot) + 2 * rpc->room);
-}
-
-static char *range_of(const hd_rpc *rpc, int place) {
-  const hd_group_buffer *b = &rpc->group->buffer[0];
-  return (char *)b->map.base + (size_t)place * b->stride;
-}
-
-hd_rpc_queue *hd__rpc_queue(const hd_rpc *rpc, int place) { return (hd_rpc_queue *)range_of(rpc, place); }
-
-hd_rpc_slot *hd__rpc_slot(const hd_rpc *rpc, int place, int slot) {
-  return (hd_rpc_slot *)(range_of(rpc, place) + queue_bytes(rpc)) + slot;
-}
-
-char *hd__rpc_elements(const hd_rpc *rpc, int place, int slot) {
-  return (char *)hd__rpc_slot(rpc, place, HD_RPC_CALLS) + 2 * (size_t)slot * rpc->room;
-}
 
 static hd_status share_memory(hd_rpc *rpc, hd_ctx *ctx) {
   hd_group *g = rpc->group;
@@ -81,7 +26,7 @@ static hd_status share_memory(hd_rpc *rpc, hd_ctx *ctx) {
   rpc->entries = HD_RPC_CALLS;
   while (rpc->entries < (size_t)g->here * HD_RPC_CALLS) /* the count of entries wraps at a power of two */
     rpc->entries *= 2;
-  HD_TRY(hd_group_alloc(&memory, g, ctx, range_bytes(rpc)));
+  HD_TRY(hd_group_alloc(&memory, g, ctx, hd__rpc_range_bytes(rpc)));
   HD_TRY(HD_ALLOCATED(rpc->rank_at, ctx, "out of memory for the calls of a group"));
   const int place = g->place[g->rank];
   rpc->queue = hd__rpc_queue(rpc, place);
@@ -214,7 +159,7 @@ static hd_status open_calls(hd_rpc *rpc, hd_group *group, hd_ctx *ctx) {
   rpc->parent = group;
   hd_status status = share_memory(rpc, ctx);
   HD_THEN(status, hd__rpc_hosts_open(rpc, ctx));
-  rpc->spins = is_crowded(rpc->group) ? SPINS_CROWDED : SPINS;
+  rpc->spins = hd__rpc_spins(is_crowded(rpc->group));
   HD_THEN(status, start_thread(rpc, ctx));
   return agree(group, ctx, status, 0);
 }

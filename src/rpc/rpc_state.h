@@ -90,12 +90,15 @@ struct hd_rpc {
   atomic_bool closed, ends; /* no more calls; no more service */
 };
 
-/* Memory of the rank at a place of this host. */
+/* Memory of the rank at a place of this host; its size. */
+size_t hd__rpc_range_bytes(const hd_rpc *rpc);
 hd_rpc_queue *hd__rpc_queue(const hd_rpc *rpc, int place);
 hd_rpc_slot *hd__rpc_slot(const hd_rpc *rpc, int place, int slot);
 char *hd__rpc_elements(const hd_rpc *rpc, int place, int slot);
 
 /* ---- Waiting: polls, then sleeps ---- */
+
+int hd__rpc_spins(bool crowded);
 
 /* Spends a moment; false: it is time to sleep. `turn` counts from 0. */
 bool hd__rpc_spend(const hd_rpc *rpc, int turn);
