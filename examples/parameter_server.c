@@ -1,4 +1,4 @@
-/* A parameter server: rank 0 has the weights; the others pull them, compute a gradient on random samples of the function
+/* A parameter server: rank 0 has the weights; the others pull them, compute a gradient on random samples of
  * y = 3 x0 - 2 x1 + 1, and push it, each at its speed.
  *
  * usage: heddle launch -n 3 -- parameter_server [STEPS], or by mpirun */
