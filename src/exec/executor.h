@@ -80,7 +80,6 @@ typedef struct hd_exec_settings {
   int64_t batch;
   int32_t shards;        /* power of two */
   int32_t micro_batches; /* accumulation: power of two <= shards */
-  hd_op update;          /* an UPDATE operation */
   double clip_norm;      /* > 0 with a plan that clips */
   int64_t fetch_bytes;   /* per-thread memory for fetching; may be 0 */
   hd_local_group *local; /* the ranks that share each step; NULL: this process alone */

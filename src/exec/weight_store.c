@@ -13,9 +13,9 @@ static int64_t aligned(int64_t bytes) { return (bytes + ALIGN_BYTES - 1) / ALIGN
 
 static int entry_count(const hd_plan *plan) { return plan->param_count + plan->alias_count; }
 
-static void fill_directory(hd_directory *directory, const hd_plan *plan, int states) {
+static void fill_directory(hd_directory *directory, const hd_plan *plan) {
   directory->entries = entry_count(plan);
-  directory->states = states;
+  directory->states = plan->states;
   directory->param_elems = plan->param_elems;
   directory->trained_elems = plan->trained_elems;
   directory->packed_elems = plan->packed_elems;
@@ -27,6 +27,8 @@ static void fill_directory(hd_directory *directory, const hd_plan *plan, int sta
     entry->same_as = -1;
     entry->running = param->is_running;
     entry->trained = !param->frozen && !param->is_running;
+    entry->update = (int32_t)plan->groups[param->group].update;
+    entry->states = entry->trained && plan->trains ? plan->groups[param->group].states : 0;
     entry->rows = param->rows;
     entry->c = param->c;
     entry->h = param->h;
@@ -39,7 +41,7 @@ static void fill_directory(hd_directory *directory, const hd_plan *plan, int sta
     *entry = directory->entry[param];
     snprintf(entry->name, sizeof entry->name, "%s", alias);
     entry->same_as = param;
-    entry->trained = 0;
+    entry->trained = entry->states = 0;
   }
 }
 
@@ -69,6 +71,9 @@ static bool is_sound_entry(const hd_directory *d, const hd_store_entry *e) {
       return false;
     elems *= side[i];
   }
+  if (e->states < 0 || e->states > d->states || (e->states > 0 && !e->trained) || e->update < 0 ||
+      e->update > HD_OP_COUNT)
+    return false;
   if (e->shape.rank < 0 || e->shape.rank > HD_MAX_DIMS)
     return false;
   int64_t shaped = 1;
@@ -108,22 +113,23 @@ static int64_t head_bytes(const hd_plan *plan) {
   return aligned((int64_t)(sizeof(hd_directory) + (size_t)entry_count(plan) * sizeof(hd_store_entry)));
 }
 
-int64_t hd__store_bytes(const hd_plan *plan, int states) {
-  return head_bytes(plan) + 4 * (2 * (plan->param_elems + states * plan->trained_elems) + plan->packed_elems);
+int64_t hd__store_bytes(const hd_plan *plan) {
+  return head_bytes(plan) + 4 * (2 * (plan->param_elems + plan->states * plan->trained_elems) + plan->packed_elems);
 }
 
 static const char purpose[] = "weights and optimizer state";
 
 /* One rank writes the directory for all. */
-static hd_status fill(hd_store *store, hd_ctx *ctx, hd_local_group *local, const hd_plan *plan, int states) {
-  HD_TRY(hd__local_group_memory(&store->segment, local, ctx, (size_t)hd__store_bytes(plan, states), purpose));
+static hd_status fill(hd_store *store, hd_ctx *ctx, hd_local_group *local, const hd_plan *plan) {
+  HD_TRY(hd__local_group_memory(&store->segment, local, ctx, (size_t)hd__store_bytes(plan), purpose));
   store->directory = store->segment.base;
-  int64_t head = head_bytes(plan), weights = 2 * 4 * plan->param_elems, state = 2 * 4 * states * plan->trained_elems;
+  int64_t head = head_bytes(plan), weights = 2 * 4 * plan->param_elems,
+          state = 2 * 4 * plan->states * plan->trained_elems;
   if (hd__local_group_rank(local) == 0) {
     store->directory->weights_offset = head;
     store->directory->state_offset = head + weights;
     store->directory->packed_offset = head + weights + state;
-    fill_directory(store->directory, plan, states);
+    fill_directory(store->directory, plan);
   }
   HD_TRY(hd__local_group_barrier(local, ctx));
   HD_TRY(check_directory(store, ctx));
@@ -131,12 +137,12 @@ static hd_status fill(hd_store *store, hd_ctx *ctx, hd_local_group *local, const
   return HD_OK;
 }
 
-hd_status hd__store_create(hd_store **out, hd_ctx *ctx, hd_local_group *local, const hd_plan *plan, int states) {
+hd_status hd__store_create(hd_store **out, hd_ctx *ctx, hd_local_group *local, const hd_plan *plan) {
   *out = NULL;
   hd_store *store = hd__calloc(1, sizeof *store);
   if (!store)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the weights");
-  hd_status status = fill(store, ctx, local, plan, states);
+  hd_status status = fill(store, ctx, local, plan);
   if (status == HD_OK)
     *out = store;
   else

@@ -24,7 +24,8 @@ typedef struct hd_store_entry {
   hd_shape shape;        /* in files */
   int32_t same_as;       /* the entry of which this is another name, -1: none */
   int32_t running;       /* 1: a running statistic */
-  int32_t trained;       /* 1: has optimizer states */
+  int32_t trained;       /* 1: follows its gradient: has room for optimizer states, */
+  int32_t update, states; /* of which this hd_op keeps so many */
   int32_t rows, c, h, w; /* home order, see hd_param */
   int64_t offset;        /* floats, inside each buffer of weights and, if trained, of every state */
 } hd_store_entry;
@@ -46,11 +47,11 @@ typedef struct hd_store {
 } hd_store;
 
 /* Bytes of the segment below, before rounding to pages. */
-int64_t hd__store_bytes(const hd_plan *plan, int states);
+int64_t hd__store_bytes(const hd_plan *plan);
 
-/* Room for the plan's parameters with `states` optimizer states each, all zero, version 0. Collective over the local
- * group (NULL: this process alone), whose ranks share the store. */
-hd_status hd__store_create(hd_store **out, hd_ctx *ctx, hd_local_group *local, const hd_plan *plan, int states);
+/* Room for the plan's parameters with their optimizer states, all zero, version 0. Collective over the local group
+ * (NULL: this process alone), whose ranks share the store. */
+hd_status hd__store_create(hd_store **out, hd_ctx *ctx, hd_local_group *local, const hd_plan *plan);
 
 /* Maps the store of a local group in a process that is not one of its ranks. */
 hd_status hd__store_find(hd_store **out, hd_ctx *ctx, hd_local_group *local);

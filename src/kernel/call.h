@@ -137,6 +137,7 @@ typedef struct hd_call {
 
 /* The scalars of one update, computed once a step in double and rounded to float. */
 typedef struct hd_hyper {
+  int32_t op;       /* the update: a hd_op */
   float grad_scale; /* clipping; 1 without */
   float lr;
   float weight_decay; /* sgd, adam: added to the gradient */

@@ -12,6 +12,6 @@ bool hd__pass_shift(hd_graph *graph, float shift);
 hd_status hd__pass_batch_statistics(hd_graph *graph, hd_ctx *ctx);
 hd_status hd__pass_grad(hd_graph *graph, hd_ctx *ctx);
 hd_status hd__pass_segments(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings);
-hd_status hd__pass_groups(hd_plan *plan, hd_ctx *ctx);
+hd_status hd__pass_groups(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings);
 hd_status hd__pass_memory(hd_plan *plan, hd_ctx *ctx);
 hd_status hd__pass_chunks(hd_plan *plan, hd_ctx *ctx);

@@ -194,7 +194,7 @@ static hd_status run_passes(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *
   HD_TRY(hd__pass_segments(plan, ctx, settings));
   plan->param_count = plan->graph->param_count;
   HD_TRY(HD_NEW(plan->params, plan->param_count, ctx, NO_MEMORY));
-  HD_TRY(hd__pass_groups(plan, ctx));
+  HD_TRY(hd__pass_groups(plan, ctx, settings));
   HD_TRY(hd__pass_memory(plan, ctx));
   HD_TRY(hd__pass_chunks(plan, ctx));
   return lower(plan, ctx, settings);

@@ -18,6 +18,7 @@
 #include "base/shape.h"
 #include "base/status.h"
 #include "base/tools_api.h"
+#include "graph/update_settings.h"
 #include "kernel/kernel.h"
 
 struct hd_graph;
@@ -73,9 +74,11 @@ typedef struct hd_plan_call {
   const char *name; /* of the node */
 } hd_plan_call;
 
-/* Parameters of one group share their learning rate and weight decay; NAN: the run's. */
+/* Parameters of one group share their optimizer and its settings. */
 typedef struct hd_plan_group {
-  double lr, weight_decay;
+  hd_update_settings settings;
+  hd_op update;
+  int states; /* that it keeps of a parameter */
 } hd_plan_group;
 
 enum { HD_MAX_GROUPS = 32 };
@@ -171,6 +174,7 @@ typedef struct hd_plan {
   int use_count;
   hd_plan_group groups[HD_MAX_GROUPS]; /* the first has the run's settings */
   int group_count;
+  int states; /* the most that a group keeps */
   hd_plan_packed *packed;
   int packed_count;
   hd_chunk *chunks;
@@ -196,6 +200,7 @@ typedef struct hd_plan_settings {
   int64_t batch;      /* train: samples of a batch; 0: not known */
   int64_t shard_rows; /* train: samples of a shard, for kernels chosen by that number; 0 for none such */
   bool clip_norm;     /* train: a phase for the gradient's norm */
+  hd_update_settings update; /* train: the run's */
   bool may_shift;     /* samples may come without `shift`, the number that normalisation adds to each element */
   float shift;
 } hd_plan_settings;

@@ -55,15 +55,16 @@ static void update_elems(const thread_at *at, int param, const float *g, int64_t
   int from = at->buffer, to = 1 - at->buffer;
   hd_update update = {
       .g = g, .w = store->weights[from] + elem, .w1 = store->weights[to] + elem, .count = count, .hyper = &hyper};
-  if (store->directory->states > 0) {
+  const hd_plan_group *group = &at->exec->plan->groups[at->exec->plan->params[param].group];
+  if (group->states > 0) {
     update.m = store->state[from][0] + elem;
     update.m1 = store->state[to][0] + elem;
   }
-  if (store->directory->states > 1) {
+  if (group->states > 1) {
     update.v = store->state[from][1] + elem;
     update.v1 = store->state[to][1] + elem;
   }
-  if (at->exec->plan->kernels->update[at->exec->settings.update](&update))
+  if (at->exec->plan->kernels->update[group->update](&update))
     note_not_finite(at, param);
 }
 

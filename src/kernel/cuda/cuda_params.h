@@ -46,12 +46,13 @@ HD_BOTH float cuda_gradient(const hd_cuda_chunks *p, const hd_cuda_chunk *chunk,
 
 /* ---- Optimizers ---- */
 
-/* Row y of the grid is a chunk, column x starts at its element x. Without clipping the gradient is reduced here. */
+/* Row y of the grid is a chunk, column x starts at its element x. Without clipping the gradient is reduced here.
+ * Chunks of other optimizers are left to the launches of theirs. */
 #define HD_UPDATE(name)                                                                                                \
   HD_BOTH void name##_over(const hd_cuda_chunks *p, int64_t x, int64_t width, int64_t y) {                             \
     const hd_cuda_chunk *chunk = &p->chunk[y];                                                                         \
     const float scale = p->grad && update_finite(p->state->grad_scale) ? p->state->grad_scale : 1;                     \
-    if (p->state->failed)                                                                                              \
+    if (p->state->failed || p->step->hyper[chunk->group].op != HD_OP_##name)                                           \
       return;                                                                                                          \
     for (int64_t i = x; i < chunk->count; i += width) {                                                                \
       const int64_t e = chunk->first + i;                                                                              \

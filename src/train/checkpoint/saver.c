@@ -10,12 +10,12 @@
 #include "base/number.h"
 #include "train/checkpoint/losses.h"
 
-int64_t hd__saver_bytes(const hd_plan *plan, int states) {
-  return 2 * (plan->param_elems + states * plan->trained_elems) * (int64_t)sizeof(float);
+int64_t hd__saver_bytes(const hd_plan *plan) {
+  return 2 * (plan->param_elems + plan->states * plan->trained_elems) * (int64_t)sizeof(float);
 }
 
-hd_status hd__saver_init(hd_saver *saver, hd_ctx *ctx, hd_store *store, hd_op update, const char *run, int keep) {
-  *saver = (hd_saver){.store = store, .update = update, .keep = keep};
+hd_status hd__saver_init(hd_saver *saver, hd_ctx *ctx, hd_store *store, const char *run, int keep) {
+  *saver = (hd_saver){.store = store, .keep = keep};
   const hd_directory *d = store->directory;
   size_t elems = (size_t)hd__tensors_offset(d, 1 + d->states);
   snprintf(saver->run, sizeof saver->run, "%s", run);
@@ -68,8 +68,7 @@ static hd_status write_state(FILE *to, hd_ctx *ctx, void *arg) {
     status = hd__tensors_add(saver->tensor, &count, ctx, &scalar, hd__strdup(hd__counter_table[i].name));
   }
   for (int s = 0; s < d->states && status == HD_OK; s++)
-    status = hd__tensors_add_state(saver->tensor, &count, ctx, d, saver->ordered + hd__tensors_offset(d, 1 + s),
-                                   hd__tensors_state_name(saver->update, s));
+    status = hd__tensors_add_state(saver->tensor, &count, ctx, d, saver->ordered + hd__tensors_offset(d, 1 + s), s);
   HD_THEN(status, hd__st_write(to, ctx, "state.safetensors", saver->tensor, count));
   const hd_st_list states = {.tensor = saver->tensor + HD_COUNTERS, .count = count - HD_COUNTERS};
   HD_THEN(status, hd__st_digest(saver->state_sha256, ctx, &states));

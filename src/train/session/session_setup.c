@@ -77,7 +77,7 @@ static hd_status choose_steps(hd_session *s, hd_ctx *ctx, int32_t *shards) {
                     "--drop-last expects at least one full batch of %lld, found %lld samples; use a smaller --batch",
                     (long long)s->run.batch, (long long)samples);
   s->run.steps_in_all = steps_of(is->epochs, s->run.steps_per_epoch);
-  HD_TRY(hd__schedule_init(&s->run.schedule, ctx, s->run.config, s->run.steps_in_all, s->run.steps_per_epoch));
+  s->run.steps_of_epochs = s->run.steps_in_all;
   if (is->max_steps > 0 && is->max_steps < s->run.steps_in_all)
     s->run.steps_in_all = is->max_steps;
   return HD_OK;
@@ -112,6 +112,14 @@ static hd_status check_fit(const hd_session *s, hd_ctx *ctx) {
   return hd__augment_check(ctx, &s->input.test, &s->run.network, s->compute.plan->graph, name);
 }
 
+static hd_status make_schedules(hd_session *s, hd_ctx *ctx) {
+  const hd_plan *plan = s->compute.plan;
+  for (int g = 0; g < plan->group_count; g++)
+    HD_TRY(hd__schedule_init(&s->run.schedule[g], ctx, s->run.config, &plan->groups[g].settings, s->run.steps_of_epochs,
+                             s->run.steps_per_epoch));
+  return HD_OK;
+}
+
 static hd_status make_plans(hd_session *s, hd_ctx *ctx) {
   hd_feed *const feed[] = {&s->input.train, &s->input.test, &s->input.val};
   float value;
@@ -122,7 +130,8 @@ static hd_status make_plans(hd_session *s, hd_ctx *ctx) {
   for (int i = 0; i < 3; i++)
     if (feed[i]->count > 0)
       hd__feed_leave_shift(feed[i], s->compute.plan->shifts);
-  return hd__store_create(&s->compute.store, ctx, s->compute.local, s->compute.plan, s->run.schedule.states);
+  HD_TRY(make_schedules(s, ctx));
+  return hd__store_create(&s->compute.store, ctx, s->compute.local, s->compute.plan);
 }
 
 /* Steps that a GPU may have in flight: as many as loader workers have buffers for, since a batch is released when its
@@ -135,7 +144,7 @@ static int32_t steps_ahead(const hd_session *s) {
 }
 
 static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
-  hd_exec_settings train = hd__planned_training(s->run.config, shards, s->run.schedule.op);
+  hd_exec_settings train = hd__planned_training(s->run.config, shards);
   hd_exec_settings eval = hd__planned_evaluation();
   train.local = eval.local = s->compute.local;
   hd__planned_device(&train, s->compute.plan, s->compute.cuda);
@@ -302,8 +311,7 @@ static hd_status fill_store(hd_session *s, hd_ctx *ctx, const char *resumed) {
                                   .step_loss = NAN,
                                   .arithmetic = resumed ? 1 : HD_ARITHMETIC_VERSION}; /* 1: a checkpoint without one */
   if (resumed) {
-    HD_TRY(
-        hd__checkpoint_load_state(s->compute.store, &s->run.counters, ctx, s->run.schedule.op, resumed, s->run.record));
+    HD_TRY(hd__checkpoint_load_state(s->compute.store, &s->run.counters, ctx, resumed, s->run.record));
     HD_TRY(adopt_arithmetic(s, ctx));
     HD_TRY(hd__file_join(path, ctx, resumed, "model.safetensors"));
     HD_TRY(hd__checkpoint_load_weights(s->compute.store, ctx, path, s->run.record));

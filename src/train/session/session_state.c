@@ -40,11 +40,8 @@ void hd__session_describe(hd_step *step, const hd_session *s, int64_t index) {
   step->epoch = (uint32_t)(index / s->run.steps_per_epoch);
   step->divisor =
       (float)hd__target_divisor(&s->run.network.target, &s->input.train, step->epoch, cursor, step->samples);
-  for (int g = 0; g < s->compute.plan->group_count; g++) {
-    const hd_plan_group *group = &s->compute.plan->groups[g];
-    const hd_schedule schedule = hd__schedule_of_group(&s->run.schedule, group->lr, group->weight_decay);
-    hd__schedule_hyper(&step->hyper[g], &schedule, index);
-  }
+  for (int g = 0; g < s->compute.plan->group_count; g++)
+    hd__schedule_hyper(&step->hyper[g], &s->run.schedule[g], index);
 }
 
 hd_status hd__session_supply(hd_supply **out, hd_ctx *ctx, hd_session *s, const hd_threads *threads, int workers,

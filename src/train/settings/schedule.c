@@ -14,43 +14,45 @@
 
 static const double PI = 3.14159265358979323846;
 
-hd_op hd__schedule_update(int *states, const hd_config *config) {
+void hd__schedule_settings(hd_update_settings *out, const hd_config *config) {
   const hd_settings *is = hd__settings(config);
-  const bool sgd = is->optimizer == HD_OPTIMIZER_SGD;
-  *states = sgd && !(is->momentum > 0) ? 0 : sgd ? 1 : 2;
-  return sgd ? HD_OP_sgd : is->optimizer == HD_OPTIMIZER_ADAM ? HD_OP_adam : HD_OP_adamw;
+  const bool decays = hd__config_has(config, HD_OPT_WEIGHT_DECAY);
+  *out = (hd_update_settings){{[HD_SET_OPTIMIZER] = is->optimizer,
+                               [HD_SET_LR] = is->lr,
+                               [HD_SET_MOMENTUM] = is->momentum,
+                               [HD_SET_NESTEROV] = is->nesterov,
+                               [HD_SET_BETA1] = is->betas[0],
+                               [HD_SET_BETA2] = is->betas[1],
+                               [HD_SET_EPS] = is->eps,
+                               [HD_SET_WEIGHT_DECAY] = decays ? is->weight_decay : (double)NAN}};
 }
 
-hd_status hd__schedule_init(hd_schedule *out, hd_ctx *ctx, const hd_config *config, int64_t steps,
-                            int64_t steps_per_epoch) {
+hd_status hd__schedule_init(hd_schedule *out, hd_ctx *ctx, const hd_config *config, const hd_update_settings *settings,
+                            int64_t steps, int64_t steps_per_epoch) {
   const hd_settings *is = hd__settings(config);
+  const double *value = settings->value;
   const int64_t warmup = is->warmup;
-  *out = (hd_schedule){.lr = is->lr,
-                       .momentum = is->momentum,
-                       .nesterov = is->nesterov,
-                       .beta1 = is->betas[0],
-                       .beta2 = is->betas[1],
-                       .eps = is->eps,
+  int states;
+  *out = (hd_schedule){.op = hd__update_settings_op(&states, settings),
+                       .lr = value[HD_SET_LR],
+                       .momentum = value[HD_SET_MOMENTUM],
+                       .nesterov = value[HD_SET_NESTEROV] > 0,
+                       .beta1 = value[HD_SET_BETA1],
+                       .beta2 = value[HD_SET_BETA2],
+                       .eps = value[HD_SET_EPS],
+                       .weight_decay = value[HD_SET_WEIGHT_DECAY],
                        .curve = is->schedule,
                        .gamma = is->gamma,
                        .every = is->step_size * steps_per_epoch,
                        .warmup = warmup,
                        .length = steps - warmup};
-  out->op = hd__schedule_update(&out->states, config);
-  out->weight_decay =
-      hd__config_has(config, HD_OPT_WEIGHT_DECAY) ? is->weight_decay : (out->op == HD_OP_adamw ? 0.01 : 0);
+  if (isnan(out->weight_decay))
+    out->weight_decay = out->op == HD_OP_adamw ? 0.01 : 0;
   if (warmup < steps)
     return HD_OK;
   return hd__fail(ctx, HD_E_USAGE,
                   "--warmup expects fewer than the %lld steps of all epochs, found %lld; use fewer or more --epochs",
                   (long long)steps, (long long)warmup);
-}
-
-hd_schedule hd__schedule_of_group(const hd_schedule *run, double lr, double weight_decay) {
-  hd_schedule group = *run;
-  group.lr = isnan(lr) ? run->lr : lr;
-  group.weight_decay = isnan(weight_decay) ? run->weight_decay : weight_decay;
-  return group;
 }
 
 static double cosine_between(double from, double to, double share) {
@@ -94,7 +96,8 @@ void hd__schedule_hyper(hd_hyper *out, const hd_schedule *s, int64_t step) {
   double lr, beta1;
   hd__schedule_at(s, step, &lr, &beta1);
   double bias1 = 1 - hd__pow_int(beta1, (uint64_t)step + 1), bias2 = 1 - hd__pow_int(s->beta2, (uint64_t)step + 1);
-  *out = (hd_hyper){.grad_scale = 1,
+  *out = (hd_hyper){.op = (int32_t)s->op,
+                    .grad_scale = 1,
                     .lr = (float)lr,
                     .weight_decay = (float)s->weight_decay,
                     .decay_keep = (float)(1 - lr * s->weight_decay),
