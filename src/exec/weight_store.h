@@ -1,6 +1,6 @@
 /* The versions of weights, optimizer state and packed copies, in one segment.
  *
- *     | directory | weights 0 | weights 1 | state 0 | state 1 | packed copies |
+ *     | directory | weights 0 | weights 1 | state 0 | state 1 | average 0 | average 1 | packed copies |
  *
  * Version t is in buffer t mod 2. A step reads version t and writes version t+1 into the other buffer; t+1 counts only
  * after the closing barrier (hd__store_set_version, called by each rank with the same version). So a step that finds a
@@ -34,7 +34,8 @@ typedef struct hd_directory {
   _Atomic uint64_t version;                            /* steps done: the last whole version */
   int64_t param_elems, trained_elems, packed_elems;    /* floats: of a version's weights, each state; packed copies */
   int32_t states, entries;                             /* entries: parameters, then aliases */
-  int64_t weights_offset, state_offset, packed_offset; /* bytes from the segment's start */
+  int32_t averages;                                    /* hd_averages */
+  int64_t weights_offset, state_offset, average_offset, packed_offset; /* bytes from the segment's start */
   hd_store_entry entry[];
 } hd_directory;
 
@@ -43,8 +44,13 @@ typedef struct hd_store {
   hd_directory *directory;
   float *weights[2];
   float *state[2][HD_MAX_STATES];
+  float *average[2]; /* like weights; NULL: there is none */
   float *packed;
 } hd_store;
+
+/* What of the last whole version is evaluated and saved as the weights, and what beside it, or NULL. */
+float *hd__store_result(const hd_store *store);
+float *hd__store_beside(const hd_store *store);
 
 /* Bytes of the segment below, before rounding to pages. */
 int64_t hd__store_bytes(const hd_plan *plan);
@@ -69,7 +75,7 @@ int hd__store_buffer(const hd_store *store);
 void hd__store_set_version(hd_store *store, uint64_t version);
 
 /* After weights were filled in: writes the packed copies of the last whole version, and copies frozen parameters into
- * the other buffer. */
+ * the other buffer, and into the averages. */
 void hd__store_pack(hd_store *store, const hd_plan *plan);
 
 /* Copies one parameter between home order (`home`, at the entry's offset) and file order (`file`, dense). */

@@ -8,16 +8,30 @@
 #include "base/number.h"
 #include "base/text_buffer.h"
 
-static const char *const optimizers[] = {"sgd", "adam", "adamw", NULL};
+static const char *const optimizers[] = {"sgd", "adam", "adamw", "muon", NULL};
+static const char *const adjustments[] = {"none", "original", "match_rms_adamw", NULL};
+static const char *const schedules[] = {"const", "step", "cosine", "linear", "onecycle", "triangular", NULL};
 
-const hd_update_setting hd__update_settings[] = {{"optimizer", HD_UPDATE_CHOICE, HD_SET_OPTIMIZER, 0, 0, optimizers},
-                                                 {"lr", HD_UPDATE_NUMBER, HD_SET_LR, 0, 1e6, NULL},
-                                                 {"momentum", HD_UPDATE_NUMBER, HD_SET_MOMENTUM, 0, 1, NULL},
-                                                 {"nesterov", HD_UPDATE_FLAG, HD_SET_NESTEROV, 0, 0, NULL},
-                                                 {"betas", HD_UPDATE_PAIR, HD_SET_BETA1, 0, 1, NULL},
-                                                 {"eps", HD_UPDATE_NUMBER, HD_SET_EPS, 0, 1, NULL},
-                                                 {"weight_decay", HD_UPDATE_NUMBER, HD_SET_WEIGHT_DECAY, 0, 1e6, NULL},
-                                                 {0}};
+const hd_update_setting hd__update_settings[] = {
+    {"optimizer", HD_UPDATE_CHOICE, HD_SET_OPTIMIZER, 0, 0, optimizers},
+    {"lr", HD_UPDATE_NUMBER, HD_SET_LR, 0, 1e6, NULL},
+    {"momentum", HD_UPDATE_NUMBER, HD_SET_MOMENTUM, 0, 1, NULL},
+    {"nesterov", HD_UPDATE_FLAG, HD_SET_NESTEROV, 0, 0, NULL},
+    {"betas", HD_UPDATE_PAIR, HD_SET_BETA1, 0, 1, NULL},
+    {"eps", HD_UPDATE_NUMBER, HD_SET_EPS, 0, 1, NULL},
+    {"weight_decay", HD_UPDATE_NUMBER, HD_SET_WEIGHT_DECAY, 0, 1e6, NULL},
+    {"ns_steps", HD_UPDATE_COUNT, HD_SET_NS_STEPS, 1, 99, NULL},
+    {"normalize_weight", HD_UPDATE_FLAG, HD_SET_NORMALIZE_WEIGHT, 0, 0, NULL},
+    {"adjust_lr", HD_UPDATE_CHOICE, HD_SET_ADJUST_LR, 0, 0, adjustments},
+    {"schedule", HD_UPDATE_CHOICE, HD_SET_SCHEDULE, 0, 0, schedules},
+    {"step_size", HD_UPDATE_COUNT, HD_SET_STEP_SIZE, 1, 1000000, NULL},
+    {"gamma", HD_UPDATE_NUMBER, HD_SET_GAMMA, 0, 10, NULL},
+    {"warmup", HD_UPDATE_COUNT, HD_SET_WARMUP, 0, 1e15, NULL},
+    {"start_factor", HD_UPDATE_NUMBER, HD_SET_START_FACTOR, 0, 1, NULL},
+    {"end_factor", HD_UPDATE_NUMBER, HD_SET_END_FACTOR, 0, 1, NULL},
+    {"peak", HD_UPDATE_NUMBER, HD_SET_PEAK, 0, 1, NULL},
+    {"epochs", HD_UPDATE_NUMBER, HD_SET_EPOCHS, 1e-6, 1000000, NULL},
+    {0}};
 
 void hd__update_settings_clear(hd_update_settings *settings) {
   for (int i = 0; i < HD_UPDATE_VALUES; i++)
@@ -84,8 +98,9 @@ void hd__update_settings_overlay(hd_update_settings *settings, const hd_update_s
 }
 
 void hd__update_settings_follow(hd_update_settings *settings, const hd_update_settings *later) {
-  static const hd_update_value of_optimizer[] = {HD_SET_MOMENTUM, HD_SET_NESTEROV, HD_SET_BETA1, HD_SET_BETA2,
-                                                 HD_SET_EPS};
+  static const hd_update_value of_optimizer[] = {
+      HD_SET_MOMENTUM, HD_SET_NESTEROV,         HD_SET_BETA1,    HD_SET_BETA2, HD_SET_EPS,
+      HD_SET_NS_STEPS, HD_SET_NORMALIZE_WEIGHT, HD_SET_ADJUST_LR};
   for (size_t i = 0; i < sizeof of_optimizer / sizeof *of_optimizer && !isnan(later->value[HD_SET_OPTIMIZER]); i++)
     settings->value[of_optimizer[i]] = NAN;
   hd__update_settings_overlay(settings, later);
@@ -96,6 +111,7 @@ hd_op hd__update_settings_op(int *states, const hd_update_settings *settings) {
   case HD_UPDATE_SGD: *states = settings->value[HD_SET_MOMENTUM] > 0; return HD_OP_sgd;
   case HD_UPDATE_ADAM: *states = 2; return HD_OP_adam;
   case HD_UPDATE_ADAMW: *states = 2; return HD_OP_adamw;
+  case HD_UPDATE_MUON: *states = 1; return HD_OP_muon;
   }
   return HD_OP_COUNT;
 }

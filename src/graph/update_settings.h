@@ -17,11 +17,25 @@ typedef enum hd_update_value {
   HD_SET_BETA2,
   HD_SET_EPS,
   HD_SET_WEIGHT_DECAY,
+  HD_SET_NS_STEPS,
+  HD_SET_NORMALIZE_WEIGHT,
+  HD_SET_ADJUST_LR, /* a hd_update_adjust */
+  HD_SET_SCHEDULE,  /* a choice of --schedule */
+  HD_SET_STEP_SIZE,
+  HD_SET_GAMMA,
+  HD_SET_WARMUP,
+  HD_SET_START_FACTOR,
+  HD_SET_END_FACTOR,
+  HD_SET_PEAK,
+  HD_SET_EPOCHS,
   HD_UPDATE_VALUES
 } hd_update_value;
 
 /* In the order of --optimizer's choices. */
-typedef enum hd_update_optimizer { HD_UPDATE_SGD, HD_UPDATE_ADAM, HD_UPDATE_ADAMW } hd_update_optimizer;
+typedef enum hd_update_optimizer { HD_UPDATE_SGD, HD_UPDATE_ADAM, HD_UPDATE_ADAMW, HD_UPDATE_MUON } hd_update_optimizer;
+
+/* In the order of --adjust-lr's choices. */
+typedef enum hd_update_adjust { HD_ADJUST_NONE, HD_ADJUST_ORIGINAL, HD_ADJUST_MATCH_RMS_ADAMW } hd_update_adjust;
 
 /* NAN: not given. Choices are their places in the list, flags 0 or 1. */
 typedef struct hd_update_settings {
@@ -56,8 +70,8 @@ hd_status hd__update_settings_read(hd_update_settings *out, hd_ctx *ctx, const h
 /* What is given in `over` replaces what is in `settings`. */
 void hd__update_settings_overlay(hd_update_settings *settings, const hd_update_settings *over);
 
-/* The same of a later rule: if it gives an optimizer, momentum, nesterov, betas and eps of earlier rules, which were
- * those of another one, are not given any more. */
+/* The same of a later rule: if it gives an optimizer, momentum, nesterov, betas, eps and those of muon of earlier
+ * rules, which were another one's, are not given any more. */
 void hd__update_settings_follow(hd_update_settings *settings, const hd_update_settings *later);
 
 /* The update of settings that are all given, and how many states of a parameter it keeps. */

@@ -40,6 +40,13 @@ static hd_status check(const hd_plan *plan, hd_ctx *ctx, const hd_param *param, 
                     "parameters: expected betas and eps for the optimizer adam or adamw, found them for '%s' of %s; "
                     "give it momentum, or 'optimizer: adam'",
                     name, hd__update_optimizer_name(optimizer));
+  const bool of_muon = !isnan(given->value[HD_SET_NS_STEPS]) || !isnan(given->value[HD_SET_NORMALIZE_WEIGHT]) ||
+                       !isnan(given->value[HD_SET_ADJUST_LR]);
+  if (optimizer != HD_UPDATE_MUON && of_muon)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "parameters: expected ns_steps, normalize_weight and adjust_lr for the optimizer muon, found them "
+                    "for '%s' of %s; leave them out, or give it 'optimizer: muon'",
+                    name, hd__update_optimizer_name(optimizer));
   if (!adam && settings->value[HD_SET_NESTEROV] > 0 && !(settings->value[HD_SET_MOMENTUM] > 0))
     return hd__fail(ctx, HD_E_USAGE,
                     "parameters: expected a momentum above 0 beside nesterov, found none for '%s'; give it one", name);

@@ -157,7 +157,7 @@ static hd_config *make_config(hd_ctx *ctx, const char *schedule, const char *opt
 static hd_status init(hd_schedule *out, hd_ctx *ctx, const hd_config *config, int64_t steps, int64_t steps_per_epoch) {
   hd_update_settings run;
   hd__schedule_settings(&run, config);
-  return hd__schedule_init(out, ctx, config, &run, steps, steps_per_epoch);
+  return hd__schedule_init(out, ctx, &run, steps, steps_per_epoch);
 }
 
 static void test_schedules(hd_ctx *ctx) {

@@ -233,6 +233,7 @@ static hd_status lower_phase(hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase
     return hd__cuda_launch(x->cuda, ctx, HD_CUDA_clip, HD_CUDA_BLOCK, 1, &chunks);
   case HD_PHASE_REDUCE_UPDATE:
   case HD_PHASE_UPDATE: break;
+  case HD_PHASE_MATRICES: return HD_OK; /* refused when the executor is created */
   }
   HD_TRY(lower_updates(x, ctx, &chunks));
   HD_TRY(lower_running(x, ctx, buffer));

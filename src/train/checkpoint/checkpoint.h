@@ -6,7 +6,9 @@
  * A checkpoint's run.json holds the checksums of the two other files, so that a bit flipped on the disk is detected.
  *
  *   model.safetensors   NAME of each parameter, in file order; LAYER.num_batches_tracked beside running statistics
- *   state.safetensors   the counters as scalars; NAME.STATE of each parameter that is trained
+ *   state.safetensors   the counters as scalars; NAME.STATE of each parameter that is trained; with --lookahead the slow
+ *                       weights, NAME.slow; with --ema the weights that are trained, NAME.trained, whose average is
+ *                       in model.safetensors
  *
  * Names are PyTorch's. */
 #pragma once
@@ -67,7 +69,12 @@ extern const hd_counter hd__counter_table[HD_COUNTERS];
 /* The name of an optimizer's state: "exp_avg", "momentum_buffer". */
 const char *hd__tensors_state_suffix(hd_op update, int state);
 
-enum { HD_WEIGHTS = -1, HD_TENSOR_NAME_BYTES = HD_NAME_BYTES + 32 };
+/* In the place of a state's number: the weights; what --ema and --lookahead keep beside them. */
+enum { HD_WEIGHTS = -1, HD_TRAINED = -2, HD_SLOW = -3 };
+enum { HD_TENSOR_NAME_BYTES = HD_NAME_BYTES + 32 };
+
+/* HD_TRAINED or HD_SLOW. */
+int hd__tensors_beside_weights(const hd_directory *d);
 
 /* The name of a parameter's state in files: "conv1.weight.exp_avg"; with HD_WEIGHTS that of the parameter. */
 void hd__tensors_state_name(char name[HD_TENSOR_NAME_BYTES], const hd_store_entry *entry, int state);
@@ -80,7 +87,7 @@ hd_status hd__tensors_add(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const h
 hd_status hd__tensors_add_weights(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d,
                                   const float *ordered, const int64_t *batches);
 
-/* Adds one optimizer state of the parameters that have it. */
+/* Adds one optimizer state of the parameters that have it, or what is kept beside the weights. */
 hd_status hd__tensors_add_state(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d,
                                 const float *ordered, int state);
 

@@ -94,6 +94,10 @@ hd_plan_settings hd__planned_passes(const hd_config *config, bool train) {
                              .clip_norm = hd__config_has(config, HD_OPT_CLIP_GRAD_NORM),
                              .may_shift = hd__settings(config)->precision != HD_PRECISION_BF16};
   hd__schedule_settings(&passes.update, config);
+  if (train && hd__config_has(config, HD_OPT_EMA))
+    passes.averages = HD_AVERAGES_EMA;
+  else if (train && hd__settings(config)->lookahead > 0)
+    passes.averages = HD_AVERAGES_LOOKAHEAD;
   return passes;
 }
 
@@ -135,7 +139,10 @@ hd_status hd__planned_memory(hd_memory *out, hd_ctx *ctx, const hd_planned *p) {
                      .gradients_bytes = train.gradients,
                      .evaluation_bytes = sum_of(&eval),
                      .checkpoint_bytes = hd__saver_bytes(p->plan)};
-  out->total_bytes = (int64_t)hd__segment_bytes((size_t)store) + train.mapped + eval.mapped + out->checkpoint_bytes;
+  const bool ema = p->plan->averages == HD_AVERAGES_EMA;
+  const int64_t average = ema ? (int64_t)hd__segment_bytes((size_t)hd__store_bytes(p->eval_plan)) : 0;
+  out->total_bytes =
+      average + (int64_t)hd__segment_bytes((size_t)store) + train.mapped + eval.mapped + out->checkpoint_bytes;
   out->other_bytes = out->total_bytes - out->weights_bytes - out->optimizer_bytes - out->packed_bytes -
                      out->activations_bytes - out->samples_bytes - out->gradients_bytes - out->evaluation_bytes -
                      out->checkpoint_bytes;

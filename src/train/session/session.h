@@ -52,6 +52,7 @@ typedef struct session_compute {
   hd_cuda *cuda; /* the GPU that computes instead; NULL: none */
   hd_plan *plan, *eval_plan;
   hd_store *store;
+  hd_store *average_store; /* --ema: the average as weights, for evaluations; else NULL */
   hd_exec *exec, *eval_exec;
   char resumed_device[16]; /* the choice of --device auto in the resumed run; "": none */
 } session_compute;

@@ -59,12 +59,6 @@ static hd_status choose_best_threads(hd_session *s, hd_ctx *ctx, const hd_best *
   return hd__threads_open(&s->compute.threads, ctx, &request);
 }
 
-/* The last epoch may be incomplete; a run has at least one step. */
-static int64_t steps_of(double epochs, int64_t steps_per_epoch) {
-  const double steps = floor(epochs * (double)steps_per_epoch + 0.5);
-  return steps < 1 ? 1 : (int64_t)steps;
-}
-
 /* Derives batch, shards and steps. */
 static hd_status choose_steps(hd_session *s, hd_ctx *ctx, int32_t *shards) {
   const hd_settings *is = s->run.settings;
@@ -76,7 +70,7 @@ static hd_status choose_steps(hd_session *s, hd_ctx *ctx, int32_t *shards) {
     return hd__fail(ctx, HD_E_USAGE,
                     "--drop-last expects at least one full batch of %lld, found %lld samples; use a smaller --batch",
                     (long long)s->run.batch, (long long)samples);
-  s->run.steps_in_all = steps_of(is->epochs, s->run.steps_per_epoch);
+  s->run.steps_in_all = hd__schedule_steps(is->epochs, s->run.steps_per_epoch);
   s->run.steps_of_epochs = s->run.steps_in_all;
   if (is->max_steps > 0 && is->max_steps < s->run.steps_in_all)
     s->run.steps_in_all = is->max_steps;
@@ -115,7 +109,7 @@ static hd_status check_fit(const hd_session *s, hd_ctx *ctx) {
 static hd_status make_schedules(hd_session *s, hd_ctx *ctx) {
   const hd_plan *plan = s->compute.plan;
   for (int g = 0; g < plan->group_count; g++)
-    HD_TRY(hd__schedule_init(&s->run.schedule[g], ctx, s->run.config, &plan->groups[g].settings, s->run.steps_of_epochs,
+    HD_TRY(hd__schedule_init(&s->run.schedule[g], ctx, &plan->groups[g].settings, s->run.steps_of_epochs,
                              s->run.steps_per_epoch));
   return HD_OK;
 }
@@ -131,6 +125,8 @@ static hd_status make_plans(hd_session *s, hd_ctx *ctx) {
     if (feed[i]->count > 0)
       hd__feed_leave_shift(feed[i], s->compute.plan->shifts);
   HD_TRY(make_schedules(s, ctx));
+  if (s->compute.plan->averages == HD_AVERAGES_EMA)
+    HD_TRY(hd__store_create(&s->compute.average_store, ctx, s->compute.local, s->compute.eval_plan));
   return hd__store_create(&s->compute.store, ctx, s->compute.local, s->compute.plan);
 }
 
@@ -160,7 +156,8 @@ static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
   const int64_t val = s->input.val.count > 0 ? hd__feed_scratch_bytes(&s->input.val) : 0;
   eval.fetch_bytes = val > test ? val : test;
   HD_TRY(hd__exec_create(&s->compute.exec, ctx, s->compute.plan, s->compute.store, s->compute.threads, &train));
-  return hd__exec_create(&s->compute.eval_exec, ctx, s->compute.eval_plan, s->compute.store, s->compute.threads, &eval);
+  hd_store *evaluated = s->compute.average_store ? s->compute.average_store : s->compute.store;
+  return hd__exec_create(&s->compute.eval_exec, ctx, s->compute.eval_plan, evaluated, s->compute.threads, &eval);
 }
 
 hd_status hd__session_equip(hd_session *s, hd_ctx *ctx, int32_t shards) {
@@ -303,6 +300,13 @@ static hd_status adopt_arithmetic(hd_session *s, hd_ctx *ctx) {
   return HD_OK;
 }
 
+/* An average begins as the first weights. */
+static void begin_average(hd_store *store) {
+  const int buffer = hd__store_buffer(store);
+  if (store->average[buffer])
+    memcpy(store->average[buffer], store->weights[buffer], (size_t)store->directory->param_elems * sizeof(float));
+}
+
 /* Sets the first weights: drawn, from --init, or from the checkpoint. */
 static hd_status fill_store(hd_session *s, hd_ctx *ctx, const char *resumed) {
   char path[HD_PATH_BYTES];
@@ -320,6 +324,8 @@ static hd_status fill_store(hd_session *s, hd_ctx *ctx, const char *resumed) {
   } else {
     init_params(s->compute.store, s->compute.plan, (uint64_t)s->run.settings->seed);
   }
+  if (!resumed)
+    begin_average(s->compute.store);
   hd__store_pack(s->compute.store, s->compute.plan);
   return HD_OK;
 }
@@ -336,6 +342,9 @@ static hd_status copy_to_hosts(hd_session *s, hd_ctx *ctx, uint64_t version) {
     for (int i = 0; i < d->states; i++)
       HD_TRY(hd__cluster_broadcast(s->compute.local, ctx, store->state[buffer][i],
                                    d->trained_elems * (int64_t)sizeof(float)));
+    if (store->average[buffer])
+      HD_TRY(hd__cluster_broadcast(s->compute.local, ctx, store->average[buffer],
+                                   d->param_elems * (int64_t)sizeof(float)));
     hd__store_pack(store, s->compute.plan);
   }
   return hd__local_group_barrier(s->compute.local, ctx);
