@@ -84,9 +84,9 @@ static hd_status run(double *rate, hd_ctx *ctx, const variant *v, hd_session *s)
 }
 
 static hd_status prepare(variant *v, hd_ctx *ctx, const hd_session *s) {
-  hd_exec_settings settings = hd__planned_training(s->run.config, (int32_t)s->report.facts.shards, s->run.schedule.op);
+  hd_exec_settings settings = hd__planned_training(s->run.config, (int32_t)s->report.facts.shards);
   settings.fetch_bytes = hd__feed_scratch_bytes(&s->input.train);
-  HD_TRY(hd__store_create(&v->store, ctx, NULL, s->compute.plan, s->run.schedule.states));
+  HD_TRY(hd__store_create(&v->store, ctx, NULL, s->compute.plan));
   memcpy(v->store->segment.base, s->compute.store->segment.base, s->compute.store->segment.bytes);
   if (v->one_version) {
     v->store->weights[1] = v->store->weights[0];

@@ -30,6 +30,8 @@ typedef struct hd_step {
   uint32_t epoch;
   hd_hyper hyper[HD_MAX_GROUPS]; /* one per group of the plan */
   float divisor;                 /* of the loss's gradient */
+  float average_share;           /* of the new weights in their average; 0: it stays as it is, 1: it becomes them */
+  bool average_replaces;         /* afterwards it becomes the weights */
   bool reports;                  /* afterwards the times of other hosts' ranks are read */
 } hd_step;
 
@@ -80,7 +82,6 @@ typedef struct hd_exec_settings {
   int64_t batch;
   int32_t shards;        /* power of two */
   int32_t micro_batches; /* accumulation: power of two <= shards */
-  hd_op update;          /* an UPDATE operation */
   double clip_norm;      /* > 0 with a plan that clips */
   int64_t fetch_bytes;   /* per-thread memory for fetching; may be 0 */
   hd_local_group *local; /* the ranks that share each step; NULL: this process alone */

@@ -13,9 +13,10 @@ static int64_t aligned(int64_t bytes) { return (bytes + ALIGN_BYTES - 1) / ALIGN
 
 static int entry_count(const hd_plan *plan) { return plan->param_count + plan->alias_count; }
 
-static void fill_directory(hd_directory *directory, const hd_plan *plan, int states) {
+static void fill_directory(hd_directory *directory, const hd_plan *plan) {
   directory->entries = entry_count(plan);
-  directory->states = states;
+  directory->states = plan->states;
+  directory->averages = plan->averages;
   directory->param_elems = plan->param_elems;
   directory->trained_elems = plan->trained_elems;
   directory->packed_elems = plan->packed_elems;
@@ -27,6 +28,8 @@ static void fill_directory(hd_directory *directory, const hd_plan *plan, int sta
     entry->same_as = -1;
     entry->running = param->is_running;
     entry->trained = !param->frozen && !param->is_running;
+    entry->update = (int32_t)plan->groups[param->group].update;
+    entry->states = entry->trained && plan->trains ? plan->groups[param->group].states : 0;
     entry->rows = param->rows;
     entry->c = param->c;
     entry->h = param->h;
@@ -39,7 +42,7 @@ static void fill_directory(hd_directory *directory, const hd_plan *plan, int sta
     *entry = directory->entry[param];
     snprintf(entry->name, sizeof entry->name, "%s", alias);
     entry->same_as = param;
-    entry->trained = 0;
+    entry->trained = entry->states = 0;
   }
 }
 
@@ -52,6 +55,8 @@ static void find_buffers(hd_store *store) {
     for (int s = 0; s < d->states; s++)
       store->state[buffer][s] = (float *)(base + d->state_offset) + (buffer * d->states + s) * d->trained_elems;
   }
+  for (int buffer = 0; d->averages && buffer < 2; buffer++)
+    store->average[buffer] = (float *)(base + d->average_offset) + buffer * d->param_elems;
   store->packed = (float *)(base + d->packed_offset);
 }
 
@@ -69,6 +74,9 @@ static bool is_sound_entry(const hd_directory *d, const hd_store_entry *e) {
       return false;
     elems *= side[i];
   }
+  if (e->states < 0 || e->states > d->states || (e->states > 0 && !e->trained) || e->update < 0 ||
+      e->update > HD_OP_COUNT)
+    return false;
   if (e->shape.rank < 0 || e->shape.rank > HD_MAX_DIMS)
     return false;
   int64_t shaped = 1;
@@ -91,6 +99,8 @@ static hd_status check_directory(const hd_store *store, hd_ctx *ctx) {
                d->states <= HD_MAX_STATES && d->param_elems >= 0 && d->param_elems <= most && d->trained_elems >= 0 &&
                d->trained_elems <= d->param_elems && d->packed_elems >= 0 && d->packed_elems <= most;
   const int64_t head = sound ? (int64_t)sizeof *d + d->entries * (int64_t)sizeof *d->entry : bytes;
+  sound = sound && d->averages >= HD_AVERAGES_NONE && d->averages <= HD_AVERAGES_LOOKAHEAD &&
+          fits(d->average_offset, d->averages ? 2 * d->param_elems : 0, head, bytes);
   sound = sound && fits(d->weights_offset, 2 * d->param_elems, head, bytes) &&
           fits(d->state_offset, 2 * d->states * d->trained_elems, head, bytes) &&
           fits(d->packed_offset, d->packed_elems, head, bytes);
@@ -108,22 +118,25 @@ static int64_t head_bytes(const hd_plan *plan) {
   return aligned((int64_t)(sizeof(hd_directory) + (size_t)entry_count(plan) * sizeof(hd_store_entry)));
 }
 
-int64_t hd__store_bytes(const hd_plan *plan, int states) {
-  return head_bytes(plan) + 4 * (2 * (plan->param_elems + states * plan->trained_elems) + plan->packed_elems);
+int64_t hd__store_bytes(const hd_plan *plan) {
+  const int64_t versions = (plan->averages ? 2 : 1) * plan->param_elems + plan->states * plan->trained_elems;
+  return head_bytes(plan) + 4 * (2 * versions + plan->packed_elems);
 }
 
 static const char purpose[] = "weights and optimizer state";
 
 /* One rank writes the directory for all. */
-static hd_status fill(hd_store *store, hd_ctx *ctx, hd_local_group *local, const hd_plan *plan, int states) {
-  HD_TRY(hd__local_group_memory(&store->segment, local, ctx, (size_t)hd__store_bytes(plan, states), purpose));
+static hd_status fill(hd_store *store, hd_ctx *ctx, hd_local_group *local, const hd_plan *plan) {
+  HD_TRY(hd__local_group_memory(&store->segment, local, ctx, (size_t)hd__store_bytes(plan), purpose));
   store->directory = store->segment.base;
-  int64_t head = head_bytes(plan), weights = 2 * 4 * plan->param_elems, state = 2 * 4 * states * plan->trained_elems;
+  int64_t head = head_bytes(plan), weights = 2 * 4 * plan->param_elems,
+          state = 2 * 4 * plan->states * plan->trained_elems;
   if (hd__local_group_rank(local) == 0) {
     store->directory->weights_offset = head;
     store->directory->state_offset = head + weights;
-    store->directory->packed_offset = head + weights + state;
-    fill_directory(store->directory, plan, states);
+    store->directory->average_offset = head + weights + state;
+    store->directory->packed_offset = head + weights + state + (plan->averages ? weights : 0);
+    fill_directory(store->directory, plan);
   }
   HD_TRY(hd__local_group_barrier(local, ctx));
   HD_TRY(check_directory(store, ctx));
@@ -131,12 +144,12 @@ static hd_status fill(hd_store *store, hd_ctx *ctx, hd_local_group *local, const
   return HD_OK;
 }
 
-hd_status hd__store_create(hd_store **out, hd_ctx *ctx, hd_local_group *local, const hd_plan *plan, int states) {
+hd_status hd__store_create(hd_store **out, hd_ctx *ctx, hd_local_group *local, const hd_plan *plan) {
   *out = NULL;
   hd_store *store = hd__calloc(1, sizeof *store);
   if (!store)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the weights");
-  hd_status status = fill(store, ctx, local, plan, states);
+  hd_status status = fill(store, ctx, local, plan);
   if (status == HD_OK)
     *out = store;
   else
@@ -191,12 +204,31 @@ int hd__store_buffer(const hd_store *store) { return (int)(hd__store_version(sto
 
 void hd__store_set_version(hd_store *store, uint64_t version) { atomic_store(&store->directory->version, version); }
 
+float *hd__store_result(const hd_store *store) {
+  const int buffer = hd__store_buffer(store);
+  return store->directory->averages == HD_AVERAGES_EMA ? store->average[buffer] : store->weights[buffer];
+}
+
+float *hd__store_beside(const hd_store *store) {
+  const int buffer = hd__store_buffer(store);
+  return store->directory->averages == HD_AVERAGES_EMA ? store->weights[buffer] : store->average[buffer];
+}
+
+/* A frozen parameter is the same in both versions, and its own average. */
+static void spread_frozen(hd_store *store, const hd_plan_param *param) {
+  const int buffer = hd__store_buffer(store);
+  const float *w = store->weights[buffer] + param->offset;
+  float *const to[] = {store->weights[1 - buffer], store->average[0], store->average[1]};
+  for (int i = 0; i < 3; i++)
+    if (to[i])
+      memcpy(to[i] + param->offset, w, (size_t)(param->rows * param->columns) * sizeof *w);
+}
+
 void hd__store_pack(hd_store *store, const hd_plan *plan) {
   int buffer = hd__store_buffer(store);
   for (const hd_plan_param *param = plan->params; param < plan->params + plan->param_count; param++)
     if (param->frozen)
-      memcpy(store->weights[1 - buffer] + param->offset, store->weights[buffer] + param->offset,
-             (size_t)(param->rows * param->columns) * sizeof(float));
+      spread_frozen(store, param);
   for (const hd_plan_packed *copy = plan->packed; copy < plan->packed + plan->packed_count; copy++) {
     const hd_plan_param *param = &plan->params[copy->param];
     copy->pack(&copy->geom, store->weights[buffer] + param->offset, store->packed + copy->offset, 0, param->rows);

@@ -1,6 +1,6 @@
 /* The versions of weights, optimizer state and packed copies, in one segment.
  *
- *     | directory | weights 0 | weights 1 | state 0 | state 1 | packed copies |
+ *     | directory | weights 0 | weights 1 | state 0 | state 1 | average 0 | average 1 | packed copies |
  *
  * Version t is in buffer t mod 2. A step reads version t and writes version t+1 into the other buffer; t+1 counts only
  * after the closing barrier (hd__store_set_version, called by each rank with the same version). So a step that finds a
@@ -24,7 +24,8 @@ typedef struct hd_store_entry {
   hd_shape shape;        /* in files */
   int32_t same_as;       /* the entry of which this is another name, -1: none */
   int32_t running;       /* 1: a running statistic */
-  int32_t trained;       /* 1: has optimizer states */
+  int32_t trained;       /* 1: follows its gradient: has room for optimizer states, */
+  int32_t update, states; /* of which this hd_op keeps so many */
   int32_t rows, c, h, w; /* home order, see hd_param */
   int64_t offset;        /* floats, inside each buffer of weights and, if trained, of every state */
 } hd_store_entry;
@@ -33,7 +34,8 @@ typedef struct hd_directory {
   _Atomic uint64_t version;                            /* steps done: the last whole version */
   int64_t param_elems, trained_elems, packed_elems;    /* floats: of a version's weights, each state; packed copies */
   int32_t states, entries;                             /* entries: parameters, then aliases */
-  int64_t weights_offset, state_offset, packed_offset; /* bytes from the segment's start */
+  int32_t averages;                                    /* hd_averages */
+  int64_t weights_offset, state_offset, average_offset, packed_offset; /* bytes from the segment's start */
   hd_store_entry entry[];
 } hd_directory;
 
@@ -42,15 +44,20 @@ typedef struct hd_store {
   hd_directory *directory;
   float *weights[2];
   float *state[2][HD_MAX_STATES];
+  float *average[2]; /* like weights; NULL: there is none */
   float *packed;
 } hd_store;
 
-/* Bytes of the segment below, before rounding to pages. */
-int64_t hd__store_bytes(const hd_plan *plan, int states);
+/* What of the last whole version is evaluated and saved as the weights, and what beside it, or NULL. */
+float *hd__store_result(const hd_store *store);
+float *hd__store_beside(const hd_store *store);
 
-/* Room for the plan's parameters with `states` optimizer states each, all zero, version 0. Collective over the local
- * group (NULL: this process alone), whose ranks share the store. */
-hd_status hd__store_create(hd_store **out, hd_ctx *ctx, hd_local_group *local, const hd_plan *plan, int states);
+/* Bytes of the segment below, before rounding to pages. */
+int64_t hd__store_bytes(const hd_plan *plan);
+
+/* Room for the plan's parameters with their optimizer states, all zero, version 0. Collective over the local group
+ * (NULL: this process alone), whose ranks share the store. */
+hd_status hd__store_create(hd_store **out, hd_ctx *ctx, hd_local_group *local, const hd_plan *plan);
 
 /* Maps the store of a local group in a process that is not one of its ranks. */
 hd_status hd__store_find(hd_store **out, hd_ctx *ctx, hd_local_group *local);
@@ -68,7 +75,7 @@ int hd__store_buffer(const hd_store *store);
 void hd__store_set_version(hd_store *store, uint64_t version);
 
 /* After weights were filled in: writes the packed copies of the last whole version, and copies frozen parameters into
- * the other buffer. */
+ * the other buffer, and into the averages. */
 void hd__store_pack(hd_store *store, const hd_plan *plan);
 
 /* Copies one parameter between home order (`home`, at the entry's offset) and file order (`file`, dense). */

@@ -18,6 +18,7 @@
 #include "base/tools_api.h"
 #include "base/shape.h"
 #include "base/status.h"
+#include "graph/update_settings.h"
 #include "heddle/dtype.h"
 #include "op/op.h"
 
@@ -70,9 +71,10 @@ typedef struct hd_param {
   int32_t rows, c, h, w;
   int32_t fan_in; /* UNIFORM: in +-1/sqrt(fan_in), PyTorch's default for both weight and bias */
   hd_init init;
-  bool frozen;             /* takes no gradient and no update */
-  double lr, weight_decay; /* of this parameter; NAN: the run's */
-  bool running;            /* a running statistic: new = fma(momentum, batch - old, old) */
+  hd_op op;                  /* of the layer that owns it */
+  bool frozen;               /* takes no gradient and no update */
+  hd_update_settings update; /* of this parameter; what is not given is the run's */
+  bool running;              /* a running statistic: new = fma(momentum, batch - old, old) */
   int statistic;           /* running: the value with the batch's statistic, -1 before the batch pass */
   float momentum;
 } hd_param;

@@ -2,40 +2,89 @@
 #include "graph/param_rules.h"
 
 #include <fnmatch.h>
-#include <math.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "base/text_buffer.h"
-#include "base/number.h"
 
-enum { MAX_RULES = 1000, REQUIRES_GRAD = 0, LR, WEIGHT_DECAY, SETTINGS };
-static const double MAX_RATE = 1e6;
+enum { MAX_RULES = 1000, MAX_KEYS = 40 };
 
 typedef struct rule {
-  const char *match;
-  const hd_yaml_node *set[SETTINGS]; /* NULL: not given */
+  const char *match; /* NULL: all */
+  hd_op op;          /* HD_OP_COUNT: any */
+  const hd_yaml_node *frozen;
+  bool requires_grad;
+  hd_update_settings update;
 } rule;
 
-static hd_status read_rule(rule *out, hd_ctx *ctx, const hd_yaml_node *node) {
-  static const char *const keys[] = {"match", "requires_grad", "lr", "weight_decay", NULL};
-  bool flag, any = false;
-  double rate;
-  HD_TRY(hd__yaml_expect(ctx, node, HD_YAML_MAPPING, "a rule ({match: 'PATTERN', SETTING: VALUE})"));
-  HD_TRY(hd__yaml_only_keys(ctx, node, keys));
-  const hd_yaml_node *match = hd__yaml_get(node, "match");
-  if (!match)
-    return hd__yaml_fail(ctx, node, "expected 'match: PATTERN' in a rule for parameters, found none; add it");
-  HD_TRY(hd__yaml_text(&out->match, ctx, match));
-  for (int k = 0; k < SETTINGS; k++) {
-    const hd_yaml_node *given = out->set[k] = hd__yaml_get(node, keys[1 + k]);
-    any |= given != NULL;
-    if (given)
-      HD_TRY(k == REQUIRES_GRAD ? hd__yaml_bool(&flag, ctx, given) : hd__yaml_number(&rate, ctx, given, 0, MAX_RATE));
+static const char MATCH[] = "match", OP[] = "op", REQUIRES_GRAD[] = "requires_grad";
+
+static hd_status check_keys(hd_ctx *ctx, const hd_yaml_node *node) {
+  const char *keys[MAX_KEYS] = {MATCH, OP, REQUIRES_GRAD};
+  int count = 3;
+  for (const hd_update_setting *s = hd__update_settings; s->name; s++)
+    keys[count++] = s->name;
+  return hd__yaml_only_keys(ctx, node, keys);
+}
+
+static bool has_params(hd_op op) {
+  const hd_op_info *is = hd__op_info(op);
+  return is->role == HD_ROLE_FORWARD && is->rule && is->rule->fewest > 0 && is->rule->dw.in[0];
+}
+
+static hd_status read_op(hd_op *out, hd_ctx *ctx, const hd_yaml_node *node) {
+  const char *text;
+  HD_TRY(hd__yaml_text(&text, ctx, node));
+  hd_nearest nearest = {.word = text};
+  for (hd_op op = 0; op < HD_OP_COUNT; op++) {
+    if (!has_params(op))
+      continue;
+    hd__nearest_try(&nearest, hd__op_info(op)->name);
+    if (!strcmp(hd__op_info(op)->name, text)) {
+      *out = op;
+      return HD_OK;
+    }
   }
+  return hd__yaml_fail(ctx, node, "expected an operation with parameters as 'op', found '%.60s'; %s%s%s", text,
+                       nearest.name ? "did you mean '" : "write conv2d or linear", nearest.name ? nearest.name : "",
+                       nearest.name ? "'?" : "");
+}
+
+static hd_status read_settings(rule *out, hd_ctx *ctx, const hd_yaml_node *node, bool *any) {
+  if (out->frozen) {
+    *any = true;
+    HD_TRY(hd__yaml_bool(&out->requires_grad, ctx, out->frozen));
+  }
+  for (const hd_update_setting *s = hd__update_settings; s->name; s++) {
+    const hd_yaml_node *given = hd__yaml_get(node, s->name);
+    *any |= given != NULL;
+    if (given)
+      HD_TRY(hd__update_settings_read(&out->update, ctx, s, given));
+  }
+  return HD_OK;
+}
+
+static hd_status read_rule(rule *out, hd_ctx *ctx, const hd_yaml_node *node) {
+  bool any = false;
+  *out = (rule){.op = HD_OP_COUNT};
+  hd__update_settings_clear(&out->update);
+  HD_TRY(hd__yaml_expect(ctx, node, HD_YAML_MAPPING, "a rule ({match: 'PATTERN', SETTING: VALUE})"));
+  HD_TRY(check_keys(ctx, node));
+  const hd_yaml_node *match = hd__yaml_get(node, MATCH), *op = hd__yaml_get(node, OP);
+  out->frozen = hd__yaml_get(node, REQUIRES_GRAD);
+  if (!match && !op)
+    return hd__yaml_fail(ctx, node,
+                         "expected 'match: PATTERN' or 'op: OPERATION' in a rule for parameters, found none; add it");
+  if (match)
+    HD_TRY(hd__yaml_text(&out->match, ctx, match));
+  if (op)
+    HD_TRY(read_op(&out->op, ctx, op));
+  HD_TRY(read_settings(out, ctx, node, &any));
   if (any)
     return HD_OK;
-  return hd__yaml_fail(ctx, node, "expected requires_grad, lr or weight_decay beside 'match: %s', found none; add one",
-                       out->match);
+  return hd__yaml_fail(
+      ctx, node, "expected requires_grad, lr, weight_decay or another setting beside '%s: %s', found none; add one",
+      match ? MATCH : OP, match ? out->match : hd__op_info(out->op)->name);
 }
 
 static hd_status check_list(hd_ctx *ctx, const hd_yaml_node *rules) {
@@ -45,14 +94,10 @@ static hd_status check_list(hd_ctx *ctx, const hd_yaml_node *rules) {
   return hd__yaml_fail(ctx, rules, "expected at most %d rules, found %d; use wider patterns", MAX_RULES, rules->count);
 }
 
-/* The values have been checked when the rule was read. */
 static void set(hd_param *param, const rule *r) {
-  if (r->set[REQUIRES_GRAD])
-    param->frozen = !strcmp(r->set[REQUIRES_GRAD]->text, "false");
-  if (r->set[LR])
-    hd__parse_double(&param->lr, r->set[LR]->text);
-  if (r->set[WEIGHT_DECAY])
-    hd__parse_double(&param->weight_decay, r->set[WEIGHT_DECAY]->text);
+  if (r->frozen)
+    param->frozen = !r->requires_grad;
+  hd__update_settings_follow(&param->update, &r->update);
 }
 
 /* "conv1.weight, conv1.bias, ...": the names that a rule can match. */
@@ -65,11 +110,16 @@ static const char *list_names(char *text, size_t bytes, const hd_graph *graph) {
 }
 
 /* A parameter shared by several layers has a name for each. */
-static bool matches(const hd_graph *graph, int param, const char *pattern) {
+static bool matches_name(const hd_graph *graph, int param, const char *pattern) {
   bool found = !fnmatch(pattern, graph->values[graph->params[param].value].name, 0);
   for (int i = 0; i < graph->alias_count; i++)
     found |= graph->aliases[i].param == param && !fnmatch(pattern, graph->aliases[i].name, 0);
   return found;
+}
+
+static bool matches(const hd_graph *graph, int param, const rule *r) {
+  return (r->op == HD_OP_COUNT || graph->params[param].op == r->op) &&
+         (!r->match || matches_name(graph, param, r->match));
 }
 
 hd_status hd__param_rules_apply(hd_graph *graph, hd_ctx *ctx, const hd_yaml_node *rules) {
@@ -80,14 +130,14 @@ hd_status hd__param_rules_apply(hd_graph *graph, hd_ctx *ctx, const hd_yaml_node
     bool matched = false;
     HD_TRY(read_rule(&r, ctx, &rules->item[i]));
     for (int p = 0; p < graph->param_count; p++)
-      if (!graph->params[p].running && matches(graph, p, r.match)) {
+      if (!graph->params[p].running && matches(graph, p, &r)) {
         set(&graph->params[p], &r);
         matched = true;
       }
     if (!matched)
       return hd__yaml_fail(ctx, &rules->item[i],
-                           "expected a pattern that matches a parameter, found '%.100s'; there are %s", r.match,
-                           list_names(names, sizeof names, graph));
+                           "expected a pattern that matches a parameter, found '%.100s'; there are %s",
+                           r.match ? r.match : hd__op_info(r.op)->name, list_names(names, sizeof names, graph));
   }
   return HD_OK;
 }
@@ -99,6 +149,25 @@ static void append_quoted(hd_line *l, const char *text) {
   hd__line_add(l, "'");
 }
 
+/* ", KEY: VALUE", or of a list ", KEY: [A, B]". */
+static void append_entry(hd_line *l, const hd_yaml_node *node) {
+  if (node && node->kind == HD_YAML_SCALAR)
+    hd__line_add(l, ", %s: %s", node->key, node->text);
+  else if (node)
+    hd__line_add(l, ", %s: [%s, %s]", node->key, node->item[0].text, node->item[1].text);
+}
+
+/* `match` first, then what else selects, then the settings in their order. */
+static void append_rule(hd_line *l, const rule *r, const hd_yaml_node *node) {
+  hd__line_add(l, "{match: ");
+  append_quoted(l, r->match ? r->match : "*");
+  append_entry(l, hd__yaml_get(node, OP));
+  append_entry(l, r->frozen);
+  for (const hd_update_setting *s = hd__update_settings; s->name; s++)
+    append_entry(l, hd__yaml_get(node, s->name));
+  hd__line_add(l, "}");
+}
+
 hd_status hd__param_rules_text(char *text, size_t bytes, hd_ctx *ctx, const hd_yaml_node *rules) {
   hd_line l = {.text = text, .bytes = bytes};
   HD_TRY(check_list(ctx, rules));
@@ -106,12 +175,8 @@ hd_status hd__param_rules_text(char *text, size_t bytes, hd_ctx *ctx, const hd_y
   for (int i = 0; i < rules->count; i++) {
     rule r;
     HD_TRY(read_rule(&r, ctx, &rules->item[i]));
-    hd__line_add(&l, "%s{match: ", i ? ", " : "");
-    append_quoted(&l, r.match);
-    for (int k = 0; k < SETTINGS; k++)
-      if (r.set[k])
-        hd__line_add(&l, ", %s: %s", r.set[k]->key, r.set[k]->text);
-    hd__line_add(&l, "}");
+    hd__line_add(&l, i ? ", " : "");
+    append_rule(&l, &r, &rules->item[i]);
   }
   hd__line_add(&l, "]");
   if (l.length < bytes)

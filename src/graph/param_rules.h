@@ -4,9 +4,11 @@
  *       - {match: 'conv1.*', requires_grad: false}
  *       - {match: '*.bias', weight_decay: 0}
  *       - {match: 'fc*', lr: 0.0001}
+ *       - {match: '*.weight', op: conv2d, optimizer: sgd, momentum: 0.6}
  *
- * `match` is a shell pattern over whole names. Rules apply in order: for each setting the last matching rule
- * determines the value. A rule that matches nothing is an error. */
+ * `match` is a shell pattern over whole names, `op` the operation of the layer; a rule selects the parameters that have
+ * both. Rules apply in order: for each setting the last matching rule determines the value. A rule that matches nothing
+ * is an error. */
 #pragma once
 
 #include "base/yaml_bind.h"

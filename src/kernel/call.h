@@ -137,6 +137,7 @@ typedef struct hd_call {
 
 /* The scalars of one update, computed once a step in double and rounded to float. */
 typedef struct hd_hyper {
+  int32_t op;       /* the update: a hd_op */
   float grad_scale; /* clipping; 1 without */
   float lr;
   float weight_decay; /* sgd, adam: added to the gradient */
@@ -146,11 +147,13 @@ typedef struct hd_hyper {
   float beta2, one_minus_beta1, one_minus_beta2, eps;
   float step_size;  /* lr / (1 - beta1^t) */
   float sqrt_bias2; /* sqrt(1 - beta2^t) */
+  int32_t idle;     /* 1: the group is not trained any more: all stays as it is */
+  int32_t normalize_weight; /* muon */
 } hd_hyper;
 
 /* One optimizer step for `count` elements. Reads version t, writes version t+1; out may not alias in.
  *
- * The chains are those of op/sgd/sgd.h, adam.h and adamw.h; sgd without momentum has no state, m is NULL then.
+ * The chains are those of op/sgd/sgd.h, adam.h, adamw.h and muon.h; sgd without momentum has no state, m is NULL then.
  *
  * Returns 1 if any g, w1, m1 or v1 is not finite, else 0. Any alignment and count. */
 typedef struct hd_update {

@@ -111,6 +111,9 @@ typedef struct hd_kernels {
   void (*merge_stats)(float *mean, float *m2, const float *mean_right, const float *m2_right, int64_t count,
                       float share, float both);
 
+  /* A running average of weights: out[i] = fma(share, x[i] - average[i], average[i]). */
+  void (*average)(float *out, const float *average, const float *x, float share, int64_t count);
+
   /* Sum of squares: 16 interleaved chains of double FMA (element i goes to chain i mod 16, from zero), then the fixed
    * tree t[i] = s[i] + s[i + 8], then + 4, + 2, + 1. */
   double (*sum_squares)(const float *x, int64_t count);

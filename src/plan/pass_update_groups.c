@@ -1,4 +1,5 @@
-/* The pass that finds the trained parameters and assigns them to groups that are updated with the same scalars.
+/* The pass that finds the trained parameters and assigns them to groups that are updated by the same optimizer with the
+ * same scalars.
  *
  * Group 0 has the run's settings, whether or not a parameter uses them; the others follow in the order of their first
  * parameters. */
@@ -6,35 +7,78 @@
 
 #include "plan/passes.h"
 
-static bool same(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
-
-/* The group of a parameter, created if needed; -1 if there is no room. */
-static int group_of(hd_plan *plan, const hd_param *param) {
+/* The group of these settings, created if needed; -1 if there is no room. */
+static int group_of(hd_plan *plan, const hd_update_settings *settings) {
   int g = 0;
-  while (g < plan->group_count &&
-         !(same(plan->groups[g].lr, param->lr) && same(plan->groups[g].weight_decay, param->weight_decay)))
+  while (g < plan->group_count && !hd__update_settings_equal(&plan->groups[g].settings, settings))
     g++;
   if (g == HD_MAX_GROUPS)
     return -1;
-  if (g == plan->group_count)
-    plan->groups[plan->group_count++] = (hd_plan_group){param->lr, param->weight_decay};
+  if (g == plan->group_count) {
+    hd_plan_group *group = &plan->groups[plan->group_count++];
+    group->settings = *settings;
+    group->update = hd__update_settings_op(&group->states, settings);
+  }
   return g;
 }
 
-hd_status hd__pass_groups(hd_plan *plan, hd_ctx *ctx) {
+/* What rules give must be what the optimizer of the parameter has. */
+static hd_status check(const hd_plan *plan, hd_ctx *ctx, const hd_param *param, const hd_update_settings *settings) {
+  const char *name = plan->graph->values[param->value].name;
+  const hd_update_settings *given = &param->update;
+  const int optimizer = (int)settings->value[HD_SET_OPTIMIZER];
+  const bool adam = optimizer == HD_UPDATE_ADAM || optimizer == HD_UPDATE_ADAMW;
+  const bool momentum = !isnan(given->value[HD_SET_MOMENTUM]) || !isnan(given->value[HD_SET_NESTEROV]);
+  const bool moments = !isnan(given->value[HD_SET_BETA1]) || !isnan(given->value[HD_SET_EPS]);
+  if (adam && momentum)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "parameters: expected momentum and nesterov for another optimizer than %s, found them for '%s'; "
+                    "give it betas, or 'optimizer: sgd'",
+                    hd__update_optimizer_name(optimizer), name);
+  if (!adam && moments)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "parameters: expected betas and eps for the optimizer adam or adamw, found them for '%s' of %s; "
+                    "give it momentum, or 'optimizer: adam'",
+                    name, hd__update_optimizer_name(optimizer));
+  const bool of_muon = !isnan(given->value[HD_SET_NS_STEPS]) || !isnan(given->value[HD_SET_NORMALIZE_WEIGHT]) ||
+                       !isnan(given->value[HD_SET_ADJUST_LR]);
+  if (optimizer != HD_UPDATE_MUON && of_muon)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "parameters: expected ns_steps, normalize_weight and adjust_lr for the optimizer muon, found them "
+                    "for '%s' of %s; leave them out, or give it 'optimizer: muon'",
+                    name, hd__update_optimizer_name(optimizer));
+  if (!adam && settings->value[HD_SET_NESTEROV] > 0 && !(settings->value[HD_SET_MOMENTUM] > 0))
+    return hd__fail(ctx, HD_E_USAGE,
+                    "parameters: expected a momentum above 0 beside nesterov, found none for '%s'; give it one", name);
+  return HD_OK;
+}
+
+static hd_status assign(hd_plan *plan, hd_ctx *ctx, int p, const hd_update_settings *run) {
+  const hd_param *param = &plan->graph->params[p];
+  hd_update_settings settings = *run;
+  hd__update_settings_overlay(&settings, &param->update);
+  HD_TRY(check(plan, ctx, param, &settings));
+  const int group = group_of(plan, &settings);
+  if (group < 0)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "expected at most %d groups of parameters with settings of their own, found more; use the same "
+                    "numbers for some",
+                    HD_MAX_GROUPS - 1);
+  plan->params[p].group = group;
+  if (plan->groups[group].states > plan->states)
+    plan->states = plan->groups[group].states;
+  return HD_OK;
+}
+
+hd_status hd__pass_groups(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
   bool any = false;
-  plan->groups[plan->group_count++] = (hd_plan_group){NAN, NAN};
+  group_of(plan, &settings->update);
   for (int p = 0; p < plan->param_count; p++) {
-    const hd_param *param = &plan->graph->params[p];
     hd_plan_param *way = &plan->params[p];
-    way->trained = plan->trains && hd__param_trains(param);
+    way->trained = plan->trains && hd__param_trains(&plan->graph->params[p]);
     any |= way->trained;
-    way->group = way->trained ? group_of(plan, param) : 0;
-    if (way->group < 0)
-      return hd__fail(ctx, HD_E_USAGE,
-                      "expected at most %d groups of parameters with an lr or weight_decay of their "
-                      "own, found more; use the same numbers for some",
-                      HD_MAX_GROUPS - 1);
+    if (way->trained)
+      HD_TRY(assign(plan, ctx, p, &settings->update));
   }
   if (any || !plan->trains)
     return HD_OK;

@@ -150,6 +150,22 @@ static void add_phase(hd_plan *plan, hd_phase_kind kind, int call0, int call1) {
       phase->gathered += plan->calls[i].out[o].elems;
 }
 
+static void add_matrix_phase(hd_plan *plan, hd_matrix_stage stage, int round) {
+  add_phase(plan, HD_PHASE_MATRICES, 0, 0);
+  plan->phases[plan->phase_count - 1].stage = stage;
+  plan->phases[plan->phase_count - 1].round = round;
+}
+
+static void add_matrix_phases(hd_plan *plan) {
+  if (plan->matrix_count == 0)
+    return;
+  add_matrix_phase(plan, HD_STAGE_SCALE, 0);
+  for (int round = 0; round < hd__plan_matrix_rounds(plan); round++)
+    for (hd_matrix_stage stage = HD_STAGE_GRAM; stage <= HD_STAGE_APPLY; stage++)
+      add_matrix_phase(plan, stage, round);
+  add_matrix_phase(plan, HD_STAGE_WRITE, 0);
+}
+
 static void lower_phases(hd_plan *plan, const hd_plan_settings *settings) {
   for (int s = 0, call = 0, end; s < plan->segments; s++, call = end) {
     for (end = call; end < plan->call_count && plan->nodes[plan->calls[end].node].segment == s;)
@@ -163,12 +179,13 @@ static void lower_phases(hd_plan *plan, const hd_plan_settings *settings) {
   } else if (settings->train) {
     add_phase(plan, HD_PHASE_REDUCE_UPDATE, 0, 0);
   }
+  add_matrix_phases(plan);
 }
 
 static hd_status lower(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
   HD_TRY(HD_NEW(plan->calls, plan->graph->node_count, ctx, NO_MEMORY));
   HD_TRY(HD_NEW(plan->packed, plan->graph->node_count, ctx, NO_MEMORY));
-  HD_TRY(HD_NEW(plan->phases, plan->segments + 2, ctx, NO_MEMORY));
+  HD_TRY(HD_NEW(plan->phases, plan->segments + 4 + 3 * hd__plan_matrix_rounds(plan), ctx, NO_MEMORY));
   lower_calls(plan, settings->shard_rows);
   lower_packed(plan);
   lower_phases(plan, settings);
@@ -194,7 +211,8 @@ static hd_status run_passes(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *
   HD_TRY(hd__pass_segments(plan, ctx, settings));
   plan->param_count = plan->graph->param_count;
   HD_TRY(HD_NEW(plan->params, plan->param_count, ctx, NO_MEMORY));
-  HD_TRY(hd__pass_groups(plan, ctx));
+  HD_TRY(hd__pass_groups(plan, ctx, settings));
+  HD_TRY(hd__pass_matrices(plan, ctx));
   HD_TRY(hd__pass_memory(plan, ctx));
   HD_TRY(hd__pass_chunks(plan, ctx));
   return lower(plan, ctx, settings);
@@ -211,6 +229,7 @@ hd_status hd__plan_create(hd_plan **out, hd_ctx *ctx, hd_graph *graph, const hd_
   plan->graph = graph;
   plan->kernels = kernels;
   plan->trains = settings->train;
+  plan->averages = settings->averages;
   hd_status status = run_passes(plan, ctx, settings);
   if (status != HD_OK) {
     hd__plan_destroy(plan);
@@ -228,6 +247,7 @@ void hd__plan_destroy(hd_plan *plan) {
   hd__free(plan->place);
   hd__free(plan->params);
   hd__free(plan->uses);
+  hd__free(plan->matrices);
   hd__free(plan->packed);
   hd__free(plan->chunks);
   hd__free(plan->phases);

@@ -18,6 +18,7 @@
 #include "base/shape.h"
 #include "base/status.h"
 #include "base/tools_api.h"
+#include "graph/update_settings.h"
 #include "kernel/kernel.h"
 
 struct hd_graph;
@@ -73,12 +74,29 @@ typedef struct hd_plan_call {
   const char *name; /* of the node */
 } hd_plan_call;
 
-/* Parameters of one group share their learning rate and weight decay; NAN: the run's. */
+/* Parameters of one group share their optimizer and its settings. */
 typedef struct hd_plan_group {
-  double lr, weight_decay;
+  hd_update_settings settings;
+  hd_op update;
+  int states; /* that it keeps of a parameter */
 } hd_plan_group;
 
 enum { HD_MAX_GROUPS = 32 };
+
+/* What is kept beside each version of the weights: their exponential moving average, which is evaluated and saved in
+ * their place, or the slow weights of lookahead. */
+typedef enum hd_averages { HD_AVERAGES_NONE, HD_AVERAGES_EMA, HD_AVERAGES_LOOKAHEAD } hd_averages;
+
+/* A parameter of muon as a matrix x of `rows` x `columns`, the fewer being its rows. Its places are in floats, in the
+ * executor's memory for matrices. */
+typedef struct hd_plan_matrix {
+  int param;
+  bool turned; /* x is the transposed weight */
+  int64_t rows, columns;
+  int64_t x[2], gram, polynomial; /* rows x columns, before and after a round; squares of `rows` */
+  int rounds;                     /* of the Newton-Schulz iteration */
+  double lr_factor;               /* multiplies the learning rate */
+} hd_plan_matrix;
 
 /* A use of a parameter, given by its gradient: an output of a REDUCE node. */
 typedef struct hd_plan_use {
@@ -110,6 +128,7 @@ typedef struct hd_plan_param {
   bool frozen;
   bool is_running; /* a running statistic: updated as `running` says */
   bool trained;    /* has a gradient and an update */
+  bool is_matrix;  /* whose update has phases of its own */
   hd_plan_running running;
   int group;
   bool deferred; /* formed from x and dy inside the reduction; else reduced from shard sums */
@@ -140,12 +159,24 @@ typedef enum hd_phase_kind {
   HD_PHASE_OUTPUTS,       /* run a segment's one call for every chunk of its weight: its outputs for all samples */
   HD_PHASE_REDUCE_UPDATE, /* per chunk: reduce, update */
   HD_PHASE_REDUCE_NORM,   /* per chunk: reduce, keep the gradient, sum its squares */
-  HD_PHASE_UPDATE         /* per chunk: scale by the norm's factor, update */
+  HD_PHASE_UPDATE,        /* per chunk: scale by the norm's factor, update */
+  HD_PHASE_MATRICES       /* per row of each matrix: a stage of muon */
 } hd_phase_kind;
+
+/* The stages of muon, in their order; from GRAM to APPLY is a round. */
+typedef enum hd_matrix_stage {
+  HD_STAGE_SCALE,
+  HD_STAGE_GRAM,
+  HD_STAGE_POLYNOMIAL,
+  HD_STAGE_APPLY,
+  HD_STAGE_WRITE
+} hd_matrix_stage;
 
 typedef struct hd_phase {
   hd_phase_kind kind;
   int call0, call1; /* SHARDS: its segment's calls; except in the first, sums of the previous one are reduced before */
+  hd_matrix_stage stage;       /* MATRICES, */
+  int round;                   /* and the round that it belongs to */
   int64_t gathered, gradients; /* floats of a partial sum: of gathered calls; after the last segment of all gradients */
 } hd_phase;
 
@@ -171,6 +202,11 @@ typedef struct hd_plan {
   int use_count;
   hd_plan_group groups[HD_MAX_GROUPS]; /* the first has the run's settings */
   int group_count;
+  int states; /* the most that a group keeps */
+  hd_averages averages;
+  hd_plan_matrix *matrices;
+  int matrix_count;
+  int64_t matrix_elems; /* floats of the executor's memory for matrices */
   hd_plan_packed *packed;
   int packed_count;
   hd_chunk *chunks;
@@ -196,6 +232,8 @@ typedef struct hd_plan_settings {
   int64_t batch;      /* train: samples of a batch; 0: not known */
   int64_t shard_rows; /* train: samples of a shard, for kernels chosen by that number; 0 for none such */
   bool clip_norm;     /* train: a phase for the gradient's norm */
+  hd_update_settings update; /* train: the run's */
+  hd_averages averages;      /* train */
   bool may_shift;     /* samples may come without `shift`, the number that normalisation adds to each element */
   float shift;
 } hd_plan_settings;

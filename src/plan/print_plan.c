@@ -9,7 +9,8 @@ static const char *where_text(hd_where where) {
 }
 
 static const char *phase_text(hd_phase_kind kind) {
-  static const char *text[] = {"shards", "outputs", "chunks: reduce, update", "chunks: reduce, norm", "chunks: update"};
+  static const char *text[] = {"shards",         "outputs", "chunks: reduce, update", "chunks: reduce, norm",
+                               "chunks: update", "matrices"};
   return text[kind];
 }
 

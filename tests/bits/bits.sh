@@ -5,7 +5,8 @@
 # Experiments, each with a committed digest: AdamW with clipping (three phases), SGD with momentum under a schedule
 # (two), a network with batch norm under clipping (statistics are reduced between phases), one whose batch norm uses the
 # statistics of a shard, one whose first layer leaves the zeros of samples out, one of nearly every operation, dropout
-# among them, one with frozen parameters and groups, and one whose layers share weights. The reference's kernels are one
+# among them, one with frozen parameters and groups, one whose layers share weights, and two of groups with several
+# optimizers, whose weights are averaged. The reference's kernels are one
 # more instruction set. Threads of unequal speed, some without a shard, and loader workers are added. By default every
 # pair of settings occurs in some run; with HD_BITS=all, as `make check-bits` sets it, every combination, and each
 # resumed run was killed. The JSON of a run shows that the requested threads and instruction set ran.
@@ -31,6 +32,8 @@ for isa in reference scalar avx2 avx512 neon; do
         case $all$threads in all? | pairs[25]) check_run norm "$isa" "$threads" "$accumulate" "$how" ;; esac
         case $all$threads in all? | pairs[25]) check_run shared "$isa" "$threads" "$accumulate" "$how" ;; esac
         case $all$threads in all? | pairs[235]) check_run wide "$isa" "$threads" "$accumulate" "$how" ;; esac
+        case $all$threads in all? | pairs[28]) check_run muon "$isa" "$threads" "$accumulate" "$how" ;; esac
+        case $all$threads in all? | pairs[35]) check_run ema "$isa" "$threads" "$accumulate" "$how" ;; esac
         case $all$threads in all? | pairs[18]) check_run rules "$isa" "$threads" "$accumulate" "$how" ;; esac
       done
     done
@@ -92,6 +95,8 @@ for layout in "1 2 1" "2 2 2" "1 3 1" "2 3 4" "1 4 2" "2 4 1"; do
     check_run $experiment scalar "$1" "$3" whole
   done
   check_run shared scalar "$1" "$3" stopped
+  check_run muon scalar "$1" "$3" stopped
+  check_run ema scalar "$1" "$3" whole
   check_run sgd reference "$1" "$3" whole
   extra="--procs $2 --workers 2" workers=2
   check_run adamw scalar "$1" "$3" whole

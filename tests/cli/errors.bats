@@ -78,6 +78,10 @@ out_of_range() {
   stall-timeout) echo "-1 0 0.5 1000001" ;;
   workers) echo "-1 257" ;;
   prefetch-factor) echo "-1 0 257" ;;
+  ns-steps) echo "-1 0 100" ;;
+  start-factor | end-factor | peak | ema | lookahead-decay) echo "-1e-9 1.01" ;;
+  lookahead) echo "-1 0 1000001" ;;
+  lookahead-power) echo "-1 17" ;;
   *) return 1 ;;
   esac
 }
@@ -123,7 +127,9 @@ out_of_range() {
   fails 2 train --recipe soup
   says "fastmnist|mnist-99" "'soup'"
   fails 2 train --optimizer sgdx
-  says "sgd|adam|adamw" "'sgdx'"
+  says "sgd|adam|adamw|muon" "'sgdx'"
+  fails 2 train --optimizer muon --adjust-lr much
+  says "none|original|match_rms_adamw" "'much'"
   fails 2 train --schedule sometimes
   fails 2 train --arithmetic roman
   HEDDLE_ISA=mmx fails 1 train $TINY
@@ -146,6 +152,30 @@ out_of_range() {
   says --gamma "found const"
   fails 2 train --no-shuffle --sampler balanced
   says --no-shuffle "found balanced"
+  fails 2 train --optimizer muon --betas 0.9,0.99
+  says --betas "found muon"
+  for option in "--ns-steps 3" --normalize-weight "--adjust-lr original"; do
+    fails 2 train --optimizer sgd $option
+    says "${option%% *}" "--optimizer muon"
+  done
+  for option in "--start-factor 0.1" "--peak 0.1" "--end-factor 0.1"; do
+    fails 2 train --schedule cosine $option
+    says "${option%% *}" triangular
+  done
+  fails 2 train --lookahead-decay 0.1
+  says --lookahead-decay "--lookahead STEPS"
+  fails 2 train --lookahead 5 --ema 0.9
+  says --ema --lookahead
+  fails 2 train $TINY --optimizer muon
+  says muon "found 'fc" "of shape" "optimizer: sgd"
+  fails 2 train $TINY --parameters '[{match: "*.weight", ns_steps: 3}]'
+  says ns_steps muon "of adamw"
+  fails 2 train $TINY --parameters '[{match: "*.bias", schedule: step}]'
+  says step_size
+  fails 2 train $TINY --parameters '[{match: "*.bias", epochs: 0}]'
+  says "'epochs'" "'0'"
+  fails 2 train $TINY --parameters '[{match: "*.bias", shedule: step}]'
+  says "did you mean 'schedule'?"
   fails 2 train --schedule onecycle --warmup 5
   says --warmup onecycle
   fails 2 train $TINY --epochs 1 --warmup 938
@@ -522,6 +552,13 @@ EOF
   says "gamma 0.1" "found 0.2"
   fails 2 train --resume r --warmup 8
   says "warmup 7" "found 8"
+  printf "parameters: [{match: '*.bias', schedule: linear}]\n" >c.yaml
+  for option in "--lookahead 5" "--config c.yaml"; do
+    rm -r r
+    train --out r $option --epochs 2
+    fails 2 train --resume r --epochs 3 --max-steps 60
+    says "epochs 2" "found 3"
+  done
 }
 
 @test "--resume on other data is refused by checksum" {

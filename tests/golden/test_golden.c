@@ -46,6 +46,7 @@ static const golden_case shared_cases[] = {
 
 typedef struct trajectory {
   int steps;
+  double test_loss; /* after the last step */
   double loss[MOST_STEPS], lr[MOST_STEPS];
 } trajectory;
 
@@ -92,6 +93,7 @@ static hd_status train(trajectory *out, hd_ctx *ctx, const golden_source *from, 
     status = hd_session_create(&session, ctx, config);
   if (status == HD_OK)
     status = hd_session_train(session, ctx, record, out);
+  out->test_loss = status == HD_OK ? hd_session_report(session)->test_loss : NAN;
   hd_session_destroy(session);
   hd_config_destroy(config);
   return status;
@@ -120,6 +122,10 @@ static void follow(const golden_source *from, const char *name, const char *cons
            lr = worst(t.lr, json_object_get(want, "lr"), t.steps);
     is_int(t.steps, MOST_STEPS, "%s, %s %s: 100 steps ran", name, from->device, from->arithmetic);
     ok(steps > 0 && loss <= LOSS_TOLERANCE, "%s: the losses of %d steps, off by %.1e at most", name, steps, loss);
+    const json_t *test = json_object_get(want, "test_loss");
+    if (test && steps == MOST_STEPS)
+      ok(fabs(t.test_loss / json_number_value(test) - 1) <= LOSS_TOLERANCE, "%s: the loss on the test set, %.6f", name,
+         t.test_loss);
     ok(lr <= LR_TOLERANCE, "%s: the learning rates of %d steps, off by %.1e at most", name, t.steps, lr);
   }
   hd_ctx_destroy(ctx);

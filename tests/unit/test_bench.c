@@ -126,7 +126,7 @@ static void test_probe(void) {
   hd_session *s = open_session(ctx);
   const hd_graph *graph = s->compute.plan->graph;
   steps_to(plain, s, ctx, NULL);
-  must(hd__probe_init(&probe, ctx, s->compute.plan, s->run.schedule.op), ctx);
+  must(hd__probe_init(&probe, ctx, s->compute.plan), ctx);
   probe.counting = true;
   steps_to(probed, s, ctx, &probe);
   ok(!strcmp(plain, probed), "a probe changes no bit: %.12s", probed);

@@ -6,6 +6,7 @@
 #include "exec/weight_store.h"
 #include "graph/model.h"
 #include "graph/param_rules.h"
+#include "train/settings/settings.h"
 
 static const char MODEL[] = "model: m\ninput: [1, 8, 8]\nlayers:\n"
                             "  - conv1: {op: conv2d, out: 3, kernel: 3}\n  - bn1: {op: batch_norm}\n"
@@ -29,6 +30,9 @@ static const hd_param *param_of(const hd_graph *graph, const char *name) {
       return &graph->params[p];
   bail_out("no parameter %s", name);
 }
+
+static double lr_of(const hd_param *param) { return param->update.value[HD_SET_LR]; }
+static double decay_of(const hd_param *param) { return param->update.value[HD_SET_WEIGHT_DECAY]; }
 
 static int count_frozen(const hd_graph *graph) {
   int count = 0;
@@ -60,11 +64,11 @@ static void test_order(void) {
                              "  - {match: conv2.bias, requires_grad: true}\n  - {match: 'fc*', weight_decay: 0}\n");
   const hd_param *bias = param_of(graph, "conv2.bias"), *fc = param_of(graph, "fc2.weight");
   ok(param_of(graph, "conv2.weight")->frozen && !bias->frozen, "the last rule with requires_grad wins");
-  ok(bias->lr == 2 && bias->weight_decay == 0.25, "each setting for itself");
-  ok(fc->lr == 0.5 && fc->weight_decay == 0, "0 is a value, not the run's");
+  ok(lr_of(bias) == 2 && decay_of(bias) == 0.25, "each setting for itself");
+  ok(lr_of(fc) == 0.5 && decay_of(fc) == 0, "0 is a value, not the run's");
   hd__graph_destroy(graph);
   graph = graph_of("");
-  ok(isnan(param_of(graph, "fc1.bias")->lr) && isnan(param_of(graph, "fc1.bias")->weight_decay),
+  ok(isnan(lr_of(param_of(graph, "fc1.bias"))) && isnan(decay_of(param_of(graph, "fc1.bias"))),
      "without rules a parameter has the run's settings");
   hd__graph_destroy(graph);
 }
@@ -102,6 +106,8 @@ static void test_text(void) {
   check_text("[{lr: 1e-3, match: \"it's\", weight_decay: 0}, {match: b, requires_grad: true}]",
              "[{match: 'it''s', lr: 1e-3, weight_decay: 0}, {match: 'b', requires_grad: true}]");
   check_text("[{match: 'it''s', lr: 1e-3, weight_decay: 0}]", "[{match: 'it''s', lr: 1e-3, weight_decay: 0}]");
+  check_text("[{op: linear, betas: [0.5, 0.75], optimizer: adam}]",
+             "[{match: '*', op: linear, optimizer: adam, betas: [0.5, 0.75]}]");
   check_text("[]", "[]");
   char small[20];
   hd_yaml *yaml;
@@ -113,12 +119,81 @@ static void test_text(void) {
   hd__yaml_destroy(yaml);
 }
 
+/* What is wrong is named, with what was meant. */
+static void test_refused(void) {
+  check_text("[{match: a, optimiser: sgd}]",
+             "rules:1: expected a known key, found 'optimiser'; did you mean 'optimizer'?");
+  check_text("[{match: a, optimizer: sdg}]",
+             "rules:1: expected one of sgd, adam, adamw, muon as 'optimizer', found 'sdg'; did you mean 'sgd'?");
+  check_text("[{match: a, momentum: 2}]",
+             "rules:1: expected a number from 0 to 1 as 'momentum', found '2'; write one in that range");
+  check_text("[{match: a, betas: [0.9, 1]}]",
+             "rules:1: expected two numbers from 0 to below 1 as 'betas', found others; write [A, B]");
+  check_text("[{op: conv2, lr: 1}]",
+             "rules:1: expected an operation with parameters as 'op', found 'conv2'; did you mean 'conv2d'?");
+  check_text("[{op: relu, lr: 1}]",
+             "rules:1: expected an operation with parameters as 'op', found 'relu'; write conv2d or linear");
+  check_text("[{lr: 1}]",
+             "rules:1: expected 'match: PATTERN' or 'op: OPERATION' in a rule for parameters, found none; add it");
+  check_text("[{op: linear}]", "rules:1: expected requires_grad, lr, weight_decay or another setting beside 'op: "
+                               "linear', found none; add one");
+}
+
+/* The rules of parameters have the values of the run's options. */
+static void test_options(void) {
+  for (const hd_update_setting *s = hd__update_settings; s->name; s++) {
+    char name[40];
+    const hd_option *option = NULL;
+    snprintf(name, sizeof name, "%s", s->name);
+    for (char *c = strchr(name, '_'); c; c = strchr(c, '_'))
+      *c = '-';
+    for (int i = 0; hd_option_at(i); i++)
+      option = strcmp(hd_option_at(i)->name, name) ? option : hd_option_at(i);
+    bool same = option != NULL;
+    if (same && s->kind != HD_UPDATE_FLAG && s->kind != HD_UPDATE_CHOICE)
+      same = option->min == s->min && option->max == s->max;
+    for (int i = 0; same && s->choices && (s->choices[i] || option->choices[i]); i++)
+      same = s->choices[i] && option->choices[i] && !strcmp(s->choices[i], option->choices[i]);
+    ok(same, "%s has the bounds and the choices of --%s", s->name, name);
+  }
+}
+
+static const hd_plan_settings adam = {
+    .train = true,
+    .update = {{[HD_SET_OPTIMIZER] = HD_UPDATE_ADAM, [HD_SET_LR] = 0.001, [HD_SET_WEIGHT_DECAY] = 0.01}}};
+
+static void is_refused(const char *rules, const char *wanted) {
+  hd_plan *plan;
+  const hd_status status = hd__plan_create(&plan, ctx, graph_of(rules), hd__kernels_reference(), &adam);
+  is_int(status, HD_E_USAGE, "refused: %s", rules);
+  ok(strstr(hd_ctx_message(ctx), wanted) != NULL, "with: %s", hd_ctx_message(ctx));
+}
+
 static hd_plan *plan_of(const char *rules) {
   hd_plan *plan;
-  if (hd__plan_create(&plan, ctx, graph_of(rules), hd__kernels_reference(), &(hd_plan_settings){.train = true}) !=
-      HD_OK)
+  if (hd__plan_create(&plan, ctx, graph_of(rules), hd__kernels_reference(), &adam) != HD_OK)
     bail_out("%s", hd_ctx_message(ctx));
   return plan;
+}
+
+/* A rule selects by name and by operation; what it gives beside the optimizer must be the optimizer's. */
+static void test_optimizers(void) {
+  hd_plan *plan = plan_of("parameters: [{match: '*.weight', op: conv2d, optimizer: sgd, momentum: 0.9}, "
+                          "{op: linear, match: '*.bias', optimizer: sgd}]\n");
+  is_int(plan->group_count, 3, "adam, sgd with momentum, sgd");
+  is_int(plan->states, 2, "adam keeps the most states");
+  for (int p = 0; p < plan->param_count; p++) {
+    const char *name = plan->params[p].name;
+    const bool conv = !strncmp(name, "conv", 4) && strstr(name, ".weight"), bias = !strcmp(name, "fc1.bias");
+    const hd_plan_group *group = &plan->groups[plan->params[p].group];
+    is_int(group->states, conv ? 1 : bias ? 0 : 2, "states of %s", name);
+  }
+  hd__plan_destroy(plan);
+  is_refused("parameters: [{match: 'fc1.*', momentum: 0.9}]\n",
+             "another optimizer than adam, found them for 'fc1.weight'");
+  is_refused("parameters: [{match: 'fc1.*', optimizer: sgd, eps: 0.1}]\n",
+             "adam or adamw, found them for 'fc1.weight'");
+  is_refused("parameters: [{op: linear, optimizer: sgd, nesterov: true}]\n", "a momentum above 0 beside nesterov");
 }
 
 /* Elements of the parameters that match: conv1 27 + 3, bn1 3 + 3, conv2 108 + 4, fc1 64 * 5 + 5, fc2 15. */
@@ -132,8 +207,7 @@ static void test_cost(void) {
     backward += i > head->graph->values[head->graph->loss].producer;
   is_int(backward, 4, "the loss, fc2 and fc1 alone have gradients: 4 nodes behind the loss");
   is_int(head->direct_elems, 32, "no sums but the statistics' of bn1");
-  if (hd__store_create(&store_all, ctx, NULL, all, 2) != HD_OK ||
-      hd__store_create(&store_head, ctx, NULL, head, 2) != HD_OK)
+  if (hd__store_create(&store_all, ctx, NULL, all) != HD_OK || hd__store_create(&store_head, ctx, NULL, head) != HD_OK)
     bail_out("%s", hd_ctx_message(ctx));
   const hd_directory *d[2] = {store_all->directory, store_head->directory};
   for (int i = 0; i < 2; i++)
@@ -158,7 +232,7 @@ static void test_groups(void) {
   is_int(plan->group_count, 3, "rules that were overruled leave no group");
   hd__plan_destroy(plan);
   is_int(hd__plan_create(&plan, ctx, graph_of("parameters: [{match: '*', requires_grad: false}]\n"),
-                         hd__kernels_reference(), &(hd_plan_settings){.train = true}),
+                         hd__kernels_reference(), &adam),
          HD_E_USAGE, "nothing to train is refused");
   ok(strstr(hd_ctx_message(ctx), "every one frozen") != NULL, "and named");
 }
@@ -170,6 +244,9 @@ int main(void) {
   test_order();
   test_shared();
   test_text();
+  test_refused();
+  test_options();
+  test_optimizers();
   test_cost();
   test_groups();
   hd_ctx_destroy(ctx);

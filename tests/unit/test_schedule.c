@@ -154,13 +154,18 @@ static hd_config *make_config(hd_ctx *ctx, const char *schedule, const char *opt
   return config;
 }
 
+static hd_status init(hd_schedule *out, hd_ctx *ctx, const hd_config *config, int64_t steps, int64_t steps_per_epoch) {
+  hd_update_settings run;
+  hd__schedule_settings(&run, config);
+  return hd__schedule_init(out, ctx, &run, steps, steps_per_epoch);
+}
+
 static void test_schedules(hd_ctx *ctx) {
   hd_schedule schedule[SCHEDULES];
   double worst[SCHEDULES] = {0}; /* relative */
   for (int s = 0; s < SCHEDULES; s++) {
     hd_config *config = make_config(ctx, settings[s].schedule, settings[s].optimizer, settings[s].warmup);
-    ok(hd__config_complete(config, ctx) == HD_OK &&
-           hd__schedule_init(&schedule[s], ctx, config, STEPS, STEPS_PER_EPOCH) == HD_OK,
+    ok(hd__config_complete(config, ctx) == HD_OK && init(&schedule[s], ctx, config, STEPS, STEPS_PER_EPOCH) == HD_OK,
        "%s, %s, warm-up %s: accepted", settings[s].schedule, settings[s].optimizer, settings[s].warmup);
     hd_config_destroy(config);
   }
@@ -178,10 +183,9 @@ static void test_schedules(hd_ctx *ctx) {
 static void test_warmup_length(hd_ctx *ctx) {
   hd_schedule schedule;
   hd_config *config = make_config(ctx, "cosine", "sgd", "34");
-  ok(hd__schedule_init(&schedule, ctx, config, STEPS, STEPS_PER_EPOCH) == HD_OK, "a warm-up may leave one step");
+  ok(init(&schedule, ctx, config, STEPS, STEPS_PER_EPOCH) == HD_OK, "a warm-up may leave one step");
   hd_config_set(config, ctx, "warmup", "35");
-  ok(hd__schedule_init(&schedule, ctx, config, STEPS, STEPS_PER_EPOCH) == HD_E_USAGE &&
-         strstr(hd_ctx_message(ctx), "35 steps"),
+  ok(init(&schedule, ctx, config, STEPS, STEPS_PER_EPOCH) == HD_E_USAGE && strstr(hd_ctx_message(ctx), "35 steps"),
      "but must leave one");
   hd_config_destroy(config);
 }
@@ -212,7 +216,7 @@ static void test_sgd(hd_ctx *ctx, int nesterov) {
   hd_config_set(config, ctx, "lr", "0.1");
   hd_config_set(config, ctx, "weight-decay", "0.01");
   hd_config_set(config, ctx, "nesterov", nesterov ? "true" : "false");
-  hd__schedule_init(&schedule, ctx, config, STEPS, STEPS_PER_EPOCH);
+  init(&schedule, ctx, config, STEPS, STEPS_PER_EPOCH);
   float w[2][WEIGHTS], m[2][WEIGHTS] = {{0}}, g[WEIGHTS];
   double worst = 0;
   memcpy(w[0], first, sizeof first);

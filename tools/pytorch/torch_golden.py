@@ -7,7 +7,8 @@ Both start from the weights that heddle draws with seed 0, so no weights need to
 the built-in digits in file order. `losses` are mean cross-entropies before each update, computed in float64: the truth.
 Training amplifies rounding, so that float32 cannot follow it for ever: `steps` says for how many steps five float32 runs
 of PyTorch (1 and 2 threads, three orders of the samples inside a batch) stay within 1e-4 of it, relative; the test wants
-heddle within 1e-3 for those. `settings` are heddle's options; `lr` are the learning rates.
+heddle within 1e-3 for those. `settings` are heddle's options; `lr` are the learning rates; `test_loss` is the loss on the test set after the last step,
+in float64: it is compared where `steps` is 100.
 
 BUILD is heddle's build folder after `make check` or `make tests/bits/make_idx`. Needs torch, pyyaml and safetensors.
 """
@@ -22,6 +23,7 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 
 from torch_net import Model, samples
+from torch_updates import Updates
 
 STEPS = 100
 CASES = {
@@ -31,17 +33,24 @@ CASES = {
     "allconv-momentum": {"model": "allconv", "batch": "64", "optimizer": "sgd", "lr": "0.02", "momentum": "0.9",
                          "nesterov": "true", "weight-decay": "1e-4"},
     "allconv-adamw": {"model": "allconv", "batch": "64", "optimizer": "adamw", "lr": "0.001", "weight-decay": "0.01"},
+    # As airbench94_muon trains: filters by Muon, the rest by SGD, norms without their weights, one group for a while.
+    "resnet-muon": {"model": "resnet", "batch": "64", "optimizer": "sgd", "lr": "0.01", "momentum": "0.85",
+                    "nesterov": "true", "schedule": "linear", "epochs": "1", "parameters":
+                    "[{op: conv2d, match: '*.weight', optimizer: muon, lr: 0.01, momentum: 0.6, nesterov: true, "
+                    "ns_steps: 3, normalize_weight: true}, {op: batch_norm, match: '*.weight', requires_grad: false}, "
+                    "{match: stem_norm.bias, lr: 0.02, epochs: 0.05}]"},
+    # As torch.optim.Muon, on linear layers too.
+    "cnn-muon": {"model": "cnn", "batch": "64", "optimizer": "adamw", "lr": "0.0005", "epochs": "1", "parameters":
+                 "[{match: '*.weight', optimizer: muon, lr: 0.001, momentum: 0.95, weight_decay: 0.1, "
+                 "adjust_lr: original}]"},
+    # As airbench94 trains.
+    "simplenet-lookahead": {"model": "simplenet", "batch": "64", "optimizer": "sgd", "lr": "0.05", "momentum": "0.9",
+                            "nesterov": "true", "schedule": "triangular", "start-factor": "0.2", "peak": "0.23",
+                            "end-factor": "0.07", "epochs": "1", "lookahead": "5", "lookahead-decay": "0.7737809375",
+                            "lookahead-power": "3"},
+    "simplenet-ema": {"model": "simplenet", "batch": "64", "optimizer": "sgd", "lr": "0.05", "ema": "0.95",
+                      "epochs": "1"},
 }
-
-
-def optimizer(params, s):
-    lr, decay = float(s["lr"]), float(s["weight-decay"])
-    if s["optimizer"] == "adamw":
-        return torch.optim.AdamW(params, lr=lr, weight_decay=decay)
-    if s["optimizer"] == "adam":
-        return torch.optim.Adam(params, lr=lr, weight_decay=decay)
-    return torch.optim.SGD(params, lr=lr, weight_decay=decay, momentum=float(s["momentum"]),
-                           nesterov=s.get("nesterov") == "true")
 
 
 def first_weights(heddle, model, data, out):
@@ -59,38 +68,53 @@ def first_weights(heddle, model, data, out):
     return weights, stats["mean"], stats["std"]
 
 
-def trajectory(path, settings, init, x, y, double=False, threads=1, order=None):
-    """Losses and learning rates; `order` permutes the samples inside each batch, which changes roundings alone."""
+def averaged(net, settings):
+    """The model whose losses on the test set are reported: its moving average with --ema, as torch.optim has it."""
+    if "ema" not in settings:
+        return None
+    net.__dict__["*model"].values = {}  # of the shapes' search: they have gradients, and are no part of a copy
+    average = torch.optim.swa_utils.get_ema_multi_avg_fn(float(settings["ema"]))
+    return torch.optim.swa_utils.AveragedModel(net, multi_avg_fn=average, use_buffers=True)
+
+
+def trajectory(path, settings, init, x, y, test, double=False, threads=1, order=None):
+    """Losses, learning rates and the loss on the test set at the end; `order` permutes the samples inside each batch, which changes roundings alone."""
     torch.set_num_threads(threads)
     net, batch = Model(path).net, int(settings["batch"])
     net.load_state_dict(init)
     net.to(torch.float64 if double else torch.float32).train()
-    opt = optimizer(net.parameters(), settings)
+    updates, average = Updates(net, settings, STEPS), averaged(net, settings)
     losses, lrs = [], []
     for i in range(STEPS):
         bx, by = x[i * batch:(i + 1) * batch], y[i * batch:(i + 1) * batch]
         if order is not None:
             p = torch.randperm(batch, generator=torch.Generator().manual_seed(1000 * order + i))
             bx, by = bx[p], by[p]
-        lrs.append(opt.param_groups[0]["lr"])
-        opt.zero_grad()
+        lrs.append(updates.lr())
+        net.zero_grad()
         loss = F.cross_entropy(net(bx.double() if double else bx), by)
         loss.backward()
-        opt.step()
+        updates.step()
+        if average:
+            average.update_parameters(net)
         losses.append(loss.item())
-    return losses, lrs
+    last = (average or net).eval()
+    with torch.no_grad():
+        end = F.cross_entropy(last(test[0].double() if double else test[0]), test[1]).item()
+    return losses, lrs, end
 
 
 def make_case(args, settings, data, out):
     path = os.path.join(args.models, settings["model"] + ".yaml")
     init, mean, std = first_weights(os.path.join(args.build, "heddle"), settings["model"], data, out)
     x, y = samples(data, "train", mean, std)
-    truth, lrs = trajectory(path, settings, init, x, y, double=True)
+    test = samples(data, "t10k", mean, std)
+    truth, lrs, end = trajectory(path, settings, init, x, y, test, double=True)
     variants = [dict(threads=1), dict(threads=2), dict(order=1), dict(order=2), dict(order=3)]
-    rounded = [trajectory(path, settings, init, x, y, **v)[0] for v in variants]
+    rounded = [trajectory(path, settings, init, x, y, test, **v)[0] for v in variants]
     off = [max(abs(r[i] - truth[i]) / truth[i] for r in rounded) for i in range(STEPS)]
     steps = next((i for i in range(STEPS) if off[i] > 1e-4), STEPS)
-    return {"settings": settings, "steps": steps, "float32_off": max(off[:steps]), "float32_off_100": max(off),
+    return {"settings": settings, "test_loss": end, "steps": steps, "float32_off": max(off[:steps]), "float32_off_100": max(off),
             "losses": truth, "lr": lrs}
 
 

@@ -76,5 +76,6 @@ void hd__exec_running(const thread_at *at, int param, int32_t j0, int32_t j1) {
   float unbias = is->unbias && count > 1 ? (float)((double)count / (double)(count - 1)) : 1;
   for (int32_t c = j0; c < j1; c++)
     new[c] = __builtin_fmaf(is->momentum, batch[c] * unbias - old[c], old[c]);
+  hd__exec_average(at, first + j0, j1 - j0);
   hd__trace_leaf(at->thread->track, HD_SLICE_UPDATE, param);
 }

@@ -9,6 +9,7 @@
  * With several hosts each host first computes its partial sums over its shards. After the exchange the partial sums
  * of all hosts are reduced as those of threads are. */
 #include <math.h>
+#include <string.h>
 
 #include "exec/cpu/cpu_executor_state.h"
 
@@ -40,11 +41,20 @@ static int next_run(const thread_at *at, int32_t chunk, run *out) {
   return end - chunk;
 }
 
-static void note_not_finite(const thread_at *at, int param) {
+void hd__exec_note_not_finite(const thread_at *at, int param) {
   at->thread->flags |= HD_FLAG_NOT_FINITE;
   int32_t *bad = &at->exec->bad_param[at->index];
   if (*bad < 0 || param < *bad)
     *bad = param;
+}
+
+/* A group that is not trained any more. */
+static void keep_version(const hd_update *u) {
+  memcpy(u->w1, u->w, (size_t)u->count * sizeof *u->w);
+  if (u->m)
+    memcpy(u->m1, u->m, (size_t)u->count * sizeof *u->m);
+  if (u->v)
+    memcpy(u->v1, u->v, (size_t)u->count * sizeof *u->v);
 }
 
 static void update_elems(const thread_at *at, int param, const float *g, int64_t elem, int64_t count,
@@ -55,16 +65,21 @@ static void update_elems(const thread_at *at, int param, const float *g, int64_t
   int from = at->buffer, to = 1 - at->buffer;
   hd_update update = {
       .g = g, .w = store->weights[from] + elem, .w1 = store->weights[to] + elem, .count = count, .hyper = &hyper};
-  if (store->directory->states > 0) {
+  const hd_plan_group *group = &at->exec->plan->groups[at->exec->plan->params[param].group];
+  if (group->states > 0) {
     update.m = store->state[from][0] + elem;
     update.m1 = store->state[to][0] + elem;
   }
-  if (store->directory->states > 1) {
+  if (group->states > 1) {
     update.v = store->state[from][1] + elem;
     update.v1 = store->state[to][1] + elem;
   }
-  if (at->exec->plan->kernels->update[at->exec->settings.update](&update))
-    note_not_finite(at, param);
+  if (hyper.idle)
+    keep_version(&update);
+  else if (at->exec->plan->kernels->update[group->update](&update))
+    hd__exec_note_not_finite(at, param);
+  if (hyper.idle || !at->exec->plan->params[param].is_matrix)
+    hd__exec_average(at, elem, count);
 }
 
 static void add_row(float *restrict sum, const float *restrict earlier, int64_t count) {
@@ -230,6 +245,16 @@ static void pack_rows(const thread_at *at, const run *r, int buffer) {
                  r->j0, r->j1);
 }
 
+void hd__exec_pack_new(const thread_at *at, int param, int32_t j0, int32_t j1) {
+  pack_rows(at, &(run){.param = param, .j0 = j0, .j1 = j1}, 1 - at->buffer);
+}
+
+/* The new weights of a matrix are written by a later phase. */
+static void finish_run(const thread_at *at, const run *r) {
+  if (!at->exec->plan->params[r->param].is_matrix)
+    pack_rows(at, r, 1 - at->buffer);
+}
+
 void hd__exec_pack(const thread_at *at) {
   run r;
   for (int32_t c = at->thread->chunk_lo, taken; (taken = next_run(at, c, &r)) > 0; c += taken)
@@ -242,7 +267,7 @@ static void sum_squares_of_chunks(const thread_at *at) {
     const hd_chunk *chunk = &plan->chunks[c];
     const hd_plan_param *param = &plan->params[chunk->param];
     at->exec->chunk_norm[c] = 0;
-    if (param->is_running)
+    if (param->is_running || at->step->hyper[param->group].idle)
       continue;
     const float *g = at->exec->grad + param->offset + chunk->j0 * param->columns;
     at->exec->chunk_norm[c] = plan->kernels->sum_squares(g, (chunk->j1 - chunk->j0) * param->columns);
@@ -288,9 +313,11 @@ void hd__exec_reduce(const thread_at *at, hd_phase_kind kind) {
     else
       reduce_direct(at, kind, &r);
     if (updates)
-      pack_rows(at, &r, 1 - at->buffer);
+      finish_run(at, &r);
     hd__trace_leaf(at->thread->track, updates ? HD_SLICE_REDUCE_UPDATE : HD_SLICE_REDUCE, r.param);
   }
+  if (updates)
+    hd__exec_sum_directions(at);
   if (at->last && kind == HD_PHASE_REDUCE_NORM) {
     sum_squares_of_chunks(at);
     hd__trace_leaf(at->thread->track, HD_SLICE_NORM, 0);
@@ -312,18 +339,22 @@ void hd__exec_sum_host(const thread_at *at) {
   }
 }
 
-/* The factor that clipping multiplies gradients with, from all chunks' sums of squares; NaN if their sum is not
- * finite. */
-static float clip_factor(const thread_at *at) {
-  double *sum = at->thread->norms;
-  int count = at->exec->plan->chunk_count;
-  for (int i = 0; i < count; i++)
-    sum[i] = at->exec->chunk_norm[i];
+double hd__exec_sum_pairs(double *sum, int count) {
   for (; count > 1; count = (count + 1) / 2)
     for (int i = 0; i < count / 2 + count % 2; i++)
       sum[i] = 2 * i + 1 < count ? sum[2 * i] + sum[2 * i + 1] : sum[2 * i];
-  double factor = at->exec->settings.clip_norm / (sqrt(sum[0]) + 1e-6);
-  return isfinite(sum[0]) ? (float)(factor < 1 ? factor : 1) : NAN;
+  return sum[0];
+}
+
+/* The factor that clipping multiplies gradients with, from all chunks' sums of squares; NaN if their sum is not
+ * finite. */
+static float clip_factor(const thread_at *at) {
+  double *norms = at->thread->norms;
+  for (int i = 0; i < at->exec->plan->chunk_count; i++)
+    norms[i] = at->exec->chunk_norm[i];
+  const double sum = hd__exec_sum_pairs(norms, at->exec->plan->chunk_count);
+  const double factor = at->exec->settings.clip_norm / (sqrt(sum) + 1e-6);
+  return isfinite(sum) ? (float)(factor < 1 ? factor : 1) : NAN;
 }
 
 void hd__exec_update(const thread_at *at) {
@@ -341,7 +372,8 @@ void hd__exec_update(const thread_at *at) {
       continue;
     }
     update_elems(at, r.param, at->exec->grad + first, first, (r.j1 - r.j0) * r.columns, scale);
-    pack_rows(at, &r, 1 - at->buffer);
+    finish_run(at, &r);
     hd__trace_leaf(at->thread->track, HD_SLICE_UPDATE, r.param);
   }
+  hd__exec_sum_directions(at);
 }

@@ -70,6 +70,10 @@ static void lay_out_common(hd_exec_cpu *exec, bump *b) {
   exec->targets = take(b, &b->by.activations, exec->settings.batch * exec->target_bytes);
   exec->bad_param = take(b, &b->by.bookkeeping, exec->exchange.count * (int64_t)sizeof *exec->bad_param);
   exec->chunk_norm = take(b, &b->by.bookkeeping, plan->chunk_count * (int64_t)sizeof *exec->chunk_norm);
+  const int64_t squares = plan->matrix_count > 0 ? plan->chunk_count * (int64_t)sizeof(double) : 0;
+  exec->direction_squares = take(b, &b->by.bookkeeping, squares);
+  exec->weight_squares = take(b, &b->by.bookkeeping, squares);
+  exec->matrices = take(b, &b->by.gradients, plan->matrix_elems * (int64_t)sizeof *exec->matrices);
   exec->grad = take(b, &b->by.gradients, exec->settings.clip_norm > 0 ? plan->trained_elems * 4 : 0);
   exec->micro_batch_sum = take(b, &b->by.gradients, hd__tree_levels(micro_batches) * plan->grad_elems * 4);
   lay_out_exchange(exec, b);
@@ -351,6 +355,7 @@ static void run_phase(const thread_at *at, const hd_phase *phase) {
   case HD_PHASE_REDUCE_UPDATE:
   case HD_PHASE_REDUCE_NORM: hd__exec_reduce(at, phase->kind); break;
   case HD_PHASE_UPDATE: hd__exec_update(at); break;
+  case HD_PHASE_MATRICES: hd__exec_matrices(at, phase); break;
   }
 }
 
@@ -391,7 +396,7 @@ static uint32_t run_step(thread_at *at, int slot) {
     at->last = p == exec->settings.micro_batches - 1;
     for (int i = 0; i < exec->plan->phase_count; i++) {
       bool closing = at->last && i == exec->plan->phase_count - 1;
-      if (exec->plan->phases[i].kind == HD_PHASE_UPDATE && !at->last)
+      if (exec->plan->phases[i].kind >= HD_PHASE_UPDATE && !at->last)
         continue;
       int phase = hd__trace_open(track, HD_SLICE_PHASE, i);
       all = exchange_before(at, &exec->plan->phases[i]);

@@ -77,6 +77,8 @@ typedef struct hd_exec_cpu {
   int64_t target_bytes;
   float *grad; /* reduced gradients, for the norm */
   double *chunk_norm;
+  double *direction_squares, *weight_squares; /* of muon: per chunk, of the direction and of the old weight */
+  float *matrices;                            /* of muon: matrix_elems */
   float *micro_batch_sum;        /* accumulation: stack of sums, grad_elems each */
   float *host_sum;               /* partial sums of all hosts, grad_elems each */
   int32_t sums_setting;          /* HEDDLE_HOST_SUMS of rank 0: 1: all hosts reduce, 2: owners, 0: not set */
@@ -188,6 +190,23 @@ void hd__exec_gather(const thread_at *at, const hd_phase *phase);
 void hd__exec_running(const thread_at *at, int param, int32_t j0, int32_t j1);
 void hd__exec_reduce(const thread_at *at, hd_phase_kind kind);
 void hd__exec_update(const thread_at *at);
+
+/* The average of elements of the new version, which the caller has just written. */
+void hd__exec_average(const thread_at *at, int64_t first, int64_t count);
+
+/* A stage of muon, for this thread's rows of all matrices. */
+void hd__exec_matrices(const thread_at *at, const hd_phase *phase);
+
+/* Of the thread's chunks of matrices: the sums of squares of direction and old weight. */
+void hd__exec_sum_directions(const thread_at *at);
+
+/* Adds `count` sums in pairs of neighbours, level by level, an odd one passing; overwrites them. */
+double hd__exec_sum_pairs(double *sum, int count);
+
+void hd__exec_note_not_finite(const thread_at *at, int param);
+
+/* Packed copies of the new version of home rows j0 .. j1-1. */
+void hd__exec_pack_new(const thread_at *at, int param, int32_t j0, int32_t j1);
 
 /* The thread's rows of all packed copies, of the version that the step at hand reads. */
 void hd__exec_pack(const thread_at *at);

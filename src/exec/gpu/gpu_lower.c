@@ -208,6 +208,19 @@ static int64_t largest_chunk(const hd_plan *plan) {
   return most;
 }
 
+/* A launch for each optimizer that a group has. */
+static hd_status lower_updates(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_chunks *chunks) {
+  const hd_plan_group *group = x->plan->groups;
+  for (int g = 0; g < x->plan->group_count; g++) {
+    int first = 0;
+    while (group[first].update != group[g].update)
+      first++;
+    if (first == g)
+      HD_TRY(hd__cuda_launch(x->cuda, ctx, (int)group[g].update, largest_chunk(x->plan), chunks->chunks, chunks));
+  }
+  return HD_OK;
+}
+
 static hd_status lower_phase(hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase, int buffer) {
   const hd_cuda_chunks chunks = chunks_of(x, buffer);
   const int64_t elems = largest_chunk(x->plan);
@@ -220,8 +233,9 @@ static hd_status lower_phase(hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase
     return hd__cuda_launch(x->cuda, ctx, HD_CUDA_clip, HD_CUDA_BLOCK, 1, &chunks);
   case HD_PHASE_REDUCE_UPDATE:
   case HD_PHASE_UPDATE: break;
+  case HD_PHASE_MATRICES: return HD_OK; /* refused when the executor is created */
   }
-  HD_TRY(hd__cuda_launch(x->cuda, ctx, (int)x->settings.update, elems, chunks.chunks, &chunks));
+  HD_TRY(lower_updates(x, ctx, &chunks));
   HD_TRY(lower_running(x, ctx, buffer));
   return hd__cuda_launch(x->cuda, ctx, HD_CUDA_close, HD_CUDA_BLOCK, 1, &chunks);
 }

@@ -1,4 +1,4 @@
-/* Reductions in the tree over shards, and sums of squares.
+/* Reductions in the tree over shards, averages of weights, and sums of squares.
  *
  * A block of REDUCE_GROUPS groups runs through the whole reduction before the next: terms are read once, in order,
  * and the entries of the stack stay in L1. The lower entry is the left operand. A sum of squares is 16 interleaved
@@ -51,6 +51,13 @@ static void merge_stats(float *mean, float *m2, const float *mean_right, const f
   }
 }
 
+static void average(float *out, const float *average, const float *x, float share, int64_t count) {
+  for (int64_t i = 0; i < count; i += 16) {
+    const g16 old = g16_load_some(average + i, count - i);
+    g16_store_some(out + i, g16_fma(g16_all(share), g16_sub(g16_load_some(x + i, count - i), old), old), count - i);
+  }
+}
+
 static double sum_squares(const float *x, int64_t count) {
   d16 chains = d16_zero();
   double chain[16];
@@ -66,5 +73,6 @@ static double sum_squares(const float *x, int64_t count) {
 void HD_SYM(reduce_fill)(hd_kernels *table) {
   table->reduce = reduce;
   table->merge_stats = merge_stats;
+  table->average = average;
   table->sum_squares = sum_squares;
 }

@@ -46,17 +46,33 @@ HD_BOTH float cuda_gradient(const hd_cuda_chunks *p, const hd_cuda_chunk *chunk,
 
 /* ---- Optimizers ---- */
 
-/* Row y of the grid is a chunk, column x starts at its element x. Without clipping the gradient is reduced here. */
+/* Keeps an element of a group that is not trained any more. */
+HD_BOTH int cuda_keeps(const hd_cuda_chunks *p, const hd_hyper *h, int64_t e) {
+  if (!h->idle)
+    return 0;
+  p->w1[e] = p->w[e];
+  if (p->m)
+    p->m1[e] = p->m[e];
+  if (p->v)
+    p->v1[e] = p->v[e];
+  return 1;
+}
+
+/* Row y of the grid is a chunk, column x starts at its element x. Without clipping the gradient is reduced here.
+ * Chunks of other optimizers are left to the launches of theirs. */
 #define HD_UPDATE(name)                                                                                                \
   HD_BOTH void name##_over(const hd_cuda_chunks *p, int64_t x, int64_t width, int64_t y) {                             \
     const hd_cuda_chunk *chunk = &p->chunk[y];                                                                         \
+    const hd_hyper *h = &p->step->hyper[chunk->group];                                                                 \
     const float scale = p->grad && update_finite(p->state->grad_scale) ? p->state->grad_scale : 1;                     \
-    if (p->state->failed)                                                                                              \
+    if (p->state->failed || h->op != HD_OP_##name)                                                                     \
       return;                                                                                                          \
     for (int64_t i = x; i < chunk->count; i += width) {                                                                \
       const int64_t e = chunk->first + i;                                                                              \
+      if (cuda_keeps(p, h, e))                                                                                         \
+        continue;                                                                                                      \
       const float g = p->grad ? p->grad[e] : cuda_gradient(p, chunk, i);                                               \
-      if (!name##_at(p, &p->step->hyper[chunk->group], scale, e, g))                                                   \
+      if (!name##_at(p, h, scale, e, g))                                                                               \
         p->bad[chunk->param] = 1; /* all writers write the same */                                                     \
     }                                                                                                                  \
   }
@@ -66,7 +82,7 @@ HD_BOTH float cuda_gradient(const hd_cuda_chunks *p, const hd_cuda_chunk *chunk,
 HD_BOTH void gradients_over(const hd_cuda_chunks *p, int64_t x, int64_t width, int64_t y) {
   const hd_cuda_chunk *chunk = &p->chunk[y];
   for (int64_t i = x; i < chunk->count; i += width)
-    p->grad[chunk->first + i] = cuda_gradient(p, chunk, i);
+    p->grad[chunk->first + i] = p->step->hyper[chunk->group].idle ? 0 : cuda_gradient(p, chunk, i);
 }
 
 /* ---- Sums that later kernels read ---- */

@@ -24,6 +24,11 @@ static void merge_stats(float *mean, float *m2, const float *mean_right, const f
   }
 }
 
+static void average(float *out, const float *average, const float *x, float share, int64_t count) {
+  for (int64_t i = 0; i < count; i++)
+    out[i] = fmaf(share, x[i] - average[i], average[i]);
+}
+
 static double sum_squares(const float *x, int64_t count) {
   double chain[16] = {0};
   for (int64_t i = 0; i < count; i++)
@@ -51,6 +56,7 @@ static void gather_f32(float *out, const float *pixels, int64_t plane, int32_t c
 void hd__ref_reduce_fill(hd_kernels *table) {
   table->reduce = reduce;
   table->merge_stats = merge_stats;
+  table->average = average;
   table->sum_squares = sum_squares;
   table->gather_u8 = gather_u8;
   table->gather_f32 = gather_f32;

@@ -8,7 +8,7 @@
 HD_BOTH int sgd_at(const op_update *u, const hd_hyper *h, float scale, int64_t e, float sum) {
   const float g = fmaf(h->weight_decay, u->w[e], sum * scale);
   float d = g, m = 0;
-  if (u->m) {
+  if (u->m && h->momentum != 0) {
     m = fmaf(h->momentum, u->m[e], g);
     d = h->nesterov ? fmaf(h->momentum, m, g) : m;
     u->m1[e] = m;

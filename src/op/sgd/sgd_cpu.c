@@ -17,6 +17,6 @@ G16 g16 sgd_group(update16 at, g16 seen, int with_state) {
 
 static int sgd_plain(const hd_update *u) { return update16_all(u, sgd_group, 0); }
 static int sgd_momentum(const hd_update *u) { return update16_all(u, sgd_group, 1); }
-static int sgd(const hd_update *u) { return u->m ? sgd_momentum(u) : sgd_plain(u); }
+static int sgd(const hd_update *u) { return u->m && u->hyper->momentum != 0 ? sgd_momentum(u) : sgd_plain(u); }
 
 void HD_SYM(sgd_fill)(hd_kernels *table) { table->update[HD_OP_sgd] = sgd; }

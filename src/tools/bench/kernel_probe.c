@@ -76,7 +76,7 @@ static void form(const hd_form *f) {
 static int update(const hd_update *u) {
   int arrays = 3 + (u->m ? 2 : 0) + (u->v ? 2 : 0);
   int bad;
-  TIMED(&here->updates, bad = here->inner->update[here->update](u));
+  TIMED(&here->updates, bad = here->inner->update[u->hyper->op](u));
   here->updates.bytes += (double)(u->count * arrays) * sizeof *u->g;
   return bad;
 }
@@ -112,8 +112,8 @@ static double shortest_tick(void) {
   return least;
 }
 
-hd_status hd__probe_init(hd_probe *p, hd_ctx *ctx, const hd_plan *plan, hd_op op) {
-  *p = (hd_probe){.plan = plan, .inner = plan->kernels, .update = op, .tick_s = shortest_tick()};
+hd_status hd__probe_init(hd_probe *p, hd_ctx *ctx, const hd_plan *plan) {
+  *p = (hd_probe){.plan = plan, .inner = plan->kernels, .tick_s = shortest_tick()};
   HD_TRY(HD_NEW(p->node, plan->graph->node_count, ctx, "out of memory for a measurement"));
   p->table = *p->inner;
   for (int i = 0; i < HD_OP_COUNT; i++) {

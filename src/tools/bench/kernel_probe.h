@@ -24,7 +24,6 @@ typedef struct hd_probe_sum {
 typedef struct hd_probe {
   const hd_plan *plan;
   const hd_kernels *inner;
-  hd_op update;
   bool counting;      /* count zeros in gradients instead of taking times */
   double tick_s;      /* the time of reading the clock */
   hd_probe_sum *node; /* per node of the plan's graph */
@@ -33,7 +32,7 @@ typedef struct hd_probe {
 } hd_probe;
 
 /* The plan may already run through the probe's table; it must be set back to `inner` before the probe is destroyed. */
-hd_status hd__probe_init(hd_probe *probe, hd_ctx *ctx, const hd_plan *plan, hd_op update);
+hd_status hd__probe_init(hd_probe *probe, hd_ctx *ctx, const hd_plan *plan);
 void hd__probe_fini(hd_probe *probe);
 
 void hd__probe_enter(hd_probe *probe);

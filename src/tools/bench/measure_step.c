@@ -149,7 +149,7 @@ static int64_t list_rows(experiment *e, int64_t steps, bool times) {
     const hd_probe_sum *sum;
   } others[] = {{"gather", "gather", &e->probe.gathers},
                 {"reduce", "reduce", &e->probe.reductions},
-                {"update", hd__op_info(e->probe.update)->name, &e->probe.updates},
+                {"update", hd__op_info(e->probe.plan->groups[0].update)->name, &e->probe.updates},
                 {"pack", "pack", &e->probe.packs}};
   int64_t calls = 0;
   e->out->op_count = 0;
@@ -239,7 +239,7 @@ static void conclude(experiment *e) {
 
 static hd_status measure_ops(experiment *e, hd_ctx *ctx, double seconds) {
   hd_rehearsal *rehearsal = NULL;
-  HD_TRY(hd__probe_init(&e->probe, ctx, e->session->compute.plan, e->session->run.schedule.op));
+  HD_TRY(hd__probe_init(&e->probe, ctx, e->session->compute.plan));
   hd_status status = rehearse(&rehearsal, e, ctx, 1);
   HD_THEN(status, measure_rows(e, ctx, rehearsal, seconds));
   hd__rehearsal_destroy(rehearsal);

@@ -120,15 +120,15 @@ static hd_status check_alias(hd_ctx *ctx, const char *path, const hd_st_list *li
 }
 
 static hd_status load_entries(float *home, hd_ctx *ctx, const char *path, const hd_st_list *list, const hd_directory *d,
-                              const char *suffix) {
+                              int state) {
   HD_OWNED float *scratch = hd__malloc((size_t)d->param_elems * sizeof *scratch);
   HD_TRY(HD_ALLOCATED(scratch, ctx, "%s: out of memory while loading", path));
   for (int p = 0; p < d->entries; p++) {
-    char name[HD_NAME_BYTES + 32];
+    char name[HD_TENSOR_NAME_BYTES];
     const hd_store_entry *entry = &d->entry[p];
-    if (suffix && !entry->trained)
+    if (state >= entry->states)
       continue;
-    snprintf(name, sizeof name, "%s%s%s", entry->name, suffix ? "." : "", suffix ? suffix : "");
+    hd__tensors_state_name(name, entry, state);
     HD_TRY(entry->same_as < 0 ? load_entry(home, scratch, ctx, path, list, entry, name)
                               : check_alias(ctx, path, list, entry, d->entry[entry->same_as].name));
   }
@@ -149,9 +149,9 @@ static hd_status check_count(hd_ctx *ctx, const char *path, const hd_st_list *li
                         path, list->count - count, list->count);
 }
 
-static hd_status load_weights(hd_store *store, hd_ctx *ctx, const char *path, const hd_st_list *list) {
+static hd_status load_weights(hd_store *store, float *to, hd_ctx *ctx, const char *path, const hd_st_list *list) {
   HD_TRY(check_count(ctx, path, list, store->directory));
-  return load_entries(store->weights[hd__store_buffer(store)], ctx, path, list, store->directory, NULL);
+  return load_entries(to, ctx, path, list, store->directory, HD_WEIGHTS);
 }
 
 hd_status hd__checkpoint_load_weights(hd_store *store, hd_ctx *ctx, const char *path, const json_t *record) {
@@ -160,11 +160,12 @@ hd_status hd__checkpoint_load_weights(hd_store *store, hd_ctx *ctx, const char *
   if (!record && hd__onnx_is_path(path)) {
     HD_ONNX_OWNED model = {0};
     HD_TRY(hd__onnx_read(&model, ctx, path));
-    return load_weights(store, ctx, path, &model.weights);
+    return load_weights(store, store->weights[hd__store_buffer(store)], ctx, path, &model.weights);
   }
   HD_TRY(hd__file_map(&file, ctx, path));
   HD_TRY(hd__st_parse(&list, ctx, path, file.bytes, file.length));
-  HD_TRY(load_weights(store, ctx, path, &list));
+  float *to = record ? hd__store_result(store) : store->weights[hd__store_buffer(store)];
+  HD_TRY(load_weights(store, to, ctx, path, &list));
   return record ? check_sum(ctx, record, &file, path) : HD_OK;
 }
 
@@ -186,8 +187,8 @@ static hd_status load_counters(hd_counters *out, hd_ctx *ctx, const char *path, 
                   (long long)out->step);
 }
 
-hd_status hd__checkpoint_load_state(hd_store *store, hd_counters *counters, hd_ctx *ctx, hd_op update,
-                                    const char *folder, const json_t *record) {
+hd_status hd__checkpoint_load_state(hd_store *store, hd_counters *counters, hd_ctx *ctx, const char *folder,
+                                    const json_t *record) {
   char path[HD_PATH_BYTES];
   HD_MAPPED file = {0};
   HD_ST_OWNED list = {0};
@@ -197,8 +198,10 @@ hd_status hd__checkpoint_load_state(hd_store *store, hd_counters *counters, hd_c
   HD_TRY(load_counters(counters, ctx, path, &list));
   hd__store_set_version(store, (uint64_t)counters->step);
   for (int s = 0; s < store->directory->states; s++)
-    HD_TRY(load_entries(store->state[hd__store_buffer(store)][s], ctx, path, &list, store->directory,
-                        hd__tensors_state_name(update, s)));
+    HD_TRY(load_entries(store->state[hd__store_buffer(store)][s], ctx, path, &list, store->directory, s));
+  if (store->directory->averages)
+    HD_TRY(load_entries(hd__store_beside(store), ctx, path, &list, store->directory,
+                        hd__tensors_beside_weights(store->directory)));
   return check_sum(ctx, record, &file, path);
 }
 
@@ -208,10 +211,19 @@ bool hd__checkpoint_holds(const hd_st_tensor *tensor) {
 
 /* ---- The names of the tensors ---- */
 
-const char *hd__tensors_state_name(hd_op update, int state) {
+const char *hd__tensors_state_suffix(hd_op update, int state) {
   if (update == HD_OP_sgd)
     return "momentum_buffer";
   return state == 0 ? "exp_avg" : "exp_avg_sq";
+}
+
+int hd__tensors_beside_weights(const hd_directory *d) { return d->averages == HD_AVERAGES_EMA ? HD_TRAINED : HD_SLOW; }
+
+void hd__tensors_state_name(char name[HD_TENSOR_NAME_BYTES], const hd_store_entry *entry, int state) {
+  const char *suffix = state == HD_TRAINED ? "trained" : state == HD_SLOW ? "slow" : "";
+  if (state >= 0)
+    suffix = hd__tensors_state_suffix((hd_op)entry->update, state);
+  snprintf(name, HD_TENSOR_NAME_BYTES, "%s%s%s", entry->name, *suffix ? "." : "", suffix);
 }
 
 static const char MEAN[] = ".running_mean", BATCHES[] = ".num_batches_tracked";
@@ -252,12 +264,15 @@ hd_status hd__tensors_add_weights(hd_st_tensor *tensor, int *count, hd_ctx *ctx,
 }
 
 hd_status hd__tensors_add_state(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d,
-                                const float *ordered, const char *suffix) {
+                                const float *ordered, int state) {
+  char name[HD_TENSOR_NAME_BYTES];
   for (int p = 0; p < d->entries; p++) {
     const hd_store_entry *entry = &d->entry[p];
     const hd_st_tensor values = values_of(entry, ordered);
-    if (entry->trained)
-      HD_TRY(hd__tensors_add(tensor, count, ctx, &values, hd__printf_alloc("%s.%s", entry->name, suffix)));
+    if (state >= entry->states || entry->same_as >= 0)
+      continue;
+    hd__tensors_state_name(name, entry, state);
+    HD_TRY(hd__tensors_add(tensor, count, ctx, &values, hd__strdup(name)));
   }
   return HD_OK;
 }
@@ -303,7 +318,7 @@ hd_status hd__checkpoint_digest(char hex[65], hd_ctx *ctx, const hd_store *store
   HD_ST_OWNED list = {.tensor = hd__calloc((size_t)d->entries * 2, sizeof *list.tensor)};
   const int64_t batches = (int64_t)d->version;
   HD_TRY(HD_ALLOCATED(ordered && list.tensor, ctx, "out of memory for the digest"));
-  hd__tensors_order(ordered, store->weights[hd__store_buffer(store)], d, false);
+  hd__tensors_order(ordered, hd__store_result(store), d, false);
   HD_TRY(hd__tensors_add_weights(list.tensor, &list.count, ctx, d, ordered, &batches));
   return hd__st_digest(hex, ctx, &list);
 }

@@ -6,7 +6,9 @@
  * A checkpoint's run.json holds the checksums of the two other files, so that a bit flipped on the disk is detected.
  *
  *   model.safetensors   NAME of each parameter, in file order; LAYER.num_batches_tracked beside running statistics
- *   state.safetensors   the counters as scalars; NAME.STATE of each parameter that is trained
+ *   state.safetensors   the counters as scalars; NAME.STATE of each parameter that is trained; with --lookahead the slow
+ *                       weights, NAME.slow; with --ema the weights that are trained, NAME.trained, whose average is
+ *                       in model.safetensors
  *
  * Names are PyTorch's. */
 #pragma once
@@ -45,8 +47,8 @@ hd_status hd__checkpoint_load_weights(hd_store *store, hd_ctx *ctx, const char *
 
 /* Loads counters and optimizer states from folder/state.safetensors, which must have the record's checksum. The step
  * counted becomes the store's version; weights are loaded afterwards, into that version. */
-hd_status hd__checkpoint_load_state(hd_store *store, hd_counters *counters, hd_ctx *ctx, hd_op update,
-                                    const char *folder, const json_t *record);
+hd_status hd__checkpoint_load_state(hd_store *store, hd_counters *counters, hd_ctx *ctx, const char *folder,
+                                    const json_t *record);
 
 /* Whether a tensor may be stored in model.safetensors: floats, or a batch norm's count of batches. */
 bool hd__checkpoint_holds(const hd_st_tensor *tensor);
@@ -65,7 +67,17 @@ typedef struct hd_counter {
 extern const hd_counter hd__counter_table[HD_COUNTERS];
 
 /* The name of an optimizer's state: "exp_avg", "momentum_buffer". */
-const char *hd__tensors_state_name(hd_op update, int state);
+const char *hd__tensors_state_suffix(hd_op update, int state);
+
+/* In the place of a state's number: the weights; what --ema and --lookahead keep beside them. */
+enum { HD_WEIGHTS = -1, HD_TRAINED = -2, HD_SLOW = -3 };
+enum { HD_TENSOR_NAME_BYTES = HD_NAME_BYTES + 32 };
+
+/* HD_TRAINED or HD_SLOW. */
+int hd__tensors_beside_weights(const hd_directory *d);
+
+/* The name of a parameter's state in files: "conv1.weight.exp_avg"; with HD_WEIGHTS that of the parameter. */
+void hd__tensors_state_name(char name[HD_TENSOR_NAME_BYTES], const hd_store_entry *entry, int state);
 
 /* Adds `what` and takes over `name`; a name of NULL means out of memory. */
 hd_status hd__tensors_add(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_st_tensor *what, char *name);
@@ -75,9 +87,9 @@ hd_status hd__tensors_add(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const h
 hd_status hd__tensors_add_weights(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d,
                                   const float *ordered, const int64_t *batches);
 
-/* Adds one optimizer state; parameters that are not trained have none. */
+/* Adds one optimizer state of the parameters that have it, or what is kept beside the weights. */
 hd_status hd__tensors_add_state(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d,
-                                const float *ordered, const char *suffix);
+                                const float *ordered, int state);
 
 void hd__tensors_free_names(hd_st_tensor *tensor, int count);
 

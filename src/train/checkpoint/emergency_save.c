@@ -18,7 +18,7 @@ static const char purpose[] = "the emergency save";
 typedef struct emergency_page {
   _Atomic int ready;
   char run[HD_PATH_BYTES]; /* absolute path */
-  int32_t keep, update, on_gpu;
+  int32_t keep, on_gpu;
   int64_t record_bytes;
   hd_counters counters[2]; /* of an even and of an odd version */
   char record[];           /* JSON */
@@ -34,7 +34,6 @@ static void fill(emergency_page *page, const hd_emergency_run *run, const char *
   char path[PATH_MAX];
   snprintf(page->run, sizeof page->run, "%.*s", HD_PATH_BYTES - 1, realpath(run->folder, path) ? path : run->folder);
   page->keep = run->keep;
-  page->update = (int32_t)run->update;
   page->on_gpu = run->on_gpu;
   page->counters[run->counters->step & 1] = *run->counters;
   page->record_bytes = (int64_t)strlen(record);
@@ -86,7 +85,7 @@ static hd_status save(hd_ctx *ctx, hd_store *store, const emergency_page *page, 
   json_auto_t *record = json_loadb(page->record, (size_t)page->record_bytes, 0, &error);
   if (!record)
     return hd__fail(ctx, HD_E_FORMAT, "expected the run's record in the ranks' memory, found %s", error.text);
-  HD_TRY(hd__saver_init(&saver, ctx, store, (hd_op)page->update, page->run, page->keep));
+  HD_TRY(hd__saver_init(&saver, ctx, store, page->run, page->keep));
   HD_TRY(hd__saver_begin(&saver, ctx, counters, record));
   return hd__saver_wait(&saver, ctx);
 }
@@ -125,7 +124,7 @@ static hd_status save_unless_there(bool *wrote, hd_ctx *ctx, hd_store *store, em
 /* Whether the values that ranks wrote are within bounds. */
 static bool is_sound(const emergency_page *page, size_t bytes) {
   return page->record_bytes >= 0 && page->record_bytes <= (int64_t)(bytes - sizeof *page) && page->keep >= 1 &&
-         page->update >= 0 && page->update < HD_OP_COUNT && memchr(page->run, 0, sizeof page->run);
+         memchr(page->run, 0, sizeof page->run);
 }
 
 HD_RELEASER(release_store, hd_store, hd__store_destroy)

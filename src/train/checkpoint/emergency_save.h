@@ -18,7 +18,6 @@ typedef struct hd_emergency hd_emergency;
 typedef struct hd_emergency_run {
   const char *folder; /* must exist */
   int keep;           /* number of checkpoints */
-  hd_op update;
   bool on_gpu; /* versions are in GPU memory, and are copied to the host's only while a process is left to copy them */
   const json_t *record;
   const hd_counters *counters; /* of the present version */

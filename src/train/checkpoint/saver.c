@@ -10,19 +10,20 @@
 #include "base/number.h"
 #include "train/checkpoint/losses.h"
 
-int64_t hd__saver_bytes(const hd_plan *plan, int states) {
-  return 2 * (plan->param_elems + states * plan->trained_elems) * (int64_t)sizeof(float);
+int64_t hd__saver_bytes(const hd_plan *plan) {
+  const int64_t elems = (plan->averages ? 2 : 1) * plan->param_elems + plan->states * plan->trained_elems;
+  return 2 * elems * (int64_t)sizeof(float);
 }
 
-hd_status hd__saver_init(hd_saver *saver, hd_ctx *ctx, hd_store *store, hd_op update, const char *run, int keep) {
-  *saver = (hd_saver){.store = store, .update = update, .keep = keep};
+hd_status hd__saver_init(hd_saver *saver, hd_ctx *ctx, hd_store *store, const char *run, int keep) {
+  *saver = (hd_saver){.store = store, .keep = keep};
   const hd_directory *d = store->directory;
-  size_t elems = (size_t)hd__tensors_offset(d, 1 + d->states);
+  size_t elems = (size_t)(hd__tensors_offset(d, 1 + d->states) + (d->averages ? d->param_elems : 0));
   snprintf(saver->run, sizeof saver->run, "%s", run);
   saver->bytes = (int64_t)(2 * elems * sizeof *saver->copy);
   saver->copy = hd__malloc(elems * sizeof *saver->copy);
   saver->ordered = hd__calloc(elems, sizeof *saver->ordered);
-  saver->tensor = hd__calloc((size_t)(d->entries * HD_MAX_STATES + HD_COUNTERS), sizeof *saver->tensor);
+  saver->tensor = hd__calloc((size_t)(d->entries * (HD_MAX_STATES + 1) + HD_COUNTERS), sizeof *saver->tensor);
   if (saver->copy && saver->ordered && saver->tensor)
     return HD_OK;
   hd__saver_fini(saver);
@@ -68,8 +69,11 @@ static hd_status write_state(FILE *to, hd_ctx *ctx, void *arg) {
     status = hd__tensors_add(saver->tensor, &count, ctx, &scalar, hd__strdup(hd__counter_table[i].name));
   }
   for (int s = 0; s < d->states && status == HD_OK; s++)
-    status = hd__tensors_add_state(saver->tensor, &count, ctx, d, saver->ordered + hd__tensors_offset(d, 1 + s),
-                                   hd__tensors_state_name(saver->update, s));
+    status = hd__tensors_add_state(saver->tensor, &count, ctx, d, saver->ordered + hd__tensors_offset(d, 1 + s), s);
+  if (d->averages)
+    HD_THEN(status,
+            hd__tensors_add_state(saver->tensor, &count, ctx, d, saver->ordered + hd__tensors_offset(d, 1 + d->states),
+                                  hd__tensors_beside_weights(d)));
   HD_THEN(status, hd__st_write(to, ctx, "state.safetensors", saver->tensor, count));
   const hd_st_list states = {.tensor = saver->tensor + HD_COUNTERS, .count = count - HD_COUNTERS};
   HD_THEN(status, hd__st_digest(saver->state_sha256, ctx, &states));
@@ -310,8 +314,9 @@ static void *writer(void *arg) {
   hd_saver *saver = arg;
   int64_t began_ns = hd__clock_ns();
   const hd_directory *d = saver->store->directory;
-  for (int s = 0; s <= d->states; s++)
-    hd__tensors_order(saver->ordered + hd__tensors_offset(d, s), saver->copy + hd__tensors_offset(d, s), d, s > 0);
+  for (int s = 0; s <= d->states + (d->averages ? 1 : 0); s++)
+    hd__tensors_order(saver->ordered + hd__tensors_offset(d, s), saver->copy + hd__tensors_offset(d, s), d,
+                      s > 0 && s <= d->states);
   saver->status = write_checkpoint(saver, &saver->ctx);
   hd__trace_event(saver->track, HD_SLICE_WRITE, 0, began_ns);
   atomic_store(&saver->has_ended, true);
@@ -333,7 +338,10 @@ hd_status hd__saver_begin(hd_saver *saver, hd_ctx *ctx, const hd_counters *count
   const hd_store *store = saver->store;
   const hd_directory *d = store->directory;
   int buffer = hd__store_buffer(store);
-  memcpy(saver->copy, store->weights[buffer], (size_t)d->param_elems * sizeof(float));
+  memcpy(saver->copy, hd__store_result(store), (size_t)d->param_elems * sizeof(float));
+  if (d->averages)
+    memcpy(saver->copy + hd__tensors_offset(d, 1 + d->states), hd__store_beside(store),
+           (size_t)d->param_elems * sizeof(float));
   for (int s = 0; s < d->states; s++)
     memcpy(saver->copy + hd__tensors_offset(d, 1 + s), store->state[buffer][s],
            (size_t)d->trained_elems * sizeof(float));

@@ -15,7 +15,6 @@
 
 typedef struct hd_saver {
   hd_store *store;
-  hd_op update; /* determines the names of the states */
   int keep;
   char run[HD_PATH_BYTES];
   float *copy;    /* weights and states of one version, home order */
@@ -35,7 +34,7 @@ typedef struct hd_saver {
 } hd_saver;
 
 /* Bytes of a saver's buffers: one version in home order, one in file order. */
-int64_t hd__saver_bytes(const hd_plan *plan, int states);
+int64_t hd__saver_bytes(const hd_plan *plan);
 
 /* Whether that is the name of a checkpoint, and of which step; only the canonical name counts, not "step-07". */
 bool hd__saver_is_step(int64_t *step, const char *name);
@@ -68,7 +67,7 @@ hd_status hd__saver_check_run(hd_ctx *ctx, const char *run, int64_t first);
 void hd__saver_remove_leftovers(const char *run);
 
 /* `run` is the run's folder, which must exist. */
-hd_status hd__saver_init(hd_saver *saver, hd_ctx *ctx, hd_store *store, hd_op update, const char *run, int keep);
+hd_status hd__saver_init(hd_saver *saver, hd_ctx *ctx, hd_store *store, const char *run, int keep);
 
 /* Writes run.json into the folder of a checkpoint, or of a new run. */
 hd_status hd__checkpoint_write_record(hd_ctx *ctx, const char *folder, json_t *record);

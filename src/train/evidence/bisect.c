@@ -98,7 +98,7 @@ static hd_status name_planted(const bisect *b, hd_ctx *ctx, const hd_recorder *r
 static hd_status train_faulty(faulty_run *f, hd_ctx *ctx, const hd_config *config) {
   HD_TRY(hd_session_create(&f->session, ctx, config));
   const hd_session *s = f->session;
-  HD_TRY(hd__recorder_init(&f->recorder, ctx, s->compute.plan, s->compute.store, s->run.schedule.op));
+  HD_TRY(hd__recorder_init(&f->recorder, ctx, s->compute.plan, s->compute.store));
   f->recorder.fault = f->b->b.fault;
   hd__recorder_step(&f->recorder, 1, 0);
   hd__recorder_enter(&f->recorder);

@@ -145,7 +145,7 @@ static int update(const hd_update *u) {
     param++;
   const int64_t first = at - plan->params[param].offset;
   note_param(HD_RESULT_GRADIENT, param, 0, u->g, first, u->count);
-  const int bad = here->inner_update(u);
+  const int bad = here->inner_update[u->hyper->op](u);
   note_param(HD_RESULT_WEIGHT, param, 0, u->w1, first, u->count);
   if (u->m1)
     note_param(HD_RESULT_STATE, param, 0, u->m1, first, u->count);
@@ -154,13 +154,15 @@ static int update(const hd_update *u) {
   return bad;
 }
 
-hd_status hd__recorder_init(hd_recorder *r, hd_ctx *ctx, hd_plan *plan, const hd_store *store, hd_op op) {
-  *r = (hd_recorder){.plan = plan, .store = store, .update = op};
+hd_status hd__recorder_init(hd_recorder *r, hd_ctx *ctx, hd_plan *plan, const hd_store *store) {
+  *r = (hd_recorder){.plan = plan, .store = store};
   HD_TRY(HD_NEW(r->run, plan->call_count + 1, ctx, "out of memory for a record of a step"));
   HD_TRY(HD_NEW(r->run_outputs, plan->call_count + 1, ctx, "out of memory for a record of a step"));
   r->table = *plan->kernels;
-  r->inner_update = r->table.update[op];
-  r->table.update[op] = update;
+  for (int op = 0; op < HD_OP_COUNT; op++) {
+    r->inner_update[op] = r->table.update[op];
+    r->table.update[op] = r->inner_update[op] ? update : NULL;
+  }
   hd__plan_set_kernels(plan, &r->table);
   for (int i = 0; i < plan->call_count; i++) {
     r->run[i] = plan->calls[i].run;
@@ -204,6 +206,8 @@ static void name_output(char *text, size_t bytes, const hd_graph *graph, const h
              (long long)(r->sample + r->samples - 1));
 }
 
+static hd_op update_of(const hd_recorder *w, int param) { return w->plan->groups[w->plan->params[param].group].update; }
+
 void hd__result_name(char *text, size_t bytes, const hd_recorder *w, const hd_result *r) {
   const hd_graph *graph = w->plan->graph;
   const char *param = w->plan->param_count > 0 && r->node < 0 ? w->plan->params[r->of].name : "";
@@ -212,7 +216,9 @@ void hd__result_name(char *text, size_t bytes, const hd_recorder *w, const hd_re
   case HD_RESULT_OUTPUT: name_output(text, bytes, graph, r); break;
   case HD_RESULT_GRADIENT: snprintf(text, bytes, "%s, gradient", param); break;
   case HD_RESULT_WEIGHT: snprintf(text, bytes, "%s, update", param); break;
-  case HD_RESULT_STATE: snprintf(text, bytes, "%s, %s", param, hd__tensors_state_name(w->update, r->state)); break;
+  case HD_RESULT_STATE:
+    snprintf(text, bytes, "%s, %s", param, hd__tensors_state_suffix(update_of(w, r->of), r->state));
+    break;
   }
 }
 

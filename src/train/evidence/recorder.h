@@ -41,11 +41,10 @@ typedef void hd_on_result_fn(void *user, const hd_result *result, int64_t place,
 typedef struct hd_recorder {
   hd_plan *plan;
   const hd_store *store;
-  hd_op update;
   hd_kernels table; /* the plan's, with updates that are recorded */
   hd_run_fn **run;  /* of each call, */
   hd_run_outputs_fn **run_outputs;
-  hd_update_fn *inner_update;
+  hd_update_fn *inner_update[HD_OP_COUNT];
 
   int64_t step, cursor; /* of the step at hand: its number from 1, and where its samples begin in the epoch */
   hd_result *list;      /* of the step at hand */
@@ -58,8 +57,8 @@ typedef struct hd_recorder {
   bool out_of_memory;
 } hd_recorder;
 
-/* Puts a recorder between a plan and its kernels; `update` is the optimizer. */
-hd_status hd__recorder_init(hd_recorder *recorder, hd_ctx *ctx, hd_plan *plan, const hd_store *store, hd_op update);
+/* Puts a recorder between a plan and its kernels. */
+hd_status hd__recorder_init(hd_recorder *recorder, hd_ctx *ctx, hd_plan *plan, const hd_store *store);
 void hd__recorder_fini(hd_recorder *recorder);
 
 void hd__recorder_enter(hd_recorder *recorder);

@@ -62,7 +62,7 @@ hd_status hd__replay_open(hd_replay *out, hd_ctx *ctx, const hd_config *config) 
   HD_TRY(hd__session_rehearse(&out->session, ctx, config));
   hd_session *s = out->session;
   out->step = s->run.counters.step;
-  return hd__recorder_init(&out->recorder, ctx, s->compute.plan, s->compute.store, s->run.schedule.op);
+  return hd__recorder_init(&out->recorder, ctx, s->compute.plan, s->compute.store);
 }
 
 hd_status hd__replay_step(hd_replay *r, hd_ctx *ctx) {

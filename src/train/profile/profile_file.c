@@ -39,7 +39,8 @@ static const char *const phase_name[] = {[HD_PHASE_SHARDS] = "shards",
                                          [HD_PHASE_OUTPUTS] = "outputs",
                                          [HD_PHASE_REDUCE_UPDATE] = "chunks: reduce, update",
                                          [HD_PHASE_REDUCE_NORM] = "chunks: reduce, norm",
-                                         [HD_PHASE_UPDATE] = "chunks: update"};
+                                         [HD_PHASE_UPDATE] = "chunks: update",
+                                         [HD_PHASE_MATRICES] = "matrices"};
 
 /* Slices other than steps, phases and calls. */
 static const struct {

@@ -24,7 +24,7 @@ static void write_line(FILE *to, json_t *line) {
 /* The metrics line of the last step; takes over `ranks`. NAN: the rate is unknown. */
 static json_t *step_line(const hd_session *s, double samples_per_s, json_t *ranks) {
   double lr, beta;
-  hd__schedule_at(&s->run.schedule, s->run.counters.step - 1, &lr, &beta);
+  hd__schedule_at(s->run.schedule, s->run.counters.step - 1, &lr, &beta);
   return json_pack("{s:I, s:I, s:f, s:f, s:o, s:o*, s:s}", "step", (json_int_t)s->run.counters.step, "epoch",
                    (json_int_t)((s->run.counters.step - 1) / s->run.steps_per_epoch), "loss", s->run.counters.step_loss,
                    "lr", lr, "samples_per_s", isnan(samples_per_s) ? json_null() : json_real(samples_per_s), "ranks",
@@ -99,7 +99,7 @@ void hd__session_log(hd_session *s) {
                     .samples_per_s =
                         seconds > 0 ? (double)(s->run.trained_samples - s->report.logged_samples) / seconds : 0};
   double beta;
-  hd__schedule_at(&s->run.schedule, s->run.counters.step - 1, &event.lr, &beta);
+  hd__schedule_at(s->run.schedule, s->run.counters.step - 1, &event.lr, &beta);
   write_line(s->report.metrics, step_line(s, event.samples_per_s, hd__rank_times_interval(&s->report.rank_times)));
   hd__events_scalar(s->report.events, event.step, "loss/step", event.loss);
   hd__events_scalar(s->report.events, event.step, "lr", event.lr);

@@ -178,17 +178,14 @@ HD_RELEASER(release_plan, hd_plan, hd__plan_destroy)
 static hd_status plan_memory(owner *o, hd_ctx *ctx, const int32_t input[3]) {
   HD_RELEASED(release_plan) hd_plan *plan = NULL;
   HD_RELEASED(release_plan) hd_plan *eval_plan = NULL;
-  int states;
-  hd_op update = hd__schedule_update(&states, o->config);
   HD_TRY(measure_fetch(o, ctx));
   HD_TRY(make_plan(&plan, o, ctx, input, true));
   HD_TRY(make_plan(&eval_plan, o, ctx, input, false));
   hd_planned planned = {.plan = plan,
                         .eval_plan = eval_plan,
-                        .train = hd__planned_training(o->config, (int32_t)o->summary.shards, update),
+                        .train = hd__planned_training(o->config, (int32_t)o->summary.shards),
                         .eval = hd__planned_evaluation(),
-                        .threads = o->summary.threads,
-                        .states = states};
+                        .threads = o->summary.threads};
   planned.train.fetch_bytes = o->train_fetch;
   planned.eval.fetch_bytes = o->eval_fetch;
   return hd__planned_memory(&o->summary.memory, ctx, &planned);

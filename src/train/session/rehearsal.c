@@ -83,9 +83,9 @@ static hd_status borrow(hd_rehearsal *r, hd_ctx *ctx) {
 
 static hd_status make_executor_here(hd_rehearsal *r, hd_ctx *ctx) {
   hd_session *s = r->session;
-  hd_exec_settings settings = hd__planned_training(s->run.config, (int32_t)s->report.facts.shards, s->run.schedule.op);
+  hd_exec_settings settings = hd__planned_training(s->run.config, (int32_t)s->report.facts.shards);
   settings.fetch_bytes = hd__feed_scratch_bytes(&s->input.train);
-  HD_TRY(hd__store_create(&r->store, ctx, NULL, s->compute.plan, s->run.schedule.states));
+  HD_TRY(hd__store_create(&r->store, ctx, NULL, s->compute.plan));
   HD_TRY(hd__exec_create(&r->exec, ctx, s->compute.plan, r->store, r->threads, &settings));
   memcpy(r->store->segment.base, s->compute.store->segment.base, s->compute.store->segment.bytes);
   return HD_OK;

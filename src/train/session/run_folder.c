@@ -150,8 +150,8 @@ static hd_status open_folder(hd_session *s, hd_ctx *ctx) {
     HD_TRY(hd__events_open(&s->report.events, ctx, s->run.settings->tensorboard, s->run.counters.step));
   HD_TRY(hd__checkpoint_write_record(ctx, s->checkpoints.folder, s->run.record));
   HD_TRY(hd__session_open_history(s, ctx));
-  HD_TRY(hd__saver_init(&s->checkpoints.saver, ctx, s->compute.store, s->run.schedule.op, s->checkpoints.folder,
-                        (int)s->run.settings->keep));
+  HD_TRY(
+      hd__saver_init(&s->checkpoints.saver, ctx, s->compute.store, s->checkpoints.folder, (int)s->run.settings->keep));
   s->report.facts.memory_bytes = hd__session_bytes(s);
   s->checkpoints.saver.track = hd__profile_writer_track(&s->report.profiler);
   return HD_OK;
@@ -221,7 +221,6 @@ hd_status hd__session_open_run(hd_session *s, hd_ctx *ctx) {
     HD_TRY(hd__emergency_open(&s->checkpoints.emergency, ctx, s->compute.local,
                               &(hd_emergency_run){.folder = s->checkpoints.folder,
                                                   .keep = (int)s->run.settings->keep,
-                                                  .update = s->run.schedule.op,
                                                   .on_gpu = hd__exec_on_gpu(s->compute.exec),
                                                   .record = s->run.record,
                                                   .counters = &s->run.counters}));

@@ -12,6 +12,7 @@
 #include "tensor/blas.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/saver.h"
+#include "train/settings/schedule.h"
 #include "reduce/reduction_tree.h"
 
 hd_status hd__planned_kernels(const hd_kernels **out, hd_ctx *ctx) {
@@ -87,19 +88,24 @@ hd_plan_settings hd__planned_passes(const hd_config *config, bool train) {
   hd_ctx quiet = {0};
   int32_t shards = 1; /* checked before */
   bool by_shard = train && is_native(config) && hd__planned_shards(&shards, &quiet, config) == HD_OK;
-  return (hd_plan_settings){.train = train,
-                            .batch = hd__settings(config)->batch,
-                            .shard_rows = by_shard ? hd__settings(config)->batch / shards : 0,
-                            .clip_norm = hd__config_has(config, HD_OPT_CLIP_GRAD_NORM),
-                            .may_shift = hd__settings(config)->precision != HD_PRECISION_BF16};
+  hd_plan_settings passes = {.train = train,
+                             .batch = hd__settings(config)->batch,
+                             .shard_rows = by_shard ? hd__settings(config)->batch / shards : 0,
+                             .clip_norm = hd__config_has(config, HD_OPT_CLIP_GRAD_NORM),
+                             .may_shift = hd__settings(config)->precision != HD_PRECISION_BF16};
+  hd__schedule_settings(&passes.update, config);
+  if (train && hd__config_has(config, HD_OPT_EMA))
+    passes.averages = HD_AVERAGES_EMA;
+  else if (train && hd__settings(config)->lookahead > 0)
+    passes.averages = HD_AVERAGES_LOOKAHEAD;
+  return passes;
 }
 
-hd_exec_settings hd__planned_training(const hd_config *config, int32_t shards, hd_op update) {
+hd_exec_settings hd__planned_training(const hd_config *config, int32_t shards) {
   return (hd_exec_settings){.executor = &hd__cpu_executor,
                             .batch = hd__settings(config)->batch,
                             .shards = shards,
                             .micro_batches = (int32_t)hd__settings(config)->accumulate,
-                            .update = update,
                             .clip_norm = hd__settings(config)->clip_grad_norm};
 }
 
@@ -124,16 +130,19 @@ hd_status hd__planned_memory(hd_memory *out, hd_ctx *ctx, const hd_planned *p) {
   hd_exec_memory train, eval;
   HD_TRY(hd__exec_cpu_measure(&train, ctx, p->plan, p->threads, &p->train));
   HD_TRY(hd__exec_cpu_measure(&eval, ctx, p->eval_plan, p->threads, &p->eval));
-  int64_t version = p->plan->param_elems * (int64_t)sizeof(float), store = hd__store_bytes(p->plan, p->states);
+  int64_t version = p->plan->param_elems * (int64_t)sizeof(float), store = hd__store_bytes(p->plan);
   *out = (hd_memory){.weights_bytes = 2 * version,
-                     .optimizer_bytes = 2 * p->plan->trained_elems * (int64_t)sizeof(float) * p->states,
+                     .optimizer_bytes = 2 * p->plan->trained_elems * (int64_t)sizeof(float) * p->plan->states,
                      .packed_bytes = p->plan->packed_elems * (int64_t)sizeof(float),
                      .activations_bytes = train.activations,
                      .samples_bytes = train.fetch,
                      .gradients_bytes = train.gradients,
                      .evaluation_bytes = sum_of(&eval),
-                     .checkpoint_bytes = hd__saver_bytes(p->plan, p->states)};
-  out->total_bytes = (int64_t)hd__segment_bytes((size_t)store) + train.mapped + eval.mapped + out->checkpoint_bytes;
+                     .checkpoint_bytes = hd__saver_bytes(p->plan)};
+  const bool ema = p->plan->averages == HD_AVERAGES_EMA;
+  const int64_t average = ema ? (int64_t)hd__segment_bytes((size_t)hd__store_bytes(p->eval_plan)) : 0;
+  out->total_bytes =
+      average + (int64_t)hd__segment_bytes((size_t)store) + train.mapped + eval.mapped + out->checkpoint_bytes;
   out->other_bytes = out->total_bytes - out->weights_bytes - out->optimizer_bytes - out->packed_bytes -
                      out->activations_bytes - out->samples_bytes - out->gradients_bytes - out->evaluation_bytes -
                      out->checkpoint_bytes;

@@ -26,7 +26,7 @@ hd_status hd__planned_rules(hd_graph *graph, hd_ctx *ctx, const hd_config *confi
 HD_TOOLS_API hd_plan_settings hd__planned_passes(const hd_config *config, bool train);
 
 /* The settings of the executors of training and of evaluation, on threads. */
-hd_exec_settings hd__planned_training(const hd_config *config, int32_t shards, hd_op update);
+hd_exec_settings hd__planned_training(const hd_config *config, int32_t shards);
 hd_exec_settings hd__planned_evaluation(void);
 
 /* Chooses what runs the plan: GPUs, or threads where `cuda` is NULL. A GPU evaluates more samples at a time: enough to
@@ -36,7 +36,7 @@ void hd__planned_device(hd_exec_settings *settings, const hd_plan *plan, struct 
 typedef struct hd_planned {
   const hd_plan *plan, *eval_plan;
   hd_exec_settings train, eval;
-  int threads, states; /* states: of the optimizer, per parameter */
+  int threads;
 } hd_planned;
 
 /* The memory of a session with this plan, to the byte. */

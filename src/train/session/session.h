@@ -29,7 +29,8 @@ typedef struct session_run {
   const hd_settings *settings; /* of config */
   json_t *record;              /* run.json */
   hd_network network;
-  hd_schedule schedule;
+  hd_schedule schedule[HD_MAX_GROUPS]; /* of the plan's groups; the first is the run's */
+  int64_t steps_of_epochs;             /* of all epochs, --max-steps left aside */
   int64_t batch, steps_per_epoch, steps_in_all;
   hd_counters counters;
   int32_t resumed_arithmetic;         /* its version in the checkpoint; 0 for a new run */
@@ -51,6 +52,7 @@ typedef struct session_compute {
   hd_cuda *cuda; /* the GPU that computes instead; NULL: none */
   hd_plan *plan, *eval_plan;
   hd_store *store;
+  hd_store *average_store; /* --ema: the average as weights, for evaluations; else NULL */
   hd_exec *exec, *eval_exec;
   char resumed_device[16]; /* the choice of --device auto in the resumed run; "": none */
 } session_compute;

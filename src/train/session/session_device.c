@@ -19,6 +19,7 @@ void hd__session_unequip(session_compute *c) {
   hd__exec_destroy(c->eval_exec);
   hd__cuda_close(c->cuda);
   hd__store_destroy(c->store);
+  hd__store_destroy(c->average_store);
   hd__plan_destroy(c->plan);
   hd__plan_destroy(c->eval_plan);
 }
@@ -32,6 +33,8 @@ static void copy_version(hd_store *to, const hd_plan *plan, const hd_store *from
     if (source->same_as >= 0)
       continue;
     memcpy(to->weights[buffer] + sink->offset, from->weights[buffer] + source->offset, bytes);
+    if (from->average[buffer])
+      memcpy(to->average[buffer] + sink->offset, from->average[buffer] + source->offset, bytes);
     for (int s = 0; source->trained && s < from->directory->states; s++)
       memcpy(to->state[buffer][s] + sink->offset, from->state[buffer][s] + source->offset, bytes);
   }
@@ -77,7 +80,7 @@ hd_status hd__session_move(hd_session *s, hd_ctx *ctx, hd_cuda *cuda) {
   }
   s->compute.cuda = cuda;
   s->compute.plan = s->compute.eval_plan = NULL;
-  s->compute.store = NULL;
+  s->compute.store = s->compute.average_store = NULL;
   s->compute.exec = s->compute.eval_exec = NULL;
   status = hd__session_equip(s, ctx, (int32_t)s->report.facts.shards);
   if (status != HD_OK) {

@@ -60,12 +60,6 @@ static hd_status choose_best_threads(hd_session *s, hd_ctx *ctx, const hd_best *
   return hd__threads_open(&s->compute.threads, ctx, &request);
 }
 
-/* The last epoch may be incomplete; a run has at least one step. */
-static int64_t steps_of(double epochs, int64_t steps_per_epoch) {
-  const double steps = floor(epochs * (double)steps_per_epoch + 0.5);
-  return steps < 1 ? 1 : (int64_t)steps;
-}
-
 /* Derives batch, shards and steps. */
 static hd_status choose_steps(hd_session *s, hd_ctx *ctx, int32_t *shards) {
   const hd_settings *is = s->run.settings;
@@ -77,8 +71,8 @@ static hd_status choose_steps(hd_session *s, hd_ctx *ctx, int32_t *shards) {
     return hd__fail(ctx, HD_E_USAGE,
                     "--drop-last expects at least one full batch of %lld, found %lld samples; use a smaller --batch",
                     (long long)s->run.batch, (long long)samples);
-  s->run.steps_in_all = steps_of(is->epochs, s->run.steps_per_epoch);
-  HD_TRY(hd__schedule_init(&s->run.schedule, ctx, s->run.config, s->run.steps_in_all, s->run.steps_per_epoch));
+  s->run.steps_in_all = hd__schedule_steps(is->epochs, s->run.steps_per_epoch);
+  s->run.steps_of_epochs = s->run.steps_in_all;
   if (is->max_steps > 0 && is->max_steps < s->run.steps_in_all)
     s->run.steps_in_all = is->max_steps;
   return HD_OK;
@@ -113,6 +107,14 @@ static hd_status check_fit(const hd_session *s, hd_ctx *ctx) {
   return hd__augment_check(ctx, &s->input.test, &s->run.network, s->compute.plan->graph, name);
 }
 
+static hd_status make_schedules(hd_session *s, hd_ctx *ctx) {
+  const hd_plan *plan = s->compute.plan;
+  for (int g = 0; g < plan->group_count; g++)
+    HD_TRY(hd__schedule_init(&s->run.schedule[g], ctx, &plan->groups[g].settings, s->run.steps_of_epochs,
+                             s->run.steps_per_epoch));
+  return HD_OK;
+}
+
 static hd_status make_plans(hd_session *s, hd_ctx *ctx) {
   hd_feed *const feed[] = {&s->input.train, &s->input.test, &s->input.val};
   float value;
@@ -123,7 +125,10 @@ static hd_status make_plans(hd_session *s, hd_ctx *ctx) {
   for (int i = 0; i < 3; i++)
     if (feed[i]->count > 0)
       hd__feed_leave_shift(feed[i], s->compute.plan->shifts);
-  return hd__store_create(&s->compute.store, ctx, s->compute.local, s->compute.plan, s->run.schedule.states);
+  HD_TRY(make_schedules(s, ctx));
+  if (s->compute.plan->averages == HD_AVERAGES_EMA)
+    HD_TRY(hd__store_create(&s->compute.average_store, ctx, s->compute.local, s->compute.eval_plan));
+  return hd__store_create(&s->compute.store, ctx, s->compute.local, s->compute.plan);
 }
 
 /* Steps that a GPU may have in flight: as many as loader workers have buffers for, since a batch is released when its
@@ -136,7 +141,7 @@ static int32_t steps_ahead(const hd_session *s) {
 }
 
 static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
-  hd_exec_settings train = hd__planned_training(s->run.config, shards, s->run.schedule.op);
+  hd_exec_settings train = hd__planned_training(s->run.config, shards);
   hd_exec_settings eval = hd__planned_evaluation();
   train.local = eval.local = s->compute.local;
   hd__planned_device(&train, s->compute.plan, s->compute.cuda);
@@ -152,7 +157,8 @@ static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
   const int64_t val = s->input.val.count > 0 ? hd__feed_scratch_bytes(&s->input.val) : 0;
   eval.fetch_bytes = val > test ? val : test;
   HD_TRY(hd__exec_create(&s->compute.exec, ctx, s->compute.plan, s->compute.store, s->compute.threads, &train));
-  return hd__exec_create(&s->compute.eval_exec, ctx, s->compute.eval_plan, s->compute.store, s->compute.threads, &eval);
+  hd_store *evaluated = s->compute.average_store ? s->compute.average_store : s->compute.store;
+  return hd__exec_create(&s->compute.eval_exec, ctx, s->compute.eval_plan, evaluated, s->compute.threads, &eval);
 }
 
 hd_status hd__session_equip(hd_session *s, hd_ctx *ctx, int32_t shards) {
@@ -297,6 +303,13 @@ static hd_status adopt_arithmetic(hd_session *s, hd_ctx *ctx) {
   return HD_OK;
 }
 
+/* An average begins as the first weights. */
+static void begin_average(hd_store *store) {
+  const int buffer = hd__store_buffer(store);
+  if (store->average[buffer])
+    memcpy(store->average[buffer], store->weights[buffer], (size_t)store->directory->param_elems * sizeof(float));
+}
+
 /* Sets the first weights: drawn, from --init, or from the checkpoint. */
 static hd_status fill_store(hd_session *s, hd_ctx *ctx, const char *resumed) {
   char path[HD_PATH_BYTES];
@@ -305,8 +318,7 @@ static hd_status fill_store(hd_session *s, hd_ctx *ctx, const char *resumed) {
                                   .step_loss = NAN,
                                   .arithmetic = resumed ? 1 : HD_ARITHMETIC_VERSION}; /* 1: a checkpoint without one */
   if (resumed) {
-    HD_TRY(
-        hd__checkpoint_load_state(s->compute.store, &s->run.counters, ctx, s->run.schedule.op, resumed, s->run.record));
+    HD_TRY(hd__checkpoint_load_state(s->compute.store, &s->run.counters, ctx, resumed, s->run.record));
     HD_TRY(adopt_arithmetic(s, ctx));
     HD_TRY(hd__file_join(path, ctx, resumed, "model.safetensors"));
     HD_TRY(hd__checkpoint_load_weights(s->compute.store, ctx, path, s->run.record));
@@ -315,6 +327,8 @@ static hd_status fill_store(hd_session *s, hd_ctx *ctx, const char *resumed) {
   } else {
     HD_TRY(first_weights(s, ctx));
   }
+  if (!resumed)
+    begin_average(s->compute.store);
   hd__store_pack(s->compute.store, s->compute.plan);
   return HD_OK;
 }
@@ -331,6 +345,9 @@ static hd_status copy_to_hosts(hd_session *s, hd_ctx *ctx, uint64_t version) {
     for (int i = 0; i < d->states; i++)
       HD_TRY(hd__cluster_broadcast(s->compute.local, ctx, store->state[buffer][i],
                                    d->trained_elems * (int64_t)sizeof(float)));
+    if (store->average[buffer])
+      HD_TRY(hd__cluster_broadcast(s->compute.local, ctx, store->average[buffer],
+                                   d->param_elems * (int64_t)sizeof(float)));
     hd__store_pack(store, s->compute.plan);
   }
   return hd__local_group_barrier(s->compute.local, ctx);

@@ -1,6 +1,7 @@
 /* Reading a session's state: see session.h. */
 #include "train/session/session.h"
 
+#include "base/hdmath.h"
 #include "exec/exchange/cluster.h"
 #include "platform/clock.h"
 #include "train/session/device_open.h"
@@ -28,8 +29,23 @@ const char *hd__session_note_gpu_sums(hd_session *s) {
 const char *hd__session_isa(const hd_session *s) { return hd__device_isa(s->compute.cuda, s->compute.kernels); }
 
 int64_t hd__session_bytes(const hd_session *s) {
-  return (int64_t)s->compute.store->segment.bytes + hd__exec_bytes(s->compute.exec) +
-         hd__exec_bytes(s->compute.eval_exec) + s->checkpoints.saver.bytes;
+  const hd_store *average = s->compute.average_store;
+  return (int64_t)s->compute.store->segment.bytes + (average ? (int64_t)average->segment.bytes : 0) +
+         hd__exec_bytes(s->compute.exec) + hd__exec_bytes(s->compute.eval_exec) + s->checkpoints.saver.bytes;
+}
+
+/* Every --lookahead-th step, and at the end of all epochs, the weights become the slow ones. */
+static void describe_average(hd_step *step, const hd_session *s) {
+  const hd_settings *is = s->run.settings;
+  const int64_t count = step->number + 1, all = s->run.steps_of_epochs;
+  if (hd__config_has(s->run.config, HD_OPT_EMA))
+    step->average_share = count == 1 ? 1 : (float)(1 - is->ema);
+  if (is->lookahead == 0)
+    return;
+  const double decay = is->lookahead_decay * hd__pow_int((double)count / (double)all, (uint64_t)is->lookahead_power);
+  const bool due = count % is->lookahead == 0;
+  step->average_share = due ? (float)(1 - decay) : 0;
+  step->average_replaces = due || count == all;
 }
 
 void hd__session_describe(hd_step *step, const hd_session *s, int64_t index) {
@@ -40,11 +56,9 @@ void hd__session_describe(hd_step *step, const hd_session *s, int64_t index) {
   step->epoch = (uint32_t)(index / s->run.steps_per_epoch);
   step->divisor =
       (float)hd__target_divisor(&s->run.network.target, &s->input.train, step->epoch, cursor, step->samples);
-  for (int g = 0; g < s->compute.plan->group_count; g++) {
-    const hd_plan_group *group = &s->compute.plan->groups[g];
-    const hd_schedule schedule = hd__schedule_of_group(&s->run.schedule, group->lr, group->weight_decay);
-    hd__schedule_hyper(&step->hyper[g], &schedule, index);
-  }
+  describe_average(step, s);
+  for (int g = 0; g < s->compute.plan->group_count; g++)
+    hd__schedule_hyper(&step->hyper[g], &s->run.schedule[g], index);
 }
 
 hd_status hd__session_supply(hd_supply **out, hd_ctx *ctx, hd_session *s, const hd_threads *threads, int workers,

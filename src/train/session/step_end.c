@@ -101,9 +101,25 @@ static hd_status evaluate_split(hd_score *out, hd_session *s, hd_ctx *ctx, hd_fe
   return hd__local_group_barrier(s->compute.local, ctx);
 }
 
+/* With --ema: the average becomes the weights that evaluations read, on each host. */
+static hd_status load_average(hd_session *s, hd_ctx *ctx) {
+  hd_store *to = s->compute.average_store;
+  const hd_store *from = s->compute.store;
+  if (!to)
+    return HD_OK;
+  hd__store_set_version(to, hd__store_version(from));
+  if (hd__local_group_rank(s->compute.local) == 0) {
+    memcpy(to->weights[hd__store_buffer(to)], hd__store_result(from),
+           (size_t)from->directory->param_elems * sizeof(float));
+    hd__store_pack(to, s->compute.eval_plan);
+  }
+  return hd__local_group_barrier(s->compute.local, ctx);
+}
+
 static hd_status evaluate(hd_session *s, hd_ctx *ctx) {
   hd_report *r = &s->report.facts;
   hd_score score;
+  HD_TRY(load_average(s, ctx));
   if (s->input.val.count > 0) {
     HD_TRY(evaluate_split(&score, s, ctx, &s->input.val));
     r->val_loss = score.loss;

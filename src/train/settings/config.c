@@ -228,12 +228,22 @@ hd_placement_request hd__config_placement(const hd_config *config) {
 }
 
 bool hd__config_applies(const hd_config *config, hd_option_id id) {
-  const bool sgd = config->settings.optimizer == HD_OPTIMIZER_SGD;
+  const bool muon = config->settings.optimizer == HD_OPTIMIZER_MUON;
+  const bool momentum = muon || config->settings.optimizer == HD_OPTIMIZER_SGD;
+  const bool triangular = config->settings.schedule == HD_SCHEDULE_TRIANGULAR;
   switch (id) {
   case HD_OPT_MOMENTUM:
-  case HD_OPT_NESTEROV: return sgd;
+  case HD_OPT_NESTEROV: return momentum;
   case HD_OPT_BETAS:
-  case HD_OPT_EPS: return !sgd;
+  case HD_OPT_EPS: return !momentum;
+  case HD_OPT_NS_STEPS:
+  case HD_OPT_NORMALIZE_WEIGHT:
+  case HD_OPT_ADJUST_LR: return muon;
+  case HD_OPT_START_FACTOR:
+  case HD_OPT_PEAK: return triangular;
+  case HD_OPT_END_FACTOR: return triangular || config->settings.schedule == HD_SCHEDULE_LINEAR;
+  case HD_OPT_LOOKAHEAD_DECAY:
+  case HD_OPT_LOOKAHEAD_POWER: return config->settings.lookahead > 0;
   case HD_OPT_STEP_SIZE:
   case HD_OPT_GAMMA: return config->settings.schedule == HD_SCHEDULE_STEP;
   default: return true;
@@ -260,6 +270,22 @@ static hd_option_id given_of(const hd_config *config, hd_option_id a, hd_option_
   return hd__config_given(config, a) ? a : b;
 }
 
+/* Refuses options of a range of rows that were given and do not apply. */
+static hd_status check_applies(const hd_config *config, hd_ctx *ctx, hd_option_id first, hd_option_id last,
+                               const char *wanted) {
+  for (hd_option_id id = first; id <= last; id++)
+    if (hd__config_given(config, id) && !hd__config_applies(config, id))
+      return REFUSE(config, ctx, id, "--%s expects %s, found none; leave it out, or add that", hd_option_at(id)->name,
+                    wanted);
+  return HD_OK;
+}
+
+static hd_status check_averages(const hd_config *config, hd_ctx *ctx) {
+  if (hd__config_given(config, HD_OPT_EMA) && config->settings.lookahead > 0)
+    return REFUSE(config, ctx, HD_OPT_EMA, "--ema expects a run without --lookahead, found both; leave one out");
+  return check_applies(config, ctx, HD_OPT_LOOKAHEAD_DECAY, HD_OPT_LOOKAHEAD_POWER, "--lookahead STEPS");
+}
+
 static hd_status check_schedule(const hd_config *config, hd_ctx *ctx) {
   const hd_settings *is = &config->settings;
   const hd_option_id step = given_of(config, HD_OPT_STEP_SIZE, HD_OPT_GAMMA);
@@ -268,6 +294,9 @@ static hd_status check_schedule(const hd_config *config, hd_ctx *ctx) {
                   hd__config_shown(config, HD_OPT_SCHEDULE));
   if (is->schedule == HD_SCHEDULE_STEP && is->step_size == 0)
     return REFUSE(config, ctx, HD_OPT_SCHEDULE, "--schedule step expects --step-size EPOCHS, found none; add it");
+  HD_TRY(check_applies(config, ctx, HD_OPT_START_FACTOR, HD_OPT_START_FACTOR, "--schedule triangular"));
+  HD_TRY(check_applies(config, ctx, HD_OPT_PEAK, HD_OPT_PEAK, "--schedule triangular"));
+  HD_TRY(check_applies(config, ctx, HD_OPT_END_FACTOR, HD_OPT_END_FACTOR, "--schedule linear or triangular"));
   if (is->schedule == HD_SCHEDULE_ONECYCLE && is->warmup > 0)
     return REFUSE(config, ctx, HD_OPT_WARMUP,
                   "--warmup expects another schedule than onecycle, which warms up by itself, found "
@@ -278,17 +307,18 @@ static hd_status check_schedule(const hd_config *config, hd_ctx *ctx) {
 
 static hd_status check_optimizer(const hd_config *config, hd_ctx *ctx) {
   const hd_settings *is = &config->settings;
-  const bool sgd = is->optimizer == HD_OPTIMIZER_SGD;
+  const bool muon = is->optimizer == HD_OPTIMIZER_MUON, sgd = muon || is->optimizer == HD_OPTIMIZER_SGD;
   const hd_option_id moments = given_of(config, HD_OPT_BETAS, HD_OPT_EPS);
   if (!sgd && (is->momentum > 0 || is->nesterov))
     return REFUSE(config, ctx, is->momentum > 0 ? HD_OPT_MOMENTUM : HD_OPT_NESTEROV,
-                  "--momentum and --nesterov expect --optimizer sgd, found %s; use --betas",
+                  "--momentum and --nesterov expect --optimizer sgd or muon, found %s; use --betas",
                   hd__config_shown(config, HD_OPT_OPTIMIZER));
   if (is->nesterov && is->momentum <= 0)
     return REFUSE(config, ctx, HD_OPT_NESTEROV, "--nesterov expects a --momentum above 0, found none");
   if (sgd && hd__config_given(config, moments))
-    return REFUSE(config, ctx, moments,
-                  "--betas and --eps expect --optimizer adam or adamw, found sgd; use --momentum");
+    return REFUSE(config, ctx, moments, "--betas and --eps expect --optimizer adam or adamw, found %s; use --momentum",
+                  hd__config_shown(config, HD_OPT_OPTIMIZER));
+  HD_TRY(check_applies(config, ctx, HD_OPT_NS_STEPS, HD_OPT_ADJUST_LR, "--optimizer muon"));
   if (hd__config_given(config, HD_OPT_CLIP_GRAD_NORM) && is->clip_grad_norm <= 0)
     return REFUSE(config, ctx, HD_OPT_CLIP_GRAD_NORM,
                   "--clip-grad-norm expects a norm above 0, found %s; leave it out for no clipping",
@@ -380,6 +410,7 @@ hd_status hd__config_complete(hd_config *config, hd_ctx *ctx) {
   HD_TRY(check_power_of_two(config, ctx, HD_OPT_SHARDS, config->settings.shards));
   HD_TRY(check_power_of_two(config, ctx, HD_OPT_ACCUMULATE, config->settings.accumulate));
   HD_TRY(check_schedule(config, ctx));
+  HD_TRY(check_averages(config, ctx));
   return check_optimizer(config, ctx);
 }
 

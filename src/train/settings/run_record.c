@@ -129,7 +129,11 @@ static bool same_value(const char *a, const char *b) {
 
 static bool may_differ(const json_t *record, int id) {
   const char *schedule = hd__record_setting(record, HD_OPT_SCHEDULE);
-  bool free_epochs = !strcmp(schedule, "const") || !strcmp(schedule, "step");
+  /* Of the run, or of a group. */
+  const bool groups = strstr(hd__record_setting(record, HD_OPT_PARAMETERS), "schedule:") ||
+                      strstr(hd__json_text(record, "model_yaml"), "schedule:");
+  const bool free_epochs = (!strcmp(schedule, "const") || !strcmp(schedule, "step")) && !groups &&
+                           !*hd__record_setting(record, HD_OPT_LOOKAHEAD);
   return id == HD_OPT_MAX_STEPS || (id == HD_OPT_EPOCHS && free_epochs);
 }
 
