@@ -316,8 +316,6 @@ void hd__exec_reduce(const thread_at *at, hd_phase_kind kind) {
       finish_run(at, &r);
     hd__trace_leaf(at->thread->track, updates ? HD_SLICE_REDUCE_UPDATE : HD_SLICE_REDUCE, r.param);
   }
-  if (updates)
-    hd__exec_sum_directions(at);
   if (at->last && kind == HD_PHASE_REDUCE_NORM) {
     sum_squares_of_chunks(at);
     hd__trace_leaf(at->thread->track, HD_SLICE_NORM, 0);
@@ -375,5 +373,4 @@ void hd__exec_update(const thread_at *at) {
     finish_run(at, &r);
     hd__trace_leaf(at->thread->track, HD_SLICE_UPDATE, r.param);
   }
-  hd__exec_sum_directions(at);
 }

@@ -357,6 +357,8 @@ static void run_phase(const thread_at *at, const hd_phase *phase) {
   case HD_PHASE_UPDATE: hd__exec_update(at); break;
   case HD_PHASE_MATRICES: hd__exec_matrices(at, phase); break;
   }
+  if (at->last && (phase->kind == HD_PHASE_REDUCE_UPDATE || phase->kind == HD_PHASE_UPDATE))
+    hd__exec_sum_directions(at);
 }
 
 /* Exchanges between hosts: of gradients before a phase that reduces; of sums for a gather after the other shards
