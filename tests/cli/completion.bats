@@ -44,7 +44,7 @@ offers_no() { ! grep -Fxq -- "$1" offered || { echo "expected '$1' not to be off
 @test "bash completes values, with a blank and with =" {
   setup_completions
   completed heddle train --optimizer ''
-  [ "$(echo $(cat offered))" = "adam adamw sgd" ]
+  [ "$(echo $(cat offered))" = "adam adamw muon sgd" ]
   completed heddle train --schedule = one
   [ "$(cat offered)" = onecycle ]
   completed heddle train --schedule =
@@ -104,7 +104,7 @@ typed() {
   ask 'heddle train --opt'
   offers --optimizer
   ask 'heddle train --optimizer '
-  [ "$(echo $(cat offered))" = "adam adamw sgd" ]
+  [ "$(echo $(cat offered))" = "adam adamw muon sgd" ]
   ask 'heddle eval fol'
   offers folder/
 }

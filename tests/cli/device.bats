@@ -45,6 +45,17 @@ stub() { export HEDDLE_CUDA_DRIVER=$STUB HEDDLE_CUDA_MODULE=$MODULE; }
   [[ $message == *"--device expects auto, cpu, cuda, cuda:N, a list such as cuda:0,1 or cuda:all, found 'gpu'"* ]]
 }
 
+@test "optimizers and averages that only threads have are named" {
+  stub
+  for option in "--ema 0.9" "--lookahead 5"; do
+    fails 1 $GPU $option
+    [[ $message == *"--device cuda expects a run without --ema and --lookahead"*"--device cpu"* ]]
+  done
+  fails 1 $GPU --parameters '[{match: "*.weight", optimizer: muon}]'
+  [[ $message == *"--device cuda expects a run without the optimizer muon"*"--device cpu"* ]]
+  [ ! -e run ]
+}
+
 @test "a profile is of one GPU" {
   stub
   STUB_CUDA_GPUS=2 fails 1 train --device cuda:0,1 --model simplenet --out run --profile trace.json

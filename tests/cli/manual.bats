@@ -31,7 +31,7 @@ helps() {
     while read -r option; do
       grep -qE -- "^(.*, )?$option( |,|\$)" page || { echo "expected an entry for $option in heddle-$command.1"; false; }
     done <options
-    for value in $(sed -nE 's/^ .*: ([a-z0-9-]+(\|[a-z0-9-]+)+).*/\1/p' help | tr '|' ' '); do
+    for value in $(sed -nE 's/^ .*: ([a-z0-9_-]+(\|[a-z0-9_-]+)+).*/\1/p' help | tr '|' ' '); do
       grep -qw -- "$value" page || { echo "expected the value $value in heddle-$command.1"; false; }
     done
     grep -qw "heddle-$command" <<<"$(plain "$PAGES/heddle.1")"

@@ -28,6 +28,20 @@ report"
     'BEGIN { exit !(s > 0 && t > 0 && w >= s + t) }'
 }
 
+@test "--ema evaluates what it saves, trains as without it, and keeps the trained weights beside" {
+  need_json
+  train --log-every 1 --out plain
+  for procs in 1 2; do
+    train --log-every 1 --ema 0.9 --procs $procs --out ema$procs
+    "$HEDDLE" eval ema$procs --json >evaluated
+    [ "$(json_get test_loss <out)" = "$(json_get loss <evaluated)" ]
+    [ "$(grep -o '"loss": [0-9.]*' ema$procs/metrics.jsonl)" = "$(grep -o '"loss": [0-9.]*' plain/metrics.jsonl)" ]
+    grep -q 'fc.weight.trained' ema$procs/last/state.safetensors
+  done
+  train --lookahead 5 --out slow
+  grep -q 'fc.weight.slow' slow/last/state.safetensors
+}
+
 @test "with loader workers the end reports how long threads waited for them" {
   need_json
   train --workers 2
