@@ -197,9 +197,7 @@ static int run_timed(const char *script, const hd_config *config) {
   return run_script(script, "--seconds", seconds, config);
 }
 
-static int run_peers(hd_ctx *ctx, hd_config *config, int count, char **operand) {
-  return run_timed(TRAINING, config);
-}
+static int run_peers(hd_ctx *ctx, hd_config *config, int count, char **operand) { return run_timed(TRAINING, config); }
 
 static int run_loader_peers(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   return run_timed("loaders.py", config);

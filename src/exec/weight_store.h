@@ -21,20 +21,20 @@ enum { HD_MAX_STATES = 2, HD_NAME_BYTES = 96 };
 
 typedef struct hd_store_entry {
   char name[HD_NAME_BYTES];
-  hd_shape shape;        /* in files */
-  int32_t same_as;       /* the entry of which this is another name, -1: none */
-  int32_t running;       /* 1: a running statistic */
-  int32_t trained;       /* 1: follows its gradient: has room for optimizer states, */
+  hd_shape shape;         /* in files */
+  int32_t same_as;        /* the entry of which this is another name, -1: none */
+  int32_t running;        /* 1: a running statistic */
+  int32_t trained;        /* 1: follows its gradient: has room for optimizer states, */
   int32_t update, states; /* of which this hd_op keeps so many */
-  int32_t rows, c, h, w; /* home order, see hd_param */
-  int64_t offset;        /* floats, inside each buffer of weights and, if trained, of every state */
+  int32_t rows, c, h, w;  /* home order, see hd_param */
+  int64_t offset;         /* floats, inside each buffer of weights and, if trained, of every state */
 } hd_store_entry;
 
 typedef struct hd_directory {
-  _Atomic uint64_t version;                            /* steps done: the last whole version */
-  int64_t param_elems, trained_elems, packed_elems;    /* floats: of a version's weights, each state; packed copies */
-  int32_t states, entries;                             /* entries: parameters, then aliases */
-  int32_t averages;                                    /* hd_averages */
+  _Atomic uint64_t version;                         /* steps done: the last whole version */
+  int64_t param_elems, trained_elems, packed_elems; /* floats: of a version's weights, each state; packed copies */
+  int32_t states, entries;                          /* entries: parameters, then aliases */
+  int32_t averages;                                 /* hd_averages */
   int64_t weights_offset, state_offset, average_offset, packed_offset; /* bytes from the segment's start */
   hd_store_entry entry[];
 } hd_directory;

@@ -75,7 +75,7 @@ typedef struct hd_param {
   bool frozen;               /* takes no gradient and no update */
   hd_update_settings update; /* of this parameter; what is not given is the run's */
   bool running;              /* a running statistic: new = fma(momentum, batch - old, old) */
-  int statistic;           /* running: the value with the batch's statistic, -1 before the batch pass */
+  int statistic;             /* running: the value with the batch's statistic, -1 before the batch pass */
   float momentum;
 } hd_param;
 

@@ -145,9 +145,9 @@ typedef struct hd_hyper {
   float momentum;     /* sgd */
   int32_t nesterov;   /* sgd */
   float beta2, one_minus_beta1, one_minus_beta2, eps;
-  float step_size;  /* lr / (1 - beta1^t) */
-  float sqrt_bias2; /* sqrt(1 - beta2^t) */
-  int32_t idle;     /* 1: the group is not trained any more: all stays as it is */
+  float step_size;          /* lr / (1 - beta1^t) */
+  float sqrt_bias2;         /* sqrt(1 - beta2^t) */
+  int32_t idle;             /* 1: the group is not trained any more: all stays as it is */
   int32_t normalize_weight; /* muon */
 } hd_hyper;
 

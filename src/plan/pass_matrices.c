@@ -28,13 +28,13 @@ static void add_matrix(hd_plan *plan, int p) {
   const hd_update_settings *settings = &plan->groups[plan->params[p].group].settings;
   const int64_t rows = param->rows, columns = hd__param_columns(param);
   hd_plan_matrix *m = &plan->matrices[plan->matrix_count++];
-  *m = (hd_plan_matrix){.param = p,
-                        .turned = rows > columns,
-                        .rows = rows > columns ? columns : rows,
-                        .columns = rows > columns ? rows : columns,
-                        .rounds = (int)settings->value[HD_SET_NS_STEPS],
-                        .lr_factor = lr_factor((hd_update_adjust)settings->value[HD_SET_ADJUST_LR], (double)rows,
-                                               (double)columns)};
+  *m = (hd_plan_matrix){
+      .param = p,
+      .turned = rows > columns,
+      .rows = rows > columns ? columns : rows,
+      .columns = rows > columns ? rows : columns,
+      .rounds = (int)settings->value[HD_SET_NS_STEPS],
+      .lr_factor = lr_factor((hd_update_adjust)settings->value[HD_SET_ADJUST_LR], (double)rows, (double)columns)};
   m->x[0] = take(plan, rows * columns);
   m->x[1] = take(plan, rows * columns);
   m->gram = take(plan, m->rows * m->rows);

@@ -228,13 +228,13 @@ typedef struct hd_plan {
 } hd_plan;
 
 typedef struct hd_plan_settings {
-  bool train;         /* with gradients and updates; else forward and loss only */
-  int64_t batch;      /* train: samples of a batch; 0: not known */
-  int64_t shard_rows; /* train: samples of a shard, for kernels chosen by that number; 0 for none such */
-  bool clip_norm;     /* train: a phase for the gradient's norm */
+  bool train;                /* with gradients and updates; else forward and loss only */
+  int64_t batch;             /* train: samples of a batch; 0: not known */
+  int64_t shard_rows;        /* train: samples of a shard, for kernels chosen by that number; 0 for none such */
+  bool clip_norm;            /* train: a phase for the gradient's norm */
   hd_update_settings update; /* train: the run's */
   hd_averages averages;      /* train */
-  bool may_shift;     /* samples may come without `shift`, the number that normalisation adds to each element */
+  bool may_shift;            /* samples may come without `shift`, the number that normalisation adds to each element */
   float shift;
 } hd_plan_settings;
 

@@ -11,12 +11,7 @@
 
 /* Elements of a thread's reduction buffer. A tile of a deferred gradient has at most TILE_COLUMNS columns; a tile of a
  * direct gradient has REDUCE_ELEMS consecutive elements. */
-enum {
-  TILE_ELEMS = 50176,
-  TILE_COLUMNS = 4096,
-  REDUCE_ELEMS = 4096,
-  OWNED_ALIGN = 16
-};
+enum { TILE_ELEMS = 50176, TILE_COLUMNS = 4096, REDUCE_ELEMS = 4096, OWNED_ALIGN = 16 };
 
 /* How a micro-batch's sums are exchanged between hosts; see host_sums.c. */
 typedef struct host_layout {
@@ -79,8 +74,8 @@ typedef struct hd_exec_cpu {
   double *chunk_norm;
   double *direction_squares, *weight_squares; /* of muon: per chunk, of the direction and of the old weight */
   float *matrices;                            /* of muon: matrix_elems */
-  float *micro_batch_sum;        /* accumulation: stack of sums, grad_elems each */
-  float *host_sum;               /* partial sums of all hosts, grad_elems each */
+  float *micro_batch_sum;                     /* accumulation: stack of sums, grad_elems each */
+  float *host_sum;                            /* partial sums of all hosts, grad_elems each */
   int32_t sums_setting;          /* HEDDLE_HOST_SUMS of rank 0: 1: all hosts reduce, 2: owners, 0: not set */
   bool has_owners;               /* each host reduces a range of the gradients for all; see host_sums.c */
   int64_t *owned_bytes;          /* host h owns the bytes [owned_bytes[h], owned_bytes[h + 1]) of grad_elems floats */

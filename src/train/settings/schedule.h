@@ -12,14 +12,14 @@ typedef struct hd_schedule {
   hd_op op; /* the update operation */
   double lr, momentum, weight_decay, beta1, beta2, eps;
   int nesterov, normalize_weight;
-  int curve;      /* HD_SCHEDULE_... */
-  double gamma;   /* step: the factor, */
-  int64_t every;  /* and after how many steps each */
+  int curve;                       /* HD_SCHEDULE_... */
+  double gamma;                    /* step: the factor, */
+  int64_t every;                   /* and after how many steps each */
   double start_factor, end_factor; /* triangular; linear and triangular */
   int64_t top;                     /* triangular: the step of the curve with the whole rate */
-  int64_t warmup; /* steps before the curve begins */
-  int64_t length; /* steps of the curve: those of all epochs less the warm-up */
-  int64_t end;    /* the step from which on nothing is trained any more; INT64_MAX: never */
+  int64_t warmup;                  /* steps before the curve begins */
+  int64_t length;                  /* steps of the curve: those of all epochs less the warm-up */
+  int64_t end;                     /* the step from which on nothing is trained any more; INT64_MAX: never */
 } hd_schedule;
 
 /* The run's settings of the optimizer: those of a group unless its rules give others. */
