@@ -202,7 +202,7 @@ nothing|a list
 {match: fc.weight, lr: 1}|a mapping
 [fc.weight]|a single value
 [{lr: 1}]|'match: PATTERN'
-[{match: fc.weight}]|requires_grad, lr or weight_decay
+[{match: fc.weight}]|requires_grad, lr, weight_decay or another setting
 [{match: [fc.weight], lr: 1}]|a list
 [{match: '', lr: 1}]|nothing
 [{match: fc.weight, learning_rate: 1}]|'learning_rate'

@@ -179,10 +179,13 @@ static void test_generated(void) {
                                      [HD_OPT_ACCEPT_ARITHMETIC] = "accept-arithmetic",
                                      [HD_OPT_TENSORBOARD] = "tensorboard",
                                      [HD_OPT_METRIC] = "metric",
-                                     [HD_OPT_FRESH] = "fresh"};
+                                     [HD_OPT_FRESH] = "fresh",
+                                     [HD_OPT_NS_STEPS] = "ns-steps",
+                                     [HD_OPT_LOOKAHEAD_POWER] = "lookahead-power"};
   for (int i = 0; i < HD_OPTION_COUNT; i++)
     ok(!name[i] || !strcmp(name[i], hd_option_at(i)->name), "option %d is %s", i, hd_option_at(i)->name);
-  ok(HD_OPT_FRESH + 1 == HD_OPTION_COUNT && !hd_option_at(HD_OPTION_COUNT) && !hd_option_at(-1), "no option is left");
+  ok(HD_OPT_LOOKAHEAD_POWER + 1 == HD_OPTION_COUNT && !hd_option_at(HD_OPTION_COUNT) && !hd_option_at(-1),
+     "no option is left");
   ok(!strcmp(hd_choice_name(HD_OPT_RECIPE, HD_RECIPE_MNIST_99), "mnist-99"), "a choice with a dash");
   char version[32];
   snprintf(version, sizeof version, "%d.%d.%d", HD_VERSION_MAJOR, HD_VERSION_MINOR, HD_VERSION_PATCH);
