@@ -337,6 +337,7 @@ static hd_directory *make_store(hd_segment *segment, hd_local_group *local) {
                       .entries = 1,
                       .weights_offset = 1024,
                       .state_offset = 2048,
+                      .average_offset = 3072,
                       .packed_offset = 3072};
   d->entry[0] = (hd_store_entry){
       .name = "w", .shape = {2, {2, 3}}, .same_as = -1, .trained = 1, .rows = 2, .c = 1, .h = 1, .w = 3};
@@ -365,10 +366,16 @@ static void test_store(void) {
       LIE(weights_offset, -64, "a place of weights"),
       LIE(weights_offset, 0, "weights in the directory"),
       LIE(state_offset, 4096, "a place of states"),
+      LIE(average_offset, 1 << 30, "a place of averages"),
+      LIE(averages, 1, "averages"),
+      LIE(averages, 3, "averages"),
       LIE(packed_offset, 1LL << 40, "a place of packed ones"),
       ENTRY(rows, -2, "rows"),
       ENTRY(rows, INT32_MAX, "rows"),
       ENTRY(w, 0, "columns"),
+      ENTRY(states, 2, "states of a parameter"),
+      ENTRY(states, -1, "states of a parameter"),
+      ENTRY(update, -1, "an update"),
       ENTRY(offset, 11, "a place of floats"),
       ENTRY(offset, INT64_MAX, "a place of floats"),
       ENTRY(same_as, 1, "another entry"),

@@ -180,6 +180,8 @@ static void test_generated(void) {
                                      [HD_OPT_TENSORBOARD] = "tensorboard",
                                      [HD_OPT_METRIC] = "metric",
                                      [HD_OPT_FRESH] = "fresh",
+                                     [HD_OPT_NS_STEPS] = "ns-steps",
+                                     [HD_OPT_LOOKAHEAD_POWER] = "lookahead-power",
                                      [HD_OPT_TTA] = "tta"};
   for (int i = 0; i < HD_OPTION_COUNT; i++)
     ok(!name[i] || !strcmp(name[i], hd_option_at(i)->name), "option %d is %s", i, hd_option_at(i)->name);
