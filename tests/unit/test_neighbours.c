@@ -367,7 +367,6 @@ static void test_store(void) {
       LIE(weights_offset, 0, "weights in the directory"),
       LIE(state_offset, 4096, "a place of states"),
       LIE(average_offset, 1 << 30, "a place of averages"),
-      LIE(averages, 1, "averages"),
       LIE(averages, 3, "averages"),
       LIE(packed_offset, 1LL << 40, "a place of packed ones"),
       ENTRY(rows, -2, "rows"),
