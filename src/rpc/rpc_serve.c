@@ -36,7 +36,8 @@ void *hd__rpc_serve(void *arg) {
   hd_rpc *rpc = arg;
   unsigned head = 0;
   for (int turn = 0, naps = 0; !atomic_load_explicit(&rpc->ends, memory_order_relaxed);) {
-    if (serve_next(rpc, &head) | hd__rpc_hosts_serve(rpc)) {
+    const bool served = serve_next(rpc, &head), remote = hd__rpc_hosts_serve(rpc);
+    if (served || remote) {
       turn = naps = 0;
     } else if (hd__rpc_hosts_receive(rpc)) {
       naps = 0;
