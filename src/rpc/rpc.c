@@ -137,7 +137,7 @@ static void end_service(hd_rpc *rpc) {
   if (!rpc->has_thread)
     return;
   atomic_store(&rpc->queue->sleeps, 0);
-  hd__rpc_wake(&rpc->queue->sleeps);
+  hd__word_wake(&rpc->queue->sleeps);
   pthread_join(rpc->thread, NULL);
   rpc->has_thread = false;
 }

@@ -16,7 +16,7 @@ static void free_slot(hd_rpc_future *call) {
   atomic_fetch_or(&rpc->unused, bit_of(call));
   if (atomic_load(&rpc->waiting) > 0) {
     atomic_fetch_add(&rpc->freed, 1);
-    hd__rpc_wake(&rpc->freed);
+    hd__word_wake(&rpc->freed);
   }
 }
 
@@ -48,7 +48,7 @@ static hd_status await_slot(hd_rpc_future **out, hd_rpc *rpc, hd_ctx *ctx) {
     const unsigned seen = atomic_load(&rpc->freed);
     if ((*out = try_slot(rpc)))
       break;
-    hd__rpc_sleep(&rpc->freed, seen, hd__rpc_nap_ns(rpc, naps));
+    hd__word_wait(&rpc->freed, seen, hd__rpc_nap_ns(rpc, naps));
     status = hd__group_check(rpc->group, ctx);
     if (status == HD_OK && (double)(hd__clock_ns() - begin_ns) > 1e9 * rpc->timeout_s)
       status = hd__fail(ctx, HD_E_TIMEOUT,
@@ -110,7 +110,7 @@ static void put(hd_rpc *rpc, const hd_rpc_future *call) {
   const unsigned at = atomic_fetch_add(&queue->tail, 1) & (unsigned)(rpc->entries - 1);
   atomic_store(&queue->entry[at], 1 + slot);
   if (atomic_load(&queue->sleeps) && atomic_exchange(&queue->sleeps, 0))
-    hd__rpc_wake(&queue->sleeps);
+    hd__word_wake(&queue->sleeps);
 }
 
 static hd_status start(hd_rpc_future **out, hd_rpc *rpc, hd_ctx *ctx, int32_t rank, const char *name,
@@ -154,7 +154,7 @@ static void nap(hd_rpc_future *call, int naps) {
   unsigned state = atomic_load(word);
   const unsigned sleeps = state | HD_RPC_SLEEPS;
   if (state != HD_RPC_DONE && (state == sleeps || atomic_compare_exchange_strong(word, &state, sleeps)))
-    hd__rpc_sleep(word, sleeps, hd__rpc_nap_ns(call->rpc, naps));
+    hd__word_wait(word, sleeps, hd__rpc_nap_ns(call->rpc, naps));
 }
 
 hd_status hd__rpc_await(hd_rpc_future *call, hd_ctx *ctx, double timeout_s) {

@@ -27,7 +27,7 @@ static bool serve_next(hd_rpc *rpc, unsigned *head) {
 static void nap(hd_rpc *rpc, unsigned head, int naps) {
   atomic_store(&rpc->queue->sleeps, 1);
   if (atomic_load(&rpc->queue->entry[head & (rpc->entries - 1)]) == 0 && !atomic_load(&rpc->ends))
-    hd__rpc_sleep(&rpc->queue->sleeps, 1, hd__rpc_nap_ns(rpc, naps));
+    hd__word_wait(&rpc->queue->sleeps, 1, hd__rpc_nap_ns(rpc, naps));
   atomic_store(&rpc->queue->sleeps, 0);
 }
 

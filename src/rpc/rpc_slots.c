@@ -1,10 +1,4 @@
 /* Where queues, slots and elements are, how headers are read, and how threads wait: see rpc_state.h. */
-#include <limits.h>
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
 #include "comm/rank_sums.h"
 #include "platform/cpu_relax.h"
 #include "rpc/rpc_state.h"
@@ -23,13 +17,6 @@ bool hd__rpc_spend(const hd_rpc *rpc, int turn) {
   hd__relax();
   return turn < rpc->spins;
 }
-
-void hd__rpc_sleep(atomic_uint *word, unsigned seen, int64_t ns) {
-  const struct timespec most = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
-  syscall(SYS_futex, word, FUTEX_WAIT, seen, &most, NULL, 0);
-}
-
-void hd__rpc_wake(atomic_uint *word) { syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); }
 
 int64_t hd__rpc_nap_ns(const hd_rpc *rpc, int naps) {
   enum { LEAST_US = 20, MOST_US = 1000, NAPS_OF_A_LENGTH = 64, DOUBLINGS = 6 };
@@ -76,7 +63,7 @@ unsigned hd__rpc_state(hd_rpc_slot *slot) { return atomic_load(&slot->state) & ~
 
 void hd__rpc_finish(hd_rpc_slot *slot) {
   if (atomic_exchange(&slot->state, HD_RPC_DONE) & HD_RPC_SLEEPS)
-    hd__rpc_wake(&slot->state);
+    hd__word_wake(&slot->state);
 }
 
 bool hd__rpc_is_empty(const hd_rpc_header *h) {

@@ -24,6 +24,7 @@
 #include "comm/group_state.h"
 #include "exec/exchange/transport.h"
 #include "heddle/rpc.h"
+#include "platform/memory_word.h"
 
 /* States of a slot; SLEEPS is added while its caller sleeps on the word. */
 enum { HD_RPC_PENDING = 1, HD_RPC_GIVEN_UP, HD_RPC_DONE, HD_RPC_SLEEPS = 4 };
@@ -37,7 +38,7 @@ typedef struct hd_rpc_header {
 } hd_rpc_header;
 
 typedef struct hd_rpc_slot {
-  _Alignas(128) atomic_uint state; /* a futex word */
+  _Alignas(128) atomic_uint state; /* slept on */
   hd_rpc_header header;
 } hd_rpc_slot;
 
@@ -45,7 +46,7 @@ _Static_assert(sizeof(hd_rpc_slot) == 128, "a slot is two cache lines");
 
 typedef struct hd_rpc_queue {
   _Alignas(128) atomic_uint tail;   /* of entries, modulo their number */
-  _Alignas(128) atomic_uint sleeps; /* a futex word: 1 while the service thread sleeps */
+  _Alignas(128) atomic_uint sleeps; /* slept on: 1 while the service thread sleeps */
   _Alignas(128) atomic_uint entry[];
 } hd_rpc_queue;
 
@@ -83,7 +84,7 @@ struct hd_rpc {
   hd_rpc_future call[HD_RPC_CALLS];
   _Atomic uint64_t unused, given_up; /* slots, as bits */
   atomic_int waiting;                /* threads that wait for a slot */
-  atomic_uint freed;                 /* a futex word: changes when a slot becomes unused for them */
+  atomic_uint freed;                 /* slept on: changes when a slot becomes unused for them */
   hd_rpc_hosts *hosts;
   pthread_t thread;
   bool has_thread;
@@ -103,11 +104,7 @@ int hd__rpc_spins(bool crowded);
 /* Spends a moment; false: it is time to sleep. `turn` counts from 0. */
 bool hd__rpc_spend(const hd_rpc *rpc, int turn);
 
-/* Sleeps while *word is `seen`, at most that long; wakes all who do. */
-void hd__rpc_sleep(atomic_uint *word, unsigned seen, int64_t ns);
-void hd__rpc_wake(atomic_uint *word);
-
-/* How long a sleep lasts at most: shorter between hosts, where messages wake no thread. */
+/* How long a sleep on a word lasts at most: shorter between hosts, where messages wake no thread. */
 int64_t hd__rpc_nap_ns(const hd_rpc *rpc, int naps);
 
 /* ---- Arrays ---- */
