@@ -58,7 +58,8 @@ slow_programs = tests/op/test_kernels tests/golden/test_golden tests/cuda/test_g
 slow_scripts = tests/cli/device.bats tests/cli/gpus.bats tests/cli/gpu_sums.bats tests/cli/nccl.bats
 bits_tests = tests/bits/gpu_digests.sh tests/bits/gpu_native.sh tests/bits/gpus_digests.sh tests/bits/hosts.sh \
   tests/bits/bf16.sh tests/bits/native.sh tests/bits/bits.sh tests/bits/certificate.sh tests/bits/formats.sh \
-  tests/bits/networks.sh tests/bits/pictures.sh tests/bits/readme.sh tests/bits/recipes.sh tests/bits/transforms.sh
+  tests/bits/networks.sh tests/bits/pictures.sh tests/bits/readme.sh tests/bits/recipes.sh tests/bits/stages.sh \
+  tests/bits/transforms.sh
 TESTS = $(slow_programs) $(unit_tests) $(op_tests) $(slow_scripts) $(cli_tests) $(script_tests) $(bits_tests)
 # Alone, after all others: libtool links libraries again to install them, and moves those of the build away meanwhile.
 tests/install.log: $(filter-out tests/install.log,$(TEST_LOGS))

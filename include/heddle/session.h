@@ -65,6 +65,21 @@ typedef struct hd_rank_time {
   double waited_for_s; /* of waiting_s */
 } hd_rank_time;
 
+/* What a rank has done for a stage, on so many of its threads. */
+typedef struct hd_stage_rank {
+  int32_t rank, pid, threads;
+  int64_t shards;  /* that were taken forward and backward */
+  double waited_s; /* a thread's mean wait for other stages: the pipeline's bubble */
+} hd_stage_rank;
+
+/* A stage of a network that is cut into several (the option stages): its layers, and the ranks that computed them. */
+typedef struct hd_stage {
+  const char *first, *last;
+  int64_t parameters;
+  int32_t ranks;
+  const hd_stage_rank *rank;
+} hd_stage;
+
 /* What adds the gradients of several GPUs: heddle, in the order of the reduction tree; or NCCL. */
 typedef enum hd_gpu_sums { HD_GPU_SUMS_NONE, HD_GPU_SUMS_TREE, HD_GPU_SUMS_NCCL } hd_gpu_sums;
 
@@ -111,6 +126,8 @@ typedef struct hd_report {
   const char *wrong_png;     /* the picture of these, "" if none was drawn */
   const char *metric;        /* the option's text, "" without one, */
   double val_metric, test_metric; /* and its value */
+  int32_t stages;                 /* 0: the network is not cut */
+  const hd_stage *stage;          /* each of them; what was done is known after hd_session_train */
 } hd_report;
 
 typedef enum hd_event_kind {

@@ -46,6 +46,15 @@ typedef struct hd_memory {
   int64_t total_bytes;
 } hd_memory;
 
+/* A stage of a network that is cut into several (the option stages). */
+typedef struct hd_summary_stage {
+  const char *first, *last; /* its layers */
+  int64_t params, flops;    /* flops: of one sample, forward and backward */
+  int32_t threads;
+  int64_t weights_bytes;     /* two versions, with the optimizer's state */
+  int64_t activations_bytes; /* of its threads alone; what another stage reads is in memory that all share */
+} hd_summary_stage;
+
 typedef struct hd_summary {
   const char *model, *isa;
   hd_optimizer_choice optimizer;
@@ -58,10 +67,12 @@ typedef struct hd_summary {
   hd_memory memory;
   int32_t edge_count;
   const int32_t (*edges)[2]; /* a layer, and one that reads its output; -1: the network's input */
+  int32_t stage_count;       /* 0: the network is not cut */
+  hd_summary_stage *stages;
 } hd_summary;
 
-/* It uses the configuration's model, recipe, batch, shards, accumulate, threads, optimizer, momentum, clip-grad-norm
- * and precision; transforms and eval-transforms, and with them data, data-dir, cache, on-error and val-split: the
+/* It uses the configuration's model, recipe, batch, shards, accumulate, threads, optimizer, momentum, clip-grad-norm,
+ * precision and stages; transforms and eval-transforms, and with them data, data-dir, cache, on-error and val-split: the
  * memory of transforms depends on the samples' shape, so the data is opened then, as by a session. `input`
  * (channels, height, width), unless NULL, replaces the model's input. The caller owns the summary with everything it
  * points to, and destroys it with hd_summary_destroy (NULL allowed). Errors are those of a session: HD_E_FORMAT and

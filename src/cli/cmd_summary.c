@@ -135,6 +135,22 @@ static void print_memory(const hd_summary *s) {
   cli_print("  %-46s %10.2f MB\n", "in all, beside the program and the data", 1e-6 * (double)m->total_bytes);
 }
 
+static void print_stages(const hd_summary *s) {
+  int64_t flops = 0;
+  for (int i = 0; i < s->stage_count; i++)
+    flops += s->stages[i].flops;
+  if (s->stage_count > 0)
+    cli_print("\nstages:\n");
+  for (int i = 0; i < s->stage_count; i++) {
+    const hd_summary_stage *stage = &s->stages[i];
+    cli_print("  %d  %s to %s: %s parameters, %.0f %% of the FLOPs, %s, %.2f MB of weights and state, %.2f MB of "
+              "activations\n",
+              i, stage->first, stage->last, cli_grouped(stage->params), 100 * (double)stage->flops / (double)flops,
+              cli_counted(stage->threads, "thread"), 1e-6 * (double)stage->weights_bytes,
+              1e-6 * (double)stage->activations_bytes);
+  }
+}
+
 static int print_all(const hd_summary *s) {
   row *rows = calloc((size_t)s->layer_count + 2, sizeof *rows);
   if (!rows)
@@ -143,9 +159,22 @@ static int print_all(const hd_summary *s) {
             s->input[2]);
   print_table(rows, s);
   cli_print("\nparameters: %s, trainable: %s\n", cli_grouped(s->params), cli_grouped(s->trainable));
+  print_stages(s);
   print_memory(s);
   free(rows);
   return CLI_OK;
+}
+
+static void json_stages(const hd_summary *s) {
+  cli_json("'stages': [");
+  for (int i = 0; i < s->stage_count; i++) {
+    const hd_summary_stage *stage = &s->stages[i];
+    cli_json("%c{'first': %s, 'last': %s, 'params': %lld, 'flops': %lld, 'stage_threads': %d, 'weights_bytes': %lld, "
+             "'activations_bytes': %lld}",
+             i, stage->first, stage->last, (long long)stage->params, (long long)stage->flops, stage->threads,
+             (long long)stage->weights_bytes, (long long)stage->activations_bytes);
+  }
+  cli_json("], ");
 }
 
 static int print_json(const hd_summary *s) {
@@ -158,7 +187,10 @@ static int print_json(const hd_summary *s) {
     cli_json("], 'params': %lld, 'macs': %lld, 'flops_fwd': %lld, 'flops_bwd': %lld}", (long long)l->params,
              (long long)l->macs, (long long)l->flops_fwd, (long long)l->flops_bwd);
   }
-  cli_json("], 'params': %lld, 'trainable': %lld, 'macs': %lld, 'memory_bytes': %lld}\n", (long long)s->params,
+  cli_json("], ");
+  if (s->stage_count > 0)
+    json_stages(s);
+  cli_json("'params': %lld, 'trainable': %lld, 'macs': %lld, 'memory_bytes': %lld}\n", (long long)s->params,
            (long long)s->trainable, (long long)s->macs, (long long)s->memory.total_bytes);
   return CLI_OK;
 }
@@ -179,8 +211,8 @@ const cli_command cli_summary = {
     .help = "layers, parameters, costs and memory of a model",
     .usage = "heddle summary [options]: layers, parameters, costs, and the memory of a run",
     .options = (const char *const[]){"model", "recipe", "batch", "shards", "optimizer", "momentum", "clip-grad-norm",
-                                     "parameters", "precision", "threads", "accumulate", "transforms",
-                                     "eval-transforms", "data", "data-dir", "json", NULL},
+                                     "parameters", "precision", "threads", "stages", "schedule-stages", "accumulate",
+                                     "transforms", "eval-transforms", "data", "data-dir", "json", NULL},
     .extra = extra,
     .remedy = "use --model NAME or --model FILE.yaml",
     .run = run};

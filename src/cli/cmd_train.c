@@ -131,6 +131,35 @@ static void on_event(void *user, const hd_event *event) {
   fflush(stdout);
 }
 
+/* "0-3" or "0,2". */
+static void print_stage_ranks(const hd_stage *stage) {
+  for (int i = 0; i < stage->ranks; i++) {
+    int last = i;
+    while (last + 1 < stage->ranks && stage->rank[last + 1].rank == stage->rank[last].rank + 1)
+      last++;
+    cli_print("%s%d", i > 0 ? "," : "", stage->rank[i].rank);
+    if (last > i)
+      cli_print("-%d", stage->rank[last].rank);
+    i = last;
+  }
+}
+
+static void print_stages(const hd_report *r) {
+  for (int s = 0; s < r->stages; s++) {
+    const hd_stage *stage = &r->stage[s];
+    int threads = 0;
+    for (int i = 0; i < stage->ranks; i++)
+      threads += stage->rank[i].threads;
+    cli_print("stage %d: \t%s to %s, %s parameters, %d thread%s", s, stage->first, stage->last,
+              cli_grouped(stage->parameters), threads, threads == 1 ? "" : "s");
+    if (r->ranks > 1) {
+      cli_print(" of rank%s ", stage->ranks == 1 ? "" : "s");
+      print_stage_ranks(stage);
+    }
+    cli_print("\n");
+  }
+}
+
 static void print_start(const hd_report *r) {
   char frozen[48] = "", ranks[160] = "";
   if (r->hosts > 1)
@@ -148,6 +177,7 @@ static void print_start(const hd_report *r) {
             (long long)r->shards, hd_choice_name(HD_OPT_OPTIMIZER, (int)r->optimizer), ranks, r->threads,
             r->threads == 1 ? "" : "s", r->cpus, r->cpus == 1 ? "" : "s", r->isa,
             hd_choice_name(HD_OPT_ARITHMETIC, (int)r->arithmetic), *r->nccl ? ", gradients added by " : "", r->nccl);
+  print_stages(r);
   if (*r->device_note)
     cli_print("%s\n", r->device_note);
   if (r->resumed_step > 0)
@@ -285,6 +315,21 @@ static void json_ranks(const hd_report *r) {
   cli_json("], ");
 }
 
+static void json_stages(const hd_report *r) {
+  cli_json("'stages': [");
+  for (int s = 0; s < r->stages; s++) {
+    const hd_stage *stage = &r->stage[s];
+    cli_json("%c{'first': %s, 'last': %s, 'parameters': %lld, 'stage_ranks': [", s, stage->first, stage->last,
+             (long long)stage->parameters);
+    for (int i = 0; i < stage->ranks; i++)
+      cli_json("%c{'rank': %d, 'pid': %d, 'stage_threads': %d, 'stage_shards': %lld, 'waited_s': %.6f}", i,
+               stage->rank[i].rank, stage->rank[i].pid, stage->rank[i].threads, (long long)stage->rank[i].shards,
+               stage->rank[i].waited_s);
+    cli_json("]}");
+  }
+  cli_json("], ");
+}
+
 static void json_gpu_memory(int index, const hd_gpu_memory *m) {
   cli_json("%c{'rank': %d, 'gpu': %d, 'allocated_bytes': %lld, 'reserved_bytes': %lld, 'peak_bytes': %lld, ", index,
            m->rank, m->index, (long long)m->allocated_bytes, (long long)m->reserved_bytes, (long long)m->peak_bytes);
@@ -310,6 +355,8 @@ static void json_settings(const hd_report *r) {
            (long long)r->accumulate, r->threads, r->ranks);
   if (r->hosts > 1)
     cli_json("'hosts': %d, ", r->hosts);
+  if (r->stages > 0)
+    json_stages(r);
   cli_json("'workers': %d, 'device': %s, ", r->workers, r->device);
   if (*r->device_note)
     cli_json("'device_note': %s, ", r->device_note);

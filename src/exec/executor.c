@@ -57,6 +57,10 @@ void hd__exec_spent(int64_t *sums, const hd_exec *exec) {
   exec->device->spent(sums, exec->self);
 }
 
+int hd__exec_stage_threads(hd_stage_thread *out, const hd_exec *exec) {
+  return exec->device->stage_threads ? exec->device->stage_threads(out, exec->self) : 0;
+}
+
 int64_t hd__exec_bytes(const hd_exec *exec) { return exec->device->bytes ? exec->device->bytes(exec->self) : 0; }
 
 /* ---- Samples that cannot be read ---- */

@@ -77,12 +77,16 @@ typedef uint32_t hd_report_fn(void *self, const hd_step *step, double loss_sum, 
 
 typedef struct hd_executor hd_executor;
 
+/* In which order a stage runs forward and backward: see cpu/pipeline.c. */
+typedef enum hd_stage_schedule { HD_SCHEDULE_1F1B, HD_SCHEDULE_GPIPE } hd_stage_schedule;
+
 typedef struct hd_exec_settings {
   const hd_executor *executor; /* the functions of the device */
   int64_t batch;
   int32_t shards;        /* power of two */
   int32_t micro_batches; /* accumulation: power of two <= shards */
   double clip_norm;      /* > 0 with a plan that clips */
+  hd_stage_schedule schedule;
   int64_t fetch_bytes;   /* per-thread memory for fetching; may be 0 */
   hd_local_group *local; /* the ranks that share each step; NULL: this process alone */
   struct hd_cuda *cuda;  /* the GPU that computes, for which the plan was made; threads fetch. NULL: threads compute */
@@ -144,6 +148,16 @@ hd_trace_size hd__exec_trace_size(const hd_exec *exec, int64_t slices);
  * time, from any thread. */
 void hd__exec_spent(int64_t *sums, const hd_exec *exec);
 
+/* What the threads of this host have done so far for the stages of the plan, one entry per thread: *out, which the caller
+ * has room for hd__exec_stage_threads(NULL, exec). Returns their number, 0 for a plan of one stage. */
+typedef struct hd_stage_thread {
+  int32_t stage, rank, pid; /* rank: in the job */
+  int64_t shards;           /* that it has taken through stretches of its stage, */
+  int64_t waited_ns;        /* waiting for other stages meanwhile */
+} hd_stage_thread;
+
+int hd__exec_stage_threads(hd_stage_thread *out, const hd_exec *exec);
+
 /* Bytes of the executor's memory on this host: arenas, batch memory, gradients. */
 int64_t hd__exec_bytes(const hd_exec *exec);
 
@@ -183,7 +197,8 @@ struct hd_executor {
   hd_status (*trace)(void *self, hd_ctx *ctx, hd_trace *trace);
   hd_trace_size (*trace_size)(const void *self, int64_t slices);
   void (*spent)(int64_t *sums, const void *self);
-  int64_t (*bytes)(const void *self); /* NULL: 0 */
+  int (*stage_threads)(hd_stage_thread *out, const void *self); /* NULL: 0 */
+  int64_t (*bytes)(const void *self);                           /* NULL: 0 */
 };
 
 struct hd_exchange;

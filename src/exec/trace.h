@@ -37,6 +37,7 @@ typedef enum hd_slice_kind {
   HD_SLICE_NORM,          /* sums of squares of gradients */
   HD_SLICE_CLOSE,         /* thread 0: the batch's loss, preparing the next step */
   HD_SLICE_WAIT,          /* for the others, at a barrier */
+  HD_SLICE_BUBBLE,        /* of a pipeline: for another stage; of: that stage */
   HD_SLICE_EXCHANGE, /* the first thread of a host: bytes to and from other hosts; of: the last host's first rank */
   HD_SLICE_INLET,    /* the host of a GPU: waiting until the next step's inlet is free */
   HD_SLICE_LAUNCH,   /* likewise: queueing work of the GPU */

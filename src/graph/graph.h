@@ -85,6 +85,14 @@ typedef struct hd_alias {
   int param;
 } hd_alias;
 
+enum { HD_MAX_STAGES = 32 };
+
+/* Stages of a network, neighbouring layers each: stage s begins with the node of this number as written. */
+typedef struct hd_stages {
+  int count;                /* 0: not given */
+  int first[HD_MAX_STAGES]; /* [0] is 0 */
+} hd_stages;
+
 typedef struct hd_graph {
   hd_node *nodes;
   int node_count, node_room;
@@ -97,6 +105,7 @@ typedef struct hd_graph {
   int written_count;
   int input, label; /* value indices */
   int logits, loss; /* value indices, -1 before the loss exists */
+  hd_stages stages; /* as the model file cuts it */
 } hd_graph;
 
 hd_status hd__graph_create(hd_graph **out, hd_ctx *ctx, const hd_shape *input);

@@ -148,6 +148,25 @@ static hd_status check_name(const parser *p, const scope *where, const char *nam
   return HD_OK;
 }
 
+/* `stage: N`: this layer and those after it belong to stage N, 0 being the first layer's. */
+static hd_status read_stage(const parser *p, const hd_yaml_node *layer) {
+  const hd_yaml_node *node = hd__yaml_get(layer, "stage");
+  hd_stages *stages = &p->graph->stages;
+  int64_t stage;
+  if (!node)
+    return HD_OK;
+  HD_TRY(hd__yaml_int(&stage, p->ctx, node, 0, HD_MAX_STAGES - 1));
+  const int now = stages->count > 0 ? stages->count - 1 : 0, next = p->count > 0 ? now + 1 : now;
+  if (stage < now || stage > next)
+    return hd__yaml_fail(p->ctx, node,
+                         "expected stage %d%s here, found %lld; number stages from 0 in the order of the layers", now,
+                         next > now ? " or the next" : "", (long long)stage);
+  stages->count = (int)stage + 1;
+  if (stage > now)
+    stages->first[stage] = p->graph->written_count;
+  return HD_OK;
+}
+
 static hd_status add_layer(parser *p, const scope *where, const char *name, const hd_yaml_node *layer) {
   hd_layer_form form;
   hd_attrs attrs;
@@ -157,6 +176,7 @@ static hd_status add_layer(parser *p, const scope *where, const char *name, cons
   HD_TRY(hd__layer_attrs(&attrs, p->ctx, layer, &form));
   HD_TRY(read_inputs(in, &count, p, where, layer, &form));
   HD_TRY(read_share(in, &count, &attrs, p, where, layer));
+  HD_TRY(read_stage(p, layer));
   hd_status status = hd__graph_add(&value, p->graph, p->ctx, form.op, name, in, count, &attrs);
   if (status != HD_OK)
     return hd__fail_in(p->ctx, status, "%s:%d", layer->source, layer->line);

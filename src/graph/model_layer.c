@@ -158,7 +158,7 @@ hd_status hd__layer_form(hd_layer_form *out, hd_ctx *ctx, const hd_yaml_node *la
 }
 
 hd_status hd__layer_attrs(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *layer, const hd_layer_form *form) {
-  static const char *const more[] = {"op", "from", NULL};
+  static const char *const more[] = {"op", "from", "stage", NULL};
   hd__op_defaults(attrs, form->settings);
   if (form->op == HD_OP_custom)
     attrs->custom_op = hd__custom_op_find(ctx, hd__yaml_get(layer, "op")->text);

@@ -1,9 +1,10 @@
 /* The pass that gives every value a place.
  *
  * Values that share memory form a class: views, and outputs written in place over an input without later readers.
- * A class that a deferred gradient or a later segment reads goes to batch memory, the others to the thread's arena. In
- * both they are placed first-fit by lifetime: two classes share bytes of the arena only if no node touches both, of
- * batch memory, in which all threads are at different samples, only if no segment does. Everything is counted per
+ * A class that a deferred gradient, a later segment or another stage reads goes to batch memory, the others to the
+ * thread's arena. In both they are placed first-fit by lifetime: two classes of a stage share bytes of the arena only if
+ * no node touches both, of batch memory, in which all threads are at different samples, only if no segment does. Stages
+ * have arenas of their own. Everything is counted per
  * sample. */
 #include <string.h>
 
@@ -17,6 +18,7 @@ enum { ALIGN_BYTES = 64 };
 typedef struct life {
   int first, last;                 /* nodes: first writer (-1: before the first node), last reader */
   int first_segment, last_segment; /* and theirs */
+  int stage;                       /* of the first writer */
   int64_t bytes;
   int64_t offset;
   bool batch, live;
@@ -38,14 +40,19 @@ static int segment_of(const memory *m, int value) {
   return producer < 0 ? 0 : m->plan->nodes[producer].segment;
 }
 
+static int stage_of(const memory *m, int value) {
+  int producer = m->plan->graph->values[value].producer;
+  return producer < 0 ? 0 : m->plan->nodes[producer].stage;
+}
+
 /* Nodes come in order. */
-static void note_use(memory *m, int value, int node, int segment) {
+static void note_use(memory *m, int value, int node, int segment, int stage) {
   if (value < 0)
     return;
   life *l = &m->lives[value];
   l->last = l->last > node ? l->last : node;
   l->last_segment = l->last_segment > segment ? l->last_segment : segment;
-  l->batch = l->last_segment > l->first_segment;
+  l->batch |= l->last_segment > l->first_segment || stage != l->stage;
 }
 
 static void note_reads(memory *m, int index) {
@@ -54,7 +61,7 @@ static void note_reads(memory *m, int index) {
   const bool deferred = is_deferred(plan, node);
   for (int k = 0; k < HD_MAX_IN; k++)
     note_use(m, node->in[k], deferred ? plan->graph->node_count : index,
-             deferred ? plan->segments : plan->nodes[index].segment);
+             deferred ? plan->segments : plan->nodes[index].segment, plan->nodes[index].stage);
 }
 
 /* First and last use of every single value. */
@@ -69,6 +76,7 @@ static void find_lives(memory *m) {
                          .last = value->producer,
                          .first_segment = segment_of(m, v),
                          .last_segment = segment_of(m, v),
+                         .stage = stage_of(m, v),
                          .live = rows && made && v != graph->loss};
     m->lives[v].bytes =
         (hd__value_stride(value) * hd__dtype_bytes(value->dtype) + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
@@ -76,7 +84,7 @@ static void find_lives(memory *m) {
   for (int i = 0; i < graph->node_count; i++)
     note_reads(m, i);
   if (!m->plan->trains)
-    note_use(m, graph->logits, graph->node_count, segment_of(m, graph->logits));
+    note_use(m, graph->logits, graph->node_count, segment_of(m, graph->logits), stage_of(m, graph->logits));
   for (int v = 0; v < graph->value_count; v++) /* an argmax without readers is not stored; any other output must be */
     if (graph->values[v].dtype == HD_U8 && m->lives[v].last == m->lives[v].first)
       m->lives[v].live = false;
@@ -116,7 +124,7 @@ static bool lie_apart(const life *a, const life *b) {
   if (a->batch != b->batch)
     return false;
   return a->batch ? a->first_segment <= b->last_segment && b->first_segment <= a->last_segment
-                  : a->first <= b->last && b->first <= a->last;
+                  : a->stage == b->stage && a->first <= b->last && b->first <= a->last;
 }
 
 /* The lowest offset where class v fits beside the classes that are already placed in its memory. */
@@ -144,11 +152,14 @@ static void place_classes(memory *m, bool *placed) {
     life *l = &m->lives[v];
     if (!l->live)
       continue;
-    int64_t *all = l->batch ? &plan->batch_bytes : &plan->arena_bytes;
+    int64_t *all = l->batch ? &plan->batch_bytes : &plan->stage_arena_bytes[l->stage];
     l->offset = first_fit(m, placed, v);
     placed[v] = true;
     *all = *all > l->offset + l->bytes ? *all : l->offset + l->bytes;
   }
+  for (int s = 0; s < plan->stages.count; s++)
+    if (plan->arena_bytes < plan->stage_arena_bytes[s])
+      plan->arena_bytes = plan->stage_arena_bytes[s];
 }
 
 /* Sums over shards and parameters are placed by the pass of chunks. */

@@ -1,6 +1,6 @@
 /* The passes that compile a graph to a plan; each can be printed.
  *
- *     fuse -> shift -> batch statistics -> gradients -> segments -> groups -> matrices -> memory -> chunks -> lower */
+ *     fuse -> shift -> batch statistics -> gradients -> stages -> segments -> groups -> matrices -> memory -> chunks -> lower */
 #pragma once
 
 #include "graph/graph.h"
@@ -11,7 +11,8 @@ void hd__pass_fuse(hd_graph *graph);
 bool hd__pass_shift(hd_graph *graph, float shift);
 hd_status hd__pass_batch_statistics(hd_graph *graph, hd_ctx *ctx);
 hd_status hd__pass_grad(hd_graph *graph, hd_ctx *ctx);
-hd_status hd__pass_segments(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings);
+hd_status hd__pass_stages(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings);
+void hd__pass_segments(hd_plan *plan, const hd_plan_settings *settings);
 hd_status hd__pass_groups(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings);
 hd_status hd__pass_matrices(hd_plan *plan, hd_ctx *ctx);
 int hd__plan_matrix_rounds(const hd_plan *plan);

@@ -30,6 +30,7 @@ static void lower_call(hd_plan_call *call, const hd_plan *plan, int index, int64
                          .gathered = plan->nodes[index].gathered,
                          .flops = hd__op_flops(node->op, &node->geom),
                          .written = (uint32_t)node->written,
+                         .stage = plan->nodes[index].stage,
                          .node = index,
                          .name = node->name};
   call->per_shard = by_shard || call->class != HD_CLASS_ROWS;
@@ -98,6 +99,7 @@ static void lower_params(hd_plan *plan) {
     to->columns = hd__param_columns(from);
     to->frozen = from->frozen;
     to->is_running = from->running;
+    to->stage = hd__plan_stage_of(plan, from->written);
     if (!from->running || !plan->trains)
       continue;
     const hd_node *stats = &graph->nodes[graph->values[from->statistic].producer];
@@ -141,6 +143,18 @@ void hd__plan_set_kernels(hd_plan *plan, const hd_kernels *kernels) {
     plan->uses[u].form = kernels->form[plan->graph->nodes[plan->uses[u].node].op];
 }
 
+/* Cuts a phase's calls where the stage changes. */
+static void add_stretches(hd_plan *plan, hd_phase *phase) {
+  const hd_phase *before = phase > plan->phases ? phase - 1 : NULL;
+  int end = phase->stretch0 = before ? before->stretch1 : 0;
+  for (int i = phase->call0; i < phase->call1; i++) {
+    if (end == phase->stretch0 || plan->stretches[end - 1].stage != plan->calls[i].stage)
+      plan->stretches[end++] = (hd_stretch){.stage = plan->calls[i].stage, .call0 = i};
+    plan->stretches[end - 1].call1 = i + 1;
+  }
+  phase->stretch1 = end;
+}
+
 static void add_phase(hd_plan *plan, hd_phase_kind kind, int call0, int call1) {
   hd_phase *phase = &plan->phases[plan->phase_count++];
   *phase = (hd_phase){.kind = kind, .call0 = call0, .call1 = call1};
@@ -148,6 +162,7 @@ static void add_phase(hd_plan *plan, hd_phase_kind kind, int call0, int call1) {
   for (int i = call0; i < call1; i++)
     for (int o = 0; o < HD_MAX_OUT && plan->calls[i].gathered; o++)
       phase->gathered += plan->calls[i].out[o].elems;
+  add_stretches(plan, phase);
 }
 
 static void add_matrix_phase(hd_plan *plan, hd_matrix_stage stage, int round) {
@@ -184,6 +199,7 @@ static void lower_phases(hd_plan *plan, const hd_plan_settings *settings) {
 
 static hd_status lower(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
   HD_TRY(HD_NEW(plan->calls, plan->graph->node_count, ctx, NO_MEMORY));
+  HD_TRY(HD_NEW(plan->stretches, plan->graph->node_count, ctx, NO_MEMORY));
   HD_TRY(HD_NEW(plan->packed, plan->graph->node_count, ctx, NO_MEMORY));
   HD_TRY(HD_NEW(plan->phases, plan->segments + 4 + 3 * hd__plan_matrix_rounds(plan), ctx, NO_MEMORY));
   lower_calls(plan, settings->shard_rows);
@@ -208,7 +224,8 @@ static hd_status run_passes(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *
     HD_TRY(hd__pass_batch_statistics(plan->graph, ctx));
     HD_TRY(hd__pass_grad(plan->graph, ctx));
   }
-  HD_TRY(hd__pass_segments(plan, ctx, settings));
+  HD_TRY(hd__pass_stages(plan, ctx, settings));
+  hd__pass_segments(plan, settings);
   plan->param_count = plan->graph->param_count;
   HD_TRY(HD_NEW(plan->params, plan->param_count, ctx, NO_MEMORY));
   HD_TRY(hd__pass_groups(plan, ctx, settings));
@@ -244,6 +261,7 @@ void hd__plan_destroy(hd_plan *plan) {
     return;
   hd__graph_destroy(plan->graph);
   hd__free(plan->calls);
+  hd__free(plan->stretches);
   hd__free(plan->place);
   hd__free(plan->params);
   hd__free(plan->uses);

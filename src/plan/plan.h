@@ -18,10 +18,9 @@
 #include "base/shape.h"
 #include "base/status.h"
 #include "base/tools_api.h"
+#include "graph/graph.h"
 #include "graph/update_settings.h"
 #include "kernel/kernel.h"
-
-struct hd_graph;
 
 typedef enum hd_where {
   HD_AT_NOWHERE, /* never stored */
@@ -70,6 +69,7 @@ typedef struct hd_plan_call {
   bool gathered;    /* its sums over all shards are read by a later segment or become running statistics */
   int64_t flops;    /* of a sample */
   uint32_t written; /* the node's number as written, the key of its random numbers */
+  int stage;        /* whose threads run it */
   int node;
   const char *name; /* of the node */
 } hd_plan_call;
@@ -101,6 +101,7 @@ typedef struct hd_plan_matrix {
 /* A use of a parameter, given by its gradient: an output of a REDUCE node. */
 typedef struct hd_plan_use {
   int node;
+  int stage;        /* of the node */
   int output;       /* 0 weight, 1 bias */
   int64_t direct;   /* not deferred: offset in the direct gradients, floats */
   int64_t offset;   /* in the concatenation of all uses' gradients, floats; of the first use the parameter's */
@@ -131,6 +132,7 @@ typedef struct hd_plan_param {
   bool is_matrix;  /* whose update has phases of its own */
   hd_plan_running running;
   int group;
+  int stage;     /* whose threads own its chunks */
   bool deferred; /* formed from x and dy inside the reduction; else reduced from shard sums */
   int first_use, uses;
   int64_t offset;     /* where the parameter starts in the concatenation of all, floats, a multiple of 16 */
@@ -172,9 +174,16 @@ typedef enum hd_matrix_stage {
   HD_STAGE_WRITE
 } hd_matrix_stage;
 
+/* Neighbouring calls of a shards phase that belong to one stage. In training a stage has one stretch, forward, and
+ * another one, backward; the last stage has both in one. */
+typedef struct hd_stretch {
+  int stage, call0, call1;
+} hd_stretch;
+
 typedef struct hd_phase {
   hd_phase_kind kind;
   int call0, call1; /* SHARDS: its segment's calls; except in the first, sums of the previous one are reduced before */
+  int stretch0, stretch1;      /* SHARDS: the calls, cut at the borders of stages */
   hd_matrix_stage stage;       /* MATRICES, */
   int round;                   /* and the round that it belongs to */
   int64_t gathered, gradients; /* floats of a partial sum: of gathered calls; after the last segment of all gradients */
@@ -182,14 +191,14 @@ typedef struct hd_phase {
 
 /* What the passes find of a node. */
 typedef struct hd_plan_node {
-  int segment;
+  int segment, stage;
   bool by_outputs; /* it is a segment that threads divide by its outputs instead of by shards */
   bool gathered;   /* as of its call */
 } hd_plan_node;
 
 /* It has many fields because it is all that executors read: they know no graph. */
 typedef struct hd_plan {
-  struct hd_graph *graph; /* owned */
+  hd_graph *graph; /* owned */
   const hd_kernels *kernels;
   hd_plan_call *calls;
   int call_count;
@@ -213,12 +222,15 @@ typedef struct hd_plan {
   int chunk_count;
   hd_phase *phases;
   int phase_count;
+  hd_stretch *stretches;
   hd_plan_node *nodes; /* as the graph's */
   int segments;
-  bool gathers; /* whether any node is gathered */
+  hd_stages stages; /* of training; else one */
+  bool gathers;     /* whether any node is gathered */
 
-  int64_t arena_bytes, batch_bytes; /* per sample */
-  int64_t scratch_bytes;            /* per thread */
+  int64_t arena_bytes, batch_bytes;         /* per sample */
+  int64_t stage_arena_bytes[HD_MAX_STAGES]; /* of arena_bytes, the most that a stage needs */
+  int64_t scratch_bytes;                    /* per thread */
   int64_t param_elems, packed_elems, direct_elems, gathered_elems, const_elems;
   float *constants;      /* numbers of the model's description */
   int64_t trained_elems; /* the first of param_elems: parameters with gradients and optimizer state */
@@ -232,6 +244,7 @@ typedef struct hd_plan_settings {
   int64_t batch;             /* train: samples of a batch; 0: not known */
   int64_t shard_rows;        /* train: samples of a shard, for kernels chosen by that number; 0 for none such */
   bool clip_norm;            /* train: a phase for the gradient's norm */
+  hd_stages stages;          /* train: count 0 or 1: one; without the places where they begin: cut evenly */
   hd_update_settings update; /* train: the run's */
   hd_averages averages;      /* train */
   bool may_shift;            /* samples may come without `shift`, the number that normalisation adds to each element */
@@ -239,7 +252,7 @@ typedef struct hd_plan_settings {
 } hd_plan_settings;
 
 /* Takes ownership of the graph, also on failure. The kernel table must outlive the plan. */
-HD_TOOLS_API hd_status hd__plan_create(hd_plan **out, hd_ctx *ctx, struct hd_graph *graph, const hd_kernels *kernels,
+HD_TOOLS_API hd_status hd__plan_create(hd_plan **out, hd_ctx *ctx, hd_graph *graph, const hd_kernels *kernels,
                                        const hd_plan_settings *settings);
 HD_TOOLS_API void hd__plan_destroy(hd_plan *plan);
 
@@ -248,6 +261,15 @@ HD_TOOLS_API void hd__plan_set_kernels(hd_plan *plan, const hd_kernels *kernels)
 
 /* An alias of a parameter: "NODE.weight" of a node that uses another node's parameter. */
 const char *hd__plan_alias(int *param, const hd_plan *plan, int index);
+
+/* Cuts a graph that has gradients into out->count stages, so that the dearest costs as little as possible; cost: of each
+ * node as written, with its gradients, NULL: estimated. Each stage gets a layer with parameters; most: how many have
+ * some. HD_E_USAGE: fewer than stages. */
+int hd__stages_most(const hd_graph *graph);
+hd_status hd__stages_cut(hd_stages *out, hd_ctx *ctx, const hd_graph *graph, const double *cost);
+
+/* The stage of the node of this number as written. */
+int hd__plan_stage_of(const hd_plan *plan, int written);
 
 /* Prints the result of each pass, one line per item. */
 void hd__plan_print(const hd_plan *plan, FILE *to);

@@ -73,16 +73,15 @@ static bool is_formed(const hd_plan *plan, int param) {
 static bool is_by_outputs(const hd_plan *plan, int index, const hd_plan_settings *settings) {
   enum { WORTH_A_BARRIER = 16384 };
   const hd_node *node = &plan->graph->nodes[index];
-  if (!settings->train || settings->shard_rows > 0 || !plan->kernels->run_outputs[node->op])
+  if (!settings->train || plan->stages.count > 1 || settings->shard_rows > 0 || !plan->kernels->run_outputs[node->op])
     return false;
   const hd_value *weight = &plan->graph->values[node->in[1]];
   return (int64_t)node->geom.ci * node->geom.co >= WORTH_A_BARRIER && node->geom.ci >= settings->batch &&
          is_formed(plan, weight->param) && hd__graph_reads(plan->graph, node->in[1], NULL) == 1;
 }
 
-hd_status hd__pass_segments(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
+void hd__pass_segments(hd_plan *plan, const hd_plan_settings *settings) {
   const hd_graph *graph = plan->graph;
-  HD_TRY(HD_NEW(plan->nodes, graph->node_count, ctx, "out of memory while planning"));
   for (int p = 0; p < graph->param_count; p++)
     if (graph->params[p].running && plan->trains)
       plan->nodes[graph->values[graph->params[p].statistic].producer].gathered = plan->gathers = true;
@@ -102,5 +101,4 @@ hd_status hd__pass_segments(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *
     now += plan->nodes[i].by_outputs;
   }
   plan->segments = now + 1;
-  return HD_OK;
 }

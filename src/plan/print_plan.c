@@ -26,7 +26,10 @@ static void print_calls(const hd_plan *plan, const hd_phase *phase, FILE *to) {
       if (place->where == HD_AT_ARENA || place->where == HD_AT_BATCH || place->where == HD_AT_DIRECT)
         fprintf(to, "+%lld", (long long)place->offset);
     }
-    fprintf(to, "%s\n", call->per_shard ? "  per shard" : "");
+    fprintf(to, "%s", call->per_shard ? "  per shard" : "");
+    if (plan->stages.count > 1)
+      fprintf(to, "  stage %d", call->stage);
+    fprintf(to, "\n");
   }
 }
 

@@ -108,13 +108,7 @@ static bool blocks_another(const hd_barrier *barrier, int thread, unsigned numbe
   return false;
 }
 
-static void wait_for(const hd_barrier *barrier, int thread, hd_barrier_line *line, unsigned number) {
-  const bool shares = blocks_another(barrier, thread, number);
-  const int spins = shares ? 0 : barrier->spins;
-  int *shared = &barrier->line[thread].shared;
-  if (shares || *shared) /* no needless write: other threads poll this line */
-    *shared = shares ? *shared + 1 : 0;
-  const int yields = *shared % SHARED_BEFORE_SLEEP == SHARED_BEFORE_SLEEP - 1 ? 0 : YIELDS;
+static void poll(const hd_barrier *barrier, hd_barrier_line *line, unsigned number, int spins, int yields) {
   for (int i = 0; i < spins; i++) {
     if (has_come(line, number))
       return;
@@ -126,6 +120,15 @@ static void wait_for(const hd_barrier *barrier, int thread, hd_barrier_line *lin
     sched_yield();
   }
   sleep_until(barrier, line, number);
+}
+
+static void wait_for(const hd_barrier *barrier, int thread, hd_barrier_line *line, unsigned number) {
+  const bool shares = blocks_another(barrier, thread, number);
+  int *shared = &barrier->line[thread].shared;
+  if (shares || *shared) /* no needless write: other threads poll this line */
+    *shared = shares ? *shared + 1 : 0;
+  const bool sleeps = *shared % SHARED_BEFORE_SLEEP == SHARED_BEFORE_SLEEP - 1;
+  poll(barrier, line, number, shares ? 0 : barrier->spins, sleeps ? 0 : YIELDS);
 }
 
 /* Writes flags and number to a line, and wakes threads that sleep on it. */
@@ -216,6 +219,21 @@ static unsigned next_of(const hd_barrier *barrier, int thread) {
 }
 
 static unsigned last_of(const hd_barrier *barrier, int thread) { return next_of(barrier, thread) - 1; }
+
+void hd__barrier_signal(hd_barrier *barrier, int line, unsigned number) {
+  announce(barrier, &barrier->line[line], number, 0);
+}
+
+bool hd__barrier_has_come(const hd_barrier *barrier, int line, unsigned number) {
+  return has_come(&barrier->line[line], number);
+}
+
+bool hd__barrier_await(const hd_barrier *barrier, int line, unsigned number) {
+  hd_barrier_line *awaited = &barrier->line[line];
+  const bool shares = atomic_load_explicit(&awaited->cpu, memory_order_relaxed) == sched_getcpu();
+  poll(barrier, awaited, number, shares ? 0 : barrier->spins, YIELDS);
+  return has_come(awaited, number);
+}
 
 uint32_t hd__barrier_wait(hd_barrier *barrier, int thread, uint32_t flags) {
   return wait_at(barrier, thread, next_of(barrier, thread), flags, NOTHING);

@@ -29,6 +29,7 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/tools_api.h"
@@ -97,6 +98,12 @@ const void *hd__barrier_note(const hd_barrier *barrier, int self, int thread);
 
 /* The common note of the threads of `cache`, unless the flags hold HD_BARRIER_NOTES_DIFFER. */
 const void *hd__barrier_note_of_cache(const hd_barrier *barrier, int self, int cache);
+
+/* The lines as signals of single threads: writes that line `line` has reached `number`, which must grow, in steps below
+ * 2^31; whether it has; and waits until it has. False: broken. */
+void hd__barrier_signal(hd_barrier *barrier, int line, unsigned number);
+bool hd__barrier_has_come(const hd_barrier *barrier, int line, unsigned number);
+bool hd__barrier_await(const hd_barrier *barrier, int line, unsigned number);
 
 /* A note with the time at which a thread came, by a clock common to all threads, and one more number. */
 typedef struct hd_barrier_stamp {

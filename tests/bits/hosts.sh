@@ -62,6 +62,15 @@ done
 unset HEDDLE_HOST_SUMS
 check_run adamw "a b" 1 1 --workers 2
 check_run rules "a b a" 1 1 --eval-every 2
+# Stages, all of them on each host.
+check_run adamw "a a b b" 1 1 --stages 2
+check_run norm "a b a b" 1 1 --stages 2 --schedule-stages gpipe
+check_run mixed "a b b" 3 1 --stages 3
+HEDDLE_HOST_SUMS=owners
+export HEDDLE_HOST_SUMS
+check_run adamw "b a" 2 2 --stages 2
+check_run muon "a b" 2 1 --stages 2
+unset HEDDLE_HOST_SUMS
 HEDDLE_ISA=reference
 export HEDDLE_ISA
 check_run mixed "a b" 1 1

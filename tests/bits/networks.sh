@@ -50,6 +50,8 @@ check upsampled "$SRCDIR/tests/bits/upsampled.yaml" labels db19218c415258f92b725
   --optimizer adamw --lr 0.01
 check tiles "$SRCDIR/tests/bits/tiles.yaml" labels bd51cfa6634d7f0f5d727815a8a5e92dad87930725f649b82c18081d6022f4c4 \
   --optimizer adamw --lr 0.01
+check shard_norms "$SRCDIR/tests/bits/shard_norms.yaml" labels ad2b084bb8415cd6563f248562c0bf313fe56cfb0b901ae9adb71a4c2265f1bc \
+  --optimizer adamw --lr 0.01
 patches() { # NAME OPTIONS...
   name=$1
   shift

@@ -74,6 +74,7 @@ out_of_range() {
   clip-grad-norm) echo "-1 0 1e10" ;;
   betas) echo "-0.1,0.9 1,0.9 0.9,1 0.9 0.9,0.9,0.9 0.9, ,0.9" ;;
   threads) echo "-1 0 1025" ;;
+  stages) echo "-1 0 33" ;;
   procs) echo "-1 0 1025" ;;
   stall-timeout) echo "-1 0 0.5 1000001" ;;
   workers) echo "-1 257" ;;
@@ -489,12 +490,12 @@ flip() {
   sed -i "$sum" r/last/run.json
   was=$(fingerprint r)
   fails 2 train --resume r --max-steps 60
-  says "--resume r" "version 4" "version 255" --accept-arithmetic
+  says "--resume r" "version 5" "version 255" --accept-arithmetic
   [ "$(fingerprint r)" = "$was" ]
   "$HEDDLE" train --resume r --max-steps 60 --accept-arithmetic >out
-  grep -q "version 4 of the arithmetic, after version 255: the digest is a new one" out
+  grep -q "version 5 of the arithmetic, after version 255: the digest is a new one" out
   "$HEDDLE" train --resume r --max-steps 70 --json >out
-  [ "$(json_get arithmetic_version <out)" = 4 ]
+  [ "$(json_get arithmetic_version <out)" = 5 ]
 }
 
 @test "--resume with another experiment is refused, and the setting named" {

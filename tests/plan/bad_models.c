@@ -269,6 +269,17 @@ const bad_model bad_models[] = {
      HD_E_SHAPE, "found 64"},
     {"a mean padded by more than half the width", HEAD "  - a: {op: avg_pool2d, kernel: [2, 4], padding: [1, 3]}\n" END,
      4, HD_E_SHAPE, "avg_pool2d expects padding of at most half the kernel, found 3"},
+    /* Stages. */
+    {"a first stage that is not 0", HEAD "  - a: {op: flatten, stage: 1}\n" END, 4, HD_E_FORMAT,
+     "stage 0 here, found 1"},
+    {"a stage that is left out", HEAD "  - a: {op: flatten}\n  - b: {op: linear, out: 4, stage: 2}\n" END, 5,
+     HD_E_FORMAT, "stage 0 or the next here, found 2"},
+    {"a stage that has ended",
+     HEAD "  - a: {op: flatten}\n  - b: {op: linear, out: 4, stage: 1}\n  - c: {op: relu, stage: 0}\n" END, 6,
+     HD_E_FORMAT, "stage 1 or the next here, found 0"},
+    {"a stage without a number", HEAD "  - a: {op: flatten, stage: first}\n" END, 4, HD_E_FORMAT, "found 'first'"},
+    {"more stages than there may be", HEAD "  - a: {op: flatten, stage: 32}\n" END, 4, HD_E_FORMAT, "found '32'"},
+
     {"a mean of channels behind flatten", HEAD "  - a: {op: flatten}\n  - b: {op: global_avg_pool2d}\n" END, 5,
      HD_E_SHAPE, "global_avg_pool2d expects an image (channels x height x width), found 64"},
     {"concat of two sizes", HEAD "  - a: {op: conv2d, out: 1, kernel: 3}\n  - b: {op: concat, from: [a, input]}\n" END,

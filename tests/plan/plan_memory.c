@@ -14,7 +14,7 @@ enum { NO_VALUE = -1 };
 
 typedef struct walk {
   const hd_plan *plan;
-  int *arena, *batch; /* per byte: the value that was written there last */
+  int *arena, *batch; /* per byte, of each stage's arena: the value that was written there last */
   int *segment;       /* per byte of batch memory: the segment in which it was last read or written */
   char *text;
   size_t bytes;
@@ -46,9 +46,15 @@ static int64_t slot_bytes(const hd_plan *plan, int value) {
 
 static bool is_stored(const hd_place *place) { return place->where == HD_AT_ARENA || place->where == HD_AT_BATCH; }
 
+static int stage_of(const walk *w, int value) {
+  const int producer = w->plan->graph->values[value].producer;
+  return producer < 0 ? 0 : w->plan->nodes[producer].stage;
+}
+
 static int *owners(const walk *w, int value) {
   const hd_place *place = &w->plan->place[value];
-  return (place->where == HD_AT_ARENA ? w->arena : w->batch) + place->offset;
+  return (place->where == HD_AT_ARENA ? w->arena + stage_of(w, value) * w->plan->arena_bytes : w->batch) +
+         place->offset;
 }
 
 static bool lie_alike(const hd_plan *plan, int a, int b) {
@@ -131,8 +137,13 @@ static void check_call(walk *w, const hd_plan_call *call) {
   if (call->op != node->op || call->per_shard != (hd__op_info(node->op)->class != HD_CLASS_ROWS))
     say(w, "the call of %s differs from its node", node->name);
   const int segment = w->plan->nodes[call->node].segment;
-  for (int i = 0; i < HD_MAX_IN; i++)
+  if (call->stage != w->plan->nodes[call->node].stage)
+    say(w, "the call of %s runs in another stage than its node", node->name);
+  for (int i = 0; i < HD_MAX_IN; i++) {
     read_value(w, node->in[i], node->name, segment);
+    if (node->in[i] >= 0 && w->plan->place[node->in[i]].where == HD_AT_ARENA && stage_of(w, node->in[i]) != call->stage)
+      say(w, "%s reads %s in the arena of another stage", node->name, name_of(w, node->in[i]));
+  }
   check_apart(w, node);
   for (int i = 0; i < HD_MAX_OUT; i++)
     write_value(w, node->out[i], segment);
@@ -200,7 +211,7 @@ const char *plan_memory_fault(char *text, size_t bytes, const hd_plan *plan) {
   check_order(&w);
   if (w.wrong)
     return text;
-  w.arena = no_owners(plan->arena_bytes);
+  w.arena = no_owners(plan->arena_bytes * plan->stages.count);
   w.batch = no_owners(plan->batch_bytes);
   w.segment = no_owners(plan->batch_bytes);
   write_value(&w, plan->graph->input, 0);

@@ -52,7 +52,9 @@ static hd_status make_plan(hd_plan **plan, hd_ctx *ctx, const text *model, const
   hd_graph *graph;
   *plan = NULL;
   HD_TRY(hd__model_parse(&graph, NULL, ctx, model->data, model->length, "model.yaml"));
-  return hd__plan_create(plan, ctx, graph, table, settings);
+  hd_plan_settings cut = *settings;
+  cut.stages = graph->stages;
+  return hd__plan_create(plan, ctx, graph, table, &cut);
 }
 
 static hd_plan *plan_of(const text *model, const hd_kernels *table, bool train, bool clip) {

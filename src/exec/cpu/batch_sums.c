@@ -2,7 +2,7 @@
  *
  * Statistics are a mean and a sum of squared deviations per channel, two outputs of one node. Two neighbouring
  * ranges of samples combine by Chan's formula, in the order of the tree, like every other sum. After a barrier each
- * thread reduces these small partial sums of all threads for itself: all get the same bits, and no second barrier is
+ * thread of their stage reduces these small partial sums of all its threads for itself: all get the same bits, and no second barrier is
  * needed. */
 #include <string.h>
 
@@ -25,10 +25,11 @@ static void gather_stats(const thread_at *at, const hd_plan_call *call) {
   const int64_t slot = plan->gathered_elems, place[2] = {call->out[0].gathered, call->out[1].gathered};
   float *stack = at->thread->stack, *sum = at->thread->gathered;
   int64_t rows[HD_MAX_REDUCTION_DEPTH];
-  for (hd_walk w = hd__reduction_walk(&at->layout->sums.reduction); hd__walk_push(&w);) {
+  const stage_layout *stage = &at->layout->stage[call->stage];
+  for (hd_walk w = hd__reduction_walk(&stage->sums.reduction); hd__walk_push(&w);) {
     float *top = stack + w.top * slot;
     for (int o = 0; o < 2; o++)
-      copy(top + place[o], at->layout->sum[w.step->term] + call->out[o].offset, call->out[o].elems);
+      copy(top + place[o], stage->sum[w.step->term] + call->out[o].offset, call->out[o].elems);
     for (rows[w.top] = w.step->row1 - w.step->row0; hd__walk_merge(&w); rows[w.top] += rows[w.top + 1], top -= slot)
       hd__exec_merge_stats(plan, call, top - slot, top, place, rows + w.top);
   }
@@ -40,13 +41,14 @@ static void gather_stats(const thread_at *at, const hd_plan_call *call) {
 }
 
 static void gather_sums(const thread_at *at, const hd_plan_call *call) {
-  const hd_reduction *reduction = &at->layout->sums.reduction;
+  const stage_layout *stage = &at->layout->stage[call->stage];
+  const hd_reduction *reduction = &stage->sums.reduction;
   const float *term[HD_MAX_SHARDS];
   for (const hd_place *out = call->out; out < call->out + HD_MAX_OUT; out++) {
     if (out->where == HD_AT_NOWHERE)
       continue;
     for (int32_t p = 0; p < reduction->count; p++)
-      term[p] = at->layout->sum[p] + out->offset;
+      term[p] = stage->sum[p] + out->offset;
     at->exec->plan->kernels->reduce(at->thread->gathered + out->gathered, term, reduction, out->elems);
   }
 }
@@ -54,7 +56,7 @@ static void gather_sums(const thread_at *at, const hd_plan_call *call) {
 void hd__exec_gather(const thread_at *at, const hd_phase *phase) {
   const hd_plan *plan = at->exec->plan;
   for (int i = phase->call0; i < phase->call1; i++) {
-    if (!plan->calls[i].gathered)
+    if (!plan->calls[i].gathered || plan->calls[i].stage != at->thread->stage)
       continue;
     if (plan->calls[i].class == HD_CLASS_STATS)
       gather_stats(at, &plan->calls[i]);

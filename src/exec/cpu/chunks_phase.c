@@ -142,7 +142,7 @@ static void sum_tile(const thread_at *at, const hd_plan_use *use, const hd_reduc
   const float *term[HD_MAX_SHARDS];
   for (int32_t i = 0; i < reduction->count; i++) {
     const int32_t p = reduction->step[i].term;
-    term[p] = at->layout->sum[p] + use->direct + t->elem;
+    term[p] = at->layout->stage[use->stage].sum[p] + use->direct + t->elem;
   }
   exec->plan->kernels->reduce(g, term, reduction, t->columns);
 }
@@ -183,7 +183,7 @@ static void sum_host_tile(const thread_at *at, int param, const tile *t) {
       if (way->deferred)
         form_tile(at, use, &hosts->shards[c], sum, t->elem_ld, t);
       else
-        sum_tile(at, use, &hosts->threads[c], sum, t);
+        sum_tile(at, use, &at->layout->stage[use->stage].host_sums[c], sum, t);
     }
 }
 
@@ -202,7 +202,7 @@ static void reduce_tile(const thread_at *at, hd_phase_kind kind, int param, cons
     else if (way->deferred)
       form_tile(at, use, &at->layout->shards, g, t->ld, t);
     else
-      sum_tile(at, use, &at->layout->sums.reduction, g, t);
+      sum_tile(at, use, &at->layout->stage[use->stage].sums.reduction, g, t);
     add_earlier_micro_batches(at, use, g, t);
     for (int64_t r = 0; u > 0 && r < t->rows; r++)
       add_row(at->thread->tile + r * t->ld, g + r * t->ld, t->columns);

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "exec/cpu/cpu_executor_state.h"
@@ -26,12 +27,17 @@ static void *take(bump *b, int64_t *use, int64_t bytes) {
   return b->base ? b->base + at : NULL;
 }
 
+static int64_t arena_bytes(const hd_exec_cpu *exec, int thread) {
+  return exec->thread[thread].arenas * exec->plan->stage_arena_bytes[exec->thread[thread].stage] * exec->group_rows;
+}
+
 static void lay_out_thread(hd_exec_cpu *exec, bump *b, int index) {
   const hd_plan *plan = exec->plan;
   thread_state *thread = &exec->thread[index];
   thread->tally = hd__exchange_tally(&exec->exchange, index - hd__exec_host_first(exec));
   take(b, &b->by.bookkeeping, -b->used & (PAGE_BYTES - 1)); /* no page has two threads */
-  thread->arena = take(b, &b->by.activations, plan->arena_bytes * exec->group_rows);
+  thread->arenas = hd__exec_arenas(exec, index);
+  thread->arena = take(b, &b->by.activations, arena_bytes(exec, index));
   thread->scratch = take(b, &b->by.activations, plan->scratch_bytes);
   thread->targets = take(b, &b->by.activations, exec->group_rows * exec->target_bytes);
   thread->fetch = take(b, &b->by.fetch, exec->settings.fetch_bytes);
@@ -65,9 +71,11 @@ static void lay_out_common(hd_exec_cpu *exec, bump *b) {
   const int micro_batches = exec->settings.micro_batches;
   int64_t capacity = (exec->settings.batch + micro_batches - 1) / micro_batches;
   hd__exchange_lay_out(&exec->exchange, take(b, &b->by.bookkeeping, hd__exchange_lay_out(&exec->exchange, NULL)));
+  hd__exec_lay_out_signals(exec, take(b, &b->by.bookkeeping, hd__exec_lay_out_signals(exec, NULL)));
   exec->batch_memory = take(b, &b->by.activations, plan->batch_bytes * capacity);
   exec->losses = take(b, &b->by.activations, exec->settings.batch * (int64_t)sizeof *exec->losses);
   exec->targets = take(b, &b->by.activations, exec->settings.batch * exec->target_bytes);
+  exec->work = take(b, &b->by.bookkeeping, exec->exchange.count * (int64_t)sizeof *exec->work);
   exec->bad_param = take(b, &b->by.bookkeeping, exec->exchange.count * (int64_t)sizeof *exec->bad_param);
   exec->chunk_norm = take(b, &b->by.bookkeeping, plan->chunk_count * (int64_t)sizeof *exec->chunk_norm);
   const int64_t squares = plan->matrix_count > 0 ? plan->chunk_count * (int64_t)sizeof(double) : 0;
@@ -78,7 +86,8 @@ static void lay_out_common(hd_exec_cpu *exec, bump *b) {
   exec->micro_batch_sum = take(b, &b->by.gradients, hd__tree_levels(micro_batches) * plan->grad_elems * 4);
   lay_out_exchange(exec, b);
   for (int l = 0; l < exec->exchange.count; l++) {
-    const int64_t slots = hd__tree_most_sums(exec->border[l], exec->border[l + 1]);
+    const int32_t *border = hd__exec_border(exec, exec->thread[l].stage) + l;
+    const int64_t slots = hd__tree_most_sums(border[0], border[1]);
     take(b, &b->by.bookkeeping, -b->used & (PAGE_BYTES - 1));
     exec->thread[l].partial_sums = take(b, &b->by.gradients, slots * plan->direct_elems * (int64_t)sizeof(float));
   }
@@ -94,14 +103,28 @@ static void take_sums(hd_partial_sums *to, bump *b, int ranges, int begin, int e
     *to = sums;
 }
 
+static stage_layout *take_stages(const hd_exec_cpu *exec, bump *b) {
+  const hd_exchange *x = &exec->exchange;
+  const int stages = exec->plan->stages.count;
+  stage_layout *stage = take(b, &b->by.bookkeeping, stages * (int64_t)sizeof *stage);
+  for (int s = 0; s < stages; s++) {
+    take_sums(stage ? &stage[s].sums : NULL, b, x->count, x->first, x->first + x->here);
+    hd_reduction *sums = x->hosts > 1 ? take(b, &b->by.bookkeeping, HD_MAX_SUBTREES * (int64_t)sizeof *sums) : NULL;
+    if (stage)
+      stage[s].host_sums = sums;
+  }
+  return stage;
+}
+
 static void lay_out_process(hd_exec_cpu *exec, bump *b) {
   int micro_batches = exec->settings.micro_batches;
   for (int slot = 0; slot < 2; slot++) {
     exec->layout[slot] = take(b, &b->by.bookkeeping, micro_batches * (int64_t)sizeof *exec->layout[slot]);
     for (int p = 0; p < micro_batches; p++) {
       micro_batch_layout *layout = b->base ? &exec->layout[slot][p] : NULL;
-      take_sums(layout ? &layout->sums : NULL, b, exec->exchange.count, exec->exchange.first,
-                exec->exchange.first + exec->exchange.here);
+      stage_layout *stage = take_stages(exec, b);
+      if (layout)
+        layout->stage = stage;
       if (exec->exchange.hosts == 1)
         continue;
       host_layout *hosts = take(b, &b->by.bookkeeping, sizeof *hosts);
@@ -125,19 +148,22 @@ static int64_t rows_for_weights(const hd_plan *plan) {
   return rows;
 }
 
-/* Threads without a shard still work on chunks. */
-static void distribute_shards(hd_exec_cpu *exec) {
+/* Shards pass from stage to stage one by one, or more together where large weights are read for each; but as many times
+ * that the stages work side by side. */
+static int32_t unit_of_stages(const hd_exec_cpu *exec, int64_t largest) {
+  const int32_t shards = exec->settings.shards / exec->settings.micro_batches;
+  const int64_t wanted = rows_for_weights(exec->plan);
+  int32_t unit = 1;
+  while (unit * largest < wanted && shards / (2 * unit) >= 2 * exec->plan->stages.count)
+    unit *= 2;
+  return unit;
+}
+
+static void choose_group_rows(hd_exec_cpu *exec) {
   const hd_plan *plan = exec->plan;
-  exec->target_bytes = plan->label.row_bytes;
-  if (plan->gathers)
-    exec->settings.micro_batches = 1; /* the whole batch goes through a phase together */
-  int32_t shards = exec->settings.shards / exec->settings.micro_batches;
-  int64_t largest = (exec->settings.batch + exec->settings.shards - 1) / exec->settings.shards;
+  const int64_t largest = (exec->settings.batch + exec->settings.shards - 1) / exec->settings.shards;
   int64_t rows = 1;
-  hd__tree_distribute(exec->border, shards, exec->speed, exec->exchange.count);
-  exec->host_border = exec->border + exec->exchange.count + 1;
-  for (int h = 0; h <= exec->exchange.hosts; h++)
-    exec->host_border[h] = exec->border[exec->exchange.host_first[h]];
+  exec->unit = unit_of_stages(exec, largest);
   for (int l = 0; l < exec->exchange.count; l++)
     if (rows < (exec->border[l + 1] - exec->border[l]) * largest)
       rows = (exec->border[l + 1] - exec->border[l]) * largest;
@@ -145,32 +171,57 @@ static void distribute_shards(hd_exec_cpu *exec) {
   int64_t wanted = rows_for_weights(plan);
   wanted = wanted > largest ? wanted : largest;
   wanted = wanted > fitting ? wanted : fitting;
-  exec->group_rows = rows < wanted ? rows : wanted;
+  exec->group_rows = plan->stages.count > 1 ? exec->unit * largest : rows < wanted ? rows : wanted;
+}
+
+static void distribute_shards(hd_exec_cpu *exec) {
+  exec->target_bytes = exec->plan->label.row_bytes;
+  if (exec->plan->gathers)
+    exec->settings.micro_batches = 1; /* the whole batch goes through a phase together */
+  hd__exec_divide_shards(exec);
+  choose_group_rows(exec);
+}
+
+/* Chunks of a stage's parameters are owned by its threads; each host has all chunks. */
+static void distribute_chunks_of(hd_exec_cpu *exec, const int64_t *weight, int stage) {
+  const hd_plan *plan = exec->plan;
+  int32_t lo = 0, hi;
+  int begin, end;
+  while (lo < plan->chunk_count && plan->params[plan->chunks[lo].param].stage < stage)
+    lo++;
+  for (hi = lo; hi < plan->chunk_count && plan->params[plan->chunks[hi].param].stage == stage;)
+    hi++;
+  hd__exec_threads_of_stage(&begin, &end, exec, exec->exchange.host, stage);
+  for (int l = begin; l < end; l++) {
+    thread_state *thread = &exec->thread[l];
+    hd__tree_split(&thread->chunk_lo, &thread->chunk_hi, weight + lo, hi - lo, exec->speed ? exec->speed + begin : NULL,
+                   end - begin, l - begin);
+    thread->chunk_lo += lo;
+    thread->chunk_hi += lo;
+  }
 }
 
 static hd_status distribute_chunks(hd_exec_cpu *exec, hd_ctx *ctx) {
   const hd_plan *plan = exec->plan;
-  int64_t *weight = hd__malloc((size_t)plan->chunk_count * sizeof *weight);
+  int64_t *weight = hd__malloc((size_t)plan->chunk_count * sizeof *weight + 1);
   if (!weight)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory while sharing out chunks");
   for (int c = 0; c < plan->chunk_count; c++)
     weight[c] = plan->chunks[c].weight;
-  const int first = hd__exec_host_first(exec), threads = hd__exchange_waiters(&exec->exchange);
-  for (int l = 0; l < threads; l++) /* each host has all chunks */
-    hd__tree_split(&exec->thread[first + l].chunk_lo, &exec->thread[first + l].chunk_hi, weight, plan->chunk_count,
-                   exec->speed ? exec->speed + first : NULL, threads, l);
+  for (int s = 0; s < plan->stages.count; s++)
+    distribute_chunks_of(exec, weight, s);
   hd__free(weight);
   return HD_OK;
 }
 
 static hd_status take_threads(hd_exec_cpu *exec, hd_ctx *ctx) {
-  size_t threads = (size_t)exec->exchange.count;
+  size_t threads = (size_t)exec->exchange.count, stages = (size_t)exec->plan->stages.count;
   exec->thread = hd__malloc_aligned(threads * sizeof *exec->thread);
-  exec->border = hd__malloc((threads + 1 + (size_t)exec->exchange.hosts + 1) * sizeof *exec->border);
+  exec->border = hd__malloc((stages * (threads + 1) + (size_t)exec->exchange.hosts + 1) * sizeof *exec->border);
   if (!exec->thread || !exec->border)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d threads", exec->exchange.count);
   memset(exec->thread, 0, threads * sizeof *exec->thread);
-  return HD_OK;
+  return hd__exec_number_stages(exec, ctx);
 }
 
 hd_status hd__exec_cpu_measure(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *plan, int threads,
@@ -193,6 +244,11 @@ hd_status hd__exec_cpu_measure(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *
                             .fetch = common.by.fetch + process.by.fetch,
                             .gradients = common.by.gradients + process.by.gradients,
                             .bookkeeping = common.by.bookkeeping + process.by.bookkeeping};
+    for (int l = 0; l < threads; l++) {
+      const int stage = exec.thread[l].stage;
+      out->stage_threads[stage]++;
+      out->stage_arenas[stage] += arena_bytes(&exec, l);
+    }
     out->mapped = (int64_t)(hd__segment_bytes((size_t)common.used) + hd__segment_bytes((size_t)process.used));
   }
   hd__free(exec.thread);
@@ -265,8 +321,10 @@ static hd_status set_up(hd_exec_cpu *exec, hd_ctx *ctx) {
     HD_TRY(hd__exec_choose_owners(exec, ctx));
   HD_TRY(take_memory(exec, ctx));
   HD_TRY(place_memory(exec, ctx));
-  return hd__exchange_open(&exec->exchange, ctx, exec->threads,
-                           hd__exchange_waiters(&exec->exchange) > hd__threads_cpus(exec->threads));
+  const bool crowded = hd__exchange_waiters(&exec->exchange) > hd__threads_cpus(exec->threads);
+  HD_TRY(hd__exchange_open(&exec->exchange, ctx, exec->threads, crowded));
+  hd__exec_open_signals(exec, crowded);
+  return HD_OK;
 }
 
 static hd_status create(void **self, hd_ctx *ctx, const hd_plan *plan, hd_store *store, hd_threads *threads,
@@ -298,14 +356,17 @@ static int32_t most_step_slices(const hd_exec_cpu *exec) {
   const hd_plan *plan = exec->plan;
   int64_t largest = (exec->settings.batch + exec->settings.shards - 1) / exec->settings.shards, most = 0;
   for (int l = 0; l < exec->exchange.count; l++) {
-    int64_t together = exec->group_rows / largest, shards = exec->border[l + 1] - exec->border[l];
+    const int32_t *border = hd__exec_border(exec, exec->thread[l].stage) + l;
+    int64_t together = exec->group_rows / largest, shards = border[1] - border[0];
     int64_t groups = (shards + together - 1) / together;
     most = groups > most ? groups : most;
   }
   int64_t of_phases =
       (exec->exchange.hosts > 1 ? 12 : 4) * plan->phase_count; /* itself, gathering, closing or norms, waiting */
   int64_t of_parameters = (exec->exchange.hosts > 1 ? 3 : 2) * plan->param_count;
-  return (int32_t)(2 + exec->settings.micro_batches * (most * (plan->call_count + 1) + of_phases + of_parameters));
+  const int64_t waits = plan->stages.count > 1 ? plan->segments * 2 : 0; /* of each group, for other stages */
+  return (int32_t)(2 +
+                   exec->settings.micro_batches * (most * (plan->call_count + 1 + waits) + of_phases + of_parameters));
 }
 
 static hd_trace_size trace_size(const void *self, int64_t slices) {
@@ -319,6 +380,20 @@ static hd_trace_size trace_size(const void *self, int64_t slices) {
 }
 
 static void spent(int64_t *sums, const void *self) { hd__exchange_spent(sums, &((const hd_exec_cpu *)self)->exchange); }
+
+static int stage_threads(hd_stage_thread *out, const void *self) {
+  const hd_exec_cpu *exec = self;
+  const int first = hd__exec_host_first(exec), count = hd__exchange_waiters(&exec->exchange);
+  if (exec->plan->stages.count == 1)
+    return 0;
+  for (int l = 0; l < count && out; l++)
+    out[l] = (hd_stage_thread){.stage = exec->thread[first + l].stage,
+                               .rank = hd__exchange_rank(&exec->exchange, l),
+                               .pid = exec->work[first + l].pid,
+                               .shards = exec->work[first + l].shards,
+                               .waited_ns = exec->work[first + l].waited_ns};
+  return count;
+}
 
 static int64_t bytes(const void *self) {
   const hd_exec_cpu *exec = self;
@@ -348,9 +423,16 @@ static void close_step(const thread_at *at, int slot) {
   hd__trace_leaf(at->thread->track, HD_SLICE_CLOSE, 0);
 }
 
-static void run_phase(const thread_at *at, const hd_phase *phase) {
+/* False: the thread must not wait at the next barrier. */
+static bool run_phase(const thread_at *at, const hd_phase *phase) {
+  bool whole = true;
   switch (phase->kind) {
-  case HD_PHASE_SHARDS: hd__exec_shards(at, phase); break;
+  case HD_PHASE_SHARDS:
+    if (at->exec->plan->stages.count > 1)
+      whole = hd__exec_pipeline(at, phase);
+    else
+      hd__exec_shards(at, phase);
+    break;
   case HD_PHASE_OUTPUTS: hd__exec_outputs(at, phase); break;
   case HD_PHASE_REDUCE_UPDATE:
   case HD_PHASE_REDUCE_NORM: hd__exec_reduce(at, phase->kind); break;
@@ -359,6 +441,7 @@ static void run_phase(const thread_at *at, const hd_phase *phase) {
   }
   if (at->last && (phase->kind == HD_PHASE_REDUCE_UPDATE || phase->kind == HD_PHASE_UPDATE))
     hd__exec_sum_directions(at);
+  return whole;
 }
 
 /* Exchanges between hosts: of gradients before a phase that reduces; of sums for a gather after the other shards
@@ -404,7 +487,8 @@ static uint32_t run_step(thread_at *at, int slot) {
       all = exchange_before(at, &exec->plan->phases[i]);
       if (all & HD_BARRIER_BROKEN)
         return all;
-      run_phase(at, &exec->plan->phases[i]);
+      if (!run_phase(at, &exec->plan->phases[i]))
+        return HD_BARRIER_BROKEN;
       if (closing && at->index == exec->exchange.first)
         close_step(at, slot);
       hd__trace_close(track, phase);
@@ -438,6 +522,7 @@ static void run_thread(void *arg, int local_index) {
   uint64_t version = hd__store_version(exec->store);
   at.buffer = (int)(version & 1);
   at.thread->flags = 0;
+  exec->work[index].pid = (int32_t)getpid();
   exec->bad_param[index] = -1;
   hd__trace_start(at.thread->track);
   hd__tally_start(at.thread->tally);
@@ -489,4 +574,5 @@ const hd_executor hd__cpu_executor = {.create = create,
                                       .trace = trace,
                                       .trace_size = trace_size,
                                       .spent = spent,
+                                      .stage_threads = stage_threads,
                                       .bytes = bytes};

@@ -14,7 +14,9 @@ typedef struct hd_exec_memory {
   int64_t fetch;       /* settings.fetch_bytes of all threads */
   int64_t gradients;   /* sums that are still to be reduced */
   int64_t bookkeeping;
-  int64_t mapped; /* all of it, in whole pages */
+  int64_t mapped;                       /* all of it, in whole pages */
+  int64_t stage_arenas[HD_MAX_STAGES];  /* of activations: of the threads of each stage, */
+  int32_t stage_threads[HD_MAX_STAGES]; /* and the number of those */
 } hd_exec_memory;
 
 /* The memory that an executor would take with `threads` threads. */

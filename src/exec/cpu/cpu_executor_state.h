@@ -15,31 +15,44 @@ enum { TILE_ELEMS = 50176, TILE_COLUMNS = 4096, REDUCE_ELEMS = 4096, OWNED_ALIGN
 
 /* How a micro-batch's sums are exchanged between hosts; see host_sums.c. */
 typedef struct host_layout {
-  hd_reduction shards[HD_MAX_SUBTREES];  /* for each partial sum of this host: over its shards, */
-  hd_reduction threads[HD_MAX_SUBTREES]; /* and over its threads' partial sums */
-  hd_partial_sums sums;                  /* of all hosts, with the additions of this one */
+  hd_reduction shards[HD_MAX_SUBTREES]; /* for each partial sum of this host: over its shards */
+  hd_partial_sums sums;                 /* of all hosts, with the additions of this one */
 } host_layout;
+
+/* How the threads of one stage share a micro-batch. Threads of other stages have empty ranges. */
+typedef struct stage_layout {
+  hd_partial_sums sums;      /* of all threads, with the additions of this process's, */
+  float *sum[HD_MAX_SHARDS]; /* and their places */
+  hd_reduction *host_sums;   /* for each partial sum of this host: over its threads'. NULL: there is one host */
+} stage_layout;
 
 /* How one micro-batch is laid out over threads. */
 typedef struct micro_batch_layout {
   int64_t samples; /* of the batch this was made for, 0: not made yet */
   hd_micro_batch micro_batch;
-  int64_t first;             /* its first sample in the batch */
-  hd_reduction shards;       /* over all shards of the micro-batch: for deferred gradients */
-  hd_partial_sums sums;      /* of all threads, with the additions of this process's, */
-  float *sum[HD_MAX_SHARDS]; /* and their places */
-  int32_t merges, level;     /* additions of earlier micro-batches' sums, and this one's place on their stack */
-  host_layout *hosts;        /* NULL: there is one */
+  int64_t first;         /* its first sample in the batch */
+  hd_reduction shards;   /* over all shards of the micro-batch: for deferred gradients */
+  stage_layout *stage;   /* one per stage of the plan */
+  int32_t merges, level; /* additions of earlier micro-batches' sums, and this one's place on their stack */
+  host_layout *hosts;    /* NULL: there is one */
 } micro_batch_layout;
+
+/* What a thread has done for its stage, for the report. */
+typedef struct stage_work {
+  _Alignas(64) int64_t shards, waited_ns; /* for other stages */
+  int32_t pid;
+} stage_work;
 
 typedef struct thread_state {
   _Alignas(128) hd_origin origin[HD_WHERES]; /* of this step's calls, at row 0 */
   char *arena;
   void *scratch;
-  char *targets;       /* evaluation: of one group */
-  void *fetch;         /* settings.fetch_bytes */
-  float *partial_sums; /* slots of direct_elems floats */
-  int64_t slot_rows[HD_MAX_SUBTREES];
+  char *targets;            /* evaluation: of one group */
+  void *fetch;              /* settings.fetch_bytes */
+  float *partial_sums;      /* slots of direct_elems floats */
+  int stage;                /* whose calls it runs */
+  int32_t arenas;           /* of its arena: shards that may be between forward and backward */
+  unsigned phases;          /* shards phases so far, of several stages */
   float *gathered;          /* gathered_elems floats: the sums over all shards that a later phase reads */
   float *stack;             /* for reducing statistics */
   float *tile, *other_tile; /* of a gradient; of another use of its parameter */
@@ -58,13 +71,17 @@ typedef struct hd_exec_cpu {
   hd_threads *threads;
   hd_exec_settings settings;
   hd_exchange exchange; /* between the threads of all ranks of all hosts */
+  hd_barrier signals;   /* of several stages: what this host's threads have done; see pipeline.c */
+  hd_barrier_watch signals_watch;
   int32_t *speed;       /* of the threads; NULL: all equal */
-  int32_t *border; /* thread l has the shards [border[l], border[l + 1]) of each micro-batch, counted from its first */
-  int32_t *host_border; /* likewise of hosts */
+  int32_t *border;      /* of the threads of each stage: see hd__exec_border */
+  int32_t *host_border; /* host h has the shards [host_border[h], host_border[h + 1]) of each micro-batch */
   int64_t group_rows;   /* samples in an arena */
-  thread_state *thread; /* all threads; of other processes' threads only partial_sums is set */
+  int32_t unit;         /* of several stages: shards that pass from stage to stage together */
+  thread_state *thread; /* all threads; of other processes' threads only stage and partial_sums are set */
   hd_segment memory;    /* process-local: layouts, and memory of its threads */
   hd_segment common;    /* shared by all ranks of the host: everything below up to layouts, and partial_sums */
+  stage_work *work;     /* per thread */
   int32_t *bad_param;   /* per thread, with HD_FLAG_NOT_FINITE: the parameter, -1: the loss, -2: the norm */
   float *batch_memory;
   float *losses; /* per sample of the batch */
@@ -126,12 +143,23 @@ void hd__exec_fetch_group(const thread_at *at, const call_rows *group);
 /* Numbers the threads of all ranks and records their speeds. */
 hd_status hd__exec_number_threads(hd_exec_cpu *exec, hd_ctx *ctx);
 
-/* The partial sums of a host's threads are [first_sum(host), first_sum(host + 1)); its samples likewise. */
-static inline int32_t hd__exec_first_sum(const thread_at *at, int host) {
-  return at->layout->sums.first[at->exec->exchange.host_first[host]];
+/* Thread l of a stage has the shards [border[l], border[l + 1]) of each micro-batch, counted from its first. */
+static inline int32_t *hd__exec_border(const hd_exec_cpu *exec, int stage) {
+  return exec->border + (ptrdiff_t)stage * (exec->exchange.count + 1);
 }
+
+/* The partial sums of a host's threads of a stage are [first_sum(host), first_sum(host + 1)); a host's samples likewise.
+ */
+static inline int32_t hd__exec_first_sum(const thread_at *at, int stage, int host) {
+  return at->layout->stage[stage].sums.first[at->exec->exchange.host_first[host]];
+}
+/* The shards of a thread of this process. */
+static inline const hd_range_plan *hd__exec_range(const thread_at *at) {
+  return &at->layout->stage[at->thread->stage].sums.range[at->index - at->exec->exchange.first];
+}
+
 static inline int64_t hd__exec_first_row(const thread_at *at, int host) {
-  return at->layout->sums.row[at->exec->exchange.host_first[host]];
+  return at->layout->stage[0].sums.row[at->exec->exchange.host_first[host]];
 }
 
 /* This host's threads, and whether a thread is the first of its host, which runs the exchange. */
@@ -168,9 +196,33 @@ hd_status hd__exec_cpu_evaluate(void *self, hd_ctx *ctx, hd_exec_caller *caller,
                                 const hd_exec_outcome *out, uint32_t *flags);
 bool hd__exec_cpu_fetches(const void *self, int64_t samples, int64_t first, int64_t rows);
 
+/* Gives each thread its stage; and finds the threads [*begin, *end) of a host that run a stage. */
+hd_status hd__exec_number_stages(hd_exec_cpu *exec, hd_ctx *ctx);
+void hd__exec_threads_of_stage(int *begin, int *end, const hd_exec_cpu *exec, int host, int stage);
+
+/* Sets the borders. A thread without a shard still works on chunks. */
+void hd__exec_divide_shards(hd_exec_cpu *exec);
+
 void hd__exec_layout(hd_exec_cpu *exec, int slot, int64_t samples);
 
+/* A shards phase, for all shards of the thread. */
 void hd__exec_shards(const thread_at *at, const hd_phase *phase);
+
+/* Takes the shards pushed by `walk` through the calls of a stretch; the arena's place number `arena` keeps what the
+ * thread's next stretch reads. */
+void hd__exec_run_group(const thread_at *at, const hd_phase *phase, const hd_stretch *stretch, const hd_walk *walk,
+                        int32_t arena);
+
+/* The same where the plan has several stages: pipeline.c. False: a rank of another stage is lost; the thread must not wait
+ * at the next barrier, where the others detect that. */
+bool hd__exec_pipeline(const thread_at *at, const hd_phase *phase);
+
+/* Of a thread of a stage: the shards that it may have between forward and backward. */
+int32_t hd__exec_arenas(const hd_exec_cpu *exec, int thread);
+
+/* Places the signals at `base`, unless that is NULL; returns their size. Opens them. */
+int64_t hd__exec_lay_out_signals(hd_exec_cpu *exec, void *base);
+void hd__exec_open_signals(hd_exec_cpu *exec, bool crowded);
 void hd__exec_outputs(const thread_at *at, const hd_phase *phase);
 
 /* Merges the statistics of two neighbouring ranges, of rows[0] and rows[1] samples, into the left one's; means are at

@@ -72,17 +72,29 @@ static void sum_owned(const thread_at *at) {
 
 /* ---- sums that a gather reads: each thread's partial sums of the gathered outputs of a phase ---- */
 
+/* The elements of the gathered outputs of the partial sums before those of `host`. */
+static int64_t gathered_before(const thread_at *at, const hd_phase *phase, int host) {
+  int64_t elems = 0;
+  for (const hd_plan_call *call = at->exec->plan->calls + phase->call0; call < at->exec->plan->calls + phase->call1;
+       call++)
+    for (int o = 0; o < HD_MAX_OUT && call->gathered; o++)
+      elems += hd__exec_first_sum(at, call->stage, host) * call->out[o].elems;
+  return elems;
+}
+
 /* Copies the gathered outputs of a host's partial sums to all_gathered, or back. */
 static void copy_sums(const thread_at *at, const hd_phase *phase, int host, bool out) {
-  float *flat = at->exec->all_gathered + hd__exec_first_sum(at, host) * phase->gathered;
-  for (int32_t p = hd__exec_first_sum(at, host); p < hd__exec_first_sum(at, host + 1); p++)
-    for (const hd_plan_call *call = at->exec->plan->calls + phase->call0; call < at->exec->plan->calls + phase->call1;
-         call++)
-      for (int o = 0; o < HD_MAX_OUT && call->gathered; o++) {
-        float *sum = at->layout->sum[p] + call->out[o].offset;
+  float *flat = at->exec->all_gathered + gathered_before(at, phase, host);
+  for (const hd_plan_call *call = at->exec->plan->calls + phase->call0; call < at->exec->plan->calls + phase->call1;
+       call++) {
+    const int32_t end = call->gathered ? hd__exec_first_sum(at, call->stage, host + 1) : 0;
+    for (int32_t p = hd__exec_first_sum(at, call->stage, host); p < end; p++)
+      for (int o = 0; o < HD_MAX_OUT; o++) {
+        float *sum = at->layout->stage[call->stage].sum[p] + call->out[o].offset;
         memcpy(out ? flat : sum, out ? sum : flat, (size_t)call->out[o].elems * sizeof *flat);
         flat += call->out[o].elems;
       }
+  }
 }
 
 /* ---- the first thread of a host ---- */
@@ -90,7 +102,7 @@ static void copy_sums(const thread_at *at, const hd_phase *phase, int host, bool
 static void publish_gathered(const thread_at *at, const hd_phase *phase) {
   int64_t *bytes = hd__exchange_publish(&at->exec->exchange, at->exec->all_gathered);
   for (int h = 0; h < at->exec->exchange.hosts; h++)
-    bytes[h] = (hd__exec_first_sum(at, h + 1) - hd__exec_first_sum(at, h)) * phase->gathered * (int64_t)sizeof(float);
+    bytes[h] = (gathered_before(at, phase, h + 1) - gathered_before(at, phase, h)) * (int64_t)sizeof(float);
   copy_sums(at, phase, at->exec->exchange.host, true);
 }
 

@@ -1,28 +1,91 @@
-/* Lays the shards of each micro-batch out over threads and hosts: ranges, their subtrees, and the reductions over them.
+/* Divides the shards of each micro-batch among hosts and the threads of each stage, and lays out their subtrees and the
+ * reductions over them.
+ *
+ * Hosts have neighbouring ranges, in proportion to their threads. Every host has threads of every stage, and these share
+ * the host's range once more; so what a stage hands to the next one stays on a host.
  *
  * The layout is made for the full batch and again only when the number of samples changes (the last batch of an
  * epoch). */
 #include "exec/cpu/cpu_executor_state.h"
 
+/* Threads of a host are shared out to stages evenly, neighbours together. */
+hd_status hd__exec_number_stages(hd_exec_cpu *exec, hd_ctx *ctx) {
+  const int stages = exec->plan->stages.count;
+  for (int h = 0; h < exec->exchange.hosts; h++) {
+    const int first = exec->exchange.host_first[h], threads = exec->exchange.host_first[h + 1] - first;
+    if (threads < stages)
+      return hd__fail(
+          ctx, HD_E_USAGE,
+          "--stages expects at least one thread for each of the %d stages%s, found %d; use more --threads or "
+          "--procs, or fewer stages",
+          stages, exec->exchange.hosts > 1 ? " on every host" : "", threads);
+    for (int l = 0; l < threads; l++)
+      exec->thread[first + l].stage = l * stages / threads;
+  }
+  return HD_OK;
+}
+
+/* The threads of a host that run a stage: neighbours. */
+void hd__exec_threads_of_stage(int *begin, int *end, const hd_exec_cpu *exec, int host, int stage) {
+  *begin = exec->exchange.host_first[host];
+  while (exec->thread[*begin].stage < stage)
+    (*begin)++;
+  for (*end = *begin; *end < exec->exchange.host_first[host + 1] && exec->thread[*end].stage == stage;)
+    (*end)++;
+}
+
+static void divide_host(const hd_exec_cpu *exec, int host, int stage) {
+  int32_t *border = hd__exec_border(exec, stage), first = exec->host_border[host], last = exec->host_border[host + 1];
+  int begin, end;
+  hd__exec_threads_of_stage(&begin, &end, exec, host, stage);
+  for (int l = exec->exchange.host_first[host]; l <= exec->exchange.host_first[host + 1]; l++)
+    border[l] = l <= begin ? first : last;
+  hd__tree_distribute(border + begin, last - first, exec->speed ? exec->speed + begin : NULL, end - begin);
+  for (int l = begin; l <= end; l++)
+    border[l] += first;
+}
+
+void hd__exec_divide_shards(hd_exec_cpu *exec) {
+  const int32_t shards = exec->settings.shards / exec->settings.micro_batches;
+  exec->host_border = hd__exec_border(exec, exec->plan->stages.count);
+  hd__tree_distribute(exec->border, shards, exec->speed, exec->exchange.count);
+  for (int h = 0; h <= exec->exchange.hosts; h++)
+    exec->host_border[h] = exec->border[exec->exchange.host_first[h]];
+  for (int s = 0; s < exec->plan->stages.count && exec->plan->stages.count > 1; s++)
+    for (int h = 0; h < exec->exchange.hosts; h++)
+      divide_host(exec, h, s);
+}
+
 static void lay_out_hosts(const hd_exec_cpu *exec, host_layout *hosts, const micro_batch_layout *layout) {
-  const int32_t first = layout->sums.first[exec->exchange.host_first[exec->exchange.host]];
-  const int32_t end = layout->sums.first[exec->exchange.host_first[exec->exchange.host + 1]];
-  hd_reduction reduction;
   hd__tree_lay_out(&hosts->sums, &layout->micro_batch, exec->host_border);
   hd__tree_split_reduction(hosts->shards, &hosts->sums.range->pushes);
-  hd__tree_reduce(&reduction, &layout->micro_batch, layout->sums.subtree + first, end - first);
+}
+
+/* Over the partial sums of this host's threads. */
+static void lay_out_host_sums(const hd_exec_cpu *exec, const stage_layout *stage, const hd_micro_batch *micro_batch) {
+  const int32_t first = stage->sums.first[exec->exchange.host_first[exec->exchange.host]];
+  const int32_t end = stage->sums.first[exec->exchange.host_first[exec->exchange.host + 1]];
+  hd_reduction reduction;
+  hd__tree_reduce(&reduction, micro_batch, stage->sums.subtree + first, end - first);
   for (int32_t i = 0; i < reduction.count; i++)
     reduction.step[i].term += first;
-  hd__tree_split_reduction(hosts->threads, &reduction);
+  hd__tree_split_reduction(stage->host_sums, &reduction);
+}
+
+static void lay_out_stage(const hd_exec_cpu *exec, stage_layout *stage, const hd_micro_batch *micro_batch, int index) {
+  hd__tree_lay_out(&stage->sums, micro_batch, hd__exec_border(exec, index));
+  for (int l = 0; l < exec->exchange.count; l++)
+    for (int32_t p = stage->sums.first[l]; p < stage->sums.first[l + 1]; p++)
+      stage->sum[p] = exec->thread[l].partial_sums + (p - stage->sums.first[l]) * exec->plan->direct_elems;
+  if (stage->host_sums)
+    lay_out_host_sums(exec, stage, micro_batch);
 }
 
 static void lay_out_micro_batch(const hd_exec_cpu *exec, micro_batch_layout *layout) {
   const hd_micro_batch *micro_batch = &layout->micro_batch;
   layout->first = hd__tree_first_sample(micro_batch->samples, micro_batch->shards, micro_batch->lo);
-  hd__tree_lay_out(&layout->sums, micro_batch, exec->border);
-  for (int l = 0; l < exec->exchange.count; l++)
-    for (int32_t p = layout->sums.first[l]; p < layout->sums.first[l + 1]; p++)
-      layout->sum[p] = exec->thread[l].partial_sums + (p - layout->sums.first[l]) * exec->plan->direct_elems;
+  for (int s = 0; s < exec->plan->stages.count; s++)
+    lay_out_stage(exec, &layout->stage[s], micro_batch, s);
   if (layout->hosts)
     lay_out_hosts(exec, layout->hosts, layout);
   hd_range_plan whole;
@@ -30,9 +93,10 @@ static void lay_out_micro_batch(const hd_exec_cpu *exec, micro_batch_layout *lay
   layout->shards = whole.pushes;
 }
 
+/* The first stage reads samples. */
 bool hd__exec_cpu_fetches(const void *self, int64_t samples, int64_t first, int64_t rows) {
   const hd_exec_cpu *exec = self;
-  const int32_t *border = exec->border + exec->exchange.first;
+  const int32_t *border = hd__exec_border(exec, 0) + exec->exchange.first;
   return hd__tree_holds(samples, exec->settings.shards, exec->settings.micro_batches, border[0],
                         border[exec->exchange.here], first, rows);
 }

@@ -84,13 +84,23 @@ static void merge_sums(const hd_plan *plan, const hd_plan_call *call, float *lef
                                                          out->elems);
 }
 
+/* The samples of each partial sum on the thread's stack before the push `next`. */
+static void count_rows(int64_t rows[HD_MAX_SUBTREES], const thread_at *at, const hd_reduction_step *next) {
+  const hd_reduction *pushes = &hd__exec_range(at)->pushes;
+  for (hd_walk w = hd__walk_steps(pushes->step, (int)(next - pushes->step), 0); hd__walk_push(&w);)
+    for (rows[w.top] = w.step->row1 - w.step->row0; hd__walk_merge(&w);)
+      rows[w.top] += rows[w.top + 1];
+}
+
 /* Runs one call for each shard of the group, whose pushes are the walk's; the result is in the slot of the push. */
 static void run_per_shard(const thread_at *at, const hd_plan_call *call, const call_rows *group, hd_walk w) {
   const hd_plan *plan = at->exec->plan;
+  int64_t slot_rows[HD_MAX_SUBTREES];
   const bool sums = call->class != HD_CLASS_SHARD && !call->by_shard; /* else nothing is summed */
   const int64_t place[2] = {call->out[0].offset, call->out[1].offset};
-  int64_t *slot_rows = at->thread->slot_rows;
   call_rows rows = *group;
+  if (call->class == HD_CLASS_STATS)
+    count_rows(slot_rows, at, w.next);
   while (hd__walk_push(&w)) {
     float *slot = at->thread->partial_sums + w.top * plan->direct_elems;
     rows.rows = w.step->row1 - w.step->row0;
@@ -108,19 +118,21 @@ static void run_per_shard(const thread_at *at, const hd_plan_call *call, const c
   }
 }
 
-/* Takes neighbouring shards, whose pushes are the walk's, through a phase's calls. */
-static void run_group(const thread_at *at, const hd_phase *phase, const hd_walk *walk) {
+void hd__exec_run_group(const thread_at *at, const hd_phase *phase, const hd_stretch *stretch, const hd_walk *walk,
+                        int32_t arena) {
   const hd_exec_cpu *exec = at->exec;
   const hd_plan *plan = exec->plan;
   const int32_t row0 = walk->step->row0, rows = walk->end[-1].row1 - row0;
-  const call_rows group = hd__exec_rows(at, rows, row0, at->layout->first + row0);
-  if (phase == plan->phases) {
+  call_rows group = hd__exec_rows(at, rows, row0, at->layout->first + row0);
+  hd_origin *origin = &group.origin[HD_AT_ARENA];
+  origin->base = (char *)origin->base + arena * plan->stage_arena_bytes[stretch->stage] * exec->group_rows;
+  if (phase == plan->phases && stretch->call0 == phase->call0) {
     hd__tally_end(at->thread->tally, HD_SPENT_COMPUTE);
     hd__exec_fetch_group(at, &group);
     hd__tally_end(at->thread->tally, HD_SPENT_DATA);
     hd__trace_leaf(at->thread->track, HD_SLICE_FETCH, 0);
   }
-  for (int i = phase->call0; i < phase->call1; i++) {
+  for (int i = stretch->call0; i < stretch->call1; i++) {
     if (plan->calls[i].per_shard)
       run_per_shard(at, &plan->calls[i], &group, *walk);
     else
@@ -129,18 +141,20 @@ static void run_group(const thread_at *at, const hd_phase *phase, const hd_walk 
   }
 }
 
+/* Takes as many shards at a time through all calls as the arena holds. */
 void hd__exec_shards(const thread_at *at, const hd_phase *phase) {
-  const hd_range_plan *range = &at->layout->sums.range[at->index - at->exec->exchange.first];
-  const hd_reduction_step *step = range->pushes.step;
+  const hd_reduction *pushes = &hd__exec_range(at)->pushes;
+  const hd_reduction_step *step = pushes->step;
+  const hd_stretch all = {.call0 = phase->call0, .call1 = phase->call1};
   int depth = 0;
   if (phase > at->exec->plan->phases)
     hd__exec_gather(at, phase - 1);
-  for (int first = 0, end; first < range->pushes.count; first = end) {
+  for (int first = 0, end; first < pushes->count; first = end) {
     end = first + 1;
-    while (end < range->pushes.count && step[end].row1 - step[first].row0 <= at->exec->group_rows)
+    while (end < pushes->count && step[end].row1 - step[first].row0 <= at->exec->group_rows)
       end++;
     const hd_walk group = hd__walk_steps(step + first, end - first, depth);
-    run_group(at, phase, &group);
+    hd__exec_run_group(at, phase, &all, &group, 0);
     for (int s = first; s < end; s++)
       depth += 1 - step[s].merges;
   }

@@ -48,6 +48,7 @@ static int waiter_of(const hd_exchange *x, int rank) {
   return x->by_rank ? rank : x->rank_first[rank] - x->rank_first[0];
 }
 
+/* The rank of this host that a waiter belongs to. */
 static int rank_of(const hd_exchange *x, int waiter) {
   int rank = 0;
   while (waiter_of(x, rank + 1) <= waiter)
@@ -104,6 +105,8 @@ static int rank_in_job(const hd_exchange *x, int rank) {
   return hd__cluster_member(x->local, hd__cluster_first(x->local, x->host) + rank);
 }
 
+int hd__exchange_rank(const hd_exchange *x, int waiter) { return rank_in_job(x, rank_of(x, waiter)); }
+
 uint32_t hd__exchange_wait(hd_exchange *x, int waiter, uint32_t flags) {
   hd_tally *tally = hd__exchange_tally(x, waiter);
   if (!tally)
@@ -118,9 +121,7 @@ uint32_t hd__exchange_wait(hd_exchange *x, int waiter, uint32_t flags) {
   if (all & HD_BARRIER_BROKEN)
     return all;
   const hd_barrier_stamp last = hd__barrier_latest(&x->barrier, waiter);
-  hd__tally_waited(tally, last.thread == waiter ? -1
-                          : last.more >= 0      ? last.more
-                                                : rank_in_job(x, rank_of(x, last.thread)));
+  hd__tally_waited(tally, last.thread == waiter ? -1 : last.more >= 0 ? last.more : hd__exchange_rank(x, last.thread));
   return all;
 }
 

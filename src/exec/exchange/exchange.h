@@ -55,6 +55,9 @@ hd_status hd__exchange_open(hd_exchange *x, hd_ctx *ctx, const hd_threads *threa
 int hd__exchange_waiter(const hd_exchange *x);
 int hd__exchange_waiters(const hd_exchange *x);
 
+/* The rank in the job of a waiter of this host. */
+int hd__exchange_rank(const hd_exchange *x, int waiter);
+
 /* The account of a waiter; NULL: there are no other ranks. */
 hd_tally *hd__exchange_tally(const hd_exchange *x, int waiter);
 

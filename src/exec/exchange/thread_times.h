@@ -52,6 +52,8 @@ static inline void hd__tally_end(hd_tally *tally, hd_spent spent) {
 
 /* Ends the current entry as waiting for `rank`; -1: this thread arrived last. */
 static inline void hd__tally_waited(hd_tally *tally, int rank) {
+  if (!tally)
+    return;
   const int64_t began_ns = tally->since_ns;
   hd__tally_end(tally, HD_SPENT_WAITING);
   if (rank >= 0)

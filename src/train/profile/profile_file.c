@@ -53,6 +53,7 @@ static const struct {
              [HD_SLICE_NORM] = {"norm", "update"},
              [HD_SLICE_CLOSE] = {"loss, next step", "close"},
              [HD_SLICE_WAIT] = {"wait", "wait"},
+             [HD_SLICE_BUBBLE] = {"wait for a stage", "wait"},
              [HD_SLICE_INLET] = {"wait for a copy", "wait"},
              [HD_SLICE_LAUNCH] = {"launch", "launch"},
              [HD_SLICE_COLLECT] = {"wait for the GPU", "wait"},
@@ -73,7 +74,7 @@ static void put_step(const writing *w, const hd_slice *step) {
   for (int i = 0; i < *hd__slice_buffer_used(buffer, block); i++) {
     const int64_t ns = slice[i].end_ns - slice[i].begin_ns;
     data_ns += slice[i].kind == HD_SLICE_FETCH ? ns : 0;
-    waiting_ns += slice[i].kind == HD_SLICE_WAIT ? ns : 0;
+    waiting_ns += slice[i].kind == HD_SLICE_WAIT || slice[i].kind == HD_SLICE_BUBBLE ? ns : 0;
   }
   fprintf(w->to, "\"name\": \"step\", \"cat\": \"step\", \"args\": {\"step\": %" PRId64 ", \"samples\": %d, ",
           w->profiler->first_step + w->step + 1, step->of);
@@ -126,6 +127,8 @@ static void put_slice(writing *w, const hd_slice *slice) {
     put_plain(w, plain[kind].name, plain[kind].category);
   if (kind == HD_SLICE_WAIT)
     put_wait(w);
+  else if (kind == HD_SLICE_BUBBLE)
+    fprintf(w->to, ", \"args\": {\"for\": \"stage %d\"}", slice->of);
   else if (kind == HD_SLICE_EXCHANGE && slice->of >= 0) /* the rank of another host that was waited for last */
     fprintf(w->to, ", \"args\": {\"for\": \"rank %d\"}", slice->of);
   else if (kind == HD_SLICE_REDUCE || kind == HD_SLICE_REDUCE_UPDATE || kind == HD_SLICE_UPDATE)
@@ -212,10 +215,10 @@ static void describe(writing *w) {
   const hd_profiler *p = w->profiler;
   char cpu[128];
   hd__cpu_name(cpu, sizeof cpu);
-  json_t *about = json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I}", "model", p->model, "cpu", cpu, "isa",
-                            p->plan->kernels->isa, "heddle", hd__version(), "ranks", hd__cluster_ranks(p->local),
-                            "threads", p->trace->all_threads, "steps", (json_int_t)p->result.steps, "steps_kept",
-                            (json_int_t)p->result.kept);
+  json_t *about =
+      json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I}", "model", p->model, "cpu", cpu, "isa", p->plan->kernels->isa,
+                "heddle", hd__version(), "ranks", hd__cluster_ranks(p->local), "threads", p->trace->all_threads,
+                "steps", (json_int_t)p->result.steps, "steps_kept", (json_int_t)p->result.kept);
   fputs("{\"displayTimeUnit\": \"ns\", \"otherData\": ", w->to);
   if (!about || json_dumpf(about, w->to, JSON_PRESERVE_ORDER) != 0)
     fputs("{}", w->to);

@@ -7,10 +7,10 @@
 #include "base/alloc.h"
 
 /* Items beside the nodes. */
-enum { FETCHING, GATHERING, UPDATING, CLOSING, EXCHANGING, OTHERS };
+enum { FETCHING, GATHERING, UPDATING, CLOSING, EXCHANGING, STAGING, OTHERS };
 
-static const char *const other_name[OTHERS] = {"samples", "gather", "reduce and update", "loss, next step",
-                                               "to other hosts"};
+static const char *const other_name[OTHERS] = {"samples",         "gather",         "reduce and update",
+                                               "loss, next step", "to other hosts", "wait for a stage"};
 
 typedef struct sums {
   const hd_profiler *profiler;
@@ -31,6 +31,7 @@ static int other_of(hd_slice_kind kind) {
   case HD_SLICE_NORM: return UPDATING;
   case HD_SLICE_CLOSE: return CLOSING;
   case HD_SLICE_EXCHANGE: return EXCHANGING;
+  case HD_SLICE_BUBBLE: return STAGING;
   default: return -1;
   }
 }

@@ -22,6 +22,7 @@ hd_status hd__device_thread_kernels(const hd_kernels **of_threads, hd_ctx *ctx, 
 const hd_kernels *hd__device_kernels(const hd_cuda *cuda, const hd_kernels *of_threads);
 const char *hd__device_isa(const hd_cuda *cuda, const hd_kernels *of_threads);
 bool hd__device_is_native(const hd_cuda *cuda); /* its libraries compute */
+bool hd__device_runs_stages(const hd_cuda *cuda);
 const char *hd__device_library(const hd_cuda *cuda, const hd_config *config);
 
 /* --precision, in the form that a GPU's libraries take. */

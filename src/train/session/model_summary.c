@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "exec/cpu/cpu_executor.h"
 #include "graph/model.h"
 #include "op/op.h"
 #include "plan/passes.h"
@@ -136,6 +137,8 @@ static hd_status make_plan(hd_plan **out, owner *o, hd_ctx *ctx, const int32_t i
   hd_plan_settings settings = hd__planned_passes(o->config, train);
   settings.may_shift &= !o->unshiftable;
   HD_TRY(parse(&graph, o, ctx, input));
+  if (settings.stages.count == 0)
+    settings.stages = graph->stages;
   return hd__plan_create(out, ctx, graph, o->kernels, &settings);
 }
 
@@ -173,6 +176,39 @@ static hd_status measure_fetch(owner *o, hd_ctx *ctx) {
              : HD_OK;
 }
 
+static void describe_stage(hd_summary_stage *stage, const hd_plan *plan, int index, const hd_exec_memory *memory) {
+  const hd_graph *graph = plan->graph;
+  for (int i = 0; i < graph->node_count; i++) {
+    const hd_node *node = &graph->nodes[i];
+    stage->flops += plan->nodes[i].stage == index ? hd__op_flops(node->op, &node->geom) : 0;
+  }
+  for (int p = 0; p < plan->param_count; p++) {
+    const int64_t elems = plan->params[p].stage == index ? hd__param_elems(&graph->params[p]) : 0;
+    const int states = plan->params[p].trained ? plan->groups[plan->params[p].group].states : 0;
+    stage->params += plan->params[p].is_running ? 0 : elems;
+    stage->weights_bytes += 2 * (1 + states) * elems * (int64_t)sizeof(float);
+  }
+  stage->threads = memory->stage_threads[index];
+  stage->activations_bytes = memory->stage_arenas[index];
+}
+
+/* Layers have their number as written. */
+static hd_status list_stages(hd_summary *s, hd_ctx *ctx, const hd_plan *plan, const hd_exec_settings *settings) {
+  hd_exec_memory memory;
+  if (plan->stages.count == 1)
+    return HD_OK;
+  HD_TRY(hd__exec_cpu_measure(&memory, ctx, plan, s->threads, settings));
+  HD_TRY(HD_NEW(s->stages, plan->stages.count, ctx, "out of memory for the summary"));
+  s->stage_count = plan->stages.count;
+  for (int i = 0; i < s->stage_count; i++) {
+    describe_stage(&s->stages[i], plan, i, &memory);
+    const int end = i + 1 < s->stage_count ? plan->stages.first[i + 1] : s->layer_count;
+    s->stages[i].first = s->layers[plan->stages.first[i]].name;
+    s->stages[i].last = s->layers[end - 1].name;
+  }
+  return HD_OK;
+}
+
 HD_RELEASER(release_plan, hd_plan, hd__plan_destroy)
 
 static hd_status plan_memory(owner *o, hd_ctx *ctx, const int32_t input[3]) {
@@ -186,6 +222,7 @@ static hd_status plan_memory(owner *o, hd_ctx *ctx, const int32_t input[3]) {
                         .train = hd__planned_training(o->config, (int32_t)o->summary.shards),
                         .eval = hd__planned_evaluation(),
                         .threads = o->summary.threads};
+  HD_TRY(list_stages(&o->summary, ctx, plan, &planned.train));
   planned.train.fetch_bytes = o->train_fetch;
   planned.eval.fetch_bytes = o->eval_fetch;
   return hd__planned_memory(&o->summary.memory, ctx, &planned);
@@ -240,6 +277,7 @@ void hd_summary_destroy(hd_summary *summary) {
   hd__network_fini(&o->network);
   hd_config_destroy(o->config);
   hd__free(summary->layers);
+  hd__free(summary->stages);
   hd__free((void *)(size_t)summary->edges);
   hd__free(o);
 }

@@ -90,8 +90,8 @@ hd_status hd__session_open_history(hd_session *s, hd_ctx *ctx) {
                             (json_int_t)s->run.counters.step, "epoch_steps", (json_int_t)s->run.steps_per_epoch,
                             "epoch_samples", (json_int_t)s->input.train.count, "heddle", hd__version(),
                             "arithmetic_version", HD_ARITHMETIC_VERSION, "compiler", __VERSION__, "built_with",
-                            HD_LIBRARIES, "machine", "cpu", cpu, "threads", r->threads, "ranks", r->ranks,
-                            "hosts", r->hosts, "device", r->device, "isa", r->isa));
+                            HD_LIBRARIES, "machine", "cpu", cpu, "threads", r->threads, "ranks", r->ranks, "hosts",
+                            r->hosts, "device", r->device, "isa", r->isa));
 }
 
 /* null where it was not measured. */

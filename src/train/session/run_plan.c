@@ -92,6 +92,7 @@ hd_plan_settings hd__planned_passes(const hd_config *config, bool train) {
                              .batch = hd__settings(config)->batch,
                              .shard_rows = by_shard ? hd__settings(config)->batch / shards : 0,
                              .clip_norm = hd__config_has(config, HD_OPT_CLIP_GRAD_NORM),
+                             .stages.count = hd__settings(config)->stage_count,
                              .may_shift = hd__settings(config)->precision != HD_PRECISION_BF16};
   hd__schedule_settings(&passes.update, config);
   if (train && hd__config_has(config, HD_OPT_EMA))
@@ -106,7 +107,8 @@ hd_exec_settings hd__planned_training(const hd_config *config, int32_t shards) {
                             .batch = hd__settings(config)->batch,
                             .shards = shards,
                             .micro_batches = (int32_t)hd__settings(config)->accumulate,
-                            .clip_norm = hd__settings(config)->clip_grad_norm};
+                            .clip_norm = hd__settings(config)->clip_grad_norm,
+                            .schedule = (hd_stage_schedule)hd__settings(config)->schedule_stages};
 }
 
 hd_exec_settings hd__planned_evaluation(void) {

@@ -221,6 +221,7 @@ static void note_patience_ended(hd_session *s) {
 
 static hd_status train(hd_session *s, hd_ctx *ctx) {
   HD_TRY(train_until(s, ctx, s->run.steps_in_all));
+  HD_TRY(hd__stages_note(s, ctx));
   if (s->run.counters.step < s->run.steps_in_all && !s->report.facts.stopped)
     note_patience_ended(s);
   HD_TRY(hd__checkpoint_digest(s->report.facts.weights_sha256, ctx, s->compute.store));
@@ -397,6 +398,8 @@ static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, 
   s->checkpoints.lock = lock;
   hd_status status = hd__config_copy(&s->run.config, ctx, config);
   s->run.settings = status == HD_OK ? hd__settings(s->run.config) : NULL;
+  if (status == HD_OK && !writes)
+    status = hd_config_set_text(s->run.config, ctx, HD_OPT_STAGES, "1"); /* it may run on any number of threads */
   if (status == HD_OK && writes)
     status = hd__session_lock_resumed(s, ctx);
   HD_THEN(status, hd__session_setup(s, ctx));
@@ -463,6 +466,7 @@ void hd_session_destroy(hd_session *s) {
   hd__emergency_close(s->checkpoints.emergency);
   hd__rank_times_fini(&s->report.rank_times);
   hd__gpu_accounts_fini(&s->report.gpu_memory);
+  hd__stages_fini(&s->report.stages);
   hd__free(s->report.places);
   hd__data_close(s->input.data);
   hd__segment_destroy(&s->input.skip_memory); /* after all readers of the data */

@@ -19,6 +19,7 @@
 #include "train/session/event_file.h"
 #include "train/session/rank_report.h"
 #include "train/session/sample_feed.h"
+#include "train/session/stages.h"
 #include "train/settings/config.h"
 #include "train/settings/model_source.h"
 #include "train/settings/schedule.h"
@@ -87,6 +88,7 @@ typedef struct session_report {
   char device_note[320]; /* the reason for that device, or against sums by NCCL */
   char wrong_png[HD_PATH_BYTES];
   hd_gpu_accounts gpu_memory;
+  hd_stage_accounts stages;
   hd_rank_place *places; /* one per rank */
   hd_rank_times rank_times;
   hd_exec_outcome guesses; /* of the last evaluation, in memory that all ranks write; with --tta this rank's */
@@ -122,6 +124,13 @@ double hd__session_train_s(const hd_session *session);
 /* The instruction set, or the GPU's architecture; and the bytes of the session's memory. */
 const char *hd__session_isa(const hd_session *session);
 int64_t hd__session_bytes(const hd_session *session);
+
+/* A plan of the session's network: for training in these stages, or NULL: for evaluation. shift: NULL if it may not add
+ * it. Draws the first weights of such a plan; what is computed from samples reads those of training as an evaluation sees
+ * them. */
+hd_status hd__session_plan(hd_plan **out, hd_session *session, hd_ctx *ctx, const float *shift,
+                           const hd_stages *stages);
+hd_status hd__session_draw(hd_store *store, hd_session *session, hd_ctx *ctx, const hd_plan *plan);
 
 /* Fills in gpu_sums and nccl of the report; returns why NCCL does not add, "" if it does or none is wanted. */
 const char *hd__session_note_gpu_sums(hd_session *session);

@@ -89,18 +89,6 @@ static bool find_shift(float *shift, hd_session *s) {
   return found;
 }
 
-/* shift: NULL if no plan may add it. */
-static hd_status make_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, const float *shift, bool train) {
-  hd_graph *graph;
-  HD_TRY(hd__network_graph(&graph, ctx, &s->run.network));
-  const hd_status status = hd__planned_rules(graph, ctx, s->run.config);
-  HD_TRY(HD_CREATED(status, &graph, hd__graph_destroy));
-  hd_plan_settings settings = hd__planned_passes(s->run.config, train);
-  settings.may_shift &= shift != NULL;
-  settings.shift = shift ? *shift : 0;
-  return hd__plan_create(out, ctx, graph, hd__device_kernels(s->compute.cuda, s->compute.kernels), &settings);
-}
-
 static hd_status check_fit(const hd_session *s, hd_ctx *ctx) {
   const char *name = hd__data_name(s->input.data);
   HD_TRY(hd__augment_check(ctx, &s->input.train, &s->run.network, s->compute.plan->graph, name));
@@ -119,8 +107,10 @@ static hd_status make_plans(hd_session *s, hd_ctx *ctx) {
   hd_feed *const feed[] = {&s->input.train, &s->input.test, &s->input.val};
   float value;
   const float *shift = !hd__device_is_native(s->compute.cuda) && find_shift(&value, s) ? &value : NULL;
-  HD_TRY(make_plan(&s->compute.plan, s, ctx, shift, true));
-  HD_TRY(make_plan(&s->compute.eval_plan, s, ctx, shift, false));
+  hd_stages stages;
+  HD_TRY(hd__stages_choose(&stages, s, ctx));
+  HD_TRY(hd__session_plan(&s->compute.plan, s, ctx, shift, &stages));
+  HD_TRY(hd__session_plan(&s->compute.eval_plan, s, ctx, shift, NULL));
   HD_TRY(check_fit(s, ctx));
   for (int i = 0; i < 3; i++)
     if (feed[i]->count > 0)
@@ -275,20 +265,6 @@ static hd_status agree(hd_session *s, hd_ctx *ctx) {
 
 /* ---- Initial weights ---- */
 
-/* Fills the store; what is computed from samples reads those of training as an evaluation sees them. */
-static hd_status first_weights(hd_session *s, hd_ctx *ctx) {
-  const double *mean = hd__data_mean(s->input.data), *std = hd__data_std(s->input.data);
-  const uint64_t seed = (uint64_t)s->run.settings->seed;
-  const hd_augment lists = hd__augment_of(s->run.config);
-  HD_FEED_OWNED seen = {0};
-  HD_TRY(hd__feed_init(&seen, ctx, hd__data_train(s->input.data), s->compute.kernels, mean, std));
-  HD_TRY(hd__augment_feed(&seen, ctx, &lists, HD_PIPELINE_EVALUATION, mean, std, seed));
-  HD_TRY(hd__augment_check(ctx, &seen, &s->run.network, s->compute.plan->graph, hd__data_name(s->input.data)));
-  const hd_first_samples samples = {
-      .seen = &seen, .members = s->input.train.members, .count = s->input.train.count, .threads = s->compute.threads};
-  return hd__first_weights(s->compute.store, ctx, s->compute.plan, seed, &samples);
-}
-
 /* Goes on with this heddle's arithmetic from the counters of a checkpoint, if it is the same or the user accepts it. */
 static hd_status adopt_arithmetic(hd_session *s, hd_ctx *ctx) {
   const int64_t found = s->run.counters.arithmetic;
@@ -325,7 +301,7 @@ static hd_status fill_store(hd_session *s, hd_ctx *ctx, const char *resumed) {
   } else if (*s->run.settings->init) {
     HD_TRY(hd__checkpoint_load_weights(s->compute.store, ctx, s->run.settings->init, NULL));
   } else {
-    HD_TRY(first_weights(s, ctx));
+    HD_TRY(hd__session_draw(s->compute.store, s, ctx, s->compute.plan));
   }
   if (!resumed)
     begin_average(s->compute.store);
@@ -446,7 +422,8 @@ static hd_status find_places(hd_session *s, hd_ctx *ctx) {
 static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
   const char *omp = getenv("OMP_NUM_THREADS");
   bool given = s->run.settings->thread_count > 0 || *s->run.settings->cpus;
-  if (given || ctx->threads || (omp && *omp) || s->compute.local || hd__exec_on_gpu(s->compute.exec))
+  if (given || ctx->threads || (omp && *omp) || s->compute.local || hd__exec_on_gpu(s->compute.exec) ||
+      s->compute.plan->stages.count > 1)
     return HD_OK;
   hd_best best = hd__best_threads_recall(s);
   if (!best.threads)
@@ -499,6 +476,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   HD_TRY(fill_weights(s, ctx, resumes ? folder : NULL));
   fill_report(s, shards);
   HD_TRY(settle_threads(s, ctx, shards));
+  HD_TRY(hd__stages_note(s, ctx));
   HD_TRY(hd__rank_times_init(&s->report.rank_times, ctx, s->compute.exec, s->report.places,
                              hd__cluster_ranks(s->compute.local)));
   HD_TRY(hd__gpu_accounts_gather(&s->report.gpu_memory, ctx, s->compute.local, s->compute.cuda));

@@ -99,18 +99,21 @@ static hd_status read_choice(int *out, hd_ctx *ctx, const hd_option *option, con
   return hd__fail(ctx, HD_E_USAGE, "--%s expects %s, found '%s'", option->name, list, text);
 }
 
-static hd_status read_threads(int32_t *out, hd_ctx *ctx, const char *text) {
-  int64_t number = 0;
-  if (strcmp(text, "auto") != 0 && !(hd__parse_int64(&number, text) && number >= 1 && number <= HD_MAX_THREADS))
-    return hd__fail(ctx, HD_E_USAGE, "--threads expects 'auto' or a whole number from 1 to %d, found '%s'",
-                    HD_MAX_THREADS, text);
+/* `automatic` for "auto". */
+static hd_status read_count(int32_t *out, hd_ctx *ctx, const hd_option *option, int32_t automatic, const char *text) {
+  int64_t number = automatic;
+  if (strcmp(text, "auto") != 0 && !(hd__parse_int64(&number, text) && number >= 1 && (double)number <= option->max))
+    return hd__fail(ctx, HD_E_USAGE, "--%s expects 'auto' or a whole number from 1 to %d, found '%s'", option->name,
+                    (int)option->max, text);
   *out = (int32_t)number;
   return HD_OK;
 }
 
 static hd_status read_text(hd_settings *settings, hd_ctx *ctx, hd_option_id id, const char **out, const char *text) {
   if (id == HD_OPT_THREADS)
-    HD_TRY(read_threads(&settings->thread_count, ctx, text));
+    HD_TRY(read_count(&settings->thread_count, ctx, &table[id], 0, text));
+  else if (id == HD_OPT_STAGES)
+    HD_TRY(read_count(&settings->stage_count, ctx, &table[id], -1, text));
   else if (id == HD_OPT_DEVICE)
     HD_TRY(hd__device_read(&settings->devices, ctx, text));
   else if (!*text)

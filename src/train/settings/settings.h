@@ -44,6 +44,7 @@ typedef struct hd_settings {
 #include "train/settings/options.def"
 #undef OPT
   int32_t thread_count;     /* of --threads; 0: auto */
+  int32_t stage_count;      /* of --stages; 0: not given, -1: auto */
   hd_device_choice devices; /* of --device */
 } hd_settings;
 

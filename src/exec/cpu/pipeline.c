@@ -1,0 +1,180 @@
+/* A shards phase of a plan with several stages: units of neighbouring shards are the pipeline's micro-batches, and pass from
+ * stage to stage.
+ *
+ * A stage's threads run their stretch of the phase forward and, later in the phase, backward. A thread begins a stretch
+ * of a unit when the stretch before it, which the threads of a neighbouring stage run, has left those shards. With
+ * `1f1b` a thread is ahead with forward by as many units as stages follow, then alternates: one forward, one backward.
+ * With `gpipe` it runs forward for all units, then backward. Both add the same sums in the same order.
+ *
+ *     stage 0    F0 F1    B0 F2 B1 F3 B2    B3
+ *     stage 1       F0 B0 F1 B1 F2 B2 F3 B3
+ *
+ * Signals: each thread has two numbers in memory of its host, one for each stretch, which grow with every unit that it
+ * leaves. What a unit needs of another stage is in batch memory.
+ *
+ * Units begin at multiples of their size, for the threads of every stage alike; a thread whose range begins or ends
+ * inside has a part of one. So no wait lasts for ever: of the units whose backward is not finished in stage 0, the first
+ * waits for nothing but its own stretches, and for forwards that wait for backwards of units before it. */
+#include "exec/cpu/cpu_executor_state.h"
+
+/* A wait may last as long as another stage's shard, which is longer than a wait at a barrier. */
+enum { NUMBERS_PER_PHASE = 2 * HD_MAX_SHARDS, LONGER_SPINS = 16 };
+
+typedef enum direction { FORWARD, BACKWARD, DIRECTIONS } direction;
+
+int32_t hd__exec_arenas(const hd_exec_cpu *exec, int thread) {
+  const int stage = exec->thread[thread].stage, later = exec->plan->stages.count - 1 - stage;
+  const int32_t *border = hd__exec_border(exec, stage) + thread;
+  const int32_t units = border[1] > border[0] ? (border[1] - 1) / exec->unit - border[0] / exec->unit + 1 : 1;
+  return exec->settings.schedule == HD_SCHEDULE_GPIPE && later > 0 ? units : later < units ? later + 1 : units;
+}
+
+/* ---- Signals ---- */
+
+int64_t hd__exec_lay_out_signals(hd_exec_cpu *exec, void *base) {
+  const int lines = DIRECTIONS * hd__exchange_waiters(&exec->exchange);
+  if (exec->plan->stages.count == 1)
+    return 0;
+  if (base)
+    exec->signals.line = base;
+  return HD_BARRIER_LINES(lines) * (int64_t)sizeof *exec->signals.line;
+}
+
+static void report_late(void *self, int line, int64_t waited_ns) {
+  const hd_exec_cpu *exec = self;
+  exec->exchange.watch.late(exec->exchange.watch.self, line / DIRECTIONS, waited_ns);
+}
+
+void hd__exec_open_signals(hd_exec_cpu *exec, bool crowded) {
+  if (exec->plan->stages.count == 1)
+    return;
+  exec->signals_watch = exec->exchange.watch;
+  exec->signals_watch.late = report_late;
+  exec->signals_watch.self = exec;
+  hd__barrier_join(&exec->signals, exec->signals.line, DIRECTIONS * hd__exchange_waiters(&exec->exchange), crowded,
+                   exec->settings.local ? &exec->signals_watch : NULL);
+  exec->signals.spins *= LONGER_SPINS;
+}
+
+static int line_of(const hd_exec_cpu *exec, int thread, direction way) {
+  return DIRECTIONS * (thread - hd__exec_host_first(exec)) + (int)way;
+}
+
+/* The number that a thread's signal has when it has left a shard, counted from the micro-batch's first. */
+static unsigned number_of(const thread_at *at, int32_t shard) {
+  return at->thread->phases * NUMBERS_PER_PHASE + (unsigned)shard + 1;
+}
+
+/* ---- A thread's work ---- */
+
+/* The next unit of a stretch. */
+typedef struct position {
+  const hd_stretch *stretch; /* NULL: there is none */
+  int unit;                  /* of the thread's, from 0 on, */
+  int push, depth;           /* its first push, and the partial sums before it */
+} position;
+
+static direction way_of(const hd_plan *plan, const hd_phase *phase, const hd_stretch *stretch) {
+  for (const hd_stretch *s = plan->stretches + phase->stretch0; s < stretch; s++)
+    if (s->stage == stretch->stage)
+      return BACKWARD;
+  return FORWARD;
+}
+
+/* A push's shard, counted from the micro-batch's first. */
+static int32_t shard_of(const thread_at *at, int push) {
+  return hd__exec_range(at)->pushes.step[push].term - at->layout->micro_batch.lo;
+}
+
+/* The push behind a unit. */
+static int end_of(const thread_at *at, int push) {
+  const int count = hd__exec_range(at)->pushes.count, unit = at->exec->unit;
+  int end = push + 1;
+  while (end < count && shard_of(at, end) / unit == shard_of(at, push) / unit)
+    end++;
+  return end;
+}
+
+/* Waits until a thread has left a shard on its way; false: a rank is lost. */
+static bool await_shard(const thread_at *at, int thread, direction way, int32_t shard, int stage) {
+  hd_exec_cpu *exec = at->exec;
+  const int line = line_of(exec, thread, way);
+  const unsigned number = number_of(at, shard);
+  if (hd__barrier_has_come(&exec->signals, line, number))
+    return true;
+  const int64_t began_ns = hd__clock_ns();
+  hd__tally_end(at->thread->tally, HD_SPENT_COMPUTE);
+  const bool came = hd__barrier_await(&exec->signals, line, number);
+  hd__tally_waited(at->thread->tally, hd__exchange_rank(&exec->exchange, thread - hd__exec_host_first(exec)));
+  hd__trace_leaf(at->thread->track, HD_SLICE_BUBBLE, stage);
+  exec->work[at->index].waited_ns += hd__clock_ns() - began_ns;
+  return came;
+}
+
+/* Waits until the stretch before has left the shards of the pushes [push, end). */
+static bool await_unit(const thread_at *at, const hd_phase *phase, const hd_stretch *stretch, int push, int end) {
+  const hd_exec_cpu *exec = at->exec;
+  const hd_stretch *before = stretch - 1;
+  if (stretch == exec->plan->stretches + phase->stretch0)
+    return true;
+  const int32_t *border = hd__exec_border(exec, before->stage);
+  const direction way = way_of(exec->plan, phase, before);
+  int thread = hd__exec_host_first(exec);
+  for (; push < end; push++) {
+    while (border[thread + 1] <= shard_of(at, push))
+      thread++;
+    const bool is_last = push + 1 == end || shard_of(at, push + 1) >= border[thread + 1];
+    if (is_last && !await_shard(at, thread, way, shard_of(at, push), before->stage))
+      return false;
+  }
+  return true;
+}
+
+/* Takes the next unit through a stretch. */
+static bool advance(const thread_at *at, const hd_phase *phase, position *p) {
+  hd_exec_cpu *exec = at->exec;
+  const hd_reduction_step *step = hd__exec_range(at)->pushes.step;
+  const int end = end_of(at, p->push);
+  if (!await_unit(at, phase, p->stretch, p->push, end))
+    return false;
+  const hd_walk walk = hd__walk_steps(step + p->push, end - p->push, p->depth);
+  hd__exec_run_group(at, phase, p->stretch, &walk, p->unit++ % at->thread->arenas);
+  hd__barrier_signal(&exec->signals, line_of(exec, at->index, way_of(exec->plan, phase, p->stretch)),
+                     number_of(at, shard_of(at, end - 1)));
+  exec->work[at->index].shards += end - p->push;
+  for (; p->push < end; p->push++)
+    p->depth += 1 - step[p->push].merges;
+  return true;
+}
+
+static int count_units(const thread_at *at) {
+  int units = 0;
+  for (int push = 0; push < hd__exec_range(at)->pushes.count; push = end_of(at, push))
+    units++;
+  return units;
+}
+
+/* The stretches of the thread's stage in a phase. */
+static void find_stretches(position way[DIRECTIONS], const thread_at *at, const hd_phase *phase) {
+  const hd_plan *plan = at->exec->plan;
+  for (int s = phase->stretch0; s < phase->stretch1; s++)
+    if (plan->stretches[s].stage == at->thread->stage)
+      way[way_of(plan, phase, &plan->stretches[s])].stretch = &plan->stretches[s];
+}
+
+bool hd__exec_pipeline(const thread_at *at, const hd_phase *phase) {
+  const int count = count_units(at);
+  position way[DIRECTIONS] = {{NULL}};
+  if (phase > at->exec->plan->phases)
+    hd__exec_gather(at, phase - 1);
+  find_stretches(way, at, phase);
+  at->thread->phases++;
+  const int ahead = at->thread->arenas - 1;
+  for (int i = 0; way[FORWARD].stretch && i < count + ahead; i++) {
+    if (i < count && !advance(at, phase, &way[FORWARD]))
+      return false;
+    if (i >= ahead && way[BACKWARD].stretch && !advance(at, phase, &way[BACKWARD]))
+      return false;
+  }
+  return true;
+}

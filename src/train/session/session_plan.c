@@ -1,0 +1,31 @@
+/* A session's plans and the first weights of their parameters. */
+#include "train/session/device_open.h"
+#include "train/session/feed_options.h"
+#include "train/session/first_weights.h"
+#include "train/session/run_plan.h"
+#include "train/session/session.h"
+
+hd_status hd__session_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, const float *shift, const hd_stages *stages) {
+  hd_graph *graph;
+  HD_TRY(hd__network_graph(&graph, ctx, &s->run.network));
+  hd_plan_settings settings = hd__planned_passes(s->run.config, stages != NULL);
+  hd_status status = hd__planned_rules(graph, ctx, s->run.config);
+  HD_TRY(HD_CREATED(status, &graph, hd__graph_destroy));
+  settings.may_shift &= shift != NULL;
+  settings.shift = shift ? *shift : 0;
+  settings.stages = stages ? *stages : (hd_stages){.count = 1};
+  return hd__plan_create(out, ctx, graph, hd__device_kernels(s->compute.cuda, s->compute.kernels), &settings);
+}
+
+hd_status hd__session_draw(hd_store *store, hd_session *s, hd_ctx *ctx, const hd_plan *plan) {
+  const double *mean = hd__data_mean(s->input.data), *std = hd__data_std(s->input.data);
+  const uint64_t seed = (uint64_t)s->run.settings->seed;
+  const hd_augment lists = hd__augment_of(s->run.config);
+  HD_FEED_OWNED seen = {0};
+  HD_TRY(hd__feed_init(&seen, ctx, hd__data_train(s->input.data), s->compute.kernels, mean, std));
+  HD_TRY(hd__augment_feed(&seen, ctx, &lists, HD_PIPELINE_EVALUATION, mean, std, seed));
+  HD_TRY(hd__augment_check(ctx, &seen, &s->run.network, plan->graph, hd__data_name(s->input.data)));
+  const hd_first_samples samples = {
+      .seen = &seen, .members = s->input.train.members, .count = s->input.train.count, .threads = s->compute.threads};
+  return hd__first_weights(store, ctx, plan, seed, &samples);
+}
