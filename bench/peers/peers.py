@@ -362,6 +362,9 @@ def measure_ddp(args, heddle, peers, folder, scratch):
 
 
 def number(row, value):
+    """As text; 0 is the speed of a peer that ended in the middle of a turn."""
+    if value == 0:
+        return "failed"
     return "%.3g" % value if row["unit"].endswith("seconds") else "{:,.0f}".format(value)
 
 
@@ -396,8 +399,8 @@ def print_text(report):
         print("\n%s, batch %d: %s" % (row["work"], row["batch"], row["unit"]))
         for one in [row["heddle"]] + row["peers"]:
             accuracy = ", accuracy %.4f" % one["accuracy"] if "accuracy" in one else ""
-            ratio = one["median"] / row["heddle"]["median"]
-            ratio = ratio if row["unit"].endswith("seconds") else 1 / ratio
+            ours, theirs = row["heddle"]["median"], one["median"]
+            ratio = theirs / ours if row["unit"].endswith("seconds") else ours / theirs if theirs else float("inf")
             print("  %-24s %12s  (%s to %s)  %6.2f  %s%s" % (
                 one["name"], number(row, one["median"]), number(row, one["low"]), number(row, one["high"]), ratio,
                 one.get("setting", ""), accuracy))
