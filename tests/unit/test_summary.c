@@ -72,18 +72,12 @@ static void check_peers(hd_ctx *ctx) {
     const char *settings;
     int64_t params, macs, frozen;
   } peers[] = {
-      {"model simplenet", 7850, 7840, 0},
-      {"model mlp", 101770, 101632, 0},
-      {"model lenet5", 61706, 416520, 0},
-      {"model cnn", 225034, 2631040, 0},
-      {"model fastmnist", 215194, 1244160, 0},
-      {"model allconv", 53002, 11531072, 0},
-      {"model resnet", 51642, 3867008, 0},
-      {"model regression", 50769, 50696, 0},
-      {"model mnist-99", 15066, 610048, 0},
-      {"model cifar-94", 1972792, 118147360, 1440},
-      {"model cifar-fast", 498104, 33066272, 864},
-      {"model cifar-resnet", 272474, 40813184, 0},
+      {"model simplenet", 7850, 7840, 0},          {"model mlp", 101770, 101632, 0},
+      {"model lenet5", 61706, 416520, 0},          {"model cnn", 225034, 2631040, 0},
+      {"model fastmnist", 215194, 1244160, 0},     {"model allconv", 53002, 11531072, 0},
+      {"model resnet", 51642, 3867008, 0},         {"model regression", 50769, 50696, 0},
+      {"model mnist-99", 15066, 610048, 0},        {"model cifar-94", 1972792, 118147360, 1440},
+      {"model cifar-fast", 498104, 33066272, 864}, {"model cifar-resnet", 272474, 40813184, 0},
   };
   for (size_t i = 0; i < sizeof peers / sizeof *peers; i++) {
     hd_config *config = config_of(ctx, peers[i].settings);

@@ -10,8 +10,8 @@
  * Each thread of the host computes some rows of each matrix; a barrier separates two phases. An element of a product is
  * the chain of the table's gemm, so rows may be divided in any way. A and P are symmetric to the last bit, because an
  * element across the diagonal is the chain of the same products: their rows are computed up to the diagonal, in blocks,
- * and copied across it. Norms are double sums of squares over chunks, added
- * in pairs of neighbours like the norm of clipping; every thread adds them for itself. */
+ * and copied across it, which takes three fifths of the multiply-adds at 256 rows. Norms are double sums of squares over
+ * chunks, added in pairs of neighbours like the norm of clipping; every thread adds them for itself. */
 #include <math.h>
 
 #include "exec/cpu/cpu_executor_state.h"
@@ -112,8 +112,8 @@ static void apply(const thread_at *at, const hd_plan_matrix *m, int round, rows 
            m->columns, r);
 }
 
-/* Of `count` rows whose lengths grow from the first to the last, those that begin thread number `thread` of `threads`:
- * all threads have as many elements, up to whole groups of rows. */
+/* Of `count` rows up to the diagonal, those of the threads before number `thread`, whole groups: as rows grow longer,
+ * threads have equally many elements, not rows. */
 static int64_t rows_before(int64_t count, int64_t thread, int64_t threads) {
   const int64_t groups = (count + GROUP - 1) / GROUP;
   const int64_t before = GROUP * (int64_t)((double)groups * sqrt((double)thread / (double)threads) + 0.5);
