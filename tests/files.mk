@@ -171,7 +171,7 @@ EXTRA_DIST += tests/cuda/which_gpu.sh tests/bits/trained.sh tools/gpu-report
 # digests.
 plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_pool pool_first read_often repeats \
   scores_as_image shard_norm shared
-plan_models = allconv cnn fastmnist lenet5 mlp mnist-99 regression resnet simplenet
+plan_models = allconv cifar-94 cifar-fast cifar-resnet cnn fastmnist lenet5 mlp mnist-99 regression resnet simplenet
 bits_networks = groups losses mixed mixed_samples native norm optimizers patches probabilities rules several \
   shard_norm shared soft tiles tiny transforms upsampled wide
 EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/%.plan) \

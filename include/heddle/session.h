@@ -133,7 +133,7 @@ typedef struct hd_report {
 typedef enum hd_event_kind {
   HD_EVENT_STEP,  /* each step */
   HD_EVENT_LOG,   /* each --log-every steps: the line that went to metrics.jsonl */
-  HD_EVENT_EPOCH, /* an epoch ended and was evaluated and saved */
+  HD_EVENT_EPOCH, /* an epoch ended and was saved and, as --eval-epochs has it, evaluated */
   HD_EVENT_EVAL,  /* an evaluation within an epoch */
   HD_EVENT_SAVED, /* a checkpoint is on its way to the disk */
   HD_EVENT_NOTE   /* a message: `text` */
@@ -146,8 +146,8 @@ typedef struct hd_event {
   double loss;   /* STEP, LOG: of that step, before its update; EPOCH: mean over the epoch */
   double lr;
   double samples_per_s;
-  double val_loss, val_accuracy;   /* EPOCH, EVAL; NAN without a validation split */
-  double test_loss, test_accuracy; /* EPOCH, EVAL */
+  double val_loss, val_accuracy;   /* EPOCH, EVAL; NAN without a validation split or an evaluation */
+  double test_loss, test_accuracy; /* EPOCH, EVAL; NAN without an evaluation */
   const char *text;                /* NOTE; valid during the call */
   double loss_sum;                 /* STEP: the sum whose mean is `loss`, as losses.bin has it */
 } hd_event;

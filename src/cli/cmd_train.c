@@ -113,8 +113,11 @@ static void on_event(void *user, const hd_event *event) {
   case HD_EVENT_EPOCH:
     clear_line(p);
     cli_print("epoch %lld: loss %.4f, ", (long long)event->epoch + 1, event->loss);
-    print_evaluation(event);
-    cli_print(", %s samples/s\n", cli_grouped((long long)event->samples_per_s));
+    if (!isnan(event->test_loss)) {
+      print_evaluation(event);
+      cli_print(", ");
+    }
+    cli_print("%s samples/s\n", cli_grouped((long long)event->samples_per_s));
     break;
   case HD_EVENT_EVAL:
     clear_line(p);

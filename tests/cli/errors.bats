@@ -65,7 +65,7 @@ out_of_range() {
   seed) echo "-1 9007199254740993 99999999999999999999" ;;
   step-size) echo "-1 0 1000001" ;;
   val-split) echo "-1e-9 1.01" ;;
-  patience) echo "-1 0 1000001" ;;
+  patience | eval-epochs) echo "-1 0 1000001" ;;
   warmup) echo "-1 1000000000000001" ;;
   gamma) echo "-1e-9 10.1" ;;
   lr | weight-decay) echo "-1e-9 1000001" ;;
@@ -523,6 +523,7 @@ eps 1e-7
 weight-decay 0.5
 schedule onecycle
 clip-grad-norm 4
+eval-epochs 2
 init r/last/model.safetensors
 EOF
   printf 'lr: 0.02\n' >c.yaml

@@ -13,7 +13,7 @@ keys="layers params trainable macs memory_bytes"
 }
 
 @test "the table stays within 100 columns, and its lines are of one width" {
-  for model in simplenet mlp cnn fastmnist mnist-99; do
+  for model in simplenet mlp cnn fastmnist mnist-99 cifar-94 cifar-resnet; do
     "$HEDDLE" summary --model $model >out
     awk 'length > 100 { exit 1 }' out
     [ "$(sed -n '3,/^total/p' out | awk '{ print length }' | sort -u | wc -l)" -eq 1 ]

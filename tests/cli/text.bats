@@ -171,7 +171,7 @@ commands() {
   code=0
   "$HEDDLE" doctor --threads 1000 >doctor || code=$?
   [ "$code" -eq 3 ]
-  for model in allconv cnn fastmnist lenet5 mlp mnist-99 regression resnet simplenet; do
+  for model in allconv cifar-94 cifar-fast cifar-resnet cnn fastmnist lenet5 mlp mnist-99 regression resnet simplenet; do
     "$HEDDLE" summary --model $model >"summary-$model"
   done
   "$HEDDLE" tune --model simplenet --seconds 0.1 >tune

@@ -130,6 +130,25 @@ report"
   done
 }
 
+@test "--eval-epochs: evaluations after every so many epochs and at the end, and each epoch's loss all the same" {
+  need_json
+  options="--model simplenet --batch 8000 --epochs 5 --lr 0.01"
+  "$HEDDLE" train $options --out all >all.out
+  "$HEDDLE" train $options --eval-epochs 2 --out some >some.out
+  [ "$(digest_of some.out)" = "$(digest_of all.out)" ]
+  [ "$(grep -c '^epoch [135]: loss [0-9.]*, [0-9,]* samples/s$' some.out)" -eq 2 ] # the fifth is the last
+  [ "$(grep -c '^epoch [245]: loss [0-9.]*, test loss ' some.out)" -eq 3 ]
+  for run in all some; do grep -o '^epoch [0-9]*: loss [0-9.]*' $run.out >$run.losses; done
+  cmp all.losses some.losses
+  [ "$(grep '"type":"evaluation"' some/metrics.jsonl | while read -r line; do json_get step <<<"$line"; done | paste -sd ' ')" = "16 32 40" ]
+  [ "$(tail -n 1 some/metrics.jsonl)" = "$(tail -n 1 all/metrics.jsonl)" ]
+  # Patience is counted in epochs, of which two pass between two looks.
+  fails 2 train $options --eval-epochs 0
+  "$HEDDLE" train $options --lr 0 --epochs 9 --eval-epochs 2 --patience 3 --out none >out
+  grep -q '^ended early: no lower test loss for 4 epochs' out
+  [ "$(readlink none/last)" = step-48 ]
+}
+
 @test "the logged learning rate follows the schedule and its warm-up" {
   need_json
   printf 'batch: 8000\nlog-every: 1\nlr: 0.5\n' >c.yaml
@@ -515,6 +534,8 @@ EOF
 @test "a built-in model that needs its recipe's transforms names the recipe" {
   fails 1 train --model mnist-99
   says "expected the input 1x28x28" "found input 1x24x24" "use --recipe mnist-99"
+  fails 1 train --model cifar-94 # grey images become no colours
+  no says "--recipe"
   fails 1 train --model mnist-99 --transforms '[centre_crop: 20, to_float]'
   no says "--recipe"
 }

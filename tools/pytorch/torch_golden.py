@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/networks.json: PyTorch's first 100 losses for some of heddle's models.
+"""Writes tests/golden/networks.json: PyTorch's first 100 losses (or max-steps) for some of heddle's models.
 
     tools/pytorch/torch_golden.py --build BUILD --out tests/golden/networks.json
 
 Both start from the weights that heddle draws with seed 0, so no weights need to be kept, and see the first samples of
-the built-in digits in file order. `losses` are mean cross-entropies before each update, computed in float64: the truth.
-Training amplifies rounding, so that float32 cannot follow it for ever: `steps` says for how many steps five float32 runs
-of PyTorch (1 and 2 threads, three orders of the samples inside a batch) stay within 1e-4 of it, relative; the test wants
-heddle within 1e-3 for those. `settings` are heddle's options; `lr` are the learning rates; `test_loss` is the loss on the test set after the last step,
-in float64: it is compared where `steps` is 100.
+the built-in digits or, as `data` says, of coloured noise, in file order. `losses` are mean cross-entropies before each
+update, computed in float64: the truth. Training amplifies rounding, so that float32 cannot follow it for ever: `steps`
+says for how many steps five float32 runs of PyTorch (1 and 2 threads, three orders of the samples inside a batch) stay
+within 1e-4 of it, relative; the test wants heddle within 1e-3 for those. `settings` are heddle's options; `lr` are the
+learning rates; `test_loss` is the loss on the test set after the last step, in float64: it is compared where `steps`
+are all.
 
-BUILD is heddle's build folder after `make check` or `make tests/bits/make_idx`. Needs torch, pyyaml and safetensors.
+BUILD is heddle's build folder after `make check` or `make tests/bits/make_idx tests/bits/make_data`. Needs torch, numpy,
+pyyaml and safetensors.
 """
 import argparse
 import json
@@ -20,12 +22,13 @@ import tempfile
 
 import torch
 import torch.nn.functional as F
+import yaml
 from safetensors.torch import load_file
 
-from torch_net import Model, samples
+from torch_net import Model, colours, samples
 from torch_updates import Updates
 
-STEPS = 100
+STEPS = 100  # where the settings have no max-steps
 CASES = {
     "resnet-momentum": {"model": "resnet", "batch": "64", "optimizer": "sgd", "lr": "0.005", "momentum": "0.9",
                         "nesterov": "true", "weight-decay": "1e-4"},
@@ -50,7 +53,11 @@ CASES = {
                             "lookahead-power": "3"},
     "simplenet-ema": {"model": "simplenet", "batch": "64", "optimizer": "sgd", "lr": "0.05", "ema": "0.95",
                       "epochs": "1"},
+    # The whole network, without moved images; the rate of biases is for a small batch.
+    "cifar-94": {"recipe": "cifar-94", "batch": "32", "lr": "2", "epochs": "1", "transforms": "[to_float, normalise]",
+                 "tta": "none", "max-steps": "10"},
 }
+DATA = {"cifar-94": "planes"}
 
 
 def first_weights(heddle, model, data, out):
@@ -68,6 +75,17 @@ def first_weights(heddle, model, data, out):
     return weights, stats["mean"], stats["std"]
 
 
+def options_of(args, settings):
+    """With those of a recipe, which others override."""
+    recipe = settings.get("recipe")
+    if not recipe:
+        return settings
+    with open(os.path.join(args.models, "..", "recipes", recipe + ".yaml")) as file:
+        options = yaml.safe_load(file)
+    rules = Model(os.path.join(args.models, options["model"] + ".yaml")).rules + options.get("parameters", [])
+    return {**{name: str(value) for name, value in options.items()}, "parameters": yaml.safe_dump(rules), **settings}
+
+
 def averaged(net, settings):
     """The model whose losses on the test set are reported: its moving average with --ema, as torch.optim has it."""
     if "ema" not in settings:
@@ -80,19 +98,20 @@ def averaged(net, settings):
 def trajectory(path, settings, init, x, y, test, double=False, threads=1, order=None):
     """Losses, learning rates and the loss on the test set at the end; `order` permutes the samples inside each batch, which changes roundings alone."""
     torch.set_num_threads(threads)
-    net, batch = Model(path).net, int(settings["batch"])
+    net, batch, steps = Model(path).net, int(settings["batch"]), int(settings.get("max-steps", STEPS))
+    smoothing = float(settings.get("label-smoothing", 0))
     net.load_state_dict(init)
     net.to(torch.float64 if double else torch.float32).train()
-    updates, average = Updates(net, settings, STEPS), averaged(net, settings)
+    updates, average = Updates(net, settings, len(x) // batch), averaged(net, settings)
     losses, lrs = [], []
-    for i in range(STEPS):
+    for i in range(steps):
         bx, by = x[i * batch:(i + 1) * batch], y[i * batch:(i + 1) * batch]
         if order is not None:
             p = torch.randperm(batch, generator=torch.Generator().manual_seed(1000 * order + i))
             bx, by = bx[p], by[p]
         lrs.append(updates.lr())
         net.zero_grad()
-        loss = F.cross_entropy(net(bx.double() if double else bx), by)
+        loss = F.cross_entropy(net(bx.double() if double else bx), by, label_smoothing=smoothing)
         loss.backward()
         updates.step()
         if average:
@@ -100,22 +119,24 @@ def trajectory(path, settings, init, x, y, test, double=False, threads=1, order=
         losses.append(loss.item())
     last = (average or net).eval()
     with torch.no_grad():
-        end = F.cross_entropy(last(test[0].double() if double else test[0]), test[1]).item()
+        end = F.cross_entropy(last(test[0].double() if double else test[0]), test[1], label_smoothing=smoothing).item()
     return losses, lrs, end
 
 
-def make_case(args, settings, data, out):
-    path = os.path.join(args.models, settings["model"] + ".yaml")
-    init, mean, std = first_weights(os.path.join(args.build, "heddle"), settings["model"], data, out)
-    x, y = samples(data, "train", mean, std)
-    test = samples(data, "t10k", mean, std)
-    truth, lrs, end = trajectory(path, settings, init, x, y, test, double=True)
+def make_case(args, settings, kind, data, out):
+    options = options_of(args, settings)
+    path = os.path.join(args.models, options["model"] + ".yaml")
+    init, mean, std = first_weights(os.path.join(args.build, "heddle"), options["model"], data, out)
+    read, last = (colours, "test") if kind == "planes" else (samples, "t10k")
+    x, y = read(data, "train", mean, std)
+    test = read(data, last, mean, std)
+    truth, lrs, end = trajectory(path, options, init, x, y, test, double=True)
     variants = [dict(threads=1), dict(threads=2), dict(order=1), dict(order=2), dict(order=3)]
-    rounded = [trajectory(path, settings, init, x, y, test, **v)[0] for v in variants]
-    off = [max(abs(r[i] - truth[i]) / truth[i] for r in rounded) for i in range(STEPS)]
-    steps = next((i for i in range(STEPS) if off[i] > 1e-4), STEPS)
-    return {"settings": settings, "test_loss": end, "steps": steps, "float32_off": max(off[:steps]), "float32_off_100": max(off),
-            "losses": truth, "lr": lrs}
+    rounded = [trajectory(path, options, init, x, y, test, **v)[0] for v in variants]
+    off = [max(abs(r[i] - truth[i]) / truth[i] for r in rounded) for i in range(len(truth))]
+    steps = next((i for i in range(len(truth)) if off[i] > 1e-4), len(truth))
+    return {"settings": settings, "data": kind, "test_loss": end, "steps": steps, "float32_off": max(off[:steps]),
+            "float32_off_100": max(off), "losses": truth, "lr": lrs}
 
 
 def main():
@@ -127,12 +148,15 @@ def main():
     p.add_argument("--case", choices=CASES, nargs="+", default=list(CASES))
     args = p.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        data = os.path.join(folder, "data")
-        os.mkdir(data)
-        subprocess.run([os.path.join(args.build, "tests", "bits", "make_idx"), data, "6400", "50"], check=True)
-        cases = {label: make_case(args, settings, data, os.path.join(folder, label))
-                 for label, settings in CASES.items()
-                 if label in args.case}
+        digits, planes = os.path.join(folder, "digits"), os.path.join(folder, "planes")
+        os.mkdir(digits)
+        make = os.path.join(args.build, "tests", "bits", "make_")
+        subprocess.run([make + "idx", digits, "6400", "50"], check=True)
+        subprocess.run([make + "data", "planes", planes, "320", "50"], check=True)
+        cases = {}
+        for label in args.case:
+            kind = DATA.get(label, "digits")
+            cases[label] = make_case(args, CASES[label], kind, os.path.join(folder, kind), os.path.join(folder, label))
     with open(args.out, "w") as file:
         json.dump({"torch": torch.__version__, "cases": cases}, file, indent=1)
         file.write("\n")

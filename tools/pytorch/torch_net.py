@@ -7,6 +7,7 @@ through the layers while they are made.
 import fnmatch
 import struct
 
+import numpy
 import torch
 import torch.nn as nn
 import yaml
@@ -120,9 +121,11 @@ class Model:
         self.name, self.input, self.layers, self.net = text["model"], tuple(text["input"]), [], Net(self)
         self.values = {"input": torch.zeros(2, *self.input)}
         self.scores = self.make(text["layers"], [""], "input")
-        for rule in text.get("parameters", []):
+        self.rules, ops = text.get("parameters", []), {name: op for name, op, _ in self.layers}
+        for rule in self.rules:
             for name, parameter in self.net.named_parameters():
-                if "requires_grad" in rule and fnmatch.fnmatchcase(name, rule["match"]):
+                fits = rule.get("op") in (None, ops[name.rsplit(".", 1)[0]])
+                if fits and "requires_grad" in rule and fnmatch.fnmatchcase(name, rule.get("match", "*")):
                     parameter.requires_grad = rule["requires_grad"]
 
     def make(self, entries, scopes, above):
@@ -164,6 +167,13 @@ def read_idx(path):
         raw = file.read()
     dims = struct.unpack(">%dI" % raw[3], raw[4:4 + 4 * raw[3]])
     return torch.frombuffer(bytearray(raw[4 + 4 * raw[3]:]), dtype=torch.uint8).reshape(dims)
+
+
+def colours(folder, part, mean, std):
+    """Images of a folder of .npy files, [N, 3, H, W], as heddle feeds them, and labels."""
+    x, y = (torch.from_numpy(numpy.load("%s/%s_%s.npy" % (folder, name, part))) for name in "xy")
+    mean, std = (torch.tensor(numbers).view(3, 1, 1) for numbers in (mean, std))
+    return x.float().div_(255).sub_(mean).div_(std), y.long()
 
 
 def samples(folder, part, mean, std):

@@ -26,9 +26,10 @@ static bool next_step(void *self, hd_step *step) {
 /* The counters after a step that counts. */
 static hd_counters counted(const hd_session *s, const hd_step *step, double loss_sum) {
   hd_counters counters = s->run.counters;
+  const bool begins = counters.step % s->run.steps_per_epoch == 0;
   counters.step++;
-  counters.epoch_loss_sum += loss_sum;
-  counters.epoch_divisor += (double)step->divisor;
+  counters.epoch_loss_sum = (begins ? 0 : counters.epoch_loss_sum) + loss_sum;
+  counters.epoch_divisor = (begins ? 0 : counters.epoch_divisor) + (double)step->divisor;
   counters.step_loss = loss_sum / (double)step->divisor;
   counters.owes_evaluation = hd__session_evaluates_after(s, counters.step);
   return counters;

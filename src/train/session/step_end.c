@@ -1,10 +1,10 @@
 /* Saves and evaluations, and their order: see session.h.
  *
- * An evaluation is due after a step at the end of an epoch or of the run, and after each --eval-every-th step: the
- * counters say so from the moment at which the step counts until the evaluation is done (owes_evaluation). The step is
- * saved first, with its evaluation marked as due, and training continues only when the evaluation is done and `best`
- * names its checkpoint. So a run that is killed in between loses no step, and makes the evaluation first when it is
- * resumed: with the same weights, and with the same result. */
+ * An evaluation is due after a step at the end of each --eval-epochs-th epoch or of the run, and after each
+ * --eval-every-th step: the counters say so from the moment at which the step counts until the evaluation is done
+ * (owes_evaluation). The step is saved first, with its evaluation marked as due, and training continues only when the
+ * evaluation is done and `best` names its checkpoint. So a run that is killed in between loses no step, and makes the
+ * evaluation first when it is resumed: with the same weights, and with the same result. */
 #include "train/session/session.h"
 
 #include <math.h>
@@ -28,7 +28,8 @@ static bool is_multiple(int64_t step, int64_t every) { return every > 0 && step 
 static bool ends_epoch(const hd_session *s, int64_t step) { return step % s->run.steps_per_epoch == 0; }
 
 bool hd__session_evaluates_after(const hd_session *s, int64_t step) {
-  return ends_epoch(s, step) || step == s->run.steps_in_all || is_multiple(step, s->run.settings->eval_every);
+  return is_multiple(step, s->run.settings->eval_epochs * s->run.steps_per_epoch) || step == s->run.steps_in_all ||
+         is_multiple(step, s->run.settings->eval_every);
 }
 
 static bool is_saved(const hd_session *s, int64_t step) {
@@ -146,16 +147,19 @@ hd_status hd_session_evaluate(hd_session *s, hd_ctx *ctx) {
   return status;
 }
 
-static void report_evaluation(hd_session *s, hd_event_kind kind, double rate) {
+/* An epoch's end, or an evaluation within it. */
+static void report_progress(hd_session *s, hd_event_kind kind) {
+  const hd_report *r = &s->report.facts;
+  const bool evaluated = s->run.evaluated_step == s->run.counters.step;
   hd_event event = {.kind = kind,
                     .step = s->run.counters.step,
                     .epoch = (s->run.counters.step - 1) / s->run.steps_per_epoch,
-                    .loss = s->report.facts.train_loss,
-                    .samples_per_s = rate,
-                    .val_loss = s->report.facts.val_loss,
-                    .val_accuracy = s->report.facts.val_accuracy,
-                    .test_loss = s->report.facts.test_loss,
-                    .test_accuracy = s->report.facts.test_accuracy};
+                    .loss = r->train_loss,
+                    .samples_per_s = s->run.train_s > 0 ? (double)s->run.trained_samples / s->run.train_s : 0,
+                    .val_loss = evaluated ? r->val_loss : NAN,
+                    .val_accuracy = evaluated ? r->val_accuracy : NAN,
+                    .test_loss = evaluated ? r->test_loss : NAN,
+                    .test_accuracy = evaluated ? r->test_accuracy : NAN};
   hd__session_event(s, &event);
 }
 
@@ -171,7 +175,7 @@ static void watch_loss(hd_session *s) {
   if (s->run.settings->metric >= 0)
     loss = -metric_of(s);
   bool better = loss < s->run.counters.best_loss;
-  s->run.counters.stale_epochs = better ? 0 : s->run.counters.stale_epochs + 1;
+  s->run.counters.stale_epochs = better ? 0 : s->run.counters.stale_epochs + s->run.settings->eval_epochs;
   if (better)
     s->run.counters.best_loss = loss;
 }
@@ -230,17 +234,13 @@ hd_status hd__session_settle_evaluation(hd_session *s, hd_ctx *ctx) {
     return save_unevaluated(s, ctx, status);
   HD_TRY(hd__session_spread_skips(s, ctx));
   HD_TRY(record_skips(s, ctx));
-  report_evaluation(s, epoch_end ? HD_EVENT_EPOCH : HD_EVENT_EVAL,
-                    s->run.train_s > 0 ? (double)s->run.trained_samples / s->run.train_s : 0);
+  report_progress(s, epoch_end ? HD_EVENT_EPOCH : HD_EVENT_EVAL);
   hd__session_log_evaluation(s);
   HD_TRY(hd__session_check_metrics(s, ctx));
   if (s->checkpoints.saved_step == step)
     HD_TRY(hd__session_mark_best(s, ctx));
-  if (epoch_end) {
+  if (epoch_end)
     watch_loss(s);
-    s->run.counters.epoch_loss_sum = 0;
-    s->run.counters.epoch_divisor = 0;
-  }
   s->run.counters.owes_evaluation = 0;
   return HD_OK;
 }
@@ -253,6 +253,8 @@ hd_status hd__session_end_region(hd_session *s, hd_ctx *ctx, bool stopped) {
   HD_TRY(hd__session_check_metrics(s, ctx));
   if (stopped || is_saved(s, s->run.counters.step))
     HD_TRY(hd__session_begin_save(s, ctx));
+  if (!stopped && !s->run.counters.owes_evaluation && ends_epoch(s, s->run.counters.step))
+    report_progress(s, HD_EVENT_EPOCH);
   return stopped ? HD_OK : hd__session_settle_evaluation(s, ctx);
 }
 

@@ -88,7 +88,7 @@ void hd__network_fini(hd_network *network) {
   *network = (hd_network){0};
 }
 
-/* A built-in model may need the transforms of the recipe that has its name. */
+/* A built-in model may need the transforms of the recipe that has its name, which keep the channels. */
 static bool has_recipe(const hd_network *network) {
   const hd_embedded *e = hd__embed_recipes;
   while (e->name && strcmp(e->name, network->source))
@@ -97,9 +97,9 @@ static bool has_recipe(const hd_network *network) {
 }
 
 static hd_status refuse_input(hd_ctx *ctx, const hd_network *network, const char *wanted, const char *found,
-                              const char *data_name, bool transformed) {
+                              const char *data_name, bool transformable) {
   char recipe[128] = "";
-  if (!transformed && has_recipe(network))
+  if (transformable && has_recipe(network))
     snprintf(recipe, sizeof recipe, "use --recipe %.*s, whose transforms make that of some sets, or ",
              (int)strcspn(network->source, "."), network->source);
   return hd__fail(ctx, HD_E_SHAPE,
@@ -118,7 +118,8 @@ hd_status hd__network_check(hd_ctx *ctx, const hd_network *network, const hd_gra
   bool fits = split->flat && input->dim[0] == 1 && hd__shape_elems(input) == split->width;
   if (!fits && !hd__shape_equal(&image, input))
     return refuse_input(ctx, network, hd__shape_text(wanted, sizeof wanted, &image),
-                        hd__shape_text(found, sizeof found, input), data_name, transformed);
+                        hd__shape_text(found, sizeof found, input), data_name,
+                        !transformed && input->dim[0] == split->channels);
   return hd__target_check(ctx, &network->target, split, network->source, data_name);
 }
 
