@@ -23,6 +23,7 @@ static void find_uses(hd_plan *plan, int p) {
         continue;
       const hd_node *node = &plan->graph->nodes[i];
       plan->uses[plan->use_count++] = (hd_plan_use){.node = i,
+                                                    .op = node->op,
                                                     .output = k,
                                                     .offset = way->offset,
                                                     .geom = &node->geom,

@@ -89,6 +89,16 @@ static bool find_shift(float *shift, hd_session *s) {
   return found;
 }
 
+/* The most samples of a shard, where one GPU has all shards of a batch; else 0. */
+static int64_t shard_rows(const hd_session *s) {
+  hd_ctx quiet = {0};
+  int32_t shards;
+  if (!s->compute.cuda || s->compute.cuda->next || hd__cluster_ranks(s->compute.local) > 1 ||
+      hd__planned_shards(&shards, &quiet, s->run.config) != HD_OK)
+    return 0;
+  return (s->run.batch + shards - 1) / shards;
+}
+
 /* shift: NULL if no plan may add it. */
 static hd_status make_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, const float *shift, bool train) {
   hd_graph *graph;
@@ -98,7 +108,8 @@ static hd_status make_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, const floa
   hd_plan_settings settings = hd__planned_passes(s->run.config, train);
   settings.may_shift &= shift != NULL;
   settings.shift = shift ? *shift : 0;
-  return hd__plan_create(out, ctx, graph, hd__device_kernels(s->compute.cuda, s->compute.kernels), &settings);
+  return hd__plan_create(out, ctx, graph,
+                         hd__device_kernels(s->compute.cuda, s->compute.kernels, train ? shard_rows(s) : 0), &settings);
 }
 
 static hd_status check_fit(const hd_session *s, hd_ctx *ctx) {
