@@ -201,11 +201,12 @@ END
   export HEDDLE_NVML=$BUILDDIR/tests/unit/.libs/nvml_stub.so STUB_CUDA_GPUS=2 # the second one is idle
   RUN="train --model simplenet --max-steps 2 --out run"
   "$HEDDLE" $RUN --json >out
-  grep -q '^1 GPU is idle (NVIDIA GeForce RTX 4090) while the CPU computes; ' out
-  grep -q '"device_note": "1 GPU is idle .*", "idle_gpus": 1, ' out
+  grep -q '^1 GPU was idle (NVIDIA GeForce RTX 4090) while the CPU computed; ' out
+  grep -q '"device_note": "1 GPU was idle .*", "idle_gpus": 1, ' out
+  [ "$(grep -n 'GPU was idle' out | head -n 1 | cut -d : -f 1)" -gt "$(grep -n '^step' out | tail -n 1 | cut -d : -f 1)" ] # asked last
   rm -r run
   CUDA_VISIBLE_DEVICES=1 "$HEDDLE" $RUN >out
-  grep -q '^1 GPU is idle' out
+  grep -q '^1 GPU was idle' out
   rm -r run
   for hidden in 0 "" -1; do
     CUDA_VISIBLE_DEVICES=$hidden "$HEDDLE" $RUN --json >out
