@@ -346,12 +346,22 @@ static void save_for_peers(hd_exec_cuda *x) {
   hd__exec_cuda_download_store(x, &quiet);
 }
 
+/* The first GPU has all sums, also those of a GPU that was lost meanwhile: none may be, before its weights count. */
+static hd_status wait_for_all(const hd_exec_cuda *first, hd_ctx *ctx) {
+  for (const hd_exec_cuda *x = first; x; x = x->next) {
+    hd__cuda_use(x->cuda);
+    HD_TRY(hd__exec_cuda_wait(x, ctx));
+  }
+  return HD_OK;
+}
+
 static hd_status run(void *self, hd_ctx *ctx, hd_exec_caller *caller, uint32_t *flags) {
   hd_exec_cuda *x = self;
   *flags = 0;
   if (!x->uploaded || x->version != hd__store_version(x->store))
     HD_TRY(hd__exec_cuda_upload_store(x, ctx));
   hd_status status = run_steps(x, ctx, caller, flags);
+  HD_THEN(status, wait_for_all(x, ctx));
   if (status != HD_OK)
     hd__cuda_nccl_abort(x->share->nccl);
   if (status == HD_E_PEER)
