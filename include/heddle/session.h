@@ -109,7 +109,7 @@ typedef struct hd_report {
   double startup_s, train_s, wall_s, samples_per_s;
   double waited_s; /* of train_s, mean wait of a thread for loader workers */
   int64_t peak_rss_bytes;
-  int32_t idle_gpus;               /* GPUs that were idle when the run began, if the CPU computes */
+  int32_t idle_gpus;               /* GPUs that were idle at the end of hd_session_train, if the CPU computed */
   const hd_gpu_memory *gpu_memory; /* of each GPU, rank after rank; other ranks' as when training began. NULL on the
                                     * CPU, and before the end of hd_session_train or hd_session_step */
   int32_t gpus;                    /* entries of gpu_memory */

@@ -51,6 +51,8 @@ HD_BOTH const hd_geom *op_geom(const op_call *c) { return c->g; }
 HD_BOTH const real *op_in(const op_call *c, int k, int64_t n) { return (const real *)c->in[k] + n * c->in_stride[k]; }
 HD_BOTH const real *op_param(const op_call *c, int k) { return (const real *)c->in[k]; }
 HD_BOTH real *op_out(const op_call *c, int k, int64_t n) { return (real *)c->out[k] + n * c->out_stride[k]; }
+/* Stores element i of a gradient of sample n's input; a GPU may compute that of the ReLU before it along. */
+HD_BOTH void op_put_dx(const op_call *c, int64_t n, int64_t i, real dx) { op_out(c, 0, n)[i] = dx; }
 /* Output k of the shard in slot `shard`: sums over its samples op_row0 to op_row1 - 1. */
 HD_BOTH real *op_sums(const op_call *c, int k, int64_t shard) { return (real *)c->out[k]; }
 HD_BOTH int64_t op_row0(const op_call *c, int64_t shard) { return 0; }

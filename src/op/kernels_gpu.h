@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernel/cuda/cuda_clip.h"
-#include "kernel/cuda/cuda_close.h"
+#include "kernel/cuda/cuda_losses.h"
 #include "kernel/cuda/cuda_names.h"
 #include "kernel/cuda/cuda_native.h"
 #include "kernel/cuda/cuda_params.h"
@@ -12,6 +12,7 @@
 #include "kernel/cuda/cuda_ranks.h"
 #include "op/op_blocks.h"
 #include "op/op_headers.h"
+#include "op/update_gpu.h"
 
 /* Rows of the grid are samples (or shards), columns are elements. */
 #define HD_OVER(rows, name, count)                                                                                     \

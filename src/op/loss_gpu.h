@@ -1,5 +1,6 @@
-/* What losses by blocks of rows share. HD_LOSS_OF_TERMS(NAME, ADD) makes what HD_ROWS(NAME, g->ci, 1) needs of a loss
- * that is a sum of terms, as OP_LOSS_OF_TERMS in loss.h. */
+/* What losses by blocks of rows share: output 1 is the gradient, if it is asked for with the loss.
+ * HD_LOSS_OF_TERMS(NAME, ADD) makes what HD_ROWS(NAME, g->ci, 1) needs of a loss that is a sum of terms, as
+ * OP_LOSS_OF_TERMS in loss.h. */
 #pragma once
 
 #include "kernel/cuda/cuda_rows.h"
@@ -16,6 +17,9 @@ HD_BOTH float cuda_weight_read(const hd_cuda_call *c, float read) { return c->in
                  name##_term(&c->g, cuda_weight_read(c, d), a, b), 0, 0, s0 = ADD(s0, v));                             \
     HD_PHASE {                                                                                                         \
       if (cuda_row_leads(r, t))                                                                                        \
-        cuda_row_out(r, cuda_row(r, t))[0] = cuda_row_sum(r, ends, 0, t);                                              \
+        cuda_row_out(r, 0, cuda_row(r, t))[0] = cuda_row_sum(r, ends, 0, t);                                           \
     }                                                                                                                  \
+    if (c->out[1])                                                                                                     \
+      HD_ROWS_OUT(r, 1, cuda_row_in(r, 0, row), cuda_row_in(r, 1, row), op_param(c, 2),                                \
+                  name##_slope(&c->g, cuda_weight_read(c, d), a, b) / op_divisor(c));                                  \
   }

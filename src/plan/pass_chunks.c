@@ -24,6 +24,7 @@ static void find_uses(hd_plan *plan, int p) {
       const hd_node *node = &plan->graph->nodes[i];
       plan->uses[plan->use_count++] = (hd_plan_use){.node = i,
                                                     .stage = plan->nodes[i].stage,
+                                                    .op = node->op,
                                                     .output = k,
                                                     .offset = way->offset,
                                                     .geom = &node->geom,

@@ -101,7 +101,8 @@ typedef struct hd_plan_matrix {
 /* A use of a parameter, given by its gradient: an output of a REDUCE node. */
 typedef struct hd_plan_use {
   int node;
-  int stage;        /* of the node */
+  int stage; /* of the node */
+  hd_op op;
   int output;       /* 0 weight, 1 bias */
   int64_t direct;   /* not deferred: offset in the direct gradients, floats */
   int64_t offset;   /* in the concatenation of all uses' gradients, floats; of the first use the parameter's */

@@ -201,11 +201,12 @@ END
   export HEDDLE_NVML=$BUILDDIR/tests/unit/.libs/nvml_stub.so STUB_CUDA_GPUS=2 # the second one is idle
   RUN="train --model simplenet --max-steps 2 --out run"
   "$HEDDLE" $RUN --json >out
-  grep -q '^1 GPU is idle (NVIDIA GeForce RTX 4090) while the CPU computes; ' out
-  grep -q '"device_note": "1 GPU is idle .*", "idle_gpus": 1, ' out
+  grep -q '^1 GPU was idle (NVIDIA GeForce RTX 4090) while the CPU computed; ' out
+  grep -q '"device_note": "1 GPU was idle .*", "idle_gpus": 1, ' out
+  [ "$(grep -n 'GPU was idle' out | head -n 1 | cut -d : -f 1)" -gt "$(grep -n '^step' out | tail -n 1 | cut -d : -f 1)" ] # asked last
   rm -r run
   CUDA_VISIBLE_DEVICES=1 "$HEDDLE" $RUN >out
-  grep -q '^1 GPU is idle' out
+  grep -q '^1 GPU was idle' out
   rm -r run
   for hidden in 0 "" -1; do
     CUDA_VISIBLE_DEVICES=$hidden "$HEDDLE" $RUN --json >out
@@ -235,6 +236,32 @@ END
   done
 }
 
+# launches OPTIONS...: nodes of a step's graph, and how many of these run beside others.
+launches() {
+  STUB_CUDA_SKIP=1 STUB_CUDA_TOLD=told "$HEDDLE" train --device cuda --max-steps 2 --out run "$@" >/dev/null
+  cut -d ' ' -f 5,6 told
+  rm -r run told
+}
+
+@test "launches of a step" {
+  stub
+  [ "$(launches --model cnn --data random:1x28x28)" = "13 1" ]
+  [ "$(launches --model mlp --data random:1x28x28)" = "7 1" ]
+  [ "$(launches --model cnn --data random:1x28x28 --batch 512)" = "15 1" ] # shards of more than 8 samples: gradients apart
+  [ "$(launches --model cnn --data random:1x28x28 --clip-grad-norm 1)" = "16 1" ]
+  [ "$(launches --model cnn --data random:1x28x28 --workers 1)" = "12 1" ] # samples are read where they are copied to
+}
+
+@test "calls of the host for a step" {
+  stub
+  for steps in 100 200; do
+    STUB_CUDA_TOLD=told "$HEDDLE" $GPU --max-steps $steps --threads 1 >/dev/null
+    calls=$((calls + (steps == 200 ? 1 : -1) * $(cut -d ' ' -f 7 told)))
+    rm -r run told
+  done
+  [ "$calls" -le 650 ] # in 100 steps: 4 for order, a copy and a graph each, and every eight a copy of results
+}
+
 @test "what memory of the GPU was for" {
   stub
   "$HEDDLE" $GPU --max-steps 2 --json >out
@@ -260,7 +287,7 @@ assert parts["tensors"] == {"bytes": 0, "peak_bytes": 0} and m["host_bytes"] > 0
   plain=$(digest_of out)
   "$HEDDLE" $RUN --out run --profile trace.json >out
   [ "$(digest_of out)" = "$plain" ]
-  grep -qE '^profile  +trace.json: conv.* %, others [0-9]+ %; 20 of 20 steps$' out
+  grep -qE '^profile  +trace.json: .*conv.* %, others [0-9]+ %; 20 of 20 steps$' out
   command -v python3 >/dev/null || skip "python3 is not installed"
   python3 -c '
 import json
@@ -276,7 +303,7 @@ steps = [e for e in compute if e["name"] == "step"]
 assert len(steps) == 20 and steps[0]["args"] == steps[0]["args"] | {"step": 1, "samples": 8}, steps[0]
 names = {e["name"] for e in compute}
 assert "gather" not in names, names
-assert {"conv1 forward", "conv2 dx", "fc1 dw", "loss forward", "reduce", "norm", "reduce, update"} - names <= {"reduce, update"}, names
+assert {"conv1 forward", "conv2 dx", "conv1 dw", "loss forward", "reduce", "norm", "reduce, update"} - names <= {"reduce, update"}, names
 for before, after in zip(steps, steps[1:]):
   assert after["ts"] >= before["ts"] + before["dur"] - 0.01
 for copy, step in zip(of("GPU copy"), steps):

@@ -151,7 +151,7 @@ whole_until() {
 
 @test "a GPU that is lost, and with it all sums" {
   need_nccl
-  STUB_CUDA_LOSE=110 STUB_CUDA_LOSE_GPU=1 fails 1 $RUN --device cuda:0,1,2 --save-every 2 --out run
+  STUB_CUDA_LOSE=60 STUB_CUDA_LOSE_GPU=1 fails 1 $RUN --device cuda:0,1,2 --save-every 2 --out run
   says "GPU 1 (Stub GPU): " "CUDA_ERROR_ILLEGAL_ADDRESS" "--resume run"
   step=$(readlink run/last)
   whole_until "${step#step-}" --device cuda:0,1,2

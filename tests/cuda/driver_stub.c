@@ -12,8 +12,9 @@
  *   STUB_CUDA_SKIP=1         kernels do nothing, in no time
  *   STUB_CUDA_REFUSE=N       the N-th launch is refused    STUB_CUDA_LOSE=N        the N-th kernel of a GPU kills it:
  *   STUB_CUDA_APART=1        GPUs cannot reach each other  STUB_CUDA_LOSE_GPU=N    of GPU 0
- *   STUB_CUDA_TOLD=FILE      receives, for each GPU that worked, its number, its kernels, bytes from other GPUs, and
- *                            the number of waits for an empty stream
+ *   STUB_CUDA_TOLD=FILE      receives, for each GPU that worked, its number, its kernels, bytes from other GPUs, the
+ *                            number of waits for an empty stream, the nodes of its largest graph, how many of these
+ *                            run beside others, and the calls of the host that queued something
  *
  * CUDA_VISIBLE_DEVICES hides GPUs as from the real one, as far as numbers go.
  *
@@ -46,6 +47,7 @@ enum {
   NOT_FOUND = 500,
   NOT_STARTED = 3,
   NOT_WHILE_RECORDING = 900,
+  UNJOINED = 904,
   NOT_READY = 600,
   MOST_ARGUMENTS = 1024
 };
@@ -103,6 +105,7 @@ typedef struct queued {
   const void *from;
   size_t bytes;
   int across; /* from another GPU */
+  int beside; /* in a graph: of a branch */
   struct cu_event *event;
   long mark; /* RECORD, AFTER: which record of the event */
 } queued;
@@ -115,18 +118,21 @@ struct cu_stream {
   queue work;
   int gpu;
   struct cu_graph *recording;
+  int branches; /* it joined the recording of another stream */
 };
 
 struct cu_event {
   struct cu_stream *stream;
+  struct cu_graph *recorded_in; /* recorded while the stream was */
   int gpu;
   long recorded, done;
   double done_ms; /* when */
   int is_timed;
 };
 
+/* What a branch does is put behind all that is recorded until it is joined: as late as a driver may run it. */
 struct cu_graph {
-  queue work;
+  queue work, branch;
 };
 
 struct cu_graph_exec {
@@ -146,7 +152,7 @@ struct cu_context {
   int gpu, retained;
   struct cu_function function[FUNCTIONS];
   size_t used, from_others;
-  long kernels, waits;
+  long kernels, waits, nodes, beside, calls;
   cu_result broken;
 };
 
@@ -193,10 +199,10 @@ static void touched(int signal_number, siginfo_t *info, void *context) {
 __attribute__((destructor)) static void report(void) {
   const char *path = getenv("STUB_CUDA_TOLD");
   const int file = path ? open(path, O_WRONLY | O_CREAT | O_APPEND, 0666) : -1;
-  char text[96];
+  char text[160];
   for (int g = 0; file >= 0 && g < MOST_GPUS; g++) {
-    const int length =
-        snprintf(text, sizeof text, "%d %ld %zu %ld\n", g, gpus[g].kernels, gpus[g].from_others, gpus[g].waits);
+    const int length = snprintf(text, sizeof text, "%d %ld %zu %ld %ld %ld %ld\n", g, gpus[g].kernels,
+                                gpus[g].from_others, gpus[g].waits, gpus[g].nodes, gpus[g].beside, gpus[g].calls);
     if (gpus[g].kernels > 0 && write(file, text, (size_t)length) != length)
       abort();
   }
@@ -333,9 +339,28 @@ static cu_result state_of_unrecorded(int gpu) { return recordings > 0 ? NOT_WHIL
 
 static cu_result add(struct cu_stream *stream, const queued *op) {
   const cu_result state = state_of(stream->gpu);
-  if (state == CU_DONE)
-    put(stream->recording ? &stream->recording->work : &stream->work, op);
+  if (state != CU_DONE)
+    return state;
+  gpus[stream->gpu].calls += !stream->recording;
+  put(!stream->recording ? &stream->work
+      : stream->branches ? &stream->recording->branch
+                         : &stream->recording->work,
+      op);
   return state;
+}
+
+/* The streams that recorded a graph besides the one that began it. */
+static void join(struct cu_graph *graph) {
+  for (queued *op = graph->branch.first; op; op = op->next) {
+    op->beside = 1;
+    put(&graph->work, op);
+  }
+  drop(&graph->branch);
+  for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
+    if (streams[i] && streams[i]->recording == graph && streams[i]->branches) {
+      streams[i]->recording = NULL;
+      streams[i]->branches = 0;
+    }
 }
 
 /* ---- The driver's functions ---- */
@@ -591,7 +616,20 @@ STUB cuStreamQuery(cu_stream stream) {
   return stream->work.first ? CU_NOT_READY : gpus[stream->gpu].broken;
 }
 
+/* While a stream is recorded, waiting for its event begins a branch of the recording, and waiting for an event of the
+ * branch ends it. */
 STUB cuStreamWaitEvent(cu_stream stream, cu_event event, unsigned flags) {
+  if (event->recorded_in && !stream->recording) {
+    stream->recording = event->recorded_in;
+    stream->branches = 1;
+    return state_of(stream->gpu);
+  }
+  if (event->recorded_in) {
+    if (event->recorded_in != stream->recording || stream->branches)
+      return NOT_WHILE_RECORDING;
+    join(stream->recording);
+    return state_of(stream->gpu);
+  }
   const queued op = {.kind = OP_AFTER, .event = event, .mark = event->recorded};
   return add(stream, &op);
 }
@@ -613,6 +651,9 @@ STUB cuEventRecord(cu_event event, cu_stream stream) {
   if (event->gpu != stream->gpu)
     return OTHER_CONTEXT;
   event->stream = stream;
+  event->recorded_in = stream->recording;
+  if (stream->recording)
+    return state_of(stream->gpu);
   if (state_of(stream->gpu) == CU_DONE)
     event->recorded++;
   return add(stream, &op);
@@ -708,23 +749,36 @@ STUB cuStreamBeginCapture_v2(cu_stream stream, int mode) {
 }
 
 STUB cuStreamEndCapture(cu_stream stream, cu_graph *graph) {
+  const int joined = !stream->recording->branch.first;
   *graph = stream->recording;
+  join(*graph);
   stream->recording = NULL;
   recordings--;
-  return state_of(stream->gpu);
+  return joined ? state_of(stream->gpu) : UNJOINED;
 }
 
 STUB cuGraphInstantiateWithFlags(cu_graph_exec *exec, cu_graph graph, unsigned long long flags) {
+  long nodes = 0, beside = 0;
   *exec = calloc(1, sizeof **exec);
-  for (const queued *op = graph->work.first; op; op = op->next)
+  for (const queued *op = graph->work.first; op; op = op->next) {
     put(&(*exec)->work, op);
+    nodes++;
+    beside += op->beside;
+  }
+  if (current >= 0 && nodes > gpus[current].nodes) {
+    gpus[current].nodes = nodes;
+    gpus[current].beside = beside;
+  }
   return state_of(current);
 }
 
 STUB cuGraphLaunch(cu_graph_exec exec, cu_stream stream) {
+  if (state_of(stream->gpu) != CU_DONE)
+    return state_of(stream->gpu);
   for (const queued *op = exec->work.first; op; op = op->next)
-    add(stream, op);
-  return state_of(stream->gpu);
+    put(&stream->work, op);
+  gpus[stream->gpu].calls++;
+  return CU_DONE;
 }
 
 STUB cuGraphExecDestroy(cu_graph_exec exec) {

@@ -49,7 +49,7 @@ static int reduce(hd_cuda *all, hd_cuda *of_sums, hd_cuda *of_out) {
 
 /* Kernels with a matrix for each shard, over a step without samples whose list of shards holds old values: a read
  * would be at address 0. */
-static int launch_empty(hd_cuda *cuda, cu_pointer step, int kernel, int pool) {
+static int launch_empty(hd_cuda *cuda, cu_pointer step, int kernel, int pool, int by_shard) {
   const hd_cuda_call call = {.g = {.ci = 16,
                                    .hi = 4,
                                    .wi = 4,
@@ -66,23 +66,33 @@ static int launch_empty(hd_cuda *cuda, cu_pointer step, int kernel, int pool) {
                                    .pw = 1,
                                    .pool = pool,
                                    .groups = 1},
+                             .cut = {.a_rows = 16,
+                                     .b_rows = 16,
+                                     .steps = 1,
+                                     .unit = 1,
+                                     .by_shard = by_shard,
+                                     .b_side = 16,
+                                     .across = cuda_divisor(1),
+                                     .blocks = cuda_divisor(1),
+                                     .sample = cuda_divisor(1)},
                              .step = (const hd_cuda_step *)(uintptr_t)step};
   return hd__cuda_launch(cuda, &ctx, kernel, HD_CUDA_BLOCK, 1, &call) == HD_OK ? 0 : 1;
 }
 
 static int without_samples(hd_cuda *cuda, hd_cuda *unused, hd_cuda *unused_too) {
-  static const int plain[] = {
+  static const int by_shard[] = {
       HD_CUDA_linear_dw_product_2_2,  HD_CUDA_conv_dw_tiles_3_2,      HD_CUDA_conv_db,
       HD_CUDA_batch_stats_channels,   HD_CUDA_batch_norm_dw_channels, HD_CUDA_shard_norm_channels,
-      HD_CUDA_shard_norm_dx_channels, HD_CUDA_layer_norm_dw_rows,     HD_CUDA_layer_norm_rows_16,
-      HD_CUDA_cross_entropy_dx_rows_1};
+      HD_CUDA_shard_norm_dx_channels, HD_CUDA_layer_norm_dw_rows};
   hd_cuda_step host = {.samples = 1, .reduction = {.step = {{.row1 = 1000}}}};
   cu_pointer step;
   int failed = hd__cuda_take_for(&step, cuda, &ctx, sizeof host, HD_GPU_TABLES) != HD_OK ||
                cuda->driver.upload(step, &host, sizeof host, cuda->compute) != CU_DONE;
-  for (size_t i = 0; i < sizeof plain / sizeof *plain && !failed; i++)
-    failed = launch_empty(cuda, step, plain[i], 1);
-  return failed || launch_empty(cuda, step, HD_CUDA_conv_dw_live_9, 2) ||
+  for (size_t i = 0; i < sizeof by_shard / sizeof *by_shard && !failed; i++)
+    failed = launch_empty(cuda, step, by_shard[i], 1, 1);
+  return failed || launch_empty(cuda, step, HD_CUDA_conv_dw_live_9, 2, 1) ||
+         launch_empty(cuda, step, HD_CUDA_layer_norm_rows_16, 1, 0) ||
+         launch_empty(cuda, step, HD_CUDA_cross_entropy_dx_rows_1, 1, 0) ||
          cuda->driver.stream_wait(cuda->compute) != CU_DONE;
 }
 

@@ -3,8 +3,8 @@
  *
  * tests/golden/networks.json holds those of the networks with batch norm and with strides, on the built-in digits, and
  * of the recipe cifar-94, on coloured noise, from heddle's first weights (tools/pytorch/torch_golden.py made it). Others,
- * from PyTorch's first weights and on MNIST in file order, are not part of the project: they are looked for in ../shared
- * beside the source folder, and skipped where they are not.
+ * from PyTorch's first weights and on MNIST in file order, are not part of the project: they are looked for in the folder
+ * HD_SHARED, or ../shared beside the source folder, and skipped where they are not.
  *
  * With HD_GPU=real, as make check-gpu sets it, the machine's GPU follows them, once by heddle's kernels and once by
  * NVIDIA's libraries; with HD_GPU=stub the stub does, which takes minutes. */
@@ -163,15 +163,15 @@ static void follow_own(const char *source, const char *out, const char *device, 
   json_decref(losses);
 }
 
-static void follow_shared(const char *source, const char *out, const char *device, const char *arithmetic) {
+static void follow_shared(const char *from, const char *out, const char *device, const char *arithmetic) {
   golden_source shared = {.out = out, .device = device, .arithmetic = arithmetic};
   char path[PATH];
-  snprintf(shared.data, sizeof shared.data, "%s/../shared/data/mnist", source);
-  snprintf(shared.init, sizeof shared.init, "%s/../shared/golden", source);
-  snprintf(path, sizeof path, "%s/../shared/golden/losses.json", source);
+  snprintf(shared.data, sizeof shared.data, "%s/data/mnist", from);
+  snprintf(shared.init, sizeof shared.init, "%s/golden", from);
+  snprintf(path, sizeof path, "%s/golden/losses.json", from);
   json_t *losses = json_load_file(path, 0, NULL);
   if (!losses || access(shared.data, R_OK) != 0) {
-    skip(1, "no PyTorch trajectories and MNIST in %s/../shared", source);
+    skip(1, "no PyTorch trajectories and MNIST in %s", from);
   } else {
     shared.cases = json_object_get(losses, "cases");
     for (size_t i = 0; i < sizeof shared_cases / sizeof *shared_cases; i++)
@@ -181,8 +181,9 @@ static void follow_shared(const char *source, const char *out, const char *devic
 }
 
 int main(void) {
-  const char *source = getenv("SRCDIR") ? getenv("SRCDIR") : ".";
-  char folder[] = "/tmp/heddle-golden.XXXXXX", command[PATH];
+  const char *source = getenv("SRCDIR") ? getenv("SRCDIR") : ".", *packed = getenv("HD_SHARED");
+  char folder[] = "/tmp/heddle-golden.XXXXXX", command[PATH], shared[PATH];
+  snprintf(shared, sizeof shared, "%s%s", packed ? packed : source, packed ? "" : "/../shared");
   const int gpu = getenv("HD_GPU") != NULL;
   if (!mkdtemp(folder))
     bail_out("no temporary folder");
@@ -191,7 +192,7 @@ int main(void) {
   for (int native = 0; native < (gpu ? 2 : 1); native++) {
     const char *arithmetic = native ? "native" : "portable";
     follow_own(source, folder, gpu ? "cuda" : "cpu", arithmetic);
-    follow_shared(source, folder, gpu ? "cuda" : "cpu", arithmetic);
+    follow_shared(shared, folder, gpu ? "cuda" : "cpu", arithmetic);
   }
   snprintf(command, sizeof command, "rm -rf '%s'", folder);
   if (system(command) != 0)

@@ -6,7 +6,8 @@
 #include "base/alloc.h"
 #include "exec/gpu/gpu_executor_state.h"
 
-enum { ALIGN_BYTES = 256 };
+enum { ALIGN_BYTES = 256, RESULT_BYTES = HD_CUDA_RESULTS * sizeof(hd_cuda_result) };
+_Static_assert(RESULT_BYTES % ALIGN_BYTES == 0, "the results and the table of parameters are copied together");
 
 /* Runs twice: first with base 0 to count, then to allocate. */
 typedef struct bump {
@@ -23,13 +24,34 @@ static void *take(bump *b, hd_gpu_purpose purpose, int64_t bytes) {
   return at;
 }
 
-int64_t hd__exec_cuda_x_bytes(const hd_exec_cuda *x) {
-  return x->data ? 0 : x->settings.batch * x->plan->input.row_bytes;
+static int64_t score_bytes(const hd_exec_cuda *x) { return x->settings.batch * x->plan->logits.row_bytes; }
+
+static int64_t x_bytes(const hd_exec_cuda *x) { return x->data ? 0 : x->settings.batch * x->plan->input.row_bytes; }
+
+/* What is copied for a step comes first. */
+static void lay_out_inlet(hd_exec_cuda *x, cuda_samples *to, bump *b) {
+  const int64_t step = (int64_t)sizeof *to->step, first = b->used;
+  to->step = take(b, HD_GPU_TABLES, step);
+  to->whole = x->share->exchanges > 0 ? take(b, HD_GPU_TABLES, step) : to->step;
+  to->sample = take(b, HD_GPU_SAMPLES, x->data ? x->settings.batch * (int64_t)sizeof *to->sample : 0);
+  if (x->data)
+    x->inlet_bytes = b->used - first;
+  to->target = take(b, HD_GPU_SAMPLES, x->settings.batch * x->plan->label.row_bytes);
+  to->x = take(b, HD_GPU_SAMPLES, x_bytes(x));
+  if (!x->data)
+    x->inlet_bytes = b->used - first;
 }
 
-int64_t hd__exec_cuda_target_bytes(const hd_exec_cuda *x) { return x->settings.batch * x->plan->label.row_bytes; }
+/* So many that the host may be some steps ahead; two if their samples are large. */
+static int inlets_of(const hd_exec_cuda *x, int most) {
+  const int64_t most_bytes = 64 << 20;
+  int inlets = x->plan->trains ? most : 1;
+  while (inlets > 2 && inlets * x_bytes(x) > most_bytes)
+    inlets /= 2;
+  return inlets;
+}
 
-static int64_t score_bytes(const hd_exec_cuda *x) { return x->settings.batch * x->plan->logits.row_bytes; }
+static int64_t bad_bytes(const hd_exec_cuda *x) { return x->plan->param_count * (int64_t)sizeof *x->bad; }
 
 static void lay_out(hd_exec_cuda *x, bump *b) {
   const hd_plan *plan = x->plan;
@@ -41,12 +63,9 @@ static void lay_out(hd_exec_cuda *x, bump *b) {
     x->weights[buffer] = take(b, HD_GPU_WEIGHTS, plan->param_elems * floats);
     for (int s = 0; s < states; s++)
       x->state[buffer][s] = take(b, HD_GPU_OPTIMIZER, plan->trained_elems * floats);
-    x->inlet[buffer].x = take(b, HD_GPU_SAMPLES, hd__exec_cuda_x_bytes(x));
-    x->inlet[buffer].target = take(b, HD_GPU_SAMPLES, hd__exec_cuda_target_bytes(x));
-    x->inlet[buffer].sample = take(b, HD_GPU_SAMPLES, x->data ? batch * (int64_t)sizeof(int32_t) : 0);
-    x->inlet[buffer].step = take(b, HD_GPU_TABLES, (int64_t)sizeof(hd_cuda_step));
-    x->inlet[buffer].whole = several ? take(b, HD_GPU_TABLES, (int64_t)sizeof(hd_cuda_step)) : x->inlet[buffer].step;
   }
+  for (int i = 0; i < x->inlets; i++)
+    lay_out_inlet(x, &x->inlet[i].gpu, b);
   x->arena = take(b, HD_GPU_SAMPLES, plan->arena_bytes * batch);
   x->batch_memory = take(b, HD_GPU_SAMPLES, plan->batch_bytes * batch);
   x->losses = take(b, HD_GPU_SAMPLES, batch * floats);
@@ -66,22 +85,34 @@ static void lay_out(hd_exec_cuda *x, bump *b) {
   x->constants = take(b, HD_GPU_TABLES, plan->const_elems * floats);
   x->chunk = take(b, HD_GPU_TABLES, plan->chunk_count * (int64_t)sizeof *x->chunk);
   x->use = take(b, HD_GPU_TABLES, plan->use_count * (int64_t)sizeof *x->use);
-  x->bad = take(b, HD_GPU_TABLES, plan->param_count * (int64_t)sizeof *x->bad);
   x->flags = take(b, HD_GPU_TABLES, (int64_t)sizeof *x->flags);
-  x->results = take(b, HD_GPU_TABLES, (int64_t)(HD_CUDA_RESULTS * sizeof *x->results));
+  x->results = take(b, HD_GPU_TABLES, RESULT_BYTES);
+  x->bad = take(b, HD_GPU_TABLES, bad_bytes(x));
 }
 
 static void lay_out_host(hd_exec_cuda *x, bump *b) {
-  for (int buffer = 0; buffer < 2; buffer++) {
-    x->inlet[buffer].host_x = take(b, HD_GPU_TABLES, hd__exec_cuda_x_bytes(x));
-    x->inlet[buffer].host_target = take(b, HD_GPU_TABLES, hd__exec_cuda_target_bytes(x));
-    x->inlet[buffer].host_sample = take(b, HD_GPU_TABLES, x->settings.batch * (int64_t)sizeof(int32_t));
-    x->inlet[buffer].host_step = take(b, HD_GPU_TABLES, (int64_t)sizeof(hd_cuda_step));
-    x->inlet[buffer].host_whole = take(b, HD_GPU_TABLES, (int64_t)sizeof(hd_cuda_step));
-  }
-  x->host_results = take(b, HD_GPU_TABLES, (int64_t)(HD_CUDA_RESULTS * sizeof *x->host_results));
+  for (int i = 0; i < x->inlets; i++)
+    lay_out_inlet(x, &x->inlet[i].host, b);
+  x->host_results = take(b, HD_GPU_TABLES, RESULT_BYTES);
+  x->host_bad = take(b, HD_GPU_TABLES, bad_bytes(x));
   x->host_scores = take(b, HD_GPU_TABLES, x->plan->trains ? 0 : score_bytes(x));
   x->host_losses = take(b, HD_GPU_TABLES, x->settings.batch * (int64_t)sizeof(float));
+}
+
+hd_status hd__exec_cuda_queue_results(const hd_exec_cuda *x, hd_ctx *ctx) {
+  hd__cuda_use(x->cuda);
+  return hd__exec_cuda_download(x, ctx, x->host_results, x->results, RESULT_BYTES + bad_bytes(x));
+}
+
+int32_t hd__exec_cuda_bad_param(const hd_exec_cuda *x, int at) {
+  for (int32_t p = 0; p < x->plan->param_count; p++)
+    if (x->host_bad[p] == at + 1)
+      return p;
+  return -1;
+}
+
+bool hd__exec_cuda_is_whole(const hd_exec_cuda *x, int at) {
+  return !x->host_results[at].failed && hd__exec_cuda_bad_param(x, at) < 0;
 }
 
 /* Fails with a remedy: the largest batch that fits into three quarters of the free memory; a quarter is for evaluation.
@@ -113,6 +144,18 @@ static hd_status upload(const hd_exec_cuda *x, hd_ctx *ctx, void *to, const void
   return hd__exec_cuda_wait(x, ctx);
 }
 
+static hd_cuda_use use_of(const hd_exec_cuda *x, const hd_plan_use *use) {
+  if (!use->form)
+    return (hd_cuda_use){.at = use->direct, .is_sum = hd__exec_cuda_is_sum(x, use)};
+  return (hd_cuda_use){.op = (int32_t)use->op,
+                       .output = use->output,
+                       .shift = use->geom->shift,
+                       .x = hd__exec_cuda_is_input(x, &use->x) ? NULL : hd__exec_cuda_at(x, &use->x),
+                       .dy = hd__exec_cuda_at(x, &use->dy),
+                       .x_stride = use->x.stride,
+                       .dy_stride = use->dy.stride};
+}
+
 static hd_status upload_chunks(hd_exec_cuda *x, hd_ctx *ctx) {
   const hd_plan *plan = x->plan;
   hd_cuda_chunk *chunk = hd__calloc((size_t)plan->chunk_count + 1, sizeof *chunk);
@@ -123,7 +166,9 @@ static hd_status upload_chunks(hd_exec_cuda *x, hd_ctx *ctx) {
   for (int c = 0; status == HD_OK && c < plan->chunk_count; c++) {
     const hd_chunk *from = &plan->chunks[c];
     const hd_plan_param *way = &plan->params[from->param];
-    chunk[c] = (hd_cuda_chunk){.first = way->offset + from->j0 * way->columns,
+    chunk[c] = (hd_cuda_chunk){.row = from->j0,
+                               .columns = cuda_divisor((int32_t)way->columns),
+                               .first = way->offset + from->j0 * way->columns,
                                .inside = from->j0 * way->columns,
                                .count = way->is_running ? 0 : (int32_t)((from->j1 - from->j0) * way->columns),
                                .param = from->param,
@@ -132,7 +177,7 @@ static hd_status upload_chunks(hd_exec_cuda *x, hd_ctx *ctx) {
                                .uses = way->uses};
   }
   for (int u = 0; status == HD_OK && u < plan->use_count; u++)
-    use[u] = (hd_cuda_use){.at = plan->uses[u].direct, .is_sum = hd__exec_cuda_is_sum(x, &plan->uses[u])};
+    use[u] = use_of(x, &plan->uses[u]);
   if (status == HD_OK)
     status = upload(x, ctx, x->chunk, chunk, plan->chunk_count * (int64_t)sizeof *chunk);
   if (status == HD_OK)
@@ -156,11 +201,13 @@ static void free_data(hd_exec_cuda *x) {
   x->data = x->labels = 0;
 }
 
-/* If memory is short, samples are fetched, and evaluation takes fewer samples at a time; no result depends on that. */
+/* If memory is short, samples are fetched, into fewer inlets, and evaluation takes fewer samples at a time; no result
+ * depends on that. */
 static hd_status take_memory(hd_exec_cuda *x, hd_ctx *ctx) {
-  for (;;) {
+  for (int inlets = HD_CUDA_INLETS;;) {
     bump gpu = {0};
     hd_ctx quiet = {0};
+    x->inlets = inlets_of(x, inlets);
     lay_out(x, &gpu);
     x->parts = parts_of(x, &gpu);
     const hd_status status = hd__cuda_take(&x->memory, x->cuda, &quiet, gpu.used, &x->parts);
@@ -170,6 +217,8 @@ static hd_status take_memory(hd_exec_cuda *x, hd_ctx *ctx) {
       return hd__fail(ctx, status, "%s", quiet.message);
     if (x->data)
       free_data(x);
+    else if (x->inlets > 2)
+      inlets = x->inlets / 2;
     else if (!x->plan->trains && x->settings.batch > 1)
       x->settings.batch /= 2;
     else

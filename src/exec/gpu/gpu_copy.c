@@ -13,6 +13,12 @@ hd_status hd__exec_cuda_upload(const hd_exec_cuda *x, hd_ctx *ctx, void *to, con
   return hd__exec_cuda_upload_on(x->cuda->compute, x, ctx, to, from, bytes);
 }
 
+hd_status hd__exec_cuda_clear(const hd_exec_cuda *x, hd_ctx *ctx, void *memory, int64_t bytes) {
+  return hd__cuda_check(x->cuda, ctx,
+                        x->cuda->driver.memory_clear((cu_pointer)(uintptr_t)memory, 0, (size_t)bytes, x->cuda->compute),
+                        "clearing memory");
+}
+
 hd_status hd__exec_cuda_download(const hd_exec_cuda *x, hd_ctx *ctx, void *to, const void *from, int64_t bytes) {
   return bytes == 0 ? HD_OK
                     : hd__cuda_check(

@@ -13,7 +13,7 @@ static hd_status begin_group(uint32_t *flags, hd_exec_cuda *x, hd_ctx *ctx, hd_e
   HD_TRY(hd__exec_cuda_fetch(flags, x, ctx, caller, step, first, rows, inlet));
   if (*flags & HD_FLAG_NO_DATA)
     return HD_OK;
-  hd__exec_cuda_describe(inlet->host_step, step, 0, rows, rows, &whole.pushes);
+  hd__exec_cuda_describe(inlet->host.step, step, 0, rows, rows, &whole.pushes);
   HD_TRY(hd__exec_cuda_launch_step(x, ctx, inlet));
   return hd__exec_cuda_mark_used(x, ctx, inlet);
 }
@@ -21,7 +21,7 @@ static hd_status begin_group(uint32_t *flags, hd_exec_cuda *x, hd_ctx *ctx, hd_e
 static hd_status end_group(hd_exec_cuda *x, hd_ctx *ctx, int64_t first, int64_t rows, const hd_exec_outcome *out) {
   const hd_place *logits = &x->plan->logits;
   hd__cuda_use(x->cuda);
-  HD_TRY(hd__exec_cuda_download(x, ctx, x->host_scores, hd__exec_cuda_scores(x), rows * logits->row_bytes));
+  HD_TRY(hd__exec_cuda_download(x, ctx, x->host_scores, hd__exec_cuda_at(x, logits), rows * logits->row_bytes));
   HD_TRY(hd__exec_cuda_download(x, ctx, x->host_losses, x->losses, rows * (int64_t)sizeof(float)));
   HD_TRY(hd__exec_cuda_wait(x, ctx));
   memcpy(out->loss + first, x->host_losses, (size_t)rows * sizeof *out->loss);

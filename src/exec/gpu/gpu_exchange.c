@@ -105,11 +105,8 @@ static hd_status download(cuda_share *s, hd_ctx *ctx, int index) {
       HD_TRY(hd__exec_cuda_download(x, ctx, losses + s->sums.row[g], x->losses,
                                     (s->sums.row[g + 1] - s->sums.row[g]) * floats));
   }
-  if (has_losses(s, index)) { /* the results of earlier steps */
-    hd__cuda_use(s->first->cuda);
-    HD_TRY(hd__exec_cuda_download(s->first, ctx, s->first->host_results, s->first->results,
-                                  (int64_t)(HD_CUDA_RESULTS * sizeof *s->first->results)));
-  }
+  if (has_losses(s, index)) /* the results of earlier steps */
+    HD_TRY(hd__exec_cuda_queue_results(s->first, ctx));
   for (const hd_exec_cuda *x = s->first; x; x = x->next) {
     hd__cuda_use(x->cuda);
     HD_TRY(hd__exec_cuda_wait(x, ctx));

@@ -1,17 +1,17 @@
 /* Runs a plan's steps on GPUs.
  *
- * A step is recorded once for each buffer of the store and replayed. While the GPU computes, threads of the host
- * fetch the next step's samples into pinned memory, and the copy stream copies them to the GPU:
+ * A step is recorded once for each inlet and replayed. While the GPU computes, threads of the host fetch the next
+ * steps' samples into pinned memory, and the copy stream copies them to the GPU, some steps ahead:
  *
- *     host       fetch 0 | fetch 1     | fetch 2     |             inlet 0, inlet 1, inlet 0
+ *     host       fetch 0 | fetch 1     | fetch 2     |             inlet 0, inlet 1, inlet 2
  *     copy               | copy 0      | copy 1      | copy 2
  *     compute                   | step 0      | step 1      | step 2
  *
  * With several GPUs (gpu_share.h) each has such a pair of streams, and a step is recorded in stretches, with an
  * exchange of partial sums between two stretches.
  *
- * The host fills an inlet again when the samples of two steps before have been copied from it; the copy to the GPU
- * waits until that step is done. The results of several steps are read back at once and received after as many more
+ * The host fills an inlet again when the samples before have been copied from it; the copy to the GPU waits until the
+ * step that read them is done. The results of several steps are read back at once and received after as many more
  * steps have been launched, so that the GPU never waits for the host: a step is reported up to `lookahead` steps
  * late. If a value is not finite, the GPU itself stops updating, so the last whole version stays valid
  * whatever was launched after it.
@@ -39,11 +39,25 @@ static hd_status refuse_custom_ops(hd_ctx *ctx, const hd_plan *plan) {
   return HD_OK;
 }
 
+/* The number of events, each in all[]. */
+enum { MOST_EVENTS = 2 * HD_CUDA_INLETS + 3 };
+static int list_events(cu_event *all[MOST_EVENTS], hd_exec_cuda *x) {
+  int count = 0;
+  for (int i = 0; i < HD_CUDA_INLETS; i++) {
+    all[count++] = &x->inlet[i].copied;
+    all[count++] = &x->inlet[i].used;
+  }
+  all[count++] = &x->ready;
+  all[count++] = &x->taken;
+  all[count++] = &x->received;
+  return count;
+}
+
 static hd_status create_events(hd_exec_cuda *x, hd_ctx *ctx) {
-  cu_event *const all[] = {&x->inlet[0].copied, &x->inlet[0].used, &x->inlet[1].copied, &x->inlet[1].used,
-                           &x->ready,           &x->taken,         &x->received};
+  cu_event *all[MOST_EVENTS];
+  const int count = list_events(all, x);
   hd__cuda_use(x->cuda);
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+  for (int i = 0; i < count; i++)
     HD_TRY(hd__cuda_check(x->cuda, ctx, x->cuda->driver.event_create(all[i], CU_EVENT_NO_TIMING), "starting"));
   return HD_OK;
 }
@@ -87,21 +101,21 @@ static hd_status add_all(hd_exec_cuda **out, hd_ctx *ctx, hd_exec_cuda *like) {
   return status;
 }
 
-static void destroy_events(const hd_exec_cuda *x) {
-  cu_event const all[] = {x->inlet[0].copied, x->inlet[0].used, x->inlet[1].copied, x->inlet[1].used,
-                          x->ready,           x->taken,         x->received};
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-    if (all[i])
-      x->cuda->driver.event_destroy(all[i]);
+static void destroy_events(hd_exec_cuda *x) {
+  cu_event *all[MOST_EVENTS];
+  const int count = list_events(all, x);
+  for (int i = 0; i < count; i++)
+    if (*all[i])
+      x->cuda->driver.event_destroy(*all[i]);
 }
 
 static void destroy_one(hd_exec_cuda *x) {
   hd__cuda_use(x->cuda);
-  for (int buffer = 0; buffer < 2; buffer++) {
-    for (int i = 0; x->inlet[buffer].recorded && i <= x->share->exchanges; i++)
-      if (x->inlet[buffer].recorded[i])
-        x->cuda->driver.graph_exec_destroy(x->inlet[buffer].recorded[i]);
-    hd__free(x->inlet[buffer].recorded);
+  for (int i = 0; i < x->inlets; i++) {
+    for (int s = 0; x->inlet[i].recorded && s <= x->share->exchanges; s++)
+      if (x->inlet[i].recorded[s])
+        x->cuda->driver.graph_exec_destroy(x->inlet[i].recorded[s]);
+    hd__free(x->inlet[i].recorded);
   }
   hd__exec_cuda_trace_end(x);
   destroy_events(x);
@@ -163,15 +177,16 @@ static hd_status wait_for_inlet(const hd_exec_cuda *x, hd_ctx *ctx, const cuda_i
 }
 
 /* Describes the step for each GPU of this process. */
-static void describe_all(const hd_exec_cuda *first, const hd_step *step, int buffer) {
+static void describe_all(const hd_exec_cuda *first, const hd_step *step, int at) {
   const cuda_share *s = first->share;
   for (const hd_exec_cuda *x = first; x; x = x->next) {
-    const cuda_inlet *inlet = &x->inlet[buffer];
+    const cuda_samples *inlet = &x->inlet[at].host;
     const int64_t row0 = s->sums.row[x->number], rows = s->sums.row[x->number + 1] - row0;
-    hd__exec_cuda_describe(inlet->host_step, step, row0, rows, step->samples,
+    hd__exec_cuda_describe(inlet->step, step, row0, rows, step->samples,
                            &s->sums.range[x->number - s->exchange.first].pushes);
-    hd__exec_cuda_describe(inlet->host_whole, step, 0, step->samples, step->samples, &s->sums.reduction);
-    inlet->host_step->result = inlet->host_whole->result = (int32_t)(first->launched % HD_CUDA_RESULTS);
+    if (inlet->whole != inlet->step)
+      hd__exec_cuda_describe(inlet->whole, step, 0, step->samples, step->samples, &s->sums.reduction);
+    inlet->step->result = inlet->whole->result = (int32_t)(first->launched % HD_CUDA_RESULTS);
   }
 }
 
@@ -182,8 +197,8 @@ static void report_steps(hd_exec_cuda *x, hd_exec_caller *caller, int64_t end, u
   for (; x->reported < end; x->reported++) {
     const int at = (int)(x->reported % HD_CUDA_RESULTS);
     const double loss_sum = x->host_results[at].loss_sum;
-    if (x->host_results[at].failed) {
-      x->bad_param = x->host_results[at].bad_param;
+    if (!hd__exec_cuda_is_whole(x, at)) {
+      x->bad_param = hd__exec_cuda_bad_param(x, at);
       x->reported = x->launched;
       *flags |= HD_FLAG_NOT_FINITE;
       return;
@@ -196,19 +211,14 @@ static void report_steps(hd_exec_cuda *x, hd_exec_caller *caller, int64_t end, u
   }
 }
 
-static hd_status queue_results(const hd_exec_cuda *x, hd_ctx *ctx) {
-  hd__cuda_use(x->cuda);
-  return hd__exec_cuda_download(x, ctx, x->host_results, x->results, (int64_t)(HD_CUDA_RESULTS * sizeof *x->results));
-}
-
 static hd_status read_results(const hd_exec_cuda *x, hd_ctx *ctx) {
-  HD_TRY(queue_results(x, ctx));
+  HD_TRY(hd__exec_cuda_queue_results(x, ctx));
   return hd__exec_cuda_wait(x, ctx);
 }
 
 /* Requests the results of all launched steps; later steps do not wait for the copy. */
 static hd_status request_results(hd_exec_cuda *x, hd_ctx *ctx) {
-  HD_TRY(queue_results(x, ctx));
+  HD_TRY(hd__exec_cuda_queue_results(x, ctx));
   x->requested = x->launched;
   return hd__cuda_check(x->cuda, ctx, x->cuda->driver.event_record(x->received, x->cuda->compute), "reading results");
 }
@@ -250,39 +260,39 @@ static void close_ranked(hd_exec_cuda *x, hd_exec_caller *caller, const hd_step 
 
 /* Samples for all GPUs of this process. */
 static hd_status fetch_all(uint32_t *flags, hd_exec_cuda *first, hd_ctx *ctx, hd_exec_caller *caller,
-                           const hd_step *step, int buffer) {
+                           const hd_step *step, int inlet) {
   const cuda_share *s = first->share;
   if (first->settings.resident)
     *flags |= hd__exec_fetch(caller, step, 0, step->samples, &(hd_slots){.sample = s->chosen});
   for (hd_exec_cuda *x = first; x; x = x->next) {
     const int64_t row0 = s->sums.row[x->number], rows = s->sums.row[x->number + 1] - row0;
-    HD_TRY(wait_for_inlet(x, ctx, &x->inlet[buffer]));
+    HD_TRY(wait_for_inlet(x, ctx, &x->inlet[inlet]));
     hd__trace_leaf(hd__exec_cuda_host_track(x), HD_SLICE_INLET, 0);
     if (x->data)
-      memcpy(x->inlet[buffer].host_sample, s->chosen + row0, (size_t)rows * sizeof *s->chosen);
+      memcpy(x->inlet[inlet].host.sample, s->chosen + row0, (size_t)rows * sizeof *s->chosen);
     else
-      HD_TRY(hd__exec_cuda_fetch(flags, x, ctx, caller, step, row0, rows, &x->inlet[buffer]));
+      HD_TRY(hd__exec_cuda_fetch(flags, x, ctx, caller, step, row0, rows, &x->inlet[inlet]));
   }
   return HD_OK;
 }
 
 /* Queues a step on all GPUs. If a flag is set, the step was abandoned before any update. */
-static hd_status launch_step(hd_exec_cuda *first, hd_ctx *ctx, hd_exec_caller *caller, const hd_step *step, int buffer,
+static hd_status launch_step(hd_exec_cuda *first, hd_ctx *ctx, hd_exec_caller *caller, const hd_step *step, int inlet,
                              uint32_t *flags) {
   cuda_share *s = first->share;
   s->reports = step->reports;
-  describe_all(first, step, buffer);
+  describe_all(first, step, inlet);
   for (hd_exec_cuda *x = first; x; x = x->next)
-    HD_TRY(hd__exec_cuda_launch_step(x, ctx, &x->inlet[buffer]));
+    HD_TRY(hd__exec_cuda_launch_step(x, ctx, &x->inlet[inlet]));
   for (int i = 0; i < s->exchanges && !*flags; i++) {
     HD_TRY(hd__gpu_exchange(s, ctx, i, flags));
     if (!*flags && i == s->exchanges - 1 && hd__cuda_share_is_ranked(s))
       close_ranked(first, caller, step, flags);
     for (const hd_exec_cuda *x = first; x && !*flags; x = x->next)
-      HD_TRY(hd__exec_cuda_launch_stretch(x, ctx, &x->inlet[buffer], i + 1));
+      HD_TRY(hd__exec_cuda_launch_stretch(x, ctx, &x->inlet[inlet], i + 1));
   }
   for (const hd_exec_cuda *x = first; x; x = x->next)
-    HD_TRY(hd__exec_cuda_mark_used(x, ctx, &x->inlet[buffer]));
+    HD_TRY(hd__exec_cuda_mark_used(x, ctx, &x->inlet[inlet]));
   return HD_OK;
 }
 
@@ -295,19 +305,19 @@ static hd_status run_steps(hd_exec_cuda *x, hd_ctx *ctx, hd_exec_caller *caller,
   hd__tally_start(x->share->tally);
   HD_TRY(hd__exec_cuda_time_region(x, ctx));
   for (hd_step step; !*flags && caller->source->next(caller->source->self, &step); version++) {
-    const int buffer = (int)(version & 1);
+    const int inlet = (int)(version % (uint64_t)x->inlets);
     uint32_t raised = 0;
     hd__trace_step(host);
     const int whole = hd__trace_open(host, HD_SLICE_STEP, (int32_t)step.samples);
     hd__cuda_share_lay_out(x->share, step.samples);
     hd__tally_end(x->share->tally, HD_SPENT_COMPUTE);
-    HD_TRY(fetch_all(&raised, x, ctx, caller, &step, buffer));
+    HD_TRY(fetch_all(&raised, x, ctx, caller, &step, inlet));
     hd__tally_end(x->share->tally, HD_SPENT_DATA);
     hd__trace_leaf(host, HD_SLICE_FETCH, 0);
     *flags |= ranked ? 0 : raised;
     x->share->carried |= ranked ? raised : 0;
     if (!*flags)
-      HD_TRY(launch_step(x, ctx, caller, &step, buffer, flags));
+      HD_TRY(launch_step(x, ctx, caller, &step, inlet, flags));
     if (*flags)
       break;
     hd__trace_leaf(host, HD_SLICE_LAUNCH, 0);
@@ -331,9 +341,18 @@ static void save_for_peers(hd_exec_cuda *x) {
   hd_ctx quiet = {0};
   if (read_results(x, &quiet) != HD_OK)
     return;
-  for (; x->reported < whole && !x->host_results[x->reported % HD_CUDA_RESULTS].failed; x->reported++)
+  for (; x->reported < whole && hd__exec_cuda_is_whole(x, (int)(x->reported % HD_CUDA_RESULTS)); x->reported++)
     x->version++;
   hd__exec_cuda_download_store(x, &quiet);
+}
+
+/* The first GPU has all sums, also those of a GPU that was lost meanwhile: none may be, before its weights count. */
+static hd_status wait_for_all(const hd_exec_cuda *first, hd_ctx *ctx) {
+  for (const hd_exec_cuda *x = first; x; x = x->next) {
+    hd__cuda_use(x->cuda);
+    HD_TRY(hd__exec_cuda_wait(x, ctx));
+  }
+  return HD_OK;
 }
 
 static hd_status run(void *self, hd_ctx *ctx, hd_exec_caller *caller, uint32_t *flags) {
@@ -342,6 +361,7 @@ static hd_status run(void *self, hd_ctx *ctx, hd_exec_caller *caller, uint32_t *
   if (!x->uploaded || x->version != hd__store_version(x->store))
     HD_TRY(hd__exec_cuda_upload_store(x, ctx));
   hd_status status = run_steps(x, ctx, caller, flags);
+  HD_THEN(status, wait_for_all(x, ctx));
   if (status != HD_OK)
     hd__cuda_nccl_abort(x->share->nccl);
   if (status == HD_E_PEER)

@@ -6,7 +6,10 @@
 #include "exec/gpu/gpu_share.h"
 #include "kernel/cuda/cuda_names.h"
 
-enum { HD_CUDA_RESULTS = 16 }; /* steps whose results the GPU keeps until they are read back */
+enum {
+  HD_CUDA_RESULTS = 16, /* steps whose results the GPU keeps until they are read back */
+  HD_CUDA_INLETS = 8
+};
 
 /* The calls that NVIDIA's libraries compute, and their memory: see gpu_native.c. */
 typedef struct cuda_native {
@@ -17,14 +20,19 @@ typedef struct cuda_native {
   char *workspace;
 } cuda_native;
 
-/* The inputs of a step. There are two, which alternate: the host fills one while the GPU reads the other. */
+/* The inputs of a step, in the host's pinned memory and, in the same order, on the GPU: one copy moves them. Indices
+ * instead of samples if the data set is on the GPU; the targets are then written there. */
+typedef struct cuda_samples {
+  hd_cuda_step *step;  /* of this GPU: its samples and shards */
+  hd_cuda_step *whole; /* of the batch and all partial sums; with one GPU the same as `step` */
+  int32_t *sample;
+  char *target, *x;
+} cuda_samples;
+
+/* Steps take turns with the inlets, an even number of them, so that an inlet always reads one buffer of the store: the
+ * host fills one while the GPU reads others. */
 typedef struct cuda_inlet {
-  char *host_x, *host_target;    /* pinned; laid out as on the GPU */
-  int32_t *host_sample, *sample; /* indices instead of samples, if the data set is on the GPU */
-  hd_cuda_step *host_step, *host_whole;
-  char *x, *target;
-  hd_cuda_step *step;      /* of this GPU: its samples and shards */
-  hd_cuda_step *whole;     /* of the batch and all partial sums; with one GPU the same as `step` */
+  cuda_samples host, gpu;
   cu_event copied, used;   /* the copy is done; the step that read it is */
   cu_graph_exec *recorded; /* one graph for each stretch of work between two exchanges */
 } cuda_inlet;
@@ -58,9 +66,12 @@ struct hd_exec_cuda {
   hd_cuda_use *use;
   int32_t *bad;
   hd_cuda_state *flags;
-  hd_cuda_result *results, *host_results;
+  hd_cuda_result *results, *host_results; /* behind them, per parameter, bad and host_bad */
+  int32_t *host_bad;
   float *host_scores, *host_losses; /* evaluation */
-  cuda_inlet inlet[2];
+  cuda_inlet inlet[HD_CUDA_INLETS];
+  int inlets, input_calls; /* in use; calls of the plan that may read the step's samples */
+  int64_t inlet_bytes;     /* that are copied for a step */
   cuda_native native;
 
   cu_event ready, taken; /* this GPU's partial sums are complete; it has copied those of the other GPUs */
@@ -77,16 +88,18 @@ struct hd_exec_cuda {
 hd_status hd__exec_cuda_memory(hd_exec_cuda *exec, hd_ctx *ctx);
 hd_status hd__exec_cuda_tables(hd_exec_cuda *exec, hd_ctx *ctx);
 
-/* Launches an operation for a batch of at most `rows` samples in `shards` shards. */
+/* Whether an operation has a block kernel for such a shape; launches one for a batch of at most `rows` samples in
+ * `shards` shards. */
+bool hd__exec_cuda_has_blocks(const hd_cuda *cuda, hd_op op, const hd_geom *g, int64_t rows, int64_t shards);
 hd_status hd__exec_cuda_launch(hd_cuda *cuda, hd_ctx *ctx, hd_op op, int64_t rows, int64_t shards,
                                const hd_cuda_call *call);
 
 /* Makes NVIDIA's libraries prepare the calls of a recorded step, and notes the calls that they refuse. */
 hd_status hd__exec_cuda_warm_up(hd_exec_cuda *exec, hd_ctx *ctx);
 
-/* Launches a step that reads buffer `buffer` of the weights and inlet `buffer`. The second records the steps of all
- * buffers. */
-hd_status hd__exec_cuda_lower(hd_exec_cuda *exec, hd_ctx *ctx, int buffer);
+/* Launches a step that reads inlet `inlet`, and buffer inlet % 2 of the weights. The second records the steps of all
+ * inlets. */
+hd_status hd__exec_cuda_lower(hd_exec_cuda *exec, hd_ctx *ctx, int inlet);
 hd_status hd__exec_cuda_record(hd_exec_cuda *exec, hd_ctx *ctx);
 
 /* --arithmetic native: chooses the calls that the libraries compute; whether a call is one of them; launches its parts,
@@ -94,13 +107,14 @@ hd_status hd__exec_cuda_record(hd_exec_cuda *exec, hd_ctx *ctx);
 hd_status hd__exec_cuda_native_plan(hd_exec_cuda *exec, hd_ctx *ctx);
 bool hd__exec_cuda_native_takes(const hd_exec_cuda *exec, const hd_plan_call *planned);
 hd_status hd__exec_cuda_native_launch(const hd_exec_cuda *exec, hd_ctx *ctx, const hd_plan_call *planned,
-                                      const hd_cuda_call *call, int buffer);
+                                      const hd_cuda_call *call, int inlet);
 
 /* Queues copies between the host and the GPU, which must be the current one, on a stream or on the compute stream. The
  * last one waits for the compute stream. */
 hd_status hd__exec_cuda_upload_on(cu_stream stream, const hd_exec_cuda *exec, hd_ctx *ctx, void *to, const void *from,
                                   int64_t bytes);
 hd_status hd__exec_cuda_upload(const hd_exec_cuda *exec, hd_ctx *ctx, void *to, const void *from, int64_t bytes);
+hd_status hd__exec_cuda_clear(const hd_exec_cuda *exec, hd_ctx *ctx, void *memory, int64_t bytes);
 hd_status hd__exec_cuda_download(const hd_exec_cuda *exec, hd_ctx *ctx, void *to, const void *from, int64_t bytes);
 hd_status hd__exec_cuda_wait(const hd_exec_cuda *exec, hd_ctx *ctx);
 
@@ -141,17 +155,22 @@ hd_trace_size hd__exec_cuda_trace_size(const void *self, int64_t slices);
 typedef struct hd_cuda_timing hd_cuda_timing;
 hd_status hd__exec_cuda_time_region(hd_exec_cuda *exec, hd_ctx *ctx);
 hd_status hd__exec_cuda_time_copies(hd_exec_cuda *exec, hd_ctx *ctx, bool begin);
-hd_status hd__exec_cuda_time_step(hd_exec_cuda *exec, hd_ctx *ctx, int buffer);
+hd_status hd__exec_cuda_time_step(hd_exec_cuda *exec, hd_ctx *ctx, int inlet);
 void hd__exec_cuda_write_times(hd_exec_cuda *exec, int64_t number);
 hd_track *hd__exec_cuda_host_track(const hd_exec_cuda *exec); /* NULL without a profile */
 void hd__exec_cuda_trace_end(hd_exec_cuda *exec);
 
-/* Bytes of a batch's input and of its targets. */
-int64_t hd__exec_cuda_x_bytes(const hd_exec_cuda *exec);
-int64_t hd__exec_cuda_target_bytes(const hd_exec_cuda *exec);
+/* Whether a place is that of the step's samples, which are in the inlet unless the data set is on the GPU. */
+bool hd__exec_cuda_is_input(const hd_exec_cuda *exec, const hd_place *place);
+
+/* Queues the copy of all results to the host. Whether the step of result `at` was finite; the first parameter whose
+ * update was not, -1: none. */
+hd_status hd__exec_cuda_queue_results(const hd_exec_cuda *exec, hd_ctx *ctx);
+bool hd__exec_cuda_is_whole(const hd_exec_cuda *exec, int at);
+int32_t hd__exec_cuda_bad_param(const hd_exec_cuda *exec, int at);
 
 /* Whether a use's gradient already is the batch's sum before the reduction. */
 bool hd__exec_cuda_is_sum(const hd_exec_cuda *exec, const hd_plan_use *use);
 
-/* The scores of the batch's first sample, for evaluation. */
-const float *hd__exec_cuda_scores(const hd_exec_cuda *exec);
+/* A place of the batch's first sample, in memory that all inlets share. */
+void *hd__exec_cuda_at(const hd_exec_cuda *exec, const hd_place *place);

@@ -25,7 +25,7 @@ static const bool by_row[HD_OP_COUNT] = {
 typedef struct tiled {
   hd_op op;
   int kernel, a_side, b_side;
-  cuda_part (*matrix)(const hd_geom *g, int64_t rows);
+  hd_cuda_cut (*matrix)(const hd_geom *g, int64_t rows);
 } tiled;
 
 static const tiled kernels[] = {
@@ -37,18 +37,20 @@ static const tiled kernels[] = {
 /* Whether `blocks` blocks keep all multiprocessors occupied: at least half of these have two blocks. */
 static bool is_busy(int64_t blocks, int processors) { return 2 * blocks >= 3 * (int64_t)processors; }
 
-/* NULL: the plain kernel. */
-static const tiled *pick(int64_t *blocks, const hd_cuda *cuda, hd_op op, const hd_geom *g, int64_t rows,
-                         int64_t shards) {
+/* A block kernel with its cut of the outputs. NULL: the plain kernel. */
+static const tiled *pick(hd_cuda_cut *cut, int64_t *blocks, const hd_cuda *cuda, hd_op op, const hd_geom *g,
+                         int64_t rows, int64_t shards) {
   const tiled *best = NULL;
   for (size_t i = 0; i < sizeof kernels / sizeof *kernels && cuda->processors > 0; i++) {
     if (kernels[i].op != op)
       continue;
-    const cuda_part matrix = kernels[i].matrix(g, rows);
-    const int64_t found = cuda_blocks(&matrix, kernels[i].a_side, kernels[i].b_side) * (matrix.by_shard ? shards : 1);
+    hd_cuda_cut matrix = kernels[i].matrix(g, rows);
+    const int64_t found =
+        cuda_cut(&matrix, kernels[i].a_side, kernels[i].b_side, rows) * (matrix.by_shard ? shards : 1);
     if (found == 0 || found > INT32_MAX / HD_CUDA_BLOCK)
       continue;
     best = &kernels[i];
+    *cut = matrix;
     *blocks = found;
     if (is_busy(found, cuda->processors))
       break;
@@ -56,8 +58,35 @@ static const tiled *pick(int64_t *blocks, const hd_cuda *cuda, hd_op op, const h
   return best;
 }
 
-static hd_status launch_blocks(hd_cuda *cuda, hd_ctx *ctx, int kernel, int64_t blocks, const hd_cuda_call *call) {
-  return hd__cuda_launch(cuda, ctx, kernel, blocks * HD_CUDA_BLOCK, 1, call);
+bool hd__exec_cuda_has_blocks(const hd_cuda *cuda, hd_op op, const hd_geom *g, int64_t rows, int64_t shards) {
+  hd_cuda_cut cut;
+  int64_t blocks;
+  return pick(&cut, &blocks, cuda, op, g, rows, shards) != NULL;
+}
+
+static hd_cuda_divisors divisors_of(const hd_geom *g) {
+  const bool winograd = hd_geom_is_winograd(g);
+  return (hd_cuda_divisors){.ci = cuda_divisor(g->ci),
+                            .co = cuda_divisor(g->co),
+                            .kw = cuda_divisor(g->kw),
+                            .sh = cuda_divisor(g->sh),
+                            .sw = cuda_divisor(g->sw),
+                            .pool = cuda_divisor(g->pool),
+                            .wp = cuda_divisor(g->wp),
+                            .wi = cuda_divisor(g->wi),
+                            .squared = cuda_divisor(g->pool * g->pool),
+                            .windows = cuda_divisor(g->hp * g->wp),
+                            .padded = cuda_divisor((g->wi + 2 * g->pw) * g->ci),
+                            .across = cuda_divisor(winograd ? conv2d_tiles_across(g) : 1),
+                            .dx_across = cuda_divisor(winograd ? conv2d_dx_tiles_across(g) : 1)};
+}
+
+static hd_status launch_blocks(hd_cuda *cuda, hd_ctx *ctx, int kernel, const hd_cuda_cut *cut, int64_t blocks,
+                               const hd_cuda_call *call) {
+  hd_cuda_call whole = *call;
+  whole.cut = *cut;
+  whole.over = divisors_of(&call->g);
+  return hd__cuda_launch(cuda, ctx, kernel, blocks * HD_CUDA_BLOCK, 1, &whole);
 }
 
 static hd_status launch_plain(hd_cuda *cuda, hd_ctx *ctx, hd_op op, int64_t rows, int64_t shards,
@@ -68,13 +97,15 @@ static hd_status launch_plain(hd_cuda *cuda, hd_ctx *ctx, hd_op op, int64_t rows
 hd_status hd__exec_cuda_launch(hd_cuda *cuda, hd_ctx *ctx, hd_op op, int64_t rows, int64_t shards,
                                const hd_cuda_call *call) {
   int64_t blocks = 0;
-  const tiled *best = pick(&blocks, cuda, op, &call->g, rows, shards);
+  hd_cuda_cut cut = cuda_no_matrix();
+  const tiled *best = pick(&cut, &blocks, cuda, op, &call->g, rows, shards);
   if (!best || (op == HD_OP_linear_dw && !call->out[0]))
     return launch_plain(cuda, ctx, op, rows, shards, call);
   if (op != HD_OP_conv2d_dw || call->out[0])
-    HD_TRY(launch_blocks(cuda, ctx, best->kernel, blocks, call));
-  if (op != HD_OP_conv2d_dw || !call->out[1] || (best->matrix(&call->g, rows).biased && call->out[0]))
+    HD_TRY(launch_blocks(cuda, ctx, best->kernel, &cut, blocks, call));
+  if (op != HD_OP_conv2d_dw || !call->out[1] || (cut.biased && call->out[0]))
     return HD_OK;
-  const cuda_part bias = conv_db_matrix(&call->g, rows);
-  return launch_blocks(cuda, ctx, HD_CUDA_conv_db, cuda_blocks(&bias, HD_BLOCK_CHANNELS, 1) * shards, call);
+  hd_cuda_cut bias = conv_db_matrix(&call->g, rows);
+  blocks = cuda_cut(&bias, HD_BLOCK_CHANNELS, 1, rows) * shards;
+  return launch_blocks(cuda, ctx, HD_CUDA_conv_db, &bias, blocks, call);
 }

@@ -1,5 +1,8 @@
-/* Lowers a plan's step to kernel launches, one after the other on the compute stream. Values that change from step to
- * step are in the GPU's memory, so the launches are recorded once for each buffer of the store and replayed. */
+/* Lowers a plan's step to kernel launches, one after the other on the compute stream, except the sum of the losses, which
+ * runs beside the gradients. Values that change from step to step are in the GPU's memory, so the launches are recorded
+ * once for each inlet and replayed. A launch costs more than most kernels of a small batch compute, so two calls of the
+ * plan become one where a kernel can: a loss with its gradient, the gradient of a ReLU with that of the layer behind
+ * it. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -13,41 +16,91 @@ _Static_assert((int)HD_CUDA_MAX_SUMS >= (int)HD_MAX_SUBTREES, "a thread reduces 
 
 /* ---- Places ---- */
 
-static void *resolve(const hd_exec_cuda *x, const hd_place *place, int buffer) {
+static void *resolve(const hd_exec_cuda *x, const hd_place *place, int inlet) {
   const int64_t batch = x->settings.batch, floats = sizeof(float);
   const hd_origin origin[HD_WHERES] = {[HD_AT_ARENA] = {x->arena, .scale = batch},
                                        [HD_AT_BATCH] = {x->batch_memory, .scale = batch},
-                                       [HD_AT_LABELS] = {.base = x->inlet[buffer].target},
+                                       [HD_AT_LABELS] = {.base = x->inlet[inlet].gpu.target},
                                        [HD_AT_LOSSES] = {.base = x->losses},
-                                       [HD_AT_PARAM] = {x->weights[buffer], .scale = floats},
+                                       [HD_AT_PARAM] = {x->weights[inlet % 2], .scale = floats},
                                        [HD_AT_CONST] = {x->constants, .scale = floats},
                                        [HD_AT_DIRECT] = {x->sums, .scale = floats},
                                        [HD_AT_GATHERED] = {x->gathered, .scale = floats}};
   return hd__place_at(place, origin);
 }
 
-const float *hd__exec_cuda_scores(const hd_exec_cuda *x) { return resolve(x, &x->plan->logits, 0); }
+void *hd__exec_cuda_at(const hd_exec_cuda *x, const hd_place *place) { return resolve(x, place, 0); }
+
+static bool is_same(const hd_place *a, const hd_place *b) {
+  return a->where == b->where && a->offset == b->offset && a->stride == b->stride;
+}
+
+bool hd__exec_cuda_is_input(const hd_exec_cuda *x, const hd_place *place) {
+  return !x->data && is_same(place, &x->plan->input);
+}
+
+/* Calls from the first on that find the samples where the plan has its input: until one writes there. */
+static int count_input_calls(const hd_plan *plan) {
+  const hd_place *input = &plan->input;
+  for (int i = 0; i < plan->call_count; i++)
+    for (int o = 0; o < HD_MAX_OUT; o++) {
+      const hd_place *out = &plan->calls[i].out[o];
+      if (out->where == input->where && out->offset < input->offset + input->row_bytes &&
+          input->offset < out->offset + out->row_bytes)
+        return i + 1;
+    }
+  return plan->call_count;
+}
 
 /* ---- Shards ---- */
 
-static hd_status launch_call(const hd_exec_cuda *x, hd_ctx *ctx, const hd_plan_call *planned, int buffer) {
+static hd_cuda_call arguments_of(const hd_exec_cuda *x, const hd_plan_call *planned, int inlet) {
+  const bool reads_input = planned - x->plan->calls < x->input_calls;
   hd_cuda_call call = {.g = *planned->geom,
                        .sums_stride = x->plan->direct_elems,
-                       .step = x->inlet[buffer].step,
+                       .step = x->inlet[inlet].gpu.step,
                        .node = planned->written};
   for (int i = 0; i < HD_MAX_IN; i++) {
-    call.in[i] = resolve(x, &planned->in[i], buffer);
+    call.in[i] = reads_input && hd__exec_cuda_is_input(x, &planned->in[i]) ? x->inlet[inlet].gpu.x
+                                                                           : resolve(x, &planned->in[i], inlet);
     call.in_stride[i] = planned->in[i].stride;
   }
   for (int i = 0; i < HD_MAX_OUT; i++) {
-    call.out[i] = resolve(x, &planned->out[i], buffer);
+    call.out[i] = resolve(x, &planned->out[i], inlet);
     call.out_stride[i] = planned->out[i].stride;
   }
+  return call;
+}
+
+/* Adds the plan's next call to this one if one kernel computes both; whether it does. The operation of a loss's gradient
+ * follows that of the loss. */
+static bool absorb(hd_cuda_call *call, const hd_exec_cuda *x, const hd_plan_call *planned, int inlet) {
+  const hd_plan_call *next = planned + 1;
+  const bool gates = planned->op == HD_OP_linear_dx || planned->op == HD_OP_conv2d_dx;
+  if (planned->out[0].where == HD_AT_LOSSES && next->op == planned->op + 1 &&
+      hd__exec_cuda_has_blocks(x->cuda, planned->op, planned->geom, x->settings.batch, x->settings.shards)) {
+    call->out[1] = resolve(x, &next->out[0], inlet);
+    call->out_stride[1] = next->out[0].stride;
+    return true;
+  }
+  if (!gates || next->op != HD_OP_relu_dx || !is_same(&next->in[0], &planned->out[0]) ||
+      !is_same(&next->out[0], &planned->out[0]))
+    return false;
+  call->gate = resolve(x, &next->in[1], inlet);
+  call->gate_stride = next->in[1].stride;
+  return true;
+}
+
+/* *calls: how many of the plan's calls, of at most `most`, are launched. */
+static hd_status launch_call(int *calls, const hd_exec_cuda *x, hd_ctx *ctx, const hd_plan_call *planned, int most,
+                             int inlet) {
+  hd_cuda_call call = arguments_of(x, planned, inlet);
+  const bool native = hd__exec_cuda_native_takes(x, planned);
+  *calls = !native && most > 1 && absorb(&call, x, planned, inlet) ? 2 : 1;
   hd__cuda_label(x->cuda, planned->node);
   const hd_status status =
-      hd__exec_cuda_native_takes(x, planned)
-          ? hd__exec_cuda_native_launch(x, ctx, planned, &call, buffer)
-          : hd__exec_cuda_launch(x->cuda, ctx, planned->op, x->settings.batch, x->settings.shards, &call);
+      native ? hd__exec_cuda_native_launch(x, ctx, planned, &call, inlet)
+             : hd__exec_cuda_launch(x->cuda, ctx, planned->op, x->settings.batch, x->settings.shards, &call);
   hd__cuda_label(x->cuda, HD_CUDA_NO_LABEL);
   return status;
 }
@@ -59,7 +112,8 @@ hd_status hd__exec_cuda_warm_up(hd_exec_cuda *x, hd_ctx *ctx) {
     hd_ctx why = {0};
     if (!hd__exec_cuda_native_takes(x, &x->plan->calls[i]))
       continue;
-    const hd_status status = launch_call(x, &why, &x->plan->calls[i], 0);
+    int calls;
+    const hd_status status = launch_call(&calls, x, &why, &x->plan->calls[i], 1, 0);
     x->native.taken[i] = status == HD_OK;
     if (status != HD_OK && status != HD_E_UNSUPPORTED)
       return hd__fail(ctx, status, "%s", why.message);
@@ -77,7 +131,7 @@ static float *offset_of(float *base, int64_t offset) { return base ? base + offs
 
 /* The reduction of a call's output, at float `offset` of the exchange; for a statistic also of the next output. */
 static hd_cuda_reduce sums_of(const hd_exec_cuda *x, const hd_plan_call *call, int o, int64_t offset, int64_t elems,
-                              int buffer, sums_way way) {
+                              int inlet, sums_way way) {
   const hd_place *first = &call->out[o], *second = call->class == HD_CLASS_STATS ? first + 1 : NULL;
   const bool after_exchange = way == FROM_PARTIAL_SUMS, before_exchange = way == TO_PARTIAL_SUMS;
   return (hd_cuda_reduce){.sums = after_exchange ? offset_of(x->all_partial_sums, offset) : x->sums + first->offset,
@@ -92,12 +146,12 @@ static hd_cuda_reduce sums_of(const hd_exec_cuda *x, const hd_plan_call *call, i
                           .out_stride = elems,
                           .count = first->elems,
                           .pixels = (int64_t)call->geom->hi * call->geom->wi,
-                          .step = before_exchange ? x->inlet[buffer].step : x->inlet[buffer].whole};
+                          .step = before_exchange ? x->inlet[inlet].gpu.step : x->inlet[inlet].gpu.whole};
 }
 
 /* Launches the reductions of a call's sums over shards. */
 static hd_status launch_sums_of(const hd_exec_cuda *x, hd_ctx *ctx, const hd_plan_call *call, int64_t *offset,
-                                int64_t elems, int buffer, sums_way way) {
+                                int64_t elems, int inlet, sums_way way) {
   const bool stats = call->class == HD_CLASS_STATS, before_exchange = way == TO_PARTIAL_SUMS;
   const int kernel = stats             ? (before_exchange ? HD_CUDA_partial_stats : HD_CUDA_reduce_stats)
                      : before_exchange ? HD_CUDA_partial_sums
@@ -105,7 +159,7 @@ static hd_status launch_sums_of(const hd_exec_cuda *x, hd_ctx *ctx, const hd_pla
   for (int o = 0; o < (stats ? 1 : HD_MAX_OUT); o++) {
     if (call->out[o].where == HD_AT_NOWHERE)
       continue;
-    const hd_cuda_reduce sums = sums_of(x, call, o, *offset, elems, buffer, way);
+    const hd_cuda_reduce sums = sums_of(x, call, o, *offset, elems, inlet, way);
     HD_TRY(hd__cuda_launch(x->cuda, ctx, kernel, sums.count, 1, &sums));
     *offset += stats ? 2 * sums.count : sums.count;
   }
@@ -113,7 +167,7 @@ static hd_status launch_sums_of(const hd_exec_cuda *x, hd_ctx *ctx, const hd_pla
 }
 
 /* Reduces the sums of a phase's calls that later phases read. */
-static hd_status launch_sums(const hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase, int buffer, sums_way way) {
+static hd_status launch_sums(const hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase, int inlet, sums_way way) {
   const hd_plan *plan = x->plan;
   const int64_t gradients = phase->gradients, elems = gradients + phase->gathered;
   int64_t offset = gradients;
@@ -123,57 +177,44 @@ static hd_status launch_sums(const hd_exec_cuda *x, hd_ctx *ctx, const hd_phase 
                                .out_stride = elems,
                                .count = gradients,
                                .as_one = x->share->nccl != NULL,
-                               .step = x->inlet[buffer].step};
+                               .step = x->inlet[inlet].gpu.step};
   if (way == TO_PARTIAL_SUMS && gradients > 0)
     HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_partial_sums, gradients, 1, &sums));
   for (int i = phase->call0; i < phase->call1; i++)
     if (plan->calls[i].gathered)
-      HD_TRY(launch_sums_of(x, ctx, &plan->calls[i], &offset, elems, buffer, way));
+      HD_TRY(launch_sums_of(x, ctx, &plan->calls[i], &offset, elems, inlet, way));
   return HD_OK;
 }
 
 /* Ends the recording of a stretch, and begins the next one. */
-static hd_status next_stretch(hd_exec_cuda *x, hd_ctx *ctx, int buffer) {
-  HD_TRY(hd__cuda_recorded(&x->inlet[buffer].recorded[x->stretches++], x->cuda, ctx));
+static hd_status next_stretch(hd_exec_cuda *x, hd_ctx *ctx, int inlet) {
+  HD_TRY(hd__cuda_recorded(&x->inlet[inlet].recorded[x->stretches++], x->cuda, ctx));
   return hd__cuda_record(x->cuda, ctx);
-}
-
-static hd_status lower_shards(hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase, int buffer) {
-  const hd_plan *plan = x->plan;
-  for (int i = phase->call0; i < phase->call1; i++)
-    HD_TRY(launch_call(x, ctx, &plan->calls[i], buffer));
-  if (x->share->exchanges == 0)
-    return launch_sums(x, ctx, phase, buffer, FROM_SHARDS);
-  if (phase->gradients + phase->gathered == 0)
-    return HD_OK;
-  HD_TRY(launch_sums(x, ctx, phase, buffer, TO_PARTIAL_SUMS));
-  HD_TRY(next_stretch(x, ctx, buffer));
-  return launch_sums(x, ctx, phase, buffer, FROM_PARTIAL_SUMS);
 }
 
 /* ---- Chunks ---- */
 
-static hd_status lower_running(const hd_exec_cuda *x, hd_ctx *ctx, int buffer) {
+static hd_status lower_running(const hd_exec_cuda *x, hd_ctx *ctx, int inlet) {
   const hd_plan *plan = x->plan;
   for (int p = 0; p < plan->param_count; p++) {
     const hd_plan_param *param = &plan->params[p];
     if (!param->is_running || param->chunks == 0)
       continue;
     const hd_cuda_running running = {.batch = x->gathered + param->running.batch,
-                                     .old = x->weights[buffer] + param->offset,
-                                     .now = x->weights[1 - buffer] + param->offset,
+                                     .old = x->weights[inlet % 2] + param->offset,
+                                     .now = x->weights[1 - inlet % 2] + param->offset,
                                      .count = param->rows * param->columns,
                                      .pixels = param->running.pixels,
                                      .momentum = param->running.momentum,
                                      .unbias = param->running.unbias,
-                                     .step = x->inlet[buffer].whole,
+                                     .step = x->inlet[inlet].gpu.whole,
                                      .state = x->flags};
     HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_running, running.count, 1, &running));
   }
   return HD_OK;
 }
 
-static hd_cuda_chunks chunks_of(const hd_exec_cuda *x, int buffer) {
+static hd_cuda_chunks chunks_of(const hd_exec_cuda *x, int inlet) {
   const hd_plan *plan = x->plan;
   const bool several = x->share->exchanges > 0;
   return (hd_cuda_chunks){.chunk = x->chunk,
@@ -185,27 +226,28 @@ static hd_cuda_chunks chunks_of(const hd_exec_cuda *x, int buffer) {
                           .grad = x->grad,
                           .squares = x->squares,
                           .clip_norm = x->settings.clip_norm,
-                          .w = x->weights[buffer],
-                          .m = x->state[buffer][0],
-                          .v = x->state[buffer][1],
-                          .w1 = x->weights[1 - buffer],
-                          .m1 = x->state[1 - buffer][0],
-                          .v1 = x->state[1 - buffer][1],
+                          .w = x->weights[inlet % 2],
+                          .m = x->state[inlet % 2][0],
+                          .v = x->state[inlet % 2][1],
+                          .w1 = x->weights[1 - inlet % 2],
+                          .m1 = x->state[1 - inlet % 2][0],
+                          .v1 = x->state[1 - inlet % 2][1],
                           .bad = x->bad,
                           .losses = x->all_losses,
+                          .input = (const float *)(const void *)x->inlet[inlet].gpu.x,
                           .state = x->flags,
                           .result = x->results,
-                          .step = x->inlet[buffer].whole};
+                          .step = x->inlet[inlet].gpu.whole};
 }
 
-/* Threads for each chunk: the elements of the largest. */
+/* Threads for each chunk: a quarter of the elements of the largest, see op/update_gpu.h. */
 static int64_t largest_chunk(const hd_plan *plan) {
   int64_t most = 1;
   for (int c = 0; c < plan->chunk_count; c++) {
     const int64_t elems = (plan->chunks[c].j1 - plan->chunks[c].j0) * plan->params[plan->chunks[c].param].columns;
     most = elems > most ? elems : most;
   }
-  return most;
+  return (most + 3) / 4;
 }
 
 /* A launch for each optimizer that a group has. */
@@ -221,73 +263,89 @@ static hd_status lower_updates(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda
   return HD_OK;
 }
 
-static hd_status lower_phase(hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase, int buffer) {
-  const hd_cuda_chunks chunks = chunks_of(x, buffer);
+/* The losses of this GPU's samples are added beside the gradients, those of several GPUs once all are here. */
+static hd_status settle_losses(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_chunks *chunks) {
+  return x->share->exchanges == 0 ? hd__cuda_join(x->cuda, ctx)
+                                  : hd__cuda_launch(x->cuda, ctx, HD_CUDA_losses, HD_CUDA_BLOCK, 1, chunks);
+}
+
+static hd_status lower_shards(hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase, int inlet) {
+  const hd_plan *plan = x->plan;
+  const hd_cuda_chunks chunks = chunks_of(x, inlet);
+  for (int i = phase->call0, calls; i < phase->call1; i += calls) {
+    HD_TRY(launch_call(&calls, x, ctx, &plan->calls[i], phase->call1 - i, inlet));
+    if (plan->trains && x->share->exchanges == 0 && plan->calls[i].out[0].where == HD_AT_LOSSES)
+      HD_TRY(hd__cuda_launch_beside(x->cuda, ctx, HD_CUDA_losses, HD_CUDA_BLOCK, 1, &chunks));
+  }
+  if (x->share->exchanges == 0)
+    return launch_sums(x, ctx, phase, inlet, FROM_SHARDS);
+  if (phase->gradients + phase->gathered == 0)
+    return HD_OK;
+  HD_TRY(launch_sums(x, ctx, phase, inlet, TO_PARTIAL_SUMS));
+  HD_TRY(next_stretch(x, ctx, inlet));
+  return launch_sums(x, ctx, phase, inlet, FROM_PARTIAL_SUMS);
+}
+
+static hd_status lower_phase(hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase, int inlet) {
+  const hd_cuda_chunks chunks = chunks_of(x, inlet);
   const int64_t elems = largest_chunk(x->plan);
   switch (phase->kind) {
   case HD_PHASE_SHARDS:
-  case HD_PHASE_OUTPUTS: return lower_shards(x, ctx, phase, buffer);
+  case HD_PHASE_OUTPUTS: return lower_shards(x, ctx, phase, inlet);
   case HD_PHASE_REDUCE_NORM:
+    HD_TRY(settle_losses(x, ctx, &chunks));
     HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_gradients, elems, chunks.chunks, &chunks));
     HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_squares, (int64_t)chunks.chunks * HD_CUDA_BLOCK, 1, &chunks));
     return hd__cuda_launch(x->cuda, ctx, HD_CUDA_clip, HD_CUDA_BLOCK, 1, &chunks);
-  case HD_PHASE_REDUCE_UPDATE:
+  case HD_PHASE_REDUCE_UPDATE: HD_TRY(settle_losses(x, ctx, &chunks)); break;
   case HD_PHASE_UPDATE: break;
   case HD_PHASE_MATRICES: return HD_OK; /* refused when the executor is created */
   }
   HD_TRY(lower_updates(x, ctx, &chunks));
-  HD_TRY(lower_running(x, ctx, buffer));
-  return hd__cuda_launch(x->cuda, ctx, HD_CUDA_close, HD_CUDA_BLOCK, 1, &chunks);
+  return lower_running(x, ctx, inlet);
 }
 
 /* ---- Samples ---- */
 
-static hd_status lower_gather(const hd_exec_cuda *x, hd_ctx *ctx, int buffer) {
+static hd_status lower_gather(const hd_exec_cuda *x, hd_ctx *ctx, int inlet) {
   const hd_plan *plan = x->plan;
   const hd_resident *data = x->settings.resident;
   hd_cuda_gather gather = {.data = (const void *)(uintptr_t)x->data,
                            .labels = (const int32_t *)(uintptr_t)x->labels,
-                           .sample = x->inlet[buffer].sample,
-                           .x = resolve(x, &plan->input, buffer),
-                           .label = resolve(x, &plan->label, buffer),
+                           .sample = x->inlet[inlet].gpu.sample,
+                           .x = resolve(x, &plan->input, inlet),
+                           .label = resolve(x, &plan->label, inlet),
                            .x_stride = plan->input.stride,
                            .label_stride = plan->label.stride,
                            .elems = data->elems,
                            .plane = data->plane,
+                           .channels = cuda_divisor((int32_t)(data->elems / data->plane)),
                            .bytes = data->bytes,
-                           .step = x->inlet[buffer].step};
+                           .step = x->inlet[inlet].gpu.step};
   memcpy(gather.scale, data->scale, sizeof gather.scale);
   memcpy(gather.shift, data->shift, sizeof gather.shift);
   return hd__cuda_launch(x->cuda, ctx, HD_CUDA_gather, data->elems, x->settings.batch, &gather);
 }
 
-/* Copies the inlet's samples to the plan's input. */
-static hd_status lower_copy(const hd_exec_cuda *x, hd_ctx *ctx, int buffer) {
-  const cu_pointer to = (cu_pointer)(uintptr_t)resolve(x, &x->plan->input, buffer);
-  return hd__cuda_check(x->cuda, ctx,
-                        x->cuda->driver.move(to, (cu_pointer)(uintptr_t)x->inlet[buffer].x,
-                                             (size_t)hd__exec_cuda_x_bytes(x), x->cuda->compute),
-                        "copying samples");
-}
-
-hd_status hd__exec_cuda_lower(hd_exec_cuda *x, hd_ctx *ctx, int buffer) {
-  HD_TRY(x->data ? lower_gather(x, ctx, buffer) : lower_copy(x, ctx, buffer));
+hd_status hd__exec_cuda_lower(hd_exec_cuda *x, hd_ctx *ctx, int inlet) {
+  if (x->data)
+    HD_TRY(lower_gather(x, ctx, inlet));
   for (int i = 0; i < x->plan->phase_count; i++)
-    HD_TRY(lower_phase(x, ctx, &x->plan->phases[i], buffer));
+    HD_TRY(lower_phase(x, ctx, &x->plan->phases[i], inlet));
   return HD_OK;
 }
 
-/* Evaluation uses buffer 0 alone. */
 hd_status hd__exec_cuda_record(hd_exec_cuda *x, hd_ctx *ctx) {
-  for (int buffer = 0; buffer < (x->plan->trains ? 2 : 1); buffer++) {
+  x->input_calls = count_input_calls(x->plan);
+  for (int i = 0; i < x->inlets; i++) {
     x->stretches = 0;
-    x->inlet[buffer].recorded = hd__calloc((size_t)x->share->exchanges + 1, sizeof *x->inlet[buffer].recorded);
-    if (!x->inlet[buffer].recorded)
+    x->inlet[i].recorded = hd__calloc((size_t)x->share->exchanges + 1, sizeof *x->inlet[i].recorded);
+    if (!x->inlet[i].recorded)
       return hd__fail(ctx, HD_E_NOMEM, "out of memory for a recorded step");
     HD_TRY(hd__cuda_record(x->cuda, ctx));
-    const hd_status status = hd__exec_cuda_lower(x, ctx, buffer);
+    const hd_status status = hd__exec_cuda_lower(x, ctx, i);
     hd_ctx quiet = {0};
-    HD_TRY(hd__cuda_recorded(&x->inlet[buffer].recorded[x->stretches], x->cuda, status == HD_OK ? ctx : &quiet));
+    HD_TRY(hd__cuda_recorded(&x->inlet[i].recorded[x->stretches], x->cuda, status == HD_OK ? ctx : &quiet));
     HD_TRY(status);
   }
   return HD_OK;

@@ -18,11 +18,17 @@ static bool is_linear(hd_op op) { return op == HD_OP_linear || op == HD_OP_linea
 static bool is_conv(hd_op op) { return op == HD_OP_conv2d || op == HD_OP_conv2d_dx || op == HD_OP_conv2d_dw; }
 static bool is_weights(hd_op op) { return op == HD_OP_linear_dw || op == HD_OP_conv2d_dw; }
 
-/* With a pool, heddle's gradient kernels visit one position of each window. */
+/* Products of heddle's kernels: gradients behind a pool visit one position of each window, and tiles of 36 products
+ * stand for many outputs. */
 static int64_t work_of(const hd_exec_cuda *x, const hd_plan_call *call) {
   const hd_geom *g = call->geom;
   const int64_t all = call->flops / 2 * x->settings.batch;
-  return is_conv(call->op) && call->op != HD_OP_conv2d ? all / (g->pool * g->pool) : all;
+  if (!is_conv(call->op) || (call->op == HD_OP_conv2d && !hd_geom_is_winograd(g)))
+    return all;
+  const int side = hd_winograd_side(g);
+  return hd_geom_is_winograd(g) && (call->op == HD_OP_conv2d || g->pool == 1)
+             ? all * HD_WINOGRAD_LINE * HD_WINOGRAD_LINE / (g->kh * g->kw * side * side)
+             : all / (g->pool * g->pool);
 }
 
 /* The libraries' element counts are int. */
@@ -116,9 +122,9 @@ bool hd__exec_cuda_is_sum(const hd_exec_cuda *x, const hd_plan_use *use) {
 /* ---- Launches around a product ---- */
 
 static hd_status convert(const hd_exec_cuda *x, hd_ctx *ctx, int kernel, const void *from, void *to, int64_t rows,
-                         int64_t columns, int64_t stride, int buffer) {
+                         int64_t columns, int64_t stride, int inlet) {
   const hd_cuda_convert arguments = {
-      .from = from, .to = to, .rows = rows, .columns = columns, .stride = stride, .step = x->inlet[buffer].step};
+      .from = from, .to = to, .rows = rows, .columns = columns, .stride = stride, .step = x->inlet[inlet].gpu.step};
   return hd__cuda_launch(x->cuda, ctx, kernel, columns, rows, &arguments);
 }
 
@@ -129,12 +135,12 @@ typedef struct operand {
 } operand;
 
 static hd_status take(operand *out, const hd_exec_cuda *x, hd_ctx *ctx, int what, const void *at, int64_t rows,
-                      int64_t columns, int64_t stride, int buffer) {
+                      int64_t columns, int64_t stride, int inlet) {
   *out = (operand){(void *)(uintptr_t)at, stride};
   if (x->settings.precision != HD_CUDA_BF16)
     return HD_OK;
   *out = (operand){x->native.bf16[what], columns};
-  return convert(x, ctx, HD_CUDA_narrow, at, out->at, rows, columns, stride, buffer);
+  return convert(x, ctx, HD_CUDA_narrow, at, out->at, rows, columns, stride, inlet);
 }
 
 static hd_status finish(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, const float *product,
@@ -155,55 +161,55 @@ static hd_status multiply(const hd_exec_cuda *x, hd_ctx *ctx, int64_t m, int64_t
                           &(hd_cuda_matrix){b->at, b->stride, b_transposed}, c, stride);
 }
 
-static hd_status linear(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, int buffer) {
+static hd_status linear(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, int inlet) {
   const hd_geom *g = &call->g;
   const int64_t rows = x->settings.batch;
   operand in, w;
-  HD_TRY(take(&in, x, ctx, 0, call->in[0], rows, g->ci, call->in_stride[0], buffer));
-  HD_TRY(take(&w, x, ctx, 1, call->in[1], g->co, g->ci, g->ci, buffer));
+  HD_TRY(take(&in, x, ctx, 0, call->in[0], rows, g->ci, call->in_stride[0], inlet));
+  HD_TRY(take(&w, x, ctx, 1, call->in[1], g->co, g->ci, g->ci, inlet));
   HD_TRY(multiply(x, ctx, rows, g->co, g->ci, &in, false, &w, true, call->out[0], call->out_stride[0]));
   return finish(x, ctx, call, call->out[0], call->out_stride[0]);
 }
 
-static hd_status linear_dx(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, int buffer) {
+static hd_status linear_dx(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, int inlet) {
   const hd_geom *g = &call->g;
   const int64_t rows = x->settings.batch;
   operand dy, w;
-  HD_TRY(take(&dy, x, ctx, 2, call->in[0], rows, g->co, call->in_stride[0], buffer));
-  HD_TRY(take(&w, x, ctx, 1, call->in[1], g->co, g->ci, g->ci, buffer));
+  HD_TRY(take(&dy, x, ctx, 2, call->in[0], rows, g->co, call->in_stride[0], inlet));
+  HD_TRY(take(&w, x, ctx, 1, call->in[1], g->co, g->ci, g->ci, inlet));
   return multiply(x, ctx, rows, g->ci, g->co, &dy, false, &w, false, call->out[0], call->out_stride[0]);
 }
 
-static hd_status linear_dw(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, int buffer) {
+static hd_status linear_dw(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, int inlet) {
   const hd_geom *g = &call->g;
   const int64_t rows = x->settings.batch;
   operand in, dy;
-  HD_TRY(take(&in, x, ctx, 0, call->in[0], rows, g->ci, call->in_stride[0], buffer));
-  HD_TRY(take(&dy, x, ctx, 2, call->in[1], rows, g->co, call->in_stride[1], buffer));
+  HD_TRY(take(&in, x, ctx, 0, call->in[0], rows, g->ci, call->in_stride[0], inlet));
+  HD_TRY(take(&dy, x, ctx, 2, call->in[1], rows, g->co, call->in_stride[1], inlet));
   return multiply(x, ctx, g->co, g->ci, rows, &dy, true, &in, false, call->out[0], g->ci);
 }
 
 /* ---- Convolutions ---- */
 
 static hd_status conv(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, const hd_cuda_conv *way,
-                      int buffer) {
+                      int inlet) {
   const hd_geom *g = &call->g;
   const bool packed = x->settings.precision == HD_CUDA_BF16, pooled = g->pool > 1;
   float *product = pooled ? x->native.dense : call->out[0];
   const int64_t stride = pooled ? out_elems(g) : call->out_stride[0];
   operand in, w;
-  HD_TRY(take(&in, x, ctx, 0, call->in[0], way->rows, in_elems(g), call->in_stride[0], buffer));
-  HD_TRY(take(&w, x, ctx, 1, call->in[1], 1, weight_elems(g), weight_elems(g), buffer));
+  HD_TRY(take(&in, x, ctx, 0, call->in[0], way->rows, in_elems(g), call->in_stride[0], inlet));
+  HD_TRY(take(&w, x, ctx, 1, call->in[1], 1, weight_elems(g), weight_elems(g), inlet));
   HD_TRY(hd__cuda_conv_run(x->cuda->native, ctx, way, HD_CUDA_CONV_FORWARD, in.at, w.at,
                            packed ? (void *)x->native.bf16[2] : product));
   if (packed)
-    HD_TRY(convert(x, ctx, HD_CUDA_widen, x->native.bf16[2], product, way->rows, out_elems(g), stride, buffer));
+    HD_TRY(convert(x, ctx, HD_CUDA_widen, x->native.bf16[2], product, way->rows, out_elems(g), stride, inlet));
   return finish(x, ctx, call, product, stride);
 }
 
 /* dy of every position: in place, or, with a pool, spread over its windows. */
 static hd_status all_positions(operand *out, const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, int slot,
-                               int buffer) {
+                               int inlet) {
   const hd_geom *g = &call->g;
   const void *at = call->in[slot];
   int64_t stride = call->in_stride[slot];
@@ -216,41 +222,41 @@ static hd_status all_positions(operand *out, const hd_exec_cuda *x, hd_ctx *ctx,
     at = x->native.dense;
     HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_spread, out_elems(g), x->settings.batch, &spread));
   }
-  HD_TRY(convert(x, ctx, HD_CUDA_blank, NULL, (void *)(uintptr_t)at, x->settings.batch, out_elems(g), stride, buffer));
-  return take(out, x, ctx, 2, at, x->settings.batch, out_elems(g), stride, buffer);
+  HD_TRY(convert(x, ctx, HD_CUDA_blank, NULL, (void *)(uintptr_t)at, x->settings.batch, out_elems(g), stride, inlet));
+  return take(out, x, ctx, 2, at, x->settings.batch, out_elems(g), stride, inlet);
 }
 
 static hd_status conv_dx(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, const hd_cuda_conv *way,
-                         int buffer) {
+                         int inlet) {
   const hd_geom *g = &call->g;
   const bool packed = x->settings.precision == HD_CUDA_BF16;
   operand dy, w;
-  HD_TRY(all_positions(&dy, x, ctx, call, 0, buffer));
-  HD_TRY(take(&w, x, ctx, 1, call->in[1], 1, weight_elems(g), weight_elems(g), buffer));
+  HD_TRY(all_positions(&dy, x, ctx, call, 0, inlet));
+  HD_TRY(take(&w, x, ctx, 1, call->in[1], 1, weight_elems(g), weight_elems(g), inlet));
   HD_TRY(hd__cuda_conv_run(x->cuda->native, ctx, way, HD_CUDA_CONV_DATA,
                            packed ? (void *)x->native.bf16[0] : call->out[0], w.at, dy.at));
   return packed ? convert(x, ctx, HD_CUDA_widen, x->native.bf16[0], call->out[0], way->rows, in_elems(g),
-                          call->out_stride[0], buffer)
+                          call->out_stride[0], inlet)
                 : HD_OK;
 }
 
 static hd_status conv_dw(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, const hd_cuda_conv *way,
-                         int buffer) {
+                         int inlet) {
   const hd_geom *g = &call->g;
   const bool packed = x->settings.precision == HD_CUDA_BF16;
   operand in, dy;
-  HD_TRY(all_positions(&dy, x, ctx, call, 1, buffer));
-  HD_TRY(take(&in, x, ctx, 0, call->in[0], way->rows, in_elems(g), call->in_stride[0], buffer));
+  HD_TRY(all_positions(&dy, x, ctx, call, 1, inlet));
+  HD_TRY(take(&in, x, ctx, 0, call->in[0], way->rows, in_elems(g), call->in_stride[0], inlet));
   HD_TRY(hd__cuda_conv_run(x->cuda->native, ctx, way, HD_CUDA_CONV_FILTER, in.at,
                            packed ? (void *)x->native.bf16[1] : call->out[0], dy.at));
   return packed ? convert(x, ctx, HD_CUDA_widen, x->native.bf16[1], call->out[0], 1, weight_elems(g), weight_elems(g),
-                          buffer)
+                          inlet)
                 : HD_OK;
 }
 
 /* The bias by heddle's kernel, shard by shard; the weights, if trained, by the library. */
 static hd_status weights(const hd_exec_cuda *x, hd_ctx *ctx, const hd_plan_call *planned, const hd_cuda_call *call,
-                         const hd_cuda_conv *way, int buffer) {
+                         const hd_cuda_conv *way, int inlet) {
   hd_cuda_call bias = *call;
   bias.out[0] = NULL;
   if (call->out[1])
@@ -258,21 +264,21 @@ static hd_status weights(const hd_exec_cuda *x, hd_ctx *ctx, const hd_plan_call 
   if (!call->out[0])
     return HD_OK;
   if (planned->op == HD_OP_conv2d_dw)
-    return conv_dw(x, ctx, call, way, buffer);
+    return conv_dw(x, ctx, call, way, inlet);
   HD_TRY(convert(x, ctx, HD_CUDA_blank, NULL, (void *)(uintptr_t)call->in[1], x->settings.batch, call->g.co,
-                 call->in_stride[1], buffer));
-  return linear_dw(x, ctx, call, buffer);
+                 call->in_stride[1], inlet));
+  return linear_dw(x, ctx, call, inlet);
 }
 
 hd_status hd__exec_cuda_native_launch(const hd_exec_cuda *x, hd_ctx *ctx, const hd_plan_call *planned,
-                                      const hd_cuda_call *call, int buffer) {
+                                      const hd_cuda_call *call, int inlet) {
   hd_cuda_conv way = {0};
   if (is_conv(planned->op))
     way = conv_of(x, planned);
   if (is_weights(planned->op))
-    return weights(x, ctx, planned, call, &way, buffer);
-  return planned->op == HD_OP_linear      ? linear(x, ctx, call, buffer)
-         : planned->op == HD_OP_linear_dx ? linear_dx(x, ctx, call, buffer)
-         : planned->op == HD_OP_conv2d    ? conv(x, ctx, call, &way, buffer)
-                                          : conv_dx(x, ctx, call, &way, buffer);
+    return weights(x, ctx, planned, call, &way, inlet);
+  return planned->op == HD_OP_linear      ? linear(x, ctx, call, inlet)
+         : planned->op == HD_OP_linear_dx ? linear_dx(x, ctx, call, inlet)
+         : planned->op == HD_OP_conv2d    ? conv(x, ctx, call, &way, inlet)
+                                          : conv_dx(x, ctx, call, &way, inlet);
 }

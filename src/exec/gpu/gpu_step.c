@@ -21,9 +21,9 @@ static void fetch_thread(void *arg, int thread) {
   const int threads = hd__threads_count(x->threads);
   const int64_t begin = hd__tree_share(f->rows, NULL, threads, thread),
                 end = hd__tree_share(f->rows, NULL, threads, thread + 1);
-  const hd_slots slots = {.x = (float *)f->inlet->host_x + begin * plan->input.stride,
+  const hd_slots slots = {.x = (float *)(void *)f->inlet->host.x + begin * plan->input.stride,
                           .x_stride = plan->input.stride,
-                          .target = f->inlet->host_target + begin * plan->label.row_bytes,
+                          .target = f->inlet->host.target + begin * plan->label.row_bytes,
                           .target_stride = plan->label.stride,
                           .outputs = plan->target_outputs,
                           .scratch = x->fetch + thread * x->settings.fetch_bytes};
@@ -65,16 +65,7 @@ hd_status hd__exec_cuda_launch_step(hd_exec_cuda *x, hd_ctx *ctx, const cuda_inl
   hd__cuda_use(cuda);
   HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.stream_after(cuda->copy, inlet->used, 0), "ordering copies"));
   HD_TRY(hd__exec_cuda_time_copies(x, ctx, true));
-  HD_TRY(hd__exec_cuda_upload_on(cuda->copy, x, ctx, inlet->x, inlet->host_x, hd__exec_cuda_x_bytes(x)));
-  if (x->data)
-    HD_TRY(hd__exec_cuda_upload_on(cuda->copy, x, ctx, inlet->sample, inlet->host_sample,
-                                   inlet->host_step->rows * (int64_t)sizeof(int32_t)));
-  else
-    HD_TRY(
-        hd__exec_cuda_upload_on(cuda->copy, x, ctx, inlet->target, inlet->host_target, hd__exec_cuda_target_bytes(x)));
-  HD_TRY(hd__exec_cuda_upload_on(cuda->copy, x, ctx, inlet->step, inlet->host_step, (int64_t)sizeof *inlet->step));
-  if (inlet->whole != inlet->step)
-    HD_TRY(hd__exec_cuda_upload_on(cuda->copy, x, ctx, inlet->whole, inlet->host_whole, (int64_t)sizeof *inlet->whole));
+  HD_TRY(hd__exec_cuda_upload_on(cuda->copy, x, ctx, inlet->gpu.step, inlet->host.step, x->inlet_bytes));
   HD_TRY(hd__exec_cuda_time_copies(x, ctx, false));
   HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.event_record(inlet->copied, cuda->copy), "ordering copies"));
   HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.stream_after(cuda->compute, inlet->copied, 0), "ordering steps"));

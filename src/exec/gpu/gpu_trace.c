@@ -118,14 +118,14 @@ hd_status hd__exec_cuda_time_copies(hd_exec_cuda *x, hd_ctx *ctx, bool begin) {
   return record(x, ctx, step_of(x, x->launched)->event[begin ? COPY_BEGIN : COPY_END], x->cuda->copy);
 }
 
-hd_status hd__exec_cuda_time_step(hd_exec_cuda *x, hd_ctx *ctx, int buffer) {
+hd_status hd__exec_cuda_time_step(hd_exec_cuda *x, hd_ctx *ctx, int inlet) {
   timed_step *step = step_of(x, x->launched);
-  step->samples = x->inlet[buffer].host_step->rows;
+  step->samples = x->inlet[inlet].host.step->rows;
   step->marks.count = 0;
   step->marks.next_label = HD_CUDA_NO_LABEL;
   HD_TRY(record(x, ctx, step->event[STEP_BEGIN], x->cuda->compute));
   x->cuda->marks = &step->marks;
-  const hd_status status = hd__exec_cuda_lower(x, ctx, buffer);
+  const hd_status status = hd__exec_cuda_lower(x, ctx, inlet);
   x->cuda->marks = NULL;
   return status;
 }
@@ -149,7 +149,7 @@ static slice_name name_of(const hd_cuda_marks *marks, int i) {
   case HD_CUDA_gradients: return (slice_name){HD_SLICE_REDUCE, -1};
   case HD_CUDA_squares:
   case HD_CUDA_clip: return (slice_name){HD_SLICE_NORM, 0};
-  case HD_CUDA_close: return (slice_name){HD_SLICE_CLOSE, 0};
+  case HD_CUDA_losses: return (slice_name){HD_SLICE_CLOSE, 0};
   case HD_CUDA_running: return (slice_name){HD_SLICE_UPDATE, -1};
   default: return (slice_name){HD_SLICE_GATHER, 0};
   }

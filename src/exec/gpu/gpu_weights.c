@@ -13,16 +13,15 @@ static int64_t state_bytes(const hd_exec_cuda *x) { return x->plan->trained_elem
 /* Uploads both buffers: frozen parameters are in both. */
 static hd_status upload_one(const hd_exec_cuda *x, hd_ctx *ctx) {
   const hd_store *store = x->store;
-  const int32_t good = 0;
+  const int64_t bad_bytes = x->plan->param_count * (int64_t)sizeof *x->bad;
   hd__cuda_use(x->cuda);
   for (int buffer = 0; buffer < 2; buffer++) {
     HD_TRY(hd__exec_cuda_upload(x, ctx, x->weights[buffer], store->weights[buffer], weight_bytes(x)));
     for (int s = 0; s < store->directory->states && x->state[buffer][s]; s++)
       HD_TRY(hd__exec_cuda_upload(x, ctx, x->state[buffer][s], store->state[buffer][s], state_bytes(x)));
   }
-  for (int p = 0; p < x->plan->param_count; p++)
-    HD_TRY(hd__exec_cuda_upload(x, ctx, x->bad + p, &good, sizeof good));
-  HD_TRY(hd__exec_cuda_upload(x, ctx, &x->flags->failed, &good, sizeof good));
+  HD_TRY(hd__exec_cuda_clear(x, ctx, x->bad, bad_bytes));
+  HD_TRY(hd__exec_cuda_clear(x, ctx, x->flags, (int64_t)sizeof *x->flags));
   return hd__exec_cuda_wait(x, ctx);
 }
 

@@ -19,8 +19,9 @@
  * results.
  *
  * HD_TILED(op, name, what, a_side, b_side) begins a block kernel of an operation, faster than a thread for each
- * element. what_matrix(g, rows) says what it computes for a batch of so many rows, and a block has a_side x b_side of
- * that. Of several kernels with one matrix the one with the largest blocks comes first. tools/list-sources finds the
+ * element. what_matrix(g, rows), a function of the host, says what it computes for a batch of so many rows, as
+ * cuda_matrix() of rows of a and b, steps and unit; a block has a_side x b_side of that. Of several kernels with one
+ * matrix the one with the largest blocks comes first. tools/list-sources finds the
  * lines that begin with HD_BLOCK_KERNEL, HD_TILED, HD_ROWS (cuda_rows.h) and HD_CHANNELS (cuda_channels.h). */
 #pragma once
 
@@ -72,60 +73,92 @@ static hd_cuda_place hd_cuda_here;
 
 #endif
 
-/* The outputs of an operation as a matrix: rows of one factor (a) by rows of the other (b), one matrix or one a
- * shard. A block has the part that begins at (a0, b0); the parts of the last blocks extend over the end. */
+/* A block's part of the matrix, from (a0, b0) on; a last one extends over the end. */
 typedef struct cuda_part {
-  int32_t a_rows, b_rows; /* of the matrix; after cuda_place(), b_rows is the end of the part of the block */
-  int32_t steps;          /* of a chain; with a matrix a shard, of each sample */
-  int32_t unit;           /* rows of b that stay together */
-  int32_t by_shard;
   const hd_cuda_call *c;
-  int64_t shard, row0; /* and its first sample */
+  int32_t a_rows, b_rows; /* of the matrix; b_rows: where the part ends */
+  int32_t steps;          /* of a chain */
   int32_t a0, b0;
-  int32_t biased; /* the gradient of a bias is computed with that of the weight */
+  int64_t shard, row0; /* and its first sample */
 } cuda_part;
 
 /* For a shape that the kernel does not support. */
-HD_BOTH cuda_part cuda_no_matrix(void) {
-  const cuda_part none = {0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0};
+HD_BOTH hd_cuda_cut cuda_no_matrix(void) {
+  const hd_cuda_cut none = {0, 0, 0, 1, 0, 0, 0, {1, 1, 0}, {1, 1, 0}, {1, 1, 0}};
   return none;
 }
 
 /* One matrix; or one for each shard of a batch of `shard_rows` samples, which is 0 for a GPU without samples. */
 enum { HD_NO_SHARDS = -1 };
-HD_BOTH cuda_part cuda_matrix(int64_t a_rows, int64_t b_rows, int64_t steps, int32_t unit, int64_t shard_rows) {
-  const cuda_part p = {(int32_t)a_rows, (int32_t)b_rows, (int32_t)steps, unit, shard_rows >= 0, 0, 0, 0, 0, 0, 0};
+HD_BOTH hd_cuda_cut cuda_matrix(int64_t a_rows, int64_t b_rows, int64_t steps, int32_t unit, int64_t shard_rows) {
   const int64_t most = INT32_MAX / 2;
+  hd_cuda_cut cut = cuda_no_matrix();
   if (a_rows > most || b_rows > most || steps * (shard_rows > 0 ? shard_rows : 1) > most)
-    return cuda_no_matrix();
-  return p;
+    return cut;
+  cut.a_rows = (int32_t)a_rows;
+  cut.b_rows = (int32_t)b_rows;
+  cut.steps = (int32_t)steps;
+  cut.unit = unit;
+  cut.by_shard = shard_rows >= 0;
+  return cut;
 }
 
 HD_BOTH int64_t cuda_ceil(int64_t rows, int64_t side) { return (rows + side - 1) / side; }
 
-/* Blocks of a matrix. */
-HD_BOTH int64_t cuda_blocks(const cuda_part *p, int a_side, int b_side) {
-  return b_side < p->unit ? 0 : cuda_ceil(p->a_rows, a_side) * cuda_ceil(p->b_rows, b_side / p->unit * p->unit);
+/* Cuts a matrix into blocks of a_side x b_side, of `rows` samples; returns how many there are of it, 0: b_side is less
+ * than a unit. */
+HD_BOTH int64_t cuda_cut(hd_cuda_cut *cut, int a_side, int b_side, int64_t rows) {
+  const int64_t across = cuda_ceil(cut->a_rows, a_side), side = b_side / cut->unit * cut->unit;
+  const int64_t blocks = side == 0 ? 0 : across * cuda_ceil(cut->b_rows, side);
+  if (blocks == 0 || blocks > INT32_MAX / HD_CUDA_BLOCK)
+    return 0;
+  cut->b_side = (int32_t)side;
+  cut->across = cuda_divisor((int32_t)across);
+  cut->blocks = cuda_divisor((int32_t)blocks);
+  if (!cut->by_shard)
+    cut->b_rows = (int32_t)(cut->b_rows / rows);
+  cut->sample = cuda_divisor(cut->by_shard ? cut->steps : cut->b_rows);
+  return blocks;
 }
 
-/* Moves to the part of block `block`. 0: there is none, the batch has fewer samples or shards. */
-HD_BOTH int cuda_place(cuda_part *p, const hd_cuda_call *c, int64_t block, int a_side, int b_side) {
-  const int64_t across = cuda_ceil(p->a_rows, a_side), side = b_side / p->unit * p->unit;
+/* The part of block `block`. 0: there is none, the batch has fewer samples or shards. */
+HD_BOTH int cuda_place(cuda_part *p, const hd_cuda_call *c, int64_t block, int a_side) {
+  const hd_cuda_cut *cut = &c->cut;
+  int32_t at = (int32_t)block;
   p->c = c;
-  if (p->by_shard) {
-    const int64_t blocks = cuda_blocks(p, a_side, b_side);
-    p->shard = block / blocks;
+  p->a_rows = cut->a_rows;
+  p->b_rows = cut->by_shard ? cut->b_rows : cut->b_rows * (int32_t)c->step->rows;
+  p->steps = cut->steps;
+  p->shard = p->row0 = 0;
+  if (cut->by_shard) {
+    p->shard = cuda_over(at, cut->blocks);
     if (p->shard >= c->step->reduction.count)
       return 0;
+    at = cuda_rest(at, cut->blocks);
     p->row0 = op_row0(c, p->shard);
     p->steps *= (int32_t)(op_row1(c, p->shard) - p->row0);
-    block %= blocks;
   }
-  if (block / across * side >= p->b_rows)
+  p->a0 = cuda_rest(at, cut->across) * a_side;
+  p->b0 = cuda_over(at, cut->across) * cut->b_side;
+  if (p->b0 >= p->b_rows)
     return 0;
-  p->a0 = (int32_t)(block % across * a_side);
-  p->b0 = (int32_t)(block / across * side);
-  if (p->b_rows > p->b0 + side)
-    p->b_rows = (int32_t)(p->b0 + side);
+  if (p->b_rows > p->b0 + cut->b_side)
+    p->b_rows = p->b0 + cut->b_side;
   return 1;
+}
+
+/* What a product computes of a row once: where it begins in memory, and its coordinates. */
+typedef struct cuda_line {
+  const float *from; /* NULL: the row is outside of the matrix */
+  const uint8_t *bytes;
+  int32_t y, x;
+} cuda_line;
+HD_BOTH cuda_line cuda_line_at(const float *from) {
+  const cuda_line line = {from, 0, 0, 0};
+  return line;
+}
+
+/* Whether pixel (y, x) lies in an image. */
+HD_BOTH int cuda_is_inside(int y, int x, int height, int width) {
+  return (uint32_t)y < (uint32_t)height && (uint32_t)x < (uint32_t)width;
 }

@@ -14,6 +14,7 @@
 
 #include "base/host_device.h"
 #include "base/reduction.h"
+#include "kernel/cuda/cuda_divisor.h"
 #include "kernel/kernel.h"
 
 enum { HD_CUDA_GROUPS = 32, HD_CUDA_CHANNELS = 4 };
@@ -30,18 +31,37 @@ typedef struct hd_cuda_step {
   hd_hyper hyper[HD_CUDA_GROUPS];
 } hd_cuda_step;
 
-/* The result of a step. */
+/* The result of a step; whether its update was finite is in the table of parameters, hd_cuda_chunks. */
 typedef struct hd_cuda_result {
   double loss_sum;
-  int32_t failed;    /* a value was not finite, in this or an earlier step: the version does not count */
-  int32_t bad_param; /* the first parameter whose update was not finite; -1: none */
+  int32_t failed; /* the loss, the norm or an earlier step was not finite: the version does not count */
 } hd_cuda_result;
 
-/* State from step to step: `failed` stops all later updates. */
+/* State from step to step. */
 typedef struct hd_cuda_state {
-  int32_t failed;
+  int32_t failed;   /* an earlier step was not finite: there are no more updates */
+  int32_t lost;     /* this step's loss or norm is not finite */
   float grad_scale; /* of clipping; NaN if the norm is not finite */
 } hd_cuda_state;
+
+/* How the outputs of an operation are cut into blocks: as a matrix, rows of one factor (a) by rows of the other (b),
+ * one matrix or one a shard. The host makes it, see cuda_block.h. */
+typedef struct hd_cuda_cut {
+  int32_t a_rows, b_rows; /* of the matrix; in a launch, of b without shards, those of a sample */
+  int32_t steps;          /* of a chain; with a matrix a shard, of each sample */
+  int32_t unit;           /* rows of b that stay together */
+  int32_t by_shard;
+  int32_t biased;                 /* the gradient of a bias is computed with that of the weight */
+  int32_t b_side;                 /* rows of b that a block has */
+  hd_cuda_divisor across, blocks; /* blocks of all rows of a; of a matrix */
+  hd_cuda_divisor sample;         /* rows of b of a sample; with shards its steps */
+} hd_cuda_cut;
+
+/* The divisors of a convolution, by the names of hd_geom: squared: pool * pool; padded: floats of a line of the image
+ * with its padding; across: tiles of a line of the output, or of the input. */
+typedef struct hd_cuda_divisors {
+  hd_cuda_divisor ci, co, kw, sh, sw, pool, wp, wi, squared, windows, padded, across, dx_across;
+} hd_cuda_divisors;
 
 /* An operation over the batch. Slots of in[] and out[] are those of kernel.h, row 0 first; outputs of REDUCE and STATS
  * are slot 0, sums_stride floats from one shard's to the next. */
@@ -52,7 +72,12 @@ typedef struct hd_cuda_call {
   int64_t in_stride[HD_MAX_IN], out_stride[HD_MAX_OUT];
   int64_t sums_stride;
   const hd_cuda_step *step;
-  uint32_t node; /* of random numbers */
+  uint32_t node;     /* of random numbers */
+  const float *gate; /* of a gradient of the input: the outputs of the ReLU before it, whose gradient is computed along;
+                        NULL: none is */
+  int64_t gate_stride;
+  hd_cuda_cut cut; /* block kernels */
+  hd_cuda_divisors over;
 } hd_cuda_call;
 
 /* Samples from the data set in device memory. */
@@ -63,6 +88,7 @@ typedef struct hd_cuda_gather {
   float *x;
   int32_t *label;
   int64_t x_stride, label_stride, elems, plane;
+  hd_cuda_divisor channels;
   int32_t bytes;
   float scale[HD_CUDA_CHANNELS], shift[HD_CUDA_CHANNELS];
   const hd_cuda_step *step;
@@ -112,12 +138,22 @@ typedef struct hd_cuda_chunk {
   int64_t inside; /* of the parameter */
   int32_t count, param, group;
   int32_t first_use, uses;
+  int32_t row; /* of the parameter, the first */
+  hd_cuda_divisor columns;
 } hd_cuda_chunk;
 
-/* Where the gradient of a use begins in the sums of a shard; in reverse order of the nodes. */
+/* The gradient of a use of a parameter; uses are in reverse order of the nodes. Either it is in the sums of each shard,
+ * from `at` on, or the update forms it, from a layer's input and the gradient of its output, if no shard has more
+ * samples than HD_FORMED_ROWS: with few, a product costs less than to write and read the sums. */
+enum { HD_FORMED_ROWS = 8 };
 typedef struct hd_cuda_use {
   int64_t at;
   int32_t is_sum; /* of the whole batch: in the slot of the first shard alone */
+  int32_t op;     /* that forms it: a hd_op */
+  int32_t output; /* 1: it is a bias's */
+  float shift;
+  const float *x, *dy; /* dy: NULL, it is not formed; x: NULL, the samples of the step */
+  int64_t x_stride, dy_stride;
 } hd_cuda_use;
 
 /* Reduction and update of all chunks. */
@@ -132,8 +168,8 @@ typedef struct hd_cuda_chunks {
   double clip_norm;
   const float *w, *m, *v;
   float *w1, *m1, *v1;
-  int32_t *bad; /* per parameter */
-  const float *losses;
+  int32_t *bad; /* per parameter: 0, or 1 + the result of the step whose update was not finite */
+  const float *losses, *input;
   hd_cuda_state *state;
   hd_cuda_result *result;
   const hd_cuda_step *step;
@@ -142,6 +178,7 @@ typedef struct hd_cuda_chunks {
 /* ---- The position of a thread: its column and row in the grid, and the size of the grid. ---- */
 
 #ifdef __CUDACC__
+#define HD_ALIGNED(bytes) alignas(bytes)
 #define HD_UNROLL _Pragma("unroll")
 #define HD_UNROLL_BY_8 _Pragma("unroll 8")
 #define HD_X ((int64_t)blockIdx.x * blockDim.x + threadIdx.x)
@@ -149,6 +186,7 @@ typedef struct hd_cuda_chunks {
 #define HD_WIDTH ((int64_t)gridDim.x * blockDim.x)
 #define HD_HEIGHT ((int64_t)gridDim.y * blockDim.y)
 #else
+#define HD_ALIGNED(bytes) _Alignas(bytes)
 #define HD_UNROLL
 #define HD_UNROLL_BY_8
 #define HD_X (hd_cuda_here.x)
@@ -177,6 +215,9 @@ HD_BOTH const float *op_param(const hd_cuda_call *c, int k) { return (const floa
 HD_BOTH float *op_out(const hd_cuda_call *c, int k, int64_t n) { return (float *)c->out[k] + n * c->out_stride[k]; }
 HD_BOTH float *op_sums(const hd_cuda_call *c, int k, int64_t shard) {
   return (float *)c->out[k] + shard * c->sums_stride;
+}
+HD_BOTH void op_put_dx(const hd_cuda_call *c, int64_t n, int64_t i, float dx) {
+  op_out(c, 0, n)[i] = c->gate && !(c->gate[n * c->gate_stride + i] > 0) ? 0 : dx;
 }
 HD_BOTH int64_t op_row0(const hd_cuda_call *c, int64_t shard) { return c->step->reduction.step[shard].row0; }
 HD_BOTH int64_t op_row1(const hd_cuda_call *c, int64_t shard) { return c->step->reduction.step[shard].row1; }

@@ -5,17 +5,17 @@
  *
  * Factors of HD_SIDE / (phases T) steps are loaded into shared memory at a time, one of each chain for each row and
  * step. A thread loads those of a row and step: threads below HD_SIDE of side a, the others of side b. While the block
- * multiplies, it loads the next ones.
+ * multiplies, it loads the next ones. What it knows of its row is in shared memory, since no register is left.
  *
- * HD_CHAINS(WHAT, CHAINS, T) is the body of a kernel; CHAINS: 16 or 36. WHAT are functions:
+ * HD_CHAINS(WHAT, CHAINS, T, taps) is the body of a kernel; CHAINS: 16 or 36. WHAT are functions; taps, a constant, is
+ * for them alone:
  *
- *   cuda_part WHAT_matrix(g, rows)                       as in cuda_product.h
  *   int32_t WHAT_steps(p, chain)                         of one of the chains; all have p->steps if there are 36
- *   void WHAT_take(float raw[CHAINS], p, T, side, i, step)
- *                                                        number i < HD_SIDE of a side (0: a) loads its numbers, steps
- *                                                        from `step` on; 0 outside of the matrix
- *   void WHAT_put(factors, raw, T, side, i)              stores them: factors[cuda_factor(CHAINS, T, row, step, chain)]
- *   void WHAT_store(p, float chain[CHAINS], a row, b row)
+ *   cuda_line WHAT_line(p, T, side, i, taps)             the row that number i < HD_SIDE of a side (0: a) loads
+ *   void WHAT_take(float raw[CHAINS], p, line, T, side, i, step, taps)
+ *                                                        its numbers, steps from `step` on; 0 outside of the matrix
+ *   void WHAT_put(factors, raw, T, side, i, taps)        stores them: factors[cuda_factor(CHAINS, T, row, step, chain)]
+ *   void WHAT_store(p, float chain[CHAINS], a row, b row, taps)
  *                                                        stores an output */
 #pragma once
 
@@ -67,7 +67,7 @@ HD_BOTH int cuda_side_step(int chains, int T, int i, int deep) {
     }                                                                                                                  \
   } while (0)
 
-#define HD_CHAINS(WHAT, CHAINS, T)                                                                                     \
+#define HD_CHAINS(WHAT, CHAINS, T, taps)                                                                               \
   enum {                                                                                                               \
     lanes = HD_CHAIN_LANES(CHAINS),                                                                                    \
     phases = HD_CHAIN_PHASES(CHAINS),                                                                                  \
@@ -78,26 +78,28 @@ HD_BOTH int cuda_side_step(int chains, int T, int i, int deep) {
     out_line = phases * rows + 2,                                                                                      \
     floats = 2 * side_floats > CHAINS * out_line ? 2 * side_floats : CHAINS * out_line                                 \
   };                                                                                                                   \
-  cuda_part p = WHAT##_matrix(&c->g, c->step->rows);                                                                   \
-  if (!cuda_place(&p, c, HD_BLOCK, rows, rows))                                                                        \
+  cuda_part p;                                                                                                         \
+  if (!cuda_place(&p, c, HD_BLOCK, rows))                                                                              \
     return;                                                                                                            \
   HD_SHARED(float, shared, [floats]);                                                                                  \
   HD_PER_THREAD(float, acc, turns *T *T);                                                                              \
   HD_PER_THREAD(float, raw, CHAINS);                                                                                   \
+  HD_SHARED(cuda_line, line, [HD_CUDA_BLOCK]);                                                                         \
   HD_PHASE {                                                                                                           \
     HD_UNROLL                                                                                                          \
     for (int i = 0; i < turns * T * T; i++)                                                                            \
       HD_THIS(acc)[i] = 0;                                                                                             \
-    WHAT##_take(HD_THIS(raw), &p, T, t / HD_SIDE, t % HD_SIDE, 0);                                                     \
+    line[t] = WHAT##_line(&p, T, t / HD_SIDE, t % HD_SIDE, taps);                                                      \
+    WHAT##_take(HD_THIS(raw), &p, &line[t], T, t / HD_SIDE, t % HD_SIDE, 0, taps);                                     \
   }                                                                                                                    \
   for (int32_t first = 0; first < p.steps; first += depth) {                                                           \
-    HD_PHASE { WHAT##_put(shared + t / HD_SIDE * side_floats, HD_THIS(raw), T, t / HD_SIDE, t % HD_SIDE); }            \
+    HD_PHASE { WHAT##_put(shared + t / HD_SIDE * side_floats, HD_THIS(raw), T, t / HD_SIDE, t % HD_SIDE, taps); }      \
     HD_PHASE {                                                                                                         \
       const float *const of_lane = shared + t % lanes * HD_CHAIN_LANE(CHAINS, T);                                      \
       const float *const a = of_lane + t / lanes % phases;                                                             \
       const float *const b = of_lane + side_floats + t / (lanes * phases);                                             \
       const int32_t left = WHAT##_steps(&p, t % lanes) - first;                                                        \
-      WHAT##_take(HD_THIS(raw), &p, T, t / HD_SIDE, t % HD_SIDE, first + depth);                                       \
+      WHAT##_take(HD_THIS(raw), &p, &line[t], T, t / HD_SIDE, t % HD_SIDE, first + depth, taps);                       \
       if (left >= depth) {                                                                                             \
         HD_UNROLL                                                                                                      \
         for (int k = 0; k < depth; k++)                                                                                \
@@ -128,6 +130,6 @@ HD_BOTH int cuda_side_step(int chains, int T, int i, int deep) {
       HD_UNROLL                                                                                                        \
       for (int i = 0; i < CHAINS; i++)                                                                                 \
         chain[i] = shared[i * out_line + t];                                                                           \
-      WHAT##_store(&p, chain, a, b);                                                                                   \
+      WHAT##_store(&p, chain, a, b, taps);                                                                             \
     }                                                                                                                  \
   }

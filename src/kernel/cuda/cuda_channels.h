@@ -12,14 +12,12 @@ enum { HD_BLOCK_CHANNELS = 32, HD_BLOCK_PIXELS = 128 };
 /* The channels of a block: from a0 on, of a_rows; pixels are numbered over the whole shard. */
 typedef struct cuda_channels {
   cuda_part part;
-  int32_t of_sample, pixels;
+  int32_t pixels;
 } cuda_channels;
 
 /* 0: the batch has fewer shards. */
-HD_BOTH int cuda_channels_begin(cuda_channels *w, const hd_cuda_call *c, int64_t block, cuda_part matrix) {
-  w->part = matrix;
-  w->of_sample = matrix.steps;
-  if (!cuda_place(&w->part, c, block, HD_BLOCK_CHANNELS, 1))
+HD_BOTH int cuda_channels_begin(cuda_channels *w, const hd_cuda_call *c, int64_t block) {
+  if (!cuda_place(&w->part, c, block, HD_BLOCK_CHANNELS))
     return 0;
   w->pixels = w->part.steps;
   return 1;
@@ -30,12 +28,14 @@ enum { HD_BLOCK_PIXEL_ROWS = HD_CUDA_BLOCK / HD_BLOCK_CHANNELS };
 HD_BOTH int cuda_channels_of_thread(const cuda_channels *w, int t) { return w->part.a0 + t % HD_BLOCK_CHANNELS; }
 
 HD_BOTH const float *cuda_channels_in(const cuda_channels *w, int slot, int pixel, int channel) {
-  return op_in(w->part.c, slot, w->part.row0 + pixel / w->of_sample) +
-         (int64_t)(pixel % w->of_sample) * w->part.a_rows + channel;
+  const hd_cuda_call *c = w->part.c;
+  return op_in(c, slot, w->part.row0 + cuda_over(pixel, c->cut.sample)) +
+         (int64_t)cuda_rest(pixel, c->cut.sample) * w->part.a_rows + channel;
 }
 HD_BOTH float *cuda_channels_out(const cuda_channels *w, int pixel, int channel) {
-  return op_out(w->part.c, 0, w->part.row0 + pixel / w->of_sample) + (int64_t)(pixel % w->of_sample) * w->part.a_rows +
-         channel;
+  const hd_cuda_call *c = w->part.c;
+  return op_out(c, 0, w->part.row0 + cuda_over(pixel, c->cut.sample)) +
+         (int64_t)cuda_rest(pixel, c->cut.sample) * w->part.a_rows + channel;
 }
 
 /* Loads the share of thread t of the pixels from `first` on. */
@@ -56,11 +56,11 @@ HD_BOTH int cuda_channels_count(const cuda_channels *w, int first, int t) {
 }
 
 #define HD_CHANNELS(name)                                                                                              \
-  HD_BOTH cuda_part name##_channels_matrix(const hd_geom *g, int64_t rows) {                                           \
+  HD_BOTH hd_cuda_cut name##_channels_matrix(const hd_geom *g, int64_t rows) {                                         \
     return cuda_matrix(g->ci, 1, op_pixels(g), 1, rows);                                                               \
   }                                                                                                                    \
   HD_BLOCK_KERNEL(name##_channels, hd_cuda_call) {                                                                     \
     cuda_channels w;                                                                                                   \
-    if (cuda_channels_begin(&w, c, HD_BLOCK, name##_channels_matrix(&c->g, c->step->rows)))                            \
+    if (cuda_channels_begin(&w, c, HD_BLOCK))                                                                          \
       name##_of_channels(&w);                                                                                          \
   }

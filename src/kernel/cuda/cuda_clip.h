@@ -53,5 +53,7 @@ HD_BLOCK_KERNEL(clip, hd_cuda_chunks) {
       continue;
     const double factor = c->clip_norm / (sqrt(sum[0]) + 1e-6);
     c->state->grad_scale = sum[0] - sum[0] == 0 ? (float)(factor < 1 ? factor : 1) : NAN;
+    if (!update_finite(c->state->grad_scale))
+      c->state->lost = c->result[c->step->result].failed = 1;
   }
 }

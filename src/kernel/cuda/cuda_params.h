@@ -1,6 +1,4 @@
-/* Kernels of parameters: shard sums are reduced in the tree, and the optimizer's update writes the next version;
- * cuda_clip.h has the norm of clipping. A block has a chunk, a thread some of its elements. Reductions
- * are those of batch_sums.c. */
+/* Reductions of shard sums in the tree, those of batch_sums.c; running statistics; samples from the data set. */
 #pragma once
 
 #include "kernel/cuda/cuda_call.h"
@@ -29,60 +27,6 @@ HD_BOTH float cuda_reduce(const hd_reduction *reduction, const float *sums, int6
     }
   }
   return stack[0];
-}
-
-/* The gradient of an element: the reduction of each use, or the sum from NVIDIA's libraries, added over the uses in
- * reverse order of the nodes. */
-HD_BOTH float cuda_gradient(const hd_cuda_chunks *p, const hd_cuda_chunk *chunk, int64_t i) {
-  float g = 0;
-  for (int u = 0; u < chunk->uses; u++) {
-    const hd_cuda_use *use = &p->use[chunk->first_use + u];
-    const float *sums = p->sums + use->at + chunk->inside + i;
-    const float one = use->is_sum ? sums[0] : cuda_reduce(&p->step->reduction, sums, p->sums_stride);
-    g = u == 0 ? one : one + g;
-  }
-  return g;
-}
-
-/* ---- Optimizers ---- */
-
-/* Keeps an element of a group that is not trained any more. */
-HD_BOTH int cuda_keeps(const hd_cuda_chunks *p, const hd_hyper *h, int64_t e) {
-  if (!h->idle)
-    return 0;
-  p->w1[e] = p->w[e];
-  if (p->m)
-    p->m1[e] = p->m[e];
-  if (p->v)
-    p->v1[e] = p->v[e];
-  return 1;
-}
-
-/* Row y of the grid is a chunk, column x starts at its element x. Without clipping the gradient is reduced here.
- * Chunks of other optimizers are left to the launches of theirs. */
-#define HD_UPDATE(name)                                                                                                \
-  HD_BOTH void name##_over(const hd_cuda_chunks *p, int64_t x, int64_t width, int64_t y) {                             \
-    const hd_cuda_chunk *chunk = &p->chunk[y];                                                                         \
-    const hd_hyper *h = &p->step->hyper[chunk->group];                                                                 \
-    const float scale = p->grad && update_finite(p->state->grad_scale) ? p->state->grad_scale : 1;                     \
-    if (p->state->failed || h->op != HD_OP_##name)                                                                     \
-      return;                                                                                                          \
-    for (int64_t i = x; i < chunk->count; i += width) {                                                                \
-      const int64_t e = chunk->first + i;                                                                              \
-      if (cuda_keeps(p, h, e))                                                                                         \
-        continue;                                                                                                      \
-      const float g = p->grad ? p->grad[e] : cuda_gradient(p, chunk, i);                                               \
-      if (!name##_at(p, h, scale, e, g))                                                                               \
-        p->bad[chunk->param] = 1; /* all writers write the same */                                                     \
-    }                                                                                                                  \
-  }
-
-/* ---- Before the norm of clipping ---- */
-
-HD_BOTH void gradients_over(const hd_cuda_chunks *p, int64_t x, int64_t width, int64_t y) {
-  const hd_cuda_chunk *chunk = &p->chunk[y];
-  for (int64_t i = x; i < chunk->count; i += width)
-    p->grad[chunk->first + i] = p->step->hyper[chunk->group].idle ? 0 : cuda_gradient(p, chunk, i);
 }
 
 /* ---- Sums that later kernels read ---- */
@@ -138,8 +82,8 @@ HD_BOTH void running_at(const hd_cuda_running *p, int64_t i) {
 
 /* Element i of a sample, as images lie in memory. */
 HD_BOTH void gather_at(const hd_cuda_gather *p, int64_t n, int64_t i) {
-  const int64_t channels = p->elems / p->plane, channel = i % channels;
-  const int64_t from = p->sample[n] * p->elems + channel * p->plane + i / channels;
+  const int32_t channel = cuda_rest((int32_t)i, p->channels);
+  const int64_t from = p->sample[n] * p->elems + channel * p->plane + cuda_over((int32_t)i, p->channels);
   const float pixel = p->bytes ? (float)((const uint8_t *)p->data)[from] : ((const float *)p->data)[from];
   p->x[n * p->x_stride + i] = fmaf(pixel, p->scale[channel], p->shift[channel]);
   if (i == 0)

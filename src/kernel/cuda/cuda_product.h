@@ -4,9 +4,9 @@
  *
  * HD_PRODUCT(WHAT, TA, TB) is the body of a kernel. WHAT are functions that define the product:
  *
- *   cuda_part WHAT_matrix(g, rows)                          of a batch, see cuda_block.h
  *   enum { WHAT_A_DEEP, WHAT_B_DEEP }                       1: neighbouring steps are neighbours in memory; 0: rows are
- *   float WHAT_a(p, row, step), WHAT_b(p, row, step)        factors; rows and steps are inside
+ *   cuda_line WHAT_a_line(p, row), WHAT_b_line(p, row)      of rows; a thread always loads numbers of the same ones
+ *   float WHAT_a(p, line, step), WHAT_b(p, line, step)      factors; rows and steps are inside
  *   float WHAT_first(p, a row)                              what the chains of a row of a start from
  *   void WHAT_store(p, outputs, line, a_side, b_side, t)    thread t's share of storing outputs[b * line + a] */
 #pragma once
@@ -24,6 +24,16 @@ HD_BOTH int cuda_taken_step(int e, int t, int rows, int deep) {
   const int i = e * HD_CUDA_BLOCK + t;
   return deep ? i % HD_PRODUCT_DEPTH : i / rows;
 }
+
+/* The rows of which a thread loads numbers, T of them or one. */
+#define HD_PRODUCT_LINES(side, WHAT, T, DEEP)                                                                          \
+  HD_UNROLL                                                                                                            \
+  for (int e = 0; e < ((DEEP) ? (T) : 1); e++) {                                                                       \
+    const int32_t row = p.side##0 + cuda_taken_row(e, t, 16 * T, DEEP);                                                \
+    HD_THIS(side##_line)[e] = WHAT##_##side##_line(&p, row < p.side##_rows ? row : p.side##0);                         \
+    if (row >= p.side##_rows)                                                                                          \
+      HD_THIS(side##_line)[e].from = 0;                                                                                \
+  }
 
 /* A step of a thread's outputs; a and b are its first rows. */
 #define HD_PRODUCT_STEP(acc, a, b, TA, TB)                                                                             \
@@ -43,33 +53,35 @@ HD_BOTH int cuda_taken_step(int e, int t, int rows, int deep) {
 #define HD_PRODUCT_TAKE(side, name, WHAT, T, DEEP)                                                                     \
   HD_UNROLL                                                                                                            \
   for (int e = 0; e < T; e++) {                                                                                        \
-    const int32_t row = p.side##0 + cuda_taken_row(e, t, 16 * T, DEEP);                                                \
+    const cuda_line *line = &HD_THIS(side##_line)[(DEEP) ? e : 0];                                                     \
     const int32_t step = next + cuda_taken_step(e, t, 16 * T, DEEP);                                                   \
-    HD_THIS(name)[e] = row < p.side##_rows && step < p.steps ? WHAT##_##side(&p, row, step) : 0;                       \
+    HD_THIS(name)[e] = line->from && step < p.steps ? WHAT##_##side(&p, line, step) : 0;                               \
   }
 
 #define HD_PRODUCT_PUT(side, name, T, DEEP)                                                                            \
   HD_UNROLL                                                                                                            \
   for (int e = 0; e < T; e++)                                                                                          \
-  side[cuda_taken_step(e, t, 16 * T, DEEP) * side##_line + cuda_taken_row(e, t, 16 * T, DEEP)] = HD_THIS(name)[e]
+  side[cuda_taken_step(e, t, 16 * T, DEEP) * side##_apart + cuda_taken_row(e, t, 16 * T, DEEP)] = HD_THIS(name)[e]
 
 #define HD_PRODUCT(WHAT, TA, TB)                                                                                       \
   enum {                                                                                                               \
-    a_line = 16 * TA + 4,                                                                                              \
-    b_line = 16 * TB + 4,                                                                                              \
-    out_line = 16 * TA + 1,                                                                                            \
-    in_floats = HD_PRODUCT_DEPTH * (a_line + b_line),                                                                  \
-    out_floats = 16 * TB * out_line,                                                                                   \
+    a_apart = 16 * TA + 4,                                                                                             \
+    b_apart = 16 * TB + 4,                                                                                             \
+    out_apart = 16 * TA + 1,                                                                                           \
+    in_floats = HD_PRODUCT_DEPTH * (a_apart + b_apart),                                                                \
+    out_floats = 16 * TB * out_apart,                                                                                  \
     floats = in_floats > out_floats ? in_floats : out_floats                                                           \
   };                                                                                                                   \
-  cuda_part p = WHAT##_matrix(&c->g, c->step->rows);                                                                   \
-  if (!cuda_place(&p, c, HD_BLOCK, 16 * TA, 16 * TB))                                                                  \
+  cuda_part p;                                                                                                         \
+  if (!cuda_place(&p, c, HD_BLOCK, 16 * TA))                                                                           \
     return;                                                                                                            \
   HD_SHARED(float, shared, [floats]);                                                                                  \
   HD_PER_THREAD(float, acc, TA *TB);                                                                                   \
   HD_PER_THREAD(float, next_a, TA);                                                                                    \
   HD_PER_THREAD(float, next_b, TB);                                                                                    \
-  float *a = shared, *b = shared + HD_PRODUCT_DEPTH * a_line;                                                          \
+  HD_PER_THREAD(cuda_line, a_line, WHAT##_A_DEEP ? TA : 1);                                                            \
+  HD_PER_THREAD(cuda_line, b_line, WHAT##_B_DEEP ? TB : 1);                                                            \
+  float *a = shared, *b = shared + HD_PRODUCT_DEPTH * a_apart;                                                         \
   int32_t next = 0;                                                                                                    \
   HD_PHASE {                                                                                                           \
     HD_UNROLL                                                                                                          \
@@ -77,6 +89,8 @@ HD_BOTH int cuda_taken_step(int e, int t, int rows, int deep) {
       const int32_t row = p.a0 + t % 16 * TA + i % TA;                                                                 \
       HD_THIS(acc)[i] = row < p.a_rows ? WHAT##_first(&p, row) : 0;                                                    \
     }                                                                                                                  \
+    HD_PRODUCT_LINES(a, WHAT, TA, WHAT##_A_DEEP)                                                                       \
+    HD_PRODUCT_LINES(b, WHAT, TB, WHAT##_B_DEEP)                                                                       \
     HD_PRODUCT_TAKE(a, next_a, WHAT, TA, WHAT##_A_DEEP)                                                                \
     HD_PRODUCT_TAKE(b, next_b, WHAT, TB, WHAT##_B_DEEP)                                                                \
   }                                                                                                                    \
@@ -93,18 +107,18 @@ HD_BOTH int cuda_taken_step(int e, int t, int rows, int deep) {
       if (next <= p.steps) {                                                                                           \
         HD_UNROLL                                                                                                      \
         for (int k = 0; k < HD_PRODUCT_DEPTH; k++)                                                                     \
-          HD_PRODUCT_STEP(HD_THIS(acc), thread_a + k * a_line, thread_b + k * b_line, TA, TB);                         \
+          HD_PRODUCT_STEP(HD_THIS(acc), thread_a + k * a_apart, thread_b + k * b_apart, TA, TB);                       \
       } else                                                                                                           \
         for (int k = 0; k < (int)(p.steps - first); k++)                                                               \
-          HD_PRODUCT_STEP(HD_THIS(acc), thread_a + k * a_line, thread_b + k * b_line, TA, TB);                         \
+          HD_PRODUCT_STEP(HD_THIS(acc), thread_a + k * a_apart, thread_b + k * b_apart, TA, TB);                       \
     }                                                                                                                  \
   }                                                                                                                    \
   HD_PHASE {                                                                                                           \
     HD_UNROLL                                                                                                          \
     for (int i = 0; i < TA * TB; i++)                                                                                  \
-      shared[(t / 16 * TB + i / TA) * out_line + t % 16 * TA + i % TA] = HD_THIS(acc)[i];                              \
+      shared[(t / 16 * TB + i / TA) * out_apart + t % 16 * TA + i % TA] = HD_THIS(acc)[i];                             \
   }                                                                                                                    \
-  HD_PHASE { WHAT##_store(&p, shared, out_line, 16 * TA, 16 * TB, t); }
+  HD_PHASE { WHAT##_store(&p, shared, out_apart, 16 * TA, 16 * TB, t); }
 
 /* Walks a part's outputs that exist: thread t's. a is the fast side of the walk. */
 #define HD_EACH_OUTPUT(p, a_side, b_side, t, a, b)                                                                     \

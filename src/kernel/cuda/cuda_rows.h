@@ -20,25 +20,22 @@
  * HD_ROW_AHEAD: elements that a thread loads at a time. */
 enum { HD_ROW_MOST = 16, HD_ROW_FLOATS = 4096, HD_ROW_SHARED = HD_ROW_FLOATS + 16 * HD_ROW_MOST, HD_ROW_AHEAD = 8 };
 
-/* A block's rows: those from `first` on, of a batch that has `of_sample` in each sample. */
+/* A block's rows: those from `first` on, over all samples. */
 typedef struct cuda_rows {
   const hd_cuda_call *c;
   int32_t T, count; /* rows of a block at most, rows of this block */
-  int32_t length, of_sample;
-  int64_t first;
+  int32_t length, first;
 } cuda_rows;
 
 /* 0: the batch has fewer. */
-HD_BOTH int cuda_rows_begin(cuda_rows *r, const hd_cuda_call *c, int64_t block, cuda_part matrix, int T,
-                            int32_t of_sample) {
-  cuda_part p = matrix;
-  if (!cuda_place(&p, c, block, 1, T))
+HD_BOTH int cuda_rows_begin(cuda_rows *r, const hd_cuda_call *c, int64_t block, int T) {
+  cuda_part p;
+  if (!cuda_place(&p, c, block, 1))
     return 0;
   r->c = c;
   r->T = T;
   r->count = p.b_rows - p.b0;
   r->length = p.steps;
-  r->of_sample = of_sample;
   r->first = p.b0;
   return 1;
 }
@@ -52,13 +49,15 @@ HD_BOTH int cuda_row_leads(const cuda_rows *r, int t) {
   return t % cuda_row_threads(r) == 0 && cuda_row(r, t) < r->count;
 }
 
-HD_BOTH int64_t cuda_row_sample(const cuda_rows *r, int row) { return (r->first + row) / r->of_sample; }
-HD_BOTH int64_t cuda_row_offset(const cuda_rows *r, int row) { return (r->first + row) % r->of_sample * r->length; }
+HD_BOTH int64_t cuda_row_sample(const cuda_rows *r, int row) { return cuda_over(r->first + row, r->c->cut.sample); }
+HD_BOTH int64_t cuda_row_offset(const cuda_rows *r, int row) {
+  return (int64_t)cuda_rest(r->first + row, r->c->cut.sample) * r->length;
+}
 HD_BOTH const float *cuda_row_in(const cuda_rows *r, int slot, int row) {
   return op_in(r->c, slot, cuda_row_sample(r, row)) + cuda_row_offset(r, row);
 }
-HD_BOTH float *cuda_row_out(const cuda_rows *r, int row) {
-  return op_out(r->c, 0, cuda_row_sample(r, row)) + cuda_row_offset(r, row);
+HD_BOTH float *cuda_row_out(const cuda_rows *r, int slot, int row) {
+  return op_out(r->c, slot, cuda_row_sample(r, row)) + cuda_row_offset(r, row);
 }
 
 HD_BOTH int32_t cuda_row_segment(const cuda_rows *r) { return HD_ROW_FLOATS / r->T; }
@@ -98,9 +97,9 @@ HD_BOTH int32_t cuda_row_end(const cuda_rows *r, int row, int32_t first) {
     }                                                                                                                  \
   } while (0)
 
-/* The rows' outputs. */
-#define HD_ROWS_OUT(r, A, B, D, V)                                                                                     \
-  HD_PHASE { HD_ROWS_MAKE(r, t, 0, (r)->length, cuda_row_out(r, row), 0, A, B, D, V, 0); }
+/* The rows' outputs of a slot. */
+#define HD_ROWS_OUT(r, slot, A, B, D, V)                                                                               \
+  HD_PHASE { HD_ROWS_MAKE(r, t, 0, (r)->length, cuda_row_out(r, slot, row), 0, A, B, D, V, 0); }
 
 /* v_shared and u_shared have HD_ROW_SHARED floats, or u_shared is NULL; `ends` receives the ends of the chains. */
 #define HD_ROWS_PASS(r, v_shared, u_shared, ends, A, B, D, V, U, START, STEP)                                          \
@@ -149,16 +148,15 @@ HD_BOTH float cuda_row_largest(const cuda_rows *r, const float *ends, int t) {
   return most;
 }
 
-#define HD_ROWS_OF_BLOCK(name, of_sample, T)                                                                           \
+#define HD_ROWS_OF_BLOCK(name, T)                                                                                      \
   HD_BLOCK_KERNEL(name##_rows_##T, hd_cuda_call) {                                                                     \
-    const hd_geom *g = &c->g;                                                                                          \
     cuda_rows r;                                                                                                       \
-    if (cuda_rows_begin(&r, c, HD_BLOCK, name##_rows_matrix(g, c->step->rows), T, (int32_t)(of_sample)))               \
+    if (cuda_rows_begin(&r, c, HD_BLOCK, T))                                                                           \
       name##_of_rows(&r);                                                                                              \
   }
 #define HD_ROWS(name, length, of_sample)                                                                               \
-  HD_BOTH cuda_part name##_rows_matrix(const hd_geom *g, int64_t rows) {                                               \
+  HD_BOTH hd_cuda_cut name##_rows_matrix(const hd_geom *g, int64_t rows) {                                             \
     return cuda_matrix(1, (of_sample)*rows, length, 1, HD_NO_SHARDS);                                                  \
   }                                                                                                                    \
-  HD_ROWS_OF_BLOCK(name, of_sample, 16)                                                                                \
-  HD_ROWS_OF_BLOCK(name, of_sample, 1)
+  HD_ROWS_OF_BLOCK(name, 16)                                                                                           \
+  HD_ROWS_OF_BLOCK(name, 1)

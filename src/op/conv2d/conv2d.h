@@ -60,33 +60,34 @@ HD_BOTH winograd_map conv2d_dy_map(const hd_geom *g, const real *dy) {
   return map;
 }
 
-/* A tile's outputs: the maxima of its windows that exist. */
-HD_BOTH void conv2d_put_tile(const op_call *c, int64_t n, int tile, int co, const real value[WINOGRAD_OUTPUTS]) {
+/* Outputs of tile (ty, tx), of `side` x `side` windows: the maxima of those that exist. */
+HD_BOTH void conv2d_put_tile(const op_call *c, int64_t n, int ty, int tx, int side, int co,
+                             const real value[WINOGRAD_OUTPUTS]) {
   const hd_geom *g = op_geom(c);
-  const int side = conv2d_tile_side(g), across = conv2d_tiles_across(g);
-  for (int i = 0; i < side * side; i++) {
-    const int wy = tile / across * side + i / side, wx = tile % across * side + i % side;
-    const real *first = value + i / side * g->pool * WINOGRAD_SIDE + i % side * g->pool;
-    real best = first[0];
-    int at = 0;
-    for (int p = 1; p < g->pool * g->pool; p++)
-      if (op_takes_over(first[p / g->pool * WINOGRAD_SIDE + p % g->pool], best)) {
-        best = first[p / g->pool * WINOGRAD_SIDE + p % g->pool];
-        at = p;
-      }
-    if (wy < g->hp && wx < g->wp)
-      conv2d_put(c, n, (int64_t)wy * g->wp + wx, co, best, at);
-  }
+  for (int y = 0; y < side && ty * side + y < g->hp; y++)
+    for (int x = 0; x < side && tx * side + x < g->wp; x++) {
+      const real *first = value + (y * WINOGRAD_SIDE + x) * g->pool;
+      real best = first[0];
+      int at = 0;
+      for (int py = 0; py < g->pool; py++)
+        for (int px = 0; px < g->pool; px++)
+          if (op_takes_over(first[py * WINOGRAD_SIDE + px], best)) {
+            best = first[py * WINOGRAD_SIDE + px];
+            at = py * g->pool + px;
+          }
+      conv2d_put(c, n, (int64_t)(ty * side + y) * g->wp + tx * side + x, co, best, at);
+    }
 }
 
 HD_BOTH void conv2d_tile_at(const op_call *c, int64_t n, int64_t i) {
   const hd_geom *g = op_geom(c);
-  const int across = conv2d_tiles_across(g), co = (int)(i % g->co), tile = (int)(i / g->co);
+  const int across = conv2d_tiles_across(g), co = (int)(i % g->co), ty = (int)(i / g->co) / across;
+  const int tx = (int)(i / g->co) % across;
   const winograd_map map = conv2d_map(g, op_in(c, 0, n));
   real value[WINOGRAD_OUTPUTS];
-  winograd_tile(value, &map, tile / across, tile % across, op_param(c, 1) + (int64_t)co * g->kh * g->kw * g->ci, g->ci,
-                1, c->in[2] ? op_param(c, 2)[co] : 0);
-  conv2d_put_tile(c, n, tile, co, value);
+  winograd_tile(value, &map, ty, tx, op_param(c, 1) + (int64_t)co * g->kh * g->kw * g->ci, g->ci, 1,
+                c->in[2] ? op_param(c, 2)[co] : 0);
+  conv2d_put_tile(c, n, ty, tx, conv2d_tile_side(g), co, value);
 }
 
 HD_BOTH int64_t conv2d_count(const hd_geom *g) {
@@ -158,7 +159,7 @@ HD_BOTH void conv2d_put_dx_tile(const op_call *c, int64_t n, int ty, int tx, int
   for (int p = 0; p < WINOGRAD_OUTPUTS; p++) {
     const int py = p / WINOGRAD_SIDE, px = p % WINOGRAD_SIDE, y = side * ty + py, x = side * tx + px;
     if (py < side && px < side && y < g->hi && x < g->wi)
-      op_out(c, 0, n)[((int64_t)y * g->wi + x) * g->ci + ci] = value[p];
+      op_put_dx(c, n, ((int64_t)y * g->wi + x) * g->ci + ci, value[p]);
   }
 }
 
@@ -168,7 +169,7 @@ HD_BOTH void conv2d_dx_at(const op_call *c, int64_t n, int64_t i) {
   const int ci = (int)(i % g->ci), at = (int)(i / g->ci);
   real value[WINOGRAD_OUTPUTS];
   if (!conv2d_tiled_gradients(g)) {
-    op_out(c, 0, n)[i] = conv2d_dx_value(c, n, at / g->wi, at % g->wi, ci);
+    op_put_dx(c, n, i, conv2d_dx_value(c, n, at / g->wi, at % g->wi, ci));
     return;
   }
   const int across = conv2d_dx_tiles_across(g), ty = at / across, tx = at % across, taps = g->kh * g->kw;

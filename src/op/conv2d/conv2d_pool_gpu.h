@@ -1,8 +1,7 @@
 /* Gradients of a convolution behind a pool, by blocks: one position of each window counts. */
 #pragma once
 
-#include "kernel/cuda/cuda_block.h"
-#include "op/conv2d/conv2d.h"
+#include "op/conv2d/conv2d_direct_gpu.h"
 
 /* ---- Of the weight. The position differs between output channels, so it is no product of matrices. A block has some
  * chains of a shard. It loads the image of a sample, with its padding, into shared memory, and for each window of its
@@ -16,18 +15,18 @@ enum { HD_LIVE_FLOATS = 8192, HD_LIVE_WINDOWS = 2048 };
 
 /* A thread has R taps, nine of them if there are enough channels. */
 HD_BOTH int cuda_live_chains(const hd_geom *g, int R) { return (g->kh * g->kw + R - 1) / R * g->ci; }
-HD_BOTH cuda_part cuda_live_matrix(const hd_geom *g, int64_t rows, int R) {
+HD_BOTH hd_cuda_cut cuda_live_matrix(const hd_geom *g, int64_t rows, int R) {
   const int64_t floats = (int64_t)(g->hi + 2 * g->ph) * (g->wi + 2 * g->pw) * g->ci;
   if (g->groups > 1 || hd_geom_is_dilated(g) || g->pool == 1 || floats > HD_LIVE_FLOATS)
     return cuda_no_matrix();
-  cuda_part p = cuda_matrix((int64_t)g->co * cuda_live_chains(g, R), 1, 1, 1, rows);
-  p.biased = 1;
-  return p;
+  hd_cuda_cut cut = cuda_matrix((int64_t)g->co * cuda_live_chains(g, R), 1, 1, 1, rows);
+  cut.biased = 1;
+  return cut;
 }
-HD_BOTH cuda_part conv_dw_live_matrix(const hd_geom *g, int64_t rows) {
+HD_BOTH hd_cuda_cut conv_dw_live_matrix(const hd_geom *g, int64_t rows) {
   return g->ci >= 8 ? cuda_live_matrix(g, rows, 9) : cuda_no_matrix();
 }
-HD_BOTH cuda_part conv_dw_thin_matrix(const hd_geom *g, int64_t rows) {
+HD_BOTH hd_cuda_cut conv_dw_thin_matrix(const hd_geom *g, int64_t rows) {
   return g->ci < 8 ? cuda_live_matrix(g, rows, 1) : cuda_no_matrix();
 }
 
@@ -37,26 +36,22 @@ typedef struct cuda_live {
   int32_t at; /* in the padded image */
 } cuda_live;
 
-/* Loads thread t's share of the sample at row n into shared memory, with zeros around it. */
-HD_BOTH void cuda_live_image(float *image, const hd_cuda_call *c, int64_t n, int t) {
-  const hd_geom *g = &c->g;
-  const int width = (g->wi + 2 * g->pw) * g->ci, floats = (g->hi + 2 * g->ph) * width;
-  const float *x = op_in(c, 0, n);
-  for (int i = t; i < floats; i += HD_CUDA_BLOCK) {
-    const int y = i / width - g->ph, column = i % width - g->pw * g->ci;
-    image[i] = y >= 0 && y < g->hi && column >= 0 && column < g->wi * g->ci ? x[y * g->wi * g->ci + column] : 0;
-  }
-}
-
-/* Windows [first, first + count) of `channels` output channels from co0 on. */
+/* Windows [first, first + count) of `channels` output channels from co0 on, thread t's share of them. */
 HD_BOTH void cuda_live_windows(cuda_live *live, const hd_cuda_call *c, int64_t n, int first, int count, int co0,
                                int channels, int t) {
   const hd_geom *g = &c->g;
+  const hd_cuda_divisors *o = &c->over;
   const uint8_t *argmax = c->in[2] ? op_bytes_in(c, 2, n) : 0;
-  for (int i = t; i < count * channels; i += HD_CUDA_BLOCK) {
-    const int window = first + i / channels, from = window * g->co + co0 + i % channels;
-    const int position = argmax ? argmax[from] : 0;
-    const int oy = window / g->wp * g->pool + position / g->pool, ox = window % g->wp * g->pool + position % g->pool;
+  const int windows = HD_CUDA_BLOCK / channels, rest = HD_CUDA_BLOCK % channels; /* to the thread's next entry */
+  for (int i = t, w = t / channels, k = t % channels; i < count * channels;
+       i += HD_CUDA_BLOCK, w += windows, k += rest) {
+    if (k >= channels) {
+      k -= channels;
+      w++;
+    }
+    const int window = first + w, from = window * g->co + co0 + k, position = argmax ? argmax[from] : 0;
+    const int oy = cuda_over(window, o->wp) * g->pool + cuda_over(position, o->pool);
+    const int ox = cuda_rest(window, o->wp) * g->pool + cuda_rest(position, o->pool);
     live[i].dy = op_in(c, 1, n)[from];
     live[i].at = (oy * g->sh * (g->wi + 2 * g->pw) + ox * g->sw) * g->ci;
   }
@@ -68,10 +63,10 @@ HD_BOTH int cuda_live_reach(const hd_geom *g, int q, int tap) {
   return (tap / g->kw * (g->wi + 2 * g->pw) + tap % g->kw) * g->ci + q % g->ci;
 }
 
-#define HD_LIVE(WHAT, R, CHAINS)                                                                                       \
+#define HD_LIVE(R, CHAINS)                                                                                             \
   const hd_geom *g = &c->g;                                                                                            \
-  cuda_part p = WHAT##_matrix(g, c->step->rows);                                                                       \
-  if (!cuda_place(&p, c, HD_BLOCK, CHAINS, 1))                                                                         \
+  cuda_part p;                                                                                                         \
+  if (!cuda_place(&p, c, HD_BLOCK, CHAINS))                                                                            \
     return;                                                                                                            \
   const int of_channel = cuda_live_chains(g, R), co0 = p.a0 / of_channel;                                              \
   const int last = p.a0 + CHAINS < p.a_rows ? p.a0 + CHAINS : p.a_rows, channels = (last - 1) / of_channel + 1 - co0;  \
@@ -94,7 +89,7 @@ HD_BOTH int cuda_live_reach(const hd_geom *g, int q, int tap) {
       const int count = windows - first < round ? windows - first : round;                                             \
       HD_PHASE {                                                                                                       \
         if (first == 0)                                                                                                \
-          cuda_live_image(image, c, n, t);                                                                             \
+          cuda_load_image(image, c, n, -g->ph, g->hi + 2 * g->ph, t);                                                  \
         cuda_live_windows(live, c, n, first, count, co0, channels, t);                                                 \
       }                                                                                                                \
       HD_PHASE {                                                                                                       \
@@ -126,8 +121,8 @@ HD_BOTH int cuda_live_reach(const hd_geom *g, int q, int tap) {
     if (c->out[1] && t >= CHAINS && t < CHAINS + channels && biased * of_channel >= p.a0)                              \
       op_sums(c, 1, p.shard)[biased] = HD_THIS(acc)[0];                                                                \
   }
-HD_TILED(conv2d_dw, conv_dw_live_9, conv_dw_live, 128, 1) { HD_LIVE(conv_dw_live, 9, 128); }
-HD_TILED(conv2d_dw, conv_dw_thin_1, conv_dw_thin, 64, 1) { HD_LIVE(conv_dw_thin, 1, 64); }
+HD_TILED(conv2d_dw, conv_dw_live_9, conv_dw_live, 128, 1) { HD_LIVE(9, 128); }
+HD_TILED(conv2d_dw, conv_dw_thin_1, conv_dw_thin, 64, 1) { HD_LIVE(1, 64); }
 
 /* ---- Of the input. Most of dy is zero at the resolution of the convolution: a block lists, for each position of each
  * window of a sample, the output channels with their maximum there and dy other than zero, ascending. Then a thread
@@ -135,7 +130,7 @@ HD_TILED(conv2d_dw, conv_dw_thin_1, conv_dw_thin, 64, 1) { HD_LIVE(conv_dw_thin,
 
 enum { HD_SCATTER_ENTRIES = 3072, HD_SCATTER_LISTS = 1024 };
 
-HD_BOTH cuda_part conv_dx_scatter_matrix(const hd_geom *g, int64_t rows) {
+HD_BOTH hd_cuda_cut conv_dx_scatter_matrix(const hd_geom *g, int64_t rows) {
   const int64_t windows = (int64_t)g->hp * g->wp;
   if (g->groups > 1 || hd_geom_is_dilated(g) || g->pool == 1 || windows * g->co > HD_SCATTER_ENTRIES ||
       windows * g->pool * g->pool > HD_SCATTER_LISTS)
@@ -149,11 +144,12 @@ typedef struct cuda_entry {
   int32_t kernel;
 } cuda_entry;
 
-/* Lists the channels of position `list` % positions of window `list` / positions; the lists of a window follow each
- * other, in as many entries as it has channels. start: the first entry and the end of a list. */
+/* Lists the channels of a position of a window, position fastest; the lists of a window follow each other, in as many
+ * entries as it has channels. start: the first entry and the end of a list. */
 HD_BOTH void cuda_list_channels(cuda_entry *entry, int32_t *start, const float *dy, const uint8_t *argmax, int list,
-                                int positions, int channels, int kernel) {
-  const int first = list / positions * channels, position = list % positions;
+                                const hd_cuda_call *c) {
+  const int channels = c->g.co, kernel = c->g.kh * c->g.kw * c->g.ci;
+  const int first = cuda_over(list, c->over.squared) * channels, position = cuda_rest(list, c->over.squared);
   int before = 0, found = 0;
   for (int co = 0; co < channels; co++)
     before += argmax[first + co] < position && dy[first + co] != 0;
@@ -170,13 +166,17 @@ HD_BOTH void cuda_list_channels(cuda_entry *entry, int32_t *start, const float *
 /* Element i of the sample, as images lie in memory. */
 HD_BOTH float cuda_scattered(const hd_cuda_call *c, const cuda_entry *entry, const int32_t *start, int i) {
   const hd_geom *g = &c->g;
-  const int ci = i % g->ci, y = i / g->ci / g->wi + g->ph, x = i / g->ci % g->wi + g->pw;
-  const int oy1 = window_last(y, g->sh, g->hp * g->pool), ox1 = window_last(x, g->sw, g->wp * g->pool);
+  const hd_cuda_divisors *o = &c->over;
+  const int pixel = cuda_over(i, o->ci), ci = cuda_rest(i, o->ci);
+  const int y = cuda_over(pixel, o->wi) + g->ph, x = cuda_rest(pixel, o->wi) + g->pw;
+  const int oy0 = y < g->kh ? 0 : cuda_over(y - g->kh, o->sh) + 1,
+            ox0 = x < g->kw ? 0 : cuda_over(x - g->kw, o->sw) + 1;
   float acc = 0;
-  for (int oy = window_first(y, g->kh, g->sh); oy <= oy1; oy++)
-    for (int ox = window_first(x, g->kw, g->sw); ox <= ox1; ox++) {
-      const int window = oy / g->pool * g->wp + ox / g->pool;
-      const int list = window * g->pool * g->pool + oy % g->pool * g->pool + ox % g->pool, end = start[2 * list + 1];
+  for (int oy = oy0; oy * g->sh <= y && oy < g->hp * g->pool; oy++)
+    for (int ox = ox0; ox * g->sw <= x && ox < g->wp * g->pool; ox++) {
+      const int wy = cuda_over(oy, o->pool), wx = cuda_over(ox, o->pool);
+      const int position = (oy - wy * g->pool) * g->pool + ox - wx * g->pool;
+      const int list = (wy * g->wp + wx) * g->pool * g->pool + position, end = start[2 * list + 1];
       const float *w = op_param(c, 1) + ((y - oy * g->sh) * g->kw + x - ox * g->sw) * g->ci + ci;
       HD_UNROLL_BY_8
       for (int e = start[2 * list]; e < end; e++)
@@ -185,10 +185,10 @@ HD_BOTH float cuda_scattered(const hd_cuda_call *c, const cuda_entry *entry, con
   return acc + 0;
 }
 
-#define HD_SCATTER(WHAT, ELEMENTS)                                                                                     \
+#define HD_SCATTER(ELEMENTS)                                                                                           \
   const hd_geom *g = &c->g;                                                                                            \
-  cuda_part p = WHAT##_matrix(g, c->step->rows);                                                                       \
-  if (!cuda_place(&p, c, HD_BLOCK, ELEMENTS, 1))                                                                       \
+  cuda_part p;                                                                                                         \
+  if (!cuda_place(&p, c, HD_BLOCK, ELEMENTS))                                                                          \
     return;                                                                                                            \
   const int windows = g->hp * g->wp, positions = g->pool * g->pool;                                                    \
   HD_SHARED(float, dy, [HD_SCATTER_ENTRIES]);                                                                          \
@@ -203,12 +203,12 @@ HD_BOTH float cuda_scattered(const hd_cuda_call *c, const cuda_entry *entry, con
   }                                                                                                                    \
   HD_PHASE {                                                                                                           \
     for (int list = t; list < windows * positions; list += HD_CUDA_BLOCK)                                              \
-      cuda_list_channels(entry, start, dy, argmax, list, positions, g->co, g->kh * g->kw * g->ci);                     \
+      cuda_list_channels(entry, start, dy, argmax, list, c);                                                           \
   }                                                                                                                    \
   HD_PHASE {                                                                                                           \
     const int end = p.a0 + ELEMENTS < p.a_rows ? p.a0 + ELEMENTS : p.a_rows;                                           \
     for (int i = p.a0 + t; i < end; i += HD_CUDA_BLOCK)                                                                \
-      op_out(c, 0, p.b0)[i] = cuda_scattered(c, entry, start, i);                                                      \
+      op_put_dx(c, p.b0, i, cuda_scattered(c, entry, start, i));                                                       \
   }
-HD_TILED(conv2d_dx, conv_dx_scatter_8192, conv_dx_scatter, 8192, 1) { HD_SCATTER(conv_dx_scatter, 8192); }
-HD_TILED(conv2d_dx, conv_dx_scatter_2048, conv_dx_scatter, 2048, 1) { HD_SCATTER(conv_dx_scatter, 2048); }
+HD_TILED(conv2d_dx, conv_dx_scatter_8192, conv_dx_scatter, 8192, 1) { HD_SCATTER(8192); }
+HD_TILED(conv2d_dx, conv_dx_scatter_2048, conv_dx_scatter, 2048, 1) { HD_SCATTER(2048); }

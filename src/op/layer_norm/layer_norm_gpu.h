@@ -22,7 +22,7 @@ HD_BY_BLOCK void layer_norm_of_rows(const cuda_rows *r) {
   HD_SHARED(float, ends, [2 * HD_CUDA_BLOCK]);
   HD_PER_THREAD(float, moments, 2);
   cuda_rows_moments(r, 0, shared, ends, moments);
-  HD_ROWS_OUT(r, cuda_row_in(r, 0, row), op_param(c, 1), op_param(c, 2),
+  HD_ROWS_OUT(r, 0, cuda_row_in(r, 0, row), op_param(c, 1), op_param(c, 2),
               fmaf((a - HD_THIS(moments)[0]) * HD_THIS(moments)[1], b, d));
 }
 HD_ROWS(layer_norm, op_elems(g), 1)
@@ -41,7 +41,7 @@ HD_BY_BLOCK void layer_norm_dx_of_rows(const cuda_rows *r) {
     HD_THIS(mean)[0] = cuda_row_sum(r, ends, 0, t) / (float)r->length;
     HD_THIS(mean)[1] = cuda_row_sum(r, ends, 1, t) / (float)r->length;
   }
-  HD_ROWS_OUT(r, cuda_row_in(r, 0, row), cuda_row_in(r, 2, row), op_param(c, 1),
+  HD_ROWS_OUT(r, 0, cuda_row_in(r, 0, row), cuda_row_in(r, 2, row), op_param(c, 1),
               norm_slope(a * d, b - HD_THIS(moments)[0], HD_THIS(moments)[1], HD_THIS(mean)[0], HD_THIS(mean)[1]));
 }
 HD_ROWS(layer_norm_dx, op_elems(g), 1)
@@ -93,12 +93,12 @@ HD_BOTH int cuda_rows_side_by_side(int32_t samples) {
 }
 
 /* A block for each shard; its steps are samples. */
-HD_BOTH cuda_part layer_norm_dw_rows_matrix(const hd_geom *g, int64_t rows) {
+HD_BOTH hd_cuda_cut layer_norm_dw_rows_matrix(const hd_geom *g, int64_t rows) {
   return op_elems(g) > INT32_MAX / 2 ? cuda_no_matrix() : cuda_matrix(1, 1, 1, 1, rows);
 }
 HD_TILED(layer_norm_dw, layer_norm_dw_rows, layer_norm_dw_rows, 1, 1) {
-  cuda_part p = layer_norm_dw_rows_matrix(&c->g, c->step->rows);
-  if (!cuda_place(&p, c, HD_BLOCK, 1, 1))
+  cuda_part p;
+  if (!cuda_place(&p, c, HD_BLOCK, 1))
     return;
   HD_SHARED(float, shared, [HD_ROW_SHARED]);
   HD_SHARED(float, ends, [2 * HD_CUDA_BLOCK]);
@@ -107,7 +107,8 @@ HD_TILED(layer_norm_dw, layer_norm_dw_rows, layer_norm_dw_rows, 1, 1) {
   HD_PER_THREAD(float, moments, 2);
   const int T = cuda_rows_side_by_side(p.steps);
   for (int32_t first = 0; first < p.steps; first += T) {
-    const cuda_rows r = {c, T, p.steps - first < T ? p.steps - first : T, (int32_t)op_elems(&c->g), 1, p.row0 + first};
+    const cuda_rows r = {c, T, p.steps - first < T ? p.steps - first : T, (int32_t)op_elems(&c->g),
+                         (int32_t)p.row0 + first};
     cuda_rows_moments(&r, 0, shared, ends, moments);
     HD_PHASE {
       if (!cuda_row_leads(&r, t))

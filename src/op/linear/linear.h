@@ -21,7 +21,7 @@ HD_BOTH void linear_dx_at(const op_call *c, int64_t n, int64_t k) {
   real acc = 0;
   for (int j = 0; j < g->co; j++)
     acc = REAL_FMA(dy[j], w[(int64_t)j * g->ci], acc);
-  op_out(c, 0, n)[k] = acc;
+  op_put_dx(c, n, k, acc);
 }
 
 /* dw: per shard: `acc = +0`; samples ascending: `acc = fma(dy[j], x[k], acc)` */

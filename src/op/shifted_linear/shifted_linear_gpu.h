@@ -5,13 +5,17 @@
 #include "op/shifted_linear/shifted_linear.h"
 
 enum { shifted_linear_product_A_DEEP = 1, shifted_linear_product_B_DEEP = 1 };
-HD_BOTH cuda_part shifted_linear_product_matrix(const hd_geom *g, int64_t rows) {
+HD_BOTH hd_cuda_cut shifted_linear_product_matrix(const hd_geom *g, int64_t rows) {
   return cuda_matrix(g->co, rows, g->ci, 1, HD_NO_SHARDS);
 }
-HD_BOTH float shifted_linear_product_a(const cuda_part *p, int32_t j, int32_t k) {
-  return op_param(p->c, 1)[(int64_t)j * p->c->g.ci + k];
+HD_BOTH cuda_line shifted_linear_product_a_line(const cuda_part *p, int32_t j) {
+  return cuda_line_at(op_param(p->c, 1) + (int64_t)j * p->c->g.ci);
 }
-HD_BOTH float shifted_linear_product_b(const cuda_part *p, int32_t n, int32_t k) { return op_in(p->c, 0, n)[k]; }
+HD_BOTH cuda_line shifted_linear_product_b_line(const cuda_part *p, int32_t n) {
+  return cuda_line_at(op_in(p->c, 0, n));
+}
+HD_BOTH float shifted_linear_product_a(const cuda_part *p, const cuda_line *line, int32_t k) { return line->from[k]; }
+HD_BOTH float shifted_linear_product_b(const cuda_part *p, const cuda_line *line, int32_t k) { return line->from[k]; }
 HD_BOTH float shifted_linear_product_first(const cuda_part *p, int32_t j) { return shifted_linear_first(p->c, j); }
 HD_BOTH void shifted_linear_product_store(const cuda_part *p, const float *outputs, int line, int a_side, int b_side,
                                           int t) {

@@ -17,7 +17,7 @@ HD_BY_BLOCK void softmax_of_rows(const cuda_rows *r) {
   HD_SHARED(float, ends, [2 * HD_CUDA_BLOCK]);
   HD_PER_THREAD(float, found, 2);
   cuda_rows_exp(r, shared, ends, found);
-  HD_ROWS_OUT(r, cuda_row_in(r, 0, row), 0, 0, hd__expf(a - HD_THIS(found)[0]) / HD_THIS(found)[1]);
+  HD_ROWS_OUT(r, 0, cuda_row_in(r, 0, row), 0, 0, hd__expf(a - HD_THIS(found)[0]) / HD_THIS(found)[1]);
 }
 HD_ROWS(softmax, g->ci, op_pixels(g))
 
@@ -28,6 +28,6 @@ HD_BY_BLOCK void softmax_dx_of_rows(const cuda_rows *r) {
   HD_PER_THREAD(float, dot, 1);
   HD_ROWS_PASS(r, dy, y, ends, cuda_row_in(r, 0, row), cuda_row_in(r, 1, row), 0, a, b, 0, s0 = fmaf(v, u, s0));
   HD_PHASE { HD_THIS(dot)[0] = cuda_row_sum(r, ends, 0, t); }
-  HD_ROWS_OUT(r, cuda_row_in(r, 0, row), cuda_row_in(r, 1, row), 0, b * (a - HD_THIS(dot)[0]));
+  HD_ROWS_OUT(r, 0, cuda_row_in(r, 0, row), cuda_row_in(r, 1, row), 0, b * (a - HD_THIS(dot)[0]));
 }
 HD_ROWS(softmax_dx, g->ci, op_pixels(g))

@@ -50,8 +50,8 @@ hd_status hd__device_thread_kernels(const hd_kernels **of_threads, hd_ctx *ctx, 
   return cuda ? hd__planned_kernels(of_threads, ctx) : hd__planned_run_kernels(of_threads, ctx, config);
 }
 
-const hd_kernels *hd__device_kernels(const hd_cuda *cuda, const hd_kernels *of_threads) {
-  return cuda ? hd__kernels_cuda() : of_threads;
+const hd_kernels *hd__device_kernels(const hd_cuda *cuda, const hd_kernels *of_threads, int64_t shard_rows) {
+  return cuda ? hd__kernels_cuda(cuda->native ? 0 : shard_rows) : of_threads;
 }
 
 const char *hd__device_isa(const hd_cuda *cuda, const hd_kernels *of_threads) {

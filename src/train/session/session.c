@@ -318,6 +318,8 @@ hd_status hd_session_train(hd_session *s, hd_ctx *ctx, hd_event_fn *on_event, vo
   hd_status status = conclude(s, ctx, train(s, ctx));
   finish_report(s);
   status = profile_end(s, ctx, status);
+  if (status == HD_OK && hd__device_note_idle(s))
+    note(s, s->report.device_note);
   return hd__session_writes(s) ? end_history(s, ctx, status) : status;
 }
 

@@ -183,8 +183,10 @@ hd_status hd__session_move(hd_session *session, hd_ctx *ctx, hd_cuda *cuda);
 
 /* For a session that is set up. --device auto: times a few steps on the CPU and on the first GPU, without a trace, and
  * continues where they were faster, or on the device of the resumed run; a GPU that cannot be used is reported, and no
- * failure. Otherwise, on the CPU: reports a GPU that is idle meanwhile. */
+ * failure. The second is for the end of a training on the CPU that --device did not leave open: whether a GPU is idle,
+ * which it notes. */
 hd_status hd__device_settle(hd_session *session, hd_ctx *ctx);
+bool hd__device_note_idle(hd_session *session);
 
 /* ---- The run's folder: run_folder.c ---- */
 

@@ -113,7 +113,8 @@ hd_status hd_session_to(hd_session *s, hd_ctx *ctx, hd_device device) {
  * at least; it continues on the device with more samples a second. Using the GPU is optional here: an option that only
  * the CPU supports, a missing driver or too little GPU memory is a reason to stay on the CPU, and no error.
  *
- * Without that option a line reports a GPU that is idle while the CPU computes. */
+ * Without that option a line reports a GPU that was idle while the CPU computed. NVIDIA's libraries take up to seconds to
+ * answer, so they are asked when the training is done. */
 
 static const double TURN_S = 0.1;
 
@@ -197,19 +198,18 @@ static hd_status settle_auto(hd_session *s, hd_ctx *ctx) {
   return HD_OK;
 }
 
-static void note_idle_gpus(hd_session *s) {
+bool hd__device_note_idle(hd_session *s) {
   char name[HD_LOOK_TEXT_BYTES];
+  if (s->compute.cuda || s->run.settings->devices.automatic || !hd__session_writes(s))
+    return false;
   s->report.facts.idle_gpus = hd__idle_gpus(name);
   if (s->report.facts.idle_gpus > 0)
     snprintf(s->report.device_note, sizeof s->report.device_note,
-             "%d GPU%s idle (%.96s) while the CPU computes; --device cuda computes there, --device auto times both",
-             s->report.facts.idle_gpus, s->report.facts.idle_gpus == 1 ? " is" : "s are", name);
+             "%d GPU%s idle (%.96s) while the CPU computed; --device cuda computes there, --device auto times both",
+             s->report.facts.idle_gpus, s->report.facts.idle_gpus == 1 ? " was" : "s were", name);
+  return s->report.facts.idle_gpus > 0;
 }
 
 hd_status hd__device_settle(hd_session *s, hd_ctx *ctx) {
-  if (s->run.settings->devices.automatic)
-    return settle_auto(s, ctx);
-  if (!s->compute.cuda && hd__session_writes(s))
-    note_idle_gpus(s);
-  return HD_OK;
+  return s->run.settings->devices.automatic ? settle_auto(s, ctx) : HD_OK;
 }

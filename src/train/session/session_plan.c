@@ -1,9 +1,20 @@
 /* A session's plans and the first weights of their parameters. */
+#include "exec/exchange/cluster.h"
 #include "train/session/device_open.h"
 #include "train/session/feed_options.h"
 #include "train/session/first_weights.h"
 #include "train/session/run_plan.h"
 #include "train/session/session.h"
+
+/* The most samples of a shard, where one GPU has all shards of a batch; else 0. */
+static int64_t shard_rows(const hd_session *s) {
+  hd_ctx quiet = {0};
+  int32_t shards;
+  if (!s->compute.cuda || s->compute.cuda->next || hd__cluster_ranks(s->compute.local) > 1 ||
+      hd__planned_shards(&shards, &quiet, s->run.config) != HD_OK)
+    return 0;
+  return (s->run.batch + shards - 1) / shards;
+}
 
 hd_status hd__session_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, const float *shift, const hd_stages *stages) {
   hd_graph *graph;
@@ -14,7 +25,8 @@ hd_status hd__session_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, const floa
   settings.may_shift &= shift != NULL;
   settings.shift = shift ? *shift : 0;
   settings.stages = stages ? *stages : (hd_stages){.count = 1};
-  return hd__plan_create(out, ctx, graph, hd__device_kernels(s->compute.cuda, s->compute.kernels), &settings);
+  return hd__plan_create(
+      out, ctx, graph, hd__device_kernels(s->compute.cuda, s->compute.kernels, stages ? shard_rows(s) : 0), &settings);
 }
 
 hd_status hd__session_draw(hd_store *store, hd_session *s, hd_ctx *ctx, const hd_plan *plan) {

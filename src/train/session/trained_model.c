@@ -38,7 +38,7 @@ static hd_status make_executor(hd_trained *t, hd_ctx *ctx, const char *folder) {
   HD_TRY(hd__network_graph(&graph, ctx, &t->network));
   const float shift = hd__record_shift(t->record);
   const hd_plan_settings settings = {.may_shift = !isnan(shift), .shift = shift};
-  HD_TRY(hd__plan_create(&t->plan, ctx, graph, hd__device_kernels(t->cuda, t->kernels), &settings));
+  HD_TRY(hd__plan_create(&t->plan, ctx, graph, hd__device_kernels(t->cuda, t->kernels, 0), &settings));
   HD_TRY(hd__store_create(&t->store, ctx, NULL, t->plan));
   HD_TRY(open_executor(t, ctx));
   HD_TRY(hd__file_join(path, ctx, folder, "model.safetensors"));

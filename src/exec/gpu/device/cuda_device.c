@@ -138,10 +138,12 @@ static hd_status open_context(hd_cuda *cuda, hd_ctx *ctx) {
   HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.context_use(cuda->context), "starting the GPU"));
   HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.memory_info(&free_bytes, &all), "asking the GPU's memory"));
   cuda->memory_bytes = (int64_t)all;
-  HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.stream_create(&cuda->compute, CU_STREAM_NON_BLOCKING),
-                        "creating a stream"));
-  return hd__cuda_check(cuda, ctx, cuda->driver.stream_create(&cuda->copy, CU_STREAM_NON_BLOCKING),
-                        "creating a stream");
+  cu_stream *const streams[] = {&cuda->compute, &cuda->copy, &cuda->beside};
+  for (int i = 0; i < 3; i++)
+    HD_TRY(
+        hd__cuda_check(cuda, ctx, cuda->driver.stream_create(streams[i], CU_STREAM_NON_BLOCKING), "creating a stream"));
+  HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.event_create(&cuda->forked, CU_EVENT_NO_TIMING), "creating a stream"));
+  return hd__cuda_check(cuda, ctx, cuda->driver.event_create(&cuda->joined, CU_EVENT_NO_TIMING), "creating a stream");
 }
 
 hd_status hd__cuda_find(hd_cuda *out, hd_ctx *ctx, int index) {
@@ -206,10 +208,14 @@ static void close_one(hd_cuda *cuda) {
   if (cuda->context)
     hd__cuda_use(cuda);
   hd__cuda_native_destroy(cuda->native);
-  if (cuda->copy)
-    cuda->driver.stream_destroy(cuda->copy);
-  if (cuda->compute)
-    cuda->driver.stream_destroy(cuda->compute);
+  cu_stream const streams[] = {cuda->beside, cuda->copy, cuda->compute};
+  for (int i = 0; i < 3; i++)
+    if (streams[i])
+      cuda->driver.stream_destroy(streams[i]);
+  if (cuda->forked)
+    cuda->driver.event_destroy(cuda->forked);
+  if (cuda->joined)
+    cuda->driver.event_destroy(cuda->joined);
   if (cuda->module)
     cuda->driver.module_unload(cuda->module);
   if (cuda->context)
@@ -259,16 +265,39 @@ static hd_status mark(const hd_cuda *cuda, hd_ctx *ctx, int kernel) {
   return hd__cuda_check(cuda, ctx, cuda->driver.event_record(m->event[m->count++], cuda->compute), "timing a kernel");
 }
 
-hd_status hd__cuda_launch(hd_cuda *cuda, hd_ctx *ctx, int kernel, int64_t columns, int64_t rows,
-                          const void *arguments) {
+static hd_status launch_on(cu_stream stream, const hd_cuda *cuda, hd_ctx *ctx, int kernel, int64_t columns,
+                           int64_t rows, const void *arguments) {
   const unsigned block_x = power_of_two(columns, HD_CUDA_BLOCK), block_y = power_of_two(rows, HD_CUDA_BLOCK / block_x);
   void *list[] = {(void *)arguments};
-  HD_TRY(hd__cuda_check(cuda, ctx,
+  return hd__cuda_check(cuda, ctx,
                         cuda->driver.launch(cuda->kernel[kernel], blocks(columns, block_x, INT32_MAX),
-                                            blocks(rows, block_y, 65535), 1, block_x, block_y, 1, 0, cuda->compute,
-                                            list, NULL),
-                        names[kernel]));
+                                            blocks(rows, block_y, 65535), 1, block_x, block_y, 1, 0, stream, list,
+                                            NULL),
+                        names[kernel]);
+}
+
+hd_status hd__cuda_launch(hd_cuda *cuda, hd_ctx *ctx, int kernel, int64_t columns, int64_t rows,
+                          const void *arguments) {
+  HD_TRY(launch_on(cuda->compute, cuda, ctx, kernel, columns, rows, arguments));
   return mark(cuda, ctx, kernel);
+}
+
+/* `to` goes on when `from` has done what is queued there. */
+static hd_status order(const hd_cuda *cuda, hd_ctx *ctx, cu_event event, cu_stream from, cu_stream to) {
+  HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.event_record(event, from), "ordering kernels"));
+  return hd__cuda_check(cuda, ctx, cuda->driver.stream_after(to, event, 0), "ordering kernels");
+}
+
+hd_status hd__cuda_launch_beside(hd_cuda *cuda, hd_ctx *ctx, int kernel, int64_t columns, int64_t rows,
+                                 const void *arguments) {
+  if (cuda->marks)
+    return hd__cuda_launch(cuda, ctx, kernel, columns, rows, arguments);
+  HD_TRY(order(cuda, ctx, cuda->forked, cuda->compute, cuda->beside));
+  return launch_on(cuda->beside, cuda, ctx, kernel, columns, rows, arguments);
+}
+
+hd_status hd__cuda_join(hd_cuda *cuda, hd_ctx *ctx) {
+  return cuda->marks ? HD_OK : order(cuda, ctx, cuda->joined, cuda->beside, cuda->compute);
 }
 
 hd_status hd__cuda_record(hd_cuda *cuda, hd_ctx *ctx) {

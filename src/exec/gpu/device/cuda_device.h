@@ -1,4 +1,4 @@
-/* A GPU for the executor: memory, two ordered streams, kernels by number, recorded lists of launches.
+/* A GPU for the executor: memory, ordered streams, kernels by number, recorded lists of launches.
  *
  * Every error of the driver is returned as one line. After a kernel has failed, the device's context is lost: every
  * later call fails, and only a new process can continue; the host's data stays valid.
@@ -49,7 +49,8 @@ typedef struct hd_cuda {
   cu_context context;
   cu_module module;
   cu_function *kernel; /* by number, see kernel/cuda/cuda_names.h */
-  cu_stream compute, copy;
+  cu_stream compute, copy, beside;
+  cu_event forked, joined;
   struct hd_cuda_native *native; /* NVIDIA's libraries, for --arithmetic native; closed with the GPU */
   hd_cuda_account account;
   hd_cuda_marks *marks; /* for timing launches; NULL: no timing */
@@ -111,6 +112,12 @@ const char *hd__cuda_bytes_text(char text[HD_CUDA_BYTES_TEXT], const hd_cuda_byt
 
 /* Launches a kernel on the compute stream over columns times rows of work. The arguments are copied. */
 hd_status hd__cuda_launch(hd_cuda *cuda, hd_ctx *ctx, int kernel, int64_t columns, int64_t rows, const void *arguments);
+
+/* Launches a kernel beside those that are launched until the join, after those before it. While launches are timed it
+ * runs in order. One at a time. */
+hd_status hd__cuda_launch_beside(hd_cuda *cuda, hd_ctx *ctx, int kernel, int64_t columns, int64_t rows,
+                                 const void *arguments);
+hd_status hd__cuda_join(hd_cuda *cuda, hd_ctx *ctx);
 
 /* Sets the label of the next launches, for timing. */
 static inline void hd__cuda_label(const hd_cuda *cuda, int32_t label) {
