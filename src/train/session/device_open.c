@@ -41,6 +41,8 @@ static hd_status check_settings(hd_ctx *ctx, const hd_config *config) {
   return HD_OK;
 }
 
+bool hd__device_is_one_gpu(const hd_cuda *cuda) { return cuda && !cuda->next; }
+
 bool hd__device_runs_stages(const hd_cuda *cuda) { return !cuda; }
 
 const char *hd__device_kind(const hd_cuda *cuda) { return cuda ? "cuda" : "cpu"; }

@@ -24,6 +24,7 @@ const hd_kernels *hd__device_kernels(const hd_cuda *cuda, const hd_kernels *of_t
 const char *hd__device_isa(const hd_cuda *cuda, const hd_kernels *of_threads);
 bool hd__device_is_native(const hd_cuda *cuda); /* its libraries compute */
 bool hd__device_runs_stages(const hd_cuda *cuda);
+bool hd__device_is_one_gpu(const hd_cuda *cuda);
 const char *hd__device_library(const hd_cuda *cuda, const hd_config *config);
 
 /* --precision, in the form that a GPU's libraries take. */

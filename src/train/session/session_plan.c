@@ -10,7 +10,7 @@
 static int64_t shard_rows(const hd_session *s) {
   hd_ctx quiet = {0};
   int32_t shards;
-  if (!s->compute.cuda || s->compute.cuda->next || hd__cluster_ranks(s->compute.local) > 1 ||
+  if (!hd__device_is_one_gpu(s->compute.cuda) || hd__cluster_ranks(s->compute.local) > 1 ||
       hd__planned_shards(&shards, &quiet, s->run.config) != HD_OK)
     return 0;
   return (s->run.batch + shards - 1) / shards;
