@@ -42,7 +42,8 @@ cli_tests = tests/cli/bench.bats tests/cli/evidence.bats tests/cli/bisect.bats t
 cli_tests += tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats \
   tests/cli/loader.bats tests/cli/locale.bats tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats \
   tests/cli/signals.bats tests/cli/summary.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats \
-  tests/cli/transforms.bats tests/cli/tta.bats tests/cli/tune.bats tests/cli/mpi.bats tests/cli/data.bats tests/cli/ranks.bats \
+  tests/cli/transforms.bats tests/cli/tta.bats tests/cli/tune.bats tests/cli/mpi.bats tests/cli/data.bats \
+  tests/cli/ranks.bats tests/cli/stages.bats \
   tests/cli/profile.bats tests/cli/get-mnist.bats tests/cli/files.bats tests/cli/text.bats tests/cli/bad_disk.sh \
   tests/cli/hostile.sh tests/neighbours.sh tests/systems.sh
 script_tests = tests/add-an-op.sh tests/check-abi.sh tests/check-layers.sh tests/check-links.sh \
@@ -170,10 +171,10 @@ EXTRA_DIST += tests/cuda/which_gpu.sh tests/bits/trained.sh tools/gpu-report
 # Networks whose plans are compared with files, those of data/models and some of the tests; networks with
 # digests.
 plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_pool pool_first read_often repeats \
-  scores_as_image shard_norm shared
+  scores_as_image shard_norm shared stages
 plan_models = allconv cifar-94 cifar-fast cifar-resnet cnn fastmnist lenet5 mlp mnist-99 regression resnet simplenet
 bits_networks = groups losses mixed mixed_samples native norm optimizers patches probabilities rules several \
-  shard_norm shared soft tiles tiny transforms upsampled wide
+  shard_norm shard_norms shared soft tiles tiny transforms units upsampled wide
 EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/%.plan) \
   $(plan_models:%=tests/plan/%.plan) $(bits_networks:%=tests/bits/%.yaml)
 

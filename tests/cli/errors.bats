@@ -52,7 +52,7 @@ load cli
 # Numeric options of `heddle train --help`, by the word that stands for their value.
 numeric_options() {
   "$HEDDLE" train --help | sed -nE 's/^  --([a-z-]+) (N|X|K|STEPS|EPOCHS|S|F|B1,B2|N\|auto) .*/\1 \2/p' |
-    grep -v '^schedule '
+    grep -v '^schedule'
 }
 
 # What lies just outside; an option that --help shows and this list lacks fails the test.
