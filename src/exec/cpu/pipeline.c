@@ -164,7 +164,7 @@ static void find_stretches(position way[DIRECTIONS], const thread_at *at, const 
 
 bool hd__exec_pipeline(const thread_at *at, const hd_phase *phase) {
   const int count = count_units(at);
-  position way[DIRECTIONS] = {{NULL}};
+  position way[DIRECTIONS] = {{.stretch = NULL}};
   if (phase > at->exec->plan->phases)
     hd__exec_gather(at, phase - 1);
   find_stretches(way, at, phase);
