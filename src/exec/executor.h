@@ -151,9 +151,9 @@ void hd__exec_spent(int64_t *sums, const hd_exec *exec);
 /* What the threads of this host have done so far for the stages of the plan, one entry per thread: *out, which the caller
  * has room for hd__exec_stage_threads(NULL, exec). Returns their number, 0 for a plan of one stage. */
 typedef struct hd_stage_thread {
-  int32_t stage, rank, pid; /* rank: in the job */
-  int64_t shards;           /* that it has taken through stretches of its stage, */
-  int64_t waited_ns;        /* waiting for other stages meanwhile */
+  int32_t stage, rank; /* rank: in the job */
+  int64_t shards;      /* that it has taken through stretches of its stage, */
+  int64_t waited_ns;   /* waiting for other stages meanwhile */
 } hd_stage_thread;
 
 int hd__exec_stage_threads(hd_stage_thread *out, const hd_exec *exec);

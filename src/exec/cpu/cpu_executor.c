@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "exec/cpu/cpu_executor_state.h"
@@ -148,8 +147,8 @@ static int64_t rows_for_weights(const hd_plan *plan) {
   return rows;
 }
 
-/* Shards pass from stage to stage one by one, or more together where large weights are read for each; but as many times
- * that the stages work side by side. */
+/* Shards pass from stage to stage one by one, or several together where large weights are read for each: in at least
+ * twice as many units as there are stages, so that these work side by side. */
 static int32_t unit_of_stages(const hd_exec_cpu *exec, int64_t largest) {
   const int32_t shards = exec->settings.shards / exec->settings.micro_batches;
   const int64_t wanted = rows_for_weights(exec->plan);
@@ -389,7 +388,6 @@ static int stage_threads(hd_stage_thread *out, const void *self) {
   for (int l = 0; l < count && out; l++)
     out[l] = (hd_stage_thread){.stage = exec->thread[first + l].stage,
                                .rank = hd__exchange_rank(&exec->exchange, l),
-                               .pid = exec->work[first + l].pid,
                                .shards = exec->work[first + l].shards,
                                .waited_ns = exec->work[first + l].waited_ns};
   return count;
@@ -522,7 +520,6 @@ static void run_thread(void *arg, int local_index) {
   uint64_t version = hd__store_version(exec->store);
   at.buffer = (int)(version & 1);
   at.thread->flags = 0;
-  exec->work[index].pid = (int32_t)getpid();
   exec->bad_param[index] = -1;
   hd__trace_start(at.thread->track);
   hd__tally_start(at.thread->tally);

@@ -40,7 +40,6 @@ typedef struct micro_batch_layout {
 /* What a thread has done for its stage, for the report. */
 typedef struct stage_work {
   _Alignas(64) int64_t shards, waited_ns; /* for other stages */
-  int32_t pid;
 } stage_work;
 
 typedef struct thread_state {
