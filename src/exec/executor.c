@@ -61,6 +61,10 @@ int hd__exec_stage_threads(hd_stage_thread *out, const hd_exec *exec) {
   return exec->device->stage_threads ? exec->device->stage_threads(out, exec->self) : 0;
 }
 
+hd_status hd__exec_collect(hd_exec *exec, hd_ctx *ctx) {
+  return exec->device->collect ? exec->device->collect(exec->self, ctx) : HD_OK;
+}
+
 int64_t hd__exec_bytes(const hd_exec *exec) { return exec->device->bytes ? exec->device->bytes(exec->self) : 0; }
 
 /* ---- Samples that cannot be read ---- */

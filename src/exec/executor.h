@@ -87,6 +87,7 @@ typedef struct hd_exec_settings {
   int32_t micro_batches; /* accumulation: power of two <= shards */
   double clip_norm;      /* > 0 with a plan that clips */
   hd_stage_schedule schedule;
+  bool stages_on_hosts; /* each stage runs on one host; else every host runs all stages */
   int64_t fetch_bytes;   /* per-thread memory for fetching; may be 0 */
   hd_local_group *local; /* the ranks that share each step; NULL: this process alone */
   struct hd_cuda *cuda;  /* the GPU that computes, for which the plan was made; threads fetch. NULL: threads compute */
@@ -158,6 +159,10 @@ typedef struct hd_stage_thread {
 
 int hd__exec_stage_threads(hd_stage_thread *out, const hd_exec *exec);
 
+/* Where each stage runs on one host, that host alone has the versions of its weights that steps make: all hosts receive
+ * the last one, and the first host the state that belongs to it. Else does nothing. A call of all ranks. */
+hd_status hd__exec_collect(hd_exec *exec, hd_ctx *ctx);
+
 /* Bytes of the executor's memory on this host: arenas, batch memory, gradients. */
 int64_t hd__exec_bytes(const hd_exec *exec);
 
@@ -198,6 +203,7 @@ struct hd_executor {
   hd_trace_size (*trace_size)(const void *self, int64_t slices);
   void (*spent)(int64_t *sums, const void *self);
   int (*stage_threads)(hd_stage_thread *out, const void *self); /* NULL: 0 */
+  hd_status (*collect)(void *self, hd_ctx *ctx);                /* NULL: nothing to do */
   int64_t (*bytes)(const void *self);                           /* NULL: 0 */
 };
 

@@ -1,6 +1,7 @@
 /* The passes that compile a graph to a plan; each can be printed.
  *
- *     fuse -> shift -> batch statistics -> gradients -> stages -> segments -> groups -> matrices -> memory -> chunks -> lower */
+ *     fuse -> shift -> batch statistics -> gradients -> stages -> segments -> groups -> matrices -> memory ->
+ *     crossings -> chunks -> lower */
 #pragma once
 
 #include "graph/graph.h"
@@ -17,4 +18,5 @@ hd_status hd__pass_groups(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *se
 hd_status hd__pass_matrices(hd_plan *plan, hd_ctx *ctx);
 int hd__plan_matrix_rounds(const hd_plan *plan);
 hd_status hd__pass_memory(hd_plan *plan, hd_ctx *ctx);
+hd_status hd__pass_crossings(hd_plan *plan, hd_ctx *ctx);
 hd_status hd__pass_chunks(hd_plan *plan, hd_ctx *ctx);

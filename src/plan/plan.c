@@ -143,15 +143,25 @@ void hd__plan_set_kernels(hd_plan *plan, const hd_kernels *kernels) {
     plan->uses[u].form = kernels->form[plan->graph->nodes[plan->uses[u].node].op];
 }
 
+/* Adds stretches without calls, as if each stage on the way back to `stage` had some; returns the end. */
+static int add_empty_stretches(hd_plan *plan, int end, int stage, int call) {
+  for (int s = end > 0 ? plan->stretches[end - 1].stage - 1 : -1; s > stage; s--)
+    plan->stretches[end++] = (hd_stretch){.stage = s, .call0 = call, .call1 = call};
+  return end;
+}
+
 /* Cuts a phase's calls where the stage changes. */
 static void add_stretches(hd_plan *plan, hd_phase *phase) {
   const hd_phase *before = phase > plan->phases ? phase - 1 : NULL;
   int end = phase->stretch0 = before ? before->stretch1 : 0;
   for (int i = phase->call0; i < phase->call1; i++) {
+    end = add_empty_stretches(plan, end, plan->calls[i].stage, i);
     if (end == phase->stretch0 || plan->stretches[end - 1].stage != plan->calls[i].stage)
       plan->stretches[end++] = (hd_stretch){.stage = plan->calls[i].stage, .call0 = i};
     plan->stretches[end - 1].call1 = i + 1;
   }
+  if (plan->trains && plan->phase_count == plan->segments)
+    end = add_empty_stretches(plan, end, -1, phase->call1);
   phase->stretch1 = end;
 }
 
@@ -199,7 +209,7 @@ static void lower_phases(hd_plan *plan, const hd_plan_settings *settings) {
 
 static hd_status lower(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
   HD_TRY(HD_NEW(plan->calls, plan->graph->node_count, ctx, NO_MEMORY));
-  HD_TRY(HD_NEW(plan->stretches, plan->graph->node_count, ctx, NO_MEMORY));
+  HD_TRY(HD_NEW(plan->stretches, plan->graph->node_count + plan->stages.count, ctx, NO_MEMORY));
   HD_TRY(HD_NEW(plan->packed, plan->graph->node_count, ctx, NO_MEMORY));
   HD_TRY(HD_NEW(plan->phases, plan->segments + 4 + 3 * hd__plan_matrix_rounds(plan), ctx, NO_MEMORY));
   lower_calls(plan, settings->shard_rows);
@@ -231,6 +241,7 @@ static hd_status run_passes(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *
   HD_TRY(hd__pass_groups(plan, ctx, settings));
   HD_TRY(hd__pass_matrices(plan, ctx));
   HD_TRY(hd__pass_memory(plan, ctx));
+  HD_TRY(hd__pass_crossings(plan, ctx));
   HD_TRY(hd__pass_chunks(plan, ctx));
   return lower(plan, ctx, settings);
 }
@@ -262,6 +273,7 @@ void hd__plan_destroy(hd_plan *plan) {
   hd__graph_destroy(plan->graph);
   hd__free(plan->calls);
   hd__free(plan->stretches);
+  hd__free(plan->crossings);
   hd__free(plan->place);
   hd__free(plan->params);
   hd__free(plan->uses);

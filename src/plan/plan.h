@@ -176,10 +176,17 @@ typedef enum hd_matrix_stage {
 } hd_matrix_stage;
 
 /* Neighbouring calls of a shards phase that belong to one stage. In training a stage has one stretch, forward, and
- * another one, backward; the last stage has both in one. */
+ * another one, backward; the last stage has both in one. A step passes from stage to stage: one whose parameters' gradients
+ * are all deferred has a backward stretch without calls. */
 typedef struct hd_stretch {
   int stage, call0, call1;
 } hd_stretch;
+
+/* What one stage makes and others read: the stages first to last. */
+typedef struct hd_crossing {
+  hd_place place; /* BATCH or LABELS */
+  int from, first, last;
+} hd_crossing;
 
 typedef struct hd_phase {
   hd_phase_kind kind;
@@ -224,6 +231,8 @@ typedef struct hd_plan {
   hd_phase *phases;
   int phase_count;
   hd_stretch *stretches;
+  hd_crossing *crossings;
+  int crossing_count;
   hd_plan_node *nodes; /* as the graph's */
   int segments;
   hd_stages stages; /* of training; else one */

@@ -30,6 +30,17 @@ static int64_t arena_bytes(const hd_exec_cpu *exec, int thread) {
   return exec->thread[thread].arenas * exec->plan->stage_arena_bytes[exec->thread[thread].stage] * exec->group_rows;
 }
 
+/* A thread sends and receives each shard once forward and once backward. */
+static void take_mail(const hd_exec_cpu *exec, bump *b, thread_state *thread) {
+  const int64_t transfers = 2 * exec->settings.shards;
+  stage_mail *const both[] = {&thread->sent, &thread->received};
+  for (int i = 0; i < 2; i++) {
+    both[i]->transfer = take(b, &b->by.bookkeeping, transfers * (int64_t)sizeof *both[i]->transfer);
+    both[i]->peer = take(b, &b->by.bookkeeping, transfers * (int64_t)sizeof *both[i]->peer);
+  }
+  thread->parts = take(b, &b->by.bookkeeping, exec->plan->crossing_count * (int64_t)sizeof *thread->parts);
+}
+
 static void lay_out_thread(hd_exec_cpu *exec, bump *b, int index) {
   const hd_plan *plan = exec->plan;
   thread_state *thread = &exec->thread[index];
@@ -43,6 +54,8 @@ static void lay_out_thread(hd_exec_cpu *exec, bump *b, int index) {
   thread->tile = take(b, &b->by.bookkeeping, TILE_ELEMS * (int64_t)sizeof *thread->tile);
   thread->other_tile = take(b, &b->by.bookkeeping,
                             plan->grad_elems > plan->trained_elems ? TILE_ELEMS * (int64_t)sizeof *thread->tile : 0);
+  if (exec->apart)
+    take_mail(exec, b, thread);
   const int64_t gathered = plan->gathered_elems * (int64_t)sizeof *thread->gathered;
   thread->gathered = take(b, &b->by.gradients, gathered);
   thread->stack = take(b, &b->by.gradients, HD_MAX_REDUCTION_DEPTH * gathered);
@@ -53,7 +66,7 @@ static void lay_out_thread(hd_exec_cpu *exec, bump *b, int index) {
 static void lay_out_exchange(hd_exec_cpu *exec, bump *b) {
   const hd_plan *plan = exec->plan;
   int64_t slots = 0;
-  if (exec->exchange.hosts == 1)
+  if (!hd__exec_shares_samples(exec))
     return;
   for (int h = 0; h < exec->exchange.hosts; h++)
     slots += hd__tree_most_sums(exec->host_border[h], exec->host_border[h + 1]);
@@ -86,7 +99,8 @@ static void lay_out_common(hd_exec_cpu *exec, bump *b) {
   lay_out_exchange(exec, b);
   for (int l = 0; l < exec->exchange.count; l++) {
     const int32_t *border = hd__exec_border(exec, exec->thread[l].stage) + l;
-    const int64_t slots = hd__tree_most_sums(border[0], border[1]);
+    const bool is_here = hd__exec_has_stage(exec, exec->thread[l].stage);
+    const int64_t slots = is_here ? hd__tree_most_sums(border[0], border[1]) : 0;
     take(b, &b->by.bookkeeping, -b->used & (PAGE_BYTES - 1));
     exec->thread[l].partial_sums = take(b, &b->by.gradients, slots * plan->direct_elems * (int64_t)sizeof(float));
   }
@@ -108,7 +122,7 @@ static stage_layout *take_stages(const hd_exec_cpu *exec, bump *b) {
   stage_layout *stage = take(b, &b->by.bookkeeping, stages * (int64_t)sizeof *stage);
   for (int s = 0; s < stages; s++) {
     take_sums(stage ? &stage[s].sums : NULL, b, x->count, x->first, x->first + x->here);
-    hd_reduction *sums = x->hosts > 1 ? take(b, &b->by.bookkeeping, HD_MAX_SUBTREES * (int64_t)sizeof *sums) : NULL;
+    hd_reduction *sums = hd__exec_shares_samples(exec) ? take(b, &b->by.bookkeeping, HD_MAX_SUBTREES * (int64_t)sizeof *sums) : NULL;
     if (stage)
       stage[s].host_sums = sums;
   }
@@ -124,7 +138,7 @@ static void lay_out_process(hd_exec_cpu *exec, bump *b) {
       stage_layout *stage = take_stages(exec, b);
       if (layout)
         layout->stage = stage;
-      if (exec->exchange.hosts == 1)
+      if (!hd__exec_shares_samples(exec))
         continue;
       host_layout *hosts = take(b, &b->by.bookkeeping, sizeof *hosts);
       take_sums(hosts ? &hosts->sums : NULL, b, exec->exchange.hosts, exec->exchange.host, exec->exchange.host + 1);
@@ -181,7 +195,7 @@ static void distribute_shards(hd_exec_cpu *exec) {
   choose_group_rows(exec);
 }
 
-/* Chunks of a stage's parameters are owned by its threads; each host has all chunks. */
+/* Chunks of a stage's parameters are owned by its threads; each host with the stage has all of them. */
 static void distribute_chunks_of(hd_exec_cpu *exec, const int64_t *weight, int stage) {
   const hd_plan *plan = exec->plan;
   int32_t lo = 0, hi;
@@ -307,16 +321,18 @@ static void destroy(void *self) {
   hd__exchange_end(&exec->exchange);
   hd__free(exec->owned_bytes);
   hd__free(exec->speed);
+  hd__free(exec->rank_of);
   hd__free(exec);
 }
 
 static hd_status set_up(hd_exec_cpu *exec, hd_ctx *ctx) {
   HD_TRY(hd__exec_time_threads(exec->threads, ctx, exec->plan->kernels));
   HD_TRY(hd__exec_number_threads(exec, ctx));
+  exec->apart = exec->settings.stages_on_hosts && exec->exchange.hosts > 1 && exec->plan->stages.count > 1;
   HD_TRY(take_threads(exec, ctx));
   distribute_shards(exec);
   HD_TRY(distribute_chunks(exec, ctx));
-  if (exec->exchange.hosts > 1)
+  if (hd__exec_shares_samples(exec))
     HD_TRY(hd__exec_choose_owners(exec, ctx));
   HD_TRY(take_memory(exec, ctx));
   HD_TRY(place_memory(exec, ctx));
@@ -443,16 +459,18 @@ static bool run_phase(const thread_at *at, const hd_phase *phase) {
 }
 
 /* Exchanges between hosts: of gradients before a phase that reduces; of sums for a gather after the other shards
- * phases. */
+ * phases; with stages on several hosts of norms. */
 static uint32_t exchange_before(const thread_at *at, const hd_phase *phase) {
   const bool reduces = phase->kind == HD_PHASE_REDUCE_UPDATE || phase->kind == HD_PHASE_REDUCE_NORM;
-  return at->exec->exchange.hosts > 1 && reduces ? hd__exec_exchange_sums(at) : 0;
+  if (at->exec->apart && phase->kind == HD_PHASE_UPDATE)
+    return hd__exec_exchange_norms(at);
+  return hd__exec_shares_samples(at->exec) && reduces ? hd__exec_exchange_sums(at) : 0;
 }
 
 static uint32_t exchange_after(const thread_at *at, const hd_phase *phase) {
   const bool gathers = at->exec->plan->gathers && phase->kind == HD_PHASE_SHARDS &&
                        phase + 1 < at->exec->plan->phases + at->exec->plan->segments;
-  return at->exec->exchange.hosts > 1 && gathers ? hd__exec_exchange_phase(at, phase) : 0;
+  return hd__exec_shares_samples(at->exec) && gathers ? hd__exec_exchange_phase(at, phase) : 0;
 }
 
 /* The flags that all hosts have exchanged; flags raised since are sent with the next step's sums. */
@@ -486,6 +504,8 @@ static uint32_t run_step(thread_at *at, int slot) {
       if (all & HD_BARRIER_BROKEN)
         return all;
       if (!run_phase(at, &exec->plan->phases[i]))
+        return HD_BARRIER_BROKEN;
+      if (closing && exec->apart && hd__exec_exchange_losses(at) & HD_BARRIER_BROKEN)
         return HD_BARRIER_BROKEN;
       if (closing && at->index == exec->exchange.first)
         close_step(at, slot);
@@ -541,10 +561,15 @@ static void run_thread(void *arg, int local_index) {
   }
 }
 
+/* Names the first thread's parameter; with stages on several hosts the first rank's. */
 static hd_status not_finite(hd_exec_cpu *exec, hd_ctx *ctx) {
-  int32_t param = -1;
+  int32_t param = -1, all[HD_LOCAL_GROUP_MOST_RANKS];
   for (int l = exec->exchange.host_first[exec->exchange.host + 1] - 1; l >= hd__exec_host_first(exec); l--)
     param = exec->bad_param[l] >= 0 ? exec->bad_param[l] : param;
+  if (exec->apart)
+    HD_TRY(hd__cluster_gather(all, exec->settings.local, ctx, &param, sizeof param));
+  for (int r = exec->apart ? exec->exchange.ranks - 1 : -1; r >= 0; r--)
+    param = all[r] >= 0 ? all[r] : param;
   return hd__exec_not_finite(ctx, exec->plan, param);
 }
 
@@ -572,4 +597,5 @@ const hd_executor hd__cpu_executor = {.create = create,
                                       .trace_size = trace_size,
                                       .spent = spent,
                                       .stage_threads = stage_threads,
+                                      .collect = hd__exec_cpu_collect,
                                       .bytes = bytes};

@@ -23,7 +23,7 @@ typedef struct host_layout {
 typedef struct stage_layout {
   hd_partial_sums sums;      /* of all threads, with the additions of this process's, */
   float *sum[HD_MAX_SHARDS]; /* and their places */
-  hd_reduction *host_sums;   /* for each partial sum of this host: over its threads'. NULL: there is one host */
+  hd_reduction *host_sums;   /* for each partial sum of this host: over its threads'. NULL: as hosts of the layout */
 } stage_layout;
 
 /* How one micro-batch is laid out over threads. */
@@ -34,13 +34,19 @@ typedef struct micro_batch_layout {
   hd_reduction shards;   /* over all shards of the micro-batch: for deferred gradients */
   stage_layout *stage;   /* one per stage of the plan */
   int32_t merges, level; /* additions of earlier micro-batches' sums, and this one's place on their stack */
-  host_layout *hosts;    /* NULL: there is one */
+  host_layout *hosts;    /* NULL: hosts do not share its samples */
 } micro_batch_layout;
 
 /* What a thread has done for its stage, for the report. */
 typedef struct stage_work {
   _Alignas(64) int64_t shards, waited_ns; /* for other stages */
 } stage_work;
+
+/* Transfers of a thread to or from other hosts. */
+typedef struct stage_mail {
+  hd_transfer **transfer;
+  int *peer, count;
+} stage_mail;
 
 typedef struct thread_state {
   _Alignas(128) hd_origin origin[HD_WHERES]; /* of this step's calls, at row 0 */
@@ -52,6 +58,8 @@ typedef struct thread_state {
   int stage;                /* whose calls it runs */
   int32_t arenas;           /* of its arena: shards that may be between forward and backward */
   unsigned phases;          /* shards phases so far, of several stages */
+  stage_mail sent, received; /* with stages on several hosts, */
+  hd_transfer_part *parts;   /* and room for the parts of one of them */
   float *gathered;          /* gathered_elems floats: the sums over all shards that a later phase reads */
   float *stack;             /* for reducing statistics */
   float *tile, *other_tile; /* of a gradient; of another use of its parameter */
@@ -72,6 +80,8 @@ typedef struct hd_exec_cpu {
   hd_exchange exchange; /* between the threads of all ranks of all hosts */
   hd_barrier signals;   /* of several stages: what this host's threads have done; see pipeline.c */
   hd_barrier_watch signals_watch;
+  bool apart;           /* each stage has one host: hosts share the stages, not the samples; see stage_hosts.c */
+  int32_t *rank_of;     /* of the threads: their ranks in the job */
   int32_t *speed;       /* of the threads; NULL: all equal */
   int32_t *border;      /* of the threads of each stage: see hd__exec_border */
   int32_t *host_border; /* host h has the shards [host_border[h], host_border[h + 1]) of each micro-batch */
@@ -157,6 +167,17 @@ static inline const hd_range_plan *hd__exec_range(const thread_at *at) {
   return &at->layout->stage[at->thread->stage].sums.range[at->index - at->exec->exchange.first];
 }
 
+/* Whether hosts share the samples of a batch. */
+static inline bool hd__exec_shares_samples(const hd_exec_cpu *exec) { return exec->exchange.hosts > 1 && !exec->apart; }
+
+/* The only host of a stage; where every host has all stages, this host. */
+static inline int hd__exec_stage_host(const hd_exec_cpu *exec, int stage) {
+  return exec->apart ? stage * exec->exchange.hosts / exec->plan->stages.count : exec->exchange.host;
+}
+static inline bool hd__exec_has_stage(const hd_exec_cpu *exec, int stage) {
+  return hd__exec_stage_host(exec, stage) == exec->exchange.host;
+}
+
 static inline int64_t hd__exec_first_row(const thread_at *at, int host) {
   return at->layout->stage[0].sums.row[at->exec->exchange.host_first[host]];
 }
@@ -177,6 +198,19 @@ static inline uint32_t hd__exec_barrier(const thread_at *at, uint32_t flags) {
  * and flags. They return the flags of the closing barrier. */
 uint32_t hd__exec_exchange_phase(const thread_at *at, const hd_phase *phase);
 uint32_t hd__exec_exchange_sums(const thread_at *at);
+
+/* With stages on several hosts. Receives what a stretch needs of the stage before it, which another host runs, for the
+ * pushes [push, end); sends on what the stage after `stretch` needs, and waits until all that was sent has gone. False:
+ * the local group is broken. */
+bool hd__exec_receive_values(const thread_at *at, const hd_stretch *stretch, int push, int end);
+bool hd__exec_send_values(const thread_at *at, const hd_stretch *stretch, int push, int end);
+bool hd__exec_finish_sends(const thread_at *at);
+
+/* Likewise: exchanges the norms of chunks; losses and flags, at the end of a step. They return the flags of the closing
+ * barrier. */
+uint32_t hd__exec_exchange_norms(const thread_at *at);
+uint32_t hd__exec_exchange_losses(const thread_at *at);
+hd_status hd__exec_cpu_collect(void *self, hd_ctx *ctx);
 
 /* Decides whether gradients are reduced by owners, and lays out the owned ranges. All hosts decide alike. */
 hd_status hd__exec_choose_owners(hd_exec_cpu *exec, hd_ctx *ctx);

@@ -160,7 +160,8 @@ void hd__exec_matrices(const thread_at *at, const hd_phase *phase) {
   for (const hd_plan_matrix *m = plan->matrices; m < plan->matrices + plan->matrix_count; m++) {
     const rows r = share_of(at, phase->stage == HD_STAGE_WRITE ? plan->params[m->param].rows : m->rows);
     const bool divides = phase->stage == HD_STAGE_GRAM || phase->stage == HD_STAGE_POLYNOMIAL; /* by itself */
-    if ((r.lo == r.hi && !divides) || hyper_of(at, m)->idle || phase->round >= m->rounds)
+    if ((r.lo == r.hi && !divides) || hyper_of(at, m)->idle || phase->round >= m->rounds ||
+        !hd__exec_has_stage(at->exec, plan->params[m->param].stage))
       continue;
     switch (phase->stage) {
     case HD_STAGE_SCALE: scale(at, m, r); break;

@@ -10,7 +10,8 @@
  *     stage 1       F0 B0 F1 B1 F2 B2 F3 B3
  *
  * Signals: each thread has two numbers in memory of its host, one for each stretch, which grow with every unit that it
- * leaves. What a unit needs of another stage is in batch memory.
+ * leaves. What a unit needs of another stage is in batch memory. From a stage of another host it is received instead:
+ * stage_hosts.c.
  *
  * Units begin at multiples of their size, for the threads of every stage alike; a thread whose range begins or ends
  * inside has a part of one. So no wait lasts for ever: of the units whose backward is not finished in stage 0, the first
@@ -111,10 +112,13 @@ static bool await_shard(const thread_at *at, int thread, direction way, int32_t 
   return came;
 }
 
-/* Waits until the stretch before has left the shards of the pushes [push, end). */
+/* Waits until the stretch before has left the shards of the pushes [push, end). One of an earlier phase has left them, if
+ * it ran on this host. */
 static bool await_unit(const thread_at *at, const hd_phase *phase, const hd_stretch *stretch, int push, int end) {
   const hd_exec_cpu *exec = at->exec;
   const hd_stretch *before = stretch - 1;
+  if (stretch > exec->plan->stretches && !hd__exec_has_stage(exec, before->stage))
+    return hd__exec_receive_values(at, stretch, push, end);
   if (stretch == exec->plan->stretches + phase->stretch0)
     return true;
   const int32_t *border = hd__exec_border(exec, before->stage);
@@ -142,6 +146,8 @@ static bool advance(const thread_at *at, const hd_phase *phase, position *p) {
   hd__barrier_signal(&exec->signals, line_of(exec, at->index, way_of(exec->plan, phase, p->stretch)),
                      number_of(at, shard_of(at, end - 1)));
   exec->work[at->index].shards += end - p->push;
+  if (exec->apart && !hd__exec_send_values(at, p->stretch, p->push, end))
+    return false;
   for (; p->push < end; p->push++)
     p->depth += 1 - step[p->push].merges;
   return true;
@@ -176,5 +182,5 @@ bool hd__exec_pipeline(const thread_at *at, const hd_phase *phase) {
     if (i >= ahead && way[BACKWARD].stretch && !advance(at, phase, &way[BACKWARD]))
       return false;
   }
-  return true;
+  return !at->exec->apart || hd__exec_finish_sends(at);
 }

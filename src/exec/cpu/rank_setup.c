@@ -1,4 +1,4 @@
-/* Agreement between the executors of several ranks: numbers and speeds of their threads. */
+/* Agreement between the executors of several ranks: numbers, ranks and speeds of their threads. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,20 +31,25 @@ static hd_status describe(offer *this_rank, hd_ctx *ctx, const hd_threads *threa
 }
 
 /* `all` is ordered by rank of the job; threads are numbered host after host. */
-static hd_status take_speeds(hd_exec_cpu *exec, hd_ctx *ctx, const offer *all) {
+static hd_status take_offers(hd_exec_cpu *exec, hd_ctx *ctx, const offer *all) {
   const hd_local_group *local = exec->settings.local;
+  const size_t threads = (size_t)exec->exchange.count;
   bool differ = false;
   for (int r = 0; r < exec->exchange.ranks; r++)
     differ |= all[r].has_speeds;
   exec->sums_setting = all[0].sums_setting;
-  if (!differ)
-    return HD_OK;
-  exec->speed = hd__malloc((size_t)exec->exchange.count * sizeof *exec->speed);
-  if (!exec->speed)
+  exec->rank_of = hd__malloc(threads * sizeof *exec->rank_of);
+  exec->speed = differ ? hd__malloc(threads * sizeof *exec->speed) : NULL;
+  if (!exec->rank_of || (differ && !exec->speed))
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d threads", exec->exchange.count);
-  for (int place = 0, thread = 0; place < exec->exchange.ranks; place++)
-    for (int i = 0; i < all[hd__cluster_member(local, place)].threads; i++)
-      exec->speed[thread++] = all[hd__cluster_member(local, place)].speed[i];
+  for (int place = 0, thread = 0; place < exec->exchange.ranks; place++) {
+    const int rank = hd__cluster_member(local, place);
+    for (int i = 0; i < all[rank].threads; i++, thread++) {
+      exec->rank_of[thread] = rank;
+      if (differ)
+        exec->speed[thread] = all[rank].speed[i];
+    }
+  }
   return HD_OK;
 }
 
@@ -62,7 +67,7 @@ hd_status hd__exec_number_threads(hd_exec_cpu *exec, hd_ctx *ctx) {
   if (status == HD_OK)
     status = hd__cluster_gather(all, local, ctx, &this_rank, sizeof this_rank);
   if (status == HD_OK)
-    status = take_speeds(exec, ctx, all);
+    status = take_offers(exec, ctx, all);
   hd__free(all);
   return status;
 }

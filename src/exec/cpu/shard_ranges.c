@@ -2,47 +2,79 @@
  * reductions over them.
  *
  * Hosts have neighbouring ranges, in proportion to their threads. Every host has threads of every stage, and these share
- * the host's range once more; so what a stage hands to the next one stays on a host.
+ * the host's range once more; so what a stage hands to the next one stays on a host. Or each stage has one host, whose
+ * threads of that stage share all shards.
  *
  * The layout is made for the full batch and again only when the number of samples changes (the last batch of an
  * epoch). */
 #include "exec/cpu/cpu_executor_state.h"
 
-/* Threads of a host are shared out to stages evenly, neighbours together. */
-hd_status hd__exec_number_stages(hd_exec_cpu *exec, hd_ctx *ctx) {
+/* The stages [*begin, *end) of a host. */
+static void stages_of_host(int *begin, int *end, const hd_exec_cpu *exec, int host) {
   const int stages = exec->plan->stages.count;
-  for (int h = 0; h < exec->exchange.hosts; h++) {
+  *begin = exec->apart ? stages : 0;
+  *end = exec->apart ? 0 : stages;
+  for (int s = 0; s < stages && exec->apart; s++)
+    if (hd__exec_stage_host(exec, s) == host) {
+      *begin = s < *begin ? s : *begin;
+      *end = s + 1;
+    }
+}
+
+/* Threads of a host are shared out to its stages evenly, neighbours together. */
+hd_status hd__exec_number_stages(hd_exec_cpu *exec, hd_ctx *ctx) {
+  const int hosts = exec->exchange.hosts, stages = exec->plan->stages.count;
+  if (exec->apart && stages < hosts)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--place-stages hosts expects a stage for each of the %d hosts, found %d stages; use more --stages, "
+                    "or --place-stages threads",
+                    hosts, stages);
+  for (int h = 0; h < hosts; h++) {
     const int first = exec->exchange.host_first[h], threads = exec->exchange.host_first[h + 1] - first;
-    if (threads < stages)
+    int begin, end;
+    stages_of_host(&begin, &end, exec, h);
+    if (threads < end - begin)
       return hd__fail(
           ctx, HD_E_USAGE,
           "--stages expects at least one thread for each of the %d stages%s, found %d; use more --threads or "
-          "--procs, or fewer stages",
-          stages, exec->exchange.hosts > 1 ? " on every host" : "", threads);
+          "--procs, or fewer stages%s",
+          end - begin, hosts > 1 ? " on every host" : "", threads,
+          hosts > 1 && !exec->apart ? ", or --place-stages hosts" : "");
     for (int l = 0; l < threads; l++)
-      exec->thread[first + l].stage = l * stages / threads;
+      exec->thread[first + l].stage = begin + l * (end - begin) / threads;
   }
   return HD_OK;
 }
 
 /* The threads of a host that run a stage: neighbours. */
 void hd__exec_threads_of_stage(int *begin, int *end, const hd_exec_cpu *exec, int host, int stage) {
+  const int last = exec->exchange.host_first[host + 1];
   *begin = exec->exchange.host_first[host];
-  while (exec->thread[*begin].stage < stage)
+  while (*begin < last && exec->thread[*begin].stage < stage)
     (*begin)++;
-  for (*end = *begin; *end < exec->exchange.host_first[host + 1] && exec->thread[*end].stage == stage;)
+  for (*end = *begin; *end < last && exec->thread[*end].stage == stage;)
     (*end)++;
 }
 
-static void divide_host(const hd_exec_cpu *exec, int host, int stage) {
-  int32_t *border = hd__exec_border(exec, stage), first = exec->host_border[host], last = exec->host_border[host + 1];
+/* Divides the shards [first, last) among the threads of a host that run a stage. Of the borders of threads [from, to] those
+ * of other threads are set so that these have none. */
+static void divide(const hd_exec_cpu *exec, int host, int stage, int32_t first, int32_t last, int from, int to) {
+  int32_t *border = hd__exec_border(exec, stage);
   int begin, end;
   hd__exec_threads_of_stage(&begin, &end, exec, host, stage);
-  for (int l = exec->exchange.host_first[host]; l <= exec->exchange.host_first[host + 1]; l++)
+  for (int l = from; l <= to; l++)
     border[l] = l <= begin ? first : last;
   hd__tree_distribute(border + begin, last - first, exec->speed ? exec->speed + begin : NULL, end - begin);
   for (int l = begin; l <= end; l++)
     border[l] += first;
+}
+
+static void divide_stage(const hd_exec_cpu *exec, int stage, int32_t shards) {
+  const hd_exchange *x = &exec->exchange;
+  if (exec->apart)
+    divide(exec, hd__exec_stage_host(exec, stage), stage, 0, shards, 0, x->count);
+  for (int h = 0; h < x->hosts && !exec->apart; h++)
+    divide(exec, h, stage, exec->host_border[h], exec->host_border[h + 1], x->host_first[h], x->host_first[h + 1]);
 }
 
 void hd__exec_divide_shards(hd_exec_cpu *exec) {
@@ -52,8 +84,7 @@ void hd__exec_divide_shards(hd_exec_cpu *exec) {
   for (int h = 0; h <= exec->exchange.hosts; h++)
     exec->host_border[h] = exec->border[exec->exchange.host_first[h]];
   for (int s = 0; s < exec->plan->stages.count && exec->plan->stages.count > 1; s++)
-    for (int h = 0; h < exec->exchange.hosts; h++)
-      divide_host(exec, h, s);
+    divide_stage(exec, s, shards);
 }
 
 static void lay_out_hosts(const hd_exec_cpu *exec, host_layout *hosts, const micro_batch_layout *layout) {

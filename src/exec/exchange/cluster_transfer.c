@@ -197,6 +197,18 @@ int hd__cluster_test(hd_local_group *local, hd_transfer *transfer, int peer) {
   return done;
 }
 
+hd_status hd__cluster_await(hd_local_group *local, hd_ctx *ctx, hd_transfer **transfer, int *peer, int count) {
+  moving m = {.cluster = hd__local_group_cluster(local),
+              .transfer = transfer,
+              .peer = peer,
+              .count = count,
+              .timeout_s = hd__local_group_timeout(local),
+              .may_break = true};
+  for (int i = 0; i < count; i++)
+    m.left += transfer[i] != NULL;
+  return m.left > 0 ? wait_for(&m, ctx) : HD_OK;
+}
+
 void hd__cluster_drop(hd_local_group *local, hd_transfer *transfer) {
   hd__local_group_cluster(local)->transport->drop(transfer);
 }

@@ -30,6 +30,10 @@ hd_status hd__cluster_start(hd_transfer **out, hd_local_group *local, hd_ctx *ct
 int hd__cluster_test(hd_local_group *local, hd_transfer *transfer, int peer);
 void hd__cluster_drop(hd_local_group *local, hd_transfer *transfer); /* NULL is allowed */
 
+/* Waits for transfers that were started, of which NULL are none, and clears the array; a host that is silent until the
+ * timeout breaks the local group. Returns hd__local_group_check. Any thread of any rank. */
+hd_status hd__cluster_await(hd_local_group *local, hd_ctx *ctx, hd_transfer **transfer, int *peer, int count);
+
 /* Frees the exchanges in the list of unused ones. */
 void hd__cluster_free_exchanges(struct hd_cluster *cluster);
 

@@ -18,7 +18,8 @@ static const char purpose[] = "the emergency save";
 typedef struct emergency_page {
   _Atomic int ready;
   char run[HD_PATH_BYTES]; /* absolute path */
-  int32_t keep, on_gpu;
+  int32_t keep, on_gpu, apart;
+  _Atomic int64_t collected; /* step */
   int64_t record_bytes;
   hd_counters counters[2]; /* of an even and of an odd version */
   char record[];           /* JSON */
@@ -35,6 +36,8 @@ static void fill(emergency_page *page, const hd_emergency_run *run, const char *
   snprintf(page->run, sizeof page->run, "%.*s", HD_PATH_BYTES - 1, realpath(run->folder, path) ? path : run->folder);
   page->keep = run->keep;
   page->on_gpu = run->on_gpu;
+  page->apart = run->apart;
+  page->collected = run->counters->step;
   page->counters[run->counters->step & 1] = *run->counters;
   page->record_bytes = (int64_t)strlen(record);
   memcpy(page->record, record, (size_t)page->record_bytes);
@@ -79,6 +82,11 @@ void hd__emergency_note(hd_emergency *emergency, const hd_counters *counters) {
     emergency->page->counters[counters->step & 1] = *counters;
 }
 
+void hd__emergency_collected(hd_emergency *emergency, int64_t step) {
+  if (emergency)
+    emergency->page->collected = step;
+}
+
 static hd_status save(hd_ctx *ctx, hd_store *store, const emergency_page *page, const hd_counters *counters) {
   HD_RELEASED(hd__saver_fini) hd_saver saver = {0};
   json_error_t error;
@@ -90,20 +98,19 @@ static hd_status save(hd_ctx *ctx, hd_store *store, const emergency_page *page, 
   return hd__saver_wait(&saver, ctx);
 }
 
-/* The last version was in GPU memory alone and no process was left to copy it: *step becomes that of the last
- * checkpoint. */
-static hd_status lost_with_gpus(int64_t *step, hd_ctx *ctx, const emergency_page *page) {
+/* The last version is nowhere as a whole: *step becomes that of the last checkpoint. */
+static hd_status lost(int64_t *step, hd_ctx *ctx, const emergency_page *page) {
   const int64_t even = page->counters[0].step, odd = page->counters[1].step;
+  const long long last = even > odd ? even : odd;
+  const char *why = page->on_gpu ? "it was in the memory of GPUs alone, whose ranks are all gone"
+                                 : "each host had the weights of its own stages alone";
   *step = hd__saver_linked_step(page->run, "last");
   if (*step < 0)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
-                    "expected to save step %lld, found that it was in the memory of GPUs alone, whose ranks are all "
-                    "gone; start again, and use --save-every",
-                    (long long)(even > odd ? even : odd));
+                    "expected to save step %lld, found that %s; start again, and use --save-every", last, why);
   return hd__fail(ctx, HD_E_UNSUPPORTED,
-                  "expected to save step %lld, found that it was in the memory of GPUs alone, whose ranks are all "
-                  "gone; go on from step %lld with --resume %.900s",
-                  (long long)(even > odd ? even : odd), (long long)*step, page->run);
+                  "expected to save step %lld, found that %s; go on from step %lld with --resume %.900s", last, why,
+                  (long long)*step, page->run);
 }
 
 /* Saves the step unless its folder exists. A rank may have ended between the folder and the link; then only the link is
@@ -146,8 +153,10 @@ hd_status hd__emergency_save(int64_t *step, char run[HD_PATH_BYTES], bool *wrote
   *step = (int64_t)hd__store_version(store);
   snprintf(run, HD_PATH_BYTES, "%.*s", HD_PATH_BYTES - 1, page->run);
   if (counters.step != *step)
-    return page->on_gpu ? lost_with_gpus(step, ctx, page)
+    return page->on_gpu ? lost(step, ctx, page)
                         : hd__fail(ctx, HD_E_USAGE, "expected a run to save, found none that had begun");
+  if (page->apart && page->collected != *step)
+    return lost(step, ctx, page);
   if (hd__local_group_rank(local) != 0) /* rank 0 holds the lock already */
     HD_TRY(hd__file_lock_folder(&lock, ctx, run, LOCK_S));
   return save_unless_there(fresh, ctx, store, page, &counters);

@@ -19,6 +19,7 @@ typedef struct hd_emergency_run {
   const char *folder; /* must exist */
   int keep;           /* number of checkpoints */
   bool on_gpu; /* versions are in GPU memory, and are copied to the host's only while a process is left to copy them */
+  bool apart; /* each host has the weights of its own stages alone, but for versions that were collected */
   const json_t *record;
   const hd_counters *counters; /* of the present version */
 } hd_emergency_run;
@@ -32,8 +33,11 @@ void hd__emergency_close(hd_emergency *emergency);
  * version that counts are not written again. */
 void hd__emergency_note(hd_emergency *emergency, const hd_counters *counters);
 
+/* All ranks: they have collected the version of this step on the first host. */
+void hd__emergency_collected(hd_emergency *emergency, int64_t step);
+
 /* After the ranks have ended, or by the surviving rank that saves for them: saves the last whole version into the run,
  * unless it is saved already. *step is that version, `run` the folder, and *wrote (may be NULL) whether this call saved
  * it. HD_E_USAGE if the ranks had not yet shared a run: there is nothing to save. HD_E_UNSUPPORTED if the version was
- * lost with the GPUs' memory: the message names the last checkpoint. */
+ * lost with the GPUs' memory, or with another host: the message names the last checkpoint. */
 hd_status hd__emergency_save(int64_t *step, char run[HD_PATH_BYTES], bool *wrote, hd_ctx *ctx, hd_local_group *local);

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "exec/exchange/cluster.h"
 #include "train/launch/supervisor.h"
+#include "train/session/stages.h"
 
 /* A model's name as part of a file name: letters, digits and "._-", every other byte as '_', and no leading dot, so
  * that it names no other folder and no hidden file. */
@@ -222,6 +223,7 @@ hd_status hd__session_open_run(hd_session *s, hd_ctx *ctx) {
                               &(hd_emergency_run){.folder = s->checkpoints.folder,
                                                   .keep = (int)s->run.settings->keep,
                                                   .on_gpu = hd__exec_on_gpu(s->compute.exec),
+                                                  .apart = hd__stages_are_apart(s),
                                                   .record = s->run.record,
                                                   .counters = &s->run.counters}));
   if (hd__session_writes(s))

@@ -108,7 +108,8 @@ hd_exec_settings hd__planned_training(const hd_config *config, int32_t shards) {
                             .shards = shards,
                             .micro_batches = (int32_t)hd__settings(config)->accumulate,
                             .clip_norm = hd__settings(config)->clip_grad_norm,
-                            .schedule = (hd_stage_schedule)hd__settings(config)->schedule_stages};
+                            .schedule = (hd_stage_schedule)hd__settings(config)->schedule_stages,
+                            .stages_on_hosts = hd__settings(config)->place_stages == HD_PLACE_STAGES_HOSTS};
 }
 
 hd_exec_settings hd__planned_evaluation(void) {

@@ -24,6 +24,10 @@ static int fewest_on_a_host(const hd_session *s, bool ranks) {
   return fewest;
 }
 
+bool hd__stages_are_apart(const hd_session *s) {
+  return s->run.settings->place_stages == HD_PLACE_STAGES_HOSTS && !hd__cluster_is_one_host(s->compute.local);
+}
+
 hd_status hd__stages_choose(hd_stages *out, hd_session *s, hd_ctx *ctx) {
   hd_graph *graph;
   HD_TRY(hd__network_graph(&graph, ctx, &s->run.network));
@@ -32,11 +36,14 @@ hd_status hd__stages_choose(hd_stages *out, hd_session *s, hd_ctx *ctx) {
   const int asked = s->run.settings->stage_count;
   const bool runs = hd__device_runs_stages(s->compute.cuda);
   const int ranks = fewest_on_a_host(s, true), threads = fewest_on_a_host(s, false);
+  const bool apart = hd__stages_are_apart(s);
   *out = (hd_stages){.count = asked};
   if (asked < 0)
-    out->count = ranks > 1 ? ranks : threads;
-  else if (asked == file.count || (asked == 0 && file.count <= threads && runs))
+    out->count = apart ? hd__cluster_count(s->compute.local) : ranks > 1 ? ranks : threads;
+  else if (asked == file.count || (asked == 0 && (apart || file.count <= threads) && runs))
     *out = file;
+  if (apart && out->count <= 1)
+    return hd__fail(ctx, HD_E_USAGE, "--place-stages hosts expects --stages, found one stage; add --stages auto");
   if (out->count > 1 && !runs)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
                     "--stages expects --device cpu, found a GPU, which holds the whole network; leave one of them out");

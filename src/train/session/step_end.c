@@ -248,6 +248,8 @@ hd_status hd__session_settle_evaluation(hd_session *s, hd_ctx *ctx) {
 /* ---- Region end ---- */
 
 hd_status hd__session_end_region(hd_session *s, hd_ctx *ctx, bool stopped) {
+  HD_TRY(hd__exec_collect(s->compute.exec, ctx));
+  hd__emergency_collected(s->checkpoints.emergency, s->run.counters.step);
   note_train_loss(s);
   HD_TRY(hd__session_spread_skips(s, ctx));
   HD_TRY(hd__session_check_metrics(s, ctx));

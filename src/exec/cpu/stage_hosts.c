@@ -1,0 +1,204 @@
+/* Stages on hosts of their own: what passes from one to another, and what all hosts must know of a step.
+ *
+ * Of K stages and H hosts, host h has the stages s with s H / K = h, whole: all shards, gradients, chunks and optimizer
+ * states of their layers. A thread that has taken shards through a stretch sends the rows of what later stages read to
+ * the ranks whose threads take them through the next stretch, if that is on another host. Each shard has two tags, one
+ * for each direction, so threads receive theirs in any order. What passes over a host is received and sent on there.
+ *
+ *     host 0   F0 F1 .. B0 F2 ..        values of the shards' rows, from batch memory to the same place of
+ *               \  \   /                the other host's; rows are not written again before they are read there
+ *     host 1     F0 B0 F1 ..
+ *
+ * At the end of a step all hosts get the losses of the last stage, and the flags; before an update by the norm, the sums
+ * of squares of all chunks, which every thread adds in their order. Of other stages' weights a host has old versions,
+ * until the ranks collect the last one. */
+#include <string.h>
+
+#include "exec/cpu/cpu_executor_state.h"
+
+/* ---- From stretch to stretch ---- */
+
+/* A push's shard, counted from the micro-batch's first, and its rows. */
+static int32_t shard_of(const thread_at *at, const hd_reduction_step *step) {
+  return step->term - at->layout->micro_batch.lo;
+}
+
+/* The rank of the thread that takes a shard through a stage. */
+static int rank_at(const hd_exec_cpu *exec, int stage, int32_t shard) {
+  const int32_t *border = hd__exec_border(exec, stage);
+  int thread = 0;
+  while (border[thread + 1] <= shard)
+    thread++;
+  return exec->rank_of[thread];
+}
+
+/* Whether a value passes from stage to stage, of which one follows the other. */
+static bool passes(const hd_crossing *value, int from, int to) {
+  return from < to ? value->from <= from && to <= value->last : value->first <= to && from <= value->from;
+}
+
+/* A step's values between two stages: between `from` and `to`, to be received or sent, with a rank of the other host. */
+typedef struct passage {
+  int from, to, peer;
+  bool receives;
+} passage;
+
+static bool start(hd_transfer **out, const thread_at *at, const passage *p, const hd_reduction_step *step) {
+  const hd_plan *plan = at->exec->plan;
+  const int64_t rows = step->row1 - step->row0;
+  const int32_t tag = HD_TAG_STAGES + (p->from > p->to) * HD_MAX_SHARDS + shard_of(at, step);
+  const call_rows at_row = hd__exec_rows(at, rows, step->row0, at->layout->first + step->row0);
+  int count = 0;
+  for (const hd_crossing *value = plan->crossings; value < plan->crossings + plan->crossing_count; value++)
+    if (passes(value, p->from, p->to))
+      at->thread->parts[count++] = (hd_transfer_part){.data = hd__place_at(&value->place, at_row.origin),
+                                                      .bytes = rows * value->place.row_bytes,
+                                                      .peer = p->peer,
+                                                      .tag = tag,
+                                                      .receives = p->receives};
+  *out = NULL;
+  return count == 0 || hd__cluster_start(out, at->exec->settings.local, NULL, at->thread->parts, count) == HD_OK;
+}
+
+/* Starts a transfer for each of the pushes [push, end). */
+static bool start_unit(stage_mail *mail, const thread_at *at, passage p, int push, int end) {
+  const hd_exec_cpu *exec = at->exec;
+  const hd_reduction_step *step = hd__exec_range(at)->pushes.step;
+  for (; push < end; push++) {
+    p.peer = rank_at(exec, p.receives ? p.from : p.to, shard_of(at, &step[push]));
+    if (!start(&mail->transfer[mail->count], at, &p, &step[push]))
+      return false;
+    mail->peer[mail->count++] = p.peer;
+  }
+  return true;
+}
+
+static bool finish(stage_mail *mail, const thread_at *at) {
+  const bool all = hd__cluster_await(at->exec->settings.local, NULL, mail->transfer, mail->peer, mail->count) == HD_OK;
+  mail->count = 0;
+  return all;
+}
+
+bool hd__exec_receive_values(const thread_at *at, const hd_stretch *stretch, int push, int end) {
+  stage_mail *mail = &at->thread->received;
+  const passage p = {.from = stretch[-1].stage, .to = stretch->stage, .receives = true};
+  const int64_t began_ns = hd__clock_ns();
+  hd__tally_end(at->thread->tally, HD_SPENT_COMPUTE);
+  const bool came = start_unit(mail, at, p, push, end) && finish(mail, at);
+  hd__tally_waited(at->thread->tally, mail->peer[0]);
+  hd__trace_leaf(at->thread->track, HD_SLICE_BUBBLE, p.from);
+  at->exec->work[at->index].waited_ns += hd__clock_ns() - began_ns;
+  return came;
+}
+
+bool hd__exec_send_values(const thread_at *at, const hd_stretch *stretch, int push, int end) {
+  const hd_plan *plan = at->exec->plan;
+  const hd_stretch *next = stretch + 1;
+  const bool is_last = next == plan->stretches + plan->phases[plan->segments - 1].stretch1;
+  if (is_last || hd__exec_has_stage(at->exec, next->stage))
+    return true;
+  return start_unit(&at->thread->sent, at, (passage){.from = stretch->stage, .to = next->stage}, push, end);
+}
+
+/* A transport may need the sender until the receiver has the rows. */
+bool hd__exec_finish_sends(const thread_at *at) { return finish(&at->thread->sent, at); }
+
+/* ---- What all hosts know ---- */
+
+/* Publishes an array of a number of each chunk, of which each host has filled that of its chunks. */
+static void publish_chunks(const thread_at *at, double *of_chunk) {
+  hd_exec_cpu *exec = at->exec;
+  int64_t *bytes = hd__exchange_publish(&exec->exchange, of_chunk);
+  memset(bytes, 0, (size_t)exec->exchange.hosts * sizeof *bytes);
+  for (const hd_chunk *c = exec->plan->chunks; c < exec->plan->chunks + exec->plan->chunk_count; c++)
+    bytes[hd__exec_stage_host(exec, exec->plan->params[c->param].stage)] += (int64_t)sizeof *of_chunk;
+}
+
+static void publish_losses(const thread_at *at) {
+  hd_exec_cpu *exec = at->exec;
+  int64_t *bytes = hd__exchange_publish(&exec->exchange, exec->losses);
+  for (int h = 0; h < exec->exchange.hosts; h++)
+    bytes[h] = h == exec->exchange.hosts - 1 ? at->step->samples * (int64_t)sizeof *exec->losses : 0;
+}
+
+static uint32_t wait_at_barrier(const thread_at *at, uint32_t flags) {
+  const uint32_t all = hd__exec_barrier(at, flags);
+  hd__trace_leaf(at->thread->track, HD_SLICE_WAIT, 0);
+  return all;
+}
+
+static bool exchange(const thread_at *at, const uint32_t *flags) {
+  hd_exchange *x = &at->exec->exchange;
+  const bool is_done = hd__exchange_finish(x, NULL, flags, flags && at->step->reports);
+  hd__trace_leaf(at->thread->track, HD_SLICE_EXCHANGE, x->waited_for);
+  return is_done;
+}
+
+uint32_t hd__exec_exchange_norms(const thread_at *at) {
+  if (hd__exec_leads(at)) {
+    publish_chunks(at, at->exec->chunk_norm);
+    if (!exchange(at, NULL))
+      return HD_BARRIER_BROKEN;
+  }
+  return wait_at_barrier(at, 0);
+}
+
+uint32_t hd__exec_exchange_losses(const thread_at *at) {
+  uint32_t all = wait_at_barrier(at, at->thread->flags);
+  if (all & HD_BARRIER_BROKEN)
+    return all;
+  if (hd__exec_leads(at)) {
+    all |= at->exec->carried;
+    publish_losses(at);
+    if (!exchange(at, &all))
+      return HD_BARRIER_BROKEN;
+  }
+  return wait_at_barrier(at, 0);
+}
+
+/* ---- Collecting weights ---- */
+
+/* Where the parameters of later hosts begin among those that are trained, or the others. */
+static int64_t end_of_host(const hd_exec_cpu *exec, int host, bool trained) {
+  const hd_plan *plan = exec->plan;
+  int64_t end = trained ? plan->trained_elems : plan->param_elems;
+  for (const hd_plan_param *p = plan->params; p < plan->params + plan->param_count; p++)
+    if (p->trained == trained && hd__exec_stage_host(exec, p->stage) > host && p->offset < end)
+      end = p->offset;
+  return end;
+}
+
+/* Arrays that are collected: both parts of weights and averages, and the trained part of states. */
+enum { PARTS = 2, MOST_ARRAYS = 2 * PARTS + HD_MAX_STATES };
+
+static hd_status collect(const hd_exec_cpu *exec, hd_ctx *ctx, int64_t *bytes) {
+  const hd_store *store = exec->store;
+  const int buffer = hd__store_buffer(store), hosts = exec->exchange.hosts;
+  hd_blocks block[MOST_ARRAYS];
+  int count = 0;
+  for (int part = 0; part < PARTS; part++) {
+    const int64_t first = part == 0 ? 0 : exec->plan->trained_elems;
+    int64_t at = first, *of = bytes + (ptrdiff_t)part * hosts;
+    for (int h = 0; h < hosts; at += of[h++] / (int64_t)sizeof(float))
+      of[h] = (end_of_host(exec, h, part == 0) - at) * (int64_t)sizeof(float);
+    block[count++] = (hd_blocks){.data = store->weights[buffer] + first, .bytes = of};
+    if (store->average[buffer])
+      block[count++] = (hd_blocks){.data = store->average[buffer] + first, .bytes = of};
+  }
+  for (int i = 0; i < store->directory->states; i++)
+    block[count++] = (hd_blocks){.data = store->state[buffer][i], .bytes = bytes, .to_first = true};
+  return hd__cluster_join_blocks(NULL, exec->settings.local, ctx, block, count, NULL);
+}
+
+hd_status hd__exec_cpu_collect(void *self, hd_ctx *ctx) {
+  hd_exec_cpu *exec = self;
+  if (!exec->apart)
+    return HD_OK;
+  if (hd__cluster_leads(exec->settings.local)) {
+    HD_OWNED int64_t *bytes = hd__calloc((size_t)(PARTS * exec->exchange.hosts), sizeof *bytes);
+    HD_TRY(HD_ALLOCATED(bytes, ctx, "out of memory for the weights of other hosts"));
+    HD_TRY(collect(exec, ctx, bytes));
+    hd__store_pack(exec->store, exec->plan);
+  }
+  return hd__local_group_barrier(exec->settings.local, ctx);
+}
