@@ -69,15 +69,18 @@ static double cost_of(const hd_graph *graph, int node, const double *cost) {
 
 /* ---- Even cuts ---- */
 
-/* Of the first n forward nodes: what they cost with their gradients, and how many have parameters. */
+/* Of the first n forward nodes: what they cost with their gradients, how many have parameters, and the last layer as
+ * written that is computed there, at least in part. */
 typedef struct prefix {
   double cost;
-  int params;
+  int params, written;
 } prefix;
 
 static void sum_costs(prefix *sum, const hd_graph *graph, int nodes, const double *cost) {
   for (int n = 0; n < nodes; n++)
-    sum[n + 1] = (prefix){sum[n].cost + cost_of(graph, n, cost), sum[n].params + has_params(graph, &graph->nodes[n])};
+    sum[n + 1] = (prefix){.cost = sum[n].cost + cost_of(graph, n, cost),
+                          .params = sum[n].params + has_params(graph, &graph->nodes[n]),
+                          .written = sum[n].written > graph->nodes[n].written ? sum[n].written : graph->nodes[n].written};
 }
 
 /* least[s * width + n] is the cost of the dearest of s + 1 stages of the first n nodes, cut at best, and begin[...] the
@@ -89,29 +92,31 @@ typedef struct cuts {
 } cuts;
 
 /* The best cut of the first n nodes into s + 1 stages, given those into s. */
-static void extend(const cuts *c, const prefix *sum, int s, int n) {
+static void extend(const cuts *c, const prefix *sum, const hd_graph *graph, int s, int n) {
   double *least = &c->least[s * c->width + n];
   *least = DBL_MAX;
   for (int b = 1; b < n; b++) {
     const double before = c->least[(s - 1) * c->width + b], last = sum[n].cost - sum[b].cost;
     const double dearest = before > last ? before : last;
-    if (sum[n].params > sum[b].params && dearest < *least) {
+    if (sum[n].params > sum[b].params && graph->nodes[b].written > sum[b].written && dearest < *least) {
       *least = dearest;
       c->begin[s * c->width + n] = b;
     }
   }
 }
 
-static void cut_evenly(hd_stages *out, const cuts *c, const prefix *sum, const hd_graph *graph) {
+/* False: there are fewer places to cut. */
+static bool cut_evenly(hd_stages *out, const cuts *c, const prefix *sum, const hd_graph *graph) {
   for (int n = 0; n < c->width; n++)
     c->least[n] = sum[n].params > 0 ? sum[n].cost : DBL_MAX;
   for (int s = 1; s < out->count; s++)
     for (int n = 0; n < c->width; n++)
-      extend(c, sum, s, n);
+      extend(c, sum, graph, s, n);
   for (int s = out->count - 1, n = c->width - 1; s > 0; s--) {
     n = c->begin[s * c->width + n];
     out->first[s] = graph->nodes[n].written;
   }
+  return c->least[(out->count - 1) * c->width + c->width - 1] < DBL_MAX;
 }
 
 hd_status hd__stages_cut(hd_stages *out, hd_ctx *ctx, const hd_graph *graph, const double *cost) {
@@ -128,7 +133,11 @@ hd_status hd__stages_cut(hd_stages *out, hd_ctx *ctx, const hd_graph *graph, con
                     "fewer",
                     most, out->count);
   sum_costs(sum, graph, nodes, cost);
-  cut_evenly(out, &(cuts){nodes + 1, least, begin}, sum, graph);
+  if (!cut_evenly(out, &(cuts){nodes + 1, least, begin}, sum, graph))
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--stages expects fewer than %d for this network, some of whose layers are computed together; use "
+                    "fewer",
+                    out->count);
   return HD_OK;
 }
 

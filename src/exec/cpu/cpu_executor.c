@@ -329,6 +329,7 @@ static hd_status set_up(hd_exec_cpu *exec, hd_ctx *ctx) {
   HD_TRY(hd__exec_time_threads(exec->threads, ctx, exec->plan->kernels));
   HD_TRY(hd__exec_number_threads(exec, ctx));
   exec->apart = exec->settings.stages_on_hosts && exec->exchange.hosts > 1 && exec->plan->stages.count > 1;
+  HD_TRY(hd__exec_check_stage_hosts(exec, ctx));
   HD_TRY(take_threads(exec, ctx));
   distribute_shards(exec);
   HD_TRY(distribute_chunks(exec, ctx));

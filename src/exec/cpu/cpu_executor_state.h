@@ -199,9 +199,10 @@ static inline uint32_t hd__exec_barrier(const thread_at *at, uint32_t flags) {
 uint32_t hd__exec_exchange_phase(const thread_at *at, const hd_phase *phase);
 uint32_t hd__exec_exchange_sums(const thread_at *at);
 
-/* With stages on several hosts. Receives what a stretch needs of the stage before it, which another host runs, for the
+/* With stages on several hosts. Whether the network can be cut so. Receives what a stretch needs of the stage before it, which another host runs, for the
  * pushes [push, end); sends on what the stage after `stretch` needs, and waits until all that was sent has gone. False:
  * the local group is broken. */
+hd_status hd__exec_check_stage_hosts(const hd_exec_cpu *exec, hd_ctx *ctx);
 bool hd__exec_receive_values(const thread_at *at, const hd_stretch *stretch, int push, int end);
 bool hd__exec_send_values(const thread_at *at, const hd_stretch *stretch, int push, int end);
 bool hd__exec_finish_sends(const thread_at *at);

@@ -23,12 +23,7 @@ static void stages_of_host(int *begin, int *end, const hd_exec_cpu *exec, int ho
 
 /* Threads of a host are shared out to its stages evenly, neighbours together. */
 hd_status hd__exec_number_stages(hd_exec_cpu *exec, hd_ctx *ctx) {
-  const int hosts = exec->exchange.hosts, stages = exec->plan->stages.count;
-  if (exec->apart && stages < hosts)
-    return hd__fail(ctx, HD_E_USAGE,
-                    "--place-stages hosts expects a stage for each of the %d hosts, found %d stages; use more --stages, "
-                    "or --place-stages threads",
-                    hosts, stages);
+  const int hosts = exec->exchange.hosts;
   for (int h = 0; h < hosts; h++) {
     const int first = exec->exchange.host_first[h], threads = exec->exchange.host_first[h + 1] - first;
     int begin, end;
