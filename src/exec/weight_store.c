@@ -239,6 +239,10 @@ int64_t hd__store_entry_elems(const hd_store_entry *entry) {
   return (int64_t)entry->rows * entry->c * entry->h * entry->w;
 }
 
+bool hd__store_is_in_file_order(const hd_store_entry *entry) {
+  return entry->c == 1 || (entry->h == 1 && entry->w == 1);
+}
+
 void hd__store_to_file_order(float *file, const float *home, const hd_store_entry *entry) {
   int64_t pixels = (int64_t)entry->h * entry->w, columns = pixels * entry->c;
   for (int64_t row = 0; row < entry->rows; row++)

@@ -83,3 +83,4 @@ void hd__store_to_file_order(float *file, const float *home, const hd_store_entr
 void hd__store_from_file_order(float *home, const float *file, const hd_store_entry *entry);
 
 int64_t hd__store_entry_elems(const hd_store_entry *entry);
+bool hd__store_is_in_file_order(const hd_store_entry *entry); /* both are the same */

@@ -16,7 +16,7 @@ static hd_status check_sum(hd_ctx *ctx, const json_t *record, const hd_mapping *
   const json_t *entry = json_object_get(json_object_get(record, "files"), slash ? slash + 1 : path);
   const char *expected = json_string_value(json_object_get(entry, "xxh3"));
   char found[HD_CHECKSUM_BYTES];
-  hd__checksum_text(found, file);
+  hd__checksum_text(found, hd__xxh3(file->bytes, file->length));
   if (expected && !strcmp(expected, found))
     return HD_OK;
   return hd__fail(
@@ -240,20 +240,24 @@ hd_status hd__tensors_add(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const h
   return HD_OK;
 }
 
-static hd_st_tensor values_of(const hd_store_entry *entry, const float *ordered) {
-  return (hd_st_tensor){.type = HD_ST_F32,
-                        .shape = entry->shape,
-                        .bytes = ordered + entry->offset,
-                        .length = (size_t)hd__store_entry_elems(entry) * sizeof *ordered};
+const float *hd__tensors_entry(hd_values values, const hd_store_entry *entry) {
+  return (hd__store_is_in_file_order(entry) ? values.home : values.file) + entry->offset;
 }
 
-hd_status hd__tensors_add_weights(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d,
-                                  const float *ordered, const int64_t *batches) {
+static hd_st_tensor tensor_of(const hd_store_entry *entry, hd_values values) {
+  return (hd_st_tensor){.type = HD_ST_F32,
+                        .shape = entry->shape,
+                        .bytes = hd__tensors_entry(values, entry),
+                        .length = (size_t)hd__store_entry_elems(entry) * sizeof(float)};
+}
+
+hd_status hd__tensors_add_weights(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d, hd_values values,
+                                  const int64_t *batches) {
   for (int p = 0; p < d->entries; p++) {
     const hd_store_entry *entry = &d->entry[p];
-    hd_st_tensor values = values_of(entry, ordered);
-    values.same_as = entry->same_as < 0 ? NULL : d->entry[entry->same_as].name;
-    HD_TRY(hd__tensors_add(tensor, count, ctx, &values, hd__strdup(entry->name)));
+    hd_st_tensor weights = tensor_of(entry, values);
+    weights.same_as = entry->same_as < 0 ? NULL : d->entry[entry->same_as].name;
+    HD_TRY(hd__tensors_add(tensor, count, ctx, &weights, hd__strdup(entry->name)));
     if (!entry->running || !ends_in(entry->name, MEAN))
       continue;
     hd_st_tensor seen = {.type = HD_ST_I64, .bytes = batches, .length = sizeof *batches};
@@ -263,16 +267,16 @@ hd_status hd__tensors_add_weights(hd_st_tensor *tensor, int *count, hd_ctx *ctx,
   return HD_OK;
 }
 
-hd_status hd__tensors_add_state(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d,
-                                const float *ordered, int state) {
+hd_status hd__tensors_add_state(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d, hd_values values,
+                                int state) {
   char name[HD_TENSOR_NAME_BYTES];
   for (int p = 0; p < d->entries; p++) {
     const hd_store_entry *entry = &d->entry[p];
-    const hd_st_tensor values = values_of(entry, ordered);
+    const hd_st_tensor kept = tensor_of(entry, values);
     if (state >= entry->states || entry->same_as >= 0)
       continue;
     hd__tensors_state_name(name, entry, state);
-    HD_TRY(hd__tensors_add(tensor, count, ctx, &values, hd__strdup(name)));
+    HD_TRY(hd__tensors_add(tensor, count, ctx, &kept, hd__strdup(name)));
   }
   return HD_OK;
 }
@@ -284,10 +288,11 @@ void hd__tensors_free_names(hd_st_tensor *tensor, int count) {
   }
 }
 
-void hd__tensors_order(float *ordered, const float *home, const hd_directory *d, bool state) {
-  for (int p = 0; p < d->entries; p++)
-    if (d->entry[p].same_as < 0 && (d->entry[p].trained || !state))
-      hd__store_to_file_order(ordered + d->entry[p].offset, home + d->entry[p].offset, &d->entry[p]);
+hd_values hd__tensors_order(float *file, const float *home, const hd_directory *d, bool state) {
+  for (const hd_store_entry *entry = d->entry; entry < d->entry + d->entries; entry++)
+    if (entry->same_as < 0 && (entry->trained || !state) && !hd__store_is_in_file_order(entry))
+      hd__store_to_file_order(file + entry->offset, home + entry->offset, entry);
+  return (hd_values){home, file};
 }
 
 int64_t hd__tensors_offset(const hd_directory *d, int part) {
@@ -308,17 +313,17 @@ const hd_counter hd__counter_table[HD_COUNTERS] = {
 
 bool hd__tensors_counts_batches(const char *name) { return ends_in(name, BATCHES); }
 
-void hd__checksum_text(char text[HD_CHECKSUM_BYTES], const hd_mapping *file) {
-  snprintf(text, HD_CHECKSUM_BYTES, "%016llx", (unsigned long long)hd__xxh3(file->bytes, file->length));
+void hd__checksum_text(char text[HD_CHECKSUM_BYTES], uint64_t sum) {
+  snprintf(text, HD_CHECKSUM_BYTES, "%016llx", (unsigned long long)sum);
 }
 
 hd_status hd__checkpoint_digest(char hex[65], hd_ctx *ctx, const hd_store *store) {
   const hd_directory *d = store->directory;
-  HD_OWNED float *ordered = hd__malloc((size_t)d->param_elems * sizeof *ordered);
+  HD_OWNED float *file = hd__malloc((size_t)d->param_elems * sizeof *file);
   HD_ST_OWNED list = {.tensor = hd__calloc((size_t)d->entries * 2, sizeof *list.tensor)};
   const int64_t batches = (int64_t)d->version;
-  HD_TRY(HD_ALLOCATED(ordered && list.tensor, ctx, "out of memory for the digest"));
-  hd__tensors_order(ordered, hd__store_result(store), d, false);
-  HD_TRY(hd__tensors_add_weights(list.tensor, &list.count, ctx, d, ordered, &batches));
+  HD_TRY(HD_ALLOCATED(file && list.tensor, ctx, "out of memory for the digest"));
+  const hd_values values = hd__tensors_order(file, hd__store_result(store), d, false);
+  HD_TRY(hd__tensors_add_weights(list.tensor, &list.count, ctx, d, values, &batches));
   return hd__st_digest(hex, ctx, &list);
 }

@@ -82,19 +82,28 @@ void hd__tensors_state_name(char name[HD_TENSOR_NAME_BYTES], const hd_store_entr
 /* Adds `what` and takes over `name`; a name of NULL means out of memory. */
 hd_status hd__tensors_add(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_st_tensor *what, char *name);
 
-/* Adds the weights in `ordered` (file order, entries at their offsets), their further names, and for running statistics
- * the number of batches seen, which PyTorch keeps beside them: at most 2 per entry. */
-hd_status hd__tensors_add_weights(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d,
-                                  const float *ordered, const int64_t *batches);
+/* Weights, or one state, entries at their offsets: in home order and, where that is another one, in file order. */
+typedef struct hd_values {
+  const float *home, *file;
+} hd_values;
+
+/* Adds weights, their further names, and for running statistics the number of batches seen, which PyTorch keeps beside
+ * them: at most 2 per entry. */
+hd_status hd__tensors_add_weights(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d, hd_values values,
+                                  const int64_t *batches);
 
 /* Adds one optimizer state of the parameters that have it, or what is kept beside the weights. */
-hd_status hd__tensors_add_state(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d,
-                                const float *ordered, int state);
+hd_status hd__tensors_add_state(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d, hd_values values,
+                                int state);
 
 void hd__tensors_free_names(hd_st_tensor *tensor, int count);
 
-/* Converts from home order to file order: all weights of a version, or one state. */
-void hd__tensors_order(float *ordered, const float *home, const hd_directory *d, bool state);
+/* Converts from home order to file order: all weights of a version, or one state. Writes those entries to `file`, which
+ * has room for all, that have another order there. */
+hd_values hd__tensors_order(float *file, const float *home, const hd_directory *d, bool state);
+
+/* An entry in file order. */
+const float *hd__tensors_entry(hd_values values, const hd_store_entry *entry);
 
 /* Where the weights (0) and the states (from 1 up) of a saved version start, in floats. */
 int64_t hd__tensors_offset(const hd_directory *d, int part);
@@ -102,8 +111,8 @@ int64_t hd__tensors_offset(const hd_directory *d, int part);
 /* Whether this is the name of a batch norm's count of batches. */
 bool hd__tensors_counts_batches(const char *name);
 
-/* A file's checksum as run.json stores it. */
-void hd__checksum_text(char text[HD_CHECKSUM_BYTES], const hd_mapping *file);
+/* A file's XXH3 as run.json stores it. */
+void hd__checksum_text(char text[HD_CHECKSUM_BYTES], uint64_t sum);
 
 /* The digest of the last whole version. */
 hd_status hd__checkpoint_digest(char hex[65], hd_ctx *ctx, const hd_store *store);

@@ -11,8 +11,31 @@
 #include "train/checkpoint/losses.h"
 
 int64_t hd__saver_bytes(const hd_plan *plan) {
-  const int64_t elems = (plan->averages ? 2 : 1) * plan->param_elems + plan->states * plan->trained_elems;
-  return 2 * elems * (int64_t)sizeof(float);
+  int64_t elems = (plan->averages ? 2 : 1) * plan->param_elems + plan->states * plan->trained_elems;
+  for (const hd_plan_param *p = plan->params; p < plan->params + plan->param_count; p++)
+    if (p->c > 1 && p->h * p->w > 1)
+      elems += ((plan->averages ? 2 : 1) + (p->trained ? plan->states : 0)) * p->rows * p->columns;
+  return elems * (int64_t)sizeof(float);
+}
+
+/* The number of buffers of weights and states. */
+static int parts_of(const hd_directory *d) { return 1 + d->states + (d->averages ? 1 : 0); }
+
+static bool is_state(const hd_directory *d, int part) { return part > 0 && part <= d->states; }
+
+static hd_values part_of(const hd_saver *saver, int part) {
+  const int64_t offset = hd__tensors_offset(saver->store->directory, part);
+  return (hd_values){saver->copy + offset, saver->file + offset};
+}
+
+/* The same, from the directory. */
+static int64_t bytes_of(const hd_directory *d) {
+  const int versions = d->averages ? 2 : 1;
+  int64_t elems = versions * d->param_elems + d->states * d->trained_elems;
+  for (const hd_store_entry *entry = d->entry; entry < d->entry + d->entries; entry++)
+    if (entry->same_as < 0 && !hd__store_is_in_file_order(entry))
+      elems += (versions + (entry->trained ? d->states : 0)) * hd__store_entry_elems(entry);
+  return elems * (int64_t)sizeof(float);
 }
 
 hd_status hd__saver_init(hd_saver *saver, hd_ctx *ctx, hd_store *store, const char *run, int keep) {
@@ -20,11 +43,11 @@ hd_status hd__saver_init(hd_saver *saver, hd_ctx *ctx, hd_store *store, const ch
   const hd_directory *d = store->directory;
   size_t elems = (size_t)(hd__tensors_offset(d, 1 + d->states) + (d->averages ? d->param_elems : 0));
   snprintf(saver->run, sizeof saver->run, "%s", run);
-  saver->bytes = (int64_t)(2 * elems * sizeof *saver->copy);
+  saver->bytes = bytes_of(d);
   saver->copy = hd__malloc(elems * sizeof *saver->copy);
-  saver->ordered = hd__calloc(elems, sizeof *saver->ordered);
+  saver->file = hd__malloc(elems * sizeof *saver->file); /* where both orders are the same, it is not touched */
   saver->tensor = hd__calloc((size_t)(d->entries * (HD_MAX_STATES + 1) + HD_COUNTERS), sizeof *saver->tensor);
-  if (saver->copy && saver->ordered && saver->tensor)
+  if (saver->copy && saver->file && saver->tensor)
     return HD_OK;
   hd__saver_fini(saver);
   return hd__fail(ctx, HD_E_NOMEM, "out of memory for checkpoints");
@@ -35,7 +58,7 @@ void hd__saver_fini(hd_saver *saver) {
     pthread_join(saver->thread, NULL);
   json_decref(saver->record);
   hd__free(saver->copy);
-  hd__free(saver->ordered);
+  hd__free(saver->file);
   hd__free(saver->tensor);
   *saver = (hd_saver){0};
 }
@@ -48,7 +71,7 @@ static hd_status in_run(const hd_saver *saver, hd_ctx *ctx, hd_status status) {
 static hd_status write_model(FILE *to, hd_ctx *ctx, void *arg) {
   hd_saver *saver = arg;
   int count = 0;
-  hd_status status = hd__tensors_add_weights(saver->tensor, &count, ctx, saver->store->directory, saver->ordered,
+  hd_status status = hd__tensors_add_weights(saver->tensor, &count, ctx, saver->store->directory, part_of(saver, 0),
                                              &saver->counters.step);
   HD_THEN(status, hd__st_write(to, ctx, "model.safetensors", saver->tensor, count));
   HD_THEN(status, hd__st_digest(saver->weights_sha256, ctx, &(hd_st_list){.tensor = saver->tensor, .count = count}));
@@ -69,11 +92,10 @@ static hd_status write_state(FILE *to, hd_ctx *ctx, void *arg) {
     status = hd__tensors_add(saver->tensor, &count, ctx, &scalar, hd__strdup(hd__counter_table[i].name));
   }
   for (int s = 0; s < d->states && status == HD_OK; s++)
-    status = hd__tensors_add_state(saver->tensor, &count, ctx, d, saver->ordered + hd__tensors_offset(d, 1 + s), s);
+    status = hd__tensors_add_state(saver->tensor, &count, ctx, d, part_of(saver, 1 + s), s);
   if (d->averages)
-    HD_THEN(status,
-            hd__tensors_add_state(saver->tensor, &count, ctx, d, saver->ordered + hd__tensors_offset(d, 1 + d->states),
-                                  hd__tensors_beside_weights(d)));
+    HD_THEN(status, hd__tensors_add_state(saver->tensor, &count, ctx, d, part_of(saver, 1 + d->states),
+                                          hd__tensors_beside_weights(d)));
   HD_THEN(status, hd__st_write(to, ctx, "state.safetensors", saver->tensor, count));
   const hd_st_list states = {.tensor = saver->tensor + HD_COUNTERS, .count = count - HD_COUNTERS};
   HD_THEN(status, hd__st_digest(saver->state_sha256, ctx, &states));
@@ -94,12 +116,26 @@ hd_status hd__checkpoint_write_record(hd_ctx *ctx, const char *folder, json_t *r
   return hd__file_write(ctx, path, write_record, record);
 }
 
+/* The checksum of a written file, read in blocks: a mapping of it would count as memory of the process. */
+static hd_status read_sum(char sum[HD_CHECKSUM_BYTES], hd_ctx *ctx, const char *path) {
+  enum { BLOCK_BYTES = 1 << 18 };
+  HD_OWNED char *block = hd__malloc(BLOCK_BYTES);
+  hd_xxh3 *all = hd__xxh3_create();
+  FILE *file = fopen(path, "rbe");
+  size_t length = 0;
+  while (block && all && file && (length = fread(block, 1, BLOCK_BYTES, file)) > 0)
+    hd__xxh3_update(all, block, length);
+  const bool is_whole = block && all && file && !ferror(file);
+  if (file)
+    fclose(file);
+  hd__checksum_text(sum, hd__xxh3_finish(all));
+  return is_whole ? HD_OK : hd__fail(ctx, HD_E_IO, "%s: expected to read what was written, found a failure", path);
+}
+
 /* Notes the checksum of a written file under "files" in the record. */
 static hd_status note_sum(json_t *record, hd_ctx *ctx, const char *path, const char *name) {
-  HD_MAPPED file = {0};
   char sum[HD_CHECKSUM_BYTES];
-  HD_TRY(hd__file_map(&file, ctx, path));
-  hd__checksum_text(sum, &file);
+  HD_TRY(read_sum(sum, ctx, path));
   json_t *entry = json_pack("{s:s}", "xxh3", sum);
   return HD_ALLOCATED(json_object_set_new(json_object_get(record, "files"), name, entry) == 0, ctx,
                       "out of memory while saving");
@@ -314,9 +350,9 @@ static void *writer(void *arg) {
   hd_saver *saver = arg;
   int64_t began_ns = hd__clock_ns();
   const hd_directory *d = saver->store->directory;
-  for (int s = 0; s <= d->states + (d->averages ? 1 : 0); s++)
-    hd__tensors_order(saver->ordered + hd__tensors_offset(d, s), saver->copy + hd__tensors_offset(d, s), d,
-                      s > 0 && s <= d->states);
+  for (int part = 0; part < parts_of(d); part++)
+    hd__tensors_order(saver->file + hd__tensors_offset(d, part), saver->copy + hd__tensors_offset(d, part), d,
+                      is_state(d, part));
   saver->status = write_checkpoint(saver, &saver->ctx);
   hd__trace_event(saver->track, HD_SLICE_WRITE, 0, began_ns);
   atomic_store(&saver->has_ended, true);

@@ -15,14 +15,14 @@ static const hd_store_entry *find_entry(const hd_directory *d, const char *name)
   return NULL;
 }
 
-static hd_status write_ordered(FILE *to, hd_ctx *ctx, const hd_exported *network, const hd_graph *graph,
-                               const float *ordered) {
+static hd_status write_values(FILE *to, hd_ctx *ctx, const hd_exported *network, const hd_graph *graph,
+                              hd_values values) {
   const hd_directory *d = network->trained->store->directory;
   float shift[HD_DATA_MAX_CHANNELS];
   HD_OWNED const float **param = NULL;
   HD_TRY(HD_NEW(param, graph->param_count, ctx, "out of memory for an ONNX file"));
   for (int p = 0; p < graph->param_count; p++)
-    param[p] = ordered + find_entry(d, graph->values[graph->params[p].value].name)->offset;
+    param[p] = hd__tensors_entry(values, find_entry(d, graph->values[graph->params[p].value].name));
   for (int c = 0; c < graph->values[graph->input].shape.dim[0]; c++)
     shift[c] = network->normalise.shift[c] + network->normalise.left;
   return hd__onnx_write(to, ctx,
@@ -36,9 +36,9 @@ static hd_status write_ordered(FILE *to, hd_ctx *ctx, const hd_exported *network
 hd_status hd__export_onnx(FILE *to, hd_ctx *ctx, const hd_exported *network) {
   const hd_store *store = network->trained->store;
   HD_RELEASED(release_graph) hd_graph *graph = NULL;
-  HD_OWNED float *ordered = NULL;
+  HD_OWNED float *file = NULL;
   HD_TRY(hd__network_graph(&graph, ctx, &network->trained->network));
-  HD_TRY(HD_NEW_RAW(ordered, store->directory->param_elems, ctx, "out of memory for an ONNX file"));
-  hd__tensors_order(ordered, store->weights[hd__store_buffer(store)], store->directory, false);
-  return write_ordered(to, ctx, network, graph, ordered);
+  HD_TRY(HD_NEW_RAW(file, store->directory->param_elems, ctx, "out of memory for an ONNX file"));
+  const float *home = store->weights[hd__store_buffer(store)];
+  return write_values(to, ctx, network, graph, hd__tensors_order(file, home, store->directory, false));
 }

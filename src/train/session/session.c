@@ -77,6 +77,19 @@ static hd_status fetch_train(void *self, hd_ctx *ctx, const hd_step *step, int64
   return hd__session_read(s, s->input.supply, ctx, step, first, rows, to);
 }
 
+/* The digest of the last version, for the reports of all ranks. */
+static hd_status digest(hd_session *s, hd_ctx *ctx) {
+  char *text = s->report.facts.weights_sha256;
+  enum { BYTES = sizeof s->report.facts.weights_sha256 };
+  HD_OWNED char *all = hd__malloc((size_t)hd__cluster_ranks(s->compute.local) * BYTES);
+  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the digests of ranks"));
+  if (hd__session_writes(s))
+    HD_TRY(hd__checkpoint_digest(text, ctx, s->compute.store));
+  HD_TRY(hd__cluster_gather(all, s->compute.local, ctx, text, BYTES));
+  memcpy(text, all, BYTES);
+  return HD_OK;
+}
+
 /* Whether training has ended by --patience. */
 static bool patience_ended(const hd_session *s) {
   return s->run.settings->patience > 0 && s->run.counters.stale_epochs >= s->run.settings->patience;
@@ -225,7 +238,7 @@ static hd_status train(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__stages_note(s, ctx));
   if (s->run.counters.step < s->run.steps_in_all && !s->report.facts.stopped)
     note_patience_ended(s);
-  HD_TRY(hd__checkpoint_digest(s->report.facts.weights_sha256, ctx, s->compute.store));
+  HD_TRY(digest(s, ctx));
   HD_TRY(hd__session_await_save(s, ctx));
   if (s->report.facts.stopped)
     return stopped(s, ctx);
@@ -360,7 +373,7 @@ static hd_status save_now(hd_session *s, hd_ctx *ctx) {
   const hd_status status = hd__session_begin_save(s, ctx);
   s->run.counters.owes_evaluation = due;
   HD_TRY(status);
-  HD_TRY(hd__checkpoint_digest(s->report.facts.weights_sha256, ctx, s->compute.store));
+  HD_TRY(digest(s, ctx));
   HD_TRY(hd__session_await_save(s, ctx));
   return evaluated ? hd__session_mark_best(s, ctx) : HD_OK;
 }
