@@ -60,7 +60,7 @@ slow_scripts = tests/cli/device.bats tests/cli/gpus.bats tests/cli/gpu_sums.bats
 bits_tests = tests/bits/gpu_digests.sh tests/bits/gpu_native.sh tests/bits/gpus_digests.sh tests/bits/hosts.sh \
   tests/bits/bf16.sh tests/bits/native.sh tests/bits/bits.sh tests/bits/certificate.sh tests/bits/formats.sh \
   tests/bits/networks.sh tests/bits/pictures.sh tests/bits/readme.sh tests/bits/recipes.sh tests/bits/stages.sh \
-  tests/bits/transforms.sh
+  tests/bits/stage_hosts.sh tests/bits/transforms.sh
 TESTS = $(slow_programs) $(unit_tests) $(op_tests) $(slow_scripts) $(cli_tests) $(script_tests) $(bits_tests)
 # Alone, after all others: libtool links libraries again to install them, and moves those of the build away meanwhile.
 tests/install.log: $(filter-out tests/install.log,$(TEST_LOGS))
@@ -71,6 +71,7 @@ check_PROGRAMS += $(slow_programs) $(unit_tests) $(op_tests) tests/bits/make_dat
 check_PROGRAMS += tests/cli/stranger tests/cli/without
 EXTRA_DIST += tests/unit/stranger.h tests/cli/exported.c tests/onnx/runtime_scores.py tests/onnx/runtime_same.py
 EXTRA_DIST += $(slow_scripts) $(cli_tests) $(script_tests) $(bits_tests) tests/mpi_lib.sh tests/bits/experiments.sh \
+  tests/bits/hosts_lib.sh \
   tests/tap.h tests/tap.sh \
   tests/scratch.h tests/cli/run-bats tests/cli/cli.bash tests/cli/ranks.bash tests/golden/networks.json
 

@@ -30,13 +30,13 @@ static int64_t arena_bytes(const hd_exec_cpu *exec, int thread) {
   return exec->thread[thread].arenas * exec->plan->stage_arena_bytes[exec->thread[thread].stage] * exec->group_rows;
 }
 
-/* A thread sends and receives each shard once forward and once backward. */
+/* A thread sends each shard at most once forward and once backward, and receives it so. */
 static void take_mail(const hd_exec_cpu *exec, bump *b, thread_state *thread) {
   const int64_t transfers = 2 * exec->settings.shards;
-  stage_mail *const both[] = {&thread->sent, &thread->received};
-  for (int i = 0; i < 2; i++) {
-    both[i]->transfer = take(b, &b->by.bookkeeping, transfers * (int64_t)sizeof *both[i]->transfer);
-    both[i]->peer = take(b, &b->by.bookkeeping, transfers * (int64_t)sizeof *both[i]->peer);
+  stage_mail *const mail[] = {&thread->sent, &thread->received[0], &thread->received[1]};
+  for (int i = 0; i < 3; i++) {
+    mail[i]->transfer = take(b, &b->by.bookkeeping, transfers * (int64_t)sizeof *mail[i]->transfer);
+    mail[i]->peer = take(b, &b->by.bookkeeping, transfers * (int64_t)sizeof *mail[i]->peer);
   }
   thread->parts = take(b, &b->by.bookkeeping, exec->plan->crossing_count * (int64_t)sizeof *thread->parts);
 }

@@ -42,7 +42,7 @@ typedef struct stage_work {
   _Alignas(64) int64_t shards, waited_ns; /* for other stages */
 } stage_work;
 
-/* Transfers of a thread to or from other hosts. */
+/* Transfers of a thread to or from other hosts, the oldest first. */
 typedef struct stage_mail {
   hd_transfer **transfer;
   int *peer, count;
@@ -58,8 +58,8 @@ typedef struct thread_state {
   int stage;                /* whose calls it runs */
   int32_t arenas;           /* of its arena: shards that may be between forward and backward */
   unsigned phases;          /* shards phases so far, of several stages */
-  stage_mail sent, received; /* with stages on several hosts, */
-  hd_transfer_part *parts;   /* and room for the parts of one of them */
+  stage_mail sent, received[2]; /* with stages on several hosts: forward and backward, */
+  hd_transfer_part *parts;      /* and room for the parts of a transfer */
   float *gathered;          /* gathered_elems floats: the sums over all shards that a later phase reads */
   float *stack;             /* for reducing statistics */
   float *tile, *other_tile; /* of a gradient; of another use of its parameter */
@@ -199,13 +199,18 @@ static inline uint32_t hd__exec_barrier(const thread_at *at, uint32_t flags) {
 uint32_t hd__exec_exchange_phase(const thread_at *at, const hd_phase *phase);
 uint32_t hd__exec_exchange_sums(const thread_at *at);
 
-/* With stages on several hosts. Whether the network can be cut so. Receives what a stretch needs of the stage before it, which another host runs, for the
- * pushes [push, end); sends on what the stage after `stretch` needs, and waits until all that was sent has gone. False:
- * the local group is broken. */
+/* With stages on several hosts: whether the network can be cut so. */
 hd_status hd__exec_check_stage_hosts(const hd_exec_cpu *exec, hd_ctx *ctx);
-bool hd__exec_receive_values(const thread_at *at, const hd_stretch *stretch, int push, int end);
+
+/* Likewise: receives what a stretch needs of the stage before it, which another host runs, for the pushes [push, end), and
+ * begins to receive it for those up to `next_end`; sends on what the stage after `stretch` needs; waits until all that was
+ * sent has gone. False: the local group is broken. */
+bool hd__exec_receive_values(const thread_at *at, const hd_stretch *stretch, int push, int end, int next_end);
 bool hd__exec_send_values(const thread_at *at, const hd_stretch *stretch, int push, int end);
 bool hd__exec_finish_sends(const thread_at *at);
+
+/* Likewise: lets the transport move what is on its way. A failure is found by the calls above. */
+void hd__exec_move_values(const thread_at *at);
 
 /* Likewise: exchanges the norms of chunks; losses and flags, at the end of a step. They return the flags of the closing
  * barrier. */

@@ -90,7 +90,7 @@ static int32_t shard_of(const thread_at *at, int push) {
 /* The push behind a unit. */
 static int end_of(const thread_at *at, int push) {
   const int count = hd__exec_range(at)->pushes.count, unit = at->exec->unit;
-  int end = push + 1;
+  int end = push < count ? push + 1 : count;
   while (end < count && shard_of(at, end) / unit == shard_of(at, push) / unit)
     end++;
   return end;
@@ -118,7 +118,7 @@ static bool await_unit(const thread_at *at, const hd_phase *phase, const hd_stre
   const hd_exec_cpu *exec = at->exec;
   const hd_stretch *before = stretch - 1;
   if (stretch > exec->plan->stretches && !hd__exec_has_stage(exec, before->stage))
-    return hd__exec_receive_values(at, stretch, push, end);
+    return hd__exec_receive_values(at, stretch, push, end, end_of(at, end));
   if (stretch == exec->plan->stretches + phase->stretch0)
     return true;
   const int32_t *border = hd__exec_border(exec, before->stage);

@@ -138,6 +138,8 @@ void hd__exec_run_group(const thread_at *at, const hd_phase *phase, const hd_str
     else
       hd__exec_call(at, &plan->calls[i], &group);
     hd__trace_leaf(at->thread->track, HD_SLICE_CALL, plan->calls[i].node);
+    if (exec->apart)
+      hd__exec_move_values(at);
   }
 }
 

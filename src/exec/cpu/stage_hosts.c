@@ -42,7 +42,7 @@ hd_status hd__exec_check_stage_hosts(const hd_exec_cpu *exec, hd_ctx *ctx) {
 
 /* ---- From stretch to stretch ---- */
 
-/* A push's shard, counted from the micro-batch's first, and its rows. */
+/* A push's shard, counted from the micro-batch's first. */
 static int32_t shard_of(const thread_at *at, const hd_reduction_step *step) {
   return step->term - at->layout->micro_batch.lo;
 }
@@ -61,7 +61,7 @@ static bool passes(const hd_crossing *value, int from, int to) {
   return from < to ? value->from <= from && to <= value->last : value->first <= to && from <= value->from;
 }
 
-/* A step's values between two stages: between `from` and `to`, to be received or sent, with a rank of the other host. */
+/* What passes between two stages, and the rank of the other host. */
 typedef struct passage {
   int from, to, peer;
   bool receives;
@@ -97,19 +97,24 @@ static bool start_unit(stage_mail *mail, const thread_at *at, passage p, int pus
   return true;
 }
 
-static bool finish(stage_mail *mail, const thread_at *at) {
-  const bool all = hd__cluster_await(at->exec->settings.local, NULL, mail->transfer, mail->peer, mail->count) == HD_OK;
-  mail->count = 0;
+/* Waits for the first `count`. */
+static bool finish(stage_mail *mail, const thread_at *at, int count) {
+  const bool all = hd__cluster_await(at->exec->settings.local, NULL, mail->transfer, mail->peer, count) == HD_OK;
+  mail->count -= count;
+  memmove(mail->transfer, mail->transfer + count, (size_t)mail->count * sizeof *mail->transfer);
+  memmove(mail->peer, mail->peer + count, (size_t)mail->count * sizeof *mail->peer);
   return all;
 }
 
-bool hd__exec_receive_values(const thread_at *at, const hd_stretch *stretch, int push, int end) {
-  stage_mail *mail = &at->thread->received;
+bool hd__exec_receive_values(const thread_at *at, const hd_stretch *stretch, int push, int end, int next_end) {
   const passage p = {.from = stretch[-1].stage, .to = stretch->stage, .receives = true};
+  stage_mail *mail = &at->thread->received[p.from > p.to];
   const int64_t began_ns = hd__clock_ns();
   hd__tally_end(at->thread->tally, HD_SPENT_COMPUTE);
-  const bool came = start_unit(mail, at, p, push, end) && finish(mail, at);
-  hd__tally_waited(at->thread->tally, mail->peer[0]);
+  const bool started = start_unit(mail, at, p, push + mail->count, next_end);
+  const int peer = mail->peer[0];
+  const bool came = started && finish(mail, at, end - push);
+  hd__tally_waited(at->thread->tally, peer);
   hd__trace_leaf(at->thread->track, HD_SLICE_BUBBLE, p.from);
   at->exec->work[at->index].waited_ns += hd__clock_ns() - began_ns;
   return came;
@@ -125,7 +130,20 @@ bool hd__exec_send_values(const thread_at *at, const hd_stretch *stretch, int pu
 }
 
 /* A transport may need the sender until the receiver has the rows. */
-bool hd__exec_finish_sends(const thread_at *at) { return finish(&at->thread->sent, at); }
+bool hd__exec_finish_sends(const thread_at *at) { return finish(&at->thread->sent, at, at->thread->sent.count); }
+
+/* One test moves all transfers of the process. */
+void hd__exec_move_values(const thread_at *at) {
+  stage_mail *const mail[] = {&at->thread->sent, &at->thread->received[0], &at->thread->received[1]};
+  for (int m = 0; m < 3; m++)
+    for (int i = 0; i < mail[m]->count; i++) {
+      if (!mail[m]->transfer[i])
+        continue;
+      if (hd__cluster_test(at->exec->settings.local, mail[m]->transfer[i], mail[m]->peer[i]) != 0)
+        mail[m]->transfer[i] = NULL;
+      return;
+    }
+}
 
 /* ---- What all hosts know ---- */
 
