@@ -57,6 +57,7 @@ typedef struct hd_node {
   int written;                        /* number in the graph as written */
   int in[HD_MAX_IN], out[HD_MAX_OUT]; /* value indices, -1 where absent */
   bool view;                          /* out[0] is in[0] with another shape: same memory, no kernel */
+  bool again;                         /* a forward node, computed once more for gradients */
   hd_attrs attrs;
   hd_geom geom;
 } hd_node;
@@ -170,7 +171,7 @@ int64_t hd__param_file_index(const hd_param *param, int64_t row, int64_t column)
 bool hd__param_trains(const hd_param *param);
 
 /* Gradients are nodes too, named like the layer whose gradient they are; they follow the loss. And what a node computes:
- * "forward", "dx" (the gradient of its input) or "dw" (of its parameters). */
+ * "forward", "again" (the same for gradients), "dx" (the gradient of its input) or "dw" (of its parameters). */
 bool hd__graph_is_gradient(const hd_graph *graph, int node);
 const char *hd__graph_direction(const hd_graph *graph, int node);
 

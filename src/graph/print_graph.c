@@ -6,7 +6,9 @@ bool hd__graph_is_gradient(const hd_graph *graph, int node) { return node > grap
 
 const char *hd__graph_direction(const hd_graph *graph, int node) {
   const bool reduces = hd__op_info(graph->nodes[node].op)->class == HD_CLASS_REDUCE;
-  return !hd__graph_is_gradient(graph, node) ? "forward" : reduces ? "dw" : "dx";
+  if (!hd__graph_is_gradient(graph, node))
+    return "forward";
+  return graph->nodes[node].again ? "again" : reduces ? "dw" : "dx";
 }
 
 static void print_values(const hd_graph *graph, FILE *to, const int *list, int count) {

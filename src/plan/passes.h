@@ -1,6 +1,6 @@
 /* The passes that compile a graph to a plan; each can be printed.
  *
- *     fuse -> shift -> batch statistics -> gradients -> stages -> segments -> groups -> matrices -> memory ->
+ *     fuse -> shift -> batch statistics -> gradients -> stages -> segments -> recompute -> groups -> matrices -> memory ->
  *     crossings -> chunks -> lower */
 #pragma once
 
@@ -14,6 +14,7 @@ hd_status hd__pass_batch_statistics(hd_graph *graph, hd_ctx *ctx);
 hd_status hd__pass_grad(hd_graph *graph, hd_ctx *ctx);
 hd_status hd__pass_stages(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings);
 void hd__pass_segments(hd_plan *plan, const hd_plan_settings *settings);
+hd_status hd__pass_recompute(hd_plan *plan, hd_ctx *ctx);
 hd_status hd__pass_groups(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings);
 hd_status hd__pass_matrices(hd_plan *plan, hd_ctx *ctx);
 int hd__plan_matrix_rounds(const hd_plan *plan);

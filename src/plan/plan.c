@@ -236,6 +236,8 @@ static hd_status run_passes(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *
   }
   HD_TRY(hd__pass_stages(plan, ctx, settings));
   hd__pass_segments(plan, settings);
+  if (settings->recompute)
+    HD_TRY(hd__pass_recompute(plan, ctx));
   plan->param_count = plan->graph->param_count;
   HD_TRY(HD_NEW(plan->params, plan->param_count, ctx, NO_MEMORY));
   HD_TRY(hd__pass_groups(plan, ctx, settings));

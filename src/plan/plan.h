@@ -255,6 +255,7 @@ typedef struct hd_plan_settings {
   int64_t shard_rows;        /* train: samples of a shard, for kernels chosen by that number; 0 for none such */
   bool clip_norm;            /* train: a phase for the gradient's norm */
   hd_stages stages;          /* train: count 0 or 1: one; without the places where they begin: cut evenly */
+  bool recompute;            /* train: cheap values are computed again for gradients, in place of kept */
   hd_update_settings update; /* train: the run's */
   hd_averages averages;      /* train */
   bool may_shift;            /* samples may come without `shift`, the number that normalisation adds to each element */

@@ -93,6 +93,7 @@ hd_plan_settings hd__planned_passes(const hd_config *config, bool train) {
                              .shard_rows = by_shard ? hd__settings(config)->batch / shards : 0,
                              .clip_norm = hd__config_has(config, HD_OPT_CLIP_GRAD_NORM),
                              .stages.count = hd__settings(config)->stage_count,
+                             .recompute = train,
                              .may_shift = hd__settings(config)->precision != HD_PRECISION_BF16};
   hd__schedule_settings(&passes.update, config);
   if (train && hd__config_has(config, HD_OPT_EMA))

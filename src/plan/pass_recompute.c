@@ -1,0 +1,166 @@
+/* The pass that computes cheap values a second time instead of keeping them for the gradient.
+ *
+ * A value that a later segment reads is in batch memory, for all samples of the batch. Where elementwise operations and
+ * batch_norm have made it of a value that is there anyway, the later segment gets copies of their nodes, and the value
+ * stays in the arena: same kernels, same bits, less memory to hold, to write and to read.
+ *
+ *     conv | norm  gelu  conv      | ...          what conv and norm keep, and a batch norm's input
+ *          |                       |              is kept: it is what the statistics are made of
+ *     ...  | norm' gelu' conv_dw conv_dx gelu_dx norm_dw | norm_dx ...
+ *
+ * Values that deferred gradients read stay in batch memory: those are formed after all segments. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "op/op.h"
+#include "plan/passes.h"
+
+/* The copies of a segment's values: of each value its copy, or NONE. */
+typedef struct copies {
+  hd_plan *plan;
+  hd_ctx *ctx;
+  int segment;
+  const bool *dispensable; /* per value that was there before the pass */
+  int *of;                 /* likewise */
+} copies;
+
+enum { NONE = -1 };
+
+static bool is_cheap(const hd_node *node) {
+  const hd_op_info *info = hd__op_info(node->op);
+  return node->op == HD_OP_batch_norm ||
+         (info->role == HD_ROLE_FORWARD && info->rule->elementwise && !node->view && node->out[1] < 0);
+}
+
+static const hd_node *producer_of(const hd_graph *graph, int value) {
+  const int producer = graph->values[value].producer;
+  return producer < 0 ? NULL : &graph->nodes[producer];
+}
+
+static bool reads(const hd_node *node, int value) {
+  for (int k = 0; k < HD_MAX_IN; k++)
+    if (node->in[k] == value)
+      return true;
+  return false;
+}
+
+/* Whether a node of this segment or a later one reads the value. */
+static bool is_read_from(const hd_plan *plan, int value, int segment) {
+  for (int i = 0; i < plan->graph->node_count; i++)
+    if (plan->nodes[i].segment >= segment && reads(&plan->graph->nodes[i], value))
+      return true;
+  return false;
+}
+
+static bool is_deferred(const hd_plan *plan, const hd_node *node) {
+  return hd__op_info(node->op)->class == HD_CLASS_REDUCE && plan->kernels->form[node->op];
+}
+
+/* Whether a segment can read the value: it is in batch memory, since something reads it there or later, or cheap nodes
+ * make it of such values. */
+static bool can_have(const hd_plan *plan, int value, int segment, int stage) {
+  const hd_graph *graph = plan->graph;
+  const hd_node *producer = producer_of(graph, value);
+  const hd_value_kind kind = graph->values[value].kind;
+  if (kind != HD_VALUE_ROWS && kind != HD_VALUE_INPUT)
+    return true;
+  if (!producer || !is_cheap(producer))
+    return is_read_from(plan, value, segment);
+  bool all = plan->nodes[producer - graph->nodes].stage == stage;
+  for (int k = 0; k < HD_MAX_IN && all; k++)
+    all = producer->in[k] < 0 || can_have(plan, producer->in[k], segment, stage);
+  return all;
+}
+
+/* Whether later segments read the value, and all of them can have it in another way than from batch memory. */
+static bool is_dispensable(const hd_plan *plan, int value) {
+  const hd_graph *graph = plan->graph;
+  const hd_node *producer = producer_of(graph, value);
+  bool later = false;
+  if (!producer || !is_cheap(producer) || value == graph->logits || hd__graph_is_gradient(graph, graph->values[value].producer))
+    return false;
+  const hd_plan_node *made = &plan->nodes[producer - graph->nodes];
+  for (int i = 0; i < graph->node_count; i++) {
+    const hd_plan_node *node = &plan->nodes[i];
+    if (!reads(&graph->nodes[i], value))
+      continue;
+    if (is_deferred(plan, &graph->nodes[i]) || node->by_outputs || graph->nodes[i].view ||
+        (node->segment > made->segment && !can_have(plan, value, node->segment, node->stage)))
+      return false;
+    later |= node->segment > made->segment;
+  }
+  return later;
+}
+
+/* Inserts a node like `like` at `index`, into the segment and stage of the node there. */
+static hd_status insert(copies *c, int index, const hd_node *like) {
+  hd_plan *plan = c->plan;
+  hd_graph *graph = plan->graph;
+  const hd_node from = *like;
+  const hd_value value = graph->values[from.out[0]];
+  hd_node *node;
+  hd_plan_node *nodes = hd__realloc(plan->nodes, (size_t)(graph->node_count + 1) * sizeof *nodes);
+  HD_TRY(HD_ALLOCATED(nodes, c->ctx, "out of memory while computing values again"));
+  plan->nodes = nodes;
+  memmove(nodes + index + 1, nodes + index, (size_t)(graph->node_count - index) * sizeof *nodes);
+  nodes[index] = (hd_plan_node){.segment = nodes[index].segment, .stage = nodes[index].stage};
+  HD_TRY(hd__graph_insert_node(&node, graph, c->ctx, index, from.op, from.name, from.written));
+  node->geom = from.geom;
+  node->attrs = from.attrs;
+  node->again = true;
+  HD_TRY(hd__graph_output(graph, c->ctx, node, 0, "again", HD_VALUE_ROWS, value.dtype, &value.shape));
+  graph->values[node->out[0]].order = value.order;
+  graph->values[node->out[0]].producer = index;
+  return HD_OK;
+}
+
+/* Makes the segment's copy of a value before the node *index, which moves back. */
+static hd_status copy(copies *c, int value, int *index) {
+  hd_graph *graph = c->plan->graph;
+  int in[HD_MAX_IN];
+  if (c->of[value] != NONE)
+    return HD_OK;
+  const int producer = graph->values[value].producer; /* before the node: it does not move */
+  memcpy(in, graph->nodes[producer].in, sizeof in);
+  for (int k = 0; k < HD_MAX_IN; k++) {
+    const hd_node *made = in[k] < 0 ? NULL : producer_of(graph, in[k]);
+    if (!made || graph->values[in[k]].kind != HD_VALUE_ROWS || !is_cheap(made) ||
+        (!c->dispensable[in[k]] && is_read_from(c->plan, in[k], c->segment)))
+      continue;
+    HD_TRY(copy(c, in[k], index));
+    in[k] = c->of[in[k]];
+  }
+  HD_TRY(insert(c, *index, &graph->nodes[producer]));
+  memcpy(graph->nodes[*index].in, in, sizeof in);
+  c->of[value] = graph->nodes[(*index)++].out[0];
+  return HD_OK;
+}
+
+/* Lets the nodes of a segment read copies. */
+static hd_status rewrite(copies *c, int values) {
+  hd_plan *plan = c->plan;
+  for (int v = 0; v < values; v++)
+    c->of[v] = NONE;
+  for (int i = 0; i < plan->graph->node_count; i++)
+    for (int k = 0; k < HD_MAX_IN && plan->nodes[i].segment == c->segment; k++) {
+      const int value = plan->graph->nodes[i].in[k];
+      if (value < 0 || value >= values || !c->dispensable[value] ||
+          plan->nodes[plan->graph->values[value].producer].segment == c->segment)
+        continue;
+      HD_TRY(copy(c, value, &i));
+      plan->graph->nodes[i].in[k] = c->of[value];
+    }
+  return HD_OK;
+}
+
+hd_status hd__pass_recompute(hd_plan *plan, hd_ctx *ctx) {
+  const int values = plan->graph->value_count;
+  HD_OWNED bool *dispensable = hd__calloc((size_t)values, sizeof *dispensable);
+  HD_OWNED int *of = hd__calloc((size_t)values, sizeof *of);
+  HD_TRY(HD_ALLOCATED(dispensable && of, ctx, "out of memory while computing values again"));
+  for (int v = 0; v < values; v++)
+    dispensable[v] = is_dispensable(plan, v);
+  for (int s = 1; s < plan->segments; s++)
+    HD_TRY(rewrite(&(copies){.plan = plan, .ctx = ctx, .segment = s, .dispensable = dispensable, .of = of}, values));
+  return HD_OK;
+}
