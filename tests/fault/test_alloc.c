@@ -120,7 +120,7 @@ static hd_status planning(hd_ctx *ctx) {
     fclose(file);
   }
   for (int train = 0; train < 2 && status == HD_OK; train++) {
-    const hd_plan_settings settings = {.train = train, .clip_norm = true};
+    const hd_plan_settings settings = {.train = train, .clip_norm = true, .recompute = train};
     hd_graph *graph;
     hd_plan *plan = NULL;
     status = hd__model_parse(&graph, NULL, ctx, text, length, "mixed.yaml");

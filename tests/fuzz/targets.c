@@ -123,7 +123,7 @@ static void fuzz_model(const uint8_t *bytes, size_t length) {
     if (status != HD_OK) {
       demand(!strncmp(hd_ctx_message(ctx), "m.yaml:", 7), "a message that begins with its place", hd_ctx_message(ctx));
     } else {
-      const hd_plan_settings settings = {.train = train, .clip_norm = length % 2};
+      const hd_plan_settings settings = {.train = train, .clip_norm = length % 2, .recompute = train};
       status = hd__plan_create(&plan, ctx, graph, hd__kernels_reference(), &settings);
       hd__free(name);
     }
