@@ -1,18 +1,28 @@
 /* The gradient of a convolution's input behind a pool: most pixels of the output have a gradient of zero. For each
- * pixel there is a bit mask of the channels with a nonzero gradient; then, slice by slice of the input's channels, the
- * pixel's patch of the input stays in registers while the weights of those channels are added.
+ * pixel there is a bit mask of the channels with a nonzero gradient; then, slice by slice of the input's channels and
+ * block by block of patches, the pixel's block stays in registers while the weights of those channels are added.
  *
  * Order: per input element, over the output's pixels row-major, inside over channels ascending: acc = fma(dy, w, acc),
  * at last acc + 0. */
 #include "op/conv2d/conv2d_live_cpu.h"
 
-enum { CHUNK = 64 }; /* channels of a word of bits */
+enum { CHUNK = 64, NEAR_WEIGHTS = 16 * 1024 }; /* channels of a word of bits */
 
 static int chunks_of(const hd_geom *g) { return (g->co + CHUNK - 1) / CHUNK; }
 static int64_t positions_of(const hd_geom *g) { return (int64_t)g->hp * g->pool * g->wp * g->pool; }
 
 /* Elements of one slice's weights: for each block of a patch [co][lines][across * 16]. */
 static int64_t slice_weights(const hd_geom *g) { return (int64_t)g->co * g->kh * slice_run(g); }
+
+/* Blocks of a patch, each taken over all pixels before the next one. All weights of a block are read for each pixel: where
+ * those of a whole patch are too many for the first-level cache, a block has one line. So it has where a line is divided,
+ * since an element takes what comes from its pixels line by line. */
+static conv_cut pool_cut(const hd_geom *g) {
+  conv_cut cut = cut_of(g);
+  if (slice_weights(g) > NEAR_WEIGHTS || cut.across < cut.groups)
+    cut.lines = 1;
+  return cut;
+}
 
 /* Sample n's bits: [pixel][chunk]. */
 static void mark_sample(uint64_t *bits, const hd_call *call, int64_t n) {
@@ -62,24 +72,18 @@ G16 void add_block(float *sum, int64_t sum_line, uint64_t bits, const float *dy,
   }
 BLOCK_TABLE(block_fn)
 
-/* One word of a pixel's channels, block by block of its patch; w: of channel 0. */
-static void add_channels(float *patch, int64_t line, uint64_t bits, const float *dy, const float *w, int first,
-                         const hd_geom *g, const conv_cut *cut) {
-  for (int row = 0; row < cut->rows; row += cut->lines)
-    for (int group = 0; group < cut->groups; group += cut->across) {
-      int lines = least(cut->lines, cut->rows - row), across = least(cut->across, cut->groups - group);
-      int64_t channel = (int64_t)lines * across * 16;
-      blocks[lines - 1][across - 1](patch + row * line + 16 * group, line, bits, dy, w + first * channel);
-      w += g->co * channel;
-    }
-}
+/* A block of a patch: its first line and group, its size, its weights for channel 0. */
+typedef struct patch_block {
+  int row, group, lines, across;
+  const float *w;
+} patch_block;
 
-/* One slice of one sample into its frame. */
-static void add_slice(const hd_geom *g, const conv_frame *f, float *frame, const uint64_t *bits, const float *dy,
-                      const float *w) {
-  conv_cut cut = cut_of(g);
-  int64_t line = (int64_t)f->width * f->channels;
-  memset(frame, 0, (size_t)frame_slot(f) * sizeof *frame);
+/* The channels of all pixels of one slice of one sample, for one block of their patches. */
+static void add_block_of_pixels(const hd_geom *g, const conv_frame *f, float *frame, const uint64_t *bits,
+                                const float *dy, const patch_block *b) {
+  block_fn *add = blocks[b->lines - 1][b->across - 1];
+  const int64_t line = (int64_t)f->width * f->channels, channel = (int64_t)b->lines * b->across * 16;
+  frame += b->row * line + 16 * b->group;
   for (int wy = 0; wy < g->hp; wy++, dy += g->wp * g->co)
     for (int py = 0; py < g->pool; py++, frame += g->sh * line) {
       const float *here = dy;
@@ -88,7 +92,22 @@ static void add_slice(const hd_geom *g, const conv_frame *f, float *frame, const
         for (int px = 0; px < g->pool; px++, patch += g->sw * f->channels)
           for (int c = 0; c < g->co; c += CHUNK, bits++)
             if (*bits)
-              add_channels(patch, line, *bits, here + c, w, c, g, &cut);
+              add(patch, line, *bits, here + c, b->w + c * channel);
+    }
+}
+
+/* One slice of one sample into its frame. The last block first: its pixels come before those of other blocks where they
+ * add to the same element. */
+static void add_slice(const hd_geom *g, const conv_frame *f, float *frame, const uint64_t *bits, const float *dy,
+                      const float *w) {
+  const conv_cut cut = pool_cut(g);
+  memset(frame, 0, (size_t)frame_slot(f) * sizeof *frame);
+  w += slice_weights(g);
+  for (int row = (cut.rows - 1) / cut.lines * cut.lines; row >= 0; row -= cut.lines)
+    for (int group = (cut.groups - 1) / cut.across * cut.across; group >= 0; group -= cut.across) {
+      const int lines = least(cut.lines, cut.rows - row), across = least(cut.across, cut.groups - group);
+      w -= (int64_t)g->co * lines * across * 16;
+      add_block_of_pixels(g, f, frame, bits, dy, &(patch_block){row, group, lines, across, w});
     }
 }
 
@@ -143,7 +162,7 @@ static void pack_line(float *to, const hd_geom *g, const float *w, int first, in
 
 /* One slice of one channel's weights: its lines, cut into blocks. */
 static void pack_slice(const hd_geom *g, const float *w, float *packed, int32_t j, int channels) {
-  conv_cut cut = cut_of(g);
+  conv_cut cut = pool_cut(g);
   int slice = slice_channels(g);
   for (int row = 0; row < cut.rows; row += cut.lines)
     for (int group = 0; group < cut.groups; group += cut.across) {
