@@ -121,14 +121,15 @@ static hd_status read_sum(char sum[HD_CHECKSUM_BYTES], hd_ctx *ctx, const char *
   enum { BLOCK_BYTES = 1 << 18 };
   HD_OWNED char *block = hd__malloc(BLOCK_BYTES);
   hd_xxh3 *all = hd__xxh3_create();
-  FILE *file = fopen(path, "rbe");
+  FILE *file = block && all ? fopen(path, "rbe") : NULL;
   size_t length = 0;
-  while (block && all && file && (length = fread(block, 1, BLOCK_BYTES, file)) > 0)
+  while (file && (length = fread(block, 1, BLOCK_BYTES, file)) > 0)
     hd__xxh3_update(all, block, length);
-  const bool is_whole = block && all && file && !ferror(file);
+  const bool is_allocated = block && all, is_whole = file && !ferror(file);
+  hd__checksum_text(sum, hd__xxh3_finish(all));
   if (file)
     fclose(file);
-  hd__checksum_text(sum, hd__xxh3_finish(all));
+  HD_TRY(HD_ALLOCATED(is_allocated, ctx, "out of memory for a checksum"));
   return is_whole ? HD_OK : hd__fail(ctx, HD_E_IO, "%s: expected to read what was written, found a failure", path);
 }
 
