@@ -250,7 +250,7 @@ static void tags_come_again(void) {
   int32_t last = 0;
   for (int32_t next; rank == 0 && (next = hd__cluster_take_tags(group->local, 0)) < HD_TRANSPORT_TAGS;)
     last = next;
-  expect(hd_group_new(&third, group, ctx, both, 2) == HD_E_USAGE && strstr(hd_ctx_message(ctx), "at most 16376 groups"),
+  expect(hd_group_new(&third, group, ctx, both, 2) == HD_E_USAGE && strstr(hd_ctx_message(ctx), "at most 16120 groups"),
          "no tag to be left");
   hd__cluster_free_tags(group->local, last);
   hd_group_destroy(make_pair());
