@@ -87,7 +87,7 @@ typedef struct hd_exec_settings {
   int32_t micro_batches; /* accumulation: power of two <= shards */
   double clip_norm;      /* > 0 with a plan that clips */
   hd_stage_schedule schedule;
-  bool stages_on_hosts; /* each stage runs on one host; else every host runs all stages */
+  bool stages_on_hosts;  /* each stage runs on one host; else every host runs all stages */
   int64_t fetch_bytes;   /* per-thread memory for fetching; may be 0 */
   hd_local_group *local; /* the ranks that share each step; NULL: this process alone */
   struct hd_cuda *cuda;  /* the GPU that computes, for which the plan was made; threads fetch. NULL: threads compute */

@@ -77,7 +77,8 @@ static bool is_dispensable(const hd_plan *plan, int value) {
   const hd_graph *graph = plan->graph;
   const hd_node *producer = producer_of(graph, value);
   bool later = false;
-  if (!producer || !is_cheap(producer) || value == graph->logits || hd__graph_is_gradient(graph, graph->values[value].producer))
+  if (!producer || !is_cheap(producer) || value == graph->logits ||
+      hd__graph_is_gradient(graph, graph->values[value].producer))
     return false;
   const hd_plan_node *made = &plan->nodes[producer - graph->nodes];
   for (int i = 0; i < graph->node_count; i++) {

@@ -78,9 +78,10 @@ typedef struct prefix {
 
 static void sum_costs(prefix *sum, const hd_graph *graph, int nodes, const double *cost) {
   for (int n = 0; n < nodes; n++)
-    sum[n + 1] = (prefix){.cost = sum[n].cost + cost_of(graph, n, cost),
-                          .params = sum[n].params + has_params(graph, &graph->nodes[n]),
-                          .written = sum[n].written > graph->nodes[n].written ? sum[n].written : graph->nodes[n].written};
+    sum[n + 1] =
+        (prefix){.cost = sum[n].cost + cost_of(graph, n, cost),
+                 .params = sum[n].params + has_params(graph, &graph->nodes[n]),
+                 .written = sum[n].written > graph->nodes[n].written ? sum[n].written : graph->nodes[n].written};
 }
 
 /* least[s * width + n] is the cost of the dearest of s + 1 stages of the first n nodes, cut at best, and begin[...] the

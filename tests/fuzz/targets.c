@@ -222,7 +222,8 @@ static void fuzz_onnx(const uint8_t *bytes, size_t length) {
   judge(status, ctx);
   if (status == HD_OK) {
     hd_graph *graph;
-    demand(hd__model_parse(&graph, NULL, ctx, model.text, strlen(model.text), "m.yaml") == HD_OK, "a model", model.text);
+    demand(hd__model_parse(&graph, NULL, ctx, model.text, strlen(model.text), "m.yaml") == HD_OK, "a model",
+           model.text);
     for (int p = 0; p < graph->param_count; p++)
       demand(hd__st_find(&model.weights, graph->values[graph->params[p].value].name) != NULL, "a weight", model.text);
     hd__graph_destroy(graph);
@@ -352,13 +353,13 @@ static void fuzz_photo(const uint8_t *bytes, size_t length) {
 }
 
 const fuzz_target fuzz_targets[] = {
-    {"idx", fuzz_idx}, {"model", fuzz_model},   {"config", fuzz_config}, {"safetensors", fuzz_safetensors},
-    {"png", fuzz_png}, {"record", fuzz_record}, {"npy", fuzz_npy},
+    {"idx", fuzz_idx},   {"model", fuzz_model},   {"config", fuzz_config}, {"safetensors", fuzz_safetensors},
+    {"png", fuzz_png},   {"record", fuzz_record}, {"npy", fuzz_npy},
 #ifdef HD_HAVE_ONNX
     {"onnx", fuzz_onnx},
 #endif
 #ifdef HD_HAVE_LIBZIP
     {"npz", fuzz_npz},
 #endif
-    {"csv", fuzz_csv}, {"cifar", fuzz_cifar},   {"photo", fuzz_photo},   {NULL, NULL},
+    {"csv", fuzz_csv},   {"cifar", fuzz_cifar},   {"photo", fuzz_photo},   {NULL, NULL},
 };

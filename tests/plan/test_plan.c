@@ -62,8 +62,8 @@ static hd_plan *plan_of(const text *model, const hd_kernels *table, bool train, 
   hd_plan *plan;
   if (hd_ctx_create(&ctx) != HD_OK)
     bail_out("out of memory");
-  if (make_plan(&plan, ctx, model, table, &(hd_plan_settings){.train = train, .clip_norm = clip, .recompute = train, .may_shift = true}) !=
-      HD_OK)
+  if (make_plan(&plan, ctx, model, table,
+                &(hd_plan_settings){.train = train, .clip_norm = clip, .recompute = train, .may_shift = true}) != HD_OK)
     bail_out("%s", hd_ctx_message(ctx));
   hd_ctx_destroy(ctx);
   return plan;
@@ -284,7 +284,8 @@ static void check_allocations(const char *name) {
   int count = 0, other = 0;
   for (; status != HD_OK && count < MAX_ALLOCATIONS; count++) {
     hd__alloc_fail_after(count);
-    status = make_plan(&plan, ctx, &model, hd__kernels_reference(), &(hd_plan_settings){.train = true, .recompute = true});
+    status =
+        make_plan(&plan, ctx, &model, hd__kernels_reference(), &(hd_plan_settings){.train = true, .recompute = true});
     hd__alloc_fail_after(-1);
     other += status != HD_OK && (status != HD_E_NOMEM || plan || !*hd_ctx_message(ctx));
   }

@@ -122,7 +122,8 @@ static stage_layout *take_stages(const hd_exec_cpu *exec, bump *b) {
   stage_layout *stage = take(b, &b->by.bookkeeping, stages * (int64_t)sizeof *stage);
   for (int s = 0; s < stages; s++) {
     take_sums(stage ? &stage[s].sums : NULL, b, x->count, x->first, x->first + x->here);
-    hd_reduction *sums = hd__exec_shares_samples(exec) ? take(b, &b->by.bookkeeping, HD_MAX_SUBTREES * (int64_t)sizeof *sums) : NULL;
+    hd_reduction *sums =
+        hd__exec_shares_samples(exec) ? take(b, &b->by.bookkeeping, HD_MAX_SUBTREES * (int64_t)sizeof *sums) : NULL;
     if (stage)
       stage[s].host_sums = sums;
   }

@@ -52,18 +52,18 @@ typedef struct thread_state {
   _Alignas(128) hd_origin origin[HD_WHERES]; /* of this step's calls, at row 0 */
   char *arena;
   void *scratch;
-  char *targets;            /* evaluation: of one group */
-  void *fetch;              /* settings.fetch_bytes */
-  float *partial_sums;      /* slots of direct_elems floats */
-  int stage;                /* whose calls it runs */
-  int32_t arenas;           /* of its arena: shards that may be between forward and backward */
-  unsigned phases;          /* shards phases so far, of several stages */
+  char *targets;                /* evaluation: of one group */
+  void *fetch;                  /* settings.fetch_bytes */
+  float *partial_sums;          /* slots of direct_elems floats */
+  int stage;                    /* whose calls it runs */
+  int32_t arenas;               /* of its arena: shards that may be between forward and backward */
+  unsigned phases;              /* shards phases so far, of several stages */
   stage_mail sent, received[2]; /* with stages on several hosts: forward and backward, */
   hd_transfer_part *parts;      /* and room for the parts of a transfer */
-  float *gathered;          /* gathered_elems floats: the sums over all shards that a later phase reads */
-  float *stack;             /* for reducing statistics */
-  float *tile, *other_tile; /* of a gradient; of another use of its parameter */
-  double *norms;            /* room for the tree over chunk numbers */
+  float *gathered;              /* gathered_elems floats: the sums over all shards that a later phase reads */
+  float *stack;                 /* for reducing statistics */
+  float *tile, *other_tile;     /* of a gradient; of another use of its parameter */
+  double *norms;                /* room for the tree over chunk numbers */
   int32_t chunk_lo, chunk_hi;
   hd_track *track; /* NULL: nothing is recorded */
   hd_tally *tally; /* NULL without other ranks, and for threads of other hosts */
@@ -144,7 +144,14 @@ void hd__exec_call(const thread_at *at, const hd_plan_call *call, const call_row
 void hd__exec_find_memory(const thread_at *at);
 
 /* `rows` rows from a row of the micro-batch on; row 0 of the arena is that one. */
-call_rows hd__exec_rows(const thread_at *at, int64_t rows, int64_t micro_batch_row, int64_t batch_row);
+static inline call_rows hd__exec_rows(const thread_at *at, int64_t rows, int64_t micro_batch_row, int64_t batch_row) {
+  call_rows group = {.rows = rows, .batch_row = batch_row};
+  for (int w = 0; w < HD_WHERES; w++)
+    group.origin[w] = at->thread->origin[w];
+  group.origin[HD_AT_BATCH].row = micro_batch_row;
+  group.origin[HD_AT_LABELS].row = group.origin[HD_AT_LOSSES].row = batch_row;
+  return group;
+}
 
 /* Fetches a group's samples and targets. */
 void hd__exec_fetch_group(const thread_at *at, const call_rows *group);

@@ -33,14 +33,6 @@ static void advance(call_rows *rows, int64_t by) {
     rows->origin[w].row += by;
 }
 
-call_rows hd__exec_rows(const thread_at *at, int64_t rows, int64_t micro_batch_row, int64_t batch_row) {
-  call_rows group = {.rows = rows, .batch_row = batch_row};
-  memcpy(group.origin, at->thread->origin, sizeof group.origin);
-  group.origin[HD_AT_BATCH].row = micro_batch_row;
-  group.origin[HD_AT_LABELS].row = group.origin[HD_AT_LOSSES].row = batch_row;
-  return group;
-}
-
 void hd__exec_fetch_group(const thread_at *at, const call_rows *group) {
   const hd_plan *plan = at->exec->plan;
   hd_slots to = {.x = hd__place_at(&plan->input, group->origin),

@@ -18,23 +18,25 @@
 
 /* A weight that several layers use is in one place. */
 static hd_status check_uses(hd_ctx *ctx, const hd_exec_cpu *exec, const hd_plan_param *param) {
-  for (const hd_plan_use *use = exec->plan->uses + param->first_use; use < exec->plan->uses + param->first_use + param->uses;
-       use++)
+  for (const hd_plan_use *use = exec->plan->uses + param->first_use;
+       use < exec->plan->uses + param->first_use + param->uses; use++)
     if (hd__exec_stage_host(exec, use->stage) != hd__exec_stage_host(exec, param->stage))
-      return hd__fail(ctx, HD_E_USAGE,
-                      "--place-stages hosts expects all layers that use '%s' on one host, found them in the stages %d and "
-                      "%d on two; cut elsewhere, or use --place-stages threads",
-                      param->name, param->stage, use->stage);
+      return hd__fail(
+          ctx, HD_E_USAGE,
+          "--place-stages hosts expects all layers that use '%s' on one host, found them in the stages %d and "
+          "%d on two; cut elsewhere, or use --place-stages threads",
+          param->name, param->stage, use->stage);
   return HD_OK;
 }
 
 hd_status hd__exec_check_stage_hosts(const hd_exec_cpu *exec, hd_ctx *ctx) {
   const hd_plan *plan = exec->plan;
   if (exec->apart && plan->stages.count < exec->exchange.hosts)
-    return hd__fail(ctx, HD_E_USAGE,
-                    "--place-stages hosts expects a stage for each of the %d hosts, found %d stages; use more --stages, "
-                    "or --place-stages threads",
-                    exec->exchange.hosts, plan->stages.count);
+    return hd__fail(
+        ctx, HD_E_USAGE,
+        "--place-stages hosts expects a stage for each of the %d hosts, found %d stages; use more --stages, "
+        "or --place-stages threads",
+        exec->exchange.hosts, plan->stages.count);
   for (const hd_plan_param *param = plan->params; exec->apart && param < plan->params + plan->param_count; param++)
     HD_TRY(check_uses(ctx, exec, param));
   return HD_OK;

@@ -251,8 +251,8 @@ static hd_st_tensor tensor_of(const hd_store_entry *entry, hd_values values) {
                         .length = (size_t)hd__store_entry_elems(entry) * sizeof(float)};
 }
 
-hd_status hd__tensors_add_weights(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d, hd_values values,
-                                  const int64_t *batches) {
+hd_status hd__tensors_add_weights(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d,
+                                  hd_values values, const int64_t *batches) {
   for (int p = 0; p < d->entries; p++) {
     const hd_store_entry *entry = &d->entry[p];
     hd_st_tensor weights = tensor_of(entry, values);

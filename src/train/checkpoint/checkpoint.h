@@ -89,8 +89,8 @@ typedef struct hd_values {
 
 /* Adds weights, their further names, and for running statistics the number of batches seen, which PyTorch keeps beside
  * them: at most 2 per entry. */
-hd_status hd__tensors_add_weights(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d, hd_values values,
-                                  const int64_t *batches);
+hd_status hd__tensors_add_weights(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d,
+                                  hd_values values, const int64_t *batches);
 
 /* Adds one optimizer state of the parameters that have it, or what is kept beside the weights. */
 hd_status hd__tensors_add_state(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d, hd_values values,

@@ -19,7 +19,7 @@ typedef struct hd_emergency_run {
   const char *folder; /* must exist */
   int keep;           /* number of checkpoints */
   bool on_gpu; /* versions are in GPU memory, and are copied to the host's only while a process is left to copy them */
-  bool apart; /* each host has the weights of its own stages alone, but for versions that were collected */
+  bool apart;  /* each host has the weights of its own stages alone, but for versions that were collected */
   const json_t *record;
   const hd_counters *counters; /* of the present version */
 } hd_emergency_run;
