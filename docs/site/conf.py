@@ -12,7 +12,7 @@ myst_heading_anchors = 3  # as in links between pages: determinism.md#convolutio
 suppress_warnings = ["myst.header", "ref.myst"]
 highlight_language = "none"
 html_theme = "alabaster"
-html_theme_options = {"page_width": "1440px", "sidebar_width": "260px", "body_max_width": "none",
+html_theme_options = {"page_width": "min(1440px, 96%)", "sidebar_width": "260px", "body_max_width": "none",
                       "code_font_size": "0.8em"}  # which has room for 120 columns of code
 html_sidebars = {"**": ["about.html", "searchbox.html", "navigation.html"]}
 html_extra_path = ["index.html"]
