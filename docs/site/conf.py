@@ -12,8 +12,8 @@ myst_heading_anchors = 3  # as in links between pages: determinism.md#convolutio
 suppress_warnings = ["myst.header", "ref.myst"]
 highlight_language = "none"
 html_theme = "alabaster"
-html_theme_options = {"page_width": "1440px", "sidebar_width": "260px", "body_max_width": "none",
-                      "code_font_size": "0.8em"}  # which has room for 120 columns of code
+html_theme_options = {"page_width": "min(1440px, 96%)", "sidebar_width": "260px", "body_max_width": "none",
+                      "code_font_size": "clamp(12px, 0.95vw, 0.8em)"}  # 120 columns of code, from 1280 pixels on
 html_sidebars = {"**": ["about.html", "searchbox.html", "navigation.html"]}
 html_extra_path = ["index.html"]
 html_copy_source = False

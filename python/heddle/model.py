@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ._library import Context, ffi, lib, text
+from ._library import Context, ShapeError, ffi, lib, text
 
 
 class Model:
@@ -18,6 +18,9 @@ class Model:
     """
 
     def __init__(self, name: str, input: tuple[int, int, int]) -> None:
+        if not isinstance(input, (tuple, list)) or len(input) != 3:
+            raise ShapeError(f"expected channels, height and width as a model's input, found {input}; "
+                             "rows of n numbers are (1, 1, n)")
         self._context = context = Context()
         self._pointer = ffi.gc(context.make("hd_model", lib.hd_model_create, name.encode(), *input),
                                lib.hd_model_destroy)

@@ -56,7 +56,7 @@ class _TerminalBar:
             self.show(event)
 
     def line(self, event: Any) -> str:
-        return f"step {event.step:,} of {self.steps:,}, epoch {event.epoch}, loss {event.loss:.4f}{self.speed}"
+        return f"step {event.step:,} of {self.steps:,}, epoch {event.epoch + 1}, loss {event.loss:.4f}{self.speed}"
 
     def show(self, event: Any) -> None:
         sys.stderr.write(f"\r{self.line(event)}\x1b[K")

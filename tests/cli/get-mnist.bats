@@ -16,7 +16,9 @@ publish() {
   cp one two bundle
   tar -czf published/bundle.tar.gz bundle
   {
-    for f in one.gz two.gz; do echo "file small $f $(sha256sum <published/$f | cut -d' ' -f1)"; done
+    for f in one two; do
+      echo "file small $f.gz $(sha256sum <published/$f.gz | cut -d' ' -f1) $(sha256sum <$f | cut -d' ' -f1)"
+    done
     echo "unpack small gzip"
     echo "dir small small"
     echo "file packed bundle.tar.gz $(sha256sum <published/bundle.tar.gz | cut -d' ' -f1)"
@@ -58,6 +60,30 @@ complete() {
   done
   run "$GET_MNIST" --table table --dir cache --from nowhere small
   [ "$status" -eq 2 ]
+}
+
+@test "files that are unpacked, or compressed anew: what they unpack to counts" {
+  publish
+  mkdir others
+  gzip -1 -c one >others/one.gz
+  cp two others
+  ! cmp -s others/one.gz published/one.gz
+  run "$GET_MNIST" --table table --dir cache --from others small
+  complete
+  rm -r cache
+  mkdir -p cache/small
+  cp others/one.gz published/two.gz cache/small
+  run "$GET_MNIST" --table table --dir cache small
+  complete
+  for wrong in two one.gz; do
+    rm -r cache
+    cp -r others wrong
+    seq 2 20000 >wrong/$wrong
+    run "$GET_MNIST" --table table --dir cache --from wrong small
+    [ "$status" -eq 1 ]
+    [ ! -e "cache/small/${wrong%.gz}" ]
+    rm -r wrong
+  done
 }
 
 @test "heddle get runs it with its own table" {

@@ -60,6 +60,8 @@ def test_model():
     model = heddle.Model("m", (1, 2, 2)).add("a", "relu")
     refuses(heddle.UsageError, "found 'a' again", lambda: model.add("a", "relu"))
     refuses(heddle.UsageError, "found 'a b'", lambda: heddle.Model("a b", (1, 2, 2)))
+    for shape in (4, (4,), (1, 2, 3, 4)):
+        refuses(heddle.ShapeError, f"found {shape}; rows of n", lambda: heddle.Model("m", shape))
 
 
 def test_session():

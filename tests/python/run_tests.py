@@ -114,7 +114,7 @@ def test_progress():
     shown = io.StringIO()
     with contextlib.redirect_stderr(shown):
         heddle.train("simplenet", (x, y), max_steps=4, log_every=2, progress=True, out=path("progress"))
-    assert re.search(r"step 4 of 4, epoch 1, loss \d\.\d+, [\d,]+ samples/s", shown.getvalue()), shown.getvalue()
+    assert re.search(r"step 4 of 4, epoch 2, loss \d\.\d+, [\d,]+ samples/s", shown.getvalue()), shown.getvalue()
 
 
 def test_report():
