@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/hdmath.h"
 #include "exec/exchange/exchange.h"
-#include "reduce/reduction_tree.h"
 
 hd_status hd__exec_create(hd_exec **out, hd_ctx *ctx, const hd_plan *plan, hd_store *store, hd_threads *threads,
                           const hd_exec_settings *settings) {
@@ -63,6 +62,10 @@ int hd__exec_stage_threads(hd_stage_thread *out, const hd_exec *exec) {
 
 hd_status hd__exec_collect(hd_exec *exec, hd_ctx *ctx) {
   return exec->device->collect ? exec->device->collect(exec->self, ctx) : HD_OK;
+}
+
+hd_status hd__exec_spread(hd_exec *exec, hd_ctx *ctx) {
+  return exec->device->spread ? exec->device->spread(exec->self, ctx) : HD_OK;
 }
 
 int64_t hd__exec_bytes(const hd_exec *exec) { return exec->device->bytes ? exec->device->bytes(exec->self) : 0; }
@@ -122,14 +125,12 @@ hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_step_source *so
   return flags & HD_FLAG_NO_DATA ? find_fault(exec->local, ctx, &caller.fault) : HD_OK;
 }
 
-void hd__exec_publish_outcome(hd_exchange *x, const hd_exec_outcome *out, int64_t samples, const int32_t *speed,
-                              int64_t scores) {
+void hd__exec_publish_outcome(hd_exchange *x, const hd_exec_outcome *out, const int64_t *first, int64_t scores) {
   void *const array[] = {out->loss, out->guess, out->probability, out->score};
   for (int i = 0; i < 4; i++) {
     int64_t *bytes = array[i] ? hd__exchange_publish(x, array[i]) : NULL;
     for (int h = 0; bytes && h < x->hosts; h++)
-      bytes[h] = (i < 3 ? 4 : 4 * scores) * (hd__tree_share(samples, speed, x->count, x->host_first[h + 1]) -
-                                             hd__tree_share(samples, speed, x->count, x->host_first[h]));
+      bytes[h] = (i < 3 ? 4 : 4 * scores) * (first[h + 1] - first[h]);
   }
 }
 

@@ -80,6 +80,9 @@ typedef struct hd_executor hd_executor;
 /* In which order a stage runs forward and backward: see cpu/pipeline.c. */
 typedef enum hd_stage_schedule { HD_SCHEDULE_1F1B, HD_SCHEDULE_GPIPE } hd_stage_schedule;
 
+/* Where each of some stages runs on one host: that of a stage. */
+static inline int hd__stage_host(int stage, int stages, int hosts) { return stage * hosts / stages; }
+
 typedef struct hd_exec_settings {
   const hd_executor *executor; /* the functions of the device */
   int64_t batch;
@@ -159,9 +162,10 @@ typedef struct hd_stage_thread {
 
 int hd__exec_stage_threads(hd_stage_thread *out, const hd_exec *exec);
 
-/* Where each stage runs on one host, that host alone has the versions of its weights that steps make: all hosts receive
- * the last one, and the first host the state that belongs to it. Else does nothing. A call of all ranks. */
+/* Where each stage runs on one host, that host alone has the weights and states of its layers: gives the first host those of
+ * all, of the last version; and gives each host its own from the first one. Else both do nothing. Calls of all ranks. */
 hd_status hd__exec_collect(hd_exec *exec, hd_ctx *ctx);
+hd_status hd__exec_spread(hd_exec *exec, hd_ctx *ctx);
 
 /* Bytes of the executor's memory on this host: arenas, batch memory, gradients. */
 int64_t hd__exec_bytes(const hd_exec *exec);
@@ -204,15 +208,16 @@ struct hd_executor {
   void (*spent)(int64_t *sums, const void *self);
   int (*stage_threads)(hd_stage_thread *out, const void *self); /* NULL: 0 */
   hd_status (*collect)(void *self, hd_ctx *ctx);                /* NULL: nothing to do */
+  hd_status (*spread)(void *self, hd_ctx *ctx);                 /* likewise */
   int64_t (*bytes)(const void *self);                           /* NULL: 0 */
 };
 
 struct hd_exchange;
 
-/* The first waiter of a host publishes the results of an evaluation, in which unit after unit has its share of the
- * samples, of which each has so many scores: see hd__tree_share. */
-void hd__exec_publish_outcome(struct hd_exchange *exchange, const hd_exec_outcome *out, int64_t samples,
-                              const int32_t *speed, int64_t scores);
+/* The first waiter of a host publishes the results of an evaluation: host h has those of the samples first[h] to
+ * first[h + 1], each of so many scores. */
+void hd__exec_publish_outcome(struct hd_exchange *exchange, const hd_exec_outcome *out, const int64_t *first,
+                              int64_t scores);
 
 /* Writes a sample's outcome from its scores. */
 void hd__exec_write_outcome(const hd_exec_outcome *out, int64_t sample, const float *score, int32_t classes);

@@ -224,14 +224,15 @@ static void spread_frozen(hd_store *store, const hd_plan_param *param) {
       memcpy(to[i] + param->offset, w, (size_t)(param->rows * param->columns) * sizeof *w);
 }
 
-void hd__store_pack(hd_store *store, const hd_plan *plan) {
+void hd__store_pack(hd_store *store, const hd_plan *plan, const bool *here) {
   int buffer = hd__store_buffer(store);
   for (const hd_plan_param *param = plan->params; param < plan->params + plan->param_count; param++)
-    if (param->frozen)
+    if (param->frozen && (!here || here[param->stage]))
       spread_frozen(store, param);
   for (const hd_plan_packed *copy = plan->packed; copy < plan->packed + plan->packed_count; copy++) {
     const hd_plan_param *param = &plan->params[copy->param];
-    copy->pack(&copy->geom, store->weights[buffer] + param->offset, store->packed + copy->offset, 0, param->rows);
+    if (!here || here[param->stage])
+      copy->pack(&copy->geom, store->weights[buffer] + param->offset, store->packed + copy->offset, 0, param->rows);
   }
 }
 

@@ -75,8 +75,8 @@ int hd__store_buffer(const hd_store *store);
 void hd__store_set_version(hd_store *store, uint64_t version);
 
 /* After weights were filled in: writes the packed copies of the last whole version, and copies frozen parameters into
- * the other buffer, and into the averages. */
-void hd__store_pack(hd_store *store, const hd_plan *plan);
+ * the other buffer, and into the averages; of the stages that are here (NULL: all are). */
+void hd__store_pack(hd_store *store, const hd_plan *plan, const bool *here);
 
 /* Copies one parameter between home order (`home`, at the entry's offset) and file order (`file`, dense). */
 void hd__store_to_file_order(float *file, const float *home, const hd_store_entry *entry);

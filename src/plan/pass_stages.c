@@ -189,7 +189,7 @@ static void number_nodes(hd_plan *plan) {
 hd_status hd__pass_stages(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
   HD_TRY(HD_NEW(plan->nodes, plan->graph->node_count, ctx, NO_MEMORY));
   plan->stages = (hd_stages){.count = 1};
-  if (!settings->train || settings->stages.count <= 1)
+  if (settings->stages.count <= 1)
     return HD_OK;
   plan->stages = settings->stages;
   if (plan->stages.first[1] == 0)

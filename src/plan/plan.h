@@ -235,8 +235,8 @@ typedef struct hd_plan {
   int crossing_count;
   hd_plan_node *nodes; /* as the graph's */
   int segments;
-  hd_stages stages; /* of training; else one */
-  bool gathers;     /* whether any node is gathered */
+  hd_stages stages;
+  bool gathers; /* whether any node is gathered */
 
   int64_t arena_bytes, batch_bytes;         /* per sample */
   int64_t stage_arena_bytes[HD_MAX_STAGES]; /* of arena_bytes, the most that a stage needs */
@@ -254,7 +254,7 @@ typedef struct hd_plan_settings {
   int64_t batch;             /* train: samples of a batch; 0: not known */
   int64_t shard_rows;        /* train: samples of a shard, for kernels chosen by that number; 0 for none such */
   bool clip_norm;            /* train: a phase for the gradient's norm */
-  hd_stages stages;          /* train: count 0 or 1: one; without the places where they begin: cut evenly */
+  hd_stages stages;          /* count 0 or 1: one; without the places where they begin: cut evenly */
   bool recompute;            /* train: cheap values are computed again for gradients, in place of kept */
   hd_update_settings update; /* train: the run's */
   hd_averages averages;      /* train */

@@ -229,7 +229,7 @@ static void first_weights(float *weight, hd_graph *graph) {
   hd_store *store;
   if (hd__plan_create(&plan, ctx, graph, hd__kernels_reference(), &(hd_plan_settings){.train = true}) != HD_OK ||
       hd__store_create(&store, ctx, NULL, plan) != HD_OK ||
-      hd__first_weights(store, ctx, plan, 5, &(hd_first_samples){0}) != HD_OK)
+      hd__first_weights(store, ctx, plan, 5, &(hd_first_samples){0}, NULL) != HD_OK)
     bail_out("%s", hd_ctx_message(ctx));
   hd__store_to_file_order(weight, store->weights[0] + store->directory->entry[0].offset, &store->directory->entry[0]);
   hd__store_destroy(store);

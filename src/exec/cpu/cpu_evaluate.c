@@ -1,4 +1,5 @@
-/* Evaluation: forward and loss of every sample, exactly once; each thread has a contiguous range. */
+/* Evaluation: forward and loss of every sample, exactly once. Each thread has a contiguous range; or, where each stage of
+ * the network runs on one host, the samples pass from stage to stage, as many at a time as a batch of the executor. */
 #include "exec/cpu/cpu_executor_state.h"
 
 typedef struct evaluation {
@@ -7,17 +8,57 @@ typedef struct evaluation {
   const hd_exec_outcome *out;
 } evaluation;
 
-static void evaluate_group(const thread_at *at, const evaluation *e, int64_t first, int64_t rows) {
-  const hd_plan *plan = e->exec->plan;
+void hd__exec_note_outcome(const thread_at *at, const call_rows *group) {
+  const hd_place *logits = &at->exec->plan->logits;
+  const float *score = hd__place_at(logits, group->origin);
+  for (int64_t r = 0; r < group->rows; r++, score += logits->stride)
+    hd__exec_write_outcome(at->exec->outcome, group->batch_row + r, score, (int32_t)logits->elems);
+}
+
+static void evaluate_group(const thread_at *at, int64_t first, int64_t rows) {
+  const hd_plan *plan = at->exec->plan;
   call_rows group = hd__exec_rows(at, rows, 0, first);
-  group.origin[HD_AT_LOSSES].base = e->out->loss;
   group.origin[HD_AT_LABELS] = (hd_origin){.base = at->thread->targets};
   hd__exec_fetch_group(at, &group);
   for (int i = 0; i < plan->call_count; i++)
     hd__exec_call(at, &plan->calls[i], &group);
-  const float *score = hd__place_at(&plan->logits, group.origin);
-  for (int64_t r = 0; r < rows; r++, score += plan->logits.stride)
-    hd__exec_write_outcome(e->out, first + r, score, (int32_t)plan->logits.elems);
+  hd__exec_note_outcome(at, &group);
+}
+
+static void evaluate_share(const thread_at *at) {
+  const hd_exec_cpu *exec = at->exec;
+  const int64_t begin = hd__tree_share(at->step->samples, exec->speed, exec->exchange.count, at->index);
+  const int64_t end = hd__tree_share(at->step->samples, exec->speed, exec->exchange.count, at->index + 1);
+  for (int64_t first = begin; first < end; first += exec->group_rows)
+    evaluate_group(at, first, end - first < exec->group_rows ? end - first : exec->group_rows);
+}
+
+/* The layout of some samples is of the process: its first thread makes it while the others wait. False: a rank is lost. */
+static bool evaluate_in_stages(thread_at *at) {
+  hd_exec_cpu *exec = at->exec;
+  const int64_t most = exec->settings.batch, samples = at->step->samples;
+  at->layout = exec->layout[0];
+  for (int64_t first = 0; first < samples; first += most) {
+    if (at->index == exec->exchange.first) {
+      hd__exec_layout(exec, 0, samples - first < most ? samples - first : most);
+      exec->layout[0]->first = first;
+    }
+    at->first_target = first;
+    if (hd__exec_barrier(at, 0) & HD_BARRIER_BROKEN || !hd__exec_pipeline(at, exec->plan->phases) ||
+        hd__exec_barrier(at, 0) & HD_BARRIER_BROKEN)
+      return false;
+  }
+  return true;
+}
+
+static void publish(const thread_at *at) {
+  hd_exec_cpu *exec = at->exec;
+  const hd_exchange *x = &exec->exchange;
+  int64_t first[HD_LOCAL_GROUP_MOST_RANKS + 1] = {0};
+  for (int h = 1; h <= x->hosts; h++)
+    first[h] = exec->apart ? (h == x->hosts) * at->step->samples
+                           : hd__tree_share(at->step->samples, exec->speed, x->count, x->host_first[h]);
+  hd__exec_publish_outcome(&exec->exchange, exec->outcome, first, exec->plan->logits.elems);
 }
 
 static void evaluate_thread(void *arg, int local_index) {
@@ -30,17 +71,18 @@ static void evaluate_thread(void *arg, int local_index) {
                   .step = &e->step,
                   .buffer = hd__store_buffer(exec->store)};
   int64_t began_ns = hd__clock_ns();
+  uint32_t all = HD_BARRIER_BROKEN;
   at.thread->flags = 0;
   hd__exec_find_memory(&at);
-  int64_t begin = hd__tree_share(e->step.samples, exec->speed, exec->exchange.count, index);
-  int64_t end = hd__tree_share(e->step.samples, exec->speed, exec->exchange.count, index + 1);
-  for (int64_t first = begin; first < end; first += exec->group_rows) {
-    int64_t rows = end - first < exec->group_rows ? end - first : exec->group_rows;
-    evaluate_group(&at, e, first, rows);
+  at.thread->origin[HD_AT_LOSSES].base = e->out->loss;
+  hd__tally_start(at.thread->tally);
+  if (!exec->apart)
+    evaluate_share(&at);
+  if (!exec->apart || evaluate_in_stages(&at)) {
+    if (exec->exchange.hosts > 1 && hd__exec_leads(&at))
+      publish(&at);
+    all = hd__exchange_all(&exec->exchange, index - hd__exec_host_first(exec), at.thread->flags, false);
   }
-  if (exec->exchange.hosts > 1 && hd__exec_leads(&at))
-    hd__exec_publish_outcome(&exec->exchange, e->out, e->step.samples, exec->speed, exec->plan->logits.elems);
-  const uint32_t all = hd__exchange_all(&exec->exchange, index - hd__exec_host_first(exec), at.thread->flags, false);
   if (local_index == 0)
     exec->last_flags = all;
   hd__trace_event(at.thread->track, HD_SLICE_EVALUATE, (int32_t)e->step.samples, began_ns);
@@ -51,6 +93,7 @@ hd_status hd__exec_cpu_evaluate(void *self, hd_ctx *ctx, hd_exec_caller *caller,
   hd_exec_cpu *exec = self;
   evaluation e = {.exec = exec, .step = {.samples = samples, .divisor = 1}, .out = out};
   exec->caller = caller;
+  exec->outcome = out;
   HD_TRY(hd__threads_run(exec->threads, ctx, evaluate_thread, &e));
   *flags = exec->last_flags;
   return *flags & HD_BARRIER_BROKEN ? hd__local_group_check(exec->settings.local, ctx) : HD_OK;

@@ -600,4 +600,5 @@ const hd_executor hd__cpu_executor = {.create = create,
                                       .spent = spent,
                                       .stage_threads = stage_threads,
                                       .collect = hd__exec_cpu_collect,
+                                      .spread = hd__exec_cpu_spread,
                                       .bytes = bytes};

@@ -113,7 +113,8 @@ typedef struct hd_exec_cpu {
   hd_step step[2];
   int has_step[2];
   hd_exec_caller *caller;
-  double loss_sum; /* of the step */
+  const hd_exec_outcome *outcome; /* of an evaluation */
+  double loss_sum;                /* of the step */
   uint32_t last_flags;
 } hd_exec_cpu;
 
@@ -123,10 +124,11 @@ typedef struct thread_at {
   thread_state *thread;
   const hd_step *step;
   const micro_batch_layout *layout;
-  int index;      /* of the thread */
-  int buffer;     /* of the store, read by this step */
-  bool last;      /* the batch's last micro-batch */
-  bool sums_host; /* gradients are summed over this host's shards alone, for the exchange */
+  int index;            /* of the thread */
+  int64_t first_target; /* of those in memory, counted as samples are: 0 in training */
+  int buffer;           /* of the store, read by this step */
+  bool last;            /* the batch's last micro-batch */
+  bool sums_host;       /* gradients are summed over this host's shards alone, for the exchange */
 } thread_at;
 
 /* The rows of one kernel call: of a group in the arena, of a micro-batch in batch memory, of the batch in the
@@ -149,7 +151,8 @@ static inline call_rows hd__exec_rows(const thread_at *at, int64_t rows, int64_t
   for (int w = 0; w < HD_WHERES; w++)
     group.origin[w] = at->thread->origin[w];
   group.origin[HD_AT_BATCH].row = micro_batch_row;
-  group.origin[HD_AT_LABELS].row = group.origin[HD_AT_LOSSES].row = batch_row;
+  group.origin[HD_AT_LABELS].row = batch_row - at->first_target;
+  group.origin[HD_AT_LOSSES].row = batch_row;
   return group;
 }
 
@@ -179,7 +182,7 @@ static inline bool hd__exec_shares_samples(const hd_exec_cpu *exec) { return exe
 
 /* The only host of a stage; where every host has all stages, this host. */
 static inline int hd__exec_stage_host(const hd_exec_cpu *exec, int stage) {
-  return exec->apart ? stage * exec->exchange.hosts / exec->plan->stages.count : exec->exchange.host;
+  return exec->apart ? hd__stage_host(stage, exec->plan->stages.count, exec->exchange.hosts) : exec->exchange.host;
 }
 static inline bool hd__exec_has_stage(const hd_exec_cpu *exec, int stage) {
   return hd__exec_stage_host(exec, stage) == exec->exchange.host;
@@ -224,6 +227,7 @@ void hd__exec_move_values(const thread_at *at);
 uint32_t hd__exec_exchange_norms(const thread_at *at);
 uint32_t hd__exec_exchange_losses(const thread_at *at);
 hd_status hd__exec_cpu_collect(void *self, hd_ctx *ctx);
+hd_status hd__exec_cpu_spread(void *self, hd_ctx *ctx);
 
 /* Decides whether gradients are reduced by owners, and lays out the owned ranges. All hosts decide alike. */
 hd_status hd__exec_choose_owners(hd_exec_cpu *exec, hd_ctx *ctx);
@@ -236,6 +240,9 @@ void hd__exec_sum_owned(const thread_at *at, int64_t first, int64_t count);
 
 /* Times the threads, if they run on cores of several kinds and have not been timed. */
 hd_status hd__exec_time_threads(hd_threads *threads, hd_ctx *ctx, const hd_kernels *kernels);
+
+/* An evaluation: writes the outcome of a group from its scores. */
+void hd__exec_note_outcome(const thread_at *at, const call_rows *group);
 
 /* Functions of the table hd__cpu_executor. */
 hd_status hd__exec_cpu_evaluate(void *self, hd_ctx *ctx, hd_exec_caller *caller, int64_t samples,

@@ -133,6 +133,8 @@ void hd__exec_run_group(const thread_at *at, const hd_phase *phase, const hd_str
     if (exec->apart)
       hd__exec_move_values(at);
   }
+  if (!plan->trains && stretch->call1 == phase->call1)
+    hd__exec_note_outcome(at, &group);
 }
 
 /* Takes as many shards at a time through all calls as the arena holds. */

@@ -10,8 +10,8 @@
  *     host 1     F0 B0 F1 ..
  *
  * At the end of a step all hosts get the losses of the last stage, and the flags; before an update by the norm, the sums
- * of squares of all chunks, which every thread adds in their order. Of other stages' weights a host has old versions,
- * until the ranks collect the last one. */
+ * of squares of all chunks, which every thread adds in their order. The first host gets the weights of the others when the ranks
+ * collect them, to save them. */
 #include <string.h>
 
 #include "exec/cpu/cpu_executor_state.h"
@@ -212,37 +212,61 @@ static int64_t end_of_host(const hd_exec_cpu *exec, int host, bool trained) {
   return end;
 }
 
-/* Arrays that are collected: both parts of weights and averages, and the trained part of states. */
-enum { PARTS = 2, MOST_ARRAYS = 2 * PARTS + HD_MAX_STATES };
+/* An array of the store, of which each host has a part: host h has the bytes [from[h], from[h + 1]). */
+typedef struct shared_array {
+  void *data;
+  int64_t from[HD_LOCAL_GROUP_MOST_RANKS + 1];
+} shared_array;
 
-static hd_status collect(const hd_exec_cpu *exec, hd_ctx *ctx, int64_t *bytes) {
-  const hd_store *store = exec->store;
-  const int buffer = hd__store_buffer(store), hosts = exec->exchange.hosts;
-  hd_blocks block[MOST_ARRAYS];
-  int count = 0;
-  for (int part = 0; part < PARTS; part++) {
-    const int64_t first = part == 0 ? 0 : exec->plan->trained_elems;
-    int64_t at = first, *of = bytes + (ptrdiff_t)part * hosts;
-    for (int h = 0; h < hosts; at += of[h++] / (int64_t)sizeof(float))
-      of[h] = (end_of_host(exec, h, part == 0) - at) * (int64_t)sizeof(float);
-    block[count++] = (hd_blocks){.data = store->weights[buffer] + first, .bytes = of};
-    if (store->average[buffer])
-      block[count++] = (hd_blocks){.data = store->average[buffer] + first, .bytes = of};
-  }
-  for (int i = 0; i < store->directory->states; i++)
-    block[count++] = (hd_blocks){.data = store->state[buffer][i], .bytes = bytes, .to_first = true};
-  return hd__cluster_join_blocks(NULL, exec->settings.local, ctx, block, count, NULL);
+enum { MOST_ARRAYS = 4 + HD_MAX_STATES };
+
+static void add_array(shared_array *to, int *count, const hd_exec_cpu *exec, float *data, bool trained) {
+  const int64_t first = trained ? 0 : exec->plan->trained_elems;
+  shared_array *array = &to[(*count)++];
+  array->data = data + first;
+  array->from[0] = 0;
+  for (int h = 0; h < exec->exchange.hosts; h++)
+    array->from[h + 1] = (end_of_host(exec, h, trained) - first) * (int64_t)sizeof *data;
 }
 
-hd_status hd__exec_cpu_collect(void *self, hd_ctx *ctx) {
-  hd_exec_cpu *exec = self;
+/* Of the last version: the parameters that are trained, with their states, and the others. */
+static int find_arrays(shared_array *out, const hd_exec_cpu *exec) {
+  const hd_store *store = exec->store;
+  const int buffer = hd__store_buffer(store);
+  float *const versions[] = {store->weights[buffer], store->average[buffer]};
+  int count = 0;
+  for (int v = 0; v < 2; v++)
+    for (int trained = 0; trained < 2 && versions[v]; trained++)
+      add_array(out, &count, exec, versions[v], trained);
+  for (int i = 0; i < store->directory->states; i++)
+    add_array(out, &count, exec, store->state[buffer][i], true);
+  return count;
+}
+
+/* To the first host, or from it. */
+static hd_status move_array(const hd_exec_cpu *exec, hd_ctx *ctx, const shared_array *array, bool collects) {
+  int64_t bytes[HD_LOCAL_GROUP_MOST_RANKS];
+  int32_t row[HD_LOCAL_GROUP_MOST_RANKS + 1] = {0};
+  for (int h = 0; h < exec->exchange.hosts; h++) {
+    bytes[h] = array->from[h + 1] - array->from[h];
+    row[h + 1] = 1; /* the first host has it, as one row */
+  }
+  const hd_blocks blocks = {.data = array->data, .bytes = bytes, .to_first = true};
+  const hd_slices slices = {.data = array->data, .row = row, .from = array->from};
+  return hd__cluster_join_blocks(NULL, exec->settings.local, ctx, &blocks, collects, collects ? NULL : &slices);
+}
+
+static hd_status move_all(const hd_exec_cpu *exec, hd_ctx *ctx, bool collects) {
+  HD_OWNED shared_array *array = hd__calloc(MOST_ARRAYS, sizeof *array);
   if (!exec->apart)
     return HD_OK;
-  if (hd__cluster_leads(exec->settings.local)) {
-    HD_OWNED int64_t *bytes = hd__calloc((size_t)(PARTS * exec->exchange.hosts), sizeof *bytes);
-    HD_TRY(HD_ALLOCATED(bytes, ctx, "out of memory for the weights of other hosts"));
-    HD_TRY(collect(exec, ctx, bytes));
-    hd__store_pack(exec->store, exec->plan);
-  }
+  HD_TRY(HD_ALLOCATED(array, ctx, "out of memory for the weights of other hosts"));
+  const int count = hd__cluster_leads(exec->settings.local) ? find_arrays(array, exec) : 0;
+  for (int i = 0; i < count; i++)
+    HD_TRY(move_array(exec, ctx, &array[i], collects));
   return hd__local_group_barrier(exec->settings.local, ctx);
 }
+
+hd_status hd__exec_cpu_collect(void *self, hd_ctx *ctx) { return move_all(self, ctx, true); }
+
+hd_status hd__exec_cpu_spread(void *self, hd_ctx *ctx) { return move_all(self, ctx, false); }

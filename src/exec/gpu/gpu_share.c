@@ -225,9 +225,13 @@ hd_status hd__cuda_share_wait(cuda_share *s, hd_ctx *ctx, uint32_t *flags, bool 
 
 hd_status hd__cuda_share_outcome(cuda_share *s, hd_ctx *ctx, const hd_exec_outcome *out, int64_t samples,
                                  int64_t scores, uint32_t *flags) {
+  const hd_exchange *x = &s->exchange;
+  int64_t first[HD_LOCAL_GROUP_MOST_RANKS + 1];
   if (!hd__cuda_share_is_ranked(s))
     return HD_OK;
+  for (int h = 0; h <= x->hosts; h++)
+    first[h] = hd__tree_share(samples, NULL, x->count, x->host_first[h]);
   if (hd__cluster_leads(s->local))
-    hd__exec_publish_outcome(&s->exchange, out, samples, NULL, scores);
+    hd__exec_publish_outcome(&s->exchange, out, first, scores);
   return hd__cuda_share_wait(s, ctx, flags, false);
 }

@@ -51,8 +51,10 @@ static float first_value(const hd_graph *graph, const hd_param *param, uint64_t 
 }
 
 hd_status hd__first_weights(hd_store *store, hd_ctx *ctx, const hd_plan *plan, uint64_t seed,
-                            const hd_first_samples *samples) {
+                            const hd_first_samples *samples, const bool *here) {
   for (int p = 0; p < plan->param_count; p++) {
+    if (here && !here[plan->params[p].stage])
+      continue;
     const hd_param *param = &plan->graph->params[p];
     float *w = store->weights[hd__store_buffer(store)] + plan->params[p].offset;
     const int64_t columns = hd__param_columns(param);
@@ -63,6 +65,6 @@ hd_status hd__first_weights(hd_store *store, hd_ctx *ctx, const hd_plan *plan, u
       for (int64_t k = 0; k < columns; k++)
         w[row * columns + k] = first_value(plan->graph, param, seed, whitening, hd__param_file_index(param, row, k));
   }
-  hd__store_pack(store, plan);
+  hd__store_pack(store, plan, here);
   return HD_OK;
 }

@@ -6,6 +6,6 @@
 #include "plan/plan.h"
 #include "train/session/whitening.h"
 
-/* Fills every parameter of version 0. Fails as reading a sample does. */
+/* Fills every parameter of version 0 whose stage is here (NULL: all are). Fails as reading a sample does. */
 hd_status hd__first_weights(hd_store *store, hd_ctx *ctx, const hd_plan *plan, uint64_t seed,
-                            const hd_first_samples *samples);
+                            const hd_first_samples *samples, const bool *here);

@@ -220,7 +220,7 @@ static hd_status plan_memory(owner *o, hd_ctx *ctx, const int32_t input[3]) {
   hd_planned planned = {.plan = plan,
                         .eval_plan = eval_plan,
                         .train = hd__planned_training(o->config, (int32_t)o->summary.shards),
-                        .eval = hd__planned_evaluation(),
+                        .eval = hd__planned_evaluation(1),
                         .threads = o->summary.threads};
   HD_TRY(list_stages(&o->summary, ctx, plan, &planned.train));
   planned.train.fetch_bytes = o->train_fetch;

@@ -92,7 +92,7 @@ hd_plan_settings hd__planned_passes(const hd_config *config, bool train) {
                              .batch = hd__settings(config)->batch,
                              .shard_rows = by_shard ? hd__settings(config)->batch / shards : 0,
                              .clip_norm = hd__config_has(config, HD_OPT_CLIP_GRAD_NORM),
-                             .stages.count = hd__settings(config)->stage_count,
+                             .stages.count = train ? hd__settings(config)->stage_count : 1,
                              .recompute = train,
                              .may_shift = hd__settings(config)->precision != HD_PRECISION_BF16};
   hd__schedule_settings(&passes.update, config);
@@ -113,8 +113,9 @@ hd_exec_settings hd__planned_training(const hd_config *config, int32_t shards) {
                             .stages_on_hosts = hd__settings(config)->place_stages == HD_PLACE_STAGES_HOSTS};
 }
 
-hd_exec_settings hd__planned_evaluation(void) {
-  return (hd_exec_settings){.executor = &hd__cpu_executor, .batch = 64, .shards = 1, .micro_batches = 1};
+hd_exec_settings hd__planned_evaluation(int stages) {
+  const int32_t units = stages > 1 ? 16 : 1; /* that may be in stages at the same time */
+  return (hd_exec_settings){.executor = &hd__cpu_executor, .batch = 64 * units, .shards = units, .micro_batches = 1};
 }
 
 void hd__planned_device(hd_exec_settings *settings, const hd_plan *plan, struct hd_cuda *cuda) {

@@ -27,7 +27,7 @@ HD_TOOLS_API hd_plan_settings hd__planned_passes(const hd_config *config, bool t
 
 /* The settings of the executors of training and of evaluation, on threads. */
 hd_exec_settings hd__planned_training(const hd_config *config, int32_t shards);
-hd_exec_settings hd__planned_evaluation(void);
+hd_exec_settings hd__planned_evaluation(int stages); /* of the plan */
 
 /* Chooses what runs the plan: GPUs, or threads where `cuda` is NULL. A GPU evaluates more samples at a time: enough to
  * keep it busy, with little memory. No result depends on it. */

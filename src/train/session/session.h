@@ -53,7 +53,8 @@ typedef struct session_compute {
   hd_cuda *cuda; /* the GPU that computes instead; NULL: none */
   hd_plan *plan, *eval_plan;
   hd_store *store;
-  hd_store *average_store; /* --ema: the average as weights, for evaluations; else NULL */
+  hd_store *average_store;  /* --ema: the average as weights, for evaluations; else NULL */
+  bool here[HD_MAX_STAGES]; /* of each stage: whether this host runs it */
   hd_exec *exec, *eval_exec;
   char resumed_device[16]; /* the choice of --device auto in the resumed run; "": none */
 } session_compute;
@@ -125,12 +126,12 @@ double hd__session_train_s(const hd_session *session);
 const char *hd__session_isa(const hd_session *session);
 int64_t hd__session_bytes(const hd_session *session);
 
-/* A plan of the session's network: for training in these stages, or NULL: for evaluation. shift: NULL if it may not add
- * it. Draws the first weights of such a plan; what is computed from samples reads those of training as an evaluation sees
- * them. */
-hd_status hd__session_plan(hd_plan **out, hd_session *session, hd_ctx *ctx, const float *shift,
+/* A plan of the session's network in these stages, for training or for evaluation. shift: NULL if it may not add it. Draws
+ * the first weights of such a plan, of the stages that are here (NULL: all); what is computed from samples reads those of
+ * training as an evaluation sees them. */
+hd_status hd__session_plan(hd_plan **out, hd_session *session, hd_ctx *ctx, const float *shift, bool train,
                            const hd_stages *stages);
-hd_status hd__session_draw(hd_store *store, hd_session *session, hd_ctx *ctx, const hd_plan *plan);
+hd_status hd__session_draw(hd_store *store, hd_session *session, hd_ctx *ctx, const hd_plan *plan, const bool *here);
 
 /* Fills in gpu_sums and nccl of the report; returns why NCCL does not add, "" if it does or none is wanted. */
 const char *hd__session_note_gpu_sums(hd_session *session);

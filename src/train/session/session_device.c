@@ -38,7 +38,7 @@ static void copy_version(hd_store *to, const hd_plan *plan, const hd_store *from
     for (int s = 0; source->trained && s < from->directory->states; s++)
       memcpy(to->state[buffer][s] + sink->offset, from->state[buffer][s] + source->offset, bytes);
   }
-  hd__store_pack(to, plan);
+  hd__store_pack(to, plan, NULL);
 }
 
 /* Refuses a session with a profile, whose tracks belong to one device, or with several ranks, which share a store. */

@@ -16,21 +16,22 @@ static int64_t shard_rows(const hd_session *s) {
   return (s->run.batch + shards - 1) / shards;
 }
 
-hd_status hd__session_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, const float *shift, const hd_stages *stages) {
+hd_status hd__session_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, const float *shift, bool train,
+                           const hd_stages *stages) {
   hd_graph *graph;
   HD_TRY(hd__network_graph(&graph, ctx, &s->run.network));
-  hd_plan_settings settings = hd__planned_passes(s->run.config, stages != NULL);
+  hd_plan_settings settings = hd__planned_passes(s->run.config, train);
   hd_status status = hd__planned_rules(graph, ctx, s->run.config);
   HD_TRY(HD_CREATED(status, &graph, hd__graph_destroy));
   settings.may_shift &= shift != NULL;
   settings.recompute &= hd__device_keeps_little(s->compute.cuda);
   settings.shift = shift ? *shift : 0;
-  settings.stages = stages ? *stages : (hd_stages){.count = 1};
-  return hd__plan_create(
-      out, ctx, graph, hd__device_kernels(s->compute.cuda, s->compute.kernels, stages ? shard_rows(s) : 0), &settings);
+  settings.stages = *stages;
+  return hd__plan_create(out, ctx, graph,
+                         hd__device_kernels(s->compute.cuda, s->compute.kernels, train ? shard_rows(s) : 0), &settings);
 }
 
-hd_status hd__session_draw(hd_store *store, hd_session *s, hd_ctx *ctx, const hd_plan *plan) {
+hd_status hd__session_draw(hd_store *store, hd_session *s, hd_ctx *ctx, const hd_plan *plan, const bool *here) {
   const double *mean = hd__data_mean(s->input.data), *std = hd__data_std(s->input.data);
   const uint64_t seed = (uint64_t)s->run.settings->seed;
   const hd_augment lists = hd__augment_of(s->run.config);
@@ -40,5 +41,5 @@ hd_status hd__session_draw(hd_store *store, hd_session *s, hd_ctx *ctx, const hd
   HD_TRY(hd__augment_check(ctx, &seen, &s->run.network, plan->graph, hd__data_name(s->input.data)));
   const hd_first_samples samples = {
       .seen = &seen, .members = s->input.train.members, .count = s->input.train.count, .threads = s->compute.threads};
-  return hd__first_weights(store, ctx, plan, seed, &samples);
+  return hd__first_weights(store, ctx, plan, seed, &samples, here);
 }

@@ -107,10 +107,12 @@ static hd_status make_plans(hd_session *s, hd_ctx *ctx) {
   hd_feed *const feed[] = {&s->input.train, &s->input.test, &s->input.val};
   float value;
   const float *shift = !hd__device_is_native(s->compute.cuda) && find_shift(&value, s) ? &value : NULL;
-  hd_stages stages;
+  hd_stages stages, whole = {.count = 1};
   HD_TRY(hd__stages_choose(&stages, s, ctx));
-  HD_TRY(hd__session_plan(&s->compute.plan, s, ctx, shift, &stages));
-  HD_TRY(hd__session_plan(&s->compute.eval_plan, s, ctx, shift, NULL));
+  HD_TRY(hd__session_plan(&s->compute.plan, s, ctx, shift, true, &stages));
+  HD_TRY(hd__session_plan(&s->compute.eval_plan, s, ctx, shift, false,
+                          hd__stages_are_apart(s) ? &s->compute.plan->stages : &whole));
+  hd__stages_find(s);
   HD_TRY(check_fit(s, ctx));
   for (int i = 0; i < 3; i++)
     if (feed[i]->count > 0)
@@ -132,8 +134,9 @@ static int32_t steps_ahead(const hd_session *s) {
 
 static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
   hd_exec_settings train = hd__planned_training(s->run.config, shards);
-  hd_exec_settings eval = hd__planned_evaluation();
+  hd_exec_settings eval = hd__planned_evaluation(s->compute.eval_plan->stages.count);
   train.local = eval.local = s->compute.local;
+  eval.stages_on_hosts = train.stages_on_hosts;
   hd__planned_device(&train, s->compute.plan, s->compute.cuda);
   hd__planned_device(&eval, s->compute.eval_plan, s->compute.cuda);
   train.native = hd__device_is_native(s->compute.cuda);
@@ -301,20 +304,19 @@ static hd_status fill_store(hd_session *s, hd_ctx *ctx, const char *resumed) {
   } else if (*s->run.settings->init) {
     HD_TRY(hd__checkpoint_load_weights(s->compute.store, ctx, s->run.settings->init, NULL));
   } else {
-    HD_TRY(hd__session_draw(s->compute.store, s, ctx, s->compute.plan));
+    HD_TRY(hd__session_draw(s->compute.store, s, ctx, s->compute.plan, s->compute.here));
   }
   if (!resumed)
     begin_average(s->compute.store);
-  hd__store_pack(s->compute.store, s->compute.plan);
+  hd__store_pack(s->compute.store, s->compute.plan, s->compute.here);
   return HD_OK;
 }
 
 /* Copies the first host's weights and states to the other hosts. */
-static hd_status copy_to_hosts(hd_session *s, hd_ctx *ctx, uint64_t version) {
+static hd_status copy_to_hosts(hd_session *s, hd_ctx *ctx) {
   hd_store *store = s->compute.store;
   const hd_directory *d = store->directory;
   if (hd__cluster_leads(s->compute.local)) {
-    hd__store_set_version(store, version);
     const int buffer = hd__store_buffer(store);
     HD_TRY(
         hd__cluster_broadcast(s->compute.local, ctx, store->weights[buffer], d->param_elems * (int64_t)sizeof(float)));
@@ -324,12 +326,21 @@ static hd_status copy_to_hosts(hd_session *s, hd_ctx *ctx, uint64_t version) {
     if (store->average[buffer])
       HD_TRY(hd__cluster_broadcast(s->compute.local, ctx, store->average[buffer],
                                    d->param_elems * (int64_t)sizeof(float)));
-    hd__store_pack(store, s->compute.plan);
+    hd__store_pack(store, s->compute.plan, NULL);
   }
   return hd__local_group_barrier(s->compute.local, ctx);
 }
 
-/* Rank 0 sets the weights for all ranks, and broadcasts the counters that belong to them. */
+/* Sends each host the weights and states of its stages. */
+static hd_status spread_to_hosts(hd_session *s, hd_ctx *ctx) {
+  HD_TRY(hd__exec_spread(s->compute.exec, ctx));
+  if (hd__cluster_leads(s->compute.local))
+    hd__store_pack(s->compute.store, s->compute.plan, s->compute.here);
+  return hd__local_group_barrier(s->compute.local, ctx);
+}
+
+/* Rank 0 sets the weights for all ranks, and broadcasts the counters that belong to them. Where hosts have stages of their
+ * own, each draws the weights of its stages. */
 static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
   typedef struct filled {
     hd_counters counters;
@@ -337,12 +348,17 @@ static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
   } filled;
   HD_OWNED filled *all = hd__malloc((size_t)hd__cluster_ranks(s->compute.local) * sizeof *all);
   HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the counters of %d ranks", hd__cluster_ranks(s->compute.local)));
-  if (hd__session_writes(s))
+  const bool apart = hd__stages_are_apart(s), draws = apart && !resumed && !*s->run.settings->init;
+  if (hd__session_writes(s) || (draws && hd__cluster_leads(s->compute.local)))
     HD_TRY(fill_store(s, ctx, resumed));
   const filled this_rank = {s->run.counters, hd__store_version(s->compute.store)};
   HD_TRY(hd__cluster_gather(all, s->compute.local, ctx, &this_rank, sizeof this_rank));
   s->run.counters = all[0].counters;
-  return copy_to_hosts(s, ctx, all[0].version);
+  if (hd__cluster_leads(s->compute.local))
+    hd__store_set_version(s->compute.store, all[0].version);
+  return draws   ? hd__local_group_barrier(s->compute.local, ctx)
+         : apart ? spread_to_hosts(s, ctx)
+                 : copy_to_hosts(s, ctx);
 }
 
 static void fill_report(hd_session *s, int32_t shards) {

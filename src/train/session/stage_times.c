@@ -79,9 +79,9 @@ static hd_status prepare(timing *t, hd_ctx *ctx) {
   const hd_stages whole = {.count = 1};
   int32_t shards;
   HD_TRY(hd__planned_shards(&shards, ctx, s->run.config));
-  HD_TRY(hd__session_plan(&t->plan, s, ctx, NULL, &whole));
+  HD_TRY(hd__session_plan(&t->plan, s, ctx, NULL, true, &whole));
   HD_TRY(hd__store_create(&t->store, ctx, NULL, t->plan));
-  HD_TRY(hd__session_draw(t->store, s, ctx, t->plan));
+  HD_TRY(hd__session_draw(t->store, s, ctx, t->plan, NULL));
   hd_exec_settings settings = hd__planned_training(s->run.config, shards);
   settings.fetch_bytes = hd__feed_scratch_bytes(&s->input.train);
   HD_TRY(hd__exec_create(&t->exec, ctx, t->plan, t->store, s->compute.threads, &settings));

@@ -28,6 +28,13 @@ bool hd__stages_are_apart(const hd_session *s) {
   return s->run.settings->place_stages == HD_PLACE_STAGES_HOSTS && !hd__cluster_is_one_host(s->compute.local);
 }
 
+void hd__stages_find(hd_session *s) {
+  const int hosts = hd__cluster_count(s->compute.local), host = hd__cluster_this_host(s->compute.local);
+  const int count = s->compute.plan->stages.count;
+  for (int i = 0; i < count; i++)
+    s->compute.here[i] = !hd__stages_are_apart(s) || hd__stage_host(i, count, hosts) == host;
+}
+
 hd_status hd__stages_choose(hd_stages *out, hd_session *s, hd_ctx *ctx) {
   hd_graph *graph;
   HD_TRY(hd__network_graph(&graph, ctx, &s->run.network));

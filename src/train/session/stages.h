@@ -15,6 +15,9 @@ hd_status hd__stages_choose(hd_stages *out, struct hd_session *session, hd_ctx *
 /* Whether each stage runs on one host, of several. */
 bool hd__stages_are_apart(const struct hd_session *session);
 
+/* Notes which stages of the plan this host runs. */
+void hd__stages_find(struct hd_session *session);
+
 /* Cuts stages->count stages, or as many as there are layers with parameters, by measured time: stage_times.c. */
 hd_status hd__stages_measure(hd_stages *stages, struct hd_session *session, hd_ctx *ctx);
 

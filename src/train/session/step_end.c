@@ -102,6 +102,14 @@ static hd_status evaluate_split(hd_score *out, hd_session *s, hd_ctx *ctx, hd_fe
   return hd__local_group_barrier(s->compute.local, ctx);
 }
 
+/* Of the parameters of this host's stages. */
+static void copy_average(const hd_session *s, float *to, const float *from) {
+  const hd_plan *plan = s->compute.eval_plan;
+  for (const hd_plan_param *p = plan->params; p < plan->params + plan->param_count; p++)
+    if (s->compute.here[p->stage])
+      memcpy(to + p->offset, from + p->offset, (size_t)(p->rows * p->columns) * sizeof *to);
+}
+
 /* With --ema: the average becomes the weights that evaluations read, on each host. */
 static hd_status load_average(hd_session *s, hd_ctx *ctx) {
   hd_store *to = s->compute.average_store;
@@ -110,9 +118,8 @@ static hd_status load_average(hd_session *s, hd_ctx *ctx) {
     return HD_OK;
   hd__store_set_version(to, hd__store_version(from));
   if (hd__local_group_rank(s->compute.local) == 0) {
-    memcpy(to->weights[hd__store_buffer(to)], hd__store_result(from),
-           (size_t)from->directory->param_elems * sizeof(float));
-    hd__store_pack(to, s->compute.eval_plan);
+    copy_average(s, to->weights[hd__store_buffer(to)], hd__store_result(from));
+    hd__store_pack(to, s->compute.eval_plan, s->compute.here);
   }
   return hd__local_group_barrier(s->compute.local, ctx);
 }

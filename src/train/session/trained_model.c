@@ -43,7 +43,7 @@ static hd_status make_executor(hd_trained *t, hd_ctx *ctx, const char *folder) {
   HD_TRY(open_executor(t, ctx));
   HD_TRY(hd__file_join(path, ctx, folder, "model.safetensors"));
   HD_TRY(hd__checkpoint_load_weights(t->store, ctx, path, t->record));
-  hd__store_pack(t->store, t->plan);
+  hd__store_pack(t->store, t->plan, NULL);
   return HD_OK;
 }
 
