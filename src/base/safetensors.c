@@ -48,6 +48,25 @@ static json_t *make_header(const hd_st_tensor *tensor, int count) {
   return NULL;
 }
 
+/* Gives a tensor's bytes to `take`, block by block if they are elsewhere. */
+static hd_status take_bytes(const hd_st_tensor *t, hd_ctx *ctx, void take(void *, const void *, size_t), void *to) {
+  enum { BLOCK_BYTES = 1 << 20 };
+  if (!t->source) {
+    take(to, t->bytes, t->length);
+    return HD_OK;
+  }
+  HD_OWNED char *block = hd__malloc(BLOCK_BYTES);
+  HD_TRY(HD_ALLOCATED(block, ctx, "out of memory for a tensor of another host"));
+  for (size_t at = 0, some; at < t->length; at += some) {
+    some = t->length - at < BLOCK_BYTES ? t->length - at : BLOCK_BYTES;
+    HD_TRY(t->source->read(t->source->self, ctx, block, (const char *)t->bytes + at, some));
+    take(to, block, some);
+  }
+  return HD_OK;
+}
+
+static void write_bytes(void *to, const void *bytes, size_t length) { fwrite(bytes, 1, length, to); }
+
 hd_status hd__st_write(FILE *to, hd_ctx *ctx, const char *path, const hd_st_tensor *tensor, int count) {
   json_t *header = make_header(tensor, count);
   char *text = header ? json_dumps(header, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
@@ -60,7 +79,7 @@ hd_status hd__st_write(FILE *to, hd_ctx *ctx, const char *path, const hd_st_tens
   free(text);
   for (int i = 0; i < count; i++)
     if (!tensor[i].same_as)
-      fwrite(tensor[i].bytes, 1, tensor[i].length, to);
+      HD_TRY(take_bytes(&tensor[i], ctx, write_bytes, to));
   if (fflush(to) != 0 || ferror(to))
     return hd__fail(ctx, HD_E_IO, "%s: expected to write it, found: %s; free some space or choose another folder", path,
                     strerror(errno));
@@ -206,7 +225,9 @@ static int by_name(const void *a, const void *b) {
   return strcmp((*(const hd_st_tensor *const *)a)->name, (*(const hd_st_tensor *const *)b)->name);
 }
 
-static void digest_tensor(hd_sha256 *sha, const hd_st_tensor *t) {
+static void digest_bytes(void *sha, const void *bytes, size_t length) { hd__sha256_update(sha, bytes, length); }
+
+static hd_status digest_tensor(hd_sha256 *sha, hd_ctx *ctx, const hd_st_tensor *t) {
   hd__sha256_update(sha, t->name, strlen(t->name) + 1);
   const char *type = hd__st_type_text(t->type);
   hd__sha256_update(sha, type, strlen(type) + 1);
@@ -214,7 +235,7 @@ static void digest_tensor(hd_sha256 *sha, const hd_st_tensor *t) {
   for (int i = 0, at = 0; i < t->shape.rank; i++)
     at += snprintf(shape + at, sizeof shape - (size_t)at, "%s%d", i ? "," : "", t->shape.dim[i]);
   hd__sha256_update(sha, shape, strlen(shape) + 1);
-  hd__sha256_update(sha, t->bytes, t->length);
+  return take_bytes(t, ctx, digest_bytes, sha);
 }
 
 hd_status hd__st_digest(char hex[65], hd_ctx *ctx, const hd_st_list *list) {
@@ -224,9 +245,10 @@ hd_status hd__st_digest(char hex[65], hd_ctx *ctx, const hd_st_list *list) {
   for (int i = 0; i < list->count; i++)
     sorted[i] = &list->tensor[i];
   qsort(sorted, (size_t)list->count, sizeof *sorted, by_name);
-  for (int i = 0; i < list->count; i++)
+  hd_status status = HD_OK;
+  for (int i = 0; i < list->count && status == HD_OK; i++)
     if (!sorted[i]->same_as)
-      digest_tensor(sha, sorted[i]);
+      status = digest_tensor(sha, ctx, sorted[i]);
   hd__sha256_finish(sha, hex);
-  return HD_OK;
+  return status;
 }

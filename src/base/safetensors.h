@@ -17,12 +17,19 @@ typedef enum hd_st_type { HD_ST_F32, HD_ST_F64, HD_ST_I64 } hd_st_type;
 /* "F32" and so on, as files have it. */
 const char *hd__st_type_text(hd_st_type type);
 
+/* Where bytes are that are not in this process: reads `length` of them, those that would be at `bytes`. */
+typedef struct hd_st_source {
+  hd_status (*read)(void *self, hd_ctx *ctx, void *out, const char *bytes, size_t length);
+  void *self;
+} hd_st_source;
+
 typedef struct hd_st_tensor {
   char *name; /* owned by the list when read */
   hd_st_type type;
   hd_shape shape;
   const void *bytes; /* dense, little-endian; may be unaligned when read from a mapping */
   size_t length;
+  const hd_st_source *source; /* writing: NULL: the bytes are here */
   const char *same_as; /* writing: the tensor that this aliases, stored in the metadata without bytes; else NULL */
 } hd_st_tensor;
 

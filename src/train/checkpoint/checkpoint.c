@@ -244,8 +244,10 @@ const float *hd__tensors_entry(hd_values values, const hd_store_entry *entry) {
   return (hd__store_is_in_file_order(entry) ? values.home : values.file) + entry->offset;
 }
 
-static hd_st_tensor tensor_of(const hd_store_entry *entry, hd_values values) {
+static hd_st_tensor tensor_of(const hd_directory *d, int p, hd_values values) {
+  const hd_store_entry *entry = &d->entry[p];
   return (hd_st_tensor){.type = HD_ST_F32,
+                        .source = values.source ? values.source[p] : NULL,
                         .shape = entry->shape,
                         .bytes = hd__tensors_entry(values, entry),
                         .length = (size_t)hd__store_entry_elems(entry) * sizeof(float)};
@@ -255,7 +257,7 @@ hd_status hd__tensors_add_weights(hd_st_tensor *tensor, int *count, hd_ctx *ctx,
                                   hd_values values, const int64_t *batches) {
   for (int p = 0; p < d->entries; p++) {
     const hd_store_entry *entry = &d->entry[p];
-    hd_st_tensor weights = tensor_of(entry, values);
+    hd_st_tensor weights = tensor_of(d, p, values);
     weights.same_as = entry->same_as < 0 ? NULL : d->entry[entry->same_as].name;
     HD_TRY(hd__tensors_add(tensor, count, ctx, &weights, hd__strdup(entry->name)));
     if (!entry->running || !ends_in(entry->name, MEAN))
@@ -272,7 +274,7 @@ hd_status hd__tensors_add_state(hd_st_tensor *tensor, int *count, hd_ctx *ctx, c
   char name[HD_TENSOR_NAME_BYTES];
   for (int p = 0; p < d->entries; p++) {
     const hd_store_entry *entry = &d->entry[p];
-    const hd_st_tensor kept = tensor_of(entry, values);
+    const hd_st_tensor kept = tensor_of(d, p, values);
     if (state >= entry->states || entry->same_as >= 0)
       continue;
     hd__tensors_state_name(name, entry, state);
@@ -288,11 +290,15 @@ void hd__tensors_free_names(hd_st_tensor *tensor, int count) {
   }
 }
 
-hd_values hd__tensors_order(float *file, const float *home, const hd_directory *d, bool state) {
-  for (const hd_store_entry *entry = d->entry; entry < d->entry + d->entries; entry++)
-    if (entry->same_as < 0 && (entry->trained || !state) && !hd__store_is_in_file_order(entry))
+hd_values hd__tensors_order(float *file, const float *home, const hd_directory *d, bool state,
+                            const hd_st_source *const *source) {
+  for (int p = 0; p < d->entries; p++) {
+    const hd_store_entry *entry = &d->entry[p];
+    const bool is_here = entry->same_as < 0 && !(source && source[p]);
+    if (is_here && (entry->trained || !state) && !hd__store_is_in_file_order(entry))
       hd__store_to_file_order(file + entry->offset, home + entry->offset, entry);
-  return (hd_values){home, file};
+  }
+  return (hd_values){home, file, source};
 }
 
 int64_t hd__tensors_offset(const hd_directory *d, int part) {
@@ -323,7 +329,7 @@ hd_status hd__checkpoint_digest(char hex[65], hd_ctx *ctx, const hd_store *store
   HD_ST_OWNED list = {.tensor = hd__calloc((size_t)d->entries * 2, sizeof *list.tensor)};
   const int64_t batches = (int64_t)d->version;
   HD_TRY(HD_ALLOCATED(file && list.tensor, ctx, "out of memory for the digest"));
-  const hd_values values = hd__tensors_order(file, hd__store_result(store), d, false);
+  const hd_values values = hd__tensors_order(file, hd__store_result(store), d, false, NULL);
   HD_TRY(hd__tensors_add_weights(list.tensor, &list.count, ctx, d, values, &batches));
   return hd__st_digest(hex, ctx, &list);
 }

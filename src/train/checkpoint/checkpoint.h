@@ -85,6 +85,7 @@ hd_status hd__tensors_add(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const h
 /* Weights, or one state, entries at their offsets: in home order and, where that is another one, in file order. */
 typedef struct hd_values {
   const float *home, *file;
+  const hd_st_source *const *source; /* of each entry, NULL for one that is here; NULL: all are */
 } hd_values;
 
 /* Adds weights, their further names, and for running statistics the number of batches seen, which PyTorch keeps beside
@@ -99,8 +100,9 @@ hd_status hd__tensors_add_state(hd_st_tensor *tensor, int *count, hd_ctx *ctx, c
 void hd__tensors_free_names(hd_st_tensor *tensor, int count);
 
 /* Converts from home order to file order: all weights of a version, or one state. Writes those entries to `file`, which
- * has room for all, that have another order there. */
-hd_values hd__tensors_order(float *file, const float *home, const hd_directory *d, bool state);
+ * has room for all, that are here and have another order there. */
+hd_values hd__tensors_order(float *file, const float *home, const hd_directory *d, bool state,
+                            const hd_st_source *const *source);
 
 /* An entry in file order. */
 const float *hd__tensors_entry(hd_values values, const hd_store_entry *entry);

@@ -19,7 +19,6 @@ typedef struct emergency_page {
   _Atomic int ready;
   char run[HD_PATH_BYTES]; /* absolute path */
   int32_t keep, on_gpu, apart;
-  _Atomic int64_t collected; /* step */
   int64_t record_bytes;
   hd_counters counters[2]; /* of an even and of an odd version */
   char record[];           /* JSON */
@@ -37,7 +36,6 @@ static void fill(emergency_page *page, const hd_emergency_run *run, const char *
   page->keep = run->keep;
   page->on_gpu = run->on_gpu;
   page->apart = run->apart;
-  page->collected = run->counters->step;
   page->counters[run->counters->step & 1] = *run->counters;
   page->record_bytes = (int64_t)strlen(record);
   memcpy(page->record, record, (size_t)page->record_bytes);
@@ -80,11 +78,6 @@ void hd__emergency_close(hd_emergency *emergency) {
 void hd__emergency_note(hd_emergency *emergency, const hd_counters *counters) {
   if (emergency) /* all ranks write the same values, so any surviving rank has published them */
     emergency->page->counters[counters->step & 1] = *counters;
-}
-
-void hd__emergency_collected(hd_emergency *emergency, int64_t step) {
-  if (emergency)
-    emergency->page->collected = step;
 }
 
 static hd_status save(hd_ctx *ctx, hd_store *store, const emergency_page *page, const hd_counters *counters) {
@@ -155,7 +148,7 @@ hd_status hd__emergency_save(int64_t *step, char run[HD_PATH_BYTES], bool *wrote
   if (counters.step != *step)
     return page->on_gpu ? lost(step, ctx, page)
                         : hd__fail(ctx, HD_E_USAGE, "expected a run to save, found none that had begun");
-  if (page->apart && page->collected != *step)
+  if (page->apart && !hd__saver_has_step(page->run, *step))
     return lost(step, ctx, page);
   if (hd__local_group_rank(local) != 0) /* rank 0 holds the lock already */
     HD_TRY(hd__file_lock_folder(&lock, ctx, run, LOCK_S));

@@ -19,7 +19,7 @@ typedef struct hd_emergency_run {
   const char *folder; /* must exist */
   int keep;           /* number of checkpoints */
   bool on_gpu; /* versions are in GPU memory, and are copied to the host's only while a process is left to copy them */
-  bool apart;  /* each host has the weights of its own stages alone, but for versions that were collected */
+  bool apart;  /* each host has the weights of its own stages alone */
   const json_t *record;
   const hd_counters *counters; /* of the present version */
 } hd_emergency_run;
@@ -32,9 +32,6 @@ void hd__emergency_close(hd_emergency *emergency);
 /* All ranks: the counters with which version counters->step, which is about to count, will be saved. The counters of a
  * version that counts are not written again. */
 void hd__emergency_note(hd_emergency *emergency, const hd_counters *counters);
-
-/* All ranks: they have collected the version of this step on the first host. */
-void hd__emergency_collected(hd_emergency *emergency, int64_t step);
 
 /* After the ranks have ended, or by the surviving rank that saves for them: saves the last whole version into the run,
  * unless it is saved already. *step is that version, `run` the folder, and *wrote (may be NULL) whether this call saved

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/number.h"
 #include "train/checkpoint/losses.h"
+#include "train/checkpoint/saver_hosts.h"
 
 int64_t hd__saver_bytes(const hd_plan *plan) {
   int64_t elems = (plan->averages ? 2 : 1) * plan->param_elems + plan->states * plan->trained_elems;
@@ -25,7 +26,7 @@ static bool is_state(const hd_directory *d, int part) { return part > 0 && part 
 
 static hd_values part_of(const hd_saver *saver, int part) {
   const int64_t offset = hd__tensors_offset(saver->store->directory, part);
-  return (hd_values){saver->copy + offset, saver->file + offset};
+  return (hd_values){saver->copy + offset, saver->file + offset, saver->source};
 }
 
 /* The same, from the directory. */
@@ -57,6 +58,7 @@ void hd__saver_fini(hd_saver *saver) {
   if (saver->busy)
     pthread_join(saver->thread, NULL);
   json_decref(saver->record);
+  hd__saver_leave_hosts(saver);
   hd__free(saver->copy);
   hd__free(saver->file);
   hd__free(saver->tensor);
@@ -353,8 +355,10 @@ static void *writer(void *arg) {
   const hd_directory *d = saver->store->directory;
   for (int part = 0; part < parts_of(d); part++)
     hd__tensors_order(saver->file + hd__tensors_offset(d, part), saver->copy + hd__tensors_offset(d, part), d,
-                      is_state(d, part));
-  saver->status = write_checkpoint(saver, &saver->ctx);
+                      is_state(d, part), saver->source);
+  saver->status = saver->hosts && !*saver->run ? hd__saver_serve(saver) : write_checkpoint(saver, &saver->ctx);
+  if (saver->hosts && *saver->run)
+    hd__saver_dismiss(saver);
   hd__trace_event(saver->track, HD_SLICE_WRITE, 0, began_ns);
   atomic_store(&saver->has_ended, true);
   return NULL;
@@ -370,23 +374,33 @@ hd_status hd__saver_wait(hd_saver *saver, hd_ctx *ctx) {
   return saver->status == HD_OK ? HD_OK : hd__fail(ctx, saver->status, "%s", saver->ctx.message);
 }
 
+/* Copies the entries that are here. */
+static void copy_part(hd_saver *saver, int part, const float *from) {
+  const hd_directory *d = saver->store->directory;
+  float *to = saver->copy + hd__tensors_offset(d, part);
+  for (int p = 0; p < d->entries; p++) {
+    const hd_store_entry *entry = &d->entry[p];
+    if (entry->same_as < 0 && (entry->trained || !is_state(d, part)) && !(saver->source && saver->source[p]))
+      memcpy(to + entry->offset, from + entry->offset, (size_t)hd__store_entry_elems(entry) * sizeof *to);
+  }
+}
+
 hd_status hd__saver_begin(hd_saver *saver, hd_ctx *ctx, const hd_counters *counters, json_t *record) {
   HD_TRY(hd__saver_wait(saver, ctx));
   const hd_store *store = saver->store;
   const hd_directory *d = store->directory;
   int buffer = hd__store_buffer(store);
-  memcpy(saver->copy, hd__store_result(store), (size_t)d->param_elems * sizeof(float));
-  if (d->averages)
-    memcpy(saver->copy + hd__tensors_offset(d, 1 + d->states), hd__store_beside(store),
-           (size_t)d->param_elems * sizeof(float));
+  copy_part(saver, 0, hd__store_result(store));
   for (int s = 0; s < d->states; s++)
-    memcpy(saver->copy + hd__tensors_offset(d, 1 + s), store->state[buffer][s],
-           (size_t)d->trained_elems * sizeof(float));
+    copy_part(saver, 1 + s, store->state[buffer][s]);
+  if (d->averages)
+    copy_part(saver, 1 + d->states, hd__store_beside(store));
   json_decref(saver->record);
-  saver->record = json_copy(record);
+  saver->record = record ? json_copy(record) : json_object();
   if (!saver->record || json_object_set_new(saver->record, "files", json_object()) != 0)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory while saving");
-  saver->counters = *counters;
+  if (counters)
+    saver->counters = *counters;
   atomic_store(&saver->has_ended, false);
   int failed = pthread_create(&saver->thread, NULL, writer, saver);
   if (failed)

@@ -13,6 +13,8 @@
 #include "exec/trace.h"
 #include "train/checkpoint/checkpoint.h"
 
+struct hd_saver_hosts;
+
 typedef struct hd_saver {
   hd_store *store;
   int keep;
@@ -21,7 +23,9 @@ typedef struct hd_saver {
   float *file;   /* and in file order where that is another one */
   int64_t bytes; /* of these two buffers, as far as they are used */
   hd_st_tensor *tensor;
-  hd_track *track; /* where the writer records its slices, or NULL */
+  struct hd_saver_hosts *hosts;      /* where each host has weights of its own: saver_hosts.h; else NULL */
+  const hd_st_source *const *source; /* of each entry, as in hd_values */
+  hd_track *track;                   /* where the writer records its slices, or NULL */
   /* The present job of the writer thread. */
   bool busy;
   pthread_t thread;

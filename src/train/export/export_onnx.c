@@ -40,5 +40,5 @@ hd_status hd__export_onnx(FILE *to, hd_ctx *ctx, const hd_exported *network) {
   HD_TRY(hd__network_graph(&graph, ctx, &network->trained->network));
   HD_TRY(HD_NEW_RAW(file, store->directory->param_elems, ctx, "out of memory for an ONNX file"));
   const float *home = store->weights[hd__store_buffer(store)];
-  return write_values(to, ctx, network, graph, hd__tensors_order(file, home, store->directory, false));
+  return write_values(to, ctx, network, graph, hd__tensors_order(file, home, store->directory, false, NULL));
 }

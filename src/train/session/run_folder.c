@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "exec/exchange/cluster.h"
+#include "train/checkpoint/saver_hosts.h"
 #include "train/launch/supervisor.h"
 #include "train/session/stages.h"
 
@@ -213,11 +214,26 @@ static hd_status publish(hd_session *s, hd_ctx *ctx) {
   return HD_OK;
 }
 
+/* Where hosts have stages of their own: the first ranks of other hosts save with rank 0. */
+static hd_status share_saver(hd_session *s, hd_ctx *ctx) {
+  const hd_plan *plan = s->compute.plan;
+  const int hosts = hd__cluster_count(s->compute.local);
+  HD_OWNED int *host = hd__calloc((size_t)(plan->param_count + plan->alias_count), sizeof *host);
+  HD_TRY(HD_ALLOCATED(host, ctx, "out of memory for checkpoints"));
+  for (int p = 0; p < plan->param_count; p++)
+    host[p] = hd__stage_host(plan->params[p].stage, plan->stages.count, hosts);
+  if (!hd__session_writes(s))
+    HD_TRY(hd__saver_init(&s->checkpoints.saver, ctx, s->compute.store, "", 1));
+  return hd__saver_share(&s->checkpoints.saver, ctx, s->compute.local, host);
+}
+
 /* An emergency save runs on the host of rank 0, where the run's folder is. */
 hd_status hd__session_open_run(hd_session *s, hd_ctx *ctx) {
   if (hd__session_writes(s))
     HD_TRY(open_folder(s, ctx));
   HD_TRY(receive_folder(s, ctx));
+  if (hd__stages_are_apart(s) && hd__local_group_rank(s->compute.local) == 0)
+    HD_TRY(share_saver(s, ctx));
   if (hd__cluster_this_host(s->compute.local) == 0)
     HD_TRY(hd__emergency_open(&s->checkpoints.emergency, ctx, s->compute.local,
                               &(hd_emergency_run){.folder = s->checkpoints.folder,

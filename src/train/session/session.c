@@ -77,13 +77,18 @@ static hd_status fetch_train(void *self, hd_ctx *ctx, const hd_step *step, int64
   return hd__session_read(s, s->input.supply, ctx, step, first, rows, to);
 }
 
-/* The digest of the last version, for the reports of all ranks. */
+/* The digest of the last version, for the reports of all ranks. Where hosts have stages of their own, the save of its step
+ * has found it, or the first host collects what a run had before its first step. */
 static hd_status digest(hd_session *s, hd_ctx *ctx) {
   char *text = s->report.facts.weights_sha256;
   enum { BYTES = sizeof s->report.facts.weights_sha256 };
+  const bool is_saved = hd__stages_are_apart(s) && s->run.counters.step > s->report.facts.resumed_step;
   HD_OWNED char *all = hd__malloc((size_t)hd__cluster_ranks(s->compute.local) * BYTES);
   HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the digests of ranks"));
-  if (hd__session_writes(s))
+  HD_TRY(is_saved ? hd__session_await_save(s, ctx) : hd__exec_collect(s->compute.exec, ctx));
+  if (is_saved)
+    memcpy(text, s->checkpoints.saver.weights_sha256, BYTES);
+  else if (hd__session_writes(s))
     HD_TRY(hd__checkpoint_digest(text, ctx, s->compute.store));
   HD_TRY(hd__cluster_gather(all, s->compute.local, ctx, text, BYTES));
   memcpy(text, all, BYTES);

@@ -75,7 +75,7 @@ hd_status hd__session_begin_save(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__session_await_save(s, ctx)); /* the previous save */
   s->checkpoints.saved_step = s->run.counters.step;
   if (!hd__session_writes(s))
-    return HD_OK;
+    return s->checkpoints.saver.hosts ? hd__saver_begin(&s->checkpoints.saver, ctx, NULL, NULL) : HD_OK;
   int64_t began_ns = hd__clock_ns();
   HD_TRY(hd__session_count_skips(s, ctx));
   HD_TRY(hd__saver_begin(&s->checkpoints.saver, ctx, &s->run.counters, s->run.record));
@@ -255,8 +255,6 @@ hd_status hd__session_settle_evaluation(hd_session *s, hd_ctx *ctx) {
 /* ---- Region end ---- */
 
 hd_status hd__session_end_region(hd_session *s, hd_ctx *ctx, bool stopped) {
-  HD_TRY(hd__exec_collect(s->compute.exec, ctx));
-  hd__emergency_collected(s->checkpoints.emergency, s->run.counters.step);
   note_train_loss(s);
   HD_TRY(hd__session_spread_skips(s, ctx));
   HD_TRY(hd__session_check_metrics(s, ctx));
