@@ -8,13 +8,6 @@ typedef struct evaluation {
   const hd_exec_outcome *out;
 } evaluation;
 
-void hd__exec_note_outcome(const thread_at *at, const call_rows *group) {
-  const hd_place *logits = &at->exec->plan->logits;
-  const float *score = hd__place_at(logits, group->origin);
-  for (int64_t r = 0; r < group->rows; r++, score += logits->stride)
-    hd__exec_write_outcome(at->exec->outcome, group->batch_row + r, score, (int32_t)logits->elems);
-}
-
 static void evaluate_group(const thread_at *at, int64_t first, int64_t rows) {
   const hd_plan *plan = at->exec->plan;
   call_rows group = hd__exec_rows(at, rows, 0, first);

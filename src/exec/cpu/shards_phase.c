@@ -69,6 +69,13 @@ void hd__exec_call(const thread_at *at, const hd_plan_call *planned, const call_
     planned->run(&call);
 }
 
+void hd__exec_note_outcome(const thread_at *at, const call_rows *group) {
+  const hd_place *logits = &at->exec->plan->logits;
+  const float *score = hd__place_at(logits, group->origin);
+  for (int64_t r = 0; r < group->rows; r++, score += logits->stride)
+    hd__exec_write_outcome(at->exec->outcome, group->batch_row + r, score, (int32_t)logits->elems);
+}
+
 static void merge_sums(const hd_plan *plan, const hd_plan_call *call, float *left, const float *right) {
   for (const hd_place *out = call->out; out < call->out + HD_MAX_OUT; out++)
     if (out->where == HD_AT_DIRECT)
