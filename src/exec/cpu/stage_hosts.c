@@ -10,8 +10,8 @@
  *     host 1     F0 B0 F1 ..
  *
  * At the end of a step all hosts get the losses of the last stage, and the flags; before an update by the norm, the sums
- * of squares of all chunks, which every thread adds in their order. The first host gets the weights of the others when the ranks
- * collect them, to save them. */
+ * of squares of all chunks, which every thread adds in their order. Weights move when a checkpoint was read on the first
+ * host, and when the first host digests what no save has. */
 #include <string.h>
 
 #include "exec/cpu/cpu_executor_state.h"
