@@ -45,7 +45,7 @@ bool hd__device_is_one_gpu(const hd_cuda *cuda) { return cuda && !cuda->next; }
 
 bool hd__device_runs_stages(const hd_cuda *cuda) { return !cuda; }
 
-bool hd__device_keeps_little(const hd_cuda *cuda) { return !cuda; }
+bool hd__device_recomputes(const hd_cuda *cuda) { return !cuda; }
 
 const char *hd__device_kind(const hd_cuda *cuda) { return cuda ? "cuda" : "cpu"; }
 

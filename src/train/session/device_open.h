@@ -25,8 +25,8 @@ const char *hd__device_isa(const hd_cuda *cuda, const hd_kernels *of_threads);
 bool hd__device_is_native(const hd_cuda *cuda); /* its libraries compute */
 bool hd__device_runs_stages(const hd_cuda *cuda);
 
-/* Whether computing cheap values again costs less than keeping them: not where each node is a launch. */
-bool hd__device_keeps_little(const hd_cuda *cuda);
+/* Whether cheap values are computed again for gradients: not where each node is a launch. */
+bool hd__device_recomputes(const hd_cuda *cuda);
 bool hd__device_is_one_gpu(const hd_cuda *cuda);
 const char *hd__device_library(const hd_cuda *cuda, const hd_config *config);
 
