@@ -1,12 +1,14 @@
-/* The pass that computes cheap values a second time instead of keeping them for the gradient.
+/* The pass that computes cheap values a second time, for gradients, instead of keeping them.
  *
  * A value that a later segment reads is in batch memory, for all samples of the batch. Where elementwise operations and
  * batch_norm have made it of a value that is there anyway, the later segment gets copies of their nodes, and the value
  * stays in the arena: same kernels, same bits, less memory to hold, to write and to read.
  *
- *     conv | norm  gelu  conv      | ...          what conv and norm keep, and a batch norm's input
- *          |                       |              is kept: it is what the statistics are made of
- *     ...  | norm' gelu' conv_dw conv_dx gelu_dx norm_dw | norm_dx ...
+ *     forward     conv1 | norm gelu conv2 | ...
+ *     backward    ... | norm' gelu' conv2_dw conv2_dx gelu_dx norm_dw | norm_dx ...
+ *
+ * The output of conv1 is in batch memory, since norm_dw and norm_dx read it. The outputs of norm and gelu are not: the
+ * copies norm' and gelu' make them again for conv2_dw and gelu_dx.
  *
  * Values that deferred gradients read stay in batch memory: those are formed after all segments. */
 #include <string.h>
