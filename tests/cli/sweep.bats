@@ -167,13 +167,14 @@ PYTHON
 }
 
 @test "SIGTERM saves the runs, and the sweep goes on from there" {
-  local options="$QUICK --max-steps 2000 --epochs 20"
+  local options="$QUICK --max-steps 2000 --epochs 20 --save-every 20"
   rm -f pipe
   mkfifo pipe
   "$HEDDLE" sweep seed=0..3 $options --jobs 2 --out s >pipe 2>err 3>&- &
   CHILD=$!
   exec 9<pipe
   await_line '^run-.*done'
+  until compgen -G "s/run-0003/step-*" >compgen; do kill -0 "$CHILD"; done # the third run is under way
   kill -TERM "$CHILD"
   finish
   [ "$code" -eq 143 ]
