@@ -18,7 +18,8 @@ enum { HD_ONNX_NODES = 4096, HD_ONNX_TENSORS = 4096, HD_ONNX_LAYERS = 1000, HD_O
 
 typedef struct hd_onnx_value {
   const char *name;
-  int node, tensor; /* an index, or -1 */
+  int node, tensor;   /* an index, or -1 */
+  const char *behind; /* the name of the value behind nodes that pass it on as it is, mostly its own */
 } hd_onnx_value;
 
 /* What the network that was read must have: a flat layer, of so many elements unless 0. */

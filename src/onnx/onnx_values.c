@@ -30,7 +30,49 @@ static int by_name(const void *a, const void *b) {
 
 static void add_value(hd_onnx_reader *r, const char *name, int node, int tensor) {
   if (name && *name)
-    r->value[r->values++] = (hd_onnx_value){name, node, tensor};
+    r->value[r->values++] = (hd_onnx_value){name, node, tensor, NULL};
+}
+
+static hd_onnx_value *find(const hd_onnx_reader *r, const char *name) {
+  const hd_onnx_value key = {name, -1, -1, NULL};
+  return r->values ? bsearch(&key, r->value, (size_t)r->values, sizeof key, by_name) : NULL;
+}
+
+static const HdOnnx__Node *node_of(const hd_onnx_reader *r, const char *name) {
+  const hd_onnx_value *found = find(r, name);
+  return found && found->node >= 0 ? r->graph->node[found->node] : NULL;
+}
+
+static bool is_op(const HdOnnx__Node *node, const char *op) {
+  return node && node->op_type && !strcmp(node->op_type, op) &&
+         (!node->domain || !*node->domain || !strcmp(node->domain, "ai.onnx"));
+}
+
+/* Whether a node only passes its first input on. */
+static bool passes(const HdOnnx__Node *node) {
+  return is_op(node, "Identity") || (is_op(node, "Cast") && hd__onnx_int(node, "to", 0) == TYPE_FLOAT);
+}
+
+static const char *passed_on(const hd_onnx_reader *r, const hd_onnx_value *v) {
+  const HdOnnx__Node *node = v->node >= 0 ? r->graph->node[v->node] : NULL;
+  return passes(node) ? hd__onnx_input(node, 0) : NULL;
+}
+
+/* Of all values on the way at once, so that long chains of nodes that pass a value on stay cheap. Behind a circle of
+ * them is one of its own values. */
+static void find_behind(const hd_onnx_reader *r, hd_onnx_value *from) {
+  const char *behind = from->name, *next;
+  hd_onnx_value *v = from;
+  for (int i = 0; i < r->values && v && !v->behind && (next = passed_on(r, v)); i++) {
+    behind = next;
+    v = find(r, behind);
+  }
+  if (v && v->behind)
+    behind = v->behind;
+  for (v = from; v && !v->behind; v = next ? find(r, next) : NULL) {
+    next = passed_on(r, v);
+    v->behind = behind;
+  }
 }
 
 hd_status hd__onnx_list_values(hd_onnx_reader *r) {
@@ -51,36 +93,16 @@ hd_status hd__onnx_list_values(hd_onnx_reader *r) {
       return hd__fail(r->ctx, HD_E_FORMAT,
                       "%s: expected one value of each name, found two called '%.80s'; export it again", r->path,
                       r->value[i].name);
+  for (int i = 0; i < r->values; i++)
+    find_behind(r, &r->value[i]);
   return HD_OK;
-}
-
-static const hd_onnx_value *find(const hd_onnx_reader *r, const char *name) {
-  const hd_onnx_value key = {name, -1, -1};
-  return r->values ? bsearch(&key, r->value, (size_t)r->values, sizeof key, by_name) : NULL;
-}
-
-static const HdOnnx__Node *node_of(const hd_onnx_reader *r, const char *name) {
-  const hd_onnx_value *found = find(r, name);
-  return found && found->node >= 0 ? r->graph->node[found->node] : NULL;
 }
 
 const char *hd__onnx_input(const HdOnnx__Node *node, size_t k) { return k < node->n_input ? node->input[k] : ""; }
 
-static bool is_op(const HdOnnx__Node *node, const char *op) {
-  return node && node->op_type && !strcmp(node->op_type, op) &&
-         (!node->domain || !*node->domain || !strcmp(node->domain, "ai.onnx"));
-}
-
-/* Whether a node only passes its first input on. */
-static bool passes(const HdOnnx__Node *node) {
-  return is_op(node, "Identity") || (is_op(node, "Cast") && hd__onnx_int(node, "to", 0) == TYPE_FLOAT);
-}
-
 const char *hd__onnx_resolve(const hd_onnx_reader *r, const char *name) {
-  const HdOnnx__Node *node;
-  for (int i = 0; i < HD_ONNX_NODES && (node = node_of(r, name)) && passes(node); i++)
-    name = hd__onnx_input(node, 0);
-  return name;
+  const hd_onnx_value *found = find(r, name);
+  return found ? found->behind : name;
 }
 
 const HdOnnx__Node *hd__onnx_producer(const hd_onnx_reader *r, const char *name, const char *op) {

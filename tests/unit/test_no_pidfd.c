@@ -152,8 +152,10 @@ int main(int argc, char **argv) {
     return be_rank(!strcmp(argv[1], "lose"));
   test_children("with descriptors");
   test_open();
-  if (refuse() != 0)
-    skip_all("the system takes no filter for calls");
+  if (refuse() != 0) {
+    skip(1, "the system takes no filter for calls");
+    return done_testing();
+  }
   test_launch();
   test_ignored();
   test_signal();
