@@ -30,7 +30,7 @@ typedef struct memory {
   life *lives;   /* per value; meaningful for class names */
 } memory;
 
-static bool is_deferred(const hd_plan *plan, const hd_node *node) {
+bool hd__plan_defers(const hd_plan *plan, const hd_node *node) {
   return hd__op_info(node->op)->class == HD_CLASS_REDUCE && plan->kernels->form[node->op];
 }
 
@@ -58,7 +58,7 @@ static void note_use(memory *m, int value, int node, int segment, int stage) {
 static void note_reads(memory *m, int index) {
   const hd_plan *plan = m->plan;
   const hd_node *node = &plan->graph->nodes[index];
-  const bool deferred = is_deferred(plan, node);
+  const bool deferred = hd__plan_defers(plan, node);
   for (int k = 0; k < HD_MAX_IN; k++)
     note_use(m, node->in[k], deferred ? plan->graph->node_count : index,
              deferred ? plan->segments : plan->nodes[index].segment, plan->nodes[index].stage);

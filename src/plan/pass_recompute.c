@@ -54,10 +54,6 @@ static bool is_read_from(const hd_plan *plan, int value, int segment) {
   return false;
 }
 
-static bool is_deferred(const hd_plan *plan, const hd_node *node) {
-  return hd__op_info(node->op)->class == HD_CLASS_REDUCE && plan->kernels->form[node->op];
-}
-
 /* Whether a segment can read the value: it is in batch memory, since something reads it there or later, or cheap nodes
  * make it of such values. */
 static bool can_have(const hd_plan *plan, int value, int segment, int stage) {
@@ -87,7 +83,7 @@ static bool is_dispensable(const hd_plan *plan, int value) {
     const hd_plan_node *node = &plan->nodes[i];
     if (!reads(&graph->nodes[i], value))
       continue;
-    if (is_deferred(plan, &graph->nodes[i]) || node->by_outputs || graph->nodes[i].view ||
+    if (hd__plan_defers(plan, &graph->nodes[i]) || node->by_outputs || graph->nodes[i].view ||
         (node->segment > made->segment && !can_have(plan, value, node->segment, node->stage)))
       return false;
     later |= node->segment > made->segment;

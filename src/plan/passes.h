@@ -19,5 +19,6 @@ hd_status hd__pass_groups(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *se
 hd_status hd__pass_matrices(hd_plan *plan, hd_ctx *ctx);
 int hd__plan_matrix_rounds(const hd_plan *plan);
 hd_status hd__pass_memory(hd_plan *plan, hd_ctx *ctx);
+bool hd__plan_defers(const hd_plan *plan, const hd_node *node); /* its gradients are formed after all segments */
 hd_status hd__pass_crossings(hd_plan *plan, hd_ctx *ctx);
 hd_status hd__pass_chunks(hd_plan *plan, hd_ctx *ctx);

@@ -198,6 +198,11 @@ static inline int hd__exec_host_first(const hd_exec_cpu *exec) {
 }
 static inline bool hd__exec_leads(const thread_at *at) { return at->index == hd__exec_host_first(at->exec); }
 
+/* The shard of a step of a reduction over shards, counted from the micro-batch's first. */
+static inline int32_t hd__exec_shard(const thread_at *at, const hd_reduction_step *step) {
+  return step->term - at->layout->micro_batch.lo;
+}
+
 /* Waits at the next barrier of this host's threads and adds the waiting to the thread's account. Returns the OR of all
  * flags. */
 static inline uint32_t hd__exec_barrier(const thread_at *at, uint32_t flags) {
@@ -208,6 +213,20 @@ static inline uint32_t hd__exec_barrier(const thread_at *at, uint32_t flags) {
  * and flags. They return the flags of the closing barrier. */
 uint32_t hd__exec_exchange_phase(const thread_at *at, const hd_phase *phase);
 uint32_t hd__exec_exchange_sums(const thread_at *at);
+
+/* The first thread of a host: exchanges what was published, see exchange.h. Every thread: waits for that. */
+static inline bool hd__exec_finish_exchange(const thread_at *at, const hd_slices *slices, const uint32_t *flags,
+                                            bool reports) {
+  hd_exchange *x = &at->exec->exchange;
+  const bool is_done = hd__exchange_finish(x, slices, flags, reports);
+  hd__trace_leaf(at->thread->track, HD_SLICE_EXCHANGE, x->waited_for);
+  return is_done;
+}
+static inline uint32_t hd__exec_wait_for_exchange(const thread_at *at, uint32_t flags) {
+  const uint32_t all = hd__exec_barrier(at, flags);
+  hd__trace_leaf(at->thread->track, HD_SLICE_WAIT, 0);
+  return all;
+}
 
 /* With stages on several hosts: whether the network can be cut so. */
 hd_status hd__exec_check_stage_hosts(const hd_exec_cpu *exec, hd_ctx *ctx);

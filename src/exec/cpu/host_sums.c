@@ -134,29 +134,16 @@ static void publish_sums(hd_slices *slices, const thread_at *at) {
     bytes[h] = (first_sum[h + 1] - first_sum[h]) * stride;
 }
 
-static bool finish(const thread_at *at, const hd_slices *slices, const uint32_t *flags, bool reports) {
-  hd_exchange *x = &at->exec->exchange;
-  const bool is_done = hd__exchange_finish(x, slices, flags, reports);
-  hd__trace_leaf(at->thread->track, HD_SLICE_EXCHANGE, x->waited_for);
-  return is_done;
-}
-
 /* ---- all threads ---- */
-
-static uint32_t wait_at_barrier(const thread_at *at, uint32_t flags) {
-  const uint32_t all = hd__exec_barrier(at, flags);
-  hd__trace_leaf(at->thread->track, HD_SLICE_WAIT, 0);
-  return all;
-}
 
 uint32_t hd__exec_exchange_phase(const thread_at *at, const hd_phase *phase) {
   if (hd__exec_leads(at)) {
     publish_gathered(at, phase);
-    if (!finish(at, NULL, NULL, false))
+    if (!hd__exec_finish_exchange(at, NULL, NULL, false))
       return HD_BARRIER_BROKEN;
     take_gathered(at, phase);
   }
-  return wait_at_barrier(at, 0);
+  return hd__exec_wait_for_exchange(at, 0);
 }
 
 static bool exchange_sums(const thread_at *at, uint32_t flags) {
@@ -169,7 +156,7 @@ static bool exchange_sums(const thread_at *at, uint32_t flags) {
     publish_sums(&slices, at);
   if (plan->gathers)
     publish_gathered(at, last);
-  if (!finish(at, slices.data ? &slices : NULL, &flags, at->last && at->step->reports))
+  if (!hd__exec_finish_exchange(at, slices.data ? &slices : NULL, &flags, at->last && at->step->reports))
     return false;
   if (plan->gathers)
     take_gathered(at, last);
@@ -181,26 +168,26 @@ static bool exchange_owned(const thread_at *at) {
   int64_t *bytes = hd__exchange_publish(&exec->exchange, exec->owned_sum);
   for (int h = 0; h < exec->exchange.hosts; h++)
     bytes[h] = exec->owned_bytes[h + 1] - exec->owned_bytes[h];
-  return finish(at, NULL, NULL, false);
+  return hd__exec_finish_exchange(at, NULL, NULL, false);
 }
 
 uint32_t hd__exec_exchange_sums(const thread_at *at) {
   const bool sums = at->layout->shards.count > 0;
   if (sums)
     hd__exec_sum_host(at);
-  uint32_t all = wait_at_barrier(at, at->thread->flags);
+  uint32_t all = hd__exec_wait_for_exchange(at, at->thread->flags);
   if (all & HD_BARRIER_BROKEN)
     return all;
   if (hd__exec_leads(at) && !exchange_sums(at, all))
     return HD_BARRIER_BROKEN;
-  all = wait_at_barrier(at, 0);
+  all = hd__exec_wait_for_exchange(at, 0);
   if (!sums || !at->exec->has_owners || all & HD_BARRIER_BROKEN)
     return all;
   sum_owned(at);
-  all = wait_at_barrier(at, 0);
+  all = hd__exec_wait_for_exchange(at, 0);
   if (all & HD_BARRIER_BROKEN)
     return all;
   if (hd__exec_leads(at) && !exchange_owned(at))
     return HD_BARRIER_BROKEN;
-  return wait_at_barrier(at, 0);
+  return hd__exec_wait_for_exchange(at, 0);
 }

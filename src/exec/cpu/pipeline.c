@@ -84,7 +84,7 @@ static direction way_of(const hd_plan *plan, const hd_phase *phase, const hd_str
 
 /* A push's shard, counted from the micro-batch's first. */
 static int32_t shard_of(const thread_at *at, int push) {
-  return hd__exec_range(at)->pushes.step[push].term - at->layout->micro_batch.lo;
+  return hd__exec_shard(at, &hd__exec_range(at)->pushes.step[push]);
 }
 
 /* The push behind a unit. */

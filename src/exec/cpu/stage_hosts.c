@@ -44,11 +44,6 @@ hd_status hd__exec_check_stage_hosts(const hd_exec_cpu *exec, hd_ctx *ctx) {
 
 /* ---- From stretch to stretch ---- */
 
-/* A push's shard, counted from the micro-batch's first. */
-static int32_t shard_of(const thread_at *at, const hd_reduction_step *step) {
-  return step->term - at->layout->micro_batch.lo;
-}
-
 /* The rank of the thread that takes a shard through a stage. */
 static int rank_at(const hd_exec_cpu *exec, int stage, int32_t shard) {
   const int32_t *border = hd__exec_border(exec, stage);
@@ -72,7 +67,7 @@ typedef struct passage {
 static bool start(hd_transfer **out, const thread_at *at, const passage *p, const hd_reduction_step *step) {
   const hd_plan *plan = at->exec->plan;
   const int64_t rows = step->row1 - step->row0;
-  const int32_t tag = HD_TAG_STAGES + (p->from > p->to) * HD_MAX_SHARDS + shard_of(at, step);
+  const int32_t tag = HD_TAG_STAGES + (p->from > p->to) * HD_MAX_SHARDS + hd__exec_shard(at, step);
   const call_rows at_row = hd__exec_rows(at, rows, step->row0, at->layout->first + step->row0);
   int count = 0;
   for (const hd_crossing *value = plan->crossings; value < plan->crossings + plan->crossing_count; value++)
@@ -91,7 +86,7 @@ static bool start_unit(stage_mail *mail, const thread_at *at, passage p, int pus
   const hd_exec_cpu *exec = at->exec;
   const hd_reduction_step *step = hd__exec_range(at)->pushes.step;
   for (; push < end; push++) {
-    p.peer = rank_at(exec, p.receives ? p.from : p.to, shard_of(at, &step[push]));
+    p.peer = rank_at(exec, p.receives ? p.from : p.to, hd__exec_shard(at, &step[push]));
     if (!start(&mail->transfer[mail->count], at, &p, &step[push]))
       return false;
     mail->peer[mail->count++] = p.peer;
@@ -165,39 +160,26 @@ static void publish_losses(const thread_at *at) {
     bytes[h] = h == exec->exchange.hosts - 1 ? at->step->samples * (int64_t)sizeof *exec->losses : 0;
 }
 
-static uint32_t wait_at_barrier(const thread_at *at, uint32_t flags) {
-  const uint32_t all = hd__exec_barrier(at, flags);
-  hd__trace_leaf(at->thread->track, HD_SLICE_WAIT, 0);
-  return all;
-}
-
-static bool exchange(const thread_at *at, const uint32_t *flags) {
-  hd_exchange *x = &at->exec->exchange;
-  const bool is_done = hd__exchange_finish(x, NULL, flags, flags && at->step->reports);
-  hd__trace_leaf(at->thread->track, HD_SLICE_EXCHANGE, x->waited_for);
-  return is_done;
-}
-
 uint32_t hd__exec_exchange_norms(const thread_at *at) {
   if (hd__exec_leads(at)) {
     publish_chunks(at, at->exec->chunk_norm);
-    if (!exchange(at, NULL))
+    if (!hd__exec_finish_exchange(at, NULL, NULL, false))
       return HD_BARRIER_BROKEN;
   }
-  return wait_at_barrier(at, 0);
+  return hd__exec_wait_for_exchange(at, 0);
 }
 
 uint32_t hd__exec_exchange_losses(const thread_at *at) {
-  uint32_t all = wait_at_barrier(at, at->thread->flags);
+  uint32_t all = hd__exec_wait_for_exchange(at, at->thread->flags);
   if (all & HD_BARRIER_BROKEN)
     return all;
   if (hd__exec_leads(at)) {
     all |= at->exec->carried;
     publish_losses(at);
-    if (!exchange(at, &all))
+    if (!hd__exec_finish_exchange(at, NULL, &all, at->step->reports))
       return HD_BARRIER_BROKEN;
   }
-  return wait_at_barrier(at, 0);
+  return hd__exec_wait_for_exchange(at, 0);
 }
 
 /* ---- Collecting weights ---- */
