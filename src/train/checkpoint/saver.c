@@ -19,16 +19,6 @@ int64_t hd__saver_bytes(const hd_plan *plan) {
   return elems * (int64_t)sizeof(float);
 }
 
-/* The number of buffers of weights and states. */
-static int parts_of(const hd_directory *d) { return 1 + d->states + (d->averages ? 1 : 0); }
-
-static bool is_state(const hd_directory *d, int part) { return part > 0 && part <= d->states; }
-
-static hd_values part_of(const hd_saver *saver, int part) {
-  const int64_t offset = hd__tensors_offset(saver->store->directory, part);
-  return (hd_values){saver->copy + offset, saver->file + offset, saver->source};
-}
-
 /* The same, from the directory. */
 static int64_t bytes_of(const hd_directory *d) {
   const int versions = d->averages ? 2 : 1;
@@ -37,6 +27,16 @@ static int64_t bytes_of(const hd_directory *d) {
     if (entry->same_as < 0 && !hd__store_is_in_file_order(entry))
       elems += (versions + (entry->trained ? d->states : 0)) * hd__store_entry_elems(entry);
   return elems * (int64_t)sizeof(float);
+}
+
+/* The number of buffers of weights and states. */
+static int parts_of(const hd_directory *d) { return 1 + d->states + (d->averages ? 1 : 0); }
+
+static bool is_state(const hd_directory *d, int part) { return part > 0 && part <= d->states; }
+
+static hd_values part_of(const hd_saver *saver, int part) {
+  const int64_t offset = hd__tensors_offset(saver->store->directory, part);
+  return (hd_values){saver->copy + offset, saver->file + offset, saver->source};
 }
 
 hd_status hd__saver_init(hd_saver *saver, hd_ctx *ctx, hd_store *store, const char *run, int keep) {
