@@ -5,7 +5,7 @@
  * this design has to: outputs that some window reads; gradients that are not zero, each at one position of its window.
  * The machine's peak is measured first, by independent chains in registers: "of peak" is executed against it.
  *
- * Gradients are as training sees them: half of them are zero behind a ReLU. The best of several runs is printed, since
+ * Gradients are as training sees them: half of them are zero behind a ReLU, none without. The best of several runs is printed, since
  * the machine may be shared. Developers' tool for a list of shapes and for pools, reaches the kernel table directly;
  * any other convolution: heddle bench conv. */
 #include <stdio.h>
@@ -45,6 +45,10 @@ typedef struct shape {
     .relu = 1                                                                                                          \
   }
 
+/* Padding 1, no ReLU: as before a GELU. */
+#define SMOOTH(ci_, side, co_, pool_)                                                                                  \
+  { .ci = ci_, .hi = side, .wi = side, .co = co_, .kh = 3, .kw = 3, .sh = 1, .sw = 1, .ph = 1, .pw = 1, .pool = pool_ }
+
 #define GROUPS(groups_, ci_, side, co_, k, s, p)                                                                       \
   {                                                                                                                    \
     .ci = ci_, .hi = side, .wi = side, .co = co_, .kh = k, .kw = k, .sh = s, .sw = s, .ph = p, .pw = p,                \
@@ -76,6 +80,12 @@ static const shape convs[] = {
     {"depthwise 64x14x14, 3x3 pad 1", 8, GROUPS(64, 64, 14, 64, 3, 1, 1)},
     {"depthwise 64x14x14, 3x3 stride 2 pad 1", 8, GROUPS(64, 64, 14, 64, 3, 2, 1)},
     {"depthwise 96x28x28, 5x5 pad 2", 4, GROUPS(96, 96, 28, 96, 5, 1, 2)},
+    {"smooth 24x31x31, 64 3x3 pad 1, pool 2", 16, SMOOTH(24, 31, 64, 2)},
+    {"smooth 64x15x15, 64 3x3 pad 1", 64, SMOOTH(64, 15, 64, 1)},
+    {"smooth 64x15x15, 256 3x3 pad 1, pool 2", 32, SMOOTH(64, 15, 256, 2)},
+    {"smooth 256x7x7, 256 3x3 pad 1", 125, SMOOTH(256, 7, 256, 1)},
+    {"smooth 256x7x7, 256 3x3 pad 1, pool 2", 125, SMOOTH(256, 7, 256, 2)},
+    {"smooth 256x3x3, 256 3x3 pad 1", 125, SMOOTH(256, 3, 256, 1)},
     {"64x16x16, 64 3x3 pad 1, groups 4", 4, GROUPS(4, 64, 16, 64, 3, 1, 1)},
 };
 
@@ -153,8 +163,9 @@ static void time_conv(const setting *s, const shape *what) {
   static const char *const names[] = {"conv2d", "conv2d_dx", "conv2d_dw"};
   hd_geom g = finished(what->g);
   int64_t x = slot((int64_t)g.hi * g.wi * g.ci, 16), y = slot((int64_t)g.hp * g.wp * g.co, 16), bytes = slot(y, 64);
+  double zeros = g.relu ? 0.5 : 0;
   int64_t taps = (int64_t)g.kh * g.kw * (g.ci / g.groups), w = slot(taps * g.co, 16), n = what->rows;
-  float *xs = random_floats(n * x, 0), *ys = random_floats(n * y, 0), *dys = random_floats(n * y, 0.5),
+  float *xs = random_floats(n * x, 0), *ys = random_floats(n * y, 0), *dys = random_floats(n * y, zeros),
         *dxs = random_floats(n * x, 0);
   float *ws = random_floats(w, 0), *bs = random_floats(slot(g.co, 16), 0), *dws = random_floats(w, 0),
         *dbs = random_floats(slot(g.co, 16), 0);
@@ -180,7 +191,10 @@ static void time_conv(const setting *s, const shape *what) {
     call->g = &g;
     call->rows = n;
     double took = time_call(s->table->run[op], call, s->seconds);
-    report(s, what, names[i], took, dense, i == 0 ? windows * g.pool * g.pool : g.pool > 1 ? windows / 2 : dense);
+    report(s, what, names[i], took, dense,
+           i == 0       ? windows * g.pool * g.pool
+           : g.pool > 1 ? windows * (1 - zeros)
+                        : dense);
     free(pack);
     free(call->scratch);
   }

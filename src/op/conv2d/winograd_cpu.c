@@ -73,16 +73,17 @@ G16 void put_patch(float *out, int64_t stride, const winograd_square *square, in
 #undef PUT
 }
 
-void HD_SYM(winograd_patches)(float *out, int64_t stride, float *copy, const winograd_map *map, winograd_cursor *at,
+void HD_SYM(winograd_patches)(const winograd_planes *out, float *copy, const winograd_map *map, winograd_cursor *at,
                               int count) {
-  for (int t = 0; t < count; t++, out += tile_elems(map->channels), next_tile(at, map)) {
+  for (int t = 0; t < count; t++, next_tile(at, map)) {
     winograd_square square = HD_SYM(winograd_square)(copy, map, at->row, map->side * at->ty - map->top,
                                                      map->side * at->tx - map->left, LINE);
+    float *to = out->first + t * out->tile;
     int c = 0;
-    for (; c + 16 <= map->channels; c += 16)
-      put_patch(out + c, stride, &square, c, 16);
+    for (; c + 16 <= map->channels; c += 16, to += out->group)
+      put_patch(to, out->place, &square, c, 16);
     if (c < map->channels)
-      put_patch(out + c, stride, &square, c, map->channels - c);
+      put_patch(to, out->place, &square, c, map->channels - c);
   }
 }
 
@@ -236,7 +237,8 @@ static void run_job(const winograd_job *job, int64_t rows, float *scratch) {
   for (int64_t left = tiles_of(&job->map, rows); left > 0; left -= at_once) {
     int tiles = left < at_once ? (int)left : at_once;
     winograd_cursor first = at;
-    HD_SYM(winograd_patches)(scratch, place, copy, &job->map, &at, tiles);
+    const winograd_planes planes = {scratch, place, 16, tile_elems(job->map.channels)};
+    HD_SYM(winograd_patches)(&planes, copy, &job->map, &at, tiles);
     run_tiles(job, scratch, place, sums, &first, tiles);
   }
 }

@@ -10,7 +10,7 @@
 #include "op/conv2d/winograd_points.h"
 
 enum { LINE = WINOGRAD_LINE, PLACES = WINOGRAD_PLACES };
-enum { TILES_STEP = 12, FORWARD_BYTES = 64 * 1024, DW_TILES = 96 };
+enum { TILES_STEP = 12, FORWARD_BYTES = 64 * 1024, DW_TILES = 128 };
 
 /* The image that patches are taken from, and the tiles over it. */
 typedef struct winograd_map {
@@ -96,9 +96,14 @@ winograd_square HD_SYM(winograd_square)(float *copy, const winograd_map *map, in
 /* Elements of such a copy. */
 static inline int64_t copy_elems(int channels) { return (int64_t)PLACES * up16(channels) + 16; }
 
-/* The patches of `count` tiles, transformed: out[place * stride + tile * tile_elems(channels) + channel]. Moves *at
- * on. */
-void HD_SYM(winograd_patches)(float *out, int64_t stride, float *copy, const winograd_map *map, winograd_cursor *at,
+/* Where transformed values are: elements to the next place, group of sixteen channels and tile. */
+typedef struct winograd_planes {
+  float *first;
+  int64_t place, group, tile;
+} winograd_planes;
+
+/* The patches of `count` tiles, transformed. Moves *at on. */
+void HD_SYM(winograd_patches)(const winograd_planes *out, float *copy, const winograd_map *map, winograd_cursor *at,
                               int count);
 
 void HD_SYM(winograd_forward)(const hd_call *call);

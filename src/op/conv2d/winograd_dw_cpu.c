@@ -1,14 +1,18 @@
 /* The gradient of a convolution's weight by Winograd's tiles: patches and tiles of dy transformed, for each place a
  * product of matrices over the tiles, and at the end of the shard back to kernels.
  *
- * Order: as op/conv2d/winograd.h says; tiles are added ascending: fma(gradient, patch, sum). As many tiles as are
- * transformed at once are added; only between those are the sums of all channels in memory. */
+ * Tiles are transformed DW_TILES at a time. All but the last of a shard are added place after place, so that each value
+ * comes from memory once; the last ones panel after panel, whose sums stay in a near cache and go straight back to
+ * kernels. In between, the sums of all channels are in memory, in the order in which they are read.
+ *
+ * Order: as op/conv2d/winograd.h says; tiles are added ascending: fma(gradient, patch, sum). */
 #include "op/conv2d/winograd_cpu.h"
 
-/* A panel of output channels by groups of input channels, whose sums stay in the second-level cache, in blocks whose
- * sums stay in registers: ROWS output channels by GROUPS groups, or more rows by fewer groups. */
-enum { PANEL_OUTPUTS = 24, PANEL_GROUPS = 4, PANEL = PANEL_OUTPUTS * PANEL_GROUPS * 16 };
+/* A panel of output channels by groups of input channels, in blocks whose sums stay in registers: ROWS output channels
+ * by GROUPS groups, or more rows by fewer groups. */
+enum { PANEL_OUTPUTS = 32, PANEL_GROUPS = 4, PANEL = PANEL_OUTPUTS * PANEL_GROUPS * 16 + 16 };
 enum { GROUPS = ACC_GROUPS >= 24 ? 4 : 1, ROWS = ACC_GROUPS >= 24 ? 12 : ACC_GROUPS };
+enum { NEAR_TILES = 80 };
 
 G16 void tile_gradient_line(g16 *z, int side) {
   g16 even_a = z[0], even_b = z[0], odd_a = times(WINOGRAD_A, z[1]), odd_b = times(WINOGRAD_B, z[1]);
@@ -49,43 +53,72 @@ G16 void put_gradient(float *out, int64_t stride, const winograd_square *square,
 }
 
 /* The tiles of dy, transformed, in the layout of patches. */
-static void take_gradients(float *out, int64_t stride, float *copy, const winograd_map *dy, winograd_cursor *at,
+static void take_gradients(const winograd_planes *out, float *copy, const winograd_map *dy, winograd_cursor *at,
                            int count) {
   int side = dy->side;
-  for (int t = 0; t < count; t++, out += tile_elems(dy->channels), next_tile(at, dy)) {
+  for (int t = 0; t < count; t++, next_tile(at, dy)) {
     winograd_square square = HD_SYM(winograd_square)(copy, dy, at->row, side * at->ty, side * at->tx, side);
-    for (int c = 0; c < dy->channels; c += 16)
+    float *to = out->first + t * out->tile;
+    for (int c = 0; c < dy->channels; c += 16, to += out->group)
       if (side == 4)
-        put_gradient(out + c, stride, &square, c, least(16, dy->channels - c), 4);
+        put_gradient(to, out->place, &square, c, least(16, dy->channels - c), 4);
       else
-        put_gradient(out + c, stride, &square, c, least(16, dy->channels - c), 2);
+        put_gradient(to, out->place, &square, c, least(16, dy->channels - c), 2);
   }
 }
 
-/* The operands of the products for some tiles, and where their sums are. */
+/* The operands of the products for some tiles, and their sums. */
 typedef struct dw_tiles {
-  const float *patch, *grad; /* [place][tile][input16], [place][tile][output16] */
-  int64_t patch_place, grad_place;
-  int patch_tile, grad_tile; /* elements to the next tile */
-  int input16, output16, tiles;
-  int more;     /* sums are there from tiles before */
-  float *sums;  /* of all channels, [place][output channel][input16] */
-  float *panel; /* of a panel, [place][output channel][groups * 16] */
+  winograd_planes patch, grad;
+  int inputs, outputs; /* groups of channels */
+  int tiles, near;     /* at once, and of these as many as stay in the first-level cache */
+  int more;            /* sums are there from tiles before */
+  float *sums;         /* [place], of a place [panel of inputs][output channel][groups of the panel * 16] */
+  float *panel;        /* of a panel, [place][output channel][groups * 16] */
 } dw_tiles;
 
-/* The sums at a place of `outputs` channels from j on and `groups` groups from c on; constants where this is inlined.
- * They go to `to`: elements to the next output channel. */
-G16 void add_tiles(const dw_tiles *d, int place, int j, int c, float *to, int64_t to_output, int outputs, int groups) {
-  const float *patch = d->patch + place * d->patch_place + c, *grad = d->grad + place * d->grad_place + j;
-  const float *sums = d->sums + ((int64_t)place * d->output16 + j) * d->input16 + c;
+/* A panel: input groups from q on, output channels from j on; blocks of `across` groups by `down` outputs. */
+typedef struct dw_panel {
+  int q, j, groups, outputs;
+  int across, down;
+} dw_panel;
+
+static dw_panel panel_of(int q, int j, int groups, int outputs) {
+  int across = even_part(groups, GROUPS), down = even_part(least(16, outputs), least(ROWS, ACC_GROUPS / across));
+  return (dw_panel){q, j, groups, outputs, across, down};
+}
+
+/* Elements from a place to the next in a panel by itself; not a power of 2, or all would be in one set of a cache. */
+static int64_t panel_place(const dw_panel *p) { return 16 * ((int64_t)p->outputs * p->groups + 1); }
+
+/* Where a panel's sums of a place are among all sums. */
+static float *sums_at(const dw_tiles *d, int place, const dw_panel *p) {
+  int64_t outputs = 16 * (int64_t)d->outputs;
+  return d->sums + 16 * (((int64_t)place * d->inputs + p->q) * outputs + (int64_t)p->j * p->groups);
+}
+
+/* A block of a panel's sums at a place: where its operands and its sums are, the latter with `line` elements to the
+ * next output channel. */
+typedef struct dw_block {
+  const float *patch, *grad;
+  int64_t patch_group;
+  int tiles;
+  const float *from; /* NULL: zeros */
+  float *to;
+  int64_t line;
+} dw_block;
+
+/* outputs and groups are constants where this is inlined. */
+G16 void add_tiles(const dw_block *b, int outputs, int groups) {
+  const float *patch = b->patch, *grad = b->grad;
   g16 acc[ROWS][GROUPS];
   UNROLL_FOR (o, outputs)
     UNROLL_FOR (q, groups)
-      acc[o][q] = d->more ? g16_load(sums + o * d->input16 + 16 * q) : g16_zero();
-  for (int t = 0; t < d->tiles; t++, patch += d->patch_tile, grad += d->grad_tile) {
+      acc[o][q] = b->from ? g16_load(b->from + o * b->line + 16 * q) : g16_zero();
+  for (int t = 0; t < b->tiles; t++, patch += 16, grad += 16) {
     g16 x[GROUPS];
     UNROLL_FOR (q, groups)
-      x[q] = g16_load(patch + 16 * q);
+      x[q] = g16_load(patch + q * b->patch_group);
     UNROLL_FOR (o, outputs) {
       g16 z = g16_all(grad[o]);
       UNROLL_FOR (q, groups)
@@ -94,28 +127,28 @@ G16 void add_tiles(const dw_tiles *d, int place, int j, int c, float *to, int64_
   }
   UNROLL_FOR (o, outputs)
     UNROLL_FOR (q, groups)
-      g16_store(to + o * to_output + 16 * q, acc[o][q]);
+      g16_store(b->to + o * b->line + 16 * q, acc[o][q]);
 }
 
-typedef void block_fn(const dw_tiles *d, int place, int j, int c, float *to, int64_t to_output);
+typedef void block_fn(const dw_block *block);
 
 #define FITS(outputs, groups) ((outputs) <= ROWS && (groups) <= GROUPS && (outputs) * (groups) <= ACC_GROUPS)
 #define BLOCK(outputs, groups)                                                                                         \
-  static void block_##outputs##x##groups(const dw_tiles *d, int place, int j, int c, float *to, int64_t to_output) {   \
+  static void block_##outputs##x##groups(const dw_block *block) {                                                      \
     if (FITS(outputs, groups))                                                                                         \
-      add_tiles(d, place, j, c, to, to_output, outputs, groups);                                                       \
+      add_tiles(block, outputs, groups);                                                                               \
   }
 BLOCK_TABLE(block_fn)
 
 /* The kernels of a panel from its sums; dw: those of the first output channel. `taps` is a constant where this is
  * inlined. */
-G16 void put_squares(float *dw, const dw_tiles *d, const hd_geom *g, int c, int outputs, int groups, int taps) {
-  int64_t place = 16 * (int64_t)outputs * groups;
-  for (int o = 0; o < outputs; o++, dw += taps * taps * (int64_t)g->ci)
-    for (int q = 0; q < groups; q++) {
-      const float *sums = d->panel + 16 * (o * groups + q);
-      float *to = dw + c + 16 * q;
-      int left = g->ci - c - 16 * q;
+G16 void put_squares(float *dw, const float *panel, const hd_geom *g, const dw_panel *p, int taps) {
+  int64_t place = panel_place(p);
+  for (int o = 0; o < p->outputs; o++, dw += taps * taps * (int64_t)g->ci)
+    for (int q = 0; q < p->groups; q++) {
+      const float *sums = panel + 16 * (o * p->groups + q);
+      float *to = dw + 16 * (p->q + q);
+      int left = g->ci - 16 * (p->q + q);
 #define TAKE(y, x) g16_load(sums + (LINE * (y) + (x)) * place)
 #define PUT(y, x, of) g16_store_some(to + (int64_t)(taps * (y) + (x)) * g->ci, g16_add(of, g16_zero()), left)
       WINOGRAD_TRANSFORM(kernel_gradient_line, taps, LINE, taps, TAKE, PUT);
@@ -124,36 +157,61 @@ G16 void put_squares(float *dw, const dw_tiles *d, const hd_geom *g, int c, int 
     }
 }
 
-static void put_kernels(float *dw, const dw_tiles *d, const hd_geom *g, int c, int outputs, int groups) {
-  if (g->kh == 3)
-    put_squares(dw, d, g, c, outputs, groups, 3);
-  else
-    put_squares(dw, d, g, c, outputs, groups, 5);
+/* Adds tiles from `first` on to a panel's sums at a place, group after group of output channels, whose gradients are
+ * then near, and at one block of inputs after the other. from: NULL for zeros. */
+static void add_near_tiles(const dw_tiles *d, int place, int first, const dw_panel *p, const float *from, float *to) {
+  dw_block b = {
+      .patch_group = d->patch.group, .tiles = least(d->near, d->tiles - first), .line = 16 * (int64_t)p->groups};
+  const float *patch = d->patch.first + place * d->patch.place + p->q * d->patch.group + 16 * (int64_t)first;
+  const float *grad = d->grad.first + place * d->grad.place + 16 * (int64_t)first;
+  for (int right = 0; right < p->groups; right += p->across)
+    for (int j = 0, rows; j < p->outputs; j += rows) {
+      int channel = p->j + j;
+      int64_t at = j * b.line + 16 * right;
+      rows = least(least(p->down, p->outputs - j), 16 - channel % 16);
+      b.patch = patch + right * d->patch.group;
+      b.grad = grad + channel / 16 * d->grad.group + channel % 16;
+      b.from = from ? from + at : NULL;
+      b.to = to + at;
+      blocks[least(p->across, p->groups - right) - 1][rows - 1](&b);
+    }
 }
 
-/* Adds some tiles to the sums of a panel, place after place, whose operands stay in the nearest cache for all blocks;
- * the last tiles' go straight back to kernels. */
-static void add_to_panel(const dw_tiles *d, const hd_geom *g, float *dw, int j, int q, int outputs, int groups,
-                         int last) {
-  int across = even_part(groups, GROUPS), size = even_part(outputs, least(ROWS, ACC_GROUPS / across));
-  int64_t line = last ? 16 * groups : d->input16;
-  for (int place = 0; place < PLACES; place++) {
-    float *to =
-        last ? d->panel + place * outputs * line : d->sums + ((int64_t)place * d->output16 + j) * d->input16 + 16 * q;
-    for (int right = 0; right < groups; right += across)
-      for (int down = 0; down < outputs; down += size)
-        blocks[least(across, groups - right) - 1][least(size, outputs - down) - 1](d, place, j + down, 16 * (q + right),
-                                                                                   to + down * line + 16 * right, line);
-  }
-  if (last)
-    put_kernels(dw + (int64_t)j * g->kh * g->kw * g->ci, d, g, 16 * q, outputs, groups);
+static void add_to_panel(const dw_tiles *d, int place, const dw_panel *p, float *to) {
+  add_near_tiles(d, place, 0, p, d->more ? sums_at(d, place, p) : NULL, to);
+  for (int first = d->near; first < d->tiles; first += d->near)
+    add_near_tiles(d, place, first, p, to, to);
 }
 
-static void add_to_all(const dw_tiles *d, const hd_geom *g, float *dw, int last) {
-  int all = d->input16 / 16, groups = even_part(all, PANEL_GROUPS), outputs = even_part(g->co, PANEL_OUTPUTS);
-  for (int q = 0; q < all; q += groups)
-    for (int j = 0; j < g->co; j += outputs)
-      add_to_panel(d, g, dw, j, q, least(outputs, g->co - j), least(groups, all - q), last);
+/* Place after place, all panels. */
+static void add_to_sums(const dw_tiles *d, const hd_geom *g) {
+  int groups = even_part(d->inputs, PANEL_GROUPS);
+  for (int place = 0; place < PLACES; place++)
+    for (int q = 0; q < d->inputs; q += groups) {
+      dw_panel p = panel_of(q, 0, least(groups, d->inputs - q), g->co);
+      add_to_panel(d, place, &p, sums_at(d, place, &p));
+    }
+}
+
+/* The last tiles: panel after panel, all places and back to kernels. */
+static void add_last(const dw_tiles *d, const hd_geom *g, float *dw) {
+  int groups = even_part(d->inputs, PANEL_GROUPS), outputs = 16 * even_part(d->outputs, PANEL_OUTPUTS / 16);
+  for (int q = 0; q < d->inputs; q += groups)
+    for (int j = 0; j < g->co; j += outputs) {
+      dw_panel p = panel_of(q, j, least(groups, d->inputs - q), least(outputs, g->co - j));
+      for (int place = 0; place < PLACES; place++)
+        add_to_panel(d, place, &p, d->panel + place * panel_place(&p));
+      float *kernels = dw + (int64_t)j * g->kh * g->kw * g->ci;
+      if (g->kh == 3)
+        put_squares(kernels, d->panel, g, &p, 3);
+      else
+        put_squares(kernels, d->panel, g, &p, 5);
+    }
+}
+
+/* Planes of so many tiles at most, which begin at `first`. */
+static winograd_planes planes_of(float *first, int channels) {
+  return (winograd_planes){.first = first, .place = DW_TILES * up16(channels) + 16, .group = 16 * DW_TILES, .tile = 16};
 }
 
 void HD_SYM(winograd_dw)(const hd_call *call) {
@@ -161,31 +219,27 @@ void HD_SYM(winograd_dw)(const hd_call *call) {
   int side = hd_winograd_side(g), tiles_y = hd_winograd_tiles(g->hp, side), tiles_x = hd_winograd_tiles(g->wp, side);
   winograd_map x = {call->in[0], call->in_stride[0], g->hi, g->wi, g->ci, g->ph, g->pw, tiles_y, tiles_x, side};
   winograd_map dy = {call->in[1], call->in_stride[1], g->hp, g->wp, g->co, 0, 0, tiles_y, tiles_x, side};
-  int64_t in = place_elems(DW_TILES, g->ci), out = place_elems(DW_TILES, g->co);
-  float *patches = call->scratch, *grads = patches + PLACES * in, *panel = grads + PLACES * out;
-  float *sums = panel + PLACES * PANEL, *copy = sums + (int64_t)PLACES * up16(g->co) * up16(g->ci);
-  dw_tiles d = {.patch = patches,
-                .grad = grads,
-                .patch_place = in,
-                .grad_place = out,
-                .patch_tile = tile_elems(g->ci),
-                .grad_tile = tile_elems(g->co),
-                .input16 = up16(g->ci),
-                .output16 = up16(g->co),
-                .sums = sums,
-                .panel = panel};
+  dw_tiles d = {.patch = planes_of(call->scratch, g->ci), .inputs = up16(g->ci) / 16, .outputs = up16(g->co) / 16};
+  d.grad = planes_of(d.patch.first + PLACES * d.patch.place, g->co);
+  d.panel = d.grad.first + PLACES * d.grad.place;
+  d.sums = d.panel + PLACES * PANEL;
+  float *copy = d.sums + (int64_t)PLACES * up16(g->co) * up16(g->ci);
   winograd_cursor from = {0}, also = {0};
   int64_t left = tiles_of(&x, call->rows);
   for (int rounds = (int)((left + DW_TILES - 1) / DW_TILES); rounds > 0; left -= d.tiles, d.more = 1, rounds--) {
     d.tiles = (int)((left + rounds - 1) / rounds);
-    HD_SYM(winograd_patches)(patches, in, copy, &x, &from, d.tiles);
-    take_gradients(grads, out, copy, &dy, &also, d.tiles);
-    add_to_all(&d, g, call->out[0], rounds == 1);
+    d.near = even_part(d.tiles, NEAR_TILES);
+    HD_SYM(winograd_patches)(&d.patch, copy, &x, &from, d.tiles);
+    take_gradients(&d.grad, copy, &dy, &also, d.tiles);
+    if (rounds > 1)
+      add_to_sums(&d, g);
+    else
+      add_last(&d, g, call->out[0]);
   }
 }
 
 int64_t HD_SYM(winograd_dw_scratch)(const hd_geom *g) {
-  return whole_bytes(PLACES * (place_elems(DW_TILES, g->ci) + place_elems(DW_TILES, g->co) + PANEL +
+  return whole_bytes(PLACES * (planes_of(NULL, g->ci).place + planes_of(NULL, g->co).place + PANEL +
                                (int64_t)up16(g->co) * up16(g->ci)) +
                      copy_elems(most(g->ci, g->co)));
 }
