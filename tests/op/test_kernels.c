@@ -268,6 +268,12 @@ static const struct {
     {{.ci = 64, .hi = 14, .wi = 14, .co = 64, .kh = 3, .kw = 3, .ph = 1, .pw = 1, .groups = 64}, 2},
     {{.ci = 40, .hi = 13, .wi = 9, .co = 40, .kh = 7, .kw = 7, .sh = 2, .sw = 2, .ph = 3, .pw = 3, .groups = 40}, 2},
     {{.ci = 32, .hi = 10, .wi = 10, .co = 64, .kh = 3, .kw = 3, .sh = 2, .sw = 2, .ph = 1, .pw = 1, .groups = 4}, 2},
+    {{.ci = 65, .hi = 3, .wi = 3, .co = 16, .kh = 3, .kw = 3, .ph = 1, .pw = 1}, 130},
+    {{.ci = 16, .hi = 3, .wi = 3, .co = 40, .kh = 3, .kw = 3, .ph = 1, .pw = 1}, 170},
+    {{.ci = 80, .hi = 5, .wi = 7, .co = 70, .kh = 3, .kw = 3, .ph = 1, .pw = 1, .pool = 2}, 2},
+    {{.ci = 132, .hi = 5, .wi = 5, .co = 33, .kh = 3, .kw = 3, .ph = 1, .pw = 2, .pool = 2}, 3},
+    {{.ci = 50, .hi = 13, .wi = 8, .co = 30, .kh = 4, .kw = 3, .sh = 2, .sw = 1, .ph = 1, .pool = 3}, 3},
+    {{.ci = 24, .hi = 7, .wi = 9, .co = 70, .kh = 3, .kw = 3, .ph = 1, .pw = 1, .pool = 2}, 2},
     {{.ci = 1600, .co = 128}, 12},
     {{.ci = 784, .co = 10}, 64},
     {{.ci = 128, .co = 10}, 37},
@@ -301,7 +307,7 @@ static bool takes_large(hd_op op, hd_geom *g, int64_t rows) {
   if (!kernel_case_takes(op, g))
     return false;
   const int64_t macs = hd__op_macs(layer, g); /* the reference of a norm of groups computes the mean for each channel */
-  return rows * (macs ? macs : kernel_case_uses(op, fields[5]) ? (int64_t)g->ci * g->ci * g->hi * g->wi : 0) <= 5000000;
+  return rows * (macs ? macs : kernel_case_uses(op, fields[5]) ? (int64_t)g->ci * g->ci * g->hi * g->wi : 0) <= 11000000;
 }
 
 static void check_large(hd_op op) {

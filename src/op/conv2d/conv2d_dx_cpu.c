@@ -1,14 +1,30 @@
-/* The gradient of a convolution's input, by one of two methods, depending on the graph:
+/* The gradient of a convolution's input, by one of five methods, chosen by the shape alone. All but tiles have the same
+ * bits where two are possible:
  *
- *   behind a pool   over nonzero dy alone, see conv2d_pool_dx_cpu.c.
- *   without         walks over the gradient with the kernel reversed, for each group of channels and phase of the
- *                   stride, one for all pixels whose windows use the same taps: there are fewer at the edges. For
- *                   wide 3 x 3 and 5 x 5 kernels by Winograd's tiles, see winograd_cpu.c.
+ *   slices   over nonzero dy alone: behind a pool, see conv2d_pool_dx_cpu.c.
+ *   taps     the same for many input channels, see conv2d_tap_dx_cpu.c.
+ *   depth    channels in vector lanes: depthwise, see conv2d_depth_cpu.c.
+ *   tiles    wide 3 x 3 and 5 x 5 kernels, see winograd_cpu.c.
+ *   walks    over the gradient with the kernel reversed, for each group of channels and phase of the stride, one for all
+ *            pixels whose windows use the same taps: there are fewer at the edges.
  *
  * Order: per input element, over the output's pixels row-major, inside over channels ascending: acc = fma(dy, w,
  * acc), at last acc + 0. */
 #include "op/conv2d/conv2d_live_cpu.h"
 #include "op/conv2d/winograd_cpu.h"
+
+/* From so many input channels on a block of one tap has sums enough to hide their latency. */
+enum { TAPS_CHANNELS = 48 };
+
+typedef enum dx_way { SLICES, TAPS, DEPTH, TILES, WALKS } dx_way;
+
+static dx_way way_of(const hd_geom *g) {
+  if (is_depthwise(g))
+    return DEPTH;
+  if (g->pool > 1)
+    return g->ci >= TAPS_CHANNELS ? TAPS : SLICES;
+  return hd_geom_is_winograd(g) ? TILES : WALKS;
+}
 
 static int64_t phase_elems(const hd_geom *g, const conv_phase *y, const conv_phase *x) {
   return (int64_t)up16(g->ci) * y->taps * x->taps * g->co;
@@ -149,38 +165,38 @@ static void without_pool(const dx_part *part) {
 
 static void conv2d_dx(const hd_call *call) {
   dx_part part = {.call = call, .g = group_geom(call->g)};
-  if (call->in[2])
-    HD_SYM(conv_pool_dx)(call);
-  else if (is_depthwise(call->g))
-    HD_SYM(conv_depth_dx)(call);
-  else if (hd_geom_is_winograd(call->g))
-    HD_SYM(winograd_dx)(call);
-  else
+  switch (way_of(call->g)) {
+  case SLICES: HD_SYM(conv_pool_dx)(call); break;
+  case TAPS: HD_SYM(conv_tap_dx)(call); break;
+  case DEPTH: HD_SYM(conv_depth_dx)(call); break;
+  case TILES: HD_SYM(winograd_dx)(call); break;
+  default:
     for (; part.group < call->g->groups; part.group++)
       without_pool(&part);
+  }
 }
 
 static int64_t scratch_bytes(const hd_geom *g) {
   hd_geom part = group_geom(g);
   conv_frame frame = group_frame(&part, g->co);
-  if (is_depthwise(g))
-    return HD_SYM(conv_depth_dx_scratch)(g);
-  if (g->pool > 1)
-    return HD_SYM(conv_pool_dx_scratch)(g);
-  if (hd_geom_is_winograd(g))
-    return HD_SYM(winograd_scratch)(g->co);
-  return frame_is_image(&frame) ? 0 : whole_bytes(frame_rows(&frame) * frame_slot(&frame));
+  switch (way_of(g)) {
+  case SLICES: return HD_SYM(conv_pool_dx_scratch)(g);
+  case TAPS: return HD_SYM(conv_tap_dx_scratch)(g);
+  case DEPTH: return HD_SYM(conv_depth_dx_scratch)(g);
+  case TILES: return HD_SYM(winograd_scratch)(g->co);
+  default: return frame_is_image(&frame) ? 0 : whole_bytes(frame_rows(&frame) * frame_slot(&frame));
+  }
 }
 
 static int64_t packed_elems(const hd_geom *g) {
   hd_geom part = group_geom(g);
-  if (is_depthwise(g))
-    return HD_SYM(conv_depth_packed)(g);
-  if (g->pool > 1)
-    return HD_SYM(conv_pool_dx_packed)(g);
-  if (hd_geom_is_winograd(g))
-    return HD_SYM(winograd_dx_packed)(g);
-  return g->groups * group_packed_elems(&part);
+  switch (way_of(g)) {
+  case SLICES: return HD_SYM(conv_pool_dx_packed)(g);
+  case TAPS: return HD_SYM(conv_tap_dx_packed)(g);
+  case DEPTH: return HD_SYM(conv_depth_packed)(g);
+  case TILES: return HD_SYM(winograd_dx_packed)(g);
+  default: return g->groups * group_packed_elems(&part);
+  }
 }
 
 /* Output channel co of a group, whose weights are w. In each phase tap t of a walk's window is the pair (y, x) and,
@@ -201,13 +217,12 @@ static void pack_channel(const hd_geom *g, const float *w, float *packed, int co
 static void pack(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
   hd_geom part = group_geom(g);
   int64_t taps = (int64_t)part.kh * part.kw * part.ci;
-  if (is_depthwise(g)) {
-    HD_SYM(conv_depth_dx_pack)(g, w, packed, j0, j1);
-  } else if (g->pool > 1) {
-    HD_SYM(conv_pool_dx_pack)(g, w, packed, j0, j1);
-  } else if (hd_geom_is_winograd(g)) {
-    HD_SYM(winograd_dx_pack)(g, w, packed, j0, j1);
-  } else {
+  switch (way_of(g)) {
+  case SLICES: HD_SYM(conv_pool_dx_pack)(g, w, packed, j0, j1); break;
+  case TAPS: HD_SYM(conv_tap_dx_pack)(g, w, packed, j0, j1); break;
+  case DEPTH: HD_SYM(conv_depth_dx_pack)(g, w, packed, j0, j1); break;
+  case TILES: HD_SYM(winograd_dx_pack)(g, w, packed, j0, j1); break;
+  default:
     for (int32_t j = j0; j < j1; j++)
       pack_channel(&part, w + j * taps, packed + j / part.co * group_packed_elems(&part), j % part.co);
   }

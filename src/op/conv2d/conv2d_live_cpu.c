@@ -1,9 +1,25 @@
-/* Sums of a few scaled patches, the inner loop of the gradients behind a pool: sum += g * x for each live entry of a
- * list.
+/* Which gradients behind a pool are live, and sums of a few scaled patches, the inner loop of that of the weight: sum +=
+ * g * x for each live entry of a list.
  *
  * A patch is `rows` lines of whole groups. It is cut into blocks whose sums stay in registers while the list is read,
  * once for each block. Order: per element, entries as listed: acc = fma(g, x, acc). */
 #include "op/conv2d/conv2d_live_cpu.h"
+
+void HD_SYM(conv_mark_live)(uint64_t *bits, const hd_call *call, int64_t n, int part) {
+  const hd_geom *g = call->g;
+  const float *dy = in_row(call, 0, n);
+  const uint8_t *argmax = (const uint8_t *)call->in[2] + n * call->in_stride[2];
+  const int words = words_of(g, part), line = g->wp * g->pool * words;
+  for (int wy = 0; wy < g->hp; wy++, bits += (g->pool - 1) * line)
+    for (int wx = 0; wx < g->wp; wx++, dy += g->co, argmax += g->co, bits += g->pool * words)
+      for (int c = 0, k = 0; c < g->co; c += part, k++) {
+        const int count = least(part, g->co - c);
+        const uint64_t live = bits_nonzero(dy + c, count);
+        for (int py = 0, p = 0; py < g->pool; py++)
+          for (int px = 0; px < g->pool; px++, p++)
+            bits[py * line + px * words + k] = live & bits_equal(argmax + c, count, p);
+      }
+}
 
 typedef void block_fn(float *sum, int64_t sum_line, const conv_list *list, const float *x, int64_t x_line);
 

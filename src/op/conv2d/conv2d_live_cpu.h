@@ -9,9 +9,9 @@
 
 #include "op/conv2d/conv2d_cpu.h"
 
-enum { SLICE = 16, SLICE_WEIGHTS = 10 * 1024, LIVE_ROWS = 8, LIVE_LINES = 5, LIVE_ACROSS = 8 };
+enum { SLICE = 16, SLICE_WEIGHTS = 20 * 1024, LIVE_ROWS = 8, LIVE_LINES = 5, LIVE_ACROSS = 8 };
 
-/* Up to 32 channels in one slice, if a kernel's patch fits into registers and all weights into L1. */
+/* Up to 32 channels in one slice, if a kernel's patch fits into registers and the weights of one of its lines into L1. */
 static inline int slice_channels(const hd_geom *g) {
   int64_t run = up16(g->kw * g->ci);
   int whole =
@@ -58,11 +58,23 @@ static inline conv_cut cut_of(const hd_geom *g) {
 void HD_SYM(conv_add_live)(float *sum, int64_t sum_line, const conv_list *list, const float *x, int64_t x_line,
                            const conv_cut *cut);
 
-/* The input's gradient behind a pool. */
+/* Pixels of the output behind a pool, and words of bits of each when a word has `part` channels, WORD at most. */
+enum { WORD = 64 };
+static inline int64_t positions_of(const hd_geom *g) { return (int64_t)g->hp * g->pool * g->wp * g->pool; }
+static inline int words_of(const hd_geom *g, int part) { return (g->co + part - 1) / part; }
+
+/* The channels of row n whose gradient is not zero: bits[pixel][word]. */
+void HD_SYM(conv_mark_live)(uint64_t *bits, const hd_call *call, int64_t n, int part);
+
+/* The input's gradient behind a pool: by slices of few input channels, or tap after tap. */
 void HD_SYM(conv_pool_dx)(const hd_call *call);
 int64_t HD_SYM(conv_pool_dx_scratch)(const hd_geom *g);
 int64_t HD_SYM(conv_pool_dx_packed)(const hd_geom *g);
 void HD_SYM(conv_pool_dx_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1);
+void HD_SYM(conv_tap_dx)(const hd_call *call);
+int64_t HD_SYM(conv_tap_dx_scratch)(const hd_geom *g);
+int64_t HD_SYM(conv_tap_dx_packed)(const hd_geom *g);
+void HD_SYM(conv_tap_dx_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1);
 
 /* The weight's gradient by lists; with a pool or without. dy_pixel: elements of dy from a window to the next; `pixel`:
  * of the input. */

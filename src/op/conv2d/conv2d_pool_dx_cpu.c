@@ -1,15 +1,12 @@
-/* The gradient of a convolution's input behind a pool: most pixels of the output have a gradient of zero. For each
- * pixel there is a bit mask of the channels with a nonzero gradient; then, slice by slice of the input's channels and
- * block by block of patches, the pixel's block stays in registers while the weights of those channels are added.
+/* The gradient of a convolution's input behind a pool, for few input channels: most pixels of the output have a gradient
+ * of zero. Slice by slice of the input's channels and block by block of patches, a pixel's block stays in registers while
+ * the weights of the channels with a nonzero gradient are added.
  *
  * Order: per input element, over the output's pixels row-major, inside over channels ascending: acc = fma(dy, w, acc),
  * at last acc + 0. */
 #include "op/conv2d/conv2d_live_cpu.h"
 
-enum { CHUNK = 64, NEAR_WEIGHTS = 16 * 1024 }; /* channels of a word of bits */
-
-static int chunks_of(const hd_geom *g) { return (g->co + CHUNK - 1) / CHUNK; }
-static int64_t positions_of(const hd_geom *g) { return (int64_t)g->hp * g->pool * g->wp * g->pool; }
+enum { NEAR_WEIGHTS = 12 * 1024 };
 
 /* Elements of one slice's weights: for each block of a patch [co][lines][across * 16]. */
 static int64_t slice_weights(const hd_geom *g) { return (int64_t)g->co * g->kh * slice_run(g); }
@@ -22,23 +19,6 @@ static conv_cut pool_cut(const hd_geom *g) {
   if (slice_weights(g) > NEAR_WEIGHTS || cut.across < cut.groups)
     cut.lines = 1;
   return cut;
-}
-
-/* Sample n's bits: [pixel][chunk]. */
-static void mark_sample(uint64_t *bits, const hd_call *call, int64_t n) {
-  const hd_geom *g = call->g;
-  const float *dy = in_row(call, 0, n);
-  const uint8_t *argmax = (const uint8_t *)call->in[2] + n * call->in_stride[2];
-  int chunks = chunks_of(g), line = g->wp * g->pool * chunks;
-  for (int wy = 0; wy < g->hp; wy++, bits += (g->pool - 1) * line)
-    for (int wx = 0; wx < g->wp; wx++, dy += g->co, argmax += g->co, bits += g->pool * chunks)
-      for (int c = 0, k = 0; c < g->co; c += CHUNK, k++) {
-        int count = least(CHUNK, g->co - c);
-        uint64_t live = bits_nonzero(dy + c, count);
-        for (int py = 0, p = 0; py < g->pool; py++)
-          for (int px = 0; px < g->pool; px++, p++)
-            bits[py * line + px * chunks + k] = live & bits_equal(argmax + c, count, p);
-      }
 }
 
 typedef void block_fn(float *sum, int64_t sum_line, uint64_t bits, const float *dy, const float *w);
@@ -90,7 +70,7 @@ static void add_block_of_pixels(const hd_geom *g, const conv_frame *f, float *fr
       float *patch = frame;
       for (int wx = 0; wx < g->wp; wx++, here += g->co)
         for (int px = 0; px < g->pool; px++, patch += g->sw * f->channels)
-          for (int c = 0; c < g->co; c += CHUNK, bits++)
+          for (int c = 0; c < g->co; c += WORD, bits++)
             if (*bits)
               add(patch, line, *bits, here + c, b->w + c * channel);
     }
@@ -129,11 +109,11 @@ void HD_SYM(conv_pool_dx)(const hd_call *call) {
   conv_frame f = slice_frame(g, g->ci);
   float *frame = call->scratch;
   uint64_t *bits = (uint64_t *)(void *)(frame + frame_slot(&f));
-  int64_t words = positions_of(g) * chunks_of(g);
+  int64_t words = positions_of(g) * words_of(g, WORD);
   for (int64_t n = 0; n < call->rows; n += LIVE_ROWS) {
     int rows = call->rows - n < LIVE_ROWS ? (int)(call->rows - n) : LIVE_ROWS;
     for (int r = 0; r < rows; r++)
-      mark_sample(bits + r * words, call, n + r);
+      HD_SYM(conv_mark_live)(bits + r * words, call, n + r, WORD);
     for (int s = 0; s < slice_count(g); s++)
       for (int r = 0; r < rows; r++) {
         const float *dy = in_row(call, 0, n + r);
@@ -145,7 +125,7 @@ void HD_SYM(conv_pool_dx)(const hd_call *call) {
 
 int64_t HD_SYM(conv_pool_dx_scratch)(const hd_geom *g) {
   conv_frame f = slice_frame(g, g->ci);
-  return whole_bytes(frame_slot(&f)) + LIVE_ROWS * positions_of(g) * chunks_of(g) * (int64_t)sizeof(uint64_t);
+  return whole_bytes(frame_slot(&f)) + LIVE_ROWS * positions_of(g) * words_of(g, WORD) * (int64_t)sizeof(uint64_t);
 }
 
 int64_t HD_SYM(conv_pool_dx_packed)(const hd_geom *g) { return slice_count(g) * slice_weights(g); }
