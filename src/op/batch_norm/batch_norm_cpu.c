@@ -1,28 +1,23 @@
 /* Batch normalisation: sixteen channels at a time, each lane the reference's chain.
  *
- * Channels are fastest in memory. Several groups of them run side by side: chains would wait for their own additions
- * alone, and neighbouring groups of a pixel share its cache lines. */
+ * Channels are fastest in memory. Groups of them run side by side: chains would wait for their own additions alone, and
+ * the memory of a pixel is then read in one go. What belongs to a few groups is kept in registers. */
 #include "kernel/cpu/group16.h"
 
-/* Groups whose numbers fit into the registers together. */
-#if HD_ISA_IS(avx512)
-enum { MOST = 4 };
-#else
-enum { MOST = 2 };
-#endif
+enum { MOST = 16 }; /* groups at a time */
 
-/* A kernel for the channels from c on: so many groups, or `left` channels of one group. Counts are constants where a
+/* A kernel for the channels from c on: `groups` groups, or `left` channels of one group. Few groups are a constant where a
  * kernel is inlined below. */
-typedef void channels_fn(const hd_call *call, int c);
+typedef void channels_fn(const hd_call *call, int c, int groups);
 
 #define OF_GROUPS(kernel)                                                                                              \
-  static void kernel##_some(const hd_call *call, int c) { kernel##_of(call, c, 1, call->g->ci - c); }                  \
-  static void kernel##_1(const hd_call *call, int c) { kernel##_of(call, c, 1, 16); }                                  \
-  static void kernel##_2(const hd_call *call, int c) { kernel##_of(call, c, 2, 16); }                                  \
-  static void kernel##_3(const hd_call *call, int c) { kernel##_of(call, c, MOST < 3 ? 1 : 3, 16); }                   \
-  static void kernel##_4(const hd_call *call, int c) { kernel##_of(call, c, MOST < 4 ? 1 : 4, 16); }                   \
+  static void kernel##_some(const hd_call *call, int c, int groups) { kernel##_of(call, c, 1, call->g->ci - c); }      \
+  static void kernel##_1(const hd_call *call, int c, int groups) { kernel##_of(call, c, 1, 16); }                      \
+  static void kernel##_2(const hd_call *call, int c, int groups) { kernel##_of(call, c, 2, 16); }                      \
+  static void kernel##_4(const hd_call *call, int c, int groups) { kernel##_of(call, c, 4, 16); }                      \
+  static void kernel##_many(const hd_call *call, int c, int groups) { kernel##_of(call, c, groups, 16); }              \
   static void kernel(const hd_call *call) {                                                                            \
-    static channels_fn *const of[] = {kernel##_some, kernel##_1, kernel##_2, kernel##_3, kernel##_4};                  \
+    static channels_fn *const of[] = {kernel##_some, kernel##_1, kernel##_2, kernel##_many, kernel##_4};               \
     all_channels(call, of);                                                                                            \
   }
 
@@ -30,7 +25,7 @@ static void all_channels(const hd_call *call, channels_fn *const of[]) {
   const int channels = call->g->ci;
   for (int c = 0, groups; c < channels; c += 16 * (groups > 0 ? groups : 1)) {
     groups = (channels - c) / 16 < MOST ? (channels - c) / 16 : MOST;
-    of[groups](call, c);
+    of[groups > 4 ? 3 : groups](call, c, groups);
   }
 }
 
