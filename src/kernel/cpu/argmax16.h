@@ -238,34 +238,6 @@ G16 uint64_t bits_nonzero(const float *x, int count) {
   return out;
 }
 
-/* Lists, in ascending order, the lanes below `count` (at most 16) whose gradient is not zero and was taken at
- * `position`: lane l as at = first + l * step and by = dy[l]. Both lists must have room for 16. Returns how many
- * there were. */
-G16 int g16_list_live(int32_t *at, float *by, const float *dy, const uint8_t *argmax, int count, int position,
-                      int32_t first, int32_t step) {
-#if HD_ISA_IS(avx512)
-  __mmask16 some = (__mmask16)bits_first(count);
-  __m512 g = _mm512_maskz_loadu_ps(some, dy);
-  __mmask16 live = _mm512_cmp_ps_mask(g, _mm512_setzero_ps(), _CMP_NEQ_UQ) &
-                   _mm_cmpeq_epi8_mask(_mm_maskz_loadu_epi8(some, argmax), _mm_set1_epi8((char)position));
-  __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  __m512i place = _mm512_add_epi32(_mm512_set1_epi32(first), _mm512_mullo_epi32(lane, _mm512_set1_epi32(step)));
-  _mm512_storeu_si512(at, _mm512_maskz_compress_epi32(live & some, place));
-  _mm512_storeu_ps(by, _mm512_maskz_compress_ps(live & some, g));
-  return __builtin_popcount(live & some);
-#else
-  int found = 0;
-  uint64_t bits = bits_equal(argmax, count, position) & bits_nonzero(dy, count);
-  while (bits) {
-    int lane = __builtin_ctzll(bits);
-    bits &= bits - 1;
-    at[found] = first + lane * step;
-    by[found++] = dy[lane];
-  }
-  return found;
-#endif
-}
-
 /* Takes the lowest set bit out of *bits, which is not zero. */
 G16 int bits_take(uint64_t *bits) {
   int at = __builtin_ctzll(*bits);
