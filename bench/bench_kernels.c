@@ -5,8 +5,8 @@
  * this design has to: outputs that some window reads; gradients that are not zero, each at one position of its window.
  * The machine's peak is measured first, by independent chains in registers: "of peak" is executed against it.
  *
- * Gradients are as training sees them: half of them are zero behind a ReLU, none without. The best of several runs is printed, since
- * the machine may be shared. Developers' tool for a list of shapes and for pools, reaches the kernel table directly;
+ * Gradients are as training sees them: half of them are zero behind a ReLU, none without. The best of several runs is
+ * printed, since the machine may be shared. Developers' tool for a list of shapes and for pools, reaches the kernel table directly;
  * any other convolution: heddle bench conv. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -191,10 +191,8 @@ static void time_conv(const setting *s, const shape *what) {
     call->g = &g;
     call->rows = n;
     double took = time_call(s->table->run[op], call, s->seconds);
-    report(s, what, names[i], took, dense,
-           i == 0       ? windows * g.pool * g.pool
-           : g.pool > 1 ? windows * (1 - zeros)
-                        : dense);
+    double gradient = g.pool > 1 ? windows * (1 - zeros) : dense;
+    report(s, what, names[i], took, dense, i == 0 ? windows * g.pool * g.pool : gradient);
     free(pack);
     free(call->scratch);
   }

@@ -1,5 +1,5 @@
-/* The gradient of a convolution's input, by one of five methods, chosen by the shape alone. All but tiles have the same
- * bits where two are possible:
+/* The gradient of a convolution's input, by one of five methods, chosen by the shape alone; slices and taps have the same
+ * bits:
  *
  *   slices   over nonzero dy alone: behind a pool, see conv2d_pool_dx_cpu.c.
  *   taps     the same for many input channels, see conv2d_tap_dx_cpu.c.

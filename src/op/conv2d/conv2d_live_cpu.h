@@ -66,6 +66,26 @@ static inline int words_of(const hd_geom *g, int part) { return (g->co + part - 
 /* The channels of row n whose gradient is not zero: bits[pixel][word]. */
 void HD_SYM(conv_mark_live)(uint64_t *bits, const hd_call *call, int64_t n, int part);
 
+/* Adds the channels of one word of bits to a block of a patch; dy and w: of bit 0's. lines and across are constants
+ * where this is inlined. */
+G16 void add_live(float *sum, int64_t sum_line, uint64_t bits, const float *dy, const float *w, int lines, int across) {
+  g16 acc[LIVE_LINES][LIVE_ACROSS];
+  UNROLL_FOR (r, lines)
+    UNROLL_FOR (q, across)
+      acc[r][q] = g16_load(sum + r * sum_line + 16 * q);
+  for (int left = __builtin_popcountll(bits); left > 0; left--) {
+    int channel = bits_take(&bits);
+    const float *patch = w + channel * (lines * across * 16);
+    g16 by = g16_all(dy[channel]);
+    UNROLL_FOR (r, lines)
+      UNROLL_FOR (q, across)
+        acc[r][q] = g16_fma(by, g16_load(patch + (r * across + q) * 16), acc[r][q]);
+  }
+  UNROLL_FOR (r, lines)
+    UNROLL_FOR (q, across)
+      g16_store(sum + r * sum_line + 16 * q, acc[r][q]);
+}
+
 /* The input's gradient behind a pool: by slices of few input channels, or tap after tap. */
 void HD_SYM(conv_pool_dx)(const hd_call *call);
 int64_t HD_SYM(conv_pool_dx_scratch)(const hd_geom *g);

@@ -23,32 +23,11 @@ static conv_cut pool_cut(const hd_geom *g) {
 
 typedef void block_fn(float *sum, int64_t sum_line, uint64_t bits, const float *dy, const float *w);
 
-/* Adds the channels of one word of bits to a block of a patch; dy and w: of bit 0's. lines and across are constants
- * where this is inlined. */
-G16 void add_block(float *sum, int64_t sum_line, uint64_t bits, const float *dy, const float *w, int lines,
-                   int across) {
-  g16 acc[LIVE_LINES][LIVE_ACROSS];
-  UNROLL_FOR (r, lines)
-    UNROLL_FOR (q, across)
-      acc[r][q] = g16_load(sum + r * sum_line + 16 * q);
-  for (int left = __builtin_popcountll(bits); left > 0; left--) {
-    int channel = bits_take(&bits);
-    const float *patch = w + channel * (lines * across * 16);
-    g16 by = g16_all(dy[channel]);
-    UNROLL_FOR (r, lines)
-      UNROLL_FOR (q, across)
-        acc[r][q] = g16_fma(by, g16_load(patch + (r * across + q) * 16), acc[r][q]);
-  }
-  UNROLL_FOR (r, lines)
-    UNROLL_FOR (q, across)
-      g16_store(sum + r * sum_line + 16 * q, acc[r][q]);
-}
-
 #define FITS LIVE_FITS
 #define BLOCK(across, lines)                                                                                           \
   static void block_##across##x##lines(float *sum, int64_t sum_line, uint64_t bits, const float *dy, const float *w) { \
     if (FITS(across, lines))                                                                                           \
-      add_block(sum, sum_line, bits, dy, w, lines, across);                                                            \
+      add_live(sum, sum_line, bits, dy, w, lines, across);                                                             \
   }
 BLOCK_TABLE(block_fn)
 

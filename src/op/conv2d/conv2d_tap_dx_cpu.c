@@ -8,7 +8,7 @@
 #include "op/conv2d/conv2d_live_cpu.h"
 
 /* Groups of a block; elements of a part's weights. */
-enum { MOST_ACROSS = ACC_GROUPS >= 24 ? 8 : 4, PART_WEIGHTS = 8 * 1024 };
+enum { MOST_ACROSS = ACC_GROUPS >= 24 ? LIVE_ACROSS : 4, PART_WEIGHTS = 8 * 1024 };
 
 static int groups_of(const hd_geom *g) { return up16(g->ci) / 16; }
 static int across_of(const hd_geom *g) { return even_part(groups_of(g), MOST_ACROSS); }
@@ -37,21 +37,8 @@ G16 void add_pixels(const tap_part *p, int groups) {
     const float *dy = p->dy + ((int64_t)(y / g->pool) * g->wp + p->x0 / g->pool) * g->co;
     float *sum = p->sum + (p->under + ((int64_t)y * g->sh * g->wi + (int64_t)p->x0 * g->sw) * pixel);
     for (int x = p->x0, px = p->x0 % g->pool; x < p->x1; x++, bits += words, sum += g->sw * pixel) {
-      uint64_t live = *bits;
-      if (live) {
-        g16 acc[MOST_ACROSS];
-        UNROLL_FOR (q, groups)
-          acc[q] = g16_load(sum + 16 * q);
-        for (int left = __builtin_popcountll(live); left > 0; left--) {
-          int channel = bits_take(&live);
-          const float *w = p->w + channel * (groups * 16);
-          g16 by = g16_all(dy[channel]);
-          UNROLL_FOR (q, groups)
-            acc[q] = g16_fma(by, g16_load(w + 16 * q), acc[q]);
-        }
-        UNROLL_FOR (q, groups)
-          g16_store(sum + 16 * q, acc[q]);
-      }
+      if (*bits)
+        add_live(sum, 0, *bits, dy, p->w, 1, groups);
       if (++px == g->pool) {
         px = 0;
         dy += g->co;
