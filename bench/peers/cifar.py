@@ -219,6 +219,12 @@ class Updates:
                 optimizer.step()
         self.done += 1
 
+    def ask_for_gradients(self):
+        """Of the parameters that still train: what others alone need is not computed."""
+        for optimizer, length, _ in self.parts:
+            for p in optimizer.param_groups[0]["params"]:
+                p.requires_grad = self.done < length
+
 
 # ---- Training ----
 
@@ -250,12 +256,19 @@ class Run:
         return make_jordan(self.recipe["widths"], self.train.plain(torch.arange(count) * len(self.train) // count))
 
     def warm_up(self):
-        """Steps without an update, for each size of a batch; statistics are put back."""
+        """Steps without an update, for each size of a batch and each set of trained parameters; statistics are put
+        back."""
         kept = {name: value.clone() for name, value in self.net.state_dict().items()}
-        for size in {min(self.batch, len(self.train)), len(self.train) % self.batch} - {0}:
-            self.loss(self.train.plain(torch.arange(size)), self.train.labels[:size]).backward()
+        updates = self.updates()
+        for updates.done in {min(length, self.steps - 1) for _, length, _ in updates.parts} | {0}:
+            updates.ask_for_gradients()
+            for size in {min(self.batch, len(self.train)), len(self.train) % self.batch} - {0}:
+                self.loss(self.train.plain(torch.arange(size)), self.train.labels[:size]).backward()
         self.net.load_state_dict(kept)
         self.net.zero_grad(set_to_none=True)
+
+    def updates(self):
+        return Updates(self.net, self.recipe, self.steps, self.epoch_steps)
 
     def flips(self, chosen, epoch):
         if self.reflects:
@@ -267,6 +280,7 @@ class Run:
         total = count = 0
         for chosen in torch.randperm(len(self.train)).split(self.batch)[:self.steps - updates.done]:
             self.net.zero_grad(set_to_none=True)
+            updates.ask_for_gradients()
             loss = self.loss(self.train.shifted(chosen, self.flips(chosen, epoch)), self.train.labels[chosen])
             loss.backward()
             updates.step()
@@ -292,7 +306,7 @@ class Run:
         return right / len(self.test)
 
     def report(self):
-        updates = Updates(self.net, self.recipe, self.steps, self.epoch_steps)
+        updates = self.updates()
         train_s, accuracies, losses = 0, [], []
         while updates.done < self.steps:
             began = time.perf_counter()

@@ -1,7 +1,7 @@
 /* The passes that compile a graph to a plan; each can be printed.
  *
- *     fuse -> shift -> batch statistics -> gradients -> stages -> segments -> recompute -> groups -> matrices -> memory ->
- *     crossings -> chunks -> lower */
+ *     fuse -> shift -> batch statistics -> gradients -> stages -> segments -> recompute -> groups -> needed -> matrices ->
+ *     memory -> crossings -> chunks -> lower */
 #pragma once
 
 #include "graph/graph.h"
@@ -16,6 +16,7 @@ hd_status hd__pass_stages(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *se
 void hd__pass_segments(hd_plan *plan, const hd_plan_settings *settings);
 hd_status hd__pass_recompute(hd_plan *plan, hd_ctx *ctx);
 hd_status hd__pass_groups(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings);
+hd_status hd__pass_needed(hd_plan *plan, hd_ctx *ctx);
 hd_status hd__pass_matrices(hd_plan *plan, hd_ctx *ctx);
 int hd__plan_matrix_rounds(const hd_plan *plan);
 hd_status hd__pass_memory(hd_plan *plan, hd_ctx *ctx);

@@ -29,6 +29,7 @@ static void lower_call(hd_plan_call *call, const hd_plan *plan, int index, int64
                          .by_shard = by_shard,
                          .gathered = plan->nodes[index].gathered,
                          .flops = hd__op_flops(node->op, &node->geom),
+                         .needed = plan->nodes[index].needed,
                          .written = (uint32_t)node->written,
                          .stage = plan->nodes[index].stage,
                          .node = index,
@@ -241,6 +242,7 @@ static hd_status run_passes(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *
   plan->param_count = plan->graph->param_count;
   HD_TRY(HD_NEW(plan->params, plan->param_count, ctx, NO_MEMORY));
   HD_TRY(hd__pass_groups(plan, ctx, settings));
+  HD_TRY(hd__pass_needed(plan, ctx));
   HD_TRY(hd__pass_matrices(plan, ctx));
   HD_TRY(hd__pass_memory(plan, ctx));
   HD_TRY(hd__pass_crossings(plan, ctx));

@@ -68,6 +68,7 @@ typedef struct hd_plan_call {
   bool by_shard;    /* by the table's shard_run */
   bool gathered;    /* its sums over all shards are read by a later segment or become running statistics */
   int64_t flops;    /* of a sample */
+  uint64_t needed;  /* who needs it, as HD_NEEDED_ALWAYS says */
   uint32_t written; /* the node's number as written, the key of its random numbers */
   int stage;        /* whose threads run it */
   int node;
@@ -82,6 +83,9 @@ typedef struct hd_plan_group {
 } hd_plan_group;
 
 enum { HD_MAX_GROUPS = 32 };
+
+/* Who needs a call, a bit each: the groups of parameters whose gradients come from it, bit 0 to 31; every step. */
+#define HD_NEEDED_ALWAYS (1ull << HD_MAX_GROUPS)
 
 /* What is kept beside each version of the weights: their exponential moving average, which is evaluated and saved in
  * their place, or the slow weights of lookahead. */
@@ -202,6 +206,7 @@ typedef struct hd_plan_node {
   int segment, stage;
   bool by_outputs; /* it is a segment that threads divide by its outputs instead of by shards */
   bool gathered;   /* as of its call */
+  uint64_t needed; /* likewise */
 } hd_plan_node;
 
 /* It has many fields because it is all that executors read: they know no graph. */

@@ -14,6 +14,16 @@ static const char *phase_text(hd_phase_kind kind) {
   return text[kind];
 }
 
+/* The groups that alone need a call. */
+static void print_needed(const hd_plan *plan, const hd_plan_call *call, FILE *to) {
+  const char *before = "  for groups ";
+  for (int g = 0; g < plan->group_count && plan->group_count > 1 && !(call->needed & HD_NEEDED_ALWAYS); g++)
+    if (call->needed >> g & 1) {
+      fprintf(to, "%s%d", before, g);
+      before = " ";
+    }
+}
+
 static void print_calls(const hd_plan *plan, const hd_phase *phase, FILE *to) {
   for (int i = phase->call0; i < phase->call1; i++) {
     const hd_plan_call *call = &plan->calls[i];
@@ -27,6 +37,7 @@ static void print_calls(const hd_plan *plan, const hd_phase *phase, FILE *to) {
         fprintf(to, "+%lld", (long long)place->offset);
     }
     fprintf(to, "%s", call->per_shard ? "  per shard" : "");
+    print_needed(plan, call, to);
     if (plan->stages.count > 1)
       fprintf(to, "  stage %d", call->stage);
     fprintf(to, "\n");

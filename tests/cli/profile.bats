@@ -31,3 +31,11 @@ load cli
   grep -q '"name": "step", "cat": "step", "args": {"step": 40,' p.json
   nothing_half_written
 }
+
+@test "gradients that only a layer needs whose training has ended are no longer computed" {
+  "$HEDDLE" train --model lenet5 --data digits --batch 250 --epochs 2 --threads 1 --profile p.json \
+    --parameters '[{match: "conv1.*", epochs: 1}]' >out
+  first=$(grep -c '"name": "conv1 dw"' p.json)
+  second=$(grep -c '"name": "conv2 dw"' p.json)
+  [ "$first" -gt 0 ] && [ "$second" -eq $((2 * first)) ]
+}

@@ -56,12 +56,13 @@ static void gather_sums(const thread_at *at, const hd_plan_call *call) {
 void hd__exec_gather(const thread_at *at, const hd_phase *phase) {
   const hd_plan *plan = at->exec->plan;
   for (int i = phase->call0; i < phase->call1; i++) {
-    if (!plan->calls[i].gathered || plan->calls[i].stage != at->thread->stage)
+    const hd_plan_call *call = &plan->calls[i];
+    if (!call->gathered || call->stage != at->thread->stage || !hd__exec_needs(at, call))
       continue;
-    if (plan->calls[i].class == HD_CLASS_STATS)
-      gather_stats(at, &plan->calls[i]);
+    if (call->class == HD_CLASS_STATS)
+      gather_stats(at, call);
     else
-      gather_sums(at, &plan->calls[i]);
+      gather_sums(at, call);
   }
   hd__trace_leaf(at->thread->track, HD_SLICE_GATHER, 0);
 }

@@ -48,7 +48,7 @@ void hd__exec_note_not_finite(const thread_at *at, int param) {
     *bad = param;
 }
 
-/* A group that is not trained any more. */
+/* Of a group that is not trained any more. */
 static void keep_version(const hd_update *u) {
   memcpy(u->w1, u->w, (size_t)u->count * sizeof *u->w);
   if (u->m)
@@ -194,7 +194,7 @@ static void reduce_tile(const thread_at *at, hd_phase_kind kind, int param, cons
     sum_host_tile(at, param, t);
     return;
   }
-  for (int u = 0; u < way->uses; u++) {
+  for (int u = 0; u < way->uses && hd__exec_trains(at, param); u++) {
     const hd_plan_use *use = &at->exec->plan->uses[way->first_use + u];
     float *g = u == 0 ? at->thread->tile : at->thread->other_tile;
     if (at->layout->hosts)
@@ -267,7 +267,7 @@ static void sum_squares_of_chunks(const thread_at *at) {
     const hd_chunk *chunk = &plan->chunks[c];
     const hd_plan_param *param = &plan->params[chunk->param];
     at->exec->chunk_norm[c] = 0;
-    if (param->is_running || at->step->hyper[param->group].idle)
+    if (param->is_running || !hd__exec_trains(at, chunk->param))
       continue;
     const float *g = at->exec->grad + param->offset + chunk->j0 * param->columns;
     at->exec->chunk_norm[c] = plan->kernels->sum_squares(g, (chunk->j1 - chunk->j0) * param->columns);
@@ -281,7 +281,7 @@ void hd__exec_outputs(const thread_at *at, const hd_phase *phase) {
   const int64_t row0 = hd__exec_first_row(at, at->exec->exchange.host),
                 row1 = hd__exec_first_row(at, at->exec->exchange.host + 1);
   hd__exec_gather(at, phase - 1);
-  if (row0 == row1)
+  if (row0 == row1 || !hd__exec_needs(at, call))
     return;
   run r;
   for (int32_t c = at->thread->chunk_lo, taken; (taken = next_run(at, c, &r)) > 0; c += taken) {
@@ -327,7 +327,7 @@ void hd__exec_sum_host(const thread_at *at) {
   run r;
   here.sums_host = true;
   for (int32_t c = at->thread->chunk_lo, taken; (taken = next_run(at, c, &r)) > 0; c += taken) {
-    if (at->exec->plan->params[r.param].is_running)
+    if (at->exec->plan->params[r.param].is_running || !hd__exec_trains(at, r.param))
       continue;
     if (at->exec->plan->params[r.param].deferred)
       reduce_deferred(&here, HD_PHASE_REDUCE_NORM, &r);

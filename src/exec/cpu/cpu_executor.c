@@ -490,6 +490,9 @@ static uint32_t run_step(thread_at *at, int slot) {
   hd_exec_cpu *exec = at->exec;
   uint32_t all = 0;
   at->step = &exec->step[slot];
+  at->trained = 0;
+  for (int g = 0; g < exec->plan->group_count; g++)
+    at->trained |= (uint64_t)!at->step->hyper[g].idle << g;
   hd__exec_find_memory(at);
   hd_track *track = at->thread->track;
   hd__trace_step(track);

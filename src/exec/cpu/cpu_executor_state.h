@@ -127,6 +127,7 @@ typedef struct thread_at {
   int index;            /* of the thread */
   int64_t first_target; /* of those in memory, counted as samples are: 0 in training */
   int buffer;           /* of the store, read by this step */
+  uint64_t trained;     /* the groups that the step trains, as bits */
   bool last;            /* the batch's last micro-batch */
   bool sums_host;       /* gradients are summed over this host's shards alone, for the exchange */
 } thread_at;
@@ -139,6 +140,14 @@ typedef struct call_rows {
   hd_origin origin[HD_WHERES]; /* DIRECT: where shard sums are written */
   int32_t j0, j1;              /* of a call by outputs: the outputs j0 .. j1-1 */
 } call_rows;
+
+/* Whether a call makes something that the step needs, and whether a parameter trains in it. */
+static inline bool hd__exec_needs(const thread_at *at, const hd_plan_call *call) {
+  return call->needed & (at->trained | HD_NEEDED_ALWAYS);
+}
+static inline bool hd__exec_trains(const thread_at *at, int param) {
+  return at->trained >> at->exec->plan->params[param].group & 1;
+}
 
 void hd__exec_call(const thread_at *at, const hd_plan_call *call, const call_rows *rows);
 

@@ -132,6 +132,8 @@ void hd__exec_run_group(const thread_at *at, const hd_phase *phase, const hd_str
     hd__trace_leaf(at->thread->track, HD_SLICE_FETCH, 0);
   }
   for (int i = stretch->call0; i < stretch->call1; i++) {
+    if (!hd__exec_needs(at, &plan->calls[i]))
+      continue;
     if (plan->calls[i].per_shard)
       run_per_shard(at, &plan->calls[i], &group, *walk);
     else

@@ -65,9 +65,9 @@ winograd_square HD_SYM(winograd_square)(float *copy, const winograd_map *map, in
 }
 
 /* `some` channels of a patch from c on, 16 at most. */
-G16 void put_patch(float *out, int64_t stride, const winograd_square *square, int c, int some) {
+G16 void put_patch(const winograd_target *to, int64_t stride, const winograd_square *square, int c, int some) {
 #define TAKE(y, x) g16_load_some(square->first + (y)*square->line + (x)*square->pixel + c, some)
-#define PUT(y, x, value) g16_store(out + (LINE * (y) + (x)) * stride, value)
+#define PUT(y, x, value) put_place(to, stride, y, x, value)
   WINOGRAD_TRANSFORM(patch_line, LINE, LINE, LINE, TAKE, PUT);
 #undef TAKE
 #undef PUT
@@ -78,12 +78,13 @@ void HD_SYM(winograd_patches)(const winograd_planes *out, float *copy, const win
   for (int t = 0; t < count; t++, next_tile(at, map)) {
     winograd_square square = HD_SYM(winograd_square)(copy, map, at->row, map->side * at->ty - map->top,
                                                      map->side * at->tx - map->left, LINE);
-    float *to = out->first + t * out->tile;
-    int c = 0;
-    for (; c + 16 <= map->channels; c += 16, to += out->group)
-      put_patch(to, out->place, &square, c, 16);
-    if (c < map->channels)
-      put_patch(to, out->place, &square, c, map->channels - c);
+    for (int c = 0; c < map->channels; c += 16) {
+      const winograd_target to = target_of(out, at, c / 16);
+      if (c + 16 <= map->channels)
+        put_patch(&to, out->place, &square, c, 16);
+      else
+        put_patch(&to, out->place, &square, c, map->channels - c);
+    }
   }
 }
 
@@ -123,23 +124,25 @@ G16 void store_windows(const winograd_job *job, const winograd_cursor *at, int c
 }
 
 /* A block of tiles by a block of channels, whose sums take up a part of the first-level cache: TILES x BLOCK_GROUPS
- * groups for each place, or fewer tiles by one group more, see walk_block_groups. */
+ * groups for each place, or fewer tiles by one group more, see walk_block_groups. Places that have the same tiles: */
 typedef struct winograd_block {
-  const float *patch; /* the first tile's channels, at place 0 */
+  const float *patch; /* the first tile's channels, at the first place */
   int64_t patch_place;
   int patch_tile;
   const float *w; /* [place][channel][groups of the block * 16] */
   int channels;   /* of the input */
   float *sums;    /* [place][tile][groups of the block * 16] */
+  int64_t sums_place;
+  int places;
 } winograd_block;
 
-/* All places' sums; tiles and groups are constants where this is inlined. */
+/* Their sums; tiles and groups are constants where this is inlined. */
 G16 void sum_block(const winograd_block *block, int tiles, int groups) {
   const float *w = block->w, *x[TILES];
   float *sums = block->sums;
   UNROLL_FOR (t, tiles)
     x[t] = block->patch + t * block->patch_tile;
-  for (int place = 0; place < PLACES; place++) {
+  for (int place = 0; place < block->places; place++) {
     g16 acc[TILES][MOST_GROUPS];
     UNROLL_FOR (t, tiles)
       UNROLL_FOR (q, groups)
@@ -159,7 +162,7 @@ G16 void sum_block(const winograd_block *block, int tiles, int groups) {
       UNROLL_FOR (q, groups)
         g16_store(sums + 16 * (t * groups + q), acc[t][q]);
     }
-    sums += 16 * tiles * groups;
+    sums += block->sums_place;
   }
 }
 
@@ -173,57 +176,77 @@ typedef void block_fn(const winograd_block *block);
   }
 BLOCK_TABLE(block_fn)
 
-/* The sums of a block, transformed back; the block's channels begin at c. The sides are constants where this is
- * inlined. */
-G16 void put_tiles(const winograd_job *job, const float *sums, winograd_cursor *at, int tiles, int c, int groups,
-                   int side, int pool) {
-  int64_t place = 16 * (int64_t)tiles * groups;
-  for (int t = 0; t < tiles; t++, next_tile(at, &job->map))
-    for (int q = 0; q < groups; q++, sums += 16) {
+/* Sums, transformed back, of a block of channels that begin at c, for some tiles. The sides are constants where this
+ * is inlined. A place that a tile does not have is read for outputs that are dropped. */
+G16 void put_tiles(const winograd_job *job, const winograd_planes *sums, winograd_cursor at, int tiles, int c,
+                   int groups, int side, int pool) {
+  for (at = from_here(at); tiles > 0; tiles--, next_tile(&at, &job->map))
+    for (int q = 0; q < groups; q++) {
       _Alignas(64) float value[WINOGRAD_OUTPUTS][16];
+      const winograd_target from = target_of(sums, &at, q);
       int first = c + 16 * q;
       g16 bias = job->bias ? g16_load_some(job->bias + first, job->channels - first) : g16_zero();
-#define TAKE(y, x) g16_load(sums + (LINE * (y) + (x)) * place)
+#define TAKE(y, x) g16_load(from.at[(y) == LINE - 1][(x) == LINE - 1] + (LINE * (y) + (x)) * sums->place)
 #define PUT(y, x, of) g16_store(value[side * (y) + (x)], g16_add(of, bias))
       WINOGRAD_TRANSFORM(tile_line, side, LINE, side, TAKE, PUT);
 #undef TAKE
 #undef PUT
-      store_windows(job, at, first, (const float(*)[16])value, side, pool);
+      store_windows(job, &at, first, (const float(*)[16])value, side, pool);
     }
 }
 
-static void put_block(const winograd_job *job, const float *sums, winograd_cursor *at, int tiles, int c, int groups) {
+static void put_block(const winograd_job *job, const winograd_planes *sums, const winograd_cursor *at, int tiles, int c,
+                      int groups) {
   if (job->map.side == 4 && job->pool == 1)
-    put_tiles(job, sums, at, tiles, c, groups, 4, 1);
+    put_tiles(job, sums, *at, tiles, c, groups, 4, 1);
   else if (job->map.side == 4)
-    put_tiles(job, sums, at, tiles, c, groups, 4, 2);
+    put_tiles(job, sums, *at, tiles, c, groups, 4, 2);
   else if (job->pool == 1)
-    put_tiles(job, sums, at, tiles, c, groups, 2, 1);
+    put_tiles(job, sums, *at, tiles, c, groups, 2, 1);
   else
-    put_tiles(job, sums, at, tiles, c, groups, 2, 2);
+    put_tiles(job, sums, *at, tiles, c, groups, 2, 2);
+}
+
+/* The sums of a block of channels whose weights are w, for the tiles from `at` up to `end`: at the places of a line but
+ * the last, which have the same tiles, then at the last one. */
+static void sum_tiles(const winograd_planes *sums, const winograd_job *job, const winograd_planes *patches,
+                      const float *w, int groups, const winograd_cursor *at, const winograd_cursor *end) {
+  const int channels = job->map.channels;
+  for (int place = 0, places; place < PLACES; place += places) {
+    const int before = count_at(&at->kept, place), tiles = count_at(&end->kept, place) - before;
+    places = place % LINE == 0 ? LINE - 1 : 1;
+    const winograd_block block = {.patch = patches->first + place * patches->place + before * patches->tile,
+                                  .patch_place = patches->place,
+                                  .patch_tile = (int)patches->tile,
+                                  .w = w + (int64_t)place * 16 * groups * channels,
+                                  .channels = channels,
+                                  .sums = sums->first + place * sums->place,
+                                  .sums_place = sums->place,
+                                  .places = places};
+    if (tiles > 0)
+      blocks[groups - 1][tiles - 1](&block);
+  }
 }
 
 /* Some tiles, given as transformed patches, by all channels: the weights of a block are used for all tiles while they
  * are in a near cache. */
-static void run_tiles(const winograd_job *job, const float *patches, int64_t place, float *sums,
-                      const winograd_cursor *at, int tiles) {
+static void run_tiles(const winograd_job *job, const winograd_planes *patches, float *scratch, winograd_cursor first,
+                      int tiles) {
   int all = up16(job->channels) / 16, groups;
-  for (int first = 0; first < all; first += groups) {
-    groups = walk_block_groups(first, all);
-    winograd_cursor to = *at;
-    winograd_block block = {.patch = patches,
-                            .patch_place = place,
-                            .patch_tile = tile_elems(job->map.channels),
-                            .w = job->w + (int64_t)first * 16 * PLACES * job->map.channels,
-                            .channels = job->map.channels,
-                            .sums = sums};
-    int most_tiles = least(TILES, ACC_GROUPS / groups), count = (tiles + most_tiles - 1) / most_tiles, done = 0;
-    for (int i = 0; i < count; i++) {
-      int size = tiles * (i + 1) / count - done;
-      blocks[groups - 1][size - 1](&block);
-      put_block(job, sums, &to, size, first * 16, groups);
-      block.patch += size * block.patch_tile;
-      done += size;
+  for (int group = 0; group < all; group += groups) {
+    groups = walk_block_groups(group, all);
+    const float *w = job->w + (int64_t)group * 16 * PLACES * job->map.channels;
+    const int blocks_of = even_part(tiles, least(TILES, ACC_GROUPS / groups));
+    winograd_cursor at = first;
+    for (int done = 0, size; done < tiles; done += size) {
+      size = least(blocks_of, tiles - done);
+      const winograd_planes sums = {scratch, 16 * (int64_t)size * groups, 16, 16 * groups};
+      winograd_cursor end = at;
+      for (int t = 0; t < size; t++)
+        next_tile(&end, &job->map);
+      sum_tiles(&sums, job, patches, w, groups, &at, &end);
+      put_block(job, &sums, &at, size, group * 16, groups);
+      at = end;
     }
   }
 }
@@ -231,21 +254,19 @@ static void run_tiles(const winograd_job *job, const float *patches, int64_t pla
 /* scratch: transformed patches, the sums of a block, a copy of a patch. */
 static void run_job(const winograd_job *job, int64_t rows, float *scratch) {
   int at_once = tiles_at_once(FORWARD_BYTES, job->map.channels);
-  int64_t place = place_elems(at_once, job->map.channels);
-  float *sums = scratch + PLACES * place, *copy = sums + PLACES * 16 * ACC_GROUPS;
+  const winograd_planes patches = {scratch, place_elems(at_once, job->map.channels), 16, tile_elems(job->map.channels)};
+  float *sums = scratch + PLACES * patches.place, *copy = sums + PLACES * 16 * ACC_GROUPS;
   winograd_cursor at = {0};
   for (int64_t left = tiles_of(&job->map, rows); left > 0; left -= at_once) {
     int tiles = left < at_once ? (int)left : at_once;
-    winograd_cursor first = at;
-    const winograd_planes planes = {scratch, place, 16, tile_elems(job->map.channels)};
-    HD_SYM(winograd_patches)(&planes, copy, &job->map, &at, tiles);
-    run_tiles(job, scratch, place, sums, &first, tiles);
+    const winograd_cursor first = at = from_here(at);
+    HD_SYM(winograd_patches)(&patches, copy, &job->map, &at, tiles);
+    run_tiles(job, &patches, sums, first, tiles);
   }
 }
 
 void HD_SYM(winograd_forward)(const hd_call *call) {
   const hd_geom *g = call->g;
-  int side = hd_winograd_side(g);
   winograd_job job = {.map = {.x = call->in[0],
                               .stride = call->in_stride[0],
                               .height = g->hi,
@@ -253,9 +274,9 @@ void HD_SYM(winograd_forward)(const hd_call *call) {
                               .channels = g->ci,
                               .top = g->ph,
                               .left = g->pw,
-                              .tiles_y = hd_winograd_tiles(g->hp * g->pool, side),
-                              .tiles_x = hd_winograd_tiles(g->wp * g->pool, side),
-                              .side = side},
+                              .down = g->hp * g->pool,
+                              .across = g->wp * g->pool,
+                              .side = hd_winograd_side(g)},
                       .w = call->packed,
                       .bias = call->in[2],
                       .channels = g->co,
@@ -272,7 +293,6 @@ void HD_SYM(winograd_forward)(const hd_call *call) {
 
 void HD_SYM(winograd_dx)(const hd_call *call) {
   const hd_geom *g = call->g;
-  int side = hd_winograd_side(g);
   winograd_job job = {.map = {.x = call->in[0],
                               .stride = call->in_stride[0],
                               .height = g->hp,
@@ -280,9 +300,9 @@ void HD_SYM(winograd_dx)(const hd_call *call) {
                               .channels = g->co,
                               .top = g->kh - 1 - g->ph,
                               .left = g->kw - 1 - g->pw,
-                              .tiles_y = hd_winograd_tiles(g->hi, side),
-                              .tiles_x = hd_winograd_tiles(g->wi, side),
-                              .side = side},
+                              .down = g->hi,
+                              .across = g->wi,
+                              .side = hd_winograd_side(g)},
                       .w = call->packed,
                       .channels = g->ci,
                       .y = call->out[0],

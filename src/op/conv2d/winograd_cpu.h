@@ -17,27 +17,52 @@ typedef struct winograd_map {
   const float *x; /* row 0 */
   int64_t stride; /* to the next row */
   int height, width, channels;
-  int top, left; /* how far the first patch begins outside of the image */
-  int tiles_y, tiles_x;
-  int side; /* of a tile */
+  int top, left;    /* how far the first patch begins outside of the image */
+  int down, across; /* outputs of an image */
+  int side;         /* of a tile */
 } winograd_map;
 
-/* The next tile. */
+/* The places of infinity, the last ones of an axis, belong to a tile's last line of outputs alone: they are left out
+ * where that lies outside. So a place has the tiles of one of four kinds, by whether it is the last down and across. */
+typedef struct winograd_counts {
+  int of[2][2];
+} winograd_counts;
+
+static inline int count_at(const winograd_counts *counts, int place) {
+  return counts->of[place / LINE == LINE - 1][place % LINE == LINE - 1];
+}
+
+/* The next tile, and how many tiles each kind of place had before it. */
 typedef struct winograd_cursor {
   int64_t row;
   int ty, tx;
+  winograd_counts kept;
 } winograd_cursor;
 
-static inline int64_t tiles_of(const winograd_map *map, int64_t rows) { return rows * map->tiles_y * map->tiles_x; }
+static inline int64_t tiles_of(const winograd_map *map, int64_t rows) {
+  return rows * hd_winograd_tiles(map->down, map->side) * hd_winograd_tiles(map->across, map->side);
+}
 
 static inline void next_tile(winograd_cursor *at, const winograd_map *map) {
-  if (++at->tx < map->tiles_x)
+  const int down = map->side * (at->ty + 1), across = map->side * (at->tx + 1);
+  at->kept.of[0][0]++;
+  at->kept.of[0][1] += across <= map->across;
+  at->kept.of[1][0] += down <= map->down;
+  at->kept.of[1][1] += down <= map->down && across <= map->across;
+  at->tx++;
+  if (across < map->across)
     return;
   at->tx = 0;
-  if (++at->ty < map->tiles_y)
+  at->ty++;
+  if (down < map->down)
     return;
   at->ty = 0;
   at->row++;
+}
+
+/* Begins to count. */
+static inline winograd_cursor from_here(winograd_cursor at) {
+  return (winograd_cursor){.row = at.row, .ty = at.ty, .tx = at.tx};
 }
 
 /* Elements from a tile's channels to the next tile's: where a power of 2 divides them by much, a little more, or the
@@ -96,11 +121,28 @@ winograd_square HD_SYM(winograd_square)(float *copy, const winograd_map *map, in
 /* Elements of such a copy. */
 static inline int64_t copy_elems(int channels) { return (int64_t)PLACES * up16(channels) + 16; }
 
-/* Where transformed values are: elements to the next place, group of sixteen channels and tile. */
+/* Where transformed values are: elements to the next place, group of sixteen channels and tile that the place has. */
 typedef struct winograd_planes {
   float *first;
   int64_t place, group, tile;
 } winograd_planes;
+
+/* Where a tile's values at the places of each kind are, as if they were at place 0. A tile that a place does not have
+ * lies where the next one will. */
+typedef struct winograd_target {
+  float *at[2][2];
+} winograd_target;
+
+static inline winograd_target target_of(const winograd_planes *planes, const winograd_cursor *at, int group) {
+  winograd_target to;
+  for (int i = 0; i < 4; i++)
+    to.at[i / 2][i % 2] = planes->first + group * planes->group + at->kept.of[i / 2][i % 2] * planes->tile;
+  return to;
+}
+
+G16 void put_place(const winograd_target *to, int64_t stride, int y, int x, g16 value) {
+  g16_store(to->at[y == LINE - 1][x == LINE - 1] + (LINE * y + x) * stride, value);
+}
 
 /* The patches of `count` tiles, transformed. Moves *at on. */
 void HD_SYM(winograd_patches)(const winograd_planes *out, float *copy, const winograd_map *map, winograd_cursor *at,

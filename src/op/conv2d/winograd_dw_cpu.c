@@ -44,9 +44,10 @@ G16 void kernel_gradient_line(g16 *v, int taps) {
 }
 
 /* `some` channels of a tile of dy from c on, 16 at most; `side` is a constant where this is inlined. */
-G16 void put_gradient(float *out, int64_t stride, const winograd_square *square, int c, int some, int side) {
+G16 void put_gradient(const winograd_target *to, int64_t stride, const winograd_square *square, int c, int some,
+                      int side) {
 #define TAKE(y, x) g16_load_some(square->first + (y)*square->line + (x)*square->pixel + c, some)
-#define PUT(y, x, of) g16_store(out + (LINE * (y) + (x)) * stride, of)
+#define PUT(y, x, of) put_place(to, stride, y, x, of)
   WINOGRAD_TRANSFORM(tile_gradient_line, side, side, LINE, TAKE, PUT);
 #undef TAKE
 #undef PUT
@@ -58,23 +59,25 @@ static void take_gradients(const winograd_planes *out, float *copy, const winogr
   int side = dy->side;
   for (int t = 0; t < count; t++, next_tile(at, dy)) {
     winograd_square square = HD_SYM(winograd_square)(copy, dy, at->row, side * at->ty, side * at->tx, side);
-    float *to = out->first + t * out->tile;
-    for (int c = 0; c < dy->channels; c += 16, to += out->group)
+    for (int c = 0; c < dy->channels; c += 16) {
+      const winograd_target to = target_of(out, at, c / 16);
       if (side == 4)
-        put_gradient(to, out->place, &square, c, least(16, dy->channels - c), 4);
+        put_gradient(&to, out->place, &square, c, least(16, dy->channels - c), 4);
       else
-        put_gradient(to, out->place, &square, c, least(16, dy->channels - c), 2);
+        put_gradient(&to, out->place, &square, c, least(16, dy->channels - c), 2);
+    }
   }
 }
 
 /* The operands of the products for some tiles, and their sums. */
 typedef struct dw_tiles {
   winograd_planes patch, grad;
-  int inputs, outputs; /* groups of channels */
-  int tiles, near;     /* at once, and of these as many as stay in the first-level cache */
-  int more;            /* sums are there from tiles before */
-  float *sums;         /* [place], of a place [panel of inputs][output channel][groups of the panel * 16] */
-  float *panel;        /* of a panel, [place][output channel][groups * 16] */
+  int inputs, outputs;   /* groups of channels */
+  winograd_counts tiles; /* at once, */
+  int near;              /* and of these as many as stay in the first-level cache */
+  int more;              /* sums are there from tiles before */
+  float *sums;           /* [place], of a place [panel of inputs][output channel][groups of the panel * 16] */
+  float *panel;          /* of a panel, [place][output channel][groups * 16] */
 } dw_tiles;
 
 /* A panel: input groups from q on, output channels from j on; blocks of `across` groups by `down` outputs. */
@@ -157,11 +160,11 @@ G16 void put_squares(float *dw, const float *panel, const hd_geom *g, const dw_p
     }
 }
 
-/* Adds tiles from `first` on to a panel's sums at a place, group after group of output channels, whose gradients are
- * then near, and at one block of inputs after the other. from: NULL for zeros. */
-static void add_near_tiles(const dw_tiles *d, int place, int first, const dw_panel *p, const float *from, float *to) {
-  dw_block b = {
-      .patch_group = d->patch.group, .tiles = least(d->near, d->tiles - first), .line = 16 * (int64_t)p->groups};
+/* Adds the tiles from `first` on, of `tiles`, to a panel's sums at a place, group after group of output channels, whose
+ * gradients are then near, and at one block of inputs after the other. from: NULL for zeros. */
+static void add_near_tiles(const dw_tiles *d, int place, int first, int tiles, const dw_panel *p, const float *from,
+                           float *to) {
+  dw_block b = {.patch_group = d->patch.group, .tiles = least(d->near, tiles - first), .line = 16 * (int64_t)p->groups};
   const float *patch = d->patch.first + place * d->patch.place + p->q * d->patch.group + 16 * (int64_t)first;
   const float *grad = d->grad.first + place * d->grad.place + 16 * (int64_t)first;
   for (int right = 0; right < p->groups; right += p->across)
@@ -178,9 +181,10 @@ static void add_near_tiles(const dw_tiles *d, int place, int first, const dw_pan
 }
 
 static void add_to_panel(const dw_tiles *d, int place, const dw_panel *p, float *to) {
-  add_near_tiles(d, place, 0, p, d->more ? sums_at(d, place, p) : NULL, to);
-  for (int first = d->near; first < d->tiles; first += d->near)
-    add_near_tiles(d, place, first, p, to, to);
+  const int tiles = count_at(&d->tiles, place);
+  add_near_tiles(d, place, 0, tiles, p, d->more ? sums_at(d, place, p) : NULL, to);
+  for (int first = d->near; first < tiles; first += d->near)
+    add_near_tiles(d, place, first, tiles, p, to, to);
 }
 
 /* Place after place, all panels. */
@@ -216,9 +220,9 @@ static winograd_planes planes_of(float *first, int channels) {
 
 void HD_SYM(winograd_dw)(const hd_call *call) {
   const hd_geom *g = call->g;
-  int side = hd_winograd_side(g), tiles_y = hd_winograd_tiles(g->hp, side), tiles_x = hd_winograd_tiles(g->wp, side);
-  winograd_map x = {call->in[0], call->in_stride[0], g->hi, g->wi, g->ci, g->ph, g->pw, tiles_y, tiles_x, side};
-  winograd_map dy = {call->in[1], call->in_stride[1], g->hp, g->wp, g->co, 0, 0, tiles_y, tiles_x, side};
+  const int side = hd_winograd_side(g);
+  winograd_map x = {call->in[0], call->in_stride[0], g->hi, g->wi, g->ci, g->ph, g->pw, g->hp, g->wp, side};
+  winograd_map dy = {call->in[1], call->in_stride[1], g->hp, g->wp, g->co, 0, 0, g->hp, g->wp, side};
   dw_tiles d = {.patch = planes_of(call->scratch, g->ci), .inputs = up16(g->ci) / 16, .outputs = up16(g->co) / 16};
   d.grad = planes_of(d.patch.first + PLACES * d.patch.place, g->co);
   d.panel = d.grad.first + PLACES * d.grad.place;
@@ -226,11 +230,13 @@ void HD_SYM(winograd_dw)(const hd_call *call) {
   float *copy = d.sums + (int64_t)PLACES * up16(g->co) * up16(g->ci);
   winograd_cursor from = {0}, also = {0};
   int64_t left = tiles_of(&x, call->rows);
-  for (int rounds = (int)((left + DW_TILES - 1) / DW_TILES); rounds > 0; left -= d.tiles, d.more = 1, rounds--) {
-    d.tiles = (int)((left + rounds - 1) / rounds);
-    d.near = even_part(d.tiles, NEAR_TILES);
-    HD_SYM(winograd_patches)(&d.patch, copy, &x, &from, d.tiles);
-    take_gradients(&d.grad, copy, &dy, &also, d.tiles);
+  for (int rounds = (int)((left + DW_TILES - 1) / DW_TILES), tiles; rounds > 0; left -= tiles, d.more = 1, rounds--) {
+    tiles = (int)((left + rounds - 1) / rounds);
+    from = also = from_here(from);
+    HD_SYM(winograd_patches)(&d.patch, copy, &x, &from, tiles);
+    take_gradients(&d.grad, copy, &dy, &also, tiles);
+    d.tiles = from.kept;
+    d.near = even_part(tiles, NEAR_TILES);
     if (rounds > 1)
       add_to_sums(&d, g);
     else

@@ -193,11 +193,15 @@ static double inside(int windows, int taps, int stride, int dilation, int paddin
   return (double)count / ((double)windows * taps);
 }
 
+/* Products along an axis of Winograd's tiles: one less of a tile whose last line lies outside. */
+static double tiled_line(int outputs, int side) {
+  return outputs / side * HD_WINOGRAD_LINE + (outputs % side > 0 ? HD_WINOGRAD_LINE - 1 : 0);
+}
+
 /* Products that Winograd's tiles take over so many outputs, by those that are summed. */
 static double tiled(const hd_geom *g, int height, int width) {
   const int side = hd_winograd_side(g);
-  const double tiles = (double)hd_winograd_tiles(height, side) * hd_winograd_tiles(width, side);
-  return tiles * 36 / ((double)g->kh * g->kw * height * width);
+  return tiled_line(height, side) * tiled_line(width, side) / ((double)g->kh * g->kw * height * width);
 }
 
 double hd__bench_executed_share(hd_op op, const hd_geom *g, double live) {
