@@ -5,8 +5,8 @@
 # Experiments, each with a committed digest: AdamW with clipping (three phases), SGD with momentum under a schedule
 # (two), a network with batch norm under clipping (statistics are reduced between phases), one whose batch norm uses the
 # statistics of a shard, one whose first layer leaves the zeros of samples out, one of nearly every operation, dropout
-# among them, one with frozen parameters and groups, one whose layers share weights, and three of groups with several
-# optimizers, two of them with averages of weights. The reference's kernels are one
+# among them, one with frozen parameters and groups, one whose groups end in the middle, one whose layers share weights,
+# and three of groups with several optimizers, two of them with averages of weights. The reference's kernels are one
 # more instruction set. Threads of unequal speed, some without a shard, and loader workers are added. By default every
 # pair of settings occurs in some run; with HD_BITS=all, as `make check-bits` sets it, every combination, and each
 # resumed run was killed. The JSON of a run shows that the requested threads and instruction set ran.
@@ -33,6 +33,7 @@ for isa in reference scalar avx2 avx512 neon; do
         case $all$threads in all? | pairs[25]) check_run shared "$isa" "$threads" "$accumulate" "$how" ;; esac
         case $all$threads in all? | pairs[235]) check_run wide "$isa" "$threads" "$accumulate" "$how" ;; esac
         case $all$threads in all? | pairs1) check_run several "$isa" "$threads" "$accumulate" "$how" ;; esac
+        case $all$threads in all? | pairs[23]) check_run ended "$isa" "$threads" "$accumulate" "$how" ;; esac
         case $all$threads in all? | pairs[28]) check_run muon "$isa" "$threads" "$accumulate" "$how" ;; esac
         case $all$threads in all? | pairs[35]) check_run ema "$isa" "$threads" "$accumulate" "$how" ;; esac
         case $all$threads in all? | pairs[18]) check_run rules "$isa" "$threads" "$accumulate" "$how" ;; esac

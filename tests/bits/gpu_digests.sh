@@ -5,7 +5,7 @@
 . "$SRCDIR/tests/cuda/which_gpu.sh"
 kernels=scalar extra="--device cuda" workers=0 ranks=1
 if gpu=$(gpu_arch "$folder"); then
-  for experiment in adamw sgd mixed norm shard shared rules wide several; do
+  for experiment in adamw sgd mixed norm shard shared rules wide several ended; do
     check_run $experiment "$gpu" 2 1 whole
   done
   check_run mixed "$gpu" 3 1 stopped

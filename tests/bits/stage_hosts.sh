@@ -31,6 +31,7 @@ check_stages mixed "a a b" 1 4 "0 1 2" 3                                 # two s
 check_stages shard "b a b" 1 2 "0,2 1" 2 --workers 2
 check_stages rules "a b" 3 4 "0 0 1" 3 --eval-every 2
 check_stages wide "a b b" 1 1 "0 1,2" auto
+check_stages ended "a a b" 1 2 "0,1 2" 2
 check_stages muon "a b c" 2 2 "0 0 1 1 2" 5
 check_stages ema "a b" 2 1 "0 1" 2 --schedule-stages gpipe
 

@@ -37,7 +37,7 @@ for isa in scalar avx2 avx512 neon; do
   check_stages mixed $isa 3 1 4 1 whole --schedule-stages gpipe
 done
 # One process: threads of a stage differ in number.
-for experiment in adamw sgd mixed norm shard shared rules wide several muon ema; do
+for experiment in adamw sgd mixed norm shard shared rules wide several ended muon ema; do
   check_stages $experiment scalar 2 1 3 1 whole
   check_stages $experiment reference 2 1 2 2 stopped --schedule-stages gpipe
 done
