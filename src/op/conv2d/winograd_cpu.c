@@ -7,7 +7,9 @@
 
 #include "op/conv2d/winograd_cpu.h"
 
+/* Tiles and groups of a block in registers; groups of sums that stay in the first-level cache until they are put. */
 enum { TILES = ACC_GROUPS / BLOCK_GROUPS, MOST_GROUPS = BLOCK_GROUPS > 1 ? BLOCK_GROUPS + 1 : 1 };
+enum { SUM_GROUPS = TILES_STEP * BLOCK_GROUPS };
 
 G16 void patch_line(g16 *d, int size) {
   (void)size;
@@ -65,9 +67,9 @@ winograd_square HD_SYM(winograd_square)(float *copy, const winograd_map *map, in
 }
 
 /* `some` channels of a patch from c on, 16 at most. */
-G16 void put_patch(const winograd_target *to, int64_t stride, const winograd_square *square, int c, int some) {
+G16 void put_patch(const winograd_target *to, int64_t place, const winograd_square *square, int c, int some) {
 #define TAKE(y, x) g16_load_some(square->first + (y)*square->line + (x)*square->pixel + c, some)
-#define PUT(y, x, value) put_place(to, stride, y, x, value)
+#define PUT(y, x, value) g16_store(value_at(to, place, y, x), value)
   WINOGRAD_TRANSFORM(patch_line, LINE, LINE, LINE, TAKE, PUT);
 #undef TAKE
 #undef PUT
@@ -78,13 +80,12 @@ void HD_SYM(winograd_patches)(const winograd_planes *out, float *copy, const win
   for (int t = 0; t < count; t++, next_tile(at, map)) {
     winograd_square square = HD_SYM(winograd_square)(copy, map, at->row, map->side * at->ty - map->top,
                                                      map->side * at->tx - map->left, LINE);
-    for (int c = 0; c < map->channels; c += 16) {
-      const winograd_target to = target_of(out, at, c / 16);
-      if (c + 16 <= map->channels)
-        put_patch(&to, out->place, &square, c, 16);
-      else
-        put_patch(&to, out->place, &square, c, map->channels - c);
-    }
+    winograd_target to = target_of(out, at);
+    int c = 0;
+    for (; c + 16 <= map->channels; c += 16, next_group(&to, out))
+      put_patch(&to, out->place, &square, c, 16);
+    if (c < map->channels)
+      put_patch(&to, out->place, &square, c, map->channels - c);
   }
 }
 
@@ -123,8 +124,8 @@ G16 void store_windows(const winograd_job *job, const winograd_cursor *at, int c
     }
 }
 
-/* A block of tiles by a block of channels, whose sums take up a part of the first-level cache: TILES x BLOCK_GROUPS
- * groups for each place, or fewer tiles by one group more, see walk_block_groups. Places that have the same tiles: */
+/* A block of tiles by a block of channels, TILES x BLOCK_GROUPS groups of sums or fewer tiles by one group more, see
+ * walk_block_groups, at places that have the same tiles. */
 typedef struct winograd_block {
   const float *patch; /* the first tile's channels, at the first place */
   int64_t patch_place;
@@ -180,19 +181,20 @@ BLOCK_TABLE(block_fn)
  * is inlined. A place that a tile does not have is read for outputs that are dropped. */
 G16 void put_tiles(const winograd_job *job, const winograd_planes *sums, winograd_cursor at, int tiles, int c,
                    int groups, int side, int pool) {
-  for (at = from_here(at); tiles > 0; tiles--, next_tile(&at, &job->map))
-    for (int q = 0; q < groups; q++) {
+  for (at = from_here(at); tiles > 0; tiles--, next_tile(&at, &job->map)) {
+    winograd_target from = target_of(sums, &at);
+    for (int q = 0; q < groups; q++, next_group(&from, sums)) {
       _Alignas(64) float value[WINOGRAD_OUTPUTS][16];
-      const winograd_target from = target_of(sums, &at, q);
       int first = c + 16 * q;
       g16 bias = job->bias ? g16_load_some(job->bias + first, job->channels - first) : g16_zero();
-#define TAKE(y, x) g16_load(from.at[(y) == LINE - 1][(x) == LINE - 1] + (LINE * (y) + (x)) * sums->place)
+#define TAKE(y, x) g16_load(value_at(&from, sums->place, y, x))
 #define PUT(y, x, of) g16_store(value[side * (y) + (x)], g16_add(of, bias))
       WINOGRAD_TRANSFORM(tile_line, side, LINE, side, TAKE, PUT);
 #undef TAKE
 #undef PUT
       store_windows(job, &at, first, (const float(*)[16])value, side, pool);
     }
+  }
 }
 
 static void put_block(const winograd_job *job, const winograd_planes *sums, const winograd_cursor *at, int tiles, int c,
@@ -207,24 +209,29 @@ static void put_block(const winograd_job *job, const winograd_planes *sums, cons
     put_tiles(job, sums, *at, tiles, c, groups, 2, 2);
 }
 
-/* The sums of a block of channels whose weights are w, for the tiles from `at` up to `end`: at the places of a line but
- * the last, which have the same tiles, then at the last one. */
+/* The sums of a block of channels whose weights are w, for the tiles from `at` up to `end`, kind after kind of places;
+ * at once where all of them have all tiles. */
 static void sum_tiles(const winograd_planes *sums, const winograd_job *job, const winograd_planes *patches,
                       const float *w, int groups, const winograd_cursor *at, const winograd_cursor *end) {
-  const int channels = job->map.channels;
-  for (int place = 0, places; place < PLACES; place += places) {
-    const int before = count_at(&at->kept, place), tiles = count_at(&end->kept, place) - before;
-    places = place % LINE == 0 ? LINE - 1 : 1;
-    const winograd_block block = {.patch = patches->first + place * patches->place + before * patches->tile,
-                                  .patch_place = patches->place,
-                                  .patch_tile = (int)patches->tile,
-                                  .w = w + (int64_t)place * 16 * groups * channels,
-                                  .channels = channels,
-                                  .sums = sums->first + place * sums->place,
-                                  .sums_place = sums->place,
-                                  .places = places};
-    if (tiles > 0)
-      blocks[groups - 1][tiles - 1](&block);
+  const int channels = job->map.channels, is_whole = end->kept.of[LAST_BOTH] == end->kept.of[EVERY];
+  for (int kind = 0, place = 0, past; place < PLACES; kind++, place = past) {
+    const int first = at->kept.of[kind], tiles = end->kept.of[kind] - first;
+    const int even = even_part(most(tiles, 1), least(TILES, ACC_GROUPS / groups));
+    past = is_whole ? PLACES : kind_end[kind];
+    winograd_block block = {.patch = patches->first + place * patches->place + first * patches->tile,
+                            .patch_place = patches->place,
+                            .patch_tile = (int)patches->tile,
+                            .w = w + (int64_t)place * 16 * groups * channels,
+                            .channels = channels,
+                            .sums = sums->first + place * sums->place,
+                            .sums_place = sums->place,
+                            .places = past - place};
+    for (int done = 0, size; done < tiles; done += size) {
+      size = least(even, tiles - done);
+      blocks[groups - 1][size - 1](&block);
+      block.patch += size * patches->tile;
+      block.sums += size * sums->tile;
+    }
   }
 }
 
@@ -236,10 +243,10 @@ static void run_tiles(const winograd_job *job, const winograd_planes *patches, f
   for (int group = 0; group < all; group += groups) {
     groups = walk_block_groups(group, all);
     const float *w = job->w + (int64_t)group * 16 * PLACES * job->map.channels;
-    const int blocks_of = even_part(tiles, least(TILES, ACC_GROUPS / groups));
+    const int even = even_part(tiles, SUM_GROUPS / groups);
     winograd_cursor at = first;
     for (int done = 0, size; done < tiles; done += size) {
-      size = least(blocks_of, tiles - done);
+      size = least(even, tiles - done);
       const winograd_planes sums = {scratch, 16 * (int64_t)size * groups, 16, 16 * groups};
       winograd_cursor end = at;
       for (int t = 0; t < size; t++)
@@ -255,7 +262,7 @@ static void run_tiles(const winograd_job *job, const winograd_planes *patches, f
 static void run_job(const winograd_job *job, int64_t rows, float *scratch) {
   int at_once = tiles_at_once(FORWARD_BYTES, job->map.channels);
   const winograd_planes patches = {scratch, place_elems(at_once, job->map.channels), 16, tile_elems(job->map.channels)};
-  float *sums = scratch + PLACES * patches.place, *copy = sums + PLACES * 16 * ACC_GROUPS;
+  float *sums = scratch + PLACES * patches.place, *copy = sums + PLACES * 16 * SUM_GROUPS;
   winograd_cursor at = {0};
   for (int64_t left = tiles_of(&job->map, rows); left > 0; left -= at_once) {
     int tiles = left < at_once ? (int)left : at_once;
@@ -314,7 +321,7 @@ void HD_SYM(winograd_dx)(const hd_call *call) {
 }
 
 int64_t HD_SYM(winograd_scratch)(int channels) {
-  return whole_bytes(PLACES * (place_elems(tiles_at_once(FORWARD_BYTES, channels), channels) + 16 * ACC_GROUPS) +
+  return whole_bytes(PLACES * (place_elems(tiles_at_once(FORWARD_BYTES, channels), channels) + 16 * SUM_GROUPS) +
                      copy_elems(channels));
 }
 
@@ -326,7 +333,7 @@ int64_t HD_SYM(winograd_dx_packed)(const hd_geom *g) { return (int64_t)PLACES * 
 G16 void take_kernels(float (*out)[16], const hd_geom *g, const float *w, int c, int turned, int taps) {
   int first = turned ? taps * taps - 1 : 0, step = turned ? -1 : 1;
 #define TAKE(y, x) g16_load_some(w + (int64_t)(first + (taps * (y) + (x)) * step) * g->ci + c, g->ci - c)
-#define PUT(y, x, of) g16_store(out[LINE * (y) + (x)], of)
+#define PUT(y, x, of) g16_store(out[place_of(y, x)], of)
   WINOGRAD_TRANSFORM(kernel_line, taps, taps, LINE, TAKE, PUT);
 #undef TAKE
 #undef PUT

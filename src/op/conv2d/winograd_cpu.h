@@ -23,16 +23,26 @@ typedef struct winograd_map {
 } winograd_map;
 
 /* The places of infinity, the last ones of an axis, belong to a tile's last line of outputs alone: they are left out
- * where that lies outside. So a place has the tiles of one of four kinds, by whether it is the last down and across. */
+ * where that lies outside. So there are four kinds of places, by the tiles that have them, and places of a kind are
+ * neighbours: in lines all but the last column, then that column. */
+enum { EVERY, LAST_DOWN, LAST_ACROSS, LAST_BOTH, KINDS };
+static const int kind_end[KINDS] = {(LINE - 1) * (LINE - 1), LINE *(LINE - 1), PLACES - 1, PLACES};
+
+static inline int place_of(int y, int x) { return x < LINE - 1 ? (LINE - 1) * y + x : LINE * (LINE - 1) + y; }
+
+/* How many tiles have the places of a kind. */
 typedef struct winograd_counts {
-  int of[2][2];
+  int of[KINDS];
 } winograd_counts;
 
 static inline int count_at(const winograd_counts *counts, int place) {
-  return counts->of[place / LINE == LINE - 1][place % LINE == LINE - 1];
+  int kind = 0;
+  while (place >= kind_end[kind])
+    kind++;
+  return counts->of[kind];
 }
 
-/* The next tile, and how many tiles each kind of place had before it. */
+/* The next tile, and the counts of those before it. */
 typedef struct winograd_cursor {
   int64_t row;
   int ty, tx;
@@ -45,10 +55,10 @@ static inline int64_t tiles_of(const winograd_map *map, int64_t rows) {
 
 static inline void next_tile(winograd_cursor *at, const winograd_map *map) {
   const int down = map->side * (at->ty + 1), across = map->side * (at->tx + 1);
-  at->kept.of[0][0]++;
-  at->kept.of[0][1] += across <= map->across;
-  at->kept.of[1][0] += down <= map->down;
-  at->kept.of[1][1] += down <= map->down && across <= map->across;
+  at->kept.of[EVERY]++;
+  at->kept.of[LAST_DOWN] += down <= map->down;
+  at->kept.of[LAST_ACROSS] += across <= map->across;
+  at->kept.of[LAST_BOTH] += down <= map->down && across <= map->across;
   at->tx++;
   if (across < map->across)
     return;
@@ -130,18 +140,27 @@ typedef struct winograd_planes {
 /* Where a tile's values at the places of each kind are, as if they were at place 0. A tile that a place does not have
  * lies where the next one will. */
 typedef struct winograd_target {
-  float *at[2][2];
+  float *at[KINDS];
 } winograd_target;
 
-static inline winograd_target target_of(const winograd_planes *planes, const winograd_cursor *at, int group) {
+static inline winograd_target target_of(const winograd_planes *planes, const winograd_cursor *at) {
   winograd_target to;
-  for (int i = 0; i < 4; i++)
-    to.at[i / 2][i % 2] = planes->first + group * planes->group + at->kept.of[i / 2][i % 2] * planes->tile;
+  UNROLL_FOR (kind, KINDS)
+    to.at[kind] = planes->first + at->kept.of[kind] * planes->tile;
   return to;
 }
 
-G16 void put_place(const winograd_target *to, int64_t stride, int y, int x, g16 value) {
-  g16_store(to->at[y == LINE - 1][x == LINE - 1] + (LINE * y + x) * stride, value);
+static inline void next_group(winograd_target *to, const winograd_planes *planes) {
+  UNROLL_FOR (kind, KINDS)
+    to->at[kind] += planes->group;
+}
+
+/* Chosen and multiplied in this way, so that loops over lines keep all of it in registers. */
+static inline float *value_at(const winograd_target *target, int64_t place, int y, int x) {
+  float *last = x == LINE - 1 ? target->at[LAST_BOTH] : target->at[LAST_DOWN];
+  float *others = x == LINE - 1 ? target->at[LAST_ACROSS] : target->at[EVERY];
+  const int64_t line = (place_of(1, x) - place_of(0, x)) * place;
+  return (y == LINE - 1 ? last : others) + place_of(0, x) * place + y * line;
 }
 
 /* The patches of `count` tiles, transformed. Moves *at on. */

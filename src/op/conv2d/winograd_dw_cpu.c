@@ -44,10 +44,10 @@ G16 void kernel_gradient_line(g16 *v, int taps) {
 }
 
 /* `some` channels of a tile of dy from c on, 16 at most; `side` is a constant where this is inlined. */
-G16 void put_gradient(const winograd_target *to, int64_t stride, const winograd_square *square, int c, int some,
+G16 void put_gradient(const winograd_target *to, int64_t place, const winograd_square *square, int c, int some,
                       int side) {
 #define TAKE(y, x) g16_load_some(square->first + (y)*square->line + (x)*square->pixel + c, some)
-#define PUT(y, x, of) put_place(to, stride, y, x, of)
+#define PUT(y, x, of) g16_store(value_at(to, place, y, x), of)
   WINOGRAD_TRANSFORM(tile_gradient_line, side, side, LINE, TAKE, PUT);
 #undef TAKE
 #undef PUT
@@ -59,13 +59,12 @@ static void take_gradients(const winograd_planes *out, float *copy, const winogr
   int side = dy->side;
   for (int t = 0; t < count; t++, next_tile(at, dy)) {
     winograd_square square = HD_SYM(winograd_square)(copy, dy, at->row, side * at->ty, side * at->tx, side);
-    for (int c = 0; c < dy->channels; c += 16) {
-      const winograd_target to = target_of(out, at, c / 16);
+    winograd_target to = target_of(out, at);
+    for (int c = 0; c < dy->channels; c += 16, next_group(&to, out))
       if (side == 4)
         put_gradient(&to, out->place, &square, c, least(16, dy->channels - c), 4);
       else
         put_gradient(&to, out->place, &square, c, least(16, dy->channels - c), 2);
-    }
   }
 }
 
@@ -152,7 +151,7 @@ G16 void put_squares(float *dw, const float *panel, const hd_geom *g, const dw_p
       const float *sums = panel + 16 * (o * p->groups + q);
       float *to = dw + 16 * (p->q + q);
       int left = g->ci - 16 * (p->q + q);
-#define TAKE(y, x) g16_load(sums + (LINE * (y) + (x)) * place)
+#define TAKE(y, x) g16_load(sums + place_of(y, x) * place)
 #define PUT(y, x, of) g16_store_some(to + (int64_t)(taps * (y) + (x)) * g->ci, g16_add(of, g16_zero()), left)
       WINOGRAD_TRANSFORM(kernel_gradient_line, taps, LINE, taps, TAKE, PUT);
 #undef TAKE
