@@ -6,8 +6,8 @@
  * The machine's peak is measured first, by independent chains in registers: "of peak" is executed against it.
  *
  * Gradients are as training sees them: half of them are zero behind a ReLU, none without. The best of several runs is
- * printed, since the machine may be shared. Developers' tool for a list of shapes and for pools, reaches the kernel table directly;
- * any other convolution: heddle bench conv. */
+ * printed, since the machine may be shared. Developers' tool for a list of shapes and for pools, reaches the kernel table
+ * directly; any other convolution: heddle bench conv. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -16,7 +16,11 @@ for layout in "a b,1" "a a b,2" "a b c,1" "a b a b,1" "b a a,1" "a b c,2"; do
   done
   case $number in
   0 | 2) check_run sgd "$where" "$threads" 1; check_run shared "$where" "$threads" 2 ;;
-  1 | 4) check_run shard "$where" "$threads" 1; check_run ended "$where" "$threads" 2; check_run rules "$where" "$threads" 4 ;;
+  1 | 4)
+    check_run shard "$where" "$threads" 1
+    check_run ended "$where" "$threads" 2
+    check_run rules "$where" "$threads" 4
+    ;;
   3) check_run wide "$where" "$threads" 2; check_run muon "$where" "$threads" 1 ;;
   5) check_run muon "$where" "$threads" 2; check_run ema "$where" "$threads" 1 ;;
   esac
