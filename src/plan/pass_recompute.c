@@ -10,6 +10,9 @@
  * The output of conv1 is in batch memory, since norm_dw and norm_dx read it. The outputs of norm and gelu are not: the
  * copies norm' and gelu' make them again for conv2_dw and gelu_dx.
  *
+ * The pass is told in terms of the graph that it was given: a copy reads what the copied node read there, or copies of
+ * that for the same segment, never what an earlier segment's nodes were made to read.
+ *
  * Values that deferred gradients read stay in batch memory: those are formed after all segments. */
 #include <string.h>
 
@@ -17,13 +20,19 @@
 #include "op/op.h"
 #include "plan/passes.h"
 
-/* The copies of a segment's values: of each value its copy, or NONE. */
+/* A value of the graph that the pass was given. */
+typedef struct original {
+  bool dispensable;
+  int in[HD_MAX_IN]; /* what its producer read */
+  int copy;          /* of the segment at hand, or NONE */
+} original;
+
 typedef struct copies {
   hd_plan *plan;
   hd_ctx *ctx;
   int segment;
-  const bool *dispensable; /* per value that was there before the pass */
-  int *of;                 /* likewise */
+  original *values;
+  int count;
 } copies;
 
 enum { NONE = -1 };
@@ -116,50 +125,53 @@ static hd_status insert(copies *c, int index, const hd_node *like) {
 /* Makes the segment's copy of a value before the node *index, which moves back. */
 static hd_status copy(copies *c, int value, int *index) {
   hd_graph *graph = c->plan->graph;
+  original *of = &c->values[value];
   int in[HD_MAX_IN];
-  if (c->of[value] != NONE)
+  if (of->copy != NONE)
     return HD_OK;
-  const int producer = graph->values[value].producer; /* before the node: it does not move */
-  memcpy(in, graph->nodes[producer].in, sizeof in);
+  memcpy(in, of->in, sizeof in);
   for (int k = 0; k < HD_MAX_IN; k++) {
     const hd_node *made = in[k] < 0 ? NULL : producer_of(graph, in[k]);
     if (!made || graph->values[in[k]].kind != HD_VALUE_ROWS || !is_cheap(made) ||
-        (!c->dispensable[in[k]] && is_read_from(c->plan, in[k], c->segment)))
+        (!c->values[in[k]].dispensable && is_read_from(c->plan, in[k], c->segment)))
       continue;
     HD_TRY(copy(c, in[k], index));
-    in[k] = c->of[in[k]];
+    in[k] = c->values[in[k]].copy;
   }
-  HD_TRY(insert(c, *index, &graph->nodes[producer]));
+  HD_TRY(insert(c, *index, producer_of(graph, value)));
   memcpy(graph->nodes[*index].in, in, sizeof in);
-  c->of[value] = graph->nodes[(*index)++].out[0];
+  of->copy = graph->nodes[(*index)++].out[0];
   return HD_OK;
 }
 
 /* Lets the nodes of a segment read copies. */
-static hd_status rewrite(copies *c, int values) {
+static hd_status rewrite(copies *c) {
   hd_plan *plan = c->plan;
-  for (int v = 0; v < values; v++)
-    c->of[v] = NONE;
+  for (int v = 0; v < c->count; v++)
+    c->values[v].copy = NONE;
   for (int i = 0; i < plan->graph->node_count; i++)
     for (int k = 0; k < HD_MAX_IN && plan->nodes[i].segment == c->segment; k++) {
       const int value = plan->graph->nodes[i].in[k];
-      if (value < 0 || value >= values || !c->dispensable[value] ||
+      if (value < 0 || value >= c->count || !c->values[value].dispensable ||
           plan->nodes[plan->graph->values[value].producer].segment == c->segment)
         continue;
       HD_TRY(copy(c, value, &i));
-      plan->graph->nodes[i].in[k] = c->of[value];
+      plan->graph->nodes[i].in[k] = c->values[value].copy;
     }
   return HD_OK;
 }
 
 hd_status hd__pass_recompute(hd_plan *plan, hd_ctx *ctx) {
-  const int values = plan->graph->value_count;
-  HD_OWNED bool *dispensable = hd__calloc((size_t)values, sizeof *dispensable);
-  HD_OWNED int *of = hd__calloc((size_t)values, sizeof *of);
-  HD_TRY(HD_ALLOCATED(dispensable && of, ctx, "out of memory while computing values again"));
-  for (int v = 0; v < values; v++)
-    dispensable[v] = is_dispensable(plan, v);
+  const int count = plan->graph->value_count;
+  HD_OWNED original *values = hd__calloc((size_t)count, sizeof *values);
+  HD_TRY(HD_ALLOCATED(values, ctx, "out of memory while computing values again"));
+  for (int v = 0; v < count; v++) {
+    const hd_node *producer = producer_of(plan->graph, v);
+    values[v].dispensable = is_dispensable(plan, v);
+    if (producer)
+      memcpy(values[v].in, producer->in, sizeof producer->in);
+  }
   for (int s = 1; s < plan->segments; s++)
-    HD_TRY(rewrite(&(copies){.plan = plan, .ctx = ctx, .segment = s, .dispensable = dispensable, .of = of}, values));
+    HD_TRY(rewrite(&(copies){.plan = plan, .ctx = ctx, .segment = s, .values = values, .count = count}));
   return HD_OK;
 }

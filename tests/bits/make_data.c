@@ -7,7 +7,9 @@
  *   planes-npz  an .npz file of it (with libzip)
  *   pictures  train/CLASS/NUMBER.png and test/… of that noise, classes called c0 to c9
  *   jpegs   the same as NUMBER.jpg (with libjpeg-turbo)
- *   floats  a folder of .npy files of that noise as float64 in Fortran's order, each pixel divided by 256 */
+ *   floats  a folder of .npy files of that noise as float64 in Fortran's order, each pixel divided by 256
+ *   rows    a folder of .npy files of float32 noise of mean 0, for networks of any input and number of outputs; three
+ *           more arguments: CxHxW, outputs, and what is trained to, classes or targets */
 #include <png.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -183,8 +185,44 @@ static int write_noise(int split, int64_t count) {
   return good;
 }
 
+static void uniform(float *to, int64_t count, int split, int purpose) {
+  for (int64_t at = 0; at < count; at++) {
+    uint32_t word[4];
+    hd__rng_block(word, 0, HD_RNG_TEST, (uint32_t)(2 + split), (uint32_t)(at / 4), (uint32_t)purpose, 0);
+    to[at] = 4 * hd__rng_uniform(word[at % 4]) - 2;
+  }
+}
+
+static int write_rows(int split, int64_t count, const char *image, const char *outputs, const char *what) {
+  int c, h, w;
+  char name[64], shape[64];
+  const int wide = atoi(outputs), targets = !strcmp(what, "targets");
+  if (sscanf(image, "%dx%dx%d", &c, &h, &w) != 3 || wide < 1)
+    return 0;
+  const int64_t elems = count * c * h * w;
+  float *x = malloc((size_t)elems * sizeof *x), *y = malloc((size_t)(count * wide) * sizeof *y);
+  int64_t *classes = malloc((size_t)count * sizeof *classes);
+  if (!x || !y || !classes)
+    return 0;
+  uniform(x, elems, split, 0);
+  uniform(y, count * wide, split, 1);
+  for (int64_t n = 0; n < count; n++)
+    classes[n] = n % wide;
+  snprintf(name, sizeof name, "x_%s.npy", split ? "test" : "train");
+  snprintf(shape, sizeof shape, "(%lld, %d, %d, %d)", (long long)count, c, h, w);
+  int good = put_array(name, "<f4", 0, shape, x, (size_t)elems * sizeof *x);
+  snprintf(name, sizeof name, "y_%s.npy", split ? "test" : "train");
+  snprintf(shape, sizeof shape, targets ? "(%lld, %d)" : "(%lld,)", (long long)count, wide);
+  good = good && put_array(name, targets ? "<f4" : "<i8", 0, shape, targets ? (void *)y : classes,
+                           (size_t)count * (targets ? (size_t)wide * sizeof *y : sizeof *classes));
+  free(x);
+  free(y);
+  free(classes);
+  return good;
+}
+
 int main(int argc, char **argv) {
-  if (argc < 5)
+  if (argc < 5 || (!strcmp(argv[1], "rows") && argc < 8))
     return 2;
   kind = argv[1];
   where = argv[2];
@@ -204,6 +242,8 @@ int main(int argc, char **argv) {
     int64_t count = strtoll(argv[3 + split], NULL, 10);
     if (!strcmp(kind, "pictures") || !strcmp(kind, "jpegs"))
       good = good && write_pictures(split, count);
+    else if (!strcmp(kind, "rows"))
+      good = good && write_rows(split, count, argv[5], argv[6], argv[7]);
     else
       good = good && (drawn ? write_digits(split, count) : write_noise(split, count));
   }

@@ -1,8 +1,8 @@
 /* Follows PyTorch's loss trajectories, its losses in float64: each loss must be within 1e-3, relative, for as many
  * steps as float32 can follow float64 (the number is in the files), each learning rate within 1e-6.
  *
- * tests/golden/networks.json holds those of the networks with batch norm and with strides, on the built-in digits, and
- * of the recipe cifar-94, on coloured noise, from heddle's first weights (tools/pytorch/torch_golden.py made it). Others,
+ * tests/golden/networks.json holds those of networks on the built-in digits, on noise of their input's shape, and of
+ * the recipe cifar-94 on coloured noise, from heddle's first weights (tools/pytorch/torch_golden.py made it). Others,
  * from PyTorch's first weights and on MNIST in file order, are not part of the project: they are looked for in the folder
  * HD_SHARED, or ../shared beside the source folder, and skipped where they are not.
  *
@@ -21,9 +21,9 @@ enum { MOST_STEPS = 100, MOST_SETTINGS = 16, PATH = 1024 };
 
 /* Where the trajectories of some cases come from. */
 typedef struct golden_source {
-  char data[PATH]; /* a folder of IDX files */
-  char init[PATH]; /* folder of NAME.init.safetensors; "": heddle's first weights */
-  const char *out; /* runs go there */
+  char data[2 * PATH]; /* a folder of samples */
+  char init[2 * PATH]; /* folder of NAME.init.safetensors; "": heddle's first weights */
+  const char *out;     /* runs go there */
   json_t *cases;
   const char *device, *arithmetic;
 } golden_source;
@@ -69,7 +69,7 @@ static hd_status set_all(hd_config *config, hd_ctx *ctx, const char *const *sett
 
 static hd_status configure(hd_config *config, hd_ctx *ctx, const golden_source *from, const char *name,
                            const char *const *settings, int steps) {
-  char init[2 * PATH], out[2 * PATH], count[16];
+  char init[3 * PATH], out[2 * PATH], count[16];
   snprintf(init, sizeof init, "%s/%s.init.safetensors", from->init, name);
   snprintf(out, sizeof out, "%s/%s-%s-%s", from->out, name, from->device, from->arithmetic);
   snprintf(count, sizeof count, "%d", steps);
@@ -133,21 +133,33 @@ static void follow(const golden_source *from, const char *name, const char *cons
   hd_ctx_destroy(ctx);
 }
 
+/* Writes the samples of this kind into a folder of their own: NULL, what make_data calls planes, or rows. */
+static void make_data(golden_source *from, const char *kind) {
+  const char *build = getenv("BUILDDIR") ? getenv("BUILDDIR") : ".";
+  const bool digits = !kind, planes = kind && !strcmp(kind, "planes");
+  char command[5 * PATH];
+  kind = digits ? "digits" : kind;
+  snprintf(from->data, sizeof from->data, "%s/%.*s", from->out, (int)strcspn(kind, " "), kind);
+  if (access(from->data, R_OK) == 0)
+    return;
+  const char *maker = digits ? "make_idx" : planes ? "make_data planes" : "make_data rows";
+  const char *counts = digits ? "6400 50" : planes ? "320 50" : "800 50";
+  snprintf(command, sizeof command, "mkdir '%s' && '%s'/tests/bits/%s '%s' %s %s", from->data, build, maker, from->data,
+           counts, digits || planes ? "" : kind);
+  if (system(command) != 0)
+    bail_out("no data: %.900s", command);
+}
+
 /* Trajectories that stand beside this file: heddle's first weights, the settings and the kind of data in the file. */
 static void follow_own(const char *source, const char *out, const char *device, const char *arithmetic) {
-  const char *build = getenv("BUILDDIR"), *settings[2 * MOST_SETTINGS + 1], *label, *name;
-  char path[PATH], command[3 * PATH];
+  const char *settings[2 * MOST_SETTINGS + 3], *label, *name;
+  char path[PATH];
   golden_source own = {.out = out, .device = device, .arithmetic = arithmetic};
   json_t *one, *setting;
   snprintf(path, sizeof path, "%s/tests/golden/networks.json", source);
-  build = build ? build : ".";
-  snprintf(command, sizeof command,
-           "mkdir -p '%s/digits' && '%s/tests/bits/make_idx' '%s/digits' 6400 50 && '%s/tests/bits/make_data' planes "
-           "'%s/planes' 320 50",
-           out, build, out, build, out);
   json_t *losses = json_load_file(path, 0, NULL);
-  if (!losses || system(command) != 0)
-    bail_out("no %s, or no data", path);
+  if (!losses)
+    bail_out("no %s", path);
   own.cases = json_object_get(losses, "cases");
   json_object_foreach(own.cases, label, one) {
     int count = 0;
@@ -155,9 +167,14 @@ static void follow_own(const char *source, const char *out, const char *device, 
       settings[count++] = name;
       settings[count++] = json_string_value(setting);
     }
+    const char *file = json_string_value(json_object_get(one, "file"));
+    if (file) {
+      snprintf(path, sizeof path, "%s/%s", source, file);
+      settings[count++] = "model";
+      settings[count++] = path;
+    }
     settings[count] = NULL;
-    const char *kind = json_string_value(json_object_get(one, "data"));
-    snprintf(own.data, sizeof own.data, "%s/%s", out, kind ? kind : "digits");
+    make_data(&own, json_string_value(json_object_get(one, "data")));
     follow(&own, label, settings);
   }
   json_decref(losses);
@@ -165,7 +182,7 @@ static void follow_own(const char *source, const char *out, const char *device, 
 
 static void follow_shared(const char *from, const char *out, const char *device, const char *arithmetic) {
   golden_source shared = {.out = out, .device = device, .arithmetic = arithmetic};
-  char path[PATH];
+  char path[2 * PATH];
   snprintf(shared.data, sizeof shared.data, "%s/data/mnist", from);
   snprintf(shared.init, sizeof shared.init, "%s/golden", from);
   snprintf(path, sizeof path, "%s/golden/losses.json", from);

@@ -9,10 +9,11 @@ update, computed in float64: the truth. Training amplifies rounding, so that flo
 says for how many steps five float32 runs of PyTorch (1 and 2 threads, three orders of the samples inside a batch) stay
 within 1e-4 of it, relative; the test wants heddle within 1e-3 for those. `settings` are heddle's options; `lr` are the
 learning rates; `test_loss` is the loss on the test set after the last step, in float64: it is compared where `steps`
-are all.
+are all. `file` is a model file below the source folder, which `settings` name no model then; `data` are
+coloured noise ("planes") or what tests/bits/make_data writes as rows ("2x4x3 3 classes").
 
-BUILD is heddle's build folder after `make check` or `make tests/bits/make_idx tests/bits/make_data`. Needs torch, numpy,
-pyyaml and safetensors.
+BUILD is heddle's build folder after `make check` or `make tests/bits/make_idx tests/bits/make_data`. Needs torch, numpy, pyyaml and
+safetensors.
 """
 import argparse
 import json
@@ -25,9 +26,10 @@ import torch.nn.functional as F
 import yaml
 from safetensors.torch import load_file
 
-from torch_net import Model, colours, samples
+from torch_net import Model, colours, rows, samples
 from torch_updates import Updates
 
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 STEPS = 100  # where the settings have no max-steps
 CASES = {
     "resnet-momentum": {"model": "resnet", "batch": "64", "optimizer": "sgd", "lr": "0.005", "momentum": "0.9",
@@ -56,8 +58,14 @@ CASES = {
     # The whole network, without moved images; the rate of biases is for a small batch.
     "cifar-94": {"recipe": "cifar-94", "batch": "32", "lr": "2", "epochs": "1", "transforms": "[to_float, normalise]",
                  "tta": "none", "max-steps": "10"},
+    # Norms and elementwise layers one after the other, whose values are computed again for gradients.
+    "preact": {"batch": "64", "optimizer": "sgd", "lr": "0.01"},
+    "bn3": {"batch": "64", "optimizer": "sgd", "lr": "0.01"},
+    "conv_swish_norm": {"batch": "8", "optimizer": "sgd", "lr": "0.05", "transforms": "[to_float]"},
+    "two_norms_swish": {"batch": "8", "optimizer": "sgd", "lr": "0.05", "transforms": "[to_float]"},
 }
-DATA = {"cifar-94": "planes"}
+DATA = {"cifar-94": "planes", "conv_swish_norm": "2x4x3 3 classes", "two_norms_swish": "1x1x11 3 targets"}
+FILES = {name: "tests/bits/%s.yaml" % name for name in ("preact", "bn3", "conv_swish_norm", "two_norms_swish")}
 
 
 def first_weights(heddle, model, data, out):
@@ -95,11 +103,17 @@ def averaged(net, settings):
     return torch.optim.swa_utils.AveragedModel(net, multi_avg_fn=average, use_buffers=True)
 
 
+def loss_of(scores, y, settings):
+    """Mean squared errors for targets, else the cross-entropy."""
+    if y.dtype.is_floating_point:
+        return F.mse_loss(scores, y.to(scores.dtype))
+    return F.cross_entropy(scores, y, label_smoothing=float(settings.get("label-smoothing", 0)))
+
+
 def trajectory(path, settings, init, x, y, test, double=False, threads=1, order=None):
     """Losses, learning rates and the loss on the test set at the end; `order` permutes the samples inside each batch, which changes roundings alone."""
     torch.set_num_threads(threads)
     net, batch, steps = Model(path).net, int(settings["batch"]), int(settings.get("max-steps", STEPS))
-    smoothing = float(settings.get("label-smoothing", 0))
     net.load_state_dict(init)
     net.to(torch.float64 if double else torch.float32).train()
     updates, average = Updates(net, settings, len(x) // batch), averaged(net, settings)
@@ -111,7 +125,7 @@ def trajectory(path, settings, init, x, y, test, double=False, threads=1, order=
             bx, by = bx[p], by[p]
         lrs.append(updates.lr())
         net.zero_grad()
-        loss = F.cross_entropy(net(bx.double() if double else bx), by, label_smoothing=smoothing)
+        loss = loss_of(net(bx.double() if double else bx), by, settings)
         loss.backward()
         updates.step()
         if average:
@@ -119,15 +133,16 @@ def trajectory(path, settings, init, x, y, test, double=False, threads=1, order=
         losses.append(loss.item())
     last = (average or net).eval()
     with torch.no_grad():
-        end = F.cross_entropy(last(test[0].double() if double else test[0]), test[1], label_smoothing=smoothing).item()
+        end = loss_of(last(test[0].double() if double else test[0]), test[1], settings).item()
     return losses, lrs, end
 
 
-def make_case(args, settings, kind, data, out):
+def make_case(args, label, data, out):
+    settings, kind, file = CASES[label], DATA.get(label), FILES.get(label)
     options = options_of(args, settings)
-    path = os.path.join(args.models, options["model"] + ".yaml")
-    init, mean, std = first_weights(os.path.join(args.build, "heddle"), options["model"], data, out)
-    read, last = (colours, "test") if kind == "planes" else (samples, "t10k")
+    path = os.path.join(SOURCE, file) if file else os.path.join(args.models, options["model"] + ".yaml")
+    init, mean, std = first_weights(os.path.join(args.build, "heddle"), path if file else options["model"], data, out)
+    read, last = {"planes": (colours, "test"), None: (samples, "t10k")}.get(kind, (rows, "test"))
     x, y = read(data, "train", mean, std)
     test = read(data, last, mean, std)
     truth, lrs, end = trajectory(path, options, init, x, y, test, double=True)
@@ -135,30 +150,36 @@ def make_case(args, settings, kind, data, out):
     rounded = [trajectory(path, options, init, x, y, test, **v)[0] for v in variants]
     off = [max(abs(r[i] - truth[i]) / truth[i] for r in rounded) for i in range(len(truth))]
     steps = next((i for i in range(len(truth)) if off[i] > 1e-4), len(truth))
-    return {"settings": settings, "data": kind, "test_loss": end, "steps": steps, "float32_off": max(off[:steps]),
+    return {"settings": settings, **({"file": file} if file else {}), **({"data": kind} if kind else {}), "test_loss": end, "steps": steps, "float32_off": max(off[:steps]),
             "float32_off_100": max(off), "losses": truth, "lr": lrs}
 
 
 def main():
-    here = os.path.dirname(os.path.abspath(__file__))
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--build", default=".")
-    p.add_argument("--models", default=os.path.join(here, "..", "..", "data", "models"))
+    p.add_argument("--models", default=os.path.join(SOURCE, "data", "models"))
     p.add_argument("--out", default="networks.json")
+    p.add_argument("--keep", action="store_true", help="keep the file's other cases")
     p.add_argument("--case", choices=CASES, nargs="+", default=list(CASES))
     args = p.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        digits, planes = os.path.join(folder, "digits"), os.path.join(folder, "planes")
-        os.mkdir(digits)
-        make = os.path.join(args.build, "tests", "bits", "make_")
-        subprocess.run([make + "idx", digits, "6400", "50"], check=True)
-        subprocess.run([make + "data", "planes", planes, "320", "50"], check=True)
-        cases = {}
+        make, cases = os.path.join(args.build, "tests", "bits", "make_"), {}
         for label in args.case:
-            kind = DATA.get(label, "digits")
-            cases[label] = make_case(args, CASES[label], kind, os.path.join(folder, kind), os.path.join(folder, label))
+            kind, out = DATA.get(label), os.path.join(folder, label)
+            data = os.path.join(folder, (kind or "digits").split()[0])
+            if not kind:
+                os.makedirs(data, exist_ok=True)
+                subprocess.run([make + "idx", data, "6400", "50"], check=True)
+            elif kind == "planes":
+                subprocess.run([make + "data", "planes", data, "320", "50"], check=True)
+            else:
+                subprocess.run([make + "data", "rows", data, "800", "50"] + kind.split(), check=True)
+            cases[label] = make_case(args, label, data, out)
+    if args.keep:
+        with open(args.out) as file:
+            cases = {**json.load(file)["cases"], **cases}
     with open(args.out, "w") as file:
-        json.dump({"torch": torch.__version__, "cases": cases}, file, indent=1)
+        json.dump({"torch": torch.__version__, "cases": cases}, file, indent=2)
         file.write("\n")
     for label, case in cases.items():
         print(label, case["steps"], "steps within", case["float32_off"], "of 100:", case["float32_off_100"])

@@ -176,6 +176,11 @@ def colours(folder, part, mean, std):
     return x.float().div_(255).sub_(mean).div_(std), y.long()
 
 
+def rows(folder, part, mean, std):
+    """Samples of a folder of .npy files as they are, and classes or targets."""
+    return tuple(torch.from_numpy(numpy.load("%s/%s_%s.npy" % (folder, name, part))) for name in "xy")
+
+
 def samples(folder, part, mean, std):
     """Images as heddle feeds them, [N, 1, H, W], and labels."""
     x = read_idx("%s/%s-images-idx3-ubyte" % (folder, part)).float().div_(255).sub_(mean).div_(std).unsqueeze(1)
