@@ -27,7 +27,7 @@ def test_ctrl_c():
 
 
 class Interrupting:
-    """A data set that is interrupted while a step reads it."""
+    """A data set that is interrupted when it is read for the at-th time; None: never."""
 
     classes = 10
 
@@ -45,7 +45,9 @@ class Interrupting:
 
 def test_ctrl_c_in_steps():
     """Ctrl-C ends a call of many steps, too"""
-    with heddle.Session("simplenet", Interrupting(20000), cache="none", out=path("ctrl-c-steps"), **MANY) as session:
+    data = Interrupting(None)
+    with heddle.Session("simplenet", data, cache="none", out=path("ctrl-c-steps"), **MANY) as session:
+        data.at = next(data.read) + 1000  # opening reads as often as it finds the best number of threads
         session.step(1000000)
         assert session.report["stopped"] and session.done and 1 < session.report["steps"] < 1000000
 
