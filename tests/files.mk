@@ -16,6 +16,7 @@ AM_TESTS_ENVIRONMENT = HEDDLE='$(abs_top_builddir)/heddle' SRCDIR='$(abs_top_src
 unit_tests = tests/unit/test_bench tests/unit/test_digits tests/unit/test_doctor tests/unit/test_sample_feed \
   tests/unit/test_file tests/unit/test_hdmath tests/unit/test_idx tests/unit/test_losses tests/unit/test_barrier \
   tests/unit/test_barrier_lines tests/unit/test_caches tests/unit/test_owed_evaluation \
+  tests/unit/test_arithmetic_version \
   tests/unit/test_num_threads tests/unit/test_param_rules tests/unit/test_placement tests/unit/test_pool \
   tests/unit/test_predict tests/unit/test_quota tests/unit/test_loader \
   tests/unit/test_batch_ring tests/unit/test_sampler tests/unit/test_safetensors tests/unit/test_scaling \
@@ -176,7 +177,7 @@ plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_poo
 plan_models = allconv cifar-94 cifar-fast cifar-resnet cnn fastmnist lenet5 mlp mnist-99 regression resnet simplenet
 bits_networks = ended groups losses mixed mixed_samples native norm optimizers patches probabilities rules several \
   shard_norm shard_norms shared soft tiles tiny transforms units upsampled wide preact bn3 conv_swish_norm \
-  two_norms_swish
+  norm_after_flatten two_norms_swish
 EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/%.plan) \
   $(plan_models:%=tests/plan/%.plan) $(bits_networks:%=tests/bits/%.yaml)
 

@@ -126,6 +126,11 @@ int cli_report(hd_ctx *ctx, int result) {
   return result == HD_E_USAGE ? CLI_USAGE : CLI_FAILED;
 }
 
+void cli_note(const hd_ctx *ctx) {
+  if (*hd_ctx_message(ctx))
+    cli_complain("%s", hd_ctx_message(ctx));
+}
+
 int cli_unknown(const char *expected, const char *(*name)(int index), const char *found, const char *help) {
   char list[256];
   hd_nearest nearest = {.word = found ? found : ""};

@@ -20,6 +20,9 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_FOUND = 3, CLI_NOT_COMPARA
       return cli_try_;                                                                                                 \
   } while (0)
 
+/* Prints the note or warning that a call that succeeded has left in the context, if any. */
+void cli_note(const hd_ctx *ctx);
+
 /* Prints "heddle: ..." on standard error: one line, with control characters of the texts replaced. */
 void cli_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

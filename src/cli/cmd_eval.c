@@ -126,6 +126,7 @@ static void print_json(const hd_evaluation *e) {
 static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   hd_evaluation e = {.struct_bytes = sizeof e};
   CLI_TRY(hd_evaluate(&e, ctx, operand[0], config));
+  cli_note(ctx);
   (cli_wants_json(config) ? print_json : print_table)(&e);
   hd_evaluation_fini(&e);
   return CLI_OK;

@@ -28,6 +28,7 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
     if (!cli_wants_json(config))
       cli_print("exported \t%s\n", path[format]);
   }
+  cli_note(ctx);
   if (cli_wants_json(config))
     print_json();
   return CLI_OK;

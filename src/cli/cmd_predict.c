@@ -153,6 +153,7 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
         ctx, HD_E_USAGE,
         "predict expects PNG files or --index N behind the checkpoint, found neither; see heddle predict --help");
   CLI_TRY(hd_predictor_create(&p.predictor, ctx, operand[0], config));
+  cli_note(ctx);
   p.gives = hd_predictor_gives(p.predictor);
   p.count = hd_predictor_count(p.predictor);
   p.value = calloc((size_t)p.count, sizeof *p.value);

@@ -185,9 +185,8 @@ static void print_start(const hd_report *r) {
     cli_print("%s\n", r->device_note);
   if (r->resumed_step > 0)
     cli_print("resumed at step %s\n", cli_grouped(r->resumed_step));
-  if (r->resumed_arithmetic && r->resumed_arithmetic != r->arithmetic_version)
-    cli_print("goes on with version %d of the arithmetic, after version %d: the digest is a new one\n",
-              r->arithmetic_version, r->resumed_arithmetic);
+  if (*r->arithmetic_note)
+    cli_print("%s\n", r->arithmetic_note);
   fflush(stdout);
 }
 

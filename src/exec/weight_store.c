@@ -24,6 +24,7 @@ static void fill_directory(hd_directory *directory, const hd_plan *plan) {
     const hd_plan_param *param = &plan->params[p];
     hd_store_entry *entry = &directory->entry[p];
     snprintf(entry->name, sizeof entry->name, "%s", param->name);
+    entry->op = (int32_t)param->op;
     entry->shape = *param->shape;
     entry->same_as = -1;
     entry->running = param->is_running;

@@ -22,6 +22,7 @@ enum { HD_MAX_STATES = 2, HD_NAME_BYTES = 96 };
 typedef struct hd_store_entry {
   char name[HD_NAME_BYTES];
   hd_shape shape;         /* in files */
+  int32_t op;             /* hd_op of the layer that owns it */
   int32_t same_as;        /* the entry of which this is another name, -1: none */
   int32_t running;        /* 1: a running statistic */
   int32_t trained;        /* 1: follows its gradient: has room for optimizer states, */

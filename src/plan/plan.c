@@ -92,6 +92,7 @@ static void lower_params(hd_plan *plan) {
     const hd_param *from = &graph->params[p];
     hd_plan_param *to = &plan->params[p];
     to->name = graph->values[from->value].name;
+    to->op = from->op;
     to->shape = &graph->values[from->value].shape;
     to->rows = from->rows;
     to->c = from->c;

@@ -128,6 +128,7 @@ typedef struct hd_plan_running {
  * ones come first: gradients and the optimizer's state end there. */
 typedef struct hd_plan_param {
   const char *name;
+  hd_op op;              /* of the layer that owns it */
   const hd_shape *shape; /* as in files */
   int32_t rows, c, h, w; /* in memory: rows x h x w x c */
   int64_t columns;       /* elements of a row */

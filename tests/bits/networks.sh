@@ -57,13 +57,15 @@ check tiles "$SRCDIR/tests/bits/tiles.yaml" labels bd51cfa6634d7f0f5d727815a8a5e
   --optimizer adamw --lr 0.01
 check shard_norms "$SRCDIR/tests/bits/shard_norms.yaml" labels ad2b084bb8415cd6563f248562c0bf313fe56cfb0b901ae9adb71a4c2265f1bc \
   --optimizer adamw --lr 0.01
-# Norms and elementwise layers one after the other, whose values are computed again from each other for gradients.
+# Norms and elementwise layers one after the other, whose values are computed again from each other for gradients; a
+# norm of a flattened image.
 chain() { # NAME DATA DIGEST
   check "$1" "$SRCDIR/tests/bits/$1.yaml" "$2" "$3" --lr 0.01
 }
 chain preact labels 9c188f385fd1729474644709aa4b9ba0fa8cdd46b2a09e62070fd3ee6b3eb52b
 chain bn3 labels 4c996df13ea579eff6f40a41105b6833f6106b3bca708fd94162bc0b6b752946
 chain conv_swish_norm 2x4x3 186eb5dffa0363d280485be13e7db81d0070306a2b437deeae98cc928ca6bb76
+chain norm_after_flatten 2x2x3 818781aac4a7a3e7a090e98add232044b6cad37c8c4bfaaff4b5165578c58d16
 chain two_norms_swish 1x1x11 980815e19361abb4479b47fd09fc97ad6259209a1545932fd3ee7cda85eb4fc5
 patches() { # NAME OPTIONS...
   name=$1

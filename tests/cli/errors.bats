@@ -490,12 +490,12 @@ flip() {
   sed -i "$sum" r/last/run.json
   was=$(fingerprint r)
   fails 2 train --resume r --max-steps 60
-  says "--resume r" "version 5" "version 255" --accept-arithmetic
+  says "--resume r" "version 6" "version 255" --accept-arithmetic
   [ "$(fingerprint r)" = "$was" ]
   "$HEDDLE" train --resume r --max-steps 60 --accept-arithmetic >out
-  grep -q "version 5 of the arithmetic, after version 255: the digest is a new one" out
+  grep -q "version 6 of the arithmetic, after version 255: the digest is a new one" out
   "$HEDDLE" train --resume r --max-steps 70 --json >out
-  [ "$(json_get arithmetic_version <out)" = 5 ]
+  [ "$(json_get arithmetic_version <out)" = 6 ]
 }
 
 @test "--resume with another experiment is refused, and the setting named" {

@@ -11,7 +11,9 @@
 #include <jansson.h>
 #include <unistd.h>
 
+#include "base/safetensors.h"
 #include "heddle/session.h"
+#include "platform/file.h"
 #include "cuda/cuda_table.h"
 #include "tap.h"
 
@@ -67,11 +69,15 @@ static hd_status set_all(hd_config *config, hd_ctx *ctx, const char *const *sett
   return status;
 }
 
+static void run_path(char path[2 * PATH], const golden_source *from, const char *name) {
+  snprintf(path, 2 * PATH, "%s/%s-%s-%s", from->out, name, from->device, from->arithmetic);
+}
+
 static hd_status configure(hd_config *config, hd_ctx *ctx, const golden_source *from, const char *name,
                            const char *const *settings, int steps) {
   char init[3 * PATH], out[2 * PATH], count[16];
   snprintf(init, sizeof init, "%s/%s.init.safetensors", from->init, name);
-  snprintf(out, sizeof out, "%s/%s-%s-%s", from->out, name, from->device, from->arithmetic);
+  run_path(out, from, name);
   snprintf(count, sizeof count, "%d", steps);
   const char *const common[] = {"data",       from->data,   "no-shuffle",
                                 "true",       "max-steps",  count,
@@ -109,10 +115,41 @@ static double worst(const double *got, const json_t *want, int count) {
   return off;
 }
 
+/* The most that weights of the run differ from these, relative to the largest of each parameter; 1: one is missing. */
+static double off_by(const char *run, const json_t *want) {
+  char path[3 * PATH];
+  HD_MAPPED file = {0};
+  HD_ST_OWNED list = {0};
+  hd_ctx quiet = {0};
+  const char *name;
+  const json_t *values;
+  double off = 0;
+  snprintf(path, sizeof path, "%s/last/model.safetensors", run);
+  if (hd__file_map(&file, &quiet, path) != HD_OK || hd__st_parse(&list, &quiet, path, file.bytes, file.length) != HD_OK)
+    return 1;
+  json_object_foreach((json_t *)want, name, values) {
+    const hd_st_tensor *t = hd__st_find(&list, name);
+    const size_t count = json_array_size(values);
+    double most = 1e-2, here = 0;
+    if (!t || t->length != count * sizeof(float))
+      return 1;
+    for (size_t i = 0; i < count; i++) {
+      float got;
+      const double truth = json_number_value(json_array_get(values, i));
+      memcpy(&got, (const char *)t->bytes + i * sizeof got, sizeof got);
+      most = fmax(most, fabs(truth));
+      here = fmax(here, fabs(got - truth));
+    }
+    off = fmax(off, here / most);
+  }
+  return off;
+}
+
 static void follow(const golden_source *from, const char *name, const char *const *settings) {
   const json_t *want = json_object_get(from->cases, name);
   const int all = (int)json_array_size(json_object_get(want, "losses"));
   trajectory t = {0};
+  char run[2 * PATH];
   hd_ctx *ctx;
   if (hd_ctx_create(&ctx) != HD_OK)
     bail_out("out of memory");
@@ -128,6 +165,10 @@ static void follow(const golden_source *from, const char *name, const char *cons
     if (test && steps == all)
       ok(fabs(t.test_loss / json_number_value(test) - 1) <= LOSS_TOLERANCE, "%s: the loss on the test set, %.6f", name,
          t.test_loss);
+    const json_t *weights = json_object_get(want, "weights");
+    run_path(run, from, name);
+    if (weights && steps == all)
+      ok(off_by(run, weights) <= LOSS_TOLERANCE, "%s: the weights at the end", name);
     ok(lr <= LR_TOLERANCE, "%s: the learning rates of %d steps, off by %.1e at most", name, t.steps, lr);
   }
   hd_ctx_destroy(ctx);

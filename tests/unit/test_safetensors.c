@@ -360,9 +360,10 @@ static void load(hd_store *store, const hd_st_tensor *tensor, int count, const c
   const char *path = in_scratch("model.safetensors");
   put_file(path, bytes, length);
   free(bytes);
-  hd__checkpoint_load_weights(store, ctx, path, NULL);
+  int64_t arithmetic;
+  hd__checkpoint_load_weights(store, &arithmetic, ctx, path, NULL);
   held before = held_now();
-  hd_status status = hd__checkpoint_load_weights(store, ctx, path, NULL);
+  hd_status status = hd__checkpoint_load_weights(store, &arithmetic, ctx, path, NULL);
   if (says)
     refuses_at(status, HD_E_FORMAT, ctx, path, says, "%s is refused", name);
   else

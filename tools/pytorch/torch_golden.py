@@ -9,7 +9,7 @@ update, computed in float64: the truth. Training amplifies rounding, so that flo
 says for how many steps five float32 runs of PyTorch (1 and 2 threads, three orders of the samples inside a batch) stay
 within 1e-4 of it, relative; the test wants heddle within 1e-3 for those. `settings` are heddle's options; `lr` are the
 learning rates; `test_loss` is the loss on the test set after the last step, in float64: it is compared where `steps`
-are all. `file` is a model file below the source folder, which `settings` name no model then; `data` are
+are all, as are `weights`, those after the last step. `file` is a model file below the source folder, which `settings` name no model then; `data` are
 coloured noise ("planes") or what tests/bits/make_data writes as rows ("2x4x3 3 classes").
 
 BUILD is heddle's build folder after `make check` or `make tests/bits/make_idx tests/bits/make_data`. Needs torch, numpy, pyyaml and
@@ -58,14 +58,19 @@ CASES = {
     # The whole network, without moved images; the rate of biases is for a small batch.
     "cifar-94": {"recipe": "cifar-94", "batch": "32", "lr": "2", "epochs": "1", "transforms": "[to_float, normalise]",
                  "tta": "none", "max-steps": "10"},
-    # Norms and elementwise layers one after the other, whose values are computed again for gradients.
+    # Norms and elementwise layers one after the other, whose values are computed again for gradients; a norm of a
+    # flattened image.
     "preact": {"batch": "64", "optimizer": "sgd", "lr": "0.01"},
     "bn3": {"batch": "64", "optimizer": "sgd", "lr": "0.01"},
     "conv_swish_norm": {"batch": "8", "optimizer": "sgd", "lr": "0.05", "transforms": "[to_float]"},
+    "norm_after_flatten": {"batch": "8", "optimizer": "sgd", "lr": "0.05", "transforms": "[to_float]"},
     "two_norms_swish": {"batch": "8", "optimizer": "sgd", "lr": "0.05", "transforms": "[to_float]"},
 }
-DATA = {"cifar-94": "planes", "conv_swish_norm": "2x4x3 3 classes", "two_norms_swish": "1x1x11 3 targets"}
-FILES = {name: "tests/bits/%s.yaml" % name for name in ("preact", "bn3", "conv_swish_norm", "two_norms_swish")}
+DATA = {"cifar-94": "planes", "conv_swish_norm": "2x4x3 3 classes", "norm_after_flatten": "2x2x3 3 targets",
+        "two_norms_swish": "1x1x11 3 targets"}
+FILES = {name: "tests/bits/%s.yaml" % name
+         for name in ("preact", "bn3", "conv_swish_norm", "norm_after_flatten", "two_norms_swish")}
+SMALL = ("conv_swish_norm", "norm_after_flatten", "two_norms_swish")  # whose weights are compared too
 
 
 def first_weights(heddle, model, data, out):
@@ -111,7 +116,7 @@ def loss_of(scores, y, settings):
 
 
 def trajectory(path, settings, init, x, y, test, double=False, threads=1, order=None):
-    """Losses, learning rates and the loss on the test set at the end; `order` permutes the samples inside each batch, which changes roundings alone."""
+    """Losses, learning rates, the loss on the test set at the end, the trained module; `order` permutes the samples inside each batch, which changes roundings alone."""
     torch.set_num_threads(threads)
     net, batch, steps = Model(path).net, int(settings["batch"]), int(settings.get("max-steps", STEPS))
     net.load_state_dict(init)
@@ -134,7 +139,7 @@ def trajectory(path, settings, init, x, y, test, double=False, threads=1, order=
     last = (average or net).eval()
     with torch.no_grad():
         end = loss_of(last(test[0].double() if double else test[0]), test[1], settings).item()
-    return losses, lrs, end
+    return losses, lrs, end, net
 
 
 def make_case(args, label, data, out):
@@ -145,13 +150,17 @@ def make_case(args, label, data, out):
     read, last = {"planes": (colours, "test"), None: (samples, "t10k")}.get(kind, (rows, "test"))
     x, y = read(data, "train", mean, std)
     test = read(data, last, mean, std)
-    truth, lrs, end = trajectory(path, options, init, x, y, test, double=True)
+    truth, lrs, end, net = trajectory(path, options, init, x, y, test, double=True)
     variants = [dict(threads=1), dict(threads=2), dict(order=1), dict(order=2), dict(order=3)]
     rounded = [trajectory(path, options, init, x, y, test, **v)[0] for v in variants]
     off = [max(abs(r[i] - truth[i]) / truth[i] for r in rounded) for i in range(len(truth))]
     steps = next((i for i in range(len(truth)) if off[i] > 1e-4), len(truth))
-    return {"settings": settings, **({"file": file} if file else {}), **({"data": kind} if kind else {}), "test_loss": end, "steps": steps, "float32_off": max(off[:steps]),
-            "float32_off_100": max(off), "losses": truth, "lr": lrs}
+    case = {"settings": settings, "file": file, "data": kind, "test_loss": end, "steps": steps,
+            "float32_off": max(off[:steps]), "float32_off_100": max(off), "losses": truth, "lr": lrs}
+    if label in SMALL:
+        case["weights"] = {name: value.flatten().tolist() for name, value in net.state_dict().items()
+                           if value.dtype.is_floating_point}
+    return {key: value for key, value in case.items() if value is not None}
 
 
 def main():

@@ -67,18 +67,20 @@ void hd__exec_gather(const thread_at *at, const hd_phase *phase) {
   hd__trace_leaf(at->thread->track, HD_SLICE_GATHER, 0);
 }
 
-/* As in PyTorch, the running variance follows the unbiased one. A single sample of one pixel has none; its variance is
+/* Of the home rows j0 to j1 - 1. As in PyTorch, the running variance follows the unbiased one. A single sample of one pixel has none; its variance is
  * used as it is. */
 void hd__exec_running(const thread_at *at, int param, int32_t j0, int32_t j1) {
   const hd_exec_cpu *exec = at->exec;
-  const hd_plan_running *is = &exec->plan->params[param].running;
-  int64_t first = exec->plan->params[param].offset, count = at->step->samples * is->pixels;
+  const hd_plan_param *way = &exec->plan->params[param];
+  const hd_plan_running *is = &way->running;
+  const int64_t first = way->offset, lo = j0 * way->columns, hi = j1 * way->columns;
+  const int64_t count = at->step->samples * is->pixels;
   const float *batch = at->thread->gathered + is->batch;
   const float *old = exec->store->weights[at->buffer] + first;
   float *new = exec->store->weights[1 - at->buffer] + first;
   float unbias = is->unbias && count > 1 ? (float)((double)count / (double)(count - 1)) : 1;
-  for (int32_t c = j0; c < j1; c++)
+  for (int64_t c = lo; c < hi; c++)
     new[c] = __builtin_fmaf(is->momentum, batch[c] * unbias - old[c], old[c]);
-  hd__exec_average(at, first + j0, j1 - j0);
+  hd__exec_average(at, first + lo, hi - lo);
   hd__trace_leaf(at->thread->track, HD_SLICE_UPDATE, param);
 }

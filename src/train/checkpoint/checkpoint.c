@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/digest.h"
+#include "base/version.h"
 #include "onnx/onnx.h"
 
 /* A file must have the checksum that the record states. */
@@ -88,9 +89,51 @@ hd_status hd__checkpoint_record(json_t **out, hd_ctx *ctx, const char *folder) {
                   parsed ? 1 : error.line, parsed ? "other JSON" : error.text);
 }
 
-static hd_status load_entry(float *home, float *scratch, hd_ctx *ctx, const char *path, const hd_st_list *list,
-                            const hd_store_entry *entry, const char *name) {
-  const hd_st_tensor *t = hd__st_find(list, name);
+/* ---- Files of earlier versions ---- */
+
+/* Up to version 5 of the arithmetic a batch norm behind a flattened image had home order in files too. */
+static bool has_home_order(const hd_store_entry *entry, int64_t arithmetic) {
+  return arithmetic < 6 && entry->op == HD_OP_batch_norm && !hd__store_is_in_file_order(entry);
+}
+
+bool hd__checkpoint_converts(const hd_directory *d, int64_t arithmetic) {
+  for (int p = 0; p < d->entries; p++)
+    if (has_home_order(&d->entry[p], arithmetic))
+      return true;
+  return false;
+}
+
+int64_t hd__checkpoint_arithmetic(const json_t *record) {
+  const json_t *version = json_object_get(record, "arithmetic_version");
+  return json_is_integer(version) ? json_integer_value(version) : 1; /* 1: a record without one */
+}
+
+/* Of a file of weights that is given by itself: that of the checkpoint in which it lies unchanged, if any. */
+static int64_t arithmetic_of_file(const char *path, const hd_mapping *file) {
+  char folder[HD_PATH_BYTES];
+  json_auto_t *record = NULL;
+  hd_ctx quiet = {0};
+  const char *slash = strrchr(path, '/');
+  snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+  if (hd__checkpoint_record(&record, &quiet, *folder ? folder : "/") != HD_OK ||
+      check_sum(&quiet, record, file, path) != HD_OK)
+    return HD_ARITHMETIC_VERSION;
+  return hd__checkpoint_arithmetic(record);
+}
+
+/* ---- Reading ---- */
+
+/* A file whose tensors are read. */
+typedef struct tensors {
+  const char *path;
+  hd_st_list list;
+  int64_t arithmetic; /* the version that wrote it */
+} tensors;
+
+static hd_status load_entry(float *home, float *scratch, hd_ctx *ctx, const tensors *from, const hd_store_entry *entry,
+                            const char *name) {
+  const char *path = from->path;
+  const hd_st_tensor *t = hd__st_find(&from->list, name);
   char expected[HD_SHAPE_TEXT_BYTES], found[HD_SHAPE_TEXT_BYTES];
   hd__shape_text(expected, sizeof expected, &entry->shape);
   if (!t)
@@ -103,41 +146,43 @@ static hd_status load_entry(float *home, float *scratch, hd_ctx *ctx, const char
         "%s: expected tensor '%s' as F32 of shape %s, found %s of shape %s; does the file belong to this model?", path,
         name, expected, hd__st_type_text(t->type), hd__shape_text(found, sizeof found, &t->shape));
   memcpy(scratch, t->bytes, t->length);
-  hd__store_from_file_order(home + entry->offset, scratch, entry);
+  if (has_home_order(entry, from->arithmetic))
+    memcpy(home + entry->offset, scratch, t->length);
+  else
+    hd__store_from_file_order(home + entry->offset, scratch, entry);
   return HD_OK;
 }
 
 /* A further name of an entry's memory: files of PyTorch may hold both names, and their values must then be equal. */
-static hd_status check_alias(hd_ctx *ctx, const char *path, const hd_st_list *list, const hd_store_entry *alias,
-                             const char *name) {
-  const hd_st_tensor *a = hd__st_find(list, alias->name), *b = hd__st_find(list, name);
+static hd_status check_alias(hd_ctx *ctx, const tensors *from, const hd_store_entry *alias, const char *name) {
+  const hd_st_tensor *a = hd__st_find(&from->list, alias->name), *b = hd__st_find(&from->list, name);
   if (!a || (a->length == b->length && !memcmp(a->bytes, b->bytes, a->length)))
     return HD_OK;
   return hd__fail(
       ctx, HD_E_FORMAT,
       "%s: expected '%s' to be the same as '%s', with which this model shares it, found other values; leave one out",
-      path, alias->name, name);
+      from->path, alias->name, name);
 }
 
-static hd_status load_entries(float *home, hd_ctx *ctx, const char *path, const hd_st_list *list, const hd_directory *d,
-                              int state) {
+static hd_status load_entries(float *home, hd_ctx *ctx, const tensors *from, const hd_directory *d, int state) {
   HD_OWNED float *scratch = hd__malloc((size_t)d->param_elems * sizeof *scratch);
-  HD_TRY(HD_ALLOCATED(scratch, ctx, "%s: out of memory while loading", path));
+  HD_TRY(HD_ALLOCATED(scratch, ctx, "%s: out of memory while loading", from->path));
   for (int p = 0; p < d->entries; p++) {
     char name[HD_TENSOR_NAME_BYTES];
     const hd_store_entry *entry = &d->entry[p];
     if (state >= entry->states)
       continue;
     hd__tensors_state_name(name, entry, state);
-    HD_TRY(entry->same_as < 0 ? load_entry(home, scratch, ctx, path, list, entry, name)
-                              : check_alias(ctx, path, list, entry, d->entry[entry->same_as].name));
+    HD_TRY(entry->same_as < 0 ? load_entry(home, scratch, ctx, from, entry, name)
+                              : check_alias(ctx, from, entry, d->entry[entry->same_as].name));
   }
   return HD_OK;
 }
 
 /* Further names are left out on both sides, and so is the batch count that PyTorch keeps beside running statistics: it
  * follows from the step. */
-static hd_status check_count(hd_ctx *ctx, const char *path, const hd_st_list *list, const hd_directory *d) {
+static hd_status check_count(hd_ctx *ctx, const tensors *from, const hd_directory *d) {
+  const hd_st_list *list = &from->list;
   int count = 0;
   for (int i = 0; i < list->count; i++)
     count += !hd__tensors_counts_batches(list->tensor[i].name);
@@ -146,26 +191,30 @@ static hd_status check_count(hd_ctx *ctx, const char *path, const hd_st_list *li
   return count == 0
              ? HD_OK
              : hd__fail(ctx, HD_E_FORMAT, "%s: expected %d tensors, found %d; does the file belong to this model?",
-                        path, list->count - count, list->count);
+                        from->path, list->count - count, list->count);
 }
 
-static hd_status load_weights(hd_store *store, float *to, hd_ctx *ctx, const char *path, const hd_st_list *list) {
-  HD_TRY(check_count(ctx, path, list, store->directory));
-  return load_entries(to, ctx, path, list, store->directory, HD_WEIGHTS);
+static hd_status load_weights(hd_store *store, float *to, hd_ctx *ctx, const tensors *from) {
+  HD_TRY(check_count(ctx, from, store->directory));
+  return load_entries(to, ctx, from, store->directory, HD_WEIGHTS);
 }
 
-hd_status hd__checkpoint_load_weights(hd_store *store, hd_ctx *ctx, const char *path, const json_t *record) {
+hd_status hd__checkpoint_load_weights(hd_store *store, int64_t *arithmetic, hd_ctx *ctx, const char *path,
+                                      const json_t *record) {
   HD_MAPPED file = {0};
   HD_ST_OWNED list = {0};
   if (!record && hd__onnx_is_path(path)) {
     HD_ONNX_OWNED model = {0};
+    *arithmetic = HD_ARITHMETIC_VERSION;
     HD_TRY(hd__onnx_read(&model, ctx, path));
-    return load_weights(store, store->weights[hd__store_buffer(store)], ctx, path, &model.weights);
+    return load_weights(store, store->weights[hd__store_buffer(store)], ctx,
+                        &(tensors){path, model.weights, *arithmetic});
   }
   HD_TRY(hd__file_map(&file, ctx, path));
   HD_TRY(hd__st_parse(&list, ctx, path, file.bytes, file.length));
   float *to = record ? hd__store_result(store) : store->weights[hd__store_buffer(store)];
-  HD_TRY(load_weights(store, to, ctx, path, &list));
+  *arithmetic = record ? hd__checkpoint_arithmetic(record) : arithmetic_of_file(path, &file);
+  HD_TRY(load_weights(store, to, ctx, &(tensors){path, list, *arithmetic}));
   return record ? check_sum(ctx, record, &file, path) : HD_OK;
 }
 
@@ -197,10 +246,11 @@ hd_status hd__checkpoint_load_state(hd_store *store, hd_counters *counters, hd_c
   HD_TRY(hd__st_parse(&list, ctx, path, file.bytes, file.length));
   HD_TRY(load_counters(counters, ctx, path, &list));
   hd__store_set_version(store, (uint64_t)counters->step);
+  const tensors from = {path, list, counters->arithmetic};
   for (int s = 0; s < store->directory->states; s++)
-    HD_TRY(load_entries(store->state[hd__store_buffer(store)][s], ctx, path, &list, store->directory, s));
+    HD_TRY(load_entries(store->state[hd__store_buffer(store)][s], ctx, &from, store->directory, s));
   if (store->directory->averages)
-    HD_TRY(load_entries(hd__store_beside(store), ctx, path, &list, store->directory,
+    HD_TRY(load_entries(hd__store_beside(store), ctx, &from, store->directory,
                         hd__tensors_beside_weights(store->directory)));
   return check_sum(ctx, record, &file, path);
 }

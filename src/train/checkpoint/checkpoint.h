@@ -40,10 +40,20 @@ hd_status hd__checkpoint_find(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *
 /* Reads a checkpoint's run.json; the caller owns it. */
 hd_status hd__checkpoint_record(json_t **out, hd_ctx *ctx, const char *folder);
 
+/* The version of the arithmetic that a record states. Whether the order of elements in files of that version is converted
+ * when they are loaded. */
+int64_t hd__checkpoint_arithmetic(const json_t *record);
+bool hd__checkpoint_converts(const hd_directory *directory, int64_t arithmetic);
+#define HD_CHECKPOINT_CONVERTED                                                                                        \
+  "version %lld of the arithmetic wrote it: the parameters of batch norms behind a flattened image were brought into " \
+  "PyTorch's order"
+
 /* Loads weights from a safetensors file or, without a record, an ONNX file, which must hold exactly the store's parameters, into the last whole version;
  * the caller packs them. `record` is the record of the checkpoint that holds this model.safetensors: the file must have
- * the checksum stated there. NULL for a file outside of a checkpoint. */
-hd_status hd__checkpoint_load_weights(hd_store *store, hd_ctx *ctx, const char *path, const json_t *record);
+ * the checksum stated there. NULL: the file is given by itself; if it lies in a checkpoint, that one's version of the
+ * arithmetic says how to read it. *arithmetic: the version that wrote the file. */
+hd_status hd__checkpoint_load_weights(hd_store *store, int64_t *arithmetic, hd_ctx *ctx, const char *path,
+                                      const json_t *record);
 
 /* Loads counters and optimizer states from folder/state.safetensors, which must have the record's checksum. The step
  * counted becomes the store's version; weights are loaded afterwards, into that version. */

@@ -253,6 +253,11 @@ hd_status hd__certificate_make(json_t **out, hd_ctx *ctx, const char *run) {
   json_auto_t *end = NULL;
   char init[HD_SHA256_HEX_BYTES] = "";
   HD_TRY(hd__checkpoint_record(&record, ctx, run));
+  if (hd__record_earlier_arithmetic(record))
+    return hd__fail(ctx, HD_E_USAGE,
+                    "%s: steps of this run were computed by version %d of the arithmetic and others by version %lld, "
+                    "whose numbers differ; no heddle can repeat it, train it anew",
+                    run, hd__record_earlier_arithmetic(record), (long long)hd__checkpoint_arithmetic(record));
   HD_TRY(find_end(&end, ctx, run));
   if (*hd__record_setting(record, HD_OPT_INIT))
     HD_TRY(hd_digest(init, ctx, hd__record_setting(record, HD_OPT_INIT)));

@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 
-/* Whether a run's record states other settings, another model or another arithmetic than a certificate. of_run: it is
+/* Whether a run's record states other settings, another model or an unknown version of the arithmetic. of_run: it is
  * the run's own, not that of a checkpoint, after which the run's end may have been moved. */
 bool hd__compare_records(char *what, size_t bytes, const json_t *certificate, const json_t *record, bool of_run);
 

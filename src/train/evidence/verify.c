@@ -19,6 +19,7 @@
 #include "train/evidence/certificate.h"
 #include "train/evidence/compare_runs.h"
 #include "train/evidence/replay.h"
+#include "train/session/arithmetic_version.h"
 #include "train/settings/run_record.h"
 
 enum { MOST_STRETCHES = 1024, FIRST_RANK = 0 };
@@ -91,20 +92,34 @@ static hd_status load(verify *v, hd_ctx *ctx) {
   return HD_OK;
 }
 
-static void check_arithmetic(verify *v) {
+static hd_status find_change(hd_arithmetic_change *out, hd_ctx *ctx, const verify *v, int64_t version) {
+  hd_network network;
+  HD_TRY(hd__network_from_text(&network, ctx, hd__json_text(v->certificate, "model_yaml"), "model_yaml"));
+  const hd_status status = hd__arithmetic_changed(out, ctx, &network, version, HD_ARITHMETIC_OF_DIGESTS);
+  hd__network_fini(&network);
+  return status;
+}
+
+static hd_status check_arithmetic(verify *v, hd_ctx *ctx) {
   const json_int_t version = json_integer_value(json_object_get(v->certificate, "arithmetic_version"));
   const char *kind = hd__record_setting(v->certificate, HD_OPT_ARITHMETIC);
-  if (version != HD_ARITHMETIC_VERSION)
-    decide(
-        v, HD_NOT_COMPARABLE, 0,
-        "expected version %d of the arithmetic, which heddle %s has, found version %lld; verify it with a heddle that "
-        "has that one",
-        HD_ARITHMETIC_VERSION, hd__version(), (long long)version);
+  hd_arithmetic_change change;
+  HD_TRY(find_change(&change, ctx, v, version));
+  if (version > HD_ARITHMETIC_VERSION)
+    decide(v, HD_NOT_COMPARABLE, 0,
+           "it has version %lld of the arithmetic, which heddle %s does not know; verify it with a later heddle",
+           (long long)version, hd__version());
+  else if (change.version)
+    decide(v, HD_NOT_COMPARABLE, 0,
+           "it has version %lld of the arithmetic, and version %d changed this network's digest (%s); verify it with "
+           "the heddle that made it",
+           (long long)version, change.version, change.what);
   else if (*kind && strcmp(kind, "portable"))
     decide(v, HD_NOT_COMPARABLE, 0,
            "expected the portable arithmetic, found --arithmetic %s, whose bits depend on a "
            "library and a CPU",
            kind);
+  return HD_OK;
 }
 
 static hd_status check_data(verify *v, hd_ctx *ctx) {
@@ -411,7 +426,7 @@ static hd_status check_end(verify *v, const int64_t *step, int count) {
 }
 
 static hd_status check_claims(verify *v, hd_ctx *ctx, const int64_t *step, int count) {
-  check_arithmetic(v);
+  HD_TRY(check_arithmetic(v, ctx));
   HD_TRY(check_data(v, ctx));
   HD_TRY(check_init(v, ctx));
   if (*v->run)

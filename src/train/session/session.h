@@ -35,6 +35,7 @@ typedef struct session_run {
   int64_t batch, steps_per_epoch, steps_in_all;
   hd_counters counters;
   int32_t resumed_arithmetic;         /* its version in the checkpoint; 0 for a new run */
+  int32_t earlier_arithmetic;         /* the version of earlier steps, where it has other numbers; 0: there are none */
   int64_t planned, target;            /* steps handed to the executor, and the end of the present region */
   int64_t pause;                      /* the step at which train_until returns to the caller */
   int64_t evaluated_step;             /* -1: never */
@@ -84,8 +85,9 @@ typedef struct session_checkpoints {
 typedef struct session_report {
   hd_report facts;
   hd_event_fn *on_event;
-  void *user;            /* of on_event */
-  char device[64];       /* "cpu", "cuda:0,1" */
+  void *user;      /* of on_event */
+  char device[64]; /* "cpu", "cuda:0,1" */
+  char arithmetic_note[192];
   char device_note[320]; /* the reason for that device, or against sums by NCCL */
   char wrong_png[HD_PATH_BYTES];
   hd_gpu_accounts gpu_memory;

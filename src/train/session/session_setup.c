@@ -17,6 +17,7 @@
 #include "train/session/view_evaluation.h"
 #include "train/session/feed_options.h"
 #include "train/session/first_weights.h"
+#include "train/session/arithmetic_version.h"
 #include "train/settings/run_record.h"
 
 /* Takes over the choice of --device auto, which was made for this model and this data. */
@@ -268,17 +269,37 @@ static hd_status agree(hd_session *s, hd_ctx *ctx) {
 
 /* ---- Initial weights ---- */
 
-/* Goes on with this heddle's arithmetic from the counters of a checkpoint, if it is the same or the user accepts it. */
+/* Continues with this heddle's arithmetic from the counters of a checkpoint, if this network's numbers are the same or
+ * the user accepts others. */
 static hd_status adopt_arithmetic(hd_session *s, hd_ctx *ctx) {
-  const int64_t found = s->run.counters.arithmetic;
-  if (found != HD_ARITHMETIC_VERSION && !s->run.settings->accept_arithmetic)
-    return hd__fail(
-        ctx, HD_E_USAGE,
-        "--resume %s: expected version %d of the arithmetic, which heddle %s has, found version %lld; go on "
-        "with the heddle that made it, or with --accept-arithmetic to a digest of neither",
-        s->run.settings->resume, HD_ARITHMETIC_VERSION, hd__version(), (long long)found);
+  const int64_t found = s->run.counters.arithmetic, before = hd__record_earlier_arithmetic(s->run.record);
+  hd_arithmetic_change change;
+  HD_TRY(hd__arithmetic_changed(&change, ctx, &s->run.network, found, HD_ARITHMETIC_OF_STEPS));
+  if (found > HD_ARITHMETIC_VERSION)
+    change = (hd_arithmetic_change){(int)found, "a later heddle wrote it"};
+  if (change.version && !s->run.settings->accept_arithmetic)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--resume %s: this run has version %lld of the arithmetic, heddle %s has version %d, and this "
+                    "network's numbers differ (version %d: %s); continue with the heddle that made it, or with "
+                    "--accept-arithmetic to a digest of neither",
+                    s->run.settings->resume, (long long)found, hd__version(), HD_ARITHMETIC_VERSION, change.version,
+                    change.what);
   s->run.resumed_arithmetic = (int32_t)found;
+  s->run.earlier_arithmetic = change.version ? (int32_t)found : before;
   s->run.counters.arithmetic = HD_ARITHMETIC_VERSION;
+  if (change.version)
+    snprintf(s->report.arithmetic_note, sizeof s->report.arithmetic_note,
+             "continues with version %d of the arithmetic, after version %lld: the digest is a new one",
+             HD_ARITHMETIC_VERSION, (long long)found);
+  return HD_OK;
+}
+
+static hd_status load_weights(hd_session *s, hd_ctx *ctx, const char *path, const json_t *record) {
+  int64_t arithmetic;
+  HD_TRY(hd__checkpoint_load_weights(s->compute.store, &arithmetic, ctx, path, record));
+  if (!*s->report.arithmetic_note && hd__checkpoint_converts(s->compute.store->directory, arithmetic))
+    snprintf(s->report.arithmetic_note, sizeof s->report.arithmetic_note, HD_CHECKPOINT_CONVERTED,
+             (long long)arithmetic);
   return HD_OK;
 }
 
@@ -300,9 +321,9 @@ static hd_status fill_store(hd_session *s, hd_ctx *ctx, const char *resumed) {
     HD_TRY(hd__checkpoint_load_state(s->compute.store, &s->run.counters, ctx, resumed, s->run.record));
     HD_TRY(adopt_arithmetic(s, ctx));
     HD_TRY(hd__file_join(path, ctx, resumed, "model.safetensors"));
-    HD_TRY(hd__checkpoint_load_weights(s->compute.store, ctx, path, s->run.record));
+    HD_TRY(load_weights(s, ctx, path, s->run.record));
   } else if (*s->run.settings->init) {
-    HD_TRY(hd__checkpoint_load_weights(s->compute.store, ctx, s->run.settings->init, NULL));
+    HD_TRY(load_weights(s, ctx, s->run.settings->init, NULL));
   } else {
     HD_TRY(hd__session_draw(s->compute.store, s, ctx, s->compute.plan, s->compute.here));
   }
@@ -407,6 +428,7 @@ static void fill_report(hd_session *s, int32_t shards) {
                   .resumed_step = s->run.counters.step,
                   .arithmetic_version = HD_ARITHMETIC_VERSION,
                   .resumed_arithmetic = s->run.resumed_arithmetic,
+                  .arithmetic_note = s->report.arithmetic_note,
                   .wrong = -1,
                   .skipped = -1,
                   .test_skipped = -1,
@@ -502,6 +524,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
                          hd__threads_count(s->compute.threads)));
   HD_TRY(hd__record_note_device(s->run.record, ctx, s->report.device, hd__session_isa(s)));
   HD_TRY(hd__record_note_library(s->run.record, ctx, hd__session_library(s)));
+  HD_TRY(hd__record_note_earlier_arithmetic(s->run.record, ctx, s->run.earlier_arithmetic));
   if (s->compute.plan->shifts && find_shift(&shift, s))
     HD_TRY(hd__record_note_shift(s->run.record, ctx, shift));
   return hd__session_count_skips(s, ctx);

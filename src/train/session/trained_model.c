@@ -32,6 +32,7 @@ static hd_status open_executor(hd_trained *t, hd_ctx *ctx) {
 
 static hd_status make_executor(hd_trained *t, hd_ctx *ctx, const char *folder) {
   char path[HD_PATH_BYTES];
+  int64_t arithmetic;
   hd_graph *graph;
   if (hd__config_has(t->run, HD_OPT_LABEL_SMOOTHING))
     t->network.label_smoothing = hd__settings(t->run)->label_smoothing;
@@ -42,7 +43,9 @@ static hd_status make_executor(hd_trained *t, hd_ctx *ctx, const char *folder) {
   HD_TRY(hd__store_create(&t->store, ctx, NULL, t->plan));
   HD_TRY(open_executor(t, ctx));
   HD_TRY(hd__file_join(path, ctx, folder, "model.safetensors"));
-  HD_TRY(hd__checkpoint_load_weights(t->store, ctx, path, t->record));
+  HD_TRY(hd__checkpoint_load_weights(t->store, &arithmetic, ctx, path, t->record));
+  if (hd__checkpoint_converts(t->store->directory, arithmetic))
+    hd__fail(ctx, HD_OK, "note: %s: " HD_CHECKPOINT_CONVERTED, folder, (long long)arithmetic);
   hd__store_pack(t->store, t->plan, NULL);
   return HD_OK;
 }

@@ -83,6 +83,17 @@ float hd__record_shift(const json_t *record) {
   return shift ? (float)json_number_value(shift) : NAN;
 }
 
+static const char EARLIER[] = "earlier_arithmetic";
+
+hd_status hd__record_note_earlier_arithmetic(json_t *record, hd_ctx *ctx, int32_t version) {
+  return HD_ALLOCATED(version == 0 || json_object_set_new(record, EARLIER, json_integer(version)) == 0, ctx,
+                      "out of memory for the run's record");
+}
+
+int32_t hd__record_earlier_arithmetic(const json_t *record) {
+  return (int32_t)json_integer_value(json_object_get(record, EARLIER));
+}
+
 bool hd__record_has_floats(const json_t *record) {
   const char *elements = json_string_value(json_object_get(json_object_get(record, "data"), "elements"));
   return elements && !strcmp(elements, FLOATS);

@@ -29,6 +29,10 @@ hd_status hd__record_note_library(json_t *record, hd_ctx *ctx, const char *libra
 hd_status hd__record_note_shift(json_t *record, hd_ctx *ctx, float shift);
 float hd__record_shift(const json_t *record);
 
+/* The version of the arithmetic of earlier steps, where its numbers for this network are others; 0: there are none. */
+hd_status hd__record_note_earlier_arithmetic(json_t *record, hd_ctx *ctx, int32_t version);
+int32_t hd__record_earlier_arithmetic(const json_t *record);
+
 /* Whether the data's samples are floats; else they are bytes, as in records older than this entry. */
 bool hd__record_has_floats(const json_t *record);
 

@@ -1,0 +1,108 @@
+/* The predicates of the versions of the arithmetic; see arithmetic_version.h.
+ *
+ * They look at a graph after fusion and after the pass of shifts, which decides whether version 2 matters. They may find
+ * a few networks more than were changed, never fewer. */
+#include "train/session/arithmetic_version.h"
+
+#include "base/version.h"
+#include "op/op.h"
+#include "plan/passes.h"
+
+enum { ONE_CHUNK = 2048 }; /* elements of a parameter of one element a row */
+
+static bool has_shift(const hd_graph *graph) {
+  for (int i = 0; i < graph->node_count; i++)
+    if (graph->nodes[i].op == HD_OP_shifted_linear)
+      return true;
+  return false;
+}
+
+static bool has_tiles(const hd_graph *graph, int side) {
+  for (int i = 0; i < graph->node_count; i++)
+    if (graph->nodes[i].op == HD_OP_conv2d && graph->nodes[i].geom.kh == side &&
+        hd_geom_is_winograd(&graph->nodes[i].geom))
+      return true;
+  return false;
+}
+
+static bool has_tiles_3(const hd_graph *graph) { return has_tiles(graph, 3); }
+static bool has_tiles_5(const hd_graph *graph) { return has_tiles(graph, 5); }
+
+static bool has_shard_norms(const hd_graph *graph) {
+  int count = 0;
+  for (int i = 0; i < graph->node_count; i++)
+    count += graph->nodes[i].op == HD_OP_batch_norm && graph->nodes[i].attrs.shard_stats;
+  return count > 1;
+}
+
+static bool is_batch_norm(const hd_node *node) { return node->op == HD_OP_batch_norm && !node->attrs.shard_stats; }
+
+static bool is_cheap(const hd_node *node) {
+  return is_batch_norm(node) || (hd__op_info(node->op)->rule->elementwise && !node->view);
+}
+
+static int norms_before(const hd_graph *graph, int node) {
+  int count = 0;
+  for (int i = 0; i <= node; i++)
+    count += is_batch_norm(&graph->nodes[i]);
+  return count;
+}
+
+/* Whether values were computed again from values that had been computed again: a cheap layer reads another one, with the
+ * statistics of a norm between them, and a norm follows. */
+static bool has_chain(const hd_graph *graph) {
+  const int norms = norms_before(graph, graph->node_count - 1);
+  for (int i = 0; i < graph->node_count; i++) {
+    const int from = graph->values[graph->nodes[i].in[0]].producer, here = norms_before(graph, i);
+    if (is_cheap(&graph->nodes[i]) && from >= 0 && is_cheap(&graph->nodes[from]) && norms_before(graph, from) < here &&
+        here < norms)
+      return true;
+  }
+  return false;
+}
+
+/* The most channels of a batch norm that reads a flattened image, 0: none does. */
+static int64_t flat_norm(const hd_graph *graph) {
+  int64_t most = 0;
+  for (int i = 0; i < graph->node_count; i++) {
+    const hd_value *x = &graph->values[graph->nodes[i].in[0]];
+    const int64_t elems = hd__shape_elems(&x->shape);
+    if (graph->nodes[i].op == HD_OP_batch_norm && x->order.rank == 3)
+      most = elems > most ? elems : most;
+  }
+  return most;
+}
+
+static bool has_flat_norm(const hd_graph *graph) { return flat_norm(graph) > 0; }
+static bool has_long_flat_norm(const hd_graph *graph) { return flat_norm(graph) > ONE_CHUNK; }
+
+static const struct change {
+  int version;
+  bool (*touches)(const hd_graph *graph);
+  bool files_only; /* the order of elements in files, not a number of a step */
+  const char *what;
+} changes[] = {
+    {2, has_shift, false, "the first layer adds the shift of normalisation"},
+    {3, has_tiles_3, false, "wide 3 x 3 convolutions are computed by tiles of 4 x 4 outputs"},
+    {4, has_tiles_5, false, "wide 5 x 5 convolutions are computed by tiles"},
+    {5, has_shard_norms, false, "running statistics of several norms with 'stats: shard' are weighted correctly"},
+    {6, has_chain, false, "values between batch norms are computed again correctly"},
+    {6, has_long_flat_norm, false, "a batch norm of more than 2,048 flattened elements is clipped in another order"},
+    {6, has_flat_norm, true, "a batch norm behind a flattened image is stored in PyTorch's order"},
+};
+
+hd_status hd__arithmetic_changed(hd_arithmetic_change *out, hd_ctx *ctx, const hd_network *network, int64_t found,
+                                 hd_arithmetic_of of) {
+  hd_graph *graph;
+  *out = (hd_arithmetic_change){0};
+  if (found >= HD_ARITHMETIC_VERSION)
+    return HD_OK;
+  HD_TRY(hd__network_graph(&graph, ctx, network));
+  hd__pass_fuse(graph);
+  hd__pass_shift(graph, 1);
+  for (const struct change *c = changes; c < changes + sizeof changes / sizeof *changes && !out->version; c++)
+    if (c->version > found && (!c->files_only || of == HD_ARITHMETIC_OF_DIGESTS) && c->touches(graph))
+      *out = (hd_arithmetic_change){c->version, c->what};
+  hd__graph_destroy(graph);
+  return HD_OK;
+}
