@@ -166,7 +166,7 @@ static void mend_checkpoint(const char *folder) {
   for (int i = 0; i < 2; i++) {
     char sum[HD_CHECKSUM_BYTES];
     text file = read_text(folder, name[i]);
-    hd__checksum_text(sum, &(hd_mapping){(unsigned char *)file.bytes, file.length});
+    hd__checksum_text(sum, hd__xxh3(file.bytes, file.length));
     json_object_set_new(json_object_get(json_object_get(is, "files"), name[i]), "xxh3", json_string(sum));
     free(file.bytes);
   }

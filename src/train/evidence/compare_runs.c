@@ -54,22 +54,21 @@ static bool is_of_evaluations(const char *name) {
   return false;
 }
 
-/* A checkpoint of an earlier version of the arithmetic, which has the same numbers for this network: check_arithmetic of
- * verify.c. */
-static bool is_earlier_arithmetic(const hd_st_tensor *claimed, const hd_st_tensor *found) {
-  int64_t version[2] = {0};
-  if (strcmp(found->name, "arithmetic_version") || !claimed || claimed->length != sizeof *version)
+/* The version of the arithmetic of a claimed checkpoint is the one that its record states: another one than that of the
+ * repetition has the same numbers for this network (check_arithmetic of verify.c). */
+static bool is_stated_arithmetic(const hd_st_tensor *claimed, int64_t stated) {
+  int64_t version;
+  if (!claimed || strcmp(claimed->name, "arithmetic_version") || claimed->length != sizeof version)
     return false;
-  memcpy(&version[0], claimed->bytes, sizeof *version);
-  memcpy(&version[1], found->bytes, sizeof *version);
-  return version[0] > 0 && version[0] < version[1];
+  memcpy(&version, claimed->bytes, sizeof version);
+  return version == stated;
 }
 
 /* The first tensor of `found` that is another in `claimed`, or not there; NULL: there is none. */
-static const char *differing(const hd_st_list *claimed, const hd_st_list *found, bool other_end) {
+static const char *differing(const hd_st_list *claimed, const hd_st_list *found, int64_t arithmetic, bool other_end) {
   for (int i = 0; i < found->count; i++) {
     const hd_st_tensor *b = &found->tensor[i], *a = hd__st_find(claimed, b->name);
-    if ((other_end && is_of_evaluations(b->name)) || is_earlier_arithmetic(a, b))
+    if ((other_end && is_of_evaluations(b->name)) || is_stated_arithmetic(a, arithmetic))
       continue;
     if (!a || a->type != b->type || !hd__shape_equal(&a->shape, &b->shape) || a->length != b->length ||
         memcmp(a->bytes, b->bytes, a->length))
@@ -86,7 +85,7 @@ static bool has_same_header(const hd_mapping *a, const hd_mapping *b) {
 }
 
 static hd_status compare_files(bool *differs, char *what, size_t bytes, hd_ctx *ctx, const char *claimed,
-                               const char *found, bool other_end) {
+                               const char *found, int64_t arithmetic, bool other_end) {
   HD_MAPPED a = {0};
   HD_MAPPED b = {0};
   HD_ST_OWNED of_a = {0};
@@ -99,7 +98,7 @@ static hd_status compare_files(bool *differs, char *what, size_t bytes, hd_ctx *
     snprintf(what, bytes, "%s", quiet.message);
     return HD_OK;
   }
-  const char *name = differing(&of_a, &of_b, other_end);
+  const char *name = differing(&of_a, &of_b, arithmetic, other_end);
   *differs = name || (!other_end && !has_same_header(&a, &b));
   snprintf(what, bytes, "%s: expected the %s that the repetition found, found another", claimed,
            name ? name : "header");
@@ -110,11 +109,14 @@ hd_status hd__compare_checkpoints(bool *differs, char *what, size_t bytes, hd_ct
                                   const char *found, bool other_end) {
   static const char *const file[] = {"model.safetensors", "state.safetensors"};
   char a[HD_PATH_BYTES], b[HD_PATH_BYTES];
+  json_auto_t *record = NULL;
+  hd_ctx quiet = {0};
+  hd__checkpoint_record(&record, &quiet, claimed);
   *differs = false;
   for (int i = 0; i < 2 && !*differs; i++) {
     HD_TRY(hd__file_join(a, ctx, claimed, file[i]));
     HD_TRY(hd__file_join(b, ctx, found, file[i]));
-    HD_TRY(compare_files(differs, what, bytes, ctx, a, b, other_end));
+    HD_TRY(compare_files(differs, what, bytes, ctx, a, b, hd__checkpoint_arithmetic(record), other_end));
   }
   return HD_OK;
 }
