@@ -16,7 +16,7 @@
 #include "train/session/arithmetic_version.h"
 
 /* A norm of a flattened image of several channels: 3 x 3 x 3. */
-enum { CHANNELS = 3, PIXELS = 9 };
+enum { CHANNELS = 3, PIXELS = 9, MOST_TENSORS = 64 };
 static const char flat[] = "model: flat\ninput: [1, 28, 28]\nlayers:\n"
                            "  - c: {op: conv2d, out: 3, kernel: 5, stride: 8}\n  - f: {op: flatten}\n"
                            "  - b: {op: batch_norm}\n  - l: {op: linear, out: 10}\n";
@@ -158,7 +158,7 @@ static void make_older(hd_st_tensor *t, float *order, int64_t *version) {
 }
 
 static void rewrite(hd_ctx *ctx, const char *folder, const char *name, json_t *record) {
-  static float order[32][CHANNELS * PIXELS];
+  static float order[MOST_TENSORS][CHANNELS * PIXELS];
   int64_t version;
   char path[HD_PATH_BYTES], sum[HD_CHECKSUM_BYTES];
   hd_mapping file = {0};
@@ -166,6 +166,8 @@ static void rewrite(hd_ctx *ctx, const char *folder, const char *name, json_t *r
   snprintf(path, sizeof path, "%s/last/%s", folder, name);
   if (hd__file_map(&file, ctx, path) != HD_OK || hd__st_parse(&list, ctx, path, file.bytes, file.length) != HD_OK)
     bail_out("%s", hd_ctx_message(ctx));
+  if (list.count > MOST_TENSORS)
+    bail_out("%s has %d tensors", path, list.count);
   for (int i = 0; i < list.count; i++)
     make_older(&list.tensor[i], order[i], &version);
   FILE *to = fopen(in_scratch("new"), "wb");
