@@ -23,8 +23,8 @@ typedef enum hd_export_format {
 
 /* Writes the network of a checkpoint, a run's folder (its last step) or a step's, to a file, atomically. HD_E_IO,
  * HD_E_FORMAT: the checkpoint is missing or damaged, or the file cannot be written. HD_E_UNSUPPORTED: the format has no
- * form of an operation, or is not part of this build.If an earlier heddle stored some weights in
- * another order, the context's message notes that they were converted. */
+ * form of an operation, or is not part of this build. If an earlier heddle stored some weights in another order, the
+ * context's message notes that they were converted. */
 HD_API hd_status hd_model_export(hd_ctx *ctx, const char *checkpoint, hd_export_format format, const char *path);
 
 #ifdef __cplusplus

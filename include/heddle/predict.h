@@ -27,8 +27,8 @@ typedef struct hd_predictor hd_predictor;
 
 /* Loads a checkpoint: a run's folder (its last step) or a step's. Of the configuration (NULL: all defaults) it uses
  * `threads` and `device`, and `data` and `data-dir` for hd_predict_item. The caller owns the predictor and ends it with
- * hd_predictor_destroy (NULL allowed). HD_E_IO, HD_E_FORMAT: the checkpoint is missing or damaged.If an earlier heddle stored some weights in
- * another order, the context's message notes that they were converted. */
+ * hd_predictor_destroy (NULL allowed). HD_E_IO, HD_E_FORMAT: the checkpoint is missing or damaged.
+ * If an earlier heddle stored some weights in another order, the context's message notes that they were converted. */
 HD_API hd_status hd_predictor_create(hd_predictor **out, hd_ctx *ctx, const char *checkpoint, const hd_config *config);
 HD_API void hd_predictor_destroy(hd_predictor *predictor);
 

@@ -128,8 +128,7 @@ typedef struct hd_report {
   double val_metric, test_metric; /* and its value */
   int32_t stages;                 /* 0: the network is not cut */
   const hd_stage *stage;          /* each of them; what was done is known after hd_session_train */
-  const char
-      *arithmetic_note; /* one line: what an earlier version of the arithmetic means for these weights; else "" */
+  const char *arithmetic_note; /* one line: what an earlier version of the arithmetic means here; else "" */
 } hd_report;
 
 typedef enum hd_event_kind {
@@ -215,8 +214,8 @@ typedef struct hd_evaluation {
 
 /* Evaluates a checkpoint (a run's folder or a step's) on the test set of the configuration's data, or of the run's
  * data if `data` is not set. Uses only the configuration's data, data-dir, on-error, threads and device. Release the
- * result with hd_evaluation_fini.If an earlier heddle stored some weights in
- * another order, the context's message notes that they were converted. */
+ * result with hd_evaluation_fini. If an earlier heddle stored some weights in another order, the context's message notes
+ * that they were converted. */
 HD_API hd_status hd_evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config);
 HD_API void hd_evaluation_fini(hd_evaluation *evaluation);
 

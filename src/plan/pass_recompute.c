@@ -10,8 +10,8 @@
  * The output of conv1 is in batch memory, since norm_dw and norm_dx read it. The outputs of norm and gelu are not: the
  * copies norm' and gelu' make them again for conv2_dw and gelu_dx.
  *
- * The pass is told in terms of the graph that it was given: a copy reads what the copied node read there, or copies of
- * that for the same segment, never what an earlier segment's nodes were made to read.
+ * A copy reads what the copied node read in the graph that the pass was given, or the same segment's copies of that: the
+ * node itself may read copies by then, which belong to an earlier segment.
  *
  * Values that deferred gradients read stay in batch memory: those are formed after all segments. */
 #include <string.h>

@@ -67,7 +67,7 @@ void hd__exec_gather(const thread_at *at, const hd_phase *phase) {
   hd__trace_leaf(at->thread->track, HD_SLICE_GATHER, 0);
 }
 
-/* Of the home rows j0 to j1 - 1. As in PyTorch, the running variance follows the unbiased one. A single sample of one pixel has none; its variance is
+/* As in PyTorch, the running variance follows the unbiased one. A single sample of one pixel has none; its variance is
  * used as it is. */
 void hd__exec_running(const thread_at *at, int param, int32_t j0, int32_t j1) {
   const hd_exec_cpu *exec = at->exec;

@@ -1,7 +1,7 @@
 /* The predicates of the versions of the arithmetic; see arithmetic_version.h.
  *
- * They look at a graph after fusion and after the pass of shifts, which decides whether version 2 matters. They may find
- * a few networks more than were changed, never fewer. */
+ * They look at a graph after fusion and after the pass of shifts, which decides whether version 2 matters. A predicate
+ * may also hold for a few networks that its version did not change; it holds for all that it changed. */
 #include "train/session/arithmetic_version.h"
 
 #include "base/version.h"
