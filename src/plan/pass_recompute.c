@@ -10,8 +10,8 @@
  * The output of conv1 is in batch memory, since norm_dw and norm_dx read it. The outputs of norm and gelu are not: the
  * copies norm' and gelu' make them again for conv2_dw and gelu_dx.
  *
- * A copy reads what the copied node read in the graph that the pass was given, or the same segment's copies of that: the
- * node itself may read copies by then, which belong to an earlier segment.
+ * A copy reads what the copied node read in the graph that the pass was given, or this segment's copies of that. The
+ * node itself may by then read copies, which belong to an earlier segment.
  *
  * Values that deferred gradients read stay in batch memory: those are formed after all segments. */
 #include <string.h>

@@ -498,6 +498,33 @@ flip() {
   [ "$(json_get arithmetic_version <out)" = 6 ]
 }
 
+@test "weights that an earlier version stored in another order are converted, which is said" {
+  need_json
+  cat >flat.yaml <<END
+model: flat
+input: [1, 28, 28]
+layers:
+  - c: {op: conv2d, out: 3, kernel: 5, stride: 8}
+  - f: {op: flatten}
+  - b: {op: batch_norm}
+  - l: {op: linear, out: 10}
+END
+  "$HEDDLE" train --model flat.yaml --data digits --max-steps 5 --out r >/dev/null
+  "$HEDDLE" eval r >out 2>err
+  [ ! -s err ]
+  sed -i 's/"arithmetic_version": 6/"arithmetic_version": 5/' r/last/run.json
+  for command in "eval r" "predict r --index 0" "export r --c r.c"; do
+    "$HEDDLE" $command >out 2>err
+    [ "$(wc -l <err)" = 1 ]
+    grep -q "^heddle: note: .*version 5 of the arithmetic.*PyTorch's order" err
+  done
+  "$HEDDLE" train --model flat.yaml --data digits --max-steps 1 --init r/last/model.safetensors --out s >out
+  grep -q "^version 5 of the arithmetic.*PyTorch's order" out
+  cp r/last/model.safetensors alone.safetensors
+  "$HEDDLE" train --model flat.yaml --data digits --max-steps 1 --init alone.safetensors --out t >out
+  ! grep -q "PyTorch's order" out
+}
+
 @test "--resume with another experiment is refused, and the setting named" {
   train --out r --lr 0.01 --clip-grad-norm 5
   was=$(fingerprint r)

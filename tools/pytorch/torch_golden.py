@@ -9,11 +9,12 @@ update, computed in float64: the truth. Training amplifies rounding, so that flo
 says for how many steps five float32 runs of PyTorch (1 and 2 threads, three orders of the samples inside a batch) stay
 within 1e-4 of it, relative; the test wants heddle within 1e-3 for those. `settings` are heddle's options; `lr` are the
 learning rates; `test_loss` is the loss on the test set after the last step, in float64: it is compared where `steps`
-are all, as are `weights`, those after the last step. `file` is a model file below the source folder, which `settings` name no model then; `data` are
-coloured noise ("planes") or what tests/bits/make_data writes as rows ("2x4x3 3 classes").
+are all, as are `weights`, those after the last step. `file` is a model file below the source folder; its `settings`
+name no model. `data` is coloured noise ("planes") or the arguments of tests/bits/make_data for rows ("2x4x3 3
+classes"); without it, the built-in digits.
 
-BUILD is heddle's build folder after `make check` or `make tests/bits/make_idx tests/bits/make_data`. Needs torch, numpy, pyyaml and
-safetensors.
+BUILD is heddle's build folder after `make check` or `make tests/bits/make_idx tests/bits/make_data`. Needs torch, numpy,
+pyyaml and safetensors.
 """
 import argparse
 import json
@@ -116,7 +117,8 @@ def loss_of(scores, y, settings):
 
 
 def trajectory(path, settings, init, x, y, test, double=False, threads=1, order=None):
-    """Losses, learning rates, the loss on the test set at the end, the trained module; `order` permutes the samples inside each batch, which changes roundings alone."""
+    """Losses, learning rates, the loss on the test set at the end, the trained module. `order` permutes the samples
+    inside each batch, which changes roundings alone."""
     torch.set_num_threads(threads)
     net, batch, steps = Model(path).net, int(settings["batch"]), int(settings.get("max-steps", STEPS))
     net.load_state_dict(init)

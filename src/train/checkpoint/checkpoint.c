@@ -91,9 +91,12 @@ hd_status hd__checkpoint_record(json_t **out, hd_ctx *ctx, const char *folder) {
 
 /* ---- Files of earlier versions ---- */
 
-/* Up to version 5 of the arithmetic a batch norm behind a flattened image had home order in files too. */
+/* Since this version of the arithmetic, a batch norm behind a flattened image has file order in files; before, it had
+ * home order there too. */
+enum { FLAT_NORMS_IN_FILE_ORDER = 6 };
+
 static bool has_home_order(const hd_store_entry *entry, int64_t arithmetic) {
-  return arithmetic < 6 && entry->op == HD_OP_batch_norm && !hd__store_is_in_file_order(entry);
+  return arithmetic < FLAT_NORMS_IN_FILE_ORDER && entry->op == HD_OP_batch_norm && !hd__store_is_in_file_order(entry);
 }
 
 bool hd__checkpoint_converts(const hd_directory *d, int64_t arithmetic) {

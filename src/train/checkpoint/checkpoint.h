@@ -40,8 +40,8 @@ hd_status hd__checkpoint_find(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *
 /* Reads a checkpoint's run.json; the caller owns it. */
 hd_status hd__checkpoint_record(json_t **out, hd_ctx *ctx, const char *folder);
 
-/* The version of the arithmetic that a record states. Whether files of that version have another order of elements, which
- * is converted when they are loaded. */
+/* The version of the arithmetic that a record states. Whether files of that version store some elements in another
+ * order, which is converted when they are loaded. */
 int64_t hd__checkpoint_arithmetic(const json_t *record);
 bool hd__checkpoint_converts(const hd_directory *directory, int64_t arithmetic);
 #define HD_CHECKPOINT_CONVERTED                                                                                        \

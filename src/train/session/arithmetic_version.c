@@ -8,7 +8,7 @@
 #include "op/op.h"
 #include "plan/passes.h"
 
-enum { ONE_CHUNK = 2048 }; /* elements of a parameter of one element a row */
+enum { ONE_CHUNK = 2048 }; /* how many elements version 5 had in a chunk of such a norm's parameters */
 
 static bool has_shift(const hd_graph *graph) {
   for (int i = 0; i < graph->node_count; i++)
@@ -37,6 +37,7 @@ static bool has_shard_norms(const hd_graph *graph) {
 
 static bool is_batch_norm(const hd_node *node) { return node->op == HD_OP_batch_norm && !node->attrs.shard_stats; }
 
+/* The layers whose values version 5 computed again. */
 static bool is_cheap(const hd_node *node) {
   return is_batch_norm(node) || (hd__op_info(node->op)->rule->elementwise && !node->view);
 }
@@ -48,8 +49,8 @@ static int norms_before(const hd_graph *graph, int node) {
   return count;
 }
 
-/* Whether values were computed again from values that had been computed again: a cheap layer reads another one, with the
- * statistics of a norm between them, and a norm follows. */
+/* Whether version 5 computed values again from values that had been computed again: a cheap layer reads another one,
+ * with the statistics of a norm between them, and a norm follows. */
 static bool has_chain(const hd_graph *graph) {
   const int norms = norms_before(graph, graph->node_count - 1);
   for (int i = 0; i < graph->node_count; i++) {

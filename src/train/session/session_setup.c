@@ -276,14 +276,14 @@ static hd_status adopt_arithmetic(hd_session *s, hd_ctx *ctx) {
   hd_arithmetic_change change;
   HD_TRY(hd__arithmetic_changed(&change, ctx, &s->run.network, found, HD_ARITHMETIC_OF_STEPS));
   if (found > HD_ARITHMETIC_VERSION)
-    change = (hd_arithmetic_change){(int)found, "a later heddle wrote it"};
+    change = (hd_arithmetic_change){(int)found, "unknown here"};
   if (change.version && !s->run.settings->accept_arithmetic)
     return hd__fail(ctx, HD_E_USAGE,
                     "--resume %s: this run has version %lld of the arithmetic, heddle %s has version %d, and this "
-                    "network's numbers differ (version %d: %s); continue with the heddle that made it, or with "
+                    "network's numbers %s (version %d: %s); continue with the heddle that made it, or with "
                     "--accept-arithmetic to a digest of neither",
-                    s->run.settings->resume, (long long)found, hd__version(), HD_ARITHMETIC_VERSION, change.version,
-                    change.what);
+                    s->run.settings->resume, (long long)found, hd__version(), HD_ARITHMETIC_VERSION,
+                    found > HD_ARITHMETIC_VERSION ? "may differ" : "differ", change.version, change.what);
   s->run.resumed_arithmetic = (int32_t)found;
   s->run.earlier_arithmetic = change.version ? (int32_t)found : before;
   s->run.counters.arithmetic = HD_ARITHMETIC_VERSION;
