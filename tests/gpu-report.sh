@@ -35,7 +35,7 @@ if [ ! -f "$BUILDDIR/.libs/heddle-cuda.so" ] || [ ! -f "$BUILDDIR/tests/op/test_
 elif pack && [ ! -e pack/data ] && [ -s pack/.libs/heddle-cuda.so ] && for file in $(c_library); do
   mkdir -p "pack$(dirname "$file")" && cp -L "$file" "pack$file" && cp -L "$file" pack/lib/
 done && starts heddle --version && starts tests/op/test_kernels && starts tests/cuda/test_gpu_gradients &&
-  starts tests/golden/test_golden && starts tests/bits/make_idx; then echo "ok 4 - a pack starts in an empty folder, $(grep MB out)"
+  starts tests/golden/test_golden && starts tests/bits/make_idx && starts tests/bits/make_data; then echo "ok 4 - a pack starts in an empty folder, $(grep MB out)"
 else echo "not ok 4 - a pack"; sed 's/^/# /' out; fi
 cat >python <<'END'
 #!/bin/sh

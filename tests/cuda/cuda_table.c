@@ -41,10 +41,11 @@ void cuda_table_environment(void) {
 }
 
 /* On a failure there is nothing to compare: the test ends. */
+static const char *running = "opening"; /* the operation at work */
 static void must(hd_status status) {
   if (status == HD_OK)
     return;
-  printf("Bail out! %s\n", ctx.message);
+  printf("Bail out! %s: %s\n", running, ctx.message);
   exit(1);
 }
 
@@ -59,6 +60,7 @@ static void *take_pages(size_t bytes) {
 /* One shard of all rows, for a GPU of so many processors. */
 static void run(hd_op op, const hd_call *call, int processors) {
   hd_cuda_call c = {.g = *call->g, .step = step, .node = call->draw.node};
+  running = hd__op_info(op)->name;
   memcpy(c.in, call->in, sizeof c.in);
   memcpy(c.out, call->out, sizeof c.out);
   memcpy(c.in_stride, call->in_stride, sizeof c.in_stride);

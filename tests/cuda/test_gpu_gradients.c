@@ -6,6 +6,7 @@
 #include "scratch.h"
 
 #include <math.h>
+#include <unistd.h>
 
 #include "cuda/cuda_table.h"
 #include "heddle.h"
@@ -15,12 +16,15 @@ enum { MOST_PARAMS = 64, PATH = 1024 };
 
 typedef struct way {
   const char *device, *arithmetic, *precision;
-  double bound; /* of the difference, relative to the gradient, both as norms */
+  /* Of the difference, relative to the gradient, both as norms. Where a factor is rounded by eps, a share of about eps of
+   * the ReLUs changes its side and of the maxima its place; each takes a whole term of a gradient away, so the norm is
+   * off by about sqrt(eps), 0.02 and 0.06. A smooth network's is off by a few eps. */
+  double bound, smooth;
 } way;
 
-static const way ways[] = {{"cuda", "portable", "f32", 0},     {"cuda", "native", "f32", 1e-4},
-                           {"cuda", "native", "tf32", 4e-2},   {"cuda", "native", "bf16", 0.25},
-                           {"cuda:0,1", "portable", "f32", 0}, {"cuda:0,1", "native", "tf32", 4e-2}};
+static const way ways[] = {{"cuda", "portable", "f32", 0, 0},      {"cuda", "native", "f32", 1e-4, 1e-5},
+                           {"cuda", "native", "tf32", 0.12, 3e-3}, {"cuda", "native", "bf16", 0.25, 2e-2},
+                           {"cuda:0,1", "portable", "f32", 0, 0},  {"cuda:0,1", "native", "tf32", 0.12, 3e-3}};
 
 /* A step's gradients, in the store's order. */
 typedef struct gradients {
@@ -120,16 +124,17 @@ static void compare(hd_ctx *ctx, const char *name, const char *model, const grad
       at = off > worst || off != off ? p : at;
       worst = off > worst || off != off ? off : worst;
     }
-    ok(worst <= how->bound, "%s, %s on %s: gradients of %d parameters, off by %.1e at most (%s)", name, text,
-       how->device, wanted->count, worst, wanted->name[at]);
+    ok(worst <= (strcmp(name, "smooth") ? how->bound : how->smooth),
+       "%s, %s on %s: gradients of %d parameters, off by %.1e at most (%s)", name, text, how->device, wanted->count,
+       worst, wanted->name[at]);
   }
   drop(&found);
 }
 
 int main(void) {
-  static const char *const models[] = {"mixed", "norm", "shared", "groups", "tiles", "native", "cnn"};
+  static const char *const models[] = {"mixed", "norm", "shared", "groups", "tiles", "native", "smooth", "cnn"};
   const char *source = getenv("SRCDIR") ? getenv("SRCDIR") : ".";
-  const way cpu = {"cpu", "portable", "f32", 0};
+  const way cpu = {"cpu", "portable", "f32", 0, 0};
   char path[PATH];
   hd_ctx *ctx;
   cuda_table_environment();
@@ -139,7 +144,7 @@ int main(void) {
   for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
     gradients wanted = {0};
     snprintf(path, sizeof path, "%s/tests/bits/%s.yaml", source, models[m]);
-    const char *model = m < 6 ? path : models[m];
+    const char *model = access(path, R_OK) == 0 ? path : models[m];
     if (descend(&wanted, ctx, model, &cpu) != HD_OK)
       bail_out("%s: %s", models[m], hd_ctx_message(ctx));
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)

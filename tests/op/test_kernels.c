@@ -327,12 +327,23 @@ static void check_large(hd_op op) {
   report(failed, op, ", large shapes");
 }
 
+/* Values in memory that every table can read, a GPU's too. */
+static float *values(guarded *memory, int count) {
+  *memory = guarded_create((size_t)count * sizeof(float), 0);
+  memset(memory->data, 0, memory->bytes);
+  return (float *)(void *)memory->data;
+}
+
 /* A NaN must reach the check at the step's end, a zero's sign must not be lost: what the reference itself is
  * held to. */
 static void check_special_values(const hd_kernels *table) {
-  float x[16] = {NAN, -1, INFINITY, -INFINITY, -0.0f, 2, NAN, 0}, y[16] = {0};
+  static const float special[8] = {NAN, -1, INFINITY, -INFINITY, -0.0f, 2, NAN, 0};
+  static const float image[8] = {1, NAN, 4, 4, 5, 2, 3, 4};
+  guarded in, out, taken = guarded_create(64, 0);
+  float *x = values(&in, 16), *y = values(&out, 16);
   hd_geom g = flat(8, 8);
   hd_call call = {.g = &g, .rows = 1, .in = {x}, .out = {y}};
+  memcpy(x, special, sizeof special);
   table->run[HD_OP_relu](&call);
   ok(isnan(y[0]) && y[1] == 0 && y[2] == INFINITY && y[3] == 0 && signbit(y[4]) && y[5] == 2 && isnan(y[6]),
      "%s: NaN, infinity and the zero's sign pass through relu", table->name);
@@ -349,18 +360,21 @@ static void check_special_values(const hd_kernels *table) {
                     .pool = 1,
                     .hp = 1,
                     .wp = 2};
-  float image[16] = {1, NAN, 4, 4, 5, 2, 3, 4};
-  uint8_t argmax[64] = {9, 9};
-  call = (hd_call){.g = &window, .rows = 1, .in = {image}, .out = {y, argmax}};
+  memcpy(x, image, sizeof image);
+  call = (hd_call){.g = &window, .rows = 1, .in = {x}, .out = {y, taken.data}};
   table->run[HD_OP_max_pool2d](&call);
-  ok(isnan(y[0]) && argmax[0] == 1 && y[1] == 4 && argmax[1] == 0,
+  ok(isnan(y[0]) && taken.data[0] == 1 && y[1] == 4 && taken.data[1] == 0,
      "%s: a NaN is the maximum, the first of equals is taken", table->name);
+  guarded_destroy(&in);
+  guarded_destroy(&out);
+  guarded_destroy(&taken);
 }
 
 /* The share of zeros, what is left, and that the mask follows the sample's position. */
 static void check_dropout(const hd_kernels *table) {
   enum { COUNT = 4096 };
-  static float x[COUNT], y[2][COUNT];
+  guarded in, out[2];
+  float *x = values(&in, COUNT), *y[2] = {values(&out[0], COUNT), values(&out[1], COUNT)};
   hd_geom g = flat(COUNT, COUNT);
   g.p = 0.25f;
   int zeros = 0, wrong = 0, same = 0;
@@ -378,6 +392,9 @@ static void check_dropout(const hd_kernels *table) {
   /* Six standard deviations: of 4096 draws at 1/4, and at the 5/8 that two masks agree by chance. */
   ok(wrong == 0 && abs(zeros - 1024) < 167 && abs(same - 2560) < 186,
      "%s: dropout takes a quarter, scales the rest, and draws another mask for another sample", table->name);
+  guarded_destroy(&in);
+  guarded_destroy(&out[0]);
+  guarded_destroy(&out[1]);
 }
 
 int main(void) {

@@ -5,9 +5,11 @@
  * HD_PRODUCT(WHAT, TA, TB) is the body of a kernel. WHAT are functions that define the product:
  *
  *   enum { WHAT_A_DEEP, WHAT_B_DEEP }                       1: neighbouring steps are neighbours in memory; 0: rows are
+ *   enum { WHAT_A_SUMMED }                                  1: chains start from what needs the sum of their row of a
  *   cuda_line WHAT_a_line(p, row), WHAT_b_line(p, row)      of rows; a thread always loads numbers of the same ones
  *   float WHAT_a(p, line, step), WHAT_b(p, line, step)      factors; rows and steps are inside
- *   float WHAT_first(p, a row)                              what the chains of a row of a start from
+ *   float WHAT_first(p, a row, sum)                         what the chains of a row of a start from; sum: of the row's
+ *                                                           numbers in 16 chains, 0 if not WHAT_A_SUMMED
  *   void WHAT_store(p, outputs, line, a_side, b_side, t)    thread t's share of storing outputs[b * line + a] */
 #pragma once
 
@@ -63,12 +65,29 @@ HD_BOTH int cuda_taken_step(int e, int t, int rows, int deep) {
   for (int e = 0; e < T; e++)                                                                                          \
   side[cuda_taken_step(e, t, 16 * T, DEEP) * side##_apart + cuda_taken_row(e, t, 16 * T, DEEP)] = HD_THIS(name)[e]
 
+/* The sum of each row of a, shared[row * HD_SUM_APART]: a thread adds one of the 16 chains of TA rows. */
+enum { HD_SUM_APART = 17 };
+#define HD_PRODUCT_SUMS(shared, WHAT, TA)                                                                              \
+  HD_PHASE {                                                                                                           \
+    for (int row = t / 16; row < 16 * TA && p.a0 + row < p.a_rows; row += HD_CUDA_BLOCK / 16) {                        \
+      const cuda_line line = WHAT##_a_line(&p, p.a0 + row);                                                            \
+      float s = 0;                                                                                                     \
+      for (int32_t step = t % 16; step < p.steps; step += 16)                                                          \
+        s = s + WHAT##_a(&p, &line, step);                                                                             \
+      shared[row * HD_SUM_APART + t % 16] = s;                                                                         \
+    }                                                                                                                  \
+  }                                                                                                                    \
+  HD_PHASE {                                                                                                           \
+    if (t < 16 * TA && p.a0 + t < p.a_rows)                                                                            \
+      shared[t * HD_SUM_APART] = op_tree16(shared + t * HD_SUM_APART);                                                 \
+  }
+
 #define HD_PRODUCT(WHAT, TA, TB)                                                                                       \
   enum {                                                                                                               \
     a_apart = 16 * TA + 4,                                                                                             \
     b_apart = 16 * TB + 4,                                                                                             \
     out_apart = 16 * TA + 1,                                                                                           \
-    in_floats = HD_PRODUCT_DEPTH * (a_apart + b_apart),                                                                \
+    in_floats = HD_PRODUCT_DEPTH * (a_apart + b_apart), /* more than the sums' */                                      \
     out_floats = 16 * TB * out_apart,                                                                                  \
     floats = in_floats > out_floats ? in_floats : out_floats                                                           \
   };                                                                                                                   \
@@ -83,11 +102,15 @@ HD_BOTH int cuda_taken_step(int e, int t, int rows, int deep) {
   HD_PER_THREAD(cuda_line, b_line, WHAT##_B_DEEP ? TB : 1);                                                            \
   float *a = shared, *b = shared + HD_PRODUCT_DEPTH * a_apart;                                                         \
   int32_t next = 0;                                                                                                    \
+  if (WHAT##_A_SUMMED) {                                                                                               \
+    HD_PRODUCT_SUMS(shared, WHAT, TA)                                                                                  \
+  }                                                                                                                    \
   HD_PHASE {                                                                                                           \
     HD_UNROLL                                                                                                          \
     for (int i = 0; i < TA * TB; i++) {                                                                                \
-      const int32_t row = p.a0 + t % 16 * TA + i % TA;                                                                 \
-      HD_THIS(acc)[i] = row < p.a_rows ? WHAT##_first(&p, row) : 0;                                                    \
+      const int32_t row = t % 16 * TA + i % TA;                                                                        \
+      const float sum = WHAT##_A_SUMMED && p.a0 + row < p.a_rows ? shared[row * HD_SUM_APART] : 0;                     \
+      HD_THIS(acc)[i] = p.a0 + row < p.a_rows ? WHAT##_first(&p, p.a0 + row, sum) : 0;                                 \
     }                                                                                                                  \
     HD_PRODUCT_LINES(a, WHAT, TA, WHAT##_A_DEEP)                                                                       \
     HD_PRODUCT_LINES(b, WHAT, TB, WHAT##_B_DEEP)                                                                       \

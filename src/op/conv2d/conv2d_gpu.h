@@ -193,7 +193,7 @@ HD_TILED(conv2d_dw, conv_dw_tiles_5_1, conv_dw_tiles_5, 8, 8) { HD_CHAINS(conv_d
 
 /* ---- Outputs, other kernels: channels by positions of all windows, over (ky, kx, ci) ---- */
 
-enum { conv_sums_A_DEEP = 1, conv_sums_B_DEEP = 1 };
+enum { conv_sums_A_DEEP = 1, conv_sums_B_DEEP = 1, conv_sums_A_SUMMED = 0 };
 HD_BOTH hd_cuda_cut conv_sums_matrix(const hd_geom *g, int64_t rows) {
   const int squared = g->pool * g->pool;
   if (g->groups > 1 || hd_geom_is_dilated(g) || hd_geom_is_winograd(g) || cuda_is_direct(g))
@@ -235,7 +235,9 @@ HD_BOTH float conv_sums_b(const cuda_part *p, const cuda_line *line, int32_t ste
   return cuda_pixel(&p->c->g, line->from + cuda_rest(step, o->ci), line->y + cuda_over(tap, o->kw),
                     line->x + cuda_rest(tap, o->kw));
 }
-HD_BOTH float conv_sums_first(const cuda_part *p, int32_t co) { return p->c->in[2] ? op_param(p->c, 2)[co] : 0; }
+HD_BOTH float conv_sums_first(const cuda_part *p, int32_t co, float sum) {
+  return p->c->in[2] ? op_param(p->c, 2)[co] : 0;
+}
 HD_BOTH void conv_sums_store(const cuda_part *p, const float *outputs, int line, int a_side, int b_side, int t) {
   const hd_cuda_divisors *o = &p->c->over;
   const int squared = p->c->g.pool * p->c->g.pool;
@@ -261,7 +263,7 @@ HD_TILED(conv2d, conv_sums_2_2, conv_sums, 32, 32) { HD_PRODUCT(conv_sums, 2, 2)
 /* ---- Gradient of the input, other kernels: channels by pixels, over taps from the last on and output channels.
  * Outputs ascend as taps descend; one that does not reach the pixel, or was not the maximum, is an added zero. ---- */
 
-enum { conv_dx_sums_A_DEEP = 0, conv_dx_sums_B_DEEP = 1 };
+enum { conv_dx_sums_A_DEEP = 0, conv_dx_sums_B_DEEP = 1, conv_dx_sums_A_SUMMED = 0 };
 HD_BOTH hd_cuda_cut conv_dx_sums_matrix(const hd_geom *g, int64_t rows) {
   if (g->groups > 1 || hd_geom_is_dilated(g) || conv2d_tiled_gradients(g) || conv_dx_scatter_matrix(g, rows).a_rows > 0)
     return cuda_no_matrix();
@@ -297,7 +299,7 @@ HD_BOTH float conv_dx_sums_b(const cuda_part *p, const cuda_line *line, int32_t 
   const int position = line->bytes ? line->bytes[at] : 0;
   return position == cuda_rest(oy, o->pool) * g->pool + cuda_rest(ox, o->pool) ? line->from[at] : 0;
 }
-HD_BOTH float conv_dx_sums_first(const cuda_part *p, int32_t ci) { return 0; }
+HD_BOTH float conv_dx_sums_first(const cuda_part *p, int32_t ci, float sum) { return 0; }
 HD_BOTH void conv_dx_sums_store(const cuda_part *p, const float *outputs, int line, int a_side, int b_side, int t) {
   HD_EACH_OUTPUT(p, a_side, b_side, t, ci, at) {
     const int32_t row = p->b0 + at;
@@ -311,7 +313,7 @@ HD_TILED(conv2d_dx, conv_dx_sums_2_2, conv_dx_sums, 32, 32) { HD_PRODUCT(conv_dx
 /* ---- Gradient of the weight, other kernels: (ky, kx, ci) by output channels, over the windows' positions of a
  * shard ---- */
 
-enum { conv_dw_sums_A_DEEP = 0, conv_dw_sums_B_DEEP = 0 };
+enum { conv_dw_sums_A_DEEP = 0, conv_dw_sums_B_DEEP = 0, conv_dw_sums_A_SUMMED = 0 };
 HD_BOTH hd_cuda_cut conv_dw_sums_matrix(const hd_geom *g, int64_t rows) {
   if (g->groups > 1 || hd_geom_is_dilated(g) || conv2d_tiled_gradients(g) || cuda_live_matrix(g, rows, 1).a_rows > 0)
     return cuda_no_matrix();
@@ -344,7 +346,7 @@ HD_BOTH float conv_dw_sums_b(const cuda_part *p, const cuda_line *line, int32_t 
   const int position = line->bytes ? line->bytes[n * c->in_stride[2] + at] : 0;
   return position == cuda_rest(inside, c->over.squared) ? line->from[n * c->in_stride[1] + at] : 0;
 }
-HD_BOTH float conv_dw_sums_first(const cuda_part *p, int32_t column) { return 0; }
+HD_BOTH float conv_dw_sums_first(const cuda_part *p, int32_t column, float sum) { return 0; }
 HD_BOTH void conv_dw_sums_store(const cuda_part *p, const float *outputs, int line, int a_side, int b_side, int t) {
   if (p->c->out[0])
     HD_EACH_OUTPUT(p, a_side, b_side, t, column, co)

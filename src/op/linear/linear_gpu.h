@@ -57,7 +57,7 @@ HD_TILED(linear, linear_sums_2, linear_sums, 8, 8) { HD_CHAINS(linear_sums, 16, 
 
 /* ---- Gradient of the input: inputs by samples ---- */
 
-enum { linear_dx_product_A_DEEP = 0, linear_dx_product_B_DEEP = 1 };
+enum { linear_dx_product_A_DEEP = 0, linear_dx_product_B_DEEP = 1, linear_dx_product_A_SUMMED = 0 };
 HD_BOTH hd_cuda_cut linear_dx_product_matrix(const hd_geom *g, int64_t rows) {
   return cuda_matrix(g->ci, rows, g->co, 1, HD_NO_SHARDS);
 }
@@ -69,7 +69,7 @@ HD_BOTH float linear_dx_product_a(const cuda_part *p, const cuda_line *line, int
   return line->from[(int64_t)j * p->c->g.ci];
 }
 HD_BOTH float linear_dx_product_b(const cuda_part *p, const cuda_line *line, int32_t j) { return line->from[j]; }
-HD_BOTH float linear_dx_product_first(const cuda_part *p, int32_t k) { return 0; }
+HD_BOTH float linear_dx_product_first(const cuda_part *p, int32_t k, float sum) { return 0; }
 HD_BOTH void linear_dx_product_store(const cuda_part *p, const float *outputs, int line, int a_side, int b_side,
                                      int t) {
   HD_EACH_OUTPUT(p, a_side, b_side, t, k, n)
@@ -80,7 +80,7 @@ HD_TILED(linear_dx, linear_dx_product_2_2, linear_dx_product, 32, 32) { HD_PRODU
 
 /* ---- Gradient of the weight: inputs, and behind them ones for the bias, by outputs, for each shard ---- */
 
-enum { linear_dw_product_A_DEEP = 0, linear_dw_product_B_DEEP = 0 };
+enum { linear_dw_product_A_DEEP = 0, linear_dw_product_B_DEEP = 0, linear_dw_product_A_SUMMED = 0 };
 HD_BOTH hd_cuda_cut linear_dw_product_matrix(const hd_geom *g, int64_t rows) {
   return cuda_matrix((int64_t)g->ci + 1, g->co, 1, 1, rows);
 }
@@ -98,7 +98,7 @@ HD_BOTH float linear_dw_product_a(const cuda_part *p, const cuda_line *line, int
 HD_BOTH float linear_dw_product_b(const cuda_part *p, const cuda_line *line, int32_t n) {
   return line->from[n * p->c->in_stride[1]];
 }
-HD_BOTH float linear_dw_product_first(const cuda_part *p, int32_t k) { return 0; }
+HD_BOTH float linear_dw_product_first(const cuda_part *p, int32_t k, float sum) { return 0; }
 
 /* Column `columns` of a row of weights is the bias. */
 HD_BOTH void cuda_store_weights(const cuda_part *p, int64_t columns, int32_t column, int32_t j, float value) {

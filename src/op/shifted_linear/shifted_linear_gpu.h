@@ -4,7 +4,7 @@
 #include "kernel/cuda/cuda_product.h"
 #include "op/shifted_linear/shifted_linear.h"
 
-enum { shifted_linear_product_A_DEEP = 1, shifted_linear_product_B_DEEP = 1 };
+enum { shifted_linear_product_A_DEEP = 1, shifted_linear_product_B_DEEP = 1, shifted_linear_product_A_SUMMED = 1 };
 HD_BOTH hd_cuda_cut shifted_linear_product_matrix(const hd_geom *g, int64_t rows) {
   return cuda_matrix(g->co, rows, g->ci, 1, HD_NO_SHARDS);
 }
@@ -16,7 +16,9 @@ HD_BOTH cuda_line shifted_linear_product_b_line(const cuda_part *p, int32_t n) {
 }
 HD_BOTH float shifted_linear_product_a(const cuda_part *p, const cuda_line *line, int32_t k) { return line->from[k]; }
 HD_BOTH float shifted_linear_product_b(const cuda_part *p, const cuda_line *line, int32_t k) { return line->from[k]; }
-HD_BOTH float shifted_linear_product_first(const cuda_part *p, int32_t j) { return shifted_linear_first(p->c, j); }
+HD_BOTH float shifted_linear_product_first(const cuda_part *p, int32_t j, float sum) {
+  return shifted_linear_start(p->c->g.shift, sum, p->c->in[2] ? op_param(p->c, 2)[j] : 0);
+}
 HD_BOTH void shifted_linear_product_store(const cuda_part *p, const float *outputs, int line, int a_side, int b_side,
                                           int t) {
   HD_EACH_OUTPUT(p, a_side, b_side, t, j, n)
