@@ -35,17 +35,17 @@ AC_DEFUN([HD_SANITIZERS], [
 AC_DEFUN([HD_INSTRUCTION_SETS], [
   AVX2_CFLAGS="-mavx2 -mfma"
   AVX512_CFLAGS="-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mprefer-vector-width=512"
-  BF16_CFLAGS="-mavx512bf16"
-  hd_avx2=no hd_avx512=no hd_bf16=no hd_neon=no
+  AMX_CFLAGS="-mavx512bf16 -mamx-tile -mamx-bf16"
+  hd_avx2=no hd_avx512=no hd_amx=no hd_neon=no
   AS_CASE([$host_cpu],
     [x86_64], [HD_TRY_FLAGS([$AVX2_CFLAGS], [hd_avx2])
                HD_TRY_FLAGS([$AVX512_CFLAGS], [hd_avx512])
-               HD_TRY_FLAGS([$AVX512_CFLAGS $BF16_CFLAGS], [hd_bf16])],
+               HD_TRY_FLAGS([$AVX512_CFLAGS $AMX_CFLAGS], [hd_amx])],
     [aarch64], [hd_neon=yes])
   AC_SUBST([AVX2_CFLAGS])
   AC_SUBST([AVX512_CFLAGS])
-  AC_SUBST([BF16_CFLAGS])
+  AC_SUBST([AMX_CFLAGS])
   AM_CONDITIONAL([HAVE_AVX2], [test "$hd_avx2" = yes])
   AM_CONDITIONAL([HAVE_AVX512], [test "$hd_avx512" = yes])
-  AM_CONDITIONAL([HAVE_BF16], [test "$hd_bf16" = yes])
+  AM_CONDITIONAL([HAVE_AMX], [test "$hd_amx" = yes])
   AM_CONDITIONAL([HAVE_NEON], [test "$hd_neon" = yes])])

@@ -190,6 +190,15 @@ static void print_start(const hd_report *r) {
   fflush(stdout);
 }
 
+/* Warns of bfloat16 by instructions that are no faster than those for float32. */
+static void warn_of_precision(const hd_report *r) {
+  if (r->precision == HD_PRECISION_BF16 && !strcmp(r->device, "cpu") && strncmp(r->isa, "amx", 3) != 0)
+    cli_complain(
+        "warning: --precision bf16 is computed by %s kernels, without AMX, and may be slower than float32; use "
+        "--precision f32 for speed",
+        r->isa);
+}
+
 /* Warns of more threads than CPUs, and of fewer threads than requested. */
 static void warn_of_threads(const hd_report *r, const char *asked) {
   if (atoi(asked) > r->threads)
@@ -450,6 +459,7 @@ static int run_in(hd_ctx *ctx, const hd_config *config, const hd_group *group) {
   if (!p.quiet) {
     print_start(hd_session_report(session));
     warn_of_threads(hd_session_report(session), hd_config_get(config, "threads"));
+    warn_of_precision(hd_session_report(session));
   }
   status = hd_session_train(session, ctx, on_event, &p);
   clear_line(&p);

@@ -171,6 +171,10 @@ const hd_kernels *hd__kernels_cuda(int64_t shard_rows);
  * is the best). NULL if the named one is unknown or cannot run here; *why is the reason then (static text). */
 HD_TOOLS_API const hd_kernels *hd__kernels_select(const char *isa, const char **why);
 
-/* `table` with the products of --precision bf16: there is one for the reference and one for "avx512" on CPUs with
- * AVX512_BF16, and they give the same bits. NULL if there is none; *why is the reason then. */
-const hd_kernels *hd__kernels_bf16(const hd_kernels *table, const char **why);
+/* `table` with the kernels of --precision bf16 (kernel/bf16.h): each has one, and they give the same bits. Over that of
+ * AVX-512 there are two, of which the one for CPUs with AMX is taken, if this is one, unless `isa` (HEDDLE_ISA; NULL or
+ * "": the best) names AVX-512 itself. */
+HD_TOOLS_API const hd_kernels *hd__kernels_bf16(const hd_kernels *table, const char *isa);
+
+/* Whether this CPU and system have AMX, and this build kernels for it. */
+HD_TOOLS_API int hd__has_amx(void);

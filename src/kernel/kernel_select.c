@@ -34,12 +34,21 @@ static int runs_avx512(void) {
 }
 #endif
 
-/* Best first. "reference" comes last: complete everywhere, and never chosen unless named. */
+#if defined(HD_HAVE_AMX)
+static int runs_amx(void) { return runs_avx512() && hd__has_amx(); }
+#endif
+
+/* Best first; "amx" is "avx512", with tiles for bfloat16 (hd__kernels_bf16). "reference" comes last: complete everywhere, and never chosen unless named. */
 static const isa_entry entries[] = {
 #if defined(HD_HAVE_ISA_AVX512)
     {"avx512", hd__cpu_table_avx512, runs_avx512, "this CPU lacks avx512f, bw, dq, vl or fma"},
 #else
     {"avx512", NULL, always, "this build has no avx512 kernels"},
+#endif
+#if defined(HD_HAVE_AMX)
+    {"amx", hd__cpu_table_avx512, runs_amx, "this CPU lacks amx_bf16, or the system refuses its tiles"},
+#else
+    {"amx", NULL, always, "this build has no amx kernels"},
 #endif
 #if defined(HD_HAVE_ISA_AVX2)
     {"avx2", hd__cpu_table_avx2, runs_avx2, "this CPU lacks avx2 or fma"},
@@ -92,6 +101,6 @@ const hd_kernels *hd__kernels_select(const char *isa, const char **why) {
   const isa_entry *entry = find(isa);
   const hd_kernels *table = entry ? table_of(entry) : NULL;
   if (!table && why)
-    *why = entry ? entry->lacks : "the sets are avx512, avx2, neon, scalar and reference";
+    *why = entry ? entry->lacks : "the sets are avx512, amx, avx2, neon, scalar and reference";
   return table;
 }

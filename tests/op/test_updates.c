@@ -10,9 +10,9 @@
 #include "tap.h"
 #include "reduce/reduction_tree.h"
 
-enum { TABLES = 5 };
+enum { TABLES = 6 };
 
-static const char *const isas[TABLES] = {"reference", "scalar", "avx2", "avx512", "neon"};
+static const char *const isas[TABLES] = {"reference", "scalar", "avx2", "avx512", "amx", "neon"};
 
 static void report(const int failed[TABLES], const char *what) {
   for (int t = 0; t < TABLES; t++)
@@ -308,7 +308,10 @@ static guarded reduce_and_fold(const form_case *c, const hd_kernels *table) {
     call.in_stride[1] = c->dy_stride;
     call.out[0] = floats_of(m);
     call.out[1] = bias;
+    guarded scratch = guarded_create((size_t)hd_scratch_bytes(table, c->op, &c->g), 0);
+    call.scratch = scratch.data;
     table->run[c->op](&call);
+    guarded_destroy(&scratch);
     dw[step->term] = floats_of(m);
     db[step->term] = bias;
   }
@@ -345,16 +348,22 @@ static bool forms_alike(const form_case *c, const hd_kernels *table, const guard
   return alike;
 }
 
-static void check_form(hd_op op) {
+/* The table of floats or of bfloat16; NULL: this CPU or this build lacks it. */
+static const hd_kernels *table_of(const char *isa, bool bf16) {
+  const hd_kernels *floats = hd__kernels_of(isa);
+  return floats && bf16 ? hd__kernels_bf16(floats, isa) : floats;
+}
+
+static void check_form(hd_op op, bool bf16) {
   random_stream random = {9, 0};
   int failed[TABLES] = {0};
   for (int trial = 0; trial < 60; trial++) {
     int32_t in = 1 + (int32_t)random_below(&random, trial % 6 ? 70 : MOST_INPUTS),
             out = 1 + (int32_t)random_below(&random, trial % 5 ? 40 : 200);
     form_case c = random_form(op, &random, in, out);
-    guarded whole = reduce_and_fold(&c, hd__kernels_reference());
+    guarded whole = reduce_and_fold(&c, table_of("reference", bf16));
     for (int t = 0; t < TABLES; t++) {
-      const hd_kernels *table = hd__kernels_of(isas[t]);
+      const hd_kernels *table = table_of(isas[t], bf16);
       if (!table)
         continue;
       guarded own = reduce_and_fold(&c, table);
@@ -367,7 +376,8 @@ static void check_form(hd_op op) {
     guarded_destroy(&c.x);
     guarded_destroy(&c.dy);
   }
-  report(failed, "form equals the reduced sums of shards");
+  report(failed,
+         bf16 ? "form of bfloat16 equals the reduced sums of shards" : "form equals the reduced sums of shards");
 }
 
 /* ---- sums of squares, pixels ---- */
@@ -478,8 +488,9 @@ int main(void) {
       check_not_finite(op);
     }
     if (hd__kernels_reference()->form[op])
-      check_form(op);
+      check_form(op, false);
   }
+  check_form(HD_OP_linear_dw, true);
   check_fold();
   check_fold_in_place();
   check_sum_squares();

@@ -96,10 +96,12 @@ static void try_predicates(hd_ctx *ctx) {
     hd_arithmetic_change steps = {-1, NULL}, digests = {-1, NULL};
     if (hd__network_find(&network, ctx, t->model) != HD_OK)
       bail_out("%s: %s", t->what, hd_ctx_message(ctx));
-    hd__arithmetic_changed(&steps, ctx, &network, t->from, HD_ARITHMETIC_OF_STEPS);
-    hd__arithmetic_changed(&digests, ctx, &network, t->from, HD_ARITHMETIC_OF_DIGESTS);
+    hd__arithmetic_changed(&steps, ctx, &network, false, t->from, HD_ARITHMETIC_OF_STEPS);
+    hd__arithmetic_changed(&digests, ctx, &network, false, t->from, HD_ARITHMETIC_OF_DIGESTS);
     is_int(steps.version, t->steps, "%s: the version that changed its steps", t->what);
     is_int(digests.version, t->digests, "%s: the version that changed its digest", t->what);
+    hd__arithmetic_changed(&steps, ctx, &network, true, 5, HD_ARITHMETIC_OF_STEPS);
+    is_int(steps.version, 6, "%s: with bfloat16 version 6 changed its steps", t->what);
     hd__network_fini(&network);
   }
 }

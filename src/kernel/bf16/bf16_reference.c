@@ -1,59 +1,134 @@
-/* Reference kernels of --precision bf16: scalar loops that state the chains; see kernel/bf16.h for the pair. */
+/* Reference kernels of --precision bf16: scalar loops that state the chains of bf16.h. */
 #include <math.h>
 
 #include "kernel/bf16.h"
+#include "op/linear/linear_form.h"
 
-static float rounded(float x) {
-  uint32_t bits = (uint32_t)bf16_of(x) << 16;
-  memcpy(&x, &bits, sizeof x);
-  return x;
+/* A sum: takes factor after factor, block after block. */
+typedef struct chain {
+  float sum, even, odd;
+  int taken; /* of the block */
+} chain;
+
+static void take(chain *c, float a, float b) {
+  float *half = c->taken % 2 ? &c->odd : &c->even;
+  *half = fmaf(bf16_round(a), bf16_round(b), *half);
+  if (++c->taken < BF16_DEPTH)
+    return;
+  *c = (chain){.sum = c->sum + (c->even + c->odd)};
 }
 
-/* Elements e and e + 1 of two sequences of `count`; what is beyond the end are zeros that take part. */
-static float pair(const float *a, int64_t a_step, const float *b, int64_t b_step, int e, int count, float acc) {
-  bool odd = e + 1 < count, even = e < count;
-  acc = fmaf(odd ? rounded(a[(e + 1) * a_step]) : 0, odd ? rounded(b[(e + 1) * b_step]) : 0, acc);
-  return fmaf(even ? rounded(a[e * a_step]) : 0, even ? rounded(b[e * b_step]) : 0, acc);
+/* Zeros fill up the last block. */
+static float finish(chain *c) {
+  while (c->taken > 0)
+    take(c, 0, 0);
+  return c->sum;
 }
 
-/* A kernel row of a window, zeros where it lies over the padding; channels of the output's group alone. */
-static void gather_row(float *row, const hd_geom *g, const float *x, int y, int col, int first, int channels) {
-  for (int kx = 0; kx < g->kw; kx++)
-    for (int c = 0; c < channels; c++) {
-      bool inside = y >= 0 && y < g->hi && col + kx >= 0 && col + kx < g->wi;
-      row[kx * channels + c] = inside ? x[((int64_t)y * g->wi + col + kx) * g->ci + first + c] : 0;
+static const float *row_of(const hd_call *call, int k, int64_t n) {
+  return (const float *)call->in[k] + n * call->in_stride[k];
+}
+static float *out_of(const hd_call *call, int64_t n) { return (float *)call->out[0] + n * call->out_stride[0]; }
+
+/* ---- Linear layers ---- */
+
+/* y: inputs ascending; then + bias. */
+static void linear(const hd_call *call) {
+  const hd_geom *g = call->g;
+  const float *bias = call->in[2];
+  for (int64_t n = 0; n < call->rows; n++)
+    for (int j = 0; j < g->co; j++) {
+      const float *x = row_of(call, 0, n), *w = (const float *)call->in[1] + (int64_t)j * g->ci;
+      chain c = {0};
+      for (int k = 0; k < g->ci; k++)
+        take(&c, x[k], w[k]);
+      const float sum = finish(&c), y = bias ? sum + bias[j] : sum;
+      out_of(call, n)[j] = g->relu && y < 0 ? 0 : y;
     }
 }
 
-/* acc = bias or +0; ky ascending; the row's elements (kx, ci) in pairs. */
-static float conv_at(const hd_call *call, float *row, const float *x, int oy, int ox, int co) {
+/* dx: outputs ascending. */
+static void linear_dx(const hd_call *call) {
   const hd_geom *g = call->g;
-  const float *bias = call->in[2];
-  int channels = g->ci / g->groups, first = co / (g->co / g->groups) * channels, run = g->kw * channels;
-  const float *w = (const float *)call->in[1] + (int64_t)co * g->kh * run;
-  float acc = bias ? bias[co] : 0;
-  for (int ky = 0; ky < g->kh; ky++, w += run) {
-    gather_row(row, g, x, oy * g->sh + ky - g->ph, ox * g->sw - g->pw, first, channels);
-    for (int e = 0; e < run; e += 2)
-      acc = pair(row, 1, w, 1, e, run, acc);
-  }
-  return acc;
+  const float *w = call->in[1];
+  for (int64_t n = 0; n < call->rows; n++)
+    for (int k = 0; k < g->ci; k++) {
+      chain c = {0};
+      for (int j = 0; j < g->co; j++)
+        take(&c, row_of(call, 0, n)[j], w[(int64_t)j * g->ci + k]);
+      out_of(call, n)[k] = finish(&c);
+    }
 }
 
-static void window(const hd_call *call, float *row, int64_t n, int wy, int wx, int co) {
+/* dw: per shard: samples ascending. db: as in float. */
+static float shard_chain(const hd_form *f, int j, int k, int row0, int row1) {
+  chain c = {0};
+  for (int n = row0; n < row1; n++)
+    take(&c, f->dy[n * f->dy_stride + j], f->x[n * f->x_stride + k]);
+  return finish(&c);
+}
+
+static void form(const hd_form *f) {
+  if (f->output == 0)
+    hd__form_each(f, shard_chain);
+  else
+    hd__kernels_reference()->form[HD_OP_linear_dw](f);
+}
+
+/* The float kernel's bias alone. */
+static void bias_of(const hd_call *call, hd_op op) {
+  hd_call bias = *call;
+  bias.out[0] = NULL;
+  if (call->out[1])
+    hd__kernels_reference()->run[op](&bias);
+}
+
+static void linear_dw(const hd_call *call) {
   const hd_geom *g = call->g;
-  const float *x = (const float *)call->in[0] + n * call->in_stride[0];
-  int64_t out = ((int64_t)wy * g->wp + wx) * g->co + co;
+  const hd_form f = {
+      .x = call->in[0], .dy = call->in[1], .x_stride = call->in_stride[0], .dy_stride = call->in_stride[1]};
+  bias_of(call, HD_OP_linear_dw);
+  for (int64_t i = 0; i < (int64_t)g->co * g->ci && call->out[0]; i++)
+    ((float *)call->out[0])[i] = shard_chain(&f, (int)(i / g->ci), (int)(i % g->ci), 0, (int)call->rows);
+}
+
+/* ---- Convolutions ---- */
+
+/* Channel c of a pixel; 0 beside the image. */
+static float pixel_of(const hd_geom *g, const float *x, int iy, int ix, int c) {
+  return iy >= 0 && iy < g->hi && ix >= 0 && ix < g->wi ? x[((int64_t)iy * g->wi + ix) * g->ci + c] : 0;
+}
+
+/* (ky, kx, ci) ascending, ci over the channels of the output's group; then + bias. */
+static float conv_at(const hd_call *call, int64_t n, int oy, int ox, int co) {
+  const hd_geom *g = call->g;
+  const int channels = g->ci / g->groups, first = co / (g->co / g->groups) * channels;
+  const float *w = (const float *)call->in[1] + (int64_t)co * g->kh * g->kw * channels;
+  chain c = {0};
+  for (int k = 0; k < g->kh * g->kw * channels; k++) {
+    const int tap = k / channels;
+    take(&c,
+         pixel_of(g, row_of(call, 0, n), oy * g->sh + tap / g->kw - g->ph, ox * g->sw + tap % g->kw - g->pw,
+                  first + k % channels),
+         w[k]);
+  }
+  const float sum = finish(&c);
+  return call->in[2] ? sum + ((const float *)call->in[2])[co] : sum;
+}
+
+static void window(const hd_call *call, int64_t n, int wy, int wx, int co) {
+  const hd_geom *g = call->g;
+  const int64_t out = ((int64_t)wy * g->wp + wx) * g->co + co;
   float best = 0;
   int at = 0;
   for (int p = 0; p < g->pool * g->pool; p++) {
-    float v = conv_at(call, row, x, wy * g->pool + p / g->pool, wx * g->pool + p % g->pool, co);
+    const float v = conv_at(call, n, wy * g->pool + p / g->pool, wx * g->pool + p % g->pool, co);
     if (p == 0 || v > best || v != v) {
       best = v;
       at = p;
     }
   }
-  ((float *)call->out[0])[n * call->out_stride[0] + out] = g->relu && best < 0 ? 0 : best;
+  out_of(call, n)[out] = g->relu && best < 0 ? 0 : best;
   if (call->out[1])
     ((uint8_t *)call->out[1])[n * call->out_stride[1] + out] = (uint8_t)at;
 }
@@ -64,49 +139,84 @@ static void conv2d(const hd_call *call) {
     for (int wy = 0; wy < g->hp; wy++)
       for (int wx = 0; wx < g->wp; wx++)
         for (int co = 0; co < g->co; co++)
-          window(call, call->scratch, n, wy, wx, co);
+          window(call, n, wy, wx, co);
 }
 
-static int64_t conv_scratch(const hd_geom *g) { return (int64_t)g->kw * g->ci * (int64_t)sizeof(float); }
-
-/* 16 chains, chain i takes the pairs i, i + 16, ...; zeros fill the last round up; the tree; then + bias. */
-static void linear(const hd_call *call) {
+/* The gradient of an output before the pool; dy is in[k]. */
+static float dy_at(const hd_call *call, int k, int64_t n, int oy, int ox, int co) {
   const hd_geom *g = call->g;
-  const float *bias = call->in[2];
-  for (int64_t n = 0; n < call->rows; n++)
-    for (int j = 0; j < g->co; j++) {
-      const float *x = (const float *)call->in[0] + n * call->in_stride[0];
-      const float *w = (const float *)call->in[1] + (int64_t)j * g->ci;
-      float chain[16] = {0};
-      for (int e = 0; e < (g->ci + 31) / 32 * 32; e += 2)
-        chain[e / 2 % 16] = pair(x, 1, w, 1, e, g->ci, chain[e / 2 % 16]);
-      for (int half = 8; half > 0; half /= 2)
-        for (int i = 0; i < half; i++)
-          chain[i] = chain[i] + chain[i + half];
-      float y = bias ? chain[0] + bias[j] : chain[0];
-      ((float *)call->out[0])[n * call->out_stride[0] + j] = g->relu && y < 0 ? 0 : y;
-    }
+  if (oy < 0 || ox < 0 || oy >= g->hp * g->pool || ox >= g->wp * g->pool)
+    return 0;
+  const int64_t at = ((int64_t)(oy / g->pool) * g->wp + ox / g->pool) * g->co + co;
+  const uint8_t *taken = (const uint8_t *)call->in[2] + n * call->in_stride[2];
+  if (g->pool > 1 && taken[at] != oy % g->pool * g->pool + ox % g->pool)
+    return 0;
+  return row_of(call, k, n)[at];
 }
 
-/* acc = +0; outputs in pairs. */
-static void linear_dx(const hd_call *call) {
+/* dx: the output's pixels (oy, ox) ascending whose windows reach the pixel, inside the channels co of the group. */
+static float conv_dx_at(const hd_call *call, int64_t n, int iy, int ix, int ci) {
   const hd_geom *g = call->g;
+  const int channels = g->ci / g->groups, outputs = g->co / g->groups, first = ci / channels * outputs;
   const float *w = call->in[1];
-  for (int64_t n = 0; n < call->rows; n++)
-    for (int k = 0; k < g->ci; k++) {
-      const float *dy = (const float *)call->in[0] + n * call->in_stride[0];
-      float acc = 0;
-      for (int j = 0; j < g->co; j += 2)
-        acc = pair(dy, 1, w + k, g->ci, j, g->co, acc);
-      ((float *)call->out[0])[n * call->out_stride[0] + k] = acc;
+  chain c = {0};
+  for (int ky = g->kh - 1; ky >= 0; ky--)
+    for (int kx = g->kw - 1; kx >= 0; kx--) {
+      const int y = iy + g->ph - ky, x = ix + g->pw - kx;
+      if ((y % g->sh + g->sh) % g->sh || (x % g->sw + g->sw) % g->sw)
+        continue;
+      for (int co = first; co < first + outputs; co++)
+        take(&c, y < 0 || x < 0 ? 0 : dy_at(call, 0, n, y / g->sh, x / g->sw, co),
+             w[(((int64_t)co * g->kh + ky) * g->kw + kx) * channels + ci % channels]);
     }
+  return finish(&c);
+}
+
+static void conv2d_dx(const hd_call *call) {
+  const hd_geom *g = call->g;
+  const int64_t elems = (int64_t)g->hi * g->wi * g->ci;
+  for (int64_t n = 0; n < call->rows; n++)
+    for (int64_t i = 0; i < elems; i++)
+      out_of(call, n)[i] = conv_dx_at(call, n, (int)(i / g->ci / g->wi), (int)(i / g->ci % g->wi), (int)(i % g->ci));
+}
+
+/* dw: per shard: sets of ceil(32 / pixels) samples; samples ascending, pixels of the output ascending, behind a pool at
+ * all positions of its windows; each set is filled up with zeros to whole blocks. */
+static float conv_dw_at(const hd_call *call, int co, int ky, int kx, int channel) {
+  const hd_geom *g = call->g;
+  const int width = g->wp * g->pool, pixels = g->hp * g->pool * width, set = (BF16_DEPTH + pixels - 1) / pixels;
+  chain c = {0};
+  for (int64_t n = 0; n < call->rows; n++) {
+    for (int p = 0; p < pixels; p++)
+      take(&c, dy_at(call, 1, n, p / width, p % width, co),
+           pixel_of(g, row_of(call, 0, n), p / width * g->sh + ky - g->ph, p % width * g->sw + kx - g->pw, channel));
+    if ((n + 1) % set == 0)
+      finish(&c);
+  }
+  return finish(&c);
+}
+
+static void conv2d_dw(const hd_call *call) {
+  const hd_geom *g = call->g;
+  const int channels = g->ci / g->groups, factors = g->kh * g->kw * channels;
+  bias_of(call, HD_OP_conv2d_dw);
+  for (int64_t i = 0; i < (int64_t)g->co * factors && call->out[0]; i++) {
+    const int co = (int)(i / factors), k = (int)(i % factors), tap = k / channels;
+    ((float *)call->out[0])[i] =
+        conv_dw_at(call, co, tap / g->kw, tap % g->kw, co / (g->co / g->groups) * channels + k % channels);
+  }
 }
 
 void hd__bf16_reference_fill(hd_kernels *table) {
-  table->supports[HD_OP_conv2d] = bf16_takes;
-  table->run[HD_OP_conv2d] = conv2d;
-  table->scratch_bytes[HD_OP_conv2d] = conv_scratch;
+  static const hd_op convolutions[] = {HD_OP_conv2d, HD_OP_conv2d_dx, HD_OP_conv2d_dw};
+  static hd_run_fn *const runs[] = {conv2d, conv2d_dx, conv2d_dw};
+  for (int i = 0; i < 3; i++) {
+    table->supports[convolutions[i]] = bf16_takes;
+    table->run[convolutions[i]] = runs[i];
+  }
   table->run[HD_OP_linear] = linear;
   table->run_outputs[HD_OP_linear] = NULL;
   table->run[HD_OP_linear_dx] = linear_dx;
+  table->run[HD_OP_linear_dw] = linear_dw;
+  table->form[HD_OP_linear_dw] = form;
 }

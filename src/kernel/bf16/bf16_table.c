@@ -1,48 +1,113 @@
-/* The tables of --precision bf16: those of another table, with the kernels of bf16.h overridden. This file is
- * compiled for the plain architecture and checks the CPU. */
+/* The tables of --precision bf16: those of the instruction sets, with the kernels of bf16.h overridden. This file is
+ * compiled for the plain architecture and checks the CPU; for AMX it also asks the system for its registers. */
 #include <pthread.h>
+#include <stdbool.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 #include "kernel/bf16.h"
 
-static hd_kernels reference, avx512;
+#define FILLS(isa)                                                                                                     \
+  void hd__bf16_linear_fill_##isa(hd_kernels *table);                                                                  \
+  void hd__bf16_form_fill_##isa(hd_kernels *table);                                                                    \
+  void hd__bf16_conv_fill_##isa(hd_kernels *table);                                                                    \
+  void hd__bf16_conv_dw_fill_##isa(hd_kernels *table);                                                                 \
+  static void fill_##isa(hd_kernels *table) {                                                                          \
+    hd__bf16_linear_fill_##isa(table);                                                                                 \
+    hd__bf16_form_fill_##isa(table);                                                                                   \
+    hd__bf16_conv_fill_##isa(table);                                                                                   \
+    hd__bf16_conv_dw_fill_##isa(table);                                                                                \
+  }
+#define TABLE(of, isa)                                                                                                 \
+  { .base = of, .name = #isa "_bf16", .fill = fill_##isa }
+
+typedef struct bf16_table {
+  const char *base, *name; /* base: the table of floats */
+  void (*fill)(hd_kernels *table);
+  hd_kernels table; /* without a name if this CPU lacks it */
+} bf16_table;
+
+#if defined(HD_HAVE_AMX)
+FILLS(amx)
+#endif
+#if defined(HD_HAVE_ISA_AVX512)
+FILLS(avx512)
+#endif
+#if defined(HD_HAVE_ISA_AVX2)
+FILLS(avx2)
+#endif
+#if defined(HD_HAVE_ISA_NEON)
+FILLS(neon)
+#endif
+FILLS(scalar)
+
+/* AMX first, so that it is the best of those over "avx512". */
+static bf16_table tables[] = {
+#if defined(HD_HAVE_AMX)
+    TABLE("avx512", amx),
+#endif
+#if defined(HD_HAVE_ISA_AVX512)
+    TABLE("avx512", avx512),
+#endif
+#if defined(HD_HAVE_ISA_AVX2)
+    TABLE("avx2", avx2),
+#endif
+#if defined(HD_HAVE_ISA_NEON)
+    TABLE("neon", neon),
+#endif
+    TABLE("scalar", scalar), {.base = "reference", .name = "reference_bf16", .fill = hd__bf16_reference_fill},
+};
+enum { TABLES = sizeof tables / sizeof *tables };
+
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static bool has_avx512_bf16(void) {
-#if defined(__x86_64__) && defined(HD_HAVE_BF16)
-  unsigned a = 0, b, c, d;
-  return hd__kernels_of("avx512") && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1);
-#else
-  return false;
+#if defined(HD_HAVE_AMX)
+/* CPUID 7: AMX-BF16, AMX-TILE and AVX512_BF16. Linux gives a process the registers of tiles when it asks; threads that
+ * begin later have them too. */
+static bool has_amx(void) {
+  enum { ASK = 0x1023, TILE_DATA = 18 };
+  unsigned a = 0, b, c, d, subleaf = 0;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d >> 22 & 1) || !(d >> 24 & 1))
+    return false;
+  return __get_cpuid_count(7, 1, &subleaf, &b, &c, &d) && (subleaf >> 5 & 1) &&
+         syscall(SYS_arch_prctl, ASK, TILE_DATA) == 0;
+}
 #endif
+
+static bool runs(const bf16_table *t) {
+#if defined(HD_HAVE_AMX)
+  if (t->fill == fill_amx && !has_amx())
+    return false;
+#endif
+  return hd__kernels_of(t->base) != NULL;
 }
 
 static void fill(void) {
-  reference = *hd__kernels_reference();
-  reference.others = hd__kernels_reference();
-  hd__bf16_reference_fill(&reference);
-  reference.isa = reference.name = "reference_bf16";
-#if defined(HD_HAVE_BF16)
-  if (!has_avx512_bf16())
-    return;
-  avx512 = *hd__kernels_of("avx512");
-  avx512.others = hd__kernels_of("avx512");
-  hd__bf16_conv_fill(&avx512);
-  hd__bf16_linear_fill(&avx512);
-  avx512.isa = avx512.name = "avx512_bf16";
-#endif
+  for (int i = 0; i < TABLES; i++) {
+    bf16_table *t = &tables[i];
+    if (!runs(t))
+      continue;
+    t->table = *hd__kernels_of(t->base);
+    t->table.others = hd__kernels_of(t->base);
+    t->fill(&t->table);
+    t->table.isa = t->table.name = t->name;
+  }
 }
 
-const hd_kernels *hd__kernels_bf16(const hd_kernels *table, const char **why) {
+const hd_kernels *hd__kernels_bf16(const hd_kernels *table, const char *isa) {
+  const bool plain = isa && !strcmp(isa, "avx512");
   pthread_once(&once, fill);
-  if (table == hd__kernels_reference())
-    return &reference;
-  if (table == hd__kernels_of("avx512") && avx512.name)
-    return &avx512;
-  if (why)
-    *why = !has_avx512_bf16() ? "this CPU or this build has no avx512_bf16" : "HEDDLE_ISA names a set without bf16";
+  for (int i = 0; i < TABLES; i++)
+    if (tables[i].table.name && tables[i].table.others == table && !(plain && !strcmp(tables[i].name, "amx_bf16")))
+      return &tables[i].table;
   return NULL;
+}
+
+int hd__has_amx(void) {
+  pthread_once(&once, fill);
+  return !strcmp(tables[0].name, "amx_bf16") && tables[0].table.name;
 }

@@ -12,7 +12,7 @@
 /* The lowest `count` bits, 0 <= count <= 64. */
 G16 uint64_t bits_first(int count) { return count >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << count) - 1; }
 
-#if HD_ISA_IS(avx512)
+#if HD_ISA_IS(avx512) || HD_ISA_IS(amx)
 
 G16 g16_mask g16_equal(g16 a, g16 b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
 
@@ -130,7 +130,7 @@ G16 uint64_t g16_bits_nonzero(g16 x) {
 #endif
 
 /* Places: in each lane a number below 4, the index of a float in a quad. */
-#if HD_ISA_IS(avx512)
+#if HD_ISA_IS(avx512) || HD_ISA_IS(amx)
 
 typedef struct g16_places {
   __m512i of[4]; /* in each of four neighbouring quads */

@@ -21,6 +21,7 @@
 #define HD_ISA_CODE_avx2 2
 #define HD_ISA_CODE_avx512 3
 #define HD_ISA_CODE_neon 4
+#define HD_ISA_CODE_amx 5 /* bfloat16 kernels alone, with the vectors of avx512 */
 #define HD_ISA_CODE_PASTE(isa) HD_ISA_CODE_##isa
 #define HD_ISA_CODE(isa) HD_ISA_CODE_PASTE(isa)
 #define HD_ISA_IS(isa) (HD_ISA_CODE(HD_ISA) == HD_ISA_CODE_##isa)

@@ -38,7 +38,7 @@
  *     g16_load_picked(from, rest, p)    the next number of `from` in each of these lanes, `rest` in the others; may read
  *                                       up to 16 floats
  */
-#if HD_ISA_IS(avx512)
+#if HD_ISA_IS(avx512) || HD_ISA_IS(amx)
 #include "kernel/cpu/group16_avx512.h"
 #elif HD_ISA_IS(avx2)
 #include "kernel/cpu/group16_avx2.h"

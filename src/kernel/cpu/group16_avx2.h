@@ -181,6 +181,19 @@ G16 void g16_transpose8(__m256 r[8]) {
   }
 }
 
+G16 __m256 g16_bf16_half(__m256 x) {
+  const __m256i bits = _mm256_castps_si256(x), exponent = _mm256_set1_epi32(0x7f800000);
+  const __m256i tie = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  const __m256i near = _mm256_add_epi32(bits, _mm256_add_epi32(tie, _mm256_set1_epi32(0x7fff)));
+  const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x00400000));
+  const __m256i tiny = _mm256_cmpeq_epi32(_mm256_and_si256(bits, exponent), _mm256_setzero_si256());
+  __m256i y = _mm256_blendv_epi8(near, quiet, _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+  y = _mm256_blendv_epi8(y, _mm256_and_si256(bits, _mm256_set1_epi32((int)0x80000000u)), tiny);
+  return _mm256_castsi256_ps(_mm256_and_si256(y, _mm256_set1_epi32((int)0xffff0000u)));
+}
+/* Rounded to bfloat16, see bf16_of() in kernel/bf16.h. */
+G16 g16 g16_bf16(g16 x) { return (g16){g16_bf16_half(x.lo), g16_bf16_half(x.hi)}; }
+
 /* Lane j of group i becomes lane i of group j. */
 G16 void g16_transpose(g16 r[16]) {
   __m256 quarter[2][2][8]; /* [upper groups][upper lanes] */

@@ -87,6 +87,17 @@ G16 float g16_tree(g16 s) {
   return _mm_cvtss_f32(_mm_add_ss(t2, _mm_movehdup_ps(t2)));
 }
 
+/* Rounded to bfloat16, see bf16_of() in kernel/bf16.h. A product with 1 quiets a NaN and makes a denormal zero. */
+G16 g16 g16_bf16(g16 x) {
+  enum { QUIET_NAN = 0x01, DENORMAL = 0x20, SIGNALLING_NAN = 0x80 };
+  const __m512i bits = _mm512_castps_si512(x),
+                tie = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  const __m512i near = _mm512_add_epi32(bits, _mm512_add_epi32(tie, _mm512_set1_epi32(0x7fff)));
+  const __mmask16 odd = _mm512_fpclass_ps_mask(x, QUIET_NAN | DENORMAL | SIGNALLING_NAN);
+  const __m512 y = _mm512_mask_mul_ps(_mm512_castsi512_ps(near), odd, x, _mm512_set1_ps(1.0f));
+  return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(y), _mm512_set1_epi32((int)0xffff0000u)));
+}
+
 /* Lane j of group i becomes lane i of group j. */
 G16 void g16_transpose(g16 r[16]) {
   g16 t[16];

@@ -88,6 +88,18 @@ G16 g16 g16_load_picked(const float *from, g16 rest, const g16_picks *p) {
   return g16_load(lane);
 }
 
+G16 float32x4_t g16_bf16_quarter(float32x4_t x) {
+  const uint32x4_t bits = vreinterpretq_u32_f32(x);
+  const uint32x4_t tie = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+  const uint32x4_t near = vaddq_u32(bits, vaddq_u32(tie, vdupq_n_u32(0x7fff)));
+  const uint32x4_t tiny = vceqzq_u32(vandq_u32(bits, vdupq_n_u32(0x7f800000)));
+  uint32x4_t y = vbslq_u32(vceqq_f32(x, x), near, vorrq_u32(bits, vdupq_n_u32(0x00400000)));
+  y = vbslq_u32(tiny, vandq_u32(bits, vdupq_n_u32(0x80000000u)), y);
+  return vreinterpretq_f32_u32(vandq_u32(y, vdupq_n_u32(0xffff0000u)));
+}
+/* Rounded to bfloat16, see bf16_of() in kernel/bf16.h. */
+G16 g16 g16_bf16(g16 x) { G16_QUARTERS(g16, g16_bf16_quarter(x.q[i])); }
+
 /* Lane j of group i becomes lane i of group j: squares of four lanes, transposed and exchanged. */
 G16 void g16_transpose(g16 r[16]) {
   g16 out[16];

@@ -59,6 +59,21 @@ G16 g16 g16_load_picked(const float *from, g16 rest, const g16_picks *p) {
   return rest;
 }
 
+G16 float g16_bf16_lane(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  if ((bits & 0x7f800000u) == 0)
+    bits &= 0x80000000u;
+  else if (x != x)
+    bits = (bits | 0x00400000u) & 0xffff0000u;
+  else
+    bits = (bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+/* Rounded to bfloat16, see bf16_of() in kernel/bf16.h. */
+G16 g16 g16_bf16(g16 x) { G16_LANES(g16_bf16_lane(x.f[i])); }
+
 /* Lane j of group i becomes lane i of group j. */
 G16 void g16_transpose(g16 r[16]) {
   for (int i = 0; i < 16; i++)

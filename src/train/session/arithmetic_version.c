@@ -79,8 +79,8 @@ static bool has_long_flat_norm(const hd_graph *graph) { return flat_norm(graph) 
 
 static const struct change {
   int version;
-  bool (*touches)(const hd_graph *graph);
-  bool files_only; /* the order of elements in files, not a number of a step */
+  bool (*touches)(const hd_graph *graph); /* NULL: every run with --precision bf16 */
+  bool files_only;                        /* the order of elements in files, not a number of a step */
   const char *what;
 } changes[] = {
     {2, has_shift, false, "the first layer adds the shift of normalisation"},
@@ -90,10 +90,11 @@ static const struct change {
     {6, has_chain, false, "values between batch norms are computed again correctly"},
     {6, has_long_flat_norm, false, "a batch norm of more than 2,048 flattened elements is clipped in another order"},
     {6, has_flat_norm, true, "a batch norm behind a flattened image is stored in PyTorch's order"},
+    {6, NULL, false, "products of bfloat16 are summed in blocks of 32, and the gradients of weights are such sums too"},
 };
 
-hd_status hd__arithmetic_changed(hd_arithmetic_change *out, hd_ctx *ctx, const hd_network *network, int64_t found,
-                                 hd_arithmetic_of of) {
+hd_status hd__arithmetic_changed(hd_arithmetic_change *out, hd_ctx *ctx, const hd_network *network, bool bf16,
+                                 int64_t found, hd_arithmetic_of of) {
   hd_graph *graph;
   *out = (hd_arithmetic_change){0};
   if (found >= HD_ARITHMETIC_VERSION)
@@ -102,7 +103,8 @@ hd_status hd__arithmetic_changed(hd_arithmetic_change *out, hd_ctx *ctx, const h
   hd__pass_fuse(graph);
   hd__pass_shift(graph, 1);
   for (const struct change *c = changes; c < changes + sizeof changes / sizeof *changes && !out->version; c++)
-    if (c->version > found && (!c->files_only || of == HD_ARITHMETIC_OF_DIGESTS) && c->touches(graph))
+    if (c->version > found && (!c->files_only || of == HD_ARITHMETIC_OF_DIGESTS) &&
+        (c->touches ? c->touches(graph) : bf16))
       *out = (hd_arithmetic_change){c->version, c->what};
   hd__graph_destroy(graph);
   return HD_OK;

@@ -18,6 +18,7 @@ typedef enum hd_arithmetic_of {
   HD_ARITHMETIC_OF_DIGESTS /* also those of the order of elements in files: such a digest cannot be reached again */
 } hd_arithmetic_of;
 
-/* What was changed in this network after version `found`, which is at most HD_ARITHMETIC_VERSION. */
-hd_status hd__arithmetic_changed(hd_arithmetic_change *out, hd_ctx *ctx, const hd_network *network, int64_t found,
-                                 hd_arithmetic_of of);
+/* What was changed in this network, trained with --precision bf16 or without, after version `found`, which is at most
+ * HD_ARITHMETIC_VERSION. */
+hd_status hd__arithmetic_changed(hd_arithmetic_change *out, hd_ctx *ctx, const hd_network *network, bool bf16,
+                                 int64_t found, hd_arithmetic_of of);

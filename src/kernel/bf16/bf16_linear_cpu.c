@@ -1,0 +1,191 @@
+/* The linear layer and the gradients of its input and weight in bfloat16, see bf16.h.
+ *
+ * Forward the depth is the inputs: samples are strips, packed weights panels of outputs. For the gradient of the input it
+ * is the outputs, and panels are of inputs; for that of the weight it is a shard's samples. */
+#include "kernel/bf16/bf16_tiles.h"
+
+enum { SLAB_ROWS = 64 }; /* samples at a time */
+
+/* ---- Forward ---- */
+
+static int64_t linear_scratch(const hd_geom *g) { return elem_bytes(SLAB_ROWS * blocks_of(g->ci) * BF16_DEPTH); }
+static int64_t linear_packed(const hd_geom *g) {
+  return packed_floats(tiles_of(g->co) * blocks_of(g->ci) * TILE_ELEMS);
+}
+static void linear_pack(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
+  for (int32_t first = j0 / TILE_SIDE * TILE_SIDE; first < j1; first += TILE_SIDE)
+    HD_SYM(bf16_pack_columns)
+  ((bf16_elem *)(void *)packed + first * blocks_of(g->ci) * BF16_DEPTH, w + (int64_t)first * g->ci, g->ci, g->ci,
+   most(j0 - first, 0), least(j1 - first, TILE_SIDE));
+}
+
+/* Samples n to n + rows - 1 of in[0] as strips. */
+static void put_samples(bf16_elem *a, const hd_call *call, int64_t n, int64_t rows, int64_t count) {
+  for (int64_t r = 0; r < rows; r++)
+    strip_put_row(a + r / TILE_SIDE * blocks_of(count) * TILE_ELEMS, (int)(r % TILE_SIDE), in_row(call, 0, n + r),
+                  count);
+}
+
+static void multiply_samples(const hd_call *call, int64_t n, int64_t rows, int depth, int columns) {
+  put_samples(call->scratch, call, n, rows, depth);
+  HD_SYM(bf16_multiply)
+  (&(bf16_product){.a = call->scratch,
+                   .b = (const bf16_elem *)(const void *)call->packed,
+                   .blocks = blocks_of(depth),
+                   .a_blocks = blocks_of(depth),
+                   .b_blocks = blocks_of(depth),
+                   .c = out_row(call, 0, n),
+                   .c_row = call->out_stride[0],
+                   .rows = (int)rows,
+                   .panels = (int)tiles_of(columns)});
+}
+
+/* y + bias, and the ReLU. */
+static void finish_row(float *y, const hd_geom *g, const float *bias) {
+  for (int j = 0; j < g->co; j += TILE_SIDE) {
+    g16 v = g16_load(y + j);
+    v = bias ? g16_add(v, g16_load_some(bias + j, g->co - j)) : v;
+    g16_store(y + j, g->relu ? g16_relu(v) : v);
+  }
+}
+
+static void linear(const hd_call *call) {
+  tiles_begin();
+  for (int64_t n = 0; n < call->rows; n += SLAB_ROWS) {
+    const int64_t rows = fewest(SLAB_ROWS, call->rows - n);
+    multiply_samples(call, n, rows, call->g->ci, call->g->co);
+    for (int64_t r = n; r < n + rows; r++)
+      finish_row(out_row(call, 0, r), call->g, call->in[2]);
+  }
+  tiles_end();
+}
+
+/* ---- Gradient of the input ---- */
+
+static int64_t dx_scratch(const hd_geom *g) { return elem_bytes(SLAB_ROWS * blocks_of(g->co) * BF16_DEPTH); }
+static int64_t dx_packed(const hd_geom *g) { return packed_floats(tiles_of(g->ci) * blocks_of(g->co) * TILE_ELEMS); }
+/* Some inputs, a panel, of outputs j0 to j1 - 1. */
+static void pack_panel(bf16_elem *panel, const hd_geom *g, const float *w, int32_t j0, int32_t j1, int64_t inputs) {
+  for (int32_t j = j0; j < j1; j++) {
+    bf16_elem *tile = panel + j / BF16_DEPTH * TILE_ELEMS;
+    const float *row = w + (int64_t)j * g->ci;
+    if (j % 2 == 0 && j + 1 < j1)
+      tile_put_depths(tile, j++ % BF16_DEPTH, row, row + g->ci, inputs);
+    else
+      tile_put_depth(tile, j % BF16_DEPTH, row, inputs);
+  }
+}
+
+static void dx_pack(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
+  bf16_elem *panel = (bf16_elem *)(void *)packed;
+  for (int k = 0; k < g->ci; k += TILE_SIDE, panel += blocks_of(g->co) * TILE_ELEMS)
+    pack_panel(panel, g, w + k, j0, j1, g->ci - k);
+}
+
+static void linear_dx(const hd_call *call) {
+  tiles_begin();
+  for (int64_t n = 0; n < call->rows; n += SLAB_ROWS)
+    multiply_samples(call, n, fewest(SLAB_ROWS, call->rows - n), call->g->co, call->g->ci);
+  tiles_end();
+}
+
+/* ---- Gradient of the weight, of one shard ---- */
+
+enum { DW_BLOCKS = 4, DW_ROWS = 2 * TILE_SIDE }; /* of samples at a time; outputs at a time */
+
+typedef struct dw_memory {
+  bf16_elem *x, *dy, *a, *b; /* rounded rows of 32 samples; all outputs; all inputs */
+  float *c;                  /* some outputs' sums, where rows of the result are no whole panels */
+} dw_memory;
+
+static dw_memory dw_layout(const hd_geom *g, char *base, int64_t *bytes) {
+  const int64_t inputs = tiles_of(g->ci) * TILE_SIDE, outputs = tiles_of(g->co) * TILE_SIDE;
+  const int64_t sizes[] = {elem_bytes(BF16_DEPTH * inputs), elem_bytes(BF16_DEPTH * outputs),
+                           elem_bytes(DW_BLOCKS * BF16_DEPTH * outputs), elem_bytes(DW_BLOCKS * BF16_DEPTH * inputs),
+                           whole_bytes(DW_ROWS * inputs)};
+  char *at[6] = {base};
+  for (int i = 0; i < 5; i++)
+    at[i + 1] = at[i] + sizes[i];
+  *bytes = at[5] - base;
+  return (dw_memory){(void *)at[0], (void *)at[1], (void *)at[2], (void *)at[3], (void *)at[4]};
+}
+
+static int64_t dw_scratch(const hd_geom *g) {
+  int64_t bytes;
+  dw_layout(g, NULL, &bytes);
+  return bytes;
+}
+
+/* A block of samples from n on: strips of outputs, panels of inputs. */
+static void put_block(const dw_memory *m, const hd_call *call, int64_t n, int64_t block) {
+  const hd_geom *g = call->g;
+  const int64_t inputs = tiles_of(g->ci) * TILE_SIDE, outputs = tiles_of(g->co) * TILE_SIDE;
+  memset(m->x, 0, (size_t)(BF16_DEPTH * inputs) * sizeof *m->x);
+  memset(m->dy, 0, (size_t)(BF16_DEPTH * outputs) * sizeof *m->dy);
+  for (int64_t i = 0; i < fewest(BF16_DEPTH, call->rows - n); i++) {
+    elems_round(m->x + i * inputs, in_row(call, 0, n + i), g->ci);
+    elems_round(m->dy + i * outputs, in_row(call, 1, n + i), g->co);
+  }
+  for (int64_t s = 0; s < tiles_of(g->co); s++)
+    tile_put_columns(m->a + (s * DW_BLOCKS + block) * TILE_ELEMS, m->dy + s * TILE_SIDE, outputs);
+  for (int64_t p = 0; p < tiles_of(g->ci); p++)
+    for (int i = 0; i < BF16_DEPTH / 2; i++)
+      tile_put_pair(m->b + (p * DW_BLOCKS + block) * TILE_ELEMS, i, m->x + 2 * i * inputs + p * TILE_SIDE,
+                    m->x + (2 * i + 1) * inputs + p * TILE_SIDE);
+}
+
+/* Outputs j to j + rows - 1, by so many blocks of samples. */
+static void multiply_outputs(const dw_memory *m, const hd_call *call, int j, int rows, int64_t blocks, int add) {
+  const hd_geom *g = call->g;
+  const int64_t inputs = tiles_of(g->ci) * TILE_SIDE;
+  float *out = (float *)call->out[0] + (int64_t)j * g->ci;
+  const bool direct = inputs == g->ci;
+  for (int r = 0; r < rows && add && !direct; r++)
+    memcpy(m->c + r * inputs, out + (int64_t)r * g->ci, (size_t)g->ci * sizeof *out);
+  HD_SYM(bf16_multiply)
+  (&(bf16_product){.a = m->a + j / TILE_SIDE * DW_BLOCKS * TILE_ELEMS,
+                   .b = m->b,
+                   .blocks = blocks,
+                   .a_blocks = DW_BLOCKS,
+                   .b_blocks = DW_BLOCKS,
+                   .c = direct ? out : m->c,
+                   .c_row = inputs,
+                   .rows = rows,
+                   .panels = (int)tiles_of(g->ci),
+                   .add = add});
+  for (int r = 0; r < rows && !direct; r++)
+    memcpy(out + (int64_t)r * g->ci, m->c + r * inputs, (size_t)g->ci * sizeof *out);
+}
+
+static void linear_dw(const hd_call *call) {
+  int64_t bytes;
+  const dw_memory m = dw_layout(call->g, call->scratch, &bytes);
+  if (call->out[1]) {
+    hd_call bias = *call;
+    bias.out[0] = NULL;
+    float_kernels()->run[HD_OP_linear_dw](&bias);
+  }
+  tiles_begin();
+  for (int64_t n = 0; n < call->rows && call->out[0]; n += DW_BLOCKS * BF16_DEPTH) {
+    const int64_t blocks = fewest(DW_BLOCKS, blocks_of(call->rows - n));
+    for (int64_t k = 0; k < blocks; k++)
+      put_block(&m, call, n + k * BF16_DEPTH, k);
+    for (int j = 0; j < call->g->co; j += DW_ROWS)
+      multiply_outputs(&m, call, j, least(DW_ROWS, call->g->co - j), blocks, n > 0);
+  }
+  tiles_end();
+}
+
+void HD_SYM(bf16_linear_fill)(hd_kernels *table) {
+  table->run[HD_OP_linear] = linear;
+  table->run_outputs[HD_OP_linear] = NULL;
+  table->scratch_bytes[HD_OP_linear] = linear_scratch;
+  table->packed_elems[HD_OP_linear] = linear_packed;
+  table->pack[HD_OP_linear] = linear_pack;
+  table->run[HD_OP_linear_dx] = linear_dx;
+  table->scratch_bytes[HD_OP_linear_dx] = dx_scratch;
+  table->packed_elems[HD_OP_linear_dx] = dx_packed;
+  table->pack[HD_OP_linear_dx] = dx_pack;
+  table->run[HD_OP_linear_dw] = linear_dw;
+  table->scratch_bytes[HD_OP_linear_dw] = dw_scratch;
+}

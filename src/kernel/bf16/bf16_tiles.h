@@ -1,0 +1,191 @@
+/* Tiles of bfloat16 numbers, and products of them.
+ *
+ * A product C = A B has the sums' factors as its depth, in blocks of 32. A is stored in strips of 16 rows, B in panels of
+ * 16 columns; strips and panels are rows of tiles, one for each block:
+ *
+ *     a tile of A   [16 rows][32 of the depth]
+ *     a tile of B   [32 of the depth][16 columns]; with AMX [16 pairs along the depth][16 columns][2]
+ *
+ * With AMX an element is a bfloat16; elsewhere it is a float that has such a value, so that kernels multiply without
+ * unpacking. What fills a tile rounds; what is beyond the depth must be zero in both. */
+#pragma once
+
+#include "kernel/bf16.h"
+#include "op/conv2d/conv2d_cpu.h"
+
+/* The functions that fill the slots of a table for this instruction set. */
+void HD_SYM(bf16_linear_fill)(hd_kernels *table);
+void HD_SYM(bf16_form_fill)(hd_kernels *table);
+void HD_SYM(bf16_conv_fill)(hd_kernels *table);
+void HD_SYM(bf16_conv_dw_fill)(hd_kernels *table);
+
+enum { TILE_SIDE = 16, TILE_ELEMS = TILE_SIDE * BF16_DEPTH };
+
+#if HD_ISA_IS(amx)
+typedef uint16_t bf16_elem;
+#else
+typedef float bf16_elem;
+#endif
+
+static inline int64_t blocks_of(int64_t depth) { return (depth + BF16_DEPTH - 1) / BF16_DEPTH; }
+static inline int64_t tiles_of(int64_t rows) { return (rows + TILE_SIDE - 1) / TILE_SIDE; }
+static inline int64_t fewest(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Bytes of so many elements, so that what follows is aligned as well. */
+static inline int64_t elem_bytes(int64_t elems) { return (elems * (int64_t)sizeof(bf16_elem) + 63) / 64 * 64; }
+/* Elements of a packed copy, which is counted in floats. */
+static inline int64_t packed_floats(int64_t elems) {
+  return elems * (int64_t)sizeof(bf16_elem) / (int64_t)sizeof(float);
+}
+
+/* C: rows x 16 * panels floats, rows `c_row` apart. `blocks` of the depth, of which the strips and panels have
+ * `a_blocks` and `b_blocks` in all. add: C continues its chains, which otherwise begin at +0. Writes no other rows. */
+typedef struct bf16_product {
+  const bf16_elem *a, *b;
+  int64_t blocks, a_blocks, b_blocks;
+  float *c;
+  int64_t c_row;
+  int rows, panels, add;
+} bf16_product;
+
+/* Between tiles_begin() and tiles_end(). */
+void HD_SYM(bf16_multiply)(const bf16_product *p);
+
+/* Around a kernel's products: the tile registers' shape. Tiles that are left would be saved whenever a thread sleeps. */
+#if HD_ISA_IS(amx)
+static inline void tiles_begin(void) {
+  struct __attribute__((packed)) {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+  } shape = {.palette = 1};
+  for (int i = 0; i < 8; i++) {
+    shape.rows[i] = TILE_SIDE;
+    shape.row_bytes[i] = 64;
+  }
+  _tile_loadconfig(&shape);
+}
+static inline void tiles_end(void) { _tile_release(); }
+#else
+static inline void tiles_begin(void) {}
+static inline void tiles_end(void) {}
+#endif
+
+/* The float kernels of this instruction set, which compute the gradients of biases. */
+#if HD_ISA_IS(amx)
+const hd_kernels *hd__cpu_table_avx512(void);
+static inline const hd_kernels *float_kernels(void) { return hd__cpu_table_avx512(); }
+#else
+static inline const hd_kernels *float_kernels(void) { return HD_SYM(cpu_table)(); }
+#endif
+
+/* ---- Elements ---- */
+
+#if HD_ISA_IS(amx)
+/* The first `count` of 16 floats. */
+G16 void elem_store(bf16_elem *to, g16 x, int64_t count) {
+  _mm256_mask_storeu_epi16(to, count >= 16 ? 0xffff : g16_first((int)count), (__m256i)_mm512_cvtneps_pbh(x));
+}
+/* 32 floats, the first 16 in x. */
+G16 void elem_store32(bf16_elem *to, g16 x, g16 y) { _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(y, x)); }
+/* Sixteen pairs of elements, the first of each pair in the lower half. */
+G16 g16 elem_pairs(const bf16_elem *first, const bf16_elem *second) {
+  const __m512i low = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)first));
+  const __m512i high = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)second));
+  return _mm512_castsi512_ps(_mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+}
+#else
+G16 void elem_store(bf16_elem *to, g16 x, int64_t count) { g16_store_some(to, g16_bf16(x), count); }
+G16 void elem_store32(bf16_elem *to, g16 x, g16 y) {
+  g16_store(to, g16_bf16(x));
+  g16_store(to + 16, g16_bf16(y));
+}
+#endif
+
+G16 void elems_round(bf16_elem *to, const float *from, int64_t count) {
+  for (int64_t i = 0; i < count; i += 16)
+    elem_store(to + i, g16_load_some(from + i, count - i), count - i);
+}
+
+/* Rounds a sample's image into its frame; all else of the frame is zero. */
+G16 void frame_round(bf16_elem *out, const conv_frame *f, const float *image) {
+  const int left = most(f->left, 0), right = least(f->width, f->left + f->image_width);
+  memset(out, 0, (size_t)frame_slot(f) * sizeof *out);
+  for (int y = 0; y < f->image_height; y++) {
+    const float *from = image + ((int64_t)y * f->image_width + left - f->left) * f->pixel;
+    bf16_elem *to = out + ((int64_t)(y + f->top) * f->width + left) * f->channels;
+    if (f->pixel == f->channels)
+      elems_round(to, from, (int64_t)(right - left) * f->channels);
+    else
+      for (int x = left; x < right; x++, to += f->channels, from += f->pixel)
+        elems_round(to, from, f->channels);
+  }
+}
+
+/* ---- Tiles of A ---- */
+
+/* Row `row` of a strip from `count` floats. */
+G16 void strip_put_row(bf16_elem *strip, int row, const float *from, int64_t count) {
+  strip += row * BF16_DEPTH;
+  for (; count > 0; count -= BF16_DEPTH, from += BF16_DEPTH, strip += TILE_ELEMS)
+    elem_store32(strip, g16_load_some(from, count), count > 16 ? g16_load_some(from + 16, count - 16) : g16_zero());
+}
+
+/* A tile of 16 columns of 32 rows of elements: column i becomes row i. */
+G16 void tile_put_columns(bf16_elem *tile, const bf16_elem *from, int64_t row) {
+  g16 r[TILE_SIDE];
+#if HD_ISA_IS(amx)
+  UNROLL_FOR (i, TILE_SIDE)
+    r[i] = elem_pairs(from + 2 * i * row, from + (2 * i + 1) * row);
+  g16_transpose(r);
+  UNROLL_FOR (i, TILE_SIDE)
+    _mm512_storeu_ps(tile + i * BF16_DEPTH, r[i]);
+#else
+  for (int half = 0; half < 2; half++) {
+    UNROLL_FOR (i, TILE_SIDE)
+      r[i] = g16_load(from + (16 * half + i) * row);
+    g16_transpose(r);
+    UNROLL_FOR (i, TILE_SIDE)
+      g16_store(tile + i * BF16_DEPTH + 16 * half, r[i]);
+  }
+#endif
+}
+
+/* ---- Tiles of B ---- */
+
+/* Rows 2 * pair and 2 * pair + 1 of the depth, 16 columns each. */
+G16 void tile_put_pair(bf16_elem *tile, int pair, const bf16_elem *even, const bf16_elem *odd) {
+  tile += pair * 2 * TILE_SIDE;
+#if HD_ISA_IS(amx)
+  _mm512_storeu_ps(tile, elem_pairs(even, odd));
+#else
+  g16_store(tile, g16_load(even));
+  g16_store(tile + TILE_SIDE, g16_load(odd));
+#endif
+}
+
+/* One row of the depth from up to 16 floats; the rows beside it stay as they are. */
+G16 void tile_put_depth(bf16_elem *tile, int depth, const float *from, int64_t count) {
+#if HD_ISA_IS(amx)
+  const __m512i wide = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(g16_load_some(from, count)));
+  _mm512_mask_storeu_epi16(tile + depth / 2 * 2 * TILE_SIDE, depth % 2 ? 0xaaaaaaaau : 0x55555555u,
+                           depth % 2 ? _mm512_slli_epi32(wide, 16) : wide);
+#else
+  g16_store(tile + depth * TILE_SIDE, g16_bf16(g16_load_some(from, count)));
+#endif
+}
+
+/* Rows `depth`, which is even, and depth + 1 from up to 16 floats each. */
+G16 void tile_put_depths(bf16_elem *tile, int depth, const float *even, const float *odd, int64_t count) {
+#if HD_ISA_IS(amx)
+  const __m512i low = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(g16_load_some(even, count)));
+  const __m512i high = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(g16_load_some(odd, count)));
+  _mm512_storeu_si512(tile + depth * TILE_SIDE, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+#else
+  tile_put_depth(tile, depth, even, count);
+  tile_put_depth(tile, depth + 1, odd, count);
+#endif
+}
+
+/* Columns j0 .. j1 - 1 of a panel's 16; column j is the `depth` floats from w + j * w_row on. */
+void HD_SYM(bf16_pack_columns)(bf16_elem *panel, const float *w, int64_t w_row, int64_t depth, int j0, int j1);
