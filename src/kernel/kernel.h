@@ -174,7 +174,7 @@ HD_TOOLS_API const hd_kernels *hd__kernels_select(const char *isa, const char **
 /* `table` with the kernels of --precision bf16 (kernel/bf16.h): each has one, and they give the same bits. Over that of
  * AVX-512 there are two, of which the one for CPUs with AMX is taken, if this is one, unless `isa` (HEDDLE_ISA; NULL or
  * "": the best) names AVX-512 itself. */
-HD_TOOLS_API const hd_kernels *hd__kernels_bf16(const hd_kernels *table, const char *isa);
+const hd_kernels *hd__kernels_bf16(const hd_kernels *table, const char *isa);
 
 /* Whether this CPU and system have AMX, and this build kernels for it. */
-HD_TOOLS_API int hd__has_amx(void);
+int hd__has_amx(void);

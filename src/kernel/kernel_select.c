@@ -3,8 +3,15 @@
  * All tables give the same bits, so the choice is about speed alone; it depends on the CPU, never on timing. The
  * build decides which instruction sets it holds (HD_HAVE_ISA_*); only this file checks which of them the CPU and the
  * operating system can run. It is itself compiled for the plain architecture. */
+#include <pthread.h>
 #include <stddef.h>
 #include <string.h>
+
+#if defined(HD_HAVE_AMX)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include "kernel/kernel.h"
 
@@ -35,7 +42,25 @@ static int runs_avx512(void) {
 #endif
 
 #if defined(HD_HAVE_AMX)
-static int runs_amx(void) { return runs_avx512() && hd__has_amx(); }
+static int amx;
+
+/* CPUID 7: AMX-BF16, AMX-TILE and AVX512_BF16. Linux gives a process the registers of tiles when it asks for them; threads
+ * that begin later have them too. */
+static void find_amx(void) {
+  enum { ASK = 0x1023, TILE_DATA = 18 };
+  unsigned a = 0, b, c, d;
+  if (!runs_avx512() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d >> 22 & 1) || !(d >> 24 & 1))
+    return;
+  amx = __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1) && syscall(SYS_arch_prctl, ASK, TILE_DATA) == 0;
+}
+
+int hd__has_amx(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, find_amx);
+  return amx;
+}
+#else
+int hd__has_amx(void) { return 0; }
 #endif
 
 /* Best first; "amx" is "avx512", with tiles for bfloat16 (hd__kernels_bf16). "reference" comes last: complete everywhere, and never chosen unless named. */
@@ -46,7 +71,7 @@ static const isa_entry entries[] = {
     {"avx512", NULL, always, "this build has no avx512 kernels"},
 #endif
 #if defined(HD_HAVE_AMX)
-    {"amx", hd__cpu_table_avx512, runs_amx, "this CPU lacks amx_bf16, or the system refuses its tiles"},
+    {"amx", hd__cpu_table_avx512, hd__has_amx, "this CPU lacks amx_bf16, or the system refuses its tiles"},
 #else
     {"amx", NULL, always, "this build has no amx kernels"},
 #endif

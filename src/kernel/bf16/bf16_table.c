@@ -1,13 +1,7 @@
 /* The tables of --precision bf16: those of the instruction sets, with the kernels of bf16.h overridden. This file is
- * compiled for the plain architecture and checks the CPU; for AMX it also asks the system for its registers. */
+ * compiled for the plain architecture. */
 #include <pthread.h>
 #include <stdbool.h>
-
-#if defined(__x86_64__)
-#include <cpuid.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
 
 #include "kernel/bf16.h"
 
@@ -43,7 +37,9 @@ FILLS(avx2)
 #if defined(HD_HAVE_ISA_NEON)
 FILLS(neon)
 #endif
+#if defined(HD_HAVE_ISA_SCALAR)
 FILLS(scalar)
+#endif
 
 /* AMX first, so that it is the best of those over "avx512". */
 static bf16_table tables[] = {
@@ -59,28 +55,18 @@ static bf16_table tables[] = {
 #if defined(HD_HAVE_ISA_NEON)
     TABLE("neon", neon),
 #endif
-    TABLE("scalar", scalar), {.base = "reference", .name = "reference_bf16", .fill = hd__bf16_reference_fill},
+#if defined(HD_HAVE_ISA_SCALAR)
+    TABLE("scalar", scalar),
+#endif
+    {.base = "reference", .name = "reference_bf16", .fill = hd__bf16_reference_fill},
 };
 enum { TABLES = sizeof tables / sizeof *tables };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-#if defined(HD_HAVE_AMX)
-/* CPUID 7: AMX-BF16, AMX-TILE and AVX512_BF16. Linux gives a process the registers of tiles when it asks; threads that
- * begin later have them too. */
-static bool has_amx(void) {
-  enum { ASK = 0x1023, TILE_DATA = 18 };
-  unsigned a = 0, b, c, d, subleaf = 0;
-  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d >> 22 & 1) || !(d >> 24 & 1))
-    return false;
-  return __get_cpuid_count(7, 1, &subleaf, &b, &c, &d) && (subleaf >> 5 & 1) &&
-         syscall(SYS_arch_prctl, ASK, TILE_DATA) == 0;
-}
-#endif
-
 static bool runs(const bf16_table *t) {
 #if defined(HD_HAVE_AMX)
-  if (t->fill == fill_amx && !has_amx())
+  if (t->fill == fill_amx && !hd__has_amx())
     return false;
 #endif
   return hd__kernels_of(t->base) != NULL;
@@ -105,9 +91,4 @@ const hd_kernels *hd__kernels_bf16(const hd_kernels *table, const char *isa) {
     if (tables[i].table.name && tables[i].table.others == table && !(plain && !strcmp(tables[i].name, "amx_bf16")))
       return &tables[i].table;
   return NULL;
-}
-
-int hd__has_amx(void) {
-  pthread_once(&once, fill);
-  return !strcmp(tables[0].name, "amx_bf16") && tables[0].table.name;
 }
