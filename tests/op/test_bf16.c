@@ -56,9 +56,50 @@ static void check_case(const kernel_case *c, const hd_kernels *reference, int va
   kernel_result_destroy(&want);
 }
 
+/* Lines of whole blocks; images of which several fill a block; a depth of several runs. */
+static const struct {
+  hd_geom g;
+  int64_t rows;
+} chosen[] = {
+    {{.ci = 5, .hi = 3, .wi = 32, .co = 17, .kh = 3, .kw = 3, .ph = 1, .pw = 1}, 3},
+    {{.ci = 16, .hi = 2, .wi = 66, .co = 16, .kh = 3, .kw = 3, .ph = 1}, 2},
+    {{.ci = 3, .hi = 34, .wi = 34, .co = 40, .kh = 3, .kw = 3}, 2},
+    {{.ci = 33, .hi = 3, .wi = 3, .co = 35, .kh = 3, .kw = 3, .ph = 1, .pw = 1}, 9},
+    {{.ci = 20, .hi = 8, .wi = 8, .co = 18, .kh = 3, .kw = 3, .ph = 1, .pw = 1, .pool = 2}, 3},
+    {{.ci = 130, .hi = 4, .wi = 4, .co = 37, .kh = 5, .kw = 5, .ph = 2, .pw = 2}, 2},
+    {{.ci = 2300, .co = 20}, 70},
+    {{.ci = 20, .co = 2300}, 3},
+};
+
+/* Whether the operation has what shape i sets; completes it. */
+static bool choose(hd_geom *g, hd_op op, size_t i) {
+  *g = chosen[i].g;
+  if ((g->hi > 0) != kernel_case_uses(op, offsetof(hd_geom, hi)))
+    return false;
+  int32_t *const one[] = {&g->hi, &g->wi, &g->kh, &g->kw, &g->sh, &g->sw, &g->pool, &g->groups};
+  for (size_t k = 0; k < sizeof one / sizeof *one; k++)
+    *one[k] = *one[k] ? *one[k] : 1;
+  g->dilation[0] = g->dilation[1] = 1;
+  return kernel_case_takes(op, g);
+}
+
+static int check_chosen(hd_op op, const hd_kernels *reference, int failed[TABLES]) {
+  int cases = 0;
+  hd_geom g;
+  for (size_t i = 0; i < sizeof chosen / sizeof *chosen; i++)
+    if (choose(&g, op, i)) {
+      kernel_case c;
+      kernel_case_create(&c, op, &g, chosen[i].rows, FILL_ZEROS, false, (uint32_t)i);
+      check_case(&c, reference, 0, failed);
+      kernel_case_destroy(&c);
+      cases++;
+    }
+  return cases;
+}
+
 static void check_op(hd_op op, const hd_kernels *reference) {
   random_stream random = {7000 + (uint32_t)op, 0};
-  int failed[TABLES] = {0}, cases = 0;
+  int failed[TABLES] = {0}, cases = check_chosen(op, reference, failed);
   for (int i = 0; i < SHAPES; i++) {
     hd_geom g;
     int64_t rows = 1 + (int64_t)random_below(&random, i % 10 ? 9 : 70);

@@ -22,9 +22,18 @@ typedef struct windows {
   const bf16_elem *w;
 } windows;
 
+/* Neighbouring factors of a window that lie in one block: where they are in a frame, behind the window's first, and in a
+ * row of a strip. */
+typedef struct piece {
+  int64_t from, to;
+  int count;
+} piece;
+
 /* Where a thread works. `frame`: of images, `slot` elements each. */
 typedef struct memory {
-  bf16_elem *frame, *row, *a;
+  bf16_elem *frame, *a;
+  piece *piece;
+  int pieces;
   float *c;
   int64_t slot;
 } memory;
@@ -33,35 +42,37 @@ static int64_t depth_of(const windows *v) { return (int64_t)v->taps_y * v->run; 
 static int block_windows(const windows *v) { return most(1, BLOCK_ROWS / v->positions); }
 static int64_t block_strips(const windows *v) { return tiles_of((int64_t)block_windows(v) * v->positions); }
 static int64_t row_elems(const windows *v) { return blocks_of(depth_of(v)) * BF16_DEPTH; }
+static int64_t most_pieces(const windows *v) { return v->taps_y * ((int64_t)v->run / BF16_DEPTH + 2); }
 
 static int64_t memory_of(memory *m, void *base, const windows *v, int64_t frames, int64_t slot) {
   char *at = base;
   *m = (memory){.frame = (void *)at, .slot = slot};
-  m->row = (void *)(at += elem_bytes(frames * slot));
-  m->a = (void *)(at += elem_bytes(row_elems(v)));
+  m->a = (void *)(at += elem_bytes(frames * slot));
   m->c = (void *)(at += elem_bytes(block_strips(v) * TILE_SIDE * row_elems(v)));
-  at += whole_bytes(block_strips(v) * TILE_SIDE * tiles_of(v->columns) * TILE_SIDE);
+  m->piece = (void *)(at += whole_bytes(block_strips(v) * TILE_SIDE * tiles_of(v->columns) * TILE_SIDE));
+  at += most_pieces(v) * (int64_t)sizeof *m->piece;
   return at - (char *)base;
+}
+
+/* Lists a window's pieces, and clears what fills the strips' last block up. */
+static void prepare(memory *m, const windows *v) {
+  for (int64_t k = 0; k < depth_of(v);) {
+    const int64_t run = v->run - k % v->run, block = BF16_DEPTH - k % BF16_DEPTH, count = fewest(run, block);
+    m->piece[m->pieces++] = (piece){.from = k / v->run * v->line + k % v->run,
+                                    .to = k / BF16_DEPTH * TILE_ELEMS + k % BF16_DEPTH,
+                                    .count = (int)count};
+    k += count;
+  }
+  memset(m->a, 0, (size_t)(block_strips(v) * TILE_SIDE * row_elems(v)) * sizeof *m->a);
 }
 
 /* ---- Windows into strips ---- */
 
 /* Factors of the window at `from` into a row of a strip. */
 static void put_window(const memory *m, const windows *v, int row, const bf16_elem *from) {
-  const size_t run = (size_t)v->run * sizeof *from;
   bf16_elem *to = m->a + (row / TILE_SIDE * blocks_of(depth_of(v)) * TILE_SIDE + row % TILE_SIDE) * BF16_DEPTH;
-  for (int ky = 0; ky < v->taps_y; ky++)
-    memcpy(m->row + (int64_t)ky * v->run, from + ky * v->line, run);
-  for (int64_t k = 0; k < row_elems(v); k += BF16_DEPTH, to += TILE_ELEMS)
-    memcpy(to, m->row + k, BF16_DEPTH * sizeof *to);
-}
-
-/* The same where a row of the kernel is whole blocks, straight from the frame. */
-static void put_whole_window(const memory *m, const windows *v, int row, const bf16_elem *from) {
-  bf16_elem *to = m->a + (row / TILE_SIDE * blocks_of(depth_of(v)) * TILE_SIDE + row % TILE_SIDE) * BF16_DEPTH;
-  for (int ky = 0; ky < v->taps_y; ky++, from += v->line)
-    for (int k = 0; k < v->run; k += BF16_DEPTH, to += TILE_ELEMS)
-      memcpy(to, from + k, BF16_DEPTH * sizeof *to);
+  for (const piece *p = m->piece; p < m->piece + m->pieces; p++)
+    elems_copy(to + p->to, from + p->from, p->count);
 }
 
 /* Window `number`, row-major over samples, rows and columns: the sample and its place. */
@@ -87,13 +98,12 @@ static void next_window(place *at, const windows *v) {
 
 /* Sums of `count` windows from `at` on into m->c, a row for each position. */
 static void sum_windows(const memory *m, const windows *v, place at, int count) {
-  const bool whole = v->run % BF16_DEPTH == 0;
   const int64_t blocks = blocks_of(depth_of(v));
   int row = 0;
   for (int i = 0; i < count; i++, next_window(&at, v)) {
     const bf16_elem *from = m->frame + at.sample * m->slot + at.y * v->step_y + at.x * v->step_x;
     for (int p = 0; p < v->positions; p++, row++)
-      (whole ? put_whole_window : put_window)(m, v, row, from + p / v->side * v->pool_y + p % v->side * v->pool_x);
+      put_window(m, v, row, from + p / v->side * v->pool_y + p % v->side * v->pool_x);
   }
   HD_SYM(bf16_multiply)
   (&(bf16_product){.a = m->a,
@@ -191,7 +201,7 @@ static void forward_group(const group_call *p) {
   windows v = forward_windows(g);
   memory m;
   memory_of(&m, call->scratch, &v, frame_rows(&frame), frame_slot(&frame));
-  memset(m.row, 0, (size_t)row_elems(&v) * sizeof *m.row);
+  prepare(&m, &v);
   v.w = (const bf16_elem *)(const void *)call->packed + p->group * group_elems(&v);
   for (int64_t n = 0; n < call->rows; n += frame_rows(&frame)) {
     const int64_t rows = fewest(frame_rows(&frame), call->rows - n), all = rows * g->hp * g->wp;
@@ -324,7 +334,7 @@ static void dx_group(const group_call *p) {
       memory m;
       windows v = nth_phase(&y, &x, &before, &whole, i);
       memory_of(&m, call->scratch, &v, frame_rows(&frame), frame_slot(&frame));
-      memset(m.row, 0, (size_t)row_elems(&v) * sizeof *m.row);
+      prepare(&m, &v);
       for (int64_t r = 0; r < rows && i == 0; r++)
         if (pooled)
           spread_frame(m.frame + r * m.slot, &frame, p, n + r);

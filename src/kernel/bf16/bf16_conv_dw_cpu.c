@@ -109,16 +109,20 @@ static void places_of(place *at, const work *w, int64_t block) {
 /* A pixel's dy: at a position of a window behind a pool, zeros where the maximum was not taken. */
 static void put_dy(bf16_elem *to, const work *w, const place *p) {
   const hd_geom *g = &w->s->g;
-  const int64_t at = ((int64_t)(p->y / g->pool) * g->wp + p->x / g->pool) * w->call->g->co + (int64_t)w->group * g->co;
+  const bool pooled = g->pool > 1; /* divisions are slow */
+  const int wy = pooled ? p->y / g->pool : p->y, wx = pooled ? p->x / g->pool : p->x;
+  const int64_t at = ((int64_t)wy * g->wp + wx) * w->call->g->co + (int64_t)w->group * g->co;
   const float *dy = in_row(w->call, 1, w->n + p->sample) + at;
+  if (!pooled) {
+    elems_round(to, dy, g->co);
+    return;
+  }
   const uint8_t *taken = (const uint8_t *)w->call->in[2] + (w->n + p->sample) * w->call->in_stride[2] + at;
-  const g16 position = g16_all((float)(p->y % g->pool * g->pool + p->x % g->pool));
+  const g16 position = g16_all((float)((p->y - wy * g->pool) * g->pool + p->x - wx * g->pool));
   for (int c = 0; c < g->co; c += TILE_SIDE) {
     const int left = g->co - c;
-    g16 v = g16_load_some(dy + c, left);
-    if (g->pool > 1)
-      v = g16_keep(v, g16_equal(g16_from_bytes(taken + c, left), position));
-    elem_store(to + c, v, left);
+    const g16 v = g16_load_some(dy + c, left);
+    elem_store(to + c, g16_keep(v, g16_equal(g16_from_bytes(taken + c, left), position)), left);
   }
 }
 
@@ -168,24 +172,47 @@ static int64_t panel_offset(const shape *s, int panel) {
   return (int64_t)(panel / across) * s->frame.width * s->g.ci + panel % across * TILE_SIDE;
 }
 
+/* With AMX: whether the pixels of each block are neighbours in a line of the frames. Then tiles of panels are pairs as they
+ * lie there. */
+static bool are_lines(const work *w, int64_t blocks) {
+  const int64_t *at = w->m.at;
+  for (int64_t k = 0; k < blocks * BF16_DEPTH; k++)
+    if (at[k] < 0 || at[k] != at[k / BF16_DEPTH * BF16_DEPTH] + k % BF16_DEPTH * w->s->g.ci)
+      return false;
+  return HD_ISA_IS(amx);
+}
+
+/* The panels of a product from `panel` on, as they lie in the frames. */
+static void take_lines(bf16_product *p, const bf16_elem *tile[RUN_BLOCKS], const work *w, int panel) {
+  const shape *s = w->s;
+  for (int64_t k = 0; k < p->blocks; k++)
+    tile[k] = (const bf16_elem *)(const void *)(w->m.pairs + w->m.at[k * BF16_DEPTH] + panel_offset(s, panel));
+  p->b_tile = tile;
+  p->b_line = 2 * s->g.ci * (int64_t)sizeof(float);
+  p->b_panel = p->panels > 1 ? 2 * (panel_offset(s, panel + 1) - panel_offset(s, panel)) : 0;
+}
+
 static void add_blocks(const work *w, int64_t first, int64_t blocks, int add) {
   const shape *s = w->s;
+  const bf16_elem *tile[RUN_BLOCKS];
   put_strips(w, first, blocks);
+  const bool lines = are_lines(w, blocks);
   for (int panel = 0; panel < s->panels; panel += PANELS) {
-    const int panels = least(PANELS, s->panels - panel);
-    for (int q = 0; q < panels; q++)
+    bf16_product p = {.a = w->m.a,
+                      .b = w->m.b,
+                      .blocks = blocks,
+                      .a_blocks = RUN_BLOCKS,
+                      .b_blocks = RUN_BLOCKS,
+                      .c = w->m.c + (int64_t)panel * TILE_SIDE,
+                      .c_row = (int64_t)s->panels * TILE_SIDE,
+                      .rows = s->g.co,
+                      .panels = least(PANELS, s->panels - panel),
+                      .add = add};
+    if (lines)
+      take_lines(&p, tile, w, panel);
+    for (int q = 0; q < p.panels && !lines; q++)
       put_panel(w, w->m.b + (int64_t)q * RUN_BLOCKS * TILE_ELEMS, panel_offset(s, panel + q), blocks);
-    HD_SYM(bf16_multiply)
-    (&(bf16_product){.a = w->m.a,
-                     .b = w->m.b,
-                     .blocks = blocks,
-                     .a_blocks = RUN_BLOCKS,
-                     .b_blocks = RUN_BLOCKS,
-                     .c = w->m.c + (int64_t)panel * TILE_SIDE,
-                     .c_row = (int64_t)s->panels * TILE_SIDE,
-                     .rows = s->g.co,
-                     .panels = panels,
-                     .add = add});
+    HD_SYM(bf16_multiply)(&p);
   }
 }
 

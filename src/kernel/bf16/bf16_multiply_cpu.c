@@ -11,7 +11,8 @@ enum { RUN_BLOCKS = 64, STRIPS = 2, PANELS = 2 };
  * strips, 6 and 7 of panels. */
 G16 void run_tiles(const bf16_product *p, float *c, int64_t c_row, const bf16_elem *a, const bf16_elem *b, int strips,
                    int panels) {
-  const int64_t a_strip = p->a_blocks * TILE_ELEMS, b_panel = p->b_blocks * TILE_ELEMS;
+  const int64_t a_strip = p->a_blocks * TILE_ELEMS, b_panel = p->b_tile ? p->b_panel : p->b_blocks * TILE_ELEMS;
+  const int64_t b_line = p->b_tile ? p->b_line : 64;
   const int64_t line = c_row * (int64_t)sizeof *c;
   float *below = c + TILE_SIDE * c_row;
   if (p->add) {
@@ -29,11 +30,12 @@ G16 void run_tiles(const bf16_product *p, float *c, int64_t c_row, const bf16_el
     _tile_zero(3);
   }
   for (int64_t k = 0; k < p->blocks; k++, a += TILE_ELEMS, b += TILE_ELEMS) {
+    const bf16_elem *const tile = p->b_tile ? p->b_tile[k] : b;
     _tile_loadd(4, a, 64);
-    _tile_loadd(6, b, 64);
+    _tile_loadd(6, tile, b_line);
     _tile_dpbf16ps(0, 4, 6);
     if (panels > 1) {
-      _tile_loadd(7, b + b_panel, 64);
+      _tile_loadd(7, tile + b_panel, b_line);
       _tile_dpbf16ps(1, 4, 7);
     }
     if (strips > 1) {
@@ -176,7 +178,8 @@ void HD_SYM(bf16_multiply)(const bf16_product *p) {
   for (int64_t k = 0; k < p->blocks; k += run.blocks) {
     run.blocks = fewest(RUN_BLOCKS, p->blocks - k);
     run.a = p->a + k * TILE_ELEMS;
-    run.b = p->b + k * TILE_ELEMS;
+    run.b = p->b_tile ? NULL : p->b + k * TILE_ELEMS;
+    run.b_tile = p->b_tile ? p->b_tile + k : NULL;
     run.add = p->add || k > 0;
     multiply_run(&run);
   }

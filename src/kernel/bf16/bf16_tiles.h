@@ -46,6 +46,11 @@ typedef struct bf16_product {
   float *c;
   int64_t c_row;
   int rows, panels, add;
+
+  /* With AMX: for up to two panels whose tiles are not stored: a tile's first row for each block, its rows `b_line` bytes
+   * apart, and the second panel `b_panel` elements behind the first. NULL: none. */
+  const bf16_elem *const *b_tile;
+  int64_t b_line, b_panel;
 } bf16_product;
 
 /* Between tiles_begin() and tiles_end(). */
@@ -88,6 +93,11 @@ G16 void elem_store(bf16_elem *to, g16 x, int64_t count) {
 }
 /* 32 floats, the first 16 in x. */
 G16 void elem_store32(bf16_elem *to, g16 x, g16 y) { _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(y, x)); }
+/* Up to 32 elements. */
+G16 void elems_copy(bf16_elem *to, const bf16_elem *from, int count) {
+  const __mmask32 some = (__mmask32)((UINT64_C(1) << count) - 1);
+  _mm512_mask_storeu_epi16(to, some, _mm512_maskz_loadu_epi16(some, from));
+}
 /* Sixteen pairs of elements, the first of each pair in the lower half. */
 G16 g16 elem_pairs(const bf16_elem *first, const bf16_elem *second) {
   const __m512i low = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)first));
@@ -99,6 +109,11 @@ G16 void elem_store(bf16_elem *to, g16 x, int64_t count) { g16_store_some(to, g1
 G16 void elem_store32(bf16_elem *to, g16 x, g16 y) {
   g16_store(to, g16_bf16(x));
   g16_store(to + 16, g16_bf16(y));
+}
+G16 void elems_copy(bf16_elem *to, const bf16_elem *from, int count) {
+  g16_store_some(to, g16_load_some(from, count), count);
+  if (count > 16)
+    g16_store_some(to + 16, g16_load_some(from + 16, count - 16), count - 16);
 }
 #endif
 
