@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 #include "heddle/evidence.h"
 
-static int spot;
+static int spot, plain;
 static double seed = -1;
 static volatile sig_atomic_t caught;
 
@@ -69,6 +69,8 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   int32_t rank, ranks;
   hd_group *group = NULL;
   const hd_group_settings settings = {.struct_bytes = sizeof settings, .rank = -1, .world_size = -1};
+  if (plain)
+    setenv("HEDDLE_PLAN", "plain", 1);
   if (!hd_launched(&rank, &ranks)) {
     ranks = (int32_t)hd_config_get_int(config, HD_OPT_PROCS);
     if (ranks > 1)
@@ -85,6 +87,7 @@ static const cli_extra extra[] = {
     {"spot", "N", "repeat only N stretches between checkpoints, drawn at random", cli_take_whole, &spot, .least = 1,
      .most = 1000},
     {"seed", "N", "of the draw, to repeat it", cli_take_real, &seed, .least = 0, .most = 4294967295.0},
+    {"plain", NULL, "with the plain plan: reference kernels and nothing left out, slowly", cli_take_flag, .self = &plain},
     {0}};
 
 const cli_command cli_verify = {

@@ -10,11 +10,23 @@ static bool is_fusible_pool(const hd_geom *g) {
   return g->kh == g->kw && g->sh == g->kh && g->sw == g->kw && g->ph == 0 && g->pw == 0 && g->kh > 1;
 }
 
+static bool takes_pool(const hd_node *node, const hd_node *next) {
+  return next->op == HD_OP_max_pool2d && node->op == HD_OP_conv2d && node->geom.pool == 1 && node->geom.groups == 1 &&
+         is_fusible_pool(&next->geom);
+}
+
+/* Whether a pool that fuses follows the ReLU behind the node. */
+static bool has_pool_behind(const hd_graph *graph, const hd_node *node, const hd_node *relu) {
+  int next;
+  return relu->out[0] != graph->logits && hd__graph_reads(graph, relu->out[0], &next) == 1 &&
+         takes_pool(node, &graph->nodes[next]);
+}
+
 /* Fuses `next`, the only reader of the node's output, into the node; false if they do not fuse. */
-static bool absorb(hd_node *node, const hd_node *next) {
-  bool relu = next->op == HD_OP_relu && !node->geom.relu && (node->op == HD_OP_conv2d || node->op == HD_OP_linear);
-  bool pool = next->op == HD_OP_max_pool2d && node->op == HD_OP_conv2d && node->geom.pool == 1 &&
-              node->geom.groups == 1 && is_fusible_pool(&next->geom);
+static bool absorb(const hd_graph *graph, hd_node *node, const hd_node *next, bool relus) {
+  bool relu = next->op == HD_OP_relu && !node->geom.relu && (node->op == HD_OP_conv2d || node->op == HD_OP_linear) &&
+              (relus || has_pool_behind(graph, node, next));
+  bool pool = takes_pool(node, next);
   if (relu)
     node->geom.relu = 1;
   if (pool) {
@@ -28,11 +40,11 @@ static bool absorb(hd_node *node, const hd_node *next) {
   return relu || pool;
 }
 
-void hd__pass_fuse(hd_graph *graph) {
+void hd__pass_fuse(hd_graph *graph, bool relu) {
   for (int i = 0; i < graph->node_count; i++) {
     int next;
     while (graph->nodes[i].out[0] != graph->logits && hd__graph_reads(graph, graph->nodes[i].out[0], &next) == 1 &&
-           absorb(&graph->nodes[i], &graph->nodes[next]))
+           absorb(graph, &graph->nodes[i], &graph->nodes[next], relu))
       hd__graph_remove_node(graph, next);
   }
 }

@@ -28,6 +28,7 @@ typedef struct memory {
   hd_plan *plan;
   int *class_of; /* value -> class, named by a value index */
   life *lives;   /* per value; meaningful for class names */
+  bool in_place, reuse;
 } memory;
 
 bool hd__plan_defers(const hd_plan *plan, const hd_node *node) {
@@ -110,7 +111,7 @@ static void find_classes(memory *m) {
       join(m, node);
       continue;
     }
-    if (!hd__op_works_in_place(node->op))
+    if (!m->in_place || !hd__op_works_in_place(node->op))
       continue;
     const life *x = &m->lives[m->class_of[node->in[0]]];
     bool twice = node->op == HD_OP_add && m->class_of[node->in[0]] == m->class_of[node->in[1]];
@@ -120,9 +121,11 @@ static void find_classes(memory *m) {
 }
 
 /* Whether two classes may not share a byte. */
-static bool lie_apart(const life *a, const life *b) {
+static bool lie_apart(const memory *m, const life *a, const life *b) {
   if (a->batch != b->batch)
     return false;
+  if (!m->reuse)
+    return a->batch || a->stage == b->stage;
   return a->batch ? a->first_segment <= b->last_segment && b->first_segment <= a->last_segment
                   : a->stage == b->stage && a->first <= b->last && b->first <= a->last;
 }
@@ -135,7 +138,7 @@ static int64_t first_fit(const memory *m, const bool *placed, int v) {
     moved = false;
     for (int o = 0; o < m->plan->graph->value_count; o++) {
       const life *other = &m->lives[o];
-      if (placed[o] && lie_apart(mine, other) && offset < other->offset + other->bytes &&
+      if (placed[o] && lie_apart(m, mine, other) && offset < other->offset + other->bytes &&
           other->offset < offset + mine->bytes) {
         offset = other->offset + other->bytes;
         moved = true;
@@ -183,9 +186,10 @@ static hd_place place_of(const memory *m, int v) {
   return place;
 }
 
-hd_status hd__pass_memory(hd_plan *plan, hd_ctx *ctx) {
+hd_status hd__pass_memory(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
   size_t values = (size_t)plan->graph->value_count;
-  memory m = {.plan = plan};
+  memory m = {
+      .plan = plan, .in_place = !(settings->omit & HD_OMIT_IN_PLACE), .reuse = !(settings->omit & HD_OMIT_REUSE)};
   hd_status status = HD_E_NOMEM;
   m.class_of = hd__calloc(values, sizeof *m.class_of);
   m.lives = hd__calloc(values, sizeof *m.lives);

@@ -15,7 +15,7 @@ static uint64_t needed_itself(const hd_plan *plan, int v) {
   return 0;
 }
 
-hd_status hd__pass_needed(hd_plan *plan, hd_ctx *ctx) {
+hd_status hd__pass_needed(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
   HD_OWNED uint64_t *readers = hd__calloc((size_t)plan->graph->value_count, sizeof *readers);
   HD_TRY(HD_ALLOCATED(readers, ctx, "out of memory while planning"));
   for (int i = plan->graph->node_count - 1; i >= 0; i--) {
@@ -27,7 +27,7 @@ hd_status hd__pass_needed(hd_plan *plan, hd_ctx *ctx) {
     for (int k = 0; k < HD_MAX_IN; k++)
       if (node->in[k] >= 0)
         readers[node->in[k]] |= needed;
-    plan->nodes[i].needed = needed;
+    plan->nodes[i].needed = settings->omit & HD_OMIT_NEEDED ? HD_NEEDED_ALWAYS : needed;
   }
   return HD_OK;
 }

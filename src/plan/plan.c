@@ -230,7 +230,7 @@ void hd__pass_evaluation(hd_graph *graph) {
 static hd_status run_passes(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
   if (!settings->train)
     hd__pass_evaluation(plan->graph);
-  hd__pass_fuse(plan->graph);
+  hd__pass_fuse(plan->graph, !(settings->omit & HD_OMIT_RELU));
   plan->shifts = settings->may_shift && hd__pass_shift(plan->graph, settings->shift);
   if (settings->train) {
     HD_TRY(hd__pass_batch_statistics(plan->graph, ctx));
@@ -238,14 +238,14 @@ static hd_status run_passes(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *
   }
   HD_TRY(hd__pass_stages(plan, ctx, settings));
   hd__pass_segments(plan, settings);
-  if (settings->recompute)
+  if (settings->recompute && !(settings->omit & HD_OMIT_RECOMPUTE))
     HD_TRY(hd__pass_recompute(plan, ctx));
   plan->param_count = plan->graph->param_count;
   HD_TRY(HD_NEW(plan->params, plan->param_count, ctx, NO_MEMORY));
   HD_TRY(hd__pass_groups(plan, ctx, settings));
-  HD_TRY(hd__pass_needed(plan, ctx));
+  HD_TRY(hd__pass_needed(plan, ctx, settings));
   HD_TRY(hd__pass_matrices(plan, ctx));
-  HD_TRY(hd__pass_memory(plan, ctx));
+  HD_TRY(hd__pass_memory(plan, ctx, settings));
   HD_TRY(hd__pass_crossings(plan, ctx));
   HD_TRY(hd__pass_chunks(plan, ctx));
   return lower(plan, ctx, settings);

@@ -255,6 +255,16 @@ typedef struct hd_plan {
   bool shifts; /* samples come without the shift: the first layer adds it */
 } hd_plan;
 
+/* What a plan may go without, for comparison; none of it changes a bit. */
+typedef enum hd_omission {
+  HD_OMIT_RELU = 1,      /* fused ReLUs, but for those between a convolution and the pool that is fused with it */
+  HD_OMIT_RECOMPUTE = 2, /* values computed again */
+  HD_OMIT_NEEDED = 4,    /* leaving out calls whose results nobody needs */
+  HD_OMIT_REUSE = 8,     /* values that share memory one after the other */
+  HD_OMIT_IN_PLACE = 16, /* results over their inputs */
+  HD_OMIT_ALL = 31
+} hd_omission;
+
 typedef struct hd_plan_settings {
   bool train;                /* with gradients and updates; else forward and loss only */
   int64_t batch;             /* train: samples of a batch; 0: not known */
@@ -262,6 +272,7 @@ typedef struct hd_plan_settings {
   bool clip_norm;            /* train: a phase for the gradient's norm */
   hd_stages stages;          /* count 0 or 1: one; without the places where they begin: cut evenly */
   bool recompute;            /* train: cheap values are computed again for gradients, in place of kept */
+  uint32_t omit;             /* hd_omission bits */
   hd_update_settings update; /* train: the run's */
   hd_averages averages;      /* train */
   bool may_shift;            /* samples may come without `shift`, the number that normalisation adds to each element */

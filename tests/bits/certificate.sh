@@ -20,6 +20,8 @@ verifies() {
 rm "$run/losses.bin" # the chain of the certificate must do
 for isa in scalar avx2 avx512 neon; do verifies "$isa, one thread" --threads 1; done
 isa=
+verifies "the plain plan" --plain --threads 2
+isa=
 if [ -n "${NO_RANKS:-}" ]; then result skip "$NO_RANKS"; else verifies "three ranks" --procs 3 --threads 1; fi
 sed 's/"lr": *"0.001"/"lr": "0.002"/' "$run/certificate.json" >"$folder/changed.json"
 if "$HEDDLE" verify "$folder/changed.json" --threads 1 >"$folder/out" 2>&1; then

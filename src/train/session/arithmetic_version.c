@@ -100,7 +100,7 @@ hd_status hd__arithmetic_changed(hd_arithmetic_change *out, hd_ctx *ctx, const h
   if (found >= HD_ARITHMETIC_VERSION)
     return HD_OK;
   HD_TRY(hd__network_graph(&graph, ctx, network));
-  hd__pass_fuse(graph);
+  hd__pass_fuse(graph, true);
   hd__pass_shift(graph, 1);
   for (const struct change *c = changes; c < changes + sizeof changes / sizeof *changes && !out->version; c++)
     if (c->version > found && (!c->files_only || of == HD_ARITHMETIC_OF_DIGESTS) &&

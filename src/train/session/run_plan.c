@@ -12,11 +12,13 @@
 #include "tensor/blas.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/saver.h"
+#include "train/session/omissions.h"
 #include "train/settings/schedule.h"
 #include "reduce/reduction_tree.h"
 
-hd_status hd__planned_kernels(const hd_kernels **out, hd_ctx *ctx) {
-  const char *why = NULL, *isa = getenv("HEDDLE_ISA");
+/* The table of floats. */
+static hd_status select_kernels(const hd_kernels **out, hd_ctx *ctx, const hd_omissions *omissions) {
+  const char *why = NULL, *isa = omissions->plain ? "reference" : getenv("HEDDLE_ISA");
   *out = hd__kernels_select(isa, &why);
   if (*out)
     return HD_OK;
@@ -24,6 +26,13 @@ hd_status hd__planned_kernels(const hd_kernels **out, hd_ctx *ctx) {
       ctx, HD_E_UNSUPPORTED,
       "HEDDLE_ISA expects an instruction set that this build and CPU have, found '%s': %s; unset it for the best", isa,
       why);
+}
+
+hd_status hd__planned_kernels(const hd_kernels **out, hd_ctx *ctx) {
+  hd_omissions omissions;
+  HD_TRY(hd__omissions_read(&omissions, ctx));
+  HD_TRY(select_kernels(out, ctx, &omissions));
+  return hd__omissions_kernels(out, ctx, hd__kernels_reference(), &omissions);
 }
 
 static bool is_native(const hd_config *config) { return hd__settings(config)->arithmetic == HD_ARITHMETIC_NATIVE; }
@@ -44,13 +53,17 @@ static hd_status take_library(const hd_kernels **out, hd_ctx *ctx) {
 }
 
 hd_status hd__planned_run_kernels(const hd_kernels **out, hd_ctx *ctx, const hd_config *config) {
-  HD_TRY(hd__planned_kernels(out, ctx));
+  hd_omissions omissions;
+  HD_TRY(hd__omissions_read(&omissions, ctx));
+  HD_TRY(select_kernels(out, ctx, &omissions));
   if (is_native(config))
     HD_TRY(take_library(out, ctx));
-  if (hd__settings(config)->precision != HD_PRECISION_BF16)
-    return HD_OK;
-  *out = hd__kernels_bf16(*out, getenv("HEDDLE_ISA"));
-  return HD_OK;
+  const hd_kernels *reference = hd__kernels_reference();
+  if (hd__settings(config)->precision == HD_PRECISION_BF16) {
+    *out = hd__kernels_bf16(*out, omissions.plain ? NULL : getenv("HEDDLE_ISA"));
+    reference = hd__kernels_bf16(reference, NULL);
+  }
+  return hd__omissions_kernels(out, ctx, reference, &omissions);
 }
 
 hd_status hd__planned_shards(int32_t *out, hd_ctx *ctx, const hd_config *c) {
@@ -89,6 +102,10 @@ hd_plan_settings hd__planned_passes(const hd_config *config, bool train) {
                              .stages.count = train ? hd__settings(config)->stage_count : 1,
                              .recompute = train,
                              .may_shift = hd__settings(config)->precision != HD_PRECISION_BF16};
+  hd_omissions omissions;
+  hd_ctx unknown = {0}; /* an error of HEDDLE_PLAN is reported with the kernels */
+  if (hd__omissions_read(&omissions, &unknown) == HD_OK)
+    passes.omit = omissions.passes;
   hd__schedule_settings(&passes.update, config);
   if (train && hd__config_has(config, HD_OPT_EMA))
     passes.averages = HD_AVERAGES_EMA;
