@@ -109,6 +109,10 @@ static bool add(sketch *s, hd_op op, const char *from) {
 }
 
 static hd_op draw_op(const sketch *s) {
+  if (s->layers > 0 && chance(12))
+    return chance(70) ? HD_OP_add : HD_OP_concat;
+  if (s->layers > 0 && chance(10))
+    return HD_OP_relu;
   if (s->layers > 0 && chance(15))
     return s->op[s->layers - 1];
   if (!s->flat && chance(12))
@@ -121,15 +125,21 @@ static hd_op draw_op(const sketch *s) {
   }
 }
 
+/* A number below `count`, most often a small one. */
+static int steps_back(int count) {
+  const int step = (int)draw(4);
+  return step < 3 && step < count ? step : (int)draw((uint32_t)count);
+}
+
 static void add_some(sketch *s) {
   char from[64] = "";
   const hd_op op = draw_op(s);
   const hd_op_rule *rule = hd__op_info(op)->rule;
   if (rule->fewest > 1 && s->layers > 0)
-    snprintf(from, sizeof from, "[n%d, n%d]", s->layers - 1, (int)draw((uint32_t)s->layers));
-  else if (s->layers > 1 && chance(15)) { /* a branch, joined at once */
+    snprintf(from, sizeof from, "[n%d, n%d]", s->layers - 1, s->layers - 1 - steps_back(s->layers));
+  else if (s->layers > 1 && chance(25)) { /* a branch, joined at once */
     sketch before = *s;
-    snprintf(from, sizeof from, "n%d", (int)draw((uint32_t)s->layers - 1));
+    snprintf(from, sizeof from, "n%d", s->layers - 2 - steps_back(s->layers - 1));
     const hd_op joins = chance(60) ? HD_OP_add : HD_OP_concat;
     char line[64];
     snprintf(line, sizeof line, "[n%d, n%d]", s->layers, s->layers - 1);
@@ -155,9 +165,9 @@ static void draw_network(sketch *s, uint64_t seed) {
   is_valid(s);
 }
 
-/* Some layers are frozen, or have other settings; some weights are muon's. */
+/* Some layers are frozen, end to train after a step, or have other settings; some weights are muon's. */
 static void draw_rules(sketch *s) {
-  static const char *const rules[] = {"requires_grad: false", "lr: 0.003", "weight_decay: 0.1", "optimizer: sgd"};
+  static const char *const rules[] = {"requires_grad: false", "lr: 0.003", "weight_decay: 0.1", "epochs: 0.001"};
   const sketch before = *s;
   char *end = s->rules;
   if (chance(45))
