@@ -465,7 +465,7 @@ static hd_status make_layer(hd_onnx_reader *r, const HdOnnx__Node *node) {
 hd_status hd__onnx_layer(const char **layer, hd_onnx_reader *r, const char *value) {
   if (hd__onnx_is_input(r, value)) {
     *layer = r->layer_in;
-    return HD_OK;
+    return hd__onnx_take_input(r, value);
   }
   const HdOnnx__Node *node = hd__onnx_producer(r, value, NULL);
   if (!node || !node->op_type)

@@ -15,6 +15,7 @@
 #include "graph/model.h"
 #include "onnx/onnx_reader.h"
 
+enum { TYPE_FLOAT = 1, TYPE_UINT8 = 2 };
 enum { MOST_RANK = 4, BYTES_PER_BYTE = 16, BYTES_AT_LEAST = 1 << 22 };
 
 HD_RELEASER(release_graph, hd_graph, hd__graph_destroy)
@@ -63,6 +64,22 @@ static void write_name(hd_onnx_reader *r) {
   fprintf(r->text, "\"\n");
 }
 
+/* Its type, and the map of the input itself. */
+static hd_status check_input(hd_onnx_reader *r, const HdOnnx__Value *input, long long channels) {
+  hd_onnx_map *map = &r->map[r->graph->n_node];
+  const int type = input->type->tensor_type->elem_type;
+  if (type != TYPE_FLOAT && type != TYPE_UINT8)
+    return hd__fail(r->ctx, HD_E_UNSUPPORTED,
+                    "%s: expected the input '%.80s' as float32 or uint8, found type %d; export it in float32", r->path,
+                    input->name, type);
+  r->out->input.bytes = type == TYPE_UINT8;
+  r->out->input.channels = channels > HD_ONNX_CHANNELS ? 0 : (int32_t)channels;
+  map->state = HD_ONNX_MAP;
+  for (int c = 0; c < r->out->input.channels; c++)
+    map->scale[c] = 1;
+  return HD_OK;
+}
+
 /* Samples of N x C x H x W, N x H x W or N x D, whatever N is. */
 static hd_status write_input(hd_onnx_reader *r, const HdOnnx__Value *input) {
   const HdOnnx__TensorType *type = input->type ? input->type->tensor_type : NULL;
@@ -78,8 +95,10 @@ static hd_status write_input(hd_onnx_reader *r, const HdOnnx__Value *input) {
                     "%s: expected the input '%.80s' as batch x channels x height x width, or batch "
                     "x elements, with fixed sizes but for the batch, found others; export it with such a sample",
                     r->path, input->name);
+  HD_TRY(check_input(r, input, side[0]));
   fprintf(r->text, "input: [%lld, %lld, %lld]\nlayers:\n", side[0], side[1], side[2]);
   r->input = input->name;
+  r->input_rank = rank;
   r->layer_in = "input";
   if (rank > 2)
     return HD_OK;
@@ -119,6 +138,7 @@ static hd_status write_description(hd_onnx_reader *r, const HdOnnx__Model *model
                     r->path, inputs, r->graph->n_output);
   write_name(r);
   HD_TRY(write_input(r, input));
+  r->out->input.from_heddle = loss != NULL;
   HD_TRY(hd__onnx_layer(&last, r, find_scores(r, loss)));
   if (loss && strspn(loss, "abcdefghijklmnopqrstuvwxyz_0123456789") == strlen(loss))
     fprintf(r->text, "loss: \"%s\"\n", loss);
@@ -174,6 +194,7 @@ static hd_status read_graph(hd_onnx_reader *r, const HdOnnx__Model *model) {
   size_t length = 0;
   HD_TRY(hd__onnx_list_values(r));
   HD_TRY(HD_NEW(r->layer, r->graph->n_node + 1, r->ctx, NO_MEMORY, r->path));
+  HD_TRY(HD_NEW(r->map, r->graph->n_node + 1, r->ctx, NO_MEMORY, r->path));
   HD_TRY(HD_NEW(r->flat, r->graph->n_node + 1, r->ctx, NO_MEMORY, r->path));
   HD_TRY(HD_NEW(r->out->weights.tensor, HD_ONNX_TENSORS, r->ctx, NO_MEMORY, r->path));
   HD_TRY(HD_NEW(r->out->memory, HD_ONNX_TENSORS, r->ctx, NO_MEMORY, r->path));
@@ -194,6 +215,7 @@ static hd_status read_model(hd_onnx_model *out, hd_ctx *ctx, const char *path, c
   const hd_status status = read_graph(&r, model);
   hd__free(r.value);
   hd__free(r.layer);
+  hd__free(r.map);
   hd__free(r.flat);
   return status;
 }

@@ -2,6 +2,7 @@
  *
  *     onnx_read.c        the file: unpacking within bounds, the description, the check of what was read
  *     onnx_values.c      what a value is: a node's output, or a constant tensor
+ *     onnx_input.c       what the first nodes do to the input
  *     onnx_layers.c      a layer for each operator
  *     onnx_expression.c  layers that ONNX files spell out as several operators
  *
@@ -28,6 +29,14 @@ typedef struct hd_onnx_flat {
   int64_t elems;
 } hd_onnx_flat;
 
+/* A value that is x * scale + shift of each channel of the graph's input. */
+typedef enum hd_onnx_map_state { HD_ONNX_MAP_UNKNOWN, HD_ONNX_NO_MAP, HD_ONNX_MAP } hd_onnx_map_state;
+
+typedef struct hd_onnx_map {
+  hd_onnx_map_state state;
+  double scale[HD_ONNX_CHANNELS], shift[HD_ONNX_CHANNELS];
+} hd_onnx_map;
+
 typedef struct hd_onnx_reader {
   hd_ctx *ctx;
   const char *path;
@@ -36,7 +45,11 @@ typedef struct hd_onnx_reader {
   hd_onnx_value *value; /* by name */
   int values;
   const char *input;                 /* the graph's input, */
+  size_t input_rank;                 /* its dimensions, the batch among them, */
   const char *layer_in;              /* and the layer that it is: "input", or one that flattens it */
+  hd_onnx_map *map;                  /* of each node's output, then of the input */
+  const hd_onnx_map *taken;          /* what layers read of the input; NULL before the first of them, */
+  const HdOnnx__Node *taken_node;    /* and the node that computes it, or NULL */
   char (*layer)[HD_ONNX_NAME_BYTES]; /* of each node, "" before it is made; then of the flattened input */
   FILE *text;                        /* the layers so far */
   int layers, depth;
@@ -69,8 +82,13 @@ const HdOnnx__Tensor *hd__onnx_tensor(const hd_onnx_reader *r, const char *name)
 bool hd__onnx_scalar(double *out, const hd_onnx_reader *r, const char *name);
 int hd__onnx_ints(int64_t out[8], const hd_onnx_reader *r, const char *name);
 
-/* Whether a value is the graph's input, normalised by constants or not. */
-bool hd__onnx_is_input(const hd_onnx_reader *r, const char *name);
+/* The elements of a tensor of `count` floats; false: it is none such. */
+bool hd__onnx_floats(float *out, const HdOnnx__Tensor *t, int64_t count);
+
+/* Whether a value is the graph's input, or a map of it. A layer that reads such a value reads the input of the
+ * description; HD_E_UNSUPPORTED if the map is not of positive numbers, or if another layer reads another one. */
+bool hd__onnx_is_input(hd_onnx_reader *r, const char *name);
+hd_status hd__onnx_take_input(hd_onnx_reader *r, const char *name);
 
 /* Attributes, with what the format takes for one that is left out. */
 const HdOnnx__Attribute *hd__onnx_attribute(const HdOnnx__Node *node, const char *name);

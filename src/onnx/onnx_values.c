@@ -159,6 +159,13 @@ bool hd__onnx_scalar(double *out, const hd_onnx_reader *r, const char *name) {
   return bytes || value;
 }
 
+bool hd__onnx_floats(float *out, const HdOnnx__Tensor *t, int64_t count) {
+  const void *bytes = elems_of(t) == count ? bytes_of(t, TYPE_FLOAT, sizeof *out) : NULL;
+  if (bytes)
+    memcpy(out, bytes, (size_t)count * sizeof *out);
+  return bytes;
+}
+
 /* Whole numbers of a tensor or a list; 0: the value is neither, or has too many. */
 static int constant_ints(int64_t out[8], const hd_onnx_reader *r, const char *name) {
   const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
@@ -203,21 +210,6 @@ int hd__onnx_ints(int64_t out[8], const hd_onnx_reader *r, const char *name) {
     out[i] = batch ? -1 : one[0];
   }
   return node->n_input <= 8 ? (int)node->n_input : 0;
-}
-
-bool hd__onnx_is_input(const hd_onnx_reader *r, const char *name) {
-  const HdOnnx__Node *node;
-  for (int i = 0; i < HD_ONNX_NODES && strcmp(name, r->input); i++) {
-    node = node_of(r, name);
-    const bool changes = is_op(node, "Mul") || is_op(node, "Add") || is_op(node, "Sub") || is_op(node, "Div");
-    if (!node || (!passes(node) && !is_op(node, "Cast") && !changes) || node->n_input < 1)
-      return false;
-    const bool second = changes && hd__onnx_tensor(r, node->input[0]);
-    if (changes && (node->n_input != 2 || !hd__onnx_tensor(r, node->input[!second])))
-      return false;
-    name = node->input[second];
-  }
-  return !strcmp(name, r->input);
 }
 
 /* ---- Attributes ---- */
