@@ -48,7 +48,7 @@ same() { # NAME DATA RANGE OPTIONS...
   else result fail "another program's $name" "$(tail -n 3 "$folder/out")"; fi
 }
 
-for name in cnn residual spelled; do same $name random:1x8x8 ""; done
+for name in cnn residual spelled twins means; do same $name random:1x8x8 ""; done
 same mlp random:1x1x12 ""
 same own random:1x8x8 255
 same own-channels random:3x8x8 255

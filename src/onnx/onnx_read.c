@@ -121,10 +121,19 @@ static const char *find_scores(const hd_onnx_reader *r, bool from_heddle) {
   const char *scores = r->graph->output[0]->name;
   for (int i = 0; i < 2 && !from_heddle; i++) {
     const HdOnnx__Node *node = hd__onnx_producer(r, scores, op[i]);
-    if (node)
+    const int64_t axis = node ? hd__onnx_int(node, "axis", -1) : 0;
+    if (axis == 1 || axis == -1)
       return hd__onnx_input(node, 0);
   }
   return scores;
+}
+
+static int64_t opset_of(const HdOnnx__Model *model) {
+  for (size_t i = 0; i < model->n_opset_import; i++)
+    if (!model->opset_import[i]->domain || !*model->opset_import[i]->domain ||
+        !strcmp(model->opset_import[i]->domain, "ai.onnx"))
+      return model->opset_import[i]->version;
+  return 1;
 }
 
 static hd_status write_description(hd_onnx_reader *r, const HdOnnx__Model *model) {
@@ -168,12 +177,17 @@ static hd_status check(const hd_onnx_reader *r, const hd_graph *graph) {
   }
   for (int i = 0; i < r->flats; i++) {
     const hd_value *value = find_value(graph, r->flat[i].layer);
-    if (value->shape.rank != 1 || (r->flat[i].elems && r->flat[i].elems != value->shape.dim[0]))
+    const bool is_flat = value->shape.rank == 1;
+    if (is_flat && (!r->flat[i].elems || r->flat[i].elems == value->shape.dim[0]))
+      continue;
+    hd__shape_text(found, sizeof found, &value->shape);
+    if (!is_flat)
       return hd__fail(r->ctx, HD_E_SHAPE,
-                      "%s: layer '%s': expected %lld flat elements of a sample, found %s; flatten "
-                      "whole samples",
-                      r->path, r->flat[i].layer, (long long)r->flat[i].elems,
-                      hd__shape_text(found, sizeof found, &value->shape));
+                      "%s: layer '%s': expected flat elements of a sample, found %s; flatten it first", r->path,
+                      r->flat[i].layer, found);
+    return hd__fail(r->ctx, HD_E_SHAPE,
+                    "%s: layer '%s': expected %lld elements of a sample, found %s; flatten whole samples", r->path,
+                    r->flat[i].layer, (long long)r->flat[i].elems, found);
   }
   return HD_OK;
 }
@@ -194,6 +208,7 @@ static hd_status read_graph(hd_onnx_reader *r, const HdOnnx__Model *model) {
   size_t length = 0;
   HD_TRY(hd__onnx_list_values(r));
   HD_TRY(HD_NEW(r->layer, r->graph->n_node + 1, r->ctx, NO_MEMORY, r->path));
+  HD_TRY(HD_NEW(r->taken_name, HD_ONNX_NAMES, r->ctx, NO_MEMORY, r->path));
   HD_TRY(HD_NEW(r->map, r->graph->n_node + 1, r->ctx, NO_MEMORY, r->path));
   HD_TRY(HD_NEW(r->flat, r->graph->n_node + 1, r->ctx, NO_MEMORY, r->path));
   HD_TRY(HD_NEW(r->out->weights.tensor, HD_ONNX_TENSORS, r->ctx, NO_MEMORY, r->path));
@@ -209,13 +224,15 @@ static hd_status read_graph(hd_onnx_reader *r, const HdOnnx__Model *model) {
 }
 
 static hd_status read_model(hd_onnx_model *out, hd_ctx *ctx, const char *path, const HdOnnx__Model *model) {
-  hd_onnx_reader r = {.ctx = ctx, .path = path, .graph = model->graph, .out = out};
+  hd_onnx_reader r = {.ctx = ctx, .path = path, .graph = model->graph, .out = out, .opset = opset_of(model)};
   if (!r.graph || !names_are_there(r.graph))
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected a graph with operators, found none; export it again", path);
   const hd_status status = read_graph(&r, model);
   hd__free(r.value);
   hd__free(r.layer);
   hd__free(r.map);
+  hd__free(r.taken_name);
+  hd__free(r.place);
   hd__free(r.flat);
   return status;
 }

@@ -149,6 +149,19 @@ refused() {
   says "net.onnx: expected the input 'x' as float32 or uint8, found type 11"
 }
 
+@test "an ONNX file's attributes are read, or refused by their node" {
+  need_onnx
+  refused no-training "norm' (BatchNormalization)" "training_mode 0"
+  refused no-dropping "drop' (Dropout)" "training_mode false"
+  refused no-attribute "relu' (Relu)" "no attribute 'upper'"
+  refused no-norm-of-batch "norm' (LayerNormalization)" "a norm over whole samples"
+  refused no-softmax-of-batch "soft' (Softmax)" "a softmax over channels"
+  refused no-size "up' (ConvTranspose)" "a weight of sides"
+  cp "$SRCDIR/tests/fuzz/corpus/onnx/no-old-softmax" net.onnx
+  fails 1 train --model net.onnx --data random:1x8x8
+  says "net.onnx: layer 'soft': expected flat elements of a sample"
+}
+
 @test "the data get the normalisation of an ONNX file, or are refused with another" {
   need_onnx
   cp "$SRCDIR/tests/fuzz/corpus/onnx/own" net.onnx
