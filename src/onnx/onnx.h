@@ -20,8 +20,21 @@ typedef struct hd_onnx_network {
 
 hd_status hd__onnx_write(FILE *to, hd_ctx *ctx, const hd_onnx_network *network);
 
+enum { HD_ONNX_CHANNELS = 4 };
+
+/* What the first nodes of a network do to its input: x * scale + shift of each channel, which is its normalisation and
+ * no layer of the description. `maps`: they do something. What x is of a picture the file says only where its input is
+ * bytes, and a file of heddle's mostly has it as 0 to 255. No set of samples has more channels than can be told
+ * here; of such an input there is no map, and `channels` is 0. */
+typedef struct hd_onnx_input {
+  bool maps, bytes, from_heddle;
+  int32_t channels;
+  double scale[HD_ONNX_CHANNELS], shift[HD_ONNX_CHANNELS];
+} hd_onnx_input;
+
 /* A network that was read. */
 typedef struct hd_onnx_model {
+  hd_onnx_input input;
   char *text;         /* its description, as a model file has it */
   hd_st_list weights; /* its parameters by heddle's names; the list owns the names, and `memory` the elements */
   float **memory;

@@ -46,8 +46,9 @@ enum { UNARY = 5 }; /* the first of one operand */
 
 /* The operator of the node that computes a value; the end of the list: none of these. */
 static int operator_of(const hd_onnx_reader *r, const char *name) {
+  const HdOnnx__Node *node = hd__onnx_producer(r, name, NULL);
   int i = 0;
-  while (operators[i] && !hd__onnx_producer(r, name, operators[i]))
+  while (operators[i] && !(node && hd__onnx_is(node, operators[i])))
     i++;
   return i;
 }
@@ -95,7 +96,8 @@ static int list_candidates(const char *list[MOST_CANDIDATES], const hd_onnx_read
   int count = 0, next = 0;
   for (const HdOnnx__Node *node = end; node;) {
     for (size_t i = 0; i < node->n_input && i < 2 && count < MOST_CANDIDATES; i++)
-      list[count++] = hd__onnx_resolve(r, node->input[i]);
+      if (!hd__onnx_tensor(r, node->input[i]))
+        list[count++] = hd__onnx_resolve(r, node->input[i]);
     for (node = NULL; next < count && !node; next++)
       node = operators[operator_of(r, list[next])] ? hd__onnx_producer(r, list[next], NULL) : NULL;
   }

@@ -10,11 +10,19 @@
 
 /* ---- Names ---- */
 
-static bool is_taken(const hd_onnx_reader *r, const char *name) {
-  for (size_t i = 0; i <= r->graph->n_node; i++)
-    if (!strcmp(r->layer[i], name))
-      return true;
-  return !strcmp(name, "input") || !strcmp(name, "above");
+/* Takes a name for a layer; false: it is another one's, which may have given its node's place in r->layer to a layer
+ * behind it. r->taken is a hash table with more than twice the room. */
+static bool take_name(hd_onnx_reader *r, const char *name) {
+  size_t at = 0xcbf29ce484222325;
+  for (const char *c = name; *c; c++)
+    at = (at ^ (unsigned char)*c) * 0x100000001b3;
+  for (at %= HD_ONNX_NAMES; *r->taken_name[at]; at = (at + 1) % HD_ONNX_NAMES)
+    if (!strcmp(r->taken_name[at], name))
+      return false;
+  if (!strcmp(name, "input") || !strcmp(name, "above") || !strcmp(name, r->layer[r->graph->n_node]))
+    return false;
+  strcpy(r->taken_name[at], name);
+  return true;
 }
 
 /* A name as layers may have it: "/layer1/conv1/Conv" is layer1.conv1.Conv. */
@@ -31,8 +39,7 @@ static void clean_name(char out[HD_ONNX_NAME_BYTES], const char *name, size_t le
 }
 
 /* The name of a layer: of its weight, else of its node, else of its operator; with a number if it is taken. */
-static void choose_name(char out[HD_ONNX_NAME_BYTES], const hd_onnx_reader *r, const HdOnnx__Node *node,
-                        const char *weight) {
+static void choose_name(char out[HD_ONNX_NAME_BYTES], hd_onnx_reader *r, const HdOnnx__Node *node, const char *weight) {
   static const char suffix[] = ".weight";
   const size_t length = strlen(weight), tail = sizeof suffix - 1;
   char base[HD_ONNX_NAME_BYTES] = "";
@@ -43,7 +50,7 @@ static void choose_name(char out[HD_ONNX_NAME_BYTES], const hd_onnx_reader *r, c
   if (!*base)
     clean_name(base, node->op_type, strlen(node->op_type));
   snprintf(out, HD_ONNX_NAME_BYTES, "%s", *base ? base : "layer");
-  for (int i = hd__onnx_index(r, node); is_taken(r, out); i++)
+  for (int i = hd__onnx_index(r, node); !take_name(r, out); i++)
     snprintf(out, HD_ONNX_NAME_BYTES, "%.48s_%d", *base ? base : "layer", i);
 }
 
@@ -116,6 +123,7 @@ static const char *find_owner(const hd_onnx_reader *r, const HdOnnx__Node *node)
   for (size_t i = 0; i < r->graph->n_node && *hd__onnx_input(node, 1); i++) {
     const HdOnnx__Node *other = r->graph->node[i];
     if (*r->layer[i] && other != node && !strcmp(other->op_type, node->op_type) &&
+        hd__onnx_int(other, "transB", 0) == hd__onnx_int(node, "transB", 0) &&
         same_value(r, hd__onnx_input(other, 1), hd__onnx_input(node, 1)) &&
         same_value(r, hd__onnx_input(other, 2), hd__onnx_input(node, 2)))
       return r->layer[i];
@@ -148,6 +156,11 @@ static hd_status read_conv(hd_onnx_reader *r, const HdOnnx__Node *node, const ch
     return hd__onnx_refuse(r, node,
                            "expected a constant weight of 4 dimensions, %s, found another; use layers for images",
                            transposed ? "and no output_shape" : "and groups");
+  for (int i = 0; i < 4; i++)
+    if (t->dims[i] < 1 || t->dims[i] > HD_ONNX_MOST_SIDE || (i > 1 && w.kernel[i - 2] && w.kernel[i - 2] != t->dims[i]))
+      return hd__onnx_refuse(r, node,
+                             "expected a weight of sides from 1 to %d, and kernel_shape as it has, found others",
+                             HD_ONNX_MOST_SIDE);
   const long long out = transposed ? t->dims[1] * groups : t->dims[0];
   char extra[64] = "";
   if (transposed)
@@ -179,9 +192,10 @@ static hd_status read_pool(hd_onnx_reader *r, const HdOnnx__Node *node, const ch
 static hd_status read_linear(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x, const char *weight,
                              const char *bias, bool by_outputs) {
   const HdOnnx__Node *turned = hd__onnx_producer(r, weight, "Transpose");
+  const HdOnnx__Attribute *perm = turned ? hd__onnx_attribute(turned, "perm") : NULL;
   const char *matrix = turned ? hd__onnx_input(turned, 0) : weight, *layer, *from;
   const HdOnnx__Tensor *t = hd__onnx_tensor(r, matrix);
-  by_outputs ^= turned != NULL;
+  by_outputs ^= turned && (!perm || (perm->n_ints == 2 && perm->ints[0] == 1));
   if (!t || t->n_dims != 2)
     return hd__onnx_refuse(r, node,
                            "expected a constant matrix as weight, found another value; heddle has no products of "
@@ -218,6 +232,10 @@ static hd_status read_batch_norm(hd_onnx_reader *r, const HdOnnx__Node *node, co
   char eps[HD_NUMBER_BYTES], momentum[HD_NUMBER_BYTES];
   const char *layer;
   double kept = 0; /* as a decimal number: 1 - 0.9 is 0.1 */
+  if (hd__onnx_int(node, "training_mode", 0) != 0 || hd__onnx_int(node, "spatial", 1) != 1)
+    return hd__onnx_refuse(r, node,
+                           "expected training_mode 0 and spatial 1, found others; export the network "
+                           "in its mode of evaluation");
   hd__format_float(momentum, hd__onnx_float(node, "momentum", 0.9f));
   hd__parse_double(&kept, momentum);
   hd__format_float(momentum, (float)(1 - kept));
@@ -231,6 +249,11 @@ static hd_status read_batch_norm(hd_onnx_reader *r, const HdOnnx__Node *node, co
 static hd_status read_layer_norm(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   char eps[HD_NUMBER_BYTES];
   const char *weight = hd__onnx_input(node, 1), *bias = hd__onnx_input(node, 2), *layer;
+  const HdOnnx__Tensor *t = hd__onnx_tensor(r, weight);
+  const int64_t axis = hd__onnx_int(node, "axis", -1);
+  if (t && axis != 1 && axis != -(int64_t)t->n_dims)
+    return hd__onnx_refuse(r, node, "expected a norm over whole samples, from axis 1, found axis %lld",
+                           (long long)axis);
   HD_TRY(put_layer(&layer, r, node, hd__onnx_resolve(r, weight), "op: layer_norm, from: \"%s\", eps: %s", x,
                    eps_of(eps, node)));
   HD_TRY(hd__onnx_add_weight(r, node, layer, "weight", weight, HD_ONNX_AS_IT_IS));
@@ -311,13 +334,16 @@ static hd_status read_squeeze(hd_onnx_reader *r, const HdOnnx__Node *node, const
   return put_layer(NULL, r, node, NULL, "op: flatten, from: \"%s\"", x);
 }
 
+/* Before this version a softmax is over its axis and all behind it. */
+enum { SOFTMAX_OF_ONE_AXIS = 13 };
+
 static hd_status read_softmax(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
-  const int64_t axis = hd__onnx_int(node, "axis", -1);
+  const int64_t axis = hd__onnx_int(node, "axis", r->opset < SOFTMAX_OF_ONE_AXIS ? 1 : -1);
   const char *layer;
   if (axis != 1 && axis != -1)
     return hd__onnx_refuse(r, node, "expected a softmax over channels, axis 1, found axis %lld", (long long)axis);
   HD_TRY(put_layer(&layer, r, node, NULL, "op: softmax, from: \"%s\"", x));
-  if (axis == -1)
+  if (axis == -1 || r->opset < SOFTMAX_OF_ONE_AXIS)
     expect_flat(r, layer, 0);
   return HD_OK;
 }
@@ -391,6 +417,11 @@ static hd_status read_gelu(hd_onnx_reader *r, const HdOnnx__Node *node, const ch
 static hd_status read_dropout(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   char p[HD_NUMBER_BYTES];
   double ratio;
+  bool is_training = false;
+  if (*hd__onnx_input(node, 2) && (!hd__onnx_flag(&is_training, r, hd__onnx_input(node, 2)) || is_training))
+    return hd__onnx_refuse(r, node,
+                           "expected training_mode false, found true or a computed value; export the network in its "
+                           "mode of evaluation");
   if (!hd__onnx_scalar(&ratio, r, hd__onnx_input(node, 1)))
     ratio = (double)hd__onnx_float(node, "ratio", 0.5f);
   hd__format_float(p, (float)ratio);
@@ -402,35 +433,62 @@ static hd_status read_dropout(hd_onnx_reader *r, const HdOnnx__Node *node, const
 static const struct form {
   const char *op;
   hd_status (*read)(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x);
-  bool finds_inputs; /* else x is the layer of the first one */
+  bool finds_inputs;      /* else x is the layer of the first one */
+  const char *attributes; /* that `read` takes, or that change no number */
 } forms[] = {
-    {"Conv", read_conv, false},
-    {"ConvTranspose", read_conv, false},
-    {"MaxPool", read_pool, false},
-    {"AveragePool", read_pool, false},
-    {"GlobalAveragePool", read_plain, false},
-    {"ReduceMean", read_mean, false},
-    {"Gemm", read_gemm, true},
-    {"MatMul", read_matmul, true},
-    {"Add", read_add, true},
-    {"Concat", read_concat, true},
-    {"Flatten", read_flatten, false},
-    {"Reshape", read_reshape, false},
-    {"Squeeze", read_squeeze, false},
-    {"BatchNormalization", read_batch_norm, false},
-    {"LayerNormalization", read_layer_norm, false},
-    {"GroupNormalization", read_group_norm, false},
-    {"InstanceNormalization", read_group_norm, false},
-    {"Relu", read_plain, false},
-    {"LeakyRelu", read_leaky_relu, false},
-    {"Sigmoid", read_plain, false},
-    {"Tanh", read_plain, false},
-    {"Gelu", read_gelu, false},
-    {"Mul", read_scale, true},
-    {"Div", read_scale, true},
-    {"Dropout", read_dropout, false},
-    {"Softmax", read_softmax, false},
+    {"Conv", read_conv, false, "auto_pad dilations group kernel_shape pads strides"},
+    {"ConvTranspose", read_conv, false,
+     "auto_pad dilations group kernel_shape output_padding output_shape pads strides"},
+    {"MaxPool", read_pool, false, "auto_pad ceil_mode dilations kernel_shape pads storage_order strides"},
+    {"AveragePool", read_pool, false, "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides"},
+    {"GlobalAveragePool", read_plain, false, ""},
+    {"ReduceMean", read_mean, false, "axes keepdims noop_with_empty_axes"},
+    {"Gemm", read_gemm, true, "alpha beta transA transB"},
+    {"MatMul", read_matmul, true, ""},
+    {"Add", read_add, true, ""},
+    {"Concat", read_concat, true, "axis"},
+    {"Flatten", read_flatten, false, "axis"},
+    {"Reshape", read_reshape, false, "allowzero"},
+    {"Squeeze", read_squeeze, false, "axes"},
+    {"BatchNormalization", read_batch_norm, false, "epsilon momentum spatial training_mode"},
+    {"LayerNormalization", read_layer_norm, false, "axis epsilon stash_type"},
+    {"GroupNormalization", read_group_norm, false, "epsilon num_groups stash_type"},
+    {"InstanceNormalization", read_group_norm, false, "epsilon"},
+    {"Relu", read_plain, false, ""},
+    {"LeakyRelu", read_leaky_relu, false, "alpha"},
+    {"Sigmoid", read_plain, false, ""},
+    {"Tanh", read_plain, false, ""},
+    {"Gelu", read_gelu, false, "approximate"},
+    {"Mul", read_scale, true, ""},
+    {"Div", read_scale, true, ""},
+    {"Dropout", read_dropout, false, "ratio seed"},
+    {"Softmax", read_softmax, false, "axis"},
 };
+
+/* Whether a list of words has one. */
+static bool has_word(const char *list, const char *word) {
+  const size_t length = strlen(word);
+  for (const char *at = list; *at; at += strspn(at, " ")) {
+    const size_t next = strcspn(at, " ");
+    if (next == length && !memcmp(at, word, length))
+      return true;
+    at += next;
+  }
+  return false;
+}
+
+/* An attribute that is not read could mean anything; stash_type is that of sums, float32. */
+static hd_status check_attributes(hd_onnx_reader *r, const HdOnnx__Node *node, const char *known) {
+  if (hd__onnx_int(node, "stash_type", 1) != 1)
+    return hd__onnx_refuse(r, node, "expected sums in float32, found stash_type %lld; export it in float32",
+                           (long long)hd__onnx_int(node, "stash_type", 1));
+  for (size_t i = 0; i < node->n_attribute; i++) {
+    const char *name = node->attribute[i]->name;
+    if (!name || !has_word(known, name))
+      return hd__onnx_refuse(r, node, "expected no attribute '%.40s', found one; export it without", name ? name : "");
+  }
+  return HD_OK;
+}
 
 static hd_status make_expression(hd_onnx_reader *r, const HdOnnx__Node *node, const hd_onnx_expression *e) {
   char eps[HD_NUMBER_BYTES];
@@ -454,6 +512,7 @@ static hd_status make_layer(hd_onnx_reader *r, const HdOnnx__Node *node) {
     return make_expression(r, node, &e);
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
     if (hd__onnx_producer(r, node->output[0], forms[i].op)) {
+      HD_TRY(check_attributes(r, node, forms[i].attributes));
       if (!forms[i].finds_inputs)
         HD_TRY(hd__onnx_layer(&x, r, hd__onnx_input(node, 0)));
       return forms[i].read(r, node, x);
@@ -465,7 +524,7 @@ static hd_status make_layer(hd_onnx_reader *r, const HdOnnx__Node *node) {
 hd_status hd__onnx_layer(const char **layer, hd_onnx_reader *r, const char *value) {
   if (hd__onnx_is_input(r, value)) {
     *layer = r->layer_in;
-    return HD_OK;
+    return hd__onnx_take_input(r, value);
   }
   const HdOnnx__Node *node = hd__onnx_producer(r, value, NULL);
   if (!node || !node->op_type)

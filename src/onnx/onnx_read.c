@@ -15,6 +15,7 @@
 #include "graph/model.h"
 #include "onnx/onnx_reader.h"
 
+enum { TYPE_FLOAT = 1, TYPE_UINT8 = 2 };
 enum { MOST_RANK = 4, BYTES_PER_BYTE = 16, BYTES_AT_LEAST = 1 << 22 };
 
 HD_RELEASER(release_graph, hd_graph, hd__graph_destroy)
@@ -63,6 +64,22 @@ static void write_name(hd_onnx_reader *r) {
   fprintf(r->text, "\"\n");
 }
 
+/* Its type, and the map of the input itself. */
+static hd_status check_input(hd_onnx_reader *r, const HdOnnx__Value *input, long long channels) {
+  hd_onnx_map *map = &r->map[r->graph->n_node];
+  const int type = input->type->tensor_type->elem_type;
+  if (type != TYPE_FLOAT && type != TYPE_UINT8)
+    return hd__fail(r->ctx, HD_E_UNSUPPORTED,
+                    "%s: expected the input '%.80s' as float32 or uint8, found type %d; export it in float32", r->path,
+                    input->name, type);
+  r->out->input.bytes = type == TYPE_UINT8;
+  r->out->input.channels = channels > HD_ONNX_CHANNELS ? 0 : (int32_t)channels;
+  map->state = HD_ONNX_MAP;
+  for (int c = 0; c < r->out->input.channels; c++)
+    map->scale[c] = 1;
+  return HD_OK;
+}
+
 /* Samples of N x C x H x W, N x H x W or N x D, whatever N is. */
 static hd_status write_input(hd_onnx_reader *r, const HdOnnx__Value *input) {
   const HdOnnx__TensorType *type = input->type ? input->type->tensor_type : NULL;
@@ -78,8 +95,10 @@ static hd_status write_input(hd_onnx_reader *r, const HdOnnx__Value *input) {
                     "%s: expected the input '%.80s' as batch x channels x height x width, or batch "
                     "x elements, with fixed sizes but for the batch, found others; export it with such a sample",
                     r->path, input->name);
+  HD_TRY(check_input(r, input, side[0]));
   fprintf(r->text, "input: [%lld, %lld, %lld]\nlayers:\n", side[0], side[1], side[2]);
   r->input = input->name;
+  r->input_rank = rank;
   r->layer_in = "input";
   if (rank > 2)
     return HD_OK;
@@ -102,10 +121,19 @@ static const char *find_scores(const hd_onnx_reader *r, bool from_heddle) {
   const char *scores = r->graph->output[0]->name;
   for (int i = 0; i < 2 && !from_heddle; i++) {
     const HdOnnx__Node *node = hd__onnx_producer(r, scores, op[i]);
-    if (node)
+    const int64_t axis = node ? hd__onnx_int(node, "axis", -1) : 0;
+    if (axis == 1 || axis == -1)
       return hd__onnx_input(node, 0);
   }
   return scores;
+}
+
+static int64_t opset_of(const HdOnnx__Model *model) {
+  for (size_t i = 0; i < model->n_opset_import; i++)
+    if (!model->opset_import[i]->domain || !*model->opset_import[i]->domain ||
+        !strcmp(model->opset_import[i]->domain, "ai.onnx"))
+      return model->opset_import[i]->version;
+  return 1;
 }
 
 static hd_status write_description(hd_onnx_reader *r, const HdOnnx__Model *model) {
@@ -119,6 +147,7 @@ static hd_status write_description(hd_onnx_reader *r, const HdOnnx__Model *model
                     r->path, inputs, r->graph->n_output);
   write_name(r);
   HD_TRY(write_input(r, input));
+  r->out->input.from_heddle = loss != NULL;
   HD_TRY(hd__onnx_layer(&last, r, find_scores(r, loss)));
   if (loss && strspn(loss, "abcdefghijklmnopqrstuvwxyz_0123456789") == strlen(loss))
     fprintf(r->text, "loss: \"%s\"\n", loss);
@@ -148,12 +177,17 @@ static hd_status check(const hd_onnx_reader *r, const hd_graph *graph) {
   }
   for (int i = 0; i < r->flats; i++) {
     const hd_value *value = find_value(graph, r->flat[i].layer);
-    if (value->shape.rank != 1 || (r->flat[i].elems && r->flat[i].elems != value->shape.dim[0]))
+    const bool is_flat = value->shape.rank == 1;
+    if (is_flat && (!r->flat[i].elems || r->flat[i].elems == value->shape.dim[0]))
+      continue;
+    hd__shape_text(found, sizeof found, &value->shape);
+    if (!is_flat)
       return hd__fail(r->ctx, HD_E_SHAPE,
-                      "%s: layer '%s': expected %lld flat elements of a sample, found %s; flatten "
-                      "whole samples",
-                      r->path, r->flat[i].layer, (long long)r->flat[i].elems,
-                      hd__shape_text(found, sizeof found, &value->shape));
+                      "%s: layer '%s': expected flat elements of a sample, found %s; flatten it first", r->path,
+                      r->flat[i].layer, found);
+    return hd__fail(r->ctx, HD_E_SHAPE,
+                    "%s: layer '%s': expected %lld elements of a sample, found %s; flatten whole samples", r->path,
+                    r->flat[i].layer, (long long)r->flat[i].elems, found);
   }
   return HD_OK;
 }
@@ -174,6 +208,8 @@ static hd_status read_graph(hd_onnx_reader *r, const HdOnnx__Model *model) {
   size_t length = 0;
   HD_TRY(hd__onnx_list_values(r));
   HD_TRY(HD_NEW(r->layer, r->graph->n_node + 1, r->ctx, NO_MEMORY, r->path));
+  HD_TRY(HD_NEW(r->taken_name, HD_ONNX_NAMES, r->ctx, NO_MEMORY, r->path));
+  HD_TRY(HD_NEW(r->map, r->graph->n_node + 1, r->ctx, NO_MEMORY, r->path));
   HD_TRY(HD_NEW(r->flat, r->graph->n_node + 1, r->ctx, NO_MEMORY, r->path));
   HD_TRY(HD_NEW(r->out->weights.tensor, HD_ONNX_TENSORS, r->ctx, NO_MEMORY, r->path));
   HD_TRY(HD_NEW(r->out->memory, HD_ONNX_TENSORS, r->ctx, NO_MEMORY, r->path));
@@ -188,12 +224,15 @@ static hd_status read_graph(hd_onnx_reader *r, const HdOnnx__Model *model) {
 }
 
 static hd_status read_model(hd_onnx_model *out, hd_ctx *ctx, const char *path, const HdOnnx__Model *model) {
-  hd_onnx_reader r = {.ctx = ctx, .path = path, .graph = model->graph, .out = out};
+  hd_onnx_reader r = {.ctx = ctx, .path = path, .graph = model->graph, .out = out, .opset = opset_of(model)};
   if (!r.graph || !names_are_there(r.graph))
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected a graph with operators, found none; export it again", path);
   const hd_status status = read_graph(&r, model);
   hd__free(r.value);
   hd__free(r.layer);
+  hd__free(r.map);
+  hd__free(r.taken_name);
+  hd__free(r.place);
   hd__free(r.flat);
   return status;
 }

@@ -2,6 +2,7 @@
  *
  *     onnx_read.c        the file: unpacking within bounds, the description, the check of what was read
  *     onnx_values.c      what a value is: a node's output, or a constant tensor
+ *     onnx_input.c       what the first nodes do to the input
  *     onnx_layers.c      a layer for each operator
  *     onnx_expression.c  layers that ONNX files spell out as several operators
  *
@@ -15,6 +16,8 @@
 #include "onnx/onnx.h"
 
 enum { HD_ONNX_NODES = 4096, HD_ONNX_TENSORS = 4096, HD_ONNX_LAYERS = 1000, HD_ONNX_NAME_BYTES = 65 };
+enum { HD_ONNX_MOST_SIDE = 1 << 28 }; /* of a tensor: elements are counted in 31 bits */
+enum { HD_ONNX_NAMES = 2 * HD_ONNX_LAYERS + 3 };
 
 typedef struct hd_onnx_value {
   const char *name;
@@ -22,11 +25,25 @@ typedef struct hd_onnx_value {
   const char *behind; /* the name of the value behind nodes that pass it on as it is, mostly its own */
 } hd_onnx_value;
 
+/* Where a name stands in the file, and the value that it names; -1: none. */
+typedef struct hd_onnx_place {
+  const char *name;
+  int value;
+} hd_onnx_place;
+
 /* What the network that was read must have: a flat layer, of so many elements unless 0. */
 typedef struct hd_onnx_flat {
   const char *layer;
   int64_t elems;
 } hd_onnx_flat;
+
+/* A value that is x * scale + shift of each channel of the graph's input. */
+typedef enum hd_onnx_map_state { HD_ONNX_MAP_UNKNOWN, HD_ONNX_NO_MAP, HD_ONNX_MAP } hd_onnx_map_state;
+
+typedef struct hd_onnx_map {
+  hd_onnx_map_state state;
+  double scale[HD_ONNX_CHANNELS], shift[HD_ONNX_CHANNELS];
+} hd_onnx_map;
 
 typedef struct hd_onnx_reader {
   hd_ctx *ctx;
@@ -35,10 +52,19 @@ typedef struct hd_onnx_reader {
   hd_onnx_model *out;
   hd_onnx_value *value; /* by name */
   int values;
-  const char *input;                 /* the graph's input, */
-  const char *layer_in;              /* and the layer that it is: "input", or one that flattens it */
-  char (*layer)[HD_ONNX_NAME_BYTES]; /* of each node, "" before it is made; then of the flattened input */
-  FILE *text;                        /* the layers so far */
+  hd_onnx_place
+      *place; /* a hash table of the names in the file by their addresses, of `places` entries, a power of 2 */
+  size_t places;
+  int64_t opset;                          /* the version of the operators */
+  const char *input;                      /* the graph's input, */
+  size_t input_rank;                      /* its dimensions, the batch among them, */
+  const char *layer_in;                   /* and the layer that it is: "input", or one that flattens it */
+  hd_onnx_map *map;                       /* of each node's output, then of the input */
+  const hd_onnx_map *taken;               /* what layers read of the input; NULL before the first of them, */
+  const HdOnnx__Node *taken_node;         /* and the node that computes it, or NULL */
+  char (*layer)[HD_ONNX_NAME_BYTES];      /* of each node, "" before it is made; then of the flattened input */
+  char (*taken_name)[HD_ONNX_NAME_BYTES]; /* HD_ONNX_NAMES names of layers, "" for none */
+  FILE *text;                             /* the layers so far */
   int layers, depth;
   hd_onnx_flat *flat;
   int flats;
@@ -57,6 +83,9 @@ hd_status hd__onnx_list_values(hd_onnx_reader *r);
 /* The value behind nodes that pass it on as it is. */
 const char *hd__onnx_resolve(const hd_onnx_reader *r, const char *name);
 
+/* Whether a node is of an operator of ONNX. */
+bool hd__onnx_is(const HdOnnx__Node *node, const char *op);
+
 /* The node that computes a value, of one operator unless `op` is NULL; NULL: there is none such. */
 const HdOnnx__Node *hd__onnx_producer(const hd_onnx_reader *r, const char *name, const char *op);
 int hd__onnx_index(const hd_onnx_reader *r, const HdOnnx__Node *node);
@@ -67,10 +96,16 @@ const char *hd__onnx_input(const HdOnnx__Node *node, size_t k);
 /* A constant; NULL: the value is none. A number; whole numbers, and how many (0: there are none, or too many). */
 const HdOnnx__Tensor *hd__onnx_tensor(const hd_onnx_reader *r, const char *name);
 bool hd__onnx_scalar(double *out, const hd_onnx_reader *r, const char *name);
+bool hd__onnx_flag(bool *out, const hd_onnx_reader *r, const char *name);
 int hd__onnx_ints(int64_t out[8], const hd_onnx_reader *r, const char *name);
 
-/* Whether a value is the graph's input, normalised by constants or not. */
-bool hd__onnx_is_input(const hd_onnx_reader *r, const char *name);
+/* The elements of a tensor of `count` floats; false: it is none such. */
+bool hd__onnx_floats(float *out, const HdOnnx__Tensor *t, int64_t count);
+
+/* Whether a value is the graph's input, or a map of it. A layer that reads such a value reads the input of the
+ * description; HD_E_UNSUPPORTED if the map is not of positive numbers, or if another layer reads another one. */
+bool hd__onnx_is_input(hd_onnx_reader *r, const char *name);
+hd_status hd__onnx_take_input(hd_onnx_reader *r, const char *name);
 
 /* Attributes, with what the format takes for one that is left out. */
 const HdOnnx__Attribute *hd__onnx_attribute(const HdOnnx__Node *node, const char *name);

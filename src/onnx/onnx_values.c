@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 
-enum { TYPE_FLOAT = 1, TYPE_INT64 = 7, EXTERNAL = 1 };
+enum { TYPE_FLOAT = 1, TYPE_INT64 = 7, TYPE_BOOL = 9, EXTERNAL = 1 };
 
 hd_status hd__onnx_refuse(hd_onnx_reader *r, const HdOnnx__Node *node, const char *fmt, ...) {
   char message[HD_MESSAGE_BYTES];
@@ -33,9 +33,46 @@ static void add_value(hd_onnx_reader *r, const char *name, int node, int tensor)
     r->value[r->values++] = (hd_onnx_value){name, node, tensor, NULL};
 }
 
-static hd_onnx_value *find(const hd_onnx_reader *r, const char *name) {
+static hd_onnx_value *search(const hd_onnx_reader *r, const char *name) {
   const hd_onnx_value key = {name, -1, -1, NULL};
   return r->values ? bsearch(&key, r->value, (size_t)r->values, sizeof key, by_name) : NULL;
+}
+
+/* The entry of a name's address, or the free one for it. */
+static hd_onnx_place *place_of(const hd_onnx_reader *r, const char *name) {
+  size_t at = (size_t)((uintptr_t)name * 0x9e3779b97f4a7c15 >> 20) & (r->places - 1);
+  while (r->place[at].name && r->place[at].name != name)
+    at = (at + 1) & (r->places - 1);
+  return &r->place[at];
+}
+
+static void add_place(hd_onnx_reader *r, const char *name) {
+  const hd_onnx_value *found = search(r, name);
+  *place_of(r, name) = (hd_onnx_place){name, found ? (int)(found - r->value) : -1};
+}
+
+/* Readers look for the same few names again and again, and names may be long. */
+static hd_onnx_value *find(const hd_onnx_reader *r, const char *name) {
+  const hd_onnx_place *known = place_of(r, name);
+  return !known->name ? search(r, name) : known->value < 0 ? NULL : &r->value[known->value];
+}
+
+enum { MOST_PLACES_OF_NODE = 8 }; /* further inputs are searched for by name */
+
+static hd_status list_places(hd_onnx_reader *r) {
+  const HdOnnx__Graph *g = r->graph;
+  size_t names = (size_t)r->values + 1;
+  for (size_t i = 0; i < g->n_node; i++)
+    names += g->node[i]->n_input < MOST_PLACES_OF_NODE ? g->node[i]->n_input : MOST_PLACES_OF_NODE;
+  for (r->places = 1; r->places < 2 * names;)
+    r->places *= 2;
+  HD_TRY(HD_NEW(r->place, r->places, r->ctx, "%s: out of memory while reading", r->path));
+  for (int i = 0; i < r->values; i++)
+    add_place(r, r->value[i].name);
+  for (size_t i = 0; i < g->n_node; i++)
+    for (size_t k = 0; k < g->node[i]->n_input && k < MOST_PLACES_OF_NODE; k++)
+      add_place(r, g->node[i]->input[k]);
+  return HD_OK;
 }
 
 static const HdOnnx__Node *node_of(const hd_onnx_reader *r, const char *name) {
@@ -43,14 +80,14 @@ static const HdOnnx__Node *node_of(const hd_onnx_reader *r, const char *name) {
   return found && found->node >= 0 ? r->graph->node[found->node] : NULL;
 }
 
-static bool is_op(const HdOnnx__Node *node, const char *op) {
+bool hd__onnx_is(const HdOnnx__Node *node, const char *op) {
   return node && node->op_type && !strcmp(node->op_type, op) &&
          (!node->domain || !*node->domain || !strcmp(node->domain, "ai.onnx"));
 }
 
 /* Whether a node only passes its first input on. */
 static bool passes(const HdOnnx__Node *node) {
-  return is_op(node, "Identity") || (is_op(node, "Cast") && hd__onnx_int(node, "to", 0) == TYPE_FLOAT);
+  return hd__onnx_is(node, "Identity") || (hd__onnx_is(node, "Cast") && hd__onnx_int(node, "to", 0) == TYPE_FLOAT);
 }
 
 static const char *passed_on(const hd_onnx_reader *r, const hd_onnx_value *v) {
@@ -93,6 +130,7 @@ hd_status hd__onnx_list_values(hd_onnx_reader *r) {
       return hd__fail(r->ctx, HD_E_FORMAT,
                       "%s: expected one value of each name, found two called '%.80s'; export it again", r->path,
                       r->value[i].name);
+  HD_TRY(list_places(r));
   for (int i = 0; i < r->values; i++)
     find_behind(r, &r->value[i]);
   return HD_OK;
@@ -107,7 +145,7 @@ const char *hd__onnx_resolve(const hd_onnx_reader *r, const char *name) {
 
 const HdOnnx__Node *hd__onnx_producer(const hd_onnx_reader *r, const char *name, const char *op) {
   const HdOnnx__Node *node = node_of(r, hd__onnx_resolve(r, name));
-  return node && (!op || is_op(node, op)) ? node : NULL;
+  return node && (!op || hd__onnx_is(node, op)) ? node : NULL;
 }
 
 int hd__onnx_index(const hd_onnx_reader *r, const HdOnnx__Node *node) { return find(r, node->output[0])->node; }
@@ -128,7 +166,7 @@ const HdOnnx__Tensor *hd__onnx_tensor(const hd_onnx_reader *r, const char *name)
 static int64_t elems_of(const HdOnnx__Tensor *t) {
   int64_t elems = 1;
   for (size_t i = 0; i < t->n_dims; i++) {
-    if (t->dims[i] < 0 || t->dims[i] > INT_MAX / 8 || (t->dims[i] > 0 && elems > INT_MAX / 8 / t->dims[i]))
+    if (t->dims[i] < 0 || t->dims[i] > HD_ONNX_MOST_SIDE || (t->dims[i] > 0 && elems > HD_ONNX_MOST_SIDE / t->dims[i]))
       return -1;
     elems *= t->dims[i];
   }
@@ -157,6 +195,22 @@ bool hd__onnx_scalar(double *out, const hd_onnx_reader *r, const char *name) {
     memcpy(&number, bytes, sizeof number);
   *out = (double)number;
   return bytes || value;
+}
+
+bool hd__onnx_flag(bool *out, const hd_onnx_reader *r, const char *name) {
+  const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
+  if (!t || elems_of(t) != 1 || t->data_type != TYPE_BOOL || t->data_location == EXTERNAL)
+    return false;
+  const bool is_raw = t->has_raw_data && t->raw_data.len == 1;
+  *out = is_raw ? t->raw_data.data[0] != 0 : t->n_int32_data == 1 && t->int32_data[0] != 0;
+  return is_raw || t->n_int32_data == 1;
+}
+
+bool hd__onnx_floats(float *out, const HdOnnx__Tensor *t, int64_t count) {
+  const void *bytes = elems_of(t) == count ? bytes_of(t, TYPE_FLOAT, sizeof *out) : NULL;
+  if (bytes)
+    memcpy(out, bytes, (size_t)count * sizeof *out);
+  return bytes;
 }
 
 /* Whole numbers of a tensor or a list; 0: the value is neither, or has too many. */
@@ -203,21 +257,6 @@ int hd__onnx_ints(int64_t out[8], const hd_onnx_reader *r, const char *name) {
     out[i] = batch ? -1 : one[0];
   }
   return node->n_input <= 8 ? (int)node->n_input : 0;
-}
-
-bool hd__onnx_is_input(const hd_onnx_reader *r, const char *name) {
-  const HdOnnx__Node *node;
-  for (int i = 0; i < HD_ONNX_NODES && strcmp(name, r->input); i++) {
-    node = node_of(r, name);
-    const bool changes = is_op(node, "Mul") || is_op(node, "Add") || is_op(node, "Sub") || is_op(node, "Div");
-    if (!node || (!passes(node) && !is_op(node, "Cast") && !changes) || node->n_input < 1)
-      return false;
-    const bool second = changes && hd__onnx_tensor(r, node->input[0]);
-    if (changes && (node->n_input != 2 || !hd__onnx_tensor(r, node->input[!second])))
-      return false;
-    name = node->input[second];
-  }
-  return !strcmp(name, r->input);
 }
 
 /* ---- Attributes ---- */
@@ -276,7 +315,7 @@ static hd_status refuse_tensor(hd_onnx_reader *r, const HdOnnx__Node *node, cons
   return hd__onnx_refuse(r, node,
                          "expected '%.80s' with 1 to 4 dimensions and a float for each of its at most %d elements, "
                          "found others; export it again",
-                         name, INT_MAX / 8);
+                         name, HD_ONNX_MOST_SIDE);
 }
 
 hd_status hd__onnx_add_weight(hd_onnx_reader *r, const HdOnnx__Node *node, const char *layer, const char *suffix,

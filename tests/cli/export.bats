@@ -129,6 +129,66 @@ same_scores() {
   says "net.onnx: node 'fc' (Gemm): expected 'fc.weight' inside of the file, found it in another file"
 }
 
+# refused NAME NODE MESSAGE: the network of the corpus is refused by its node.
+refused() {
+  cp "$SRCDIR/tests/fuzz/corpus/onnx/$1" net.onnx
+  fails 1 train --model net.onnx --data random:1x8x8 --max-steps 1
+  says "net.onnx: node '$2: expected $3"
+}
+
+@test "between an ONNX file's input and its first layer only a normalisation is left out" {
+  need_onnx
+  refused no-reciprocal "first' (Div)" "a product of a value and a number"
+  refused no-image "first' (Mul)" "a product of a value and a number"
+  refused no-column "first' (Add)" "two computed values"
+  refused no-integer "first' (Cast)" "an operator that heddle has"
+  refused no-branch "first' (Mul)" "one normalisation of the input, which all layers read"
+  refused no-negative "first' (Sub)" "x * a + b with a above 0"
+  cp "$SRCDIR/tests/fuzz/corpus/onnx/no-double" net.onnx
+  fails 1 train --model net.onnx --data random:1x8x8
+  says "net.onnx: expected the input 'x' as float32 or uint8, found type 11"
+}
+
+@test "an ONNX file's attributes are read, or refused by their node" {
+  need_onnx
+  refused no-training "norm' (BatchNormalization)" "training_mode 0"
+  refused no-dropping "drop' (Dropout)" "training_mode false"
+  refused no-attribute "relu' (Relu)" "no attribute 'upper'"
+  refused no-norm-of-batch "norm' (LayerNormalization)" "a norm over whole samples"
+  refused no-softmax-of-batch "soft' (Softmax)" "a softmax over channels"
+  refused no-size "up' (ConvTranspose)" "a weight of sides"
+  cp "$SRCDIR/tests/fuzz/corpus/onnx/no-old-softmax" net.onnx
+  fails 1 train --model net.onnx --data random:1x8x8
+  says "net.onnx: layer 'soft': expected flat elements of a sample"
+}
+
+@test "the data get the normalisation of an ONNX file, or are refused with another" {
+  need_onnx
+  cp "$SRCDIR/tests/fuzz/corpus/onnx/own" net.onnx
+  own='[to_float, {normalise: {mean: 0.1307, std: 0.3081}}]'
+  args="train --model net.onnx --data random:1x8x8 --max-steps 2 --batch 32"
+  "$HEDDLE" $args --out r >out
+  grep -qF "net.onnx normalises its input, (x - 0.1307) / 0.3081, so the data get --transforms '$own'" out
+  grep -qF "$own" r/run.json
+  "$HEDDLE" $args --out given --transforms "$own" >out
+  grep -qF "net.onnx normalises its input, (x - 0.1307) / 0.3081, which is that of --transforms" out
+  [ "$("$HEDDLE" digest r)" = "$("$HEDDLE" digest given)" ]
+  "$HEDDLE" train --resume r --max-steps 4 >out
+  "$HEDDLE" certify r >out
+  "$HEDDLE" verify r >out
+  fails 2 $args --transforms '[to_float, normalise]'
+  says "heddle: --transforms: expected the normalisation that the first nodes of net.onnx have, found another"
+  fails 2 $args --eval-transforms '[to_float]' --transforms "$own"
+  says "heddle: --eval-transforms: expected the normalisation"
+  cp "$SRCDIR/tests/fuzz/corpus/onnx/own-unclear" net.onnx
+  fails 2 $args
+  says "if its pixels are from 0 to 255 give --transforms"
+  small_run simplenet s
+  "$HEDDLE" export s --onnx s.onnx >out
+  small_run s.onnx again
+  grep -q "s.onnx normalises its input, .*, which is that of the data" out
+}
+
 @test "bad ONNX files are one line each" {
   need_onnx
   : >empty.onnx

@@ -1,10 +1,12 @@
 """PyTorch's modules: in, trained as PyTorch does, and out again; both libraries in one process."""
+import re
 import subprocess
 import sys
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+import torch.nn.utils.prune
 from tap import path, refuses
 from torch import nn
 
@@ -124,6 +126,171 @@ def test_modules():
             scores = run.to_torch()(torch.from_numpy(x[:64])).double().softmax(1).numpy()
         apart = abs(scores - run.predict(x[:64])).max()
         assert apart < 1e-6, f"{name}: scores {apart} apart"
+
+
+def _behind(layers, elems):
+    """A network that ends with these layers and a linear one."""
+    return nn.Sequential(nn.Conv2d(1, 4, 5, stride=4), *layers, nn.Flatten(), nn.Linear(elems, 10))
+
+
+def _rows(*layers):
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 12), *layers, nn.Linear(12, 10))
+
+
+# Of each class of layers: networks that have it, with settings that are not the default ones. 4 x 6 x 6 is before it.
+CLASSES = {
+    nn.Conv2d: (_behind([nn.Conv2d(4, 6, (3, 1), stride=(2, 1), padding=(1, 0), bias=False)], 108),
+                _behind([nn.Conv2d(4, 4, 3, groups=2, dilation=2, padding="same")], 144),
+                _behind([nn.Conv2d(4, 4, 3, padding="valid")], 64)),
+    nn.ConvTranspose2d: (_behind([nn.ConvTranspose2d(4, 2, 3, stride=2, padding=1, output_padding=1, groups=2)], 288),),
+    nn.Linear: (_rows(nn.Linear(12, 12, bias=False)),),
+    nn.BatchNorm1d: (_rows(nn.BatchNorm1d(12, eps=1e-3, momentum=0.3)),),
+    nn.BatchNorm2d: (_behind([nn.BatchNorm2d(4, eps=1e-3, momentum=0.3)], 144),),
+    nn.LayerNorm: (_behind([nn.LayerNorm((4, 6, 6), eps=1e-3)], 144), _rows(nn.LayerNorm(12))),
+    nn.GroupNorm: (_behind([nn.GroupNorm(2, 4, eps=1e-3)], 144),),
+    nn.MaxPool2d: (_behind([nn.MaxPool2d(3, stride=2, padding=1)], 36), _behind([nn.MaxPool2d((2, 3))], 24)),
+    nn.AvgPool2d: (_behind([nn.AvgPool2d(3, stride=2, padding=1)], 36),
+                   _behind([nn.AvgPool2d(2, padding=1, count_include_pad=False)], 64)),
+    nn.AdaptiveAvgPool2d: (_behind([nn.AdaptiveAvgPool2d(1)], 4), _behind([nn.AdaptiveAvgPool2d((3, None))], 72)),
+    nn.Flatten: (_rows(),), nn.Identity: (_rows(nn.Identity()),), nn.Dropout: (_rows(nn.Dropout(0.0)),),
+    nn.Softmax: (_rows(nn.Softmax(1)),), nn.ReLU: (_rows(nn.ReLU(inplace=True)),), nn.Sigmoid: (_rows(nn.Sigmoid()),),
+    nn.Tanh: (_rows(nn.Tanh()),), nn.SiLU: (_rows(nn.SiLU()),),
+    nn.GELU: (_rows(nn.GELU()), _rows(nn.GELU(approximate="tanh"))), nn.LeakyReLU: (_rows(nn.LeakyReLU(0.3)),),
+}
+
+
+def losses_apart(module, name):
+    """How far heddle's losses are from PyTorch's."""
+    run = heddle.train(heddle.from_torch(module, (1, 28, 28)), (x, y, x[:64], y[:64]), batch=BATCH, epochs=1,
+                       optimizer="sgd", lr=0.02, momentum=0.9, no_shuffle=True, out=path("attribute-" + name))
+    before = {key: value.clone() for key, value in module.state_dict().items()}
+    apart = abs(torch_losses(module) - run.losses).max()
+    for key, value in run.to_torch().state_dict().items():
+        if key.endswith(("running_mean", "running_var")) or not torch.equal(module.state_dict()[key], before[key]):
+            assert not torch.equal(value, before[key]), f"{name}: {key} is trained by PyTorch alone"
+        else:
+            assert key.endswith("num_batches_tracked") or torch.equal(value, before[key]), f"{name}: {key} is trained"
+    return apart
+
+
+def test_classes():
+    """each class of layers follows PyTorch's losses for 20 steps, with settings of its own"""
+    assert set(CLASSES) == set(heddle.pytorch._MODULES), set(CLASSES) ^ set(heddle.pytorch._MODULES)
+    for kind, modules in CLASSES.items():
+        for i, module in enumerate(modules):
+            apart = losses_apart(module, f"{kind.__name__}-{i}")
+            assert apart < 1e-4, f"{module}: losses {apart} apart"
+
+
+def attributes():
+    """Modules whose attributes change what is trained: as name, module."""
+    def rows():
+        return _rows(nn.ReLU(), nn.Linear(12, 12), nn.ReLU(), nn.Linear(12, 12))
+
+    frozen = rows()
+    frozen[1].requires_grad_(False)
+    yield "frozen", frozen
+    part = _behind([nn.BatchNorm2d(4)], 144)
+    part[1].weight.requires_grad_(False)
+    part[0].bias.requires_grad_(False)
+    yield "frozen-in-part", part
+    tied = rows()
+    tied[5].weight, tied[5].bias = tied[3].weight, tied[3].bias
+    yield "tied", tied
+    same = rows()
+    same[5] = same[3]
+    yield "same", same
+
+
+def test_attributes():
+    """frozen and tied parameters are frozen and tied"""
+    for name, module in attributes():
+        apart = losses_apart(module, name)
+        assert apart < 1e-4, f"{name}: losses {apart} apart"
+    *_, (_, tied), _ = attributes()
+    trained = heddle.train(heddle.from_torch(tied, (1, 28, 28)), (x, y), max_steps=3, out=path("tied-again")).to_torch()
+    assert trained[3].weight is trained[5].weight and not torch.equal(trained[3].weight, tied[3].weight)
+
+
+class NoGrad(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(784, 12), nn.Linear(12, 10)
+
+    def forward(self, x):
+        with torch.no_grad():
+            x = self.first(x.flatten(1))
+        return self.last(x)
+
+
+class Autocast(NoGrad):
+    def forward(self, x):
+        with torch.autocast("cpu", torch.bfloat16):
+            return self.last(self.first(x.flatten(1)))
+
+
+class Overwritten(NoGrad):
+    def forward(self, x):
+        x = self.first(x.flatten(1))
+        return self.last(F.relu(x, inplace=True) + x)
+
+
+class OverwrittenView(NoGrad):
+    def forward(self, x):
+        x = self.first(x.flatten(1))
+        rows = x.view(-1, 12)
+        return self.last(rows.relu_() + x)
+
+
+def spoiled():
+    """Modules that are more than their classes and settings: as what the refusal says, module."""
+    def changed(change, says, module=None):
+        module = _rows(nn.ReLU(), nn.Linear(12, 12)) if module is None else module
+        change(module)
+        return says, module
+
+    yield changed(lambda m: m[1].register_forward_hook(lambda *_: None), "1: .* a forward hook")
+    yield changed(lambda m: m.register_forward_pre_hook(lambda *_: None), "the module: .* a forward pre-hook")
+    yield changed(lambda m: m[2].register_full_backward_hook(lambda *_: None), "2: .* a backward hook")
+    yield changed(lambda m: m[2].register_full_backward_pre_hook(lambda *_: None), "2: .* a backward pre-hook")
+    yield changed(lambda m: m[1].weight.register_hook(lambda g: g * 2), "1.weight: .* a hook of its gradient")
+    yield changed(lambda m: m[1].bias.register_post_accumulate_grad_hook(lambda _: None), "1.bias: .* a hook of its")
+    yield changed(lambda m: setattr(m[2], "forward", torch.tanh), "2: .* a forward() of this object")
+    yield changed(lambda m: setattr(m[3], "weight", nn.Parameter(m[3].weight.data[:1].clone().expand(12, 12))),
+                  "3.weight: .* elements that share memory")
+    yield changed(lambda m: setattr(m[4], "bias", m[3].bias), "3.bias: .* a parameter that 4 has too", _rows(
+        nn.ReLU(), nn.Linear(12, 12), nn.Linear(12, 12)))
+    yield changed(lambda m: setattr(m[4], "weight", nn.Parameter(m[3].weight.data)), "4.weight: .* that is 3.weight's",
+                  _rows(nn.ReLU(), nn.Linear(12, 12), nn.Linear(12, 12)))
+    yield changed(lambda m: m[2].eval(), "2: .* nn.BatchNorm1d in eval()", _rows(nn.BatchNorm1d(12)))
+    yield changed(lambda m: m.eval(), "2: .* nn.Dropout in eval()", _rows(nn.Dropout(0.5)))
+    yield changed(lambda m: m.double(), "1.weight: .* numbers of torch.float64")
+    yield changed(lambda m: m[4].half(), "4.weight: .* numbers of torch.float16")
+    yield changed(lambda m: m.to("meta"), "1.weight: .* on the device 'meta'")
+    yield changed(lambda m: m[2].register_parameter("slope", nn.Parameter(torch.ones(1))), "2.slope: .* that its")
+    yield changed(lambda m: m[1].register_buffer("mask", torch.ones(1)), "1.mask: .* a buffer that its class")
+    yield changed(lambda m: (m[1].__delattr__("weight"), setattr(m[1], "weight", torch.ones(12, 784))),
+                  "1.weight: .* no parameter")
+    yield changed(lambda m: nn.utils.parametrizations.weight_norm(m[1]), "found nn.ParametrizedLinear")
+    yield changed(lambda m: nn.utils.prune.random_unstructured(m[1], "weight", 0.5), "1: .* a forward pre-hook")
+    yield "flatten: .* without gradients", NoGrad()
+    yield "under autocast", Autocast()
+    yield "inplace, and add that reads its input later", Overwritten()
+    yield "inplace, and add that reads its input later", OverwrittenView()
+
+
+def test_refused_attributes():
+    """a module that is more than its classes and settings is refused by name"""
+    for says, module in spoiled():
+        try:
+            heddle.from_torch(module, (1, 28, 28))
+        except heddle.UnsupportedError as error:
+            assert re.search(says.replace("()", r"\(\)"), str(error)), f"expected {says!r}, found {error}"
+        else:
+            raise AssertionError(f"expected a refusal, {says!r}")
+    criterion = nn.MSELoss()
+    criterion.register_forward_hook(lambda *_: None)
+    refuses(heddle.UnsupportedError, "MSELoss: ", lambda: heddle.from_torch(_rows(), (1, 28, 28), criterion))
 
 
 def test_losses():

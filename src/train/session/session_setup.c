@@ -16,6 +16,7 @@
 #include "train/session/run_plan.h"
 #include "train/session/view_evaluation.h"
 #include "train/session/feed_options.h"
+#include "train/session/input_map.h"
 #include "train/session/first_weights.h"
 #include "train/session/arithmetic_version.h"
 #include "train/settings/run_record.h"
@@ -430,6 +431,7 @@ static void fill_report(hd_session *s, int32_t shards) {
                   .arithmetic_version = HD_ARITHMETIC_VERSION,
                   .resumed_arithmetic = s->run.resumed_arithmetic,
                   .arithmetic_note = s->report.arithmetic_note,
+                  .input_note = s->report.input_note,
                   .wrong = -1,
                   .skipped = -1,
                   .test_skipped = -1,
@@ -505,6 +507,8 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__data_open(&s->input.data, ctx, &request));
   if (resumes)
     HD_TRY(hd__record_check_data(ctx, s->run.record, s->input.data, s->run.settings->resume));
+  HD_TRY(hd__input_map_adopt(s->report.input_note, sizeof s->report.input_note, ctx, s->run.config, &s->run.network,
+                             s->input.data, s->compute.kernels));
   HD_TRY(make_feeds(s, ctx));
   HD_TRY(agree(s, ctx));
   HD_TRY(hd__session_share_skips(s, ctx));

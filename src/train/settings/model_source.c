@@ -56,8 +56,8 @@ static hd_status unknown_model(hd_ctx *ctx, const char *name) {
     hd__nearest_try(&nearest, known[i]);
   }
   if (nearest.name)
-    return hd__fail(ctx, HD_E_USAGE, "--model expects %s or a .yaml or .onnx file, found '%s'; did you mean %s?", list, name,
-                    nearest.name);
+    return hd__fail(ctx, HD_E_USAGE, "--model expects %s or a .yaml or .onnx file, found '%s'; did you mean %s?", list,
+                    name, nearest.name);
   return hd__fail(ctx, HD_E_USAGE, "--model expects %s or a .yaml or .onnx file, found '%s'", list, name);
 }
 
@@ -71,7 +71,9 @@ hd_status hd__network_find(hd_network *out, hd_ctx *ctx, const char *name_or_pat
   if (hd__onnx_is_path(name_or_path)) {
     HD_ONNX_OWNED model = {0};
     HD_TRY(hd__onnx_read(&model, ctx, name_or_path));
-    return keep(out, ctx, model.text, strlen(model.text), name_or_path);
+    HD_TRY(keep(out, ctx, model.text, strlen(model.text), name_or_path));
+    out->input = model.input;
+    return HD_OK;
   }
   if (!is_path(name_or_path))
     return unknown_model(ctx, name_or_path);

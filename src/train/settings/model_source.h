@@ -8,6 +8,7 @@
 #include "base/tools_api.h"
 #include "data/formats/dataset.h"
 #include "graph/graph.h"
+#include "onnx/onnx.h"
 
 /* How a loss reads a data set's targets: whether they fit, and whether a guess can be judged.
  *
@@ -50,6 +51,7 @@ typedef struct hd_network {
   char *source; /* for messages */
   char *name;   /* the name in the description */
   hd_target target;
+  hd_onnx_input input;    /* of an ONNX file */
   double label_smoothing; /* in place of the description's; -1: none given */
 } hd_network;
 

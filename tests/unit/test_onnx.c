@@ -1,0 +1,119 @@
+/* ONNX files whose names are long: time to read one grows with its length, not with the length of names times the nodes
+ * that are looked at for each node. The bytes are written here, in protocol buffers' wire format. */
+#include "tap.h"
+
+#include <stdint.h>
+#include <time.h>
+
+#include "onnx/onnx.h"
+
+#ifdef HD_HAVE_ONNX
+
+enum { LAYERS = 900, NAME_BYTES = 8000, MOST_S = 10 };
+
+typedef struct bytes {
+  unsigned char *at;
+  size_t length, room;
+} bytes;
+
+static void put(bytes *b, const void *from, size_t length) {
+  if (b->length + length > b->room)
+    b->at = realloc(b->at, b->room = 2 * (b->length + length));
+  memcpy(b->at + b->length, from, length);
+  b->length += length;
+}
+
+static void put_number(bytes *b, uint64_t value) {
+  for (; value > 0x7f; value >>= 7)
+    put(b, &(unsigned char){(unsigned char)(value | 0x80)}, 1);
+  put(b, &(unsigned char){(unsigned char)value}, 1);
+}
+
+static void put_int(bytes *b, int field, uint64_t value) {
+  put_number(b, (uint64_t)field << 3);
+  put_number(b, value);
+}
+
+static void put_block(bytes *b, int field, const void *from, size_t length) {
+  put_number(b, (uint64_t)field << 3 | 2);
+  put_number(b, length);
+  put(b, from, length);
+}
+
+/* A field that is a message; the message is released. */
+static void put_message(bytes *b, int field, bytes *message) {
+  put_block(b, field, message->at, message->length);
+  free(message->at);
+  *message = (bytes){0};
+}
+
+/* "xxx...x7m" */
+static void put_name(bytes *b, int field, int i, char kind) {
+  static char name[NAME_BYTES + 16];
+  memset(name, 'x', NAME_BYTES);
+  snprintf(name + NAME_BYTES, 16, "%d%c", i, kind);
+  put_block(b, field, name, strlen(name));
+}
+
+/* A Relu of the input, behind it products with constants: each may end an expression of those before. */
+static bytes chain_of_products(void) {
+  bytes graph = {0}, model = {0}, dim = {0}, shape = {0}, type = {0}, value = {0};
+  for (int i = 0; i <= LAYERS; i++) {
+    bytes node = {0}, tensor = {0};
+    if (i) {
+      put_name(&node, 1, i - 1, 'm');
+      put_name(&node, 1, i, 'c');
+    } else {
+      put_block(&node, 1, "x", 1);
+    }
+    put_name(&node, 2, i, 'm');
+    put_block(&node, 4, i ? "Mul" : "Relu", i ? 3 : 4);
+    put_message(&graph, 1, &node);
+    if (!i)
+      continue;
+    put_int(&tensor, 2, 1);
+    put_name(&tensor, 8, i, 'c');
+    put_block(&tensor, 9, &(float){1}, sizeof(float));
+    put_message(&graph, 5, &tensor);
+  }
+  for (int i = 0; i < 4; i++) {
+    put_int(&dim, 1, 2);
+    put_message(&shape, 1, &dim);
+  }
+  put_int(&type, 1, 1);
+  put_message(&type, 2, &shape);
+  bytes outer = {0};
+  put_message(&outer, 1, &type);
+  put_block(&value, 1, "x", 1);
+  put_message(&value, 2, &outer);
+  put_message(&graph, 11, &value);
+  put_name(&value, 1, LAYERS, 'm');
+  put_message(&graph, 12, &value);
+  put_message(&model, 7, &graph);
+  return model;
+}
+
+int main(void) {
+  hd_ctx *ctx = NULL;
+  hd_onnx_model model;
+  bytes file = chain_of_products();
+  ok(hd_ctx_create(&ctx) == HD_OK, "a context");
+  const clock_t begin = clock();
+  hd_status status = hd__onnx_parse(&model, ctx, "long.onnx", file.at, file.length);
+  const double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
+  ok(status != HD_OK && strstr(hd_ctx_message(ctx), "at least one layer with weights"), "%d products are read", LAYERS);
+  diag("%s", hd_ctx_message(ctx));
+  ok(seconds < MOST_S, "%.2f s for %zu bytes of names are fewer than %d", seconds, file.length, MOST_S);
+  free(file.at);
+  hd_ctx_destroy(ctx);
+  return done_testing();
+}
+
+#else
+
+int main(void) {
+  printf("1..0 # SKIP a build without protobuf-c\n");
+  return 0;
+}
+
+#endif
