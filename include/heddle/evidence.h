@@ -9,7 +9,8 @@
  *
  * A certificate is a JSON file of a few kilobytes: the settings and the model that define the run, digests of its data,
  * a chain of digests over the losses of its steps, its results and the digest of its weights. A program that has the
- * data repeats the run on any layout and finds the same bits.
+ * data repeats the run on any layout and finds the same bits. An entry beside these is refused, and so is one of another
+ * type than heddle writes.
  *
  * Thread safety: calls with separate contexts may run at the same time. */
 #ifndef HEDDLE_EVIDENCE_H

@@ -212,3 +212,69 @@ EOF
   echo here >file
   fails 1 train $TINY --tensorboard file/tb
 }
+
+# certified NAME ARGS...: a run with those options is certified, and its certificate by itself verified.
+certified() {
+  local name=$1
+  shift
+  "$HEDDLE" train --max-steps 12 --threads 1 --out "$name" "$@" >out 2>err || { echo "$name:"; cat out err; return 1; }
+  "$HEDDLE" certify "$name" -o "$name.json" >out || { echo "$name:"; cat out; return 1; }
+  verify 0 "$name.json" --threads 1 || { echo "$name:"; cat "$name.json"; return 1; }
+}
+
+@test "certificates of all kinds of runs are verified by themselves" {
+  local of="--model simplenet --data random:1x28x28"
+  certified plain $of --epochs 0.5
+  certified sgd $of --optimizer sgd --momentum 0.9 --nesterov --weight-decay 1e-4 --clip-grad-norm 1 --batch 32 --shards 4
+  certified muon $of --optimizer muon --momentum 0.9 --ns-steps 3 --normalize-weight --adjust-lr original \
+    --parameters '[{match: "*.bias", optimizer: sgd}]'
+  certified onecycle $of --optimizer adam --betas 0.7,0.9 --schedule onecycle --drop-last --label-smoothing 0.1
+  certified step $of --schedule step --step-size 1 --gamma 0.5 --warmup 3 --ema 0.9 --patience 3 --val-split 0.1
+  certified triangular $of --schedule triangular --start-factor 0.1 --end-factor 0.2 --peak 0.3
+  certified linear $of --schedule linear --end-factor 0.5 --lookahead 3 --lookahead-decay 0.6 --lookahead-power 2
+  certified order $of --no-shuffle --eval-epochs 2 --metric f1 --tta mirror
+  certified balanced $of --sampler balanced --on-error skip
+  certified rules $of --parameters '[{match: "*.bias", lr: 0.01}]' \
+    --transforms '[{random_crop: {size: 28, padding: 2}}, horizontal_flip, to_float, normalise]'
+  certified recipe --recipe fastmnist
+  cp plain/last/model.safetensors w.safetensors
+  certified init $of --init w.safetensors
+  "$HEDDLE" train --resume init --max-steps 14 >out
+  "$HEDDLE" certify init -o again.json >out
+  verify 0 again.json --threads 1
+  printf 'model: mine\ninput: [1, 28, 28]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 10}\n' >mine.yaml
+  certified file $of --model mine.yaml
+  printf 'a,b,y\n1,2,3.5\n2,1,4\n0,1,2\n5,5,1\n3,2,2\n1,1,1.5\n2,2,3\n4,1,0.5\n' >numbers.csv
+  printf 'model: r\ninput: [1, 1, 2]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 1}\nloss: mse\n' >r.yaml
+  certified numbers --model r.yaml --data numbers.csv --batch 4
+  "$HEDDLE" export plain --onnx net.onnx >out
+  certified onnx $of --model net.onnx --batch 32
+  certified fresh $of --model net.onnx --fresh
+}
+
+@test "a certificate has the entries that heddle knows, and no others" {
+  train --out r
+  "$HEDDLE" certify r -o r.json >/dev/null
+  # changed TEXT SED: the certificate, changed so, is refused with that text.
+  changed() {
+    sed "$2" r.json >c.json
+    no cmp -s r.json c.json
+    fails 1 verify c.json
+    says "$1" || { cat c.json; return 1; }
+  }
+  changed "a text as 'lr' in settings, found 0.5" 's/"lr": "0.001"/"lr": 0.5/'
+  changed "a text as 'lr' in settings, found [\"0.5\"]" 's/"lr": "0.001"/"lr": [\n      "0.5"\n    ]/'
+  changed "no 'LR' in settings" 's/"lr": "0.001"/"LR": "0.5",\n    &/'
+  changed "'lr' in settings, found none" '/"lr": "0.001"/d'
+  changed "no 'top5_accuracy' in result" 's/"test_loss"/"top5_accuracy": 1.0,\n    &/'
+  changed "no 'best_test_accuracy' in the certificate" 's/"steps"/"best_test_accuracy": 1.0,\n  &/'
+  changed "no 'note' in data" 's/"train_samples"/"note": 1,\n    &/'
+  changed "as 'weights_sha256'" 's/\("weights_sha256": "[0-9a-f]*\)"/\1deadbeef"/'
+  changed "no 'init_sha256'" "s/\"data\": {/\"init_sha256\": \"$DIGEST\",\n  &/"
+  changed "the model of 'model_yaml', simplenet" 's/"model": "simplenet"/"model": "mlp"/'
+  changed "no 'momentum' in settings" 's/"lr": "0.001"/&,\n    "momentum": "0"/'
+  changed "--lr expects a number" 's/"lr": "0.001"/"lr": "-1"/'
+  changed "a list" 's/"lr": "0.001"/&,\n    "transforms": "list.yaml"/'
+  changed "a number from 0.0 to 1.0" 's/"test_accuracy": 0/"test_accuracy": 1/'
+  changed "a chain of" 's/"step": 2,/"step": 3,/'
+}

@@ -1,7 +1,10 @@
 /* Forged runs: a byte or a setting of a run's data, certificate, checkpoints, losses, metrics or record is altered, all
  * checksums are made right again, and hd_verify must not call the run verified. As it was, it is.
  *
- * `make check` makes some of the alterations; HD_KILLS=all, as `make check-long` sets it, a thousand. */
+ * `make check` makes some of the alterations; HD_KILLS=all, as `make check-long` sets it, a thousand.
+ *
+ * Of a certificate by itself every entry is altered in turn, in each way that JSON has: another type, another name, one
+ * more, none. */
 #include "scratch.h"
 
 #include <jansson.h>
@@ -244,6 +247,168 @@ static const char *alter(text *before, int kind) {
   return name;
 }
 
+/* ---- Entries of a certificate ---- */
+
+enum { WAYS = 12 };
+
+/* "aB" of "ab": another name with the same letters. */
+static void rename_key(char out[64], const char *key) {
+  snprintf(out, 64, "%s", key);
+  out[strlen(out) - 1] ^= ' ';
+}
+
+/* Another value for a text: longer, shorter, of other letters. */
+static json_t *other_text(const char *before, int way) {
+  char longer[2048];
+  snprintf(longer, sizeof longer, way == 0 ? "%sdeadbeef" : way == 1 ? " %s" : "%.0s", before);
+  if (way == 2)
+    snprintf(longer, sizeof longer, "%.*s", (int)strlen(before) - 1, before);
+  return json_string(longer);
+}
+
+/* The value in one of the ways, or NULL: this value has no such way. */
+static json_t *other_value(json_t *value, int way) {
+  const char *before = json_string_value(value);
+  switch (way) {
+  case 0: return json_is_null(value) ? NULL : json_null();
+  case 1: return json_pack("[O]", value);
+  case 2: return json_pack("{s:O}", "value", value);
+  case 3: return json_true();
+  case 4: return json_is_real(value) ? json_integer((json_int_t)json_real_value(value)) : json_real(0.5);
+  case 5: return before ? json_integer(atoll(before)) : json_string("0.5");
+  case 6: return json_is_integer(value) ? json_real((double)json_integer_value(value)) : json_integer(-7);
+  case 7:
+  case 8:
+  case 9: return before && *before ? other_text(before, way - 7) : NULL;
+  default: return NULL;
+  }
+}
+
+/* Alters an entry of an object: its value or, in the last ways, its name, or that it is there. */
+static bool alter_entry(json_t *object, const char *key, int way) {
+  char other[64];
+  json_t *value = json_object_get(object, key);
+  if (way < WAYS - 2) {
+    json_t *altered = other_value(value, way);
+    return altered && json_object_set_new(object, key, altered) == 0;
+  }
+  if (way == WAYS - 2) {
+    rename_key(other, key);
+    json_object_set(object, other, value);
+  }
+  return json_object_del(object, key) == 0;
+}
+
+/* The n-th object of a certificate, or NULL. */
+static json_t *object_at(json_t *certificate, int n) {
+  static const char *const name[] = {"settings", "data", "result"};
+  return n == 0  ? certificate
+         : n < 4 ? json_object_get(certificate, name[n - 1])
+                 : json_array_get(json_object_get(certificate, "chain"), (size_t)(n - 4));
+}
+
+/* Whether the altered certificate is verified, by itself. */
+static bool is_taken(text *t, json_t *altered, const char *what) {
+  char why[1024];
+  replace(t, altered, true);
+  write_text(t);
+  const bool taken = is_verified(t->path, 0, why);
+  if (taken && *what)
+    diag("verified: %s", what);
+  return taken;
+}
+
+/* A text whose bytes are a number of the same value is the same setting. */
+static bool is_same(const json_t *object, const char *key, const json_t *before) {
+  const char *a = json_string_value(json_object_get(object, key)), *b = json_string_value(before);
+  return a && b && *b >= '0' && *b <= '9' && strcmp(key, "betas") && strlen(b) < 24 &&
+         strtod(a, NULL) == strtod(b, NULL);
+}
+
+static int alter_entries(const text *certificate, text *t, int n, int *count) {
+  int taken = 0;
+  json_t *is = parsed(certificate), *value;
+  const char *key;
+  char what[256];
+  json_object_foreach(object_at(is, n), key, value) {
+    for (int way = 0; way < WAYS; way++) {
+      json_t *altered = parsed(certificate), *object = object_at(altered, n);
+      if (!alter_entry(object, key, way) || is_same(object, key, value)) {
+        json_decref(altered);
+        continue;
+      }
+      snprintf(what, sizeof what, "object %d, %s, way %d", n, key, way);
+      taken += is_taken(t, altered, what);
+      ++*count;
+    }
+  }
+  json_t *more = parsed(certificate);
+  json_object_set_new(object_at(more, n), "best_test_accuracy", json_real(1));
+  taken += is_taken(t, more, "one more entry");
+  ++*count;
+  json_decref(is);
+  return taken;
+}
+
+/* What no single entry has: members of lists, and entries that belong together. */
+static int alter_lists(const text *certificate, text *t, int *count) {
+  static const char *const change[] = {"no digest of data", "one more digest of data", "no mark", "one more mark",
+                                       "a digest without initial weights"};
+  int taken = 0;
+  for (size_t i = 0; i < sizeof change / sizeof *change; i++) {
+    json_t *altered = parsed(certificate), *chain = json_object_get(altered, "chain"),
+           *sums = json_object_get(json_object_get(altered, "data"), "sha256");
+    if (i == 0)
+      json_array_remove(sums, 3);
+    else if (i == 1)
+      json_array_append(sums, json_array_get(sums, 0));
+    else if (i == 2)
+      json_array_remove(chain, 0);
+    else if (i == 3)
+      json_array_append(chain, json_array_get(chain, 0));
+    else
+      json_object_set(altered, "init_sha256", json_object_get(altered, "weights_sha256"));
+    taken += is_taken(t, altered, change[i]);
+    ++*count;
+  }
+  return taken;
+}
+
+static void alter_certificate(void) {
+  text certificate = read_text(run, "certificate.json"), t = {.path = ""};
+  int count = 0, taken = 0;
+  snprintf(t.path, sizeof t.path, "%s", in_scratch("alone.json"));
+  ok(!is_taken(&t, json_null(), "nothing"), "no certificate is not verified");
+  json_t *is = parsed(&certificate);
+  for (int n = 0; object_at(is, n); n++)
+    taken += alter_entries(&certificate, &t, n, &count);
+  taken += alter_lists(&certificate, &t, &count);
+  ok(count > 400, "%d alterations of its entries", count);
+  is_int(taken, 0, "none of these certificates is verified");
+  ok(is_taken(&t, is, ""), "as it was, it is by itself");
+  free(certificate.bytes);
+  free(t.bytes);
+}
+
+/* A record with a setting that heddle does not know. */
+static void alter_record(void) {
+  char why[1024];
+  text certificate = read_text(run, "certificate.json"), record = read_text(run, "run.json"),
+       t = read_text(run, "run.json");
+  json_t *is = parsed(&record);
+  json_object_set_new(json_object_get(is, "settings"), "LR", json_string("0.5"));
+  replace(&t, is, false);
+  write_text(&t);
+  ok(!is_verified(run, 0, why) && strstr(why, "LR"), "a setting that heddle does not know is refused: %s", why);
+  unlink(certificate.path);
+  ok(!is_verified(run, 0, why) && strstr(why, "LR"), "without a certificate too: %s", why);
+  write_text(&record);
+  write_text(&certificate);
+  free(certificate.bytes);
+  free(record.bytes);
+  free(t.bytes);
+}
+
 int main(void) {
   const char *all = getenv("HD_KILLS");
   const int count = all && !strcmp(all, "all") ? ALL : SOME;
@@ -280,6 +445,8 @@ int main(void) {
     free(kept[1].bytes);
   }
   is_int(found, count, "of %d alterations none is verified", count);
+  alter_certificate();
+  alter_record();
   ok(is_verified(run, 0, why), "as it was, it is what it claims: %s", why);
   hd_ctx_destroy(ctx);
   return done_testing();

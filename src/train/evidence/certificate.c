@@ -10,6 +10,7 @@
 #include "heddle/evidence.h"
 #include "heddle/session.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/evidence/certificate_schema.h"
 #include "train/settings/config.h"
 #include "train/settings/model_source.h"
 #include "train/settings/run_record.h"
@@ -172,12 +173,10 @@ hd_status hd__certificate_data(hd_data **out, hd_ctx *ctx, const json_t *record,
 
 /* ---- Making ---- */
 
-/* What defines a result; a recipe has set others, which are there. */
 static json_t *settings_of(const json_t *record) {
   json_t *settings = json_object(), *recorded = json_object_get(record, "settings");
   for (int i = 0; hd_option_at(i); i++) {
-    const bool defines = hd_option_at(i)->kind == HD_OPTION_EXPERIMENT && i != HD_OPT_RECIPE;
-    if (defines || i == HD_OPT_DATA || i == HD_OPT_INIT)
+    if (hd__certificate_states(i))
       json_object_set(settings, hd_option_at(i)->name, json_object_get(recorded, hd_option_at(i)->name));
   }
   return settings;
@@ -240,8 +239,7 @@ static hd_status fill(json_t *certificate, hd_ctx *ctx, const char *run, const j
                     "%s/losses.bin: expected SHA-256 %s of %lld steps, found %s; the file was changed", run, claimed,
                     (long long)steps, *found ? found : "fewer steps");
   HD_TRY(hd__losses_map(&losses, ctx, run));
-  const int64_t every = (steps + HD_CERTIFICATE_MARKS - 1) / HD_CERTIFICATE_MARKS;
-  hd_status status = make_chain(&chain, ctx, (const double *)losses.bytes, steps, every);
+  hd_status status = make_chain(&chain, ctx, (const double *)losses.bytes, steps, hd__certificate_every(steps));
   json_object_set_new(certificate, "chain", chain);
   HD_THEN(status, data_of(&data, ctx, record, run));
   json_object_set_new(certificate, "data", data);
@@ -267,7 +265,8 @@ hd_status hd__certificate_make(json_t **out, hd_ctx *ctx, const char *run) {
                    *init ? init : NULL, "steps", json_object_get(end, "step"), "weights_sha256",
                    json_object_get(end, "weights_sha256"), "result", result_of(end));
   HD_TRY(HD_ALLOCATED(*out, ctx, "out of memory for the certificate"));
-  const hd_status status = fill(*out, ctx, run, record, end);
+  hd_status status = fill(*out, ctx, run, record, end);
+  HD_THEN(status, hd__certificate_check(ctx, *out, run));
   if (status != HD_OK) {
     json_decref(*out);
     *out = NULL;
@@ -300,49 +299,6 @@ hd_status hd_certify(hd_ctx *ctx, const char *run, const char *path) {
 
 /* ---- Reading ---- */
 
-static bool is_chain(const json_t *chain, int64_t steps) {
-  int64_t before = 0;
-  for (size_t i = 0; i < json_array_size(chain); i++) {
-    const json_t *entry = json_array_get(chain, i);
-    const int64_t step = json_integer_value(json_object_get(entry, "step"));
-    if (step <= before || !json_is_string(json_object_get(entry, "sha256")))
-      return false;
-    before = step;
-  }
-  return before == steps && steps > 0;
-}
-
-static hd_status check_parts(hd_ctx *ctx, const json_t *certificate, const char *path) {
-  static const struct {
-    const char *name;
-    json_type type;
-  } part[] = {{"arithmetic_version", JSON_INTEGER},
-              {"model_yaml", JSON_STRING},
-              {"settings", JSON_OBJECT},
-              {"data", JSON_OBJECT},
-              {"steps", JSON_INTEGER},
-              {"chain", JSON_ARRAY},
-              {"weights_sha256", JSON_STRING},
-              {"result", JSON_OBJECT}};
-  const json_t *version = json_object_get(certificate, "certificate");
-  if (!json_is_integer(version))
-    return hd__fail(ctx, HD_E_FORMAT,
-                    "%s: expected a certificate, found another file; make one with heddle certify RUN", path);
-  if (json_integer_value(version) != HD_CERTIFICATE_VERSION)
-    return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected a certificate of version %d, found %lld; use a newer heddle",
-                    path, HD_CERTIFICATE_VERSION, (long long)json_integer_value(version));
-  for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
-    const json_t *found = json_object_get(certificate, part[i].name);
-    if (!found || json_typeof(found) != part[i].type)
-      return hd__fail(ctx, HD_E_FORMAT, "%s: expected '%s' in the certificate, found none; it is damaged", path,
-                      part[i].name);
-  }
-  if (!is_chain(json_object_get(certificate, "chain"), json_integer_value(json_object_get(certificate, "steps"))))
-    return hd__fail(ctx, HD_E_FORMAT,
-                    "%s: expected a chain of digests up to the last step, found another; it is damaged", path);
-  return HD_OK;
-}
-
 hd_status hd__certificate_read(json_t **out, hd_ctx *ctx, const char *path) {
   HD_MAPPED file = {0};
   json_error_t error;
@@ -350,7 +306,7 @@ hd_status hd__certificate_read(json_t **out, hd_ctx *ctx, const char *path) {
   *out = json_loadb(file.bytes ? (const char *)file.bytes : "", file.length, JSON_REJECT_DUPLICATES, &error);
   if (!*out)
     return hd__fail(ctx, HD_E_FORMAT, "%s:%d: expected a certificate, found no JSON: %s", path, error.line, error.text);
-  hd_status status = check_parts(ctx, *out, path);
+  hd_status status = hd__certificate_check(ctx, *out, path);
   char *text = text_of(*out);
   HD_THEN(status, HD_ALLOCATED(text, ctx, "out of memory for the certificate"));
   const size_t length = text ? strlen(text) : 0;

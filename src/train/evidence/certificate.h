@@ -11,8 +11,9 @@
  *   weights_sha256       at the end
  *   result               train_loss, val_loss, val_accuracy, test_loss, test_accuracy, wrong
  *
- * Nothing in it is there for information alone: all of it is compared. A file must be byte for byte as it is written
- * here. */
+ * Nothing in it is there for information alone: all of it is compared, but for the names of files, which say where a
+ * model, data and first weights were. Other entries are refused (certificate_schema.h), and a file must be byte for byte
+ * as it is written here. */
 #pragma once
 
 #include <jansson.h>
@@ -39,7 +40,7 @@ void hd__chain_fini(hd_loss_chain *chain);
 /* The certificate of a run, from its files; the caller owns it. */
 hd_status hd__certificate_make(json_t **out, hd_ctx *ctx, const char *run);
 
-/* Reads a certificate's file and checks that it has every part; the caller owns it. */
+/* Reads a certificate's file, which must be as heddle certify writes it; the caller owns it. */
 hd_status hd__certificate_read(json_t **out, hd_ctx *ctx, const char *path);
 
 /* SHA-256 of the samples and of the labels of both splits, in the order of hd__data_checksums: samples one after the

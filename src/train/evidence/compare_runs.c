@@ -64,7 +64,7 @@ static bool is_stated_arithmetic(const hd_st_tensor *claimed, int64_t stated) {
   return version == stated;
 }
 
-/* The first tensor of `found` that is another in `claimed`, or not there; NULL: there is none. */
+/* The first tensor that is another in `claimed` than in `found`, or in one of them alone; NULL: there is none. */
 static const char *differing(const hd_st_list *claimed, const hd_st_list *found, int64_t arithmetic, bool other_end) {
   for (int i = 0; i < found->count; i++) {
     const hd_st_tensor *b = &found->tensor[i], *a = hd__st_find(claimed, b->name);
@@ -74,6 +74,9 @@ static const char *differing(const hd_st_list *claimed, const hd_st_list *found,
         memcmp(a->bytes, b->bytes, a->length))
       return b->name;
   }
+  for (int i = 0; i < claimed->count; i++)
+    if (!hd__st_find(found, claimed->tensor[i].name) && !(other_end && is_of_evaluations(claimed->tensor[i].name)))
+      return claimed->tensor[i].name;
   return NULL;
 }
 

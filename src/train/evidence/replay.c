@@ -9,10 +9,8 @@
 #include "train/settings/run_record.h"
 
 static hd_status adopt(hd_config *config, hd_ctx *ctx, const json_t *record) {
-  const char *init = hd__record_setting(record, HD_OPT_INIT);
   HD_TRY(hd__record_adopt(config, ctx, record, "the record"));
-  HD_TRY(hd_config_set_text(config, ctx, HD_OPT_MODEL, hd__json_text(record, "model_yaml")));
-  return *init ? hd_config_set_text(config, ctx, HD_OPT_INIT, init) : HD_OK;
+  return hd_config_set_text(config, ctx, HD_OPT_MODEL, hd__json_text(record, "model_yaml"));
 }
 
 hd_status hd__replay_configure(hd_config **out, hd_ctx *ctx, const hd_config *layout, const json_t *record,

@@ -61,11 +61,20 @@ static hd_status unknown_model(hd_ctx *ctx, const char *name) {
   return hd__fail(ctx, HD_E_USAGE, "--model expects %s or a .yaml or .onnx file, found '%s'", list, name);
 }
 
+static const hd_embedded *find_built_in(const char *name) {
+  const hd_embedded *e = hd__embed_models;
+  while (e->name && (strlen(name) != strcspn(e->name, ".") || strncmp(e->name, name, strlen(name))))
+    e++;
+  return e->name ? e : NULL;
+}
+
+bool hd__network_is_built_in(const char *name) { return find_built_in(name) != NULL; }
+
 hd_status hd__network_find(hd_network *out, hd_ctx *ctx, const char *name_or_path) {
+  const hd_embedded *built_in = find_built_in(name_or_path);
   *out = (hd_network){0};
-  for (const hd_embedded *e = hd__embed_models; e->name; e++)
-    if (strlen(name_or_path) == strcspn(e->name, ".") && !strncmp(e->name, name_or_path, strlen(name_or_path)))
-      return keep(out, ctx, e->bytes, e->length, e->name);
+  if (built_in)
+    return keep(out, ctx, built_in->bytes, built_in->length, built_in->name);
   if (strchr(name_or_path, '\n'))
     return keep(out, ctx, name_or_path, strlen(name_or_path), "model");
   if (hd__onnx_is_path(name_or_path)) {

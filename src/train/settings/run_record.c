@@ -170,13 +170,31 @@ static hd_status suggest(hd_config *config, hd_ctx *ctx, const json_t *record, c
   return hd__fail_in(ctx, HD_E_FORMAT, "%s/run.json", folder);
 }
 
+/* A setting without an option would be left out in silence. */
+static hd_status check_known(hd_ctx *ctx, const json_t *record, const char *folder) {
+  json_t *settings = json_object_get(record, "settings"), *value;
+  const char *name;
+  json_object_foreach(settings, name, value) {
+    int id = 0;
+    while (hd_option_at(id) && strcmp(hd_option_at(id)->name, name))
+      id++;
+    if (!hd_option_at(id))
+      return hd__fail(ctx, HD_E_FORMAT,
+                      "%s/run.json: expected settings of heddle %s, found '%.80s'; use the heddle that made the run",
+                      folder, hd__version(), name);
+  }
+  return HD_OK;
+}
+
 hd_status hd__record_adopt(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder) {
+  HD_TRY(check_known(ctx, record, folder));
   for (int i = 0; hd_option_at(i); i++)
     if (hd_option_at(i)->kind == HD_OPTION_EXPERIMENT) {
       HD_TRY(check_same(config, ctx, record, folder, i));
       HD_TRY(suggest(config, ctx, record, folder, i));
     }
   HD_TRY(check_same(config, ctx, record, folder, HD_OPT_INIT)); /* the checkpoint already holds these weights */
+  HD_TRY(suggest(config, ctx, record, folder, HD_OPT_INIT));    /* the record names them again */
   /* Options that a user would otherwise have to repeat; --keep removes checkpoints. */
   static const hd_option_id kept[] = {HD_OPT_DATA, HD_OPT_DATA_DIR,   HD_OPT_SAVE_EVERY,
                                       HD_OPT_KEEP, HD_OPT_EVAL_EVERY, HD_OPT_LOG_EVERY};
@@ -206,14 +224,57 @@ hd_status hd__record_config(hd_config **out, hd_ctx *ctx, const json_t *record, 
   return HD_CREATED(status, out, hd_config_destroy);
 }
 
+/* A flag that is off may be recorded or not. */
+static const char *stated(const hd_option *option, const char *text) {
+  return option->type == HD_OPTION_FLAG && !strcmp(text, "false") ? "" : text;
+}
+
+/* A setting that a run of this configuration records; "" for none. */
+static const char *recorded(const hd_config *config, int id) {
+  return hd__config_applies(config, (hd_option_id)id)
+             ? stated(hd_option_at(id), hd__config_shown(config, (hd_option_id)id))
+             : "";
+}
+
+hd_status hd__record_check_settings(hd_ctx *ctx, const json_t *record, const hd_config *config, int but) {
+  for (int i = 0; hd_option_at(i); i++) {
+    const hd_option *option = hd_option_at(i);
+    const char *wanted = recorded(config, i), *saved = stated(option, hd__record_setting(record, (hd_option_id)i));
+    const bool chosen = i == HD_OPT_SHARDS && !*wanted;
+    const bool older = !*saved && !strcmp(wanted, option->fallback); /* a run older than the option */
+    if ((option->kind != HD_OPTION_EXPERIMENT && i != HD_OPT_INIT) || i == HD_OPT_MODEL || i == but || chosen)
+      continue;
+    if (!same_value(wanted, saved) && !older)
+      return hd__fail(ctx, HD_E_USAGE, "expected a run with %s %.200s, found one with %.200s", option->name,
+                      *wanted ? wanted : "unset", *saved ? saved : "unset");
+  }
+  return HD_OK;
+}
+
+/* The checksum that a record states of a part of the data, and whether it is this one, whose text is `found`. */
+static const char *sum_at(char found[24], bool *same, const json_t *record, int part, uint64_t sum) {
+  const json_t *sums = json_object_get(json_object_get(record, "data"), "xxh3");
+  const char *expected = json_string_value(json_array_get(sums, (size_t)part));
+  snprintf(found, 24, "%016llx", (unsigned long long)sum);
+  *same = expected && !strcmp(expected, found);
+  return expected;
+}
+
+bool hd__record_has_sums(const json_t *record, const uint64_t sum[HD_DATA_PARTS]) {
+  char found[24];
+  bool same = true;
+  for (int i = 0; i < HD_DATA_PARTS && same; i++)
+    sum_at(found, &same, record, i, sum[i]);
+  return same;
+}
+
 hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data *data, const char *folder) {
   static const char *const part[HD_DATA_PARTS] = {"training images", "training labels", "test images", "test labels"};
-  const json_t *sums = json_object_get(json_object_get(record, "data"), "xxh3");
   for (int i = 0; i < HD_DATA_PARTS; i++) {
     char found[24];
-    const char *expected = json_string_value(json_array_get(sums, (size_t)i));
-    snprintf(found, sizeof found, "%016llx", (unsigned long long)hd__data_checksums(data)[i]);
-    if (!expected || strcmp(expected, found))
+    bool same;
+    const char *expected = sum_at(found, &same, record, i, hd__data_checksums(data)[i]);
+    if (!same)
       return hd__fail(ctx, HD_E_USAGE,
                       "--resume %s: expected %s with checksum %s as in that run, found %s in %s; give the same --data",
                       folder, part[i], expected ? expected : "(none recorded)", found, hd__data_name(data));
