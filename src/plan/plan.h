@@ -259,7 +259,7 @@ typedef struct hd_plan {
 typedef enum hd_omission {
   HD_OMIT_RELU = 1,      /* fused ReLUs, but for those between a convolution and the pool that is fused with it */
   HD_OMIT_RECOMPUTE = 2, /* values computed again */
-  HD_OMIT_NEEDED = 4,    /* leaving out calls whose results nobody needs */
+  HD_OMIT_NEEDED = 4,    /* leaving out calls whose results nothing needs */
   HD_OMIT_REUSE = 8,     /* values that share memory one after the other */
   HD_OMIT_IN_PLACE = 16, /* results over their inputs */
   HD_OMIT_ALL = 31
