@@ -148,9 +148,11 @@ static float dy_at(const hd_call *call, int k, int64_t n, int oy, int ox, int co
   if (oy < 0 || ox < 0 || oy >= g->hp * g->pool || ox >= g->wp * g->pool)
     return 0;
   const int64_t at = ((int64_t)(oy / g->pool) * g->wp + ox / g->pool) * g->co + co;
-  const uint8_t *taken = (const uint8_t *)call->in[2] + n * call->in_stride[2];
-  if (g->pool > 1 && taken[at] != oy % g->pool * g->pool + ox % g->pool)
-    return 0;
+  if (g->pool > 1) {
+    const uint8_t *taken = (const uint8_t *)call->in[2] + n * call->in_stride[2];
+    if (taken[at] != oy % g->pool * g->pool + ox % g->pool)
+      return 0;
+  }
   return row_of(call, k, n)[at];
 }
 
