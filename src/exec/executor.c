@@ -3,6 +3,7 @@
 #include "exec/executor.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -72,8 +73,11 @@ int64_t hd__exec_bytes(const hd_exec *exec) { return exec->device->bytes ? exec-
 
 /* ---- Samples that cannot be read ---- */
 
+_Static_assert(offsetof(hd_ctx, message) == 0, "the message comes first");
+
 uint32_t hd__exec_fetch(hd_exec_caller *caller, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
   hd_ctx here;
+  memset((char *)&here + HD_MESSAGE_BYTES, 0, sizeof here - HD_MESSAGE_BYTES); /* the message alone is long */
   here.message[0] = 0;
   const hd_status status = caller->source->fetch(caller->source->self, &here, step, first, rows, to);
   const int64_t position = step->cursor + first;

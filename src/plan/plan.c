@@ -1,4 +1,5 @@
 /* Runs the passes and lowers the graph to the kernel calls of the shards phases and the phases of a step. */
+#include <stddef.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -58,10 +59,21 @@ static void lower_calls(hd_plan *plan, int64_t shard_rows) {
   }
 }
 
+/* Padding is not compared: between the numbers of all operations and those of losses stands a pointer. */
+static bool is_same_geom(const hd_geom *a, const hd_geom *b) {
+  const size_t numbers = offsetof(hd_geom, count_include_pad) + sizeof a->count_include_pad,
+               loss = offsetof(hd_geom, ignore_index), end = offsetof(hd_geom, delta) + sizeof a->delta;
+  return !memcmp(a, b, numbers) && a->custom_op == b->custom_op &&
+         !memcmp((const char *)a + loss, (const char *)b + loss, end - loss);
+}
+
+_Static_assert(sizeof(hd_geom) - sizeof(void *) - (34 + HD_MAX_IN) * sizeof(int32_t) < sizeof(void *),
+               "is_same_geom compares every member of hd_geom");
+
 static int find_packed(const hd_plan *plan, const hd_plan_packed *wanted) {
   int i = 0;
   while (i < plan->packed_count && (plan->packed[i].param != wanted->param || plan->packed[i].op != wanted->op ||
-                                    memcmp(&plan->packed[i].geom, &wanted->geom, sizeof wanted->geom)))
+                                    !is_same_geom(&plan->packed[i].geom, &wanted->geom)))
     i++;
   return i;
 }

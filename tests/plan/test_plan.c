@@ -296,6 +296,37 @@ static void check_allocations(const char *name) {
   hd__free(path);
 }
 
+/* Copies of a weight that two layers share are told apart by what they are of, not by the padding of structs. */
+static void check_padding(void) {
+  static const char model[] = "model: twins\ninput: [4, 12, 12]\nlayers:\n"
+                              "  - a: {op: conv2d, out: 4, kernel: 3, padding: 1}\n  - first: {op: tanh}\n"
+                              "  - b: {op: conv2d, out: 4, kernel: 3, padding: 1, share: a}\n  - last: {op: tanh}\n"
+                              "  - flat: {op: flatten}\n  - c: {op: linear, out: 10}\n";
+  int copies[2] = {0};
+  for (int pass = 0; pass < 2; pass++) {
+    hd_ctx *ctx;
+    hd_graph *graph;
+    hd_plan *plan;
+    const char *why;
+    const hd_plan_settings cut = {.train = true};
+    if (hd_ctx_create(&ctx) != HD_OK ||
+        hd__model_parse(&graph, NULL, ctx, model, sizeof model - 1, "model.yaml") != HD_OK)
+      bail_out("not a model");
+    for (int i = 0; i < graph->node_count && pass; i++) {
+      hd_geom *g = &graph->nodes[i].geom;
+      char *const from = (char *)(&g->count_include_pad + 1), *const to = (char *)&g->custom_op;
+      memset(from, i, (size_t)(to - from));
+      memset(&g->delta + 1, i, (size_t)((char *)(g + 1) - (char *)(&g->delta + 1)));
+    }
+    if (hd__plan_create(&plan, ctx, graph, hd__kernels_select(NULL, &why), &cut) != HD_OK)
+      bail_out("%s", hd_ctx_message(ctx));
+    copies[pass] = plan->packed_count;
+    hd__plan_destroy(plan);
+    hd_ctx_destroy(ctx);
+  }
+  ok(copies[0] == copies[1], "%d packed weights, whatever is in the padding of structs", copies[0]);
+}
+
 int main(int argc, char **argv) {
   if (argc == 3 && !strcmp(argv[1], "--print")) {
     text model = read_text(argv[2]);
@@ -308,6 +339,7 @@ int main(int argc, char **argv) {
   check_folder("data/models", 5);
   check_folder("tests/plan", 10);
   check_bad_models();
+  check_padding();
   check_allocations("branches");
   check_allocations("repeats");
   check_allocations("batch_norm");

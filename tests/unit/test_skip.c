@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "data/formats/dataset.h"
 #include "data/loader/skipped_samples.h"
+#include "exec/executor.h"
 #include "heddle.h"
 
 enum { SIDE = 28, PIXELS = SIDE * SIDE, SAMPLES = 150, TESTS = 40 };
@@ -297,7 +298,36 @@ static void test_look(void) {
   hd_ctx_destroy(ctx);
 }
 
+/* ---- What a source is given ---- */
+
+/* Whether nothing but the message of the context is anything but zero. */
+static hd_status look_at_context(void *self, hd_ctx *ctx, const hd_step *step, int64_t first, int64_t rows,
+                                 const hd_slots *to) {
+  const unsigned char *at = (const unsigned char *)ctx;
+  bool *clear = self;
+  *clear = true;
+  for (size_t i = HD_MESSAGE_BYTES; i < sizeof *ctx; i++)
+    *clear = *clear && at[i] == 0;
+  return HD_OK;
+}
+
+__attribute__((noinline)) static void fill_stack(void) {
+  volatile unsigned char used[1 << 15];
+  for (size_t i = 0; i < sizeof used; i++)
+    used[i] = 0xa5;
+}
+
+static void test_context(void) {
+  bool clear = false;
+  const hd_step_source source = {.self = &clear, .fetch = look_at_context};
+  hd_exec_caller caller = {.source = &source, .lock = PTHREAD_MUTEX_INITIALIZER};
+  fill_stack();
+  const uint32_t flags = hd__exec_fetch(&caller, &(hd_step){0}, 0, 1, &(hd_slots){0});
+  ok(flags == 0 && clear, "the context of a fetch has no services, not those that memory held before");
+}
+
 int main(void) {
+  test_context();
   test_digests();
   test_evaluation();
   test_stop();

@@ -127,8 +127,9 @@ static uint64_t digest_of(const constant *c, bool bytes, const hd_kernels *kerne
   return sum;
 }
 
+static const char *const isas[] = {"reference", "scalar", "avx2", "avx512", "neon"};
+
 static void test_constants(void) {
-  static const char *const isas[] = {"reference", "scalar", "avx2", "avx512", "neon"};
   for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
     for (size_t k = 0; k < sizeof isas / sizeof *isas; k++) {
       const char *why = "";
@@ -745,6 +746,29 @@ static void test_custom(void) {
   hd_ctx_destroy(with);
 }
 
+/* A place that is no number is outside of an image, like -1. */
+static void test_no_place(void) {
+  enum { SIDE = 5, ROW = SIDE + 3, COUNT = 20 };
+  static float framed[ROW * ROW], x[COUNT], y[COUNT], found[COUNT];
+  for (int i = 0; i < ROW * ROW; i++)
+    framed[i] = (float)i;
+  for (int i = 0; i < COUNT; i++) {
+    x[i] = i % 3 == 0 ? NAN : 2;
+    y[i] = i % 4 == 0 ? NAN : 1;
+  }
+  for (size_t k = 0; k < sizeof isas / sizeof *isas; k++) {
+    const char *why = "";
+    const hd_kernels *kernels = hd__kernels_select(isas[k], &why);
+    if (!kernels)
+      continue;
+    bool right = true;
+    kernels->image.sample(found, framed + ROW + 1, ROW, SIDE, SIDE, x, y, COUNT);
+    for (int i = 0; i < COUNT; i++)
+      right = right && found[i] == framed[(isnan(y[i]) ? 0 : 2) * ROW + (isnan(x[i]) ? 0 : 3)];
+    ok(right, "%s: a place that is no number is outside", isas[k]);
+  }
+}
+
 int main(int argc, char **argv) {
   if (hd_ctx_create(&ctx) != HD_OK)
     bail_out("out of memory");
@@ -766,6 +790,7 @@ int main(int argc, char **argv) {
   test_identity();
   test_default();
   test_known();
+  test_no_place();
   test_colours();
   test_shapes();
   test_evaluation();

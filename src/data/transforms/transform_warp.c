@@ -42,7 +42,7 @@ static framed frame_image(hd_transform_run *run, double outside) {
 
 static int32_t nearest(float at, int32_t count) {
   const float x = at + 0.5f;
-  return x < 0 ? -1 : x >= (float)count ? count : (int32_t)x;
+  return x >= 0 ? (x < (float)count ? (int32_t)x : count) : -1; /* NaN is outside */
 }
 
 /* Samples a row of pixels at (x, y) in every channel; `plane` from one channel of `to` to the next. */

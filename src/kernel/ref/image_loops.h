@@ -33,7 +33,8 @@ static inline int32_t floor_of(float x) {
   return i - (x < (float)i);
 }
 
-static inline float cut(float x, float high) { return x < -1 ? -1 : x > high ? high : x; }
+/* NaN is outside, like -1: no place follows from it. */
+static inline float cut(float x, float high) { return x > -1 ? (x < high ? x : high) : -1; }
 
 static void sample(float *out, const float *plane, int64_t stride, int32_t height, int32_t width, const float *x,
                    const float *y, int64_t count) {

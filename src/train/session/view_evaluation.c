@@ -83,8 +83,11 @@ hd_status hd__evaluate_views(const hd_exec_outcome *out, hd_exec *exec, hd_ctx *
   const int64_t samples = feed->count, scores = is->plan->logits.elems;
   HD_OWNED float *memory = is->views ? NULL : hd__malloc((size_t)(samples * (2 + scores)) * sizeof *memory);
   HD_TRY(HD_ALLOCATED(is->views || memory, ctx, "out of memory for the views of %lld samples", (long long)samples));
-  const hd_exec_outcome alone = {
-      .loss = memory, .guess = (int32_t *)(void *)(memory + samples), .score = memory + 2 * samples};
+  hd_exec_outcome alone = {.loss = memory};
+  if (memory) {
+    alone.guess = (int32_t *)(void *)(memory + samples);
+    alone.score = memory + 2 * samples;
+  }
   const uint64_t mode = hd__fpmode_enter();
   const hd_status status = evaluate(out, exec, ctx, feed, is, is->views ? is->views : &alone);
   hd__fpmode_leave(mode);
