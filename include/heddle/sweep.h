@@ -40,7 +40,8 @@ typedef enum hd_sweep_state {
 /* "pending", "done", "dropped" or "failed". Static storage. */
 HD_API const char *hd_sweep_state_name(hd_sweep_state state);
 
-/* A run that has ended, or ended a round of successive halving. */
+/* A run that has ended, or ended a round of successive halving; with `text` a line about what this process waits for,
+ * which has not ended: a run, or (-1) the folder. */
 typedef struct hd_sweep_event {
   int64_t run; /* counted from 0; its folder counts from 1 */
   hd_sweep_state state;
@@ -49,6 +50,7 @@ typedef struct hd_sweep_event {
   int64_t ended, trainings; /* of all rounds: those that have ended, and all */
   int64_t best;             /* the run with the best metric so far; -1: none */
   double best_metric;
+  const char *text; /* NULL: a run has ended. "waiting for process 7 on node3", valid during the call */
 } hd_sweep_event;
 
 /* Called on any of the threads that train, by one at a time. */
@@ -69,13 +71,14 @@ typedef struct hd_sweep_request {
 } hd_sweep_request;
 
 /* Reads what is swept, checks the settings of all runs, plans the first, and makes the folder: what can fail fails
- * here, and leaves no folder. HD_E_USAGE also for the folder of another sweep. The caller owns the sweep and ends it
- * with hd_sweep_destroy (NULL allowed). */
+ * here, and leaves no folder. HD_E_USAGE also for the folder of another sweep, or one with a run of another model, data
+ * or setting. The caller owns the sweep and ends it with hd_sweep_destroy (NULL allowed). */
 HD_API hd_status hd_sweep_create(hd_sweep **out, hd_ctx *ctx, const hd_config *config, const hd_sweep_request *request);
 HD_API void hd_sweep_destroy(hd_sweep *sweep);
 
 /* Trains until all runs have ended, by this process or by others, and writes the tables. A run whose values are not
- * finite has failed, and the sweep goes on; any other failure ends it. HD_E_INTERRUPTED after hd_sweep_stop: the runs
+ * finite has failed, and the sweep goes on; any other failure ends it. HD_E_IO if a run is locked by a program that does
+ * not train it, or by a process elsewhere that has written nothing for an hour. HD_E_INTERRUPTED after hd_sweep_stop: the runs
  * were saved. */
 HD_API hd_status hd_sweep_run(hd_sweep *sweep, hd_ctx *ctx);
 

@@ -76,9 +76,21 @@ static void draw_progress(const progress *p, const hd_sweep_event *event) {
   printf("\033[K");
 }
 
+static void print_wait(const progress *p, const hd_sweep_event *event) {
+  if (p->quiet)
+    return;
+  cli_print("%s%s: \t%s%s\n", p->terminal ? "\r" : "", event->run < 0 ? "sweep" : sweep_name(event->run), event->text,
+            p->terminal ? "\033[K" : "");
+  fflush(stdout);
+}
+
 static void on_event(void *user, const hd_sweep_event *event) {
   progress *p = user;
   char text[512];
+  if (event->text) {
+    print_wait(p, event);
+    return;
+  }
   p->trained += event->trained;
   if (p->quiet)
     return;

@@ -103,7 +103,20 @@ void hd__file_remove_leftovers(const char *folder, hd_writes_fn *writes);
 #define HD_LOCK_NAME ".lock"
 HD_TOOLS_API hd_status hd__file_lock_folder(int *lock, hd_ctx *ctx, const char *path, double wait_s);
 
-/* Whether a process holds the lock of a folder. */
+/* Who holds the lock of a folder. */
+typedef enum hd_lock_state {
+  HD_LOCK_FREE,
+  HD_LOCK_HELD,    /* a process of this host, which runs */
+  HD_LOCK_UNKNOWN, /* a process of another host, container or user, of which it is not known whether it runs */
+  HD_LOCK_FOREIGN  /* the file is locked, but not by the process that it names: by no heddle that writes the folder */
+} hd_lock_state;
+
+enum { HD_LOCK_WHO_BYTES = 192 };
+
+/* `who`: for messages, "process 7 on node3"; "" for a free lock. */
+HD_TOOLS_API hd_lock_state hd__file_lock_state(char who[HD_LOCK_WHO_BYTES], const char *path);
+
+/* Whether a process holds the lock of a folder and writes it, or may. */
 bool hd__file_is_locked(const char *path);
 
 /* Releases the lock and removes its file; -1: none is held. */

@@ -8,10 +8,15 @@
  * unknown: such a line holds until it is removed. Two processes that take a lock in that way at the same moment may
  * both get it.
  *
+ * A program that can open the file can lock it, for reading at least. So the file is of mode 0600, and a program of
+ * another user sees in /proc/locks whether it is locked.
+ *
  * The holder of the lock removes the file. Another process may have opened it before: after locking it checks that
  * the name still refers to the locked file. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -21,7 +26,7 @@
 #include "platform/file.h"
 #include "platform/process.h"
 
-enum { LINE_BYTES = 512, PLACE_BYTES = 384 };
+enum { LINE_BYTES = 512, PLACE_BYTES = 384, LOCK_MODE = 0600 };
 
 int flock(int fd, int operation); /* declared in <platform/file.h>, which here is another header */
 
@@ -72,6 +77,76 @@ static bool may_be_running(const holder *h) {
   return strcmp(h->place, here) != 0 || (h->pid <= INT32_MAX && hd__process_start((int)h->pid) == h->start);
 }
 
+/* ---- A lock that this process does not hold ---- */
+
+/* Of a file that may not be opened: whether this system has locked it. Numbers of devices there are not those of stat on
+ * every file system, so that of the file must do. */
+static bool is_in_proc_locks(const struct stat *file) {
+  char *line = NULL;
+  size_t room = 0;
+  bool found = false;
+  HD_FILE_OWNED *from = fopen("/proc/locks", "re");
+  while (from && !found && getline(&line, &room, from) >= 0) {
+    unsigned long long number;
+    found = sscanf(line, "%*s %*s %*s %*s %*s %*[^:]:%*[^:]:%llu", &number) == 1 && number == file->st_ino &&
+            !strstr(line, "->"); /* which is a process that waits */
+  }
+  free(line);
+  return found;
+}
+
+/* The file is not this user's. */
+static hd_lock_state state_of_other_user(char who[HD_LOCK_WHO_BYTES], const char *file) {
+  struct stat is;
+  if (lstat(file, &is) != 0)
+    return HD_LOCK_FREE;
+  snprintf(who, HD_LOCK_WHO_BYTES, "a process of another user (uid %u)", (unsigned)is.st_uid);
+  return is_in_proc_locks(&is) ? HD_LOCK_HELD : HD_LOCK_UNKNOWN;
+}
+
+/* Where the file system has no such locks the line alone decides. `busy`: this process could not lock the file. */
+static hd_lock_state state_of(char who[HD_LOCK_WHO_BYTES], int fd, bool busy) {
+  struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+  const bool has_locks = fcntl(fd, F_OFD_GETLK, &whole) == 0;
+  char here[PLACE_BYTES];
+  holder h;
+  if (has_locks && whole.l_type == F_UNLCK && !busy)
+    return HD_LOCK_FREE;
+  place_of(here);
+  if (read_holder(&h, fd) && may_be_running(&h)) {
+    snprintf(who, HD_LOCK_WHO_BYTES, "process %ld on %s", h.pid, h.host);
+    return strcmp(h.place, here) ? HD_LOCK_UNKNOWN : HD_LOCK_HELD;
+  }
+  if (!has_locks)
+    return HD_LOCK_FREE;
+  if (whole.l_pid > 0)
+    snprintf(who, HD_LOCK_WHO_BYTES, "process %ld, which does not write there", (long)whole.l_pid);
+  else
+    snprintf(who, HD_LOCK_WHO_BYTES, "a program that does not write there");
+  return HD_LOCK_FOREIGN;
+}
+
+static hd_lock_state state_at(char who[HD_LOCK_WHO_BYTES], const char *path, bool busy) {
+  char file[HD_PATH_BYTES];
+  *who = 0;
+  if (hd__file_join(file, NULL, path, HD_LOCK_NAME) != HD_OK)
+    return HD_LOCK_FREE;
+  const int fd = open(file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0)
+    return errno == EACCES ? state_of_other_user(who, file) : HD_LOCK_FREE;
+  const hd_lock_state state = state_of(who, fd, busy);
+  close(fd);
+  return state;
+}
+
+hd_lock_state hd__file_lock_state(char who[HD_LOCK_WHO_BYTES], const char *path) { return state_at(who, path, false); }
+
+bool hd__file_is_locked(const char *path) {
+  char who[HD_LOCK_WHO_BYTES];
+  const hd_lock_state state = hd__file_lock_state(who, path);
+  return state == HD_LOCK_HELD || state == HD_LOCK_UNKNOWN;
+}
+
 /* ---- Taking it ---- */
 
 static answer try_system_lock(int fd) {
@@ -96,16 +171,17 @@ static void sign(int fd) {
     return;
 }
 
-static answer take(int fd, const char *path, holder *h) {
+static answer take(int fd, const char *path) {
   answer got = try_system_lock(fd);
+  holder h;
   if (got == TAKEN && !is_of(fd, path))
     return BUSY; /* the locked file was removed: try again */
-  *h = (holder){0};
-  const bool known = got != TAKEN && read_holder(h, fd);
   if (got == NO_LOCKS)
-    got = known && may_be_running(h) ? BUSY : TAKEN;
-  if (got == TAKEN)
+    got = read_holder(&h, fd) && may_be_running(&h) ? BUSY : TAKEN;
+  if (got == TAKEN) {
+    (void)!fchmod(fd, LOCK_MODE); /* of a file that an earlier heddle left */
     sign(fd);
+  }
   return got;
 }
 
@@ -114,54 +190,52 @@ static hd_status cannot_open(hd_ctx *ctx, const char *path) {
                   path, strerror(errno));
 }
 
-static hd_status is_busy(hd_ctx *ctx, const char *path, const holder *h) {
-  char who[192] = "";
-  if (h->pid > 0)
-    snprintf(who, sizeof who, " (process %ld on %s)", h->pid, h->host);
+static hd_status is_busy(hd_ctx *ctx, const char *path) {
+  char who[HD_LOCK_WHO_BYTES];
+  if (state_at(who, path, true) == HD_LOCK_FOREIGN)
+    return hd__fail(ctx, HD_E_IO,
+                    "%s: expected to lock %s/" HD_LOCK_NAME
+                    ", found it locked by %s; end that program, or choose another --out",
+                    path, path, who);
   return hd__fail(ctx, HD_E_IO,
-                  "%s: expected a folder that no one writes, found another heddle at work in it%s; wait for it or "
+                  "%s: expected a folder that no one writes, found another heddle at work in it%s%s%s; wait for it or "
                   "choose another --out; if it has ended, remove %s/" HD_LOCK_NAME,
-                  path, who, path);
+                  path, *who ? " (" : "", who, *who ? ")" : "", path);
+}
+
+/* One attempt; -1 in *lock: another has it. */
+static hd_status try_lock(int *lock, hd_ctx *ctx, const char *path, const char *file) {
+  struct stat is;
+  for (bool removed = true; removed;) {
+    const int fd = open(file, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, LOCK_MODE);
+    if (fd < 0 && errno == EACCES && lstat(file, &is) == 0 && is.st_uid != geteuid())
+      return HD_OK; /* the file of another user, who writes here too */
+    if (fd < 0)
+      return cannot_open(ctx, path);
+    if (take(fd, file) == TAKEN) {
+      *lock = fd;
+      return HD_OK;
+    }
+    removed = !is_of(fd, file);
+    close(fd);
+  }
+  return HD_OK;
 }
 
 hd_status hd__file_lock_folder(int *lock, hd_ctx *ctx, const char *path, double wait_s) {
   const struct timespec pause = {.tv_nsec = 20000000};
   const double end_s = hd__clock_s() + wait_s;
   char file[HD_PATH_BYTES];
-  holder h = {0};
   *lock = -1;
   HD_TRY(hd__file_join(file, ctx, path, HD_LOCK_NAME));
   for (;;) {
-    const int fd = open(file, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0666);
-    if (fd < 0)
-      return cannot_open(ctx, path);
-    if (take(fd, file, &h) == TAKEN) {
-      *lock = fd;
+    HD_TRY(try_lock(lock, ctx, path, file));
+    if (*lock >= 0)
       return HD_OK;
-    }
-    const bool removed = !is_of(fd, file);
-    close(fd);
-    if (removed)
-      continue;
     if (hd__clock_s() >= end_s)
-      return wait_s < 0 ? HD_OK : is_busy(ctx, path, &h);
+      return wait_s < 0 ? HD_OK : is_busy(ctx, path);
     nanosleep(&pause, NULL);
   }
-}
-
-bool hd__file_is_locked(const char *path) {
-  struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-  char file[HD_PATH_BYTES];
-  holder h;
-  const int fd = hd__file_join(file, NULL, path, HD_LOCK_NAME) == HD_OK
-                     ? open(file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)
-                     : -1;
-  if (fd < 0)
-    return false;
-  const bool locked =
-      fcntl(fd, F_OFD_GETLK, &whole) == 0 ? whole.l_type != F_UNLCK : read_holder(&h, fd) && may_be_running(&h);
-  close(fd);
-  return locked;
 }
 
 /* The path comes from /proc/self/fd. */

@@ -234,3 +234,108 @@ PYTHON
   fails 2 sweep wrong.yaml --out s
   [ ! -e s ]
 }
+
+# refuses_runs TEXT...: the sweep in s is refused with these words, and nothing is trained.
+refuses_runs() {
+  local before
+  before=$(cat s/run-*/history.jsonl | wc -l)
+  fails 2 sweep --out s --json ${ARGS:-}
+  says "$@"
+  [ "$(cat s/run-*/history.jsonl | wc -l)" -eq "$before" ]
+}
+
+@test "a continued sweep has runs of one network, one data set and one list of settings" {
+  printf 'model: mine\ninput: [1, 28, 28]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 10}\n' >mine.yaml
+  sed 's/- fc/- one: {op: linear, out: 8}\n  - fc/' mine.yaml >deeper.yaml
+  cp mine.yaml kept.yaml
+  local options="--model mine.yaml --data random:1x28x28 --max-steps 10 --threads 1"
+  sweep seed=0..2 $options --out s
+  grep -q '"model_yaml"' s/sweep.json
+  cp s/table.csv table.csv
+  # The model's file is changed between: the sweep is refused, with sweep.json and without, in whole and in part.
+  rm -r s/run-0003
+  cp deeper.yaml mine.yaml
+  refuses_runs "mine.yaml" "restore the file"
+  ARGS="seed=0..2 $options" refuses_runs "mine.yaml"
+  fails 2 sweep s/sweep.json --out t
+  says "mine.yaml"
+  [ ! -e t ]
+  cp s/sweep.json sweep.json
+  rm s/sweep.json
+  ARGS="seed=0..2 $options" refuses_runs "run-0001 (seed 0)" "another description"
+  [ ! -e s/sweep.json ]
+  cp kept.yaml mine.yaml
+  # Other settings and other data, without sweep.json.
+  ARGS="seed=0..2 $options --lr 0.5" refuses_runs "run-0001" "lr 0.5" "0.001"
+  ARGS="seed=0..2 $options --max-steps 11" refuses_runs "max-steps 11" "10"
+  ARGS="seed=1..3 $options" refuses_runs "seed 1" "found one with 0"
+  ARGS="seed=0..2 $options --data digits" refuses_runs "other data"
+  # As it was, it goes on, also without sweep.json, and with one of an earlier version, which kept no models.
+  sweep seed=0..2 $options --out s
+  cmp s/table.csv table.csv
+  tr '\n' ' ' <s/sweep.json | sed -E 's/, *"model_yaml": *\{ *"mine.yaml": *"([^"\\]|\\.)*" *\}//' >older.json
+  no grep -q model_yaml older.json
+  cp older.json s/sweep.json
+  rm -r s/run-0002
+  sweep --out s
+  cmp s/table.csv table.csv
+}
+
+@test "a model file that is changed while a sweep runs changes none of its runs" {
+  printf 'model: mine\ninput: [1, 28, 28]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 10}\n' >mine.yaml
+  local options="--model mine.yaml --data random:1x28x28 --max-steps 300 --threads 1 --jobs 1"
+  sweep seed=0..3 $options --out t
+  rm -f pipe
+  mkfifo pipe
+  "$HEDDLE" sweep seed=0..3 $options --out s >pipe 2>err 3>&- &
+  CHILD=$!
+  exec 9<pipe
+  await_line '^run-0001.*done'
+  sed -i 's/- fc/- one: {op: linear, out: 8}\n  - fc/' mine.yaml
+  finish
+  [ "$code" -eq 0 ]
+  cmp s/table.csv t/table.csv
+}
+
+@test "a sweep says for which process it waits, and goes on when that has ended its run" {
+  local options="$QUICK --max-steps 20000 --epochs 1000 --threads 1"
+  "$HEDDLE" sweep seed=0 $options --out s >first 2>first.err &
+  local other=$!
+  until [ -e s/run-0001/history.jsonl ]; do kill -0 "$other"; done
+  kill -STOP "$other"
+  rm -f pipe
+  mkfifo pipe
+  "$HEDDLE" sweep seed=0 $options --out s >pipe 2>err 3>&- &
+  CHILD=$!
+  exec 9<pipe
+  await_line '^run-0001: *waiting for process '"$other"' on '
+  kill -CONT "$other"
+  finish
+  wait "$other" || { cat first.err; false; }
+  [ "$code" -eq 0 ]
+  [ "$(wc -l <s/run-0001/history.jsonl)" -eq 2 ]
+}
+
+@test "a sweep ends where a program that is no heddle has locked a run" {
+  command -v python3 >/dev/null || skip "python3 is not installed"
+  mkdir -p s/run-0002
+  # The line of a process that was killed.
+  echo "$(uname -n) $(cat /proc/sys/kernel/random/boot_id) $(readlink /proc/self/ns/pid) 4194304 1" >s/run-0002/.lock
+  python3 -c '
+import fcntl, time
+file = open("s/run-0002/.lock")
+fcntl.lockf(file, fcntl.LOCK_SH)
+open("locked", "w")
+time.sleep(600)' 3>&- &
+  CHILD=$!
+  until [ -e locked ]; do kill -0 "$CHILD"; done
+  fails 1 sweep seed=0,1 $SMALL --out s
+  says "run-0002 (seed 1)" "run-0002/.lock locked by process $CHILD" "heddle sweep --out s"
+  fails 1 train $SMALL --out s/run-0002
+  says "locked by process $CHILD"
+  kill "$CHILD"
+  wait "$CHILD" || true
+  CHILD=
+  sweep --out s
+  [ "$(column state s/table.csv)" = "done done" ]
+}

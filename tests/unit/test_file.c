@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -522,6 +523,106 @@ static void test_lock_between_hosts(void) {
   hd__file_unlock(&lock);
 }
 
+/* A child that does something with a lock's file; returns when it has, and lets it wait to be killed. */
+static pid_t child_with(bool (*act)(const char *file), const char *file) {
+  int ends[2];
+  char said = 0;
+  if (pipe(ends) != 0)
+    bail_out("expected a pipe, found none");
+  fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60); /* after a failed test too */
+    if (write(ends[1], act(file) ? "y" : "n", 1) != 1)
+      _exit(1);
+    for (;;)
+      pause();
+  }
+  close(ends[1]);
+  if (read(ends[0], &said, 1) != 1)
+    bail_out("expected an answer of a child, found none");
+  close(ends[0]);
+  if (said == 'y')
+    return child;
+  kill(child, SIGKILL);
+  waitpid(child, NULL, 0);
+  return 0;
+}
+
+static bool lock_to_read(const char *file) {
+  const struct flock whole = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+  const int fd = open(file, O_RDONLY);
+  return fd >= 0 && fcntl(fd, F_SETLK, &whole) == 0;
+}
+
+static bool become_other_user(void) {
+  enum { OTHER = 65533 };
+  return setgroups(0, NULL) == 0 && setresgid(OTHER, OTHER, OTHER) == 0 && setresuid(OTHER, OTHER, OTHER) == 0;
+}
+
+static bool lock_to_read_as_other(const char *file) { return become_other_user() && lock_to_read(file); }
+
+static bool is_locked_for_other(const char *file) {
+  char folder[HD_PATH_BYTES];
+  snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(file, '/') - file), file);
+  return become_other_user() && hd__file_is_locked(folder);
+}
+
+/* A program that is no heddle locks what a killed one has left. */
+static void test_foreign_lock(void) {
+  const char *folder = fresh("foreign");
+  char dead[64], who[HD_LOCK_WHO_BYTES], text[64];
+  int lock;
+  pid_t child = lock_elsewhere(folder);
+  snprintf(dead, sizeof dead, "process %d", (int)child);
+  is_int(hd__file_lock_state(who, folder), HD_LOCK_HELD, "a process that writes a folder has its lock");
+  ok(strstr(who, dead) != NULL, "and is named: %s", who);
+  kill(child, SIGKILL);
+  waitpid(child, NULL, 0);
+  is_int(hd__file_lock_state(who, folder), HD_LOCK_FREE, "until it is killed");
+  const pid_t other = child_with(lock_to_read, below(folder, ".lock"));
+  ok(other > 0, "another program locks the file for reading");
+  is_int(hd__file_lock_state(who, folder), HD_LOCK_FOREIGN, "which is not taken for a run");
+  ok(!hd__file_is_locked(folder), "that goes on");
+  snprintf(text, sizeof text, "locked by process %d", (int)other);
+  refuses(hd__file_lock_folder(&lock, ctx, folder, 0), HD_E_IO, ctx, folder, text, "a folder that it locks");
+  ok(!strstr(hd_ctx_message(ctx), dead), "the dead process is not named");
+  kill(other, SIGKILL);
+  waitpid(other, NULL, 0);
+  ok(hd__file_lock_folder(&lock, ctx, folder, 0) == HD_OK, "afterwards it is locked");
+  hd__file_unlock(&lock);
+}
+
+/* A second user cannot lock the file, and sees whether it is locked. */
+static void test_lock_of_user(void) {
+  const char *folder = fresh("of_user"), *file = below(folder, ".lock");
+  const mode_t before = umask(0);
+  struct stat is = {0};
+  int lock;
+  put_file(file, "", 0); /* as an earlier heddle left it */
+  chmod(file, 0666);
+  ok(hd__file_lock_folder(&lock, ctx, folder, 0) == HD_OK && stat(file, &is) == 0 && (is.st_mode & 0777) == 0600,
+     "a lock's file that was left is made this user's alone");
+  hd__file_unlock(&lock);
+  ok(hd__file_lock_folder(&lock, ctx, folder, 0) == HD_OK && stat(file, &is) == 0 && (is.st_mode & 0777) == 0600,
+     "a new one is, with any umask");
+  umask(before);
+  if (geteuid() == 0) {
+    chmod(scratch(), 0755);
+    chmod(folder, 0755);
+    close(lock); /* as when the process is killed */
+    is_int(child_with(lock_to_read_as_other, file), 0, "a second user cannot lock what a killed process left");
+    ok(hd__file_lock_folder(&lock, ctx, folder, 0) == HD_OK, "and the first user can");
+    const pid_t child = child_with(is_locked_for_other, file);
+    ok(child > 0, "and sees that it is locked");
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+  } else {
+    skip(3, "there is no second user");
+  }
+  hd__file_unlock(&lock);
+}
+
 typedef struct pair {
   pthread_barrier_t *half;
   const char *path;
@@ -631,6 +732,8 @@ int main(void) {
   test_join();
   test_lock();
   test_lock_between_hosts();
+  test_foreign_lock();
+  test_lock_of_user();
   test_threads();
   test_equal_numbers();
   test_mapping();

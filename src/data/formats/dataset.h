@@ -5,6 +5,7 @@
  * (data_statistics.h). */
 #pragma once
 
+#include "base/tools_api.h"
 #include "data/loader/dataset_split.h"
 #include "heddle/options.h"
 
@@ -31,4 +32,4 @@ const double *hd__data_mean(const hd_data *data); /* per channel */
 const double *hd__data_std(const hd_data *data);
 
 /* Training samples, training labels, test samples, test labels. */
-const uint64_t *hd__data_checksums(const hd_data *data);
+HD_TOOLS_API const uint64_t *hd__data_checksums(const hd_data *data);

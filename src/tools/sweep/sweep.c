@@ -12,14 +12,15 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include <jansson.h>
 
 #include "base/alloc.h"
 #include "base/sized_struct.h"
-#include "tools/sweep/sweep_state.h"
-#include "train/session/session.h"
+#include "platform/clock.h"
+#include "tools/sweep/sweep_source.h"
 
 /* ---- Jobs ---- */
 
@@ -51,7 +52,7 @@ static hd_status configure(hd_config **out, job *j, int64_t run, const char *fol
   const hd_sweep *s = j->sweep;
   char last[HD_PATH_BYTES], cpus[512] = "";
   size_t at = 0;
-  hd_status status = hd__grid_config(out, &j->ctx, &s->grid, s->fixed, run);
+  hd_status status = hd__sweep_config(out, &j->ctx, s, run);
   HD_THEN(status, hd_config_set_text(*out, &j->ctx, HD_OPT_OUT, folder));
   HD_THEN(status, hd_config_set_int(*out, &j->ctx, HD_OPT_THREADS, s->threads));
   for (int i = 0; i < s->threads && s->cpus > 0 && at < sizeof cpus; i++)
@@ -62,8 +63,10 @@ static hd_status configure(hd_config **out, job *j, int64_t run, const char *fol
   if (s->halving)
     HD_THEN(status, hd_config_set_int(*out, &j->ctx, HD_OPT_MAX_STEPS, target_of(s, run)));
   HD_THEN(status, hd__file_join(last, &j->ctx, folder, "last"));
-  if (status == HD_OK && hd__file_exists(last))
+  if (status == HD_OK && hd__file_exists(last)) {
     status = hd_config_set_text(*out, &j->ctx, HD_OPT_RESUME, folder);
+    HD_THEN(status, hd__sweep_check_run(s, &j->ctx, run, folder));
+  }
   return status;
 }
 
@@ -81,25 +84,38 @@ static hd_status train(job *j, int64_t run, const char *folder, int lock) {
   return end == HD_E_NOTFINITE ? HD_OK : end;
 }
 
+/* Whether a run has ended the present round; it must be this sweep's. */
+static hd_status read_end(bool *ended, job *j, int64_t run, const char *folder) {
+  *ended = false;
+  if (!hd__sweep_read(j->sweep, run, folder, target_of(j->sweep, run)))
+    return HD_OK;
+  HD_TRY(hd__sweep_check_run(j->sweep, &j->ctx, run, folder));
+  *ended = true;
+  return HD_OK;
+}
+
 /* Sees to the end of a run that this job has taken; *ended is false if another process has it. */
 static hd_status attend(bool *ended, bool *trained, job *j, int64_t run) {
   hd_sweep *s = j->sweep;
   char folder[HD_PATH_BYTES];
   int lock;
   HD_TRY(hd__sweep_path(folder, s, &j->ctx, run));
-  if ((*ended = hd__sweep_read(s, run, folder, target_of(s, run))))
+  HD_TRY(read_end(ended, j, run, folder));
+  if (*ended)
     return HD_OK;
   HD_TRY(hd__file_make_folder(&j->ctx, folder));
   HD_TRY(hd__file_lock_folder(&lock, &j->ctx, folder, -1));
   if (lock < 0)
     return HD_OK;
-  if ((*ended = hd__sweep_read(s, run, folder, target_of(s, run)))) { /* ended before the lock was taken */
+  const hd_status status = read_end(ended, j, run, folder);
+  if (status != HD_OK || *ended) { /* ended before the lock was taken */
     hd__file_unlock(&lock);
-    return HD_OK;
+    return status;
   }
   *trained = true;
   HD_TRY(train(j, run, folder, lock));
-  if ((*ended = hd__sweep_read(s, run, folder, target_of(s, run))))
+  HD_TRY(read_end(ended, j, run, folder));
+  if (*ended)
     return HD_OK;
   return hd__fail(&j->ctx, HD_E_FORMAT, "expected it to end at step %lld, found that it did not; is its data another?",
                   (long long)target_of(s, run));
@@ -130,8 +146,8 @@ static void report(hd_sweep *s, int64_t run, bool trained) {
     s->best = run;
     s->best_metric = row->metric;
   }
-  const hd_sweep_event event = {run,          row->state, row->metric,   trained, s->ended_count,
-                                s->trainings, s->best,    s->best_metric};
+  const hd_sweep_event event = {run,          row->state, row->metric,    trained, s->ended_count,
+                                s->trainings, s->best,    s->best_metric, NULL};
   if (s->on_event)
     s->on_event(s->user, &event);
 }
@@ -153,6 +169,95 @@ static void release(job *j, int64_t run, hd_status status, bool ended, bool trai
   pthread_mutex_unlock(&s->mutex);
 }
 
+/* ---- Waiting for other processes ---- */
+
+static const double FOREIGN_S = 5, SILENT_S = 3600, CHOICE_S = 60;
+
+/* The time of the last change in the folder of a run; of the clock of its host. */
+static struct timespec changed(const char *folder) {
+  static const char *const file[] = {"", "run.json", "history.jsonl", "metrics.jsonl", "losses.bin", HD_LOCK_NAME};
+  struct timespec last = {0};
+  for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
+    char path[HD_PATH_BYTES];
+    struct stat is;
+    if (hd__file_join(path, NULL, folder, file[i]) == HD_OK && stat(path, &is) == 0 &&
+        (is.st_mtim.tv_sec > last.tv_sec || (is.st_mtim.tv_sec == last.tv_sec && is.st_mtim.tv_nsec > last.tv_nsec)))
+      last = is.st_mtim;
+  }
+  return last;
+}
+
+/* The first run that another process has; -1: there is none. */
+static int64_t awaited_run(const hd_sweep *s) {
+  for (int64_t i = 0; i < s->grid.runs; i++)
+    if (s->run[i].in && !s->run[i].ended && !s->run[i].taken)
+      return i;
+  return -1;
+}
+
+/* Says once for what is waited. */
+static void say_waiting(hd_sweep *s, int64_t run, const char *who) {
+  char text[HD_LOCK_WHO_BYTES + 32];
+  snprintf(text, sizeof text, "waiting for %s", who);
+  const hd_sweep_event event = {.run = run,
+                                .state = HD_SWEEP_PENDING,
+                                .metric = NAN,
+                                .ended = s->ended_count,
+                                .trainings = s->trainings,
+                                .best = s->best,
+                                .best_metric = s->best_metric,
+                                .text = text};
+  if (s->on_event)
+    s->on_event(s->user, &event);
+}
+
+/* The state of the lock that is waited for, which lasts since `since_s`. */
+static hd_status follow_lock(hd_sweep *s, hd_ctx *ctx, int64_t run, const char *folder) {
+  sweep_wait *w = &s->wait;
+  char who[HD_LOCK_WHO_BYTES];
+  const hd_lock_state state = hd__file_lock_state(who, folder);
+  const struct timespec last = changed(folder);
+  const double now_s = hd__clock_s();
+  const bool same = w->run == run && w->state == state && !strcmp(w->who, who);
+  if (!same || memcmp(&last, &w->changed, sizeof last) != 0)
+    w->since_s = now_s;
+  if (!same && state != HD_LOCK_FREE && state != HD_LOCK_FOREIGN)
+    say_waiting(s, run, who);
+  w->run = run;
+  w->state = state;
+  w->changed = last;
+  memcpy(w->who, who, sizeof who);
+  if (state == HD_LOCK_FOREIGN && now_s - w->since_s > FOREIGN_S)
+    return hd__fail(ctx, HD_E_IO,
+                    "expected to train it, found %s/" HD_LOCK_NAME " locked by %s; end that program, and go on with "
+                    "heddle sweep --out %s",
+                    folder, who, s->folder);
+  if (state == HD_LOCK_UNKNOWN && now_s - w->since_s > SILENT_S)
+    return hd__fail(ctx, HD_E_IO,
+                    "expected %s to train it, found nothing written in %s for an hour; if it has ended, remove "
+                    "%s/" HD_LOCK_NAME ", and go on with heddle sweep --out %s",
+                    who, folder, folder, s->folder);
+  return HD_OK;
+}
+
+/* Waits a moment for processes that have the remaining runs. One job looks at their lock, for all. */
+static void wait_for_others(job *j) {
+  hd_sweep *s = j->sweep;
+  char folder[HD_PATH_BYTES];
+  pthread_mutex_lock(&s->mutex);
+  const int64_t run = awaited_run(s);
+  hd_status status = run < 0 ? HD_OK : hd__sweep_path(folder, s, &j->ctx, run);
+  if (run >= 0)
+    HD_THEN(status, follow_lock(s, &j->ctx, run, folder));
+  pthread_mutex_unlock(&s->mutex);
+  if (status != HD_OK)
+    release(j, run, status, false, false);
+  else
+    nap();
+}
+
+/* ---- Rounds ---- */
+
 /* Goes over the runs again and again until all have ended, or are taken by this process. */
 static void *work(void *arg) {
   job *j = arg;
@@ -165,7 +270,7 @@ static void *work(void *arg) {
       const hd_status status = attend(&ended, &trained, j, run);
       release(j, run, status, ended, trained);
     } else if (left) {
-      nap();
+      wait_for_others(j);
     }
   }
   return NULL;
@@ -222,10 +327,16 @@ static hd_status write_choice(hd_sweep *s, hd_ctx *ctx, const char *name) {
 static hd_status choose(hd_sweep *s, hd_ctx *ctx) {
   char name[32], path[HD_PATH_BYTES];
   snprintf(name, sizeof name, "round-%d.json", s->round + 1);
+  const double end_s = hd__clock_s() + CHOICE_S; /* for a file system that shows new files late */
   HD_TRY(hd__file_join(path, ctx, s->folder, name));
   while (!hd__file_exists(path)) {
     if (!s->advanced)
       HD_TRY(write_choice(s, ctx, name));
+    else if (hd__clock_s() > end_s)
+      return hd__fail(ctx, HD_E_IO,
+                      "%s: expected the choice of this round, since runs are beyond it, found none; it was removed: "
+                      "choose another --out",
+                      path);
     else if (atomic_load(&s->stop))
       return hd__fail(ctx, HD_E_INTERRUPTED, "stopped between two rounds");
     else
@@ -255,11 +366,18 @@ hd_status hd_sweep_create(hd_sweep **out, hd_ctx *ctx, const hd_config *config, 
   return HD_CREATED(status, out, hd_sweep_destroy);
 }
 
+static void free_run(sweep_run *run) {
+  free(run->line);
+  hd__free(run->model);
+  hd__free(run->library);
+}
+
 void hd_sweep_destroy(hd_sweep *s) {
   if (!s)
     return;
   for (int64_t i = 0; s->run && i < s->grid.runs; i++)
-    free(s->run[i].line);
+    free_run(&s->run[i]);
+  json_decref(s->kept);
   hd__grid_fini(&s->grid);
   hd_config_destroy(s->fixed);
   hd__free(s->cpu);

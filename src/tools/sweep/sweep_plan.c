@@ -10,10 +10,10 @@
 
 #include "base/alloc.h"
 #include "platform/cgroup.h"
-#include "tools/sweep/sweep_state.h"
-#include "train/session/session.h"
+#include "tools/sweep/sweep_source.h"
 
-static const double LOCK_S = 30; /* until another process has written sweep.json */
+/* Until another process has written sweep.json, first without a word. */
+static const double QUIET_S = 1, LOCK_S = 30;
 
 HD_RELEASER(release_session, hd_session, hd_session_destroy)
 HD_RELEASER(release_machine, hd_topology, hd_topology_destroy)
@@ -21,10 +21,25 @@ HD_RELEASER(release_place, hd_placement, hd_placement_destroy)
 
 /* ---- What is swept ---- */
 
+static const char MODELS[] = "model_yaml"; /* in sweep.json: the descriptions of models that are files */
+
+static hd_status read_models(hd_sweep *s, hd_ctx *ctx, const hd_yaml_node *models) {
+  const char *text;
+  HD_TRY(hd__yaml_expect(ctx, models, HD_YAML_MAPPING, "descriptions of models (FILE: TEXT)"));
+  if (!s->kept)
+    s->kept = json_object();
+  for (int i = 0; i < models->count; i++) {
+    HD_TRY(hd__yaml_text(&text, ctx, &models->item[i]));
+    json_object_set_new(s->kept, models->item[i].key, json_string(text));
+  }
+  return HD_OK;
+}
+
 static hd_status read_entries(hd_sweep *s, hd_ctx *ctx, const hd_yaml_node *root) {
-  static const char *const others[] = {"vary", "draws", "halving", "rank_by", NULL};
+  static const char *const others[] = {"vary", "draws", "halving", "rank_by", MODELS, NULL};
   const hd_yaml_node *vary = hd__yaml_get(root, "vary"), *draws = hd__yaml_get(root, "draws"),
-                     *halving = hd__yaml_get(root, "halving"), *metric = hd__yaml_get(root, "rank_by");
+                     *halving = hd__yaml_get(root, "halving"), *metric = hd__yaml_get(root, "rank_by"),
+                     *models = hd__yaml_get(root, MODELS);
   const char *text;
   if (vary)
     HD_TRY(hd__yaml_expect(ctx, vary, HD_YAML_MAPPING, "what varies (KEY: VALUES)"));
@@ -38,6 +53,8 @@ static hd_status read_entries(hd_sweep *s, hd_ctx *ctx, const hd_yaml_node *root
     HD_TRY(hd__yaml_text(&text, ctx, metric));
     snprintf(s->asked, sizeof s->asked, "%s", text);
   }
+  if (models)
+    HD_TRY(read_models(s, ctx, models));
   return hd__config_take(s->fixed, ctx, root, others);
 }
 
@@ -145,8 +162,14 @@ static const char *difference(json_t *a, json_t *b) {
   return NULL;
 }
 
-static hd_status check_same(hd_ctx *ctx, const char *path, json_t *spec) {
+/* Descriptions of models are compared by themselves: an earlier heddle kept none. */
+static hd_status check_same(hd_sweep *s, hd_ctx *ctx, const char *path, json_t *spec) {
   json_auto_t *old = json_load_file(path, 0, NULL);
+  json_t *kept = json_object_get(old, MODELS);
+  if (!s->kept)
+    s->kept = json_object();
+  json_object_update_missing(s->kept, kept);
+  json_object_del(old, MODELS);
   const char *key = difference(old, spec);
   if (old && !key)
     key = difference(spec, old);
@@ -163,25 +186,58 @@ static hd_status check_same(hd_ctx *ctx, const char *path, json_t *spec) {
   return HD_E_USAGE;
 }
 
-/* The folder's sweep.json is this sweep, or with `write` it is written, once. */
-static hd_status claim_folder(hd_sweep *s, hd_ctx *ctx, bool write) {
+static hd_status lock_folder(int *lock, const hd_sweep *s, hd_ctx *ctx) {
+  char who[HD_LOCK_WHO_BYTES], text[HD_LOCK_WHO_BYTES + 64];
+  hd_ctx quiet = {0};
+  const hd_sweep_event event = {.run = -1, .metric = NAN, .best = -1, .best_metric = NAN, .text = text};
+  if (hd__file_lock_folder(lock, &quiet, s->folder, QUIET_S) == HD_OK)
+    return HD_OK;
+  hd__file_lock_state(who, s->folder);
+  snprintf(text, sizeof text, "waiting up to %.0f s for the lock of the folder%s%s", LOCK_S, *who ? ", held by " : "",
+           who);
+  if (s->on_event)
+    s->on_event(s->user, &event);
+  return hd__file_lock_folder(lock, ctx, s->folder, LOCK_S);
+}
+
+/* The models are those with which the sweep began, if it did. */
+static hd_status check_models(const hd_sweep *s, hd_ctx *ctx) {
+  json_auto_t *models = NULL;
+  return hd__sweep_models(&models, ctx, s, s->kept);
+}
+
+static hd_status write_spec(const hd_sweep *s, hd_ctx *ctx, json_t *spec) {
+  json_auto_t *models = NULL;
+  HD_TRY(hd__sweep_models(&models, ctx, s, s->kept));
+  if (json_object_size(models) > 0)
+    json_object_set(spec, MODELS, models);
+  char *text = json_dumps(spec, JSON_INDENT(1));
+  hd_status status = HD_ALLOCATED(text, ctx, "out of memory for the sweep");
+  HD_THEN(status, hd__sweep_write(s, ctx, "sweep.json", text));
+  free(text);
+  return status;
+}
+
+/* The folder's sweep.json is this sweep. */
+static hd_status check_folder(hd_sweep *s, hd_ctx *ctx) {
+  char path[HD_PATH_BYTES];
+  json_auto_t *spec = spec_of(s);
+  HD_TRY(hd__file_join(path, ctx, s->folder, "sweep.json"));
+  return hd__file_exists(path) ? check_same(s, ctx, path, spec) : HD_OK;
+}
+
+/* Writes sweep.json unless it is there. */
+static hd_status claim_folder(hd_sweep *s, hd_ctx *ctx) {
   char path[HD_PATH_BYTES];
   int lock = -1;
   json_auto_t *spec = spec_of(s);
   HD_TRY(hd__file_join(path, ctx, s->folder, "sweep.json"));
-  if (write) {
-    HD_TRY(hd__file_make_folder(ctx, s->folder));
-    HD_TRY(hd__file_lock_folder(&lock, ctx, s->folder, LOCK_S));
-  }
-  hd_status status = HD_OK;
-  if (hd__file_exists(path)) {
-    status = check_same(ctx, path, spec);
-  } else if (write) {
-    char *text = json_dumps(spec, JSON_INDENT(1));
-    status = HD_ALLOCATED(text, ctx, "out of memory for the sweep");
-    HD_THEN(status, hd__sweep_write(s, ctx, "sweep.json", text));
-    free(text);
-  }
+  HD_TRY(hd__file_make_folder(ctx, s->folder));
+  HD_TRY(lock_folder(&lock, s, ctx));
+  const bool is_there = hd__file_exists(path);
+  hd_status status = is_there ? check_same(s, ctx, path, spec) : write_spec(s, ctx, spec);
+  if (is_there)
+    HD_THEN(status, check_models(s, ctx));
   hd__file_unlock(&lock);
   return status;
 }
@@ -238,7 +294,7 @@ static hd_status choose_metric(hd_sweep *s, hd_ctx *ctx, const hd_session *sessi
 static hd_status rehearse(hd_sweep *s, hd_ctx *ctx, int64_t run) {
   HD_CONFIG_OWNED *config = NULL;
   HD_RELEASED(release_session) hd_session *session = NULL;
-  hd_status status = hd__grid_config(&config, ctx, &s->grid, s->fixed, run);
+  hd_status status = hd__sweep_config(&config, ctx, s, run);
   if (!hd__config_given(s->fixed, HD_OPT_THREADS))
     HD_THEN(status, hd_config_set_int(config, ctx, HD_OPT_THREADS, 1));
   HD_THEN(status, hd__session_rehearse(&session, ctx, config));
@@ -247,16 +303,29 @@ static hd_status rehearse(hd_sweep *s, hd_ctx *ctx, int64_t run) {
   s->run[run].steps = session->run.steps_in_all;
   const int64_t bytes = hd_session_report(session)->memory_bytes;
   s->bytes = bytes > s->bytes ? bytes : s->bytes;
+  HD_TRY(hd__sweep_keep_source(s, ctx, run, session));
   return run == 0 ? choose_metric(s, ctx, session) : HD_OK;
 }
 
-/* Of the first run, or of one of each plan. */
+/* Of one run for each model and data, or of one of each plan. */
 static hd_status rehearse_runs(hd_sweep *s, hd_ctx *ctx, bool each_plan) {
   for (int64_t i = 0; i < s->grid.runs; i++) {
     const int64_t first = hd__grid_first(&s->grid, i, is_of_plan, false);
-    if (i == 0 || (each_plan && first == i))
+    if (hd__grid_first(&s->grid, i, hd__sweep_is_source, false) == i || (each_plan && first == i))
       HD_TRY(rehearse(s, ctx, i));
     s->run[i].steps = s->run[first].steps;
+  }
+  return HD_OK;
+}
+
+/* The folder may hold runs from before its sweep.json was removed, or files were changed. */
+static hd_status check_runs(const hd_sweep *s, hd_ctx *ctx) {
+  char folder[HD_PATH_BYTES];
+  for (int64_t i = 0; i < s->grid.runs; i++) {
+    HD_TRY(hd__sweep_path(folder, s, ctx, i));
+    const hd_status status = hd__sweep_check_run(s, ctx, i, folder);
+    if (status != HD_OK)
+      return hd__sweep_fail(ctx, status, s, i);
   }
   return HD_OK;
 }
@@ -315,10 +384,12 @@ hd_status hd__sweep_plan(hd_sweep *s, hd_ctx *ctx, const hd_config *config, cons
   HD_TRY(HD_NEW(s->row, s->grid.runs, ctx, "out of memory for %lld runs", (long long)s->grid.runs));
   HD_TRY(HD_NEW(s->order, s->grid.runs, ctx, "out of memory for %lld runs", (long long)s->grid.runs));
   HD_TRY(HD_NEW(s->group, s->grid.runs, ctx, "out of memory for %lld runs", (long long)s->grid.runs));
-  HD_TRY(claim_folder(s, ctx, false));
+  HD_TRY(check_folder(s, ctx));
   HD_TRY(check_settings(s, ctx));
   HD_TRY(hd__file_join(path, ctx, s->folder, "sweep.json"));
   HD_TRY(rehearse_runs(s, ctx, s->halving || !hd__file_exists(path)));
+  HD_TRY(check_models(s, ctx));
+  HD_TRY(check_runs(s, ctx));
   HD_TRY(choose_jobs(s, ctx, request->jobs));
   plan_rounds(s);
   for (int a = 0; a < s->grid.axes; a++) {
@@ -334,5 +405,5 @@ hd_status hd__sweep_plan(hd_sweep *s, hd_ctx *ctx, const hd_config *config, cons
   s->report.run = s->row;
   s->report.order = s->order;
   s->report.group = s->group;
-  return claim_folder(s, ctx, true);
+  return claim_folder(s, ctx);
 }

@@ -4,23 +4,41 @@
  * written by the job that has taken it. */
 #pragma once
 
+#include <jansson.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "heddle/sweep.h"
 #include "platform/file.h"
 #include "tools/sweep/grid.h"
+#include "train/settings/run_record.h"
 
 typedef struct sweep_run {
   int64_t steps; /* to its end */
   bool in;       /* the present round has it */
   bool taken, ended;
   char *line; /* of the table: all behind the state; NULL before the run has ended */
+
+  /* Of the first run that reads it (sweep_source.h): the model's description, the checksums of the data, the library of
+   * --arithmetic native. */
+  char *model, *library;
+  uint64_t data[HD_DATA_PARTS];
 } sweep_run;
+
+/* The lock of another process that is waited for; guarded by the mutex. */
+typedef struct sweep_wait {
+  int64_t run;
+  hd_lock_state state;
+  char who[HD_LOCK_WHO_BYTES];
+  struct timespec changed; /* the run's folder */
+  double since_s;          /* since when nothing of this has changed */
+} sweep_wait;
 
 struct hd_sweep {
   hd_grid grid;
   hd_config *fixed;
+  json_t *kept; /* descriptions of models in the file that says what is swept; NULL: there are none */
   char folder[HD_PATH_BYTES], asked[16], metric[16]; /* asked: "" for the default metric */
   int64_t draws, halving;
   int rounds, round; /* of successive halving, else 1 */
@@ -31,6 +49,7 @@ struct hd_sweep {
   atomic_bool advanced; /* another process is beyond the present round */
   int64_t ended_count, trainings, best;
   double best_metric;
+  sweep_wait wait;
   atomic_int stop;
   hd_status status; /* why the jobs end early */
   hd_ctx failure;

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/safetensors.h"
+#include "base/tools_api.h"
 #include "exec/weight_store.h"
 #include "platform/file.h"
 
@@ -38,11 +39,11 @@ typedef struct hd_counters {
 hd_status hd__checkpoint_find(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *path);
 
 /* Reads a checkpoint's run.json; the caller owns it. */
-hd_status hd__checkpoint_record(json_t **out, hd_ctx *ctx, const char *folder);
+HD_TOOLS_API hd_status hd__checkpoint_record(json_t **out, hd_ctx *ctx, const char *folder);
 
 /* The version of the arithmetic that a record states. Whether files of that version store some elements in another
  * order, which is converted when they are loaded. */
-int64_t hd__checkpoint_arithmetic(const json_t *record);
+HD_TOOLS_API int64_t hd__checkpoint_arithmetic(const json_t *record);
 bool hd__checkpoint_converts(const hd_directory *directory, int64_t arithmetic);
 #define HD_CHECKPOINT_CONVERTED                                                                                        \
   "version %lld of the arithmetic wrote it: the parameters of batch norms behind a flattened image were brought into " \

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "base/tools_api.h"
 #include "train/settings/model_source.h"
 
 typedef struct hd_arithmetic_change {
@@ -20,5 +21,5 @@ typedef enum hd_arithmetic_of {
 
 /* What was changed in this network, trained with --precision bf16 or without, after version `found`, which is at most
  * HD_ARITHMETIC_VERSION. */
-hd_status hd__arithmetic_changed(hd_arithmetic_change *out, hd_ctx *ctx, const hd_network *network, bool bf16,
-                                 int64_t found, hd_arithmetic_of of);
+HD_TOOLS_API hd_status hd__arithmetic_changed(hd_arithmetic_change *out, hd_ctx *ctx, const hd_network *network,
+                                              bool bf16, int64_t found, hd_arithmetic_of of);

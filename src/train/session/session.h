@@ -140,7 +140,7 @@ hd_status hd__session_draw(hd_store *store, hd_session *session, hd_ctx *ctx, co
 const char *hd__session_note_gpu_sums(hd_session *session);
 
 /* The library of --arithmetic native that computes the session; "" for none. Valid as long as the session. */
-const char *hd__session_library(const hd_session *session);
+HD_TOOLS_API const char *hd__session_library(const hd_session *session);
 
 /* ---- Creating sessions: session.c ---- */
 

@@ -483,6 +483,12 @@ static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
   return HD_OK;
 }
 
+static hd_status find_network(hd_session *s, hd_ctx *ctx) {
+  const char *description = hd__config_description(s->run.config), *model = s->run.settings->model;
+  return description ? hd__network_from_text(&s->run.network, ctx, description, model)
+                     : hd__network_find(&s->run.network, ctx, model);
+}
+
 hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   char folder[HD_PATH_BYTES];
   int32_t shards;
@@ -492,7 +498,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
     HD_TRY(adopt_run(s, ctx, folder));
   HD_TRY(hd__config_complete(s->run.config, ctx));
   if (!resumes)
-    HD_TRY(hd__network_find(&s->run.network, ctx, s->run.settings->model));
+    HD_TRY(find_network(s, ctx));
   if (hd__config_has(s->run.config, HD_OPT_LABEL_SMOOTHING))
     s->run.network.label_smoothing = s->run.settings->label_smoothing;
   HD_TRY(hd__device_open(&s->compute.cuda, s->report.device, sizeof s->report.device, ctx, s->run.config,

@@ -22,6 +22,7 @@ struct hd_config {
   hd_settings settings;
   char *value[HD_OPTION_COUNT];  /* as text; NULL: the default */
   char *origin[HD_OPTION_COUNT]; /* the file and lines that gave it; NULL: none */
+  char *description;             /* of the model, where it was read before; NULL: it was not */
 };
 
 hd_status hd_config_create(hd_config **out, hd_ctx *ctx) {
@@ -37,6 +38,7 @@ void hd_config_destroy(hd_config *config) {
     hd__free(config->value[i]);
     hd__free(config->origin[i]);
   }
+  hd__free(config->description);
   hd__free(config);
 }
 
@@ -76,12 +78,22 @@ static hd_status keep(hd_config *config, hd_ctx *ctx, int id, char *value, char 
   return HD_OK;
 }
 
+hd_status hd__config_describe(hd_config *config, hd_ctx *ctx, const char *description) {
+  hd__free(config->description);
+  config->description = hd__strdup(description);
+  return HD_ALLOCATED(config->description, ctx, "out of memory for the settings");
+}
+
+const char *hd__config_description(const hd_config *config) { return config->description; }
+
 hd_status hd__config_copy(hd_config **out, hd_ctx *ctx, const hd_config *config) {
   HD_TRY(hd_config_create(out, ctx));
   hd_status status = HD_OK;
   for (int i = 0; i < HD_OPTION_COUNT && status == HD_OK; i++)
     if (config->value[i])
       status = keep(*out, ctx, i, hd__strdup(config->value[i]), hd__strdup(config->origin[i]));
+  if (config->description)
+    HD_THEN(status, hd__config_describe(*out, ctx, config->description));
   return HD_CREATED(status, out, hd_config_destroy);
 }
 

@@ -40,6 +40,11 @@ HD_TOOLS_API hd_status hd__config_take(hd_config *config, hd_ctx *ctx, const hd_
 /* Gives an option a value unless it is set already; for recipes and resumed runs. */
 hd_status hd__config_suggest(hd_config *config, hd_ctx *ctx, hd_option_id id, const char *value);
 
+/* The description of the model that the option names, so that all runs of a configuration have the same one even if its
+ * file is changed meanwhile; NULL: the file is read. */
+HD_TOOLS_API hd_status hd__config_describe(hd_config *config, hd_ctx *ctx, const char *description);
+const char *hd__config_description(const hd_config *config);
+
 /* A configuration that ends with its scope. */
 HD_RELEASER(hd__config_release, hd_config, hd_config_destroy)
 #define HD_CONFIG_OWNED HD_RELEASED(hd__config_release) hd_config

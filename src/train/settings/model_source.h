@@ -60,10 +60,10 @@ typedef struct hd_network {
 HD_TOOLS_API hd_status hd__network_find(hd_network *out, hd_ctx *ctx, const char *name_or_path);
 
 /* Whether this is the name of a built-in model. */
-bool hd__network_is_built_in(const char *name);
+HD_TOOLS_API bool hd__network_is_built_in(const char *name);
 
 /* From a recorded text. */
-hd_status hd__network_from_text(hd_network *out, hd_ctx *ctx, const char *text, const char *source);
+HD_TOOLS_API hd_status hd__network_from_text(hd_network *out, hd_ctx *ctx, const char *text, const char *source);
 HD_TOOLS_API void hd__network_fini(hd_network *network);
 
 /* Checks that the graph takes the split's images, transformed or not as they are now, and its loss the split's

@@ -21,13 +21,13 @@ hd_status hd__record_adopt(hd_config *config, hd_ctx *ctx, const json_t *record,
 
 /* Checks that a run was made by the settings of a complete configuration, but for the option `but` (-1: for none) and
  * for the model's name; the message names the first that differs. */
-hd_status hd__record_check_settings(hd_ctx *ctx, const json_t *record, const hd_config *config, int but);
+HD_TOOLS_API hd_status hd__record_check_settings(hd_ctx *ctx, const json_t *record, const hd_config *config, int but);
 
 /* Checks that the data is the run's: compares checksums. */
 hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data *data, const char *folder);
 
 /* Whether these are the checksums of the run's data. */
-bool hd__record_has_sums(const json_t *record, const uint64_t sum[HD_DATA_PARTS]);
+HD_TOOLS_API bool hd__record_has_sums(const json_t *record, const uint64_t sum[HD_DATA_PARTS]);
 
 /* Checks that the library of --arithmetic native is the run's, core type included; "" for none. */
 hd_status hd__record_check_library(hd_ctx *ctx, const json_t *record, const char *library, const char *folder);
@@ -48,7 +48,7 @@ bool hd__record_has_floats(const json_t *record);
 hd_status hd__record_note_skips(json_t *record, hd_ctx *ctx, const hd_data *data);
 
 /* A text of an object, "" for none; a setting of a record or a certificate as text, "" for none. */
-const char *hd__json_text(const json_t *object, const char *key);
+HD_TOOLS_API const char *hd__json_text(const json_t *object, const char *key);
 const char *hd__record_setting(const json_t *record, hd_option_id id);
 
 /* The recorded choice of --device auto; NULL if the run named its device. */

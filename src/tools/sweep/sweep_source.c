@@ -1,0 +1,120 @@
+/* What the runs of a sweep read: see sweep_source.h. */
+#include "tools/sweep/sweep_source.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/version.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/session/arithmetic_version.h"
+#include "train/settings/run_record.h"
+
+bool hd__sweep_is_source(hd_option_id option) {
+  return option == HD_OPT_MODEL || option == HD_OPT_RECIPE || option == HD_OPT_DATA;
+}
+
+/* The first run that reads what this run reads. */
+static sweep_run *source_of(const hd_sweep *s, int64_t run) {
+  return &s->run[hd__grid_first(&s->grid, run, hd__sweep_is_source, false)];
+}
+
+hd_status hd__sweep_keep_source(hd_sweep *s, hd_ctx *ctx, int64_t run, const hd_session *session) {
+  sweep_run *source = source_of(s, run);
+  if (source->model)
+    return HD_OK;
+  source->model = hd__strdup(session->run.network.text);
+  source->library = hd__strdup(hd__session_library(session));
+  memcpy(source->data, hd__data_checksums(session->input.data), sizeof source->data);
+  return HD_ALLOCATED(source->model && source->library, ctx, "out of memory for a model");
+}
+
+hd_status hd__sweep_config(hd_config **out, hd_ctx *ctx, const hd_sweep *s, int64_t run) {
+  const char *model = source_of(s, run)->model;
+  HD_TRY(hd__grid_config(out, ctx, &s->grid, s->fixed, run));
+  const hd_status status = model ? hd__config_describe(*out, ctx, model) : HD_OK;
+  return HD_CREATED(status, out, hd_config_destroy);
+}
+
+/* ---- Runs in the folder ---- */
+
+static hd_status check_arithmetic(hd_ctx *ctx, const json_t *record, const char *model) {
+  const int64_t version = hd__checkpoint_arithmetic(record);
+  const char *precision = hd__record_setting(record, HD_OPT_PRECISION);
+  const bool bf16 = precision && !strcmp(precision, "bf16");
+  hd_arithmetic_change change = {0};
+  hd_network network;
+  if (version == HD_ARITHMETIC_VERSION)
+    return HD_OK;
+  HD_TRY(hd__network_from_text(&network, ctx, model, "the model"));
+  hd_status status = version > HD_ARITHMETIC_VERSION
+                         ? HD_OK
+                         : hd__arithmetic_changed(&change, ctx, &network, bf16, version, HD_ARITHMETIC_OF_DIGESTS);
+  hd__network_fini(&network);
+  if (status != HD_OK || (version < HD_ARITHMETIC_VERSION && !change.version))
+    return status;
+  return hd__fail(ctx, HD_E_USAGE,
+                  "expected version %d of the arithmetic, found a run of version %lld, whose numbers differ",
+                  HD_ARITHMETIC_VERSION, (long long)version);
+}
+
+static hd_status check_record(const hd_sweep *s, hd_ctx *ctx, int64_t run, const json_t *record) {
+  HD_CONFIG_OWNED *config = NULL;
+  const sweep_run *source = source_of(s, run);
+  HD_TRY(hd__grid_config(&config, ctx, &s->grid, s->fixed, run));
+  HD_TRY(hd__config_complete(config, ctx));
+  if (strcmp(hd__json_text(record, "model_yaml"), source->model))
+    return hd__fail(ctx, HD_E_USAGE,
+                    "expected a run of the model %.200s as it is now, found one of another description",
+                    hd_config_get(config, "model"));
+  HD_TRY(hd__record_check_settings(ctx, record, config, s->halving ? HD_OPT_MAX_STEPS : -1));
+  if (strcmp(hd__json_text(record, "library"), source->library))
+    return hd__fail(ctx, HD_E_USAGE, "expected a run with the library %.200s, found one with %.200s",
+                    *source->library ? source->library : "none", hd__json_text(record, "library"));
+  if (!hd__record_has_sums(record, source->data))
+    return hd__fail(ctx, HD_E_USAGE, "expected a run on the data %.200s as it is now, found one on other data",
+                    hd_config_get(config, "data"));
+  return check_arithmetic(ctx, record, source->model);
+}
+
+hd_status hd__sweep_check_run(const hd_sweep *s, hd_ctx *ctx, int64_t run, const char *folder) {
+  json_auto_t *record = NULL;
+  char path[HD_PATH_BYTES], what[HD_MESSAGE_BYTES];
+  HD_TRY(hd__file_join(path, ctx, folder, "run.json"));
+  if (!hd__file_exists(path))
+    return HD_OK;
+  HD_TRY(hd__checkpoint_record(&record, ctx, folder));
+  const hd_status status = check_record(s, ctx, run, record);
+  if (status != HD_E_USAGE)
+    return status;
+  snprintf(what, sizeof what, "%.600s", hd_ctx_message(ctx));
+  return hd__fail(ctx, status, "%.300s: %s; choose another --out, or remove that run", path, what);
+}
+
+/* ---- sweep.json ---- */
+
+/* The description of a file, which an earlier start may have kept. */
+static hd_status add_model(json_t *models, hd_ctx *ctx, const json_t *kept, const char *name, const char *text) {
+  const char *before = json_string_value(json_object_get(kept, name));
+  if (before && strcmp(before, text))
+    return hd__fail(
+        ctx, HD_E_USAGE,
+        "%.300s: expected the model that this sweep began with, found another description; restore the file, "
+        "or choose another --out and --model",
+        name);
+  return HD_ALLOCATED(json_object_set_new(models, name, json_string(text)) == 0, ctx, "out of memory for a model");
+}
+
+hd_status hd__sweep_models(json_t **out, hd_ctx *ctx, const hd_sweep *s, const json_t *kept) {
+  json_t *models = *out = json_object();
+  for (int64_t i = 0; i < s->grid.runs; i++) {
+    HD_CONFIG_OWNED *config = NULL;
+    if (source_of(s, i) != &s->run[i])
+      continue;
+    HD_TRY(hd__grid_config(&config, ctx, &s->grid, s->fixed, i));
+    HD_TRY(hd__config_complete(config, ctx));
+    const char *name = hd_config_get(config, "model");
+    if (!strchr(name, '\n') && !hd__network_is_built_in(name))
+      HD_TRY(add_model(models, ctx, kept, name, s->run[i].model));
+  }
+  return HD_OK;
+}
