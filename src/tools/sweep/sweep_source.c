@@ -39,7 +39,7 @@ hd_status hd__sweep_config(hd_config **out, hd_ctx *ctx, const hd_sweep *s, int6
 
 static hd_status check_arithmetic(hd_ctx *ctx, const json_t *record, const char *model) {
   const int64_t version = hd__checkpoint_arithmetic(record);
-  const char *precision = hd__record_setting(record, HD_OPT_PRECISION);
+  const char *precision = hd__json_text(json_object_get(record, "settings"), "precision");
   const bool bf16 = precision && !strcmp(precision, "bf16");
   hd_arithmetic_change change = {0};
   hd_network network;
