@@ -229,13 +229,13 @@ static hd_status follow_lock(hd_sweep *s, hd_ctx *ctx, int64_t run, const char *
   memcpy(w->who, who, sizeof who);
   if (state == HD_LOCK_FOREIGN && now_s - w->since_s > FOREIGN_S)
     return hd__fail(ctx, HD_E_IO,
-                    "expected to train it, found %s/" HD_LOCK_NAME " locked by %s; end that program, and go on with "
+                    "expected to train it, found %s/" HD_LOCK_NAME " locked by %s; end that program and continue with "
                     "heddle sweep --out %s",
                     folder, who, s->folder);
   if (state == HD_LOCK_UNKNOWN && now_s - w->since_s > SILENT_S)
     return hd__fail(ctx, HD_E_IO,
                     "expected %s to train it, found nothing written in %s for an hour; if it has ended, remove "
-                    "%s/" HD_LOCK_NAME ", and go on with heddle sweep --out %s",
+                    "%s/" HD_LOCK_NAME " and continue with heddle sweep --out %s",
                     who, folder, folder, s->folder);
   return HD_OK;
 }
