@@ -4,6 +4,13 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Characters that reorder or break the text around them, so that a line reads as another one: U+061C, U+200E, U+200F,
+ * U+2028 to U+202E, U+2066 to U+2069. */
+static int reorders(uint32_t code) {
+  return code == 0x61c || code == 0x200e || code == 0x200f || (code >= 0x2028 && code <= 0x202e) ||
+         (code >= 0x2066 && code <= 0x2069);
+}
+
 static size_t character(const unsigned char *text, size_t length) {
   static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
   const unsigned first = text[0];
@@ -19,7 +26,7 @@ static size_t character(const unsigned char *text, size_t length) {
     code = code << 6 | (text[i] & 0x3f);
   }
   const int surrogate = code >= 0xd800 && code < 0xe000, control = code < 0xa0;
-  return code < least[bytes] || code > 0x10ffff || surrogate || control ? 0 : bytes;
+  return code < least[bytes] || code > 0x10ffff || surrogate || control || reorders(code) ? 0 : bytes;
 }
 
 size_t hd__utf8_shown(const char *text, size_t length) { return character((const unsigned char *)text, length); }

@@ -3,10 +3,10 @@
 
 #include <stddef.h>
 
-/* The number of bytes of the character at `text`, which has at least one byte; 0: a control character or invalid
- * UTF-8. */
+/* The number of bytes of the character at `text`, which has at least one byte; 0: a control character, one that changes
+ * the direction or the lines of the text around it, or invalid UTF-8. */
 size_t hd__utf8_shown(const char *text, size_t length);
 
-/* Copies text of at most `length` bytes, up to a zero, as valid UTF-8 without control characters: any other
+/* Copies text of at most `length` bytes, up to a zero, as valid UTF-8 of characters that are shown: any other
  * byte becomes '?', and text that does not fit is truncated between two characters. `out` may be `text`. */
 void hd__utf8_clean(char *out, size_t bytes, const char *text, size_t length);

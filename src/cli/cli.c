@@ -5,6 +5,7 @@
 #include <getopt.h>
 #include <limits.h>
 #include <math.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -378,8 +379,23 @@ int cli_run(const cli_command *command, int argc, char **argv) {
   return code;
 }
 
-/* One character, or one invalid byte; returns the number of bytes. Control characters beyond ASCII are written as
- * \u, too. */
+void cli_catch_signals(void (*on_signal)(int number)) {
+  const struct sigaction action = {.sa_handler = on_signal};
+  struct sigaction before;
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+  if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+    sigaction(SIGHUP, &action, NULL);
+}
+
+int cli_stopped_by(int number) {
+  const char *const name = number == SIGINT ? "SIGINT" : number == SIGHUP ? "SIGHUP" : "SIGTERM";
+  cli_complain("stopped by %s, without a result; start it again", name);
+  return 128 + number;
+}
+
+/* One character, or one invalid byte; returns the number of bytes. Characters of two or three bytes that are not shown
+ * are written as \u, too: controls beyond ASCII, and those that change the direction of a text. */
 static size_t put_character(const unsigned char *at, size_t left) {
   const size_t shown = hd__utf8_shown((const char *)at, left);
   if (*at == '"' || *at == '\\')
@@ -389,6 +405,14 @@ static size_t put_character(const unsigned char *at, size_t left) {
   if (*at == 0xc2 && left > 1 && (at[1] & 0xe0) == 0x80) {
     printf("\\u%04x", at[1]);
     return 2;
+  }
+  if (*at == 0xd8 && left > 1 && at[1] == 0x9c) {
+    fputs("\\u061c", stdout);
+    return 2;
+  }
+  if (*at == 0xe2 && left > 2 && (at[1] & 0xfe) == 0x80 && (at[2] & 0xc0) == 0x80) {
+    printf("\\u%04x", 0x2000u | (at[1] & 0x3fu) << 6 | (at[2] & 0x3fu));
+    return 3;
   }
   printf("\\u%04x", *at < 0x80 ? *at : 0xfffdu); /* or the replacement character */
   return 1;

@@ -127,6 +127,12 @@ void cli_json(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Seconds on a clock that is never set. Safe in a signal handler. */
 double cli_now_s(void);
 
+/* Calls `on_signal` at SIGINT, SIGTERM and, unless it is ignored, as under nohup, SIGHUP. */
+void cli_catch_signals(void (*on_signal)(int number));
+
+/* Says that a command was ended by a signal before it had a result; returns its exit code. */
+int cli_stopped_by(int number);
+
 /* A line "step 5 of 100" that is rewritten on a terminal, and removed at the end. */
 typedef struct cli_step_line {
   int terminal;

@@ -88,12 +88,11 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
                                      .progress = on_step,
                                      .user = &line,
                                      .tolerance = tolerance};
-  signal(SIGINT, on_signal);
-  signal(SIGTERM, on_signal);
+  cli_catch_signals(on_signal);
   const hd_status status = hd_bisect(&f, ctx, config, &request);
   cli_clear_step(&line);
   if (status == HD_E_INTERRUPTED && caught)
-    return 128 + caught;
+    return cli_stopped_by(caught);
   CLI_TRY(status);
   (cli_wants_json(config) ? print_json : print_text)(&f);
   return f.verdict == HD_RUNS_EQUAL ? CLI_OK : f.verdict == HD_RUNS_NOT_COMPARABLE ? CLI_NOT_COMPARABLE : CLI_FOUND;

@@ -33,12 +33,8 @@ static void on_signal(int number) {
 }
 
 static void catch_signals(hd_sweep *sweep) {
-  struct sigaction action = {.sa_handler = on_signal}, before;
   running = sweep;
-  sigaction(SIGINT, &action, NULL);
-  sigaction(SIGTERM, &action, NULL);
-  if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-    sigaction(SIGHUP, &action, NULL);
+  cli_catch_signals(on_signal);
 }
 
 /* ---- Progress ---- */

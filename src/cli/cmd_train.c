@@ -42,12 +42,8 @@ static void forget_session(void) {
 /* A second signal ends the process at once. A signal to a process group reaches a rank twice, from the sender and
  * from its parent, and counts once. SIGHUP stops the run too, unless it is ignored, as under nohup. */
 static void catch_signals(int is_rank) {
-  struct sigaction action = {.sa_handler = on_signal}, before;
   apart_s = is_rank ? 0.5 : 0;
-  sigaction(SIGINT, &action, NULL);
-  sigaction(SIGTERM, &action, NULL);
-  if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-    sigaction(SIGHUP, &action, NULL);
+  cli_catch_signals(on_signal);
 }
 
 typedef struct progress {

@@ -52,12 +52,11 @@ static int verify(hd_ctx *ctx, hd_config *config, const char *what, hd_group *gr
                                      .group = group,
                                      .progress = on_step,
                                      .user = &line};
-  signal(SIGINT, on_signal);
-  signal(SIGTERM, on_signal);
+  cli_catch_signals(on_signal);
   const hd_status status = hd_verify(&v, ctx, config, &request);
   cli_clear_step(&line);
   if (status == HD_E_INTERRUPTED && caught)
-    return 128 + caught;
+    return leads ? cli_stopped_by(caught) : 128 + caught;
   CLI_TRY(status);
   if (!leads)
     return CLI_OK;

@@ -278,3 +278,25 @@ certified() {
   changed "a number from 0.0 to 1.0" 's/"test_accuracy": 0/"test_accuracy": 1/'
   changed "a chain of" 's/"step": 2,/"step": 3,/'
 }
+
+# stopped_verify SIGNAL CODE: a verification that gets the signal says so in one line, and leaves no folder.
+stopped_verify() {
+  local code=0
+  mkdir -p scratch
+  TMPDIR=$PWD/scratch "$HEDDLE" verify long >out 2>err &
+  CHILD=$!
+  until [ -n "$(ls scratch)" ]; do sleep 0.02; done
+  kill -"$1" "$CHILD"
+  wait "$CHILD" || code=$?
+  CHILD=
+  [ "$code" -eq "$2" ]
+  [ "$(cat err)" = "heddle: stopped by SIG$1, without a result; start it again" ]
+  [ -z "$(ls -A scratch)" ]
+}
+
+@test "verify that is stopped says so, and leaves nothing" {
+  "$HEDDLE" train --model simplenet --epochs 40 --out long >out 2>err
+  "$HEDDLE" certify long >out
+  stopped_verify TERM 143
+  [ $((0x$(sed -n 's/^SigIgn:[[:space:]]*//p' /proc/$$/status) & 1)) -ne 0 ] || stopped_verify HUP 129
+}

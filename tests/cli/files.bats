@@ -235,3 +235,15 @@ bad() {
     nothing_half_written cache
   done
 }
+
+@test "where descriptors run out nothing is half a run, and no temporary folder stays" {
+  failed=0
+  for limit in $(seq 7 16); do
+    (ulimit -n "$limit" && exec timeout 30 "$HEDDLE" train --model simplenet --max-steps 4 --save-every 2 --threads 1 --out "r$limit") \
+      >out 2>err 3>&- 4>&- 5>&- 6>&- || failed=$((failed + 1))
+    [ ! -e "r$limit/losses.bin" ] || [ -e "r$limit/run.json" ] || { echo "limit $limit"; ls -a "r$limit"; return 1; }
+    [ -z "$(find "r$limit" -name '.*tmp*' 2>/dev/null)" ] || { echo "limit $limit"; ls -a "r$limit"; return 1; }
+  done
+  [ "$failed" -gt 1 ]
+  [ "$failed" -lt 10 ]
+}

@@ -204,3 +204,20 @@ complete() {
     [ "${#lines[@]}" -eq 1 ]
   done
 }
+
+@test "what is no file is not read: a device, a pipe, a link to one; a source without an end has one" {
+  publish
+  mkdir odd
+  ln -s /dev/zero odd/one.gz
+  mkfifo odd/two.gz
+  run timeout 20 "$GET_MNIST" --table table --dir cache --from odd small
+  [ "$status" -eq 1 ]
+  [[ "$output" == *"one.gz: expected a file, found a folder, a pipe or a device"* ]]
+  [[ "$output" == *"two.gz: expected a file, found a folder, a pipe or a device"* ]]
+  [ -z "$(ls cache/small)" ]
+  sed 's/^most_blocks=.*/most_blocks=100/' "$GET_MNIST" >bounded
+  head -c 1000000 /dev/zero >published/one.gz
+  run sh bounded --table table --dir cache --from published small
+  [ "$status" -eq 1 ]
+  [ -z "$(find cache -size +60k)" ]
+}

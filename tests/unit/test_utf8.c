@@ -15,6 +15,9 @@ int main(void) {
          "so do two, three and four bytes");
   is_str(cleaned("a\nb\033[2Jc\177"), "a?b?[2Jc?", "control characters do not");
   is_str(cleaned("\302\233x"), "??x", "nor those above 127");
+  is_str(cleaned("\342\200\256x \342\201\246x \342\200\217x"), "???x ???x ???x", "nor what changes directions");
+  is_str(cleaned("\330\234 \342\200\250"), "?? ???", "or ends lines");
+  is_str(cleaned("\342\200\235\342\201\204"), "\342\200\235\342\201\204", "their neighbours pass");
   is_str(cleaned("\377\376"), "??", "bytes that never occur");
   is_str(cleaned("\300\257 \340\200\257 \301\201"), "?? ??? ??", "characters written too long");
   is_str(cleaned("\355\240\200"), "???", "half a surrogate pair");

@@ -316,6 +316,17 @@ static hd_status write_files(hd_saver *saver, hd_ctx *ctx, const char *folder) {
   return in_run(saver, ctx, hd__checkpoint_write_record(ctx, folder, saver->record));
 }
 
+/* Removes a checkpoint that could not be written; by the names of its files too, since where descriptors ran out no
+ * folder can be listed. */
+static void remove_unfinished(const char *folder) {
+  char path[HD_PATH_BYTES];
+  hd__file_remove_folder(folder);
+  for (int i = 0; i < FILES; i++)
+    if (hd__file_join(path, NULL, folder, file_names[i]) == HD_OK)
+      unlink(path);
+  rmdir(folder);
+}
+
 static hd_status write_checkpoint(hd_saver *saver, hd_ctx *ctx) {
   char path[HD_PATH_BYTES], temporary[HD_PATH_BYTES];
   HD_TRY(hd__saver_step_path(path, ctx, saver->run, saver->counters.step));
@@ -324,7 +335,7 @@ static hd_status write_checkpoint(hd_saver *saver, hd_ctx *ctx) {
   hd_status status = write_files(saver, ctx, temporary);
   HD_THEN(status, hd__file_folder_commit(ctx, temporary, path));
   if (status != HD_OK) {
-    hd__file_remove_folder(temporary);
+    remove_unfinished(temporary);
     return status;
   }
   HD_TRY(hd__saver_link(ctx, saver->run, "last", saver->counters.step));

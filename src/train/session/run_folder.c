@@ -137,8 +137,7 @@ static hd_status open_losses(hd_session *s, hd_ctx *ctx) {
   return hd__losses_open(&s->checkpoints.losses, ctx, s->checkpoints.folder, from, s->run.counters.step);
 }
 
-static hd_status open_folder(hd_session *s, hd_ctx *ctx) {
-  HD_TRY(choose_folder(s, ctx));
+static hd_status begin_folder(hd_session *s, hd_ctx *ctx) {
   s->checkpoints.saved_step =
       hd__saver_has_step(s->checkpoints.folder, s->run.counters.step) ? s->run.counters.step : -1;
   if (s->checkpoints.lock < 0)
@@ -157,6 +156,26 @@ static hd_status open_folder(hd_session *s, hd_ctx *ctx) {
   s->report.facts.memory_bytes = hd__session_bytes(s);
   s->checkpoints.saver.track = hd__profile_writer_track(&s->report.profiler);
   return HD_OK;
+}
+
+/* What a run wrote before its record is no run: it goes where the record could not be written. */
+static void remove_beginning(const hd_session *s) {
+  char path[HD_PATH_BYTES];
+  if (s->run.counters.step > 0 || hd__file_join(path, NULL, s->checkpoints.folder, "run.json") != HD_OK ||
+      hd__file_exists(path))
+    return;
+  if (s->checkpoints.losses.fd >= 0 && *s->checkpoints.losses.path)
+    unlink(s->checkpoints.losses.path);
+  if (s->report.metrics && hd__file_join(path, NULL, s->checkpoints.folder, "metrics.jsonl") == HD_OK)
+    unlink(path);
+}
+
+static hd_status open_folder(hd_session *s, hd_ctx *ctx) {
+  HD_TRY(choose_folder(s, ctx));
+  const hd_status status = begin_folder(s, ctx);
+  if (status != HD_OK)
+    remove_beginning(s);
+  return status;
 }
 
 /* Receives from rank 0 the path of the run's folder on its host, and the step saved there. */
