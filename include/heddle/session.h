@@ -106,13 +106,15 @@ typedef struct hd_report {
   int32_t cpus;                    /* that this process may use */
   int64_t val_samples;             /* held out by --val-split */
   double train_loss, val_loss, val_accuracy, test_loss, test_accuracy;
-  double startup_s, train_s, wall_s, samples_per_s;
-  double waited_s; /* of train_s, mean wait of a thread for loader workers */
-  int64_t peak_rss_bytes;
-  int32_t idle_gpus;               /* GPUs that were idle at the end of hd_session_train, if the CPU computed */
-  const hd_gpu_memory *gpu_memory; /* of each GPU, rank after rank; other ranks' as when training began. NULL on the
+  double startup_s, train_s, wall_s; /* from the start of the process to the first step; of this session's steps; from
+                                      * the start of the process to now */
+  double samples_per_s;              /* of this session's steps; 0 before one */
+  double waited_s;                   /* of train_s, mean wait of a thread for loader workers */
+  int64_t peak_rss_bytes;            /* the most memory of this process since its program began, this rank's alone */
+  int32_t idle_gpus;                 /* GPUs that were idle at the end of hd_session_train, if the CPU computed */
+  const hd_gpu_memory *gpu_memory;   /* of each GPU, rank after rank; other ranks' as when training began. NULL on the
                                     * CPU, and before the end of hd_session_train or hd_session_step */
-  int32_t gpus;                    /* entries of gpu_memory */
+  int32_t gpus;                      /* entries of gpu_memory */
   int64_t memory_bytes; /* allocated for weights, state, activations, gradients, copies: hd_summary predicts it */
   char weights_sha256[HD_SHA256_TEXT_BYTES];
   int64_t resumed_step;       /* 0 for a fresh run */
@@ -130,6 +132,7 @@ typedef struct hd_report {
   const hd_stage *stage;          /* each of them; what was done is known after hd_session_train */
   const char *arithmetic_note;    /* one line: what an earlier version of the arithmetic means here; else "" */
   const char *input_note;         /* one line: how an ONNX file normalises its input, and the data with it; else "" */
+  double epochs_asked;            /* the option: 1.5, for which `epochs` is 2 */
 } hd_report;
 
 typedef enum hd_event_kind {
@@ -147,7 +150,7 @@ typedef struct hd_event {
   int64_t epoch; /* counted from 0 */
   double loss;   /* STEP, LOG: of that step, before its update; EPOCH: mean over the epoch */
   double lr;
-  double samples_per_s;
+  double samples_per_s;            /* NAN before this session has trained a step */
   double val_loss, val_accuracy;   /* EPOCH, EVAL; NAN without a validation split or an evaluation */
   double test_loss, test_accuracy; /* EPOCH, EVAL; NAN without an evaluation */
   const char *text;                /* NOTE; valid during the call */

@@ -113,7 +113,10 @@ static void on_event(void *user, const hd_event *event) {
       print_evaluation(event);
       cli_print(", ");
     }
-    cli_print("%s samples/s\n", cli_grouped((long long)event->samples_per_s));
+    if (isnan(event->samples_per_s))
+      cli_print("resumed\n");
+    else
+      cli_print("%s samples/s\n", cli_grouped((long long)event->samples_per_s));
     break;
   case HD_EVENT_EVAL:
     clear_line(p);
@@ -294,7 +297,8 @@ static void print_end(const hd_report *r, const char *page) {
     cli_print("skipped         \t%s to train on and %s to test, which could not be read\n", cli_grouped(r->skipped),
               cli_grouped(r->test_skipped));
   if (r->steps > r->resumed_step)
-    cli_print("trained         \t%s steps in %.2f s, %s samples/s\n", cli_grouped(r->steps), r->train_s,
+    cli_print("trained         \t%s%s%s steps in %.2f s, %s samples/s\n", cli_grouped(r->steps - r->resumed_step),
+              r->resumed_step ? " of " : "", r->resumed_step ? cli_grouped(r->steps) : "", r->train_s,
               cli_grouped((long long)r->samples_per_s));
   else
     cli_print("trained         \tnothing more: step %s was the last; raise --epochs or --max-steps to go on\n",
@@ -358,9 +362,9 @@ static void json_gpus(const hd_report *r) {
 }
 
 static void json_settings(const hd_report *r) {
-  cli_json("{'model': %s, 'data': %s, 'epochs': %lld, 'steps': %lld, 'batch': %lld, 'shards': %lld, 'accumulate': "
+  cli_json("{'model': %s, 'data': %s, 'epochs': %g, 'steps': %lld, 'batch': %lld, 'shards': %lld, 'accumulate': "
            "%lld, 'threads': %d, 'ranks': %d, ",
-           r->model, r->data, (long long)r->epochs, (long long)r->steps, (long long)r->batch, (long long)r->shards,
+           r->model, r->data, r->epochs_asked, (long long)r->steps, (long long)r->batch, (long long)r->shards,
            (long long)r->accumulate, r->threads, r->ranks);
   if (r->hosts > 1)
     cli_json("'hosts': %d, ", r->hosts);

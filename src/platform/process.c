@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -53,6 +54,17 @@ static bool read_stat(stat_line *out, int pid) {
 uint64_t hd__process_start(int pid) {
   stat_line line;
   return read_stat(&line, pid) ? line.start : 0;
+}
+
+int64_t hd__process_peak_bytes(void) {
+  char text[4096];
+  struct rusage usage;
+  long long kib;
+  hd__file_text(text, sizeof text, "/proc/self/status");
+  const char *at = strstr(text, "\nVmHWM:");
+  if (at && sscanf(at, "\nVmHWM: %lld", &kib) == 1)
+    return kib * 1024;
+  return getrusage(RUSAGE_SELF, &usage) == 0 ? (int64_t)usage.ru_maxrss * 1024 : 0; /* there is no /proc */
 }
 
 void hd__process_name(char *out, size_t bytes, int pid) {

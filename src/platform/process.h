@@ -14,6 +14,10 @@
  * such process. */
 HD_TOOLS_API uint64_t hd__process_start(int pid);
 
+/* The most memory that this program has had, in bytes. The system's other figure, ru_maxrss, is kept over exec: it may
+ * be that of the program that started this one. */
+int64_t hd__process_peak_bytes(void);
+
 /* The name of a process's program, as ps shows it; "" if there is no such process. */
 void hd__process_name(char *out, size_t bytes, int pid);
 

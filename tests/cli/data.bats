@@ -40,7 +40,7 @@ is_png() {
   for i in $(seq 30); do printf '%d,0.%d,%s\n' "$i" "$i" "k$((i % 3))" >>rows.csv; done
   printf 'a,b,target\n' >numbers.csv
   for i in $(seq 30); do printf '%d,0.%d,%d.5\n' "$i" "$i" $((i - 10)) >>numbers.csv; done
-  for data in idx npy cifar planes floats pictures rows.csv numbers.csv random:3x8x8 digits; do
+  for data in idx npy cifar planes floats pictures rows.csv numbers.csv random:3x8x8 random:3x8x8:300 digits; do
     "$HEDDLE" data $data --check --sheet sheet.png >out 2>err
     grep -q "^data  *$data: " out
     grep -Eq '^checked +[0-9,]+ samples: all can be read$' out
@@ -261,4 +261,19 @@ learn() {
     resumed=$(digest_of out)
     [ "$(learn --max-steps $steps --cache ram --out "whole$workers")" = "$resumed" ]
   done
+}
+
+@test "noise of as many classes as are asked for; ten, the same as ever, without a number" {
+  need_json
+  for classes in 2 3 256 1000; do
+    "$HEDDLE" data random:1x4x4:$classes --json >out
+    [ "$(json_get samples <out)" = "$("$HEDDLE" data random:1x4x4 --json | json_get samples)" ]
+    [ "$(grep -o '"per_class": *{[^}]*}\|"per_class": *\[[^]]*\]' out | tr ',' '\n' | wc -l)" -eq "$classes" ]
+  done
+  printf 'model: two\ninput: [1, 4, 4]\nlayers:\n  - f: {op: flatten}\n  - l: {op: linear, out: 2}\n' >two.yaml
+  "$HEDDLE" train --model two.yaml --data random:1x4x4:2 --max-steps 5 --out r >out
+  fails 1 train --model two.yaml --data random:1x4x4 --max-steps 5 --out s
+  "$HEDDLE" data random:1x4x4 --json >ten
+  "$HEDDLE" data random:1x4x4:10 --json >other
+  cmp <(sed 's/:10"/"/' other) ten
 }

@@ -40,7 +40,8 @@ if metric == "f1":
 else:
     parts = []
     for c in sorted(set(labels)):
-        p = [math.exp(r[c] - max(r)) / math.fsum(math.exp(v - max(r)) for v in r) for r in rows]
+        others_of = [[v for k, v in enumerate(r) if k != c] for r in rows]  # log odds: probabilities round to ties
+        p = [r[c] - max(o) - math.log(math.fsum(math.exp(v - max(o)) for v in o)) for r, o in zip(rows, others_of)]
         ours = [v for v, l in zip(p, labels) if l == c]
         others = [v for v, l in zip(p, labels) if l != c]
         parts.append(sum((a > b) + 0.5 * (a == b) for a in ours for b in others) / len(ours) / len(others))
@@ -103,4 +104,11 @@ near() {
   train --out s --metric f1 --max-steps 10
   fails 2 train --resume s --metric auc --max-steps 20
   says "--metric"
+}
+
+@test "AUC orders samples by their scores, also where probabilities are 0 or 1 but for rounding" {
+  need_json
+  mkdir d && "$BUILDDIR/tests/bits/make_idx" d 640 200
+  "$HEDDLE" train --model simplenet --data d --epochs 2 --optimizer sgd --lr 300 --metric auc --out r --json >out
+  near "$(by_definition auc r d)" "$(json_get test_metric <out)"
 }

@@ -69,7 +69,7 @@ report"
 @test "--epochs may be a fraction: its steps, an evaluation, and schedules that end with it" {
   need_json
   "$HEDDLE" train --model simplenet --batch 1000 --epochs 1.26 --schedule linear --log-every 1 --out r --json >out
-  [ "$(json_get epochs steps <out)" = "2 76" ] # 75.6, 60 an epoch
+  [ "$(json_get epochs steps <out)" = "1.26 76" ] # 75.6, 60 an epoch
   [ "$(readlink r/last)" = step-76 ]
   [ "$(json_get test_accuracy <out)" != null ]
   last=$(grep '"loss"' r/metrics.jsonl | tail -n 1)
@@ -80,7 +80,7 @@ report"
   "$HEDDLE" train --resume part --max-steps 76 >out
   [ "$(digest_of out)" = "$wanted" ]
   "$HEDDLE" train --model simplenet --epochs 0.00001 --json >out
-  [ "$(json_get epochs steps <out)" = "1 1" ]
+  [ "$(json_get epochs steps <out | sed 's/1e-05/0.00001/')" = "0.00001 1" ]
 }
 
 @test "runs without --out get the next free number" {
@@ -549,4 +549,52 @@ EOF
     grep -q '^what it got wrong: r-.*/wrong.png$' out
     [ "$(head -c 8 "r-${data%%:*}/wrong.png" | od -An -tx1 | tr -d ' \n')" = 89504e470d0a1a0a ]
   done
+}
+
+@test "a resumed run: the steps and seconds of each part, their sum in runs, and what did nothing leaves it alone" {
+  need_json
+  train --out r --max-steps 20
+  [ "$(json_get train_s <out)" != 0 ]
+  "$HEDDLE" train --resume r --max-steps 50 >out
+  grep -Eq '^trained  *30 of 50 steps in ' out
+  # sum_of KEY: of the ends in the history.
+  sum_of() {
+    grep '"type":"end"' r/history.jsonl | while read -r line; do printf '%s\n' "$line" | json_get "$1"; done |
+      awk '{ sum += $1 } END { printf "%.6f\n", sum }'
+  }
+  listed() { "$HEDDLE" runs r --columns "$1" --csv | tail -n 1; }
+  [ "$(listed train_s | awk '{ printf "%.6f\n", $1 }')" = "$(sum_of train_s)" ]
+  [ "$(listed wall_s | awk '{ printf "%.6f\n", $1 }')" = "$(sum_of wall_s)" ]
+  awk -v speed="$(listed samples_per_s)" -v s="$(listed train_s)" 'BEGIN { d = speed * s / (50 * 64); exit !(d > 0.999 && d < 1.001) }'
+  "$HEDDLE" runs r --columns train_s,wall_s,samples_per_s,time,test_accuracy --csv >before
+  cp r/history.jsonl history
+  "$HEDDLE" train --resume r >out
+  "$HEDDLE" runs r --columns train_s,wall_s,samples_per_s,time,test_accuracy --csv >after
+  cmp before after
+  cmp history r/history.jsonl
+  # A part that was killed: how long its steps took is not known.
+  sed -i 2d r/history.jsonl
+  [ -z "$(listed train_s)" ]
+}
+
+@test "the memory that is reported is that of heddle, not of the program that starts it" {
+  need_json
+  command -v python3 >/dev/null || skip "python3 is not installed"
+  python3 -c '
+import subprocess, sys
+much = bytearray(700 << 20)
+for i in range(0, len(much), 4096):
+    much[i] = 1
+sys.exit(subprocess.call(sys.argv[1:], stdout=open("out", "w")))' "$HEDDLE" train $TINY --threads 1 --out r --json
+  [ "$(json_get peak_rss_bytes <out)" -lt $((500 << 20)) ]
+  [ "$(json_get peak_rss_bytes <out)" -gt $((5 << 20)) ]
+}
+
+@test "onecycle says where it leaves a momentum of 0, which PyTorch cycles" {
+  "$HEDDLE" train $TINY --optimizer sgd --schedule onecycle --epochs 1 --out r >out
+  grep -q 'onecycle leaves a momentum of 0 as it is.*--momentum 0.95' out
+  "$HEDDLE" train $TINY --optimizer sgd --momentum 0.9 --schedule onecycle --epochs 1 --out s >out
+  no grep -q 'leaves a momentum' out
+  "$HEDDLE" train $TINY --optimizer adam --schedule onecycle --epochs 1 --out t >out
+  no grep -q 'leaves a momentum' out
 }

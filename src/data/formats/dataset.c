@@ -34,10 +34,11 @@ static hd_status find_format(const hd_format **out, hd_ctx *ctx, const char *nam
         "%s: expected a folder of IDX files (train-images-idx3-ubyte, ...), of CIFAR's binary files, of NPY files "
         "(x_train.npy, ...), train.csv and test.csv, or class folders of pictures, found none of them; check the path",
         name);
-  return hd__fail(ctx, HD_E_IO,
-                  "expected digits, mnist, fashion, cifar10, cifar100, random:CxHxW, a data folder, an .npz or a .csv "
-                  "file as --data, found '%s', which is none; check the path",
-                  name);
+  return hd__fail(
+      ctx, HD_E_IO,
+      "expected digits, mnist, fashion, cifar10, cifar100, random:CxHxW[:CLASSES], a data folder, an .npz or a .csv "
+      "file as --data, found '%s', which is none; check the path",
+      name);
 }
 
 /* Limits of every data set: sample numbers have 32 bits, kernels limit the channels. */

@@ -43,7 +43,7 @@ struct hd_format {
 
 /* Data sets registered by hd_data_add. */
 extern const hd_format hd__format_custom;
-/* Names: digits, random:CxHxW, published sets (named_datasets.c). */
+/* Names: digits, random:CxHxW[:CLASSES], published sets (named_datasets.c). */
 extern const hd_format hd__format_digits, hd__format_random, hd__format_named;
 /* Paths. */
 extern const hd_format hd__format_idx, hd__format_cifar, hd__format_npy, hd__format_npz, hd__format_csv,

@@ -108,9 +108,9 @@ const hd_format hd__format_named = {"a published data set", takes, open_named};
 /* ---- Data sets without files: the built-in digits, and noise of any shape for benchmarks ---- */
 
 /* Allocates and describes both splits, one behind the other. */
-static hd_status make_room(hd_resident_samples **all, hd_opened *out, hd_ctx *ctx, const int shape[3], int64_t train,
-                           int64_t test) {
-  enum { CLASSES = 10, SLACK_BYTES = 16 };
+static hd_status make_room(hd_resident_samples **all, hd_opened *out, hd_ctx *ctx, const int shape[3], int classes,
+                           int64_t train, int64_t test) {
+  enum { SLACK_BYTES = 16 };
   const int64_t sample = (int64_t)shape[0] * shape[1] * shape[2];
   hd_resident_samples *to = *all = &out->resident[0];
   to->images = hd__malloc_scattered((size_t)((train + test) * (sample + 1) + SLACK_BYTES)); /* labels as bytes behind */
@@ -124,17 +124,23 @@ static hd_status make_room(hd_resident_samples **all, hd_opened *out, hd_ctx *ct
                                  .width = shape[2],
                                  .images = to->images + (i ? train * sample : 0),
                                  .labels = to->labels + (i ? train : 0),
-                                 .classes = CLASSES};
+                                 .classes = classes};
   return HD_OK;
 }
 
 static bool takes_digits(hd_ctx *ctx, const char *name) { return !strcmp(name, "digits"); }
 
 static hd_status draw_digits(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
-  enum { TRAIN = HD_DIGITS_TRAIN, ALL = TRAIN + HD_DIGITS_TEST, PIXELS = HD_DIGITS_SIDE * HD_DIGITS_SIDE, BLOCK = 250 };
+  enum {
+    TRAIN = HD_DIGITS_TRAIN,
+    ALL = TRAIN + HD_DIGITS_TEST,
+    PIXELS = HD_DIGITS_SIDE * HD_DIGITS_SIDE,
+    BLOCK = 250,
+    CLASSES = 10
+  };
   const int shape[3] = {1, HD_DIGITS_SIDE, HD_DIGITS_SIDE};
   hd_resident_samples *d;
-  HD_TRY(make_room(&d, out, ctx, shape, TRAIN, HD_DIGITS_TEST));
+  HD_TRY(make_room(&d, out, ctx, shape, CLASSES, TRAIN, HD_DIGITS_TEST));
   uint8_t *labels = d->images + (size_t)ALL * PIXELS;
 #pragma omp parallel for schedule(dynamic)
   for (int block = 0; block < ALL / BLOCK; block++) {
@@ -148,20 +154,32 @@ static hd_status draw_digits(hd_opened *out, hd_ctx *ctx, const hd_data_request 
 
 static bool takes_random(hd_ctx *ctx, const char *name) { return !strncmp(name, "random:", 7); }
 
-/* "random:CxHxW": noise with labels, for benchmarks on samples of any shape. */
+/* "3x32x32", or with ":2" behind it two classes in place of ten. */
+static hd_status read_shape(int shape[3], int *classes, hd_ctx *ctx, const char *name) {
+  enum { MOST_SIDE = 256, MOST_CLASSES = 1000 };
+  int *c = &shape[0], *h = &shape[1], *w = &shape[2], end = 0, behind = 0;
+  *classes = 10;
+  const bool is_shape = sscanf(name, "random:%1d%*1[x]%3d%*1[x]%3d%n", c, h, w, &end) == 3;
+  if (is_shape && name[end] == ':')
+    end += sscanf(name + end, ":%4d%n", classes, &behind) == 1 ? behind : 0;
+  if (is_shape && !name[end] && *c >= 1 && *c <= HD_DATA_MAX_CHANNELS && *h >= 1 && *h <= MOST_SIDE && *w >= 1 &&
+      *w <= MOST_SIDE && *classes >= 2 && *classes <= MOST_CLASSES)
+    return HD_OK;
+  return hd__fail(
+      ctx, HD_E_USAGE,
+      "--data random: expects 1 to %d channels, sides of 1 to %d and 2 to %d classes, found '%s'; write for "
+      "example random:3x32x32 or random:3x32x32:2",
+      HD_DATA_MAX_CHANNELS, MOST_SIDE, MOST_CLASSES, name);
+}
+
+/* Noise with labels, for benchmarks on samples of any shape. */
 static hd_status draw_random(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
-  enum { TRAIN = 8192, TEST = 1024, ALL = TRAIN + TEST, CLASSES = 10, MOST_SIDE = 256 };
-  int shape[3], end = 0;
-  int *c = &shape[0], *h = &shape[1], *w = &shape[2];
-  if (sscanf(request->name, "random:%1d%*1[x]%3d%*1[x]%3d%n", c, h, w, &end) != 3 || request->name[end] || *c < 1 ||
-      *c > HD_DATA_MAX_CHANNELS || *h < 1 || *h > MOST_SIDE || *w < 1 || *w > MOST_SIDE)
-    return hd__fail(ctx, HD_E_USAGE,
-                    "--data random: expects 1 to %d channels and sides of 1 to %d, found '%s'; write "
-                    "for example random:3x32x32",
-                    HD_DATA_MAX_CHANNELS, MOST_SIDE, request->name);
+  enum { TRAIN = 8192, TEST = 1024, ALL = TRAIN + TEST, OF_A_BYTE = 256 };
+  int shape[3], classes;
+  HD_TRY(read_shape(shape, &classes, ctx, request->name));
   hd_resident_samples *d;
-  HD_TRY(make_room(&d, out, ctx, shape, TRAIN, TEST));
-  const int64_t sample = (int64_t)*c * *h * *w, bytes = ALL * (sample + 1);
+  HD_TRY(make_room(&d, out, ctx, shape, classes, TRAIN, TEST));
+  const int64_t sample = (int64_t)shape[0] * shape[1] * shape[2], bytes = ALL * (sample + 1);
   for (int64_t at = 0; at < bytes; at += 16) {
     const uint32_t counter[4] = {(uint32_t)(at / 16)};
     uint32_t word[4];
@@ -169,8 +187,9 @@ static hd_status draw_random(hd_opened *out, hd_ctx *ctx, const hd_data_request 
     for (int i = 0; i < 16; i++)
       d->images[at + i] = (uint8_t)(word[i / 4] >> (i % 4 * 8));
   }
+  const uint8_t *byte = d->images + ALL * sample;
   for (int i = 0; i < ALL; i++)
-    d->labels[i] = d->images[ALL * sample + i] % CLASSES;
+    d->labels[i] = (byte[i] + (classes > OF_A_BYTE ? OF_A_BYTE * byte[(i + 1) % ALL] : 0)) % classes;
   return HD_OK;
 }
 

@@ -102,8 +102,7 @@ static void replace(json_t **last, json_t *line) {
   *last = line;
 }
 
-/* Calls `take` with each line of the run's history. */
-static void read_history(const char *run, void (*take)(void *to, json_t *line, const char *type), void *to) {
+void hd__history_lines(const char *run, hd_history_fn *take, void *to) {
   char path[HD_PATH_BYTES], *line = NULL;
   size_t room = 0;
   HD_FILE_OWNED *from = hd__file_join(path, NULL, run, "history.jsonl") == HD_OK ? fopen(path, "re") : NULL;
@@ -126,7 +125,7 @@ static void take_last(void *to, json_t *line, const char *type) {
 
 void hd__history_read(json_t **start, json_t **end, const char *run) {
   json_t *last[2] = {NULL, NULL};
-  read_history(run, take_last, last);
+  hd__history_lines(run, take_last, last);
   *start = last[0];
   *end = last[1];
 }
@@ -138,7 +137,7 @@ static void count_end(void *to, json_t *line, const char *type) {
 
 int hd__history_ends(const char *run) {
   int ends = 0;
-  read_history(run, count_end, &ends);
+  hd__history_lines(run, count_end, &ends);
   return ends;
 }
 

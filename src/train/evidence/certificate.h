@@ -50,6 +50,10 @@ hd_status hd__data_sha256(char hex[HD_DATA_PARTS][HD_SHA256_HEX_BYTES], hd_ctx *
 /* Opens the data of a record, or that which the configuration names instead. */
 hd_status hd__certificate_data(hd_data **out, hd_ctx *ctx, const json_t *record, const hd_config *config);
 
+/* Calls `take` with each line of the run's history, and with its type, "" for a line without one. */
+typedef void hd_history_fn(void *to, json_t *line, const char *type);
+void hd__history_lines(const char *run, hd_history_fn *take, void *to);
+
 /* The last start and the last end in a run's history.jsonl; *end is NULL for a run that was killed since its last
  * start, or still runs. The caller owns them. */
 void hd__history_read(json_t **start, json_t **end, const char *run);

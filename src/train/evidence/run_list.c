@@ -9,6 +9,63 @@
 #include "train/evidence/certificate.h"
 #include "train/evidence/run_list.h"
 
+/* ---- A run of several parts: it was resumed ---- */
+
+static const char *const times[] = {"startup_s", "train_s", "evaluate_s", "wall_s"};
+enum { TIMES = sizeof times / sizeof *times, TRAIN_S = 1 };
+
+typedef struct run_parts {
+  double sum[TIMES], samples;
+  int64_t peak_bytes;
+  int trained;        /* parts with steps */
+  json_t *rank_times; /* of the last one */
+  int64_t open_step;  /* where a part began whose end is not there; -1: there is none */
+  bool lacks;         /* the run has steps of a part that was killed, whose times are not known */
+} run_parts;
+
+static double number_of(const json_t *line, const char *key) { return json_number_value(json_object_get(line, key)); }
+
+static void take_part(void *to, json_t *line, const char *type) {
+  run_parts *p = to;
+  if (!strcmp(type, "start")) {
+    const int64_t step = json_integer_value(json_object_get(line, "step"));
+    p->lacks |= p->open_step >= 0 && step > p->open_step;
+    p->open_step = step;
+  }
+  if (strcmp(type, "end") != 0)
+    return;
+  p->open_step = -1;
+  for (int i = 0; i < TIMES; i++)
+    p->sum[i] += number_of(line, times[i]);
+  p->samples += number_of(line, "samples_per_s") * number_of(line, "train_s");
+  const int64_t peak = json_integer_value(json_object_get(line, "peak_rss_bytes"));
+  p->peak_bytes = peak > p->peak_bytes ? peak : p->peak_bytes;
+  if (number_of(line, "train_s") > 0) {
+    p->trained++;
+    json_decref(p->rank_times);
+    p->rank_times = json_incref(json_object_get(line, "rank_times"));
+  }
+}
+
+/* The end states the times of all parts. Where those of a part are not known it states none of training; shares of
+ * ranks only where one part trained. */
+static void sum_parts(json_t *end, const char *folder) {
+  run_parts p = {.open_step = -1};
+  if (!end)
+    return;
+  hd__history_lines(folder, take_part, &p);
+  for (int i = 0; i < TIMES; i++)
+    json_object_set_new(end, times[i], p.lacks ? json_null() : json_real(p.sum[i]));
+  if (p.sum[TRAIN_S] > 0)
+    json_object_set_new(end, "samples_per_s", json_real(p.samples / p.sum[TRAIN_S]));
+  json_object_set_new(end, "peak_rss_bytes", json_integer(p.peak_bytes));
+  if (p.trained == 1 && p.rank_times)
+    json_object_set(end, "rank_times", p.rank_times);
+  if (p.trained > 1)
+    json_object_del(end, "rank_times");
+  json_decref(p.rank_times);
+}
+
 static hd_status add_run(hd_runs *runs, hd_ctx *ctx, const char *folder) {
   hd_ctx quiet = {0};
   json_t *record;
@@ -29,6 +86,7 @@ static hd_status add_run(hd_runs *runs, hd_ctx *ctx, const char *folder) {
   hd_run_entry *run = &runs->run[runs->count++];
   *run = (hd_run_entry){.folder = hd__strdup(folder), .record = record};
   hd__history_read(&run->start, &run->end, folder);
+  sum_parts(run->end, folder);
   return HD_ALLOCATED(run->folder, ctx, "out of memory for a list of runs");
 }
 

@@ -54,35 +54,36 @@ static hd_status f1(double *out, hd_ctx *ctx, const hd_target *target, const hd_
 /* ---- AUC ---- */
 
 typedef struct ranked {
-  double probability;
+  double odds;
   bool is_of_class;
 } ranked;
 
-static int by_probability(const void *a, const void *b) {
-  const double x = ((const ranked *)a)->probability, y = ((const ranked *)b)->probability;
+static int by_odds(const void *a, const void *b) {
+  const double x = ((const ranked *)a)->odds, y = ((const ranked *)b)->odds;
   return (x > y) - (x < y);
 }
 
-/* Of a class; a single score stands for its own order. */
-static double probability_of(const float *score, int32_t scores, int32_t class) {
-  double largest = (double)score[0], sum = 0;
+/* The logarithm of the odds of a class, which orders samples as its probability does, but has no ties where that is 0
+ * or 1 but for its rounding; a single score is one. */
+static double odds_of(const float *score, int32_t scores, int32_t class) {
+  double largest = -INFINITY, sum = 0;
   if (scores == 1)
     return (double)score[0];
-  for (int32_t k = 1; k < scores; k++)
-    largest = fmax(largest, (double)score[k]);
   for (int32_t k = 0; k < scores; k++)
-    sum += hd__exp((double)score[k] - largest);
-  return hd__exp((double)score[class] - largest) / sum;
+    largest = k == class ? largest : fmax(largest, (double)score[k]);
+  for (int32_t k = 0; k < scores; k++)
+    sum += k == class ? 0 : hd__exp((double)score[k] - largest);
+  return (double)score[class] - largest - hd__log(sum);
 }
 
 /* NAN unless there are samples of the class and others. */
 static double area(ranked *list, int64_t count) {
   int64_t below = 0, of_class = 0;
   double pairs = 0;
-  qsort(list, (size_t)count, sizeof *list, by_probability);
+  qsort(list, (size_t)count, sizeof *list, by_odds);
   for (int64_t i = 0, end; i < count; i = end) {
     int64_t in = 0;
-    for (end = i; end < count && list[end].probability == list[i].probability; end++)
+    for (end = i; end < count && list[end].odds == list[i].odds; end++)
       in += list[end].is_of_class;
     end += end == i; /* a NaN equals nothing */
     pairs += (double)in * ((double)below + 0.5 * (double)(end - i - in));
@@ -103,8 +104,7 @@ static hd_status auc(double *out, hd_ctx *ctx, const hd_target *target, const hd
     for (int64_t i = 0; i < feed->count; i++) {
       const int32_t label = label_at(target, feed, i);
       if (label >= 0)
-        list[count++] =
-            (ranked){probability_of(outcome->score + i * target->scores, target->scores, class), label == class};
+        list[count++] = (ranked){odds_of(outcome->score + i * target->scores, target->scores, class), label == class};
     }
     const double is = area(list, count);
     there += !isnan(is);

@@ -2,7 +2,8 @@
  *
  *   f1    2 tp / (2 tp + fp + fn) of a class, the mean over the classes that occur as label or as guess
  *   auc   the share of pairs of a sample of a class and one of another in which the first has the larger probability of
- *         the class, ties half; the mean over classes with both
+ *         the class, ties half; the mean over classes with both. Scores are compared, not their probabilities,
+ *         which rounding makes equal near 0 and 1
  *   r2    1 - sum of (output - target)^2 / sum of (target - its mean)^2, the mean over outputs
  *
  * They are those of scikit-learn: f1_score(average="macro"), roc_auc_score(multi_class="ovr"), r2_score. Sums are made

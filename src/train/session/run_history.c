@@ -80,9 +80,32 @@ static hd_status add_line(const hd_session *s, hd_ctx *ctx, json_t *line) {
   return status;
 }
 
+/* Whether the last line states that the run was done at this step. */
+static bool is_done(const hd_session *s) {
+  char path[HD_PATH_BYTES], *line = NULL;
+  size_t room = 0;
+  json_t *last = NULL;
+  HD_FILE_OWNED *from =
+      hd__file_join(path, NULL, s->checkpoints.folder, "history.jsonl") == HD_OK ? fopen(path, "re") : NULL;
+  while (from && getline(&line, &room, from) >= 0) {
+    json_decref(last);
+    last = json_loads(line, 0, NULL);
+  }
+  const char *end = json_string_value(json_object_get(last, "end"));
+  const bool done =
+      end && !strcmp(end, "done") && json_integer_value(json_object_get(last, "step")) == s->run.counters.step;
+  json_decref(last);
+  free(line);
+  return done;
+}
+
+/* A resume with nothing left to do is no part of the run. */
 hd_status hd__session_open_history(hd_session *s, hd_ctx *ctx) {
   const hd_report *r = &s->report.facts;
   char cpu[128];
+  s->report.had_ended = s->run.counters.step > 0 && hd_session_done(s) && is_done(s);
+  if (s->report.had_ended)
+    return HD_OK;
   hd__cpu_name(cpu, sizeof cpu);
   return add_line(s, ctx,
                   json_pack("{s:s, s:o, s:o, s:I, s:I, s:I, s:s, s:i, s:s, s:s, s:{s:s, s:i, s:i, s:i, s:s, s:s}}",
@@ -130,6 +153,8 @@ static json_t *confusion(const hd_session *s) {
 hd_status hd__session_close_history(hd_session *s, hd_ctx *ctx, hd_status status, const char *message) {
   const hd_report *r = &s->report.facts;
   char losses[HD_SHA256_HEX_BYTES] = "";
+  if (s->report.had_ended)
+    return HD_OK;
   const char *end = status == HD_E_INTERRUPTED ? "stopped" : status != HD_OK ? "failed" : "done";
   if (status == HD_OK)
     HD_TRY(hd__losses_digest(losses, ctx, s->checkpoints.folder, s->run.counters.step));

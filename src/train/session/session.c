@@ -3,7 +3,6 @@
 
 #include <signal.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/alloc.h"
 #include "comm/group_state.h"
@@ -189,9 +188,7 @@ static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
 }
 
 static void finish_report(hd_session *s) {
-  struct rusage usage;
-  getrusage(RUSAGE_SELF, &usage);
-  s->report.facts.peak_rss_bytes = (int64_t)usage.ru_maxrss * 1024;
+  s->report.facts.peak_rss_bytes = hd__process_peak_bytes();
   s->report.facts.train_s = s->run.train_s;
   if (s->input.supply)
     s->report.facts.waited_s =
@@ -238,7 +235,20 @@ static void note_patience_ended(hd_session *s) {
   note(s, text);
 }
 
+/* Of the run, or of a group of parameters. */
+static void note_constant_momentum(hd_session *s) {
+  bool constant = false;
+  for (int g = 0; g < s->compute.plan->group_count; g++)
+    constant |= hd__schedule_keeps_momentum(&s->run.schedule[g]);
+  if (constant)
+    note(s,
+         "--schedule onecycle leaves a momentum of 0 as it is, which OneCycleLR of PyTorch cycles from 0.95 to 0.85; "
+         "for that give --momentum 0.95");
+}
+
 static hd_status train(hd_session *s, hd_ctx *ctx) {
+  if (s->run.counters.step < s->run.steps_in_all)
+    note_constant_momentum(s);
   HD_TRY(train_until(s, ctx, s->run.steps_in_all));
   HD_TRY(hd__stages_note(s, ctx));
   if (s->run.counters.step < s->run.steps_in_all && !s->report.facts.stopped)

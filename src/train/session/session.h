@@ -106,6 +106,7 @@ typedef struct session_report {
   hd_profiler profiler;
   hd_job_page page;   /* for tools that list jobs */
   bool noted_refusal; /* reported: the system refused to bind threads or their memory */
+  bool had_ended;     /* the resumed run has ended, and its history says so: nothing is left to do */
 } session_report;
 
 struct hd_session {

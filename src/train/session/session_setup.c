@@ -403,6 +403,7 @@ static void fill_report(hd_session *s, int32_t shards) {
                   .library = hd__session_library(s),
                   .out = s->checkpoints.folder,
                   .epochs = (int64_t)ceil(s->run.settings->epochs),
+                  .epochs_asked = s->run.settings->epochs,
                   .steps = s->run.counters.step,
                   .batch = s->run.batch,
                   .shards = shards,

@@ -162,7 +162,7 @@ static void report_progress(hd_session *s, hd_event_kind kind) {
                     .step = s->run.counters.step,
                     .epoch = (s->run.counters.step - 1) / s->run.steps_per_epoch,
                     .loss = r->train_loss,
-                    .samples_per_s = s->run.train_s > 0 ? (double)s->run.trained_samples / s->run.train_s : 0,
+                    .samples_per_s = s->run.train_s > 0 ? (double)s->run.trained_samples / s->run.train_s : NAN,
                     .val_loss = evaluated ? r->val_loss : NAN,
                     .val_accuracy = evaluated ? r->val_accuracy : NAN,
                     .test_loss = evaluated ? r->test_loss : NAN,

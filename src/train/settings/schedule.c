@@ -5,8 +5,8 @@
  * 1/warmup of the rate in the first step to all of it in the last, and the schedule starts after it, as in a
  * SequentialLR of the two. onecycle, which includes a warm-up, is OneCycleLR with its defaults: cosine from lr/25 up to
  * lr over the first 30 % of the steps, then down to lr/25/1e4; the momentum (sgd) or first beta (adam) changes
- * inversely, from 0.95 to 0.85 and back. The bias corrections use beta^t with the beta of the step, as PyTorch's
- * optimizers do. */
+ * inversely, from 0.95 to 0.85 and back; a momentum of 0 stays, as with cycle_momentum=False. The bias corrections use
+ * beta^t with the beta of the step, as PyTorch's optimizers do. */
 #include "train/settings/schedule.h"
 
 #include <math.h>
@@ -116,6 +116,10 @@ static void onecycle_at(const hd_schedule *s, double at, double *lr, double *bet
     *lr = cosine_between(s->lr, least, share);
     *beta1 = cycles ? cosine_between(0.85, 0.95, share) : *beta1;
   }
+}
+
+bool hd__schedule_keeps_momentum(const hd_schedule *s) {
+  return s->curve == HD_SCHEDULE_ONECYCLE && has_momentum(s) && s->momentum <= 0;
 }
 
 void hd__schedule_at(const hd_schedule *s, int64_t step, double *lr, double *beta1) {

@@ -33,6 +33,9 @@ hd_status hd__schedule_init(hd_schedule *out, hd_ctx *ctx, const hd_update_setti
 /* The steps of so many epochs: the last may be incomplete; at least one. */
 int64_t hd__schedule_steps(double epochs, int64_t steps_per_epoch);
 
+/* Whether a cycle leaves a momentum of 0 as it is, where PyTorch's OneCycleLR cycles it by default. */
+bool hd__schedule_keeps_momentum(const hd_schedule *schedule);
+
 /* Learning rate and first beta (sgd: momentum) of step `step`, counted from 0. */
 void hd__schedule_at(const hd_schedule *schedule, int64_t step, double *lr, double *beta1);
 
