@@ -11,6 +11,7 @@ AM_TESTS_ENVIRONMENT = HEDDLE='$(abs_top_builddir)/heddle' SRCDIR='$(abs_top_src
   BATS='$(BATS)'; export HEDDLE SRCDIR BUILDDIR BATS; \
   unset OMP_NUM_THREADS HEDDLE_ISA HEDDLE_DATA HEDDLE_SYSROOT HEDDLE_HOST_ID HEDDLE_LANE_SPEEDS HEDDLE_HOST_SUMS \
   HEDDLE_CUDA_DRIVER HEDDLE_CUDA_MODULE; \
+  HEDDLE_PLAN=check; export HEDDLE_PLAN; \
   HD_BITS='$(HD_BITS)' HD_KILLS='$(HD_KILLS)'; export HD_BITS HD_KILLS;
 
 unit_tests = tests/unit/test_bench tests/unit/test_digits tests/unit/test_doctor tests/unit/test_sample_feed \
@@ -92,8 +93,8 @@ tests_op_test_bf16_SOURCES = tests/op/test_bf16.c $(kernel_case)
 tests_op_test_updates_SOURCES = tests/op/test_updates.c $(kernel_case)
 tests_op_test_gradients_SOURCES = tests/op/test_gradients.c $(kernel_case) $(kinks)
 tests_op_test_network_gradients_SOURCES = tests/op/test_network_gradients.c $(kernel_case) $(kinks)
-tests_plan_test_plan_SOURCES = tests/plan/test_plan.c tests/plan/bad_models.c tests/plan/bad_models.h \
-  tests/plan/plan_memory.c tests/plan/plan_memory.h
+tests_plan_test_plan_SOURCES = tests/plan/test_plan.c tests/plan/bad_models.c tests/plan/bad_models.h
+tests_plan_test_networks_SOURCES = tests/plan/test_networks.c tests/plan/drawn_network.c tests/plan/drawn_network.h
 
 tests_unit_test_caches_SOURCES = tests/unit/test_caches.c tests/unit/other_cpus.h
 tests_unit_test_threads_SOURCES = tests/unit/test_threads.c tests/unit/other_cpus.h
@@ -179,7 +180,7 @@ bits_networks = ended groups losses mixed mixed_samples native norm optimizers p
   shard_norm shard_norms shared soft tiles tiny transforms units upsampled wide preact bn3 conv_swish_norm \
   norm_after_flatten two_norms_swish
 EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/%.plan) \
-  $(plan_models:%=tests/plan/%.plan) $(bits_networks:%=tests/bits/%.yaml)
+  $(plan_models:%=tests/plan/%.plan) $(bits_networks:%=tests/bits/%.yaml) tests/plan/networks
 
 # Digests alone: for a second compiler. GPUs' kernels are not its own.
 check-digests:

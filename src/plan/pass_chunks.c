@@ -101,7 +101,7 @@ static void cut(hd_plan *plan, int p) {
   }
 }
 
-hd_status hd__pass_chunks(hd_plan *plan, hd_ctx *ctx) {
+hd_status hd__pass_chunks(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
   int chunks = 0;
   HD_TRY(HD_NEW(plan->uses, plan->graph->node_count * HD_MAX_OUT, ctx, "out of memory while cutting chunks"));
   place_params(plan, true);

@@ -20,7 +20,7 @@ static hd_crossing find(const hd_plan *plan, int value) {
   return crossing;
 }
 
-hd_status hd__pass_crossings(hd_plan *plan, hd_ctx *ctx) {
+hd_status hd__pass_crossings(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
   HD_TRY(HD_NEW(plan->crossings, plan->graph->value_count, ctx, "out of memory while cutting stages"));
   for (int v = 0; v < plan->graph->value_count; v++) {
     const hd_crossing crossing = find(plan, v);

@@ -41,7 +41,7 @@ static void add_matrix(hd_plan *plan, int p) {
   m->polynomial = take(plan, m->rows * m->rows);
 }
 
-hd_status hd__pass_matrices(hd_plan *plan, hd_ctx *ctx) {
+hd_status hd__pass_matrices(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
   HD_TRY(HD_NEW(plan->matrices, plan->param_count + 1, ctx, "out of memory while planning"));
   for (int p = 0; p < plan->param_count; p++) {
     const hd_value *value = &plan->graph->values[plan->graph->params[p].value];

@@ -28,7 +28,7 @@ typedef struct memory {
   hd_plan *plan;
   int *class_of; /* value -> class, named by a value index */
   life *lives;   /* per value; meaningful for class names */
-  bool in_place, reuse;
+  bool in_place, reuse, guard;
 } memory;
 
 bool hd__plan_defers(const hd_plan *plan, const hd_node *node) {
@@ -120,6 +120,11 @@ static void find_classes(memory *m) {
   }
 }
 
+/* Behind all others: its samples, however many, end where a page does, and a page for each lies behind them. */
+static int64_t guarded_offset(const life *l, int64_t end) {
+  return (end + l->bytes + HD_GUARD_BYTES - 1) / HD_GUARD_BYTES * HD_GUARD_BYTES - l->bytes;
+}
+
 /* Whether two classes may not share a byte. */
 static bool lie_apart(const memory *m, const life *a, const life *b) {
   if (a->batch != b->batch)
@@ -156,9 +161,10 @@ static void place_classes(memory *m, bool *placed) {
     if (!l->live)
       continue;
     int64_t *all = l->batch ? &plan->batch_bytes : &plan->stage_arena_bytes[l->stage];
-    l->offset = first_fit(m, placed, v);
+    l->offset = m->guard ? guarded_offset(l, *all) : first_fit(m, placed, v);
     placed[v] = true;
-    *all = *all > l->offset + l->bytes ? *all : l->offset + l->bytes;
+    const int64_t end = l->offset + l->bytes + (m->guard ? HD_GUARD_BYTES : 0);
+    *all = *all > end ? *all : end;
   }
   for (int s = 0; s < plan->stages.count; s++)
     if (plan->arena_bytes < plan->stage_arena_bytes[s])
@@ -188,8 +194,10 @@ static hd_place place_of(const memory *m, int v) {
 
 hd_status hd__pass_memory(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
   size_t values = (size_t)plan->graph->value_count;
-  memory m = {
-      .plan = plan, .in_place = !(settings->omit & HD_OMIT_IN_PLACE), .reuse = !(settings->omit & HD_OMIT_REUSE)};
+  memory m = {.plan = plan,
+              .in_place = !(settings->omit & HD_OMIT_IN_PLACE),
+              .reuse = !(settings->omit & HD_OMIT_REUSE),
+              .guard = settings->guard};
   hd_status status = HD_E_NOMEM;
   m.class_of = hd__calloc(values, sizeof *m.class_of);
   m.lives = hd__calloc(values, sizeof *m.lives);

@@ -17,9 +17,9 @@ void hd__pass_segments(hd_plan *plan, const hd_plan_settings *settings);
 hd_status hd__pass_recompute(hd_plan *plan, hd_ctx *ctx);
 hd_status hd__pass_groups(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings);
 hd_status hd__pass_needed(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings);
-hd_status hd__pass_matrices(hd_plan *plan, hd_ctx *ctx);
+hd_status hd__pass_matrices(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings);
 int hd__plan_matrix_rounds(const hd_plan *plan);
 hd_status hd__pass_memory(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings);
 bool hd__plan_defers(const hd_plan *plan, const hd_node *node); /* its gradients are formed after all segments */
-hd_status hd__pass_crossings(hd_plan *plan, hd_ctx *ctx);
-hd_status hd__pass_chunks(hd_plan *plan, hd_ctx *ctx);
+hd_status hd__pass_crossings(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings);
+hd_status hd__pass_chunks(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings);

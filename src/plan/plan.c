@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "op/op.h"
+#include "plan/check.h"
 #include "plan/passes.h"
 
 static const char NO_MEMORY[] = "out of memory while planning";
@@ -239,28 +240,69 @@ void hd__pass_evaluation(hd_graph *graph) {
     graph->nodes[i].view |= graph->nodes[i].op == HD_OP_dropout;
 }
 
-static hd_status run_passes(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
+static hd_status evaluate_only(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
   if (!settings->train)
     hd__pass_evaluation(plan->graph);
+  return HD_OK;
+}
+
+static hd_status fuse(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
   hd__pass_fuse(plan->graph, !(settings->omit & HD_OMIT_RELU));
+  return HD_OK;
+}
+
+static hd_status shift(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
   plan->shifts = settings->may_shift && hd__pass_shift(plan->graph, settings->shift);
-  if (settings->train) {
-    HD_TRY(hd__pass_batch_statistics(plan->graph, ctx));
-    HD_TRY(hd__pass_grad(plan->graph, ctx));
-  }
-  HD_TRY(hd__pass_stages(plan, ctx, settings));
+  return HD_OK;
+}
+
+static hd_status add_gradients(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
+  if (!settings->train)
+    return HD_OK;
+  HD_TRY(hd__pass_batch_statistics(plan->graph, ctx));
+  return hd__pass_grad(plan->graph, ctx);
+}
+
+static hd_status segments(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
   hd__pass_segments(plan, settings);
-  if (settings->recompute && !(settings->omit & HD_OMIT_RECOMPUTE))
-    HD_TRY(hd__pass_recompute(plan, ctx));
+  return HD_OK;
+}
+
+static hd_status recompute(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
+  return settings->recompute && !(settings->omit & HD_OMIT_RECOMPUTE) ? hd__pass_recompute(plan, ctx) : HD_OK;
+}
+
+static hd_status groups(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
   plan->param_count = plan->graph->param_count;
   HD_TRY(HD_NEW(plan->params, plan->param_count, ctx, NO_MEMORY));
-  HD_TRY(hd__pass_groups(plan, ctx, settings));
-  HD_TRY(hd__pass_needed(plan, ctx, settings));
-  HD_TRY(hd__pass_matrices(plan, ctx));
-  HD_TRY(hd__pass_memory(plan, ctx, settings));
-  HD_TRY(hd__pass_crossings(plan, ctx));
-  HD_TRY(hd__pass_chunks(plan, ctx));
-  return lower(plan, ctx, settings);
+  return hd__pass_groups(plan, ctx, settings);
+}
+
+static const struct {
+  const char *name;
+  hd_status (*run)(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings);
+} passes[] = {{"evaluation", evaluate_only},
+              {"fuse", fuse},
+              {"shift", shift},
+              {"gradients", add_gradients},
+              {"stages", hd__pass_stages},
+              {"segments", segments},
+              {"recompute", recompute},
+              {"groups", groups},
+              {"needed", hd__pass_needed},
+              {"matrices", hd__pass_matrices},
+              {"memory", hd__pass_memory},
+              {"crossings", hd__pass_crossings},
+              {"chunks", hd__pass_chunks},
+              {"lower", lower}};
+
+static hd_status run_passes(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
+  for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
+    HD_TRY(passes[i].run(plan, ctx, settings));
+    if (settings->check)
+      HD_TRY(hd__check_pass(plan, ctx, passes[i].name));
+  }
+  return HD_OK;
 }
 
 hd_status hd__plan_create(hd_plan **out, hd_ctx *ctx, hd_graph *graph, const hd_kernels *kernels,
@@ -275,6 +317,7 @@ hd_status hd__plan_create(hd_plan **out, hd_ctx *ctx, hd_graph *graph, const hd_
   plan->kernels = kernels;
   plan->trains = settings->train;
   plan->averages = settings->averages;
+  plan->guarded = settings->guard;
   hd_status status = run_passes(plan, ctx, settings);
   if (status != HD_OK) {
     hd__plan_destroy(plan);

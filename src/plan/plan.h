@@ -56,6 +56,9 @@ static inline void *hd__place_at(const hd_place *place, const hd_origin origin[H
   return place->where == HD_AT_NOWHERE ? NULL : (char *)o->base + place->offset * o->scale + o->row * place->row_bytes;
 }
 
+/* Behind each sample of a value in a guarded plan: a page of memory. */
+enum { HD_GUARD_BYTES = 4096 };
+
 /* One kernel call of a shards phase. */
 typedef struct hd_plan_call {
   hd_op op;
@@ -252,7 +255,8 @@ typedef struct hd_plan {
   int64_t trained_elems; /* the first of param_elems: parameters with gradients and optimizer state */
   int64_t grad_elems;    /* of all uses' gradients: trained_elems, then those of further uses */
   bool trains;
-  bool shifts; /* samples come without the shift: the first layer adds it */
+  bool guarded; /* HD_GUARD_BYTES a sample behind each value are never touched */
+  bool shifts;  /* samples come without the shift: the first layer adds it */
 } hd_plan;
 
 /* What a plan may go without, for comparison; none of it changes a bit. */
@@ -266,13 +270,15 @@ typedef enum hd_omission {
 } hd_omission;
 
 typedef struct hd_plan_settings {
-  bool train;                /* with gradients and updates; else forward and loss only */
-  int64_t batch;             /* train: samples of a batch; 0: not known */
-  int64_t shard_rows;        /* train: samples of a shard, for kernels chosen by that number; 0 for none such */
-  bool clip_norm;            /* train: a phase for the gradient's norm */
-  hd_stages stages;          /* count 0 or 1: one; without the places where they begin: cut evenly */
-  bool recompute;            /* train: cheap values are computed again for gradients, in place of kept */
-  uint32_t omit;             /* hd_omission bits */
+  bool train;         /* with gradients and updates; else forward and loss only */
+  int64_t batch;      /* train: samples of a batch; 0: not known */
+  int64_t shard_rows; /* train: samples of a shard, for kernels chosen by that number; 0 for none such */
+  bool clip_norm;     /* train: a phase for the gradient's norm */
+  hd_stages stages;   /* count 0 or 1: one; without the places where they begin: cut evenly */
+  bool recompute;     /* train: cheap values are computed again for gradients, in place of kept */
+  uint32_t omit;      /* hd_omission bits */
+  bool guard;         /* each value has memory of its own, and a page without access behind it: with OMIT_REUSE */
+  bool check;         /* the plan is checked after each pass */
   hd_update_settings update; /* train: the run's */
   hd_averages averages;      /* train */
   bool may_shift;            /* samples may come without `shift`, the number that normalisation adds to each element */

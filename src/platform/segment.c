@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "platform/memory_file.h"
@@ -46,6 +47,13 @@ void hd__segment_count(hd_segment *segment, int fd, int64_t offset, atomic_int *
   segment->offset = offset;
   segment->held = held;
   segment->wanted = wanted;
+}
+
+void hd__segment_guard(void *from, size_t bytes) {
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)from + page - 1) & ~(page - 1);
+  const uintptr_t end = ((uintptr_t)from + bytes) & ~(page - 1);
+  if (begin < end)
+    (void)mprotect((char *)from + (begin - (uintptr_t)from), end - begin, PROT_NONE);
 }
 
 void hd__segment_destroy(hd_segment *segment) {

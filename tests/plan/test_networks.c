@@ -1,202 +1,77 @@
-/* Random networks, drawn from the table of operations, so that a new operation is among them from its first day: the plain
- * plan (HEDDLE_PLAN=plain) against the fastest one, against the fastest without each of its choices, and against layouts
- * and instruction sets. The losses of three steps and the weights after them must have the same bits.
+/* Random networks (drawn_network.h): the plain plan (HEDDLE_PLAN=plain) against the fastest one, against the fastest
+ * without each of its choices, and against layouts and instruction sets. The losses of three steps and the weights after
+ * them must have the same bits. Every plan is checked after each of its passes.
  *
- *     test_networks [COUNT [FIRST_SEED]]     60 networks from seed 0 on
+ *     test_networks [COUNT [FIRST_SEED]]           60 networks from seed 0 on, and those of tests/plan/networks
+ *     test_networks --write FOLDER COUNT [SEED]    model files SEED.yaml, for tools/pytorch/torch_networks.py
  *
- * A network is a chain of layers of any operation after any other, with branches, blocks that are repeated and shared
- * weights; what a shape rule refuses is drawn again. A failure prints its seed and the network, made smaller. */
+ * A failure prints its seed and the network, made smaller, as a file for tests/plan/networks: networks that failed once
+ * are tried for ever. Its first line has the experiment. */
 #include "scratch.h"
 
-#include <math.h>
+#include <dirent.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include "heddle.h"
-#include "op/op.h"
+#include "plan/drawn_network.h"
 #include "train/session/session.h"
 
-enum { MOST_LAYERS = 14, LINE = 160, TEXT = 4096, STEPS = 3, MOST_VARIANTS = 24, LOSSES = STEPS };
+enum { STEPS = 3, MOST_VARIANTS = 24, MOST_NUMBERS = 64, MOST_ELEMS = 4 * 9 * 9, CLASSES = 10 };
 
-/* ---- Drawing ---- */
+/* ---- The data: numbers and targets without a pattern ---- */
 
-static uint64_t state;
-static uint32_t draw(uint32_t below) {
-  state = state * 6364136223846793005ull + 1442695040888963407ull;
-  return (uint32_t)((state >> 33) % below);
-}
-static bool chance(uint32_t percent) { return draw(100) < percent; }
+typedef struct rows {
+  float x[MOST_NUMBERS * MOST_ELEMS], target[MOST_NUMBERS * CLASSES];
+  int32_t label[MOST_NUMBERS];
+} rows;
 
-typedef struct sketch {
-  int input[3];
-  int layers;
-  char line[MOST_LAYERS][LINE]; /* "name: {op: ..." without the brace at the end */
-  hd_op op[MOST_LAYERS];
-  char rules[3 * LINE]; /* of parameters, or "" */
-  bool flat;            /* the last value */
-} sketch;
-
-/* Ends with what makes ten scores of the last value, which `flat` says is flat. */
-static void text_of(char text[TEXT], const sketch *s, bool flat) {
-  int n = snprintf(text, TEXT, "model: drawn\ninput: [%d, %d, %d]\nlayers:\n", s->input[0], s->input[1], s->input[2]);
-  for (int i = 0; i < s->layers; i++)
-    n += snprintf(text + n, (size_t)(TEXT - n), "  - %s}\n", s->line[i]);
-  snprintf(text + n, (size_t)(TEXT - n), "%s  - scores: {op: linear, out: 10}\n%s",
-           flat ? "" : "  - flat: {op: flatten}\n", s->rules);
-}
-
-static bool is_valid_text(const char *text) {
-  hd_ctx ctx = {0};
-  hd_network network;
-  hd_graph *graph = NULL;
-  if (hd__network_find(&network, &ctx, text) != HD_OK)
-    return false;
-  const bool valid = hd__network_graph(&graph, &ctx, &network) == HD_OK;
-  if (valid)
-    hd__graph_destroy(graph);
-  hd__network_fini(&network);
-  return valid;
-}
-
-/* Whether it can be trained; finds out whether its last value is flat. */
-static bool is_valid(sketch *s) {
-  char text[TEXT];
-  for (int flat = 0; flat < 2; flat++) {
-    s->flat = flat;
-    text_of(text, s, flat);
-    if (is_valid_text(text))
-      return true;
+static const rows *drawn_rows(void) {
+  static rows r;
+  uint32_t state = 1;
+  if (r.x[0] != 0)
+    return &r;
+  for (size_t i = 0; i < sizeof r.x / sizeof *r.x; i++) {
+    state = state * 1664525 + 1013904223;
+    r.x[i] = (float)(state >> 8) / (1 << 22) - 2.0f;
   }
-  return false;
+  for (size_t i = 0; i < sizeof r.target / sizeof *r.target; i++)
+    r.target[i] = (float)(i * 37 % 101) / 101.0f;
+  for (int i = 0; i < MOST_NUMBERS; i++)
+    r.label[i] = i * 7 % CLASSES;
+  return &r;
 }
 
-static void draw_setting(char *line, const sketch *s, hd_op op, const hd_op_setting *o) {
-  static const int widths[] = {1, 2, 3, 4, 5, 8, 10, 16, 17, 20};
-  char value[64] = "";
-  const double high = o->high < 6 ? o->high : 6, low = o->low;
-  switch (o->type) {
-  case HD_SETTING_INT: snprintf(value, sizeof value, "%d", widths[draw(10)]); break;
-  case HD_SETTING_FLAG: snprintf(value, sizeof value, "%s", draw(2) ? "true" : "false"); break;
-  case HD_SETTING_REAL: snprintf(value, sizeof value, "%.3f", low + (high - low) * draw(1000) / 1000.0); break;
-  case HD_SETTING_SIDES: snprintf(value, sizeof value, "%d", (int)low + (int)draw(4)); break;
-  case HD_SETTING_CHOICE: snprintf(value, sizeof value, "%s", o->choices[draw(2)]); break;
-  case HD_SETTING_LAYER:
-    for (int i = s->layers - 1; i >= 0 && !*value; i--)
-      if (s->op[i] == op)
-        snprintf(value, sizeof value, "n%d", i);
-    break;
-  case HD_SETTING_WEIGHTS: break;
-  }
-  if (*value)
-    snprintf(line + strlen(line), LINE - strlen(line), ", %s: %s", o->key, value);
-}
-
-/* A layer with drawn settings that reads `from`, "" for the one above; whether the network is valid with it. */
-static bool add(sketch *s, hd_op op, const char *from) {
-  const hd_op_rule *rule = hd__op_info(op)->rule;
-  char *line = s->line[s->layers];
-  if (s->layers == MOST_LAYERS)
-    return false;
-  snprintf(line, LINE, "n%d: {op: %s", s->layers, hd__op_info(op)->name);
-  if (*from)
-    snprintf(line + strlen(line), LINE - strlen(line), ", from: %s", from);
-  for (const hd_op_setting *o = rule->settings; o && o->key; o++)
-    if (o->required || chance(30))
-      draw_setting(line, s, op, o);
-  s->op[s->layers++] = op;
-  if (is_valid(s))
-    return true;
-  s->layers--;
-  return false;
-}
-
-static hd_op draw_op(const sketch *s) {
-  if (s->layers > 0 && chance(12))
-    return chance(70) ? HD_OP_add : HD_OP_concat;
-  if (s->layers > 0 && chance(10))
-    return HD_OP_relu;
-  if (s->layers > 0 && chance(15))
-    return s->op[s->layers - 1];
-  if (!s->flat && chance(12))
-    return HD_OP_flatten;
-  for (;;) {
-    const hd_op op = (hd_op)draw(HD_OP_COUNT);
-    const hd_op_info *info = hd__op_info(op);
-    if (info->rule && info->rule->fewest > 0 && info->role == HD_ROLE_FORWARD)
-      return op;
-  }
-}
-
-/* A number below `count`, most often a small one. */
-static int steps_back(int count) {
-  const int step = (int)draw(4);
-  return step < 3 && step < count ? step : (int)draw((uint32_t)count);
-}
-
-static void add_some(sketch *s) {
-  char from[64] = "";
-  const hd_op op = draw_op(s);
-  const hd_op_rule *rule = hd__op_info(op)->rule;
-  if (rule->fewest > 1 && s->layers > 0)
-    snprintf(from, sizeof from, "[n%d, n%d]", s->layers - 1, s->layers - 1 - steps_back(s->layers));
-  else if (s->layers > 1 && chance(25)) { /* a branch, joined at once */
-    sketch before = *s;
-    snprintf(from, sizeof from, "n%d", s->layers - 2 - steps_back(s->layers - 1));
-    const hd_op joins = chance(60) ? HD_OP_add : HD_OP_concat;
-    char line[64];
-    snprintf(line, sizeof line, "[n%d, n%d]", s->layers, s->layers - 1);
-    /* Only both together are valid: the layer above has no other reader. */
-    snprintf(s->line[s->layers], LINE, "n%d: {op: %s, from: %s", s->layers, hd__op_info(op)->name, from);
-    s->op[s->layers++] = op;
-    if (s->layers == MOST_LAYERS || !add(s, joins, line))
-      *s = before;
-    return;
-  }
-  add(s, op, from);
-}
-
-static void draw_network(sketch *s, uint64_t seed) {
-  static const int channels[] = {1, 1, 2, 3, 3, 4};
-  state = seed * 0x9e3779b97f4a7c15ull + 1;
-  for (int i = 0; i < 8; i++)
-    draw(2);
-  *s = (sketch){.input = {channels[draw(6)], 1 + (int)draw(9), 1 + (int)draw(9)}};
-  const int wanted = 1 + (int)draw(9);
-  for (int tries = 0; s->layers < wanted && tries < 60 && s->layers < MOST_LAYERS - 4; tries++)
-    add_some(s);
-  is_valid(s);
-}
-
-/* Some layers are frozen, end to train after a step, or have other settings; some weights are muon's. */
-static void draw_rules(sketch *s) {
-  static const char *const rules[] = {"requires_grad: false", "lr: 0.003", "weight_decay: 0.1", "epochs: 0.001"};
-  const sketch before = *s;
-  char *end = s->rules;
-  if (chance(45))
-    end += snprintf(end, LINE, "parameters:\n");
-  if (*s->rules && chance(30))
-    end += snprintf(end, LINE, "  - {match: '*.weight', op: linear, optimizer: muon}\n");
-  if (*s->rules)
-    snprintf(end, LINE, "  - {match: '%s.*', %s}\n", s->layers && chance(80) ? "n?" : "scores", rules[draw(4)]);
-  if (!is_valid(s))
-    *s = before;
+static hd_status add_data(hd_ctx *ctx, const int input[3], bool labels, int outputs, int samples) {
+  static hd_custom_arrays arrays;
+  const rows *r = drawn_rows();
+  arrays = (hd_custom_arrays){.struct_bytes = sizeof arrays,
+                              .count = samples,
+                              .floats = r->x,
+                              .labels = labels ? r->label : NULL,
+                              .targets = labels ? NULL : r->target};
+  const hd_custom_data data = {.struct_bytes = sizeof data,
+                               .name = "rows",
+                               .channels = input[0],
+                               .height = input[1],
+                               .width = input[2],
+                               .dtype = HD_F32,
+                               .classes = labels ? CLASSES : 0,
+                               .outputs = labels ? 0 : outputs,
+                               .train = &arrays,
+                               .test = &arrays};
+  return hd_data_add(ctx, &data);
 }
 
 /* ---- Running ---- */
 
-/* What an experiment is beside its network; drawn with it. */
-typedef struct experiment {
-  char batch[8], lr[8];
-  const char *optimizer, *precision, *clip, *ema;
-} experiment;
-
-static void draw_experiment(experiment *e) {
-  static const char *const optimizers[] = {"sgd", "adam", "adamw"};
-  snprintf(e->batch, sizeof e->batch, "%d", 1 + (int)draw(20));
-  snprintf(e->lr, sizeof e->lr, "0.0%d", 1 + (int)draw(5));
-  e->optimizer = optimizers[draw(3)];
-  e->precision = chance(25) ? "bf16" : "f32";
-  e->clip = chance(30) ? "0.5" : NULL;
-  e->ema = chance(20) ? "0.9" : NULL;
-}
+/* A model with its data and experiment. */
+typedef struct trial {
+  char text[DRAWN_TEXT];
+  int input[3], outputs;
+  bool labels;
+  drawn_experiment experiment;
+} trial;
 
 typedef struct variant {
   const char *plan, *isa, *threads, *accumulate, *stages;
@@ -204,9 +79,9 @@ typedef struct variant {
 
 typedef struct outcome {
   hd_status status;
-  double loss[LOSSES];
+  double loss[STEPS];
   uint64_t weights; /* a hash */
-  char why[200];
+  char why[256];
 } outcome;
 
 static uint64_t hash_of(const hd_session *s) {
@@ -222,42 +97,34 @@ static uint64_t hash_of(const hd_session *s) {
   return hash;
 }
 
-static hd_status configure(hd_config *config, hd_ctx *ctx, const sketch *s, const experiment *e, const variant *v) {
-  char text[TEXT], data[64];
-  text_of(text, s, s->flat);
-  snprintf(data, sizeof data, "random:%dx%dx%d", s->input[0], s->input[1], s->input[2]);
-  const char *const pairs[][2] = {{"model", text},
-                                  {"data", data},
-                                  {"batch", e->batch},
-                                  {"lr", e->lr},
-                                  {"optimizer", e->optimizer},
-                                  {"precision", e->precision},
-                                  {"clip-grad-norm", e->clip},
-                                  {"ema", e->ema},
-                                  {"threads", v->threads},
-                                  {"accumulate", v->accumulate},
-                                  {"stages", v->stages},
-                                  {"out", in_scratch("run")}};
-  hd_status status = HD_OK;
+static hd_status configure(hd_config *config, hd_ctx *ctx, const trial *t, const variant *v) {
+  const char *const pairs[][2] = {{"model", t->text},      {"data", "rows"},
+                                  {"threads", v->threads}, {"accumulate", v->accumulate},
+                                  {"stages", v->stages},   {"out", in_scratch("run")}};
+  hd_status status = add_data(ctx, t->input, t->labels, t->outputs, t->experiment.samples);
+  for (int i = 0; i < t->experiment.options && status == HD_OK; i++)
+    status = hd_config_set(config, ctx, t->experiment.key[i], t->experiment.value[i]);
   for (size_t i = 0; i < sizeof pairs / sizeof *pairs && status == HD_OK; i++)
     if (pairs[i][1])
       status = hd_config_set(config, ctx, pairs[i][0], pairs[i][1]);
   return status;
 }
 
-static outcome run(const sketch *s, const experiment *e, const variant *v) {
+static outcome run(const trial *t, const variant *v) {
   outcome out = {.status = HD_OK};
   hd_ctx *ctx;
   hd_config *config = NULL;
   hd_session *session = NULL;
-  setenv("HEDDLE_PLAN", v->plan, 1);
+  char plan[80];
+  snprintf(plan, sizeof plan, "check%s%s", *v->plan ? "," : "", v->plan);
+  setenv("HEDDLE_PLAN", plan, 1);
   setenv("HEDDLE_ISA", v->isa, 1);
   scratch_remove(in_scratch("run"));
   if (hd_ctx_create(&ctx) != HD_OK)
     bail_out("out of memory");
   out.status = hd_config_create(&config, ctx);
   if (out.status == HD_OK)
-    out.status = configure(config, ctx, s, e, v);
+    out.status = configure(config, ctx, t, v);
   if (out.status == HD_OK)
     out.status = hd_session_create(&session, ctx, config);
   for (int i = 0; i < STEPS && out.status == HD_OK; i++)
@@ -299,91 +166,237 @@ static int variants_of(variant out[MOST_VARIANTS], hd_op op) {
 
 static const variant plain = {"plain", "", "1", "1", NULL};
 
-static bool differs(const sketch *s, const experiment *e, const variant *v) {
-  const outcome want = run(s, e, &plain), got = run(s, e, v);
+static trial trial_of(const drawn_network *s, const drawn_experiment *e) {
+  trial t = {.input = {s->input[0], s->input[1], s->input[2]},
+             .outputs = s->outputs,
+             .labels = hd__op_info(s->loss_op)->rule->labels,
+             .experiment = *e};
+  drawn_text(t.text, s);
+  return t;
+}
+
+/* ---- Failures ---- */
+
+static uint64_t current_seed;
+
+/* A crash says whose it is, and then goes its way. */
+static void say_seed(void) {
+  char line[64];
+  const int length =
+      snprintf(line, sizeof line, "# a crash in the network of seed %llu\n", (unsigned long long)current_seed);
+  (void)!write(1, line, (size_t)length);
+}
+
+static void on_crash(int signal) {
+  struct sigaction usual = {.sa_handler = SIG_DFL};
+  say_seed();
+  sigaction(signal, &usual, NULL);
+}
+
+__attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)(void));
+
+static void name_crashes(void) {
+  const struct sigaction action = {.sa_handler = on_crash};
+  if (__sanitizer_set_death_callback) {
+    __sanitizer_set_death_callback(say_seed);
+    return;
+  }
+  sigaction(SIGSEGV, &action, NULL);
+  sigaction(SIGBUS, &action, NULL);
+  sigaction(SIGABRT, &action, NULL);
+}
+
+typedef struct difference {
+  const drawn_experiment *experiment;
+  const variant *variant;
+} difference;
+
+static bool differs(void *arg, const drawn_network *s) {
+  const difference *d = arg;
+  const trial t = trial_of(s, d->experiment);
+  const outcome want = run(&t, &plain), got = run(&t, d->variant);
   return want.status == HD_OK && !does_not_fit(&got) && !alike(&want, &got);
 }
 
-/* Leaves layers out, one after the other, as long as the difference stays. */
-static void shrink(sketch *s, const experiment *e, const variant *v) {
-  for (int i = s->layers - 1; i >= 0; i--) {
-    sketch smaller = *s;
-    memmove(smaller.line[i], smaller.line[i + 1], (size_t)(s->layers - 1 - i) * sizeof *s->line);
-    smaller.layers--;
-    if (is_valid(&smaller) && differs(&smaller, e, v))
-      *s = smaller;
-  }
-}
-
-static void say(const sketch *s, const experiment *e, const variant *v, uint64_t seed) {
-  char text[TEXT];
-  sketch small = *s;
-  shrink(&small, e, v);
-  text_of(text, &small, small.flat);
-  diag("seed %llu: HEDDLE_PLAN='%s' HEDDLE_ISA='%s' --threads %s --accumulate %s --stages %s --batch %s --lr %s "
-       "--optimizer %s --precision %s --clip-grad-norm %s --ema %s",
-       (unsigned long long)seed, v->plan, v->isa, v->threads, v->accumulate, v->stages ? v->stages : "1", e->batch,
-       e->lr, e->optimizer, e->precision, e->clip ? e->clip : "none", e->ema ? e->ema : "none");
+static void say_trial(const trial *t, const variant *v) {
+  char options[1024] = "", text[DRAWN_TEXT];
+  for (int i = 0; i < t->experiment.options; i++)
+    snprintf(options + strlen(options), sizeof options - strlen(options), " --%s %s", t->experiment.key[i],
+             t->experiment.value[i]);
+  diag("HEDDLE_PLAN='%s' HEDDLE_ISA='%s' --threads %s --accumulate %s --stages %s", v->plan, v->isa, v->threads,
+       v->accumulate, v->stages ? v->stages : "1");
+  diag("# %d samples, %s%s", t->experiment.samples, t->labels ? "labels" : "targets", options);
+  snprintf(text, sizeof text, "%s", t->text);
   for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
     diag("%s", line);
 }
+
+/* ---- Checking ---- */
 
 typedef struct tally {
   int networks, refused, comparisons, failed;
   int used[HD_OP_COUNT];
 } tally;
 
-static void check(tally *t, uint64_t seed) {
-  sketch s;
-  experiment e;
-  variant all[MOST_VARIANTS];
-  draw_network(&s, seed);
-  draw_rules(&s);
-  draw_experiment(&e);
-  const outcome want = run(&s, &e, &plain);
+/* Compares every variant; the first that differs, or NULL. Fails at once where the plain plan does. */
+static const variant *first_difference(tally *t, const trial *of, const variant *all, int count) {
+  const outcome want = run(of, &plain);
+  if (want.status == HD_E_SYSTEM) {
+    diag("the plain plan: %s", want.why);
+    return &plain;
+  }
   if (want.status != HD_OK) { /* a batch norm of one number, for example */
     if (getenv("HD_VERBOSE"))
-      diag("seed %llu: %s", (unsigned long long)seed, want.why);
+      diag("seed %llu: %s", (unsigned long long)current_seed, want.why);
     t->refused++;
-    return;
+    return NULL;
   }
   t->networks++;
-  for (int i = 0; i < s.layers; i++)
-    t->used[s.op[i]]++;
-  const int count = variants_of(all, s.layers ? s.op[draw((uint32_t)s.layers)] : HD_OP_linear);
   for (int i = 0; i < count; i++) {
-    const outcome got = run(&s, &e, &all[i]);
+    const outcome got = run(of, &all[i]);
     if (does_not_fit(&got))
       continue;
     t->comparisons++;
     if (alike(&want, &got))
       continue;
-    if (t->failed++ < 5) {
-      say(&s, &e, &all[i], seed);
-      diag("loss %.9g %.9g %.9g, expected %.9g %.9g %.9g; %s", got.loss[0], got.loss[1], got.loss[2], want.loss[0],
-           want.loss[1], want.loss[2], got.why);
-    }
-    break;
+    diag("loss %.9g %.9g %.9g, expected %.9g %.9g %.9g; %s", got.loss[0], got.loss[1], got.loss[2], want.loss[0],
+         want.loss[1], want.loss[2], got.why);
+    return &all[i];
   }
+  return NULL;
 }
 
-int main(int argc, char **argv) {
-  const int wanted = argc > 1 ? atoi(argv[1]) : 60;
-  const uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
-  tally t = {0};
-  for (uint64_t seed = first; t.networks < wanted; seed++)
-    check(&t, seed);
-  is_int(t.failed, 0, "%d networks, %d comparisons with the plain plan (%d drawn networks cannot be trained)",
-         t.networks, t.comparisons, t.refused);
+static void check(tally *t, uint64_t seed) {
+  drawn_network s;
+  drawn_experiment e;
+  variant all[MOST_VARIANTS];
+  current_seed = seed;
+  draw_network(&s, seed);
+  draw_rules(&s);
+  draw_experiment(&e);
+  const trial whole = trial_of(&s, &e);
+  const int count = variants_of(all, s.layers ? s.op[seed % (uint64_t)s.layers] : HD_OP_linear), before = t->networks;
+  const variant *found = first_difference(t, &whole, all, count);
+  for (int i = 0; i < s.layers && t->networks > before; i++)
+    t->used[s.op[i]]++;
+  t->used[s.loss_op] += t->networks > before;
+  if (!found || t->failed++ >= 5)
+    return;
+  difference d = {.experiment = &e, .variant = found};
+  if (found != &plain)
+    drawn_shrink(&s, differs, &d);
+  const trial small = trial_of(&s, &e);
+  diag("seed %llu:", (unsigned long long)seed);
+  say_trial(&small, found);
+}
+
+/* ---- Networks that failed once ---- */
+
+static bool read_options(drawn_experiment *e, char *line) {
+  char kind[16];
+  int at = 0;
+  *e = (drawn_experiment){0};
+  if (sscanf(line, "# %d samples, %15[a-z]%n", &e->samples, kind, &at) != 2)
+    return false;
+  for (char *word = strtok(line + at, " \n"); word; word = strtok(NULL, " \n")) {
+    const char *value = strtok(NULL, " \n");
+    snprintf(e->key[e->options], sizeof *e->key, "%s", word + 2);
+    snprintf(e->value[e->options++], sizeof *e->value, "%s", value ? value : "");
+  }
+  return e->options > 0;
+}
+
+/* A file as say_trial prints it. */
+static void read_trial(trial *t, const char *path) {
+  char line[1024];
+  FILE *file = fopen(path, "re");
+  if (!file || !fgets(line, sizeof line, file))
+    bail_out("cannot read %s", path);
+  *t = (trial){.labels = strstr(line, "labels") != NULL};
+  if (!read_options(&t->experiment, line))
+    bail_out("%s: the first line has no experiment", path);
+  const size_t bytes = fread(t->text, 1, sizeof t->text - 1, file);
+  t->text[bytes] = 0;
+  fclose(file);
+  const char *input = strstr(t->text, "input: ["), *scores = strstr(t->text, "scores: {op: linear, out: ");
+  if (!input || !scores || sscanf(input, "input: [%d, %d, %d]", &t->input[0], &t->input[1], &t->input[2]) != 3 ||
+      sscanf(scores, "scores: {op: linear, out: %d", &t->outputs) != 1)
+    bail_out("%s: no input or no scores", path);
+}
+
+static int is_model(const struct dirent *entry) { return strstr(entry->d_name, ".yaml") != NULL; }
+
+static void check_known(tally *t) {
+  char folder[1024], path[1400];
+  struct dirent **entry = NULL;
+  snprintf(folder, sizeof folder, "%s/tests/plan/networks", getenv("SRCDIR") ? getenv("SRCDIR") : ".");
+  const int count = scandir(folder, &entry, is_model, alphasort);
+  if (count <= 0)
+    bail_out("%s has no networks", folder);
+  for (int i = 0; i < count; i++) {
+    static trial of;
+    variant all[MOST_VARIANTS];
+    snprintf(path, sizeof path, "%s/%s", folder, entry[i]->d_name);
+    read_trial(&of, path);
+    const int before = t->networks;
+    const variant *found = first_difference(t, &of, all, variants_of(all, HD_OP_linear));
+    if (found || t->networks == before) {
+      t->failed++;
+      diag("%s%s", path, found ? "" : " cannot be trained");
+      if (found)
+        say_trial(&of, found);
+    }
+    free(entry[i]);
+  }
+  free(entry);
+}
+
+/* ---- The program ---- */
+
+static void check_used(const tally *t) {
   int missing = 0;
   for (hd_op op = 0; op < HD_OP_COUNT; op++) {
     const hd_op_info *info = hd__op_info(op);
-    if (wanted >= 60 && info->rule && info->rule->fewest > 0 && info->role == HD_ROLE_FORWARD && !t.used[op] &&
-        op != HD_OP_custom && op != HD_OP_shifted_linear) {
+    const bool is_drawn = info->rule && (info->rule->fewest > 0 || info->rule->loss) && info->role == HD_ROLE_FORWARD;
+    if (is_drawn && !t->used[op] && op != HD_OP_custom && op != HD_OP_shifted_linear) {
       diag("%s is in none", info->name);
       missing++;
     }
   }
-  is_int(missing, 0, "every operation is in some network");
+  is_int(missing, 0, "every operation and every loss is in some network");
+}
+
+static int write_models(const char *folder, int count, uint64_t first) {
+  char path[1024], text[DRAWN_TEXT];
+  for (uint64_t seed = first; seed < first + (uint64_t)count; seed++) {
+    drawn_network s;
+    draw_network(&s, seed);
+    drawn_text(text, &s);
+    snprintf(path, sizeof path, "%s/%llu.yaml", folder, (unsigned long long)seed);
+    FILE *file = fopen(path, "we");
+    if (!file || fputs(text, file) < 0 || fclose(file))
+      bail_out("cannot write %s", path);
+  }
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  if (argc > 3 && !strcmp(argv[1], "--write"))
+    return write_models(argv[2], atoi(argv[3]), argc > 4 ? strtoull(argv[4], NULL, 10) : 0);
+  const int wanted = argc > 1 ? atoi(argv[1]) : 60;
+  const uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
+  tally drawn = {0}, known = {0};
+  name_crashes();
+  check_known(&known);
+  is_int(known.failed, 0, "%d networks that failed once, %d comparisons", known.networks, known.comparisons);
+  for (uint64_t seed = first; drawn.networks < wanted; seed++) {
+    check(&drawn, seed);
+    if (drawn.networks % 500 == 0)
+      fflush(stdout);
+  }
+  is_int(drawn.failed, 0, "%d networks, %d comparisons with the plain plan (%d drawn networks cannot be trained)",
+         drawn.networks, drawn.comparisons, drawn.refused);
+  if (wanted >= 60)
+    check_used(&drawn);
   return done_testing();
 }

@@ -5,7 +5,7 @@
  *
  *     tests/plan/test_plan --print tests/plan/NAME.yaml > tests/plan/NAME.plan
  *
- * writes the text anew. Every plan, for every table of kernels, must also keep its memory's promises (plan_memory.h).
+ * writes the text anew. Every plan, for every table of kernels, must also keep its memory's promises (plan/check.h).
  * Models that make no sense (bad_models.h) are refused with one line: file, line, what was expected, what was found, a
  * remedy. */
 #include <dirent.h>
@@ -14,8 +14,8 @@
 #include "base/alloc.h"
 #include "graph/model.h"
 #include "plan/bad_models.h"
+#include "plan/check.h"
 #include "plan/plan.h"
-#include "plan/plan_memory.h"
 #include "tap.h"
 
 enum { MAX_FILES = 64, MAX_ALLOCATIONS = 2000 };
@@ -128,16 +128,15 @@ static int list_tables(const hd_kernels *tables[8]) {
 static void check_memory(const char *name, const text *model) {
   const hd_kernels *tables[8];
   int count = list_tables(tables), wrong = 0;
-  char why[512];
   for (int t = 0; t < count; t++)
     for (int train = 0; train < 2; train++) {
       hd_plan *plan = plan_of(model, tables[t], train, false);
-      const char *fault = plan_memory_fault(why, sizeof why, plan);
-      if (!fault)
-        fault = plan_parts_fault(why, sizeof why, plan);
-      if (fault)
-        diag("%s, %s: %s", tables[t]->name, train ? "training" : "evaluation", fault);
-      wrong += fault != NULL;
+      hd_finding fault = {0};
+      hd__check_memory(&fault, plan);
+      hd__check_parts(&fault, plan);
+      if (fault.found)
+        diag("%s, %s: %s", tables[t]->name, train ? "training" : "evaluation", fault.text);
+      wrong += fault.found;
       hd__plan_destroy(plan);
     }
   ok(wrong == 0, "%s: what a call reads is there, in every table's plan", name);

@@ -30,6 +30,12 @@ static int64_t arena_bytes(const hd_exec_cpu *exec, int thread) {
   return exec->thread[thread].arenas * exec->plan->stage_arena_bytes[exec->thread[thread].stage] * exec->group_rows;
 }
 
+/* Memory of values, which starts at a page. */
+static void *take_values(bump *b, int64_t bytes) {
+  take(b, &b->by.bookkeeping, -b->used & (PAGE_BYTES - 1));
+  return take(b, &b->by.activations, bytes);
+}
+
 /* A thread sends each shard at most once forward and once backward, and receives it so. */
 static void take_mail(const hd_exec_cpu *exec, bump *b, thread_state *thread) {
   const int64_t transfers = 2 * exec->settings.shards;
@@ -45,9 +51,8 @@ static void lay_out_thread(hd_exec_cpu *exec, bump *b, int index) {
   const hd_plan *plan = exec->plan;
   thread_state *thread = &exec->thread[index];
   thread->tally = hd__exchange_tally(&exec->exchange, index - hd__exec_host_first(exec));
-  take(b, &b->by.bookkeeping, -b->used & (PAGE_BYTES - 1)); /* no page has two threads */
   thread->arenas = hd__exec_arenas(exec, index);
-  thread->arena = take(b, &b->by.activations, arena_bytes(exec, index));
+  thread->arena = take_values(b, arena_bytes(exec, index)); /* no page has two threads */
   thread->scratch = take(b, &b->by.activations, plan->scratch_bytes);
   thread->targets = take(b, &b->by.activations, exec->group_rows * exec->target_bytes);
   thread->fetch = take(b, &b->by.fetch, exec->settings.fetch_bytes);
@@ -84,7 +89,8 @@ static void lay_out_common(hd_exec_cpu *exec, bump *b) {
   int64_t capacity = (exec->settings.batch + micro_batches - 1) / micro_batches;
   hd__exchange_lay_out(&exec->exchange, take(b, &b->by.bookkeeping, hd__exchange_lay_out(&exec->exchange, NULL)));
   hd__exec_lay_out_signals(exec, take(b, &b->by.bookkeeping, hd__exec_lay_out_signals(exec, NULL)));
-  exec->batch_memory = take(b, &b->by.activations, plan->batch_bytes * capacity);
+  exec->batch_capacity = capacity;
+  exec->batch_memory = take_values(b, plan->batch_bytes * capacity);
   exec->losses = take(b, &b->by.activations, exec->settings.batch * (int64_t)sizeof *exec->losses);
   exec->targets = take(b, &b->by.activations, exec->settings.batch * exec->target_bytes);
   exec->work = take(b, &b->by.bookkeeping, exec->exchange.count * (int64_t)sizeof *exec->work);
@@ -313,6 +319,27 @@ static hd_status take_memory(hd_exec_cpu *exec, hd_ctx *ctx) {
   return HD_OK;
 }
 
+/* Behind a value of a guarded plan: in the arenas of its stage's threads, or in batch memory. */
+static void guard_value(const hd_exec_cpu *exec, const hd_place *place, int stage) {
+  const int64_t end = place->offset + place->row_bytes, rows = exec->group_rows, all = exec->batch_capacity;
+  const int64_t arena = exec->plan->stage_arena_bytes[stage] * rows;
+  if (place->where == HD_AT_BATCH)
+    hd__segment_guard((char *)exec->batch_memory + end * all, (size_t)(HD_GUARD_BYTES * all));
+  for (int l = exec->exchange.first; l < exec->exchange.first + exec->exchange.here; l++)
+    for (int a = 0; place->where == HD_AT_ARENA && exec->thread[l].stage == stage && a < exec->thread[l].arenas; a++)
+      hd__segment_guard((char *)exec->thread[l].arena + a * arena + end * rows, (size_t)(HD_GUARD_BYTES * rows));
+}
+
+static void guard_values(const hd_exec_cpu *exec) {
+  const hd_plan *plan = exec->plan;
+  if (!plan->guarded)
+    return;
+  guard_value(exec, &plan->input, 0);
+  for (const hd_plan_call *call = plan->calls; call < plan->calls + plan->call_count; call++)
+    for (int o = 0; o < HD_MAX_OUT; o++)
+      guard_value(exec, &call->out[o], call->stage);
+}
+
 static void destroy(void *self) {
   hd_exec_cpu *exec = self;
   hd__segment_destroy(&exec->memory);
@@ -338,6 +365,7 @@ static hd_status set_up(hd_exec_cpu *exec, hd_ctx *ctx) {
     HD_TRY(hd__exec_choose_owners(exec, ctx));
   HD_TRY(take_memory(exec, ctx));
   HD_TRY(place_memory(exec, ctx));
+  guard_values(exec);
   const bool crowded = hd__exchange_waiters(&exec->exchange) > hd__threads_cpus(exec->threads);
   HD_TRY(hd__exchange_open(&exec->exchange, ctx, exec->threads, crowded));
   hd__exec_open_signals(exec, crowded);

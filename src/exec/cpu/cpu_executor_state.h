@@ -93,6 +93,7 @@ typedef struct hd_exec_cpu {
   stage_work *work;     /* per thread */
   int32_t *bad_param;   /* per thread, with HD_FLAG_NOT_FINITE: the parameter, -1: the loss, -2: the norm */
   float *batch_memory;
+  int64_t batch_capacity; /* samples */
   float *losses; /* per sample of the batch */
   char *targets; /* likewise: labels, or slots of floats, target_bytes each */
   int64_t target_bytes;

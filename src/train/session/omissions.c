@@ -22,21 +22,49 @@ static const struct {
     {"form", 0, offsetof(hd_omissions, form)},
     {"outputs", 0, offsetof(hd_omissions, outputs)},
 };
+#if defined(__SANITIZE_ADDRESS__)
+enum { IS_SANITIZED = 1 };
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+enum { IS_SANITIZED = 1 };
+#else
+enum { IS_SANITIZED = 0 };
+#endif
+#else
+enum { IS_SANITIZED = 0 };
+#endif
+
 enum { NAMES = sizeof names / sizeof *names };
 
 static hd_status unknown(hd_ctx *ctx, const char *list, const char *item, int length) {
   char known[256] = "";
   for (int i = 0; i < NAMES; i++)
     snprintf(known + strlen(known), sizeof known - strlen(known), "%s-%s", i ? ", " : "", names[i].name);
-  return hd__fail(ctx, HD_E_USAGE,
-                  "HEDDLE_PLAN expects 'plain' or a list of %s and operations (-conv2d, -conv2d_dx), found '%.*s' in "
-                  "'%s'; unset it for the fastest plan",
-                  known, length, item, list);
+  return hd__fail(
+      ctx, HD_E_USAGE,
+      "HEDDLE_PLAN expects a list of check, plain, %s and operations (-conv2d, -conv2d_dx), found '%.*s' in "
+      "'%s'; unset it for the fastest plan",
+      known, length, item, list);
 }
 
-/* One item, "-NAME". */
+static bool is_item(const char *item, int length, const char *name) {
+  return length == (int)strlen(name) && !strncmp(item, name, (size_t)length);
+}
+
+static void leave_out_all(hd_omissions *out) {
+  out->plain = out->form = out->outputs = true;
+  out->passes = HD_OMIT_ALL;
+}
+
+/* One item. */
 static bool take(hd_omissions *out, const char *item, int length) {
   char name[64];
+  if (is_item(item, length, "check"))
+    return out->check = true;
+  if (is_item(item, length, "plain")) {
+    leave_out_all(out);
+    return true;
+  }
   if (length < 2 || length > (int)sizeof name || *item != '-')
     return false;
   snprintf(name, sizeof name, "%.*s", length - 1, item + 1);
@@ -55,14 +83,9 @@ static bool take(hd_omissions *out, const char *item, int length) {
 
 hd_status hd__omissions_read(hd_omissions *out, hd_ctx *ctx) {
   const char *list = getenv("HEDDLE_PLAN");
-  *out = (hd_omissions){0};
+  *out = (hd_omissions){.check = IS_SANITIZED};
   if (!list || !*list)
     return HD_OK;
-  if (!strcmp(list, "plain")) {
-    out->plain = out->form = out->outputs = true;
-    out->passes = HD_OMIT_ALL;
-    return HD_OK;
-  }
   for (const char *item = list; item; item = strchr(item, ',') ? strchr(item, ',') + 1 : NULL) {
     const int length = (int)strcspn(item, ",");
     if (!take(out, item, length))
@@ -107,19 +130,22 @@ hd_status hd__omissions_kernels(const hd_kernels **table, hd_ctx *ctx, const hd_
   static const hd_omissions none;
   static made *all;
   hd_status status = HD_OK;
-  if (!memcmp(omissions, &none, sizeof none))
+  hd_omissions wanted = *omissions;
+  wanted.plain = wanted.check = false; /* these say nothing of kernels */
+  wanted.passes = 0;
+  if (!memcmp(&wanted, &none, sizeof none))
     return HD_OK;
   pthread_mutex_lock(&lock);
   made *m = all;
-  while (m && (m->of != *table || memcmp(&m->omissions, omissions, sizeof m->omissions) != 0))
+  while (m && (m->of != *table || memcmp(&m->omissions, &wanted, sizeof wanted) != 0))
     m = m->next;
   if (!m && (m = hd__calloc(1, sizeof *m))) {
     m->of = *table;
-    m->omissions = *omissions;
+    m->omissions = wanted;
     m->table = **table;
     m->next = all;
     all = m;
-    leave_out(&m->table, reference, omissions);
+    leave_out(&m->table, reference, &wanted);
   }
   if (m)
     *table = &m->table;

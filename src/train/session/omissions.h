@@ -1,15 +1,17 @@
 /* What HEDDLE_PLAN leaves out of a plan, for comparison: every choice that plans and kernels make for speed alone. None of
  * them changes a bit; what defines numbers stays (docs/determinism.md, "The plain plan").
  *
- *     plain          all of them: every value has memory of its own, and the reference kernels compute it
- *     -NAME,...      some: passes and fusions by name, an operation's kernels by the operation's */
+ *     plain          all of them: every value has memory of its own and a page without access behind it, and the
+ *                    reference kernels compute it
+ *     -NAME,...      some: passes and fusions by name, an operation's kernels by the operation's
+ *     check,...      the plan is checked after each pass (plan/check.h), as it is in builds with sanitizers */
 #pragma once
 
 #include "kernel/kernel.h"
 #include "plan/plan.h"
 
 typedef struct hd_omissions {
-  bool plain;
+  bool plain, check;
   uint32_t passes; /* hd_omission bits */
   bool form;       /* gradients are not formed inside the reduction */
   bool outputs;    /* threads never divide a layer by its outputs */

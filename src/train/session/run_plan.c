@@ -104,8 +104,11 @@ hd_plan_settings hd__planned_passes(const hd_config *config, bool train) {
                              .may_shift = hd__settings(config)->precision != HD_PRECISION_BF16};
   hd_omissions omissions;
   hd_ctx unknown = {0}; /* an error of HEDDLE_PLAN is reported with the kernels */
-  if (hd__omissions_read(&omissions, &unknown) == HD_OK)
+  if (hd__omissions_read(&omissions, &unknown) == HD_OK) {
     passes.omit = omissions.passes;
+    passes.guard = omissions.plain;
+    passes.check = omissions.check;
+  }
   hd__schedule_settings(&passes.update, config);
   if (train && hd__config_has(config, HD_OPT_EMA))
     passes.averages = HD_AVERAGES_EMA;

@@ -25,6 +25,7 @@ hd_status hd__session_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, const floa
   HD_TRY(HD_CREATED(status, &graph, hd__graph_destroy));
   settings.may_shift &= shift != NULL;
   settings.recompute &= hd__device_recomputes(s->compute.cuda);
+  settings.guard &= !s->compute.cuda;
   settings.shift = shift ? *shift : 0;
   settings.stages = *stages;
   return hd__plan_create(out, ctx, graph,

@@ -1,0 +1,291 @@
+/* See drawn_network.h. */
+#include "plan/drawn_network.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "heddle.h"
+#include "train/session/session.h"
+
+static uint64_t state;
+static uint32_t draw(uint32_t below) {
+  state = state * 6364136223846793005ull + 1442695040888963407ull;
+  return (uint32_t)((state >> 33) % below);
+}
+static bool chance(uint32_t percent) { return draw(100) < percent; }
+
+/* ---- Text ---- */
+
+/* Ends with what makes scores of the last value. */
+void drawn_text(char text[DRAWN_TEXT], const drawn_network *s) {
+  const size_t room = DRAWN_TEXT;
+  int n = snprintf(text, room, "model: drawn\ninput: [%d, %d, %d]\nlayers:\n", s->input[0], s->input[1], s->input[2]);
+  for (int i = 0; i < s->layers; i++)
+    n += snprintf(text + n, room - (size_t)n, "  - %s}\n", s->line[i]);
+  snprintf(text + n, room - (size_t)n, "%s  - scores: {op: linear, out: %d}\n%s%s",
+           s->flat ? "" : "  - flat: {op: flatten}\n", s->outputs, s->loss, s->rules);
+}
+
+static bool is_valid_text(const char *text) {
+  hd_ctx ctx = {0};
+  hd_network network;
+  hd_graph *graph = NULL;
+  if (hd__network_find(&network, &ctx, text) != HD_OK)
+    return false;
+  const bool valid = hd__network_graph(&graph, &ctx, &network) == HD_OK;
+  if (valid)
+    hd__graph_destroy(graph);
+  hd__network_fini(&network);
+  return valid;
+}
+
+bool drawn_is_valid(drawn_network *s) {
+  char text[DRAWN_TEXT];
+  for (int flat = 0; flat < 2; flat++) {
+    s->flat = flat;
+    drawn_text(text, s);
+    if (is_valid_text(text))
+      return true;
+  }
+  return false;
+}
+
+/* ---- Layers ---- */
+
+static void draw_weights(char *value, size_t bytes, int count) {
+  size_t n = 0;
+  for (int i = 0; i < count; i++)
+    n += (size_t)snprintf(value + n, bytes - n, "%s%.2f", i ? ", " : "[", 0.25 + draw(8) / 4.0);
+  snprintf(value + n, bytes - n, "]");
+}
+
+static void draw_setting(char *line, size_t room, const drawn_network *s, hd_op op, const hd_op_setting *o) {
+  static const int widths[] = {1, 2, 3, 4, 5, 8, 10, 16, 17, 20};
+  char value[128] = "";
+  const double high = o->high < 6 ? o->high : 6, low = o->low > -6 ? o->low : -6;
+  switch (o->type) {
+  case HD_SETTING_INT: snprintf(value, sizeof value, "%d", widths[draw(10)]); break;
+  case HD_SETTING_FLAG: snprintf(value, sizeof value, "%s", draw(2) ? "true" : "false"); break;
+  case HD_SETTING_REAL: snprintf(value, sizeof value, "%.3f", low + (high - low) * draw(1000) / 1000.0); break;
+  case HD_SETTING_SIDES: snprintf(value, sizeof value, "%d", (int)low + (int)draw(4)); break;
+  case HD_SETTING_CHOICE: snprintf(value, sizeof value, "%s", o->choices[draw(2)]); break;
+  case HD_SETTING_WEIGHTS: draw_weights(value, sizeof value, s->outputs); break;
+  case HD_SETTING_LAYER:
+    for (int i = s->layers - 1; i >= 0 && !*value; i--)
+      if (s->op[i] == op)
+        snprintf(value, sizeof value, "n%d", i);
+    break;
+  }
+  if (*value)
+    snprintf(line + strlen(line), room - strlen(line), ", %s: %s", o->key, value);
+}
+
+static void draw_settings(char *line, size_t room, const drawn_network *s, hd_op op) {
+  for (const hd_op_setting *o = hd__op_info(op)->rule->settings; o && o->key; o++)
+    if (o->required || chance(30))
+      draw_setting(line, room, s, op, o);
+}
+
+/* A layer with drawn settings that reads `from`, "" for the one above; whether the network is valid with it. */
+static bool add(drawn_network *s, hd_op op, const char *from) {
+  char *line = s->line[s->layers];
+  if (s->layers == DRAWN_MOST_LAYERS)
+    return false;
+  snprintf(line, DRAWN_LINE, "n%d: {op: %s", s->layers, hd__op_info(op)->name);
+  if (*from)
+    snprintf(line + strlen(line), DRAWN_LINE - strlen(line), ", from: %s", from);
+  draw_settings(line, DRAWN_LINE, s, op);
+  s->op[s->layers++] = op;
+  if (drawn_is_valid(s))
+    return true;
+  s->layers--;
+  return false;
+}
+
+static hd_op draw_op(const drawn_network *s) {
+  if (s->layers > 0 && chance(12))
+    return chance(70) ? HD_OP_add : HD_OP_concat;
+  if (s->layers > 0 && chance(10))
+    return HD_OP_relu;
+  if (s->layers > 0 && chance(15))
+    return s->op[s->layers - 1];
+  if (!s->flat && chance(12))
+    return HD_OP_flatten;
+  for (;;) {
+    const hd_op op = (hd_op)draw(HD_OP_COUNT);
+    const hd_op_info *info = hd__op_info(op);
+    if (info->rule && info->rule->fewest > 0 && info->role == HD_ROLE_FORWARD)
+      return op;
+  }
+}
+
+/* A number below `count`, most often a small one. */
+static int steps_back(int count) {
+  const int step = (int)draw(4);
+  return step < 3 && step < count ? step : (int)draw((uint32_t)count);
+}
+
+/* "[n3, n1]": the layer above and others, the same one perhaps several times. */
+static void draw_joined(char *from, size_t bytes, const drawn_network *s, int most) {
+  int n = snprintf(from, bytes, "[n%d", s->layers - 1);
+  const int more = chance(75) ? 1 : 1 + (int)draw((uint32_t)most - 1);
+  int other = s->layers - 1 - steps_back(s->layers);
+  for (int i = 0; i < more; i++) {
+    n += snprintf(from + n, bytes - (size_t)n, ", n%d", other);
+    other = chance(50) ? other : s->layers - 1 - steps_back(s->layers);
+  }
+  snprintf(from + n, bytes - (size_t)n, "]");
+}
+
+/* A layer that reads an earlier one, and an add or concat of both ends: only together are they valid, since the layer
+ * above has no other reader. */
+static void add_branch(drawn_network *s, hd_op op) {
+  const drawn_network before = *s;
+  char from[64], line[64];
+  snprintf(from, sizeof from, "n%d", s->layers - 2 - steps_back(s->layers - 1));
+  const hd_op joins = chance(60) ? HD_OP_add : HD_OP_concat;
+  snprintf(line, sizeof line, "[n%d, n%d]", s->layers, s->layers - 1);
+  snprintf(s->line[s->layers], DRAWN_LINE, "n%d: {op: %s, from: %s", s->layers, hd__op_info(op)->name, from);
+  draw_settings(s->line[s->layers], DRAWN_LINE, s, op);
+  s->op[s->layers++] = op;
+  if (s->layers == DRAWN_MOST_LAYERS || !add(s, joins, line))
+    *s = before;
+}
+
+static void add_some(drawn_network *s) {
+  char from[96] = "";
+  const hd_op op = draw_op(s);
+  const hd_op_rule *rule = hd__op_info(op)->rule;
+  if (rule->fewest == 1 && s->layers > 1 && chance(25)) {
+    add_branch(s, op);
+    return;
+  }
+  if (rule->fewest > 1 && s->layers > 0)
+    draw_joined(from, sizeof from, s, rule->most < 5 ? rule->most : 5);
+  add(s, op, from);
+}
+
+/* ---- The loss, rules, stages ---- */
+
+static void draw_loss(drawn_network *s) {
+  const drawn_network before = *s;
+  if (chance(60))
+    return;
+  do
+    s->loss_op = (hd_op)draw(HD_OP_COUNT);
+  while (!hd__op_info(s->loss_op)->rule || !hd__op_info(s->loss_op)->rule->loss ||
+         hd__op_info(s->loss_op)->role != HD_ROLE_FORWARD);
+  s->outputs = hd__op_info(s->loss_op)->rule->labels ? 10 : 1 + (int)draw(5);
+  snprintf(s->loss, sizeof s->loss, "loss: {op: %s", hd__op_info(s->loss_op)->name);
+  draw_settings(s->loss, sizeof s->loss - 4, s, s->loss_op);
+  strcat(s->loss, "}\n");
+  if (!drawn_is_valid(s))
+    *s = before;
+}
+
+void draw_network(drawn_network *s, uint64_t seed) {
+  static const int channels[] = {1, 1, 2, 3, 3, 4};
+  state = seed * 0x9e3779b97f4a7c15ull + 1;
+  for (int i = 0; i < 8; i++)
+    draw(2);
+  *s = (drawn_network){
+      .input = {channels[draw(6)], 1 + (int)draw(9), 1 + (int)draw(9)}, .outputs = 10, .loss_op = HD_OP_cross_entropy};
+  const int wanted = 1 + (int)draw(9);
+  for (int tries = 0; s->layers < wanted && tries < 60 && s->layers < DRAWN_MOST_LAYERS - 4; tries++)
+    add_some(s);
+  drawn_is_valid(s);
+  draw_loss(s);
+}
+
+/* "stage: 1" begins at some layer. */
+static void draw_stage(drawn_network *s) {
+  const drawn_network before = *s;
+  if (s->layers < 2 || !chance(15))
+    return;
+  char *line = s->line[1 + draw((uint32_t)s->layers - 1)];
+  snprintf(line + strlen(line), DRAWN_LINE - strlen(line), ", stage: 1");
+  if (!drawn_is_valid(s))
+    *s = before;
+}
+
+void draw_rules(drawn_network *s) {
+  static const char *const rules[] = {"requires_grad: false", "lr: 0.003", "weight_decay: 0.1", "epochs: 0.4"};
+  draw_stage(s);
+  const drawn_network before = *s;
+  char *end = s->rules;
+  if (chance(45))
+    end += snprintf(end, DRAWN_LINE, "parameters:\n");
+  if (*s->rules && chance(30))
+    end += snprintf(end, DRAWN_LINE, "  - {match: '*.weight', op: linear, optimizer: muon}\n");
+  if (*s->rules)
+    snprintf(end, DRAWN_LINE, "  - {match: '%s.*', %s}\n", s->layers && chance(80) ? "n?" : "scores", rules[draw(4)]);
+  if (!drawn_is_valid(s))
+    *s = before;
+}
+
+/* ---- The experiment ---- */
+
+static void set(drawn_experiment *e, const char *key, const char *value) {
+  snprintf(e->key[e->options], sizeof *e->key, "%s", key);
+  snprintf(e->value[e->options++], sizeof *e->value, "%s", value);
+}
+
+static void set_number(drawn_experiment *e, const char *key, int value, const char *format) {
+  char text[32];
+  snprintf(text, sizeof text, format, value);
+  set(e, key, text);
+}
+
+/* Three steps are an epoch: the last batch is whole, a part, or one sample. */
+void draw_experiment(drawn_experiment *e) {
+  static const char *const optimizers[] = {"sgd", "adam", "adamw"};
+  const int batch = 1 + (int)draw(20), optimizer = (int)draw(3);
+  *e = (drawn_experiment){.samples = 2 * batch + (chance(40) ? 1 : 1 + (int)draw((uint32_t)batch))};
+  set_number(e, "batch", batch, "%d");
+  set_number(e, "lr", 1 + (int)draw(5), "0.0%d");
+  set(e, "optimizer", optimizers[optimizer]);
+  set(e, "precision", chance(25) ? "bf16" : "f32");
+  if (optimizer == 0 && chance(60))
+    set(e, "momentum", "0.9");
+  if (optimizer == 0 && e->options == 5 && chance(50))
+    set(e, "nesterov", "true");
+  if (chance(30))
+    set(e, "weight-decay", "0.01");
+  if (chance(30))
+    set(e, "clip-grad-norm", "0.5");
+  if (chance(20))
+    set(e, "ema", "0.9");
+  else if (chance(10))
+    set(e, "lookahead", "2");
+  if (chance(25))
+    set(e, "schedule", "cosine");
+  if (chance(25))
+    set_number(e, "shards", 1 + (int)draw((uint32_t)batch), "%d");
+}
+
+/* ---- Shrinking ---- */
+
+static bool still_fails(drawn_network *smaller, bool (*fails)(void *arg, const drawn_network *network), void *arg) {
+  return drawn_is_valid(smaller) && fails(arg, smaller);
+}
+
+void drawn_shrink(drawn_network *s, bool (*fails)(void *arg, const drawn_network *network), void *arg) {
+  drawn_network smaller = *s;
+  *smaller.rules = 0;
+  if (*s->rules && still_fails(&smaller, fails, arg))
+    *s = smaller;
+  smaller = *s;
+  *smaller.loss = 0;
+  smaller.outputs = 10;
+  smaller.loss_op = HD_OP_cross_entropy;
+  if (*s->loss && still_fails(&smaller, fails, arg))
+    *s = smaller;
+  for (int i = s->layers - 1; i >= 0; i--) {
+    smaller = *s;
+    memmove(smaller.line[i], smaller.line[i + 1], (size_t)(s->layers - 1 - i) * sizeof *s->line);
+    memmove(&smaller.op[i], &smaller.op[i + 1], (size_t)(s->layers - 1 - i) * sizeof *s->op);
+    smaller.layers--;
+    if (still_fails(&smaller, fails, arg))
+      *s = smaller;
+  }
+}
