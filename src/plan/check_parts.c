@@ -88,6 +88,28 @@ static void check_phases(hd_finding *f, const hd_plan *plan) {
     hd__find(f, "the phases run %d of %d calls", call, plan->call_count);
 }
 
+static bool has_crossing(const hd_plan *plan, const hd_place *place, int from, int stage) {
+  for (const hd_crossing *c = plan->crossings; c < plan->crossings + plan->crossing_count; c++)
+    if (c->place.where == place->where && c->place.offset == place->offset && c->from == from && c->first <= stage &&
+        stage <= c->last)
+      return true;
+  return false;
+}
+
+/* What a node of another stage reads is sent there. */
+static void check_crossings(hd_finding *f, const hd_plan *plan) {
+  const hd_graph *graph = plan->graph;
+  for (int i = 0; i < graph->node_count; i++)
+    for (int k = 0; k < HD_MAX_IN; k++) {
+      const int v = graph->nodes[i].in[k], producer = v < 0 ? -1 : graph->values[v].producer;
+      const int from = producer < 0 ? 0 : plan->nodes[producer].stage, stage = plan->nodes[i].stage;
+      const bool is_kept = v >= 0 && (plan->place[v].where == HD_AT_BATCH || plan->place[v].where == HD_AT_LABELS);
+      if (is_kept && from != stage && !has_crossing(plan, &plan->place[v], from, stage))
+        hd__find(f, "%s in stage %d reads %s of stage %d, which is not sent", graph->nodes[i].name, stage,
+                 name_of(plan, v), from);
+    }
+}
+
 static void check_gradient(hd_finding *f, const hd_plan *plan, int p, int64_t *direct, int64_t *grad) {
   const hd_plan_param *way = &plan->params[p];
   const hd_param *param = &plan->graph->params[p];
@@ -142,6 +164,7 @@ void hd__check_parts(hd_finding *f, const hd_plan *plan) {
       direct = follow(f, value->name, direct, plan->place[v].offset, hd__shape_elems(&value->shape));
   }
   check_segments(f, plan);
+  check_crossings(f, plan);
   check_phases(f, plan);
   follow(f, "the end of the parameters", at, plan->param_elems, 0);
   follow(f, "the end of the gradients", grad, plan->grad_elems, 0);

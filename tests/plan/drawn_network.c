@@ -14,6 +14,8 @@ static uint32_t draw(uint32_t below) {
 }
 static bool chance(uint32_t percent) { return draw(100) < percent; }
 
+enum { SETTINGS_TRIES = 8 /* of a layer: many do not fit, such as a kernel that is larger than its image */ };
+
 /* ---- Text ---- */
 
 /* Ends with what makes scores of the last value. */
@@ -52,6 +54,34 @@ bool drawn_is_valid(drawn_network *s) {
 
 /* ---- Layers ---- */
 
+/* Of each network: a few operations that follow one another often find more than all of them mixed. */
+static bool is_chosen[HD_OP_COUNT];
+
+static bool is_layer(hd_op op) {
+  const hd_op_info *info = hd__op_info(op);
+  return info->rule && info->rule->fewest > 0 && info->role == HD_ROLE_FORWARD;
+}
+
+/* Of each network: layers of equal width fit each other, in an add or with shared weights. */
+static int usual_width;
+
+static int draw_width(void) {
+  static const int widths[] = {1, 2, 3, 4, 5, 8, 10, 16, 17, 20};
+  return widths[draw(sizeof widths / sizeof *widths)];
+}
+
+static void choose_ops(void) {
+  const uint32_t percent = 15 + draw(70);
+  int chosen = 0;
+  while (chosen < 2) {
+    chosen = 0;
+    for (hd_op op = 0; op < HD_OP_COUNT; op++) {
+      is_chosen[op] = is_layer(op) && chance(percent);
+      chosen += is_chosen[op];
+    }
+  }
+}
+
 static void draw_weights(char *value, size_t bytes, int count) {
   size_t n = 0;
   for (int i = 0; i < count; i++)
@@ -60,11 +90,10 @@ static void draw_weights(char *value, size_t bytes, int count) {
 }
 
 static void draw_setting(char *line, size_t room, const drawn_network *s, hd_op op, const hd_op_setting *o) {
-  static const int widths[] = {1, 2, 3, 4, 5, 8, 10, 16, 17, 20};
   char value[128] = "";
   const double high = o->high < 6 ? o->high : 6, low = o->low > -6 ? o->low : -6;
   switch (o->type) {
-  case HD_SETTING_INT: snprintf(value, sizeof value, "%d", widths[draw(10)]); break;
+  case HD_SETTING_INT: snprintf(value, sizeof value, "%d", chance(65) ? usual_width : draw_width()); break;
   case HD_SETTING_FLAG: snprintf(value, sizeof value, "%s", draw(2) ? "true" : "false"); break;
   case HD_SETTING_REAL: snprintf(value, sizeof value, "%.3f", low + (high - low) * draw(1000) / 1000.0); break;
   case HD_SETTING_SIDES: snprintf(value, sizeof value, "%d", (int)low + (int)draw(4)); break;
@@ -80,7 +109,31 @@ static void draw_setting(char *line, size_t room, const drawn_network *s, hd_op 
     snprintf(line + strlen(line), room - strlen(line), ", %s: %s", o->key, value);
 }
 
+static bool has_shared_weights(const hd_op_setting *settings) {
+  while (settings && settings->key && settings->type != HD_SETTING_LAYER)
+    settings++;
+  return settings && settings->key;
+}
+
+/* The settings of the last layer of the kind, and its weights; false if there is none. */
+static bool share(char *line, size_t room, const drawn_network *s, hd_op op) {
+  int i = s->layers - 1;
+  while (i >= 0 && s->op[i] != op)
+    i--;
+  if (i < 0)
+    return false;
+  const char *settings = strchr(s->line[i], ',');
+  if (settings && !strncmp(settings, ", from:", 7))
+    settings = strchr(settings + 1, ',');
+  const char *shared = settings ? strstr(settings, ", share:") : NULL;
+  const int length = settings ? (int)(shared ? shared - settings : (int)strlen(settings)) : 0;
+  snprintf(line + strlen(line), room - strlen(line), "%.*s, share: n%d", length, settings ? settings : "", i);
+  return true;
+}
+
 static void draw_settings(char *line, size_t room, const drawn_network *s, hd_op op) {
+  if (has_shared_weights(hd__op_info(op)->rule->settings) && chance(60) && share(line, room, s, op))
+    return;
   for (const hd_op_setting *o = hd__op_info(op)->rule->settings; o && o->key; o++)
     if (o->required || chance(30))
       draw_setting(line, room, s, op, o);
@@ -109,12 +162,12 @@ static hd_op draw_op(const drawn_network *s) {
     return HD_OP_relu;
   if (s->layers > 0 && chance(15))
     return s->op[s->layers - 1];
-  if (!s->flat && chance(12))
+  if (!s->flat && chance(8))
     return HD_OP_flatten;
+  const bool with_weights = chance(30);
   for (;;) {
     const hd_op op = (hd_op)draw(HD_OP_COUNT);
-    const hd_op_info *info = hd__op_info(op);
-    if (info->rule && info->rule->fewest > 0 && info->role == HD_ROLE_FORWARD)
+    if (with_weights ? is_layer(op) && hd__op_info(op)->rule->macs : is_chosen[op])
       return op;
   }
 }
@@ -154,7 +207,7 @@ static void add_branch(drawn_network *s, hd_op op) {
 
 static void add_some(drawn_network *s) {
   char from[96] = "";
-  const hd_op op = draw_op(s);
+  const hd_op op = s->layers > 1 && chance(8) ? HD_OP_relu : draw_op(s); /* what is fused may be read elsewhere */
   const hd_op_rule *rule = hd__op_info(op)->rule;
   if (rule->fewest == 1 && s->layers > 1 && chance(25)) {
     add_branch(s, op);
@@ -162,7 +215,8 @@ static void add_some(drawn_network *s) {
   }
   if (rule->fewest > 1 && s->layers > 0)
     draw_joined(from, sizeof from, s, rule->most < 5 ? rule->most : 5);
-  add(s, op, from);
+  for (int tries = 0; tries < SETTINGS_TRIES && !add(s, op, from); tries++) {
+  }
 }
 
 /* ---- The loss, rules, stages ---- */
@@ -190,7 +244,11 @@ void draw_network(drawn_network *s, uint64_t seed) {
     draw(2);
   *s = (drawn_network){
       .input = {channels[draw(6)], 1 + (int)draw(9), 1 + (int)draw(9)}, .outputs = 10, .loss_op = HD_OP_cross_entropy};
-  const int wanted = 1 + (int)draw(9);
+  const int wanted = 2 + (int)draw(9);
+  choose_ops();
+  usual_width = draw_width();
+  if (chance(25))
+    add(s, HD_OP_flatten, "");
   for (int tries = 0; s->layers < wanted && tries < 60 && s->layers < DRAWN_MOST_LAYERS - 4; tries++)
     add_some(s);
   drawn_is_valid(s);
