@@ -11,8 +11,10 @@
  * A custom training loop calls hd_session_step instead, until hd_session_done.
  *
  * Thread safety: a session may be used by one thread at a time, except hd_session_stop. Sessions share no state: any
- * number may exist in one process and train in separate threads, each with its own context and run folder. The
- * library never prints: progress is reported by a callback. */
+ * number may exist in one process and train in separate threads, each with its own context and run folder. After a fork
+ * a child may create sessions of its own, and use its copies of contexts, tensors and predictors; sessions, loaders with
+ * workers, pools and groups stay with the process that created them: in a child their calls fail with HD_E_USAGE, and
+ * destroying them does nothing. The library never prints: progress is reported by a callback. */
 #ifndef HEDDLE_SESSION_H
 #define HEDDLE_SESSION_H
 

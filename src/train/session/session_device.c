@@ -101,6 +101,7 @@ hd_status hd_session_to(hd_session *s, hd_ctx *ctx, hd_device device) {
   const hd_device here = hd_session_device(s);
   char text[HD_DEVICE_TEXT_BYTES];
   hd_cuda *cuda;
+  HD_TRY(hd__session_check_process(s, ctx));
   if (here.kind == device.kind && (here.kind == HD_CPU || (here.index == device.index && !s->compute.cuda->next)))
     return HD_OK;
   HD_TRY(hd__device_open_named(&cuda, ctx, s->run.config, hd_device_text(text, device)));

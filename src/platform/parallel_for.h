@@ -1,0 +1,9 @@
+/* Loops whose items are independent, outside of training: what data sets do while they are opened. */
+#pragma once
+
+#include <stdint.h>
+
+/* Calls work(arg, first, end) for ranges of at most `grain` items that together are [0, count), on up to as many threads
+ * as CPUs that the process may use, and as OMP_NUM_THREADS allows. The threads are started and ended by this call; where
+ * the system starts none, the calling thread does all. */
+void hd__parallel_for(int64_t count, int64_t grain, void (*work)(void *arg, int64_t first, int64_t end), void *arg);
