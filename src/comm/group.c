@@ -11,8 +11,8 @@
 #include "exec/exchange/local_group_join.h"
 #include "comm/mailbox.h"
 #include "exec/exchange/rendezvous.h"
-#include "platform/cpu_set.h"
 #include "platform/memory_file.h"
+#include "platform/openmp_binding.h"
 #include "platform/thread_start.h"
 
 enum { MOST_SLOT_BYTES = 256 << 10, LEAST_SLOT_BYTES = 16 << 10, ALL_SLOT_BYTES = 64 << 20, PAGE_BYTES = 4096 };
@@ -82,7 +82,7 @@ static size_t lay_out(hd_group *g, char *base) {
 /* Whether there are more ranks than CPUs: then waits spin only briefly. */
 static bool is_crowded(int ranks) {
   hd_cpu_set set;
-  return hd__cpu_set_read(&set) && hd__cpu_set_count(&set) < ranks;
+  return hd__openmp_unbound(&set) && hd__cpu_set_count(&set) < ranks;
 }
 
 /* A group without memory yet. */

@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "platform/cpu_set.h"
+#include "platform/openmp_binding.h"
 #include "platform/thread_start.h"
 
 enum { MOST_THREADS = 64 };
@@ -30,7 +30,7 @@ static int64_t threads_for(int64_t ranges) {
   hd_cpu_set allowed;
   const char *text = getenv("OMP_NUM_THREADS"); /* a list, of which the first counts; placement.c checks it */
   const int wanted = text ? atoi(text) : 0;
-  int64_t most = hd__cpu_set_read(&allowed) ? hd__cpu_set_count(&allowed) : 1;
+  int64_t most = hd__openmp_unbound(&allowed) ? hd__cpu_set_count(&allowed) : 1;
   if (wanted >= 1)
     most = wanted;
   if (most > MOST_THREADS)

@@ -2,7 +2,11 @@
 #include "platform/thread_start.h"
 
 #include <signal.h>
+#include <sched.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#include "platform/openmp_binding.h"
 
 enum { LEAST_STACK_BYTES = 2 << 20 };
 
@@ -32,18 +36,22 @@ static void block_signals(sigset_t *before) {
   pthread_sigmask(SIG_SETMASK, &set, before);
 }
 
-/* The default size of a stack is that of `ulimit -s`. */
+/* The default size of a stack is that of `ulimit -s`. A thread inherits the mask of the one that starts it, which an
+ * OpenMP runtime may have bound; where the system refuses another mask, it does. */
 static int start(pthread_t *out, void *(*run)(void *), void *arg) {
   pthread_attr_t how;
   size_t bytes;
+  hd_cpu_set all;
   int error = pthread_attr_init(&how);
   if (error)
     return error;
   if (pthread_attr_getstacksize(&how, &bytes) == 0 && bytes < LEAST_STACK_BYTES)
     pthread_attr_setstacksize(&how, LEAST_STACK_BYTES);
+  const bool unbinds = hd__openmp_has_bound(&all) &&
+                       pthread_attr_setaffinity_np(&how, sizeof all, (const cpu_set_t *)(const void *)&all) == 0;
   error = pthread_create(out, &how, run, arg);
   pthread_attr_destroy(&how);
-  return error;
+  return error && unbinds ? pthread_create(out, NULL, run, arg) : error;
 }
 
 int hd__thread_start(hd_thread *out, void *(*run)(void *), void *arg) {
@@ -57,6 +65,16 @@ int hd__thread_start(hd_thread *out, void *(*run)(void *), void *arg) {
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   out->process = error ? 0 : process;
   return error;
+}
+
+size_t hd__thread_stack_bytes(void) {
+  pthread_attr_t how;
+  size_t bytes = SIZE_MAX;
+  if (pthread_getattr_np(pthread_self(), &how) != 0)
+    return bytes;
+  pthread_attr_getstacksize(&how, &bytes);
+  pthread_attr_destroy(&how);
+  return bytes;
 }
 
 bool hd__thread_is_here(const hd_thread *thread) { return thread->process == process; }

@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/tools_api.h"
 
@@ -25,6 +26,9 @@ typedef struct hd_thread {
 
 /* Starts a thread; 0, or an errno. Its stack has room for the library whatever `ulimit -s` says. */
 HD_TOOLS_API int hd__thread_start(hd_thread *out, void *(*run)(void *), void *arg);
+
+/* The size of the calling thread's stack; SIZE_MAX where the system does not tell. */
+size_t hd__thread_stack_bytes(void);
 
 /* Whether this process started the thread, and has not joined it. */
 bool hd__thread_is_here(const hd_thread *thread);

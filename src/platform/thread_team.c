@@ -16,7 +16,6 @@ typedef struct member {
 struct hd_thread_team {
   int threads;
   member *member; /* by their numbers; number 0 is not used */
-  hd_cpu_set home;
   hd_barrier gate;
   hd_barrier_line *line;
   unsigned region; /* the last one that has begun */
@@ -27,17 +26,9 @@ struct hd_thread_team {
   void *arg;
 };
 
-/* The starting thread may be bound to one CPU. */
-static void go_home(const hd_cpu_set *home) {
-  hd_cpu_set here;
-  if (hd__cpu_set_count(home) > 0 && hd__cpu_set_read(&here) && memcmp(&here, home, sizeof here) != 0)
-    hd__cpu_set_bind(home);
-}
-
 static void *run_member(void *arg) {
   const member *m = arg;
   hd_thread_team *team = m->team;
-  go_home(&team->home);
   for (unsigned region = 1;; region++) {
     hd__barrier_await(&team->gate, 0, region);
     if (!team->work)
@@ -82,13 +73,12 @@ static void release(hd_thread_team *team) {
   hd__free(team);
 }
 
-int hd__thread_team_create(hd_thread_team **out, int threads, const hd_cpu_set *home, bool crowded) {
+int hd__thread_team_create(hd_thread_team **out, int threads, bool crowded) {
   *out = NULL;
   hd_thread_team *team = hd__calloc(1, sizeof *team);
   if (!team)
     return 0;
   team->threads = threads;
-  team->home = *home;
   team->member = hd__calloc((size_t)threads, sizeof *team->member);
   team->line = hd__malloc_aligned((size_t)HD_BARRIER_LINES(threads) * sizeof *team->line);
   int there = 0;

@@ -10,14 +10,12 @@
 
 #include <stdbool.h>
 
-#include "platform/cpu_set.h"
-
 typedef struct hd_thread_team hd_thread_team;
 
-/* Starts a team of `threads`, the calling one included, whose others may run on `home`; `crowded`: there are more
- * threads than CPUs that may be busy at once. Returns the number of threads that there are: less than `threads`, and
+/* Starts a team of `threads`, the calling one included; `crowded`: there are more threads than CPUs that may be busy
+ * at once. Returns the number of threads that there are: less than `threads`, and
  * *out is NULL, if the system does not start them; 0 without memory. */
-int hd__thread_team_create(hd_thread_team **out, int threads, const hd_cpu_set *home, bool crowded);
+int hd__thread_team_create(hd_thread_team **out, int threads, bool crowded);
 void hd__thread_team_destroy(hd_thread_team *team);
 
 /* Runs work(arg, i) on each thread i, 0 being the calling thread, and waits for all. Returns the number of threads as

@@ -12,10 +12,11 @@
 #include "platform/cpu_claim.h"
 #include "platform/cpu_set.h"
 #include "platform/fpmode.h"
+#include "platform/thread_start.h"
 #include "platform/thread_team.h"
 #include "platform/topology.h"
 
-enum { MOST_SPEED = 1000 };
+enum { MOST_SPEED = 1000, LEAST_STACK_BYTES = 240 << 10 };
 
 static const hd_binding anywhere = {-1, -1, -1, -1};
 
@@ -48,11 +49,9 @@ static int allowed(int wanted) {
 }
 
 static hd_status start_team(hd_threads *threads, hd_ctx *ctx) {
-  hd_cpu_set home;
-  hd__cpu_set_read(&home);
-  const int there = threads->count == 1
-                        ? 1
-                        : hd__thread_team_create(&threads->team, threads->count, &home, threads->count > threads->cpus);
+  if (threads->count == 1)
+    return HD_OK;
+  const int there = hd__thread_team_create(&threads->team, threads->count, threads->count > threads->cpus);
   HD_TRY(HD_ALLOCATED(there > 0, ctx, "out of memory for %d threads", threads->count));
   return there == threads->count ? HD_OK : threads_refused(ctx, threads->count, there);
 }
@@ -96,7 +95,21 @@ static hd_status fill(hd_threads *threads, hd_ctx *ctx, const hd_placement *plac
   return threads->has_speeds ? read_speeds(threads, ctx, speeds) : HD_OK;
 }
 
+/* The thread that calls is one of the threads, with the stack that the program gave it; of the first thread of a program
+ * that is `ulimit -s`. */
+static hd_status check_stack(hd_ctx *ctx) {
+  const size_t bytes = hd__thread_stack_bytes();
+  if (bytes >= LEAST_STACK_BYTES)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_SYSTEM,
+                  "expected a stack of %d KB or more for the calling thread, found %zu KB; raise `ulimit -s`, or the "
+                  "size that the program gave this thread",
+                  LEAST_STACK_BYTES / 1024, bytes / 1024);
+}
+
 hd_status hd__threads_create(hd_threads **out, hd_ctx *ctx, const hd_placement *place) {
+  *out = NULL;
+  HD_TRY(check_stack(ctx));
   hd_threads *threads = *out = hd__calloc(1, sizeof *threads);
   HD_TRY(HD_ALLOCATED(threads, ctx, "out of memory for %d threads", place->threads));
   *threads = (hd_threads){.count = allowed(place->threads), .cpus = place->cpus};

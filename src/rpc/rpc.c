@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/sized_struct.h"
 #include "comm/rank_sums.h"
-#include "platform/cpu_set.h"
+#include "platform/openmp_binding.h"
 #include "platform/thread_start.h"
 #include "rpc/rpc_state.h"
 
@@ -125,7 +125,7 @@ static hd_status start_thread(hd_rpc *rpc, hd_ctx *ctx) {
 /* Whether the host has fewer CPUs than threads that calls may keep busy: then waits poll only briefly. */
 static bool is_crowded(const hd_group *g) {
   hd_cpu_set set;
-  return hd__cpu_set_read(&set) && hd__cpu_set_count(&set) < THREADS_PER_RANK * g->here;
+  return hd__openmp_unbound(&set) && hd__cpu_set_count(&set) < THREADS_PER_RANK * g->here;
 }
 
 static void end_service(hd_rpc *rpc) {

@@ -13,7 +13,7 @@
 #include "op/op.h"
 #include "platform/clock.h"
 #include "platform/machine.h"
-#include "platform/cpu_set.h"
+#include "platform/openmp_binding.h"
 #include "platform/file.h"
 #include "train/session/rehearsal.h"
 
@@ -258,7 +258,7 @@ static hd_status compare_masks(bool *same, hd_ctx *ctx, hd_local_group *local) {
   hd_cpu_set this_rank;
   HD_OWNED hd_cpu_set *all = hd__malloc((size_t)hd__local_group_ranks(local) * sizeof *all);
   HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the CPUs of %d ranks", hd__local_group_ranks(local)));
-  hd__cpu_set_read(&this_rank);
+  hd__openmp_unbound(&this_rank);
   HD_TRY(hd__local_group_gather(all, local, ctx, &this_rank, sizeof this_rank));
   *same = true;
   for (int r = 1; r < hd__local_group_ranks(local); r++)
