@@ -9,6 +9,11 @@ from tap import path
 
 import heddle
 
+try:
+    import joblib
+except ImportError:
+    joblib = None
+
 ALARM_S = 60
 x = np.random.default_rng(0).integers(0, 256, (200, 28, 28), dtype=np.uint8)
 y = np.arange(200) % 10
@@ -80,15 +85,12 @@ def test_multiprocessing():
     assert found == [digest, digest], found
 
 
-def test_joblib():
-    """so do the workers of joblib"""
-    try:
-        import joblib
-    except ImportError:
-        return
-    digest = train("before-joblib", 2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        found = joblib.Parallel(n_jobs=2, backend="multiprocessing", timeout=2 * ALARM_S)(
-            joblib.delayed(work)(threads) for threads in (1, 2))
-    assert found == [digest, digest], found
+if joblib:
+    def test_joblib():
+        """so do the workers of joblib"""
+        digest = train("before-joblib", 2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            found = joblib.Parallel(n_jobs=2, backend="multiprocessing", timeout=2 * ALARM_S)(
+                joblib.delayed(work)(threads) for threads in (1, 2))
+        assert found == [digest, digest], found

@@ -1,8 +1,8 @@
 /* Data sets by callbacks, or of arrays; see heddle/dataset.h.
  *
  * Labels and targets are stored when a sample is read for the first time, which opening the set does for every
- * sample; of several threads that read the same sample at once, one stores them and the others wait. A test set split off the training set maps
- * indices by a list. */
+ * sample; of several threads that read the same sample at once, one stores them and the others wait. A test set split
+ * off the training set maps indices by a list. */
 #include "heddle/dataset.h"
 
 #include <math.h>
