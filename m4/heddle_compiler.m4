@@ -13,8 +13,7 @@ AC_DEFUN([HD_TRY_FLAGS], [
 AC_DEFUN([HD_SANITIZERS], [
   AC_ARG_ENABLE([sanitizers],
     [AS_HELP_STRING([--enable-sanitizers@<:@=thread@:>@],
-      [build with the address and undefined-behaviour sanitizers, or with the one for threads, which misunderstands
-       OpenMP but not pools])],
+      [build with the address and undefined-behaviour sanitizers, or with the one for threads])],
     [], [enable_sanitizers=no])
   AS_CASE([$enable_sanitizers],
     [yes], [SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"],

@@ -24,4 +24,5 @@ clean-python:
 clean-local: clean-python
 .PHONY: clean-python
 EXTRA_DIST += tests/python/tap.py tests/python/run_tests.py tests/python/data_tests.py tests/python/error_tests.py \
-  tests/python/stop_tests.py tests/python/doc_tests.py tests/python/sklearn_tests.py tests/python/torch_tests.py
+  tests/python/stop_tests.py tests/python/fork_tests.py tests/python/doc_tests.py \
+  tests/python/sklearn_tests.py tests/python/torch_tests.py

@@ -23,7 +23,7 @@ unit_tests = tests/unit/test_bench tests/unit/test_digits tests/unit/test_doctor
   tests/unit/test_batch_ring tests/unit/test_sampler tests/unit/test_safetensors tests/unit/test_scaling \
   tests/unit/test_schedule tests/unit/test_settings tests/unit/test_summary tests/unit/test_tensor \
   tests/unit/test_reduction_tree tests/unit/test_yaml
-unit_tests += tests/unit/test_threads tests/unit/test_quiet_steps tests/unit/test_refused tests/unit/test_no_pidfd
+unit_tests += tests/unit/test_threads tests/unit/test_fork tests/unit/test_openmp tests/unit/test_quiet_steps tests/unit/test_refused tests/unit/test_no_pidfd
 unit_tests += tests/unit/test_jobs tests/unit/test_nvml tests/unit/test_top_screen tests/unit/test_use \
   tests/unit/test_utf8 tests/unit/test_onnx tests/unit/test_nearest tests/unit/test_tune_text tests/unit/test_wrong
 unit_tests += tests/unit/test_neighbours tests/unit/test_fault tests/unit/test_environment tests/unit/test_stop
@@ -98,6 +98,7 @@ tests_plan_test_networks_SOURCES = tests/plan/test_networks.c tests/plan/drawn_n
 
 tests_unit_test_caches_SOURCES = tests/unit/test_caches.c tests/unit/other_cpus.h
 tests_unit_test_threads_SOURCES = tests/unit/test_threads.c tests/unit/other_cpus.h
+tests_unit_test_openmp_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
 tests_unit_test_csv_SOURCES = tests/unit/test_csv.c tests/unit/data_trial.h tests/unit/comma_locale.h
 tests_unit_test_yaml_SOURCES = tests/unit/test_yaml.c tests/unit/comma_locale.h
 tests_unit_test_pictures_SOURCES = tests/unit/test_pictures.c tests/unit/data_trial.h

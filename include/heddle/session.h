@@ -12,7 +12,11 @@
  *
  * Thread safety: a session may be used by one thread at a time, except hd_session_stop. Sessions share no state: any
  * number may exist in one process and train in separate threads, each with its own context and run folder. The
- * library never prints: progress is reported by a callback. */
+ * library never prints: progress is reported by a callback.
+ *
+ * Forks: a child may create sessions, and use its copies of contexts, tensors and predictors. Sessions, loaders with
+ * workers, pools and groups stay with the process that created them: in a child their calls fail with HD_E_USAGE, and
+ * destroying them leaves the parent's as they are. */
 #ifndef HEDDLE_SESSION_H
 #define HEDDLE_SESSION_H
 

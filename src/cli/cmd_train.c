@@ -203,8 +203,7 @@ static void warn_of_precision(const hd_report *r) {
 /* Warns of more threads than CPUs, and of fewer threads than requested. */
 static void warn_of_threads(const hd_report *r, const char *asked) {
   if (atoi(asked) > r->threads)
-    cli_complain("warning: expected %s threads, the OpenMP runtime delivered %d; raise OMP_THREAD_LIMIT", asked,
-                 r->threads);
+    cli_complain("warning: OMP_THREAD_LIMIT allows %d of %s threads; raise or unset it", r->threads, asked);
   int ranks = 0; /* on this host */
   for (int i = 0; i < r->ranks; i++)
     ranks += !strcmp(r->rank[i].host, r->rank[0].host);

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "cli/cli.h"
 
@@ -55,7 +56,18 @@ static void keep_streams_closed(void) {
       return;
 }
 
+/* The first thread computes too: its stack grows up to the limit of this moment. */
+static void enlarge_stack(void) {
+  const rlim_t usual = 8 << 20;
+  struct rlimit stack;
+  if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= usual)
+    return;
+  stack.rlim_cur = stack.rlim_max < usual ? stack.rlim_max : usual;
+  setrlimit(RLIMIT_STACK, &stack);
+}
+
 int main(int argc, char **argv) {
+  enlarge_stack();
   keep_streams_closed();
   hd_supervisor();
   signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the write, not the end of a training run */

@@ -11,8 +11,9 @@
 #include "exec/exchange/local_group_join.h"
 #include "comm/mailbox.h"
 #include "exec/exchange/rendezvous.h"
-#include "platform/cpu_set.h"
 #include "platform/memory_file.h"
+#include "platform/openmp_binding.h"
+#include "platform/thread_start.h"
 
 enum { MOST_SLOT_BYTES = 256 << 10, LEAST_SLOT_BYTES = 16 << 10, ALL_SLOT_BYTES = 64 << 20, PAGE_BYTES = 4096 };
 enum { LINE_BYTES = 128 };
@@ -81,7 +82,7 @@ static size_t lay_out(hd_group *g, char *base) {
 /* Whether there are more ranks than CPUs: then waits spin only briefly. */
 static bool is_crowded(int ranks) {
   hd_cpu_set set;
-  return hd__cpu_set_read(&set) && hd__cpu_set_count(&set) < ranks;
+  return hd__openmp_unbound(&set) && hd__cpu_set_count(&set) < ranks;
 }
 
 /* A group without memory yet. */
@@ -89,6 +90,7 @@ static hd_status make(hd_group **out, hd_ctx *ctx, hd_local_group *local, int ra
   hd_group *g = hd__calloc(1, sizeof *g);
   *out = g;
   HD_TRY(HD_ALLOCATED(g, ctx, "out of memory for a group of ranks"));
+  g->process = hd__this_process();
   g->local = local;
   g->rank = rank;
   g->ranks = ranks;
@@ -372,7 +374,7 @@ hd_status hd_group_new(hd_group **out, hd_group *parent, hd_ctx *ctx, const int3
 }
 
 void hd_group_destroy(hd_group *g) {
-  if (!g)
+  if (!g || hd__group_check_process(g, NULL) != HD_OK) /* a child's copy lasts as long as the child */
     return;
   hd__work_queue_destroy(g->work_queue);
   release(g);

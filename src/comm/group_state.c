@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "exec/exchange/cluster.h"
+#include "platform/thread_start.h"
 
 bool hd__group_is_remote(const hd_group *g, int rank) {
   return g->hosts > 1 && hd__cluster_of(g->local, g->member[rank]) != hd__cluster_this_host(g->local);
@@ -22,6 +23,13 @@ void hd__group_break(hd_group *g, hd_status status, const char *format, ...) {
   va_end(args);
   g->end->status = status;
   atomic_store(&g->end->state, HD_GROUP_ENDED);
+}
+
+hd_status hd__group_check_process(const hd_group *g, hd_ctx *ctx) {
+  return g->process == hd__this_process()
+             ? HD_OK
+             : hd__fail(ctx, HD_E_USAGE,
+                        "a group belongs to the process that joined it, and this is a child of it; join in the child");
 }
 
 hd_status hd__group_check(hd_group *g, hd_ctx *ctx) {

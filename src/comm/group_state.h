@@ -47,6 +47,7 @@ typedef struct hd_work_queue hd_work_queue;
 /* A group of ranks. It has more fields than a struct should: what all calls need, and one or two for each kind of
  * memory that the ranks of a host share: the barrier, slots, buffers, event counters, mailboxes, the work queue. */
 struct hd_group {
+  unsigned process; /* that joined it: a child of that is no rank */
   hd_local_group *local;
   bool owns_local_group, crowded;
   int rank, ranks;
@@ -82,6 +83,9 @@ void hd__group_break(hd_group *group, hd_status status, const char *format, ...)
 
 /* The error that ended the group: HD_E_PEER of the local group, or that of hd__group_break; HD_OK: it has not ended. */
 hd_status hd__group_check(hd_group *group, hd_ctx *ctx);
+
+/* HD_E_USAGE in a child of the process that joined the group. */
+hd_status hd__group_check_process(const hd_group *group, hd_ctx *ctx);
 
 /* To be called regularly during a wait: breaks the group if the local group is broken or `rank` has left. */
 void hd__group_check_rank(hd_group *group, int rank);

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/sized_struct.h"
 #include "comm/mailbox.h"
-#include "platform/thread_signals.h"
+#include "platform/thread_start.h"
 
 enum { COLLECTIVES, MESSAGES, QUEUES };
 
@@ -23,8 +23,7 @@ struct hd_work {
 };
 
 typedef struct queue {
-  pthread_t thread;
-  bool has_thread;
+  hd_thread thread;
   hd_work *first, **end;
 } queue;
 
@@ -143,13 +142,9 @@ static void *do_messages(void *arg) {
 
 static hd_status start_thread(hd_work_queue *work_queue, hd_ctx *ctx, int which) {
   queue *q = &work_queue->queue[which];
-  sigset_t before;
-  if (q->has_thread)
+  if (hd__thread_is_here(&q->thread))
     return HD_OK;
-  hd__thread_signals_block(&before);
-  const int error = pthread_create(&q->thread, NULL, which == MESSAGES ? do_messages : do_collectives, work_queue);
-  hd__thread_signals_restore(&before);
-  q->has_thread = error == 0;
+  const int error = hd__thread_start(&q->thread, which == MESSAGES ? do_messages : do_collectives, work_queue);
   return error
              ? hd__fail(ctx, HD_E_SYSTEM, "cannot start a thread for the group: %s; raise `ulimit -u`", strerror(error))
              : HD_OK;
@@ -178,15 +173,15 @@ void hd__work_queue_destroy(hd_work_queue *work_queue) {
   pthread_cond_broadcast(&work_queue->came);
   pthread_mutex_unlock(&work_queue->lock);
   for (int i = 0; i < QUEUES; i++)
-    if (work_queue->queue[i].has_thread)
-      pthread_join(work_queue->queue[i].thread, NULL);
+    hd__thread_join(&work_queue->queue[i].thread);
   pthread_cond_destroy(&work_queue->came);
   pthread_cond_destroy(&work_queue->done);
   pthread_mutex_destroy(&work_queue->lock);
   hd__free(work_queue);
 }
 
-static hd_status check_kind(hd_ctx *ctx, const hd_group_call *call) {
+static hd_status check_kind(const hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
+  HD_TRY(hd__group_check_process(g, ctx));
   if ((unsigned)call->kind > HD_GROUP_RECV)
     return hd__fail(ctx, HD_E_USAGE, "expected a call of a group, found kind %d", (int)call->kind);
   if (!(call->timeout_s >= 0))
@@ -195,7 +190,7 @@ static hd_status check_kind(hd_ctx *ctx, const hd_group_call *call) {
 }
 
 static hd_status start_call(hd_work **out, hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
-  HD_TRY(check_kind(ctx, call));
+  HD_TRY(check_kind(g, ctx, call));
   const int which = queue_of(g, call);
   if (is_message(call))
     HD_TRY(hd__message_check(g, ctx, call));
@@ -226,6 +221,7 @@ hd_status hd_group_start(hd_work **out, hd_group *g, hd_ctx *ctx, const hd_group
 
 hd_status hd_work_wait(hd_work *work, hd_ctx *ctx) {
   hd_work_queue *work_queue = work->work_queue;
+  HD_TRY(hd__group_check_process(work_queue->group, ctx));
   pthread_mutex_lock(&work_queue->lock);
   while (!work->done)
     pthread_cond_wait(&work_queue->done, &work_queue->lock);
@@ -238,6 +234,8 @@ hd_status hd_work_wait(hd_work *work, hd_ctx *ctx) {
 }
 
 int hd_work_is_done(hd_work *work) {
+  if (hd__group_check_process(work->work_queue->group, NULL) != HD_OK)
+    return work->done;
   pthread_mutex_lock(&work->work_queue->lock);
   const int done = work->done;
   pthread_mutex_unlock(&work->work_queue->lock);
@@ -254,7 +252,7 @@ static bool is_idle(hd_work_queue *work_queue, int which) {
 }
 
 static hd_status run_call(hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
-  HD_TRY(check_kind(ctx, call));
+  HD_TRY(check_kind(g, ctx, call));
   if (is_idle(g->work_queue, queue_of(g, call)))
     return do_now(g, ctx, call);
   hd_work *work;

@@ -14,10 +14,19 @@ bool hd__cpu_set_bind(const hd_cpu_set *set) { return sched_setaffinity(0, sizeo
 
 static bool in_range(int cpu) { return cpu >= 0 && cpu < HD_CPU_SET_CPUS; }
 
+void hd__cpu_set_add(hd_cpu_set *set, int cpu) {
+  if (in_range(cpu))
+    set->word[cpu / WORD_BITS] |= 1UL << cpu % WORD_BITS;
+}
+
 void hd__cpu_set_one(hd_cpu_set *out, int cpu) {
   *out = (hd_cpu_set){0};
-  if (in_range(cpu))
-    out->word[cpu / WORD_BITS] = 1UL << cpu % WORD_BITS;
+  hd__cpu_set_add(out, cpu);
+}
+
+void hd__cpu_set_join(hd_cpu_set *set, const hd_cpu_set *other) {
+  for (int i = 0; i < HD_CPU_SET_WORDS; i++)
+    set->word[i] |= other->word[i];
 }
 
 bool hd__cpu_set_has(const hd_cpu_set *set, int cpu) {

@@ -22,5 +22,9 @@ HD_TOOLS_API bool hd__cpu_set_bind(const hd_cpu_set *set);
 /* The set of one CPU; empty if its number is out of range. */
 HD_TOOLS_API void hd__cpu_set_one(hd_cpu_set *out, int cpu);
 
+/* Adds a CPU, unless its number is out of range; adds the CPUs of another set. */
+void hd__cpu_set_add(hd_cpu_set *set, int cpu);
+void hd__cpu_set_join(hd_cpu_set *set, const hd_cpu_set *other);
+
 HD_TOOLS_API bool hd__cpu_set_has(const hd_cpu_set *set, int cpu);
 HD_TOOLS_API int hd__cpu_set_count(const hd_cpu_set *set);

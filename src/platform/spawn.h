@@ -1,4 +1,4 @@
-/* Starts processes by exec, never by fork alone, since threads and OpenMP do not survive a fork.
+/* Starts processes by exec, never by fork alone, since threads do not survive a fork.
  *
  * A process starts with an unblocked, default set of signals, and keeps open only its standard streams and the one
  * descriptor that it is given. If it calls hd__spawn_end_with_parent at its start, the system ends it with the

@@ -1,8 +1,6 @@
-/* Opening OpenMP regions, binding their threads, setting their floating-point mode; and the speeds of threads. */
+/* Running regions on a team, binding its threads, setting their floating-point mode; and the speeds of threads. */
 #include "platform/threads.h"
 
-#include <omp.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -14,16 +12,18 @@
 #include "platform/cpu_claim.h"
 #include "platform/cpu_set.h"
 #include "platform/fpmode.h"
-#include "platform/thread_signals.h"
+#include "platform/thread_start.h"
+#include "platform/thread_team.h"
 #include "platform/topology.h"
 
-enum { MOST_SPEED = 1000 };
+enum { MOST_SPEED = 1000, LEAST_STACK_BYTES = 240 << 10 };
 
 static const hd_binding anywhere = {-1, -1, -1, -1};
 
 struct hd_threads {
   int count;
-  int cpus; /* that may be busy at once */
+  hd_thread_team *team; /* NULL: one thread, the caller's */
+  int cpus;             /* that may be busy at once */
   hd_binding *thread;
   hd_binding *worker; /* NULL: none were requested */
   int32_t *speed;
@@ -34,12 +34,6 @@ struct hd_threads {
   hd_claim claim;
 };
 
-static hd_status region_failed(hd_ctx *ctx, int wanted, int came) {
-  return hd__fail(ctx, HD_E_SYSTEM,
-                  "expected %d threads, the OpenMP runtime delivered %d; lower --threads or raise OMP_THREAD_LIMIT",
-                  wanted, came);
-}
-
 static hd_status threads_refused(hd_ctx *ctx, int wanted, int there) {
   return hd__fail(ctx, HD_E_SYSTEM,
                   "expected %d threads, the system starts no more than %d; lower --threads, or raise `ulimit -u`, "
@@ -47,43 +41,19 @@ static hd_status threads_refused(hd_ctx *ctx, int wanted, int there) {
                   wanted, there);
 }
 
-static void *pass_gate(void *gate) {
-  pthread_mutex_lock(gate);
-  pthread_mutex_unlock(gate);
-  return NULL;
+/* Of `wanted`, as many as OMP_THREAD_LIMIT allows: it is not heddle's, but it limits the threads of programs. */
+static int allowed(int wanted) {
+  const char *text = getenv("OMP_THREAD_LIMIT");
+  int64_t limit;
+  return text && hd__parse_int64(&limit, text) && limit >= 1 && limit < wanted ? (int)limit : wanted;
 }
 
-/* The number of threads that the system starts at a time, up to `wanted`, with this one. An OpenMP runtime that
- * cannot start a thread ends the process, so this is tried first; once per thread that opens regions, since the
- * runtime keeps its threads. */
-static int startable(int wanted) {
-  static _Thread_local int known = 1;
-  pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
-  sigset_t before;
-  int more = 0;
-  pthread_t *thread = wanted > known ? hd__calloc((size_t)wanted, sizeof *thread) : NULL;
-  if (!thread)
-    return wanted;
-  hd__thread_signals_block(&before);
-  pthread_mutex_lock(&gate);
-  while (more < wanted - 1 && pthread_create(&thread[more], NULL, pass_gate, &gate) == 0)
-    more++;
-  pthread_mutex_unlock(&gate);
-  for (int i = 0; i < more; i++)
-    pthread_join(thread[i], NULL);
-  hd__thread_signals_restore(&before);
-  hd__free(thread);
-  known = more + 1 > known ? more + 1 : known;
-  return more + 1;
-}
-
-/* The number of threads that a region of `wanted` delivers. */
-static int probe(int wanted) {
-  int came = 0;
-#pragma omp parallel num_threads(wanted)
-#pragma omp single
-  came = omp_get_num_threads();
-  return came;
+static hd_status start_team(hd_threads *threads, hd_ctx *ctx) {
+  if (threads->count == 1)
+    return HD_OK;
+  const int there = hd__thread_team_create(&threads->team, threads->count, threads->count > threads->cpus);
+  HD_TRY(HD_ALLOCATED(there > 0, ctx, "out of memory for %d threads", threads->count));
+  return there == threads->count ? HD_OK : threads_refused(ctx, threads->count, there);
 }
 
 /* "2,2,1": one number for each thread, repeated from the start as needed. */
@@ -125,20 +95,26 @@ static hd_status fill(hd_threads *threads, hd_ctx *ctx, const hd_placement *plac
   return threads->has_speeds ? read_speeds(threads, ctx, speeds) : HD_OK;
 }
 
+/* The thread that calls is one of the threads, with the stack that the program gave it; of the first thread of a program
+ * that is `ulimit -s`. */
+static hd_status check_stack(hd_ctx *ctx) {
+  const size_t bytes = hd__thread_stack_bytes();
+  if (bytes >= LEAST_STACK_BYTES)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_SYSTEM,
+                  "expected a stack of %d KB or more for the calling thread, found %zu KB; raise `ulimit -s`, or the "
+                  "size that the program gave this thread",
+                  LEAST_STACK_BYTES / 1024, bytes / 1024);
+}
+
 hd_status hd__threads_create(hd_threads **out, hd_ctx *ctx, const hd_placement *place) {
-  omp_set_dynamic(0);
-  const int most = omp_get_max_threads(), there = startable(place->threads > most ? place->threads : most);
-  if (there < place->threads)
-    return threads_refused(ctx, place->threads, there);
-  if (there < most)
-    omp_set_num_threads(there); /* of other regions */
-  int came = probe(place->threads);
-  if (came < 1)
-    return region_failed(ctx, place->threads, came);
+  *out = NULL;
+  HD_TRY(check_stack(ctx));
   hd_threads *threads = *out = hd__calloc(1, sizeof *threads);
-  HD_TRY(HD_ALLOCATED(threads, ctx, "out of memory for %d threads", came));
-  *threads = (hd_threads){.count = came, .cpus = place->cpus};
+  HD_TRY(HD_ALLOCATED(threads, ctx, "out of memory for %d threads", place->threads));
+  *threads = (hd_threads){.count = allowed(place->threads), .cpus = place->cpus};
   hd_status status = fill(threads, ctx, place);
+  HD_THEN(status, start_team(threads, ctx));
   return HD_CREATED(status, out, hd__threads_destroy);
 }
 
@@ -200,6 +176,7 @@ void hd__threads_unbind(hd_threads *threads) {
 void hd__threads_destroy(hd_threads *threads) {
   if (!threads)
     return;
+  hd__thread_team_destroy(threads->team);
   hd__claim_drop(&threads->claim);
   hd__free(threads->thread);
   hd__free(threads->speed);
@@ -275,32 +252,35 @@ static bool bind(int cpu, hd_cpu_set *before) {
   return hd__cpu_set_read(before) && hd__cpu_set_bind(&set);
 }
 
+typedef struct region {
+  hd_threads *threads;
+  void (*work)(void *arg, int thread);
+  void *arg;
+} region;
+
 /* What one thread does in a region. */
-static void run_thread(hd_threads *threads, int thread, void (*work)(void *, int), void *arg) {
+static void run_thread(void *arg, int thread) {
+  const region *r = arg;
+  const int cpu = r->threads->thread[thread].cpu;
   hd_cpu_set before;
-  const bool binds = threads->thread[thread].cpu >= 0, bound = binds && bind(threads->thread[thread].cpu, &before);
-  if (binds && !bound)
-    atomic_store(&threads->thread_refused, true);
+  const bool bound = cpu >= 0 && bind(cpu, &before);
+  if (cpu >= 0 && !bound)
+    atomic_store(&r->threads->thread_refused, true);
   uint64_t mode = hd__fpmode_enter();
-  work(arg, thread);
+  r->work(r->arg, thread);
   hd__fpmode_leave(mode);
   if (bound)
     hd__cpu_set_bind(&before);
 }
 
 hd_status hd__threads_run(hd_threads *threads, hd_ctx *ctx, void (*work)(void *arg, int thread), void *arg) {
-  atomic_int came = 0;
-  const int there = startable(threads->count); /* another thread may have created them */
-  if (there < threads->count)
-    return threads_refused(ctx, threads->count, there);
-#pragma omp parallel num_threads(threads->count)
-  {
-    if (omp_get_thread_num() == 0)
-      atomic_store(&came, omp_get_num_threads());
-    if (omp_get_num_threads() == threads->count)
-      run_thread(threads, omp_get_thread_num(), work, arg);
+  region r = {threads, work, arg};
+  if (threads->team) {
+    const int there = hd__thread_team_run(threads->team, run_thread, &r);
+    return there == threads->count ? HD_OK : threads_refused(ctx, threads->count, there);
   }
-  return came == threads->count ? HD_OK : region_failed(ctx, threads->count, came);
+  run_thread(&r, 0);
+  return HD_OK;
 }
 
 /* ---- The number of threads of a context (heddle/topology.h), which hd__threads_place reads ---- */

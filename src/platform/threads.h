@@ -1,9 +1,8 @@
-/* Threads: the compute threads of a run, in one OpenMP region at a time.
+/* Threads: the compute threads of a run, in one region at a time.
  *
- * The number of threads is what the first region delivered, not what was requested. Thread i is bound to its CPU
- * while a region runs, and computes in heddle's floating-point mode; both are restored at the end, because the
- * threads belong to the process and not to heddle. Where the system refuses to bind, threads run unbound: that costs
- * speed, not results.
+ * Thread 0 is the one that calls, the others are a team of the library's (thread_team.h). OMP_THREAD_LIMIT may allow
+ * fewer than requested. Thread i is bound to its CPU while a region runs, and computes in heddle's floating-point mode;
+ * both are restored at the end. Where the system refuses to bind, threads run unbound: that costs speed, not results.
  *
  * Threads on cores of several kinds differ in speed. An executor that measures the speeds sets them here for all
  * executors; all threads of a kind count as equally fast. HEDDLE_LANE_SPEEDS sets them beforehand. */
@@ -37,7 +36,7 @@ HD_TOOLS_API void hd__threads_unbind(hd_threads *threads);
 HD_TOOLS_API int hd__threads_count(const hd_threads *threads);
 
 /* The CPU that a thread is bound to, -1: none. */
-int hd__threads_cpu(const hd_threads *threads, int thread);
+HD_TOOLS_API int hd__threads_cpu(const hd_threads *threads, int thread);
 
 /* The number of the L3 cache of a bound thread; -1: unknown. */
 HD_TOOLS_API int hd__threads_cache(const hd_threads *threads, int thread);
@@ -70,6 +69,7 @@ void hd__threads_bind_memory(hd_threads *threads, char *const *from);
 /* One line if the system has refused to bind threads or their memory; NULL: it has not. */
 const char *hd__threads_refused(const hd_threads *threads);
 
-/* Runs work(arg, thread) on every thread and waits for all. Fails, without running anything, if fewer threads came. */
+/* Runs work(arg, thread) on every thread and waits for all. In a child of the process that started the threads others
+ * are started first; it fails, without running anything, if the system refuses them. */
 HD_TOOLS_API hd_status hd__threads_run(hd_threads *threads, hd_ctx *ctx, void (*work)(void *arg, int thread),
                                        void *arg);

@@ -2,8 +2,7 @@
  *
  * hwloc is used without its plugins and its x86 component: the plugins open graphics and OpenCL libraries, and the
  * component moves this thread from CPU to CPU; both take tens of milliseconds and give nothing that threads need.
- * The affinity mask is read here too, before the first OpenMP region: the OpenMP runtime may bind the calling
- * thread, and then the mask has fewer CPUs than the user allowed. */
+ * The affinity mask is read here too. */
 #include "platform/topology.h"
 
 #include <errno.h>
@@ -18,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/status.h"
 #include "platform/cpu_claim.h"
+#include "platform/openmp_binding.h"
 #include "platform/environment.h"
 #include "platform/cgroup.h"
 
@@ -233,13 +233,17 @@ static void take_quota(hd_budget *budget) {
   snprintf(budget->quota_file, sizeof budget->quota_file, "%s", quota.file);
 }
 
-/* Marks the CPUs of this thread's mask, which is that of all threads of a process that binds none; of a description
- * all CPUs. */
+/* Marks the CPUs of this thread's mask, which is that of all threads of a process that binds none, unless its OpenMP
+ * runtime does (openmp_binding.h); of a description all CPUs. */
 static void take_mask(hwloc_bitmap_t usable, hwloc_topology_t machine) {
   hwloc_bitmap_copy(usable, hwloc_topology_get_topology_cpuset(machine));
   hwloc_bitmap_t mask = hwloc_bitmap_alloc();
-  if (mask && hwloc_topology_is_thissystem(machine) && hwloc_get_cpubind(machine, mask, HWLOC_CPUBIND_THREAD) == 0 &&
-      hwloc_bitmap_intersects(mask, usable))
+  hd_cpu_set set;
+  const bool read = mask && hwloc_topology_is_thissystem(machine) && hd__openmp_unbound(&set);
+  for (int cpu = 0; read && cpu < HD_CPU_SET_CPUS; cpu++)
+    if (hd__cpu_set_has(&set, cpu))
+      hwloc_bitmap_set(mask, (unsigned)cpu);
+  if (read && hwloc_bitmap_intersects(mask, usable))
     hwloc_bitmap_and(usable, usable, mask);
   hwloc_bitmap_free(mask);
 }

@@ -18,7 +18,7 @@
 #include "heddle/topology.h"
 #include "platform/process.h"
 #include "platform/spawn.h"
-#include "platform/thread_signals.h"
+#include "platform/thread_start.h"
 #include "pool/worker_process.h"
 
 enum { RANGES_PER_WORKER = 4, MOST_AT_ONCE = 1024 };
@@ -49,7 +49,7 @@ struct hd_future {
 
 typedef struct worker {
   hd_pool *pool;
-  pthread_t thread;
+  hd_thread thread;
   hd_ctx *ctx;
   hd_worker_process process;
   bool busy; /* its process has a task */
@@ -57,6 +57,7 @@ typedef struct worker {
 
 struct hd_pool {
   hd_pool_kind kind;
+  unsigned process; /* that created it */
   pthread_mutex_t lock;
   pthread_cond_t work, done; /* work: a new job, or closing; done: a job or a future is done */
   job *head, **tail;
@@ -87,8 +88,20 @@ static bool wait_until(hd_pool *pool, const struct timespec *deadline) {
   return pthread_cond_timedwait(&pool->done, &pool->lock, deadline) != ETIMEDOUT;
 }
 
+/* False in a child of the process that created the pool: its workers are not here, and its lock may be held for
+ * ever. */
+static bool is_here(const hd_pool *pool) { return pool->process == hd__this_process(); }
+
+static hd_status check_process(const hd_pool *pool, hd_ctx *ctx) {
+  return is_here(pool) ? HD_OK
+                       : hd__fail(ctx, HD_E_USAGE,
+                                  "a pool's workers stay in the process that created it, and this is a child of it; "
+                                  "create a pool in the child");
+}
+
 /* HD_E_USAGE unless this pool can run the task. */
 static hd_status accepts(const hd_pool *pool, hd_ctx *ctx, const hd_task *task) {
+  HD_TRY(check_process(pool, ctx));
   if (pool->kind == HD_POOL_PROCESSES && hd__served_task(task) < 0)
     return hd__fail(ctx, HD_E_USAGE, "expected a task that hd_pool_serve was given, found '%s'; add it there",
                     task->name);
@@ -275,21 +288,13 @@ static void *work(void *arg) {
   return NULL;
 }
 
-static int start_thread(worker *w) {
-  sigset_t before;
-  hd__thread_signals_block(&before);
-  int error = pthread_create(&w->thread, NULL, work, w);
-  hd__thread_signals_restore(&before);
-  return error;
-}
-
 static hd_status start_workers(hd_pool *pool, hd_ctx *ctx, int workers) {
   for (int i = 0; i < workers; i++) {
     worker *w = &pool->workers[i];
     w->pool = pool;
     if (hd_ctx_create(&w->ctx) != HD_OK)
       return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d workers", workers);
-    int error = start_thread(w);
+    int error = hd__thread_start(&w->thread, work, w);
     if (error) {
       hd_ctx_destroy(w->ctx);
       return hd__fail(ctx, HD_E_SYSTEM, "cannot start worker %d of %d: %s; ask for fewer, or look at `ulimit -u`",
@@ -313,7 +318,7 @@ static hd_pool *make_pool(hd_pool_kind kind, int workers) {
   pthread_condattr_t steady;
   pthread_condattr_init(&steady);
   pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
-  *pool = (hd_pool){.kind = kind, .tail = &pool->head, .workers = all, .holders = 1};
+  *pool = (hd_pool){.kind = kind, .process = hd__this_process(), .tail = &pool->head, .workers = all, .holders = 1};
   pthread_mutex_init(&pool->lock, NULL);
   pthread_cond_init(&pool->work, NULL);
   pthread_cond_init(&pool->done, &steady);
@@ -349,11 +354,11 @@ static void close_pool(hd_pool *pool) {
 }
 
 void hd_pool_destroy(hd_pool *pool) {
-  if (!pool)
+  if (!pool || !is_here(pool)) /* a child's copy lasts as long as the child */
     return;
   close_pool(pool);
   for (int i = 0; i < pool->worker_count; i++) {
-    pthread_join(pool->workers[i].thread, NULL);
+    hd__thread_join(&pool->workers[i].thread);
     hd_ctx_destroy(pool->workers[i].ctx);
   }
   pthread_mutex_lock(&pool->lock);
@@ -435,6 +440,8 @@ static const struct timespec *deadline_of(struct timespec *at, double timeout_s)
 
 hd_status hd_pool_next(hd_future **out, hd_pool *pool, hd_ctx *ctx, double timeout_s) {
   struct timespec at;
+  *out = NULL;
+  HD_TRY(check_process(pool, ctx));
   const struct timespec *deadline = deadline_of(&at, timeout_s);
   bool waiting = true;
   pthread_mutex_lock(&pool->lock);
@@ -454,6 +461,7 @@ hd_status hd_future_result(void *output, hd_future *future, hd_ctx *ctx, double 
   struct timespec at;
   const struct timespec *deadline = deadline_of(&at, timeout_s);
   const hd_task *task = future->job.task;
+  HD_TRY(check_process(future->pool, ctx));
   bool waiting = true;
   pthread_mutex_lock(&future->pool->lock);
   while (!future->done && waiting)
@@ -474,7 +482,7 @@ hd_status hd_future_result(void *output, hd_future *future, hd_ctx *ctx, double 
 int64_t hd_future_number(const hd_future *future) { return future->number; }
 
 void hd_future_destroy(hd_future *future) {
-  if (!future)
+  if (!future || !is_here(future->pool))
     return;
   hd_pool *pool = future->pool;
   pthread_mutex_lock(&pool->lock);

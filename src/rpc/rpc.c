@@ -4,8 +4,8 @@
 #include "base/alloc.h"
 #include "base/sized_struct.h"
 #include "comm/rank_sums.h"
-#include "platform/cpu_set.h"
-#include "platform/thread_signals.h"
+#include "platform/openmp_binding.h"
+#include "platform/thread_start.h"
 #include "rpc/rpc_state.h"
 
 enum { MOST_BYTES = 1 << 30, USUAL_BYTES = 1 << 20, PAGE_BYTES = 4096 };
@@ -117,11 +117,7 @@ static hd_status copy_group(hd_rpc *rpc, hd_group *group, hd_ctx *ctx) {
 }
 
 static hd_status start_thread(hd_rpc *rpc, hd_ctx *ctx) {
-  sigset_t before;
-  hd__thread_signals_block(&before);
-  const int error = pthread_create(&rpc->thread, NULL, hd__rpc_serve, rpc);
-  hd__thread_signals_restore(&before);
-  rpc->has_thread = error == 0;
+  const int error = hd__thread_start(&rpc->thread, hd__rpc_serve, rpc);
   return error ? hd__fail(ctx, HD_E_SYSTEM, "cannot start a thread for calls: %s; raise `ulimit -u`", strerror(error))
                : HD_OK;
 }
@@ -129,17 +125,16 @@ static hd_status start_thread(hd_rpc *rpc, hd_ctx *ctx) {
 /* Whether the host has fewer CPUs than threads that calls may keep busy: then waits poll only briefly. */
 static bool is_crowded(const hd_group *g) {
   hd_cpu_set set;
-  return hd__cpu_set_read(&set) && hd__cpu_set_count(&set) < THREADS_PER_RANK * g->here;
+  return hd__openmp_unbound(&set) && hd__cpu_set_count(&set) < THREADS_PER_RANK * g->here;
 }
 
 static void end_service(hd_rpc *rpc) {
   atomic_store(&rpc->ends, true);
-  if (!rpc->has_thread)
+  if (!hd__thread_is_here(&rpc->thread))
     return;
   atomic_store(&rpc->queue->sleeps, 0);
   hd__word_wake(&rpc->queue->sleeps);
-  pthread_join(rpc->thread, NULL);
-  rpc->has_thread = false;
+  hd__thread_join(&rpc->thread);
 }
 
 static void release(hd_rpc *rpc) {
@@ -197,6 +192,7 @@ static hd_status drain(hd_rpc *rpc, hd_ctx *ctx) {
 hd_status hd_rpc_close(hd_rpc *rpc, hd_ctx *ctx) {
   if (hd__rpc_running())
     return hd__fail(ctx, HD_E_USAGE, "expected hd_rpc_close outside of functions, found it in '%s'", hd__rpc_running());
+  HD_TRY(hd__group_check_process(rpc->group, ctx));
   if (atomic_exchange(&rpc->closed, true))
     return hd__fail(ctx, HD_E_USAGE, "expected hd_rpc_close once, found it twice");
   HD_TRY(drain(rpc, ctx));
@@ -207,9 +203,9 @@ hd_status hd_rpc_close(hd_rpc *rpc, hd_ctx *ctx) {
 }
 
 void hd_rpc_destroy(hd_rpc *rpc) {
-  if (!rpc)
+  if (!rpc || hd__group_check_process(rpc->group, NULL) != HD_OK) /* a child's copy lasts as long as the child */
     return;
-  if (rpc->has_thread && rpc->group->ranks > 1)
+  if (hd__thread_is_here(&rpc->thread) && rpc->group->ranks > 1)
     hd__local_group_give_up(rpc->group->local, "it destroyed its calls before it closed them");
   release(rpc);
 }

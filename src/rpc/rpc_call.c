@@ -95,6 +95,7 @@ static hd_status check_call(hd_rpc *rpc, hd_ctx *ctx, int32_t rank) {
                     "expected calls outside of functions, found one from within '%s'; return first, and call from a "
                     "thread of the program",
                     hd__rpc_running());
+  HD_TRY(hd__group_check_process(rpc->group, ctx));
   if (atomic_load_explicit(&rpc->closed, memory_order_relaxed))
     return hd__fail(ctx, HD_E_USAGE, "expected calls before hd_rpc_close, found one after it");
   if (rank < 0 || rank >= rpc->group->ranks)
@@ -219,6 +220,7 @@ static hd_status take_output(hd_rpc_array *output, hd_ctx *ctx, const hd_rpc_fut
 }
 
 hd_status hd_rpc_wait(hd_rpc_array *output, hd_rpc_future *call, hd_ctx *ctx, double timeout_s) {
+  HD_TRY(hd__group_check_process(call->rpc->group, ctx));
   hd_status status = hd__rpc_await(call, ctx, timeout_s);
   if (status == HD_E_TIMEOUT) {
     status = give_up(call, ctx, timeout_s);

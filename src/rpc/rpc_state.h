@@ -17,7 +17,6 @@
  * waits poll the transport, see rpc_hosts.c. */
 #pragma once
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -25,6 +24,7 @@
 #include "exec/exchange/transport.h"
 #include "heddle/rpc.h"
 #include "platform/memory_word.h"
+#include "platform/thread_start.h"
 
 /* States of a slot; SLEEPS is added while its caller sleeps on the word. */
 enum { HD_RPC_PENDING = 1, HD_RPC_GIVEN_UP, HD_RPC_DONE, HD_RPC_SLEEPS = 4 };
@@ -86,8 +86,7 @@ struct hd_rpc {
   atomic_int waiting;                /* threads that wait for a slot */
   atomic_uint freed;                 /* slept on: changes when a slot becomes unused for them */
   hd_rpc_hosts *hosts;
-  pthread_t thread;
-  bool has_thread;
+  hd_thread thread;
   atomic_bool closed, ends; /* no more calls; no more service */
 };
 

@@ -64,6 +64,14 @@ member() {
   [ "$(json_get threads <out)" = 1 ]
 }
 
+@test "what binds an OpenMP program leaves the budget as it is" {
+  "$HEDDLE" topo >out
+  for setting in OMP_PROC_BIND=true OMP_PLACES=threads OMP_PROC_BIND=close; do
+    env "$setting" "$HEDDLE" topo >bound
+    diff <(grep '^budget' out) <(grep '^budget' bound)
+  done
+}
+
 @test "recorded cgroups, version 2: the tightest quota of all ancestors" {
   need_json
   export HEDDLE_SYSROOT=$PWD/root HWLOC_SYNTHETIC="core:8 pu:2"

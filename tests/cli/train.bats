@@ -412,6 +412,15 @@ room_for() {
   [ "$DIGEST" = "$alone" ]
 }
 
+@test "a small stack grows, and a limit that is too small for it is refused" {
+  train --max-steps 2
+  local wanted=$DIGEST
+  (ulimit -S -s 64 && train --max-steps 2 && [ "$DIGEST" = "$wanted" ])
+  OMP_STACKSIZE=32k train --max-steps 2 --threads 2
+  [ "$DIGEST" = "$wanted" ]
+  (ulimit -s 128 && fails 1 train $TINY --max-steps 2 && says "expected a stack of 240 KB" "ulimit -s")
+}
+
 @test "a finished run is resumed by more steps, under the same folder, and ends as an undisturbed one" {
   need_json
   train --out whole --log-every 10

@@ -2,10 +2,12 @@
  * are not copied; an error names the sample; free is called once. */
 #include "scratch.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
 #include "data/formats/dataset.h"
+#include "data/formats/format.h"
 #include "heddle.h"
 
 enum { PIXELS = 6 };
@@ -314,6 +316,70 @@ static void test_bad_arrays(void) {
   refuse_rows(&classes, HD_E_USAGE, "hd_custom_arrays", "a struct without its size");
 }
 
+/* ---- A sample that two threads read at once ---- */
+
+enum { TWICE = 24, MANY_OUTPUTS = 1 << 18, READERS = 2 };
+
+static pthread_barrier_t both;
+
+/* Other targets at each call, given at the same moment. */
+static int get_other(void *self, int64_t index, hd_custom_sample *sample) {
+  const float number = (float)atomic_fetch_add(&((store *)self)->asked, 1);
+  memset(sample->bytes, 0, PIXELS);
+  for (int i = 0; i < MANY_OUTPUTS; i++)
+    sample->targets[i] = number;
+  pthread_barrier_wait(&both);
+  return 0;
+}
+
+static void *read_all(void *arg) {
+  const hd_dataset *split = arg;
+  hd_ctx local = {0};
+  uint8_t pixels[PIXELS];
+  int size[2];
+  for (int64_t n = 0; n < split->count; n++)
+    if (hd__dataset_get(pixels, size, &local, split, n) != HD_OK)
+      return arg;
+  return NULL;
+}
+
+static void test_at_once(void) {
+  store train = {.count = TWICE, .bad = -1}, test = {.count = 1, .bad = -1};
+  hd_custom_data custom = describe(&train, &test, HD_U8);
+  const hd_data_request request = {.name = "mine", .ignored = -1};
+  hd_opened opened = {0};
+  hd_ctx *ctx;
+  pthread_t thread[READERS];
+  void *failed = NULL;
+  int torn = 0;
+  custom.classes = 0, custom.outputs = MANY_OUTPUTS, custom.get = get_other;
+  hd_ctx_create(&ctx);
+  hd_data_add(ctx, &custom);
+  pthread_barrier_init(&both, NULL, READERS);
+  if (hd__format_custom.open(&opened, ctx, &request) != HD_OK)
+    bail_out("%s", hd_ctx_message(ctx));
+  for (int i = 0; i < READERS; i++)
+    if (pthread_create(&thread[i], NULL, read_all, &opened.split[0]))
+      bail_out("no thread");
+  for (int i = 0; i < READERS; i++) {
+    void *result;
+    pthread_join(thread[i], &result);
+    failed = result ? result : failed;
+  }
+  for (int64_t n = 0; n < TWICE; n++) {
+    const float *target = &opened.split[0].targets[n * MANY_OUTPUTS];
+    int others = 0;
+    for (int i = 1; i < MANY_OUTPUTS; i++)
+      others += target[i] != target[0];
+    torn += others > 0;
+  }
+  ok(!failed && torn == 0, "two threads read each sample at once: the targets of one are stored, %d times of both",
+     torn);
+  hd__opened_fini(&opened);
+  pthread_barrier_destroy(&both);
+  hd_ctx_destroy(ctx);
+}
+
 int main(void) {
   setenv("HOME", scratch(), 1);
   test_good();
@@ -322,5 +388,6 @@ int main(void) {
   test_runs();
   test_arrays();
   test_bad_arrays();
+  test_at_once();
   return done_testing();
 }

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "cuda/cuda_table.h"
+#include "base/alloc.h"
 #include "heddle.h"
 #include "heddle/experimental.h"
 
@@ -77,6 +78,36 @@ static void test_moves(hd_ctx *ctx, const char *optimizer, int run) {
   end(found, session, ctx);
   is_int(failed, 0, "no call failed");
   is_str(found, want, "%s: the digest of a session that stayed where it was", optimizer);
+  hd_session_destroy(session);
+}
+
+/* A move that fails, for lack of memory at any place, changes nothing. */
+static void test_failed_move(hd_ctx *ctx, int run) {
+  char want[TEXT], found[TEXT];
+  int failures = 0, moved = 0;
+  hd_session *session = open_session(ctx, "cpu", run, "sgd");
+  end(want, session, ctx);
+  hd_session_destroy(session);
+  session = open_session(ctx, "cpu", run + 1, "sgd");
+  is_int(hd_session_step(NULL, session, ctx, 3), HD_OK, "steps before a move");
+  hd_status status = HD_E_NOMEM;
+  for (long room = 0; status != HD_OK && room < 10000; room++) {
+    hd__alloc_fail_after(room);
+    status = hd_session_to(session, ctx, gpu);
+    hd__alloc_fail_after(-1);
+    if (status == HD_OK)
+      break;
+    failures++;
+    moved += hd_session_device(session).kind != HD_CPU || strcmp(hd_session_report(session)->device, "cpu") != 0;
+  }
+  ok(status == HD_OK && failures > 0 && moved == 0, "after %d failures the session was %d times not on the CPU",
+     failures, moved);
+  is_int(hd_session_to(session, ctx, cpu), HD_OK, "it comes back");
+  hd__alloc_fail_after(0);
+  ok(hd_session_to(session, ctx, gpu) != HD_OK, "it fails again");
+  hd__alloc_fail_after(-1);
+  end(found, session, ctx);
+  is_str(found, want, "and has the digest of a session that never tried");
   hd_session_destroy(session);
 }
 
@@ -193,6 +224,7 @@ int main(void) {
   test_names(ctx);
   test_moves(ctx, "adamw", 0);
   test_moves(ctx, "sgd", 2);
+  test_failed_move(ctx, 4);
   test_tensors(ctx);
   test_threads(ctx);
   hd_ctx_destroy(ctx);

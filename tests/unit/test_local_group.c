@@ -14,6 +14,7 @@
 
 #include "exec/exchange/cluster.h"
 #include "exec/exchange/local_group_join.h"
+#include "exec/exchange/local_group_state.h"
 #include "platform/clock.h"
 #include "platform/spawn.h"
 #include "tap.h"
@@ -288,6 +289,24 @@ static void test_no_room(void) {
   hd__local_group_leave(founder);
 }
 
+/* A rank that adds a block counts it before it takes it: until then no other rank may have it, for 0 bytes neither. */
+static void test_block_of_another(void) {
+  int32_t block[2];
+  if (hd__local_group_found(&founder, ctx, 1, false) != HD_OK)
+    bail_out("%s", hd_ctx_message(ctx));
+  const int added = atomic_fetch_add(&founder->head->blocks, 1);
+  for (int i = 0; i < 2; i++)
+    if (hd__local_group_allocate(&block[i], founder, ctx, 0, 1) != HD_OK)
+      bail_out("%s", hd_ctx_message(ctx));
+  ok(block[0] != added && block[1] != added && block[0] != block[1], "0 bytes: blocks %d and %d, not %d", (int)block[0],
+     (int)block[1], added);
+  hd__local_group_release(founder, block[0]);
+  if (hd__local_group_allocate(&block[1], founder, ctx, 0, 1) != HD_OK)
+    bail_out("%s", hd_ctx_message(ctx));
+  is_int(block[1], block[0], "a block that was given back is used again");
+  hd__local_group_leave(founder);
+}
+
 /* ---- ranks as processes ---- */
 
 /* Reports how it ended: status and message. */
@@ -445,6 +464,7 @@ int main(int argc, char **argv) {
   test_together();
   test_refused();
   test_no_room();
+  test_block_of_another();
   test_loss("killed", SIGKILL, "was killed by signal 9 (Killed) after step 7");
   test_loss("crashed", SIGSEGV, "was killed by signal 11 (Segmentation fault) after step 7");
   test_loss("stopped", SIGSTOP, "is stopped, by SIGSTOP or a debugger, after step 7");

@@ -3,12 +3,16 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+
+#include <jansson.h>
 
 #include "heddle.h"
 #include "heddle/tools.h"
 #include "heddle/experimental.h"
 #include "platform/placement.h"
 #include "tensor/eager.h"
+#include "train/session/thread_count.h"
 
 static hd_ctx *ctx;
 
@@ -181,6 +185,49 @@ static void test_tune(void) {
   hd_config_destroy(config);
 }
 
+/* ---- The file of results ---- */
+
+enum { WRITERS = 2, RESULTS = 15 };
+
+/* As many tunes as there are results, each for another placement. */
+static void store_results(const hd_session *session, int writer) {
+  for (int i = 0; i < RESULTS; i++) {
+    char asked[32];
+    snprintf(asked, sizeof asked, "%d of writer %d", i, writer);
+    hd__best_threads_remember(session, asked, &(hd_best){.threads = 1, .samples_per_s = 1});
+  }
+}
+
+static void test_results(void) {
+  const char *const all[] = {"model", "simplenet", "data", "random:1x28x28", "threads", "1", "max-steps", "1"};
+  hd_config *config;
+  hd_session *session;
+  if (hd_config_create(&config, ctx) != HD_OK)
+    bail_out("%s", hd_ctx_message(ctx));
+  hd_config_set(config, ctx, "out", in_scratch("run"));
+  for (size_t i = 0; i < sizeof all / sizeof *all; i += 2)
+    hd_config_set(config, ctx, all[i], all[i + 1]);
+  if (hd_session_create(&session, ctx, config) != HD_OK)
+    bail_out("%s", hd_ctx_message(ctx));
+  fflush(stdout);
+  for (int w = 0; w < WRITERS; w++)
+    if (fork() == 0) {
+      store_results(session, w);
+      _exit(0);
+    }
+  for (int w = 0; w < WRITERS; w++)
+    wait(NULL);
+  json_t *stored = json_load_file(in_scratch("cache/threads.json"), 0, NULL);
+  const char *key;
+  json_t *entry;
+  int found = 0;
+  json_object_foreach(stored, key, entry) found += strstr(key, " of writer ") != NULL;
+  is_int(found, WRITERS * RESULTS, "two processes that store results at once lose none");
+  json_decref(stored);
+  hd_session_destroy(session);
+  hd_config_destroy(config);
+}
+
 int main(void) {
   unsetenv("OMP_NUM_THREADS");
   setenv("HEDDLE_CACHE", in_scratch("cache"), 1);
@@ -191,6 +238,7 @@ int main(void) {
   test_default();
   test_what_follows();
   test_tune();
+  test_results();
   hd_ctx_destroy(ctx);
   return done_testing();
 }

@@ -2,7 +2,6 @@
  * is about as large as after the first ones, and holds as many pages. */
 #include "scratch.h"
 
-#include <omp.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -68,7 +67,6 @@ static void play(finding *out, hd_ctx *ctx, hd_local_group *local) {
 static void be_rank(hd_local_group *founder, int rank) {
   hd_ctx *ctx;
   hd_local_group *local;
-  omp_set_num_threads(1); /* a busy machine takes long to bring a team together */
   if (hd_ctx_create(&ctx) != HD_OK ||
       hd__local_group_join(&local, ctx, hd__local_group_fd(founder), rank, WAIT_S) != HD_OK)
     _exit(1);

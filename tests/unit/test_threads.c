@@ -1,9 +1,12 @@
-/* Threads' speeds: set by the user, measured, or equal; and threads on a machine with more CPUs than a cpu_set_t
+/* Threads' speeds: set by the user, measured, or equal; the signals that they block; and threads on a machine with more CPUs than a cpu_set_t
  * holds. (Where threads go and that they get there: test_placement.) */
 #include "scratch.h"
 
+#include <signal.h>
+
 #include "base/status.h"
 #include "platform/cpu_set.h"
+#include "platform/thread_start.h"
 #include "platform/threads.h"
 
 static hd_ctx *ctx;
@@ -96,6 +99,50 @@ static void test_told(void) {
   hd__threads_destroy(threads);
 }
 
+/* ---- Signals ---- */
+
+/* The number of wrong signals: those that a thread raises by an instruction are open, others blocked. */
+static int wrong_signals(void) {
+  static const int open[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL}, blocked[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD};
+  sigset_t mask;
+  int wrong = 0;
+  pthread_sigmask(SIG_SETMASK, NULL, &mask);
+  for (size_t i = 0; i < sizeof open / sizeof *open; i++)
+    wrong += sigismember(&mask, open[i]) != 0;
+  for (size_t i = 0; i < sizeof blocked / sizeof *blocked; i++)
+    wrong += sigismember(&mask, blocked[i]) != 1;
+  return wrong;
+}
+
+static void count_wrong(void *arg, int thread) { ((int *)arg)[thread] = wrong_signals(); }
+
+static void *count_alone(void *arg) {
+  count_wrong(arg, 0);
+  return NULL;
+}
+
+static void test_signals(void) {
+  hd_threads *threads;
+  hd_thread alone;
+  int wrong[3], one = -1;
+  sigset_t before, after;
+  pthread_sigmask(SIG_SETMASK, NULL, &before);
+  make(&threads, (int[]){0, 0, 0}, 3);
+  hd__threads_run(threads, ctx, count_wrong, wrong);
+  hd__threads_destroy(threads);
+  ok(wrong[1] == 0 && wrong[2] == 0, "threads leave signals to the program's: %d %d", wrong[1], wrong[2]);
+  if (hd__thread_start(&alone, count_alone, &one) != 0)
+    bail_out("no thread");
+  hd__thread_join(&alone);
+  is_int(one, 0, "as any thread of the library does");
+  ok(!hd__thread_is_here(&alone), "which is not here when it was joined");
+  pthread_sigmask(SIG_SETMASK, NULL, &after);
+  int changed = 0;
+  for (int i = 1; i < SIGRTMIN; i++)
+    changed += sigismember(&before, i) != sigismember(&after, i);
+  is_int(changed, 0, "the starting thread's are as before");
+}
+
 int main(void) {
   unsetenv("HEDDLE_LANE_SPEEDS");
   if (hd_ctx_create(&ctx) != HD_OK)
@@ -103,6 +150,7 @@ int main(void) {
   test_said();
   test_told();
   test_many_cpus();
+  test_signals();
   hd_ctx_destroy(ctx);
   return done_testing();
 }

@@ -5,6 +5,9 @@
  * commit must give the reason. */
 #include "scratch.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "base/digest.h"
 #include "base/philox.h"
 #include "data/transforms/transform.h"
@@ -172,12 +175,34 @@ static void test_floats(void) {
 
 /* ---- What is random ---- */
 
+enum { SAMPLES = 64, ELEMS = 24 * 24 };
+
+/* Samples that several threads take, from the last on. */
+typedef struct keyed_samples {
+  const subject *s;
+  atomic_int left;
+  float (*to)[ELEMS];
+} keyed_samples;
+
+static void *apply_backwards(void *arg) {
+  keyed_samples *all = arg;
+  subject *local = malloc(sizeof *local);
+  *local = *all->s;
+  local->scratch = scratch_for(all->s->p);
+  for (int i = atomic_fetch_sub(&all->left, 1) - 1; i >= 0; i = atomic_fetch_sub(&all->left, 1) - 1) {
+    apply_at(local, (uint32_t)i, (hd_sample_key){.seed = 9, .epoch = 3, .position = i, .count = SAMPLES});
+    memcpy(all->to[i], local->image, sizeof all->to[i]);
+  }
+  free(local->scratch);
+  free(local);
+  return NULL;
+}
+
 /* Any order, any number of threads: results depend on the sample's key alone. */
 static void test_keys(void) {
   static const char list[] = "[{random_crop: {size: 24, padding: 2}}, horizontal_flip, {rotation: 20}, {elastic: 30}, "
                              "to_float, one_hot, mixup, {erase: {value: noise}}, normalise]";
   const hd_pipeline_input input = input_of(1, 28, 28);
-  enum { SAMPLES = 64, ELEMS = 24 * 24 };
   static float once[SAMPLES][ELEMS], again[SAMPLES][ELEMS];
   static subject s;
   open_subject(&s, list, &input, HD_PIPELINE_TRAINING, hd__kernels_select(NULL, &(const char *){0}));
@@ -185,19 +210,13 @@ static void test_keys(void) {
     apply_at(&s, (uint32_t)i, (hd_sample_key){.seed = 9, .epoch = 3, .position = i, .count = SAMPLES});
     memcpy(once[i], s.image, sizeof once[i]);
   }
-#pragma omp parallel num_threads(4)
-  {
-    subject *own = malloc(sizeof *own);
-    *own = s;
-    own->scratch = scratch_for(s.p);
-#pragma omp for schedule(dynamic)
-    for (int i = SAMPLES - 1; i >= 0; i--) {
-      apply_at(own, (uint32_t)i, (hd_sample_key){.seed = 9, .epoch = 3, .position = i, .count = SAMPLES});
-      memcpy(again[i], own->image, sizeof again[i]);
-    }
-    free(own->scratch);
-    free(own);
-  }
+  keyed_samples all = {.s = &s, .left = SAMPLES, .to = again};
+  pthread_t thread[4];
+  for (int i = 0; i < 4; i++)
+    if (pthread_create(&thread[i], NULL, apply_backwards, &all))
+      bail_out("no thread");
+  for (int i = 0; i < 4; i++)
+    pthread_join(thread[i], NULL);
   is_bytes(again, once, sizeof once, "four threads, backwards: the same samples");
   int same[3] = {0};
   for (int k = 0; k < 3; k++) {

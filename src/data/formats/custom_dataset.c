@@ -1,11 +1,12 @@
 /* Data sets by callbacks, or of arrays; see heddle/dataset.h.
  *
  * Labels and targets are stored when a sample is read for the first time, which opening the set does for every
- * sample; threads that read the same sample twice write the same values. A test set split off the training set maps
- * indices by a list. */
+ * sample; of several threads that read the same sample at once, one stores them and the others wait. A test set split
+ * off the training set maps indices by a list. */
 #include "heddle/dataset.h"
 
 #include <math.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 #include "base/alloc.h"
@@ -13,6 +14,9 @@
 #include "data/formats/format.h"
 
 enum { MOST_NAME = 32, MOST_OUTPUTS = 1 << 20 };
+
+/* Of a label: the sample was not read yet; a thread is storing its label and targets. */
+enum { NOT_READ = -1, STORING = -2 };
 
 /* The custom data sets of a context. */
 typedef struct known {
@@ -25,7 +29,7 @@ typedef struct custom_split {
   const hd_custom_data *data;
   void *user;
   uint32_t *index;   /* samples of `user`, NULL: all */
-  atomic_int *label; /* the split's labels, while they are read; -1: not yet */
+  atomic_int *label; /* the split's labels, while they are read */
   float *targets;
 } custom_split;
 
@@ -132,6 +136,20 @@ static hd_status check_sample(hd_ctx *ctx, const hd_dataset *split, int64_t inde
                            d->name, (long long)index);
 }
 
+/* Stores a sample's label and targets; returns when they are stored. */
+static void store(const custom_split *custom, int64_t sample, int32_t label, const float *targets) {
+  const hd_custom_data *d = custom->data;
+  atomic_int *stored = &custom->label[sample];
+  int seen = atomic_load_explicit(stored, memory_order_acquire);
+  if (seen == NOT_READ && atomic_compare_exchange_strong(stored, &seen, STORING)) {
+    if (d->outputs > 0)
+      memcpy(custom->targets + sample * d->outputs, targets, (size_t)d->outputs * sizeof *targets);
+    atomic_store_explicit(stored, d->classes ? label : 0, memory_order_release);
+  }
+  while (atomic_load_explicit(stored, memory_order_acquire) == STORING)
+    sched_yield();
+}
+
 static hd_status get(void *elems, int size[2], hd_ctx *ctx, const hd_dataset *split, int64_t sample) {
   const custom_split *custom = split->self;
   const hd_custom_data *d = custom->data;
@@ -144,11 +162,7 @@ static hd_status get(void *elems, int size[2], hd_ctx *ctx, const hd_dataset *sp
   const int code = d->get(custom->user, index, &s);
   s.why[sizeof s.why - 1] = 0;
   HD_TRY(code == 0 ? check_sample(ctx, split, index, &s) : failed(ctx, d, index, s.why));
-  if (atomic_load_explicit(&custom->label[sample], memory_order_relaxed) < 0) {
-    if (d->outputs > 0)
-      memcpy(custom->targets + sample * d->outputs, s.targets, (size_t)d->outputs * sizeof *s.targets);
-    atomic_store_explicit(&custom->label[sample], d->classes ? s.label : 0, memory_order_relaxed);
-  }
+  store(custom, sample, s.label, s.targets);
   size[0] = split->height;
   size[1] = split->width;
   return HD_OK;
@@ -175,7 +189,7 @@ static hd_status describe(hd_dataset *out, hd_resident_samples *to, custom_split
   _Static_assert(sizeof(atomic_int) == sizeof(int32_t), "labels are written one by one");
   custom->label = (atomic_int *)(void *)to->labels;
   for (int64_t i = 0; i < count; i++)
-    atomic_init(&custom->label[i], -1);
+    atomic_init(&custom->label[i], NOT_READ);
   *out = (hd_dataset){.count = count,
                       .elem = d->dtype == HD_U8 ? HD_ELEM_U8 : HD_ELEM_F32,
                       .channels = d->channels,

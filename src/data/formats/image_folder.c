@@ -10,6 +10,7 @@
 #include "data/formats/format.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -19,6 +20,9 @@
 #include "data/images/image_file.h"
 #include "data/loader/cache_file.h"
 #include "platform/file.h"
+#include "platform/parallel_for.h"
+
+enum { GRAIN = 16 }; /* pictures at a time */
 
 /* A growing list of texts. */
 typedef struct texts {
@@ -202,36 +206,49 @@ static hd_status read_head(photo *p, hd_ctx *ctx) {
   return hd__photo_head(&p->head, ctx, p->path, file.bytes, file.length);
 }
 
+/* Headers that several threads read. */
+typedef struct heads {
+  album *album;
+  atomic_llong worst, good, starved; /* worst: the lowest that failed */
+} heads;
+
+static void read_some_heads(void *arg, int64_t first, int64_t end) {
+  heads *h = arg;
+  for (int64_t i = first; i < end; i++) {
+    photo *p = &h->album->photo[i];
+    hd_ctx ctx = {0};
+    const hd_status status = read_head(p, &ctx);
+    if (status == HD_OK || status == HD_E_NOMEM)
+      atomic_fetch_add(status == HD_OK ? &h->good : &h->starved, 1);
+    if (status == HD_OK)
+      continue;
+    p->head = (hd_photo_head){0};
+    long long lowest = atomic_load(&h->worst);
+    while (i < lowest && !atomic_compare_exchange_weak(&h->worst, &lowest, i))
+      ;
+  }
+}
+
 /* All headers; the first failure in the pictures' order is reported, unless unreadable pictures are skipped and at
  * least one is readable. */
 static hd_status read_heads(album *a, hd_ctx *ctx, bool skip) {
-  int64_t worst = a->count, good = 0, starved = 0;
-#pragma omp parallel for schedule(dynamic, 16)
-  for (int64_t i = 0; i < a->count; i++) {
-    hd_ctx item_ctx = {0};
-    const hd_status status = read_head(&a->photo[i], &item_ctx);
-    if (status == HD_OK || status == HD_E_NOMEM)
-      __atomic_add_fetch(status == HD_OK ? &good : &starved, 1, __ATOMIC_RELAXED);
-    if (status == HD_OK)
-      continue;
-    a->photo[i].head = (hd_photo_head){0};
-    int64_t lowest = __atomic_load_n(&worst, __ATOMIC_RELAXED);
-    while (i < lowest && !__atomic_compare_exchange_n(&worst, &lowest, i, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-      ;
-  }
-  return worst == a->count || (skip && good > 0 && !starved) ? HD_OK
-                                                             : read_head(&a->photo[worst], ctx); /* it fails again */
+  heads h = {.album = a, .worst = a->count};
+  hd__parallel_for(a->count, GRAIN, read_some_heads, &h);
+  const bool fine = h.worst == a->count || (skip && h.good > 0 && h.starved == 0);
+  return fine ? HD_OK : read_head(&a->photo[h.worst], ctx); /* it fails again */
 }
 
-/* Marks are taken before headers are read: a picture that changes meanwhile has another mark next time. */
-static void find_marks(album *a) {
-#pragma omp parallel for schedule(dynamic, 16)
-  for (int64_t i = 0; i < a->count; i++) {
+static void find_some_marks(void *arg, int64_t first, int64_t end) {
+  album *a = arg;
+  for (int64_t i = first; i < end; i++) {
     struct stat info;
     if (stat(a->photo[i].path, &info) == 0)
       a->photo[i].mark = mark_of(&a->photo[i], &info);
   }
 }
+
+/* Marks are taken before headers are read: a picture that changes meanwhile has another mark next time. */
+static void find_marks(album *a) { hd__parallel_for(a->count, GRAIN, find_some_marks, a); }
 
 /* A header as it is kept on disk. */
 typedef struct kept_head {

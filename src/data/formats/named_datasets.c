@@ -12,6 +12,7 @@
 #include "base/philox.h"
 #include "data/digits/digits.h"
 #include "data/formats/idx.h"
+#include "platform/parallel_for.h"
 
 enum { MOST_FOLDERS = 6, PLACES = 4 };
 
@@ -130,25 +131,31 @@ static hd_status make_room(hd_resident_samples **all, hd_opened *out, hd_ctx *ct
 
 static bool takes_digits(hd_ctx *ctx, const char *name) { return !strcmp(name, "digits"); }
 
+enum { DIGITS = HD_DIGITS_TRAIN + HD_DIGITS_TEST, DIGITS_BLOCK = 250 };
+
+typedef struct digits {
+  uint8_t *images, *labels;
+} digits;
+
+static void draw_blocks(void *arg, int64_t from, int64_t to) {
+  enum { PIXELS = HD_DIGITS_SIDE * HD_DIGITS_SIDE };
+  const digits *d = arg;
+  for (int64_t block = from; block < to; block++) {
+    const int first = (int)block * DIGITS_BLOCK, split = first >= HD_DIGITS_TRAIN;
+    hd__digits_render(d->images + (size_t)first * PIXELS, d->labels + first, split,
+                      split ? first - HD_DIGITS_TRAIN : first, DIGITS_BLOCK);
+  }
+}
+
 static hd_status draw_digits(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
-  enum {
-    TRAIN = HD_DIGITS_TRAIN,
-    ALL = TRAIN + HD_DIGITS_TEST,
-    PIXELS = HD_DIGITS_SIDE * HD_DIGITS_SIDE,
-    BLOCK = 250,
-    CLASSES = 10
-  };
+  enum { PIXELS = HD_DIGITS_SIDE * HD_DIGITS_SIDE, CLASSES = 10 };
   const int shape[3] = {1, HD_DIGITS_SIDE, HD_DIGITS_SIDE};
   hd_resident_samples *d;
-  HD_TRY(make_room(&d, out, ctx, shape, CLASSES, TRAIN, HD_DIGITS_TEST));
-  uint8_t *labels = d->images + (size_t)ALL * PIXELS;
-#pragma omp parallel for schedule(dynamic)
-  for (int block = 0; block < ALL / BLOCK; block++) {
-    int first = block * BLOCK, split = first >= TRAIN;
-    hd__digits_render(d->images + (size_t)first * PIXELS, labels + first, split, split ? first - TRAIN : first, BLOCK);
-  }
-  for (int i = 0; i < ALL; i++)
-    d->labels[i] = labels[i];
+  HD_TRY(make_room(&d, out, ctx, shape, CLASSES, HD_DIGITS_TRAIN, HD_DIGITS_TEST));
+  digits drawn = {d->images, d->images + (size_t)DIGITS * PIXELS};
+  hd__parallel_for(DIGITS / DIGITS_BLOCK, 1, draw_blocks, &drawn);
+  for (int i = 0; i < DIGITS; i++)
+    d->labels[i] = drawn.labels[i];
   return HD_OK;
 }
 

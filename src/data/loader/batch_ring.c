@@ -14,7 +14,7 @@
 #include "platform/fpmode.h"
 #include "platform/cpu_relax.h"
 #include "platform/segment.h"
-#include "platform/thread_signals.h"
+#include "platform/thread_start.h"
 
 enum { BLOCKS = 16, SPINS = 1000 };
 
@@ -23,7 +23,7 @@ enum { FILLED = 1, FAILED = 2, FILLING = 3, STATES = 4 };
 
 typedef struct worker {
   hd_ring *ring;
-  pthread_t thread;
+  hd_thread thread;
   hd_ctx *ctx;
   void *scratch;
   int cpu; /* -1: anywhere */
@@ -173,11 +173,14 @@ static int wait_for(hd_ring *r, int64_t batch, int64_t block) {
   return seen;
 }
 
+/* False in a child of the process that created the ring: it has no workers, and the lock may be held for ever. */
+static bool is_here(const hd_ring *r) { return r->started == 0 || hd__thread_is_here(&r->workers[0].thread); }
+
 /* From the last block to the first: workers begin with the first, so after a wait for the last one the others are
  * usually complete. */
 const char *hd__ring_take(hd_ring *r, int64_t batch, int64_t first, int64_t rows) {
-  bool whole = true;
-  for (int64_t block = (first + rows - 1) / r->block_rows; block >= first / r->block_rows; block--) {
+  bool whole = is_here(r);
+  for (int64_t block = (first + rows - 1) / r->block_rows; is_here(r) && block >= first / r->block_rows; block--) {
     const int seen = look(state_of(r, batch, block), batch);
     whole &= (seen ? seen : wait_for(r, batch, block)) == FILLED;
   }
@@ -186,7 +189,7 @@ const char *hd__ring_take(hd_ring *r, int64_t batch, int64_t first, int64_t rows
 
 void hd__ring_release(hd_ring *r, int64_t batch) {
   atomic_store(&r->returned, batch + 1);
-  if (atomic_load(&r->sleepers) == 0)
+  if (atomic_load(&r->sleepers) == 0 || !is_here(r))
     return;
   pthread_mutex_lock(&r->lock);
   pthread_cond_broadcast(&r->room);
@@ -194,6 +197,8 @@ void hd__ring_release(hd_ring *r, int64_t batch) {
 }
 
 void hd__ring_seek(hd_ring *r, int64_t first, int64_t end) {
+  if (!is_here(r))
+    return;
   pthread_mutex_lock(&r->lock);
   r->end = r->batch; /* no further claims */
   while (r->busy > 0)
@@ -211,6 +216,10 @@ void hd__ring_seek(hd_ring *r, int64_t first, int64_t end) {
 }
 
 hd_status hd__ring_failure(hd_ring *r, hd_ctx *ctx, int64_t batch) {
+  if (!is_here(r))
+    return hd__fail(ctx, HD_E_USAGE,
+                    "loader workers stay in the process that started them, and this is a child of it; open the run or "
+                    "the loader in the child, or use no --workers");
   for (int32_t p = 0; p < r->blocks; p++) /* an earlier block may fail later */
     if (!look(state_of(r, batch, p), batch))
       wait_for(r, batch, p);
@@ -227,6 +236,8 @@ bool hd__ring_is_unpinned(const hd_ring *r) { return r->unpinned; }
 int64_t hd__ring_waited_ns(const hd_ring *r) { return atomic_load_explicit(&r->waited_ns, memory_order_relaxed); }
 
 int64_t hd__ring_filled(hd_ring *r, int32_t index) {
+  if (!is_here(r))
+    return r->workers[index].filled;
   pthread_mutex_lock(&r->lock);
   int64_t filled = r->workers[index].filled;
   pthread_mutex_unlock(&r->lock);
@@ -234,18 +245,12 @@ int64_t hd__ring_filled(hd_ring *r, int32_t index) {
 }
 
 int32_t hd__ring_sleeping(hd_ring *r) {
+  if (!is_here(r))
+    return 0;
   pthread_mutex_lock(&r->lock);
   int32_t sleeping = r->takers;
   pthread_mutex_unlock(&r->lock);
   return sleeping;
-}
-
-static int start_worker(worker *w) {
-  sigset_t before;
-  hd__thread_signals_block(&before);
-  const int error = pthread_create(&w->thread, NULL, work, w);
-  hd__thread_signals_restore(&before);
-  return error;
 }
 
 static hd_status start_workers(hd_ring *r, hd_ctx *ctx) {
@@ -255,7 +260,7 @@ static hd_status start_workers(hd_ring *r, hd_ctx *ctx) {
     w->cpu = r->is.place ? r->is.place[i].cpu : -1;
     if (hd_ctx_create(&w->ctx) != HD_OK)
       return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d loader workers", r->is.workers);
-    const int error = start_worker(w);
+    const int error = hd__thread_start(&w->thread, work, w);
     if (error) {
       hd_ctx_destroy(w->ctx);
       return hd__fail(ctx, HD_E_SYSTEM, "cannot start loader worker %d of %d: %s; use fewer --workers", i + 1,
@@ -300,21 +305,26 @@ hd_status hd__ring_create(hd_ring **out, hd_ctx *ctx, const hd_ring_settings *se
   return HD_CREATED(status, out, hd__ring_destroy);
 }
 
-void hd__ring_destroy(hd_ring *r) {
-  if (!r)
-    return;
+static void end_workers(hd_ring *r) {
   pthread_mutex_lock(&r->lock);
   r->closing = true;
   pthread_cond_broadcast(&r->room);
   pthread_mutex_unlock(&r->lock);
-  for (int32_t i = 0; i < r->started; i++) {
-    pthread_join(r->workers[i].thread, NULL);
-    hd_ctx_destroy(r->workers[i].ctx);
-  }
+  for (int32_t i = 0; i < r->started; i++)
+    hd__thread_join(&r->workers[i].thread);
   pthread_cond_destroy(&r->room);
   pthread_cond_destroy(&r->there);
   pthread_cond_destroy(&r->still);
   pthread_mutex_destroy(&r->lock);
+}
+
+void hd__ring_destroy(hd_ring *r) {
+  if (!r)
+    return;
+  if (is_here(r))
+    end_workers(r);
+  for (int32_t i = 0; i < r->started; i++)
+    hd_ctx_destroy(r->workers[i].ctx);
   hd__segment_destroy(&r->memory);
   hd__free(r->workers);
   hd__free(r->scratch);

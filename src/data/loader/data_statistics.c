@@ -2,10 +2,12 @@
 #include "data/loader/data_statistics.h"
 
 #include <math.h>
+#include <stdatomic.h>
 
 #include "base/alloc.h"
 #include "base/digest.h"
 #include "data/loader/skipped_samples.h"
+#include "platform/parallel_for.h"
 
 typedef uint8_t bytes16 __attribute__((vector_size(16)));
 typedef uint16_t words16 __attribute__((vector_size(32)));
@@ -45,21 +47,28 @@ static void round_both(double *mean, double *std, double average, double varianc
     *std = 1; /* of a constant channel */
 }
 
+/* The bytes of a split of one channel, which several threads add. Integers: any order gives the same sum. */
+typedef struct byte_sums {
+  const uint8_t *bytes;
+  atomic_ullong sum, squares;
+} byte_sums;
+
+static void sum_some_bytes(void *arg, int64_t first, int64_t end) {
+  byte_sums *all = arg;
+  uint64_t s = 0, q = 0;
+  sum_bytes(all->bytes + first, end - first, &s, &q);
+  atomic_fetch_add_explicit(&all->sum, s, memory_order_relaxed);
+  atomic_fetch_add_explicit(&all->squares, q, memory_order_relaxed);
+}
+
 static void count_bytes(double *mean, double *std, const hd_dataset *split, int channel) {
   int64_t plane = (int64_t)split->height * split->width;
   uint64_t sum = 0, squares = 0;
   if (split->channels == 1) {
-    int64_t block = 1 << 20, all = split->count * plane, blocks = (all + block - 1) / block;
-#pragma omp parallel for
-    for (int64_t b = 0; b < blocks; b++) {
-      uint64_t s = 0, q = 0;
-      sum_bytes(split->images + b * block, b + 1 < blocks ? block : all - b * block, &s, &q);
-      /* Integers: any order gives the same sum. No reduction clause, since clang then exports a symbol for its lock. */
-#pragma omp atomic
-      sum += s;
-#pragma omp atomic
-      squares += q;
-    }
+    byte_sums all = {.bytes = split->images};
+    hd__parallel_for(split->count * plane, 1 << 20, sum_some_bytes, &all);
+    sum = all.sum;
+    squares = all.squares;
   } else {
     for (int64_t n = 0; n < split->count; n++)
       sum_bytes(split->images + (n * split->channels + channel) * plane, plane, &sum, &squares);
@@ -160,6 +169,19 @@ static hd_status survey_walk(hd_survey *out, hd_ctx *ctx, const hd_dataset *spli
   return status;
 }
 
+/* What the checksums of resident samples are computed from, and where they go. */
+typedef struct sample_sums {
+  const hd_dataset *split[2];
+  uint64_t *checksum;
+} sample_sums;
+
+static void sum_some_splits(void *arg, int64_t first, int64_t end) {
+  const sample_sums *s = arg;
+  for (int64_t i = first; i < end; i++)
+    if (hd__dataset_resident(s->split[i]))
+      s->checksum[2 * i] = samples_checksum(s->split[i]);
+}
+
 hd_status hd__survey(hd_survey *out, hd_ctx *ctx, const hd_dataset *train, const hd_dataset *test) {
   const hd_dataset *split[2] = {train, test};
   for (int s = 0; s < 2; s++) {
@@ -169,16 +191,15 @@ hd_status hd__survey(hd_survey *out, hd_ctx *ctx, const hd_dataset *train, const
   }
   for (int c = 0; c < train->channels && hd__dataset_resident(train); c++)
     hd__data_statistics(&out->mean[c], &out->std[c], train, c);
-#pragma omp parallel for schedule(dynamic, 1)
-  for (int s = 0; s < 2; s++)
-    if (hd__dataset_resident(split[s]))
-      out->checksum[2 * s] = samples_checksum(split[s]);
+  sample_sums sums = {{train, test}, out->checksum};
+  hd__parallel_for(2, 1, sum_some_splits, &sums);
   return HD_OK;
 }
 
 /* ---- Walks: samples are decoded in blocks ---- */
 
-enum { MOST_BLOCK = 256, BLOCK_BYTES = 1 << 26 };
+/* A block of many samples is worth starting threads for. */
+enum { MOST_BLOCK = 2048, BLOCK_BYTES = 1 << 26, GRAIN = 4 };
 
 typedef struct slot {
   int size[2];
@@ -192,15 +213,28 @@ static int64_t block_of(const hd_dataset *split) {
   return fit < 1 ? 1 : fit < most ? fit : most;
 }
 
+/* A block that several threads decode. */
+typedef struct block {
+  const hd_dataset *split;
+  int64_t first, bytes; /* of a sample */
+  uint8_t *elems;
+  slot *at;
+} block;
+
+static void decode_some(void *arg, int64_t from, int64_t end) {
+  const block *b = arg;
+  for (int64_t i = from; i < end; i++) {
+    hd_ctx ctx = {0};
+    int64_t sample = b->first + i;
+    b->at[i].status = hd__skips_get(b->elems + i * b->bytes, b->at[i].size, &ctx, b->split, &sample);
+  }
+}
+
 /* Decodes a block; a failed sample is read again for its message. */
 static hd_status fill(uint8_t *elems, slot *at, hd_ctx *ctx, const hd_dataset *split, int64_t first, int64_t count) {
   const int64_t bytes = hd__dataset_most_bytes(split);
-#pragma omp parallel for schedule(dynamic, 1)
-  for (int64_t i = 0; i < count; i++) {
-    hd_ctx item_ctx = {0};
-    int64_t sample = first + i;
-    at[i].status = hd__skips_get(elems + i * bytes, at[i].size, &item_ctx, split, &sample);
-  }
+  block b = {split, first, bytes, elems, at};
+  hd__parallel_for(count, GRAIN, decode_some, &b);
   for (int64_t i = 0; i < count; i++)
     if (at[i].status != HD_OK) {
       int64_t sample = first + i;
@@ -210,12 +244,12 @@ static hd_status fill(uint8_t *elems, slot *at, hd_ctx *ctx, const hd_dataset *s
 }
 
 hd_status hd__walk(hd_ctx *ctx, const hd_dataset *split, hd_visit_fn *visit, void *self) {
-  const int64_t block = block_of(split), bytes = hd__dataset_most_bytes(split);
-  HD_OWNED uint8_t *elems = hd__malloc((size_t)(block * bytes));
-  HD_OWNED slot *at = hd__calloc((size_t)block, sizeof *at);
+  const int64_t most = block_of(split), bytes = hd__dataset_most_bytes(split);
+  HD_OWNED uint8_t *elems = hd__malloc((size_t)(most * bytes));
+  HD_OWNED slot *at = hd__calloc((size_t)most, sizeof *at);
   HD_TRY(HD_ALLOCATED(elems && at, ctx, "out of memory for a block of samples"));
-  for (int64_t first = 0; first < split->count; first += block) {
-    const int64_t count = split->count - first < block ? split->count - first : block;
+  for (int64_t first = 0; first < split->count; first += most) {
+    const int64_t count = split->count - first < most ? split->count - first : most;
     HD_TRY(fill(elems, at, ctx, split, first, count));
     for (int64_t i = 0; i < count; i++)
       HD_TRY(visit(self, ctx, first + i, elems + i * bytes, at[i].size));

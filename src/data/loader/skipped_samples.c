@@ -1,8 +1,13 @@
 /* Finds unreadable samples and their stand-ins; see skipped_samples.h. */
 #include "data/loader/skipped_samples.h"
 
+#include <stdatomic.h>
+
 #include "base/alloc.h"
 #include "base/digest.h"
+#include "platform/parallel_for.h"
+
+enum { GRAIN = 16 };
 
 /* State that changes while other threads read. */
 typedef struct marks {
@@ -83,27 +88,35 @@ hd_status hd__skips_get(void *elems, int size[2], hd_ctx *ctx, const hd_dataset 
                   (long long)s->count);
 }
 
+/* Samples that several threads try to read. */
+typedef struct trial {
+  hd_skips *skips;
+  const hd_dataset *split;
+  int64_t *elems; /* NULL, or the number of elements of each sample */
+  atomic_bool starved;
+} trial;
+
+static void try_some(void *arg, int64_t first, int64_t end) {
+  trial *t = arg;
+  HD_OWNED void *room = hd__malloc((size_t)hd__dataset_most_bytes(t->split));
+  for (int64_t i = first; i < end; i++) {
+    hd_ctx ctx = {0};
+    int size[2] = {0};
+    const hd_status status = room ? hd__dataset_get(room, size, &ctx, t->split, i) : HD_E_NOMEM;
+    if (status == HD_E_NOMEM)
+      atomic_store(&t->starved, true);
+    else if (status != HD_OK)
+      mark(t->skips, i);
+    else if (t->elems)
+      t->elems[i] = (int64_t)size[0] * size[1] * t->split->channels;
+  }
+}
+
 /* Reads all samples; elems[i], if not NULL, gets the number of elements of sample i. */
 static hd_status mark_all(hd_skips *s, const hd_dataset *split, int64_t *elems, hd_ctx *ctx) {
-  int starved = 0;
-#pragma omp parallel
-  {
-    void *room = hd__malloc((size_t)hd__dataset_most_bytes(split));
-#pragma omp for schedule(dynamic, 4)
-    for (int64_t i = 0; i < s->count; i++) {
-      hd_ctx local = {0};
-      int size[2] = {0};
-      const hd_status status = room ? hd__dataset_get(room, size, &local, split, i) : HD_E_NOMEM;
-      if (status == HD_E_NOMEM)
-        __atomic_store_n(&starved, 1, __ATOMIC_RELAXED);
-      else if (status != HD_OK)
-        mark(s, i);
-      else if (elems)
-        elems[i] = (int64_t)size[0] * size[1] * split->channels;
-    }
-    hd__free(room);
-  }
-  return starved ? hd__fail(ctx, HD_E_NOMEM, "out of memory for a sample") : HD_OK;
+  trial t = {.skips = s, .split = split, .elems = elems};
+  hd__parallel_for(s->count, GRAIN, try_some, &t);
+  return t.starved ? hd__fail(ctx, HD_E_NOMEM, "out of memory for a sample") : HD_OK;
 }
 
 /* The message of the first sample. */

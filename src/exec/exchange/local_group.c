@@ -7,7 +7,7 @@
 
 #include "exec/exchange/cluster_state.h"
 #include "heddle/topology.h"
-#include "platform/cpu_set.h"
+#include "platform/openmp_binding.h"
 #include "platform/process.h"
 
 static void late_at_barrier(void *self, int rank, int64_t waited_ns) { hd__local_group_late(self, rank, waited_ns); }
@@ -65,7 +65,7 @@ static int find_cache(void) {
   hd_topology *machine;
   hd_cpu_set may;
   int cache = -2;
-  if (!hd__cpu_set_read(&may) || hd_topology_create(&machine, NULL) != HD_OK)
+  if (!hd__openmp_unbound(&may) || hd_topology_create(&machine, NULL) != HD_OK)
     return -1;
   for (int i = 0; i < machine->cpus; i++) {
     const hd_cpu *cpu = &machine->cpu[i];

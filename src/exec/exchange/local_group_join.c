@@ -20,6 +20,7 @@
 #include "platform/memory_word.h"
 #include "platform/process.h"
 #include "platform/spawn.h"
+#include "platform/thread_start.h"
 
 #define GROUP_MAGIC UINT64_C(0x646c726f77646468)
 
@@ -33,6 +34,7 @@ static hd_status make(hd_local_group **out, hd_ctx *ctx) {
   if (!w)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the group of ranks");
   w->fd = w->rank = -1;
+  w->process = hd__this_process();
   w->timeout_s = TIMEOUT_S;
   w->cache = -2;
   if (gethostname(w->host, sizeof w->host - 1) != 0)
@@ -257,9 +259,10 @@ void hd__local_group_leave(hd_local_group *w) {
   if (!w)
     return;
   hd__watch_end(w->watch);
-  if (w->rank >= 0)
+  const bool is_here = w->process == hd__this_process();
+  if (w->rank >= 0 && is_here)
     atomic_store(&w->slot[w->rank].state, HD_RANK_LEFT);
-  if (hd__local_group_cluster(w))
+  if (hd__local_group_cluster(w) && is_here)
     hd__cluster_close(hd__local_group_cluster(w), atomic_load(&w->record->state) == 0);
   release(w);
 }

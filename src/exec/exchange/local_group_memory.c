@@ -12,7 +12,8 @@
 enum { TAKING = -1, FREE = 0, NO_ROOM = -1 };
 #define HELD_BY(ranks) ((ranks) + 1) /* 1: the last rank is freeing it */
 
-/* Takes the smallest free block that has room, or with NO_ROOM one without any; NULL: there is none. */
+/* Takes the smallest free block that has room, or with NO_ROOM one without any; NULL: there is none. A block whose room
+ * is 0 is being added to the table by another rank. */
 static shared_block *reuse(hd_local_group *w, int64_t bytes) {
   const int count = atomic_load(&w->head->blocks);
   for (;;) {
@@ -22,7 +23,7 @@ static shared_block *reuse(hd_local_group *w, int64_t bytes) {
       shared_block *p = &w->block[i];
       if (atomic_load(&p->held) != FREE || (bytes == NO_ROOM && p->room != NO_ROOM))
         continue;
-      if (p->room >= bytes && (!best || p->room < best->room))
+      if ((bytes == NO_ROOM || p->room > 0) && p->room >= bytes && (!best || p->room < best->room))
         best = p;
     }
     if (!best || atomic_compare_exchange_strong(&best->held, &free, TAKING))
@@ -71,7 +72,7 @@ static void discard_block(hd_local_group *w, shared_block *p, int64_t end) {
 /* Appends a block to the file. Several ranks may do so at once: a write behind the end never shortens the file,
  * whereas a late ftruncate would. */
 static hd_status lengthen(shared_block **out, hd_local_group *w, hd_ctx *ctx, int64_t bytes) {
-  const int64_t align = HD_SEGMENT_ALIGN, room = (bytes + align - 1) / align * align;
+  const int64_t align = HD_SEGMENT_ALIGN, room = bytes > 0 ? (bytes + align - 1) / align * align : align;
   shared_block *p = add_block(w);
   if (!p)
     return too_many_blocks(ctx);

@@ -37,6 +37,7 @@ typedef struct group_head {
 
 struct hd_local_group {
   int fd, rank, ranks;
+  unsigned process; /* that joined it: a child of that is no rank */
   hd_segment map;
   group_head *head;
   hd_fault_record *record; /* notes of each rank, and of the founder, which is no rank */

@@ -15,7 +15,7 @@
 #include "exec/exchange/local_group_state.h"
 #include "platform/clock.h"
 #include "platform/process.h"
-#include "platform/thread_signals.h"
+#include "platform/thread_start.h"
 
 enum { TICK_MS = 100, TICKS_PER_CHECK = 2, LINE_S = 1 };
 
@@ -24,7 +24,7 @@ static const double PARENT_S = 0.15, GRACE_S = 0.4;
 
 struct hd_watch {
   hd_local_group *local;
-  pthread_t thread;
+  hd_thread thread;
   struct pollfd *fd; /* of each rank, of the parent, and of the pipe that ends the thread; -1: checked without one */
   int fds, end;      /* end: the side of a pipe whose closing ends the thread */
   int stopped_rank;  /* found stopped by the last check, -1: none */
@@ -177,10 +177,7 @@ static hd_status open_all(hd_watch *w, hd_ctx *ctx) {
 }
 
 static hd_status start_thread(hd_watch *w, hd_ctx *ctx) {
-  sigset_t before;
-  hd__thread_signals_block(&before);
-  const int error = pthread_create(&w->thread, NULL, watch, w);
-  hd__thread_signals_restore(&before);
+  const int error = hd__thread_start(&w->thread, watch, w);
   if (error)
     return hd__fail(ctx, HD_E_SYSTEM, "cannot start the thread that watches the ranks: %s; raise `ulimit -u`",
                     strerror(error));
@@ -219,6 +216,6 @@ void hd__watch_end(hd_watch *w) {
     return;
   close(w->end);
   w->end = -1;
-  pthread_join(w->thread, NULL);
+  hd__thread_join(&w->thread);
   release(w);
 }

@@ -1,5 +1,6 @@
 /* The time of a barrier: heddle's against the OpenMP runtime's, in turns, on threads without other work. A turn's time
- * is that of the first thread. */
+ * is that of the first thread. Nothing else in heddle uses OpenMP. */
+#include <omp.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -7,6 +8,7 @@
 #include "tools/bench/machine_limits.h"
 #include "train/settings/config.h"
 #include "platform/clock.h"
+#include "platform/cpu_set.h"
 #include "platform/machine.h"
 #include "platform/threads.h"
 #include "platform/barrier.h"
@@ -30,22 +32,48 @@ static void wait_heddle(void *arg, int thread) {
     b->s = hd__clock_s() - start;
 }
 
-static void wait_openmp(void *arg, int thread) {
-  barrier_timing *b = arg;
+static hd_status run_heddle(barrier_timing *b, hd_ctx *ctx, hd_threads *threads) {
+  return hd__threads_run(threads, ctx, wait_heddle, b);
+}
+
+/* One thread of an OpenMP region, on the CPU of heddle's. */
+static void wait_openmp(barrier_timing *b, int cpu) {
+  hd_cpu_set before, bound;
+  hd__cpu_set_one(&bound, cpu);
+  const bool binds = cpu >= 0 && hd__cpu_set_read(&before) && hd__cpu_set_bind(&bound);
 #pragma omp barrier
   double start = hd__clock_s();
   for (int64_t i = 0; i < b->barriers; i++) {
 #pragma omp barrier
   }
-  if (thread == 0)
+  if (omp_get_thread_num() == 0)
     b->s = hd__clock_s() - start;
+  if (binds)
+    hd__cpu_set_bind(&before);
+}
+
+static hd_status run_openmp(barrier_timing *b, hd_ctx *ctx, hd_threads *threads) {
+  const int count = hd__threads_count(threads);
+  int came = 0;
+#pragma omp parallel num_threads(count)
+  {
+#pragma omp single
+    came = omp_get_num_threads();
+    if (came == count)
+      wait_openmp(b, hd__threads_cpu(threads, omp_get_thread_num()));
+  }
+  return came == count ? HD_OK
+                       : hd__fail(ctx, HD_E_SYSTEM,
+                                  "expected %d threads of the OpenMP runtime, found %d; unset OMP_THREAD_LIMIT, "
+                                  "OMP_DYNAMIC and OMP_MAX_ACTIVE_LEVELS, or lower --threads",
+                                  count, came);
 }
 
 /* Microseconds of one barrier, in a turn of about `seconds`. */
-static hd_status time_turn(double *us, hd_ctx *ctx, barrier_timing *b, hd_threads *threads, void (*work)(void *, int),
-                           double seconds) {
+static hd_status time_turn(double *us, hd_ctx *ctx, barrier_timing *b, hd_threads *threads,
+                           hd_status (*run)(barrier_timing *, hd_ctx *, hd_threads *), double seconds) {
   for (b->barriers = FIRST_BARRIERS;; b->barriers *= 2) {
-    HD_TRY(hd__threads_run(threads, ctx, work, b));
+    HD_TRY(run(b, ctx, threads));
     if (b->s >= seconds / 2)
       break;
   }
@@ -62,8 +90,8 @@ static hd_status measure(hd_bench_barrier_result *out, hd_ctx *ctx, hd_threads *
     hd__barrier_set_cache(lines, i, hd__threads_cache(threads, i));
   hd__barrier_join_caches(&b.barrier);
   for (int t = 0; t < TURNS; t++, out->turns = t) {
-    HD_TRY(time_turn(&heddle[t], ctx, &b, threads, wait_heddle, turn));
-    HD_TRY(time_turn(&openmp[t], ctx, &b, threads, wait_openmp, turn));
+    HD_TRY(time_turn(&heddle[t], ctx, &b, threads, run_heddle, turn));
+    HD_TRY(time_turn(&openmp[t], ctx, &b, threads, run_openmp, turn));
   }
   hd_median us = hd__median(heddle, TURNS), openmp_us = hd__median(openmp, TURNS);
   out->us = us.value;

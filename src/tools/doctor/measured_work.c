@@ -4,7 +4,6 @@
  * threads exist, so that one thread refused by the system ends the measurement without a deadlock. */
 #include "tools/doctor/measured_work.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "platform/clock.h"
 #include "platform/cpu_set.h"
 #include "platform/barrier.h"
+#include "platform/thread_start.h"
 
 enum {
   UNIT = 48,
@@ -82,7 +82,7 @@ typedef struct team team;
 
 typedef struct member {
   _Alignas(128) team *of;
-  pthread_t thread;
+  hd_thread thread;
   int index, cpu; /* -1: not bound */
   hd_product product;
   double cpu_s, rate[3]; /* rate: in thirds of the time */
@@ -139,12 +139,12 @@ static void fini(team *t) {
 /* Starts all members, lets them work, joins them. */
 static hd_status run(team *t, hd_ctx *ctx) {
   int started = 0;
-  while (started < t->count && !pthread_create(&t->member[started].thread, NULL, run_member, &t->member[started]))
+  while (started < t->count && !hd__thread_start(&t->member[started].thread, run_member, &t->member[started]))
     started++;
   t->start_s = hd__clock_s();
   atomic_store(&t->start, started == t->count ? 1 : -1);
   for (int i = 0; i < started; i++)
-    pthread_join(t->member[i].thread, NULL);
+    hd__thread_join(&t->member[i].thread);
   if (started == t->count)
     return HD_OK;
   return hd__fail(ctx, HD_E_SYSTEM, "expected %d threads for a measurement, found %d; raise the limit on processes",

@@ -29,7 +29,7 @@ typedef struct job {
   hd_ctx ctx;
   hd_session *session;
   int number;
-  pthread_t thread;
+  hd_thread thread;
 } job;
 
 static void nap(void) { nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL); }
@@ -284,11 +284,11 @@ static hd_status train_round(hd_sweep *s, hd_ctx *ctx) {
     s->run[i].ended = false;
   for (; started < s->report.jobs; started++) {
     all[started] = (job){.sweep = s, .number = started};
-    if (pthread_create(&all[started].thread, NULL, work, &all[started]) != 0)
+    if (hd__thread_start(&all[started].thread, work, &all[started]) != 0)
       break;
   }
   for (int i = 0; i < started; i++)
-    pthread_join(all[i].thread, NULL);
+    hd__thread_join(&all[i].thread);
   if (started == 0)
     return hd__fail(ctx, HD_E_SYSTEM, "expected a thread for a job, found: %s; raise `ulimit -u`", strerror(EAGAIN));
   if (s->status != HD_OK && s->status != HD_E_INTERRUPTED)

@@ -129,8 +129,8 @@ static hd_status open_rehearsals(experiment *e, hd_ctx *ctx) {
     HD_TRY(hd__threads_create(&threads, ctx, e->place[i]));
     HD_TRY(hd__rehearsal_create(&e->rehearsal[i], ctx, e->session, threads, e->out->settings[i].workers));
     if (hd__rehearsal_threads(e->rehearsal[i]) != count)
-      return hd__fail(ctx, HD_E_SYSTEM, "expected %d threads, the OpenMP runtime delivered %d; raise OMP_THREAD_LIMIT",
-                      count, hd__rehearsal_threads(e->rehearsal[i]));
+      return hd__fail(ctx, HD_E_SYSTEM, "OMP_THREAD_LIMIT allows %d of %d threads; raise or unset it",
+                      hd__rehearsal_threads(e->rehearsal[i]), count);
   }
   return HD_OK;
 }

@@ -55,8 +55,7 @@ hd_status hd__saver_init(hd_saver *saver, hd_ctx *ctx, hd_store *store, const ch
 }
 
 void hd__saver_fini(hd_saver *saver) {
-  if (saver->busy)
-    pthread_join(saver->thread, NULL);
+  hd__thread_join(&saver->thread);
   json_decref(saver->record);
   hd__saver_leave_hosts(saver);
   hd__free(saver->copy);
@@ -375,13 +374,18 @@ static void *writer(void *arg) {
   return NULL;
 }
 
-bool hd__saver_has_ended(const hd_saver *saver) { return !saver->busy || atomic_load(&saver->has_ended); }
+bool hd__saver_has_ended(const hd_saver *saver) {
+  return !hd__thread_is_here(&saver->thread) || atomic_load(&saver->has_ended);
+}
+
+bool hd__saver_has_failed(const hd_saver *saver) {
+  return hd__thread_is_here(&saver->thread) && atomic_load(&saver->has_ended) && saver->status != HD_OK;
+}
 
 hd_status hd__saver_wait(hd_saver *saver, hd_ctx *ctx) {
-  if (!saver->busy)
+  if (!hd__thread_is_here(&saver->thread)) /* none, or the parent's */
     return HD_OK;
-  pthread_join(saver->thread, NULL);
-  saver->busy = false;
+  hd__thread_join(&saver->thread);
   return saver->status == HD_OK ? HD_OK : hd__fail(ctx, saver->status, "%s", saver->ctx.message);
 }
 
@@ -413,11 +417,10 @@ hd_status hd__saver_begin(hd_saver *saver, hd_ctx *ctx, const hd_counters *count
   if (counters)
     saver->counters = *counters;
   atomic_store(&saver->has_ended, false);
-  int failed = pthread_create(&saver->thread, NULL, writer, saver);
+  int failed = hd__thread_start(&saver->thread, writer, saver);
   if (failed)
     return hd__fail(ctx, HD_E_SYSTEM,
                     "expected a thread to write the checkpoint, found: %s; raise the limit on processes",
                     strerror(failed));
-  saver->busy = true;
   return HD_OK;
 }

@@ -6,11 +6,11 @@
 #pragma once
 
 #include <jansson.h>
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/digest.h"
 #include "exec/trace.h"
+#include "platform/thread_start.h"
 #include "train/checkpoint/checkpoint.h"
 
 struct hd_saver_hosts;
@@ -27,8 +27,7 @@ typedef struct hd_saver {
   const hd_st_source *const *source; /* of each entry, as in hd_values */
   hd_track *track;                   /* where the writer records its slices, or NULL */
   /* The present job of the writer thread. */
-  bool busy;
-  pthread_t thread;
+  hd_thread thread;
   atomic_bool has_ended; /* set by the writer: hd__saver_wait then returns at once */
   hd_counters counters;
   json_t *record; /* written to run.json: a copy, to which the files' checksums and digests are added */
@@ -95,3 +94,6 @@ hd_status hd__saver_wait(hd_saver *saver, hd_ctx *ctx);
 
 /* Whether hd__saver_wait would return at once. */
 bool hd__saver_has_ended(const hd_saver *saver);
+
+/* Whether it would return a failure at once. */
+bool hd__saver_has_failed(const hd_saver *saver);

@@ -9,6 +9,7 @@
 #include "exec/exchange/cluster.h"
 #include "heddle/ddp.h"
 #include "platform/clock.h"
+#include "platform/thread_start.h"
 #include "platform/process.h"
 
 /* Callbacks of the executor. */
@@ -341,6 +342,7 @@ static hd_status end_history(hd_session *s, hd_ctx *ctx, hd_status status) {
 }
 
 hd_status hd_session_train(hd_session *s, hd_ctx *ctx, hd_event_fn *on_event, void *user) {
+  HD_TRY(hd__session_check_process(s, ctx));
   s->report.on_event = on_event;
   s->report.user = user;
   hd_status status = conclude(s, ctx, train(s, ctx));
@@ -352,6 +354,7 @@ hd_status hd_session_train(hd_session *s, hd_ctx *ctx, hd_event_fn *on_event, vo
 }
 
 hd_status hd_session_profile(hd_session *s, hd_ctx *ctx) {
+  HD_TRY(hd__session_check_process(s, ctx));
   if (!s->report.profiler.trace)
     return hd__fail(ctx, HD_E_USAGE, "expected a session with the option profile, found one without; set it");
   HD_TRY(conclude(s, ctx, hd__session_await_save(s, ctx))); /* the saver's thread writes a track */
@@ -367,6 +370,7 @@ static hd_status take_steps(hd_session *s, hd_ctx *ctx, int64_t steps) {
 }
 
 hd_status hd_session_step(double *loss, hd_session *s, hd_ctx *ctx, int64_t steps) {
+  HD_TRY(hd__session_check_process(s, ctx));
   s->report.on_event = NULL;
   s->run.call_loss_sum = 0;
   s->run.call_divisor = 0;
@@ -393,7 +397,10 @@ static hd_status save_now(hd_session *s, hd_ctx *ctx) {
   return evaluated ? hd__session_mark_best(s, ctx) : HD_OK;
 }
 
-hd_status hd_session_save(hd_session *s, hd_ctx *ctx) { return conclude(s, ctx, save_now(s, ctx)); }
+hd_status hd_session_save(hd_session *s, hd_ctx *ctx) {
+  HD_TRY(hd__session_check_process(s, ctx));
+  return conclude(s, ctx, save_now(s, ctx));
+}
 
 static hd_status open_profile(hd_session *s, hd_ctx *ctx) {
   const hd_profile_of of = {.path = s->run.settings->profile,
@@ -423,6 +430,7 @@ static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, 
   if (!s)
     hd__file_unlock(&lock);
   HD_TRY(HD_ALLOCATED(s, ctx, "out of memory for the session"));
+  s->process = hd__this_process();
   s->compute.local = local;
   s->run.evaluated_step = s->checkpoints.saved_step = -1;
   s->checkpoints.losses.fd = -1;
@@ -476,7 +484,7 @@ hd_status hd_ddp(hd_session **out, hd_ctx *ctx, const hd_config *config, const h
 }
 
 void hd_session_destroy(hd_session *s) {
-  if (!s)
+  if (!s || hd__session_check_process(s, NULL) != HD_OK) /* a child's copy lasts as long as the child */
     return;
   hd__saver_fini(&s->checkpoints.saver);
   hd__losses_close(&s->checkpoints.losses, s->run.counters.step);

@@ -110,12 +110,16 @@ typedef struct session_report {
 } session_report;
 
 struct hd_session {
+  unsigned process; /* that created it: it writes the run's folder and owns the threads */
   session_run run;
   session_compute compute;
   session_input input;
   session_checkpoints checkpoints;
   session_report report;
 };
+
+/* HD_E_USAGE in a child of the process that created the session. */
+hd_status hd__session_check_process(const hd_session *session, hd_ctx *ctx);
 
 /* Whether this rank writes the run's folder. */
 bool hd__session_writes(const hd_session *session);

@@ -70,6 +70,18 @@ static hd_status note_device(hd_session *s, hd_ctx *ctx) {
   return hd__record_note_device(s->run.record, ctx, s->report.device, s->report.facts.isa);
 }
 
+/* After a failure: all as it was. What cannot be noted for lack of memory keeps its name in the record. */
+static void go_back(hd_session *s, const session_compute *before) {
+  hd_ctx quiet = {0};
+  hd_feed *const feed[] = {&s->input.train, &s->input.test, &s->input.val};
+  hd__session_unequip(&s->compute);
+  s->compute = *before;
+  for (int i = 0; i < 3; i++)
+    if (feed[i]->count > 0)
+      hd__feed_leave_shift(feed[i], s->compute.plan->shifts);
+  (void)note_device(s, &quiet);
+}
+
 hd_status hd__session_move(hd_session *s, hd_ctx *ctx, hd_cuda *cuda) {
   session_compute before = s->compute;
   hd_status status = check_movable(s, ctx);
@@ -83,14 +95,15 @@ hd_status hd__session_move(hd_session *s, hd_ctx *ctx, hd_cuda *cuda) {
   s->compute.store = s->compute.average_store = NULL;
   s->compute.exec = s->compute.eval_exec = NULL;
   status = hd__session_equip(s, ctx, (int32_t)s->report.facts.shards);
-  if (status != HD_OK) {
-    hd__session_unequip(&s->compute);
-    s->compute = before;
-    return status;
+  if (status == HD_OK) {
+    copy_version(s->compute.store, s->compute.plan, before.store);
+    status = note_device(s, ctx);
   }
-  copy_version(s->compute.store, s->compute.plan, before.store);
-  hd__session_unequip(&before);
-  return note_device(s, ctx);
+  if (status == HD_OK)
+    hd__session_unequip(&before);
+  else
+    go_back(s, &before);
+  return status;
 }
 
 hd_device hd_session_device(const hd_session *s) {
@@ -101,6 +114,7 @@ hd_status hd_session_to(hd_session *s, hd_ctx *ctx, hd_device device) {
   const hd_device here = hd_session_device(s);
   char text[HD_DEVICE_TEXT_BYTES];
   hd_cuda *cuda;
+  HD_TRY(hd__session_check_process(s, ctx));
   if (here.kind == device.kind && (here.kind == HD_CPU || (here.index == device.index && !s->compute.cuda->next)))
     return HD_OK;
   HD_TRY(hd__device_open_named(&cuda, ctx, s->run.config, hd_device_text(text, device)));

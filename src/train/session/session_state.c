@@ -4,8 +4,17 @@
 #include "base/hdmath.h"
 #include "exec/exchange/cluster.h"
 #include "platform/clock.h"
+#include "platform/thread_start.h"
 #include "train/session/device_open.h"
 #include "train/session/loss_score.h"
+
+hd_status hd__session_check_process(const hd_session *s, hd_ctx *ctx) {
+  return s->process == hd__this_process()
+             ? HD_OK
+             : hd__fail(ctx, HD_E_USAGE,
+                        "a session belongs to the process that created it, and this is a child of it; create a session "
+                        "in the child, or resume a checkpoint there");
+}
 
 bool hd__session_writes(const hd_session *s) { return hd__cluster_rank(s->compute.local) == 0; }
 

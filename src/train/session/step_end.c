@@ -47,9 +47,9 @@ static save_state poll_save(const hd_session *s) {
   const double until_s = hd__clock_s() + BEAT_S;
   while (!hd__saver_has_ended(&s->checkpoints.saver) && hd__clock_s() < until_s)
     nanosleep(&rest, NULL);
-  return !hd__saver_has_ended(&s->checkpoints.saver)                         ? SAVE_GOES_ON
-         : s->checkpoints.saver.busy && s->checkpoints.saver.status != HD_OK ? SAVE_FAILED
-                                                                             : SAVE_IS_WHOLE;
+  return !hd__saver_has_ended(&s->checkpoints.saver)   ? SAVE_GOES_ON
+         : hd__saver_has_failed(&s->checkpoints.saver) ? SAVE_FAILED
+                                                       : SAVE_IS_WHOLE;
 }
 
 /* All ranks: they gather the state until the save has ended, so that on a slow disk no rank counts as lost. After a
@@ -144,6 +144,7 @@ static hd_status evaluate(hd_session *s, hd_ctx *ctx) {
 }
 
 hd_status hd_session_evaluate(hd_session *s, hd_ctx *ctx) {
+  HD_TRY(hd__session_check_process(s, ctx));
   if (s->run.evaluated_step == s->run.counters.step)
     return HD_OK;
   const double began_s = hd__clock_s();

@@ -13,7 +13,7 @@
 #include "op/op.h"
 #include "platform/clock.h"
 #include "platform/machine.h"
-#include "platform/cpu_set.h"
+#include "platform/openmp_binding.h"
 #include "platform/file.h"
 #include "train/session/rehearsal.h"
 
@@ -21,6 +21,8 @@
 static const double SHARE = 0.05, MOST_S = 0.3, WORTH_S = 0.02, TURN_S = 0.02;
 /* Teams whose speeds differ by less count as equal: then fewer threads are preferred. */
 static const double SAME = 0.03;
+/* How long to wait for another process that stores a result. */
+static const double LOCK_S = 5;
 /* FLOPs a second on one core. Unused outputs and zero gradients are left out, so that a rate of dense FLOPs exceeds the
  * peak. */
 static const double FAST_FLOPS = 300e9;
@@ -108,12 +110,16 @@ void hd__best_threads_remember(const hd_session *s, const char *asked, const hd_
   if (path_of(path, folder) != HD_OK || hd__file_make_folder(NULL, folder) != HD_OK)
     return;
   key_of(key, s, asked ? asked : ANY);
-  json_auto_t *all = read_all(path);
+  int lock;
+  if (hd__file_lock_folder(&lock, NULL, folder, LOCK_S) != HD_OK)
+    return;
+  json_auto_t *all = read_all(path); /* nothing that another process adds is lost */
   json_t *entry =
       json_pack("{s:i, s:s, s:f}", "threads", best->threads, "placement",
                 hd_choice_name(HD_OPT_PLACEMENT, best->placement), "samples_per_s", round(best->samples_per_s));
   json_object_set_new(all, key, entry);
   (void)hd__file_write(NULL, path, write_all, all);
+  hd__file_unlock(&lock);
 }
 
 /* ---- The search ----
@@ -258,7 +264,7 @@ static hd_status compare_masks(bool *same, hd_ctx *ctx, hd_local_group *local) {
   hd_cpu_set this_rank;
   HD_OWNED hd_cpu_set *all = hd__malloc((size_t)hd__local_group_ranks(local) * sizeof *all);
   HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the CPUs of %d ranks", hd__local_group_ranks(local)));
-  hd__cpu_set_read(&this_rank);
+  hd__openmp_unbound(&this_rank);
   HD_TRY(hd__local_group_gather(all, local, ctx, &this_rank, sizeof this_rank));
   *same = true;
   for (int r = 1; r < hd__local_group_ranks(local); r++)

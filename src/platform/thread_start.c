@@ -1,0 +1,86 @@
+/* Starting and joining the threads of the library: see thread_start.h. */
+#include "platform/thread_start.h"
+
+#include <signal.h>
+#include <sched.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "platform/openmp_binding.h"
+
+enum { LEAST_STACK_BYTES = 2 << 20 };
+
+static unsigned process = 1; /* changes in a child, before any of its threads runs */
+static int not_told;         /* an errno: this process is not told of forks */
+
+static void count_fork(void) { process++; }
+
+static void expect_forks(void) { not_told = pthread_atfork(NULL, NULL, count_fork); }
+
+static void ask_once(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, expect_forks);
+}
+
+unsigned hd__this_process(void) {
+  ask_once();
+  return process;
+}
+
+static void block_signals(sigset_t *before) {
+  static const int raised[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+  sigset_t set;
+  sigfillset(&set);
+  for (size_t i = 0; i < sizeof raised / sizeof *raised; i++)
+    sigdelset(&set, raised[i]);
+  pthread_sigmask(SIG_SETMASK, &set, before);
+}
+
+/* The default size of a stack is that of `ulimit -s`. A thread inherits the mask of the one that starts it, which an
+ * OpenMP runtime may have bound; where the system refuses another mask, it does. */
+static int start(pthread_t *out, void *(*run)(void *), void *arg) {
+  pthread_attr_t how;
+  size_t bytes;
+  hd_cpu_set all;
+  int error = pthread_attr_init(&how);
+  if (error)
+    return error;
+  if (pthread_attr_getstacksize(&how, &bytes) == 0 && bytes < LEAST_STACK_BYTES)
+    pthread_attr_setstacksize(&how, LEAST_STACK_BYTES);
+  const bool unbinds = hd__openmp_has_bound(&all) &&
+                       pthread_attr_setaffinity_np(&how, sizeof all, (const cpu_set_t *)(const void *)&all) == 0;
+  error = pthread_create(out, &how, run, arg);
+  pthread_attr_destroy(&how);
+  return error && unbinds ? pthread_create(out, NULL, run, arg) : error;
+}
+
+int hd__thread_start(hd_thread *out, void *(*run)(void *), void *arg) {
+  sigset_t before;
+  *out = (hd_thread){0};
+  ask_once();
+  if (not_told)
+    return not_told;
+  block_signals(&before); /* a thread inherits the mask */
+  const int error = start(&out->id, run, arg);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  out->process = error ? 0 : process;
+  return error;
+}
+
+size_t hd__thread_stack_bytes(void) {
+  pthread_attr_t how;
+  size_t bytes = SIZE_MAX;
+  if (pthread_getattr_np(pthread_self(), &how) != 0)
+    return bytes;
+  pthread_attr_getstacksize(&how, &bytes);
+  pthread_attr_destroy(&how);
+  return bytes;
+}
+
+bool hd__thread_is_here(const hd_thread *thread) { return thread->process == process; }
+
+void hd__thread_join(hd_thread *thread) {
+  if (hd__thread_is_here(thread))
+    pthread_join(thread->id, NULL);
+  *thread = (hd_thread){0};
+}
