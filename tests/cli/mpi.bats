@@ -199,13 +199,23 @@ exchanges() {
   [ "$(json_get ranks hosts <plain)" = "2 2" ]
 }
 
+# each_rank HOSTS 'SHELL WORDS' ARGS...: ranks of heddle train ARGS; the words run in each, with its number in $rank, and may
+# change its arguments.
+each_rank() {
+  local hosts=$1 words=$2
+  shift 2
+  over "$hosts" sh -c 'rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; '"$words"'; exec "$@"' sh "$HEDDLE" train "$@" >out 2>err
+}
+
 @test "what hosts do not agree on is refused by name" {
   need_mpi
-  code=0
-  over "a b" sh -c 'exec "$0" train --model simplenet --max-steps 5 --seed ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} --out r' \
-    "$HEDDLE" >out 2>err || code=$?
-  [ $code -ne 0 ]
-  grep -q "rank 0 on a has 'seed 0' and rank 1 on b 'seed 1'" err
+  for option in seed eval-every accumulate; do
+    no each_rank "a b" 'set -- "$@" --'$option' $((2 + 2 * rank))' --model simplenet --max-steps 5 --out r
+    grep -q -e "--$option must be the same on all ranks: rank 0 on a has '2', and rank 1 on b has '4'; give" err
+  done
+  no each_rank "a b b" '[ $rank != 1 ] || set -- "$@" --place-stages hosts' $TINY --stages 2 --threads 1 --out r
+  grep -q -e "--place-stages must be the same on all ranks: ranks 0,2 have 'threads', and rank 1 on b has 'hosts'; give" err
+  [ ! -e r/metrics.jsonl ]
 }
 
 @test "hosts with other versions of heddle are refused by name" {
