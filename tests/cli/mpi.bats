@@ -300,6 +300,33 @@ END
   done
 }
 
+# missed RANK OTHERS...: all other ranks of a group found that this one has left, and ended.
+missed() {
+  local gone=$1 rank
+  shift
+  for rank; do
+    grep -q -x -- "-[0-9]* expected rank $gone at a call, found that it has left the group; do all ranks make the same calls?" rank.$rank ||
+      { cat rank.* err; return 1; }
+  done
+  rm rank.*
+}
+
+@test "a rank that has left its group is missed at once, on all hosts" {
+  need_mpi
+  export HEDDLE_MODULE_PATH=$BUILDDIR/.libs GROUP_TIMEOUT=1000
+  calls=$BUILDDIR/tests/cli/group_calls
+  timeout "$LIMIT_S" "$HEDDLE" launch -n 2 -- "$calls" left 1 2>err # as on one host
+  missed 1 0
+  over "a b" timeout "$LIMIT_S" "$calls" left 1 2>err
+  missed 1 0
+  over "a b" timeout "$LIMIT_S" "$calls" left 1 recv 2>err
+  missed 1 0
+  over "a b b" timeout "$LIMIT_S" "$calls" left 2 2>err # not the first of its host
+  missed 2 0 1
+  over "a b a" timeout "$LIMIT_S" "$calls" left 0 2>err
+  missed 0 1 2
+}
+
 # fake_mpirun WORDS: prints WORDS as its version, and records its arguments.
 fake_mpirun() {
   printf '#!/bin/sh\n[ "$1" = --version ] && echo "%s" && exit\nprintf "%%s\\n" "$*" >called\nexit 7\n' "$1" >mpi_run

@@ -133,14 +133,18 @@ void hd__cluster_close(hd_cluster *h, bool all_is_well) {
     return;
   hd__cluster_free_exchanges(h);
   if (all_is_well) {
+    hd__cluster_leave(h);
     h->transport->drop(h->fault_receive);
     h->transport->finalize(why);
     hd__segment_destroy(&h->board);
   } /* else the process is about to end, and the pending receive keeps its buffer */
   hd__free(h->host);
   hd__free(h->member);
-  if (all_is_well)
+  if (all_is_well) {
+    hd__free(h->left_send);
+    hd__free(h->sent_left);
     hd__free(h);
+  }
 }
 
 int hd__cluster_local_rank(const hd_cluster *h) {
@@ -277,8 +281,10 @@ hd_status hd__cluster_gather(void *all, hd_local_group *local, hd_ctx *ctx, cons
 hd_status hd__cluster_enter(hd_local_group *local, hd_ctx *ctx, hd_cluster *h) {
   h->local = local;
   hd__local_group_set_cluster(local, h);
-  HD_TRY(hd__local_group_memory(&h->board, local, ctx, (size_t)h->ranks * HD_LOCAL_GROUP_GATHER_BYTES,
+  const size_t gathers = (size_t)h->ranks * HD_LOCAL_GROUP_GATHER_BYTES;
+  HD_TRY(hd__local_group_memory(&h->board, local, ctx, gathers + (size_t)h->ranks * sizeof *h->left_s,
                                 "what hosts exchange"));
+  h->left_s = (_Atomic double *)(void *)((char *)h->board.base + gathers);
   if (h->count > 1 && hd__local_group_rank(local) == 0)
     return hd__cluster_receive_faults(h, ctx);
   return HD_OK;
