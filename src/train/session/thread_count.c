@@ -253,8 +253,9 @@ typedef struct places {
   hd_binding thread[HD_MAX_THREADS], worker[HD_MAX_THREADS];
 } places;
 
-/* Whether all ranks may use the same CPUs, and the most loader workers that one of them has. */
-static hd_status compare_wishes(bool *same, int32_t *workers, hd_ctx *ctx, hd_local_group *local, int32_t wanted) {
+/* Whether all ranks may use the same CPUs, how many there are of all ranks, and the most loader workers of a rank. */
+static hd_status compare_wishes(bool *same, int *cpus, int32_t *workers, hd_ctx *ctx, hd_local_group *local,
+                                int32_t wanted) {
   typedef struct wish {
     hd_cpu_set cpus;
     int32_t workers;
@@ -268,10 +269,14 @@ static hd_status compare_wishes(bool *same, int32_t *workers, hd_ctx *ctx, hd_lo
   HD_TRY(hd__local_group_gather(all, local, ctx, &this_rank, sizeof this_rank));
   *same = true;
   *workers = wanted;
+  hd_cpu_set joined = {{0}};
   for (int r = 0; r < hd__local_group_ranks(local); r++) {
     *same &= memcmp(&all[r].cpus, &all[0].cpus, sizeof this_rank.cpus) == 0;
     *workers = all[r].workers > *workers ? all[r].workers : *workers;
+    for (int i = 0; i < HD_CPU_SET_WORDS; i++)
+      joined.word[i] |= all[r].cpus.word[i];
   }
+  *cpus = hd__cpu_set_count(&joined);
   return HD_OK;
 }
 
@@ -305,6 +310,21 @@ static hd_status place_all(places *out, hd_ctx *ctx, const hd_placement_request 
   return HD_OK;
 }
 
+/* For ranks that were bound to other CPUs: each places its threads on its own, at most `most` in all. */
+static hd_status open_bound(hd_threads **out, hd_ctx *ctx, hd_local_group *local, const hd_placement_request *request,
+                            int most) {
+  HD_OWNED int32_t *all = hd__malloc((size_t)hd__local_group_ranks(local) * sizeof *all);
+  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the CPUs of %d ranks", hd__local_group_ranks(local)));
+  HD_TRY(hd__threads_open(out, ctx, request));
+  const int32_t this_rank = hd__threads_cpus(*out);
+  const hd_status status = hd__local_group_gather(all, local, ctx, &this_rank, sizeof this_rank);
+  int cpus = 0;
+  for (int r = 0; status == HD_OK && r < hd__local_group_ranks(local); r++)
+    cpus += all[r];
+  hd__threads_set_cpus(*out, cpus < most ? cpus : most);
+  return HD_CREATED(status, out, hd__threads_destroy);
+}
+
 hd_status hd__rank_threads_open(hd_threads **out, hd_ctx *ctx, hd_local_group *local,
                                 const hd_placement_request *request) {
   const int ranks = hd__local_group_ranks(local), rank = hd__local_group_rank(local);
@@ -314,9 +334,10 @@ hd_status hd__rank_threads_open(hd_threads **out, hd_ctx *ctx, hd_local_group *l
   *out = NULL;
   if (ranks == 1)
     return hd__threads_open(out, ctx, request);
-  HD_TRY(compare_wishes(&same, &all_wish.workers, ctx, local, request->workers));
+  int cpus;
+  HD_TRY(compare_wishes(&same, &cpus, &all_wish.workers, ctx, local, request->workers));
   if (!same)
-    return hd__threads_open(out, ctx, request);
+    return open_bound(out, ctx, local, request, cpus);
   HD_TRY(hd__local_group_memory(&memory, local, ctx, sizeof(places), "the places of threads"));
   places *all = memory.base;
   if (rank == 0)
