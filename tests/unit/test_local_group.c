@@ -222,6 +222,20 @@ static void place_workers(member *m, hd_local_group *local) {
   hd__threads_destroy(threads);
 }
 
+/* A fault of another host keeps the step that it was reported with there, though this host has come further. */
+static void hear(member *m, hd_local_group *local) {
+  const hd_fault fault = {
+      .kind = HD_FAULT_SIGNAL, .rank = -1, .global_rank = 5, .number = 9, .step = STEP, .host = "b"};
+  hd__local_group_keep_process(local);
+  hd__local_group_step(local, STEP + 1);
+  m->wrong += hd__local_group_barrier(local, &m->ctx) != HD_OK;
+  if (m->rank == 0)
+    hd__local_group_break(local, &fault);
+  while (hd__local_group_barrier(local, &m->ctx) == HD_OK)
+    ;
+  m->wrong += !strstr(m->ctx.message, "rank 5 (pid 0 on b) was killed by signal 9 (Killed) after step 7");
+}
+
 static void give_up(member *m, hd_local_group *local) {
   hd__local_group_keep_process(local);
   m->wrong += hd__local_group_barrier(local, &m->ctx) != HD_OK; /* all are there */
@@ -245,6 +259,7 @@ static void test_together(void) {
                 {"what all have given back is there again", give_back},
                 {"values agree, or the first that differs is named", agree},
                 {"each rank has places for its own loader workers", place_workers},
+                {"a fault of another host keeps its step", hear},
                 {"a rank that gives up sends its message to all", give_up}};
   member all[RANKS];
   for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++)
