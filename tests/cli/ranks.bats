@@ -312,6 +312,12 @@ refused() {
     --seed 7 || { cat out err; return 1; }
   [ "$(digest_of out)" = "$(cat wanted)" ]
   [ ! -e other ]
+  for set in d0 d2; do mkdir $set && "$BUILDDIR/tests/bits/make_idx" $set 120 40; done
+  ln -s d0 d1
+  differ 'set -- "$@" --batch 8 --data ./d$RANK' || { cat out err; return 1; }
+  "$BUILDDIR/tests/bits/make_idx" d2 128 40
+  no differ 'set -- "$@" --batch 8 --data ./d$((2 * RANK))'
+  grep -q "the data must be the same on all ranks: rank 0 has '120 training .*', and rank 1 has '128 training .*'" err
 }
 
 @test "a checkpoint, weights or a model file that one rank alone has is refused" {

@@ -168,9 +168,7 @@ hd_status hd__agree_on_settings(const hd_session *s, hd_ctx *ctx) {
 /* ---- Data, device and plan ---- */
 
 static void put_data(FILE *to, const hd_data *data) {
-  fprintf(to, "the data\t");
-  put_text(to, hd__data_name(data));
-  fprintf(to, ", %lld training and %lld test samples, checksums", (long long)hd__data_train(data)->count,
+  fprintf(to, "the data\t%lld training and %lld test samples, checksums", (long long)hd__data_train(data)->count,
           (long long)hd__data_test(data)->count);
   for (int i = 0; i < HD_DATA_PARTS; i++)
     fprintf(to, " %016llx", (unsigned long long)hd__data_checksums(data)[i]);
