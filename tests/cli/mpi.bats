@@ -218,6 +218,56 @@ each_rank() {
   [ ! -e r/metrics.jsonl ]
 }
 
+@test "names of hosts: one that is empty, one that is missing, and two that begin alike" {
+  need_mpi
+  no each_rank "a b" '[ $rank = 0 ] || export HEDDLE_HOST_ID=' $TINY --out r
+  grep -q "HEDDLE_HOST_ID expects the name of a host, found an empty one in rank 1; set it on all ranks, or on none" err
+  no over "- b" "$HEDDLE" train $TINY --stall-timeout 1 --out r 2>err
+  grep -q "ranks* 1 did not come.*; or is HEDDLE_HOST_ID set on some of the ranks? Set it on all or on none" err
+  long=$(printf '%0170d' 0)
+  over "${long}a ${long}b" "$HEDDLE" train $TINY --threads 1 --out r >out
+  grep -q "^rank 1 pid .* on 0* (host 1)" out
+  grep -q '2 ranks on 2 hosts over ' out
+}
+
+@test "ranks that mpirun binds to a CPU each do not share it" {
+  need_mpi
+  [ "$(nproc)" -ge 2 ] || skip "this process has one CPU"
+  command -v taskset >/dev/null || skip "taskset is not installed"
+  cpus=($(taskset -pc $$ | sed 's/.*: //' | tr ',' '\n' | while IFS=- read -r a b; do seq "$a" "${b:-$a}"; done))
+  export CPU0=${cpus[0]} CPU1=${cpus[1]}
+  over "- -" sh -c 'rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; eval "exec taskset -c \$CPU$rank \"\$@\""' sh "$HEDDLE" train $TINY \
+    --threads 1 --out r >out 2>err
+  grep -q '2 ranks of 1 thread on 2 CPUs' out || { cat out err; return 1; }
+  no grep warning err
+  over "- -" taskset -c "$CPU0" "$HEDDLE" train $TINY --threads 1 --out one >out 2>err
+  grep -q "warning: 2 threads share 1 CPU, which is slower; use at most 1 rank on each host" err
+}
+
+@test "stages on hosts, of which one is lost before a checkpoint: the advice is one that was not followed yet" {
+  need_mpi
+  lost_before() { # ARGS...: rank 1 is killed after step 40
+    start_on "a b"
+    kill -KILL "${PID[1]}"
+    ended
+    await_supervisor
+  }
+  ENDLESS="--model mlp --epochs 1000 --log-every 20 --threads 1 --stages 2 --place-stages hosts --out r"
+  lost_before
+  grep -q "found that each host had the weights of its own stages alone; start again, and use --save-every$" err
+  rm -rf r
+  ENDLESS="$ENDLESS --save-every 1000000"
+  lost_before
+  grep -q "stages alone; start again, and use a smaller --save-every$" err
+  rm -rf r
+  local disk=$BUILDDIR/tests/cli/.libs/bad_disk.so
+  if [ ! -f "$disk" ] || nm -D "$BUILDDIR/.libs/heddle" 2>/dev/null | grep -q __asan; then return 0; fi
+  no each_rank "a b" '[ $rank = 1 ] || export LD_PRELOAD='"$disk"' BAD_DISK=write:0:ENOSPC:step-' --model mlp --epochs 9 --threads 1 \
+    --stages 2 --place-stages hosts --out r --save-every 40
+  await_supervisor
+  grep -q "and no checkpoint of --save-every 40 in .*r; see why they could not be written (a full disk?), and start again" err
+}
+
 @test "hosts with other versions of heddle are refused by name" {
   need_mpi
   local library="$BUILDDIR/.libs/libheddle.so.0"

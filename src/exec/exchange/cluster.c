@@ -26,6 +26,14 @@ typedef struct identity {
 
 /* ---- the map of ranks to hosts ---- */
 
+/* FNV-1a hash of a name of any length. */
+static uint64_t sum_of(const char *text) {
+  uint64_t sum = UINT64_C(0xcbf29ce484222325);
+  for (; *text; text++)
+    sum = (sum ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+  return sum;
+}
+
 static void describe(identity *self) {
   const char *given = getenv("HEDDLE_HOST_ID");
   char boot[64];
@@ -35,11 +43,20 @@ static void describe(identity *self) {
     snprintf(self->name, sizeof self->name, "a host");
   hd__machine_boot(boot, sizeof boot);
   if (given && *given) {
-    snprintf(self->id, sizeof self->id, "id %.160s", given);
+    snprintf(self->id, sizeof self->id, "id %016llx %.140s", (unsigned long long)sum_of(given), given);
     snprintf(self->name, sizeof self->name, "%.64s", given);
   } else {
     snprintf(self->id, sizeof self->id, "%s %.100s", boot, self->name);
   }
+}
+
+/* A host with the name of an earlier one gets a number, since messages and reports tell hosts by their names. */
+static void name_host(hd_cluster *h, const char *name) {
+  hd_host *new = &h->host[h->count];
+  bool is_taken = false;
+  for (int i = 0; i < h->count; i++)
+    is_taken |= !strcmp(h->host[i].name, name);
+  snprintf(new->name, sizeof new->name, is_taken ? "%.50s (host %d)" : "%.64s", name, h->count);
 }
 
 /* Orders hosts by their first rank, and lists the ranks of each. */
@@ -53,7 +70,7 @@ static void sort_ranks(hd_cluster *h, const identity *all) {
       continue;
     hd_host *new = &h->host[h->count];
     *new = (hd_host){.first = place, .pid = all[r].pid};
-    memcpy(new->name, all[r].name, sizeof new->name);
+    name_host(h, all[r].name);
     for (int other = r; other < h->ranks; other++)
       if (!strcmp(all[other].id, all[r].id))
         h->member[place++] = other;
