@@ -204,16 +204,18 @@ static void warn_of_precision(const hd_report *r) {
 static void warn_of_threads(const hd_report *r, const char *asked) {
   if (atoi(asked) > r->threads)
     cli_complain("warning: OMP_THREAD_LIMIT allows %d of %s threads; raise or unset it", r->threads, asked);
-  int ranks = 0; /* on this host */
+  int ranks = 0, threads = 0; /* on this host */
   for (int i = 0; i < r->ranks; i++)
-    ranks += !strcmp(r->rank[i].host, r->rank[0].host);
-  const int threads = r->threads * ranks;
+    if (!strcmp(r->rank[i].host, r->rank[0].host)) {
+      ranks++;
+      threads += r->rank[i].threads;
+    }
   if (threads <= r->cpus)
     return;
   char remedy[64];
   if (ranks <= r->cpus)
     snprintf(remedy, sizeof remedy, "--threads %d or fewer", r->cpus / ranks);
-  else if (r->hosts > 1)
+  else if (r->hosts > 1 || !getenv("HEDDLE_WORLD")) /* which heddle's own launcher sets */
     snprintf(remedy, sizeof remedy, "at most %d rank%s on each host", r->cpus, r->cpus == 1 ? "" : "s");
   else
     snprintf(remedy, sizeof remedy, r->cpus == 1 ? "--procs 1" : "--procs %d or fewer", r->cpus);

@@ -190,10 +190,21 @@ static const char *take_address(const run *r, int rank, uint64_t round) {
 
 /* ---- between hosts ---- */
 
+/* While a leader waits for another one: breaks the group if that one, or another rank of its host, has left. No rank of a
+ * host leaves before the transfers of its leader have ended. */
+static void check_left(void *self, int peer) {
+  hd_group *g = self;
+  const int host = hd__cluster_of(g->local, peer);
+  for (int rank = 0; rank < g->ranks; rank++)
+    if (hd__cluster_of(g->local, g->member[rank]) == host)
+      hd__group_check_rank(g, rank);
+}
+
 /* The leader of this host sends `of` of each of its ranks to the other leaders, and receives theirs. */
 static hd_status exchange(run *r, char *(*of)(const run *r, int rank), size_t bytes, int root) {
   hd_group *g = r->g;
   hd_cluster_exchange *m = hd__cluster_exchange(g->local, g->ranks * (g->ranks + 1));
+  const hd_transfer_watch watch = {.broken = &g->end->state, .check = check_left, .self = g};
   int late;
   if (!m) { /* other hosts wait for this leader, too: a break of the local group is sent to them */
     hd__local_group_give_up(g->local, "out of memory for a call of a group");
@@ -209,7 +220,7 @@ static hd_status exchange(run *r, char *(*of)(const run *r, int rank), size_t by
         m->part[m->count++] = (hd_transfer_part){of(r, rank), (int64_t)bytes, g->member[leader], g->tag, receives};
     }
   }
-  hd_status status = hd__cluster_exchange_within(&late, g->local, r->ctx, m, g->call_timeout_s);
+  hd_status status = hd__cluster_exchange_within(&late, g->local, r->ctx, m, g->call_timeout_s, &watch);
   for (int rank = 0; status == HD_E_TIMEOUT && rank < g->ranks; rank++)
     if (g->member[rank] == late)
       hd__group_break(g, HD_E_TIMEOUT,

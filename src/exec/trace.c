@@ -159,7 +159,7 @@ static hd_status collect_hosts(hd_trace *t, hd_ctx *ctx, hd_local_group *local, 
         (hd_transfer_part){t->track, (int64_t)t->memory.bytes, hd__cluster_member(local, 0), HD_TAG_HOSTS, 0};
   int late;
   if (enough)
-    HD_TRY(hd__cluster_exchange_within(&late, local, ctx, m, hd__local_group_timeout(local)));
+    HD_TRY(hd__cluster_exchange_within(&late, local, ctx, m, hd__local_group_timeout(local), NULL));
   else
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the profile of %d hosts", t->hosts);
   t->all_threads = t->host_thread[t->hosts];

@@ -194,6 +194,8 @@ const hd_binding *hd__threads_workers(const hd_threads *threads) { return thread
 
 int hd__threads_disputed(const hd_threads *threads) { return threads->disputed; }
 
+void hd__threads_set_cpus(hd_threads *threads, int cpus) { threads->cpus = cpus; }
+
 int hd__threads_cpus(const hd_threads *threads) { return threads->cpus; }
 
 int hd__threads_share_cpus(const hd_threads *threads) { return threads->count > threads->cpus; }

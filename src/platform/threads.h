@@ -49,6 +49,8 @@ int hd__threads_disputed(const hd_threads *threads);
 
 /* The number of CPUs that may be busy at once, and whether there are more threads. */
 HD_TOOLS_API int hd__threads_cpus(const hd_threads *threads);
+/* Sets that number for threads of one of several ranks, whose CPUs are not these threads' alone. */
+void hd__threads_set_cpus(hd_threads *threads, int cpus);
 HD_TOOLS_API int hd__threads_share_cpus(const hd_threads *threads);
 
 /* Relative speeds, 0 (gets no work) to 1000; NULL: all equal. */

@@ -8,7 +8,8 @@
  *   tags     ranks 0 and 1, on two hosts, make groups and destroy them
  *   unreceived  they do so while a message is on its way
  *   room     they ask for more memory than rank 1's host has, again and again
- *   starve   rank 0 has no memory for a call */
+ *   starve   rank 0 has no memory for a call
+ *   left R   rank R destroys the group and lives on; left R recv: rank 0 waits for a message from it */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -323,6 +324,24 @@ static void starve(void) {
   meet_by_files(begun, "rank");
 }
 
+/* Each rank but the one that leaves writes its message to a file. None of them ends before all have. */
+static void left(int which, int receives) {
+  char begun[32], whole[32];
+  must(hd_group_all_reduce(output, group, ctx, input, 4, HD_F32, HD_REDUCE_SUM));
+  write_line(file_of(begun, "begun", rank), 0, "");
+  if (rank == which) {
+    expect(rename(begun, file_of(whole, "rank", rank)) == 0, "a file of its own");
+    hd_group_destroy(group);
+    group = NULL;
+    return;
+  }
+  const hd_status status = receives && rank == 0
+                               ? hd_group_recv(output, group, ctx, 1, HD_I64, which)
+                               : hd_group_all_reduce(output, group, ctx, input, 4, HD_F32, HD_REDUCE_SUM);
+  write_line(begun, (int)status, hd_ctx_message(ctx));
+  meet_by_files(begun, "rank");
+}
+
 /* The index of the variable's value in a list that ends with NULL; 0 if it is not set. */
 static int index_of(const char *variable, const char *const *list) {
   const char *value = getenv(variable);
@@ -368,6 +387,8 @@ int main(int argc, char **argv) {
     no_room();
   else if (!strcmp(what, "starve"))
     starve();
+  else if (!strcmp(what, "left"))
+    left(atoi(argv[2]), argc > 3);
   else if (strcmp(what, "free"))
     misbehave(what);
   if (getenv("GROUP_MEMORY") && strcmp(what, "free")) {

@@ -199,13 +199,73 @@ exchanges() {
   [ "$(json_get ranks hosts <plain)" = "2 2" ]
 }
 
+# each_rank HOSTS 'SHELL WORDS' ARGS...: ranks of heddle train ARGS; the words run in each, with its number in $rank, and may
+# change its arguments.
+each_rank() {
+  local hosts=$1 words=$2
+  shift 2
+  over "$hosts" sh -c 'rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; '"$words"'; exec "$@"' sh "$HEDDLE" train "$@" >out 2>err
+}
+
 @test "what hosts do not agree on is refused by name" {
   need_mpi
-  code=0
-  over "a b" sh -c 'exec "$0" train --model simplenet --max-steps 5 --seed ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} --out r' \
-    "$HEDDLE" >out 2>err || code=$?
-  [ $code -ne 0 ]
-  grep -q "rank 0 on a has 'seed 0' and rank 1 on b 'seed 1'" err
+  for option in seed eval-every accumulate; do
+    no each_rank "a b" 'set -- "$@" --'$option' $((2 + 2 * rank))' --model simplenet --max-steps 5 --out r
+    grep -q -e "--$option must be the same on all ranks: rank 0 on a has '2', and rank 1 on b has '4'; give" err
+  done
+  no each_rank "a b b" '[ $rank != 1 ] || set -- "$@" --place-stages hosts' $TINY --stages 2 --threads 1 --out r
+  grep -q -e "--place-stages must be the same on all ranks: ranks 0,2 have 'threads', and rank 1 on b has 'hosts'; give" err
+  [ ! -e r/metrics.jsonl ]
+}
+
+@test "names of hosts: one that is empty, one that is missing, and two that begin alike" {
+  need_mpi
+  no each_rank "a b" '[ $rank = 0 ] || export HEDDLE_HOST_ID=' $TINY --out r
+  grep -q "HEDDLE_HOST_ID expects the name of a host, found an empty one in rank 1; set it on all ranks, or on none" err
+  no over "- b" "$HEDDLE" train $TINY --stall-timeout 1 --out r 2>err
+  grep -q "ranks* 1 did not come.*; or is HEDDLE_HOST_ID set on some of the ranks? Set it on all or on none" err
+  long=$(printf '%0170d' 0)
+  over "${long}a ${long}b" "$HEDDLE" train $TINY --threads 1 --out r >out
+  grep -q "^rank 1 pid .* on 0* (host 1)" out
+  grep -q '2 ranks on 2 hosts over ' out
+}
+
+@test "ranks that mpirun binds to a CPU each do not share it" {
+  need_mpi
+  [ "$(nproc)" -ge 2 ] || skip "this process has one CPU"
+  command -v taskset >/dev/null || skip "taskset is not installed"
+  cpus=($(taskset -pc $$ | sed 's/.*: //' | tr ',' '\n' | while IFS=- read -r a b; do seq "$a" "${b:-$a}"; done))
+  export CPU0=${cpus[0]} CPU1=${cpus[1]}
+  over "- -" sh -c 'rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; eval "exec taskset -c \$CPU$rank \"\$@\""' sh "$HEDDLE" train $TINY \
+    --threads 1 --out r >out 2>err
+  grep -q '2 ranks of 1 thread on 2 CPUs' out || { cat out err; return 1; }
+  no grep warning err
+  over "- -" taskset -c "$CPU0" "$HEDDLE" train $TINY --threads 1 --out one >out 2>err
+  grep -q "warning: 2 threads share 1 CPU, which is slower; use at most 1 rank on each host" err
+}
+
+@test "stages on hosts, of which one is lost before a checkpoint: the advice is one that was not followed yet" {
+  need_mpi
+  lost_before() { # ARGS...: rank 1 is killed after step 40
+    start_on "a b"
+    kill -KILL "${PID[1]}"
+    ended
+    await_supervisor
+  }
+  ENDLESS="--model mlp --epochs 1000 --log-every 20 --threads 1 --stages 2 --place-stages hosts --out r"
+  lost_before
+  grep -q "found that each host had the weights of its own stages alone; start again, and use --save-every$" err
+  rm -rf r
+  ENDLESS="$ENDLESS --save-every 1000000"
+  lost_before
+  grep -q "stages alone; start again, and use a smaller --save-every$" err
+  rm -rf r
+  local disk=$BUILDDIR/tests/cli/.libs/bad_disk.so
+  if [ ! -f "$disk" ] || nm -D "$BUILDDIR/.libs/heddle" 2>/dev/null | grep -q __asan; then return 0; fi
+  no each_rank "a b" '[ $rank = 1 ] || export LD_PRELOAD='"$disk"' BAD_DISK=write:0:ENOSPC:step-' --model mlp --epochs 9 --threads 1 \
+    --stages 2 --place-stages hosts --out r --save-every 40
+  await_supervisor
+  grep -q "and no checkpoint of --save-every 40 in .*r; see why they could not be written (a full disk?), and start again" err
 }
 
 @test "hosts with other versions of heddle are refused by name" {
@@ -288,6 +348,33 @@ END
   for rank in 0 1 2; do
     grep -q "rank 0 (pid [0-9]* on a) gave up: out of memory for a call" rank.$rank || { cat rank.* err; return 1; }
   done
+}
+
+# missed RANK OTHERS...: all other ranks of a group found that this one has left, and ended.
+missed() {
+  local gone=$1 rank
+  shift
+  for rank; do
+    grep -q -x -- "-[0-9]* expected rank $gone at a call, found that it has left the group; do all ranks make the same calls?" rank.$rank ||
+      { cat rank.* err; return 1; }
+  done
+  rm rank.*
+}
+
+@test "a rank that has left its group is missed at once, on all hosts" {
+  need_mpi
+  export HEDDLE_MODULE_PATH=$BUILDDIR/.libs GROUP_TIMEOUT=1000
+  calls=$BUILDDIR/tests/cli/group_calls
+  timeout "$LIMIT_S" "$HEDDLE" launch -n 2 -- "$calls" left 1 2>err # as on one host
+  missed 1 0
+  over "a b" timeout "$LIMIT_S" "$calls" left 1 2>err
+  missed 1 0
+  over "a b" timeout "$LIMIT_S" "$calls" left 1 recv 2>err
+  missed 1 0
+  over "a b b" timeout "$LIMIT_S" "$calls" left 2 2>err # not the first of its host
+  missed 2 0 1
+  over "a b a" timeout "$LIMIT_S" "$calls" left 0 2>err
+  missed 0 1 2
 }
 
 # fake_mpirun WORDS: prints WORDS as its version, and records its arguments.

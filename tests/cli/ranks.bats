@@ -262,12 +262,82 @@ load ranks
   [ "$(digest_of rest)" = "$(digest_of wanted)" ]
 }
 
+# differ 'SHELL WORDS' ARGS...: two ranks of a tiny run; the words run in each, with its number in RANK, and may change its
+# arguments. Fails as the ranks do.
+differ() {
+  local words=$1
+  shift
+  rm -rf r
+  timeout "$LIMIT_S" "$HEDDLE" launch -n 2 -- sh -c "$words"'; exec "$@"' sh "$HEDDLE" train --model simplenet --max-steps 5 \
+    --threads 1 --out r "$@" >out 2>err
+}
+
+# refused TEXT: a run failed before its first step, with this message from all ranks.
+refused() {
+  [ "$(grep -c -F -x -e "heddle: $1; give all ranks the same" err)" -eq 2 ] || { cat out err; return 1; }
+  [ ! -e r/metrics.jsonl ]
+}
+
 @test "what ranks do not agree on is refused by name" {
-  code=0
-  "$HEDDLE" launch -n 2 -- sh -c 'exec "$0" train --model simplenet --max-steps 5 --seed $RANK --out r' "$HEDDLE" \
-    >out 2>err || code=$?
-  [ "$code" -eq 1 ] || [ "$code" -eq 2 ]
-  grep -q "rank 0 has 'seed 0' and rank 1 'seed 1'" err
+  for option in seed eval-every save-every log-every keep eval-epochs; do
+    no differ 'set -- "$@" --'$option' $((7 + RANK))'
+    refused "--$option must be the same on all ranks: rank 0 has '7', and rank 1 has '8'"
+  done
+  for option in accumulate stages; do
+    no differ 'set -- "$@" --'$option' $((1 + RANK))'
+    refused "--$option must be the same on all ranks: rank 0 has '1', and rank 1 has '2'"
+  done
+  for words in "place-stages threads hosts" "schedule-stages gpipe 1f1b" "max-steps 9 10" "ema 0.5 0.25"; do
+    set -- $words
+    no differ 'if [ $RANK = 0 ]; then set -- "$@" --'"$1 $2"'; else set -- "$@" --'"$1 $3; fi"
+    refused "--$1 must be the same on all ranks: rank 0 has '$2', and rank 1 has '$3'"
+  done
+  no differ '[ $RANK = 0 ] || set -- "$@" --label-smoothing 0' # not given: as the model says
+  refused "--label-smoothing must be the same on all ranks: rank 0 has none, and rank 1 has '0'"
+  no differ '[ $RANK = 0 ] || set -- "$@" --procs 3'
+  grep -q "rank 1 (pid [0-9]* on .*) gave up: --procs expects the number of ranks that were started, 2, found 3" err
+  no differ '[ $RANK = 0 ] || export HEDDLE_PLAN=-form'
+  refused "HEDDLE_PLAN must be the same on all ranks: rank 0 has none, and rank 1 has '-form'"
+}
+
+@test "ranks of one host with other kernels, which read weights packed in another way, are refused" {
+  no differ '[ $RANK = 0 ] && HEDDLE_ISA=reference || HEDDLE_ISA=scalar; export HEDDLE_ISA' --model cnn
+  grep -q "the ranks of a host must have the same kernels: rank 0 has 'reference', and rank 1 .* has 'scalar'" err
+}
+
+@test "ranks may differ in what no other rank waits for, and in how a value is written" {
+  differ : --lr 0.001 --seed 7 || { cat out err; return 1; }
+  digest_of out >wanted
+  differ '[ $RANK = 0 ] || set -- "$@" --lr 1e-3 --out other --workers 2 --prefetch-factor 3 --stall-timeout 90 --json' \
+    --seed 7 || { cat out err; return 1; }
+  [ "$(digest_of out)" = "$(cat wanted)" ]
+  [ ! -e other ]
+  for set in d0 d2; do mkdir $set && "$BUILDDIR/tests/bits/make_idx" $set 120 40; done
+  ln -s d0 d1
+  differ 'set -- "$@" --batch 8 --data ./d$RANK' || { cat out err; return 1; }
+  "$BUILDDIR/tests/bits/make_idx" d2 128 40
+  no differ 'set -- "$@" --batch 8 --data ./d$((2 * RANK))'
+  grep -q "the data must be the same on all ranks: rank 0 has '120 training .*', and rank 1 has '128 training .*'" err
+}
+
+@test "a checkpoint, weights or a model file that one rank alone has is refused" {
+  "$HEDDLE" train --model simplenet --threads 1 --max-steps 3 --out one >out
+  "$HEDDLE" train --model simplenet --threads 1 --max-steps 4 --out two >out
+  for option in "resume one" "init one/last/model.safetensors"; do
+    no differ '[ $RANK = 0 ] || set -- "$@" --'"$option"
+    refused "--${option% *} must be the same on all ranks: rank 0 has none, and rank 1 has 'a path'"
+  done
+  no differ '[ $RANK = 0 ] && run=one || run=two; set -- "$@" --resume $run --max-steps 9'
+  grep -q "the checkpoint of --resume must be the same on all ranks: rank 0 has '.*', and rank 1 has '.*'; give" err
+  for units in 20 21; do
+    printf 'model: m\ninput: [1, 28, 28]\nlayers:\n  - a: {op: flatten}\n  - b: {op: linear, out: %d}\n' $units >$units.yaml
+  done
+  no differ 'set -- "$@" --model $((20 + RANK)).yaml'
+  refused "line 5 of the model must be the same on all ranks: rank 0 has '  - b: {op: linear, out: 20}', and rank 1 has\
+ '  - b: {op: linear, out: 21}'"
+  sed -n p 20.yaml >21.yaml # the same model, by another path
+  sed -i 's/20/10/' 20.yaml 21.yaml
+  differ 'set -- "$@" --model $((20 + RANK)).yaml' || { cat out err; return 1; }
 }
 
 @test "a rank that never comes is missed, and one that fails before it comes ends the others" {
@@ -358,5 +428,5 @@ slow_rank_1() {
   code=0
   "$HEDDLE" launch -n 2 -- sh -c 'exec "$0" train --model simplenet --max-steps 5 --out r $([ $RANK = 0 ] && echo --profile p)' "$HEDDLE" >out 2>err || code=$?
   [ "$code" -ne 0 ]
-  grep -q "rank 0 has 'profile yes' and rank 1 'profile no'" err
+  grep -q -e "--profile must be the same on all ranks: rank 0 has 'a path', and rank 1 has none" err
 }

@@ -18,6 +18,7 @@
 #include "platform/clock.h"
 #include "platform/spawn.h"
 #include "tap.h"
+#include "train/session/thread_count.h"
 
 enum { RANKS = 3, STEP = 7, WAIT_S = 120, BUSY = 2 };
 
@@ -172,12 +173,68 @@ static void give_back(member *m, hd_local_group *local) {
   m->wrong += after.st_size != before.st_size || after.st_blocks != before.st_blocks;
 }
 
+/* Whether the ranks, of which rank 2 has another text, all get this message; "": the texts are equal. */
+static bool is_compared(member *m, hd_local_group *local, const char *text, const char *other, const char *message) {
+  const hd_status status = hd__cluster_compare(local, &m->ctx, m->rank == 2 ? other : text);
+  if (!*message)
+    return status == HD_OK;
+  return status == HD_E_USAGE && !strcmp(m->ctx.message, message);
+}
+
+/* A difference behind the first 3,000 bytes of a value is shown by what lies around it. */
+static bool long_values_are_compared(member *m, hd_local_group *local) {
+  enum { BEFORE = 3000, BEHIND = 200 };
+  char text[BEFORE + BEHIND + 16] = "", other[sizeof text];
+  strcat(text, "--x\t");
+  memset(text + 4, 'a', BEFORE + BEHIND);
+  snprintf(other, sizeof other, "%s", text);
+  other[BEFORE] = 'b';
+  const bool differ = hd__cluster_compare(local, &m->ctx, m->rank == 2 ? other : text) == HD_E_USAGE;
+  return differ && strstr(m->ctx.message, "--x must be the same on all ranks: ranks 0-1 have '...aaa") &&
+         strstr(m->ctx.message, "aaa...', and rank 2 has '...aaa") && strstr(m->ctx.message, "abaaa") &&
+         strlen(m->ctx.message) < 400;
+}
+
 static void agree(member *m, hd_local_group *local) {
-  const char *const texts[RANKS] = {"a: 1\nb: 2\n", "a: 1\nb: 2\n", "a: 1\nb: 3\n"};
-  m->wrong += hd__cluster_compare(local, &m->ctx, "settings", "same\n") != HD_OK;
-  m->wrong += hd__cluster_compare(local, &m->ctx, "settings", texts[m->rank]) != HD_E_USAGE;
-  m->wrong += strcmp(m->ctx.message, "expected all ranks to have the same settings, found that rank 0 has 'b: 2' and "
-                                     "rank 2 'b: 3'; give all of them the same") != 0;
+  m->wrong += !is_compared(m, local, "a\t1\n", "a\t1\n", "");
+  m->wrong += !is_compared(m, local, "a\t1\nb\t2\n", "a\t1\nb\t3\n",
+                           "b must be the same on all ranks: ranks 0-1 have '2', and rank 2 has '3'; give all ranks "
+                           "the same");
+  m->wrong += !is_compared(m, local, "a\t1\nb\t\n", "a\t1\nb\t3\n",
+                           "b must be the same on all ranks: ranks 0-1 have none, and rank 2 has '3'; give all ranks "
+                           "the same");
+  m->wrong += !is_compared(m, local, "a\t1\n", "a\t1\nc\t3\n",
+                           "c must be the same on all ranks: ranks 0-1 have none, and rank 2 has '3'; give all ranks "
+                           "the same");
+  m->wrong += !long_values_are_compared(m, local);
+}
+
+/* Rank 0 places the loader workers of all ranks, also where it has fewer than another rank. */
+static void place_workers(member *m, hd_local_group *local) {
+  hd_threads *threads;
+  const hd_placement_request request = {.policy = HD_PLACEMENT_COMPACT, .threads = 1, .workers = m->rank == 2 ? 3 : 0};
+  m->wrong += hd__rank_threads_open(&threads, &m->ctx, local, &request) != HD_OK;
+  if (m->wrong)
+    return;
+  const hd_binding *place = hd__threads_workers(threads);
+  m->wrong += (place != NULL) != (m->rank == 2);
+  for (int i = 0; place && i < request.workers; i++)
+    m->wrong += place[i].cpu < -1;
+  hd__threads_destroy(threads);
+}
+
+/* A fault of another host keeps the step that it was reported with there, though this host has come further. */
+static void hear(member *m, hd_local_group *local) {
+  const hd_fault fault = {
+      .kind = HD_FAULT_SIGNAL, .rank = -1, .global_rank = 5, .number = 9, .step = STEP, .host = "b"};
+  hd__local_group_keep_process(local);
+  hd__local_group_step(local, STEP + 1);
+  m->wrong += hd__local_group_barrier(local, &m->ctx) != HD_OK;
+  if (m->rank == 0)
+    hd__local_group_break(local, &fault);
+  while (hd__local_group_barrier(local, &m->ctx) == HD_OK)
+    ;
+  m->wrong += !strstr(m->ctx.message, "rank 5 (pid 0 on b) was killed by signal 9 (Killed) after step 7");
 }
 
 static void give_up(member *m, hd_local_group *local) {
@@ -201,7 +258,9 @@ static void test_together(void) {
                 {"unequal memory is refused", share_other_memory},
                 {"all take blocks at once", take},
                 {"what all have given back is there again", give_back},
-                {"texts agree, or the first line that differs is named", agree},
+                {"values agree, or the first that differs is named", agree},
+                {"each rank has places for its own loader workers", place_workers},
+                {"a fault of another host keeps its step", hear},
                 {"a rank that gives up sends its message to all", give_up}};
   member all[RANKS];
   for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++)

@@ -258,6 +258,11 @@ static void test_environment(void) {
        2,
        4,
        "Open MPI's mpirun, several hosts"},
+      {{"OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_SIZE=4", "HEDDLE_HOST_ID="},
+       HD_E_USAGE,
+       0,
+       0,
+       "HEDDLE_HOST_ID expects the name of a host, found an empty one in rank 2"},
       {{"PMI_RANK=0", "PMI_SIZE=2", "MPI_LOCALNRANKS=1"}, HD_OK, 0, 2, "mpiexec, several hosts"},
       {{"SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_NUM_NODES=2"}, HD_OK, 1, 2, "srun, several hosts"},
       {{"RANK=1", "WORLD_SIZE=3", "HEDDLE_HOST_ID=a"}, HD_OK, 1, 3, "torchrun, one host"}};

@@ -26,6 +26,14 @@ typedef struct identity {
 
 /* ---- the map of ranks to hosts ---- */
 
+/* FNV-1a hash of a name of any length. */
+static uint64_t sum_of(const char *text) {
+  uint64_t sum = UINT64_C(0xcbf29ce484222325);
+  for (; *text; text++)
+    sum = (sum ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+  return sum;
+}
+
 static void describe(identity *self) {
   const char *given = getenv("HEDDLE_HOST_ID");
   char boot[64];
@@ -35,11 +43,20 @@ static void describe(identity *self) {
     snprintf(self->name, sizeof self->name, "a host");
   hd__machine_boot(boot, sizeof boot);
   if (given && *given) {
-    snprintf(self->id, sizeof self->id, "id %.160s", given);
+    snprintf(self->id, sizeof self->id, "id %016llx %.140s", (unsigned long long)sum_of(given), given);
     snprintf(self->name, sizeof self->name, "%.64s", given);
   } else {
     snprintf(self->id, sizeof self->id, "%s %.100s", boot, self->name);
   }
+}
+
+/* A host with the name of an earlier one gets a number, since messages and reports tell hosts by their names. */
+static void name_host(hd_cluster *h, const char *name) {
+  hd_host *new = &h->host[h->count];
+  bool is_taken = false;
+  for (int i = 0; i < h->count; i++)
+    is_taken |= !strcmp(h->host[i].name, name);
+  snprintf(new->name, sizeof new->name, is_taken ? "%.50s (host %d)" : "%.64s", name, h->count);
 }
 
 /* Orders hosts by their first rank, and lists the ranks of each. */
@@ -53,7 +70,7 @@ static void sort_ranks(hd_cluster *h, const identity *all) {
       continue;
     hd_host *new = &h->host[h->count];
     *new = (hd_host){.first = place, .pid = all[r].pid};
-    memcpy(new->name, all[r].name, sizeof new->name);
+    name_host(h, all[r].name);
     for (int other = r; other < h->ranks; other++)
       if (!strcmp(all[other].id, all[r].id))
         h->member[place++] = other;
@@ -133,14 +150,18 @@ void hd__cluster_close(hd_cluster *h, bool all_is_well) {
     return;
   hd__cluster_free_exchanges(h);
   if (all_is_well) {
+    hd__cluster_leave(h);
     h->transport->drop(h->fault_receive);
     h->transport->finalize(why);
     hd__segment_destroy(&h->board);
   } /* else the process is about to end, and the pending receive keeps its buffer */
   hd__free(h->host);
   hd__free(h->member);
-  if (all_is_well)
+  if (all_is_well) {
+    hd__free(h->left_send);
+    hd__free(h->sent_left);
     hd__free(h);
+  }
 }
 
 int hd__cluster_local_rank(const hd_cluster *h) {
@@ -277,8 +298,10 @@ hd_status hd__cluster_gather(void *all, hd_local_group *local, hd_ctx *ctx, cons
 hd_status hd__cluster_enter(hd_local_group *local, hd_ctx *ctx, hd_cluster *h) {
   h->local = local;
   hd__local_group_set_cluster(local, h);
-  HD_TRY(hd__local_group_memory(&h->board, local, ctx, (size_t)h->ranks * HD_LOCAL_GROUP_GATHER_BYTES,
+  const size_t gathers = (size_t)h->ranks * HD_LOCAL_GROUP_GATHER_BYTES;
+  HD_TRY(hd__local_group_memory(&h->board, local, ctx, gathers + (size_t)h->ranks * sizeof *h->left_s,
                                 "what hosts exchange"));
+  h->left_s = (_Atomic double *)(void *)((char *)h->board.base + gathers);
   if (h->count > 1 && hd__local_group_rank(local) == 0)
     return hd__cluster_receive_faults(h, ctx);
   return HD_OK;

@@ -54,8 +54,9 @@ const char *hd__cluster_transport(const hd_local_group *local); /* "Open MPI v4.
  * of all ranks. */
 hd_status hd__cluster_gather(void *all, hd_local_group *local, hd_ctx *ctx, const void *input, size_t bytes);
 
-/* `text` must be the same in all ranks: HD_E_USAGE names the ranks that differ, `what` and both texts. */
-hd_status hd__cluster_compare(hd_local_group *local, hd_ctx *ctx, const char *what, const char *text);
+/* `text` must be the same on all ranks: a line "NAME<tab>VALUE" for each thing that they have in common, in one order.
+ * HD_E_USAGE names the first that differs, the ranks and two values. A call of all ranks. */
+hd_status hd__cluster_compare(hd_local_group *local, hd_ctx *ctx, const char *text);
 
 /* Allocates the lowest tags for a group, from `from` on, that no group of this rank uses: returns the first of them, or
  * HD_TRANSPORT_TAGS if none are free. Freeing tag 0, or no tag of a group, does nothing. Any thread. */

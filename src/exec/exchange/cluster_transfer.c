@@ -82,6 +82,7 @@ typedef struct moving {
   int last; /* the peer whose transfer ended last, -1: none */
   double began_s, timeout_s;
   bool may_break; /* the timeout breaks the local group */
+  const hd_transfer_watch *watch;
 } moving;
 
 /* A peer whose transfer has not ended; -1: none. */
@@ -100,6 +101,14 @@ static void check_timeouts(moving *m) {
     hd__cluster_give_up(h, missing(m), HD_FAULT_SILENT, (int32_t)m->timeout_s, "");
   if (shortened_s > 0 && now_s - shortened_s > SHORT_TIMEOUT_S && now_s - m->began_s > SHORT_TIMEOUT_S)
     hd__cluster_give_up(h, missing(m), HD_FAULT_ENDING, 0, "");
+}
+
+static bool is_watch_broken(const moving *m) { return m->watch && atomic_load(m->watch->broken) != 0; }
+
+static void check_watch(const moving *m) {
+  for (int i = 0; m->watch && i < m->count; i++)
+    if (m->transfer[i])
+      m->watch->check(m->watch->self, m->peer[i]);
 }
 
 static void test_all(moving *m) {
@@ -131,8 +140,9 @@ static hd_status wait_for(moving *m, hd_ctx *ctx) {
       continue;
     checked_s = now_s;
     check_timeouts(m);
+    check_watch(m);
     nanosleep(&rest, NULL);
-    if (atomic_load(broken) || (!m->may_break && checked_s - m->began_s > m->timeout_s))
+    if (atomic_load(broken) || is_watch_broken(m) || (!m->may_break && checked_s - m->began_s > m->timeout_s))
       break;
   }
   return hd__local_group_check(m->cluster->local, ctx);
@@ -164,15 +174,18 @@ static hd_status move(moving *m, hd_ctx *ctx, hd_cluster_exchange *of) {
 }
 
 hd_status hd__cluster_exchange_within(int *late, hd_local_group *local, hd_ctx *ctx, hd_cluster_exchange *of,
-                                      double timeout_s) {
-  moving m = {.cluster = hd__local_group_cluster(local), .timeout_s = timeout_s};
+                                      double timeout_s, const hd_transfer_watch *watch) {
+  moving m = {.cluster = hd__local_group_cluster(local), .timeout_s = timeout_s, .watch = watch};
   *late = -1;
   hd_status status = move(&m, ctx, of);
   if (status == HD_OK && m.left > 0) {
     *late = missing(&m);
     for (int i = 0; i < m.count; i++)
       m.cluster->transport->drop(m.transfer[i]);
-    status = hd__fail(ctx, HD_E_TIMEOUT, "expected rank %d within %g s, found that it did not come", *late, timeout_s);
+    status =
+        is_watch_broken(&m)
+            ? HD_E_PEER
+            : hd__fail(ctx, HD_E_TIMEOUT, "expected rank %d within %g s, found that it did not come", *late, timeout_s);
   }
   keep_exchange(local, of);
   return status;

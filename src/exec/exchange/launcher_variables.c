@@ -84,6 +84,18 @@ static hd_status several_hosts(hd_ctx *ctx, const hd_start *start, const char *w
                   start->ranks, what, number, start->ranks);
 }
 
+/* A rank with an empty name would take itself for one of this host, and wait for ranks that wait for it over MPI. */
+static hd_status check_host_id(hd_ctx *ctx, const hd_start *start) {
+  const char *name = getenv("HEDDLE_HOST_ID");
+  if (!start->has_mpi || !name || *name)
+    return HD_OK;
+  return hd__fail(
+      ctx, HD_E_USAGE,
+      "HEDDLE_HOST_ID expects the name of a host, found an empty one in rank %d; set it on all ranks, or on "
+      "none",
+      start->rank);
+}
+
 static hd_status read_launcher(hd_start *out, hd_ctx *ctx, const launcher *l) {
   int local, hosts;
   HD_TRY(read_number(&out->rank, ctx, l->rank, 0, -1));
@@ -100,6 +112,7 @@ static hd_status read_launcher(hd_start *out, hd_ctx *ctx, const launcher *l) {
     return hd__fail(ctx, HD_E_USAGE, "expected %s from 0 to %d, as %s is %d, found %d", l->rank, out->ranks - 1,
                     l->ranks, out->ranks, out->rank);
   out->has_mpi = l->has_mpi;
+  HD_TRY(check_host_id(ctx, out));
   out->spans = hosts > 1 || (local > 0 && local != out->ranks) || (l->has_mpi && value_of("HEDDLE_HOST_ID"));
   if (local < 0 && !l->has_mpi)
     out->master = value_of("MASTER_ADDR");

@@ -105,7 +105,7 @@ void hd__local_group_step(hd_local_group *w, int64_t step) {
 void hd__local_group_break(hd_local_group *w, const hd_fault *fault) {
   const struct hd_cluster *cluster = hd__local_group_cluster(w);
   hd_fault whole = *fault;
-  for (int r = 0; r < w->ranks && fault->step >= 0; r++) { /* the lost rank may not have counted the last step */
+  for (int r = 0; r < w->ranks && fault->step >= 0 && fault->rank >= 0; r++) { /* it may not have counted its last */
     const int64_t step = hd__local_group_view(w, r).step;
     whole.step = step > whole.step ? step : whole.step;
   }

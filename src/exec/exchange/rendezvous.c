@@ -447,6 +447,16 @@ static hd_status rendezvous_over_mpi(hd_local_group **out, hd_ctx *ctx, place *p
   return status;
 }
 
+/* Ranks of an MPI launcher that take themselves for all of one host wait in vain for those that were given other hosts. */
+static hd_status without_mpi(hd_local_group **out, hd_ctx *ctx, place *p, const hd_start *start, const char *key) {
+  char why[HD_MESSAGE_BYTES];
+  const hd_status status = rendezvous_on_host(out, ctx, p, key);
+  if (status != HD_E_TIMEOUT || !start->has_mpi)
+    return status;
+  snprintf(why, sizeof why, "%s", hd_ctx_message(ctx));
+  return hd__fail(ctx, status, "%s; or is HEDDLE_HOST_ID set on some of the ranks? Set it on all or on none", why);
+}
+
 /* Chooses MPI or shared memory. */
 static hd_status choose_way(bool *mpi, hd_ctx *ctx, hd_way way, const hd_start *start) {
   *mpi = way == HD_WAY_MPI || (way == HD_WAY_ANY && start->spans);
@@ -479,5 +489,5 @@ hd_status hd__rendezvous(hd_local_group **out, hd_ctx *ctx, hd_way way, const ch
   HD_TRY(choose_way(&mpi, ctx, way, &start));
   HD_TRY(read_method(key, &p, ctx, method, &start));
   HD_TRY(settle_numbers(&p, ctx, &start, rank, ranks));
-  return mpi ? rendezvous_over_mpi(out, ctx, &p, &start) : rendezvous_on_host(out, ctx, &p, key);
+  return mpi ? rendezvous_over_mpi(out, ctx, &p, &start) : without_mpi(out, ctx, &p, &start, key);
 }

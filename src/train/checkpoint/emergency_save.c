@@ -91,6 +91,27 @@ static hd_status save(hd_ctx *ctx, hd_store *store, const emergency_page *page, 
   return hd__saver_wait(&saver, ctx);
 }
 
+/* The number of --save-every in the run's record; 0: none. */
+static long long save_every(const emergency_page *page) {
+  json_auto_t *record = json_loadb(page->record, (size_t)page->record_bytes, 0, NULL);
+  const char *text = json_string_value(json_object_get(json_object_get(record, "settings"), "save-every"));
+  return text ? atoll(text) : 0;
+}
+
+/* What to do where there is no checkpoint: --save-every may have been given, and its saves have failed. */
+static hd_status no_checkpoint(hd_ctx *ctx, const emergency_page *page, long long last, const char *why) {
+  const long long every = save_every(page);
+  if (every > 0 && last >= every)
+    return hd__fail(
+        ctx, HD_E_UNSUPPORTED,
+        "expected to save step %lld, found that %s, and no checkpoint of --save-every %lld in %.400s; see why "
+        "they could not be written (a full disk?), and start again",
+        last, why, every, page->run);
+  return hd__fail(ctx, HD_E_UNSUPPORTED,
+                  "expected to save step %lld, found that %s; start again, and use %s--save-every", last, why,
+                  every > 0 ? "a smaller " : "");
+}
+
 /* The last version is nowhere as a whole: *step becomes that of the last checkpoint. */
 static hd_status lost(int64_t *step, hd_ctx *ctx, const emergency_page *page) {
   const int64_t even = page->counters[0].step, odd = page->counters[1].step;
@@ -99,8 +120,7 @@ static hd_status lost(int64_t *step, hd_ctx *ctx, const emergency_page *page) {
                                  : "each host had the weights of its own stages alone";
   *step = hd__saver_linked_step(page->run, "last");
   if (*step < 0)
-    return hd__fail(ctx, HD_E_UNSUPPORTED,
-                    "expected to save step %lld, found that %s; start again, and use --save-every", last, why);
+    return no_checkpoint(ctx, page, last, why);
   return hd__fail(ctx, HD_E_UNSUPPORTED,
                   "expected to save step %lld, found that %s; go on from step %lld with --resume %.900s", last, why,
                   (long long)*step, page->run);

@@ -340,9 +340,9 @@ int hd_launched(int32_t *rank, int32_t *ranks) {
   hd_start start;
   hd_ctx quiet = {0};
   const bool by_us = hd__local_group_launched(&this_rank, &all);
-  const hd_status status = by_us ? HD_OK : hd__start_read(&start, &quiet);
-  const bool several = status == HD_E_UNSUPPORTED; /* several hosts, without MPI: creating a group will report that */
-  const bool launched = by_us || several || (status == HD_OK && start.rank >= 0);
+  if (!by_us)
+    hd__start_read(&start, &quiet); /* what is wrong beside the numbers, creating a group will report */
+  const bool launched = by_us || (start.rank >= 0 && start.rank < start.ranks);
   *rank = by_us ? this_rank : launched ? start.rank : 0;
   *ranks = by_us ? all : launched ? start.ranks : 1;
   return launched;

@@ -475,11 +475,15 @@ hd_status hd_session_create(hd_session **out, hd_ctx *ctx, const hd_config *conf
 hd_status hd_ddp(hd_session **out, hd_ctx *ctx, const hd_config *config, const hd_group *group) {
   const int64_t ranks = hd__settings(config)->procs;
   *out = NULL;
-  if (ranks > 1 && ranks != hd_group_size(group))
-    return hd__fail(ctx, HD_E_USAGE,
-                    "--procs expects the number of ranks that were started, %d, found %lld; leave it out, or start "
-                    "as many with `heddle launch` or hd_spawn and give their group to hd_ddp",
-                    hd_group_size(group), (long long)ranks);
+  if (ranks > 1 && ranks != hd_group_size(group)) {
+    hd__fail(ctx, HD_E_USAGE,
+             "--procs expects the number of ranks that were started, %d, found %lld; leave it out, or start "
+             "as many with `heddle launch` or hd_spawn and give their group to hd_ddp",
+             hd_group_size(group), (long long)ranks);
+    hd__local_group_give_up(hd__group_local(group),
+                            hd_ctx_message(ctx)); /* the other ranks may have the right number */
+    return HD_E_USAGE;
+  }
   return hd__session_create_in(out, ctx, config, hd__group_local(group));
 }
 

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/version.h"
 #include "exec/exchange/cluster.h"
+#include "train/session/agreement.h"
 #include "train/session/device_open.h"
 #include "train/session/metric.h"
 #include "train/session/thread_count.h"
@@ -114,6 +115,8 @@ static hd_status make_plans(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__session_plan(&s->compute.plan, s, ctx, shift, true, &stages));
   HD_TRY(hd__session_plan(&s->compute.eval_plan, s, ctx, shift, false,
                           hd__stages_are_apart(s) ? &s->compute.plan->stages : &whole));
+  HD_TRY(hd__agree_on_plan(s, ctx, s->compute.plan));
+  HD_TRY(hd__agree_on_plan(s, ctx, s->compute.eval_plan));
   hd__stages_find(s);
   HD_TRY(check_fit(s, ctx));
   for (int i = 0; i < 3; i++)
@@ -227,45 +230,6 @@ static hd_status make_guesses(hd_session *s, hd_ctx *ctx) {
   HD_TRY(HD_ALLOCATED(s->report.mean_memory, ctx, "out of memory for the evaluation's samples"));
   place_outcome(&s->report.guesses, s->report.mean_memory, most, scores);
   return HD_OK;
-}
-
-/* ---- Settings that all ranks must have in common ---- */
-
-static void write_settings(FILE *to, const hd_config *config) {
-  for (int i = 0; hd_option_at(i); i++)
-    if (hd_option_at(i)->kind == HD_OPTION_EXPERIMENT)
-      fprintf(to, "%s %s\n", hd_option_at(i)->name, hd__config_shown(config, (hd_option_id)i));
-}
-
-static void write_data(FILE *to, const hd_data *data) {
-  fprintf(to, "data %s", hd__data_name(data));
-  for (int i = 0; i < HD_DATA_PARTS; i++)
-    fprintf(to, " %016llx", (unsigned long long)hd__data_checksums(data)[i]);
-  fprintf(to, " %lld training, %lld test samples\n", (long long)hd__data_train(data)->count,
-          (long long)hd__data_test(data)->count);
-}
-
-/* HD_E_USAGE names the first difference. */
-static hd_status agree(hd_session *s, hd_ctx *ctx) {
-  char *text = NULL;
-  size_t bytes;
-  if (hd__cluster_ranks(s->compute.local) == 1)
-    return HD_OK;
-  FILE *to = open_memstream(&text, &bytes);
-  HD_TRY(HD_ALLOCATED(to, ctx, "out of memory for comparing ranks"));
-  write_settings(to, s->run.config);
-  write_data(to, s->input.data);
-  fprintf(to, "profile %s\n", *s->run.settings->profile ? "yes" : "no"); /* all or none */
-  fprintf(to, "device %s\n", hd__device_kind(s->compute.cuda));          /* all or none */
-  fprintf(to, "library %s\n", hd__session_library(s));
-  if (s->run.settings->arithmetic != HD_ARITHMETIC_PORTABLE)
-    fprintf(to, "instructions %s\n", s->compute.kernels->isa);
-  fprintf(to, "%s", s->run.network.text);
-  const int closed = fclose(to);
-  hd_status status = closed == 0 ? hd__cluster_compare(s->compute.local, ctx, "experiment", text)
-                                 : hd__fail(ctx, HD_E_NOMEM, "out of memory for comparing ranks");
-  free(text);
-  return status;
 }
 
 /* ---- Initial weights ---- */
@@ -502,6 +466,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
     HD_TRY(find_network(s, ctx));
   if (hd__config_has(s->run.config, HD_OPT_LABEL_SMOOTHING))
     s->run.network.label_smoothing = s->run.settings->label_smoothing;
+  HD_TRY(hd__agree_on_settings(s, ctx));
   HD_TRY(hd__device_open(&s->compute.cuda, s->report.device, sizeof s->report.device, ctx, s->run.config,
                          s->compute.local));
   HD_TRY(hd__device_thread_kernels(&s->compute.kernels, ctx, s->run.config, s->compute.cuda));
@@ -517,7 +482,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__input_map_adopt(s->report.input_note, sizeof s->report.input_note, ctx, s->run.config, &s->run.network,
                              s->input.data, s->compute.kernels));
   HD_TRY(make_feeds(s, ctx));
-  HD_TRY(agree(s, ctx));
+  HD_TRY(hd__agree_on_input(s, ctx));
   HD_TRY(hd__session_share_skips(s, ctx));
   HD_TRY(check_metric(s, ctx));
   HD_TRY(make_guesses(s, ctx));

@@ -255,20 +255,34 @@ hd_best hd__best_threads_search(hd_session *session, hd_ctx *ctx) {
 /* The placement that rank 0 writes for all; the threads of rank r are [r * threads, (r + 1) * threads), its workers
  * likewise. */
 typedef struct places {
-  int32_t threads, workers, cpus; /* of a rank, of a rank, CPUs that may be busy at once */
+  int32_t threads, workers, cpus; /* of a rank, of the rank with the most, CPUs that may be busy at once */
   hd_binding thread[HD_MAX_THREADS], worker[HD_MAX_THREADS];
 } places;
 
-/* Whether all ranks may use the same CPUs. */
-static hd_status compare_masks(bool *same, hd_ctx *ctx, hd_local_group *local) {
-  hd_cpu_set this_rank;
-  HD_OWNED hd_cpu_set *all = hd__malloc((size_t)hd__local_group_ranks(local) * sizeof *all);
+/* Whether all ranks may use the same CPUs, how many there are of all ranks, and the most loader workers of a rank. */
+static hd_status compare_wishes(bool *same, int *cpus, int32_t *workers, hd_ctx *ctx, hd_local_group *local,
+                                int32_t wanted) {
+  typedef struct wish {
+    hd_cpu_set cpus;
+    int32_t workers;
+  } wish;
+  wish this_rank;
+  HD_OWNED wish *all = hd__malloc((size_t)hd__local_group_ranks(local) * sizeof *all);
   HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the CPUs of %d ranks", hd__local_group_ranks(local)));
-  hd__openmp_unbound(&this_rank);
+  memset(&this_rank, 0, sizeof this_rank);
+  hd__openmp_unbound(&this_rank.cpus);
+  this_rank.workers = wanted;
   HD_TRY(hd__local_group_gather(all, local, ctx, &this_rank, sizeof this_rank));
   *same = true;
-  for (int r = 1; r < hd__local_group_ranks(local); r++)
-    *same &= memcmp(&all[r], &all[0], sizeof this_rank) == 0;
+  *workers = wanted;
+  hd_cpu_set joined = {{0}};
+  for (int r = 0; r < hd__local_group_ranks(local); r++) {
+    *same &= memcmp(&all[r].cpus, &all[0].cpus, sizeof this_rank.cpus) == 0;
+    *workers = all[r].workers > *workers ? all[r].workers : *workers;
+    for (int i = 0; i < HD_CPU_SET_WORDS; i++)
+      joined.word[i] |= all[r].cpus.word[i];
+  }
+  *cpus = hd__cpu_set_count(&joined);
   return HD_OK;
 }
 
@@ -302,24 +316,41 @@ static hd_status place_all(places *out, hd_ctx *ctx, const hd_placement_request 
   return HD_OK;
 }
 
+/* For ranks that were bound to other CPUs: each places its threads on its own, at most `most` in all. */
+static hd_status open_bound(hd_threads **out, hd_ctx *ctx, hd_local_group *local, const hd_placement_request *request,
+                            int most) {
+  HD_OWNED int32_t *all = hd__malloc((size_t)hd__local_group_ranks(local) * sizeof *all);
+  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the CPUs of %d ranks", hd__local_group_ranks(local)));
+  HD_TRY(hd__threads_open(out, ctx, request));
+  const int32_t this_rank = hd__threads_cpus(*out);
+  const hd_status status = hd__local_group_gather(all, local, ctx, &this_rank, sizeof this_rank);
+  int cpus = 0;
+  for (int r = 0; status == HD_OK && r < hd__local_group_ranks(local); r++)
+    cpus += all[r];
+  hd__threads_set_cpus(*out, cpus < most ? cpus : most);
+  return HD_CREATED(status, out, hd__threads_destroy);
+}
+
 hd_status hd__rank_threads_open(hd_threads **out, hd_ctx *ctx, hd_local_group *local,
                                 const hd_placement_request *request) {
   const int ranks = hd__local_group_ranks(local), rank = hd__local_group_rank(local);
   HD_RELEASED(hd__segment_destroy) hd_segment memory = {0};
+  hd_placement_request all_wish = *request; /* room for the workers of any rank */
   bool same = true;
   *out = NULL;
   if (ranks == 1)
     return hd__threads_open(out, ctx, request);
-  HD_TRY(compare_masks(&same, ctx, local));
+  int cpus;
+  HD_TRY(compare_wishes(&same, &cpus, &all_wish.workers, ctx, local, request->workers));
   if (!same)
-    return hd__threads_open(out, ctx, request);
+    return open_bound(out, ctx, local, request, cpus);
   HD_TRY(hd__local_group_memory(&memory, local, ctx, sizeof(places), "the places of threads"));
   places *all = memory.base;
   if (rank == 0)
-    HD_TRY(place_all(all, ctx, request, ranks));
+    HD_TRY(place_all(all, ctx, &all_wish, ranks));
   HD_TRY(hd__local_group_barrier(local, ctx));
   const hd_placement this_rank = {.threads = all->threads,
-                                  .workers = all->workers,
+                                  .workers = request->workers,
                                   .thread = all->thread + rank * all->threads,
                                   .worker = all->worker + rank * all->workers,
                                   .cpus = all->cpus};
