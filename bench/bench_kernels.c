@@ -1,13 +1,14 @@
 /* Times the convolution and pooling kernels on one core: bench_kernels [ISA [SECONDS [FILTER]]].
  *
- * For each shape and kernel: nanoseconds a sample, and GFLOP/s in two conventions. "dense" counts what a library would
- * compute that ignores the pool (two per multiply-add of the whole map), "executed" what a perfect kernel of
- * this design has to: outputs that some window reads; gradients that are not zero, each at one position of its window.
- * The machine's peak is measured first, by independent chains in registers: "of peak" is executed against it.
+ * For each shape and kernel: nanoseconds a sample, and GFLOP/s in two conventions. "dense" counts what a library
+ * would compute that ignores the pool (two per multiply-add of the whole map), "executed" what a perfect kernel of
+ * this design has to: outputs that some window reads; gradients that are not zero, each at one position of its
+ * window. The machine's peak is measured first, by independent chains in registers: "of peak" is executed against
+ * it.
  *
- * Gradients are as training sees them: half of them are zero behind a ReLU, none without. The best of several runs is
- * printed, since the machine may be shared. Developers' tool for a list of shapes and for pools, reaches the kernel table
- * directly; any other convolution: heddle bench conv. */
+ * Gradients are as training sees them: half of them are zero behind a ReLU, none without. The best of several runs
+ * is printed, since the machine may be shared. Developers' tool for a list of shapes and for pools, reaches the
+ * kernel table directly; any other convolution: heddle bench conv. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -173,7 +173,8 @@ typedef struct hd_bench_allreduce_result {
 HD_API hd_status hd_bench_allreduce(hd_bench_allreduce_result *out, hd_ctx *ctx, hd_group *group);
 
 /* Remote procedure calls (heddle/rpc.h) of rank 0: the time of a call of rank 1 that returns its bytes, by their
- * number, medians in microseconds; and calls a second without bytes, with 32 futures under way, of all other ranks in turns. */
+ * number, medians in microseconds; and calls a second without bytes, with 32 futures under way, of all other ranks
+ * in turns. */
 enum { HD_BENCH_RPC_SIZES = 5 };
 
 typedef struct hd_bench_rpc_size {

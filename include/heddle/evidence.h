@@ -1,5 +1,5 @@
-/* Runs as evidence: listing them, certifying one, verifying what a run or its certificate claims, and finding where two
- * runs part.
+/* Runs as evidence: listing them, certifying one, verifying what a run or its certificate claims, and finding where
+ * two runs part.
  *
  *     hd_certify(ctx, "runs/cnn-1", NULL);                    // writes runs/cnn-1/certificate.json
  *     hd_verification v = {.struct_bytes = sizeof v};
@@ -7,10 +7,10 @@
  *     hd_verify(&v, ctx, config, &request);
  *     printf("%s\n", v.verdict == HD_VERIFIED ? "verified" : v.why);
  *
- * A certificate is a JSON file of a few kilobytes: the settings and the model that define the run, digests of its data,
- * a chain of digests over the losses of its steps, its results and the digest of its weights. A program that has the
- * data repeats the run on any layout and finds the same bits. An entry beside these is refused, and so is one of another
- * type than heddle writes.
+ * A certificate is a JSON file of a few kilobytes: the settings and the model that define the run, digests of its
+ * data, a chain of digests over the losses of its steps, its results and the digest of its weights. A program that
+ * has the data repeats the run on any layout and finds the same bits. An entry beside these is refused, and so is
+ * one of another type than heddle writes.
  *
  * Thread safety: calls with separate contexts may run at the same time. */
 #ifndef HEDDLE_EVIDENCE_H
@@ -74,9 +74,9 @@ typedef enum hd_bisect_verdict {
   HD_RUNS_NOT_COMPARABLE /* they compute different things, or losses or data are not there: `why` */
 } hd_bisect_verdict;
 
-/* A fault of one unit in the last place, in an element (modulo their number) of a result of a step. Results of a step,
- * from 0: what each call reads of the samples and computes, each gradient, each update, in the order in which one thread
- * computes them. A fault in a result that has no floats is planted in the next one. */
+/* A fault of one unit in the last place, in an element (modulo their number) of a result of a step. Results of a
+ * step, from 0: what each call reads of the samples and computes, each gradient, each update, in the order in which
+ * one thread computes them. A fault in a result that has no floats is planted in the next one. */
 typedef struct hd_fault_place {
   int64_t step; /* counted from 1; 0: none */
   int64_t result, element;

@@ -77,9 +77,9 @@ HD_API hd_status hd_sweep_create(hd_sweep **out, hd_ctx *ctx, const hd_config *c
 HD_API void hd_sweep_destroy(hd_sweep *sweep);
 
 /* Trains until all runs have ended, by this process or by others, and writes the tables. A run whose values are not
- * finite has failed, and the sweep goes on; any other failure ends it. HD_E_IO if a run is locked by a program that does
- * not train it, or by a process elsewhere that has written nothing for an hour. HD_E_INTERRUPTED after hd_sweep_stop: the runs
- * were saved. */
+ * finite has failed, and the sweep goes on; any other failure ends it. HD_E_IO if a run is locked by a program that
+ * does not train it, or by a process elsewhere that has written nothing for an hour. HD_E_INTERRUPTED after
+ * hd_sweep_stop: the runs were saved. */
 HD_API hd_status hd_sweep_run(hd_sweep *sweep, hd_ctx *ctx);
 
 /* Asks hd_sweep_run to save the runs and to return. Safe in a signal handler and from any thread. */

@@ -10,12 +10,13 @@
  *     hd_pipeline_apply(image, NULL, p, &sample, NULL, &key, scratch);
  *     hd_pipeline_destroy(p);
  *
- * A list of transforms is YAML, `[to_float, {normalise: {mean: 0.1, std: 0.3}}]` or a line each; heddle(1) lists them
- * with their parameters. hd_pipeline_create checks everything and hd_pipeline_apply cannot fail.
+ * A list of transforms is YAML, `[to_float, {normalise: {mean: 0.1, std: 0.3}}]` or a line each; heddle(1) lists
+ * them with their parameters. hd_pipeline_create checks everything and hd_pipeline_apply cannot fail.
  *
- * Random values depend on the key alone: on seed, epoch, the sample's position in the epoch's order (of alternating_flip:
- * its number in the data set), and the transform's place in the list. A stream of samples is therefore independent of threads and of the order of calls.
- * Results have the same bits with every compiler and instruction set of one architecture.
+ * Random values depend on the key alone: on seed, epoch, the sample's position in the epoch's order (of
+ * alternating_flip: its number in the data set), and the transform's place in the list. A stream of samples is
+ * therefore independent of threads and of the order of calls. Results have the same bits with every compiler and
+ * instruction set of one architecture.
  *
  * A transform of the program joins the list by a name of its own: hd_transform_add.
  *
@@ -94,12 +95,12 @@ typedef struct hd_custom_transform {
 
 enum { HD_CUSTOM_TRANSFORMS = 16 /* of one context */ };
 
-/* Registers a transform for lists that are read with this context. It sees floats: pixels in [0, 1] behind to_float, and
- * normalised numbers behind normalise. What it does to a sample must depend on that sample and `random` alone. HD_E_USAGE:
- * a name that is taken or unfit, no `apply`, more than HD_CUSTOM_TRANSFORMS.
+/* Registers a transform for lists that are read with this context. It sees floats: pixels in [0, 1] behind to_float,
+ * and normalised numbers behind normalise. What it does to a sample must depend on that sample and `random` alone.
+ * HD_E_USAGE: a name that is taken or unfit, no `apply`, more than HD_CUSTOM_TRANSFORMS.
  *
- * Ownership: the struct is copied; what it points to must outlive the context. Thread safety: `apply` is called by several
- * threads at once, each for a different sample; it cannot fail. */
+ * Ownership: the struct is copied; what it points to must outlive the context. Thread safety: `apply` is called by
+ * several threads at once, each for a different sample; it cannot fail. */
 HD_API hd_status hd_transform_add(hd_ctx *ctx, const hd_custom_transform *transform);
 
 /* Makes a pipeline from a list in YAML, for samples of this kind. HD_E_FORMAT for a list that is invalid or does not

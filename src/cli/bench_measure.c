@@ -1,5 +1,5 @@
-/* heddle bench step, conv, gemm, barrier and loader, measured in this process, and allreduce and rpc, measured in ranks:
- * printed as text or JSON. */
+/* heddle bench step, conv, gemm, barrier and loader, measured in this process, and allreduce and rpc, measured in
+ * ranks: printed as text or JSON. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* heddle get: fetches published data sets. The command carries tools/get-mnist and its table, and becomes the shell that
- * runs it. */
+/* heddle get: fetches published data sets. The command carries tools/get-mnist and its table, and becomes the shell
+ * that runs it. */
 #include <string.h>
 #include <unistd.h>
 

@@ -86,7 +86,7 @@ static const cli_extra extra[] = {
     {"spot", "N", "repeat only N stretches between checkpoints, drawn at random", cli_take_whole, &spot, .least = 1,
      .most = 1000},
     {"seed", "N", "of the draw, to repeat it", cli_take_real, &seed, .least = 0, .most = 4294967295.0},
-    {"plain", NULL, "with the plain plan: reference kernels and nothing left out, slowly", cli_take_flag, .self = &plain},
+    {"plain", NULL, "with the plain plan: reference kernels, nothing left out; slow", cli_take_flag, .self = &plain},
     {0}};
 
 const cli_command cli_verify = {

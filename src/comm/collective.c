@@ -190,8 +190,8 @@ static const char *take_address(const run *r, int rank, uint64_t round) {
 
 /* ---- between hosts ---- */
 
-/* While a leader waits for another one: breaks the group if that one, or another rank of its host, has left. No rank of a
- * host leaves before the transfers of its leader have ended. */
+/* While a leader waits for another one: breaks the group if that one, or another rank of its host, has left. No rank
+ * of a host leaves before the transfers of its leader have ended. */
 static void check_left(void *self, int peer) {
   hd_group *g = self;
   const int host = hd__cluster_of(g->local, peer);

@@ -152,8 +152,8 @@ hd_trace_size hd__exec_trace_size(const hd_exec *exec, int64_t slices);
  * time, from any thread. */
 void hd__exec_spent(int64_t *sums, const hd_exec *exec);
 
-/* What the threads of this host have done so far for the stages of the plan, one entry per thread: *out, which the caller
- * has room for hd__exec_stage_threads(NULL, exec). Returns their number, 0 for a plan of one stage. */
+/* What the threads of this host have done so far for the stages of the plan, one entry per thread: *out, which the
+ * caller has room for hd__exec_stage_threads(NULL, exec). Returns their number, 0 for a plan of one stage. */
 typedef struct hd_stage_thread {
   int32_t stage, rank; /* rank: in the job */
   int64_t shards;      /* that it has taken through stretches of its stage, */
@@ -162,8 +162,9 @@ typedef struct hd_stage_thread {
 
 int hd__exec_stage_threads(hd_stage_thread *out, const hd_exec *exec);
 
-/* Where each stage runs on one host, that host alone has the weights and states of its layers: gives the first host those of
- * all, of the last version; and gives each host its own from the first one. Else both do nothing. Calls of all ranks. */
+/* Where each stage runs on one host, that host alone has the weights and states of its layers: gives the first host
+ * those of all, of the last version; and gives each host its own from the first one. Else both do nothing. Calls of
+ * all ranks. */
 hd_status hd__exec_collect(hd_exec *exec, hd_ctx *ctx);
 hd_status hd__exec_spread(hd_exec *exec, hd_ctx *ctx);
 

@@ -170,8 +170,9 @@ int64_t hd__param_file_index(const hd_param *param, int64_t row, int64_t column)
 /* Whether training computes a gradient for it and updates it. */
 bool hd__param_trains(const hd_param *param);
 
-/* Gradients are nodes too, named like the layer whose gradient they are; they follow the loss. And what a node computes:
- * "forward", "again" (the same for gradients), "dx" (the gradient of its input) or "dw" (of its parameters). */
+/* Gradients are nodes too, named like the layer whose gradient they are; they follow the loss. And what a node
+ * computes: "forward", "again" (the same for gradients), "dx" (the gradient of its input) or "dw" (of its
+ * parameters). */
 bool hd__graph_is_gradient(const hd_graph *graph, int node);
 const char *hd__graph_direction(const hd_graph *graph, int node);
 

@@ -8,8 +8,8 @@
  *         even = fma(a[2i], b[2i], even), odd = fma(a[2i + 1], b[2i + 1], odd);
  *       acc = acc + (even + odd)
  *
- * That is what an AMX tile computes, and any instruction set can: a product of two bfloat16 is exact in float. All else,
- * biases and their gradients, norms, losses and updates among it, is float's; weights are kept in float. */
+ * That is what an AMX tile computes, and any instruction set can: a product of two bfloat16 is exact in float. All
+ * else, biases and their gradients, norms, losses and updates among it, is float's; weights are kept in float. */
 #pragma once
 
 #include <stdint.h>

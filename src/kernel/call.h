@@ -1,5 +1,5 @@
-/* One call of an operation: its geometry, where its inputs and outputs are, and what else it reads. All that the headers
- * of operations (unit.h) know of the rest of heddle. */
+/* One call of an operation: its geometry, where its inputs and outputs are, and what else it reads. All that the
+ * headers of operations (unit.h) know of the rest of heddle. */
 #pragma once
 
 #include <stdint.h>

@@ -164,7 +164,8 @@ const hd_kernels *hd__kernels_reference_f64(void);
 /* The table of an instruction set, or NULL if this build or this CPU lacks it. */
 const hd_kernels *hd__kernels_of(const char *isa);
 
-/* The table of plans for a GPU; it runs nothing. shard_rows: the most samples of a shard, if one GPU has all of them. */
+/* The table of plans for a GPU; it runs nothing. shard_rows: the most samples of a shard, if one GPU has all of
+ * them. */
 const hd_kernels *hd__kernels_cuda(int64_t shard_rows);
 
 /* The best table of this CPU, or the one that `isa` names ("scalar", "avx2", "avx512", "neon", "reference"; NULL or ""

@@ -44,8 +44,8 @@ static int runs_avx512(void) {
 #if defined(HD_HAVE_AMX)
 static int amx;
 
-/* CPUID 7: AMX-BF16, AMX-TILE and AVX512_BF16. Linux gives a process the registers of tiles when it asks for them; threads
- * that begin later have them too. */
+/* CPUID 7: AMX-BF16, AMX-TILE and AVX512_BF16. Linux gives a process the registers of tiles when it asks for them;
+ * threads that begin later have them too. */
 static void find_amx(void) {
   enum { ASK = 0x1023, TILE_DATA = 18 };
   unsigned a = 0, b, c, d;
@@ -63,7 +63,8 @@ int hd__has_amx(void) {
 int hd__has_amx(void) { return 0; }
 #endif
 
-/* Best first; "amx" is "avx512", with tiles for bfloat16 (hd__kernels_bf16). "reference" comes last: complete everywhere, and never chosen unless named. */
+/* Best first; "amx" is "avx512", with tiles for bfloat16 (hd__kernels_bf16). "reference" comes last: complete
+ * everywhere, and never chosen unless named. */
 static const isa_entry entries[] = {
 #if defined(HD_HAVE_ISA_AVX512)
     {"avx512", hd__cpu_table_avx512, runs_avx512, "this CPU lacks avx512f, bw, dq, vl or fma"},

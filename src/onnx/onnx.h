@@ -1,8 +1,8 @@
 /* ONNX files: writing a network, and reading one as a model's description and its weights.
  *
  * src/onnx/onnx.proto has the messages; protobuf-c packs and unpacks them. A build without it fails with
- * HD_E_UNSUPPORTED. Both directions use the names of layers: a weight is called as in model.safetensors ("conv1.weight"),
- * a node as its layer. */
+ * HD_E_UNSUPPORTED. Both directions use the names of layers: a weight is called as in model.safetensors
+ * ("conv1.weight"), a node as its layer. */
 #pragma once
 
 #include <stdio.h>

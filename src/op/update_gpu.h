@@ -12,7 +12,8 @@ typedef struct cuda_four {
 } cuda_four;
 
 /* The chains of a layer's gradient over the samples [row0, row1) of a shard, as linear_dw and shifted_linear_dw have
- * them: of a bias, or of weights that are neighbours in x, four or one. All loads are issued before the first is used. */
+ * them: of a bias, or of weights that are neighbours in x, four or one. All loads are issued before the first is
+ * used. */
 HD_BOTH void cuda_formed_shard(cuda_four *acc, const hd_cuda_use *use, const float *x, const float *dy, int count,
                                int32_t row0, int32_t row1) {
   const cuda_four zeros = {{0, 0, 0, 0}};

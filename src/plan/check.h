@@ -1,6 +1,6 @@
-/* Checks of a plan while it is made, for faults of the passes themselves: a plan that fails one is refused, in place of
- * training wrong numbers. They run after every pass where hd_plan_settings.check asks for it: in builds with sanitizers,
- * and with HEDDLE_PLAN=check, as the tests do. None of them depends on what the pass meant to do. */
+/* Checks of a plan while it is made, for faults of the passes themselves: a plan that fails one is refused, in place
+ * of training wrong numbers. They run after every pass where hd_plan_settings.check asks for it: in builds with
+ * sanitizers, and with HEDDLE_PLAN=check, as the tests do. None of them depends on what the pass meant to do. */
 #pragma once
 
 #include "plan/plan.h"
@@ -12,16 +12,16 @@ typedef struct hd_finding {
 } hd_finding;
 
 /* Notes what is wrong unless something was before. */
-__attribute__((format(printf, 2, 3))) void hd__find(hd_finding *finding, const char *fmt, ...);
+__attribute__((format(printf, 2, 3))) void hd__plan_fault(hd_finding *finding, const char *fmt, ...);
 
 /* The graph after any pass, and what the passes so far have found of its nodes: every index is in bounds, every value
  * has the producer that says so, what a node reads is made before it, and sums in an earlier segment. */
 void hd__check_graph(hd_finding *finding, const hd_plan *plan);
 
-/* The memory of a complete plan, by walking its calls in order: every byte of the arenas and of batch memory remembers
- * which value was written there last. A call that reads a value finds all its bytes still owned by it, and what is read
- * after the last call (a deferred gradient's inputs, an evaluation's logits) does too. An output lies over an input only
- * where its operation may work in place. */
+/* The memory of a complete plan, by walking its calls in order: every byte of the arenas and of batch memory
+ * remembers which value was written there last. A call that reads a value finds all its bytes still owned by it, and
+ * what is read after the last call (a deferred gradient's inputs, an evaluation's logits) does too. An output lies
+ * over an input only where its operation may work in place. */
 void hd__check_memory(hd_finding *finding, const hd_plan *plan);
 
 /* What lies side by side for good in a complete plan: parameters, sums of shards, packed copies, chunks and phases are

@@ -12,7 +12,7 @@ static bool is_sum(const hd_value *value) {
  * start. */
 static int64_t follow(hd_finding *f, const char *what, int64_t at, int64_t offset, int64_t elems) {
   if (offset < at || offset % 16 || offset - at >= 16)
-    hd__find(f, "%s starts at %lld, where %lld was the next free one", what, (long long)offset, (long long)at);
+    hd__plan_fault(f, "%s starts at %lld, where %lld was the next free one", what, (long long)offset, (long long)at);
   return offset + elems;
 }
 
@@ -34,11 +34,11 @@ static void check_chunks(hd_finding *f, const hd_plan *plan, int p) {
     const hd_chunk *chunk = &plan->chunks[c];
     if (chunk->param != p || chunk->j0 != row || chunk->j1 <= row || chunk->j1 - row > way->chunk_rows ||
         chunk->weight <= 0)
-      hd__find(f, "chunk %d does not follow its neighbour", c);
+      hd__plan_fault(f, "chunk %d does not follow its neighbour", c);
     row = chunk->j1;
   }
   if (row != (param->frozen ? 0 : param->rows))
-    hd__find(f, "the chunks of %s hold %d of %d rows", name_of(plan, param->value), row, param->rows);
+    hd__plan_fault(f, "the chunks of %s hold %d of %d rows", name_of(plan, param->value), row, param->rows);
 }
 
 /* A sum that a later segment reads is gathered after all shards, which is before that segment begins; a row
@@ -52,13 +52,13 @@ static void check_segments(hd_finding *f, const hd_plan *plan) {
       int here = plan->nodes[i].segment, there = producer < 0 ? 0 : plan->nodes[producer].segment;
       if (value < 0 || here == there) {
         if (producer >= 0 && is_sum(&graph->values[value]))
-          hd__find(f, "%s reads %s before all shards are done", graph->nodes[i].name, name_of(plan, value));
+          hd__plan_fault(f, "%s reads %s before all shards are done", graph->nodes[i].name, name_of(plan, value));
         continue;
       }
       if (is_sum(&graph->values[value]) && !plan->nodes[producer].gathered)
-        hd__find(f, "%s reads %s, which is never gathered", graph->nodes[i].name, name_of(plan, value));
+        hd__plan_fault(f, "%s reads %s, which is never gathered", graph->nodes[i].name, name_of(plan, value));
       if (plan->place[value].where == HD_AT_ARENA)
-        hd__find(f, "%s reads %s of an earlier segment in the arena", graph->nodes[i].name, name_of(plan, value));
+        hd__plan_fault(f, "%s reads %s of an earlier segment in the arena", graph->nodes[i].name, name_of(plan, value));
     }
 }
 
@@ -76,16 +76,16 @@ static void check_phases(hd_finding *f, const hd_plan *plan) {
     if (phase->kind != HD_PHASE_SHARDS && phase->kind != HD_PHASE_OUTPUTS)
       continue;
     if (phase->call0 != call || phase->call1 < call)
-      hd__find(f, "phase %d does not follow its neighbour", i);
+      hd__plan_fault(f, "phase %d does not follow its neighbour", i);
     if (phase->kind == HD_PHASE_OUTPUTS && (phase->call1 != call + 1 || !is_deferred_call(plan, call)))
-      hd__find(f, "phase %d shares out what is not one call with a deferred gradient", i);
+      hd__plan_fault(f, "phase %d shares out what is not one call with a deferred gradient", i);
     for (int c = phase->call0; c < phase->call1; c++)
       if (plan->nodes[plan->calls[c].node].segment != i)
-        hd__find(f, "phase %d runs a call of another segment", i);
+        hd__plan_fault(f, "phase %d runs a call of another segment", i);
     call = phase->call1;
   }
   if (call != plan->call_count)
-    hd__find(f, "the phases run %d of %d calls", call, plan->call_count);
+    hd__plan_fault(f, "the phases run %d of %d calls", call, plan->call_count);
 }
 
 static bool has_crossing(const hd_plan *plan, const hd_place *place, int from, int stage) {
@@ -105,8 +105,8 @@ static void check_crossings(hd_finding *f, const hd_plan *plan) {
       const int from = producer < 0 ? 0 : plan->nodes[producer].stage, stage = plan->nodes[i].stage;
       const bool is_kept = v >= 0 && (plan->place[v].where == HD_AT_BATCH || plan->place[v].where == HD_AT_LABELS);
       if (is_kept && from != stage && !has_crossing(plan, &plan->place[v], from, stage))
-        hd__find(f, "%s in stage %d reads %s of stage %d, which is not sent", graph->nodes[i].name, stage,
-                 name_of(plan, v), from);
+        hd__plan_fault(f, "%s in stage %d reads %s of stage %d, which is not sent", graph->nodes[i].name, stage,
+                       name_of(plan, v), from);
     }
 }
 
@@ -115,25 +115,25 @@ static void check_gradient(hd_finding *f, const hd_plan *plan, int p, int64_t *d
   const hd_param *param = &plan->graph->params[p];
   if (param->running) {
     if (param->statistic < 0 || way->uses > 0)
-      hd__find(f, "%s has a gradient, or follows nothing", name_of(plan, param->value));
+      hd__plan_fault(f, "%s has a gradient, or follows nothing", name_of(plan, param->value));
     return;
   }
   if (way->uses < 1)
-    hd__find(f, "%s has no gradient", name_of(plan, param->value));
+    hd__plan_fault(f, "%s has no gradient", name_of(plan, param->value));
   for (int u = way->first_use; u < way->first_use + way->uses; u++) {
     const hd_plan_use *use = &plan->uses[u];
     int value = plan->graph->nodes[use->node].out[use->output];
     if (value < 0 || plan->graph->values[value].param != p)
-      hd__find(f, "use %d of %s makes no gradient of it", u - way->first_use, name_of(plan, param->value));
+      hd__plan_fault(f, "use %d of %s makes no gradient of it", u - way->first_use, name_of(plan, param->value));
     if (u > way->first_use && plan->graph->nodes[use->node].written >= plan->graph->nodes[use[-1].node].written)
-      hd__find(f, "the uses of %s are not in reverse order of the nodes", name_of(plan, param->value));
+      hd__plan_fault(f, "the uses of %s are not in reverse order of the nodes", name_of(plan, param->value));
     if (!way->deferred)
       *direct = follow(f, name_of(plan, value), *direct, use->direct, hd__param_elems(param));
     if (way->deferred != (plan->place[value].where == HD_AT_NOWHERE))
-      hd__find(f, "the gradient of %s is deferred and stored, or neither", name_of(plan, param->value));
+      hd__plan_fault(f, "the gradient of %s is deferred and stored, or neither", name_of(plan, param->value));
     *grad = u == way->first_use ? *grad : follow(f, name_of(plan, value), *grad, use->offset, hd__param_elems(param));
     if (u == way->first_use && use->offset != way->offset)
-      hd__find(f, "the gradient of %s does not lie as the parameter does", name_of(plan, param->value));
+      hd__plan_fault(f, "the gradient of %s does not lie as the parameter does", name_of(plan, param->value));
   }
 }
 
@@ -145,12 +145,12 @@ void hd__check_parts(hd_finding *f, const hd_plan *plan) {
   at = follow_params(f, plan, false, at);
   for (int p = 0; p < plan->param_count; p++) {
     if (plan->params[p].first_chunk != chunks)
-      hd__find(f, "the chunks of parameter %d belong to another", p);
+      hd__plan_fault(f, "the chunks of parameter %d belong to another", p);
     chunks += plan->params[p].chunks;
     check_chunks(f, plan, p);
     if (plan->trains && plan->graph->params[p].frozen) {
       if (plan->params[p].trained || plan->params[p].uses > 0)
-        hd__find(f, "%s is frozen and has a gradient", name_of(plan, plan->graph->params[p].value));
+        hd__plan_fault(f, "%s is frozen and has a gradient", name_of(plan, plan->graph->params[p].value));
     } else if (plan->trains) {
       check_gradient(f, plan, p, &direct, &grad);
     }
@@ -171,5 +171,5 @@ void hd__check_parts(hd_finding *f, const hd_plan *plan) {
   follow(f, "the end of the shard sums", direct, plan->direct_elems, 0);
   follow(f, "the end of the packed copies", packed, plan->packed_elems, 0);
   if (chunks != plan->chunk_count)
-    hd__find(f, "the parameters have %d chunks, the plan %d", chunks, plan->chunk_count);
+    hd__plan_fault(f, "the parameters have %d chunks, the plan %d", chunks, plan->chunk_count);
 }

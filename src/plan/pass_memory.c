@@ -1,11 +1,10 @@
 /* The pass that gives every value a place.
  *
- * Values that share memory form a class: views, and outputs written in place over an input without later readers.
- * A class that a deferred gradient, a later segment or another stage reads goes to batch memory, the others to the
- * thread's arena. In both they are placed first-fit by lifetime: two classes of a stage share bytes of the arena only if
- * no node touches both, of batch memory, in which all threads are at different samples, only if no segment does. Stages
- * have arenas of their own. Everything is counted per
- * sample. */
+ * Values that share memory form a class: views, and outputs written in place over an input without later readers. A
+ * class that a deferred gradient, a later segment or another stage reads goes to batch memory, the others to the
+ * thread's arena. In both they are placed first-fit by lifetime: two classes of a stage share bytes of the arena
+ * only if no node touches both, of batch memory, in which all threads are at different samples, only if no segment
+ * does. Stages have arenas of their own. Everything is counted per sample. */
 #include <string.h>
 
 #include "base/alloc.h"

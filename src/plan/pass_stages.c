@@ -1,12 +1,13 @@
-/* The pass that cuts a network into stages: neighbouring layers, forward and backward, that run on threads of their own.
+/* The pass that cuts a network into stages: neighbouring layers, forward and backward, that run on threads of their
+ * own.
  *
  *     layers     conv1  relu1  conv2 | fc1  relu2  fc2  loss          2 stages, cut before fc1
  *     calls      F F F               | F F F F B B B     | B B B      forward 0, forward and backward 1, backward 0
  *
- * A stage begins with a layer as written. A gradient belongs to its layer's stage; a sum of gradients of several readers
- * is computed where the last of them is. So the calls of a step pass through the stages forwards, then backwards, and a
- * stage is entered at most twice. The settings say where to cut, or the pass cuts so that the dearest stage costs as
- * little as possible. */
+ * A stage begins with a layer as written. A gradient belongs to its layer's stage; a sum of gradients of several
+ * readers is computed where the last of them is. So the calls of a step pass through the stages forwards, then
+ * backwards, and a stage is entered at most twice. The settings say where to cut, or the pass cuts so that the
+ * dearest stage costs as little as possible. */
 #include <float.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* The passes that compile a graph to a plan; each can be printed.
  *
- *     fuse -> shift -> batch statistics -> gradients -> stages -> segments -> recompute -> groups -> needed -> matrices ->
+ *     evaluation -> fuse -> shift -> gradients -> stages -> segments -> recompute -> groups -> needed -> matrices ->
  *     memory -> crossings -> chunks -> lower */
 #pragma once
 

@@ -184,8 +184,8 @@ typedef enum hd_matrix_stage {
 } hd_matrix_stage;
 
 /* Neighbouring calls of a shards phase that belong to one stage. In training a stage has one stretch, forward, and
- * another one, backward; the last stage has both in one. A step passes from stage to stage: one whose parameters' gradients
- * are all deferred has a backward stretch without calls. */
+ * another one, backward; the last stage has both in one. A step passes from stage to stage: one whose parameters'
+ * gradients are all deferred has a backward stretch without calls. */
 typedef struct hd_stretch {
   int stage, call0, call1;
 } hd_stretch;
@@ -296,9 +296,9 @@ HD_TOOLS_API void hd__plan_set_kernels(hd_plan *plan, const hd_kernels *kernels)
 /* An alias of a parameter: "NODE.weight" of a node that uses another node's parameter. */
 const char *hd__plan_alias(int *param, const hd_plan *plan, int index);
 
-/* Cuts a graph that has gradients into out->count stages, so that the dearest costs as little as possible; cost: of each
- * node as written, with its gradients, NULL: estimated. Each stage gets a layer with parameters; most: how many have
- * some. HD_E_USAGE: fewer than stages. */
+/* Cuts a graph that has gradients into out->count stages, so that the dearest costs as little as possible; cost: of
+ * each node as written, with its gradients, NULL: estimated. Each stage gets a layer with parameters; most: how many
+ * have some. HD_E_USAGE: fewer than stages. */
 int hd__stages_most(const hd_graph *graph);
 hd_status hd__stages_cut(hd_stages *out, hd_ctx *ctx, const hd_graph *graph, const double *cost);
 

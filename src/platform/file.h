@@ -132,8 +132,8 @@ void hd__file_retire_folder(const char *path);
 /* Points the link `path` at `target`, atomically, replacing a link and nothing else. */
 hd_status hd__file_link(hd_ctx *ctx, const char *target, const char *path);
 
-/* Makes an open file at least so long, with its room on the disk: writing it later cannot fail for want of room. 0, or an
- * errno. */
+/* Makes an open file at least so long, with its room on the disk: writing it later cannot fail for want of room. 0,
+ * or an errno. */
 int hd__file_reserve(int fd, int64_t bytes);
 
 /* The first `bytes` - 1 bytes of a small file of the system, which ends with its content; their number, 0: there is no

@@ -79,8 +79,8 @@ static bool may_be_running(const holder *h) {
 
 /* ---- A lock that this process does not hold ---- */
 
-/* Of a file that may not be opened: whether this system has locked it. Numbers of devices there are not those of stat on
- * every file system, so that of the file must do. */
+/* Of a file that may not be opened: whether this system has locked it. Numbers of devices there are not those of
+ * stat on every file system, so that of the file must do. */
 static bool is_in_proc_locks(const struct stat *file) {
   char *line = NULL;
   size_t room = 0;

@@ -95,8 +95,8 @@ static hd_status fill(hd_threads *threads, hd_ctx *ctx, const hd_placement *plac
   return threads->has_speeds ? read_speeds(threads, ctx, speeds) : HD_OK;
 }
 
-/* The thread that calls is one of the threads, with the stack that the program gave it; of the first thread of a program
- * that is `ulimit -s`. */
+/* The thread that calls is one of the threads, with the stack that the program gave it; of the first thread of a
+ * program that is `ulimit -s`. */
 static hd_status check_stack(hd_ctx *ctx) {
   const size_t bytes = hd__thread_stack_bytes();
   if (bytes >= LEAST_STACK_BYTES)

@@ -3,26 +3,28 @@
 # can be on one network; here stand the networks that bring other operations into play.
 . "$SRCDIR/tests/tap.sh"
 
-# check NAME MODEL DATA DIGEST OPTIONS...: ten steps, the last one short, on every instruction set with some thread
-# counts, each with another accumulation.
+# check NAME MODEL DATA DIGEST OPTIONS...: ten steps, the last one short, on every instruction set, each with another
+# number of threads and another accumulation. Every layout on every instruction set is for tests/plan/test_networks.
 check() {
   name=$1 model=$2 data=$3 wanted=$4
   shift 4
   for isa in $isas $gpu; do
-    layouts="1,1 3,4 8,2" kernels=$isa
-    [ "$isa" != "$gpu" ] || layouts=2,1 kernels=scalar
-    for layout in $layouts; do
-      threads=${layout%,*} accumulate=${layout#*,} title="$name, $isa, threads,accumulate $layout"
-      rm -rf "$folder/run"
-      if HEDDLE_ISA=$kernels "$HEDDLE" train --model "$model" --data "$folder/$data" --batch 32 --epochs 2 --seed 7 \
-        --threads "$threads" --accumulate "$accumulate" --json --out "$folder/run" \
-        --device "$([ "$isa" = "$gpu" ] && echo cuda || echo cpu)" "$@" >"$folder/json" 2>"$folder/err"; then
-        found=$(values isa threads steps weights_sha256)
-        if [ "$found" = "$isa $threads 10 $wanted" ]; then result pass "$title"
-        else result fail "$title" "expected $isa $threads 10 $wanted, found $found"; fi
-      elif grep -q HEDDLE_ISA "$folder/err"; then result skip "$isa: $(cat "$folder/err")"
-      else result fail "$title" "$(cat "$folder/err")"; fi
-    done
+    layout=1,1 kernels=$isa
+    case $isa in
+    avx2 | neon) layout=3,4 ;;
+    avx512) layout=8,2 ;;
+    "$gpu") layout=2,1 kernels=scalar ;;
+    esac
+    threads=${layout%,*} accumulate=${layout#*,} title="$name, $isa, threads,accumulate $layout"
+    rm -rf "$folder/run"
+    if HEDDLE_ISA=$kernels "$HEDDLE" train --model "$model" --data "$folder/$data" --batch 32 --epochs 2 --seed 7 \
+      --threads "$threads" --accumulate "$accumulate" --json --out "$folder/run" \
+      --device "$([ "$isa" = "$gpu" ] && echo cuda || echo cpu)" "$@" >"$folder/json" 2>"$folder/err"; then
+      found=$(values isa threads steps weights_sha256)
+      if [ "$found" = "$isa $threads 10 $wanted" ]; then result pass "$title"
+      else result fail "$title" "expected $isa $threads 10 $wanted, found $found"; fi
+    elif grep -q HEDDLE_ISA "$folder/err"; then result skip "$isa: $(cat "$folder/err")"
+    else result fail "$title" "$(cat "$folder/err")"; fi
   done
 }
 

@@ -16,9 +16,9 @@ enum { MOST_PARAMS = 64, PATH = 1024 };
 
 typedef struct way {
   const char *device, *arithmetic, *precision;
-  /* Of the difference, relative to the gradient, both as norms. Where a factor is rounded by eps, a share of about eps of
-   * the ReLUs changes its side and of the maxima its place; each takes a whole term of a gradient away, so the norm is
-   * off by about sqrt(eps), 0.02 and 0.06. A smooth network's is off by a few eps. */
+  /* Of the difference, relative to the gradient, both as norms. Where a factor is rounded by eps, a share of about
+   * eps of the ReLUs changes its side and of the maxima its place; each takes a whole term of a gradient away, so
+   * the norm is off by about sqrt(eps), 0.02 and 0.06. A smooth network's is off by a few eps. */
   double bound, smooth;
 } way;
 

@@ -2,9 +2,9 @@
  * steps as float32 can follow float64 (the number is in the files), each learning rate within 1e-6.
  *
  * tests/golden/networks.json holds those of networks on the built-in digits, on noise of their input's shape, and of
- * the recipe cifar-94 on coloured noise, from heddle's first weights (tools/pytorch/torch_golden.py made it). Others,
- * from PyTorch's first weights and on MNIST in file order, are not part of the project: they are looked for in the folder
- * HD_SHARED, or ../shared beside the source folder, and skipped where they are not.
+ * the recipe cifar-94 on coloured noise, from heddle's first weights (tools/pytorch/torch_golden.py made it).
+ * Others, from PyTorch's first weights and on MNIST in file order, are not part of the project: they are looked for
+ * in the folder HD_SHARED, or ../shared beside the source folder, and skipped where they are not.
  *
  * With HD_GPU=real, as make check-gpu sets it, the machine's GPU follows them, once by heddle's kernels and once by
  * NVIDIA's libraries; with HD_GPU=stub the stub does, which takes minutes. */

@@ -1,6 +1,6 @@
-/* --precision bf16: the kernels of each instruction set, and of AMX, against the reference, bit for bit, on random shapes
- * and contents, with zeros of both signs, NaN and infinities, and rows in one call or several; rounding against its
- * definition; slots that are not overridden are those of the other table. */
+/* --precision bf16: the kernels of each instruction set, and of AMX, against the reference, bit for bit, on random
+ * shapes and contents, with zeros of both signs, NaN and infinities, and rows in one call or several; rounding
+ * against its definition; slots that are not overridden are those of the other table. */
 #include <math.h>
 #include <string.h>
 

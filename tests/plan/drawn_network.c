@@ -71,12 +71,12 @@ static int draw_width(void) {
 }
 
 static void choose_ops(void) {
-  const uint32_t percent = 15 + draw(70);
+  const uint32_t percent = chance(50) ? 10 : 15 + draw(70);
   int chosen = 0;
   while (chosen < 2) {
     chosen = 0;
     for (hd_op op = 0; op < HD_OP_COUNT; op++) {
-      is_chosen[op] = is_layer(op) && chance(percent);
+      is_chosen[op] = is_layer(op) && chance(op == HD_OP_batch_norm ? 50 : percent); /* it cuts plans into segments */
       chosen += is_chosen[op];
     }
   }
@@ -156,15 +156,15 @@ static bool add(drawn_network *s, hd_op op, const char *from) {
 }
 
 static hd_op draw_op(const drawn_network *s) {
-  if (s->layers > 0 && chance(12))
-    return chance(70) ? HD_OP_add : HD_OP_concat;
   if (s->layers > 0 && chance(10))
+    return chance(70) ? HD_OP_add : HD_OP_concat;
+  if (s->layers > 0 && chance(8))
     return HD_OP_relu;
   if (s->layers > 0 && chance(15))
     return s->op[s->layers - 1];
-  if (!s->flat && chance(8))
+  if (!s->flat && chance(5))
     return HD_OP_flatten;
-  const bool with_weights = chance(30);
+  const bool with_weights = chance(20);
   for (;;) {
     const hd_op op = (hd_op)draw(HD_OP_COUNT);
     if (with_weights ? is_layer(op) && hd__op_info(op)->rule->macs : is_chosen[op])

@@ -1,9 +1,9 @@
-/* Random networks and experiments with them, drawn from the table of operations, so that a new operation or loss is among
- * them from its first day.
+/* Random networks and experiments with them, drawn from the table of operations, so that a new operation or loss is
+ * among them from its first day.
  *
  * A network is a chain of layers of any operation after any other, with branches, values read several times, shared
- * weights, frozen parameters, groups that end to train, stages; what a shape rule refuses is drawn again. Sides are 1 to
- * 9, batches 1 to 20 samples. The same seed draws the same network. */
+ * weights, frozen parameters, groups that end to train, stages; what a shape rule refuses is drawn again. Sides are
+ * 1 to 9, batches 1 to 20 samples. The same seed draws the same network. */
 #ifndef HD_TEST_DRAWN_NETWORK_H
 #define HD_TEST_DRAWN_NETWORK_H
 

@@ -1,12 +1,12 @@
 /* Random networks (drawn_network.h): the plain plan (HEDDLE_PLAN=plain) against the fastest one, against the fastest
- * without each of its choices, and against layouts and instruction sets. The losses of three steps and the weights after
- * them must have the same bits. Every plan is checked after each of its passes.
+ * without each of its choices, and against layouts and instruction sets. The losses of three steps and the weights
+ * after them must have the same bits. Every plan is checked after each of its passes.
  *
  *     test_networks [COUNT [FIRST_SEED]]           60 networks from seed 0 on, and those of tests/plan/networks
  *     test_networks --write FOLDER COUNT [SEED]    model files SEED.yaml, for tools/pytorch/torch_networks.py
  *
- * A failure prints its seed and the network, made smaller, as a file for tests/plan/networks: networks that failed once
- * are tried for ever. Its first line has the experiment. */
+ * A failure prints its seed and the network, made smaller, as a file for tests/plan/networks: networks that failed
+ * once are tried for ever. Its first line has the experiment. */
 #include "scratch.h"
 
 #include <dirent.h>

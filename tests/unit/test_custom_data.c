@@ -1,5 +1,5 @@
-/* Custom data sets: samples, labels and targets arrive through three callbacks, whatever is cached, or are arrays, which
- * are not copied; an error names the sample; free is called once. */
+/* Custom data sets: samples, labels and targets arrive through three callbacks, whatever is cached, or are arrays,
+ * which are not copied; an error names the sample; free is called once. */
 #include "scratch.h"
 
 #include <pthread.h>

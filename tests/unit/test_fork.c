@@ -1,6 +1,6 @@
 /* A child by fork of a process that has trained: it trains to the same weights, predicts the same, and computes with
- * tensors; what belongs to its parent is refused in one line, and can be destroyed; and the parent goes on. A child that
- * waited for threads of its parent would wait for ever: an alarm ends it. */
+ * tensors; what belongs to its parent is refused in one line, and can be destroyed; and the parent goes on. A child
+ * that waited for threads of its parent would wait for ever: an alarm ends it. */
 #include "scratch.h"
 
 #include <signal.h>

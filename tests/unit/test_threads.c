@@ -1,5 +1,5 @@
-/* Threads' speeds: set by the user, measured, or equal; the signals that they block; and threads on a machine with more CPUs than a cpu_set_t
- * holds. (Where threads go and that they get there: test_placement.) */
+/* Threads' speeds: set by the user, measured, or equal; the signals that they block; and threads on a machine with
+ * more CPUs than a cpu_set_t holds. (Where threads go and that they get there: test_placement.) */
 #include "scratch.h"
 
 #include <signal.h>

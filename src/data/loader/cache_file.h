@@ -10,12 +10,12 @@
 
 #include "platform/file.h"
 
-/* The path of PREFIX-KEY, and its folder, which need not exist. HD_E_USAGE if no variable names a folder, HD_E_IO if others
- * may rename files in it. */
+/* The path of PREFIX-KEY, and its folder, which need not exist. HD_E_USAGE if no variable names a folder, HD_E_IO if
+ * others may rename files in it. */
 hd_status hd__cache_file_path(char path[HD_PATH_BYTES], char folder[HD_PATH_BYTES], hd_ctx *ctx, const char *prefix,
                               uint64_t key);
 
-/* An array as the file PREFIX-KEY, with its checksum: reads `bytes` bytes; *found is false if there is no such file or it is
- * not intact. And writes it. */
+/* An array as the file PREFIX-KEY, with its checksum: reads `bytes` bytes; *found is false if there is no such file
+ * or it is not intact. And writes it. */
 hd_status hd__cache_file_read(void *array, bool *found, hd_ctx *ctx, const char *prefix, uint64_t key, size_t bytes);
 hd_status hd__cache_file_write(hd_ctx *ctx, const char *prefix, uint64_t key, const void *array, size_t bytes);

@@ -7,8 +7,8 @@
  *
  *     | magic, key, checksums, count, bytes, version, shape | sizes, where each sample has its own | samples |
  *
- * Which files are used: see cache_file.h. Sizes are copied, verified, and used from the copy: samples may change with the
- * file, their bounds may not.
+ * Which files are used: see cache_file.h. Sizes are copied, verified, and used from the copy: samples may change
+ * with the file, their bounds may not.
  *
  * The checksums, XXH3-64 over samples and over sizes, are verified when a file is opened. An invalid file is written
  * again, under a temporary name that becomes the final one at the end. */

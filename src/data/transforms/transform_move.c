@@ -1,5 +1,5 @@
-/* Transforms that move pixels: pad, crops, translate, flips. A crop inside the image and a flip are views; results that extend
- * beyond the image are copied row by row, with a border. */
+/* Transforms that move pixels: pad, crops, translate, flips. A crop inside the image and a flip are views; results
+ * that extend beyond the image are copied row by row, with a border. */
 #include <string.h>
 
 #include "base/philox.h"

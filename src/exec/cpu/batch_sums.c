@@ -1,9 +1,10 @@
-/* Sums over the whole batch inside a step: statistics along the tree, sums that later phases read, running statistics.
+/* Sums over the whole batch inside a step: statistics along the tree, sums that later phases read, running
+ * statistics.
  *
  * Statistics are a mean and a sum of squared deviations per channel, two outputs of one node. Two neighbouring
  * ranges of samples combine by Chan's formula, in the order of the tree, like every other sum. After a barrier each
- * thread of their stage reduces these small partial sums of all its threads for itself: all get the same bits, and no second barrier is
- * needed. */
+ * thread of their stage reduces these small partial sums of all its threads for itself: all get the same bits, and
+ * no second barrier is needed. */
 #include <string.h>
 
 #include "exec/cpu/cpu_executor_state.h"

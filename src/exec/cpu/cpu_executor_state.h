@@ -177,8 +177,9 @@ static inline int32_t *hd__exec_border(const hd_exec_cpu *exec, int stage) {
   return exec->border + (ptrdiff_t)stage * (exec->exchange.count + 1);
 }
 
-/* The partial sums of a host's threads of a stage are [first_sum(host), first_sum(host + 1)); a host's samples likewise.
- */
+/* The partial sums of a host's threads of a stage are [first_sum(host), first_sum(host + 1)); a host's samples
+ * likewise.
+ * */
 static inline int32_t hd__exec_first_sum(const thread_at *at, int stage, int host) {
   return at->layout->stage[stage].sums.first[at->exec->exchange.host_first[host]];
 }
@@ -241,9 +242,9 @@ static inline uint32_t hd__exec_wait_for_exchange(const thread_at *at, uint32_t 
 /* With stages on several hosts: whether the network can be cut so. */
 hd_status hd__exec_check_stage_hosts(const hd_exec_cpu *exec, hd_ctx *ctx);
 
-/* Likewise: receives what a stretch needs of the stage before it, which another host runs, for the pushes [push, end), and
- * begins to receive it for those up to `next_end`; sends on what the stage after `stretch` needs; waits until all that was
- * sent has gone. False: the local group is broken. */
+/* Likewise: receives what a stretch needs of the stage before it, which another host runs, for the pushes [push,
+ * end), and begins to receive it for those up to `next_end`; sends on what the stage after `stretch` needs; waits
+ * until all that was sent has gone. False: the local group is broken. */
 bool hd__exec_receive_values(const thread_at *at, const hd_stretch *stretch, int push, int end, int next_end);
 bool hd__exec_send_values(const thread_at *at, const hd_stretch *stretch, int push, int end);
 bool hd__exec_finish_sends(const thread_at *at);
@@ -295,8 +296,8 @@ void hd__exec_shards(const thread_at *at, const hd_phase *phase);
 void hd__exec_run_group(const thread_at *at, const hd_phase *phase, const hd_stretch *stretch, const hd_walk *walk,
                         int32_t arena);
 
-/* The same where the plan has several stages: pipeline.c. False: a rank of another stage is lost; the thread must not wait
- * at the next barrier, where the others detect that. */
+/* The same where the plan has several stages: pipeline.c. False: a rank of another stage is lost; the thread must
+ * not wait at the next barrier, where the others detect that. */
 bool hd__exec_pipeline(const thread_at *at, const hd_phase *phase);
 
 /* Of a thread of a stage: the shards that it may have between forward and backward. */

@@ -7,11 +7,12 @@
  *     apply        x = P x                       gram, polynomial and apply once a round
  *     write        w1 = w * keep - lr * x
  *
- * Each thread of the host computes some rows of each matrix; a barrier separates two phases. An element of a product is
- * the chain of the table's gemm, so rows may be divided in any way. A and P are symmetric to the last bit, because an
- * element across the diagonal is the chain of the same products: their rows are computed up to the diagonal, in blocks,
- * and copied across it, which takes three fifths of the multiply-adds at 256 rows. Norms are double sums of squares over
- * chunks, added in pairs of neighbours like the norm of clipping; every thread adds them for itself. */
+ * Each thread of the host computes some rows of each matrix; a barrier separates two phases. An element of a product
+ * is the chain of the table's gemm, so rows may be divided in any way. A and P are symmetric to the last bit,
+ * because an element across the diagonal is the chain of the same products: their rows are computed up to the
+ * diagonal, in blocks, and copied across it, which takes three fifths of the multiply-adds at 256 rows. Norms are
+ * double sums of squares over chunks, added in pairs of neighbours like the norm of clipping; every thread adds them
+ * for itself. */
 #include <math.h>
 
 #include "exec/cpu/cpu_executor_state.h"

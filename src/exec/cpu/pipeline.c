@@ -1,21 +1,22 @@
-/* A shards phase of a plan with several stages: units of neighbouring shards are the pipeline's micro-batches, and pass from
- * stage to stage.
+/* A shards phase of a plan with several stages: units of neighbouring shards are the pipeline's micro-batches, and
+ * pass from stage to stage.
  *
- * A stage's threads run their stretch of the phase forward and, later in the phase, backward. A thread begins a stretch
- * of a unit when the stretch before it, which the threads of a neighbouring stage run, has left those shards. With
- * `1f1b` a thread is ahead with forward by as many units as stages follow, then alternates: one forward, one backward.
- * With `gpipe` it runs forward for all units, then backward. Both add the same sums in the same order.
+ * A stage's threads run their stretch of the phase forward and, later in the phase, backward. A thread begins a
+ * stretch of a unit when the stretch before it, which the threads of a neighbouring stage run, has left those
+ * shards. With `1f1b` a thread is ahead with forward by as many units as stages follow, then alternates: one
+ * forward, one backward. With `gpipe` it runs forward for all units, then backward. Both add the same sums in the
+ * same order.
  *
  *     stage 0    F0 F1    B0 F2 B1 F3 B2    B3
  *     stage 1       F0 B0 F1 B1 F2 B2 F3 B3
  *
- * Signals: each thread has two numbers in memory of its host, one for each stretch, which grow with every unit that it
- * leaves. What a unit needs of another stage is in batch memory. From a stage of another host it is received instead:
- * stage_hosts.c.
+ * Signals: each thread has two numbers in memory of its host, one for each stretch, which grow with every unit that
+ * it leaves. What a unit needs of another stage is in batch memory. From a stage of another host it is received
+ * instead: stage_hosts.c.
  *
  * Units begin at multiples of their size, for the threads of every stage alike; a thread whose range begins or ends
- * inside has a part of one. So no wait lasts for ever: of the units whose backward is not finished in stage 0, the first
- * waits for nothing but its own stretches, and for forwards that wait for backwards of units before it. */
+ * inside has a part of one. So no wait lasts for ever: of the units whose backward is not finished in stage 0, the
+ * first waits for nothing but its own stretches, and for forwards that wait for backwards of units before it. */
 #include "exec/cpu/cpu_executor_state.h"
 
 /* A wait may last as long as another stage's shard, which is longer than a wait at a barrier. */
@@ -112,8 +113,8 @@ static bool await_shard(const thread_at *at, int thread, direction way, int32_t 
   return came;
 }
 
-/* Waits until the stretch before has left the shards of the pushes [push, end). One of an earlier phase has left them, if
- * it ran on this host. */
+/* Waits until the stretch before has left the shards of the pushes [push, end). One of an earlier phase has left
+ * them, if it ran on this host. */
 static bool await_unit(const thread_at *at, const hd_phase *phase, const hd_stretch *stretch, int push, int end) {
   const hd_exec_cpu *exec = at->exec;
   const hd_stretch *before = stretch - 1;

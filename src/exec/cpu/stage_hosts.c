@@ -1,17 +1,18 @@
 /* Stages on hosts of their own: what passes from one to another, and what all hosts must know of a step.
  *
- * Of K stages and H hosts, host h has the stages s with s H / K = h, whole: all shards, gradients, chunks and optimizer
- * states of their layers. A thread that has taken shards through a stretch sends the rows of what later stages read to
- * the ranks whose threads take them through the next stretch, if that is on another host. Each shard has two tags, one
- * for each direction, so threads receive theirs in any order. What passes over a host is received and sent on there.
+ * Of K stages and H hosts, host h has the stages s with s H / K = h, whole: all shards, gradients, chunks and
+ * optimizer states of their layers. A thread that has taken shards through a stretch sends the rows of what later
+ * stages read to the ranks whose threads take them through the next stretch, if that is on another host. Each shard
+ * has two tags, one for each direction, so threads receive theirs in any order. What passes over a host is received
+ * and sent on there.
  *
  *     host 0   F0 F1 .. B0 F2 ..        values of the shards' rows, from batch memory to the same place of
  *               \  \   /                the other host's; rows are not written again before they are read there
  *     host 1     F0 B0 F1 ..
  *
- * At the end of a step all hosts get the losses of the last stage, and the flags; before an update by the norm, the sums
- * of squares of all chunks, which every thread adds in their order. Weights move when a checkpoint was read on the first
- * host, and when the first host digests what no save has. */
+ * At the end of a step all hosts get the losses of the last stage, and the flags; before an update by the norm, the
+ * sums of squares of all chunks, which every thread adds in their order. Weights move when a checkpoint was read on
+ * the first host, and when the first host digests what no save has. */
 #include <string.h>
 
 #include "exec/cpu/cpu_executor_state.h"

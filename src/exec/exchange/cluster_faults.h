@@ -1,6 +1,6 @@
-/* Faults of other hosts, and ranks that have left. The leader of a host receives the fault that broke the local group of another one; a host
- * that a transfer cannot reach, or that sends nothing until the timeout, is a fault, too. Each breaks the local
- * group. */
+/* Faults of other hosts, and ranks that have left. The leader of a host receives the fault that broke the local
+ * group of another one; a host that a transfer cannot reach, or that sends nothing until the timeout, is a fault,
+ * too. Each breaks the local group. */
 #pragma once
 
 #include "exec/exchange/local_group.h"
@@ -8,8 +8,8 @@
 /* Leaders: starts to receive a fault, and the numbers of ranks that leave. */
 hd_status hd__cluster_receive_faults(struct hd_cluster *cluster, hd_ctx *ctx);
 
-/* Checks for a fault and for ranks that have left reported by another host, and tells other hosts which ranks of this one
- * have; to be called regularly in every other wait. */
+/* Checks for a fault and for ranks that have left reported by another host, and tells other hosts which ranks of
+ * this one have; to be called regularly in every other wait. */
 void hd__cluster_poll_faults(hd_local_group *local);
 
 /* Whether a rank of another host has left its local group, so long ago that all it sent is here. Any thread. */

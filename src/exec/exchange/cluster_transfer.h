@@ -18,17 +18,17 @@ typedef struct hd_cluster_exchange {
  * exchange returns it to the list of unused ones. NULL: out of memory. Any thread. */
 hd_cluster_exchange *hd__cluster_exchange(hd_local_group *local, int parts);
 
-/* What ends a wait early: `check` is called regularly for each peer whose transfer has not ended, and the wait ends when
- * *broken is not zero. */
+/* What ends a wait early: `check` is called regularly for each peer whose transfer has not ended, and the wait ends
+ * when *broken is not zero. */
 typedef struct hd_transfer_watch {
   const atomic_uint *broken;
   void (*check)(void *self, int peer);
   void *self;
 } hd_transfer_watch;
 
-/* Runs the exchange and waits for its end, at most `timeout_s`. HD_E_TIMEOUT does not break the local group, and neither
- * does HD_E_PEER, without a message, where the watch ended the wait; *missing is a rank whose transfer has not ended.
- * `watch` may be NULL. Any rank. */
+/* Runs the exchange and waits for its end, at most `timeout_s`. HD_E_TIMEOUT does not break the local group, and
+ * neither does HD_E_PEER, without a message, where the watch ended the wait; *missing is a rank whose transfer has
+ * not ended. `watch` may be NULL. Any rank. */
 hd_status hd__cluster_exchange_within(int *missing, hd_local_group *local, hd_ctx *ctx, hd_cluster_exchange *exchange,
                                       double timeout_s, const hd_transfer_watch *watch);
 

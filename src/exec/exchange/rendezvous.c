@@ -447,7 +447,8 @@ static hd_status rendezvous_over_mpi(hd_local_group **out, hd_ctx *ctx, place *p
   return status;
 }
 
-/* Ranks of an MPI launcher that take themselves for all of one host wait in vain for those that were given other hosts. */
+/* Ranks of an MPI launcher that take themselves for all of one host wait in vain for those that were given other
+ * hosts. */
 static hd_status without_mpi(hd_local_group **out, hd_ctx *ctx, place *p, const hd_start *start, const char *key) {
   char why[HD_MESSAGE_BYTES];
   const hd_status status = rendezvous_on_host(out, ctx, p, key);

@@ -4,8 +4,8 @@
 #include "base/reduction.h"
 #include "exec/exchange/transport.h"
 
-/* LEFT: the number of a rank that has left. Of a save: two, for requests and replies. Of stages on several hosts: two for each shard, for what passes forward and
- * backward. Those of groups of ranks come last, two of each group. */
+/* LEFT: the number of a rank that has left. Of a save: two, for requests and replies. Of stages on several hosts:
+ * two for each shard, for what passes forward and backward. Those of groups of ranks come last, two of each group. */
 enum {
   HD_TAG_HOSTS,
   HD_TAG_FAULT,

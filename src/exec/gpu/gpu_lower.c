@@ -1,8 +1,8 @@
-/* Lowers a plan's step to kernel launches, one after the other on the compute stream, except the sum of the losses, which
- * runs beside the gradients. Values that change from step to step are in the GPU's memory, so the launches are recorded
- * once for each inlet and replayed. A launch costs more than most kernels of a small batch compute, so two calls of the
- * plan become one where a kernel can: a loss with its gradient, the gradient of a ReLU with that of the layer behind
- * it. */
+/* Lowers a plan's step to kernel launches, one after the other on the compute stream, except the sum of the losses,
+ * which runs beside the gradients. Values that change from step to step are in the GPU's memory, so the launches are
+ * recorded once for each inlet and replayed. A launch costs more than most kernels of a small batch compute, so two
+ * calls of the plan become one where a kernel can: a loss with its gradient, the gradient of a ReLU with that of the
+ * layer behind it. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -72,8 +72,8 @@ static hd_cuda_call arguments_of(const hd_exec_cuda *x, const hd_plan_call *plan
   return call;
 }
 
-/* Adds the plan's next call to this one if one kernel computes both; whether it does. The operation of a loss's gradient
- * follows that of the loss. */
+/* Adds the plan's next call to this one if one kernel computes both; whether it does. The operation of a loss's
+ * gradient follows that of the loss. */
 static bool absorb(hd_cuda_call *call, const hd_exec_cuda *x, const hd_plan_call *planned, int inlet) {
   const hd_plan_call *next = planned + 1;
   const bool gates = planned->op == HD_OP_linear_dx || planned->op == HD_OP_conv2d_dx;

@@ -1,12 +1,12 @@
 /* Convolutions and the gradient of their input in bfloat16, see bf16.h; each group of channels by itself.
  *
- * The depth is a window's factors: forward (ky, kx, ci) ascending, for the gradient of an input pixel the output's pixels
- * (oy, ox) ascending whose windows reach it, inside the channels co; pixels beside the image are zeros that take part.
- * Which taps reach a pixel depends on its phase in the stride alone, so a phase is a convolution of dy without a stride.
- * Behind a pool dy is spread out: zeros where the maximum was not taken.
+ * The depth is a window's factors: forward (ky, kx, ci) ascending, for the gradient of an input pixel the output's
+ * pixels (oy, ox) ascending whose windows reach it, inside the channels co; pixels beside the image are zeros that
+ * take part. Which taps reach a pixel depends on its phase in the stride alone, so a phase is a convolution of dy
+ * without a stride. Behind a pool dy is spread out: zeros where the maximum was not taken.
  *
- * Images are rounded into frames, a few samples at a time. A block of windows is copied into strips, factor after factor;
- * of a pool the positions of a window are neighbouring rows. */
+ * Images are rounded into frames, a few samples at a time. A block of windows is copied into strips, factor after
+ * factor; of a pool the positions of a window are neighbouring rows. */
 #include "kernel/bf16/bf16_tiles.h"
 
 enum { BLOCK_ROWS = 2 * TILE_SIDE };
@@ -22,8 +22,8 @@ typedef struct windows {
   const bf16_elem *w;
 } windows;
 
-/* Neighbouring factors of a window that lie in one block: where they are in a frame, behind the window's first, and in a
- * row of a strip. */
+/* Neighbouring factors of a window that lie in one block: where they are in a frame, behind the window's first, and
+ * in a row of a strip. */
 typedef struct piece {
   int64_t from, to;
   int count;

@@ -1,9 +1,9 @@
 /* The gradient of a convolution's weight in bfloat16, of one shard, see bf16.h; each group of channels by itself.
  *
- * The depth is the shard's output pixels, behind a pool those of all positions in its windows: samples ascending, pixels
- * row-major. Samples are taken by as few as have 32 pixels together, and each such set is filled up with zeros to whole
- * blocks, so blocks of small images are full and a set's frames are small. Strips are of output channels, from dy, panels
- * of the kernel's factors (kx, ci) in each row ky, from the framed images. */
+ * The depth is the shard's output pixels, behind a pool those of all positions in its windows: samples ascending,
+ * pixels row-major. Samples are taken by as few as have 32 pixels together, and each such set is filled up with
+ * zeros to whole blocks, so blocks of small images are full and a set's frames are small. Strips are of output
+ * channels, from dy, panels of the kernel's factors (kx, ci) in each row ky, from the framed images. */
 #include "kernel/bf16/bf16_tiles.h"
 
 enum { RUN_BLOCKS = 16, PANELS = 2 }; /* blocks of the depth, and panels, at a time */
@@ -172,8 +172,8 @@ static int64_t panel_offset(const shape *s, int panel) {
   return (int64_t)(panel / across) * s->frame.width * s->g.ci + panel % across * TILE_SIDE;
 }
 
-/* With AMX: whether the pixels of each block are neighbours in a line of the frames. Then tiles of panels are pairs as they
- * lie there. */
+/* With AMX: whether the pixels of each block are neighbours in a line of the frames. Then tiles of panels are pairs
+ * as they lie there. */
 static bool are_lines(const work *w, int64_t blocks) {
   const int64_t *at = w->m.at;
   for (int64_t k = 0; k < blocks * BF16_DEPTH; k++)

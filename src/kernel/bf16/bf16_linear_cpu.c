@@ -1,7 +1,7 @@
 /* The linear layer and the gradients of its input and weight in bfloat16, see bf16.h.
  *
- * Forward the depth is the inputs: samples are strips, packed weights panels of outputs. For the gradient of the input it
- * is the outputs, and panels are of inputs; for that of the weight it is a shard's samples. */
+ * Forward the depth is the inputs: samples are strips, packed weights panels of outputs. For the gradient of the
+ * input it is the outputs, and panels are of inputs; for that of the weight it is a shard's samples. */
 #include "kernel/bf16/bf16_tiles.h"
 
 enum { SLAB_ROWS = 64 }; /* samples at a time */

@@ -1,7 +1,7 @@
 /* Tiles of bfloat16 numbers, and products of them.
  *
- * A product C = A B has the sums' factors as its depth, in blocks of 32. A is stored in strips of 16 rows, B in panels of
- * 16 columns; strips and panels are rows of tiles, one for each block:
+ * A product C = A B has the sums' factors as its depth, in blocks of 32. A is stored in strips of 16 rows, B in
+ * panels of 16 columns; strips and panels are rows of tiles, one for each block:
  *
  *     a tile of A   [16 rows][32 of the depth]
  *     a tile of B   [32 of the depth][16 columns]; with AMX [16 pairs along the depth][16 columns][2]
@@ -47,8 +47,8 @@ typedef struct bf16_product {
   int64_t c_row;
   int rows, panels, add;
 
-  /* With AMX: for up to two panels whose tiles are not stored: a tile's first row for each block, its rows `b_line` bytes
-   * apart, and the second panel `b_panel` elements behind the first. NULL: none. */
+  /* With AMX: for up to two panels whose tiles are not stored: a tile's first row for each block, its rows `b_line`
+   * bytes apart, and the second panel `b_panel` elements behind the first. NULL: none. */
   const bf16_elem *const *b_tile;
   int64_t b_line, b_panel;
 } bf16_product;
@@ -56,7 +56,8 @@ typedef struct bf16_product {
 /* Between tiles_begin() and tiles_end(). */
 void HD_SYM(bf16_multiply)(const bf16_product *p);
 
-/* Around a kernel's products: the tile registers' shape. Tiles that are left would be saved whenever a thread sleeps. */
+/* Around a kernel's products: the tile registers' shape. Tiles that are left would be saved whenever a thread
+ * sleeps. */
 #if HD_ISA_IS(amx)
 static inline void tiles_begin(void) {
   struct __attribute__((packed)) {

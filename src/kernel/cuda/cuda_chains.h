@@ -27,9 +27,9 @@ enum { HD_SIDE = HD_CUDA_BLOCK / 2 };
 #define HD_CHAIN_PHASES(chains) ((chains) == 16 ? 4 : 8)
 #define HD_CHAIN_TURNS(chains) ((chains) / HD_CHAIN_LANES(chains))
 
-/* Floats from a lane's factors to the next lane's and from a step to the next: rows are contiguous, behind them a lane's
- * chains. The 32 threads that read (lanes by rows) or write (rows or steps fastest) at a time use different banks of
- * the shared memory. */
+/* Floats from a lane's factors to the next lane's and from a step to the next: rows are contiguous, behind them a
+ * lane's chains. The 32 threads that read (lanes by rows) or write (rows or steps fastest) at a time use different
+ * banks of the shared memory. */
 #define HD_CHAIN_LANE(chains, T)                                                                                       \
   (HD_CHAIN_TURNS(chains) * HD_CHAIN_PHASES(chains) * (T) + ((chains) == 16 ? 2 : 8 * ((T)-1)))
 #define HD_CHAIN_STEP(chains, T) (HD_CHAIN_LANES(chains) * HD_CHAIN_LANE(chains, T) + ((chains) == 16 ? (T) : 20))

@@ -6,8 +6,8 @@
 
 enum { MOST = 16 }; /* groups at a time */
 
-/* A kernel for the channels from c on: `groups` groups, or `left` channels of one group. Few groups are a constant where a
- * kernel is inlined below. */
+/* A kernel for the channels from c on: `groups` groups, or `left` channels of one group. Few groups are a constant
+ * where a kernel is inlined below. */
 typedef void channels_fn(const hd_call *call, int c, int groups);
 
 #define OF_GROUPS(kernel)                                                                                              \

@@ -1,9 +1,9 @@
-/* conv2d: a convolution over images, with groups of channels, and with a max pool and a ReLU if they are fused; and its
- * gradients.
+/* conv2d: a convolution over images, with groups of channels, and with a max pool and a ReLU if they are fused; and
+ * its gradients.
  *
  * A window's taps lie `dilation` pixels apart. Positions of the padding are zeros that take part in every sum. Wide
- * 3 x 3 and 5 x 5 convolutions are computed by tiles (winograd.h); behind a pool their gradients are not, since most of dy is
- * zero there. */
+ * 3 x 3 and 5 x 5 convolutions are computed by tiles (winograd.h); behind a pool their gradients are not, since most
+ * of dy is zero there. */
 #pragma once
 
 #include "op/conv2d/winograd.h"
@@ -12,10 +12,10 @@
 
 HD_BOTH int conv2d_channels(const hd_geom *g) { return g->ci / g->groups; }
 
-/* y: `acc = bias`, or +0 without one; (ky, kx, ci) ascending: `acc = fma(x, w, acc)`. Pixels of the padding are zeros
- * and are included. In groups, ci runs over the channels of the output's group. With a
- * dilation, taps lie that many pixels apart. Wide 3 x 3 and 5 x 5 kernels: by tiles, below. With a pool: the maximum over the
- * window's positions. With a ReLU: of that. */
+/* y: `acc = bias`, or +0 without one; (ky, kx, ci) ascending: `acc = fma(x, w, acc)`. Pixels of the padding are
+ * zeros and are included. In groups, ci runs over the channels of the output's group. With a dilation, taps lie that
+ * many pixels apart. Wide 3 x 3 and 5 x 5 kernels: by tiles, below. With a pool: the maximum over the window's
+ * positions. With a ReLU: of that. */
 HD_BOTH real conv2d_value(const op_call *c, const real *x, int oy, int ox, int co) {
   const hd_geom *g = op_geom(c);
   const int channels = conv2d_channels(g), first = co / (g->co / g->groups) * channels;

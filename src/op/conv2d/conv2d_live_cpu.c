@@ -1,8 +1,8 @@
-/* Which gradients behind a pool are live, and sums of a few scaled patches, the inner loop of that of the weight: sum +=
- * g * x for each live entry of a list.
+/* Which gradients behind a pool are live, and sums of a few scaled patches, the inner loop of that of the weight:
+ * sum += g * x for each live entry of a list.
  *
- * A patch is `rows` lines of whole groups. It is cut into blocks whose sums stay in registers while the list is read,
- * once for each block. Order: per element, entries as listed: acc = fma(g, x, acc). */
+ * A patch is `rows` lines of whole groups. It is cut into blocks whose sums stay in registers while the list is
+ * read, once for each block. Order: per element, entries as listed: acc = fma(g, x, acc). */
 #include "op/conv2d/conv2d_live_cpu.h"
 
 void HD_SYM(conv_mark_live)(uint64_t *bits, const hd_call *call, int64_t n, int part) {

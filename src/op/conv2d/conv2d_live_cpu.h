@@ -11,7 +11,8 @@
 
 enum { SLICE = 16, SLICE_WEIGHTS = 20 * 1024, LIVE_ROWS = 8, LIVE_LINES = 5, LIVE_ACROSS = 8 };
 
-/* Up to 32 channels in one slice, if a kernel's patch fits into registers and the weights of one of its lines into L1. */
+/* Up to 32 channels in one slice, if a kernel's patch fits into registers and the weights of one of its lines into
+ * L1. */
 static inline int slice_channels(const hd_geom *g) {
   int64_t run = up16(g->kw * g->ci);
   int whole =

@@ -1,9 +1,9 @@
-/* The gradient of a convolution's input behind a pool, for few input channels: most pixels of the output have a gradient
- * of zero. Slice by slice of the input's channels and block by block of patches, a pixel's block stays in registers while
- * the weights of the channels with a nonzero gradient are added.
+/* The gradient of a convolution's input behind a pool, for few input channels: most pixels of the output have a
+ * gradient of zero. Slice by slice of the input's channels and block by block of patches, a pixel's block stays in
+ * registers while the weights of the channels with a nonzero gradient are added.
  *
- * Order: per input element, over the output's pixels row-major, inside over channels ascending: acc = fma(dy, w, acc),
- * at last acc + 0. */
+ * Order: per input element, over the output's pixels row-major, inside over channels ascending: acc = fma(dy, w,
+ * acc), at last acc + 0. */
 #include "op/conv2d/conv2d_live_cpu.h"
 
 enum { NEAR_WEIGHTS = 12 * 1024 };
@@ -11,9 +11,9 @@ enum { NEAR_WEIGHTS = 12 * 1024 };
 /* Elements of one slice's weights: for each block of a patch [co][lines][across * 16]. */
 static int64_t slice_weights(const hd_geom *g) { return (int64_t)g->co * g->kh * slice_run(g); }
 
-/* Blocks of a patch, each taken over all pixels before the next one. All weights of a block are read for each pixel: where
- * those of a whole patch are too many for the first-level cache, a block has one line. So it has where a line is divided,
- * since an element takes what comes from its pixels line by line. */
+/* Blocks of a patch, each taken over all pixels before the next one. All weights of a block are read for each pixel:
+ * where those of a whole patch are too many for the first-level cache, a block has one line. So it has where a line
+ * is divided, since an element takes what comes from its pixels line by line. */
 static conv_cut pool_cut(const hd_geom *g) {
   conv_cut cut = cut_of(g);
   if (slice_weights(g) > NEAR_WEIGHTS || cut.across < cut.groups)

@@ -1,10 +1,10 @@
-/* The gradient of a convolution's input behind a pool, for many input channels: tap after tap of the kernel, the last
- * one first. What a tap adds goes to other elements for each pixel of the output, so that its weights can be taken in
- * parts that stay in a near cache while all pixels pass: some output channels by some groups of input channels, whose sums
- * are in registers for the live channels of a pixel.
+/* The gradient of a convolution's input behind a pool, for many input channels: tap after tap of the kernel, the
+ * last one first. What a tap adds goes to other elements for each pixel of the output, so that its weights can be
+ * taken in parts that stay in a near cache while all pixels pass: some output channels by some groups of input
+ * channels, whose sums are in registers for the live channels of a pixel.
  *
- * Order: per input element, over the output's pixels row-major, inside over channels ascending: acc = fma(dy, w, acc),
- * at last acc + 0. */
+ * Order: per input element, over the output's pixels row-major, inside over channels ascending: acc = fma(dy, w,
+ * acc), at last acc + 0. */
 #include "op/conv2d/conv2d_live_cpu.h"
 
 /* Groups of a block; elements of a part's weights. */

@@ -1,10 +1,10 @@
 /* Winograd's F(4 x 4, 3 x 3) and F(2 x 2, 5 x 5), the tiles of wide convolutions.
  *
- * A tile is 4 x 4 neighbouring outputs of a 3 x 3 kernel or 2 x 2 of a 5 x 5 one, the first at coordinates that its side
- * divides; its patch is the 6 x 6 inputs that they read, zeros where the padding or what lies behind it is. Patch,
- * kernel and tile are transformed along y first, then along x, so that a tile takes 36 products a pair of channels
- * instead of 144 or 100; after Lavin and Gray, "Fast algorithms for convolutional neural networks", 2015. The points are
- * those of winograd_points.h. */
+ * A tile is 4 x 4 neighbouring outputs of a 3 x 3 kernel or 2 x 2 of a 5 x 5 one, the first at coordinates that its
+ * side divides; its patch is the 6 x 6 inputs that they read, zeros where the padding or what lies behind it is.
+ * Patch, kernel and tile are transformed along y first, then along x, so that a tile takes 36 products a pair of
+ * channels instead of 144 or 100; after Lavin and Gray, "Fast algorithms for convolutional neural networks", 2015.
+ * The points are those of winograd_points.h. */
 #pragma once
 
 #include "op/conv2d/winograd_points.h"
@@ -63,8 +63,8 @@ HD_BOTH void winograd_tile_line(real *v, int step, int side) {
   v[3 * step] = REAL_FMA((real)WINOGRAD_B3, e, REAL_FMA((real)WINOGRAD_A3, d, m5));
 }
 
-/* the gradient z of a tile: z0; p, -p: even + odd, even - odd with even = fma(p^2, z2, z0) and odd = fma(p^3, z3, p z1),
- * of side 2 z0 and p z1; the last */
+/* the gradient z of a tile: z0; p, -p: even + odd, even - odd with even = fma(p^2, z2, z0) and odd = fma(p^3, z3, p
+ * z1), of side 2 z0 and p z1; the last */
 HD_BOTH void winograd_tile_gradient_line(real *v, int step, int side) {
   const real z1 = v[step], last = v[(side - 1) * step];
   real even_a = v[0], even_b = v[0], odd_a = (real)WINOGRAD_A * z1, odd_b = (real)WINOGRAD_B * z1;

@@ -124,8 +124,8 @@ typedef struct winograd_square {
   int64_t line, pixel; /* elements to the next */
 } winograd_square;
 
-/* The square of `size` x `size` pixels from (y, x) on; copy: memory for it, of which a line of 16 may be read beyond its
- * end. */
+/* The square of `size` x `size` pixels from (y, x) on; copy: memory for it, of which a line of 16 may be read beyond
+ * its end. */
 winograd_square HD_SYM(winograd_square)(float *copy, const winograd_map *map, int64_t row, int y, int x, int size);
 
 /* Elements of such a copy. */

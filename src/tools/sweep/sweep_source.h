@@ -18,6 +18,6 @@ hd_status hd__sweep_config(hd_config **out, hd_ctx *ctx, const hd_sweep *sweep, 
  * of a run passes. */
 hd_status hd__sweep_check_run(const hd_sweep *sweep, hd_ctx *ctx, int64_t run, const char *folder);
 
-/* The entry of sweep.json with the descriptions of models that are files, {FILE: TEXT}; the caller owns it. Another text
- * than the one of `kept`, an earlier such entry or NULL, is refused. */
+/* The entry of sweep.json with the descriptions of models that are files, {FILE: TEXT}; the caller owns it. Another
+ * text than the one of `kept`, an earlier such entry or NULL, is refused. */
 hd_status hd__sweep_models(json_t **out, hd_ctx *ctx, const hd_sweep *sweep, const json_t *kept);

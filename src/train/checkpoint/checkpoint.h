@@ -49,10 +49,11 @@ bool hd__checkpoint_converts(const hd_directory *directory, int64_t arithmetic);
   "version %lld of the arithmetic wrote it: the parameters of batch norms behind a flattened image were brought into " \
   "PyTorch's order"
 
-/* Loads weights from a safetensors file or, without a record, an ONNX file, which must hold exactly the store's parameters, into the last whole version;
- * the caller packs them. `record` is the record of the checkpoint that holds this model.safetensors: the file must have
- * the checksum stated there. NULL: the file is given by itself; if it lies in a checkpoint, that one's version of the
- * arithmetic says how to read it. *arithmetic: the version that wrote the file. */
+/* Loads weights from a safetensors file or, without a record, an ONNX file, which must hold exactly the store's
+ * parameters, into the last whole version; the caller packs them. `record` is the record of the checkpoint that
+ * holds this model.safetensors: the file must have the checksum stated there. NULL: the file is given by itself; if
+ * it lies in a checkpoint, that one's version of the arithmetic says how to read it. *arithmetic: the version that
+ * wrote the file. */
 hd_status hd__checkpoint_load_weights(hd_store *store, int64_t *arithmetic, hd_ctx *ctx, const char *path,
                                       const json_t *record);
 

@@ -1,13 +1,13 @@
-/* Saving where each host has the weights of some parameters alone: the saver of the first host writes, and reads those of
- * other hosts from their savers while it does, block by block. No host has all weights at a time. */
+/* Saving where each host has the weights of some parameters alone: the saver of the first host writes, and reads
+ * those of other hosts from their savers while it does, block by block. No host has all weights at a time. */
 #pragma once
 
 #include "exec/exchange/local_group.h"
 #include "train/checkpoint/saver.h"
 
-/* Called by the first rank of each host after hd__saver_init, with the host of each entry that is no alias. On other hosts
- * than the first hd__saver_begin, without counters and record, copies what is there and serves it until the first host's
- * save has ended; all begin a save together. The saver releases what this takes. */
+/* Called by the first rank of each host after hd__saver_init, with the host of each entry that is no alias. On other
+ * hosts than the first hd__saver_begin, without counters and record, copies what is there and serves it until the
+ * first host's save has ended; all begin a save together. The saver releases what this takes. */
 hd_status hd__saver_share(hd_saver *saver, hd_ctx *ctx, hd_local_group *local, const int *host);
 void hd__saver_leave_hosts(hd_saver *saver);
 

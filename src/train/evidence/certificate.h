@@ -12,8 +12,8 @@
  *   result               train_loss, val_loss, val_accuracy, test_loss, test_accuracy, wrong
  *
  * Nothing in it is there for information alone: all of it is compared, but for the names of files, which say where a
- * model, data and first weights were. Other entries are refused (certificate_schema.h), and a file must be byte for byte
- * as it is written here. */
+ * model, data and first weights were. Other entries are refused (certificate_schema.h), and a file must be byte for
+ * byte as it is written here. */
 #pragma once
 
 #include <jansson.h>

@@ -10,6 +10,6 @@
  *   STEP/PARAM.grad  F32, the gradient of a parameter
  *   STEP/PARAM       F32, the parameter after the update
  *
- * Two elements are equal if they are not further apart than the tolerance times the largest element of the tensor. Fills
- * in all of *out but its size. */
+ * Two elements are equal if they are not further apart than the tolerance times the largest element of the tensor.
+ * Fills in all of *out but its size. */
 hd_status hd__compare_dump(hd_bisection *out, hd_ctx *ctx, const hd_config *layout, const hd_bisect_request *request);

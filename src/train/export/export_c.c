@@ -1,9 +1,9 @@
-/* A network as one C file: the headers of its operations, its weights, and a function that calls the operations in the
- * order of the plan.
+/* A network as one C file: the headers of its operations, its weights, and a function that calls the operations in
+ * the order of the plan.
  *
  * The arithmetic is that of src/op: the file carries the text of these headers, which is also what the reference
- * kernels are compiled from, so its scores have the bits of heddle's own. What is written here is data alone: geometries,
- * weights and places in memory, as the plan has them for one sample. */
+ * kernels are compiled from, so its scores have the bits of heddle's own. What is written here is data alone:
+ * geometries, weights and places in memory, as the plan has them for one sample. */
 #include <ctype.h>
 #include <math.h>
 #include <stddef.h>

@@ -123,7 +123,8 @@ static void put_options(FILE *to, const hd_config *config, difference may) {
   }
 }
 
-/* The versions of what computes. Instruction sets may differ: their tables have the same operations and the same bits. */
+/* The versions of what computes. Instruction sets may differ: their tables have the same operations and the same
+ * bits. */
 static void put_versions(FILE *to) {
   const char *plan = getenv("HEDDLE_PLAN");
   uint64_t sum = UINT64_C(0xcbf29ce484222325);
@@ -175,8 +176,8 @@ static void put_data(FILE *to, const hd_data *data) {
   fputc('\n', to);
 }
 
-/* The ranks of a host share copies of the weights that are packed for one table of kernels. Other hosts may have another
- * one, for the same bits. */
+/* The ranks of a host share copies of the weights that are packed for one table of kernels. Other hosts may have
+ * another one, for the same bits. */
 static hd_status compare_kernels(const hd_session *s, hd_ctx *ctx) {
   typedef struct table {
     char isa[32];

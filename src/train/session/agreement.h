@@ -4,9 +4,9 @@
 
 #include "train/session/session.h"
 
-/* The settings, the model, the checkpoint that is resumed, and this heddle. Every option is compared unless agreement.c
- * lists it as one that ranks may set differently. HD_E_USAGE names the first that differs, the ranks and both values; like
- * the calls below, of all ranks. */
+/* The settings, the model, the checkpoint that is resumed, and this heddle. Every option is compared unless
+ * agreement.c lists it as one that ranks may set differently. HD_E_USAGE names the first that differs, the ranks and
+ * both values; like the calls below, of all ranks. */
 hd_status hd__agree_on_settings(const hd_session *session, hd_ctx *ctx);
 
 /* The data, the kind of the device that computes, and on each host the table of kernels. */

@@ -31,9 +31,9 @@ static bool dirac(float *out, const hd_param *param, int32_t groups, int64_t ele
   return filter < param->c;
 }
 
-/* Element i of a parameter, in file order, which is drawn from (seed, node as written, parameter of the node, i) where it
- * is drawn: uniformly in +-1/sqrt(fan_in), the bound of PyTorch's kaiming_uniform_(a=sqrt(5)) for weights, and its rule
- * for biases. `whitening`: the weight, for HD_INIT_WHITEN. */
+/* Element i of a parameter, in file order, which is drawn from (seed, node as written, parameter of the node, i)
+ * where it is drawn: uniformly in +-1/sqrt(fan_in), the bound of PyTorch's kaiming_uniform_(a=sqrt(5)) for weights,
+ * and its rule for biases. `whitening`: the weight, for HD_INIT_WHITEN. */
 static float first_value(const hd_graph *graph, const hd_param *param, uint64_t seed, const float *whitening,
                          int64_t element) {
   float value;

@@ -103,7 +103,7 @@ static bool is_done(const hd_session *s) {
 hd_status hd__session_open_history(hd_session *s, hd_ctx *ctx) {
   const hd_report *r = &s->report.facts;
   char cpu[128];
-  s->report.had_ended = s->run.counters.step > 0 && hd_session_done(s) && is_done(s);
+  s->report.had_ended = s->run.counters.step > 0 && hd__session_is_over(s) && is_done(s);
   if (s->report.had_ended)
     return HD_OK;
   hd__cpu_name(cpu, sizeof cpu);
@@ -128,8 +128,8 @@ static json_t *rank_times(const hd_report *r) {
   return list;
 }
 
-/* The confusion matrix of the last evaluation, rows of labels and columns of guesses; NULL without one, or with too many
- * classes for a line of text. */
+/* The confusion matrix of the last evaluation, rows of labels and columns of guesses; NULL without one, or with too
+ * many classes for a line of text. */
 static json_t *confusion(const hd_session *s) {
   enum { MOST_CLASSES = 100 };
   const hd_dataset *test = hd__data_test(s->input.data);

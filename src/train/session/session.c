@@ -77,8 +77,8 @@ static hd_status fetch_train(void *self, hd_ctx *ctx, const hd_step *step, int64
   return hd__session_read(s, s->input.supply, ctx, step, first, rows, to);
 }
 
-/* The digest of the last version, for the reports of all ranks. Where hosts have stages of their own, the save of its step
- * has found it, or the first host collects what a run had before its first step. */
+/* The digest of the last version, for the reports of all ranks. Where hosts have stages of their own, the save of
+ * its step has found it, or the first host collects what a run had before its first step. */
 static hd_status digest(hd_session *s, hd_ctx *ctx) {
   char *text = s->report.facts.weights_sha256;
   enum { BYTES = sizeof s->report.facts.weights_sha256 };
@@ -93,11 +93,6 @@ static hd_status digest(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__cluster_gather(all, s->compute.local, ctx, text, BYTES));
   memcpy(text, all, BYTES);
   return HD_OK;
-}
-
-/* Whether training has ended by --patience. */
-static bool patience_ended(const hd_session *s) {
-  return s->run.settings->patience > 0 && s->run.counters.stale_epochs >= s->run.settings->patience;
 }
 
 /* The end of the run without `every`. */
@@ -210,7 +205,7 @@ static hd_status train_until(hd_session *s, hd_ctx *ctx, int64_t end) {
   s->run.pause = end < s->run.steps_in_all ? end : s->run.steps_in_all;
   s->report.facts.stopped = 0;
   HD_TRY(hd__session_settle_evaluation(s, ctx)); /* of the step from which a resumed run continues */
-  while (s->run.counters.step < s->run.pause && !s->report.facts.stopped && !patience_ended(s)) {
+  while (s->run.counters.step < s->run.pause && !s->report.facts.stopped && !hd__session_patience_ended(s)) {
     hd_status status = run_region(s, ctx, &flags);
     if (status != HD_OK && flags & HD_FLAG_NO_DATA)
       return hd__session_save_without_data(s, ctx, status);
@@ -382,7 +377,7 @@ hd_status hd_session_step(double *loss, hd_session *s, hd_ctx *ctx, int64_t step
   return status;
 }
 
-int hd_session_done(const hd_session *s) { return s->run.counters.step >= s->run.steps_in_all || patience_ended(s); }
+int hd_session_done(const hd_session *s) { return hd__session_is_over(s); }
 
 /* A step that the caller evaluated may become the best one: its evaluation is marked as due until `best` names it. */
 static hd_status save_now(hd_session *s, hd_ctx *ctx) {

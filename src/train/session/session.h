@@ -118,6 +118,14 @@ struct hd_session {
   session_report report;
 };
 
+/* Whether training has ended by --patience; and whether it has ended at all. */
+static inline bool hd__session_patience_ended(const hd_session *s) {
+  return s->run.settings->patience > 0 && s->run.counters.stale_epochs >= s->run.settings->patience;
+}
+static inline bool hd__session_is_over(const hd_session *s) {
+  return s->run.counters.step >= s->run.steps_in_all || hd__session_patience_ended(s);
+}
+
 /* HD_E_USAGE in a child of the process that created the session. */
 hd_status hd__session_check_process(const hd_session *session, hd_ctx *ctx);
 
@@ -134,9 +142,9 @@ double hd__session_train_s(const hd_session *session);
 const char *hd__session_isa(const hd_session *session);
 int64_t hd__session_bytes(const hd_session *session);
 
-/* A plan of the session's network in these stages, for training or for evaluation. shift: NULL if it may not add it. Draws
- * the first weights of such a plan, of the stages that are here (NULL: all); what is computed from samples reads those of
- * training as an evaluation sees them. */
+/* A plan of the session's network in these stages, for training or for evaluation. shift: NULL if it may not add it.
+ * Draws the first weights of such a plan, of the stages that are here (NULL: all); what is computed from samples
+ * reads those of training as an evaluation sees them. */
 hd_status hd__session_plan(hd_plan **out, hd_session *session, hd_ctx *ctx, const float *shift, bool train,
                            const hd_stages *stages);
 hd_status hd__session_draw(hd_store *store, hd_session *session, hd_ctx *ctx, const hd_plan *plan, const bool *here);

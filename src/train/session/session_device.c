@@ -123,12 +123,13 @@ hd_status hd_session_to(hd_session *s, hd_ctx *ctx, hd_device device) {
 
 /* ---- --device auto ----
  *
- * The session's steps are timed on the threads, then on the first GPU, each for about a tenth of a second and one step
- * at least; it continues on the device with more samples a second. Using the GPU is optional here: an option that only
- * the CPU supports, a missing driver or too little GPU memory is a reason to stay on the CPU, and no error.
+ * The session's steps are timed on the threads, then on the first GPU, each for about a tenth of a second and one
+ * step at least; it continues on the device with more samples a second. Using the GPU is optional here: an option
+ * that only the CPU supports, a missing driver or too little GPU memory is a reason to stay on the CPU, and no
+ * error.
  *
- * Without that option a line reports a GPU that was idle while the CPU computed. NVIDIA's libraries take up to seconds to
- * answer, so they are asked when the training is done. */
+ * Without that option a line reports a GPU that was idle while the CPU computed. NVIDIA's libraries take up to
+ * seconds to answer, so they are asked when the training is done. */
 
 static const double TURN_S = 0.1;
 

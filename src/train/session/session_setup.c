@@ -326,8 +326,8 @@ static hd_status spread_to_hosts(hd_session *s, hd_ctx *ctx) {
   return hd__local_group_barrier(s->compute.local, ctx);
 }
 
-/* Rank 0 sets the weights for all ranks, and broadcasts the counters that belong to them. Where hosts have stages of their
- * own, each draws the weights of its stages. */
+/* Rank 0 sets the weights for all ranks, and broadcasts the counters that belong to them. Where hosts have stages of
+ * their own, each draws the weights of its stages. */
 static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
   typedef struct filled {
     hd_counters counters;

@@ -1,7 +1,7 @@
 /* --stages auto: cuts the network by the time that its layers take.
  *
- * Rank 0 runs the uncut plan for a few steps on its threads, with a store of its own whose weights do not change, and adds
- * up the time of each layer's calls, forward and backward. The others receive where to cut. */
+ * Rank 0 runs the uncut plan for a few steps on its threads, with a store of its own whose weights do not change,
+ * and adds up the time of each layer's calls, forward and backward. The others receive where to cut. */
 #include "train/session/stages.h"
 
 #include <stdio.h>

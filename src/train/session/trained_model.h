@@ -26,8 +26,8 @@ typedef struct hd_trained {
   double mean[HD_DATA_MAX_CHANNELS], std[HD_DATA_MAX_CHANNELS]; /* of the data it was trained on */
 } hd_trained;
 
-/* Opens a run's folder or a step's. Of the configuration it uses `threads`, `device` and `tta`. On failure nothing is left to
- * release, but hd__trained_fini may be called. */
+/* Opens a run's folder or a step's. Of the configuration it uses `threads`, `device` and `tta`. On failure nothing
+ * is left to release, but hd__trained_fini may be called. */
 hd_status hd__trained_open(hd_trained *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config);
 void hd__trained_fini(hd_trained *trained);
 
@@ -35,8 +35,8 @@ void hd__trained_fini(hd_trained *trained);
 hd_status hd__trained_feed(hd_feed *out, hd_ctx *ctx, hd_trained *trained, const hd_dataset *samples,
                            hd_pipeline_mode mode);
 
-/* Evaluates all positions of such a feed, views of each sample if the run or the configuration says so; out->score is not
- * NULL. */
+/* Evaluates all positions of such a feed, views of each sample if the run or the configuration says so; out->score
+ * is not NULL. */
 hd_status hd__trained_evaluate(const hd_exec_outcome *out, hd_ctx *ctx, hd_trained *trained, hd_feed *feed);
 
 /* Opens the configuration's data, or the run's data if the configuration names none, and checks that it fits. */

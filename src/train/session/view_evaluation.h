@@ -1,8 +1,8 @@
 /* An evaluation of the mean of the scores of several views of each sample (sample_views.h).
  *
- * The views are evaluated one after the other, on the device, by all ranks. A mean is a chain from +0 over the views in
- * their order: acc = acc + share * score. Each rank then finds losses and guesses of the means by itself, with the kernel of
- * the loss. */
+ * The views are evaluated one after the other, on the device, by all ranks. A mean is a chain from +0 over the views
+ * in their order: acc = acc + share * score. Each rank then finds losses and guesses of the means by itself, with
+ * the kernel of the loss. */
 #pragma once
 
 #include "exec/executor.h"
@@ -17,8 +17,8 @@ typedef struct hd_view_evaluation {
                                    host; NULL: this process is alone */
 } hd_view_evaluation;
 
-/* Lets a feed read views from now on: call it before the executor gets its memory. HD_E_USAGE for samples that are rows of
- * numbers; `data_name` is for that message. */
+/* Lets a feed read views from now on: call it before the executor gets its memory. HD_E_USAGE for samples that are
+ * rows of numbers; `data_name` is for that message. */
 hd_status hd__views_open(hd_feed *feed, hd_ctx *ctx, hd_tta_choice tta, const char *data_name);
 
 /* As hd__exec_evaluate, over all positions of the feed. With views out->score must not be NULL. */

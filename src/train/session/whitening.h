@@ -1,9 +1,10 @@
 /* First weights of a convolution that whiten the patches it sees (`init: whiten` in model files).
  *
- * The outputs of such a convolution are uncorrelated and of about the same variance (Page, "How to train your ResNet",
- * 2019; Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU", arXiv 2404.00498, section 3.2). Filter i is the
- * eigenvector of the i-th largest eigenvalue of the matrix of second moments of all patches, of the kernel's size, of some
- * training samples, over sqrt(eigenvalue + eps). With more filters than a patch has numbers, the negatives follow. */
+ * The outputs of such a convolution are uncorrelated and of about the same variance (Page, "How to train your
+ * ResNet", 2019; Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU", arXiv 2404.00498, section 3.2). Filter i
+ * is the eigenvector of the i-th largest eigenvalue of the matrix of second moments of all patches, of the kernel's
+ * size, of some training samples, over sqrt(eigenvalue + eps). With more filters than a patch has numbers, the
+ * negatives follow. */
 #pragma once
 
 #include "graph/graph.h"

@@ -55,8 +55,8 @@ typedef struct hd_network {
   double label_smoothing; /* in place of the description's; -1: none given */
 } hd_network;
 
-/* `name_or_path`: a built-in model, a file (a name with '/' or ending in .yaml, .yml or .onnx), or a description (a text of
- * more than one line). */
+/* `name_or_path`: a built-in model, a file (a name with '/' or ending in .yaml, .yml or .onnx), or a description (a
+ * text of more than one line). */
 HD_TOOLS_API hd_status hd__network_find(hd_network *out, hd_ctx *ctx, const char *name_or_path);
 
 /* Whether this is the name of a built-in model. */

@@ -25,8 +25,8 @@ typedef struct hd_schedule {
 /* The run's settings of the optimizer: those of a group unless its rules give others. */
 void hd__schedule_settings(hd_update_settings *out, const hd_config *config);
 
-/* The schedule of a group of parameters with these settings. HD_E_USAGE if the warm-up leaves none of `steps`, the steps
- * of all epochs. */
+/* The schedule of a group of parameters with these settings. HD_E_USAGE if the warm-up leaves none of `steps`, the
+ * steps of all epochs. */
 hd_status hd__schedule_init(hd_schedule *out, hd_ctx *ctx, const hd_update_settings *settings, int64_t steps,
                             int64_t steps_per_epoch);
 

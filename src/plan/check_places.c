@@ -56,7 +56,7 @@ static void check_segment(walk *w, int value, const int *owner, int segment) {
   const hd_place *place = &w->plan->place[value];
   for (int64_t i = 0; place->where == HD_AT_BATCH && i < slot_bytes(w->plan, value) && !w->finding->found; i++)
     if (owner[i] != NO_VALUE && w->segment[place->offset + i] == segment && !lie_alike(w->plan, owner[i], value))
-      hd__find(w->finding, "%s lies over %s, which its segment uses", name_of(w, value), name_of(w, owner[i]));
+      hd__plan_fault(w->finding, "%s lies over %s, which its segment uses", name_of(w, value), name_of(w, owner[i]));
 }
 
 static void write_value(walk *w, int value, int segment) {
@@ -79,19 +79,19 @@ static void read_value(walk *w, int value, const char *reader, int segment) {
     return;
   if (is_sum(&w->plan->graph->values[value])) {
     if (w->plan->place[value].where != HD_AT_DIRECT)
-      hd__find(w->finding, "%s reads %s, which is never summed", reader, name_of(w, value));
+      hd__plan_fault(w->finding, "%s reads %s, which is never summed", reader, name_of(w, value));
     return;
   }
   if (!is_stored(&w->plan->place[value])) {
-    hd__find(w->finding, "%s reads %s, which is stored nowhere", reader, name_of(w, value));
+    hd__plan_fault(w->finding, "%s reads %s, which is stored nowhere", reader, name_of(w, value));
     return;
   }
   int wanted = shown_by(w->plan->graph, value);
   const int *owner = owners(w, value);
   for (int64_t i = 0; i < slot_bytes(w->plan, value) && !w->finding->found; i++)
     if (owner[i] != wanted)
-      hd__find(w->finding, "%s reads %s, and finds %s in byte %lld", reader, name_of(w, value),
-               owner[i] == NO_VALUE ? "nothing" : name_of(w, owner[i]), (long long)i);
+      hd__plan_fault(w->finding, "%s reads %s, and finds %s in byte %lld", reader, name_of(w, value),
+                     owner[i] == NO_VALUE ? "nothing" : name_of(w, owner[i]), (long long)i);
   note_segment(w, value, segment);
 }
 
@@ -104,28 +104,28 @@ static bool overlap(const hd_plan *plan, int a, int b) {
 
 static void check_apart(walk *w, const hd_node *node) {
   if (overlap(w->plan, node->out[0], node->out[1]))
-    hd__find(w->finding, "%s writes its two outputs over each other", node->name);
+    hd__plan_fault(w->finding, "%s writes its two outputs over each other", node->name);
   for (int o = 0; o < HD_MAX_OUT; o++)
     for (int i = 0; i < HD_MAX_IN; i++) {
       bool allowed = o == 0 && i == 0 && hd__op_works_in_place(node->op) &&
                      w->plan->place[node->out[0]].offset == w->plan->place[node->in[0]].offset;
       if (!allowed && overlap(w->plan, node->out[o], node->in[i]))
-        hd__find(w->finding, "%s writes %s over its input %s", node->name, name_of(w, node->out[o]),
-                 name_of(w, node->in[i]));
+        hd__plan_fault(w->finding, "%s writes %s over its input %s", node->name, name_of(w, node->out[o]),
+                       name_of(w, node->in[i]));
     }
 }
 
 static void check_call(walk *w, const hd_plan_call *call) {
   const hd_node *node = &w->plan->graph->nodes[call->node];
   if (call->op != node->op || call->per_shard != (hd__op_info(node->op)->class != HD_CLASS_ROWS))
-    hd__find(w->finding, "the call of %s differs from its node", node->name);
+    hd__plan_fault(w->finding, "the call of %s differs from its node", node->name);
   const int segment = w->plan->nodes[call->node].segment;
   if (call->stage != w->plan->nodes[call->node].stage)
-    hd__find(w->finding, "the call of %s runs in another stage than its node", node->name);
+    hd__plan_fault(w->finding, "the call of %s runs in another stage than its node", node->name);
   for (int i = 0; i < HD_MAX_IN; i++) {
     read_value(w, node->in[i], node->name, segment);
     if (node->in[i] >= 0 && w->plan->place[node->in[i]].where == HD_AT_ARENA && stage_of(w, node->in[i]) != call->stage)
-      hd__find(w->finding, "%s reads %s in the arena of another stage", node->name, name_of(w, node->in[i]));
+      hd__plan_fault(w->finding, "%s reads %s in the arena of another stage", node->name, name_of(w, node->in[i]));
   }
   check_apart(w, node);
   for (int i = 0; i < HD_MAX_OUT; i++)
@@ -141,10 +141,10 @@ static void check_order(walk *w) {
     if (node->view || formed)
       continue;
     if (next == w->plan->call_count || w->plan->calls[next++].node != i)
-      hd__find(w->finding, "%s is not called in its turn", node->name);
+      hd__plan_fault(w->finding, "%s is not called in its turn", node->name);
   }
   if (next != w->plan->call_count)
-    hd__find(w->finding, "there are %d calls for %d nodes that run", w->plan->call_count, next);
+    hd__plan_fault(w->finding, "there are %d calls for %d nodes that run", w->plan->call_count, next);
 }
 
 /* What is read when all calls are done. */
@@ -157,7 +157,7 @@ static void check_end(walk *w) {
     for (int k = 0; k < 2; k++) {
       read_value(w, node->in[k], "the deferred gradient", w->plan->segments);
       if (w->plan->place[node->in[k]].where != HD_AT_BATCH)
-        hd__find(w->finding, "a deferred gradient reads %s outside batch memory", name_of(w, node->in[k]));
+        hd__plan_fault(w->finding, "a deferred gradient reads %s outside batch memory", name_of(w, node->in[k]));
     }
   }
   if (!w->plan->trains)
@@ -171,11 +171,11 @@ static void check_place(walk *w, int value) {
     return;
   int64_t room = place->where == HD_AT_ARENA ? w->plan->arena_bytes : w->plan->batch_bytes;
   if (place->offset < 0 || place->offset % 64 || slot_bytes(w->plan, value) % 64)
-    hd__find(w->finding, "%s is not aligned to 64 bytes", info->name);
+    hd__plan_fault(w->finding, "%s is not aligned to 64 bytes", info->name);
   if (place->stride < hd__shape_elems(&info->shape) || place->offset + slot_bytes(w->plan, value) > room)
-    hd__find(w->finding, "%s does not fit where it lies", info->name);
+    hd__plan_fault(w->finding, "%s does not fit where it lies", info->name);
   if (info->producer < 0 && value != w->plan->graph->input)
-    hd__find(w->finding, "%s takes memory and is never written", info->name);
+    hd__plan_fault(w->finding, "%s takes memory and is never written", info->name);
 }
 
 static int *no_owners(int64_t bytes) {
