@@ -71,6 +71,18 @@ static void in_shell(char text[TEXT_BYTES], const char *program, const char *bef
     snprintf(text, TEXT_BYTES, "status %d", end);
 }
 
+/* The address sanitizer makes frames larger. */
+#if defined(__SANITIZE_ADDRESS__)
+#define SMALL_STACK "ulimit -S -s 2048;"
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SMALL_STACK "ulimit -S -s 2048;"
+#endif
+#endif
+#ifndef SMALL_STACK
+#define SMALL_STACK "ulimit -S -s 256;"
+#endif
+
 static const char *const settings[] = {"export OMP_PROC_BIND=true;",
                                        "export OMP_PROC_BIND=close OMP_PLACES=threads;",
                                        "export OMP_PLACES=cores;",
@@ -78,7 +90,7 @@ static const char *const settings[] = {"export OMP_PROC_BIND=true;",
                                        "export OMP_DYNAMIC=true OMP_NESTED=true;",
                                        "export OMP_STACKSIZE=32k;",
                                        "export OMP_WAIT_POLICY=passive OMP_SCHEDULE=guided;",
-                                       "ulimit -S -s 256;"};
+                                       SMALL_STACK};
 
 int main(int argc, char **argv) {
   char plain[TEXT_BYTES], text[TEXT_BYTES], all[128];
