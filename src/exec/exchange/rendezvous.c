@@ -447,7 +447,7 @@ static hd_status rendezvous_over_mpi(hd_local_group **out, hd_ctx *ctx, place *p
   return status;
 }
 
-/* Ranks of an MPI launcher that take themselves for all of one host wait in vain for those that were given other
+/* Ranks of an MPI launcher that count themselves as all of one host wait in vain for those that were given other
  * hosts. */
 static hd_status without_mpi(hd_local_group **out, hd_ctx *ctx, place *p, const hd_start *start, const char *key) {
   char why[HD_MESSAGE_BYTES];

@@ -9,6 +9,7 @@
 #include "exec/exchange/cluster.h"
 #include "heddle/ddp.h"
 #include "platform/clock.h"
+#include "platform/rounding.h"
 #include "platform/thread_start.h"
 #include "platform/process.h"
 
@@ -337,6 +338,7 @@ static hd_status end_history(hd_session *s, hd_ctx *ctx, hd_status status) {
 }
 
 hd_status hd_session_train(hd_session *s, hd_ctx *ctx, hd_event_fn *on_event, void *user) {
+  HD_ROUNDING_TO_NEAREST;
   HD_TRY(hd__session_check_process(s, ctx));
   s->report.on_event = on_event;
   s->report.user = user;
@@ -365,6 +367,7 @@ static hd_status take_steps(hd_session *s, hd_ctx *ctx, int64_t steps) {
 }
 
 hd_status hd_session_step(double *loss, hd_session *s, hd_ctx *ctx, int64_t steps) {
+  HD_ROUNDING_TO_NEAREST;
   HD_TRY(hd__session_check_process(s, ctx));
   s->report.on_event = NULL;
   s->run.call_loss_sum = 0;
@@ -468,6 +471,7 @@ hd_status hd_session_create(hd_session **out, hd_ctx *ctx, const hd_config *conf
 }
 
 hd_status hd_ddp(hd_session **out, hd_ctx *ctx, const hd_config *config, const hd_group *group) {
+  HD_ROUNDING_TO_NEAREST;
   const int64_t ranks = hd__settings(config)->procs;
   *out = NULL;
   if (ranks > 1 && ranks != hd_group_size(group)) {

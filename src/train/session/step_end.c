@@ -5,6 +5,7 @@
  * (owes_evaluation). The step is saved first, with its evaluation marked as due, and training continues only when the
  * evaluation is done and `best` names its checkpoint. So a run that is killed in between loses no step, and makes the
  * evaluation first when it is resumed: with the same weights, and with the same result. */
+#include "platform/rounding.h"
 #include "train/session/session.h"
 
 #include <math.h>
@@ -144,6 +145,7 @@ static hd_status evaluate(hd_session *s, hd_ctx *ctx) {
 }
 
 hd_status hd_session_evaluate(hd_session *s, hd_ctx *ctx) {
+  HD_ROUNDING_TO_NEAREST;
   HD_TRY(hd__session_check_process(s, ctx));
   if (s->run.evaluated_step == s->run.counters.step)
     return HD_OK;
