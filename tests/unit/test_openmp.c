@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
+#include <fenv.h>
+
 #include "heddle.h"
 #include "heddle/topology.h"
 
@@ -43,6 +45,8 @@ static void play(char text[TEXT_BYTES]) {
   hd_config_set(config, ctx, "out", in_scratch("run"));
   for (size_t i = 0; i < sizeof all / sizeof *all; i += 2)
     hd_config_set(config, ctx, all[i], all[i + 1]);
+  if (getenv("HD_ROUND_UP"))
+    fesetround(FE_UPWARD);
   hd_status status = hd_session_create(&session, ctx, config);
   if (status == HD_OK)
     status = hd_session_train(session, ctx, NULL, NULL);
@@ -90,7 +94,8 @@ static const char *const settings[] = {"export OMP_PROC_BIND=true;",
                                        "export OMP_DYNAMIC=true OMP_NESTED=true;",
                                        "export OMP_STACKSIZE=32k;",
                                        "export OMP_WAIT_POLICY=passive OMP_SCHEDULE=guided;",
-                                       SMALL_STACK};
+                                       SMALL_STACK,
+                                       "export HD_ROUND_UP=1;"};
 
 int main(int argc, char **argv) {
   char plain[TEXT_BYTES], text[TEXT_BYTES], all[128];
