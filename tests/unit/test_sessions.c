@@ -176,14 +176,15 @@ static void test_many(hd_ctx *ctx) {
   is_int(after.threads, before.threads, "no thread more");
   is_int(after.memory.files, before.memory.files, "no open file more");
   is_int(after.memory.mappings, before.memory.mappings, "no mapped file more");
+  if (after.memory.bytes == 0) {
+    skip(3, "a sanitizer keeps what was freed, in mappings of its own");
+    return;
+  }
   ok(after.mappings <= before.mappings + 4, "no mappings more: %d, then %d", before.mappings, after.mappings);
   ok(after.memory.bytes <= before.memory.bytes + 4096, "no memory more: %zu bytes, then %zu", before.memory.bytes,
      after.memory.bytes);
-  if (after.memory.bytes > 0)
-    ok(after.resident_kib <= before.resident_kib + MORE_RESIDENT_KIB, "no page more: %ld KiB, then %ld KiB",
-       before.resident_kib, after.resident_kib);
-  else
-    skip(1, "a sanitizer keeps what was freed");
+  ok(after.resident_kib <= before.resident_kib + MORE_RESIDENT_KIB, "no page more: %ld KiB, then %ld KiB",
+     before.resident_kib, after.resident_kib);
 }
 
 int main(void) {
