@@ -14,7 +14,10 @@ static uint32_t draw(uint32_t below) {
 }
 static bool chance(uint32_t percent) { return draw(100) < percent; }
 
-enum { SETTINGS_TRIES = 8 /* of a layer: many do not fit, such as a kernel that is larger than its image */ };
+enum {
+  SETTINGS_TRIES = 8, /* of a layer: many do not fit, such as a kernel that is larger than its image */
+  MOST_MACS = 1 << 20 /* of a sample: transposed convolutions with strides in a row make large images */
+};
 
 /* ---- Text ---- */
 
@@ -28,14 +31,21 @@ void drawn_text(char text[DRAWN_TEXT], const drawn_network *s) {
            s->flat ? "" : "  - flat: {op: flatten}\n", s->outputs, s->loss, s->rules);
 }
 
+static bool is_small(const hd_graph *graph) {
+  int64_t macs = 0;
+  for (int i = 0; i < graph->node_count; i++)
+    macs += hd__op_macs(graph->nodes[i].op, &graph->nodes[i].geom);
+  return macs <= MOST_MACS;
+}
+
 static bool is_valid_text(const char *text) {
   hd_ctx ctx = {0};
   hd_network network;
   hd_graph *graph = NULL;
   if (hd__network_find(&network, &ctx, text) != HD_OK)
     return false;
-  const bool valid = hd__network_graph(&graph, &ctx, &network) == HD_OK;
-  if (valid)
+  const bool read = hd__network_graph(&graph, &ctx, &network) == HD_OK, valid = read && is_small(graph);
+  if (read)
     hd__graph_destroy(graph);
   hd__network_fini(&network);
   return valid;

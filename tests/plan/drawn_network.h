@@ -2,8 +2,9 @@
  * among them from its first day.
  *
  * A network is a chain of layers of any operation after any other, with branches, values read several times, shared
- * weights, frozen parameters, groups that end to train, stages; what a shape rule refuses is drawn again. Sides are
- * 1 to 9, batches 1 to 20 samples. The same seed draws the same network. */
+ * weights, frozen parameters, groups that end to train, stages; what a shape rule refuses, or what takes more than a
+ * million multiplications a sample, is drawn again. Sides of inputs are 1 to 9, batches 1 to 20 samples. The same seed
+ * draws the same network. */
 #ifndef HD_TEST_DRAWN_NETWORK_H
 #define HD_TEST_DRAWN_NETWORK_H
 
