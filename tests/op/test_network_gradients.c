@@ -25,7 +25,7 @@ static const double TOLERANCE = 1e-6; /* relative to the larger of both values *
 static const double ROUNDING = 5e-9;  /* of a loss near 1, over twice the step */
 static const double CLEAR = 1e-3;     /* how near a kink an activation may lie: some thousand steps */
 enum { ROWS = 3, DIRECTIONS = 3, MAX_DRAWS = 400 };
-enum { DRAWN = 150, MOST_LAYERS = 12, MOST_ELEMS = 40 }; /* networks, the layers of one, the elements of a value */
+enum { DRAWN = 500, MOST_LAYERS = 12, MOST_ELEMS = 40 }; /* networks, the layers of one, the elements of a value */
 
 static const struct {
   const char *title, *text;
