@@ -30,6 +30,7 @@ unit_tests += tests/unit/test_neighbours tests/unit/test_fault tests/unit/test_e
 unit_tests += tests/plan/test_plan tests/plan/test_networks
 unit_tests += tests/fault/test_alloc tests/fault/test_forgery tests/fault/test_bisect
 unit_tests += tests/unit/test_sessions tests/unit/test_shared_sessions tests/unit/test_custom_op tests/unit/test_device
+unit_tests += tests/unit/test_tables
 unit_tests += tests/unit/test_profile tests/unit/test_sources tests/unit/test_pictures tests/unit/test_csv \
   tests/unit/test_custom_data
 unit_tests += tests/unit/test_transform tests/unit/test_augment tests/unit/test_first_weights tests/unit/test_skip \
@@ -43,7 +44,7 @@ cli_tests = tests/cli/bench.bats tests/cli/evidence.bats tests/cli/bisect.bats t
   tests/cli/tutorials.bats tests/cli/rpc.bats
 cli_tests += tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats \
   tests/cli/loader.bats tests/cli/locale.bats tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats \
-  tests/cli/signals.bats tests/cli/summary.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats \
+  tests/cli/signals.bats tests/cli/summary.bats tests/cli/tables.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats \
   tests/cli/transforms.bats tests/cli/tta.bats tests/cli/tune.bats tests/cli/mpi.bats tests/cli/data.bats \
   tests/cli/ranks.bats tests/cli/stages.bats \
   tests/cli/profile.bats tests/cli/get-mnist.bats tests/cli/files.bats tests/cli/text.bats tests/cli/bad_disk.sh \
@@ -100,6 +101,7 @@ tests_unit_test_caches_SOURCES = tests/unit/test_caches.c tests/unit/other_cpus.
 tests_unit_test_threads_SOURCES = tests/unit/test_threads.c tests/unit/other_cpus.h
 tests_unit_test_openmp_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
 tests_unit_test_csv_SOURCES = tests/unit/test_csv.c tests/unit/data_trial.h tests/unit/comma_locale.h
+tests_unit_test_tables_SOURCES = tests/unit/test_tables.c tests/unit/data_trial.h
 tests_unit_test_yaml_SOURCES = tests/unit/test_yaml.c tests/unit/comma_locale.h
 tests_unit_test_pictures_SOURCES = tests/unit/test_pictures.c tests/unit/data_trial.h
 tests_unit_test_sources_SOURCES = tests/unit/test_sources.c tests/unit/data_trial.h tests/unit/source_files.h

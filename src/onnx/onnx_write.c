@@ -14,7 +14,16 @@
 #include "base/alloc.h"
 #include "base/version.h"
 
-enum { OPSET = 17, IR_VERSION = 8, FLOAT = 1, INT64 = 7, NAME_BYTES = 160, NAMES = 24, MOST_ATTRIBUTES = 8 };
+enum {
+  OPSET = 17,
+  IR_VERSION = 8,
+  FLOAT = 1,
+  INT64 = 7,
+  DOUBLE = 11,
+  NAME_BYTES = 160,
+  NAMES = 24,
+  MOST_ATTRIBUTES = 8
+};
 enum { ATTRIBUTE_FLOAT = 1, ATTRIBUTE_INT = 2, ATTRIBUTE_INTS = 7 };
 static const int64_t MOST_BYTES = INT32_MAX; /* of a message */
 
@@ -86,7 +95,7 @@ static void add_sides(attributes *a, const char *name, int32_t down, int32_t acr
 static void put_tensor(writer *w, const char *name, int type, const void *bytes, const int64_t *dim, size_t rank) {
   HdOnnx__Graph graph = HD_ONNX__GRAPH__INIT;
   HdOnnx__Tensor tensor = HD_ONNX__TENSOR__INIT, *list = &tensor;
-  size_t length = type == FLOAT ? sizeof(float) : sizeof(int64_t);
+  size_t length = type == FLOAT ? sizeof(float) : sizeof(int64_t); /* or a double */
   for (size_t i = 0; i < rank; i++)
     length *= (size_t)dim[i];
   tensor.name = (char *)name;
@@ -359,6 +368,25 @@ static void write_value(writer *w, const char *name, const hd_shape *shape, bool
   pack(w->to, &graph.base);
 }
 
+static const char *cast(writer *w, int type, const char *x) {
+  const char *name = new_name(w);
+  attributes a = {.count = 0};
+  add_int(&a, "to", type);
+  return put_node(w, "Cast", name, name, &a, x, (char *)NULL);
+}
+
+/* Rows, normalised by columns: (x - mean) / std in double. */
+static void write_row_input(writer *w, const hd_shape *shape) {
+  const int64_t dim[] = {shape->dim[0], shape->rank > 1 ? shape->dim[1] : 1, shape->rank > 2 ? shape->dim[2] : 1};
+  const size_t rank = (size_t)shape->rank;
+  put_tensor(w, "pixels/mean", DOUBLE, w->net->mean, dim, rank);
+  put_tensor(w, "pixels/std", DOUBLE, w->net->std, dim, rank);
+  const char *centred = step(w, "Sub", cast(w, DOUBLE, "pixels"), "pixels/mean");
+  attributes a = {.count = 0};
+  add_int(&a, "to", FLOAT);
+  finish(w, "Cast", &a, step(w, "Div", centred, "pixels/std"), NULL);
+}
+
 static void write_input(writer *w) {
   const hd_graph *graph = w->net->graph;
   const hd_shape *shape = &graph->values[graph->input].shape;
@@ -366,6 +394,10 @@ static void write_input(writer *w) {
   w->layer = "pixels";
   w->out = strcpy(w->value[graph->input], "pixels/normalised");
   write_value(w, "pixels", shape, true);
+  if (w->net->mean) {
+    write_row_input(w, shape);
+    return;
+  }
   put_tensor(w, "pixels/scale", FLOAT, w->net->scale, dim, 3);
   put_tensor(w, "pixels/shift", FLOAT, w->net->shift, dim, 3);
   finish(w, "Add", NULL, step(w, "Mul", "pixels", "pixels/scale"), "pixels/shift");

@@ -1,6 +1,8 @@
 /* Opening data sets: the table of formats, and limits for every format; see dataset.h. */
 #include "data/formats/dataset.h"
 
+#include <stdio.h>
+
 #include "base/alloc.h"
 #include "data/formats/format.h"
 #include "data/loader/data_statistics.h"
@@ -15,6 +17,8 @@ struct hd_data {
   hd_skips *skips[2];
   hd_cache cache[2];
   hd_survey survey;
+  hd_normalize_choice normalize;
+  float *rows[2]; /* normalised by columns */
 };
 
 /* The first format that accepts a name or path opens it. */
@@ -95,6 +99,73 @@ static hd_status keep_decoded(hd_data *data, hd_ctx *ctx, hd_cache_choice kind) 
   return HD_OK;
 }
 
+/* ---- Rows of numbers ---- */
+
+static bool has_rows(const hd_dataset *split) { return split->flat && split->floats && split->channels == 1; }
+
+static hd_status choose_normalize(hd_data *data, hd_ctx *ctx, const hd_data_request *request) {
+  const bool rows = has_rows(&data->opened.split[0]) && has_rows(&data->opened.split[1]);
+  data->normalize = request->normalize;
+  if (request->normalize == HD_NORMALIZE_AUTO)
+    data->normalize = rows && request->rows ? HD_NORMALIZE_COLUMN : HD_NORMALIZE_CHANNEL;
+  if (data->normalize != HD_NORMALIZE_COLUMN || rows)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_USAGE,
+                  "%s: expected rows of floats in memory for --normalize column, found other samples; use --normalize "
+                  "channel",
+                  data->name);
+}
+
+/* The features of rows: a run's, those of the table, or a number for each column of an array. */
+static hd_status find_features(hd_data *data, hd_ctx *ctx, const hd_data_request *request) {
+  hd_opened *o = &data->opened;
+  const bool given = request->features != NULL, columns = data->normalize == HD_NORMALIZE_COLUMN;
+  if (o->features.count == 0 && given && columns)
+    HD_TRY(hd__features_copy(&o->features, ctx, request->features));
+  else if (o->features.count == 0 && columns)
+    HD_TRY(hd__features_numbers(&o->features, ctx, o->split[0].width));
+  if (o->features.count == 0)
+    return HD_OK;
+  if (o->features.count != o->split[0].width)
+    return hd__fail(ctx, HD_E_SHAPE, "%s: expected %d numbers a row as in training, found %d; give such rows",
+                    data->name, o->features.count, o->split[0].width);
+  if (!given)
+    HD_TRY(hd__features_measure(&o->features, ctx, o->resident[0].numbers, o->split[0].floats, o->split[0].count));
+  for (int s = 0; s < 2; s++)
+    if (o->resident[s].floats)
+      hd__features_fill(o->resident[s].numbers, o->resident[s].floats, &o->features, o->split[s].count);
+  return HD_OK;
+}
+
+/* Rows are normalised in memory of their own: the reader's may be a file. */
+static hd_status normalise_columns(hd_data *data, hd_ctx *ctx) {
+  hd_opened *o = &data->opened;
+  for (int s = 0; s < 2 && data->normalize == HD_NORMALIZE_COLUMN; s++) {
+    hd_dataset *split = &o->split[s];
+    const int64_t elems = split->count * split->width;
+    HD_TRY(
+        HD_NEW_RAW(data->rows[s], elems, ctx, "%s: out of memory for %lld rows", data->name, (long long)split->count));
+    memcpy(data->rows[s], split->floats, (size_t)elems * sizeof *data->rows[s]);
+    hd__features_apply(data->rows[s], &o->features, o->resident[s].numbers, split->count);
+    split->floats = data->rows[s];
+    hd__free(o->resident[s].floats);
+    o->resident[s].floats = NULL;
+  }
+  if (data->normalize == HD_NORMALIZE_COLUMN)
+    snprintf(o->note[2], sizeof *o->note,
+             "each of the %d numbers of a row is brought to mean 0 and standard deviation 1 (--normalize column)",
+             o->features.count);
+  for (int s = 0; s < 2; s++) {
+    hd__free(o->resident[s].numbers);
+    o->resident[s].numbers = NULL;
+  }
+  for (int c = 0; c < HD_DATA_MAX_CHANNELS && data->normalize != HD_NORMALIZE_CHANNEL; c++) {
+    data->survey.mean[c] = 0;
+    data->survey.std[c] = 1;
+  }
+  return HD_OK;
+}
+
 static hd_status open_all(hd_data *data, hd_ctx *ctx, const hd_data_request *request) {
   hd_dataset *split = data->opened.split;
   data->name = hd__strdup(request->name);
@@ -108,7 +179,10 @@ static hd_status open_all(hd_data *data, hd_ctx *ctx, const hd_data_request *req
     if (request->skip && !hd__dataset_resident(&split[s]))
       HD_TRY(hd__skips_find(&data->skips[s], &split[s], ctx));
   HD_TRY(keep_decoded(data, ctx, request->cache));
-  return hd__survey(&data->survey, ctx, &split[0], &split[1]);
+  HD_TRY(choose_normalize(data, ctx, request));
+  HD_TRY(find_features(data, ctx, request));
+  HD_TRY(hd__survey(&data->survey, ctx, &split[0], &split[1]));
+  return normalise_columns(data, ctx);
 }
 
 hd_status hd__data_open(hd_data **out, hd_ctx *ctx, const hd_data_request *request) {
@@ -125,6 +199,7 @@ void hd__data_close(hd_data *data) {
   for (int s = 0; s < 2; s++) {
     hd__cache_fini(&data->cache[s]);
     hd__skips_destroy(data->skips[s]);
+    hd__free(data->rows[s]);
   }
   hd__free(data->name);
   hd__free(data);
@@ -137,3 +212,14 @@ const char *hd__data_format(const hd_data *data) { return data->opened.format->n
 const double *hd__data_mean(const hd_data *data) { return data->survey.mean; }
 const double *hd__data_std(const hd_data *data) { return data->survey.std; }
 const uint64_t *hd__data_checksums(const hd_data *data) { return data->survey.checksum; }
+hd_normalize_choice hd__data_normalize(const hd_data *data) { return data->normalize; }
+
+const hd_features *hd__data_features(const hd_data *data) {
+  return data->opened.features.count > 0 ? &data->opened.features : NULL;
+}
+
+const char *hd__data_note(const hd_data *data, int line) {
+  return line < HD_TABLE_NOTES ? data->opened.note[line] : "";
+}
+
+bool hd__data_is_table(const hd_data *data) { return data->opened.format == &hd__format_csv; }

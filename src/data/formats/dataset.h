@@ -7,15 +7,25 @@
 
 #include "base/tools_api.h"
 #include "data/loader/dataset_split.h"
+#include "data/tables/table_features.h"
 #include "heddle/options.h"
 
-/* What data set to open, and how. */
+/* What data set to open, and how. It normalises samples by
+ *
+ * channel  (x - mean) / std of each channel, over all its pixels, rounded to 4 decimals
+ * column   (x - mean) / std of each column of a table, in double (data/tables/features.h); samples come normalised
+ * none     x, and pixels in [0, 1]
+ * auto     column for rows of floats in memory under a model that reads rows, else channel */
 typedef struct hd_data_request {
   const char *name;      /* or path */
   const char *data_dir;  /* searched first for named sets; may be NULL or "" */
   int ignored;           /* a label that need not be a class; -1: none */
   hd_cache_choice cache; /* where decoded samples are kept */
   bool skip;             /* skip unreadable samples, in formats that read samples one by one */
+  hd_normalize_choice normalize;
+  bool rows;                   /* the model reads rows: its input has neither height nor channels */
+  hd_csv_options table;        /* how CSV files are read */
+  const hd_features *features; /* those of a run, for normalize column; NULL: those of this data */
 } hd_data_request;
 
 typedef struct hd_data hd_data;
@@ -30,6 +40,16 @@ const char *hd__data_name(const hd_data *data);
 const char *hd__data_format(const hd_data *data); /* "a folder of IDX files" */
 const double *hd__data_mean(const hd_data *data); /* per channel */
 const double *hd__data_std(const hd_data *data);
+hd_normalize_choice hd__data_normalize(const hd_data *data); /* never auto */
+
+/* The features of a table; NULL: samples are no rows, or are normalised by channels and have no texts. */
+const hd_features *hd__data_features(const hd_data *data);
+
+/* Whether it was read from CSV files. */
+bool hd__data_is_table(const hd_data *data);
+
+/* What was assumed of the data, HD_TABLE_NOTES lines; "" after the last. */
+const char *hd__data_note(const hd_data *data, int line);
 
 /* Training samples, training labels, test samples, test labels. */
 HD_TOOLS_API const uint64_t *hd__data_checksums(const hd_data *data);

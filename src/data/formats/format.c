@@ -113,9 +113,11 @@ void hd__opened_fini(hd_opened *opened) {
     hd__free(opened->resident[s].floats);
     hd__free(opened->resident[s].labels);
     hd__free(opened->resident[s].targets);
+    hd__free(opened->resident[s].numbers);
   }
   hd__free(opened->names.name);
   hd__free(opened->names.text);
+  hd__features_fini(&opened->features);
 }
 
 /* Moves the marked rows to `taken` and closes the gaps. NULL stays NULL. */
@@ -147,6 +149,10 @@ hd_status hd__resident_divide(hd_opened *opened, hd_ctx *ctx, const char *path) 
   HD_TRY(hd__resident_make(taken, test, ctx, path));
   divide_rows(taken->images, all->images, count, elems, marks);
   divide_rows(taken->floats, all->floats, count, elems * (int64_t)sizeof(float), marks);
+  if (all->numbers)
+    HD_TRY(
+        HD_NEW_RAW(taken->numbers, marked * elems, ctx, "%s: out of memory for %lld samples", path, (long long)count));
+  divide_rows(taken->numbers, all->numbers, count, elems * (int64_t)sizeof(double), marks);
   divide_rows(taken->labels, all->labels, count, sizeof(int32_t), marks);
   divide_rows(taken->targets, all->targets, count, train->outputs * (int64_t)sizeof(float), marks);
   train->count = count - marked;

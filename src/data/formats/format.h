@@ -22,6 +22,7 @@ typedef struct hd_resident_samples {
   float *floats;
   int32_t *labels;
   float *targets;
+  double *numbers; /* of rows of a table, where floats would round some of them; else NULL */
 } hd_resident_samples;
 
 /* An opened data set: it owns the memory behind both splits, freed after a failure too; `release` frees what
@@ -30,6 +31,8 @@ typedef struct hd_opened {
   hd_dataset split[2]; /* training, test */
   hd_resident_samples resident[2];
   hd_names names;
+  hd_features features;                           /* of a table */
+  char note[HD_TABLE_NOTES][HD_TABLE_NOTE_BYTES]; /* what was assumed of the data, a line each */
   void *self;
   void (*release)(void *self);
   const hd_format *format; /* its reader */

@@ -178,6 +178,7 @@ static bool is_stated(int id, const char *text) {
 static hd_status read_settings(hd_config *config, hd_ctx *ctx, const json_t *settings, const char *path) {
   const char *name;
   json_t *value;
+  HD_TRY(hd__config_suggest(config, ctx, HD_OPT_NORMALIZE, hd_choice_name(HD_OPT_NORMALIZE, HD_NORMALIZE_CHANNEL)));
   json_object_foreach((json_t *)(size_t)settings, name, value) {
     const int id = find_option(name);
     if (id < 0)

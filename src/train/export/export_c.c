@@ -136,33 +136,15 @@ static const struct field {
   size_t offset;
   int count;
   bool is_real;
-} fields[] = {INTS(ci, 1),
-              INTS(hi, 1),
-              INTS(wi, 1),
-              INTS(co, 1),
-              INTS(ho, 1),
-              INTS(wo, 1),
-              INTS(kh, 1),
-              INTS(kw, 1),
-              INTS(sh, 1),
-              INTS(sw, 1),
-              INTS(ph, 1),
-              INTS(pw, 1),
-              INTS(dilation, 2),
-              INTS(transposed, 1),
-              INTS(output_padding, 2),
-              INTS(groups, 1),
-              INTS(pool, 1),
-              INTS(hp, 1),
-              INTS(wp, 1),
-              INTS(part, HD_MAX_IN),
-              INTS(relu, 1),
-              REAL(negative_slope),
-              REAL(factor),
-              REAL(eps),
-              REAL(shift),
-              INTS(approximate, 1),
-              INTS(count_include_pad, 1)};
+} fields[] = {INTS(ci, 1),          INTS(hi, 1),           INTS(wi, 1),
+              INTS(co, 1),          INTS(ho, 1),           INTS(wo, 1),
+              INTS(kh, 1),          INTS(kw, 1),           INTS(sh, 1),
+              INTS(sw, 1),          INTS(ph, 1),           INTS(pw, 1),
+              INTS(dilation, 2),    INTS(transposed, 1),   INTS(output_padding, 2),
+              INTS(groups, 1),      INTS(pool, 1),         INTS(hp, 1),
+              INTS(wp, 1),          INTS(part, HD_MAX_IN), INTS(relu, 1),
+              REAL(negative_slope), REAL(factor),          REAL(eps),
+              REAL(shift),          INTS(approximate, 1),  INTS(count_include_pad, 1)};
 
 static void write_field(FILE *to, const hd_geom *geom, const struct field *field) {
   const char *at = (const char *)geom + field->offset;
@@ -261,6 +243,23 @@ static void write_head(const writer *w) {
       hd__shape_text(shape, sizeof shape, input_of(w)), w->network->bytes ? ", 0 to 255, not normalised" : "");
 }
 
+static void write_doubles(FILE *to, const char *name, const hd_features *f, bool means) {
+  fprintf(to, "  static const double %s[] = {", name);
+  for (int32_t i = 0; i < f->count; i++)
+    fprintf(to, "%s%a", i ? ", " : "", means ? f->feature[i].mean : f->feature[i].std);
+  fprintf(to, "};\n");
+}
+
+/* A row, normalised by columns. */
+static void write_row(const writer *w) {
+  const hd_features *f = &w->network->trained->features;
+  write_doubles(w->to, "mean", f, true);
+  write_doubles(w->to, "std", f, false);
+  fprintf(w->to, "  for (int64_t i = 0; i < %d; i++)\n    (", f->count);
+  write_place(w, &w->plan->input);
+  fprintf(w->to, ")[i] = (float)(((double)pixel[i] - mean[i]) / std[i]);\n");
+}
+
 static void write_input(const writer *w) {
   const hd_shape *shape = input_of(w);
   const int channels = shape->rank == 3 ? shape->dim[0] : 1;
@@ -283,7 +282,10 @@ static void write_scores(const writer *w) {
   fprintf(w->to, ";\n");
   write_signature(w);
   fprintf(w->to, " {\n  const uint64_t mode = hd__fpmode_enter();\n");
-  write_input(w);
+  if (hd__trained_reads_columns(w->network->trained))
+    write_row(w);
+  else
+    write_input(w);
   for (int i = 0; i < w->plan->call_count; i++)
     if (!is_loss(&w->plan->calls[i]))
       write_call(w, &w->plan->calls[i]);

@@ -19,8 +19,16 @@ static hd_status write_values(FILE *to, hd_ctx *ctx, const hd_exported *network,
                               hd_values values) {
   const hd_directory *d = network->trained->store->directory;
   float shift[HD_DATA_MAX_CHANNELS];
+  const hd_features *f = &network->trained->features;
+  const bool columns = hd__trained_reads_columns(network->trained);
   HD_OWNED const float **param = NULL;
+  HD_OWNED double *mean = NULL;
   HD_TRY(HD_NEW(param, graph->param_count, ctx, "out of memory for an ONNX file"));
+  HD_TRY(HD_NEW(mean, 2 * f->count + 1, ctx, "out of memory for an ONNX file"));
+  for (int32_t i = 0; i < f->count; i++) {
+    mean[i] = f->feature[i].mean;
+    mean[f->count + i] = f->feature[i].std;
+  }
   for (int p = 0; p < graph->param_count; p++)
     param[p] = hd__tensors_entry(values, find_entry(d, graph->values[graph->params[p].value].name));
   for (int c = 0; c < graph->values[graph->input].shape.dim[0]; c++)
@@ -30,7 +38,9 @@ static hd_status write_values(FILE *to, hd_ctx *ctx, const hd_exported *network,
                                            .graph = graph,
                                            .param = param,
                                            .scale = network->normalise.scale,
-                                           .shift = shift});
+                                           .shift = shift,
+                                           .mean = columns ? mean : NULL,
+                                           .std = mean + f->count});
 }
 
 hd_status hd__export_onnx(FILE *to, hd_ctx *ctx, const hd_exported *network) {

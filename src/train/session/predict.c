@@ -136,6 +136,32 @@ static hd_status predict_some(double *value, hd_predictor *p, hd_ctx *ctx, const
   return status;
 }
 
+/* Rows of numbers, normalised by columns as the run's were. */
+static hd_status predict_rows(double *value, hd_predictor *p, hd_ctx *ctx, const uint8_t *bytes, const float *floats,
+                              int64_t count) {
+  static const int32_t no_labels[AT_ONCE];
+  const int64_t width = p->trained.features.count;
+  HD_OWNED float *rows = NULL;
+  HD_TRY(HD_NEW_RAW(rows, AT_ONCE * width, ctx, "out of memory for rows"));
+  for (int64_t first = 0; first < count; first += AT_ONCE) {
+    const int64_t some = count - first < AT_ONCE ? count - first : AT_ONCE;
+    for (int64_t i = 0; i < some * width; i++)
+      rows[i] = bytes ? (float)bytes[first * width + i] : floats[first * width + i];
+    hd__features_apply(rows, &p->trained.features, NULL, some);
+    const hd_dataset samples = {.elem = HD_ELEM_F32,
+                                .floats = rows,
+                                .labels = no_labels,
+                                .count = some,
+                                .channels = 1,
+                                .height = 1,
+                                .width = (int)width,
+                                .flat = true,
+                                .classes = 1};
+    HD_TRY(predict_some(value + first * hd_predictor_count(p), p, ctx, &samples, HD_PIPELINE_FITTED));
+  }
+  return HD_OK;
+}
+
 /* Samples of one kind, bytes or floats. */
 static hd_status predict_many(double *value, hd_predictor *p, hd_ctx *ctx, const uint8_t *bytes, const float *floats,
                               int64_t count) {
@@ -143,6 +169,8 @@ static hd_status predict_many(double *value, hd_predictor *p, hd_ctx *ctx, const
   int32_t shape[3];
   hd_predictor_input(shape, p);
   const int64_t elems = (int64_t)shape[0] * shape[1] * shape[2];
+  if (hd__trained_reads_columns(&p->trained))
+    return predict_rows(value, p, ctx, bytes, floats, count);
   for (int64_t first = 0; first < count; first += AT_ONCE) {
     const hd_dataset samples = {.elem = bytes ? HD_ELEM_U8 : HD_ELEM_F32,
                                 .images = bytes ? bytes + first * elems : NULL,

@@ -29,7 +29,8 @@ static hd_status open_feed(hd_loader *l, hd_ctx *ctx, const hd_config *config, h
   const bool trains = part == HD_LOADER_TRAINING;
   const hd_augment lists = hd__augment_of(config);
   HD_TRY(hd__planned_kernels(&kernels, ctx));
-  const hd_data_request request = hd__config_data(config);
+  hd_data_request request = hd__config_data(config);
+  request.rows = true; /* no model makes pictures of them */
   HD_TRY(hd__data_open(&l->data, ctx, &request));
   const double *mean = hd__data_mean(l->data), *std = hd__data_std(l->data);
   const hd_dataset *split = trains ? hd__data_train(l->data) : hd__data_test(l->data);

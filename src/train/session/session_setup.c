@@ -15,6 +15,7 @@
 #include "train/session/metric.h"
 #include "train/session/thread_count.h"
 #include "train/session/run_plan.h"
+#include "train/session/session_data.h"
 #include "train/session/view_evaluation.h"
 #include "train/session/feed_options.h"
 #include "train/session/input_map.h"
@@ -85,7 +86,7 @@ static hd_status choose_steps(hd_session *s, hd_ctx *ctx, int32_t *shards) {
 static bool find_shift(float *shift, hd_session *s) {
   hd_feed *const feed[] = {&s->input.test, &s->input.val};
   float other;
-  bool found = hd__feed_shift(shift, &s->input.train);
+  bool found = hd__data_normalize(s->input.data) == HD_NORMALIZE_CHANNEL && hd__feed_shift(shift, &s->input.train);
   for (int i = 0; i < 2; i++)
     if (feed[i]->count > 0)
       found = found && hd__feed_shift(&other, feed[i]) && other == *shift;
@@ -397,6 +398,8 @@ static void fill_report(hd_session *s, int32_t shards) {
                   .resumed_arithmetic = s->run.resumed_arithmetic,
                   .arithmetic_note = s->report.arithmetic_note,
                   .input_note = s->report.input_note,
+                  .data_note = {hd__data_note(s->input.data, 0), hd__data_note(s->input.data, 1),
+                                hd__data_note(s->input.data, 2)},
                   .wrong = -1,
                   .skipped = -1,
                   .test_skipped = -1,
@@ -474,9 +477,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
     HD_TRY(hd__record_check_library(ctx, s->run.record, hd__session_library(s), s->run.settings->resume));
   HD_TRY(choose_threads(s, ctx));
   HD_TRY(find_places(s, ctx));
-  hd_data_request request = hd__config_data(s->run.config);
-  request.ignored = s->run.network.target.ignored;
-  HD_TRY(hd__data_open(&s->input.data, ctx, &request));
+  HD_TRY(hd__session_data(&s->input.data, ctx, s->run.config, &s->run.network));
   if (resumes)
     HD_TRY(hd__record_check_data(ctx, s->run.record, s->input.data, s->run.settings->resume));
   HD_TRY(hd__input_map_adopt(s->report.input_note, sizeof s->report.input_note, ctx, s->run.config, &s->run.network,

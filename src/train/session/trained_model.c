@@ -86,6 +86,7 @@ static hd_status open_all(hd_trained *t, hd_ctx *ctx, const char *checkpoint, co
   HD_TRY(hd__checkpoint_record(&t->record, ctx, folder));
   HD_TRY(hd__record_config(&t->run, ctx, t->record, folder));
   HD_TRY(read_statistics(t, ctx, folder));
+  HD_TRY(hd__record_features(&t->features, ctx, t->record, folder));
   HD_TRY(hd__file_join(path, ctx, folder, "run.json"));
   HD_TRY(hd__network_from_text(&t->network, ctx, json_string_value(json_object_get(t->record, "model_yaml")), path));
   const hd_augment lists = lists_of(t);
@@ -111,9 +112,12 @@ void hd__trained_fini(hd_trained *t) {
   hd__threads_destroy(t->threads);
   hd__network_fini(&t->network);
   hd_config_destroy(t->run);
+  hd__features_fini(&t->features);
   json_decref(t->record);
   *t = (hd_trained){0};
 }
+
+bool hd__trained_reads_columns(const hd_trained *t) { return hd__settings(t->run)->normalize == HD_NORMALIZE_COLUMN; }
 
 hd_status hd__trained_feed(hd_feed *out, hd_ctx *ctx, hd_trained *t, const hd_dataset *samples, hd_pipeline_mode mode) {
   const hd_augment lists = lists_of(t);
@@ -150,6 +154,10 @@ hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *t, const hd_c
   request.data_dir = from[1]->data_dir;
   request.skip = from[2]->on_error == HD_ON_ERROR_SKIP;
   request.ignored = t->network.target.ignored;
+  const hd_data_request trained = hd__config_data(t->run);
+  request.normalize = trained.normalize;
+  request.table = trained.table;
+  request.features = t->features.count > 0 ? &t->features : NULL;
   HD_TRY(hd__data_open(out, ctx, &request));
   hd_status status = check_fit(t, ctx, *out);
   return HD_CREATED(status, out, hd__data_close);

@@ -24,12 +24,16 @@ typedef struct hd_trained {
   hd_tta_choice tta;                                            /* given, or the run's */
   int64_t fetch_bytes;                                          /* the executor's memory for fetching */
   double mean[HD_DATA_MAX_CHANNELS], std[HD_DATA_MAX_CHANNELS]; /* of the data it was trained on */
+  hd_features features;                                         /* of rows; none: samples are normalised by channels */
 } hd_trained;
 
 /* Opens a run's folder or a step's. Of the configuration it uses `threads`, `device` and `tta`. On failure nothing
  * is left to release, but hd__trained_fini may be called. */
 hd_status hd__trained_open(hd_trained *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config);
 void hd__trained_fini(hd_trained *trained);
+
+/* Whether rows are normalised by columns. */
+bool hd__trained_reads_columns(const hd_trained *trained);
 
 /* A feed of samples with the statistics and transforms of the run's evaluation; the executor then has room for them. */
 hd_status hd__trained_feed(hd_feed *out, hd_ctx *ctx, hd_trained *trained, const hd_dataset *samples,

@@ -198,6 +198,10 @@ hd_status hd__config_suggest(hd_config *config, hd_ctx *ctx, hd_option_id id, co
   return config->value[id] ? HD_OK : set_at(config, ctx, id, value, "");
 }
 
+hd_status hd__config_settle(hd_config *config, hd_ctx *ctx, hd_option_id id, const char *value) {
+  return set_at(config, ctx, id, value, "");
+}
+
 const char *hd_config_get(const hd_config *config, const char *name) {
   int i = find(name);
   return i < 0 ? NULL : hd__config_shown(config, (hd_option_id)i);
@@ -223,7 +227,14 @@ hd_data_request hd__config_data(const hd_config *config) {
                            .data_dir = is->data_dir,
                            .ignored = -1,
                            .cache = (hd_cache_choice)is->cache,
-                           .skip = is->on_error == HD_ON_ERROR_SKIP};
+                           .skip = is->on_error == HD_ON_ERROR_SKIP,
+                           .normalize = *is->transforms && is->normalize == HD_NORMALIZE_AUTO
+                                            ? HD_NORMALIZE_CHANNEL
+                                            : (hd_normalize_choice)is->normalize,
+                           .table = {.label = is->label,
+                                     .header = (hd_csv_header)is->header,
+                                     .categories = (int32_t)is->categories,
+                                     .refuses_empty = is->missing == HD_MISSING_REFUSE}};
 }
 
 hd_status hd_config_place(hd_placement **out, hd_ctx *ctx, const hd_config *config, const hd_topology *machine) {
@@ -412,6 +423,16 @@ static hd_status apply_recipe(hd_config *config, hd_ctx *ctx) {
   return hd__config_take(config, ctx, hd__yaml_root(yaml), NULL);
 }
 
+static hd_status check_normalize(const hd_config *config, hd_ctx *ctx) {
+  const hd_settings *is = &config->settings;
+  if (!*is->transforms || is->normalize == HD_NORMALIZE_AUTO || is->normalize == HD_NORMALIZE_CHANNEL)
+    return HD_OK;
+  return hd__fail(
+      ctx, HD_E_USAGE,
+      "--normalize expects a run without --transforms, which normalise by themselves, found both; leave one "
+      "out");
+}
+
 hd_status hd__config_complete(hd_config *config, hd_ctx *ctx) {
   HD_TRY(apply_recipe(config, ctx));
   HD_TRY(hd__config_check_order(config, ctx));
@@ -423,6 +444,7 @@ hd_status hd__config_complete(hd_config *config, hd_ctx *ctx) {
   HD_TRY(check_power_of_two(config, ctx, HD_OPT_ACCUMULATE, config->settings.accumulate));
   HD_TRY(check_schedule(config, ctx));
   HD_TRY(check_averages(config, ctx));
+  HD_TRY(check_normalize(config, ctx));
   return check_optimizer(config, ctx);
 }
 

@@ -40,6 +40,9 @@ HD_TOOLS_API hd_status hd__config_take(hd_config *config, hd_ctx *ctx, const hd_
 /* Gives an option a value unless it is set already; for recipes and resumed runs. */
 hd_status hd__config_suggest(hd_config *config, hd_ctx *ctx, hd_option_id id, const char *value);
 
+/* Replaces an option's value, "auto" for example, by what was chosen. */
+hd_status hd__config_settle(hd_config *config, hd_ctx *ctx, hd_option_id id, const char *value);
+
 /* The description of the model that the option names, so that all runs of a configuration have the same one even if its
  * file is changed meanwhile; NULL: the file is read. */
 HD_TOOLS_API hd_status hd__config_describe(hd_config *config, hd_ctx *ctx, const char *description);

@@ -10,6 +10,7 @@
 #include "base/version.h"
 #include "data/loader/skipped_samples.h"
 #include "platform/machine.h"
+#include "train/settings/run_features.h"
 
 static json_t *settings_of(const hd_config *config, int32_t shards) {
   json_t *settings = json_object();
@@ -37,6 +38,20 @@ static json_t *per_channel(const double *value, int channels) {
   return list;
 }
 
+static const char FEATURES[] = "features";
+
+hd_status hd__record_features(hd_features *out, hd_ctx *ctx, const json_t *record, const char *folder) {
+  const json_t *features = json_object_get(json_object_get(record, "data"), FEATURES);
+  *out = (hd_features){0};
+  if (!features || hd__features_read(out, features))
+    return HD_OK;
+  return hd__fail(
+      ctx, HD_E_FORMAT,
+      "%s/run.json: expected the data's features, found what cannot be read; the checkpoint is damaged, use "
+      "another",
+      folder);
+}
+
 static const char BYTES[] = "uint8", FLOATS[] = "float32";
 
 static json_t *data_of(const hd_data *data) {
@@ -47,11 +62,14 @@ static json_t *data_of(const hd_data *data) {
     json_array_append_new(sums, json_string(text));
   }
   const int channels = hd__data_train(data)->channels;
-  return json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o}", "name", hd__data_name(data), "elements",
-                   hd__data_train(data)->elem == HD_ELEM_U8 ? BYTES : FLOATS, "train_samples",
-                   (json_int_t)hd__data_train(data)->count, "test_samples", (json_int_t)hd__data_test(data)->count,
-                   "mean", per_channel(hd__data_mean(data), channels), "std", per_channel(hd__data_std(data), channels),
-                   "xxh3", sums);
+  json_t *packed = json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o}", "name", hd__data_name(data), "elements",
+                             hd__data_train(data)->elem == HD_ELEM_U8 ? BYTES : FLOATS, "train_samples",
+                             (json_int_t)hd__data_train(data)->count, "test_samples",
+                             (json_int_t)hd__data_test(data)->count, "mean", per_channel(hd__data_mean(data), channels),
+                             "std", per_channel(hd__data_std(data), channels), "xxh3", sums);
+  if (hd__data_features(data))
+    json_object_set_new(packed, FEATURES, hd__features_json(hd__data_features(data)));
+  return packed;
 }
 
 hd_status hd__record_make(json_t **out, hd_ctx *ctx, const hd_config *config, const hd_network *network,
@@ -128,8 +146,10 @@ const char *hd__json_text(const json_t *object, const char *key) {
   return text ? text : "";
 }
 
+/* Runs that are older than --normalize normalised channels. */
 const char *hd__record_setting(const json_t *record, hd_option_id id) {
-  return hd__json_text(json_object_get(record, "settings"), hd_option_at((int)id)->name);
+  const char *text = hd__json_text(json_object_get(record, "settings"), hd_option_at((int)id)->name);
+  return id == HD_OPT_NORMALIZE && !*text ? hd_choice_name(id, HD_NORMALIZE_CHANNEL) : text;
 }
 
 /* Settings are equal as texts, or as numbers: 1e-3 is 0.001. */
@@ -210,9 +230,9 @@ const char *hd__record_chosen_device(const json_t *record) {
 
 /* What a forward pass over samples depends on. */
 static hd_status suggest_forward(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder) {
-  static const hd_option_id forward[] = {HD_OPT_DATA,       HD_OPT_DATA_DIR,        HD_OPT_ON_ERROR,
-                                         HD_OPT_TRANSFORMS, HD_OPT_EVAL_TRANSFORMS, HD_OPT_LABEL_SMOOTHING,
-                                         HD_OPT_TTA};
+  static const hd_option_id forward[] = {
+      HD_OPT_DATA, HD_OPT_DATA_DIR,  HD_OPT_ON_ERROR, HD_OPT_TRANSFORMS, HD_OPT_EVAL_TRANSFORMS, HD_OPT_LABEL_SMOOTHING,
+      HD_OPT_TTA,  HD_OPT_NORMALIZE, HD_OPT_LABEL,    HD_OPT_HEADER,     HD_OPT_MISSING,         HD_OPT_CATEGORIES};
   for (size_t i = 0; i < sizeof forward / sizeof *forward; i++)
     HD_TRY(suggest(config, ctx, record, folder, forward[i]));
   return HD_OK;
@@ -240,7 +260,8 @@ hd_status hd__record_check_settings(hd_ctx *ctx, const json_t *record, const hd_
   for (int i = 0; hd_option_at(i); i++) {
     const hd_option *option = hd_option_at(i);
     const char *wanted = recorded(config, i), *saved = stated(option, hd__record_setting(record, (hd_option_id)i));
-    const bool chosen = i == HD_OPT_SHARDS && !*wanted;
+    const bool chosen =
+        (i == HD_OPT_SHARDS && !*wanted) || (i == HD_OPT_NORMALIZE && !strcmp(wanted, option->fallback));
     const bool older = !*saved && !strcmp(wanted, option->fallback); /* a run older than the option */
     if ((option->kind != HD_OPTION_EXPERIMENT && i != HD_OPT_INIT) || i == HD_OPT_MODEL || i == but || chosen)
       continue;

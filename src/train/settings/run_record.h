@@ -49,6 +49,9 @@ hd_status hd__record_note_skips(json_t *record, hd_ctx *ctx, const hd_data *data
 
 /* A text of an object, "" for none; a setting of a record or a certificate as text, "" for none. */
 HD_TOOLS_API const char *hd__json_text(const json_t *object, const char *key);
+/* The features of the run's table; none where it has none. The caller releases them, after a failure too. */
+hd_status hd__record_features(hd_features *out, hd_ctx *ctx, const json_t *record, const char *folder);
+
 const char *hd__record_setting(const json_t *record, hd_option_id id);
 
 /* The recorded choice of --device auto; NULL if the run named its device. */

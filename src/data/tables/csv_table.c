@@ -1,0 +1,389 @@
+/* Reading a table once, to see what it is: see csv_table.h. */
+#include "data/tables/csv_table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/number.h"
+#include "base/utf8.h"
+
+static const char NO_MEMORY[] = "%s: out of memory for a table";
+
+void hd__csv_close(hd_csv_table *t) {
+  for (int32_t i = 0; t->column && i < t->columns; i++) {
+    hd__free(t->column[i].text);
+    hd__free(t->column[i].text_count);
+  }
+  hd__free(t->column);
+  hd__free(t->label_text);
+  hd__free(t->line);
+  hd__file_unmap(&t->file);
+  *t = (hd_csv_table){0};
+}
+
+bool hd__csv_has_numbers(const hd_csv_column *c) { return c->numbers >= c->texts; }
+
+const char *hd__csv_column_name(char text[HD_CSV_NAME_BYTES + 16], const hd_csv_table *t, int32_t column) {
+  char name[HD_CSV_NAME_BYTES];
+  hd__csv_text(name, sizeof name, &t->column[column].name);
+  if (t->header && *name)
+    snprintf(text, HD_CSV_NAME_BYTES + 16, "column '%s'", name);
+  else
+    snprintf(text, HD_CSV_NAME_BYTES + 16, "column %d", column + 1);
+  return text;
+}
+
+hd_status hd__csv_no_number(hd_ctx *ctx, const hd_csv_table *t, int64_t line, int32_t column, const hd_csv_field *f) {
+  char text[48], name[HD_CSV_NAME_BYTES + 16];
+  hd__utf8_clean(text, sizeof text, f->at, f->length);
+  const bool comma = memchr(f->at, ',', f->length) != NULL, semicolon = memchr(f->at, ';', f->length) != NULL;
+  return hd__fail(ctx, HD_E_FORMAT, "%s:%lld: expected a finite number in %s, found %s%s%s; %s", t->path,
+                  (long long)line, hd__csv_column_name(name, t, column), f->length ? "'" : "",
+                  f->length ? text : "an empty field", f->length ? "'" : "",
+                  comma       ? "write a decimal point, not a comma"
+                  : semicolon ? "separate fields by commas and write decimal points"
+                              : "correct the field, or drop the row");
+}
+
+/* ---- The first line ---- */
+
+static hd_status add_column(hd_csv_table *t, hd_ctx *ctx, const hd_csv_field *f) {
+  if (t->columns == HD_CSV_MOST_COLUMNS)
+    return hd__fail(ctx, HD_E_UNSUPPORTED, "%s:%lld: expected up to %d columns, found more; drop some", t->path,
+                    (long long)t->rows.line, HD_CSV_MOST_COLUMNS);
+  if ((t->columns & (t->columns - 1)) == 0) { /* a power of two: there is no room */
+    const size_t room = t->columns ? 2 * (size_t)t->columns : 1;
+    hd_csv_column *more = hd__realloc(t->column, room * sizeof *more);
+    HD_TRY(HD_ALLOCATED(more, ctx, NO_MEMORY, t->path));
+    t->column = more;
+  }
+  t->column[t->columns++] = (hd_csv_column){.first = *f, .name = *f, .counts = true};
+  return HD_OK;
+}
+
+static hd_status read_first_line(hd_csv_table *t, hd_ctx *ctx, hd_csv_cursor *c) {
+  const int64_t line = c->line;
+  bool last = false;
+  while (!last) {
+    hd_csv_field f;
+    HD_TRY(hd__csv_next(&f, &last, c, ctx));
+    HD_TRY(add_column(t, ctx, &f));
+  }
+  if (t->columns >= 2)
+    return HD_OK;
+  return hd__fail(
+      ctx, HD_E_FORMAT,
+      "%s:%lld: expected at least two columns with commas between them, found %d; separate fields by commas", t->path,
+      (long long)line, t->columns);
+}
+
+/* ---- The label's column ---- */
+
+static int32_t find_named(const hd_csv_table *t, const char *name) {
+  int32_t i = 0;
+  while (i < t->columns && !hd__csv_is(&t->column[i].first, name))
+    i++;
+  return i < t->columns ? i : -1;
+}
+
+static hd_status take_named(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options *options) {
+  int64_t number;
+  t->label = options->header == HD_CSV_HEADER_NO ? -1 : find_named(t, options->label);
+  t->by_name = t->label >= 0;
+  if (!t->by_name && hd__parse_int64(&number, options->label) && number >= 1 && number <= t->columns)
+    t->label = (int32_t)number - 1;
+  if (t->label >= 0)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_FORMAT,
+                  "%s:1: expected the label's column '%.200s' in the first line, found none; name one with --label",
+                  t->path, options->label);
+}
+
+static hd_status take_usual(hd_csv_table *t, hd_ctx *ctx) {
+  static const char *const usual[] = {"label", "target", "class", "species"};
+  t->label = t->columns - 1;
+  for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+    const int32_t found = find_named(t, usual[i]);
+    if (found >= 0 && t->by_name)
+      return hd__fail(ctx, HD_E_FORMAT,
+                      "%s:1: expected one column called label, target, class or species, found several; name one with "
+                      "--label",
+                      t->path);
+    if (found >= 0) {
+      t->label = found;
+      t->by_name = true;
+      t->is_target = i == 1;
+      t->is_class = i != 1;
+    }
+  }
+  return HD_OK;
+}
+
+static hd_status find_label(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options *options) {
+  if (*options->label)
+    return take_named(t, ctx, options);
+  if (options->header != HD_CSV_HEADER_NO)
+    return take_usual(t, ctx);
+  t->label = t->columns - 1;
+  return HD_OK;
+}
+
+/* ---- The columns' fields ---- */
+
+static hd_status add_text(hd_csv_column *c, hd_ctx *ctx, const hd_csv_table *t, const hd_csv_field *f, int32_t most) {
+  int32_t low = 0, high = c->texts_found;
+  if (c->texts_found > most)
+    return HD_OK;
+  if (!c->text) {
+    HD_TRY(HD_NEW_RAW(c->text, most + 1, ctx, NO_MEMORY, t->path));
+    HD_TRY(HD_NEW_RAW(c->text_count, most + 1, ctx, NO_MEMORY, t->path));
+  }
+  while (low < high) {
+    const int32_t middle = (low + high) / 2;
+    const int order = hd__csv_compare(f, &c->text[middle]);
+    if (order == 0) {
+      c->text_count[middle]++;
+      return HD_OK;
+    }
+    low = order > 0 ? middle + 1 : low;
+    high = order < 0 ? middle : high;
+  }
+  memmove(c->text + low + 1, c->text + low, (size_t)(c->texts_found - low) * sizeof *c->text);
+  memmove(c->text_count + low + 1, c->text_count + low, (size_t)(c->texts_found - low) * sizeof *c->text_count);
+  c->text[low] = *f;
+  c->text_count[low] = 1;
+  c->texts_found++;
+  return HD_OK;
+}
+
+static void add_number(hd_csv_column *c, double number) {
+  c->counts = c->counts && (c->numbers == 0 || number == c->above + 1);
+  c->inexact = c->inexact || (double)(float)number != number;
+  c->above = number;
+  c->numbers++;
+}
+
+/* Texts are collected from the first field on, numbers among them, until they are too many. */
+static hd_status add_field(hd_csv_column *c, hd_ctx *ctx, const hd_csv_table *t, const hd_csv_field *f, int64_t line,
+                           int32_t most) {
+  double number;
+  if (hd__csv_is_empty(f)) {
+    c->first_empty_line = c->empties++ ? c->first_empty_line : line;
+    return HD_OK;
+  }
+  if (hd__csv_number(&number, f)) {
+    add_number(c, number);
+  } else {
+    c->first_text = c->texts ? c->first_text : *f;
+    c->first_text_line = c->texts++ ? c->first_text_line : line;
+  }
+  return add_text(c, ctx, t, f, most);
+}
+
+static hd_status read_row(hd_csv_table *t, hd_ctx *ctx, hd_csv_cursor *c, int32_t most) {
+  const int64_t line = c->line;
+  bool last = false;
+  int32_t column = 0;
+  for (; !last; column++) {
+    hd_csv_field f;
+    HD_TRY(hd__csv_next(&f, &last, c, ctx));
+    if (column >= t->columns)
+      continue;
+    hd_csv_column *to = &t->column[column];
+    to->comes_again = to->comes_again || (f.length > 0 && hd__csv_compare(&f, &to->first) == 0);
+    if (column == t->label)
+      t->label_text[t->count] = f;
+    HD_TRY(add_field(to, ctx, t, &f, line, most));
+  }
+  if (column != t->columns)
+    return hd__fail(ctx, HD_E_FORMAT, "%s:%lld: expected %d fields as in the first line, found %d; correct the line",
+                    t->path, (long long)line, t->columns, column);
+  t->line[t->count++] = line;
+  return HD_OK;
+}
+
+/* An upper bound of the rows below the first line: each has a line's end and a byte for each column. */
+static int64_t most_rows(const hd_csv_table *t, const hd_csv_cursor *from) {
+  int64_t lines = 1;
+  for (const char *at = from->at; (at = memchr(at, '\n', (size_t)(from->end - at))) != NULL; at++)
+    lines++;
+  const int64_t fit = (from->end - from->at) / t->columns + 1;
+  return lines < fit ? lines : fit;
+}
+
+/* Reads the first line, as a row for now, and all rows below it. */
+static hd_status read_rows(hd_csv_table *t, hd_ctx *ctx, hd_csv_cursor c, int64_t first_line, int32_t most) {
+  const int64_t room = most_rows(t, &c) + 1;
+  HD_TRY(HD_NEW_RAW(t->label_text, room, ctx, NO_MEMORY, t->path));
+  HD_TRY(HD_NEW_RAW(t->line, room, ctx, NO_MEMORY, t->path));
+  t->line[0] = first_line;
+  t->label_text[0] = t->column[t->label].first;
+  t->count = 1;
+  while (hd__csv_more(&c))
+    HD_TRY(read_row(t, ctx, &c, most));
+  return HD_OK;
+}
+
+/* ---- The header ---- */
+
+/* A text over numbers. */
+static bool is_name(const hd_csv_column *c) {
+  double number;
+  return !hd__csv_is_empty(&c->first) && !hd__csv_number(&number, &c->first) && c->numbers > 0 && c->texts == 0;
+}
+
+typedef enum answer { NO, YES, UNKNOWN } answer;
+
+/* A text that never comes again, over texts that all do; unknown where only some do. */
+static answer is_name_of_texts(const hd_csv_column *c, int32_t most) {
+  double number;
+  int32_t again = 0;
+  if (c->texts == 0 || c->texts_found > most || c->comes_again || hd__csv_is_empty(&c->first) ||
+      hd__csv_number(&number, &c->first))
+    return NO;
+  for (int32_t i = 0; i < c->texts_found; i++)
+    again += c->text_count[i] > 1;
+  return again == 0 ? NO : again == c->texts_found ? YES : UNKNOWN;
+}
+
+/* 0, 1, 2, ... as columns are numbered that have no names. */
+static bool counts_up(const hd_csv_table *t) {
+  double number = 0;
+  int32_t i = 0;
+  while (i < t->columns && hd__csv_number(&number, &t->column[i].first) && number == i)
+    i++;
+  return i == t->columns;
+}
+
+/* Whether a text of the first line comes again in its column: it is no name. */
+static bool comes_again(const hd_csv_table *t) {
+  double number;
+  for (int32_t i = 0; i < t->columns; i++) {
+    const hd_csv_column *c = &t->column[i];
+    if (c->comes_again && !hd__csv_is_empty(&c->first) && !hd__csv_number(&number, &c->first))
+      return true;
+  }
+  return false;
+}
+
+/* A first line of texts alone may be either. */
+static answer has_header(const hd_csv_table *t, int32_t most) {
+  double number;
+  bool numbers = false;
+  if (t->by_name)
+    return YES;
+  for (int32_t i = 0; i < t->columns; i++)
+    if (is_name(&t->column[i]))
+      return YES;
+  if (comes_again(t))
+    return NO;
+  const answer by_label = is_name_of_texts(&t->column[t->label], most);
+  if (by_label != NO)
+    return by_label;
+  for (int32_t i = 0; i < t->columns; i++) {
+    const bool is_number = hd__csv_number(&number, &t->column[i].first);
+    if (is_number && t->column[i].texts > 1 && t->column[i].numbers == 0)
+      return counts_up(t) ? YES : UNKNOWN; /* a number over texts */
+    numbers = numbers || is_number;
+  }
+  return numbers ? NO : t->count == 1 ? YES : UNKNOWN;
+}
+
+static hd_status find_header(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options *options) {
+  const answer found = options->header == HD_CSV_HEADER_AUTO  ? has_header(t, options->categories)
+                       : options->header == HD_CSV_HEADER_YES ? YES
+                                                              : NO;
+  t->header = found == YES;
+  if (found != UNKNOWN)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_FORMAT,
+                  "%s:1: expected to see whether the first line is a header, found that it may be either; say --header "
+                  "yes or --header no",
+                  t->path);
+}
+
+/* The first line becomes the header, or a row. */
+static hd_status settle_first_line(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options *options) {
+  if (t->header) {
+    t->count--;
+    memmove(t->label_text, t->label_text + 1, (size_t)t->count * sizeof *t->label_text);
+    memmove(t->line, t->line + 1, (size_t)t->count * sizeof *t->line);
+    return HD_OK;
+  }
+  for (int32_t i = 0; i < t->columns; i++) {
+    hd_csv_column *c = &t->column[i];
+    const int64_t texts = c->texts, empties = c->empties;
+    c->name.length = 0;
+    HD_TRY(add_field(c, ctx, t, &c->first, t->line[0], options->categories));
+    c->first_text = c->texts > texts ? c->first : c->first_text;
+    c->first_text_line = c->texts > texts ? t->line[0] : c->first_text_line;
+    c->first_empty_line = c->empties > empties ? t->line[0] : c->first_empty_line;
+  }
+  return HD_OK;
+}
+
+static int by_name(const void *a, const void *b) {
+  const hd_csv_column *const *x = a, *const *y = b;
+  return hd__csv_compare(&(*x)->name, &(*y)->name);
+}
+
+static hd_status check_names(const hd_csv_table *t, hd_ctx *ctx) {
+  HD_OWNED const hd_csv_column **sorted = NULL;
+  HD_TRY(HD_NEW_RAW(sorted, t->columns, ctx, NO_MEMORY, t->path));
+  for (int32_t i = 0; i < t->columns; i++)
+    sorted[i] = &t->column[i];
+  qsort(sorted, (size_t)t->columns, sizeof *sorted, by_name);
+  for (int32_t i = 1; i < t->columns; i++) {
+    char name[HD_CSV_NAME_BYTES];
+    hd__csv_text(name, sizeof name, &sorted[i]->name);
+    if (sorted[i]->name.length > 0 && hd__csv_compare(&sorted[i - 1]->name, &sorted[i]->name) == 0)
+      return hd__fail(ctx, HD_E_FORMAT, "%s:1: expected different names of columns, found '%s' twice; rename one",
+                      t->path, name);
+  }
+  return HD_OK;
+}
+
+/* Fields such as 5;2 are numbers of a file whose fields end with semicolons. */
+static hd_status check_commas(const hd_csv_table *t, hd_ctx *ctx) {
+  for (int32_t i = 0; i < t->columns; i++) {
+    const hd_csv_field *f = &t->column[i].first_text;
+    const char *semicolon = t->column[i].texts > 0 && !f->quoted ? memchr(f->at, ';', f->length) : NULL;
+    const hd_csv_field before = {f->at, semicolon ? (size_t)(semicolon - f->at) : 0, false};
+    double number;
+    if (semicolon && hd__csv_number(&number, &before))
+      return hd__csv_no_number(ctx, t, t->column[i].first_text_line, i, f);
+  }
+  return HD_OK;
+}
+
+static void find_index(hd_csv_table *t) {
+  const hd_csv_column *c = &t->column[0];
+  const bool unnamed = c->name.length == 0 || hd__csv_is(&c->name, "Unnamed: 0");
+  t->index = t->header && unnamed && t->label != 0 && t->columns > 2 && c->counts && c->numbers == t->count;
+}
+
+hd_status hd__csv_open(hd_csv_table *t, hd_ctx *ctx, const char *path, const hd_csv_options *options) {
+  *t = (hd_csv_table){.path = path};
+  HD_TRY(hd__file_read(&t->file, ctx, path));
+  hd_csv_cursor c = hd__csv_begin(&t->file, path);
+  t->rows = c;
+  if (!hd__csv_more(&c))
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected at least one row of numbers, found none; add some", path);
+  t->rows = c;
+  const int64_t line = c.line;
+  HD_TRY(read_first_line(t, ctx, &c));
+  HD_TRY(find_label(t, ctx, options));
+  HD_TRY(read_rows(t, ctx, c, line, options->categories));
+  HD_TRY(find_header(t, ctx, options));
+  HD_TRY(settle_first_line(t, ctx, options));
+  if (t->count == 0)
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected at least one row of numbers, found none; add some", path);
+  HD_TRY(check_commas(t, ctx));
+  if (!t->header)
+    return HD_OK;
+  t->rows = c;
+  find_index(t);
+  return check_names(t, ctx);
+}

@@ -1,0 +1,65 @@
+/* One CSV file as a table: whether it has a header, which column is the label, and what its columns hold.
+ *
+ * The label is the column that --label names, else the one called label, target, class or species in any case, else the
+ * last. A first line is a header if it has one of these names, or a text in a column whose other fields are numbers, or
+ * as label a text that never comes again though all others do; where that cannot be told, --header is asked for. A
+ * first column without a name that counts up is an index, and is left out. */
+#pragma once
+
+#include "data/tables/csv_text.h"
+
+enum { HD_CSV_MOST_COLUMNS = 65536, HD_CSV_NAME_BYTES = 256, HD_CSV_CATEGORIES = 50 };
+
+typedef enum hd_csv_header { HD_CSV_HEADER_AUTO, HD_CSV_HEADER_YES, HD_CSV_HEADER_NO } hd_csv_header;
+
+/* How a table is read. */
+typedef struct hd_csv_options {
+  const char *label; /* the column's name, or its number from 1 on where there is no header; "": by itself */
+  hd_csv_header header;
+  int32_t categories; /* the most texts of a column that become features; 0: HD_CSV_CATEGORIES */
+  bool refuses_empty; /* no field may be empty */
+} hd_csv_options;
+
+typedef struct hd_csv_column {
+  hd_csv_field name;               /* in the header */
+  int64_t numbers, empties, texts; /* fields of each kind */
+  hd_csv_field first, first_text;  /* the first line's field; the first that is a text */
+  int64_t first_text_line, first_empty_line;
+  bool comes_again; /* the first line's text does, below */
+  bool inexact;     /* some number is not a float */
+  bool counts;      /* each number is the one above and one more */
+  double above;
+  hd_csv_field *text; /* different texts, sorted; NULL once there are too many */
+  int64_t *text_count;
+  int32_t texts_found;
+} hd_csv_column;
+
+typedef struct hd_csv_table {
+  const char *path;
+  hd_mapping file;
+  hd_csv_cursor rows; /* at the first row */
+  hd_csv_column *column;
+  int32_t columns, label; /* the label's column */
+  bool by_name;           /* the label's column has a usual name, or --label named it */
+  bool is_target;         /* it is called target */
+  bool is_class;          /* it is called label, class or species */
+  bool header, index;     /* there is one */
+  int64_t count;          /* rows */
+  hd_csv_field *label_text;
+  int64_t *line; /* of each row */
+} hd_csv_table;
+
+/* Reads a file once. The table is to be released after a failure, too. HD_E_FORMAT, naming the line, for rows of
+ * different lengths, if --label names no column, or --header is needed. */
+hd_status hd__csv_open(hd_csv_table *out, hd_ctx *ctx, const char *path, const hd_csv_options *options);
+void hd__csv_close(hd_csv_table *table);
+
+/* Whether a column holds numbers: not fewer of its fields than are texts. */
+bool hd__csv_has_numbers(const hd_csv_column *column);
+
+/* "column 'age'", or "column 3". */
+const char *hd__csv_column_name(char text[HD_CSV_NAME_BYTES + 16], const hd_csv_table *table, int32_t column);
+
+/* HD_E_FORMAT for a field that is no number, with what may have been meant. */
+hd_status hd__csv_no_number(hd_ctx *ctx, const hd_csv_table *table, int64_t line, int32_t column,
+                            const hd_csv_field *field);

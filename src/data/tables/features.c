@@ -1,0 +1,121 @@
+/* Features of tables: see features.h. */
+#include "data/tables/features.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+static const char NO_MEMORY[] = "out of memory for the columns of a table";
+
+void hd__features_fini(hd_features *f) {
+  for (int32_t i = 0; f->feature && i < f->count; i++) {
+    hd__free(f->feature[i].column);
+    hd__free(f->feature[i].category);
+  }
+  hd__free(f->feature);
+  hd__free(f->label);
+  *f = (hd_features){0};
+}
+
+static bool copy_text(char **text) {
+  if (*text)
+    *text = hd__strdup(*text);
+  return *text != NULL;
+}
+
+hd_status hd__features_copy(hd_features *out, hd_ctx *ctx, const hd_features *f) {
+  *out = (hd_features){.count = f->count, .columns = f->columns, .label = f->label};
+  bool enough = !f->label || copy_text(&out->label);
+  HD_TRY(HD_NEW(out->feature, f->count, ctx, NO_MEMORY));
+  for (int32_t i = 0; i < f->count; i++) {
+    hd_feature *to = &out->feature[i];
+    *to = f->feature[i];
+    enough = (!to->column || copy_text(&to->column)) && enough;
+    enough = (!to->category || copy_text(&to->category)) && enough;
+  }
+  return HD_ALLOCATED(enough, ctx, NO_MEMORY);
+}
+
+hd_status hd__features_numbers(hd_features *out, hd_ctx *ctx, int32_t count) {
+  *out = (hd_features){0};
+  HD_TRY(HD_NEW(out->feature, count, ctx, NO_MEMORY));
+  out->count = count;
+  for (int32_t i = 0; i < count; i++)
+    out->feature[i] = (hd_feature){.place = i, .fill = NAN, .std = 1};
+  return HD_OK;
+}
+
+/* Rows of numbers. */
+typedef struct table_rows {
+  const double *numbers;
+  const float *floats;
+  int64_t rows;
+  int32_t count;
+} table_rows;
+
+static double at(const table_rows *t, int64_t i) { return t->numbers ? t->numbers[i] : (double)t->floats[i]; }
+
+/* Adds x - origin, or its square, of each column; empty fields are NAN and do not count. */
+static void add_up(double *sum, int64_t *there, const table_rows *t, const double *origin, bool squares) {
+  for (int64_t row = 0; row < t->rows; row++)
+    for (int32_t c = 0; c < t->count; c++) {
+      const double d = at(t, row * t->count + c) - origin[c];
+      sum[c] += isnan(d) ? 0 : squares ? d * d : d;
+      there[c] += !isnan(d);
+    }
+}
+
+/* The first number of a column; 0 if there is none. */
+static double first_of(const table_rows *t, int32_t column) {
+  int64_t row = 0;
+  while (row < t->rows && isnan(at(t, row * t->count + column)))
+    row++;
+  return row < t->rows ? at(t, row * t->count + column) : 0;
+}
+
+hd_status hd__features_measure(hd_features *f, hd_ctx *ctx, const double *numbers, const float *floats, int64_t rows) {
+  const table_rows t = {numbers, floats, rows, f->count};
+  HD_OWNED double *mean = NULL;
+  HD_OWNED double *sum = NULL;
+  HD_OWNED int64_t *there = NULL;
+  HD_TRY(HD_NEW(mean, f->count, ctx, NO_MEMORY));
+  HD_TRY(HD_NEW(sum, f->count, ctx, NO_MEMORY));
+  HD_TRY(HD_NEW(there, f->count, ctx, NO_MEMORY));
+  for (int32_t c = 0; c < f->count; c++)
+    mean[c] = first_of(&t, c);
+  add_up(sum, there, &t, mean, false);
+  for (int32_t c = 0; c < f->count; c++) {
+    mean[c] += there[c] > 0 ? sum[c] / (double)there[c] : 0;
+    sum[c] = 0;
+  }
+  add_up(sum, there, &t, mean, true);
+  for (int32_t c = 0; c < f->count; c++) {
+    hd_feature *to = &f->feature[c];
+    const double std = sqrt(sum[c] / (double)rows);
+    to->mean = mean[c];
+    to->std = std > 0 ? std : 1;
+    to->fill = isnan(to->fill) ? NAN : mean[c];
+  }
+  return HD_OK;
+}
+
+void hd__features_fill(double *numbers, float *floats, const hd_features *f, int64_t rows) {
+  for (int64_t row = 0; row < rows; row++)
+    for (int32_t c = 0; c < f->count; c++) {
+      const int64_t i = row * f->count + c;
+      if (numbers && isnan(numbers[i]))
+        numbers[i] = f->feature[c].fill;
+      if (isnan(floats[i]))
+        floats[i] = (float)f->feature[c].fill;
+    }
+}
+
+void hd__features_apply(float *floats, const hd_features *f, const double *numbers, int64_t rows) {
+  const table_rows t = {numbers, floats, rows, f->count};
+  for (int64_t row = 0; row < rows; row++)
+    for (int32_t c = 0; c < f->count; c++) {
+      const int64_t i = row * f->count + c;
+      floats[i] = (float)((at(&t, i) - f->feature[c].mean) / f->feature[c].std);
+    }
+}

@@ -1,0 +1,249 @@
+/* Features of tables: see table_features.h. */
+#include "data/tables/table_features.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+static const char NO_MEMORY[] = "%s: out of memory for a table";
+
+static bool is_left_out(const hd_csv_table *t, int32_t column) {
+  return column == t->label || (column == 0 && t->index);
+}
+
+/* ---- Features of a training table ---- */
+
+static hd_status check_column(hd_ctx *ctx, const hd_csv_table *t, int32_t column, const hd_csv_options *options) {
+  const hd_csv_column *c = &t->column[column];
+  char name[HD_CSV_NAME_BYTES + 16];
+  hd__csv_column_name(name, t, column);
+  if (c->numbers + c->texts == 0)
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected some fields in %s, found only empty ones; drop the column", t->path,
+                    name);
+  if (c->empties > 0 && options->refuses_empty)
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s:%lld: expected no empty field with --missing refuse, found one in %s; fill it or drop the row",
+                    t->path, (long long)c->first_empty_line, name);
+  if (hd__csv_has_numbers(c))
+    return c->texts == 0 ? HD_OK : hd__csv_no_number(ctx, t, c->first_text_line, column, &c->first_text);
+  if (c->texts_found > options->categories)
+    return hd__fail(
+        ctx, HD_E_FORMAT,
+        "%s: expected numbers or up to %d different texts in %s, found more texts; drop the column or raise "
+        "--categories",
+        t->path, options->categories, name);
+  return HD_OK;
+}
+
+/* How many features a column is. */
+static int32_t features_of(const hd_csv_table *t, int32_t column) {
+  const hd_csv_column *c = &t->column[column];
+  return is_left_out(t, column) ? 0 : (hd__csv_has_numbers(c) ? 1 : c->texts_found) + (c->empties > 0);
+}
+
+static char *text_of(const hd_csv_field *f) {
+  char text[HD_CSV_NAME_BYTES];
+  hd__csv_text(text, sizeof text, f);
+  return hd__strdup(text);
+}
+
+/* Fills the features of one column; false without memory. */
+static bool fill(hd_feature *to, const hd_csv_table *t, int32_t column) {
+  const hd_csv_column *c = &t->column[column];
+  const int32_t count = features_of(t, column), numbers = hd__csv_has_numbers(c) ? 1 : 0;
+  bool enough = true;
+  for (int32_t i = 0; i < count; i++) {
+    const bool tells_empty = i == count - 1 && c->empties > 0;
+    to[i] = (hd_feature){.place = column, .empty = tells_empty, .fill = NAN, .std = 1};
+    if (numbers && c->empties > 0 && !tells_empty)
+      to[i].fill = 0; /* the mean, once it is known */
+    if (t->header)
+      enough = (to[i].column = text_of(&c->name)) != NULL && enough;
+    if (!numbers && !tells_empty)
+      enough = (to[i].category = text_of(&c->text[i])) != NULL && enough;
+  }
+  return enough;
+}
+
+hd_status hd__table_features(hd_features *out, hd_ctx *ctx, const hd_csv_table *t, const hd_csv_options *options) {
+  int64_t count = 0;
+  bool enough = true;
+  *out = (hd_features){0};
+  for (int32_t i = 0; i < t->columns; i++) {
+    if (!is_left_out(t, i))
+      HD_TRY(check_column(ctx, t, i, options));
+    count += features_of(t, i);
+  }
+  if (count < 1 || count >= HD_CSV_MOST_COLUMNS)
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "%s: expected from 1 up to %d numbers a row, found %lld; drop columns or lower --categories",
+                    t->path, HD_CSV_MOST_COLUMNS - 1, (long long)count);
+  HD_TRY(HD_NEW(out->feature, count, ctx, NO_MEMORY, t->path));
+  out->count = (int32_t)count;
+  out->columns = t->columns;
+  for (int32_t i = 0, at = 0; i < t->columns; at += features_of(t, i), i++)
+    enough = fill(out->feature + at, t, i) && enough;
+  if (t->header)
+    enough = (out->label = text_of(&t->column[t->label].name)) != NULL && enough;
+  return HD_ALLOCATED(enough, ctx, NO_MEMORY, t->path);
+}
+
+/* ---- Numbers of rows ---- */
+
+/* Of each column of a table: its features. */
+typedef struct span {
+  int32_t first, count;
+} span;
+
+static int32_t find_column(const hd_csv_table *t, const hd_feature *f) {
+  char name[HD_CSV_NAME_BYTES];
+  if (!f->column)
+    return f->place < t->columns ? f->place : -1;
+  for (int32_t i = 0; i < t->columns; i++) {
+    hd__csv_text(name, sizeof name, &t->column[i].name);
+    if (!is_left_out(t, i) && !strcmp(name, f->column))
+      return i;
+  }
+  return -1;
+}
+
+static bool same_column(const hd_feature *a, const hd_feature *b) { return a->place == b->place; }
+
+static hd_status find_spans(span *out, hd_ctx *ctx, const hd_csv_table *t, const hd_features *f) {
+  char name[HD_CSV_NAME_BYTES + 16];
+  for (int32_t i = 0, next; i < f->count; i = next) {
+    const int32_t column = find_column(t, &f->feature[i]);
+    for (next = i + 1; next < f->count && same_column(&f->feature[i], &f->feature[next]);)
+      next++;
+    if (column < 0)
+      return hd__fail(ctx, HD_E_FORMAT, "%s: expected column '%s' as in training, found none; add it", t->path,
+                      f->feature[i].column ? f->feature[i].column : "(without a name)");
+    out[column] = (span){i, next - i};
+  }
+  for (int32_t i = 0; i < t->columns; i++)
+    if (out[i].count == 0 && !is_left_out(t, i))
+      return hd__fail(ctx, HD_E_FORMAT, "%s: expected columns of training, found another, %s; drop it", t->path,
+                      hd__csv_column_name(name, t, i));
+  return HD_OK;
+}
+
+/* Whether training's table and this one have names of columns, or neither. */
+static hd_status check_header(hd_ctx *ctx, const hd_csv_table *t, const hd_features *f) {
+  const bool named = f->feature[0].column != NULL;
+  if (named == t->header && (named || t->columns == f->columns))
+    return HD_OK;
+  if (named == t->header)
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected %d columns as in training, found %d; make both alike", t->path,
+                    f->columns, t->columns);
+  return hd__fail(ctx, HD_E_FORMAT, "%s:1: expected %s as in training, found %s; %s", t->path,
+                  named ? "a header" : "no header", named ? "none" : "one",
+                  named ? "add the line of names" : "remove the line of names, or say --header no");
+}
+
+/* What a field is read as, by one feature of its column; false: it is not that. */
+static bool read_as(double *out, const hd_feature *feature, const hd_csv_field *field, const char *text, bool empty) {
+  if (feature->empty || feature->category)
+    *out = feature->empty ? empty : !empty && !strcmp(text, feature->category);
+  else if (empty)
+    *out = NAN;
+  else
+    return hd__csv_number(out, field);
+  return true;
+}
+
+typedef struct row {
+  float *floats;
+  double *numbers; /* or NULL */
+} row;
+
+static hd_status read_field(row *to, hd_ctx *ctx, const hd_csv_table *t, const hd_features *f, const span *is,
+                            const hd_csv_field *field, int64_t line, int32_t column) {
+  char text[HD_CSV_NAME_BYTES] = "", name[HD_CSV_NAME_BYTES + 16];
+  const hd_feature *last = &f->feature[is->first + is->count - 1];
+  const bool empty = hd__csv_is_empty(field), texts = f->feature[is->first].category != NULL;
+  bool known = !texts;
+  if (empty && !last->empty)
+    return hd__fail(ctx, HD_E_FORMAT, "%s:%lld: expected no empty field in %s, as in training, found one; fill it",
+                    t->path, (long long)line, hd__csv_column_name(name, t, column));
+  if (texts)
+    hd__csv_text(text, sizeof text, field);
+  for (int32_t i = is->first; i < is->first + is->count; i++) {
+    double value = 0;
+    if (!read_as(&value, &f->feature[i], field, text, empty))
+      return hd__csv_no_number(ctx, t, line, column, field);
+    known = known || value != 0;
+    to->floats[i] = (float)value;
+    if (to->numbers)
+      to->numbers[i] = value;
+  }
+  if (known)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_FORMAT,
+                  "%s:%lld: expected a text of training in %s, found '%.48s'; drop the row, or train "
+                  "with such rows",
+                  t->path, (long long)line, hd__csv_column_name(name, t, column), text);
+}
+
+hd_status hd__table_numbers(float *floats, double *numbers, hd_ctx *ctx, const hd_csv_table *t, const hd_features *f) {
+  HD_OWNED span *spans = NULL;
+  HD_TRY(check_header(ctx, t, f));
+  HD_TRY(HD_NEW(spans, t->columns, ctx, NO_MEMORY, t->path));
+  HD_TRY(find_spans(spans, ctx, t, f));
+  hd_csv_cursor c = t->rows;
+  for (int64_t i = 0; i < t->count && hd__csv_more(&c); i++) {
+    row to = {floats + i * f->count, numbers ? numbers + i * f->count : NULL};
+    bool last = false;
+    for (int32_t column = 0; !last; column++) {
+      hd_csv_field field;
+      HD_TRY(hd__csv_next(&field, &last, &c, ctx));
+      if (spans[column].count > 0)
+        HD_TRY(read_field(&to, ctx, t, f, &spans[column], &field, t->line[i], column));
+    }
+  }
+  return HD_OK;
+}
+
+/* ---- What was assumed ---- */
+
+static void describe_columns(char *note, const hd_csv_table *t, const hd_features *f) {
+  char label[HD_CSV_NAME_BYTES + 16];
+  int32_t texts = 0, columns = 0;
+  for (int32_t i = 0; i < t->columns; i++) {
+    columns += !is_left_out(t, i);
+    texts += !is_left_out(t, i) && !hd__csv_has_numbers(&t->column[i]);
+  }
+  int n = snprintf(note, HD_TABLE_NOTE_BYTES, "%.100s: %s, the label is %.100s; %d other column%s", t->path,
+                   t->header ? "the first line is a header" : "no header", hd__csv_column_name(label, t, t->label),
+                   columns, columns == 1 ? "" : "s");
+  if (texts > 0)
+    n += snprintf(note + n, (size_t)(HD_TABLE_NOTE_BYTES - n), ", %d of texts: %d numbers a row", texts, f->count);
+  if (t->index)
+    snprintf(note + n, (size_t)(HD_TABLE_NOTE_BYTES - n), "; the first column, an index, is left out");
+}
+
+static void describe_empties(char *note, const hd_csv_table *t) {
+  char name[HD_CSV_NAME_BYTES + 16];
+  int64_t empties = 0;
+  int32_t columns = 0, first = 0;
+  for (int32_t i = 0; i < t->columns; i++)
+    if (!is_left_out(t, i) && t->column[i].empties > 0) {
+      first = columns++ ? first : i;
+      empties += t->column[i].empties;
+    }
+  if (columns == 0)
+    return;
+  hd__csv_column_name(name, t, first);
+  int n = snprintf(note, HD_TABLE_NOTE_BYTES, "%lld empty field%s in %.100s", (long long)empties,
+                   empties == 1 ? "" : "s", name);
+  if (columns > 1)
+    n += snprintf(note + n, (size_t)(HD_TABLE_NOTE_BYTES - n), " and %d other columns", columns - 1);
+  snprintf(note + n, (size_t)(HD_TABLE_NOTE_BYTES - n),
+           ": read as the column's mean, beside a number that tells them (--missing refuse)");
+}
+
+void hd__table_describe(char note[HD_TABLE_NOTES][HD_TABLE_NOTE_BYTES], const hd_csv_table *t, const hd_features *f) {
+  describe_columns(note[0], t, f);
+  describe_empties(note[1], t);
+}

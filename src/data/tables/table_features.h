@@ -1,0 +1,24 @@
+/* Tables as features: which features the columns of a training table become, and the numbers of a table's rows.
+ *
+ * A column of numbers is one feature, a column of texts one for each text, in the order of their bytes; a column with
+ * empty fields has one more, which tells them. Another table's columns are found by their names, or by their places
+ * where there are none. */
+#pragma once
+
+#include "data/tables/csv_table.h"
+#include "data/tables/features.h"
+
+enum { HD_TABLE_NOTES = 3, HD_TABLE_NOTE_BYTES = 320 };
+
+/* The features of a training table, with the label's name. HD_E_FORMAT for a column that is neither numbers nor a few
+ * texts, or that has no field. The caller releases them, after a failure too. */
+hd_status hd__table_features(hd_features *out, hd_ctx *ctx, const hd_csv_table *table, const hd_csv_options *options);
+
+/* Writes features->count numbers for each row; `numbers` is NULL where none is wanted. An empty field is NAN. HD_E_FORMAT
+ * for columns that are missing or not among the features, and for fields that training had none of. */
+hd_status hd__table_numbers(float *floats, double *numbers, hd_ctx *ctx, const hd_csv_table *table,
+                            const hd_features *features);
+
+/* What was assumed of a training table, for the user: a line each, or "". */
+void hd__table_describe(char note[HD_TABLE_NOTES][HD_TABLE_NOTE_BYTES], const hd_csv_table *table,
+                        const hd_features *features);
