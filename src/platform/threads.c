@@ -97,7 +97,7 @@ static hd_status fill(hd_threads *threads, hd_ctx *ctx, const hd_placement *plac
 
 /* The thread that calls is one of the threads, with the stack that the program gave it; of the first thread of a
  * program that is `ulimit -s`. */
-static hd_status check_stack(hd_ctx *ctx) {
+hd_status hd__threads_check_stack(hd_ctx *ctx) {
   const size_t bytes = hd__thread_stack_bytes();
   if (bytes >= LEAST_STACK_BYTES)
     return HD_OK;
@@ -109,7 +109,7 @@ static hd_status check_stack(hd_ctx *ctx) {
 
 hd_status hd__threads_create(hd_threads **out, hd_ctx *ctx, const hd_placement *place) {
   *out = NULL;
-  HD_TRY(check_stack(ctx));
+  HD_TRY(hd__threads_check_stack(ctx));
   hd_threads *threads = *out = hd__calloc(1, sizeof *threads);
   HD_TRY(HD_ALLOCATED(threads, ctx, "out of memory for %d threads", place->threads));
   *threads = (hd_threads){.count = allowed(place->threads), .cpus = place->cpus};

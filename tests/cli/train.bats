@@ -418,7 +418,9 @@ room_for() {
   (ulimit -S -s 64 && train --max-steps 2 && [ "$DIGEST" = "$wanted" ])
   OMP_STACKSIZE=32k train --max-steps 2 --threads 2
   [ "$DIGEST" = "$wanted" ]
-  (ulimit -s 128 && fails 1 train $TINY --max-steps 2 && says "expected a stack of 240 KB" "ulimit -s")
+  for command in "train $TINY --max-steps 2" topo "summary --model simplenet" --version; do
+    (ulimit -s 128 && fails 1 $command && says "expected a stack of 256 KB" "ulimit -s")
+  done
 }
 
 @test "a finished run is resumed by more steps, under the same folder, and ends as an undisturbed one" {
