@@ -3,6 +3,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,6 +47,14 @@ static int allowed(int wanted) {
   const char *text = getenv("OMP_THREAD_LIMIT");
   int64_t limit;
   return text && hd__parse_int64(&limit, text) && limit >= 1 && limit < wanted ? (int)limit : wanted;
+}
+
+void hd__threads_limit(hd_placement *place) {
+  const size_t used = strlen(place->why);
+  const int most = allowed(place->threads);
+  if (most < place->threads)
+    snprintf(place->why + used, sizeof place->why - used, "; OMP_THREAD_LIMIT allows %d", most);
+  place->threads = most;
 }
 
 static hd_status start_team(hd_threads *threads, hd_ctx *ctx) {
