@@ -247,3 +247,16 @@ bad() {
   [ "$failed" -gt 0 ]
   [ "$failed" -lt 10 ]
 }
+
+@test "a file that cannot be opened for want of descriptors is not taken for one that is not there" {
+  local few
+  train --out r
+  for limit in $(seq 4 9); do
+    for command in "report r" "runs r" "runs $PWD" "certify r" "top --once"; do
+      few=0
+      (ulimit -n "$limit" && exec timeout 60 "$HEDDLE" $command) >out 2>err 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- || few=$?
+      no grep -E 'found no|found none|no run' out err
+      [ "$few" -eq 0 ] || grep -q 'Too many open files' err || { echo "limit $limit, $command: $few"; cat err; return 1; }
+    done
+  done
+}

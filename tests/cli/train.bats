@@ -455,7 +455,7 @@ EOF
   rm r/metrics.jsonl
   ln -s metrics.jsonl r/metrics.jsonl # a link to itself: unreadable, for root too
   fails 1 train --resume r --max-steps 55
-  says "r/metrics.jsonl" "expected to read what was written before"
+  says "r/metrics.jsonl" "expected a readable file"
   [ "$(readlink r/metrics.jsonl)" = metrics.jsonl ]
   nothing_half_written r
 }
