@@ -58,7 +58,8 @@ typedef struct hd_launch_result {
 HD_API hd_status hd_launch(hd_launch_result *out, hd_ctx *ctx, const hd_launch_settings *settings);
 
 /* Whether this process was started as a rank, by heddle, torchrun, mpirun or srun: fills in its rank and the number
- * of ranks. 0, rank 0 of 1, if it was not. */
+ * of ranks. 0, rank 0 of 1, if it was not. Variables that hold no valid numbers, as RANK=2 of WORLD_SIZE=2, are those
+ * of a rank, too: joining a group names what is wrong. One of the two alone is not. */
 HD_API int hd_launched(int32_t *rank, int32_t *ranks);
 
 /* As torch.multiprocessing.spawn: starts this program again as `ranks` ranks, with the arguments of this process. In

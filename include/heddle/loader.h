@@ -78,7 +78,7 @@ HD_API void hd_loader_destroy(hd_loader *loader);
 HD_API const hd_loader_shape *hd_loader_shape_of(const hd_loader *loader);
 
 /* Goes to the start of an epoch, counted from 0. Going to the next epoch does not wait: workers have already begun
- * it. */
+ * it. HD_E_USAGE in a child by fork of the process that created a loader with workers. */
 HD_API hd_status hd_loader_begin(hd_loader *loader, hd_ctx *ctx, uint32_t epoch);
 
 /* The next batch of the epoch, of epoch 0 without hd_loader_begin; owned by the loader. A failure names the sample's

@@ -14,6 +14,9 @@
  * number may exist in one process and train in separate threads, each with its own context and run folder. The
  * library never prints: progress is reported by a callback.
  *
+ * Stack: the calling thread computes too. Creating a session, a predictor or an evaluation on a thread with less than
+ * 240 KB of stack is HD_E_SYSTEM.
+ *
  * Forks: a child may create sessions, and use its copies of contexts, tensors and predictors. Sessions, loaders with
  * workers, pools and groups stay with the process that created them: in a child their calls fail with HD_E_USAGE, and
  * destroying them leaves the parent's as they are. */

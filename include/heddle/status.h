@@ -3,6 +3,9 @@
  * Every fallible call returns hd_status: 0 (HD_OK) or a negative code. The message of the last failure is stored in
  * the context that was passed in; it is one line with what was expected, what was found and a remedy.
  *
+ * Pointers: an argument is NULL only where its function says that it may be. Elsewhere the library does not check for
+ * NULL, neither of a configuration nor of an object: that is an error of the program, not a status.
+ *
  * Thread safety: a context may be used by one thread at a time. Two contexts never share state. */
 #ifndef HEDDLE_STATUS_H
 #define HEDDLE_STATUS_H

@@ -72,7 +72,9 @@ static void note_run(report *r, int run) {
         r,
         "%s: expected an object with its step in each line of metrics.jsonl, found %.0f other lines; they are left out",
         name, bad);
-  if (hd_runs_numbers(&loss, r->run[run].list, r->ctx, r->run[run].index, "loss") == HD_OK && loss.missing > 0)
+  if (hd_runs_numbers(&loss, r->run[run].list, r->ctx, r->run[run].index, "loss") != HD_OK)
+    note(r, "%s; what it has is left out", hd_ctx_message(r->ctx));
+  else if (loss.missing > 0)
     note(r,
          "%s: expected the loss of each step in losses.bin, found none of %lld steps; the curve has those that were "
          "logged",

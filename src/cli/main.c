@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 
@@ -56,18 +57,27 @@ static void keep_streams_closed(void) {
       return;
 }
 
-/* The first thread computes too: its stack grows up to the limit of this moment. */
-static void enlarge_stack(void) {
-  const rlim_t usual = 8 << 20;
+/* The first thread computes too: its stack grows up to the limit of this moment. False where that is not enough. */
+static bool enlarge_stack(void) {
+  const rlim_t usual = 8 << 20, least = 256 << 10;
   struct rlimit stack;
   if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= usual)
-    return;
+    return true;
   stack.rlim_cur = stack.rlim_max < usual ? stack.rlim_max : usual;
   setrlimit(RLIMIT_STACK, &stack);
+  return stack.rlim_cur >= least;
+}
+
+/* Formatting a line could take more stack than there is. */
+static int refuse_stack(void) {
+  static const char line[] = "heddle: expected a stack of 256 KB or more, found a lower limit; raise `ulimit -s`\n";
+  (void)!write(STDERR_FILENO, line, sizeof line - 1);
+  return CLI_FAILED;
 }
 
 int main(int argc, char **argv) {
-  enlarge_stack();
+  if (!enlarge_stack())
+    return refuse_stack();
   keep_streams_closed();
   hd_supervisor();
   signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the write, not the end of a training run */

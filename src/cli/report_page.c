@@ -1,4 +1,5 @@
 /* The page of a report: see report.h. Texts of files are untrusted: they go through page_put_text or svg_escaped. */
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -127,9 +128,13 @@ static void put_picture(FILE *to, const report *r, const char *name, const char 
   unsigned char in[3];
   struct stat file; /* a link may lead to what is no picture, and a pipe never ends */
   snprintf(path, sizeof path, "%s/%s", report_value(r, 0, "run"), name);
-  FILE *from = lstat(path, &file) == 0 && S_ISREG(file.st_mode) ? fopen(path, "re") : NULL;
-  if (!from)
+  if (lstat(path, &file) != 0 || !S_ISREG(file.st_mode))
     return;
+  FILE *from = fopen(path, "re");
+  if (!from) {
+    fprintf(to, "<p>%s cannot be read: %s</p>\n", name, strerror(errno));
+    return;
+  }
   fprintf(to, "<figure><figcaption>%s</figcaption><img alt=\"%s\" src=\"data:image/png;base64,", caption, caption);
   for (size_t got; memset(in, 0, 3), (got = fread(in, 1, 3, from)) > 0;) {
     const unsigned bits = (unsigned)in[0] << 16 | (unsigned)in[1] << 8 | in[2];

@@ -21,14 +21,14 @@ static const char *remedy_for(int why) {
   case EPERM:
   case EROFS: return "choose a path you may use, or change its permissions";
   case EMFILE:
-  case ENFILE: return "raise the limit on open files";
+  case ENFILE: return "raise the limit on open files (ulimit -n)";
   case EIO: return "look after the disk";
   default: return "check the path";
   }
 }
 
-static hd_status io_error(hd_ctx *ctx, const char *path, const char *expected) {
-  int why = errno;
+hd_status hd__file_error(hd_ctx *ctx, const char *path, const char *expected) {
+  const int why = errno;
   return hd__fail(ctx, HD_E_IO, "%s: expected %s, found: %s; %s", path, expected, strerror(why), remedy_for(why));
 }
 
@@ -47,7 +47,7 @@ typedef hd_status take_fn(hd_mapping *out, hd_ctx *ctx, const char *path, int fd
 static hd_status map_all(hd_mapping *out, hd_ctx *ctx, const char *path, int fd) {
   void *bytes = mmap(NULL, out->length, PROT_READ, MAP_PRIVATE, fd, 0);
   if (bytes == MAP_FAILED)
-    return io_error(ctx, path, "a file that can be mapped");
+    return hd__file_error(ctx, path, "a file that can be mapped");
   out->bytes = bytes;
   return HD_OK;
 }
@@ -66,7 +66,7 @@ static hd_status read_all(hd_mapping *out, hd_ctx *ctx, const char *path, int fd
   if (at == out->length)
     return HD_OK;
   hd_status status =
-      got < 0 ? io_error(ctx, path, "to read it")
+      got < 0 ? hd__file_error(ctx, path, "to read it")
               : hd__fail(ctx, HD_E_IO, "%s: expected %zu bytes, found %zu: it was cut short just now; start again",
                          path, out->length, at);
   hd__file_unmap(out);
@@ -80,7 +80,7 @@ static bool is_guarded(const struct stat *info) {
 static hd_status take_open(hd_mapping *out, hd_ctx *ctx, const char *path, int fd, take_fn *take, bool guarded) {
   struct stat info;
   if (fstat(fd, &info) != 0)
-    return io_error(ctx, path, "a readable file");
+    return hd__file_error(ctx, path, "a readable file");
   if (!S_ISREG(info.st_mode))
     return hd__fail(ctx, HD_E_IO, "%s: expected a regular file, found %s; check the path", path,
                     kind_text(info.st_mode));
@@ -95,10 +95,15 @@ static hd_status take_file(hd_mapping *out, hd_ctx *ctx, const char *path, take_
   *out = (hd_mapping){0};
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (guarded ? O_NOFOLLOW : 0)); /* a FIFO must not block */
   if (fd < 0)
-    return io_error(ctx, path, "a readable file");
+    return hd__file_error(ctx, path, "a readable file");
   hd_status status = take_open(out, ctx, path, fd, take, guarded);
   close(fd);
   return status;
+}
+
+hd_status hd__file_open_if_there(FILE **out, hd_ctx *ctx, const char *path) {
+  *out = fopen(path, "re");
+  return *out || errno == ENOENT ? HD_OK : hd__file_error(ctx, path, "a readable file");
 }
 
 hd_status hd__file_map(hd_mapping *out, hd_ctx *ctx, const char *path) {
@@ -126,7 +131,7 @@ void hd__file_unmap(hd_mapping *mapping) {
 }
 
 hd_status hd__file_check(hd_ctx *ctx, FILE *file, const char *path) {
-  return fflush(file) == 0 && !ferror(file) ? HD_OK : io_error(ctx, path, "to write it");
+  return fflush(file) == 0 && !ferror(file) ? HD_OK : hd__file_error(ctx, path, "to write it");
 }
 
 /* 0, or -1 with errno. Some file systems, and objects that are no files, have no sync: that is no failure. */
@@ -139,8 +144,8 @@ static int sync_open(int fd) {
 static hd_status sync_folder(hd_ctx *ctx, const char *folder, const char *path) {
   int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0)
-    return errno == EACCES ? HD_OK : io_error(ctx, path, "to open its folder");
-  hd_status status = sync_open(fd) == 0 ? HD_OK : io_error(ctx, path, "to write its folder to the disk");
+    return errno == EACCES ? HD_OK : hd__file_error(ctx, path, "to open its folder");
+  hd_status status = sync_open(fd) == 0 ? HD_OK : hd__file_error(ctx, path, "to write its folder to the disk");
   close(fd);
   return status;
 }
@@ -206,23 +211,23 @@ static hd_status make_beside(int *made, char name[HD_PATH_BYTES], hd_ctx *ctx, c
     HD_TRY(temporary_name(name, ctx, path, tmp_mark));
     *made = make(name, target);
   }
-  return *made < 0 ? io_error(ctx, path, expected) : HD_OK;
+  return *made < 0 ? hd__file_error(ctx, path, expected) : HD_OK;
 }
 
 /* Lets `write` fill an open file, syncs and closes it. */
 static hd_status fill(int fd, hd_ctx *ctx, const char *path, hd_write_fn *write, void *arg) {
   FILE *file = fdopen(fd, "wb");
   if (!file) {
-    hd_status status = io_error(ctx, path, "to write it");
+    hd_status status = hd__file_error(ctx, path, "to write it");
     close(fd);
     return status;
   }
   hd_status status = write(file, ctx, arg);
   HD_THEN(status, hd__file_check(ctx, file, path));
   if (status == HD_OK && sync_open(fd) != 0)
-    status = io_error(ctx, path, "to write it to the disk");
+    status = hd__file_error(ctx, path, "to write it to the disk");
   if (fclose(file) != 0 && status == HD_OK)
-    status = io_error(ctx, path, "to write it");
+    status = hd__file_error(ctx, path, "to write it");
   return status;
 }
 
@@ -236,7 +241,7 @@ hd_status hd__file_write(hd_ctx *ctx, const char *path, hd_write_fn *write, void
   HD_TRY(make_beside(&fd, temporary, ctx, path, make_file, NULL, "to create it"));
   hd_status status = fill(fd, ctx, path, write, arg);
   if (status == HD_OK && rename(temporary, path) != 0)
-    status = io_error(ctx, path, "to give it its name");
+    status = hd__file_error(ctx, path, "to give it its name");
   if (status == HD_OK)
     return sync_parent(ctx, path);
   unlink(temporary);
@@ -268,7 +273,7 @@ static hd_status follow(char **out, hd_ctx *ctx, const char *path) {
   struct stat opened, named;
   int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (fd < 0)
-    return io_error(ctx, path, "a link to a file that may be written");
+    return hd__file_error(ctx, path, "a link to a file that may be written");
   *out = realpath(path, NULL);
   const bool same = *out && fstat(fd, &opened) == 0 && lstat(*out, &named) == 0 && opened.st_dev == named.st_dev &&
                     opened.st_ino == named.st_ino;
@@ -286,7 +291,7 @@ hd_status hd__file_write_named(hd_ctx *ctx, const char *path, hd_write_fn *write
   if (stat(path, &file) == 0 && is_stream(&file)) {
     const int standard = standard_stream(&file);
     const int fd = standard < 0 ? open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY) : fcntl(standard, F_DUPFD_CLOEXEC, 3);
-    return fd < 0 ? io_error(ctx, path, "to write it") : fill(fd, ctx, path, write, arg);
+    return fd < 0 ? hd__file_error(ctx, path, "to write it") : fill(fd, ctx, path, write, arg);
   }
   if (lstat(path, &file) != 0 || !S_ISLNK(file.st_mode))
     return hd__file_write(ctx, path, write, arg);
@@ -299,7 +304,7 @@ hd_status hd__file_write_named(hd_ctx *ctx, const char *path, hd_write_fn *write
 hd_status hd__file_make_new_folder(bool *made, hd_ctx *ctx, const char *path) {
   *made = mkdir(path, 0777 & ~S_IWOTH) == 0; /* never writable by all users, whatever the umask */
   if (!*made && errno != EEXIST)
-    return io_error(ctx, path, "to create the folder");
+    return hd__file_error(ctx, path, "to create the folder");
   return *made ? sync_parent(ctx, path) : HD_OK;
 }
 
@@ -316,7 +321,7 @@ hd_status hd__file_make_folder(hd_ctx *ctx, const char *path) {
   }
   if (!hd__file_is_folder(path)) {
     errno = ENOTDIR;
-    return io_error(ctx, path, "a folder");
+    return hd__file_error(ctx, path, "a folder");
   }
   return HD_OK;
 }
@@ -368,7 +373,7 @@ static hd_status take_place(hd_ctx *ctx, const char *temporary, const char *path
   HD_TRY(temporary_name(old, ctx, path, old_mark));
   const bool replaces = rename(path, old) == 0;
   if (rename(temporary, path) != 0) {
-    hd_status status = io_error(ctx, path, "to give the folder its name");
+    hd_status status = hd__file_error(ctx, path, "to give the folder its name");
     if (replaces)
       rename(old, path);
     return status;
@@ -500,7 +505,7 @@ hd_status hd__file_link(hd_ctx *ctx, const char *target, const char *path) {
   HD_TRY(make_beside(&made, temporary, ctx, path, make_link, target, "to create the link"));
   if (rename(temporary, path) == 0)
     return sync_parent(ctx, path);
-  hd_status status = io_error(ctx, path, "to give the link its name");
+  hd_status status = hd__file_error(ctx, path, "to give the link its name");
   unlink(temporary);
   return status;
 }

@@ -132,6 +132,10 @@ static hd_lock_state state_at(char who[HD_LOCK_WHO_BYTES], const char *path, boo
   if (hd__file_join(file, NULL, path, HD_LOCK_NAME) != HD_OK)
     return HD_LOCK_FREE;
   const int fd = open(file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+    snprintf(who, HD_LOCK_WHO_BYTES, "too many files are open to see by whom");
+    return HD_LOCK_UNKNOWN;
+  }
   if (fd < 0)
     return errno == EACCES ? state_of_other_user(who, file) : HD_LOCK_FREE;
   const hd_lock_state state = state_of(who, fd, busy);

@@ -13,6 +13,7 @@
 /* Functions of the OpenMP standard; the library links none of them. */
 typedef struct runtime {
   int (*num_places)(void);
+  int (*all_procs)(void); /* of the mask that the process started with */
   int (*num_procs)(int place);
   void (*proc_ids)(int place, int *ids);
 } runtime;
@@ -49,6 +50,7 @@ static bool open_runtime(runtime *r) {
   if (!library)
     return false;
   const bool whole = look_up(&r->num_places, library, "omp_get_num_places") &&
+                     look_up(&r->all_procs, library, "omp_get_num_procs") &&
                      look_up(&r->num_procs, library, "omp_get_place_num_procs") &&
                      look_up(&r->proc_ids, library, "omp_get_place_proc_ids");
   dlclose(library); /* the program keeps it loaded */
@@ -70,11 +72,13 @@ static bool read_place(hd_cpu_set *place, const runtime *r, int number) {
   return true;
 }
 
-bool hd__openmp_has_bound(hd_cpu_set *all) {
+/* As hd__openmp_has_bound; *procs: the CPUs that there would be without places. */
+static bool read_places(hd_cpu_set *all, int *procs) {
   runtime r;
   hd_cpu_set mask, place;
   bool is_place = false;
   *all = (hd_cpu_set){0};
+  *procs = 0;
   if (!open_runtime(&r) || !hd__cpu_set_read(&mask))
     return false;
   for (int i = 0; i < r.num_places(); i++) {
@@ -83,7 +87,25 @@ bool hd__openmp_has_bound(hd_cpu_set *all) {
     is_place |= !memcmp(&place, &mask, sizeof place);
     hd__cpu_set_join(all, &place);
   }
+  *procs = r.all_procs();
   return is_place;
+}
+
+bool hd__openmp_has_bound(hd_cpu_set *all) {
+  int procs;
+  return read_places(all, &procs);
+}
+
+const char *hd__openmp_limit(void) {
+  static const char *const lists[] = {"OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"};
+  hd_cpu_set all;
+  int procs;
+  if (!read_places(&all, &procs) || hd__cpu_set_count(&all) >= procs)
+    return NULL;
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+    if (getenv(lists[i]))
+      return lists[i];
+  return NULL;
 }
 
 bool hd__openmp_unbound(hd_cpu_set *out) { return hd__openmp_has_bound(out) || hd__cpu_set_read(out); }

@@ -3,6 +3,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,6 +47,14 @@ static int allowed(int wanted) {
   const char *text = getenv("OMP_THREAD_LIMIT");
   int64_t limit;
   return text && hd__parse_int64(&limit, text) && limit >= 1 && limit < wanted ? (int)limit : wanted;
+}
+
+void hd__threads_limit(hd_placement *place) {
+  const size_t used = strlen(place->why);
+  const int most = allowed(place->threads);
+  if (most < place->threads)
+    snprintf(place->why + used, sizeof place->why - used, "; OMP_THREAD_LIMIT allows %d", most);
+  place->threads = most;
 }
 
 static hd_status start_team(hd_threads *threads, hd_ctx *ctx) {
@@ -97,7 +106,7 @@ static hd_status fill(hd_threads *threads, hd_ctx *ctx, const hd_placement *plac
 
 /* The thread that calls is one of the threads, with the stack that the program gave it; of the first thread of a
  * program that is `ulimit -s`. */
-static hd_status check_stack(hd_ctx *ctx) {
+hd_status hd__threads_check_stack(hd_ctx *ctx) {
   const size_t bytes = hd__thread_stack_bytes();
   if (bytes >= LEAST_STACK_BYTES)
     return HD_OK;
@@ -109,7 +118,7 @@ static hd_status check_stack(hd_ctx *ctx) {
 
 hd_status hd__threads_create(hd_threads **out, hd_ctx *ctx, const hd_placement *place) {
   *out = NULL;
-  HD_TRY(check_stack(ctx));
+  HD_TRY(hd__threads_check_stack(ctx));
   hd_threads *threads = *out = hd__calloc(1, sizeof *threads);
   HD_TRY(HD_ALLOCATED(threads, ctx, "out of memory for %d threads", place->threads));
   *threads = (hd_threads){.count = allowed(place->threads), .cpus = place->cpus};

@@ -14,9 +14,16 @@
 
 typedef struct hd_threads hd_threads;
 
+/* HD_E_SYSTEM where the stack of the calling thread, which computes too, is too small: for the start of calls that need
+ * stack before they open threads. */
+hd_status hd__threads_check_stack(hd_ctx *ctx);
+
 /* Starts a placement's threads. HD_E_SYSTEM if the system refuses. The placement is copied. */
 HD_TOOLS_API hd_status hd__threads_create(hd_threads **out, hd_ctx *ctx, const hd_placement *place);
 HD_TOOLS_API void hd__threads_destroy(hd_threads *threads);
+
+/* Lowers a placement's threads to those that OMP_THREAD_LIMIT allows in this process, and adds the reason. */
+void hd__threads_limit(hd_placement *place);
 
 /* Reads this machine and places threads on it; their number is the request's, else the context's. */
 HD_TOOLS_API hd_status hd__threads_place(hd_placement **out, hd_ctx *ctx, const hd_placement_request *request);

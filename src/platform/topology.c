@@ -195,9 +195,11 @@ static hd_status tabulate(hd_topology **out, hd_ctx *ctx, hwloc_topology_t machi
 
 /* ---- The budget ---- */
 
-static void explain(hd_budget *budget, int cpus) {
+/* `limit`: the variable that allows no more than the mask; NULL: none does. */
+static void explain(hd_budget *budget, int cpus, const char *limit) {
   const char *tight = budget->cpus < budget->mask ? "tighter" : "not tighter";
-  int n = snprintf(budget->why, sizeof budget->why, "the affinity mask and the cpuset allow %d of %d CPU%s",
+  const char *who = limit ? limit : "the affinity mask and the cpuset";
+  int n = snprintf(budget->why, sizeof budget->why, "%s %s %d of %d CPU%s", who, limit ? "allows" : "allow",
                    budget->mask, cpus, cpus == 1 ? "" : "s");
   if (budget->quota > 0)
     snprintf(budget->why + n, sizeof budget->why - (size_t)n, "; a quota of %.4g CPUs is %s (%s)", budget->quota, tight,
@@ -206,7 +208,7 @@ static void explain(hd_budget *budget, int cpus) {
     snprintf(budget->why + n, sizeof budget->why - (size_t)n, "; there is no CPU quota");
 }
 
-void hd__topology_count_budget(hd_topology *t) {
+static void count_budget(hd_topology *t, const char *limit) {
   hd_budget *budget = &t->budget;
   int last_core = -1;
   t->cores = budget->mask = budget->cores = 0;
@@ -222,8 +224,10 @@ void hd__topology_count_budget(hd_topology *t) {
   budget->cpus = budget->mask < quota ? budget->mask : quota;
   if (budget->cpus < 1)
     budget->cpus = 1;
-  explain(budget, t->cpus);
+  explain(budget, t->cpus, limit);
 }
+
+void hd__topology_count_budget(hd_topology *t) { count_budget(t, NULL); }
 
 static void take_quota(hd_budget *budget) {
   char cgroups[HD_CGROUP_PATH_BYTES], membership[HD_CGROUP_PATH_BYTES];
@@ -268,7 +272,7 @@ hd_status hd_topology_create(hd_topology **out, hd_ctx *ctx) {
   take_quota(&(*out)->budget);
   const char *wanted = getenv("OMP_NUM_THREADS");
   snprintf((*out)->budget.omp, sizeof(*out)->budget.omp, "%s", wanted ? wanted : "");
-  hd__topology_count_budget(*out);
+  count_budget(*out, here ? hd__openmp_limit() : NULL);
   return HD_OK;
 }
 

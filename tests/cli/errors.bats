@@ -49,6 +49,25 @@ load cli
   fails 2 $'we\nave'
 }
 
+@test "a launcher's variables that give no rank are refused by name, RANK alone is none of them" {
+  while read -r rank ranks name; do
+    export "$rank" "$ranks"
+    fails 2 train $TINY --out r
+    says "$name"
+    unset "${rank%%=*}" "${ranks%%=*}"
+    [ ! -e r ]
+  done <<END
+RANK=2 WORLD_SIZE=2 RANK from 0 to 1
+RANK=one WORLD_SIZE=2 in RANK, found 'one'
+RANK=0 WORLD_SIZE=two in WORLD_SIZE, found 'two'
+OMPI_COMM_WORLD_RANK=x OMPI_COMM_WORLD_SIZE=2 in OMPI_COMM_WORLD_RANK, found 'x'
+PMI_RANK=-1 PMI_SIZE=2 in PMI_RANK, found '-1'
+SLURM_PROCID=1.5 SLURM_STEP_NUM_TASKS=2 in SLURM_PROCID, found '1.5'
+END
+  RANK=one train
+  WORLD_SIZE=4 train
+}
+
 # Numeric options of `heddle train --help`, by the word that stands for their value.
 numeric_options() {
   "$HEDDLE" train --help | sed -nE 's/^  --([a-z-]+) (N|X|K|STEPS|EPOCHS|S|F|B1,B2|N\|auto) .*/\1 \2/p' |

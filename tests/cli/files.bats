@@ -247,3 +247,26 @@ bad() {
   [ "$failed" -gt 0 ]
   [ "$failed" -lt 10 ]
 }
+
+# The program itself, as libtool's script never ends where it has no descriptors.
+with_descriptors() {
+  local program=$HEDDLE
+  [ ! -x "$BUILDDIR/.libs/heddle" ] || program=$BUILDDIR/.libs/heddle
+  (ulimit -n "$1" && shift && LD_LIBRARY_PATH=$BUILDDIR/.libs exec timeout 60 "$program" "$@") \
+    >out 2>err 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
+}
+
+@test "a file that cannot be opened for want of descriptors is not taken for one that is not there" {
+  local few failed=0
+  train --out r
+  for limit in 4 5 6; do
+    for command in "report r" "runs r" "runs $PWD" "certify r"; do
+      few=0
+      with_descriptors "$limit" $command || few=$?
+      no grep -E 'found no|found none|no run' out err
+      [ "$few" -eq 0 ] || grep -q 'Too many open files' err || { echo "limit $limit, $command: $few"; cat err; return 1; }
+      failed=$((failed + few))
+    done
+  done
+  [ "$failed" -gt 0 ]
+}

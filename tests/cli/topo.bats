@@ -72,6 +72,19 @@ member() {
   done
 }
 
+@test "limits of OpenMP's variables are obeyed and named" {
+  OMP_THREAD_LIMIT=1 "$HEDDLE" topo --threads 2 >out
+  grep -qx 'threads 1: as asked for.*; OMP_THREAD_LIMIT allows 1' out
+  OMP_THREAD_LIMIT=2 "$HEDDLE" topo --threads 2 >out
+  no grep -q OMP_THREAD_LIMIT out
+  [ "$(nproc)" -ge 2 ] || skip "there is one CPU"
+  cpu=$(one_cpu)
+  for setting in "OMP_PLACES={$cpu}" "GOMP_CPU_AFFINITY=$cpu"; do # a build without an OpenMP runtime has all CPUs
+    env "$setting" "$HEDDLE" topo >out
+    grep -q "^budget  1 CPU: ${setting%%=*} allows 1 of" out || grep -q "^budget  $(nproc) CPUs: " out
+  done
+}
+
 @test "recorded cgroups, version 2: the tightest quota of all ancestors" {
   need_json
   export HEDDLE_SYSROOT=$PWD/root HWLOC_SYNTHETIC="core:8 pu:2"

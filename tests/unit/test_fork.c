@@ -185,7 +185,7 @@ static const char *be_refused(void *arg) {
   int output;
   if (!is_refused(hd_session_step(NULL, o->session, ctx, 1)) || !is_refused(hd_session_save(o->session, ctx)))
     return "the session";
-  if (!is_refused(hd_loader_next(&batch, o->loader, ctx)) || hd_loader_begin(o->loader, ctx, 1) != HD_OK)
+  if (!is_refused(hd_loader_next(&batch, o->loader, ctx)) || !is_refused(hd_loader_begin(o->loader, ctx, 1)))
     return "the loader";
   if (!is_refused(hd_pool_map(&output, o->pool, ctx, &task, &input, 1, NULL)) ||
       !is_refused(hd_future_result(&output, o->future, ctx, -1)))

@@ -78,13 +78,16 @@ static void in_shell(char text[TEXT_BYTES], const char *program, const char *bef
 /* The address sanitizer makes frames larger. */
 #if defined(__SANITIZE_ADDRESS__)
 #define SMALL_STACK "ulimit -S -s 2048;"
+#define TINY_STACK "ulimit -s 128;"
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define SMALL_STACK "ulimit -S -s 2048;"
+#define TINY_STACK "ulimit -s 128;"
 #endif
 #endif
 #ifndef SMALL_STACK
 #define SMALL_STACK "ulimit -S -s 256;"
+#define TINY_STACK "ulimit -s 40;" /* the system starts no program with much less */
 #endif
 
 static const char *const settings[] = {"export OMP_PROC_BIND=true;",
@@ -96,6 +99,8 @@ static const char *const settings[] = {"export OMP_PROC_BIND=true;",
                                        "export OMP_WAIT_POLICY=passive OMP_SCHEDULE=guided;",
                                        SMALL_STACK,
                                        "export HD_ROUND_UP=1;"};
+
+static const char *const refused[] = {"ulimit -s 128;", TINY_STACK};
 
 int main(int argc, char **argv) {
   char plain[TEXT_BYTES], text[TEXT_BYTES], all[128];
@@ -119,7 +124,9 @@ int main(int argc, char **argv) {
   snprintf(all, sizeof all, "export GOMP_CPU_AFFINITY=%d;", cpu);
   in_shell(text, argv[0], all);
   ok(!strncmp(text, "1 CPUs", 6) || CPU_COUNT(&mine) == 1, "%s one CPU is what the user asked for: %s", all, text);
-  in_shell(text, argv[0], "ulimit -s 128;");
-  ok(strstr(text, "expected a stack of") != NULL, "a stack of 128 KB is refused: %s", text);
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    in_shell(text, argv[0], refused[i]);
+    ok(strstr(text, "expected a stack of") != NULL, "%s is refused: %s", refused[i], text);
+  }
   return done_testing();
 }

@@ -238,6 +238,7 @@ static void test_environment(void) {
       {{"RANK=1", "WORLD_SIZE=3", "OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=1"}, HD_OK, 1, 3, "torchrun"},
       {{"OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_SIZE=4"}, HD_OK, 2, 4, "Open MPI"},
       {{"PMI_RANK=0", "PMI_SIZE=2"}, HD_OK, 0, 2, "mpiexec"},
+      {{"RANK=7", "PMI_RANK=0", "PMI_SIZE=2"}, HD_OK, 0, 2, "mpiexec"}, /* RANK is the shell's */
       {{"SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_NUM_NODES=1"}, HD_OK, 1, 2, "srun"},
       {{"SLURM_PROCID=0", "SLURM_NTASKS=8"}, HD_OK, -1, -1, ""}, /* a batch script by itself is no rank */
       {{"RANK=1"}, HD_E_USAGE, 0, 0, "expected RANK and WORLD_SIZE in the environment, found only RANK"},

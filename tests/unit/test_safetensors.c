@@ -24,7 +24,7 @@ static char name_weight[] = "fc.weight", name_bias[] = "fc.bias", name_scalar[] 
             name_accent[] = "\xc3\xa9", name_real[] = "loss", name_whole[] = "steps", name_quoted[] = "a \"b\"\\\n\t{}";
 
 static hd_st_tensor f32(char *name, hd_shape shape, const float *bytes) {
-  return (hd_st_tensor){name, HD_ST_F32, shape, bytes, (size_t)hd__shape_elems(&shape) * 4, NULL};
+  return (hd_st_tensor){name, HD_ST_F32, shape, bytes, (size_t)hd__shape_elems(&shape) * 4, NULL, NULL};
 }
 
 /* Writes to a file and returns its bytes, for the caller to free. */
@@ -43,7 +43,7 @@ static unsigned char *write_tensors(size_t *length, const hd_st_tensor *tensor, 
 static void test_round_trip(void) {
   const hd_st_tensor tensor[] = {
       f32(name_weight, (hd_shape){2, {2, 3}}, weight),  f32(name_bias, (hd_shape){1, {2}}, bias),
-      {name_real, HD_ST_F64, {1, {1}}, &real, 8, NULL}, {name_whole, HD_ST_I64, {1, {1}}, &whole, 8, NULL},
+      {name_real, HD_ST_F64, {1, {1}}, &real, 8, NULL, NULL}, {name_whole, HD_ST_I64, {1, {1}}, &whole, 8, NULL, NULL},
       f32(name_scalar, (hd_shape){0, {0}}, &seven),     f32(name_four, (hd_shape){4, {1, 2, 1, 1}}, pair),
       f32(name_quoted, (hd_shape){1, {1}}, &six)};
   enum { COUNT = sizeof tensor / sizeof *tensor };
@@ -387,7 +387,7 @@ static void test_load(void) {
   hd_st_tensor w = f32(name_weight, (hd_shape){2, {2, 3}}, weight), b = f32(name_bias, (hd_shape){1, {2}}, bias);
   hd_st_tensor turned = f32(name_weight, (hd_shape){2, {3, 2}}, weight),
                flat = f32(name_weight, (hd_shape){1, {6}}, weight);
-  hd_st_tensor wide = {name_weight, HD_ST_F64, {2, {2, 3}}, doubles, sizeof doubles, NULL};
+  hd_st_tensor wide = {name_weight, HD_ST_F64, {2, {2, 3}}, doubles, sizeof doubles, NULL, NULL};
   hd_st_tensor other = f32(name_four, (hd_shape){1, {2}}, pair);
   load(&store, (hd_st_tensor[]){b, w}, 2, NULL, "a model's file");
   ok(!memcmp(home[1], weight, sizeof weight) && !memcmp(home[1] + 6, bias, sizeof bias),

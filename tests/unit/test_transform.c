@@ -725,7 +725,7 @@ static void apply_custom(float image[6], hd_ctx *with, const char *list, int64_t
   hd_pipeline_input input = input_of(1, 2, 3);
   hd_pipeline *p;
   if (!is_int(hd_pipeline_create(&p, with, list, &input, mode), HD_OK, "%s is a list", list))
-    bail_out(hd_ctx_message(with));
+    bail_out("%s", hd_ctx_message(with));
   void *scratch = aligned_alloc(64, hd_pipeline_shape_of(p)->scratch_bytes);
   const hd_sample sample = {.pixels = pixels};
   const hd_sample_key key = {.seed = 3, .position = position};

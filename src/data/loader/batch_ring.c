@@ -215,11 +215,15 @@ void hd__ring_seek(hd_ring *r, int64_t first, int64_t end) {
   pthread_mutex_unlock(&r->lock);
 }
 
+hd_status hd__ring_check_process(const hd_ring *r, hd_ctx *ctx) {
+  return is_here(r) ? HD_OK
+                    : hd__fail(ctx, HD_E_USAGE,
+                               "loader workers stay in the process that started them, and this is a child of it; open "
+                               "the run or the loader in the child, or use no --workers");
+}
+
 hd_status hd__ring_failure(hd_ring *r, hd_ctx *ctx, int64_t batch) {
-  if (!is_here(r))
-    return hd__fail(ctx, HD_E_USAGE,
-                    "loader workers stay in the process that started them, and this is a child of it; open the run or "
-                    "the loader in the child, or use no --workers");
+  HD_TRY(hd__ring_check_process(r, ctx));
   for (int32_t p = 0; p < r->blocks; p++) /* an earlier block may fail later */
     if (!look(state_of(r, batch, p), batch))
       wait_for(r, batch, p);

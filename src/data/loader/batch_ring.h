@@ -43,6 +43,9 @@ hd_status hd__ring_create(hd_ring **out, hd_ctx *ctx, const hd_ring_settings *se
 /* Ends the workers, each after its current block. NULL is allowed. */
 void hd__ring_destroy(hd_ring *ring);
 
+/* Refuses a child by fork of the process that started the workers. */
+hd_status hd__ring_check_process(const hd_ring *ring, hd_ctx *ctx);
+
 /* Continues with batches first, first + 1, ... up to `end`, exclusive; what was filled before is discarded. No other
  * call may run at the same time. */
 void hd__ring_seek(hd_ring *ring, int64_t first, int64_t end);

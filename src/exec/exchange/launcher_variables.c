@@ -98,12 +98,13 @@ static hd_status check_host_id(hd_ctx *ctx, const hd_start *start) {
 
 static hd_status read_launcher(hd_start *out, hd_ctx *ctx, const launcher *l) {
   int local, hosts;
+  out->by = l->by;
+  out->rank_variable = l->rank;
+  out->is_given = value_of(l->rank) && value_of(l->ranks);
   HD_TRY(read_number(&out->rank, ctx, l->rank, 0, -1));
   HD_TRY(read_number(&out->ranks, ctx, l->ranks, 1, -1));
   HD_TRY(read_number(&local, ctx, l->local_ranks, 1, -1));
   HD_TRY(read_number(&hosts, ctx, l->hosts, 1, -1));
-  out->by = l->by;
-  out->rank_variable = l->rank;
   make_key(out, l);
   if (out->rank < 0 || out->ranks < 0)
     return hd__fail(ctx, HD_E_USAGE, "expected %s and %s in the environment, found only %s; set the other one, too",
@@ -124,7 +125,7 @@ static hd_status read_launcher(hd_start *out, hd_ctx *ctx, const launcher *l) {
 hd_status hd__start_read(hd_start *out, hd_ctx *ctx) {
   *out = (hd_start){.rank = -1, .ranks = -1};
   for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
-    if (value_of(launchers[i].rank) && (i == 0 || value_of(launchers[i].ranks)))
+    if (value_of(launchers[i].rank) && value_of(launchers[i].ranks))
       return read_launcher(out, ctx, &launchers[i]);
-  return value_of("WORLD_SIZE") ? read_launcher(out, ctx, &launchers[0]) : HD_OK;
+  return value_of("RANK") || value_of("WORLD_SIZE") ? read_launcher(out, ctx, &launchers[0]) : HD_OK;
 }

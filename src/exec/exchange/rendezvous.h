@@ -26,6 +26,7 @@ hd_status hd__rendezvous(hd_local_group **out, hd_ctx *ctx, hd_way way, const ch
 /* What launchers put into the environment; `rank` and `ranks` are -1 where they are not given. */
 typedef struct hd_start {
   int rank, ranks;
+  bool is_given;             /* rank and number of ranks are set, to valid numbers or others */
   const char *by;            /* the launcher, "torchrun", ...; NULL: none */
   const char *rank_variable; /* the variable that holds the rank */
   const char *master;        /* the host of rank 0, where it may be another one; NULL: unknown, or this one */

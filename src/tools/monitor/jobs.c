@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/utf8.h"
+#include "platform/file.h"
 #include "platform/job_page.h"
 #include "platform/process.h"
 
@@ -239,6 +240,7 @@ static hd_status take_page(found *f, hd_ctx *ctx, int fd, const struct stat *fil
 static int open_page(const char *path, struct stat *file) {
   static const char name[] = HD_JOB_LINK;
   char link[sizeof name + 1], self[64];
+  errno = 0;
   if (readlink(path, link, sizeof link) != sizeof name - 1 || memcmp(link, name, sizeof name - 1))
     return -1;
   int handle = open(path, O_PATH | O_CLOEXEC), fd = -1;
@@ -253,6 +255,11 @@ static int open_page(const char *path, struct stat *file) {
   if (fd >= 0)
     close(fd);
   return -1;
+}
+
+/* Jobs that cannot be seen for want of descriptors are not jobs that do not run. */
+static hd_status check_descriptors(hd_ctx *ctx, const char *path) {
+  return errno == EMFILE || errno == ENFILE ? hd__file_error(ctx, path, "to look for jobs") : HD_OK;
 }
 
 /* The process's number in its PID namespace: the last number of the line NSpid. */
@@ -273,7 +280,7 @@ static int ns_pid(const char *root, int pid) {
 static hd_status read_process(found *f, hd_ctx *ctx, int pid) {
   char path[PATH_BYTES], descriptor[PATH_BYTES];
   DIR *folder = opendir(path_of(path, f->root, pid, "fd")); /* refused for processes of other users */
-  hd_status status = HD_OK;
+  hd_status status = folder ? HD_OK : check_descriptors(ctx, path);
   holder process = {.pid = pid};
   int pages = 0;
   for (struct dirent *entry; folder && status == HD_OK && pages < MOST_PAGES && (entry = readdir(folder));) {
@@ -281,8 +288,10 @@ static hd_status read_process(found *f, hd_ctx *ctx, int pid) {
     if (snprintf(descriptor, sizeof descriptor, "%s/%s", path, entry->d_name) >= (int)sizeof descriptor)
       continue;
     const int fd = open_page(descriptor, &file);
-    if (fd < 0)
+    if (fd < 0) {
+      status = check_descriptors(ctx, descriptor);
       continue;
+    }
     if (pages++ == 0) {
       process.ns_pid = ns_pid(f->root, pid);
       process.start = hd__process_start(pid);
@@ -305,8 +314,9 @@ static int by_age(const void *left, const void *right) {
 hd_status hd__jobs_find(hd_jobs *jobs, hd_ctx *ctx, const char *root) {
   found f = {.root = root, .jobs = jobs};
   char path[PATH_BYTES];
-  hd_status status = HD_OK;
+  errno = 0;
   DIR *folder = snprintf(path, sizeof path, "%s/proc", root) < PATH_BYTES ? opendir(path) : NULL;
+  hd_status status = folder ? HD_OK : check_descriptors(ctx, path);
   for (struct dirent *entry; folder && status == HD_OK && (entry = readdir(folder));) {
     char *end;
     const long pid = strtol(entry->d_name, &end, 10);

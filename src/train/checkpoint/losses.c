@@ -55,7 +55,7 @@ hd_status hd__losses_open(hd_losses *out, hd_ctx *ctx, const char *run, const ch
     unlink(out->path); /* of a run that was killed before its first checkpoint */
   out->fd = open(out->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | (steps > 0 ? 0 : O_CREAT | O_EXCL), 0666);
   if (out->fd < 0)
-    return hd__fail(ctx, HD_E_IO, "%s: expected to write it, found: %s; use --out", out->path, strerror(errno));
+    return hd__file_error(ctx, out->path, "to write it");
   return hd__losses_reserve(out, ctx, steps + 1);
 }
 

@@ -1,6 +1,7 @@
 /* Writing checkpoints in the background: see saver.h. */
 #include "train/checkpoint/saver.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -219,6 +220,8 @@ hd_status hd__saver_check_run(hd_ctx *ctx, const char *run, int64_t first) {
   int64_t step;
   HD_FOLDER_OWNED *folder = opendir(run);
   struct dirent *entry;
+  if (!folder && errno != ENOENT)
+    return hd__file_error(ctx, run, "to read the folder");
   while (folder && (entry = readdir(folder))) {
     const bool is_step = hd__saver_is_step(&step, entry->d_name) && step >= first;
     if (!is_step && !is_link(entry->d_name))

@@ -102,10 +102,12 @@ static void replace(json_t **last, json_t *line) {
   *last = line;
 }
 
-void hd__history_lines(const char *run, hd_history_fn *take, void *to) {
+hd_status hd__history_lines(hd_ctx *ctx, const char *run, hd_history_fn *take, void *to) {
   char path[HD_PATH_BYTES], *line = NULL;
   size_t room = 0;
-  HD_FILE_OWNED *from = hd__file_join(path, NULL, run, "history.jsonl") == HD_OK ? fopen(path, "re") : NULL;
+  HD_FILE_OWNED *from = NULL;
+  HD_TRY(hd__file_join(path, ctx, run, "history.jsonl"));
+  HD_TRY(hd__file_open_if_there(&from, ctx, path));
   while (from && getline(&line, &room, from) >= 0) {
     json_t *object = json_loads(line, 0, NULL);
     const char *type = json_string_value(json_object_get(object, "type"));
@@ -113,6 +115,7 @@ void hd__history_lines(const char *run, hd_history_fn *take, void *to) {
     json_decref(object);
   }
   free(line);
+  return HD_OK;
 }
 
 static void take_last(void *to, json_t *line, const char *type) {
@@ -123,11 +126,12 @@ static void take_last(void *to, json_t *line, const char *type) {
     replace(&last[1], NULL);
 }
 
-void hd__history_read(json_t **start, json_t **end, const char *run) {
+hd_status hd__history_read(json_t **start, json_t **end, hd_ctx *ctx, const char *run) {
   json_t *last[2] = {NULL, NULL};
-  hd__history_lines(run, take_last, last);
+  const hd_status status = hd__history_lines(ctx, run, take_last, last);
   *start = last[0];
   *end = last[1];
+  return status;
 }
 
 static void count_end(void *to, json_t *line, const char *type) {
@@ -135,10 +139,9 @@ static void count_end(void *to, json_t *line, const char *type) {
   *(int *)to += how && !strcmp(how, "done");
 }
 
-int hd__history_ends(const char *run) {
-  int ends = 0;
-  hd__history_lines(run, count_end, &ends);
-  return ends;
+hd_status hd__history_ends(int *ends, hd_ctx *ctx, const char *run) {
+  *ends = 0;
+  return hd__history_lines(ctx, run, count_end, ends);
 }
 
 static hd_status request_of(hd_config **out, hd_ctx *ctx, const json_t *record, const hd_config *config) {
@@ -211,7 +214,7 @@ static json_t *result_of(const json_t *end) {
 /* The run's end, if it has one. */
 static hd_status find_end(json_t **out, hd_ctx *ctx, const char *run) {
   json_auto_t *start = NULL;
-  hd__history_read(&start, out, run);
+  HD_TRY(hd__history_read(&start, out, ctx, run));
   const json_t *end = *out;
   const char *how = json_string_value(json_object_get(end, "end"));
   if (!start)

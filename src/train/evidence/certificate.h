@@ -52,11 +52,11 @@ hd_status hd__certificate_data(hd_data **out, hd_ctx *ctx, const json_t *record,
 
 /* Calls `take` with each line of the run's history, and with its type, "" for a line without one. */
 typedef void hd_history_fn(void *to, json_t *line, const char *type);
-void hd__history_lines(const char *run, hd_history_fn *take, void *to);
+hd_status hd__history_lines(hd_ctx *ctx, const char *run, hd_history_fn *take, void *to);
 
 /* The last start and the last end in a run's history.jsonl; *end is NULL for a run that was killed since its last
  * start, or still runs. The caller owns them. */
-void hd__history_read(json_t **start, json_t **end, const char *run);
+hd_status hd__history_read(json_t **start, json_t **end, hd_ctx *ctx, const char *run);
 
 /* How often the run trained to its end; more than once if it was resumed to a later end. */
-int hd__history_ends(const char *run);
+hd_status hd__history_ends(int *ends, hd_ctx *ctx, const char *run);

@@ -151,8 +151,10 @@ hd_status hd__compare_metrics(bool *differs, char *what, size_t bytes, hd_ctx *c
   size_t room = 0;
   HD_TRY(hd__file_join(path[0], ctx, claimed, "metrics.jsonl"));
   HD_TRY(hd__file_join(path[1], ctx, found, "metrics.jsonl"));
-  HD_FILE_OWNED *a = fopen(path[0], "re");
-  HD_FILE_OWNED *b = fopen(path[1], "re");
+  HD_FILE_OWNED *a = NULL;
+  HD_FILE_OWNED *b = NULL;
+  HD_TRY(hd__file_open_if_there(&a, ctx, path[0]));
+  HD_TRY(hd__file_open_if_there(&b, ctx, path[1]));
   bool more = a != NULL;
   *differs = false;
   for (int n = 1; more && !*differs; n++) {

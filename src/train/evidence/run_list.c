@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "platform/file.h"
@@ -49,11 +50,11 @@ static void take_part(void *to, json_t *line, const char *type) {
 
 /* The end states the times of all parts. Where those of a part are not known it states none of training; shares of
  * ranks only where one part trained. */
-static void sum_parts(json_t *end, const char *folder) {
+static hd_status sum_parts(hd_ctx *ctx, json_t *end, const char *folder) {
   run_parts p = {.open_step = -1};
   if (!end)
-    return;
-  hd__history_lines(folder, take_part, &p);
+    return HD_OK;
+  HD_TRY(hd__history_lines(ctx, folder, take_part, &p));
   for (int i = 0; i < TIMES; i++)
     json_object_set_new(end, times[i], p.lacks ? json_null() : json_real(p.sum[i]));
   if (p.sum[TRAIN_S] > 0)
@@ -64,14 +65,24 @@ static void sum_parts(json_t *end, const char *folder) {
   if (p.trained > 1)
     json_object_del(end, "rank_times");
   json_decref(p.rank_times);
+  return HD_OK;
+}
+
+/* Reads the record of a run; NULL, which is no failure, where there is none, it is damaged or another user's. */
+static hd_status read_record(json_t **record, hd_ctx *ctx, const char *folder) {
+  hd_ctx quiet = {0};
+  char path[HD_PATH_BYTES];
+  *record = NULL;
+  if (hd__file_join(path, NULL, folder, "run.json") != HD_OK || access(path, R_OK) != 0)
+    return HD_OK;
+  const hd_status status = hd__checkpoint_record(record, &quiet, folder);
+  return status == HD_E_IO ? hd__fail(ctx, status, "%s", quiet.message) : HD_OK;
 }
 
 static hd_status add_run(hd_runs *runs, hd_ctx *ctx, const char *folder) {
-  hd_ctx quiet = {0};
   json_t *record;
-  char path[HD_PATH_BYTES];
-  if (hd__file_join(path, NULL, folder, "run.json") != HD_OK || !hd__file_exists(path) ||
-      hd__checkpoint_record(&record, &quiet, folder) != HD_OK)
+  HD_TRY(read_record(&record, ctx, folder));
+  if (!record)
     return HD_OK;
   if (runs->count == runs->room) {
     const int64_t room = 2 * runs->room + 16;
@@ -85,8 +96,8 @@ static hd_status add_run(hd_runs *runs, hd_ctx *ctx, const char *folder) {
   }
   hd_run_entry *run = &runs->run[runs->count++];
   *run = (hd_run_entry){.folder = hd__strdup(folder), .record = record};
-  hd__history_read(&run->start, &run->end, folder);
-  sum_parts(run->end, folder);
+  HD_TRY(hd__history_read(&run->start, &run->end, ctx, folder));
+  HD_TRY(sum_parts(ctx, run->end, folder));
   return HD_ALLOCATED(run->folder, ctx, "out of memory for a list of runs");
 }
 
@@ -139,13 +150,15 @@ void hd_runs_close(hd_runs *runs) {
 
 int64_t hd_runs_count(const hd_runs *runs) { return runs->count; }
 
-void hd__runs_read_lines(hd_run_entry *run) {
+hd_status hd__runs_read_lines(hd_run_entry *run, hd_ctx *ctx) {
   char path[HD_PATH_BYTES], *line = NULL;
   size_t room = 0;
+  HD_FILE_OWNED *from = NULL;
   if (run->lines)
-    return;
+    return HD_OK;
+  HD_TRY(hd__file_join(path, ctx, run->folder, "metrics.jsonl"));
+  HD_TRY(hd__file_open_if_there(&from, ctx, path));
   run->lines = json_array();
-  HD_FILE_OWNED *from = hd__file_join(path, NULL, run->folder, "metrics.jsonl") == HD_OK ? fopen(path, "re") : NULL;
   while (from && getline(&line, &room, from) >= 0) {
     json_t *object = json_loads(line, 0, NULL);
     const bool is_read = json_is_object(object) && json_integer_value(json_object_get(object, "step")) > 0;
@@ -155,6 +168,7 @@ void hd__runs_read_lines(hd_run_entry *run) {
     json_decref(object);
   }
   free(line);
+  return HD_OK;
 }
 
 /* The value at a path of names with dots between them. */
@@ -208,7 +222,7 @@ const char *hd_runs_value(const hd_runs *runs, int64_t index, const char *key) {
   if (!strcmp(key, "command"))
     join_words(text, sizeof runs->text, value);
   if (!strcmp(key, "unreadable_lines")) {
-    hd__runs_read_lines(&runs->run[index]);
+    hd__runs_read_lines(&runs->run[index], NULL);
     snprintf(text, sizeof runs->text, "%lld", (long long)run->unreadable);
   }
   if (json_is_integer(value))

@@ -120,7 +120,7 @@ hd_status hd_runs_numbers(hd_run_numbers *out, hd_runs *runs, hd_ctx *ctx, int64
   hd_run_entry *run = &runs->run[index];
   const json_t *list = hd__runs_find(run, key);
   HD_TRY(hd__struct_check(ctx, out, sizeof *out, "hd_run_numbers"));
-  hd__runs_read_lines(run);
+  HD_TRY(hd__runs_read_lines(run, ctx));
   runs->numbers = runs->file_steps = 0;
   if (json_is_array(list))
     HD_TRY(add_list(runs, ctx, list));

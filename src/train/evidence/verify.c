@@ -327,12 +327,13 @@ static hd_status repeat(verify *v, hd_ctx *ctx, const char *resume, int64_t unti
 static hd_status check_checkpoint(verify *v, hd_ctx *ctx, int64_t step) {
   char claimed[HD_PATH_BYTES], found[HD_PATH_BYTES], what[1024];
   bool differs;
+  int ends;
   HD_TRY(hd__saver_step_path(claimed, ctx, v->run, step));
   HD_TRY(hd__saver_step_path(found, ctx, v->again, step));
   if (v->decided || !hd__file_is_folder(claimed) || !hd__file_is_folder(found))
     return HD_OK;
-  HD_TRY(hd__compare_checkpoints(&differs, what, sizeof what, ctx, claimed, found,
-                                 v->request->spot > 0 || hd__history_ends(v->run) > 1));
+  HD_TRY(hd__history_ends(&ends, ctx, v->run));
+  HD_TRY(hd__compare_checkpoints(&differs, what, sizeof what, ctx, claimed, found, v->request->spot > 0 || ends > 1));
   if (differs)
     decide(v, HD_REFUTED, 0, "%s", what);
   return check_record(v, claimed);

@@ -341,11 +341,11 @@ int hd_launched(int32_t *rank, int32_t *ranks) {
   hd_ctx quiet = {0};
   const bool by_us = hd__local_group_launched(&this_rank, &all);
   if (!by_us)
-    hd__start_read(&start, &quiet); /* what is wrong beside the numbers, creating a group will report */
-  const bool launched = by_us || (start.rank >= 0 && start.rank < start.ranks);
-  *rank = by_us ? this_rank : launched ? start.rank : 0;
-  *ranks = by_us ? all : launched ? start.ranks : 1;
-  return launched;
+    hd__start_read(&start, &quiet); /* what is wrong, creating a group will report */
+  const bool valid = !by_us && start.rank >= 0 && start.rank < start.ranks;
+  *rank = valid ? start.rank : this_rank;
+  *ranks = valid ? start.ranks : all;
+  return by_us || start.is_given;
 }
 
 hd_status hd_spawn(int32_t *rank, hd_ctx *ctx, int32_t ranks) {

@@ -1,18 +1,12 @@
 /* The lines of metrics.jsonl: see session.h. */
 #include "train/session/session.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "train/session/loss_score.h"
-
-static hd_status cannot_read(hd_ctx *ctx, const char *path, int why) {
-  return hd__fail(ctx, HD_E_IO, "%s: expected to read what was written before, found: %s; see to it, or use --out",
-                  path, strerror(why));
-}
 
 /* Writes a line of metrics.jsonl and releases it. */
 static void write_line(FILE *to, json_t *line) {
@@ -50,9 +44,8 @@ static hd_status keep_lines(FILE *to, hd_ctx *ctx, void *arg) {
   char path[HD_PATH_BYTES], *line = NULL;
   size_t room = 0;
   HD_TRY(hd__file_join(path, ctx, s->checkpoints.folder, "metrics.jsonl"));
-  HD_FILE_OWNED *from = fopen(path, "re");
-  if (!from && errno != ENOENT)
-    return cannot_read(ctx, path, errno);
+  HD_FILE_OWNED *from = NULL;
+  HD_TRY(hd__file_open_if_there(&from, ctx, path));
   while (from && getline(&line, &room, from) >= 0) {
     json_t *object = json_loads(line, 0, NULL);
     if (holds(&is_last, s, object)) {
@@ -63,9 +56,9 @@ static hd_status keep_lines(FILE *to, hd_ctx *ctx, void *arg) {
   }
   if (from && !has_last && is_logged(s, s->run.counters.step) && !isnan(s->run.counters.step_loss))
     write_line(to, step_line(s, NAN, NULL));
-  const int failed = from && ferror(from), why = errno;
+  const hd_status status = from && ferror(from) ? hd__file_error(ctx, path, "to read it") : HD_OK;
   free(line);
-  return failed ? cannot_read(ctx, path, why) : HD_OK;
+  return status;
 }
 
 hd_status hd__session_open_metrics(hd_session *s, hd_ctx *ctx) {
@@ -74,7 +67,7 @@ hd_status hd__session_open_metrics(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__file_write(ctx, path, keep_lines, s));
   s->report.metrics = fopen(path, "ae");
   if (!s->report.metrics)
-    return hd__fail(ctx, HD_E_IO, "%s: expected to write it, found: %s; use --out", path, strerror(errno));
+    return hd__file_error(ctx, path, "to write it");
   setvbuf(s->report.metrics, NULL, _IOLBF, 0); /* a reader of the file sees each line when it is written */
   return HD_OK;
 }

@@ -150,6 +150,8 @@ const hd_loader_shape *hd_loader_shape_of(const hd_loader *l) { return &l->shape
 static int64_t number_of(const hd_loader *l, int64_t batch) { return l->epoch * l->shape.batches + batch; }
 
 hd_status hd_loader_begin(hd_loader *l, hd_ctx *ctx, uint32_t epoch) {
+  if (l->supply)
+    HD_TRY(hd__ring_check_process(hd__supply_ring(l->supply), ctx));
   if (l->supply && l->next > 0)
     hd__supply_done(l->supply, number_of(l, l->next - 1));
   l->epoch = epoch;

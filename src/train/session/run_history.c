@@ -73,37 +73,37 @@ static hd_status add_line(const hd_session *s, hd_ctx *ctx, json_t *line) {
     const size_t length = strlen(text);
     text[length] = '\n'; /* in place of the 0 */
     if (!append(path, text, length + 1))
-      status =
-          hd__fail(ctx, HD_E_IO, "%s: expected to write it, found: %s; make room, or use --out", path, strerror(errno));
+      status = hd__file_error(ctx, path, "to write it");
   }
   free(text);
   return status;
 }
 
 /* Whether the last line states that the run was done at this step. */
-static bool is_done(const hd_session *s) {
+static hd_status is_done(bool *done, const hd_session *s, hd_ctx *ctx) {
   char path[HD_PATH_BYTES], *line = NULL;
   size_t room = 0;
   json_t *last = NULL;
-  HD_FILE_OWNED *from =
-      hd__file_join(path, NULL, s->checkpoints.folder, "history.jsonl") == HD_OK ? fopen(path, "re") : NULL;
+  HD_FILE_OWNED *from = NULL;
+  HD_TRY(hd__file_join(path, ctx, s->checkpoints.folder, "history.jsonl"));
+  HD_TRY(hd__file_open_if_there(&from, ctx, path));
   while (from && getline(&line, &room, from) >= 0) {
     json_decref(last);
     last = json_loads(line, 0, NULL);
   }
   const char *end = json_string_value(json_object_get(last, "end"));
-  const bool done =
-      end && !strcmp(end, "done") && json_integer_value(json_object_get(last, "step")) == s->run.counters.step;
+  *done = end && !strcmp(end, "done") && json_integer_value(json_object_get(last, "step")) == s->run.counters.step;
   json_decref(last);
   free(line);
-  return done;
+  return HD_OK;
 }
 
 /* A resume with nothing left to do is no part of the run. */
 hd_status hd__session_open_history(hd_session *s, hd_ctx *ctx) {
   const hd_report *r = &s->report.facts;
   char cpu[128];
-  s->report.had_ended = s->run.counters.step > 0 && hd__session_is_over(s) && is_done(s);
+  if (s->run.counters.step > 0 && hd__session_is_over(s))
+    HD_TRY(is_done(&s->report.had_ended, s, ctx));
   if (s->report.had_ended)
     return HD_OK;
   hd__cpu_name(cpu, sizeof cpu);

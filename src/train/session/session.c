@@ -12,6 +12,7 @@
 #include "platform/rounding.h"
 #include "platform/thread_start.h"
 #include "platform/process.h"
+#include "platform/threads.h"
 
 /* Callbacks of the executor. */
 
@@ -433,7 +434,8 @@ static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, 
   s->run.evaluated_step = s->checkpoints.saved_step = -1;
   s->checkpoints.losses.fd = -1;
   s->checkpoints.lock = lock;
-  hd_status status = hd__config_copy(&s->run.config, ctx, config);
+  hd_status status = hd__threads_check_stack(ctx);
+  HD_THEN(status, hd__config_copy(&s->run.config, ctx, config));
   s->run.settings = status == HD_OK ? hd__settings(s->run.config) : NULL;
   if (status == HD_OK && !writes)
     status = hd_config_set_text(s->run.config, ctx, HD_OPT_STAGES, "1"); /* it may run on any number of threads */

@@ -15,6 +15,7 @@
 #include "onnx/onnx.h"
 #include "data/transforms/transform.h"
 #include "graph/param_rules.h"
+#include "platform/threads.h"
 
 enum { TEXT_BYTES = 4096, /* of a value in a file */ REMEDY_BYTES = 64 };
 
@@ -239,7 +240,9 @@ hd_data_request hd__config_data(const hd_config *config) {
 
 hd_status hd_config_place(hd_placement **out, hd_ctx *ctx, const hd_config *config, const hd_topology *machine) {
   const hd_placement_request request = hd__config_placement(config);
-  return hd__placement_create(out, ctx, machine, &request);
+  HD_TRY(hd__placement_create(out, ctx, machine, &request));
+  hd__threads_limit(*out);
+  return HD_OK;
 }
 
 hd_placement_request hd__config_placement(const hd_config *config) {
