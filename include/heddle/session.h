@@ -137,6 +137,7 @@ typedef struct hd_report {
   const char *arithmetic_note;    /* one line: what an earlier version of the arithmetic means here; else "" */
   const char *input_note;         /* one line: how an ONNX file normalises its input, and the data with it; else "" */
   double epochs_asked;            /* the option: 1.5, for which `epochs` is 2 */
+  int32_t all_cpus;               /* that the ranks of all hosts may use */
 } hd_report;
 
 typedef enum hd_event_kind {

@@ -306,6 +306,32 @@ refused() {
   grep -q "the ranks of a host must have the same kernels: rank 0 has 'reference', and rank 1 .* has 'scalar'" err
 }
 
+@test "threads and places that a rank of a host asks for are those of the first rank, or refused" {
+  the_ranks="the ranks of a host must have the same"
+  no differ '[ $RANK = 0 ] || set -- "$@" --threads 2'
+  grep -q "$the_ranks number of threads: rank 0 has '1 by --threads', and rank 1 on the same host has '2 by --threads'; " err
+  no differ '[ $RANK = 0 ] || set -- "$@" --placement spread'
+  grep -q "$the_ranks placement of threads: rank 0 has '--placement physical', and rank 1 .* has '--placement spread'; " err
+  cpu=$(taskset -pc $$ | sed 's/.*: //; s/[-,].*//')
+  no differ '[ $RANK = 0 ] || set -- "$@" --cpus '"$cpu" --placement physical
+  grep -q "$the_ranks placement of threads: rank 0 has '--placement physical', and rank 1 .* has '--cpus $cpu'; " err
+  no differ '[ $RANK = 0 ] || set -- "$@" --cpus 99999'
+  grep -q "rank 1 (pid .*) gave up: --cpus expects CPUs that this process may use (.*), found 99999" err
+  for threads in none 4096; do
+    no differ '[ $RANK = 0 ] || export OMP_NUM_THREADS='$threads --threads auto
+    grep -q "rank 1 (pid .*) gave up: OMP_NUM_THREADS expects a whole number .*, found '$threads'" err
+  done
+  differ '[ $RANK = 0 ] || set -- "$@" --cpus '"$cpu-$cpu --placement compact" --cpus "$cpu" || { cat out err; return 1; }
+  grep -q '2 ranks of 1 thread on ' out
+  differ '[ $RANK = 1 ] || set -- "$@" --placement spread' || { cat out err; return 1; } # rank 1 has what rank 0 asks for
+}
+
+@test "the first line has the threads of all ranks, and each rank says that it has fewer than asked for" {
+  differ '[ $RANK = 0 ] || export OMP_THREAD_LIMIT=1' --threads 2 || { cat out err; return 1; }
+  grep -q '2 ranks of 1 to 2 threads, 3 in all, on ' out
+  grep -qx 'heddle: warning: OMP_THREAD_LIMIT allows 1 of 2 threads of rank 1; raise or unset it' err
+}
+
 @test "ranks may differ in what no other rank waits for, and in how a value is written" {
   differ : --lr 0.001 --seed 7 || { cat out err; return 1; }
   digest_of out >wanted
