@@ -531,7 +531,22 @@ static int start(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   return run(ctx, config, is_rank);
 }
 
+/* A rank with a wrong command line joins the others just to say so: they would wait for it. Heddle's launcher finds its
+ * end by itself. */
+static void tell_ranks(hd_ctx *ctx, const char *why) {
+  const hd_group_settings settings = {
+      .struct_bytes = sizeof settings, .backend = HD_GROUP_SHM, .rank = -1, .world_size = -1, .timeout_s = 10};
+  hd_group *group;
+  int32_t rank, ranks;
+  if (getenv("HEDDLE_WORLD") || !hd_launched(&rank, &ranks) || ranks == 1 ||
+      hd_group_init(&group, ctx, &settings) != HD_OK)
+    return;
+  hd_group_give_up(group, why);
+  hd_group_destroy(group);
+}
+
 const cli_command cli_train = {.name = "train",
                                .help = "train a model, evaluate it, save it",
                                .usage = "heddle train [options]: trains a model, evaluates it, saves it",
-                               .run = start};
+                               .run = start,
+                               .refused = tell_ranks};

@@ -374,6 +374,28 @@ refused() {
   told "rank 1 (pid .*) ended with exit status 7"
 }
 
+# by_hand RANK ARGS...: one of two ranks without a parent; its messages in err-RANK.
+by_hand() {
+  local rank=$1
+  shift
+  RANK=$rank WORLD_SIZE=2 MASTER_PORT=$$ timeout 60 "$HEDDLE" train $TINY --threads 1 --out r "$@" >"out-$rank" 2>"err-$rank" 3>&-
+}
+
+@test "a rank without a parent that has a wrong command line says so to the others at once" {
+  for bad in 0 1; do # the other one would wait for an hour
+    for option in "--lr x" "--no-such-option" "operand"; do
+      by_hand $((1 - bad)) --stall-timeout 3600 &
+      other=$! code=0
+      by_hand $bad $option || code=$?
+      [ "$code" -eq 2 ]
+      wait $other || code=$?
+      [ "$code" -eq 1 ]
+      said=$(sed 's/^heddle: //' err-$bad)
+      [[ "$(cat err-$((1 - bad)))" == "heddle: rank $bad (pid "*") gave up: $said" ]] || { cat err-*; return 1; }
+    done
+  done
+}
+
 @test "launch passes on the environment of ranks, and the exit code of the first that fails" {
   "$HEDDLE" launch -n 3 -- sh -c 'echo "$RANK/$LOCAL_RANK/$WORLD_SIZE/$LOCAL_WORLD_SIZE/$MASTER_ADDR"' >out
   [ "$(sort out | tr '\n' ' ')" = "0/0/3/3/127.0.0.1 1/1/3/3/127.0.0.1 2/2/3/3/127.0.0.1 " ]
