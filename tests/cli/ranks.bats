@@ -339,6 +339,10 @@ refused() {
     --seed 7 || { cat out err; return 1; }
   [ "$(digest_of out)" = "$(cat wanted)" ]
   [ ! -e other ]
+  differ '[ $RANK = 0 ] || set -- "$@" --betas .90,.9990 --weight-decay 1e-2 --shards 16 --sampler sequential --lr 0.001' \
+    --betas 0.9,0.999 --no-shuffle || { cat out err; return 1; }
+  no differ '[ $RANK = 0 ] || set -- "$@" --betas .9,.998'
+  refused "--betas must be the same on all ranks: rank 0 has '0.9,0.999', and rank 1 has '0.9,0.998'"
   for set in d0 d2; do mkdir $set && "$BUILDDIR/tests/bits/make_idx" $set 120 40; done
   ln -s d0 d1
   differ 'set -- "$@" --batch 8 --data ./d$RANK' || { cat out err; return 1; }
