@@ -193,8 +193,8 @@ static void print_start(const hd_report *r) {
             "arithmetic%s%s\n",
             hd_version(), r->model, cli_grouped(r->parameters), frozen, r->data, (long long)r->batch,
             (long long)r->shards, hd_choice_name(HD_OPT_OPTIMIZER, (int)r->optimizer), layout,
-            cli_counted(r->all_cpus, "CPU"), r->isa,
-            hd_choice_name(HD_OPT_ARITHMETIC, (int)r->arithmetic), *r->nccl ? ", gradients added by " : "", r->nccl);
+            cli_counted(r->all_cpus, "CPU"), r->isa, hd_choice_name(HD_OPT_ARITHMETIC, (int)r->arithmetic),
+            *r->nccl ? ", gradients added by " : "", r->nccl);
   print_stages(r);
   if (*r->device_note)
     cli_print("%s\n", r->device_note);

@@ -88,14 +88,14 @@ int main(void) {
     const finding *f = &found[r];
     is_int(f->steps, HD_E_USAGE, "rank %d: 3 steps on rank 0, and 2 on rank 1", r);
     is_str(f->text[0],
-            "the step up to which a call trains must be the same on all ranks: rank 0 has '3', and rank 1 has '2'; "
-            "give all ranks the same",
-            "rank %d: by a line with both", r);
+           "the step up to which a call trains must be the same on all ranks: rank 0 has '3', and rank 1 has '2'; "
+           "give all ranks the same",
+           "rank %d: by a line with both", r);
     is_int(f->mixed, HD_E_USAGE, "rank %d: all steps on rank 0, and 1 on rank 1", r);
     is_str(f->text[1],
-            "the step up to which a call trains must be the same on all ranks: rank 0 has '6', and rank 1 has '3'; "
-            "give all ranks the same",
-            "rank %d: likewise", r);
+           "the step up to which a call trains must be the same on all ranks: rank 0 has '6', and rank 1 has '3'; "
+           "give all ranks the same",
+           "rank %d: likewise", r);
     is_int(f->rest, HD_OK, "rank %d: goes on", r);
     ok(*f->digest[0] && !strcmp(f->digest[0], f->digest[1]), "rank %d: to the digest of ranks that agreed", r);
   }
