@@ -70,6 +70,10 @@ typedef struct hd_group_settings {
 HD_API hd_status hd_group_init(hd_group **out, hd_ctx *ctx, const hd_group_settings *settings);
 HD_API void hd_group_destroy(hd_group *group); /* after its work was waited for; NULL is allowed */
 
+/* Says that this rank cannot go on: calls of the other ranks, present and later ones, return HD_E_PEER with
+ * "rank 1 (pid 4711 on host) gave up: WHY". The group is then only destroyed. */
+HD_API void hd_group_give_up(hd_group *group, const char *why);
+
 /* A group of some ranks of a group, numbered in the order of `ranks`: a collective call of all ranks of the parent,
  * with the same list. *out is NULL in ranks that are not on the list. Destroyed before its parent, and after all
  * messages sent in it were received. HD_E_USAGE: too many groups, buffers and sessions exist at a time. */

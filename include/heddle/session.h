@@ -141,6 +141,7 @@ typedef struct hd_report {
   const char *input_note;         /* one line: how an ONNX file normalises its input, and the data with it; else "" */
   double epochs_asked;            /* the option: 1.5, for which `epochs` is 2 */
   const char *data_note[3];       /* what was assumed of a table, a line each; "" where there is none */
+  int32_t all_cpus;               /* that the ranks of all hosts may use */
 } hd_report;
 
 typedef enum hd_event_kind {
@@ -181,7 +182,7 @@ HD_API hd_status hd_session_train(hd_session *session, hd_ctx *ctx, hd_event_fn 
  * Evaluates and saves at the end of an epoch and of the run, as hd_session_train does. *loss (may be NULL) gets the
  * mean over the samples of these steps, each before its update; NAN if there was no step left. The number of steps
  * per call does not change the weights. A final hd_session_train trains the remaining steps and completes the
- * report. */
+ * report. HD_E_USAGE: ranks asked for different numbers of steps; nothing has changed. */
 HD_API hd_status hd_session_step(double *loss, hd_session *session, hd_ctx *ctx, int64_t steps);
 
 /* Every step has been trained. */

@@ -28,6 +28,8 @@ enum {
 /* What getopt_long returns for each option: above every character, to distinguish it from an unknown short option. */
 enum { OPT_HELP = 1000, OPT_CONFIG, OPT_BATCH_SIZE, OPT_EXTRA, OPT_FIRST = OPT_EXTRA + 16 };
 
+static char complaint[MAX_LINE_BYTES]; /* the last one */
+
 void cli_complain(const char *fmt, ...) {
   char line[MAX_LINE_BYTES];
   va_list args;
@@ -36,6 +38,7 @@ void cli_complain(const char *fmt, ...) {
   va_end(args);
   hd__utf8_clean(line, sizeof line, line, sizeof line);
   fprintf(stderr, "heddle: %s\n", line);
+  memcpy(complaint, line, sizeof complaint);
 }
 
 int cli_take_text(const cli_extra *option, const char *value) {
@@ -357,12 +360,16 @@ static int check_operands(const cli_command *command, int count, char **operand)
 }
 
 static int parse_and_run(const cli_command *command, hd_ctx *ctx, hd_config *config, int argc, char **argv) {
-  int first;
-  CLI_TRY(parse(&first, config, ctx, argc, argv, command));
-  if (first < 0)
-    return CLI_OK;
-  CLI_TRY(check_operands(command, argc - first, argv + first));
-  return command->run(ctx, config, argc - first, argv + first);
+  int first = 0;
+  int code = parse(&first, config, ctx, argc, argv, command);
+  if (code == 0 && first >= 0)
+    code = check_operands(command, argc - first, argv + first);
+  if (code == 0)
+    return first < 0 ? CLI_OK : command->run(ctx, config, argc - first, argv + first);
+  code = cli_report(ctx, code);
+  if (command->refused)
+    command->refused(ctx, complaint);
+  return code;
 }
 
 int cli_run(const cli_command *command, int argc, char **argv) {

@@ -102,6 +102,7 @@ typedef struct cli_command {
   int ends_at_operand;        /* arguments after the first operand are not parsed */
   const char *remedy;         /* for an unexpected operand; NULL: its help */
   int (*run)(hd_ctx *ctx, hd_config *config, int count, char **operand); /* gets the options and the operands */
+  void (*refused)(hd_ctx *ctx, const char *why); /* instead of `run`, after a complaint of the command line; or NULL */
   int (*choose)(int argc, char **argv); /* instead: runs the command that the first argument names */
 } cli_command;
 

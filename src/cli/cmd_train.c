@@ -162,23 +162,39 @@ static void print_stages(const hd_report *r) {
   }
 }
 
-static void print_start(const hd_report *r) {
-  char frozen[48] = "", ranks[160] = "";
+/* "4 ranks on 2 hosts over MPI of 2 threads", or "... of 1 to 3 threads, 8 in all,". */
+static void describe_layout(char *text, size_t bytes, const hd_report *r) {
+  char ranks[160] = "";
+  int least = r->threads, most = r->threads, all = 0;
+  for (int i = 0; i < r->ranks; i++) {
+    least = r->rank[i].threads < least ? r->rank[i].threads : least;
+    most = r->rank[i].threads > most ? r->rank[i].threads : most;
+    all += r->rank[i].threads;
+  }
   if (r->hosts > 1)
     snprintf(ranks, sizeof ranks, "%d ranks on %d hosts over %.64s of ", r->ranks, r->hosts, r->transport);
   else if (r->ranks > 1)
     snprintf(ranks, sizeof ranks, "%d ranks of ", r->ranks);
+  if (least < most)
+    snprintf(text, bytes, "%s%d to %d threads, %d in all,", ranks, least, most, all);
+  else
+    snprintf(text, bytes, "%s%s", ranks, cli_counted(least, "thread"));
+}
+
+static void print_start(const hd_report *r) {
+  char frozen[48] = "", layout[240];
+  describe_layout(layout, sizeof layout, r);
   if (r->trainable < r->parameters)
     snprintf(frozen, sizeof frozen, ", %s trainable", cli_grouped(r->trainable));
   for (int i = 0; r->ranks > 1 && i < r->ranks; i++)
     cli_print("rank %d pid %d cpus %s%s%s\n", i, (int)r->rank[i].pid, r->rank[i].cpus, r->hosts > 1 ? " on " : "",
               r->hosts > 1 ? r->rank[i].host : "");
-  cli_print("heddle %s: \t%s (%s parameters%s) on %s, batch %lld in %lld shards, %s, %s%d thread%s on %d CPU%s, %s, %s "
+  cli_print("heddle %s: \t%s (%s parameters%s) on %s, batch %lld in %lld shards, %s, %s on %s, %s, %s "
             "arithmetic%s%s\n",
             hd_version(), r->model, cli_grouped(r->parameters), frozen, r->data, (long long)r->batch,
-            (long long)r->shards, hd_choice_name(HD_OPT_OPTIMIZER, (int)r->optimizer), ranks, r->threads,
-            r->threads == 1 ? "" : "s", r->cpus, r->cpus == 1 ? "" : "s", r->isa,
-            hd_choice_name(HD_OPT_ARITHMETIC, (int)r->arithmetic), *r->nccl ? ", gradients added by " : "", r->nccl);
+            (long long)r->shards, hd_choice_name(HD_OPT_OPTIMIZER, (int)r->optimizer), layout,
+            cli_counted(r->all_cpus, "CPU"), r->isa, hd_choice_name(HD_OPT_ARITHMETIC, (int)r->arithmetic),
+            *r->nccl ? ", gradients added by " : "", r->nccl);
   print_stages(r);
   if (*r->device_note)
     cli_print("%s\n", r->device_note);
@@ -203,10 +219,17 @@ static void warn_of_precision(const hd_report *r) {
         r->isa);
 }
 
-/* Warns of more threads than CPUs, and of fewer threads than requested. */
-static void warn_of_threads(const hd_report *r, const char *asked) {
+/* Warns of fewer threads than requested, which each rank does for itself. */
+static void warn_of_limit(const hd_report *r, const char *asked, int rank) {
+  char of_rank[24] = "";
+  if (r->ranks > 1)
+    snprintf(of_rank, sizeof of_rank, " of rank %d", rank);
   if (atoi(asked) > r->threads)
-    cli_complain("warning: OMP_THREAD_LIMIT allows %d of %s threads; raise or unset it", r->threads, asked);
+    cli_complain("warning: OMP_THREAD_LIMIT allows %d of %s threads%s; raise or unset it", r->threads, asked, of_rank);
+}
+
+/* Warns of more threads than CPUs. */
+static void warn_of_threads(const hd_report *r) {
   int ranks = 0, threads = 0; /* on this host */
   for (int i = 0; i < r->ranks; i++)
     if (!strcmp(r->rank[i].host, r->rank[0].host)) {
@@ -461,10 +484,11 @@ static int run_in(hd_ctx *ctx, const hd_config *config, const hd_group *group) {
     return cli_report(ctx, status);
   running = session;
   catch_signals(group != NULL);
+  warn_of_limit(hd_session_report(session), hd_config_get(config, "threads"), rank);
   progress p = {.session = session, .terminal = rank == 0 && cli_is_terminal(), .quiet = rank > 0};
   if (!p.quiet) {
     print_start(hd_session_report(session));
-    warn_of_threads(hd_session_report(session), hd_config_get(config, "threads"));
+    warn_of_threads(hd_session_report(session));
     warn_of_precision(hd_session_report(session));
   }
   status = hd_session_train(session, ctx, on_event, &p);
@@ -510,7 +534,22 @@ static int start(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   return run(ctx, config, is_rank);
 }
 
+/* A rank with a wrong command line joins the others just to say so: they would wait for it. Heddle's launcher finds its
+ * end by itself. */
+static void tell_ranks(hd_ctx *ctx, const char *why) {
+  const hd_group_settings settings = {
+      .struct_bytes = sizeof settings, .backend = HD_GROUP_SHM, .rank = -1, .world_size = -1, .timeout_s = 10};
+  hd_group *group;
+  int32_t rank, ranks;
+  if (getenv("HEDDLE_WORLD") || !hd_launched(&rank, &ranks) || ranks == 1 ||
+      hd_group_init(&group, ctx, &settings) != HD_OK)
+    return;
+  hd_group_give_up(group, why);
+  hd_group_destroy(group);
+}
+
 const cli_command cli_train = {.name = "train",
                                .help = "train a model, evaluate it, save it",
                                .usage = "heddle train [options]: trains a model, evaluates it, saves it",
-                               .run = start};
+                               .run = start,
+                               .refused = tell_ranks};

@@ -373,6 +373,11 @@ hd_status hd_group_new(hd_group **out, hd_group *parent, hd_ctx *ctx, const int3
   return status;
 }
 
+void hd_group_give_up(hd_group *g, const char *why) {
+  if (g && hd__group_check_process(g, NULL) == HD_OK)
+    hd__local_group_give_up(g->local, why);
+}
+
 void hd_group_destroy(hd_group *g) {
   if (!g || hd__group_check_process(g, NULL) != HD_OK) /* a child's copy lasts as long as the child */
     return;

@@ -218,6 +218,13 @@ each_rank() {
   [ ! -e r/metrics.jsonl ]
 }
 
+@test "hosts may have other numbers of threads and CPUs, and the first line has those of all" {
+  need_mpi
+  each_rank "a b" 'set -- "$@" --threads $((1 + 2 * rank)); [ $rank = 0 ] || set -- "$@" --placement compact' $TINY --out r
+  cpus=$("$HEDDLE" topo --threads 1 --json | json_get budget)
+  grep -q "2 ranks on 2 hosts over .* of 1 to 3 threads, 4 in all, on $((2 * cpus)) CPUs" out || { cat out err; return 1; }
+}
+
 @test "names of hosts: one that is empty, one that is missing, and two that begin alike" {
   need_mpi
   no each_rank "a b" '[ $rank = 0 ] || export HEDDLE_HOST_ID=' $TINY --out r

@@ -306,6 +306,32 @@ refused() {
   grep -q "the ranks of a host must have the same kernels: rank 0 has 'reference', and rank 1 .* has 'scalar'" err
 }
 
+@test "threads and places that a rank of a host asks for are those of the first rank, or refused" {
+  the_ranks="the ranks of a host must have the same"
+  no differ '[ $RANK = 0 ] || set -- "$@" --threads 2'
+  grep -q "$the_ranks number of threads: rank 0 has '1 by --threads', and rank 1 on the same host has '2 by --threads'; " err
+  no differ '[ $RANK = 0 ] || set -- "$@" --placement spread'
+  grep -q "$the_ranks placement of threads: rank 0 has '--placement physical', and rank 1 .* has '--placement spread'; " err
+  cpu=$(taskset -pc $$ | sed 's/.*: //; s/[-,].*//')
+  no differ '[ $RANK = 0 ] || set -- "$@" --cpus '"$cpu" --placement physical
+  grep -q "$the_ranks placement of threads: rank 0 has '--placement physical', and rank 1 .* has '--cpus $cpu'; " err
+  no differ '[ $RANK = 0 ] || set -- "$@" --cpus 99999'
+  grep -q "rank 1 (pid .*) gave up: --cpus expects CPUs that this process may use (.*), found 99999" err
+  for threads in none 4096; do
+    no differ '[ $RANK = 0 ] || export OMP_NUM_THREADS='$threads --threads auto
+    grep -q "rank 1 (pid .*) gave up: OMP_NUM_THREADS expects a whole number .*, found '$threads'" err
+  done
+  differ '[ $RANK = 0 ] || set -- "$@" --cpus '"$cpu-$cpu --placement compact" --cpus "$cpu" || { cat out err; return 1; }
+  grep -q '2 ranks of 1 thread on ' out
+  differ '[ $RANK = 1 ] || set -- "$@" --placement spread' || { cat out err; return 1; } # rank 1 has what rank 0 asks for
+}
+
+@test "the first line has the threads of all ranks, and each rank says that it has fewer than asked for" {
+  differ '[ $RANK = 0 ] || export OMP_THREAD_LIMIT=1' --threads 2 || { cat out err; return 1; }
+  grep -q '2 ranks of 1 to 2 threads, 3 in all, on ' out
+  grep -qx 'heddle: warning: OMP_THREAD_LIMIT allows 1 of 2 threads of rank 1; raise or unset it' err
+}
+
 @test "ranks may differ in what no other rank waits for, and in how a value is written" {
   differ : --lr 0.001 --seed 7 || { cat out err; return 1; }
   digest_of out >wanted
@@ -313,6 +339,10 @@ refused() {
     --seed 7 || { cat out err; return 1; }
   [ "$(digest_of out)" = "$(cat wanted)" ]
   [ ! -e other ]
+  differ '[ $RANK = 0 ] || set -- "$@" --betas .90,.9990 --weight-decay 1e-2 --shards 16 --sampler sequential --lr 0.001' \
+    --betas 0.9,0.999 --no-shuffle || { cat out err; return 1; }
+  no differ '[ $RANK = 0 ] || set -- "$@" --betas .9,.998'
+  refused "--betas must be the same on all ranks: rank 0 has '0.9,0.999', and rank 1 has '0.9,0.998'"
   for set in d0 d2; do mkdir $set && "$BUILDDIR/tests/bits/make_idx" $set 120 40; done
   ln -s d0 d1
   differ 'set -- "$@" --batch 8 --data ./d$RANK' || { cat out err; return 1; }
@@ -346,6 +376,28 @@ refused() {
   "$HEDDLE" launch -n 2 -- sh -c '[ $RANK = 1 ] && exit 7; exec "$0" train --model simplenet --max-steps 5 --out r' "$HEDDLE" >out 2>err || code=$?
   [ "$code" -eq 7 ]
   told "rank 1 (pid .*) ended with exit status 7"
+}
+
+# by_hand RANK ARGS...: one of two ranks without a parent; its messages in err-RANK.
+by_hand() {
+  local rank=$1
+  shift
+  RANK=$rank WORLD_SIZE=2 MASTER_PORT=$$ timeout 60 "$HEDDLE" train $TINY --threads 1 --out r "$@" >"out-$rank" 2>"err-$rank" 3>&-
+}
+
+@test "a rank without a parent that has a wrong command line says so to the others at once" {
+  for bad in 0 1; do # the other one would wait for an hour
+    for option in "--lr x" "--no-such-option" "operand"; do
+      by_hand $((1 - bad)) --stall-timeout 3600 &
+      other=$! code=0
+      by_hand $bad $option || code=$?
+      [ "$code" -eq 2 ]
+      wait $other || code=$?
+      [ "$code" -eq 1 ]
+      said=$(sed 's/^heddle: //' err-$bad)
+      [[ "$(cat err-$((1 - bad)))" == "heddle: rank $bad (pid "*") gave up: $said" ]] || { cat err-*; return 1; }
+    done
+  done
 }
 
 @test "launch passes on the environment of ranks, and the exit code of the first that fails" {

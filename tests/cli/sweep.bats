@@ -281,6 +281,23 @@ refuses_runs() {
   cmp s/table.csv table.csv
 }
 
+@test "a continued sweep has runs from the same first weights" {
+  for seed in 1 2; do "$HEDDLE" train $TINY --threads 1 --seed $seed --max-steps 2 --out from-$seed >out; done
+  cp from-1/last/model.safetensors first.safetensors
+  local options="--model simplenet --max-steps 10 --threads 1 --init first.safetensors"
+  sweep seed=0..2 $options --out s
+  cp s/table.csv table.csv
+  rm -r s/run-0003
+  cp from-2/last/model.safetensors first.safetensors
+  refuses_runs "first.safetensors: expected the weights that this sweep began with, found others; restore the file"
+  ARGS="seed=0..2 $options" refuses_runs "first.safetensors"
+  fails 2 sweep s/sweep.json --out t
+  says "first.safetensors"
+  cp from-1/last/model.safetensors first.safetensors
+  sweep --out s
+  cmp s/table.csv table.csv
+}
+
 @test "a model file that is changed while a sweep runs changes none of its runs" {
   printf 'model: mine\ninput: [1, 28, 28]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 10}\n' >mine.yaml
   local options="--model mine.yaml --data random:1x28x28 --max-steps 300 --threads 1 --jobs 1"

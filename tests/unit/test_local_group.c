@@ -18,7 +18,7 @@
 #include "platform/clock.h"
 #include "platform/spawn.h"
 #include "tap.h"
-#include "train/session/thread_count.h"
+#include "train/session/rank_threads.h"
 
 enum { RANKS = 3, STEP = 7, WAIT_S = 120, BUSY = 2 };
 

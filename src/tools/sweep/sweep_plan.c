@@ -21,25 +21,26 @@ HD_RELEASER(release_place, hd_placement, hd_placement_destroy)
 
 /* ---- What is swept ---- */
 
-static const char MODELS[] = "model_yaml"; /* in sweep.json: the descriptions of models that are files */
-
-static hd_status read_models(hd_sweep *s, hd_ctx *ctx, const hd_yaml_node *models) {
+/* Keeps an entry about what runs read, as a sweep.json has it. */
+static hd_status read_source(hd_sweep *s, hd_ctx *ctx, const hd_yaml_node *entry) {
   const char *text;
-  HD_TRY(hd__yaml_expect(ctx, models, HD_YAML_MAPPING, "descriptions of models (FILE: TEXT)"));
+  HD_TRY(hd__yaml_expect(ctx, entry, HD_YAML_MAPPING, "what files hold (FILE: TEXT)"));
   if (!s->kept)
     s->kept = json_object();
-  for (int i = 0; i < models->count; i++) {
-    HD_TRY(hd__yaml_text(&text, ctx, &models->item[i]));
-    json_object_set_new(s->kept, models->item[i].key, json_string(text));
+  json_t *files = json_object();
+  json_object_set_new(s->kept, entry->key, files);
+  for (int i = 0; i < entry->count; i++) {
+    HD_TRY(hd__yaml_text(&text, ctx, &entry->item[i]));
+    json_object_set_new(files, entry->item[i].key, json_string(text));
   }
   return HD_OK;
 }
 
 static hd_status read_entries(hd_sweep *s, hd_ctx *ctx, const hd_yaml_node *root) {
-  static const char *const others[] = {"vary", "draws", "halving", "rank_by", MODELS, NULL};
+  const char *const others[] = {"vary",    "draws", "halving", "rank_by", hd__sweep_sources[0], hd__sweep_sources[1],
+                                NULL};
   const hd_yaml_node *vary = hd__yaml_get(root, "vary"), *draws = hd__yaml_get(root, "draws"),
-                     *halving = hd__yaml_get(root, "halving"), *metric = hd__yaml_get(root, "rank_by"),
-                     *models = hd__yaml_get(root, MODELS);
+                     *halving = hd__yaml_get(root, "halving"), *metric = hd__yaml_get(root, "rank_by");
   const char *text;
   if (vary)
     HD_TRY(hd__yaml_expect(ctx, vary, HD_YAML_MAPPING, "what varies (KEY: VALUES)"));
@@ -53,8 +54,9 @@ static hd_status read_entries(hd_sweep *s, hd_ctx *ctx, const hd_yaml_node *root
     HD_TRY(hd__yaml_text(&text, ctx, metric));
     snprintf(s->asked, sizeof s->asked, "%s", text);
   }
-  if (models)
-    HD_TRY(read_models(s, ctx, models));
+  for (int i = 0; i < HD_SWEEP_SOURCES; i++)
+    if (hd__yaml_get(root, hd__sweep_sources[i]))
+      HD_TRY(read_source(s, ctx, hd__yaml_get(root, hd__sweep_sources[i])));
   return hd__config_take(s->fixed, ctx, root, others);
 }
 
@@ -162,14 +164,25 @@ static const char *difference(json_t *a, json_t *b) {
   return NULL;
 }
 
-/* Descriptions of models are compared by themselves: an earlier heddle kept none. */
-static hd_status check_same(hd_sweep *s, hd_ctx *ctx, const char *path, json_t *spec) {
-  json_auto_t *old = json_load_file(path, 0, NULL);
-  json_t *kept = json_object_get(old, MODELS);
+/* Moves the entries about what runs read from a sweep.json to those that are kept. */
+static void keep_sources(hd_sweep *s, json_t *old) {
   if (!s->kept)
     s->kept = json_object();
-  json_object_update_missing(s->kept, kept);
-  json_object_del(old, MODELS);
+  for (int i = 0; i < HD_SWEEP_SOURCES; i++) {
+    const char *key = hd__sweep_sources[i];
+    json_t *kept = json_object_get(s->kept, key);
+    if (kept)
+      json_object_update_missing(kept, json_object_get(old, key));
+    else
+      json_object_set(s->kept, key, json_object_get(old, key));
+    json_object_del(old, key);
+  }
+}
+
+/* What runs read is compared by itself: an earlier heddle kept nothing about it. */
+static hd_status check_same(hd_sweep *s, hd_ctx *ctx, const char *path, json_t *spec) {
+  json_auto_t *old = json_load_file(path, 0, NULL);
+  keep_sources(s, old);
   const char *key = difference(old, spec);
   if (old && !key)
     key = difference(spec, old);
@@ -200,17 +213,16 @@ static hd_status lock_folder(int *lock, const hd_sweep *s, hd_ctx *ctx) {
   return hd__file_lock_folder(lock, ctx, s->folder, LOCK_S);
 }
 
-/* The models are those with which the sweep began, if it did. */
-static hd_status check_models(const hd_sweep *s, hd_ctx *ctx) {
-  json_auto_t *models = NULL;
-  return hd__sweep_models(&models, ctx, s, s->kept);
+/* The runs read that with which the sweep began, if it did. */
+static hd_status check_sources(const hd_sweep *s, hd_ctx *ctx) {
+  json_auto_t *sources = NULL;
+  return hd__sweep_read_sources(&sources, ctx, s, s->kept);
 }
 
 static hd_status write_spec(const hd_sweep *s, hd_ctx *ctx, json_t *spec) {
-  json_auto_t *models = NULL;
-  HD_TRY(hd__sweep_models(&models, ctx, s, s->kept));
-  if (json_object_size(models) > 0)
-    json_object_set(spec, MODELS, models);
+  json_auto_t *sources = NULL;
+  HD_TRY(hd__sweep_read_sources(&sources, ctx, s, s->kept));
+  json_object_update(spec, sources);
   char *text = json_dumps(spec, JSON_INDENT(1));
   hd_status status = HD_ALLOCATED(text, ctx, "out of memory for the sweep");
   HD_THEN(status, hd__sweep_write(s, ctx, "sweep.json", text));
@@ -237,7 +249,7 @@ static hd_status claim_folder(hd_sweep *s, hd_ctx *ctx) {
   const bool is_there = hd__file_exists(path);
   hd_status status = is_there ? check_same(s, ctx, path, spec) : write_spec(s, ctx, spec);
   if (is_there)
-    HD_THEN(status, check_models(s, ctx));
+    HD_THEN(status, check_sources(s, ctx));
   hd__file_unlock(&lock);
   return status;
 }
@@ -388,7 +400,7 @@ hd_status hd__sweep_plan(hd_sweep *s, hd_ctx *ctx, const hd_config *config, cons
   HD_TRY(check_settings(s, ctx));
   HD_TRY(hd__file_join(path, ctx, s->folder, "sweep.json"));
   HD_TRY(rehearse_runs(s, ctx, s->halving || !hd__file_exists(path)));
-  HD_TRY(check_models(s, ctx));
+  HD_TRY(check_sources(s, ctx));
   HD_TRY(check_runs(s, ctx));
   HD_TRY(choose_jobs(s, ctx, request->jobs));
   plan_rounds(s);

@@ -1,9 +1,12 @@
 /* What the runs of a sweep read: see sweep_source.h. */
 #include "tools/sweep/sweep_source.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/digest.h"
 #include "base/version.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/session/arithmetic_version.h"
@@ -92,29 +95,60 @@ hd_status hd__sweep_check_run(const hd_sweep *s, hd_ctx *ctx, int64_t run, const
 
 /* ---- sweep.json ---- */
 
-/* The description of a file, which an earlier start may have kept. */
-static hd_status add_model(json_t *models, hd_ctx *ctx, const json_t *kept, const char *name, const char *text) {
-  const char *before = json_string_value(json_object_get(kept, name));
+enum { MODELS, WEIGHTS };
+
+const char *const hd__sweep_sources[HD_SWEEP_SOURCES] = {[MODELS] = "model_yaml", [WEIGHTS] = "init_sha256"};
+
+/* Adds the text of a file to an entry; an earlier start may have kept another one. */
+static hd_status add_source(json_t *entries, hd_ctx *ctx, const json_t *kept, int kind, const char *file,
+                            const char *text) {
+  static const char *const what[HD_SWEEP_SOURCES] = {
+      [MODELS] = "the model that this sweep began with, found another description",
+      [WEIGHTS] = "the weights that this sweep began with, found others"};
+  static const char *const option[HD_SWEEP_SOURCES] = {[MODELS] = "model", [WEIGHTS] = "init"};
+  const char *key = hd__sweep_sources[kind];
+  const char *before = json_string_value(json_object_get(json_object_get(kept, key), file));
   if (before && strcmp(before, text))
-    return hd__fail(
-        ctx, HD_E_USAGE,
-        "%.300s: expected the model that this sweep began with, found another description; restore the file, "
-        "or choose another --out and --model",
-        name);
-  return HD_ALLOCATED(json_object_set_new(models, name, json_string(text)) == 0, ctx, "out of memory for a model");
+    return hd__fail(ctx, HD_E_USAGE, "%.300s: expected %s; restore the file, or choose another --out and --%s", file,
+                    what[kind], option[kind]);
+  if (!json_object_get(entries, key))
+    json_object_set_new(entries, key, json_object());
+  return HD_ALLOCATED(json_object_set_new(json_object_get(entries, key), file, json_string(text)) == 0, ctx,
+                      "out of memory for what a sweep reads");
 }
 
-hd_status hd__sweep_models(json_t **out, hd_ctx *ctx, const hd_sweep *s, const json_t *kept) {
-  json_t *models = *out = json_object();
+static hd_status hash_file(char hex[HD_SHA256_HEX_BYTES], hd_ctx *ctx, const char *path) {
+  char block[1 << 14];
+  hd_sha256 *sha = hd__sha256_create();
+  FILE *file = fopen(path, "rbe");
+  for (size_t got; file && sha && (got = fread(block, 1, sizeof block, file)) > 0;)
+    hd__sha256_update(sha, block, got);
+  const bool read = file && sha && !ferror(file);
+  if (sha)
+    hd__sha256_finish(sha, hex);
+  if (file)
+    fclose(file);
+  return read ? HD_OK : hd__fail(ctx, HD_E_IO, "cannot read %.300s: %s", path, strerror(errno));
+}
+
+static hd_status add_weights(json_t *entries, hd_ctx *ctx, const json_t *kept, const char *file) {
+  char hex[HD_SHA256_HEX_BYTES];
+  if (!*file || json_object_get(json_object_get(entries, hd__sweep_sources[WEIGHTS]), file))
+    return HD_OK;
+  HD_TRY(hash_file(hex, ctx, file));
+  return add_source(entries, ctx, kept, WEIGHTS, file, hex);
+}
+
+hd_status hd__sweep_read_sources(json_t **out, hd_ctx *ctx, const hd_sweep *s, const json_t *kept) {
+  json_t *entries = *out = json_object();
   for (int64_t i = 0; i < s->grid.runs; i++) {
     HD_CONFIG_OWNED *config = NULL;
-    if (source_of(s, i) != &s->run[i])
-      continue;
     HD_TRY(hd__grid_config(&config, ctx, &s->grid, s->fixed, i));
     HD_TRY(hd__config_complete(config, ctx));
     const char *name = hd_config_get(config, "model");
-    if (!strchr(name, '\n') && !hd__network_is_built_in(name))
-      HD_TRY(add_model(models, ctx, kept, name, s->run[i].model));
+    HD_TRY(add_weights(entries, ctx, kept, hd_config_get(config, "init")));
+    if (source_of(s, i) == &s->run[i] && !strchr(name, '\n') && !hd__network_is_built_in(name))
+      HD_TRY(add_source(entries, ctx, kept, MODELS, name, s->run[i].model));
   }
   return HD_OK;
 }

@@ -1,4 +1,4 @@
-/* What the runs of a sweep read: the descriptions of their models, and their data. Files may change while a sweep runs,
+/* What the runs of a sweep read: the descriptions of their models, their first weights, and their data. Files may change while a sweep runs,
  * and before it is continued; the runs of one sweep have the same. */
 #pragma once
 
@@ -18,6 +18,11 @@ hd_status hd__sweep_config(hd_config **out, hd_ctx *ctx, const hd_sweep *sweep, 
  * of a run passes. */
 hd_status hd__sweep_check_run(const hd_sweep *sweep, hd_ctx *ctx, int64_t run, const char *folder);
 
-/* The entry of sweep.json with the descriptions of models that are files, {FILE: TEXT}; the caller owns it. Another
- * text than the one of `kept`, an earlier such entry or NULL, is refused. */
-hd_status hd__sweep_models(json_t **out, hd_ctx *ctx, const hd_sweep *sweep, const json_t *kept);
+/* Entries of sweep.json: the descriptions of models that are files, {FILE: TEXT}, and the hashes of the files of
+ * --init. */
+enum { HD_SWEEP_SOURCES = 2 };
+extern const char *const hd__sweep_sources[HD_SWEEP_SOURCES];
+
+/* Those entries, where they are not empty; the caller owns them. Another text than the one of `kept`, earlier such
+ * entries, is refused. */
+hd_status hd__sweep_read_sources(json_t **out, hd_ctx *ctx, const hd_sweep *sweep, const json_t *kept);

@@ -38,7 +38,7 @@ typedef struct sweep_wait {
 struct hd_sweep {
   hd_grid grid;
   hd_config *fixed;
-  json_t *kept; /* descriptions of models in the file that says what is swept; NULL: there are none */
+  json_t *kept; /* what runs read, in the file that says what is swept (sweep_source.h); NULL: there is nothing */
   char folder[HD_PATH_BYTES], asked[16], metric[16]; /* asked: "" for the default metric */
   int64_t draws, halving;
   int rounds, round; /* of successive halving, else 1 */

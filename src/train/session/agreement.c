@@ -11,7 +11,9 @@
 #include "base/version.h"
 #include "exec/exchange/cluster.h"
 #include "op/op.h"
+#include "reduce/reduction_tree.h"
 #include "train/session/device_open.h"
+#include "train/settings/schedule.h"
 
 /* ---- A text of named values ---- */
 
@@ -69,7 +71,8 @@ static const struct {
     {HD_OPT_CACHE, FREE},           /* likewise */
     {HD_OPT_DEVICE, FREE},          /* which GPU: its kind is compared */
     {HD_OPT_PROCS, FREE},           /* compared with the number of ranks that were started */
-    {HD_OPT_THREADS, FREE},         /* hosts may have other numbers of CPUs: ranks tell each other */
+    {HD_OPT_NO_SHUFFLE, FREE},      /* compared as --sampler sequential */
+    {HD_OPT_THREADS, FREE},         /* hosts may have other numbers of CPUs; those of a host: rank_threads.h */
     {HD_OPT_CPUS, FREE},            /* likewise */
     {HD_OPT_PLACEMENT, FREE},       /* likewise */
     {HD_OPT_WORKERS, FREE},         /* a rank reads its samples by itself */
@@ -91,16 +94,37 @@ static difference difference_in(hd_option_id id) {
   return NONE;
 }
 
-/* The value as it was read, so that 1e-3 is 0.001; nothing for an option without one, which may differ from 0. */
+static void put_number(FILE *to, double value) {
+  char number[HD_NUMBER_BYTES];
+  hd__format_double(number, value);
+  fputs(number, to);
+}
+
+/* The weight decay that the optimizer has where none is given. */
+static double default_decay(const hd_config *config) {
+  hd_update_settings update;
+  int states;
+  hd__schedule_settings(&update, config);
+  return hd__schedule_default_decay(hd__update_settings_op(&states, &update));
+}
+
+/* The value as it was read, so that 1e-3 is 0.001, or the default, also where that depends on other options; nothing
+ * for an option without one, which may differ from 0. */
 static void put_value(FILE *to, const hd_config *config, hd_option_id id) {
   const hd_settings *settings = hd__settings(config);
   const hd_option_type type = hd_option_at((int)id)->type;
-  char number[HD_NUMBER_BYTES];
   if (type == HD_OPTION_FLAG) {
     fputs(hd__settings_int(settings, id) ? "true" : "false", to);
   } else if (type == HD_OPTION_REAL && hd__config_has(config, id)) {
-    hd__format_double(number, hd__settings_real(settings, id));
-    fputs(number, to);
+    put_number(to, hd__settings_real(settings, id));
+  } else if (id == HD_OPT_WEIGHT_DECAY) {
+    put_number(to, default_decay(config));
+  } else if (type == HD_OPTION_PAIR) {
+    put_number(to, hd__settings_pair(settings, id)[0]);
+    fputc(',', to);
+    put_number(to, hd__settings_pair(settings, id)[1]);
+  } else if (id == HD_OPT_SHARDS && !hd__config_has(config, id)) {
+    fprintf(to, "%d", (int)hd__tree_default_shards(settings->batch));
   } else if (type == HD_OPTION_INT && hd__config_has(config, id)) {
     fprintf(to, "%lld", (long long)hd__settings_int(settings, id));
   } else {
@@ -230,4 +254,10 @@ hd_status hd__agree_on_plan(const hd_session *s, hd_ctx *ctx, const hd_plan *pla
   }
   free(text);
   return status;
+}
+
+hd_status hd__agree_on_end(const hd_session *s, hd_ctx *ctx, int64_t end) {
+  char text[80];
+  snprintf(text, sizeof text, "the step up to which a call trains\t%lld\n", (long long)end);
+  return hd__cluster_compare(s->compute.local, ctx, text);
 }

@@ -14,3 +14,6 @@ hd_status hd__agree_on_input(const hd_session *session, hd_ctx *ctx);
 
 /* The plan: its phases, calls and parameters. */
 hd_status hd__agree_on_plan(const hd_session *session, hd_ctx *ctx, const hd_plan *plan);
+
+/* The step at which a call that trains ends: one gather, and no allocation where it is the same. */
+hd_status hd__agree_on_end(const hd_session *session, hd_ctx *ctx, int64_t end);

@@ -13,6 +13,7 @@
 #include "platform/thread_start.h"
 #include "platform/process.h"
 #include "platform/threads.h"
+#include "train/session/agreement.h"
 
 /* Callbacks of the executor. */
 
@@ -343,7 +344,11 @@ hd_status hd_session_train(hd_session *s, hd_ctx *ctx, hd_event_fn *on_event, vo
   HD_TRY(hd__session_check_process(s, ctx));
   s->report.on_event = on_event;
   s->report.user = user;
-  hd_status status = conclude(s, ctx, train(s, ctx));
+  hd_status status = hd__agree_on_end(s, ctx, s->run.steps_in_all);
+  if (status == HD_E_USAGE) /* of all ranks, which may go on */
+    return status;
+  HD_THEN(status, train(s, ctx));
+  status = conclude(s, ctx, status);
   finish_report(s);
   status = profile_end(s, ctx, status);
   if (status == HD_OK && hd__device_note_idle(s))
@@ -359,8 +364,8 @@ hd_status hd_session_profile(hd_session *s, hd_ctx *ctx) {
   return profile_end(s, ctx, HD_OK);
 }
 
-static hd_status take_steps(hd_session *s, hd_ctx *ctx, int64_t steps) {
-  HD_TRY(train_until(s, ctx, s->run.counters.step + steps));
+static hd_status take_steps(hd_session *s, hd_ctx *ctx, int64_t end) {
+  HD_TRY(train_until(s, ctx, end));
   if (!s->report.facts.stopped)
     return HD_OK;
   HD_TRY(hd__session_await_save(s, ctx));
@@ -370,11 +375,16 @@ static hd_status take_steps(hd_session *s, hd_ctx *ctx, int64_t steps) {
 hd_status hd_session_step(double *loss, hd_session *s, hd_ctx *ctx, int64_t steps) {
   HD_ROUNDING_TO_NEAREST;
   HD_TRY(hd__session_check_process(s, ctx));
+  const int64_t left = s->run.steps_in_all - s->run.counters.step;
+  const int64_t end = s->run.counters.step + (steps < left ? steps : left);
   s->report.on_event = NULL;
   s->run.call_loss_sum = 0;
   s->run.call_divisor = 0;
-  int64_t left = s->run.steps_in_all - s->run.counters.step;
-  hd_status status = conclude(s, ctx, take_steps(s, ctx, steps < left ? steps : left));
+  hd_status status = hd__agree_on_end(s, ctx, end);
+  if (status == HD_E_USAGE) /* of all ranks, which may go on */
+    return status;
+  HD_THEN(status, take_steps(s, ctx, end));
+  status = conclude(s, ctx, status);
   if (loss)
     *loss = s->run.call_divisor > 0 ? s->run.call_loss_sum / s->run.call_divisor : 0.0 / 0.0;
   finish_report(s);

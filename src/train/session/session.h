@@ -94,6 +94,7 @@ typedef struct session_report {
   hd_gpu_accounts gpu_memory;
   hd_stage_accounts stages;
   hd_rank_place *places; /* one per rank */
+  int32_t all_cpus;      /* of all hosts */
   hd_rank_times rank_times;
   hd_exec_outcome guesses; /* of the last evaluation, in memory that all ranks write; with --tta this rank's */
   hd_exec_outcome views;   /* with --tta: of the view that is evaluated, in memory that all ranks write */

@@ -13,6 +13,7 @@
 #include "train/session/agreement.h"
 #include "train/session/device_open.h"
 #include "train/session/metric.h"
+#include "train/session/rank_threads.h"
 #include "train/session/thread_count.h"
 #include "train/session/run_plan.h"
 #include "train/session/session_data.h"
@@ -383,6 +384,7 @@ static void fill_report(hd_session *s, int32_t shards) {
                   .transport = hd__cluster_transport(s->compute.local),
                   .rank = s->report.places,
                   .cpus = hd__threads_cpus(s->compute.threads),
+                  .all_cpus = s->report.all_cpus,
                   .val_samples = s->input.val.count,
                   .train_loss = NAN,
                   .val_loss = NAN,
@@ -422,8 +424,22 @@ static hd_status find_places(hd_session *s, hd_ctx *ctx) {
                            hd__threads_cpu(s->compute.threads, i));
   if (at == 0)
     snprintf(this_rank.cpus, sizeof this_rank.cpus, "any");
+  hd__free(s->report.places);
   HD_TRY(HD_NEW(s->report.places, ranks, ctx, "out of memory for the places of ranks"));
   return hd__cluster_gather(s->report.places, s->compute.local, ctx, &this_rank, sizeof this_rank);
+}
+
+/* Adds up the CPUs of all hosts; the ranks of a host have one number. */
+static hd_status count_all_cpus(hd_session *s, hd_ctx *ctx) {
+  const hd_local_group *local = s->compute.local;
+  const int32_t cpus = hd__threads_cpus(s->compute.threads);
+  HD_OWNED int32_t *all = hd__malloc((size_t)hd__cluster_ranks(local) * sizeof *all);
+  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the CPUs of ranks"));
+  HD_TRY(hd__cluster_gather(all, s->compute.local, ctx, &cpus, sizeof cpus));
+  s->report.all_cpus = 0;
+  for (int h = 0; h < hd__cluster_count(local); h++)
+    s->report.all_cpus += all[hd__cluster_member(local, hd__cluster_first(local, h))];
+  return HD_OK;
 }
 
 /* --threads auto: uses the number that was found best. A number given by the user stands, also by --cpus,
@@ -447,6 +463,8 @@ static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
   s->compute.threads = NULL;
   HD_TRY(choose_best_threads(s, ctx, &best));
   HD_TRY(make_executors(s, ctx, shards));
+  HD_TRY(find_places(s, ctx));
+  HD_TRY(count_all_cpus(s, ctx));
   fill_report(s, shards);
   return HD_OK;
 }
@@ -477,6 +495,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
     HD_TRY(hd__record_check_library(ctx, s->run.record, hd__session_library(s), s->run.settings->resume));
   HD_TRY(choose_threads(s, ctx));
   HD_TRY(find_places(s, ctx));
+  HD_TRY(count_all_cpus(s, ctx));
   HD_TRY(hd__session_data(&s->input.data, ctx, s->run.config, &s->run.network));
   if (resumes)
     HD_TRY(hd__record_check_data(ctx, s->run.record, s->input.data, s->run.settings->resume));

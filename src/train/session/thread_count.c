@@ -1,4 +1,4 @@
-/* Storing and searching the best number of threads, and placing those of all ranks: see thread_count.h. */
+/* Storing and searching the best number of threads: see thread_count.h. */
 #include "train/session/thread_count.h"
 
 #include <jansson.h>
@@ -13,7 +13,6 @@
 #include "op/op.h"
 #include "platform/clock.h"
 #include "platform/machine.h"
-#include "platform/openmp_binding.h"
 #include "platform/file.h"
 #include "train/session/rehearsal.h"
 
@@ -248,111 +247,4 @@ hd_best hd__best_threads_search(hd_session *session, hd_ctx *ctx) {
   for (int i = 0; i < s.teams; i++)
     hd__rehearsal_destroy(s.team[i].rehearsal);
   return best;
-}
-
-/* ---- The threads of all ranks of a host ---- */
-
-/* The placement that rank 0 writes for all; the threads of rank r are [r * threads, (r + 1) * threads), its workers
- * likewise. */
-typedef struct places {
-  int32_t threads, workers, cpus; /* of a rank, of the rank with the most, CPUs that may be busy at once */
-  hd_binding thread[HD_MAX_THREADS], worker[HD_MAX_THREADS];
-} places;
-
-/* Whether all ranks may use the same CPUs, how many there are of all ranks, and the most loader workers of a rank. */
-static hd_status compare_wishes(bool *same, int *cpus, int32_t *workers, hd_ctx *ctx, hd_local_group *local,
-                                int32_t wanted) {
-  typedef struct wish {
-    hd_cpu_set cpus;
-    int32_t workers;
-  } wish;
-  wish this_rank;
-  HD_OWNED wish *all = hd__malloc((size_t)hd__local_group_ranks(local) * sizeof *all);
-  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the CPUs of %d ranks", hd__local_group_ranks(local)));
-  memset(&this_rank, 0, sizeof this_rank);
-  hd__openmp_unbound(&this_rank.cpus);
-  this_rank.workers = wanted;
-  HD_TRY(hd__local_group_gather(all, local, ctx, &this_rank, sizeof this_rank));
-  *same = true;
-  *workers = wanted;
-  hd_cpu_set joined = {{0}};
-  for (int r = 0; r < hd__local_group_ranks(local); r++) {
-    *same &= memcmp(&all[r].cpus, &all[0].cpus, sizeof this_rank.cpus) == 0;
-    *workers = all[r].workers > *workers ? all[r].workers : *workers;
-    for (int i = 0; i < HD_CPU_SET_WORDS; i++)
-      joined.word[i] |= all[r].cpus.word[i];
-  }
-  *cpus = hd__cpu_set_count(&joined);
-  return HD_OK;
-}
-
-/* The number of threads of each rank where none is given: its share of what one process would take. */
-static hd_status threads_per_rank(int32_t *threads, hd_ctx *ctx, const hd_placement_request *request, int ranks) {
-  hd_placement *alone;
-  const char *omp = getenv("OMP_NUM_THREADS");
-  const bool said = request->threads > 0 || (ctx && ctx->threads > 0) || (omp && *omp);
-  HD_TRY(hd__threads_place(&alone, ctx, request));
-  *threads = said ? alone->threads : alone->threads / ranks > 0 ? alone->threads / ranks : 1;
-  hd_placement_destroy(alone);
-  return HD_OK;
-}
-
-static hd_status place_all(places *out, hd_ctx *ctx, const hd_placement_request *request, int ranks) {
-  hd_placement_request whole = *request;
-  hd_placement *place;
-  HD_TRY(threads_per_rank(&out->threads, ctx, request, ranks));
-  if ((int64_t)out->threads * ranks > HD_MAX_THREADS || (int64_t)request->workers * ranks > HD_MAX_THREADS)
-    return hd__fail(ctx, HD_E_USAGE, "expected at most %d threads in all ranks, found %d ranks of %d; use fewer",
-                    HD_MAX_THREADS, ranks, out->threads);
-  whole.threads = out->threads * ranks;
-  whole.workers = request->workers * ranks;
-  HD_TRY(hd__threads_place(&place, ctx, &whole));
-  out->workers = request->workers;
-  out->cpus = place->cpus;
-  memcpy(out->thread, place->thread, (size_t)place->threads * sizeof *out->thread);
-  if (place->workers > 0)
-    memcpy(out->worker, place->worker, (size_t)place->workers * sizeof *out->worker);
-  hd_placement_destroy(place);
-  return HD_OK;
-}
-
-/* For ranks that were bound to other CPUs: each places its threads on its own, at most `most` in all. */
-static hd_status open_bound(hd_threads **out, hd_ctx *ctx, hd_local_group *local, const hd_placement_request *request,
-                            int most) {
-  HD_OWNED int32_t *all = hd__malloc((size_t)hd__local_group_ranks(local) * sizeof *all);
-  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the CPUs of %d ranks", hd__local_group_ranks(local)));
-  HD_TRY(hd__threads_open(out, ctx, request));
-  const int32_t this_rank = hd__threads_cpus(*out);
-  const hd_status status = hd__local_group_gather(all, local, ctx, &this_rank, sizeof this_rank);
-  int cpus = 0;
-  for (int r = 0; status == HD_OK && r < hd__local_group_ranks(local); r++)
-    cpus += all[r];
-  hd__threads_set_cpus(*out, cpus < most ? cpus : most);
-  return HD_CREATED(status, out, hd__threads_destroy);
-}
-
-hd_status hd__rank_threads_open(hd_threads **out, hd_ctx *ctx, hd_local_group *local,
-                                const hd_placement_request *request) {
-  const int ranks = hd__local_group_ranks(local), rank = hd__local_group_rank(local);
-  HD_RELEASED(hd__segment_destroy) hd_segment memory = {0};
-  hd_placement_request all_wish = *request; /* room for the workers of any rank */
-  bool same = true;
-  *out = NULL;
-  if (ranks == 1)
-    return hd__threads_open(out, ctx, request);
-  int cpus;
-  HD_TRY(compare_wishes(&same, &cpus, &all_wish.workers, ctx, local, request->workers));
-  if (!same)
-    return open_bound(out, ctx, local, request, cpus);
-  HD_TRY(hd__local_group_memory(&memory, local, ctx, sizeof(places), "the places of threads"));
-  places *all = memory.base;
-  if (rank == 0)
-    HD_TRY(place_all(all, ctx, &all_wish, ranks));
-  HD_TRY(hd__local_group_barrier(local, ctx));
-  const hd_placement this_rank = {.threads = all->threads,
-                                  .workers = request->workers,
-                                  .thread = all->thread + rank * all->threads,
-                                  .worker = all->worker + rank * all->workers,
-                                  .cpus = all->cpus};
-  return hd__threads_open_at(out, ctx, &this_rank);
 }

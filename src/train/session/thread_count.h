@@ -7,7 +7,6 @@
 #pragma once
 
 #include "base/tools_api.h"
-#include "exec/exchange/local_group.h"
 #include "platform/threads.h"
 #include "train/session/session.h"
 
@@ -27,11 +26,3 @@ HD_TOOLS_API void hd__best_threads_remember(const hd_session *session, const cha
  * discarded, for a twentieth of the run and at most 0.3 s. No search where all threads scale nearly perfectly, nor for
  * a run of a few steps. The result is not stored: it depends on the present load. */
 hd_best hd__best_threads_search(hd_session *session, hd_ctx *ctx);
-
-/* ---- Placement of the threads of all ranks of a host on CPUs that no other rank uses ---- */
-
-/* Opens this rank's threads. Ranks with the same affinity mask share its CPUs: rank 0 places the threads of all, the
- * budget divided by the ranks where the request gives no number. Ranks that were bound to different masks, as by
- * mpirun, each place their threads in their mask. Without a local group (NULL): hd__threads_open. */
-hd_status hd__rank_threads_open(hd_threads **out, hd_ctx *ctx, hd_local_group *local,
-                                const hd_placement_request *request);

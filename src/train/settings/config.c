@@ -248,6 +248,7 @@ hd_status hd_config_place(hd_placement **out, hd_ctx *ctx, const hd_config *conf
 hd_placement_request hd__config_placement(const hd_config *config) {
   const hd_settings *is = &config->settings;
   return (hd_placement_request){.policy = (hd_placement_choice)is->placement,
+                                .policy_given = hd__config_given(config, HD_OPT_PLACEMENT),
                                 .cpus = *is->cpus ? is->cpus : NULL,
                                 .threads = is->thread_count,
                                 .workers = (int32_t)is->workers};

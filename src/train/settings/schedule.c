@@ -61,6 +61,8 @@ static hd_status check(const hd_schedule *s, hd_ctx *ctx, int64_t steps) {
                   (long long)steps, (long long)s->warmup);
 }
 
+double hd__schedule_default_decay(hd_op op) { return op == HD_OP_adamw ? 0.01 : 0; }
+
 hd_status hd__schedule_init(hd_schedule *out, hd_ctx *ctx, const hd_update_settings *settings, int64_t steps,
                             int64_t steps_per_epoch) {
   const double *value = settings->value;
@@ -86,7 +88,7 @@ hd_status hd__schedule_init(hd_schedule *out, hd_ctx *ctx, const hd_update_setti
   out->length = trained - out->warmup;
   out->top = (int64_t)(value[HD_SET_PEAK] * (double)out->length);
   if (isnan(out->weight_decay))
-    out->weight_decay = out->op == HD_OP_adamw ? 0.01 : 0;
+    out->weight_decay = hd__schedule_default_decay(out->op);
   return check(out, ctx, trained);
 }
 

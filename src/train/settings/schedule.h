@@ -25,6 +25,9 @@ typedef struct hd_schedule {
 /* The run's settings of the optimizer: those of a group unless its rules give others. */
 void hd__schedule_settings(hd_update_settings *out, const hd_config *config);
 
+/* The weight decay of an update where none is given. */
+double hd__schedule_default_decay(hd_op op);
+
 /* The schedule of a group of parameters with these settings. HD_E_USAGE if the warm-up leaves none of `steps`, the
  * steps of all epochs. */
 hd_status hd__schedule_init(hd_schedule *out, hd_ctx *ctx, const hd_update_settings *settings, int64_t steps,

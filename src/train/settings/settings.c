@@ -154,6 +154,10 @@ double hd__settings_real(const hd_settings *settings, hd_option_id id) {
   return option && option->type == HD_OPTION_REAL ? *(const double *)((const char *)settings + offset[id]) : 0;
 }
 
+const double *hd__settings_pair(const hd_settings *settings, hd_option_id id) {
+  return (const double *)((const char *)settings + offset[id]);
+}
+
 void hd__settings_init(hd_settings *settings) {
   *settings = (hd_settings){0};
   for (int i = 0; i < HD_OPTION_COUNT; i++) {

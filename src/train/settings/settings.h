@@ -55,6 +55,9 @@ void hd__settings_init(hd_settings *settings);
 int64_t hd__settings_int(const hd_settings *settings, hd_option_id id);
 double hd__settings_real(const hd_settings *settings, hd_option_id id);
 
+/* The two numbers of a PAIR. */
+const double *hd__settings_pair(const hd_settings *settings, hd_option_id id);
+
 /* Sets an option from text; HD_E_USAGE names the option, what is expected and what was found, and the option keeps its
  * value. A field of type TEXT points to `text`, which must outlive it. */
 hd_status hd__settings_read(hd_settings *settings, hd_ctx *ctx, hd_option_id id, const char *text);
