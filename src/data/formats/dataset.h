@@ -28,6 +28,7 @@ const hd_dataset *hd__data_train(const hd_data *data);
 const hd_dataset *hd__data_test(const hd_data *data);
 const char *hd__data_name(const hd_data *data);
 const char *hd__data_format(const hd_data *data); /* "a folder of IDX files" */
+const char *const *hd__data_notes(const hd_data *data); /* lines for the user; NULL after the last */
 const double *hd__data_mean(const hd_data *data); /* per channel */
 const double *hd__data_std(const hd_data *data);
 

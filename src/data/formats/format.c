@@ -1,6 +1,8 @@
 /* What readers of formats share: see format.h. */
 #include "data/formats/format.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -21,6 +23,21 @@ hd_status hd__opened_hold(void **self, hd_opened *out, hd_ctx *ctx, size_t bytes
   out->self = *self;
   out->release = release;
   return HD_OK;
+}
+
+hd_status hd__opened_note(hd_opened *out, hd_ctx *ctx, const char *fmt, ...) {
+  char line[HD_PATH_BYTES + 256];
+  int at = 0;
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(line, sizeof line, fmt, args);
+  va_end(args);
+  while (at < HD_DATA_NOTES && out->note[at])
+    at++;
+  if (at == HD_DATA_NOTES)
+    return HD_OK;
+  out->note[at] = hd__strdup(line);
+  return HD_ALLOCATED(out->note[at], ctx, "out of memory for a note on the data set");
 }
 
 hd_status hd__data_fifth(uint8_t **marks, hd_ctx *ctx, const char *path, int64_t count) {
@@ -114,6 +131,8 @@ void hd__opened_fini(hd_opened *opened) {
     hd__free(opened->resident[s].labels);
     hd__free(opened->resident[s].targets);
   }
+  for (int i = 0; i < HD_DATA_NOTES; i++)
+    hd__free(opened->note[i]);
   hd__free(opened->names.name);
   hd__free(opened->names.text);
 }

@@ -24,12 +24,16 @@ typedef struct hd_resident_samples {
   float *targets;
 } hd_resident_samples;
 
+/* Lines that a user of the data set should read: a class without samples, a folder that is not used. */
+enum { HD_DATA_NOTES = 6 };
+
 /* An opened data set: it owns the memory behind both splits, freed after a failure too; `release` frees what
  * else *self holds. */
 typedef struct hd_opened {
   hd_dataset split[2]; /* training, test */
   hd_resident_samples resident[2];
   hd_names names;
+  char *note[HD_DATA_NOTES + 1]; /* NULL after the last */
   void *self;
   void (*release)(void *self);
   const hd_format *format; /* its reader */
@@ -51,6 +55,9 @@ extern const hd_format hd__format_idx, hd__format_cifar, hd__format_npy, hd__for
 
 /* Allocates the reader's state, zeroed, as out->self. Without one, out->release stays NULL. */
 hd_status hd__opened_hold(void **self, hd_opened *out, hd_ctx *ctx, size_t bytes, void (*release)(void *self));
+
+/* Adds a note; those beyond HD_DATA_NOTES are left out. */
+hd_status hd__opened_note(hd_opened *out, hd_ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* Whether `path` has this ending, ignoring case. */
 bool hd__path_ends(const char *path, const char *end);

@@ -243,9 +243,16 @@ static void note_constant_momentum(hd_session *s) {
          "for that give --momentum 0.95");
 }
 
+static void note_data(hd_session *s) {
+  for (const char *const *line = hd__data_notes(s->input.data); *line; line++)
+    note(s, *line);
+}
+
 static hd_status train(hd_session *s, hd_ctx *ctx) {
-  if (s->run.counters.step < s->run.steps_in_all)
+  if (s->run.counters.step < s->run.steps_in_all) {
+    note_data(s);
     note_constant_momentum(s);
+  }
   HD_TRY(train_until(s, ctx, s->run.steps_in_all));
   HD_TRY(hd__stages_note(s, ctx));
   if (s->run.counters.step < s->run.steps_in_all && !s->report.facts.stopped)
