@@ -219,7 +219,7 @@ EOF
   "$HEDDLE" train --model "$SRCDIR/tests/bits/norm.yaml" --max-steps 2 --out r >out
   [ "$("$HEDDLE" digest r)" = "$(digest_of out)" ]
   fails 1 digest r/last/state.safetensors
-  says "tensors of F32"
+  says "tensors of floats"
 }
 
 @test "rules for parameters: from --parameters, --config and the model alike; frozen ones stay and have no state" {
