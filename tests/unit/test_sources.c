@@ -359,6 +359,8 @@ static void test_bad_npy(void) {
 
 static const char *const member[] = {"x_train.npy", "y_train.npy", "x_test.npy", "y_test.npy"};
 
+static int twice = -1; /* this member is there two times */
+
 /* The arrays of make_small in one file; member `bad` becomes `instead`. */
 static const char *make_npz(int deflated, int bad, const blob *instead) {
   static char path[SCRATCH_PATH_BYTES];
@@ -375,7 +377,7 @@ static const char *make_npz(int deflated, int bad, const blob *instead) {
     file.length = fread(file.byte, 1, sizeof file.byte, from);
     fclose(from);
     const blob *use = i == bad ? instead : &file;
-    if (use)
+    for (int times = i == twice ? 2 : 1; use && times > 0; times--)
       zip_add(&z, member[i], use->byte, use->length, deflated);
   }
   snprintf(path, sizeof path, "%s", in_scratch("set.npz"));
@@ -408,6 +410,10 @@ static void test_npz(void) {
   file.length -= 2;
   make_npz(0, 0, &file);
   refused(path, HD_E_FORMAT, "found fewer", "a member with a byte too few");
+  twice = 1;
+  make_npz(0, -1, NULL);
+  twice = -1;
+  refused(path, HD_E_FORMAT, "expected one member y_train.npy, found 2", "a member twice");
 }
 
 /* A byte of the content changes: the member's checksum shows it. */
