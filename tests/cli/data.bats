@@ -277,3 +277,15 @@ learn() {
   "$HEDDLE" data random:1x4x4:10 --json >other
   cmp <(sed 's/:10"/"/' other) ten
 }
+
+@test "folders that are not used are said" {
+  need_json
+  make pictures photos
+  cp -r photos/test photos/validation
+  "$HEDDLE" data photos >out
+  grep -qx 'note       photos: not used: validation; the test set is test/' out
+  rm -r photos/test
+  "$HEDDLE" data photos --json >out
+  [ "$(json_get test_samples <out)" = 50 ]
+  no grep -q notes out
+}

@@ -2,7 +2,6 @@
 #include "data/formats/dataset.h"
 
 #include "base/alloc.h"
-#include "base/text_buffer.h"
 #include "data/formats/format.h"
 #include "data/loader/data_statistics.h"
 #include "data/loader/sample_cache.h"
@@ -96,36 +95,11 @@ static hd_status keep_decoded(hd_data *data, hd_ctx *ctx, hd_cache_choice kind) 
   return HD_OK;
 }
 
-/* "3 of 47 classes": which of them have no training samples, as a list that ends in dots if it is long. */
-static hd_status note_empty_classes(hd_data *data, hd_ctx *ctx) {
-  enum { SHOWN = 8 };
-  const hd_dataset *train = &data->opened.split[0];
-  const int classes = train->labels ? train->classes : 0;
-  char list[SHOWN * 64] = "";
-  hd_line line = {list, sizeof list, 0};
-  int empty = 0;
-  HD_OWNED bool *has = hd__calloc((size_t)classes + 1, sizeof *has);
-  HD_TRY(HD_ALLOCATED(has, ctx, "%s: out of memory for %d classes", data->name, classes));
-  for (int64_t i = 0; i < train->count && classes > 0; i++)
-    if (train->labels[i] >= 0 && train->labels[i] < classes)
-      has[train->labels[i]] = true;
-  for (int c = 0; c < classes; c++) {
-    if (has[c] || ++empty > SHOWN)
-      continue;
-    hd__line_add(&line, "%s%d", empty > 1 ? ", " : "", c);
-    if (train->class_names)
-      hd__line_add(&line, " '%.40s'", train->class_names[c]);
-  }
-  if (empty == 0)
-    return HD_OK;
-  return hd__opened_note(&data->opened, ctx, "%s: %d of %d classes %s no training samples: %s%s", data->name, empty,
-                         classes, empty == 1 ? "has" : "have", list, empty > SHOWN ? ", ..." : "");
-}
-
 static hd_status open_all(hd_data *data, hd_ctx *ctx, const hd_data_request *request) {
   hd_dataset *split = data->opened.split;
   data->name = hd__strdup(request->name);
   HD_TRY(HD_ALLOCATED(data->name, ctx, "out of memory for the data set"));
+  data->opened.first_rules = request->first_rules;
   HD_TRY(find_format(&data->opened.format, ctx, request->name));
   HD_TRY(data->opened.format->open(&data->opened, ctx, request));
   HD_TRY(check_split(ctx, data->name, &split[0]));
@@ -136,7 +110,7 @@ static hd_status open_all(hd_data *data, hd_ctx *ctx, const hd_data_request *req
       HD_TRY(hd__skips_find(&data->skips[s], &split[s], ctx));
   HD_TRY(keep_decoded(data, ctx, request->cache));
   HD_TRY(hd__survey(&data->survey, ctx, &split[0], &split[1]));
-  return note_empty_classes(data, ctx);
+  return hd__note_classes(&data->opened, ctx, data->name);
 }
 
 hd_status hd__data_open(hd_data **out, hd_ctx *ctx, const hd_data_request *request) {
@@ -162,6 +136,7 @@ const hd_dataset *hd__data_train(const hd_data *data) { return &data->opened.spl
 const hd_dataset *hd__data_test(const hd_data *data) { return &data->opened.split[1]; }
 const char *hd__data_name(const hd_data *data) { return data->name; }
 const char *hd__data_format(const hd_data *data) { return data->opened.format->name; }
+bool hd__data_has_first_rules(const hd_data *data) { return data->opened.first_rules; }
 const char *const *hd__data_notes(const hd_data *data) { return (const char *const *)data->opened.note; }
 const double *hd__data_mean(const hd_data *data) { return data->survey.mean; }
 const double *hd__data_std(const hd_data *data) { return data->survey.std; }

@@ -6,8 +6,14 @@
 #pragma once
 
 #include "base/tools_api.h"
+#include "data/images/image_file.h"
 #include "data/loader/dataset_split.h"
 #include "heddle/options.h"
+
+/* The version of the rules by which files become samples; run.json has it. The first rules, those of runs without a
+ * version, took a fifth of all samples as the test set whatever their classes, did not know validation/ and dev/ as test
+ * sets of pictures, and ignored the transparency and the EXIF orientation of pictures. */
+enum { HD_DATA_RULES = 2 };
 
 /* What data set to open, and how. */
 typedef struct hd_data_request {
@@ -16,6 +22,8 @@ typedef struct hd_data_request {
   int ignored;           /* a label that need not be a class; -1: none */
   hd_cache_choice cache; /* where decoded samples are kept */
   bool skip;             /* skip unreadable samples, in formats that read samples one by one */
+  bool first_rules;      /* by the rules of the first version */
+  hd_photo_rules photos;
 } hd_data_request;
 
 typedef struct hd_data hd_data;
@@ -28,8 +36,9 @@ const hd_dataset *hd__data_train(const hd_data *data);
 const hd_dataset *hd__data_test(const hd_data *data);
 const char *hd__data_name(const hd_data *data);
 const char *hd__data_format(const hd_data *data); /* "a folder of IDX files" */
+bool hd__data_has_first_rules(const hd_data *data);
 const char *const *hd__data_notes(const hd_data *data); /* lines for the user; NULL after the last */
-const double *hd__data_mean(const hd_data *data); /* per channel */
+const double *hd__data_mean(const hd_data *data);       /* per channel */
 const double *hd__data_std(const hd_data *data);
 
 /* Training samples, training labels, test samples, test labels. */

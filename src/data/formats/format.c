@@ -7,9 +7,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
-#include "base/philox.h"
 #include "base/utf8.h"
-#include "data/loader/sampler.h"
 #include "platform/file.h"
 
 bool hd__path_ends(const char *path, const char *end) {
@@ -38,23 +36,6 @@ hd_status hd__opened_note(hd_opened *out, hd_ctx *ctx, const char *fmt, ...) {
     return HD_OK;
   out->note[at] = hd__strdup(line);
   return HD_ALLOCATED(out->note[at], ctx, "out of memory for a note on the data set");
-}
-
-hd_status hd__data_fifth(uint8_t **marks, hd_ctx *ctx, const char *path, int64_t count) {
-  enum { EPOCH = 1 /* that of --val-split is 0 */ };
-  if (count < 2 || count > UINT32_MAX)
-    return hd__fail(ctx, HD_E_FORMAT,
-                    "%s: expected from 2 up to %u samples, to train and to test, found %lld; add more", path,
-                    UINT32_MAX, (long long)count);
-  HD_OWNED uint64_t *scratch = hd__malloc(hd__permute_words(count) * sizeof *scratch);
-  *marks = hd__calloc((size_t)count, 1);
-  HD_TRY(
-      HD_ALLOCATED(scratch && *marks, ctx, "%s: out of memory for the split of %lld samples", path, (long long)count));
-  const uint64_t *sorted = hd__permute(scratch, count, 0, HD_RNG_SPLIT, EPOCH);
-  const int64_t taken = (count + 2) / 5;
-  for (int64_t i = count - (taken ? taken : 1); i < count; i++)
-    (*marks)[(uint32_t)sorted[i]] = 1;
-  return HD_OK;
 }
 
 /* ---- Names of classes ---- */
@@ -154,7 +135,7 @@ hd_status hd__resident_divide(hd_opened *opened, hd_ctx *ctx, const char *path) 
   const int64_t count = train->count, elems = hd__dataset_elems(train);
   HD_OWNED uint8_t *marks = NULL;
   int64_t marked = 0;
-  HD_TRY(hd__data_fifth(&marks, ctx, path, count));
+  HD_TRY(hd__data_fifth(&marks, opened, ctx, path, count, train->labels));
   for (int64_t i = 0; i < count; i++)
     marked += marks[i];
   *test = *train;
