@@ -229,7 +229,7 @@ static const cli_command benches[] = {
     {"bench loader", "reading, transforming and normalising samples, by workers or without", .kind = LOADER,
      .run = bench_loader,
      .options = OPTIONS("data", "data-dir", "batch", "seed", "sampler", "no-shuffle", "drop-last", "on-error", "exif",
-                        "transforms", "eval-transforms", "workers", "prefetch-factor", "pin-memory",
+                        "allow-empty", "transforms", "eval-transforms", "workers", "prefetch-factor", "pin-memory",
                         "cache", "threads", "cpus", "placement", "json")},
     {"bench peers", "training against PyTorch and JAX, as far as they are installed, in turns", .kind = PEERS,
      .run = run_peers, .options = OPTIONS("data-dir", "batch", "threads", "json")},

@@ -184,9 +184,9 @@ static const cli_extra extra[] = {
 
 const cli_command cli_data = {.name = "data",
                               .help = "what a data set holds, and which samples cannot be read",
-                              .usage = "heddle data NAME|PATH [--data-dir DIR] [--exif apply|ignore] "
+                              .usage = "heddle data NAME|PATH [--data-dir DIR] [--exif apply|ignore] [--allow-empty] "
                                        "[--sheet FILE.png] [--check] [--json]",
-                              .options = (const char *const[]){"data-dir", "exif", "json", NULL},
+                              .options = (const char *const[]){"data-dir", "exif", "allow-empty", "json", NULL},
                               .extra = extra,
                               .operands = 1,
                               .operand = "data set (a name or a path)",

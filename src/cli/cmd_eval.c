@@ -136,8 +136,8 @@ const cli_command cli_eval = {
     .name = "eval",
     .help = "accuracy and loss of a checkpoint",
     .usage = "heddle eval CHECKPOINT [--data NAME|PATH] [--data-dir DIR] [--on-error stop|skip] [--exif apply|ignore] "
-             "[--tta V] [--threads N] [--device D] [--json]",
-    .options = (const char *const[]){"data", "data-dir", "on-error", "exif", "tta", "threads", "device",
+             "[--allow-empty] [--tta V] [--threads N] [--device D] [--json]",
+    .options = (const char *const[]){"data", "data-dir", "on-error", "exif", "allow-empty", "tta", "threads", "device",
                                      "json", NULL},
     .operands = 1,
     .operand = "checkpoint (a run's folder or a step's)",

@@ -448,12 +448,32 @@ static void test_named_sets(void) {
   request.first_rules = false;
 }
 
+static void test_empty_class(void) {
+  make_folder(3);
+  mkdir(in_scratch("photos/train/c"), 0755);
+  mkdir(in_scratch("photos/test/c"), 0755);
+  request.allow_empty = true;
+  hd_data *data = data_opens(in_scratch("photos"), "an empty class that is allowed");
+  const char *note = data ? hd__data_notes(data)[0] : NULL;
+  ok(data && hd__data_train(data)->classes == 4 && note &&
+         strstr(note, "1 of 4 classes has no training samples: 3 'c'"),
+     "is a class without samples: '%s'", note ? note : "");
+  hd__data_close(data);
+  scratch_remove(in_scratch("photos/train"));
+  mkdir(in_scratch("photos/train"), 0755);
+  for (const char *const *name = (const char *const[]){"a", "a b", "b", "c", NULL}; *name; name++)
+    mkdir(in_scratch("photos/train/%s", *name), 0755);
+  refused(in_scratch("photos"), HD_E_FORMAT, "expected class folders with pictures, found none",
+          "a set of empty classes");
+  request.allow_empty = false;
+}
+
 static void test_bad(void) {
   static const uint8_t png_start[] = "\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\1\0\0\0\1\0\0\10\2\0\0\0xxxx";
   const char *folder = make_folder(3);
   mkdir(in_scratch("photos/train/c"), 0755);
   mkdir(in_scratch("photos/test/c"), 0755);
-  refused(folder, HD_E_FORMAT, "train/c: expected pictures of this class, found none", "an empty class");
+  refused(folder, HD_E_FORMAT, "--allow-empty", "an empty class");
   put_png(in_scratch("photos/train/c/0.png"), 1, 5, 4, 3);
   refused(folder, HD_E_FORMAT, "test/c: expected pictures", "an empty class of the test set");
   rmdir(in_scratch("photos/test/c"));
@@ -731,6 +751,7 @@ int main(void) {
   test_foreign_cache();
   test_one_folder();
   test_named_sets();
+  test_empty_class();
   test_turned_png();
 #ifdef HD_HAVE_TURBOJPEG
   test_turned_jpeg();

@@ -23,6 +23,7 @@ typedef struct hd_data_request {
   hd_cache_choice cache; /* where decoded samples are kept */
   bool skip;             /* skip unreadable samples, in formats that read samples one by one */
   bool first_rules;      /* by the rules of the first version */
+  bool allow_empty;      /* class folders without pictures are accepted */
   hd_photo_rules photos;
 } hd_data_request;
 

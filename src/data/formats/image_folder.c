@@ -120,7 +120,7 @@ static bool is_picture(const char *name) {
   return hd__path_ends(name, ".png") || hd__path_ends(name, ".jpg") || hd__path_ends(name, ".jpeg");
 }
 
-static hd_status add_class(album *to, hd_ctx *ctx, const char *path, int32_t label) {
+static hd_status add_class(album *to, hd_ctx *ctx, const char *path, int32_t label, bool allow_empty) {
   TEXTS names = {0};
   HD_TRY(list(&names, ctx, path, false));
   for (int64_t i = 0; i < names.count; i++) {
@@ -133,8 +133,10 @@ static hd_status add_class(album *to, hd_ctx *ctx, const char *path, int32_t lab
       return no_memory(ctx, path);
     to->photo[to->count++].label = label;
   }
-  if (names.count == 0)
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected pictures of this class, found none; add some or remove the folder",
+  if (names.count == 0 && !allow_empty)
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected pictures of this class, found none; add some, remove the folder, or give "
+                    "--allow-empty",
                     path);
   return HD_OK;
 }
@@ -153,7 +155,7 @@ static hd_status check_classes(hd_ctx *ctx, const char *path, const texts *known
 }
 
 /* The pictures of all class folders; the classes must equal those of an earlier split, if there is one. */
-static hd_status add_split(album *to, texts *classes, hd_ctx *ctx, const char *path) {
+static hd_status add_split(album *to, texts *classes, hd_ctx *ctx, const char *path, bool allow_empty) {
   char inside[HD_PATH_BYTES];
   TEXTS found = {0};
   HD_TRY(list(&found, ctx, path, true));
@@ -170,8 +172,10 @@ static hd_status add_split(album *to, texts *classes, hd_ctx *ctx, const char *p
   }
   for (int64_t i = 0; i < classes->count; i++) {
     HD_TRY(hd__file_join(inside, ctx, path, classes->text[i]));
-    HD_TRY(add_class(to, ctx, inside, (int32_t)i));
+    HD_TRY(add_class(to, ctx, inside, (int32_t)i, allow_empty));
   }
+  if (to->count == 0)
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected class folders with pictures, found none; add some", path);
   return HD_OK;
 }
 
@@ -455,8 +459,8 @@ static hd_status list_pictures(hd_opened *out, folder_set *set, hd_ctx *ctx, con
     snprintf(train, sizeof train, "%s", path);
   else
     HD_TRY(note_unused(out, ctx, path, second));
-  HD_TRY(add_split(&set->album[0], &set->classes, ctx, train));
-  return second ? add_split(&set->album[1], &set->classes, ctx, test)
+  HD_TRY(add_split(&set->album[0], &set->classes, ctx, train, request->allow_empty));
+  return second ? add_split(&set->album[1], &set->classes, ctx, test, request->allow_empty)
                 : divide(set->album, out, ctx, path);
 }
 

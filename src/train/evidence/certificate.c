@@ -142,7 +142,7 @@ int hd__history_ends(const char *run) {
 }
 
 static hd_status request_of(hd_config **out, hd_ctx *ctx, const json_t *record, const hd_config *config) {
-  static const hd_option_id id[] = {HD_OPT_DATA, HD_OPT_DATA_DIR, HD_OPT_ON_ERROR, HD_OPT_EXIF};
+  static const hd_option_id id[] = {HD_OPT_DATA, HD_OPT_DATA_DIR, HD_OPT_ON_ERROR, HD_OPT_EXIF, HD_OPT_ALLOW_EMPTY};
   HD_TRY(hd__config_copy(out, ctx, config));
   HD_TRY(hd__record_take_rules(*out, ctx, record, "the record"));
   for (size_t i = 0; i < sizeof id / sizeof *id; i++) {

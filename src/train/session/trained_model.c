@@ -152,6 +152,7 @@ hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *t, const hd_c
   request.ignored = t->network.target.ignored;
   const hd_data_request of_run = hd__config_data(t->run);
   request.first_rules = of_run.first_rules;
+  request.allow_empty |= of_run.allow_empty;
   request.photos = of_run.photos;
   if (hd__config_given(config, HD_OPT_EXIF))
     request.photos.ignore_exif = hd__settings(config)->exif == HD_EXIF_IGNORE;

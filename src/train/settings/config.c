@@ -227,6 +227,7 @@ hd_data_request hd__config_data(const hd_config *config) {
                            .cache = (hd_cache_choice)is->cache,
                            .skip = is->on_error == HD_ON_ERROR_SKIP,
                            .first_rules = config->first_rules,
+                           .allow_empty = is->allow_empty,
                            .photos = {.ignore_exif = config->first_rules || is->exif == HD_EXIF_IGNORE,
                                       .ignore_alpha = config->first_rules}};
 }

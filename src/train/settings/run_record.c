@@ -234,7 +234,8 @@ static hd_status suggest_forward(hd_config *config, hd_ctx *ctx, const json_t *r
                                          HD_OPT_EVAL_TRANSFORMS,
                                          HD_OPT_LABEL_SMOOTHING,
                                          HD_OPT_TTA,
-                                         HD_OPT_EXIF};
+                                         HD_OPT_EXIF,
+                                         HD_OPT_ALLOW_EMPTY};
   HD_TRY(hd__record_take_rules(config, ctx, record, folder));
   for (size_t i = 0; i < sizeof forward / sizeof *forward; i++)
     HD_TRY(suggest(config, ctx, record, folder, forward[i]));
