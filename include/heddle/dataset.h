@@ -114,6 +114,7 @@ typedef struct hd_data_facts {
   double mean[4], std[4];          /* per channel, of the training set; of bytes as numbers from 0 to 1 */
   int64_t bad_count;               /* only with on-error skip; else such a sample is a failure */
   const hd_data_bad *bad;          /* in the order of the sets */
+  const char *const *notes;        /* lines: classes without samples, folders that are not used; NULL after the last */
 } hd_data_facts;
 
 /* Opens the data set of a configuration's options data and data-dir and reads every sample. With on-error skip

@@ -140,7 +140,6 @@ typedef struct hd_report {
   const char *arithmetic_note;    /* one line: what an earlier version of the arithmetic means here; else "" */
   const char *input_note;         /* one line: how an ONNX file normalises its input, and the data with it; else "" */
   double epochs_asked;            /* the option: 1.5, for which `epochs` is 2 */
-  const char *data_note[3];       /* what was assumed of a table, a line each; "" where there is none */
   int32_t all_cpus;               /* that the ranks of all hosts may use */
 } hd_report;
 

@@ -9,11 +9,14 @@
 
 #include "base/alloc.h"
 #include "base/digest.h"
+#include "base/half.h"
 
 static const struct {
   const char *name;
   size_t bytes;
-} types[] = {{"F32", 4}, {"F64", 8}, {"I64", 8}};
+} types[] = {{"F32", 4}, {"F64", 8}, {"I64", 8}, {"F16", 2}, {"BF16", 2}};
+
+enum { TYPES = sizeof types / sizeof *types };
 
 const char *hd__st_type_text(hd_st_type type) { return types[type].name; }
 
@@ -136,11 +139,15 @@ static hd_status read_entry(hd_st_tensor *t, hd_ctx *ctx, const char *path, cons
     return out_of_memory(ctx, path);
   const char *type = json_string_value(json_object_get(entry, "dtype"));
   int found = -1;
-  for (int i = 0; type && i < 3; i++)
+  for (int i = 0; type && i < TYPES; i++)
     if (!strcmp(types[i].name, type))
       found = i;
+  if (!type)
+    return bad(ctx, path, name, "a dtype", "none");
   if (found < 0)
-    return bad(ctx, path, name, "dtype F32, F64 or I64", type ? type : "none");
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: tensor '%s': expected dtype F32, F64, F16, BF16 or I64, found %s; save it as F32", path, name,
+                    type);
   t->type = (hd_st_type)found;
   HD_TRY(read_shape(t, ctx, path, json_object_get(entry, "shape")));
   return read_offsets(t, ctx, path, json_object_get(entry, "data_offsets"), data, data_length);
@@ -219,6 +226,26 @@ const hd_st_tensor *hd__st_find(const hd_st_list *list, const char *name) {
     if (!strcmp(list->tensor[i].name, name))
       return &list->tensor[i];
   return NULL;
+}
+
+bool hd__st_is_float(const hd_st_tensor *t) { return t->type != HD_ST_I64; }
+
+bool hd__st_floats(float *out, const hd_st_tensor *t) {
+  const char *from = t->bytes;
+  const size_t each = types[t->type].bytes;
+  for (size_t i = 0; i < t->length / each; i++, from += each) {
+    uint16_t half;
+    double real;
+    memcpy(&half, from, sizeof half);
+    switch (t->type) {
+    case HD_ST_F32: memcpy(&out[i], from, sizeof *out); break;
+    case HD_ST_F64: memcpy(&real, from, sizeof real), out[i] = (float)real; break;
+    case HD_ST_F16: out[i] = hd__from_half(half); break;
+    case HD_ST_BF16: out[i] = hd__from_bfloat16(half); break;
+    case HD_ST_I64: return false;
+    }
+  }
+  return true;
 }
 
 static int by_name(const void *a, const void *b) {

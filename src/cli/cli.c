@@ -16,14 +16,7 @@
 #include "base/nearest.h"
 #include "base/utf8.h"
 
-enum {
-  MAX_OPTIONS = 96,
-  MAX_LINE_BYTES = 8192,
-  HELP_COLUMN = 27,
-  HELP_COLUMNS = 80,
-  LETTERS_BYTES = 32,
-  TEXT_BYTES = 48
-};
+enum { MAX_LINE_BYTES = 8192, HELP_COLUMN = 27, HELP_COLUMNS = 80, LETTERS_BYTES = 32, TEXT_BYTES = 48 };
 
 /* What getopt_long returns for each option: above every character, to distinguish it from an unknown short option. */
 enum { OPT_HELP = 1000, OPT_CONFIG, OPT_BATCH_SIZE, OPT_EXTRA, OPT_FIRST = OPT_EXTRA + 16 };
@@ -239,10 +232,18 @@ static void add(struct option *list, int *count, const char *name, int takes_val
   list[(*count)++] = (struct option){name, takes_value ? required_argument : no_argument, NULL, value};
 }
 
-static void list_options(struct option *list, const cli_command *command) {
+/* The options of a command for getopt_long, with room for all there are; NULL when out of memory. */
+static struct option *list_options(const cli_command *command) {
+  enum { OTHERS = OPT_FIRST - OPT_HELP + 1 };
   const cli_extra *extra = command->extra;
   int count = 0;
-  for (int i = 0; hd_option_at(i) && count < MAX_OPTIONS - 20; i++)
+  while (hd_option_at(count))
+    count++;
+  struct option *list = calloc((size_t)(count + OTHERS), sizeof *list);
+  if (!list)
+    return NULL;
+  count = 0;
+  for (int i = 0; hd_option_at(i); i++)
     if (is_wanted(hd_option_at(i), command->options))
       add(list, &count, hd_option_at(i)->name, hd_option_at(i)->arg != NULL, OPT_FIRST + i);
   if (!command->options)
@@ -253,7 +254,7 @@ static void list_options(struct option *list, const cli_command *command) {
   if (takes_settings(command))
     add(list, &count, "config", 1, OPT_CONFIG);
   add(list, &count, "help", 0, OPT_HELP);
-  list[count] = (struct option){0};
+  return list;
 }
 
 /* The short options for getopt: -h and the command's. */
@@ -316,13 +317,11 @@ static int take(const char **file, hd_config *config, hd_ctx *ctx, int which) {
   return 0;
 }
 
-/* *first is the index of the first operand; -1: help was printed. */
-static int parse(int *first, hd_config *config, hd_ctx *ctx, int argc, char **argv, const cli_command *command) {
+static int parse_words(int *first, hd_config *config, hd_ctx *ctx, int argc, char **argv, const cli_command *command,
+                       const struct option *list) {
   const cli_extra *extra = command->extra;
-  struct option list[MAX_OPTIONS];
   char letters[LETTERS_BYTES];
   const char *file = NULL;
-  list_options(list, command);
   list_letters(letters, command);
   optind = 0;
   opterr = 0;
@@ -340,6 +339,16 @@ static int parse(int *first, hd_config *config, hd_ctx *ctx, int argc, char **ar
   }
   *first = optind;
   return file && hd_config_load(config, ctx, file) != HD_OK ? HD_E_USAGE : 0;
+}
+
+/* *first is the index of the first operand; -1: help was printed. */
+static int parse(int *first, hd_config *config, hd_ctx *ctx, int argc, char **argv, const cli_command *command) {
+  struct option *list = list_options(command);
+  if (!list)
+    return hd_ctx_fail(ctx, HD_E_NOMEM, "out of memory for the options");
+  const int code = parse_words(first, config, ctx, argc, argv, command, list);
+  free(list);
+  return code;
 }
 
 /* Checks the number of operands. */

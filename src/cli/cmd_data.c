@@ -59,6 +59,10 @@ static void print_facts(const hd_data_facts *f) {
   } else {
     cli_print("targets    %d a sample, %.6g to %.6g\n", f->outputs, f->target_low, f->target_high);
   }
+  if (f->notes[0])
+    cli_print("\n");
+  for (int i = 0; f->notes[i]; i++)
+    cli_print("note       \t%s\n", f->notes[i]);
 }
 
 static void print_bad(const hd_data_facts *f) {
@@ -109,6 +113,13 @@ static void json_bad(const hd_data_facts *f) {
   cli_json("]");
 }
 
+static void json_notes(const hd_data_facts *f) {
+  cli_json(", 'notes': [");
+  for (int i = 0; f->notes[i]; i++)
+    cli_json("%c%s", i, f->notes[i]);
+  cli_json("]");
+}
+
 static void print_json(const hd_data_facts *f) {
   cli_json("{'data': %s, 'format': %s, 'samples': %lld, 'test_samples': %lld", f->name, f->format,
            (long long)f->samples[0], (long long)f->samples[1]);
@@ -125,6 +136,8 @@ static void print_json(const hd_data_facts *f) {
     cli_json(", 'outputs': %d, 'target_low': %.9g, 'target_high': %.9g", f->outputs, f->target_low, f->target_high);
   json_channels("mean", f->mean, f->channels);
   json_channels("std", f->std, f->channels);
+  if (f->notes[0])
+    json_notes(f);
   if (asked.check)
     json_bad(f);
   cli_json("}\n");
@@ -171,8 +184,9 @@ static const cli_extra extra[] = {
 
 const cli_command cli_data = {.name = "data",
                               .help = "what a data set holds, and which samples cannot be read",
-                              .usage = "heddle data NAME|PATH [--data-dir DIR] [--sheet FILE.png] [--check] [--json]",
-                              .options = (const char *const[]){"data-dir", "json", NULL},
+                              .usage = "heddle data NAME|PATH [--data-dir DIR] [--exif apply|ignore] [--allow-empty] "
+                                       "[--sheet FILE.png] [--check] [--json]",
+                              .options = (const char *const[]){"data-dir", "exif", "allow-empty", "json", NULL},
                               .extra = extra,
                               .operands = 1,
                               .operand = "data set (a name or a path)",

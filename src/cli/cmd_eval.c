@@ -135,10 +135,10 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 const cli_command cli_eval = {
     .name = "eval",
     .help = "accuracy and loss of a checkpoint",
-    .usage =
-        "heddle eval CHECKPOINT [--data NAME|PATH] [--data-dir DIR] [--on-error stop|skip] [--tta V] [--threads N] "
-        "[--device D] [--json]",
-    .options = (const char *const[]){"data", "data-dir", "on-error", "tta", "threads", "device", "json", NULL},
+    .usage = "heddle eval CHECKPOINT [--data NAME|PATH] [--data-dir DIR] [--on-error stop|skip] [--exif apply|ignore] "
+             "[--allow-empty] [--tta V] [--threads N] [--device D] [--json]",
+    .options = (const char *const[]){"data", "data-dir", "on-error", "exif", "allow-empty", "tta", "threads", "device",
+                                     "json", NULL},
     .operands = 1,
     .operand = "checkpoint (a run's folder or a step's)",
     .run = run};

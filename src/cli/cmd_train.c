@@ -204,9 +204,6 @@ static void print_start(const hd_report *r) {
     cli_print("%s\n", r->arithmetic_note);
   if (*r->input_note)
     cli_print("%s\n", r->input_note);
-  for (int i = 0; i < 3; i++)
-    if (*r->data_note[i])
-      cli_print("%s\n", r->data_note[i]);
   fflush(stdout);
 }
 

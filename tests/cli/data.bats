@@ -277,3 +277,25 @@ learn() {
   "$HEDDLE" data random:1x4x4:10 --json >other
   cmp <(sed 's/:10"/"/' other) ten
 }
+
+@test "folders that are not used are said, and empty classes refused unless they are allowed" {
+  need_json
+  make pictures photos
+  cp -r photos/test photos/validation
+  "$HEDDLE" data photos >out
+  grep -qx 'note       photos: not used: validation; the test set is test/' out
+  rm -r photos/test
+  "$HEDDLE" data photos --json >out
+  [ "$(json_get test_samples <out)" = 50 ]
+  no grep -q notes out
+  mkdir photos/train/none photos/validation/none
+  fails 1 data photos
+  says "photos/train/none" "--allow-empty"
+  "$HEDDLE" data photos --allow-empty --json >out
+  [ "$(json_get notes.0 <out)" = "photos: 1 of 11 classes has no training samples: 10 'none'" ]
+  printf 'model: m\ninput: [3, 32, 32]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 11}\n' >m.yaml
+  fails 1 train --model m.yaml --data photos --max-steps 2
+  "$HEDDLE" train --model m.yaml --data photos --allow-empty --max-steps 2 --out r >out
+  grep -q "^photos: 1 of 11 classes has no training samples: 10 'none'$" out
+  "$HEDDLE" eval r >out
+}

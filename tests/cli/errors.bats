@@ -618,7 +618,8 @@ EOF
       printf '\0\0\0\34\0\0\0\34' >>"$file"
       seq 100000 | head -c $((128 * 784)) >>"$file"
     else
-      head -c 128 /dev/zero >>"$file"
+      head -c 127 /dev/zero >>"$file"
+      printf '\1' >>"$file"
     fi
   done
   train --out r --data data --max-steps 2

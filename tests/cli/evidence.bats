@@ -252,6 +252,47 @@ certified() {
   certified fresh $of --model net.onnx --fresh
 }
 
+# earlier FOLDER DATA: its records become those of a heddle whose rules for data had no version, on other data.
+earlier() {
+  find "$1" -name run.json -exec sed -i \
+    '/"exif": "apply"/d; s/"rules": 2/"older": 0/; s/"\(data\|name\)": "set"/"\1": "'"$2"'"/' {} +
+}
+
+@test "a run of an earlier heddle keeps to its split: resumed, evaluated, certified and verified" {
+  mkdir set
+  echo label,a,b | tee rows.csv set/train.csv >set/test.csv
+  for i in $(seq 0 19); do
+    echo $((i * 7 % 5 % 2)),$i,$((i * i % 11)) >row
+    case $i in 1 | 3 | 7 | 16) to=test ;; *) to=train ;; esac # the fifth of 20 by the first rules
+    tee -a rows.csv <row >>set/$to.csv
+  done
+  printf 'model: m\ninput: [1, 1, 2]\nlayers:\n  - f: {op: flatten}\n  - l: {op: linear, out: 2}\n' >m.yaml
+  local how="--model m.yaml --batch 8 --epochs 4 --threads 1"
+  "$HEDDLE" train $how --data set --out whole >out
+  whole=$(digest_of out)
+  "$HEDDLE" train $how --data rows.csv --out new >out
+  [ "$(digest_of out)" != "$whole" ]
+  "$HEDDLE" train $how --data set --max-steps 5 --out old >out
+  earlier old rows.csv
+  "$HEDDLE" eval old >of_rows
+  "$HEDDLE" eval old --data set | cmp - of_rows
+  verify 0 old --threads 1
+  fails 2 train --resume old --max-steps 8 --exif apply
+  says "exif ignore"
+  "$HEDDLE" train --resume old --max-steps 8 >out
+  [ "$(digest_of out)" = "$whole" ]
+  no grep -q '"rules"' old/run.json
+  "$HEDDLE" certify old -o old.json >out
+  no grep -q '"rules"' old.json
+  verify 0 old.json --threads 1
+  "$HEDDLE" certify new -o new.json >out
+  grep -q '"rules": 2' new.json
+  verify 0 new.json --threads 1
+  sed 's/"rules": 2/"rules": 3/' new.json >newer.json
+  fails 1 verify newer.json
+  says "newer.json" "version 2 of the data's rules"
+}
+
 @test "a certificate has the entries that heddle knows, and no others" {
   train --out r
   "$HEDDLE" certify r -o r.json >/dev/null

@@ -222,7 +222,7 @@ small() {
   model m 10 cross_entropy
   small m
   fails 1 train --model small_m.yaml --data d
-  says "from 0 to 9" "found 10" "index 4" "ignore_index: 10"
+  says "at least 11 scores" "found 10" "out: 11" "ignore_index: 10"
   rm d/*labels*
   targets d "$ONE$ZERO$ONE$ZERO\\100\\0\\0\\0"
   model m 1 bce_with_logits

@@ -219,7 +219,7 @@ EOF
   "$HEDDLE" train --model "$SRCDIR/tests/bits/norm.yaml" --max-steps 2 --out r >out
   [ "$("$HEDDLE" digest r)" = "$(digest_of out)" ]
   fails 1 digest r/last/state.safetensors
-  says "tensors of F32"
+  says "tensors of floats"
 }
 
 @test "rules for parameters: from --parameters, --config and the model alike; frozen ones stay and have no state" {
@@ -608,4 +608,23 @@ sys.exit(subprocess.call(sys.argv[1:], stdout=open("out", "w")))' "$HEDDLE" trai
   no grep -q 'leaves a momentum' out
   "$HEDDLE" train $TINY --optimizer adam --schedule onecycle --epochs 1 --out t >out
   no grep -q 'leaves a momentum' out
+}
+
+@test "a batch norm over one number a channel is said: batches of one sample, and a last batch of one" {
+  printf 'model: m\ninput: [1, 1, 2]\nlayers:\n  - f: {op: flatten}\n  - n: {op: batch_norm}\n' >m.yaml
+  printf '  - l: {op: linear, out: 2}\n' >>m.yaml
+  echo label,a,b | tee train.csv >test.csv
+  for i in $(seq 9); do echo "$((i % 2)),$i,$((i * i % 7))" | tee -a test.csv >>train.csv; done
+  local how="--model m.yaml --data . --max-steps 3"
+  "$HEDDLE" train $how --batch 1 >out
+  grep -qx "batch_norm 'n' has one number a channel in each batch, which becomes 0 whatever it is; give a larger --batch" out
+  "$HEDDLE" train $how --batch 8 >out
+  [ "$(grep -c "^batch_norm 'n' has one number a channel in the last batch of an epoch, .* --drop-last" out)" -eq 1 ]
+  for option in "--batch 8 --drop-last" "--batch 9" "--batch 4 --shards 2 --drop-last"; do
+    "$HEDDLE" train $how $option >out
+    no grep '^batch_norm' out
+  done
+  sed -i 's/batch_norm/batch_norm, stats: shard/' m.yaml
+  "$HEDDLE" train $how --batch 8 --shards 8 --drop-last >out
+  grep -q "^batch_norm 'n' has one number a channel in each batch" out
 }

@@ -340,12 +340,12 @@ static void fuzz_photo(const uint8_t *bytes, size_t length) {
   enum { MOST_BYTES = 1 << 22 };
   hd_ctx *ctx = context();
   hd_photo_head head;
-  hd_status status = hd__photo_head(&head, ctx, "p.jpg", bytes, length);
+  hd_status status = hd__photo_head(&head, ctx, "p.jpg", bytes, length, (hd_photo_rules){0});
   if (status == HD_OK && (int64_t)head.size[0] * head.size[1] <= MOST_BYTES) {
     const int channels = head.grey ? 1 : 3;
     uint8_t *planes = malloc((size_t)head.size[0] * (size_t)head.size[1] * (size_t)channels);
     if (planes)
-      status = hd__photo_read(planes, channels, head.size, ctx, "p.jpg", bytes, length);
+      status = hd__photo_read(planes, channels, head.size, ctx, "p.jpg", bytes, length, (hd_photo_rules){0});
     free(planes);
   }
   judge(status, ctx);

@@ -123,6 +123,11 @@ static void test_fifth(void) {
     wrong += test->labels[i] != n % 3;
   }
   is_int(wrong, 0, "with its labels");
+  int of_class[3] = {0};
+  for (int64_t i = 0; data && i < 8; i++)
+    of_class[hd__data_test(data)->labels[i]]++;
+  ok(of_class[0] >= 2 && of_class[1] >= 2 && of_class[2] >= 2, "a fifth of each class: %d, %d and %d", of_class[0],
+     of_class[1], of_class[2]);
   hd__data_close(data);
   hd_ctx_destroy(ctx);
   is_int(all.freed, 1, "and is freed once");

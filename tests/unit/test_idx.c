@@ -363,13 +363,13 @@ static void test_bad_folders(void) {
   char path[SCRATCH_PATH_BYTES];
   const char *folder = make_folder("set", HYPHENS, 0);
 #define PART(i) (snprintf(path, sizeof path, "%s/%s", folder, part[i]), path)
-  make_labels(&file, IMAGES);
+  make_labels(&file, TEST_IMAGES);
   file.byte[HEAD1 + 17] = 10;
-  put(PART(1), &file);
-  folder_refused(folder, path, HD_E_FORMAT, "found 10 at index 17", "a label of 10");
-  file.byte[HEAD1 + 17] = 255;
-  put(PART(1), &file);
-  folder_refused(folder, path, HD_E_FORMAT, "found 255 at index 17", "a label of 255");
+  put(PART(3), &file);
+  folder_refused(folder, path, HD_E_FORMAT, "from 0 to 9 as in training, found 10 at index 17", "a test label of 10");
+  file.byte[HEAD1 + 18] = 255;
+  put(PART(3), &file);
+  folder_refused(folder, path, HD_E_FORMAT, "found 255 at index 18", "a test label of 255");
   make_labels(&file, IMAGES - 1);
   put(PART(1), &file);
   folder_refused(folder, path, HD_E_FORMAT, "expected 50 labels, one per image, found 49", "one label too few");
@@ -395,6 +395,44 @@ static void test_bad_folders(void) {
 #undef PART
   folder_refused(in_scratch("nothing/here"), "", HD_E_IO, "nothing/here", "a path that does not exist");
   folder_refused(in_scratch("empty"), "", HD_E_IO, "which is none", "a file instead of a folder");
+}
+
+/* Labels from `first`, in so many classes. */
+static void put_classes(const char *path, int labels, int first, int classes) {
+  static text file;
+  make_labels(&file, labels);
+  for (int i = 0; i < labels; i++)
+    file.byte[HEAD1 + i] = (uint8_t)(first + i % classes);
+  put(path, &file);
+}
+
+/* Classes are as many as the largest training label needs; those without training samples are said. */
+static void classes_are(int classes, int test_classes, int first, const char *note, const char *title) {
+  char path[SCRATCH_PATH_BYTES];
+  const char *folder = make_folder("set", HYPHENS, 0);
+  snprintf(path, sizeof path, "%s/%s", folder, part[1]);
+  put_classes(path, IMAGES, first, classes);
+  snprintf(path, sizeof path, "%s/%s", folder, part[3]);
+  put_classes(path, TEST_IMAGES, first, test_classes);
+  hd_data *data = data_opens(folder, title);
+  if (!data)
+    return;
+  is_int(hd__data_train(data)->classes, first + classes, "%s: the classes of the training set", title);
+  is_int(hd__data_test(data)->classes, first + classes, "%s: the test set has as many", title);
+  const char *found = hd__data_notes(data)[0];
+  ok(note ? found && strstr(found, note) : !found, "%s: the note is '%s'", title, found ? found : "");
+  hd__data_close(data);
+}
+
+static void test_classes(void) {
+  classes_are(10, 10, 0, NULL, "ten classes");
+  classes_are(2, 2, 0, NULL, "two classes");
+  classes_are(47, 20, 0, NULL, "47 classes, of which the test set has 20");
+  classes_are(26, 20, 1, "1 of 27 classes has no training samples: 0", "letters from 1");
+  classes_are(1, 1, 12, "12 of 13 classes have no training samples: 0, 1, 2, 3, 4, 5, 6, 7, ...", "a class of 12");
+  request.ignored = 12;
+  classes_are(12, 13, 0, NULL, "a label that is ignored");
+  request.ignored = -1;
 }
 
 static void test_no_memory(int gzip) {
@@ -428,6 +466,7 @@ int main(void) {
   test_bad_paths();
   test_good_folders();
   test_bad_folders();
+  test_classes();
   test_no_memory(0);
   test_no_memory(1);
   test_constant_images();

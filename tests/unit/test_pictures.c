@@ -9,6 +9,7 @@
 
 #include "data_trial.h"
 
+#include "data/images/exif.h"
 #include "data/images/image_file.h"
 #include "data/loader/skipped_samples.h"
 #include "train/session/sample_feed.h"
@@ -65,8 +66,11 @@ static int wrong_sample(const hd_dataset *split, int count, int n, const uint8_t
   const int k = n / count, salt = 10 * salt_of[k] + n % count;
   int wrong = split->labels[n] != k;
   for (int c = 0; c < split->channels; c++)
-    for (int i = 0; i < 20; i++)
-      wrong += elems[c * 20 + i] != pixel(salt, channels < 3 ? 0 : c, i);
+    for (int i = 0; i < 20; i++) {
+      const int color = pixel(salt, channels < 3 ? 0 : c, i);
+      const int alpha = channels % 2 || request.photos.ignore_alpha ? 255 : pixel(salt, channels - 1, i);
+      wrong += elems[c * 20 + i] != (color * alpha + 255 * (255 - alpha) + 127) / 255;
+    }
   return wrong;
 }
 
@@ -97,11 +101,116 @@ static void test_png(void) {
         ok(hd__dataset_resident(train) == !kind, "%s: they are", title);
         ok(!strcmp(train->class_names[1], "a b"), "%s: classes are called as folders are, in their order", title);
         check_all(data, channels, title);
+        const char *note = hd__data_notes(data)[0];
+        ok(channels % 2 ? !note : note && strstr(note, "15 pictures may be transparent and are laid on white"),
+           "%s: the note is '%s'", title, note ? note : "");
       }
       hd__data_close(data);
     }
   request.cache = HD_CACHE_RAM;
+  request.photos.ignore_alpha = true;
+  hd_data *data = data_opens(make_folder(4), "transparency that is ignored");
+  if (data)
+    check_all(data, 4, "transparency that is ignored");
+  hd__data_close(data);
+  request.photos.ignore_alpha = false;
 }
+
+/* ---- Orientations: a picture of 2x3 and what it becomes ---- */
+
+static const char *const turned[] = {"abcdef", "abcdef", "cbafed", "fedcba", "defabc",
+                                     "adbecf", "daebfc", "fcebda", "cfbead", "abcdef"};
+
+/* A TIFF structure with this orientation alone. */
+static size_t make_tiff(uint8_t *to, int orientation, bool big) {
+  static const uint8_t large[26] = "MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0?\0\0\0\0\0";
+  static const uint8_t little[26] = "II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0?\0\0\0\0\0\0";
+  memcpy(to, big ? large : little, 26);
+  to[big ? 19 : 18] = (uint8_t)orientation;
+  return 26;
+}
+
+static size_t put_big(uint8_t *to, uint32_t number) {
+  for (int i = 0; i < 4; i++)
+    to[i] = (uint8_t)(number >> (24 - 8 * i));
+  return 4;
+}
+
+static uint32_t crc_of(const uint8_t *bytes, size_t length) {
+  uint32_t crc = UINT32_MAX;
+  for (size_t i = 0; i < 8 * length; i++) {
+    const uint32_t bit = (crc ^ bytes[i / 8] >> i % 8) & 1;
+    crc = crc >> 1 ^ (bit ? 0xedb88320 : 0);
+  }
+  return ~crc;
+}
+
+/* Inserts a chunk eXIf behind the header of a PNG, whose bytes have room for it. */
+static size_t add_exif(uint8_t *png, size_t length, int orientation, bool big) {
+  enum { HEADER_END = 33, MORE = 12 + 26 };
+  memmove(png + HEADER_END + MORE, png + HEADER_END, length - HEADER_END);
+  uint8_t *at = png + HEADER_END;
+  at += put_big(at, 26);
+  memcpy(at, "eXIf", 4);
+  make_tiff(at + 4, orientation, big);
+  put_big(at + 30, crc_of(at, 30));
+  return length + MORE;
+}
+
+static void test_turned_png(void) {
+  static const hd_photo_rules as_stored = {.ignore_exif = true};
+  png_image image = {.version = PNG_IMAGE_VERSION, .width = 3, .height = 2, .format = PNG_FORMAT_GRAY};
+  for (int o = 0; o < 10; o++)
+    for (int big = 0; big < 2; big++) {
+      uint8_t bytes[512], planes[6];
+      png_alloc_size_t length = sizeof bytes;
+      hd_photo_head head;
+      if (!png_image_write_to_memory(&image, bytes, &length, 0, turned[1], 0, NULL))
+        bail_out("expected to write a PNG, found no way");
+      length = add_exif(bytes, length, o, big);
+      is_int(hd__photo_head(&head, ctx, "p.png", bytes, length, (hd_photo_rules){0}), HD_OK, "a PNG of orientation %d",
+             o);
+      ok(head.size[0] == (o >= 5 && o < 9 ? 3 : 2) && head.size[0] * head.size[1] == 6, "%d: its size is turned", o);
+      hd_status status = hd__photo_read(planes, 1, head.size, ctx, "p.png", bytes, length, (hd_photo_rules){0});
+      ok(status == HD_OK && !memcmp(planes, turned[o], 6), "%d: it is turned: %.6s for %s", o, planes, turned[o]);
+      const int stored[2] = {2, 3};
+      status = hd__photo_read(planes, 1, stored, ctx, "p.png", bytes, length, as_stored);
+      ok(status == HD_OK && !memcmp(planes, turned[1], 6), "%d: or taken as it is stored", o);
+    }
+}
+
+#ifdef HD_HAVE_TURBOJPEG
+/* The file of a JPEG picture of 16x24 pixels, with a segment APP1 before the others. */
+static void test_turned_jpeg(void) {
+  enum { HEIGHT = 16, WIDTH = 24, PIXELS = HEIGHT * WIDTH };
+  uint8_t rgb[3 * PIXELS], plain[3 * PIXELS], planes[3 * PIXELS], wanted[3 * PIXELS], *packed = NULL, bytes[8192];
+  const int stored[2] = {HEIGHT, WIDTH};
+  unsigned long length = 0;
+  for (int i = 0; i < 3 * PIXELS; i++)
+    rgb[i] = (uint8_t)(i * i * 7 / 5);
+  tjhandle pack = tjInitCompress();
+  if (tjCompress2(pack, rgb, WIDTH, 0, HEIGHT, TJPF_RGB, &packed, &length, TJSAMP_444, 90, 0) || length > 8000)
+    bail_out("expected to pack a JPEG, found no way");
+  is_int(hd__photo_read(plain, 3, stored, ctx, "p.jpg", packed, length, (hd_photo_rules){0}), HD_OK, "a JPEG");
+  for (int o = 1; o < 9; o++) {
+    hd_photo_head head = {0};
+    memcpy(bytes,
+           "\xff\xd8\xff\xe1\0\x22"
+           "Exif\0\0",
+           12);
+    make_tiff(bytes + 12, o, o % 2);
+    memcpy(bytes + 38, packed + 2, length - 2);
+    hd_status status = hd__photo_head(&head, ctx, "p.jpg", bytes, length + 36, (hd_photo_rules){0});
+    HD_THEN(status, hd__photo_read(planes, 3, head.size, ctx, "p.jpg", bytes, length + 36, (hd_photo_rules){0}));
+    for (int c = 0; c < 3; c++)
+      hd__exif_turn(wanted + c * PIXELS, plain + c * PIXELS, stored, 1, o);
+    ok(status == HD_OK && head.orientation == o && !memcmp(planes, wanted, sizeof wanted), "a JPEG of orientation %d",
+       o);
+  }
+  tjFree(packed);
+  tjDestroy(pack);
+}
+#endif
 
 /* However samples are kept, mean, standard deviation and checksums are the same. */
 static void test_same_survey(void) {
@@ -313,12 +422,58 @@ static void test_one_folder(void) {
   hd__data_close(data);
 }
 
+/* A test set of another name, and folders that are left. */
+static void test_named_sets(void) {
+  static const char *const name[] = {"validation", "dev", "valid"};
+  for (int i = 0; i < 3; i++) {
+    make_folder(3);
+    scratch_remove(in_scratch("photos/test"));
+    make_split(name[i], 2, 5, 4, 3);
+    hd_data *data = data_opens(in_scratch("photos"), name[i]);
+    ok(data && hd__data_test(data)->count == 6 && !hd__data_notes(data)[0], "%s is the test set", name[i]);
+    hd__data_close(data);
+  }
+  make_split("test", 1, 5, 4, 3);
+  hd_data *data = data_opens(in_scratch("photos"), "test and valid");
+  const char *note = data ? hd__data_notes(data)[0] : NULL;
+  ok(note && strstr(note, "not used: valid; the test set is test/"), "the note is '%s'", note ? note : "");
+  hd__data_close(data);
+  scratch_remove(in_scratch("photos/test"));
+  scratch_remove(in_scratch("photos/valid"));
+  make_split("dev", 2, 5, 4, 3);
+  request.first_rules = true;
+  data = data_opens(in_scratch("photos"), "dev by the first rules");
+  ok(data && hd__data_train(data)->count == 7 && hd__data_test(data)->count == 2, "is no test set");
+  hd__data_close(data);
+  request.first_rules = false;
+}
+
+static void test_empty_class(void) {
+  make_folder(3);
+  mkdir(in_scratch("photos/train/c"), 0755);
+  mkdir(in_scratch("photos/test/c"), 0755);
+  request.allow_empty = true;
+  hd_data *data = data_opens(in_scratch("photos"), "an empty class that is allowed");
+  const char *note = data ? hd__data_notes(data)[0] : NULL;
+  ok(data && hd__data_train(data)->classes == 4 && note &&
+         strstr(note, "1 of 4 classes has no training samples: 3 'c'"),
+     "is a class without samples: '%s'", note ? note : "");
+  hd__data_close(data);
+  scratch_remove(in_scratch("photos/train"));
+  mkdir(in_scratch("photos/train"), 0755);
+  for (const char *const *name = (const char *const[]){"a", "a b", "b", "c", NULL}; *name; name++)
+    mkdir(in_scratch("photos/train/%s", *name), 0755);
+  refused(in_scratch("photos"), HD_E_FORMAT, "expected class folders with pictures, found none",
+          "a set of empty classes");
+  request.allow_empty = false;
+}
+
 static void test_bad(void) {
   static const uint8_t png_start[] = "\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\1\0\0\0\1\0\0\10\2\0\0\0xxxx";
   const char *folder = make_folder(3);
   mkdir(in_scratch("photos/train/c"), 0755);
   mkdir(in_scratch("photos/test/c"), 0755);
-  refused(folder, HD_E_FORMAT, "train/c: expected pictures of this class, found none", "an empty class");
+  refused(folder, HD_E_FORMAT, "--allow-empty", "an empty class");
   put_png(in_scratch("photos/train/c/0.png"), 1, 5, 4, 3);
   refused(folder, HD_E_FORMAT, "test/c: expected pictures", "an empty class of the test set");
   rmdir(in_scratch("photos/test/c"));
@@ -425,7 +580,7 @@ static void test_jpeg_planes(void) {
   int bad = tjCompress2(pack, rgb, WIDTH, 0, HEIGHT, TJPF_RGB, &bytes, &length, TJSAMP_420, 90, 0);
   bad |= tjDecompress2(unpack, bytes, length, rgb, WIDTH, 0, HEIGHT, TJPF_RGB, TJFLAG_ACCURATEDCT);
   is_int(bad, 0, "a colourful JPEG is packed and unpacked");
-  is_int(hd__photo_read(planes, 3, size, ctx, "p.jpg", bytes, length), HD_OK, "and read");
+  is_int(hd__photo_read(planes, 3, size, ctx, "p.jpg", bytes, length, (hd_photo_rules){0}), HD_OK, "and read");
   for (int i = 0; i < 3 * PIXELS; i++)
     wrong += planes[i % 3 * PIXELS + i / 3] != rgb[i];
   is_int(wrong, 0, "every colour of every pixel is in its plane");
@@ -595,6 +750,12 @@ int main(void) {
   test_heads();
   test_foreign_cache();
   test_one_folder();
+  test_named_sets();
+  test_empty_class();
+  test_turned_png();
+#ifdef HD_HAVE_TURBOJPEG
+  test_turned_jpeg();
+#endif
   test_bad();
   test_late_damage();
   test_no_memory(3);

@@ -151,11 +151,12 @@ static void test_bad_headers(void) {
       {"{\"a\":\xff}", 0, "JSON header", "what is not UTF-8"},
       {"{\"a\\u0000\":{}}", 0, "JSON header", "a NUL in a name"},
       {"{" A("F32", "[2]", "0", "8") "," A("F32", "[2]", "8", "16") "}", 16, "duplicate", "a name twice"},
-      {"{\"a\":7}", 0, "dtype F32, F64 or I64, found none", "a number as entry"},
+      {"{\"a\":7}", 0, "a dtype, found none", "a number as entry"},
       {"{\"a\":null}", 0, "found none", "null as entry"},
       {"{\"a\":{}}", 0, "found none", "an empty entry"},
       {"{\"a\":{\"dtype\":3,\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "found none", "a number as dtype"},
-      {"{" A("F16", "[4]", "0", "8") "}", 8, "found F16", "half precision"},
+      {"{" A("I32", "[2]", "0", "8") "}", 8, "F16, BF16 or I64, found I32; save it as F32", "32-bit integers"},
+      {"{" A("F16", "[2]", "0", "8") "}", 8, "4 bytes apart", "offsets of half precision"},
       {"{" A("f32", "[2]", "0", "8") "}", 8, "found f32", "a dtype in small letters"},
       {"{" A("F32\\n", "[2]", "0", "8") "}", 8, "found F32?", "a line break in the dtype"},
       {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,8]}}", 8, "found none", "no shape"},
@@ -371,6 +372,27 @@ static void load(hd_store *store, const hd_st_tensor *tensor, int count, const c
   holds_same(before, "%s: nothing is left behind", name);
 }
 
+/* Half precision has the least and the largest number, both zeros, infinity; bfloat16 the bits of floats. */
+static void test_load_types(hd_store *store, const float *loaded) {
+  static const uint16_t half[6] = {0x0001, 0x7bff, 0x8000, 0x3c01, 0x7c00, 0xc500},
+                        brain[6] = {0x3f80, 0x0001, 0x8000, 0x7f7f, 0xff80, 0x4049};
+  static const double wide[6] = {0.1, -1e300, 1e-60, 16777217, 3, -0.0};
+  static const float halves[6] = {0x1p-24f, 65504, -0.0f, 0x1.004p0f, INFINITY, -5},
+                     brains[6] = {1, 0x1p-133f, -0.0f, 0x1.fep127f, -INFINITY, 0x1.92p1f},
+                     narrow[6] = {0.1f, -INFINITY, 0, 16777216, 3, -0.0f};
+  const struct {
+    hd_st_tensor tensor;
+    const float *floats;
+    const char *name;
+  } as[] = {{{name_weight, HD_ST_F16, {2, {2, 3}}, half, sizeof half, NULL}, halves, "F16"},
+            {{name_weight, HD_ST_BF16, {2, {2, 3}}, brain, sizeof brain, NULL}, brains, "BF16"},
+            {{name_weight, HD_ST_F64, {2, {2, 3}}, wide, sizeof wide, NULL}, narrow, "F64"}};
+  for (size_t i = 0; i < sizeof as / sizeof *as; i++) {
+    load(store, (hd_st_tensor[]){as[i].tensor, f32(name_bias, (hd_shape){1, {2}}, bias)}, 2, NULL, as[i].name);
+    ok(!memcmp(loaded, as[i].floats, sizeof halves), "%s: the floats of its numbers", as[i].name);
+  }
+}
+
 static void test_load(void) {
   static _Alignas(hd_directory) unsigned char room[sizeof(hd_directory) + 2 * sizeof(hd_store_entry)];
   static float home[2][8];
@@ -383,11 +405,11 @@ static void test_load(void) {
   d->entry[1] = (hd_store_entry){
       .name = "fc.bias", .shape = {1, {2}}, .rows = 2, .c = 1, .h = 1, .w = 1, .same_as = -1, .offset = 6};
   hd_store store = {.directory = d, .weights = {home[0], home[1]}};
-  static double doubles[6];
+  static int64_t counts[6];
   hd_st_tensor w = f32(name_weight, (hd_shape){2, {2, 3}}, weight), b = f32(name_bias, (hd_shape){1, {2}}, bias);
   hd_st_tensor turned = f32(name_weight, (hd_shape){2, {3, 2}}, weight),
                flat = f32(name_weight, (hd_shape){1, {6}}, weight);
-  hd_st_tensor wide = {name_weight, HD_ST_F64, {2, {2, 3}}, doubles, sizeof doubles, NULL, NULL};
+  hd_st_tensor whole_numbers = {name_weight, HD_ST_I64, {2, {2, 3}}, counts, sizeof counts, NULL, NULL};
   hd_st_tensor other = f32(name_four, (hd_shape){1, {2}}, pair);
   load(&store, (hd_st_tensor[]){b, w}, 2, NULL, "a model's file");
   ok(!memcmp(home[1], weight, sizeof weight) && !memcmp(home[1] + 6, bias, sizeof bias),
@@ -399,8 +421,9 @@ static void test_load(void) {
   load(&store, (hd_st_tensor[]){w, b, other}, 3, "expected 2 tensors, found 3", "a file with one tensor more");
   load(&store, (hd_st_tensor[]){turned, b}, 2, "shape 2x3, found", "a weight turned by 90 degrees");
   load(&store, (hd_st_tensor[]){flat, b}, 2, "shape 2x3, found", "a weight without its second dimension");
-  load(&store, (hd_st_tensor[]){wide, b}, 2, "F32 of shape 2x3, found F64 of shape 2x3",
-       "a weight in double precision");
+  load(&store, (hd_st_tensor[]){whole_numbers, b}, 2, "floats of shape 2x3, found I64 of shape 2x3",
+       "a weight of whole numbers");
+  test_load_types(&store, home[1]);
 }
 
 int main(void) {

@@ -289,6 +289,51 @@ static void test_fifth(void) {
   refused(folder, HD_E_FORMAT, "found 1", "a single sample for both");
 }
 
+/* `count` samples of labels[i]: how many of each of two classes are in the test set. */
+static void tests_of(int found[2], const uint8_t *labels, int count, const char *title) {
+  uint8_t x[64] = {0};
+  char shape[32];
+  found[0] = found[1] = 0;
+  const char *folder = make_folder("fifth");
+  snprintf(shape, sizeof shape, "(%d, 1, 1)", count);
+  put_npy(in_scratch("fifth/images.npy"), "|u1", x, (size_t)count, shape);
+  snprintf(shape, sizeof shape, "(%d,)", count);
+  put_npy(in_scratch("fifth/labels.npy"), "|u1", labels, (size_t)count, shape);
+  hd_data *data = data_opens(folder, title);
+  for (int64_t i = 0; data && i < hd__data_test(data)->count; i++)
+    found[hd__data_test(data)->labels[i] > 0]++;
+  const char *note = data ? hd__data_notes(data)[0] : NULL;
+  const bool few = found[0] < 2 || found[1] < 2;
+  ok(request.first_rules || labels[2] > 1 || few == (note && strstr(note, "fewer than two samples to test")),
+     "%s: the note is '%s'", title, note ? note : "");
+  hd__data_close(data);
+}
+
+/* The fifth of each class. By the first rules it is the end of one permutation: 1 of 30 and 11 of 30. */
+static void test_stratified(void) {
+  uint8_t y[60];
+  int found[2];
+  for (int i = 0; i < 60; i++)
+    y[i] = i >= 30;
+  tests_of(found, y, 60, "two classes of 30");
+  ok(found[0] == 6 && found[1] == 6, "have 6 test samples each, found %d and %d", found[0], found[1]);
+  request.first_rules = true;
+  tests_of(found, y, 60, "two classes of 30 by the first rules");
+  request.first_rules = false;
+  ok(found[0] == 1 && found[1] == 11, "have 1 and 11, found %d and %d", found[0], found[1]);
+  for (int i = 0; i < 60; i++)
+    y[i] = i % 20 == 0;
+  tests_of(found, y, 60, "classes of 57 and 3");
+  ok(found[0] == 11 && found[1] == 1, "have 11 and 1, found %d and %d", found[0], found[1]);
+  y[20] = y[40] = 0;
+  tests_of(found, y, 60, "a class of one sample");
+  ok(found[0] == 12 && found[1] == 0, "is trained alone, found %d and %d", found[0], found[1]);
+  for (int i = 0; i < 60; i++)
+    y[i] = (uint8_t)i;
+  tests_of(found, y, 60, "60 classes of one sample");
+  is_int(found[0] + found[1], 12, "have a fifth of all");
+}
+
 static void bad_head(const char *dictionary, const char *says, const char *title) {
   static blob file;
   const char *folder = make_small("bad");
@@ -359,6 +404,8 @@ static void test_bad_npy(void) {
 
 static const char *const member[] = {"x_train.npy", "y_train.npy", "x_test.npy", "y_test.npy"};
 
+static int twice = -1; /* this member is there two times */
+
 /* The arrays of make_small in one file; member `bad` becomes `instead`. */
 static const char *make_npz(int deflated, int bad, const blob *instead) {
   static char path[SCRATCH_PATH_BYTES];
@@ -375,7 +422,7 @@ static const char *make_npz(int deflated, int bad, const blob *instead) {
     file.length = fread(file.byte, 1, sizeof file.byte, from);
     fclose(from);
     const blob *use = i == bad ? instead : &file;
-    if (use)
+    for (int times = i == twice ? 2 : 1; use && times > 0; times--)
       zip_add(&z, member[i], use->byte, use->length, deflated);
   }
   snprintf(path, sizeof path, "%s", in_scratch("set.npz"));
@@ -408,6 +455,10 @@ static void test_npz(void) {
   file.length -= 2;
   make_npz(0, 0, &file);
   refused(path, HD_E_FORMAT, "found fewer", "a member with a byte too few");
+  twice = 1;
+  make_npz(0, -1, NULL);
+  twice = -1;
+  refused(path, HD_E_FORMAT, "expected one member y_train.npy, found 2", "a member twice");
 }
 
 /* A byte of the content changes: the member's checksum shows it. */
@@ -449,6 +500,7 @@ int main(void) {
   test_targets();
   test_many_classes();
   test_fifth();
+  test_stratified();
   test_bad_npy();
 #ifdef HD_HAVE_LIBZIP
   test_npz();

@@ -205,13 +205,22 @@ static hd_status open_tables(csv_set *set, hd_opened *out, hd_ctx *ctx, const hd
   return HD_OK;
 }
 
+static hd_status add_notes(hd_opened *out, hd_ctx *ctx, const hd_csv_table *t) {
+  char note[HD_TABLE_NOTES][HD_TABLE_NOTE_BYTES] = {"", ""};
+  hd__table_describe(note, t, &out->features);
+  for (int i = 0; i < HD_TABLE_NOTES; i++)
+    if (*note[i])
+      HD_TRY(hd__opened_note(out, ctx, "%s", note[i]));
+  return HD_OK;
+}
+
 static hd_status open_path(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
   HD_RELEASED(release) csv_set set = {0};
   set.files = find_tables(set.path, request->name) ? 2 : 1;
   HD_TRY(open_tables(&set, out, ctx, request));
   HD_TRY(read_rows(out, ctx, &set));
   HD_TRY(take_labels(out, &set, ctx));
-  hd__table_describe(out->note, &set.table[0], &out->features);
+  HD_TRY(add_notes(out, ctx, &set.table[0]));
   if (set.files == 1)
     HD_TRY(hd__resident_divide(out, ctx, request->name));
   return out->split[0].labels && !out->split[0].class_names

@@ -12,6 +12,8 @@
 #include "base/alloc.h"
 #include "base/sized_struct.h"
 #include "data/formats/format.h"
+#include "data/loader/data_statistics.h"
+#include "data/loader/skipped_samples.h"
 
 enum { MOST_NAME = 32, MOST_OUTPUTS = 1 << 20 };
 
@@ -298,6 +300,27 @@ static hd_status open_arrays(hd_opened *out, hd_ctx *ctx, const hd_custom_data *
 
 static bool takes(hd_ctx *ctx, const char *name) { return find(ctx, name) != NULL; }
 
+static hd_status pass_by(void *self, hd_ctx *ctx, int64_t sample, const void *elems, const int size[2]) {
+  return HD_OK;
+}
+
+/* Marks a fifth of the training set, which is read once for its labels. */
+static hd_status mark_fifth(uint8_t **marks, hd_opened *out, hd_ctx *ctx, const hd_custom_data *d, int64_t count,
+                            bool skip) {
+  custom_split all = {.data = d, .user = d->train};
+  hd_resident_samples read = {0};
+  hd_dataset split;
+  hd_skips *skips = NULL;
+  if (!d->classes || out->first_rules)
+    return hd__data_fifth(marks, out, ctx, d->name, count, NULL);
+  hd_status status = describe(&split, &read, &all, ctx, count);
+  HD_THEN(status, skip ? hd__skips_find(&skips, &split, ctx) : hd__walk(ctx, &split, pass_by, NULL));
+  HD_THEN(status, hd__data_fifth(marks, out, ctx, d->name, count, split.labels));
+  hd__skips_destroy(skips);
+  hd__free(read.labels);
+  return status;
+}
+
 static hd_status open_data(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
   const hd_custom_data *d = find(ctx, request->name);
   int64_t count[2];
@@ -314,7 +337,7 @@ static hd_status open_data(hd_opened *out, hd_ctx *ctx, const hd_data_request *r
   if (d->test)
     HD_TRY(count_samples(&count[1], ctx, d, d->test));
   else
-    HD_TRY(hd__data_fifth(&marks, ctx, d->name, count[0]));
+    HD_TRY(mark_fifth(&marks, out, ctx, d, count[0], request->skip));
   for (int s = 0; s < 2; s++) {
     if (marks)
       HD_TRY(list_part(&set->split[s], ctx, &count[s], marks, s));

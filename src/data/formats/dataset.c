@@ -1,8 +1,6 @@
 /* Opening data sets: the table of formats, and limits for every format; see dataset.h. */
 #include "data/formats/dataset.h"
 
-#include <stdio.h>
-
 #include "base/alloc.h"
 #include "data/formats/format.h"
 #include "data/loader/data_statistics.h"
@@ -152,9 +150,9 @@ static hd_status normalise_columns(hd_data *data, hd_ctx *ctx) {
     o->resident[s].floats = NULL;
   }
   if (data->normalize == HD_NORMALIZE_COLUMN)
-    snprintf(o->note[2], sizeof *o->note,
-             "each of the %d numbers of a row is brought to mean 0 and standard deviation 1 (--normalize column)",
-             o->features.count);
+    HD_TRY(hd__opened_note(
+        o, ctx, "each of the %d numbers of a row is brought to mean 0 and standard deviation 1 (--normalize column)",
+        o->features.count));
   for (int s = 0; s < 2; s++) {
     hd__free(o->resident[s].numbers);
     o->resident[s].numbers = NULL;
@@ -170,6 +168,7 @@ static hd_status open_all(hd_data *data, hd_ctx *ctx, const hd_data_request *req
   hd_dataset *split = data->opened.split;
   data->name = hd__strdup(request->name);
   HD_TRY(HD_ALLOCATED(data->name, ctx, "out of memory for the data set"));
+  data->opened.first_rules = request->first_rules;
   HD_TRY(find_format(&data->opened.format, ctx, request->name));
   HD_TRY(data->opened.format->open(&data->opened, ctx, request));
   HD_TRY(check_split(ctx, data->name, &split[0]));
@@ -182,7 +181,8 @@ static hd_status open_all(hd_data *data, hd_ctx *ctx, const hd_data_request *req
   HD_TRY(choose_normalize(data, ctx, request));
   HD_TRY(find_features(data, ctx, request));
   HD_TRY(hd__survey(&data->survey, ctx, &split[0], &split[1]));
-  return normalise_columns(data, ctx);
+  HD_TRY(normalise_columns(data, ctx));
+  return hd__note_classes(&data->opened, ctx, data->name);
 }
 
 hd_status hd__data_open(hd_data **out, hd_ctx *ctx, const hd_data_request *request) {
@@ -209,6 +209,8 @@ const hd_dataset *hd__data_train(const hd_data *data) { return &data->opened.spl
 const hd_dataset *hd__data_test(const hd_data *data) { return &data->opened.split[1]; }
 const char *hd__data_name(const hd_data *data) { return data->name; }
 const char *hd__data_format(const hd_data *data) { return data->opened.format->name; }
+bool hd__data_has_first_rules(const hd_data *data) { return data->opened.first_rules; }
+const char *const *hd__data_notes(const hd_data *data) { return (const char *const *)data->opened.note; }
 const double *hd__data_mean(const hd_data *data) { return data->survey.mean; }
 const double *hd__data_std(const hd_data *data) { return data->survey.std; }
 const uint64_t *hd__data_checksums(const hd_data *data) { return data->survey.checksum; }
@@ -216,10 +218,6 @@ hd_normalize_choice hd__data_normalize(const hd_data *data) { return data->norma
 
 const hd_features *hd__data_features(const hd_data *data) {
   return data->opened.features.count > 0 ? &data->opened.features : NULL;
-}
-
-const char *hd__data_note(const hd_data *data, int line) {
-  return line < HD_TABLE_NOTES ? data->opened.note[line] : "";
 }
 
 bool hd__data_is_table(const hd_data *data) { return data->opened.format == &hd__format_csv; }

@@ -6,9 +6,15 @@
 #pragma once
 
 #include "base/tools_api.h"
+#include "data/images/image_file.h"
 #include "data/loader/dataset_split.h"
 #include "data/tables/table_features.h"
 #include "heddle/options.h"
+
+/* The version of the rules by which files become samples; run.json has it. The first rules, those of runs without a
+ * version, took a fifth of all samples as the test set whatever their classes, did not know validation/ and dev/ as test
+ * sets of pictures, and ignored the transparency and the EXIF orientation of pictures. */
+enum { HD_DATA_RULES = 2 };
 
 /* What data set to open, and how. It normalises samples by
  *
@@ -26,6 +32,9 @@ typedef struct hd_data_request {
   bool rows;                   /* the model reads rows: its input has neither height nor channels */
   hd_csv_options table;        /* how CSV files are read */
   const hd_features *features; /* those of a run, for normalize column; NULL: those of this data */
+  bool first_rules;      /* by the rules of the first version */
+  bool allow_empty;      /* class folders without pictures are accepted */
+  hd_photo_rules photos;
 } hd_data_request;
 
 typedef struct hd_data hd_data;
@@ -38,7 +47,9 @@ const hd_dataset *hd__data_train(const hd_data *data);
 const hd_dataset *hd__data_test(const hd_data *data);
 const char *hd__data_name(const hd_data *data);
 const char *hd__data_format(const hd_data *data); /* "a folder of IDX files" */
-const double *hd__data_mean(const hd_data *data); /* per channel */
+bool hd__data_has_first_rules(const hd_data *data);
+const char *const *hd__data_notes(const hd_data *data); /* lines for the user; NULL after the last */
+const double *hd__data_mean(const hd_data *data);       /* per channel */
 const double *hd__data_std(const hd_data *data);
 hd_normalize_choice hd__data_normalize(const hd_data *data); /* never auto */
 
@@ -47,9 +58,6 @@ const hd_features *hd__data_features(const hd_data *data);
 
 /* Whether it was read from CSV files. */
 bool hd__data_is_table(const hd_data *data);
-
-/* What was assumed of the data, HD_TABLE_NOTES lines; "" after the last. */
-const char *hd__data_note(const hd_data *data, int line);
 
 /* Training samples, training labels, test samples, test labels. */
 HD_TOOLS_API const uint64_t *hd__data_checksums(const hd_data *data);

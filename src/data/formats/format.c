@@ -1,13 +1,13 @@
 /* What readers of formats share: see format.h. */
 #include "data/formats/format.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/alloc.h"
-#include "base/philox.h"
 #include "base/utf8.h"
-#include "data/loader/sampler.h"
 #include "platform/file.h"
 
 bool hd__path_ends(const char *path, const char *end) {
@@ -23,21 +23,19 @@ hd_status hd__opened_hold(void **self, hd_opened *out, hd_ctx *ctx, size_t bytes
   return HD_OK;
 }
 
-hd_status hd__data_fifth(uint8_t **marks, hd_ctx *ctx, const char *path, int64_t count) {
-  enum { EPOCH = 1 /* that of --val-split is 0 */ };
-  if (count < 2 || count > UINT32_MAX)
-    return hd__fail(ctx, HD_E_FORMAT,
-                    "%s: expected from 2 up to %u samples, to train and to test, found %lld; add more", path,
-                    UINT32_MAX, (long long)count);
-  HD_OWNED uint64_t *scratch = hd__malloc(hd__permute_words(count) * sizeof *scratch);
-  *marks = hd__calloc((size_t)count, 1);
-  HD_TRY(
-      HD_ALLOCATED(scratch && *marks, ctx, "%s: out of memory for the split of %lld samples", path, (long long)count));
-  const uint64_t *sorted = hd__permute(scratch, count, 0, HD_RNG_SPLIT, EPOCH);
-  const int64_t taken = (count + 2) / 5;
-  for (int64_t i = count - (taken ? taken : 1); i < count; i++)
-    (*marks)[(uint32_t)sorted[i]] = 1;
-  return HD_OK;
+hd_status hd__opened_note(hd_opened *out, hd_ctx *ctx, const char *fmt, ...) {
+  char line[HD_PATH_BYTES + 256];
+  int at = 0;
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(line, sizeof line, fmt, args);
+  va_end(args);
+  while (at < HD_DATA_NOTES && out->note[at])
+    at++;
+  if (at == HD_DATA_NOTES)
+    return HD_OK;
+  out->note[at] = hd__strdup(line);
+  return HD_ALLOCATED(out->note[at], ctx, "out of memory for a note on the data set");
 }
 
 /* ---- Names of classes ---- */
@@ -115,6 +113,8 @@ void hd__opened_fini(hd_opened *opened) {
     hd__free(opened->resident[s].targets);
     hd__free(opened->resident[s].numbers);
   }
+  for (int i = 0; i < HD_DATA_NOTES; i++)
+    hd__free(opened->note[i]);
   hd__free(opened->names.name);
   hd__free(opened->names.text);
   hd__features_fini(&opened->features);
@@ -137,7 +137,7 @@ hd_status hd__resident_divide(hd_opened *opened, hd_ctx *ctx, const char *path) 
   const int64_t count = train->count, elems = hd__dataset_elems(train);
   HD_OWNED uint8_t *marks = NULL;
   int64_t marked = 0;
-  HD_TRY(hd__data_fifth(&marks, ctx, path, count));
+  HD_TRY(hd__data_fifth(&marks, opened, ctx, path, count, train->labels));
   for (int64_t i = 0; i < count; i++)
     marked += marks[i];
   *test = *train;

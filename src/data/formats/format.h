@@ -25,14 +25,19 @@ typedef struct hd_resident_samples {
   double *numbers; /* of rows of a table, where floats would round some of them; else NULL */
 } hd_resident_samples;
 
+/* Lines that a user of the data set should read: a class without samples, a folder that is not used. */
+enum { HD_DATA_NOTES = 6 };
+
 /* An opened data set: it owns the memory behind both splits, freed after a failure too; `release` frees what
  * else *self holds. */
 typedef struct hd_opened {
   hd_dataset split[2]; /* training, test */
   hd_resident_samples resident[2];
   hd_names names;
-  hd_features features;                           /* of a table */
-  char note[HD_TABLE_NOTES][HD_TABLE_NOTE_BYTES]; /* what was assumed of the data, a line each */
+  hd_features features; /* of a table */
+  char *note[HD_DATA_NOTES + 1]; /* NULL after the last */
+  bool first_rules;              /* of the request */
+  bool divided;                  /* its test set is a fifth of its samples */
   void *self;
   void (*release)(void *self);
   const hd_format *format; /* its reader */
@@ -55,13 +60,20 @@ extern const hd_format hd__format_idx, hd__format_cifar, hd__format_npy, hd__for
 /* Allocates the reader's state, zeroed, as out->self. Without one, out->release stays NULL. */
 hd_status hd__opened_hold(void **self, hd_opened *out, hd_ctx *ctx, size_t bytes, void (*release)(void *self));
 
+/* Adds a note; those beyond HD_DATA_NOTES are left out. */
+hd_status hd__opened_note(hd_opened *out, hd_ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
 /* Whether `path` has this ending, ignoring case. */
 bool hd__path_ends(const char *path, const char *end);
 
-/* Marks a fifth of `count` samples, rounded, at least one: the test set of a data set that has none. They are the
- * last of a permutation that depends on the count alone. The caller frees them, after a failure too. HD_E_FORMAT,
- * naming `path`, with fewer than two samples. */
-hd_status hd__data_fifth(uint8_t **marks, hd_ctx *ctx, const char *path, int64_t count);
+/* Marks a fifth of `count` samples, rounded, at least one: the test set of a data set that has none. `labels`: their
+ * classes, of each of which a fifth is taken; NULL: they have none. The caller frees the marks, after a failure too.
+ * HD_E_FORMAT, naming `path`, with fewer than two samples. */
+hd_status hd__data_fifth(uint8_t **marks, hd_opened *opened, hd_ctx *ctx, const char *path, int64_t count,
+                         const int32_t *labels);
+
+/* Adds notes on classes without training samples and, if the set was divided, with fewer than two to test. */
+hd_status hd__note_classes(hd_opened *opened, hd_ctx *ctx, const char *name);
 
 /* Reads a file of exactly `count` lines; empty ones do not count. Names are cleaned to valid UTF-8 without control
  * characters. */
@@ -75,7 +87,7 @@ hd_status hd__resident_make(hd_resident_samples *out, hd_dataset *split, hd_ctx 
 void hd__opened_fini(hd_opened *opened);
 
 /* Divides split[0], all of which resident[0] holds, into a training and a test set, by hd__data_fifth; both keep
- * their order. */
+ * their order. Labels must have been read. */
 hd_status hd__resident_divide(hd_opened *opened, hd_ctx *ctx, const char *path);
 
 /* Sets the classes of both splits to one more than the largest label; `ignored` does not count. HD_E_FORMAT if a label

@@ -207,8 +207,8 @@ void hd__idx_fini(hd_idx *idx) {
 
 /* ---- A folder of the four files ----
  *
- * Images are bytes of one channel, mapped where the files are plain. Labels are bytes from 0 to 9 or, in a regression,
- * floats: the file's type decides. */
+ * Images are bytes of one channel, mapped where the files are plain. Labels are bytes, or floats in a regression: the
+ * file's type decides. */
 
 typedef struct idx_set {
   hd_idx file[HD_DATA_PARTS]; /* training images, training labels, test images, test labels */
@@ -236,19 +236,35 @@ int hd__idx_find(char out[HD_PATH_BYTES], const char *folder, const char *part) 
   return 0;
 }
 
-/* Class numbers from their bytes, each a class or the ignored one. */
-static hd_status take_labels(int32_t **out, hd_ctx *ctx, const char *path, const hd_idx *file, int classes,
-                             int ignored) {
+/* Class numbers from their bytes. */
+static hd_status take_labels(int32_t **out, hd_ctx *ctx, const char *path, const hd_idx *file) {
   int32_t *label = *out = hd__malloc((size_t)file->length * sizeof *label);
   HD_TRY(HD_ALLOCATED(label, ctx, "%s: out of memory for the labels", path));
-  for (int64_t i = 0; i < file->length; i++) {
+  for (int64_t i = 0; i < file->length; i++)
     label[i] = file->bytes[i];
-    if (label[i] >= classes && label[i] != ignored)
-      return hd__fail(ctx, HD_E_FORMAT,
-                      "%s: expected labels from 0 to %d, found %d at index %lld; fetch the file again, or give a "
-                      "cross_entropy loss 'ignore_index: %d'",
-                      path, classes - 1, label[i], (long long)i, label[i]);
-  }
+  return HD_OK;
+}
+
+/* The largest label that is not the ignored one, -1 for none, and the first index of it. */
+static int32_t largest_label(int64_t *at, const hd_dataset *split, int ignored) {
+  int32_t most = -1;
+  *at = 0;
+  for (int64_t i = 0; i < split->count; i++)
+    if (split->labels[i] != ignored && split->labels[i] > most)
+      most = split->labels[*at = i];
+  return most;
+}
+
+/* There are as many classes as the training labels need. The test set may lack some of them and has no others. */
+static hd_status count_classes(hd_dataset split[2], hd_ctx *ctx, const char *test_labels, int ignored) {
+  int64_t at;
+  const int32_t most = largest_label(&at, &split[0], ignored), found = largest_label(&at, &split[1], ignored);
+  if (found > most)
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected labels from 0 to %d as in training, found %d at index %lld; the files do not belong "
+                    "together, or give a cross_entropy loss 'ignore_index: %d'",
+                    test_labels, most, found, (long long)at, found);
+  split[0].classes = split[1].classes = most < 0 ? 1 : most + 1;
   return HD_OK;
 }
 
@@ -308,8 +324,8 @@ static hd_status open_parts(idx_set *set, hd_ctx *ctx, const char *folder, char 
 
 /* Opens one split from its two files. */
 static hd_status open_split(hd_opened *opened, const idx_set *set, hd_ctx *ctx, char path[HD_DATA_PARTS][HD_PATH_BYTES],
-                            int split, int ignored) {
-  enum { CLASSES = 10, MOST_OUTPUTS = 1 << 20 };
+                            int split) {
+  enum { MOST_OUTPUTS = 1 << 20 };
   const hd_idx *images = &set->file[2 * split], *labels = &set->file[2 * split + 1];
   const char *labels_path = path[2 * split + 1];
   hd_resident_samples *resident = &opened->resident[split];
@@ -327,9 +343,8 @@ static hd_status open_split(hd_opened *opened, const idx_set *set, hd_ctx *ctx, 
                       .height = (int)images->size[1],
                       .width = (int)images->size[2]};
   if (labels->elem_bytes == 1) {
-    HD_TRY(take_labels(&resident->labels, ctx, labels_path, labels, CLASSES, ignored));
+    HD_TRY(take_labels(&resident->labels, ctx, labels_path, labels));
     out->labels = resident->labels;
-    out->classes = CLASSES;
     return HD_OK;
   }
   if (labels->rank == 2 && labels->size[1] > MOST_OUTPUTS)
@@ -363,8 +378,9 @@ static hd_status open_folder(hd_opened *out, hd_ctx *ctx, const hd_data_request 
   HD_TRY(HD_ALLOCATED(path, ctx, "%s: out of memory while opening", folder));
   HD_TRY(open_parts(set, ctx, folder, path));
   for (int split = 0; split < 2; split++)
-    HD_TRY(open_split(out, set, ctx, path, split, request->ignored));
-  return check_alike(out->split, ctx, path);
+    HD_TRY(open_split(out, set, ctx, path, split));
+  HD_TRY(check_alike(out->split, ctx, path));
+  return out->split[0].labels ? count_classes(out->split, ctx, path[3], request->ignored) : HD_OK;
 }
 
 static bool takes_folder(hd_ctx *ctx, const char *path) {

@@ -1,6 +1,6 @@
 /* Folders of class folders of PNG and JPEG pictures.
  *
- *     PATH/train/CLASS/NAME.png and PATH/test/CLASS/NAME.jpg (or val, or valid)
+ *     PATH/train/CLASS/NAME.png and PATH/test/CLASS/NAME.jpg (or validation, valid, val, dev)
  *     PATH/CLASS/NAME.png, of which a fifth becomes the test set (format.h); PATH/train alone is such a PATH too
  *
  * Classes are numbered by name, in the order of its bytes, pictures by class and then by name. Names that begin with
@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/digest.h"
+#include "base/text_buffer.h"
 #include "data/images/image_file.h"
 #include "data/loader/cache_file.h"
 #include "platform/file.h"
@@ -41,6 +42,7 @@ typedef struct photo {
 typedef struct album {
   photo *photo;
   int64_t count, room;
+  hd_photo_rules rules;
 } album;
 
 typedef struct folder_set {
@@ -118,7 +120,7 @@ static bool is_picture(const char *name) {
   return hd__path_ends(name, ".png") || hd__path_ends(name, ".jpg") || hd__path_ends(name, ".jpeg");
 }
 
-static hd_status add_class(album *to, hd_ctx *ctx, const char *path, int32_t label) {
+static hd_status add_class(album *to, hd_ctx *ctx, const char *path, int32_t label, bool allow_empty) {
   TEXTS names = {0};
   HD_TRY(list(&names, ctx, path, false));
   for (int64_t i = 0; i < names.count; i++) {
@@ -131,8 +133,10 @@ static hd_status add_class(album *to, hd_ctx *ctx, const char *path, int32_t lab
       return no_memory(ctx, path);
     to->photo[to->count++].label = label;
   }
-  if (names.count == 0)
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected pictures of this class, found none; add some or remove the folder",
+  if (names.count == 0 && !allow_empty)
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected pictures of this class, found none; add some, remove the folder, or give "
+                    "--allow-empty",
                     path);
   return HD_OK;
 }
@@ -151,13 +155,15 @@ static hd_status check_classes(hd_ctx *ctx, const char *path, const texts *known
 }
 
 /* The pictures of all class folders; the classes must equal those of an earlier split, if there is one. */
-static hd_status add_split(album *to, texts *classes, hd_ctx *ctx, const char *path) {
+static hd_status add_split(album *to, texts *classes, hd_ctx *ctx, const char *path, bool allow_empty) {
   char inside[HD_PATH_BYTES];
   TEXTS found = {0};
   HD_TRY(list(&found, ctx, path, true));
   if (found.count > HD_DATA_MAX_CLASSES)
     return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected up to %d classes, found %lld; use fewer folders", path,
                     HD_DATA_MAX_CLASSES, (long long)found.count);
+  if (found.count == 0)
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a folder of pictures for each class, found none; make some", path);
   if (classes->count == 0) {
     *classes = found;
     found = (texts){0};
@@ -166,16 +172,23 @@ static hd_status add_split(album *to, texts *classes, hd_ctx *ctx, const char *p
   }
   for (int64_t i = 0; i < classes->count; i++) {
     HD_TRY(hd__file_join(inside, ctx, path, classes->text[i]));
-    HD_TRY(add_class(to, ctx, inside, (int32_t)i));
+    HD_TRY(add_class(to, ctx, inside, (int32_t)i, allow_empty));
   }
+  if (to->count == 0)
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected class folders with pictures, found none; add some", path);
   return HD_OK;
 }
 
 /* Moves a fifth of the first album to the second. */
-static hd_status divide(album both[2], hd_ctx *ctx, const char *path) {
+static hd_status divide(album both[2], hd_opened *opened, hd_ctx *ctx, const char *path) {
   const int64_t count = both[0].count;
   HD_OWNED uint8_t *marks = NULL;
-  HD_TRY(hd__data_fifth(&marks, ctx, path, count));
+  HD_OWNED int32_t *labels = hd__malloc((size_t)count * sizeof *labels);
+  if (!labels)
+    return no_memory(ctx, path);
+  for (int64_t i = 0; i < count; i++)
+    labels[i] = both[0].photo[i].label;
+  HD_TRY(hd__data_fifth(&marks, opened, ctx, path, count, labels));
   both[1].photo = hd__malloc((size_t)count * sizeof *both[1].photo);
   if (!both[1].photo)
     return no_memory(ctx, path);
@@ -200,10 +213,10 @@ static uint64_t mark_of(const photo *p, const struct stat *info) {
   return hd__xxh3(text, (size_t)length);
 }
 
-static hd_status read_head(photo *p, hd_ctx *ctx) {
+static hd_status read_head(photo *p, hd_ctx *ctx, hd_photo_rules rules) {
   HD_MAPPED file = {0};
   HD_TRY(hd__file_read(&file, ctx, p->path));
-  return hd__photo_head(&p->head, ctx, p->path, file.bytes, file.length);
+  return hd__photo_head(&p->head, ctx, p->path, file.bytes, file.length, rules);
 }
 
 /* Headers that several threads read. */
@@ -217,7 +230,7 @@ static void read_some_heads(void *arg, int64_t first, int64_t end) {
   for (int64_t i = first; i < end; i++) {
     photo *p = &h->album->photo[i];
     hd_ctx ctx = {0};
-    const hd_status status = read_head(p, &ctx);
+    const hd_status status = read_head(p, &ctx, h->album->rules);
     if (status == HD_OK || status == HD_E_NOMEM)
       atomic_fetch_add(status == HD_OK ? &h->good : &h->starved, 1);
     if (status == HD_OK)
@@ -235,7 +248,7 @@ static hd_status read_heads(album *a, hd_ctx *ctx, bool skip) {
   heads h = {.album = a, .worst = a->count};
   hd__parallel_for(a->count, GRAIN, read_some_heads, &h);
   const bool fine = h.worst == a->count || (skip && h.good > 0 && h.starved == 0);
-  return fine ? HD_OK : read_head(&a->photo[h.worst], ctx); /* it fails again */
+  return fine ? HD_OK : read_head(&a->photo[h.worst], ctx, a->rules); /* it fails again */
 }
 
 static void find_some_marks(void *arg, int64_t first, int64_t end) {
@@ -252,12 +265,13 @@ static void find_marks(album *a) { hd__parallel_for(a->count, GRAIN, find_some_m
 
 /* A header as it is kept on disk. */
 typedef struct kept_head {
-  int32_t size[2], grey;
+  int32_t size[2], grey, alpha;
 } kept_head;
 
 static void keep_heads(kept_head *to, const album *a) {
   for (int64_t i = 0; i < a->count; i++)
-    to[i] = (kept_head){{a->photo[i].head.size[0], a->photo[i].head.size[1]}, a->photo[i].head.grey};
+    to[i] = (kept_head){
+        {a->photo[i].head.size[0], a->photo[i].head.size[1]}, a->photo[i].head.grey, a->photo[i].head.alpha};
 }
 
 /* False if one of them cannot be a picture's. */
@@ -266,7 +280,7 @@ static bool take_heads(album *a, const kept_head *from) {
     const int32_t height = from[i].size[0], width = from[i].size[1];
     if (height < 1 || width < 1 || height > HD_PNG_MAX_PIXELS / width)
       return false;
-    a->photo[i].head = (hd_photo_head){.size = {height, width}, .grey = from[i].grey};
+    a->photo[i].head = (hd_photo_head){.size = {height, width}, .grey = from[i].grey, .alpha = from[i].alpha};
   }
   return true;
 }
@@ -274,20 +288,21 @@ static bool take_heads(album *a, const kept_head *from) {
 static bool is_known(const photo *p) { return p->head.size[0] > 0; }
 
 /* Why the header could not be read; a picture repaired since then is used by the next run only. */
-static hd_status unknown(hd_ctx *ctx, const photo *p) {
+static hd_status unknown(hd_ctx *ctx, const photo *p, hd_photo_rules rules) {
   photo again = *p;
-  HD_TRY(read_head(&again, ctx));
+  HD_TRY(read_head(&again, ctx, rules));
   return hd__fail(ctx, HD_E_FORMAT, "%s: expected a picture as before, found another; start again", p->path);
 }
 
 static hd_status get(void *elems, int size[2], hd_ctx *ctx, const hd_dataset *split, int64_t sample) {
-  const photo *p = &((const album *)split->self)->photo[sample];
+  const album *a = split->self;
+  const photo *p = &a->photo[sample];
   HD_MAPPED file = {0};
   if (!is_known(p))
-    return unknown(ctx, p);
+    return unknown(ctx, p, a->rules);
   HD_TRY(hd__file_read(&file, ctx, p->path));
   memcpy(size, p->head.size, sizeof p->head.size);
-  return hd__photo_read(elems, split->channels, p->head.size, ctx, p->path, file.bytes, file.length);
+  return hd__photo_read(elems, split->channels, p->head.size, ctx, p->path, file.bytes, file.length, a->rules);
 }
 
 static bool same_size(const photo *a, const photo *b) {
@@ -301,6 +316,11 @@ static const photo *first_photo(const folder_set *set, const photo *than) {
       if (is_known(&set->album[s].photo[i]) && !(than && same_size(&set->album[s].photo[i], than)))
         return &set->album[s].photo[i];
   return NULL;
+}
+
+/* The bits of a cache key that stand for the rules; 0 for those of the first version. */
+static int32_t rule_bits(hd_photo_rules rules) {
+  return (rules.ignore_exif ? 0 : 1 << 8) | (rules.ignore_alpha ? 0 : 1 << 9);
 }
 
 /* The cache key of all pictures of some albums, and a number. */
@@ -350,7 +370,8 @@ static hd_status describe(hd_opened *out, folder_set *set, hd_ctx *ctx, const ch
     out->split[s].channels = grey ? 1 : 3;
     out->split[s].most_elems *= grey ? 1 : 3;
     out->split[s].all_elems *= grey ? 1 : 3;
-    HD_TRY(find_key(&out->split[s].key, ctx, &set->album[s], 1, out->split[s].channels));
+    HD_TRY(
+        find_key(&out->split[s].key, ctx, &set->album[s], 1, out->split[s].channels | rule_bits(set->album[s].rules)));
   }
   return HD_OK;
 }
@@ -374,7 +395,7 @@ static hd_status find_heads(album both[2], hd_ctx *ctx, const hd_data_request *r
   find_marks(&both[0]);
   find_marks(&both[1]);
   if (keeps) {
-    HD_TRY(find_key(&key, ctx, both, 2, 0));
+    HD_TRY(find_key(&key, ctx, both, 2, rule_bits(both[0].rules)));
     HD_TRY(hd__cache_file_read(kept, &found, ctx, "heads", key, bytes));
   }
   if (found && take_heads(&both[0], kept) && take_heads(&both[1], kept + both[0].count))
@@ -393,14 +414,29 @@ static bool find_folder(char out[HD_PATH_BYTES], const char *path, const char *n
   return snprintf(out, HD_PATH_BYTES, "%s/%s", path, name) < HD_PATH_BYTES && hd__file_is_folder(out);
 }
 
-static bool find_split(char out[HD_PATH_BYTES], const char *path, int split) {
-  static const char *const tests[] = {"test", "val", "valid"};
-  if (split == 0)
-    return find_folder(out, path, "train");
-  for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-    if (find_folder(out, path, tests[i]))
-      return true;
-  return false;
+/* The name of the folder with the test set, the first that is there; NULL for none. */
+static const char *test_name(char out[HD_PATH_BYTES], const char *path, bool first_rules) {
+  static const char *const names[] = {"test", "val", "valid", "validation", "dev"};
+  const size_t known = first_rules ? 3 : sizeof names / sizeof *names;
+  for (size_t i = 0; i < known; i++)
+    if (find_folder(out, path, names[i]))
+      return names[i];
+  return NULL;
+}
+
+/* Notes the folders beside train/ and the test set, which are not used. */
+static hd_status note_unused(hd_opened *out, hd_ctx *ctx, const char *path, const char *test) {
+  TEXTS found = {0};
+  char unused[256] = "";
+  hd_line line = {unused, sizeof unused, 0};
+  HD_TRY(list(&found, ctx, path, true));
+  for (int64_t i = 0; i < found.count; i++)
+    if (strcmp(found.text[i], "train") != 0 && !(test && !strcmp(found.text[i], test)))
+      hd__line_add(&line, "%s%.60s", line.length ? ", " : "", found.text[i]);
+  if (line.length == 0)
+    return HD_OK;
+  return hd__opened_note(out, ctx, "%s: not used: %s; the test set is %s/", path, unused,
+                         test ? test : "a fifth of train");
 }
 
 /* Whether the folder contains a folder. */
@@ -413,21 +449,43 @@ static bool takes(hd_ctx *ctx, const char *path) {
   return good;
 }
 
-static hd_status open_folder(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
+/* The pictures of both splits. */
+static hd_status list_pictures(hd_opened *out, folder_set *set, hd_ctx *ctx, const hd_data_request *request) {
   char train[HD_PATH_BYTES], test[HD_PATH_BYTES];
+  const char *path = request->name;
+  const bool named = find_folder(train, path, "train");
+  const char *second = named ? test_name(test, path, request->first_rules) : NULL;
+  if (!named)
+    snprintf(train, sizeof train, "%s", path);
+  else
+    HD_TRY(note_unused(out, ctx, path, second));
+  HD_TRY(add_split(&set->album[0], &set->classes, ctx, train, request->allow_empty));
+  return second ? add_split(&set->album[1], &set->classes, ctx, test, request->allow_empty)
+                : divide(set->album, out, ctx, path);
+}
+
+/* Transparent pictures are ordinary in drawings, and a mistake in photos. */
+static hd_status note_alpha(hd_opened *out, const folder_set *set, hd_ctx *ctx, const char *path) {
+  long long count = 0;
+  for (int s = 0; s < 2; s++)
+    for (int64_t i = 0; i < set->album[s].count; i++)
+      count += set->album[s].photo[i].head.alpha;
+  if (count == 0 || set->album[0].rules.ignore_alpha)
+    return HD_OK;
+  return hd__opened_note(out, ctx, "%s: %lld picture%s may be transparent and %s laid on white", path, count,
+                         count == 1 ? "" : "s", count == 1 ? "is" : "are");
+}
+
+static hd_status open_folder(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
   const char *path = request->name;
   void *self;
   HD_TRY(hd__opened_hold(&self, out, ctx, sizeof(folder_set), release));
   folder_set *set = self;
-  const bool named = find_split(train, path, 0), both = named && find_split(test, path, 1);
-  HD_TRY(add_split(&set->album[0], &set->classes, ctx, named ? train : path));
-  if (set->classes.count == 0)
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a folder of pictures for each class, found none; make some", train);
-  if (both)
-    HD_TRY(add_split(&set->album[1], &set->classes, ctx, test));
-  else
-    HD_TRY(divide(set->album, ctx, path));
+  for (int s = 0; s < 2; s++)
+    set->album[s].rules = request->photos;
+  HD_TRY(list_pictures(out, set, ctx, request));
   HD_TRY(find_heads(set->album, ctx, request, path));
+  HD_TRY(note_alpha(out, set, ctx, path));
   return describe(out, set, ctx, path);
 }
 

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/half.h"
+
 enum { MAGIC_BYTES = 6, MAX_BYTES_LOG2 = 36 };
 
 static const uint16_t one = 1;
@@ -194,20 +196,6 @@ static uint64_t bits_of(const hd_npy *npy, int64_t elem) {
   return bits;
 }
 
-/* Half precision: exact in float. */
-static float from_half(uint32_t half) {
-  const uint32_t sign = (half & 0x8000) << 16, exponent = half >> 10 & 31, mantissa = half & 1023;
-  float value;
-  uint32_t bits;
-  if (exponent == 0) {
-    value = (float)mantissa * 0x1p-24f;
-    return sign ? -value : value;
-  }
-  bits = sign | (exponent == 31 ? 255u : exponent + 112) << 23 | mantissa << 13;
-  memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
 int64_t hd__npy_int(const hd_npy *npy, int64_t elem) {
   const uint64_t bits = bits_of(npy, elem);
   const int unused = 64 - 8 * npy->elem_bytes;
@@ -226,7 +214,7 @@ float hd__npy_float(const hd_npy *npy, int64_t elem) {
   if (npy->kind != 'f')
     return (float)hd__npy_int(npy, elem);
   if (npy->elem_bytes == 2)
-    return from_half(word);
+    return hd__from_half(word);
   memcpy(&single, &word, sizeof single);
   memcpy(&real, &bits, sizeof real);
   return npy->elem_bytes == 4 ? single : (float)real;

@@ -6,6 +6,7 @@
 
 #ifdef HD_HAVE_LIBZIP
 
+#include <string.h>
 #include <zip.h>
 
 #include "base/alloc.h"
@@ -68,11 +69,25 @@ static hd_status unpack(hd_array_part *out, hd_ctx *ctx, zip_file_t *from, uint8
   return HD_OK;
 }
 
+/* An archive may hold a name twice, and readers differ in which of them they take. */
+static hd_status check_single(archive *a, hd_ctx *ctx, const char *name, const char *member) {
+  const zip_int64_t count = zip_get_num_entries(a->zip, 0);
+  int found = 0;
+  for (zip_int64_t i = 0; i < count; i++) {
+    const char *other = zip_get_name(a->zip, (zip_uint64_t)i, 0);
+    found += other && !strcmp(other, member);
+  }
+  return found <= 1 ? HD_OK
+                    : hd__fail(ctx, HD_E_FORMAT, "%s: expected one member %s, found %d of this name; save it again",
+                               name, member, found);
+}
+
 static hd_status read_member(hd_array_part *out, hd_ctx *ctx, void *self, const char *name) {
   archive *a = self;
   char member[32];
   snprintf(member, sizeof member, "%s.npy", name);
   snprintf(out->name, sizeof out->name, "%.4000s: %s", a->path, name);
+  HD_TRY(check_single(a, ctx, out->name, member));
   HD_RELEASED(close_member) zip_file_t *from = zip_fopen(a->zip, member, 0);
   if (!from)
     return damaged(ctx, out->name, zip_strerror(a->zip));

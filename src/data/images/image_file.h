@@ -1,6 +1,7 @@
 /* Picture files as samples: PNG or JPEG, detected by their first bytes, as planes of bytes.
  *
- * Transparency and the camera's orientation are ignored; 16-bit channels are scaled to 8. */
+ * Pictures are turned as their EXIF orientation says, and transparent ones are laid on white, unless the rules ignore
+ * it; 16-bit channels are scaled to 8. */
 #pragma once
 
 #include <stdbool.h>
@@ -28,20 +29,33 @@ void hd__picture_fini(hd_picture *picture);
 
 /* ---- Files of either kind ---- */
 
+typedef struct hd_photo_rules {
+  bool ignore_exif;  /* pictures are taken as they are stored */
+  bool ignore_alpha; /* colours are taken as they are under transparency */
+} hd_photo_rules;
+
 typedef struct hd_photo_head {
-  int size[2]; /* height, width */
+  int size[2]; /* height, width, of the turned picture */
   bool grey;
+  bool alpha;      /* it may be transparent somewhere */
+  int orientation; /* how it is turned, 1 to 8 (exif.h) */
 } hd_photo_head;
 
 /* Reads the header; the rest may still be damaged. */
-hd_status hd__photo_head(hd_photo_head *out, hd_ctx *ctx, const char *path, const uint8_t *bytes, size_t length);
+hd_status hd__photo_head(hd_photo_head *out, hd_ctx *ctx, const char *path, const uint8_t *bytes, size_t length,
+                         hd_photo_rules rules);
 
 /* Fills 1 or 3 planes. HD_E_FORMAT if the picture has not this size. */
 hd_status hd__photo_read(uint8_t *planes, int channels, const int size[2], hd_ctx *ctx, const char *path,
-                         const uint8_t *bytes, size_t length);
+                         const uint8_t *bytes, size_t length, hd_photo_rules rules);
 
-/* A whole file as a picture of its size; without transparency if it is a JPEG. */
-hd_status hd__photo_picture(hd_picture *out, hd_ctx *ctx, const char *path);
+/* A whole file as a picture of its size, with its transparency. */
+hd_status hd__photo_picture(hd_picture *out, hd_ctx *ctx, const char *path, hd_photo_rules rules);
+
+/* A colour of a pixel that is laid on white. */
+static inline uint8_t hd__on_white(uint8_t color, uint8_t alpha) {
+  return (uint8_t)((color * alpha + 255 * (255 - alpha) + 127) / 255);
+}
 
 /* JPEG files as planes of bytes, with libjpeg-turbo.
  *

@@ -8,7 +8,7 @@
 #include "data/tables/csv_table.h"
 #include "data/tables/features.h"
 
-enum { HD_TABLE_NOTES = 3, HD_TABLE_NOTE_BYTES = 320 };
+enum { HD_TABLE_NOTES = 2, HD_TABLE_NOTE_BYTES = 320 };
 
 /* The features of a training table, with the label's name. HD_E_FORMAT for a column that is neither numbers nor a few
  * texts, or that has no field. The caller releases them, after a failure too. */

@@ -143,14 +143,14 @@ static hd_status load_entry(float *home, float *scratch, hd_ctx *ctx, const tens
     return hd__fail(ctx, HD_E_FORMAT,
                     "%s: expected a tensor '%s' of shape %s, found none; does the file belong to this model?", path,
                     name, expected);
-  if (t->type != HD_ST_F32 || !hd__shape_equal(&t->shape, &entry->shape))
+  if (!hd__st_is_float(t) || !hd__shape_equal(&t->shape, &entry->shape))
     return hd__fail(
         ctx, HD_E_FORMAT,
-        "%s: expected tensor '%s' as F32 of shape %s, found %s of shape %s; does the file belong to this model?", path,
+        "%s: expected tensor '%s' as floats of shape %s, found %s of shape %s; does the file belong to this model?", path,
         name, expected, hd__st_type_text(t->type), hd__shape_text(found, sizeof found, &t->shape));
-  memcpy(scratch, t->bytes, t->length);
+  hd__st_floats(scratch, t);
   if (has_home_order(entry, from->arithmetic))
-    memcpy(home + entry->offset, scratch, t->length);
+    memcpy(home + entry->offset, scratch, (size_t)hd__shape_elems(&t->shape) * sizeof *home);
   else
     hd__store_from_file_order(home + entry->offset, scratch, entry);
   return HD_OK;
@@ -259,7 +259,7 @@ hd_status hd__checkpoint_load_state(hd_store *store, hd_counters *counters, hd_c
 }
 
 bool hd__checkpoint_holds(const hd_st_tensor *tensor) {
-  return tensor->type == HD_ST_F32 || (tensor->type == HD_ST_I64 && hd__tensors_counts_batches(tensor->name));
+  return hd__st_is_float(tensor) || hd__tensors_counts_batches(tensor->name);
 }
 
 /* ---- The names of the tensors ---- */

@@ -147,8 +147,9 @@ hd_status hd__history_ends(int *ends, hd_ctx *ctx, const char *run) {
 static hd_status request_of(hd_config **out, hd_ctx *ctx, const json_t *record, const hd_config *config) {
   static const hd_option_id id[] = {HD_OPT_DATA,      HD_OPT_DATA_DIR, HD_OPT_ON_ERROR, HD_OPT_TRANSFORMS,
                                     HD_OPT_NORMALIZE, HD_OPT_LABEL,    HD_OPT_HEADER,   HD_OPT_MISSING,
-                                    HD_OPT_CATEGORIES};
+                                    HD_OPT_CATEGORIES, HD_OPT_EXIF, HD_OPT_ALLOW_EMPTY};
   HD_TRY(hd__config_copy(out, ctx, config));
+  HD_TRY(hd__record_take_rules(*out, ctx, record, "the record"));
   for (size_t i = 0; i < sizeof id / sizeof *id; i++) {
     const char *text = hd__record_setting(record, id[i]);
     if (*text && !hd__config_given(*out, id[i]))
@@ -200,6 +201,8 @@ static hd_status data_of(json_t **out, hd_ctx *ctx, const json_t *record, const 
     json_array_append_new(list, json_string(hex[i]));
   *out = json_pack("{s:I, s:I, s:o}", "train_samples", (json_int_t)hd__data_train(data)->count, "test_samples",
                    (json_int_t)hd__data_test(data)->count, "sha256", list);
+  if (*out && !hd__data_has_first_rules(data))
+    json_object_set_new(*out, "rules", json_integer(HD_DATA_RULES));
   return HD_ALLOCATED(*out, ctx, "out of memory for the certificate");
 }
 

@@ -44,8 +44,11 @@ static const shape top = {"the certificate",
                            {"chain", LIST, 0, false},
                            {"weights_sha256", DIGEST, 0, false},
                            {"result", OBJECT, 0, false}}};
-static const shape data = {
-    "data", {{"train_samples", COUNT, 1, false}, {"test_samples", COUNT, 0, false}, {"sha256", LIST, 0, false}}};
+static const shape data = {"data",
+                           {{"train_samples", COUNT, 1, false},
+                            {"test_samples", COUNT, 0, false},
+                            {"sha256", LIST, 0, false},
+                            {"rules", COUNT, 1, true}}};
 static const shape mark = {"chain", {{"step", COUNT, 1, false}, {"sha256", DIGEST, 0, false}}};
 static const shape result = {"result",
                              {{"train_loss", LOSS, 0, false},
@@ -236,6 +239,7 @@ static hd_status check_settings(hd_ctx *ctx, const json_t *certificate, const ch
   const bool has_init = json_object_get(settings, hd_option_at(HD_OPT_INIT)->name);
   HD_TRY(hd_config_create(&config, ctx));
   HD_TRY(read_settings(config, ctx, settings, path));
+  HD_TRY(hd__record_take_rules(config, ctx, certificate, path));
   if (hd__config_complete(config, ctx) != HD_OK)
     return hd__fail_in(ctx, HD_E_FORMAT, "%s: settings", path);
   HD_TRY(check_present(config, ctx, settings, path));

@@ -104,7 +104,8 @@ static hd_status look(hd_data_look *l, hd_ctx *ctx, const hd_config *config) {
                              .width = d->width,
                              .classes = d->labels ? d->classes : 0,
                              .class_names = d->class_names,
-                             .outputs = d->outputs};
+                             .outputs = d->outputs,
+                             .notes = hd__data_notes(l->data)};
   memcpy(l->facts.mean, hd__data_mean(l->data), (size_t)d->channels * sizeof(double));
   memcpy(l->facts.std, hd__data_std(l->data), (size_t)d->channels * sizeof(double));
   find_targets(l);

@@ -135,7 +135,7 @@ hd_status hd_digest(char text[HD_SHA256_TEXT_BYTES], hd_ctx *ctx, const char *ch
   for (int i = 0; i < list.count; i++)
     if (!hd__checkpoint_holds(&list.tensor[i]))
       return hd__fail(ctx, HD_E_FORMAT,
-                      "%s: expected tensors of F32, found '%s' of another type; give the weights' file", path,
+                      "%s: expected tensors of floats, found '%s' of another type; give the weights' file", path,
                       list.tensor[i].name);
   return hd__st_digest(text, ctx, &list);
 }

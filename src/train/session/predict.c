@@ -218,11 +218,12 @@ static hd_status predict_colours(double *value, hd_predictor *p, hd_ctx *ctx, co
   static const int32_t no_label;
   const size_t plane = (size_t)picture->height * (size_t)picture->width;
   const int32_t classes = hd__target_classes(&p->trained.network.target);
+  const bool alpha = !hd__config_data(p->trained.run).photos.ignore_alpha;
   HD_OWNED uint8_t *planes = hd__malloc(3 * plane);
   HD_TRY(HD_ALLOCATED(planes, ctx, "%s: out of memory for a picture", path));
   for (size_t i = 0; i < plane; i++)
     for (size_t c = 0; c < 3; c++)
-      planes[c * plane + i] = picture->rgba[4 * i + c];
+      planes[c * plane + i] = hd__on_white(picture->rgba[4 * i + c], alpha ? picture->rgba[4 * i + 3] : 255);
   const hd_dataset one = {.images = planes,
                           .labels = &no_label,
                           .count = 1,
@@ -241,7 +242,7 @@ hd_status hd_predict_picture(double *value, hd_predictor *p, hd_ctx *ctx, const 
   if (shape[0] != 1 && shape[0] != 3)
     return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected a model with 1 or 3 channels for pictures, found one with %d",
                     path, shape[0]);
-  HD_TRY(hd__photo_picture(&picture, ctx, path));
+  HD_TRY(hd__photo_picture(&picture, ctx, path, hd__config_data(p->trained.run).photos));
   if (shape[0] == 3)
     return predict_colours(value, p, ctx, path, &picture);
   HD_TRY(hd__fit_picture(p->pixels, ctx, path, &picture, shape[1], shape[2]));

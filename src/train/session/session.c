@@ -245,9 +245,46 @@ static void note_constant_momentum(hd_session *s) {
          "for that give --momentum 0.95");
 }
 
+/* The first layer whose statistics are of one number a channel where `samples` are a batch: NULL for none. */
+static const hd_node *lone_norm(const hd_session *s, int64_t samples) {
+  const hd_graph *graph = s->compute.plan->graph;
+  for (int i = 0; i < graph->node_count; i++) {
+    const hd_node *node = &graph->nodes[i];
+    const bool shard = node->op == HD_OP_shard_norm;
+    if (!shard && node->op != HD_OP_batch_norm)
+      continue;
+    const hd_shape *x = &graph->values[node->in[0]].shape;
+    if (hd__shape_elems(x) == x->dim[0] && samples < 2 * (shard ? s->report.facts.shards : 1))
+      return node;
+  }
+  return NULL;
+}
+
+/* A number minus the mean of itself alone is 0, whatever it is. */
+static void note_lone_numbers(hd_session *s) {
+  const int64_t rest = s->run.settings->drop_last ? 0 : s->input.train.count % s->run.batch;
+  const hd_node *all = lone_norm(s, s->run.batch), *last = rest ? lone_norm(s, rest) : NULL;
+  char text[HD_NAME_BYTES + 192];
+  if (!all && !last)
+    return;
+  snprintf(text, sizeof text,
+           "batch_norm '%s' has one number a channel %s, which becomes 0 whatever it is; give %s--batch",
+           (all ? all : last)->name, all ? "in each batch" : "in the last batch of an epoch",
+           all ? "a larger " : "--drop-last or another ");
+  note(s, text);
+}
+
+static void note_data(hd_session *s) {
+  for (const char *const *line = hd__data_notes(s->input.data); *line; line++)
+    note(s, *line);
+}
+
 static hd_status train(hd_session *s, hd_ctx *ctx) {
-  if (s->run.counters.step < s->run.steps_in_all)
+  if (s->run.counters.step < s->run.steps_in_all) {
+    note_data(s);
+    note_lone_numbers(s);
     note_constant_momentum(s);
+  }
   HD_TRY(train_until(s, ctx, s->run.steps_in_all));
   HD_TRY(hd__stages_note(s, ctx));
   if (s->run.counters.step < s->run.steps_in_all && !s->report.facts.stopped)

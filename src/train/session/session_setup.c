@@ -400,8 +400,6 @@ static void fill_report(hd_session *s, int32_t shards) {
                   .resumed_arithmetic = s->run.resumed_arithmetic,
                   .arithmetic_note = s->report.arithmetic_note,
                   .input_note = s->report.input_note,
-                  .data_note = {hd__data_note(s->input.data, 0), hd__data_note(s->input.data, 1),
-                                hd__data_note(s->input.data, 2)},
                   .wrong = -1,
                   .skipped = -1,
                   .test_skipped = -1,

@@ -154,9 +154,14 @@ hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *t, const hd_c
   request.data_dir = from[1]->data_dir;
   request.skip = from[2]->on_error == HD_ON_ERROR_SKIP;
   request.ignored = t->network.target.ignored;
-  const hd_data_request trained = hd__config_data(t->run);
-  request.normalize = trained.normalize;
-  request.table = trained.table;
+  const hd_data_request of_run = hd__config_data(t->run);
+  request.first_rules = of_run.first_rules;
+  request.allow_empty |= of_run.allow_empty;
+  request.photos = of_run.photos;
+  if (hd__config_given(config, HD_OPT_EXIF))
+    request.photos.ignore_exif = hd__settings(config)->exif == HD_EXIF_IGNORE;
+  request.normalize = of_run.normalize;
+  request.table = of_run.table;
   request.features = t->features.count > 0 ? &t->features : NULL;
   HD_TRY(hd__data_open(out, ctx, &request));
   hd_status status = check_fit(t, ctx, *out);

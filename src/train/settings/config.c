@@ -23,6 +23,7 @@ struct hd_config {
   hd_settings settings;
   char *value[HD_OPTION_COUNT];  /* as text; NULL: the default */
   char *origin[HD_OPTION_COUNT]; /* the file and lines that gave it; NULL: none */
+  bool first_rules;              /* of a run without a version of the data's rules */
   char *description;             /* of the model, where it was read before; NULL: it was not */
 };
 
@@ -93,6 +94,7 @@ hd_status hd__config_copy(hd_config **out, hd_ctx *ctx, const hd_config *config)
   for (int i = 0; i < HD_OPTION_COUNT && status == HD_OK; i++)
     if (config->value[i])
       status = keep(*out, ctx, i, hd__strdup(config->value[i]), hd__strdup(config->origin[i]));
+  (*out)->first_rules = config->first_rules;
   if (config->description)
     HD_THEN(status, hd__config_describe(*out, ctx, config->description));
   return HD_CREATED(status, out, hd_config_destroy);
@@ -235,8 +237,14 @@ hd_data_request hd__config_data(const hd_config *config) {
                            .table = {.label = is->label,
                                      .header = (hd_csv_header)is->header,
                                      .categories = (int32_t)is->categories,
-                                     .refuses_empty = is->missing == HD_MISSING_REFUSE}};
+                                     .refuses_empty = is->missing == HD_MISSING_REFUSE},
+                           .first_rules = config->first_rules,
+                           .allow_empty = is->allow_empty,
+                           .photos = {.ignore_exif = config->first_rules || is->exif == HD_EXIF_IGNORE,
+                                      .ignore_alpha = config->first_rules}};
 }
+
+void hd__config_set_first_rules(hd_config *config, bool first) { config->first_rules = first; }
 
 hd_status hd_config_place(hd_placement **out, hd_ctx *ctx, const hd_config *config, const hd_topology *machine) {
   const hd_placement_request request = hd__config_placement(config);
@@ -271,6 +279,7 @@ bool hd__config_applies(const hd_config *config, hd_option_id id) {
   case HD_OPT_END_FACTOR: return triangular || config->settings.schedule == HD_SCHEDULE_LINEAR;
   case HD_OPT_LOOKAHEAD_DECAY:
   case HD_OPT_LOOKAHEAD_POWER: return config->settings.lookahead > 0;
+  case HD_OPT_EXIF: return !config->first_rules;
   case HD_OPT_STEP_SIZE:
   case HD_OPT_GAMMA: return config->settings.schedule == HD_SCHEDULE_STEP;
   default: return true;

@@ -28,6 +28,8 @@ const char *hd__config_shown(const hd_config *config, hd_option_id id);
 const char *hd__config_origin(const hd_config *config, hd_option_id id);
 /* The request for the configured data set, with no label ignored. */
 hd_data_request hd__config_data(const hd_config *config);
+/* Whether data are read by the first rules (dataset.h), as a run's record has it. */
+void hd__config_set_first_rules(hd_config *config, bool first);
 /* The placement that the options threads, cpus, placement and workers request. Its list of CPUs is owned by the
  * configuration, valid until that changes. */
 HD_TOOLS_API hd_placement_request hd__config_placement(const hd_config *config);

@@ -173,8 +173,10 @@ static hd_status check_labels(hd_ctx *ctx, const hd_target *target, const hd_dat
   if (target->loss == HD_OP_cross_entropy) {
     if (target->scores < split->classes)
       return hd__fail(ctx, HD_E_SHAPE,
-                      "%s: expected at least %d scores for the classes of %s, found %d; give the last layer 'out: %d'",
-                      source, split->classes, data_name, target->scores, split->classes);
+                      "%s: expected at least %d scores for the classes of %s, found %d; give the last layer 'out: %d', or, "
+                      "if the label %d is no class, the loss 'ignore_index: %d'",
+                      source, split->classes, data_name, target->scores, split->classes, split->classes - 1,
+                      split->classes - 1);
     return HD_OK;
   }
   if (target->scores != 1)

@@ -52,7 +52,7 @@ hd_status hd__record_features(hd_features *out, hd_ctx *ctx, const json_t *recor
       folder);
 }
 
-static const char BYTES[] = "uint8", FLOATS[] = "float32";
+static const char BYTES[] = "uint8", FLOATS[] = "float32", RULES[] = "rules";
 
 static json_t *data_of(const hd_data *data) {
   json_t *sums = json_array();
@@ -62,14 +62,16 @@ static json_t *data_of(const hd_data *data) {
     json_array_append_new(sums, json_string(text));
   }
   const int channels = hd__data_train(data)->channels;
-  json_t *packed = json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o}", "name", hd__data_name(data), "elements",
-                             hd__data_train(data)->elem == HD_ELEM_U8 ? BYTES : FLOATS, "train_samples",
-                             (json_int_t)hd__data_train(data)->count, "test_samples",
-                             (json_int_t)hd__data_test(data)->count, "mean", per_channel(hd__data_mean(data), channels),
-                             "std", per_channel(hd__data_std(data), channels), "xxh3", sums);
+  json_t *is = json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o}", "name", hd__data_name(data), "elements",
+                         hd__data_train(data)->elem == HD_ELEM_U8 ? BYTES : FLOATS, "train_samples",
+                         (json_int_t)hd__data_train(data)->count, "test_samples",
+                         (json_int_t)hd__data_test(data)->count, "mean", per_channel(hd__data_mean(data), channels),
+                         "std", per_channel(hd__data_std(data), channels), "xxh3", sums);
+  if (!hd__data_has_first_rules(data))
+    json_object_set_new(is, RULES, json_integer(HD_DATA_RULES));
   if (hd__data_features(data))
-    json_object_set_new(packed, FEATURES, hd__features_json(hd__data_features(data)));
-  return packed;
+    json_object_set_new(is, FEATURES, hd__features_json(hd__data_features(data)));
+  return is;
 }
 
 hd_status hd__record_make(json_t **out, hd_ctx *ctx, const hd_config *config, const hd_network *network,
@@ -206,8 +208,22 @@ static hd_status check_known(hd_ctx *ctx, const json_t *record, const char *fold
   return HD_OK;
 }
 
+hd_status hd__record_take_rules(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder) {
+  const json_t *rules = json_object_get(json_object_get(record, "data"), RULES);
+  if (rules && json_integer_value(rules) != HD_DATA_RULES)
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected version %d of the data's rules, found another; use the heddle that made the run",
+                    folder, HD_DATA_RULES);
+  if (!rules && hd__config_given(config, HD_OPT_EXIF) && hd__settings(config)->exif != HD_EXIF_IGNORE)
+    return hd__fail(ctx, HD_E_USAGE, "%s: expected exif ignore as in that run, found %s; leave --exif out", folder,
+                    hd__config_shown(config, HD_OPT_EXIF));
+  hd__config_set_first_rules(config, !rules);
+  return HD_OK;
+}
+
 hd_status hd__record_adopt(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder) {
   HD_TRY(check_known(ctx, record, folder));
+  HD_TRY(hd__record_take_rules(config, ctx, record, folder));
   for (int i = 0; hd_option_at(i); i++)
     if (hd_option_at(i)->kind == HD_OPTION_EXPERIMENT) {
       HD_TRY(check_same(config, ctx, record, folder, i));
@@ -232,7 +248,8 @@ const char *hd__record_chosen_device(const json_t *record) {
 static hd_status suggest_forward(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder) {
   static const hd_option_id forward[] = {
       HD_OPT_DATA, HD_OPT_DATA_DIR,  HD_OPT_ON_ERROR, HD_OPT_TRANSFORMS, HD_OPT_EVAL_TRANSFORMS, HD_OPT_LABEL_SMOOTHING,
-      HD_OPT_TTA,  HD_OPT_NORMALIZE, HD_OPT_LABEL,    HD_OPT_HEADER,     HD_OPT_MISSING,         HD_OPT_CATEGORIES};
+      HD_OPT_TTA,  HD_OPT_NORMALIZE, HD_OPT_LABEL,    HD_OPT_HEADER,     HD_OPT_MISSING,         HD_OPT_CATEGORIES, HD_OPT_EXIF, HD_OPT_ALLOW_EMPTY};
+  HD_TRY(hd__record_take_rules(config, ctx, record, folder));
   for (size_t i = 0; i < sizeof forward / sizeof *forward; i++)
     HD_TRY(suggest(config, ctx, record, folder, forward[i]));
   return HD_OK;

@@ -19,6 +19,9 @@ hd_status hd__record_note_device(json_t *record, hd_ctx *ctx, const char *device
  * differ. */
 hd_status hd__record_adopt(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder);
 
+/* Makes a configuration read data by the rules of a record or a certificate; `folder` is for messages. */
+hd_status hd__record_take_rules(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder);
+
 /* Checks that a run was made by the settings of a complete configuration, but for the option `but` (-1: for none) and
  * for the model's name; the message names the first that differs. */
 HD_TOOLS_API hd_status hd__record_check_settings(hd_ctx *ctx, const json_t *record, const hd_config *config, int but);

@@ -1,0 +1,73 @@
+/* The test set of a data set that has none: a fifth of the samples.
+ *
+ * Samples are taken from the end of a permutation that depends on their number alone, never on the seed. With class
+ * labels each class gives a fifth of its samples, rounded so that all classes together give as many as without: after
+ * each class the number so far is a fifth of the samples so far, but a class never gives its last sample, nor more than
+ * its own fifth rounded up. The first rules (dataset.h), and regressions, take the end of the permutation as it is. */
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/philox.h"
+#include "data/formats/format.h"
+#include "data/loader/sampler.h"
+
+static int64_t fifth_of(int64_t count) { return (count + 2) / 5; }
+
+/* How many of a class's samples are taken, where `due` are missing from a fifth of the samples so far. */
+static int64_t share_of(int64_t count, int64_t due) {
+  const int64_t most = count > 1 ? (count + 4) / 5 : 0;
+  return due < most ? due : most;
+}
+
+/* Marks the last samples of each class; `key`: sorted by class, and in a class by the place in `order`. */
+static int64_t mark_classes(uint8_t *marks, const uint64_t *key, const uint64_t *order, int64_t count) {
+  int64_t taken = 0;
+  for (int64_t first = 0, end; first < count; first = end) {
+    for (end = first; end < count && key[end] >> 32 == key[first] >> 32;)
+      end++;
+    const int64_t share = share_of(end - first, fifth_of(end) - taken);
+    for (int64_t i = end - share; i < end; i++)
+      marks[(uint32_t)order[(uint32_t)key[i]]] = 1;
+    taken += share;
+  }
+  return taken;
+}
+
+static int by_value(const void *a, const void *b) {
+  const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return (x > y) - (x < y);
+}
+
+/* The number of marked samples; 0 too if each class has one sample alone. */
+static hd_status stratify(int64_t *taken, uint8_t *marks, hd_ctx *ctx, const uint64_t *order, int64_t count,
+                          const int32_t *labels) {
+  HD_OWNED uint64_t *key = hd__malloc((size_t)count * sizeof *key);
+  HD_TRY(HD_ALLOCATED(key, ctx, "out of memory for the split of %lld samples", (long long)count));
+  for (int64_t i = 0; i < count; i++)
+    key[i] = (uint64_t)(uint32_t)labels[(uint32_t)order[i]] << 32 | (uint64_t)i;
+  qsort(key, (size_t)count, sizeof *key, by_value);
+  *taken = mark_classes(marks, key, order, count);
+  return HD_OK;
+}
+
+hd_status hd__data_fifth(uint8_t **marks, hd_opened *opened, hd_ctx *ctx, const char *path, int64_t count,
+                         const int32_t *labels) {
+  enum { EPOCH = 1 /* that of --val-split is 0 */ };
+  int64_t taken = 0;
+  if (count < 2 || count > UINT32_MAX)
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected from 2 up to %u samples, to train and to test, found %lld; add more", path,
+                    UINT32_MAX, (long long)count);
+  HD_OWNED uint64_t *scratch = hd__malloc(hd__permute_words(count) * sizeof *scratch);
+  *marks = hd__calloc((size_t)count, 1);
+  HD_TRY(
+      HD_ALLOCATED(scratch && *marks, ctx, "%s: out of memory for the split of %lld samples", path, (long long)count));
+  const uint64_t *order = hd__permute(scratch, count, 0, HD_RNG_SPLIT, EPOCH);
+  opened->divided = true;
+  if (labels && !opened->first_rules)
+    HD_TRY(stratify(&taken, *marks, ctx, order, count, labels));
+  const int64_t plain = taken ? 0 : fifth_of(count) ? fifth_of(count) : 1;
+  for (int64_t i = count - plain; i < count; i++)
+    (*marks)[(uint32_t)order[i]] = 1;
+  return HD_OK;
+}
