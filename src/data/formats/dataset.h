@@ -32,8 +32,8 @@ typedef struct hd_data_request {
   bool rows;                   /* the model reads rows: its input has neither height nor channels */
   hd_csv_options table;        /* how CSV files are read */
   const hd_features *features; /* those of a run, for normalize column; NULL: those of this data */
-  bool first_rules;      /* by the rules of the first version */
-  bool allow_empty;      /* class folders without pictures are accepted */
+  bool first_rules;            /* by the rules of the first version */
+  bool allow_empty;            /* class folders without pictures are accepted */
   hd_photo_rules photos;
 } hd_data_request;
 

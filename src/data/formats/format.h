@@ -34,7 +34,7 @@ typedef struct hd_opened {
   hd_dataset split[2]; /* training, test */
   hd_resident_samples resident[2];
   hd_names names;
-  hd_features features; /* of a table */
+  hd_features features;          /* of a table */
   char *note[HD_DATA_NOTES + 1]; /* NULL after the last */
   bool first_rules;              /* of the request */
   bool divided;                  /* its test set is a fifth of its samples */

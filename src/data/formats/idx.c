@@ -251,7 +251,7 @@ static int32_t largest_label(int64_t *at, const hd_dataset *split, int ignored) 
   *at = 0;
   for (int64_t i = 0; i < split->count; i++)
     if (split->labels[i] != ignored && split->labels[i] > most)
-      most = split->labels[*at = i];
+      most = split->labels[ *at = i];
   return most;
 }
 
