@@ -32,7 +32,7 @@ score() { tail -n 1 out | sed 's/.*"test_accuracy": \([0-9.]*\).*/\1/'; }
   network 2
   run_of --data house.csv --out a
   digest=$(digest_of out)
-  [ "$digest" = 966dd1675bcf65a755e2ee6754700153f8bbeb32ae40d1de58335cf5cd82192e ]
+  [ "$digest" = ac943a4e726d6136f53176f090094fccaa07269ea1a7493c1c47cbe15f777307 ]
   for layout in "--threads 2" "--procs 2" "--workers 2" "--accumulate 2"; do
     run_of --data house.csv --out "b$layout" $layout
     [ "$(digest_of out)" = "$digest" ]
