@@ -50,11 +50,12 @@ is_png() {
     [ "$(wc -l <out)" -eq 1 ]
     case $data in
     numbers.csv)
-      [ "$(json_keys <out)" = "${KEYS%% classes*} outputs target_low target_high mean std" ]
+      [ "$(json_keys <out)" = "${KEYS%% classes*} outputs target_low target_high mean std notes" ]
       [ "$(json_get outputs <out)" = 1 ]
       [[ "$(json_get target_low)" == -*.5 ]] <out
       ;;
-    rows.csv | pictures) [ "$(json_keys <out)" = "$KEYS class_names mean std" ] ;;
+    rows.csv) [ "$(json_keys <out)" = "$KEYS class_names mean std notes" ] ;;
+    pictures) [ "$(json_keys <out)" = "$KEYS class_names mean std" ] ;;
     *) [ "$(json_keys <out)" = "$KEYS mean std" ] ;;
     esac
   done

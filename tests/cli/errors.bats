@@ -101,6 +101,7 @@ out_of_range() {
   ns-steps) echo "-1 0 100" ;;
   start-factor | end-factor | peak | ema | lookahead-decay) echo "-1e-9 1.01" ;;
   lookahead) echo "-1 0 1000001" ;;
+  categories) echo "-1 0 10001" ;;
   lookahead-power) echo "-1 17" ;;
   *) return 1 ;;
   esac

@@ -260,7 +260,7 @@ case_ "checkpoint: weights are empty" 1 ': >run/last/model.safetensors' 'eval ru
 case_ "checkpoint: a header longer than the file" 1 "put run/last/model.safetensors 0 '\377\377\377\377\377\377\377\177'" \
   'digest run' model.safetensors
 case_ "checkpoint: a header that is no JSON" 1 "put run/last/model.safetensors 8 '['" 'digest run' model.safetensors
-case_ "checkpoint: a tensor of another type" 1 'sed -i s/F32/F16/ run/last/model.safetensors' 'digest run' F16
+case_ "checkpoint: a tensor of another type" 1 'sed -i s/F32/I16/ run/last/model.safetensors' 'digest run' I16
 case_ "checkpoint: a tensor of another name" 1 'sed -i s/fc.weight/fc.weighs/ run/last/model.safetensors' 'eval run' \
   fc.weight
 case_ "checkpoint: offsets that overlap" 1 'sed -i "s/\[31360,31400\]/[31356,31396]/" run/last/model.safetensors' 'digest run' \

@@ -64,8 +64,8 @@ score() { tail -n 1 out | sed 's/.*"test_accuracy": \([0-9.]*\).*/\1/'; }
   network 2
   run_of --data house.csv --out a
   "$HEDDLE" export a --c a.c >out
-  printf '#include "a.c"\n#include <stdio.h>\nint main(void) {\n  static float memory[rows_memory], score[2];\n  float x[2];
-  while (scanf("%%f,%%f", &x[0], &x[1]) == 2) {\n    rows_scores(score, x, memory);\n    printf("%%d\\n", score[1] > score[0]);
+  printf '#include "a.c"\n#include <stdio.h>\nint main(void) {\n  static float memory[rows_memory], score[2];\n  double x[2];
+  while (scanf("%%lf,%%lf", &x[0], &x[1]) == 2) {\n    rows_scores(score, x, memory);\n    printf("%%d\\n", score[1] > score[0]);
   }\n  return 0;\n}\n' >main.c
   cc -O1 -Wall -Werror -Wno-unknown-pragmas -ffp-contract=off main.c -o main.exe -lm
   tail -n +2 house.csv | cut -d , -f 1,2 | ./main.exe >found
@@ -93,4 +93,51 @@ score() { tail -n 1 out | sed 's/.*"test_accuracy": \([0-9.]*\).*/\1/'; }
   [[ $message == *"--normalize expects a run without --transforms"* ]]
   fails 2 train --model mlp --data digits --normalize column --out a
   [[ $message == *"expected rows of floats in memory for --normalize column"* ]]
+}
+
+@test "classes of another table are found by their names" {
+  awk 'BEGIN { print "a,b,kind"; for (i = 0; i < 90; i++) printf "%d,%d,%s\n", i % 3, i % 7, substr("abc", i % 3 + 1, 1) }' >abc.csv
+  network 2
+  sed -i 's/out: 2}/out: 3}/' rows.yaml
+  run_of --data abc.csv --out r
+  [ "$(score)" = 1 ]
+  for kinds in abc bc ac ca; do
+    { head -n 1 abc.csv; grep "[$kinds]\$" abc.csv; } >some.csv
+    "$HEDDLE" eval r --data some.csv --json >out
+    grep -q '"accuracy": 1,' out
+  done
+  sed 's/a$/z/' abc.csv >renamed.csv
+  fails 1 eval r --data renamed.csv
+  [[ $message == *"renamed.csv: expected classes of the training set, found 'z'"* ]]
+  fails 2 train --resume r --data renamed.csv --epochs 22
+}
+
+@test "texts that differ in more than is kept, and numbers that cannot be read, are refused" {
+  printf 'c,x,label\ncaf\xe9,1,a\ncaf\xe8,0,b\ncaf\xe9,1,a\ncaf\xe8,0,b\n' >latin.csv
+  network 3
+  fails 1 train --model rows.yaml --data latin.csv --out r
+  [[ $message == *"expected texts in UTF-8 of up to 255 bytes in column 'c'"* ]]
+  for number in '"0,5"' inf 1e39; do
+    printf 'c,x,label\n%s,1,a\n%s,0,b\n%s,1,a\n%s,0,b\n' $number $number $number $number >bad.csv
+    fails 1 train --model rows.yaml --data bad.csv --out r
+    [[ $message == *"bad.csv:2: expected a finite number in column 'c'"* ]]
+  done
+  printf 'Price,area,price\n1,2,3.5\n2,3,4.5\n3,2,1.5\n4,1,0.5\n5,2,3\n' >price.csv
+  "$HEDDLE" data price.csv >out
+  printf 'Price,area,PRICE\n1,2,3.5\n2,3,4.5\n' >several.csv
+  fails 1 train --model rows.yaml --data several.csv --label price --out r
+  [[ $message == *"expected the label's column 'price' in the first line, found"* ]]
+}
+
+@test "a run whose features were changed is refused" {
+  table house.csv
+  network 2
+  run_of --data house.csv --out a
+  python3 - <<'END' || skip "python3 is not there"
+import json
+record = json.load(open("a/last/run.json"))
+record["data"]["features"]["of"].append(record["data"]["features"]["of"][0])
+json.dump(record, open("a/last/run.json", "w"))
+END
+  fails 1 eval a
 }

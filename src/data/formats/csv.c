@@ -30,11 +30,13 @@ static void release(csv_set *set) {
 
 /* ---- Rows ---- */
 
+/* Whether floats would round some numbers, or the means that empty fields are read as. */
 static bool is_inexact(const csv_set *set) {
   bool inexact = false;
   for (int i = 0; i < set->files; i++)
     for (int32_t c = 0; c < set->table[i].columns; c++)
-      inexact = inexact || (c != set->table[i].label && set->table[i].column[c].inexact);
+      inexact = inexact ||
+                (c != set->table[i].label && (set->table[i].column[c].inexact || set->table[i].column[c].empties > 0));
   return inexact;
 }
 
@@ -167,13 +169,14 @@ static bool are_classes(const csv_set *set) {
   return !t->is_target && (whole || t->is_class);
 }
 
-static hd_status take_labels(hd_opened *out, const csv_set *set, hd_ctx *ctx) {
+static hd_status take_labels(hd_opened *out, const csv_set *set, hd_ctx *ctx, bool named) {
   const hd_csv_table *t = &set->table[0];
   for (int64_t row = 0; row < t->count; row++)
     if (t->label_text[row].length == 0)
       return hd__fail(ctx, HD_E_FORMAT, "%s:%lld: expected a label, found an empty field; drop the row", t->path,
                       (long long)t->line[row]);
-  return t->column[t->label].texts > 0 ? take_texts(out, set, ctx) : take_numbers(out, set, ctx, are_classes(set));
+  return named || t->column[t->label].texts > 0 ? take_texts(out, set, ctx)
+                                                : take_numbers(out, set, ctx, are_classes(set));
 }
 
 /* ---- Files ---- */
@@ -193,10 +196,12 @@ static hd_status open_tables(csv_set *set, hd_opened *out, hd_ctx *ctx, const hd
   hd_csv_options options = request->table;
   options.label = options.label ? options.label : "";
   options.categories = options.categories > 0 ? options.categories : HD_CSV_CATEGORIES;
-  if (request->features)
+  if (request->features) {
     HD_TRY(hd__features_copy(&out->features, ctx, request->features));
+    options.header = out->features.feature[0].column ? HD_CSV_HEADER_YES : HD_CSV_HEADER_NO;
+  }
   for (int i = 0; i < set->files; i++) {
-    if (out->features.label && (i > 0 || !*options.label))
+    if (out->features.label)
       options.label = out->features.label;
     HD_TRY(hd__csv_open(&set->table[i], ctx, set->files == 2 ? set->path[i] : request->name, &options));
     if (out->features.count == 0)
@@ -219,7 +224,7 @@ static hd_status open_path(hd_opened *out, hd_ctx *ctx, const hd_data_request *r
   set.files = find_tables(set.path, request->name) ? 2 : 1;
   HD_TRY(open_tables(&set, out, ctx, request));
   HD_TRY(read_rows(out, ctx, &set));
-  HD_TRY(take_labels(out, &set, ctx));
+  HD_TRY(take_labels(out, &set, ctx, request->classes.count > 0));
   HD_TRY(add_notes(out, ctx, &set.table[0]));
   if (set.files == 1)
     HD_TRY(hd__resident_divide(out, ctx, request->name));

@@ -2,6 +2,7 @@
 #include "data/formats/dataset.h"
 
 #include "base/alloc.h"
+#include "base/digest.h"
 #include "data/formats/format.h"
 #include "data/loader/data_statistics.h"
 #include "data/loader/sample_cache.h"
@@ -16,7 +17,8 @@ struct hd_data {
   hd_cache cache[2];
   hd_survey survey;
   hd_normalize_choice normalize;
-  float *rows[2]; /* normalised by columns */
+  float *rows[2];     /* normalised by columns */
+  int32_t *labels[2]; /* with the numbers of a run's classes, or NULL */
 };
 
 /* The first format that accepts a name or path opens it. */
@@ -171,6 +173,8 @@ static hd_status open_all(hd_data *data, hd_ctx *ctx, const hd_data_request *req
   data->opened.first_rules = request->first_rules;
   HD_TRY(find_format(&data->opened.format, ctx, request->name));
   HD_TRY(data->opened.format->open(&data->opened, ctx, request));
+  if (request->classes.count > 0)
+    HD_TRY(hd__match_classes(data->labels, &data->opened, ctx, data->name, &request->classes, request->ignored));
   HD_TRY(check_split(ctx, data->name, &split[0]));
   HD_TRY(check_split(ctx, data->name, &split[1]));
   HD_TRY(check_alike(ctx, data->name, &split[0], &split[1]));
@@ -181,6 +185,10 @@ static hd_status open_all(hd_data *data, hd_ctx *ctx, const hd_data_request *req
   HD_TRY(choose_normalize(data, ctx, request));
   HD_TRY(find_features(data, ctx, request));
   HD_TRY(hd__survey(&data->survey, ctx, &split[0], &split[1]));
+  for (int s = 0; s < 2; s++)
+    if (data->opened.resident[s].numbers) /* which floats do not tell apart */
+      data->survey.checksum[2 * s] =
+          hd__xxh3(data->opened.resident[s].numbers, (size_t)(split[s].count * split[s].width) * sizeof(double));
   HD_TRY(normalise_columns(data, ctx));
   return hd__note_classes(&data->opened, ctx, data->name);
 }
@@ -200,6 +208,7 @@ void hd__data_close(hd_data *data) {
     hd__cache_fini(&data->cache[s]);
     hd__skips_destroy(data->skips[s]);
     hd__free(data->rows[s]);
+    hd__free(data->labels[s]);
   }
   hd__free(data->name);
   hd__free(data);

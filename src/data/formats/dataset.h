@@ -11,6 +11,12 @@
 #include "data/tables/table_features.h"
 #include "heddle/options.h"
 
+/* Names of a run's classes, which outlive the data. */
+typedef struct hd_class_names {
+  const char *const *name;
+  int32_t count; /* 0: the run has none */
+} hd_class_names;
+
 /* The version of the rules by which files become samples; run.json has it. The first rules, those of runs without a
  * version, took a fifth of all samples as the test set whatever their classes, did not know validation/ and dev/ as test
  * sets of pictures, and ignored the transparency and the EXIF orientation of pictures. */
@@ -31,6 +37,7 @@ typedef struct hd_data_request {
   hd_normalize_choice normalize;
   bool rows;                   /* the model reads rows: its input has neither height nor channels */
   hd_csv_options table;        /* how CSV files are read */
+  hd_class_names classes;      /* of a run: labels get the numbers that these have */
   const hd_features *features; /* those of a run, for normalize column; NULL: those of this data */
   bool first_rules;            /* by the rules of the first version */
   bool allow_empty;            /* class folders without pictures are accepted */

@@ -83,6 +83,12 @@ hd_status hd__names_read(hd_names *out, hd_ctx *ctx, const char *path, int count
  * that are not NULL stay. `path` is for messages. */
 hd_status hd__resident_make(hd_resident_samples *out, hd_dataset *split, hd_ctx *ctx, const char *path);
 
+/* Gives labels the numbers that their classes have in a run, by their names; owned[s] is memory that the caller frees,
+ * after a failure too, or NULL: labels stay as they are. Labels without names do. HD_E_FORMAT for a class that the run
+ * does not have. */
+hd_status hd__match_classes(int32_t *owned[2], hd_opened *opened, hd_ctx *ctx, const char *path,
+                            const hd_class_names *names, int ignored);
+
 /* Frees everything. */
 void hd__opened_fini(hd_opened *opened);
 

@@ -81,16 +81,23 @@ static hd_status read_first_line(hd_csv_table *t, hd_ctx *ctx, hd_csv_cursor *c)
 
 /* ---- The label's column ---- */
 
+enum { NONE = -1, SEVERAL = -2 };
+
+/* The column of this name, else the one of this name in another case; NONE or SEVERAL. */
 static int32_t find_named(const hd_csv_table *t, const char *name) {
-  int32_t i = 0;
-  while (i < t->columns && !hd__csv_is(&t->column[i].first, name))
-    i++;
-  return i < t->columns ? i : -1;
+  int32_t found = NONE;
+  for (int32_t i = 0; i < t->columns; i++)
+    if (hd__csv_is(&t->column[i].first, name))
+      return i;
+  for (int32_t i = 0; i < t->columns; i++)
+    if (hd__csv_is_nearly(&t->column[i].first, name))
+      found = found == NONE ? i : SEVERAL;
+  return found;
 }
 
 static hd_status take_named(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options *options) {
   int64_t number;
-  t->label = options->header == HD_CSV_HEADER_NO ? -1 : find_named(t, options->label);
+  t->label = options->header == HD_CSV_HEADER_NO ? NONE : find_named(t, options->label);
   t->by_name = t->label >= 0;
   if (!t->by_name && hd__parse_int64(&number, options->label) && number >= 1 && number <= t->columns)
     t->label = (int32_t)number - 1;
@@ -106,7 +113,7 @@ static hd_status take_usual(hd_csv_table *t, hd_ctx *ctx) {
   t->label = t->columns - 1;
   for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
     const int32_t found = find_named(t, usual[i]);
-    if (found >= 0 && t->by_name)
+    if (found == SEVERAL || (found >= 0 && t->by_name))
       return hd__fail(ctx, HD_E_FORMAT,
                       "%s:1: expected one column called label, target, class or species, found several; name one with "
                       "--label",

@@ -89,7 +89,8 @@ hd_status hd__csv_next(hd_csv_field *out, bool *last, hd_csv_cursor *c, hd_ctx *
     end_line(c);
   else
     c->at++;
-  trim(out);
+  if (!out->quoted)
+    trim(out);
   return HD_OK;
 }
 
@@ -103,10 +104,12 @@ static bool short_whole(double *out, const hd_csv_field *f) {
   return i == f->length && i > 0;
 }
 
-bool hd__csv_number(double *out, const hd_csv_field *f) {
+bool hd__csv_number(double *out, const hd_csv_field *field) {
   char text[MOST_NUMBER];
-  if (short_whole(out, f))
+  hd_csv_field trimmed = *field, *f = &trimmed;
+  if (short_whole(out, field))
     return true;
+  trim(f);
   if (f->length == 0 || f->length >= sizeof text)
     return false;
   memcpy(text, f->at, f->length);
@@ -121,26 +124,49 @@ bool hd__csv_is_whole(const hd_csv_field *f) {
   return f->length > 0;
 }
 
-bool hd__csv_is(const hd_csv_field *f, const char *text) {
-  return f->length == strlen(text) && !strncasecmp(f->at, text, f->length);
-}
-
 bool hd__csv_is_empty(const hd_csv_field *f) {
   static const char *const none[] = {"NA", "N/A", "NaN", "null"};
   bool empty = f->length == 0;
   for (size_t i = 0; i < sizeof none / sizeof *none && !f->quoted; i++)
-    empty = empty || hd__csv_is(f, none[i]);
+    empty = empty || (f->length == strlen(none[i]) && !strncasecmp(f->at, none[i], f->length));
   return empty;
 }
 
-void hd__csv_text(char *out, size_t bytes, const hd_csv_field *f) {
+bool hd__csv_text(char *out, size_t bytes, const hd_csv_field *f) {
   char plain[MOST_NUMBER];
-  size_t n = 0;
-  for (size_t i = 0; i < f->length && n < sizeof plain; i++) {
+  size_t n = 0, i = 0;
+  for (; i < f->length && n < sizeof plain; i++) {
     plain[n++] = f->at[i];
     i += f->quoted && f->at[i] == '"'; /* the second of two quotes */
   }
   hd__utf8_clean(out, bytes, plain, n);
+  return i >= f->length && strlen(out) == n && !memcmp(out, plain, n);
+}
+
+bool hd__csv_is(const hd_csv_field *f, const char *text) {
+  char plain[MOST_NUMBER];
+  hd__csv_text(plain, sizeof plain, f);
+  return !strcmp(plain, text);
+}
+
+bool hd__csv_is_nearly(const hd_csv_field *f, const char *text) {
+  char plain[MOST_NUMBER];
+  hd__csv_text(plain, sizeof plain, f);
+  return !strcasecmp(plain, text);
+}
+
+bool hd__csv_is_bad_number(const hd_csv_field *f) {
+  static const char *const infinite[] = {"inf", "infinity", "+inf", "-inf", "+infinity", "-infinity"};
+  double number;
+  bool digits = false, only = f->length > 0, is_infinite = false;
+  for (size_t i = 0; i < f->length; i++) {
+    digits = digits || (f->at[i] >= '0' && f->at[i] <= '9');
+    only = only && memchr("0123456789+-.,eE", f->at[i], 16) != NULL;
+  }
+  for (size_t i = 0; i < sizeof infinite / sizeof *infinite; i++)
+    is_infinite = is_infinite || hd__csv_is_nearly(f, infinite[i]);
+  return is_infinite || (digits && only && f->at[0] != 'e' && f->at[0] != 'E' && !hd__csv_number(&number, f) &&
+                         !memchr(f->at + 1, '-', f->length - 1));
 }
 
 /* The next byte of a field's text; -1 at its end. */

@@ -41,11 +41,16 @@ bool hd__csv_is_whole(const hd_csv_field *field);
 /* No text, or a usual word for none: NA, NaN, null. */
 bool hd__csv_is_empty(const hd_csv_field *field);
 
-/* The text, as hd__utf8_clean writes it. */
-void hd__csv_text(char *out, size_t bytes, const hd_csv_field *field);
+/* The text, as hd__utf8_clean writes it. Returns whether that is all of it: UTF-8 without control characters that has
+ * room in `bytes`. */
+bool hd__csv_text(char *out, size_t bytes, const hd_csv_field *field);
 
 /* The order of the texts' bytes, for qsort and bsearch. */
 int hd__csv_compare(const void *a, const void *b);
 
-/* Whether a field's text is this one, ignoring the case of ASCII letters. */
+/* Whether a field's text is this one, or is but for the case of ASCII letters. */
 bool hd__csv_is(const hd_csv_field *field, const char *text);
+bool hd__csv_is_nearly(const hd_csv_field *field, const char *text);
+
+/* Whether a text is written as a number that cannot be read: 0,5 or inf or 1e999. */
+bool hd__csv_is_bad_number(const hd_csv_field *field);

@@ -56,13 +56,23 @@ typedef struct table_rows {
 
 static double at(const table_rows *t, int64_t i) { return t->numbers ? t->numbers[i] : (double)t->floats[i]; }
 
-/* Adds x - origin, or its square, of each column; empty fields are NAN and do not count. */
-static void add_up(double *sum, int64_t *there, const table_rows *t, const double *origin, bool squares) {
+/* Adds x - origin of each column, and finds the largest; empty fields are NAN and do not count. */
+static void add_differences(double *sum, double *largest, int64_t *there, const table_rows *t, const double *origin) {
   for (int64_t row = 0; row < t->rows; row++)
     for (int32_t c = 0; c < t->count; c++) {
       const double d = at(t, row * t->count + c) - origin[c];
-      sum[c] += isnan(d) ? 0 : squares ? d * d : d;
+      sum[c] += isnan(d) ? 0 : d;
+      largest[c] = fabs(d) > largest[c] ? fabs(d) : largest[c];
       there[c] += !isnan(d);
+    }
+}
+
+/* Adds the squares of (x - mean) / largest, which neither overflow nor vanish. */
+static void add_squares(double *sum, const double *largest, const table_rows *t, const double *mean) {
+  for (int64_t row = 0; row < t->rows; row++)
+    for (int32_t c = 0; c < t->count; c++) {
+      const double d = (at(t, row * t->count + c) - mean[c]) / largest[c];
+      sum[c] += isnan(d) ? 0 : d * d;
     }
 }
 
@@ -78,23 +88,25 @@ hd_status hd__features_measure(hd_features *f, hd_ctx *ctx, const double *number
   const table_rows t = {numbers, floats, rows, f->count};
   HD_OWNED double *mean = NULL;
   HD_OWNED double *sum = NULL;
+  HD_OWNED double *largest = NULL;
   HD_OWNED int64_t *there = NULL;
   HD_TRY(HD_NEW(mean, f->count, ctx, NO_MEMORY));
   HD_TRY(HD_NEW(sum, f->count, ctx, NO_MEMORY));
+  HD_TRY(HD_NEW(largest, f->count, ctx, NO_MEMORY));
   HD_TRY(HD_NEW(there, f->count, ctx, NO_MEMORY));
   for (int32_t c = 0; c < f->count; c++)
     mean[c] = first_of(&t, c);
-  add_up(sum, there, &t, mean, false);
+  add_differences(sum, largest, there, &t, mean);
   for (int32_t c = 0; c < f->count; c++) {
     mean[c] += there[c] > 0 ? sum[c] / (double)there[c] : 0;
     sum[c] = 0;
   }
-  add_up(sum, there, &t, mean, true);
+  add_squares(sum, largest, &t, mean);
   for (int32_t c = 0; c < f->count; c++) {
     hd_feature *to = &f->feature[c];
-    const double std = sqrt(sum[c] / (double)rows);
+    const double std = largest[c] * sqrt(sum[c] / (double)rows);
     to->mean = mean[c];
-    to->std = std > 0 ? std : 1;
+    to->std = largest[c] > 0 && isnormal(std) ? std : 1;
     to->fill = isnan(to->fill) ? NAN : mean[c];
   }
   return HD_OK;

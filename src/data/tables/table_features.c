@@ -28,6 +28,16 @@ static hd_status check_column(hd_ctx *ctx, const hd_csv_table *t, int32_t column
                     t->path, (long long)c->first_empty_line, name);
   if (hd__csv_has_numbers(c))
     return c->texts == 0 ? HD_OK : hd__csv_no_number(ctx, t, c->first_text_line, column, &c->first_text);
+  if (hd__csv_is_bad_number(&c->first_text))
+    return hd__csv_no_number(ctx, t, c->first_text_line, column, &c->first_text);
+  for (int32_t i = 0; i < c->texts_found && c->texts_found <= options->categories; i++) {
+    char text[HD_CSV_NAME_BYTES];
+    if (!hd__csv_text(text, sizeof text, &c->text[i]))
+      return hd__fail(ctx, HD_E_FORMAT,
+                      "%s: expected texts in UTF-8 of up to %d bytes in %s, found '%.48s'; save the file as UTF-8, or "
+                      "shorten them",
+                      t->path, HD_CSV_NAME_BYTES - 1, name, text);
+  }
   if (c->texts_found > options->categories)
     return hd__fail(
         ctx, HD_E_FORMAT,
@@ -101,6 +111,8 @@ static int32_t find_column(const hd_csv_table *t, const hd_feature *f) {
   char name[HD_CSV_NAME_BYTES];
   if (!f->column)
     return f->place < t->columns ? f->place : -1;
+  if (f->place < t->columns && !is_left_out(t, f->place) && hd__csv_is(&t->column[f->place].name, f->column))
+    return f->place;
   for (int32_t i = 0; i < t->columns; i++) {
     hd__csv_text(name, sizeof name, &t->column[i].name);
     if (!is_left_out(t, i) && !strcmp(name, f->column))
@@ -110,6 +122,12 @@ static int32_t find_column(const hd_csv_table *t, const hd_feature *f) {
 }
 
 static bool same_column(const hd_feature *a, const hd_feature *b) { return a->place == b->place; }
+
+/* An index of training's table need not count up here. */
+static bool is_unnamed(const hd_csv_table *t, int32_t column) {
+  const hd_csv_field *name = &t->column[column].name;
+  return t->header && (name->length == 0 || hd__csv_is(name, "Unnamed: 0"));
+}
 
 static hd_status find_spans(span *out, hd_ctx *ctx, const hd_csv_table *t, const hd_features *f) {
   char name[HD_CSV_NAME_BYTES + 16];
@@ -123,7 +141,7 @@ static hd_status find_spans(span *out, hd_ctx *ctx, const hd_csv_table *t, const
     out[column] = (span){i, next - i};
   }
   for (int32_t i = 0; i < t->columns; i++)
-    if (out[i].count == 0 && !is_left_out(t, i))
+    if (out[i].count == 0 && !is_left_out(t, i) && !(i == 0 && is_unnamed(t, i)))
       return hd__fail(ctx, HD_E_FORMAT, "%s: expected columns of training, found another, %s; drop it", t->path,
                       hd__csv_column_name(name, t, i));
   return HD_OK;
@@ -167,8 +185,7 @@ static hd_status read_field(row *to, hd_ctx *ctx, const hd_csv_table *t, const h
   if (empty && !last->empty)
     return hd__fail(ctx, HD_E_FORMAT, "%s:%lld: expected no empty field in %s, as in training, found one; fill it",
                     t->path, (long long)line, hd__csv_column_name(name, t, column));
-  if (texts)
-    hd__csv_text(text, sizeof text, field);
+  const bool whole = !texts || hd__csv_text(text, sizeof text, field);
   for (int32_t i = is->first; i < is->first + is->count; i++) {
     double value = 0;
     if (!read_as(&value, &f->feature[i], field, text, empty))
@@ -178,7 +195,7 @@ static hd_status read_field(row *to, hd_ctx *ctx, const hd_csv_table *t, const h
     if (to->numbers)
       to->numbers[i] = value;
   }
-  if (known)
+  if (known && whole)
     return HD_OK;
   return hd__fail(ctx, HD_E_FORMAT,
                   "%s:%lld: expected a text of training in %s, found '%.48s'; drop the row, or train "

@@ -194,11 +194,13 @@ static hd_status read_settings(hd_config *config, hd_ctx *ctx, const json_t *set
   return HD_OK;
 }
 
-/* The last option of 0.2.0, whose certificates lack later ones. */
+/* The last option of 0.2.0, whose certificates lack later ones, and the version of the data's rules. */
 enum { LAST_OLD_OPTION = HD_OPT_EVAL_EPOCHS };
 
 /* A run records an option that has a value and applies, and no other. */
-static hd_status check_present(const hd_config *config, hd_ctx *ctx, const json_t *settings, const char *path) {
+static hd_status check_present(const hd_config *config, hd_ctx *ctx, const json_t *certificate, const char *path) {
+  const json_t *settings = json_object_get(certificate, "settings");
+  const bool old = !json_object_get(json_object_get(certificate, "data"), "rules");
   for (int id = 0; hd_option_at(id); id++) {
     const char *name = hd_option_at(id)->name;
     const bool is_there = json_object_get(settings, name);
@@ -208,7 +210,8 @@ static hd_status check_present(const hd_config *config, hd_ctx *ctx, const json_
                       "%s: expected no '%s' in settings, found one, which the other settings leave unused" REMEDY, path,
                       name);
     const bool has = id == HD_OPT_SHARDS || hd__config_has(config, (hd_option_id)id);
-    if (!is_there && id <= LAST_OLD_OPTION && id != HD_OPT_INIT && hd__certificate_states(id) && applies && has)
+    const bool recorded = id != HD_OPT_INIT && hd__certificate_states(id) && (id <= LAST_OLD_OPTION || !old);
+    if (!is_there && recorded && applies && has)
       return refuse(ctx, path, name, "settings", "a text", NULL);
   }
   return HD_OK;
@@ -242,7 +245,7 @@ static hd_status check_settings(hd_ctx *ctx, const json_t *certificate, const ch
   HD_TRY(hd__record_take_rules(config, ctx, certificate, path));
   if (hd__config_complete(config, ctx) != HD_OK)
     return hd__fail_in(ctx, HD_E_FORMAT, "%s: settings", path);
-  HD_TRY(check_present(config, ctx, settings, path));
+  HD_TRY(check_present(config, ctx, certificate, path));
   HD_TRY(check_model(ctx, certificate, path));
   if (has_init == (json_object_get(certificate, "init_sha256") != NULL))
     return HD_OK;

@@ -225,7 +225,9 @@ static int64_t memory_floats(const writer *w) {
 
 static void write_signature(const writer *w) {
   fprintf(w->to, "void %s_scores(float score[%lld], const %s pixel[%lld], float memory[%lld])", w->name,
-          (long long)w->plan->logits.elems, w->network->bytes ? "uint8_t" : "float",
+          (long long)w->plan->logits.elems, hd__trained_reads_columns(w->network->trained) ? "double"
+          : w->network->bytes                              ? "uint8_t"
+                                                           : "float",
           (long long)hd__shape_elems(input_of(w)), (long long)memory_floats(w));
 }
 

@@ -80,12 +80,26 @@ static hd_augment lists_of(const hd_trained *t) {
                       .eval_origin = ""};
 }
 
+/* A row has a number for each element of the input. */
+static hd_status check_features(const hd_trained *t, hd_ctx *ctx, const char *folder) {
+  const int64_t elems = hd__shape_elems(&t->plan->graph->values[t->plan->graph->input].shape);
+  const bool columns = hd__trained_reads_columns(t);
+  if ((!columns && t->features.count == 0) || t->features.count == elems)
+    return HD_OK;
+  return hd__fail(
+      ctx, HD_E_FORMAT,
+      "%s/run.json: expected %lld features in 'data', as the model's input has, found %d; the checkpoint is "
+      "damaged, use another",
+      folder, (long long)elems, t->features.count);
+}
+
 static hd_status open_all(hd_trained *t, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
   char folder[HD_PATH_BYTES], path[HD_PATH_BYTES];
   HD_TRY(hd__checkpoint_find(folder, ctx, checkpoint));
   HD_TRY(hd__checkpoint_record(&t->record, ctx, folder));
   HD_TRY(hd__record_config(&t->run, ctx, t->record, folder));
   HD_TRY(read_statistics(t, ctx, folder));
+  HD_TRY(hd__record_class_names(&t->class_name, &t->class_names, ctx, t->record));
   HD_TRY(hd__record_features(&t->features, ctx, t->record, folder));
   HD_TRY(hd__file_join(path, ctx, folder, "run.json"));
   HD_TRY(hd__network_from_text(&t->network, ctx, json_string_value(json_object_get(t->record, "model_yaml")), path));
@@ -93,7 +107,8 @@ static hd_status open_all(hd_trained *t, hd_ctx *ctx, const char *checkpoint, co
   t->network.target.of_classes = hd__augment_makes_numbers(&lists);
   t->tta = (hd_tta_choice)hd__settings(hd__config_given(config, HD_OPT_TTA) ? config : t->run)->tta;
   HD_TRY(choose_machine(t, ctx, config));
-  return make_executor(t, ctx, folder);
+  HD_TRY(make_executor(t, ctx, folder));
+  return check_features(t, ctx, folder);
 }
 
 hd_status hd__trained_open(hd_trained *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
@@ -113,6 +128,7 @@ void hd__trained_fini(hd_trained *t) {
   hd__network_fini(&t->network);
   hd_config_destroy(t->run);
   hd__features_fini(&t->features);
+  hd__free(t->class_name);
   json_decref(t->record);
   *t = (hd_trained){0};
 }
@@ -162,6 +178,7 @@ hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *t, const hd_c
     request.photos.ignore_exif = hd__settings(config)->exif == HD_EXIF_IGNORE;
   request.normalize = of_run.normalize;
   request.table = of_run.table;
+  request.classes = (hd_class_names){t->class_name, t->class_names};
   request.features = t->features.count > 0 ? &t->features : NULL;
   HD_TRY(hd__data_open(out, ctx, &request));
   hd_status status = check_fit(t, ctx, *out);

@@ -24,7 +24,9 @@ typedef struct hd_trained {
   hd_tta_choice tta;                                            /* given, or the run's */
   int64_t fetch_bytes;                                          /* the executor's memory for fetching */
   double mean[HD_DATA_MAX_CHANNELS], std[HD_DATA_MAX_CHANNELS]; /* of the data it was trained on */
-  hd_features features;                                         /* of rows; none: samples are normalised by channels */
+  const char **class_name; /* of the data it was trained on, `class_names` of them; NULL: without names */
+  int32_t class_names;
+  hd_features features; /* of rows; none: samples are normalised by channels */
 } hd_trained;
 
 /* Opens a run's folder or a step's. Of the configuration it uses `threads`, `device` and `tta`. On failure nothing

@@ -205,6 +205,17 @@ hd_status hd__config_settle(hd_config *config, hd_ctx *ctx, hd_option_id id, con
   return set_at(config, ctx, id, value, "");
 }
 
+hd_status hd__config_check_no_table(const hd_config *config, hd_ctx *ctx, const char *data) {
+  static const hd_option_id of_tables[] = {HD_OPT_LABEL, HD_OPT_HEADER, HD_OPT_MISSING, HD_OPT_CATEGORIES};
+  for (size_t i = 0; i < sizeof of_tables / sizeof *of_tables; i++) {
+    const hd_option *option = hd_option_at((int)of_tables[i]);
+    if (strcmp(hd__config_shown(config, of_tables[i]), option->fallback) != 0)
+      return hd__fail(ctx, HD_E_USAGE, "--%s is for CSV files, expected one as --data, found %s; leave --%s out",
+                      option->name, data, option->name);
+  }
+  return HD_OK;
+}
+
 const char *hd_config_get(const hd_config *config, const char *name) {
   int i = find(name);
   return i < 0 ? NULL : hd__config_shown(config, (hd_option_id)i);

@@ -43,15 +43,17 @@ static bool read_text(char **out, const json_t *object, const char *key) {
 
 static bool read_one(hd_feature *out, const json_t *from) {
   const json_t *fill = json_object_get(from, "fill"), *place = json_object_get(from, "place");
-  const double mean = json_number_value(json_object_get(from, "mean"));
-  const double std = json_number_value(json_object_get(from, "std"));
-  *out = (hd_feature){.place = (int32_t)json_integer_value(place),
+  const json_t *is[] = {json_object_get(from, "mean"), json_object_get(from, "std")};
+  const double mean = json_number_value(is[0]), std = json_number_value(is[1]);
+  const json_int_t at = json_integer_value(place);
+  *out = (hd_feature){.place = at >= 0 && at <= UINT16_MAX ? (int32_t)at : -1,
                       .empty = json_is_true(json_object_get(from, "empty")),
                       .fill = fill ? json_number_value(fill) : NAN,
                       .mean = mean,
                       .std = std};
   const bool texts = read_text(&out->column, from, "column"), category = read_text(&out->category, from, "category");
-  return texts && category && out->place >= 0 && isfinite(mean) && isfinite(std) && std > 0;
+  return texts && category && json_is_integer(place) && out->place >= 0 && json_is_number(is[0]) &&
+         json_is_number(is[1]) && fabs(mean) < 1e300 && isnormal(std) && std > 0 && (!fill || json_is_number(fill));
 }
 
 bool hd__features_read(hd_features *out, const json_t *from) {

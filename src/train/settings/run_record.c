@@ -54,6 +54,27 @@ hd_status hd__record_features(hd_features *out, hd_ctx *ctx, const json_t *recor
 
 static const char BYTES[] = "uint8", FLOATS[] = "float32", RULES[] = "rules";
 
+static json_t *names_of(const hd_dataset *split) {
+  json_t *list = json_array();
+  for (int c = 0; c < split->classes; c++)
+    json_array_append_new(list, json_string(split->class_names[c]));
+  return list;
+}
+
+hd_status hd__record_class_names(const char ***out, int32_t *count, hd_ctx *ctx, const json_t *record) {
+  const json_t *list = json_object_get(json_object_get(record, "data"), "class_names");
+  *count = (int32_t)json_array_size(list);
+  *out = NULL;
+  if (*count == 0)
+    return HD_OK;
+  HD_TRY(HD_NEW(*out, *count, ctx, "out of memory for the names of classes"));
+  for (int32_t i = 0; i < *count; i++) {
+    const char *name = json_string_value(json_array_get(list, (size_t)i));
+    (*out)[i] = name ? name : "";
+  }
+  return HD_OK;
+}
+
 static json_t *data_of(const hd_data *data) {
   json_t *sums = json_array();
   for (int i = 0; i < HD_DATA_PARTS; i++) {
@@ -69,6 +90,8 @@ static json_t *data_of(const hd_data *data) {
                          "std", per_channel(hd__data_std(data), channels), "xxh3", sums);
   if (!hd__data_has_first_rules(data))
     json_object_set_new(is, RULES, json_integer(HD_DATA_RULES));
+  if (hd__data_train(data)->class_names)
+    json_object_set_new(is, "class_names", names_of(hd__data_train(data)));
   if (hd__data_features(data))
     json_object_set_new(is, FEATURES, hd__features_json(hd__data_features(data)));
   return is;
@@ -319,5 +342,23 @@ hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data
                       "--resume %s: expected %s with checksum %s as in that run, found %s in %s; give the same --data",
                       folder, part[i], expected ? expected : "(none recorded)", found, hd__data_name(data));
   }
+  const json_t *names = json_object_get(json_object_get(record, "data"), "class_names");
+  json_t *names_now = names && hd__data_train(data)->class_names ? names_of(hd__data_train(data)) : NULL;
+  const bool named = !names || json_equal(names, names_now);
+  json_decref(names_now);
+  if (!named)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--resume %s: expected the names of classes of that run, found others in %s; give "
+                    "the same --data",
+                    folder, hd__data_name(data));
+  const json_t *features = json_object_get(json_object_get(record, "data"), FEATURES);
+  json_t *now = hd__data_features(data) ? hd__features_json(hd__data_features(data)) : NULL;
+  const bool same = features ? json_equal(features, now) : !now;
+  json_decref(now);
+  if (!same)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--resume %s: expected the columns of that run, found others in %s; give the same "
+                    "--data",
+                    folder, hd__data_name(data));
   return HD_OK;
 }

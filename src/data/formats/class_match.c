@@ -1,0 +1,60 @@
+/* Labels by the names of their classes: a run's numbers of classes in place of those of another data set. */
+#include "data/formats/format.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+static int32_t find_name(const hd_class_names *names, const char *name) {
+  int32_t i = 0;
+  while (i < names->count && strcmp(names->name[i], name))
+    i++;
+  return i < names->count ? i : -1;
+}
+
+/* The run's number of each class, -1: it has none. */
+static bool find_numbers(int32_t *number, const hd_dataset *split, const hd_class_names *names) {
+  bool same = split->classes == names->count;
+  for (int32_t c = 0; c < split->classes; c++) {
+    number[c] = find_name(names, split->class_names[c]);
+    same = same && number[c] == c;
+  }
+  return same;
+}
+
+static hd_status renumber(int32_t *out, hd_ctx *ctx, const hd_dataset *split, const int32_t *number, const char *path,
+                          int ignored) {
+  for (int64_t i = 0; i < split->count; i++) {
+    const int32_t label = split->labels[i];
+    const bool known = label >= 0 && label < split->classes;
+    out[i] = known && label != ignored ? number[label] : label;
+    if (known && label != ignored && out[i] < 0)
+      return hd__fail(ctx, HD_E_FORMAT,
+                      "%s: expected classes of the training set, found '%.100s'; leave it out, or train with it", path,
+                      split->class_names[label]);
+  }
+  return HD_OK;
+}
+
+static hd_status match_split(int32_t **owned, hd_dataset *split, hd_ctx *ctx, const char *path,
+                             const hd_class_names *names, int ignored) {
+  HD_OWNED int32_t *number = NULL;
+  if (!split->labels || !split->class_names)
+    return HD_OK;
+  HD_TRY(HD_NEW_RAW(number, split->classes + 1, ctx, "%s: out of memory for the names of classes", path));
+  if (find_numbers(number, split, names))
+    return HD_OK;
+  HD_TRY(HD_NEW_RAW(*owned, split->count + 1, ctx, "%s: out of memory for labels", path));
+  HD_TRY(renumber(*owned, ctx, split, number, path, ignored));
+  split->labels = *owned;
+  split->classes = names->count;
+  split->class_names = names->name;
+  return HD_OK;
+}
+
+hd_status hd__match_classes(int32_t *owned[2], hd_opened *opened, hd_ctx *ctx, const char *path,
+                            const hd_class_names *names, int ignored) {
+  for (int s = 0; s < 2; s++)
+    HD_TRY(match_split(&owned[s], &opened->split[s], ctx, path, names, ignored));
+  return HD_OK;
+}
