@@ -3,8 +3,8 @@
  *     hd_model_export(ctx, "runs/cnn-1", HD_EXPORT_ONNX, "cnn.onnx");
  *
  * An exported network takes what hd_predict_pixels takes, samples in planes that are not normalised yet, or rows of
- * numbers as hd_predict_floats takes them, and computes the scores of the last layer, before any softmax of the loss. Dropout is left out and batch norm uses its running
- * statistics, as in evaluation.
+ * numbers as they are in a table (in C as doubles). It computes the scores of the last layer, before any softmax of the
+ * loss. Dropout is left out and batch norm uses its running statistics, as in evaluation.
  *
  * Thread safety: any thread, with a context of its own. */
 #ifndef HEDDLE_EXPORT_H
