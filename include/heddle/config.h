@@ -87,7 +87,8 @@ HD_API int64_t hd_config_get_int(const hd_config *config, hd_option_id id);
 HD_API double hd_config_get_real(const hd_config *config, hd_option_id id);
 
 /* The CPUs that threads and workers take on a machine, by the options threads, cpus, placement and workers; a pure
- * function of these, of OMP_NUM_THREADS and of OMP_THREAD_LIMIT. The caller owns the placement and ends it with hd_placement_destroy.
+ * function of these, of OMP_NUM_THREADS and of OMP_THREAD_LIMIT. The caller owns the placement and ends it with
+ * hd_placement_destroy.
  *
  * HD_PLACEMENT_PHYSICAL: one thread per core, in the order of the machine; cores that are busy last. COMPACT: as close
  * as possible, all CPUs of a core before the next core. SPREAD: as far apart as possible, packages, NUMA nodes and L3

@@ -14,8 +14,8 @@ enum { HD_TABLE_NOTES = 2, HD_TABLE_NOTE_BYTES = 320 };
  * texts, or that has no field. The caller releases them, after a failure too. */
 hd_status hd__table_features(hd_features *out, hd_ctx *ctx, const hd_csv_table *table, const hd_csv_options *options);
 
-/* Writes features->count numbers for each row; `numbers` is NULL where none is wanted. An empty field is NAN. HD_E_FORMAT
- * for columns that are missing or not among the features, and for fields that training had none of. */
+/* Writes features->count numbers for each row; `numbers` is NULL where none is wanted. An empty field is NAN.
+ * HD_E_FORMAT for columns that are missing or not among the features, and for fields that training had none of. */
 hd_status hd__table_numbers(float *floats, double *numbers, hd_ctx *ctx, const hd_csv_table *table,
                             const hd_features *features);
 

@@ -1,5 +1,5 @@
-/* What the runs of a sweep read: the descriptions of their models, their first weights, and their data. Files may change while a sweep runs,
- * and before it is continued; the runs of one sweep have the same. */
+/* What the runs of a sweep read: the descriptions of their models, their first weights, and their data. Files
+ * may change while a sweep runs, and before it is continued; the runs of one sweep have the same. */
 #pragma once
 
 #include "tools/sweep/sweep_state.h"
