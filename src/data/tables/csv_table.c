@@ -161,7 +161,12 @@ static hd_status add_text(hd_csv_column *c, hd_ctx *ctx, const hd_csv_table *t, 
   memmove(c->text_count + low + 1, c->text_count + low, (size_t)(c->texts_found - low) * sizeof *c->text_count);
   c->text[low] = *f;
   c->text_count[low] = 1;
-  c->texts_found++;
+  if (++c->texts_found > most) {
+    hd__free(c->text);
+    hd__free(c->text_count);
+    c->text = NULL;
+    c->text_count = NULL;
+  }
   return HD_OK;
 }
 

@@ -80,11 +80,10 @@ static hd_augment lists_of(const hd_trained *t) {
                       .eval_origin = ""};
 }
 
-/* A row has a number for each element of the input. */
+/* A row that is normalised by columns has a number for each element of the input. */
 static hd_status check_features(const hd_trained *t, hd_ctx *ctx, const char *folder) {
   const int64_t elems = hd__shape_elems(&t->plan->graph->values[t->plan->graph->input].shape);
-  const bool columns = hd__trained_reads_columns(t);
-  if ((!columns && t->features.count == 0) || t->features.count == elems)
+  if (!hd__trained_reads_columns(t) || t->features.count == elems)
     return HD_OK;
   return hd__fail(
       ctx, HD_E_FORMAT,
