@@ -95,8 +95,9 @@ typedef struct hd_topology {
 
 /* The machine of this process, as hwloc sees it; with HWLOC_SYNTHETIC or HWLOC_XMLFILE set another one, all of it
  * usable. Quotas are read below HEDDLE_SYSROOT, if that is set: from its sys/fs/cgroup and proc/self/cgroup.
- * HD_E_SYSTEM where hwloc finds no CPU, HD_E_NOMEM; *out is NULL then. Takes some milliseconds. Any number of threads
- * may call it, each with another context; no other thread may change the environment meanwhile. */
+ * HD_E_SYSTEM where hwloc finds no CPU, or where the calling thread's stack is below 240 KB; HD_E_NOMEM; *out is NULL
+ * then. Takes some milliseconds. Any number of threads may call it, each with another context; no other thread may
+ * change the environment meanwhile. */
 HD_API hd_status hd_topology_create(hd_topology **out, hd_ctx *ctx);
 HD_API void hd_topology_destroy(hd_topology *topology);
 

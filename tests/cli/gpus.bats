@@ -155,7 +155,9 @@ MOST_BEHIND=2 # a GPU rank counts a step at the exchange of the next one
   [ "$code" -eq 137 ]
   no_rank_left
   last=$(readlink r/last)
-  grep -Eq "^heddle: expected to save step [0-9]+, found that it was in the memory of GPUs alone, whose ranks are all gone; go on from step ${last#step-} with --resume $(pwd -P)/r\$" err
+  # The kill may have come right behind a save, before another step counted: then that save has the last step.
+  grep -Eq "^heddle: expected to save step [0-9]+, found that it was in the memory of GPUs alone, whose ranks are all gone; go on from step ${last#step-} with --resume $(pwd -P)/r\$" err ||
+    grep -Eq "^heddle: rank [01] .* after step ${last#step-}\$" err || { cat err; false; }
   nothing_half_written r
   last=$((${last#step-} + 5))
   "$HEDDLE" train --resume r --max-steps $last >out

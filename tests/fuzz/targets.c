@@ -140,7 +140,7 @@ static hd_status apply_rules(const hd_config *config, hd_ctx *ctx) {
   hd_graph *graph;
   hd_status status = hd__model_parse(&graph, NULL, ctx, text, sizeof text - 1, "m.yaml");
   demand(status == HD_OK, "a network", hd_ctx_message(ctx));
-  status = hd__planned_rules(graph, ctx, config);
+  status = hd__planned_rules(graph, ctx, hd__settings(config)->parameters);
   hd__graph_destroy(graph);
   return status;
 }

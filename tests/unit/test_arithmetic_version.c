@@ -96,12 +96,38 @@ static void try_predicates(hd_ctx *ctx) {
     hd_arithmetic_change steps = {-1, NULL}, digests = {-1, NULL};
     if (hd__network_find(&network, ctx, t->model) != HD_OK)
       bail_out("%s: %s", t->what, hd_ctx_message(ctx));
-    hd__arithmetic_changed(&steps, ctx, &network, false, t->from, HD_ARITHMETIC_OF_STEPS);
-    hd__arithmetic_changed(&digests, ctx, &network, false, t->from, HD_ARITHMETIC_OF_DIGESTS);
+    const hd_arithmetic_run usual = {.parameters = ""}, bf16 = {.bf16 = true, .parameters = ""};
+    hd__arithmetic_changed(&steps, ctx, &network, usual, t->from, HD_ARITHMETIC_OF_STEPS);
+    hd__arithmetic_changed(&digests, ctx, &network, usual, t->from, HD_ARITHMETIC_OF_DIGESTS);
     is_int(steps.version, t->steps, "%s: the version that changed its steps", t->what);
     is_int(digests.version, t->digests, "%s: the version that changed its digest", t->what);
-    hd__arithmetic_changed(&steps, ctx, &network, true, 5, HD_ARITHMETIC_OF_STEPS);
+    hd__arithmetic_changed(&steps, ctx, &network, bf16, 5, HD_ARITHMETIC_OF_STEPS);
     is_int(steps.version, 6, "%s: with bfloat16 version 6 changed its steps", t->what);
+    hd__network_fini(&network);
+  }
+}
+
+/* Weights that a rule of the model or of --parameters trains for some epochs, with lookahead. */
+static void try_ended(hd_ctx *ctx) {
+  static const char layers[] = MODEL("[1, 8, 8]", END), rule[] = "parameters:\n  - {match: '*.weight', epochs: 1}\n";
+  static const struct ended {
+    const char *model_rule, *parameters;
+    bool lookahead;
+    int version;
+  } all[] = {{rule, "", true, 6},
+             {rule, "", false, 0},
+             {"", "[{match: '*.weight', optimizer: muon, epochs: 1}]", true, 6},
+             {"", "[{match: '*.weight', optimizer: muon}]", true, 0}};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    char text[512];
+    hd_network network;
+    hd_arithmetic_change change = {-1, NULL};
+    snprintf(text, sizeof text, "%s%s", layers, all[i].model_rule);
+    if (hd__network_find(&network, ctx, text) != HD_OK)
+      bail_out("%s", hd_ctx_message(ctx));
+    const hd_arithmetic_run run = {.lookahead = all[i].lookahead, .parameters = all[i].parameters};
+    hd__arithmetic_changed(&change, ctx, &network, run, 5, HD_ARITHMETIC_OF_STEPS);
+    is_int(change.version, all[i].version, "weights trained for some epochs, lookahead: case %zu", i + 1);
     hd__network_fini(&network);
   }
 }
@@ -256,6 +282,7 @@ int main(void) {
   if (hd_ctx_create(&ctx) != HD_OK)
     bail_out("out of memory");
   try_predicates(ctx);
+  try_ended(ctx);
   try_conversion(ctx);
   try_refusal(ctx);
   hd_ctx_destroy(ctx);

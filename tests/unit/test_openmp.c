@@ -39,9 +39,13 @@ static void play(char text[TEXT_BYTES]) {
   hd_topology *machine;
   const char *const all[] = {"model", "simplenet", "data", "random:1x28x28", "max-steps", "6", "threads", "2"};
   const omp_settings before = read_settings();
-  if (hd_ctx_create(&ctx) != HD_OK || hd_config_create(&config, ctx) != HD_OK ||
-      hd_topology_create(&machine, ctx) != HD_OK)
+  if (hd_ctx_create(&ctx) != HD_OK)
     bail_out("no context");
+  if (hd_topology_create(&machine, ctx) != HD_OK || hd_config_create(&config, ctx) != HD_OK) {
+    snprintf(text, TEXT_BYTES, "%s", hd_ctx_message(ctx));
+    hd_ctx_destroy(ctx);
+    return;
+  }
   hd_config_set(config, ctx, "out", in_scratch("run"));
   for (size_t i = 0; i < sizeof all / sizeof *all; i += 2)
     hd_config_set(config, ctx, all[i], all[i + 1]);

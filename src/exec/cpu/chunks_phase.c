@@ -249,9 +249,11 @@ void hd__exec_pack_new(const thread_at *at, int param, int32_t j0, int32_t j1) {
   pack_rows(at, &(run){.param = param, .j0 = j0, .j1 = j1}, 1 - at->buffer);
 }
 
-/* The new weights of a matrix are written by a later phase. */
+/* The new weights of a matrix are written by a later phase, unless its group is not trained any more: then they are
+ * the old ones, or lookahead's slow ones. */
 static void finish_run(const thread_at *at, const run *r) {
-  if (!at->exec->plan->params[r->param].is_matrix)
+  const hd_plan_param *param = &at->exec->plan->params[r->param];
+  if (!param->is_matrix || at->step->hyper[param->group].idle)
     pack_rows(at, r, 1 - at->buffer);
 }
 

@@ -42,16 +42,15 @@ hd_status hd__sweep_config(hd_config **out, hd_ctx *ctx, const hd_sweep *s, int6
 
 static hd_status check_arithmetic(hd_ctx *ctx, const json_t *record, const char *model) {
   const int64_t version = hd__checkpoint_arithmetic(record);
-  const char *precision = hd__json_text(json_object_get(record, "settings"), "precision");
-  const bool bf16 = precision && !strcmp(precision, "bf16");
   hd_arithmetic_change change = {0};
   hd_network network;
   if (version == HD_ARITHMETIC_VERSION)
     return HD_OK;
   HD_TRY(hd__network_from_text(&network, ctx, model, "the model"));
-  hd_status status = version > HD_ARITHMETIC_VERSION
-                         ? HD_OK
-                         : hd__arithmetic_changed(&change, ctx, &network, bf16, version, HD_ARITHMETIC_OF_DIGESTS);
+  hd_status status = HD_OK;
+  if (version < HD_ARITHMETIC_VERSION)
+    status = hd__arithmetic_changed(&change, ctx, &network, hd__arithmetic_of_record(record), version,
+                                    HD_ARITHMETIC_OF_DIGESTS);
   hd__network_fini(&network);
   if (status != HD_OK || (version < HD_ARITHMETIC_VERSION && !change.version))
     return status;

@@ -95,8 +95,7 @@ static hd_status load(verify *v, hd_ctx *ctx) {
 static hd_status find_change(hd_arithmetic_change *out, hd_ctx *ctx, const verify *v, int64_t version) {
   hd_network network;
   HD_TRY(hd__network_from_text(&network, ctx, hd__json_text(v->certificate, "model_yaml"), "model_yaml"));
-  const char *precision = hd__record_setting(v->certificate, HD_OPT_PRECISION);
-  const hd_status status = hd__arithmetic_changed(out, ctx, &network, precision && !strcmp(precision, "bf16"), version,
+  const hd_status status = hd__arithmetic_changed(out, ctx, &network, hd__arithmetic_of_record(v->certificate), version,
                                                   HD_ARITHMETIC_OF_DIGESTS);
   hd__network_fini(&network);
   return status;

@@ -4,9 +4,13 @@
  * may also hold for a few networks that its version did not change; it holds for all that it changed. */
 #include "train/session/arithmetic_version.h"
 
+#include <math.h>
+
 #include "base/version.h"
 #include "op/op.h"
 #include "plan/passes.h"
+#include "train/session/run_plan.h"
+#include "train/settings/run_record.h"
 
 enum { ONE_CHUNK = 2048 }; /* how many elements version 5 had in a chunk of such a norm's parameters */
 
@@ -77,34 +81,65 @@ static int64_t flat_norm(const hd_graph *graph) {
 static bool has_flat_norm(const hd_graph *graph) { return flat_norm(graph) > 0; }
 static bool has_long_flat_norm(const hd_graph *graph) { return flat_norm(graph) > ONE_CHUNK; }
 
+/* Weights whose rule ends their training before the run's end, and that muon may have trained. */
+static bool has_ended(const hd_graph *graph) {
+  for (int i = 0; i < graph->param_count; i++)
+    if (!isnan(graph->params[i].update.value[HD_SET_EPOCHS]))
+      return true;
+  return false;
+}
+
+static bool is_bf16(hd_arithmetic_run run) { return run.bf16; }
+static bool looks_ahead(hd_arithmetic_run run) { return run.lookahead; }
+
 static const struct change {
   int version;
-  bool (*touches)(const hd_graph *graph); /* NULL: every run with --precision bf16 */
+  bool (*touches)(const hd_graph *graph); /* NULL: every network */
+  bool (*affects)(hd_arithmetic_run run); /* NULL: every run of it */
   bool files_only;                        /* the order of elements in files, not a number of a step */
   const char *what;
 } changes[] = {
-    {2, has_shift, false, "the first layer adds the shift of normalisation"},
-    {3, has_tiles_3, false, "wide 3 x 3 convolutions are computed by tiles of 4 x 4 outputs"},
-    {4, has_tiles_5, false, "wide 5 x 5 convolutions are computed by tiles"},
-    {5, has_shard_norms, false, "running statistics of several norms with 'stats: shard' are weighted correctly"},
-    {6, has_chain, false, "values between batch norms are computed again correctly"},
-    {6, has_long_flat_norm, false, "a batch norm of more than 2,048 flattened elements is clipped in another order"},
-    {6, has_flat_norm, true, "a batch norm behind a flattened image is stored in PyTorch's order"},
-    {6, NULL, false, "products of bfloat16 are summed in blocks of 32, and the gradients of weights are such sums too"},
+    {2, has_shift, NULL, false, "the first layer adds the shift of normalisation"},
+    {3, has_tiles_3, NULL, false, "wide 3 x 3 convolutions are computed by tiles of 4 x 4 outputs"},
+    {4, has_tiles_5, NULL, false, "wide 5 x 5 convolutions are computed by tiles"},
+    {5, has_shard_norms, NULL, false, "running statistics of several norms with 'stats: shard' are weighted correctly"},
+    {6, has_chain, NULL, false, "values between batch norms are computed again correctly"},
+    {6, has_long_flat_norm, NULL, false, "a batch norm of more than 2,048 flattened elements is clipped in another order"},
+    {6, has_flat_norm, NULL, true, "a batch norm behind a flattened image is stored in PyTorch's order"},
+    {6, has_ended, looks_ahead, false, "weights that muon trained for some epochs follow the slow weights of lookahead"},
+    {6, NULL, is_bf16, false, "products of bfloat16 are summed in blocks of 32, and the gradients of weights are such sums too"},
 };
 
-hd_status hd__arithmetic_changed(hd_arithmetic_change *out, hd_ctx *ctx, const hd_network *network, bool bf16,
-                                 int64_t found, hd_arithmetic_of of) {
+hd_arithmetic_run hd__arithmetic_of_settings(const hd_settings *settings) {
+  return (hd_arithmetic_run){.bf16 = settings->precision == HD_PRECISION_BF16,
+                             .lookahead = settings->lookahead > 0,
+                             .parameters = settings->parameters};
+}
+
+hd_arithmetic_run hd__arithmetic_of_record(const json_t *record) {
+  return (hd_arithmetic_run){
+      .bf16 = !strcmp(hd__record_setting(record, HD_OPT_PRECISION), hd_choice_name(HD_OPT_PRECISION, HD_PRECISION_BF16)),
+      .lookahead = *hd__record_setting(record, HD_OPT_LOOKAHEAD) != 0,
+      .parameters = hd__record_setting(record, HD_OPT_PARAMETERS)};
+}
+
+hd_status hd__arithmetic_changed(hd_arithmetic_change *out, hd_ctx *ctx, const hd_network *network,
+                                 hd_arithmetic_run run, int64_t found, hd_arithmetic_of of) {
   hd_graph *graph;
   *out = (hd_arithmetic_change){0};
   if (found >= HD_ARITHMETIC_VERSION)
     return HD_OK;
   HD_TRY(hd__network_graph(&graph, ctx, network));
+  const hd_status status = hd__planned_rules(graph, ctx, run.parameters);
+  if (status != HD_OK) {
+    hd__graph_destroy(graph);
+    return status;
+  }
   hd__pass_fuse(graph, true);
   hd__pass_shift(graph, 1);
   for (const struct change *c = changes; c < changes + sizeof changes / sizeof *changes && !out->version; c++)
     if (c->version > found && (!c->files_only || of == HD_ARITHMETIC_OF_DIGESTS) &&
-        (c->touches ? c->touches(graph) : bf16))
+        (!c->touches || c->touches(graph)) && (!c->affects || c->affects(run)))
       *out = (hd_arithmetic_change){c->version, c->what};
   hd__graph_destroy(graph);
   return HD_OK;

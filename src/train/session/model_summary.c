@@ -36,7 +36,7 @@ static hd_status parse(hd_graph **out, owner *o, hd_ctx *ctx, const int32_t inpu
                : hd__model_parse(out, NULL, ctx, n->text, n->length, n->source));
   if (n->target.of_classes)
     hd__graph_soften_labels(*out);
-  hd_status status = hd__planned_rules(*out, ctx, o->config);
+  hd_status status = hd__planned_rules(*out, ctx, hd__settings(o->config)->parameters);
   return HD_CREATED(status, out, hd__graph_destroy);
 }
 

@@ -81,8 +81,7 @@ hd_status hd__planned_shards(int32_t *out, hd_ctx *ctx, const hd_config *c) {
   return HD_OK;
 }
 
-hd_status hd__planned_rules(hd_graph *graph, hd_ctx *ctx, const hd_config *config) {
-  const char *text = hd__settings(config)->parameters;
+hd_status hd__planned_rules(hd_graph *graph, hd_ctx *ctx, const char *text) {
   if (!*text)
     return HD_OK;
   HD_YAML_OWNED *yaml = NULL;

@@ -20,8 +20,8 @@ const char *hd__planned_library(const hd_config *config);
 /* The shards of a batch: as configured, else derived from the batch. Checks that --accumulate fits. */
 hd_status hd__planned_shards(int32_t *out, hd_ctx *ctx, const hd_config *config);
 
-/* Applies the rules of --parameters to a graph, after the model's rules. */
-hd_status hd__planned_rules(hd_graph *graph, hd_ctx *ctx, const hd_config *config);
+/* Applies the rules of --parameters, a text, to a graph, after the model's rules. */
+hd_status hd__planned_rules(hd_graph *graph, hd_ctx *ctx, const char *text);
 
 HD_TOOLS_API hd_plan_settings hd__planned_passes(const hd_config *config, bool train);
 

@@ -21,7 +21,7 @@ hd_status hd__session_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, const floa
   hd_graph *graph;
   HD_TRY(hd__network_graph(&graph, ctx, &s->run.network));
   hd_plan_settings settings = hd__planned_passes(s->run.config, train);
-  hd_status status = hd__planned_rules(graph, ctx, s->run.config);
+  hd_status status = hd__planned_rules(graph, ctx, s->run.settings->parameters);
   HD_TRY(HD_CREATED(status, &graph, hd__graph_destroy));
   settings.may_shift &= shift != NULL;
   settings.recompute &= hd__device_recomputes(s->compute.cuda);

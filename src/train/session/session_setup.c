@@ -241,8 +241,8 @@ static hd_status make_guesses(hd_session *s, hd_ctx *ctx) {
 static hd_status adopt_arithmetic(hd_session *s, hd_ctx *ctx) {
   const int64_t found = s->run.counters.arithmetic, before = hd__record_earlier_arithmetic(s->run.record);
   hd_arithmetic_change change;
-  const bool bf16 = s->run.settings->precision == HD_PRECISION_BF16;
-  HD_TRY(hd__arithmetic_changed(&change, ctx, &s->run.network, bf16, found, HD_ARITHMETIC_OF_STEPS));
+  const hd_arithmetic_run run = hd__arithmetic_of_settings(s->run.settings);
+  HD_TRY(hd__arithmetic_changed(&change, ctx, &s->run.network, run, found, HD_ARITHMETIC_OF_STEPS));
   if (found > HD_ARITHMETIC_VERSION)
     change = (hd_arithmetic_change){(int)found, "unknown here"};
   if (change.version && !s->run.settings->accept_arithmetic)
