@@ -68,6 +68,8 @@ typedef struct hd_sweep_request {
   int32_t jobs;            /* runs side by side; 0: as many as CPUs, and as the memory holds */
   hd_sweep_event_fn *on_event; /* may be NULL */
   void *user;
+  int64_t folds; /* N: each run once for every one of N parts of the training set, which is its test set (--fold), 2 or
+                  * more; 0: none */
 } hd_sweep_request;
 
 /* Reads what is swept, checks the settings of all runs, plans the first, and makes the folder: what can fail fails
@@ -91,7 +93,7 @@ typedef struct hd_sweep_row {
   double metric; /* NAN: none */
 } hd_sweep_row;
 
-/* Runs that differ in nothing but the seed, of those that are done. */
+/* Runs that differ in nothing but the seed and the fold, of those that are done. */
 typedef struct hd_sweep_group {
   int64_t first, n;                  /* the first run of the group, which has its values; those that are done */
   double mean, deviation, low, high; /* of the metric; NAN, from deviation on, for one run. low, high: the 95 %

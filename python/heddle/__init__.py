@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Sequence
 
 from ._library import (Error, FileError, FormatError, MachineError, NotFiniteError, OutOfMemoryError, ShapeError,
                        StoppedError, UnsupportedError, UsageError, version)
+from .data import folds
 from .model import Model
 from .run import Evaluation, Run, load
 from .session import Event, Session, train
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 __version__ = version()
 __all__ = ["Error", "Evaluation", "Event", "FileError", "FormatError", "MachineError", "Model", "NotFiniteError",
            "OutOfMemoryError", "Run", "Session", "ShapeError", "StoppedError", "UnsupportedError", "UsageError",
-           "from_torch", "load", "train", "version"]
+           "folds", "from_torch", "load", "train", "version"]
 
 
 def from_torch(module: torch.nn.Module, input_shape: Sequence[int], loss: Any = "cross_entropy") -> TorchModel:

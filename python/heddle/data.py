@@ -90,6 +90,24 @@ def _add_arrays(context: Context, train: tuple[Any, Any], test: tuple[Any, Any] 
     return NAME
 
 
+# ---- Folds ----
+
+def folds(y: Any, n: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The parts of a cross-validation, those of `heddle sweep --folds n`: for each of n folds the indices to train and
+    to test, as scikit-learn's parameter cv takes them. Of each class in y (N) all folds have equally many samples, or
+    one more; floats are targets, without classes.
+
+    >>> [test.tolist() for train, test in folds(["a", "b"] * 3, 3)]
+    [[0, 5], [2, 3], [1, 4]]
+    """
+    y = np.asarray(y)
+    labels = None if y.dtype.kind == "f" or y.ndim != 1 else np.unique(y, return_inverse=True)[1].astype(np.int32)
+    context, fold = Context(), np.empty(len(y), np.int32)
+    context.check(lib.hd_folds(_arrays.pointer("int32_t", fold), context.pointer, len(y),
+                               ffi.NULL if labels is None else _arrays.pointer("int32_t", labels), n))
+    return [(np.flatnonzero(fold != number), np.flatnonzero(fold == number)) for number in range(1, n + 1)]
+
+
 # ---- Data sets in Python ----
 
 def _is_set(data: Any) -> bool:

@@ -14,7 +14,7 @@
 enum { SHOWN = 20, BAR = 24, PATH_BYTES = 4096 };
 
 static struct {
-  int draws, halving, jobs;
+  int draws, halving, folds, jobs;
   const char *metric;
 } asked;
 
@@ -47,12 +47,12 @@ typedef struct progress {
 } progress;
 
 /* "lr 0.01, seed 3" */
-static const char *values_of(char text[512], const hd_sweep *s, int64_t run, bool with_seed) {
+static const char *values_of(char text[512], const hd_sweep *s, int64_t run, bool with_repeats) {
   const hd_sweep_report *r = hd_sweep_result(s);
   size_t at = 0;
   *text = 0;
   for (int k = 0; k < r->keys && at < 512; k++)
-    if (with_seed || r->key[k] != HD_OPT_SEED)
+    if (with_repeats || !sweep_repeats(r->key[k]))
       at += (size_t)snprintf(text + at, 512 - at, "%s%s %s", at ? ", " : "", hd_option_at((int)r->key[k])->name,
                              hd_sweep_value(s, run, k));
   return text;
@@ -138,7 +138,7 @@ static void print_json(const hd_sweep *s) {
     const hd_sweep_group *is = &r->group[g];
     cli_json("%c{'settings': {", (int)(g > 0));
     for (int k = 0, shown = 0; k < r->keys; k++)
-      if (r->key[k] != HD_OPT_SEED)
+      if (!sweep_repeats(r->key[k]))
         cli_json("%c%s: %s", shown++, hd_option_at((int)r->key[k])->name, hd_sweep_value(s, is->first, k));
     cli_json("}, 'n': %lld, 'mean': %g, 'deviation': %g, 'low': %g, 'high': %g}", (long long)is->n, is->mean,
              is->deviation, is->low, is->high);
@@ -197,6 +197,7 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
                                     .halving = asked.halving,
                                     .metric = asked.metric,
                                     .jobs = asked.jobs,
+                                    .folds = asked.folds,
                                     .on_event = on_event,
                                     .user = &p};
   hd_status status = vary ? hd_sweep_create(&p.sweep, ctx, config, &request) : HD_E_NOMEM;
@@ -225,6 +226,8 @@ static const cli_extra extra[] = {
      take_jobs, .self = &asked.jobs, .least = 1, .most = HD_MAX_THREADS},
     {"draws", "N", "draw keys such as lr=log(1e-4,1e-1) so often", cli_take_whole, .self = &asked.draws, .least = 1,
      .most = 100000},
+    {"folds", "N", "train each run once for every one of N parts of the training set, which is its test set",
+     cli_take_whole, .self = &asked.folds, .least = 2, .most = 10000},
     {"halving", "K", "give all runs a part of their steps, the best 1/K of them K times as many, and so on",
      cli_take_whole, .self = &asked.halving, .least = 2, .most = 100000},
     {"rank-by", "NAME", "what ranks runs: test_accuracy, test_loss, val_accuracy, val_loss, train_loss", cli_take_text,
@@ -233,7 +236,7 @@ static const cli_extra extra[] = {
 
 const cli_command cli_sweep = {
     .name = "sweep",
-    .help = "many runs side by side: grids, seeds, random draws, successive halving",
+    .help = "many runs side by side: grids, seeds, folds, random draws, successive halving",
     .usage = "heddle sweep FILE.yaml|KEY=VALUES... --out DIR [options of train]: trains a run for each combination of "
              "values, a,b,c or 0..9 or, with --draws, log(a,b) or uniform(a,b)",
     .extra = extra,

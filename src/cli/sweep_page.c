@@ -25,6 +25,8 @@ typedef struct axis {
   int64_t at[MOST_NAMES]; /* the first run with each */
 } axis;
 
+int sweep_repeats(hd_option_id option) { return option == HD_OPT_SEED || option == HD_OPT_FOLD; }
+
 const char *sweep_name(int64_t run) {
   static char text[32];
   snprintf(text, sizeof text, "run-%04lld", (long long)run + 1);
@@ -143,19 +145,19 @@ static void put_chart(FILE *to, const hd_sweep *s) {
 
 /* ---- Tables ---- */
 
-static void open_table(FILE *to, const hd_sweep_report *r, const char *title, const char *first, bool with_seed,
+static void open_table(FILE *to, const hd_sweep_report *r, const char *title, const char *first, bool with_repeats,
                        const char *rest) {
   fprintf(to, "<h2>%s</h2>\n<div class=\"table\"><table><thead><tr>%s", title, first);
   for (int k = 0; k < r->keys; k++)
-    if (with_seed || r->key[k] != HD_OPT_SEED)
+    if (with_repeats || !sweep_repeats(r->key[k]))
       fprintf(to, "<th>%s</th>", name_of(r, k));
   fprintf(to, "%s</tr></thead><tbody>\n", rest);
 }
 
-static void put_cells(FILE *to, const hd_sweep *s, int64_t run, bool with_seed) {
+static void put_cells(FILE *to, const hd_sweep *s, int64_t run, bool with_repeats) {
   const hd_sweep_report *r = hd_sweep_result(s);
   for (int k = 0; k < r->keys; k++)
-    if (with_seed || r->key[k] != HD_OPT_SEED) {
+    if (with_repeats || !sweep_repeats(r->key[k])) {
       fprintf(to, "<td>");
       svg_escaped(to, hd_sweep_value(s, run, k));
       fprintf(to, "</td>");

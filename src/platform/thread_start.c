@@ -8,7 +8,10 @@
 
 #include "platform/openmp_binding.h"
 
-enum { LEAST_STACK_BYTES = 2 << 20 };
+enum {
+  OWN_STACK_BYTES = 2 << 20,     /* of the library's threads, at least */
+  LEAST_STACK_BYTES = 240 << 10, /* of a thread that calls */
+};
 
 static unsigned process = 1; /* changes in a child, before any of its threads runs */
 static int not_told;         /* an errno: this process is not told of forks */
@@ -45,8 +48,8 @@ static int start(pthread_t *out, void *(*run)(void *), void *arg) {
   int error = pthread_attr_init(&how);
   if (error)
     return error;
-  if (pthread_attr_getstacksize(&how, &bytes) == 0 && bytes < LEAST_STACK_BYTES)
-    pthread_attr_setstacksize(&how, LEAST_STACK_BYTES);
+  if (pthread_attr_getstacksize(&how, &bytes) == 0 && bytes < OWN_STACK_BYTES)
+    pthread_attr_setstacksize(&how, OWN_STACK_BYTES);
   const bool unbinds = hd__openmp_has_bound(&all) &&
                        pthread_attr_setaffinity_np(&how, sizeof all, (const cpu_set_t *)(const void *)&all) == 0;
   error = pthread_create(out, &how, run, arg);
@@ -67,7 +70,8 @@ int hd__thread_start(hd_thread *out, void *(*run)(void *), void *arg) {
   return error;
 }
 
-size_t hd__thread_stack_bytes(void) {
+/* The size of the calling thread's stack; SIZE_MAX where the system does not tell. */
+static size_t stack_bytes(void) {
   pthread_attr_t how;
   size_t bytes = SIZE_MAX;
   if (pthread_getattr_np(pthread_self(), &how) != 0)
@@ -75,6 +79,18 @@ size_t hd__thread_stack_bytes(void) {
   pthread_attr_getstacksize(&how, &bytes);
   pthread_attr_destroy(&how);
   return bytes;
+}
+
+/* The thread that calls has the stack that the program gave it; of the first thread of a program that is
+ * `ulimit -s`. */
+hd_status hd__thread_check_stack(hd_ctx *ctx) {
+  const size_t bytes = stack_bytes();
+  if (bytes >= LEAST_STACK_BYTES)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_SYSTEM,
+                  "expected a stack of %d KB or more for the calling thread, found %zu KB; raise `ulimit -s`, or the "
+                  "size that the program gave this thread",
+                  LEAST_STACK_BYTES / 1024, bytes / 1024);
 }
 
 bool hd__thread_is_here(const hd_thread *thread) { return thread->process == process; }

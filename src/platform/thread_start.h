@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/status.h"
 #include "base/tools_api.h"
 
 /* A number, not 0, that no parent of this process has. */
@@ -27,8 +28,9 @@ typedef struct hd_thread {
 /* Starts a thread; 0, or an errno. Its stack has room for the library whatever `ulimit -s` says. */
 HD_TOOLS_API int hd__thread_start(hd_thread *out, void *(*run)(void *), void *arg);
 
-/* The size of the calling thread's stack; SIZE_MAX where the system does not tell. */
-size_t hd__thread_stack_bytes(void);
+/* HD_E_SYSTEM where the stack of the calling thread, which computes too, is too small: for the start of calls that need
+ * stack before they open threads. */
+hd_status hd__thread_check_stack(hd_ctx *ctx);
 
 /* Whether this process started the thread, and has not joined it. */
 bool hd__thread_is_here(const hd_thread *thread);

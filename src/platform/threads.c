@@ -17,7 +17,7 @@
 #include "platform/thread_team.h"
 #include "platform/topology.h"
 
-enum { MOST_SPEED = 1000, LEAST_STACK_BYTES = 240 << 10 };
+enum { MOST_SPEED = 1000 };
 
 static const hd_binding anywhere = {-1, -1, -1, -1};
 
@@ -104,21 +104,9 @@ static hd_status fill(hd_threads *threads, hd_ctx *ctx, const hd_placement *plac
   return threads->has_speeds ? read_speeds(threads, ctx, speeds) : HD_OK;
 }
 
-/* The thread that calls is one of the threads, with the stack that the program gave it; of the first thread of a
- * program that is `ulimit -s`. */
-hd_status hd__threads_check_stack(hd_ctx *ctx) {
-  const size_t bytes = hd__thread_stack_bytes();
-  if (bytes >= LEAST_STACK_BYTES)
-    return HD_OK;
-  return hd__fail(ctx, HD_E_SYSTEM,
-                  "expected a stack of %d KB or more for the calling thread, found %zu KB; raise `ulimit -s`, or the "
-                  "size that the program gave this thread",
-                  LEAST_STACK_BYTES / 1024, bytes / 1024);
-}
-
 hd_status hd__threads_create(hd_threads **out, hd_ctx *ctx, const hd_placement *place) {
   *out = NULL;
-  HD_TRY(hd__threads_check_stack(ctx));
+  HD_TRY(hd__thread_check_stack(ctx));
   hd_threads *threads = *out = hd__calloc(1, sizeof *threads);
   HD_TRY(HD_ALLOCATED(threads, ctx, "out of memory for %d threads", place->threads));
   *threads = (hd_threads){.count = allowed(place->threads), .cpus = place->cpus};

@@ -14,10 +14,6 @@
 
 typedef struct hd_threads hd_threads;
 
-/* HD_E_SYSTEM where the stack of the calling thread, which computes too, is too small: for the start of calls that need
- * stack before they open threads. */
-hd_status hd__threads_check_stack(hd_ctx *ctx);
-
 /* Starts a placement's threads. HD_E_SYSTEM if the system refuses. The placement is copied. */
 HD_TOOLS_API hd_status hd__threads_create(hd_threads **out, hd_ctx *ctx, const hd_placement *place);
 HD_TOOLS_API void hd__threads_destroy(hd_threads *threads);

@@ -20,7 +20,7 @@
 #include "platform/openmp_binding.h"
 #include "platform/environment.h"
 #include "platform/cgroup.h"
-#include "platform/threads.h"
+#include "platform/thread_start.h"
 
 /* ---- Loading from hwloc ---- */
 
@@ -62,7 +62,7 @@ static bool is_xml(const char *description) {
 
 /* `description` NULL: this machine, or the one that hwloc's environment variables name. */
 static hd_status load(hwloc_topology_t *machine, hd_ctx *ctx, const char *description) {
-  HD_TRY(hd__threads_check_stack(ctx)); /* hwloc needs tens of KB */
+  HD_TRY(hd__thread_check_stack(ctx)); /* hwloc needs tens of KB */
   if (start(machine) != 0)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for hwloc's topology");
   choose_parts(*machine);

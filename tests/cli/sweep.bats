@@ -68,6 +68,47 @@ PYTHON
   grep -Eq '^lr 0.01 +5 ' out
 }
 
+@test "--folds: each run once for every part of the training set, and their mean" {
+  for i in $(seq 1 60); do echo "$((i * 37 % 11)).$i,$((i * 53 % 17)),$((i % 3))"; done >rows.csv
+  cat >rows.yaml <<EOF
+model: rows
+input: [1, 1, 2]
+layers: [{flat: {op: flatten}}, {out: {op: linear, out: 3}}]
+EOF
+  rows="--model rows.yaml --data rows.csv --batch 8 --epochs 2 --threads 1"
+  sweep --folds 4 lr=0.1,0.01 --out s $rows
+  [ "$(column fold s/table.csv)" = "1/4 2/4 3/4 4/4 1/4 2/4 3/4 4/4" ]
+  [ "$(column n s/summary.csv)" = "4 4" ]
+  [ "$(awk -F , 'NR > 1 && $2 == 0.1 { s += $10 / 4 } END { printf "%.4g", s }' s/table.csv)" = \
+    "$(awk -F , 'NR > 1 && $1 == 0.1 { printf "%.4g", $4 }' s/summary.csv)" ]
+  "$HEDDLE" train $rows --lr 0.1 --fold 2/4 --out alone >out
+  [ "$(column weights_sha256 s/table.csv | cut -d ' ' -f 2)" = "$(digest_of out)" ]
+  # The fold is evaluated, and of other data what their test set is.
+  cp rows.csv others.csv
+  for data in "" "--data rows.csv" "--data others.csv"; do
+    "$HEDDLE" eval alone $data --json >out
+    tested=$(json_get confusion <out | tr -cs 0-9 ' ' | awk '{ for (i = 1; i <= NF; i++) n += $i } END { print n }')
+    [ "$tested" = "$([ "$data" = "--data others.csv" ] && echo 12 || echo 15)" ] || { cat out; false; }
+    [ "$data" = "--data others.csv" ] || [ "$(json_get accuracy <out)" = "$(awk -F , 'NR == 3 { print $10 }' s/table.csv)" ]
+  done
+  "$HEDDLE" train --resume alone --epochs 3 >/dev/null
+  "$HEDDLE" certify alone >/dev/null
+  "$HEDDLE" verify alone >/dev/null
+  cp s/table.csv first.csv
+  sweep --out s
+  cmp s/table.csv first.csv
+  sweep --folds 4 --out s
+  cmp s/table.csv first.csv
+  fails 2 sweep --folds 5 --out s
+  says "--folds 5 expects a sweep of as many folds, found 4"
+  fails 2 sweep --folds 4 fold=1/2 --out t $rows
+  fails 2 train $rows --fold 5/4 --out t
+  says "--fold expects" "found '5/4'"
+  fails 3 train $rows --fold 1/61 --out t || fails 1 train $rows --fold 1/61 --out t
+  says "rows.csv" "--fold 1/61" "found 61 and 60"
+  [ ! -e t ]
+}
+
 @test "random draws are the same everywhere, inside their bounds, and others with another seed" {
   sweep 'lr=log(1e-4,1e-1)' 'momentum=uniform(0,0.9)' --draws 4 --optimizer sgd --out s $SMALL
   awk -F , 'NR > 1 && ($2 < 1e-4 || $2 > 0.1 || $3 < 0 || $3 > 0.9 || seen[$2]++) { bad = 1 }

@@ -1,5 +1,6 @@
 """The estimators, by scikit-learn's own checks and in its tools."""
 import pickle
+import tempfile
 import warnings
 
 import numpy as np
@@ -42,6 +43,26 @@ def test_tools():
     assert search.best_params_ == {"lr": 1e-2}
     again = pickle.loads(pickle.dumps(search.best_estimator_))
     assert np.array_equal(again.predict_proba(x), search.best_estimator_.predict_proba(x))
+
+
+def test_folds():
+    """cross_val_score with the folds of `heddle sweep --folds` gives what runs with --fold give"""
+    rows = x.astype(np.float32)
+    splits = heddle.folds(y, 4)
+    assert sorted(np.concatenate([test for _, test in splits])) == list(range(120))
+    counts = [np.unique(y[test], return_counts=True)[1] for _, test in splits]
+    assert np.ptp(counts, axis=0).max() <= 1
+    estimator = HeddleClassifier(epochs=5)
+    scores = cross_val_score(estimator, rows, y, cv=splits)
+    network = estimator._network(4, 2, "cross_entropy")
+    numbers = np.unique(y, return_inverse=True)[1]
+    for number, score in enumerate(scores, 1):
+        run = heddle.train(network, (rows, numbers), fold=f"{number}/4", epochs=5, batch=estimator.batch,
+                           optimizer=estimator.optimizer, lr=estimator.lr, weight_decay=estimator.weight_decay,
+                           seed=estimator.seed, progress=False, out=tempfile.mkdtemp() + "/run")
+        assert run.evaluate().accuracy == score
+    refuses(heddle.UsageError, "folds", lambda: heddle.folds(y, 1))
+    refuses(heddle.UsageError, "folds", lambda: heddle.folds(y, 121))
 
 
 def test_models():

@@ -289,6 +289,58 @@ static void test_fifth(void) {
   refused(folder, HD_E_FORMAT, "found 1", "a single sample for both");
 }
 
+/* Five folds: each sample is tested once, 7 or 8 of each class of 37 in each. A set's own test samples are left out. */
+static void test_folds(void) {
+  enum { ALL = 74, OWN = 6, FOLDS = 5 };
+  uint8_t x[ALL + OWN], y[ALL + OWN];
+  int32_t labels[ALL], fold[ALL];
+  int seen[ALL] = {0}, wrong = 0;
+  hd_ctx ctx = {0};
+  for (int i = 0; i < ALL + OWN; i++)
+    x[i] = (uint8_t)i, y[i] = (uint8_t)(i % 2);
+  for (int i = 0; i < ALL; i++)
+    labels[i] = y[i];
+  is_int(hd_folds(fold, &ctx, ALL, labels, FOLDS), HD_OK, "samples are dealt out");
+  for (int own = 0; own < 2; own++) {
+    const char *folder = make_folder(own ? "folds-own" : "folds");
+    char path[SCRATCH_PATH_BYTES], part[8];
+    snprintf(path, sizeof path, "%s/x_train.npy", folder);
+    put_npy(own ? path : in_scratch("folds/images.npy"), "|u1", x, ALL, "(74, 1, 1)");
+    snprintf(path, sizeof path, "%s/y_train.npy", folder);
+    put_npy(own ? path : in_scratch("folds/labels.npy"), "|u1", y, ALL, "(74,)");
+    snprintf(path, sizeof path, "%s/x_test.npy", folder);
+    if (own)
+      put_npy(path, "|u1", x + ALL, OWN, "(6, 1, 1)");
+    snprintf(path, sizeof path, "%s/y_test.npy", folder);
+    if (own)
+      put_npy(path, "|u1", y + ALL, OWN, "(6,)");
+    for (int number = 1; number <= FOLDS; number++) {
+      snprintf(part, sizeof part, "%d/%d", number, FOLDS);
+      request.fold = (hd_fold){number, FOLDS};
+      hd_data *data = data_opens(folder, part);
+      const hd_dataset *train = hd__data_train(data), *test = hd__data_test(data);
+      int of_class[2] = {0};
+      for (int64_t i = 0; i < test->count; i++) {
+        const int pixel = test->images[i];
+        seen[pixel % ALL]++;
+        of_class[test->labels[i] > 0]++;
+        wrong += pixel >= ALL || test->labels[i] != pixel % 2 || fold[pixel] != number;
+      }
+      wrong += train->count + test->count != ALL || abs(of_class[0] - of_class[1]) > 1 || of_class[0] < 7;
+      for (int64_t i = 1; i < train->count; i++)
+        wrong += train->images[i] <= train->images[i - 1] || train->labels[i] != train->images[i] % 2;
+      hd__data_close(data);
+    }
+    data_survives_no_memory(folder, own ? "a fold of a set with test samples" : "a fold");
+  }
+  for (int i = 0; i < ALL; i++)
+    wrong += seen[i] != 2;
+  is_int(wrong, 0, "every sample is tested once in five folds, with a fifth of each class");
+  request.fold = (hd_fold){1, ALL + 1};
+  refused(in_scratch("folds"), HD_E_FORMAT, "found 75 and 74", "more folds than samples");
+  request.fold = (hd_fold){0};
+}
+
 /* `count` samples of labels[i]: how many of each of two classes are in the test set. */
 static void tests_of(int found[2], const uint8_t *labels, int count, const char *title) {
   uint8_t x[64] = {0};
@@ -500,6 +552,7 @@ int main(void) {
   test_targets();
   test_many_classes();
   test_fifth();
+  test_folds();
   test_stratified();
   test_bad_npy();
 #ifdef HD_HAVE_LIBZIP

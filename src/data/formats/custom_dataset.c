@@ -330,11 +330,12 @@ static hd_status open_data(hd_opened *out, hd_ctx *ctx, const hd_data_request *r
     return open_arrays(out, ctx, d);
   HD_TRY(hd__opened_hold(&self, out, ctx, sizeof(custom_set), release));
   custom_set *set = self;
+  const bool has_test = d->test && request->fold.of == 0;
   for (int s = 0; s < 2; s++)
-    set->split[s] = (custom_split){.data = d, .user = s && d->test ? d->test : d->train};
+    set->split[s] = (custom_split){.data = d, .user = s && has_test ? d->test : d->train};
   HD_TRY(count_samples(&count[0], ctx, d, d->train));
   count[1] = count[0];
-  if (d->test)
+  if (has_test)
     HD_TRY(count_samples(&count[1], ctx, d, d->test));
   else
     HD_TRY(mark_fifth(&marks, out, ctx, d, count[0], request->skip));

@@ -171,8 +171,10 @@ static hd_status open_all(hd_data *data, hd_ctx *ctx, const hd_data_request *req
   data->name = hd__strdup(request->name);
   HD_TRY(HD_ALLOCATED(data->name, ctx, "out of memory for the data set"));
   data->opened.first_rules = request->first_rules;
+  data->opened.fold = request->fold;
   HD_TRY(find_format(&data->opened.format, ctx, request->name));
   HD_TRY(data->opened.format->open(&data->opened, ctx, request));
+  HD_TRY(hd__data_fold(&data->opened, ctx, data->name));
   if (request->classes.count > 0)
     HD_TRY(hd__match_classes(data->labels, &data->opened, ctx, data->name, &request->classes, request->ignored));
   HD_TRY(check_split(ctx, data->name, &split[0]));

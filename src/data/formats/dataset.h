@@ -17,6 +17,12 @@ typedef struct hd_class_names {
   int32_t count; /* 0: the run has none */
 } hd_class_names;
 
+/* A part of the training samples that is the test set in place of another, to train a model once for each part. */
+typedef struct hd_fold {
+  int32_t number, of; /* from 1 to `of`; 0, 0: none */
+} hd_fold;
+enum { HD_MOST_FOLDS = 10000 };
+
 /* The version of the rules by which files become samples; run.json has it. The first rules, those of runs without a
  * version, took a fifth of all samples as the test set whatever their classes, did not know validation/ and dev/ as test
  * sets of pictures, and ignored the transparency and the EXIF orientation of pictures. */
@@ -40,6 +46,7 @@ typedef struct hd_data_request {
   hd_class_names classes;      /* of a run: labels get the numbers that these have */
   const hd_features *features; /* those of a run, for normalize column; NULL: those of this data */
   bool first_rules;            /* by the rules of the first version */
+  hd_fold fold;                /* the test set */
   bool allow_empty;            /* class folders without pictures are accepted */
   hd_photo_rules photos;
 } hd_data_request;

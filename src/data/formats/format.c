@@ -102,17 +102,21 @@ hd_status hd__resident_make(hd_resident_samples *out, hd_dataset *split, hd_ctx 
   return HD_ALLOCATED(enough, ctx, "%s: out of memory for %lld samples", path, (long long)split->count);
 }
 
+void hd__resident_fini(hd_resident_samples *samples) {
+  hd__free(samples->images);
+  hd__free(samples->floats);
+  hd__free(samples->labels);
+  hd__free(samples->targets);
+  hd__free(samples->numbers);
+  *samples = (hd_resident_samples){0};
+}
+
 void hd__opened_fini(hd_opened *opened) {
   if (opened->release)
     opened->release(opened->self);
   hd__free(opened->self);
-  for (int s = 0; s < 2; s++) {
-    hd__free(opened->resident[s].images);
-    hd__free(opened->resident[s].floats);
-    hd__free(opened->resident[s].labels);
-    hd__free(opened->resident[s].targets);
-    hd__free(opened->resident[s].numbers);
-  }
+  for (int s = 0; s < 2; s++)
+    hd__resident_fini(&opened->resident[s]);
   for (int i = 0; i < HD_DATA_NOTES; i++)
     hd__free(opened->note[i]);
   hd__free(opened->names.name);

@@ -37,7 +37,8 @@ typedef struct hd_opened {
   hd_features features;          /* of a table */
   char *note[HD_DATA_NOTES + 1]; /* NULL after the last */
   bool first_rules;              /* of the request */
-  bool divided;                  /* its test set is a fifth of its samples */
+  hd_fold fold;                  /* of the request */
+  bool divided;                  /* its test set is a part of its samples, a fifth or a fold */
   void *self;
   void (*release)(void *self);
   const hd_format *format; /* its reader */
@@ -66,9 +67,9 @@ hd_status hd__opened_note(hd_opened *out, hd_ctx *ctx, const char *fmt, ...) __a
 /* Whether `path` has this ending, ignoring case. */
 bool hd__path_ends(const char *path, const char *end);
 
-/* Marks a fifth of `count` samples, rounded, at least one: the test set of a data set that has none. `labels`: their
- * classes, of each of which a fifth is taken; NULL: they have none. The caller frees the marks, after a failure too.
- * HD_E_FORMAT, naming `path`, with fewer than two samples. */
+/* Marks the test set of a data set that has none: a fifth of `count` samples, rounded, at least one; or the fold that
+ * was asked for. `labels`: their classes, of each of which that share is taken; NULL: they have none. The caller frees
+ * the marks, after a failure too. HD_E_FORMAT, naming `path`, with fewer than two samples, or fewer than folds. */
 hd_status hd__data_fifth(uint8_t **marks, hd_opened *opened, hd_ctx *ctx, const char *path, int64_t count,
                          const int32_t *labels);
 
@@ -88,6 +89,11 @@ hd_status hd__resident_make(hd_resident_samples *out, hd_dataset *split, hd_ctx 
  * does not have. */
 hd_status hd__match_classes(int32_t *owned[2], hd_opened *opened, hd_ctx *ctx, const char *path,
                             const hd_class_names *names, int ignored);
+
+/* Divides the training samples of a set with a test set, where a fold was asked for: the fold becomes the test set. */
+hd_status hd__data_fold(hd_opened *opened, hd_ctx *ctx, const char *name);
+
+void hd__resident_fini(hd_resident_samples *samples);
 
 /* Frees everything. */
 void hd__opened_fini(hd_opened *opened);

@@ -454,7 +454,7 @@ static hd_status list_pictures(hd_opened *out, folder_set *set, hd_ctx *ctx, con
   char train[HD_PATH_BYTES], test[HD_PATH_BYTES];
   const char *path = request->name;
   const bool named = find_folder(train, path, "train");
-  const char *second = named ? test_name(test, path, request->first_rules) : NULL;
+  const char *second = named && request->fold.of == 0 ? test_name(test, path, request->first_rules) : NULL;
   if (!named)
     snprintf(train, sizeof train, "%s", path);
   else

@@ -1,15 +1,21 @@
-/* The test set of a data set that has none: a fifth of the samples.
+/* The test set of a data set that has none: a fifth of the samples, or one of several folds.
  *
  * Samples are taken from the end of a permutation that depends on their number alone, never on the seed. With class
  * labels each class gives a fifth of its samples, rounded so that all classes together give as many as without: after
  * each class the number so far is a fifth of the samples so far, but a class never gives its last sample, nor more than
- * its own fifth rounded up. The first rules (dataset.h), and regressions, take the end of the permutation as it is. */
+ * its own fifth rounded up. The first rules (dataset.h), and regressions, take the end of the permutation as it is.
+ *
+ * Folds deal the samples out like cards: in the order of the permutation, and with class labels one class after the
+ * other, so that of each class two folds have equally many samples, or one differs by one. */
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/philox.h"
 #include "data/formats/format.h"
 #include "data/loader/sampler.h"
+#include "heddle/dataset.h"
+
+enum { EPOCH = 1 /* of the permutation; that of --val-split is 0 */ };
 
 static int64_t fifth_of(int64_t count) { return (count + 2) / 5; }
 
@@ -38,21 +44,53 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
+/* Places in `order`, sorted by class (all are one without labels) and then by the place; the class in the upper half. */
+static void sort_by_class(uint64_t *key, const uint64_t *order, int64_t count, const int32_t *labels) {
+  for (int64_t i = 0; i < count; i++)
+    key[i] = (uint64_t)(uint32_t)(labels ? labels[(uint32_t)order[i]] : 0) << 32 | (uint64_t)i;
+  qsort(key, (size_t)count, sizeof *key, by_value);
+}
+
 /* The number of marked samples; 0 too if each class has one sample alone. */
-static hd_status stratify(int64_t *taken, uint8_t *marks, hd_ctx *ctx, const uint64_t *order, int64_t count,
-                          const int32_t *labels) {
+static hd_status mark_fifth_of_classes(int64_t *taken, uint8_t *marks, hd_ctx *ctx, const uint64_t *order,
+                                       int64_t count, const int32_t *labels) {
   HD_OWNED uint64_t *key = hd__malloc((size_t)count * sizeof *key);
   HD_TRY(HD_ALLOCATED(key, ctx, "out of memory for the split of %lld samples", (long long)count));
-  for (int64_t i = 0; i < count; i++)
-    key[i] = (uint64_t)(uint32_t)labels[(uint32_t)order[i]] << 32 | (uint64_t)i;
-  qsort(key, (size_t)count, sizeof *key, by_value);
+  sort_by_class(key, order, count, labels);
   *taken = mark_classes(marks, key, order, count);
+  return HD_OK;
+}
+
+hd_status hd_folds(int32_t *fold, hd_ctx *ctx, int64_t count, const int32_t *labels, int32_t of) {
+  if (!fold || of < 2 || of > HD_MOST_FOLDS || count < of || count > UINT32_MAX)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "expected from 2 to %d folds, and as many samples or more, found %d and %lld; ask for fewer folds",
+                    HD_MOST_FOLDS, (int)of, (long long)count);
+  HD_OWNED uint64_t *scratch = hd__malloc(hd__permute_words(count) * sizeof *scratch);
+  HD_OWNED uint64_t *key = hd__malloc((size_t)count * sizeof *key);
+  HD_TRY(HD_ALLOCATED(scratch && key, ctx, "out of memory for the folds of %lld samples", (long long)count));
+  const uint64_t *order = hd__permute(scratch, count, 0, HD_RNG_SPLIT, EPOCH);
+  sort_by_class(key, order, count, labels);
+  for (int64_t i = 0; i < count; i++)
+    fold[(uint32_t)order[(uint32_t)key[i]]] = (int32_t)(i % of) + 1;
+  return HD_OK;
+}
+
+static hd_status mark_fold(uint8_t *marks, hd_ctx *ctx, const char *path, int64_t count, const int32_t *labels,
+                           hd_fold part) {
+  HD_OWNED int32_t *fold = hd__malloc((size_t)count * sizeof *fold);
+  HD_TRY(HD_ALLOCATED(fold, ctx, "%s: out of memory for the folds of %lld samples", path, (long long)count));
+  const hd_status status = hd_folds(fold, ctx, count, labels, part.of);
+  if (status != HD_OK)
+    return hd__fail_in(ctx, status == HD_E_USAGE ? HD_E_FORMAT : status, "%s: --fold %d/%d", path, part.number,
+                       part.of);
+  for (int64_t i = 0; i < count; i++)
+    marks[i] = fold[i] == part.number;
   return HD_OK;
 }
 
 hd_status hd__data_fifth(uint8_t **marks, hd_opened *opened, hd_ctx *ctx, const char *path, int64_t count,
                          const int32_t *labels) {
-  enum { EPOCH = 1 /* that of --val-split is 0 */ };
   int64_t taken = 0;
   if (count < 2 || count > UINT32_MAX)
     return hd__fail(ctx, HD_E_FORMAT,
@@ -64,8 +102,10 @@ hd_status hd__data_fifth(uint8_t **marks, hd_opened *opened, hd_ctx *ctx, const 
       HD_ALLOCATED(scratch && *marks, ctx, "%s: out of memory for the split of %lld samples", path, (long long)count));
   const uint64_t *order = hd__permute(scratch, count, 0, HD_RNG_SPLIT, EPOCH);
   opened->divided = true;
+  if (opened->fold.of > 0)
+    return mark_fold(*marks, ctx, path, count, labels, opened->fold);
   if (labels && !opened->first_rules)
-    HD_TRY(stratify(&taken, *marks, ctx, order, count, labels));
+    HD_TRY(mark_fifth_of_classes(&taken, *marks, ctx, order, count, labels));
   const int64_t plain = taken ? 0 : fifth_of(count) ? fifth_of(count) : 1;
   for (int64_t i = count - plain; i < count; i++)
     (*marks)[(uint32_t)order[i]] = 1;

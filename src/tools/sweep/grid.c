@@ -154,6 +154,12 @@ hd_status hd__grid_add(hd_grid *grid, hd_ctx *ctx, const char *key, const char *
   return add_values(axis, ctx, text);
 }
 
+hd_status hd__grid_extend(hd_grid *grid, hd_ctx *ctx, const char *value) {
+  hd_axis *axis = &grid->axis[grid->axes - 1];
+  HD_TRY(check_value(ctx, axis, value));
+  return add_value(axis, ctx, value);
+}
+
 hd_status hd__grid_add_node(hd_grid *grid, hd_ctx *ctx, const hd_yaml_node *node) {
   hd_axis *axis;
   const char *text;

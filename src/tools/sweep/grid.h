@@ -29,6 +29,9 @@ typedef struct hd_grid {
 hd_status hd__grid_add(hd_grid *grid, hd_ctx *ctx, const char *key, const char *text);
 hd_status hd__grid_add_node(hd_grid *grid, hd_ctx *ctx, const hd_yaml_node *node);
 
+/* Adds one value to the last key. */
+hd_status hd__grid_extend(hd_grid *grid, hd_ctx *ctx, const char *value);
+
 /* Counts the runs; draws: 0 if none were given. */
 hd_status hd__grid_complete(hd_grid *grid, hd_ctx *ctx, int64_t draws, uint64_t seed);
 void hd__grid_fini(hd_grid *grid);

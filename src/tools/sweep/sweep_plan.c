@@ -37,7 +37,7 @@ static hd_status read_source(hd_sweep *s, hd_ctx *ctx, const hd_yaml_node *entry
 }
 
 static hd_status read_entries(hd_sweep *s, hd_ctx *ctx, const hd_yaml_node *root) {
-  const char *const others[] = {"vary",    "draws", "halving", "rank_by", hd__sweep_sources[0], hd__sweep_sources[1],
+  const char *const others[] = {"vary", "draws", "halving", "rank_by", hd__sweep_sources[0], hd__sweep_sources[1],
                                 NULL};
   const hd_yaml_node *vary = hd__yaml_get(root, "vary"), *draws = hd__yaml_get(root, "draws"),
                      *halving = hd__yaml_get(root, "halving"), *metric = hd__yaml_get(root, "rank_by");
@@ -83,6 +83,23 @@ static hd_status read_words(hd_sweep *s, hd_ctx *ctx, const char *const *word) {
     }
     snprintf(key, sizeof key, "%.*s", (int)(equals - *word), *word);
     HD_TRY(hd__grid_add(&s->grid, ctx, key, equals + 1));
+  }
+  return HD_OK;
+}
+
+/* The last key: one fold after the other. A sweep.json may have it already. */
+static hd_status add_folds(hd_sweep *s, hd_ctx *ctx, int64_t folds) {
+  char part[48];
+  for (int a = 0; a < s->grid.axes; a++)
+    if (folds > 0 && s->grid.axis[a].option == HD_OPT_FOLD)
+      return s->grid.axis[a].count == folds
+                 ? HD_OK
+                 : hd__fail(ctx, HD_E_USAGE,
+                            "--folds %lld expects a sweep of as many folds, found %lld; choose another --out",
+                            (long long)folds, (long long)s->grid.axis[a].count);
+  for (int64_t i = 1; i <= folds; i++) {
+    snprintf(part, sizeof part, "%lld/%lld", (long long)i, (long long)folds);
+    HD_TRY(i == 1 ? hd__grid_add(&s->grid, ctx, "fold", part) : hd__grid_extend(&s->grid, ctx, part));
   }
   return HD_OK;
 }
@@ -380,6 +397,9 @@ hd_status hd__sweep_plan(hd_sweep *s, hd_ctx *ctx, const hd_config *config, cons
   snprintf(s->asked, sizeof s->asked, "%s", request->metric ? request->metric : "");
   if (!request->folder || !*request->folder)
     return hd__fail(ctx, HD_E_USAGE, "a sweep expects --out DIR, the folder of its runs, found none; add it");
+  if (request->folds < 0 || request->folds == 1 || request->folds > HD_MOST_FOLDS)
+    return hd__fail(ctx, HD_E_USAGE, "a sweep expects from 2 to %d folds, found %lld", HD_MOST_FOLDS,
+                    (long long)request->folds);
   if (s->draws < 0 || s->halving < 0 || s->halving == 1 || request->jobs < 0 || request->jobs > HD_MAX_THREADS)
     return hd__fail(ctx, HD_E_USAGE,
                     "a sweep expects draws, a halving above 1 and up to %d jobs, found %lld, %lld and %d",
@@ -389,6 +409,7 @@ hd_status hd__sweep_plan(hd_sweep *s, hd_ctx *ctx, const hd_config *config, cons
     s->folder[end - 1] = 0;
   HD_TRY(hd__config_copy(&s->fixed, ctx, config));
   HD_TRY(read_words(s, ctx, request->vary));
+  HD_TRY(add_folds(s, ctx, request->folds));
   HD_TRY(check_fixed(s, ctx));
   HD_TRY(check_metric(s, ctx));
   HD_TRY(hd__grid_complete(&s->grid, ctx, s->draws, (uint64_t)hd_config_get_int(s->fixed, HD_OPT_SEED)));

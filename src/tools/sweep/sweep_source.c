@@ -13,7 +13,7 @@
 #include "train/settings/run_record.h"
 
 bool hd__sweep_is_source(hd_option_id option) {
-  return option == HD_OPT_MODEL || option == HD_OPT_RECIPE || option == HD_OPT_DATA;
+  return option == HD_OPT_MODEL || option == HD_OPT_RECIPE || option == HD_OPT_DATA || option == HD_OPT_FOLD;
 }
 
 /* The first run that reads what this run reads. */

@@ -122,7 +122,9 @@ static double quantile(int64_t freedom) {
   return high;
 }
 
-static bool is_not_seed(hd_option_id option) { return option != HD_OPT_SEED; }
+bool hd__sweep_repeats(hd_option_id option) { return option == HD_OPT_SEED || option == HD_OPT_FOLD; }
+
+static bool tells_apart(hd_option_id option) { return !hd__sweep_repeats(option); }
 
 static bool counts(const hd_sweep *s, int64_t run) {
   return s->row[run].state == HD_SWEEP_DONE && !isnan(s->row[run].metric);
@@ -138,7 +140,7 @@ static int by_mean(const void *a, const void *b) {
 static void make_groups(hd_sweep *s) {
   hd_sweep_group *all = s->group;
   for (int64_t i = 0; i < s->grid.runs; i++) {
-    hd_sweep_group *g = &all[hd__grid_first(&s->grid, i, is_not_seed, true)];
+    hd_sweep_group *g = &all[hd__grid_first(&s->grid, i, tells_apart, true)];
     g->first = g - all;
     g->n += counts(s, i);
     g->mean += counts(s, i) ? s->row[i].metric : 0;
@@ -147,7 +149,7 @@ static void make_groups(hd_sweep *s) {
     if (all[i].n > 0)
       all[i].low = hd__sweep_rank(s, all[i].mean /= (double)all[i].n);
   for (int64_t i = 0; i < s->grid.runs; i++) {
-    hd_sweep_group *g = &all[hd__grid_first(&s->grid, i, is_not_seed, true)];
+    hd_sweep_group *g = &all[hd__grid_first(&s->grid, i, tells_apart, true)];
     g->deviation += counts(s, i) ? (s->row[i].metric - g->mean) * (s->row[i].metric - g->mean) : 0;
   }
   for (int64_t i = 0; i < s->grid.runs; i++)
@@ -164,10 +166,10 @@ static void make_groups(hd_sweep *s) {
 
 /* ---- Tables ---- */
 
-static void put_values(FILE *to, const hd_sweep *s, int64_t run, bool with_seed) {
+static void put_values(FILE *to, const hd_sweep *s, int64_t run, bool with_repeats) {
   char text[HD_SWEEP_VALUE_BYTES];
   for (int a = 0; a < s->grid.axes; a++)
-    if (with_seed || s->grid.axis[a].option != HD_OPT_SEED) {
+    if (with_repeats || !hd__sweep_repeats(s->grid.axis[a].option)) {
       put_cell(to, run < 0 ? hd_option_at((int)s->grid.axis[a].option)->name : hd__grid_value(text, &s->grid, run, a),
                "");
       fputc(',', to);

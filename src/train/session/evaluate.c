@@ -7,7 +7,7 @@
 #include "data/loader/skipped_samples.h"
 #include "heddle.h"
 #include "onnx/onnx.h"
-#include "platform/threads.h"
+#include "platform/thread_start.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/session/metric.h"
 #include "train/session/sample_feed.h"
@@ -100,7 +100,7 @@ static void free_counts(const hd_evaluation *evaluation) {
 hd_status hd_evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
   hd_evaluation result = {0};
   HD_TRY(hd__struct_check(ctx, out, sizeof result, "hd_evaluation"));
-  HD_TRY(hd__threads_check_stack(ctx));
+  HD_TRY(hd__thread_check_stack(ctx));
   hd_status status = evaluate(&result, ctx, checkpoint, config);
   if (status != HD_OK) {
     free_counts(&result);

@@ -5,7 +5,7 @@
 #include "base/hdmath.h"
 #include "data/images/image_file.h"
 #include "data/loader/skipped_samples.h"
-#include "platform/threads.h"
+#include "platform/thread_start.h"
 #include "train/session/sample_feed.h"
 #include "train/session/trained_model.h"
 
@@ -39,7 +39,7 @@ static hd_status set_up(hd_predictor *p, hd_ctx *ctx, const char *checkpoint, co
 
 hd_status hd_predictor_create(hd_predictor **out, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
   *out = NULL;
-  HD_TRY(hd__threads_check_stack(ctx));
+  HD_TRY(hd__thread_check_stack(ctx));
   hd_predictor *p = *out = hd__calloc(1, sizeof *p);
   HD_TRY(HD_ALLOCATED(p, ctx, "out of memory for the predictions"));
   hd_status status = set_up(p, ctx, checkpoint, config);

@@ -481,7 +481,7 @@ static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, 
   s->run.evaluated_step = s->checkpoints.saved_step = -1;
   s->checkpoints.losses.fd = -1;
   s->checkpoints.lock = lock;
-  hd_status status = hd__threads_check_stack(ctx);
+  hd_status status = hd__thread_check_stack(ctx);
   HD_THEN(status, hd__config_copy(&s->run.config, ctx, config));
   s->run.settings = status == HD_OK ? hd__settings(s->run.config) : NULL;
   if (status == HD_OK && !writes)

@@ -171,6 +171,8 @@ hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *t, const hd_c
   request.ignored = t->network.target.ignored;
   const hd_data_request of_run = hd__config_data(t->run);
   request.first_rules = of_run.first_rules;
+  if (!hd__config_given(config, HD_OPT_DATA) || hd__config_same(config, t->run, HD_OPT_DATA))
+    request.fold = of_run.fold; /* of its own data what the run was not trained on */
   request.allow_empty |= of_run.allow_empty;
   request.photos = of_run.photos;
   if (hd__config_given(config, HD_OPT_EXIF))

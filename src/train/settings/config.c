@@ -231,6 +231,10 @@ const char *hd__config_origin(const hd_config *config, hd_option_id id) {
   return config->origin[id] ? config->origin[id] : "";
 }
 
+bool hd__config_same(const hd_config *a, const hd_config *b, hd_option_id id) {
+  return !strcmp(hd__config_shown(a, id), hd__config_shown(b, id));
+}
+
 bool hd__config_has(const hd_config *config, hd_option_id id) { return hd__config_shown(config, id)[0] != 0; }
 
 const hd_settings *hd__settings(const hd_config *config) { return &config->settings; }
@@ -250,6 +254,7 @@ hd_data_request hd__config_data(const hd_config *config) {
                                      .categories = (int32_t)is->categories,
                                      .refuses_empty = is->missing == HD_MISSING_REFUSE},
                            .first_rules = config->first_rules,
+                           .fold = is->fold_part,
                            .allow_empty = is->allow_empty,
                            .photos = {.ignore_exif = config->first_rules || is->exif == HD_EXIF_IGNORE,
                                       .ignore_alpha = config->first_rules}};

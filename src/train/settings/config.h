@@ -23,6 +23,9 @@ HD_TOOLS_API const hd_settings *hd__settings(const hd_config *config);
 
 /* The text of a value, "" for none: for messages and records alone. */
 const char *hd__config_shown(const hd_config *config, hd_option_id id);
+/* Both have the same value. */
+bool hd__config_same(const hd_config *a, const hd_config *b, hd_option_id id);
+
 /* Where a value was read: "FILE:LINE", or "FILE:LINE,LINE,...", one line for each entry of a list; "" if no file gave
  * it. */
 const char *hd__config_origin(const hd_config *config, hd_option_id id);

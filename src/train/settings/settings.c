@@ -109,6 +109,21 @@ static hd_status read_count(int32_t *out, hd_ctx *ctx, const hd_option *option, 
   return HD_OK;
 }
 
+/* "2/5" */
+static hd_status read_fold(hd_fold *out, hd_ctx *ctx, const char *text) {
+  const char *slash = strchr(text, '/');
+  char first[16] = "";
+  int64_t number, of;
+  if (slash)
+    snprintf(first, sizeof first, "%.*s", (int)(slash - text), text);
+  if (!slash || !hd__parse_int64(&number, first) || !hd__parse_int64(&of, slash + 1) || of < 2 || of > HD_MOST_FOLDS ||
+      number < 1 || number > of)
+    return hd__fail(ctx, HD_E_USAGE, "--fold expects a part and how many there are, from 1/2 to %d/%d, found '%s'",
+                    HD_MOST_FOLDS, HD_MOST_FOLDS, text);
+  *out = (hd_fold){(int32_t)number, (int32_t)of};
+  return HD_OK;
+}
+
 static hd_status read_text(hd_settings *settings, hd_ctx *ctx, hd_option_id id, const char **out, const char *text) {
   if (id == HD_OPT_THREADS)
     HD_TRY(read_count(&settings->thread_count, ctx, &table[id], 0, text));
@@ -116,6 +131,8 @@ static hd_status read_text(hd_settings *settings, hd_ctx *ctx, hd_option_id id, 
     HD_TRY(read_count(&settings->stage_count, ctx, &table[id], -1, text));
   else if (id == HD_OPT_DEVICE)
     HD_TRY(hd__device_read(&settings->devices, ctx, text));
+  else if (id == HD_OPT_FOLD)
+    HD_TRY(read_fold(&settings->fold_part, ctx, text));
   else if (!*text)
     return hd__fail(ctx, HD_E_USAGE, "--%s expects a value, found nothing", table[id].name);
   *out = text;

@@ -7,6 +7,7 @@
 
 #include "base/reduction.h"
 #include "base/status.h"
+#include "data/formats/dataset.h"
 #include "heddle/config.h"
 
 /* The text of --device, parsed. */
@@ -46,6 +47,7 @@ typedef struct hd_settings {
   int32_t thread_count;     /* of --threads; 0: auto */
   int32_t stage_count;      /* of --stages; 0: not given, -1: auto */
   hd_device_choice devices; /* of --device */
+  hd_fold fold_part;        /* of --fold */
 } hd_settings;
 
 /* Gives every option its default. */

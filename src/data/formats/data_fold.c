@@ -1,0 +1,65 @@
+/* A fold of a data set that has a test set of its own: its training samples are divided, and the test set is left out.
+ *
+ * Samples in memory alone are divided here, into memory of their own, since a reader's may be a file. A reader of others
+ * that finds a test set leaves it out itself, and divides what is left. */
+#include "base/alloc.h"
+#include "data/formats/format.h"
+
+/* The rows of `all` with this mark; NULL if there is not enough memory. */
+static void *gather(const void *all, int64_t count, int64_t taken, size_t row_bytes, const uint8_t *marks, int mark) {
+  const uint8_t *from = all;
+  uint8_t *const rows = hd__malloc((size_t)taken * row_bytes + 1), *to = rows;
+  for (int64_t i = 0; i < count && rows; i++)
+    if (marks[i] == mark) {
+      memcpy(to, from + (size_t)i * row_bytes, row_bytes);
+      to += row_bytes;
+    }
+  return rows;
+}
+
+/* One part of the samples of `all`; `numbers` of its rows, or NULL. False if there is not enough memory. */
+static bool take_part(hd_dataset *split, hd_resident_samples *own, const hd_dataset *all, const double *numbers,
+                      const uint8_t *marks, int mark) {
+  const int64_t count = all->count;
+  const size_t elems = (size_t)hd__dataset_elems(all), outputs = (size_t)all->outputs;
+  *split = *all;
+  split->count = 0;
+  for (int64_t i = 0; i < count; i++)
+    split->count += marks[i] == mark;
+  const int64_t taken = split->count;
+  if (all->images)
+    split->images = own->images = gather(all->images, count, taken, elems, marks, mark);
+  if (all->floats)
+    split->floats = own->floats = gather(all->floats, count, taken, elems * sizeof(float), marks, mark);
+  if (all->labels)
+    split->labels = own->labels = gather(all->labels, count, taken, sizeof(int32_t), marks, mark);
+  if (all->targets)
+    split->targets = own->targets = gather(all->targets, count, taken, outputs * sizeof(float), marks, mark);
+  if (numbers)
+    own->numbers = gather(numbers, count, taken, elems * sizeof(double), marks, mark);
+  return (!all->images || own->images) && (!all->floats || own->floats) && (!all->labels || own->labels) &&
+         (!all->targets || own->targets) && (!numbers || own->numbers);
+}
+
+hd_status hd__data_fold(hd_opened *opened, hd_ctx *ctx, const char *name) {
+  const hd_dataset all = opened->split[0];
+  hd_resident_samples part[2] = {{0}};
+  HD_OWNED uint8_t *marks = NULL;
+  bool enough = true;
+  if (opened->fold.of == 0 || opened->divided)
+    return HD_OK;
+  if (!hd__dataset_resident(&all))
+    return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: --fold expects samples in memory or a set without a test set, found %s",
+                    name, "others; leave --fold out");
+  HD_TRY(hd__opened_note(opened, ctx,
+                         "%s: --fold divides the training set; the %lld samples of its test set are left out", name,
+                         (long long)opened->split[1].count));
+  HD_TRY(hd__data_fifth(&marks, opened, ctx, name, all.count, all.labels));
+  for (int s = 0; s < 2; s++)
+    enough = enough && take_part(&opened->split[s], &part[s], &all, opened->resident[0].numbers, marks, s);
+  for (int s = 0; s < 2; s++) {
+    hd__resident_fini(&opened->resident[s]);
+    opened->resident[s] = part[s];
+  }
+  return HD_ALLOCATED(enough, ctx, "%s: out of memory for the fold of %lld samples", name, (long long)all.count);
+}
