@@ -273,19 +273,20 @@ static int option_of(int letter, const cli_command *command) {
   return letter == 'h' ? OPT_HELP : letter;
 }
 
-/* Reports an unknown option name: an ambiguous prefix, one that resembles an option, or neither. */
+/* Reports an unknown option name: the beginning of others, one that resembles an option, or neither. */
 static void complain_of_name(const char *command, const char *word, const struct option *list) {
   char name[64], begin[256] = "";
   hd_nearest nearest = {.word = name};
   size_t at = 0;
+  int begun = 0;
   snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
   for (; list->name; list++) {
     hd__nearest_try(&nearest, list->name);
     if (!strncmp(list->name, name, strlen(name)) && at < sizeof begin)
-      at += (size_t)snprintf(begin + at, sizeof begin - at, "%s--%s", at ? ", " : "", list->name);
+      at += (size_t)snprintf(begin + at, sizeof begin - at, "%s--%s", begun++ ? ", " : "", list->name);
   }
-  if (at > 0)
-    cli_complain("expected one option of %s, found '%s', with which several begin; write one of %s", command, word,
+  if (begun > 0)
+    cli_complain("expected an option of %s in full, found '%s'; write %s%s", command, word, begun > 1 ? "one of " : "",
                  begin);
   else if (nearest.name)
     cli_complain("expected an option of %s, found '%s'; did you mean --%s?", command, word, nearest.name);
@@ -317,6 +318,12 @@ static int take(const char **file, hd_config *config, hd_ctx *ctx, int which) {
   return 0;
 }
 
+/* The word of the option that was read last. */
+static const char *option_word(char **argv) { return argv[optind - (optarg && optarg == argv[optind - 1] ? 2 : 1)]; }
+
+/* getopt_long takes the beginning of a name for the name, until a later version has another option that begins so. */
+static bool is_in_full(const char *word, const char *name) { return strcspn(word + 2, "=") == strlen(name); }
+
 static int parse_words(int *first, hd_config *config, hd_ctx *ctx, int argc, char **argv, const cli_command *command,
                        const struct option *list) {
   const cli_extra *extra = command->extra;
@@ -325,9 +332,13 @@ static int parse_words(int *first, hd_config *config, hd_ctx *ctx, int argc, cha
   list_letters(letters, command);
   optind = 0;
   opterr = 0;
-  for (int which; (which = getopt_long(argc, argv, letters, list, NULL)) != -1;) {
+  for (int which, place = -1; (which = getopt_long(argc, argv, letters, list, &place)) != -1; place = -1) {
     if (which == '?' || which == ':')
       return wrong_option(argv, which == ':', list);
+    if (place >= 0 && !is_in_full(option_word(argv), list[place].name)) {
+      complain_of_name(argv[0], option_word(argv), list);
+      return CLI_USAGE;
+    }
     which = option_of(which, command);
     if (which == OPT_HELP) {
       print_help(command);

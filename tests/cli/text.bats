@@ -158,12 +158,19 @@ commands() {
   says "net.yaml:4" "'kernle'; did you mean 'kernel'?"
 }
 
-@test "an ambiguous abbreviation is distinguished from an unknown option" {
+@test "options are written in full: the beginning of one, or of several, is refused" {
   fails 2 train --e 3
   says "found '--e'" "--epochs" "--eps" "--eval-every" "--eval-transforms"
   fails 2 train --ev=3
   says "found '--ev=3'" "--eval-every" "--eval-transforms"
-  "$HEDDLE" train $TINY --epo 1 >out
+  for word in "--label-smooth 0.1" --label-smooth=0.1; do
+    fails 2 train $TINY $word
+    says "in full, found '${word% *}'" "write --label-smoothing"
+  done
+  fails 2 train $TINY --js
+  says "found '--js'" "write --json"
+  fails 1 train $TINY --label 0.1 --epochs 1 || fails 2 train $TINY --label 0.1 --epochs 1
+  [ ! -e runs ]
 }
 
 @test "output of doctor, summary, tune and topo is broken between words to fit 80 columns" {
