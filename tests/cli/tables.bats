@@ -88,6 +88,10 @@ score() { tail -n 1 out | sed 's/.*"test_accuracy": \([0-9.]*\).*/\1/'; }
   network 2
   fails 2 train --model rows.yaml --data digits --label x --out a
   [[ $message == *"--label is for CSV files"* ]]
+  for option in "--exif ignore" --allow-empty; do
+    fails 2 train --model mlp --data digits $option --out a
+    [[ $message == *"${option% *} is for class folders of pictures, expected such --data, found digits; leave"* ]]
+  done
   table house.csv
   fails 2 train --model rows.yaml --data house.csv --normalize column --transforms '[to_float, normalise]' --out a
   [[ $message == *"--normalize expects a run without --transforms"* ]]

@@ -232,3 +232,4 @@ const hd_features *hd__data_features(const hd_data *data) {
 }
 
 bool hd__data_is_table(const hd_data *data) { return data->opened.format == &hd__format_csv; }
+bool hd__data_is_folder(const hd_data *data) { return data->opened.format == &hd__format_image_folder; }

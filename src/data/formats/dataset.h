@@ -73,5 +73,8 @@ const hd_features *hd__data_features(const hd_data *data);
 /* Whether it was read from CSV files. */
 bool hd__data_is_table(const hd_data *data);
 
+/* Whether it was read from class folders of pictures. */
+bool hd__data_is_folder(const hd_data *data);
+
 /* Training samples, training labels, test samples, test labels. */
 HD_TOOLS_API const uint64_t *hd__data_checksums(const hd_data *data);

@@ -17,7 +17,7 @@ hd_status hd__session_data(hd_data **out, hd_ctx *ctx, hd_config *config, const 
   request.ignored = network->target.ignored;
   HD_TRY(reads_rows(&request.rows, ctx, network));
   HD_TRY(hd__data_open(out, ctx, &request));
-  hd_status status = hd__data_is_table(*out) ? HD_OK : hd__config_check_no_table(config, ctx, hd__data_name(*out));
+  hd_status status = hd__config_check_used(config, ctx, *out);
   HD_THEN(status, hd__config_settle(config, ctx, HD_OPT_NORMALIZE,
                                     hd_choice_name(HD_OPT_NORMALIZE, (int)hd__data_normalize(*out))));
   return HD_CREATED(status, out, hd__data_close);

@@ -205,13 +205,23 @@ hd_status hd__config_settle(hd_config *config, hd_ctx *ctx, hd_option_id id, con
   return set_at(config, ctx, id, value, "");
 }
 
-hd_status hd__config_check_no_table(const hd_config *config, hd_ctx *ctx, const char *data) {
-  static const hd_option_id of_tables[] = {HD_OPT_LABEL, HD_OPT_HEADER, HD_OPT_MISSING, HD_OPT_CATEGORIES};
-  for (size_t i = 0; i < sizeof of_tables / sizeof *of_tables; i++) {
-    const hd_option *option = hd_option_at((int)of_tables[i]);
-    if (strcmp(hd__config_shown(config, of_tables[i]), option->fallback) != 0)
-      return hd__fail(ctx, HD_E_USAGE, "--%s is for CSV files, expected one as --data, found %s; leave --%s out",
-                      option->name, data, option->name);
+hd_status hd__config_check_used(const hd_config *config, hd_ctx *ctx, const hd_data *data) {
+  static const struct use {
+    hd_option_id id;
+    bool (*fits)(const hd_data *data);
+    const char *what;
+  } uses[] = {{HD_OPT_LABEL, hd__data_is_table, "CSV files"},
+              {HD_OPT_HEADER, hd__data_is_table, "CSV files"},
+              {HD_OPT_MISSING, hd__data_is_table, "CSV files"},
+              {HD_OPT_CATEGORIES, hd__data_is_table, "CSV files"},
+              {HD_OPT_EXIF, hd__data_is_folder, "class folders of pictures"},
+              {HD_OPT_ALLOW_EMPTY, hd__data_is_folder, "class folders of pictures"}};
+  for (const struct use *u = uses; u < uses + sizeof uses / sizeof *uses; u++) {
+    const hd_option *option = hd_option_at((int)u->id);
+    const char *shown = hd__config_shown(config, u->id);
+    if (!u->fits(data) && strcmp(shown, option->fallback) != 0 && strcmp(shown, "false") != 0)
+      return hd__fail(ctx, HD_E_USAGE, "--%s is for %s, expected such --data, found %s; leave --%s out", option->name,
+                      u->what, hd__data_name(data), option->name);
   }
   return HD_OK;
 }

@@ -45,8 +45,8 @@ HD_TOOLS_API hd_status hd__config_take(hd_config *config, hd_ctx *ctx, const hd_
 /* Gives an option a value unless it is set already; for recipes and resumed runs. */
 hd_status hd__config_suggest(hd_config *config, hd_ctx *ctx, hd_option_id id, const char *value);
 
-/* HD_E_USAGE if an option is set that only CSV files have a use for; `data` is the name of other data. */
-hd_status hd__config_check_no_table(const hd_config *config, hd_ctx *ctx, const char *data);
+/* HD_E_USAGE if an option is set that this data has no use for: of CSV files, of folders of pictures. */
+hd_status hd__config_check_used(const hd_config *config, hd_ctx *ctx, const hd_data *data);
 
 /* Replaces an option's value, "auto" for example, by what was chosen. */
 hd_status hd__config_settle(hd_config *config, hd_ctx *ctx, hd_option_id id, const char *value);
