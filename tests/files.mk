@@ -41,7 +41,7 @@ op_tests = tests/op/test_array tests/op/test_expf tests/op/test_gemm tests/op/te
   tests/op/test_network_gradients tests/op/test_updates
 op_tests += tests/op/test_bf16
 cli_tests = tests/cli/bench.bats tests/cli/evidence.bats tests/cli/bisect.bats tests/cli/metric.bats \
-  tests/cli/sweep.bats tests/cli/report.bats tests/cli/export.bats tests/cli/completion.bats \
+  tests/cli/older.bats tests/cli/sweep.bats tests/cli/report.bats tests/cli/export.bats tests/cli/completion.bats \
   tests/cli/tutorials.bats tests/cli/rpc.bats
 cli_tests += tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats \
   tests/cli/loader.bats tests/cli/locale.bats tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats \
@@ -184,7 +184,7 @@ bits_networks = ended groups losses mixed mixed_samples native norm optimizers p
   shard_norm shard_norms shared soft tiles tiny transforms units upsampled wide preact bn3 conv_swish_norm \
   norm_after_flatten two_norms_swish
 EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/%.plan) \
-  $(plan_models:%=tests/plan/%.plan) $(bits_networks:%=tests/bits/%.yaml) tests/plan/networks
+  $(plan_models:%=tests/plan/%.plan) $(bits_networks:%=tests/bits/%.yaml) tests/plan/networks tests/older
 
 # Digests alone: for a second compiler. GPUs' kernels are not its own.
 check-digests:

@@ -188,7 +188,7 @@ static hd_status open_all(hd_data *data, hd_ctx *ctx, const hd_data_request *req
   HD_TRY(find_features(data, ctx, request));
   HD_TRY(hd__survey(&data->survey, ctx, &split[0], &split[1]));
   for (int s = 0; s < 2; s++)
-    if (data->opened.resident[s].numbers) /* which floats do not tell apart */
+    if (data->opened.resident[s].numbers && !request->first_rules) /* which floats do not tell apart */
       data->survey.checksum[2 * s] =
           hd__xxh3(data->opened.resident[s].numbers, (size_t)(split[s].count * split[s].width) * sizeof(double));
   HD_TRY(normalise_columns(data, ctx));

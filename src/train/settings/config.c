@@ -305,7 +305,14 @@ bool hd__config_applies(const hd_config *config, hd_option_id id) {
   case HD_OPT_END_FACTOR: return triangular || config->settings.schedule == HD_SCHEDULE_LINEAR;
   case HD_OPT_LOOKAHEAD_DECAY:
   case HD_OPT_LOOKAHEAD_POWER: return config->settings.lookahead > 0;
-  case HD_OPT_EXIF: return !config->first_rules;
+  case HD_OPT_NORMALIZE: /* later than the first rules, as all that follow: a run that is resumed keeps its record */
+  case HD_OPT_LABEL:
+  case HD_OPT_HEADER:
+  case HD_OPT_MISSING:
+  case HD_OPT_CATEGORIES:
+  case HD_OPT_EXIF:
+  case HD_OPT_ALLOW_EMPTY:
+  case HD_OPT_FOLD: return !config->first_rules;
   case HD_OPT_STEP_SIZE:
   case HD_OPT_GAMMA: return config->settings.schedule == HD_SCHEDULE_STEP;
   default: return true;

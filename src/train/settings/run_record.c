@@ -353,7 +353,7 @@ hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data
                     folder, hd__data_name(data));
   const json_t *features = json_object_get(json_object_get(record, "data"), FEATURES);
   json_t *now = hd__data_features(data) ? hd__features_json(hd__data_features(data)) : NULL;
-  const bool same = features ? json_equal(features, now) : !now;
+  const bool same = features ? json_equal(features, now) : !now || hd__data_has_first_rules(data);
   json_decref(now);
   if (!same)
     return hd__fail(ctx, HD_E_USAGE,
