@@ -1,4 +1,5 @@
 """Writes small files of many formats, whole or odd, with Python's own library alone."""
+
 import gzip
 import io
 import json
@@ -28,6 +29,7 @@ def some(*shape, top=256, step=37):
 
 # ---- Tables ----
 
+
 def field(value):
     text = value if isinstance(value, str) else repr(value)
     return '"%s"' % text.replace('"', '""') if any(c in text for c in ',"\n') else text
@@ -40,8 +42,20 @@ def table(names, rows, end="\n", between=","):
 
 # ---- Arrays ----
 
-CODES = {"u1": "B", "i1": "b", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q", "f2": "e", "f4": "f",
-         "f8": "d", "b1": "?"}
+CODES = {
+    "u1": "B",
+    "i1": "b",
+    "i2": "h",
+    "u2": "H",
+    "i4": "i",
+    "u4": "I",
+    "i8": "q",
+    "u8": "Q",
+    "f2": "e",
+    "f4": "f",
+    "f8": "d",
+    "b1": "?",
+}
 
 
 def fortran(array):
@@ -54,6 +68,7 @@ def fortran(array):
             return
         for i in range(shape[-1]):
             walk(place + i * step, shape[:-1], step * shape[-1])
+
     walk(0, array.shape, 1)
     return found
 
@@ -63,8 +78,13 @@ def npy(array, kind="|u1", order="C", version=1, header=None):
     size = 2 if version == 1 else 4
     text += " " * (-(8 + size + len(text) + 1) % 64) + "\n"
     values = fortran(array) if order == "F" else array.values
-    return (b"\x93NUMPY" + bytes([version, 0]) + struct.pack("<H" if size == 2 else "<I", len(text)) + text.encode() +
-            struct.pack((">" if kind[0] == ">" else "<") + "%d" % len(values) + CODES[kind[1:]], *values))
+    return (
+        b"\x93NUMPY"
+        + bytes([version, 0])
+        + struct.pack("<H" if size == 2 else "<I", len(text))
+        + text.encode()
+        + struct.pack((">" if kind[0] == ">" else "<") + "%d" % len(values) + CODES[kind[1:]], *values)
+    )
 
 
 def labels_npy(labels, kind="<i8"):
@@ -82,6 +102,7 @@ def npz(members, packing=zipfile.ZIP_STORED):
 
 
 # ---- IDX ----
+
 
 def idx(array, kind=8):
     return struct.pack(">HBB%dI" % len(array.shape), 0, kind, len(array.shape), *array.shape) + bytes(array.values)
@@ -105,26 +126,36 @@ def packed(content):
 
 # ---- Pictures ----
 
+
 def chunk(kind, content):
     return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
 
 def png(width, height, lines, depth=8, colour=0, before=(), behind=b"", interlaced=0):
     """lines: the bytes of each line, packed as depth and colour say."""
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, interlaced)) +
-            b"".join(chunk(*each) for each in before) +
-            chunk(b"IDAT", zlib.compress(b"".join(b"\0" + bytes(line) for line in lines))) + chunk(b"IEND", b"") + behind)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, interlaced))
+        + b"".join(chunk(*each) for each in before)
+        + chunk(b"IDAT", zlib.compress(b"".join(b"\0" + bytes(line) for line in lines)))
+        + chunk(b"IEND", b"")
+        + behind
+    )
 
 
 def grey(values, width):
     """An 8-bit grey picture of a list of bytes."""
-    return png(width, len(values) // width, [values[i:i + width] for i in range(0, len(values), width)])
+    return png(width, len(values) // width, [values[i : i + width] for i in range(0, len(values), width)])
 
 
 def colour(values, width):
     """An 8-bit picture of red, green, blue, red ..."""
-    return png(width, len(values) // width // 3, [values[i:i + 3 * width] for i in range(0, len(values), 3 * width)],
-               colour=2)
+    return png(
+        width,
+        len(values) // width // 3,
+        [values[i : i + 3 * width] for i in range(0, len(values), 3 * width)],
+        colour=2,
+    )
 
 
 def jpeg(blocks, orientation=None, components=1):
@@ -134,7 +165,8 @@ def jpeg(blocks, orientation=None, components=1):
     height, width = 8 * len(planes[0]), 8 * len(planes[0][0])
 
     def segment(mark, content):
-        return struct.pack(">BBH", 0xff, mark, 2 + len(content)) + content
+        return struct.pack(">BBH", 0xFF, mark, 2 + len(content)) + content
+
     bits, before = "", [128] * components
     for line in range(len(planes[0])):
         for column in range(len(planes[0][0])):
@@ -142,22 +174,37 @@ def jpeg(blocks, orientation=None, components=1):
                 more = 8 * (plane[line][column] - before[i])
                 before[i] = plane[line][column]
                 size = abs(more).bit_length()
-                bits += format(size, "04b") + (format(more if more > 0 else more + (1 << size) - 1, "0%db" % size)
-                                               if size else "") + "0"
+                bits += (
+                    format(size, "04b")
+                    + (format(more if more > 0 else more + (1 << size) - 1, "0%db" % size) if size else "")
+                    + "0"
+                )
     bits += "1" * (-len(bits) % 8)
-    coded = bytes(int(bits[i:i + 8], 2) for i in range(0, len(bits), 8)).replace(b"\xff", b"\xff\0")
-    exif = b"" if orientation is None else segment(0xe1, b"Exif\0\0MM\0*\0\0\0\x08\0\1" + struct.pack(
-        ">HHIHHI", 0x112, 3, 1, orientation, 0, 0))
-    return (b"\xff\xd8" + exif + segment(0xdb, b"\0" + b"\1" * 64) +
-            segment(0xc0, struct.pack(">BHHB", 8, height, width, components) +
-                    b"".join(bytes([i + 1, 0x11, 0]) for i in range(components))) +
-            segment(0xc4, b"\0" + bytes([0, 0, 0, 12] + [0] * 12) + bytes(range(12))) +
-            segment(0xc4, b"\x10" + bytes([1] + [0] * 15) + b"\0") +
-            segment(0xda, bytes([components]) + b"".join(bytes([i + 1, 0]) for i in range(components)) + b"\0\x3f\0") +
-            coded + b"\xff\xd9")
+    coded = bytes(int(bits[i : i + 8], 2) for i in range(0, len(bits), 8)).replace(b"\xff", b"\xff\0")
+    exif = (
+        b""
+        if orientation is None
+        else segment(0xE1, b"Exif\0\0MM\0*\0\0\0\x08\0\1" + struct.pack(">HHIHHI", 0x112, 3, 1, orientation, 0, 0))
+    )
+    return (
+        b"\xff\xd8"
+        + exif
+        + segment(0xDB, b"\0" + b"\1" * 64)
+        + segment(
+            0xC0,
+            struct.pack(">BHHB", 8, height, width, components)
+            + b"".join(bytes([i + 1, 0x11, 0]) for i in range(components)),
+        )
+        + segment(0xC4, b"\0" + bytes([0, 0, 0, 12] + [0] * 12) + bytes(range(12)))
+        + segment(0xC4, b"\x10" + bytes([1] + [0] * 15) + b"\0")
+        + segment(0xDA, bytes([components]) + b"".join(bytes([i + 1, 0]) for i in range(components)) + b"\0\x3f\0")
+        + coded
+        + b"\xff\xd9"
+    )
 
 
 # ---- Weights and networks ----
+
 
 def safetensors(tensors, kind="F32", header=lambda text: text):
     """tensors: name to Array of floats."""
@@ -166,8 +213,14 @@ def safetensors(tensors, kind="F32", header=lambda text: text):
         if kind == "BF16":
             coded = b"".join(struct.pack("<f", v)[2:] for v in array.values)
         else:
-            coded = struct.pack("<%d%s" % (len(array.values), {"F32": "f", "F16": "e", "F64": "d"}[kind]), *array.values)
-        head[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [len(content), len(content) + len(coded)]}
+            coded = struct.pack(
+                "<%d%s" % (len(array.values), {"F32": "f", "F16": "e", "F64": "d"}[kind]), *array.values
+            )
+        head[name] = {
+            "dtype": kind,
+            "shape": list(array.shape),
+            "data_offsets": [len(content), len(content) + len(coded)],
+        }
         content += coded
     text = header(json.dumps(head)).encode()
     text += b" " * (-len(text) % 8)
@@ -202,8 +255,13 @@ def attribute(name, value):
 
 
 def node(op, inputs, output, **attributes):
-    return (b"".join(part(1, each) for each in inputs) + part(2, output) + part(3, output) + part(4, op) +
-            b"".join(part(5, attribute(*each)) for each in attributes.items()))
+    return (
+        b"".join(part(1, each) for each in inputs)
+        + part(2, output)
+        + part(3, output)
+        + part(4, op)
+        + b"".join(part(5, attribute(*each)) for each in attributes.items())
+    )
 
 
 def value_info(name, shape):
@@ -213,10 +271,20 @@ def value_info(name, shape):
 
 def onnx(nodes, weights, shape, output, outputs):
     """nodes, name to Array of floats, the input's shape (called x), the output's name and how many scores."""
+
     def tensor(name, array):
-        return (b"".join(part(1, side) for side in array.shape) + part(2, 1) + part(8, name) +
-                part(9, struct.pack("<%df" % len(array.values), *array.values)))
-    graph = (b"".join(part(1, each) for each in nodes) + part(2, "g") +
-             b"".join(part(5, tensor(*each)) for each in weights.items()) + part(11, value_info("x", shape)) +
-             part(12, value_info(output, (1, outputs))))
+        return (
+            b"".join(part(1, side) for side in array.shape)
+            + part(2, 1)
+            + part(8, name)
+            + part(9, struct.pack("<%df" % len(array.values), *array.values))
+        )
+
+    graph = (
+        b"".join(part(1, each) for each in nodes)
+        + part(2, "g")
+        + b"".join(part(5, tensor(*each)) for each in weights.items())
+        + part(11, value_info("x", shape))
+        + part(12, value_info(output, (1, outputs)))
+    )
     return part(1, 8) + part(7, graph) + part(8, part(2, 17))
