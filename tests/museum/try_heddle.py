@@ -45,7 +45,7 @@ def main():
 
 
 def compare_page(number, found):
-    """The page lists these rows, in this order, with heddle's verdicts as they were found, or - where it was not tried."""
+    """The page lists these rows, in this order, with the verdicts that were found, or - where heddle was not tried."""
     with open(sys.argv[2]) as file:
         lines = [line.rstrip("\n") for line in file if line.startswith("| [")]
     wrong = [line for line, row in zip(lines, rows()) if not line.startswith(page_line(row))]
