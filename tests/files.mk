@@ -56,7 +56,7 @@ script_tests = tests/add-an-op.sh tests/check-abi.sh tests/check-layers.sh tests
   tests/model-files.sh tests/onnx.sh tests/op-tables.sh tests/older-headers.sh tests/python/python.sh \
   tests/python/wheel.sh tests/quickstart.sh \
   tests/tap-total.sh tests/tensors.sh tests/cuda/ptx.sh tests/cuda/resources.sh tests/cuda/sanitizer.sh \
-  tests/gpu-report.sh tests/fault/kill-everywhere.sh tests/install.sh tests/instructions.sh
+  tests/gpu-report.sh tests/museum/museum.sh tests/fault/kill-everywhere.sh tests/install.sh tests/instructions.sh
 # What trains or compares for long, or runs a GPU's kernels on a stub. Sanitizers leave it out: kernels are
 # given memory that ends at the end of a page anyway.
 slow_programs = tests/op/test_kernels tests/golden/test_golden tests/cuda/test_gpus tests/cuda/test_gpu_gradients
@@ -74,6 +74,9 @@ check_PROGRAMS += $(slow_programs) $(unit_tests) $(op_tests) tests/bits/make_dat
   tests/cli/group_calls tests/cli/rpc_calls tests/fault/kill_at tests/cli/host_steps tests/cli/bad_server tests/golden/print_scores
 check_PROGRAMS += tests/cli/stranger tests/cli/without
 EXTRA_DIST += tests/unit/stranger.h tests/cli/exported.c tests/onnx/runtime_scores.py tests/onnx/runtime_same.py
+EXTRA_DIST += tests/museum/museum_files.py tests/museum/museum_heddle.py tests/museum/museum_table.py \
+  tests/museum/rows_arrays.py tests/museum/rows_csv.py tests/museum/rows_pictures.py tests/museum/rows_runs.py \
+  tests/museum/try_heddle.py
 EXTRA_DIST += $(slow_scripts) $(cli_tests) $(script_tests) $(bits_tests) tests/mpi_lib.sh tests/bits/experiments.sh \
   tests/bits/hosts_lib.sh \
   tests/tap.h tests/tap.sh \

@@ -29,6 +29,8 @@ static void test_header(void) {
       {"7,0\na,0\nb,1\n", 0, "a number over texts"},
       {"p,x,s\ne,x,y\np,f,y\n", 3, "texts that come again"},
       {"q,r,s\na,b,c\nd,e,f\n", 0, "texts alone, all different"},
+      {"0,1,2\n5,6,0\n1,3,1\n", 0, "columns' numbers over numbers"},
+      {"0,2,1\n5,6,0\n1,3,1\n", 3, "small numbers that do not count up"},
       {"x,weight,Species\n1,2,0\n3,4,1\n", 2, "a usual name in another case"},
       {"x,weight,CLASS\nred,2,0\nblue,4,1\n", 2, "a usual name over texts"},
   };

@@ -63,6 +63,25 @@ static hd_status read_rows(hd_opened *out, hd_ctx *ctx, const csv_set *set) {
 
 /* ---- Labels ---- */
 
+static int compare_names(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Other tables find a class by its name: two must not look alike. */
+static hd_status refuse_equal_names(const hd_names *names, hd_ctx *ctx, const char *path) {
+  HD_OWNED const char **sorted = NULL;
+  HD_TRY(HD_NEW_RAW(sorted, names->count, ctx, "%s: out of memory for the names of classes", path));
+  memcpy(sorted, names->name, (size_t)names->count * sizeof *sorted);
+  qsort(sorted, (size_t)names->count, sizeof *sorted, compare_names);
+  for (int i = 1; i < names->count; i++)
+    if (!strcmp(sorted[i - 1], sorted[i]))
+      return hd__fail(ctx, HD_E_FORMAT,
+                      "%s: expected names of classes that differ in their first %d bytes of UTF-8, found two called "
+                      "'%.48s'; rename one, or save the file as UTF-8",
+                      path, HD_CSV_NAME_BYTES - 1, sorted[i]);
+  return HD_OK;
+}
+
 /* The texts of the training set's labels, sorted, each once. */
 static hd_status collect_names(hd_csv_field **sorted, int64_t *count, hd_names *names, hd_ctx *ctx,
                                const hd_csv_table *t) {
@@ -86,7 +105,7 @@ static hd_status collect_names(hd_csv_field **sorted, int64_t *count, hd_names *
     names->name[i] = name;
   }
   names->count = (int)kept;
-  return HD_OK;
+  return refuse_equal_names(names, ctx, t->path);
 }
 
 static hd_status take_names(int32_t *out, hd_ctx *ctx, const hd_csv_table *t, const hd_csv_field *sorted,

@@ -300,6 +300,8 @@ static answer has_header(const hd_csv_table *t, int32_t most) {
       return counts_up(t) ? YES : UNKNOWN; /* a number over texts */
     numbers = numbers || is_number;
   }
+  if (counts_up(t))
+    return UNKNOWN; /* as columns without names are numbered; or a sample */
   return numbers ? NO : t->count == 1 ? YES : UNKNOWN;
 }
 

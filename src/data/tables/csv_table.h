@@ -2,8 +2,8 @@
  *
  * The label is the column that --label names, else the one called label, target, class or species in any case, else the
  * last. A first line is a header if it has one of these names, or a text in a column whose other fields are numbers, or
- * as label a text that never comes again though all others do; where that cannot be told, --header is asked for. A
- * first column without a name that counts up is an index, and is left out. */
+ * as label a text that never comes again though all others do; where that cannot be told, as for 0,1,2 over numbers,
+ * --header is asked for. A first column without a name that counts up is an index, and is left out. */
 #pragma once
 
 #include "data/tables/csv_text.h"
