@@ -255,7 +255,7 @@ certified() {
 # earlier FOLDER DATA: its records become those of a heddle whose rules for data had no version, on other data.
 earlier() {
   find "$1" -name run.json -exec sed -i \
-    '/"exif": "apply"/d; s/"rules": 2/"older": 0/; s/"\(data\|name\)": "set"/"\1": "'"$2"'"/' {} +
+    '/"\(normalize\|header\|missing\|categories\|exif\)": /d; s/"rules": 2/"older": 0/; s/"\(data\|name\)": "set"/"\1": "'"$2"'"/' {} +
 }
 
 @test "a run of an earlier heddle keeps to its split: resumed, evaluated, certified and verified" {
@@ -267,7 +267,7 @@ earlier() {
     tee -a rows.csv <row >>set/$to.csv
   done
   printf 'model: m\ninput: [1, 1, 2]\nlayers:\n  - f: {op: flatten}\n  - l: {op: linear, out: 2}\n' >m.yaml
-  local how="--model m.yaml --batch 8 --epochs 4 --threads 1"
+  local how="--model m.yaml --batch 8 --epochs 4 --threads 1 --normalize channel"
   "$HEDDLE" train $how --data set --out whole >out
   whole=$(digest_of out)
   "$HEDDLE" train $how --data rows.csv --out new >out

@@ -57,7 +57,7 @@ take() {
     "$HEDDLE" eval $run >/dev/null
   done
   "$HEDDLE" export digits --onnx digits.onnx >/dev/null
-  "$HEDDLE" train --model flowers.yaml --init table --data flowers.csv --max-steps 1 --out other >/dev/null
+  "$HEDDLE" train --model flowers.yaml --init table/last/model.safetensors --data flowers.csv --max-steps 1 --out other >/dev/null
 }
 
 @test "what 0.2.0 did not know is refused for them" {
