@@ -3,8 +3,11 @@
 
 HD_RELEASER(release_graph, hd_graph, hd__graph_destroy)
 
-/* Whether the input has neither channels nor height. */
+/* Whether the input has neither channels nor height, or is that of the data. */
 static hd_status reads_rows(bool *out, hd_ctx *ctx, const hd_network *network) {
+  *out = network->asks_input;
+  if (network->asks_input)
+    return HD_OK;
   HD_RELEASED(release_graph) hd_graph *graph = NULL;
   HD_TRY(hd__network_graph(&graph, ctx, network));
   const hd_shape *input = &graph->values[graph->input].shape;

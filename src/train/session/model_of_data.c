@@ -1,0 +1,86 @@
+/* Fitting a network to its data: see model_of_data.h. */
+#include "train/session/model_of_data.h"
+
+#include <string.h>
+
+#include "op/op.h"
+
+/* Whether every target is 0 or 1. */
+static bool are_bits(const hd_dataset *split) {
+  const int64_t count = split->count * split->outputs;
+  int64_t i = 0;
+  while (split->targets && i < count && (split->targets[i] == 0 || split->targets[i] == 1))
+    i++;
+  return split->targets && i == count;
+}
+
+/* The loss that takes the place of the text's; NULL: none does. */
+static hd_status choose_loss(const char **out, hd_ctx *ctx, const hd_network *network, const hd_config *config,
+                             const hd_dataset *seen, const char *data_name) {
+  const char *stated = hd__target_loss(&network->target);
+  const char *asked = hd_choice_name(HD_OPT_LOSS, hd__settings(config)->loss);
+  *out = NULL;
+  if (*asked) {
+    *out = strcmp(asked, stated) ? asked : NULL;
+    return HD_OK;
+  }
+  if (network->has_loss || seen->outputs == 0 || network->target.of_classes)
+    return HD_OK;
+  if (are_bits(seen))
+    return hd__fail(ctx, HD_E_USAGE,
+                    "%s: expected a loss for targets of zeros and ones alone, found none; give --loss bce_with_logits "
+                    "if they are true or false, --loss mse if they are numbers to predict, or, if they are two "
+                    "classes, %s",
+                    data_name,
+                    seen->flat && seen->outputs == 1 ? "--loss cross_entropy for a CSV file, else integers"
+                                                     : "integers as labels");
+  *out = hd_choice_name(HD_OPT_LOSS, HD_LOSS_MSE);
+  return HD_OK;
+}
+
+/* How many outputs the targets want. */
+static int32_t outputs_of(const char *loss, const hd_dataset *seen) {
+  const bool classifies = !strcmp(loss, hd__op_info(HD_OP_cross_entropy)->name);
+  return seen->outputs > 0 ? seen->outputs : classifies ? seen->classes : 1;
+}
+
+/* Whole numbers of a table are classes unless --loss says otherwise. */
+static bool are_taken_as_numbers(const hd_network *network, const hd_config *config, const hd_dataset *seen) {
+  return seen->flat && seen->labels && !seen->class_names && hd__target_numbers(&network->target) &&
+         hd__settings(config)->loss < 0;
+}
+
+static void describe(hd_line *note, const hd_network *network, const char *was, const hd_config *config,
+                     const hd_dataset *seen, const char *data_name) {
+  const char *loss = hd__target_loss(&network->target);
+  const bool changed = strcmp(loss, was) != 0;
+  if (changed && hd__settings(config)->loss >= 0)
+    hd__line_add(note, "the loss is %s, by --loss, in place of %s", loss, was);
+  else if (changed)
+    hd__line_add(note, "the loss is %s, since the targets of %s are numbers; --loss names another", loss, data_name);
+  if (are_taken_as_numbers(network, config, seen))
+    hd__line_add(note,
+                 "the class labels of %s are taken as numbers; with --loss %s they are read as such, and the "
+                 "test set is a fifth whatever they are",
+                 data_name, loss);
+  if (seen->outputs == 0 && network->target.loss == HD_OP_cross_entropy && network->target.scores > seen->classes)
+    hd__line_add(note, "%s%s has %d scores and %s %d classes: the other scores have no samples",
+                 note->length ? "; " : "", network->name, network->target.scores, data_name, seen->classes);
+}
+
+hd_status hd__network_fit(hd_network *network, hd_line *note, hd_ctx *ctx, const hd_config *config,
+                          const hd_feed *train, const char *data_name) {
+  const hd_dataset seen = hd__feed_seen(train);
+  const char *was = hd__target_loss(&network->target);
+  hd_model_facts facts = {.input = {3, {seen.channels, seen.height, seen.width}}};
+  HD_TRY(choose_loss(&facts.loss, ctx, network, config, &seen, data_name));
+  facts.classes = outputs_of(facts.loss ? facts.loss : was, &seen);
+  if (seen.flat)
+    facts.input = (hd_shape){1, {seen.width}};
+  if (network->asks_input && seen.mixed)
+    return hd__fail(ctx, HD_E_SHAPE, "%s: expected samples of one size, found %s; bring them to one with a transform",
+                    data_name, seen.mixed);
+  HD_TRY(hd__network_resolve(network, ctx, &facts));
+  describe(note, network, was, config, &seen, data_name);
+  return HD_OK;
+}
