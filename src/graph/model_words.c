@@ -12,12 +12,29 @@ hd_model_facts hd__model_default_facts(const hd_model_outline *outline, const ch
   return (hd_model_facts){.input = {3, {1, 28, 28}}, .classes = op == HD_OP_cross_entropy ? 10 : 1, .loss = loss};
 }
 
+/* Plain or in quotes, not as a block of lines. */
 static bool is_word(const hd_yaml_node *node, const char *word) {
-  return node && node->kind == HD_YAML_SCALAR && !strcmp(node->text, word);
+  return node && node->kind == HD_YAML_SCALAR && !strcmp(node->text, word) &&
+         node->end - node->at <= strlen(word) + strlen("''");
 }
 
 static const hd_yaml_node *get(const hd_yaml_node *root, const char *key) {
   return root->kind == HD_YAML_MAPPING ? hd__yaml_get(root, key) : NULL;
+}
+
+/* HD_OP_COUNT where the text states none, or what is none. */
+static hd_op stated_loss(const hd_yaml_node *root) {
+  const hd_yaml_node *loss = get(root, "loss");
+  const hd_yaml_node *name = loss && loss->kind == HD_YAML_MAPPING ? hd__yaml_get(loss, "op") : loss;
+  const hd_op op = name && name->kind == HD_YAML_SCALAR ? hd__op_find(name->text) : HD_OP_COUNT;
+  const hd_op_info *info = op < HD_OP_COUNT ? hd__op_info(op) : NULL;
+  return info && info->rule && info->rule->loss && info->role == HD_ROLE_FORWARD ? op : HD_OP_COUNT;
+}
+
+/* The loss that a text has. */
+static hd_op loss_of(const hd_yaml_node *root) {
+  const hd_op op = stated_loss(root);
+  return op < HD_OP_COUNT ? op : HD_OP_cross_entropy;
 }
 
 /* ---- What is to be replaced ---- */
@@ -90,24 +107,27 @@ static bool ends_open(const char *text, size_t length) {
   return true;
 }
 
-/* A new entry of the root: the last line, or the first entry where the text has brackets, or a mark at its end. */
+/* A new entry of the root: the last line, or the first entry where the text has brackets or a mark at its end. There is
+ * no place for it in a text whose first key does not begin a line. */
 static void add_loss(edits *e, const char *text, size_t length, const hd_yaml_node *root, const char *loss) {
   char entry[80];
-  const size_t first = root->item[0].key_at, at = byte_of(text, length, first);
+  const size_t first = root->item[0].key_at, at = byte_of(text, length, first), start = byte_of(text, length, 0);
   size_t line = at;
-  while (line > 0 && text[line - 1] == ' ')
+  while (line > start && text[line - 1] == ' ')
     line--;
   const int column = (int)(at - line);
   const bool in_brackets = text[byte_of(text, length, root->at)] == '{';
+  const bool begins = line == start || text[line - 1] == '\n', last = !in_brackets && ends_open(text, length);
+  const char *end = length > 0 && text[length - 1] == '\n' ? "" : "\n";
+  int written = -1;
   if (in_brackets)
-    snprintf(entry, sizeof entry, "loss: %s, ", loss);
-  else if (ends_open(text, length) && column < 16)
-    snprintf(entry, sizeof entry, "%s%*sloss: %s\n", length > 0 && text[length - 1] == '\n' ? "" : "\n", column, "",
-             loss);
-  else
-    snprintf(entry, sizeof entry, "loss: %s\n%*s", loss, column % 16, "");
-  const bool last = !in_brackets && ends_open(text, length) && column < 16;
-  add(e, last ? SIZE_MAX : first, last ? SIZE_MAX : first, entry);
+    written = snprintf(entry, sizeof entry, "loss: %s, ", loss);
+  else if (begins && last)
+    written = snprintf(entry, sizeof entry, "%s%*sloss: %s\n", end, column, "", loss);
+  else if (begins)
+    written = snprintf(entry, sizeof entry, "loss: %s\n%*s", loss, column, "");
+  if (written > 0 && (size_t)written < sizeof entry)
+    add(e, last ? SIZE_MAX : first, last ? SIZE_MAX : first, entry);
 }
 
 static hd_status apply(char **out, hd_ctx *ctx, edits *e, const char *text, size_t length) {
@@ -136,9 +156,9 @@ hd_status hd__model_resolve(char **out, hd_ctx *ctx, const char *text, size_t le
   HD_TRY(hd__yaml_parse(&yaml, ctx, text, length, source));
   const hd_yaml_node *root = hd__yaml_root(yaml), *loss = get(root, "loss");
   add_words(&e, root, facts);
-  if (facts->loss && loss)
+  if (facts->loss && stated_loss(root) < HD_OP_COUNT)
     add(&e, loss->at, loss->end, facts->loss);
-  else if (facts->loss && root->kind == HD_YAML_MAPPING && root->count > 0)
+  else if (facts->loss && !loss && root->kind == HD_YAML_MAPPING && root->count > 0)
     add_loss(&e, text, length, root, facts->loss);
   hd_status status = HD_ALLOCATED(!e.failed, ctx, "out of memory while reading a model");
   if (e.count > 0)
@@ -149,20 +169,27 @@ hd_status hd__model_resolve(char **out, hd_ctx *ctx, const char *text, size_t le
 
 /* ---- Before the data are known ---- */
 
-/* The loss that a text states, or has without stating one. */
-static hd_op loss_of(const hd_yaml_node *root) {
-  const hd_yaml_node *loss = get(root, "loss");
-  const hd_yaml_node *name = loss && loss->kind == HD_YAML_MAPPING ? hd__yaml_get(loss, "op") : loss;
-  const hd_op op = name && name->kind == HD_YAML_SCALAR ? hd__op_find(name->text) : HD_OP_COUNT;
-  return op < HD_OP_COUNT ? op : HD_OP_cross_entropy;
-}
-
 static int32_t ignored_of(const hd_yaml_node *root) {
   const hd_yaml_node *loss = get(root, "loss"), *ignored = loss ? get(loss, "ignore_index") : NULL;
   int64_t label;
   const bool is_label = ignored && ignored->kind == HD_YAML_SCALAR && hd__parse_int64(&label, ignored->text) &&
                         label >= 0 && label <= INT32_MAX;
   return is_label ? (int32_t)label : -1;
+}
+
+/* 0: it is no number above 0. */
+static int32_t number_of(const hd_yaml_node *node) {
+  int64_t number;
+  const bool good =
+      node && node->kind == HD_YAML_SCALAR && hd__parse_int64(&number, node->text) && number > 0 && number <= INT32_MAX;
+  return good ? (int32_t)number : 0;
+}
+
+/* Whether samples have neither channels nor height. */
+static bool are_rows(const hd_yaml_node *input) {
+  if (!input || input->kind != HD_YAML_SEQUENCE)
+    return is_word(input, "data");
+  return input->count == 1 || (input->count == 3 && number_of(&input->item[0]) == 1 && number_of(&input->item[1]) == 1);
 }
 
 hd_status hd__model_outline(hd_model_outline *out, hd_ctx *ctx, const char *text, size_t length, const char *source) {
@@ -172,6 +199,7 @@ hd_status hd__model_outline(hd_model_outline *out, hd_ctx *ctx, const char *text
   HD_TRY(hd__yaml_parse(&yaml, ctx, text, length, source));
   const hd_yaml_node *root = hd__yaml_root(yaml), *name = get(root, "model"), *layers = get(root, "layers");
   out->input = is_word(get(root, "input"), "data");
+  out->rows = are_rows(get(root, "input"));
   if (layers)
     visit(&words, layers, "");
   out->classes = words.count > 0;
@@ -185,13 +213,6 @@ hd_status hd__model_outline(hd_model_outline *out, hd_ctx *ctx, const char *text
 }
 
 /* ---- Comparing ---- */
-
-static int32_t number_of(const hd_yaml_node *node) {
-  int64_t number;
-  const bool good =
-      node && node->kind == HD_YAML_SCALAR && hd__parse_int64(&number, node->text) && number > 0 && number <= INT32_MAX;
-  return good ? (int32_t)number : 0;
-}
 
 /* The number in place of the first `out: classes`; 0: there is none. */
 static int32_t classes_in(const hd_yaml_node *written, const hd_yaml_node *resolved) {

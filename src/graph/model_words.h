@@ -13,6 +13,7 @@
 typedef struct hd_model_outline {
   char *name;          /* the model's; owned, NULL without one */
   bool input, classes; /* left to the data */
+  bool rows;           /* the input has neither channels nor height, or may have none */
   bool has_loss;       /* an entry `loss` */
   hd_op loss;          /* stated, or cross_entropy */
   int32_t ignored;     /* by the loss: a label, -1 for none */

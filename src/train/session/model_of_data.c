@@ -44,28 +44,29 @@ static int32_t outputs_of(const char *loss, const hd_dataset *seen) {
   return seen->outputs > 0 ? seen->outputs : classifies ? seen->classes : 1;
 }
 
-/* Whole numbers of a table are classes unless --loss says otherwise. */
-static bool are_taken_as_numbers(const hd_network *network, const hd_config *config, const hd_dataset *seen) {
-  return seen->flat && seen->labels && !seen->class_names && hd__target_numbers(&network->target) &&
-         hd__settings(config)->loss < 0;
+/* Whether labels are whole numbers of a table, which are classes unless --loss says otherwise, and may be meant as
+ * numbers: the loss takes them so, or there are many. */
+static bool may_be_numbers(const hd_network *network, const hd_config *config, const hd_dataset *seen) {
+  enum { MANY = 50 };
+  return seen->flat && seen->labels && !seen->class_names && hd__settings(config)->loss < 0 &&
+         (hd__target_numbers(&network->target) || seen->classes > MANY);
 }
 
 static void describe(hd_line *note, const hd_network *network, const char *was, const hd_config *config,
                      const hd_dataset *seen, const char *data_name) {
-  const char *loss = hd__target_loss(&network->target);
+  const char *loss = hd__target_loss(&network->target), *name = data_name;
+  const bool numbers = hd__target_numbers(&network->target), asked = hd__settings(config)->loss >= 0;
   const bool changed = strcmp(loss, was) != 0;
-  if (changed && hd__settings(config)->loss >= 0)
+  if (changed && asked)
     hd__line_add(note, "the loss is %s, by --loss, in place of %s", loss, was);
   else if (changed)
-    hd__line_add(note, "the loss is %s, since the targets of %s are numbers; --loss names another", loss, data_name);
-  if (are_taken_as_numbers(network, config, seen))
-    hd__line_add(note,
-                 "the class labels of %s are taken as numbers; with --loss %s they are read as such, and the "
-                 "test set is a fifth whatever they are",
-                 data_name, loss);
+    hd__line_add(note, "the loss is %s, since the targets of %s are numbers; --loss names another", loss, name);
+  if (may_be_numbers(network, config, seen))
+    hd__line_add(note, "the labels of %s were read as %d classes%s; --loss %s reads them as numbers to predict", name,
+                 seen->classes, numbers ? ", and are predicted as numbers" : "", numbers ? loss : "mse");
   if (seen->outputs == 0 && network->target.loss == HD_OP_cross_entropy && network->target.scores > seen->classes)
     hd__line_add(note, "%s%s has %d scores and %s %d classes: the other scores have no samples",
-                 note->length ? "; " : "", network->name, network->target.scores, data_name, seen->classes);
+                 note->length ? "; " : "", network->name, network->target.scores, name, seen->classes);
 }
 
 hd_status hd__network_fit(hd_network *network, hd_line *note, hd_ctx *ctx, const hd_config *config,

@@ -25,6 +25,7 @@ static hd_status check_text(hd_network *out, hd_ctx *ctx) {
   out->name = outline.name;
   out->asks_input = outline.input;
   out->asks_classes = outline.classes;
+  out->reads_rows = outline.rows;
   out->has_loss = outline.has_loss;
   out->target =
       (hd_target){.loss = outline.loss, .ignored = outline.loss == HD_OP_cross_entropy ? outline.ignored : -1};
@@ -125,7 +126,7 @@ hd_status hd__network_resolve(hd_network *network, hd_ctx *ctx, const hd_model_f
   hd_network resolved;
   HD_TRY(hd__model_resolve(&text, ctx, network->text, network->length, network->source, facts));
   if (!text)
-    return HD_OK;
+    return check_resolved(ctx, network, facts);
   HD_TRY(hd__network_from_text(&resolved, ctx, text, network->source));
   resolved.target.of_classes = network->target.of_classes;
   resolved.label_smoothing = network->label_smoothing;
@@ -267,8 +268,8 @@ static hd_status check_numbers(hd_ctx *ctx, const hd_target *target, const hd_da
   if (target->loss == HD_OP_cross_entropy && !target->of_classes)
     return hd__fail(
         ctx, HD_E_SHAPE,
-        "%s: expected class labels for the loss cross_entropy, found float targets in %s; train with --loss "
-        "mse, l1, huber or bce_with_logits, or give integers as labels",
+        "%s: expected class labels for the loss cross_entropy, found float targets in %s; write 'loss: mse', "
+        "l1, huber or bce_with_logits, train with --loss mse, or give integers as labels",
         source, data_name);
   if (target->scores != split->outputs)
     return hd__fail(ctx, HD_E_SHAPE,
