@@ -44,6 +44,17 @@ static int32_t outputs_of(const char *loss, const hd_dataset *seen) {
   return seen->outputs > 0 ? seen->outputs : classifies ? seen->classes : 1;
 }
 
+/* Whether targets are few whole numbers, which may be meant as classes. */
+static bool may_be_classes(const hd_dataset *seen) {
+  enum { MANY = 50 };
+  bool whole = seen->targets && seen->outputs == 1 && seen->flat;
+  for (int64_t i = 0; i < seen->count && whole; i++) {
+    const float target = seen->targets[i];
+    whole = target >= 0 && target < MANY && target == (float)(int)target;
+  }
+  return whole;
+}
+
 /* Whether labels are whole numbers of a table, which are classes unless --loss says otherwise, and may be meant as
  * numbers: the loss takes them so, or there are many. */
 static bool may_be_numbers(const hd_network *network, const hd_config *config, const hd_dataset *seen) {
@@ -60,7 +71,9 @@ static void describe(hd_line *note, const hd_network *network, const char *was, 
   if (changed && asked)
     hd__line_add(note, "the loss is %s, by --loss, in place of %s", loss, was);
   else if (changed)
-    hd__line_add(note, "the loss is %s, since the targets of %s are numbers; --loss names another", loss, name);
+    hd__line_add(note, "the loss is %s, since the targets of %s are numbers; %s", loss, name,
+                 may_be_classes(seen) ? "for classes give --loss cross_entropy with a CSV file, else integers"
+                                      : "--loss names another");
   if (may_be_numbers(network, config, seen))
     hd__line_add(note, "the labels of %s were read as %d classes%s; --loss %s reads them as numbers to predict", name,
                  seen->classes, numbers ? ", and are predicted as numbers" : "", numbers ? loss : "mse");
