@@ -131,6 +131,9 @@ words() { printf '%s\n' "model: words" "input: data" "layers:" "  - fc1: {op: li
     run_of --model mlp --data bits.csv --loss "$loss" --out "$loss"
     awk -v l="$(tail -n 1 out | json_get test_loss)" 'BEGIN { exit !(l < 0.1) }'
   done
+  "$HEDDLE" certify cross_entropy >out
+  "$HEDDLE" verify cross_entropy/certificate.json >out
+  "$HEDDLE" train --resume cross_entropy --epochs 21 >out
   [ "$(json_get accuracy < <("$HEDDLE" eval cross_entropy --data bits.csv --json))" = 1 ]
   awk 'BEGIN { print "a,b,target"; for (i = 0; i < 200; i++) printf "%d,%d,%d\n", i % 10, i % 7, i % 10 / 3 }' >three.csv
   run_of --model mlp --data three.csv --out t
