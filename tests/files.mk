@@ -31,7 +31,7 @@ unit_tests += tests/plan/test_plan tests/plan/test_networks
 unit_tests += tests/fault/test_alloc tests/fault/test_forgery tests/fault/test_bisect
 unit_tests += tests/unit/test_sessions tests/unit/test_shared_sessions tests/unit/test_step_counts \
   tests/unit/test_custom_op tests/unit/test_device
-unit_tests += tests/unit/test_tables
+unit_tests += tests/unit/test_tables tests/unit/test_model_words
 unit_tests += tests/unit/test_profile tests/unit/test_sources tests/unit/test_pictures tests/unit/test_csv \
   tests/unit/test_custom_data
 unit_tests += tests/unit/test_transform tests/unit/test_augment tests/unit/test_first_weights tests/unit/test_skip \
@@ -42,7 +42,7 @@ op_tests = tests/op/test_array tests/op/test_expf tests/op/test_gemm tests/op/te
 op_tests += tests/op/test_bf16
 cli_tests = tests/cli/bench.bats tests/cli/evidence.bats tests/cli/bisect.bats tests/cli/metric.bats \
   tests/cli/older.bats tests/cli/sweep.bats tests/cli/report.bats tests/cli/export.bats tests/cli/completion.bats \
-  tests/cli/tutorials.bats tests/cli/rpc.bats
+  tests/cli/tutorials.bats tests/cli/rpc.bats tests/cli/model_words.bats
 cli_tests += tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats \
   tests/cli/loader.bats tests/cli/locale.bats tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats \
   tests/cli/signals.bats tests/cli/summary.bats tests/cli/tables.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats \
@@ -106,6 +106,7 @@ tests_unit_test_threads_SOURCES = tests/unit/test_threads.c tests/unit/other_cpu
 tests_unit_test_openmp_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
 tests_unit_test_csv_SOURCES = tests/unit/test_csv.c tests/unit/data_trial.h tests/unit/comma_locale.h
 tests_unit_test_tables_SOURCES = tests/unit/test_tables.c tests/unit/data_trial.h
+tests_unit_test_model_words_SOURCES = tests/unit/test_model_words.c
 tests_unit_test_yaml_SOURCES = tests/unit/test_yaml.c tests/unit/comma_locale.h
 tests_unit_test_pictures_SOURCES = tests/unit/test_pictures.c tests/unit/data_trial.h
 tests_unit_test_sources_SOURCES = tests/unit/test_sources.c tests/unit/data_trial.h tests/unit/source_files.h
@@ -182,7 +183,7 @@ EXTRA_DIST += tests/cuda/which_gpu.sh tests/bits/trained.sh tools/gpu-report
 # digests.
 plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_pool pool_first read_often repeats \
   scores_as_image shard_norm shared stages
-plan_models = allconv cifar-94 cifar-fast cifar-resnet cnn fastmnist lenet5 mlp mnist-99 regression resnet simplenet
+plan_models = allconv cifar-94 cifar-fast cifar-resnet cnn fastmnist lenet5 linear mlp mnist-99 regression resnet simplenet
 bits_networks = ended groups losses mixed mixed_samples native norm optimizers patches probabilities rules several smooth \
   shard_norm shard_norms shared soft tiles tiny transforms units upsampled wide preact bn3 conv_swish_norm \
   norm_after_flatten two_norms_swish

@@ -32,9 +32,10 @@ extern "C" {
 
 typedef struct hd_model hd_model;
 
-/* A model without layers for samples of channels x height x width. `name` goes into reports and names run folders:
- * letters, digits, '-' and '_' (else HD_E_USAGE). The caller owns it and ends it with hd_model_destroy (NULL
- * allowed). */
+/* A model without layers for samples of channels x height x width; a layer may have `out: classes`, as many outputs as
+ * the data of the run ask for (docs/model-files.md), which hd_model_check counts as 10. `name` goes into reports and
+ * names run folders: letters, digits, '-' and '_' (else HD_E_USAGE). The caller owns it and ends it with
+ * hd_model_destroy (NULL allowed). */
 HD_API hd_status hd_model_create(hd_model **out, hd_ctx *ctx, const char *name, int32_t channels, int32_t height,
                                  int32_t width);
 HD_API void hd_model_destroy(hd_model *model);

@@ -1,6 +1,7 @@
 /* Shapes: counting, comparing, printing. */
 #include "base/shape.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 
 int64_t hd__shape_elems(const hd_shape *shape) {
@@ -17,6 +18,15 @@ int hd__shape_equal(const hd_shape *a, const hd_shape *b) {
     if (a->dim[i] != b->dim[i])
       return 0;
   return 1;
+}
+
+hd_shape hd__shape_image(const hd_shape *sample) {
+  return sample->rank == 1 ? (hd_shape){3, {1, 1, sample->dim[0]}} : *sample;
+}
+
+hd_shape hd__shape_sample(const hd_shape *image) {
+  const bool row = image->rank == 3 && image->dim[0] == 1 && image->dim[1] == 1;
+  return row ? (hd_shape){1, {image->dim[2]}} : *image;
 }
 
 const char *hd__shape_text(char *text, size_t bytes, const hd_shape *shape) {

@@ -97,6 +97,7 @@ static hd_status check_plain(builder *b, const hd_yaml_node *node, const yaml_ev
 /* Stores a key's event in `item`; keys are scalars and unique. */
 static hd_status take_key(builder *b, const hd_yaml_node *parent, hd_yaml_node *item, const yaml_event_t *event) {
   item->line = (int)event->start_mark.line + 1;
+  item->key_at = event->start_mark.index;
   HD_TRY(check_plain(b, item, event));
   if (event->type == YAML_ALIAS_EVENT)
     return hd__yaml_fail(b->ctx, item, "expected a name as key, found an alias (*name); write it out");
@@ -120,6 +121,8 @@ static hd_status fill_items(builder *b, hd_yaml_node *node, yaml_event_type_t en
     yaml_event_t event;
     HD_TRY(next_event(b, &event));
     if (event.type == end) {
+      const bool bracket = event.end_mark.index > event.start_mark.index;
+      node->end = bracket ? event.end_mark.index : node->count > 0 ? node->item[node->count - 1].end : node->at;
       yaml_event_delete(&event);
       return HD_OK;
     }
@@ -139,6 +142,8 @@ static hd_status fill_items(builder *b, hd_yaml_node *node, yaml_event_type_t en
 
 static hd_status fill(builder *b, hd_yaml_node *node, const yaml_event_t *event, int depth) {
   node->line = (int)event->start_mark.line + 1;
+  node->at = event->start_mark.index;
+  node->end = event->end_mark.index;
   if (depth > HD_YAML_MAX_DEPTH)
     return hd__yaml_fail(b->ctx, node, "expected at most %d levels, found more; flatten the file", HD_YAML_MAX_DEPTH);
   HD_TRY(check_plain(b, node, event));

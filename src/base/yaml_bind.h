@@ -17,6 +17,8 @@ typedef enum hd_yaml_kind { HD_YAML_SCALAR, HD_YAML_SEQUENCE, HD_YAML_MAPPING } 
 typedef struct hd_yaml_node {
   hd_yaml_kind kind;
   int line;           /* counted from 1 */
+  size_t at, end;     /* its characters in the text, from 0; of a list in lines, up to the last entry's */
+  size_t key_at;      /* in a mapping: where its key begins */
   const char *source; /* the document's name, for messages */
   char *key;          /* in a mapping: this entry's key */
   char *text;         /* scalar */

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "graph/model_layer.h"
+#include "graph/model_words.h"
 #include "op/op.h"
 #include "graph/param_rules.h"
 
@@ -255,20 +256,21 @@ static hd_status check_used(const parser *p) {
   return HD_OK;
 }
 
+/* Channels, height and width, or how many numbers a row has. */
 static hd_status read_input_shape(hd_shape *shape, hd_ctx *ctx, const hd_yaml_node *root) {
   const hd_yaml_node *node = hd__yaml_get(root, "input");
   char text[HD_LAYER_FOUND_BYTES];
   if (!node)
     return hd__yaml_fail(ctx, root, "expected 'input: [channels, height, width]', found none; add it");
-  if (node->kind != HD_YAML_SEQUENCE || node->count != 3)
-    return hd__yaml_fail(
-        ctx, node,
-        "expected three numbers [channels, height, width] as 'input', found %s; write for example [1, 28, 28]",
-        hd__layer_found(text, sizeof text, node));
-  shape->rank = 3;
-  for (int i = 0; i < 3; i++) {
+  if (node->kind != HD_YAML_SEQUENCE || (node->count != 3 && node->count != 1))
+    return hd__yaml_fail(ctx, node,
+                         "expected three numbers [channels, height, width] as 'input', found %s; write for example "
+                         "[1, 28, 28], [4] for rows of 4 numbers, or data for what the data have",
+                         hd__layer_found(text, sizeof text, node));
+  shape->rank = node->count;
+  for (int i = 0; i < node->count; i++) {
     int64_t number;
-    HD_TRY(hd__yaml_int(&number, ctx, &node->item[i], 1, i == 0 ? 4 : MAX_SIDE));
+    HD_TRY(hd__yaml_int(&number, ctx, &node->item[i], 1, i == 0 && node->count == 3 ? 4 : MAX_SIDE));
     shape->dim[i] = (int32_t)number;
   }
   return HD_OK;
@@ -304,7 +306,7 @@ static hd_status read_model(hd_graph **out, char **name, hd_ctx *ctx, const hd_y
     return hd__yaml_fail(ctx, layers, "expected 1 to %d layers, found %d; write one a line, - NAME: {op: ...}",
                          MAX_LAYERS, layers->count);
   HD_TRY(read_input_shape(&shape, ctx, root));
-  shape = input ? *input : shape;
+  shape = !input ? shape : shape.rank == 1 ? hd__shape_sample(input) : *input;
   if (name && !(*name = hd__strdup(text)))
     return hd__fail(ctx, HD_E_NOMEM, "out of memory while reading a model");
   hd_status status = hd__graph_create(out, ctx, &shape);
@@ -323,13 +325,9 @@ static hd_status read_model(hd_graph **out, char **name, hd_ctx *ctx, const hd_y
 
 static hd_status parse(hd_graph **out, char **name, hd_ctx *ctx, const char *text, size_t length, const char *source,
                        const hd_shape *input) {
-  hd_yaml *yaml;
-  *out = NULL;
-  if (name)
-    *name = NULL;
+  HD_YAML_OWNED *yaml = NULL;
   HD_TRY(hd__yaml_parse(&yaml, ctx, text, length, source));
-  hd_status status = read_model(out, name, ctx, hd__yaml_root(yaml), input);
-  hd__yaml_destroy(yaml);
+  const hd_status status = read_model(out, name, ctx, hd__yaml_root(yaml), input);
   if (status == HD_OK)
     return HD_OK;
   hd__graph_destroy(*out);
@@ -341,12 +339,44 @@ static hd_status parse(hd_graph **out, char **name, hd_ctx *ctx, const char *tex
   return status;
 }
 
+/* What the file leaves to the data, as the default data have it, but for an `input` that is given. */
+static hd_status default_facts(hd_model_facts *facts, hd_ctx *ctx, const char *text, size_t length, const char *source,
+                               const hd_shape *input) {
+  hd_model_outline outline;
+  HD_TRY(hd__model_outline(&outline, ctx, text, length, source));
+  *facts = hd__model_default_facts(&outline, NULL);
+  if (input)
+    facts->input = hd__shape_sample(input);
+  hd__free(outline.name);
+  return HD_OK;
+}
+
+static hd_status parse_any(hd_graph **out, char **name, hd_ctx *ctx, const char *text, size_t length,
+                           const char *source, const hd_shape *input) {
+  HD_OWNED char *resolved = NULL;
+  hd_model_facts facts;
+  char found[HD_SHAPE_TEXT_BYTES], message[HD_MESSAGE_BYTES];
+  *out = NULL;
+  if (name)
+    *name = NULL;
+  HD_TRY(default_facts(&facts, ctx, text, length, source, input));
+  HD_TRY(hd__model_resolve(&resolved, ctx, text, length, source, &facts));
+  if (!resolved)
+    return parse(out, name, ctx, text, length, source, input);
+  const hd_status status = parse(out, name, ctx, resolved, strlen(resolved), source, input);
+  if (status == HD_OK || status == HD_E_NOMEM)
+    return status;
+  snprintf(message, sizeof message, "%s", hd_ctx_message(ctx));
+  return hd__fail(ctx, status, "%s (without data 'input: data' is %s and 'out: classes' %d)", message,
+                  hd__shape_text(found, sizeof found, &facts.input), facts.classes);
+}
+
 hd_status hd__model_parse(hd_graph **out, char **name, hd_ctx *ctx, const char *text, size_t length,
                           const char *source) {
-  return parse(out, name, ctx, text, length, source, NULL);
+  return parse_any(out, name, ctx, text, length, source, NULL);
 }
 
 hd_status hd__model_parse_for(hd_graph **out, hd_ctx *ctx, const char *text, size_t length, const char *source,
                               const hd_shape *input) {
-  return parse(out, NULL, ctx, text, length, source, input);
+  return parse_any(out, NULL, ctx, text, length, source, input);
 }

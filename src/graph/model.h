@@ -17,8 +17,10 @@
  * Each layer reads the one above unless `from` names others. kernel, stride and padding are one number or two (height,
  * width); stride defaults to 1, for max_pool2d to its kernel; groups, of conv2d, to 1. A repeat's layers are named
  * block1.conv, block1.sum, block2.conv and so on; within a round a name refers first to the round's layers, and `above`
- * is the round's input. The last layer's output is one score per class or output; the loss is cross-entropy
- * unless an entry `loss` names another (model_loss.c). `parameters` may be left out: see param_rules.h. */
+ * is the round's input. The last layer's output is one score per class or output; the loss is cross-entropy unless an
+ * entry `loss` names another (model_loss.c). `input: [4]` is for rows of 4 numbers, and `input: data` and `out:
+ * classes` for what the data have (model_words.h); without data that is 1x28x28 and 10. `parameters` may be left out:
+ * see param_rules.h. */
 #pragma once
 
 #include "base/yaml_bind.h"

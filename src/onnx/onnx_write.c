@@ -390,7 +390,8 @@ static void write_row_input(writer *w, const hd_shape *shape) {
 static void write_input(writer *w) {
   const hd_graph *graph = w->net->graph;
   const hd_shape *shape = &graph->values[graph->input].shape;
-  const int64_t dim[] = {shape->dim[0], 1, 1};
+  const int64_t dim[] = {hd__shape_image(shape).dim[0], 1, 1};
+  const size_t rank = (size_t)shape->rank;
   w->layer = "pixels";
   w->out = strcpy(w->value[graph->input], "pixels/normalised");
   write_value(w, "pixels", shape, true);
@@ -398,8 +399,8 @@ static void write_input(writer *w) {
     write_row_input(w, shape);
     return;
   }
-  put_tensor(w, "pixels/scale", FLOAT, w->net->scale, dim, 3);
-  put_tensor(w, "pixels/shift", FLOAT, w->net->shift, dim, 3);
+  put_tensor(w, "pixels/scale", FLOAT, w->net->scale, dim, rank);
+  put_tensor(w, "pixels/shift", FLOAT, w->net->shift, dim, rank);
   finish(w, "Add", NULL, step(w, "Mul", "pixels", "pixels/scale"), "pixels/shift");
 }
 

@@ -66,6 +66,8 @@ run_digest() {
 
 @test "images and targets must be what the model takes, behind the transforms" {
   make_data
+  printf 'model: fixed\ninput: [1, 28, 28]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 10}\n' >fixed.yaml
+  local RUN="${RUN/mlp/fixed.yaml}"
   fails 1 train $RUN --transforms '[{pad: 2}, to_float]'
   says "expected the input 1x32x32 of the data set" "through its transforms, found input 1x28x28"
   fails 1 train $RUN --transforms '[to_float, {one_hot: 12}]'
@@ -74,6 +76,12 @@ run_digest() {
   says "--eval-transforms expects one_hot as --transforms does"
   fails 1 train $RUN --transforms '[{centre_crop: 28}, to_float]' --eval-transforms '[{centre_crop: 27}, to_float]'
   says "expected the input 1x27x27"
+}
+
+@test "a model that fits its data fits what is behind the transforms" {
+  make_data
+  "$HEDDLE" train $RUN --out a --transforms '[{pad: 2}, to_float, {one_hot: 12}]' >out
+  grep -q 'input: \[1, 32, 32\].*out: 12}' a/run.json
 }
 
 @test "evaluation and prediction go through what the run's evaluation did" {

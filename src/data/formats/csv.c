@@ -4,7 +4,8 @@
  * with train.csv and test.csv
  *
  * A label that is a text in some row is a class, numbered in the order of their bytes; whole numbers are classes, other
- * numbers targets; a column called target holds numbers to predict if it has no text. */
+ * numbers targets; a column called target holds numbers to predict if it has no text. A loss that is asked for decides
+ * what whole numbers are. */
 #include "data/formats/format.h"
 
 #include <stdio.h>
@@ -20,6 +21,7 @@
 typedef struct csv_set {
   hd_csv_table table[2];
   int files;
+  hd_csv_labels labels;
   char path[2][HD_PATH_BYTES];
 } csv_set;
 
@@ -178,14 +180,14 @@ static hd_status take_numbers(hd_opened *out, const csv_set *set, hd_ctx *ctx, b
 /* Numbers of classes: all are whole, and small enough. A column called label, class or species has no others. */
 static bool are_classes(const csv_set *set) {
   const hd_csv_table *t = &set->table[0];
-  bool whole = true;
+  bool whole = set->labels != HD_CSV_LABELS_NUMBERS;
   for (int i = 0; i < set->files; i++)
     for (int64_t row = 0; row < set->table[i].count && whole; row++) {
       double value;
       const hd_csv_field *f = &set->table[i].label_text[row];
       whole = !hd__csv_number(&value, f) || (hd__csv_is_whole(f) && value < HD_DATA_MAX_CLASSES);
     }
-  return !t->is_target && (whole || t->is_class);
+  return set->labels == HD_CSV_LABELS_AUTO ? !t->is_target && (whole || t->is_class) : whole;
 }
 
 static hd_status take_labels(hd_opened *out, const csv_set *set, hd_ctx *ctx, bool named) {
@@ -241,6 +243,7 @@ static hd_status add_notes(hd_opened *out, hd_ctx *ctx, const hd_csv_table *t) {
 static hd_status open_path(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
   HD_RELEASED(release) csv_set set = {0};
   set.files = find_tables(set.path, request->name) ? 2 : 1;
+  set.labels = request->table.labels;
   HD_TRY(open_tables(&set, out, ctx, request));
   HD_TRY(read_rows(out, ctx, &set));
   HD_TRY(take_labels(out, &set, ctx, request->classes.count > 0));

@@ -12,12 +12,16 @@ enum { HD_CSV_MOST_COLUMNS = 65536, HD_CSV_NAME_BYTES = 256, HD_CSV_CATEGORIES =
 
 typedef enum hd_csv_header { HD_CSV_HEADER_AUTO, HD_CSV_HEADER_YES, HD_CSV_HEADER_NO } hd_csv_header;
 
+/* What whole numbers as labels are; AUTO: classes, but for a column that is called target. */
+typedef enum hd_csv_labels { HD_CSV_LABELS_AUTO, HD_CSV_LABELS_CLASSES, HD_CSV_LABELS_NUMBERS } hd_csv_labels;
+
 /* How a table is read. */
 typedef struct hd_csv_options {
   const char *label; /* the column's name, or its number from 1 on where there is no header; "": by itself */
   hd_csv_header header;
   int32_t categories; /* the most texts of a column that become features; 0: HD_CSV_CATEGORIES */
   bool refuses_empty; /* no field may be empty */
+  hd_csv_labels labels;
 } hd_csv_options;
 
 typedef struct hd_csv_column {

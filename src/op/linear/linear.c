@@ -18,8 +18,9 @@ hd_status hd__shapes_linear(hd_op_shapes *s) {
   char text[HD_SHAPE_TEXT_BYTES];
   if (x->rank != 1)
     return hd__fail(s->ctx, HD_E_SHAPE,
-                    "layer '%s': linear expects a flat input, found %s; put a flatten layer before it", s->layer,
-                    hd__shape_text(text, sizeof text, x));
+                    "layer '%s': linear expects a flat input, found %s; put a flatten layer before it, the line "
+                    "'- flat: {op: flatten}'",
+                    s->layer, hd__shape_text(text, sizeof text, x));
   s->geom = hd__geom_of_shape(x);
   s->geom.co = s->attrs->out;
   const hd_geom *g = &s->geom;

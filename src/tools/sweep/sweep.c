@@ -368,6 +368,7 @@ hd_status hd_sweep_create(hd_sweep **out, hd_ctx *ctx, const hd_config *config, 
 
 static void free_run(sweep_run *run) {
   free(run->line);
+  hd__free(run->written);
   hd__free(run->model);
   hd__free(run->library);
 }

@@ -12,8 +12,16 @@
 #include "train/session/arithmetic_version.h"
 #include "train/settings/run_record.h"
 
+static bool is_of_model(hd_option_id option) { return option == HD_OPT_MODEL || option == HD_OPT_RECIPE; }
+
 bool hd__sweep_is_source(hd_option_id option) {
-  return option == HD_OPT_MODEL || option == HD_OPT_RECIPE || option == HD_OPT_DATA || option == HD_OPT_FOLD;
+  static const hd_option_id of_data[] = {
+      HD_OPT_DATA,   HD_OPT_TRANSFORMS, HD_OPT_EVAL_TRANSFORMS, HD_OPT_ON_ERROR, HD_OPT_NORMALIZE, HD_OPT_LABEL,
+      HD_OPT_HEADER, HD_OPT_MISSING,    HD_OPT_CATEGORIES,      HD_OPT_EXIF,     HD_OPT_LOSS,      HD_OPT_FOLD};
+  for (size_t i = 0; i < sizeof of_data / sizeof *of_data; i++)
+    if (option == of_data[i])
+      return true;
+  return is_of_model(option);
 }
 
 /* The first run that reads what this run reads. */
@@ -25,14 +33,15 @@ hd_status hd__sweep_keep_source(hd_sweep *s, hd_ctx *ctx, int64_t run, const hd_
   sweep_run *source = source_of(s, run);
   if (source->model)
     return HD_OK;
+  source->written = hd__strdup(hd__network_written(&session->run.network));
   source->model = hd__strdup(session->run.network.text);
   source->library = hd__strdup(hd__session_library(session));
   memcpy(source->data, hd__data_checksums(session->input.data), sizeof source->data);
-  return HD_ALLOCATED(source->model && source->library, ctx, "out of memory for a model");
+  return HD_ALLOCATED(source->written && source->model && source->library, ctx, "out of memory for a model");
 }
 
 hd_status hd__sweep_config(hd_config **out, hd_ctx *ctx, const hd_sweep *s, int64_t run) {
-  const char *model = source_of(s, run)->model;
+  const char *model = s->run[hd__grid_first(&s->grid, run, is_of_model, false)].written;
   HD_TRY(hd__grid_config(out, ctx, &s->grid, s->fixed, run));
   const hd_status status = model ? hd__config_describe(*out, ctx, model) : HD_OK;
   return HD_CREATED(status, out, hd_config_destroy);
@@ -147,7 +156,7 @@ hd_status hd__sweep_read_sources(json_t **out, hd_ctx *ctx, const hd_sweep *s, c
     const char *name = hd_config_get(config, "model");
     HD_TRY(add_weights(entries, ctx, kept, hd_config_get(config, "init")));
     if (source_of(s, i) == &s->run[i] && !strchr(name, '\n') && !hd__network_is_built_in(name))
-      HD_TRY(add_source(entries, ctx, kept, MODELS, name, s->run[i].model));
+      HD_TRY(add_source(entries, ctx, kept, MODELS, name, s->run[i].written));
   }
   return HD_OK;
 }

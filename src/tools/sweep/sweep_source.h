@@ -5,7 +5,7 @@
 #include "tools/sweep/sweep_state.h"
 #include "train/session/session.h"
 
-/* Whether an option names what a run reads. */
+/* Whether an option says what a run reads, or how: its samples, and the model that is made for them. */
 bool hd__sweep_is_source(hd_option_id option);
 
 /* Keeps what the session of a run has read, for all runs that read the same. */

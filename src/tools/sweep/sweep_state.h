@@ -20,9 +20,9 @@ typedef struct sweep_run {
   bool taken, ended;
   char *line; /* of the table: all behind the state; NULL before the run has ended */
 
-  /* Of the first run that reads it (sweep_source.h): the model's description, the checksums of the data, the library of
-   * --arithmetic native. */
-  char *model, *library;
+  /* Of the first run that reads it (sweep_source.h): the model's description as it was found, and as the data made it;
+   * the checksums of the data, the library of --arithmetic native. */
+  char *written, *model, *library;
   uint64_t data[HD_DATA_PARTS];
 } sweep_run;
 

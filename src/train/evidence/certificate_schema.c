@@ -217,21 +217,36 @@ static hd_status check_present(const hd_config *config, hd_ctx *ctx, const json_
   return HD_OK;
 }
 
+/* A run's model leaves nothing to the data, and has the loss of the option. */
+static hd_status check_resolved(hd_ctx *ctx, const json_t *certificate, const hd_network *network, const char *path) {
+  const char *asked = hd__record_setting(certificate, HD_OPT_LOSS), *loss = hd__target_loss(&network->target);
+  if (network->asks_input || network->asks_classes)
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected numbers in 'model_yaml', found %s" REMEDY, path,
+                    network->asks_input ? "'input: data'" : "'out: classes'");
+  if (!*asked || !strcmp(asked, loss))
+    return HD_OK;
+  return hd__fail(ctx, HD_E_FORMAT,
+                  "%s: expected the loss of 'model_yaml', %s, as 'loss' in settings, found %.80s" REMEDY, path, loss,
+                  asked);
+}
+
 /* The option model is a description, or the name of one: built in, or a file, which may be gone. */
 static hd_status check_model(hd_ctx *ctx, const json_t *certificate, const char *path) {
   const char *stated = hd__record_setting(certificate, HD_OPT_MODEL), *text = hd__json_text(certificate, "model_yaml");
   hd_network network, built_in;
   HD_TRY(hd__network_from_text(&network, ctx, text, "model_yaml"));
-  bool same = !strchr(stated, '\n') || !strcmp(stated, text);
+  bool same = true;
+  hd_status status = strchr(stated, '\n') ? hd__network_is_of(&same, ctx, text, stated) : HD_OK;
   if (hd__network_is_built_in(stated) && hd__network_find(&built_in, ctx, stated) == HD_OK) {
     same = !strcmp(built_in.name, network.name);
     hd__network_fini(&built_in);
   }
-  hd_status status = same ? HD_OK
-                          : hd__fail(ctx, HD_E_FORMAT,
-                                     "%s: expected the model of 'model_yaml', %.80s, as 'model' in settings, found "
-                                     "%.80s" REMEDY,
-                                     path, network.name, strchr(stated, '\n') ? "another description" : stated);
+  if (status == HD_OK && !same)
+    status = hd__fail(ctx, HD_E_FORMAT,
+                      "%s: expected the model of 'model_yaml', %.80s, as 'model' in settings, found "
+                      "%.80s" REMEDY,
+                      path, network.name, strchr(stated, '\n') ? "another description" : stated);
+  HD_THEN(status, check_resolved(ctx, certificate, &network, path));
   hd__network_fini(&network);
   return status;
 }

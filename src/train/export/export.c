@@ -23,14 +23,14 @@ static hd_status write_network(FILE *to, hd_ctx *ctx, void *arg) {
 static hd_dataset sample_of(const hd_trained *trained) {
   static const uint8_t no_pixel;
   static const int32_t no_label;
-  const hd_shape *input = &trained->plan->graph->values[trained->plan->graph->input].shape;
+  const hd_shape input = hd__shape_image(&trained->plan->graph->values[trained->plan->graph->input].shape);
   return (hd_dataset){.elem = hd__record_has_floats(trained->record) ? HD_ELEM_F32 : HD_ELEM_U8,
                       .images = &no_pixel,
                       .labels = &no_label,
                       .count = 1,
-                      .channels = input->dim[0],
-                      .height = input->dim[1],
-                      .width = input->dim[2],
+                      .channels = input.dim[0],
+                      .height = input.dim[1],
+                      .width = input.dim[2],
                       .classes = 1};
 }
 

@@ -1,6 +1,6 @@
 /* Summaries: the graph as written, with the gradients that training would need, each node's cost added to the layer
  * that it came from; and the plan of a run, whose memory is computed and not allocated. What transforms need follows
- * from the data's shape, so the data is opened if there are transforms. */
+ * from the data's shape, so the data is opened if there are transforms, and if the model leaves something to it. */
 #include "heddle/custom_op.h"
 #include "heddle/summary.h"
 
@@ -12,6 +12,8 @@
 #include "op/op.h"
 #include "plan/passes.h"
 #include "train/session/feed_options.h"
+#include "train/session/model_of_data.h"
+#include "train/session/session_data.h"
 #include "train/settings/model_source.h"
 #include "train/session/run_plan.h"
 #include "train/settings/schedule.h"
@@ -230,16 +232,45 @@ static hd_status plan_memory(owner *o, hd_ctx *ctx, const int32_t input[3]) {
 
 static void fill(owner *o, int32_t shards, int threads) {
   hd_summary *s = &o->summary;
-  const hd_shape *shape = &o->graph->values[o->graph->input].shape;
+  const hd_shape shape = hd__shape_image(&o->graph->values[o->graph->input].shape);
   s->model = o->network.name;
   s->optimizer = (hd_optimizer_choice)hd__settings(o->config)->optimizer;
   s->isa = o->kernels->isa;
   for (int i = 0; i < 3; i++)
-    s->input[i] = shape->dim[i];
+    s->input[i] = shape.dim[i];
   s->batch = hd__settings(o->config)->batch;
   s->shards = shards;
   s->accumulate = hd__settings(o->config)->accumulate;
   s->threads = threads;
+}
+
+static hd_status fit_to_data(owner *o, hd_ctx *ctx) {
+  HD_RELEASED(release_data) hd_data *data = NULL;
+  const hd_augment lists = hd__augment_of(o->config);
+  char note[80];
+  hd_line line = {.text = note, .bytes = sizeof note};
+  HD_FEED_OWNED feed = {0};
+  HD_TRY(hd__session_data(&data, ctx, o->config, &o->network));
+  const double *mean = hd__data_mean(data), *std = hd__data_std(data);
+  HD_TRY(hd__feed_init(&feed, ctx, hd__data_train(data), o->kernels, mean, std));
+  HD_TRY(hd__augment_feed(&feed, ctx, &lists, HD_PIPELINE_TRAINING, mean, std, 0));
+  o->network.target.of_classes = hd__augment_of_classes(&feed);
+  return hd__network_fit(&o->network, &line, ctx, o->config, &feed, hd__data_name(data));
+}
+
+/* What a text leaves to the data comes from those that are named; without any, or for an input, it has defaults. */
+static hd_status fit_network(owner *o, hd_ctx *ctx, const int32_t input[3]) {
+  hd_network *n = &o->network;
+  const char *loss = hd_choice_name(HD_OPT_LOSS, hd__settings(o->config)->loss);
+  if (!n->asks_input && !n->asks_classes && !*loss)
+    return HD_OK;
+  if (!input && hd__config_given(o->config, HD_OPT_DATA))
+    return fit_to_data(o, ctx);
+  const bool changes = *loss && strcmp(loss, hd__target_loss(&n->target)) != 0;
+  hd_model_facts facts = hd__model_default_facts(&(hd_model_outline){.loss = n->target.loss}, changes ? loss : NULL);
+  if (input)
+    facts.input = hd__shape_sample(&(hd_shape){3, {input[0], input[1], input[2]}});
+  return hd__network_resolve(n, ctx, &facts);
 }
 
 static hd_status summarize(owner *o, hd_ctx *ctx, const hd_config *config, const int32_t input[3]) {
@@ -252,6 +283,7 @@ static hd_status summarize(owner *o, hd_ctx *ctx, const hd_config *config, const
   HD_TRY(hd__network_find(&o->network, ctx, hd__settings(o->config)->model));
   HD_TRY(hd__planned_run_kernels(&o->kernels, ctx, o->config));
   HD_TRY(hd__planned_shards(&shards, ctx, o->config));
+  HD_TRY(fit_network(o, ctx, input));
   HD_TRY(parse(&o->graph, o, ctx, input));
   HD_TRY(hd__threads_place(&place, ctx, &request));
   fill(o, shards, place->threads);

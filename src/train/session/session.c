@@ -277,6 +277,8 @@ static void note_lone_numbers(hd_session *s) {
 static void note_data(hd_session *s) {
   for (const char *const *line = hd__data_notes(s->input.data); *line; line++)
     note(s, *line);
+  if (*s->report.model_note)
+    note(s, s->report.model_note);
 }
 
 static hd_status train(hd_session *s, hd_ctx *ctx) {

@@ -88,7 +88,7 @@ typedef struct session_report {
   void *user;      /* of on_event */
   char device[64]; /* "cpu", "cuda:0,1" */
   char arithmetic_note[192];
-  char input_note[448];
+  char input_note[448], model_note[512];
   char device_note[320]; /* the reason for that device, or against sums by NCCL */
   char wrong_png[HD_PATH_BYTES];
   hd_gpu_accounts gpu_memory;

@@ -13,6 +13,7 @@
 #include "train/session/agreement.h"
 #include "train/session/device_open.h"
 #include "train/session/metric.h"
+#include "train/session/model_of_data.h"
 #include "train/session/rank_threads.h"
 #include "train/session/thread_count.h"
 #include "train/session/run_plan.h"
@@ -500,6 +501,8 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__input_map_adopt(s->report.input_note, sizeof s->report.input_note, ctx, s->run.config, &s->run.network,
                              s->input.data, s->compute.kernels));
   HD_TRY(make_feeds(s, ctx));
+  hd_line note = {.text = s->report.model_note, .bytes = sizeof s->report.model_note};
+  HD_TRY(hd__network_fit(&s->run.network, &note, ctx, s->run.config, &s->input.train, hd__data_name(s->input.data)));
   HD_TRY(hd__agree_on_input(s, ctx));
   HD_TRY(hd__session_share_skips(s, ctx));
   HD_TRY(check_metric(s, ctx));

@@ -17,15 +17,31 @@ enum { MOST_MODELS = 32 };
 
 HD_RELEASER(release_graph, hd_graph, hd__graph_destroy)
 
+/* A text without words is parsed now to fail early. */
+static hd_status check_text(hd_network *out, hd_ctx *ctx) {
+  HD_RELEASED(release_graph) hd_graph *graph = NULL;
+  hd_model_outline outline;
+  HD_TRY(hd__model_outline(&outline, ctx, out->text, out->length, out->source));
+  out->name = outline.name;
+  out->asks_input = outline.input;
+  out->asks_classes = outline.classes;
+  out->reads_rows = outline.rows;
+  out->has_loss = outline.has_loss;
+  out->target =
+      (hd_target){.loss = outline.loss, .ignored = outline.loss == HD_OP_cross_entropy ? outline.ignored : -1};
+  if (outline.name && (outline.input || outline.classes))
+    return HD_OK;
+  HD_TRY(hd__model_parse(&graph, NULL, ctx, out->text, out->length, out->source));
+  return hd__target_init(&out->target, ctx, graph);
+}
+
 static hd_status fill(hd_network *out, hd_ctx *ctx, const void *bytes, size_t length, const char *source) {
   *out = (hd_network){
       .text = hd__malloc(length + 1), .length = length, .source = hd__strdup(source), .label_smoothing = -1};
   HD_TRY(HD_ALLOCATED(out->text && out->source, ctx, "%s: out of memory while reading", source));
   memcpy(out->text, bytes, length);
   out->text[length] = 0;
-  HD_RELEASED(release_graph) hd_graph *graph = NULL;
-  HD_TRY(hd__model_parse(&graph, &out->name, ctx, out->text, length, source)); /* parsed now to fail early */
-  return hd__target_init(&out->target, ctx, graph);
+  return check_text(out, ctx);
 }
 
 static hd_status keep(hd_network *out, hd_ctx *ctx, const void *bytes, size_t length, const char *source) {
@@ -91,12 +107,62 @@ hd_status hd__network_find(hd_network *out, hd_ctx *ctx, const char *name_or_pat
   return keep(out, ctx, file.bytes ? (const char *)file.bytes : "", file.length, name_or_path);
 }
 
+/* Whether the text has come to say what the facts say. */
+static hd_status check_resolved(hd_ctx *ctx, const hd_network *n, const hd_model_facts *facts) {
+  const char *loss = hd__target_loss(&n->target);
+  if (n->asks_input || n->asks_classes)
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected 'input: data' and 'out: classes' as plain words of a UTF-8 file, found them written "
+                    "otherwise; write numbers",
+                    n->source);
+  if (!facts->loss || !strcmp(loss, facts->loss))
+    return HD_OK;
+  return hd__fail(ctx, HD_E_FORMAT, "%s: expected a place for the loss %s, found none; write 'loss: %s' into the file",
+                  n->source, facts->loss, facts->loss);
+}
+
+hd_status hd__network_resolve(hd_network *network, hd_ctx *ctx, const hd_model_facts *facts) {
+  HD_OWNED char *text = NULL;
+  hd_network resolved;
+  HD_TRY(hd__model_resolve(&text, ctx, network->text, network->length, network->source, facts));
+  if (!text)
+    return check_resolved(ctx, network, facts);
+  HD_TRY(hd__network_from_text(&resolved, ctx, text, network->source));
+  resolved.target.of_classes = network->target.of_classes;
+  resolved.label_smoothing = network->label_smoothing;
+  resolved.input = network->input;
+  const hd_status status = check_resolved(ctx, &resolved, facts);
+  if (status != HD_OK) {
+    hd__network_fini(&resolved);
+    return status;
+  }
+  resolved.written = network->written ? network->written : network->text;
+  if (!network->written)
+    network->text = NULL;
+  network->written = NULL;
+  hd__network_fini(network);
+  *network = resolved;
+  return HD_OK;
+}
+
+hd_status hd__network_is_of(bool *out, hd_ctx *ctx, const char *recorded, const char *description) {
+  return hd__model_is_resolved(out, ctx, description, recorded);
+}
+
 void hd__network_fini(hd_network *network) {
   hd__free(network->text);
+  hd__free(network->written);
   hd__free(network->source);
   hd__free(network->name);
   hd__target_fini(&network->target);
   *network = (hd_network){0};
+}
+
+static bool is_built_in_file(const char *source) {
+  const hd_embedded *e = hd__embed_models;
+  while (e->name && strcmp(e->name, source))
+    e++;
+  return e->name;
 }
 
 /* A built-in model may need the transforms of the recipe that has its name, which keep the channels. */
@@ -113,24 +179,26 @@ static hd_status refuse_input(hd_ctx *ctx, const hd_network *network, const char
   if (transformable && has_recipe(network))
     snprintf(recipe, sizeof recipe, "use --recipe %.*s, whose transforms make that of some sets, or ",
              (int)strcspn(network->source, "."), network->source);
+  const bool built_in = is_built_in_file(network->source);
   return hd__fail(ctx, HD_E_SHAPE,
-                  "%s: expected the input %s of the data set %s, found input %s; %schange 'input' or --data",
-                  network->source, wanted, data_name, found, recipe);
+                  "%s: expected the input %s of the data set %s, found input %s; %s%schange 'input' or --data",
+                  network->source, wanted, data_name, found, recipe,
+                  built_in ? "use --model mlp, which takes any samples, or " : "");
 }
 
 hd_status hd__network_check(hd_ctx *ctx, const hd_network *network, const hd_graph *graph, const hd_dataset *split,
                             const char *data_name, bool transformed) {
   hd_shape image = {3, {split->channels, split->height, split->width}};
-  const hd_shape *input = &graph->values[graph->input].shape;
+  const hd_shape *input = &graph->values[graph->input].shape, of_image = hd__shape_image(input);
   char wanted[HD_SHAPE_TEXT_BYTES], found[HD_SHAPE_TEXT_BYTES];
   if (split->mixed)
     return hd__fail(ctx, HD_E_SHAPE, "%s: expected samples of one size, found %s; bring them to one with a transform",
                     data_name, split->mixed);
-  bool fits = split->flat && input->dim[0] == 1 && hd__shape_elems(input) == split->width;
-  if (!fits && !hd__shape_equal(&image, input))
+  bool fits = split->flat && of_image.dim[0] == 1 && hd__shape_elems(input) == split->width;
+  if (!fits && !hd__shape_equal(&image, &of_image))
     return refuse_input(ctx, network, hd__shape_text(wanted, sizeof wanted, &image),
                         hd__shape_text(found, sizeof found, input), data_name,
-                        !transformed && input->dim[0] == split->channels);
+                        !transformed && of_image.dim[0] == split->channels);
   return hd__target_check(ctx, &network->target, split, network->source, data_name);
 }
 
@@ -172,22 +240,24 @@ static hd_status check_labels(hd_ctx *ctx, const hd_target *target, const hd_dat
   const char *loss = hd__op_info(target->loss)->name;
   if (target->loss == HD_OP_cross_entropy) {
     if (target->scores < split->classes)
-      return hd__fail(ctx, HD_E_SHAPE,
-                      "%s: expected at least %d scores for the classes of %s, found %d; give the last layer 'out: %d', or, "
-                      "if the label %d is no class, the loss 'ignore_index: %d'",
-                      source, split->classes, data_name, target->scores, split->classes, split->classes - 1,
-                      split->classes - 1);
+      return hd__fail(
+          ctx, HD_E_SHAPE,
+          "%s: expected at least %d scores for the classes of %s, found %d; give the last layer 'out: %d' or "
+          "'out: classes', or, if the label %d is no class, the loss 'ignore_index: %d'%s",
+          source, split->classes, data_name, target->scores, split->classes, split->classes - 1, split->classes - 1,
+          target->scores == 1 ? ", or train with --loss mse if labels are numbers to predict" : "");
     return HD_OK;
   }
   if (target->scores != 1)
     return hd__fail(ctx, HD_E_SHAPE,
                     "%s: expected one output for the loss %s on the class labels of %s, found %d; give the last layer "
-                    "'out: 1', use cross_entropy or data with float targets",
+                    "'out: 1', train with --loss cross_entropy, or give data with float targets",
                     source, loss, data_name, target->scores);
   for (int64_t i = 0; target->loss == HD_OP_bce_with_logits && i < split->count; i++)
     if (split->labels[i] > 1)
       return hd__fail(ctx, HD_E_FORMAT,
-                      "%s: expected labels 0 and 1 in %s for the loss %s, found %d at index %lld; use cross_entropy",
+                      "%s: expected labels 0 and 1 in %s for the loss %s, found %d at index %lld; train with --loss "
+                      "cross_entropy",
                       source, data_name, loss, split->labels[i], (long long)i);
   return HD_OK;
 }
@@ -196,19 +266,21 @@ static hd_status check_numbers(hd_ctx *ctx, const hd_target *target, const hd_da
                                const char *data_name) {
   const char *loss = hd__op_info(target->loss)->name;
   if (target->loss == HD_OP_cross_entropy && !target->of_classes)
-    return hd__fail(ctx, HD_E_SHAPE,
-                    "%s: expected class labels for the loss cross_entropy, found float targets in %s; use 'loss: mse', "
-                    "l1, huber or bce_with_logits",
-                    source, data_name);
+    return hd__fail(
+        ctx, HD_E_SHAPE,
+        "%s: expected class labels for the loss cross_entropy, found float targets in %s; write 'loss: mse', "
+        "l1, huber or bce_with_logits, train with --loss mse, or give integers as labels",
+        source, data_name);
   if (target->scores != split->outputs)
     return hd__fail(ctx, HD_E_SHAPE,
                     "%s: expected %d outputs for the targets of %s, found %d; give the last layer 'out: %d'", source,
                     split->outputs, data_name, target->scores, split->outputs);
   for (int64_t i = 0; target->loss == HD_OP_bce_with_logits && split->targets && i < split->count * split->outputs; i++)
     if (split->targets[i] < 0 || split->targets[i] > 1)
-      return hd__fail(ctx, HD_E_FORMAT,
-                      "%s: expected targets from 0 to 1 in %s for the loss %s, found %g at index %lld; use mse", source,
-                      data_name, loss, (double)split->targets[i], (long long)(i / split->outputs));
+      return hd__fail(
+          ctx, HD_E_FORMAT,
+          "%s: expected targets from 0 to 1 in %s for the loss %s, found %g at index %lld; train with --loss mse",
+          source, data_name, loss, (double)split->targets[i], (long long)(i / split->outputs));
   return HD_OK;
 }
 
@@ -217,6 +289,8 @@ hd_status hd__target_check(hd_ctx *ctx, const hd_target *target, const hd_datase
   return split->outputs ? check_numbers(ctx, target, split, source, data_name)
                         : check_labels(ctx, target, split, source, data_name);
 }
+
+const char *hd__target_loss(const hd_target *target) { return hd__op_info(target->loss)->name; }
 
 int32_t hd__target_classes(const hd_target *target) {
   bool binary = target->loss == HD_OP_bce_with_logits && target->scores == 1;

@@ -8,6 +8,7 @@
 #include "base/tools_api.h"
 #include "data/formats/dataset.h"
 #include "graph/graph.h"
+#include "graph/model_words.h"
 #include "onnx/onnx.h"
 
 /* How a loss reads a data set's targets: whether they fit, and whether a guess can be judged.
@@ -30,6 +31,9 @@ void hd__target_fini(hd_target *target);
 hd_status hd__target_check(hd_ctx *ctx, const hd_target *target, const hd_dataset *split, const char *source,
                            const char *data_name);
 
+/* The name of the loss. */
+const char *hd__target_loss(const hd_target *target);
+
 /* The number of classes that a model with this loss distinguishes: its scores where they are classes', 2 for a single
  * bce_with_logits score, else 0. */
 int32_t hd__target_classes(const hd_target *target);
@@ -48,11 +52,18 @@ bool hd__target_counts(const hd_target *target, const hd_dataset *split, int64_t
 typedef struct hd_network {
   char *text; /* YAML */
   size_t length;
-  char *source; /* for messages */
-  char *name;   /* the name in the description */
+  char *written; /* the text as found, where the data have changed it; else NULL */
+  char *source;  /* for messages */
+  char *name;    /* the name in the description */
   hd_target target;
   hd_onnx_input input;    /* of an ONNX file */
   double label_smoothing; /* in place of the description's; -1: none given */
+
+  /* The text leaves to the data the samples' shape, or numbers of outputs (graph/model_words.h): until these take their
+   * place the target has no scores. */
+  bool asks_input, asks_classes;
+  bool reads_rows; /* its input has neither channels nor height, or is that of the data */
+  bool has_loss;   /* the text states one */
 } hd_network;
 
 /* `name_or_path`: a built-in model, a file (a name with '/' or ending in .yaml, .yml or .onnx), or a description (a
@@ -65,6 +76,18 @@ HD_TOOLS_API bool hd__network_is_built_in(const char *name);
 /* From a recorded text. */
 HD_TOOLS_API hd_status hd__network_from_text(hd_network *out, hd_ctx *ctx, const char *text, const char *source);
 HD_TOOLS_API void hd__network_fini(hd_network *network);
+
+/* Puts what the data say in the place of the words that the text has, and the loss that the facts name. A network that is
+ * left without words is checked as a whole. */
+hd_status hd__network_resolve(hd_network *network, hd_ctx *ctx, const hd_model_facts *facts);
+
+/* Whether a recorded text is that of this description, with what some data put in place of its words. */
+hd_status hd__network_is_of(bool *out, hd_ctx *ctx, const char *recorded, const char *description);
+
+/* The text as found. */
+static inline const char *hd__network_written(const hd_network *network) {
+  return network->written ? network->written : network->text;
+}
 
 /* Checks that the graph takes the split's images, transformed or not as they are now, and its loss the split's
  * targets. */
