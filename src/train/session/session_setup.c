@@ -13,6 +13,7 @@
 #include "train/session/agreement.h"
 #include "train/session/device_open.h"
 #include "train/session/metric.h"
+#include "train/session/output_scores.h"
 #include "train/session/rank_threads.h"
 #include "train/session/thread_count.h"
 #include "train/session/run_plan.h"
@@ -217,10 +218,15 @@ static void place_outcome(hd_exec_outcome *out, void *memory, int64_t samples, b
 /* Shared memory for guesses: each rank fills in the samples that its threads evaluate. With --tta that is of views, and
  * each rank has memory for the guesses by their means. */
 static hd_status make_guesses(hd_session *s, hd_ctx *ctx) {
+  enum { MOST_SCORES = 1 << 24 }; /* of outputs that are judged at the run's end */
   const int64_t test = hd__data_test(s->input.data)->count,
                 most = s->input.val.count > test ? s->input.val.count : test;
   const bool views = s->run.settings->tta != HD_TTA_NONE;
-  const bool scores = views || hd__metric_needs_scores((hd_metric_choice)s->run.settings->metric);
+  const hd_target *target = &s->run.network.target;
+  const hd_dataset *split = hd__data_test(s->input.data);
+  const bool judged = hd__outputs_are_judged(target, split) && most <= MOST_SCORES / target->scores;
+  const bool scores =
+      views || judged || hd__metric_needs_scores((hd_metric_choice)s->run.settings->metric, target, split);
   const size_t each = sizeof(float) + sizeof(float) + sizeof(int32_t) +
                       (scores ? (size_t)s->run.network.target.scores * sizeof(float) : 0);
   HD_TRY(hd__local_group_memory(&s->report.guess_memory, s->compute.local, ctx, (size_t)most * each,
