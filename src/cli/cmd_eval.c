@@ -242,8 +242,7 @@ static void json_outputs(const hd_evaluation *e) {
     cli_json(", 'f1': %g, 'f1_micro': %g, 'auc': %g, 'auc_micro': %g, 'labels': [", e->f1, e->f1_micro, e->auc,
              e->auc_micro);
   else
-    cli_json(", 'mean_absolute_error': %g, 'root_mean_square_error': %g, 'r2': %g, 'outputs': [",
-             e->mean_absolute_error, e->root_mean_square_error, e->r2);
+    cli_json(", 'r2': %g, 'root_mean_square_error': %g, 'outputs': [", e->r2, e->root_mean_square_error);
   for (int k = 0; k < e->outputs; k++) {
     const hd_output_score *o = &e->output[k];
     if (labels)
@@ -257,6 +256,8 @@ static void json_outputs(const hd_evaluation *e) {
 
 static void print_json(const hd_evaluation *e) {
   cli_json("{'loss': %g, 'accuracy': %g", e->loss, e->accuracy);
+  if (!isnan(e->mean_absolute_error))
+    cli_json(", 'mean_absolute_error': %g", e->mean_absolute_error);
   cli_json(", 'per_class': [");
   for (int c = 0; c < e->classes; c++)
     cli_json("%c%g", c, e->class_samples[c] ? (double)e->class_right[c] / (double)e->class_samples[c] : NAN);
