@@ -16,6 +16,9 @@ hd_status hd__session_data(hd_data **out, hd_ctx *ctx, hd_config *config, const 
   hd_data_request request = hd__config_data(config);
   request.ignored = network->target.ignored;
   HD_TRY(reads_rows(&request.rows, ctx, network));
+  request.mean = network->input.mean;
+  request.std = network->input.std;
+  request.columns = network->input.elems;
   HD_TRY(hd__data_open(out, ctx, &request));
   hd_status status = hd__data_is_table(*out) ? HD_OK : hd__config_check_no_table(config, ctx, hd__data_name(*out));
   HD_THEN(status, hd__config_settle(config, ctx, HD_OPT_NORMALIZE,

@@ -473,6 +473,23 @@ static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
   return HD_OK;
 }
 
+/* Statistics that a network brought to the run, and its description does not have. */
+static hd_status adopt_statistics(hd_session *s, hd_ctx *ctx, const char *folder) {
+  HD_RELEASED(hd__features_fini) hd_features f = {0};
+  hd_onnx_input *in = &s->run.network.input;
+  HD_TRY(hd__record_features(&f, ctx, s->run.record, folder));
+  if (!f.given)
+    return HD_OK;
+  HD_TRY(HD_NEW_RAW(in->mean, 2 * (size_t)f.count, ctx, "out of memory for a run's features"));
+  in->std = in->mean + f.count;
+  in->elems = f.count;
+  for (int32_t i = 0; i < f.count; i++) {
+    in->mean[i] = f.feature[i].mean;
+    in->std[i] = f.feature[i].std;
+  }
+  return HD_OK;
+}
+
 static hd_status find_network(hd_session *s, hd_ctx *ctx) {
   const char *description = hd__config_description(s->run.config), *model = s->run.settings->model;
   return description ? hd__network_from_text(&s->run.network, ctx, description, model)
@@ -487,8 +504,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   if (resumes)
     HD_TRY(adopt_run(s, ctx, folder));
   HD_TRY(hd__config_complete(s->run.config, ctx));
-  if (!resumes)
-    HD_TRY(find_network(s, ctx));
+  HD_TRY(resumes ? adopt_statistics(s, ctx, folder) : find_network(s, ctx));
   if (hd__config_has(s->run.config, HD_OPT_LABEL_SMOOTHING))
     s->run.network.label_smoothing = s->run.settings->label_smoothing;
   HD_TRY(hd__agree_on_settings(s, ctx));
