@@ -281,6 +281,9 @@ END
   grep -q "no header, the label is column 1" out
   network 2
   run_of --data plain.csv --label 1 --header no --out a
+  "$HEDDLE" predict a plain.csv --json | sed 's/"label": [0-9]*, //g' >wanted
+  cut -d, -f2,3 plain.csv >bare.csv
+  "$HEDDLE" predict a bare.csv --json | sed 's/bare.csv/plain.csv/g' | cmp - wanted
   { echo y,a,b; cat plain.csv; } >named.csv
   fails 1 eval a --data named.csv --header yes
   says "expected no header as in training, found one"
