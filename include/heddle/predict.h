@@ -87,9 +87,9 @@ typedef struct hd_rows hd_rows;
 
 /* Reads a file, by its ending, or "-": CSV on standard input. Columns are found by their names, and become numbers as
  * those of training did; the label's column need not be there. Of the predictor's configuration it uses `label`,
- * `header` and `missing`, where they are given in place of the run's. HD_E_FORMAT, HD_E_SHAPE: a field, or the rows, are
- * not what the model reads; the message names file and line. The caller ends it with hd_rows_close (NULL allowed),
- * before the predictor. */
+ * `header` and `missing`, where they are given in place of the run's. HD_E_FORMAT, HD_E_SHAPE: a field, or the rows,
+ * are not what the model reads; the message names file and line. The caller ends it with hd_rows_close (NULL
+ * allowed), before the predictor. */
 HD_API hd_status hd_rows_open(hd_rows **out, hd_ctx *ctx, hd_predictor *predictor, const char *path);
 HD_API void hd_rows_close(hd_rows *rows);
 
@@ -98,8 +98,8 @@ HD_API int64_t hd_rows_count(const hd_rows *rows);
 HD_API int64_t hd_rows_line(const hd_rows *rows, int64_t row);
 
 /* What the file has as label of a sample: its text, "" for an empty field, NULL where there is no such column. *label
- * (may be NULL) gets the number of that class, -1 if it is none of the model's; *target the number that it is, NAN if it
- * is none. The text is valid until the next call. */
+ * (may be NULL) gets the number of that class, -1 if it is none of the model's; *target the number that it is, NAN if
+ * it is none. The text is valid until the next call. */
 HD_API const char *hd_rows_truth(int32_t *label, double *target, hd_rows *rows, int64_t row);
 
 /* Predicts samples [first, first + count). value: count x hd_predictor_count. */

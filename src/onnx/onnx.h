@@ -25,10 +25,10 @@ hd_status hd__onnx_write(FILE *to, hd_ctx *ctx, const hd_onnx_network *network);
 
 enum { HD_ONNX_CHANNELS = 4 };
 
-/* What the first nodes of a network do to its input: x * scale + shift of each channel, or (x - mean) / std of each element
- * of a row, which is its normalisation and no layer of the description. `maps`: they do something. What x is of a picture the file says only where its input is
- * bytes, and a file of heddle's mostly has it as 0 to 255. No set of samples has more channels than can be told
- * here; of such an input there is no map, and `channels` is 0. */
+/* What the first nodes of a network do to its input: x * scale + shift of each channel, or (x - mean) / std of each
+ * element of a row, which is its normalisation and no layer of the description. `maps`: they do something. What x is
+ * of a picture the file says only where its input is bytes, and a file of heddle's mostly has it as 0 to 255. No set
+ * of samples has more channels than can be told here; of such an input there is no map, and `channels` is 0. */
 typedef struct hd_onnx_input {
   bool maps, bytes, from_heddle;
   int32_t channels;

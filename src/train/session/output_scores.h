@@ -2,8 +2,8 @@
  * which a sample may have several (bce_with_logits on float targets). Each output is judged by itself:
  *
  *   f1    2 tp / (2 tp + fp + fn), where a score above 0 says that a sample has the label; none without tp, fp and fn
- *   auc   the share of pairs of a sample with the label and one without it in which the first has the larger score, ties
- *         half; none without such pairs
+ *   auc   the share of pairs of a sample with the label and one without it in which the first has the larger score,
+ *         ties half; none without such pairs
  *   r2    1 - sum of (output - target)^2 / sum of (target - its mean)^2; none where all targets are equal
  *   mean absolute error, root of the mean square error
  *
@@ -31,8 +31,8 @@ bool hd__outputs_are_judged(const hd_target *target, const hd_dataset *split);
 hd_status hd__output_scores(hd_output_scores *out, hd_ctx *ctx, const hd_target *target, const hd_feed *feed,
                             const hd_exec_outcome *outcome);
 
-/* A sample's score in a ranking. Sorts them and returns the AUC; NAN unless there are samples of both kinds, and where a
- * score is NAN. */
+/* A sample's score in a ranking. Sorts them and returns the AUC; NAN unless there are samples of both kinds, and
+ * where a score is NAN. */
 typedef struct hd_ranked {
   double score;
   bool is_of_class;

@@ -285,9 +285,10 @@ static void note_spare_scores(hd_session *s) {
   char text[HD_PATH_BYTES + 192];
   if (!data->labels || data->classes >= scores || data->classes < 2)
     return;
-  snprintf(text, sizeof text,
-           "the last layer has %d scores for the %d classes of %s; those from %d on belong to none: 'out: %d' is enough",
-           scores, data->classes, hd__data_name(s->input.data), data->classes, data->classes);
+  snprintf(
+      text, sizeof text,
+      "the last layer has %d scores for the %d classes of %s; those from %d on belong to none: 'out: %d' is enough",
+      scores, data->classes, hd__data_name(s->input.data), data->classes, data->classes);
   note(s, text);
 }
 
