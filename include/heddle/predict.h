@@ -46,12 +46,15 @@ HD_API hd_prediction hd_predictor_gives(const hd_predictor *predictor);
 HD_API int32_t hd_predictor_count(const hd_predictor *predictor);
 HD_API void hd_predictor_input(int32_t shape[3], const hd_predictor *predictor);
 
+/* The name of a class in the data that the run was trained on; NULL: it has none. Owned by the predictor. */
+HD_API const char *hd_predictor_class_name(const hd_predictor *predictor, int32_t class_number);
+
 /* `count` samples of 8-bit pixels, each in planes (channel, row, column) as data sets have them: light ink on black for
  * digits. Normalised as in training. value: count x hd_predictor_count. */
 HD_API hd_status hd_predict_pixels(double *value, hd_predictor *predictor, hd_ctx *ctx, const uint8_t *pixels,
                                    int64_t count);
 
-/* The same with samples of floats, as data sets of floats have them. */
+/* The same with samples of floats, as data sets of floats have them. HD_E_NOTFINITE: one is NaN or infinite. */
 HD_API hd_status hd_predict_floats(double *value, hd_predictor *predictor, hd_ctx *ctx, const float *samples,
                                    int64_t count);
 
@@ -70,8 +73,38 @@ HD_API hd_status hd_predict_picture(double *value, hd_predictor *predictor, hd_c
  * such index. */
 HD_API hd_status hd_predict_item(double *value, int32_t *label, hd_predictor *predictor, hd_ctx *ctx, int64_t index);
 
+/* The float targets of that sample, after hd_predict_item: up to hd_predictor_count numbers. Returns how many, 0 where
+ * the data has labels. */
+HD_API int32_t hd_predict_item_targets(double *target, const hd_predictor *predictor, int64_t index);
+
 /* The name of that data set; owned by the predictor. */
 HD_API const char *hd_predictor_data(const hd_predictor *predictor);
+
+/* ---- Samples in a file ---- */
+
+/* The rows of a CSV file, of which the run was trained on such, or the samples of an NPY file. */
+typedef struct hd_rows hd_rows;
+
+/* Reads a file, by its ending, or "-": CSV on standard input. Columns are found by their names, and become numbers as
+ * those of training did; the label's column need not be there. Of the predictor's configuration it uses `label`,
+ * `header` and `missing`, where they are given in place of the run's. HD_E_FORMAT, HD_E_SHAPE: a field, or the rows,
+ * are not what the model reads; the message names file and line. The caller ends it with hd_rows_close (NULL
+ * allowed), before the predictor. */
+HD_API hd_status hd_rows_open(hd_rows **out, hd_ctx *ctx, hd_predictor *predictor, const char *path);
+HD_API void hd_rows_close(hd_rows *rows);
+
+/* The number of samples, and the line on which a sample begins, 0 for an array's. */
+HD_API int64_t hd_rows_count(const hd_rows *rows);
+HD_API int64_t hd_rows_line(const hd_rows *rows, int64_t row);
+
+/* What the file has as label of a sample: its text, "" for an empty field, NULL where there is no such column. *label
+ * (may be NULL) gets the number of that class, -1 if it is none of the model's; *target the number that it is, NAN if
+ * it is none. The text is valid until the next call. */
+HD_API const char *hd_rows_truth(int32_t *label, double *target, hd_rows *rows, int64_t row);
+
+/* Predicts samples [first, first + count). value: count x hd_predictor_count. */
+HD_API hd_status hd_predict_rows(double *value, hd_predictor *predictor, hd_ctx *ctx, const hd_rows *rows,
+                                 int64_t first, int64_t count);
 
 /* The most probable class: the first of the largest. */
 HD_API int32_t hd_predict_class(const double *probability, int32_t classes);

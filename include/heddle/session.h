@@ -211,6 +211,15 @@ HD_API void hd_session_stop(hd_session *session);
 /* Owned by the session; complete after hd_session_train. */
 HD_API const hd_report *hd_session_report(const hd_session *session);
 
+/* How good one output is where each has targets of its own: of a regression (mse, l1, huber), or a label of which a
+ * sample may have several (bce_with_logits on float targets). NAN: not defined, see docs/data.md. */
+typedef struct hd_output_score {
+  int64_t positives; /* samples with the label */
+  int32_t binary;    /* each target is 0 or 1, without which a label has no score */
+  double f1, auc;    /* of a label */
+  double r2, mean_absolute_error, root_mean_square_error; /* of a number */
+} hd_output_score;
+
 typedef struct hd_evaluation {
   size_t struct_bytes; /* sizeof(hd_evaluation) */
   int64_t samples;
@@ -222,6 +231,11 @@ typedef struct hd_evaluation {
   int64_t *confusion;                   /* classes x classes, row: label, column: guess */
   double f1, auc;                       /* of classes, see docs/data.md; else NAN */
   double r2;                            /* of the outputs, with the losses mse, l1 and huber; else NAN */
+  double root_mean_square_error;        /* of these; the mean over the outputs, as the two above */
+  int32_t outputs;                      /* that have targets of their own; else 0 */
+  hd_output_score *output;              /* of each; f1 and auc above are the means over those that have one (macro) */
+  double f1_micro, auc_micro;           /* over all labels as if they were one; else NAN */
+  char **class_names;                   /* a class that the run's data had no name for: NULL; no names: NULL */
 } hd_evaluation;
 
 /* Evaluates a checkpoint (a run's folder or a step's) on the test set of the configuration's data, or of the run's

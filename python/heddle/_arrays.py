@@ -5,6 +5,7 @@ __array__ or __dlpack__ (NumPy, PyTorch on the CPU, JAX) is taken.
 """
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,32 @@ def samples(x: Any, what: str = "x") -> np.ndarray:
         x = np.moveaxis(x, 3, 1)
     x = x.reshape({1: (-1, 1, 1, 1), 2: (len(x), 1, 1, -1), 3: (len(x), 1, *x.shape[1:])}.get(x.ndim, x.shape))
     return np.ascontiguousarray(x, np.uint8 if x.dtype == np.uint8 else np.float32)
+
+
+def warn_of_rounding(x: Any, std: Any = None, stacklevel: int = 3) -> None:
+    """Warns of columns of rows (N, F) that lose more as float32 than a thousandth of their standard deviation, which is
+    that of x unless `std` has it.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warn_of_rounding(np.array([[1.7e9, 1], [1.7e9 + 60, 2]]))
+    >>> print(caught[0].message)
+    expected numbers that float32 can tell apart in column 0 of x, found some that change by up to 60, of a standard \
+deviation of 30; subtract a constant from it, such as its mean
+    """
+    if not isinstance(x, np.ndarray) or x.ndim != 2 or x.dtype.kind not in "iuf" or x.dtype.itemsize < 4:
+        return
+    if x.dtype == np.float32 or 0 in x.shape:
+        return
+    wide = x.astype(np.float64)
+    with np.errstate(all="ignore"):
+        lost = np.abs(wide - wide.astype(np.float32)).max(0)
+        std = wide.std(0) if std is None else np.asarray(std, np.float64)
+        bad = np.flatnonzero(np.isfinite(lost) & (lost > 1e-3 * std)) if std.shape == lost.shape else []
+    if len(bad):
+        warnings.warn(f"expected numbers that float32 can tell apart in column {bad[0]} of x, found some that change by "
+                      f"up to {lost[bad[0]]:.6g}, of a standard deviation of {std[bad[0]]:.6g}; subtract a constant from "
+                      "it, such as its mean", stacklevel=stacklevel)
 
 
 def labels(y: Any, count: int, what: str = "y") -> np.ndarray:

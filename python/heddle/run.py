@@ -30,12 +30,21 @@ class Evaluation:
     f1: float
     auc: float
     r2: float
+    root_mean_square_error: float
+    f1_micro: float
+    auc_micro: float
     class_samples: np.ndarray  # (classes)
     class_right: np.ndarray  # (classes)
     confusion: np.ndarray  # (classes, classes), row: label, column: guess
+    class_names: list[str]  # of the data that the run was trained on; "" for a class without one
+    outputs: list[dict[str, float]]  # the scores of each output that has targets of its own
 
 
-_EVALUATION_NUMBERS = ("samples", "skipped", "loss", "accuracy", "mean_absolute_error", "f1", "auc", "r2")
+_EVALUATION_NUMBERS = ("samples", "skipped", "loss", "accuracy", "mean_absolute_error", "f1", "auc", "r2",
+                       "root_mean_square_error", "f1_micro", "auc_micro")
+
+
+_OUTPUT_NUMBERS = ("positives", "f1", "auc", "r2", "mean_absolute_error", "root_mean_square_error")
 
 
 class Run:
@@ -52,6 +61,7 @@ class Run:
     def _set_up(self, context: Context) -> None:
         self._context = context
         self._predictor: Any = None
+        self._std: list[float] | None = None
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -130,7 +140,11 @@ class Run:
             return Evaluation(**{name: getattr(out, name) for name in _EVALUATION_NUMBERS},
                               class_samples=_copy("int64_t", out.class_samples, n),
                               class_right=_copy("int64_t", out.class_right, n),
-                              confusion=_copy("int64_t", out.confusion, n * n).reshape(n, n))
+                              confusion=_copy("int64_t", out.confusion, n * n).reshape(n, n),
+                              class_names=[text(out.class_names[c]) if out.class_names[c] else "" for c in range(n)]
+                              if out.class_names else [],
+                              outputs=[{name: getattr(out.output[k], name) for name in _OUTPUT_NUMBERS}
+                                       for k in range(out.outputs)])
         finally:
             lib.hd_evaluation_fini(out)
 
@@ -141,6 +155,8 @@ class Run:
         N = 1.
         """
         picture = isinstance(x, (str, os.PathLike))
+        if not picture:
+            _arrays.warn_of_rounding(x, self._deviations())
         x = x if picture else _arrays.samples(x)
         with self._lock:
             predictor = self._predictor_of()
@@ -154,6 +170,14 @@ class Run:
                           (lib.hd_predict_floats, "float"))
             context.check(call(value, predictor, context.pointer, _arrays.pointer(kind, x), len(x)))
         return out
+
+    def _deviations(self) -> list[float]:
+        """The standard deviation of each number of a row in training; none where rows are not normalised so."""
+        if self._std is None:
+            with open(self.checkpoint / "run.json", encoding="utf-8") as record:
+                features = json.load(record).get("data", {}).get("features", {}).get("of", [])
+            self._std = [feature["std"] for feature in features]
+        return self._std
 
     def _predictor_of(self) -> Any:
         if self._predictor is None:

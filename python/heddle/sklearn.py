@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from ._arrays import warn_of_rounding
 from .model import Model
 from .session import train
 
@@ -29,6 +30,22 @@ except ImportError:  # scikit-learn before 1.6
 
 # Checkpoints are synced to the disk, which takes longer than training on few rows; in memory it takes no time.
 _MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+def _rows(x: Any) -> np.ndarray | None:
+    """Rows of numbers that are wider than float32, before they are rounded; None for others."""
+    if not hasattr(x, "dtype") and not hasattr(x, "dtypes"):
+        return None
+    try:
+        return np.asarray(x, np.float64) if getattr(x, "dtype", None) != np.float32 else None
+    except (TypeError, ValueError):
+        return None  # validate_data says what is wrong
+
+
+def _warn(x: Any, std: Any = None) -> None:
+    rows = _rows(x)
+    if rows is not None:
+        warn_of_rounding(rows, std, stacklevel=5)
 
 
 class _Network(BaseEstimator):
@@ -69,8 +86,14 @@ class _Network(BaseEstimator):
             self.run_ = run.detached()
         self.n_iter_ = len(self.loss_curve_)
 
+    def _keep_spread(self, rows: Any, x: np.ndarray) -> None:
+        """The standard deviation of each column, as predict needs it to tell what float32 loses."""
+        wide = _rows(rows)
+        self._spread = (x if wide is None or wide.shape != x.shape else wide).std(0, dtype=np.float64)
+
     def _values(self, x: Any) -> np.ndarray:
         check_is_fitted(self)
+        _warn(x, self._spread)
         x = validate_data(self, x, dtype=np.float32, reset=False)
         return self.run_.predict(x)
 
@@ -86,7 +109,10 @@ class HeddleClassifier(ClassifierMixin, _Network):
 
     def fit(self, X: Any, y: Any) -> HeddleClassifier:
         """Trains on X (N, F) and labels y (N)."""
+        _warn(X)
+        rows = X
         X, y = validate_data(self, X, y, dtype=np.float32)
+        self._keep_spread(rows, X)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -116,7 +142,10 @@ class HeddleRegressor(RegressorMixin, _Network):
 
     def fit(self, X: Any, y: Any) -> HeddleRegressor:
         """Trains on X (N, F) and targets y (N) or (N, K)."""
+        _warn(X)
+        rows = X
         X, y = validate_data(self, X, y, dtype=np.float32, multi_output=True, y_numeric=True)
+        self._keep_spread(rows, X)
         y = np.asarray(y, np.float64)
         self._is_flat = y.ndim == 1
         y = y.reshape(len(y), -1)

@@ -1,9 +1,15 @@
-/* heddle eval: accuracy and loss of a checkpoint on a test set, per class, and the confusion matrix. */
+/* heddle eval: accuracy and loss of a checkpoint on a test set, per class, and the confusion matrix; or how good each
+ * output is. */
 #include <math.h>
 
 #include "cli/cli.h"
 
-enum { MATRIX_COLUMNS = 16, WORST_SHOWN = 16 }; /* more classes: a list of the most frequent mistakes instead */
+enum {
+  MATRIX_COLUMNS = 16,
+  WORST_SHOWN = 16,
+  NAME_ROOM = 24,
+  OUTPUTS_SHOWN = 64
+}; /* more classes: a list of the most frequent mistakes instead */
 
 static int digits_of(int64_t n) {
   int digits = 1;
@@ -19,26 +25,51 @@ static int64_t largest_count(const hd_evaluation *e) {
   return largest;
 }
 
-/* "    7    98.93 %   1,017 of 1,028" */
-static void print_class(const hd_evaluation *e, int c) {
+/* ---- Classes ---- */
+
+static const char *name_of(const hd_evaluation *e, int c) {
+  const char *name = e->class_names ? e->class_names[c] : NULL;
+  return name ? name : "";
+}
+
+/* Of a name and a blank before it; 0: there are none. */
+static int name_width(const hd_evaluation *e) {
+  int width = 0;
+  for (int c = 0; c < e->classes; c++)
+    width = cli_width(name_of(e, c)) >= width && *name_of(e, c) ? cli_width(name_of(e, c)) + 1 : width;
+  return width > NAME_ROOM ? NAME_ROOM : width;
+}
+
+static void print_name(const hd_evaluation *e, int c, int width) {
+  const char *name = name_of(e, c);
+  const int padding = width - cli_width(name) - 1;
+  if (width > 0)
+    cli_print(" %s%*s", name, padding > 0 ? padding : 0, "");
+}
+
+/* "    7 seven    98.93 %   1,017 of 1,028" */
+static void print_class(const hd_evaluation *e, int c, int width) {
+  cli_print("%5d", c);
+  print_name(e, c, width);
   if (e->class_samples[c] > 0)
-    cli_print("%5d  %7.2f %%  %*s of %*s", c, 100.0 * (double)e->class_right[c] / (double)e->class_samples[c], 7,
+    cli_print("  %7.2f %%  %*s of %*s", 100.0 * (double)e->class_right[c] / (double)e->class_samples[c], 7,
               cli_grouped(e->class_right[c]), -7, cli_grouped(e->class_samples[c]));
   else
-    cli_print("%5d        -                       ", c);
+    cli_print("        -                       ");
 }
 
 /* A line for each class: its accuracy, and its row of the confusion matrix. */
 static void print_matrix(const hd_evaluation *e) {
+  const int names = name_width(e);
   int width = digits_of(largest_count(e)) + 2;
   width = width < 5 ? 5 : width;
-  cli_print("%*s\n", 33 + width + 9, "taken for");
-  cli_print("class   accuracy            right  ");
+  cli_print("%*s\n", 33 + names + width + 9, "taken for");
+  cli_print("class%*s   accuracy            right  ", names, "");
   for (int c = 0; c < e->classes; c++)
     cli_print("%*d", width, c);
   cli_print("\n");
   for (int row = 0; row < e->classes; row++) {
-    print_class(e, row);
+    print_class(e, row, names);
     for (int c = 0; c < e->classes; c++) {
       int64_t count = e->confusion[row * e->classes + c];
       if (count)
@@ -50,10 +81,19 @@ static void print_matrix(const hd_evaluation *e) {
   }
 }
 
+static void print_mistake(const hd_evaluation *e, int cell, int names, int64_t times) {
+  cli_print("%5d", cell / e->classes);
+  print_name(e, cell / e->classes, names);
+  cli_print("  %9d", cell % e->classes);
+  print_name(e, cell % e->classes, names);
+  cli_print("  %5lld\n", (long long)times);
+}
+
 /* The most frequent mistakes, most frequent first. */
 static void print_worst(const hd_evaluation *e) {
   int64_t before = INT64_MAX;
-  cli_print("\nlabel  taken for  times\n");
+  const int names = name_width(e);
+  cli_print("\nlabel%*s  taken for%*s  times\n", names, "", names, "");
   for (int shown = 0; shown < WORST_SHOWN;) {
     int64_t next = 0;
     for (int i = 0; i < e->classes * e->classes; i++)
@@ -63,25 +103,15 @@ static void print_worst(const hd_evaluation *e) {
       return;
     for (int i = 0; i < e->classes * e->classes && shown < WORST_SHOWN; i++)
       if (i / e->classes != i % e->classes && e->confusion[i] == next && ++shown)
-        cli_print("%5d  %9d  %5lld\n", i / e->classes, i % e->classes, (long long)next);
+        print_mistake(e, i, names, next);
     before = next;
   }
 }
 
-static void print_table(const hd_evaluation *e) {
+static void print_classes(const hd_evaluation *e) {
   int64_t wrong = 0;
   for (int c = 0; c < e->classes; c++)
     wrong += e->class_samples[c] - e->class_right[c];
-  cli_print("samples   %s", cli_grouped(e->samples));
-  if (e->skipped > 0)
-    cli_print(" (%s more could not be read)", cli_grouped(e->skipped));
-  cli_print("\nloss      %.6f\n", e->loss);
-  if (!isnan(e->mean_absolute_error))
-    cli_print("mean absolute error  %.6f\n", e->mean_absolute_error);
-  if (!isnan(e->r2))
-    cli_print("R2        %.6f\n", e->r2);
-  if (e->classes == 0)
-    return;
   cli_print("accuracy  %.2f %% (%s wrong)\n", 100 * e->accuracy, cli_grouped(wrong));
   cli_print("F1        %.4f\n", e->f1);
   if (!isnan(e->auc))
@@ -91,12 +121,137 @@ static void print_table(const hd_evaluation *e) {
     print_matrix(e);
     return;
   }
-  cli_print("class   accuracy\n");
+  cli_print("class%*s   accuracy\n", name_width(e), "");
   for (int c = 0; c < e->classes; c++) {
-    print_class(e, c);
+    print_class(e, c, name_width(e));
     cli_print("\n");
   }
   print_worst(e);
+}
+
+/* ---- Outputs with targets of their own ---- */
+
+/* "  0.8123", or "       -" */
+static void print_score(double score, int width, int places) {
+  if (isnan(score))
+    cli_print("  %*s", width, "-");
+  else if (places > 0)
+    cli_print("  %*.*f", width, places, score);
+  else
+    cli_print("  %*.6g", width, score);
+}
+
+static void print_scores(const hd_output_score *o, bool labels, int64_t samples) {
+  if (labels) {
+    cli_print("  %7s of %-7s", cli_grouped(o->positives), cli_grouped(samples));
+    print_score(o->f1, 8, 4);
+    print_score(o->auc, 8, 4);
+  } else {
+    print_score(o->r2, 12, 6);
+    print_score(o->mean_absolute_error, 19, 0);
+    print_score(o->root_mean_square_error, 22, 0);
+  }
+  cli_print("\n");
+}
+
+/* "R2 is not defined for 1 of 3 outputs, the first of them 2: its targets are all equal; the mean leaves it out" */
+static void print_undefined(const hd_evaluation *e, const char *what, bool labels, int score, const char *why) {
+  int count = 0, first = 0;
+  for (int k = e->outputs - 1; k >= 0; k--) {
+    const hd_output_score *o = &e->output[k];
+    const double is = score == 0 ? o->f1 : score == 1 ? o->auc : o->r2;
+    count += isnan(is) && (!labels || o->binary);
+    first = isnan(is) && (!labels || o->binary) ? k : first;
+  }
+  if (count > 0)
+    cli_print("note: \t%s is not defined for %d of %d %s, the first of them %d: %s; the mean leaves %s out\n", what,
+              count, e->outputs, labels ? "labels" : "outputs", first, why, count > 1 ? "them" : "it");
+}
+
+static void print_no_label(const hd_evaluation *e) {
+  int count = 0, first = 0;
+  for (int k = e->outputs - 1; k >= 0; k--) {
+    count += !e->output[k].binary;
+    first = e->output[k].binary ? first : k;
+  }
+  if (count > 0)
+    cli_print(
+        "note: \t%d of %d labels, the first of them %d, have targets between 0 and 1: F1 and AUC are not defined for "
+        "these, nor over all labels\n",
+        count, e->outputs, first);
+}
+
+static void print_outputs(const hd_evaluation *e, bool labels) {
+  if (e->outputs > 1) {
+    cli_print(labels ? "\nlabel  positives                F1       AUC\n"
+                     : "\noutput            R2  mean absolute error  root mean square error\n");
+    for (int k = 0; k < e->outputs && k < OUTPUTS_SHOWN; k++) {
+      cli_print(labels ? "%5d" : "%6d", k);
+      print_scores(&e->output[k], labels, e->samples);
+    }
+  }
+  if (e->outputs > OUTPUTS_SHOWN)
+    cli_print("and %s more, which --json has too\n", cli_grouped(e->outputs - OUTPUTS_SHOWN));
+  if (labels) {
+    print_undefined(e, "F1", true, 0, "no sample has it, and none is taken for it");
+    print_undefined(e, "AUC", true, 1, "its targets are all equal");
+    print_no_label(e);
+  } else {
+    print_undefined(e, "R2", false, 2, "its targets are all equal");
+  }
+}
+
+/* A regression's have errors. */
+static bool are_labels(const hd_evaluation *e) { return e->outputs > 0 && isnan(e->mean_absolute_error); }
+
+/* "F1        0.8123 macro, 0.8312 micro" */
+static void print_means(const char *name, double macro, double micro) {
+  cli_print("%-10s", name);
+  if (isnan(macro))
+    cli_print("not defined");
+  else
+    cli_print("%.4f macro", macro);
+  if (!isnan(micro))
+    cli_print(", %.4f micro", micro);
+  cli_print("\n");
+}
+
+static void print_table(const hd_evaluation *e) {
+  const bool labels = are_labels(e);
+  cli_print("samples   %s", cli_grouped(e->samples));
+  if (e->skipped > 0)
+    cli_print(" (%s more could not be read)", cli_grouped(e->skipped));
+  cli_print("\nloss      %.6f\n", e->loss);
+  if (labels) {
+    print_means("F1", e->f1, e->f1_micro);
+    print_means("AUC", e->auc, e->auc_micro);
+  } else if (e->outputs > 0) {
+    cli_print("mean absolute error     %.6g\n", e->mean_absolute_error);
+    cli_print("root mean square error  %.6g\n", e->root_mean_square_error);
+    cli_print(isnan(e->r2) ? "R2        not defined\n" : "R2        %.6f\n", e->r2);
+  }
+  if (e->outputs > 0)
+    print_outputs(e, labels);
+  if (e->classes > 0)
+    print_classes(e);
+}
+
+static void json_outputs(const hd_evaluation *e) {
+  const bool labels = are_labels(e);
+  if (labels)
+    cli_json(", 'f1': %g, 'f1_micro': %g, 'auc': %g, 'auc_micro': %g, 'labels': [", e->f1, e->f1_micro, e->auc,
+             e->auc_micro);
+  else
+    cli_json(", 'r2': %g, 'root_mean_square_error': %g, 'outputs': [", e->r2, e->root_mean_square_error);
+  for (int k = 0; k < e->outputs; k++) {
+    const hd_output_score *o = &e->output[k];
+    if (labels)
+      cli_json("%c{'positives': %lld, 'f1': %g, 'auc': %g}", k, (long long)o->positives, o->f1, o->auc);
+    else
+      cli_json("%c{'r2': %g, 'mean_absolute_error': %g, 'root_mean_square_error': %g}", k, o->r2,
+               o->mean_absolute_error, o->root_mean_square_error);
+  }
+  cli_json("]");
 }
 
 static void print_json(const hd_evaluation *e) {
@@ -114,10 +269,16 @@ static void print_json(const hd_evaluation *e) {
     cli_json("]");
   }
   cli_json("]");
+  if (e->class_names) {
+    cli_json(", 'class_names': [");
+    for (int c = 0; c < e->classes; c++)
+      cli_json("%c%s", c, name_of(e, c));
+    cli_json("]");
+  }
   if (e->classes > 0)
     cli_json(", 'f1': %g, 'auc': %g", e->f1, e->auc);
-  if (!isnan(e->r2))
-    cli_json(", 'r2': %g", e->r2);
+  if (e->outputs > 0)
+    json_outputs(e);
   if (e->skipped > 0)
     cli_json(", 'skipped': %lld", (long long)e->skipped);
   cli_json("}\n");
@@ -135,10 +296,11 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 const cli_command cli_eval = {
     .name = "eval",
     .help = "accuracy and loss of a checkpoint",
-    .usage = "heddle eval CHECKPOINT [--data NAME|PATH] [--data-dir DIR] [--on-error stop|skip] [--exif apply|ignore] "
+    .usage = "heddle eval CHECKPOINT [--data NAME|PATH] [--data-dir DIR] [--label NAME] [--header auto|yes|no] "
+             "[--missing mean|refuse] [--categories N] [--normalize N] [--on-error stop|skip] [--exif apply|ignore] "
              "[--allow-empty] [--tta V] [--threads N] [--device D] [--json]",
-    .options = (const char *const[]){"data", "data-dir", "on-error", "exif", "allow-empty", "tta", "threads", "device",
-                                     "json", NULL},
+    .options = (const char *const[]){"data", "data-dir", "label", "header", "missing", "categories", "normalize",
+                                     "on-error", "exif", "allow-empty", "tta", "threads", "device", "json", NULL},
     .operands = 1,
     .operand = "checkpoint (a run's folder or a step's)",
     .run = run};

@@ -1,14 +1,16 @@
-/* heddle predict: the class of pictures and of items of a data set, with probabilities; or a model's numbers.
+/* heddle predict: the class of pictures, of rows in files and of items of a data set, with probabilities; or a model's
+ * numbers.
  *
  * An unreadable one is reported, the others are predicted, and the exit code is that of a failure. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cli/cli.h"
 
-enum { RUNNERS_UP = 2, BAR = 40, NAME_ROOM = 40 };
+enum { RUNNERS_UP = 2, BAR = 40, NAME_ROOM = 40, CLASS_ROOM = 24, ROWS_AT_ONCE = 256 };
 
 static struct {
   long long *index; /* of --index */
@@ -19,9 +21,20 @@ typedef struct predict {
   hd_ctx *ctx;
   hd_predictor *predictor;
   hd_prediction gives;
-  double *value;                 /* `count` of them */
+  double *value, *target;        /* `count` of them */
   int count, json, width, shown; /* width: of the longest name; shown: predictions so far */
+  int class_width;               /* of the longest name of a class; 0: they have none */
 } predict;
+
+/* What is predicted, and what is known of it. */
+typedef struct sample {
+  const char *name, *file; /* for people; for scripts */
+  long long index, line;   /* in the file, or -1 and 0 */
+  int label;               /* the number of its class, or -1 */
+  const char *truth;       /* the label as the file has it, or NULL */
+  const double *target;    /* `targets` numbers */
+  int targets;
+} sample;
 
 static int take_index(const cli_extra *option, const char *value) {
   char *end;
@@ -50,17 +63,38 @@ static int next_best(const double *probability, int classes, int above) {
   return best;
 }
 
+/* "   7" or "   7 seven", in as many columns for every class. */
+static void print_class(const predict *p, const char *before, int c, int width) {
+  const char *name = hd_predictor_class_name(p->predictor, c);
+  const int padding = name && cli_width(name) < width ? width - cli_width(name) : 0;
+  cli_print("%s%*d%s%.*s%*s", before, width ? 3 : 1, c, name ? " " : "", name ? (int)strlen(name) : 0, name ? name : "",
+            padding, "");
+}
+
 /* "   7   99.82 %   then 1 (0.11 %), 9 (0.04 %)" */
 static void print_classes(const predict *p) {
   int c = hd_predict_class(p->value, p->count);
-  cli_print("  %3d  %6.2f %%", c, 100 * p->value[c]);
-  for (int i = 0; i < RUNNERS_UP && (c = next_best(p->value, p->count, c)) >= 0; i++)
-    cli_print("%s %d (%.2f %%)", i ? "," : "   then", c, 100 * p->value[c]);
+  print_class(p, "  ", c, p->class_width ? p->class_width : -1);
+  cli_print("  %6.2f %%", 100 * p->value[c]);
+  for (int i = 0; i < RUNNERS_UP && (c = next_best(p->value, p->count, c)) >= 0; i++) {
+    print_class(p, i ? ", " : "   then ", c, 0);
+    cli_print(" (%.2f %%)", 100 * p->value[c]);
+  }
+}
+
+/* "   label 7 seven", "   target 3.5" */
+static void print_truth(const predict *p, const sample *s) {
+  if (s->label >= 0)
+    print_class(p, "   label ", s->label, 0);
+  else if (s->truth && *s->truth && s->targets == 0)
+    cli_print("   label %s, which the model does not know", s->truth);
+  for (int i = 0; i < s->targets; i++)
+    cli_print("%s%.6g", i ? "  " : s->targets > 1 ? "   targets " : "   target ", s->target[i]);
 }
 
 /* "seven.png", then the classes, "   99.82 %    0.04 %" or "      6.98413       0.25" */
-static void print_line(const predict *p, const char *name, int label) {
-  cli_print("%-*s", p->width, name);
+static void print_line(const predict *p, const sample *s) {
+  cli_print("%-*s", p->width, s->name);
   if (p->gives == HD_PREDICTS_CLASSES)
     print_classes(p);
   for (int i = 0; i < p->count && p->gives != HD_PREDICTS_CLASSES; i++)
@@ -68,57 +102,131 @@ static void print_line(const predict *p, const char *name, int label) {
       cli_print("  %6.2f %%", 100 * p->value[i]);
     else
       cli_print("  %11.6g", p->value[i]);
-  if (label >= 0)
-    cli_print("   label %d", label);
+  print_truth(p, s);
   cli_print("\n");
 }
 
-/* All classes with a bar each, for a single picture. */
+/* All classes with a bar each, for a single sample. */
 static void print_bars(const predict *p) {
   static const char bar[] = "########################################";
   cli_print("\n");
   for (int c = 0; c < p->count; c++) {
     int length = isfinite(p->value[c]) ? (int)(p->value[c] * BAR + 0.5) : 0;
-    cli_print("  %3d  %6.2f %%%s%.*s\n", c, 100 * p->value[c], length ? "  " : "", length, bar);
+    print_class(p, "  ", c, p->class_width ? p->class_width : -1);
+    cli_print("  %6.2f %%%s%.*s\n", 100 * p->value[c], length ? "  " : "", length, bar);
   }
 }
 
-/* index -1: a file. label -1: unknown. */
-static void print_json(const predict *p, const char *name, long long index, int label) {
-  cli_json("%c{'file': %s", p->shown, name);
-  if (index >= 0)
-    cli_json(", 'index': %lld", index);
-  if (label >= 0)
-    cli_json(", 'label': %d", label);
-  if (p->gives == HD_PREDICTS_CLASSES)
-    cli_json(", 'class': %d", hd_predict_class(p->value, p->count));
+static void print_json(const predict *p, const sample *s) {
+  const char *name;
+  cli_json("%c{'file': %s", p->shown, s->file);
+  if (s->index >= 0)
+    cli_json(", 'index': %lld", s->index);
+  if (s->line > 0)
+    cli_json(", 'line': %lld", s->line);
+  if (s->label >= 0)
+    cli_json(", 'label': %d", s->label);
+  if (s->label >= 0 && (name = hd_predictor_class_name(p->predictor, s->label)))
+    cli_json(", 'label_name': %s", name);
+  else if (s->label < 0 && s->truth && *s->truth && s->targets == 0)
+    cli_json(", 'label_name': %s", s->truth);
+  if (p->gives == HD_PREDICTS_CLASSES) {
+    const int c = hd_predict_class(p->value, p->count);
+    cli_json(", 'class': %d", c);
+    if ((name = hd_predictor_class_name(p->predictor, c)))
+      cli_json(", 'class_name': %s", name);
+  }
   cli_json(", %s: [", p->gives == HD_PREDICTS_NUMBERS ? "outputs" : "probabilities");
   for (int i = 0; i < p->count; i++)
     cli_json("%c%g", i, p->value[i]);
-  cli_json("]}");
+  cli_json("]");
+  for (int i = 0; i < s->targets; i++)
+    cli_json(i ? ", %g" : ", 'targets': [%g", s->target[i]);
+  cli_json(s->targets ? "]}" : "}");
+}
+
+static void show(predict *p, const sample *s) {
+  if (p->json)
+    print_json(p, s);
+  else
+    print_line(p, s);
+  p->shown++;
+}
+
+/* ---- Rows ---- */
+
+static int is_rows(const char *path) {
+  static const char *const end[] = {".csv", ".npy"};
+  const size_t length = strlen(path);
+  for (int i = 0; i < 2; i++)
+    if (length >= 4 && !strcasecmp(path + length - 4, end[i]))
+      return 1;
+  return !strcmp(path, "-");
+}
+
+enum { NAME_BYTES = 4160 };
+
+/* "rows.csv:5", as messages have it; "x.npy[3]". Returns its length. */
+static int name_row(char name[NAME_BYTES], const hd_rows *rows, const char *path, int64_t row) {
+  const long long line = hd_rows_line(rows, row);
+  path = strcmp(path, "-") ? path : "row";
+  return line > 0 ? snprintf(name, NAME_BYTES, "%s:%lld", path, line)
+                  : snprintf(name, NAME_BYTES, "%s[%lld]", path, (long long)row);
+}
+
+static void show_row(predict *p, hd_rows *rows, const char *path, int64_t row) {
+  char name[NAME_BYTES];
+  double target;
+  sample s = {.name = name, .file = path, .index = row, .line = hd_rows_line(rows, row), .target = &target};
+  name_row(name, rows, path, row);
+  s.truth = hd_rows_truth(&s.label, &target, rows, row);
+  s.targets = !isnan(target);
+  show(p, &s);
+}
+
+static int predict_rows(predict *p, const char *path) {
+  hd_rows *rows;
+  CLI_TRY(hd_rows_open(&rows, p->ctx, p->predictor, path));
+  const int64_t count = hd_rows_count(rows);
+  char last[NAME_BYTES];
+  const int width = name_row(last, rows, path, count - 1);
+  p->width = width > p->width && width <= NAME_ROOM ? width : p->width;
+  double *value = malloc(ROWS_AT_ONCE * (size_t)p->count * sizeof *value), *own = p->value;
+  int code = value ? CLI_OK : hd_ctx_fail(p->ctx, HD_E_NOMEM, "out of memory for the predictions");
+  for (int64_t first = 0; first < count && code == CLI_OK; first += ROWS_AT_ONCE) {
+    const int64_t some = count - first < ROWS_AT_ONCE ? count - first : ROWS_AT_ONCE;
+    code = hd_predict_rows(value, p->predictor, p->ctx, rows, first, some);
+    for (int64_t i = 0; i < some && code == CLI_OK; i++) {
+      p->value = value + i * p->count;
+      show_row(p, rows, path, first + i);
+    }
+  }
+  if (p->shown == 1 && code == CLI_OK) /* for its bars */
+    memcpy(own, p->value, (size_t)p->count * sizeof *own);
+  p->value = own;
+  free(value);
+  hd_rows_close(rows);
+  return code;
 }
 
 static int predict_file(predict *p, const char *path) {
+  if (is_rows(path))
+    return predict_rows(p, path);
   CLI_TRY(hd_predict_picture(p->value, p->predictor, p->ctx, path));
-  if (p->json)
-    print_json(p, path, -1, -1);
-  else
-    print_line(p, path, -1);
-  p->shown++;
+  show(p, &(sample){.name = path, .file = path, .index = -1, .label = -1});
   return CLI_OK;
 }
 
 static int predict_item(predict *p, long long index) {
-  char name[4160];
+  char name[NAME_BYTES];
+  sample s = {.name = name, .index = index, .target = p->target};
   int32_t label;
   CLI_TRY(hd_predict_item(p->value, &label, p->predictor, p->ctx, index));
-  const char *data = hd_predictor_data(p->predictor);
-  snprintf(name, sizeof name, "%s[%lld]", data, index);
-  if (p->json)
-    print_json(p, data, index, label);
-  else
-    print_line(p, name, label);
-  p->shown++;
+  s.file = hd_predictor_data(p->predictor);
+  s.label = label;
+  s.targets = hd_predict_item_targets(p->target, p->predictor, index);
+  snprintf(name, sizeof name, "%s[%lld]", s.file, index);
+  show(p, &s);
   return CLI_OK;
 }
 
@@ -149,14 +257,21 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
         ctx, HD_E_USAGE,
         "predict expects a checkpoint (a run's folder or a step's), found none; see heddle predict --help");
   if (count == 1 && asked.count == 0)
-    return hd_ctx_fail(
-        ctx, HD_E_USAGE,
-        "predict expects PNG files or --index N behind the checkpoint, found neither; see heddle predict --help");
+    return hd_ctx_fail(ctx, HD_E_USAGE,
+                       "predict expects pictures, CSV or NPY files, - or --index N behind the checkpoint, found none; "
+                       "see heddle predict --help");
   CLI_TRY(hd_predictor_create(&p.predictor, ctx, operand[0], config));
   cli_note(ctx);
   p.gives = hd_predictor_gives(p.predictor);
   p.count = hd_predictor_count(p.predictor);
-  p.value = calloc((size_t)p.count, sizeof *p.value);
+  p.value = calloc(2 * (size_t)p.count, sizeof *p.value);
+  p.target = p.value + p.count;
+  for (int c = 0; c < p.count; c++) {
+    const char *name = hd_predictor_class_name(p.predictor, c);
+    const int width = name ? cli_width(name) : 0;
+    p.class_width = width > p.class_width ? width : p.class_width;
+  }
+  p.class_width = p.class_width > CLASS_ROOM ? CLASS_ROOM : p.class_width;
   const int code = p.value ? predict_all(&p, count - 1, operand + 1)
                            : hd_ctx_fail(ctx, HD_E_NOMEM, "out of memory for %d values", p.count);
   hd_predictor_destroy(p.predictor);
@@ -170,10 +285,12 @@ static const cli_extra extra[] = {
 
 const cli_command cli_predict = {
     .name = "predict",
-    .help = "classes of pictures, with probabilities",
-    .usage = "heddle predict CHECKPOINT [FILE...] [--index N...] [--data NAME|PATH] [--data-dir DIR] [--tta V] "
-             "[--threads N] [--device D] [--json]",
-    .options = (const char *const[]){"data", "data-dir", "tta", "threads", "device", "json", NULL},
+    .help = "classes of pictures and rows, with probabilities, or numbers",
+    .usage = "heddle predict CHECKPOINT [FILE...] [--index N...] [--data NAME|PATH] [--data-dir DIR] [--label NAME] "
+             "[--header H] [--missing M] [--tta V] [--threads N] [--device D] [--json]: pictures, .csv, .npy, or - for "
+             "CSV on standard input",
+    .options = (const char *const[]){"data", "data-dir", "label", "header", "missing", "tta", "threads", "device",
+                                     "json", NULL},
     .extra = extra,
     .operands = CLI_ANY,
     .run = run};

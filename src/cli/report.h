@@ -46,6 +46,9 @@ const char *report_value(const report *r, int run, const char *key);
 double report_number(const report *r, int run, const char *key);
 const char *report_name(const report *r, int run);
 
+/* The name of a class of the first run's data, "" for none; as report_value. */
+const char *report_class(const report *r, int number);
+
 /* Whether a value is not the same in all runs. */
 int report_differs(const report *r, const char *key);
 

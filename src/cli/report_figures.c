@@ -167,12 +167,89 @@ static void put_scatter(report *r) {
   free(c);
 }
 
+/* ---- Targets and outputs ---- */
+
+/* The same range on both axes, so that the diagonal is where outputs are right. */
+static void scale_square(svg_chart *chart, const double *x, const double *y, int count) {
+  double low = INFINITY, high = -INFINITY;
+  for (int i = 0; i < count; i++) {
+    low = fmin(low, fmin(x[i], y[i]));
+    high = fmax(high, fmax(x[i], y[i]));
+  }
+  svg_scale(chart, low, high);
+  chart->x_low = chart->low;
+  chart->x_high = chart->high;
+}
+
+static void draw_outputs(report *r, const char *name, int output, const double *x, const double *y, int count) {
+  enum { SIDE = 360, TOP = 26 };
+  char key[64];
+  snprintf(key, sizeof key, "outputs.%d.r2", output);
+  const double r2 = report_number(r, 0, key);
+  char score[64] = "";
+  if (isfinite(r2))
+    snprintf(score, sizeof score, ", R2 %.4f", r2);
+  FILE *to = begin(r, name, LEFT + SIDE + RIGHT, TOP + SIDE + BOTTOM, 1,
+                   "Target and output %d of the test set%s; on the line they are equal", output, score);
+  svg_chart chart = {to, LEFT, LEFT + SIDE, TOP, TOP + SIDE, .log = false};
+  if (!to)
+    return;
+  scale_square(&chart, x, y, count);
+  svg_axes(&chart);
+  svg_line(to, chart.left, chart.bottom, chart.right, chart.top, "edge");
+  svg_dots(&chart, 0, count, x, y);
+  svg_text(to, LEFT + SIDE / 2.0, TOP + SIDE + BOTTOM - 6, "mid", "target");
+  svg_text(to, LEFT - 8, 14, "end", "output");
+  end(r, to);
+}
+
+static void put_outputs(report *r) {
+  static const char *const name[] = {"scatter-0", "scatter-1", "scatter-2", "scatter-3"};
+  for (int k = 0; k < 4; k++) {
+    hd_run_numbers n = {.struct_bytes = sizeof n};
+    char key[64];
+    snprintf(key, sizeof key, "outputs.%d.scatter", k);
+    if (hd_runs_numbers(&n, r->run[0].list, r->ctx, r->run[0].index, key) != HD_OK || n.count < 2)
+      return;
+    const int count = (int)(n.count / 2);
+    double *x = malloc(2 * (size_t)count * sizeof *x);
+    for (int i = 0; x && i < count; i++) {
+      x[i] = n.value[2 * i];
+      x[count + i] = n.value[2 * i + 1];
+    }
+    if (x)
+      draw_outputs(r, name[k], k, x, x + count, count);
+    free(x);
+  }
+}
+
 /* ---- The confusion matrix ---- */
 
-static void put_cell(FILE *to, double x, double y, double side, int right, double share, int label, int guess) {
+const char *report_class(const report *r, int number) {
+  char key[64];
+  snprintf(key, sizeof key, "data.class_names.%d", number);
+  return report_value(r, 0, key);
+}
+
+static void put_cell(const report *r, FILE *to, double x, double y, double side, double share, int label, int guess) {
+  const int right = label == guess;
   fprintf(to, "<rect class=\"f%d\" fill-opacity=\"%.2f\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\">", !right,
           0.08 + 0.72 * (right ? share : sqrt(share)), x, y, side - 1, side - 1);
-  fprintf(to, "<title>%d taken for %d: %.2f %%</title></rect>\n", label, guess, 100 * share);
+  fprintf(to, "<title>%d ", label);
+  svg_escaped(to, report_class(r, label));
+  fprintf(to, " taken for %d ", guess);
+  svg_escaped(to, report_class(r, guess));
+  fprintf(to, ": %.2f %%</title></rect>\n", 100 * share);
+}
+
+enum { NAME_SHOWN = 20, LETTER = 8 };
+
+/* For the longest name of a class. */
+static double name_room(const report *r, int classes) {
+  int widest = 0;
+  for (int c = 0; c < classes; c++)
+    widest = cli_width(report_class(r, c)) > widest ? cli_width(report_class(r, c)) : widest;
+  return LETTER * (widest > NAME_SHOWN ? NAME_SHOWN : widest);
 }
 
 static void put_confusion(report *r) {
@@ -180,7 +257,7 @@ static void put_confusion(report *r) {
   if (hd_runs_numbers(&n, r->run[0].list, r->ctx, r->run[0].index, "confusion") != HD_OK || n.count == 0)
     return;
   const int classes = (int)lround(sqrt((double)n.count)), numbers = classes <= 16;
-  const double side = fmin(46, 560.0 / classes), left = 64, top = 44;
+  const double side = fmin(46, 560.0 / classes), left = 64 + (numbers ? name_room(r, classes) : 0), top = 44;
   FILE *to = n.count == (int64_t)classes * classes
                  ? begin(r, "confusion", (int)(left + side * classes + 8), (int)(top + side * classes + 8), 1,
                          "Confusion matrix of the test set: rows are labels, columns what the model took them for")
@@ -195,13 +272,16 @@ static void put_confusion(report *r) {
     for (int column = 0; column < classes; column++)
       of += n.value[row * classes + column];
     if (row % (numbers ? 1 : 10) == 0) {
-      svg_text(to, left - 8, y + at, "end", "%d", row);
+      if (numbers && *report_class(r, row))
+        svg_text(to, left - 8, y + at, "end", "%.*s %d", NAME_SHOWN, report_class(r, row), row);
+      else
+        svg_text(to, left - 8, y + at, "end", "%d", row);
       svg_text(to, left + row * side + side / 2, top - 10, "mid", "%d", row);
     }
     for (int column = 0; column < classes; column++) {
       const double count = n.value[row * classes + column], x = left + column * side;
       if (count > 0)
-        put_cell(to, x, y, side, row == column, count / of, row, column);
+        put_cell(r, to, x, y, side, count / of, row, column);
       if (numbers && count > 0)
         svg_text(to, x + side / 2 - 0.5, y + at, row == column && count / of > 0.5 ? "mid on" : "mid strong", "%.0f",
                  count);
@@ -326,6 +406,7 @@ void report_draw(report *r) {
     return;
   }
   put_confusion(r);
+  put_outputs(r);
   put_time(r);
   if (strchr(report_value(r, 0, "model_yaml"), '\n') && /* else it would name a file */
       hd_config_create(&config, r->ctx) == HD_OK &&

@@ -39,6 +39,16 @@ static void put_figure(FILE *to, const report_figure *f) {
 
 /* ---- A single run ---- */
 
+/* Of an output, or the mean of all. */
+static double score_of(const report *r, int output, const char *key) {
+  char path[80];
+  if (output < 0)
+    snprintf(path, sizeof path, "scores.%s", key);
+  else
+    snprintf(path, sizeof path, "outputs.%d.%s", output, key);
+  return report_number(r, 0, path);
+}
+
 /* Counts and times of the run, with what it has. */
 static void put_facts(FILE *to, const report *r) {
   const double step = latest(r, 0, "step"), train_s = report_number(r, 0, "train_s");
@@ -51,6 +61,10 @@ static void put_facts(FILE *to, const report *r) {
     fprintf(to, ", %s samples a second", cli_grouped(llround(speed)));
   if (bytes > 0)
     fprintf(to, ", %.0f MiB of memory", bytes / (1 << 20));
+  if (isfinite(score_of(r, -1, "r2")))
+    fprintf(to, "; R2 %.4f on the test set", score_of(r, -1, "r2"));
+  if (isfinite(score_of(r, -1, "f1")))
+    fprintf(to, "; F1 %.4f on the test set, the mean of all labels", score_of(r, -1, "f1"));
   if (wrong >= 0)
     fprintf(to, "; %s of %s test samples wrong", cli_grouped(llround(wrong)), cli_grouped(llround(tested)));
   fprintf(to, ".</p>\n");
@@ -112,12 +126,60 @@ static void put_classes(FILE *to, const report *r) {
       guesses += n.value[i * classes + c];
       worst = i != c && row[i] > row[worst] ? i : worst;
     }
-    fprintf(to, "<tr><td>%d</td><td>%s</td><td>%s</td>", c, cli_grouped(llround(samples)),
-            cli_grouped(llround(row[c])));
+    fprintf(to, "<tr>");
+    page_put_text(to, "td", "", *report_class(r, c) ? "%d %s" : "%d", c, report_class(r, c));
+    fprintf(to, "<td>%s</td><td>%s</td>", cli_grouped(llround(samples)), cli_grouped(llround(row[c])));
     fprintf(to, samples > 0 ? "<td>%.2f %%</td>" : "<td>-</td>", 100 * row[c] / samples);
     fprintf(to, guesses > 0 ? "<td>%.2f %%</td>" : "<td>-</td>", 100 * row[c] / guesses);
-    fprintf(to, worst != c && row[worst] > 0 ? "<td>%d (%.0f)</td></tr>\n" : "<td>-</td></tr>\n", worst, row[worst]);
+    if (worst != c && row[worst] > 0)
+      page_put_text(to, "td", "", *report_class(r, worst) ? "%d %s (%.0f)" : "%d%s (%.0f)", worst,
+                    report_class(r, worst), row[worst]);
+    else
+      fprintf(to, "<td>-</td>");
+    fprintf(to, "</tr>\n");
   }
+  fprintf(to, "</tbody></table></div>\n");
+}
+
+/* ---- Outputs with targets of their own ---- */
+
+typedef struct column {
+  const char *key, *title;
+} column;
+
+static const column of_labels[] = {{"positives", "samples with it"}, {"f1", "F1"}, {"auc", "AUC"}, {0}};
+static const column of_numbers[] = {{"r2", "R2"},
+                                    {"mean_absolute_error", "mean absolute error"},
+                                    {"root_mean_square_error", "root mean square error"},
+                                    {0}};
+
+static void put_output(FILE *to, const report *r, const column *columns, const char *name, int output) {
+  fprintf(to, "<tr><td>%s</td>", name);
+  for (const column *c = columns; c->key; c++) {
+    const double score = score_of(r, output, c->key);
+    if (isfinite(score))
+      fprintf(to, "<td>%.6g</td>", score);
+    else
+      fprintf(to, "<td>-</td>");
+  }
+  fprintf(to, "</tr>\n");
+}
+
+static void put_outputs(FILE *to, const report *r) {
+  const bool labels = isfinite(score_of(r, -1, "positives"));
+  const column *columns = labels ? of_labels : of_numbers;
+  char name[32];
+  if (!labels && !isfinite(score_of(r, -1, "mean_absolute_error")))
+    return;
+  fprintf(to, "<div class=\"table\"><table><thead><tr><th>%s</th>", labels ? "label" : "output");
+  for (const column *c = columns; c->key; c++)
+    fprintf(to, "<th>%s</th>", c->title);
+  fprintf(to, "</tr></thead><tbody>\n");
+  for (int k = 0; isfinite(score_of(r, k, columns[labels ? 0 : 1].key)); k++) {
+    snprintf(name, sizeof name, "%d", k);
+    put_output(to, r, columns, name, k);
+  }
+  put_output(to, r, columns, labels ? "all (macro)" : "mean", -1);
   fprintf(to, "</tbody></table></div>\n");
 }
 
@@ -178,6 +240,10 @@ static void put_single(FILE *to, const report *r) {
   put_figure(to, figure_of(r, "lr"));
   put_figure(to, figure_of(r, "confusion"));
   put_classes(to, r);
+  for (int i = 0; i < r->figures; i++)
+    if (!strncmp(r->figure[i].name, "scatter-", 8))
+      put_figure(to, &r->figure[i]);
+  put_outputs(to, r);
   put_picture(to, r, "wrong.png", "The most confident mistakes, with label and guess");
   put_figure(to, figure_of(r, "time"));
   put_ranks(to, r);

@@ -154,6 +154,12 @@ void svg_curve(const svg_chart *c, const char *name, int colour, int count, cons
             svg_x(c, x[i]), y_inside(c, y[i]), count == 1 ? 5.0 : 3.0);
 }
 
+void svg_dots(const svg_chart *c, int colour, int count, const double *x, const double *y) {
+  for (int i = 0; i < count; i++)
+    fprintf(c->to, "<circle class=\"dot f%d\" fill-opacity=\"0.5\" cx=\"%.2f\" cy=\"%.2f\" r=\"3\"/>\n",
+            colour % SVG_COLOURS, svg_x(c, x[i]), y_inside(c, y[i]));
+}
+
 void svg_band(const svg_chart *c, int colour, int count, const double *x, const double *low, const double *high) {
   fprintf(c->to, "<polygon class=\"band f%d\" points=\"", colour % SVG_COLOURS);
   for (int i = 0; i < 2 * count; i++) {

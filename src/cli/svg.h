@@ -50,6 +50,9 @@ void svg_scale(svg_chart *chart, double low, double high);
 enum { SVG_COLOURS = 6 };
 void svg_curve(const svg_chart *chart, const char *name, int colour, int count, const double *x, const double *y);
 
+/* Points, which may lie upon each other. */
+void svg_dots(const svg_chart *chart, int colour, int count, const double *x, const double *y);
+
 /* The area between low and high values, of classes band and fN. */
 void svg_band(const svg_chart *chart, int colour, int count, const double *x, const double *low, const double *high);
 

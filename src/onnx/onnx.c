@@ -15,6 +15,7 @@ void hd__onnx_fini(hd_onnx_model *model) {
     hd__free(model->memory[i]);
   hd__free(model->memory);
   hd__free(model->text);
+  hd__free(model->input.mean);
   hd__st_fini(&model->weights);
   *model = (hd_onnx_model){0};
 }

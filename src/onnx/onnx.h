@@ -17,20 +17,24 @@ typedef struct hd_onnx_network {
   const float *const *param;  /* the elements of each parameter, in the order of files */
   const float *scale, *shift; /* of each channel: what the graph makes of its input first, x * scale + shift */
   const double *mean, *std;   /* of each element: (x - mean) / std in double instead; NULL: by channels */
+  const char *class_names;    /* a list in JSON, for the file's metadata; NULL: none */
+  const char *features;       /* what each element of a row is, the same */
 } hd_onnx_network;
 
 hd_status hd__onnx_write(FILE *to, hd_ctx *ctx, const hd_onnx_network *network);
 
 enum { HD_ONNX_CHANNELS = 4 };
 
-/* What the first nodes of a network do to its input: x * scale + shift of each channel, which is its normalisation and
- * no layer of the description. `maps`: they do something. What x is of a picture the file says only where its input is
- * bytes, and a file of heddle's mostly has it as 0 to 255. No set of samples has more channels than can be told
- * here; of such an input there is no map, and `channels` is 0. */
+/* What the first nodes of a network do to its input: x * scale + shift of each channel, or (x - mean) / std of each
+ * element of a row, which is its normalisation and no layer of the description. `maps`: they do something. What x is
+ * of a picture the file says only where its input is bytes, and a file of heddle's mostly has it as 0 to 255. No set
+ * of samples has more channels than can be told here; of such an input there is no map, and `channels` is 0. */
 typedef struct hd_onnx_input {
   bool maps, bytes, from_heddle;
   int32_t channels;
   double scale[HD_ONNX_CHANNELS], shift[HD_ONNX_CHANNELS];
+  int64_t elems;      /* of a row where each element has a map of its own, (x - mean) / std; 0: none has */
+  double *mean, *std; /* of these; one block of memory at `mean`, which its owner frees */
 } hd_onnx_input;
 
 /* A network that was read. */

@@ -97,6 +97,7 @@ static hd_status write_input(hd_onnx_reader *r, const HdOnnx__Value *input) {
                     r->path, input->name);
   HD_TRY(check_input(r, input, side[0]));
   fprintf(r->text, "input: [%lld, %lld, %lld]\nlayers:\n", side[0], side[1], side[2]);
+  r->row = side[0] == 1 && side[1] == 1 && side[2] <= HD_ONNX_ROW ? side[2] : 0;
   r->input = input->name;
   r->input_rank = rank;
   r->layer_in = "input";
@@ -230,6 +231,8 @@ static hd_status read_model(hd_onnx_model *out, hd_ctx *ctx, const char *path, c
   const hd_status status = read_graph(&r, model);
   hd__free(r.value);
   hd__free(r.layer);
+  for (size_t i = 0; r.map && i <= r.graph->n_node; i++)
+    hd__free(r.map[i].mean);
   hd__free(r.map);
   hd__free(r.taken_name);
   hd__free(r.place);

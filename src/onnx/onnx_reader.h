@@ -16,7 +16,8 @@
 #include "onnx/onnx.h"
 
 enum { HD_ONNX_NODES = 4096, HD_ONNX_TENSORS = 4096, HD_ONNX_LAYERS = 1000, HD_ONNX_NAME_BYTES = 65 };
-enum { HD_ONNX_MOST_SIDE = 1 << 28 }; /* of a tensor: elements are counted in 31 bits */
+enum { HD_ONNX_ROW = 65535, HD_ONNX_ROW_MAPS = 16 }; /* elements of a row; maps of rows in a file */
+enum { HD_ONNX_MOST_SIDE = 1 << 28 };                /* of a tensor: elements are counted in 31 bits */
 enum { HD_ONNX_NAMES = 2 * HD_ONNX_LAYERS + 3 };
 
 typedef struct hd_onnx_value {
@@ -43,6 +44,7 @@ typedef enum hd_onnx_map_state { HD_ONNX_MAP_UNKNOWN, HD_ONNX_NO_MAP, HD_ONNX_MA
 typedef struct hd_onnx_map {
   hd_onnx_map_state state;
   double scale[HD_ONNX_CHANNELS], shift[HD_ONNX_CHANNELS];
+  double *mean, *std; /* of each element of a row instead, (x - mean) / std; the reader frees `mean`, or NULL */
 } hd_onnx_map;
 
 typedef struct hd_onnx_reader {
@@ -60,6 +62,8 @@ typedef struct hd_onnx_reader {
   size_t input_rank;                      /* its dimensions, the batch among them, */
   const char *layer_in;                   /* and the layer that it is: "input", or one that flattens it */
   hd_onnx_map *map;                       /* of each node's output, then of the input */
+  int64_t row;                            /* elements of the input where it is a row, else 0, */
+  int row_maps;                           /* and how many maps of its elements there are */
   const hd_onnx_map *taken;               /* what layers read of the input; NULL before the first of them, */
   const HdOnnx__Node *taken_node;         /* and the node that computes it, or NULL */
   char (*layer)[HD_ONNX_NAME_BYTES];      /* of each node, "" before it is made; then of the flattened input */
@@ -99,8 +103,9 @@ bool hd__onnx_scalar(double *out, const hd_onnx_reader *r, const char *name);
 bool hd__onnx_flag(bool *out, const hd_onnx_reader *r, const char *name);
 int hd__onnx_ints(int64_t out[8], const hd_onnx_reader *r, const char *name);
 
-/* The elements of a tensor of `count` floats; false: it is none such. */
+/* The elements of a tensor of `count` floats; false: it is none such. Of one of floats or doubles. */
 bool hd__onnx_floats(float *out, const HdOnnx__Tensor *t, int64_t count);
+bool hd__onnx_reals(double *out, const HdOnnx__Tensor *t, int64_t count);
 
 /* Whether a value is the graph's input, or a map of it. A layer that reads such a value reads the input of the
  * description; HD_E_UNSUPPORTED if the map is not of positive numbers, or if another layer reads another one. */

@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 
-enum { TYPE_FLOAT = 1, TYPE_INT64 = 7, TYPE_BOOL = 9, EXTERNAL = 1 };
+enum { TYPE_FLOAT = 1, TYPE_INT64 = 7, TYPE_BOOL = 9, TYPE_DOUBLE = 11, EXTERNAL = 1 };
 
 hd_status hd__onnx_refuse(hd_onnx_reader *r, const HdOnnx__Node *node, const char *fmt, ...) {
   char message[HD_MESSAGE_BYTES];
@@ -176,8 +176,10 @@ static int64_t elems_of(const HdOnnx__Tensor *t) {
 /* The bytes of a tensor that has elements of `size` bytes; NULL: it has not exactly these. */
 static const void *bytes_of(const HdOnnx__Tensor *t, int type, size_t size) {
   const int64_t elems = elems_of(t);
-  const size_t listed = type == TYPE_FLOAT ? t->n_float_data : t->n_int64_data;
-  const void *list = type == TYPE_FLOAT ? (const void *)t->float_data : t->int64_data;
+  const size_t listed = type == TYPE_FLOAT ? t->n_float_data : type == TYPE_DOUBLE ? t->n_double_data : t->n_int64_data;
+  const void *list = type == TYPE_FLOAT    ? (const void *)t->float_data
+                     : type == TYPE_DOUBLE ? (const void *)t->double_data
+                                           : t->int64_data;
   if (elems < 1 || t->data_type != type || t->data_location == EXTERNAL)
     return NULL;
   if (t->has_raw_data && t->raw_data.len == (size_t)elems * size)
@@ -210,6 +212,20 @@ bool hd__onnx_floats(float *out, const HdOnnx__Tensor *t, int64_t count) {
   const void *bytes = elems_of(t) == count ? bytes_of(t, TYPE_FLOAT, sizeof *out) : NULL;
   if (bytes)
     memcpy(out, bytes, (size_t)count * sizeof *out);
+  return bytes;
+}
+
+bool hd__onnx_reals(double *out, const HdOnnx__Tensor *t, int64_t count) {
+  const bool doubles = t->data_type == TYPE_DOUBLE;
+  const size_t size = doubles ? sizeof(double) : sizeof(float);
+  const char *bytes = elems_of(t) == count ? bytes_of(t, doubles ? TYPE_DOUBLE : TYPE_FLOAT, size) : NULL;
+  for (int64_t i = 0; i < count && bytes; i++) {
+    float single;
+    memcpy(&single, bytes + i * (int64_t)size, sizeof single);
+    out[i] = (double)single;
+    if (doubles)
+      memcpy(&out[i], bytes + i * (int64_t)size, sizeof *out);
+  }
   return bytes;
 }
 

@@ -22,7 +22,8 @@ enum {
   DOUBLE = 11,
   NAME_BYTES = 160,
   NAMES = 24,
-  MOST_ATTRIBUTES = 8
+  MOST_ATTRIBUTES = 8,
+  ENTRIES = 3
 };
 enum { ATTRIBUTE_FLOAT = 1, ATTRIBUTE_INT = 2, ATTRIBUTE_INTS = 7 };
 static const int64_t MOST_BYTES = INT32_MAX; /* of a message */
@@ -423,10 +424,19 @@ static hd_status write_graph(writer *w) {
 static void write_model(FILE *to, const hd_onnx_network *net, const char *graph, size_t length) {
   HdOnnx__Model model = HD_ONNX__MODEL__INIT;
   HdOnnx__OperatorSet opset = HD_ONNX__OPERATOR_SET__INIT, *opsets = &opset;
-  HdOnnx__Entry loss = HD_ONNX__ENTRY__INIT, *entries = &loss;
-  const hd_node *loss_node = hd__graph_loss_node(net->graph);
-  loss.key = "heddle.loss";
-  loss.value = (char *)hd__op_info(loss_node->op)->name;
+  const char *const text[ENTRIES][2] = {{"heddle.loss", hd__op_info(hd__graph_loss_node(net->graph)->op)->name},
+                                        {"class_names", net->class_names},
+                                        {"features", net->features}};
+  HdOnnx__Entry entry[ENTRIES], *entries[ENTRIES];
+  for (int i = 0; i < ENTRIES; i++) {
+    if (!text[i][1])
+      continue;
+    entries[model.n_metadata_props] = &entry[i];
+    hd_onnx__entry__init(&entry[i]);
+    entry[i].key = (char *)text[i][0];
+    entry[i].value = (char *)text[i][1];
+    model.n_metadata_props++;
+  }
   opset.domain = "";
   opset.has_version = model.has_ir_version = 1;
   opset.version = OPSET;
@@ -434,8 +444,8 @@ static void write_model(FILE *to, const hd_onnx_network *net, const char *graph,
   model.producer_name = "heddle";
   model.producer_version = (char *)hd__version();
   model.opset_import = &opsets;
-  model.metadata_props = &entries;
-  model.n_opset_import = model.n_metadata_props = 1;
+  model.metadata_props = entries;
+  model.n_opset_import = 1;
   pack(to, &model.base);
   fputc(7 << 3 | 2, to);
   size_t rest = length;
@@ -444,6 +454,8 @@ static void write_model(FILE *to, const hd_onnx_network *net, const char *graph,
   fputc((int)rest, to);
   fwrite(graph, 1, length, to);
 }
+
+static size_t length_of(const char *text) { return text ? strlen(text) : 0; }
 
 hd_status hd__onnx_write(FILE *to, hd_ctx *ctx, const hd_onnx_network *network) {
   char *graph = NULL;
@@ -456,7 +468,8 @@ hd_status hd__onnx_write(FILE *to, hd_ctx *ctx, const hd_onnx_network *network) 
   whole = w.to && fclose(w.to) == 0 && whole;
   if (!whole)
     status = hd__fail(ctx, HD_E_NOMEM, "out of memory for an ONNX file");
-  else if (status == HD_OK && (int64_t)length > MOST_BYTES - 1024)
+  else if (status == HD_OK &&
+           (int64_t)(length + length_of(network->class_names) + length_of(network->features)) > MOST_BYTES - 1024)
     status = hd__fail(ctx, HD_E_UNSUPPORTED,
                       "expected at most 2 GiB of weights for an ONNX file, found %zu bytes; export "
                       "to C, or use model.safetensors",

@@ -118,6 +118,29 @@ hd_status hd__file_read(hd_mapping *out, hd_ctx *ctx, const char *path) {
   return take_file(out, ctx, path, read_all, false);
 }
 
+hd_status hd__file_read_input(hd_mapping *out, hd_ctx *ctx, const char *name) {
+  size_t room = 1 << 16, at = 0;
+  ssize_t got = 1;
+  unsigned char *bytes = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  *out = (hd_mapping){0};
+  while (bytes != MAP_FAILED && got > 0) {
+    *out = (hd_mapping){bytes, room};
+    got = TEMP_FAILURE_RETRY(read(STDIN_FILENO, bytes + at, room - at));
+    at += got > 0 ? (size_t)got : 0;
+    if (at == room)
+      bytes = mremap(bytes, room, 2 * room, MREMAP_MAYMOVE);
+    room *= at == room ? 2 : 1;
+  }
+  hd_status status = bytes == MAP_FAILED ? hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for what comes on it", name)
+                     : got < 0           ? hd__file_error(ctx, name, "to read it")
+                                         : HD_OK;
+  if (status == HD_OK && at > 0)
+    *out = (hd_mapping){mremap(bytes, room, at, MREMAP_MAYMOVE), at}; /* smaller: it stays where it is */
+  else
+    hd__file_unmap(out);
+  return status;
+}
+
 void hd__file_guard(FILE *to) {
   struct stat info;
   if (fstat(fileno(to), &info) == 0)

@@ -53,6 +53,9 @@ hd_status hd__file_in_shared(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *f
 hd_status hd__file_read(hd_mapping *out, hd_ctx *ctx, const char *path);
 void hd__file_unmap(hd_mapping *mapping);
 
+/* Everything that comes on standard input; `name` is for messages. */
+hd_status hd__file_read_input(hd_mapping *out, hd_ctx *ctx, const char *name);
+
 /* A mapping that ends with its scope. */
 #define HD_MAPPED HD_RELEASED(hd__file_unmap) hd_mapping
 

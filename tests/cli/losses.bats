@@ -57,7 +57,7 @@ small() {
   grep -Eq '^mean absolute error +[0-9]+\.[0-9]+$' out
   no grep -q 'accuracy\|class' out
   "$HEDDLE" eval r --json >out
-  [ "$(json_keys <out)" = "loss accuracy mean_absolute_error per_class confusion r2" ]
+  [ "$(json_keys <out)" = "loss accuracy mean_absolute_error per_class confusion r2 root_mean_square_error outputs" ]
   [ "$(json_get accuracy per_class <out)" = "null []" ]
   "$HEDDLE" predict r --index 3 >out
   grep -Eq '^digits\[3\] +-?[0-9.]+ +label 7$' out
@@ -116,9 +116,9 @@ small() {
   "$HEDDLE" train --model m.yaml --data d --out r --json >out
   [ "$(json_get test_accuracy <out)" = null ]
   "$HEDDLE" predict r --index 1 >out
-  grep -Eq '^d\[1\] +[0-9.]+ % +[0-9.]+ %$' <(head -n 1 out)
+  grep -Eq '^d\[1\] +[0-9.]+ % +[0-9.]+ %   targets [0-9.]+  [0-9.]+$' <(head -n 1 out)
   "$HEDDLE" predict r --index 1 --json >out
-  [ "$(json_keys < <(json_get predictions.0 <out))" = "file index probabilities" ]
+  [ "$(json_keys < <(json_get predictions.0 <out))" = "file index probabilities targets" ]
 }
 
 @test "ignored labels count neither in the loss nor in the accuracy" {

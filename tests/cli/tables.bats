@@ -145,3 +145,207 @@ json.dump(record, open("a/last/run.json", "w"))
 END
   fails 1 eval a
 }
+
+# flowers FILE: three named classes, a text, an empty field now and then.
+flowers() {
+  awk 'BEGIN { print "width,soil,length,kind"
+    for (i = 0; i < 150; i++) printf "%.2f,%s,%s,%s\n", i % 3 + i / 999, i % 2 ? "wet" : "dry", i % 10 ? i % 7 : "", substr("abc", i % 3 + 1, 1) "-kind" }' >"$1"
+}
+
+# A run on flowers, with a test set in a file of its own.
+flower_run() {
+  mkdir flowers && flowers flowers/train.csv
+  { head -n 1 flowers/train.csv; tail -n 30 flowers/train.csv; } >flowers/test.csv
+  network 5
+  sed -i 's/out: 2}/out: 3}/' rows.yaml
+  run_of --data flowers --label kind --out r "$@"
+}
+
+@test "rows of a file are predicted as those of the test set, with or without their label, in any order of columns" {
+  need_json
+  flower_run
+  "$HEDDLE" predict r flowers/test.csv --json >all
+  "$HEDDLE" predict r --index 0 --index 29 --json >items
+  for i in 0 1; do
+    row=$((29 * i))
+    [ "$(json_get predictions.$i.probabilities <items)" = "$(json_get predictions.$row.probabilities <all)" ]
+    [ "$(json_get predictions.$row.line predictions.$row.index <all)" = "$((row + 2)) $row" ]
+    for key in label label_name class class_name; do
+      [ "$(json_get predictions.$i.$key <items)" = "$(json_get predictions.$row.$key <all)" ]
+    done
+  done
+  [ "$(json_keys < <(json_get predictions.3 <all))" = "file index line label label_name class class_name probabilities" ]
+  bare() { "$HEDDLE" predict r "$@" --json | sed 's/"file": "[^"]*", //g; s/"label[_a-z]*": [^,]*, //g'; }
+  bare flowers/test.csv >wanted
+  awk -F, -v OFS=, '{ print $3, $1, $2 }' flowers/test.csv >bare.csv
+  bare bare.csv | cmp - wanted
+  awk -F, -v OFS=, '{ print $4, $3, $2, $1 }' flowers/test.csv | bare - | cmp - wanted
+  "$HEDDLE" predict r flowers/test.csv >out
+  [ "$(wc -l <out)" -eq 30 ]
+  grep -Eq '^flowers/test.csv:2  +[0-2] [abc]-kind +[0-9.]+ %   then [0-2] [abc]-kind \([0-9.]+ %\), [0-2] [abc]-kind \([0-9.]+ %\)   label 0 a-kind$' out
+  sed '3s/b-kind/z/; 4s/c-kind//' flowers/test.csv >other.csv
+  "$HEDDLE" predict r other.csv >out
+  grep -q '^other.csv:3 .*   label z, which the model does not know$' out
+  no grep -q '^other.csv:4 .*label' out
+}
+
+@test "a row that is not what the run reads is refused with its file and line" {
+  flower_run
+  refused() { # SED MESSAGE
+    sed "$1" flowers/test.csv >bad.csv
+    fails 1 predict r bad.csv
+    says "$2"
+    nothing=$("$HEDDLE" predict r - <bad.csv 2>err) || :
+    [ -z "$nothing" ]
+    grep -q "standard input:" err
+  }
+  refused '5s/^[^,]*/x/' "bad.csv:5: expected a finite number in column 'width', found 'x'"
+  refused '5s/^[^,]*/inf/' "bad.csv:5: expected a finite number in column 'width', found 'inf'"
+  refused '5s/^[^,]*/nan/' "bad.csv:5: expected no empty field in column 'width'"
+  refused '6s/wet/moist/; 6s/dry/moist/' "bad.csv:6: expected a text of training in column 'soil', found 'moist'"
+  refused '7s/,/,1,/' "bad.csv:7: expected 4 fields as in the first line, found 5"
+  refused '1s/soil/ground/' "bad.csv: expected column 'soil' as in training, found none"
+  refused '1s/$/,more/; 2,$s/$/,1/' "bad.csv: expected columns of training, found another, column 'more'"
+  fails 1 predict r flowers/test.csv --missing refuse
+  says "expected no empty field with --missing refuse"
+  fails 1 predict r none.csv
+  : >empty.csv
+  fails 1 predict r empty.csv
+  says "empty.csv: expected at least one row"
+}
+
+@test "targets of rows stand beside what a regression makes of them" {
+  need_json
+  awk 'BEGIN { print "x,y,target"; for (i = 0; i < 100; i++) printf "%d,%d,%.1f\n", i % 9, i % 5, 2 * (i % 9) + i % 5 }' >reg.csv
+  network 2
+  sed -i 's/out: 2}/out: 1}/' rows.yaml
+  echo 'loss: mse' >>rows.yaml
+  run_of --data reg.csv --out r
+  "$HEDDLE" predict r reg.csv --json >out
+  [ "$(json_get predictions.4.targets.0 <out)" = "$(sed -n 6p reg.csv | cut -d, -f3 | sed 's/\.0$//')" ]
+  [ "$(json_keys < <(json_get predictions.4 <out))" = "file index line outputs targets" ]
+  "$HEDDLE" predict r reg.csv >out
+  grep -Eq '^reg.csv:6 +[-0-9.]+   target 12$' out
+  sed '3s/,[^,]*$/,much/' reg.csv >bad.csv
+  fails 1 predict r bad.csv
+  says "bad.csv:3: expected a finite number in column 'target', found 'much'"
+}
+
+# array FILE TYPE NUMBERS...: an NPY file of rows of two numbers.
+array() {
+  python3 - "$@" <<'END' || skip "python3 is not there"
+import struct, sys
+path, type_, *numbers = sys.argv[1:]
+code = {"<f4": "f", "<f8": "d", "<i8": "q"}[type_]
+shape = (len(numbers),) if code == "q" else (len(numbers) // 2, 2)
+head = ("{'descr': '%s', 'fortran_order': False, 'shape': %r, }" % (type_, shape)).encode()
+head += b" " * (-(len(head) + 11) % 64) + b"\n"
+values = [int(x) if code == "q" else float(x) for x in numbers]
+open(path, "wb").write(b"\x93NUMPY\x01\0" + struct.pack("<H", len(head)) + head + struct.pack("<%d%s" % (len(values), code), *values))
+END
+}
+
+@test "a run on arrays predicts rows of arrays and of CSV files alike, and is evaluated on both" {
+  need_json
+  mkdir d
+  table house.csv
+  sed 1d house.csv | cut -d, -f1,2 | tr ',\n' '  ' >numbers
+  array d/x.npy '<f4' $(cat numbers)
+  array d/y.npy '<i8' $(sed 1d house.csv | cut -d, -f3)
+  array wide.npy '<f8' $(cat numbers)
+  network 2
+  run_of --data d --out a
+  plain() { "$HEDDLE" predict a "$@" --json | sed 's/"file": "[^"]*", //g; s/"line": [0-9]*, //g; s/"label": [0-9]*, //g'; }
+  plain d/x.npy >wanted
+  for file in wide.npy house.csv; do
+    plain $file | cmp - wanted
+  done
+  cut -d, -f1,2 house.csv >bare.csv
+  plain bare.csv | cmp - wanted
+  sed 1d bare.csv | plain - | cmp - wanted
+  "$HEDDLE" eval a --json >out
+  "$HEDDLE" eval a --data house.csv --json >other
+  cmp out other
+  sed 's/1$/yes/; s/0$/no/' house.csv >named.csv
+  fails 1 eval a --data named.csv
+  says "expected numbers as labels, as the run's classes have no names, found a text"
+  cut -d, -f1,3 house.csv >narrow.csv
+  fails 1 eval a --data narrow.csv
+  says "narrow.csv: expected 2 numbers a row as in training, found 1"
+  fails 1 predict a narrow.csv
+  says "narrow.csv: expected 2 numbers a row as in training, found 1"
+  array nan.npy '<f4' 1 2 nan 4
+  fails 1 predict a nan.npy
+  says "nan.npy: expected finite numbers, found NaN in sample 1"
+}
+
+@test "data and eval take the options that their messages advise" {
+  awk 'BEGIN { for (i = 0; i < 60; i++) printf "%d,%d,%d\n", i % 2, i % 5, i % 7 }' >plain.csv
+  "$HEDDLE" data plain.csv --label 1 --header no --missing refuse --categories 3 --normalize none >out
+  grep -q "no header, the label is column 1" out
+  network 2
+  run_of --data plain.csv --label 1 --header no --out a
+  "$HEDDLE" predict a plain.csv --json | sed 's/"label": [0-9]*, //g' >wanted
+  cut -d, -f2,3 plain.csv >bare.csv
+  "$HEDDLE" predict a bare.csv --json | sed 's/bare.csv/plain.csv/g' | cmp - wanted
+  { echo y,a,b; cat plain.csv; } >named.csv
+  fails 1 eval a --data named.csv --header yes
+  says "expected no header as in training, found one"
+  table house.csv
+  run_of --data house.csv --out b
+  sed '1s/label/other/' house.csv >other.csv
+  fails 1 eval b --data other.csv
+  says "expected the label's column 'label' in the first line, found none; name one with --label"
+  "$HEDDLE" eval b --data other.csv --label other >out
+  "$HEDDLE" eval b --data house.csv >wanted
+  cmp out wanted
+  fails 2 eval b --normalize channel
+  says "expected --normalize column as in the run, found channel"
+  "$HEDDLE" eval b --normalize column >out
+  cmp <(grep accuracy out) <("$HEDDLE" eval b | grep accuracy)
+}
+
+@test "names of classes stand in eval, in the report and in exports; scores beyond them are said" {
+  need_json
+  flower_run
+  "$HEDDLE" eval r --json >out
+  [ "$(json_get class_names <out | tr -d ' \n')" = '["a-kind","b-kind","c-kind"]' ]
+  "$HEDDLE" eval r >out
+  grep -Eq '^ +1 b-kind +[0-9.]+ %' out
+  grep -q '<td class="">1 b-kind</td>' r/report.html
+  grep -q '>b-kind 1</text>' r/report.html
+  "$HEDDLE" export r --c r.c >out
+  printf '#include "r.c"\n#include <stdio.h>\nint main(void) {\n  puts(rows_class_names[2]);\n}\n' >main.c
+  cc -Wall -Werror -Wno-unknown-pragmas -ffp-contract=off main.c -o main.exe -lm
+  [ "$(./main.exe)" = c-kind ]
+  sed -i 's/out: 3}/out: 6}/' rows.yaml
+  run_of --data flowers --label kind --out more
+  [ "$(grep -c "the last layer has 6 scores for the 3 classes of flowers; those from 3 on belong to none: 'out: 3' is enough" out)" -eq 1 ]
+}
+
+@test "an ONNX file of rows has the names and features, and is read back with its normalisation" {
+  flower_run
+  "$HEDDLE" export r --onnx r.onnx >out 2>err || { grep -q 'a build with protobuf-c' err && skip "$(cat err)"; cat err; false; }
+  grep -aq '\["a-kind","b-kind","c-kind"\]' r.onnx
+  grep -aq '"category":"wet"' r.onnx
+  [ "$("$HEDDLE" digest r.onnx)" = "$("$HEDDLE" digest r)" ]
+  "$HEDDLE" summary --model r.onnx >out
+  sed '2,80d' flowers/train.csv >flowers/less.csv && mv flowers/less.csv flowers/train.csv # other statistics
+  again() { "$HEDDLE" train --model r.onnx --data flowers --label kind "$@" >out; }
+  again --lr 0 --optimizer sgd --epochs 1 --out same
+  grep -q 'r.onnx normalises its input, each of 5 numbers by itself, so the data get its means and deviations' out
+  "$HEDDLE" predict r flowers/test.csv >wanted
+  "$HEDDLE" predict same flowers/test.csv | cmp - wanted
+  again --epochs 4 --out whole
+  again --epochs 4 --max-steps 3 --out part
+  "$HEDDLE" train --resume part --max-steps 8 >out
+  [ "$("$HEDDLE" digest part)" = "$("$HEDDLE" digest whole)" ]
+  fails 1 certify whole
+  says "expected rows that are normalised by their own statistics, found those of an ONNX file"
+  fails 2 train --model r.onnx --data flowers --label kind --normalize none --out no
+  says "expected rows that are normalised by columns, as its first nodes do it, found none"
+  table house.csv
+  fails 1 train --model r.onnx --data house.csv --out no
+  says "expected 5 numbers a row as the network normalises, found 2"
+  "$HEDDLE" train --model rows.yaml --init r.onnx --data flowers --label kind --epochs 1 --out init >out
+}

@@ -74,6 +74,20 @@ def test_models():
     assert HeddleRegressor(epochs=100).fit(x, target).score(x, target) > 0.95
 
 
+def test_rounding():
+    """time stamps that float32 cannot tell apart are warned of, and other columns are not"""
+    times = np.c_[x[:, :3], 1.7e9 + 60 * np.arange(120)]
+    for fit in (lambda: HeddleClassifier(epochs=1).fit(times, y),
+                lambda: HeddleClassifier(epochs=1).fit(times - [0, 0, 0, 1.7e9], y).predict(times[1:2])):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fit()
+        assert any("column 3 of x" in str(one.message) for one in caught), caught
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        HeddleClassifier(epochs=1).fit(1000 + x, y).predict(1000 + x)
+
+
 def test_bad():
     """bad input is one exception"""
     refuses(NotFittedError, "not fitted", lambda: HeddleClassifier().predict(x))

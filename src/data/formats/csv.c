@@ -42,8 +42,9 @@ static bool is_inexact(const csv_set *set) {
   return inexact;
 }
 
-static hd_status read_rows(hd_opened *out, hd_ctx *ctx, const csv_set *set) {
-  const bool inexact = is_inexact(set);
+/* of_arrays: for a run on arrays, whose numbers were floats. */
+static hd_status read_rows(hd_opened *out, hd_ctx *ctx, const csv_set *set, bool of_arrays) {
+  const bool inexact = is_inexact(set) && !of_arrays;
   for (int i = 0; i < set->files; i++) {
     const hd_csv_table *t = &set->table[i];
     hd_resident_samples *to = &out->resident[i];
@@ -61,6 +62,12 @@ static hd_status read_rows(hd_opened *out, hd_ctx *ctx, const csv_set *set) {
     HD_TRY(hd__table_numbers(to->floats, to->numbers, ctx, t, &out->features));
   }
   return HD_OK;
+}
+
+/* The statistics of a run on arrays, for columns in the order of the file. */
+static hd_status take_features(hd_opened *out, hd_ctx *ctx, const hd_features *of_run) {
+  hd__features_fini(&out->features);
+  return hd__features_copy(&out->features, ctx, of_run);
 }
 
 /* ---- Labels ---- */
@@ -190,8 +197,15 @@ static bool are_classes(const csv_set *set) {
   return set->labels == HD_CSV_LABELS_AUTO ? !t->is_target && (whole || t->is_class) : whole;
 }
 
-static hd_status take_labels(hd_opened *out, const csv_set *set, hd_ctx *ctx, bool named) {
+static hd_status take_labels(hd_opened *out, const csv_set *set, hd_ctx *ctx, const hd_data_request *request) {
   const hd_csv_table *t = &set->table[0];
+  const bool named = request->classes.count > 0;
+  if (request->of_run && !named && t->column[t->label].texts > 0)
+    return hd__fail(
+        ctx, HD_E_FORMAT,
+        "%s:%lld: expected numbers as labels, as the run's classes have no names, found a text; number them as "
+        "training's were",
+        t->path, (long long)t->column[t->label].first_text_line);
   for (int64_t row = 0; row < t->count; row++)
     if (t->label_text[row].length == 0)
       return hd__fail(ctx, HD_E_FORMAT, "%s:%lld: expected a label, found an empty field; drop the row", t->path,
@@ -217,15 +231,20 @@ static hd_status open_tables(csv_set *set, hd_opened *out, hd_ctx *ctx, const hd
   hd_csv_options options = request->table;
   options.label = options.label ? options.label : "";
   options.categories = options.categories > 0 ? options.categories : HD_CSV_CATEGORIES;
-  if (request->features) {
+  if (request->features && request->features->columns > 0) {
     HD_TRY(hd__features_copy(&out->features, ctx, request->features));
-    options.header = out->features.feature[0].column ? HD_CSV_HEADER_YES : HD_CSV_HEADER_NO;
+    if (options.header == HD_CSV_HEADER_AUTO)
+      options.header = out->features.feature[0].column ? HD_CSV_HEADER_YES : HD_CSV_HEADER_NO;
   }
   for (int i = 0; i < set->files; i++) {
-    if (out->features.label)
+    if (out->features.label && !request->of_run)
       options.label = out->features.label;
     HD_TRY(hd__csv_open(&set->table[i], ctx, set->files == 2 ? set->path[i] : request->name, &options));
-    if (out->features.count == 0)
+    HD_TRY(hd__table_check_empty(ctx, &set->table[i], &options));
+    if (out->features.count == 0 && request->of_run)
+      HD_TRY(hd__table_plain(&out->features, ctx, &set->table[i], &options,
+                             request->features ? request->features->count : 0));
+    else if (out->features.count == 0)
       HD_TRY(hd__table_features(&out->features, ctx, &set->table[i], &options));
   }
   return HD_OK;
@@ -245,8 +264,11 @@ static hd_status open_path(hd_opened *out, hd_ctx *ctx, const hd_data_request *r
   set.files = find_tables(set.path, request->name) ? 2 : 1;
   set.labels = request->table.labels;
   HD_TRY(open_tables(&set, out, ctx, request));
-  HD_TRY(read_rows(out, ctx, &set));
-  HD_TRY(take_labels(out, &set, ctx, request->classes.count > 0));
+  const bool of_arrays = request->of_run && out->features.columns == 0;
+  HD_TRY(read_rows(out, ctx, &set, of_arrays));
+  if (of_arrays && request->features)
+    HD_TRY(take_features(out, ctx, request->features));
+  HD_TRY(take_labels(out, &set, ctx, request));
   HD_TRY(add_notes(out, ctx, &set.table[0]));
   if (set.files == 1)
     HD_TRY(hd__resident_divide(out, ctx, request->name));

@@ -110,10 +110,28 @@ static hd_status choose_normalize(hd_data *data, hd_ctx *ctx, const hd_data_requ
     data->normalize = rows && request->rows ? HD_NORMALIZE_COLUMN : HD_NORMALIZE_CHANNEL;
   if (data->normalize != HD_NORMALIZE_COLUMN || rows)
     return HD_OK;
+  if (request->of_run)
+    return hd__fail(ctx, HD_E_SHAPE, "%s: expected rows of numbers as in training, found other samples; give such rows",
+                    data->name);
   return hd__fail(ctx, HD_E_USAGE,
                   "%s: expected rows of floats in memory for --normalize column, found other samples; use --normalize "
                   "channel",
                   data->name);
+}
+
+/* Those of a network that normalises its rows itself. */
+static hd_status take_statistics(hd_data *data, hd_ctx *ctx, const hd_data_request *request) {
+  hd_features *f = &data->opened.features;
+  if (f->count != request->columns)
+    return hd__fail(ctx, HD_E_SHAPE,
+                    "%s: expected %lld numbers a row as the network normalises, found %d; give such rows", data->name,
+                    (long long)request->columns, f->count);
+  f->given = true;
+  for (int32_t i = 0; i < f->count; i++) {
+    f->feature[i].mean = request->mean[i];
+    f->feature[i].std = request->std[i];
+  }
+  return HD_OK;
 }
 
 /* The features of rows: a run's, those of the table, or a number for each column of an array. */
@@ -131,6 +149,8 @@ static hd_status find_features(hd_data *data, hd_ctx *ctx, const hd_data_request
                     data->name, o->features.count, o->split[0].width);
   if (!given)
     HD_TRY(hd__features_measure(&o->features, ctx, o->resident[0].numbers, o->split[0].floats, o->split[0].count));
+  if (request->mean && columns)
+    HD_TRY(take_statistics(data, ctx, request));
   for (int s = 0; s < 2; s++)
     if (o->resident[s].floats)
       hd__features_fill(o->resident[s].numbers, o->resident[s].floats, &o->features, o->split[s].count);
@@ -151,7 +171,7 @@ static hd_status normalise_columns(hd_data *data, hd_ctx *ctx) {
     hd__free(o->resident[s].floats);
     o->resident[s].floats = NULL;
   }
-  if (data->normalize == HD_NORMALIZE_COLUMN)
+  if (data->normalize == HD_NORMALIZE_COLUMN && !o->features.given)
     HD_TRY(hd__opened_note(
         o, ctx, "each of the %d numbers of a row is brought to mean 0 and standard deviation 1 (--normalize column)",
         o->features.count));

@@ -45,9 +45,12 @@ typedef struct hd_data_request {
   hd_csv_options table;        /* how CSV files are read */
   hd_class_names classes;      /* of a run: labels get the numbers that these have */
   const hd_features *features; /* those of a run, for normalize column; NULL: those of this data */
-  bool first_rules;            /* by the rules of the first version */
-  hd_fold fold;                /* the test set */
-  bool allow_empty;            /* class folders without pictures are accepted */
+  const double *mean, *std;    /* `columns` each: for normalize column, in place of those of this data; NULL: those */
+  int64_t columns;
+  bool of_run;      /* it is read for a run that there is, with the classes and features above */
+  bool first_rules; /* by the rules of the first version */
+  hd_fold fold;     /* the test set */
+  bool allow_empty; /* class folders without pictures are accepted */
   hd_photo_rules photos;
 } hd_data_request;
 

@@ -2,6 +2,8 @@
 #include "data/formats/named_arrays.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 
@@ -143,22 +145,49 @@ static hd_status copy_labels(hd_resident_samples *to, hd_ctx *ctx, const hd_data
   return d->outputs ? check_finite(ctx, part->name, to->targets, d->count * d->outputs, d->outputs) : HD_OK;
 }
 
-/* One split; it has a copy if `owned` is set or the array has another layout than samples. */
-static hd_status take_split(hd_dataset *d, hd_resident_samples *to, hd_ctx *ctx, const hd_array_part *x,
-                            const hd_array_part *y, bool owned) {
-  view v;
-  HD_TRY(see_samples(d, &v, ctx, x));
-  HD_TRY(see_labels(d, ctx, y));
-  const bool direct = !owned && lies_as_samples(&x->npy, d, &v);
+/* Their memory is a copy if `owned` is set or the array has another layout than samples. */
+static hd_status take_samples(hd_dataset *d, hd_resident_samples *to, hd_ctx *ctx, const hd_array_part *x,
+                              const view *v, bool owned) {
+  const bool direct = !owned && lies_as_samples(&x->npy, d, v);
   if (direct && d->elem == HD_ELEM_U8)
     d->images = x->npy.bytes;
   else if (direct)
     d->floats = (const float *)(const void *)x->npy.bytes;
   HD_TRY(hd__resident_make(to, d, ctx, x->name));
   if (!direct)
-    copy_samples(to, &x->npy, d, &v);
-  if (d->floats)
-    HD_TRY(check_finite(ctx, x->name, d->floats, d->count * hd__dataset_elems(d), hd__dataset_elems(d)));
+    copy_samples(to, &x->npy, d, v);
+  return d->floats ? check_finite(ctx, x->name, d->floats, d->count * hd__dataset_elems(d), hd__dataset_elems(d))
+                   : HD_OK;
+}
+
+hd_status hd__array_samples_open(hd_array_samples *out, hd_ctx *ctx, const char *path) {
+  view v;
+  *out = (hd_array_samples){0};
+  snprintf(out->part.name, sizeof out->part.name, "%s", path);
+  HD_TRY(hd__file_map(&out->part.mapping, ctx, path));
+  HD_TRY(hd__npy_parse(&out->part.npy, ctx, path, out->part.mapping.bytes, out->part.mapping.length));
+  HD_TRY(see_samples(&out->samples, &v, ctx, &out->part));
+  HD_TRY(take_samples(&out->samples, &out->memory, ctx, &out->part, &v, false));
+  memset(out->memory.labels, 0, (size_t)out->samples.count * sizeof *out->memory.labels);
+  out->samples.classes = 1;
+  return HD_OK;
+}
+
+void hd__array_samples_fini(hd_array_samples *samples) {
+  hd__file_unmap(&samples->part.mapping);
+  hd__free(samples->memory.images);
+  hd__free(samples->memory.floats);
+  hd__free(samples->memory.labels);
+  *samples = (hd_array_samples){0};
+}
+
+/* One split. */
+static hd_status take_split(hd_dataset *d, hd_resident_samples *to, hd_ctx *ctx, const hd_array_part *x,
+                            const hd_array_part *y, bool owned) {
+  view v;
+  HD_TRY(see_samples(d, &v, ctx, x));
+  HD_TRY(see_labels(d, ctx, y));
+  HD_TRY(take_samples(d, to, ctx, x, &v, owned));
   return copy_labels(to, ctx, d, y);
 }
 

@@ -65,5 +65,15 @@ typedef struct hd_array_source {
 
 hd_status hd__arrays_open(hd_opened *out, hd_ctx *ctx, const hd_array_source *source, int ignored);
 
+/* The samples of one array, without labels; memory is released by hd__array_samples_fini, after a failure too. */
+typedef struct hd_array_samples {
+  hd_dataset samples;
+  hd_array_part part;
+  hd_resident_samples memory;
+} hd_array_samples;
+
+hd_status hd__array_samples_open(hd_array_samples *out, hd_ctx *ctx, const char *path);
+void hd__array_samples_fini(hd_array_samples *samples);
+
 /* Whether all arrays of a data set exist, under any of the names. */
 bool hd__arrays_there(const hd_array_source *source);

@@ -63,7 +63,7 @@ static hd_status add_column(hd_csv_table *t, hd_ctx *ctx, const hd_csv_field *f)
   return HD_OK;
 }
 
-static hd_status read_first_line(hd_csv_table *t, hd_ctx *ctx, hd_csv_cursor *c) {
+static hd_status read_first_line(hd_csv_table *t, hd_ctx *ctx, hd_csv_cursor *c, const hd_csv_options *options) {
   const int64_t line = c->line;
   bool last = false;
   while (!last) {
@@ -71,7 +71,7 @@ static hd_status read_first_line(hd_csv_table *t, hd_ctx *ctx, hd_csv_cursor *c)
     HD_TRY(hd__csv_next(&f, &last, c, ctx));
     HD_TRY(add_column(t, ctx, &f));
   }
-  if (t->columns >= 2)
+  if (t->columns >= 2 || options->is_unlabelled)
     return HD_OK;
   return hd__fail(
       ctx, HD_E_FORMAT,
@@ -99,18 +99,19 @@ static hd_status take_named(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options *
   int64_t number;
   t->label = options->header == HD_CSV_HEADER_NO ? NONE : find_named(t, options->label);
   t->by_name = t->label >= 0;
-  if (!t->by_name && hd__parse_int64(&number, options->label) && number >= 1 && number <= t->columns)
+  const bool by_number = !options->is_unlabelled || options->header != HD_CSV_HEADER_YES;
+  if (!t->by_name && by_number && hd__parse_int64(&number, options->label) && number >= 1 && number <= t->columns)
     t->label = (int32_t)number - 1;
-  if (t->label >= 0)
+  if (t->label >= 0 || options->is_unlabelled)
     return HD_OK;
   return hd__fail(ctx, HD_E_FORMAT,
                   "%s:1: expected the label's column '%.200s' in the first line, found none; name one with --label",
                   t->path, options->label);
 }
 
-static hd_status take_usual(hd_csv_table *t, hd_ctx *ctx) {
+static hd_status take_usual(hd_csv_table *t, hd_ctx *ctx, int32_t otherwise) {
   static const char *const usual[] = {"label", "target", "class", "species"};
-  t->label = t->columns - 1;
+  t->label = otherwise;
   for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
     const int32_t found = find_named(t, usual[i]);
     if (found == SEVERAL || (found >= 0 && t->by_name))
@@ -129,11 +130,12 @@ static hd_status take_usual(hd_csv_table *t, hd_ctx *ctx) {
 }
 
 static hd_status find_label(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options *options) {
-  if (*options->label)
+  const bool has_label = !options->is_unlabelled || t->columns == options->columns;
+  if (*options->label && (has_label || options->header != HD_CSV_HEADER_NO))
     return take_named(t, ctx, options);
   if (options->header != HD_CSV_HEADER_NO)
-    return take_usual(t, ctx);
-  t->label = t->columns - 1;
+    return take_usual(t, ctx, options->is_unlabelled ? NONE : t->columns - 1);
+  t->label = has_label ? t->columns - 1 : NONE;
   return HD_OK;
 }
 
@@ -231,7 +233,8 @@ static hd_status read_rows(hd_csv_table *t, hd_ctx *ctx, hd_csv_cursor c, int64_
   HD_TRY(HD_NEW_RAW(t->label_text, room, ctx, NO_MEMORY, t->path));
   HD_TRY(HD_NEW_RAW(t->line, room, ctx, NO_MEMORY, t->path));
   t->line[0] = first_line;
-  t->label_text[0] = t->column[t->label].first;
+  if (t->label >= 0)
+    t->label_text[0] = t->column[t->label].first;
   t->count = 1;
   while (hd__csv_more(&c))
     HD_TRY(read_row(t, ctx, &c, most));
@@ -291,7 +294,7 @@ static answer has_header(const hd_csv_table *t, int32_t most) {
       return YES;
   if (comes_again(t))
     return NO;
-  const answer by_label = is_name_of_texts(&t->column[t->label], most);
+  const answer by_label = t->label >= 0 ? is_name_of_texts(&t->column[t->label], most) : NO;
   if (by_label != NO)
     return by_label;
   for (int32_t i = 0; i < t->columns; i++) {
@@ -379,15 +382,17 @@ static void find_index(hd_csv_table *t) {
 }
 
 hd_status hd__csv_open(hd_csv_table *t, hd_ctx *ctx, const char *path, const hd_csv_options *options) {
+  const bool input = options->is_unlabelled && !strcmp(path, "-");
+  path = input ? "standard input" : path;
   *t = (hd_csv_table){.path = path};
-  HD_TRY(hd__file_read(&t->file, ctx, path));
+  HD_TRY((input ? hd__file_read_input : hd__file_read)(&t->file, ctx, path));
   hd_csv_cursor c = hd__csv_begin(&t->file, path);
   t->rows = c;
   if (!hd__csv_more(&c))
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected at least one row of numbers, found none; add some", path);
   t->rows = c;
   const int64_t line = c.line;
-  HD_TRY(read_first_line(t, ctx, &c));
+  HD_TRY(read_first_line(t, ctx, &c, options));
   HD_TRY(find_label(t, ctx, options));
   HD_TRY(read_rows(t, ctx, c, line, options->categories));
   HD_TRY(find_header(t, ctx, options));

@@ -3,7 +3,9 @@
  * The label is the column that --label names, else the one called label, target, class or species in any case, else the
  * last. A first line is a header if it has one of these names, or a text in a column whose other fields are numbers, or
  * as label a text that never comes again though all others do; where that cannot be told, as for 0,1,2 over numbers,
- * --header is asked for. A first column without a name that counts up is an index, and is left out. */
+ * --header is asked for. A first column without a name that counts up is an index, and is left out. Rows to predict
+ * have a label only where a column has the name that is given, or one of these; without names where there are as many
+ * columns as in training. */
 #pragma once
 
 #include "data/tables/csv_text.h"
@@ -22,6 +24,8 @@ typedef struct hd_csv_options {
   int32_t categories; /* the most texts of a column that become features; 0: HD_CSV_CATEGORIES */
   bool refuses_empty; /* no field may be empty */
   hd_csv_labels labels;
+  bool is_unlabelled; /* rows to predict: they need no label, and may come on standard input, "-" */
+  int32_t columns;    /* of those: training's where columns have no names, its label's among them */
 } hd_csv_options;
 
 typedef struct hd_csv_column {
@@ -43,14 +47,14 @@ typedef struct hd_csv_table {
   hd_mapping file;
   hd_csv_cursor rows; /* at the first row */
   hd_csv_column *column;
-  int32_t columns, label; /* the label's column */
-  bool by_name;           /* the label's column has a usual name, or --label named it */
-  bool is_target;         /* it is called target */
-  bool is_class;          /* it is called label, class or species */
-  bool header, index;     /* there is one */
-  int64_t count;          /* rows */
-  hd_csv_field *label_text;
-  int64_t *line; /* of each row */
+  int32_t columns, label;   /* the label's column; -1: there is none */
+  bool by_name;             /* the label's column has a usual name, or --label named it */
+  bool is_target;           /* it is called target */
+  bool is_class;            /* it is called label, class or species */
+  bool header, index;       /* there is one */
+  int64_t count;            /* rows */
+  hd_csv_field *label_text; /* of each row */
+  int64_t *line;            /* of each row */
 } hd_csv_table;
 
 /* Reads a file once. The table is to be released after a failure, too. HD_E_FORMAT, naming the line, for rows of

@@ -25,7 +25,7 @@ static bool copy_text(char **text) {
 }
 
 hd_status hd__features_copy(hd_features *out, hd_ctx *ctx, const hd_features *f) {
-  *out = (hd_features){.count = f->count, .columns = f->columns, .label = f->label};
+  *out = (hd_features){.count = f->count, .columns = f->columns, .given = f->given, .label = f->label};
   bool enough = !f->label || copy_text(&out->label);
   HD_TRY(HD_NEW(out->feature, f->count, ctx, NO_MEMORY));
   for (int32_t i = 0; i < f->count; i++) {

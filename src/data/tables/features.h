@@ -27,6 +27,7 @@ typedef struct hd_features {
   hd_feature *feature; /* in the order in which a row has them */
   int32_t count;       /* 0: samples are no rows of a table */
   int32_t columns;     /* of the training file, the label among them; 0: an array's */
+  bool given;          /* means and standard deviations are not the training set's, but a network's own */
   char *label;         /* name of the column of labels or targets, or NULL */
 } hd_features;
 

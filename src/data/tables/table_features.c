@@ -15,6 +15,17 @@ static bool is_left_out(const hd_csv_table *t, int32_t column) {
 
 /* ---- Features of a training table ---- */
 
+hd_status hd__table_check_empty(hd_ctx *ctx, const hd_csv_table *t, const hd_csv_options *options) {
+  char name[HD_CSV_NAME_BYTES + 16];
+  for (int32_t i = 0; i < t->columns && options->refuses_empty; i++)
+    if (!is_left_out(t, i) && t->column[i].empties > 0)
+      return hd__fail(
+          ctx, HD_E_FORMAT,
+          "%s:%lld: expected no empty field with --missing refuse, found one in %s; fill it or drop the row", t->path,
+          (long long)t->column[i].first_empty_line, hd__csv_column_name(name, t, i));
+  return HD_OK;
+}
+
 static hd_status check_column(hd_ctx *ctx, const hd_csv_table *t, int32_t column, const hd_csv_options *options) {
   const hd_csv_column *c = &t->column[column];
   char name[HD_CSV_NAME_BYTES + 16];
@@ -22,10 +33,6 @@ static hd_status check_column(hd_ctx *ctx, const hd_csv_table *t, int32_t column
   if (c->numbers + c->texts == 0)
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected some fields in %s, found only empty ones; drop the column", t->path,
                     name);
-  if (c->empties > 0 && options->refuses_empty)
-    return hd__fail(ctx, HD_E_FORMAT,
-                    "%s:%lld: expected no empty field with --missing refuse, found one in %s; fill it or drop the row",
-                    t->path, (long long)c->first_empty_line, name);
   if (hd__csv_has_numbers(c))
     return c->texts == 0 ? HD_OK : hd__csv_no_number(ctx, t, c->first_text_line, column, &c->first_text);
   if (hd__csv_is_bad_number(&c->first_text))
@@ -95,9 +102,30 @@ hd_status hd__table_features(hd_features *out, hd_ctx *ctx, const hd_csv_table *
   out->columns = t->columns;
   for (int32_t i = 0, at = 0; i < t->columns; at += features_of(t, i), i++)
     enough = fill(out->feature + at, t, i) && enough;
-  if (t->header)
+  if (t->header && t->label >= 0)
     enough = (out->label = text_of(&t->column[t->label].name)) != NULL && enough;
   return HD_ALLOCATED(enough, ctx, NO_MEMORY, t->path);
+}
+
+hd_status hd__table_plain(hd_features *out, hd_ctx *ctx, const hd_csv_table *t, const hd_csv_options *options,
+                          int32_t count) {
+  char name[HD_CSV_NAME_BYTES + 16];
+  HD_TRY(hd__table_features(out, ctx, t, options));
+  for (int32_t i = 0; i < out->count; i++) {
+    const hd_feature *f = &out->feature[i];
+    const hd_csv_column *c = &t->column[f->place];
+    if (f->category)
+      return hd__csv_no_number(ctx, t, c->first_text_line, f->place, &c->first_text);
+    if (f->empty)
+      return hd__fail(ctx, HD_E_FORMAT,
+                      "%s:%lld: expected no empty field in %s, as in training's array, found one; fill it", t->path,
+                      (long long)c->first_empty_line, hd__csv_column_name(name, t, f->place));
+  }
+  out->columns = 0;
+  if (out->count == count || count == 0)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_SHAPE, "%s: expected %d numbers a row as in training, found %d; give such rows", t->path,
+                  count, out->count);
 }
 
 /* ---- Numbers of rows ---- */
@@ -107,10 +135,21 @@ typedef struct span {
   int32_t first, count;
 } span;
 
-static int32_t find_column(const hd_csv_table *t, const hd_feature *f) {
+/* Where columns without names are: rows without a label lack one of training's columns. */
+static int32_t place_of(const hd_csv_table *t, const hd_features *all, const hd_feature *f) {
+  int32_t label = 0;
+  if (t->label >= 0 || all->columns == 0 || t->columns == all->columns)
+    return f->place;
+  for (int32_t i = 0; i < all->count && all->feature[i].place <= label; i++)
+    label = all->feature[i].place + 1;
+  return f->place - (f->place > label);
+}
+
+static int32_t find_column(const hd_csv_table *t, const hd_features *all, const hd_feature *f) {
   char name[HD_CSV_NAME_BYTES];
+  const int32_t place = place_of(t, all, f);
   if (!f->column)
-    return f->place < t->columns ? f->place : -1;
+    return place < t->columns ? place : -1;
   if (f->place < t->columns && !is_left_out(t, f->place) && hd__csv_is(&t->column[f->place].name, f->column))
     return f->place;
   for (int32_t i = 0; i < t->columns; i++) {
@@ -132,7 +171,7 @@ static bool is_unnamed(const hd_csv_table *t, int32_t column) {
 static hd_status find_spans(span *out, hd_ctx *ctx, const hd_csv_table *t, const hd_features *f) {
   char name[HD_CSV_NAME_BYTES + 16];
   for (int32_t i = 0, next; i < f->count; i = next) {
-    const int32_t column = find_column(t, &f->feature[i]);
+    const int32_t column = find_column(t, f, &f->feature[i]);
     for (next = i + 1; next < f->count && same_column(&f->feature[i], &f->feature[next]);)
       next++;
     if (column < 0)
@@ -150,7 +189,8 @@ static hd_status find_spans(span *out, hd_ctx *ctx, const hd_csv_table *t, const
 /* Whether training's table and this one have names of columns, or neither. */
 static hd_status check_header(hd_ctx *ctx, const hd_csv_table *t, const hd_features *f) {
   const bool named = f->feature[0].column != NULL;
-  if (named == t->header && (named || t->columns == f->columns))
+  const bool lacks_label = t->label < 0 && t->columns == f->columns - 1;
+  if (f->columns == 0 || (named == t->header && (named || t->columns == f->columns || lacks_label)))
     return HD_OK;
   if (named == t->header)
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected %d columns as in training, found %d; make both alike", t->path,

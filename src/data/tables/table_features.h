@@ -14,6 +14,13 @@ enum { HD_TABLE_NOTES = 2, HD_TABLE_NOTE_BYTES = 320 };
  * texts, or that has no field. The caller releases them, after a failure too. */
 hd_status hd__table_features(hd_features *out, hd_ctx *ctx, const hd_csv_table *table, const hd_csv_options *options);
 
+/* The same for a run on an array: `count` columns (0: so many as there are), each of which is a number in every row. */
+hd_status hd__table_plain(hd_features *out, hd_ctx *ctx, const hd_csv_table *table, const hd_csv_options *options,
+                          int32_t count);
+
+/* HD_E_FORMAT for an empty field, if the options refuse them. */
+hd_status hd__table_check_empty(hd_ctx *ctx, const hd_csv_table *table, const hd_csv_options *options);
+
 /* Writes features->count numbers for each row; `numbers` is NULL where none is wanted. An empty field is NAN.
  * HD_E_FORMAT for columns that are missing or not among the features, and for fields that training had none of. */
 hd_status hd__table_numbers(float *floats, double *numbers, hd_ctx *ctx, const hd_csv_table *table,

@@ -193,6 +193,12 @@ static hd_status data_of(json_t **out, hd_ctx *ctx, const json_t *record, const 
   HD_CONFIG_OWNED *config = NULL;
   HD_RELEASED(release_data) hd_data *data = NULL;
   char hex[HD_DATA_PARTS][HD_SHA256_HEX_BYTES];
+  if (json_is_true(json_object_get(json_object_get(json_object_get(record, "data"), "features"), "given")))
+    return hd__fail(
+        ctx, HD_E_UNSUPPORTED,
+        "%s: expected rows that are normalised by their own statistics, found those of an ONNX file, which a "
+        "certificate cannot state; train without its first nodes",
+        run);
   HD_TRY(hd_config_create(&config, ctx));
   HD_TRY(hd__certificate_data(&data, ctx, record, config));
   HD_TRY(hd__record_check_data(ctx, record, data, run));

@@ -171,13 +171,14 @@ hd_status hd__runs_read_lines(hd_run_entry *run, hd_ctx *ctx) {
   return HD_OK;
 }
 
-/* The value at a path of names with dots between them. */
+/* The value at a path of names, and of places in lists, with dots between them. */
 static const json_t *value_at(const json_t *object, const char *path) {
   char name[128];
   for (size_t length; object && *path; path += length + (path[length] == '.')) {
     length = strcspn(path, ".");
     snprintf(name, sizeof name, "%.*s", (int)length, path);
-    object = json_object_get(object, name);
+    object =
+        json_is_array(object) ? json_array_get(object, (size_t)strtoul(name, NULL, 10)) : json_object_get(object, name);
   }
   return object;
 }
@@ -185,7 +186,7 @@ static const json_t *value_at(const json_t *object, const char *path) {
 const json_t *hd__runs_find(const hd_run_entry *run, const char *key) {
   const json_t *value = json_object_get(json_object_get(run->record, "settings"), key);
   if (!value)
-    value = json_object_get(run->end, key);
+    value = value_at(run->end, key);
   if (!value)
     value = value_at(run->start, key);
   return value ? value : value_at(run->record, key);

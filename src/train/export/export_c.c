@@ -225,10 +225,51 @@ static int64_t memory_floats(const writer *w) {
 
 static void write_signature(const writer *w) {
   fprintf(w->to, "void %s_scores(float score[%lld], const %s pixel[%lld], float memory[%lld])", w->name,
-          (long long)w->plan->logits.elems, hd__trained_reads_columns(w->network->trained) ? "double"
-          : w->network->bytes                              ? "uint8_t"
-                                                           : "float",
+          (long long)w->plan->logits.elems,
+          hd__trained_reads_columns(w->network->trained) ? "double"
+          : w->network->bytes                            ? "uint8_t"
+                                                         : "float",
           (long long)hd__shape_elems(input_of(w)), (long long)memory_floats(w));
+}
+
+/* Names of classes: as many as there are scores, so far as the data had them. */
+static bool has_names(const writer *w) {
+  const hd_trained *t = w->network->trained;
+  return t->class_names > 0 && hd__target_classes(&t->network.target) > 0;
+}
+
+static void write_names_signature(const writer *w) {
+  fprintf(w->to, "const char *const %s_class_names[%d]", w->name,
+          hd__target_classes(&w->network->trained->network.target));
+}
+
+/* What C could read as something else is written in octal. */
+static void write_text(FILE *to, const char *text) {
+  fputc('"', to);
+  for (const unsigned char *c = (const unsigned char *)text; *c; c++)
+    if (*c < 0x20 || *c >= 0x7f || strchr("\"\\?", *c))
+      fprintf(to, "\\%03o", *c);
+    else
+      fputc(*c, to);
+  fputc('"', to);
+}
+
+static void write_names(const writer *w) {
+  const hd_trained *t = w->network->trained;
+  const int32_t classes = hd__target_classes(&t->network.target);
+  fprintf(w->to, "\nextern ");
+  write_names_signature(w);
+  fprintf(w->to, ";\n");
+  write_names_signature(w);
+  fprintf(w->to, " = {");
+  for (int32_t c = 0; c < classes; c++) {
+    fprintf(w->to, "%s\n    ", c ? "," : "");
+    if (c < t->class_names)
+      write_text(w->to, t->class_name[c]);
+    else
+      fputc('0', w->to);
+  }
+  fprintf(w->to, "};\n");
 }
 
 static void write_head(const writer *w) {
@@ -236,6 +277,10 @@ static void write_head(const writer *w) {
   fprintf(w->to, "/* %s: a network trained by heddle %s, weights %s.\n *\n *     ", w->name, hd__version(),
           w->network->digest);
   write_signature(w);
+  if (has_names(w)) {
+    fprintf(w->to, ";\n *     extern ");
+    write_names_signature(w);
+  }
   fprintf(
       w->to,
       ";\n *\n * pixel: one sample, %s in planes (channel, row, column)%s; score: what the last layer computes;\n"
@@ -302,6 +347,8 @@ hd_status hd__export_c(FILE *to, hd_ctx *ctx, const hd_exported *network) {
   write_head(&w);
   HD_TRY(write_headers(&w));
   HD_TRY(write_weights(&w));
+  if (has_names(&w))
+    write_names(&w);
   write_scores(&w);
   return HD_OK;
 }

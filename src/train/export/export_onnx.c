@@ -1,4 +1,5 @@
 /* A checkpoint's network for src/onnx: the graph as written, weights in the order of files, and what normalises. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -16,7 +17,7 @@ static const hd_store_entry *find_entry(const hd_directory *d, const char *name)
 }
 
 static hd_status write_values(FILE *to, hd_ctx *ctx, const hd_exported *network, const hd_graph *graph,
-                              hd_values values) {
+                              hd_values values, const char *class_names, const char *features) {
   const hd_directory *d = network->trained->store->directory;
   float shift[HD_DATA_MAX_CHANNELS];
   const hd_features *f = &network->trained->features;
@@ -40,7 +41,15 @@ static hd_status write_values(FILE *to, hd_ctx *ctx, const hd_exported *network,
                                            .scale = network->normalise.scale,
                                            .shift = shift,
                                            .mean = columns ? mean : NULL,
-                                           .std = mean + f->count});
+                                           .std = mean + f->count,
+                                           .class_names = class_names,
+                                           .features = features});
+}
+
+/* What run.json says of the data under a key, in JSON; NULL: nothing. The caller frees it. */
+static char *text_of(const hd_exported *network, const char *key) {
+  const json_t *is = json_object_get(json_object_get(network->trained->record, "data"), key);
+  return is ? json_dumps(is, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
 }
 
 hd_status hd__export_onnx(FILE *to, hd_ctx *ctx, const hd_exported *network) {
@@ -50,5 +59,10 @@ hd_status hd__export_onnx(FILE *to, hd_ctx *ctx, const hd_exported *network) {
   HD_TRY(hd__network_graph(&graph, ctx, &network->trained->network));
   HD_TRY(HD_NEW_RAW(file, store->directory->param_elems, ctx, "out of memory for an ONNX file"));
   const float *home = store->weights[hd__store_buffer(store)];
-  return write_values(to, ctx, network, graph, hd__tensors_order(file, home, store->directory, false, NULL));
+  char *class_names = text_of(network, "class_names"), *features = text_of(network, "features");
+  const hd_status status = write_values(
+      to, ctx, network, graph, hd__tensors_order(file, home, store->directory, false, NULL), class_names, features);
+  free(class_names);
+  free(features);
+  return status;
 }

@@ -10,6 +10,7 @@
 #include "platform/thread_start.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/session/metric.h"
+#include "train/session/output_scores.h"
 #include "train/session/sample_feed.h"
 #include "train/session/trained_model.h"
 
@@ -32,14 +33,45 @@ static hd_status open_all(evaluator *e, hd_ctx *ctx, const char *checkpoint, con
   return HD_ALLOCATED(e->outcome.loss && e->outcome.guess && e->outcome.score, ctx, "out of memory for the evaluation");
 }
 
-/* The mean of |output - target|, added in order. */
-static double absolute_error(const evaluator *e, const hd_dataset *test) {
-  int32_t outputs = e->trained.network.target.scores;
-  double sum = 0;
-  for (int64_t i = 0; i < test->count; i++)
-    for (int32_t k = 0; k < outputs && !hd__skips_has(test, i); k++)
-      sum += fabs((double)e->outcome.score[i * outputs + k] - (double)hd__dataset_number(test, i, k));
-  return sum / ((double)(test->count - hd__skips_count(test)) * outputs);
+/* Of a regression, and of labels of which a sample may have several. */
+static hd_status score_outputs(hd_evaluation *out, hd_ctx *ctx, const evaluator *e) {
+  hd_output_scores scores;
+  const hd_status status = hd__output_scores(&scores, ctx, &e->trained.network.target, &e->feed, &e->outcome);
+  out->outputs = scores.count;
+  out->output = scores.output;
+  out->f1 = scores.mean.f1;
+  out->auc = scores.mean.auc;
+  out->r2 = scores.mean.r2;
+  out->mean_absolute_error = scores.mean.mean_absolute_error;
+  out->root_mean_square_error = scores.mean.root_mean_square_error;
+  out->f1_micro = scores.f1_micro;
+  out->auc_micro = scores.auc_micro;
+  return status;
+}
+
+static hd_status score_classes(hd_evaluation *out, hd_ctx *ctx, const evaluator *e, const hd_score *score) {
+  const hd_target *target = &e->trained.network.target;
+  HD_TRY(hd__metric(&out->f1, ctx, HD_METRIC_F1, target, &e->feed, &e->outcome, score));
+  HD_TRY(hd__metric(&out->auc, ctx, HD_METRIC_AUC, target, &e->feed, &e->outcome, score));
+  out->r2 = out->mean_absolute_error = out->root_mean_square_error = out->f1_micro = out->auc_micro = NAN;
+  return HD_OK;
+}
+
+/* In one piece of memory; NULL for a class that the data did not have. */
+static hd_status copy_names(hd_evaluation *out, hd_ctx *ctx, const hd_trained *t) {
+  const int32_t named = t->class_names < out->classes ? t->class_names : out->classes;
+  size_t bytes = (size_t)out->classes * sizeof *out->class_names;
+  if (named == 0)
+    return HD_OK;
+  for (int32_t c = 0; c < named; c++)
+    bytes += strlen(t->class_name[c]) + 1;
+  HD_TRY(HD_ALLOCATED(out->class_names = hd__calloc(1, bytes), ctx, "out of memory for the names of classes"));
+  char *text = (char *)(out->class_names + out->classes);
+  for (int32_t c = 0; c < named; c++) {
+    out->class_names[c] = strcpy(text, t->class_name[c]);
+    text += strlen(text) + 1;
+  }
+  return HD_OK;
 }
 
 static hd_status count_guesses(hd_evaluation *out, hd_ctx *ctx, const evaluator *e) {
@@ -60,10 +92,8 @@ static hd_status count_guesses(hd_evaluation *out, hd_ctx *ctx, const evaluator 
   hd__target_score(&score, target, &e->feed, &e->outcome);
   out->loss = score.loss;
   out->accuracy = score.accuracy;
-  HD_TRY(hd__metric(&out->f1, ctx, HD_METRIC_F1, target, &e->feed, &e->outcome, &score));
-  HD_TRY(hd__metric(&out->auc, ctx, HD_METRIC_AUC, target, &e->feed, &e->outcome, &score));
-  HD_TRY(hd__metric(&out->r2, ctx, HD_METRIC_R2, target, &e->feed, &e->outcome, &score));
-  out->mean_absolute_error = hd__target_numbers(target) ? absolute_error(e, test) : NAN;
+  HD_TRY(hd__outputs_are_judged(target, test) ? score_outputs(out, ctx, e) : score_classes(out, ctx, e, &score));
+  HD_TRY(copy_names(out, ctx, &e->trained));
   for (int64_t i = 0; judges && i < test->count; i++) {
     if (!hd__target_counts(target, test, i))
       continue;
@@ -95,6 +125,8 @@ static void free_counts(const hd_evaluation *evaluation) {
   hd__free(evaluation->confusion);
   hd__free(evaluation->class_samples);
   hd__free(evaluation->class_right);
+  hd__free(evaluation->output);
+  hd__free(evaluation->class_names);
 }
 
 hd_status hd_evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
@@ -106,12 +138,18 @@ hd_status hd_evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoint, c
     free_counts(&result);
     result = (hd_evaluation){0};
   }
+  if (out->struct_bytes < sizeof result) { /* of an older header, which has no place for what is last */
+    hd__free(result.output);
+    hd__free(result.class_names);
+  }
   hd__struct_write(out, &result, sizeof result);
   return status;
 }
 
 void hd_evaluation_fini(hd_evaluation *evaluation) {
-  free_counts(evaluation);
+  hd_evaluation is = {0};
+  memcpy(&is, evaluation, evaluation->struct_bytes < sizeof is ? evaluation->struct_bytes : sizeof is);
+  free_counts(&is);
   hd__struct_write(evaluation, &(hd_evaluation){0}, sizeof *evaluation);
 }
 

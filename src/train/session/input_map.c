@@ -134,12 +134,28 @@ static hd_status check_list(hd_ctx *ctx, const hd_network *network, const hd_dat
                   option, network->source, write_list(list, &map, range));
 }
 
+/* The data have been opened with the statistics of a network that normalises its rows. */
+static hd_status adopt_row(hd_line *note, hd_ctx *ctx, const hd_network *network, const hd_data *data) {
+  const hd_features *f = hd__data_features(data);
+  if (!f || !f->given)
+    return hd__fail(
+        ctx, HD_E_USAGE,
+        "--model %s: expected rows that are normalised by columns, as its first nodes do it, found %s; leave "
+        "--normalize and --transforms out, or use --init",
+        network->source, hd_choice_name(HD_OPT_NORMALIZE, (int)hd__data_normalize(data)));
+  hd__line_add(note, "%s normalises its input, each of %d numbers by itself, so the data get its means and deviations",
+               network->source, f->count);
+  return HD_OK;
+}
+
 hd_status hd__input_map_adopt(char *note, size_t bytes, hd_ctx *ctx, hd_config *config, const hd_network *network,
                               const hd_data *data, const hd_kernels *kernels) {
   const hd_onnx_input *in = &network->input;
   const own_map map = read_map(in);
   hd_line l = {.text = note, .bytes = bytes};
   *note = 0;
+  if (in->maps && in->mean)
+    return adopt_row(&l, ctx, network, data);
   if (!in->maps || in->channels != hd__data_train(data)->channels)
     return HD_OK;
   hd__line_add(&l, "%s normalises its input, (x - ", network->source);

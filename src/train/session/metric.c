@@ -2,16 +2,19 @@
 #include "train/session/metric.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/hdmath.h"
-#include "data/loader/skipped_samples.h"
+#include "train/session/output_scores.h"
 
-bool hd__metric_needs_scores(hd_metric_choice metric) { return metric == HD_METRIC_AUC || metric == HD_METRIC_R2; }
+bool hd__metric_needs_scores(hd_metric_choice metric, const hd_target *target, const hd_dataset *split) {
+  return metric == HD_METRIC_AUC || metric == HD_METRIC_R2 ||
+         (metric == HD_METRIC_F1 && hd__outputs_are_judged(target, split));
+}
 
 bool hd__metric_is_of(hd_metric_choice metric, const hd_target *target, const hd_dataset *split) {
+  const bool labels = hd__outputs_are_labels(target, split) && metric != HD_METRIC_ACCURACY;
   return metric == HD_METRIC_LOSS ||
-         (metric == HD_METRIC_R2 ? hd__target_numbers(target) : hd__target_judges(target, split));
+         (metric == HD_METRIC_R2 ? hd__target_numbers(target) : labels || hd__target_judges(target, split));
 }
 
 /* The label of a sample at a position of the feed; -1: it does not count. */
@@ -53,16 +56,6 @@ static hd_status f1(double *out, hd_ctx *ctx, const hd_target *target, const hd_
 
 /* ---- AUC ---- */
 
-typedef struct ranked {
-  double odds;
-  bool is_of_class;
-} ranked;
-
-static int by_odds(const void *a, const void *b) {
-  const double x = ((const ranked *)a)->odds, y = ((const ranked *)b)->odds;
-  return (x > y) - (x < y);
-}
-
 /* The logarithm of the odds of a class, which orders samples as its probability does, but has no ties where that is 0
  * or 1 but for its rounding; a single score is one. */
 static double odds_of(const float *score, int32_t scores, int32_t class) {
@@ -76,26 +69,9 @@ static double odds_of(const float *score, int32_t scores, int32_t class) {
   return (double)score[class] - largest - hd__log(sum);
 }
 
-/* NAN unless there are samples of the class and others. */
-static double area(ranked *list, int64_t count) {
-  int64_t below = 0, of_class = 0;
-  double pairs = 0;
-  qsort(list, (size_t)count, sizeof *list, by_odds);
-  for (int64_t i = 0, end; i < count; i = end) {
-    int64_t in = 0;
-    for (end = i; end < count && list[end].odds == list[i].odds; end++)
-      in += list[end].is_of_class;
-    end += end == i; /* a NaN equals nothing */
-    pairs += (double)in * ((double)below + 0.5 * (double)(end - i - in));
-    below += end - i - in;
-    of_class += in;
-  }
-  return of_class > 0 && below > 0 ? pairs / ((double)of_class * (double)below) : NAN;
-}
-
 static hd_status auc(double *out, hd_ctx *ctx, const hd_target *target, const hd_feed *feed,
                      const hd_exec_outcome *outcome) {
-  HD_OWNED ranked *list = NULL;
+  HD_OWNED hd_ranked *list = NULL;
   double sum = 0;
   int32_t there = 0;
   HD_TRY(HD_NEW(list, feed->count + 1, ctx, "out of memory for a metric"));
@@ -104,9 +80,10 @@ static hd_status auc(double *out, hd_ctx *ctx, const hd_target *target, const hd
     for (int64_t i = 0; i < feed->count; i++) {
       const int32_t label = label_at(target, feed, i);
       if (label >= 0)
-        list[count++] = (ranked){odds_of(outcome->score + i * target->scores, target->scores, class), label == class};
+        list[count++] =
+            (hd_ranked){odds_of(outcome->score + i * target->scores, target->scores, class), label == class};
     }
-    const double is = area(list, count);
+    const double is = hd__ranking_area(list, count);
     there += !isnan(is);
     sum += isnan(is) ? 0 : is;
   }
@@ -114,32 +91,15 @@ static hd_status auc(double *out, hd_ctx *ctx, const hd_target *target, const hd
   return HD_OK;
 }
 
-/* ---- R2 ---- */
+/* ---- Outputs with targets of their own ---- */
 
-static double r2(const hd_target *target, const hd_feed *feed, const hd_exec_outcome *outcome) {
-  double all = 0;
-  int32_t there = 0;
-  for (int32_t k = 0; k < target->scores; k++) {
-    double sum = 0, error = 0, spread = 0;
-    int64_t count = 0;
-    for (int64_t i = 0; i < feed->count; i++)
-      if (!hd__skips_has(feed->data, hd__feed_sample(feed, 0, i))) {
-        sum += (double)hd__dataset_number(feed->data, hd__feed_sample(feed, 0, i), k);
-        count++;
-      }
-    for (int64_t i = 0; i < feed->count; i++) {
-      const int64_t sample = hd__feed_sample(feed, 0, i);
-      if (hd__skips_has(feed->data, sample))
-        continue;
-      const double is = (double)hd__dataset_number(feed->data, sample, k), off = is - sum / (double)count;
-      const double missed = (double)outcome->score[i * target->scores + k] - is;
-      error += missed * missed;
-      spread += off * off;
-    }
-    there += spread > 0;
-    all += spread > 0 ? 1 - error / spread : 0;
-  }
-  return mean(all, there);
+static hd_status of_outputs(double *out, hd_ctx *ctx, hd_metric_choice metric, const hd_target *target,
+                            const hd_feed *feed, const hd_exec_outcome *outcome) {
+  hd_output_scores scores;
+  const hd_status status = hd__output_scores(&scores, ctx, target, feed, outcome);
+  hd__free(scores.output);
+  *out = metric == HD_METRIC_F1 ? scores.mean.f1 : metric == HD_METRIC_AUC ? scores.mean.auc : scores.mean.r2;
+  return status;
 }
 
 hd_status hd__metric(double *out, hd_ctx *ctx, hd_metric_choice metric, const hd_target *target, const hd_feed *feed,
@@ -147,10 +107,12 @@ hd_status hd__metric(double *out, hd_ctx *ctx, hd_metric_choice metric, const hd
   *out = NAN;
   if (!hd__metric_is_of(metric, target, feed->data))
     return HD_OK;
+  if (hd__outputs_are_judged(target, feed->data) && metric != HD_METRIC_LOSS)
+    return of_outputs(out, ctx, metric, target, feed, outcome);
   switch (metric) {
   case HD_METRIC_F1: return f1(out, ctx, target, feed, outcome);
   case HD_METRIC_AUC: return auc(out, ctx, target, feed, outcome);
-  case HD_METRIC_R2: *out = r2(target, feed, outcome); return HD_OK;
+  case HD_METRIC_R2: return of_outputs(out, ctx, metric, target, feed, outcome);
   case HD_METRIC_LOSS: *out = score->loss; return HD_OK;
   case HD_METRIC_ACCURACY: break;
   }

@@ -4,7 +4,7 @@
  *   auc   the share of pairs of a sample of a class and one of another in which the first has the larger probability of
  *         the class, ties half; the mean over classes with both. Scores are compared, not their probabilities,
  *         which rounding makes equal near 0 and 1
- *   r2    1 - sum of (output - target)^2 / sum of (target - its mean)^2, the mean over outputs
+ *   r2    the mean over outputs: output_scores.h, which also has F1 and AUC where a sample may have several labels
  *
  * They are those of scikit-learn: f1_score(average="macro"), roc_auc_score(multi_class="ovr"), r2_score. Sums are made
  * in the order of the samples, so a metric is the same on any layout. */
@@ -13,7 +13,7 @@
 #include "train/session/loss_score.h"
 
 /* Whether it needs all scores of a sample, and whether a model with this loss has it. */
-bool hd__metric_needs_scores(hd_metric_choice metric);
+bool hd__metric_needs_scores(hd_metric_choice metric, const hd_target *target, const hd_dataset *split);
 bool hd__metric_is_of(hd_metric_choice metric, const hd_target *target, const hd_dataset *split);
 
 /* Larger is better for all but the loss. NAN where the model does not have it, or there is no sample to judge by. */

@@ -1,24 +1,16 @@
 /* Prediction: runs pictures, pixels and items of a data set through a checkpoint's network; see heddle/predict.h. */
 #include "heddle/predict.h"
 
+#include <math.h>
+
 #include "base/alloc.h"
 #include "base/hdmath.h"
 #include "data/images/image_file.h"
 #include "data/loader/skipped_samples.h"
 #include "platform/thread_start.h"
-#include "train/session/sample_feed.h"
-#include "train/session/trained_model.h"
+#include "train/session/predictor.h"
 
-enum { AT_ONCE = 256 }; /* samples */
-
-struct hd_predictor {
-  hd_trained trained;
-  hd_config *config;
-  hd_data *data; /* opened by the first hd_predict_item */
-  hd_feed feed;  /* over the samples at hand */
-  hd_exec_outcome outcome;
-  uint8_t *pixels; /* one sample: a fitted picture */
-};
+enum { AT_ONCE = HD_PREDICTED_AT_ONCE };
 
 static hd_status make_room(hd_predictor *p, hd_ctx *ctx) {
   int32_t shape[3], scores = p->trained.network.target.scores;
@@ -70,6 +62,12 @@ int32_t hd_predictor_count(const hd_predictor *p) {
   const hd_target *target = &p->trained.network.target;
   int32_t classes = hd__target_classes(target);
   return classes > 0 ? classes : target->scores;
+}
+
+const char *hd_predictor_class_name(const hd_predictor *p, int32_t class) {
+  return hd_predictor_gives(p) == HD_PREDICTS_CLASSES && class >= 0 && class < p->trained.class_names
+             ? p->trained.class_name[class]
+             : NULL;
 }
 
 /* A flat input of N counts as one row of N pixels. */
@@ -128,8 +126,8 @@ static void convert(double *value, const hd_predictor *p, const float *score) {
   }
 }
 
-static hd_status predict_some(double *value, hd_predictor *p, hd_ctx *ctx, const hd_dataset *samples,
-                              hd_pipeline_mode mode) {
+hd_status hd__predict_some(double *value, hd_predictor *p, hd_ctx *ctx, const hd_dataset *samples,
+                           hd_pipeline_mode mode) {
   const int64_t count = samples->count;
   hd_status status = hd__trained_feed(&p->feed, ctx, &p->trained, samples, mode);
   HD_THEN(status, hd__trained_evaluate(&p->outcome, ctx, &p->trained, &p->feed));
@@ -160,7 +158,7 @@ static hd_status predict_rows(double *value, hd_predictor *p, hd_ctx *ctx, const
                                 .width = (int)width,
                                 .flat = true,
                                 .classes = 1};
-    HD_TRY(predict_some(value + first * hd_predictor_count(p), p, ctx, &samples, HD_PIPELINE_FITTED));
+    HD_TRY(hd__predict_some(value + first * hd_predictor_count(p), p, ctx, &samples, HD_PIPELINE_FITTED));
   }
   return HD_OK;
 }
@@ -184,7 +182,7 @@ static hd_status predict_many(double *value, hd_predictor *p, hd_ctx *ctx, const
                                 .height = shape[1],
                                 .width = shape[2],
                                 .classes = 1};
-    HD_TRY(predict_some(value + first * hd_predictor_count(p), p, ctx, &samples, HD_PIPELINE_FITTED));
+    HD_TRY(hd__predict_some(value + first * hd_predictor_count(p), p, ctx, &samples, HD_PIPELINE_FITTED));
   }
   return HD_OK;
 }
@@ -194,6 +192,14 @@ hd_status hd_predict_pixels(double *value, hd_predictor *p, hd_ctx *ctx, const u
 }
 
 hd_status hd_predict_floats(double *value, hd_predictor *p, hd_ctx *ctx, const float *samples, int64_t count) {
+  int32_t shape[3];
+  hd_predictor_input(shape, p);
+  const int64_t elems = (int64_t)shape[0] * shape[1] * shape[2];
+  for (int64_t i = 0; i < count * elems; i++)
+    if (!isfinite(samples[i]))
+      return hd__fail(ctx, HD_E_NOTFINITE,
+                      "expected samples of finite numbers, found %s as number %lld of sample %lld; leave it out",
+                      isnan(samples[i]) ? "NaN" : "infinity", (long long)(i % elems), (long long)(i / elems));
   return predict_many(value, p, ctx, NULL, samples, count);
 }
 
@@ -232,7 +238,7 @@ static hd_status predict_colours(double *value, hd_predictor *p, hd_ctx *ctx, co
                           .width = picture->width,
                           .classes = classes > 0 ? classes : 1};
   HD_TRY(check_size(p, ctx, &one, path));
-  return predict_some(value, p, ctx, &one, HD_PIPELINE_EVALUATION);
+  return hd__predict_some(value, p, ctx, &one, HD_PIPELINE_EVALUATION);
 }
 
 hd_status hd_predict_picture(double *value, hd_predictor *p, hd_ctx *ctx, const char *path) {
@@ -275,7 +281,16 @@ hd_status hd_predict_item(double *value, int32_t *label, hd_predictor *p, hd_ctx
   one.floats = test->elem == HD_ELEM_U8 ? NULL : elems;
   one.labels = test->labels ? test->labels + index : NULL;
   one.targets = test->targets ? test->targets + index * test->outputs : NULL;
-  return predict_some(value, p, ctx, &one, HD_PIPELINE_EVALUATION);
+  return hd__predict_some(value, p, ctx, &one, HD_PIPELINE_EVALUATION);
+}
+
+int32_t hd_predict_item_targets(double *target, const hd_predictor *p, int64_t index) {
+  const hd_dataset *test = p->data ? hd__data_test(p->data) : NULL;
+  if (!test || !test->targets || index < 0 || index >= test->count)
+    return 0;
+  for (int32_t k = 0; k < test->outputs; k++)
+    target[k] = (double)hd__dataset_number(test, index, k);
+  return test->outputs;
 }
 
 const char *hd_predictor_data(const hd_predictor *p) { return p->data ? hd__data_name(p->data) : ""; }

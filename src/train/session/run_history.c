@@ -170,6 +170,10 @@ hd_status hd__session_close_history(hd_session *s, hd_ctx *ctx, hd_status status
       "confusion", status == HD_OK ? confusion(s) : NULL, "rank_times", rank_times(r), "weights_sha256",
       *r->weights_sha256 ? r->weights_sha256 : NULL, "losses_sha256", *losses ? losses : NULL);
   hd__session_note_metric(line, s);
+  if (status == HD_OK && hd__session_note_outputs(line, s, ctx) != HD_OK) {
+    json_decref(line);
+    return HD_E_NOMEM;
+  }
   if (status == HD_E_NOTFINITE)
     json_object_set_new(line, "not_finite", json_true());
   return add_line(s, ctx, line);

@@ -281,9 +281,23 @@ static void note_data(hd_session *s) {
     note(s, s->report.model_note);
 }
 
+static void note_spare_scores(hd_session *s) {
+  const hd_dataset *data = hd__data_train(s->input.data);
+  const int32_t scores = hd__target_classes(&s->run.network.target);
+  char text[HD_PATH_BYTES + 192];
+  if (!data->labels || data->classes >= scores || data->classes < 2)
+    return;
+  snprintf(
+      text, sizeof text,
+      "the last layer has %d scores for the %d classes of %s; those from %d on belong to none: 'out: %d' is enough",
+      scores, data->classes, hd__data_name(s->input.data), data->classes, data->classes);
+  note(s, text);
+}
+
 static hd_status train(hd_session *s, hd_ctx *ctx) {
   if (s->run.counters.step < s->run.steps_in_all) {
     note_data(s);
+    note_spare_scores(s);
     note_lone_numbers(s);
     note_constant_momentum(s);
   }

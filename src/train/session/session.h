@@ -248,6 +248,9 @@ void hd__session_log_evaluation(hd_session *session);
 /* Adds the values of --metric to a line, "val_f1" and "test_f1". */
 void hd__session_note_metric(json_t *line, const hd_session *session);
 
+/* Adds what the last evaluation found of outputs with targets of their own: output_record.c. */
+hd_status hd__session_note_outputs(json_t *line, const hd_session *s, hd_ctx *ctx);
+
 /* Writes the last step's line to metrics.jsonl, if the step is logged. */
 void hd__session_log(hd_session *session);
 

@@ -14,6 +14,7 @@
 #include "train/session/device_open.h"
 #include "train/session/metric.h"
 #include "train/session/model_of_data.h"
+#include "train/session/output_scores.h"
 #include "train/session/rank_threads.h"
 #include "train/session/thread_count.h"
 #include "train/session/run_plan.h"
@@ -218,10 +219,15 @@ static void place_outcome(hd_exec_outcome *out, void *memory, int64_t samples, b
 /* Shared memory for guesses: each rank fills in the samples that its threads evaluate. With --tta that is of views, and
  * each rank has memory for the guesses by their means. */
 static hd_status make_guesses(hd_session *s, hd_ctx *ctx) {
+  enum { MOST_SCORES = 1 << 24 }; /* of outputs that are judged at the run's end */
   const int64_t test = hd__data_test(s->input.data)->count,
                 most = s->input.val.count > test ? s->input.val.count : test;
   const bool views = s->run.settings->tta != HD_TTA_NONE;
-  const bool scores = views || hd__metric_needs_scores((hd_metric_choice)s->run.settings->metric);
+  const hd_target *target = &s->run.network.target;
+  const hd_dataset *split = hd__data_test(s->input.data);
+  const bool judged = hd__outputs_are_judged(target, split) && most <= MOST_SCORES / target->scores;
+  const bool scores =
+      views || judged || hd__metric_needs_scores((hd_metric_choice)s->run.settings->metric, target, split);
   const size_t each = sizeof(float) + sizeof(float) + sizeof(int32_t) +
                       (scores ? (size_t)s->run.network.target.scores * sizeof(float) : 0);
   HD_TRY(hd__local_group_memory(&s->report.guess_memory, s->compute.local, ctx, (size_t)most * each,
@@ -468,6 +474,23 @@ static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
   return HD_OK;
 }
 
+/* Statistics that a network brought to the run, and its description does not have. */
+static hd_status adopt_statistics(hd_session *s, hd_ctx *ctx, const char *folder) {
+  HD_RELEASED(hd__features_fini) hd_features f = {0};
+  hd_onnx_input *in = &s->run.network.input;
+  HD_TRY(hd__record_features(&f, ctx, s->run.record, folder));
+  if (!f.given)
+    return HD_OK;
+  HD_TRY(HD_NEW_RAW(in->mean, 2 * (size_t)f.count, ctx, "out of memory for a run's features"));
+  in->std = in->mean + f.count;
+  in->elems = f.count;
+  for (int32_t i = 0; i < f.count; i++) {
+    in->mean[i] = f.feature[i].mean;
+    in->std[i] = f.feature[i].std;
+  }
+  return HD_OK;
+}
+
 static hd_status find_network(hd_session *s, hd_ctx *ctx) {
   const char *description = hd__config_description(s->run.config), *model = s->run.settings->model;
   return description ? hd__network_from_text(&s->run.network, ctx, description, model)
@@ -482,8 +505,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   if (resumes)
     HD_TRY(adopt_run(s, ctx, folder));
   HD_TRY(hd__config_complete(s->run.config, ctx));
-  if (!resumes)
-    HD_TRY(find_network(s, ctx));
+  HD_TRY(resumes ? adopt_statistics(s, ctx, folder) : find_network(s, ctx));
   if (hd__config_has(s->run.config, HD_OPT_LABEL_SMOOTHING))
     s->run.network.label_smoothing = s->run.settings->label_smoothing;
   HD_TRY(hd__agree_on_settings(s, ctx));

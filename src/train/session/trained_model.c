@@ -159,6 +159,32 @@ static hd_status check_fit(hd_trained *t, hd_ctx *ctx, const hd_data *data) {
   return hd__augment_check(ctx, &feed, &t->network, t->plan->graph, hd__data_name(data));
 }
 
+hd_csv_options hd__trained_table(const hd_trained *t, const hd_config *config) {
+  const hd_csv_options given = hd__config_data(config).table;
+  hd_csv_options is = hd__config_data(t->run).table;
+  if (t->features.label)
+    is.label = t->features.label;
+  if (hd__config_given(config, HD_OPT_LABEL))
+    is.label = given.label;
+  if (hd__config_given(config, HD_OPT_HEADER))
+    is.header = given.header;
+  if (hd__config_given(config, HD_OPT_MISSING))
+    is.refuses_empty = given.refuses_empty;
+  if (hd__config_given(config, HD_OPT_CATEGORIES))
+    is.categories = given.categories;
+  return is;
+}
+
+/* Weights belong to the normalisation that they were trained with. */
+static hd_status check_normalize(const hd_trained *t, hd_ctx *ctx, const hd_config *config) {
+  const int is = hd__settings(t->run)->normalize, given = hd__settings(config)->normalize;
+  if (!hd__config_given(config, HD_OPT_NORMALIZE) || given == HD_NORMALIZE_AUTO || given == is)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_USAGE,
+                  "expected --normalize %s as in the run, found %s; leave --normalize out, or train with it",
+                  hd_choice_name(HD_OPT_NORMALIZE, is), hd_choice_name(HD_OPT_NORMALIZE, given));
+}
+
 hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *t, const hd_config *config) {
   const hd_option_id id[3] = {HD_OPT_DATA, HD_OPT_DATA_DIR, HD_OPT_ON_ERROR};
   const hd_settings *from[3]; /* given, or the run's */
@@ -178,9 +204,11 @@ hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *t, const hd_c
   if (hd__config_given(config, HD_OPT_EXIF))
     request.photos.ignore_exif = hd__settings(config)->exif == HD_EXIF_IGNORE;
   request.normalize = of_run.normalize;
-  request.table = of_run.table;
+  request.table = hd__trained_table(t, config);
+  request.of_run = true;
   request.classes = (hd_class_names){t->class_name, t->class_names};
   request.features = t->features.count > 0 ? &t->features : NULL;
+  HD_TRY(check_normalize(t, ctx, config));
   HD_TRY(hd__data_open(out, ctx, &request));
   hd_status status = check_fit(t, ctx, *out);
   return HD_CREATED(status, out, hd__data_close);

@@ -45,5 +45,8 @@ hd_status hd__trained_feed(hd_feed *out, hd_ctx *ctx, hd_trained *trained, const
  * is not NULL. */
 hd_status hd__trained_evaluate(const hd_exec_outcome *out, hd_ctx *ctx, hd_trained *trained, hd_feed *feed);
 
+/* How other CSV files are read for the run: as its own were, but for what the configuration gives. */
+hd_csv_options hd__trained_table(const hd_trained *trained, const hd_config *config);
+
 /* Opens the configuration's data, or the run's data if the configuration names none, and checks that it fits. */
 hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *trained, const hd_config *config);

@@ -98,6 +98,7 @@ hd_status hd__network_find(hd_network *out, hd_ctx *ctx, const char *name_or_pat
     HD_TRY(hd__onnx_read(&model, ctx, name_or_path));
     HD_TRY(keep(out, ctx, model.text, strlen(model.text), name_or_path));
     out->input = model.input;
+    model.input.mean = NULL; /* the network's now */
     return HD_OK;
   }
   if (!is_path(name_or_path))
@@ -154,6 +155,7 @@ void hd__network_fini(hd_network *network) {
   hd__free(network->written);
   hd__free(network->source);
   hd__free(network->name);
+  hd__free(network->input.mean);
   hd__target_fini(&network->target);
   *network = (hd_network){0};
 }

@@ -28,6 +28,8 @@ json_t *hd__features_json(const hd_features *f) {
   json_t *object = json_object(), *list = json_array();
   json_object_set_new(object, "columns", json_integer(f->columns));
   set_text(object, "label", f->label);
+  if (f->given)
+    json_object_set_new(object, "given", json_true());
   for (int32_t i = 0; i < f->count; i++)
     json_array_append_new(list, one_json(&f->feature[i]));
   json_object_set_new(object, "of", list);
@@ -59,7 +61,8 @@ static bool read_one(hd_feature *out, const json_t *from) {
 bool hd__features_read(hd_features *out, const json_t *from) {
   const json_t *list = json_object_get(from, "of");
   const size_t count = json_array_size(list);
-  *out = (hd_features){.columns = (int32_t)json_integer_value(json_object_get(from, "columns"))};
+  *out = (hd_features){.columns = (int32_t)json_integer_value(json_object_get(from, "columns")),
+                       .given = json_is_true(json_object_get(from, "given"))};
   bool good = count >= 1 && count <= INT32_MAX && read_text(&out->label, from, "label");
   out->feature = good ? hd__calloc(count, sizeof *out->feature) : NULL;
   good = good && out->feature;
