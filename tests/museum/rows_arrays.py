@@ -22,10 +22,10 @@ def same(x, content, floats=False, y=Y, labels=None):
     return Values("d", x, y, reader="npy", floats=floats)
 
 
-def refuse(content, says, labels=None):
+def refuse(content, says, labels=None, options=()):
     put("d/x.npy", content)
     put("d/y.npy", labels or labels_npy(Y))
-    return Refuse("d", says, reader="npy", trains=True, shape=(1, 6, 5))
+    return Refuse("d", says, reader="npy", trains=True, shape=(1, 6, 5), options=options)
 
 
 def member(x, content, y=Y, **more):
@@ -174,7 +174,8 @@ def npy_label_beyond():
     "refused: they are no classes",
 )
 def npy_probabilities():
-    return refuse(npy(X), r"class labels.*float", npy(Array((20, 3), [-2.0] * 60), "<f4"))
+    return refuse(npy(X), r"class labels.*float", npy(Array((20, 3), [-2.0] * 60), "<f4"),
+                  ("--loss", "cross_entropy"))
 
 
 # ---- NPZ ----
