@@ -2,6 +2,7 @@
 #include "base/utf8.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Characters that reorder or break the text around them, so that a line reads as another one: U+061C, U+200E, U+200F,
@@ -45,6 +46,22 @@ void hd__utf8_clean(char *out, size_t bytes, const char *text, size_t length) {
       out[at] = '?';
     at += step;
     i += step;
+  }
+  out[at] = 0;
+}
+
+void hd__utf8_escape(char *out, size_t bytes, const char *text, size_t length) {
+  size_t at = 0;
+  for (size_t i = 0; i < length;) {
+    const size_t good = hd__utf8_shown(text + i, length - i), step = good ? good : 4;
+    if (at + step >= bytes)
+      break;
+    if (good)
+      memcpy(out + at, text + i, good);
+    else
+      snprintf(out + at, bytes - at, "\\x%02X", (unsigned char)text[i]);
+    at += step;
+    i += good ? good : 1;
   }
   out[at] = 0;
 }

@@ -10,3 +10,6 @@ size_t hd__utf8_shown(const char *text, size_t length);
 /* Copies text of at most `length` bytes, up to a zero, as valid UTF-8 of characters that are shown: any other
  * byte becomes '?', and text that does not fit is truncated between two characters. `out` may be `text`. */
 void hd__utf8_clean(char *out, size_t bytes, const char *text, size_t length);
+
+/* The same, up to `length`, with \xHH in place of each such byte: other texts stay others. */
+void hd__utf8_escape(char *out, size_t bytes, const char *text, size_t length);

@@ -295,7 +295,7 @@ def csv_doubled_quotes():
 )
 def csv_quoted_line_end():
     y = [["two\nlines", "one"][each] for each in Y]
-    return same(table(HEAD, lines(y=y)), y=y, names=["one", "two?lines"])
+    return same(table(HEAD, lines(y=y)), y=y, names=["one", "two\\x0Alines"])
 
 
 @csv(

@@ -7,6 +7,9 @@
 #include "comma_locale.h"
 #include "data_trial.h"
 
+#define FIFTY "12345678901234567890123456789012345678901234567890"
+#define LONG_NAME FIFTY FIFTY FIFTY FIFTY FIFTY FIFTY
+
 static const char *put_text(const char *name, const char *text) {
   const char *path = in_scratch("%s", name);
   put_file(path, text, strlen(text));
@@ -124,7 +127,7 @@ static void test_bad(void) {
       {"label,a\n1,1\n", "a,b,label\n1,1,1\n", "test.csv: expected columns of training, found another, column 'b'"},
       {"a,a,label\n1,1,0\n", "a,a,label\n1,1,0\n", "train.csv:1: expected different names of columns, found 'a' twice"},
       {"2,a\n1,x\n1,y\n1,x\n", "1,x\n", "train.csv:1: expected to see whether the first line is a header"},
-      {"1,\"a\nb\"\n2,\"a\tb\"\n", "1,x\n",
+      {"1,a" LONG_NAME "b\n2,a" LONG_NAME "c\n", "1,x\n",
        "train.csv: expected names of classes that differ in their first 255 bytes"},
       {"1,,0\n", "1,,0\n", "found only empty ones; drop the column"},
       {"1,2,0\n", "1,0\n", "test.csv: expected 3 columns"},

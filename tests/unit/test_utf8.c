@@ -33,6 +33,11 @@ int main(void) {
   is_str(out, "abcd", "what does not fit whole is left out");
   hd__utf8_clean(out, sizeof out, "ab\0cd", 5);
   is_str(out, "ab", "a zero ends it");
+  char names[32];
+  hd__utf8_escape(names, sizeof names, "caf\351, a\nb\0 \342\202\254", 14);
+  is_str(names, "caf\\xE9, a\\x0Ab\\x00 \342\202\254", "escaped, texts stay different");
+  hd__utf8_escape(out, sizeof out, "abc\351", 4);
+  is_str(out, "abc", "an escape that does not fit whole is left out");
   const char endless[3] = {'a', 'b', 'c'};
   hd__utf8_clean(out, sizeof out, endless, sizeof endless);
   is_str(out, "abc", "and so does its length");

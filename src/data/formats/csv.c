@@ -110,7 +110,7 @@ static hd_status collect_names(hd_csv_field **sorted, int64_t *count, hd_names *
   HD_TRY(HD_ALLOCATED(names->name && names->text, ctx, "%s: out of memory for the names of classes", t->path));
   for (int64_t i = 0; i < kept; i++) {
     char *name = names->text + i * HD_CSV_NAME_BYTES;
-    hd__csv_text(name, HD_CSV_NAME_BYTES, &(*sorted)[i]);
+    hd__csv_name(name, HD_CSV_NAME_BYTES, &(*sorted)[i]);
     names->name[i] = name;
   }
   names->count = (int)kept;
@@ -122,7 +122,7 @@ static hd_status take_names(int32_t *out, hd_ctx *ctx, const hd_csv_table *t, co
   for (int64_t i = 0; i < t->count; i++) {
     const hd_csv_field *found = bsearch(&t->label_text[i], sorted, (size_t)count, sizeof *sorted, hd__csv_compare);
     char text[48];
-    hd__utf8_clean(text, sizeof text, t->label_text[i].at, t->label_text[i].length);
+    hd__csv_name(text, sizeof text, &t->label_text[i]);
     if (!found)
       return hd__fail(ctx, HD_E_FORMAT, "%s:%lld: expected a class of the training set, found '%s'; correct the file",
                       t->path, (long long)t->line[i], text);

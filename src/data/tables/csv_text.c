@@ -132,15 +132,29 @@ bool hd__csv_is_empty(const hd_csv_field *f) {
   return empty;
 }
 
-bool hd__csv_text(char *out, size_t bytes, const hd_csv_field *f) {
-  char plain[MOST_NUMBER];
-  size_t n = 0, i = 0;
-  for (; i < f->length && n < sizeof plain; i++) {
-    plain[n++] = f->at[i];
+/* A field without its quotes, cut to MOST_NUMBER bytes; returns how many of the field's were read. */
+static size_t unquote(char plain[MOST_NUMBER], size_t *n, const hd_csv_field *f) {
+  size_t i = 0;
+  for (*n = 0; i < f->length && *n < MOST_NUMBER; i++) {
+    plain[(*n)++] = f->at[i];
     i += f->quoted && f->at[i] == '"'; /* the second of two quotes */
   }
+  return i;
+}
+
+bool hd__csv_text(char *out, size_t bytes, const hd_csv_field *f) {
+  char plain[MOST_NUMBER];
+  size_t n;
+  const bool whole = unquote(plain, &n, f) >= f->length;
   hd__utf8_clean(out, bytes, plain, n);
-  return i >= f->length && strlen(out) == n && !memcmp(out, plain, n);
+  return whole && strlen(out) == n && !memcmp(out, plain, n);
+}
+
+void hd__csv_name(char *out, size_t bytes, const hd_csv_field *f) {
+  char plain[MOST_NUMBER];
+  size_t n;
+  unquote(plain, &n, f);
+  hd__utf8_escape(out, bytes, plain, n);
 }
 
 bool hd__csv_is(const hd_csv_field *f, const char *text) {

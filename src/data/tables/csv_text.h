@@ -45,6 +45,9 @@ bool hd__csv_is_empty(const hd_csv_field *field);
  * room in `bytes`. */
 bool hd__csv_text(char *out, size_t bytes, const hd_csv_field *field);
 
+/* The text as the name of a class: hd__utf8_escape. */
+void hd__csv_name(char *out, size_t bytes, const hd_csv_field *field);
+
 /* The order of the texts' bytes, for qsort and bsearch. */
 int hd__csv_compare(const void *a, const void *b);
 

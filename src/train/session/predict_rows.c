@@ -74,7 +74,7 @@ static int32_t class_of(const hd_predictor *p, const hd_csv_field *f) {
   const hd_trained *t = &p->trained;
   const int32_t classes = hd_predictor_gives(p) == HD_PREDICTS_CLASSES ? hd_predictor_count(p) : 0;
   int64_t number;
-  hd__csv_text(name, sizeof name, f);
+  hd__csv_name(name, sizeof name, f);
   for (int32_t c = 0; c < t->class_names && classes > 0; c++)
     if (!strcmp(name, t->class_name[c]))
       return c;
@@ -159,7 +159,7 @@ const char *hd_rows_truth(int32_t *label, double *target, hd_rows *r, int64_t ro
   *target = there ? r->target[row] : NAN;
   if (!there)
     return NULL;
-  hd__csv_text(r->text, sizeof r->text, &r->table.table.label_text[row]);
+  hd__csv_name(r->text, sizeof r->text, &r->table.table.label_text[row]);
   return r->text;
 }
 
