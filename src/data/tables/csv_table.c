@@ -97,10 +97,12 @@ static int32_t find_named(const hd_csv_table *t, const char *name) {
 
 static hd_status take_named(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options *options) {
   int64_t number;
+  const bool is_number = hd__parse_int64(&number, options->label) && number >= 1 && number <= t->columns;
   t->label = options->header == HD_CSV_HEADER_NO ? NONE : find_named(t, options->label);
-  t->by_name = t->label >= 0;
+  t->is_doubtful = t->label >= 0 && is_number && options->header == HD_CSV_HEADER_AUTO;
+  t->by_name = t->label >= 0 && !t->is_doubtful;
   const bool by_number = !options->is_unlabelled || options->header != HD_CSV_HEADER_YES;
-  if (!t->by_name && by_number && hd__parse_int64(&number, options->label) && number >= 1 && number <= t->columns)
+  if (t->label < 0 && by_number && is_number)
     t->label = (int32_t)number - 1;
   if (t->label >= 0 || options->is_unlabelled)
     return HD_OK;
@@ -313,7 +315,7 @@ static hd_status find_header(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options 
                        : options->header == HD_CSV_HEADER_YES ? YES
                                                               : NO;
   t->header = found == YES;
-  if (found != UNKNOWN)
+  if (found != UNKNOWN && (t->header || !t->is_doubtful))
     return HD_OK;
   return hd__fail(ctx, HD_E_FORMAT,
                   "%s:1: expected to see whether the first line is a header, found that it may be either; say --header "

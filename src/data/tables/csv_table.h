@@ -49,6 +49,7 @@ typedef struct hd_csv_table {
   hd_csv_column *column;
   int32_t columns, label;   /* the label's column; -1: there is none */
   bool by_name;             /* the label's column has a usual name, or --label named it */
+  bool is_doubtful;         /* --label is a number that the first line has: a column's name, or a field of a sample */
   bool is_target;           /* it is called target */
   bool is_class;            /* it is called label, class or species */
   bool header, index;       /* there is one */
