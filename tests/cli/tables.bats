@@ -129,6 +129,19 @@ score() { tail -n 1 out | sed 's/.*"test_accuracy": \([0-9.]*\).*/\1/'; }
   grep -q "the first line is a header, the label is column '3'; 3 other columns" out
 }
 
+@test "whole numbers of a column called target are numbers to eval as in training: it tests the same rows" {
+  need_json
+  for name in target label; do
+    awk -v name=$name 'BEGIN { print "a," name ",b"; for (i = 0; i < 60; i++) printf "%d,%d,%d\n", i % 7, i % 3, i % 11 }' >t.csv
+    rm -rf r
+    "$HEDDLE" train --model linear --data t.csv --epochs 1 --out r --json >out
+    loss=$(tail -n 1 out | json_get test_loss)
+    [ "$("$HEDDLE" eval r --json | json_get loss)" = "$loss" ]
+    awk -F, -v OFS=, '{ print $3, $1, $2 }' t.csv >other.csv
+    [ "$("$HEDDLE" eval r --data other.csv --json | json_get loss)" = "$loss" ]
+  done
+}
+
 @test "texts that differ in more than is kept, and numbers that cannot be read, are refused" {
   printf 'c,x,label\ncaf\xe9,1,a\ncaf\xe8,0,b\ncaf\xe9,1,a\ncaf\xe8,0,b\n' >latin.csv
   network 3

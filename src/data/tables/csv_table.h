@@ -24,6 +24,7 @@ typedef struct hd_csv_options {
   int32_t categories; /* the most texts of a column that become features; 0: HD_CSV_CATEGORIES */
   bool refuses_empty; /* no field may be empty */
   hd_csv_labels labels;
+  bool is_found;      /* the label is the column that training found by itself, which says what its numbers are */
   bool is_unlabelled; /* rows to predict: they need no label, and may come on standard input, "-" */
   int32_t columns;    /* of those: training's where columns have no names, its label's among them */
 } hd_csv_options;
