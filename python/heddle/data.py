@@ -37,8 +37,10 @@ def add(context: Context, data: Any, name: str = NAME) -> Any:
 
 def is_split(data: Any) -> bool:
     """Whether data of two parts are a training and a test set, ((x, y), (x_test, y_test)) or two sets; not (x, y)."""
-    return all(_is_set(part) or (isinstance(part, (tuple, list)) and len(part) == 2 and all(np.ndim(a) > 0 for a in part))
-               for part in data)
+    def is_pair(part: Any) -> bool:
+        return isinstance(part, (tuple, list)) and len(part) == 2 and all(np.ndim(a) > 0 for a in part)
+
+    return all(_is_set(part) or is_pair(part) for part in data)
 
 
 def _splits(data: Any) -> tuple[tuple[Any, Any], tuple[Any, Any] | None]:
