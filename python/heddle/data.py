@@ -20,18 +20,27 @@ from . import _arrays
 from ._library import Context, FormatError, ShapeError, UsageError, ffi, lib
 
 NAME = "python"  # of the data set of a context, which run.json keeps
+OTHER = "other"  # of one that a run is evaluated on, of which the run's fold is no part
 AT_ONCE = 64  # samples that __getitems__ is asked for
 
 
-def add(context: Context, data: Any) -> Any:
+def add(context: Context, data: Any, name: str = NAME) -> Any:
     """Registers data with a context; returns the value of the option `data`."""
     if data is None or isinstance(data, str) or hasattr(data, "__fspath__"):
         return data
     if _is_set(data):
-        return _add_sets(context, data, None)
+        return _add_sets(context, data, None, name)
     if isinstance(data, (tuple, list)) and len(data) == 2 and all(_is_set(part) for part in data):
-        return _add_sets(context, *data)
-    return _add_arrays(context, *_splits(data))
+        return _add_sets(context, *data, name)
+    return _add_arrays(context, *_splits(data), name)
+
+
+def is_split(data: Any) -> bool:
+    """Whether data of two parts are a training and a test set, ((x, y), (x_test, y_test)) or two sets; not (x, y)."""
+    def is_pair(part: Any) -> bool:
+        return isinstance(part, (tuple, list)) and len(part) == 2 and all(np.ndim(a) > 0 for a in part)
+
+    return all(_is_set(part) or is_pair(part) for part in data)
 
 
 def _splits(data: Any) -> tuple[tuple[Any, Any], tuple[Any, Any] | None]:
@@ -39,7 +48,7 @@ def _splits(data: Any) -> tuple[tuple[Any, Any], tuple[Any, Any] | None]:
     if isinstance(data, (tuple, list)):
         if len(data) == 4:
             return (data[0], data[1]), (data[2], data[3])
-        if len(data) == 2 and all(isinstance(part, (tuple, list)) and len(part) == 2 for part in data):
+        if len(data) == 2 and is_split(data):
             return tuple(data[0]), tuple(data[1])
         if len(data) == 2:
             return (data[0], data[1]), None
@@ -69,7 +78,7 @@ def _c_arrays(x: np.ndarray, y: np.ndarray) -> Any:
     return out
 
 
-def _add_arrays(context: Context, train: tuple[Any, Any], test: tuple[Any, Any] | None) -> str:
+def _add_arrays(context: Context, train: tuple[Any, Any], test: tuple[Any, Any] | None, called: str) -> str:
     parts = []
     for x, y, which in [(*train, "")] + ([(*test, "_test")] if test else []):
         x = _arrays.samples(x, "x" + which)
@@ -83,11 +92,11 @@ def _add_arrays(context: Context, train: tuple[Any, Any], test: tuple[Any, Any] 
     is_class = y.dtype == np.int32
     _fill(custom, x.shape[1:], x.dtype, 1 + max(int(y.max()) for _, y in parts) if is_class else 0,
           0 if is_class else y.shape[1])
-    name, c = ffi.new("char[]", NAME.encode()), [_c_arrays(*part) for part in parts]
+    name, c = ffi.new("char[]", called.encode()), [_c_arrays(*part) for part in parts]
     custom.name, custom.train, custom.test = name, c[0], c[1] if test else ffi.NULL
     context.kept += [parts, c, name]
     context.check(lib.hd_data_add(context.pointer, custom))
-    return NAME
+    return called
 
 
 # ---- Folds ----
@@ -183,7 +192,7 @@ def _pairs(batch: Any, count: int) -> list[tuple[Any, Any]]:
     return pairs
 
 
-def _add_sets(context: Context, train: Any, test: Any) -> str:
+def _add_sets(context: Context, train: Any, test: Any, called: str) -> str:
     readers = [_Reader(data) for data in (train, test) if data is not None]
     handles = [ffi.new_handle(reader) for reader in readers]
     first, calls = readers[0], context.calls
@@ -208,12 +217,12 @@ def _add_sets(context: Context, train: Any, test: Any) -> str:
     custom = ffi.new("hd_custom_data *")
     classes = max(reader.classes() for reader in readers)
     _fill(custom, first.shape, first.dtype, classes, first.outputs)
-    name = ffi.new("char[]", NAME.encode())
+    name = ffi.new("char[]", called.encode())
     custom.name, custom.train, custom.test = name, handles[0], handles[1] if test is not None else ffi.NULL
     custom.len, custom.get = length, get
     context.kept += [readers, handles, length, get, name]
     context.check(lib.hd_data_add(context.pointer, custom))
-    return NAME
+    return called
 
 
 # ---- Transforms in Python ----

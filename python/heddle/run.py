@@ -127,11 +127,11 @@ class Run:
         """Evaluates the last checkpoint on the test set of `data`, or of the run's data. Of two arrays (x, y) all
         samples count."""
         context = self._context
-        if isinstance(data, (tuple, list)) and len(data) == 2:
+        if isinstance(data, (tuple, list)) and len(data) == 2 and not _data.is_split(data):
             data = (*data, *data)
         if data is not None and not isinstance(data, (str, os.PathLike)):
             context = Context()
-        name = _data.add(context, data) if data is not None else self._options.get("data")
+        name = _data.add(context, data, _data.OTHER) if data is not None else self._options.get("data")
         config = Config(context, {"data": name, **options})
         out = ffi.new("hd_evaluation *", {"struct_bytes": ffi.sizeof("hd_evaluation")})
         context.check(lib.hd_evaluate(out, context.pointer, os.fsencode(self.folder), config.pointer))

@@ -66,6 +66,52 @@ load cli
   says "large.png: expected a picture of 32x32"
 }
 
+# grey FILE WIDTH SHIFT: an 8-bit grey picture, light at its border and dark within.
+grey() {
+  python3 - "$@" <<'END' || skip "python3 is not there"
+import struct, sys, zlib
+path, side, shift = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+rows = b"".join(b"\0" + bytes(250 - shift - (180 - x * y % 7 if 1 < x < side - 2 and 1 < y < side - 2 else x * y % 9)
+                              for x in range(side)) for y in range(side))
+chunk = lambda kind, body: struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+open(path, "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">2I5B", side, side, 8, 0, 0, 0, 0)) +
+                       chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+END
+}
+
+@test "a grey picture of class folders is that sample, not a drawing to invert" {
+  need_json
+  mkdir -p shades/train/dark shades/train/light shades/test/dark shades/test/light
+  for i in 0 1 2 3 4 5 6 7; do
+    for set in train test; do
+      grey shades/$set/dark/$i.png 9 $((40 + i))
+      grey shades/$set/light/$i.png 9 $i
+    done
+  done
+  grey large.png 18 3
+  "$HEDDLE" train --data shades --model mlp --epochs 9 --lr 0.01 --out r >out
+  for i in 3 10; do
+    class=$([ $i = 3 ] && echo dark || echo light)
+    "$HEDDLE" predict r --index $i --json >item
+    "$HEDDLE" predict r shades/test/$class/$((i % 8)).png --json >file
+    [ "$(json_get predictions.0.probabilities <item)" = "$(json_get predictions.0.probabilities <file)" ]
+    [ "$(json_get predictions.0.class_name <file)" = $class ]
+  done
+  fails 1 predict r large.png
+  says "large.png: expected a picture of 9x9, or a run whose transforms make one of it, found 18x18"
+  "$HEDDLE" train --data shades --model mlp --epochs 1 --transforms '[{resize: 6}, to_float]' --out small >out
+  "$HEDDLE" predict small large.png >out
+  grep -q '^large.png ' out
+}
+
+@test "a run on rows takes no picture" {
+  train --out r
+  awk 'BEGIN { print "a,b,c,label"; for (i = 0; i < 50; i++) printf "%d,%d,%d,%d\n", i, i % 7, i % 3, i % 3 }' >rows.csv
+  "$HEDDLE" train --data rows.csv --model mlp --epochs 1 --out rows >out
+  fails 1 predict rows r/wrong.png
+  says "r/wrong.png: expected rows of 3 numbers as the model reads them, found a picture; give a .csv or .npy file"
+}
+
 @test "wrong usage of predict" {
   fails 2 predict
   says "expects a checkpoint"

@@ -116,6 +116,32 @@ score() { tail -n 1 out | sed 's/.*"test_accuracy": \([0-9.]*\).*/\1/'; }
   fails 2 train --resume r --data renamed.csv --epochs 22
 }
 
+@test "a column's number that stands in the first line may be a name: it is asked for" {
+  awk 'BEGIN { for (i = 0; i < 40; i++) printf "%d,%d,%d,%d\n", 3 + i % 9, 6 + i % 5, i % 2, 8 + 7 * i }' >rows.csv
+  fails 1 data rows.csv --label 3
+  says "rows.csv:1: expected to see whether the first line is a header, found that it may be either; say --header"
+  "$HEDDLE" data rows.csv --label 3 --header no >out
+  grep -q "no header, the label is column 3; 3 other columns" out
+  "$HEDDLE" data rows.csv --label 3 --header yes >out
+  grep -q "the first line is a header, the label is column '3'; 3 other columns" out
+  { echo id,3,2,1; cat rows.csv; } >named.csv
+  "$HEDDLE" data named.csv --label 3 >out
+  grep -q "the first line is a header, the label is column '3'; 3 other columns" out
+}
+
+@test "whole numbers of a column called target are numbers to eval as in training: it tests the same rows" {
+  need_json
+  for name in target label; do
+    awk -v name=$name 'BEGIN { print "a," name ",b"; for (i = 0; i < 60; i++) printf "%d,%d,%d\n", i % 7, i % 3, i % 11 }' >t.csv
+    rm -rf r
+    "$HEDDLE" train --model linear --data t.csv --epochs 1 --out r --json >out
+    loss=$(tail -n 1 out | json_get test_loss)
+    [ "$("$HEDDLE" eval r --json | json_get loss)" = "$loss" ]
+    awk -F, -v OFS=, '{ print $3, $1, $2 }' t.csv >other.csv
+    [ "$("$HEDDLE" eval r --data other.csv --json | json_get loss)" = "$loss" ]
+  done
+}
+
 @test "texts that differ in more than is kept, and numbers that cannot be read, are refused" {
   printf 'c,x,label\ncaf\xe9,1,a\ncaf\xe8,0,b\ncaf\xe9,1,a\ncaf\xe8,0,b\n' >latin.csv
   network 3

@@ -62,6 +62,19 @@ def test_predict():
     assert result.samples == 200 and result.accuracy == np.mean(many.argmax(1) == y)
 
 
+def test_evaluate():
+    """other samples are evaluated as a whole, by a run on a fold too, and a test set by itself"""
+    run = heddle.train("simplenet", (x, y), max_steps=4, fold="1/4", out=path("fold"))
+    right = run.predict(x).argmax(1) == y
+    assert run.evaluate().samples == 50
+    result = run.evaluate((x, y))
+    assert result.samples == 200 and result.accuracy == np.mean(right)
+    for data in ((x, y, x[:60], y[:60]), ((x, y), (x[:60], y[:60]))):
+        result = run.evaluate(data)
+        assert result.samples == 60 and result.accuracy == np.mean(right[:60])
+    assert run.evaluate((x[:2].tolist(), y[:2].tolist())).samples == 2
+
+
 def test_files():
     """a run is saved, loaded and pickled with its weights"""
     run = heddle.train("simplenet", (x, y), max_steps=4, out=path("kept"))

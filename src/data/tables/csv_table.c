@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/number.h"
@@ -95,13 +96,26 @@ static int32_t find_named(const hd_csv_table *t, const char *name) {
   return found;
 }
 
+static const char *const usual[] = {"label", "target", "class", "species"};
+enum { USUAL = sizeof usual / sizeof *usual, TARGET = 1 };
+
+static void take_kind(hd_csv_table *t, int name) {
+  t->is_target = name == TARGET;
+  t->is_class = name != TARGET;
+}
+
 static hd_status take_named(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options *options) {
   int64_t number;
+  const bool is_number = hd__parse_int64(&number, options->label) && number >= 1 && number <= t->columns;
   t->label = options->header == HD_CSV_HEADER_NO ? NONE : find_named(t, options->label);
-  t->by_name = t->label >= 0;
+  t->is_doubtful = t->label >= 0 && is_number && options->header == HD_CSV_HEADER_AUTO;
+  t->by_name = t->label >= 0 && !t->is_doubtful;
   const bool by_number = !options->is_unlabelled || options->header != HD_CSV_HEADER_YES;
-  if (!t->by_name && by_number && hd__parse_int64(&number, options->label) && number >= 1 && number <= t->columns)
+  if (t->label < 0 && by_number && is_number)
     t->label = (int32_t)number - 1;
+  for (int i = 0; i < USUAL && t->by_name && options->is_found; i++)
+    if (!strcasecmp(options->label, usual[i]))
+      take_kind(t, i);
   if (t->label >= 0 || options->is_unlabelled)
     return HD_OK;
   return hd__fail(ctx, HD_E_FORMAT,
@@ -110,9 +124,8 @@ static hd_status take_named(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options *
 }
 
 static hd_status take_usual(hd_csv_table *t, hd_ctx *ctx, int32_t otherwise) {
-  static const char *const usual[] = {"label", "target", "class", "species"};
   t->label = otherwise;
-  for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+  for (int i = 0; i < USUAL; i++) {
     const int32_t found = find_named(t, usual[i]);
     if (found == SEVERAL || (found >= 0 && t->by_name))
       return hd__fail(ctx, HD_E_FORMAT,
@@ -122,8 +135,7 @@ static hd_status take_usual(hd_csv_table *t, hd_ctx *ctx, int32_t otherwise) {
     if (found >= 0) {
       t->label = found;
       t->by_name = true;
-      t->is_target = i == 1;
-      t->is_class = i != 1;
+      take_kind(t, i);
     }
   }
   return HD_OK;
@@ -313,7 +325,7 @@ static hd_status find_header(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options 
                        : options->header == HD_CSV_HEADER_YES ? YES
                                                               : NO;
   t->header = found == YES;
-  if (found != UNKNOWN)
+  if (found != UNKNOWN && (t->header || !t->is_doubtful))
     return HD_OK;
   return hd__fail(ctx, HD_E_FORMAT,
                   "%s:1: expected to see whether the first line is a header, found that it may be either; say --header "

@@ -24,6 +24,7 @@ typedef struct hd_csv_options {
   int32_t categories; /* the most texts of a column that become features; 0: HD_CSV_CATEGORIES */
   bool refuses_empty; /* no field may be empty */
   hd_csv_labels labels;
+  bool is_found;      /* the label is the column that training found by itself, which says what its numbers are */
   bool is_unlabelled; /* rows to predict: they need no label, and may come on standard input, "-" */
   int32_t columns;    /* of those: training's where columns have no names, its label's among them */
 } hd_csv_options;
@@ -49,6 +50,7 @@ typedef struct hd_csv_table {
   hd_csv_column *column;
   int32_t columns, label;   /* the label's column; -1: there is none */
   bool by_name;             /* the label's column has a usual name, or --label named it */
+  bool is_doubtful;         /* --label is a number that the first line has: a column's name, or a field of a sample */
   bool is_target;           /* it is called target */
   bool is_class;            /* it is called label, class or species */
   bool header, index;       /* there is one */

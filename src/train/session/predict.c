@@ -218,27 +218,40 @@ static hd_status check_size(hd_predictor *p, hd_ctx *ctx, const hd_dataset *one,
                   path, shape[2], shape[1], seen.width, seen.height);
 }
 
-/* In colour: as a sample of a data set. */
-static hd_status predict_colours(double *value, hd_predictor *p, hd_ctx *ctx, const char *path,
-                                 const hd_picture *picture) {
+/* Brightness by the weights of BT.601; that of a grey pixel is its own. */
+static uint8_t brightness(const uint8_t *rgba) {
+  return (uint8_t)((299 * rgba[0] + 587 * rgba[1] + 114 * rgba[2] + 500) / 1000);
+}
+
+/* As a sample of a data set. */
+static hd_status predict_sample(double *value, hd_predictor *p, hd_ctx *ctx, const char *path,
+                                const hd_picture *picture, int32_t channels) {
   static const int32_t no_label;
   const size_t plane = (size_t)picture->height * (size_t)picture->width;
   const int32_t classes = hd__target_classes(&p->trained.network.target);
   const bool alpha = !hd__config_data(p->trained.run).photos.ignore_alpha;
-  HD_OWNED uint8_t *planes = hd__malloc(3 * plane);
+  HD_OWNED uint8_t *planes = hd__malloc((size_t)channels * plane);
   HD_TRY(HD_ALLOCATED(planes, ctx, "%s: out of memory for a picture", path));
   for (size_t i = 0; i < plane; i++)
-    for (size_t c = 0; c < 3; c++)
-      planes[c * plane + i] = hd__on_white(picture->rgba[4 * i + c], alpha ? picture->rgba[4 * i + 3] : 255);
+    for (size_t c = 0; c < (size_t)channels; c++) {
+      const uint8_t *pixel = picture->rgba + 4 * i;
+      planes[c * plane + i] = hd__on_white(channels == 1 ? brightness(pixel) : pixel[c], alpha ? pixel[3] : 255);
+    }
   const hd_dataset one = {.images = planes,
                           .labels = &no_label,
                           .count = 1,
-                          .channels = 3,
+                          .channels = channels,
                           .height = picture->height,
                           .width = picture->width,
                           .classes = classes > 0 ? classes : 1};
   HD_TRY(check_size(p, ctx, &one, path));
   return hd__predict_some(value, p, ctx, &one, HD_PIPELINE_EVALUATION);
+}
+
+/* Whether pictures are drawings of digits: of one channel, in a set whose classes have no names, as those of IDX files.
+ * Class folders have names, and their grey pictures may be dark on light. */
+static bool takes_drawings(const hd_predictor *p, int32_t channels) {
+  return channels == 1 && p->trained.class_names == 0;
 }
 
 hd_status hd_predict_picture(double *value, hd_predictor *p, hd_ctx *ctx, const char *path) {
@@ -248,9 +261,14 @@ hd_status hd_predict_picture(double *value, hd_predictor *p, hd_ctx *ctx, const 
   if (shape[0] != 1 && shape[0] != 3)
     return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected a model with 1 or 3 channels for pictures, found one with %d",
                     path, shape[0]);
+  if (shape[1] == 1)
+    return hd__fail(
+        ctx, HD_E_UNSUPPORTED,
+        "%s: expected rows of %d numbers as the model reads them, found a picture; give a .csv or .npy file", path,
+        shape[0] * shape[2]);
   HD_TRY(hd__photo_picture(&picture, ctx, path, hd__config_data(p->trained.run).photos));
-  if (shape[0] == 3)
-    return predict_colours(value, p, ctx, path, &picture);
+  if (!takes_drawings(p, shape[0]))
+    return predict_sample(value, p, ctx, path, &picture, shape[0]);
   HD_TRY(hd__fit_picture(p->pixels, ctx, path, &picture, shape[1], shape[2]));
   return hd_predict_pixels(value, p, ctx, p->pixels, 1);
 }

@@ -162,10 +162,12 @@ static hd_status check_fit(hd_trained *t, hd_ctx *ctx, const hd_data *data) {
 hd_csv_options hd__trained_table(const hd_trained *t, const hd_config *config) {
   const hd_csv_options given = hd__config_data(config).table;
   hd_csv_options is = hd__config_data(t->run).table;
+  const bool was_asked = is.label && *is.label, is_asked = hd__config_given(config, HD_OPT_LABEL);
   if (t->features.label)
     is.label = t->features.label;
-  if (hd__config_given(config, HD_OPT_LABEL))
+  if (is_asked)
     is.label = given.label;
+  is.is_found = !was_asked && !is_asked;
   if (hd__config_given(config, HD_OPT_HEADER))
     is.header = given.header;
   if (hd__config_given(config, HD_OPT_MISSING))
