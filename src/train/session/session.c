@@ -566,6 +566,7 @@ void hd_session_destroy(hd_session *s) {
   hd__threads_destroy(s->compute.threads);
   hd__supply_destroy(s->input.supply); /* before the feed that its workers read */
   hd__feed_fini(&s->input.train);
+  hd__target_scale_fini(&s->input.targets);
   hd__feed_fini(&s->input.val);
   hd__feed_fini(&s->input.test);
   hd__segment_destroy(&s->report.guess_memory);
