@@ -283,11 +283,12 @@ static void write_head(const writer *w) {
   }
   fprintf(
       w->to,
-      ";\n *\n * pixel: one sample, %s in planes (channel, row, column)%s; score: what the last layer computes;\n"
+      ";\n *\n * pixel: one sample, %s in planes (channel, row, column)%s; score: %s;\n"
       " * memory: room for what is between. The scores have the bits of heddle's own if the compiler may not contract\n"
       " * or reorder:\n *\n *     cc -O2 -ffp-contract=off -c FILE.c       and -lm behind the program's objects\n"
       " *\n * The functions before it are the text of heddle's operations. */\n",
-      hd__shape_text(shape, sizeof shape, input_of(w)), w->network->bytes ? ", 0 to 255, not normalised" : "");
+      hd__shape_text(shape, sizeof shape, input_of(w)), w->network->bytes ? ", 0 to 255, not normalised" : "",
+      w->network->trained->targets.count > 0 ? "the numbers that it predicts" : "what the last layer computes");
 }
 
 static void write_doubles(FILE *to, const char *name, const hd_features *f, bool means) {
