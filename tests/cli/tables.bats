@@ -360,7 +360,7 @@ prices() {
 @test "prices are learnt on a scale of their own, and predicted as prices" {
   prices houses.csv
   "$HEDDLE" train --model regression --data houses.csv --out r >out
-  grep -q 'deviation 1 (--normalize column); the target too, and losses are on that scale (--target-scale); 200 epochs (--epochs)' out
+  grep -q 'deviation 1 (--normalize column); the target too, and losses are on that scale (--target-scale); 100 epochs (--epochs)' out
   grep -q '"target-scale": "standard"' r/run.json
   "$HEDDLE" eval r --json >is
   awk -v r2="$(sed 's/.*"r2": \([-0-9.e]*\).*/\1/' is)" 'BEGIN { exit !(r2 > 0.99) }'
@@ -400,8 +400,8 @@ END
 @test "small tables get as many epochs as they need, which the run records" {
   prices houses.csv
   "$HEDDLE" train --model mlp --data houses.csv --label town --out r >out
-  grep -q '; 200 epochs (--epochs)' out
-  grep -q '"epochs": "200"' r/run.json
+  grep -q '; 100 epochs (--epochs)' out
+  grep -q '"epochs": "100"' r/run.json
   "$HEDDLE" train --model mlp --data houses.csv --label town --out part --max-steps 151 >/dev/null
   "$HEDDLE" train --resume part --max-steps 1000 >again
   [ "$(grep weights_sha256 again)" = "$(grep weights_sha256 out)" ]

@@ -70,7 +70,7 @@ static hd_status choose_best_threads(hd_session *s, hd_ctx *ctx, const hd_best *
 /* Small tables need many passes: without --epochs, rows under a model that leaves its input to the data get as many as
  * make LEAST_STEPS steps, and are evaluated ten times. */
 static hd_status choose_epochs(hd_session *s, hd_ctx *ctx) {
-  enum { LEAST_STEPS = 5000, MOST_EPOCHS = 200, EVALUATIONS = 10 };
+  enum { LEAST_STEPS = 5000, MOST_EPOCHS = 100, EVALUATIONS = 10 };
   hd_config *config = s->run.config;
   char text[32];
   if (hd__config_given(config, HD_OPT_EPOCHS) || !s->run.network.input_of_data ||
