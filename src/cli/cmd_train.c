@@ -90,6 +90,8 @@ static void print_evaluation(const hd_event *event) {
   print_score("test", event->test_loss, event->test_accuracy);
 }
 
+enum { MANY_EPOCHS = 20 }; /* of as many, those that are evaluated have a line */
+
 static void on_event(void *user, const hd_event *event) {
   progress *p = user;
   if (p->quiet)
@@ -107,6 +109,8 @@ static void on_event(void *user, const hd_event *event) {
     }
     return;
   case HD_EVENT_EPOCH:
+    if (isnan(event->test_loss) && hd_session_report(p->session)->epochs_asked >= MANY_EPOCHS)
+      return;
     clear_line(p);
     cli_print("epoch %lld: loss %.4f, ", (long long)event->epoch + 1, event->loss);
     if (!isnan(event->test_loss)) {

@@ -17,8 +17,10 @@ typedef struct hd_onnx_network {
   const float *const *param;  /* the elements of each parameter, in the order of files */
   const float *scale, *shift; /* of each channel: what the graph makes of its input first, x * scale + shift */
   const double *mean, *std;   /* of each element: (x - mean) / std in double instead; NULL: by channels */
-  const char *class_names;    /* a list in JSON, for the file's metadata; NULL: none */
-  const char *features;       /* what each element of a row is, the same */
+  const double *target_mean,
+      *target_std;         /* of each score: score * std + mean in double last; NULL: scores as they are */
+  const char *class_names; /* a list in JSON, for the file's metadata; NULL: none */
+  const char *features;    /* what each element of a row is, the same */
 } hd_onnx_network;
 
 hd_status hd__onnx_write(FILE *to, hd_ctx *ctx, const hd_onnx_network *network);

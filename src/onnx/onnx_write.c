@@ -302,7 +302,8 @@ static hd_status write_layer(writer *w, const hd_node *node) {
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
     if (forms[i].op == node->op) {
       char *out = w->value[node->out[0]];
-      snprintf(out, NAME_BYTES, node->out[0] == w->net->graph->logits ? "scores" : "%s/y", node->name);
+      snprintf(out, NAME_BYTES, node->out[0] == w->net->graph->logits && !w->net->target_mean ? "scores" : "%s/y",
+               node->name);
       if (node->op == HD_OP_dropout && node->out[0] != w->net->graph->logits) {
         memcpy(out, w->value[node->in[0]], NAME_BYTES);
         return HD_OK;
@@ -405,6 +406,22 @@ static void write_input(writer *w) {
   finish(w, "Add", NULL, step(w, "Mul", "pixels", "pixels/scale"), "pixels/shift");
 }
 
+/* Scores become numbers on the scale of the targets. */
+static void write_unscaling(writer *w) {
+  const hd_graph *graph = w->net->graph;
+  const int64_t dim[] = {hd__shape_elems(&graph->values[graph->logits].shape)};
+  const char *scaled = w->value[graph->logits];
+  w->layer = "scores";
+  w->out = "scores";
+  w->names = 0;
+  put_tensor(w, "scores/mean", DOUBLE, w->net->target_mean, dim, 1);
+  put_tensor(w, "scores/std", DOUBLE, w->net->target_std, dim, 1);
+  const char *spread = step(w, "Mul", cast(w, DOUBLE, scaled), "scores/std");
+  attributes a = {.count = 0};
+  add_int(&a, "to", FLOAT);
+  finish(w, "Cast", &a, step(w, "Add", spread, "scores/mean"), NULL);
+}
+
 static hd_status write_graph(writer *w) {
   const hd_graph *graph = w->net->graph;
   HdOnnx__Graph head = HD_ONNX__GRAPH__INIT;
@@ -416,6 +433,8 @@ static hd_status write_graph(writer *w) {
   for (int i = 0; i < graph->node_count; i++)
     if (!hd__op_info(graph->nodes[i].op)->rule->loss)
       HD_TRY(write_layer(w, &graph->nodes[i]));
+  if (w->net->target_mean)
+    write_unscaling(w);
   write_value(w, "scores", &graph->values[graph->logits].shape, false);
   return HD_OK;
 }

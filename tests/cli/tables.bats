@@ -375,3 +375,69 @@ END
   says "expected 5 numbers a row as the network normalises, found 2"
   "$HEDDLE" train --model rows.yaml --init r.onnx --data flowers --label kind --epochs 1 --out init >out
 }
+
+# prices FILE: three columns and a price of about 300,000.
+prices() {
+  awk 'BEGIN { print "rooms,area,town,price"
+    for (i = 0; i < 200; i++) { r = i % 6 + 1; a = 20 * r + i * 37 % 30; b = i * 7 % 3 == 0
+      printf "%d,%.1f,%s,%d\n", r, a, b ? "Bonn" : "Ulm", 2000 * a + 30000 * r + 50000 * b } }' >"$1"
+}
+
+@test "prices are learnt on a scale of their own, and predicted as prices" {
+  prices houses.csv
+  "$HEDDLE" train --model regression --data houses.csv --out r >out
+  grep -q 'deviation 1 (--normalize column); the target too, and losses are on that scale (--target-scale); 100 epochs (--epochs)' out
+  grep -q '"target-scale": "standard"' r/run.json
+  "$HEDDLE" eval r --json >is
+  awk -v r2="$(sed 's/.*"r2": \([-0-9.e]*\).*/\1/' is)" 'BEGIN { exit !(r2 > 0.99) }'
+  awk -v off="$(sed 's/.*"mean_absolute_error": \([-0-9.e]*\).*/\1/' is)" 'BEGIN { exit !(off > 100 && off < 20000) }'
+  head -n 2 houses.csv >one.csv
+  "$HEDDLE" predict r one.csv >guess
+  awk '{ exit !($2 > $4 - 20000 && $2 < $4 + 20000) }' guess
+  "$HEDDLE" verify r | grep -q verified
+  "$HEDDLE" train --model regression --data houses.csv --out raw --target-scale none --epochs 2 >out
+  no grep -q 'target-scale' out
+  no grep -q '"targets"' raw/run.json
+}
+
+@test "an exported network predicts prices as heddle does" {
+  prices houses.csv
+  "$HEDDLE" train --model regression --data houses.csv --epochs 20 --out r >out
+  "$HEDDLE" export r --c net.c
+  printf 'rooms,area,town\n2,55,Ulm\n' >one.csv
+  "$HEDDLE" predict r one.csv --json >guess
+  cat >main.c <<'END'
+#include <stdio.h>
+#include "net.c"
+int main(void) {
+  static float memory[regression_memory];
+  float score;
+  regression_scores(&score, (const double[]){2, 55, 0, 1}, memory);
+  printf("%.0f\n", (double)score);
+  return 0;
+}
+END
+  cc -O1 -Wno-unknown-pragmas -ffp-contract=off -o main main.c -lm
+  local number
+  number=$(tr ' [],{}' '\n' <guess | grep -E '^[0-9]+\.?[0-9]*$' | tail -n 1)
+  awk -v a="$(./main)" -v b="$number" 'BEGIN { exit !(a > 10000 && a - b < 1 && b - a < 1) }'
+}
+
+@test "small tables get as many epochs as they need, which the run records" {
+  prices houses.csv
+  "$HEDDLE" train --model mlp --data houses.csv --label town --out r >out
+  grep -q '; 100 epochs (--epochs)' out
+  grep -q '"epochs": "100"' r/run.json
+  "$HEDDLE" train --model mlp --data houses.csv --label town --out part --max-steps 151 >/dev/null
+  "$HEDDLE" train --resume part --max-steps 1000 >again
+  [ "$(grep weights_sha256 again)" = "$(grep weights_sha256 out)" ]
+  "$HEDDLE" train --model mlp --data houses.csv --label town --epochs 3 --out few >out
+  no grep -q '(--epochs)' out
+  [ "$(grep -c ^epoch out)" = 3 ]
+}
+
+@test "a scale of targets is for numbers to predict" {
+  prices houses.csv
+  fails 2 train --model mlp --data houses.csv --label town --target-scale standard --out r
+  [[ $message == *"--target-scale standard expects a model that predicts numbers"* ]]
+}

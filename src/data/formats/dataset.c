@@ -171,10 +171,6 @@ static hd_status normalise_columns(hd_data *data, hd_ctx *ctx) {
     hd__free(o->resident[s].floats);
     o->resident[s].floats = NULL;
   }
-  if (data->normalize == HD_NORMALIZE_COLUMN && !o->features.given)
-    HD_TRY(hd__opened_note(
-        o, ctx, "each of the %d numbers of a row is brought to mean 0 and standard deviation 1 (--normalize column)",
-        o->features.count));
   for (int s = 0; s < 2; s++) {
     hd__free(o->resident[s].numbers);
     o->resident[s].numbers = NULL;

@@ -283,11 +283,12 @@ static void write_head(const writer *w) {
   }
   fprintf(
       w->to,
-      ";\n *\n * pixel: one sample, %s in planes (channel, row, column)%s; score: what the last layer computes;\n"
+      ";\n *\n * pixel: one sample, %s in planes (channel, row, column)%s; score: %s;\n"
       " * memory: room for what is between. The scores have the bits of heddle's own if the compiler may not contract\n"
       " * or reorder:\n *\n *     cc -O2 -ffp-contract=off -c FILE.c       and -lm behind the program's objects\n"
       " *\n * The functions before it are the text of heddle's operations. */\n",
-      hd__shape_text(shape, sizeof shape, input_of(w)), w->network->bytes ? ", 0 to 255, not normalised" : "");
+      hd__shape_text(shape, sizeof shape, input_of(w)), w->network->bytes ? ", 0 to 255, not normalised" : "",
+      w->network->trained->targets.count > 0 ? "the numbers that it predicts" : "what the last layer computes");
 }
 
 static void write_doubles(FILE *to, const char *name, const hd_features *f, bool means) {
@@ -321,6 +322,26 @@ static void write_input(const writer *w) {
   fprintf(w->to, ")[i * %d + c] = fmaf((float)pixel[c * %lldLL + i], scale[c], shift[c]);\n", channels, plane);
 }
 
+static void write_scale(FILE *to, const char *name, const double *of, int32_t count) {
+  fprintf(to, "  static const double %s[] = {", name);
+  for (int32_t i = 0; i < count; i++)
+    fprintf(to, "%s%a", i ? ", " : "", of[i]);
+  fprintf(to, "};\n");
+}
+
+/* Scores become numbers on the scale of the file that the network was trained on. */
+static void write_unscaling(const writer *w) {
+  const hd_target_scale *t = &w->network->trained->targets;
+  if (t->count == 0)
+    return;
+  write_scale(w->to, "target_mean", t->mean, t->count);
+  write_scale(w->to, "target_std", t->std, t->count);
+  fprintf(
+      w->to,
+      "  for (int i = 0; i < %d; i++)\n    score[i] = (float)((double)score[i] * target_std[i] + target_mean[i]);\n",
+      t->count);
+}
+
 static void write_scores(const writer *w) {
   fprintf(w->to, "\nenum { %s_pixels = %lld, %s_outputs = %lld, %s_memory = %lld };\n\n", w->name,
           (long long)hd__shape_elems(input_of(w)), w->name, (long long)w->plan->logits.elems, w->name,
@@ -338,7 +359,9 @@ static void write_scores(const writer *w) {
       write_call(w, &w->plan->calls[i]);
   fprintf(w->to, "  memcpy(score, ");
   write_place(w, &w->plan->logits);
-  fprintf(w->to, ", %lld * sizeof *score);\n  hd__fpmode_leave(mode);\n}\n", (long long)w->plan->logits.elems);
+  fprintf(w->to, ", %lld * sizeof *score);\n", (long long)w->plan->logits.elems);
+  write_unscaling(w);
+  fprintf(w->to, "  hd__fpmode_leave(mode);\n}\n");
 }
 
 hd_status hd__export_c(FILE *to, hd_ctx *ctx, const hd_exported *network) {

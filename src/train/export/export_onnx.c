@@ -42,6 +42,8 @@ static hd_status write_values(FILE *to, hd_ctx *ctx, const hd_exported *network,
                                            .shift = shift,
                                            .mean = columns ? mean : NULL,
                                            .std = mean + f->count,
+                                           .target_mean = network->trained->targets.mean,
+                                           .target_std = network->trained->targets.std,
                                            .class_names = class_names,
                                            .features = features});
 }

@@ -31,7 +31,8 @@ static json_t *scatter(const hd_session *s, int32_t output) {
   json_t *list = json_array();
   for (int64_t i = 0; i < points; i++) {
     const int64_t at = i * feed->count / points, sample = hd__feed_sample(feed, 0, at);
-    const double is = (double)s->report.guesses.score[at * s->run.network.target.scores + output];
+    const double score = (double)s->report.guesses.score[at * s->run.network.target.scores + output];
+    const double is = hd__target_unscaled(&s->input.targets, output, score);
     if (!isfinite(is) || hd__skips_has(feed->data, sample))
       continue;
     json_array_append_new(list, json_real((double)hd__dataset_number(feed->data, sample, output)));

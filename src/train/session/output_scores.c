@@ -56,7 +56,10 @@ static double target_at(const judged *j, int64_t at, int32_t k) {
   return (double)hd__dataset_number(j->data, hd__feed_sample(j->feed, 0, at), k);
 }
 
-static double score_at(const judged *j, int64_t at, int32_t k) { return (double)j->score[at * j->outputs + k]; }
+static double score_at(const judged *j, int64_t at, int32_t k) {
+  const double score = (double)j->score[at * j->outputs + k];
+  return j->feed->targets ? hd__target_unscaled(j->feed->targets, k, score) : score;
+}
 
 /* ---- Labels ---- */
 

@@ -121,7 +121,7 @@ static void convert(double *value, const hd_predictor *p, const float *score) {
     return;
   case HD_PREDICTS_NUMBERS:
     for (int32_t i = 0; i < scores; i++)
-      value[i] = (double)score[i];
+      value[i] = hd__target_unscaled(&p->trained.targets, i, (double)score[i]);
     return;
   }
 }

@@ -101,7 +101,8 @@ int64_t hd__feed_sample(const hd_feed *feed, uint32_t epoch, int64_t position) {
   return feed->sampler ? feed->order[epoch & 1][position] : feed->members ? feed->members[position] : position;
 }
 
-static void fetch_target(const hd_dataset *data, int64_t sample, int64_t row, const hd_slots *to) {
+static void fetch_target(const hd_feed *feed, int64_t sample, int64_t row, const hd_slots *to) {
+  const hd_dataset *data = feed->data;
   if (to->outputs == 0) {
     ((int32_t *)to->target)[row * to->target_stride] = data->labels[sample];
     return;
@@ -109,6 +110,8 @@ static void fetch_target(const hd_dataset *data, int64_t sample, int64_t row, co
   float *target = (float *)to->target + row * to->target_stride;
   for (int32_t i = 0; i < to->outputs; i++)
     target[i] = hd__dataset_number(data, sample, i);
+  for (int32_t i = 0; feed->targets && i < to->outputs; i++)
+    target[i] = hd__target_scaled(feed->targets, i, target[i]);
 }
 
 /* Prefetches the image that the same thread gathers next time at this place. In shuffled order every image would
@@ -271,7 +274,7 @@ hd_status hd__feed_read(const hd_feed *feed, hd_ctx *ctx, uint32_t epoch, int64_
       HD_TRY(normalise_sample(x, feed, ctx, &sample, to->scratch));
     prefetch_next(feed, epoch, first + r + feed->batch, bytes);
     if (!target)
-      fetch_target(data, sample, r, to);
+      fetch_target(feed, sample, r, to);
     if (feed->view) {
       const hd_dataset seen = hd__feed_seen(feed);
       hd__view_take(x, to->scratch, feed->view, seen.height, seen.width, seen.channels);
@@ -290,7 +293,7 @@ void hd__feed_target(void *target, const hd_feed *feed, int64_t position, int32_
                         &(hd_sample){.label = data->labels ? data->labels[sample] : 0,
                                      .target = data->targets ? data->targets + sample * data->outputs : NULL});
   else
-    fetch_target(data, sample, 0, &to);
+    fetch_target(feed, sample, 0, &to);
 }
 
 bool hd__feed_resident(hd_resident *out, const hd_feed *feed) {

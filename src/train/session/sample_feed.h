@@ -19,6 +19,7 @@
 #include "exec/executor.h"
 #include "kernel/kernel.h"
 #include "train/session/sample_views.h"
+#include "train/session/target_scale.h"
 
 enum { HD_FEED_MAX_CHANNELS = 4 };
 
@@ -31,9 +32,10 @@ typedef struct hd_feed {
   int64_t batch;     /* of training: the distance in the order to a thread's next sample */
   uint32_t *members; /* sample numbers, ascending; NULL: all of the data set */
 
-  hd_pipeline *pipeline; /* of transforms; NULL: the FMA alone */
-  const hd_view *view;   /* of samples, which is read; NULL: samples as they are, and no room for views */
-  uint64_t seed;         /* of their draws */
+  hd_pipeline *pipeline;          /* of transforms; NULL: the FMA alone */
+  const hd_view *view;            /* of samples, which is read; NULL: samples as they are, and no room for views */
+  uint64_t seed;                  /* of their draws */
+  const hd_target_scale *targets; /* the scale of numbers to predict; NULL: as they are */
 
   hd_sampler *sampler; /* NULL: file order */
   uint32_t *order[2];  /* of an even and of an odd epoch */

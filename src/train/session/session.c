@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text_buffer.h"
 #include "comm/group_state.h"
 #include "exec/exchange/cluster.h"
 #include "heddle/ddp.h"
@@ -274,9 +275,31 @@ static void note_lone_numbers(hd_session *s) {
   note(s, text);
 }
 
+/* What was chosen for rows of numbers. */
+static void note_rows(hd_session *s) {
+  const hd_features *f = hd__data_features(s->input.data);
+  const bool targets = s->input.targets.count > 0;
+  char text[320];
+  hd_line line = {.text = text, .bytes = sizeof text};
+  if (hd__data_normalize(s->input.data) != HD_NORMALIZE_COLUMN || !f)
+    return;
+  if (!f->given)
+    hd__line_add(&line,
+                 "each of the %d numbers of a row is brought to mean 0 and standard deviation 1 (--normalize column)",
+                 f->count);
+  if (targets)
+    hd__line_add(&line, "%sthe target%s too, and losses are on that scale (--target-scale)", line.length ? "; " : "",
+                 s->input.targets.count > 1 ? "s" : "");
+  if (s->input.chose_epochs)
+    hd__line_add(&line, "%s%g epochs (--epochs)", line.length ? "; " : "", s->run.settings->epochs);
+  if (line.length)
+    note(s, text);
+}
+
 static void note_data(hd_session *s) {
   for (const char *const *line = hd__data_notes(s->input.data); *line; line++)
     note(s, *line);
+  note_rows(s);
   if (*s->report.model_note)
     note(s, s->report.model_note);
 }
@@ -566,6 +589,7 @@ void hd_session_destroy(hd_session *s) {
   hd__threads_destroy(s->compute.threads);
   hd__supply_destroy(s->input.supply); /* before the feed that its workers read */
   hd__feed_fini(&s->input.train);
+  hd__target_scale_fini(&s->input.targets);
   hd__feed_fini(&s->input.val);
   hd__feed_fini(&s->input.test);
   hd__segment_destroy(&s->report.guess_memory);

@@ -64,6 +64,8 @@ typedef struct session_compute {
 typedef struct session_input {
   hd_data *data;
   hd_feed train, val, test; /* val has no samples without a split */
+  hd_target_scale targets;  /* of numbers to predict */
+  bool chose_epochs;        /* --epochs was not given, and follows the data */
   hd_resident resident;     /* training samples in the form that a GPU gathers */
   hd_supply *supply;        /* reads the training samples by workers; NULL: threads read them */
   hd_segment skip_memory;   /* marks of samples that a rank could not read */

@@ -67,6 +67,27 @@ static hd_status choose_best_threads(hd_session *s, hd_ctx *ctx, const hd_best *
   return hd__threads_open(&s->compute.threads, ctx, &request);
 }
 
+/* Small tables need many passes: without --epochs, rows under a model that leaves its input to the data get as many as
+ * make LEAST_STEPS steps, and are evaluated ten times. */
+static hd_status choose_epochs(hd_session *s, hd_ctx *ctx) {
+  enum { LEAST_STEPS = 5000, MOST_EPOCHS = 100, EVALUATIONS = 10 };
+  hd_config *config = s->run.config;
+  char text[32];
+  if (hd__config_given(config, HD_OPT_EPOCHS) || !s->run.network.input_of_data ||
+      hd__data_normalize(s->input.data) != HD_NORMALIZE_COLUMN)
+    return HD_OK;
+  const int64_t fewest = (int64_t)s->run.settings->epochs;
+  int64_t epochs = (LEAST_STEPS + s->run.steps_per_epoch - 1) / s->run.steps_per_epoch;
+  epochs = epochs > MOST_EPOCHS ? MOST_EPOCHS : epochs < fewest ? fewest : epochs;
+  snprintf(text, sizeof text, "%lld", (long long)epochs);
+  HD_TRY(hd__config_settle(config, ctx, HD_OPT_EPOCHS, text));
+  s->input.chose_epochs = true;
+  if (hd__config_given(config, HD_OPT_EVAL_EPOCHS) || s->run.settings->patience > 0)
+    return HD_OK;
+  snprintf(text, sizeof text, "%lld", (long long)(epochs > EVALUATIONS ? epochs / EVALUATIONS : 1));
+  return hd__config_settle(config, ctx, HD_OPT_EVAL_EPOCHS, text);
+}
+
 /* Derives batch, shards and steps. */
 static hd_status choose_steps(hd_session *s, hd_ctx *ctx, int32_t *shards) {
   const hd_settings *is = s->run.settings;
@@ -78,6 +99,7 @@ static hd_status choose_steps(hd_session *s, hd_ctx *ctx, int32_t *shards) {
     return hd__fail(ctx, HD_E_USAGE,
                     "--drop-last expects at least one full batch of %lld, found %lld samples; use a smaller --batch",
                     (long long)s->run.batch, (long long)samples);
+  HD_TRY(choose_epochs(s, ctx));
   s->run.steps_in_all = hd__schedule_steps(is->epochs, s->run.steps_per_epoch);
   s->run.steps_of_epochs = s->run.steps_in_all;
   if (is->max_steps > 0 && is->max_steps < s->run.steps_in_all)
@@ -497,6 +519,14 @@ static hd_status find_network(hd_session *s, hd_ctx *ctx) {
                      : hd__network_find(&s->run.network, ctx, model);
 }
 
+static hd_status scale_targets(hd_session *s, hd_ctx *ctx) {
+  hd_feed *const feed[] = {&s->input.train, &s->input.test, &s->input.val};
+  HD_TRY(hd__target_scale_choose(&s->input.targets, ctx, s->run.config, &s->run.network, s->input.data));
+  for (int i = 0; i < 3 && s->input.targets.count > 0; i++)
+    feed[i]->targets = &s->input.targets;
+  return HD_OK;
+}
+
 hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   char folder[HD_PATH_BYTES];
   int32_t shards;
@@ -525,6 +555,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   HD_TRY(make_feeds(s, ctx));
   hd_line note = {.text = s->report.model_note, .bytes = sizeof s->report.model_note};
   HD_TRY(hd__network_fit(&s->run.network, &note, ctx, s->run.config, &s->input.train, hd__data_name(s->input.data)));
+  HD_TRY(scale_targets(s, ctx));
   HD_TRY(hd__agree_on_input(s, ctx));
   HD_TRY(hd__session_share_skips(s, ctx));
   HD_TRY(check_metric(s, ctx));
@@ -542,6 +573,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   s->run.record = NULL;
   HD_TRY(hd__record_make(&s->run.record, ctx, s->run.config, &s->run.network, s->input.data, shards,
                          hd__threads_count(s->compute.threads)));
+  HD_TRY(hd__target_scale_note(s->run.record, ctx, &s->input.targets));
   HD_TRY(hd__record_note_device(s->run.record, ctx, s->report.device, hd__session_isa(s)));
   HD_TRY(hd__record_note_library(s->run.record, ctx, hd__session_library(s)));
   HD_TRY(hd__record_note_earlier_arithmetic(s->run.record, ctx, s->run.earlier_arithmetic));

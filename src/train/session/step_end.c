@@ -33,8 +33,10 @@ bool hd__session_evaluates_after(const hd_session *s, int64_t step) {
          is_multiple(step, s->run.settings->eval_every);
 }
 
+/* Of many short epochs, those that are evaluated. */
 static bool is_saved(const hd_session *s, int64_t step) {
-  return ends_epoch(s, step) || step == s->run.steps_in_all || is_multiple(step, s->run.settings->save_every);
+  return (ends_epoch(s, step) && (!s->input.chose_epochs || hd__session_evaluates_after(s, step))) ||
+         step == s->run.steps_in_all || is_multiple(step, s->run.settings->save_every);
 }
 
 /* ---- Saving ---- */

@@ -100,6 +100,7 @@ static hd_status open_all(hd_trained *t, hd_ctx *ctx, const char *checkpoint, co
   HD_TRY(read_statistics(t, ctx, folder));
   HD_TRY(hd__record_class_names(&t->class_name, &t->class_names, ctx, t->record));
   HD_TRY(hd__record_features(&t->features, ctx, t->record, folder));
+  HD_TRY(hd__target_scale_read(&t->targets, ctx, t->record, folder));
   HD_TRY(hd__file_join(path, ctx, folder, "run.json"));
   HD_TRY(hd__network_from_text(&t->network, ctx, json_string_value(json_object_get(t->record, "model_yaml")), path));
   const hd_augment lists = lists_of(t);
@@ -127,6 +128,7 @@ void hd__trained_fini(hd_trained *t) {
   hd__network_fini(&t->network);
   hd_config_destroy(t->run);
   hd__features_fini(&t->features);
+  hd__target_scale_fini(&t->targets);
   hd__free(t->class_name);
   json_decref(t->record);
   *t = (hd_trained){0};
@@ -139,6 +141,7 @@ hd_status hd__trained_feed(hd_feed *out, hd_ctx *ctx, hd_trained *t, const hd_da
   HD_TRY(hd__feed_init(out, ctx, samples, t->kernels, t->mean, t->std));
   HD_TRY(hd__augment_feed(out, ctx, &lists, mode, t->mean, t->std, 0)); /* nothing is drawn */
   hd__feed_leave_shift(out, t->plan->shifts);
+  out->targets = t->targets.count > 0 ? &t->targets : NULL;
   HD_TRY(hd__views_open(out, ctx, t->tta, "the data"));
   if (hd__feed_scratch_bytes(out) <= t->fetch_bytes)
     return HD_OK;

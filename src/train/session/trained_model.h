@@ -26,7 +26,8 @@ typedef struct hd_trained {
   double mean[HD_DATA_MAX_CHANNELS], std[HD_DATA_MAX_CHANNELS]; /* of the data it was trained on */
   const char **class_name; /* of the data it was trained on, `class_names` of them; NULL: without names */
   int32_t class_names;
-  hd_features features; /* of rows; none: samples are normalised by channels */
+  hd_features features;    /* of rows; none: samples are normalised by channels */
+  hd_target_scale targets; /* of numbers that it predicts */
 } hd_trained;
 
 /* Opens a run's folder or a step's. Of the configuration it uses `threads`, `device` and `tta`. On failure nothing

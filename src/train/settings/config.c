@@ -320,6 +320,7 @@ bool hd__config_applies(const hd_config *config, hd_option_id id) {
   case HD_OPT_CATEGORIES:
   case HD_OPT_EXIF:
   case HD_OPT_ALLOW_EMPTY:
+  case HD_OPT_TARGET_SCALE:
   case HD_OPT_FOLD: return !config->first_rules;
   case HD_OPT_STEP_SIZE:
   case HD_OPT_GAMMA: return config->settings.schedule == HD_SCHEDULE_STEP;

@@ -132,6 +132,7 @@ hd_status hd__network_resolve(hd_network *network, hd_ctx *ctx, const hd_model_f
   resolved.target.of_classes = network->target.of_classes;
   resolved.label_smoothing = network->label_smoothing;
   resolved.input = network->input;
+  resolved.input_of_data = network->asks_input || network->input_of_data;
   const hd_status status = check_resolved(ctx, &resolved, facts);
   if (status != HD_OK) {
     hd__network_fini(&resolved);

@@ -62,8 +62,9 @@ typedef struct hd_network {
   /* The text leaves to the data the samples' shape, or numbers of outputs (graph/model_words.h): until these take their
    * place the target has no scores. */
   bool asks_input, asks_classes;
-  bool reads_rows; /* its input has neither channels nor height, or is that of the data */
-  bool has_loss;   /* the text states one */
+  bool input_of_data; /* it left the samples' shape to the data, which have taken its place */
+  bool reads_rows;    /* its input has neither channels nor height, or is that of the data */
+  bool has_loss;      /* the text states one */
 } hd_network;
 
 /* `name_or_path`: a built-in model, a file (a name with '/' or ending in .yaml, .yml or .onnx), or a description (a

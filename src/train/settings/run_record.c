@@ -171,9 +171,11 @@ const char *hd__json_text(const json_t *object, const char *key) {
   return text ? text : "";
 }
 
-/* Runs that are older than --normalize normalised channels. */
+/* Runs that are older than --normalize normalised channels; those older than --target-scale took targets as they are. */
 const char *hd__record_setting(const json_t *record, hd_option_id id) {
   const char *text = hd__json_text(json_object_get(record, "settings"), hd_option_at((int)id)->name);
+  if (id == HD_OPT_TARGET_SCALE && !*text)
+    return hd_choice_name(id, HD_TARGET_SCALE_NONE);
   return id == HD_OPT_NORMALIZE && !*text ? hd_choice_name(id, HD_NORMALIZE_CHANNEL) : text;
 }
 
@@ -274,7 +276,7 @@ static hd_status suggest_forward(hd_config *config, hd_ctx *ctx, const json_t *r
                                          HD_OPT_TTA,        HD_OPT_NORMALIZE,       HD_OPT_LABEL,
                                          HD_OPT_HEADER,     HD_OPT_MISSING,         HD_OPT_CATEGORIES,
                                          HD_OPT_EXIF,       HD_OPT_ALLOW_EMPTY,     HD_OPT_FOLD,
-                                         HD_OPT_LOSS};
+                                         HD_OPT_LOSS,       HD_OPT_TARGET_SCALE};
   HD_TRY(hd__record_take_rules(config, ctx, record, folder));
   for (size_t i = 0; i < sizeof forward / sizeof *forward; i++)
     HD_TRY(suggest(config, ctx, record, folder, forward[i]));
@@ -299,12 +301,25 @@ static const char *recorded(const hd_config *config, int id) {
              : "";
 }
 
+/* Whether the run chose a setting by itself that the configuration leaves open. */
+static bool is_chosen(const json_t *record, const hd_config *config, int id, const char *wanted) {
+  const char *rows = hd_choice_name(HD_OPT_NORMALIZE, HD_NORMALIZE_COLUMN);
+  switch (id) {
+  case HD_OPT_SHARDS: return !*wanted;
+  case HD_OPT_NORMALIZE:
+  case HD_OPT_TARGET_SCALE: return !strcmp(wanted, hd_option_at(id)->fallback);
+  case HD_OPT_EPOCHS:
+  case HD_OPT_EVAL_EPOCHS:
+    return !hd__config_given(config, (hd_option_id)id) && !strcmp(hd__record_setting(record, HD_OPT_NORMALIZE), rows);
+  default: return false;
+  }
+}
+
 hd_status hd__record_check_settings(hd_ctx *ctx, const json_t *record, const hd_config *config, int but) {
   for (int i = 0; hd_option_at(i); i++) {
     const hd_option *option = hd_option_at(i);
     const char *wanted = recorded(config, i), *saved = stated(option, hd__record_setting(record, (hd_option_id)i));
-    const bool chosen =
-        (i == HD_OPT_SHARDS && !*wanted) || (i == HD_OPT_NORMALIZE && !strcmp(wanted, option->fallback));
+    const bool chosen = is_chosen(record, config, i, wanted);
     const bool older = !*saved && !strcmp(wanted, option->fallback); /* a run older than the option */
     if ((option->kind != HD_OPTION_EXPERIMENT && i != HD_OPT_INIT) || i == HD_OPT_MODEL || i == but || chosen)
       continue;
