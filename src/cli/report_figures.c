@@ -182,14 +182,14 @@ static void scale_square(svg_chart *chart, const double *x, const double *y, int
 }
 
 static void draw_outputs(report *r, const char *name, int output, const double *x, const double *y, int count) {
-  enum { SIDE = 360, TOP = 26 };
+  enum { SIDE = 360, TOP = 26, EDGE = 48 /* half of the last number below */ };
   char key[64];
   snprintf(key, sizeof key, "outputs.%d.r2", output);
   const double r2 = report_number(r, 0, key);
   char score[64] = "";
   if (isfinite(r2))
     snprintf(score, sizeof score, ", R2 %.4f", r2);
-  FILE *to = begin(r, name, LEFT + SIDE + RIGHT, TOP + SIDE + BOTTOM, 1,
+  FILE *to = begin(r, name, LEFT + SIDE + EDGE, TOP + SIDE + BOTTOM, 1,
                    "Target and output %d of the test set%s; on the line they are equal", output, score);
   svg_chart chart = {to, LEFT, LEFT + SIDE, TOP, TOP + SIDE, .log = false};
   if (!to)
