@@ -63,9 +63,10 @@ HD_API hd_status hd_predict_floats(double *value, hd_predictor *predictor, hd_ct
  * It is read as a sample of the run's data, in grey for a model with one channel, and the run's evaluation transforms
  * are applied, a resize or a crop for example; without these it must have the input's size (HD_E_SHAPE). A model with
  * one channel whose classes have no names takes it for the drawing of a digit, and fits it as MNIST was prepared:
- * converted to grey, transparent parts white; dark ink on light paper inverted; scaled to 20/28 of the input, centred by
- * its centre of mass. A picture that has the input's size is not scaled. HD_E_UNSUPPORTED: another number of channels
- * than 1 or 3. HD_E_FORMAT: the file is damaged or truncated, or the drawing is blank. value: hd_predictor_count. */
+ * converted to grey, transparent parts white; dark ink on light paper inverted; scaled to 20/28 of the input, centred
+ * by its centre of mass. A picture that has the input's size is not scaled. HD_E_UNSUPPORTED: another number of
+ * channels than 1 or 3. HD_E_FORMAT: the file is damaged or truncated, or the drawing is blank. value:
+ * hd_predictor_count. */
 HD_API hd_status hd_predict_picture(double *value, hd_predictor *predictor, hd_ctx *ctx, const char *path);
 
 /* Sample `index` of the test set of the configuration's data, or of the data that the run was trained on. *label gets

@@ -1,6 +1,7 @@
 /* Checking UTF-8: see utf8.h. */
 #include "base/utf8.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,36 +33,29 @@ static size_t character(const unsigned char *text, size_t length) {
 
 size_t hd__utf8_shown(const char *text, size_t length) { return character((const unsigned char *)text, length); }
 
-void hd__utf8_clean(char *out, size_t bytes, const char *text, size_t length) {
-  const unsigned char *from = (const unsigned char *)text;
+/* Copies text; a byte that is not shown becomes '?', or \xHH. */
+static void copy_shown(char *out, size_t bytes, const char *text, size_t length, bool escapes) {
   size_t at = 0;
-  length = strnlen(text, length);
   for (size_t i = 0; i < length;) {
-    const size_t good = character(from + i, length - i), step = good ? good : 1;
+    const size_t good = hd__utf8_shown(text + i, length - i), step = good ? good : escapes ? strlen("\\xHH") : 1;
     if (at + step >= bytes)
       break;
     if (good)
-      memmove(out + at, from + i, good);
+      memmove(out + at, text + i, good);
+    else if (escapes)
+      snprintf(out + at, bytes - at, "\\x%02X", (unsigned char)text[i]);
     else
       out[at] = '?';
-    at += step;
-    i += step;
-  }
-  out[at] = 0;
-}
-
-void hd__utf8_escape(char *out, size_t bytes, const char *text, size_t length) {
-  size_t at = 0;
-  for (size_t i = 0; i < length;) {
-    const size_t good = hd__utf8_shown(text + i, length - i), step = good ? good : 4;
-    if (at + step >= bytes)
-      break;
-    if (good)
-      memcpy(out + at, text + i, good);
-    else
-      snprintf(out + at, bytes - at, "\\x%02X", (unsigned char)text[i]);
     at += step;
     i += good ? good : 1;
   }
   out[at] = 0;
+}
+
+void hd__utf8_clean(char *out, size_t bytes, const char *text, size_t length) {
+  copy_shown(out, bytes, text, strnlen(text, length), false);
+}
+
+void hd__utf8_escape(char *out, size_t bytes, const char *text, size_t length) {
+  copy_shown(out, bytes, text, length, true);
 }
