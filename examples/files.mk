@@ -7,7 +7,8 @@ $(examples): $(examples:%=%.c) libheddle.la
 	$(AM_V_CCLD)$(MKDIR_P) examples && $(LIBTOOL) $(AM_V_lt) --tag=CC --mode=link $(CC) $(EXAMPLE_CFLAGS) $(CFLAGS) \
 	  $(SANITIZE) -o $@ $(srcdir)/$@.c libheddle.la
 check_SCRIPTS += $(examples)
-script_tests += tests/examples.sh tests/valgrind.sh
+script_tests += tests/examples.sh
+rare_tests += tests/valgrind.sh
 EXTRA_DIST += $(examples:%=%.c) tests/examples_lib.sh examples/tensors.txt examples/pictures.yaml examples/train.py
 CLEANFILES += $(examples)
 clean-examples:

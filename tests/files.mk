@@ -2,7 +2,8 @@
 # NAME.c needs no more than its name in a list.
 LOG_COMPILER =
 TEST_EXTENSIONS = .sh .bats
-LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
+LOG_DRIVER = $(SHELL) $(top_srcdir)/tests/timed-driver env AM_TAP_AWK='$(AWK)' $(SHELL) \
+  $(top_srcdir)/build-aux/tap-driver.sh
 SH_LOG_DRIVER = $(LOG_DRIVER)
 SH_LOG_COMPILER = $(SHELL)
 BATS_LOG_DRIVER = $(LOG_DRIVER)
@@ -12,7 +13,7 @@ AM_TESTS_ENVIRONMENT = HEDDLE='$(abs_top_builddir)/heddle' SRCDIR='$(abs_top_src
   unset OMP_NUM_THREADS HEDDLE_ISA HEDDLE_DATA HEDDLE_SYSROOT HEDDLE_HOST_ID HEDDLE_LANE_SPEEDS HEDDLE_HOST_SUMS \
   HEDDLE_CUDA_DRIVER HEDDLE_CUDA_MODULE; \
   HEDDLE_PLAN=check; export HEDDLE_PLAN; \
-  HD_BITS='$(HD_BITS)' HD_KILLS='$(HD_KILLS)'; export HD_BITS HD_KILLS;
+  HD_DEPTH='$(HD_DEPTH)'; export HD_DEPTH;
 
 unit_tests = tests/unit/test_bench tests/unit/test_digits tests/unit/test_doctor tests/unit/test_sample_feed \
   tests/unit/test_file tests/unit/test_hdmath tests/unit/test_idx tests/unit/test_losses tests/unit/test_barrier \
@@ -40,32 +41,36 @@ unit_tests += tests/fuzz/test_fuzz
 op_tests = tests/op/test_array tests/op/test_expf tests/op/test_gemm tests/op/test_gradients \
   tests/op/test_network_gradients tests/op/test_updates
 op_tests += tests/op/test_bf16
-cli_tests = tests/cli/bench.bats tests/cli/evidence.bats tests/cli/bisect.bats tests/cli/metric.bats \
+cli_tests = tests/cli/evidence.bats tests/cli/bisect.bats tests/cli/metric.bats \
   tests/cli/older.bats tests/cli/sweep.bats tests/cli/report.bats tests/cli/export.bats tests/cli/completion.bats \
   tests/cli/tutorials.bats tests/cli/rpc.bats tests/cli/model_words.bats
 cli_tests += tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats \
   tests/cli/loader.bats tests/cli/locale.bats tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats \
   tests/cli/signals.bats tests/cli/summary.bats tests/cli/tables.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats \
-  tests/cli/transforms.bats tests/cli/tta.bats tests/cli/tune.bats tests/cli/mpi.bats tests/cli/data.bats \
+  tests/cli/transforms.bats tests/cli/tta.bats tests/cli/tune.bats tests/cli/data.bats \
   tests/cli/ranks.bats tests/cli/stages.bats \
-  tests/cli/profile.bats tests/cli/get-mnist.bats tests/cli/files.bats tests/cli/text.bats tests/cli/bad_disk.sh \
+  tests/cli/profile.bats tests/cli/get-mnist.bats tests/cli/files.bats tests/cli/text.bats \
   tests/cli/hostile.sh tests/neighbours.sh tests/systems.sh
-script_tests = tests/add-an-op.sh tests/check-abi.sh tests/check-layers.sh tests/check-links.sh \
+script_tests = tests/check-abi.sh tests/check-layers.sh tests/check-links.sh \
   tests/check-symbols.sh \
-  tests/check-words.sh tests/dist.sh \
-  tests/model-files.sh tests/onnx.sh tests/op-tables.sh tests/older-headers.sh tests/python/python.sh \
-  tests/python/wheel.sh tests/quickstart.sh \
-  tests/tap-total.sh tests/tensors.sh tests/cuda/ptx.sh tests/cuda/resources.sh tests/cuda/sanitizer.sh \
-  tests/gpu-report.sh tests/museum/museum.sh tests/fault/kill-everywhere.sh tests/install.sh tests/instructions.sh
+  tests/check-words.sh tests/model-files.sh tests/op-tables.sh tests/python/python.sh tests/quickstart.sh \
+  tests/tap-total.sh tests/tensors.sh tests/museum/museum.sh tests/fault/kill-everywhere.sh tests/instructions.sh
 # What trains or compares for long, or runs a GPU's kernels on a stub. Sanitizers leave it out: kernels are
 # given memory that ends at the end of a page anyway.
 slow_programs = tests/op/test_kernels tests/golden/test_golden tests/cuda/test_gpus tests/cuda/test_gpu_gradients
-slow_scripts = tests/cli/device.bats tests/cli/gpus.bats tests/cli/gpu_sums.bats tests/cli/nccl.bats
-bits_tests = tests/bits/gpu_digests.sh tests/bits/gpu_native.sh tests/bits/gpus_digests.sh tests/bits/hosts.sh \
-  tests/bits/bf16.sh tests/bits/native.sh tests/bits/bits.sh tests/bits/certificate.sh tests/bits/formats.sh \
+bits_tests = tests/bits/bf16.sh tests/bits/native.sh tests/bits/bits.sh tests/bits/certificate.sh tests/bits/formats.sh \
   tests/bits/networks.sh tests/bits/pictures.sh tests/bits/readme.sh tests/bits/recipes.sh tests/bits/stages.sh \
-  tests/bits/stage_hosts.sh tests/bits/transforms.sh
-TESTS = $(slow_programs) $(unit_tests) $(op_tests) $(slow_scripts) $(cli_tests) $(script_tests) $(bits_tests)
+  tests/bits/transforms.sh
+# What make check leaves to make check-all: a GPU's stand-in, hosts over MPI, builds and installations of their own, full
+# disks, benches, and what needs tools that few have.
+gpu_bits = tests/bits/gpu_digests.sh tests/bits/gpu_native.sh tests/bits/gpus_digests.sh
+host_bits = tests/bits/hosts.sh tests/bits/stage_hosts.sh
+rare_tests = tests/cli/device.bats tests/cli/gpus.bats tests/cli/gpu_sums.bats tests/cli/nccl.bats tests/gpu-report.sh \
+  tests/cuda/ptx.sh tests/cuda/resources.sh tests/cuda/sanitizer.sh $(gpu_bits) \
+  tests/cli/mpi.bats $(host_bits) \
+  tests/add-an-op.sh tests/dist.sh tests/install.sh tests/older-headers.sh tests/python/wheel.sh \
+  tests/cli/bad_disk.sh tests/cli/bench.bats tests/onnx.sh
+TESTS = $(slow_programs) $(unit_tests) $(op_tests) $(cli_tests) $(script_tests) $(bits_tests)
 # Alone, after all others: libtool links libraries again to install them, and moves those of the build away meanwhile.
 tests/install.log: $(filter-out tests/install.log,$(TEST_LOGS))
 
@@ -77,9 +82,9 @@ EXTRA_DIST += tests/unit/stranger.h tests/cli/exported.c tests/onnx/runtime_scor
 EXTRA_DIST += tests/museum/museum_files.py tests/museum/museum_heddle.py tests/museum/museum_table.py \
   tests/museum/rows_arrays.py tests/museum/rows_csv.py tests/museum/rows_pictures.py tests/museum/rows_runs.py \
   tests/museum/try_heddle.py
-EXTRA_DIST += $(slow_scripts) $(cli_tests) $(script_tests) $(bits_tests) tests/mpi_lib.sh tests/bits/experiments.sh \
+EXTRA_DIST += $(cli_tests) $(script_tests) $(bits_tests) $(rare_tests) tests/mpi_lib.sh tests/bits/experiments.sh \
   tests/bits/hosts_lib.sh \
-  tests/tap.h tests/tap.sh \
+  tests/tap.h tests/tap.sh tests/timed-driver \
   tests/scratch.h tests/cli/run-bats tests/cli/cli.bash tests/cli/ranks.bash tests/golden/networks.json
 
 # Programs of several files.
@@ -190,9 +195,14 @@ bits_networks = ended groups losses mixed mixed_samples native norm optimizers p
 EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/%.plan) \
   $(plan_models:%=tests/plan/%.plan) $(bits_networks:%=tests/bits/%.yaml) tests/plan/networks tests/older
 
+# Everything: each test of make check at more shapes, layouts and cases, and the rare ones.
+check-all:
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(TESTS) $(rare_tests)' HD_DEPTH=2
+.PHONY: check-all
+
 # Digests alone: for a second compiler. GPUs' kernels are not its own.
 check-digests:
-	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(filter-out tests/bits/gpu%,$(bits_tests))'
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(bits_tests) $(host_bits)'
 .PHONY: check-digests
 
 # Of a build with --enable-static.
@@ -214,14 +224,14 @@ EXTRA_DIST += tests/leaks.supp
 
 # Every combination of settings, a kill and a resume for each.
 check-bits:
-	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(bits_tests)' HD_BITS=all
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(bits_tests) $(host_bits) $(gpu_bits)' HD_DEPTH=3
 .PHONY: check-bits
 
 # What takes minutes each, on an idle machine: ranks that are killed and stopped, over a hundred runs; thousands of
 # random networks; a run that is killed at each of its system calls; the thread sanitizer; fuzzing.
 long_tests = tests/long-ranks.sh tests/long-networks.sh tests/fault/kill-everywhere.sh tests/thread-sanitizer.sh tests/fuzz/fuzz-for-minutes.sh
 check-long:
-	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(long_tests)' HD_KILLS=all
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(long_tests)' HD_DEPTH=3
 .PHONY: check-long
 EXTRA_DIST += $(long_tests)
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # TAP: tools/tap-total counts each test of each log once, as automake's driver writes them, and fails where one did.
 . "$SRCDIR/tests/tap.sh"
-echo 1..7
+echo 1..8
 
 # log NAME LINE...: a log.
 log() {
@@ -40,3 +40,12 @@ adds_up 1 "1 passed, 1 failed, 0 skipped" "a program that crashed after its last
 adds_up 1 "1 passed, 1 failed, 0 skipped" "one that crashed before has, once" short
 adds_up 1 "1 passed, 1 failed, 0 skipped" "one that gave up has, once" bailed
 adds_up 1 "5 passed, 3 failed, 1 skipped" "each log is counted by itself" bad crashed good short
+
+printf '%s\n' ':test-result: PASS' ':seconds: 9.5 3.2' >"$folder/good.trs"
+printf '%s\n' ':seconds: 11.0 0.1' >"$folder/bad.trs"
+found=$(cd "$folder" && "$SRCDIR/tools/tap-total" good.log bad.log crashed.log)
+want="11.0 s, 0.1 s of CPU: bad
+9.5 s, 3.2 s of CPU: good
+4 passed, 2 failed, 1 skipped"
+[ "$found" = "$want" ]
+result $? "what took longest comes first" "$found"

@@ -13,6 +13,12 @@
 
 static int tap_count, tap_failed;
 
+/* 1: make check, 2: make check-all, 3: make check-long. */
+__attribute__((unused)) static int check_depth(void) {
+  const char *depth = getenv("HD_DEPTH");
+  return depth && *depth ? atoi(depth) : 1;
+}
+
 __attribute__((unused, format(printf, 1, 2))) static void diag(const char *fmt, ...) {
   va_list args;
   va_start(args, fmt);

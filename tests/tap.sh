@@ -3,6 +3,7 @@ set -u
 folder=$(mktemp -d "${TMPDIR:-/tmp}/heddle-test.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
 count=0
+depth=${HD_DEPTH:-1} # 1: make check, 2: make check-all, 3: make check-long and check-bits
 
 # result WHAT NAME [DETAIL]: WHAT is pass, fail, skip or the exit status of a command; DETAIL is what a failure tells.
 result() {

@@ -43,15 +43,19 @@ jpegs=$(make jpegs jpegs) && jpegs=yes || { echo "$jpegs"; count=$((count + 1));
 npz=$(make planes-npz colours.npz) && npz=yes || { echo "$npz"; count=$((count + 1)); }
 
 turn=0
-for isa in scalar avx2 avx512 neon reference; do
+isas="avx2 avx512 neon"
+[ "$depth" -lt 2 ] || isas="$isas scalar reference" # seconds a run: one layout each
+for isa in $isas; do
   export HEDDLE_ISA=$isa
   if ! "$HEDDLE" train --model simplenet --max-steps 1 --out "$folder/probe-$isa" >/dev/null 2>"$folder/err"; then
     if grep -q HEDDLE_ISA "$folder/err"; then result skip "$isa: $(cat "$folder/err")"
     else result fail "$isa" "$(cat "$folder/err")"; fi
     continue
   fi
-  for threads in 1 3; do
-    for workers in 0 1 8; do
+  several_threads="1 3" several_workers="0 1 8"
+  case $isa in scalar | reference) several_threads=3 several_workers=8 ;; esac
+  for threads in $several_threads; do
+    for workers in $several_workers; do
       turn=$((turn + 1))
       case $((turn % 3)) in 0) cache=ram ;; 1) cache=none ;; *) cache=disk ;; esac
       how="$isa, $threads threads, $workers workers"

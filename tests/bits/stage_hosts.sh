@@ -56,7 +56,7 @@ for lost in 1 2; do # the line of the rank that is killed
   (over "a b" "$HEDDLE" train --data "$data" --batch 32 --epochs 2 --seed 7 --threads 1 $adamw --stages 2 \
     --place-stages hosts --out "$folder/run" >"$folder/lost" 2>"$folder/err") &
   child=$!
-  while kill -0 "$child" 2>/dev/null && [ ! -e "$folder/run/step-432" ]; do :; done
+  while kill -0 "$child" 2>/dev/null && [ ! -e "$folder/run/step-432" ]; do sleep 0.01; done
   kill -KILL "$(sed -n 's/^rank [0-9]* pid \([0-9]*\) .*/\1/p' "$folder/lost" | sed -n "${lost}p")" 2>/dev/null
   wait "$child"
   # shellcheck disable=SC2086

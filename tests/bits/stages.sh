@@ -38,15 +38,15 @@ for isa in scalar avx2 avx512 neon; do
 done
 # One process: threads of a stage differ in number.
 for experiment in adamw sgd mixed norm shard shared rules wide several ended muon ema; do
-  check_stages $experiment scalar 2 1 3 1 whole
+  check_stages $experiment "$fastest" 2 1 3 1 whole
   check_stages $experiment reference 2 1 2 2 stopped --schedule-stages gpipe
 done
 for experiment in adamw sgd mixed norm shard several rules muon; do
-  check_stages $experiment scalar 3 1 5 4 whole
+  check_stages $experiment "$fastest" 3 1 5 4 whole
 done
-check_stages adamw scalar 4 1 4 1 whole
+check_stages adamw "$fastest" 4 1 4 1 whole
 workers=2
-check_stages adamw scalar 4 1 8 1 killed --workers 2 --schedule-stages gpipe
+check_stages adamw "$fastest" 4 1 8 1 killed --workers 2 --schedule-stages gpipe
 workers=0
 
 # Every cut in two, and four stages: the digest of the whole network on one thread.
@@ -69,9 +69,9 @@ check_cuts() { # MODEL, whose layers are a line each: the digests of all cuts ar
   [ -n "$whole" ] && [ -z "$wrong" ] && [ $cuts -ge "$2" ]
   result $? "$(basename "$1"): all $cuts cuts in two" "expected $whole, at least $2 cuts; found$wrong"
 }
-check_cuts "$SRCDIR/data/models/cnn.yaml" 4
+[ "$depth" -lt 2 ] || check_cuts "$SRCDIR/data/models/cnn.yaml" 4
 check_cuts "$SRCDIR/data/models/mlp.yaml" 1
-check_cuts "$SRCDIR/data/models/lenet5.yaml" 4
+[ "$depth" -lt 2 ] || check_cuts "$SRCDIR/data/models/lenet5.yaml" 4
 check_cuts "$SRCDIR/tests/bits/tiny.yaml" 5
 check_cuts "$SRCDIR/tests/bits/mixed.yaml" 9
 
@@ -96,14 +96,14 @@ if [ -n "${NO_RANKS-}" ]; then
   exit 0
 fi
 for experiment in adamw mixed norm several; do
-  check_stages $experiment scalar 2 2 1 1 whole
-  check_stages $experiment scalar 2 4 1 2 whole --schedule-stages gpipe # two replicas
+  check_stages $experiment "$fastest" 2 2 1 1 whole
+  check_stages $experiment "$fastest" 2 4 1 2 whole --schedule-stages gpipe # two replicas
 done
-check_stages sgd scalar 3 3 2 1 whole
-check_stages muon scalar 2 3 1 1 whole # one replica of a stage, two of the other
-check_stages adamw scalar 4 2 2 1 whole
+check_stages sgd "$fastest" 3 3 2 1 whole
+check_stages muon "$fastest" 2 3 1 1 whole # one replica of a stage, two of the other
+check_stages adamw "$fastest" 4 2 2 1 whole
 workers=2
-check_stages adamw scalar 2 4 2 1 stopped --workers 2
+check_stages adamw "$fastest" 2 4 2 1 stopped --workers 2
 workers=0
 
 # Ranks that are lost are saved for, and any other layout goes on.
@@ -115,7 +115,7 @@ for layout in "2 3 1" "3 3 2" "2 4 4"; do
   # shellcheck disable=SC2086
   (train --threads 2 $adamw --max-steps 10 --save-every 1 --out "$folder/run" >"$folder/lost" 2>"$folder/err") &
   child=$!
-  while kill -0 "$child" 2>/dev/null && [ ! -e "$folder/run/step-6" ]; do :; done
+  while kill -0 "$child" 2>/dev/null && [ ! -e "$folder/run/step-6" ]; do sleep 0.01; done
   kill -KILL "$(sed -n 's/^rank [0-9]* pid \([0-9]*\) .*/\1/p' "$folder/lost" | tail -n 1)" 2>/dev/null
   wait "$child" 2>/dev/null
   extra="--stages $3"

@@ -20,11 +20,13 @@ mixed_samples="$mixed_samples --config $SRCDIR/tests/bits/mixed_samples.yaml"
 turn=0
 for isa in reference scalar avx2 avx512 neon; do
   has_isa $isa || continue
-  for threads in 1 2 3 4; do
+  threads_of_isa="1 2 3 4"
+  case $depth$isa in 1reference | 1scalar) threads_of_isa=2 ;; esac # slow
+  for threads in $threads_of_isa; do
     for accumulate in 1 2 4; do
       turn=$((turn + 1))
-      case $all in
-      all) hows="whole stopped killed" ;;
+      case $depth in
+      3) hows="whole stopped killed" ;;
       *) case $(((turn + threads) % 3)) in 0) hows=whole ;; 1) hows=stopped ;; *) hows=killed ;; esac ;;
       esac
       for how in $hows; do
@@ -52,9 +54,9 @@ for workers in 1 2 8; do
   extra="--workers $workers"
   for threads in 1 2 5; do
     for how in whole stopped killed; do
-      check_run labels scalar $threads 1 $how
-      [ $how = killed ] || check_run mixed_samples scalar $threads 4 $how
-      [ $how = whole ] || check_run balanced scalar $threads 2 $how
+      check_run labels "$fastest" $threads 1 $how
+      [ $how = killed ] || check_run mixed_samples "$fastest" $threads 4 $how
+      [ $how = whole ] || check_run balanced "$fastest" $threads 2 $how
     done
   done
 done

@@ -1,7 +1,7 @@
 #!/bin/bash
 # TAP: a run with saves on a file system on which one call fails: the first, the second, to the last, of each kind.
 # Either the run comes to its end with the right digest, or it ends with one line of error and exit code 1, nothing half
-# written is left, and it is resumed to the right digest. In `make check` a sample of the calls, with HD_BITS=all every
+# written is left, and it is resumed to the right digest. In `make check` a sample of the calls, with `make check-bits` every
 # one.
 [ -n "${BASH_VERSION-}" ] || exec bash "$0"
 . "$SRCDIR/tests/tap.sh"
@@ -48,7 +48,7 @@ try() {
 # walk CALL ERROR STRIDE [TEXT]: of the calls whose path holds the text, /x by default
 walk() {
   local n=1 tried=0 wrong=
-  [ "${HD_BITS-}" = all ] && set -- "$1" "$2" 1 "${4-/x}"
+  [ "$depth" -ge 3 ] && set -- "$1" "$2" 1 "${4-/x}"
   while [ "$n" -lt 1000 ]; do
     was=$(try "$1" "$n" "$2" "${4-/x}")
     [ -e seen ] || break

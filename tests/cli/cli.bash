@@ -4,9 +4,11 @@
 # seconds.
 
 LIMIT_S=180
-TINY="--model simplenet --max-steps 50"
+FEW=$BATS_FILE_TMPDIR/few # 3,840 of the built-in digits and 600 to test: drawing them all takes longer than a tiny run
+TINY="--model simplenet --max-steps 50 --data $FEW"
 
 setup() {
+  [ -d "$FEW" ] || { mkdir "$FEW" && "$BUILDDIR/tests/bits/make_idx" "$FEW" 3840 600; }
   FOLDER=$(mktemp -d "${TMPDIR:-/tmp}/heddle-cli.XXXXXX")
   cd "$FOLDER" || return 1
   unset COLUMNS HEDDLE_ISA HEDDLE_DATA HEDDLE_BLAS HEDDLE_SYSROOT HEDDLE_LANE_SPEEDS HWLOC_SYNTHETIC HWLOC_XMLFILE \

@@ -199,11 +199,11 @@ out_of_range() {
   says "did you mean 'schedule'?"
   fails 2 train --schedule onecycle --warmup 5
   says --warmup onecycle
-  fails 2 train $TINY --epochs 1 --warmup 938
-  says --warmup "938 steps"
+  fails 2 train $TINY --epochs 1 --warmup 60
+  says --warmup "60 steps"
   for share in 1e-6 1; do
     fails 2 train $TINY --val-split $share
-    says --val-split "of 60000"
+    says --val-split "of 3840"
   done
   fails 2 train --batch 8 --shards 16
   says "8" "16" --shards

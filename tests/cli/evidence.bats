@@ -217,7 +217,7 @@ EOF
 certified() {
   local name=$1
   shift
-  "$HEDDLE" train --max-steps 12 --threads 1 --out "$name" "$@" >out 2>err || { echo "$name:"; cat out err; return 1; }
+  "$HEDDLE" train --data "$FEW" --max-steps 12 --threads 1 --out "$name" "$@" >out 2>err || { echo "$name:"; cat out err; return 1; }
   "$HEDDLE" certify "$name" -o "$name.json" >out || { echo "$name:"; cat out; return 1; }
   verify 0 "$name.json" --threads 1 || { echo "$name:"; cat "$name.json"; return 1; }
 }

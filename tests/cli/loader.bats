@@ -38,7 +38,7 @@ none() {
 # Stops the run, so that what it has open stays as it is while it is looked at.
 hold() {
   kill -STOP "$CHILD"
-  while grep -L '^State:.*stopped' /proc/"$CHILD"/task/*/status | grep -q .; do :; done
+  while grep -L '^State:.*stopped' /proc/"$CHILD"/task/*/status | grep -q .; do sleep 0.01; done
 }
 
 @test "SIGKILL of a run with workers leaves nothing in /dev/shm and in temporary folders" {

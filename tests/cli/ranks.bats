@@ -161,7 +161,7 @@ load ranks
   kill -KILL "$CHILD"
   finish
   [ "$code" -eq 137 ]
-  while [ -e "/proc/${PID[0]}" ] || [ -e "/proc/${PID[1]}" ]; do :; done
+  while [ -e "/proc/${PID[0]}" ] || [ -e "/proc/${PID[1]}" ]; do sleep 0.01; done
   told "the process that started the ranks (pid .* is gone"
 }
 
@@ -195,7 +195,7 @@ load ranks
   start_ranks 3 --max-steps 100000
   kill -STOP "${PID[@]}"
   for pid in "${PID[@]}"; do
-    while ! grep -q '^State:.*stopped' "/proc/$pid/status"; do :; done
+    while ! grep -q '^State:.*stopped' "/proc/$pid/status"; do sleep 0.01; done
   done
   kill -CONT "${PID[@]}"
   await_line 'step [0-9]*:'
@@ -231,7 +231,7 @@ load ranks
 
 @test "Ctrl-Z and fg of the whole job, in a shell on a terminal" {
   need_terminal
-  all_stopped='while awk -v g=$(jobs -p) "\$5 == g && \$3 != \"T\"" /proc/[0-9]*/stat 2>/dev/null | grep -q .; do :; done'
+  all_stopped='while awk -v g=$(jobs -p) "\$5 == g && \$3 != \"T\"" /proc/[0-9]*/stat 2>/dev/null | grep -q .; do sleep 0.01; done'
   PS1='ready> ' "$BUILDDIR/tests/cli/on_terminal" 24x400 screen 'wait:ready> ' \
     "send:$HEDDLE train $ENDLESS --procs 3 --out r"$'\r' 'wait:rank 2 pid' 'wait:step ' $'send:\x1a' 'wait:Stopped' \
     "send:$all_stopped; echo all \"are\" stopped"$'\r' 'wait:all are stopped' $'send:fg\r' 'wait:step ' 'wait:step ' \

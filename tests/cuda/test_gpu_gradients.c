@@ -22,6 +22,7 @@ typedef struct way {
   double bound, smooth;
 } way;
 
+/* `make check` takes the first two. */
 static const way ways[] = {{"cuda", "portable", "f32", 0, 0},      {"cuda", "native", "f32", 1e-4, 1e-5},
                            {"cuda", "native", "tf32", 0.12, 3e-3}, {"cuda", "native", "bf16", 0.25, 2e-2},
                            {"cuda:0,1", "portable", "f32", 0, 0},  {"cuda:0,1", "native", "tf32", 0.12, 3e-3}};
@@ -147,7 +148,7 @@ int main(void) {
     const char *model = access(path, R_OK) == 0 ? path : models[m];
     if (descend(&wanted, ctx, model, &cpu) != HD_OK)
       bail_out("%s: %s", models[m], hd_ctx_message(ctx));
-    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
+    for (size_t w = 0; w < (check_depth() > 1 ? sizeof ways / sizeof *ways : 2); w++)
       compare(ctx, models[m], model, &wanted, &ways[w]);
     drop(&wanted);
   }

@@ -5,6 +5,8 @@
 #include "data_trial.h"
 #include "source_files.h"
 
+#include "heddle/dataset.h"
+
 static void refused(const char *path, hd_status want, const char *says, const char *title) {
   data_refused(path, want, path, says, title);
 }
