@@ -30,6 +30,14 @@ AC_DEFUN([HD_SANITIZERS], [
      SANITIZE_CALLS="$SANITIZE_CALLS -fno-sanitize=undefined"])
   AC_SUBST([SANITIZE_CALLS])])
 
+# HD_KERNEL_DEBUG: kernels are large functions of unrolled loops, in which GCC takes a third of its time to follow each
+# variable for a debugger. Line numbers stay.
+AC_DEFUN([HD_KERNEL_DEBUG], [
+  KERNEL_DEBUG=-fno-var-tracking
+  HD_TRY_FLAGS([-Werror $KERNEL_DEBUG], [hd_no_tracking])
+  AS_IF([test "$hd_no_tracking" = no], [KERNEL_DEBUG=])
+  AC_SUBST([KERNEL_DEBUG])])
+
 # HD_INSTRUCTION_SETS: each needs a compiler that knows its flags; which one runs is decided at run time.
 AC_DEFUN([HD_INSTRUCTION_SETS], [
   AVX2_CFLAGS="-mavx2 -mfma"

@@ -56,7 +56,8 @@ script_tests = tests/add-an-op.sh tests/check-abi.sh tests/check-layers.sh tests
   tests/model-files.sh tests/onnx.sh tests/op-tables.sh tests/older-headers.sh tests/python/python.sh \
   tests/python/wheel.sh tests/quickstart.sh \
   tests/tap-total.sh tests/tensors.sh tests/cuda/ptx.sh tests/cuda/resources.sh tests/cuda/sanitizer.sh \
-  tests/gpu-report.sh tests/museum/museum.sh tests/fault/kill-everywhere.sh tests/install.sh tests/instructions.sh
+  tests/gpu-report.sh tests/museum/museum.sh tests/fault/kill-everywhere.sh tests/install.sh tests/install-local.sh \
+  tests/instructions.sh
 # What trains or compares for long, or runs a GPU's kernels on a stub. Sanitizers leave it out: kernels are
 # given memory that ends at the end of a page anyway.
 slow_programs = tests/op/test_kernels tests/golden/test_golden tests/cuda/test_gpus tests/cuda/test_gpu_gradients
@@ -67,7 +68,8 @@ bits_tests = tests/bits/gpu_digests.sh tests/bits/gpu_native.sh tests/bits/gpus_
   tests/bits/stage_hosts.sh tests/bits/transforms.sh
 TESTS = $(slow_programs) $(unit_tests) $(op_tests) $(slow_scripts) $(cli_tests) $(script_tests) $(bits_tests)
 # Alone, after all others: libtool links libraries again to install them, and moves those of the build away meanwhile.
-tests/install.log: $(filter-out tests/install.log,$(TEST_LOGS))
+tests/install.log: $(filter-out tests/install.log tests/install-local.log,$(TEST_LOGS))
+tests/install-local.log: $(filter-out tests/install-local.log,$(TEST_LOGS))
 
 check_PROGRAMS += $(slow_programs) $(unit_tests) $(op_tests) tests/bits/make_data tests/bits/make_idx \
   tests/cli/on_terminal \
