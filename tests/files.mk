@@ -56,7 +56,7 @@ script_tests = tests/add-an-op.sh tests/check-abi.sh tests/check-layers.sh tests
   tests/model-files.sh tests/onnx.sh tests/op-tables.sh tests/older-headers.sh tests/python/python.sh \
   tests/python/wheel.sh tests/quickstart.sh \
   tests/tap-total.sh tests/tensors.sh tests/cuda/ptx.sh tests/cuda/resources.sh tests/cuda/sanitizer.sh \
-  tests/gpu-report.sh tests/museum/museum.sh tests/fault/kill-everywhere.sh tests/install.sh tests/install-local.sh \
+  tests/gpu-report.sh tests/site.sh tests/museum/museum.sh tests/fault/kill-everywhere.sh tests/install.sh tests/install-local.sh \
   tests/instructions.sh
 # What trains or compares for long, or runs a GPU's kernels on a stub. Sanitizers leave it out: kernels are
 # given memory that ends at the end of a page anyway.

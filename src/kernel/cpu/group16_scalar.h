@@ -54,7 +54,7 @@ APART g16 g16_fma(g16 a, g16 b, g16 c) { G16_LANES(fmaf(a.f[i], b.f[i], c.f[i]))
 APART g16_mask g16_less(g16 a, g16 b) { G16_BITS(a.f[i] < b.f[i]); }
 APART g16_mask g16_nan(g16 a) { G16_BITS(a.f[i] != a.f[i]); }
 /* Bit i: lane i is not zero. */
-G16 uint32_t g16_nonzero(g16 a) { G16_BITS(a.f[i] != 0); }
+APART uint32_t g16_nonzero(g16 a) { G16_BITS(a.f[i] != 0); }
 
 /* Some lanes of a group, given as bits; see group16.h. */
 typedef uint32_t g16_picks;
@@ -112,7 +112,7 @@ APART g16 g16_scale_2n(g16 p, g16 shifted) {
 /* Lanes whose value is not finite become 1 in `seen`. */
 APART g16 g16_note_not_finite(g16 seen, g16 x) { G16_LANES(isfinite(x.f[i]) ? seen.f[i] : 1); }
 
-G16 int g16_any_noted(g16 seen) {
+APART int g16_any_noted(g16 seen) {
   int any = 0;
   for (int i = 0; i < 16; i++)
     any |= seen.f[i] != 0;
