@@ -11,13 +11,13 @@ if [ "${1-}" = inside ]; then
     result $? "$name" "$said"
   }
   scratch=$2
-  # cover FOLDER: what is written to it from here on goes elsewhere.
-  cover() {
+  # overlay FOLDER: what is written to it from here on goes elsewhere.
+  overlay() {
     mkdir "$scratch/over" && mount -t tmpfs none "$scratch/over" && mkdir "$scratch/over/upper" "$scratch/over/work" &&
       mount -t overlay -o "lowerdir=$1,upperdir=$scratch/over/upper,workdir=$scratch/over/work" none "$1"
   }
-  mount --make-rprivate / && cover /usr/local && cp -a /etc "$scratch" && mount --bind "$scratch/etc" /etc || {
-    echo "1..0 # SKIP the folders of this machine cannot be covered"
+  mount --make-rprivate / && overlay /usr/local && cp -a /etc "$scratch" && mount --bind "$scratch/etc" /etc || {
+    echo "1..0 # SKIP the folders of this machine cannot be overlaid"
     exit
   }
   [ ! -d /var/cache/ldconfig ] || mount -t tmpfs none /var/cache/ldconfig

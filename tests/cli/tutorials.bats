@@ -3,12 +3,13 @@
 
 load cli
 
-# needs_mnist: MNIST where heddle get would put it, or the test is skipped.
+# needs_mnist: a copy of MNIST where heddle get would put it, which may unpack it there, or the test is skipped.
 needs_mnist() {
   mnist=$SRCDIR/../shared/data/mnist
   [ -d "$mnist" ] || skip "MNIST is not there"
-  mkdir -p "$HOME/.cache/heddle"
-  ln -s "$mnist" "$HOME/.cache/heddle/mnist"
+  mkdir -p "$HOME/.cache/heddle/mnist"
+  cp "$mnist"/*ubyte* "$HOME/.cache/heddle/mnist"
+  chmod u+w "$HOME/.cache/heddle/mnist"/*
 }
 
 # commands PAGE: the lines of its blocks that begin with heddle, as they are printed.
