@@ -14,7 +14,7 @@ needs_mnist() {
 
 # commands PAGE: the lines of its blocks that begin with heddle, as they are printed.
 commands() {
-  sed -n 's/^    \(heddle .*\)/\1/p' "$SRCDIR/$1"
+  sed -n 's/^    \(heddle [a-z].*\)/\1/p' "$SRCDIR/$1"
 }
 
 # as_printed: runs the lines of standard input; what they print in `out`.
@@ -25,7 +25,7 @@ as_printed() {
   chmod +x bin/heddle
   while read -r line; do
     count=$((count + 1))
-    PATH=$PWD/bin:$PATH COLUMNS=80 bash -c "$line" >this 2>&1 </dev/null || { echo "$line: exit code $?"; cat this; return 1; }
+    PATH=$PWD/bin:$PATH COLUMNS=${COLUMNS:-80} bash -c "$line" >this 2>&1 </dev/null || { echo "$line: exit code $?"; cat this; return 1; }
     ! grep -q '^heddle: ' this || { echo "$line"; cat this; return 1; }
     cat this >>out
   done
@@ -51,6 +51,7 @@ printed() {
   commands README.md >lines
   as_printed <lines
   grep -q '^test accuracy   99\.' out
+  grep -Eq '^    9( +[0-9.]+){10}$' out # of the confusion matrix, in one line
   grep -q '^6 of 6 runs done' out
   grep -q '^verified 900 steps' out
   [ -s mnist.onnx ] && [ -s mnist.c ] && [ -s runs/mlp-1/certificate.json ]
@@ -78,7 +79,7 @@ END
 @test "the commands of docs/mnist.md work as printed, and print what it shows" {
   needs_mnist
   commands docs/mnist.md >lines
-  as_printed <lines
+  COLUMNS=120 as_printed <lines
   printed docs/mnist.md 'test accuracy' weights_sha256 saved 'what it got wrong' report 'mnist\[' 'samples  ' 'shape  '
   sed 's/  *//g' out >squeezed
   for row in '    0        5,923' '    1        6,742' '    4    98.78' '    9    98.91'; do
