@@ -39,7 +39,7 @@ EXTRA_DIST += docs/add-an-op.md docs/api.md docs/arithmetic.md docs/cluster.md d
   docs/determinism.md docs/export.md docs/from-a-script.md docs/from-pytorch.md docs/glossary.md docs/gpu.md \
   docs/how-many-threads.md docs/mnist.md docs/model-files.md docs/museum.md docs/performance.md docs/porting.md \
   docs/python.md docs/parallelism.md docs/ranks.md docs/reproduce.md docs/rpc.md docs/scaling.md docs/security.md docs/step.svg \
-  docs/sweep.md docs/tour.md
+  docs/sweep.md docs/tour.md docs/upgrading.md docs/what-others-promise.md
 EXTRA_DIST += docs/notes/convolutions.md docs/notes/linear-layers.md docs/notes/memory-and-compilers.md \
   docs/notes/plans.md docs/notes/ranks-and-threads.md docs/notes/recipe-cifar.md docs/notes/recipe-mnist-99.md
 
@@ -47,7 +47,7 @@ EXTRA_DIST += docs/notes/convolutions.md docs/notes/linear-layers.md docs/notes/
 EXTRA_DIST += docs/site/conf.py docs/site/contents.md docs/site/index.html
 html-local:
 	@test -n '$(SPHINX)' || { \
-	  echo 'make html: expected Sphinx and MyST, found none; run tools/install-deps --yes' >&2; exit 1; }
+	  echo 'make html: expected Sphinx and MyST, found none; run tools/install-deps --tests --yes' >&2; exit 1; }
 	$(AM_V_GEN)$(SPHINX) -q -b html -c $(srcdir)/docs/site -d html.trees $(srcdir) html
 clean-site:
 	rm -rf html html.trees

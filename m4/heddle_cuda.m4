@@ -13,6 +13,8 @@ AC_DEFUN([HD_CUDA], [
   AC_SUBST([CUDA_ARCHS])
   AC_SUBST([CUDA_GENCODE])
   AC_SUBST([CUDA_TOOLKIT])
+  AS_IF([test -n "$NVCC"], [hd_have_gpu=yes], [hd_have_gpu=no])
+  HD_OFFER([$hd_have_gpu], [NVIDIA GPUs], [CUDA toolkit])
   AM_CONDITIONAL([HAVE_NVCC], [test -n "$NVCC"])])
 
 # HD_NVCC: --with-cuda; sets NVCC, empty where there is none.

@@ -25,4 +25,5 @@ AC_DEFUN([HD_MPI], [
   AS_IF([test "$with_mpi" != auto && test "$with_mpi" != no && test "$hd_have_mpi" = no],
     [AC_MSG_ERROR(m4_normalize([expected an MPI (Debian: libopenmpi-dev or libmpich-dev), found none;
        run: tools/install-deps --mpi --yes]))])
+  HD_OFFER([$hd_have_mpi], [runs over several hosts], [libopenmpi-dev])
   AM_CONDITIONAL([HAVE_MPI], [test "$hd_have_mpi" = yes])])

@@ -68,11 +68,12 @@ host_bits = tests/bits/hosts.sh tests/bits/stage_hosts.sh
 rare_tests = tests/cli/device.bats tests/cli/gpus.bats tests/cli/gpu_sums.bats tests/cli/nccl.bats tests/gpu-report.sh \
   tests/cuda/ptx.sh tests/cuda/resources.sh tests/cuda/sanitizer.sh $(gpu_bits) \
   tests/cli/mpi.bats $(host_bits) \
-  tests/add-an-op.sh tests/dist.sh tests/install.sh tests/older-headers.sh tests/python/wheel.sh \
-  tests/cli/bad_disk.sh tests/cli/bench.bats tests/onnx.sh
+  tests/add-an-op.sh tests/dist.sh tests/install.sh tests/install-local.sh tests/older-headers.sh tests/python/wheel.sh \
+  tests/cli/bad_disk.sh tests/cli/bench.bats tests/onnx.sh tests/site.sh
 TESTS = $(slow_programs) $(unit_tests) $(op_tests) $(cli_tests) $(script_tests) $(bits_tests)
 # Alone, after all others: libtool links libraries again to install them, and moves those of the build away meanwhile.
-tests/install.log: $(filter-out tests/install.log,$(TEST_LOGS))
+tests/install.log: $(filter-out tests/install.log tests/install-local.log,$(TEST_LOGS))
+tests/install-local.log: $(filter-out tests/install-local.log,$(TEST_LOGS))
 
 check_PROGRAMS += $(slow_programs) $(unit_tests) $(op_tests) tests/bits/make_data tests/bits/make_idx \
   tests/cli/on_terminal \

@@ -36,7 +36,7 @@ for source in "$SRCDIR"/examples/*.c; do
 done
 check "train_cnn runs with the installed library" ./train_cnn data 2
 check "the installed command names its version" test \
-  "$("$prefix/bin/heddle" --version)" = "heddle $(flags --modversion)"
+  "$("$prefix/bin/heddle" --version | head -n 1)" = "heddle $(flags --modversion)"
 
 cat >look.c <<'END'
 #include <heddle.h>

@@ -39,10 +39,10 @@ is() { # NAME CODE PATTERN: the exit code, and what was said
 
 echo 1000 >user
 gone scdoc jq
-deps --yes
+deps --tests --yes
 is "without root or sudo optional packages are named and left out" 0 '^install-deps: left out.* scdoc jq ('
 gone scdoc libyaml-dev
-deps --yes
+deps --tests --yes
 is "what is needed is missed" 1 'expected root or sudo, found neither.* libyaml-dev scdoc'
 gone libyaml-dev
 deps --check
@@ -50,31 +50,35 @@ is "--check reports it" 1 '^missing: libyaml-dev$'
 gone scdoc
 deps --check
 is "--check succeeds where only optional packages are missing" 0 '^missing: scdoc$'
-gone openmpi-bin
+gone openmpi-bin jq
+deps --check --tests
+is "--tests asks for runs over several hosts too" 0 '^missing: openmpi-bin$'
+deps --check --mpi
+is "--mpi asks for them without the rest" 0 '^missing: openmpi-bin$'
 deps --check
-is "runs over several hosts are part of the default" 0 '^missing: openmpi-bin$'
-deps --check --minimal --mpi
-is "and can be had without the rest" 0 '^missing: openmpi-bin$'
-deps --check --minimal
-if [ "$code" = 0 ] && [ ! -s out ]; then result pass "--minimal leaves them out"; else result fail "--minimal leaves them out" "$(shown)"; fi
+if [ "$code" = 0 ] && [ ! -s out ]; then result pass "the default leaves them out"; else result fail "the default leaves them out" "$(shown)"; fi
+gone libzip-dev libturbojpeg0-dev libprotobuf-c-dev protobuf-c-compiler scdoc curl ca-certificates
+deps --check
+if [ "$(sed 's/^missing: //' out | sort | tr '\n' ' ')" = "$(sort gone | tr '\n' ' ')" ]; then why=pass; else why=fail; fi
+result $why "the default has every format, the manual, and what fetches data" "$(shown)"
 gone scdoc
 stand_in sudo <<'END'
 exit 1
 END
-deps --yes
+deps --tests --yes
 is "so where sudo is refused" 0 'left out.* scdoc '
 echo 0 >user
 gone scdoc jq bats
 : >offline
-deps --yes
+deps --tests --yes
 is "so where there is no network" 0 'left out.* bats scdoc jq ('
 gone scdoc libyaml-dev
 : >offline
-deps --yes
+deps --tests --yes
 is "but not where something needed is missing" 1 'ask an administrator to install: libyaml-dev scdoc'
 gone scdoc jq libyaml-dev
 echo scdoc >unknown
-deps --yes
+deps --tests --yes
 is "an unknown package alone is left out" 0 'left out.*: scdoc ('
 [ "$(cat gone)" = scdoc ]
 result $? "and the others are installed" "$(shown)"

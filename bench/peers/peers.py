@@ -382,14 +382,17 @@ def caption(report):
 
 
 def print_markdown(report):
+    """The works that every peer has done."""
     names = report["peers"]
     print(caption(report) + " Ratio: heddle against the fastest peer.\n")
     print("| | heddle | " + " | ".join(names) + " | ratio |")
     print("|---" * (len(names) + 3) + "|")
     for row in report["works"]:
-        cells = {p["name"]: number(row, p["median"]) for p in row["peers"]}
+        cells = {p["name"]: number(row, p["median"]) for p in row["peers"] if p["median"]}
+        if len(cells) < len(names):
+            continue
         print("| %s | %s | %s | %s |" % (title(row), number(row, row["heddle"]["median"]),
-                                         " | ".join(cells.get(n, "") for n in names),
+                                         " | ".join(cells[n] for n in names),
                                          "%.1f" % row["ratio"] if "ratio" in row else ""))
 
 

@@ -1,4 +1,8 @@
 """The site of `make html`, by Sphinx with MyST: README.md and docs/ as they are, and each public header as a page."""
+import html
+import re
+
+from docutils import nodes
 from sphinx.parsers import RSTParser
 
 project = "heddle"
@@ -30,6 +34,22 @@ class HeaderParser(RSTParser):
         super().parse(f"{name}\n{'=' * len(name)}\n\n.. code-block:: c\n\n{code}", document)
 
 
+def describe(app, pagename: str, templatename: str, context: dict, doctree) -> None:
+    """What a search engine shows of a page: its first paragraph, or the first lines of a header's comment."""
+    if doctree is None:
+        return
+    first = next((node.astext() for node in doctree.findall(nodes.paragraph)), "")
+    if pagename.startswith("include/"):
+        comment = re.search(r"/\*(.*?)\*/", doctree.astext(), re.S)
+        first = re.sub(r"\n *\* ?", " ", comment.group(1)) if comment else ""
+    text = " ".join(first.split())
+    if len(text) > 160:
+        text = text[:157].rsplit(" ", 1)[0] + "..."
+    if text:
+        context["metatags"] = context.get("metatags", "") + f'<meta name="description" content="{html.escape(text)}">\n'
+
+
 def setup(app) -> None:
+    app.connect("html-page-context", describe)
     app.add_source_suffix(".h", "c-header")
     app.add_source_parser(HeaderParser)

@@ -8,8 +8,9 @@ enum {
   MATRIX_COLUMNS = 16,
   WORST_SHOWN = 16,
   NAME_ROOM = 24,
-  OUTPUTS_SHOWN = 64
-}; /* more classes: a list of the most frequent mistakes instead */
+  OUTPUTS_SHOWN = 64,
+  CLASS_COLUMNS = 36 /* of print_class, without a name */
+};                   /* more classes: a list of the most frequent mistakes instead */
 
 static int digits_of(int64_t n) {
   int digits = 1;
@@ -58,26 +59,53 @@ static void print_class(const hd_evaluation *e, int c, int width) {
     cli_print("        -                       ");
 }
 
-/* A line for each class: its accuracy, and its row of the confusion matrix. */
-static void print_matrix(const hd_evaluation *e) {
-  const int names = name_width(e);
-  int width = digits_of(largest_count(e)) + 2;
-  width = width < 5 ? 5 : width;
-  cli_print("%*s\n", 33 + names + width + 9, "taken for");
-  cli_print("class%*s   accuracy            right  ", names, "");
+static void print_numbers(const hd_evaluation *e, int width) {
   for (int c = 0; c < e->classes; c++)
     cli_print("%*d", width, c);
   cli_print("\n");
+}
+
+static void print_row(const hd_evaluation *e, int row, int width) {
+  for (int c = 0; c < e->classes; c++) {
+    const int64_t count = e->confusion[row * e->classes + c];
+    if (count)
+      cli_print("%*lld", width, (long long)count);
+    else
+      cli_print("%*s", width, ".");
+  }
+  cli_print("\n");
+}
+
+/* A line for each class: its accuracy, and its row of the confusion matrix, which is a table of its own where the
+ * screen has no room for both. */
+static void print_matrix(const hd_evaluation *e) {
+  const int names = name_width(e), columns = cli_columns(), digits = digits_of(largest_count(e));
+  const int width = digits + 2 < 5 ? 5 : digits + 2;
+  const bool apart = columns > 0 && CLASS_COLUMNS + names + width * e->classes > columns;
+  if (!apart)
+    cli_print("%*s\n", CLASS_COLUMNS - 3 + names + width + 9, "taken for");
+  cli_print("class%*s   accuracy            right  ", names, "");
+  if (apart)
+    cli_print("\n");
+  else
+    print_numbers(e, width);
   for (int row = 0; row < e->classes; row++) {
     print_class(e, row, names);
-    for (int c = 0; c < e->classes; c++) {
-      int64_t count = e->confusion[row * e->classes + c];
-      if (count)
-        cli_print("%*lld", width, (long long)count);
-      else
-        cli_print("%*s", width, ".");
-    }
-    cli_print("\n");
+    if (apart)
+      cli_print("\n");
+    else
+      print_row(e, row, width);
+  }
+  if (!apart)
+    return;
+  cli_print("\n");
+  cli_print("class%*s%*s\n", names, "", width + 9, "taken for");
+  cli_print("     %*s", names, "");
+  print_numbers(e, width);
+  for (int row = 0; row < e->classes; row++) {
+    cli_print("%5d", row);
+    print_name(e, row, names);
+    print_row(e, row, width);
   }
 }
 

@@ -35,7 +35,8 @@ typedef struct top {
   hd_ctx *ctx;
   hd_monitor *monitor;
   const hd_look *look;
-  identity chosen, doomed; /* doomed: the job whose kill awaits confirmation */
+  identity chosen, doomed; /* doomed: the job to be signalled once the user confirms */
+  int doom;                /* by this signal */
   identity told[MOST_TOLD];
   int told_count; /* of jobs that got SIGTERM */
   int help, colour, json;
@@ -101,14 +102,30 @@ static void end_job(top *t, identity job, int number) {
 }
 
 /* A second SIGTERM would end it before it has saved. */
-static void end_chosen(top *t) {
+static int was_told(const top *t, identity job) {
   for (int i = 0; i < t->told_count && i < MOST_TOLD; i++)
-    if (same(t->told[i], t->chosen)) {
-      set_message(t, "job %d was told already: it finishes its step and saves; K kills it", t->chosen.pid);
-      return;
-    }
-  t->told[t->told_count++ % MOST_TOLD] = t->chosen;
-  end_job(t, t->chosen, SIGTERM);
+    if (same(t->told[i], job))
+      return 1;
+  return 0;
+}
+
+static void ask(top *t, int number) {
+  if (number == SIGTERM && was_told(t, t->chosen)) {
+    set_message(t, "job %d was told already: it finishes its step and saves; K kills it", t->chosen.pid);
+    return;
+  }
+  t->doomed = t->chosen;
+  t->doom = number;
+  set_message(t,
+              number == SIGTERM ? "end job %d? It finishes its step and saves. y: yes, any other key: no"
+                                : "kill job %d at once? What it has not saved is lost. y: yes, any other key: no",
+              t->doomed.pid);
+}
+
+static void end_doomed(top *t) {
+  if (t->doom == SIGTERM)
+    t->told[t->told_count++ % MOST_TOLD] = t->doomed;
+  end_job(t, t->doomed, t->doom);
 }
 
 /* ---- Keys ---- */
@@ -118,7 +135,7 @@ static int take_key(top *t, int key) {
   t->message[0] = 0;
   if (t->doomed.pid) {
     if (key == 'y' || key == 'Y')
-      end_job(t, t->doomed, SIGKILL);
+      end_doomed(t);
     t->doomed = (identity){0};
     return 1;
   }
@@ -135,11 +152,8 @@ static int take_key(top *t, int key) {
   case TERMINAL_DOWN: choose(t, 1); break;
   case '?':
   case 'h': t->help = 1; break;
-  case 't': end_chosen(t); break;
-  case 'K':
-    t->doomed = t->chosen;
-    set_message(t, "kill job %d at once? What it has not saved is lost. y: yes, any other key: no", t->doomed.pid);
-    break;
+  case 't': ask(t, SIGTERM); break;
+  case 'K': ask(t, SIGKILL); break;
   case 'q': return 0;
   default: break;
   }

@@ -88,6 +88,9 @@ int main(int argc, char **argv) {
     return argc > 2 && argv[2][0] != '-' ? help_of(argc - 1, argv + 1) : cli_end(help());
   if (argc > 1 && !strcmp(argv[1], "--version")) {
     cli_print("heddle %s\n", hd_version());
+    cli_print("built with  %s\n", BUILT_WITH);
+    if (LEFT_OUT[0])
+      cli_print("left out    %s\n", LEFT_OUT);
     return cli_end(CLI_OK);
   }
   return run_command(argc - 1, argv + 1);

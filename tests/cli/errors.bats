@@ -2,10 +2,14 @@
 
 load cli
 
-@test "--version names the version" {
+@test "--version names the version, what was built and what was left out, as configure did" {
   run "$HEDDLE" --version
   [ "$status" -eq 0 ]
-  [[ "$output" == heddle\ * ]]
+  [[ "${lines[0]}" == heddle\ [0-9]* ]]
+  [ "${lines[1]}" = "built with  $(sed -n 's/^BUILT_WITH = //p' "$BUILDDIR/Makefile")" ]
+  left_out=$(sed -n 's/^LEFT_OUT = //p' "$BUILDDIR/Makefile")
+  [ "${lines[2]-}" = "${left_out:+left out    $left_out}" ]
+  for format in .npz JPEG ONNX; do [[ "$output" == *$format\ * ]]; done
 }
 
 @test "--help, of each command too, goes to standard output" {

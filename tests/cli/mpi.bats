@@ -279,7 +279,7 @@ each_rank() {
   need_mpi
   local library="$BUILDDIR/.libs/libheddle.so.0"
   [ -f "$library" ] || skip "heddle was configured without shared libraries"
-  version=$("$HEDDLE" --version)
+  version=$("$HEDDLE" --version | head -n 1)
   version=${version##* }
   mkdir other
   LC_ALL=C sed "s/$(echo "$version" | sed 's/[.]/\\./g')/$(echo "$version" | tr 0-9 9)/g" "$library" >other/libheddle.so.0

@@ -100,10 +100,14 @@ swap_used_bytes use temperature_c power_w load cpus gpus gpu_note cuda_note jobs
   finish
 }
 
-@test "t ends a job: it saves, and exits with 143; the terminal is given back" {
+@test "t asks first, and ends a job after a yes: it saves, and exits with 143; the terminal is given back" {
   need_terminal
   start_job
-  on_terminal 24x80 "wait:$CHILD simplenet" send:t "wait:told job $CHILD to end" send:q
+  on_terminal 24x80 "wait:$CHILD simplenet" send:t "wait:end job $CHILD?" send:n wait:up/down send:q
+  [ "$code" -eq 0 ]
+  no grep -q "told job" screen
+  kill -0 "$CHILD"
+  on_terminal 24x80 "wait:$CHILD simplenet" send:t "wait:end job $CHILD?" send:y "wait:told job $CHILD to end" send:q
   [ "$code" -eq 0 ]
   finish
   [ "$code" -eq 143 ]
@@ -116,7 +120,8 @@ swap_used_bytes use temperature_c power_w load cpus gpus gpu_note cuda_note jobs
   need_terminal
   start_job
   kill -STOP "$CHILD"
-  on_terminal 24x80 "wait:$CHILD simplenet" send:t "wait:told job $CHILD to end" send:t "wait:was told already" send:q
+  on_terminal 24x80 "wait:$CHILD simplenet" send:t "wait:end job $CHILD?" send:y \
+    "wait:told job $CHILD to end" send:t "wait:was told already" send:q
   [ "$code" -eq 0 ]
   kill -CONT "$CHILD"
   finish

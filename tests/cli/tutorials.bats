@@ -1,6 +1,91 @@
-# The pages that teach by examples: their options exist, and their digests are those of their commands.
+# The README and the pages that teach by examples: their commands work as printed, one after the other in an empty
+# folder, and print the digests and the lines that the pages show.
 
 load cli
+
+# needs_mnist: a copy of MNIST where heddle get would put it, which may unpack it there, or the test is skipped.
+needs_mnist() {
+  mnist=$SRCDIR/../shared/data/mnist
+  [ -d "$mnist" ] || skip "MNIST is not there"
+  mkdir -p "$HOME/.cache/heddle/mnist"
+  cp "$mnist"/*ubyte* "$HOME/.cache/heddle/mnist"
+  chmod u+w "$HOME/.cache/heddle/mnist"/*
+}
+
+# commands PAGE: the lines of its blocks that begin with heddle, as they are printed.
+commands() {
+  sed -n 's/^    \(heddle [a-z].*\)/\1/p' "$SRCDIR/$1"
+}
+
+# as_printed: runs the lines of standard input; what they print in `out`.
+as_printed() {
+  local line count=0
+  mkdir -p bin
+  printf '#!/bin/sh\nexec "%s" "$@"\n' "$HEDDLE" >bin/heddle
+  chmod +x bin/heddle
+  while read -r line; do
+    count=$((count + 1))
+    PATH=$PWD/bin:$PATH COLUMNS=${COLUMNS:-80} bash -c "$line" >this 2>&1 </dev/null || { echo "$line: exit code $?"; cat this; return 1; }
+    ! grep -q '^heddle: ' this || { echo "$line"; cat this; return 1; }
+    cat this >>out
+  done
+  [ "$count" -gt 4 ]
+}
+
+# printed PAGE PATTERN...: lines of a page that hold a pattern, each of which stands in `out`.
+printed() {
+  local page=$1 pattern line
+  shift
+  for pattern; do
+    grep -- "^    $pattern" "$SRCDIR/$page" | sed 's/^    //' >expected
+    [ -s expected ] || { echo "$page: no line '$pattern'"; return 1; }
+    while read -r line; do
+      grep -Fq -- "$line" out || { echo "$page: expected '$line', found:"; cat out; return 1; }
+    done <expected
+  done
+}
+
+@test "the README's twelve commands work as printed" {
+  needs_mnist
+  [ "$(commands README.md | wc -l)" -eq 12 ]
+  commands README.md >lines
+  as_printed <lines
+  grep -q '^test accuracy   99\.' out
+  grep -Eq '^    9( +[0-9.]+){10}$' out # of the confusion matrix, in one line
+  grep -q '^6 of 6 runs done' out
+  grep -q '^verified 900 steps' out
+  [ -s mnist.onnx ] && [ -s mnist.c ] && [ -s runs/mlp-1/certificate.json ]
+  heddle_digest=$("$HEDDLE" digest runs/mlp-1)
+  "$HEDDLE" train --model mlp --max-steps 900 --out at-once >out
+  [ "$heddle_digest" = "$(digest_of out)" ]
+}
+
+# Those of its installation have tests of their own: tests/quickstart.sh, tests/install-local.sh, tests/bits/readme.sh.
+@test "the README has no other lines than those that a test runs or compares" {
+  grep '^    ' "$SRCDIR/README.md" | grep -v '^    heddle ' | cut -c 5- >others
+  cat >expected <<'END'
+./tools/quickstart
+test accuracy   99.40 % (60 wrong)
+weights_sha256  5059bd8acc422c71166ba8c83678bb3a71a407b2209fbec195aed47e51f4577f
+what it got wrong: runs/cnn-1/wrong.png
+report          runs/cnn-1/report.html
+./tools/quickstart --check
+./tools/install-deps --yes
+./bootstrap && ./configure && make -j"$(nproc)" && sudo make install
+END
+  diff expected others
+}
+
+@test "the commands of docs/mnist.md work as printed, and print what it shows" {
+  needs_mnist
+  commands docs/mnist.md >lines
+  COLUMNS=120 as_printed <lines
+  printed docs/mnist.md 'test accuracy' weights_sha256 saved 'what it got wrong' report 'mnist\[' 'samples  ' 'shape  '
+  sed 's/  *//g' out >squeezed
+  for row in '    0        5,923' '    1        6,742' '    4    98.78' '    9    98.91'; do
+    grep -Fqx -- "$(grep -F -- "$row" "$SRCDIR/docs/mnist.md" | sed 's/  *//g')" squeezed
+  done
+}
 
 PAGES="mnist how-many-threads course from-a-script"
 

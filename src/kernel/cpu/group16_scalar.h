@@ -2,11 +2,17 @@
  * group16.h. */
 #pragma once
 
+typedef float g16_lanes __attribute__((vector_size(64), aligned(4)));
+typedef int32_t g16_words __attribute__((vector_size(64), aligned(4)));
 typedef struct g16 {
-  float f[16];
+  g16_lanes f;
 } g16;
 
 typedef uint32_t g16_mask;
+
+/* What ends in a call or a branch for each lane. Inlined into every kernel it would double the time of a build and save
+ * nothing when it runs. */
+#define APART static __attribute__((noinline, unused))
 
 /* A group whose lane i is the expression, which may use i. */
 #define G16_LANES(expression)                                                                                          \
@@ -23,37 +29,41 @@ typedef uint32_t g16_mask;
 
 G16 g16 g16_all(float x) { G16_LANES(x); }
 G16 g16 g16_zero(void) { return g16_all(0); }
-G16 g16 g16_load(const float *x) { G16_LANES(x[i]); }
-G16 void g16_store(float *x, g16 value) { memcpy(x, value.f, sizeof value.f); }
+G16 g16 g16_load(const float *x) {
+  g16 out;
+  memcpy(&out, x, sizeof out);
+  return out;
+}
+G16 void g16_store(float *x, g16 value) { memcpy(x, &value, sizeof value); }
 
 G16 g16_mask g16_first(int count) { return (1u << count) - 1u; }
-G16 g16 g16_load_mask(const float *x, g16_mask mask) { G16_LANES(mask >> i & 1 ? x[i] : 0); }
-G16 void g16_store_mask(float *x, g16 value, g16_mask mask) {
+APART g16 g16_load_mask(const float *x, g16_mask mask) { G16_LANES(mask >> i & 1 ? x[i] : 0); }
+APART void g16_store_mask(float *x, g16 value, g16_mask mask) {
   for (int i = 0; i < 16; i++)
     if (mask >> i & 1)
       x[i] = value.f[i];
 }
 
-G16 g16 g16_add(g16 a, g16 b) { G16_LANES(a.f[i] + b.f[i]); }
-G16 g16 g16_sub(g16 a, g16 b) { G16_LANES(a.f[i] - b.f[i]); }
-G16 g16 g16_mul(g16 a, g16 b) { G16_LANES(a.f[i] * b.f[i]); }
-G16 g16 g16_div(g16 a, g16 b) { G16_LANES(a.f[i] / b.f[i]); }
-G16 g16 g16_sqrt(g16 a) { G16_LANES(sqrtf(a.f[i])); }
-G16 g16 g16_fma(g16 a, g16 b, g16 c) { G16_LANES(fmaf(a.f[i], b.f[i], c.f[i])); }
+G16 g16 g16_add(g16 a, g16 b) { return (g16){a.f + b.f}; }
+G16 g16 g16_sub(g16 a, g16 b) { return (g16){a.f - b.f}; }
+G16 g16 g16_mul(g16 a, g16 b) { return (g16){a.f * b.f}; }
+G16 g16 g16_div(g16 a, g16 b) { return (g16){a.f / b.f}; }
+APART g16 g16_sqrt(g16 a) { G16_LANES(sqrtf(a.f[i])); }
+APART g16 g16_fma(g16 a, g16 b, g16 c) { G16_LANES(fmaf(a.f[i], b.f[i], c.f[i])); }
 
-G16 g16_mask g16_less(g16 a, g16 b) { G16_BITS(a.f[i] < b.f[i]); }
-G16 g16_mask g16_nan(g16 a) { G16_BITS(a.f[i] != a.f[i]); }
+APART g16_mask g16_less(g16 a, g16 b) { G16_BITS(a.f[i] < b.f[i]); }
+APART g16_mask g16_nan(g16 a) { G16_BITS(a.f[i] != a.f[i]); }
 /* Bit i: lane i is not zero. */
-G16 uint32_t g16_nonzero(g16 a) { G16_BITS(a.f[i] != 0); }
+APART uint32_t g16_nonzero(g16 a) { G16_BITS(a.f[i] != 0); }
 
 /* Some lanes of a group, given as bits; see group16.h. */
 typedef uint32_t g16_picks;
 G16 g16_picks g16_picks_of(uint32_t bits) { return bits; }
-G16 void g16_store_picked(float *to, g16 value, const g16_picks *p) {
+APART void g16_store_picked(float *to, g16 value, const g16_picks *p) {
   for (uint32_t left = *p; left; left &= left - 1)
     *to++ = value.f[__builtin_ctz(left)];
 }
-G16 g16 g16_load_picked(const float *from, g16 rest, const g16_picks *p) {
+APART g16 g16_load_picked(const float *from, g16 rest, const g16_picks *p) {
   for (uint32_t left = *p; left; left &= left - 1)
     rest.f[__builtin_ctz(left)] = *from++;
   return rest;
@@ -72,10 +82,10 @@ G16 float g16_bf16_lane(float x) {
   return x;
 }
 /* Rounded to bfloat16, see bf16_of() in kernel/bf16.h. */
-G16 g16 g16_bf16(g16 x) { G16_LANES(g16_bf16_lane(x.f[i])); }
+APART g16 g16_bf16(g16 x) { G16_LANES(g16_bf16_lane(x.f[i])); }
 
 /* Lane j of group i becomes lane i of group j. */
-G16 void g16_transpose(g16 r[16]) {
+APART void g16_transpose(g16 r[16]) {
   for (int i = 0; i < 16; i++)
     for (int j = 0; j < i; j++) {
       const float upper = r[i].f[j];
@@ -85,24 +95,24 @@ G16 void g16_transpose(g16 r[16]) {
 }
 
 G16 g16_mask g16_or(g16_mask a, g16_mask b) { return a | b; }
-G16 g16 g16_choose(g16_mask mask, g16 yes, g16 no) { G16_LANES(mask >> i & 1 ? yes.f[i] : no.f[i]); }
+APART g16 g16_choose(g16_mask mask, g16 yes, g16 no) { G16_LANES(mask >> i & 1 ? yes.f[i] : no.f[i]); }
 
 /* Lanes 0 .. 7 of a and 8 .. 15 of b; the lower half twice; the upper half, moved down. */
 G16 g16 g16_halves(g16 a, g16 b) { G16_LANES(i < 8 ? a.f[i] : b.f[i]); }
 G16 g16 g16_low_twice(g16 x) { G16_LANES(x.f[i % 8]); }
 G16 g16 g16_high(g16 x) { G16_LANES(x.f[i % 8 + 8]); }
 
-G16 g16 g16_relu(g16 x) { G16_LANES(x.f[i] < 0 ? 0 : x.f[i]); }
+G16 g16 g16_relu(g16 x) { return (g16){(g16_lanes)((g16_words)x.f & ~(g16_words)(x.f < 0))}; }
 
 /* p times 2^n, n in the low bits of `shifted`. */
-G16 g16 g16_scale_2n(g16 p, g16 shifted) {
+APART g16 g16_scale_2n(g16 p, g16 shifted) {
   G16_LANES(hd__float_of_bits(hd__bits_of_float(p.f[i]) + (hd__bits_of_float(shifted.f[i]) << 23)));
 }
 
 /* Lanes whose value is not finite become 1 in `seen`. */
-G16 g16 g16_note_not_finite(g16 seen, g16 x) { G16_LANES(isfinite(x.f[i]) ? seen.f[i] : 1); }
+APART g16 g16_note_not_finite(g16 seen, g16 x) { G16_LANES(isfinite(x.f[i]) ? seen.f[i] : 1); }
 
-G16 int g16_any_noted(g16 seen) {
+APART int g16_any_noted(g16 seen) {
   int any = 0;
   for (int i = 0; i < 16; i++)
     any |= seen.f[i] != 0;
@@ -111,7 +121,7 @@ G16 int g16_any_noted(g16 seen) {
 
 G16 g16 g16_from_u8(const uint8_t *x) { G16_LANES((float)x[i]); }
 
-G16 float g16_tree(g16 s) {
+APART float g16_tree(g16 s) {
   for (int half = 8; half > 0; half /= 2)
     for (int i = 0; i < half; i++)
       s.f[i] = s.f[i] + s.f[i + half];
@@ -119,7 +129,7 @@ G16 float g16_tree(g16 s) {
 }
 
 /* The trees of four groups, in out[0 .. 3]. */
-G16 void g16_tree4(float *out, g16 a, g16 b, g16 c, g16 d) {
+APART void g16_tree4(float *out, g16 a, g16 b, g16 c, g16 d) {
   out[0] = g16_tree(a);
   out[1] = g16_tree(b);
   out[2] = g16_tree(c);
@@ -127,7 +137,7 @@ G16 void g16_tree4(float *out, g16 a, g16 b, g16 c, g16 d) {
 }
 
 /* The largest lane; NaN if there is one. */
-G16 float g16_largest(g16 x) {
+APART float g16_largest(g16 x) {
   float m = x.f[0];
   for (int i = 1; i < 16; i++)
     m = x.f[i] > m || x.f[i] != x.f[i] ? x.f[i] : m;
@@ -142,7 +152,7 @@ typedef struct d16 {
 G16 d16 d16_zero(void) { return (d16){{0}}; }
 
 /* acc + x * x in each lane, fused; x = 0 outside of the mask, which changes no sum of squares. */
-G16 d16 d16_add_square(d16 acc, g16 x) {
+APART d16 d16_add_square(d16 acc, g16 x) {
   for (int i = 0; i < 16; i++)
     acc.f[i] = fma((double)x.f[i], (double)x.f[i], acc.f[i]);
   return acc;
