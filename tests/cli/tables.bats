@@ -441,3 +441,68 @@ END
   fails 2 train --model mlp --data houses.csv --label town --target-scale standard --out r
   [[ $message == *"--target-scale standard expects a model that predicts numbers"* ]]
 }
+
+# whole_prices FILE: rooms, area and their price, a whole number.
+whole_prices() {
+  awk 'BEGIN { print "rooms,area,price"
+    for (i = 0; i < 50; i++) printf "%d,%d,%d\n", i % 5 + 1, i * 7919 % 97 + 20, 100 * (i % 5 + 1) + 2 * (i * 7919 % 97 + 20) }' >"$1"
+}
+
+@test "whole numbers are numbers for a model whose file states a loss on numbers, in any column" {
+  need_json
+  whole_prices prices.csv
+  "$HEDDLE" train --model regression --data prices.csv --epochs 2 --out a --json >out
+  no grep -q class out
+  digest=$(digest_of out)
+  "$HEDDLE" train --model linear --loss mse --data prices.csv --epochs 2 --out b --json >out
+  "$HEDDLE" train --model regression --loss mse --data prices.csv --epochs 2 --out c --json >out
+  [ "$(digest_of out)" = "$digest" ]
+  for run in a b c; do
+    [ "$("$HEDDLE" eval $run | grep samples)" = "samples   10" ]
+  done
+  network 2
+  for loss in mse l1 huber; do
+    { sed 's/out: 2}/out: 1}/' rows.yaml; echo "loss: $loss"; } >number.yaml
+    rm -rf d
+    "$HEDDLE" train --model number.yaml --data prices.csv --epochs 2 --out d >out
+    [ "$("$HEDDLE" eval d | grep samples)" = "samples   10" ]
+  done
+  "$HEDDLE" certify d >out
+  "$HEDDLE" verify d/certificate.json >out
+  grep -q verified out
+  "$HEDDLE" train --resume d --epochs 3 >out
+}
+
+@test "texts among numbers to predict are refused with their line" {
+  whole_prices prices.csv
+  sed '7s/,[0-9]*$/,unknown/' prices.csv >odd.csv
+  for options in "--model regression" "--model linear --loss l1"; do
+    fails 1 train $options --data odd.csv --out r
+    says "odd.csv:7: expected a finite number in column 'price', found 'unknown'; correct the field, or drop the row"
+  done
+  sed '3s/$/.5/; 7s/,[0-9]*$/,unknown/' prices.csv >odd.csv
+  fails 1 train --model mlp --data odd.csv --out r
+  says "odd.csv:7: expected a finite number in column 'price', found 'unknown'"
+  sed '2,$s/,[0-9]*$/,high/' prices.csv >texts.csv
+  fails 1 train --model regression --data texts.csv --out r
+  says "texts.csv:2: expected numbers for the loss in column 'price', found 'high'; train classes with --loss cross_entropy, or name another column with --label"
+}
+
+@test "decimals in a column of labels, a line break in a text, and an empty line of one column are refused" {
+  whole_prices prices.csv
+  sed '1s/price/label/; 4s/$/.5/' prices.csv >decimals.csv
+  fails 1 train --model mlp --data decimals.csv --out r
+  says "decimals.csv:4: expected a class from 0 to 65535 as label" "train with --loss mse if labels are numbers to predict, or name another column with --label"
+  printf 'x,town,label\n1,Ulm,0\n2,"Bad\nOrb",1\n3,Ulm,0\n4,"Bad\nOrb",1\n' >break.csv
+  fails 1 train --model mlp --data break.csv --out r
+  says "break.csv:3: expected texts without line breaks and other control characters in column 'town', found one in 'Bad?Orb'"
+  awk 'BEGIN { print "x,y"; for (i = 0; i < 50; i++) printf "%d,%d\n", i, 2 * i }' >line.csv
+  "$HEDDLE" train --model regression --data line.csv --epochs 1 --out r >out
+  for empty in 'x\n1\n\n3\n' 'x\n1\n2\n\n' '\nx\n1\n2\n'; do
+    printf "$empty" >one.csv
+    fails 1 predict r one.csv
+    says "expected a field in the only column, found an empty line; write \"\" for an empty field, or drop the line"
+  done
+  printf 'x\r\n1\r\n2\r\n' >one.csv
+  [ "$("$HEDDLE" predict r one.csv | wc -l)" -eq 2 ]
+}

@@ -164,7 +164,7 @@ static hd_status check_fit(hd_trained *t, hd_ctx *ctx, const hd_data *data) {
 
 hd_csv_options hd__trained_table(const hd_trained *t, const hd_config *config) {
   const hd_csv_options given = hd__config_data(config).table;
-  hd_csv_options is = hd__config_data(t->run).table;
+  hd_csv_options is = hd__network_request(&t->network, t->run).table;
   const bool was_asked = is.label && *is.label, is_asked = hd__config_given(config, HD_OPT_LABEL);
   if (t->features.label)
     is.label = t->features.label;
