@@ -38,11 +38,14 @@ class Evaluation:
     confusion: np.ndarray  # (classes, classes), row: label, column: guess
     class_names: list[str]  # of the data that the run was trained on; "" for a class without one
     outputs: list[dict[str, float]]  # the scores of each output that has targets of its own
+    part: str  # which samples: "test" set, "all", or "changed": the test set of data that are not as in training
 
 
 _EVALUATION_NUMBERS = ("samples", "skipped", "loss", "accuracy", "mean_absolute_error", "f1", "auc", "r2",
                        "root_mean_square_error", "f1_micro", "auc_micro")
 
+
+_PARTS = {lib.HD_EVALUATED_ALL: "all", lib.HD_EVALUATED_CHANGED: "changed"}
 
 _OUTPUT_NUMBERS = ("positives", "f1", "auc", "r2", "mean_absolute_error", "root_mean_square_error")
 
@@ -124,8 +127,8 @@ class Run:
     # ---- Using it ----
 
     def evaluate(self, data: Any = None, **options: Any) -> Evaluation:
-        """Evaluates the last checkpoint on the test set of `data`, or of the run's data. Of two arrays (x, y) all
-        samples count."""
+        """Evaluates the last checkpoint on the test set of `data`, or of the run's data. All samples count of two
+        arrays (x, y), and of a file, a folder or an object without a test set that is not the run's data."""
         context = self._context
         if isinstance(data, (tuple, list)) and len(data) == 2 and not _data.is_split(data):
             data = (*data, *data)
@@ -144,7 +147,8 @@ class Run:
                               class_names=[text(out.class_names[c]) if out.class_names[c] else "" for c in range(n)]
                               if out.class_names else [],
                               outputs=[{name: getattr(out.output[k], name) for name in _OUTPUT_NUMBERS}
-                                       for k in range(out.outputs)])
+                                       for k in range(out.outputs)],
+                              part=_PARTS.get(out.part, "test"))
         finally:
             lib.hd_evaluation_fini(out)
 

@@ -506,3 +506,32 @@ whole_prices() {
   printf 'x\r\n1\r\n2\r\n' >one.csv
   [ "$("$HEDDLE" predict r one.csv | wc -l)" -eq 2 ]
 }
+
+@test "a file of one's own is evaluated whole, and the run's data as their test set, under any name" {
+  need_json
+  whole_prices prices.csv
+  "$HEDDLE" train --model regression --data prices.csv --epochs 2 --out r >out
+  [ "$("$HEDDLE" eval r | sed -n 1p)" = "samples   10" ]
+  awk -F, -v OFS=, '{ print $3, $1, $2 }' prices.csv >same.csv
+  for file in prices.csv same.csv; do
+    "$HEDDLE" eval r --data $file >out
+    [ "$(sed -n 1p out)" = "samples   10, the run's test set" ]
+    sed 1d out | cmp - <("$HEDDLE" eval r | sed 1d)
+  done
+  for rows in 1 2 20 49; do
+    head -n $((rows + 1)) prices.csv >own.csv
+    "$HEDDLE" eval r --data own.csv | grep -q "^samples   $rows, all of the data$"
+    "$HEDDLE" eval r --data own.csv --json >is
+    [ "$(json_get samples part <is)" = "$rows all" ]
+    "$HEDDLE" predict r own.csv | awk -v is="$(json_get mean_absolute_error <is)" '{ off = $2 - $4; sum += off < 0 ? -off : off }
+      END { exit !(sum / NR > is * 0.9999 && sum / NR < is * 1.0001) }'
+  done
+  [ "$("$HEDDLE" predict r --index 3 --data own.csv | awk '{ print $2 }')" = "$("$HEDDLE" predict r own.csv | awk 'NR == 4 { print $2 }')" ]
+  "$HEDDLE" train --model regression --data prices.csv --fold 2/5 --epochs 2 --out f >out
+  "$HEDDLE" eval f --data same.csv | grep -q "^samples   10, the run's test set$"
+  "$HEDDLE" eval f --data own.csv | grep -q "^samples   49, all of the data$"
+  mkdir own && cp prices.csv own/train.csv && head -n 4 prices.csv >own/test.csv
+  "$HEDDLE" eval r --data own | grep -q "^samples   3, the data's test set$"
+  head -n 41 prices.csv >less.csv && mv less.csv prices.csv
+  "$HEDDLE" eval r | grep -q "^samples   8, the test set of data that are not as in training$"
+}

@@ -274,8 +274,9 @@ hd_status hd_predict_picture(double *value, hd_predictor *p, hd_ctx *ctx, const 
 }
 
 hd_status hd_predict_item(double *value, int32_t *label, hd_predictor *p, hd_ctx *ctx, int64_t index) {
+  hd_evaluated part;
   if (!p->data)
-    HD_TRY(hd__trained_data(&p->data, ctx, &p->trained, p->config));
+    HD_TRY(hd__trained_data(&p->data, &part, ctx, &p->trained, p->config));
   const hd_dataset *test = hd__data_test(p->data);
   if (index < 0 || index >= test->count)
     return hd__fail(ctx, HD_E_USAGE, "expected an index from 0 to %lld in the test set of %s, found %lld",

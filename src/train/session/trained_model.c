@@ -190,20 +190,20 @@ static hd_status check_normalize(const hd_trained *t, hd_ctx *ctx, const hd_conf
                   hd_choice_name(HD_OPT_NORMALIZE, is), hd_choice_name(HD_OPT_NORMALIZE, given));
 }
 
-hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *t, const hd_config *config) {
+/* What is read for this run: the configuration's data, or its own. */
+static hd_data_request request_of(const hd_trained *t, const hd_config *config) {
   const hd_option_id id[3] = {HD_OPT_DATA, HD_OPT_DATA_DIR, HD_OPT_ON_ERROR};
   const hd_settings *from[3]; /* given, or the run's */
   for (int i = 0; i < 3; i++)
     from[i] = hd__settings(hd__config_given(config, id[i]) ? config : t->run);
   hd_data_request request = hd__config_data(config);
+  const hd_data_request of_run = hd__config_data(t->run);
   request.name = from[0]->data;
   request.data_dir = from[1]->data_dir;
   request.skip = from[2]->on_error == HD_ON_ERROR_SKIP;
   request.ignored = t->network.target.ignored;
-  const hd_data_request of_run = hd__config_data(t->run);
   request.first_rules = of_run.first_rules;
-  if (!hd__config_given(config, HD_OPT_DATA) || hd__config_same(config, t->run, HD_OPT_DATA))
-    request.fold = of_run.fold; /* of its own data what the run was not trained on */
+  request.fold = of_run.fold; /* of its own data what the run was not trained on */
   request.allow_empty |= of_run.allow_empty;
   request.photos = of_run.photos;
   if (hd__config_given(config, HD_OPT_EXIF))
@@ -213,8 +213,52 @@ hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *t, const hd_c
   request.of_run = true;
   request.classes = (hd_class_names){t->class_name, t->class_names};
   request.features = t->features.count > 0 ? &t->features : NULL;
+  return request;
+}
+
+static bool is_of_run(const hd_trained *t, const hd_data *data) {
+  return hd__record_has_sums(t->record, hd__data_checksums(data));
+}
+
+/* The number of samples that the run was trained and tested on. */
+static int64_t samples_of_run(const hd_trained *t) {
+  const json_t *data = json_object_get(t->record, "data");
+  return json_integer_value(json_object_get(data, "train_samples")) +
+         json_integer_value(json_object_get(data, "test_samples"));
+}
+
+/* Data that were given: all of a set without a test set, unless it is the run's. */
+static hd_status open_given(hd_data **out, hd_evaluated *part, hd_ctx *ctx, const hd_trained *t,
+                            const hd_data_request *divided) {
+  hd_ctx quiet = {0};
+  hd_data *parts = NULL;
+  hd_data_request whole = *divided;
+  whole.fold = (hd_fold){0};
+  whole.whole = true;
+  HD_TRY(hd__data_open(out, ctx, &whole));
+  const bool is_whole = hd__data_is_whole(*out), folded = divided->fold.of > 0;
+  *part = is_whole ? HD_EVALUATED_ALL : HD_EVALUATED_TEST;
+  if (is_whole ? hd__data_test(*out)->count != samples_of_run(t) : !folded)
+    return HD_OK;
+  if (hd__data_open(&parts, &quiet, divided) == HD_OK && is_of_run(t, parts)) {
+    hd_data *const all = *out;
+    *out = parts;
+    parts = all;
+    *part = HD_EVALUATED_SAME;
+  }
+  hd__data_close(parts);
+  return HD_OK;
+}
+
+hd_status hd__trained_data(hd_data **out, hd_evaluated *part, hd_ctx *ctx, hd_trained *t, const hd_config *config) {
+  const hd_data_request request = request_of(t, config);
   HD_TRY(check_normalize(t, ctx, config));
-  HD_TRY(hd__data_open(out, ctx, &request));
+  if (hd__config_given(config, HD_OPT_DATA))
+    HD_TRY(open_given(out, part, ctx, t, &request));
+  else
+    HD_TRY(hd__data_open(out, ctx, &request));
+  if (!hd__config_given(config, HD_OPT_DATA))
+    *part = is_of_run(t, *out) ? HD_EVALUATED_OWN : HD_EVALUATED_CHANGED;
   hd_status status = check_fit(t, ctx, *out);
   return HD_CREATED(status, out, hd__data_close);
 }

@@ -7,6 +7,7 @@
 #include "exec/gpu/device/cuda_device.h"
 #include "data/formats/dataset.h"
 #include "exec/executor.h"
+#include "heddle/session.h"
 #include "train/session/feed_options.h"
 #include "train/settings/config.h"
 #include "train/settings/model_source.h"
@@ -49,5 +50,7 @@ hd_status hd__trained_evaluate(const hd_exec_outcome *out, hd_ctx *ctx, hd_train
 /* How other CSV files are read for the run: as its own were, but for what the configuration gives. */
 hd_csv_options hd__trained_table(const hd_trained *trained, const hd_config *config);
 
-/* Opens the configuration's data, or the run's data if the configuration names none, and checks that it fits. */
-hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *trained, const hd_config *config);
+/* Opens the configuration's data, or the run's data if the configuration names none, and checks that it fits. Its test
+ * split is hd_evaluated's part of it. */
+hd_status hd__trained_data(hd_data **out, hd_evaluated *part, hd_ctx *ctx, hd_trained *trained,
+                           const hd_config *config);
