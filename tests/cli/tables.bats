@@ -535,3 +535,66 @@ whole_prices() {
   head -n 41 prices.csv >less.csv && mv less.csv prices.csv
   "$HEDDLE" eval r | grep -q "^samples   8, the test set of data that are not as in training$"
 }
+
+# pixels FILE TYPE SHAPE SCALE: 24 samples of bytes 0 to 9, by so much, as uint8 (u1) or float32 (f4); labels are beside.
+pixels() {
+  python3 - "$@" <<'END' || skip "python3 is not there"
+import struct, sys
+path, type_, shape, scale = sys.argv[1:]
+shape = tuple(int(n) for n in shape.split("x"))
+count = 1
+for n in shape:
+    count *= n
+values = [i * 7 % 10 * float(scale) for i in range(count)]
+head = ("{'descr': '%s', 'fortran_order': False, 'shape': %r, }" % ({"u1": "|u1", "f4": "<f4"}[type_], shape)).encode()
+head += b" " * (-(len(head) + 11) % 64) + b"\n"
+body = bytes(int(v) for v in values) if type_ == "u1" else struct.pack("<%df" % count, *values)
+open(path, "wb").write(b"\x93NUMPY\x01\0" + struct.pack("<H", len(head)) + head + body)
+END
+}
+
+@test "bytes and floats do not stand for each other, but for pixels from 0 to 1" {
+  need_json
+  for kind in u1 f4; do
+    mkdir $kind
+    pixels $kind/x.npy $kind 24x4x4 1
+    array $kind/y.npy '<i8' $(seq 24 | awk '{ print $1 % 2 }')
+    "$HEDDLE" train --model mlp --data $kind --epochs 1 --out run_$kind >out
+  done
+  "$HEDDLE" predict run_u1 u1/x.npy >wanted
+  "$HEDDLE" predict run_f4 f4/x.npy >out
+  fails 1 predict run_f4 u1/x.npy
+  says "u1/x.npy: expected floats as in training, found bytes (uint8), which stand for pixels from 0 to 1; convert them"
+  fails 1 eval run_f4 --data u1
+  says "u1: expected floats as in training, found bytes"
+  fails 1 predict run_u1 f4/x.npy
+  says "f4/x.npy: expected bytes as in training, or floats from 0 to 1 in their place, found 7 in sample 0; give the numbers as bytes (uint8)"
+  fails 1 eval run_u1 --data f4
+  says "f4: expected bytes as in training, or floats from 0 to 1"
+  pixels scaled.npy f4 24x4x4 0.003921568627451
+  "$HEDDLE" predict run_u1 scaled.npy | sed 's/scaled/u1\/x/' | awk '{ $1 = ""; print }' | cmp - <(awk '{ $1 = ""; print }' wanted)
+  seven_png() { python3 - "$1" <<'END'
+import struct, sys, zlib
+def chunk(name, data):
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+open(sys.argv[1], "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 4, 4, 8, 0, 0, 0, 0))
+                              + chunk(b"IDAT", zlib.compress((b"\0" + bytes([0, 200, 250, 0])) * 4)) + chunk(b"IEND", b""))
+END
+  }
+  seven_png four.png
+  "$HEDDLE" predict run_u1 four.png >out
+  fails 1 predict run_f4 four.png
+  says "four.png: expected a run on pixels, bytes or floats from 0 to 1, found one on floats of mean"
+  mkdir rows
+  pixels rows/x.npy u1 24x3 1
+  array rows/y.npy '<i8' $(seq 24 | awk '{ print $1 % 2 }')
+  "$HEDDLE" train --model mlp --data rows --epochs 1 --out run_rows >out
+  printf 'a,b,c\n0,1,1\n1,0,1\n' >bits.csv
+  fails 1 predict run_rows bits.csv
+  says "bits.csv: expected bytes as in training, found floats; give the numbers as bytes (uint8)"
+  mkdir columns
+  pixels columns/x.npy f4 24x3 1
+  cp rows/y.npy columns
+  "$HEDDLE" train --model mlp --data columns --epochs 1 --out run_columns >out
+  "$HEDDLE" predict run_columns columns/x.npy | sed 's/columns/rows/' | cmp - <("$HEDDLE" predict run_columns rows/x.npy)
+}
