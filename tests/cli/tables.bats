@@ -400,6 +400,18 @@ prices() {
   no grep -q '"targets"' raw/run.json
 }
 
+@test "an ONNX file whose scores are brought to prices is no model to train: its node and a remedy are named" {
+  prices houses.csv
+  "$HEDDLE" train --model regression --data houses.csv --epochs 2 --out r >out
+  if ! "$HEDDLE" export r --onnx r.onnx 2>err; then grep -q protobuf err && skip "built without protobuf"; fi
+  fails 1 train --model r.onnx --data houses.csv --out no
+  says "r.onnx: node 'scores/2' (Add): expected scores as the loss reads them, found them brought to the scale of the targets (--target-scale)" "--init"
+  "$HEDDLE" train --model regression --init r/last/model.safetensors --data houses.csv --epochs 1 --out warm >out
+  "$HEDDLE" train --model regression --target-scale none --data houses.csv --epochs 2 --out raw >out
+  "$HEDDLE" export raw --onnx raw.onnx
+  "$HEDDLE" train --model raw.onnx --data houses.csv --epochs 1 --out again >out
+}
+
 @test "an exported network predicts prices as heddle does" {
   prices houses.csv
   "$HEDDLE" train --model regression --data houses.csv --epochs 20 --out r >out
