@@ -141,6 +141,8 @@ typedef struct hd_report {
   const char *input_note;         /* one line: how an ONNX file normalises its input, and the data with it; else "" */
   double epochs_asked;            /* the option: 1.5, for which `epochs` is 2 */
   int32_t all_cpus;               /* that the ranks of all hosts may use */
+  double test_r2, test_mean_absolute_error,
+      test_root_mean_square_error; /* with the losses mse, l1 and huber, in the targets' numbers; else NAN */
 } hd_report;
 
 typedef enum hd_event_kind {

@@ -466,6 +466,9 @@ whole_prices() {
   "$HEDDLE" train --model regression --data prices.csv --epochs 2 --out a --json >out
   no grep -q class out
   digest=$(digest_of out)
+  [ "$(tail -n 1 out | json_get test_r2 test_mean_absolute_error test_root_mean_square_error)" = \
+    "$("$HEDDLE" eval a --json | json_get r2 mean_absolute_error root_mean_square_error)" ]
+  grep -Eq '^test error +mean absolute [0-9.]+, root mean square [0-9.]+, R2 -?[0-9.]+$' out
   "$HEDDLE" train --model linear --loss mse --data prices.csv --epochs 2 --out b --json >out
   "$HEDDLE" train --model regression --loss mse --data prices.csv --epochs 2 --out c --json >out
   [ "$(digest_of out)" = "$digest" ]
