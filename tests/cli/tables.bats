@@ -586,6 +586,14 @@ END
   says "f4/x.npy: expected bytes as in training, or floats from 0 to 1 in their place, found 7 in sample 0; give the numbers as bytes (uint8)"
   fails 1 eval run_u1 --data f4
   says "f4: expected bytes as in training, or floats from 0 to 1"
+  pixels bits.npy f4 24x4x4 0
+  "$HEDDLE" predict run_u1 bits.npy >out
+  python3 -c 'import sys
+data = bytearray(open("bits.npy", "rb").read())
+data[-4:] = bytes([0, 0, 128, 63])
+open("bits.npy", "wb").write(data)'
+  fails 1 predict run_u1 bits.npy
+  says "bits.npy: expected bytes as in training, or floats from 0 to 1 in their place, found 0 and 1 alone, which may be either"
   pixels scaled.npy f4 24x4x4 0.003921568627451
   "$HEDDLE" predict run_u1 scaled.npy | sed 's/scaled/u1\/x/' | awk '{ $1 = ""; print }' | cmp - <(awk '{ $1 = ""; print }' wanted)
   seven_png() { python3 - "$1" <<'END'

@@ -182,12 +182,27 @@ static int64_t first_beyond(const float *number, int64_t count) {
   return i;
 }
 
+/* Whether there are ones, and zeros alone beside them: they may be pixels, or bytes. */
+static bool are_bits(const float *number, int64_t count) {
+  bool ones = false, others = false;
+  for (int64_t i = 0; i < count && !others; i++) {
+    ones = ones || number[i] == 1;
+    others = number[i] != 0 && number[i] != 1;
+  }
+  return ones && !others;
+}
+
 static hd_status check_pixels(hd_ctx *ctx, const char *name, const hd_dataset *d) {
   const int64_t each = hd__dataset_elems(d), count = d->floats ? d->count * each : 0;
   const int64_t at = first_beyond(d->floats, count);
   if (!d->floats || (d->channels == 1 && d->height == 1))
     return hd__fail(ctx, HD_E_SHAPE,
                     "%s: expected bytes as in training, found floats; give the numbers as bytes (uint8)", name);
+  if (at == count && are_bits(d->floats, count))
+    return hd__fail(ctx, HD_E_SHAPE,
+                    "%s: expected bytes as in training, or floats from 0 to 1 in their place, found 0 and 1 alone, which "
+                    "may be either; give the numbers as bytes (uint8)",
+                    name);
   if (at == count)
     return HD_OK;
   return hd__fail(ctx, HD_E_SHAPE,
