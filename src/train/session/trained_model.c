@@ -199,10 +199,11 @@ static hd_status check_pixels(hd_ctx *ctx, const char *name, const hd_dataset *d
     return hd__fail(ctx, HD_E_SHAPE,
                     "%s: expected bytes as in training, found floats; give the numbers as bytes (uint8)", name);
   if (at == count && are_bits(d->floats, count))
-    return hd__fail(ctx, HD_E_SHAPE,
-                    "%s: expected bytes as in training, or floats from 0 to 1 in their place, found 0 and 1 alone, which "
-                    "may be either; give the numbers as bytes (uint8)",
-                    name);
+    return hd__fail(
+        ctx, HD_E_SHAPE,
+        "%s: expected bytes as in training, or floats from 0 to 1 in their place, found 0 and 1 alone, which "
+        "may be either; give the numbers as bytes (uint8)",
+        name);
   if (at == count)
     return HD_OK;
   return hd__fail(ctx, HD_E_SHAPE,
@@ -299,13 +300,13 @@ static int64_t samples_of_run(const hd_trained *t) {
 /* Data that were given: all of a set without a test set, unless it is the run's. A fold of a set that has a test set is
  * the run's where it has the same name. */
 static hd_status open_given(hd_data **out, hd_evaluated *part, hd_ctx *ctx, const hd_trained *t,
-                            const hd_data_request *divided) {
+                            const hd_data_request *divided, bool named_alike) {
   hd_data *parts = NULL;
   hd_data_request whole = *divided;
   whole.fold = (hd_fold){0};
   whole.whole = true;
   HD_TRY(hd__data_open(out, ctx, &whole));
-  const bool is_whole = hd__data_is_whole(*out), folded = divided->fold.of > 0 && !strcmp(divided->name, hd__settings(t->run)->data);
+  const bool is_whole = hd__data_is_whole(*out), folded = divided->fold.of > 0 && named_alike;
   *part = is_whole ? HD_EVALUATED_ALL : HD_EVALUATED_TEST;
   if ((!is_whole && !folded) || hd__data_train(*out)->count != samples_of_run(t))
     return HD_OK;
@@ -324,7 +325,7 @@ hd_status hd__trained_data(hd_data **out, hd_evaluated *part, hd_ctx *ctx, hd_tr
   const hd_data_request request = request_of(t, config);
   HD_TRY(check_normalize(t, ctx, config));
   if (hd__config_given(config, HD_OPT_DATA))
-    HD_TRY(open_given(out, part, ctx, t, &request));
+    HD_TRY(open_given(out, part, ctx, t, &request, hd__config_same(config, t->run, HD_OPT_DATA)));
   else
     HD_TRY(hd__data_open(out, ctx, &request));
   if (!hd__config_given(config, HD_OPT_DATA))
