@@ -543,6 +543,8 @@ whole_prices() {
   done
   [ "$("$HEDDLE" predict r --index 3 --data own.csv | awk '{ print $2 }')" = "$("$HEDDLE" predict r own.csv | awk 'NR == 4 { print $2 }')" ]
   "$HEDDLE" train --model regression --data prices.csv --fold 2/5 --epochs 2 --out f >out
+  "$HEDDLE" train --model regression --data prices.csv --fold 2/5 --epochs 2 --stages 2 --threads 2 --out s >of_stages
+  [ "$("$HEDDLE" digest s)" = "$("$HEDDLE" digest f)" ]
   "$HEDDLE" eval f --data same.csv | grep -q "^samples   10, the run's test set$"
   "$HEDDLE" eval f --data own.csv | grep -q "^samples   49, all of the data$"
   mkdir own && cp prices.csv own/train.csv && head -n 4 prices.csv >own/test.csv

@@ -243,10 +243,11 @@ static int64_t most_rows(const hd_csv_table *t, const hd_csv_cursor *from) {
 static hd_status refuse_empty_line(const hd_csv_table *t, hd_ctx *ctx, int64_t expected, int64_t found) {
   if (t->columns > 1 || found == expected)
     return HD_OK;
-  return hd__fail(ctx, HD_E_FORMAT,
-                  "%s:%lld: expected a field in the only column, found an empty line; write \"\" for an empty field, or "
-                  "drop the line",
-                  t->path, (long long)expected);
+  return hd__fail(
+      ctx, HD_E_FORMAT,
+      "%s:%lld: expected a field in the only column, found an empty line; write \"\" for an empty field, or "
+      "drop the line",
+      t->path, (long long)expected);
 }
 
 /* Reads the first line, as a row for now, and all rows below it. */
