@@ -32,7 +32,7 @@ unit_tests += tests/plan/test_plan tests/plan/test_networks
 unit_tests += tests/fault/test_alloc tests/fault/test_forgery tests/fault/test_bisect
 unit_tests += tests/unit/test_sessions tests/unit/test_shared_sessions tests/unit/test_step_counts \
   tests/unit/test_custom_op tests/unit/test_device
-unit_tests += tests/unit/test_tables tests/unit/test_model_words
+unit_tests += tests/unit/test_tables tests/unit/test_rows tests/unit/test_model_words
 unit_tests += tests/unit/test_profile tests/unit/test_sources tests/unit/test_pictures tests/unit/test_csv \
   tests/unit/test_custom_data
 unit_tests += tests/unit/test_transform tests/unit/test_augment tests/unit/test_first_weights tests/unit/test_skip \
@@ -111,6 +111,7 @@ tests_unit_test_caches_SOURCES = tests/unit/test_caches.c tests/unit/other_cpus.
 tests_unit_test_threads_SOURCES = tests/unit/test_threads.c tests/unit/other_cpus.h
 tests_unit_test_openmp_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
 tests_unit_test_csv_SOURCES = tests/unit/test_csv.c tests/unit/data_trial.h tests/unit/comma_locale.h
+tests_unit_test_rows_SOURCES = tests/unit/test_rows.c
 tests_unit_test_tables_SOURCES = tests/unit/test_tables.c tests/unit/data_trial.h
 tests_unit_test_model_words_SOURCES = tests/unit/test_model_words.c
 tests_unit_test_yaml_SOURCES = tests/unit/test_yaml.c tests/unit/comma_locale.h

@@ -54,7 +54,9 @@ HD_API const char *hd_predictor_class_name(const hd_predictor *predictor, int32_
 HD_API hd_status hd_predict_pixels(double *value, hd_predictor *predictor, hd_ctx *ctx, const uint8_t *pixels,
                                    int64_t count);
 
-/* The same with samples of floats, as data sets of floats have them. HD_E_NOTFINITE: one is NaN or infinite. */
+/* The same with samples of floats, as data sets of floats have them. HD_E_NOTFINITE: one is NaN or infinite. Of both,
+ * HD_E_SHAPE: the run was trained on samples of the other kind, unless its rows are normalised by columns, or these are
+ * pictures of floats from 0 to 1 in place of bytes. */
 HD_API hd_status hd_predict_floats(double *value, hd_predictor *predictor, hd_ctx *ctx, const float *samples,
                                    int64_t count);
 

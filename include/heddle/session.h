@@ -141,6 +141,8 @@ typedef struct hd_report {
   const char *input_note;         /* one line: how an ONNX file normalises its input, and the data with it; else "" */
   double epochs_asked;            /* the option: 1.5, for which `epochs` is 2 */
   int32_t all_cpus;               /* that the ranks of all hosts may use */
+  double test_r2, test_mean_absolute_error,
+      test_root_mean_square_error; /* with the losses mse, l1 and huber, in the targets' numbers; else NAN */
 } hd_report;
 
 typedef enum hd_event_kind {
@@ -220,6 +222,15 @@ typedef struct hd_output_score {
   double r2, mean_absolute_error, root_mean_square_error; /* of a number */
 } hd_output_score;
 
+/* Which samples hd_evaluate took. */
+typedef enum hd_evaluated {
+  HD_EVALUATED_OWN,    /* the run's test set */
+  HD_EVALUATED_SAME,   /* also, of the data given, which are the run's */
+  HD_EVALUATED_TEST,   /* the test set of other data */
+  HD_EVALUATED_ALL,    /* all of other data, which have no test set */
+  HD_EVALUATED_CHANGED /* the test set of the run's data, which are not as in training */
+} hd_evaluated;
+
 typedef struct hd_evaluation {
   size_t struct_bytes; /* sizeof(hd_evaluation) */
   int64_t samples;
@@ -236,10 +247,11 @@ typedef struct hd_evaluation {
   hd_output_score *output;              /* of each; f1 and auc above are the means over those that have one (macro) */
   double f1_micro, auc_micro;           /* over all labels as if they were one; else NAN */
   char **class_names;                   /* a class that the run's data had no name for: NULL; no names: NULL */
+  hd_evaluated part;                    /* the samples */
 } hd_evaluation;
 
 /* Evaluates a checkpoint (a run's folder or a step's) on the test set of the configuration's data, or of the run's
- * data if `data` is not set. Uses only the configuration's data, data-dir, on-error, threads and device. Release the
+ * data if `data` is not set; other data without a test set are evaluated whole. Uses only the configuration's data, data-dir, on-error, threads and device. Release the
  * result with hd_evaluation_fini. If an earlier heddle stored some weights in another order, the context's message
  * notes that they were converted. */
 HD_API hd_status hd_evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config);

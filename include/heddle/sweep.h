@@ -118,6 +118,9 @@ typedef struct hd_sweep_report {
 /* Owned by the sweep. */
 HD_API const hd_sweep_report *hd_sweep_result(const hd_sweep *sweep);
 
+/* Whether runs that differ in this option alone are repetitions, of which a mean is taken: the seed, and the fold. */
+HD_API int hd_sweep_repeats(hd_option_id key);
+
 /* The value of a key in a run as text, valid until the next call; with key = keys the metric, "" if it has none. */
 HD_API const char *hd_sweep_value(const hd_sweep *sweep, int64_t run, int32_t key);
 

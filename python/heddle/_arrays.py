@@ -96,7 +96,8 @@ def labels(y: Any, count: int, what: str = "y") -> np.ndarray:
         y = y.reshape(count)
         if y.min() < 0 or y.max() > MAX_LABEL:
             raise FormatError(f"expected class labels from 0 to {MAX_LABEL} in {what}, found "
-                              f"{y.min() if y.min() < 0 else y.max()}; number the classes from 0")
+                              f"{y.min() if y.min() < 0 else y.max()}; number the classes from 0, or give numbers to "
+                              "predict as floats")
         return np.ascontiguousarray(y, np.int32)
     return np.ascontiguousarray(y.reshape(count, -1), np.float32)
 

@@ -38,11 +38,14 @@ class Evaluation:
     confusion: np.ndarray  # (classes, classes), row: label, column: guess
     class_names: list[str]  # of the data that the run was trained on; "" for a class without one
     outputs: list[dict[str, float]]  # the scores of each output that has targets of its own
+    part: str  # which samples: "test" set, "all", or "changed": the test set of data that are not as in training
 
 
 _EVALUATION_NUMBERS = ("samples", "skipped", "loss", "accuracy", "mean_absolute_error", "f1", "auc", "r2",
                        "root_mean_square_error", "f1_micro", "auc_micro")
 
+
+_PARTS = {lib.HD_EVALUATED_ALL: "all", lib.HD_EVALUATED_CHANGED: "changed"}
 
 _OUTPUT_NUMBERS = ("positives", "f1", "auc", "r2", "mean_absolute_error", "root_mean_square_error")
 
@@ -124,8 +127,8 @@ class Run:
     # ---- Using it ----
 
     def evaluate(self, data: Any = None, **options: Any) -> Evaluation:
-        """Evaluates the last checkpoint on the test set of `data`, or of the run's data. Of two arrays (x, y) all
-        samples count."""
+        """Evaluates the last checkpoint on the test set of `data`, or of the run's data. All samples count of two
+        arrays (x, y), and of a file, a folder or an object without a test set that is not the run's data."""
         context = self._context
         if isinstance(data, (tuple, list)) and len(data) == 2 and not _data.is_split(data):
             data = (*data, *data)
@@ -144,31 +147,46 @@ class Run:
                               class_names=[text(out.class_names[c]) if out.class_names[c] else "" for c in range(n)]
                               if out.class_names else [],
                               outputs=[{name: getattr(out.output[k], name) for name in _OUTPUT_NUMBERS}
-                                       for k in range(out.outputs)])
+                                       for k in range(out.outputs)],
+                              part=_PARTS.get(out.part, "test"))
         finally:
             lib.hd_evaluation_fini(out)
 
     def predict(self, x: Any) -> np.ndarray:
         """Predictions of the last checkpoint, float64 (N, K): probabilities of classes, or the outputs.
 
-        `x`: samples as for training, (N, C, H, W) or flat, uint8 pixels or floats; or the path of a PNG or JPEG file,
-        N = 1.
+        `x`: samples as for training, (N, C, H, W) or flat, uint8 pixels or floats; or a path, of a .csv file of rows, a
+        .npy file of samples, or a PNG or JPEG file, N = 1.
         """
-        picture = isinstance(x, (str, os.PathLike))
-        if not picture:
-            _arrays.warn_of_rounding(x, self._deviations())
-        x = x if picture else _arrays.samples(x)
+        if isinstance(x, (str, os.PathLike)):
+            with self._lock:
+                return self._predict_file(os.fspath(x))
+        _arrays.warn_of_rounding(x, self._deviations())
+        x = _arrays.samples(x)
         with self._lock:
             predictor = self._predictor_of()
-            out = np.empty((1 if picture else len(x), lib.hd_predictor_count(predictor)))
+            out = np.empty((len(x), lib.hd_predictor_count(predictor)))
             value, context = _arrays.pointer("double", out), self._context
-            if picture:
-                context.check(lib.hd_predict_picture(value, predictor, context.pointer, os.fsencode(x)))
-                return out
             self._check_shape(predictor, x)
             call, kind = ((lib.hd_predict_pixels, "uint8_t") if x.dtype == np.uint8 else
                           (lib.hd_predict_floats, "float"))
             context.check(call(value, predictor, context.pointer, _arrays.pointer(kind, x), len(x)))
+        return out
+
+    def _predict_file(self, path: str) -> np.ndarray:
+        predictor, context, rows = self._predictor_of(), self._context, None
+        if path.lower().endswith((".csv", ".npy")):
+            rows = context.make("hd_rows", lib.hd_rows_open, predictor, os.fsencode(path))
+        count = lib.hd_rows_count(rows) if rows else 1
+        out = np.empty((count, lib.hd_predictor_count(predictor)))
+        value = _arrays.pointer("double", out)
+        if not rows:
+            context.check(lib.hd_predict_picture(value, predictor, context.pointer, os.fsencode(path)))
+            return out
+        try:
+            context.check(lib.hd_predict_rows(value, predictor, context.pointer, rows, 0, count))
+        finally:
+            lib.hd_rows_close(rows)
         return out
 
     def _deviations(self) -> list[float]:

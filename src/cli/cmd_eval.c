@@ -244,12 +244,23 @@ static void print_means(const char *name, double macro, double micro) {
   cli_print("\n");
 }
 
-static void print_table(const hd_evaluation *e) {
-  const bool labels = are_labels(e);
-  cli_print("samples   %s", cli_grouped(e->samples));
+/* "samples   50, all of the data" */
+static void print_samples(const hd_evaluation *e) {
+  static const char *const part[] = {[HD_EVALUATED_OWN] = "",
+                                     [HD_EVALUATED_SAME] = ", the run's test set",
+                                     [HD_EVALUATED_TEST] = ", the data's test set",
+                                     [HD_EVALUATED_ALL] = ", all of the data",
+                                     [HD_EVALUATED_CHANGED] = ", the test set of data that are not as in training"};
+  cli_print("samples   %s%s", cli_grouped(e->samples), part[e->part]);
   if (e->skipped > 0)
     cli_print(" (%s more could not be read)", cli_grouped(e->skipped));
-  cli_print("\nloss      %.6f\n", e->loss);
+  cli_print("\n");
+}
+
+static void print_table(const hd_evaluation *e) {
+  const bool labels = are_labels(e);
+  print_samples(e);
+  cli_print("loss      %.6f\n", e->loss);
   if (labels) {
     print_means("F1", e->f1, e->f1_micro);
     print_means("AUC", e->auc, e->auc_micro);
@@ -283,6 +294,7 @@ static void json_outputs(const hd_evaluation *e) {
 }
 
 static void print_json(const hd_evaluation *e) {
+  static const char *const part[] = {"test", "test", "test", "all", "changed"};
   cli_json("{'loss': %g, 'accuracy': %g", e->loss, e->accuracy);
   if (!isnan(e->mean_absolute_error))
     cli_json(", 'mean_absolute_error': %g", e->mean_absolute_error);
@@ -307,6 +319,7 @@ static void print_json(const hd_evaluation *e) {
     cli_json(", 'f1': %g, 'auc': %g", e->f1, e->auc);
   if (e->outputs > 0)
     json_outputs(e);
+  cli_json(", 'samples': %lld, 'part': %s", (long long)e->samples, part[e->part]);
   if (e->skipped > 0)
     cli_json(", 'skipped': %lld", (long long)e->skipped);
   cli_json("}\n");

@@ -52,7 +52,7 @@ static const char *values_of(char text[512], const hd_sweep *s, int64_t run, boo
   size_t at = 0;
   *text = 0;
   for (int k = 0; k < r->keys && at < 512; k++)
-    if (with_repeats || !sweep_repeats(r->key[k]))
+    if (with_repeats || !hd_sweep_repeats(r->key[k]))
       at += (size_t)snprintf(text + at, 512 - at, "%s%s %s", at ? ", " : "", hd_option_at((int)r->key[k])->name,
                              hd_sweep_value(s, run, k));
   return text;
@@ -138,7 +138,7 @@ static void print_json(const hd_sweep *s) {
     const hd_sweep_group *is = &r->group[g];
     cli_json("%c{'settings': {", (int)(g > 0));
     for (int k = 0, shown = 0; k < r->keys; k++)
-      if (!sweep_repeats(r->key[k]))
+      if (!hd_sweep_repeats(r->key[k]))
         cli_json("%c%s: %s", shown++, hd_option_at((int)r->key[k])->name, hd_sweep_value(s, is->first, k));
     cli_json("}, 'n': %lld, 'mean': %g, 'deviation': %g, 'low': %g, 'high': %g}", (long long)is->n, is->mean,
              is->deviation, is->low, is->high);

@@ -318,6 +318,11 @@ static void print_end(const hd_report *r, const char *page) {
     cli_print("test accuracy   %.2f %% (%s wrong)\n", 100 * r->test_accuracy, cli_grouped(r->wrong));
   else if (!isnan(r->test_loss))
     cli_print("test loss       %.6g\n", r->test_loss);
+  if (!isnan(r->test_mean_absolute_error))
+    cli_print("test error      mean absolute %.6g, root mean square %.6g, R2 ", r->test_mean_absolute_error,
+              r->test_root_mean_square_error);
+  if (!isnan(r->test_mean_absolute_error))
+    cli_print(isnan(r->test_r2) ? "not defined\n" : "%.6f\n", r->test_r2);
   if (*r->metric)
     cli_print("%-4s %-10s \t%.6g\n", isnan(r->val_metric) ? "test" : "val", r->metric,
               isnan(r->val_metric) ? r->test_metric : r->val_metric);
@@ -420,6 +425,9 @@ static void print_json(const hd_report *r, const char *page) {
     cli_json("'val_loss': %g, 'val_accuracy': %g, ", r->val_loss, r->val_accuracy);
   cli_json("'test_loss': %g, 'test_accuracy': %g, 'startup_s': %g, 'train_s': %g, ", r->test_loss, r->test_accuracy,
            r->startup_s, r->train_s);
+  if (!isnan(r->test_mean_absolute_error))
+    cli_json("'test_r2': %g, 'test_mean_absolute_error': %g, 'test_root_mean_square_error': %g, ", r->test_r2,
+             r->test_mean_absolute_error, r->test_root_mean_square_error);
   if (*r->metric)
     cli_json("'metric': %s, 'val_metric': %g, 'test_metric': %g, ", r->metric, r->val_metric, r->test_metric);
   if (r->workers > 0)

@@ -25,8 +25,6 @@ typedef struct axis {
   int64_t at[MOST_NAMES]; /* the first run with each */
 } axis;
 
-int sweep_repeats(hd_option_id option) { return option == HD_OPT_SEED || option == HD_OPT_FOLD; }
-
 const char *sweep_name(int64_t run) {
   static char text[32];
   snprintf(text, sizeof text, "run-%04lld", (long long)run + 1);
@@ -149,7 +147,7 @@ static void open_table(FILE *to, const hd_sweep_report *r, const char *title, co
                        const char *rest) {
   fprintf(to, "<h2>%s</h2>\n<div class=\"table\"><table><thead><tr>%s", title, first);
   for (int k = 0; k < r->keys; k++)
-    if (with_repeats || !sweep_repeats(r->key[k]))
+    if (with_repeats || !hd_sweep_repeats(r->key[k]))
       fprintf(to, "<th>%s</th>", name_of(r, k));
   fprintf(to, "%s</tr></thead><tbody>\n", rest);
 }
@@ -157,7 +155,7 @@ static void open_table(FILE *to, const hd_sweep_report *r, const char *title, co
 static void put_cells(FILE *to, const hd_sweep *s, int64_t run, bool with_repeats) {
   const hd_sweep_report *r = hd_sweep_result(s);
   for (int k = 0; k < r->keys; k++)
-    if (with_repeats || !sweep_repeats(r->key[k])) {
+    if (with_repeats || !hd_sweep_repeats(r->key[k])) {
       fprintf(to, "<td>");
       svg_escaped(to, hd_sweep_value(s, run, k));
       fprintf(to, "</td>");

@@ -8,8 +8,5 @@
 /* One self-contained HTML page: a line for each run across the axes of what varies, and the tables. */
 void sweep_write_page(FILE *to, const hd_sweep *sweep);
 
-/* Whether runs that differ in this option alone are repetitions, of which a mean is taken. */
-int sweep_repeats(hd_option_id option);
-
 /* "run-0001" for run 0; in a static buffer that the next call reuses. */
 const char *sweep_name(int64_t run);

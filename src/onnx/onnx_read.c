@@ -129,6 +129,17 @@ static const char *find_scores(const hd_onnx_reader *r, bool from_heddle) {
   return scores;
 }
 
+/* The last nodes of a file of heddle's may bring scores to the scale of the targets, per output: no layer does. */
+static hd_status refuse_unscaling(hd_onnx_reader *r) {
+  const HdOnnx__Node *add = hd__onnx_producer(r, r->graph->output[0]->name, "Add"); /* behind it a cast to float */
+  if (!add || strcmp(hd__onnx_input(add, 1), "scores/mean") != 0)
+    return HD_OK;
+  return hd__onnx_refuse(r, add,
+                         "expected scores as the loss reads them, found them brought to the scale of the targets "
+                         "(--target-scale), which no layer does; start from the run's model.safetensors with --init, "
+                         "or export a run of --target-scale none");
+}
+
 static int64_t opset_of(const HdOnnx__Model *model) {
   for (size_t i = 0; i < model->n_opset_import; i++)
     if (!model->opset_import[i]->domain || !*model->opset_import[i]->domain ||
@@ -149,6 +160,8 @@ static hd_status write_description(hd_onnx_reader *r, const HdOnnx__Model *model
   write_name(r);
   HD_TRY(write_input(r, input));
   r->out->input.from_heddle = loss != NULL;
+  if (loss)
+    HD_TRY(refuse_unscaling(r));
   HD_TRY(hd__onnx_layer(&last, r, find_scores(r, loss)));
   if (loss && strspn(loss, "abcdefghijklmnopqrstuvwxyz_0123456789") == strlen(loss))
     fprintf(r->text, "loss: \"%s\"\n", loss);

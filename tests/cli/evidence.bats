@@ -275,7 +275,7 @@ earlier() {
   "$HEDDLE" train $how --data set --max-steps 5 --out old >out
   earlier old rows.csv
   "$HEDDLE" eval old >of_rows
-  "$HEDDLE" eval old --data set | cmp - of_rows
+  "$HEDDLE" eval old --data set | sed "1s/, the data's test set$//" | cmp - of_rows
   verify 0 old --threads 1
   fails 2 train --resume old --max-steps 8 --exif apply
   says "exif ignore"

@@ -57,7 +57,7 @@ small() {
   grep -Eq '^mean absolute error +[0-9]+\.[0-9]+$' out
   no grep -q 'accuracy\|class' out
   "$HEDDLE" eval r --json >out
-  [ "$(json_keys <out)" = "loss accuracy mean_absolute_error per_class confusion r2 root_mean_square_error outputs" ]
+  [ "$(json_keys <out)" = "loss accuracy mean_absolute_error per_class confusion r2 root_mean_square_error outputs samples part" ]
   [ "$(json_get accuracy per_class <out)" = "null []" ]
   "$HEDDLE" predict r --index 3 >out
   grep -Eq '^digits\[3\] +-?[0-9.]+ +label 7$' out

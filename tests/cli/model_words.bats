@@ -109,7 +109,7 @@ words() { printf '%s\n' "model: words" "input: data" "layers:" "  - fc1: {op: li
   fails 1 train --model m.yaml --data sums.csv
   says "class labels" "float targets" "--loss mse"
   fails 1 train --model m.yaml --data mine.csv --loss mse
-  says "one output" "--loss cross_entropy"
+  says "expected numbers for the loss" "--loss cross_entropy"
   fails 1 train --model cnn --data mine.csv
   says "use --model mlp, which takes any samples"
   fails 1 train --model mlp --data random:1x4x4:3 --loss bce_with_logits

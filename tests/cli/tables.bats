@@ -400,6 +400,18 @@ prices() {
   no grep -q '"targets"' raw/run.json
 }
 
+@test "an ONNX file whose scores are brought to prices is no model to train: its node and a remedy are named" {
+  prices houses.csv
+  "$HEDDLE" train --model regression --data houses.csv --epochs 2 --out r >out
+  if ! "$HEDDLE" export r --onnx r.onnx 2>err; then grep -q protobuf err && skip "built without protobuf"; fi
+  fails 1 train --model r.onnx --data houses.csv --out no
+  says "r.onnx: node 'scores/2' (Add): expected scores as the loss reads them, found them brought to the scale of the targets (--target-scale)" "--init"
+  "$HEDDLE" train --model regression --init r/last/model.safetensors --data houses.csv --epochs 1 --out warm >out
+  "$HEDDLE" train --model regression --target-scale none --data houses.csv --epochs 2 --out raw >out
+  "$HEDDLE" export raw --onnx raw.onnx
+  "$HEDDLE" train --model raw.onnx --data houses.csv --epochs 1 --out again >out
+}
+
 @test "an exported network predicts prices as heddle does" {
   prices houses.csv
   "$HEDDLE" train --model regression --data houses.csv --epochs 20 --out r >out
@@ -440,4 +452,174 @@ END
   prices houses.csv
   fails 2 train --model mlp --data houses.csv --label town --target-scale standard --out r
   [[ $message == *"--target-scale standard expects a model that predicts numbers"* ]]
+}
+
+# whole_prices FILE: rooms, area and their price, a whole number.
+whole_prices() {
+  awk 'BEGIN { print "rooms,area,price"
+    for (i = 0; i < 50; i++) printf "%d,%d,%d\n", i % 5 + 1, i * 7919 % 97 + 20, 100 * (i % 5 + 1) + 2 * (i * 7919 % 97 + 20) }' >"$1"
+}
+
+@test "whole numbers are numbers for a model whose file states a loss on numbers, in any column" {
+  need_json
+  whole_prices prices.csv
+  "$HEDDLE" train --model regression --data prices.csv --epochs 2 --out a --json >out
+  no grep -q class out
+  digest=$(digest_of out)
+  [ "$(tail -n 1 out | json_get test_r2 test_mean_absolute_error test_root_mean_square_error)" = \
+    "$("$HEDDLE" eval a --json | json_get r2 mean_absolute_error root_mean_square_error)" ]
+  grep -Eq '^test error +mean absolute [0-9.]+, root mean square [0-9.]+, R2 -?[0-9.]+$' out
+  "$HEDDLE" train --model linear --loss mse --data prices.csv --epochs 2 --out b --json >out
+  "$HEDDLE" train --model regression --loss mse --data prices.csv --epochs 2 --out c --json >out
+  [ "$(digest_of out)" = "$digest" ]
+  for run in a b c; do
+    [ "$("$HEDDLE" eval $run | grep samples)" = "samples   10" ]
+  done
+  network 2
+  for loss in mse l1 huber; do
+    { sed 's/out: 2}/out: 1}/' rows.yaml; echo "loss: $loss"; } >number.yaml
+    rm -rf d
+    "$HEDDLE" train --model number.yaml --data prices.csv --epochs 2 --out d >out
+    [ "$("$HEDDLE" eval d | grep samples)" = "samples   10" ]
+  done
+  "$HEDDLE" certify d >out
+  "$HEDDLE" verify d/certificate.json >out
+  grep -q verified out
+  "$HEDDLE" train --resume d --epochs 3 >out
+}
+
+@test "texts among numbers to predict are refused with their line" {
+  whole_prices prices.csv
+  sed '7s/,[0-9]*$/,unknown/' prices.csv >odd.csv
+  for options in "--model regression" "--model linear --loss l1"; do
+    fails 1 train $options --data odd.csv --out r
+    says "odd.csv:7: expected a finite number in column 'price', found 'unknown'; correct the field, or drop the row"
+  done
+  sed '3s/$/.5/; 7s/,[0-9]*$/,unknown/' prices.csv >odd.csv
+  fails 1 train --model mlp --data odd.csv --out r
+  says "odd.csv:7: expected a finite number in column 'price', found 'unknown'"
+  sed '2,$s/,[0-9]*$/,high/' prices.csv >texts.csv
+  fails 1 train --model regression --data texts.csv --out r
+  says "texts.csv:2: expected numbers for the loss in column 'price', found 'high'; train classes with --loss cross_entropy, or name another column with --label"
+}
+
+@test "decimals in a column of labels, a line break in a text, and an empty line of one column are refused" {
+  whole_prices prices.csv
+  sed '1s/price/label/; 4s/$/.5/' prices.csv >decimals.csv
+  fails 1 train --model mlp --data decimals.csv --out r
+  says "decimals.csv:4: expected a class from 0 to 65535 as label" "train with --loss mse if labels are numbers to predict, or name another column with --label"
+  printf 'x,town,label\n1,Ulm,0\n2,"Bad\nOrb",1\n3,Ulm,0\n4,"Bad\nOrb",1\n' >break.csv
+  fails 1 train --model mlp --data break.csv --out r
+  says "break.csv:3: expected texts without line breaks and other control characters in column 'town', found one in 'Bad?Orb'"
+  awk 'BEGIN { print "x,y"; for (i = 0; i < 50; i++) printf "%d,%d\n", i, 2 * i }' >line.csv
+  "$HEDDLE" train --model regression --data line.csv --epochs 1 --out r >out
+  for empty in 'x\n1\n\n3\n' 'x\n1\n2\n\n' '\nx\n1\n2\n'; do
+    printf "$empty" >one.csv
+    fails 1 predict r one.csv
+    says "expected a field in the only column, found an empty line; write \"\" for an empty field, or drop the line"
+  done
+  printf 'x\r\n1\r\n2\r\n' >one.csv
+  [ "$("$HEDDLE" predict r one.csv | wc -l)" -eq 2 ]
+}
+
+@test "a file of one's own is evaluated whole, and the run's data as their test set, under any name" {
+  need_json
+  whole_prices prices.csv
+  "$HEDDLE" train --model regression --data prices.csv --epochs 2 --out r >out
+  [ "$("$HEDDLE" eval r | sed -n 1p)" = "samples   10" ]
+  awk -F, -v OFS=, '{ print $3, $1, $2 }' prices.csv >same.csv
+  for file in prices.csv same.csv; do
+    "$HEDDLE" eval r --data $file >out
+    [ "$(sed -n 1p out)" = "samples   10, the run's test set" ]
+    sed 1d out | cmp - <("$HEDDLE" eval r | sed 1d)
+  done
+  for rows in 1 2 20 49; do
+    head -n $((rows + 1)) prices.csv >own.csv
+    "$HEDDLE" eval r --data own.csv | grep -q "^samples   $rows, all of the data$"
+    "$HEDDLE" eval r --data own.csv --json >is
+    [ "$(json_get samples part <is)" = "$rows all" ]
+    "$HEDDLE" predict r own.csv | awk -v is="$(json_get mean_absolute_error <is)" '{ off = $2 - $4; sum += off < 0 ? -off : off }
+      END { exit !(sum / NR > is * 0.9999 && sum / NR < is * 1.0001) }'
+  done
+  [ "$("$HEDDLE" predict r --index 3 --data own.csv | awk '{ print $2 }')" = "$("$HEDDLE" predict r own.csv | awk 'NR == 4 { print $2 }')" ]
+  "$HEDDLE" train --model regression --data prices.csv --fold 2/5 --epochs 2 --out f >out
+  "$HEDDLE" train --model regression --data prices.csv --fold 2/5 --epochs 2 --stages 2 --threads 2 --out s >of_stages
+  [ "$("$HEDDLE" digest s)" = "$("$HEDDLE" digest f)" ]
+  "$HEDDLE" eval f --data same.csv | grep -q "^samples   10, the run's test set$"
+  "$HEDDLE" eval f --data own.csv | grep -q "^samples   49, all of the data$"
+  mkdir own && cp prices.csv own/train.csv && head -n 4 prices.csv >own/test.csv
+  "$HEDDLE" eval r --data own | grep -q "^samples   3, the data's test set$"
+  head -n 41 prices.csv >less.csv && mv less.csv prices.csv
+  "$HEDDLE" eval r | grep -q "^samples   8, the test set of data that are not as in training$"
+}
+
+# pixels FILE TYPE SHAPE SCALE: 24 samples of bytes 0 to 9, by so much, as uint8 (u1) or float32 (f4); labels are beside.
+pixels() {
+  python3 - "$@" <<'END' || skip "python3 is not there"
+import struct, sys
+path, type_, shape, scale = sys.argv[1:]
+shape = tuple(int(n) for n in shape.split("x"))
+count = 1
+for n in shape:
+    count *= n
+values = [i * 7 % 10 * float(scale) for i in range(count)]
+head = ("{'descr': '%s', 'fortran_order': False, 'shape': %r, }" % ({"u1": "|u1", "f4": "<f4"}[type_], shape)).encode()
+head += b" " * (-(len(head) + 11) % 64) + b"\n"
+body = bytes(int(v) for v in values) if type_ == "u1" else struct.pack("<%df" % count, *values)
+open(path, "wb").write(b"\x93NUMPY\x01\0" + struct.pack("<H", len(head)) + head + body)
+END
+}
+
+@test "bytes and floats do not stand for each other, but for pixels from 0 to 1" {
+  need_json
+  for kind in u1 f4; do
+    mkdir $kind
+    pixels $kind/x.npy $kind 24x4x4 1
+    array $kind/y.npy '<i8' $(seq 24 | awk '{ print $1 % 2 }')
+    "$HEDDLE" train --model mlp --data $kind --epochs 1 --out run_$kind >out
+  done
+  "$HEDDLE" predict run_u1 u1/x.npy >wanted
+  "$HEDDLE" predict run_f4 f4/x.npy >out
+  fails 1 predict run_f4 u1/x.npy
+  says "u1/x.npy: expected floats as in training, found bytes (uint8), which stand for pixels from 0 to 1; convert them"
+  fails 1 eval run_f4 --data u1
+  says "u1: expected floats as in training, found bytes"
+  fails 1 predict run_u1 f4/x.npy
+  says "f4/x.npy: expected bytes as in training, or floats from 0 to 1 in their place, found 7 in sample 0; give the numbers as bytes (uint8)"
+  fails 1 eval run_u1 --data f4
+  says "f4: expected bytes as in training, or floats from 0 to 1"
+  pixels bits.npy f4 24x4x4 0
+  "$HEDDLE" predict run_u1 bits.npy >out
+  python3 -c 'import sys
+data = bytearray(open("bits.npy", "rb").read())
+data[-4:] = bytes([0, 0, 128, 63])
+open("bits.npy", "wb").write(data)'
+  fails 1 predict run_u1 bits.npy
+  says "bits.npy: expected bytes as in training, or floats from 0 to 1 in their place, found 0 and 1 alone, which may be either"
+  pixels scaled.npy f4 24x4x4 0.003921568627451
+  "$HEDDLE" predict run_u1 scaled.npy | sed 's/scaled/u1\/x/' | awk '{ $1 = ""; print }' | cmp - <(awk '{ $1 = ""; print }' wanted)
+  seven_png() { python3 - "$1" <<'END'
+import struct, sys, zlib
+def chunk(name, data):
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+open(sys.argv[1], "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 4, 4, 8, 0, 0, 0, 0))
+                              + chunk(b"IDAT", zlib.compress((b"\0" + bytes([0, 200, 250, 0])) * 4)) + chunk(b"IEND", b""))
+END
+  }
+  seven_png four.png
+  "$HEDDLE" predict run_u1 four.png >out
+  fails 1 predict run_f4 four.png
+  says "four.png: expected a run on pixels, bytes or floats from 0 to 1, found one on floats of mean"
+  mkdir rows
+  pixels rows/x.npy u1 24x3 1
+  array rows/y.npy '<i8' $(seq 24 | awk '{ print $1 % 2 }')
+  "$HEDDLE" train --model mlp --data rows --epochs 1 --out run_rows >out
+  printf 'a,b,c\n0,1,1\n1,0,1\n' >bits.csv
+  fails 1 predict run_rows bits.csv
+  says "bits.csv: expected bytes as in training, found floats; give the numbers as bytes (uint8)"
+  mkdir columns
+  pixels columns/x.npy f4 24x3 1
+  cp rows/y.npy columns
+  "$HEDDLE" train --model mlp --data columns --epochs 1 --out run_columns >out
+  "$HEDDLE" predict run_columns columns/x.npy | sed 's/columns/rows/' | cmp - <("$HEDDLE" predict run_columns rows/x.npy)
 }

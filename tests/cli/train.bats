@@ -362,7 +362,7 @@ EOF
   for folder in r r/ r/last r/step-50; do
     "$HEDDLE" eval "$folder" --json >eval 2>err
     [ ! -s err ]
-    [ "$(json_keys <eval)" = "loss accuracy per_class confusion f1 auc" ]
+    [ "$(json_keys <eval)" = "loss accuracy per_class confusion f1 auc samples part" ]
     [ "$(json_get loss accuracy <eval)" = "$loss $accuracy" ]
   done
   [ "$(json_get confusion.9 <eval | tr -cd , | wc -c)" -eq 9 ]

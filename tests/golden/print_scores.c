@@ -30,7 +30,8 @@ static hd_status run(hd_ctx *ctx, hd_config *config, const char *checkpoint, con
   HD_TRY(hd_config_set(config, ctx, "data", data_name));
   HD_TRY(hd_config_set(config, ctx, "tta", tta));
   HD_TRY(hd__trained_open(&trained, ctx, checkpoint, config));
-  hd_status status = hd__trained_data(&data, ctx, &trained, config);
+  hd_evaluated part;
+  hd_status status = hd__trained_data(&data, &part, ctx, &trained, config);
   if (status == HD_OK) {
     status = hd__trained_feed(&feed, ctx, &trained, hd__data_test(data), HD_PIPELINE_EVALUATION);
     if (status == HD_OK)

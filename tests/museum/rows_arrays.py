@@ -4,7 +4,7 @@ import struct
 import zipfile
 
 from museum_files import IDX, idx, idx_labels, idx_set, labels_npy, npy, npz, packed, put, some
-from museum_table import Array, Refuse, Values, row
+from museum_table import Array, Check, Refuse, Values, row
 
 X = some(20, 6, 5)
 Y = [i * i % 7 % 3 for i in range(20)]
@@ -472,3 +472,40 @@ def idx_size():
     idx_set("d", X, Y, TX, TY)
     put("d/" + IDX[0], struct.pack(">IIII", 2051, 19, 6, 5) + bytes(X.values))
     return Refuse("d", IDX[0], reader="idx", shape=(1, 6, 5))
+
+
+# ---- Bytes and floats ----
+
+
+def of_the_other_kind(trained, kind, other, other_kind, says):
+    """A run on the one is to refuse the other."""
+
+    def check(h):
+        put(h.path("d/x.npy"), npy(trained, kind))
+        put(h.path("d/y.npy"), labels_npy(Y))
+        put(h.path("other.npy"), npy(other, other_kind))
+        h.model((1, 6, 5), 3)
+        h.train("--model", "net.yaml", "--data", "d", "--max-steps", "1", "--out", "r")
+        return h.refused(h("predict", "r", "other.npy"), says)
+
+    return Check(check)
+
+
+@array(
+    "GoogleCloudPlatform/asl-ml-immersion#424",
+    "predicted from pixels divided by 255 once more than in training",
+    "almost every answer was the same class",
+    "bytes are refused where floats were trained, which say nothing of their range",
+)
+def npy_bytes_for_floats():
+    return of_the_other_kind(FLOATS, "<f4", X, "|u1", r"other\.npy: expected floats")
+
+
+@array(
+    "ayushdabra/dubai-satellite-imagery-segmentation#3",
+    "predicted from pixels up to 255 where training had 0 to 1",
+    "the predicted areas were wrong",
+    "refused, with a number that is no pixel's",
+)
+def npy_floats_for_bytes():
+    return of_the_other_kind(X, "|u1", Array(X.shape, [float(v) for v in X.values]), "<f4", r"other\.npy: .* 0 to 1")

@@ -722,3 +722,67 @@ def csv_missing_refused():
     return refuse(
         table(HEAD, lines()).replace("1.5,10", ",10"), r"t\.csv:5:", options=("--missing", "refuse"), trains=True
     )
+
+
+# ---- Numbers to predict ----
+
+PRICES = [1000 + 700 * i for i in range(50)]
+HOUSES = [[i % 5, i * 7 % 11] for i in range(50)]
+
+
+@csv(
+    "probabl-ai/skore#1080",
+    "split a table to predict whole numbers",
+    "they were taken for classes, and a warning spoke of rare ones",
+    "numbers, and a fifth of all rows to test",
+)
+def csv_whole_prices():
+    def check(h):
+        for name, price in (("t.csv", lambda p: p), ("u.csv", lambda p: "%d.0" % p)):
+            put(h.path(name), table(["a", "b", "price"], [[*x, price(p)] for x, p in zip(HOUSES, PRICES)]))
+        one, other = (
+            h.train("--model", "regression", "--data", name, "--epochs", "1", "--out", "r" + name)
+            for name in ("t.csv", "u.csv")
+        )
+        equal(one.digest, other.digest, "digest with decimals")
+        equal(h("eval", "rt.csv", "--json").json["samples"], 10, "samples of the test set")
+        return "right"
+
+    return Check(check)
+
+
+@csv(
+    "yuqinie98/PatchTST#129",
+    "evaluated on a test set of one's own",
+    "the last samples were left out, unsaid, and the error looked smaller",
+    "all rows count",
+)
+def csv_own_test():
+    def check(h):
+        put(h.path("t.csv"), table(["a", "b", "price"], [[*x, p] for x, p in zip(HOUSES, PRICES)]))
+        put(h.path("own.csv"), table(["a", "b", "price"], [[*x, p] for x, p in zip(HOUSES[:17], PRICES)]))
+        h.train("--model", "regression", "--data", "t.csv", "--epochs", "1", "--out", "r")
+        found = h("eval", "r", "--data", "own.csv", "--json").json
+        each = h("predict", "r", "own.csv", "--json").json["predictions"]
+        off = sum(abs(one["outputs"][0] - one["targets"][0]) for one in each) / len(each)
+        equal((found["samples"], len(each)), (17, 17), "samples")
+        assert abs(found["mean_absolute_error"] - off) < 1e-6 * off, (found, off)
+        return "right"
+
+    return Check(check)
+
+
+@csv(
+    "datarobot/datarobot-user-models#581",
+    "predicted from a file of one column, in which a field was empty",
+    "its line was skipped, so that later predictions stood for other rows",
+    "refused, with the line",
+)
+def csv_empty_line():
+    def check(h):
+        put(h.path("t.csv"), table(["a", "price"], [[x[1], p] for x, p in zip(HOUSES, PRICES)]))
+        put(h.path("u.csv"), "a\n3\n\n5\n")
+        h.train("--model", "regression", "--data", "t.csv", "--epochs", "1", "--out", "r")
+        return h.refused(h("predict", "r", "u.csv"), r"u\.csv:3:")
+
+    return Check(check)

@@ -1,6 +1,8 @@
 """Data sets and transforms: arrays in every layout, and objects and functions in Python."""
+import pathlib
+
 import numpy as np
-from tap import path
+from tap import path, refuses
 
 import heddle
 from heddle import _arrays
@@ -75,6 +77,45 @@ def test_sets():
         for options in ({}, {"cache": "none", "threads": 2}, {"cache": "none", "workers": 2}):
             assert train((kind(x, y), kind(x[:9], y[:9])), **options).digest == wanted, (kind, options)
     assert train(Samples(x, y)).digest == train((x, y)).digest
+
+
+def test_folds_of_sets():
+    """a data set in Python is divided into the folds of its arrays, whether samples are kept or not"""
+    for fold in ("1/3", "3/3"):
+        wanted = train((x, y), fold=fold)
+        part = heddle.data.folds(y, 3)[int(fold[0]) - 1][1]
+        right = wanted.predict(x).argmax(1) == y
+        assert wanted.evaluate().samples == len(part) and wanted.evaluate().accuracy == right[part].mean()
+        for kind in (Samples, Batches):
+            for options in ({}, {"cache": "none"}):
+                run = train(kind(x, y), fold=fold, **options)
+                assert run.digest == wanted.digest and run.evaluate().accuracy == right[part].mean()
+        other = wanted.evaluate(Samples(x[:50], y[:50]))
+        assert (other.samples, other.part, other.accuracy) == (50, "all", right[:50].mean())
+
+
+def test_tables():
+    """rows of files are predicted as arrays are, and a file of one's own is evaluated whole"""
+    rows = rng.integers(0, 90, (60, 2)).astype(np.float32)
+    price = 30 * rows[:, 0] + 2 * rows[:, 1]
+
+    def table(name, rows, price):
+        text = "".join(f"{a:g},{b:g},{p:g}\n" for (a, b), p in zip(rows, price))
+        pathlib.Path(path(name)).write_text("a,b,price\n" + text)
+        return path(name)
+
+    run = heddle.train("regression", table("prices.csv", rows, price), epochs=20, out=path("prices"))
+    wanted = run.predict(rows)
+    np.save(path("rows.npy"), rows)
+    for file in (path("prices.csv"), path("rows.npy"), pathlib.Path(path("rows.npy"))):
+        assert np.array_equal(run.predict(file), wanted)
+    assert np.array_equal(run.predict(table("own.csv", rows[5:8], price[5:8])), wanted[5:8])
+    own = run.evaluate(path("own.csv"))
+    assert (own.samples, own.part) == (3, "all")
+    assert np.isclose(own.mean_absolute_error, abs(wanted[5:8, 0] - price[5:8]).mean(), rtol=1e-5)
+    assert run.evaluate().samples == run.evaluate(path("prices.csv")).samples == 12
+    refuses(heddle.FileError, "none.csv", lambda: run.predict("none.csv"))
+    assert np.isclose(run.result["test_r2"], run.evaluate().r2)
 
 
 def test_transforms():

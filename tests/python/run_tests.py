@@ -9,7 +9,7 @@ import re
 import weakref
 
 import numpy as np
-from tap import path
+from tap import path, refuses
 
 import heddle
 
@@ -72,7 +72,9 @@ def test_evaluate():
     for data in ((x, y, x[:60], y[:60]), ((x, y), (x[:60], y[:60]))):
         result = run.evaluate(data)
         assert result.samples == 60 and result.accuracy == np.mean(right[:60])
-    assert run.evaluate((x[:2].tolist(), y[:2].tolist())).samples == 2
+    assert run.evaluate(((x[:2] / 255).tolist(), y[:2].tolist())).samples == 2
+    refuses(heddle.ShapeError, "expected bytes as in training, or floats from 0 to 1",
+            lambda: run.evaluate((x[:2].tolist(), y[:2].tolist())))
 
 
 def test_files():

@@ -120,7 +120,7 @@ static void test_bad(void) {
       {"1,2,0\n", "\n\n", "test.csv: expected at least one row"},
       {"label,a\n0.5,1\n1,1\n", "label,a\n0,1\n",
        "train.csv:2: expected a class from 0 to 65535 as label, found '0.5'"},
-      {"label,a\n70000,1\n1,1\n", "label,a\n0,1\n", "found '70000'; name the column target"},
+      {"label,a\n70000,1\n1,1\n", "label,a\n0,1\n", "found '70000'; train with --loss mse"},
       {"label,target,a\n1,1,1\n", "label,a\n0,1\n",
        "expected one column called label, target, class or species, found several; name one"},
       {"label,a\n1,1\n", "label,b\n1,1\n", "test.csv: expected column 'a' as in training, found none; add it"},

@@ -8,6 +8,7 @@
  * what whole numbers are. */
 #include "data/formats/format.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,7 +161,8 @@ static hd_status take_class(int32_t *out, hd_ctx *ctx, const hd_csv_table *t, in
   if (hd__csv_is_whole(f) && value < HD_DATA_MAX_CLASSES)
     return HD_OK;
   return hd__fail(ctx, HD_E_FORMAT,
-                  "%s:%lld: expected a class from 0 to %d as label, found '%.*s'; name the column target for numbers",
+                  "%s:%lld: expected a class from 0 to %d as label, found '%.*s'; train with --loss mse if labels are "
+                  "numbers to predict, or name another column with --label",
                   t->path, (long long)t->line[row], HD_DATA_MAX_CLASSES - 1, (int)(f->length < 40 ? f->length : 40),
                   f->at);
 }
@@ -197,6 +199,37 @@ static bool are_classes(const csv_set *set) {
   return set->labels == HD_CSV_LABELS_AUTO ? !t->is_target && (whole || t->is_class) : whole;
 }
 
+/* Whether most labels are numbers, and some of them no class's. */
+static bool has_decimals(const hd_csv_table *t) {
+  bool decimals = false;
+  for (int64_t row = 0; row < t->count && hd__csv_has_numbers(&t->column[t->label]) && !decimals; row++) {
+    double value;
+    decimals = hd__csv_number(&value, &t->label_text[row]) && value != floor(value);
+  }
+  return decimals;
+}
+
+/* A text is a mistake in a column of numbers, or a class for a loss that reads none. */
+static hd_status refuse_texts(const csv_set *set, hd_ctx *ctx) {
+  for (int i = 0; i < set->files; i++) {
+    const hd_csv_table *t = &set->table[i];
+    const hd_csv_column *c = &t->column[t->label];
+    const bool numbers = set->labels == HD_CSV_LABELS_NUMBERS;
+    char name[HD_CSV_NAME_BYTES + 16], text[48];
+    if (c->texts == 0 || set->labels == HD_CSV_LABELS_CLASSES)
+      continue;
+    if (has_decimals(t) || (numbers && hd__csv_has_numbers(c)))
+      return hd__csv_no_number(ctx, t, c->first_text_line, t->label, &c->first_text);
+    hd__csv_name(text, sizeof text, &c->first_text);
+    if (numbers)
+      return hd__fail(ctx, HD_E_FORMAT,
+                      "%s:%lld: expected numbers for the loss in %s, found '%s'; train classes with --loss "
+                      "cross_entropy, or name another column with --label",
+                      t->path, (long long)c->first_text_line, hd__csv_column_name(name, t, t->label), text);
+  }
+  return HD_OK;
+}
+
 static hd_status take_labels(hd_opened *out, const csv_set *set, hd_ctx *ctx, const hd_data_request *request) {
   const hd_csv_table *t = &set->table[0];
   const bool named = request->classes.count > 0;
@@ -210,6 +243,8 @@ static hd_status take_labels(hd_opened *out, const csv_set *set, hd_ctx *ctx, co
     if (t->label_text[row].length == 0)
       return hd__fail(ctx, HD_E_FORMAT, "%s:%lld: expected a label, found an empty field; drop the row", t->path,
                       (long long)t->line[row]);
+  if (!named && !request->first_rules)
+    HD_TRY(refuse_texts(set, ctx));
   return named || t->column[t->label].texts > 0 ? take_texts(out, set, ctx)
                                                 : take_numbers(out, set, ctx, are_classes(set));
 }

@@ -337,13 +337,15 @@ static hd_status open_data(hd_opened *out, hd_ctx *ctx, const hd_data_request *r
   count[1] = count[0];
   if (has_test)
     HD_TRY(count_samples(&count[1], ctx, d, d->test));
-  else
+  else if (!request->whole)
     HD_TRY(mark_fifth(&marks, out, ctx, d, count[0], request->skip));
   for (int s = 0; s < 2; s++) {
     if (marks)
       HD_TRY(list_part(&set->split[s], ctx, &count[s], marks, s));
     HD_TRY(describe(&out->split[s], &out->resident[s], &set->split[s], ctx, count[s]));
   }
+  if (!has_test)
+    hd__opened_share(out);
   return HD_OK;
 }
 

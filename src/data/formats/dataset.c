@@ -80,15 +80,18 @@ static hd_status check_alike(hd_ctx *ctx, const char *name, const hd_dataset *a,
   return HD_OK;
 }
 
+/* Splits with samples of their own. */
+static int parts_of(const hd_data *data) { return data->opened.shared ? 1 : 2; }
+
 /* Decodes a split once into the cache, if it needs decoding and fits. */
 static hd_status keep_decoded(hd_data *data, hd_ctx *ctx, hd_cache_choice kind) {
   enum { SHARE = 4 };
   hd_dataset *split = data->opened.split;
   int64_t bytes = 0;
-  for (int s = 0; s < 2; s++)
+  for (int s = 0; s < parts_of(data); s++)
     bytes += hd__dataset_resident(&split[s]) ? 0 : hd__cache_bytes(&split[s]);
   const bool fits = bytes <= hd__memory_budget() / SHARE;
-  for (int s = 0; s < 2; s++) {
+  for (int s = 0; s < parts_of(data); s++) {
     if (hd__dataset_resident(&split[s]) || kind == HD_CACHE_NONE)
       continue;
     if (kind == HD_CACHE_DISK && split[s].key)
@@ -160,7 +163,7 @@ static hd_status find_features(hd_data *data, hd_ctx *ctx, const hd_data_request
 /* Rows are normalised in memory of their own: the reader's may be a file. */
 static hd_status normalise_columns(hd_data *data, hd_ctx *ctx) {
   hd_opened *o = &data->opened;
-  for (int s = 0; s < 2 && data->normalize == HD_NORMALIZE_COLUMN; s++) {
+  for (int s = 0; s < parts_of(data) && data->normalize == HD_NORMALIZE_COLUMN; s++) {
     hd_dataset *split = &o->split[s];
     const int64_t elems = split->count * split->width;
     HD_TRY(
@@ -171,6 +174,8 @@ static hd_status normalise_columns(hd_data *data, hd_ctx *ctx) {
     hd__free(o->resident[s].floats);
     o->resident[s].floats = NULL;
   }
+  if (o->shared)
+    o->split[1].floats = o->split[0].floats;
   for (int s = 0; s < 2; s++) {
     hd__free(o->resident[s].numbers);
     o->resident[s].numbers = NULL;
@@ -182,12 +187,25 @@ static hd_status normalise_columns(hd_data *data, hd_ctx *ctx) {
   return HD_OK;
 }
 
+/* Finds what cannot be read, and decodes the rest where it is kept. */
+static hd_status prepare_decoding(hd_data *data, hd_ctx *ctx, const hd_data_request *request) {
+  hd_dataset *split = data->opened.split;
+  for (int s = 0; s < parts_of(data); s++)
+    if (request->skip && !hd__dataset_resident(&split[s]))
+      HD_TRY(hd__skips_find(&data->skips[s], &split[s], ctx));
+  HD_TRY(keep_decoded(data, ctx, request->cache));
+  if (data->opened.shared)
+    split[1] = split[0];
+  return HD_OK;
+}
+
 static hd_status open_all(hd_data *data, hd_ctx *ctx, const hd_data_request *request) {
   hd_dataset *split = data->opened.split;
   data->name = hd__strdup(request->name);
   HD_TRY(HD_ALLOCATED(data->name, ctx, "out of memory for the data set"));
   data->opened.first_rules = request->first_rules;
   data->opened.fold = request->fold;
+  data->opened.whole = request->whole;
   HD_TRY(find_format(&data->opened.format, ctx, request->name));
   HD_TRY(data->opened.format->open(&data->opened, ctx, request));
   HD_TRY(hd__data_fold(&data->opened, ctx, data->name));
@@ -196,10 +214,7 @@ static hd_status open_all(hd_data *data, hd_ctx *ctx, const hd_data_request *req
   HD_TRY(check_split(ctx, data->name, &split[0]));
   HD_TRY(check_split(ctx, data->name, &split[1]));
   HD_TRY(check_alike(ctx, data->name, &split[0], &split[1]));
-  for (int s = 0; s < 2; s++)
-    if (request->skip && !hd__dataset_resident(&split[s]))
-      HD_TRY(hd__skips_find(&data->skips[s], &split[s], ctx));
-  HD_TRY(keep_decoded(data, ctx, request->cache));
+  HD_TRY(prepare_decoding(data, ctx, request));
   HD_TRY(choose_normalize(data, ctx, request));
   HD_TRY(find_features(data, ctx, request));
   HD_TRY(hd__survey(&data->survey, ctx, &split[0], &split[1]));
@@ -246,6 +261,8 @@ hd_normalize_choice hd__data_normalize(const hd_data *data) { return data->norma
 const hd_features *hd__data_features(const hd_data *data) {
   return data->opened.features.count > 0 ? &data->opened.features : NULL;
 }
+
+bool hd__data_is_whole(const hd_data *data) { return data->opened.shared; }
 
 bool hd__data_is_table(const hd_data *data) { return data->opened.format == &hd__format_csv; }
 bool hd__data_is_folder(const hd_data *data) { return data->opened.format == &hd__format_image_folder; }

@@ -50,6 +50,7 @@ typedef struct hd_data_request {
   bool of_run;      /* it is read for a run that there is, with the classes and features above */
   bool first_rules; /* by the rules of the first version */
   hd_fold fold;     /* the test set */
+  bool whole;       /* a set without a test set is not divided: both splits are all of it */
   bool allow_empty; /* class folders without pictures are accepted */
   hd_photo_rules photos;
 } hd_data_request;
@@ -72,6 +73,9 @@ hd_normalize_choice hd__data_normalize(const hd_data *data); /* never auto */
 
 /* The features of a table; NULL: samples are no rows, or are normalised by channels and have no texts. */
 const hd_features *hd__data_features(const hd_data *data);
+
+/* Whether both splits are all samples, as the request asked. */
+bool hd__data_is_whole(const hd_data *data);
 
 /* Whether it was read from CSV files. */
 bool hd__data_is_table(const hd_data *data);

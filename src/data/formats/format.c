@@ -135,12 +135,22 @@ static void divide_rows(void *taken, void *all, int64_t count, int64_t row_bytes
   }
 }
 
+bool hd__opened_share(hd_opened *opened) {
+  if (opened->whole) {
+    opened->split[1] = opened->split[0];
+    opened->shared = true;
+  }
+  return opened->whole;
+}
+
 hd_status hd__resident_divide(hd_opened *opened, hd_ctx *ctx, const char *path) {
   hd_resident_samples *all = &opened->resident[0], *taken = &opened->resident[1];
   hd_dataset *train = &opened->split[0], *test = &opened->split[1];
   const int64_t count = train->count, elems = hd__dataset_elems(train);
   HD_OWNED uint8_t *marks = NULL;
   int64_t marked = 0;
+  if (hd__opened_share(opened))
+    return HD_OK;
   HD_TRY(hd__data_fifth(&marks, opened, ctx, path, count, train->labels));
   for (int64_t i = 0; i < count; i++)
     marked += marks[i];

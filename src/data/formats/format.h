@@ -38,6 +38,8 @@ typedef struct hd_opened {
   char *note[HD_DATA_NOTES + 1]; /* NULL after the last */
   bool first_rules;              /* of the request */
   hd_fold fold;                  /* of the request */
+  bool whole;                    /* of the request, */
+  bool shared;                   /* and so both splits are the same samples, in memory that the first has */
   bool divided;                  /* its test set is a part of its samples, a fifth or a fold */
   void *self;
   void (*release)(void *self);
@@ -98,8 +100,11 @@ void hd__resident_fini(hd_resident_samples *samples);
 /* Frees everything. */
 void hd__opened_fini(hd_opened *opened);
 
+/* Where the request asks for the whole set: both splits become split[0]. */
+bool hd__opened_share(hd_opened *opened);
+
 /* Divides split[0], all of which resident[0] holds, into a training and a test set, by hd__data_fifth; both keep
- * their order. Labels must have been read. */
+ * their order; or shares it. Labels must have been read. */
 hd_status hd__resident_divide(hd_opened *opened, hd_ctx *ctx, const char *path);
 
 /* Sets the classes of both splits to one more than the largest label; `ignored` does not count. HD_E_FORMAT if a label

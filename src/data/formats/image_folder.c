@@ -354,7 +354,7 @@ static hd_status describe(hd_opened *out, folder_set *set, hd_ctx *ctx, const ch
                       .self = a,
                       .classes = (int)set->classes.count,
                       .class_names = (const char *const *)set->classes.text};
-    int32_t *labels = out->resident[s].labels = hd__malloc((size_t)a->count * sizeof *labels);
+    int32_t *labels = out->resident[s].labels = hd__malloc((size_t)(a->count + 1) * sizeof *labels);
     if (!labels)
       return no_memory(ctx, path);
     d->labels = labels;
@@ -460,8 +460,9 @@ static hd_status list_pictures(hd_opened *out, folder_set *set, hd_ctx *ctx, con
   else
     HD_TRY(note_unused(out, ctx, path, second));
   HD_TRY(add_split(&set->album[0], &set->classes, ctx, train, request->allow_empty));
-  return second ? add_split(&set->album[1], &set->classes, ctx, test, request->allow_empty)
-                : divide(set->album, out, ctx, path);
+  if (second)
+    return add_split(&set->album[1], &set->classes, ctx, test, request->allow_empty);
+  return request->whole ? HD_OK : divide(set->album, out, ctx, path);
 }
 
 /* Transparent pictures are ordinary in drawings, and a mistake in photos. */
@@ -486,7 +487,10 @@ static hd_status open_folder(hd_opened *out, hd_ctx *ctx, const hd_data_request 
   HD_TRY(list_pictures(out, set, ctx, request));
   HD_TRY(find_heads(set->album, ctx, request, path));
   HD_TRY(note_alpha(out, set, ctx, path));
-  return describe(out, set, ctx, path);
+  HD_TRY(describe(out, set, ctx, path));
+  if (set->album[1].count == 0)
+    hd__opened_share(out);
+  return HD_OK;
 }
 
 const hd_format hd__format_image_folder = {"a folder of class folders of pictures", takes, open_folder};

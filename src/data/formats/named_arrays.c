@@ -135,7 +135,8 @@ static hd_status copy_labels(hd_resident_samples *to, hd_ctx *ctx, const hd_data
     const int64_t label = hd__npy_int(a, i * a->stride[0]);
     if (label < 0 || label >= HD_DATA_MAX_CLASSES)
       return hd__fail(ctx, HD_E_FORMAT,
-                      "%s: expected class labels from 0 to %d, found %lld at index %lld; number the classes from 0",
+                      "%s: expected class labels from 0 to %d, found %lld at index %lld; number the classes from 0, "
+                      "or save numbers to predict as floats",
                       part->name, HD_DATA_MAX_CLASSES - 1, (long long)label, (long long)i);
     to->labels[i] = (int32_t)label;
   }

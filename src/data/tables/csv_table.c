@@ -239,6 +239,17 @@ static int64_t most_rows(const hd_csv_table *t, const hd_csv_cursor *from) {
   return lines < fit ? lines : fit;
 }
 
+/* Of one column an empty line is a row without its field, or no row. */
+static hd_status refuse_empty_line(const hd_csv_table *t, hd_ctx *ctx, int64_t expected, int64_t found) {
+  if (t->columns > 1 || found == expected)
+    return HD_OK;
+  return hd__fail(
+      ctx, HD_E_FORMAT,
+      "%s:%lld: expected a field in the only column, found an empty line; write \"\" for an empty field, or "
+      "drop the line",
+      t->path, (long long)expected);
+}
+
 /* Reads the first line, as a row for now, and all rows below it. */
 static hd_status read_rows(hd_csv_table *t, hd_ctx *ctx, hd_csv_cursor c, int64_t first_line, int32_t most) {
   const int64_t room = most_rows(t, &c) + 1;
@@ -248,8 +259,15 @@ static hd_status read_rows(hd_csv_table *t, hd_ctx *ctx, hd_csv_cursor c, int64_
   if (t->label >= 0)
     t->label_text[0] = t->column[t->label].first;
   t->count = 1;
-  while (hd__csv_more(&c))
-    HD_TRY(read_row(t, ctx, &c, most));
+  HD_TRY(refuse_empty_line(t, ctx, 1, first_line));
+  bool more = true;
+  while (more) {
+    const int64_t line = c.line;
+    more = hd__csv_more(&c);
+    HD_TRY(refuse_empty_line(t, ctx, line, c.line));
+    if (more)
+      HD_TRY(read_row(t, ctx, &c, most));
+  }
   return HD_OK;
 }
 

@@ -26,6 +26,30 @@ hd_status hd__table_check_empty(hd_ctx *ctx, const hd_csv_table *t, const hd_csv
   return HD_OK;
 }
 
+static bool is_control(char byte) { return (unsigned char)byte < ' ' || byte == 0x7f; }
+
+/* Texts become JSON and lines of output, and must stay different there. */
+static hd_status check_text(hd_ctx *ctx, const hd_csv_table *t, const hd_csv_field *f, const char *name) {
+  char text[HD_CSV_NAME_BYTES];
+  int64_t line = 1;
+  size_t control = 0;
+  if (hd__csv_text(text, sizeof text, f))
+    return HD_OK;
+  while (control < f->length && !is_control(f->at[control]))
+    control++;
+  for (const char *at = (const char *)t->file.bytes; at < f->at; at++)
+    line += *at == '\n';
+  if (control < f->length)
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s:%lld: expected texts without line breaks and other control characters in %s, found one in "
+                    "'%.48s'; replace it, or drop the column",
+                    t->path, (long long)line, name, text);
+  return hd__fail(ctx, HD_E_FORMAT,
+                  "%s:%lld: expected texts in UTF-8 of up to %d bytes in %s, found '%.48s'; save the file as UTF-8, or "
+                  "shorten them",
+                  t->path, (long long)line, HD_CSV_NAME_BYTES - 1, name, text);
+}
+
 static hd_status check_column(hd_ctx *ctx, const hd_csv_table *t, int32_t column, const hd_csv_options *options) {
   const hd_csv_column *c = &t->column[column];
   char name[HD_CSV_NAME_BYTES + 16];
@@ -37,14 +61,8 @@ static hd_status check_column(hd_ctx *ctx, const hd_csv_table *t, int32_t column
     return c->texts == 0 ? HD_OK : hd__csv_no_number(ctx, t, c->first_text_line, column, &c->first_text);
   if (hd__csv_is_bad_number(&c->first_text))
     return hd__csv_no_number(ctx, t, c->first_text_line, column, &c->first_text);
-  for (int32_t i = 0; i < c->texts_found && c->texts_found <= options->categories; i++) {
-    char text[HD_CSV_NAME_BYTES];
-    if (!hd__csv_text(text, sizeof text, &c->text[i]))
-      return hd__fail(ctx, HD_E_FORMAT,
-                      "%s: expected texts in UTF-8 of up to %d bytes in %s, found '%.48s'; save the file as UTF-8, or "
-                      "shorten them",
-                      t->path, HD_CSV_NAME_BYTES - 1, name, text);
-  }
+  for (int32_t i = 0; i < c->texts_found && c->texts_found <= options->categories; i++)
+    HD_TRY(check_text(ctx, t, &c->text[i], name));
   if (c->texts_found > options->categories)
     return hd__fail(
         ctx, HD_E_FORMAT,

@@ -68,9 +68,6 @@ struct hd_sweep {
 /* "OUT/run-0001" for run 0. */
 hd_status hd__sweep_path(char path[HD_PATH_BYTES], const hd_sweep *sweep, hd_ctx *ctx, int64_t run);
 
-/* Runs that differ in these options alone are repetitions, whose results have a mean: the seed, and the fold. */
-bool hd__sweep_repeats(hd_option_id option);
-
 /* Fills in a sweep from a request. */
 hd_status hd__sweep_plan(hd_sweep *sweep, hd_ctx *ctx, const hd_config *config, const hd_sweep_request *request);
 

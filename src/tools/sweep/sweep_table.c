@@ -122,9 +122,9 @@ static double quantile(int64_t freedom) {
   return high;
 }
 
-bool hd__sweep_repeats(hd_option_id option) { return option == HD_OPT_SEED || option == HD_OPT_FOLD; }
+int hd_sweep_repeats(hd_option_id key) { return key == HD_OPT_SEED || key == HD_OPT_FOLD; }
 
-static bool tells_apart(hd_option_id option) { return !hd__sweep_repeats(option); }
+static bool tells_apart(hd_option_id option) { return !hd_sweep_repeats(option); }
 
 static bool counts(const hd_sweep *s, int64_t run) {
   return s->row[run].state == HD_SWEEP_DONE && !isnan(s->row[run].metric);
@@ -169,7 +169,7 @@ static void make_groups(hd_sweep *s) {
 static void put_values(FILE *to, const hd_sweep *s, int64_t run, bool with_repeats) {
   char text[HD_SWEEP_VALUE_BYTES];
   for (int a = 0; a < s->grid.axes; a++)
-    if (with_repeats || !hd__sweep_repeats(s->grid.axis[a].option)) {
+    if (with_repeats || !hd_sweep_repeats(s->grid.axis[a].option)) {
       put_cell(to, run < 0 ? hd_option_at((int)s->grid.axis[a].option)->name : hd__grid_value(text, &s->grid, run, a),
                "");
       fputc(',', to);

@@ -159,21 +159,14 @@ static hd_status request_of(hd_config **out, hd_ctx *ctx, const json_t *record, 
   return HD_OK;
 }
 
-static hd_status ignored_label(int *out, hd_ctx *ctx, const json_t *record) {
-  hd_network network;
-  HD_TRY(hd__network_from_text(&network, ctx, hd__json_text(record, "model_yaml"), "model_yaml"));
-  *out = network.target.ignored;
-  hd__network_fini(&network);
-  return HD_OK;
-}
-
 HD_RELEASER(release_data, hd_data, hd__data_close)
 
 hd_status hd__certificate_data(hd_data **out, hd_ctx *ctx, const json_t *record, const hd_config *config) {
   HD_CONFIG_OWNED *merged = NULL;
   HD_TRY(request_of(&merged, ctx, record, config));
-  hd_data_request request = hd__config_data(merged);
-  HD_TRY(ignored_label(&request.ignored, ctx, record));
+  HD_RELEASED(hd__network_fini) hd_network network = {0};
+  HD_TRY(hd__network_from_text(&network, ctx, hd__json_text(record, "model_yaml"), "model_yaml"));
+  const hd_data_request request = hd__network_request(&network, merged);
   return hd__data_open(out, ctx, &request);
 }
 

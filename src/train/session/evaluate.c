@@ -19,12 +19,13 @@ typedef struct evaluator {
   hd_trained trained;
   hd_data *data;
   hd_feed feed;
+  hd_evaluated part;
   hd_exec_outcome outcome;
 } evaluator;
 
 static hd_status open_all(evaluator *e, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
   HD_TRY(hd__trained_open(&e->trained, ctx, checkpoint, config));
-  HD_TRY(hd__trained_data(&e->data, ctx, &e->trained, config));
+  HD_TRY(hd__trained_data(&e->data, &e->part, ctx, &e->trained, config));
   const hd_dataset *test = hd__data_test(e->data);
   HD_TRY(hd__trained_feed(&e->feed, ctx, &e->trained, test, HD_PIPELINE_EVALUATION));
   e->outcome.loss = hd__malloc((size_t)test->count * sizeof *e->outcome.loss);
@@ -82,7 +83,7 @@ static hd_status count_guesses(hd_evaluation *out, hd_ctx *ctx, const evaluator 
   if (classes > HD_MAX_CLASSES_REPORTED)
     return hd__fail(ctx, HD_E_UNSUPPORTED, "expected at most %d classes, found %d", HD_MAX_CLASSES_REPORTED, classes);
   const int64_t skipped = hd__skips_count(test);
-  *out = (hd_evaluation){.samples = test->count - skipped, .skipped = skipped, .classes = classes};
+  *out = (hd_evaluation){.samples = test->count - skipped, .skipped = skipped, .classes = classes, .part = e->part};
   out->confusion = hd__calloc((size_t)classes * (size_t)classes + 1, sizeof *out->confusion);
   out->class_samples = hd__calloc((size_t)classes + 1, sizeof *out->class_samples);
   out->class_right = hd__calloc((size_t)classes + 1, sizeof *out->class_right);

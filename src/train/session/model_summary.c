@@ -164,11 +164,10 @@ static hd_status raise_fetch(int64_t *bytes, owner *o, hd_ctx *ctx, const hd_dat
 HD_RELEASER(release_data, hd_data, hd__data_close)
 
 static hd_status measure_fetch(owner *o, hd_ctx *ctx) {
-  hd_data_request request = hd__config_data(o->config);
+  hd_data_request request = hd__network_request(&o->network, o->config);
   HD_RELEASED(release_data) hd_data *data = NULL;
   if (!*hd__settings(o->config)->transforms && !*hd__settings(o->config)->eval_transforms)
     return HD_OK;
-  request.ignored = o->network.target.ignored;
   HD_TRY(hd__data_open(&data, ctx, &request));
   const hd_dataset *train = hd__data_train(data);
   HD_TRY(raise_fetch(&o->train_fetch, o, ctx, data, train, HD_PIPELINE_TRAINING));

@@ -187,7 +187,22 @@ static hd_status predict_many(double *value, hd_predictor *p, hd_ctx *ctx, const
   return HD_OK;
 }
 
+/* HD_E_SHAPE for samples of another kind than training's. */
+static hd_status check_kind(const hd_predictor *p, hd_ctx *ctx, const uint8_t *bytes, const float *floats,
+                            int64_t count) {
+  int32_t shape[3];
+  hd_predictor_input(shape, p);
+  const hd_dataset all = {.elem = bytes ? HD_ELEM_U8 : HD_ELEM_F32,
+                          .floats = floats,
+                          .count = count,
+                          .channels = shape[0],
+                          .height = shape[1],
+                          .width = shape[2]};
+  return hd__trained_check_kind(&p->trained, ctx, "the samples", &all);
+}
+
 hd_status hd_predict_pixels(double *value, hd_predictor *p, hd_ctx *ctx, const uint8_t *pixels, int64_t count) {
+  HD_TRY(check_kind(p, ctx, pixels, NULL, count));
   return predict_many(value, p, ctx, pixels, NULL, count);
 }
 
@@ -200,6 +215,7 @@ hd_status hd_predict_floats(double *value, hd_predictor *p, hd_ctx *ctx, const f
       return hd__fail(ctx, HD_E_NOTFINITE,
                       "expected samples of finite numbers, found %s as number %lld of sample %lld; leave it out",
                       isnan(samples[i]) ? "NaN" : "infinity", (long long)(i % elems), (long long)(i / elems));
+  HD_TRY(check_kind(p, ctx, NULL, samples, count));
   return predict_many(value, p, ctx, NULL, samples, count);
 }
 
@@ -266,16 +282,22 @@ hd_status hd_predict_picture(double *value, hd_predictor *p, hd_ctx *ctx, const 
         ctx, HD_E_UNSUPPORTED,
         "%s: expected rows of %d numbers as the model reads them, found a picture; give a .csv or .npy file", path,
         shape[0] * shape[2]);
+  if (!hd__trained_may_read_pixels(&p->trained))
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "%s: expected a run on pixels, bytes or floats from 0 to 1, found one on floats of mean %g and "
+                    "standard deviation %g; give the numbers as a .npy file of float32",
+                    path, p->trained.mean[0], p->trained.std[0]);
   HD_TRY(hd__photo_picture(&picture, ctx, path, hd__config_data(p->trained.run).photos));
   if (!takes_drawings(p, shape[0]))
     return predict_sample(value, p, ctx, path, &picture, shape[0]);
   HD_TRY(hd__fit_picture(p->pixels, ctx, path, &picture, shape[1], shape[2]));
-  return hd_predict_pixels(value, p, ctx, p->pixels, 1);
+  return predict_many(value, p, ctx, p->pixels, NULL, 1);
 }
 
 hd_status hd_predict_item(double *value, int32_t *label, hd_predictor *p, hd_ctx *ctx, int64_t index) {
+  hd_evaluated part;
   if (!p->data)
-    HD_TRY(hd__trained_data(&p->data, ctx, &p->trained, p->config));
+    HD_TRY(hd__trained_data(&p->data, &part, ctx, &p->trained, p->config));
   const hd_dataset *test = hd__data_test(p->data);
   if (index < 0 || index >= test->count)
     return hd__fail(ctx, HD_E_USAGE, "expected an index from 0 to %lld in the test set of %s, found %lld",

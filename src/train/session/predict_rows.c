@@ -34,6 +34,7 @@ static hd_status check_fit(const hd_rows *r, hd_ctx *ctx, hd_predictor *p) {
   int32_t shape[3];
   HD_FEED_OWNED feed = {0};
   hd_predictor_input(shape, p);
+  HD_TRY(hd__trained_check_kind(&p->trained, ctx, r->path, &r->samples));
   HD_TRY(hd__trained_feed(&feed, ctx, &p->trained, &r->samples, HD_PIPELINE_EVALUATION));
   const hd_dataset seen = hd__feed_seen(&feed);
   const bool fits = seen.flat && shape[0] == 1 && seen.width == elems_of(p);

@@ -2,8 +2,7 @@
 #include "train/session/session_data.h"
 
 hd_status hd__session_data(hd_data **out, hd_ctx *ctx, hd_config *config, const hd_network *network) {
-  hd_data_request request = hd__config_data(config);
-  request.ignored = network->target.ignored;
+  hd_data_request request = hd__network_request(network, config);
   /* A network that normalises its input by itself reads rows as they are; a map for each element is done here. */
   request.rows = network->reads_rows && (!network->input.maps || network->input.elems > 0);
   request.mean = network->input.mean;

@@ -12,11 +12,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/alloc.h"
 #include "data/images/contact_sheet.h"
 #include "data/loader/skipped_samples.h"
 #include "exec/exchange/cluster.h"
 #include "platform/clock.h"
 #include "train/session/metric.h"
+#include "train/session/output_scores.h"
 #include "train/session/view_evaluation.h"
 
 /* How often ranks gather the state of a save that they wait for. */
@@ -90,6 +92,23 @@ hd_status hd__session_begin_save(hd_session *s, hd_ctx *ctx) {
 
 /* ---- Evaluating ---- */
 
+/* Of a regression's outputs on the test set. */
+static hd_status score_numbers(hd_session *s, hd_ctx *ctx, const hd_feed *feed) {
+  hd_report *r = &s->report.facts;
+  const hd_target *target = &s->run.network.target;
+  hd_output_scores scores;
+  if (feed != &s->input.test || !hd__target_numbers(target) || !s->report.guesses.score)
+    return HD_OK;
+  const hd_status status = hd__output_scores(&scores, ctx, target, feed, &s->report.guesses);
+  hd__free(scores.output);
+  if (status != HD_OK || scores.count == 0)
+    return status;
+  r->test_r2 = scores.mean.r2;
+  r->test_mean_absolute_error = scores.mean.mean_absolute_error;
+  r->test_root_mean_square_error = scores.mean.root_mean_square_error;
+  return HD_OK;
+}
+
 /* Evaluates one split; leaves the guesses in s->report.guesses, which ranks share: each rank has read them before any
  * rank evaluates the next split. */
 static hd_status evaluate_split(hd_score *out, hd_session *s, hd_ctx *ctx, hd_feed *feed) {
@@ -102,6 +121,7 @@ static hd_status evaluate_split(hd_score *out, hd_session *s, hd_ctx *ctx, hd_fe
   if (s->run.settings->metric >= 0)
     HD_TRY(hd__metric(&out->metric, ctx, (hd_metric_choice)s->run.settings->metric, &s->run.network.target, feed,
                       &s->report.guesses, out));
+  HD_TRY(score_numbers(s, ctx, feed));
   return hd__local_group_barrier(s->compute.local, ctx);
 }
 

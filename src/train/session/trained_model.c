@@ -2,6 +2,7 @@
 #include "train/session/trained_model.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "train/checkpoint/checkpoint.h"
 #include "train/session/device_open.h"
@@ -156,15 +157,84 @@ hd_status hd__trained_evaluate(const hd_exec_outcome *out, hd_ctx *ctx, hd_train
   return hd__evaluate_views(out, t->exec, ctx, feed, &settings);
 }
 
+/* ---- Bytes and floats ---- */
+
+static bool is_trained_on(const hd_trained *t, const char *elements) {
+  const char *are = json_string_value(json_object_get(json_object_get(t->record, "data"), "elements"));
+  return are && !strcmp(are, elements);
+}
+
+/* Numbers from 0 to 1 have such a mean, and deviate by one half at most. */
+bool hd__trained_may_read_pixels(const hd_trained *t) {
+  bool may = true;
+  if (!is_trained_on(t, "float32") || hd__settings(t->run)->normalize == HD_NORMALIZE_NONE)
+    return true;
+  for (int c = 0; c < HD_DATA_MAX_CHANNELS && t->std[c] > 0; c++)
+    may = may && t->mean[c] >= 0 && t->mean[c] <= 1 && t->std[c] <= 0.5001;
+  return may;
+}
+
+/* The place of the first number that is no pixel's, or the count. */
+static int64_t first_beyond(const float *number, int64_t count) {
+  int64_t i = 0;
+  while (i < count && number[i] >= 0 && number[i] <= 1)
+    i++;
+  return i;
+}
+
+/* Whether there are ones, and zeros alone beside them: they may be pixels, or bytes. */
+static bool are_bits(const float *number, int64_t count) {
+  bool ones = false, others = false;
+  for (int64_t i = 0; i < count && !others; i++) {
+    ones = ones || number[i] == 1;
+    others = number[i] != 0 && number[i] != 1;
+  }
+  return ones && !others;
+}
+
+static hd_status check_pixels(hd_ctx *ctx, const char *name, const hd_dataset *d) {
+  const int64_t each = hd__dataset_elems(d), count = d->floats ? d->count * each : 0;
+  const int64_t at = first_beyond(d->floats, count);
+  if (!d->floats || (d->channels == 1 && d->height == 1))
+    return hd__fail(ctx, HD_E_SHAPE,
+                    "%s: expected bytes as in training, found floats; give the numbers as bytes (uint8)", name);
+  if (at == count && are_bits(d->floats, count))
+    return hd__fail(
+        ctx, HD_E_SHAPE,
+        "%s: expected bytes as in training, or floats from 0 to 1 in their place, found 0 and 1 alone, which "
+        "may be either; give the numbers as bytes (uint8)",
+        name);
+  if (at == count)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_SHAPE,
+                  "%s: expected bytes as in training, or floats from 0 to 1 in their place, found %g in sample %lld; "
+                  "give the numbers as bytes (uint8)",
+                  name, (double)d->floats[at], (long long)(at / each));
+}
+
+hd_status hd__trained_check_kind(const hd_trained *t, hd_ctx *ctx, const char *name, const hd_dataset *samples) {
+  if (hd__trained_reads_columns(t))
+    return HD_OK;
+  if (samples->elem == HD_ELEM_F32 && is_trained_on(t, "uint8"))
+    return check_pixels(ctx, name, samples);
+  if (samples->elem == HD_ELEM_U8 && is_trained_on(t, "float32"))
+    return hd__fail(ctx, HD_E_SHAPE,
+                    "%s: expected floats as in training, found bytes (uint8), which stand for pixels from 0 to 1; "
+                    "convert them to the numbers that training had, as float32",
+                    name);
+  return HD_OK;
+}
+
 static hd_status check_fit(hd_trained *t, hd_ctx *ctx, const hd_data *data) {
   HD_FEED_OWNED feed = {0};
+  HD_TRY(hd__trained_check_kind(t, ctx, hd__data_name(data), hd__data_test(data)));
   HD_TRY(hd__trained_feed(&feed, ctx, t, hd__data_test(data), HD_PIPELINE_EVALUATION));
   return hd__augment_check(ctx, &feed, &t->network, t->plan->graph, hd__data_name(data));
 }
 
 hd_csv_options hd__trained_table(const hd_trained *t, const hd_config *config) {
   const hd_csv_options given = hd__config_data(config).table;
-  hd_csv_options is = hd__config_data(t->run).table;
+  hd_csv_options is = hd__network_request(&t->network, t->run).table;
   const bool was_asked = is.label && *is.label, is_asked = hd__config_given(config, HD_OPT_LABEL);
   if (t->features.label)
     is.label = t->features.label;
@@ -190,20 +260,20 @@ static hd_status check_normalize(const hd_trained *t, hd_ctx *ctx, const hd_conf
                   hd_choice_name(HD_OPT_NORMALIZE, is), hd_choice_name(HD_OPT_NORMALIZE, given));
 }
 
-hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *t, const hd_config *config) {
+/* What is read for this run: the configuration's data, or its own. */
+static hd_data_request request_of(const hd_trained *t, const hd_config *config) {
   const hd_option_id id[3] = {HD_OPT_DATA, HD_OPT_DATA_DIR, HD_OPT_ON_ERROR};
   const hd_settings *from[3]; /* given, or the run's */
   for (int i = 0; i < 3; i++)
     from[i] = hd__settings(hd__config_given(config, id[i]) ? config : t->run);
   hd_data_request request = hd__config_data(config);
+  const hd_data_request of_run = hd__config_data(t->run);
   request.name = from[0]->data;
   request.data_dir = from[1]->data_dir;
   request.skip = from[2]->on_error == HD_ON_ERROR_SKIP;
   request.ignored = t->network.target.ignored;
-  const hd_data_request of_run = hd__config_data(t->run);
   request.first_rules = of_run.first_rules;
-  if (!hd__config_given(config, HD_OPT_DATA) || hd__config_same(config, t->run, HD_OPT_DATA))
-    request.fold = of_run.fold; /* of its own data what the run was not trained on */
+  request.fold = of_run.fold; /* of its own data what the run was not trained on */
   request.allow_empty |= of_run.allow_empty;
   request.photos = of_run.photos;
   if (hd__config_given(config, HD_OPT_EXIF))
@@ -213,8 +283,53 @@ hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *t, const hd_c
   request.of_run = true;
   request.classes = (hd_class_names){t->class_name, t->class_names};
   request.features = t->features.count > 0 ? &t->features : NULL;
+  return request;
+}
+
+static bool is_of_run(const hd_trained *t, const hd_data *data) {
+  return hd__record_has_sums(t->record, hd__data_checksums(data));
+}
+
+/* The number of samples that the run was trained and tested on. */
+static int64_t samples_of_run(const hd_trained *t) {
+  const json_t *data = json_object_get(t->record, "data");
+  return json_integer_value(json_object_get(data, "train_samples")) +
+         json_integer_value(json_object_get(data, "test_samples"));
+}
+
+/* Data that were given: all of a set without a test set, unless it is the run's. A fold of a set that has a test set is
+ * the run's where it has the same name. */
+static hd_status open_given(hd_data **out, hd_evaluated *part, hd_ctx *ctx, const hd_trained *t,
+                            const hd_data_request *divided, bool named_alike) {
+  hd_data *parts = NULL;
+  hd_data_request whole = *divided;
+  whole.fold = (hd_fold){0};
+  whole.whole = true;
+  HD_TRY(hd__data_open(out, ctx, &whole));
+  const bool is_whole = hd__data_is_whole(*out), folded = divided->fold.of > 0 && named_alike;
+  *part = is_whole ? HD_EVALUATED_ALL : HD_EVALUATED_TEST;
+  if ((!is_whole && !folded) || hd__data_train(*out)->count != samples_of_run(t))
+    return HD_OK;
+  const hd_status status = hd__data_open(&parts, ctx, divided);
+  if (status == HD_OK && is_of_run(t, parts)) {
+    hd_data *const all = *out;
+    *out = parts;
+    parts = all;
+    *part = HD_EVALUATED_SAME;
+  }
+  hd__data_close(parts);
+  return HD_CREATED(status, out, hd__data_close);
+}
+
+hd_status hd__trained_data(hd_data **out, hd_evaluated *part, hd_ctx *ctx, hd_trained *t, const hd_config *config) {
+  const hd_data_request request = request_of(t, config);
   HD_TRY(check_normalize(t, ctx, config));
-  HD_TRY(hd__data_open(out, ctx, &request));
+  if (hd__config_given(config, HD_OPT_DATA))
+    HD_TRY(open_given(out, part, ctx, t, &request, hd__config_same(config, t->run, HD_OPT_DATA)));
+  else
+    HD_TRY(hd__data_open(out, ctx, &request));
+  if (!hd__config_given(config, HD_OPT_DATA))
+    *part = is_of_run(t, *out) ? HD_EVALUATED_OWN : HD_EVALUATED_CHANGED;
   hd_status status = check_fit(t, ctx, *out);
   return HD_CREATED(status, out, hd__data_close);
 }

@@ -7,6 +7,7 @@
 #include "exec/gpu/device/cuda_device.h"
 #include "data/formats/dataset.h"
 #include "exec/executor.h"
+#include "heddle/session.h"
 #include "train/session/feed_options.h"
 #include "train/settings/config.h"
 #include "train/settings/model_source.h"
@@ -46,8 +47,17 @@ hd_status hd__trained_feed(hd_feed *out, hd_ctx *ctx, hd_trained *trained, const
  * is not NULL. */
 hd_status hd__trained_evaluate(const hd_exec_outcome *out, hd_ctx *ctx, hd_trained *trained, hd_feed *feed);
 
+/* HD_E_SHAPE for bytes where the run was trained on floats, which are no pixels from 0 to 1, and for floats where it was
+ * trained on bytes, unless they are pictures of pixels from 0 to 1. `name`: of the samples. */
+hd_status hd__trained_check_kind(const hd_trained *trained, hd_ctx *ctx, const char *name, const hd_dataset *samples);
+
+/* Whether pictures' bytes can stand for the numbers that the run was trained on: these may be from 0 to 1. */
+bool hd__trained_may_read_pixels(const hd_trained *trained);
+
 /* How other CSV files are read for the run: as its own were, but for what the configuration gives. */
 hd_csv_options hd__trained_table(const hd_trained *trained, const hd_config *config);
 
-/* Opens the configuration's data, or the run's data if the configuration names none, and checks that it fits. */
-hd_status hd__trained_data(hd_data **out, hd_ctx *ctx, hd_trained *trained, const hd_config *config);
+/* Opens the configuration's data, or the run's data if the configuration names none, and checks that it fits. Its test
+ * split is hd_evaluated's part of it. */
+hd_status hd__trained_data(hd_data **out, hd_evaluated *part, hd_ctx *ctx, hd_trained *trained,
+                           const hd_config *config);

@@ -108,6 +108,15 @@ hd_status hd__network_find(hd_network *out, hd_ctx *ctx, const char *name_or_pat
   return keep(out, ctx, file.bytes ? (const char *)file.bytes : "", file.length, name_or_path);
 }
 
+hd_data_request hd__network_request(const hd_network *network, const hd_config *config) {
+  hd_data_request request = hd__config_data(config);
+  request.ignored = network->target.ignored;
+  if (network->has_loss && hd__target_numbers(&network->target) && hd__settings(config)->loss < 0 &&
+      !request.first_rules)
+    request.table.labels = HD_CSV_LABELS_NUMBERS;
+  return request;
+}
+
 /* Whether the text has come to say what the facts say. */
 static hd_status check_resolved(hd_ctx *ctx, const hd_network *n, const hd_model_facts *facts) {
   const char *loss = hd__target_loss(&n->target);

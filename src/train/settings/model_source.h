@@ -10,6 +10,7 @@
 #include "graph/graph.h"
 #include "graph/model_words.h"
 #include "onnx/onnx.h"
+#include "train/settings/config.h"
 
 /* How a loss reads a data set's targets: whether they fit, and whether a guess can be judged.
  *
@@ -89,6 +90,10 @@ hd_status hd__network_is_of(bool *out, hd_ctx *ctx, const char *recorded, const 
 static inline const char *hd__network_written(const hd_network *network) {
   return network->written ? network->written : network->text;
 }
+
+/* The request for the configuration's data set as this network reads it: its ignored label, and, unless --loss is given
+ * or the first rules are the run's, numbers as labels of a table where it states a loss on numbers. */
+hd_data_request hd__network_request(const hd_network *network, const hd_config *config);
 
 /* Checks that the graph takes the split's images, transformed or not as they are now, and its loss the split's
  * targets. */
