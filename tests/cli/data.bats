@@ -19,7 +19,7 @@ is_png() {
 @test "MNIST has the mean 0.1307 and the standard deviation 0.3081" {
   need_json
   mnist=$SRCDIR/../shared/data/mnist
-  [ -d "$mnist" ] || skip "MNIST is not there"
+  [ -d "$mnist" ] || skip "expected MNIST in ../shared/data/mnist, found none"
   "$HEDDLE" data "$mnist" --sheet sheet.png >out
   grep -qx 'samples    60,000 to train, 10,000 to test' out
   grep -qx 'mean       0.1307' out

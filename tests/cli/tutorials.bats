@@ -6,7 +6,7 @@ load cli
 # needs_mnist: a copy of MNIST where heddle get would put it, which may unpack it there, or the test is skipped.
 needs_mnist() {
   mnist=$SRCDIR/../shared/data/mnist
-  [ -d "$mnist" ] || skip "MNIST is not there"
+  [ -d "$mnist" ] || skip "expected MNIST in ../shared/data/mnist, found none"
   mkdir -p "$HOME/.cache/heddle/mnist"
   cp "$mnist"/*ubyte* "$HOME/.cache/heddle/mnist"
   chmod u+w "$HOME/.cache/heddle/mnist"/*
