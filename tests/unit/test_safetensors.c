@@ -384,9 +384,9 @@ static void test_load_types(hd_store *store, const float *loaded) {
     hd_st_tensor tensor;
     const float *floats;
     const char *name;
-  } as[] = {{{name_weight, HD_ST_F16, {2, {2, 3}}, half, sizeof half, NULL}, halves, "F16"},
-            {{name_weight, HD_ST_BF16, {2, {2, 3}}, brain, sizeof brain, NULL}, brains, "BF16"},
-            {{name_weight, HD_ST_F64, {2, {2, 3}}, wide, sizeof wide, NULL}, narrow, "F64"}};
+  } as[] = {{{name_weight, HD_ST_F16, {2, {2, 3}}, half, sizeof half, NULL, NULL}, halves, "F16"},
+            {{name_weight, HD_ST_BF16, {2, {2, 3}}, brain, sizeof brain, NULL, NULL}, brains, "BF16"},
+            {{name_weight, HD_ST_F64, {2, {2, 3}}, wide, sizeof wide, NULL, NULL}, narrow, "F64"}};
   for (size_t i = 0; i < sizeof as / sizeof *as; i++) {
     load(store, (hd_st_tensor[]){as[i].tensor, f32(name_bias, (hd_shape){1, {2}}, bias)}, 2, NULL, as[i].name);
     ok(!memcmp(loaded, as[i].floats, sizeof halves), "%s: the floats of its numbers", as[i].name);

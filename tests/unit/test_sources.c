@@ -297,15 +297,15 @@ static void test_folds(void) {
   uint8_t x[ALL + OWN], y[ALL + OWN];
   int32_t labels[ALL], fold[ALL];
   int seen[ALL] = {0}, wrong = 0;
-  hd_ctx ctx = {0};
+  hd_ctx quiet = {0};
   for (int i = 0; i < ALL + OWN; i++)
     x[i] = (uint8_t)i, y[i] = (uint8_t)(i % 2);
   for (int i = 0; i < ALL; i++)
     labels[i] = y[i];
-  is_int(hd_folds(fold, &ctx, ALL, labels, FOLDS), HD_OK, "samples are dealt out");
+  is_int(hd_folds(fold, &quiet, ALL, labels, FOLDS), HD_OK, "samples are dealt out");
   for (int own = 0; own < 2; own++) {
     const char *folder = make_folder(own ? "folds-own" : "folds");
-    char path[SCRATCH_PATH_BYTES], part[8];
+    char path[SCRATCH_PATH_BYTES + 16], part[8];
     snprintf(path, sizeof path, "%s/x_train.npy", folder);
     put_npy(own ? path : in_scratch("folds/images.npy"), "|u1", x, ALL, "(74, 1, 1)");
     snprintf(path, sizeof path, "%s/y_train.npy", folder);
