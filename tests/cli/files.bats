@@ -53,7 +53,7 @@ state() {
 }
 
 @test "a folder that takes a checkpoint's place while the run goes on is an error of the save, and stays" {
-  start $TINY --max-steps 100000000 --save-every 1 --keep 1000000 --out x --log-every 1
+  start $TINY --data digits --max-steps 100000000 --save-every 1 --keep 1000000 --out x --log-every 1
   await_line 'step 3:'
   until mkdir x/step-$((n += 50)) 2>/dev/null && echo precious >"x/step-$n/notes"; do :; done
   finish
@@ -160,7 +160,7 @@ bad() {
   [ "$code" -eq 0 ] && [ -e seen ]
   [ "$(cd x && ls -A)" = "$(printf '%s\n' best history.jsonl last losses.bin metrics.jsonl report.html run.json step-50 wrong.png)" ]
   export BAD_DISK=$without LD_PRELOAD=$BAD_DISK_SO
-  start $TINY --max-steps 100000000 --log-every 1 --save-every 1 --out y
+  start $TINY --data digits --max-steps 100000000 --log-every 1 --save-every 1 --out y
   await_line 'step 3:'
   fails 1 train --resume y --max-steps 3
   says "y: expected a folder that no one writes, found another heddle at work in it (process $CHILD on $(uname -n))"

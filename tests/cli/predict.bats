@@ -4,7 +4,7 @@
 load cli
 
 @test "items of a data set, and their label" {
-  train --out r
+  train --data digits --out r
   "$HEDDLE" predict r --index 3 --index 5 >out
   [ "$(wc -l <out)" -eq 2 ]
   grep -Eq '^digits\[3\] +[0-9] +[0-9.]+ %   then [0-9] \([0-9.]+ %\), [0-9] \([0-9.]+ %\)   label 7$' out
@@ -14,7 +14,7 @@ load cli
 
 @test "the JSON of predictions" {
   need_json
-  train --out r
+  train --data digits --out r
   "$HEDDLE" predict r --index 3 --index 5 --json >out
   [ "$(wc -l <out)" -eq 1 ]
   [ "$(json_keys <out)" = predictions ]
@@ -25,13 +25,13 @@ load cli
 }
 
 @test "the mistakes of a run are a picture like any other" {
-  train --out r
+  train --data digits --out r
   "$HEDDLE" predict r r/wrong.png --threads 2 >out
   grep -q '^r/wrong.png ' out
 }
 
 @test "a picture that fails does not keep the others from being predicted" {
-  train --out r
+  train --data digits --out r
   head -c 100 r/wrong.png >cut.png
   echo text >text.png
   code=0
@@ -105,7 +105,7 @@ END
 }
 
 @test "a run on rows takes no picture" {
-  train --out r
+  train --data digits --out r
   awk 'BEGIN { print "a,b,c,label"; for (i = 0; i < 50; i++) printf "%d,%d,%d,%d\n", i, i % 7, i % 3, i % 3 }' >rows.csv
   "$HEDDLE" train --data rows.csv --model mlp --epochs 1 --out rows >out
   fails 1 predict rows r/wrong.png
@@ -117,7 +117,7 @@ END
   says "expects a checkpoint"
   fails 1 predict none --index 3
   says none
-  train --out r
+  train --data digits --out r
   fails 2 predict r
   says "--index"
   for index in -1 x '' 1.5 99999999999999999999; do

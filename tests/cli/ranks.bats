@@ -434,7 +434,7 @@ slow_rank_1() {
 @test "where time goes: the rank that has most to do is the one waited for" {
   need_json
   # Steps so long that a busy machine's scheduler, which may be late with any rank, is not what others wait for.
-  train --model cnn --batch 1024 --max-steps 12 --epochs 100 --threads 1 --out one
+  train --data digits --model cnn --batch 1024 --max-steps 12 --epochs 100 --threads 1 --out one
   slow_rank_1 --batch 1024 --max-steps 12 --epochs 100 --log-every 4 --out r --json
   [ "$(digest_of out)" = "$DIGEST" ]
   [ "$(json_get rank_times.0.waited_for rank_times.2.waited_for <out)" = "1 1" ]

@@ -66,7 +66,7 @@ parsed() {
 
 @test "the curve of losses has each step, the last batch of an epoch included" {
   command -v python3 >/dev/null || skip "python3 is not installed"
-  train --out r --log-every 1 --batch 2048 --max-steps 60 # 29.3 batches of an epoch
+  train --out r --log-every 1 --batch 131 --max-steps 60 # 29.3 batches of an epoch
   "$HEDDLE" report r --svg f >out
   python3 - <<'EOS'
 import json, re

@@ -34,7 +34,7 @@ rows() {
     [ "$(json_get settings.0.threads settings.0.speedup settings.0.efficiency <out)" = "1 1 1" ] ||
     [ "$(json_get settings.0.threads settings.0.speedup settings.0.efficiency <out)" = "1 1.0000 1.0000" ]
   wanted=$(json_get weights_sha256 <out) steps=$(json_get steps <out)
-  train --max-steps "$steps" --threads 1 --out run
+  train --data digits --max-steps "$steps" --threads 1 --out run
   [ "$DIGEST" = "$wanted" ]
 }
 
