@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/json_number.h"
 #include "base/nearest.h"
 #include "base/utf8.h"
 
@@ -455,6 +456,21 @@ static void put_string(const char *text) {
   putchar('"');
 }
 
+/* A number of %g, %e, %.Ng and %.Nf, as cli.h has them. */
+static void put_number(char kind, const char *spec, double value) {
+  char text[HD_JSON_NUMBER_BYTES], rounded[512];
+  const int digits = *spec == '.' ? atoi(spec + 1) : -1;
+  if (digits >= 0 && isfinite(value)) {
+    snprintf(rounded, sizeof rounded, kind == 'f' ? "%.*f" : "%.*g", digits, value);
+    value = strtod(rounded, NULL);
+  }
+  if (kind == 'e')
+    hd__json_float(text, (float)value);
+  else
+    hd__json_number(text, value);
+  fputs(text, stdout);
+}
+
 void cli_json(const char *fmt, ...) {
   va_list args;
   va_start(args, fmt);
@@ -463,21 +479,15 @@ void cli_json(const char *fmt, ...) {
       putchar(*at == '\'' ? '"' : *at);
       continue;
     }
-    const int digits = at[1] == '.' ? atoi(at + 2) : 10;
-    const char *kind = at + strcspn(at, "cdfgs");
-    const double real = *kind == 'f' || *kind == 'g' ? va_arg(args, double) : 0;
+    const char *spec = at + 1, *kind = at + strcspn(at, "cdefgs");
     if (*kind == 'c')
       fputs(va_arg(args, int) ? ", " : "", stdout);
     else if (*kind == 'd')
-      printf("%lld", kind - at > 1 ? va_arg(args, long long) : va_arg(args, int));
+      printf("%lld", kind > spec ? va_arg(args, long long) : va_arg(args, int));
     else if (*kind == 's')
       put_string(va_arg(args, const char *));
-    else if (*kind == 'f')
-      printf("%.*f", digits, real);
-    else if (isfinite(real))
-      printf("%.*g", digits, real);
     else
-      fputs("null", stdout);
+      put_number(*kind, spec, va_arg(args, double));
     at = kind;
   }
   va_end(args);

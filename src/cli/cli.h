@@ -103,7 +103,7 @@ typedef struct cli_command {
   const char *remedy;         /* for an unexpected operand; NULL: its help */
   int (*run)(hd_ctx *ctx, hd_config *config, int count, char **operand); /* gets the options and the operands */
   void (*refused)(hd_ctx *ctx, const char *why); /* instead of `run`, after a complaint of the command line; or NULL */
-  int (*choose)(int argc, char **argv); /* instead: runs the command that the first argument names */
+  int (*choose)(int argc, char **argv);          /* instead: runs the command that the first argument names */
 } cli_command;
 
 extern const cli_command cli_train, cli_launch, cli_eval, cli_predict, cli_summary, cli_data, cli_digest, cli_topo,
@@ -120,9 +120,10 @@ void cli_help_width(void);
 void cli_print_entry(const char *name, const char *text);
 void cli_print_extra(const cli_extra *extra);
 
-/* Prints JSON, in which ' stands for ". %s is a string, which gets its quotes; %g and %.Ng a number, null if it is not
- * finite; %c a comma and a blank unless its argument, the index of an item in a list, is 0; %d, %lld and %.Nf are those
- * of printf. */
+/* Prints JSON, in which ' stands for ". %s is a string, which gets its quotes; %g a number and %e a float, in the
+ * shortest text that reads back equal; %.Ng a number rounded to N digits, %.Nf one rounded to N decimals; null if a
+ * number is not finite. %c is a comma and a blank unless its argument, the index of an item in a list, is 0; %d and
+ * %lld are those of printf. */
 void cli_json(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Seconds on a clock that is never set. Safe in a signal handler. */

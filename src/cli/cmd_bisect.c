@@ -58,6 +58,15 @@ static void print_text(const hd_bisection *f) {
     print_difference(f);
 }
 
+/* A loss is a double, results are floats. */
+static void json_difference(const hd_bisection *f) {
+  const bool floats = (double)(float)f->value[0] == f->value[0] && (double)(float)f->value[1] == f->value[1];
+  cli_json(", 'step': %lld, 'result': %lld, 'what': %s, 'index': %s", (long long)f->step, (long long)f->result, f->what,
+           f->index);
+  cli_json(floats ? ", 'a': %e, 'b': %e" : ", 'a': %g, 'b': %g", f->value[0], f->value[1]);
+  cli_json(", 'ulps': %lld", (long long)f->ulps);
+}
+
 static void print_json(const hd_bisection *f) {
   cli_json("{'verdict': %s, 'loss_step': %lld, 'from': %lld, 'replays': %d", verdict_name[f->verdict],
            (long long)f->loss_step, (long long)f->from, f->replays);
@@ -66,8 +75,7 @@ static void print_json(const hd_bisection *f) {
   if (*f->planted)
     cli_json(", 'planted': %s", f->planted);
   if (f->verdict == HD_RUNS_DIFFER)
-    cli_json(", 'step': %lld, 'result': %lld, 'what': %s, 'index': %s, 'a': %.9g, 'b': %.9g, 'ulps': %lld",
-             (long long)f->step, (long long)f->result, f->what, f->index, f->value[0], f->value[1], (long long)f->ulps);
+    json_difference(f);
   else
     cli_json(", 'why': %s", f->why);
   cli_json("}\n");

@@ -133,7 +133,7 @@ static void print_json(const hd_data_facts *f) {
   if (f->classes)
     json_classes(f);
   else
-    cli_json(", 'outputs': %d, 'target_low': %.9g, 'target_high': %.9g", f->outputs, f->target_low, f->target_high);
+    cli_json(", 'outputs': %d, 'target_low': %e, 'target_high': %e", f->outputs, f->target_low, f->target_high);
   json_channels("mean", f->mean, f->channels);
   json_channels("std", f->std, f->channels);
   if (f->notes[0])

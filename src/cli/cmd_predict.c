@@ -141,7 +141,7 @@ static void print_json(const predict *p, const sample *s) {
     cli_json("%c%g", i, p->value[i]);
   cli_json("]");
   for (int i = 0; i < s->targets; i++)
-    cli_json(i ? ", %g" : ", 'targets': [%g", s->target[i]);
+    cli_json(i ? ", %e" : ", 'targets': [%e", s->target[i]);
   cli_json(s->targets ? "]}" : "}");
 }
 

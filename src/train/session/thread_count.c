@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/digest.h"
+#include "base/json_text.h"
 #include "op/op.h"
 #include "platform/clock.h"
 #include "platform/machine.h"
@@ -101,7 +102,7 @@ hd_best hd__best_threads_recall(const hd_session *s) {
 
 static hd_status write_all(FILE *to, hd_ctx *ctx, void *all) {
   hd__file_guard(to);
-  return json_dumpf(all, to, JSON_INDENT(1) | JSON_SORT_KEYS) ? HD_E_IO : HD_OK;
+  return hd__json_write(to, all, JSON_INDENT(1) | JSON_SORT_KEYS) ? HD_E_IO : HD_OK;
 }
 
 void hd__best_threads_remember(const hd_session *s, const char *asked, const hd_best *best) {
