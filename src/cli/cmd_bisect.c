@@ -108,15 +108,16 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 
 static const cli_extra extra[] = {
     {"inject", "STEP,RESULT,ELEMENT",
-     "compare a run with itself, with a fault of one unit in the last place planted there", .take = take_fault},
-    {"tolerance", "X", "with a dump: how far apart equal elements may be, relative to the largest (0.001)",
+     "change one element of one result by one unit in the last place, and find it: a test of bisect",
+     .take = take_fault},
+    {"tolerance", "X", "DUMP: largest difference of equal elements, relative to the largest element (default 0.001)",
      cli_take_real, &tolerance, .least = 1e-12, .most = 1},
     {0}};
 
 const cli_command cli_bisect = {
     .name = "bisect",
     .help = "the first step, node and element in which two runs differ",
-    .usage = "heddle bisect A B|DUMP [--json]: repeats two runs up to where they part; DUMP: results of PyTorch",
+    .usage = "heddle bisect A B|DUMP [--json]: repeats two runs up to the first difference; DUMP: results of PyTorch",
     .notes = "Exit codes: 0 the runs are equal, 3 they differ, 4 not comparable.",
     .options = (const char *const[]){"data", "data-dir", "json", NULL},
     .extra = extra,

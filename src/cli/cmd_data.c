@@ -177,8 +177,8 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 }
 
 static const cli_extra extra[] = {
-    {"sheet", "FILE.png", "draw a dozen samples of each class", cli_take_text, .self = &asked.sheet},
-    {"check", NULL, "name every sample that cannot be read; exit code 3 if there is one", cli_take_flag,
+    {"sheet", "FILE.png", "draw a dozen samples of each class into this file", cli_take_text, .self = &asked.sheet},
+    {"check", NULL, "read every sample and name those that cannot be read; exit code 3 if there is one", cli_take_flag,
      .self = &asked.check},
     {0}};
 

@@ -221,18 +221,26 @@ static int take_jobs(const cli_extra *option, const char *value) {
   return strcmp(value, "auto") ? cli_take_whole(option, value) : CLI_OK;
 }
 
-static const cli_extra extra[] = {
-    {"jobs", "N|auto", "runs side by side, one thread each without --threads (as many as CPUs, and as memory holds)",
-     take_jobs, .self = &asked.jobs, .least = 1, .most = HD_MAX_THREADS},
-    {"draws", "N", "draw keys such as lr=log(1e-4,1e-1) so often", cli_take_whole, .self = &asked.draws, .least = 1,
-     .most = 100000},
-    {"folds", "N", "train each run once for every one of N parts of the training set, which is its test set",
-     cli_take_whole, .self = &asked.folds, .least = 2, .most = 10000},
-    {"halving", "K", "give all runs a part of their steps, the best 1/K of them K times as many, and so on",
-     cli_take_whole, .self = &asked.halving, .least = 2, .most = 100000},
-    {"rank-by", "NAME", "what ranks runs: test_accuracy, test_loss, val_accuracy, val_loss, train_loss", cli_take_text,
-     .self = &asked.metric},
-    {0}};
+static const cli_extra extra[] = {{"jobs", "N|auto",
+                                   "runs at the same time; each has one thread, unless --threads says more (default: "
+                                   "one for each CPU, as memory allows)",
+                                   take_jobs, .self = &asked.jobs, .least = 1, .most = HD_MAX_THREADS},
+                                  {"draws", "N",
+                                   "random search: draw keys such as lr=log(1e-4,1e-1) N times (default: a grid)",
+                                   cli_take_whole, .self = &asked.draws, .least = 1, .most = 100000},
+                                  {"folds", "N",
+                                   "cross-validation: train each run N times, each time with another part of the "
+                                   "training set as test set (default: off)",
+                                   cli_take_whole, .self = &asked.folds, .least = 2, .most = 10000},
+                                  {"halving", "K",
+                                   "successive halving: start all runs with few steps, continue the best 1/K with K "
+                                   "times as many, and so on (default: off)",
+                                   cli_take_whole, .self = &asked.halving, .least = 2, .most = 100000},
+                                  {"rank-by", "NAME",
+                                   "rank runs by this: test_accuracy, test_loss, val_accuracy, val_loss, train_loss "
+                                   "(default test_accuracy, without classes: test_loss)",
+                                   cli_take_text, .self = &asked.metric},
+                                  {0}};
 
 const cli_command cli_sweep = {
     .name = "sweep",

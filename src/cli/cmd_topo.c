@@ -146,7 +146,7 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   return code;
 }
 
-static const cli_extra extra[] = {{"svg", "FILE", "draws the machine", cli_take_text, .self = &svg}, {0}};
+static const cli_extra extra[] = {{"svg", "FILE", "draw the machine into this file", cli_take_text, .self = &svg}, {0}};
 
 const cli_command cli_topo = {.name = "topo",
                               .help = "the machine, what may be used of it, and where threads go",

@@ -185,10 +185,13 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 }
 
 static const cli_extra extra[] = {
-    {"seconds", "S", "how long to measure (15)", cli_take_real, &asked.seconds, .least = 0.1, .most = 86400},
+    {"seconds", "S", "seconds to measure (default 15)", cli_take_real, &asked.seconds, .least = 0.1, .most = 86400},
     {"html", "FILE", "write a page with charts", cli_take_text, .self = &asked.html},
-    {"csv", "FILE", "write a table", cli_take_text, .self = &asked.csv},
-    {"sweep", "LIST", "what is varied: threads,placement,workers", .take = take_sweep},
+    {"csv", "FILE", "write all measurements as a table", cli_take_text, .self = &asked.csv},
+    {"sweep", "LIST",
+     "vary these, separated by commas: threads,placement,workers (default threads,placement; with --cpus or "
+     "--placement: threads)",
+     .take = take_sweep},
     {0}};
 
 const cli_command cli_tune = {
