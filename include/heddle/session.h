@@ -141,6 +141,7 @@ typedef struct hd_report {
   const char *input_note;         /* one line: how an ONNX file normalises its input, and the data with it; else "" */
   double epochs_asked;            /* the option: 1.5, for which `epochs` is 2 */
   int32_t all_cpus;               /* that the ranks of all hosts may use */
+  const char *threads_note;       /* why --threads auto chose this number, "" if it did not choose */
 } hd_report;
 
 typedef enum hd_event_kind {

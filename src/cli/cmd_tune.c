@@ -105,6 +105,9 @@ static void print_table(const hd_tune *t) {
   cli_print("\nAmdahl          \t%s\n", tune_amdahl(text, t));
   cli_print("scalability     \tcontention %.4f, coherence %.6f: %s\n", t->contention, t->coherence,
             tune_limit(text, t));
+  if (t->busy)
+    cli_print("not kept        \tother processes kept %.1f CPUs busy meanwhile; measure again on an idle machine\n",
+              t->load);
   cli_print("weights_sha256  \t%s after %lld steps, at every setting\n", t->weights_sha256, (long long)t->proof_steps);
 }
 
@@ -128,7 +131,9 @@ static void print_json(const hd_tune *t) {
            best->workers, tune_placement(best), best->samples_per_s);
   cli_json("'law': {'amdahl': %.6g, 'contention': %.6g, 'coherence': %.6g, 'best': %g}, 'steps': %lld, ", t->amdahl,
            t->contention, t->coherence, t->predicted_best, (long long)t->proof_steps);
-  cli_json("'weights_sha256': %s}\n", t->weights_sha256);
+  cli_json("'load': %.2f, 'busy': ", t->load);
+  printf("%s", t->busy ? "true" : "false");
+  cli_json(", 'weights_sha256': %s}\n", t->weights_sha256);
 }
 
 /* Opened before the experiment, so that an unwritable file is an error at the start. */
