@@ -261,7 +261,8 @@ static void print_help(const cli_command *command) {
               command->help);
   for (const cli_extra *e = command->extra; e && e->name; e++)
     if (has(command, e)) {
-      cli_print(own++ ? "" : "\n");
+      if (!own++)
+        cli_print("\n");
       cli_print_extra(e);
     }
   if (!of_train)
@@ -546,9 +547,18 @@ double cli_now_s(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* mpirun of Open MPI and MPICH runs each process on a terminal of its own, without a person in front of it. */
+static bool is_launched(void) { return getenv("OMPI_COMM_WORLD_SIZE") || getenv("MPI_LOCALNRANKS"); }
+
 int cli_is_terminal(void) {
   const char *term = getenv("TERM");
-  return isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0;
+  return isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0 && !is_launched();
+}
+
+void cli_draw_line(const char *text) {
+  const int columns = cli_columns();
+  printf("\r%.*s\033[K", columns > 0 && cli_width(text) >= columns ? columns - 1 : (int)strlen(text), text);
+  fflush(stdout);
 }
 
 void cli_show_step(cli_step_line *line, int64_t step, int64_t steps) {
@@ -556,8 +566,9 @@ void cli_show_step(cli_step_line *line, int64_t step, int64_t steps) {
   if (!line->terminal || now - line->shown_s <= 0.05)
     return;
   line->shown_s = now;
-  printf("\rstep %s of %s\033[K", cli_grouped(step), cli_grouped(steps));
-  fflush(stdout);
+  char text[64];
+  snprintf(text, sizeof text, "step %s of %s", cli_grouped(step), cli_grouped(steps));
+  cli_draw_line(text);
 }
 
 void cli_clear_step(const cli_step_line *line) {

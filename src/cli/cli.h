@@ -144,7 +144,11 @@ typedef struct cli_step_line {
 void cli_show_step(cli_step_line *line, int64_t step, int64_t steps);
 void cli_clear_step(const cli_step_line *line);
 
-/* Whether standard output is a terminal that can rewrite a line. */
+/* Rewrites the last line on a terminal: what is wider than the screen is cut, so that it stays one line. */
+void cli_draw_line(const char *text);
+
+/* Whether standard output is a terminal that can rewrite a line, and that a person sees: not that of a launcher, which
+ * writes what it reads from it into a log. */
 int cli_is_terminal(void);
 
 /* "12,345,678"; "1 thread", "2 threads": in a static buffer that the next call but seven reuses. */

@@ -153,8 +153,10 @@ static int show(const hd_data_look *look, hd_ctx *ctx, bool json) {
     print_facts(f);
     if (asked.check)
       print_bad(f);
+    if (asked.sheet && !asked.check)
+      cli_print("\n");
     if (asked.sheet)
-      cli_print("%ssheet      %s\n", asked.check ? "" : "\n", asked.sheet);
+      cli_print("sheet      \t%s\n", asked.sheet);
   }
   return f->bad_count ? CLI_FOUND : CLI_OK;
 }

@@ -59,24 +59,28 @@ static const char *values_of(char text[512], const hd_sweep *s, int64_t run, boo
 }
 
 static void draw_progress(const progress *p, const hd_sweep_event *event) {
-  char bar[BAR + 1], left[LOOK_TIME_BYTES];
+  char bar[BAR + 1], left[LOOK_TIME_BYTES], line[256];
+  int at;
   memset(bar, '.', BAR);
   memset(bar, '#', (size_t)(BAR * event->ended / event->trainings));
   bar[BAR] = 0;
-  printf("\r[%s] %s of %s runs", bar, cli_grouped(event->ended), cli_grouped(event->trainings));
-  if (event->best >= 0)
-    printf(", best %s %.4f (%s)", hd_sweep_result(p->sweep)->metric, event->best_metric, sweep_name(event->best));
+  at = snprintf(line, sizeof line, "[%s] %s of %s runs", bar, cli_grouped(event->ended), cli_grouped(event->trainings));
   if (p->trained > 0)
-    printf(", %s left", look_time(left, (cli_now_s() - p->began_s) / (double)p->trained *
-                                            (double)(event->trainings - event->ended)));
-  printf("\033[K");
+    at += snprintf(
+        line + at, sizeof line - (size_t)at, ", %s left",
+        look_time(left, (cli_now_s() - p->began_s) / (double)p->trained * (double)(event->trainings - event->ended)));
+  if (event->best >= 0)
+    snprintf(line + at, sizeof line - (size_t)at, ", best %s %.4f (%s)", hd_sweep_result(p->sweep)->metric,
+             event->best_metric, sweep_name(event->best));
+  cli_draw_line(line);
 }
 
 static void print_wait(const progress *p, const hd_sweep_event *event) {
   if (p->quiet)
     return;
-  cli_print("%s%s: \t%s%s\n", p->terminal ? "\r" : "", event->run < 0 ? "sweep" : sweep_name(event->run), event->text,
-            p->terminal ? "\033[K" : "");
+  if (p->terminal)
+    fputs("\r\033[K", stdout);
+  cli_print("%s: \t%s\n", event->run < 0 ? "sweep" : sweep_name(event->run), event->text);
   fflush(stdout);
 }
 

@@ -70,9 +70,10 @@ static void draw_progress(progress *p, const hd_event *event) {
   for (int i = 0; i < width; i++)
     bar[i] = i < full ? '#' : '.';
   bar[width] = 0;
-  printf("\r[%s] epoch %lld, step %s of %s, loss %.4f\033[K", bar, (long long)event->epoch + 1,
-         cli_grouped(event->step), cli_grouped(r->steps_in_all), event->loss);
-  fflush(stdout);
+  char line[160];
+  snprintf(line, sizeof line, "[%s] epoch %lld, step %s of %s, loss %.4f", bar, (long long)event->epoch + 1,
+           cli_grouped(event->step), cli_grouped(r->steps_in_all), event->loss);
+  cli_draw_line(line);
 }
 
 /* Without classes there is no accuracy. */
