@@ -2,7 +2,8 @@
  *
  * A command is a row of options and a function. The function returns 0, an exit code or an hd_status. Exit codes are
  * 0 success, 1 a failure at run time, 2 wrong usage, 3 something found, 4 not comparable, 129, 130 and 143 after
- * SIGHUP, SIGINT and SIGTERM, and 137 where a process of the run was killed. Errors are one line on standard error. Commands use only the public headers. */
+ * SIGHUP, SIGINT and SIGTERM, and 137 where a process of the run was killed. Errors are one line on standard error.
+ * Commands use only the public headers. */
 #pragma once
 
 #include <stdbool.h>
