@@ -1,6 +1,8 @@
 /* Inference inside another program: pictures, and pixels that the program has in memory.
  *
- *     inference RUN [FILE.png...]     RUN: a run's folder, such as runs/cnn-1 */
+ *     inference RUN [FILE.png...]     RUN: the folder of a run that was trained on pictures
+ *
+ * The drawn seven is for runs on digits or MNIST, such as runs/cnn-1 of `heddle train --model cnn`. */
 #include <heddle.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,9 +24,13 @@ static void print_prediction(const char *what, const double *probability, int cl
 static hd_status predict(hd_predictor *predictor, hd_ctx *ctx, char **file, double *probability) {
   int classes = hd_predictor_count(predictor);
   unsigned char seven[28 * 28];
+  int32_t in[3];
+  hd_status status = HD_OK;
+  hd_predictor_input(in, predictor);
   draw_seven(seven);
-  hd_status status = hd_predict_pixels(probability, predictor, ctx, seven, 1);
-  if (status == HD_OK)
+  if (in[0] != 1 || in[1] != 28 || in[2] != 28)
+    printf("the program's seven has 1x28x28 pixels, the run reads %dx%dx%d: give it pictures\n", in[0], in[1], in[2]);
+  else if ((status = hd_predict_pixels(probability, predictor, ctx, seven, 1)) == HD_OK)
     print_prediction("a seven drawn by the program", probability, classes);
   for (; *file && status == HD_OK; file++) {
     status = hd_predict_picture(probability, predictor, ctx, *file);

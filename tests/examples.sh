@@ -43,6 +43,10 @@ check "it learns its samples" shows own_data '^test accuracy (9[0-9]|100)'
 result $? "inference runs" "$(cat inference.out)"
 check "it predicts what is in memory" shows inference '^a seven drawn by the program: [0-9] \('
 check "and what is in a file" shows inference '^runs/cnn-1/wrong.png: [0-9] \('
+"$HEDDLE" train --model mlp --data random:1x20x20 --max-steps 2 --out runs/other >other.out 2>&1
+"$BUILDDIR/examples/inference" runs/other >inference.out 2>&1
+check "a run on other pictures does not get the drawn digit" \
+  shows inference "^the program's seven has 1x28x28 pixels, the run reads 1x20x20"
 
 run batches 0
 lone=$(cat batches.out)

@@ -26,7 +26,7 @@ unit_tests = tests/unit/test_bench tests/unit/test_digits tests/unit/test_doctor
   tests/unit/test_reduction_tree tests/unit/test_yaml
 unit_tests += tests/unit/test_threads tests/unit/test_fork tests/unit/test_openmp tests/unit/test_quiet_steps tests/unit/test_refused tests/unit/test_no_pidfd
 unit_tests += tests/unit/test_jobs tests/unit/test_nvml tests/unit/test_top_screen tests/unit/test_use \
-  tests/unit/test_utf8 tests/unit/test_onnx tests/unit/test_nearest tests/unit/test_tune_text tests/unit/test_wrong
+  tests/unit/test_utf8 tests/unit/test_json_text tests/unit/test_cpu_load tests/unit/test_onnx tests/unit/test_nearest tests/unit/test_tune_text tests/unit/test_wrong
 unit_tests += tests/unit/test_neighbours tests/unit/test_fault tests/unit/test_environment tests/unit/test_stop
 unit_tests += tests/plan/test_plan tests/plan/test_networks
 unit_tests += tests/fault/test_alloc tests/fault/test_forgery tests/fault/test_bisect

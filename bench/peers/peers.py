@@ -285,6 +285,9 @@ def find_peers(args, folder):
                 say("%s: left out: %s has none (with numpy)" % ("PyTorch" if library == "torch" else "JAX", python))
         for library in found or []:
             add_peer(peers, Peer(python, library, folder, counts), "%s of %s" % (library, python), args.isa)
+    if not peers:
+        say("no peer was found, so these are heddle's figures alone; to compare, install PyTorch or JAX, with numpy, for "
+            "%s, or name a Python that has them with --python" % (" or ".join(pythons) or "python3"))
     return peers
 
 
@@ -292,7 +295,8 @@ def measure(work, args, heddle, peers):
     """One row: medians over rounds, heddle and every peer once in each."""
     recipe = work == "fastmnist"
     batch = 256 if recipe else args.batch
-    say("%s: searching the peers' best settings" % work)
+    if peers:
+        say("%s: searching the peers' best settings" % work)
     here = [p for p in peers if (p.library == "torch" or not is_file(work)) and p.open(work, batch, args.eager)]
     values = {id(p): [] for p in here + [heddle]}
     accuracy = {id(p): [] for p in here + [heddle]}

@@ -143,6 +143,7 @@ typedef struct hd_report {
   int32_t all_cpus;               /* that the ranks of all hosts may use */
   double test_r2, test_mean_absolute_error,
       test_root_mean_square_error; /* with the losses mse, l1 and huber, in the targets' numbers; else NAN */
+  const char *threads_note;       /* why --threads auto chose this number, "" if it did not choose */
 } hd_report;
 
 typedef enum hd_event_kind {

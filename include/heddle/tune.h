@@ -72,6 +72,8 @@ typedef struct hd_tune {
   int64_t proof_steps;                          /* trained by every setting before measuring, */
   char weights_sha256[HD_SHA256_TEXT_BYTES];    /* to this digest */
   double seconds;                               /* of the whole experiment */
+  double load;  /* CPUs that other processes kept busy meanwhile, on average; NAN: unknown */
+  int32_t busy; /* they slowed it down: the result is not kept */
 } hd_tune;
 
 /* Runs the experiment. If threads are not varied, the configuration's number is used, and one thread for comparison.

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/digest.h"
 #include "base/half.h"
+#include "base/json_text.h"
 
 static const struct {
   const char *name;
@@ -72,7 +73,7 @@ static void write_bytes(void *to, const void *bytes, size_t length) { fwrite(byt
 
 hd_status hd__st_write(FILE *to, hd_ctx *ctx, const char *path, const hd_st_tensor *tensor, int count) {
   json_t *header = make_header(tensor, count);
-  char *text = header ? json_dumps(header, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
+  char *text = header ? hd__json_dump(header, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
   json_decref(header);
   if (!text)
     return out_of_memory(ctx, path);

@@ -39,7 +39,7 @@ typedef struct layout {
   bool narrow;
 } layout;
 
-enum { NUMBERS = 72 /* columns of all numbers and what is between them */ };
+enum { NUMBERS = 73 /* columns of all numbers and what is between them */ };
 
 static int longer(int width, const char *name) { return (int)strlen(name) > width ? (int)strlen(name) : width; }
 
@@ -72,7 +72,7 @@ static void print_op(const layout *l, const bench_ops *all, const hd_bench_op *o
     if (!l->narrow)
       print_number(true, 1e-3 * op->bytes, 9);
     cli_print(" %8.1f %6s %6.0f %%%s", rate(op->bytes, op->s), bench_bound(all, op), percent(op),
-              is_over(op) ? " !" : "");
+              is_over(op) ? "!" : "");
   }
   cli_print("\n");
 }

@@ -171,14 +171,14 @@ static void draw_slope(chart *c, const hd_bench_level *level) {
   name_roof(c, x0, y0, x1, y1, name);
 }
 
-/* One slope a level: the largest size of each name, which is the slowest. */
+/* One slope a level, of the first size of each name, as in the table. */
 static void draw_roofs(chart *c) {
   const hd_bench_machine *m = c->all->machine;
   const double y = y_of(c, m->peak_gflops);
   double fastest = 0;
   char name[64];
   for (int i = 0; i < m->levels; i++)
-    if (i == m->levels - 1 || m->level[i].where != m->level[i + 1].where) {
+    if (i == 0 || m->level[i].where != m->level[i - 1].where) {
       draw_slope(c, &m->level[i]);
       fastest = fmax(fastest, m->level[i].gbytes_per_s);
     }

@@ -13,10 +13,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/json_number.h"
 #include "base/nearest.h"
 #include "base/utf8.h"
 
 enum { MAX_LINE_BYTES = 8192, HELP_COLUMN = 27, HELP_COLUMNS = 80, LETTERS_BYTES = 32, TEXT_BYTES = 48 };
+enum { HELP_BYTES = 512, RANGE_BYTES = 96 };
+
+/* An upper bound that no one meets is not shown. */
+static const double HUGE_BOUND = 1e9;
 
 /* What getopt_long returns for each option: above every character, to distinguish it from an unknown short option. */
 enum { OPT_HELP = 1000, OPT_CONFIG, OPT_BATCH_SIZE, OPT_EXTRA, OPT_FIRST = OPT_EXTRA + 16 };
@@ -173,23 +178,51 @@ void cli_print_entry(const char *name, const char *text) {
   }
 }
 
+/* "1 to 256", "1 or more", "" for what is no number or any that is not negative. */
+static void name_range(char text[RANGE_BYTES], double least, double most, const char *beside) {
+  char from[HD_JSON_NUMBER_BYTES], to[HD_JSON_NUMBER_BYTES];
+  hd__json_number(from, least);
+  hd__json_number(to, most);
+  *text = 0;
+  if (most < HUGE_BOUND && most > least)
+    snprintf(text, RANGE_BYTES, "%s%s to %s", beside, from, to);
+  else if (most > least && least > 0)
+    snprintf(text, RANGE_BYTES, "%s%s or more", beside, from);
+}
+
+/* "HELP: CHOICES (default X; RANGE)". A help text that ends with "(default ...)" says what happens without the option;
+ * else the default is `fallback`. */
+static void join_help(char text[HELP_BYTES], const char *help, const char *choices, const char *fallback,
+                      const char *range) {
+  const char *own = strstr(help, " (default"), *given = strcmp(choices, "") ? ": " : "";
+  const int length = own ? (int)(own - help) : (int)strlen(help), inner = own ? (int)strlen(own) - 3 : 0;
+  snprintf(text, HELP_BYTES, "%.*s%s%s", length, help, given, choices);
+  const size_t at = strlen(text);
+  if (own)
+    snprintf(text + at, HELP_BYTES - at, " (%.*s%s%s)", inner, own + 2, *range ? "; " : "", range);
+  else if (*fallback || *range)
+    snprintf(text + at, HELP_BYTES - at, " (%s%s%s%s)", *fallback ? "default " : "", fallback,
+             *fallback && *range ? "; " : "", range);
+}
+
 static void print_option(const hd_option *option) {
-  char name[64], text[256], choices[128] = "";
-  const int has_default = option->fallback[0] != 0;
+  char name[64], text[HELP_BYTES], range[RANGE_BYTES], choices[128] = "";
   size_t at = 0;
   for (int i = 0; option->choices && option->choices[i]; i++)
-    at += (size_t)snprintf(choices + at, sizeof choices - at, "%s%s", i ? "|" : ": ", option->choices[i]);
+    at += (size_t)snprintf(choices + at, sizeof choices - at, "%s%s", i ? "|" : "", option->choices[i]);
+  name_range(range, option->min, option->max, option->type == HD_OPTION_TEXT ? "N: " : "");
   snprintf(name, sizeof name, "--%s%s%s", option->name, option->arg ? " " : "", option->arg ? option->arg : "");
-  snprintf(text, sizeof text, "%s%s%s%s%s", option->help, choices, has_default ? " (" : "", option->fallback,
-           has_default ? ")" : "");
+  join_help(text, option->help, choices, option->fallback, range);
   cli_print_entry(name, text);
 }
 
 void cli_print_extra(const cli_extra *extra) {
-  char name[64], letter[] = {'-', extra->letter, ',', ' ', 0};
+  char name[64], text[HELP_BYTES], range[RANGE_BYTES], letter[] = {'-', extra->letter, ',', ' ', 0};
   snprintf(name, sizeof name, "%s--%s%s%s", extra->letter ? letter : "", extra->name, extra->arg ? " " : "",
            extra->arg ? extra->arg : "");
-  cli_print_entry(name, extra->help);
+  name_range(range, extra->least, extra->most, strchr(extra->arg ? extra->arg : "", '|') ? "N: " : "");
+  join_help(text, extra->help, "", "", range);
+  cli_print_entry(name, text);
 }
 
 /* Whether the command has this one of its list. */
@@ -198,15 +231,12 @@ static int has(const cli_command *command, const cli_extra *extra) { return !ext
 /* The command has settings of a run, so --config is accepted. */
 static int takes_settings(const cli_command *command) { return !command->options || command->options[0]; }
 
-static void print_help(const cli_command *command) {
+static const char OF_TRAIN[] = "--model, --data, --batch, --optimizer, --lr, --threads, --device, --json and the "
+                               "others; see heddle train --help";
+
+static void print_settings(const cli_command *command) {
   static const char *const title[] = {"The experiment (defines the result)", "The layout (never changes the result)",
                                       "Files and output"};
-  cli_help_width();
-  if (command->usage)
-    cli_print("usage: \t%s\n", command->usage);
-  else
-    cli_print("usage: \theddle %s [options%s]: %s\n", command->name, command->options ? "" : ", those of train too",
-              command->help);
   for (int kind = 0; kind < 3; kind++) {
     int shown = 0;
     for (int i = 0; hd_option_at(i); i++) {
@@ -217,13 +247,32 @@ static void print_help(const cli_command *command) {
       print_option(hd_option_at(i));
     }
   }
-  cli_print("\n");
+}
+
+/* The command's own options first; those of a run are listed by train alone, unless the command has only some. */
+static void print_help(const cli_command *command) {
+  const bool of_train = !command->options && command->extra;
+  int own = 0;
+  cli_help_width();
+  if (command->usage)
+    cli_print("usage: \t%s\n", command->usage);
+  else
+    cli_print("usage: \theddle %s [options%s]: %s\n", command->name, of_train ? ", those of train too" : "",
+              command->help);
   for (const cli_extra *e = command->extra; e && e->name; e++)
-    if (has(command, e))
+    if (has(command, e)) {
+      if (!own++)
+        cli_print("\n");
       cli_print_extra(e);
+    }
+  if (!of_train)
+    print_settings(command);
+  cli_print("\n");
   if (takes_settings(command))
-    cli_print_entry("--config FILE.yaml", "options from a file; the command line wins");
-  cli_print_entry("-h, --help", "this text");
+    cli_print_entry("--config FILE.yaml", "options from a file; those of the command line win");
+  cli_print_entry("-h, --help", "show this text");
+  if (of_train)
+    cli_print("\nand the options of heddle train: %s\n", OF_TRAIN);
   if (command->notes)
     cli_print("\n%s\n", command->notes);
 }
@@ -455,6 +504,21 @@ static void put_string(const char *text) {
   putchar('"');
 }
 
+/* A number of %g, %e, %.Ng and %.Nf, as cli.h has them. */
+static void put_number(char kind, const char *spec, double value) {
+  char text[HD_JSON_NUMBER_BYTES], rounded[512];
+  const int digits = *spec == '.' ? atoi(spec + 1) : -1;
+  if (digits >= 0 && isfinite(value)) {
+    snprintf(rounded, sizeof rounded, kind == 'f' ? "%.*f" : "%.*g", digits, value);
+    value = strtod(rounded, NULL);
+  }
+  if (kind == 'e')
+    hd__json_float(text, (float)value);
+  else
+    hd__json_number(text, value);
+  fputs(text, stdout);
+}
+
 void cli_json(const char *fmt, ...) {
   va_list args;
   va_start(args, fmt);
@@ -463,21 +527,15 @@ void cli_json(const char *fmt, ...) {
       putchar(*at == '\'' ? '"' : *at);
       continue;
     }
-    const int digits = at[1] == '.' ? atoi(at + 2) : 10;
-    const char *kind = at + strcspn(at, "cdfgs");
-    const double real = *kind == 'f' || *kind == 'g' ? va_arg(args, double) : 0;
+    const char *spec = at + 1, *kind = at + strcspn(at, "cdefgs");
     if (*kind == 'c')
       fputs(va_arg(args, int) ? ", " : "", stdout);
     else if (*kind == 'd')
-      printf("%lld", kind - at > 1 ? va_arg(args, long long) : va_arg(args, int));
+      printf("%lld", kind > spec ? va_arg(args, long long) : va_arg(args, int));
     else if (*kind == 's')
       put_string(va_arg(args, const char *));
-    else if (*kind == 'f')
-      printf("%.*f", digits, real);
-    else if (isfinite(real))
-      printf("%.*g", digits, real);
     else
-      fputs("null", stdout);
+      put_number(*kind, spec, va_arg(args, double));
     at = kind;
   }
   va_end(args);
@@ -489,9 +547,18 @@ double cli_now_s(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* mpirun of Open MPI and MPICH runs each process on a terminal of its own, without a person in front of it. */
+static bool is_launched(void) { return getenv("OMPI_COMM_WORLD_SIZE") || getenv("MPI_LOCALNRANKS"); }
+
 int cli_is_terminal(void) {
   const char *term = getenv("TERM");
-  return isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0;
+  return isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0 && !is_launched();
+}
+
+void cli_draw_line(const char *text) {
+  const int columns = cli_columns();
+  printf("\r%.*s\033[K", columns > 0 && cli_width(text) >= columns ? columns - 1 : (int)strlen(text), text);
+  fflush(stdout);
 }
 
 void cli_show_step(cli_step_line *line, int64_t step, int64_t steps) {
@@ -499,8 +566,9 @@ void cli_show_step(cli_step_line *line, int64_t step, int64_t steps) {
   if (!line->terminal || now - line->shown_s <= 0.05)
     return;
   line->shown_s = now;
-  printf("\rstep %s of %s\033[K", cli_grouped(step), cli_grouped(steps));
-  fflush(stdout);
+  char text[64];
+  snprintf(text, sizeof text, "step %s of %s", cli_grouped(step), cli_grouped(steps));
+  cli_draw_line(text);
 }
 
 void cli_clear_step(const cli_step_line *line) {

@@ -1,8 +1,9 @@
 /* Common to the commands: exit codes, error reports, options, and numbers as text.
  *
  * A command is a row of options and a function. The function returns 0, an exit code or an hd_status. Exit codes are
- * 0 success, 1 a failure at run time, 2 wrong usage, 3 something found, 4 not comparable, and 129, 130 and 143 after
- * SIGHUP, SIGINT and SIGTERM. Errors are one line on standard error. Commands use only the public headers. */
+ * 0 success, 1 a failure at run time, 2 wrong usage, 3 something found, 4 not comparable, 129, 130 and 143 after
+ * SIGHUP, SIGINT and SIGTERM, and 137 where a process of the run was killed. Errors are one line on standard error.
+ * Commands use only the public headers. */
 #pragma once
 
 #include <stdbool.h>
@@ -103,7 +104,7 @@ typedef struct cli_command {
   const char *remedy;         /* for an unexpected operand; NULL: its help */
   int (*run)(hd_ctx *ctx, hd_config *config, int count, char **operand); /* gets the options and the operands */
   void (*refused)(hd_ctx *ctx, const char *why); /* instead of `run`, after a complaint of the command line; or NULL */
-  int (*choose)(int argc, char **argv); /* instead: runs the command that the first argument names */
+  int (*choose)(int argc, char **argv);          /* instead: runs the command that the first argument names */
 } cli_command;
 
 extern const cli_command cli_train, cli_launch, cli_eval, cli_predict, cli_summary, cli_data, cli_digest, cli_topo,
@@ -120,9 +121,10 @@ void cli_help_width(void);
 void cli_print_entry(const char *name, const char *text);
 void cli_print_extra(const cli_extra *extra);
 
-/* Prints JSON, in which ' stands for ". %s is a string, which gets its quotes; %g and %.Ng a number, null if it is not
- * finite; %c a comma and a blank unless its argument, the index of an item in a list, is 0; %d, %lld and %.Nf are those
- * of printf. */
+/* Prints JSON, in which ' stands for ". %s is a string, which gets its quotes; %g a number and %e a float, in the
+ * shortest text that reads back equal; %.Ng a number rounded to N digits, %.Nf one rounded to N decimals; null if a
+ * number is not finite. %c is a comma and a blank unless its argument, the index of an item in a list, is 0; %d and
+ * %lld are those of printf. */
 void cli_json(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Seconds on a clock that is never set. Safe in a signal handler. */
@@ -143,7 +145,11 @@ typedef struct cli_step_line {
 void cli_show_step(cli_step_line *line, int64_t step, int64_t steps);
 void cli_clear_step(const cli_step_line *line);
 
-/* Whether standard output is a terminal that can rewrite a line. */
+/* Rewrites the last line on a terminal: what is wider than the screen is cut, so that it stays one line. */
+void cli_draw_line(const char *text);
+
+/* Whether standard output is a terminal that can rewrite a line, and that a person sees: not that of a launcher, which
+ * writes what it reads from it into a log. */
 int cli_is_terminal(void);
 
 /* "12,345,678"; "1 thread", "2 threads": in a static buffer that the next call but seven reuses. */

@@ -58,6 +58,15 @@ static void print_text(const hd_bisection *f) {
     print_difference(f);
 }
 
+/* A loss is a double, results are floats. */
+static void json_difference(const hd_bisection *f) {
+  const bool floats = (double)(float)f->value[0] == f->value[0] && (double)(float)f->value[1] == f->value[1];
+  cli_json(", 'step': %lld, 'result': %lld, 'what': %s, 'index': %s", (long long)f->step, (long long)f->result, f->what,
+           f->index);
+  cli_json(floats ? ", 'a': %e, 'b': %e" : ", 'a': %g, 'b': %g", f->value[0], f->value[1]);
+  cli_json(", 'ulps': %lld", (long long)f->ulps);
+}
+
 static void print_json(const hd_bisection *f) {
   cli_json("{'verdict': %s, 'loss_step': %lld, 'from': %lld, 'replays': %d", verdict_name[f->verdict],
            (long long)f->loss_step, (long long)f->from, f->replays);
@@ -66,8 +75,7 @@ static void print_json(const hd_bisection *f) {
   if (*f->planted)
     cli_json(", 'planted': %s", f->planted);
   if (f->verdict == HD_RUNS_DIFFER)
-    cli_json(", 'step': %lld, 'result': %lld, 'what': %s, 'index': %s, 'a': %.9g, 'b': %.9g, 'ulps': %lld",
-             (long long)f->step, (long long)f->result, f->what, f->index, f->value[0], f->value[1], (long long)f->ulps);
+    json_difference(f);
   else
     cli_json(", 'why': %s", f->why);
   cli_json("}\n");
@@ -100,15 +108,16 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 
 static const cli_extra extra[] = {
     {"inject", "STEP,RESULT,ELEMENT",
-     "compare a run with itself, with a fault of one unit in the last place planted there", .take = take_fault},
-    {"tolerance", "X", "with a dump: how far apart equal elements may be, relative to the largest (0.001)",
+     "change one element of one result by one unit in the last place, and find it: a test of bisect",
+     .take = take_fault},
+    {"tolerance", "X", "DUMP: largest difference of equal elements, relative to the largest element (default 0.001)",
      cli_take_real, &tolerance, .least = 1e-12, .most = 1},
     {0}};
 
 const cli_command cli_bisect = {
     .name = "bisect",
     .help = "the first step, node and element in which two runs differ",
-    .usage = "heddle bisect A B|DUMP [--json]: repeats two runs up to where they part; DUMP: results of PyTorch",
+    .usage = "heddle bisect A B|DUMP [--json]: repeats two runs up to the first difference; DUMP: results of PyTorch",
     .notes = "Exit codes: 0 the runs are equal, 3 they differ, 4 not comparable.",
     .options = (const char *const[]){"data", "data-dir", "json", NULL},
     .extra = extra,

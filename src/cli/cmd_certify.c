@@ -15,8 +15,9 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   return CLI_OK;
 }
 
-static const cli_extra extra[] = {
-    {"output", "FILE", "where to write it (RUN/certificate.json)", cli_take_text, .self = &path, .letter = 'o'}, {0}};
+static const cli_extra extra[] = {{"output", "FILE", "write the certificate here (default RUN/certificate.json)",
+                                   cli_take_text, .self = &path, .letter = 'o'},
+                                  {0}};
 
 const cli_command cli_certify = {
     .name = "certify",

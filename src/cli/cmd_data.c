@@ -133,7 +133,7 @@ static void print_json(const hd_data_facts *f) {
   if (f->classes)
     json_classes(f);
   else
-    cli_json(", 'outputs': %d, 'target_low': %.9g, 'target_high': %.9g", f->outputs, f->target_low, f->target_high);
+    cli_json(", 'outputs': %d, 'target_low': %e, 'target_high': %e", f->outputs, f->target_low, f->target_high);
   json_channels("mean", f->mean, f->channels);
   json_channels("std", f->std, f->channels);
   if (f->notes[0])
@@ -153,8 +153,10 @@ static int show(const hd_data_look *look, hd_ctx *ctx, bool json) {
     print_facts(f);
     if (asked.check)
       print_bad(f);
+    if (asked.sheet && !asked.check)
+      cli_print("\n");
     if (asked.sheet)
-      cli_print("%ssheet      %s\n", asked.check ? "" : "\n", asked.sheet);
+      cli_print("sheet      \t%s\n", asked.sheet);
   }
   return f->bad_count ? CLI_FOUND : CLI_OK;
 }
@@ -177,8 +179,8 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 }
 
 static const cli_extra extra[] = {
-    {"sheet", "FILE.png", "draw a dozen samples of each class", cli_take_text, .self = &asked.sheet},
-    {"check", NULL, "name every sample that cannot be read; exit code 3 if there is one", cli_take_flag,
+    {"sheet", "FILE.png", "draw a dozen samples of each class into this file", cli_take_text, .self = &asked.sheet},
+    {"check", NULL, "read every sample and name those that cannot be read; exit code 3 if there is one", cli_take_flag,
      .self = &asked.check},
     {0}};
 

@@ -43,7 +43,7 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 
 const cli_command cli_doctor = {
     .name = "doctor",
-    .help = "what makes this machine slow, what it costs, what mends it",
-    .usage = "heddle doctor [options]: what makes this machine slow for training, and what mends it",
+    .help = "what slows down training on this machine, and how to fix it",
+    .usage = "heddle doctor [options]: find out what slows down training on this machine, and how to fix it",
     .options = (const char *const[]){"threads", "json", NULL},
     .run = run};

@@ -35,8 +35,8 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 }
 
 static const cli_extra extra[] = {
-    {"onnx", "FILE", "as an ONNX file, opset 17", cli_take_text, .self = &path[HD_EXPORT_ONNX]},
-    {"c", "FILE", "as one C file without dependencies, whose scores have the same bits", cli_take_text,
+    {"onnx", "FILE", "write an ONNX file (opset 17)", cli_take_text, .self = &path[HD_EXPORT_ONNX]},
+    {"c", "FILE", "write one C file without dependencies, which computes the same bits", cli_take_text,
      .self = &path[HD_EXPORT_C]},
     {0}};
 

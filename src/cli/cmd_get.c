@@ -47,10 +47,11 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 
 static int from = 0, dir = 1, patience = 2;
 static const cli_extra extra[] = {
-    {"from", "URL|DIR|FILE", "instead of the known mirrors, or what was fetched elsewhere; may be given again", take,
-     .self = &from},
-    {"dir", "DIR", "where sets go (~/.cache/heddle)", take, .self = &dir},
-    {"patience", "S", "leave a mirror that sends less than 1 kB/s for so long (20)", take, .self = &patience},
+    {"from", "URL|DIR|FILE",
+     "fetch from here, or take files that were fetched elsewhere (default: the known mirrors); may be given again",
+     take, .self = &from},
+    {"dir", "DIR", "put data sets here (default ~/.cache/heddle)", take, .self = &dir},
+    {"patience", "S", "leave a mirror that sends less than 1 kB/s for S seconds (default 20)", take, .self = &patience},
     {0}};
 
 const cli_command cli_get = {

@@ -50,10 +50,10 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 }
 
 static const cli_extra extra[] = {
-    {"ranks", "N", "how many processes", cli_take_whole, &asked.ranks, 1, 1024, .letter = 'n'},
-    {"hosts", "LIST", "hosts with the number of ranks on each, such as node1:2,node2:2; by mpirun", cli_take_text,
+    {"ranks", "N", "number of processes", cli_take_whole, &asked.ranks, 1, 1024, .letter = 'n'},
+    {"hosts", "LIST", "hosts with the number of processes on each, such as node1:2,node2:2; uses mpirun", cli_take_text,
      .self = &asked.hosts},
-    {"max-restarts", "K", "start all of them again, up to K times, when one is lost (0)", cli_take_whole,
+    {"max-restarts", "K", "when a process is lost, start all again, up to K times (default 0)", cli_take_whole,
      &asked.restarts, .least = 0, .most = 1000000},
     {0}};
 

@@ -141,7 +141,7 @@ static void print_json(const predict *p, const sample *s) {
     cli_json("%c%g", i, p->value[i]);
   cli_json("]");
   for (int i = 0; i < s->targets; i++)
-    cli_json(i ? ", %g" : ", 'targets': [%g", s->target[i]);
+    cli_json(i ? ", %e" : ", 'targets': [%e", s->target[i]);
   cli_json(s->targets ? "]}" : "}");
 }
 
@@ -281,14 +281,16 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 }
 
 static const cli_extra extra[] = {
-    {"index", "N", "an item of the data's test set; may be given again", .take = take_index}, {0}};
+    {"index", "N", "predict sample N of the test set of --data; may be given again", .take = take_index}, {0}};
 
 const cli_command cli_predict = {
     .name = "predict",
     .help = "classes of pictures and rows, with probabilities, or numbers",
-    .usage = "heddle predict CHECKPOINT [FILE...] [--index N...] [--data NAME|PATH] [--data-dir DIR] [--label NAME] "
-             "[--header H] [--missing M] [--tta V] [--threads N] [--device D] [--json]: pictures, .csv, .npy, or - for "
-             "CSV on standard input",
+    .usage =
+        "heddle predict CHECKPOINT [FILE...] [--index N]... [options]: the classes, or the numbers, that a trained "
+        "model predicts",
+    .notes = "FILE is a picture (.png or .jpg), a table (.csv; - reads one from standard input) or an array of samples "
+             "(.npy). CHECKPOINT is the folder of a run or of one of its steps.",
     .options = (const char *const[]){"data", "data-dir", "label", "header", "missing", "tta", "threads", "device",
                                      "json", NULL},
     .extra = extra,

@@ -254,10 +254,10 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 }
 
 static const cli_extra extra[] = {
-    {"output", "FILE", "where to write the page (RUN/report.html; of several runs report.html)", cli_take_text,
+    {"output", "FILE", "write the page here (default RUN/report.html; of several runs: report.html)", cli_take_text,
      .self = &asked.output, .letter = 'o'},
-    {"svg", "DIR", "also write each figure into a file in this folder", cli_take_text, .self = &asked.svg},
-    {"follow", NULL, "write the page again whenever a run goes on, until it ends", cli_take_flag,
+    {"svg", "DIR", "also write each figure as an SVG file into this folder", cli_take_text, .self = &asked.svg},
+    {"follow", NULL, "write the page again whenever a run makes progress, until all have ended", cli_take_flag,
      .self = &asked.follow},
     {0}};
 

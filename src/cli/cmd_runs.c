@@ -231,18 +231,19 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 }
 
 static const cli_extra extra[] = {
-    {"sort", "KEY", "sort by a value, -KEY: largest first", cli_take_text, .self = &asked.sort},
-    {"where", "KEY=VALUE", "only runs with this value; several times: with all of them", .take = take_term},
-    {"columns", "KEYS", "what to show: run, state, step, time, test_loss, a setting's name, machine.cpu and so on",
+    {"sort", "KEY", "sort by this value; -KEY: largest first (default: by folder)", cli_take_text, .self = &asked.sort},
+    {"where", "KEY=VALUE", "only runs with this value; may be given again, for runs with all of them",
+     .take = take_term},
+    {"columns", "KEYS", "columns to show: run, state, step, time, test_loss, any setting, machine.cpu and so on",
      cli_take_text, .self = &asked.columns},
-    {"csv", NULL, "comma-separated values", cli_take_flag, .self = &asked.csv},
+    {"csv", NULL, "print comma-separated values", cli_take_flag, .self = &asked.csv},
     {0}};
 
 const cli_command cli_runs = {
     .name = "runs",
     .help = "the runs in a folder, as a table",
-    .usage = "heddle runs [DIR] [--sort KEY] [--where KEY=VALUE] [--columns KEYS] [--csv] [--json]: the runs in a "
-             "folder (runs)",
+    .usage = "heddle runs [DIR] [--sort KEY] [--where KEY=VALUE] [--columns KEYS] [--csv] [--json]: the runs in "
+             "a folder (default runs)",
     .options = (const char *const[]){"json", NULL},
     .extra = extra,
     .operands = CLI_ANY,

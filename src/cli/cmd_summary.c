@@ -204,7 +204,7 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 }
 
 static const cli_extra extra[] = {
-    {"input", "CxHxW", "samples of this shape instead of the model's, for example 1x28x28", .take = take_input}, {0}};
+    {"input", "CxHxW", "shape of samples, such as 1x28x28 (default: the model's)", .take = take_input}, {0}};
 
 const cli_command cli_summary = {
     .name = "summary",

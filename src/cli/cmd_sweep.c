@@ -59,24 +59,28 @@ static const char *values_of(char text[512], const hd_sweep *s, int64_t run, boo
 }
 
 static void draw_progress(const progress *p, const hd_sweep_event *event) {
-  char bar[BAR + 1], left[LOOK_TIME_BYTES];
+  char bar[BAR + 1], left[LOOK_TIME_BYTES], line[256];
+  int at;
   memset(bar, '.', BAR);
   memset(bar, '#', (size_t)(BAR * event->ended / event->trainings));
   bar[BAR] = 0;
-  printf("\r[%s] %s of %s runs", bar, cli_grouped(event->ended), cli_grouped(event->trainings));
-  if (event->best >= 0)
-    printf(", best %s %.4f (%s)", hd_sweep_result(p->sweep)->metric, event->best_metric, sweep_name(event->best));
+  at = snprintf(line, sizeof line, "[%s] %s of %s runs", bar, cli_grouped(event->ended), cli_grouped(event->trainings));
   if (p->trained > 0)
-    printf(", %s left", look_time(left, (cli_now_s() - p->began_s) / (double)p->trained *
-                                            (double)(event->trainings - event->ended)));
-  printf("\033[K");
+    at += snprintf(
+        line + at, sizeof line - (size_t)at, ", %s left",
+        look_time(left, (cli_now_s() - p->began_s) / (double)p->trained * (double)(event->trainings - event->ended)));
+  if (event->best >= 0)
+    snprintf(line + at, sizeof line - (size_t)at, ", best %s %.4f (%s)", hd_sweep_result(p->sweep)->metric,
+             event->best_metric, sweep_name(event->best));
+  cli_draw_line(line);
 }
 
 static void print_wait(const progress *p, const hd_sweep_event *event) {
   if (p->quiet)
     return;
-  cli_print("%s%s: \t%s%s\n", p->terminal ? "\r" : "", event->run < 0 ? "sweep" : sweep_name(event->run), event->text,
-            p->terminal ? "\033[K" : "");
+  if (p->terminal)
+    fputs("\r\033[K", stdout);
+  cli_print("%s: \t%s\n", event->run < 0 ? "sweep" : sweep_name(event->run), event->text);
   fflush(stdout);
 }
 
@@ -221,18 +225,26 @@ static int take_jobs(const cli_extra *option, const char *value) {
   return strcmp(value, "auto") ? cli_take_whole(option, value) : CLI_OK;
 }
 
-static const cli_extra extra[] = {
-    {"jobs", "N|auto", "runs side by side, one thread each without --threads (as many as CPUs, and as memory holds)",
-     take_jobs, .self = &asked.jobs, .least = 1, .most = HD_MAX_THREADS},
-    {"draws", "N", "draw keys such as lr=log(1e-4,1e-1) so often", cli_take_whole, .self = &asked.draws, .least = 1,
-     .most = 100000},
-    {"folds", "N", "train each run once for every one of N parts of the training set, which is its test set",
-     cli_take_whole, .self = &asked.folds, .least = 2, .most = 10000},
-    {"halving", "K", "give all runs a part of their steps, the best 1/K of them K times as many, and so on",
-     cli_take_whole, .self = &asked.halving, .least = 2, .most = 100000},
-    {"rank-by", "NAME", "what ranks runs: test_accuracy, test_loss, val_accuracy, val_loss, train_loss", cli_take_text,
-     .self = &asked.metric},
-    {0}};
+static const cli_extra extra[] = {{"jobs", "N|auto",
+                                   "runs at the same time; each has one thread, unless --threads says more (default: "
+                                   "one for each CPU, as memory allows)",
+                                   take_jobs, .self = &asked.jobs, .least = 1, .most = HD_MAX_THREADS},
+                                  {"draws", "N",
+                                   "random search: draw keys such as lr=log(1e-4,1e-1) N times (default: a grid)",
+                                   cli_take_whole, .self = &asked.draws, .least = 1, .most = 100000},
+                                  {"folds", "N",
+                                   "cross-validation: train each run N times, each time with another part of the "
+                                   "training set as test set (default: off)",
+                                   cli_take_whole, .self = &asked.folds, .least = 2, .most = 10000},
+                                  {"halving", "K",
+                                   "successive halving: start all runs with few steps, continue the best 1/K with K "
+                                   "times as many, and so on (default: off)",
+                                   cli_take_whole, .self = &asked.halving, .least = 2, .most = 100000},
+                                  {"rank-by", "NAME",
+                                   "rank runs by this: test_accuracy, test_loss, val_accuracy, val_loss, train_loss "
+                                   "(default test_accuracy, without classes: test_loss)",
+                                   cli_take_text, .self = &asked.metric},
+                                  {0}};
 
 const cli_command cli_sweep = {
     .name = "sweep",

@@ -289,14 +289,14 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   return code;
 }
 
-static const cli_extra extra[] = {
-    {"once", NULL, "one look, then the end", cli_take_flag, .self = &asked.once},
-    {"interval", "S", "seconds between two looks (1)", cli_take_real, &asked.interval_s, .least = 0.1, .most = 3600},
-    {0}};
+static const cli_extra extra[] = {{"once", NULL, "print the state once and exit", cli_take_flag, .self = &asked.once},
+                                  {"interval", "S", "seconds between two updates (default 1)", cli_take_real,
+                                   &asked.interval_s, .least = 0.1, .most = 3600},
+                                  {0}};
 
 const cli_command cli_top = {.name = "top",
-                             .help = "what runs on this machine just now, live",
-                             .usage = "heddle top [--once] [--interval S] [--json]: what runs on this machine just now",
+                             .help = "what runs on this machine, live",
+                             .usage = "heddle top [--once] [--interval S] [--json]: what runs on this machine, live",
                              .options = (const char *const[]){"json", NULL},
                              .extra = extra,
                              .run = run};

@@ -1,6 +1,8 @@
 /* heddle topo: the machine as a tree, the CPU budget of this process and its reason, and the placement of threads. */
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "cli/cli.h"
 #include "cli/topo.h"
@@ -74,12 +76,17 @@ static void print_machine(const hd_topology *t) {
     cli_print("%s cores: %d with %d CPUs\n", hd_core_type_name(t->kind[k].type), t->kind[k].cores, t->kind[k].cpus);
 }
 
-static void print_text(const hd_topology *t, const hd_placement *p) {
+/* given: the number of threads, or their CPUs. */
+static void print_text(const hd_topology *t, const hd_placement *p, bool given) {
   print_machine(t);
   cli_print("\n");
   print_tree(t, p);
   cli_print("\nbudget  \t%s: %s\n", cli_counted(t->budget.cpus, "CPU"), t->budget.why);
   cli_print("threads \t%d: %s\n", p->threads, p->why);
+  if (!given)
+    cli_print(
+        "        \t--threads auto takes the number that `heddle tune` kept for a model, else the fastest in a short "
+        "search at the start, up to one thread for each physical core\n");
 }
 
 /* ---- JSON ---- */
@@ -132,6 +139,16 @@ static void draw(FILE *file, const void *what) {
   topo_draw(file, drawn->machine, drawn->place);
 }
 
+static void print(const hd_topology *machine, const hd_placement *place, const hd_config *config) {
+  const char *omp = getenv("OMP_NUM_THREADS");
+  if (cli_wants_json(config))
+    print_json(machine, place);
+  else
+    print_text(machine, place,
+               strcmp(hd_config_get(config, "threads"), "auto") != 0 || *hd_config_get(config, "cpus") ||
+                   (omp && *omp));
+}
+
 static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   hd_topology *machine;
   hd_placement *place = NULL;
@@ -140,13 +157,13 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   if (code == 0)
     code = cli_save_svg(svg, draw, &(picture){machine, place});
   if (code == 0)
-    (cli_wants_json(config) ? print_json : print_text)(machine, place);
+    print(machine, place, config);
   hd_placement_destroy(place);
   hd_topology_destroy(machine);
   return code;
 }
 
-static const cli_extra extra[] = {{"svg", "FILE", "draws the machine", cli_take_text, .self = &svg}, {0}};
+static const cli_extra extra[] = {{"svg", "FILE", "draw the machine into this file", cli_take_text, .self = &svg}, {0}};
 
 const cli_command cli_topo = {.name = "topo",
                               .help = "the machine, what may be used of it, and where threads go",

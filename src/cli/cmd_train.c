@@ -70,9 +70,10 @@ static void draw_progress(progress *p, const hd_event *event) {
   for (int i = 0; i < width; i++)
     bar[i] = i < full ? '#' : '.';
   bar[width] = 0;
-  printf("\r[%s] epoch %lld, step %s of %s, loss %.4f\033[K", bar, (long long)event->epoch + 1,
-         cli_grouped(event->step), cli_grouped(r->steps_in_all), event->loss);
-  fflush(stdout);
+  char line[160];
+  snprintf(line, sizeof line, "[%s] epoch %lld, step %s of %s, loss %.4f", bar, (long long)event->epoch + 1,
+           cli_grouped(event->step), cli_grouped(r->steps_in_all), event->loss);
+  cli_draw_line(line);
 }
 
 /* Without classes there is no accuracy. */
@@ -182,11 +183,12 @@ static void describe_layout(char *text, size_t bytes, const hd_report *r) {
   if (least < most)
     snprintf(text, bytes, "%s%d to %d threads, %d in all,", ranks, least, most, all);
   else
-    snprintf(text, bytes, "%s%s", ranks, cli_counted(least, "thread"));
+    snprintf(text, bytes, "%s%s%s%s%s", ranks, cli_counted(least, "thread"), *r->threads_note ? " (" : "",
+             r->threads_note, *r->threads_note ? ")" : "");
 }
 
 static void print_start(const hd_report *r) {
-  char frozen[48] = "", layout[240];
+  char frozen[48] = "", layout[384];
   describe_layout(layout, sizeof layout, r);
   if (r->trainable < r->parameters)
     snprintf(frozen, sizeof frozen, ", %s trainable", cli_grouped(r->trainable));
@@ -403,6 +405,8 @@ static void json_settings(const hd_report *r) {
     cli_json("'hosts': %d, ", r->hosts);
   if (r->stages > 0)
     json_stages(r);
+  if (*r->threads_note)
+    cli_json("'threads_note': %s, ", r->threads_note);
   cli_json("'workers': %d, 'device': %s, ", r->workers, r->device);
   if (*r->device_note)
     cli_json("'device_note': %s, ", r->device_note);

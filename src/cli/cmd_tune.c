@@ -105,6 +105,9 @@ static void print_table(const hd_tune *t) {
   cli_print("\nAmdahl          \t%s\n", tune_amdahl(text, t));
   cli_print("scalability     \tcontention %.4f, coherence %.6f: %s\n", t->contention, t->coherence,
             tune_limit(text, t));
+  if (t->busy)
+    cli_print("not kept        \tother processes kept %.1f CPUs busy meanwhile; measure again on an idle machine\n",
+              t->load);
   cli_print("weights_sha256  \t%s after %lld steps, at every setting\n", t->weights_sha256, (long long)t->proof_steps);
 }
 
@@ -128,7 +131,9 @@ static void print_json(const hd_tune *t) {
            best->workers, tune_placement(best), best->samples_per_s);
   cli_json("'law': {'amdahl': %.6g, 'contention': %.6g, 'coherence': %.6g, 'best': %g}, 'steps': %lld, ", t->amdahl,
            t->contention, t->coherence, t->predicted_best, (long long)t->proof_steps);
-  cli_json("'weights_sha256': %s}\n", t->weights_sha256);
+  cli_json("'load': %.2f, 'busy': ", t->load);
+  printf("%s", t->busy ? "true" : "false");
+  cli_json(", 'weights_sha256': %s}\n", t->weights_sha256);
 }
 
 /* Opened before the experiment, so that an unwritable file is an error at the start. */
@@ -185,10 +190,13 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 }
 
 static const cli_extra extra[] = {
-    {"seconds", "S", "how long to measure (15)", cli_take_real, &asked.seconds, .least = 0.1, .most = 86400},
+    {"seconds", "S", "seconds to measure (default 15)", cli_take_real, &asked.seconds, .least = 0.1, .most = 86400},
     {"html", "FILE", "write a page with charts", cli_take_text, .self = &asked.html},
-    {"csv", "FILE", "write a table", cli_take_text, .self = &asked.csv},
-    {"sweep", "LIST", "what is varied: threads,placement,workers", .take = take_sweep},
+    {"csv", "FILE", "write all measurements as a table", cli_take_text, .self = &asked.csv},
+    {"sweep", "LIST",
+     "vary these, separated by commas: threads,placement,workers (default threads,placement; with --cpus or "
+     "--placement: threads)",
+     .take = take_sweep},
     {0}};
 
 const cli_command cli_tune = {

@@ -83,17 +83,19 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 }
 
 static const cli_extra extra[] = {
-    {"spot", "N", "repeat only N stretches between checkpoints, drawn at random", cli_take_whole, &spot, .least = 1,
-     .most = 1000},
-    {"seed", "N", "of the draw, to repeat it", cli_take_real, &seed, .least = 0, .most = 4294967295.0},
-    {"plain", NULL, "with the plain plan: reference kernels, nothing left out; slow", cli_take_flag, .self = &plain},
+    {"spot", "N", "repeat only N random segments between checkpoints (default: the whole run)", cli_take_whole, &spot,
+     .least = 1, .most = 1000},
+    {"seed", "N", "seed of --spot, to repeat the same segments (default: random)", cli_take_real, &seed, .least = 0,
+     .most = 4294967295.0},
+    {"plain", NULL, "compute with the reference kernels and no shortcuts; slow (default: off)", cli_take_flag,
+     .self = &plain},
     {0}};
 
 const cli_command cli_verify = {
     .name = "verify",
     .help = "repeat a run and say whether it is what it claims",
     .usage = "heddle verify RUN|CERTIFICATE [--spot N] [layout] [--json]: repeats a run on any layout",
-    .notes = "Exit codes: 0 verified, 3 refuted, 4 not comparable: another arithmetic, or data or checkpoints missing.",
+    .notes = "Exit codes: 0 verified, 3 refuted, 4 not comparable: another arithmetic, or missing data or checkpoints.",
     .options = (const char *const[]){"threads", "procs", "stages", "schedule-stages", "cpus", "placement", "accumulate",
                                      "workers", "device", "cache", "data", "data-dir", "stall-timeout", "json", NULL},
     .extra = extra,

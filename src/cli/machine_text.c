@@ -143,7 +143,7 @@ void look_print_jobs(FILE *to, const hd_look *look) {
 
 /* ---- JSON: unknown values are null ---- */
 
-/* For %.17g, which prints all digits of a whole number. */
+/* As a number of JSON. */
 static double known(int64_t value) { return value >= 0 ? (double)value : NAN; }
 
 static void put_machine(const hd_look *look) {
@@ -151,7 +151,7 @@ static void put_machine(const hd_look *look) {
   cli_json("'model': %s, 'isa': %s, 'packages': %d, 'cores': %d, 'pus': %d, ", t->model, look->isa, t->packages,
            t->cores, t->cpus);
   topo_json_caches(t);
-  cli_json(", 'memory_bytes': %.17g, 'memory_used_bytes': %.17g, 'swap_bytes': %.17g, 'swap_used_bytes': %.17g, ",
+  cli_json(", 'memory_bytes': %g, 'memory_used_bytes': %g, 'swap_bytes': %g, 'swap_used_bytes': %g, ",
            known(look->memory_bytes), known(look->memory_used_bytes), known(look->swap_bytes),
            known(look->swap_used_bytes));
   cli_json("'use': %g, 'temperature_c': %g, 'power_w': %g, 'load': [%g, %g, %g], ", look->use_all, look->temperature_c,
@@ -177,7 +177,7 @@ static void put_processes(const hd_gpu *gpu) {
   cli_json("'processes': [");
   for (int i = 0; i < gpu->processes; i++) {
     const hd_gpu_process *p = &gpu->process[i];
-    cli_json("%c{'pid': %d, 'memory_bytes': %.17g, 'name': %s}", i, p->pid, known(p->memory_bytes), p->name);
+    cli_json("%c{'pid': %d, 'memory_bytes': %g, 'name': %s}", i, p->pid, known(p->memory_bytes), p->name);
   }
   cli_json("]");
 }
@@ -186,11 +186,11 @@ static void put_gpus(const hd_look *look) {
   cli_json("'gpus': [");
   for (int i = 0; i < look->gpus; i++) {
     const hd_gpu *gpu = &look->gpu[i];
-    cli_json("%c{'gpu': %d, 'cuda': %.17g, 'name': %s, 'uuid': %s, 'trouble': %s, 'use': %g, ", i, gpu->index,
+    cli_json("%c{'gpu': %d, 'cuda': %g, 'name': %s, 'uuid': %s, 'trouble': %s, 'use': %g, ", i, gpu->index,
              known(gpu->cuda), gpu->name, gpu->uuid, gpu->trouble, gpu->use);
-    cli_json(
-        "'memory_bytes': %.17g, 'memory_used_bytes': %.17g, 'temperature_c': %g, 'power_w': %g, 'power_limit_w': %g, ",
-        known(gpu->memory_bytes), known(gpu->memory_used_bytes), gpu->temperature_c, gpu->power_w, gpu->power_limit_w);
+    cli_json("'memory_bytes': %g, 'memory_used_bytes': %g, 'temperature_c': %g, 'power_w': %g, 'power_limit_w': %g, ",
+             known(gpu->memory_bytes), known(gpu->memory_used_bytes), gpu->temperature_c, gpu->power_w,
+             gpu->power_limit_w);
     put_processes(gpu);
     cli_json("}");
   }
@@ -203,7 +203,7 @@ static void put_rank(int index, const hd_job_rank *rank) {
            index, rank->rank, rank->pid, hd_job_state_name(rank->state), (long long)rank->step, rank->loss,
            rank->samples_per_s, rank->threads);
   for (int i = 0; i < rank->threads; i++)
-    cli_json("%c%.17g", i, known(rank->cpu[i]));
+    cli_json("%c%g", i, known(rank->cpu[i]));
   cli_json("]}");
 }
 

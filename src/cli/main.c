@@ -7,10 +7,10 @@
 
 #include "cli/cli.h"
 
-static const cli_command *const commands[] = {&cli_train,  &cli_launch, &cli_eval,        &cli_predict, &cli_summary,
-                                              &cli_data,   &cli_runs,   &cli_report_runs, &cli_certify, &cli_verify,
-                                              &cli_bisect, &cli_digest, &cli_export, &cli_get, &cli_sweep,       &cli_tune,    &cli_bench,
-                                              &cli_topo,   &cli_doctor, &cli_devices,     &cli_top};
+static const cli_command *const commands[] = {
+    &cli_train,       &cli_launch,  &cli_eval,   &cli_predict, &cli_summary, &cli_data,    &cli_runs,
+    &cli_report_runs, &cli_certify, &cli_verify, &cli_bisect,  &cli_digest,  &cli_export,  &cli_get,
+    &cli_sweep,       &cli_tune,    &cli_bench,  &cli_topo,    &cli_doctor,  &cli_devices, &cli_top};
 
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -21,9 +21,10 @@ static int help(void) {
   cli_print("usage: heddle COMMAND [options]\n\n");
   for (int i = 0; i < COMMANDS; i++)
     cli_print("  %-10s \t%s\n", commands[i]->name, commands[i]->help);
-  cli_print("\nheddle COMMAND --help, or heddle help COMMAND, tells more. Exit codes: 0 success, 1 failure, 2 wrong "
-            "usage, 3 doctor, data --check, verify or bisect found something, 4 verify or bisect could not compare, "
-            "129, 130 and 143 after signals.\n");
+  cli_print(
+      "\nheddle COMMAND --help, or heddle help COMMAND, tells more. Exit codes: 0 success, 1 failure, 2 wrong "
+      "usage, 3 doctor, data --check, verify or bisect found something, 4 verify or bisect could not compare, "
+      "129, 130 and 143 after signals, 137 when a process of the run was killed, for lack of memory for example.\n");
   return CLI_OK;
 }
 

@@ -309,7 +309,7 @@ static void split_training(double *s, const report *r) {
 
 static void put_time(report *r) {
   static const char *const name[TIMES] = {"startup", "data", "computing", "waiting", "evaluation", "other"};
-  static const int colour[TIMES] = {2, 3, 0, 4, 1, 6}, apart = WIDTH / TIMES;
+  static const int colour[TIMES] = {2, 3, 0, 4, 1, 6}, apart = WIDTH / 3; /* two rows of three, for narrow screens */
   const double wall = report_number(r, 0, "wall_s");
   double s[TIMES], rest = wall, at = 0;
   s[STARTUP] = fmax(report_number(r, 0, "startup_s"), 0);
@@ -318,13 +318,14 @@ static void put_time(report *r) {
   for (int i = 0; i < OTHER; i++)
     rest -= s[i];
   s[OTHER] = fmax(rest, 0);
-  FILE *to = wall > 0 ? begin(r, "time", WIDTH, 84, 0, "Where %.2f seconds went", wall) : NULL;
+  FILE *to = wall > 0 ? begin(r, "time", WIDTH, 138, 0, "Where %.2f seconds went", wall) : NULL;
   for (int i = 0; to && i < TIMES; i++) {
     fprintf(to, "<rect class=\"f%d\" x=\"%.1f\" y=\"8\" width=\"%.1f\" height=\"24\"><title>%s</title></rect>\n",
             colour[i], at, fmin(WIDTH * s[i] / wall, WIDTH - at), name[i]);
-    fprintf(to, "<rect class=\"f%d\" x=\"%d\" y=\"46\" width=\"12\" height=\"12\"/>\n", colour[i], i * apart);
-    svg_text(to, i * apart + 18, 57, "", "%s", name[i]);
-    svg_text(to, i * apart + 18, 78, "strong", "%.2f s", s[i]);
+    const int x = i % 3 * apart, y = 46 + i / 3 * 52;
+    fprintf(to, "<rect class=\"f%d\" x=\"%d\" y=\"%d\" width=\"12\" height=\"12\"/>\n", colour[i], x, y);
+    svg_text(to, x + 18, y + 11, "", "%s", name[i]);
+    svg_text(to, x + 18, y + 34, "strong", "%.2f s", s[i]);
     at += WIDTH * s[i] / wall;
   }
   if (to)

@@ -258,11 +258,11 @@ static void put_table(FILE *to, const report *r) {
                                        "test_loss", "train_s", "weights_sha256"};
   const char *key[128];
   int keys = 0;
+  for (size_t i = 0; i < sizeof result / sizeof *result; i++)
+    key[keys++] = result[i]; /* first: settings may be long */
   for (int i = 0; hd_option_at(i) && keys < 100; i++)
     if (hd_option_at(i)->kind != HD_OPTION_FILES && report_differs(r, hd_option_at(i)->name))
       key[keys++] = hd_option_at(i)->name;
-  for (size_t i = 0; i < sizeof result / sizeof *result; i++)
-    key[keys++] = result[i];
   fprintf(to, "<div class=\"table\"><table class=\"runs\"><thead><tr><th class=\"name\">run</th>");
   for (int k = 0; k < keys; k++)
     page_put_text(to, "th", "", "%s", key[k]);

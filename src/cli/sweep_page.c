@@ -21,6 +21,7 @@ static const double WIDE = 50; /* largest by smallest value of a logarithmic axi
 typedef struct axis {
   bool numbers, log;
   double low, high;       /* on the scale of the axis */
+  double step;            /* between the numbers of a linear one; 0: they are at its values, or evenly spread */
   int names;              /* distinct values, up to MOST_NAMES */
   int64_t at[MOST_NAMES]; /* the first run with each */
 } axis;
@@ -62,7 +63,12 @@ static double place_of(axis *x, const hd_sweep *s, int key, int64_t run) {
   return x->high > x->low ? fmin((value - x->low) / (x->high - x->low), 1) : 0.5;
 }
 
-/* Runs without a value, of the metric, are left out. */
+/* The axis has its distinct values as ticks. */
+static bool has_few(const hd_sweep *s, const axis *x, int key) {
+  return x->names < MOST_NAMES && key < hd_sweep_result(s)->keys;
+}
+
+/* Runs without a value, of the metric, are left out. A linear axis begins and ends with a round number. */
 static axis look_at(const hd_sweep *s, int key) {
   const hd_sweep_report *r = hd_sweep_result(s);
   axis x = {.numbers = true, .low = INFINITY, .high = -INFINITY};
@@ -80,6 +86,11 @@ static axis look_at(const hd_sweep *s, int key) {
     x.low = 0, x.high = x.names - 1;
   else if (x.log)
     x.low = log10(x.low), x.high = log10(x.high);
+  else if (!has_few(s, &x, key) && x.high > x.low) {
+    x.step = svg_step(x.high - x.low);
+    x.low = floor(x.low / x.step + 1e-9) * x.step;
+    x.high = ceil(x.high / x.step - 1e-9) * x.step;
+  }
   return x;
 }
 
@@ -87,13 +98,14 @@ static double y_of(double place) { return BOTTOM - 14 - place * (BOTTOM - TOP - 
 
 /* The distinct values if they are few, else some numbers of the scale. */
 static void put_axis(FILE *to, const hd_sweep *s, axis *x, int key) {
-  const bool few = x->names < MOST_NAMES && key < hd_sweep_result(s)->keys, last = key == hd_sweep_result(s)->keys;
+  const bool few = has_few(s, x, key), last = key == hd_sweep_result(s)->keys;
   const int at = SIDE + key * APART;
   double before = INFINITY;
   svg_line(to, at, TOP, at, BOTTOM, "axis");
   svg_text(to, at, TOP - 20, "mid", "%s%s", name_of(hd_sweep_result(s), key), x->log ? " (log)" : "");
-  for (int i = 0; i < (few ? x->names : TICKS) && x->high >= x->low; i++) {
-    const double place = few ? place_of(x, s, key, x->at[i]) : x->high > x->low ? i / (TICKS - 1.0) : 0.5;
+  const int ticks = few ? x->names : x->step > 0 ? (int)lround((x->high - x->low) / x->step) + 1 : TICKS;
+  for (int i = 0; i < ticks && x->high >= x->low; i++) {
+    const double place = few ? place_of(x, s, key, x->at[i]) : x->high > x->low ? i / (ticks - 1.0) : 0.5;
     const double value = x->low + place * (x->high - x->low), y = y_of(place);
     char text[16];
     snprintf(text, sizeof text, "%.12s", few ? hd_sweep_value(s, x->at[i], key) : "");

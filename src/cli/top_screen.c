@@ -50,6 +50,16 @@ static int make_ascii(char *text, int columns) {
   return width;
 }
 
+/* The same, but a text that is cut ends with dots, which say so. */
+static int shorten(char *text, int columns) {
+  const int width = make_ascii(text, MOST_COLUMNS * 8), dots = columns < 6 ? 1 : 2;
+  if (width <= columns || columns < 1)
+    return make_ascii(text, columns);
+  memset(text + columns - dots, '.', (size_t)dots);
+  text[columns] = 0;
+  return columns;
+}
+
 __attribute__((format(printf, 3, 4))) static void put(canvas *c, style s, const char *fmt, ...) {
   char text[MOST_COLUMNS + 1];
   va_list args;
@@ -58,7 +68,7 @@ __attribute__((format(printf, 3, 4))) static void put(canvas *c, style s, const 
   va_end(args);
   if (c->row >= c->rows)
     return;
-  const int width = make_ascii(text, c->columns - c->used);
+  const int width = shorten(text, c->columns - c->used);
   const char *code = code_of(c, s);
   fprintf(c->to, "%s%s%s", code, text, *code ? "\033[0m" : "");
   c->used += width;
@@ -353,7 +363,7 @@ static void draw_job(canvas *c, const hd_job *job, style s, const char *mark) {
     snprintf(text, sizeof text, "%s", job_columns[i].title);
     if (job)
       format_column(text, sizeof text, job, (job_column)i);
-    make_ascii(text, width);
+    shorten(text, i + 1 == JOB_COLUMNS ? c->columns - at - 1 : width);
     at += snprintf(row + at, sizeof row - (size_t)at, "%s%*s", i ? " " : "", job_columns[i].width, text);
   }
   put(c, s, "%-*s", c->columns, row);

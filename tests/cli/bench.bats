@@ -167,6 +167,8 @@ fake_python() {
   grep -q '^PyTorch: left out: ./nothing has none' err
   grep -q '^./nowhere: left out: it does not run' err
   [ "$(json_get peers works.0.work works.0.peers <out)" = "[] simplenet []" ]
+  grep -q '^no peer was found, so these are .* install PyTorch or JAX, with numpy, for ./nothing or ./nowhere, or' err
+  no grep -q searching err
   fails 1 bench peers --data-dir nowhere
   says "--data-dir"
 }

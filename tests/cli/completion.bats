@@ -37,7 +37,9 @@ offers_no() { ! grep -Fxq -- "$1" offered || { echo "expected '$1' not to be off
   setup_completions
   for command in $COMMANDS; do
     completed heddle "$command" -
-    offers $(COLUMNS=1000 "$HEDDLE" "$command" --help | sed -nE 's/^  (-[a-z], )?(--[a-z-]*).*/\2/p')
+    COLUMNS=1000 "$HEDDLE" "$command" --help >help
+    if grep -q '^and the options of heddle train' help; then COLUMNS=1000 "$HEDDLE" train --help >>help; fi
+    offers $(sed -nE 's/^  (-[a-z], )?(--[a-z-]*).*/\2/p' help)
   done
 }
 

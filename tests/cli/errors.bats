@@ -111,6 +111,30 @@ out_of_range() {
   esac
 }
 
+@test "help says the range of every number, and what every option does by default" {
+  COLUMNS=1000 "$HEDDLE" train --help >help
+  numeric_options | while read -r option _; do
+    case $option in seed | warmup | clip-grad-norm) continue ;; esac # any number that is not negative
+    grep -qE -- "^  --$option .*\(.*[0-9] (to [0-9.]+|or more)\)$" help || { echo "no range of --$option"; false; }
+  done
+  sed -nE 's/^  --([a-z-]+) [A-Z].*/\1/p' help | while read -r option; do
+    case $option in recipe | step-size | data-dir | resume | config) continue ;; esac
+    grep -A1 -E -- "^  --$option " help | grep -q 'default' || { echo "no default of --$option"; false; }
+  done
+}
+
+@test "a command's own options come first, and those of train are left to train" {
+  for command in tune sweep 'bench step'; do
+    "$HEDDLE" $command --help >out
+    [ "$(wc -l <out)" -le 32 ]
+    grep -q '^and the options of heddle train: ' out
+  done
+  "$HEDDLE" data --help | grep -E '^  --' | head -n 1 | grep -q -- '--sheet'
+  "$HEDDLE" predict --help >out
+  grep -q '^FILE is a picture (.png or .jpg), a table (.csv;' out
+  "$HEDDLE" --help | tr '\n' ' ' | grep -q '137 when a process of the run was killed'
+}
+
 @test "every numeric option is refused out of its range" {
   [ "$(numeric_options | wc -l)" -ge 17 ]
   numeric_options | while read -r option _; do

@@ -39,6 +39,17 @@ same_scores() {
   same_scores m99 mnist_99
 }
 
+@test "compilers read the C file, as C++ too, and have nothing to warn of" {
+  for network in cnn "$SRCDIR/tests/bits/mixed.yaml" "$SRCDIR/tests/bits/norm.yaml"; do
+    rm -rf r
+    small_run "$network" r
+    "$HEDDLE" export r --c net.c >out
+    cc -std=c11 -Wall -Wextra -pedantic -Werror -Wno-overlength-strings -c net.c -o net.o
+    if command -v c++ >/dev/null; then c++ -std=c++17 -Wall -Wextra -Werror -x c++ -c net.c -o net.o; fi
+    if command -v tcc >/dev/null; then tcc -c net.c -o net.o; fi
+  done
+}
+
 @test "each operation as C has heddle's scores, bit for bit" {
   for network in $NETWORKS; do
     small_run "$SRCDIR/tests/bits/$network.yaml" $network

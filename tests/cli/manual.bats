@@ -17,7 +17,8 @@ plain() {
 # helps COMMAND: all that its help prints, that of its words included.
 helps() {
   COLUMNS=1000 "$HEDDLE" "$1" --help | tee words
-  for word in $(sed -n 's/^  \([a-z]*\)  .*/\1/p' words); do COLUMNS=1000 "$HEDDLE" "$1" "$word" --help; done
+  for word in $(sed -n 's/^  \([a-z]*\)  .*/\1/p' words); do COLUMNS=1000 "$HEDDLE" "$1" "$word" --help; done | tee -a words
+  if grep -q '^and the options of heddle train' words; then COLUMNS=1000 "$HEDDLE" train --help; fi
 }
 
 @test "each command has a page, which has every option and value of its help" {

@@ -224,3 +224,17 @@ EOS
   no grep -q '^report ' out
   [ -e r/history.jsonl ]
 }
+
+@test "in a comparison the scores come before the settings, which may be long" {
+  "$HEDDLE" train $TINY --out a >/dev/null
+  "$HEDDLE" train $TINY --lr 0.01 --transforms '[to_float, normalise]' --out b >/dev/null
+  "$HEDDLE" report a b -o page.html >/dev/null
+  tr -d '\n' <page.html | grep -q '<thead>.*>test_accuracy<.*>lr<.*</thead>'
+  grep -q 'body:has(.runs){max-width:76rem}' page.html
+}
+
+@test "the times of a run stand in rows of three, for narrow screens" {
+  "$HEDDLE" train $TINY --out a >/dev/null
+  "$HEDDLE" report a --svg pictures >/dev/null
+  [ "$(grep -c '<rect class="f[0-9]" x="0" y="\(46\|98\)"' pictures/time.svg)" -eq 2 ]
+}

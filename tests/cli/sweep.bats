@@ -398,3 +398,12 @@ time.sleep(600)' 3>&- &
   sweep --out s
   [ "$(column state s/table.csv)" = "done done" ]
 }
+
+@test "a linear axis of the page has round numbers" {
+  "$HEDDLE" sweep lr=0.001,0.01,0.1 seed=0,1 $SMALL --out s >/dev/null 2>&1
+  # What is right of the last axis: its numbers, at even and round steps.
+  grep -oE '<text [^>]*class="">[0-9.]+</text>' s/sweep.html | sed 's/.*>\([0-9.]*\)<.*/\1/' >ticks
+  [ "$(wc -l <ticks)" -ge 2 ]
+  awk 'NR > 1 { step = $1 - last; if (NR > 2 && (step - before > 1e-9 || before - step > 1e-9)) exit 1; before = step } { last = $1 }' ticks
+  awk 'NR == 2 { s = $1 - first; while (s < 0.999999) s *= 10; exit !(s < 1.000001 || (s > 1.99 && s < 2.01) || (s > 4.99 && s < 5.01)) } { first = $1 }' ticks
+}

@@ -199,3 +199,27 @@ commands() {
   "$HEDDLE" doctor --threads 1000 >doctor || code=$?
   grep -q '^[0-9]* checks for .*, shm-size$' doctor
 }
+
+# chunks: what `screen` has between returns, without codes.
+chunks() {
+  tr '\r' '\n' <screen | sed 's/\x1b\[[0-9;?]*[A-Za-z]//g' | grep -a '^\['
+}
+
+@test "a progress line is no wider than the screen, and is none where a launcher reads it" {
+  need_terminal
+  "$BUILDDIR/tests/cli/on_terminal" 24x60 screen wait:table_sha256 -- "$HEDDLE" sweep seed=0..5 $TINY --jobs 1 --out s || true
+  chunks >lines
+  [ -s lines ]
+  grep -q ' left' lines
+  [ "$(awk '{ print length($0) }' lines | sort -n | tail -n 1)" -lt 60 ]
+  MPI_LOCALNRANKS=1 "$BUILDDIR/tests/cli/on_terminal" 24x120 screen wait:weights_sha256 -- "$HEDDLE" train $TINY --out r || true
+  grep -aq 'weights_sha256' screen
+  no chunks
+  no grep -aq $'\x1b' screen
+}
+
+@test "an argument of a line has no control characters" {
+  "$HEDDLE" data digits --sheet sheet.png >out
+  grep -qx 'sheet      sheet.png' out
+  no grep -q '?' out
+}

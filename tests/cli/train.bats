@@ -628,3 +628,26 @@ sys.exit(subprocess.call(sys.argv[1:], stdout=open("out", "w")))' "$HEDDLE" trai
   "$HEDDLE" train $how --batch 8 --shards 8 --drop-last >out
   grep -q "^batch_norm 'n' has one number a channel in each batch" out
 }
+
+# Each number with a point or an exponent is no longer than Python's, which is the shortest that reads back equal.
+@test "numbers of JSON are the shortest that read back equal, in every file and line" {
+  command -v python3 >/dev/null || skip "python3 is not installed"
+  "$HEDDLE" train $TINY --val-split 0.3 --log-every 1 --out x --json | tail -n 1 >train.json
+  "$HEDDLE" certify x >/dev/null
+  "$HEDDLE" eval x --json | tail -n 1 >eval.json
+  "$HEDDLE" sweep lr=0.1,0.01 seed=0,1 $TINY --out s --json 2>/dev/null | tail -n 1 >sweep.json
+  "$HEDDLE" runs s --json >runs.json
+  cat >look.py <<'END'
+import re, sys
+seen = 0
+for path in sys.argv[1:]:
+    for number in re.findall(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?", re.sub(r'"(\\.|[^"])*"', "", open(path).read())):
+        seen += "." in number
+        if re.search("[.eE]", number) and len(number) > len(repr(float(number)).replace("e-0", "e-").replace("+", "")):
+            sys.exit(f"{path}: {number}, the shortest is {float(number)!r}")
+print(seen)
+END
+  python3 look.py x/run.json x/metrics.jsonl x/history.jsonl x/certificate.json x/step-*/run.json s/*/run.json \
+    s/sweep.json train.json eval.json sweep.json runs.json >out || { cat out; false; }
+  [ "$(cat out)" -gt 100 ]
+}

@@ -6,6 +6,11 @@ tune() {
   "$HEDDLE" tune --model simplenet --seconds 0.1 "$@"
 }
 
+# The load of others is unknown, so the result is kept: other tests may run beside this one.
+quiet() {
+  export HEDDLE_SYSROOT=$PWD/nowhere
+}
+
 # On two packages of a core with two CPUs each: there the placements differ, and a real machine with four CPUs has them.
 made_up() {
   HWLOC_SYNTHETIC="pack:2 core:1 pu:2" tune "$@"
@@ -26,7 +31,7 @@ rows() {
 @test "--json: the promised keys, and the digest that train gets after as many steps" {
   need_json
   tune --json >out
-  [ "$(json_keys <out)" = "model data isa batch cpus cpu settings best law steps weights_sha256" ]
+  [ "$(json_keys <out)" = "model data isa batch cpus cpu settings best law steps load busy weights_sha256" ]
   [ "$(json_get settings.0 <out | json_keys)" = \
     "threads workers placement same turns samples_per_s low high speedup efficiency" ]
   [ "$(json_get best <out | json_keys)" = "threads workers placement samples_per_s" ]
@@ -97,6 +102,7 @@ rows() {
 
 @test "the best of each placement is remembered for runs with --placement, the best of all for others" {
   export HWLOC_SYNTHETIC="pack:2 core:1 pu:2"
+  quiet
   file=.cache/heddle/threads.json
   tune --sweep placement --threads 2 >out
   tune --cpus 0 >out
@@ -133,6 +139,7 @@ threads_of() {
   printf '#!/bin/sh\nexec unshare -rn %s "$@"\n' "$HEDDLE" >alone
   chmod +x alone
   export HWLOC_SYNTHETIC="pack:2 core:1 pu:2"
+  quiet
   tune >out
   sed -i 's/"placement": "[a-z]*"/"placement": "compact"/; s/"threads": [0-9]*/"threads": 2/' .cache/heddle/threads.json
   HEDDLE=$PWD/alone start --model simplenet --epochs 1000000 --log-every 1 --out any
@@ -156,6 +163,7 @@ threads_of() {
 }
 
 @test "what was found is remembered, and threads auto takes it; a number of threads wins" {
+  quiet
   tune --json >out
   file=.cache/heddle/threads.json
   grep -q '"threads": ' $file
@@ -166,7 +174,50 @@ threads_of() {
   grep -q '"threads": 2,' out
 }
 
+@test "the number of threads says where it is from; an old result is not used" {
+  [ "$(nproc)" -ge 2 ] || skip "there is one CPU"
+  quiet
+  tune >out
+  no grep -q '^not kept' out
+  file=.cache/heddle/threads.json
+  today=$(date -u +%Y-%m-%d)
+  grep -q "\"measured\": \"$today" $file
+  grep -q '"load": null' $file
+  sed -i 's/"threads": [0-9]*/"threads": 1/' $file
+  "$HEDDLE" train --model simplenet --max-steps 2 --out kept >out
+  tr '\n' ' ' <out | grep -q "1 thread (kept by .tune. on $today) on "
+  "$HEDDLE" train --model simplenet --max-steps 2 --threads 1 --out given >out
+  head -n 3 out | tr '\n' ' ' | grep -q '1 thread on '
+  for day in 2020-02-29 9999-01-01 '' today; do # too old, to come, none
+    sed "s/\"measured\": \"[^\"]*\"/\"measured\": \"$day\"/" $file >changed
+    mkdir -p "other-$day"
+    cp changed "other-$day/threads.json"
+    HEDDLE_CACHE=$PWD/other-$day "$HEDDLE" train --model simplenet --max-steps 2 --out "run-$day" >out
+    no grep -q 'kept by' out
+  done
+  start --model mlp --epochs 1000 --out searched
+  await_line '\(searched just now: .* were [a-z ]*\) on '
+  kill -TERM "$CHILD"
+  finish
+}
+
+@test "what is measured on a busy machine is not kept, which is said" {
+  [ -r /proc/stat ] || skip "the load cannot be read"
+  others=
+  for _ in $(seq "$(nproc)"); do
+    while :; do :; done 3>&- &
+    others="$others $!"
+  done
+  "$HEDDLE" tune --model simplenet --seconds 1 --json >out || true
+  "$HEDDLE" tune --model simplenet --seconds 1 >text || true
+  kill $others
+  grep -q '"busy": true' out
+  grep -Eq '^not kept  .* other processes kept [0-9.]+ CPUs busy' text
+  [ ! -e .cache/heddle/threads.json ]
+}
+
 @test "a damaged cache counts as absent; one that cannot be written is not" {
+  quiet
   mkdir -p cache
   echo '{"broken' >cache/threads.json
   export HEDDLE_CACHE=$PWD/cache
@@ -178,6 +229,7 @@ threads_of() {
 }
 
 @test "in a shared cache what another user may have written counts as absent, and a pipe blocks nothing" {
+  quiet
   export HEDDLE_CACHE=$PWD/cache
   mkdir -m 1777 cache
   (umask 0 && tune >out)

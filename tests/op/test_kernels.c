@@ -165,7 +165,9 @@ static void say(const kernel_case *c, const hd_kernels *table, fill_kind fill, c
 
 /* One case: the reference once, then every table; of large shapes `make check` leaves out the GPU's stand-in. */
 static void check_case(const kernel_case *c, fill_kind fill, int failed[TABLES]) {
-  const int64_t macs = c->rows * hd__op_macs(c->op, &c->g);
+  hd_op layer;
+  kernel_case_backward(&layer, c->op);
+  const int64_t macs = c->rows * hd__op_macs(layer, &c->g);
   const int tables = check_depth() == 1 && !getenv("HD_GPU") && macs > MOST_OF_STAND_IN ? CPU_TABLES : TABLES;
   kernel_result want;
   if (kernel_case_run(&want, c, hd__kernels_reference(), 1))

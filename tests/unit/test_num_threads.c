@@ -2,6 +2,7 @@
 #include "scratch.h"
 
 #include <stdatomic.h>
+#include <math.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 
@@ -194,7 +195,7 @@ static void store_results(const hd_session *session, int writer) {
   for (int i = 0; i < RESULTS; i++) {
     char asked[32];
     snprintf(asked, sizeof asked, "%d of writer %d", i, writer);
-    hd__best_threads_remember(session, asked, &(hd_best){.threads = 1, .samples_per_s = 1});
+    hd__best_threads_remember(session, asked, &(hd_best){.threads = 1, .samples_per_s = 1, .load = NAN});
   }
 }
 

@@ -54,6 +54,13 @@ static void test_laws(void) {
     ok(law.amdahl == 1 && law.contention == 1 && law.coherence == 0 && law.best == 1,
        "where %d numbers of threads are equally fast, one is best", count);
   }
+  const double slower[] = {1000, 810};
+  law = hd__fit_law(threads, slower, 2);
+  ok(fabs(hd__law_speedup(&law, 2) - 0.81) < 1e-9 && law.best == 1,
+     "two threads that are slower: the law has the point");
+  make_speeds(speed, threads, 6, 1, 0.03);
+  law = hd__fit_law(threads, speed, 6);
+  ok(fabs(law.coherence - 0.03) < 1e-9 && law.best == 1, "and six points, %g", law.coherence);
   law = hd__fit_law(threads, speed, 1);
   ok(law.amdahl == 0 && isinf(law.best), "one setting gives no scaling");
 }

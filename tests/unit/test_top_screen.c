@@ -194,7 +194,13 @@ static void test_small(void) {
   ok(row_of(" 3*[") == 2, "all four cores in one row");
   strcpy(job[0].model, "mod\303\250le\033[2J\n");
   draw(&look, 24, 80, &(top_view){.chosen = 0});
-  ok(row_of(" mod?le?[2J training") > 0 && !outside, "a model's name cannot write where it likes");
+  ok(row_of(" mod?le?[.. training") > 0 && !outside, "a model's name cannot write where it likes, and ends with dots");
+  snprintf(job[0].command, sizeof job[0].command,
+           "heddle train --model resnet --data /home/user/pictures --batch 128 "
+           "--epochs 100");
+  draw(&look, 24, 80, &(top_view){.chosen = 0});
+  ok(row_of("command heddle train --model resnet --data /home/user/pictures --batch 128 --e..") > 0 && !outside,
+     "a command that is cut says so");
 }
 
 static void test_curves(void) {

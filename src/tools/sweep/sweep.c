@@ -18,6 +18,7 @@
 #include <jansson.h>
 
 #include "base/alloc.h"
+#include "base/json_text.h"
 #include "base/sized_struct.h"
 #include "platform/clock.h"
 #include "tools/sweep/sweep_source.h"
@@ -315,7 +316,7 @@ static hd_status write_choice(hd_sweep *s, hd_ctx *ctx, const char *name) {
       json_array_append_new(list, json_integer(s->order[i] + 1));
       left--;
     }
-  char *text = json_dumps(list, JSON_COMPACT);
+  char *text = hd__json_dump(list, JSON_COMPACT);
   json_decref(list);
   hd_status status = HD_ALLOCATED(text, ctx, "out of memory for a round");
   HD_THEN(status, hd__sweep_write(s, ctx, name, text));

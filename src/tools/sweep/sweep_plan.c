@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "base/alloc.h"
+#include "base/json_text.h"
 #include "platform/cgroup.h"
 #include "tools/sweep/sweep_source.h"
 
@@ -171,7 +172,7 @@ static const char *difference(json_t *a, json_t *b) {
   const char *key;
   json_t *value;
   json_object_foreach(a, key, value) {
-    char *x = json_dumps(value, JSON_ENCODE_ANY), *y = json_dumps(json_object_get(b, key), JSON_ENCODE_ANY);
+    char *x = hd__json_dump(value, JSON_ENCODE_ANY), *y = hd__json_dump(json_object_get(b, key), JSON_ENCODE_ANY);
     const bool same = x && y && !strcmp(x, y);
     free(x);
     free(y);
@@ -205,8 +206,8 @@ static hd_status check_same(hd_sweep *s, hd_ctx *ctx, const char *path, json_t *
     key = difference(spec, old);
   if (old && !key)
     return HD_OK;
-  char *is = old ? json_dumps(json_object_get(old, key), JSON_ENCODE_ANY) : NULL;
-  char *found = old ? json_dumps(json_object_get(spec, key), JSON_ENCODE_ANY) : NULL;
+  char *is = old ? hd__json_dump(json_object_get(old, key), JSON_ENCODE_ANY) : NULL;
+  char *found = old ? hd__json_dump(json_object_get(spec, key), JSON_ENCODE_ANY) : NULL;
   hd__fail(ctx, HD_E_USAGE,
            "%s: expected the sweep of that folder, with %s %.150s, found %.150s; choose another --out, or give --out "
            "alone to go on",
@@ -240,7 +241,7 @@ static hd_status write_spec(const hd_sweep *s, hd_ctx *ctx, json_t *spec) {
   json_auto_t *sources = NULL;
   HD_TRY(hd__sweep_read_sources(&sources, ctx, s, s->kept));
   json_object_update(spec, sources);
-  char *text = json_dumps(spec, JSON_INDENT(1));
+  char *text = hd__json_dump(spec, JSON_INDENT(1));
   hd_status status = HD_ALLOCATED(text, ctx, "out of memory for the sweep");
   HD_THEN(status, hd__sweep_write(s, ctx, "sweep.json", text));
   free(text);

@@ -43,7 +43,7 @@ hd_law hd__fit_law(const int32_t *threads, const double *speed, int count) {
     return law;
   law.amdahl = fmin(fmax(xy / xx, 0), 1);
   double determinant = xx * zz - xz * xz;
-  double a = determinant > 0 ? (zz * xy - xz * zy) / determinant : law.amdahl;
+  double a = determinant > 0 ? (zz * xy - xz * zy) / determinant : fmax(xy / xx, 0);
   double b = determinant > 0 ? (xx * zy - xz * xy) / determinant : 0;
   if (a < 0) { /* the nearest allowed point lies on an edge */
     a = 0;
@@ -51,9 +51,13 @@ hd_law hd__fit_law(const int32_t *threads, const double *speed, int count) {
   }
   if (b < 0) {
     b = 0;
-    a = law.amdahl;
+    a = fmax(xy / xx, 0);
   }
-  law.contention = fmin(a, 1);
+  if (a > 1) { /* more threads are slower than one: coherence alone can say by how much */
+    a = 1;
+    b = zz > 0 ? (zy - xz) / zz : 0;
+  }
+  law.contention = a;
   law.coherence = fmax(b, 0);
   if (law.contention == 1)
     law.best = 1; /* no number of threads is faster than one */

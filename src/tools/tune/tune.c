@@ -9,6 +9,7 @@
 #include "base/sized_struct.h"
 #include "platform/cpu_claim.h"
 #include "platform/clock.h"
+#include "platform/cpu_load.h"
 #include "platform/machine.h"
 #include "train/session/thread_count.h"
 #include "train/session/rehearsal.h"
@@ -33,6 +34,7 @@ typedef struct experiment {
   hd_rehearsal *rehearsal[HD_TUNE_MAX_SETTINGS];
   double *speed[HD_TUNE_MAX_SETTINGS]; /* MAX_TURNS each */
   int turns;
+  hd_cpu_load before;
   hd_tune *out;
 } experiment;
 
@@ -237,17 +239,24 @@ static void conclude(experiment *e) {
   fit_law(t, t->settings[t->best].placement, t->settings[t->best].workers);
 }
 
+/* A busy machine: others kept more than a tenth of the CPUs busy, beyond what the system's clock counts wrong. */
+static void look_at_load(experiment *e, double seconds) {
+  const double share = 0.1, tick_s = 0.02, cpus = e->before.cpus;
+  e->out->load = hd__cpu_load_others(&e->before);
+  e->out->busy = e->out->load > cpus * (share + tick_s / seconds);
+}
+
 /* Stores the best of each placement for configurations that ask for it, and the best of all for the others; with the
  * number of workers of the first settings, the smallest. */
 static void remember(const experiment *e) {
   const hd_tune *t = e->out;
-  if (!(e->sweep & HD_TUNE_THREADS) || e->wanted.cpus)
+  if (!(e->sweep & HD_TUNE_THREADS) || e->wanted.cpus || t->busy)
     return;
   for (int p = 0; p < HD_PLACEMENT_POLICIES; p++) {
     if (!(e->sweep & HD_TUNE_PLACEMENT) && p != (int)e->wanted.policy)
       continue;
     const hd_tune_setting *s = &t->settings[best_of(t, p, t->settings[0].workers)];
-    const hd_best best = {s->threads, (hd_placement_choice)p, s->samples_per_s};
+    const hd_best best = {s->threads, (hd_placement_choice)p, s->samples_per_s, t->load, ""};
     hd__best_threads_remember(e->session, hd_choice_name(HD_OPT_PLACEMENT, p), &best);
     if (!hd__config_given(e->config, HD_OPT_PLACEMENT) && p == t->settings[t->best].placement)
       hd__best_threads_remember(e->session, NULL, &best);
@@ -281,7 +290,9 @@ static hd_status run(experiment *e, hd_ctx *ctx, const hd_tune_request *request)
   HD_TRY(prepare_machine(e, ctx));
   HD_TRY(open_rehearsals(e, ctx));
   HD_TRY(prove(e, ctx));
+  hd__cpu_load_now(&e->before);
   HD_TRY(measure(e, ctx, request));
+  look_at_load(e, hd__clock_s() - e->before.at_s);
   conclude(e);
   remember(e);
   return HD_OK;

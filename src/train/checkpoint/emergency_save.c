@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/json_text.h"
 #include "train/checkpoint/saver.h"
 
 /* How long to wait for the rank that holds the lock of the run's folder to end. */
@@ -62,7 +63,7 @@ hd_status hd__emergency_open(hd_emergency **out, hd_ctx *ctx, hd_local_group *lo
   hd_emergency *emergency = *out = hd__calloc(1, sizeof *emergency);
   HD_TRY(HD_ALLOCATED(emergency, ctx, "out of memory for %s", purpose));
   emergency->writes = hd__local_group_rank(local) == 0;
-  char *text = emergency->writes ? json_dumps(run->record, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
+  char *text = emergency->writes ? hd__json_dump(run->record, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
   hd_status status = open_page(emergency, ctx, local, run, text);
   free(text);
   return HD_CREATED(status, out, hd__emergency_close);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/json_text.h"
 #include "base/number.h"
 #include "train/checkpoint/losses.h"
 #include "train/checkpoint/saver_hosts.h"
@@ -107,7 +108,7 @@ static hd_status write_state(FILE *to, hd_ctx *ctx, void *arg) {
 
 static hd_status write_record(FILE *to, hd_ctx *ctx, void *arg) {
   const json_t *record = arg;
-  if (json_dumpf(record, to, JSON_INDENT(2)) != 0 || fputc('\n', to) == EOF)
+  if (hd__json_write(to, record, JSON_INDENT(2)) != 0 || fputc('\n', to) == EOF)
     return hd__file_check(ctx, to, "run.json");
   return HD_OK;
 }

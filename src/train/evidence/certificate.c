@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json_text.h"
 #include "base/version.h"
 #include "data/loader/skipped_samples.h"
 #include "heddle/evidence.h"
@@ -281,13 +282,10 @@ hd_status hd__certificate_make(json_t **out, hd_ctx *ctx, const char *run) {
   return status;
 }
 
-/* As files have it; the caller frees it, NULL when out of memory. */
-static char *text_of(const json_t *certificate) {
-  return json_dumps(certificate, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
-}
+enum { LAYOUT = JSON_INDENT(2) | JSON_PRESERVE_ORDER };
 
 static hd_status write_json(FILE *to, hd_ctx *ctx, void *arg) {
-  char *text = text_of(arg);
+  char *text = hd__json_dump(arg, LAYOUT);
   HD_TRY(HD_ALLOCATED(text, ctx, "out of memory for the certificate"));
   const int failed = fputs(text, to) == EOF || fputc('\n', to) == EOF;
   free(text);
@@ -306,6 +304,24 @@ hd_status hd_certify(hd_ctx *ctx, const char *run, const char *path) {
 
 /* ---- Reading ---- */
 
+/* The file has exactly this text and a newline. Frees the text. */
+static bool has_text(const hd_mapping *file, char *text) {
+  const size_t length = text ? strlen(text) : 0;
+  const bool has = text && file->length == length + 1 && !memcmp(file->bytes, text, length) &&
+                   ((const char *)file->bytes)[length] == '\n';
+  free(text);
+  return has;
+}
+
+/* The file is as certify writes it, or as it wrote it up to 0.2.0; so nothing is in it that was not compared. */
+static hd_status check_text(hd_ctx *ctx, const json_t *certificate, const hd_mapping *file, const char *path) {
+  char *text = hd__json_dump(certificate, LAYOUT);
+  HD_TRY(HD_ALLOCATED(text, ctx, "out of memory for the certificate"));
+  if (has_text(file, text) || has_text(file, hd__json_dump_long(certificate, LAYOUT)))
+    return HD_OK;
+  return hd__fail(ctx, HD_E_FORMAT, "%s: expected a certificate as heddle certify writes it, found another text", path);
+}
+
 hd_status hd__certificate_read(json_t **out, hd_ctx *ctx, const char *path) {
   HD_MAPPED file = {0};
   json_error_t error;
@@ -314,13 +330,7 @@ hd_status hd__certificate_read(json_t **out, hd_ctx *ctx, const char *path) {
   if (!*out)
     return hd__fail(ctx, HD_E_FORMAT, "%s:%d: expected a certificate, found no JSON: %s", path, error.line, error.text);
   hd_status status = hd__certificate_check(ctx, *out, path);
-  char *text = text_of(*out);
-  HD_THEN(status, HD_ALLOCATED(text, ctx, "out of memory for the certificate"));
-  const size_t length = text ? strlen(text) : 0;
-  if (status == HD_OK && (file.length != length + 1 || memcmp(file.bytes, text, length) || file.bytes[length] != '\n'))
-    status =
-        hd__fail(ctx, HD_E_FORMAT, "%s: expected a certificate as heddle certify writes it, found another text", path);
-  free(text);
+  HD_THEN(status, check_text(ctx, *out, &file, path));
   if (status != HD_OK) {
     json_decref(*out);
     *out = NULL;

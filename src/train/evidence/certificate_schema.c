@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_text.h"
 #include "base/number.h"
 #include "train/evidence/certificate.h"
 #include "train/settings/model_source.h"
@@ -64,7 +65,7 @@ static hd_status refuse(hd_ctx *ctx, const char *path, const char *name, const c
                         const json_t *found) {
   if (!found)
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected '%s' in %s, found none" REMEDY, path, name, where);
-  char *text = json_dumps(found, JSON_ENCODE_ANY | JSON_COMPACT);
+  char *text = hd__json_dump(found, JSON_ENCODE_ANY | JSON_COMPACT);
   hd__fail(ctx, HD_E_FORMAT, "%s: expected %s as '%s' in %s, found %.*s" REMEDY, path, expected, name, where,
            SHOWN_BYTES, text ? text : "another");
   free(text);

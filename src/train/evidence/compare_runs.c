@@ -4,14 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_text.h"
 #include "base/version.h"
 #include "heddle/config.h"
 #include "heddle/session.h"
 #include "train/checkpoint/saver.h"
 
 static bool says(char *what, size_t bytes, const char *key, const json_t *expected, const json_t *found) {
-  char *a = json_dumps(expected, JSON_ENCODE_ANY | JSON_COMPACT),
-       *b = json_dumps(found, JSON_ENCODE_ANY | JSON_COMPACT);
+  char *a = hd__json_dump(expected, JSON_ENCODE_ANY | JSON_COMPACT),
+       *b = hd__json_dump(found, JSON_ENCODE_ANY | JSON_COMPACT);
   snprintf(what, bytes, "%s: expected %.80s, found %.80s", key, a ? a : "none", b ? b : "none");
   free(a);
   free(b);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/json_number.h"
 #include "platform/file.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/evidence/certificate.h"
@@ -229,7 +230,7 @@ const char *hd_runs_value(const hd_runs *runs, int64_t index, const char *key) {
   if (json_is_integer(value))
     snprintf(text, sizeof runs->text, "%lld", (long long)json_integer_value(value));
   else if (json_is_real(value))
-    snprintf(text, sizeof runs->text, "%.10g", json_real_value(value));
+    hd__json_number(text, json_real_value(value));
   else if (json_is_boolean(value))
     snprintf(text, sizeof runs->text, "%s", json_is_true(value) ? "true" : "false");
   return text;

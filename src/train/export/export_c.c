@@ -38,6 +38,33 @@ static int find_header(const char *path) {
 
 static hd_status write_header(writer *w, const char *path);
 
+static const char INTRINSICS[] = "#include <xmmintrin.h>";
+
+/* tcc has no intrinsics, and its assembler does not know these two instructions: stmxcsr and ldmxcsr of (%rax). */
+static void write_intrinsics(FILE *to) {
+  fprintf(to,
+          "#ifdef __TINYC__\n"
+          "static unsigned _mm_getcsr(void) {\n"
+          "  unsigned is;\n"
+          "  __asm__ volatile(\".byte 0x0f, 0xae, 0x18\" ::\"a\"(&is) : \"memory\");\n"
+          "  return is;\n"
+          "}\n"
+          "static void _mm_setcsr(unsigned is) {\n"
+          "  __asm__ volatile(\".byte 0x0f, 0xae, 0x10\" ::\"a\"(&is) : \"memory\");\n"
+          "}\n"
+          "#else\n%s\n#endif\n",
+          INTRINSICS);
+}
+
+/* Operations have parameters and functions that a network need not use. */
+static void write_quiet(FILE *to) {
+  fprintf(to, "#ifdef __GNUC__\n"
+              "#pragma GCC diagnostic ignored \"-Wunused-parameter\"\n"
+              "#pragma GCC diagnostic ignored \"-Wunused-function\"\n"
+              "#pragma GCC diagnostic ignored \"-Wmissing-field-initializers\"\n"
+              "#endif\n\n");
+}
+
 /* A line of a header; one that includes another header becomes its text. */
 static hd_status write_line(writer *w, const char *line, int length) {
   char path[LINE_BYTES];
@@ -45,7 +72,10 @@ static hd_status write_line(writer *w, const char *line, int length) {
     return HD_OK;
   if (length < LINE_BYTES && sscanf(line, "#include \"%511[^\"\n]\"", path) == 1)
     return write_header(w, path);
-  fprintf(w->to, "%.*s\n", length, line);
+  if ((size_t)length == strlen(INTRINSICS) && !strncmp(line, INTRINSICS, strlen(INTRINSICS)))
+    write_intrinsics(w->to);
+  else
+    fprintf(w->to, "%.*s\n", length, line);
   return HD_OK;
 }
 
@@ -67,6 +97,7 @@ static bool is_loss(const hd_plan_call *call) { return hd__op_info(call->op)->ru
 
 static hd_status write_headers(writer *w) {
   char path[LINE_BYTES];
+  write_quiet(w->to);
   fprintf(w->to, "#include <stdint.h>\n\nstatic uint64_t hd__fpmode_enter(void);\nstatic void "
                  "hd__fpmode_leave(uint64_t before);\n");
   HD_TRY(write_header(w, "fpmode.c"));
@@ -106,19 +137,31 @@ static const float *weights_of(const writer *w) {
   return store->weights[hd__store_buffer(store)];
 }
 
+/* The parameter that begins first at this offset or behind it. */
+static const hd_plan_param *next_param(const hd_plan *plan, int64_t offset) {
+  const hd_plan_param *next = NULL;
+  for (int p = 0; p < plan->param_count; p++)
+    if (plan->params[p].offset >= offset && (!next || plan->params[p].offset < next->offset))
+      next = &plan->params[p];
+  return next;
+}
+
+/* By offset, with zeros between parameters: C++ has no elements that are named by their index. */
 static hd_status write_weights(writer *w) {
-  const hd_plan *plan = w->plan;
-  fprintf(w->to, "\nstatic const float weight[%lld] = {", (long long)plan->param_elems);
-  for (int p = 0; p < plan->param_count; p++) {
-    const hd_plan_param *param = &plan->params[p];
+  int64_t at = 0;
+  fprintf(w->to, "\nstatic const float weight[%lld] = {", (long long)w->plan->param_elems);
+  for (const hd_plan_param *param; (param = next_param(w->plan, at));) {
     const float *x = weights_of(w) + param->offset;
     const int64_t count = param->rows * param->columns;
     for (int64_t i = 0; i < count; i++)
       if (!isfinite(x[i]))
         return hd__fail(w->ctx, HD_E_NOTFINITE, "%s: expected finite weights, found %g; export another checkpoint",
                         param->name, (double)x[i]);
-    fprintf(w->to, "\n    /* %s */ [%lld] =", param->name, (long long)param->offset);
+    for (; at < param->offset; at++)
+      fprintf(w->to, " 0,");
+    fprintf(w->to, "\n    /* %s */", param->name);
     write_floats(w->to, x, count);
+    at += count;
   }
   fprintf(w->to, "\n};\n");
   return HD_OK;

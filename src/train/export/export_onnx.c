@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json_text.h"
 #include "onnx/onnx.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/export/exported.h"
@@ -51,7 +52,7 @@ static hd_status write_values(FILE *to, hd_ctx *ctx, const hd_exported *network,
 /* What run.json says of the data under a key, in JSON; NULL: nothing. The caller frees it. */
 static char *text_of(const hd_exported *network, const char *key) {
   const json_t *is = json_object_get(json_object_get(network->trained->record, "data"), key);
-  return is ? json_dumps(is, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
+  return is ? hd__json_dump(is, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
 }
 
 hd_status hd__export_onnx(FILE *to, hd_ctx *ctx, const hd_exported *network) {

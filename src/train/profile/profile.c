@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/json_text.h"
 #include "exec/exchange/cluster.h"
 #include "op/op.h"
 
@@ -16,7 +17,7 @@ enum { SLICES = 1 << 18 };
 static char *json_label(const char *name, const char *suffix) {
   char *text = hd__printf_alloc("%s%s%s", name, *suffix ? " " : "", suffix), *label = NULL;
   json_t *string = text ? json_string(text) : NULL;
-  char *dumped = string ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
+  char *dumped = string ? hd__json_dump(string, JSON_ENCODE_ANY) : NULL;
   if (dumped)
     label = hd__strdup(dumped);
   free(dumped);

@@ -3,6 +3,7 @@
  * Times are microseconds since the trace began, with three decimals. Slices of a track nest and never overlap; a slice
  * is written before those inside it. An arrow (a flow) leads from the thread that arrived last at a barrier to each
  * thread that waited for it. */
+#include "base/json_text.h"
 #include "train/profile/profile.h"
 
 #include <inttypes.h>
@@ -220,7 +221,7 @@ static void describe(writing *w) {
                 "heddle", hd__version(), "ranks", hd__cluster_ranks(p->local), "threads", p->trace->all_threads,
                 "steps", (json_int_t)p->result.steps, "steps_kept", (json_int_t)p->result.kept);
   fputs("{\"displayTimeUnit\": \"ns\", \"otherData\": ", w->to);
-  if (!about || json_dumpf(about, w->to, JSON_PRESERVE_ORDER) != 0)
+  if (!about || hd__json_write(w->to, about, JSON_PRESERVE_ORDER) != 0)
     fputs("{}", w->to);
   json_decref(about);
 }

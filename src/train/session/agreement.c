@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json_text.h"
 #include "base/number.h"
 #include "base/version.h"
 #include "exec/exchange/cluster.h"
@@ -166,7 +167,7 @@ static void put_versions(FILE *to) {
 /* The checksums of the files of the checkpoint that is resumed. */
 static hd_status put_resumed(FILE *to, const hd_session *s, hd_ctx *ctx) {
   json_t *files = json_object_get(s->run.record, "files");
-  char *text = files ? json_dumps(files, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+  char *text = files ? hd__json_dump(files, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
   const hd_status status = HD_ALLOCATED(!files || text, ctx, "out of memory for comparing ranks");
   fprintf(to, "the checkpoint of --resume\t%s\n", text ? text : "");
   free(text);

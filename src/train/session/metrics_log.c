@@ -1,4 +1,5 @@
 /* The lines of metrics.jsonl: see session.h. */
+#include "base/json_text.h"
 #include "train/session/session.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@
 
 /* Writes a line of metrics.jsonl and releases it. */
 static void write_line(FILE *to, json_t *line) {
-  if (line && to && json_dumpf(line, to, JSON_COMPACT | JSON_PRESERVE_ORDER) == 0)
+  if (line && to && hd__json_write(to, line, JSON_COMPACT | JSON_PRESERVE_ORDER) == 0)
     fputc('\n', to);
   json_decref(line);
 }

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "base/json_text.h"
 #include "data/loader/skipped_samples.h"
 #include "train/session/output_scores.h"
 #include "train/session/session.h"
@@ -35,7 +36,7 @@ static json_t *scatter(const hd_session *s, int32_t output) {
     const double is = hd__target_unscaled(&s->input.targets, output, score);
     if (!isfinite(is) || hd__skips_has(feed->data, sample))
       continue;
-    json_array_append_new(list, json_real((double)hd__dataset_number(feed->data, sample, output)));
+    json_array_append_new(list, hd__json_of_float(hd__dataset_number(feed->data, sample, output)));
     json_array_append_new(list, json_real(is));
   }
   return list;

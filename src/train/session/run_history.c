@@ -1,6 +1,7 @@
 /* history.jsonl: how a run came about, a line for each time it was started and for each end that it lived to see:
  * session.h. Lines are added and never changed, also when a run is resumed: beside the page that is made of them
  * they are the only part of a run's folder that differs between equal runs. */
+#include "base/json_text.h"
 #include "train/session/session.h"
 
 #include <errno.h>
@@ -66,7 +67,7 @@ static bool append(const char *path, const char *text, size_t length) {
 static hd_status add_line(const hd_session *s, hd_ctx *ctx, json_t *line) {
   char path[HD_PATH_BYTES];
   hd_status status = hd__file_join(path, ctx, s->checkpoints.folder, "history.jsonl");
-  char *text = line ? json_dumps(line, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
+  char *text = line ? hd__json_dump(line, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
   json_decref(line);
   HD_THEN(status, HD_ALLOCATED(text, ctx, "out of memory for the run's history"));
   if (status == HD_OK) {

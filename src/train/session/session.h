@@ -92,6 +92,7 @@ typedef struct session_report {
   char arithmetic_note[192];
   char input_note[448], model_note[512];
   char device_note[320]; /* the reason for that device, or against sums by NCCL */
+  char threads_note[96];
   char wrong_png[HD_PATH_BYTES];
   hd_gpu_accounts gpu_memory;
   hd_stage_accounts stages;

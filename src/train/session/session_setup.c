@@ -395,6 +395,7 @@ static void fill_report(hd_session *s, int32_t shards) {
                   .precision = (hd_precision_choice)hd__settings(s->run.config)->precision,
                   .isa = hd__session_isa(s),
                   .device_note = s->report.device_note,
+                  .threads_note = s->report.threads_note,
                   .library = hd__session_library(s),
                   .out = s->checkpoints.folder,
                   .epochs = (int64_t)ceil(s->run.settings->epochs),
@@ -483,6 +484,7 @@ static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
   hd_best best = hd__best_threads_recall(s);
   if (!best.threads)
     best = hd__best_threads_search(s, ctx);
+  snprintf(s->report.threads_note, sizeof s->report.threads_note, "%s", best.why);
   const bool placed = best.placement == hd__config_placement(s->run.config).policy;
   if (!best.threads || (best.threads == hd__threads_count(s->compute.threads) && placed))
     return HD_OK;

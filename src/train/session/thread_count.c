@@ -7,9 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/digest.h"
+#include "base/json_text.h"
 #include "op/op.h"
 #include "platform/clock.h"
 #include "platform/machine.h"
@@ -26,7 +28,10 @@ static const double LOCK_S = 5;
  * peak. */
 static const double FAST_FLOPS = 300e9;
 
-enum { KEY_BYTES = 512, MOST_TEAMS = 16, FIRST_ROUNDS = 2, MAX_ROUNDS = 100, WORTH_STEPS = 64 };
+/* A stored result is measured again after as many days: kernels, compilers and neighbours change. */
+static const double KEPT_DAYS = 30;
+
+enum { KEY_BYTES = 512, MOST_TEAMS = 16, FIRST_ROUNDS = 2, MAX_ROUNDS = 100, WORTH_STEPS = 64, MOST_NAMED = 5 };
 
 static hd_status path_of(char path[HD_PATH_BYTES], char folder[HD_PATH_BYTES]) {
   const char *given = getenv("HEDDLE_CACHE"), *home = getenv("HOME");
@@ -83,6 +88,19 @@ static hd_placement_choice policy_of(const hd_session *s, const char *name) {
   return hd__config_placement(s->run.config).policy;
 }
 
+/* The day of an entry, and its text; false if it has none, or one that is long ago or to come. */
+static bool read_day(const json_t *entry, char day[16]) {
+  const char *text = json_string_value(json_object_get(entry, "measured"));
+  struct tm at = {0};
+  if (!text || sscanf(text, "%4d-%2d-%2d", &at.tm_year, &at.tm_mon, &at.tm_mday) != 3)
+    return false;
+  snprintf(day, 16, "%04d-%02d-%02d", at.tm_year, at.tm_mon, at.tm_mday);
+  at.tm_year -= 1900;
+  at.tm_mon -= 1;
+  const double days = difftime(time(NULL), timegm(&at)) / 86400;
+  return days < KEPT_DAYS && days > -1;
+}
+
 hd_best hd__best_threads_recall(const hd_session *s) {
   char path[HD_PATH_BYTES], folder[HD_PATH_BYTES], key[KEY_BYTES];
   hd_best best = {0};
@@ -92,16 +110,19 @@ hd_best hd__best_threads_recall(const hd_session *s) {
   json_auto_t *all = read_all(path);
   const json_t *entry = json_object_get(all, key);
   json_int_t threads = json_integer_value(json_object_get(entry, "threads"));
-  if (threads >= 1 && threads <= hd__threads_cpus(s->compute.threads))
-    best = (hd_best){.threads = (int)threads,
-                     .placement = policy_of(s, json_string_value(json_object_get(entry, "placement"))),
-                     .samples_per_s = json_number_value(json_object_get(entry, "samples_per_s"))};
+  char day[16];
+  if (threads < 1 || threads > hd__threads_cpus(s->compute.threads) || !read_day(entry, day))
+    return best;
+  best = (hd_best){.threads = (int)threads,
+                   .placement = policy_of(s, json_string_value(json_object_get(entry, "placement"))),
+                   .samples_per_s = json_number_value(json_object_get(entry, "samples_per_s"))};
+  snprintf(best.why, sizeof best.why, "kept by `tune` on %s", day);
   return best;
 }
 
 static hd_status write_all(FILE *to, hd_ctx *ctx, void *all) {
   hd__file_guard(to);
-  return json_dumpf(all, to, JSON_INDENT(1) | JSON_SORT_KEYS) ? HD_E_IO : HD_OK;
+  return hd__json_write(to, all, JSON_INDENT(1) | JSON_SORT_KEYS) ? HD_E_IO : HD_OK;
 }
 
 void hd__best_threads_remember(const hd_session *s, const char *asked, const hd_best *best) {
@@ -113,9 +134,15 @@ void hd__best_threads_remember(const hd_session *s, const char *asked, const hd_
   if (hd__file_lock_folder(&lock, NULL, folder, LOCK_S) != HD_OK)
     return;
   json_auto_t *all = read_all(path); /* nothing that another process adds is lost */
-  json_t *entry =
-      json_pack("{s:i, s:s, s:f}", "threads", best->threads, "placement",
-                hd_choice_name(HD_OPT_PLACEMENT, best->placement), "samples_per_s", round(best->samples_per_s));
+  const time_t now = time(NULL);
+  struct tm utc;
+  char measured[32];
+  gmtime_r(&now, &utc);
+  strftime(measured, sizeof measured, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  json_t *entry = json_pack("{s:i, s:s, s:f, s:s, s:o}", "threads", best->threads, "placement",
+                            hd_choice_name(HD_OPT_PLACEMENT, best->placement), "samples_per_s",
+                            round(best->samples_per_s), "measured", measured, "load",
+                            isnan(best->load) ? json_null() : json_real(round(best->load * 100) / 100));
   json_object_set_new(all, key, entry);
   (void)hd__file_write(NULL, path, write_all, all);
   hd__file_unlock(&lock);
@@ -220,6 +247,25 @@ static hd_status find_budget(search *s, hd_ctx *ctx) {
   return HD_OK;
 }
 
+/* "searched just now: 8, 5 and 1 were slower". */
+static void explain(char why[HD_BEST_WHY_BYTES], const search *s, const team *best) {
+  bool slower = true;
+  int others = 0, at = snprintf(why, HD_BEST_WHY_BYTES, "searched just now: ");
+  for (int i = 0; i < s->teams; i++)
+    if (&s->team[i] != best && s->team[i].turns > 0) {
+      slower = slower && speed_of(&s->team[i]) < speed_of(best);
+      others++;
+    }
+  for (int i = 0, named = 0; i < s->teams && others <= MOST_NAMED; i++)
+    if (&s->team[i] != best && s->team[i].turns > 0) {
+      const char *between = named == 0 ? "" : named == others - 1 ? " and " : ", ";
+      at += snprintf(why + at, (size_t)(HD_BEST_WHY_BYTES - at), "%s%d", between, s->team[i].threads);
+      named++;
+    }
+  snprintf(why + at, (size_t)(HD_BEST_WHY_BYTES - at), "%s were %s", others > MOST_NAMED ? "others" : "",
+           slower ? "slower" : "no faster");
+}
+
 static hd_best best_team(const search *s) {
   const team *best = &s->team[0];
   for (int i = 1; i < s->teams; i++) {
@@ -228,7 +274,9 @@ static hd_best best_team(const search *s) {
     if (t->turns > 0 && speed_of(t) > least)
       best = t;
   }
-  return (hd_best){best->threads, hd__config_placement(s->session->run.config).policy, speed_of(best)};
+  hd_best found = {best->threads, hd__config_placement(s->session->run.config).policy, speed_of(best), NAN, ""};
+  explain(found.why, s, best);
+  return found;
 }
 
 hd_best hd__best_threads_search(hd_session *session, hd_ctx *ctx) {

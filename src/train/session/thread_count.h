@@ -10,16 +10,22 @@
 #include "platform/threads.h"
 #include "train/session/session.h"
 
+enum { HD_BEST_WHY_BYTES = 96 };
+
 typedef struct hd_best {
   int threads; /* 0: unknown */
   hd_placement_choice placement;
   double samples_per_s;
+  double load;                 /* CPUs that other processes used meanwhile; NAN: unknown */
+  char why[HD_BEST_WHY_BYTES]; /* of a result that was found: "kept by `tune` on 2026-11-26" */
 } hd_best;
 
-/* The stored result for the session's model, batch, instruction set and this machine. */
+/* The stored result for the session's model, batch, instruction set and this machine. One without a date, or that is
+ * older than 30 days, counts as absent. */
 hd_best hd__best_threads_recall(const hd_session *session);
 
-/* Stores a result. `asked`: the placement that a configuration asks for; NULL: for configurations that take any. */
+/* Stores a result, with today's date. `asked`: the placement that a configuration asks for; NULL: for configurations
+ * that take any. */
 HD_TOOLS_API void hd__best_threads_remember(const hd_session *session, const char *asked, const hd_best *best);
 
 /* For a session that is set up and would run on all its threads: tries fewer of them, in steps whose results are

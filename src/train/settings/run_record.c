@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json_text.h"
 #include "base/number.h"
 #include "base/status.h"
 #include "base/version.h"
@@ -117,7 +118,7 @@ hd_status hd__record_note_library(json_t *record, hd_ctx *ctx, const char *libra
 
 hd_status hd__record_note_shift(json_t *record, hd_ctx *ctx, float shift) {
   json_t *data = json_object_get(record, "data");
-  return HD_ALLOCATED(json_object_set_new(data, "shift", json_real(shift)) == 0, ctx,
+  return HD_ALLOCATED(json_object_set_new(data, "shift", hd__json_of_float(shift)) == 0, ctx,
                       "out of memory for the run's record");
 }
 
