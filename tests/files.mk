@@ -44,30 +44,32 @@ op_tests += tests/op/test_bf16
 cli_tests = tests/cli/evidence.bats tests/cli/bisect.bats tests/cli/metric.bats \
   tests/cli/older.bats tests/cli/sweep.bats tests/cli/report.bats tests/cli/export.bats tests/cli/completion.bats \
   tests/cli/tutorials.bats tests/cli/rpc.bats tests/cli/model_words.bats
-cli_tests += tests/cli/doctor.bats tests/cli/errors.bats tests/cli/from-pytorch.bats \
+cli_tests += tests/cli/errors.bats \
   tests/cli/loader.bats tests/cli/locale.bats tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats \
   tests/cli/signals.bats tests/cli/summary.bats tests/cli/tables.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats \
-  tests/cli/transforms.bats tests/cli/tta.bats tests/cli/tune.bats tests/cli/data.bats \
+  tests/cli/transforms.bats tests/cli/tta.bats tests/cli/data.bats \
   tests/cli/ranks.bats tests/cli/stages.bats \
-  tests/cli/profile.bats tests/cli/get-mnist.bats tests/cli/files.bats tests/cli/text.bats \
-  tests/cli/hostile.sh tests/neighbours.sh tests/systems.sh
+  tests/cli/profile.bats tests/cli/get-mnist.bats tests/cli/files.bats \
+  tests/neighbours.sh
 script_tests = tests/check-abi.sh tests/check-layers.sh tests/check-links.sh \
   tests/check-symbols.sh \
   tests/check-words.sh tests/model-files.sh tests/op-tables.sh tests/python/python.sh tests/quickstart.sh \
-  tests/tap-total.sh tests/tensors.sh tests/museum/museum.sh tests/fault/kill-everywhere.sh tests/instructions.sh
+  tests/tap-total.sh tests/tensors.sh tests/museum/museum.sh tests/fault/kill-everywhere.sh
 # What trains or compares for long, or runs a GPU's kernels on a stub. Sanitizers leave it out: kernels are
 # given memory that ends at the end of a page anyway.
 slow_programs = tests/op/test_kernels tests/golden/test_golden tests/cuda/test_gpus tests/cuda/test_gpu_gradients
-bits_tests = tests/bits/bf16.sh tests/bits/native.sh tests/bits/bits.sh tests/bits/certificate.sh tests/bits/formats.sh \
-  tests/bits/networks.sh tests/bits/pictures.sh tests/bits/readme.sh tests/bits/recipes.sh tests/bits/stages.sh \
+bits_tests = tests/bits/bf16.sh tests/bits/bits.sh tests/bits/certificate.sh tests/bits/formats.sh \
+  tests/bits/networks.sh tests/bits/pictures.sh tests/bits/readme.sh tests/bits/stages.sh \
   tests/bits/transforms.sh
-# What make check leaves to make check-all: a GPU's stand-in, hosts over MPI, builds and installations of their own, full
-# disks, benches, and what needs tools that few have.
+# What make check leaves to make check-all: a GPU's stand-in, hosts over MPI, large networks, builds and installations of
+# their own, full disks, what measures the machine, long pages, and what needs tools that few have.
 gpu_bits = tests/bits/gpu_digests.sh tests/bits/gpu_native.sh tests/bits/gpus_digests.sh
 host_bits = tests/bits/hosts.sh tests/bits/stage_hosts.sh
+large_bits = tests/bits/native.sh tests/bits/recipes.sh
 rare_tests = tests/cli/device.bats tests/cli/gpus.bats tests/cli/gpu_sums.bats tests/cli/nccl.bats tests/gpu-report.sh \
   tests/cuda/ptx.sh tests/cuda/resources.sh tests/cuda/sanitizer.sh $(gpu_bits) \
-  tests/cli/mpi.bats $(host_bits) \
+  tests/cli/mpi.bats $(host_bits) $(large_bits) tests/cli/tune.bats tests/cli/doctor.bats tests/cli/text.bats \
+  tests/cli/from-pytorch.bats tests/cli/hostile.sh tests/systems.sh tests/instructions.sh \
   tests/add-an-op.sh tests/dist.sh tests/install.sh tests/install-local.sh tests/older-headers.sh tests/python/wheel.sh \
   tests/cli/bad_disk.sh tests/cli/bench.bats tests/onnx.sh tests/site.sh
 TESTS = $(slow_programs) $(unit_tests) $(op_tests) $(cli_tests) $(script_tests) $(bits_tests)
@@ -204,7 +206,7 @@ check-all:
 
 # Digests alone: for a second compiler. GPUs' kernels are not its own.
 check-digests:
-	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(bits_tests) $(host_bits)'
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(bits_tests) $(large_bits) $(host_bits)'
 .PHONY: check-digests
 
 # Of a build with --enable-static.
@@ -226,7 +228,7 @@ EXTRA_DIST += tests/leaks.supp
 
 # Every combination of settings, a kill and a resume for each.
 check-bits:
-	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(bits_tests) $(host_bits) $(gpu_bits)' HD_DEPTH=3
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(bits_tests) $(large_bits) $(host_bits) $(gpu_bits)' HD_DEPTH=3
 .PHONY: check-bits
 
 # What takes minutes each, on an idle machine: ranks that are killed and stopped, over a hundred runs; thousands of

@@ -47,6 +47,7 @@ done
 
 . "$SRCDIR/tests/cuda/which_gpu.sh"
 isas="scalar avx2 avx512 neon"
+[ "$depth" -ge 2 ] || isas="avx2 avx512 neon"
 [ -z "${HD_GPU:-}" ] || isas= # a GPU is lent for a short time; CPUs are tested elsewhere
 [ "$depth" -ge 2 ] || gpu_arch() { echo "make check-all tries it"; return 1; }
 gpu=$(gpu_arch "$folder") || { result skip "a GPU: $gpu"; gpu=; }

@@ -54,6 +54,8 @@ for workers in 1 2 8; do
   extra="--workers $workers"
   for threads in 1 2 5; do
     for how in whole stopped killed; do
+      turn=$((turn + 1))
+      [ "$depth" -ge 2 ] || [ $((turn % 3)) = $((threads % 3)) ] || continue # each pair of two of the three
       check_run labels "$fastest" $threads 1 $how
       [ $how = killed ] || check_run mixed_samples "$fastest" $threads 4 $how
       [ $how = whole ] || check_run balanced "$fastest" $threads 2 $how

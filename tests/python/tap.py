@@ -12,6 +12,13 @@ folder = tempfile.mkdtemp(prefix="heddle-python-")
 count = 0
 
 
+depth = int(os.environ.get("HD_DEPTH") or 1)  # 1: make check, 2: make check-all
+
+
+class Skipped(Exception):
+    """Raised by a test that says why it does not run."""
+
+
 def path(name: str) -> str:
     """A path in the folder of the tests."""
     return os.path.join(folder, name)
@@ -54,6 +61,8 @@ def run(name: str) -> None:
     for test in [getattr(module, each) for each in vars(module) if each.startswith("test_")]:
         try:
             test()
+        except Skipped as why:
+            skip(f"{test.__doc__}: {why}")
         except Exception:  # pylint: disable=broad-except
             line(False, test.__doc__, traceback.format_exc())
         else:
