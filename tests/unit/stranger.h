@@ -5,6 +5,7 @@
 #ifndef HD_TESTS_STRANGER_H
 #define HD_TESTS_STRANGER_H
 
+#include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <stdbool.h>
@@ -17,6 +18,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { STRANGER = 65533, NAMES = 8, NAME_BYTES = 108 };
@@ -96,6 +98,19 @@ static void hand_over(int peer, int fd) {
   sendmsg(peer, &message, MSG_NOSIGNAL);
 }
 
+/* Binds a name that a run of another test may hold for a while: up to 20 s. */
+static bool bind_when_free(int socket, const struct sockaddr_un *at, socklen_t length) {
+  const struct timespec pause = {0, 5000000};
+  for (int tries = 0; tries < 4000; tries++) {
+    if (bind(socket, (const void *)at, length) == 0)
+      return true;
+    if (errno != EADDRINUSE)
+      return false;
+    nanosleep(&pause, NULL);
+  }
+  return false;
+}
+
 /* Holds the names, and gives to each process that comes a memory file, which it then cuts to nothing. */
 static bool squat(void *arg, int tell) {
   const names *n = arg;
@@ -107,7 +122,7 @@ static bool squat(void *arg, int tell) {
     memcpy(at.sun_path + 1, n->name[i], length);
     listener[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (listener[i] < 0 ||
-        bind(listener[i], (void *)&at, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)) != 0 ||
+        !bind_when_free(listener[i], &at, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)) ||
         listen(listener[i], 64) != 0)
       return false;
   }
