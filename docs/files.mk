@@ -41,7 +41,7 @@ EXTRA_DIST += docs/add-an-op.md docs/api.md docs/arithmetic.md docs/cluster.md d
   docs/python.md docs/parallelism.md docs/ranks.md docs/reproduce.md docs/rpc.md docs/scaling.md docs/security.md docs/step.svg \
   docs/sweep.md docs/tour.md docs/upgrading.md docs/what-others-promise.md
 EXTRA_DIST += docs/notes/convolutions.md docs/notes/linear-layers.md docs/notes/memory-and-compilers.md \
-  docs/notes/plans.md docs/notes/ranks-and-threads.md docs/notes/recipe-cifar.md docs/notes/recipe-mnist-99.md
+  docs/notes/plans.md docs/notes/tests.md docs/notes/ranks-and-threads.md docs/notes/recipe-cifar.md docs/notes/recipe-mnist-99.md
 
 # The pages and the public headers as a site with a search, in html/.
 EXTRA_DIST += docs/site/conf.py docs/site/contents.md docs/site/index.html
