@@ -47,7 +47,7 @@ EXTRA_DIST += docs/notes/convolutions.md docs/notes/linear-layers.md docs/notes/
 EXTRA_DIST += docs/site/conf.py docs/site/contents.md docs/site/index.html
 html-local:
 	@test -n '$(SPHINX)' || { \
-	  echo 'make html: expected Sphinx and MyST, found none; run tools/install-deps --tests --yes' >&2; exit 1; }
+	  echo 'make html: expected Sphinx and MyST, found none; run tools/install-deps --yes' >&2; exit 1; }
 	$(AM_V_GEN)$(SPHINX) -q -b html -c $(srcdir)/docs/site -d html.trees $(srcdir) html
 clean-site:
 	rm -rf html html.trees

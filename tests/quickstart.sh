@@ -39,10 +39,10 @@ is() { # NAME CODE PATTERN: the exit code, and what was said
 
 echo 1000 >user
 gone scdoc jq
-deps --tests --yes
+deps --yes
 is "without root or sudo optional packages are named and left out" 0 '^install-deps: left out.* scdoc jq ('
 gone scdoc libyaml-dev
-deps --tests --yes
+deps --yes
 is "what is needed is missed" 1 'expected root or sudo, found neither.* libyaml-dev scdoc'
 gone libyaml-dev
 deps --check
@@ -51,34 +51,34 @@ gone scdoc
 deps --check
 is "--check succeeds where only optional packages are missing" 0 '^missing: scdoc$'
 gone openmpi-bin jq
-deps --check --tests
-is "--tests asks for runs over several hosts too" 0 '^missing: openmpi-bin$'
-deps --check --mpi
+deps --check
+is "the tests need runs over several hosts too" 0 '^missing: openmpi-bin$'
+deps --check --build --mpi
 is "--mpi asks for them without the rest" 0 '^missing: openmpi-bin$'
-deps --check
-if [ "$code" = 0 ] && [ ! -s out ]; then result pass "the default leaves them out"; else result fail "the default leaves them out" "$(shown)"; fi
+deps --check --build
+if [ "$code" = 0 ] && [ ! -s out ]; then result pass "--build leaves them out"; else result fail "--build leaves them out" "$(shown)"; fi
 gone libzip-dev libturbojpeg0-dev libprotobuf-c-dev protobuf-c-compiler scdoc curl ca-certificates
-deps --check
+deps --check --build
 if [ "$(sed 's/^missing: //' out | sort | tr '\n' ' ')" = "$(sort gone | tr '\n' ' ')" ]; then why=pass; else why=fail; fi
-result $why "the default has every format, the manual, and what fetches data" "$(shown)"
+result $why "--build has every format, the manual, and what fetches data" "$(shown)"
 gone scdoc
 stand_in sudo <<'END'
 exit 1
 END
-deps --tests --yes
+deps --yes
 is "so where sudo is refused" 0 'left out.* scdoc '
 echo 0 >user
 gone scdoc jq bats
 : >offline
-deps --tests --yes
+deps --yes
 is "so where there is no network" 0 'left out.* bats scdoc jq ('
 gone scdoc libyaml-dev
 : >offline
-deps --tests --yes
+deps --yes
 is "but not where something needed is missing" 1 'ask an administrator to install: libyaml-dev scdoc'
 gone scdoc jq libyaml-dev
 echo scdoc >unknown
-deps --tests --yes
+deps --yes
 is "an unknown package alone is left out" 0 'left out.*: scdoc ('
 [ "$(cat gone)" = scdoc ]
 result $? "and the others are installed" "$(shown)"

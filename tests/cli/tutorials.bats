@@ -70,7 +70,7 @@ weights_sha256  5059bd8acc422c71166ba8c83678bb3a71a407b2209fbec195aed47e51f4577f
 what it got wrong: runs/cnn-1/wrong.png
 report          runs/cnn-1/report.html
 ./tools/quickstart --check
-./tools/install-deps --yes
+./tools/install-deps --build --yes
 ./bootstrap && ./configure && make -j"$(nproc)" && sudo make install
 END
   diff expected others
