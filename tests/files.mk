@@ -8,10 +8,12 @@ SH_LOG_DRIVER = $(LOG_DRIVER)
 SH_LOG_COMPILER = $(SHELL)
 BATS_LOG_DRIVER = $(LOG_DRIVER)
 BATS_LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/cli/run-bats
+# Lists in make's own variables would take stack, which some tests limit.
 AM_TESTS_ENVIRONMENT = HEDDLE='$(abs_top_builddir)/heddle' SRCDIR='$(abs_top_srcdir)' BUILDDIR='$(abs_top_builddir)' \
   BATS='$(BATS)'; export HEDDLE SRCDIR BUILDDIR BATS; \
   unset OMP_NUM_THREADS HEDDLE_ISA HEDDLE_DATA HEDDLE_SYSROOT HEDDLE_HOST_ID HEDDLE_LANE_SPEEDS HEDDLE_HOST_SUMS \
   HEDDLE_CUDA_DRIVER HEDDLE_CUDA_MODULE; \
+  unset MAKEFLAGS MFLAGS MAKEOVERRIDES TESTS TEST_LOGS; \
   HEDDLE_PLAN=check; export HEDDLE_PLAN; \
   HD_DEPTH='$(HD_DEPTH)'; export HD_DEPTH;
 
