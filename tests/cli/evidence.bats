@@ -111,6 +111,11 @@ verify() {
   verify 0 r --spot 3 --seed "$seed" --threads 2 --json
   [ "$(json_get steps seed <out)" = "15 $seed" ]
   verify 0 r --spot 99
+  cp r/step-20/model.safetensors r/last/ # weights of another step, whole in themselves
+  for seed in 0 1 2; do
+    verify 3 r --spot 1 --seed "$seed" # whatever stretch is drawn
+    grep -q "^refuted .*$(readlink r/last): expected weights of SHA-256" out
+  done
 }
 
 @test "certify and verify: bad input" {

@@ -112,6 +112,15 @@ bad() {
   nothing_half_written x
 }
 
+@test "killed before a link gets its name: the one before is there" {
+  need_bad_disk
+  bad "rename:2:KILL:>x/last" train $TINY --save-every 20 --out x
+  [ "$code" -eq 137 ] && [ -e seen ]
+  [ "$(readlink x/last)" = step-20 ]
+  "$HEDDLE" train --resume x --max-steps 41 >out
+  nothing_half_written x
+}
+
 @test "a folder that cannot be synced is an error of the save, on the path of the link too" {
   need_bad_disk
   for rules in "fsync:1:EIO:/x/.step-50.tmp-" "fsync:1:EIO:/x"; do
@@ -136,6 +145,18 @@ bad() {
   rm -rf y/x
   bad "fsync:0:EINVAL:/y/x" train $TINY --out y/x # a file system that cannot
   [ "$code" -eq 0 ]
+}
+
+@test "a file of a checkpoint that cannot be synced is an error of the save" {
+  need_bad_disk
+  for name in model.safetensors state.safetensors run.json; do
+    rm -rf x
+    bad "fsync:1:EIO:/.$name.tmp-" train $TINY --out x
+    [ "$code" -eq 1 ] && [ -e seen ]
+    grep -q "$name: expected to write it to the disk, found: Input/output error" err
+    [ ! -e x/step-50 ] && [ ! -e x/last ]
+    nothing_half_written x
+  done
 }
 
 @test "a model's name leads out of no folder" {

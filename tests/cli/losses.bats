@@ -130,6 +130,22 @@ small() {
   "$HEDDLE" train --model small_m.yaml --data d --epochs 5 --out r >out
   "$HEDDLE" eval r --json >out
   [ "$(json_get confusion <out | tr -d '[]' | tr ',' '\n' | awk '{ s += $1 } END { print s }')" -eq 3 ]
+  "$HEDDLE" train --model small_m.yaml --data d --epochs 60 --lr 0.1 --out right >out # all three
+  [ "$("$HEDDLE" eval right --json | json_get accuracy)" = 1 ]
+}
+
+@test "a row of the confusion matrix is a label, a column a guess" {
+  need_json
+  two_by_two d
+  labels d 1 0 2 0 0
+  model m 3 cross_entropy
+  small m
+  "$HEDDLE" train --model small_m.yaml --data d --epochs 1 --lr 0 --out r >out # takes each for one class
+  "$HEDDLE" eval r --json >out
+  for label in 0 1 2; do
+    json_get confusion.$label <out | tr -d '[]' | tr ',' '\n' | awk '{ s += $1 } END { print s }'
+  done >rows
+  [ "$(xargs <rows)" = "3 1 1" ]
 }
 
 @test "batches without a label that counts change no weight" {

@@ -93,6 +93,16 @@ END
   "$HEDDLE" summary --model mlp --threads 2 --stages 2 --json | grep -q '"stages": \[{"first": "flat", "last": "relu"'
 }
 
+@test "layers that cost the same are cut into stages of as many" {
+  printf 'model: even\ninput: [1, 8, 8]\nlayers:\n  - flat: {op: flatten}\n' >even.yaml
+  printf '  - l%s: {op: linear, out: 64}\n' 1 2 3 4 5 6 >>even.yaml
+  for wanted in "flat to l3,l4 to l6" "flat to l2,l3 to l4,l5 to l6"; do
+    stages=$(tr ',' '\n' <<<"$wanted" | wc -l)
+    "$HEDDLE" summary --model even.yaml --threads "$stages" --stages "$stages" >out
+    [ "$(sed -n 's/^  [0-9]  \([a-z0-9]* to [a-z0-9]*\):.*/\1/p' out | paste -sd ,)" = "$wanted" ]
+  done
+}
+
 @test "a rank of a stage that is killed: the others are gone, with its line, and the last step of all stages is saved" {
   start_ranks 2 --model mlp --stages 2
   kill -KILL "${PID[1]}"

@@ -175,6 +175,24 @@ static void test_waiting(void) {
   hd__ring_destroy(ring);
 }
 
+/* What a batch was before hd__ring_seek is forgotten: it is filled anew, also where it had failed. */
+static void test_mended(void) {
+  int failed = 0, right = 1;
+  for (int i = 0; i < 50; i++) {
+    book b = {.bad_batch = 2, .bad_row = 0, .open = 1};
+    hd_ring *ring = make(&b, 1, 4, false);
+    hd__ring_seek(ring, 2, 3);
+    failed += hd__ring_take(ring, 2, 0, ROWS) == NULL;
+    hd__ring_seek(ring, 0, 0); /* waits for the worker */
+    b.bad_batch = NONE;
+    hd__ring_seek(ring, 2, 3);
+    right &= is_right(hd__ring_take(ring, 2, ROWS - 1, 1), 2, ROWS - 1, 1);
+    hd__ring_destroy(ring);
+  }
+  is_int(failed, 50, "a bad batch fails");
+  ok(right, "and is there once its source is mended");
+}
+
 /* A short batch is given back while a worker still fills its last part, which no thread needs: its place is not filled
  * again before the worker is done, and is whole then. (A ring that loses count of that part waits for ever.) */
 static void test_short_batch(void) {
@@ -220,6 +238,7 @@ int main(void) {
   test_seek();
   test_failure();
   test_waiting();
+  test_mended();
   test_short_batch();
   test_starts_and_ends();
   hd__ring_destroy(NULL);

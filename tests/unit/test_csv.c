@@ -103,6 +103,8 @@ static void test_bad(void) {
   } bad[] = {
       {"1,2,0\n3,0\n", "1,2,0\n", "train.csv:2: expected 3 fields as in the first line, found 2"},
       {"1,2,0\n\n3,4,5,0\n", "1,2,0\n", "train.csv:3: expected 3 fields as in the first line, found 4"},
+      {"c,b,class\n\"x\ny\",2,0\n3,3,1,1\n", "1,2,0\n",
+       "train.csv:4: expected 3 fields as in the first line, found 4"}, /* a field holds the end of a line */
       {"a,b,c\n1,2,0\n", "a,b,c\n1,x,0\n", "test.csv:2: expected a finite number in column 'b', found 'x'"},
       {"1,2,0\n", "a,b,c\n1,2,0\n", "test.csv:1: expected no header as in training, found one"},
       {"a,b,c\n1,2,0\n", "1,2,0\n", "test.csv:1: expected the label's column 'c' in the first line, found none"},
