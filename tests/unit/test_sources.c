@@ -346,13 +346,10 @@ static void test_folds(void) {
 /* `count` samples of labels[i]: how many of each of two classes are in the test set. */
 static void tests_of(int found[2], const uint8_t *labels, int count, const char *title) {
   uint8_t x[64] = {0};
-  char shape[32];
   found[0] = found[1] = 0;
   const char *folder = make_folder("fifth");
-  snprintf(shape, sizeof shape, "(%d, 1, 1)", count);
-  put_npy(in_scratch("fifth/images.npy"), "|u1", x, (size_t)count, shape);
-  snprintf(shape, sizeof shape, "(%d,)", count);
-  put_npy(in_scratch("fifth/labels.npy"), "|u1", labels, (size_t)count, shape);
+  put_npy(in_scratch("fifth/images.npy"), "|u1", x, (size_t)count, "(%d, 1, 1)", count);
+  put_npy(in_scratch("fifth/labels.npy"), "|u1", labels, (size_t)count, "(%d,)", count);
   hd_data *data = data_opens(folder, title);
   for (int64_t i = 0; data && i < hd__data_test(data)->count; i++)
     found[hd__data_test(data)->labels[i] > 0]++;
