@@ -167,8 +167,8 @@ const char *hd_rows_truth(int32_t *label, double *target, hd_rows *r, int64_t ro
 hd_status hd_predict_rows(double *value, hd_predictor *p, hd_ctx *ctx, const hd_rows *r, int64_t first, int64_t count) {
   const int64_t elems = hd__dataset_elems(&r->samples), values = hd_predictor_count(p);
   if (first < 0 || count < 0 || count > r->samples.count - first)
-    return hd__fail(ctx, HD_E_USAGE, "%s: expected samples from 0 to %lld, found %lld to %lld", r->path,
-                    (long long)r->samples.count - 1, (long long)first, (long long)(first + count - 1));
+    return hd__fail(ctx, HD_E_USAGE, "%s: expected samples from 0 to %lld, found %lld from %lld on", r->path,
+                    (long long)r->samples.count - 1, (long long)count, (long long)first);
   for (int64_t at = 0; at < count; at += HD_PREDICTED_AT_ONCE) {
     hd_dataset some = r->samples;
     some.count = count - at < HD_PREDICTED_AT_ONCE ? count - at : HD_PREDICTED_AT_ONCE;
