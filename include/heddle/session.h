@@ -252,9 +252,9 @@ typedef struct hd_evaluation {
 } hd_evaluation;
 
 /* Evaluates a checkpoint (a run's folder or a step's) on the test set of the configuration's data, or of the run's
- * data if `data` is not set; other data without a test set are evaluated whole. Uses only the configuration's data, data-dir, on-error, threads and device. Release the
- * result with hd_evaluation_fini. If an earlier heddle stored some weights in another order, the context's message
- * notes that they were converted. */
+ * data if `data` is not set; other data without a test set are evaluated whole. Uses only the configuration's data,
+ * data-dir, on-error, threads and device. Release the result with hd_evaluation_fini. If an earlier heddle stored some
+ * weights in another order, the context's message notes that they were converted. */
 HD_API hd_status hd_evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config);
 HD_API void hd_evaluation_fini(hd_evaluation *evaluation);
 

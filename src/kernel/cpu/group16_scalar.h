@@ -10,9 +10,8 @@ typedef struct g16 {
 
 typedef uint32_t g16_mask;
 
-/* What ends in a call or a branch for each lane. Inlined into every kernel it would double the time of a build by GCC and
- * save nothing when it runs. LLVM may read an argument that is passed by value from a copy whose scope has ended (seen
- * with version 14): there everything is inlined. */
+/* What ends in a call or a branch for each lane. Inlining it everywhere doubles GCC's compile time. LLVM may read an
+ * argument that is passed by value from a copy whose scope has ended (seen with version 14): clang inlines it all. */
 #ifdef __clang__
 #define APART G16
 #else

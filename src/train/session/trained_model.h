@@ -47,8 +47,8 @@ hd_status hd__trained_feed(hd_feed *out, hd_ctx *ctx, hd_trained *trained, const
  * is not NULL. */
 hd_status hd__trained_evaluate(const hd_exec_outcome *out, hd_ctx *ctx, hd_trained *trained, hd_feed *feed);
 
-/* HD_E_SHAPE for bytes where the run was trained on floats, which are no pixels from 0 to 1, and for floats where it was
- * trained on bytes, unless they are pictures of pixels from 0 to 1. `name`: of the samples. */
+/* HD_E_SHAPE for bytes if the run was trained on floats, and for floats if it was trained on bytes, unless they are
+ * pictures of pixels from 0 to 1. `name`: of the samples. */
 hd_status hd__trained_check_kind(const hd_trained *trained, hd_ctx *ctx, const char *name, const hd_dataset *samples);
 
 /* Whether pictures' bytes can stand for the numbers that the run was trained on: these may be from 0 to 1. */
