@@ -121,6 +121,7 @@ typedef struct hd_data_facts {
   int64_t bad_count;               /* only with on-error skip; else such a sample is a failure */
   const hd_data_bad *bad;          /* in the order of the sets */
   const char *const *notes;        /* lines: classes without samples, folders that are not used; NULL after the last */
+  int64_t validation;              /* of the training set, the last samples: a validation set that came with it */
 } hd_data_facts;
 
 /* Opens the data set of a configuration's options data and data-dir and reads every sample. With on-error skip

@@ -48,7 +48,11 @@ static void print_classes(const hd_data_facts *f) {
 
 static void print_facts(const hd_data_facts *f) {
   cli_print("data       \t%s: %s\n", f->name, f->format);
-  cli_print("samples    \t%s to train, %s to test\n", cli_grouped(f->samples[0]), cli_grouped(f->samples[1]));
+  if (f->validation)
+    cli_print("samples    \t%s to train, %s of them for validation, %s to test\n", cli_grouped(f->samples[0]),
+              cli_grouped(f->validation), cli_grouped(f->samples[1]));
+  else
+    cli_print("samples    \t%s to train, %s to test\n", cli_grouped(f->samples[0]), cli_grouped(f->samples[1]));
   print_shape(f);
   cli_print("size       \t%s bytes to train, %s to test\n", cli_grouped(f->bytes[0]), cli_grouped(f->bytes[1]));
   print_channels("mean", f->mean, f->channels);
@@ -123,6 +127,8 @@ static void json_notes(const hd_data_facts *f) {
 static void print_json(const hd_data_facts *f) {
   cli_json("{'data': %s, 'format': %s, 'samples': %lld, 'test_samples': %lld", f->name, f->format,
            (long long)f->samples[0], (long long)f->samples[1]);
+  if (f->validation)
+    cli_json(", 'validation_samples': %lld", (long long)f->validation);
   if (f->height)
     cli_json(", 'shape': [%d, %d, %d]", f->channels, f->height, f->width);
   else

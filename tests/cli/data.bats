@@ -155,6 +155,27 @@ learn() {
   digest_of out
 }
 
+@test "a validation folder beside test is the validation set, and changes nothing else" {
+  need_json
+  make_net
+  without=$(learn --out without)
+  cp -R photos/test photos/valid
+  [ "$(learn --out with)" = "$without" ]
+  grep -qx 'photos: the validation set is valid/, the test set test/' out
+  [ "$(json_get val_loss <out)" = "$(json_get test_loss <out)" ]
+  "$HEDDLE" data photos --json >out
+  [ "$(json_get samples validation_samples <out)" = "$(ls photos/train/* photos/valid/* | grep -c png) $(ls photos/valid/* | grep -c png)" ]
+  fails 2 train $PHOTOS --val-split 0.1
+  says "--val-split expects data without a validation set, found one in photos; leave it out"
+  rm -f photos/train/c9/*9.png photos/valid/c0/*.png
+  echo no picture >photos/train/c9/zz.png
+  echo no picture >photos/valid/c0/zz.png
+  echo no picture >photos/valid/c9/zz.png
+  with=$(learn --on-error skip --out skips)
+  rm -r photos/valid
+  [ "$(learn --on-error skip --out none)" = "$with" ]
+}
+
 @test "skipped pictures are replaced by the next, for any reader and any cache" {
   need_json
   make_net
@@ -283,9 +304,10 @@ learn() {
   need_json
   make pictures photos
   cp -r photos/test photos/validation
+  cp -r photos/test photos/unlabelled
   "$HEDDLE" data photos >out
-  grep -qx 'note       photos: not used: validation; the test set is test/' out
-  rm -r photos/test
+  grep -qx 'note       photos: not used: unlabelled; the test set is test/' out
+  rm -r photos/test photos/unlabelled
   "$HEDDLE" data photos --json >out
   [ "$(json_get test_samples <out)" = 50 ]
   no grep -q notes out

@@ -576,7 +576,7 @@ def folder_validation():
     "huggingface/datasets#4895",
     "had the folders train, validation and test",
     "validation was not found, though it was there",
-    "test is the test set, and validation is said to be unused",
+    "test is the test set, validation the validation set, not a part of what is trained on",
 )
 def folder_three():
     folder("d/validation", FILES[:1] + FILES[COUNT : COUNT + 1], ["cat", "dog"])

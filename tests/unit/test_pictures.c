@@ -434,10 +434,22 @@ static void test_named_sets(void) {
     hd__data_close(data);
   }
   make_split("test", 1, 5, 4, 3);
-  hd_data *data = data_opens(in_scratch("photos"), "test and valid");
-  const char *note = data ? hd__data_notes(data)[0] : NULL;
-  ok(note && strstr(note, "not used: valid; the test set is test/"), "the note is '%s'", note ? note : "");
+  make_split("dev", 1, 5, 4, 3);
+  hd_data *data = data_opens(in_scratch("photos"), "test, valid and dev");
+  const char *const *note = data ? hd__data_notes(data) : NULL;
+  ok(note && note[0] && strstr(note[0], "not used: dev; the test set is test/"), "the first note names dev");
+  ok(note && note[0] && note[1] && strstr(note[1], "the validation set is valid/, the test set test/"),
+     "the second says which set is which");
+  ok(data && hd__data_train(data)->count == 15 && hd__data_train(data)->held_out == 6 &&
+         hd__data_test(data)->count == 3 && hd__data_test(data)->held_out == 0,
+     "the last training samples are held out");
   hd__data_close(data);
+  request.first_rules = true;
+  data = data_opens(in_scratch("photos"), "the same by the first rules");
+  ok(data && hd__data_train(data)->count == 9 && hd__data_train(data)->held_out == 0, "no validation set");
+  hd__data_close(data);
+  request.first_rules = false;
+  scratch_remove(in_scratch("photos/dev"));
   scratch_remove(in_scratch("photos/test"));
   scratch_remove(in_scratch("photos/valid"));
   make_split("dev", 2, 5, 4, 3);

@@ -48,6 +48,7 @@ typedef struct album {
 typedef struct folder_set {
   texts classes;
   album album[2];
+  int64_t held_out; /* the last pictures of the first album, a validation set */
   char *mixed;
 } folder_set;
 
@@ -347,6 +348,7 @@ static hd_status describe(hd_opened *out, folder_set *set, hd_ctx *ctx, const ch
     album *a = &set->album[s];
     hd_dataset *d = &out->split[s];
     *d = (hd_dataset){.count = a->count,
+                      .held_out = s == 0 ? set->held_out : 0,
                       .height = odd ? 0 : first->head.size[0],
                       .width = odd ? 0 : first->head.size[1],
                       .mixed = set->mixed,
@@ -414,24 +416,38 @@ static bool find_folder(char out[HD_PATH_BYTES], const char *path, const char *n
   return snprintf(out, HD_PATH_BYTES, "%s/%s", path, name) < HD_PATH_BYTES && hd__file_is_folder(out);
 }
 
-/* The name of the folder with the test set, the first that is there; NULL for none. */
-static const char *test_name(char out[HD_PATH_BYTES], const char *path, bool first_rules) {
+/* The folders beside train/ that are used; NULL for none. */
+typedef struct other_folders {
+  const char *test, *validation;
+} other_folders;
+
+/* The first that is there is the test set, and a second one beside test/ the validation set. */
+static other_folders find_others(const char *path, const hd_data_request *request) {
   static const char *const names[] = {"test", "val", "valid", "validation", "dev"};
-  const size_t known = first_rules ? 3 : sizeof names / sizeof *names;
-  for (size_t i = 0; i < known; i++)
-    if (find_folder(out, path, names[i]))
-      return names[i];
-  return NULL;
+  const size_t known = request->first_rules ? 3 : sizeof names / sizeof *names;
+  char inside[HD_PATH_BYTES];
+  other_folders o = {NULL, NULL};
+  for (size_t i = 0; i < known && request->fold.of == 0; i++) {
+    if (!find_folder(inside, path, names[i]))
+      continue;
+    if (!o.test)
+      o.test = names[i];
+    else if (!o.validation && o.test == names[0] && !request->first_rules)
+      o.validation = names[i];
+  }
+  return o;
 }
 
-/* Notes the folders beside train/ and the test set, which are not used. */
-static hd_status note_unused(hd_opened *out, hd_ctx *ctx, const char *path, const char *test) {
+/* Notes the folders beside train/ that are not used. */
+static hd_status note_unused(hd_opened *out, hd_ctx *ctx, const char *path, const other_folders *used) {
+  const char *test = used->test, *validation = used->validation;
   TEXTS found = {0};
   char unused[256] = "";
   hd_line line = {unused, sizeof unused, 0};
   HD_TRY(list(&found, ctx, path, true));
   for (int64_t i = 0; i < found.count; i++)
-    if (strcmp(found.text[i], "train") != 0 && !(test && !strcmp(found.text[i], test)))
+    if (strcmp(found.text[i], "train") != 0 && !(test && !strcmp(found.text[i], test)) &&
+        !(validation && !strcmp(found.text[i], validation)))
       hd__line_add(&line, "%s%.60s", line.length ? ", " : "", found.text[i]);
   if (line.length == 0)
     return HD_OK;
@@ -451,18 +467,27 @@ static bool takes(hd_ctx *ctx, const char *path) {
 
 /* The pictures of both splits. */
 static hd_status list_pictures(hd_opened *out, folder_set *set, hd_ctx *ctx, const hd_data_request *request) {
-  char train[HD_PATH_BYTES], test[HD_PATH_BYTES];
+  char train[HD_PATH_BYTES], other[HD_PATH_BYTES];
   const char *path = request->name;
-  const bool named = find_folder(train, path, "train");
-  const char *second = named && request->fold.of == 0 ? test_name(test, path, request->first_rules) : NULL;
-  if (!named)
-    snprintf(train, sizeof train, "%s", path);
-  else
-    HD_TRY(note_unused(out, ctx, path, second));
+  if (!find_folder(train, path, "train")) {
+    HD_TRY(add_split(&set->album[0], &set->classes, ctx, path, request->allow_empty));
+    return request->whole ? HD_OK : divide(set->album, out, ctx, path);
+  }
+  const other_folders use = find_others(path, request);
+  HD_TRY(note_unused(out, ctx, path, &use));
   HD_TRY(add_split(&set->album[0], &set->classes, ctx, train, request->allow_empty));
-  if (second)
-    return add_split(&set->album[1], &set->classes, ctx, test, request->allow_empty);
-  return request->whole ? HD_OK : divide(set->album, out, ctx, path);
+  if (!use.test)
+    return request->whole ? HD_OK : divide(set->album, out, ctx, path);
+  if (use.validation) {
+    const int64_t trained = set->album[0].count;
+    HD_TRY(hd__file_join(other, ctx, path, use.validation));
+    HD_TRY(add_split(&set->album[0], &set->classes, ctx, other, request->allow_empty));
+    set->held_out = set->album[0].count - trained;
+    HD_TRY(
+        hd__opened_note(out, ctx, "%s: the validation set is %s/, the test set %s/", path, use.validation, use.test));
+  }
+  HD_TRY(hd__file_join(other, ctx, path, use.test));
+  return add_split(&set->album[1], &set->classes, ctx, other, request->allow_empty);
 }
 
 /* Transparent pictures are ordinary in drawings, and a mistake in photos. */

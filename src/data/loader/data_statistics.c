@@ -140,6 +140,8 @@ static hd_status add_sample(void *self, hd_ctx *ctx, int64_t sample, const void 
   walker *w = self;
   const int64_t plane = (int64_t)size[0] * size[1];
   hd__xxh3_update(w->sum, elems, (size_t)(plane * w->split->channels * hd__dataset_elem_bytes(w->split)));
+  if (sample >= w->split->count - w->split->held_out)
+    return HD_OK;
   w->pixels += plane;
   for (int c = 0; c < w->split->channels; c++) {
     if (w->split->elem == HD_ELEM_U8) {
@@ -184,13 +186,15 @@ static void sum_some_splits(void *arg, int64_t first, int64_t end) {
 
 hd_status hd__survey(hd_survey *out, hd_ctx *ctx, const hd_dataset *train, const hd_dataset *test) {
   const hd_dataset *split[2] = {train, test};
+  hd_dataset trained = *train;
+  trained.count -= trained.held_out;
   for (int s = 0; s < 2; s++) {
     if (!hd__dataset_resident(split[s])) /* before its labels, which may be read with the samples */
       HD_TRY(survey_walk(out, ctx, split[s], 2 * s));
     HD_TRY(labels_checksum(&out->checksum[2 * s + 1], ctx, split[s]));
   }
   for (int c = 0; c < train->channels && hd__dataset_resident(train); c++)
-    hd__data_statistics(&out->mean[c], &out->std[c], train, c);
+    hd__data_statistics(&out->mean[c], &out->std[c], &trained, c);
   sample_sums sums = {{train, test}, out->checksum};
   hd__parallel_for(2, 1, sum_some_splits, &sums);
   return HD_OK;

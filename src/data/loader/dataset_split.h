@@ -24,6 +24,7 @@ typedef hd_status hd_get_fn(void *elems, int size[2], hd_ctx *ctx, const hd_data
 /* One split: a source of samples. */
 struct hd_dataset {
   int64_t count;
+  int64_t held_out; /* of them, the last: a validation set that came with the training set */
   hd_elem elem;
   int channels, height, width; /* of every sample; height and width 0: each has its own */
   bool flat;                   /* rows of numbers, 1 x 1 x width: fit any input of one channel and as many elements */

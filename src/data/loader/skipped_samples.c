@@ -16,8 +16,8 @@ typedef struct marks {
 } marks;
 
 struct hd_skips {
-  int64_t count;
-  marks *marks, *local; /* local: before they were shared */
+  int64_t count, trained; /* trained: those before the ones that are held out */
+  marks *marks, *local;   /* local: before they were shared */
   int32_t *labels;
   float *targets; /* the split's, with those of stand-ins */
 };
@@ -31,7 +31,13 @@ static void mark(hd_skips *s, int64_t sample) {
     __atomic_add_fetch(&s->marks->found, 1, __ATOMIC_RELAXED);
 }
 
-static int64_t next_of(const hd_skips *s, int64_t sample) { return sample + 1 < s->count ? sample + 1 : 0; }
+/* The next one in a circle: of the samples to train on, or of those that are held out. */
+static int64_t next_of(const hd_skips *s, int64_t sample) {
+  const bool held_out = sample >= s->trained;
+  if (sample + 1 < (held_out ? s->count : s->trained))
+    return sample + 1;
+  return held_out ? s->trained : 0;
+}
 
 /* The sample, or the next without a mark, which exists. */
 static int64_t stand_in(const hd_skips *s, int64_t sample) {
@@ -119,16 +125,23 @@ static hd_status mark_all(hd_skips *s, const hd_dataset *split, int64_t *elems, 
   return t.starved ? hd__fail(ctx, HD_E_NOMEM, "out of memory for a sample") : HD_OK;
 }
 
-/* The message of the first sample. */
-static hd_status check_rest(const hd_skips *s, const hd_dataset *split, hd_ctx *ctx) {
+/* The message of the first sample, if none of [first, end) can be read. */
+static hd_status check_some(const hd_skips *s, const hd_dataset *split, hd_ctx *ctx, int64_t first, int64_t end) {
   int size[2];
-  if (s->marks->found < s->count)
-    return HD_OK;
+  for (int64_t i = first; i < end; i++)
+    if (!marked(s, i))
+      return HD_OK;
   HD_OWNED void *room = hd__malloc((size_t)hd__dataset_most_bytes(split));
-  hd_status status = room ? hd__dataset_get(room, size, ctx, split, 0) : HD_E_NOMEM;
+  hd_status status = room ? hd__dataset_get(room, size, ctx, split, first) : HD_E_NOMEM;
   if (status == HD_E_NOMEM || status == HD_OK)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a sample");
-  return hd__fail_in(ctx, status, "no sample of %lld can be read", (long long)s->count);
+  return hd__fail_in(ctx, status, "no sample of %lld can be read", (long long)(end - first));
+}
+
+/* Whether training and validation samples have one each that can be read. */
+static hd_status check_rest(const hd_skips *s, const hd_dataset *split, hd_ctx *ctx) {
+  HD_TRY(check_some(s, split, ctx, 0, s->trained));
+  return s->trained < s->count ? check_some(s, split, ctx, s->trained, s->count) : HD_OK;
 }
 
 /* Copies labels and targets, with those of stand-ins. */
@@ -172,6 +185,7 @@ hd_status hd__skips_find(hd_skips **out, hd_dataset *split, hd_ctx *ctx) {
   hd_skips *s = *out = hd__calloc(1, sizeof *s);
   HD_TRY(HD_ALLOCATED(s, ctx, "out of memory for a list of samples"));
   s->count = split->count;
+  s->trained = split->count - split->held_out;
   s->marks = s->local = hd__calloc(1, sizeof(marks) + (size_t)s->count);
   HD_OWNED int64_t *elems = split->mixed ? hd__calloc((size_t)s->count, sizeof *elems) : NULL;
   hd_status status = HD_ALLOCATED(s->marks && (elems || !split->mixed), ctx, "out of memory for a list of %lld samples",

@@ -1,7 +1,8 @@
 /* Unreadable samples that a run skips.
  *
  * The next readable sample in the split's order, cyclically, is the stand-in of an unreadable one, with its label:
- * training continues as if one file were a copy of the other. Evaluation leaves unreadable samples out
+ * training continues as if one file were a copy of the other. Samples that are held out stand in for each other only.
+ * Evaluation leaves unreadable samples out
  * (train/session/loss_score.h).
  *
  * Opening a set reads every sample, so that sizes, labels, statistics and checksums are those with the stand-ins. A

@@ -105,7 +105,8 @@ static hd_status look(hd_data_look *l, hd_ctx *ctx, const hd_config *config) {
                              .classes = d->labels ? d->classes : 0,
                              .class_names = d->class_names,
                              .outputs = d->outputs,
-                             .notes = hd__data_notes(l->data)};
+                             .notes = hd__data_notes(l->data),
+                             .validation = hd__data_train(l->data)->held_out};
   memcpy(l->facts.mean, hd__data_mean(l->data), (size_t)d->channels * sizeof(double));
   memcpy(l->facts.std, hd__data_std(l->data), (size_t)d->channels * sizeof(double));
   find_targets(l);

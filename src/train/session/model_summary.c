@@ -172,7 +172,7 @@ static hd_status measure_fetch(owner *o, hd_ctx *ctx) {
   const hd_dataset *train = hd__data_train(data);
   HD_TRY(raise_fetch(&o->train_fetch, o, ctx, data, train, HD_PIPELINE_TRAINING));
   HD_TRY(raise_fetch(&o->eval_fetch, o, ctx, data, hd__data_test(data), HD_PIPELINE_EVALUATION));
-  return hd__settings(o->config)->val_split > 0
+  return hd__settings(o->config)->val_split > 0 || train->held_out > 0
              ? raise_fetch(&o->eval_fetch, o, ctx, data, train, HD_PIPELINE_EVALUATION)
              : HD_OK;
 }

@@ -35,6 +35,10 @@ static hd_status open_feed(hd_loader *l, hd_ctx *ctx, const hd_config *config, h
   const double *mean = hd__data_mean(l->data), *std = hd__data_std(l->data);
   const hd_dataset *split = trains ? hd__data_train(l->data) : hd__data_test(l->data);
   HD_TRY(hd__feed_init(&l->feed, ctx, split, kernels, mean, std));
+  if (split->held_out > 0) {
+    HD_FEED_OWNED held_out = {0};
+    HD_TRY(hd__feed_hold_last(&held_out, &l->feed, ctx));
+  }
   return hd__augment_feed(&l->feed, ctx, &lists, trains ? HD_PIPELINE_TRAINING : HD_PIPELINE_EVALUATION, mean, std,
                           l->seed);
 }

@@ -71,6 +71,32 @@ static void list_members(hd_feed *held_out, hd_feed *feed, const char *held) {
   feed->count = kept;
 }
 
+static bool mark_share(char *held, int64_t all, int64_t taken, uint64_t seed) {
+  HD_OWNED uint64_t *scratch = hd__malloc(hd__permute_words(all) * sizeof *scratch);
+  if (!scratch)
+    return false;
+  const uint64_t *sorted = hd__permute(scratch, all, seed, HD_RNG_SPLIT, 0);
+  for (int64_t i = all - taken; i < all; i++)
+    held[(uint32_t)sorted[i]] = 1;
+  return true;
+}
+
+/* Moves `taken` samples of the feed to `held_out`: the last of a permutation or, without a seed, of the feed. */
+static hd_status hold_out(hd_feed *held_out, hd_feed *feed, hd_ctx *ctx, int64_t taken, const uint64_t *seed) {
+  const int64_t all = feed->count;
+  *held_out = *feed;
+  held_out->pipeline = NULL; /* not shared: each feed gets a pipeline */
+  held_out->members = hd__malloc((size_t)taken * sizeof *held_out->members);
+  feed->members = hd__malloc((size_t)(all - taken) * sizeof *feed->members);
+  HD_OWNED char *held = hd__calloc((size_t)all, 1);
+  const bool enough = held_out->members && feed->members && held && (!seed || mark_share(held, all, taken, *seed));
+  HD_TRY(HD_ALLOCATED(enough, ctx, "out of memory for the split of %lld samples", (long long)all));
+  if (!seed)
+    memset(held + all - taken, 1, (size_t)taken);
+  list_members(held_out, feed, held);
+  return HD_OK;
+}
+
 hd_status hd__feed_split(hd_feed *held_out, hd_feed *feed, hd_ctx *ctx, double share, uint64_t seed) {
   int64_t all = feed->count, taken = (int64_t)(share * (double)all + 0.5);
   *held_out = (hd_feed){0};
@@ -79,22 +105,11 @@ hd_status hd__feed_split(hd_feed *held_out, hd_feed *feed, hd_ctx *ctx, double s
                     "--val-split expects a fraction that leaves samples on both sides, found %lld of %lld held out; "
                     "use another",
                     (long long)taken, (long long)all);
-  *held_out = *feed;
-  held_out->pipeline = NULL; /* not shared: each feed gets a pipeline */
-  held_out->members = hd__malloc((size_t)taken * sizeof *held_out->members);
-  feed->members = hd__malloc((size_t)(all - taken) * sizeof *feed->members);
-  uint64_t *scratch = hd__malloc(hd__permute_words(all) * sizeof *scratch);
-  char *held = hd__calloc((size_t)all, 1);
-  bool enough = held_out->members && feed->members && scratch && held;
-  if (enough) {
-    const uint64_t *sorted = hd__permute(scratch, all, seed, HD_RNG_SPLIT, 0);
-    for (int64_t i = all - taken; i < all; i++)
-      held[(uint32_t)sorted[i]] = 1;
-    list_members(held_out, feed, held);
-  }
-  hd__free(scratch);
-  hd__free(held);
-  return HD_ALLOCATED(enough, ctx, "out of memory for the split of %lld samples", (long long)all);
+  return hold_out(held_out, feed, ctx, taken, &seed);
+}
+
+hd_status hd__feed_hold_last(hd_feed *held_out, hd_feed *feed, hd_ctx *ctx) {
+  return hold_out(held_out, feed, ctx, feed->data->held_out, NULL);
 }
 
 int64_t hd__feed_sample(const hd_feed *feed, uint32_t epoch, int64_t position) {

@@ -56,6 +56,9 @@ void hd__feed_fini(hd_feed *feed);
  * which has them in file order. HD_E_USAGE if one of the two would be left without samples. */
 hd_status hd__feed_split(hd_feed *held_out, hd_feed *feed, hd_ctx *ctx, double share, uint64_t seed);
 
+/* Moves the validation set that came with the data, its `held_out` last samples, to a feed. */
+hd_status hd__feed_hold_last(hd_feed *held_out, hd_feed *feed, hd_ctx *ctx);
+
 /* From now on the sampler, which the feed takes over, draws from the feed's samples. There is no order before
  * hd__feed_shuffle. */
 hd_status hd__feed_sample_by(hd_feed *feed, hd_ctx *ctx, hd_sampler *sampler);

@@ -215,7 +215,12 @@ static hd_status make_feeds(hd_session *s, hd_ctx *ctx) {
   double held_out = s->run.settings->val_split;
   HD_TRY(hd__feed_init(&s->input.train, ctx, hd__data_train(s->input.data), s->compute.kernels, mean, std));
   HD_TRY(hd__feed_init(&s->input.test, ctx, test, s->compute.kernels, mean, std));
-  if (held_out > 0)
+  if (s->input.train.data->held_out > 0 && held_out > 0)
+    return hd__fail(ctx, HD_E_USAGE, "--val-split expects data without a validation set, found one in %s; leave it out",
+                    hd__data_name(s->input.data));
+  if (s->input.train.data->held_out > 0)
+    HD_TRY(hd__feed_hold_last(&s->input.val, &s->input.train, ctx));
+  else if (held_out > 0)
     HD_TRY(hd__feed_split(&s->input.val, &s->input.train, ctx, held_out, (uint64_t)s->run.settings->seed));
   HD_TRY(hd__order_feed(&s->input.train, ctx, s->run.config, hd__data_name(s->input.data)));
   HD_TRY(augment_feeds(s, ctx));
