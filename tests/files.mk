@@ -83,7 +83,7 @@ check_PROGRAMS += $(slow_programs) $(unit_tests) $(op_tests) tests/bits/make_dat
   tests/cli/on_terminal \
   tests/cli/group_calls tests/cli/rpc_calls tests/fault/kill_at tests/cli/host_steps tests/cli/bad_server tests/golden/print_scores
 check_PROGRAMS += tests/cli/stranger tests/cli/without
-EXTRA_DIST += tests/unit/stranger.h tests/cli/exported.c tests/onnx/runtime_scores.py tests/onnx/runtime_same.py
+EXTRA_DIST += tests/unit/stranger.h tests/cli/exported.c tests/onnx/runtime_rows.py tests/onnx/runtime_scores.py tests/onnx/runtime_same.py
 EXTRA_DIST += tests/museum/museum_files.py tests/museum/museum_heddle.py tests/museum/museum_table.py \
   tests/museum/rows_arrays.py tests/museum/rows_csv.py tests/museum/rows_pictures.py tests/museum/rows_runs.py \
   tests/museum/try_heddle.py

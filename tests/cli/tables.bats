@@ -623,3 +623,16 @@ END
   "$HEDDLE" train --model mlp --data columns --epochs 1 --out run_columns >out
   "$HEDDLE" predict run_columns columns/x.npy | sed 's/columns/rows/' | cmp - <("$HEDDLE" predict run_columns rows/x.npy)
 }
+
+@test "one_hot makes numbers of the classes of rows for a loss on numbers, from any format" {
+  awk 'BEGIN { print "a,b,label"; for (i = 0; i < 40; i++) print i % 7 / 2 "," i % 11 "," i % 3 }' >t.csv
+  mkdir arrays
+  array arrays/x.npy '<f4' $(awk 'BEGIN { for (i = 0; i < 40; i++) print i % 7 / 2, i % 11 }')
+  array arrays/y.npy '<i8' $(awk 'BEGIN { for (i = 0; i < 40; i++) print i % 3 }')
+  printf 'model: m\ninput: data\nlayers:\n  - fc: {op: linear, out: 3}\nloss: mse\n' >m.yaml
+  for data in t.csv arrays; do
+    "$HEDDLE" train --model m.yaml --data $data --transforms '[to_float, one_hot]' --max-steps 5 --out r-$data >out
+    grep '^weights_sha256' out >>digests
+  done
+  [ "$(sort -u digests | wc -l)" = 1 ]
+}

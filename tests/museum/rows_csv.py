@@ -277,6 +277,17 @@ def csv_late_text():
 
 
 @csv(
+    "EducationalTestingService/skll#285",
+    "trained a classifier on labels of which one is 1.6",
+    "1.6 counted as class 1",
+    "refused, with the number",
+)
+def csv_label_decimals():
+    y = [1.6 if i == 7 else each for i, each in enumerate(Y)]
+    return refuse(table(HEAD, lines(y=y)), r"t\.csv:9: .*1\.6", right=(X, y), label="label")
+
+
+@csv(
     "grayscale-lang/grayscale#2239",
     "wrote a label with quotes in it, doubled as RFC 4180 has it",
     "the doubled quotes were kept",
@@ -578,6 +589,20 @@ def csv_dummies():
     put("d/train.csv", table(["a", "town", "label"], [[each[0], TOWNS[i % 3], Y[i]] for i, each in enumerate(X)]))
     put("d/test.csv", table(["a", "town", "label"], [[X[i][0], TOWNS[i % 3], Y[i]] for i in (0, 2, 3, 5)]))
     return Values("d", x, Y, [x[i] for i in (0, 2, 3, 5)], [Y[i] for i in (0, 2, 3, 5)], reader="csv_texts")
+
+
+@csv(
+    "uncharted-distil/distil#1864",
+    "imported a table with line ends in some texts",
+    "lines were counted as rows",
+    "refused, with the column: two lines are no category",
+)
+def csv_category_line_end():
+    towns = ["Bonn\nam Rhein", "Oslo", "Ulm"]
+    rows = [[each[0], '"%s"' % towns[i % 3], Y[i]] for i, each in enumerate(X)]
+    x = [[each[0], *(int(i % 3 == k) for k in range(3))] for i, each in enumerate(X)]
+    put("t.csv", table(["a", "town", "label"], rows))
+    return Refuse("t.csv", r"t\.csv:2: .*'town'", reader="csv_texts", right=Values("t.csv", x, Y))
 
 
 @csv(

@@ -251,6 +251,22 @@ static void test_targets(void) {
   refused(folder, HD_E_FORMAT, "y_test.npy: expected finite numbers, found infinity in sample 0", "an infinite target");
 }
 
+/* Integers are numbers where the loss reads numbers. */
+static void test_integer_targets(void) {
+  const char *folder = make_small("integers");
+  put_npy(in_scratch("integers/y_train.npy"), "<i4", "\xff\xff\xff\xff\0\0\1\0\5\0\0", 12, "(3,)");
+  put_npy(in_scratch("integers/y_test.npy"), "|u1", "\1\2", 2, "(2,)");
+  refused(folder, HD_E_FORMAT, "expected class labels from 0 to 65535, found -1 at index 0", "negative integers");
+  request.table.labels = HD_LABELS_NUMBERS;
+  hd_data *data = data_opens(folder, "the same for a loss on numbers");
+  const hd_dataset *train = data ? hd__data_train(data) : NULL, *test = data ? hd__data_test(data) : NULL;
+  ok(train && !train->labels && train->outputs == 1 && train->targets[0] == -1 && train->targets[1] == 65536,
+     "are targets");
+  ok(test && test->outputs == 1 && test->targets[1] == 2, "bytes too");
+  hd__data_close(data);
+  request.table.labels = HD_LABELS_AUTO;
+}
+
 static void test_many_classes(void) {
   const char *folder = make_small("many");
   put_npy(in_scratch("many/y_train.npy"), "<u2", "\x2c\x01\0\0\x02\0", 6, "(3,)");
@@ -549,6 +565,7 @@ int main(void) {
   test_types();
   test_shapes();
   test_targets();
+  test_integer_targets();
   test_many_classes();
   test_fifth();
   test_folds();

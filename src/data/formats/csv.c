@@ -22,7 +22,7 @@
 typedef struct csv_set {
   hd_csv_table table[2];
   int files;
-  hd_csv_labels labels;
+  hd_labels labels;
   char path[2][HD_PATH_BYTES];
 } csv_set;
 
@@ -189,14 +189,14 @@ static hd_status take_numbers(hd_opened *out, const csv_set *set, hd_ctx *ctx, b
 /* Numbers of classes: all are whole, and small enough. A column called label, class or species has no others. */
 static bool are_classes(const csv_set *set) {
   const hd_csv_table *t = &set->table[0];
-  bool whole = set->labels != HD_CSV_LABELS_NUMBERS;
+  bool whole = set->labels != HD_LABELS_NUMBERS;
   for (int i = 0; i < set->files; i++)
     for (int64_t row = 0; row < set->table[i].count && whole; row++) {
       double value;
       const hd_csv_field *f = &set->table[i].label_text[row];
       whole = !hd__csv_number(&value, f) || (hd__csv_is_whole(f) && value < HD_DATA_MAX_CLASSES);
     }
-  return set->labels == HD_CSV_LABELS_AUTO ? !t->is_target && (whole || t->is_class) : whole;
+  return set->labels == HD_LABELS_AUTO ? !t->is_target && (whole || t->is_class) : whole;
 }
 
 /* Whether most labels are numbers, and some of them no class's. */
@@ -214,9 +214,9 @@ static hd_status refuse_texts(const csv_set *set, hd_ctx *ctx) {
   for (int i = 0; i < set->files; i++) {
     const hd_csv_table *t = &set->table[i];
     const hd_csv_column *c = &t->column[t->label];
-    const bool numbers = set->labels == HD_CSV_LABELS_NUMBERS;
+    const bool numbers = set->labels == HD_LABELS_NUMBERS;
     char name[HD_CSV_NAME_BYTES + 16], text[48];
-    if (c->texts == 0 || set->labels == HD_CSV_LABELS_CLASSES)
+    if (c->texts == 0 || set->labels == HD_LABELS_CLASSES)
       continue;
     if (has_decimals(t) || (numbers && hd__csv_has_numbers(c)))
       return hd__csv_no_number(ctx, t, c->first_text_line, t->label, &c->first_text);

@@ -112,7 +112,7 @@ static hd_status check_finite(hd_ctx *ctx, const char *name, const float *number
 }
 
 /* Checks shapes first, so that memory is allocated once: samples, and classes or targets. */
-static hd_status see_labels(hd_dataset *d, hd_ctx *ctx, const hd_array_part *part) {
+static hd_status see_labels(hd_dataset *d, hd_ctx *ctx, const hd_array_part *part, hd_labels labels) {
   const hd_npy *a = &part->npy;
   const int64_t outputs = a->rank == 2 ? a->size[1] : 1;
   if (a->rank < 1 || a->rank > 2 || outputs < 1 || outputs > MOST_OUTPUTS)
@@ -124,7 +124,7 @@ static hd_status see_labels(hd_dataset *d, hd_ctx *ctx, const hd_array_part *par
     return hd__fail(ctx, HD_E_FORMAT,
                     "%s: expected %lld labels, one per sample, found %lld; the arrays do not belong together",
                     part->name, (long long)d->count, (long long)a->size[0]);
-  const bool classes = a->kind != 'f' && outputs == 1;
+  const bool classes = a->kind != 'f' && outputs == 1 && labels != HD_LABELS_NUMBERS;
   d->outputs = classes ? 0 : (int)outputs;
   return HD_OK;
 }
@@ -184,10 +184,10 @@ void hd__array_samples_fini(hd_array_samples *samples) {
 
 /* One split. */
 static hd_status take_split(hd_dataset *d, hd_resident_samples *to, hd_ctx *ctx, const hd_array_part *x,
-                            const hd_array_part *y, bool owned) {
+                            const hd_array_part *y, hd_labels labels, bool owned) {
   view v;
   HD_TRY(see_samples(d, &v, ctx, x));
-  HD_TRY(see_labels(d, ctx, y));
+  HD_TRY(see_labels(d, ctx, y, labels));
   HD_TRY(take_samples(d, to, ctx, x, &v, owned));
   return copy_labels(to, ctx, d, y);
 }
@@ -202,7 +202,9 @@ static hd_status read_parts(array_set *set, hd_ctx *ctx, const hd_array_source *
   return HD_OK;
 }
 
-hd_status hd__arrays_open(hd_opened *out, hd_ctx *ctx, const hd_array_source *source, int ignored) {
+hd_status hd__arrays_open(hd_opened *out, hd_ctx *ctx, const hd_array_source *source,
+                          const hd_data_request *request) {
+  const hd_labels labels = request->table.labels;
   const char *const *name = names_of(source);
   void *self;
   if (!name)
@@ -214,12 +216,12 @@ hd_status hd__arrays_open(hd_opened *out, hd_ctx *ctx, const hd_array_source *so
   array_set *set = self;
   HD_TRY(read_parts(set, ctx, source, name));
   const bool both = name[X_TEST] != NULL;
-  HD_TRY(take_split(&out->split[0], &out->resident[0], ctx, &set->part[X_TRAIN], &set->part[Y_TRAIN], !both));
+  HD_TRY(take_split(&out->split[0], &out->resident[0], ctx, &set->part[X_TRAIN], &set->part[Y_TRAIN], labels, !both));
   if (both)
-    HD_TRY(take_split(&out->split[1], &out->resident[1], ctx, &set->part[X_TEST], &set->part[Y_TEST], false));
+    HD_TRY(take_split(&out->split[1], &out->resident[1], ctx, &set->part[X_TEST], &set->part[Y_TEST], labels, false));
   else
     HD_TRY(hd__resident_divide(out, ctx, source->path));
   if (out->split[0].outputs > 0 || out->split[1].outputs > 0)
     return HD_OK; /* dataset.c checks whether both have targets */
-  return hd__resident_classes(out->split, ctx, source->path, ignored);
+  return hd__resident_classes(out->split, ctx, source->path, request->ignored);
 }

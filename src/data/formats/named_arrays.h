@@ -63,7 +63,9 @@ typedef struct hd_array_source {
   hd_status (*read)(hd_array_part *out, hd_ctx *ctx, void *self, const char *name);
 } hd_array_source;
 
-hd_status hd__arrays_open(hd_opened *out, hd_ctx *ctx, const hd_array_source *source, int ignored);
+/* Integers are classes, or numbers to predict if the request says so. */
+hd_status hd__arrays_open(hd_opened *out, hd_ctx *ctx, const hd_array_source *source,
+                          const hd_data_request *request);
 
 /* The samples of one array, without labels; memory is released by hd__array_samples_fini, after a failure too. */
 typedef struct hd_array_samples {

@@ -33,7 +33,7 @@ static hd_status open_folder(hd_opened *out, hd_ctx *ctx, const hd_data_request 
                     "%s: expected a folder with x_train.npy, y_train.npy, x_test.npy and y_test.npy, or an .npz file, "
                     "found a single array without labels; give the folder",
                     request->name);
-  return hd__arrays_open(out, ctx, &source, request->ignored);
+  return hd__arrays_open(out, ctx, &source, request);
 }
 
 const hd_format hd__format_npy = {"a folder of NPY files", takes, open_folder};

@@ -121,7 +121,7 @@ static hd_status open_file(hd_opened *out, hd_ctx *ctx, const hd_data_request *r
   const hd_array_source source = {.path = a.path, .self = &a, .has = has, .read = read_member};
   HD_TRY(hd__file_map(&a.file, ctx, a.path));
   HD_TRY(open_archive(&a, ctx));
-  return hd__arrays_open(out, ctx, &source, request->ignored);
+  return hd__arrays_open(out, ctx, &source, request);
 }
 
 #else

@@ -15,7 +15,7 @@ enum { HD_CSV_MOST_COLUMNS = 65536, HD_CSV_NAME_BYTES = 256, HD_CSV_CATEGORIES =
 typedef enum hd_csv_header { HD_CSV_HEADER_AUTO, HD_CSV_HEADER_YES, HD_CSV_HEADER_NO } hd_csv_header;
 
 /* What whole numbers as labels are; AUTO: classes, but for a column that is called target. */
-typedef enum hd_csv_labels { HD_CSV_LABELS_AUTO, HD_CSV_LABELS_CLASSES, HD_CSV_LABELS_NUMBERS } hd_csv_labels;
+typedef enum hd_labels { HD_LABELS_AUTO, HD_LABELS_CLASSES, HD_LABELS_NUMBERS } hd_labels;
 
 /* How a table is read. */
 typedef struct hd_csv_options {
@@ -23,7 +23,7 @@ typedef struct hd_csv_options {
   hd_csv_header header;
   int32_t categories; /* the most texts of a column that become features; 0: HD_CSV_CATEGORIES */
   bool refuses_empty; /* no field may be empty */
-  hd_csv_labels labels;
+  hd_labels labels;
   bool is_found;      /* the label is the column that training found by itself, which says what its numbers are */
   bool is_unlabelled; /* rows to predict: they need no label, and may come on standard input, "-" */
   int32_t columns;    /* of those: training's where columns have no names, its label's among them */

@@ -249,11 +249,11 @@ bool hd__config_has(const hd_config *config, hd_option_id id) { return hd__confi
 
 const hd_settings *hd__settings(const hd_config *config) { return &config->settings; }
 
-/* What --loss reads: bce_with_logits takes both. */
-static hd_csv_labels labels_of(int loss) {
-  return loss < 0 || loss == HD_LOSS_BCE_WITH_LOGITS ? HD_CSV_LABELS_AUTO
-         : loss == HD_LOSS_CROSS_ENTROPY             ? HD_CSV_LABELS_CLASSES
-                                                     : HD_CSV_LABELS_NUMBERS;
+/* What --loss reads: bce_with_logits takes both. one_hot makes numbers of classes for any loss. */
+static hd_labels labels_of(const hd_settings *is) {
+  if (strstr(is->transforms, "one_hot") || is->loss == HD_LOSS_CROSS_ENTROPY)
+    return HD_LABELS_CLASSES;
+  return is->loss < 0 || is->loss == HD_LOSS_BCE_WITH_LOGITS ? HD_LABELS_AUTO : HD_LABELS_NUMBERS;
 }
 
 hd_data_request hd__config_data(const hd_config *config) {
@@ -270,7 +270,7 @@ hd_data_request hd__config_data(const hd_config *config) {
                                      .header = (hd_csv_header)is->header,
                                      .categories = (int32_t)is->categories,
                                      .refuses_empty = is->missing == HD_MISSING_REFUSE,
-                                     .labels = labels_of(is->loss)},
+                                     .labels = labels_of(is)},
                            .first_rules = config->first_rules,
                            .fold = is->fold_part,
                            .allow_empty = is->allow_empty,

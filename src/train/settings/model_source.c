@@ -112,8 +112,8 @@ hd_data_request hd__network_request(const hd_network *network, const hd_config *
   hd_data_request request = hd__config_data(config);
   request.ignored = network->target.ignored;
   if (network->has_loss && hd__target_numbers(&network->target) && hd__settings(config)->loss < 0 &&
-      !request.first_rules)
-    request.table.labels = HD_CSV_LABELS_NUMBERS;
+      request.table.labels == HD_LABELS_AUTO && !request.first_rules)
+    request.table.labels = HD_LABELS_NUMBERS;
   return request;
 }
 
