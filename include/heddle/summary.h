@@ -69,6 +69,9 @@ typedef struct hd_summary {
   const int32_t (*edges)[2]; /* a layer, and one that reads its output; -1: the network's input */
   int32_t stage_count;       /* 0: the network is not cut */
   hd_summary_stage *stages;
+  /* What a step and an evaluation do, as lines of text for people: the graph's nodes, the kernel calls of each phase
+   * with the places of their outputs, the parameters, and the bytes of a sample. The form may change. */
+  char *plan, *evaluation_plan;
 } hd_summary;
 
 /* It uses the configuration's model, recipe, batch, shards, accumulate, threads, optimizer, momentum, clip-grad-norm,

@@ -14,6 +14,7 @@ typedef struct row {
 static const int is_number[COLUMNS] = {0, 0, 0, 1, 1, 1, 1};
 
 static int32_t input[3]; /* of --input */
+static int wants_plan;
 
 static int take_input(const cli_extra *option, const char *value) {
   int end = 0;
@@ -195,16 +196,38 @@ static int print_json(const hd_summary *s) {
   return CLI_OK;
 }
 
+static void print_lines(const char *text) {
+  for (const char *end; *text; text = end + 1) {
+    end = strchr(text, '\n');
+    cli_print("%.*s\n", (int)(end - text), text);
+  }
+}
+
+static int print_plans(const hd_summary *s) {
+  cli_print("a step\n\n");
+  print_lines(s->plan);
+  cli_print("\nan evaluation\n\n");
+  print_lines(s->evaluation_plan);
+  return CLI_OK;
+}
+
 static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   hd_summary *s;
+  if (wants_plan && cli_wants_json(config)) {
+    cli_complain("--plan expects a summary without --json, found both; leave one out");
+    return CLI_USAGE;
+  }
   CLI_TRY(hd_summary_create(&s, ctx, config, input[0] ? input : NULL));
-  const int code = (cli_wants_json(config) ? print_json : print_all)(s);
+  const int code = (wants_plan ? print_plans : cli_wants_json(config) ? print_json : print_all)(s);
   hd_summary_destroy(s);
   return code;
 }
 
 static const cli_extra extra[] = {
-    {"input", "CxHxW", "shape of samples, such as 1x28x28 (default: the model's)", .take = take_input}, {0}};
+    {"input", "CxHxW", "shape of samples, such as 1x28x28 (default: the model's)", .take = take_input},
+    {"plan", NULL, "print what a step and an evaluation do instead: kernel calls by phase, and where outputs go",
+     .take = cli_take_flag, .self = &wants_plan},
+    {0}};
 
 const cli_command cli_summary = {
     .name = "summary",

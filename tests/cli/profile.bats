@@ -39,3 +39,27 @@ load cli
   second=$(grep -c '"name": "conv2 dw"' p.json)
   [ "$first" -gt 0 ] && [ "$second" -eq $((2 * first)) ]
 }
+
+@test "HEDDLE_LOG has a line for each event, with time, rank and thread, and changes nothing" {
+  "$HEDDLE" train $TINY --max-steps 4 --threads 2 --workers 1 --save-every 2 --out plain >out 2>err
+  [ ! -s err ]
+  wanted=$(digest_of out)
+  HEDDLE_LOG=plan,exec,data,save "$HEDDLE" train $TINY --max-steps 4 --threads 2 --workers 1 --save-every 2 --out r >out 2>log
+  [ "$(digest_of out)" = "$wanted" ]
+  no grep -Ev '^heddle: [0-2][0-9]:[0-5][0-9]:[0-6][0-9]\.[0-9]{6} rank 0 (main|saver|(thread|loader) [01]): (plan|exec|data|save): ' log
+  grep -q ' main: plan: pass recompute: ' log
+  [ "$(grep -c ' thread 1: exec: step of ' log)" = 4 ]
+  grep -q ' loader 0: data: batch 4: rows 0 to ' log
+  grep -q ' thread 0: save: step 2 copied$' log
+  grep -q ' saver: save: step 4: saved after ' log
+  HEDDLE_LOG=ranks "$HEDDLE" train $TINY --max-steps 4 --procs 2 --out two >out 2>log
+  [ "$(digest_of out)" = "$wanted" ]
+  grep -Eq ' rank 1 main: ranks: joined the 2 ranks of this host, process [0-9]+$' log
+  [ "$(grep -c 'ranks: leaves$' log)" = 2 ]
+}
+
+@test "an unknown topic of HEDDLE_LOG is refused by name" {
+  HEDDLE_LOG=exec,steps fails 2 train $TINY
+  says "HEDDLE_LOG expects a list of plan, exec, data, ranks and save, found 'steps' in 'exec,steps'"
+  HEDDLE_LOG=all fails 2 eval nowhere
+}

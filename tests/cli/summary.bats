@@ -65,6 +65,16 @@ keys="layers params trainable macs memory_bytes"
   [ "$(json_get params macs <out)" = "40 1296" ]
 }
 
+@test "--plan prints what a step and an evaluation do" {
+  "$HEDDLE" summary --model simplenet --plan >out
+  [ "$(grep -c '^phase 0: shards$' out)" = 2 ]
+  grep -q '^1   linear_dw         fc.dw\[10x784\], fc.db\[10\] <- flat\[784\], loss.dx\[10\]$' out
+  grep -qx 'param fc.weight      10x784       chunks 5 of 2 rows, gradient deferred' out
+  "$HEDDLE" summary --model mlp --plan --stages 2 | grep -q '^  linear  .*stage 1$'
+  fails 2 summary --plan --json
+  says "--plan expects a summary without --json"
+}
+
 @test "what is wrong is one line" {
   fails 2 summary --input 28x28
   says "--input expects CHANNELSxHEIGHTxWIDTH, for example 1x28x28, found '28x28'"

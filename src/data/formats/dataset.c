@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/digest.h"
+#include "base/event_log.h"
 #include "data/formats/format.h"
 #include "data/loader/data_statistics.h"
 #include "data/loader/sample_cache.h"
@@ -230,6 +231,9 @@ hd_status hd__data_open(hd_data **out, hd_ctx *ctx, const hd_data_request *reque
   hd_data *data = *out = hd__calloc(1, sizeof *data);
   HD_TRY(HD_ALLOCATED(data, ctx, "out of memory for the data set"));
   hd_status status = open_all(data, ctx, request);
+  if (status == HD_OK)
+    HD_LOG(DATA, "%s opened, %s: %lld training and %lld test samples", data->name, data->opened.format->name,
+           (long long)data->opened.split[0].count, (long long)data->opened.split[1].count);
   return HD_CREATED(status, out, hd__data_close);
 }
 

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "base/alloc.h"
+#include "base/event_log.h"
 #include "platform/clock.h"
 #include "platform/cpu_set.h"
 #include "platform/fpmode.h"
@@ -116,6 +117,7 @@ static void *work(void *arg) {
   int32_t block;
   const uint64_t mode = hd__fpmode_enter();
   hd_cpu_set set;
+  hd__log_thread("loader", (int)(w - r->workers));
   hd__cpu_set_one(&set, w->cpu);
   if (w->cpu >= 0)
     hd__cpu_set_bind(&set); /* else, and where that fails, it runs on any CPU */

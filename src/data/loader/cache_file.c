@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/digest.h"
+#include "base/event_log.h"
 
 /* A file's header, in this machine's byte order. */
 typedef struct head {
@@ -55,6 +56,7 @@ hd_status hd__cache_file_read(void *array, bool *found, hd_ctx *ctx, const char 
   memcpy(&h, file.bytes, sizeof h);
   memcpy(array, file.bytes + sizeof h, bytes); /* verified below: a mapping changes with its file */
   *found = h.magic == magic && h.key == key && h.bytes == (int64_t)bytes && h.checksum == hd__xxh3(array, bytes);
+  HD_LOG(DATA, "%s %s", path, *found ? "read" : "is damaged, and made again");
   return HD_OK;
 }
 
@@ -76,5 +78,7 @@ hd_status hd__cache_file_write(hd_ctx *ctx, const char *prefix, uint64_t key, co
   kept k = {{magic, key, hd__xxh3(array, bytes), (int64_t)bytes}, array};
   HD_TRY(hd__cache_file_path(path, folder, ctx, prefix, key));
   HD_TRY(hd__file_make_folder(ctx, folder));
-  return hd__file_write(ctx, path, write_all, &k);
+  HD_TRY(hd__file_write(ctx, path, write_all, &k));
+  HD_LOG(DATA, "%s written: %zu bytes", path, bytes);
+  return HD_OK;
 }

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/digest.h"
+#include "base/event_log.h"
 #include "platform/parallel_for.h"
 
 enum { GRAIN = 16 };
@@ -88,6 +89,7 @@ hd_status hd__skips_get(void *elems, int size[2], hd_ctx *ctx, const hd_dataset 
     if (status == HD_OK || status == HD_E_NOMEM)
       return status;
     mark(s, *sample);
+    HD_LOG(DATA, "sample %lld skipped: %s", (long long)*sample, hd_ctx_message(ctx));
   }
   return hd__fail(ctx, HD_E_IO,
                   "expected samples that can be read, found none of %lld any longer; look after the files",

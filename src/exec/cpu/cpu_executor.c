@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/event_log.h"
 #include "exec/cpu/cpu_executor_state.h"
 
 /* A larger arena does not stay in a core's second-level cache while a group passes through the network. Larger weights
@@ -573,11 +574,13 @@ static void run_thread(void *arg, int local_index) {
   uint64_t version = hd__store_version(exec->store);
   at.buffer = (int)(version & 1);
   at.thread->flags = 0;
+  hd__log_thread("thread", index);
   exec->bad_param[index] = -1;
   hd__trace_start(at.thread->track);
   hd__tally_start(at.thread->tally);
   for (int slot = 0; exec->has_step[slot]; slot = 1 - slot) {
     uint32_t all = run_step(&at, slot);
+    HD_LOG(EXEC, "step of %lld samples ended, flags %#x", (long long)at.step->samples, (unsigned)all);
     if (local_index == 0) {
       exec->last_flags = all;
       if (!is_lost(all)) {

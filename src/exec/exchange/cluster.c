@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/event_log.h"
 #include "base/version.h"
 #include "exec/exchange/cluster_state.h"
 #include "platform/clock.h"
@@ -298,6 +299,8 @@ hd_status hd__cluster_gather(void *all, hd_local_group *local, hd_ctx *ctx, cons
 hd_status hd__cluster_enter(hd_local_group *local, hd_ctx *ctx, hd_cluster *h) {
   h->local = local;
   hd__local_group_set_cluster(local, h);
+  hd__log_rank(hd__cluster_global_rank(h, hd__local_group_rank(local)));
+  HD_LOG(RANKS, "host %d of %d, %d ranks in all", h->this_host, h->count, h->ranks);
   const size_t gathers = (size_t)h->ranks * HD_LOCAL_GROUP_GATHER_BYTES;
   HD_TRY(hd__local_group_memory(&h->board, local, ctx, gathers + (size_t)h->ranks * sizeof *h->left_s,
                                 "what hosts exchange"));

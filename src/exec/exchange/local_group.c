@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/event_log.h"
 #include "exec/exchange/cluster_state.h"
 #include "heddle/topology.h"
 #include "platform/openmp_binding.h"
@@ -114,8 +115,11 @@ void hd__local_group_break(hd_local_group *w, const hd_fault *fault) {
     snprintf(whole.host, sizeof whole.host, "%s", cluster ? cluster->host[cluster->this_host].name : w->host);
   }
   /* The threads of a process share one note: the first of them writes it. */
-  if (!atomic_exchange(&w->notes, true))
+  if (!atomic_exchange(&w->notes, true)) {
+    HD_LOG(RANKS, "the group is broken: fault %d, rank %d, after step %lld", (int)fault->kind, fault->rank,
+           (long long)whole.step);
     hd__fault_put(w->record, w->rank >= 0 ? w->rank : w->ranks, &whole);
+  }
   while (atomic_load(&w->record->state) == 0)
     sched_yield();
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/event_log.h"
 #include "exec/exchange/cluster.h"
 #include "exec/exchange/local_group_state.h"
 #include "exec/exchange/rank_watch.h"
@@ -223,6 +224,9 @@ static hd_status join(hd_local_group *w, hd_ctx *ctx, int fd, int rank, double t
   HD_TRY(hold(w, ctx, fd));
   HD_TRY(take_slot(w, ctx, rank));
   HD_TRY(wait_for_all(w, ctx, timeout_s));
+  hd__log_rank(rank);
+  HD_TRY(hd__log_start(ctx));
+  HD_LOG(RANKS, "joined the %d ranks of this host, process %d", w->ranks, (int)getpid());
   return w->ranks > 1 || w->head->parent ? hd__watch_start(&w->watch, ctx, w) : HD_OK;
 }
 
@@ -260,8 +264,10 @@ void hd__local_group_leave(hd_local_group *w) {
     return;
   hd__watch_end(w->watch);
   const bool is_here = w->process == hd__this_process();
-  if (w->rank >= 0 && is_here)
+  if (w->rank >= 0 && is_here) {
+    HD_LOG(RANKS, "leaves");
     atomic_store(&w->slot[w->rank].state, HD_RANK_LEFT);
+  }
   if (hd__local_group_cluster(w) && is_here)
     hd__cluster_close(hd__local_group_cluster(w), atomic_load(&w->record->state) == 0);
   release(w);

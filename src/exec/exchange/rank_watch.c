@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/event_log.h"
 #include "exec/exchange/local_group_state.h"
 #include "platform/clock.h"
 #include "platform/process.h"
@@ -133,6 +134,7 @@ static void check_for_ended(hd_watch *w) {
 static void *watch(void *arg) {
   hd_watch *w = arg;
   double broken_s = 0;
+  hd__log_thread("watch", -1);
   for (int tick = 0;; tick++) {
     if (poll(w->fd, (nfds_t)w->fds, TICK_MS) > 0)
       note_ends(w);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/event_log.h"
 #include "base/json_text.h"
 #include "base/number.h"
 #include "train/checkpoint/losses.h"
@@ -343,6 +344,7 @@ static hd_status write_checkpoint(hd_saver *saver, hd_ctx *ctx) {
   }
   HD_TRY(hd__saver_link(ctx, saver->run, "last", saver->counters.step));
   HD_TRY(hd__checkpoint_write_record(ctx, saver->run, saver->record));
+  HD_LOG(SAVE, "step %lld is in %s", (long long)saver->counters.step, path);
   if (!saver->counters.owes_evaluation)
     prune(saver);
   return HD_OK;
@@ -366,6 +368,7 @@ hd_status hd__saver_amend(hd_saver *saver, hd_ctx *ctx, const json_t *record, co
 static void *writer(void *arg) {
   hd_saver *saver = arg;
   int64_t began_ns = hd__clock_ns();
+  hd__log_thread("saver", -1);
   const hd_directory *d = saver->store->directory;
   for (int part = 0; part < parts_of(d); part++)
     hd__tensors_order(saver->file + hd__tensors_offset(d, part), saver->copy + hd__tensors_offset(d, part), d,
@@ -373,6 +376,8 @@ static void *writer(void *arg) {
   saver->status = saver->hosts && !*saver->run ? hd__saver_serve(saver) : write_checkpoint(saver, &saver->ctx);
   if (saver->hosts && *saver->run)
     hd__saver_dismiss(saver);
+  HD_LOG(SAVE, "step %lld: %s after %.3f ms", (long long)saver->counters.step,
+         saver->status == HD_OK ? "saved" : saver->ctx.message, 1e-6 * (double)(hd__clock_ns() - began_ns));
   hd__trace_event(saver->track, HD_SLICE_WRITE, 0, began_ns);
   atomic_store(&saver->has_ended, true);
   return NULL;
@@ -420,6 +425,7 @@ hd_status hd__saver_begin(hd_saver *saver, hd_ctx *ctx, const hd_counters *count
     return hd__fail(ctx, HD_E_NOMEM, "out of memory while saving");
   if (counters)
     saver->counters = *counters;
+  HD_LOG(SAVE, "step %lld copied", (long long)saver->counters.step);
   atomic_store(&saver->has_ended, false);
   int failed = hd__thread_start(&saver->thread, writer, saver);
   if (failed)

@@ -18,7 +18,7 @@ enum { TICK_MS = 50, MOST_RANKS = 1024, MOST_OPTIONS = 24 };
 typedef enum kind { NO_MPIRUN, OPEN_MPI, HYDRA } kind;
 
 /* Variables that Open MPI's mpirun exports only if told to; Hydra exports all. */
-static const char *const handed_on[] = {"HEDDLE_DATA",        "HEDDLE_ISA",      "HEDDLE_CACHE",
+static const char *const handed_on[] = {"HEDDLE_DATA",        "HEDDLE_ISA",      "HEDDLE_CACHE",   "HEDDLE_LOG",
                                         "HEDDLE_MODULE_PATH", "OMP_NUM_THREADS", "LD_LIBRARY_PATH"};
 
 /* The number of ranks in NAME[:RANKS],...; 0 for a malformed list. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/event_log.h"
 
 struct hd_supply {
   hd_supply_settings is;
@@ -37,6 +38,8 @@ static hd_status fill(void *self, hd_ctx *ctx, void *scratch, int64_t batch, int
   if (left <= 0 || (s->is.exec && !hd__exec_fetches(s->is.exec, samples, first, rows)))
     return HD_OK;
   hd__feed_shuffle(s->is.feed, s->is.seed, epoch);
+  HD_LOG(DATA, "batch %lld: rows %lld to %lld", (long long)batch + 1, (long long)first,
+         (long long)(first + (rows < left ? rows : left)) - 1);
   return hd__feed_read(s->is.feed, ctx, epoch, cursor, rows < left ? rows : left, &slots);
 }
 

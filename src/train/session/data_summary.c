@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/event_log.h"
 #include "data/images/contact_sheet.h"
 #include "data/loader/skipped_samples.h"
 #include "data/loader/data_statistics.h"
@@ -118,7 +119,8 @@ static hd_status look(hd_data_look *l, hd_ctx *ctx, const hd_config *config) {
 hd_status hd_data_look_create(hd_data_look **out, hd_ctx *ctx, const hd_config *config) {
   hd_data_look *l = *out = hd__calloc(1, sizeof *l);
   HD_TRY(HD_ALLOCATED(l, ctx, "out of memory for a look at a data set"));
-  hd_status status = look(l, ctx, config);
+  hd_status status = hd__log_start(ctx);
+  HD_THEN(status, look(l, ctx, config));
   return HD_CREATED(status, out, hd_data_look_destroy);
 }
 

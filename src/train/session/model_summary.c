@@ -2,6 +2,7 @@
  * that it came from; and the plan of a run, whose memory is computed and not allocated. What transforms need follows
  * from the data's shape, so the data is opened if there are transforms, and if the model leaves something to it. */
 #include "heddle/custom_op.h"
+#include "base/event_log.h"
 #include "heddle/summary.h"
 
 #include <string.h>
@@ -212,12 +213,22 @@ static hd_status list_stages(hd_summary *s, hd_ctx *ctx, const hd_plan *plan, co
 
 HD_RELEASER(release_plan, hd_plan, hd__plan_destroy)
 
+static hd_status print_plan(char **out, hd_ctx *ctx, const hd_plan *plan) {
+  size_t bytes;
+  FILE *to = open_memstream(out, &bytes);
+  if (to)
+    hd__plan_print(plan, to);
+  return HD_ALLOCATED(to && fclose(to) == 0, ctx, "out of memory for the plan's text");
+}
+
 static hd_status plan_memory(owner *o, hd_ctx *ctx, const int32_t input[3]) {
   HD_RELEASED(release_plan) hd_plan *plan = NULL;
   HD_RELEASED(release_plan) hd_plan *eval_plan = NULL;
   HD_TRY(measure_fetch(o, ctx));
   HD_TRY(make_plan(&plan, o, ctx, input, true));
   HD_TRY(make_plan(&eval_plan, o, ctx, input, false));
+  HD_TRY(print_plan(&o->summary.plan, ctx, plan));
+  HD_TRY(print_plan(&o->summary.evaluation_plan, ctx, eval_plan));
   hd_planned planned = {.plan = plan,
                         .eval_plan = eval_plan,
                         .train = hd__planned_training(o->config, (int32_t)o->summary.shards),
@@ -276,6 +287,7 @@ static hd_status summarize(owner *o, hd_ctx *ctx, const hd_config *config, const
   const hd_placement_request request = hd__config_placement(config);
   hd_placement *place;
   int32_t shards;
+  HD_TRY(hd__log_start(ctx));
   HD_TRY(check_input(ctx, input));
   HD_TRY(hd__config_copy(&o->config, ctx, config));
   HD_TRY(hd__config_complete(o->config, ctx));
@@ -309,6 +321,8 @@ void hd_summary_destroy(hd_summary *summary) {
   hd_config_destroy(o->config);
   hd__free(summary->layers);
   hd__free(summary->stages);
+  free(summary->plan); /* of open_memstream */
+  free(summary->evaluation_plan);
   hd__free((void *)(size_t)summary->edges);
   hd__free(o);
 }

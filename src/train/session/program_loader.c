@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/event_log.h"
 #include "platform/fpmode.h"
 #include "platform/threads.h"
 #include "train/session/feed_options.h"
@@ -111,7 +112,8 @@ static hd_status take_rows(hd_loader *l, hd_ctx *ctx) {
 /* Takes over the sampler in any case. */
 static hd_status open_all(hd_loader *l, hd_ctx *ctx, const hd_config *config, hd_loader_part part,
                           hd_sampler *sampler) {
-  hd_status status = open_feed(l, ctx, config, part);
+  hd_status status = hd__log_start(ctx);
+  HD_THEN(status, open_feed(l, ctx, config, part));
   if (status != HD_OK) {
     hd_sampler_destroy(sampler);
     return status;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/event_log.h"
 #include "data/loader/skipped_samples.h"
 
 hd_status hd__feed_init(hd_feed *feed, hd_ctx *ctx, const hd_dataset *data, const hd_kernels *kernels,
@@ -54,6 +55,7 @@ bool hd__feed_shuffle(hd_feed *feed, uint64_t seed, uint32_t epoch) {
     for (int64_t i = 0; feed->members && i < feed->count; i++)
       feed->order[at][i] = feed->members[feed->order[at][i]];
     feed->epoch[at] = epoch;
+    HD_LOG(DATA, "order of epoch %lld drawn: %lld samples", (long long)epoch + 1, (long long)feed->count);
   }
   pthread_mutex_unlock(&feed->lock);
   return missing;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/event_log.h"
 #include "base/text_buffer.h"
 #include "comm/group_state.h"
 #include "exec/exchange/cluster.h"
@@ -177,7 +178,9 @@ static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
   if (s->input.supply)
     hd__supply_seek(s->input.supply, s->run.counters.step, s->run.steps_in_all);
   hd__job_enter(&s->report.page, HD_JOB_TRAINING);
+  HD_LOG(EXEC, "steps %lld to %lld begin", (long long)s->run.counters.step + 1, (long long)s->run.target);
   hd_status status = hd__exec_run(s->compute.exec, ctx, &source, report, flags);
+  HD_LOG(EXEC, "steps ended after %lld, flags %#x", (long long)s->run.counters.step, (unsigned)*flags);
   hd__job_enter(&s->report.page, HD_JOB_READY);
   note_refusals(s);
   s->run.train_s = hd__session_train_s(s);
@@ -550,6 +553,8 @@ hd_status hd__session_create_locked(hd_session **out, hd_ctx *ctx, const hd_conf
 }
 
 hd_status hd__session_create_in(hd_session **out, hd_ctx *ctx, const hd_config *config, hd_local_group *local) {
+  *out = NULL;
+  HD_TRY(hd__log_start(ctx));
   hd__local_group_set_timeout(local, hd__settings(config)->stall_timeout);
   return create(out, ctx, config, local, true, -1);
 }

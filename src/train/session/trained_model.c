@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/event_log.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/session/device_open.h"
 #include "train/session/run_plan.h"
@@ -114,7 +115,8 @@ static hd_status open_all(hd_trained *t, hd_ctx *ctx, const char *checkpoint, co
 
 hd_status hd__trained_open(hd_trained *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
   *out = (hd_trained){0};
-  hd_status status = open_all(out, ctx, checkpoint, config);
+  hd_status status = hd__log_start(ctx);
+  HD_THEN(status, open_all(out, ctx, checkpoint, config));
   if (status != HD_OK)
     hd__trained_fini(out);
   return status;
