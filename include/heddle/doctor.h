@@ -55,6 +55,7 @@ typedef struct hd_doctor {
   hd_check check[HD_DOCTOR_MOST]; /* in order */
   int32_t count;
   hd_finding finding[HD_DOCTOR_MOST]; /* in the order of the checks */
+  const char *isa;                    /* the instruction set of the kernels and of their block sizes; static */
 } hd_doctor;
 
 /* Checks for what would slow a run of `threads` threads; 0: a run's default number. HD_E_USAGE for an invalid number

@@ -5,8 +5,8 @@
 #include "heddle/tools.h"
 
 static void print_report(const hd_doctor *d) {
-  cli_print("%d checks for a run of %s on %s:", d->checks, cli_counted(d->threads, "thread"),
-            cli_counted(d->cpus, "CPU"));
+  cli_print("%d checks for a run of %s on %s, with kernels and block sizes for %s:", d->checks,
+            cli_counted(d->threads, "thread"), cli_counted(d->cpus, "CPU"), d->isa);
   for (int i = 0; i < d->checks; i++)
     cli_print("%s %s", i ? "," : "", hd_check_name(d->check[i]));
   cli_print("\n");

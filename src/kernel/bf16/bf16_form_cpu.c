@@ -6,13 +6,7 @@
  * large for these they are rounded when they are read. */
 #include "kernel/bf16/bf16_tiles.h"
 
-#if HD_ISA_IS(avx512) || HD_ISA_IS(amx)
-enum { GROUPS = 2, MOST_OUTPUTS = 6 };
-#elif HD_ISA_IS(scalar)
-enum { GROUPS = 1, MOST_OUTPUTS = 1 };
-#else
-enum { GROUPS = 1, MOST_OUTPUTS = 3 };
-#endif
+enum { GROUPS = BF16_FORM_GROUPS, MOST_OUTPUTS = BF16_FORM_OUTPUTS };
 enum { PANEL_ROWS = 256, AT_ONCE = 48 }; /* samples of a panel; outputs whose dy is rounded at a time */
 
 /* Columns of the rectangle at work, and its outputs j to j + outputs - 1. */

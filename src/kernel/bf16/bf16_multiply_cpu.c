@@ -4,9 +4,9 @@
  * keeps the chains between runs. An element's chain does not depend on any of this. */
 #include "kernel/bf16/bf16_tiles.h"
 
-#if HD_ISA_IS(amx)
-enum { RUN_BLOCKS = 64, STRIPS = 2, PANELS = 2 };
+enum { RUN_BLOCKS = BF16_RUN_BLOCKS, STRIPS = BF16_STRIPS, PANELS = BF16_PANELS };
 
+#if HD_ISA_IS(amx)
 /* The sums of up to two strips by two panels; constants where this is inlined. Tiles 0 to 3 are the sums, 4 and 5 of
  * strips, 6 and 7 of panels. */
 G16 void run_tiles(const bf16_product *p, float *c, int64_t c_row, const bf16_elem *a, const bf16_elem *b, int strips,
@@ -87,14 +87,8 @@ static void run_block(const bf16_product *p, float *c, const bf16_elem *a, const
 }
 
 #else
-/* Rows of a strip and panels whose sums of even and of odd factors stay in registers. */
-#if HD_ISA_IS(avx512)
-enum { RUN_BLOCKS = 8, STRIPS = 1, PANELS = 2, MOST_ROWS = 6 };
-#elif HD_ISA_IS(scalar)
-enum { RUN_BLOCKS = 8, STRIPS = 1, PANELS = 1, MOST_ROWS = 1 };
-#else
-enum { RUN_BLOCKS = 8, STRIPS = 1, PANELS = 1, MOST_ROWS = 3 };
-#endif
+/* Rows of a strip and panels keep their sums of even and of odd factors in registers. */
+enum { MOST_ROWS = BF16_ROWS };
 
 /* One of the depth's rows: sum = fma(a, b, sum) in all rows and panels. */
 G16 void depth_row(g16 (*sum)[PANELS], const bf16_elem *a, const bf16_elem *b, int64_t b_panel, int rows, int panels) {

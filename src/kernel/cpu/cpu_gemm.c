@@ -8,18 +8,13 @@
  *
  * Columns of b that are not contiguous are first transposed, a panel's part at a time; so is a short last group
  * where masks are expensive. */
+#include "kernel/cpu/blocks.h"
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 
-/* 24 groups of the result fill the registers, or 6 of two or four registers each. */
-#if HD_ISA_IS(avx512)
-enum { GROUPS = 4, FILL = 24, MASKS_ARE_FREE = 1 };
-#else
-enum { GROUPS = 1, FILL = 6, MASKS_ARE_FREE = 0 };
-#endif
-
 /* A part of a panel is 96 KB at most, and is used for SLAB_ROWS rows of a: more would not fit the second-level
  * cache. */
+enum { GROUPS = GEMM_GROUPS, FILL = GEMM_FILL };
 enum { MAX_ROWS = 12, WIDTH = 16 * GROUPS, PART_STEPS = 384, SLAB_ROWS = 384 };
 
 /* One panel of c for one part of the sum. */

@@ -3,10 +3,11 @@
  * A CPU with two FMA units and a latency of four cycles needs eight chains of its widest vectors: as groups of 16 that
  * is eight with AVX-512, four with AVX2, two with NEON. A few more hide irregular delays; too many would not fit the
  * registers. */
+#include "kernel/cpu/blocks.h"
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 
-enum { CHAINS = HD_ISA_IS(avx512) ? 12 : HD_ISA_IS(scalar) ? 1 : 6, STREAM = 4 };
+enum { CHAINS = LIMIT_CHAINS, STREAM = 4 };
 
 static int64_t chains(float *sink, int64_t rounds) {
   g16 x[CHAINS], keep = g16_all(0.999f), add = g16_all(0.001f), sum = g16_zero();

@@ -11,15 +11,7 @@
 #include <string.h>
 
 #include "kernel/cpu/argmax16.h"
-
-/* Groups that stay in registers as accumulators, and groups of output channels in a walk's block. */
-#if HD_ISA_IS(avx512)
-enum { ACC_GROUPS = 24, BLOCK_GROUPS = 2 };
-#elif HD_ISA_IS(scalar)
-enum { ACC_GROUPS = 2, BLOCK_GROUPS = 1 };
-#else
-enum { ACC_GROUPS = 6, BLOCK_GROUPS = 1 };
-#endif
+#include "kernel/cpu/blocks.h"
 
 enum { FRAME_SLACK = 16, GROUP_BYTES = 128 * 1024, GROUP_ROWS = 16 };
 

@@ -173,7 +173,7 @@ typedef struct depth_taps {
   int height, width, channels;
 } depth_taps;
 
-enum { TAPS_DOWN = 5, TAPS_ACROSS = 8, WINDOWS = HD_ISA_IS(avx512) ? 4 : 1 };
+enum { TAPS_DOWN = 5, TAPS_ACROSS = 8, WINDOWS = DEPTH_WINDOWS };
 
 /* `windows` neighbours; what lies side by side is loaded once for all of them if `step` is one pixel. All but the
  * block are constants where this is inlined. */

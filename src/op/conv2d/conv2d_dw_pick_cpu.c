@@ -10,15 +10,6 @@
 
 enum { QUAD = 4, QUADS_SLACK = 16, PICK_LINES = 5 };
 
-/* Taps whose sums stay in registers, beside the gradients and their places. */
-#if HD_ISA_IS(avx512)
-enum { PICK_TAPS = 25, PICK_ACROSS = 12 };
-#elif HD_ISA_IS(scalar)
-enum { PICK_TAPS = 2, PICK_ACROSS = 2 };
-#else
-enum { PICK_TAPS = 5, PICK_ACROSS = 5 };
-#endif
-
 /* The geometry of a call. */
 typedef struct pick_shape {
   conv_frame frame;

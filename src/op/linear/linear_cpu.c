@@ -8,18 +8,11 @@
  * There the block's samples stay in the first-level cache while the slab's weights stream; very long sums are
  * computed in parts for the same reason, and the slab's chains are stored between parts. Bias and ReLU follow in
  * whole groups. */
+#include "kernel/cpu/blocks.h"
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 
-/* Blocks that fill the registers: 32 of a group each, 16 of half a group, 32 of a quarter. gcc reads x from memory once
- * for each output where registers are few, so that one output by more samples is faster there. */
-#if HD_ISA_IS(avx512)
-enum { ROWS = 6, OUTS = 4 };
-#elif HD_ISA_IS(avx2) && !defined(__clang__)
-enum { ROWS = 6, OUTS = 1 };
-#else
-enum { ROWS = 3, OUTS = 2 };
-#endif
+enum { ROWS = LINEAR_ROWS, OUTS = LINEAR_OUTS };
 
 /* A slab: 640 KB of weights, and no more blocks than its chains have room to be set aside. */
 enum { PART_COLUMNS = 1024, SLAB_ELEMS = 160 << 10, SLAB_BLOCKS = 32 };

@@ -11,17 +11,11 @@
  * each shard and output; those of others from +0. */
 #pragma once
 
+#include "kernel/cpu/blocks.h"
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 
-/* Groups of a block, as many as registers hold; of a block for pairs of shards; samples of a shard from which stores
- * cost less than the loads that larger blocks save; groups along k. */
-#if HD_ISA_IS(avx512)
-enum { FILL = 24, PAIR_FILL = 12, LONG_SHARD = 12, GROUPS = 3 };
-#else
-enum { FILL = 6, PAIR_FILL = 0, LONG_SHARD = 0, GROUPS = 1 };
-#endif
-
+enum { FILL = FORM_FILL, PAIR_FILL = FORM_PAIR_FILL, LONG_SHARD = FORM_LONG_SHARD, GROUPS = FORM_GROUPS };
 enum { MAX_ROWS = FILL < 8 ? FILL : 8, SAMPLES = 4 };
 
 /* From one step to the next in `start`. */

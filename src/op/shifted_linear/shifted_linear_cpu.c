@@ -7,18 +7,12 @@
  * product of matrices does. */
 #include <stdbool.h>
 
+#include "kernel/cpu/blocks.h"
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 #include "op/shifted_linear/shifted_linear_cpu.h"
 
-enum { MOST_GROUPS = 4, MOST_OUTPUTS = 16 * MOST_GROUPS, BLOCK = 64, SAMPLES = 256 };
-
-/* Samples whose chains fill the registers with those of a panel. */
-#if HD_ISA_IS(avx512)
-enum { ROWS = 6 };
-#else
-enum { ROWS = 1 };
-#endif
+enum { MOST_GROUPS = 4, MOST_OUTPUTS = 16 * MOST_GROUPS, BLOCK = 64, SAMPLES = 256, ROWS = SHIFTED_ROWS };
 
 /* Some outputs of some samples. */
 typedef struct panel {

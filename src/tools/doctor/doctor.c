@@ -88,6 +88,7 @@ static hd_status run_checks(hd_doctor *d, hd_machine_facts *facts, hd_ctx *ctx, 
   HD_TRY(measure_effort(facts, ctx));
   d->threads = facts->threads;
   d->cpus = facts->cpus;
+  d->isa = facts->kernels->isa;
   for (int i = 0; i < CHECKS; i++) {
     hd_finding *f = &d->finding[d->count];
     *f = (hd_finding){.check = (hd_check)i};
