@@ -54,7 +54,7 @@ typedef struct hd_profile {
   double waiting;              /* share spent at barriers; with the items' shares nearly 1 */
   int32_t waiter, awaited;     /* the thread of all ranks that waited longest, and for which; -1 with one thread */
   int32_t waiter_rank, awaited_rank;
-  double longest; /* the share of the waiter's time spent waiting for it */
+  double longest; /* the share of that thread's time spent waiting for the other */
 } hd_profile;
 
 /* A rank of a run: its process, where it runs, and the CPUs that its threads are bound to, "0,2" or "any". */
@@ -143,7 +143,7 @@ typedef struct hd_report {
   int32_t all_cpus;               /* that the ranks of all hosts may use */
   double test_r2, test_mean_absolute_error,
       test_root_mean_square_error; /* with the losses mse, l1 and huber, in the targets' numbers; else NAN */
-  const char *threads_note;       /* why --threads auto chose this number, "" if it did not choose */
+  const char *threads_note;        /* why --threads auto chose this number, "" if it did not choose */
 } hd_report;
 
 typedef enum hd_event_kind {

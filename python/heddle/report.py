@@ -14,7 +14,7 @@ import numpy as np
 
 REFRESH_S = 0.2
 WIDTH, HEIGHT, MARGIN = 360, 180, 42
-POINTS = 200  # of a curve: means of as many stretches
+POINTS = 200  # of a curve: means of as many segments
 INK, GREY = "#1f5fa8", "#888"
 
 

@@ -156,7 +156,7 @@ void hd__exec_spent(int64_t *sums, const hd_exec *exec);
  * caller has room for hd__exec_stage_threads(NULL, exec). Returns their number, 0 for a plan of one stage. */
 typedef struct hd_stage_thread {
   int32_t stage, rank; /* rank: in the job */
-  int64_t shards;      /* that it has taken through stretches of its stage, */
+  int64_t shards;      /* that it has taken through stage ranges of its stage, */
   int64_t waited_ns;   /* waiting for other stages meanwhile */
 } hd_stage_thread;
 
@@ -215,8 +215,8 @@ struct hd_executor {
 
 struct hd_exchange;
 
-/* The first waiter of a host publishes the results of an evaluation: host h has those of the samples first[h] to
- * first[h + 1], each of so many scores. */
+/* The first waiting thread of a host publishes the results of an evaluation: host h has those of the samples
+ * [first[h], first[h + 1]), `scores` floats for each. */
 void hd__exec_publish_outcome(struct hd_exchange *exchange, const hd_exec_outcome *out, const int64_t *first,
                               int64_t scores);
 

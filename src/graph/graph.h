@@ -6,7 +6,7 @@
  *
  * Values of rank 3 are channels, height, width in shape; in memory the channel is fastest. A flatten that does
  * not move the elements of an image keeps the image's memory order, which its output records in `order`; only a linear
- * layer reads such a value, and its weight's home order follows.
+ * layer reads such a value, and the columns of its weight are in the same order.
  *
  * A graph is independent of device, batch size and threads. It owns its names and arrays. */
 #pragma once
@@ -63,8 +63,8 @@ typedef struct hd_node {
 } hd_node;
 
 /* A parameter, or a running statistic, which is stored in files and versions like one but follows the batches'
- * statistics instead of a gradient. In files its shape is value->shape; in memory (home order) it is rows x h x w x
- * c, and the file order of the same elements is rows x c x h x w. */
+ * statistics instead of a gradient. In files its shape is value->shape. Memory order is rows x h x w x c, and file
+ * order is rows x c x h x w. */
 typedef struct hd_param {
   int value;
   int written; /* node number that owns it */
@@ -161,7 +161,7 @@ int hd__graph_reads(const hd_graph *graph, int value, int *reader);
 HD_TOOLS_API int64_t hd__value_stride(const hd_value *value);
 HD_TOOLS_API int hd__dtype_bytes(hd_dtype dtype);
 
-/* Elements of a parameter, and the file index of home element (row, i), i counting h, w, c. */
+/* Elements of a parameter, and the file index of element in memory (row, i), i counting h, w, c. */
 int64_t hd__param_elems(const hd_param *param);
 int64_t hd__param_columns(const hd_param *param);
 

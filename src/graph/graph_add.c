@@ -10,13 +10,13 @@ static hd_status share_param(hd_graph *graph, hd_ctx *ctx, const hd_node *node, 
   char wanted[HD_SHAPE_TEXT_BYTES], found[HD_SHAPE_TEXT_BYTES];
   const hd_value *value = &graph->values[node->in[slot]];
   const hd_param *param = &graph->params[value->param];
-  const int32_t *home = like->home.dim;
+  const int32_t *in_memory = like->in_memory.dim;
   if (!hd__shape_equal(&value->shape, &like->shape))
     return hd__fail(ctx, HD_E_SHAPE,
                     "layer '%s': expected a %s of shape %s to share, found %s of shape %s; make both alike", node->name,
                     like->suffix, hd__shape_text(wanted, sizeof wanted, &like->shape), value->name,
                     hd__shape_text(found, sizeof found, &value->shape));
-  if (param->c == home[1] && param->h == home[2] && param->w == home[3])
+  if (param->c == in_memory[1] && param->h == in_memory[2] && param->w == in_memory[3])
     return hd__graph_new_alias(graph, ctx, node, like->suffix, value->param);
   return hd__fail(
       ctx, HD_E_SHAPE,

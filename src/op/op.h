@@ -110,7 +110,7 @@ enum { HD_WHITEN_MOST = 512 };
 typedef struct hd_op_param {
   const char *suffix; /* of its name in files */
   hd_shape shape;     /* in files */
-  hd_shape home;      /* in memory: rows, channels, height, width of the input's order */
+  hd_shape in_memory; /* in memory: rows, channels, height, width of the input's order */
   int32_t fan_in;     /* UNIFORM: in +-1/sqrt(fan_in), PyTorch's default for both weight and bias */
   hd_init init;
   bool shared;  /* another layer's may take its place */
@@ -263,7 +263,8 @@ hd_shape_rule hd__shapes_linear;
 hd_shape_rule hd__shapes_loss;
 
 /* Adds a parameter; returns it. */
-hd_op_param *hd__shapes_param(hd_op_shapes *shapes, const char *suffix, const hd_shape *shape, const hd_shape *home);
+hd_op_param *hd__shapes_param(hd_op_shapes *shapes, const char *suffix, const hd_shape *shape,
+                              const hd_shape *in_memory);
 
 /* Samples of elementwise operations, and of losses. */
 extern const hd_geom hd__samples_each[5], hd__samples_loss[11];

@@ -143,9 +143,9 @@ hd_status hd__shapes_loss(hd_op_shapes *s) {
   return HD_OK;
 }
 
-hd_op_param *hd__shapes_param(hd_op_shapes *s, const char *suffix, const hd_shape *shape, const hd_shape *home) {
+hd_op_param *hd__shapes_param(hd_op_shapes *s, const char *suffix, const hd_shape *shape, const hd_shape *in_memory) {
   hd_op_param *param = &s->param[s->params++];
-  *param = (hd_op_param){.suffix = suffix, .shape = *shape, .home = *home, .fan_in = 1};
+  *param = (hd_op_param){.suffix = suffix, .shape = *shape, .in_memory = *in_memory, .fan_in = 1};
   return param;
 }
 

@@ -88,8 +88,8 @@ static void check_phases(hd_finding *f, const hd_plan *plan) {
     hd__plan_fault(f, "the phases run %d of %d calls", call, plan->call_count);
 }
 
-static bool has_crossing(const hd_plan *plan, const hd_place *place, int from, int stage) {
-  for (const hd_crossing *c = plan->crossings; c < plan->crossings + plan->crossing_count; c++)
+static bool has_cut_edge(const hd_plan *plan, const hd_place *place, int from, int stage) {
+  for (const hd_cut_edge *c = plan->cut_edges; c < plan->cut_edges + plan->cut_edge_count; c++)
     if (c->place.where == place->where && c->place.offset == place->offset && c->from == from && c->first <= stage &&
         stage <= c->last)
       return true;
@@ -97,14 +97,14 @@ static bool has_crossing(const hd_plan *plan, const hd_place *place, int from, i
 }
 
 /* What a node of another stage reads is sent there. */
-static void check_crossings(hd_finding *f, const hd_plan *plan) {
+static void check_cut_edges(hd_finding *f, const hd_plan *plan) {
   const hd_graph *graph = plan->graph;
   for (int i = 0; i < graph->node_count; i++)
     for (int k = 0; k < HD_MAX_IN; k++) {
       const int v = graph->nodes[i].in[k], producer = v < 0 ? -1 : graph->values[v].producer;
       const int from = producer < 0 ? 0 : plan->nodes[producer].stage, stage = plan->nodes[i].stage;
       const bool is_kept = v >= 0 && (plan->place[v].where == HD_AT_BATCH || plan->place[v].where == HD_AT_LABELS);
-      if (is_kept && from != stage && !has_crossing(plan, &plan->place[v], from, stage))
+      if (is_kept && from != stage && !has_cut_edge(plan, &plan->place[v], from, stage))
         hd__plan_fault(f, "%s in stage %d reads %s of stage %d, which is not sent", graph->nodes[i].name, stage,
                        name_of(plan, v), from);
     }
@@ -164,7 +164,7 @@ void hd__check_parts(hd_finding *f, const hd_plan *plan) {
       direct = follow(f, value->name, direct, plan->place[v].offset, hd__shape_elems(&value->shape));
   }
   check_segments(f, plan);
-  check_crossings(f, plan);
+  check_cut_edges(f, plan);
   check_phases(f, plan);
   follow(f, "the end of the parameters", at, plan->param_elems, 0);
   follow(f, "the end of the gradients", grad, plan->grad_elems, 0);

@@ -1,6 +1,6 @@
 /* The pass that finds the parameters of muon, whose updates are made orthogonal as whole matrices, and gives each
  * its place in the executor's memory for matrices. The rows of a matrix are a convolution's filters or a linear
- * layer's outputs, its columns the rest in home order: another order of the columns changes no element of a
+ * layer's outputs, its columns the rest in memory order: another order of the columns changes no element of a
  * product's result but the order of its sum. */
 #include <math.h>
 

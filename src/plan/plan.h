@@ -145,7 +145,7 @@ typedef struct hd_plan_param {
   bool deferred; /* formed from x and dy inside the reduction; else reduced from shard sums */
   int first_use, uses;
   int64_t offset;     /* where the parameter starts in the concatenation of all, floats, a multiple of 16 */
-  int32_t chunk_rows; /* home rows of a chunk (the last may have fewer) */
+  int32_t chunk_rows; /* rows of a chunk (the last may have fewer) */
   int32_t first_chunk, chunks;
 } hd_plan_param;
 
@@ -161,7 +161,7 @@ typedef struct hd_plan_packed {
 /* A fixed part of the parameters. */
 typedef struct hd_chunk {
   int param;
-  int32_t j0, j1; /* home rows */
+  int32_t j0, j1; /* rows */
   int64_t weight; /* relative cost, for distribution */
 } hd_chunk;
 
@@ -183,23 +183,23 @@ typedef enum hd_matrix_stage {
   HD_STAGE_WRITE
 } hd_matrix_stage;
 
-/* Neighbouring calls of a shards phase that belong to one stage. In training a stage has one stretch, forward, and
- * another one, backward; the last stage has both in one. A step passes from stage to stage: one whose parameters'
- * gradients are all deferred has a backward stretch without calls. */
-typedef struct hd_stretch {
+/* A stage range: neighbouring calls of a shards phase that belong to one stage. In training a stage has a forward and a
+ * backward range; in the last stage they are one. A step passes through all stages in order, so a stage whose gradients
+ * are all deferred has a backward range without calls. */
+typedef struct hd_stage_range {
   int stage, call0, call1;
-} hd_stretch;
+} hd_stage_range;
 
-/* What one stage makes and others read: the stages first to last. */
-typedef struct hd_crossing {
+/* A cut edge: a value that stage `from` makes and that stages `first` to `last` read or pass on. */
+typedef struct hd_cut_edge {
   hd_place place; /* BATCH or LABELS */
   int from, first, last;
-} hd_crossing;
+} hd_cut_edge;
 
 typedef struct hd_phase {
   hd_phase_kind kind;
   int call0, call1; /* SHARDS: its segment's calls; except in the first, sums of the previous one are reduced before */
-  int stretch0, stretch1;      /* SHARDS: the calls, cut at the borders of stages */
+  int range0, range1;          /* SHARDS: the calls, cut at the borders of stages */
   hd_matrix_stage stage;       /* MATRICES, */
   int round;                   /* and the round that it belongs to */
   int64_t gathered, gradients; /* floats of a partial sum: of gathered calls; after the last segment of all gradients */
@@ -239,9 +239,9 @@ typedef struct hd_plan {
   int chunk_count;
   hd_phase *phases;
   int phase_count;
-  hd_stretch *stretches;
-  hd_crossing *crossings;
-  int crossing_count;
+  hd_stage_range *stage_ranges;
+  hd_cut_edge *cut_edges;
+  int cut_edge_count;
   hd_plan_node *nodes; /* as the graph's */
   int segments;
   hd_stages stages;

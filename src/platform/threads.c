@@ -75,7 +75,7 @@ static hd_status read_speeds(hd_threads *threads, hd_ctx *ctx, const char *text)
     size_t length = strcspn(at, ",");
     strncat(item, at, length < sizeof item ? length : 0);
     if (!hd__parse_int64(&speed, item) || speed < 0 || speed > MOST_SPEED)
-      return hd__fail(ctx, HD_E_USAGE, "HEDDLE_LANE_SPEEDS expects numbers from 0 to %d such as 2,2,1, found '%.80s'",
+      return hd__fail(ctx, HD_E_USAGE, "HEDDLE_THREAD_SPEEDS expects numbers from 0 to %d such as 2,2,1, found '%.80s'",
                       MOST_SPEED, text);
     threads->speed[i] = (int32_t)speed;
     sum += threads->speed[i];
@@ -83,13 +83,13 @@ static hd_status read_speeds(hd_threads *threads, hd_ctx *ctx, const char *text)
   }
   if (sum == 0)
     return hd__fail(ctx, HD_E_USAGE,
-                    "HEDDLE_LANE_SPEEDS expects one of the first %d above 0, found '%.80s'; raise one or unset it",
+                    "HEDDLE_THREAD_SPEEDS expects one of the first %d above 0, found '%.80s'; raise one or unset it",
                     threads->count, text);
   return HD_OK;
 }
 
 static hd_status fill(hd_threads *threads, hd_ctx *ctx, const hd_placement *place) {
-  const char *speeds = getenv("HEDDLE_LANE_SPEEDS");
+  const char *speeds = getenv("HEDDLE_THREAD_SPEEDS");
   threads->thread = hd__calloc((size_t)threads->count, sizeof *threads->thread);
   threads->speed = hd__calloc((size_t)threads->count, sizeof *threads->speed);
   if (place->workers > 0)

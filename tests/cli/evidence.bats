@@ -101,7 +101,7 @@ verify() {
   grep -q 'expected checkpoints' out
 }
 
-@test "verify --spot repeats stretches, and --seed the draw" {
+@test "verify --spot repeats segments, and --seed the draw" {
   need_json
   train --out r --save-every 5 --keep 99
   "$HEDDLE" certify r >/dev/null
@@ -113,7 +113,7 @@ verify() {
   verify 0 r --spot 99
   cp r/step-20/model.safetensors r/last/ # weights of another step, whole in themselves
   for seed in 0 1 2; do
-    verify 3 r --spot 1 --seed "$seed" # whatever stretch is drawn
+    verify 3 r --spot 1 --seed "$seed" # whatever segment is drawn
     grep -q "^refuted .*$(readlink r/last): expected weights of SHA-256" out
   done
 }

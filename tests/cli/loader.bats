@@ -61,7 +61,7 @@ hold() {
   done
 }
 
-@test "a picture that is damaged in the middle of an epoch ends the run: the file is named, and the run resumed once it is mended" {
+@test "a picture that is damaged in the middle of an epoch ends the run: the file is named, and the run resumed once it is fixed" {
   make_pictures
   start $PICTURES $ENDLESS --data pictures --cache none --out r
   await_line 'step 7:'
@@ -73,7 +73,7 @@ hold() {
   [ "$code" -eq 1 ]
   [ "$(wc -l <err)" -eq 1 ]
   message=$(cat err)
-  says "heddle: step " "$picture: expected" "mend it, and go on with --resume r"
+  says "heddle: step " "$picture: expected" "fix it, and go on with --resume r"
   nothing_half_written
   step=$(readlink r/last)
   step=${step#step-}

@@ -427,7 +427,7 @@ by_hand() {
 
 # Rank 1 is assigned 14 of the 16 shards: the others must wait for it.
 slow_rank_1() {
-  "$HEDDLE" launch -n 3 -- sh -c 'HEDDLE_LANE_SPEEDS=$([ $RANK = 1 ] && echo 14 || echo 1) exec "$0" train "$@"' "$HEDDLE" \
+  "$HEDDLE" launch -n 3 -- sh -c 'HEDDLE_THREAD_SPEEDS=$([ $RANK = 1 ] && echo 14 || echo 1) exec "$0" train "$@"' "$HEDDLE" \
     --model cnn --threads 1 "$@" >out
 }
 

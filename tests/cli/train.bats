@@ -408,7 +408,7 @@ room_for() {
   room_for 4096 || skip "there is a limit on processes"
   train --max-steps 1 --threads 1
   local alone=$DIGEST
-  HEDDLE_LANE_SPEEDS=1,2 train --max-steps 1 --threads 1024
+  HEDDLE_THREAD_SPEEDS=1,2 train --max-steps 1 --threads 1024
   [ "$DIGEST" = "$alone" ]
 }
 

@@ -278,7 +278,7 @@ static hd_status decode_targets(float **out, hd_ctx *ctx, const char *path, cons
     uint32_t bits = (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
     memcpy(&target[i], &bits, sizeof bits);
     if (!isfinite(target[i]))
-      return hd__fail(ctx, HD_E_FORMAT, "%s: expected finite targets, found %s at index %lld%s; mend the file", path,
+      return hd__fail(ctx, HD_E_FORMAT, "%s: expected finite targets, found %s at index %lld%s; fix the file", path,
                       isnan(target[i]) ? "NaN" : "infinity", (long long)(i / outputs),
                       outputs > 1 ? " (one of several outputs)" : "");
   }

@@ -37,7 +37,7 @@ static const char *const places[] = {"inside", "anywhere", NULL};
 #define CHANCE(value) NUMBER("p", p, value, 0, 1)
 #define FACTOR(key, field) RANGE(key, field, 1, 1, 1, 0, 100)
 
-/* A kind: its names, whether the first parameter must be given, what becomes of it in evaluation, what it does to
+/* A kind of transform: its names, whether the first parameter is required, what it does in evaluation, what it does to
  * pixels, its functions (NULL: nothing to do), its parameters. */
 #define KIND(name, torchvision, required, kind, touch, check, fit, apply, ...)                                         \
   {                                                                                                                    \

@@ -2,7 +2,7 @@
  *
  * Work goes tile by tile: a deferred gradient is formed, a direct one reduced from the partial sums of all threads,
  * sums of earlier micro-batches are added, and the optimizer's update reads the tile while it is in cache. A tile of
- * a deferred gradient has whole home rows where they fit and fills the second-level cache, since the update waits
+ * a deferred gradient has whole rows where they fit and fills the second-level cache, since the update waits
  * for the third-level cache and long runs of memory are prefetched; a tile of a direct gradient stays in the
  * first-level cache. Neighbouring chunks of one parameter are handled as one run of rows; that changes no sum.
  *
@@ -21,8 +21,8 @@ typedef struct run {
 } run;
 
 /* A tile of a parameter's gradient: rows x columns, `ld` apart in the thread's memory; `elem` is the first one's
- * place in the parameter, its rows are `elem_ld` apart there. Deferred: home rows j0 .. j1-1 and columns k0 .. k1-1;
- * whole home rows are one row of the tile. */
+ * place in the parameter, its rows are `elem_ld` apart there. Deferred: rows j0 .. j1-1 and columns k0 .. k1-1;
+ * whole rows are one row of the tile. */
 typedef struct tile {
   int64_t ld, rows, columns;
   int64_t elem, elem_ld;

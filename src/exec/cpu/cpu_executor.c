@@ -1,4 +1,4 @@
-/* The CPU executor: its memory, and the loop that takes threads from phase to phase. */
+/* The CPU executor: its memory, and the loop in which each thread runs the phases of a step. */
 #include "exec/cpu/cpu_executor.h"
 
 #include <math.h>
@@ -7,8 +7,8 @@
 #include "base/alloc.h"
 #include "exec/cpu/cpu_executor_state.h"
 
-/* A larger arena does not stay in a core's second-level cache while a group passes through the network. Larger weights
- * do not either: each is to be multiplied so often when it is read. */
+/* A larger arena does not stay in a core's second-level cache while a group passes through the network. Weights larger
+ * than CACHED_WEIGHTS do not either, so each of them should be used at least WANTED_PRODUCTS times when it is read. */
 enum { ARENA_TARGET_BYTES = 640 << 10, CACHED_WEIGHTS = 256 << 10, WANTED_PRODUCTS = 64 };
 enum { ALIGN_BYTES = 128, PAGE_BYTES = 4096 };
 
@@ -44,7 +44,7 @@ static void take_mail(const hd_exec_cpu *exec, bump *b, thread_state *thread) {
     mail[i]->transfer = take(b, &b->by.bookkeeping, transfers * (int64_t)sizeof *mail[i]->transfer);
     mail[i]->peer = take(b, &b->by.bookkeeping, transfers * (int64_t)sizeof *mail[i]->peer);
   }
-  thread->parts = take(b, &b->by.bookkeeping, exec->plan->crossing_count * (int64_t)sizeof *thread->parts);
+  thread->parts = take(b, &b->by.bookkeeping, exec->plan->cut_edge_count * (int64_t)sizeof *thread->parts);
 }
 
 static void lay_out_thread(hd_exec_cpu *exec, bump *b, int index) {
@@ -366,7 +366,7 @@ static hd_status set_up(hd_exec_cpu *exec, hd_ctx *ctx) {
   HD_TRY(take_memory(exec, ctx));
   HD_TRY(place_memory(exec, ctx));
   guard_values(exec);
-  const bool crowded = hd__exchange_waiters(&exec->exchange) > hd__threads_cpus(exec->threads);
+  const bool crowded = hd__exchange_threads(&exec->exchange) > hd__threads_cpus(exec->threads);
   HD_TRY(hd__exchange_open(&exec->exchange, ctx, exec->threads, crowded));
   hd__exec_open_signals(exec, crowded);
   return HD_OK;
@@ -416,7 +416,7 @@ static int32_t most_step_slices(const hd_exec_cpu *exec) {
 
 static hd_trace_size trace_size(const void *self, int64_t slices) {
   const hd_exec_cpu *exec = self;
-  return (hd_trace_size){.threads = hd__exchange_waiters(&exec->exchange),
+  return (hd_trace_size){.threads = hd__exchange_threads(&exec->exchange),
                          .first = exec->exchange.first - hd__exec_host_first(exec),
                          .process_threads = exec->exchange.here,
                          .all_threads = exec->exchange.count,
@@ -428,7 +428,7 @@ static void spent(int64_t *sums, const void *self) { hd__exchange_spent(sums, &(
 
 static int stage_threads(hd_stage_thread *out, const void *self) {
   const hd_exec_cpu *exec = self;
-  const int first = hd__exec_host_first(exec), count = hd__exchange_waiters(&exec->exchange);
+  const int first = hd__exec_host_first(exec), count = hd__exchange_threads(&exec->exchange);
   if (exec->plan->stages.count == 1)
     return 0;
   for (int l = 0; l < count && out; l++)

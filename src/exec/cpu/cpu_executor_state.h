@@ -94,8 +94,8 @@ typedef struct hd_exec_cpu {
   int32_t *bad_param;   /* per thread, with HD_FLAG_NOT_FINITE: the parameter, -1: the loss, -2: the norm */
   float *batch_memory;
   int64_t batch_capacity; /* samples */
-  float *losses; /* per sample of the batch */
-  char *targets; /* likewise: labels, or slots of floats, target_bytes each */
+  float *losses;          /* per sample of the batch */
+  char *targets;          /* likewise: labels, or slots of floats, target_bytes each */
   int64_t target_bytes;
   float *grad; /* reduced gradients, for the norm */
   double *chunk_norm;
@@ -242,11 +242,11 @@ static inline uint32_t hd__exec_wait_for_exchange(const thread_at *at, uint32_t 
 /* With stages on several hosts: whether the network can be cut so. */
 hd_status hd__exec_check_stage_hosts(const hd_exec_cpu *exec, hd_ctx *ctx);
 
-/* Likewise: receives what a stretch needs of the stage before it, which another host runs, for the pushes [push,
- * end), and begins to receive it for those up to `next_end`; sends on what the stage after `stretch` needs; waits
- * until all that was sent has gone. False: the local group is broken. */
-bool hd__exec_receive_values(const thread_at *at, const hd_stretch *stretch, int push, int end, int next_end);
-bool hd__exec_send_values(const thread_at *at, const hd_stretch *stretch, int push, int end);
+/* Likewise. Receives what a stage range needs from the stage before it, which another host runs, for the pushes [push,
+ * end), and begins to receive it for the pushes up to `next_end`. Sends what the stage after `range` needs. Waits until
+ * everything that was sent has gone. False: the local group is broken. */
+bool hd__exec_receive_values(const thread_at *at, const hd_stage_range *range, int push, int end, int next_end);
+bool hd__exec_send_values(const thread_at *at, const hd_stage_range *range, int push, int end);
 bool hd__exec_finish_sends(const thread_at *at);
 
 /* Likewise: lets the transport move what is on its way. A failure is found by the calls above. */
@@ -291,9 +291,9 @@ void hd__exec_layout(hd_exec_cpu *exec, int slot, int64_t samples);
 /* A shards phase, for all shards of the thread. */
 void hd__exec_shards(const thread_at *at, const hd_phase *phase);
 
-/* Takes the shards pushed by `walk` through the calls of a stretch; the arena's place number `arena` keeps what the
- * thread's next stretch reads. */
-void hd__exec_run_group(const thread_at *at, const hd_phase *phase, const hd_stretch *stretch, const hd_walk *walk,
+/* Runs the calls of a stage range for the shards pushed by `walk`; arena number `arena` keeps what the thread's next
+ * stage range reads. */
+void hd__exec_run_group(const thread_at *at, const hd_phase *phase, const hd_stage_range *range, const hd_walk *walk,
                         int32_t arena);
 
 /* The same where the plan has several stages: pipeline.c. False: a rank of another stage is lost; the thread must
@@ -335,7 +335,7 @@ double hd__exec_sum_pairs(double *sum, int count);
 
 void hd__exec_note_not_finite(const thread_at *at, int param);
 
-/* Packed copies of the new version of home rows j0 .. j1-1. */
+/* Packed copies of the new version of rows j0 .. j1-1. */
 void hd__exec_pack_new(const thread_at *at, int param, int32_t j0, int32_t j1);
 
 /* The thread's rows of all packed copies, of the version that the step at hand reads. */

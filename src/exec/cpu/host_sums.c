@@ -59,7 +59,7 @@ hd_status hd__exec_choose_owners(hd_exec_cpu *exec, hd_ctx *ctx) {
 /* Each thread reduces its share of the range that this host owns. */
 static void sum_owned(const thread_at *at) {
   const hd_exec_cpu *exec = at->exec;
-  const int64_t size = sizeof(float), threads = hd__exchange_waiters(&exec->exchange),
+  const int64_t size = sizeof(float), threads = hd__exchange_threads(&exec->exchange),
                 thread = at->index - hd__exec_host_first(exec);
   const int64_t *owned = exec->owned_bytes + exec->exchange.host;
   const int64_t first = owned[0] / size, count = (owned[1] - owned[0]) / size;

@@ -28,7 +28,7 @@ typedef struct rows {
 
 /* This thread's share of `count` rows. */
 static rows share_of(const thread_at *at, int64_t count) {
-  const int64_t threads = hd__exchange_waiters(&at->exec->exchange), thread = at->index - hd__exec_host_first(at->exec);
+  const int64_t threads = hd__exchange_threads(&at->exec->exchange), thread = at->index - hd__exec_host_first(at->exec);
   return (rows){count * thread / threads, count * (thread + 1) / threads};
 }
 
@@ -124,7 +124,7 @@ static int64_t rows_before(int64_t count, int64_t thread, int64_t threads) {
 /* This thread's blocks of a symmetric matrix. */
 static void symmetric(const thread_at *at, const hd_plan_matrix *m, int round,
                       void block_of(const thread_at *, const hd_plan_matrix *, int, rows)) {
-  const int64_t threads = hd__exchange_waiters(&at->exec->exchange), thread = at->index - hd__exec_host_first(at->exec);
+  const int64_t threads = hd__exchange_threads(&at->exec->exchange), thread = at->index - hd__exec_host_first(at->exec);
   const int64_t end = rows_before(m->rows, thread + 1, threads);
   for (int64_t lo = rows_before(m->rows, thread, threads); lo < end; lo += BLOCK)
     block_of(at, m, round, (rows){lo, lo + BLOCK < end ? lo + BLOCK : end});

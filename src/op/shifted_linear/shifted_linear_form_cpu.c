@@ -25,18 +25,18 @@ static void make_starts(float (*start)[STARTS], const hd_form *f) {
 
 /* Groups of inputs that are looked at together; columns that are moved together at a time, and of how many samples at
  * most; outputs from which the search for live inputs pays. */
-enum { STRETCH = 64, PANEL = 192, MOST_ROWS = 128, WORTH_A_SEARCH = 24 };
+enum { SEARCHED_GROUPS = 64, PANEL = 192, MOST_ROWS = 128, WORTH_A_SEARCH = 24 };
 
 static int64_t rows_of(const hd_reduction *r) { return r->step[r->count - 1].row1 - r->step->row0; }
 
 static const float *first_row(const hd_form *f) { return f->x + f->reduction->step->row0 * f->x_stride; }
 
-/* A bit for each of `count` inputs from k on that is not zero in all rows, for up to STRETCH groups; their number. */
+/* Sets a bit for each of `count` inputs from k on that is not zero in all rows; returns the number of bits. */
 static int find_live(uint32_t *live, const hd_form *f, int k, int count) {
   const int64_t rows = rows_of(f->reduction);
   const float *x = first_row(f) + k;
   int all = 0;
-  memset(live, 0, STRETCH * sizeof *live);
+  memset(live, 0, SEARCHED_GROUPS * sizeof *live);
   for (int64_t n = 0; n < rows; n++, x += f->x_stride)
     for (int g = 0; 16 * g < count; g++)
       live[g] |= g16_nonzero(g16_load(x + 16 * g));
@@ -51,8 +51,8 @@ static int find_live(uint32_t *live, const hd_form *f, int k, int count) {
 typedef struct panel {
   const hd_form *f;
   int k, groups, columns; /* the first column; columns of live inputs */
-  g16_picks live[STRETCH];
-  int at[STRETCH]; /* of each group: where its live inputs are among all */
+  g16_picks live[SEARCHED_GROUPS];
+  int at[SEARCHED_GROUPS]; /* of each group: where its live inputs are among all */
   _Alignas(64) float x[MOST_ROWS * PANEL + 16], out[STARTS * PANEL + 16];
 } panel;
 
@@ -118,8 +118,8 @@ static void form_outputs(const hd_form *f) {
   make_starts(start, f);
   form_columns(f, &(columns){.x = zeros, .out = idle, .out_ld = 1, .count = 1}, *start, form_of);
   for (int k = f->k0, count; k < f->k1; k += count) {
-    uint32_t live[STRETCH];
-    count = f->k1 - k < 16 * STRETCH ? f->k1 - k : 16 * STRETCH;
+    uint32_t live[SEARCHED_GROUPS];
+    count = f->k1 - k < 16 * SEARCHED_GROUPS ? f->k1 - k : 16 * SEARCHED_GROUPS;
     if (may_search && 4 * find_live(live, f, k, count) < 3 * count)
       form_live(f, *start, idle, live, k, count);
     else

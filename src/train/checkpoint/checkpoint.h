@@ -94,9 +94,9 @@ void hd__tensors_state_name(char name[HD_TENSOR_NAME_BYTES], const hd_store_entr
 /* Adds `what` and takes over `name`; a name of NULL means out of memory. */
 hd_status hd__tensors_add(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_st_tensor *what, char *name);
 
-/* Weights, or one state, entries at their offsets: in home order and, where that is another one, in file order. */
+/* Weights, or one state, entries at their offsets: in memory order and, where that is another one, in file order. */
 typedef struct hd_values {
-  const float *home, *file;
+  const float *memory, *file;
   const hd_st_source *const *source; /* of each entry, NULL for one that is here; NULL: all are */
 } hd_values;
 
@@ -111,9 +111,9 @@ hd_status hd__tensors_add_state(hd_st_tensor *tensor, int *count, hd_ctx *ctx, c
 
 void hd__tensors_free_names(hd_st_tensor *tensor, int count);
 
-/* Converts from home order to file order: all weights of a version, or one state. Writes those entries to `file`, which
- * has room for all, that are here and have another order there. */
-hd_values hd__tensors_order(float *file, const float *home, const hd_directory *d, bool state,
+/* Converts from memory order to file order: all weights of a version, or one state. `file` has room for all entries;
+ * only those of this host whose two orders differ are written. */
+hd_values hd__tensors_order(float *file, const float *memory, const hd_directory *d, bool state,
                             const hd_st_source *const *source);
 
 /* An entry in file order. */

@@ -19,7 +19,7 @@ typedef struct hd_saver {
   hd_store *store;
   int keep;
   char run[HD_PATH_BYTES];
-  float *copy;   /* weights and states of one version, home order, */
+  float *copy;   /* weights and states of one version, memory order, */
   float *file;   /* and in file order where that is another one */
   int64_t bytes; /* of these two buffers, as far as they are used */
   hd_st_tensor *tensor;
@@ -36,7 +36,7 @@ typedef struct hd_saver {
   hd_status status;
 } hd_saver;
 
-/* Bytes of a saver's buffers: one version in home order, and what has another order in files once more. */
+/* Bytes of a saver's buffers: one version in memory order, and what has another order in files once more. */
 int64_t hd__saver_bytes(const hd_plan *plan);
 
 /* Whether that is the name of a checkpoint, and of which step; only the canonical name counts, not "step-07". */

@@ -161,7 +161,7 @@ static hd_status is_common(bool *both, bool *equal, const bisect *b, hd_ctx *ctx
 }
 
 /* The steps between which the runs part: the last equal checkpoint, and the first loss or checkpoint that differs. */
-static hd_status find_stretch(bisect *b, hd_ctx *ctx) {
+static hd_status find_segment(bisect *b, hd_ctx *ctx) {
   const int64_t least = b->a.steps < b->b.steps ? b->a.steps : b->b.steps;
   bool both, equal = true;
   int64_t loss = 0;
@@ -367,7 +367,7 @@ static hd_status search(bisect *b, hd_ctx *ctx) {
     return HD_OK;
   if (b->request->b)
     hd__compare_records(b->out->settings, sizeof b->out->settings, b->a.record, b->b.record, true);
-  HD_TRY(find_stretch(b, ctx));
+  HD_TRY(find_segment(b, ctx));
   if (b->limit > 0)
     HD_TRY(repeat_both(b, ctx));
   decide(b, HD_RUNS_EQUAL, "%lld steps have equal losses",

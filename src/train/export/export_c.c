@@ -131,7 +131,7 @@ static void write_floats(FILE *to, const float *x, int64_t count) {
   }
 }
 
-/* In home order, at the plan's offsets. */
+/* In memory order, at the plan's offsets. */
 static const float *weights_of(const writer *w) {
   const hd_store *store = w->network->trained->store;
   return store->weights[hd__store_buffer(store)];

@@ -61,10 +61,10 @@ hd_status hd__export_onnx(FILE *to, hd_ctx *ctx, const hd_exported *network) {
   HD_OWNED float *file = NULL;
   HD_TRY(hd__network_graph(&graph, ctx, &network->trained->network));
   HD_TRY(HD_NEW_RAW(file, store->directory->param_elems, ctx, "out of memory for an ONNX file"));
-  const float *home = store->weights[hd__store_buffer(store)];
+  const float *memory = store->weights[hd__store_buffer(store)];
   char *class_names = text_of(network, "class_names"), *features = text_of(network, "features");
   const hd_status status = write_values(
-      to, ctx, network, graph, hd__tensors_order(file, home, store->directory, false, NULL), class_names, features);
+      to, ctx, network, graph, hd__tensors_order(file, memory, store->directory, false, NULL), class_names, features);
   free(class_names);
   free(features);
   return status;
