@@ -29,7 +29,8 @@ typedef struct hd_model_facts {
   const char *loss; /* the loss in place of the text's, or as a new entry; NULL: as written */
 } hd_model_facts;
 
-/* Those of the default data: 1x28x28, and 10 outputs for cross_entropy, 1 for a loss on numbers. `loss`: as the field. */
+/* The facts of the default data: 1x28x28, and 10 outputs for cross_entropy, 1 for a loss on numbers. `loss` is the
+ * field of that name. */
 hd_model_facts hd__model_default_facts(const hd_model_outline *outline, const char *loss);
 
 /* The text with the facts in place of the words. The caller frees *out; it is NULL if nothing is to be replaced. */

@@ -24,8 +24,8 @@ typedef struct hd_fold {
 enum { HD_MOST_FOLDS = 10000 };
 
 /* The version of the rules by which files become samples; run.json has it. The first rules, those of runs without a
- * version, took a fifth of all samples as the test set whatever their classes, did not know validation/ and dev/ as test
- * sets of pictures, and ignored the transparency and the EXIF orientation of pictures. */
+ * version, took a fifth of all samples as the test set whatever their classes, did not know validation/ and dev/ as
+ * test sets of pictures, and ignored the transparency and the EXIF orientation of pictures. */
 enum { HD_DATA_RULES = 2 };
 
 /* What data set to open, and how. It normalises samples by

@@ -44,7 +44,8 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Places in `order`, sorted by class (all are one without labels) and then by the place; the class in the upper half. */
+/* Places in `order`, sorted by class (without labels all have the same) and then by place; the class is in the upper
+ * half. */
 static void sort_by_class(uint64_t *key, const uint64_t *order, int64_t count, const int32_t *labels) {
   for (int64_t i = 0; i < count; i++)
     key[i] = (uint64_t)(uint32_t)(labels ? labels[(uint32_t)order[i]] : 0) << 32 | (uint64_t)i;

@@ -31,12 +31,12 @@
 #define KEEP_ROLLED _Pragma("GCC unroll 1")
 #endif
 
-/* Each has, beside arithmetic, some lanes of a group that are moved together and apart again:
+/* Each header has, besides arithmetic, functions that pack some lanes of a group and unpack them again:
  *
  *     g16_picks_of(bits)                lane i if bit i is set
- *     g16_store_picked(to, value, p)    these lanes one behind the other; may write up to 16 floats
- *     g16_load_picked(from, rest, p)    the next number of `from` in each of these lanes, `rest` in the others; may read
- *                                       up to 16 floats
+ *     g16_store_picked(to, value, p)    these lanes, next to each other; may write up to 16 floats
+ *     g16_load_picked(from, rest, p)    the next number of `from` in each of these lanes, `rest` in the others; may
+ *                                       read up to 16 floats
  */
 #if HD_ISA_IS(avx512) || HD_ISA_IS(amx)
 #include "kernel/cpu/group16_avx512.h"

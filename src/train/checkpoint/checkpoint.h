@@ -6,9 +6,9 @@
  * A checkpoint's run.json holds the checksums of the two other files, so that a bit flipped on the disk is detected.
  *
  *   model.safetensors   NAME of each parameter, in file order; LAYER.num_batches_tracked beside running statistics
- *   state.safetensors   the counters as scalars; NAME.STATE of each parameter that is trained; with --lookahead the slow
- *                       weights, NAME.slow; with --ema the weights that are trained, NAME.trained, whose average is
- *                       in model.safetensors
+ *   state.safetensors   the counters as scalars; NAME.STATE of each trained parameter; with --lookahead the slow
+ *                       weights, NAME.slow; with --ema the trained weights, NAME.trained (model.safetensors then has
+ *                       their average)
  *
  * Names are PyTorch's. */
 #pragma once

@@ -79,8 +79,8 @@ HD_TOOLS_API bool hd__network_is_built_in(const char *name);
 HD_TOOLS_API hd_status hd__network_from_text(hd_network *out, hd_ctx *ctx, const char *text, const char *source);
 HD_TOOLS_API void hd__network_fini(hd_network *network);
 
-/* Puts what the data say in the place of the words that the text has, and the loss that the facts name. A network that is
- * left without words is checked as a whole. */
+/* Puts what the data say in the place of the words that the text has, and the loss that the facts name. A network that
+ * is left without words is checked as a whole. */
 hd_status hd__network_resolve(hd_network *network, hd_ctx *ctx, const hd_model_facts *facts);
 
 /* Whether a recorded text is that of this description, with what some data put in place of its words. */

@@ -172,7 +172,7 @@ const char *hd__json_text(const json_t *object, const char *key) {
   return text ? text : "";
 }
 
-/* Runs that are older than --normalize normalised channels; those older than --target-scale took targets as they are. */
+/* Runs from before --normalize normalised by channel; runs from before --target-scale did not scale targets. */
 const char *hd__record_setting(const json_t *record, hd_option_id id) {
   const char *text = hd__json_text(json_object_get(record, "settings"), hd_option_at((int)id)->name);
   if (id == HD_OPT_TARGET_SCALE && !*text)
