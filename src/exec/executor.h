@@ -30,7 +30,8 @@ typedef struct hd_step {
   uint32_t epoch;
   hd_hyper hyper[HD_MAX_GROUPS]; /* one per group of the plan */
   float divisor;                 /* of the loss's gradient */
-  float average_share;           /* of the new weights in their average; 0: it stays as it is, 1: it becomes them */
+  float average_share;           /* weight of the new weights in the average; 0: it stays as it is, 1: it becomes
+                                    them */
   bool average_replaces;         /* afterwards it becomes the weights */
   bool reports;                  /* afterwards the times of other hosts' ranks are read */
 } hd_step;

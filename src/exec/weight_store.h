@@ -49,7 +49,8 @@ typedef struct hd_store {
   float *packed;
 } hd_store;
 
-/* What of the last whole version is evaluated and saved as the weights, and what beside it, or NULL. */
+/* The arrays of the last whole version that are evaluated and saved as the weights, and those saved beside them, or
+ * NULL. */
 float *hd__store_result(const hd_store *store);
 float *hd__store_beside(const hd_store *store);
 
@@ -65,7 +66,7 @@ hd_status hd__store_find(hd_store **out, hd_ctx *ctx, hd_local_group *local);
 void hd__store_destroy(hd_store *store);
 
 /* Touches the pages that begin in `count` weights from `first` on and, if trained, in their states, in both buffers,
- * and changes no value: pages never touched before are then allocated near this thread. */
+ * without changing a value: pages never touched before are then allocated near this thread. */
 void hd__store_touch(hd_store *store, int64_t first, int64_t count, int trained);
 
 /* The last whole version, and the buffer that holds it. */

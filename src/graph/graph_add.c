@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "graph/graph.h"
 
-/* Another layer's parameter in the place of a new one must have the same shape and memory order. */
+/* A shared parameter of another layer must have the same shape and memory order as the new one would have. */
 static hd_status share_param(hd_graph *graph, hd_ctx *ctx, const hd_node *node, int slot, const hd_op_param *like) {
   char wanted[HD_SHAPE_TEXT_BYTES], found[HD_SHAPE_TEXT_BYTES];
   const hd_value *value = &graph->values[node->in[slot]];
@@ -25,7 +25,7 @@ static hd_status share_param(hd_graph *graph, hd_ctx *ctx, const hd_node *node, 
       node->name, value->name);
 }
 
-/* Parameters are in[1], in[2] ...; those that are given are shared. */
+/* Parameters are in[1], in[2] ...; those that are already set are shared. */
 static hd_status make_params(hd_graph *graph, hd_ctx *ctx, hd_node *node, const hd_op_shapes *s) {
   for (int i = 0; i < s->params; i++)
     if (node->in[1 + i] < 0)

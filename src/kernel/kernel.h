@@ -123,7 +123,7 @@ typedef struct hd_kernels {
   void (*gather_u8)(float *out, const uint8_t *pixels, int64_t plane, int32_t channels, const float *scale,
                     const float *shift);
 
-  /* The same of floats, in place of (float)pixels. */
+  /* The same for floats instead of (float)pixels. */
   void (*gather_f32)(float *out, const float *pixels, int64_t plane, int32_t channels, const float *scale,
                      const float *shift);
 
@@ -137,7 +137,7 @@ typedef struct hd_kernels {
   void (*triad)(float *a, const float *b, const float *c, float scale, int64_t count);
 } hd_kernels;
 
-/* The table whose slots compute this geometry: `table`, or what it falls back to. */
+/* The table whose slots compute this geometry: `table`, or its fallback. */
 static inline const hd_kernels *hd_kernels_for(const hd_kernels *table, hd_op op, const hd_geom *g) {
   while (table->supports[op] && !table->supports[op](g))
     table = table->others;
@@ -172,9 +172,9 @@ const hd_kernels *hd__kernels_cuda(int64_t shard_rows);
  * is the best). NULL if the named one is unknown or cannot run here; *why is the reason then (static text). */
 HD_TOOLS_API const hd_kernels *hd__kernels_select(const char *isa, const char **why);
 
-/* `table` with the kernels of --precision bf16 (kernel/bf16.h): each has one, and they give the same bits. Over that of
- * AVX-512 there are two, of which the one for CPUs with AMX is taken, if this is one, unless `isa` (HEDDLE_ISA; NULL or
- * "": the best) names AVX-512 itself. */
+/* `table` with the kernels of --precision bf16 (kernel/bf16.h). Every table has one, and all give the same bits.
+ * AVX-512 has two: the one with AMX is used if the CPU has AMX, unless `isa` (HEDDLE_ISA; NULL or "": the best) names
+ * AVX-512 itself. */
 const hd_kernels *hd__kernels_bf16(const hd_kernels *table, const char *isa);
 
 /* Whether this CPU and system have AMX, and this build kernels for it. */

@@ -1,4 +1,4 @@
-/* What lies side by side for good in a complete plan; see check.h. */
+/* The parts of a complete plan that never share memory; see check.h. */
 #include "op/op.h"
 #include "plan/check.h"
 
@@ -8,15 +8,14 @@ static bool is_sum(const hd_value *value) {
   return value->kind == HD_VALUE_STATISTIC || value->kind == HD_VALUE_PARAM_GRAD;
 }
 
-/* Ranges that follow one another with gaps below 16 elements, as padding leaves them; returns where the next one may
- * start. */
+/* Ranges that follow one another with gaps below 16 elements (padding); returns where the next one may start. */
 static int64_t follow(hd_finding *f, const char *what, int64_t at, int64_t offset, int64_t elems) {
   if (offset < at || offset % 16 || offset - at >= 16)
     hd__plan_fault(f, "%s starts at %lld, where %lld was the next free one", what, (long long)offset, (long long)at);
   return offset + elems;
 }
 
-/* What training updates lies before the rest; returns where the last one ends. */
+/* Trained parameters come before the others; returns where the last one ends. */
 static int64_t follow_params(hd_finding *f, const hd_plan *plan, bool trained, int64_t at) {
   const hd_graph *graph = plan->graph;
   for (int p = 0; p < graph->param_count; p++)
@@ -96,7 +95,7 @@ static bool has_cut_edge(const hd_plan *plan, const hd_place *place, int from, i
   return false;
 }
 
-/* What a node of another stage reads is sent there. */
+/* Every value that a node of another stage reads has a cut edge. */
 static void check_cut_edges(hd_finding *f, const hd_plan *plan) {
   const hd_graph *graph = plan->graph;
   for (int i = 0; i < graph->node_count; i++)

@@ -60,7 +60,7 @@ static void lower_calls(hd_plan *plan, int64_t shard_rows) {
   }
 }
 
-/* Padding is not compared: between the numbers of all operations and those of losses stands a pointer. */
+/* Padding is not compared: a pointer lies between the numbers of all operations and those of losses. */
 static bool is_same_geom(const hd_geom *a, const hd_geom *b) {
   const size_t numbers = offsetof(hd_geom, count_include_pad) + sizeof a->count_include_pad,
                loss = offsetof(hd_geom, ignore_index), end = offsetof(hd_geom, delta) + sizeof a->delta;

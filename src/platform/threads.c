@@ -42,7 +42,8 @@ static hd_status threads_refused(hd_ctx *ctx, int wanted, int there) {
                   wanted, there);
 }
 
-/* Of `wanted`, as many as OMP_THREAD_LIMIT allows: it is not heddle's, but it limits the threads of programs. */
+/* At most `wanted` threads, and at most OMP_THREAD_LIMIT: that variable is not heddle's, but it limits the threads of
+ * programs. */
 static int allowed(int wanted) {
   const char *text = getenv("OMP_THREAD_LIMIT");
   int64_t limit;
@@ -257,7 +258,7 @@ typedef struct region {
   void *arg;
 } region;
 
-/* What one thread does in a region. */
+/* The work of one thread in a region. */
 static void run_thread(void *arg, int thread) {
   const region *r = arg;
   const int cpu = r->threads->thread[thread].cpu;

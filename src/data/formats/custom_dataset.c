@@ -17,7 +17,7 @@
 
 enum { MOST_NAME = 32, MOST_OUTPUTS = 1 << 20 };
 
-/* Of a label: the sample was not read yet; a thread is storing its label and targets. */
+/* States of a label: the sample was not read yet; a thread is storing its label and targets. */
 enum { NOT_READ = -1, STORING = -2 };
 
 /* The custom data sets of a context. */

@@ -255,7 +255,7 @@ static int32_t largest_label(int64_t *at, const hd_dataset *split, int ignored) 
   return most;
 }
 
-/* There are as many classes as the training labels need. The test set may lack some of them and has no others. */
+/* The number of classes is that of the training labels. The test set may lack some of them and has no others. */
 static hd_status count_classes(hd_dataset split[2], hd_ctx *ctx, const char *test_labels, int ignored) {
   int64_t at;
   const int32_t most = largest_label(&at, &split[0], ignored), found = largest_label(&at, &split[1], ignored);

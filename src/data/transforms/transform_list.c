@@ -16,7 +16,7 @@ static const char *const borders[] = {"constant", "reflect", "edge", NULL};
 static const char *const interpolations[] = {"bilinear", "nearest", NULL};
 static const char *const places[] = {"inside", "anywhere", NULL};
 
-/* Parameters: the key, the field, what it is without the key, and its bounds. */
+/* Parameters: the key, the field, the default, and the bounds. */
 #define PARAM(key, field, type, ...)                                                                                   \
   { key, offsetof(hd_transform_step, field), HD_PARAM_##type, __VA_ARGS__ }
 #define SIDES(key, field, min, max) PARAM(key, field, SIDES, .bounds = {min, max})

@@ -136,7 +136,7 @@ static void saturate(float *x, int64_t plane, float factor, float top) {
   }
 }
 
-/* The hue of a colour whose extremes differ, turned; 0 to 1 is the circle. */
+/* The hue of a colour with different extremes, rotated; 0 to 1 is the circle. */
 static float turned_hue(float r, float g, float b, float high, float span, float turn) {
   float sixth = r == high ? (g - b) / span : g == high ? (b - r) / span + 2 : (r - g) / span + 4;
   float hue = sixth / 6 + turn;
@@ -243,7 +243,7 @@ hd_status hd__fit_cutout(hd_transform_step *step, hd_transform_fit *fit) {
   return hd__fit_fill(step, fit, step->fill, "value");
 }
 
-/* A random place of `size` pixels along a side: inside, or around a pixel of the side and cut at its ends. */
+/* A random interval of `size` pixels along a side: inside, or around a pixel of the side and cut at its ends. */
 static void draw_interval(int32_t *first, int32_t *count, uint32_t word, int32_t side, int32_t size, bool anywhere) {
   const int32_t from = anywhere ? (int32_t)hd__rng_below(word, (uint32_t)side) - size / 2
                                 : (int32_t)hd__rng_below(word, (uint32_t)(side - size) + 1);

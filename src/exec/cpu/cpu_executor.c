@@ -36,7 +36,7 @@ static void *take_values(bump *b, int64_t bytes) {
   return take(b, &b->by.activations, bytes);
 }
 
-/* A thread sends each shard at most once forward and once backward, and receives it so. */
+/* A thread sends and receives each shard at most once forward and once backward. */
 static void take_mail(const hd_exec_cpu *exec, bump *b, thread_state *thread) {
   const int64_t transfers = 2 * exec->settings.shards;
   stage_mail *const mail[] = {&thread->sent, &thread->received[0], &thread->received[1]};
@@ -157,7 +157,7 @@ static void lay_out_process(hd_exec_cpu *exec, bump *b) {
     lay_out_thread(exec, b, exec->exchange.first + l);
 }
 
-/* Samples of a group, from which on weights are multiplied often enough. */
+/* The number of samples in a group from which weights are used often enough. */
 static int64_t rows_for_weights(const hd_plan *plan) {
   int64_t rows = 1;
   for (const hd_plan_call *call = plan->calls; call < plan->calls + plan->call_count; call++) {
@@ -168,8 +168,8 @@ static int64_t rows_for_weights(const hd_plan *plan) {
   return rows;
 }
 
-/* Shards pass from stage to stage one by one, or several together where large weights are read for each: in at least
- * twice as many units as there are stages, so that these work side by side. */
+/* Shards pass from stage to stage one by one, or several together if large weights are read for each: in at least twice
+ * as many units as there are stages, so that the stages work at the same time. */
 static int32_t unit_of_stages(const hd_exec_cpu *exec, int64_t largest) {
   const int32_t shards = exec->settings.shards / exec->settings.micro_batches;
   const int64_t wanted = rows_for_weights(exec->plan);
@@ -202,7 +202,7 @@ static void distribute_shards(hd_exec_cpu *exec) {
   choose_group_rows(exec);
 }
 
-/* Chunks of a stage's parameters are owned by its threads; each host with the stage has all of them. */
+/* The chunks of a stage's parameters are owned by its threads; every host with the stage has all of them. */
 static void distribute_chunks_of(hd_exec_cpu *exec, const int64_t *weight, int stage) {
   const hd_plan *plan = exec->plan;
   int32_t lo = 0, hi;
@@ -555,13 +555,13 @@ static uint32_t run_step(thread_at *at, int slot) {
   return agree_on_flags(at, all);
 }
 
-/* Whether a step does not become a version. */
+/* Whether a step does not count. */
 static bool is_lost(uint32_t flags) { return flags & (HD_FLAG_NOT_FINITE | HD_FLAG_NO_DATA | HD_BARRIER_BROKEN); }
 
-/* Its update has written packed copies of weights that never counted. */
+/* The update of this step has written packed copies of weights that never counted. */
 static void restore_packed(const thread_at *at, uint32_t flags) {
   if (flags & HD_BARRIER_BROKEN)
-    return; /* and never will a thread go on */
+    return; /* no thread can continue */
   hd__exec_pack(at);
   hd__exec_barrier(at, 0);
 }

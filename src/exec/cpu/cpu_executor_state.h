@@ -82,7 +82,7 @@ typedef struct hd_exec_cpu {
   hd_barrier_watch signals_watch;
   bool apart;           /* each stage has one host: hosts share the stages, not the samples; see stage_hosts.c */
   int32_t *rank_of;     /* of the threads: their ranks in the job */
-  int32_t *speed;       /* of the threads; NULL: all equal */
+  int32_t *speed;       /* speeds of the threads; NULL: all equal */
   int32_t *border;      /* of the threads of each stage: see hd__exec_border */
   int32_t *host_border; /* host h has the shards [host_border[h], host_border[h + 1]) of each micro-batch */
   int64_t group_rows;   /* samples in an arena */
@@ -142,7 +142,7 @@ typedef struct call_rows {
   int32_t j0, j1;              /* of a call by outputs: the outputs j0 .. j1-1 */
 } call_rows;
 
-/* Whether a call makes something that the step needs, and whether a parameter trains in it. */
+/* Whether the step needs a call, and whether it trains a parameter. */
 static inline bool hd__exec_needs(const thread_at *at, const hd_plan_call *call) {
   return call->needed & (at->trained | HD_NEEDED_ALWAYS);
 }
@@ -239,7 +239,7 @@ static inline uint32_t hd__exec_wait_for_exchange(const thread_at *at, uint32_t 
   return all;
 }
 
-/* With stages on several hosts: whether the network can be cut so. */
+/* With stages on several hosts: whether the network can be cut this way. */
 hd_status hd__exec_check_stage_hosts(const hd_exec_cpu *exec, hd_ctx *ctx);
 
 /* Likewise. Receives what a stage range needs from the stage before it, which another host runs, for the pushes [push,
@@ -300,7 +300,7 @@ void hd__exec_run_group(const thread_at *at, const hd_phase *phase, const hd_sta
  * not wait at the next barrier, where the others detect that. */
 bool hd__exec_pipeline(const thread_at *at, const hd_phase *phase);
 
-/* Of a thread of a stage: the shards that it may have between forward and backward. */
+/* The number of units that a thread of a stage may have between forward and backward. */
 int32_t hd__exec_arenas(const hd_exec_cpu *exec, int thread);
 
 /* Places the signals at `base`, unless that is NULL; returns their size. Opens them. */
@@ -313,7 +313,7 @@ void hd__exec_outputs(const thread_at *at, const hd_phase *phase);
 void hd__exec_merge_stats(const hd_plan *plan, const hd_plan_call *call, float *left, float *right, const int64_t *at,
                           const int64_t *rows);
 
-/* Each thread for itself: reduces the sums of a phase's gathered calls over all shards. */
+/* Called by each thread: reduces the sums of a phase's gathered calls over all shards. */
 void hd__exec_gather(const thread_at *at, const hd_phase *phase);
 
 /* Updates running statistics, by their owner, from the batch's. */
@@ -338,5 +338,5 @@ void hd__exec_note_not_finite(const thread_at *at, int param);
 /* Packed copies of the new version of rows j0 .. j1-1. */
 void hd__exec_pack_new(const thread_at *at, int param, int32_t j0, int32_t j1);
 
-/* The thread's rows of all packed copies, of the version that the step at hand reads. */
+/* Packs the thread's rows of all packed copies, of the version that the current step reads. */
 void hd__exec_pack(const thread_at *at);

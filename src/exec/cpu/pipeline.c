@@ -71,7 +71,7 @@ static unsigned number_of(const thread_at *at, int32_t shard) {
 /* The next unit that a thread runs of a stage range. */
 typedef struct position {
   const hd_stage_range *range; /* NULL: there is none */
-  int unit;                    /* of the thread's, from 0 on, */
+  int unit;                    /* counted from the thread's first */
   int push, depth;             /* its first push, and the partial sums before it */
 } position;
 
@@ -87,7 +87,7 @@ static int32_t shard_of(const thread_at *at, int push) {
   return hd__exec_shard(at, &hd__exec_range(at)->pushes.step[push]);
 }
 
-/* The push behind a unit. */
+/* The first push after a unit. */
 static int end_of(const thread_at *at, int push) {
   const int count = hd__exec_range(at)->pushes.count, unit = at->exec->unit;
   int end = push < count ? push + 1 : count;

@@ -1,4 +1,4 @@
-/* A shards phase: a thread takes its shards through a segment of the network, in most plans the whole network, group by
+/* A shards phase: a thread runs a segment of the network, in most plans the whole network, for its shards, group by
  * group, and sums their direct gradients and statistics.
  *
  * A group is as many neighbouring shards as the arena holds; ROWS calls handle a group at once, REDUCE calls stop at
@@ -26,7 +26,7 @@ void hd__exec_find_memory(const thread_at *at) {
   memcpy(at->thread->origin, origin, sizeof origin);
 }
 
-/* Goes on to the rows that begin `by` rows later. */
+/* Advances to the rows that begin `by` rows later. */
 static void advance(call_rows *rows, int64_t by) {
   rows->batch_row += by;
   for (hd_where w = HD_AT_ARENA; w <= HD_AT_LOSSES; w++)
@@ -146,7 +146,7 @@ void hd__exec_run_group(const thread_at *at, const hd_phase *phase, const hd_sta
     hd__exec_note_outcome(at, &group);
 }
 
-/* Takes as many shards at a time through all calls as the arena holds. */
+/* Runs all calls for as many shards at a time as the arena holds. */
 void hd__exec_shards(const thread_at *at, const hd_phase *phase) {
   const hd_reduction *pushes = &hd__exec_range(at)->pushes;
   const hd_reduction_step *step = pushes->step;

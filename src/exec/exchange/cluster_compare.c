@@ -1,8 +1,8 @@
 /* Comparing named values of all ranks: hd__cluster_compare, see cluster.h.
  *
- * Ranks gather a hash of the whole text, and no more where all are equal. Otherwise they gather a hash of each line
- * up to the first that differs, then that line in blocks up to the first difference in it, and what the message
- * shows. Every rank sees the same, and fails with the same message. */
+ * Ranks gather a hash of the whole text, and nothing more if all are equal. Otherwise they gather a hash of each line
+ * up to the first that differs, then that line in blocks up to the first difference, and what the message shows. Every
+ * rank sees the same data and fails with the same message. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>

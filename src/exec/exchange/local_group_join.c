@@ -54,7 +54,7 @@ static hd_status no_memory_file(hd_ctx *ctx) {
   return hd__fail(ctx, HD_E_SYSTEM, "expected a memory file for the ranks to share, found: %s", strerror(errno));
 }
 
-/* Maps what stands before the blocks, of a group of `ranks`. */
+/* Maps the part of the file before the blocks, for a group of `ranks`. */
 static hd_status map_head(hd_local_group *group, hd_ctx *ctx, int ranks) {
   HD_TRY(hd__segment_map(&group->map, ctx, group->fd, 0, hd__local_group_lay_out(group, NULL, ranks),
                          "the group of ranks"));
@@ -105,8 +105,8 @@ static hd_status refuse_file(hd_ctx *ctx, int fd, const char *found) {
       fd, found);
 }
 
-/* A descriptor may come from an environment that another program left, or over a socket. A memory file of this user
- * that is sealed against shrinking is safe to map; its head, read into private memory, gives its least length. */
+/* A descriptor may come from another program's environment, or over a socket. A memory file of this user that is sealed
+ * against shrinking is safe to map; its head, read into private memory, gives its minimum length. */
 static hd_status read_head(int *ranks, hd_ctx *ctx, int fd) {
   hd_local_group sizes;
   group_head head;

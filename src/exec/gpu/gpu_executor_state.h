@@ -94,7 +94,7 @@ bool hd__exec_cuda_has_blocks(const hd_cuda *cuda, hd_op op, const hd_geom *g, i
 hd_status hd__exec_cuda_launch(hd_cuda *cuda, hd_ctx *ctx, hd_op op, int64_t rows, int64_t shards,
                                const hd_cuda_call *call);
 
-/* Makes NVIDIA's libraries prepare the calls of a recorded step, and notes the calls that they refuse. */
+/* Makes NVIDIA's libraries prepare the calls of a step that is to be recorded, and notes the calls that they refuse. */
 hd_status hd__exec_cuda_warm_up(hd_exec_cuda *exec, hd_ctx *ctx);
 
 /* Launches a step that reads inlet `inlet`, and buffer inlet % 2 of the weights. The second records the steps of all

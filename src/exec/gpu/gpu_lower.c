@@ -91,7 +91,7 @@ static bool absorb(hd_cuda_call *call, const hd_exec_cuda *x, const hd_plan_call
   return true;
 }
 
-/* *calls: how many of the plan's calls, of at most `most`, are launched. */
+/* *calls: the number of the plan's calls that are launched, at most `most`. */
 static hd_status launch_call(int *calls, const hd_exec_cuda *x, hd_ctx *ctx, const hd_plan_call *planned, int most,
                              int inlet) {
   hd_cuda_call call = arguments_of(x, planned, inlet);

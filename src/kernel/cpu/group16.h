@@ -25,7 +25,7 @@
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #define KEEP_ROLLED _Pragma("clang loop unroll(disable)")
-#pragma clang diagnostic ignored "-Wpass-failed" /* it warns of loops of one round, too */
+#pragma clang diagnostic ignored "-Wpass-failed" /* it also warns about loops of one round */
 #else
 #define UNROLL _Pragma("GCC unroll 32")
 #define KEEP_ROLLED _Pragma("GCC unroll 1")
@@ -60,7 +60,7 @@ G16 void g16_store_some(float *x, g16 value, int64_t count) {
     g16_store_mask(x, value, g16_first((int)count));
 }
 
-/* Of chains along a row whose last group is short: `next` in the lanes of the `left` elements, else as they were. */
+/* Chains along a row whose last group is short: `next` in the lanes of the `left` elements, elsewhere unchanged. */
 G16 g16 g16_keep_tail(g16 chains, g16 next, int64_t left) {
   return left >= 16 ? next : g16_choose(g16_first((int)left), next, chains);
 }

@@ -10,7 +10,7 @@
 
 enum { QUAD = 4, QUADS_SLACK = 16, PICK_LINES = 5 };
 
-/* Taps whose sums stay in registers, beside the gradients and their places. */
+/* Taps whose sums are kept in registers, besides the gradients and their positions. */
 #if HD_ISA_IS(avx512)
 enum { PICK_TAPS = 25, PICK_ACROSS = 12 };
 #elif HD_ISA_IS(scalar)

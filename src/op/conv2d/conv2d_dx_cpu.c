@@ -13,7 +13,7 @@
 #include "op/conv2d/conv2d_live_cpu.h"
 #include "op/conv2d/winograd_cpu.h"
 
-/* From so many input channels on a block of one tap has sums enough to hide their latency. */
+/* From this number of input channels on, a block of one tap has enough sums to hide their latency. */
 enum { TAPS_CHANNELS = 48 };
 
 typedef enum dx_way { SLICES, TAPS, DEPTH, TILES, WALKS } dx_way;
@@ -48,7 +48,7 @@ typedef struct dx_part {
   int group;
 } dx_part;
 
-/* Where the group's channels of an input pixel of row n go. */
+/* The group's channels of an input pixel of row n in dx. */
 static float *dx_at(const dx_part *p, int64_t n, int y, int x) {
   return (float *)p->call->out[0] + n * p->call->out_stride[0] + ((int64_t)y * p->g.wi + x) * p->call->g->ci +
          p->group * p->g.ci;

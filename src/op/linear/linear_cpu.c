@@ -11,8 +11,8 @@
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 
-/* Blocks that fill the registers: 32 of a group each, 16 of half a group, 32 of a quarter. gcc reads x from memory once
- * for each output where registers are few, so that one output by more samples is faster there. */
+/* Blocks that fill the registers: 32 of a group each, 16 of half a group, 32 of a quarter. If registers are few, gcc
+ * reads x from memory once for each output, so that one output by more samples is faster there. */
 #if HD_ISA_IS(avx512)
 enum { ROWS = 6, OUTS = 4 };
 #elif HD_ISA_IS(avx2) && !defined(__clang__)
@@ -21,7 +21,7 @@ enum { ROWS = 6, OUTS = 1 };
 enum { ROWS = 3, OUTS = 2 };
 #endif
 
-/* A slab: 640 KB of weights, and no more blocks than its chains have room to be set aside. */
+/* A slab: 640 KB of weights, and at most as many blocks as there is room to store chains for. */
 enum { PART_COLUMNS = 1024, SLAB_ELEMS = 160 << 10, SLAB_BLOCKS = 32 };
 
 /* Some outputs of some samples, for one part of the columns: rows of x, w and y from the first one on. */

@@ -1,8 +1,8 @@
 /* The gradient of shifted_linear's weight and bias, formed inside the reduction over shards as that of a linear layer
  * (linear_form_cpu.h); the chains of a shard start from the shift times its sum of dy.
  *
- * An input that is zero in all samples gives an output's sum of these starts, the same for every such input. Where
- * there are many, as at the edges of pictures, the others are moved together first and their results apart again. */
+ * An input that is zero in all samples gives an output's sum of these starts, the same for every such input. If there
+ * are many, as at the edges of pictures, the other inputs are packed first and their results unpacked. */
 #include <stdbool.h>
 
 #include "op/linear/linear_cpu.h"
@@ -11,7 +11,7 @@
 
 FORMS(1)
 
-/* What the chains of up to STARTS outputs start from, for each step. */
+/* The starts of the chains of up to STARTS outputs, for each step. */
 static void make_starts(float (*start)[STARTS], const hd_form *f) {
   const hd_reduction *r = f->reduction;
   for (int i = 0; i < r->count; i++)
@@ -23,7 +23,7 @@ static void make_starts(float (*start)[STARTS], const hd_form *f) {
     }
 }
 
-/* Groups of inputs that are looked at together; columns that are moved together at a time, and of how many samples at
+/* Groups of inputs that are searched together; columns that are packed together at a time, and of how many samples at
  * most; outputs from which the search for live inputs pays. */
 enum { SEARCHED_GROUPS = 64, PANEL = 192, MOST_ROWS = 128, WORTH_A_SEARCH = 24 };
 
@@ -47,7 +47,7 @@ static int find_live(uint32_t *live, const hd_form *f, int k, int count) {
   return all;
 }
 
-/* Neighbouring groups of columns whose live inputs are moved together. */
+/* Neighbouring groups of columns whose live inputs are packed together. */
 typedef struct panel {
   const hd_form *f;
   int k, groups, columns; /* the first column; columns of live inputs */
@@ -56,7 +56,8 @@ typedef struct panel {
   _Alignas(64) float x[MOST_ROWS * PANEL + 16], out[STARTS * PANEL + 16];
 } panel;
 
-/* What is behind a row's last input is zero, so that no number computes slowly, or belongs to the next row. */
+/* The elements after a row's last input are set to zero, so that no denormal slows down the products, or belong to the
+ * next row. */
 static void move_together(panel *p) {
   const int64_t rows = rows_of(p->f->reduction);
   const float *x = first_row(p->f) + p->k;
@@ -93,7 +94,7 @@ static void form_panel(panel *p, const float *start, const float *idle) {
   move_apart(p, idle);
 }
 
-/* The columns k to k + count - 1, of which only those of live inputs are computed. */
+/* The columns k to k + count - 1: only those of live inputs are computed. */
 static void form_live(const hd_form *f, const float *start, const float *idle, const uint32_t *live, int k, int count) {
   panel p;
   p.f = f;

@@ -111,7 +111,8 @@ int64_t hd__checkpoint_arithmetic(const json_t *record) {
   return json_is_integer(version) ? json_integer_value(version) : 1; /* 1: a record without one */
 }
 
-/* Of a file of weights that is given by itself: that of the checkpoint in which it lies unchanged, if any. */
+/* The version of the arithmetic of a file of weights that is given by itself: that of the checkpoint in which it lies
+ * unchanged, if any. */
 static int64_t arithmetic_of_file(const char *path, const hd_mapping *file) {
   char folder[HD_PATH_BYTES];
   json_auto_t *record = NULL;
@@ -156,7 +157,7 @@ static hd_status load_entry(float *memory, float *scratch, hd_ctx *ctx, const te
   return HD_OK;
 }
 
-/* A further name of an entry's memory: files of PyTorch may hold both names, and their values must then be equal. */
+/* An alias of an entry: files of PyTorch may hold both names, and their values must then be equal. */
 static hd_status check_alias(hd_ctx *ctx, const tensors *from, const hd_store_entry *alias, const char *name) {
   const hd_st_tensor *a = hd__st_find(&from->list, alias->name), *b = hd__st_find(&from->list, name);
   if (!a || (a->length == b->length && !memcmp(a->bytes, b->bytes, a->length)))
@@ -182,7 +183,7 @@ static hd_status load_entries(float *memory, hd_ctx *ctx, const tensors *from, c
   return HD_OK;
 }
 
-/* Further names are left out on both sides, and so is the batch count that PyTorch keeps beside running statistics: it
+/* Aliases are left out on both sides, and so is the batch count that PyTorch keeps beside running statistics: it
  * follows from the step. */
 static hd_status check_count(hd_ctx *ctx, const tensors *from, const hd_directory *d) {
   const hd_st_list *list = &from->list;

@@ -1,8 +1,8 @@
 /* Verifying a run or a certificate by repeating it: see heddle/evidence.h.
  *
- * The run is repeated as a run of its own, in a temporary folder. Each step's loss is compared as it counts; at the end
- * so are checkpoints, lines of metrics and results. Without the run's folder the chain of losses in the certificate
- * takes the place of losses.bin: it finds the segment in which the first difference lies. */
+ * The run is repeated as a separate run in a temporary folder. Each step's loss is compared as it counts; checkpoints,
+ * lines of metrics and results are compared at the end. Without the run's folder the chain of losses in the certificate
+ * replaces losses.bin: it finds the segment in which the first difference lies. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ typedef struct verify {
   hd_session *session;
 } verify;
 
-/* Decides, unless a difference was found before. */
+/* Sets the verdict, unless a difference was found before. */
 __attribute__((format(printf, 4, 5))) static void decide(verify *v, hd_verdict verdict, int64_t step, const char *fmt,
                                                          ...) {
   va_list args;
@@ -56,7 +56,7 @@ __attribute__((format(printf, 4, 5))) static void decide(verify *v, hd_verdict v
   v->decided = true;
 }
 
-/* Gives all ranks what rank 0 has found. */
+/* Broadcasts what rank 0 has found. */
 static hd_status share(verify *v, hd_ctx *ctx) {
   struct {
     hd_verification out;

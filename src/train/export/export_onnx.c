@@ -1,4 +1,4 @@
-/* A checkpoint's network for src/onnx: the graph as written, weights in the order of files, and what normalises. */
+/* A checkpoint's network for src/onnx: the graph as written, weights in file order, and its normalisation. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,7 +49,7 @@ static hd_status write_values(FILE *to, hd_ctx *ctx, const hd_exported *network,
                                            .features = features});
 }
 
-/* What run.json says of the data under a key, in JSON; NULL: nothing. The caller frees it. */
+/* The value of a key of `data` in run.json, as JSON; NULL: none. The caller frees it. */
 static char *text_of(const hd_exported *network, const char *key) {
   const json_t *is = json_object_get(json_object_get(network->trained->record, "data"), key);
   return is ? hd__json_dump(is, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;

@@ -35,7 +35,8 @@ bool hd__session_evaluates_after(const hd_session *s, int64_t step) {
          is_multiple(step, s->run.settings->eval_every);
 }
 
-/* Of many short epochs, those that are evaluated. */
+/* Whether a step is saved: at the end of an epoch or of the run, and at multiples of --save-every. If the number of
+ * epochs was chosen automatically, only epochs that are evaluated are saved. */
 static bool is_saved(const hd_session *s, int64_t step) {
   return (ends_epoch(s, step) && (!s->input.chose_epochs || hd__session_evaluates_after(s, step))) ||
          step == s->run.steps_in_all || is_multiple(step, s->run.settings->save_every);
@@ -195,7 +196,7 @@ static void report_progress(hd_session *s, hd_event_kind kind) {
   hd__session_event(s, &event);
 }
 
-/* What --metric judges by, larger being better: of the validation split or, without one, of the test set. */
+/* The value of --metric, larger being better: of the validation split or, without one, of the test set. */
 static double metric_of(const hd_session *s) {
   const double is = s->input.val.count > 0 ? s->report.facts.val_metric : s->report.facts.test_metric;
   return s->run.settings->metric == HD_METRIC_LOSS ? -is : is;

@@ -15,7 +15,7 @@
 #include "base/symmetric_eigen.h"
 #include "platform/fpmode.h"
 
-enum { GROUP = 32, PAIR = 4 /* columns that are added up together */ };
+enum { GROUP = 32, PAIR = 4 /* columns that are summed together */ };
 
 typedef struct whitening {
   const hd_geom *g;

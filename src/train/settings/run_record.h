@@ -22,8 +22,8 @@ hd_status hd__record_adopt(hd_config *config, hd_ctx *ctx, const json_t *record,
 /* Makes a configuration read data by the rules of a record or a certificate; `folder` is for messages. */
 hd_status hd__record_take_rules(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder);
 
-/* Checks that a run was made by the settings of a complete configuration, but for the option `but` (-1: for none) and
- * for the model's name; the message names the first that differs. */
+/* Checks that a run was made with the settings of a complete configuration, except the option `but` (-1: none) and the
+ * model's name; the message names the first that differs. */
 HD_TOOLS_API hd_status hd__record_check_settings(hd_ctx *ctx, const json_t *record, const hd_config *config, int but);
 
 /* Checks that the data is the run's: compares checksums. */
