@@ -72,7 +72,7 @@ typedef struct hd_rank_time {
   double waited_for_s; /* of waiting_s */
 } hd_rank_time;
 
-/* What a rank has done for a stage, on so many of its threads. */
+/* The work of a rank for a stage, on a number of its threads. */
 typedef struct hd_stage_rank {
   int32_t rank, pid, threads;
   int64_t shards;  /* that were taken forward and backward */
@@ -214,8 +214,8 @@ HD_API void hd_session_stop(hd_session *session);
 /* Owned by the session; complete after hd_session_train. */
 HD_API const hd_report *hd_session_report(const hd_session *session);
 
-/* How good one output is where each has targets of its own: of a regression (mse, l1, huber), or a label of which a
- * sample may have several (bce_with_logits on float targets). NAN: not defined, see docs/data.md. */
+/* The scores of an output with targets of its own: of a regression (mse, l1, huber), or of a label if a sample may have
+ * several (bce_with_logits on float targets). NAN: not defined, see docs/data.md. */
 typedef struct hd_output_score {
   int64_t positives; /* samples with the label */
   int32_t binary;    /* each target is 0 or 1, without which a label has no score */
