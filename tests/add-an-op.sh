@@ -8,19 +8,24 @@ for tool in autoreconf automake libtoolize; do
   command -v $tool >/dev/null || { echo "1..0 # SKIP expected $tool, found none"; exit 0; }
 done
 page=$SRCDIR/docs/add-an-op.md tree=$folder/tree
-mkdir "$tree" "$tree/build" && (cd "$SRCDIR" && tar -c --exclude=.git --exclude='./build*' .) | tar -x -C "$tree" || exit 1
+mkdir "$tree" "$tree/build" && (cd "$SRCDIR" && tar -c --exclude=.git --exclude='./build*' .) | tar -x -C "$tree" ||
+  exit 1
 chmod -R u+w "$tree"
 unset MAKEFLAGS MAKELEVEL
 
 # Block N of C in the page, with the new name.
-block() { awk -v n="$1" '/^```c/ { inside = ++seen == n; next } /^```/ { inside = 0 } inside' "$page" | sed 's/tanh/of_the_page/g'; }
+block() {
+  awk -v n="$1" '/^```c/ { inside = ++seen == n; next } /^```/ { inside = 0 } inside' "$page" |
+    sed 's/tanh/of_the_page/g'
+}
 row=$(sed -n 's/^    \(OP_DX\)(NAME)$/\1(of_the_page)/p' "$page")
 mkdir "$tree/src/op/of_the_page"
 block 1 >"$tree/src/op/of_the_page/of_the_page.h"
 block 2 >"$tree/src/op/of_the_page/of_the_page.c"
 sed -i "s/^OP_DX(swish)\$/&\\
 $row/" "$tree/src/kernel/ops.def"
-grep -q '^OP_DX(of_the_page)' "$tree/src/kernel/ops.def" && grep -q OP_ELEMENTWISE "$tree/src/op/of_the_page/of_the_page.h" &&
+grep -q '^OP_DX(of_the_page)' "$tree/src/kernel/ops.def" &&
+  grep -q OP_ELEMENTWISE "$tree/src/op/of_the_page/of_the_page.h" &&
   grep -q hd__rule_of_the_page "$tree/src/op/of_the_page/of_the_page.c"
 result $? "the page has a row, a header and a rule"
 
@@ -45,5 +50,6 @@ digest() {
 }
 known=$(digest tanh) new=$(digest of_the_page)
 [ -n "$known" ] && [ "$known" = "$new" ]
-result $? "a network with it has the bits of the same one with the operation of the page" "'$known' and '$new': $(cat "$folder/err")"
+result $? "a network with it has the bits of the same one with the operation of the page" \
+  "'$known' and '$new': $(cat "$folder/err")"
 echo "1..$count"

@@ -1,14 +1,20 @@
 #!/bin/sh
 # TAP: the layers hold, and the checks can fail.
 echo 1..15
-if out=$("$SRCDIR/tools/check-layers" "$SRCDIR"); then echo "ok 1 - includes keep to tools/layers.txt, without circles of headers; names of files are unique"; else
+if out=$("$SRCDIR/tools/check-layers" "$SRCDIR"); then
+  echo "ok 1 - includes keep to tools/layers.txt, without circles of headers; names of files are unique"
+else
   echo "not ok 1 - includes keep to tools/layers.txt, without circles of headers; names of files are unique"
   echo "$out" | sed 's/^/# /'; fi
 folder=$(mktemp -d)
 
 # finds NUMBER WHAT: the check finds what stands in src, which is empty afterwards.
 finds() {
-  if "$SRCDIR/tools/check-layers" "$folder" >"$folder/out"; then echo "not ok $1 - $2 is found"; else echo "ok $1 - $2 is found"; fi
+  if "$SRCDIR/tools/check-layers" "$folder" >"$folder/out"; then
+    echo "not ok $1 - $2 is found"
+  else
+    echo "ok $1 - $2 is found"
+  fi
   sed 's/^/# /' "$folder/out"
   rm -rf "$folder/src"
   mkdir -p "$folder/src/base" "$folder/src/reduce"
@@ -23,7 +29,9 @@ finds 3 'a circle of headers'
 echo '#include "base/first.h"' | tee "$folder/src/base/same.c" >"$folder/src/reduce/same.c"
 finds 4 'a name that two files share'
 
-if out=$("$SRCDIR/tools/check-calls" "$BUILDDIR"); then echo "ok 5 - files of a folder, and folders, call in one direction"; else
+if out=$("$SRCDIR/tools/check-calls" "$BUILDDIR"); then
+  echo "ok 5 - files of a folder, and folders, call in one direction"
+else
   echo "not ok 5 - files of a folder, and folders, call in one direction"
   echo "$out" | sed 's/^/# /'; fi
 
@@ -73,12 +81,16 @@ for name in exec/executor.c exec/cpu/shards_phase.c exec/cpu/chunks_phase.c data
   train/session/thread_count.c train/settings/options.def; do
   [ -f "$SRCDIR/src/$name" ] || missing="$missing src/$name"
 done
-if [ -z "$missing" ]; then echo "ok 12 - names say where a step runs, a PNG is read and the number of threads is decided"; else
+if [ -z "$missing" ]; then
+  echo "ok 12 - names say where a step runs, a PNG is read and the number of threads is decided"
+else
   echo "not ok 12 - names say where a step runs, a PNG is read and the number of threads is decided"
   echo "# expected$missing"
 fi
 
-read_again=$(cd "$SRCDIR/src" && grep -rnE '(strn?cmp|hd__parse_[a-z0-9]+)\([^;]*(hd__config_shown\(|hd_config_get\(|settings(\([a-z>-]*\))?->|facts\.(arithmetic|precision|optimizer))|hd__settings_read\(' \
+read_again=$(cd "$SRCDIR/src" && grep -rnE \
+  '(strn?cmp|hd__parse_[a-z0-9]+)\([^;]*(hd__config_shown\(|hd_config_get\(|settings(\([a-z>-]*\))?->|'\
+'facts\.(arithmetic|precision|optimizer))|hd__settings_read\(' \
   exec graph plan data train/checkpoint train/launch train/profile train/session tools)
 if [ -z "$read_again" ]; then echo "ok 13 - settings are read as text in src/train/settings alone"; else
   echo "not ok 13 - settings are read as text in src/train/settings alone"
@@ -87,11 +99,15 @@ fi
 rm -rf "$folder"
 
 found=$(cd "$SRCDIR" && grep -rl 'pthread_create *(' src)
-if [ "$found" = src/platform/thread_start.c ]; then echo "ok 14 - threads are started in one place, which blocks signals"; else
+if [ "$found" = src/platform/thread_start.c ]; then
+  echo "ok 14 - threads are started in one place, which blocks signals"
+else
   echo "not ok 14 - threads are started in one place, which blocks signals"
   echo "$found" | sed 's/^/# /'; fi
 
 found=$(cd "$SRCDIR" && grep -rlE '(^|[^_])json_dump[a-z_]* *\(' src)
-if [ "$found" = src/base/json_text.c ]; then echo "ok 15 - JSON becomes text in one place, which writes numbers in their shortest form"; else
+if [ "$found" = src/base/json_text.c ]; then
+  echo "ok 15 - JSON becomes text in one place, which writes numbers in their shortest form"
+else
   echo "not ok 15 - JSON becomes text in one place, which writes numbers in their shortest form"
   echo "$found" | sed 's/^/# /'; fi

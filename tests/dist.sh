@@ -1,6 +1,6 @@
 #!/bin/sh
-# TAP: what is released: `make dist` packs every file of the repository, so that what is made of the archive is what is made
-# of a clone; and what states the version or the soname agrees.
+# TAP: what is released: `make dist` packs every file of the repository, so that what is made of the archive is what is
+# made of a clone; and what states the version or the soname agrees.
 . "$SRCDIR/tests/tap.sh"
 unset MAKEFLAGS MAKELEVEL
 version=$(sed -n 's/^AC_INIT(\[heddle\], \[\([0-9.]*\)\].*/\1/p' "$SRCDIR/configure.ac")

@@ -11,7 +11,7 @@ BATS_LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/cli/run-bats
 # Lists in make's own variables would take stack, which some tests limit.
 AM_TESTS_ENVIRONMENT = HEDDLE='$(abs_top_builddir)/heddle' SRCDIR='$(abs_top_srcdir)' BUILDDIR='$(abs_top_builddir)' \
   BATS='$(BATS)'; export HEDDLE SRCDIR BUILDDIR BATS; \
-  unset OMP_NUM_THREADS HEDDLE_ISA HEDDLE_DATA HEDDLE_SYSROOT HEDDLE_HOST_ID HEDDLE_LANE_SPEEDS HEDDLE_HOST_SUMS \
+  unset OMP_NUM_THREADS HEDDLE_ISA HEDDLE_DATA HEDDLE_SYSROOT HEDDLE_HOST_ID HEDDLE_THREAD_SPEEDS HEDDLE_HOST_SUMS \
   HEDDLE_CUDA_DRIVER HEDDLE_CUDA_MODULE; \
   unset MAKEFLAGS MFLAGS MAKEOVERRIDES TESTS TEST_LOGS; \
   HEDDLE_PLAN=check; export HEDDLE_PLAN; \
@@ -26,9 +26,11 @@ unit_tests = tests/unit/test_bench tests/unit/test_digits tests/unit/test_doctor
   tests/unit/test_batch_ring tests/unit/test_sampler tests/unit/test_safetensors tests/unit/test_scaling \
   tests/unit/test_schedule tests/unit/test_settings tests/unit/test_summary tests/unit/test_tensor \
   tests/unit/test_reduction_tree tests/unit/test_yaml
-unit_tests += tests/unit/test_threads tests/unit/test_fork tests/unit/test_openmp tests/unit/test_quiet_steps tests/unit/test_refused tests/unit/test_no_pidfd
+unit_tests += tests/unit/test_threads tests/unit/test_fork tests/unit/test_openmp tests/unit/test_quiet_steps \
+  tests/unit/test_refused tests/unit/test_no_pidfd
 unit_tests += tests/unit/test_jobs tests/unit/test_nvml tests/unit/test_top_screen tests/unit/test_use \
-  tests/unit/test_utf8 tests/unit/test_json_text tests/unit/test_cpu_load tests/unit/test_onnx tests/unit/test_nearest tests/unit/test_tune_text tests/unit/test_wrong
+  tests/unit/test_utf8 tests/unit/test_json_text tests/unit/test_cpu_load tests/unit/test_onnx tests/unit/test_nearest \
+  tests/unit/test_tune_text tests/unit/test_wrong
 unit_tests += tests/unit/test_neighbours tests/unit/test_fault tests/unit/test_environment tests/unit/test_stop
 unit_tests += tests/plan/test_plan tests/plan/test_networks
 unit_tests += tests/fault/test_alloc tests/fault/test_forgery tests/fault/test_bisect
@@ -48,14 +50,16 @@ cli_tests = tests/cli/evidence.bats tests/cli/bisect.bats tests/cli/metric.bats 
   tests/cli/tutorials.bats tests/cli/rpc.bats tests/cli/model_words.bats
 cli_tests += tests/cli/errors.bats \
   tests/cli/loader.bats tests/cli/locale.bats tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats \
-  tests/cli/signals.bats tests/cli/summary.bats tests/cli/tables.bats tests/cli/top.bats tests/cli/topo.bats tests/cli/train.bats \
+  tests/cli/signals.bats tests/cli/summary.bats tests/cli/tables.bats tests/cli/top.bats tests/cli/topo.bats \
+  tests/cli/train.bats \
   tests/cli/transforms.bats tests/cli/tta.bats tests/cli/data.bats \
   tests/cli/ranks.bats tests/cli/stages.bats \
   tests/cli/profile.bats tests/cli/get-mnist.bats tests/cli/files.bats \
   tests/neighbours.sh
 script_tests = tests/check-abi.sh tests/check-layers.sh tests/check-links.sh \
   tests/check-symbols.sh \
-  tests/check-words.sh tests/model-files.sh tests/op-tables.sh tests/python/python.sh tests/quickstart.sh \
+  tests/check-columns.sh tests/check-words.sh tests/model-files.sh tests/op-tables.sh tests/python/python.sh \
+  tests/quickstart.sh \
   tests/tap-total.sh tests/tensors.sh tests/museum/museum.sh tests/fault/kill-everywhere.sh
 # What trains or compares for long, or runs a GPU's kernels on a stub. Sanitizers leave it out: kernels are
 # given memory that ends at the end of a page anyway.
@@ -63,8 +67,8 @@ slow_programs = tests/op/test_kernels tests/golden/test_golden tests/cuda/test_g
 bits_tests = tests/bits/bf16.sh tests/bits/bits.sh tests/bits/certificate.sh tests/bits/formats.sh \
   tests/bits/networks.sh tests/bits/pictures.sh tests/bits/readme.sh tests/bits/stages.sh \
   tests/bits/transforms.sh
-# What make check leaves to make check-all: a GPU's stand-in, hosts over MPI, large networks, builds and installations of
-# their own, full disks, what measures the machine, long pages, and what needs tools that few have.
+# What make check leaves to make check-all: a GPU's stand-in, hosts over MPI, large networks, builds and installations
+# of their own, full disks, what measures the machine, long pages, and what needs tools that few have.
 gpu_bits = tests/bits/gpu_digests.sh tests/bits/gpu_native.sh tests/bits/gpus_digests.sh
 host_bits = tests/bits/hosts.sh tests/bits/stage_hosts.sh
 large_bits = tests/bits/native.sh tests/bits/recipes.sh
@@ -72,7 +76,8 @@ rare_tests = tests/cli/device.bats tests/cli/gpus.bats tests/cli/gpu_sums.bats t
   tests/cuda/ptx.sh tests/cuda/resources.sh tests/cuda/sanitizer.sh $(gpu_bits) \
   tests/cli/mpi.bats $(host_bits) $(large_bits) tests/cli/tune.bats tests/cli/doctor.bats tests/cli/text.bats \
   tests/cli/from-pytorch.bats tests/cli/hostile.sh tests/systems.sh tests/instructions.sh \
-  tests/add-an-op.sh tests/dist.sh tests/install.sh tests/install-local.sh tests/older-headers.sh tests/python/wheel.sh \
+  tests/add-an-op.sh tests/dist.sh tests/install.sh tests/install-local.sh tests/older-headers.sh \
+  tests/python/wheel.sh \
   tests/cli/bad_disk.sh tests/cli/bench.bats tests/onnx.sh tests/site.sh
 TESTS = $(slow_programs) $(unit_tests) $(op_tests) $(cli_tests) $(script_tests) $(bits_tests)
 # Alone, after all others: libtool links libraries again to install them, and moves those of the build away meanwhile.
@@ -81,7 +86,8 @@ tests/install-local.log: $(filter-out tests/install-local.log,$(TEST_LOGS))
 
 check_PROGRAMS += $(slow_programs) $(unit_tests) $(op_tests) tests/bits/make_data tests/bits/make_idx \
   tests/cli/on_terminal \
-  tests/cli/group_calls tests/cli/rpc_calls tests/fault/kill_at tests/cli/host_steps tests/cli/bad_server tests/golden/print_scores
+  tests/cli/group_calls tests/cli/rpc_calls tests/fault/kill_at tests/cli/host_steps tests/cli/bad_server \
+  tests/golden/print_scores
 check_PROGRAMS += tests/cli/stranger tests/cli/without
 EXTRA_DIST += tests/unit/stranger.h tests/cli/exported.c tests/onnx/runtime_rows.py tests/onnx/runtime_scores.py tests/onnx/runtime_same.py
 EXTRA_DIST += tests/museum/museum_files.py tests/museum/museum_heddle.py tests/museum/museum_table.py \
@@ -194,8 +200,10 @@ EXTRA_DIST += tests/cuda/which_gpu.sh tests/bits/trained.sh tools/gpu-report
 # digests.
 plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_pool pool_first read_often repeats \
   scores_as_image shard_norm shared stages
-plan_models = allconv cifar-94 cifar-fast cifar-resnet cnn fastmnist lenet5 linear mlp mnist-99 regression resnet simplenet
-bits_networks = ended groups losses mixed mixed_samples native norm optimizers patches probabilities rules several smooth \
+plan_models = allconv cifar-94 cifar-fast cifar-resnet cnn fastmnist lenet5 linear mlp mnist-99 regression resnet \
+  simplenet
+bits_networks = ended groups losses mixed mixed_samples native norm optimizers patches probabilities rules several \
+  smooth \
   shard_norm shard_norms shared soft tiles tiny transforms units upsampled wide preact bn3 conv_swish_norm \
   norm_after_flatten two_norms_swish
 EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/%.plan) \
@@ -220,7 +228,8 @@ check-archives:
 # Of the command line, what reads files and settings. Up to GCC 13 and LLVM 16 the leak sanitizer takes one place in a
 # page for the header that glibc wrote before 2.25 in front of a thread's variables, and fails at exit with a signal 11
 # where one of them happens to lie there. intercept_tls_get_addr=0 keeps it from looking.
-sanitized_cli_tests = tests/cli/data.bats tests/cli/errors.bats tests/cli/export.bats tests/cli/files.bats tests/cli/losses.bats \
+sanitized_cli_tests = tests/cli/data.bats tests/cli/errors.bats tests/cli/export.bats tests/cli/files.bats \
+  tests/cli/losses.bats \
   tests/cli/predict.bats tests/cli/summary.bats tests/cli/text.bats tests/cli/transforms.bats
 check-sanitized:
 	LSAN_OPTIONS=suppressions='$(abs_top_srcdir)'/tests/leaks.supp:print_suppressions=0:intercept_tls_get_addr=0 \
@@ -235,7 +244,8 @@ check-bits:
 
 # What takes minutes each, on an idle machine: ranks that are killed and stopped, over a hundred runs; thousands of
 # random networks; a run that is killed at each of its system calls; the thread sanitizer; fuzzing.
-long_tests = tests/long-ranks.sh tests/long-networks.sh tests/fault/kill-everywhere.sh tests/thread-sanitizer.sh tests/fuzz/fuzz-for-minutes.sh
+long_tests = tests/long-ranks.sh tests/long-networks.sh tests/fault/kill-everywhere.sh tests/thread-sanitizer.sh \
+  tests/fuzz/fuzz-for-minutes.sh
 check-long:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(long_tests)' HD_DEPTH=3
 .PHONY: check-long
@@ -260,7 +270,8 @@ EXTRA_DIST += tests/fuzz/corpus tools/fuzz
 gpu_tests = tests/op/test_kernels tests/cuda/test_gpu_gradients tests/golden/test_golden tests/bits/gpu_digests.sh \
   tests/bits/gpu_native.sh tests/bits/gpus_digests.sh tests/bits/networks.sh tests/cuda/sanitizer.sh
 check-gpu: all
-	@HEDDLE_CUDA_MODULE='$(abs_top_builddir)/.libs/heddle-cuda.so' ./heddle train --device cuda --model simplenet --max-steps 1 \
+	@HEDDLE_CUDA_MODULE='$(abs_top_builddir)/.libs/heddle-cuda.so' \
+	  ./heddle train --device cuda --model simplenet --max-steps 1 \
 	  --out gpu-probe >gpu-probe.log 2>&1; code=$$?; rm -rf gpu-probe; \
 	if test $$code -ne 0; then echo "check-gpu: skipped: `cat gpu-probe.log`"; else \
 	  HD_GPU=real $(MAKE) $(AM_MAKEFLAGS) check TESTS='$(gpu_tests)'; fi

@@ -10,7 +10,8 @@ nm "$BUILDDIR/bench/count_steps" 2>/dev/null | grep -q __asan && skip "sanitizer
 compiler=$("$BUILDDIR/bench/count_steps" simplenet 1x28x28 1 | cut -d. -f1)
 grep -q " $compiler " "$SRCDIR/bench/instructions.txt" || skip "no counts of ${compiler:-this build} are recorded"
 case $(HEDDLE_ISA=avx2 valgrind -q "$BUILDDIR/bench/count_steps" simplenet 1x28x28 1 2>&1) in
-*"unhandled dwarf"*) skip "this valgrind cannot read this compiler's debug information; build with CFLAGS='-g -O2 -gdwarf-4'" ;;
+*"unhandled dwarf"*)
+  skip "this valgrind cannot read this compiler's debug information; build with CFLAGS='-g -O2 -gdwarf-4'" ;;
 esac
 grep -q -- "^CFLAGS = -O2 -g$" "$BUILDDIR/Makefile" || skip "counts are of builds with CFLAGS='-O2 -g'"
 

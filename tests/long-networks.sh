@@ -1,7 +1,7 @@
 #!/bin/sh
-# TAP: HD_NETWORKS (5,000) random networks, each as the plain plan, without each choice of plans and kernels, and on other
-# layouts: equal bits. And 500 of them beside PyTorch in float64, where $PYTHON (python3) has it. HD_FIRST is the first
-# seed (0). `make check-long` runs it: it takes minutes.
+# TAP: HD_NETWORKS (5,000) random networks, each as the plain plan, without each choice of plans and kernels, and on
+# other layouts: equal bits. And 500 of them beside PyTorch in float64, where $PYTHON (python3) has it. HD_FIRST is the
+# first seed (0). `make check-long` runs it: it takes minutes.
 . "$SRCDIR/tests/tap.sh"
 networks=${HD_NETWORKS:-5000} first=${HD_FIRST:-0} python=${PYTHON:-python3}
 

@@ -1,6 +1,7 @@
 #!/bin/sh
 # TAP: a run beside a hostile user of the same machine: who holds the names of ranks' rendezvous and by which CPUs are
-# taken, and tries to read what a run writes and has open. Needs the rights of root to become that user, and skips without.
+# taken, and tries to read what a run writes and has open. Needs the rights of root to become that user, and skips
+# without.
 . "$SRCDIR/tests/tap.sh"
 stranger=$BUILDDIR/tests/cli/stranger
 tiny="--model simplenet --max-steps 12 --threads 1 --save-every 4"

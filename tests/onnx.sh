@@ -40,10 +40,12 @@ same() { # NAME DATA RANGE OPTIONS...
   shift 3
   cp "$SRCDIR/tests/fuzz/corpus/onnx/$name" "$folder/other.onnx"
   rm -rf "$folder/run"
-  if "$HEDDLE" train --model "$folder/other.onnx" --data "$data" --max-steps 1 --lr 0 --optimizer sgd --out "$folder/run" \
+  if "$HEDDLE" train --model "$folder/other.onnx" --data "$data" --max-steps 1 --lr 0 --optimizer sgd \
+    --out "$folder/run" \
     "$@" >"$folder/out" 2>&1 &&
     "$HEDDLE" export "$folder/run" --onnx "$folder/again.onnx" >>"$folder/out" 2>&1 &&
-    "$python" "$SRCDIR/tests/onnx/runtime_same.py" "$folder/other.onnx" "$folder/again.onnx" $range >>"$folder/out" 2>&1; then
+    "$python" "$SRCDIR/tests/onnx/runtime_same.py" "$folder/other.onnx" "$folder/again.onnx" $range >>"$folder/out" \
+    2>&1; then
     result pass "another program's $name: $(tail -n 1 "$folder/out")"
   else result fail "another program's $name" "$(tail -n 3 "$folder/out")"; fi
 }

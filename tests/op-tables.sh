@@ -5,7 +5,8 @@
 result $? "the pages have the chains and the settings of src/op" "$(cat "$folder/out")"
 
 tree=$folder/tree
-mkdir "$tree" && (cd "$SRCDIR" && tar -c src/op src/kernel/ops.def tools/op-tables tools/paste-table docs) | tar -x -C "$tree" || exit 1
+mkdir "$tree" && (cd "$SRCDIR" && tar -c src/op src/kernel/ops.def tools/op-tables tools/paste-table docs) |
+  tar -x -C "$tree" || exit 1
 chmod -R u+w "$tree"
 # sees WHAT FILE EXPRESSION PATTERN: after the change of a source it fails, and prints a line like PATTERN.
 sees() {
@@ -17,7 +18,8 @@ sees() {
 sees bound src/op/huber/huber.c 's/high = 1e6/high = 1e7/' '^> | `delta` | 1e-6 to 1e7 |'
 sees default src/op/dropout/dropout.c 's/default_value = 0.5/default_value = 0.25/' '^> | `p` | 0 to 1 | `0.25` |'
 sees chain src/op/mse/mse.h 's/fma(d, d, s)/fma(d, s, d)/' '^> | `mse` | 16 chains of `fma(d, s, d)`'
-"$tree/tools/op-tables" --write && "$tree/tools/op-tables" && grep -q '`p` | 0 to 1 | `0.25`' "$tree/docs/model-files.md"
+"$tree/tools/op-tables" --write && "$tree/tools/op-tables" &&
+  grep -q '`p` | 0 to 1 | `0.25`' "$tree/docs/model-files.md"
 result $? "--write puts them into the pages"
 sees 'kernel without a chain' src/op/relu/relu.h '/dx:/d' 'expected the chain `dx: `'
 echo "1..$count"

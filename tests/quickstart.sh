@@ -1,6 +1,6 @@
 #!/bin/sh
-# TAP: tools/install-deps with and without the right to install, and tools/quickstart when more is installed than when it
-# configured the build. Stubs replace the package manager, sudo and configure.
+# TAP: tools/install-deps with and without the right to install, and tools/quickstart when more is installed than when
+# it configured the build. Stubs replace the package manager, sudo and configure.
 . "$SRCDIR/tests/tap.sh"
 cd "$folder" || exit 1
 mkdir bin tree tree/tools
@@ -56,10 +56,18 @@ is "the tests need runs over several hosts too" 0 '^missing: openmpi-bin$'
 deps --check --build --mpi
 is "--mpi asks for them without the rest" 0 '^missing: openmpi-bin$'
 deps --check --build
-if [ "$code" = 0 ] && [ ! -s out ]; then result pass "--build leaves them out"; else result fail "--build leaves them out" "$(shown)"; fi
+if [ "$code" = 0 ] && [ ! -s out ]; then
+  result pass "--build leaves them out"
+else
+  result fail "--build leaves them out" "$(shown)"
+fi
 gone libzip-dev libturbojpeg0-dev libprotobuf-c-dev protobuf-c-compiler scdoc curl ca-certificates
 deps --check --build
-if [ "$(sed 's/^missing: //' out | sort | tr '\n' ' ')" = "$(sort gone | tr '\n' ' ')" ]; then why=pass; else why=fail; fi
+if [ "$(sed 's/^missing: //' out | sort | tr '\n' ' ')" = "$(sort gone | tr '\n' ' ')" ]; then
+  why=pass
+else
+  why=fail
+fi
 result $why "--build has every format, the manual, and what fetches data" "$(shown)"
 gone scdoc
 stand_in sudo <<'END'
@@ -89,7 +97,8 @@ cat >tree/configure <<'END'
 #!/bin/sh
 echo "configured $*" >>"$STAND/log"
 flags=$(grep -c jpeg "$STAND/gone")
-printf 'all: object\nobject:\n\techo made >>"%s/log"; echo %s >object\nclean:\n\trm -f object\n' "$STAND" "$flags" >Makefile
+printf 'all: object\nobject:\n\techo made >>"%s/log"; echo %s >object\nclean:\n\trm -f object\n' \
+  "$STAND" "$flags" >Makefile
 printf 'check:\n\tmkdir -p tests; echo ok >tests/one.log\n' >>Makefile
 printf '#!/bin/sh\n[ "$1" != --recheck ] || exec ../configure given\n' >config.status
 chmod +x config.status

@@ -72,7 +72,8 @@ done
 if unshare -m sh -c 'mount -t tmpfs -o size=64k none /dev/shm' 2>/dev/null; then
   # shellcheck disable=SC2016,SC2086
   for ranks in 1 2; do
-    runs "/dev/shm of 64 KiB, $ranks ranks" unshare -m sh -c 'mount -t tmpfs -o size=64k none /dev/shm && exec "$@"' sh \
+    runs "/dev/shm of 64 KiB, $ranks ranks" unshare -m sh -c 'mount -t tmpfs -o size=64k none /dev/shm && exec "$@"' \
+      sh \
       "$HEDDLE" train $tiny --procs $ranks --out "i$ranks"
     runs "/dev/shm that cannot be used, $ranks ranks" unshare -m sh -c \
       'mount -t tmpfs -o mode=0,ro none /dev/shm && exec "$@"' sh "$HEDDLE" train $tiny --procs $ranks --out "j$ranks"
@@ -89,7 +90,8 @@ case $(nm -D "$BUILDDIR/.libs/heddle" 2>/dev/null) in
   for ranks in 1 2; do
     # shellcheck disable=SC2016,SC2086
     runs "a clock that jumps by an hour, $ranks ranks" env LD_PRELOAD="$odd_clock" \
-      sh -c 'test "$(date +%H)" != "$(env -u LD_PRELOAD date +%H)" && exec "$@"' sh "$HEDDLE" train $tiny --procs $ranks --out "k$ranks"
+      sh -c 'test "$(date +%H)" != "$(env -u LD_PRELOAD date +%H)" && exec "$@"' sh "$HEDDLE" train $tiny \
+      --procs $ranks --out "k$ranks"
   done
   ;;
 esac

@@ -1,6 +1,6 @@
 #!/bin/sh
-# TAP: valgrind finds no invalid access and no leak in the examples. Valgrind does not support AVX-512, and the threads of
-# an OpenMP runtime outlive a program: one thread, AVX2 or what every CPU has.
+# TAP: valgrind finds no invalid access and no leak in the examples. Valgrind does not support AVX-512, and the threads
+# of an OpenMP runtime outlive a program: one thread, AVX2 or what every CPU has.
 samples="64 16"
 . "$SRCDIR/tests/examples_lib.sh"
 if ! command -v valgrind >/dev/null; then

@@ -2,8 +2,8 @@
 """heddle's all-reduce and its peers', in turns: how heddle bench allreduce --peers measures.
 
 Each round runs heddle, MPI (built with mpicc here) and gloo of each PyTorch that is found, as fresh processes with the
-same sizes and the same method, each rank bound to the same CPU: private buffers that were written before, a barrier, the
-slowest rank, medians.
+same sizes and the same method, each rank bound to the same CPU: private buffers that were written before, a barrier,
+the slowest rank, medians.
 """
 import argparse
 import json

@@ -78,7 +78,8 @@ def open_model(model, batch):
     state.update(model=model, batch=batch, x=jnp.asarray(x), y=jnp.asarray(y.astype(np.int32)), programs={})
     if not is_convolutional(model):
         return {"settings": ["step/NCHW/none", "pass/NCHW/none"]}
-    return {"settings": ["step/%s/%s" % (layout, pooling) for layout in ("NHWC", "NCHW") for pooling in ("window", "max")]}
+    names = ["step/%s/%s" % (layout, pooling) for layout in ("NHWC", "NCHW") for pooling in ("window", "max")]
+    return {"settings": names}
 
 
 def program(setting):
@@ -146,7 +147,8 @@ def recipe(setting, seed):
     how, batch, x, y = (state["model"], layout, pooling), RECIPE["batch"], state["x"], state["y"]
 
     def step(carry, start, size, x, y, lr, beta):
-        return adam_step(carry, jax.lax.dynamic_slice_in_dim(x, start, size), jax.lax.dynamic_slice_in_dim(y, start, size),
+        return adam_step(carry, jax.lax.dynamic_slice_in_dim(x, start, size),
+                         jax.lax.dynamic_slice_in_dim(y, start, size),
                          lr, beta, *how)
     run = jax.jit(step, static_argnums=2, donate_argnums=0)
 

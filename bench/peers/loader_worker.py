@@ -80,7 +80,7 @@ class Pictures(Dataset):
 
 
 def make(folder, count, side):
-    """Noise in octaves, each drawn at its own size and enlarged: smooth in the large, with detail, as photographs are."""
+    """Noise in octaves, each drawn at its own size and enlarged: smooth at large scale, with detail, like a photo."""
     draw = np.random.default_rng(0)
     for i in range(count):
         pixels = np.full((side, side, 3), 128, np.float32)

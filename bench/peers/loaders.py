@@ -3,8 +3,8 @@
 
 Work: MNIST, and 5,000 JPEG pictures of 224 x 224 in class folders, which are made first. Every sample is read, made
 float32, normalised, and summed. On MNIST both sides have their best number of workers; on pictures they have equal
-ones. heddle decodes a picture each time it is asked for, as the peer does (--cache none), and then as it does by itself,
-when what was decoded is kept.
+ones. heddle decodes a picture each time it is asked for, as the peer does (--cache none), and then as it does by
+itself, when what was decoded is kept.
 """
 import argparse
 import json
@@ -118,7 +118,7 @@ def print_table(report, markdown):
 
 
 def make_pictures(peers, scratch):
-    """Five thousand to read and one of each class to be the test set, by whichever peer can; the folder of the former."""
+    """Writes 5,000 pictures to read and one of each class as the test set, with a peer that can; returns the folder."""
     for peer in peers:
         say("making %d JPEG pictures" % PICTURES)
         train, test = (os.path.join(scratch, name) for name in ("train", "test"))

@@ -9,9 +9,9 @@ a factor of two to PyTorch. Then heddle and the best setting of each peer take t
 --isa limits heddle and its peers to an instruction set, by the variables that each has for it. A peer that says that it
 uses another one all the same is left out.
 
-heddle runs as anybody runs it: `heddle train` on MNIST. Peers have the data in memory, normalised; but with `ddp`, where
-both read and normalise samples as they train, an epoch of SimpleNet in 4 ranks of one thread. --work also takes a model
-file of heddle's, which PyTorch trains, too; the samples are noise.
+heddle runs as anybody runs it: `heddle train` on MNIST. Peers have the data in memory, normalised; but with `ddp`,
+where both read and normalise samples as they train, an epoch of SimpleNet in 4 ranks of one thread. --work also takes a
+model file of heddle's, which PyTorch trains, too; the samples are noise.
 """
 import argparse
 import datetime
@@ -249,7 +249,8 @@ def find_mnist(given):
 def libraries_of(python):
     ask = "import importlib.util as u; print(*[m for m in ('torch', 'jax') if u.find_spec(m) and u.find_spec('numpy')])"
     try:
-        return subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True, timeout=60).stdout.split()
+        done = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True, timeout=60)
+        return done.stdout.split()
     except (OSError, subprocess.SubprocessError):
         return None
 
@@ -286,7 +287,8 @@ def find_peers(args, folder):
         for library in found or []:
             add_peer(peers, Peer(python, library, folder, counts), "%s of %s" % (library, python), args.isa)
     if not peers:
-        say("no peer was found, so these are heddle's figures alone; to compare, install PyTorch or JAX, with numpy, for "
+        say("no peer was found, so these are heddle's figures alone; to compare, install PyTorch or JAX, with numpy, "
+            "for "
             "%s, or name a Python that has them with --python" % (" or ".join(pythons) or "python3"))
     return peers
 
@@ -324,7 +326,8 @@ def measure(work, args, heddle, peers):
     if here:
         fastest = better(row["peers"], key=lambda p: p["median"])
         heddle_median, peer_median = row["heddle"]["median"], fastest["median"]
-        row.update(fastest=fastest["name"], ratio=peer_median / heddle_median if recipe else heddle_median / peer_median)
+        ratio = peer_median / heddle_median if recipe else heddle_median / peer_median
+        row.update(fastest=fastest["name"], ratio=ratio)
     return row
 
 

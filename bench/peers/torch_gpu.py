@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What PyTorch trains a second on a GPU, data resident, plain SGD: eager as most write it; and channels last, with fused
-updates, eager, compiled, and its whole step as a CUDA graph.
+"""What PyTorch trains a second on a GPU, data resident, plain SGD: eager as most write it; and channels last, with
+fused updates, eager, compiled, and its whole step as a CUDA graph.
 
 usage: torch_gpu.py MODEL BATCH SECONDS FOLDER_OF_MNIST|random [DEVICE]
 
-Each way runs for 30 epochs, or SECONDS. Prints a line "WAY SAMPLES_PER_SECOND" for each way that works, "WAY WHY" on standard error for the others; compilation,
-capture and first steps are never in a time. DEVICE other than cuda is for trying the script; there is no graph there.
+Each way runs for 30 epochs, or SECONDS. Prints a line "WAY SAMPLES_PER_SECOND" for each way that works, "WAY WHY" on
+standard error for the others; compilation, capture and first steps are never in a time. DEVICE other than cuda is for
+trying the script; there is no graph there.
 """
 import sys
 import time

@@ -46,8 +46,8 @@ extern "C" {
 
 enum { HD_CUSTOM_DATASETS = 16 /* of one context */, HD_CUSTOM_DATA_WHY_BYTES = 256 };
 
-/* What `get` fills: bytes or floats, as the dtype says, channels * height * width of them; with classes the label, from
- * 0 to classes - 1, else `outputs` finite targets. */
+/* The elements that `get` fills: bytes or floats, as the dtype says, channels * height * width of them; with classes
+ * the label, from 0 to classes - 1, else `outputs` finite targets. */
 typedef struct hd_custom_sample {
   uint8_t *bytes; /* NULL with HD_F32 */
   float *floats;  /* NULL with HD_U8 */
@@ -87,10 +87,10 @@ typedef struct hd_custom_data {
  * fails ends the run with HD_E_IO and its message. */
 HD_API hd_status hd_data_add(hd_ctx *ctx, const hd_custom_data *data);
 
-/* Deals samples out to `of` folds: fold[i] is the fold of sample i, from 1. `labels`: the class of each, from 0, of
- * each of which all folds get equally many, or one more; NULL: none. The folds depend on the count and the labels
- * alone, and are those of the option fold: with "2/5" the samples of fold 2 of 5 are the test set. HD_E_USAGE: fewer
- * than 2 or more than 10,000 folds, or fewer samples than folds. */
+/* Distributes samples over `of` folds: fold[i] is the fold of sample i, from 1. `labels`: the class of each, from 0;
+ * all folds get equally many samples of each class, or one more; NULL: none. The folds depend on the count and the
+ * labels alone, and are those of the option fold: with "2/5" the samples of fold 2 of 5 are the test set. HD_E_USAGE:
+ * fewer than 2 or more than 10,000 folds, or fewer samples than folds. */
 HD_API hd_status hd_folds(int32_t *fold, hd_ctx *ctx, int64_t count, const int32_t *labels, int32_t of);
 
 /* An inspection of any data set, custom or not. */

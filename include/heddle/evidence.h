@@ -44,7 +44,7 @@ typedef int hd_verify_progress_fn(void *user, int64_t step, int64_t steps);
 typedef struct hd_verify_request {
   size_t struct_bytes;             /* sizeof(hd_verify_request) */
   const char *what;                /* a run's folder, or a certificate */
-  int32_t spot;                    /* stretches between checkpoints to repeat, drawn at random; 0: the whole run */
+  int32_t spot;                    /* segments between checkpoints to repeat, drawn at random; 0: the whole run */
   int64_t seed;                    /* of the draw; -1: a new one */
   hd_group *group;                 /* of ranks that share each step; may be NULL */
   hd_verify_progress_fn *progress; /* may be NULL */
@@ -61,7 +61,7 @@ typedef struct hd_verification {
   char weights_sha256[65]; /* that the certificate claims */
 } hd_verification;
 
-/* Repeats a run, or stretches of it, and compares losses, checkpoints and results. Of the configuration it takes the
+/* Repeats a run, or segments of it, and compares losses, checkpoints and results. Of the configuration it takes the
  * layout (threads, procs, accumulate, device and the like), data and data-dir. Collective over the ranks of the group;
  * all get the same verdict. A failure that says nothing of the run, such as memory, is a status. */
 HD_API hd_status hd_verify(hd_verification *out, hd_ctx *ctx, const hd_config *layout,

@@ -85,7 +85,7 @@ HD_API const char *hd_predictor_data(const hd_predictor *predictor);
 
 /* ---- Samples in a file ---- */
 
-/* The rows of a CSV file, of which the run was trained on such, or the samples of an NPY file. */
+/* The rows of a CSV file, if the run was trained on one, or the samples of an NPY file. */
 typedef struct hd_rows hd_rows;
 
 /* Reads a file, by its ending, or "-": CSV on standard input. Columns are found by their names, and become numbers as
@@ -100,9 +100,9 @@ HD_API void hd_rows_close(hd_rows *rows);
 HD_API int64_t hd_rows_count(const hd_rows *rows);
 HD_API int64_t hd_rows_line(const hd_rows *rows, int64_t row);
 
-/* What the file has as label of a sample: its text, "" for an empty field, NULL where there is no such column. *label
- * (may be NULL) gets the number of that class, -1 if it is none of the model's; *target the number that it is, NAN if
- * it is none. The text is valid until the next call. */
+/* The label of a sample in the file: its text, "" for an empty field, NULL if there is no label column. *label (may be
+ * NULL) gets the number of that class, -1 if the model does not have it; *target the text's value as a number, NAN if
+ * it is not one. The text is valid until the next call. */
 HD_API const char *hd_rows_truth(int32_t *label, double *target, hd_rows *rows, int64_t row);
 
 /* Predicts samples [first, first + count). value: count x hd_predictor_count. */

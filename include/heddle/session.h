@@ -54,7 +54,7 @@ typedef struct hd_profile {
   double waiting;              /* share spent at barriers; with the items' shares nearly 1 */
   int32_t waiter, awaited;     /* the thread of all ranks that waited longest, and for which; -1 with one thread */
   int32_t waiter_rank, awaited_rank;
-  double longest; /* the share of the waiter's time spent waiting for it */
+  double longest; /* the share of that thread's time spent waiting for the other */
 } hd_profile;
 
 /* A rank of a run: its process, where it runs, and the CPUs that its threads are bound to, "0,2" or "any". */
@@ -72,7 +72,7 @@ typedef struct hd_rank_time {
   double waited_for_s; /* of waiting_s */
 } hd_rank_time;
 
-/* What a rank has done for a stage, on so many of its threads. */
+/* The work of a rank for a stage, on a number of its threads. */
 typedef struct hd_stage_rank {
   int32_t rank, pid, threads;
   int64_t shards;  /* that were taken forward and backward */
@@ -143,7 +143,7 @@ typedef struct hd_report {
   int32_t all_cpus;               /* that the ranks of all hosts may use */
   double test_r2, test_mean_absolute_error,
       test_root_mean_square_error; /* with the losses mse, l1 and huber, in the targets' numbers; else NAN */
-  const char *threads_note;       /* why --threads auto chose this number, "" if it did not choose */
+  const char *threads_note;        /* why --threads auto chose this number, "" if it did not choose */
 } hd_report;
 
 typedef enum hd_event_kind {
@@ -214,8 +214,8 @@ HD_API void hd_session_stop(hd_session *session);
 /* Owned by the session; complete after hd_session_train. */
 HD_API const hd_report *hd_session_report(const hd_session *session);
 
-/* How good one output is where each has targets of its own: of a regression (mse, l1, huber), or a label of which a
- * sample may have several (bce_with_logits on float targets). NAN: not defined, see docs/data.md. */
+/* The scores of an output with targets of its own: of a regression (mse, l1, huber), or of a label if a sample may have
+ * several (bce_with_logits on float targets). NAN: not defined, see docs/data.md. */
 typedef struct hd_output_score {
   int64_t positives; /* samples with the label */
   int32_t binary;    /* each target is 0 or 1, without which a label has no score */

@@ -59,8 +59,8 @@ typedef void hd_sweep_event_fn(void *user, const hd_sweep_event *event);
 typedef struct hd_sweep_request {
   size_t struct_bytes;     /* sizeof(hd_sweep_request) */
   const char *folder;      /* made if it is not there */
-  const char *const *vary; /* "KEY=VALUES" or the path of a YAML file, ends with NULL; NULL or none: goes on with what
-                            * the folder holds */
+  const char *const *vary; /* "KEY=VALUES" or the path of a YAML file, ends with NULL; NULL or none: continues with
+                              what the folder holds */
   int64_t draws;           /* random draws; 0: none */
   int64_t halving;         /* K of successive halving, 2 or more; 0: none */
   const char *metric;      /* test_accuracy, test_loss, val_accuracy, val_loss, train_loss; NULL: test_accuracy where
@@ -118,7 +118,7 @@ typedef struct hd_sweep_report {
 /* Owned by the sweep. */
 HD_API const hd_sweep_report *hd_sweep_result(const hd_sweep *sweep);
 
-/* Whether runs that differ in this option alone are repetitions, of which a mean is taken: the seed, and the fold. */
+/* Whether runs that differ only in this option are repetitions, whose mean is taken: the seed, and the fold. */
 HD_API int hd_sweep_repeats(hd_option_id key);
 
 /* The value of a key in a run as text, valid until the next call; with key = keys the metric, "" if it has none. */

@@ -79,8 +79,9 @@ deviation of 30; subtract a constant from it, such as its mean
         std = wide.std(0) if std is None else np.asarray(std, np.float64)
         bad = np.flatnonzero(np.isfinite(lost) & (lost > 1e-3 * std)) if std.shape == lost.shape else []
     if len(bad):
-        warnings.warn(f"expected numbers that float32 can tell apart in column {bad[0]} of x, found some that change by "
-                      f"up to {lost[bad[0]]:.6g}, of a standard deviation of {std[bad[0]]:.6g}; subtract a constant from "
+        warnings.warn(f"expected numbers that float32 can tell apart in column {bad[0]} of x, found some that change "
+                      f"by up to {lost[bad[0]]:.6g}, of a standard deviation of {std[bad[0]]:.6g}; subtract a constant "
+                      f"from "
                       "it, such as its mean", stacklevel=stacklevel)
 
 

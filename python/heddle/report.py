@@ -14,7 +14,7 @@ import numpy as np
 
 REFRESH_S = 0.2
 WIDTH, HEIGHT, MARGIN = 360, 180, 42
-POINTS = 200  # of a curve: means of as many stretches
+POINTS = 200  # of a curve: means of as many segments
 INK, GREY = "#1f5fa8", "#888"
 
 
@@ -117,7 +117,8 @@ class Report:
 
 def _svg(title: str, content: str, height: int = HEIGHT) -> str:
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '
-            f'role="img" aria-label="{title}" style="background:#fff;margin:4px;vertical-align:top" font-family="sans-serif" '
+            f'role="img" aria-label="{title}" style="background:#fff;margin:4px;vertical-align:top" '
+            f'font-family="sans-serif" '
             f'font-size="11"><text x="{MARGIN}" y="14" fill="#222">{title}</text>{content}</svg>')
 
 

@@ -23,7 +23,8 @@ _KINDS = ("step", "log", "epoch", "eval", "saved", "note")  # of hd_event_kind, 
 
 @dataclass(frozen=True)
 class Event:
-    """What a callback receives: `kind` is step, log, epoch, eval, saved or note. Numbers that do not apply are 0 or NaN."""
+    """What a callback receives: `kind` is step, log, epoch, eval, saved or note. Numbers that do not apply are 0 or
+    NaN."""
 
     kind: str
     step: int  # done so far, counted from 1

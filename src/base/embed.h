@@ -1,6 +1,5 @@
-/* Files embedded at build time: in the library model descriptions, recipes, a font and the headers of
- * operations, which exported networks in C carry; in the command the scripts that run its peers, and parts of its
- * pages.
+/* Files embedded at build time. In the library: model descriptions, recipes, a font, and the headers of operations,
+ * which networks exported to C carry. In the command: the scripts that run its peers, and parts of its pages.
  *
  * Tables end with an entry without a name. Bytes are followed by a NUL that `length` does not count. */
 #pragma once

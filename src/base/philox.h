@@ -30,7 +30,7 @@ typedef enum hd_rng_purpose {
   HD_RNG_TEST = 7,     /* inputs of tests and benches */
   HD_RNG_TENSOR = 8,   /* random tensors: node = 0 uniform, 1 normal; epoch, block = element / 4 (high and low word) */
   HD_RNG_WEIGHTED = 9, /* draws with replacement: epoch, position in the epoch */
-  HD_RNG_SPOT = 10,    /* stretches of a run to verify: block = draw */
+  HD_RNG_SPOT = 10,    /* segments of a run to verify: block = draw */
   HD_RNG_SWEEP = 11    /* settings of a sweep: position = its key, block = draw */
 } hd_rng_purpose;
 

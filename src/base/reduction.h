@@ -35,7 +35,7 @@ typedef struct hd_reduction {
  *
  * The sum is stack[0]. Of a range of shards w.top + 1 sums are left. */
 typedef struct hd_walk {
-  const hd_reduction_step *step, *next, *end; /* of the push at hand; the one after it */
+  const hd_reduction_step *step, *next, *end; /* of the current push; the one after it */
   int top, merges;                            /* the topmost entry; additions left before the next push */
 } hd_walk;
 
@@ -49,7 +49,7 @@ HD_BOTH hd_walk hd__reduction_walk(const hd_reduction *reduction) {
   return hd__walk_steps(reduction->step, reduction->count, 0);
 }
 
-/* Goes on to the next push, to entry `top`; false: there is none. */
+/* Advances to the next push, to entry `top`; false: there is none. */
 HD_BOTH bool hd__walk_push(hd_walk *walk) {
   if (walk->next == walk->end)
     return false;
@@ -59,7 +59,7 @@ HD_BOTH bool hd__walk_push(hd_walk *walk) {
   return true;
 }
 
-/* Goes on to the next addition, of entry `top` and the one above it; false: the push at hand has no more. */
+/* Advances to the next addition, of entry `top` and the one above it; false: the current push has no more. */
 HD_BOTH bool hd__walk_merge(hd_walk *walk) {
   if (walk->merges == 0)
     return false;
@@ -68,8 +68,8 @@ HD_BOTH bool hd__walk_merge(hd_walk *walk) {
   return true;
 }
 
-/* Chan's formula for means and sums of squared deviations of two neighbouring ranges of n and `more` values: what the
- * difference of the means is multiplied with. */
+/* Chan's formula for means and sums of squared deviations of two neighbouring ranges of n and `more` values: the
+ * factors of the difference of the means. */
 typedef struct hd_chan {
   float share, both;
 } hd_chan;

@@ -52,7 +52,7 @@ static json_t *make_header(const hd_st_tensor *tensor, int count) {
   return NULL;
 }
 
-/* Gives a tensor's bytes to `take`, block by block if they are elsewhere. */
+/* Passes a tensor's bytes to `take`, block by block if they are not in this process. */
 static hd_status take_bytes(const hd_st_tensor *t, hd_ctx *ctx, void take(void *, const void *, size_t), void *to) {
   enum { BLOCK_BYTES = 1 << 20 };
   if (!t->source) {

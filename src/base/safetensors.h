@@ -18,7 +18,7 @@ typedef enum hd_st_type { HD_ST_F32, HD_ST_F64, HD_ST_I64, HD_ST_F16, HD_ST_BF16
 /* "F32" and so on, as files have it. */
 const char *hd__st_type_text(hd_st_type type);
 
-/* Where bytes are that are not in this process: reads `length` of them, those that would be at `bytes`. */
+/* A source of bytes that are not in this process: reads `length` of them, those that would be at `bytes`. */
 typedef struct hd_st_source {
   hd_status (*read)(void *self, hd_ctx *ctx, void *out, const char *bytes, size_t length);
   void *self;

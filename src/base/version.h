@@ -5,6 +5,6 @@
  * library, so that a test can build another version. */
 const char *hd__version(void);
 
-/* Which digests a run reaches: raised whenever any may have changed. docs/arithmetic.md says what changed with each,
- * train/session/arithmetic_version.c for which networks. */
+/* The version of the arithmetic, raised whenever any digest may have changed. docs/arithmetic.md lists the changes,
+ * train/session/arithmetic_version.c the networks. */
 enum { HD_ARITHMETIC_VERSION = 6 };

@@ -1,4 +1,4 @@
-/* What the files of heddle bench share. Results as text, as JSON and as a picture; programs that benches start; the
+/* Shared by the files of heddle bench: results as text, as JSON and as a picture; programs that benches start; the
  * command line. */
 #pragma once
 
@@ -38,7 +38,7 @@ int bench_folder(char *path, size_t bytes, const char *name, const char *what);
  * the program too, and this process then cleans up. Returns its exit code, or -errno. */
 int bench_child(char *line, int bytes, char *const *argv);
 
-/* A roofline with the operations as points, and how long each takes against its bound. */
+/* A roofline with the operations as points, and the time of each against its bound. */
 void bench_draw(FILE *file, const void *ops);
 
 /* ---- The command line of heddle bench, and the functions of its benches ---- */

@@ -17,7 +17,7 @@ static void json_ops(const hd_bench_machine *machine, const bench_ops *ops) {
 
 /* ---- step ---- */
 
-static const double MOSTLY = 0.98; /* of the time: the scheduler's own work is less than the rest */
+static const double MOSTLY = 0.98; /* fraction of the time: the scheduler's own work is less than the rest */
 
 static void print_step(const hd_bench_step_result *r, const bench_ops *ops) {
   const double gflops = 1e-9 * r->flops * r->samples_per_s, executed = 1e-9 * r->executed_flops * r->samples_per_s;

@@ -1,4 +1,4 @@
-/* heddle bench ranks: runs heddle train with the cores divided into ranks and threads in all ways, in turns.
+/* heddle bench ranks: runs heddle train with the cores divided into ranks and threads in all ways, in turn.
  *
  * Each run is a separate process, started as a user would, which reports its settings and speed as JSON. Start-up
  * and evaluation are not in its speed. All runs train the same steps, so they must end in the same weights: a run
@@ -186,7 +186,7 @@ static void conclude(sweep *s) {
   }
 }
 
-/* ---- What it found ---- */
+/* ---- Results ---- */
 
 static void print_text(const bench_ranks_table *t) {
   cli_print("%s, %s: %s on %s, batch %lld in %lld shards, %lld steps; medians of %d rounds (their middle half)\n\n",

@@ -1,5 +1,5 @@
-/* What a bench is asked for; tables and JSON of benches. Times are microseconds, rates 1e9 a second, bytes 1,000 (kB)
- * or 1,024 (KiB). */
+/* The request of a bench; tables and JSON of benches. Times are microseconds, rates 1e9 a second, bytes 1,000 (kB) or
+ * 1,024 (KiB). */
 #include "cli/bench.h"
 
 #include <string.h>

@@ -36,7 +36,7 @@ static void on_bus_error(int number, siginfo_t *info, void *context) {
     at = add(line, at, name);
     at = add(line, at,
              ": expected a file that stays as it is while it is read, found it cut short, or its disk failing or "
-             "full; mend that and start again, a run with --resume\n");
+             "full; fix that and start again, a run with --resume\n");
     (void)!write(STDERR_FILENO, line, at);
   }
   signal(number, SIG_DFL);

@@ -73,8 +73,8 @@ int cli_take_whole(const cli_extra *option, const char *value) {
 
 bool cli_wants_json(const hd_config *config) { return hd_config_get_int(config, HD_OPT_JSON); }
 
-/* Opens a temporary file beside a path, or, with no name for it, what must be written in place. The name is one that is
- * removed from a run's folder with other leftovers. */
+/* Opens a temporary file beside a path, or opens the path itself if it must be written in place (no temporary name).
+ * The name is one that is removed from a run's folder with other leftovers. */
 static FILE *open_beside(char temporary[PATH_MAX], const char *path) {
   struct stat there, out = {0};
   uint64_t number;
@@ -83,7 +83,7 @@ static FILE *open_beside(char temporary[PATH_MAX], const char *path) {
   fstat(STDOUT_FILENO, &out);
   *temporary = 0;
   if (replaces && there.st_dev == out.st_dev && there.st_ino == out.st_ino && fflush(stdout) == 0)
-    return fdopen(dup(STDOUT_FILENO), "w"); /* behind what it has */
+    return fdopen(dup(STDOUT_FILENO), "w"); /* append */
   if (replaces && !S_ISREG(there.st_mode))
     return fopen(path, "we");
   if (getentropy(&number, sizeof number) != 0)
@@ -178,7 +178,7 @@ void cli_print_entry(const char *name, const char *text) {
   }
 }
 
-/* "1 to 256", "1 or more", "" for what is no number or any that is not negative. */
+/* "1 to 256", "1 or more", "" for text and for numbers from 0 without a maximum. */
 static void name_range(char text[RANGE_BYTES], double least, double most, const char *beside) {
   char from[HD_JSON_NUMBER_BYTES], to[HD_JSON_NUMBER_BYTES];
   hd__json_number(from, least);
@@ -225,7 +225,7 @@ void cli_print_extra(const cli_extra *extra) {
   cli_print_entry(name, text);
 }
 
-/* Whether the command has this one of its list. */
+/* Whether the command has this command-specific option. */
 static int has(const cli_command *command, const cli_extra *extra) { return !extra->of || extra->of & command->kind; }
 
 /* The command has settings of a run, so --config is accepted. */
@@ -322,7 +322,7 @@ static int option_of(int letter, const cli_command *command) {
   return letter == 'h' ? OPT_HELP : letter;
 }
 
-/* Reports an unknown option name: the beginning of others, one that resembles an option, or neither. */
+/* Reports an unknown option name: the beginning of some names, a word that resembles an option, or neither. */
 static void complain_of_name(const char *command, const char *word, const struct option *list) {
   char name[64], begin[256] = "";
   hd_nearest nearest = {.word = name};
@@ -370,7 +370,8 @@ static int take(const char **file, hd_config *config, hd_ctx *ctx, int which) {
 /* The word of the option that was read last. */
 static const char *option_word(char **argv) { return argv[optind - (optarg && optarg == argv[optind - 1] ? 2 : 1)]; }
 
-/* getopt_long takes the beginning of a name for the name, until a later version has another option that begins so. */
+/* getopt_long accepts the beginning of a name, which would change its meaning when a later version has another option
+ * that begins so. */
 static bool is_in_full(const char *word, const char *name) { return strcspn(word + 2, "=") == strlen(name); }
 
 static int parse_words(int *first, hd_config *config, hd_ctx *ctx, int argc, char **argv, const cli_command *command,
@@ -547,7 +548,7 @@ double cli_now_s(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* mpirun of Open MPI and MPICH runs each process on a terminal of its own, without a person in front of it. */
+/* mpirun of Open MPI and MPICH runs each process on a separate terminal, where no person reads it. */
 static bool is_launched(void) { return getenv("OMPI_COMM_WORLD_SIZE") || getenv("MPI_LOCALNRANKS"); }
 
 int cli_is_terminal(void) {

@@ -13,7 +13,7 @@
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_FOUND = 3, CLI_NOT_COMPARABLE = 4 };
 
-/* The next step of a function of a command: leaves it with what is not 0. */
+/* The next step of a function of a command: returns its result unless that is 0. */
 #define CLI_TRY(expr)                                                                                                  \
   do {                                                                                                                 \
     const int cli_try_ = (expr);                                                                                       \
@@ -103,7 +103,8 @@ typedef struct cli_command {
   int ends_at_operand;        /* arguments after the first operand are not parsed */
   const char *remedy;         /* for an unexpected operand; NULL: its help */
   int (*run)(hd_ctx *ctx, hd_config *config, int count, char **operand); /* gets the options and the operands */
-  void (*refused)(hd_ctx *ctx, const char *why); /* instead of `run`, after a complaint of the command line; or NULL */
+  void (*refused)(hd_ctx *ctx, const char *why); /* called instead of `run` after an error in the command line; or
+                                                    NULL */
   int (*choose)(int argc, char **argv);          /* instead: runs the command that the first argument names */
 } cli_command;
 
@@ -133,7 +134,7 @@ double cli_now_s(void);
 /* Calls `on_signal` at SIGINT, SIGTERM and, unless it is ignored, as under nohup, SIGHUP. */
 void cli_catch_signals(void (*on_signal)(int number));
 
-/* Says that a command was ended by a signal before it had a result; returns its exit code. */
+/* Reports that a signal ended a command before it had a result; returns its exit code. */
 int cli_stopped_by(int number);
 
 /* A line "step 5 of 100" that is rewritten on a terminal, and removed at the end. */
@@ -145,11 +146,11 @@ typedef struct cli_step_line {
 void cli_show_step(cli_step_line *line, int64_t step, int64_t steps);
 void cli_clear_step(const cli_step_line *line);
 
-/* Rewrites the last line on a terminal: what is wider than the screen is cut, so that it stays one line. */
+/* Rewrites the last line on a terminal; a line wider than the screen is cut, so that it stays one line. */
 void cli_draw_line(const char *text);
 
-/* Whether standard output is a terminal that can rewrite a line, and that a person sees: not that of a launcher, which
- * writes what it reads from it into a log. */
+/* Whether standard output is a terminal that can rewrite a line and that a person sees, unlike that of a launcher,
+ * which copies the output to a log. */
 int cli_is_terminal(void);
 
 /* "12,345,678"; "1 thread", "2 threads": in a static buffer that the next call but seven reuses. */

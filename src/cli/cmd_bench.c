@@ -120,7 +120,7 @@ static int take_work(const cli_extra *option, const char *value) {
   return CLI_USAGE;
 }
 
-/* What the peers can be limited to: bench/peers/peers.py. */
+/* The instruction sets to which peers can be limited: bench/peers/peers.py. */
 static int take_isa(const cli_extra *option, const char *value) {
   if (!strcmp(value, "avx2"))
     return take_word(option, value);

@@ -1,4 +1,4 @@
-/* heddle certify: writes down what a run claims, for heddle verify. */
+/* heddle certify: writes a run's claims to a certificate, for heddle verify. */
 #include "cli/cli.h"
 #include "heddle/evidence.h"
 

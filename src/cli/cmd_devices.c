@@ -18,7 +18,7 @@ static void print_look(const hd_look *look) {
 }
 
 static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
-  const struct timespec a_moment = {.tv_nsec = 200000000}; /* CPU use is measured between two looks */
+  const struct timespec a_moment = {.tv_nsec = 200000000}; /* CPU use is measured between two readings */
   const hd_look *look;
   hd_monitor *monitor;
   CLI_TRY(hd_monitor_create(&monitor, ctx));

@@ -1,4 +1,4 @@
-/* heddle doctor: what makes this machine slow for training, each finding's cost and remedy. */
+/* heddle doctor: finds what slows down training on this machine, with cost and remedy. */
 #include <math.h>
 
 #include "cli/cli.h"

@@ -1,5 +1,5 @@
-/* heddle eval: accuracy and loss of a checkpoint on a test set, per class, and the confusion matrix; or how good each
- * output is. */
+/* heddle eval: accuracy and loss of a checkpoint on a test set, per class, and the confusion matrix; or scores of each
+ * output. */
 #include <math.h>
 
 #include "cli/cli.h"

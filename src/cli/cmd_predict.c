@@ -1,7 +1,7 @@
 /* heddle predict: the class of pictures, of rows in files and of items of a data set, with probabilities; or a model's
  * numbers.
  *
- * An unreadable one is reported, the others are predicted, and the exit code is that of a failure. */
+ * An unreadable sample is reported, the others are predicted, and the exit code is that of a failure. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ typedef struct predict {
   int class_width;               /* of the longest name of a class; 0: they have none */
 } predict;
 
-/* What is predicted, and what is known of it. */
+/* A sample to predict, and its known facts. */
 typedef struct sample {
   const char *name, *file; /* for people; for scripts */
   long long index, line;   /* in the file, or -1 and 0 */

@@ -1,5 +1,5 @@
 /* heddle report: runs as a page, and its figures as files. With --follow the page is written again whenever a run's
- * files change, until no run goes on. */
+ * files change, until no run continues. */
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
@@ -35,7 +35,7 @@ __attribute__((format(printf, 2, 3))) static void note(report *r, const char *fm
   va_end(args);
 }
 
-/* Takes the run in a folder, or else all runs in the folders in it. */
+/* Adds the run in a folder, or else all runs in the folders inside it. */
 static int take_folder(report *r, const char *folder) {
   hd_runs *list;
   char path[4096];
@@ -81,7 +81,7 @@ static void note_run(report *r, int run) {
          name, (long long)loss.missing);
 }
 
-/* What readers of a comparison must know. */
+/* Notes that readers of a comparison need. */
 static void note_comparison(report *r) {
   int shared = 0;
   for (int k = 0; hd_option_at(k); k++)
@@ -171,7 +171,7 @@ static int goes_on(const report *r) {
   return asked.follow && on && !caught;
 }
 
-/* Watches what a running process writes to; a file that was replaced is another one. */
+/* Watches the files that a running process writes; a file that was replaced is a new one. */
 static void watch(int fd, const report *r) {
   static const char *const file[] = {"metrics.jsonl", "history.jsonl"};
   char path[4096];
@@ -181,7 +181,7 @@ static void watch(int fd, const report *r) {
   }
 }
 
-/* Waits until a file changes, a signal comes, or no run goes on: a killed one may change no file. */
+/* Waits until a file changes, a signal arrives, or no run continues: a killed run may change no file. */
 static void await_change(int fd, const report *r) {
   struct pollfd wanted = {.fd = fd, .events = POLLIN};
   const struct timespec apart = {.tv_nsec = APART_MS * 1000000L};
@@ -214,7 +214,7 @@ static void print(const report *r, const char *path, int json) {
   cli_json("]}\n");
 }
 
-/* Writes the page, and while a run goes on after each change; then the figures. */
+/* Writes the page, and again after each change while a run continues; then the figures. */
 static int write_all(report *r, char path[4096], hd_ctx *ctx, int count, char **folder, int fd) {
   for (int on = 1; on;) {
     report_close(r);

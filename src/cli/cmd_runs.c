@@ -120,7 +120,7 @@ static const char *value_of(const listing *l, int64_t row, int column) {
   return hd_runs_value(l->runs, l->order[row], l->column[column]);
 }
 
-/* As the table shows it: numbers with 4 digits behind the point at most, "-" for a missing one. */
+/* As the table shows it: numbers with at most 4 decimals, "-" for a missing one. */
 static const char *shown(char text[512], const char *value) {
   double number;
   if (!*value)

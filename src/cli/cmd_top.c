@@ -1,7 +1,7 @@
 /* heddle top: the state of the machine and its jobs, each second: a screen on a terminal, else plain lines or JSON.
  *
  * A job is chosen by its process and that process's start, never by its place in the list. When it ends nothing is
- * chosen until the user chooses again, so a late key ends no other job. */
+ * chosen until the user chooses again, so a late key press ends no other job. */
 #include <math.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 
 enum { MOST_TOLD = 64, MESSAGE_BYTES = 512 };
 
-/* The first look follows after a short interval, and so does --once, unless --interval is given. */
+/* The first reading follows after a short interval, and so does --once, unless --interval is given. */
 static const double SOON_S = 0.25, INTERVAL_S = 1;
 
 static struct {
@@ -85,7 +85,7 @@ static void choose(top *t, int by) {
     return;
   next = next < 0 ? 0 : next >= jobs ? jobs - 1 : next;
   t->chosen = of(&t->look->job[next]);
-  memset(t->curve, 0, sizeof t->curve); /* the next look has those of this job */
+  memset(t->curve, 0, sizeof t->curve); /* the next reading has the curves of this job */
   t->curves_s = 0;
 }
 

@@ -213,7 +213,7 @@ static void print_start(const hd_report *r) {
   fflush(stdout);
 }
 
-/* Warns of bfloat16 by instructions that are no faster than those for float32. */
+/* Warns if bfloat16 instructions are no faster than those for float32. */
 static void warn_of_precision(const hd_report *r) {
   if (r->precision == HD_PRECISION_BF16 && !strcmp(r->device, "cpu") && strncmp(r->isa, "amx", 3) != 0)
     cli_complain(
@@ -547,8 +547,8 @@ static int start(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   return run(ctx, config, is_rank);
 }
 
-/* A rank with a wrong command line joins the others just to say so: they would wait for it. Heddle's launcher finds its
- * end by itself. */
+/* A rank with a wrong command line joins the others only to report the error: they would wait for it. heddle's launcher
+ * detects its end without that. */
 static void tell_ranks(hd_ctx *ctx, const char *why) {
   const hd_group_settings settings = {
       .struct_bytes = sizeof settings, .backend = HD_GROUP_SHM, .rank = -1, .world_size = -1, .timeout_s = 10};

@@ -1,4 +1,4 @@
-/* heddle verify: repeats a run and says whether it is what it claims to be. */
+/* heddle verify: repeats a run and compares it with its claims. */
 #include <signal.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* What the commands' HTML pages share: the frame of a self-contained page, with the files of data/pages inside. */
+/* The frame that the commands' self-contained HTML pages share, with the files of data/pages inside. */
 #pragma once
 
 #include <stdio.h>

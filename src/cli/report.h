@@ -1,5 +1,5 @@
-/* The report of heddle report: what the folders of runs say, as figures, and as a page that holds them. Everything in
- * it comes from hd_runs, so it needs no data, and leaves out what a run does not have. */
+/* The report of heddle report: the contents of runs' folders as figures, and as a page with them. Everything comes from
+ * hd_runs, so it needs no data, and omits what a run does not have. */
 #pragma once
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ typedef struct report {
   int runs, figures, notes;
   report_run run[REPORT_RUNS];
   report_figure figure[REPORT_FIGURES];
-  char note[REPORT_NOTES][512]; /* what is missing, or wrong */
+  char note[REPORT_NOTES][512]; /* missing or wrong data */
 } report;
 
 /* Reads the runs in a list of folders and draws their figures; a message and an exit code, or HD_E_..., where one has

@@ -111,7 +111,7 @@ static void put_curves(report *r, const char *name, int plot, const char *unit, 
   end(r, to);
 }
 
-/* What is drawn over the steps: quantities of a kind share the figure of a single run. */
+/* Quantities drawn over the steps; those of a kind share the figure of a single run. */
 static const struct {
   const char *kind, *title, *key, *name, *title_alone;
 } quantity[] = {{"loss", "Loss", "loss", "training", "Training loss"},
@@ -182,7 +182,7 @@ static void scale_square(svg_chart *chart, const double *x, const double *y, int
 }
 
 static void draw_outputs(report *r, const char *name, int output, const double *x, const double *y, int count) {
-  enum { SIDE = 360, TOP = 26, EDGE = 48 /* half of the last number below */ };
+  enum { SIDE = 360, TOP = 26, EDGE = 48 /* half of the number's last digit */ };
   char key[64];
   snprintf(key, sizeof key, "outputs.%d.r2", output);
   const double r2 = report_number(r, 0, key);

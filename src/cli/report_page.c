@@ -49,7 +49,7 @@ static double score_of(const report *r, int output, const char *key) {
   return report_number(r, 0, path);
 }
 
-/* Counts and times of the run, with what it has. */
+/* Counts and times of the run, as far as it has them. */
 static void put_facts(FILE *to, const report *r) {
   const double step = latest(r, 0, "step"), train_s = report_number(r, 0, "train_s");
   const double speed = report_number(r, 0, "samples_per_s"), bytes = report_number(r, 0, "peak_rss_bytes");
@@ -188,7 +188,7 @@ static void put_picture(FILE *to, const report *r, const char *name, const char 
   static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   char path[4096];
   unsigned char in[3];
-  struct stat file; /* a link may lead to what is no picture, and a pipe never ends */
+  struct stat file; /* a link may lead to something else than a picture, and a pipe never ends */
   snprintf(path, sizeof path, "%s/%s", report_value(r, 0, "run"), name);
   if (lstat(path, &file) != 0 || !S_ISREG(file.st_mode))
     return;

@@ -57,7 +57,7 @@ static int count_inside(const hd_topology *t, int from, int end, topo_level leve
   return count;
 }
 
-/* The maximum number of `inner` in any `outer`; of CPUs in a core if both are TOPO_CORE. */
+/* The largest number of `inner` in any `outer`; of CPUs in a core if both are TOPO_CORE. */
 static int most_inside(const hd_topology *t, topo_level outer, topo_level inner) {
   int most = 1;
   for (int from = 0, end; from < t->cpus; from = end) {

@@ -16,7 +16,7 @@
 
 enum { WIDTH = 640, HEIGHT = 360, LEFT = 84, RIGHT = 16, TOP = 40, BOTTOM = 52, MAX_MARKS = 4 };
 
-/* What the marks of a chart stand for. */
+/* The meaning of the marks of a chart. */
 typedef struct marks {
   char name[MAX_MARKS][24];
   int count;    /* of placements, or of numbers of workers */

@@ -23,7 +23,7 @@ enum { TUNE_LAW_BYTES = 160 };
 const char *tune_amdahl(char text[TUNE_LAW_BYTES], const hd_tune *tune);
 const char *tune_limit(char text[TUNE_LAW_BYTES], const hd_tune *tune);
 
-/* What differs among the settings. */
+/* The properties in which the settings differ. */
 typedef struct tune_facts {
   bool threads_vary, workers_vary, places_vary;
   bool has_workers, has_same; /* some setting has loader workers, has policies that give the same CPUs */

@@ -22,7 +22,7 @@ enum { PARTS_FROM = 256 << 10 };
 
 typedef struct kind {
   const char *name;
-  int puts, takes;      /* which ranks */
+  int puts, takes;      /* the ranks of the call */
   bool input_per_rank;  /* input has a block for each rank */
   bool output_per_rank; /* output has a block of each rank */
   int how;
@@ -133,7 +133,7 @@ static const note *note_of(const run *r, int rank) {
   return g->hosts > 1 ? &all_notes(r)[rank] : hd__barrier_note(&g->barrier, g->place[g->rank], g->place[rank]);
 }
 
-/* Whether all notes are the same, as far as the notes of the caches show it; false with a barrier of one level. */
+/* Whether all notes are the same, as far as the notes of the caches show it; false for a barrier of one level. */
 static bool all_alike(const run *r) {
   const hd_barrier *m = &r->g->barrier;
   if (m->caches == 1 || r->g->hosts > 1 || r->notes_differ)
@@ -321,7 +321,7 @@ typedef struct span {
   size_t from, length;
 } span;
 
-/* The part of `rank` of a chunk of `length` bytes: whole cache lines but for the last. */
+/* The part of `rank` of a chunk of `length` bytes: whole cache lines except the last. */
 static span part_of(size_t length, int rank, int ranks) {
   const size_t lines = (length + PART_ALIGN - 1) / PART_ALIGN, share = (lines + (size_t)ranks - 1) / (size_t)ranks;
   const size_t begin = share * (size_t)rank * PART_ALIGN, end = begin + share * PART_ALIGN;

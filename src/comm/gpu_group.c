@@ -102,7 +102,7 @@ static hd_status open_gpu(hd_gpu_group *gpu, hd_ctx *ctx, const hd_local_group *
   if (there == 0)
     return HD_E_UNSUPPORTED; /* the message is set */
   if (hd__cuda_is_shown_one(there))
-    return hd__cuda_open(&gpu->cuda, ctx, 0); /* NCCL refuses one that two ranks have */
+    return hd__cuda_open(&gpu->cuda, ctx, 0); /* NCCL refuses a GPU that two ranks use */
   if (there < ranks)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
                     "backend nccl expects a GPU for each of the %d ranks of a host, found %d; start as many ranks, or "
@@ -111,7 +111,7 @@ static hd_status open_gpu(hd_gpu_group *gpu, hd_ctx *ctx, const hd_local_group *
   return hd__cuda_open(&gpu->cuda, ctx, hd__local_group_rank(local));
 }
 
-/* What rank 0 broadcasts: the communicator's id, or an error. */
+/* The broadcast of rank 0: the communicator's id, or an error. */
 typedef struct id_message {
   int32_t status;
   char id[HD_NCCL_ID_BYTES], why[HD_NCCL_WHY_BYTES];
@@ -211,8 +211,8 @@ static const char *block(const void *of, int64_t number, size_t bytes) {
   return (const char *)of + (size_t)number * bytes;
 }
 
-/* Transfers from each giving rank to each taking rank: block r of the input, or all of it, goes to rank r; what rank
- * r sends is stored in block r of the output, or at its begin. */
+/* Transfers from each sending rank to each receiving rank: block r of the input, or all of it, goes to rank r; data
+ * from rank r are stored in block r of the output, or at its beginning. */
 typedef struct exchange {
   const void *input;
   void *output;
@@ -335,8 +335,7 @@ hd_status hd__gpu_collective(hd_group *g, hd_ctx *ctx, const hd_group_call *call
   return await(g, ctx, true);
 }
 
-/* Sends the count and type first, through host memory: a mismatch inside NCCL would block for ever or corrupt
- * memory. */
+/* Sends the count and type first, through host memory: a mismatch inside NCCL would block forever or corrupt memory. */
 static hd_status compare(hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
   int64_t header[2] = {call->count, (int64_t)call->dtype};
   const hd_group_call first = {

@@ -128,7 +128,7 @@ static hd_status map_memory(hd_group *g, hd_ctx *ctx, int64_t block) {
   return HD_OK;
 }
 
-/* What each rank proposes for a new group or buffer. */
+/* The proposal of each rank for a new group or buffer. */
 typedef struct proposal {
   int32_t block, tag; /* block: of a leader; tag: see gather_proposals */
   uint64_t arguments; /* a hash of the arguments: the same on all ranks */
@@ -287,7 +287,7 @@ static hd_status check_settings(hd_ctx *ctx, const hd_group_settings *s) {
   return HD_OK;
 }
 
-/* Ranks with GPUs use shared memory or MPI as their hosts require. */
+/* Ranks with GPUs use shared memory or MPI, depending on their hosts. */
 static hd_way way_of(hd_group_backend backend) {
   return backend == HD_GROUP_SHM ? HD_WAY_SHM : backend == HD_GROUP_MPI ? HD_WAY_MPI : HD_WAY_ANY;
 }

@@ -34,7 +34,7 @@ typedef struct hd_message {
 /* HD_E_USAGE for an invalid call. */
 hd_status hd__message_check(const hd_group *group, hd_ctx *ctx, const hd_group_call *call);
 
-/* Moves what can be moved without waiting. */
+/* Makes progress without waiting. */
 hd_status hd__message_move(bool *done, hd_group *group, hd_ctx *ctx, hd_message *message);
 
 /* After a wait without an event: breaks the group if the timeout has passed or the other rank has left. */

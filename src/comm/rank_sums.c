@@ -78,7 +78,7 @@ void hd__reduce(void *output, const void *const *inputs, int ranks, int64_t coun
   for (int64_t i = 0; i < count && ranks > 1; i += block) {
     const int64_t length = count - i < block ? count - i : block;
     const size_t at = (size_t)i * type->size;
-    _Alignas(64) char sum[BLOCK_BYTES]; /* not the output: that may be an input of a rank yet to come */
+    _Alignas(64) char sum[BLOCK_BYTES]; /* not the output, which may be an input of a later rank */
     char *out = (char *)output + at;
     const void *so_far = (const char *)inputs[0] + at;
     for (int r = 1; r < ranks; r++) {

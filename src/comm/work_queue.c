@@ -98,7 +98,7 @@ static bool must_wait(const queue *q, const hd_work *work) {
   return false;
 }
 
-/* Moves what can be moved of all messages; returns whether one is done; *far: whether one goes to another host. */
+/* Makes progress on all messages; returns whether one is done; *far: whether one goes to another host. */
 static bool move_all(hd_work_queue *work_queue, queue *q, bool no_event, bool *far) {
   bool any = false;
   *far = false;

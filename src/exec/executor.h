@@ -30,7 +30,8 @@ typedef struct hd_step {
   uint32_t epoch;
   hd_hyper hyper[HD_MAX_GROUPS]; /* one per group of the plan */
   float divisor;                 /* of the loss's gradient */
-  float average_share;           /* of the new weights in their average; 0: it stays as it is, 1: it becomes them */
+  float average_share;           /* weight of the new weights in the average; 0: it stays as it is, 1: it becomes
+                                    them */
   bool average_replaces;         /* afterwards it becomes the weights */
   bool reports;                  /* afterwards the times of other hosts' ranks are read */
 } hd_step;
@@ -156,7 +157,7 @@ void hd__exec_spent(int64_t *sums, const hd_exec *exec);
  * caller has room for hd__exec_stage_threads(NULL, exec). Returns their number, 0 for a plan of one stage. */
 typedef struct hd_stage_thread {
   int32_t stage, rank; /* rank: in the job */
-  int64_t shards;      /* that it has taken through stretches of its stage, */
+  int64_t shards;      /* that it has taken through stage ranges of its stage, */
   int64_t waited_ns;   /* waiting for other stages meanwhile */
 } hd_stage_thread;
 
@@ -215,8 +216,8 @@ struct hd_executor {
 
 struct hd_exchange;
 
-/* The first waiter of a host publishes the results of an evaluation: host h has those of the samples first[h] to
- * first[h + 1], each of so many scores. */
+/* The first waiting thread of a host publishes the results of an evaluation: host h has those of the samples
+ * [first[h], first[h + 1]), `scores` floats for each. */
 void hd__exec_publish_outcome(struct hd_exchange *exchange, const hd_exec_outcome *out, const int64_t *first,
                               int64_t scores);
 

@@ -245,18 +245,18 @@ bool hd__store_is_in_file_order(const hd_store_entry *entry) {
   return entry->c == 1 || (entry->h == 1 && entry->w == 1);
 }
 
-void hd__store_to_file_order(float *file, const float *home, const hd_store_entry *entry) {
+void hd__store_to_file_order(float *file, const float *memory, const hd_store_entry *entry) {
   int64_t pixels = (int64_t)entry->h * entry->w, columns = pixels * entry->c;
   for (int64_t row = 0; row < entry->rows; row++)
     for (int64_t pixel = 0; pixel < pixels; pixel++)
       for (int64_t channel = 0; channel < entry->c; channel++)
-        file[row * columns + channel * pixels + pixel] = home[row * columns + pixel * entry->c + channel];
+        file[row * columns + channel * pixels + pixel] = memory[row * columns + pixel * entry->c + channel];
 }
 
-void hd__store_from_file_order(float *home, const float *file, const hd_store_entry *entry) {
+void hd__store_from_file_order(float *memory, const float *file, const hd_store_entry *entry) {
   int64_t pixels = (int64_t)entry->h * entry->w, columns = pixels * entry->c;
   for (int64_t row = 0; row < entry->rows; row++)
     for (int64_t pixel = 0; pixel < pixels; pixel++)
       for (int64_t channel = 0; channel < entry->c; channel++)
-        home[row * columns + pixel * entry->c + channel] = file[row * columns + channel * pixels + pixel];
+        memory[row * columns + pixel * entry->c + channel] = file[row * columns + channel * pixels + pixel];
 }

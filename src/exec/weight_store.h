@@ -6,8 +6,8 @@
  * after the closing barrier (hd__store_set_version, called by each rank with the same version). So a step that finds a
  * NaN leaves the last whole version untouched. Packed copies are of the weights that the next step reads: an update
  * writes them once no thread reads them any more, and a step that does not count writes them again. The directory at
- * the segment's start lists places, names, file shapes and home orders: enough to save the last whole version without a
- * plan. */
+ * the segment's start lists places, names, file shapes and memory orders: enough to save the last whole version
+ * without a plan. */
 #pragma once
 
 #include <stdatomic.h>
@@ -23,11 +23,11 @@ typedef struct hd_store_entry {
   char name[HD_NAME_BYTES];
   hd_shape shape;         /* in files */
   int32_t op;             /* hd_op of the layer that owns it */
-  int32_t same_as;        /* the entry of which this is another name, -1: none */
+  int32_t same_as;        /* the entry that this is an alias of, -1: none */
   int32_t running;        /* 1: a running statistic */
-  int32_t trained;        /* 1: follows its gradient: has room for optimizer states, */
-  int32_t update, states; /* of which this hd_op keeps so many */
-  int32_t rows, c, h, w;  /* home order, see hd_param */
+  int32_t trained;        /* 1: updated by its gradient: has room for optimizer states */
+  int32_t update, states; /* the optimizer's hd_op, and how many states it keeps */
+  int32_t rows, c, h, w;  /* memory order, see hd_param */
   int64_t offset;         /* floats, inside each buffer of weights and, if trained, of every state */
 } hd_store_entry;
 
@@ -49,7 +49,8 @@ typedef struct hd_store {
   float *packed;
 } hd_store;
 
-/* What of the last whole version is evaluated and saved as the weights, and what beside it, or NULL. */
+/* The arrays of the last whole version that are evaluated and saved as the weights, and those saved beside them, or
+ * NULL. */
 float *hd__store_result(const hd_store *store);
 float *hd__store_beside(const hd_store *store);
 
@@ -65,7 +66,7 @@ hd_status hd__store_find(hd_store **out, hd_ctx *ctx, hd_local_group *local);
 void hd__store_destroy(hd_store *store);
 
 /* Touches the pages that begin in `count` weights from `first` on and, if trained, in their states, in both buffers,
- * and changes no value: pages never touched before are then allocated near this thread. */
+ * without changing a value: pages never touched before are then allocated near this thread. */
 void hd__store_touch(hd_store *store, int64_t first, int64_t count, int trained);
 
 /* The last whole version, and the buffer that holds it. */
@@ -79,9 +80,9 @@ void hd__store_set_version(hd_store *store, uint64_t version);
  * the other buffer, and into the averages; of the stages that are here (NULL: all are). */
 void hd__store_pack(hd_store *store, const hd_plan *plan, const bool *here);
 
-/* Copies one parameter between home order (`home`, at the entry's offset) and file order (`file`, dense). */
-void hd__store_to_file_order(float *file, const float *home, const hd_store_entry *entry);
-void hd__store_from_file_order(float *home, const float *file, const hd_store_entry *entry);
+/* Copies one parameter between memory order (`memory`, at the entry's offset) and file order (`file`, dense). */
+void hd__store_to_file_order(float *file, const float *memory, const hd_store_entry *entry);
+void hd__store_from_file_order(float *memory, const float *file, const hd_store_entry *entry);
 
 int64_t hd__store_entry_elems(const hd_store_entry *entry);
 bool hd__store_is_in_file_order(const hd_store_entry *entry); /* both are the same */

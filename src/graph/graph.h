@@ -6,7 +6,7 @@
  *
  * Values of rank 3 are channels, height, width in shape; in memory the channel is fastest. A flatten that does
  * not move the elements of an image keeps the image's memory order, which its output records in `order`; only a linear
- * layer reads such a value, and its weight's home order follows.
+ * layer reads such a value, and the columns of its weight are in the same order.
  *
  * A graph is independent of device, batch size and threads. It owns its names and arrays. */
 #pragma once
@@ -63,8 +63,8 @@ typedef struct hd_node {
 } hd_node;
 
 /* A parameter, or a running statistic, which is stored in files and versions like one but follows the batches'
- * statistics instead of a gradient. In files its shape is value->shape; in memory (home order) it is rows x h x w x
- * c, and the file order of the same elements is rows x c x h x w. */
+ * statistics instead of a gradient. In files its shape is value->shape. Memory order is rows x h x w x c, and file
+ * order is rows x c x h x w. */
 typedef struct hd_param {
   int value;
   int written; /* node number that owns it */
@@ -74,7 +74,7 @@ typedef struct hd_param {
   hd_init init;
   hd_op op;                  /* of the layer that owns it */
   bool frozen;               /* takes no gradient and no update */
-  hd_update_settings update; /* of this parameter; what is not given is the run's */
+  hd_update_settings update; /* of this parameter; settings that are not given are the run's */
   bool running;              /* a running statistic: new = fma(momentum, batch - old, old) */
   int statistic;             /* running: the value with the batch's statistic, -1 before the batch pass */
   float momentum;
@@ -124,7 +124,7 @@ hd_status hd__graph_add_loss(hd_graph *graph, hd_ctx *ctx, int logits, const hd_
 /* The node of the loss. */
 const hd_node *hd__graph_loss_node(const hd_graph *graph);
 
-/* Makes cross_entropy read a probability for each class in place of a label; call before any pass. The targets of other
+/* Makes cross_entropy read a probability for each class instead of a label; call before any pass. The targets of other
  * losses are numbers already. */
 void hd__graph_soften_labels(hd_graph *graph);
 
@@ -153,7 +153,7 @@ hd_status hd__graph_insert_node(hd_node **out, hd_graph *graph, hd_ctx *ctx, int
 /* Removes a node and updates the producers of values. Its outputs must have another producer or no reader. */
 void hd__graph_remove_node(hd_graph *graph, int index);
 
-/* How often nodes read a value; *reader, if not NULL: the last of them, -1 for none. */
+/* The number of times that nodes read a value; *reader, if not NULL: the last of them, -1 for none. */
 int hd__graph_reads(const hd_graph *graph, int value, int *reader);
 
 /* Slot geometry: elements from one sample to the next (whole cache lines, and one more where that would be a
@@ -161,7 +161,8 @@ int hd__graph_reads(const hd_graph *graph, int value, int *reader);
 HD_TOOLS_API int64_t hd__value_stride(const hd_value *value);
 HD_TOOLS_API int hd__dtype_bytes(hd_dtype dtype);
 
-/* Elements of a parameter, and the file index of home element (row, i), i counting h, w, c. */
+/* The number of elements of a parameter, the elements of a row, and the index in file order of element (row, column) in
+ * memory order; column counts h, w, c. */
 int64_t hd__param_elems(const hd_param *param);
 int64_t hd__param_columns(const hd_param *param);
 

@@ -5,18 +5,18 @@
 #include "base/alloc.h"
 #include "graph/graph.h"
 
-/* Another layer's parameter in the place of a new one must have the same shape and memory order. */
+/* A shared parameter of another layer must have the same shape and memory order as the new one would have. */
 static hd_status share_param(hd_graph *graph, hd_ctx *ctx, const hd_node *node, int slot, const hd_op_param *like) {
   char wanted[HD_SHAPE_TEXT_BYTES], found[HD_SHAPE_TEXT_BYTES];
   const hd_value *value = &graph->values[node->in[slot]];
   const hd_param *param = &graph->params[value->param];
-  const int32_t *home = like->home.dim;
+  const int32_t *in_memory = like->in_memory.dim;
   if (!hd__shape_equal(&value->shape, &like->shape))
     return hd__fail(ctx, HD_E_SHAPE,
                     "layer '%s': expected a %s of shape %s to share, found %s of shape %s; make both alike", node->name,
                     like->suffix, hd__shape_text(wanted, sizeof wanted, &like->shape), value->name,
                     hd__shape_text(found, sizeof found, &value->shape));
-  if (param->c == home[1] && param->h == home[2] && param->w == home[3])
+  if (param->c == in_memory[1] && param->h == in_memory[2] && param->w == in_memory[3])
     return hd__graph_new_alias(graph, ctx, node, like->suffix, value->param);
   return hd__fail(
       ctx, HD_E_SHAPE,
@@ -25,7 +25,7 @@ static hd_status share_param(hd_graph *graph, hd_ctx *ctx, const hd_node *node, 
       node->name, value->name);
 }
 
-/* Parameters are in[1], in[2] ...; those that are given are shared. */
+/* Parameters are in[1], in[2] ...; those that are already set are shared. */
 static hd_status make_params(hd_graph *graph, hd_ctx *ctx, hd_node *node, const hd_op_shapes *s) {
   for (int i = 0; i < s->params; i++)
     if (node->in[1 + i] < 0)

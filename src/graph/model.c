@@ -339,7 +339,7 @@ static hd_status parse(hd_graph **out, char **name, hd_ctx *ctx, const char *tex
   return status;
 }
 
-/* What the file leaves to the data, as the default data have it, but for an `input` that is given. */
+/* The words that the file leaves to the data get the default data's values, except a given `input`. */
 static hd_status default_facts(hd_model_facts *facts, hd_ctx *ctx, const char *text, size_t length, const char *source,
                                const hd_shape *input) {
   hd_model_outline outline;

@@ -1,9 +1,9 @@
-/* What a model file leaves to the data, and putting in its place what the data say:
+/* Words of a model file that stand for facts of the data, and replacing them by these:
  *
  *     input: data           the samples' shape: [C, H, W], or [N] for rows of N numbers
  *     out: classes          of a layer: as many outputs as there are classes, or numbers to predict
  *
- * and the loss, where the file states none. The text stays as it is elsewhere, with its comments and lines. */
+ * A missing loss is added, too. The rest of the text is unchanged, with its comments and lines. */
 #pragma once
 
 #include "base/yaml_bind.h"
@@ -22,19 +22,20 @@ typedef struct hd_model_outline {
 /* Fails only if the text is no YAML: hd__model_parse checks it. The caller frees the name. */
 hd_status hd__model_outline(hd_model_outline *out, hd_ctx *ctx, const char *text, size_t length, const char *source);
 
-/* What takes the place of the words. */
+/* The facts that replace the words. */
 typedef struct hd_model_facts {
   hd_shape input; /* rank 3, or 1 for rows */
   int32_t classes;
   const char *loss; /* the loss in place of the text's, or as a new entry; NULL: as written */
 } hd_model_facts;
 
-/* Those of the default data: 1x28x28, and 10 outputs for cross_entropy, 1 for a loss on numbers. `loss`: as the field. */
+/* The facts of the default data: 1x28x28, and 10 outputs for cross_entropy, 1 for a loss on numbers. `loss` is the
+ * field of that name. */
 hd_model_facts hd__model_default_facts(const hd_model_outline *outline, const char *loss);
 
 /* The text with the facts in place of the words. The caller frees *out; it is NULL if nothing is to be replaced. */
 hd_status hd__model_resolve(char **out, hd_ctx *ctx, const char *text, size_t length, const char *source,
                             const hd_model_facts *facts);
 
-/* Whether the second text is what the first one, which may leave things to the data, becomes for some data. */
+/* Whether the second text is the first one with its words replaced by some facts. */
 hd_status hd__model_is_resolved(bool *out, hd_ctx *ctx, const char *written, const char *resolved);

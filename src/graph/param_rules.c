@@ -157,7 +157,7 @@ static void append_entry(hd_line *l, const hd_yaml_node *node) {
     hd__line_add(l, ", %s: [%s, %s]", node->key, node->item[0].text, node->item[1].text);
 }
 
-/* `match` first, then what else selects, then the settings in their order. */
+/* `match` first, then `op`, then the settings in their order. */
 static void append_rule(hd_line *l, const rule *r, const hd_yaml_node *node) {
   hd__line_add(l, "{match: ");
   append_quoted(l, r->match ? r->match : "*");

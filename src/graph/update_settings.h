@@ -1,5 +1,5 @@
-/* The settings of an optimizer that rules for parameters may give (param_rules.h): one row each, with the values that
- * it may have. The run's options of the same names have the same values, and stand where no rule gives one. */
+/* The settings of an optimizer that rules for parameters may give (param_rules.h): one row each, with their possible
+ * values. The run's options of the same names have the same values and apply where no rule gives one. */
 #pragma once
 
 #include <stdbool.h>
@@ -67,11 +67,11 @@ void hd__update_settings_clear(hd_update_settings *settings);
 hd_status hd__update_settings_read(hd_update_settings *out, hd_ctx *ctx, const hd_update_setting *setting,
                                    const hd_yaml_node *node);
 
-/* What is given in `over` replaces what is in `settings`. */
+/* Settings that `over` gives replace those in `settings`. */
 void hd__update_settings_overlay(hd_update_settings *settings, const hd_update_settings *over);
 
-/* The same of a later rule: if it gives an optimizer, momentum, nesterov, betas, eps and those of muon of earlier
- * rules, which were another one's, are not given any more. */
+/* The same for a later rule. If it gives an optimizer, the momentum, nesterov, betas, eps and muon settings of earlier
+ * rules belonged to another one and are dropped. */
 void hd__update_settings_follow(hd_update_settings *settings, const hd_update_settings *later);
 
 /* The update of settings that are all given, and how many states of a parameter it keeps. */

@@ -1,5 +1,5 @@
-/* One call of an operation: its geometry, where its inputs and outputs are, and what else it reads. All that the
- * headers of operations (unit.h) know of the rest of heddle. */
+/* One call of an operation: its geometry, where its inputs and outputs are, and its other arguments. The headers of
+ * operations (unit.h) know nothing else of heddle. */
 #pragma once
 
 #include <stdint.h>
@@ -24,7 +24,7 @@ typedef struct hd_geom {
   int32_t hp, wp;            /* conv2d: height and width after that pool (ho / pool, wo / pool, rest dropped) */
   int32_t part[HD_MAX_IN];   /* concat: channels of each input, 0 behind the last */
   int32_t first;             /* concat_dx: the first of its channels in the output */
-  int32_t relu;              /* 1 if a ReLU is fused behind (conv2d: behind the pool; linear: behind the bias) */
+  int32_t relu;              /* 1 if a ReLU is fused after it (conv2d: after the pool; linear: after the bias) */
 
   /* As in hd_attrs, for the operations that have them. */
   float negative_slope, factor, p, eps;
@@ -147,7 +147,7 @@ typedef struct hd_hyper {
   float beta2, one_minus_beta1, one_minus_beta2, eps;
   float step_size;          /* lr / (1 - beta1^t) */
   float sqrt_bias2;         /* sqrt(1 - beta2^t) */
-  int32_t idle;             /* 1: the group is not trained any more: all stays as it is */
+  int32_t idle;             /* 1: the group is no longer trained: everything stays as it is */
   int32_t normalize_weight; /* muon */
 } hd_hyper;
 

@@ -7,7 +7,7 @@
  * Memory. A value holds one slot per sample ("row"). Images are stored height, width, channel (channel fastest), flat
  * values as they are. Base pointers are 64-byte aligned; a slot of floats is padded to a multiple of 16 elements (a
  * slot of bytes to 64), the padding may be read and written, its content is undefined. Parameters and their gradients
- * are dense in home order: a convolution's weight [co][kh][kw][ci / groups], a transposed one's [ci][kh][kw][co /
+ * are dense in memory order: a convolution's weight [co][kh][kw][ci / groups], a transposed one's [ci][kh][kw][co /
  * groups], a linear layer's [out][in] with `in` in the memory order of its input, a bias [co]; only their end is
  * padded, to 16 elements. Inputs and outputs never overlap, except where HD_INPLACE is noted.
  *
@@ -44,7 +44,7 @@ typedef void hd_run_outputs_fn(const hd_call *call, int32_t j0, int32_t j1);
 
 /* Forms a rectangle of a parameter's gradient directly from stored activations, over all shards of a micro-batch:
  * every element is, per step of the reduction, the chain over rows row0 .. row1-1 that the REDUCE kernel would
- * compute, pushed and merged on a stack in registers. out[(j - j0) * out_ld + (k - k0)] for home rows j and columns
+ * compute, pushed and merged on a stack in registers. out[(j - j0) * out_ld + (k - k0)] for rows j and columns
  * k, k0 a multiple of 16; output 1 is the bias: out[j - j0]. x and dy point at row 0 of the micro-batch. */
 typedef struct hd_form {
   const hd_geom *g;
@@ -83,7 +83,7 @@ typedef struct hd_kernels {
   hd_run_fn *run[HD_OP_COUNT];       /* all classes but UPDATE */
   hd_update_fn *update[HD_OP_COUNT]; /* UPDATE */
   hd_form_fn *form[HD_OP_COUNT]; /* REDUCE operations whose gradient can be formed inside the reduction, else NULL */
-  hd_run_outputs_fn *run_outputs[HD_OP_COUNT]; /* ROWS operations whose output j needs home row j of in[1] and in[2]
+  hd_run_outputs_fn *run_outputs[HD_OP_COUNT]; /* ROWS operations whose output j needs row j of in[1] and in[2]
                                                   alone, else NULL */
 
   /* In tables of --arithmetic native, else NULL: a kernel for ROWS operations whose order may depend on the number of
@@ -94,7 +94,7 @@ typedef struct hd_kernels {
   /* Bytes of thread-local scratch that a call needs for any number of rows; NULL for none. */
   int64_t (*scratch_bytes[HD_OP_COUNT])(const hd_geom *g);
 
-  /* Packed copies of in[1]: elements (0 or NULL: no copy), and the packing of home rows j0 .. j1-1 (output
+  /* Packed copies of in[1]: elements (0 or NULL: no copy), and the packing of rows j0 .. j1-1 (output
    * channels), called by the thread that wrote them; threads may pack different rows at the same time.
    * Elements of no row (padding) are zero when the copy is created and are never written. */
   int64_t (*packed_elems[HD_OP_COUNT])(const hd_geom *g);
@@ -123,7 +123,7 @@ typedef struct hd_kernels {
   void (*gather_u8)(float *out, const uint8_t *pixels, int64_t plane, int32_t channels, const float *scale,
                     const float *shift);
 
-  /* The same of floats, in place of (float)pixels. */
+  /* The same for floats instead of (float)pixels. */
   void (*gather_f32)(float *out, const float *pixels, int64_t plane, int32_t channels, const float *scale,
                      const float *shift);
 
@@ -137,7 +137,7 @@ typedef struct hd_kernels {
   void (*triad)(float *a, const float *b, const float *c, float scale, int64_t count);
 } hd_kernels;
 
-/* The table whose slots compute this geometry: `table`, or what it falls back to. */
+/* The table whose slots compute this geometry: `table`, or its fallback. */
 static inline const hd_kernels *hd_kernels_for(const hd_kernels *table, hd_op op, const hd_geom *g) {
   while (table->supports[op] && !table->supports[op](g))
     table = table->others;
@@ -172,9 +172,9 @@ const hd_kernels *hd__kernels_cuda(int64_t shard_rows);
  * is the best). NULL if the named one is unknown or cannot run here; *why is the reason then (static text). */
 HD_TOOLS_API const hd_kernels *hd__kernels_select(const char *isa, const char **why);
 
-/* `table` with the kernels of --precision bf16 (kernel/bf16.h): each has one, and they give the same bits. Over that of
- * AVX-512 there are two, of which the one for CPUs with AMX is taken, if this is one, unless `isa` (HEDDLE_ISA; NULL or
- * "": the best) names AVX-512 itself. */
+/* `table` with the kernels of --precision bf16 (kernel/bf16.h). Every table has one, and all give the same bits.
+ * AVX-512 has two: the one with AMX is used if the CPU has AMX, unless `isa` (HEDDLE_ISA; NULL or "": the best) names
+ * AVX-512 itself. */
 const hd_kernels *hd__kernels_bf16(const hd_kernels *table, const char *isa);
 
 /* Whether this CPU and system have AMX, and this build kernels for it. */

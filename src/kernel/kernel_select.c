@@ -44,8 +44,8 @@ static int runs_avx512(void) {
 #if defined(HD_HAVE_AMX)
 static int amx;
 
-/* CPUID 7: AMX-BF16, AMX-TILE and AVX512_BF16. Linux gives a process the registers of tiles when it asks for them;
- * threads that begin later have them too. */
+/* CPUID 7: AMX-BF16, AMX-TILE and AVX512_BF16. Linux enables the tile registers for a process on request, and for
+ * threads that are started later. */
 static void find_amx(void) {
   enum { ASK = 0x1023, TILE_DATA = 18 };
   unsigned a = 0, b, c, d;

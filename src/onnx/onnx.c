@@ -1,4 +1,4 @@
-/* What does not depend on protobuf-c; see onnx.h. */
+/* The part that does not depend on protobuf-c; see onnx.h. */
 #include "onnx/onnx.h"
 
 #include <string.h>

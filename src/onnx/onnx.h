@@ -15,22 +15,22 @@ typedef struct hd_onnx_network {
   const char *name;
   const hd_graph *graph;      /* as written */
   const float *const *param;  /* the elements of each parameter, in the order of files */
-  const float *scale, *shift; /* of each channel: what the graph makes of its input first, x * scale + shift */
+  const float *scale, *shift; /* of each channel: the graph's first nodes map its input, x * scale + shift */
   const double *mean, *std;   /* of each element: (x - mean) / std in double instead; NULL: by channels */
   const double *target_mean,
       *target_std;         /* of each score: score * std + mean in double last; NULL: scores as they are */
   const char *class_names; /* a list in JSON, for the file's metadata; NULL: none */
-  const char *features;    /* what each element of a row is, the same */
+  const char *features;    /* the meaning of each element of a row, the same */
 } hd_onnx_network;
 
 hd_status hd__onnx_write(FILE *to, hd_ctx *ctx, const hd_onnx_network *network);
 
 enum { HD_ONNX_CHANNELS = 4 };
 
-/* What the first nodes of a network do to its input: x * scale + shift of each channel, or (x - mean) / std of each
- * element of a row, which is its normalisation and no layer of the description. `maps`: they do something. What x is
- * of a picture the file says only where its input is bytes, and a file of heddle's mostly has it as 0 to 255. No set
- * of samples has more channels than can be told here; of such an input there is no map, and `channels` is 0. */
+/* The normalisation by the first nodes of a network: x * scale + shift of each channel, or (x - mean) / std of each
+ * element of a row. It is not a layer of the description. `maps`: there is one. The range of x for pictures is only
+ * known if the input is bytes, which in files of heddle's are mostly 0 to 255. An input with more channels than fit
+ * here has no map, and `channels` is 0. */
 typedef struct hd_onnx_input {
   bool maps, bytes, from_heddle;
   int32_t channels;
@@ -47,8 +47,8 @@ typedef struct hd_onnx_model {
   float **memory;
 } hd_onnx_model;
 
-/* Reads an ONNX file. HD_E_FORMAT, HD_E_UNSUPPORTED: it is damaged, or has what heddle has not; the message names the
- * node and its operator. Nothing is left to release after a failure. */
+/* Reads an ONNX file. HD_E_FORMAT, HD_E_UNSUPPORTED: it is damaged, or has something that heddle does not support; the
+ * message names the node and its operator. Nothing is left to release after a failure. */
 hd_status hd__onnx_read(hd_onnx_model *out, hd_ctx *ctx, const char *path);
 hd_status hd__onnx_parse(hd_onnx_model *out, hd_ctx *ctx, const char *path, const unsigned char *bytes, size_t length);
 void hd__onnx_fini(hd_onnx_model *model);

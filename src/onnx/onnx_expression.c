@@ -17,7 +17,7 @@
 
 enum { MOST_OPERATORS = 64, MOST_CANDIDATES = 16 };
 
-/* Evaluates an expression where the value called `x` is `at`. */
+/* Evaluates an expression with the value `at` for `x`. */
 typedef struct evaluation {
   const hd_onnx_reader *r;
   const char *x;
@@ -91,7 +91,7 @@ static bool is_function(const hd_onnx_reader *r, const char *name, const char *x
   return true;
 }
 
-/* Values that an expression may be of, those nearest to its end first. */
+/* Values that an expression may be a function of, those nearest to its end first. */
 static int list_candidates(const char *list[MOST_CANDIDATES], const hd_onnx_reader *r, const HdOnnx__Node *end) {
   int count = 0, next = 0;
   for (const HdOnnx__Node *node = end; node;) {

@@ -1,4 +1,4 @@
-/* What a graph's first nodes do to its input; see onnx_reader.h.
+/* The normalisation by a graph's first nodes; see onnx_reader.h.
  *
  * Products, quotients, sums and differences of the input with constants are one map, x * scale + shift of each channel,
  * where each constant is one number or one of each channel. Of a row it is (x - mean) / std of each element, where each
@@ -34,7 +34,7 @@ static bool read_constant(double out[HD_ONNX_CHANNELS], const hd_onnx_reader *r,
   return true;
 }
 
-/* The map behind one more operator with a constant; false: there is none. */
+/* The map after one more operator with a constant; false: there is none. */
 static bool add_operator(hd_onnx_map *map, const char *op, const double constant[HD_ONNX_CHANNELS], bool constant_first,
                          int32_t channels) {
   for (int c = 0; c < channels; c++) {
@@ -77,7 +77,7 @@ static void begin_row(hd_onnx_map *out, const hd_onnx_map *before, int64_t elems
   }
 }
 
-/* (x - mean) / std behind one more operator. */
+/* (x - mean) / std after one more operator. */
 static bool add_to_row(hd_onnx_map *map, const char *op, const double *constant, bool constant_first, int64_t elems) {
   const bool is_sub = !strcmp(op, "Sub"), is_div = !strcmp(op, "Div");
   for (int64_t i = 0; i < elems; i++) {
@@ -114,7 +114,7 @@ static bool read_row_map(hd_onnx_map *out, hd_onnx_reader *r, const hd_onnx_map 
 
 static const hd_onnx_map *map_of(hd_onnx_reader *r, const char *name);
 
-/* Whether a node makes doubles of the input, for exact maps of rows. */
+/* Whether a node converts the input to doubles, for exact maps of rows. */
 static bool makes_doubles(const hd_onnx_reader *r, const HdOnnx__Node *node) {
   enum { TYPE_DOUBLE = 11 };
   return r->row > 0 && hd__onnx_is(node, "Cast") && hd__onnx_int(node, "to", 0) == TYPE_DOUBLE;
@@ -149,7 +149,7 @@ static bool read_map(hd_onnx_map *out, hd_onnx_reader *r, const HdOnnx__Node *no
   return add_operator(out, ops[op], constant, first, r->out->input.channels);
 }
 
-/* A value's map, NULL if it has none. Each node is looked at once; a circle has none. */
+/* A value's map, NULL if it has none. Each node is visited once; a cycle has none. */
 static const hd_onnx_map *map_of(hd_onnx_reader *r, const char *name) {
   hd_onnx_map *map = &r->map[r->graph->n_node];
   if (strcmp(hd__onnx_resolve(r, name), r->input)) {

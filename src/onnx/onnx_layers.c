@@ -1,4 +1,5 @@
-/* A layer for each operator of an ONNX file; see onnx_reader.h. What heddle has not is refused by the node's name. */
+/* A layer for each operator of an ONNX file; see onnx_reader.h. An operator that heddle lacks is refused with the
+ * node's name. */
 #ifdef HD_HAVE_ONNX
 
 #include <ctype.h>
@@ -10,8 +11,8 @@
 
 /* ---- Names ---- */
 
-/* Takes a name for a layer; false: it is another one's, which may have given its node's place in r->layer to a layer
- * behind it. r->taken is a hash table with more than twice the room. */
+/* Takes a name for a layer; false: another layer has it, which may have changed its node's entry in r->layer to a later
+ * layer. r->taken is a hash table with more than twice the room. */
 static bool take_name(hd_onnx_reader *r, const char *name) {
   size_t at = 0xcbf29ce484222325;
   for (const char *c = name; *c; c++)
@@ -25,7 +26,7 @@ static bool take_name(hd_onnx_reader *r, const char *name) {
   return true;
 }
 
-/* A name as layers may have it: "/layer1/conv1/Conv" is layer1.conv1.Conv. */
+/* A name in the form of layers' names: "/layer1/conv1/Conv" is layer1.conv1.Conv. */
 static void clean_name(char out[HD_ONNX_NAME_BYTES], const char *name, size_t length) {
   size_t n = 0;
   for (size_t i = 0; i < length && n < 48; i++) {
@@ -77,7 +78,7 @@ put_layer(const char **layer, hd_onnx_reader *r, const HdOnnx__Node *node, const
 
 /* ---- Windows ---- */
 
-/* Two numbers of an attribute; `both`: four, of which both ends are equal. */
+/* Two numbers of an attribute; `both`: four, with equal values at both ends. */
 static hd_status sides(int64_t out[2], hd_onnx_reader *r, const HdOnnx__Node *node, const char *name, int64_t fallback,
                        bool both) {
   const HdOnnx__Attribute *a = hd__onnx_attribute(node, name);
@@ -131,7 +132,7 @@ static const char *find_owner(const hd_onnx_reader *r, const HdOnnx__Node *node)
   return "";
 }
 
-/* What stands before the owner's name, if there is an owner. */
+/* The prefix of the owner's name, if there is an owner. */
 static const char *parameters(bool shares, bool has_bias) {
   return shares ? ", share: " : has_bias ? "" : ", bias: false";
 }
@@ -334,7 +335,7 @@ static hd_status read_squeeze(hd_onnx_reader *r, const HdOnnx__Node *node, const
   return put_layer(NULL, r, node, NULL, "op: flatten, from: \"%s\"", x);
 }
 
-/* Before this version a softmax is over its axis and all behind it. */
+/* Before this version a softmax is over its axis and all later ones. */
 enum { SOFTMAX_OF_ONE_AXIS = 13 };
 
 static hd_status read_softmax(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
@@ -434,7 +435,7 @@ static const struct form {
   const char *op;
   hd_status (*read)(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x);
   bool finds_inputs;      /* else x is the layer of the first one */
-  const char *attributes; /* that `read` takes, or that change no number */
+  const char *attributes; /* attributes that `read` handles, or that change no number */
 } forms[] = {
     {"Conv", read_conv, false, "auto_pad dilations group kernel_shape pads strides"},
     {"ConvTranspose", read_conv, false,

@@ -37,7 +37,7 @@ static bool names_are_there(const HdOnnx__Graph *g) {
   return true;
 }
 
-/* The graph's one input that no initializer has: older files list these too. */
+/* The only input of the graph that no initializer has: older files list these too. */
 static const HdOnnx__Value *find_input(const hd_onnx_reader *r, int *count) {
   const HdOnnx__Value *input = NULL;
   *count = 0;
@@ -51,7 +51,7 @@ static const HdOnnx__Value *find_input(const hd_onnx_reader *r, int *count) {
 
 /* ---- The description ---- */
 
-/* The network is called as its file. */
+/* The network has its file's name. */
 static void write_name(hd_onnx_reader *r) {
   const char *slash = strrchr(r->path, '/'), *name = slash ? slash + 1 : r->path;
   size_t length = strlen(name);
@@ -115,8 +115,7 @@ static const char *entry_of(const HdOnnx__Model *model, const char *key) {
   return NULL;
 }
 
-/* The value whose layer is the last one. A softmax that another program put behind the scores is part of heddle's
- * loss. */
+/* The output of the last layer. A softmax that another program put after the scores is part of heddle's loss. */
 static const char *find_scores(const hd_onnx_reader *r, bool from_heddle) {
   static const char *const op[] = {"Softmax", "LogSoftmax"};
   const char *scores = r->graph->output[0]->name;
@@ -129,7 +128,7 @@ static const char *find_scores(const hd_onnx_reader *r, bool from_heddle) {
   return scores;
 }
 
-/* The last nodes of a file of heddle's may bring scores to the scale of the targets, per output: no layer does. */
+/* The last nodes of a file of heddle's may scale the scores to the targets, per output: these are no layer. */
 static hd_status refuse_unscaling(hd_onnx_reader *r) {
   const HdOnnx__Node *add = hd__onnx_producer(r, r->graph->output[0]->name, "Add"); /* behind it a cast to float */
   if (!add || strcmp(hd__onnx_input(add, 1), "scores/mean") != 0)

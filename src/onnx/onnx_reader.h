@@ -26,13 +26,13 @@ typedef struct hd_onnx_value {
   const char *behind; /* the name of the value behind nodes that pass it on as it is, mostly its own */
 } hd_onnx_value;
 
-/* Where a name stands in the file, and the value that it names; -1: none. */
+/* The place of a name in the file, and the value that it names; -1: none. */
 typedef struct hd_onnx_place {
   const char *name;
   int value;
 } hd_onnx_place;
 
-/* What the network that was read must have: a flat layer, of so many elements unless 0. */
+/* A requirement on the network that was read: a flat layer, with this many elements unless 0. */
 typedef struct hd_onnx_flat {
   const char *layer;
   int64_t elems;
@@ -64,7 +64,7 @@ typedef struct hd_onnx_reader {
   hd_onnx_map *map;                       /* of each node's output, then of the input */
   int64_t row;                            /* elements of the input where it is a row, else 0, */
   int row_maps;                           /* and how many maps of its elements there are */
-  const hd_onnx_map *taken;               /* what layers read of the input; NULL before the first of them, */
+  const hd_onnx_map *taken;               /* the value that layers read as the input; NULL before the first of them, */
   const HdOnnx__Node *taken_node;         /* and the node that computes it, or NULL */
   char (*layer)[HD_ONNX_NAME_BYTES];      /* of each node, "" before it is made; then of the flattened input */
   char (*taken_name)[HD_ONNX_NAME_BYTES]; /* HD_ONNX_NAMES names of layers, "" for none */
@@ -103,7 +103,7 @@ bool hd__onnx_scalar(double *out, const hd_onnx_reader *r, const char *name);
 bool hd__onnx_flag(bool *out, const hd_onnx_reader *r, const char *name);
 int hd__onnx_ints(int64_t out[8], const hd_onnx_reader *r, const char *name);
 
-/* The elements of a tensor of `count` floats; false: it is none such. Of one of floats or doubles. */
+/* The elements of a tensor of `count` floats; false: it is not one. The same for floats or doubles. */
 bool hd__onnx_floats(float *out, const HdOnnx__Tensor *t, int64_t count);
 bool hd__onnx_reals(double *out, const HdOnnx__Tensor *t, int64_t count);
 
@@ -112,7 +112,7 @@ bool hd__onnx_reals(double *out, const HdOnnx__Tensor *t, int64_t count);
 bool hd__onnx_is_input(hd_onnx_reader *r, const char *name);
 hd_status hd__onnx_take_input(hd_onnx_reader *r, const char *name);
 
-/* Attributes, with what the format takes for one that is left out. */
+/* Attributes, with the format's defaults. */
 const HdOnnx__Attribute *hd__onnx_attribute(const HdOnnx__Node *node, const char *name);
 int64_t hd__onnx_int(const HdOnnx__Node *node, const char *name, int64_t fallback);
 float hd__onnx_float(const HdOnnx__Node *node, const char *name, float fallback);

@@ -1,4 +1,4 @@
-/* What the values of an ONNX file are; see onnx_reader.h. */
+/* The values of an ONNX file; see onnx_reader.h. */
 #ifdef HD_HAVE_ONNX
 
 #include "onnx/onnx_reader.h"
@@ -95,8 +95,8 @@ static const char *passed_on(const hd_onnx_reader *r, const hd_onnx_value *v) {
   return passes(node) ? hd__onnx_input(node, 0) : NULL;
 }
 
-/* Of all values on the way at once, so that long chains of nodes that pass a value on stay cheap. Behind a circle of
- * them is one of its own values. */
+/* Sets the result for all values on the way at once, so that long chains of nodes that pass on a value stay cheap.
+ * After a cycle it is one of its values. */
 static void find_behind(const hd_onnx_reader *r, hd_onnx_value *from) {
   const char *behind = from->name, *next;
   hd_onnx_value *v = from;
@@ -173,7 +173,7 @@ static int64_t elems_of(const HdOnnx__Tensor *t) {
   return elems;
 }
 
-/* The bytes of a tensor that has elements of `size` bytes; NULL: it has not exactly these. */
+/* The bytes of a tensor with elements of `size` bytes; NULL: it does not have exactly these. */
 static const void *bytes_of(const HdOnnx__Tensor *t, int type, size_t size) {
   const int64_t elems = elems_of(t);
   const size_t listed = type == TYPE_FLOAT ? t->n_float_data : type == TYPE_DOUBLE ? t->n_double_data : t->n_int64_data;

@@ -1,4 +1,4 @@
-/* The sums of norms (norm.h) along the elements of a group of channels, which lie end to end: the 16 chains are the
+/* The sums of norms (norm.h) along the elements of a group of channels, which are contiguous: the 16 chains are the
  * lanes. */
 #pragma once
 

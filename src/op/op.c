@@ -1,4 +1,4 @@
-/* The table of operations, from ops.def, and what it says of each. */
+/* The table of operations, from ops.def, and functions that look up their descriptors. */
 #include <string.h>
 
 #include "op/op.h"

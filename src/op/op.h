@@ -1,6 +1,6 @@
 /* The definition of an operation except for its chains: arguments, shape rule, gradient, costs, settings in model
- * files, samples for the tests. Each folder NAME/ has one descriptor, hd__rule_NAME in NAME.c, which serves also the
- * kernels NAME_dx and NAME_dw of its gradient; a row of kernel/ops.def adds it to the table.
+ * files, samples for the tests. Each folder NAME/ has one descriptor, hd__rule_NAME in NAME.c, which is also that of
+ * the kernels NAME_dx and NAME_dw of its gradient; a row of kernel/ops.def adds it to the table.
  *
  * Rules know shapes and settings alone. graph/ makes nodes and values from them. */
 #pragma once
@@ -24,7 +24,7 @@ typedef struct hd_attrs {
   int32_t groups;            /* convolutions: groups of channels, 1 for none */
   int32_t bias;              /* 1: the layer has a bias */
   int32_t init;              /* conv2d: hd_init of the weight, */
-  int32_t init_samples;      /* made of so many samples at most, */
+  int32_t init_samples;      /* made from at most this many samples */
   float init_eps;            /* which is added to the eigenvalues */
   int32_t count_include_pad; /* avg_pool2d: 1 divides by the whole window, padding included */
   int32_t approximate;       /* gelu: 1: the tanh form, 0: the erf form */
@@ -110,16 +110,16 @@ enum { HD_WHITEN_MOST = 512 };
 typedef struct hd_op_param {
   const char *suffix; /* of its name in files */
   hd_shape shape;     /* in files */
-  hd_shape home;      /* in memory: rows, channels, height, width of the input's order */
+  hd_shape in_memory; /* in memory: rows, channels, height, width of the input's order */
   int32_t fan_in;     /* UNIFORM: in +-1/sqrt(fan_in), PyTorch's default for both weight and bias */
   hd_init init;
-  bool shared;  /* another layer's may take its place */
+  bool shared;  /* may be another layer's instead */
   bool running; /* a running statistic, not trained */
 } hd_op_param;
 
 enum { HD_OP_PARAMS = 4 };
 
-/* What a shape rule reads, and below that what it writes. */
+/* The fields that a shape rule reads, and below those that it writes. */
 typedef struct hd_op_shapes {
   hd_ctx *ctx;
   const char *layer, *op; /* the names, for messages */
@@ -162,7 +162,7 @@ typedef struct hd_backward {
   hd_arg in[HD_MAX_IN]; /* none: there is no such kernel */
 } hd_backward;
 
-/* What the gradient with respect to the inputs is. */
+/* The ways of computing the gradient with respect to the inputs. */
 typedef enum hd_dx_kind {
   HD_DX_FIRST, /* dx writes that of in[0] */
   HD_DX_EACH,  /* dx is called for each input, with the geometry of `part` */
@@ -200,8 +200,8 @@ typedef struct hd_op_rule {
 
 #define HD_SAMPLES(list) .samples = list, .sample_count = sizeof(list) / sizeof *(list)
 
-/* What the rules of elementwise operations have in common, and those of losses. Their gradients read dy and `other`,
- * which is x or y; scores, target and weights. */
+/* Shared by the rules of elementwise operations, and by those of losses. Their gradients read dy and `other`, which is
+ * x or y; scores, target and weights. */
 #define HD_ELEMENTWISE(name, other)                                                                                    \
   .fewest = 1, .most = 1, .shapes = hd__shapes_same, .elementwise = true, .in_place = true,                            \
   .dx = {HD_OP_##name##_dx, {HD_ARG_DY, other}}
@@ -221,7 +221,7 @@ hd_op hd__op_find(const char *name); /* HD_OP_COUNT: there is none */
 HD_TOOLS_API int64_t hd__op_flops(hd_op op, const hd_geom *geom);
 int64_t hd__op_macs(hd_op op, const hd_geom *geom);
 
-/* A layer's settings where none is given. */
+/* The default settings of a layer. */
 void hd__op_defaults(hd_attrs *attrs, const hd_op_setting *settings);
 
 /* The setting of a loss with a weight for each score; NULL: there is none. */
@@ -263,7 +263,8 @@ hd_shape_rule hd__shapes_linear;
 hd_shape_rule hd__shapes_loss;
 
 /* Adds a parameter; returns it. */
-hd_op_param *hd__shapes_param(hd_op_shapes *shapes, const char *suffix, const hd_shape *shape, const hd_shape *home);
+hd_op_param *hd__shapes_param(hd_op_shapes *shapes, const char *suffix, const hd_shape *shape,
+                              const hd_shape *in_memory);
 
 /* Samples of elementwise operations, and of losses. */
 extern const hd_geom hd__samples_each[5], hd__samples_loss[11];

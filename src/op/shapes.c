@@ -1,4 +1,4 @@
-/* What the shape rules of operations share. */
+/* Functions that the shape rules of operations share. */
 #include <limits.h>
 
 #include "op/op.h"
@@ -16,7 +16,7 @@ hd_geom hd__geom_of_shape(const hd_shape *shape) {
 
 static int32_t whole(int64_t pixels) { return pixels < 0 || pixels > INT_MAX ? 0 : (int32_t)pixels; }
 
-/* Pixels of the output along an axis, from the input's, what the kernel spans and its step. */
+/* Pixels of the output along an axis, from the input's, the kernel's span and the stride. */
 static int32_t output_side(const hd_geom *g, int axis, int64_t input, int64_t reach, int64_t step, int64_t padding) {
   if (g->transposed)
     return whole((input - 1) * step - 2 * padding + reach + g->output_padding[axis]);
@@ -143,9 +143,9 @@ hd_status hd__shapes_loss(hd_op_shapes *s) {
   return HD_OK;
 }
 
-hd_op_param *hd__shapes_param(hd_op_shapes *s, const char *suffix, const hd_shape *shape, const hd_shape *home) {
+hd_op_param *hd__shapes_param(hd_op_shapes *s, const char *suffix, const hd_shape *shape, const hd_shape *in_memory) {
   hd_op_param *param = &s->param[s->params++];
-  *param = (hd_op_param){.suffix = suffix, .shape = *shape, .home = *home, .fan_in = 1};
+  *param = (hd_op_param){.suffix = suffix, .shape = *shape, .in_memory = *in_memory, .fan_in = 1};
   return param;
 }
 

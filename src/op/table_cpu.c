@@ -1,8 +1,8 @@
 /* The table of kernels of one instruction set: the reference, overridden by the kernels of this instruction set.
  *
  * Filled once per process, then immutable. A slot that no fill sets keeps the reference's kernel, which also computes
- * what the table's own kernels do not support, so a table is always complete; tests compare every slot with the
- * reference's bits. */
+ * the shapes that the table's own kernels do not support. So a table is always complete; tests compare every slot with
+ * the reference's bits. */
 #include <pthread.h>
 
 #include "kernel/cpu/cpu_fill.h"

@@ -5,7 +5,7 @@
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 
-/* The part of one update that a group of elements sees: `left` elements from `i`, 16 or more for a whole group. */
+/* The part of an update that a group of elements uses: `left` elements from `i`, 16 or more for a whole group. */
 typedef struct update16 {
   const hd_update *u;
   int64_t i, left;
@@ -13,7 +13,7 @@ typedef struct update16 {
 
 G16 g16 update16_take(const float *from, update16 at) { return g16_load_some(from + at.i, at.left); }
 
-/* Writes a result and notes what is not finite in it. */
+/* Writes a result and records values that are not finite. */
 G16 g16 update16_put(float *to, g16 value, update16 at, g16 seen) {
   g16_store_some(to + at.i, value, at.left);
   if (at.left < 16)
@@ -21,10 +21,11 @@ G16 g16 update16_put(float *to, g16 value, update16 at, g16 seen) {
   return g16_note_not_finite(seen, value);
 }
 
-/* A group's new version; what is not finite is noted in `seen`. `rule` is a constant where this is inlined. */
+/* A group's new version; values that are not finite are recorded in `seen`. `rule` is a constant where this is
+ * inlined. */
 typedef g16 update16_group(update16 at, g16 seen, int rule);
 
-/* Of the scalars a copy is taken, which no store can change: they stay in registers. */
+/* The scalars are copied: no store can change the copy, so they stay in registers. */
 G16 int update16_all(const hd_update *given, update16_group *group, int rule) {
   const hd_hyper hyper = *given->hyper;
   hd_update u = *given;

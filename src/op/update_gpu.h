@@ -85,7 +85,7 @@ HD_BOTH void cuda_gradients(cuda_four *g, const hd_cuda_chunks *p, const hd_cuda
 
 /* ---- Optimizers ---- */
 
-/* Keeps an element of a group that is not trained any more. */
+/* Keeps an element of a group that is no longer trained. */
 HD_BOTH int cuda_keeps(const hd_cuda_chunks *p, const hd_hyper *h, int64_t e) {
   if (!h->idle)
     return 0;

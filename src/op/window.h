@@ -1,4 +1,4 @@
-/* Windows over images: what convolutions and pooling share. */
+/* Windows over images: shared by convolutions and pooling. */
 #pragma once
 
 #include "kernel/unit.h"
@@ -16,7 +16,7 @@ HD_BOTH int window_tap(const hd_geom *g, int axis, int at, int k) {
   return axis ? at * g->sw + k * g->dilation[1] - g->pw : at * g->sh + k * g->dilation[0] - g->ph;
 }
 
-/* The tap of a window that lies so many pixels below and to the right of its first one; -1 if none does. */
+/* The tap of a window that lies this many pixels below and to the right of its first one; -1: none. */
 HD_BOTH int window_tap_at(const hd_geom *g, int below, int right) {
   return below % g->dilation[0] || right % g->dilation[1] ? -1
                                                           : below / g->dilation[0] * g->kw + right / g->dilation[1];

@@ -1,21 +1,21 @@
-/* Checks of a plan while it is made, for faults of the passes themselves: a plan that fails one is refused, in place
- * of training wrong numbers. They run after every pass where hd_plan_settings.check asks for it: in builds with
- * sanitizers, and with HEDDLE_PLAN=check, as the tests do. None of them depends on what the pass meant to do. */
+/* Checks of a plan while it is made: they find faults of the passes, so that a faulty plan is refused instead of
+ * training wrong numbers. They run after every pass if hd_plan_settings.check is set: in builds with sanitizers, and
+ * with HEDDLE_PLAN=check, as in the tests. No check relies on what a pass meant to do. */
 #pragma once
 
 #include "plan/plan.h"
 
-/* The first thing that is wrong. */
+/* The first fault found. */
 typedef struct hd_finding {
   bool found, no_memory;
   char text[256];
 } hd_finding;
 
-/* Notes what is wrong unless something was before. */
+/* Records a fault, unless one was recorded before. */
 __attribute__((format(printf, 2, 3))) void hd__plan_fault(hd_finding *finding, const char *fmt, ...);
 
-/* The graph after any pass, and what the passes so far have found of its nodes: every index is in bounds, every value
- * has the producer that says so, what a node reads is made before it, and sums in an earlier segment. */
+/* The graph after any pass, and what the passes so far have found of its nodes: every index is in bounds, every value's
+ * producer writes it, every input is made before its reader, and a sum over shards in an earlier segment. */
 void hd__check_graph(hd_finding *finding, const hd_plan *plan);
 
 /* The memory of a complete plan, by walking its calls in order: every byte of the arenas and of batch memory
@@ -24,9 +24,9 @@ void hd__check_graph(hd_finding *finding, const hd_plan *plan);
  * over an input only where its operation may work in place. */
 void hd__check_memory(hd_finding *finding, const hd_plan *plan);
 
-/* What lies side by side for good in a complete plan: parameters, sums of shards, packed copies, chunks and phases are
- * disjoint and complete. */
+/* The parts of a complete plan that never share memory: parameters, sums of shards, packed copies, chunks and phases
+ * are disjoint and complete. */
 void hd__check_parts(hd_finding *finding, const hd_plan *plan);
 
-/* All that can be checked after the pass; HD_E_SYSTEM names it and the first thing that is wrong. */
+/* All checks that can be made after the pass; HD_E_SYSTEM names it and the first fault. */
 hd_status hd__check_pass(const hd_plan *plan, hd_ctx *ctx, const char *pass);

@@ -14,7 +14,7 @@ void hd__plan_fault(hd_finding *finding, const char *fmt, ...) {
 
 static bool is_value(const hd_graph *graph, int value) { return value >= 0 && value < graph->value_count; }
 
-/* Values that nodes make; the others are there from the start. */
+/* Values that nodes make; the others exist from the start. */
 static bool is_made(hd_value_kind kind) {
   return kind == HD_VALUE_ROWS || kind == HD_VALUE_PARAM_GRAD || kind == HD_VALUE_STATISTIC;
 }
@@ -73,7 +73,8 @@ static void check_reads(hd_finding *f, const hd_graph *graph) {
     hd__plan_fault(f, "no node makes %s", loss->producer < 0 ? loss->name : logits->name);
 }
 
-/* In the order of nodes segments follow one another; rows of an earlier one may be read, sums only of one. */
+/* Segments follow one another in the order of nodes; a node may read rows of its own or an earlier segment, sums only
+ * of an earlier one. */
 static void check_segments(hd_finding *f, const hd_plan *plan) {
   const hd_graph *graph = plan->graph;
   for (int i = 0; i < graph->node_count; i++) {

@@ -1,4 +1,4 @@
-/* What lies side by side for good in a complete plan; see check.h. */
+/* The parts of a complete plan that never share memory; see check.h. */
 #include "op/op.h"
 #include "plan/check.h"
 
@@ -8,15 +8,14 @@ static bool is_sum(const hd_value *value) {
   return value->kind == HD_VALUE_STATISTIC || value->kind == HD_VALUE_PARAM_GRAD;
 }
 
-/* Ranges that follow one another with gaps below 16 elements, as padding leaves them; returns where the next one may
- * start. */
+/* Ranges that follow one another with gaps below 16 elements (padding); returns where the next one may start. */
 static int64_t follow(hd_finding *f, const char *what, int64_t at, int64_t offset, int64_t elems) {
   if (offset < at || offset % 16 || offset - at >= 16)
     hd__plan_fault(f, "%s starts at %lld, where %lld was the next free one", what, (long long)offset, (long long)at);
   return offset + elems;
 }
 
-/* What training updates lies before the rest; returns where the last one ends. */
+/* Trained parameters come before the others; returns where the last one ends. */
 static int64_t follow_params(hd_finding *f, const hd_plan *plan, bool trained, int64_t at) {
   const hd_graph *graph = plan->graph;
   for (int p = 0; p < graph->param_count; p++)
@@ -88,23 +87,23 @@ static void check_phases(hd_finding *f, const hd_plan *plan) {
     hd__plan_fault(f, "the phases run %d of %d calls", call, plan->call_count);
 }
 
-static bool has_crossing(const hd_plan *plan, const hd_place *place, int from, int stage) {
-  for (const hd_crossing *c = plan->crossings; c < plan->crossings + plan->crossing_count; c++)
+static bool has_cut_edge(const hd_plan *plan, const hd_place *place, int from, int stage) {
+  for (const hd_cut_edge *c = plan->cut_edges; c < plan->cut_edges + plan->cut_edge_count; c++)
     if (c->place.where == place->where && c->place.offset == place->offset && c->from == from && c->first <= stage &&
         stage <= c->last)
       return true;
   return false;
 }
 
-/* What a node of another stage reads is sent there. */
-static void check_crossings(hd_finding *f, const hd_plan *plan) {
+/* Every value that a node of another stage reads has a cut edge. */
+static void check_cut_edges(hd_finding *f, const hd_plan *plan) {
   const hd_graph *graph = plan->graph;
   for (int i = 0; i < graph->node_count; i++)
     for (int k = 0; k < HD_MAX_IN; k++) {
       const int v = graph->nodes[i].in[k], producer = v < 0 ? -1 : graph->values[v].producer;
       const int from = producer < 0 ? 0 : plan->nodes[producer].stage, stage = plan->nodes[i].stage;
       const bool is_kept = v >= 0 && (plan->place[v].where == HD_AT_BATCH || plan->place[v].where == HD_AT_LABELS);
-      if (is_kept && from != stage && !has_crossing(plan, &plan->place[v], from, stage))
+      if (is_kept && from != stage && !has_cut_edge(plan, &plan->place[v], from, stage))
         hd__plan_fault(f, "%s in stage %d reads %s of stage %d, which is not sent", graph->nodes[i].name, stage,
                        name_of(plan, v), from);
     }
@@ -164,7 +163,7 @@ void hd__check_parts(hd_finding *f, const hd_plan *plan) {
       direct = follow(f, value->name, direct, plan->place[v].offset, hd__shape_elems(&value->shape));
   }
   check_segments(f, plan);
-  check_crossings(f, plan);
+  check_cut_edges(f, plan);
   check_phases(f, plan);
   follow(f, "the end of the parameters", at, plan->param_elems, 0);
   follow(f, "the end of the gradients", grad, plan->grad_elems, 0);

@@ -50,8 +50,8 @@ static void note_segment(walk *w, int value, int segment) {
     w->segment[place->offset + i] = segment;
 }
 
-/* In batch memory other threads are at other samples of the same segment: what it has used is not written over, except
- * in place, where samples lie alike. */
+/* In batch memory other threads are at other samples of the same segment: bytes that it has used are not overwritten,
+ * except in place, where samples have the same layout. */
 static void check_segment(walk *w, int value, const int *owner, int segment) {
   const hd_place *place = &w->plan->place[value];
   for (int64_t i = 0; place->where == HD_AT_BATCH && i < slot_bytes(w->plan, value) && !w->finding->found; i++)
@@ -132,7 +132,7 @@ static void check_call(walk *w, const hd_plan_call *call) {
     write_value(w, node->out[i], segment);
 }
 
-/* Every node runs once, in order, but for views and for gradients that are formed later. */
+/* Every node runs once, in order, except views and gradients that are formed later. */
 static void check_order(walk *w) {
   int next = 0;
   for (int i = 0; i < w->plan->graph->node_count; i++) {
@@ -147,7 +147,7 @@ static void check_order(walk *w) {
     hd__plan_fault(w->finding, "there are %d calls for %d nodes that run", w->plan->call_count, next);
 }
 
-/* What is read when all calls are done. */
+/* Values that are read after the last call. */
 static void check_end(walk *w) {
   const hd_graph *graph = w->plan->graph;
   for (int i = 0; i < graph->node_count; i++) {

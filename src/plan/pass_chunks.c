@@ -1,6 +1,6 @@
 /* The pass that divides parameters into chunks and decides how the chunk's owner gets each gradient.
  *
- * A chunk is a run of whole home rows of one parameter, about CHUNK_ELEMS elements: small, so that few parameters
+ * A chunk is a run of whole rows of one parameter, about CHUNK_ELEMS elements: small, so that few parameters
  * still occupy many threads; owners work on neighbouring chunks at once. Chunks depend on shapes alone; a frozen
  * parameter has none. A gradient whose operation has a form function (linear layers) is deferred: it never exists as an
  * array, the owner forms it from x and dy, shard after shard. The others are summed per shard by the thread that runs
@@ -84,7 +84,7 @@ static void place_params(hd_plan *plan, bool trained) {
     }
 }
 
-/* Relative cost of a home row, for each use: forming multiplies for every sample, reducing adds for every partial
+/* Relative cost of a row, for each use: forming multiplies for every sample, reducing adds for every partial
  * sum. */
 static int64_t row_weight(const hd_plan *plan, int p) {
   int64_t columns = hd__param_columns(&plan->graph->params[p]);

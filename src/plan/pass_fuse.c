@@ -15,7 +15,7 @@ static bool takes_pool(const hd_node *node, const hd_node *next) {
          is_fusible_pool(&next->geom);
 }
 
-/* Whether a pool that fuses follows the ReLU behind the node. */
+/* Whether the ReLU behind the node is followed by a pool that can be fused. */
 static bool has_pool_behind(const hd_graph *graph, const hd_node *node, const hd_node *relu) {
   int next;
   return relu->out[0] != graph->logits && hd__graph_reads(graph, relu->out[0], &next) == 1 &&

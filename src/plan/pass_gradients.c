@@ -9,7 +9,7 @@
 #include "graph/gradient.h"
 #include "plan/passes.h"
 
-/* Parameters and values that depend on one want a gradient. */
+/* Parameters, and values that depend on one, need a gradient. */
 static void mark_wanted(hd_grad *grad) {
   const hd_graph *graph = grad->graph;
   for (int i = 0; i < graph->value_count; i++)

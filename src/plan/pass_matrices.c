@@ -1,7 +1,7 @@
-/* The pass that finds the parameters of muon, whose updates are made orthogonal as whole matrices, and gives each
- * its place in the executor's memory for matrices. The rows of a matrix are a convolution's filters or a linear
- * layer's outputs, its columns the rest in home order: another order of the columns changes no element of a
- * product's result but the order of its sum. */
+/* The pass that finds the parameters of muon, whose updates are made orthogonal as whole matrices, and gives each its
+ * place in the executor's memory for matrices. The rows of a matrix are a convolution's filters or a linear layer's
+ * outputs; its columns are the other elements in memory order. The order of the columns affects only the order of the
+ * sums in its products. */
 #include <math.h>
 
 #include "base/alloc.h"
@@ -13,7 +13,7 @@ static int64_t take(hd_plan *plan, int64_t elems) {
   return at;
 }
 
-/* What multiplies the learning rate, as adjust_lr_fn of torch.optim.Muon. */
+/* The factor of the learning rate, as adjust_lr_fn of torch.optim.Muon. */
 static double lr_factor(hd_update_adjust adjust, double rows, double columns) {
   switch (adjust) {
   case HD_ADJUST_NONE: return 1;

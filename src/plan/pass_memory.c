@@ -119,7 +119,8 @@ static void find_classes(memory *m) {
   }
 }
 
-/* Behind all others: its samples, however many, end where a page does, and a page for each lies behind them. */
+/* After all other places: its samples, at most the batch's, end at a page border, and a guard page for each sample
+ * follows. */
 static int64_t guarded_offset(const life *l, int64_t end) {
   return (end + l->bytes + HD_GUARD_BYTES - 1) / HD_GUARD_BYTES * HD_GUARD_BYTES - l->bytes;
 }

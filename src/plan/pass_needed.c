@@ -1,8 +1,7 @@
-/* The pass that finds which groups of parameters a node works for: those whose gradients it makes, itself or through
- * others. In steps that train none of them its call is left out, as are the calls of gradients that only a layer reads
- * whose training has ended.
+/* The pass that finds, for each node, the groups of parameters whose gradients depend on it. In steps that train none
+ * of them its call is left out.
  *
- * What the loss, the scores and running statistics come from is always needed. */
+ * Nodes that the loss, the scores or running statistics depend on are always needed. */
 #include "base/alloc.h"
 #include "plan/passes.h"
 

@@ -1,8 +1,8 @@
 /* The pass that computes cheap values a second time, for gradients, instead of keeping them.
  *
- * A value that a later segment reads is in batch memory, for all samples of the batch. Where elementwise operations and
- * batch_norm have made it of a value that is there anyway, the later segment gets copies of their nodes, and the value
- * stays in the arena: same kernels, same bits, less memory to hold, to write and to read.
+ * A value that a later segment reads is in batch memory, for all samples of the batch. If elementwise operations and
+ * batch_norm compute it from a value that is there anyway, the later segment gets copies of their nodes, and the value
+ * stays in the arena: same kernels, same bits, less memory to hold, write and read.
  *
  *     forward     conv1 | norm gelu conv2 | ...
  *     backward    ... | norm' gelu' conv2_dw conv2_dx gelu_dx norm_dw | norm_dx ...
@@ -23,8 +23,8 @@
 /* A value of the graph that the pass was given. */
 typedef struct original {
   bool dispensable;
-  int in[HD_MAX_IN]; /* what its producer read */
-  int copy;          /* of the segment at hand, or NONE */
+  int in[HD_MAX_IN]; /* the inputs of its producer */
+  int copy;          /* the copy of the current segment, or NONE */
 } original;
 
 typedef struct copies {
@@ -63,8 +63,8 @@ static bool is_read_from(const hd_plan *plan, int value, int segment) {
   return false;
 }
 
-/* Whether a segment can read the value: it is in batch memory, since something reads it there or later, or cheap nodes
- * make it of such values. */
+/* Whether a segment can have the value: it is in batch memory, because something reads it there or later, or cheap
+ * nodes compute it from such values. */
 static bool can_have(const hd_plan *plan, int value, int segment, int stage) {
   const hd_graph *graph = plan->graph;
   const hd_node *producer = producer_of(graph, value);
@@ -79,7 +79,7 @@ static bool can_have(const hd_plan *plan, int value, int segment, int stage) {
   return all;
 }
 
-/* Whether later segments read the value, and all of them can have it in another way than from batch memory. */
+/* Whether later segments read the value, and all of them can have it without batch memory. */
 static bool is_dispensable(const hd_plan *plan, int value) {
   const hd_graph *graph = plan->graph;
   const hd_node *producer = producer_of(graph, value);
@@ -122,7 +122,7 @@ static hd_status insert(copies *c, int index, const hd_node *like) {
   return HD_OK;
 }
 
-/* Makes the segment's copy of a value before the node *index, which moves back. */
+/* Makes the segment's copy of a value before the node *index, whose index grows. */
 static hd_status copy(copies *c, int value, int *index) {
   hd_graph *graph = c->plan->graph;
   original *of = &c->values[value];
@@ -144,7 +144,7 @@ static hd_status copy(copies *c, int value, int *index) {
   return HD_OK;
 }
 
-/* Lets the nodes of a segment read copies. */
+/* Replaces the inputs of a segment's nodes by copies. */
 static hd_status rewrite(copies *c) {
   hd_plan *plan = c->plan;
   for (int v = 0; v < c->count; v++)

@@ -1,4 +1,4 @@
-/* The pass that joins the shift of normalisation with a linear layer.
+/* The pass that moves the shift of normalisation into a linear layer.
  *
  * Normalised samples of one channel are x + shift, where x is a multiple of the pixels: zero in the background of a
  * picture. If one linear layer alone reads them, samples come as x, and the layer becomes a shifted one, which adds

@@ -6,8 +6,8 @@
  *
  * A stage begins with a layer as written. A gradient belongs to its layer's stage; a sum of gradients of several
  * readers is computed where the last of them is. So the calls of a step pass through the stages forwards, then
- * backwards, and a stage is entered at most twice. The settings say where to cut, or the pass cuts so that the
- * dearest stage costs as little as possible. */
+ * backwards, and a stage is entered at most twice. The cuts are given in the settings, or chosen so that the most
+ * expensive stage costs as little as possible. */
 #include <float.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@
 
 static const char NO_MEMORY[] = "out of memory while cutting stages";
 
-/* Beside its products a node moves its outputs: worth so many operations an element. */
+/* Besides its products a node writes its outputs: an element costs as much as this many operations. */
 enum { OPERATIONS_PER_OUTPUT = 24 };
 
 int hd__plan_stage_of(const hd_plan *plan, int written) {
@@ -56,7 +56,7 @@ static double estimate(const hd_graph *graph, const hd_node *node) {
   return cost;
 }
 
-/* Of a forward node with its gradients. */
+/* The cost of a forward node with its gradients. */
 static double cost_of(const hd_graph *graph, int node, const double *cost) {
   double sum = 0;
   const int written = graph->nodes[node].written;
@@ -70,8 +70,8 @@ static double cost_of(const hd_graph *graph, int node, const double *cost) {
 
 /* ---- Even cuts ---- */
 
-/* Of the first n forward nodes: what they cost with their gradients, how many have parameters, and the last layer as
- * written that is computed there, at least in part. */
+/* Of the first n forward nodes: their cost with gradients, how many have parameters, and the last layer as written that
+ * is computed there, at least partly. */
 typedef struct prefix {
   double cost;
   int params, written;
@@ -85,8 +85,8 @@ static void sum_costs(prefix *sum, const hd_graph *graph, int nodes, const doubl
                  .written = sum[n].written > graph->nodes[n].written ? sum[n].written : graph->nodes[n].written};
 }
 
-/* least[s * width + n] is the cost of the dearest of s + 1 stages of the first n nodes, cut at best, and begin[...] the
- * node with which the last of them begins. */
+/* least[s * width + n] is the cost of the most expensive of s + 1 stages of the first n nodes, with the best cuts, and
+ * begin[...] the node with which the last of them begins. */
 typedef struct cuts {
   int width; /* nodes + 1 */
   double *least;

@@ -22,7 +22,7 @@ static int group_of(hd_plan *plan, const hd_update_settings *settings) {
   return g;
 }
 
-/* What rules give must be what the optimizer of the parameter has. */
+/* A setting given by a rule must be one that the parameter's optimizer has. */
 static hd_status check(const hd_plan *plan, hd_ctx *ctx, const hd_param *param, const hd_update_settings *settings) {
   const char *name = plan->graph->values[param->value].name;
   const hd_update_settings *given = &param->update;

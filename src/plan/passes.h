@@ -1,7 +1,7 @@
 /* The passes that compile a graph to a plan; each can be printed.
  *
  *     evaluation -> fuse -> shift -> gradients -> stages -> segments -> recompute -> groups -> needed -> matrices ->
- *     memory -> crossings -> chunks -> lower */
+ *     memory -> cut edges -> chunks -> lower */
 #pragma once
 
 #include "graph/graph.h"
@@ -21,5 +21,5 @@ hd_status hd__pass_matrices(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *
 int hd__plan_matrix_rounds(const hd_plan *plan);
 hd_status hd__pass_memory(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings);
 bool hd__plan_defers(const hd_plan *plan, const hd_node *node); /* its gradients are formed after all segments */
-hd_status hd__pass_crossings(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings);
+hd_status hd__pass_cut_edges(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings);
 hd_status hd__pass_chunks(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings);

@@ -61,7 +61,7 @@ static void lower_calls(hd_plan *plan, int64_t shard_rows) {
   }
 }
 
-/* Padding is not compared: between the numbers of all operations and those of losses stands a pointer. */
+/* Padding is not compared: a pointer lies between the numbers of all operations and those of losses. */
 static bool is_same_geom(const hd_geom *a, const hd_geom *b) {
   const size_t numbers = offsetof(hd_geom, count_include_pad) + sizeof a->count_include_pad,
                loss = offsetof(hd_geom, ignore_index), end = offsetof(hd_geom, delta) + sizeof a->delta;
@@ -159,26 +159,26 @@ void hd__plan_set_kernels(hd_plan *plan, const hd_kernels *kernels) {
     plan->uses[u].form = kernels->form[plan->graph->nodes[plan->uses[u].node].op];
 }
 
-/* Adds stretches without calls, as if each stage on the way back to `stage` had some; returns the end. */
-static int add_empty_stretches(hd_plan *plan, int end, int stage, int call) {
-  for (int s = end > 0 ? plan->stretches[end - 1].stage - 1 : -1; s > stage; s--)
-    plan->stretches[end++] = (hd_stretch){.stage = s, .call0 = call, .call1 = call};
+/* Adds stage ranges without calls, as if each stage on the way back to `stage` had some; returns the end. */
+static int add_empty_stage_ranges(hd_plan *plan, int end, int stage, int call) {
+  for (int s = end > 0 ? plan->stage_ranges[end - 1].stage - 1 : -1; s > stage; s--)
+    plan->stage_ranges[end++] = (hd_stage_range){.stage = s, .call0 = call, .call1 = call};
   return end;
 }
 
 /* Cuts a phase's calls where the stage changes. */
-static void add_stretches(hd_plan *plan, hd_phase *phase) {
+static void add_stage_ranges(hd_plan *plan, hd_phase *phase) {
   const hd_phase *before = phase > plan->phases ? phase - 1 : NULL;
-  int end = phase->stretch0 = before ? before->stretch1 : 0;
+  int end = phase->range0 = before ? before->range1 : 0;
   for (int i = phase->call0; i < phase->call1; i++) {
-    end = add_empty_stretches(plan, end, plan->calls[i].stage, i);
-    if (end == phase->stretch0 || plan->stretches[end - 1].stage != plan->calls[i].stage)
-      plan->stretches[end++] = (hd_stretch){.stage = plan->calls[i].stage, .call0 = i};
-    plan->stretches[end - 1].call1 = i + 1;
+    end = add_empty_stage_ranges(plan, end, plan->calls[i].stage, i);
+    if (end == phase->range0 || plan->stage_ranges[end - 1].stage != plan->calls[i].stage)
+      plan->stage_ranges[end++] = (hd_stage_range){.stage = plan->calls[i].stage, .call0 = i};
+    plan->stage_ranges[end - 1].call1 = i + 1;
   }
   if (plan->trains && plan->phase_count == plan->segments)
-    end = add_empty_stretches(plan, end, -1, phase->call1);
-  phase->stretch1 = end;
+    end = add_empty_stage_ranges(plan, end, -1, phase->call1);
+  phase->range1 = end;
 }
 
 static void add_phase(hd_plan *plan, hd_phase_kind kind, int call0, int call1) {
@@ -188,7 +188,7 @@ static void add_phase(hd_plan *plan, hd_phase_kind kind, int call0, int call1) {
   for (int i = call0; i < call1; i++)
     for (int o = 0; o < HD_MAX_OUT && plan->calls[i].gathered; o++)
       phase->gathered += plan->calls[i].out[o].elems;
-  add_stretches(plan, phase);
+  add_stage_ranges(plan, phase);
 }
 
 static void add_matrix_phase(hd_plan *plan, hd_matrix_stage stage, int round) {
@@ -225,7 +225,7 @@ static void lower_phases(hd_plan *plan, const hd_plan_settings *settings) {
 
 static hd_status lower(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
   HD_TRY(HD_NEW(plan->calls, plan->graph->node_count, ctx, NO_MEMORY));
-  HD_TRY(HD_NEW(plan->stretches, plan->graph->node_count + plan->stages.count, ctx, NO_MEMORY));
+  HD_TRY(HD_NEW(plan->stage_ranges, plan->graph->node_count + plan->stages.count, ctx, NO_MEMORY));
   HD_TRY(HD_NEW(plan->packed, plan->graph->node_count, ctx, NO_MEMORY));
   HD_TRY(HD_NEW(plan->phases, plan->segments + 4 + 3 * hd__plan_matrix_rounds(plan), ctx, NO_MEMORY));
   lower_calls(plan, settings->shard_rows);
@@ -293,7 +293,7 @@ static const struct {
               {"needed", hd__pass_needed},
               {"matrices", hd__pass_matrices},
               {"memory", hd__pass_memory},
-              {"crossings", hd__pass_crossings},
+              {"cut edges", hd__pass_cut_edges},
               {"chunks", hd__pass_chunks},
               {"lower", lower}};
 
@@ -338,8 +338,8 @@ void hd__plan_destroy(hd_plan *plan) {
     return;
   hd__graph_destroy(plan->graph);
   hd__free(plan->calls);
-  hd__free(plan->stretches);
-  hd__free(plan->crossings);
+  hd__free(plan->stage_ranges);
+  hd__free(plan->cut_edges);
   hd__free(plan->place);
   hd__free(plan->params);
   hd__free(plan->uses);

@@ -1,5 +1,5 @@
-/* A plan: a compiled graph with gradients, fusions, memory, chunks and phases. The same for every layout. It holds all
- * that running takes: an executor reads no graph. The passes that make it are in passes.h.
+/* A plan: a compiled graph with gradients, fusions, memory, chunks and phases. It is the same for every layout and
+ * holds everything that running needs: an executor reads no graph. The passes that make it are in passes.h.
  *
  * A plan gives every value's place for one sample; the executor chooses how many samples a call handles. Values that a
  * later phase reads (the inputs of a deferred gradient or of a batch norm) have a slot per sample of a micro-batch; all
@@ -65,13 +65,13 @@ typedef struct hd_plan_call {
   hd_op_class class;
   const hd_geom *geom;
   hd_run_fn *run;
-  hd_run_outputs_fn *run_outputs; /* of a call that threads divide by its outputs, else NULL */
+  hd_run_outputs_fn *run_outputs; /* if threads divide the call by its outputs, else NULL */
   hd_place in[HD_MAX_IN], out[HD_MAX_OUT], packed;
   bool per_shard;   /* SHARD, REDUCE, STATS, by_shard: once per shard; else once for a group of neighbouring shards */
   bool by_shard;    /* by the table's shard_run */
   bool gathered;    /* its sums over all shards are read by a later segment or become running statistics */
   int64_t flops;    /* of a sample */
-  uint64_t needed;  /* who needs it, as HD_NEEDED_ALWAYS says */
+  uint64_t needed;  /* the groups that need it, see HD_NEEDED_ALWAYS */
   uint32_t written; /* the node's number as written, the key of its random numbers */
   int stage;        /* whose threads run it */
   int node;
@@ -82,12 +82,13 @@ typedef struct hd_plan_call {
 typedef struct hd_plan_group {
   hd_update_settings settings;
   hd_op update;
-  int states; /* that it keeps of a parameter */
+  int states; /* kept of a parameter */
 } hd_plan_group;
 
 enum { HD_MAX_GROUPS = 32 };
 
-/* Who needs a call, a bit each: the groups of parameters whose gradients come from it, bit 0 to 31; every step. */
+/* The steps that need a call, as bits: bit 0 to 31, steps that train this group of parameters, whose gradients depend
+ * on it; HD_NEEDED_ALWAYS, every step. */
 #define HD_NEEDED_ALWAYS (1ull << HD_MAX_GROUPS)
 
 /* What is kept beside each version of the weights: their exponential moving average, which is evaluated and saved in
@@ -118,7 +119,7 @@ typedef struct hd_plan_use {
   hd_place x, dy;
 } hd_plan_use;
 
-/* How a running statistic follows the batch's. */
+/* How a running statistic is updated from the batch's. */
 typedef struct hd_plan_running {
   int64_t batch;  /* of the batch's statistic: offset in the direct sums, floats */
   int64_t pixels; /* of a sample */
@@ -145,7 +146,7 @@ typedef struct hd_plan_param {
   bool deferred; /* formed from x and dy inside the reduction; else reduced from shard sums */
   int first_use, uses;
   int64_t offset;     /* where the parameter starts in the concatenation of all, floats, a multiple of 16 */
-  int32_t chunk_rows; /* home rows of a chunk (the last may have fewer) */
+  int32_t chunk_rows; /* rows of a chunk (the last may have fewer) */
   int32_t first_chunk, chunks;
 } hd_plan_param;
 
@@ -161,7 +162,7 @@ typedef struct hd_plan_packed {
 /* A fixed part of the parameters. */
 typedef struct hd_chunk {
   int param;
-  int32_t j0, j1; /* home rows */
+  int32_t j0, j1; /* rows */
   int64_t weight; /* relative cost, for distribution */
 } hd_chunk;
 
@@ -183,23 +184,23 @@ typedef enum hd_matrix_stage {
   HD_STAGE_WRITE
 } hd_matrix_stage;
 
-/* Neighbouring calls of a shards phase that belong to one stage. In training a stage has one stretch, forward, and
- * another one, backward; the last stage has both in one. A step passes from stage to stage: one whose parameters'
- * gradients are all deferred has a backward stretch without calls. */
-typedef struct hd_stretch {
+/* A stage range: neighbouring calls of a shards phase that belong to one stage. In training a stage has a forward and a
+ * backward range; in the last stage they are one. A step passes through all stages in order, so a stage whose gradients
+ * are all deferred has a backward range without calls. */
+typedef struct hd_stage_range {
   int stage, call0, call1;
-} hd_stretch;
+} hd_stage_range;
 
-/* What one stage makes and others read: the stages first to last. */
-typedef struct hd_crossing {
+/* A cut edge: a value that stage `from` makes and that stages `first` to `last` read or pass on. */
+typedef struct hd_cut_edge {
   hd_place place; /* BATCH or LABELS */
   int from, first, last;
-} hd_crossing;
+} hd_cut_edge;
 
 typedef struct hd_phase {
   hd_phase_kind kind;
   int call0, call1; /* SHARDS: its segment's calls; except in the first, sums of the previous one are reduced before */
-  int stretch0, stretch1;      /* SHARDS: the calls, cut at the borders of stages */
+  int range0, range1;          /* SHARDS: the calls, cut at the borders of stages */
   hd_matrix_stage stage;       /* MATRICES, */
   int round;                   /* and the round that it belongs to */
   int64_t gathered, gradients; /* floats of a partial sum: of gathered calls; after the last segment of all gradients */
@@ -239,9 +240,9 @@ typedef struct hd_plan {
   int chunk_count;
   hd_phase *phases;
   int phase_count;
-  hd_stretch *stretches;
-  hd_crossing *crossings;
-  int crossing_count;
+  hd_stage_range *stage_ranges;
+  hd_cut_edge *cut_edges;
+  int cut_edge_count;
   hd_plan_node *nodes; /* as the graph's */
   int segments;
   hd_stages stages;
@@ -256,14 +257,14 @@ typedef struct hd_plan {
   int64_t grad_elems;    /* of all uses' gradients: trained_elems, then those of further uses */
   bool trains;
   bool guarded; /* HD_GUARD_BYTES a sample behind each value are never touched */
-  bool shifts;  /* samples come without the shift: the first layer adds it */
+  bool shifts;  /* samples come without the shift; the first layer adds it */
 } hd_plan;
 
-/* What a plan may go without, for comparison; none of it changes a bit. */
+/* Optimisations that a plan can omit, for comparison; none of them changes a bit. */
 typedef enum hd_omission {
-  HD_OMIT_RELU = 1,      /* fused ReLUs, but for those between a convolution and the pool that is fused with it */
+  HD_OMIT_RELU = 1,      /* fused ReLUs, except those between a convolution and the pool that is fused with it */
   HD_OMIT_RECOMPUTE = 2, /* values computed again */
-  HD_OMIT_NEEDED = 4,    /* leaving out calls whose results nothing needs */
+  HD_OMIT_NEEDED = 4,    /* leaving out calls whose results are not needed */
   HD_OMIT_REUSE = 8,     /* values that share memory one after the other */
   HD_OMIT_IN_PLACE = 16, /* results over their inputs */
   HD_OMIT_ALL = 31
@@ -274,8 +275,8 @@ typedef struct hd_plan_settings {
   int64_t batch;      /* train: samples of a batch; 0: not known */
   int64_t shard_rows; /* train: samples of a shard, for kernels chosen by that number; 0 for none such */
   bool clip_norm;     /* train: a phase for the gradient's norm */
-  hd_stages stages;   /* count 0 or 1: one; without the places where they begin: cut evenly */
-  bool recompute;     /* train: cheap values are computed again for gradients, in place of kept */
+  hd_stages stages;   /* count 0 or 1: a single stage; without the nodes where stages begin: cut evenly */
+  bool recompute;     /* train: cheap values are computed again for gradients instead of kept */
   uint32_t omit;      /* hd_omission bits */
   bool guard;         /* each value has memory of its own, and a page without access behind it: with OMIT_REUSE */
   bool check;         /* the plan is checked after each pass */
@@ -296,13 +297,13 @@ HD_TOOLS_API void hd__plan_set_kernels(hd_plan *plan, const hd_kernels *kernels)
 /* An alias of a parameter: "NODE.weight" of a node that uses another node's parameter. */
 const char *hd__plan_alias(int *param, const hd_plan *plan, int index);
 
-/* Cuts a graph that has gradients into out->count stages, so that the dearest costs as little as possible; cost: of
- * each node as written, with its gradients, NULL: estimated. Each stage gets a layer with parameters; most: how many
- * have some. HD_E_USAGE: fewer than stages. */
+/* Cuts a graph that has gradients into out->count stages, so that the most expensive costs as little as possible. cost:
+ * of each node as written, with its gradients; NULL: estimated. Each stage needs a layer with parameters;
+ * hd__stages_most returns how many layers have some. HD_E_USAGE: fewer than stages. */
 int hd__stages_most(const hd_graph *graph);
 hd_status hd__stages_cut(hd_stages *out, hd_ctx *ctx, const hd_graph *graph, const double *cost);
 
-/* The stage of the node of this number as written. */
+/* The stage of a node, given by its number as written. */
 int hd__plan_stage_of(const hd_plan *plan, int written);
 
 /* Prints the result of each pass, one line per item. */

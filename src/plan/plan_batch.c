@@ -1,8 +1,8 @@
 /* The passes for values that depend on the whole batch.
  *
  * Statistics: for training, each batch_norm gets a batch_stats node before it and reads the batch's mean and variance;
- * its running statistics then follow them. With `stats: shard` it becomes a shard_norm, which computes the shard's
- * statistics, and only the running ones follow the batch's. For evaluation it keeps reading the running statistics.
+ * its running statistics are updated from them. With `stats: shard` it becomes a shard_norm, which computes the shard's
+ * statistics, and only the running ones use the batch's. For evaluation it keeps reading the running statistics.
  *
  * Segments: sums over all shards (statistics, the sums that batch_norm_dx needs) exist only after a barrier. The nodes
  * are divided, in order, into segments: a node that reads such a value starts a new segment if its producer is in the

@@ -14,7 +14,7 @@ static const char *phase_text(hd_phase_kind kind) {
   return text[kind];
 }
 
-/* The groups that alone need a call. */
+/* The groups that need a call, if not every step does. */
 static void print_needed(const hd_plan *plan, const hd_plan_call *call, FILE *to) {
   const char *before = "  for groups ";
   for (int g = 0; g < plan->group_count && plan->group_count > 1 && !(call->needed & HD_NEEDED_ALWAYS); g++)

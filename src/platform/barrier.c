@@ -158,7 +158,7 @@ static bool await_line(const hd_barrier *barrier, int thread, hd_barrier_line *l
   return true;
 }
 
-/* What the notes of a barrier are. */
+/* The kinds of notes of a barrier. */
 typedef enum note_kind { NOTHING, NOTES, STAMPS } note_kind;
 
 /* Merges a thread's note into its cache's: equal notes, or the latest stamp. Returns flags to add. */

@@ -42,7 +42,7 @@ typedef struct hd_barrier_line {
   _Alignas(8) char note[2][HD_BARRIER_NOTE_BYTES];
   _Alignas(64) atomic_uint sleepers;
   atomic_int cpu; /* of the thread at its last barrier */
-  int shared;     /* how often in a row it had to wait for a thread on the same CPU */
+  int shared;     /* the number of times in a row that it had to wait for a thread on the same CPU */
   int cache;      /* the machine's number of the thread's L3 cache, -1: unknown */
   int home;       /* the barrier's number of that cache, from 0 on; in a cache's line: its first thread */
 } hd_barrier_line;

@@ -20,7 +20,7 @@ static long long read_two(const char *path, long long *second) {
   return got < 1 || !strcmp(first, "max") ? -1 : atoll(first);
 }
 
-/* Calls look for base/path and every folder above it down to base. */
+/* Calls `look` for base/path and every folder above it down to base. */
 typedef void look_fn(void *tightest, const char *folder);
 
 static void climb(void *tightest, look_fn *look, const char *base, const char *path) {
@@ -47,9 +47,9 @@ static bool lists(const char *controllers, const char *controller) {
   return false;
 }
 
-/* Calls look for the folders of the cgroups that may limit this controller. A line of the membership is
+/* Calls `look` for the folders of the cgroups that may limit this controller. A line of the membership is
  * "hierarchy:controllers:path"; version 2 has no controllers, and its folder may lie beside those of version 1, which
- * are called as their controllers, or as one of them. */
+ * are named after their controllers, or one of them. */
 static void look_at_all(void *tightest, look_fn *look, const char *root, const char *membership,
                         const char *controller) {
   char line[PATH_BYTES], base[PATH_BYTES];

@@ -1,4 +1,4 @@
-/* Clocks. */
+/* Reading clocks: see clock.h. */
 #include "platform/clock.h"
 
 #include <time.h>

@@ -1,20 +1,21 @@
-/* How much of this process's CPUs others use while it works: from /proc/stat, below $HEDDLE_SYSROOT. */
+/* The use of this process's CPUs by other processes while it works: from /proc/stat, below $HEDDLE_SYSROOT. */
 #pragma once
 
 #include <stdbool.h>
 
 #include "base/tools_api.h"
 
-/* A moment: how long the CPUs of this process have been busy since the system began, with what this process did. */
+/* A moment: the time that the CPUs of this process have been busy since the system started, and that this process
+ * used. */
 typedef struct hd_cpu_load {
   double busy_s, own_s, at_s; /* busy_s: NAN if unknown */
   int cpus;
 } hd_cpu_load;
 
-/* Of the CPUs that this thread may run on. */
+/* Reads the CPUs that this thread may run on. */
 HD_TOOLS_API void hd__cpu_load_now(hd_cpu_load *out);
 
-/* How many CPUs other processes kept busy since then, on average; NAN: unknown. */
+/* The number of CPUs that other processes kept busy since then, on average; NAN: unknown. */
 HD_TOOLS_API double hd__cpu_load_others(const hd_cpu_load *since);
 
 /* The seconds that the CPUs of /proc/stat for which `counts` is true were busy; `ticks` are those of a second. NAN: the

@@ -135,7 +135,7 @@ hd_status hd__file_read_input(hd_mapping *out, hd_ctx *ctx, const char *name) {
                      : got < 0           ? hd__file_error(ctx, name, "to read it")
                                          : HD_OK;
   if (status == HD_OK && at > 0)
-    *out = (hd_mapping){mremap(bytes, room, at, MREMAP_MAYMOVE), at}; /* smaller: it stays where it is */
+    *out = (hd_mapping){mremap(bytes, room, at, MREMAP_MAYMOVE), at}; /* shrinking: the mapping is not moved */
   else
     hd__file_unmap(out);
   return status;
@@ -225,7 +225,7 @@ static int make_one_folder(const char *name, const char *target) { return mkdir(
 
 static int make_link(const char *name, const char *target) { return symlink(target, name); }
 
-/* Makes it beside `path`, under a new temporary name. */
+/* Makes a file, folder or link beside `path`, under a new temporary name. */
 static hd_status make_beside(int *made, char name[HD_PATH_BYTES], hd_ctx *ctx, const char *path, make_fn *make,
                              const char *target, const char *expected) {
   *made = -1;
@@ -389,8 +389,8 @@ hd_status hd__file_check_place(hd_ctx *ctx, const char *path, bool for_link) {
                   path, for_link ? "link" : "folder", kind_text(there.st_mode));
 }
 
-/* Gives a folder another folder's name, on a file system that cannot exchange names. For a moment the name does not
- * exist; a folder left under the mark of old ones is restored at the next start. */
+/* Renames a folder over another one, on a file system that cannot exchange names. For a moment the name does not exist;
+ * a folder left under an old-mark name is restored at the next start. */
 static hd_status take_place(hd_ctx *ctx, const char *temporary, const char *path) {
   char old[HD_PATH_BYTES];
   HD_TRY(temporary_name(old, ctx, path, old_mark));

@@ -25,7 +25,7 @@ HD_RELEASER(hd__folder_close, DIR, closedir)
 #define HD_FILE_OWNED HD_RELEASED(hd__file_close) FILE
 #define HD_FOLDER_OWNED HD_RELEASED(hd__folder_close) DIR
 
-/* HD_E_IO for a call of the system that failed, by errno; `expected`: "to write it". */
+/* HD_E_IO for a system call that failed, by errno; `expected`: "to write it". */
 HD_TOOLS_API hd_status hd__file_error(hd_ctx *ctx, const char *path, const char *expected);
 
 /* Opens a file for reading; *out is NULL where there is none, which is no failure. */
@@ -53,14 +53,14 @@ hd_status hd__file_in_shared(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *f
 hd_status hd__file_read(hd_mapping *out, hd_ctx *ctx, const char *path);
 void hd__file_unmap(hd_mapping *mapping);
 
-/* Everything that comes on standard input; `name` is for messages. */
+/* Reads standard input to its end; `name` is for messages. */
 hd_status hd__file_read_input(hd_mapping *out, hd_ctx *ctx, const char *name);
 
 /* A mapping that ends with its scope. */
 #define HD_MAPPED HD_RELEASED(hd__file_unmap) hd_mapping
 
-/* Writes a whole file atomically: `write` fills it and may fail with its own status. A link in its place is replaced,
- * not followed; what is neither file nor link is HD_E_IO. */
+/* Writes a whole file atomically: `write` fills it and may fail with its own status. A link at the path is replaced,
+ * not followed; anything that is neither file nor link is HD_E_IO. */
 typedef hd_status hd_write_fn(FILE *to, hd_ctx *ctx, void *arg);
 HD_TOOLS_API hd_status hd__file_write(hd_ctx *ctx, const char *path, hd_write_fn *write, void *arg);
 
@@ -91,7 +91,7 @@ hd_status hd__file_folder_begin(char temporary[HD_PATH_BYTES], hd_ctx *ctx, cons
  * HD_E_IO for anything else, which is never replaced. */
 hd_status hd__file_check_place(hd_ctx *ctx, const char *path, bool for_link);
 
-/* Syncs it and gives it its final name, replacing a folder of that name, and nothing else. */
+/* Syncs the folder and renames it to its final name, replacing a folder of that name, and nothing else. */
 hd_status hd__file_folder_commit(hd_ctx *ctx, const char *temporary, const char *path);
 
 /* Whether a name is one that the caller writes in its folder. */
@@ -101,9 +101,9 @@ typedef bool hd_writes_fn(const char *name);
  * one. False for a link to a folder. */
 bool hd__file_holds_only(const char *folder, hd_writes_fn *writes);
 
-/* Removes what killed processes of this user left in a folder: under temporary names of names that the caller
- * writes, plain files, links to a name of the same folder, and folders of such files and nothing else. An object
- * that was being replaced is restored if its name is free. Only for a folder that no other process writes. */
+/* Removes leftovers of killed processes of this user in a folder: under temporary names of names that the caller
+ * writes, plain files, links to a name of the same folder, and folders that contain only such files. An object that was
+ * being replaced is restored if its name is free. Only for a folder that no other process writes. */
 void hd__file_remove_leftovers(const char *folder, hd_writes_fn *writes);
 
 /* Locks a folder for writing by this process, until hd__file_unlock or the end of the process: HD_E_IO if another
@@ -116,8 +116,9 @@ HD_TOOLS_API hd_status hd__file_lock_folder(int *lock, hd_ctx *ctx, const char *
 typedef enum hd_lock_state {
   HD_LOCK_FREE,
   HD_LOCK_HELD,    /* a process of this host, which runs */
-  HD_LOCK_UNKNOWN, /* a process of another host, container or user, of which it is not known whether it runs */
-  HD_LOCK_FOREIGN  /* the file is locked, but not by the process that it names: by no heddle that writes the folder */
+  HD_LOCK_UNKNOWN, /* a process of another host, container or user, which may or may not be running */
+  HD_LOCK_FOREIGN  /* the file is locked, but not by the process that it names, so not by a heddle that writes the
+                      folder */
 } hd_lock_state;
 
 enum { HD_LOCK_WHO_BYTES = 192 };
@@ -141,7 +142,7 @@ void hd__file_retire_folder(const char *path);
 /* Points the link `path` at `target`, atomically, replacing a link and nothing else. */
 hd_status hd__file_link(hd_ctx *ctx, const char *target, const char *path);
 
-/* Makes an open file at least so long, with its room on the disk: writing it later cannot fail for want of room. 0,
+/* Makes an open file at least this long, with its room on the disk: writing it later cannot fail for lack of room. 0,
  * or an errno. */
 int hd__file_reserve(int fd, int64_t bytes);
 

@@ -66,7 +66,7 @@ static bool read_holder(holder *out, int fd) {
   if (sscanf(line, "%127s %47s %63s %ld %llu", out->host, boot, space, &out->pid, &out->start) != 5)
     return false;
   snprintf(out->place, sizeof out->place, "%s %s %s", out->host, boot, space);
-  for (char *c = out->host; *c; c++) /* it goes into a message */
+  for (char *c = out->host; *c; c++) /* it is printed in a message */
     *c = *c > ' ' && *c < 127 ? *c : '?';
   return out->pid > 0;
 }
@@ -79,8 +79,8 @@ static bool may_be_running(const holder *h) {
 
 /* ---- A lock that this process does not hold ---- */
 
-/* Of a file that may not be opened: whether this system has locked it. Numbers of devices there are not those of
- * stat on every file system, so that of the file must do. */
+/* Whether this system has locked a file that may not be opened. Device numbers in /proc/locks differ from those of stat
+ * on some file systems, so only the file's number is compared. */
 static bool is_in_proc_locks(const struct stat *file) {
   char *line = NULL;
   size_t room = 0;
@@ -167,7 +167,8 @@ static bool is_of(int fd, const char *path) {
          opened.st_ino == named.st_ino;
 }
 
-/* Writes the line of this process; on a full disk it is missing in messages of others, the lock holds. */
+/* Writes the line of this process. On a full disk the line is missing in other processes' messages, but the lock
+ * holds. */
 static void sign(int fd) {
   char line[LINE_BYTES];
   line_of_this_process(line);

@@ -1,4 +1,4 @@
-/* What the system says of the machine: for records, figures, and to tell machines apart. */
+/* The system's description of the machine: for records, figures, and to tell machines apart. */
 #pragma once
 
 #include <stddef.h>
@@ -8,5 +8,5 @@
 /* The processor's name; "unknown" where the system gives none. */
 HD_TOOLS_API void hd__cpu_name(char *out, size_t bytes);
 
-/* What no other running system has, a new one after each start; "" where the system gives none. */
+/* A text that is unique to this running system and changes at each start; "" if the system provides none. */
 void hd__machine_boot(char *out, size_t bytes);

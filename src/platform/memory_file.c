@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The last seal keeps others from adding more. */
+/* The last seal prevents further seals. */
 static int seals(bool may_grow) { return F_SEAL_SHRINK | F_SEAL_SEAL | (may_grow ? 0 : F_SEAL_GROW); }
 
 int hd__memory_file(const char *name, int64_t bytes, bool may_grow) {

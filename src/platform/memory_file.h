@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A descriptor of a new file of so many zeros, closed by exec; -1 with errno. One that may not grow has all of its
- * memory at once: a lack of it shows here. The name is for /proc alone. */
+/* A descriptor of a new file of this many zeros, closed by exec; -1 with errno. A file that may not grow has all of its
+ * memory allocated at once, so that a lack of memory shows here. The name only appears in /proc. */
 int hd__memory_file(const char *name, int64_t bytes, bool may_grow);
 
 /* Whether no process can make the file shorter or, where it may not grow, longer. */

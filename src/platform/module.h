@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 
-/* The address of `symbol` in module `name`, which stays loaded. HD_E_UNSUPPORTED: it is not there, or cannot be
+/* The address of `symbol` in module `name`, which stays loaded. HD_E_UNSUPPORTED: the module is missing or cannot be
  * loaded; the message names its purpose, what was found, and `remedy`. */
 hd_status hd__module_find(void **out, hd_ctx *ctx, const char *name, const char *symbol, const char *what,
                           const char *remedy);

@@ -26,7 +26,7 @@ static bool may_bind(void) {
   return false;
 }
 
-/* Called for each loaded library: the path of a runtime ends the search. To open it here could wait for a lock. */
+/* Called for each loaded library: the path of a runtime ends the search. Opening it here could wait for a lock. */
 static int find(struct dl_phdr_info *info, size_t bytes, void *path) {
   static const char *const names[] = {"libgomp", "libomp", "libiomp5"};
   const char *slash = strrchr(info->dlpi_name, '/'), *file = slash ? slash + 1 : info->dlpi_name;

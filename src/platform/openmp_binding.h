@@ -10,7 +10,7 @@
 /* True if a runtime has bound this thread to one of its places; *all: the CPUs of all places. */
 bool hd__openmp_has_bound(hd_cpu_set *all);
 
-/* The variable whose list of places keeps this process off CPUs that it had otherwise; NULL: none does. */
+/* The variable whose list of places excludes CPUs that this process could otherwise use; NULL: there is none. */
 const char *hd__openmp_limit(void);
 
 /* The CPUs that the program may use from this thread on: those, else the thread's mask. False, and an empty set, where

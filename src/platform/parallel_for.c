@@ -1,4 +1,5 @@
-/* Parallel loops: see parallel_for.h. Which thread gets which range depends on the moment, so results may not. */
+/* Parallel loops: see parallel_for.h. The assignment of ranges to threads depends on timing, so results must not depend
+ * on it. */
 #include "platform/parallel_for.h"
 
 #include <stdatomic.h>

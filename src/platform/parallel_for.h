@@ -1,4 +1,4 @@
-/* Loops whose items are independent, outside of training: what data sets do while they are opened. */
+/* Loops whose items are independent, outside of training: used by data sets while they are opened. */
 #pragma once
 
 #include <stdint.h>

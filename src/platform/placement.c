@@ -169,7 +169,7 @@ static hd_status take_list(placing *p, hd_ctx *ctx) {
   return HD_OK;
 }
 
-/* ---- How many, and why ---- */
+/* ---- The number of threads, and its reason ---- */
 
 static void say(placing *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

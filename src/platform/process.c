@@ -25,8 +25,8 @@ typedef struct stat_line {
 /* For this process the line of its first thread is read: under an emulator /proc/self/stat is synthetic, and its
  * start differs from what other processes see.
  *
- * Fields are counted behind the parenthesis that ends the name (field 2), which may hold spaces: the state is field
- * 3, the number of threads 20, the start 22, and how it ended 52. */
+ * Fields are counted after the parenthesis that ends the name (field 2), which may contain spaces: the state is field
+ * 3, the number of threads 20, the start 22, and the exit status 52. */
 static bool read_stat(stat_line *out, int pid) {
   const int self = (int)getpid();
   char text[1024], path[48];

@@ -14,8 +14,8 @@
  * such process. */
 HD_TOOLS_API uint64_t hd__process_start(int pid);
 
-/* The most memory that this program has had, in bytes. The system's other figure, ru_maxrss, is kept over exec: it may
- * be that of the program that started this one. */
+/* The largest amount of memory that this program has had, in bytes. The system's other figure, ru_maxrss, is kept
+ * across exec: it may be that of the program that started this one. */
 int64_t hd__process_peak_bytes(void);
 
 /* The name of a process's program, as ps shows it; "" if there is no such process. */
@@ -25,7 +25,7 @@ void hd__process_name(char *out, size_t bytes, int pid);
 typedef struct hd_process_state {
   char state;        /* as ps shows it: R, S, D, T (stopped), Z (ended, not yet waited for), ...; 0: there is none */
   bool has_ended;    /* Z, or none */
-  bool lingers;      /* ended, but for threads that may still write and hold files: they wait for the disk */
+  bool lingers;      /* ended, except threads that may still write and hold files: they wait for the disk */
   bool end_is_known; /* `end` is valid */
   int end;           /* the status as of waitpid */
 } hd_process_state;

@@ -1,5 +1,5 @@
-/* Rounding to nearest in calls that compute scalars (weights that are drawn, learning rates) on the program's own
- * thread, which it may have left in another rounding mode. All else of its mode stays; fpmode.h is for the kernels. */
+/* Rounding to nearest in calls that compute scalars (drawn weights, learning rates) on the program's own thread, which
+ * may be in another rounding mode. The rest of its mode is unchanged; fpmode.h is for the kernels. */
 #pragma once
 
 #include <stdint.h>

@@ -32,8 +32,8 @@ hd_status hd__segment_map(hd_segment *out, hd_ctx *ctx, int fd, int64_t offset, 
  * sets *held to 0. While *wanted is not 0 the pages are kept, for a process that reads them later. */
 void hd__segment_count(hd_segment *segment, int fd, int64_t offset, atomic_int *held, const atomic_uint *wanted);
 
-/* Makes the pages inside a range of a segment inaccessible, for tests: who touches them gets SIGSEGV. A system that
- * refuses leaves them as they are. */
+/* Makes the pages inside a range of a segment inaccessible, for tests: an access raises SIGSEGV. If the system refuses,
+ * they stay as they are. */
 void hd__segment_guard(void *from, size_t bytes);
 
 HD_TOOLS_API void hd__segment_destroy(hd_segment *segment);

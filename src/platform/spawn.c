@@ -80,7 +80,7 @@ void hd__spawn_end(char text[HD_SPAWN_END_BYTES], pid_t pid) {
     snprintf(text, HD_SPAWN_END_BYTES, "exit status %d", WEXITSTATUS(how));
 }
 
-/* ---- Arguments: strings behind one another, each with its end ---- */
+/* ---- Arguments: consecutive strings, each with its end ---- */
 
 static hd_status read_arguments(char **text, size_t *used, hd_ctx *ctx) {
   static const char path[] = "/proc/self/cmdline";

@@ -16,7 +16,7 @@ typedef struct hd_spawn_how {
   const char *program;    /* a path, or a name to look for in PATH; NULL for the program of this process */
   char *const *argv;      /* ends with NULL */
   const char *const *set; /* "NAME=VALUE" to add to the environment, ends with NULL; NULL for none */
-  int fd;                 /* handed down as HD_SPAWN_FD; -1 for none. Stays open here */
+  int fd;                 /* passed on as HD_SPAWN_FD; -1 for none. Stays open here */
 } hd_spawn_how;
 
 hd_status hd__spawn(pid_t *out, hd_ctx *ctx, const hd_spawn_how *how);

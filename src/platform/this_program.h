@@ -1,4 +1,4 @@
-/* What the system knows of this program: its file, and the files that it maps. The command has a copy of its own. */
+/* This program's file, and the files that it maps. The command has a copy of its own. */
 #pragma once
 
 #include <stdbool.h>

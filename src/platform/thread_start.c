@@ -14,7 +14,7 @@ enum {
 };
 
 static unsigned process = 1; /* changes in a child, before any of its threads runs */
-static int not_told;         /* an errno: this process is not told of forks */
+static int not_told;         /* an errno of pthread_atfork: forks are not counted */
 
 static void count_fork(void) { process++; }
 
@@ -39,8 +39,8 @@ static void block_signals(sigset_t *before) {
   pthread_sigmask(SIG_SETMASK, &set, before);
 }
 
-/* The default size of a stack is that of `ulimit -s`. A thread inherits the mask of the one that starts it, which an
- * OpenMP runtime may have bound; where the system refuses another mask, it does. */
+/* The default size of a stack is `ulimit -s`. A thread inherits the mask of the thread that starts it, which an OpenMP
+ * runtime may have bound; it keeps this mask if the system refuses another. */
 static int start(pthread_t *out, void *(*run)(void *), void *arg) {
   pthread_attr_t how;
   size_t bytes;

@@ -4,9 +4,9 @@
  * SIGFPE, SIGILL, SIGTRAP, SIGSYS). If these were blocked, the system would end the process without calling the
  * program's handler, which may name a truncated file or write a stack trace.
  *
- * A fork copies the memory of a process but only the thread that called it. So a thread belongs to the process that
- * started it: elsewhere it is not here, and joining it returns at once. What waits for threads, or shares memory with
- * other processes, belongs to one process too, and is refused or left alone in another. */
+ * A fork copies the memory of a process but only the calling thread. So a thread belongs to the process that started
+ * it: in another process it does not exist, and joining it returns at once. Objects that wait for threads, or share
+ * memory with other processes, belong to one process too, and are refused or left alone in another. */
 #pragma once
 
 #include <pthread.h>
@@ -35,5 +35,5 @@ hd_status hd__thread_check_stack(hd_ctx *ctx);
 /* Whether this process started the thread, and has not joined it. */
 bool hd__thread_is_here(const hd_thread *thread);
 
-/* Waits for the end of a thread that is here. */
+/* Waits for the end of a thread of this process. */
 HD_TOOLS_API void hd__thread_join(hd_thread *thread);

@@ -21,7 +21,7 @@ struct hd_thread_team {
   unsigned region; /* the last one that has begun */
   pthread_mutex_t one_at_a_time;
 
-  /* What line 0 publishes. */
+  /* The work that line 0 publishes. */
   void (*work)(void *arg, int thread); /* NULL: the team ends */
   void *arg;
 };

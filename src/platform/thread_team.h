@@ -1,11 +1,11 @@
-/* A team: threads that wait for work, beside the thread that calls. They are the library's, so that no setting of
- * another runtime matters, and none of the program's is changed.
+/* A team: the calling thread and threads that wait for work. They are the library's, so they depend on no setting of
+ * another runtime and change none of the program's.
  *
  * A region runs a function once on each thread of the team, and ends when all have returned. Its start and its end are
  * signals of a barrier's lines (barrier.h): line 0 says which region has begun, line i which one thread i has finished.
  * Waiting threads spin briefly, then sleep.
  *
- * After a fork a child has none of the threads: its next region starts others. */
+ * After a fork a child has none of the threads: its next region starts new ones. */
 #pragma once
 
 #include <stdbool.h>

@@ -42,7 +42,8 @@ static hd_status threads_refused(hd_ctx *ctx, int wanted, int there) {
                   wanted, there);
 }
 
-/* Of `wanted`, as many as OMP_THREAD_LIMIT allows: it is not heddle's, but it limits the threads of programs. */
+/* At most `wanted` threads, and at most OMP_THREAD_LIMIT: that variable is not heddle's, but it limits the threads of
+ * programs. */
 static int allowed(int wanted) {
   const char *text = getenv("OMP_THREAD_LIMIT");
   int64_t limit;
@@ -75,7 +76,7 @@ static hd_status read_speeds(hd_threads *threads, hd_ctx *ctx, const char *text)
     size_t length = strcspn(at, ",");
     strncat(item, at, length < sizeof item ? length : 0);
     if (!hd__parse_int64(&speed, item) || speed < 0 || speed > MOST_SPEED)
-      return hd__fail(ctx, HD_E_USAGE, "HEDDLE_LANE_SPEEDS expects numbers from 0 to %d such as 2,2,1, found '%.80s'",
+      return hd__fail(ctx, HD_E_USAGE, "HEDDLE_THREAD_SPEEDS expects numbers from 0 to %d such as 2,2,1, found '%.80s'",
                       MOST_SPEED, text);
     threads->speed[i] = (int32_t)speed;
     sum += threads->speed[i];
@@ -83,13 +84,13 @@ static hd_status read_speeds(hd_threads *threads, hd_ctx *ctx, const char *text)
   }
   if (sum == 0)
     return hd__fail(ctx, HD_E_USAGE,
-                    "HEDDLE_LANE_SPEEDS expects one of the first %d above 0, found '%.80s'; raise one or unset it",
+                    "HEDDLE_THREAD_SPEEDS expects one of the first %d above 0, found '%.80s'; raise one or unset it",
                     threads->count, text);
   return HD_OK;
 }
 
 static hd_status fill(hd_threads *threads, hd_ctx *ctx, const hd_placement *place) {
-  const char *speeds = getenv("HEDDLE_LANE_SPEEDS");
+  const char *speeds = getenv("HEDDLE_THREAD_SPEEDS");
   threads->thread = hd__calloc((size_t)threads->count, sizeof *threads->thread);
   threads->speed = hd__calloc((size_t)threads->count, sizeof *threads->speed);
   if (place->workers > 0)
@@ -257,7 +258,7 @@ typedef struct region {
   void *arg;
 } region;
 
-/* What one thread does in a region. */
+/* The work of one thread in a region. */
 static void run_thread(void *arg, int thread) {
   const region *r = arg;
   const int cpu = r->threads->thread[thread].cpu;

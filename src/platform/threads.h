@@ -5,7 +5,7 @@
  * both are restored at the end. Where the system refuses to bind, threads run unbound: that costs speed, not results.
  *
  * Threads on cores of several kinds differ in speed. An executor that measures the speeds sets them here for all
- * executors; all threads of a kind count as equally fast. HEDDLE_LANE_SPEEDS sets them beforehand. */
+ * executors; all threads of a kind count as equally fast. HEDDLE_THREAD_SPEEDS sets them beforehand. */
 #pragma once
 
 #include "base/tools_api.h"

@@ -18,6 +18,6 @@ typedef struct hd_memory_range {
   int32_t numa; /* as in hd_cpu */
 } hd_memory_range;
 
-/* Binds the whole pages inside each range, untouched so far, to its NUMA node. HD_E_SYSTEM where the system refuses:
- * then it chooses the nodes. */
+/* Binds the whole pages inside each range, untouched so far, to its NUMA node. HD_E_SYSTEM if the system refuses: it
+ * then chooses the nodes. */
 hd_status hd__topology_bind_memory(hd_ctx *ctx, const hd_memory_range *range, int count);

@@ -78,7 +78,8 @@ void hd__tree_lay_out(hd_partial_sums *sums, const hd_micro_batch *micro_batch, 
 /* The levels of a tree over `shards` shards. */
 int32_t hd__tree_levels(int32_t shards);
 
-/* The most partial sums of the shards [lo, hi) at any time: of complete subtrees, and of the one being pushed. */
+/* The largest number of partial sums of the shards [lo, hi) at any time: those of complete subtrees, and the one being
+ * pushed. */
 int32_t hd__tree_most_sums(int32_t lo, int32_t hi);
 
 /* Whether the shards [lo, hi) of a micro-batch, counted from its first, hold one of the samples [first, first + rows)

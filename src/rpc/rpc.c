@@ -84,7 +84,7 @@ typedef struct proposal {
   int64_t most_bytes, status;
 } proposal;
 
-/* All ranks go on, or none. */
+/* All ranks continue, or none. */
 static hd_status agree(hd_group *g, hd_ctx *ctx, hd_status status, size_t most_bytes) {
   HD_OWNED proposal *all = hd__calloc((size_t)g->ranks, sizeof *all);
   const proposal this_rank = {(int64_t)most_bytes, status};

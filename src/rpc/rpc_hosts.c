@@ -2,10 +2,10 @@
  * A message is a header and, if there are any, elements. Their length is in the header, so a rank receives a header
  * from any rank, then the elements from that one: messages of two ranks arrive in order.
  *
- * The service thread has one call of another host at a time: it is received, run, and answered, and then the next one
- * is. Replies are received all the while, by the thread that waits for one or by the service thread, under a lock. So
- * ranks that send each other large replies do not wait in a circle. Messages that are not received yet wait at their
- * sender, or if they are small in the transport: at most HD_RPC_CALLS of a rank. */
+ * The service thread handles one call of another host at a time: it receives, runs and answers it before the next one.
+ * Replies are received meanwhile, by the thread that waits for one or by the service thread, under a lock. So ranks
+ * that send each other large replies cannot deadlock. Messages that are not received yet wait at their sender or, if
+ * they are small, in the transport: at most HD_RPC_CALLS of a rank. */
 #include "base/alloc.h"
 #include "exec/exchange/cluster.h"
 #include "rpc/rpc_state.h"
@@ -13,8 +13,8 @@
 /* Added to the group's tag: after the memory is shared, the group makes no collective calls. */
 enum { TAG_CALL, TAG_REPLY };
 
-/* What is being moved: the header that is received; its elements; the message to which it belongs, or which answers
- * it. */
+/* The transfer in progress: the header that is received; its elements; the message to which it belongs, or which
+ * answers it. */
 typedef enum stage { HEADER, ELEMENTS, SENT } stage;
 
 typedef struct flow {

@@ -9,7 +9,7 @@ static _Thread_local const char *running;
 
 const char *hd__rpc_running(void) { return running; }
 
-/* The message of a failure in place of a result. */
+/* The message of a failure instead of a result. */
 static size_t fail(hd_rpc_header *h, char *output, hd_status status, const char *message) {
   const size_t bytes = strlen(message);
   memcpy(output, message, bytes);

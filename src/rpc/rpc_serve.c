@@ -31,7 +31,7 @@ static void nap(hd_rpc *rpc, unsigned head, int naps) {
   atomic_store(&rpc->queue->sleeps, 0);
 }
 
-/* The thread polls for a while after it has served a call. Replies are mostly received by those that wait for them. */
+/* The thread polls for a while after it has served a call. Replies are mostly received by the waiting threads. */
 void *hd__rpc_serve(void *arg) {
   hd_rpc *rpc = arg;
   unsigned head = 0;

@@ -1,12 +1,12 @@
-/* Where queues, slots and elements are, how headers are read, and how threads wait: see rpc_state.h. */
+/* The layout of queues, slots and elements, reading headers, and waiting: see rpc_state.h. */
 #include "comm/rank_sums.h"
 #include "platform/cpu_relax.h"
 #include "rpc/rpc_state.h"
 
 enum { PAGE_BYTES = 4096 };
 
-/* A wait polls for a fraction of a millisecond, or for some microseconds where the CPUs are needed: about as long as
- * waking one takes. It does not yield: on a busy CPU a thread that yields comes back later than one that sleeps. */
+/* A wait polls for a fraction of a millisecond, or for some microseconds if the CPUs are needed: about the time that
+ * waking a thread takes. It does not yield: on a busy CPU a thread that yields continues later than one that sleeps. */
 enum { SPINS = 4000, SPINS_CROWDED = 200 };
 
 /* ---- waiting ---- */

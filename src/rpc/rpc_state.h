@@ -29,7 +29,7 @@
 /* States of a slot; SLEEPS is added while its caller sleeps on the word. */
 enum { HD_RPC_PENDING = 1, HD_RPC_GIVEN_UP, HD_RPC_DONE, HD_RPC_SLEEPS = 4 };
 
-/* What precedes the elements of a call, or of its reply. The elements of a failure are its message. */
+/* The header before the elements of a call, or of its reply. The elements of a failure are its message. */
 typedef struct hd_rpc_header {
   int32_t status, dtype, ndim;
   int32_t in_place; /* of a result: it is where the input was */
@@ -103,7 +103,7 @@ int hd__rpc_spins(bool crowded);
 /* Spends a moment; false: it is time to sleep. `turn` counts from 0. */
 bool hd__rpc_spend(const hd_rpc *rpc, int turn);
 
-/* How long a sleep on a word lasts at most: shorter between hosts, where messages wake no thread. */
+/* The longest sleep on a word: shorter between hosts, where messages wake no thread. */
 int64_t hd__rpc_nap_ns(const hd_rpc *rpc, int naps);
 
 /* ---- Arrays ---- */
@@ -146,7 +146,7 @@ void hd__rpc_hosts_close(hd_rpc *rpc);
 /* Sends the call, whose header and input are in its slot. */
 hd_status hd__rpc_hosts_start(hd_rpc *rpc, hd_ctx *ctx, hd_rpc_future *call, size_t bytes);
 
-/* Moves what can be moved of calls of other ranks, by the service thread; of replies, by any thread. Returns whether
- * something was. */
+/* Makes progress on calls of other ranks (by the service thread) and on replies (by any thread). Returns whether
+ * anything moved. */
 bool hd__rpc_hosts_serve(hd_rpc *rpc);
 bool hd__rpc_hosts_receive(hd_rpc *rpc);

@@ -66,7 +66,7 @@ hd_status hd__tensor_here(hd_ctx *ctx, const hd_tensor *x);
 hd_status hd__tensors_beside(hd_ctx *ctx, const hd_tensor *a, const hd_tensor *b);
 static inline bool hd__tensor_on_gpu(const hd_tensor *x) { return x->device.kind == HD_CUDA; }
 
-/* *out = dim, counted from the end if negative; HD_E_USAGE if there is none such among ndim. */
+/* *out = dim, counted from the end if negative; HD_E_USAGE if it is not a dimension of ndim. */
 hd_status hd__find_dim(int *out, hd_ctx *ctx, int64_t dim, int ndim);
 
 /* Checks that the number is in the range of the type. */
@@ -117,7 +117,7 @@ typedef union hd_block {
   int32_t i32[HD_ARRAY_BLOCK];
 } hd_block;
 
-/* Elements first .. first + count - 1 as `dtype`, count <= HD_ARRAY_BLOCK: where they are, or gathered into `block`. */
+/* Elements first .. first + count - 1 as `dtype`, count <= HD_ARRAY_BLOCK: in place, or gathered into `block`. */
 const void *hd__strided_read(const hd_strided *walk, hd_dtype dtype, int64_t first, int64_t count, hd_block *block);
 
 /* The address of element `index` of the walk. */

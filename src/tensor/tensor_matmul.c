@@ -1,4 +1,4 @@
-/* Products of matrices: tiles of the result, shared out over the threads.
+/* Products of matrices: tiles of the result, distributed over the threads.
  *
  * An element is one chain, k ascending, for any tile, number of threads, CPU and strides of the operands: the kernel
  * takes any strides, so nothing is packed first. Tiles are small enough that every thread gets some. */

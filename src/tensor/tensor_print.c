@@ -25,7 +25,7 @@ typedef struct number_form {
 } number_form;
 
 /* printf writes the locale's decimal point. */
-static void mend_point(char *number) {
+static void fix_point(char *number) {
   const char *point = localeconv()->decimal_point;
   char *found = strcmp(point, ".") ? strstr(number, point) : NULL;
   if (found) {
@@ -47,7 +47,7 @@ static const char *number_text(char number[NUMBER_BYTES], const hd_tensor *x, co
     snprintf(number, NUMBER_BYTES, "%.0f.", value);
   else
     snprintf(number, NUMBER_BYTES, "%.4f", value);
-  mend_point(number);
+  fix_point(number);
   return number;
 }
 

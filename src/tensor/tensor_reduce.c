@@ -23,7 +23,8 @@ typedef struct reduction {
   hd_strided walk;
   hd_dtype dtype;
   int64_t outputs, inner, blocks; /* elements of the result, of each sum, blocks of that */
-  int64_t columns;                /* so many outputs lie side by side as columns of floats to sum; 0: they do not */
+  int64_t columns;                /* the number of adjacent outputs that are summed as columns of floats; 0: they
+                                     are not adjacent */
   partial *partials;
   hd_tensor *out;
   atomic_bool overflow;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # TAP: --precision bf16 has one digest, too: over instruction sets, AMX and the reference, threads, accumulation, ranks,
-# stages and resume, on a network of nearly every operation, one of 5 x 5 convolutions under pools, one of convolutions in
-# groups and one that float computes by tiles.
+# stages and resume, on a network of nearly every operation, one of 5 x 5 convolutions under pools, one of convolutions
+# in groups and one that float computes by tiles.
 . "$SRCDIR/tests/tap.sh"
 
 # The constants. A change of one changes every user's results: the commit must give the reason.
@@ -24,7 +24,8 @@ check() { # EXPERIMENT ISA HOW THREADS LAYOUT...
   eval "wanted=\$${experiment}_digest options=\$$experiment"
   rm -rf "$folder/run"
   # shellcheck disable=SC2086
-  set -- $options --data "$folder/data" --batch 32 --epochs 2 --seed 7 --precision bf16 --threads "$threads" "$@" --out "$folder/run"
+  set -- $options --data "$folder/data" --batch 32 --epochs 2 --seed 7 --precision bf16 --threads "$threads" "$@" \
+    --out "$folder/run"
   if [ "$how" = whole ]; then
     train "$@" >"$folder/json" 2>"$folder/err"
   else
@@ -51,7 +52,8 @@ for isa in $isas; do
   check groups $isa whole 2
   check tiles $isa whole 2 --accumulate 2
 done
-best=$(HEDDLE_ISA='' "$HEDDLE" train --json --model mlp --data "$folder/data" --precision bf16 --max-steps 1 --out "$folder/best" |
+best=$(HEDDLE_ISA='' "$HEDDLE" train --json --model mlp --data "$folder/data" --precision bf16 --max-steps 1 \
+  --out "$folder/best" |
   tail -n 1 | sed -n 's/.*"isa": "\([^"]*\)_bf16".*/\1/p')
 check mixed "$best" whole 1 --procs 2
 check mixed "$best" whole 2 --stages 2

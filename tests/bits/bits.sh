@@ -46,8 +46,8 @@ for isa in reference scalar avx2 avx512 neon; do
   isa_number=$((isa_number + 1))
 done
 for speeds in 1,0,3 0,0,1 1000,1,1,550; do
-  HEDDLE_LANE_SPEEDS=$speeds
-  export HEDDLE_LANE_SPEEDS
+  HEDDLE_THREAD_SPEEDS=$speeds
+  export HEDDLE_THREAD_SPEEDS
   for threads in 3 8; do
     check_run adamw "$fastest" "$threads" 2 whole
     check_run norm "$fastest" "$threads" 1 whole
@@ -55,7 +55,7 @@ for speeds in 1,0,3 0,0,1 1000,1,1,550; do
     check_run wide "$fastest" "$threads" 1 whole
   done
 done
-unset HEDDLE_LANE_SPEEDS
+unset HEDDLE_THREAD_SPEEDS
 
 # Loader workers: as many as requested ran, through two epochs, a short last batch, and a ring smaller and larger than
 # an epoch.

@@ -15,7 +15,8 @@ verifies() {
 }
 
 mkdir "$folder/data" && "$BUILDDIR/tests/bits/make_idx" "$folder/data" 384 100 || { echo "Bail out! no data"; exit 1; }
-"$certifier" train --model lenet5 --data "$folder/data" --max-steps 2 --threads 4 --procs 1 --out "$run" >"$folder/log" 2>&1 &&
+"$certifier" train --model lenet5 --data "$folder/data" --max-steps 2 --threads 4 --procs 1 --out "$run" \
+  >"$folder/log" 2>&1 &&
   "$certifier" train --resume "$run" --max-steps 3 --threads 2 >>"$folder/log" 2>&1 &&
   "$certifier" certify "$run" >>"$folder/log" 2>&1 || { cat "$folder/log"; echo "Bail out! no certificate"; exit 1; }
 rm "$run/losses.bin" # the chain of the certificate must do

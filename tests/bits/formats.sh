@@ -72,7 +72,8 @@ floats_digest=acbb8f001b8a453e16973ca83368c3dbe6432d5abe128697e70848ef74f8b7b3
 for isa in scalar avx2 avx512 neon reference; do
   HEDDLE_ISA=$isa
   export HEDDLE_ISA
-  if ! train "$folder/floats" "$folder/colors.yaml" --max-steps 1 >"$folder/out" && grep -q HEDDLE_ISA "$folder/out"; then
+  if ! train "$folder/floats" "$folder/colors.yaml" --max-steps 1 >"$folder/out" && grep -q HEDDLE_ISA "$folder/out"
+  then
     result 0 "# SKIP $isa: $(cat "$folder/out")"
     continue
   fi

@@ -17,7 +17,8 @@ near() { awk -v a="$1" -v b="$2" -v bound="$3" 'BEGIN {
 run() { # OPTIONS...: leaves $loss, $digest, $library, $said
   rm -rf "$folder/run" "$folder/said"
   (STUB_CUDA_SAY=$folder/said; export STUB_CUDA_SAY; train --out "$folder/run" "$@" >"$folder/json" 2>"$folder/err")
-  loss=$(value train_loss "$folder/json") digest=$(value weights_sha256 "$folder/json") library=$(value library "$folder/json")
+  loss=$(value train_loss "$folder/json") digest=$(value weights_sha256 "$folder/json") \
+    library=$(value library "$folder/json")
   said=$(cat "$folder/said" 2>/dev/null)
 }
 
@@ -30,13 +31,18 @@ check() { # NAME BOUND KIND WANTED_LOSS OPTIONS...
   run "$@"
   first="$digest $loss"
   run "$@"
-  if [ "$digest $loss" = "$first" ] && near "$wanted" "$loss" "$bound" && asked "$kind" && [ -n "$library" ]; then result pass "$name"
-  else result fail "$name" "twice the digest and a loss near $wanted, $kind, found $first, $digest $loss, $library, $said $(cat "$folder/err")"; fi
+  if [ "$digest $loss" = "$first" ] && near "$wanted" "$loss" "$bound" && asked "$kind" && [ -n "$library" ]; then
+    result pass "$name"
+  else
+    result fail "$name" "twice the digest and a loss near $wanted, $kind, found $first, $digest $loss, $library, "\
+"$said $(cat "$folder/err")"
+  fi
 }
 
 if ! gpu=$(gpu_arch "$folder"); then
   result skip "a GPU: $gpu"
-elif ! "$HEDDLE" train --device cuda --arithmetic native --model simplenet --max-steps 1 --out "$folder/probe" >/dev/null 2>"$folder/err"; then
+elif ! "$HEDDLE" train --device cuda --arithmetic native --model simplenet --max-steps 1 --out "$folder/probe" \
+  >/dev/null 2>"$folder/err"; then
   result skip "the GPU's libraries: $(cat "$folder/err")"
 else
   if [ "$there" -ge 2 ]; then
@@ -47,7 +53,8 @@ else
     [ ! -e "$BUILDDIR/.libs/heddle-nccl.so" ] || [ "${HD_GPU:-stub}" = real ] || by=NCCL
     for layout in "cuda:0,1" "cuda --procs 2"; do
       # shellcheck disable=SC2086
-      check "simplenet in TF32 on $layout" 0.001 tf32 "$wanted" $several --device $layout --arithmetic native --precision tf32
+      check "simplenet in TF32 on $layout" 0.001 tf32 "$wanted" $several --device $layout --arithmetic native \
+        --precision tf32
       sums=$(value gpu_sums "$folder/json")
       case $sums in "$by"*) : ;; *) [ "${HD_GPU:-stub}" = real ] ;; esac
       if [ $? = 0 ] && [ -n "$sums" ]; then result pass "gradients of two GPUs are added by $sums"
@@ -55,7 +62,8 @@ else
     done
   fi
   [ -z "${HD_MODELS:-}" ] || { echo "1..$count"; exit 0; } # as tools/gpu-report asks
-  for model in cnn simplenet "$SRCDIR/tests/bits/mixed.yaml" "$SRCDIR/tests/bits/norm.yaml" "$SRCDIR/tests/bits/shared.yaml" \
+  for model in cnn simplenet "$SRCDIR/tests/bits/mixed.yaml" "$SRCDIR/tests/bits/norm.yaml" \
+    "$SRCDIR/tests/bits/shared.yaml" \
     "$SRCDIR/tests/bits/upsampled.yaml"; do
     options="--model $model --optimizer sgd --lr 0.02 --momentum 0.9 --max-steps 5"
     net=$(basename "$model" .yaml)
@@ -80,9 +88,14 @@ else
   check "wide linear layers in float32" 0.00001 products "$loss" $wide --device cuda --arithmetic native
   run --model cnn --device cuda --arithmetic native --precision tf32 --max-steps 6
   whole=$digest
-  (train --model cnn --device cuda --arithmetic native --precision tf32 --max-steps 4 --out "$folder/half" >/dev/null 2>"$folder/err")
+  (train --model cnn --device cuda --arithmetic native --precision tf32 --max-steps 4 --out "$folder/half" >/dev/null \
+    2>"$folder/err")
   (train --resume "$folder/half" --device cuda --max-steps 6 >"$folder/json" 2>>"$folder/err")
-  if [ -n "$whole" ] && [ "$(value weights_sha256 "$folder/json")" = "$whole" ]; then result pass "stopped and resumed: the same bits"
-  else result fail "stopped and resumed: the same bits" "$whole, found $(value weights_sha256 "$folder/json") $(cat "$folder/err")"; fi
+  if [ -n "$whole" ] && [ "$(value weights_sha256 "$folder/json")" = "$whole" ]; then
+    result pass "stopped and resumed: the same bits"
+  else
+    result fail "stopped and resumed: the same bits" \
+      "$whole, found $(value weights_sha256 "$folder/json") $(cat "$folder/err")"
+  fi
 fi
 echo "1..$count"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # TAP: the digests of bits.sh on several GPUs, of one process and of several ranks. A stub of the driver has them, and
-# reports which of them worked, and whether they copied from each other; with HD_GPU=real, those of this machine, if it has
-# enough.
+# reports which of them worked, and whether they copied from each other; with HD_GPU=real, those of this machine, if it
+# has enough.
 . "$SRCDIR/tests/bits/trained.sh"
 . "$SRCDIR/tests/cuda/which_gpu.sh"
 . "$SRCDIR/tests/mpi_lib.sh"

@@ -1,5 +1,5 @@
-# Sourced by tests of digests over ranks that mpirun starts; skips the file where that is not possible. train runs heddle
-# on the given hosts; check compares what the last run says of itself and its digest; check_run does both.
+# Sourced by tests of digests over ranks that mpirun starts; skips the file where that is not possible. train runs
+# heddle on the given hosts; check compares what the last run says of itself and its digest; check_run does both.
 . "$SRCDIR/tests/tap.sh"
 . "$SRCDIR/tests/bits/experiments.sh"
 . "$SRCDIR/tests/mpi_lib.sh"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# TAP: --arithmetic native: one digest on this machine over threads, accumulation and resume, reported with the library that
-# it is of; where no layer is large enough it is the portable one's. Without a library, or with another one than a run
-# began with, it is refused.
+# TAP: --arithmetic native: one digest on this machine over threads, accumulation and resume, reported with the library
+# that it is of; where no layer is large enough it is the portable one's. Without a library, or with another one than a
+# run began with, it is refused.
 . "$SRCDIR/tests/tap.sh"
 unset OPENBLAS_CORETYPE HEDDLE_BLAS
 same() { # NAME WANTED FOUND
@@ -15,7 +15,8 @@ train() { # OUT OPTIONS...: leaves the digest in $digest
   digest=$(value weights_sha256 "$folder/json")
 }
 
-"$HEDDLE" train --model simplenet --max-steps 1 --arithmetic native --out "$folder/probe" >"$folder/said" 2>"$folder/err" || {
+"$HEDDLE" train --model simplenet --max-steps 1 --arithmetic native --out "$folder/probe" >"$folder/said" \
+  2>"$folder/err" || {
   grep -q "expects OpenBLAS" "$folder/err" && { echo "1..0 # SKIP $(cat "$folder/err")"; exit 0; }
   echo "Bail out! $(cat "$folder/err")"
   exit 1

@@ -55,11 +55,13 @@ gpu=$(gpu_arch "$folder") || { result skip "a GPU: $gpu"; gpu=; }
 # The constants. A change of one changes every user's results: the commit must give the reason.
 check groups "$SRCDIR/tests/bits/groups.yaml" labels caf3359ac77b8cf321d2222d42868fcd26f321be4f3a073c61b10dc40d2fef0d \
   --optimizer adamw --lr 0.01 --clip-grad-norm 0.5
-check upsampled "$SRCDIR/tests/bits/upsampled.yaml" labels db19218c415258f92b725bc8318a8b9a17a99e414876a1a322c2f9c452f90c0d \
+check upsampled "$SRCDIR/tests/bits/upsampled.yaml" labels \
+  db19218c415258f92b725bc8318a8b9a17a99e414876a1a322c2f9c452f90c0d \
   --optimizer adamw --lr 0.01
 check tiles "$SRCDIR/tests/bits/tiles.yaml" labels bd51cfa6634d7f0f5d727815a8a5e92dad87930725f649b82c18081d6022f4c4 \
   --optimizer adamw --lr 0.01
-check shard_norms "$SRCDIR/tests/bits/shard_norms.yaml" labels ad2b084bb8415cd6563f248562c0bf313fe56cfb0b901ae9adb71a4c2265f1bc \
+check shard_norms "$SRCDIR/tests/bits/shard_norms.yaml" labels \
+  ad2b084bb8415cd6563f248562c0bf313fe56cfb0b901ae9adb71a4c2265f1bc \
   --optimizer adamw --lr 0.01
 # Norms and elementwise layers one after the other, whose values are computed again from each other for gradients; a
 # norm of a flattened image.
@@ -74,7 +76,8 @@ chain two_norms_swish 1x1x11 980815e19361abb4479b47fd09fc97ad6259209a1545932fd3e
 patches() { # NAME OPTIONS...
   name=$1
   shift
-  check "$name" "$SRCDIR/tests/bits/patches.yaml" labels c8f143213bcb51d409c4921d0656f37f8de7ed03db19cdf59bcd214de40032cc \
+  check "$name" "$SRCDIR/tests/bits/patches.yaml" labels \
+    c8f143213bcb51d409c4921d0656f37f8de7ed03db19cdf59bcd214de40032cc \
     --transforms '[{translate: 2}, alternating_flip, to_float, normalise, {cutout: 6}]' --lr 0.01 "$@"
 }
 patches patches
@@ -82,7 +85,8 @@ every=$isas isas=scalar gpu_then=$gpu gpu=
 patches 'patches, two ranks' --procs 2
 patches 'patches, two workers' --workers 2
 isas=$every gpu=$gpu_then
-check_loss '{op: cross_entropy, weight: [1, 0, 2.5, 1, 0.3, 1, 1, 4, 1, 0.125], ignore_index: 3, label_smoothing: 0.1}' \
+check_loss '{op: cross_entropy, weight: [1, 0, 2.5, 1, 0.3, 1, 1, 4, 1, 0.125], ignore_index: 3, '\
+'label_smoothing: 0.1}' \
   labels 14309d632b155b807f3f8ec468f4c8aa4fec173ccb3b760081c113d56d0c7d1f
 check_loss '{op: cross_entropy, weight: [1, 0, 2.5, 1, 0.3, 1, 1, 4, 1, 0.125], ignore_index: 5}' \
   labels bb1361b52df4a0b36db3cf8e3c105a3649013bcc648e79bf196b1e2f3b0b579d

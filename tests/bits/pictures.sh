@@ -16,7 +16,10 @@ train() {
   rm -rf "$folder/run"
   "$HEDDLE" train --model "$SRCDIR/examples/pictures.yaml" --data "$data" \
     --transforms '[{random_crop: {size: 32, padding: 4}}, horizontal_flip, to_float, normalise]' --batch 32 \
-    --epochs 2 --seed 7 --out "$folder/run" --json "$@" >"$folder/json" 2>"$folder/err" || { cat "$folder/err"; return 1; }
+    --epochs 2 --seed 7 --out "$folder/run" --json "$@" >"$folder/json" 2>"$folder/err" || {
+      cat "$folder/err"
+      return 1
+    }
   echo "$(value workers "$folder/json") $(value weights_sha256 "$folder/json")"
 }
 

@@ -39,7 +39,8 @@ check() {
 }
 
 mkdir "$folder/digits"
-"$BUILDDIR/tests/bits/make_idx" "$folder/digits" 150 50 && "$BUILDDIR/tests/bits/make_data" cifar "$folder/colours" 40 10 ||
+"$BUILDDIR/tests/bits/make_idx" "$folder/digits" 150 50 && "$BUILDDIR/tests/bits/make_data" cifar "$folder/colours" 40 \
+  10 ||
   { echo "Bail out! no data"; exit 1; }
 
 # The constants. A change of one changes every user's results: the commit must give the reason.
@@ -65,7 +66,8 @@ for file in "$SRCDIR"/data/recipes/*.yaml; do
   for option in $(sed -n 's/^\([a-z-]*\):.*/\1/p' "$file"); do
     grep -q "\"$option\": \"" "$folder/$recipe/run.json" || missing="$missing $option"
   done
-  grep -q "\"recipe\": \"$recipe\"" "$folder/$recipe/run.json" && grep -q "\"model\": \"$recipe\"" "$folder/$recipe/run.json" &&
+  grep -q "\"recipe\": \"$recipe\"" "$folder/$recipe/run.json" &&
+    grep -q "\"model\": \"$recipe\"" "$folder/$recipe/run.json" &&
     [ -z "$missing" ]
   result $? "$recipe: its settings are in run.json" "missing:$missing $(cat "$folder/err")"
   train "$recipe" --out "$folder/$recipe-lr" --lr 0.5 --warmup 0 --schedule const --max-steps 1

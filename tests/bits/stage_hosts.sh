@@ -1,6 +1,7 @@
 #!/bin/sh
-# TAP: the digests of bits.sh where each stage of the network runs on a host of its own: this machine under several names.
-# The JSON of a run shows which ranks ran each stage. Goes on under another cut, loses a host, and what is refused.
+# TAP: the digests of bits.sh where each stage of the network runs on a host of its own: this machine under several
+# names. The JSON of a run shows which ranks ran each stage. Goes on under another cut, loses a host, and what is
+# refused.
 . "$SRCDIR/tests/bits/hosts_lib.sh"
 
 # Of the last run: the ranks of each stage that took shards through it, "0,1 2".
@@ -48,7 +49,8 @@ check "stopped on two hosts, goes on on three" "a b c" "$adamw_digest"
 # thread.
 "$BUILDDIR/tests/bits/make_idx" "$data" 13800 50
 # shellcheck disable=SC2086
-"$HEDDLE" train --data "$data" --batch 32 --epochs 2 --seed 7 --threads 1 $adamw --out "$folder/whole" --json >"$folder/json"
+"$HEDDLE" train --data "$data" --batch 32 --epochs 2 --seed 7 --threads 1 $adamw --out "$folder/whole" \
+  --json >"$folder/json"
 whole=$(values steps weights_sha256)
 for lost in 1 2; do # the line of the rank that is killed
   rm -rf "$folder/run"
@@ -64,7 +66,8 @@ for lost in 1 2; do # the line of the rank that is killed
   train "a b c" --resume "$folder/run" --stages 3 --place-stages hosts
   cat "$folder/err0" >>"$folder/err"
   [ "$(values steps weights_sha256)" = "$whole" ]
-  result $? "rank $lost of two is lost, three hosts go on" "expected $whole, found $(values steps weights_sha256) $(cat "$folder/err")"
+  result $? "rank $lost of two is lost, three hosts go on" \
+    "expected $whole, found $(values steps weights_sha256) $(cat "$folder/err")"
 done
 
 refused() { # NAME HOSTS TEXT OPTIONS...

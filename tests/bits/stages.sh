@@ -1,8 +1,8 @@
 #!/bin/sh
-# TAP: the digests of bits.sh where the network is cut into stages: stages x replicas x threads x schedule x accumulation x
-# instruction set, over loader workers, resumed under another cut and after a kill. The JSON of a run shows that each stage
-# ran, with as many ranks as stages in processes of its own. Every cut of a built-in model in two gives the digest of the
-# whole.
+# TAP: the digests of bits.sh where the network is cut into stages: stages x replicas x threads x schedule x
+# accumulation x instruction set, over loader workers, resumed under another cut and after a kill. The JSON of a run
+# shows that each stage ran, with as many ranks as stages in processes of its own. Every cut of a built-in model in two
+# gives the digest of the whole.
 . "$SRCDIR/tests/bits/trained.sh"
 
 # Of the last run: its stages, then 1 if a rank of one ran nothing, then 1 if two stages ran in one process.
@@ -53,7 +53,9 @@ workers=0
 
 # Every cut in two, and four stages: the digest of the whole network on one thread.
 check_cuts() { # MODEL, whose layers are a line each: the digests of all cuts are that of the whole
-  train_model() { (train --model "$1" --max-steps 2 --threads "$2" --out "$folder/cut" >"$folder/json" 2>"$folder/err"); }
+  train_model() {
+    (train --model "$1" --max-steps 2 --threads "$2" --out "$folder/cut" >"$folder/json" 2>"$folder/err")
+  }
   extra= layers=0 cuts=0 wrong=
   rm -rf "$folder/cut"
   train_model "$1" 1
@@ -124,6 +126,7 @@ for layout in "2 3 1" "3 3 2" "2 4 4"; do
   (train --resume "$folder/run" --max-steps 10 --threads 4 >"$folder/json" 2>>"$folder/err")
   found="$(values steps weights_sha256)"
   [ "$found" = "10 $adamw_digest" ]
-  result $? "$1 stages on $2 ranks lose one, $3 stages go on" "expected 10 $adamw_digest, found $found $(cat "$folder/err")"
+  result $? "$1 stages on $2 ranks lose one, $3 stages go on" \
+    "expected 10 $adamw_digest, found $found $(cat "$folder/err")"
 done
 echo "1..$count"

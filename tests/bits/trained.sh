@@ -38,7 +38,8 @@ begin_run() { # HOW THREADS ACCUMULATE EXPERIMENT...
 
 check_run() { # EXPERIMENT ISA THREADS ACCUMULATE HOW
   isa=$2 threads=$3 accumulate=$4 how=$5
-  name="$isa, $threads threads${HEDDLE_LANE_SPEEDS:+ of speeds $HEDDLE_LANE_SPEEDS}, accumulate $accumulate, $how, $1"
+  name="$isa, $threads threads${HEDDLE_THREAD_SPEEDS:+ of speeds $HEDDLE_THREAD_SPEEDS}, accumulate $accumulate, "\
+"$how, $1"
   eval "wanted=\$$1_digest options=\$$1"
   # shellcheck disable=SC2086
   set -- $options

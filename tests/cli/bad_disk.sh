@@ -1,8 +1,8 @@
 #!/bin/bash
 # TAP: a run with saves on a file system on which one call fails: the first, the second, to the last, of each kind.
 # Either the run comes to its end with the right digest, or it ends with one line of error and exit code 1, nothing half
-# written is left, and it is resumed to the right digest. In `make check` a sample of the calls, with `make check-bits` every
-# one.
+# written is left, and it is resumed to the right digest. In `make check` a sample of the calls, with `make check-bits`
+# every one.
 [ -n "${BASH_VERSION-}" ] || exec bash "$0"
 . "$SRCDIR/tests/tap.sh"
 unset HEDDLE_ISA HEDDLE_DATA OMP_NUM_THREADS NO_COLOR
@@ -17,7 +17,8 @@ digest() { sed -n 's/^weights_sha256  *//p' "$1"; }
 "$HEDDLE" train $T --out whole >out 2>&1 || { sed 's/^/# /' out; echo "Bail out! no run"; exit 1; }
 wanted=$(digest out)
 
-# try CALL N ERROR TEXT: what is wrong with the outcome, nothing if it is as it must be; `seen` is there if the call failed.
+# try CALL N ERROR TEXT: what is wrong with the outcome, nothing if it is as it must be; `seen` is there if the call
+# failed.
 try() {
   local code=0 go_on="--resume x"
   rm -rf x seen

@@ -17,7 +17,8 @@ points() {
   "$HEDDLE" bench step --model cnn --threads 1 --seconds 0.1 --svg step.svg >out
   points step.svg >centres
   [ "$(wc -l <centres)" -ge 10 ]
-  awk '{ for (i = 1; i < NR; i++) if ((x[i] - $1) ^ 2 + (y[i] - $2) ^ 2 < 17 ^ 2) exit 1; x[NR] = $1; y[NR] = $2 }' centres
+  awk '{ for (i = 1; i < NR; i++) if ((x[i] - $1) ^ 2 + (y[i] - $2) ^ 2 < 17 ^ 2) exit 1; x[NR] = $1; y[NR] = $2 }' \
+    centres
   sed -nE 's/.*class="small roofs".*>([A-Za-z0-9]+) [0-9]+ G.*/\1/p' step.svg >roofs
   [ "$(wc -l <roofs)" -ge 2 ]
   [ -z "$(sort roofs | uniq -d)" ]
@@ -61,7 +62,8 @@ points() {
   need_json
   bench step --model "$SRCDIR/bench/models/colour.yaml" --data random:3x32x32 --batch 16 --threads 1 --seconds 0.1
   [ "$(json_get data operations.0.op <out)" = "random:3x32x32 conv2d" ]
-  for data in random: random:5x8x8 random:3x8 random:1x8x300 random:1x8x8x8 random:ax8x8 random:-1x8x8 random:1x8x8: random:1x8x8:1 random:1x8x8:1001 random:1x8x8:2x; do
+  for data in random: random:5x8x8 random:3x8 random:1x8x300 random:1x8x8x8 random:ax8x8 random:-1x8x8 random:1x8x8: \
+    random:1x8x8:1 random:1x8x8:1001 random:1x8x8:2x; do
     fails 2 bench step --data "$data"
     says "random:3x32x32"
   done
@@ -79,7 +81,8 @@ points() {
   need_json
   bench conv --model lenet5 --seconds 0.2
   [ "$(grep -o '"op": "conv2d[a-z_]*"' out | sort | uniq -c | xargs)" = '2 op: conv2d 2 op: conv2d_dw 1 op: conv2d_dx' ]
-  bench conv --shape 3x9x8,out=5,kernel=3x2,padding=1,stride=2 --shape 8x6x6,out=8,groups=8,kernel=5,padding=2 --seconds 0.2
+  bench conv --shape 3x9x8,out=5,kernel=3x2,padding=1,stride=2 --shape 8x6x6,out=8,groups=8,kernel=5,padding=2 \
+    --seconds 0.2
   [ "$(grep -o '"op": "conv2d[a-z_]*"' out | wc -l)" -eq 6 ]
   # 5 maps of 5 x 5 outputs, 3 channels of 3 x 2: two FLOPs each
   rate=$(json_get operations.0.gflops operations.0.us <out)
@@ -129,8 +132,10 @@ fake_python() {
   TMPDIR=$PWD/tmp PATH=$PWD/bin:$PATH "$HEDDLE" bench peers --python A --python B --work cnn --rounds 3 --threads 2 \
     --data-dir D --isa avx2 --markdown >out || code=$?
   [ "$code" -eq 7 ]
-  [ "$(sed -n 1p out)" = "allreduce.py ddp_rank.py jax_worker.py loader_worker.py loaders.py model_file.py mpi_allreduce.c mpi_roundtrip.c peer_work.py peers.py rpc.py torch_worker.py" ]
-  [[ "$(sed -n 2p out)" == "--heddle /"*"heddle --python A --python B --work cnn --rounds 3 --isa avx2 --markdown --seconds 3 --threads 2 --data-dir D --batch 64" ]]
+  [ "$(sed -n 1p out)" = "allreduce.py ddp_rank.py jax_worker.py loader_worker.py loaders.py model_file.py "\
+"mpi_allreduce.c mpi_roundtrip.c peer_work.py peers.py rpc.py torch_worker.py" ]
+  [[ "$(sed -n 2p out)" == "--heddle /"*"heddle --python A --python B --work cnn --rounds 3 --isa avx2 --markdown "\
+"--seconds 3 --threads 2 --data-dir D --batch 64" ]]
   [ -z "$(ls tmp)" ]
 }
 
@@ -163,7 +168,8 @@ fake_python() {
   chmod +x nothing
   mkdir -p mnist
   "$BUILDDIR/tests/bits/make_idx" mnist 640 64
-  "$HEDDLE" bench peers --python ./nothing --python ./nowhere --data-dir . --work simplenet --rounds 1 --seconds 0.1 --json >out 2>err
+  "$HEDDLE" bench peers --python ./nothing --python ./nowhere --data-dir . --work simplenet --rounds 1 --seconds 0.1 \
+    --json >out 2>err
   grep -q '^PyTorch: left out: ./nothing has none' err
   grep -q '^./nowhere: left out: it does not run' err
   [ "$(json_get peers works.0.work works.0.peers <out)" = "[] simplenet []" ]
@@ -173,7 +179,8 @@ fake_python() {
   says "--data-dir"
 }
 
-# A Python with PyTorch, as far as peers.py sees: $1 is the instruction set that it reports. It writes down what limits it.
+# A Python with PyTorch, as far as peers.py sees: $1 is the instruction set that it reports. It writes down what limits
+# it.
 fake_torch() {
   cat >torch <<END
 #!/bin/sh
@@ -197,7 +204,8 @@ END
   fake_torch AVX2
   HEDDLE_ISA=scalar ATEN_CPU_CAPABILITY=default "$HEDDLE" $peers --isa avx2 --json >out 2>err
   [ "$(json_get isa peers.0 works.0.fastest <out)" = "avx2 PyTorch 0 PyTorch 0" ]
-  [ "$(xargs <limits)" = "ATEN_CPU_CAPABILITY=avx2 HEDDLE_ISA=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell XLA_FLAGS=--xla_cpu_max_isa=AVX2" ]
+  [ "$(xargs <limits)" = "ATEN_CPU_CAPABILITY=avx2 HEDDLE_ISA=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 "\
+"ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell XLA_FLAGS=--xla_cpu_max_isa=AVX2" ]
   "$HEDDLE" $peers --isa avx2 --markdown >out 2>err
   grep -q ', avx2, 1 CPU, float32, MNIST; ' out
   fake_torch AVX512
@@ -265,16 +273,19 @@ END
 @test "recipe_seeds: a line for each recipe, over its seeds" {
   command -v python3 >/dev/null || skip "python3 is not installed"
   python3 "$SRCDIR/bench/recipe_seeds" --heddle "$HEDDLE" --data digits --seeds 2 --max-steps 2 >out
-  [ "$(grep -Ec '^\| `(mnist-99|fastmnist)` \| [0-9.]+ % \| [0-9.]+ \| [0-9.]+ to [0-9.]+ % \| [0-9.]+ s \|' out)" -eq 2 ]
+  [ "$(grep -Ec '^\| `(mnist-99|fastmnist)` \| [0-9.]+ % \| [0-9.]+ \| [0-9.]+ to [0-9.]+ % \| [0-9.]+ s \|' out)" \
+    -eq 2 ]
   python3 "$SRCDIR/bench/recipe_seeds" --heddle "$HEDDLE" --recipe soup 2>err && false
-  grep -q "^recipe_seeds: heddle: --recipe expects fastmnist|mnist-99|cifar-94|cifar-fast|cifar-resnet, found 'soup'" err
+  grep -q "^recipe_seeds: heddle: --recipe expects fastmnist|mnist-99|cifar-94|cifar-fast|cifar-resnet, found 'soup'" \
+    err
 }
 
 @test "bench ranks: all ways to divide the cores, the same weights, and a picture" {
   need_json
   bench ranks --model simplenet --threads 3 --seconds 0.1 --rounds 2 --svg r.svg
   [ "$(json_keys <out)" = "cpu isa model data batch shards steps rounds settings weights_sha256" ]
-  [ "$(json_get settings.0 <out | json_keys)" = "cores ranks threads samples_per_s low high ratio ratio_low ratio_high startup_s" ]
+  [ "$(json_get settings.0 <out | json_keys)" \
+    = "cores ranks threads samples_per_s low high ratio ratio_low ratio_high startup_s" ]
   [ "$(grep -o '"ranks": [0-9]*, "threads": [0-9]*' out | tr -dc '0-9\n' | xargs)" = "11 12 21 13 31" ]
   "$HEDDLE" train --model simplenet --threads 1 --max-steps "$(json_get steps <out)" --epochs 100000 --out one >one.out
   [ "$(json_get weights_sha256 <out)" = "$(digest_of one.out)" ]

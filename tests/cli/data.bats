@@ -261,7 +261,7 @@ learn() {
   says "expected training images with checksum"
 }
 
-@test "a picture that is damaged during a run ends it; once mended it goes on to the same weights" {
+@test "a picture that is damaged during a run ends it; once fixed it goes on to the same weights" {
   make_net
   PHOTOS="--data photos --batch 16 --epochs 3000 --model net.yaml --threads 2 --cache none --log-every 1"
   for workers in 0 4; do
@@ -274,7 +274,7 @@ learn() {
     kill -CONT "$CHILD"
     finish
     [ "$code" -eq 1 ]
-    grep -q 'heddle: step [0-9]*: .*photos/train/c3/003.png: expected .*; mend it, and go on with --resume half$' err
+    grep -q 'heddle: step [0-9]*: .*photos/train/c3/003.png: expected .*; fix it, and go on with --resume half$' err
     steps=$(($(errors err | sed 's/heddle: step \([0-9]*\).*/\1/') + 15))
     fails 1 train --resume half
     says "photos/train/c3/003.png"

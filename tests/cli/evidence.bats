@@ -24,7 +24,8 @@ verify() {
     verify 0 alone.json $layout
   done
   HEDDLE_ISA=reference verify 0 alone.json --threads 1
-  [ "$(ls -A r)" = "$(printf '%s\n' best certificate.json history.jsonl last losses.bin metrics.jsonl report.html run.json step-50 wrong.png)" ]
+  [ "$(ls -A r)" = "$(printf '%s\n' best certificate.json history.jsonl last losses.bin metrics.jsonl report.html \
+    run.json step-50 wrong.png)" ]
   [ -z "$(ls -A tmp)" ]
 }
 
@@ -101,7 +102,7 @@ verify() {
   grep -q 'expected checkpoints' out
 }
 
-@test "verify --spot repeats stretches, and --seed the draw" {
+@test "verify --spot repeats segments, and --seed the draw" {
   need_json
   train --out r --save-every 5 --keep 99
   "$HEDDLE" certify r >/dev/null
@@ -113,7 +114,7 @@ verify() {
   verify 0 r --spot 99
   cp r/step-20/model.safetensors r/last/ # weights of another step, whole in themselves
   for seed in 0 1 2; do
-    verify 3 r --spot 1 --seed "$seed" # whatever stretch is drawn
+    verify 3 r --spot 1 --seed "$seed" # whatever segment is drawn
     grep -q "^refuted .*$(readlink r/last): expected weights of SHA-256" out
   done
 }
@@ -222,7 +223,11 @@ EOF
 certified() {
   local name=$1
   shift
-  "$HEDDLE" train --data "$FEW" --max-steps 12 --threads 1 --out "$name" "$@" >out 2>err || { echo "$name:"; cat out err; return 1; }
+  "$HEDDLE" train --data "$FEW" --max-steps 12 --threads 1 --out "$name" "$@" >out 2>err || {
+    echo "$name:"
+    cat out err
+    return 1
+  }
   "$HEDDLE" certify "$name" -o "$name.json" >out || { echo "$name:"; cat out; return 1; }
   verify 0 "$name.json" --threads 1 || { echo "$name:"; cat "$name.json"; return 1; }
 }
@@ -230,7 +235,8 @@ certified() {
 @test "certificates of all kinds of runs are verified by themselves" {
   local of="--model simplenet --data random:1x28x28"
   certified plain $of --epochs 0.5
-  certified sgd $of --optimizer sgd --momentum 0.9 --nesterov --weight-decay 1e-4 --clip-grad-norm 1 --batch 32 --shards 4
+  certified sgd $of --optimizer sgd --momentum 0.9 --nesterov --weight-decay 1e-4 --clip-grad-norm 1 --batch 32 \
+    --shards 4
   certified muon $of --optimizer muon --momentum 0.9 --ns-steps 3 --normalize-weight --adjust-lr original \
     --parameters '[{match: "*.bias", optimizer: sgd}]'
   certified onecycle $of --optimizer adam --betas 0.7,0.9 --schedule onecycle --drop-last --label-smoothing 0.1
@@ -250,7 +256,8 @@ certified() {
   printf 'model: mine\ninput: [1, 28, 28]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 10}\n' >mine.yaml
   certified file $of --model mine.yaml
   printf 'a,b,y\n1,2,3.5\n2,1,4\n0,1,2\n5,5,1\n3,2,2\n1,1,1.5\n2,2,3\n4,1,0.5\n' >numbers.csv
-  printf 'model: r\ninput: [1, 1, 2]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 1}\nloss: mse\n' >r.yaml
+  printf 'model: r\ninput: [1, 1, 2]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 1}\nloss: mse\n' \
+    >r.yaml
   certified numbers --model r.yaml --data numbers.csv --batch 4
   "$HEDDLE" export plain --onnx net.onnx >out
   certified onnx $of --model net.onnx --batch 32
@@ -260,7 +267,8 @@ certified() {
 # earlier FOLDER DATA: its records become those of a heddle whose rules for data had no version, on other data.
 earlier() {
   find "$1" -name run.json -exec sed -i \
-    '/"\(normalize\|header\|missing\|categories\|exif\|target-scale\)": /d; s/"rules": 2/"older": 0/; s/"\(data\|name\)": "set"/"\1": "'"$2"'"/' {} +
+    '/"\(normalize\|header\|missing\|categories\|exif\|target-scale\)": /d; s/"rules": 2/"older": 0/; '\
+'s/"\(data\|name\)": "set"/"\1": "'"$2"'"/' {} +
 }
 
 @test "a run of an earlier heddle keeps to its split: resumed, evaluated, certified and verified" {

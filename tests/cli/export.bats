@@ -63,7 +63,8 @@ same_scores() {
 @test "the C file of a run on floats takes floats, of rows normalised by columns doubles" {
   echo label,a,b,c >points.csv
   for i in 1 2 3 4 5 6 7 8 9; do echo "$((i % 2)),$i.5,-$i,0.$i"; done >>points.csv
-  printf 'model: points\ninput: [1, 1, 3]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 2}\n' >points.yaml
+  printf 'model: points\ninput: [1, 1, 3]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 2}\n' \
+    >points.yaml
   "$HEDDLE" train --model points.yaml --data points.csv --max-steps 3 --out r >out 2>err
   "$HEDDLE" export r --c points.c >out
   grep -q 'void points_scores(float score\[2\], const double pixel\[3\]' points.c
@@ -88,7 +89,8 @@ same_scores() {
 
 @test "with --fresh the network of an ONNX file is the one that was exported" {
   need_onnx
-  for network in cnn "$SRCDIR/tests/bits/upsampled.yaml" "$SRCDIR/tests/bits/shared.yaml" "$SRCDIR/tests/bits/norm.yaml"; do
+  for network in cnn "$SRCDIR/tests/bits/upsampled.yaml" "$SRCDIR/tests/bits/shared.yaml" \
+    "$SRCDIR/tests/bits/norm.yaml"; do
     rm -rf r fresh
     small_run $network r
     "$HEDDLE" export r --onnx r.onnx >out

@@ -179,7 +179,8 @@ bad() {
   without="fcntl:0:ENOLCK,flock:0:ENOSYS"
   bad "$without" train $TINY --out x
   [ "$code" -eq 0 ] && [ -e seen ]
-  [ "$(cd x && ls -A)" = "$(printf '%s\n' best history.jsonl last losses.bin metrics.jsonl report.html run.json step-50 wrong.png)" ]
+  [ "$(cd x && ls -A)" = "$(printf '%s\n' best history.jsonl last losses.bin metrics.jsonl report.html run.json \
+    step-50 wrong.png)" ]
   export BAD_DISK=$without LD_PRELOAD=$BAD_DISK_SO
   start $TINY --data digits --max-steps 100000000 --log-every 1 --save-every 1 --out y
   await_line 'step 3:'
@@ -260,7 +261,8 @@ bad() {
 @test "where descriptors run out nothing is half a run, and no temporary folder stays" {
   failed=0
   for limit in $(seq 7 16); do
-    (ulimit -n "$limit" && exec timeout 30 "$HEDDLE" train --model simplenet --max-steps 4 --save-every 2 --threads 1 --out "r$limit") \
+    (ulimit -n "$limit" && exec timeout 30 "$HEDDLE" train --model simplenet --max-steps 4 --save-every 2 --threads 1 \
+      --out "r$limit") \
       >out 2>err 3>&- 4>&- 5>&- 6>&- || failed=$((failed + 1))
     [ ! -e "r$limit/losses.bin" ] || [ -e "r$limit/run.json" ] || { echo "limit $limit"; ls -a "r$limit"; return 1; }
     [ -z "$(find "r$limit" -name '.*tmp*' 2>/dev/null)" ] || { echo "limit $limit"; ls -a "r$limit"; return 1; }
@@ -285,7 +287,11 @@ with_descriptors() {
       few=0
       with_descriptors "$limit" $command || few=$?
       no grep -E 'found no|found none|no run' out err
-      [ "$few" -eq 0 ] || grep -q 'Too many open files' err || { echo "limit $limit, $command: $few"; cat err; return 1; }
+      [ "$few" -eq 0 ] || grep -q 'Too many open files' err || {
+        echo "limit $limit, $command: $few"
+        cat err
+        return 1
+      }
       failed=$((failed + few))
     done
   done

@@ -6,7 +6,8 @@ load cli
 setup_page() {
   PAGE=$SRCDIR/docs/from-pytorch.md
   # A file stands in a block whose first line names it.
-  awk '/^```yaml/ { inside = 1; next } /^```/ { inside = 0; file = "" } inside && /^# / { file = $2 } file { print >file }' "$PAGE"
+  awk '/^```yaml/ { inside = 1; next } /^```/ { inside = 0; file = "" }
+    inside && /^# / { file = $2 } file { print >file }' "$PAGE"
   [ -s net.yaml ]
   [ -s run.yaml ]
 }
@@ -38,7 +39,8 @@ commands() {
   for command in train eval predict summary digest; do
     "$HEDDLE" "$command" --help
   done >help
-  for option in $(grep -Eo -- '(`| )--[a-z][a-z-]*' "$PAGE" | grep -Eo -- '--[a-z-]*' | grep -v nproc-per-node | sort -u); do
+  for option in $(grep -Eo -- '(`| )--[a-z][a-z-]*' "$PAGE" | grep -Eo -- '--[a-z-]*' | grep -v nproc-per-node |
+    sort -u); do
     grep -Eq -- "$option( |$|\))" help || { echo "the page has $option, the commands have not"; false; }
   done
 }
@@ -50,7 +52,8 @@ commands() {
   while read -r loss; do
     scores=3
     case $loss in *pos_weight*) scores=1 ;; esac
-    printf 'model: m\ninput: [1, 2, 2]\nlayers:\n  - f: {op: flatten}\n  - l: {op: linear, out: %s}\n%s\n' $scores "$loss" >m.yaml
+    printf 'model: m\ninput: [1, 2, 2]\nlayers:\n  - f: {op: flatten}\n  - l: {op: linear, out: %s}\n%s\n' $scores \
+      "$loss" >m.yaml
     "$HEDDLE" summary --model m.yaml >out || { echo "$loss"; false; }
   done <losses
 }

@@ -1,12 +1,14 @@
-# Gradients of several GPUs added by NCCL, with --arithmetic native, through stand-ins for NVIDIA's driver, libraries and NCCL:
-# it really adds, all GPUs get the same weights, and what is missing, fails, waits in vain or is lost is told and ends nothing
-# that was whole.
+# Gradients of several GPUs added by NCCL, with --arithmetic native, through stand-ins for NVIDIA's driver, libraries
+# and NCCL: it really adds, all GPUs get the same weights, and what is missing, fails, waits in vain or is lost is told
+# and ends nothing that was whole.
 
 load cli
 . "$SRCDIR/tests/mpi_lib.sh"
 
-export HEDDLE_CUDA_DRIVER=$BUILDDIR/tests/cuda/.libs/driver_stub.so HEDDLE_CUDA_MODULE=$BUILDDIR/tests/cuda/.libs/module_stub.so
-export HEDDLE_CUDA_LIBRARIES=$BUILDDIR/tests/cuda/.libs/library_stub.so HEDDLE_NCCL=$BUILDDIR/tests/cuda/.libs/nccl_stub.so
+export HEDDLE_CUDA_DRIVER=$BUILDDIR/tests/cuda/.libs/driver_stub.so \
+  HEDDLE_CUDA_MODULE=$BUILDDIR/tests/cuda/.libs/module_stub.so
+export HEDDLE_CUDA_LIBRARIES=$BUILDDIR/tests/cuda/.libs/library_stub.so \
+  HEDDLE_NCCL=$BUILDDIR/tests/cuda/.libs/nccl_stub.so
 export HEDDLE_MODULE_PATH=$BUILDDIR/.libs STUB_CUDA_GPUS=3
 RUN="train --model simplenet --arithmetic native --precision tf32 --max-steps 12 --threads 1"
 
@@ -16,15 +18,25 @@ need_nccl() { [ -e "$BUILDDIR/.libs/heddle-nccl.so" ] || skip "heddle was config
 digest_of_native() { sed -n 's/^weights_sha256  *\([0-9a-f]\{64\}\) (native, .*/\1/p' "$1"; }
 
 # is_near WANTED FOUND: within a hundred thousandth.
-is_near() { awk -v a="$1" -v b="$2" 'BEGIN { if (a + 0 != a || b + 0 != b) exit 1; d = a > b ? a - b : b - a; exit !(d <= 1e-5 * a) }'; }
+is_near() {
+  awk -v a="$1" -v b="$2" 'BEGIN {
+    if (a + 0 != a || b + 0 != b) exit 1
+    d = a > b ? a - b : b - a
+    exit !(d <= 1e-5 * a)
+  }'
+}
 
 # all_added N STEPS: N GPUs, in as many communicators, made so many sums of the same length.
 all_added() {
-  [ "$(sort told | cut -d ' ' -f 1-3)" = "$(for ((r = 0; r < $1; r++)); do echo "$r $1 $2"; done)" ] || { cat told; return 1; }
+  [ "$(sort told | cut -d ' ' -f 1-3)" = "$(for ((r = 0; r < $1; r++)); do echo "$r $1 $2"; done)" ] || {
+    cat told
+    return 1
+  }
   [ "$(cut -d ' ' -f 4 told | sort -u | wc -l)" -eq 1 ]
 }
 
-# whole_until STEP OPTIONS: the run in `run` was saved at STEP, and goes on from there to the digest of an undisturbed one.
+# whole_until STEP OPTIONS: the run in `run` was saved at STEP, and goes on from there to the digest of an undisturbed
+# one.
 whole_until() {
   local step=$1
   shift
@@ -80,14 +92,16 @@ whole_until() {
 @test "a last batch of fewer samples than GPUs: a GPU without samples adds nothing" {
   need_json
   need_nccl
-  printf 'model: few\ninput: [1, 1, 2]\nlayers:\n  - flat: {op: flatten}\n  - fc1: {op: linear, out: 8}\n  - relu1: {op: relu}\n  - fc2: {op: linear, out: 3}\n' >few.yaml
+  printf 'model: few\ninput: [1, 1, 2]\nlayers:\n  - flat: {op: flatten}\n  - fc1: {op: linear, out: 8}\n'\
+'  - relu1: {op: relu}\n  - fc2: {op: linear, out: 3}\n' >few.yaml
   (echo a,b,label; for ((i = 1; i <= 21; i++)); do echo "$i,0.$i,k$((i % 3))"; done) >few.csv # 17 to train: 16 and 1
   few="train --model few.yaml --data few.csv --batch 16 --max-steps 2 --threads 1 --optimizer sgd --lr 0.1"
   "$HEDDLE" $few --device cpu --out cpu --json >wanted
   for how in "cuda:0,1,2" "cuda --procs 3"; do
     STUB_NCCL_TOLD=told "$HEDDLE" $few --arithmetic native --precision tf32 --device $how --out run --json >out
     all_added 3 2
-    awk -v a="$(json_get test_loss <wanted)" -v b="$(json_get test_loss <out)" 'BEGIN { exit !(a - b < 1e-3 && b - a < 1e-3) }'
+    awk -v a="$(json_get test_loss <wanted)" -v b="$(json_get test_loss <out)" \
+      'BEGIN { exit !(a - b < 1e-3 && b - a < 1e-3) }'
     rm -r told run
   done
 }
@@ -106,12 +120,14 @@ whole_until() {
   export STUB_NCCL_TOLD=told
   HEDDLE_NCCL=/no/such/nccl "$HEDDLE" $RUN --device cuda:0,1 --out a --json >out
   grep -q '"gpu_sums": "tree"' out
-  grep -q "^gradients of GPUs are added along the tree, not by NCCL: .*found none: /no/such/nccl cannot be loaded" out ||
+  grep -q "^gradients of GPUs are added along the tree, not by NCCL: .*found none: /no/such/nccl cannot be loaded" \
+    out ||
     grep -q "^gradients of GPUs are added along the tree, not by NCCL: expected the module heddle-nccl.so" out
   HEDDLE_NCCL=none "$HEDDLE" $RUN --device cuda --procs 2 --out b >out
   grep -q "added along the tree, not by NCCL: .*found HEDDLE_NCCL=none" out || [ ! -e "$BUILDDIR/.libs/heddle-nccl.so" ]
   HEDDLE_MODULE_PATH=/nowhere "$HEDDLE" $RUN --device cuda:0,1 --out c >out
-  grep -q "not by NCCL: expected the module heddle-nccl.so for --arithmetic native, found none in HEDDLE_MODULE_PATH" out
+  grep -q "not by NCCL: expected the module heddle-nccl.so for --arithmetic native, found none in HEDDLE_MODULE_PATH" \
+    out
   [ ! -e told ]
   "$HEDDLE" train --model simplenet --max-steps 3 --device cuda:0,1 --out d --json >out # portable sums are never NCCL's
   grep -q '"gpu_sums": "tree"' out
@@ -122,7 +138,8 @@ whole_until() {
 
 @test "one rank without NCCL: none goes by it" {
   need_nccl
-  STUB_NCCL_TOLD=told "$HEDDLE" launch -n 2 -- sh -c '[ "$RANK" = 0 ] || HEDDLE_NCCL=/no/such/nccl; exec "$HEDDLE" '"$RUN"' --device cuda --out run' \
+  STUB_NCCL_TOLD=told "$HEDDLE" launch -n 2 -- sh \
+    -c '[ "$RANK" = 0 ] || HEDDLE_NCCL=/no/such/nccl; exec "$HEDDLE" '"$RUN"' --device cuda --out run' \
     >out
   grep -q "not by NCCL: .*/no/such/nccl cannot be loaded" out
   [ ! -e told ]
@@ -170,7 +187,8 @@ whole_until() {
 @test "a sum that never ends" {
   need_nccl
   code=0
-  STUB_NCCL_HANG=8 timeout "$LIMIT_S" "$HEDDLE" $RUN --device cuda --procs 2 --stall-timeout 8 --out run >out 2>err || code=$?
+  STUB_NCCL_HANG=8 timeout "$LIMIT_S" "$HEDDLE" $RUN --device cuda --procs 2 --stall-timeout 8 --out run >out 2>err ||
+    code=$?
   [ "$code" -eq 1 ]
   grep -Eq 'rank [01] .*gave up after step 7: expected NCCL to be done within 8 s' err
   whole_until 7 --device cuda --procs 2

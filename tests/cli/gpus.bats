@@ -1,11 +1,12 @@
-# Several GPUs through a stand-in for NVIDIA's driver: what makes no sense is refused in one line, a GPU or a rank that is lost
-# costs what it costs with one, and the rest goes on from what is whole.
+# Several GPUs through a stand-in for NVIDIA's driver: what makes no sense is refused in one line, a GPU or a rank that
+# is lost costs what it costs with one, and the rest goes on from what is whole.
 
 load cli
 load ranks
 . "$SRCDIR/tests/mpi_lib.sh"
 
-export HEDDLE_CUDA_DRIVER=$BUILDDIR/tests/cuda/.libs/driver_stub.so HEDDLE_CUDA_MODULE=$BUILDDIR/tests/cuda/.libs/module_stub.so
+export HEDDLE_CUDA_DRIVER=$BUILDDIR/tests/cuda/.libs/driver_stub.so \
+  HEDDLE_CUDA_MODULE=$BUILDDIR/tests/cuda/.libs/module_stub.so
 export STUB_CUDA_GPUS=3
 RUN="train --model simplenet --out run"
 MOST_BEHIND=2 # a GPU rank counts a step at the exchange of the next one
@@ -41,7 +42,8 @@ MOST_BEHIND=2 # a GPU rank counts a step at the exchange of the next one
   "$HEDDLE" $RUN --device cuda --procs 2 --max-steps 6 --threads 1 --json >out
   for shown in '$((1 - RANK))' 1; do
     code=0
-    "$HEDDLE" launch -n 2 -- sh -c "export CUDA_VISIBLE_DEVICES=$shown"'; exec "$HEDDLE" '"$RUN"'-own --device cuda --max-steps 6 --threads 1 --json' \
+    "$HEDDLE" launch -n 2 -- sh -c "export CUDA_VISIBLE_DEVICES=$shown"'; exec "$HEDDLE" '"$RUN"'-own --device cuda '\
+'--max-steps 6 --threads 1 --json' \
       >own 2>err || code=$?
     [ "$shown" != 1 ] || break
     [ "$code" -eq 0 ]
@@ -94,10 +96,12 @@ MOST_BEHIND=2 # a GPU rank counts a step at the exchange of the next one
   over "a b a" sh -c '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 1 ] || export STUB_CUDA_SKIP=1
     exec "$HEDDLE" '"$RUN"' --device cuda --batch 1024 --max-steps 12 --threads 1 --json' | tr -d '\r' >out
   [ "$(json_get ranks hosts <out)" = "3 2" ]
-  [ "$(json_get rank_times.0.waited_for rank_times.2.waited_for <out)" = "1 1" ] # rank 2 hears of the other host by rank 0
+  # rank 2 hears of the other host by rank 0
+  [ "$(json_get rank_times.0.waited_for rank_times.2.waited_for <out)" = "1 1" ]
   [ "$(json_get rank_times.1.waited_for <out)" != 1 ]
   for rank in 0 1 2; do # the others' kernels do nothing, so rank 1 computes longest however busy the machine is
-    awk -v compute="$(json_get rank_times.$rank.compute_s <out)" -v waiting="$(json_get rank_times.$rank.waiting_s <out)" \
+    awk -v compute="$(json_get rank_times.$rank.compute_s <out)" \
+      -v waiting="$(json_get rank_times.$rank.waiting_s <out)" \
       -v most="$(json_get rank_times.1.compute_s <out)" \
       'BEGIN { exit !(compute > 0 && waiting > 0 && compute <= most) }'
   done
@@ -156,7 +160,8 @@ MOST_BEHIND=2 # a GPU rank counts a step at the exchange of the next one
   no_rank_left
   last=$(readlink r/last)
   # The kill may have come right behind a save, before another step counted: then that save has the last step.
-  grep -Eq "^heddle: expected to save step [0-9]+, found that it was in the memory of GPUs alone, whose ranks are all gone; go on from step ${last#step-} with --resume $(pwd -P)/r\$" err ||
+  grep -Eq "^heddle: expected to save step [0-9]+, found that it was in the memory of GPUs alone, whose ranks are "\
+"all gone; go on from step ${last#step-} with --resume $(pwd -P)/r\$" err ||
     grep -Eq "^heddle: rank [01] .* after step ${last#step-}\$" err || { cat err; false; }
   nothing_half_written r
   last=$((${last#step-} + 5))
@@ -196,7 +201,8 @@ MOST_BEHIND=2 # a GPU rank counts a step at the exchange of the next one
 
 @test "GPUs and CPUs do not share a step" {
   code=0
-  "$HEDDLE" launch -n 2 -- sh -c 'd=cpu; [ "$RANK" = 0 ] || d=cuda:0,1; exec "$HEDDLE" train --model simplenet --out run --device $d' \
+  "$HEDDLE" launch -n 2 -- sh -c 'd=cpu; [ "$RANK" = 0 ] || d=cuda:0,1; exec "$HEDDLE" train --model simplenet --out '\
+'run --device $d' \
     >out 2>err || code=$?
   [ "$code" -eq 2 ]
   grep -q 'device' err

@@ -115,7 +115,8 @@ unset OMP_NUM_THREADS
 settings() { case_ "settings: $1" 2 "printf -- '$2' >c.yaml" 'train $T --config c.yaml' "${@:3}"; }
 case_ "settings: no file" 2 '' 'train $T --config none.yaml' none.yaml
 case_ "settings: a folder" 2 'mkdir c.yaml' 'train $T --config c.yaml' c.yaml
-case_ "settings: more than a megabyte" 2 'head -c 2000000 /dev/zero | tr "\0" "#" >c.yaml' 'train $T --config c.yaml' c.yaml
+case_ "settings: more than a megabyte" 2 'head -c 2000000 /dev/zero | tr "\0" "#" >c.yaml' 'train $T --config c.yaml' \
+  c.yaml
 settings "an unknown name" 'lr: 1\nepoch: 3\n' c.yaml:2 "'epoch'"
 settings "a name twice" 'lr: 1\nlr: 2\n' c.yaml:2 lr
 settings "two names of one option" 'batch: 1\nbatch-size: 2\n' c.yaml:2 batch
@@ -177,7 +178,8 @@ case_ "model: everything frozen" 2 'echo "parameters: [{match: \"*\", requires_g
   'train --model m.yaml --data data' frozen requires_grad
 model "shared weights of another shape" 'layers "f: {op: flatten}" "a: {op: linear, out: 20}" \
   "b: {op: linear, out: 10, share: a}"' m.yaml:6 share
-model "dropout of everything and more" 'layers "d: {op: dropout, p: 1.5}" "f: {op: flatten}" "l: {op: linear, out: 10}"' \
+model "dropout of everything and more" 'layers "d: {op: dropout, p: 1.5}" "f: {op: flatten}" "l: {op: linear, out: '\
+'10}"' \
   m.yaml:4 "'1.5'"
 model "layers of aliases" 'layers "&a b: {op: flatten}" "*a"' m.yaml:4
 
@@ -230,7 +232,8 @@ npy_case "a pipe" 'rm n/x_test.npy; mkfifo n/x_test.npy' n/x_test.npy
 case_ "NPZ: a file that is none" 1 'cp good.png a.npz' 'train --data a.npz' a.npz
 case_ "NPZ: no file at all" 1 '' 'train --data a.npz' a.npz
 case_ "CIFAR: files missing" 1 'mkdir c; head -c 3073 /dev/zero >c/data_batch_1.bin' 'train --data c' c/data_batch_2.bin
-case_ "CIFAR: half a record" 1 'mkdir c; head -c 3000 /dev/zero >c/data_batch_1.bin' 'train --data c' c/data_batch_1.bin 3073
+case_ "CIFAR: half a record" 1 'mkdir c; head -c 3000 /dev/zero >c/data_batch_1.bin' 'train --data c' \
+  c/data_batch_1.bin 3073
 csv() { case_ "CSV: $1" 1 "$2 >t.csv" 'train --data t.csv --model simplenet' "${@:3}"; }
 csv "an empty file" ':' t.csv found
 csv "a row too short" "printf '1,2,0\n3,0\n'" t.csv:2
@@ -257,15 +260,18 @@ case_ "checkpoint: a file that is none" 1 '' 'digest good.png' good.png
 case_ "checkpoint: last leads nowhere" 1 'ln -sfn step-9 run/last' 'eval run' run
 case_ "checkpoint: weights cut short" 1 'truncate -s -1 run/last/model.safetensors' 'digest run' model.safetensors
 case_ "checkpoint: weights are empty" 1 ': >run/last/model.safetensors' 'eval run' model.safetensors
-case_ "checkpoint: a header longer than the file" 1 "put run/last/model.safetensors 0 '\377\377\377\377\377\377\377\177'" \
+case_ "checkpoint: a header longer than the file" 1 \
+  "put run/last/model.safetensors 0 '\377\377\377\377\377\377\377\177'" \
   'digest run' model.safetensors
 case_ "checkpoint: a header that is no JSON" 1 "put run/last/model.safetensors 8 '['" 'digest run' model.safetensors
 case_ "checkpoint: a tensor of another type" 1 'sed -i s/F32/I16/ run/last/model.safetensors' 'digest run' I16
 case_ "checkpoint: a tensor of another name" 1 'sed -i s/fc.weight/fc.weighs/ run/last/model.safetensors' 'eval run' \
   fc.weight
-case_ "checkpoint: offsets that overlap" 1 'sed -i "s/\[31360,31400\]/[31356,31396]/" run/last/model.safetensors' 'digest run' \
+case_ "checkpoint: offsets that overlap" 1 'sed -i "s/\[31360,31400\]/[31356,31396]/" run/last/model.safetensors' \
+  'digest run' \
   model.safetensors
-case_ "checkpoint: a flipped bit" 1 "put run/last/model.safetensors 999 '\\252\\125'" 'eval run' model.safetensors checksum
+case_ "checkpoint: a flipped bit" 1 "put run/last/model.safetensors 999 '\\252\\125'" 'eval run' model.safetensors \
+  checksum
 case_ "checkpoint: no weights" 1 'rm run/last/model.safetensors' 'eval run' run
 case_ "checkpoint: no record" 1 'rm run/last/run.json' 'eval run' run.json
 case_ "checkpoint: a record that is no JSON" 1 'echo no >run/last/run.json' 'eval run' run.json
@@ -275,7 +281,8 @@ case_ "checkpoint: settings that are numbers" 1 'sed -i "s/\"lr\": \"0.01\"/\"lr
   'train --resume run --max-steps 4 --data data' run.json
 case_ "weights to start from: none" 1 '' 'train $T --init none.safetensors' none.safetensors
 case_ "weights to start from: a picture" 1 '' 'train $T --init good.png' good.png
-case_ "weights to start from: another network's" 1 '' 'train --model mlp --data data --init run/last/model.safetensors' \
+case_ "weights to start from: another network's" 1 '' \
+  'train --model mlp --data data --init run/last/model.safetensors' \
   model.safetensors
 
 # Going on.
@@ -288,7 +295,8 @@ resume "into another run" 2 'cp -r run other' '--out other' other
 resume "other data" 2 "put $images 99 '\1\2\3'" '' 'training images'
 resume "no state" 1 'rm run/last/state.safetensors' '' state.safetensors
 resume "a state cut short" 1 'truncate -s -1 run/last/state.safetensors' '' state.safetensors
-resume "a state of another optimizer" 1 'sed -i s/exp_avg_sq/exp_avg_sx/ run/last/state.safetensors' '' state.safetensors
+resume "a state of another optimizer" 1 'sed -i s/exp_avg_sq/exp_avg_sx/ run/last/state.safetensors' '' \
+  state.safetensors
 
 # Where results go.
 case_ "output: a run that is there" 2 '' 'train $T --out run' run --resume

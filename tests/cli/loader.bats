@@ -24,8 +24,8 @@ own_temporary_files() {
   comm -23 <(temporary_files_of "$CHILD") <(temporary_files_of $$) | grep -v "^ $FOLDER/\|^ $BUILDDIR/" || true
 }
 
-# What process PID left in /dev/shm, newer than the test, in whose name it is a number by itself: other processes come and
-# go. LLVM's OpenMP runtime registers itself there, and removes that only at its regular end.
+# What process PID left in /dev/shm, newer than the test, in whose name it is a number by itself: other processes come
+# and go. LLVM's OpenMP runtime registers itself there, and removes that only at its regular end.
 left_by() {
   find /dev/shm -newer tmp ! -name '__KMP_REGISTERED_LIB_*' 2>/dev/null | grep -E "[^0-9]$1([^0-9]|\$)" || true
 }
@@ -61,7 +61,7 @@ hold() {
   done
 }
 
-@test "a picture that is damaged in the middle of an epoch ends the run: the file is named, and the run resumed once it is mended" {
+@test "a picture damaged in the middle of an epoch ends the run, which names it and is resumed once it is fixed" {
   make_pictures
   start $PICTURES $ENDLESS --data pictures --cache none --out r
   await_line 'step 7:'
@@ -73,7 +73,7 @@ hold() {
   [ "$code" -eq 1 ]
   [ "$(wc -l <err)" -eq 1 ]
   message=$(cat err)
-  says "heddle: step " "$picture: expected" "mend it, and go on with --resume r"
+  says "heddle: step " "$picture: expected" "fix it, and go on with --resume r"
   nothing_half_written
   step=$(readlink r/last)
   step=${step#step-}

@@ -17,7 +17,9 @@ plain() {
 # helps COMMAND: all that its help prints, that of its words included.
 helps() {
   COLUMNS=1000 "$HEDDLE" "$1" --help | tee words
-  for word in $(sed -n 's/^  \([a-z]*\)  .*/\1/p' words); do COLUMNS=1000 "$HEDDLE" "$1" "$word" --help; done | tee -a words
+  for word in $(sed -n 's/^  \([a-z]*\)  .*/\1/p' words); do
+    COLUMNS=1000 "$HEDDLE" "$1" "$word" --help
+  done | tee -a words
   if grep -q '^and the options of heddle train' words; then COLUMNS=1000 "$HEDDLE" train --help; fi
 }
 
@@ -30,7 +32,10 @@ helps() {
     grep -Eo -- '^  (-[a-z], )?--[a-z][a-z-]*' help | sed 's/.*--/--/' | sort -u >options
     [ -s options ]
     while read -r option; do
-      grep -qE -- "^(.*, )?$option( |,|\$)" page || { echo "expected an entry for $option in heddle-$command.1"; false; }
+      grep -qE -- "^(.*, )?$option( |,|\$)" page || {
+        echo "expected an entry for $option in heddle-$command.1"
+        false
+      }
     done <options
     for value in $(sed -nE 's/^ .*: ([a-z0-9_-]+(\|[a-z0-9_-]+)+).*/\1/p' help | tr '|' ' '); do
       grep -qw -- "$value" page || { echo "expected the value $value in heddle-$command.1"; false; }

@@ -131,7 +131,8 @@ END
   need_json
   mkdir d && "$BUILDDIR/tests/bits/make_idx" d 640 200
   several_labels d
-  printf 'model: m\ninput: [1, 28, 28]\nlayers:\n  - f: {op: flatten}\n  - l: {op: linear, out: 4}\nloss: bce_with_logits\n' >m.yaml
+  printf 'model: m\ninput: [1, 28, 28]\nlayers:\n  - f: {op: flatten}\n  - l: {op: linear, out: 4}\n'\
+'loss: bce_with_logits\n' >m.yaml
   "$HEDDLE" train --model m.yaml --data d --epochs 2 --metric f1 --out r --json >out
   near "$(json_get test_metric <out)" "$("$HEDDLE" eval r --json | json_get f1)"
   "$BUILDDIR/tests/golden/print_scores" r d >scores.raw
@@ -166,14 +167,16 @@ for name, of in (("f1", f1), ("auc", auc)):
 assert len(parts["auc"]) == 2
 END
   "$HEDDLE" eval r >out
-  grep -q 'note: AUC is not defined for 2 of 4 labels, the first of them 2: its targets are all equal; the mean leaves them out' out
+  grep -q 'note: AUC is not defined for 2 of 4 labels, the first of them 2: its targets are all equal; the mean '\
+'leaves them out' out
   no grep -qi nan out
   for layout in "--threads 1" "--threads 3"; do
     "$HEDDLE" eval r --json $layout >other
     cmp eval other
   done
   "$HEDDLE" train --model m.yaml --data d --epochs 2 --metric f1 --out r2 --procs 2 --threads 1 >out
-  [ "$(tail -n 1 r/history.jsonl | json_get scores outputs)" = "$(tail -n 1 r2/history.jsonl | json_get scores outputs)" ]
+  [ "$(tail -n 1 r/history.jsonl | json_get scores outputs)" = "$(tail -n 1 r2/history.jsonl |
+    json_get scores outputs)" ]
   grep -q '<th>label</th><th>samples with it</th><th>F1</th><th>AUC</th>' r/report.html
 }
 

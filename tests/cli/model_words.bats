@@ -5,7 +5,8 @@ load cli
 # classes FILE: two columns, of which the first decides between three classes.
 classes() {
   awk 'BEGIN { print "size,weight,kind"
-    for (i = 0; i < 300; i++) printf "%d,%.2f,%s\n", i % 6, (i * 7919) % 80000 + i / 7, substr("abc", int(i % 6 / 2) + 1, 1) }' >"$1"
+    for (i = 0; i < 300; i++) printf "%d,%.2f,%s\n", i % 6, (i * 7919) % 80000 + i / 7, 
+        substr("abc", int(i % 6 / 2) + 1, 1) }' >"$1"
 }
 
 # numbers FILE: two columns, and a sum of them.
@@ -62,7 +63,8 @@ words() { printf '%s\n' "model: words" "input: data" "layers:" "  - fc1: {op: li
 @test "built-in models take pictures of any shape, with the digests of MNIST's shape as they were" {
   "$HEDDLE" train --model mlp --data random:3x16x16:7 --max-steps 3 --out p >out
   [[ "$(yaml_of p)" == *'input: [3, 16, 16]\n'*'out: 7}'* ]]
-  printf '%s\n' "model: mlp" "input: [1, 28, 28]" "layers:" "  - flat: {op: flatten}" "  - fc1: {op: linear, out: 128}" \
+  printf '%s\n' "model: mlp" "input: [1, 28, 28]" "layers:" "  - flat: {op: flatten}" \
+    "  - fc1: {op: linear, out: 128}" \
     "  - relu: {op: relu}" "  - fc2: {op: linear, out: 10}" >before.yaml
   "$HEDDLE" train --model before.yaml --max-steps 20 --out a >out
   digest=$(digest_of out)
@@ -124,7 +126,8 @@ words() { printf '%s\n' "model: words" "input: data" "layers:" "  - fc1: {op: li
 
 @test "targets of zeros and ones, and whole numbers, may be more than one thing" {
   need_json
-  awk 'BEGIN { print "a,b,target"; for (i = 0; i < 200; i++) printf "%d,%d,%d\n", i % 10, i % 7, (i % 10 > 4) }' >bits.csv
+  awk 'BEGIN { print "a,b,target"; for (i = 0; i < 200; i++) printf "%d,%d,%d\n", i % 10, i % 7, (i % 10 > 4) }' \
+    >bits.csv
   fails 2 train --model mlp --data bits.csv
   says "targets of zeros and ones" "--loss bce_with_logits" "--loss mse" "--loss cross_entropy"
   for loss in cross_entropy bce_with_logits mse; do
@@ -135,7 +138,8 @@ words() { printf '%s\n' "model: words" "input: data" "layers:" "  - fc1: {op: li
   "$HEDDLE" verify cross_entropy/certificate.json >out
   "$HEDDLE" train --resume cross_entropy --epochs 21 >out
   [ "$(json_get accuracy < <("$HEDDLE" eval cross_entropy --data bits.csv --json))" = 1 ]
-  awk 'BEGIN { print "a,b,target"; for (i = 0; i < 200; i++) printf "%d,%d,%d\n", i % 10, i % 7, i % 10 / 3 }' >three.csv
+  awk 'BEGIN { print "a,b,target"; for (i = 0; i < 200; i++) printf "%d,%d,%d\n", i % 10, i % 7, i % 10 / 3 }' \
+    >three.csv
   run_of --model mlp --data three.csv --out t
   grep -q 'the loss is mse, since .* for classes give --loss cross_entropy' out
   awk 'BEGIN { print "a,age"; for (i = 0; i < 200; i++) printf "%d,%d\n", i % 90, i % 90 }' >ages.csv
@@ -160,7 +164,8 @@ words() { printf '%s\n' "model: words" "input: data" "layers:" "  - fc1: {op: li
 }
 
 @test "a sweep's models fit what each of its runs reads" {
-  awk 'BEGIN { print "a,b,x,y"; for (i = 0; i < 90; i++) printf "%d,%d,%d,%d\n", i % 5, i % 7, (i % 5 > 2), i % 3 }' >two.csv
+  awk 'BEGIN { print "a,b,x,y"; for (i = 0; i < 90; i++) printf "%d,%d,%d,%d\n", i % 5, i % 7, (i % 5 > 2), i % 3 }' \
+    >two.csv
   words
   "$HEDDLE" sweep model=words.yaml label=x,y --data two.csv --epochs 1 --out s >out
   [[ "$(yaml_of s/run-0001)" == *'out: 2}'* ]]

@@ -26,8 +26,8 @@ needs_time() {
   MPI_EXTRA='--mca odls_base_sigkill_timeout 5'
 }
 
-# start_on HOSTS: an endless run, past its step 40; pids of ranks are in PID[0], PID[1], ... What they and their supervisor
-# complain of is in `err`: past mpirun, which may have ended.
+# start_on HOSTS: an endless run, past its step 40; pids of ranks are in PID[0], PID[1], ... What they and their
+# supervisor complain of is in `err`: past mpirun, which may have ended.
 start_on() {
   local rank
   PID=()
@@ -53,7 +53,10 @@ ended() {
 # digest of an undisturbed one. If the disk is slower than mpirun is patient, it is the supervisor that does.
 saved() {
   await_supervisor
-  grep -q "^heddle: rank $1; saved step $(readlink r/last | sed 's/step-//'), go on with --resume " err || { cat err; return 1; }
+  grep -q "^heddle: rank $1; saved step $(readlink r/last | sed 's/step-//'), go on with --resume " err || {
+    cat err
+    return 1
+  }
   last=$(($(readlink r/last | sed 's/step-//') + 25))
   over "a b" "$HEDDLE" train --resume r --max-steps $last >out
   "$HEDDLE" train --model simplenet --epochs 1000 --threads 1 --max-steps $last --out undisturbed >wanted
@@ -130,7 +133,8 @@ saved() {
 @test "where time goes, on all hosts" {
   need_mpi
   need_json
-  over "a b a" "$HEDDLE" train --model simplenet --threads 1 --max-steps 60 --log-every 20 --json --out r --profile p.json \
+  over "a b a" "$HEDDLE" train --model simplenet --threads 1 --max-steps 60 --log-every 20 --json --out r \
+    --profile p.json \
     >out 2>err
   tr -d '\r' <out >plain
   for rank in 0 1 2; do # each computed, and waited for another one
@@ -199,12 +203,13 @@ exchanges() {
   [ "$(json_get ranks hosts <plain)" = "2 2" ]
 }
 
-# each_rank HOSTS 'SHELL WORDS' ARGS...: ranks of heddle train ARGS; the words run in each, with its number in $rank, and may
-# change its arguments.
+# each_rank HOSTS 'SHELL WORDS' ARGS...: ranks of heddle train ARGS; the words run in each, with its number in $rank,
+# and may change its arguments.
 each_rank() {
   local hosts=$1 words=$2
   shift 2
-  over "$hosts" sh -c 'rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; '"$words"'; exec "$@"' sh "$HEDDLE" train "$@" >out 2>err
+  over "$hosts" sh -c 'rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; '"$words"'; exec "$@"' sh "$HEDDLE" train "$@" >out \
+    2>err
 }
 
 @test "what hosts do not agree on is refused by name" {
@@ -214,15 +219,20 @@ each_rank() {
     grep -q -e "--$option must be the same on all ranks: rank 0 on a has '2', and rank 1 on b has '4'; give" err
   done
   no each_rank "a b b" '[ $rank != 1 ] || set -- "$@" --place-stages hosts' $TINY --stages 2 --threads 1 --out r
-  grep -q -e "--place-stages must be the same on all ranks: ranks 0,2 have 'threads', and rank 1 on b has 'hosts'; give" err
+  grep -q -e "--place-stages must be the same on all ranks: ranks 0,2 have 'threads', and rank 1 on b has 'hosts'; "\
+"give" err
   [ ! -e r/metrics.jsonl ]
 }
 
 @test "hosts may have other numbers of threads and CPUs, and the first line has those of all" {
   need_mpi
-  each_rank "a b" 'set -- "$@" --threads $((1 + 2 * rank)); [ $rank = 0 ] || set -- "$@" --placement compact' $TINY --out r
+  each_rank "a b" 'set -- "$@" --threads $((1 + 2 * rank)); [ $rank = 0 ] || set -- "$@" --placement compact' $TINY \
+    --out r
   cpus=$("$HEDDLE" topo --threads 1 --json | json_get budget)
-  grep -q "2 ranks on 2 hosts over .* of 1 to 3 threads, 4 in all, on $((2 * cpus)) CPUs" out || { cat out err; return 1; }
+  grep -q "2 ranks on 2 hosts over .* of 1 to 3 threads, 4 in all, on $((2 * cpus)) CPUs" out || {
+    cat out err
+    return 1
+  }
 }
 
 @test "names of hosts: one that is empty, one that is missing, and two that begin alike" {
@@ -243,7 +253,8 @@ each_rank() {
   command -v taskset >/dev/null || skip "taskset is not installed"
   cpus=($(taskset -pc $$ | sed 's/.*: //' | tr ',' '\n' | while IFS=- read -r a b; do seq "$a" "${b:-$a}"; done))
   export CPU0=${cpus[0]} CPU1=${cpus[1]}
-  over "- -" sh -c 'rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; eval "exec taskset -c \$CPU$rank \"\$@\""' sh "$HEDDLE" train $TINY \
+  over "- -" sh -c 'rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; eval "exec taskset -c \$CPU$rank \"\$@\""' sh "$HEDDLE" \
+    train $TINY \
     --threads 1 --out r >out 2>err
   grep -q '2 ranks of 1 thread on 2 CPUs' out || { cat out err; return 1; }
   no grep warning err
@@ -269,10 +280,12 @@ each_rank() {
   rm -rf r
   local disk=$BUILDDIR/tests/cli/.libs/bad_disk.so
   if [ ! -f "$disk" ] || nm -D "$BUILDDIR/.libs/heddle" 2>/dev/null | grep -q __asan; then return 0; fi
-  no each_rank "a b" '[ $rank = 1 ] || export LD_PRELOAD='"$disk"' BAD_DISK=write:0:ENOSPC:step-' --model mlp --epochs 9 --threads 1 \
+  no each_rank "a b" '[ $rank = 1 ] || export LD_PRELOAD='"$disk"' BAD_DISK=write:0:ENOSPC:step-' --model mlp \
+    --epochs 9 --threads 1 \
     --stages 2 --place-stages hosts --out r --save-every 40
   await_supervisor
-  grep -q "and no checkpoint of --save-every 40 in .*r; see why they could not be written (a full disk?), and start again" err
+  grep -q "and no checkpoint of --save-every 40 in .*r; see why they could not be written (a full disk?), and start "\
+"again" err
 }
 
 @test "hosts with other versions of heddle are refused by name" {
@@ -282,7 +295,8 @@ each_rank() {
   version=$("$HEDDLE" --version | head -n 1)
   version=${version##* }
   mkdir other
-  LC_ALL=C sed "s/$(echo "$version" | sed 's/[.]/\\./g')/$(echo "$version" | tr 0-9 9)/g" "$library" >other/libheddle.so.0
+  LC_ALL=C sed "s/$(echo "$version" | sed 's/[.]/\\./g')/$(echo "$version" | tr 0-9 9)/g" "$library" \
+    >other/libheddle.so.0
   cat >either <<'END'
 #!/bin/sh
 [ "$HEDDLE_HOST_ID" = b ] && LD_LIBRARY_PATH=$PWD/other:$BUILDDIR/.libs
@@ -294,7 +308,8 @@ END
   unset LD_LIBRARY_PATH
   HEDDLE_MODULE_PATH=$BUILDDIR/.libs over "a b" ./either train --model simplenet --max-steps 1 --out r >out 2>err &&
     false
-  grep "expected one version of heddle on all hosts, found $version in rank 0 on .* and $(echo "$version" | tr 0-9 9) in rank 1" err
+  grep "expected one version of heddle on all hosts, found $version in rank 0 on .* and $(echo "$version" |
+    tr 0-9 9) in rank 1" err
   [ ! -e r ]
 }
 
@@ -362,7 +377,8 @@ missed() {
   local gone=$1 rank
   shift
   for rank; do
-    grep -q -x -- "-[0-9]* expected rank $gone at a call, found that it has left the group; do all ranks make the same calls?" rank.$rank ||
+    grep -q -x -- "-[0-9]* expected rank $gone at a call, found that it has left the group; do all ranks make the "\
+"same calls?" rank.$rank ||
       { cat rank.* err; return 1; }
   done
   rm rank.*
@@ -397,7 +413,8 @@ fake_mpirun() {
   code=0
   HEDDLE_DATA=/data "$HEDDLE" launch --hosts node1:2,node2 -- prog -x 1 2>err || code=$?
   [ "$code" -eq 7 ]
-  [ "$(sed 's/ -x LD_LIBRARY_PATH//' called)" = "-n 3 --host node1:2,node2 --mca odls_base_sigkill_timeout 3 -x HEDDLE_DATA prog -x 1" ]
+  [ "$(sed 's/ -x LD_LIBRARY_PATH//' called)" \
+    = "-n 3 --host node1:2,node2 --mca odls_base_sigkill_timeout 3 -x HEDDLE_DATA prog -x 1" ]
   fake_mpirun 'HYDRA build details: Version: 4.0.2'
   "$HEDDLE" launch --hosts node1:2,node2:2 -- prog 2>err || true
   [ "$(cat called)" = "-n 4 -hosts node1:2,node2:2 prog" ]

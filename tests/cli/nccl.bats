@@ -1,10 +1,11 @@
-# Groups of GPUs through stand-ins for NVIDIA's driver and NCCL: the same bits as in the host's memory, and one line when
-# something is missing, differs, is late or is lost.
+# Groups of GPUs through stand-ins for NVIDIA's driver and NCCL: the same bits as in the host's memory, and one line
+# when something is missing, differs, is late or is lost.
 
 load cli
 
 CALLS=$BUILDDIR/tests/cli/group_calls
-export HEDDLE_CUDA_DRIVER=$BUILDDIR/tests/cuda/.libs/driver_stub.so HEDDLE_CUDA_MODULE=$BUILDDIR/tests/cuda/.libs/module_stub.so
+export HEDDLE_CUDA_DRIVER=$BUILDDIR/tests/cuda/.libs/driver_stub.so \
+  HEDDLE_CUDA_MODULE=$BUILDDIR/tests/cuda/.libs/module_stub.so
 export HEDDLE_NCCL=$BUILDDIR/tests/cuda/.libs/nccl_stub.so HEDDLE_MODULE_PATH=$BUILDDIR/.libs
 export STUB_CUDA_GPUS=3 STUB_CUDA_MEMORY=4000000000 GROUP_MEMORY=group
 
@@ -61,7 +62,8 @@ ranks() {
   export GROUP_BACKEND=nccl
   ranks 2 -- "$CALLS" differ
   [ "$code" -eq 1 ]
-  grep -q 'expected all ranks to make the same call, found that rank 0 calls all_reduce of 4 float32 by sum, and rank 1 barrier' err
+  grep -q 'expected all ranks to make the same call, found that rank 0 calls all_reduce of 4 float32 by sum, and '\
+'rank 1 barrier' err
   ranks 2 -- "$CALLS" letters
   grep -q 'expected sender and receiver to name the same, found 10 float32 from rank 0 and 20 float32 in rank 1' err
 }

@@ -61,12 +61,14 @@ take() {
     "$HEDDLE" eval $run >/dev/null
   done
   "$HEDDLE" export digits --onnx digits.onnx >/dev/null
-  "$HEDDLE" train --model flowers.yaml --init table/last/model.safetensors --data flowers.csv --max-steps 1 --out other >/dev/null
+  "$HEDDLE" train --model flowers.yaml --init table/last/model.safetensors --data flowers.csv --max-steps 1 \
+    --out other >/dev/null
 }
 
 @test "what 0.2.0 did not know is refused for them" {
   take
-  for option in "--label stem" "--header no" "--normalize column" "--missing refuse" "--fold 1/5" --allow-empty "--exif apply"; do
+  for option in "--label stem" "--header no" "--normalize column" "--missing refuse" "--fold 1/5" \
+    --allow-empty "--exif apply"; do
     fails 2 train --resume table $option --max-steps 12
     says "--resume table" "leave ${option%% *} out" || says "as in that run" "leave ${option%% *} out"
   done

@@ -52,7 +52,8 @@ await_stopped() {
 
 # Waits until no supervisor holds the run in the folder r.
 await_supervisor() {
-  while grep -qsxz "[k]eeps the last step of $(pwd -P)/r" /proc/[0-9]*/cmdline; do sleep 0.05; done # the event is its end
+  # the event is its end
+  while grep -qsxz "[k]eeps the last step of $(pwd -P)/r" /proc/[0-9]*/cmdline; do sleep 0.05; done
 }
 
 # told TEXT: the lines of survivors and of the parent contain TEXT.

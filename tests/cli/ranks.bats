@@ -34,7 +34,8 @@ load ranks
   [ "$(digest_of out)" = "$was" ]
   [ ! -s second ]
   mpirun --version 2>/dev/null | grep -q 'Open MPI' || skip "the rest needs Open MPI's mpirun"
-  mpirun --allow-run-as-root --oversubscribe --mca plm_rsh_agent /bin/false -n 3 "$HEDDLE" train $TINY --threads 1 --out three >out 2>err
+  mpirun --allow-run-as-root --oversubscribe --mca plm_rsh_agent /bin/false -n 3 "$HEDDLE" train $TINY --threads 1 \
+    --out three >out 2>err
   [ "$(digest_of out)" = "$was" ]
   [ "$(grep -c '^rank [012] pid' out)" -eq 3 ]
 }
@@ -73,7 +74,9 @@ load ranks
 }
 
 @test "a supervisor is silent about ranks that ended regularly, and does not exist for ranks with a parent" {
-  for r in 1 0; do RANK=$r WORLD_SIZE=2 MASTER_PORT=$$ "$HEDDLE" train $TINY --threads 1 --out r >out$r 2>err$r 3>&- & done
+  for r in 1 0; do
+    RANK=$r WORLD_SIZE=2 MASTER_PORT=$$ "$HEDDLE" train $TINY --threads 1 --out r >out$r 2>err$r 3>&- &
+  done
   wait
   await_supervisor
   [ -z "$(errors err0 err1)" ]
@@ -142,7 +145,8 @@ load ranks
   "$HEDDLE" launch -n 2 -- "$BUILDDIR/tests/cli/host_steps" r stall >out 2>err || code=$?
   [ "$code" -eq 137 ] # it was killed, for it may never end by itself
   [ $((SECONDS - begin)) -ge 1 ]
-  told "rank 1 (pid .*) lives, but has not come to a barrier for 1 s (is that right? then raise --stall-timeout) after step [34]"
+  told "rank 1 (pid .*) lives, but has not come to a barrier for 1 s (is that right? then raise --stall-timeout) "\
+"after step [34]"
   [ "$(readlink r/last)" = step-4 ]
 }
 
@@ -231,7 +235,8 @@ load ranks
 
 @test "Ctrl-Z and fg of the whole job, in a shell on a terminal" {
   need_terminal
-  all_stopped='while awk -v g=$(jobs -p) "\$5 == g && \$3 != \"T\"" /proc/[0-9]*/stat 2>/dev/null | grep -q .; do sleep 0.01; done'
+  all_stopped='while awk -v g=$(jobs -p) "\$5 == g && \$3 != \"T\"" /proc/[0-9]*/stat 2>/dev/null | grep -q .; do '\
+'sleep 0.01; done'
   PS1='ready> ' "$BUILDDIR/tests/cli/on_terminal" 24x400 screen 'wait:ready> ' \
     "send:$HEDDLE train $ENDLESS --procs 3 --out r"$'\r' 'wait:rank 2 pid' 'wait:step ' $'send:\x1a' 'wait:Stopped' \
     "send:$all_stopped; echo all \"are\" stopped"$'\r' 'wait:all are stopped' $'send:fg\r' 'wait:step ' 'wait:step ' \
@@ -262,13 +267,14 @@ load ranks
   [ "$(digest_of rest)" = "$(digest_of wanted)" ]
 }
 
-# differ 'SHELL WORDS' ARGS...: two ranks of a tiny run; the words run in each, with its number in RANK, and may change its
-# arguments. Fails as the ranks do.
+# differ 'SHELL WORDS' ARGS...: two ranks of a tiny run; the words run in each, with its number in RANK, and may change
+# its arguments. Fails as the ranks do.
 differ() {
   local words=$1
   shift
   rm -rf r
-  timeout "$LIMIT_S" "$HEDDLE" launch -n 2 -- sh -c "$words"'; exec "$@"' sh "$HEDDLE" train --model simplenet --max-steps 5 \
+  timeout "$LIMIT_S" "$HEDDLE" launch -n 2 -- sh -c "$words"'; exec "$@"' sh "$HEDDLE" train --model simplenet \
+    --max-steps 5 \
     --threads 1 --out r "$@" >out 2>err
 }
 
@@ -309,9 +315,11 @@ refused() {
 @test "threads and places that a rank of a host asks for are those of the first rank, or refused" {
   the_ranks="the ranks of a host must have the same"
   no differ '[ $RANK = 0 ] || set -- "$@" --threads 2'
-  grep -q "$the_ranks number of threads: rank 0 has '1 by --threads', and rank 1 on the same host has '2 by --threads'; " err
+  grep -q "$the_ranks number of threads: rank 0 has '1 by --threads', and rank 1 on the same host has '2 by "\
+"--threads'; " err
   no differ '[ $RANK = 0 ] || set -- "$@" --placement spread'
-  grep -q "$the_ranks placement of threads: rank 0 has '--placement physical', and rank 1 .* has '--placement spread'; " err
+  grep -q "$the_ranks placement of threads: rank 0 has '--placement physical', and rank 1 .* has '--placement "\
+"spread'; " err
   cpu=$(taskset -pc $$ | sed 's/.*: //; s/[-,].*//')
   no differ '[ $RANK = 0 ] || set -- "$@" --cpus '"$cpu" --placement physical
   grep -q "$the_ranks placement of threads: rank 0 has '--placement physical', and rank 1 .* has '--cpus $cpu'; " err
@@ -321,9 +329,13 @@ refused() {
     no differ '[ $RANK = 0 ] || export OMP_NUM_THREADS='$threads --threads auto
     grep -q "rank 1 (pid .*) gave up: OMP_NUM_THREADS expects a whole number .*, found '$threads'" err
   done
-  differ '[ $RANK = 0 ] || set -- "$@" --cpus '"$cpu-$cpu --placement compact" --cpus "$cpu" || { cat out err; return 1; }
+  differ '[ $RANK = 0 ] || set -- "$@" --cpus '"$cpu-$cpu --placement compact" --cpus "$cpu" || {
+    cat out err
+    return 1
+  }
   grep -q '2 ranks of 1 thread on ' out
-  differ '[ $RANK = 1 ] || set -- "$@" --placement spread' || { cat out err; return 1; } # rank 1 has what rank 0 asks for
+  # rank 1 has what rank 0 asks for
+  differ '[ $RANK = 1 ] || set -- "$@" --placement spread' || { cat out err; return 1; }
 }
 
 @test "the first line has the threads of all ranks, and each rank says that it has fewer than asked for" {
@@ -335,11 +347,13 @@ refused() {
 @test "ranks may differ in what no other rank waits for, and in how a value is written" {
   differ : --lr 0.001 --seed 7 || { cat out err; return 1; }
   digest_of out >wanted
-  differ '[ $RANK = 0 ] || set -- "$@" --lr 1e-3 --out other --workers 2 --prefetch-factor 3 --stall-timeout 90 --json' \
+  differ '[ $RANK = 0 ] || set -- "$@" --lr 1e-3 --out other --workers 2 --prefetch-factor 3 --stall-timeout 90 '\
+'--json' \
     --seed 7 || { cat out err; return 1; }
   [ "$(digest_of out)" = "$(cat wanted)" ]
   [ ! -e other ]
-  differ '[ $RANK = 0 ] || set -- "$@" --betas .90,.9990 --weight-decay 1e-2 --shards 16 --sampler sequential --lr 0.001' \
+  differ '[ $RANK = 0 ] || set -- "$@" --betas .90,.9990 --weight-decay 1e-2 --shards 16 --sampler sequential --lr '\
+'0.001' \
     --betas 0.9,0.999 --no-shuffle || { cat out err; return 1; }
   no differ '[ $RANK = 0 ] || set -- "$@" --betas .9,.998'
   refused "--betas must be the same on all ranks: rank 0 has '0.9,0.999', and rank 1 has '0.9,0.998'"
@@ -361,7 +375,8 @@ refused() {
   no differ '[ $RANK = 0 ] && run=one || run=two; set -- "$@" --resume $run --max-steps 9'
   grep -q "the checkpoint of --resume must be the same on all ranks: rank 0 has '.*', and rank 1 has '.*'; give" err
   for units in 20 21; do
-    printf 'model: m\ninput: [1, 28, 28]\nlayers:\n  - a: {op: flatten}\n  - b: {op: linear, out: %d}\n' $units >$units.yaml
+    printf 'model: m\ninput: [1, 28, 28]\nlayers:\n  - a: {op: flatten}\n  - b: {op: linear, out: %d}\n' $units \
+      >$units.yaml
   done
   no differ 'set -- "$@" --model $((20 + RANK)).yaml'
   refused "line 5 of the model must be the same on all ranks: rank 0 has '  - b: {op: linear, out: 20}', and rank 1 has\
@@ -373,7 +388,8 @@ refused() {
 
 @test "a rank that never comes is missed, and one that fails before it comes ends the others" {
   code=0
-  "$HEDDLE" launch -n 2 -- sh -c '[ $RANK = 1 ] && exit 7; exec "$0" train --model simplenet --max-steps 5 --out r' "$HEDDLE" >out 2>err || code=$?
+  "$HEDDLE" launch -n 2 -- sh -c '[ $RANK = 1 ] && exit 7; exec "$0" train --model simplenet --max-steps 5 --out r' \
+    "$HEDDLE" >out 2>err || code=$?
   [ "$code" -eq 7 ]
   told "rank 1 (pid .*) ended with exit status 7"
 }
@@ -382,7 +398,8 @@ refused() {
 by_hand() {
   local rank=$1
   shift
-  RANK=$rank WORLD_SIZE=2 MASTER_PORT=$$ timeout 60 "$HEDDLE" train $TINY --threads 1 --out r "$@" >"out-$rank" 2>"err-$rank" 3>&-
+  RANK=$rank WORLD_SIZE=2 MASTER_PORT=$$ timeout 60 "$HEDDLE" train $TINY --threads 1 --out r "$@" >"out-$rank" \
+    2>"err-$rank" 3>&-
 }
 
 @test "a rank without a parent that has a wrong command line says so to the others at once" {
@@ -427,7 +444,8 @@ by_hand() {
 
 # Rank 1 is assigned 14 of the 16 shards: the others must wait for it.
 slow_rank_1() {
-  "$HEDDLE" launch -n 3 -- sh -c 'HEDDLE_LANE_SPEEDS=$([ $RANK = 1 ] && echo 14 || echo 1) exec "$0" train "$@"' "$HEDDLE" \
+  "$HEDDLE" launch -n 3 -- sh -c 'HEDDLE_THREAD_SPEEDS=$([ $RANK = 1 ] && echo 14 || echo 1) exec "$0" train "$@"' \
+    "$HEDDLE" \
     --model cnn --threads 1 "$@" >out
 }
 
@@ -461,7 +479,8 @@ slow_rank_1() {
   grep -q '"pid": 1, .*"wait", "args": {"for": "rank 1, thread 1"}' p.json
   grep -q '"pid": 3, .*"wait", "args": {"for": "rank 1, thread 1"}' p.json
   grep -q '"step": 12, "samples": 1024, "data_us": [0-9.]*, "compute_us": [0-9.]*, "waiting_us": [0-9.]*}' p.json
-  grep -Eq '^profile .*waiting [0-9.]+ % \(thread [02] of rank [02] for thread 1 of rank 1: [0-9.]+ %\); 12 of 12 steps$' out
+  grep -Eq '^profile .*waiting [0-9.]+ % \(thread [02] of rank [02] for thread 1 of rank 1: [0-9.]+ %\); 12 of 12 '\
+'steps$' out
   need_json
   json_keys <<<"$(tr -d '\n' <p.json)" | grep -q traceEvents
   nothing_half_written
@@ -479,7 +498,8 @@ slow_rank_1() {
 
 @test "ranks record together or not at all" {
   code=0
-  "$HEDDLE" launch -n 2 -- sh -c 'exec "$0" train --model simplenet --max-steps 5 --out r $([ $RANK = 0 ] && echo --profile p)' "$HEDDLE" >out 2>err || code=$?
+  "$HEDDLE" launch -n 2 -- sh -c 'exec "$0" train --model simplenet --max-steps 5 --out r $([ $RANK = 0 ] && echo '\
+'--profile p)' "$HEDDLE" >out 2>err || code=$?
   [ "$code" -ne 0 ]
   grep -q -e "--profile must be the same on all ranks: rank 0 has 'a path', and rank 1 has none" err
 }

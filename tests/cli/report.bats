@@ -1,5 +1,5 @@
-# heddle report: pages of runs that ended, go on, were cut short, or predict numbers; their figures as files; and what it
-# says of folders and files that are no runs.
+# heddle report: pages of runs that ended, go on, were cut short, or predict numbers; their figures as files; and what
+# it says of folders and files that are no runs.
 
 load cli
 
@@ -38,8 +38,10 @@ parsed() {
   train --out r --log-every 5 --eval-every 10 --val-split 0.1
   grep -q '^report  *r/report.html$' out
   page r/report.html
-  has r/report.html "$DIGEST" 'data:image/png;base64,iVBORw0KGgo' 'Loss by step' 'Accuracy by step' 'Learning rate by step' \
-    'data-name="validation"' 'data-name="training"' 'Confusion matrix' 'seconds went' '--val-split 0.1' '7,850 parameters'
+  has r/report.html "$DIGEST" 'data:image/png;base64,iVBORw0KGgo' 'Loss by step' 'Accuracy by step' \
+    'Learning rate by step' \
+    'data-name="validation"' 'data-name="training"' 'Confusion matrix' 'seconds went' '--val-split 0.1' \
+    '7,850 parameters'
   cp r/report.html kept
   "$HEDDLE" report r/ >out
   grep -q '^report  *r/report.html$' out

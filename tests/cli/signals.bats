@@ -16,7 +16,8 @@ same_as_undisturbed() {
   "$HEDDLE" train $ENDLESS --max-steps $step --out undisturbed >wanted
   [ "$(digest_of out)" = "$(digest_of wanted)" ]
   [ "$("$HEDDLE" digest "$1")" = "$(digest_of wanted)" ]
-  [ "$(grep '"loss"' "$1/metrics.jsonl" | cut -d , -f 1-4)" = "$(grep '"loss"' undisturbed/metrics.jsonl | cut -d , -f 1-4)" ]
+  [ "$(grep '"loss"' "$1/metrics.jsonl" | cut -d , -f 1-4)" = "$(grep '"loss"' undisturbed/metrics.jsonl |
+    cut -d , -f 1-4)" ]
   cmp "$1/losses.bin" undisturbed/losses.bin
 }
 
@@ -49,7 +50,8 @@ stops_and_resumes() {
 }
 
 @test "SIGHUP: saved, 129, and resumed to the same digest" {
-  [ $((0x$(sed -n 's/^SigIgn:[[:space:]]*//p' /proc/$$/status) & 1)) -eq 0 ] || skip "SIGHUP is ignored here, as under nohup"
+  [ $((0x$(sed -n 's/^SigIgn:[[:space:]]*//p' /proc/$$/status) & 1)) -eq 0 ] ||
+    skip "SIGHUP is ignored here, as under nohup"
   stops_and_resumes HUP 129
 }
 

@@ -27,7 +27,8 @@ keys="layers params trainable macs memory_bytes"
   [ "$(json_keys <out)" = "$keys" ]
   [ "$(json_get params trainable macs <out)" = "225034 225034 2631040" ]
   [ "$(json_get layers.0.name layers.0.op layers.0.shape <out)" = "conv1 conv2d [32,26,26]" ]
-  [ "$(json_get layers.0.params layers.0.macs layers.0.flops_fwd layers.0.flops_bwd <out)" = "320 194688 389376 389376" ]
+  [ "$(json_get layers.0.params layers.0.macs layers.0.flops_fwd layers.0.flops_bwd <out)" \
+    = "320 194688 389376 389376" ]
   [ "$(json_get layers.9.name layers.9.shape <out)" = "fc2 [10]" ]
 }
 
@@ -44,13 +45,15 @@ keys="layers params trainable macs memory_bytes"
   [ "$(memory --batch 1024 --threads 1 --optimizer sgd)" -gt "$small" ]
   [ "$(memory --batch 32 --threads 8 --optimizer sgd)" -gt "$small" ]
   [ "$(memory --batch 32 --threads 1 --optimizer adam)" -gt "$small" ]
-  [ "$(memory --batch 1024 --threads 1 --optimizer sgd --accumulate 8)" -lt "$(memory --batch 1024 --threads 1 --optimizer sgd)" ]
+  [ "$(memory --batch 1024 --threads 1 --optimizer sgd --accumulate 8)" \
+    -lt "$(memory --batch 1024 --threads 1 --optimizer sgd)" ]
 }
 
 @test "what is frozen is not trainable and costs nothing backward, and no state is kept for it" {
   need_json
   "$HEDDLE" summary --json >all
-  "$HEDDLE" summary --json --parameters '[{match: "conv*", requires_grad: false}, {match: fc1.weight, requires_grad: false}]' >out
+  "$HEDDLE" summary --json --parameters '[{match: "conv*", requires_grad: false}, {match: fc1.weight, requires_grad: '\
+'false}]' >out
   [ "$(json_get params trainable <out)" = "225034 $((225034 - 320 - 18496 - 204800))" ]
   [ "$(json_get layers.0.flops_bwd layers.3.flops_bwd layers.7.flops_bwd layers.9.flops_bwd <out)" = "0 0 0 5120" ]
   [ "$(($(json_get memory_bytes <all) - $(json_get memory_bytes <out)))" -gt $((6 * 4 * 223000)) ] # 2 + 1 of each state
@@ -60,7 +63,8 @@ keys="layers params trainable macs memory_bytes"
 
 @test "costs of groups count the channels of a group alone" {
   need_json
-  printf 'model: d\ninput: [4, 8, 8]\nlayers:\n  - deep: {op: conv2d, out: 4, kernel: 3, groups: 4}\n  - flat: {op: flatten}\n' >d.yaml
+  printf 'model: d\ninput: [4, 8, 8]\nlayers:\n  - deep: {op: conv2d, out: 4, kernel: 3, groups: 4}\n'\
+'  - flat: {op: flatten}\n' >d.yaml
   "$HEDDLE" summary --model d.yaml --json >out
   [ "$(json_get params macs <out)" = "40 1296" ]
 }

@@ -90,7 +90,8 @@ EOF
     "$HEDDLE" eval alone $data --json >out
     tested=$(json_get confusion <out | tr -cs 0-9 ' ' | awk '{ for (i = 1; i <= NF; i++) n += $i } END { print n }')
     [ "$tested" = "$([ "$data" = "--data others.csv" ] && echo 40 || echo 15)" ] || { cat out; false; }
-    [ "$data" = "--data others.csv" ] || [ "$(json_get accuracy <out)" = "$(awk -F , 'NR == 3 { print $10 }' s/table.csv)" ]
+    [ "$data" = "--data others.csv" ] ||
+      [ "$(json_get accuracy <out)" = "$(awk -F , 'NR == 3 { print $10 }' s/table.csv)" ]
   done
   "$HEDDLE" train --resume alone --epochs 3 >/dev/null
   "$HEDDLE" certify alone >/dev/null
@@ -404,6 +405,8 @@ time.sleep(600)' 3>&- &
   # What is right of the last axis: its numbers, at even and round steps.
   grep -oE '<text [^>]*class="">[0-9.]+</text>' s/sweep.html | sed 's/.*>\([0-9.]*\)<.*/\1/' >ticks
   [ "$(wc -l <ticks)" -ge 2 ]
-  awk 'NR > 1 { step = $1 - last; if (NR > 2 && (step - before > 1e-9 || before - step > 1e-9)) exit 1; before = step } { last = $1 }' ticks
-  awk 'NR == 2 { s = $1 - first; while (s < 0.999999) s *= 10; exit !(s < 1.000001 || (s > 1.99 && s < 2.01) || (s > 4.99 && s < 5.01)) } { first = $1 }' ticks
+  awk 'NR > 1 { step = $1 - last; if (NR > 2 && (step - before > 1e-9 || before - step > 1e-9)) exit 1;
+      before = step } { last = $1 }' ticks
+  awk 'NR == 2 { s = $1 - first; while (s < 0.999999) s *= 10; exit !(s < 1.000001 || (s > 1.99 && s < 2.01) ||
+      (s > 4.99 && s < 5.01)) } { first = $1 }' ticks
 }

@@ -13,7 +13,9 @@ network() {
     "  - relu: {op: relu}" "  - fc2: {op: linear, out: 2}" >rows.yaml
 }
 
-run_of() { "$HEDDLE" train --model rows.yaml --epochs 20 --lr 0.02 --batch 32 --json "$@" >out 2>err || { cat err; return 1; }; }
+run_of() {
+  "$HEDDLE" train --model rows.yaml --epochs 20 --lr 0.02 --batch 32 --json "$@" >out 2>err || { cat err; return 1; }
+}
 score() { tail -n 1 out | sed 's/.*"test_accuracy": \([0-9.]*\).*/\1/'; }
 
 @test "columns of two scales are learnt, as each is normalised by itself" {
@@ -64,8 +66,10 @@ score() { tail -n 1 out | sed 's/.*"test_accuracy": \([0-9.]*\).*/\1/'; }
   network 2
   run_of --data house.csv --out a
   "$HEDDLE" export a --c a.c >out
-  printf '#include "a.c"\n#include <stdio.h>\nint main(void) {\n  static float memory[rows_memory], score[2];\n  double x[2];
-  while (scanf("%%lf,%%lf", &x[0], &x[1]) == 2) {\n    rows_scores(score, x, memory);\n    printf("%%d\\n", score[1] > score[0]);
+  printf '#include "a.c"\n#include <stdio.h>\nint main(void) {\n  static float memory[rows_memory], score[2];\n'\
+'  double x[2];
+  while (scanf("%%lf,%%lf", &x[0], &x[1]) == 2) {\n    rows_scores(score, x, memory);\n    printf("%%d\\n",
+      score[1] > score[0]);
   }\n  return 0;\n}\n' >main.c
   cc -O1 -Wall -Werror -Wno-unknown-pragmas -ffp-contract=off main.c -o main.exe -lm
   tail -n +2 house.csv | cut -d , -f 1,2 | ./main.exe >found
@@ -75,11 +79,13 @@ score() { tail -n 1 out | sed 's/.*"test_accuracy": \([0-9.]*\).*/\1/'; }
 
 @test "texts, empty fields and an index: what was assumed is said" {
   awk 'BEGIN { print ",age,town,income"
-    for (i = 0; i < 200; i++) printf "%d,%s,%s,%s\n", i, i % 9 ? i % 60 + 18 : "", i % 3 ? "Ulm" : "Bonn", i % 3 ? "high" : "low" }' >people.csv
+    for (i = 0; i < 200; i++) printf "%d,%s,%s,%s\n", i, i % 9 ? i % 60 + 18 : "", i % 3 ? "Ulm" : "Bonn",
+        i % 3 ? "high" : "low" }' >people.csv
   network 4
   run_of --data people.csv --label income --out a
   [ "$(score)" = 1 ]
-  grep -q "people.csv: the first line is a header, the label is column 'income'; 2 other columns, 1 of texts: 4 numbers a row; the first column, an index, is left out" out
+  grep -q "people.csv: the first line is a header, the label is column 'income'; 2 other columns, 1 of texts: 4 "\
+"numbers a row; the first column, an index, is left out" out
   grep -q "23 empty fields in column 'age': read as the column's mean, beside a number that tells them" out
   grep -q '"category": "Ulm"' a/run.json
 }
@@ -100,7 +106,8 @@ score() { tail -n 1 out | sed 's/.*"test_accuracy": \([0-9.]*\).*/\1/'; }
 }
 
 @test "classes of another table are found by their names" {
-  awk 'BEGIN { print "a,b,kind"; for (i = 0; i < 90; i++) printf "%d,%d,%s\n", i % 3, i % 7, substr("abc", i % 3 + 1, 1) }' >abc.csv
+  awk 'BEGIN { print "a,b,kind"; for (i = 0; i < 90; i++) printf "%d,%d,%s\n", i % 3, i % 7, \
+      substr("abc", i % 3 + 1, 1) }' >abc.csv
   network 2
   sed -i 's/out: 2}/out: 3}/' rows.yaml
   run_of --data abc.csv --out r
@@ -132,7 +139,8 @@ score() { tail -n 1 out | sed 's/.*"test_accuracy": \([0-9.]*\).*/\1/'; }
 @test "whole numbers of a column called target are numbers to eval as in training: it tests the same rows" {
   need_json
   for name in target label; do
-    awk -v name=$name 'BEGIN { print "a," name ",b"; for (i = 0; i < 60; i++) printf "%d,%d,%d\n", i % 7, i % 3, i % 11 }' >t.csv
+    awk -v name=$name 'BEGIN { print "a," name ",b"; for (i = 0; i < 60; i++) printf "%d,%d,%d\n", i % 7, i % 3,
+        i % 11 }' >t.csv
     rm -rf r
     "$HEDDLE" train --model linear --data t.csv --epochs 1 --out r --json >out
     loss=$(tail -n 1 out | json_get test_loss)
@@ -175,7 +183,8 @@ END
 # flowers FILE: three named classes, a text, an empty field now and then.
 flowers() {
   awk 'BEGIN { print "width,soil,length,kind"
-    for (i = 0; i < 150; i++) printf "%.2f,%s,%s,%s\n", i % 3 + i / 999, i % 2 ? "wet" : "dry", i % 10 ? i % 7 : "", substr("abc", i % 3 + 1, 1) "-kind" }' >"$1"
+    for (i = 0; i < 150; i++) printf "%.2f,%s,%s,%s\n", i % 3 + i / 999, i % 2 ? "wet" : "dry", i % 10 ? i % 7 : "",
+        substr("abc", i % 3 + 1, 1) "-kind" }' >"$1"
 }
 
 # A run on flowers, with a test set in a file of its own.
@@ -200,7 +209,8 @@ flower_run() {
       [ "$(json_get predictions.$i.$key <items)" = "$(json_get predictions.$row.$key <all)" ]
     done
   done
-  [ "$(json_keys < <(json_get predictions.3 <all))" = "file index line label label_name class class_name probabilities" ]
+  [ "$(json_keys < <(json_get predictions.3 <all))" \
+    = "file index line label label_name class class_name probabilities" ]
   bare() { "$HEDDLE" predict r "$@" --json | sed 's/"file": "[^"]*", //g; s/"label[_a-z]*": [^,]*, //g'; }
   bare flowers/test.csv >wanted
   awk -F, -v OFS=, '{ print $3, $1, $2 }' flowers/test.csv >bare.csv
@@ -208,7 +218,8 @@ flower_run() {
   awk -F, -v OFS=, '{ print $4, $3, $2, $1 }' flowers/test.csv | bare - | cmp - wanted
   "$HEDDLE" predict r flowers/test.csv >out
   [ "$(wc -l <out)" -eq 30 ]
-  grep -Eq '^flowers/test.csv:2  +[0-2] [abc]-kind +[0-9.]+ %   then [0-2] [abc]-kind \([0-9.]+ %\), [0-2] [abc]-kind \([0-9.]+ %\)   label 0 a-kind$' out
+  grep -Eq '^flowers/test.csv:2  +[0-2] [abc]-kind +[0-9.]+ %   then [0-2] [abc]-kind \([0-9.]+ %\), [0-2] '\
+'[abc]-kind \([0-9.]+ %\)   label 0 a-kind$' out
   sed '3s/b-kind/z/; 4s/c-kind//' flowers/test.csv >other.csv
   "$HEDDLE" predict r other.csv >out
   grep -q '^other.csv:3 .*   label z, which the model does not know$' out
@@ -242,7 +253,8 @@ flower_run() {
 
 @test "targets of rows stand beside what a regression makes of them" {
   need_json
-  awk 'BEGIN { print "x,y,target"; for (i = 0; i < 100; i++) printf "%d,%d,%.1f\n", i % 9, i % 5, 2 * (i % 9) + i % 5 }' >reg.csv
+  awk 'BEGIN { print "x,y,target"; for (i = 0; i < 100; i++) printf "%d,%d,%.1f\n", i % 9, i % 5,
+      2 * (i % 9) + i % 5 }' >reg.csv
   network 2
   sed -i 's/out: 2}/out: 1}/' rows.yaml
   echo 'loss: mse' >>rows.yaml
@@ -267,7 +279,8 @@ shape = (len(numbers),) if code == "q" else (len(numbers) // 2, 2)
 head = ("{'descr': '%s', 'fortran_order': False, 'shape': %r, }" % (type_, shape)).encode()
 head += b" " * (-(len(head) + 11) % 64) + b"\n"
 values = [int(x) if code == "q" else float(x) for x in numbers]
-open(path, "wb").write(b"\x93NUMPY\x01\0" + struct.pack("<H", len(head)) + head + struct.pack("<%d%s" % (len(values), code), *values))
+open(path, "wb").write(b"\x93NUMPY\x01\0" + struct.pack("<H", len(head)) + head
+                       + struct.pack("<%d%s" % (len(values), code), *values))
 END
 }
 
@@ -281,7 +294,9 @@ END
   array wide.npy '<f8' $(cat numbers)
   network 2
   run_of --data d --out a
-  plain() { "$HEDDLE" predict a "$@" --json | sed 's/"file": "[^"]*", //g; s/"line": [0-9]*, //g; s/"label": [0-9]*, //g'; }
+  plain() {
+    "$HEDDLE" predict a "$@" --json | sed 's/"file": "[^"]*", //g; s/"line": [0-9]*, //g; s/"label": [0-9]*, //g'
+  }
   plain d/x.npy >wanted
   for file in wide.npy house.csv; do
     plain $file | cmp - wanted
@@ -346,12 +361,17 @@ END
   [ "$(./main.exe)" = c-kind ]
   sed -i 's/out: 3}/out: 6}/' rows.yaml
   run_of --data flowers --label kind --out more
-  [ "$(grep -c "the last layer has 6 scores for the 3 classes of flowers; those from 3 on belong to none: 'out: 3' is enough" out)" -eq 1 ]
+  [ "$(grep -c "the last layer has 6 scores for the 3 classes of flowers; those from 3 on belong to none: 'out: 3' "\
+"is enough" out)" -eq 1 ]
 }
 
 @test "an ONNX file of rows has the names and features, and is read back with its normalisation" {
   flower_run
-  "$HEDDLE" export r --onnx r.onnx >out 2>err || { grep -q 'a build with protobuf-c' err && skip "$(cat err)"; cat err; false; }
+  "$HEDDLE" export r --onnx r.onnx >out 2>err || {
+    grep -q 'a build with protobuf-c' err && skip "$(cat err)"
+    cat err
+    false
+  }
   grep -aq '\["a-kind","b-kind","c-kind"\]' r.onnx
   grep -aq '"category":"wet"' r.onnx
   [ "$("$HEDDLE" digest r.onnx)" = "$("$HEDDLE" digest r)" ]
@@ -386,7 +406,8 @@ prices() {
 @test "prices are learnt on a scale of their own, and predicted as prices" {
   prices houses.csv
   "$HEDDLE" train --model regression --data houses.csv --out r >out
-  grep -q 'deviation 1 (--normalize column); the target too, and losses are on that scale (--target-scale); 100 epochs (--epochs)' out
+  grep -q 'deviation 1 (--normalize column); the target too, and losses are on that scale (--target-scale); 100 '\
+'epochs (--epochs)' out
   grep -q '"target-scale": "standard"' r/run.json
   "$HEDDLE" eval r --json >is
   awk -v r2="$(sed 's/.*"r2": \([-0-9.e]*\).*/\1/' is)" 'BEGIN { exit !(r2 > 0.99) }'
@@ -405,7 +426,8 @@ prices() {
   "$HEDDLE" train --model regression --data houses.csv --epochs 2 --out r >out
   if ! "$HEDDLE" export r --onnx r.onnx 2>err; then grep -q protobuf err && skip "built without protobuf"; fi
   fails 1 train --model r.onnx --data houses.csv --out no
-  says "r.onnx: node 'scores/2' (Add): expected scores as the loss reads them, found them brought to the scale of the targets (--target-scale)" "--init"
+  says "r.onnx: node 'scores/2' (Add): expected scores as the loss reads them, found them brought to the scale of "\
+"the targets (--target-scale)" "--init"
   "$HEDDLE" train --model regression --init r/last/model.safetensors --data houses.csv --epochs 1 --out warm >out
   "$HEDDLE" train --model regression --target-scale none --data houses.csv --epochs 2 --out raw >out
   "$HEDDLE" export raw --onnx raw.onnx
@@ -457,7 +479,8 @@ END
 # whole_prices FILE: rooms, area and their price, a whole number.
 whole_prices() {
   awk 'BEGIN { print "rooms,area,price"
-    for (i = 0; i < 50; i++) printf "%d,%d,%d\n", i % 5 + 1, i * 7919 % 97 + 20, 100 * (i % 5 + 1) + 2 * (i * 7919 % 97 + 20) }' >"$1"
+    for (i = 0; i < 50; i++) printf "%d,%d,%d\n", i % 5 + 1, i * 7919 % 97 + 20,
+        100 * (i % 5 + 1) + 2 * (i * 7919 % 97 + 20) }' >"$1"
 }
 
 @test "whole numbers are numbers for a model whose file states a loss on numbers, in any column" {
@@ -500,17 +523,20 @@ whole_prices() {
   says "odd.csv:7: expected a finite number in column 'price', found 'unknown'"
   sed '2,$s/,[0-9]*$/,high/' prices.csv >texts.csv
   fails 1 train --model regression --data texts.csv --out r
-  says "texts.csv:2: expected numbers for the loss in column 'price', found 'high'; train classes with --loss cross_entropy, or name another column with --label"
+  says "texts.csv:2: expected numbers for the loss in column 'price', found 'high'; train classes with --loss "\
+"cross_entropy, or name another column with --label"
 }
 
 @test "decimals in a column of labels, a line break in a text, and an empty line of one column are refused" {
   whole_prices prices.csv
   sed '1s/price/label/; 4s/$/.5/' prices.csv >decimals.csv
   fails 1 train --model mlp --data decimals.csv --out r
-  says "decimals.csv:4: expected a class from 0 to 65535 as label" "train with --loss mse if labels are numbers to predict, or name another column with --label"
+  says "decimals.csv:4: expected a class from 0 to 65535 as label" \
+    "train with --loss mse if labels are numbers to predict, or name another column with --label"
   printf 'x,town,label\n1,Ulm,0\n2,"Bad\nOrb",1\n3,Ulm,0\n4,"Bad\nOrb",1\n' >break.csv
   fails 1 train --model mlp --data break.csv --out r
-  says "break.csv:3: expected texts without line breaks and other control characters in column 'town', found one in 'Bad?Orb'"
+  says "break.csv:3: expected texts without line breaks and other control characters in column 'town', found one in "\
+"'Bad?Orb'"
   awk 'BEGIN { print "x,y"; for (i = 0; i < 50; i++) printf "%d,%d\n", i, 2 * i }' >line.csv
   "$HEDDLE" train --model regression --data line.csv --epochs 1 --out r >out
   for empty in 'x\n1\n\n3\n' 'x\n1\n2\n\n' '\nx\n1\n2\n'; do
@@ -538,10 +564,12 @@ whole_prices() {
     "$HEDDLE" eval r --data own.csv | grep -q "^samples   $rows, all of the data$"
     "$HEDDLE" eval r --data own.csv --json >is
     [ "$(json_get samples part <is)" = "$rows all" ]
-    "$HEDDLE" predict r own.csv | awk -v is="$(json_get mean_absolute_error <is)" '{ off = $2 - $4; sum += off < 0 ? -off : off }
+    "$HEDDLE" predict r own.csv | awk -v is="$(json_get mean_absolute_error <is)" \
+      '{ off = $2 - $4; sum += off < 0 ? -off : off }
       END { exit !(sum / NR > is * 0.9999 && sum / NR < is * 1.0001) }'
   done
-  [ "$("$HEDDLE" predict r --index 3 --data own.csv | awk '{ print $2 }')" = "$("$HEDDLE" predict r own.csv | awk 'NR == 4 { print $2 }')" ]
+  [ "$("$HEDDLE" predict r --index 3 --data own.csv | awk '{ print $2 }')" = "$("$HEDDLE" predict r own.csv |
+    awk 'NR == 4 { print $2 }')" ]
   "$HEDDLE" train --model regression --data prices.csv --fold 2/5 --epochs 2 --out f >out
   "$HEDDLE" train --model regression --data prices.csv --fold 2/5 --epochs 2 --stages 2 --threads 2 --out s >of_stages
   [ "$("$HEDDLE" digest s)" = "$("$HEDDLE" digest f)" ]
@@ -553,7 +581,8 @@ whole_prices() {
   "$HEDDLE" eval r | grep -q "^samples   8, the test set of data that are not as in training$"
 }
 
-# pixels FILE TYPE SHAPE SCALE: 24 samples of bytes 0 to 9, by so much, as uint8 (u1) or float32 (f4); labels are beside.
+# pixels FILE TYPE SHAPE SCALE: 24 samples of bytes 0 to 9, by so much, as uint8 (u1) or float32 (f4); labels are
+# beside.
 pixels() {
   python3 - "$@" <<'END' || skip "python3 is not there"
 import struct, sys
@@ -585,7 +614,8 @@ END
   fails 1 eval run_f4 --data u1
   says "u1: expected floats as in training, found bytes"
   fails 1 predict run_u1 f4/x.npy
-  says "f4/x.npy: expected bytes as in training, or floats from 0 to 1 in their place, found 7 in sample 0; give the numbers as bytes (uint8)"
+  says "f4/x.npy: expected bytes as in training, or floats from 0 to 1 in their place, found 7 in sample 0; give the "\
+"numbers as bytes (uint8)"
   fails 1 eval run_u1 --data f4
   says "f4: expected bytes as in training, or floats from 0 to 1"
   pixels bits.npy f4 24x4x4 0
@@ -595,15 +625,18 @@ data = bytearray(open("bits.npy", "rb").read())
 data[-4:] = bytes([0, 0, 128, 63])
 open("bits.npy", "wb").write(data)'
   fails 1 predict run_u1 bits.npy
-  says "bits.npy: expected bytes as in training, or floats from 0 to 1 in their place, found 0 and 1 alone, which may be either"
+  says "bits.npy: expected bytes as in training, or floats from 0 to 1 in their place, found 0 and 1 alone, which "\
+"may be either"
   pixels scaled.npy f4 24x4x4 0.003921568627451
-  "$HEDDLE" predict run_u1 scaled.npy | sed 's/scaled/u1\/x/' | awk '{ $1 = ""; print }' | cmp - <(awk '{ $1 = ""; print }' wanted)
+  "$HEDDLE" predict run_u1 scaled.npy | sed 's/scaled/u1\/x/' | awk '{ $1 = ""; print }' |
+    cmp - <(awk '{ $1 = ""; print }' wanted)
   seven_png() { python3 - "$1" <<'END'
 import struct, sys, zlib
 def chunk(name, data):
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 open(sys.argv[1], "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 4, 4, 8, 0, 0, 0, 0))
-                              + chunk(b"IDAT", zlib.compress((b"\0" + bytes([0, 200, 250, 0])) * 4)) + chunk(b"IEND", b""))
+                              + chunk(b"IDAT", zlib.compress((b"\0" + bytes([0, 200, 250, 0])) * 4))
+                              + chunk(b"IEND", b""))
 END
   }
   seven_png four.png
@@ -621,7 +654,8 @@ END
   pixels columns/x.npy f4 24x3 1
   cp rows/y.npy columns
   "$HEDDLE" train --model mlp --data columns --epochs 1 --out run_columns >out
-  "$HEDDLE" predict run_columns columns/x.npy | sed 's/columns/rows/' | cmp - <("$HEDDLE" predict run_columns rows/x.npy)
+  "$HEDDLE" predict run_columns columns/x.npy | sed 's/columns/rows/' | cmp - <("$HEDDLE" predict run_columns \
+    rows/x.npy)
 }
 
 @test "one_hot makes numbers of the classes of rows for a loss on numbers, from any format" {

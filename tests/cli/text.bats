@@ -178,7 +178,8 @@ commands() {
   code=0
   "$HEDDLE" doctor --threads 1000 >doctor || code=$?
   [ "$code" -eq 3 ]
-  for model in allconv cifar-94 cifar-fast cifar-resnet cnn fastmnist lenet5 mlp mnist-99 regression resnet simplenet; do
+  for model in allconv cifar-94 cifar-fast cifar-resnet cnn fastmnist lenet5 mlp mnist-99 regression resnet simplenet
+  do
     "$HEDDLE" summary --model $model >"summary-$model"
   done
   "$HEDDLE" tune --model simplenet --seconds 0.1 >tune
@@ -207,12 +208,14 @@ chunks() {
 
 @test "a progress line is no wider than the screen, and is none where a launcher reads it" {
   need_terminal
-  "$BUILDDIR/tests/cli/on_terminal" 24x60 screen wait:table_sha256 -- "$HEDDLE" sweep seed=0..5 $TINY --jobs 1 --out s || true
+  "$BUILDDIR/tests/cli/on_terminal" 24x60 screen wait:table_sha256 -- "$HEDDLE" sweep seed=0..5 $TINY --jobs 1 \
+    --out s || true
   chunks >lines
   [ -s lines ]
   grep -q ' left' lines
   [ "$(awk '{ print length($0) }' lines | sort -n | tail -n 1)" -lt 60 ]
-  MPI_LOCALNRANKS=1 "$BUILDDIR/tests/cli/on_terminal" 24x120 screen wait:weights_sha256 -- "$HEDDLE" train $TINY --out r || true
+  MPI_LOCALNRANKS=1 "$BUILDDIR/tests/cli/on_terminal" 24x120 screen wait:weights_sha256 -- "$HEDDLE" train $TINY \
+    --out r || true
   grep -aq 'weights_sha256' screen
   no chunks
   no grep -aq $'\x1b' screen

@@ -91,7 +91,8 @@ swap_used_bytes use temperature_c power_w load cpus gpus gpu_note cuda_note jobs
     [ "$(json_get cpus.0 <out | grep -o '"[a-z_]*":' | tr -d '":' | tr '\n' ' ')" = "cpu core package numa kind use " ]
   done
   pattern='^{'
-  for key in pid model data state step steps epoch epochs batch loss samples_per_s elapsed_s left_s threads isa device out \
+  for key in pid model data state step steps epoch epochs batch loss samples_per_s elapsed_s left_s threads isa device \
+    out \
     command ranks rank pid state step loss samples_per_s threads cpus; do
     pattern="$pattern.*\"$key\":"
   done
@@ -135,7 +136,8 @@ swap_used_bytes use temperature_c power_w load cpus gpus gpu_note cuda_note jobs
   on_terminal 24x80 "wait:$CHILD simplenet" send:K "wait:kill job $CHILD at once" send:n wait:up/down send:q
   [ "$code" -eq 0 ]
   kill -0 "$CHILD"
-  on_terminal 24x80 "wait:$CHILD simplenet" send:K "wait:kill job $CHILD at once" send:y "wait:job $CHILD has ended" send:q
+  on_terminal 24x80 "wait:$CHILD simplenet" send:K "wait:kill job $CHILD at once" send:y "wait:job $CHILD has ended" \
+    send:q
   [ "$code" -eq 0 ]
   finish
   [ "$code" -eq 137 ]
@@ -208,7 +210,8 @@ swap_used_bytes use temperature_c power_w load cpus gpus gpu_note cuda_note jobs
 @test "on a terminal that can do nothing, lines" {
   need_terminal
   code=0
-  TERM=dumb timeout "$LIMIT_S" "$TERMINAL" 24x80 screen "wait:load" "wait:load" signal:15 -- env TERM=dumb "$HEDDLE" top \
+  TERM=dumb timeout "$LIMIT_S" "$TERMINAL" 24x80 screen "wait:load" "wait:load" signal:15 -- env TERM=dumb "$HEDDLE" \
+    top \
     --interval 0.1 || code=$?
   [ "$code" -eq 143 ]
   no grep -q $'\e' screen

@@ -50,7 +50,8 @@ member() {
     [ "$(json_get packages <out)" -eq "$(cut -d, -f3 list | sort -u | wc -l)" ]
   fi
   if command -v hwloc-calc >/dev/null; then
-    [ "$(json_get cores pus numa <out)" = "$(for kind in core pu numanode; do hwloc-calc --disallowed -N $kind all; done | xargs)" ]
+    [ "$(json_get cores pus numa <out)" = \
+      "$(for kind in core pu numanode; do hwloc-calc --disallowed -N $kind all; done | xargs)" ]
   fi
 }
 

@@ -68,7 +68,8 @@ report"
 
 @test "--epochs may be a fraction: its steps, an evaluation, and schedules that end with it" {
   need_json
-  "$HEDDLE" train --model simplenet --data "$FEW" --batch 64 --epochs 1.26 --schedule linear --log-every 1 --out r --json >out
+  "$HEDDLE" train --model simplenet --data "$FEW" --batch 64 --epochs 1.26 --schedule linear --log-every 1 --out r \
+    --json >out
   [ "$(json_get epochs steps <out)" = "1.26 76" ] # 75.6, 60 an epoch
   [ "$(readlink r/last)" = step-76 ]
   [ "$(json_get test_accuracy <out)" != null ]
@@ -76,7 +77,8 @@ report"
   [ "$(echo "$last" | json_get step epoch)" = "76 1" ]
   awk -v lr="$(echo "$last" | json_get lr)" 'BEGIN { exit !(lr > 0.0000131 && lr < 0.0000132) }' # 0.001 / 76
   wanted=$(digest_of out)
-  "$HEDDLE" train --model simplenet --data "$FEW" --batch 64 --epochs 1.26 --schedule linear --max-steps 70 --out part >out
+  "$HEDDLE" train --model simplenet --data "$FEW" --batch 64 --epochs 1.26 --schedule linear --max-steps 70 --out part \
+    >out
   "$HEDDLE" train --resume part --max-steps 76 >out
   [ "$(digest_of out)" = "$wanted" ]
   "$HEDDLE" train --model simplenet --epochs 0.00001 --json >out
@@ -140,7 +142,8 @@ report"
   [ "$(grep -c '^epoch [245]: loss [0-9.]*, test loss ' some.out)" -eq 3 ]
   for run in all some; do grep -o '^epoch [0-9]*: loss [0-9.]*' $run.out >$run.losses; done
   cmp all.losses some.losses
-  [ "$(grep '"type":"evaluation"' some/metrics.jsonl | while read -r line; do json_get step <<<"$line"; done | paste -sd ' ')" = "16 32 40" ]
+  [ "$(grep '"type":"evaluation"' some/metrics.jsonl | while read -r line; do json_get step <<<"$line"; done |
+    paste -sd ' ')" = "16 32 40" ]
   [ "$(tail -n 1 some/metrics.jsonl)" = "$(tail -n 1 all/metrics.jsonl)" ]
   # Patience is counted in epochs, of which two pass between two looks.
   fails 2 train $options --eval-epochs 0
@@ -154,7 +157,8 @@ report"
   printf 'data: %s\nbatch: 512\nlog-every: 1\nlr: 0.5\n' "$FEW" >c.yaml
   while read -r wanted options; do
     "$HEDDLE" train --model simplenet --config c.yaml --epochs 2 $options --out r >out
-    [ "$(while read -r line; do json_get lr <<<"$line"; done < <(grep '"lr"' r/metrics.jsonl) | paste -sd ' ' | cut -c 1-${#wanted})" = "${wanted//,/ }" ]
+    [ "$(while read -r line; do json_get lr <<<"$line"; done < <(grep '"lr"' r/metrics.jsonl) | paste -sd ' ' |
+      cut -c 1-${#wanted})" = "${wanted//,/ }" ]
     rm -r r
   done <<'EOF'
 0.5,0.5 --schedule const
@@ -170,7 +174,8 @@ EOF
   [ "$(json_keys <out)" = "${keys/test_loss/val_loss val_accuracy test_loss}" ]
   grep -Eq '^epoch 1: loss [0-9.]*, validation loss [0-9.]*, validation accuracy [0-9.]* %, test loss' out
   grep -q '^validation  *[0-9.]* % of 59,700$' out
-  awk -v l="$(json_get val_loss <out)" -v a="$(json_get val_accuracy <out)" 'BEGIN { exit !(l > 0 && a > 0.3 && a < 1) }'
+  awk -v l="$(json_get val_loss <out)" -v a="$(json_get val_accuracy <out)" \
+    'BEGIN { exit !(l > 0 && a > 0.3 && a < 1) }'
   grep val_loss r/metrics.jsonl >lines # 300 samples are 5 batches: after the steps 5 and 10, and at the end
   [ "$(wc -l <lines)" -eq 3 ]
   [ "$(json_keys <lines)" = "step epoch train_loss val_loss val_accuracy test_loss test_accuracy test_classes type" ]
@@ -408,7 +413,7 @@ room_for() {
   room_for 4096 || skip "there is a limit on processes"
   train --max-steps 1 --threads 1
   local alone=$DIGEST
-  HEDDLE_LANE_SPEEDS=1,2 train --max-steps 1 --threads 1024
+  HEDDLE_THREAD_SPEEDS=1,2 train --max-steps 1 --threads 1024
   [ "$DIGEST" = "$alone" ]
 }
 
@@ -576,7 +581,8 @@ EOF
   listed() { "$HEDDLE" runs r --columns "$1" --csv | tail -n 1; }
   [ "$(listed train_s | awk '{ printf "%.6f\n", $1 }')" = "$(sum_of train_s)" ]
   [ "$(listed wall_s | awk '{ printf "%.6f\n", $1 }')" = "$(sum_of wall_s)" ]
-  awk -v speed="$(listed samples_per_s)" -v s="$(listed train_s)" 'BEGIN { d = speed * s / (50 * 64); exit !(d > 0.999 && d < 1.001) }'
+  awk -v speed="$(listed samples_per_s)" -v s="$(listed train_s)" \
+    'BEGIN { d = speed * s / (50 * 64); exit !(d > 0.999 && d < 1.001) }'
   "$HEDDLE" runs r --columns train_s,wall_s,samples_per_s,time,test_accuracy --csv >before
   cp r/history.jsonl history
   "$HEDDLE" train --resume r >out
@@ -617,7 +623,8 @@ sys.exit(subprocess.call(sys.argv[1:], stdout=open("out", "w")))' "$HEDDLE" trai
   for i in $(seq 9); do echo "$((i % 2)),$i,$((i * i % 7))" | tee -a test.csv >>train.csv; done
   local how="--model m.yaml --data . --max-steps 3"
   "$HEDDLE" train $how --batch 1 >out
-  grep -qx "batch_norm 'n' has one number a channel in each batch, which becomes 0 whatever it is; give a larger --batch" out
+  grep -qx "batch_norm 'n' has one number a channel in each batch, which becomes 0 whatever it is; give a larger "\
+"--batch" out
   "$HEDDLE" train $how --batch 8 >out
   [ "$(grep -c "^batch_norm 'n' has one number a channel in the last batch of an epoch, .* --drop-last" out)" -eq 1 ]
   for option in "--batch 8 --drop-last" "--batch 9" "--batch 4 --shards 2 --drop-last"; do
@@ -641,7 +648,8 @@ sys.exit(subprocess.call(sys.argv[1:], stdout=open("out", "w")))' "$HEDDLE" trai
 import re, sys
 seen = 0
 for path in sys.argv[1:]:
-    for number in re.findall(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?", re.sub(r'"(\\.|[^"])*"', "", open(path).read())):
+    for number in re.findall(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?",
+        re.sub(r'"(\\.|[^"])*"', "", open(path).read())):
         seen += "." in number
         if re.search("[.eE]", number) and len(number) > len(repr(float(number)).replace("e-0", "e-").replace("+", "")):
             sys.exit(f"{path}: {number}, the shortest is {float(number)!r}")

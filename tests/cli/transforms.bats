@@ -20,7 +20,8 @@ run_digest() {
 @test "a list has one meaning wherever it stands, under torchvision's names too" {
   make_data
   list='[{random_crop: {size: 28, padding: 2}}, {rotation: {degrees: [-5, 5]}}, to_float, normalise]'
-  printf -- '- random_crop:\n    padding: 2\n    size: [28, 28]\n- random_rotation: 5\n- to_tensor\n- normalize: computed\n' >list.yaml
+  printf -- '- random_crop:\n    padding: 2\n    size: [28, 28]\n- random_rotation: 5\n- to_tensor\n'\
+'- normalize: computed\n' >list.yaml
   { echo 'transforms:'; sed 's/^/  /' list.yaml; } >settings.yaml
   echo 'transforms: list.yaml' >named.yaml
   wanted=$(run_digest --transforms "$list")
@@ -66,7 +67,8 @@ run_digest() {
 
 @test "images and targets must be what the model takes, behind the transforms" {
   make_data
-  printf 'model: fixed\ninput: [1, 28, 28]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 10}\n' >fixed.yaml
+  printf 'model: fixed\ninput: [1, 28, 28]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 10}\n' \
+    >fixed.yaml
   local RUN="${RUN/mlp/fixed.yaml}"
   fails 1 train $RUN --transforms '[{pad: 2}, to_float]'
   says "expected the input 1x32x32 of the data set" "through its transforms, found input 1x28x28"
@@ -113,7 +115,8 @@ run_digest() {
 
 @test "a loss on numbers per class is judged by the classes that labels were" {
   make_data
-  printf 'model: soft\ninput: [1, 28, 28]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 10}\nloss: mse\n' >soft.yaml
+  printf 'model: soft\ninput: [1, 28, 28]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 10}\n'\
+'loss: mse\n' >soft.yaml
   "$HEDDLE" train --model soft.yaml --data data --batch 32 --epochs 30 --lr 0.003 --out run --json \
     --transforms '[to_float, normalise, one_hot, {mixup: 0.2}]' >out
   accuracy=$(tail -n 1 out | sed 's/.*"test_accuracy": \([0-9.a-z]*\).*/\1/')

@@ -1,5 +1,5 @@
-# --tta: the scores of an evaluation are the mean of those of views, whose pixels are moved here by hand; its loss, accuracy
-# and probabilities are those of that mean, for each layout; what is refused.
+# --tta: the scores of an evaluation are the mean of those of views, whose pixels are moved here by hand; its loss,
+# accuracy and probabilities are those of that mean, for each layout; what is refused.
 
 load cli
 
@@ -40,8 +40,8 @@ for v, (move, mirror) in enumerate((m, f) for m in (0, 1, -1) for f in (0, 1)):
 END
 }
 
-# mean VIEWS: the mean of the scores of view0, view1 ..., from files scores0, scores1 ..., to standard output; its loss and
-# accuracy to the file judged.
+# mean VIEWS: the mean of the scores of view0, view1 ..., from files scores0, scores1 ..., to standard output; its loss
+# and accuracy to the file judged.
 mean() {
   python3 - "$1" <<'END'
 import json, math, struct, sys
@@ -126,7 +126,8 @@ assert max(abs(a - b) for a, b in zip(found, wanted)) < 1e-5, (found, wanted)'
   python3 -c 'import json
 a, b = (json.loads(open(f).read().splitlines()[-1])["test_loss"] for f in ("hard.out", "soft.out"))
 assert abs(a - b) < 1e-5, (a, b)'
-  printf 'model: m\ninput: [1, 28, 28]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 1}\nloss: mse\n' >mse.yaml
+  printf 'model: m\ninput: [1, 28, 28]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 1}\nloss: mse\n' \
+    >mse.yaml
   small numbers --model mse.yaml --tta mirror+translate
   "$HEDDLE" eval numbers --json >evaluated
   [ "$(json_get loss <evaluated)" = "$(tail -n 1 numbers.out | json_get test_loss)" ]

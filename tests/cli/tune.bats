@@ -112,7 +112,8 @@ rows() {
     grep -q "$asked on 4 CPUs" $file
   done
   # the remembered setting is used: two threads on the two CPUs of a core, without an option
-  awk '/^ "/ { any = /any placement/ } any { sub(/"physical"|"spread"|"all"/, "\"compact\""); sub(/"threads": [0-9]*/, "\"threads\": 2") }
+  awk '/^ "/ { any = /any placement/ }
+    any { sub(/"physical"|"spread"|"all"/, "\"compact\""); sub(/"threads": [0-9]*/, "\"threads\": 2") }
     !any { sub(/"threads": [0-9]*/, "\"threads\": 3") } { print }' $file >changed
   cp changed $file
   train --max-steps 2 --out any
@@ -127,7 +128,8 @@ rows() {
 threads_of() {
   local try threads=
   for try in {1..2000}; do
-    threads=$(cat /proc/"$1"/task/*/status | sed -n 's/^Cpus_allowed_list:[[:space:]]*\([0-9]*\)$/\1/p' | sort -un | xargs)
+    threads=$(cat /proc/"$1"/task/*/status | sed -n 's/^Cpus_allowed_list:[[:space:]]*\([0-9]*\)$/\1/p' | sort -un |
+      xargs)
     [[ "$threads" != *\ * ]] || break
   done
   echo "$threads"

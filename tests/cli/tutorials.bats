@@ -25,7 +25,11 @@ as_printed() {
   chmod +x bin/heddle
   while read -r line; do
     count=$((count + 1))
-    PATH=$PWD/bin:$PATH COLUMNS=${COLUMNS:-80} bash -c "$line" >this 2>&1 </dev/null || { echo "$line: exit code $?"; cat this; return 1; }
+    PATH=$PWD/bin:$PATH COLUMNS=${COLUMNS:-80} bash -c "$line" >this 2>&1 </dev/null || {
+      echo "$line: exit code $?"
+      cat this
+      return 1
+    }
     ! grep -q '^heddle: ' this || { echo "$line"; cat this; return 1; }
     cat this >>out
   done

@@ -20,7 +20,11 @@ kernels=$(awk '
 holds() {
   count=$((count + 1))
   bad=$(echo "$kernels" | awk "!($2)")
-  if [ -z "$bad" ]; then echo "ok $count - $1"; else echo "not ok $count - $1"; echo "$bad" | head -n 8 | sed 's/^/# /'; fi
+  if [ -z "$bad" ]; then
+    echo "ok $count - $1"
+  else
+    echo "not ok $count - $1"; echo "$bad" | head -n 8 | sed 's/^/# /'
+  fi
 }
 
 archs=$(echo "$kernels" | awk '{ print $2 }' | sort -u | wc -l)

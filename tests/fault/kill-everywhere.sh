@@ -13,11 +13,13 @@ program=$BUILDDIR/.libs/heddle # what libtool's script starts: the shell's calls
 LD_LIBRARY_PATH=$BUILDDIR/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0 # it looks for leaks by ptrace, which is taken
 export LD_LIBRARY_PATH ASAN_OPTIONS
-options="--model simplenet --data $folder/data --batch 8 --val-split 0.25 --patience 1 --lr 0.5 --epochs 6 --save-every 2
-  --log-every 1 --shards 8 --threads 1 --out run --json"
+options="--model simplenet --data $folder/data --batch 8 --val-split 0.25 --patience 1 --lr 0.5 --epochs 6
+  --save-every 2 --log-every 1 --shards 8 --threads 1 --out run --json"
 
 # metrics FOLDER: without what time measures.
-metrics() { sha256sum <"$1/losses.bin"; sed 's/"samples_per_s":[^,}]*//; s/"ranks":\[.*\]//; s/,,*/,/g' "$1/metrics.jsonl"; }
+metrics() {
+  sha256sum <"$1/losses.bin"; sed 's/"samples_per_s":[^,}]*//; s/"ranks":\[.*\]//; s/,,*/,/g' "$1/metrics.jsonl"
+}
 
 # what FOLDER JSON: all that has to be as in an undisturbed run.
 what() {
@@ -63,7 +65,8 @@ sweep() { # KIND RANKS STRIDE
   if [ $code -eq 77 ]; then
     result skip "this system does not allow to trace a process"
   elif [ $code -eq 3 ] && [ $bad -eq 0 ] && [ $kills -gt 0 ]; then
-    result pass "$2 ranks, killed $kills times at $1, to the last call (${killed#calls }): all goes on as if undisturbed"
+    result pass "$2 ranks, killed $kills times at $1, to the last call (${killed#calls }): all goes on as if "\
+"undisturbed"
   else
     result fail "$2 ranks, killed $kills times at $1 ($killed)" "$bad of them differ"
   fi

@@ -162,7 +162,7 @@ static const char *alter_setting(json_t *settings) {
 }
 
 /* Makes the checksums of a checkpoint's files right. */
-static void mend_checkpoint(const char *folder) {
+static void fix_checkpoint(const char *folder) {
   static const char *const name[] = {"model.safetensors", "state.safetensors"};
   text record = read_text(folder, "run.json");
   json_t *is = parsed(&record);
@@ -179,7 +179,7 @@ static void mend_checkpoint(const char *folder) {
 }
 
 /* Makes the digests of the data right, in the certificate and in the records. */
-static void mend_data(void) {
+static void fix_data(void) {
   hd_config *config;
   hd_data *opened;
   char hex[HD_DATA_PARTS][HD_SHA256_HEX_BYTES];
@@ -241,9 +241,9 @@ static const char *alter(text *before, int kind) {
   write_text(&t);
   free(t.bytes);
   if (kind == 6 || kind == 7)
-    mend_checkpoint(folder);
+    fix_checkpoint(folder);
   if (kind < 4)
-    mend_data();
+    fix_data();
   return name;
 }
 
@@ -421,7 +421,7 @@ int main(void) {
   train();
   is_int(hd_certify(ctx, run, NULL), HD_OK, "the run is certified");
   ok(is_verified(run, 0, why), "it is what it claims: %s", why);
-  ok(is_verified(run, 2, why), "and so are two stretches: %s", why);
+  ok(is_verified(run, 2, why), "and so are two segments: %s", why);
   for (int i = 0; i < count; i++) {
     text kept[2] = {read_text(run, "certificate.json"), read_text(run, "run.json")}, before;
     const int kind = i % KINDS;
@@ -437,7 +437,7 @@ int main(void) {
     if (kind == 6 || kind == 7) {
       char *slash = strrchr(before.path, '/');
       *slash = 0;
-      mend_checkpoint(before.path);
+      fix_checkpoint(before.path);
     }
     free(before.bytes);
     free(kept[0].bytes);

@@ -1,6 +1,6 @@
-"""runtime_same.py ORIGINAL EXPORTED [RANGE]: compares an ONNX file of another program with what heddle exported after it
-had read that: ONNX Runtime computes the same scores of both, within 1e-5. The exported one normalises its pixels first;
-so does the original with RANGE, whose input is pixels divided by it."""
+"""runtime_same.py ORIGINAL EXPORTED [RANGE]: compares an ONNX file of another program with what heddle exported after
+it had read that: ONNX Runtime computes the same scores of both, within 1e-5. The exported one normalises its pixels
+first; so does the original with RANGE, whose input is pixels divided by it."""
 import sys
 
 import numpy

@@ -14,8 +14,8 @@
 
 enum { CPU_TABLES = 5, TABLES = 8, MOST_OF_STAND_IN = 1000000 };
 
-/* `make check` draws fewer shapes. The stride of odd shapes is coprime to the numbers of choices in odd_shape, so that no choice is
- * left out. */
+/* `make check` draws fewer shapes. The stride of odd shapes is coprime to the numbers of choices in odd_shape, so that
+ * no choice is left out. */
 static int random_shapes(void) { return check_depth() > 1 ? 80 : 14; }
 static int odd_stride(void) { return check_depth() > 1 ? 1 : 11; }
 
@@ -326,7 +326,8 @@ static bool takes_large(hd_op op, hd_geom *g, int64_t rows) {
   if (!kernel_case_takes(op, g))
     return false;
   const int64_t macs = hd__op_macs(layer, g); /* the reference of a norm of groups computes the mean for each channel */
-  return rows * (macs ? macs : kernel_case_uses(op, fields[5]) ? (int64_t)g->ci * g->ci * g->hi * g->wi : 0) <= 11000000;
+  const int64_t group_norm_macs = kernel_case_uses(op, fields[5]) ? (int64_t)g->ci * g->ci * g->hi * g->wi : 0;
+  return rows * (macs ? macs : group_norm_macs) <= 11000000;
 }
 
 /* `make check` takes one content of each: what a blocked kernel does with zeros it does with them in small shapes. */

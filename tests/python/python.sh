@@ -23,5 +23,6 @@ if [ ! -s "$folder/heddle/_ffi.py" ]; then
 fi
 HEDDLE_LIBRARY=$library PYTHONPATH=$folder:$SRCDIR/tests/python PYTHONDONTWRITEBYTECODE=1 TMPDIR=$folder HOME=$folder
 export HEDDLE_LIBRARY PYTHONPATH PYTHONDONTWRITEBYTECODE TMPDIR HOME
-timeout 900 "$python" "$SRCDIR/tests/python/tap.py" ${TESTS_PYTHON:-run_tests data_tests error_tests stop_tests fork_tests doc_tests \
+timeout 900 "$python" "$SRCDIR/tests/python/tap.py" \
+  ${TESTS_PYTHON:-run_tests data_tests error_tests stop_tests fork_tests doc_tests \
   sklearn_tests torch_tests}

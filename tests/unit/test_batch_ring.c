@@ -176,7 +176,7 @@ static void test_waiting(void) {
 }
 
 /* What a batch was before hd__ring_seek is forgotten: it is filled anew, also where it had failed. */
-static void test_mended(void) {
+static void test_fixed(void) {
   int failed = 0, right = 1;
   for (int i = 0; i < 50; i++) {
     book b = {.bad_batch = 2, .bad_row = 0, .open = 1};
@@ -190,7 +190,7 @@ static void test_mended(void) {
     hd__ring_destroy(ring);
   }
   is_int(failed, 50, "a bad batch fails");
-  ok(right, "and is there once its source is mended");
+  ok(right, "and is there once its source is fixed");
 }
 
 /* A short batch is given back while a worker still fills its last part, which no thread needs: its place is not filled
@@ -238,7 +238,7 @@ int main(void) {
   test_seek();
   test_failure();
   test_waiting();
-  test_mended();
+  test_fixed();
   test_short_batch();
   test_starts_and_ends();
   hd__ring_destroy(NULL);

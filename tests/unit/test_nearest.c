@@ -1,4 +1,4 @@
-/* The name that a mistyped word stands for: mistakes of a hand are mended, other words are left alone. */
+/* The name that a mistyped word stands for: mistakes of a hand are fixed, other words are left alone. */
 #include "tap.h"
 
 #include "base/nearest.h"

@@ -183,7 +183,7 @@ static void test_stop(void) {
     is_int(ended.status, HD_E_IO, "a run that cannot read on ends");
     ok(strstr(ended.message, " is torn") && strstr(ended.message, "--resume"), "and says why, and how to go on");
     const outcome resumed = run((trial){GOOD, GOOD, .resume = ended.out, .workers = workers[w]});
-    same(&resumed, &good, "once mended it comes to the same weights");
+    same(&resumed, &good, "once fixed it comes to the same weights");
   }
   const outcome refused = run((trial){FAIL, FAIL, .policy = "stop"});
   ok(refused.status == HD_E_IO && strstr(refused.message, "sample 17") && strstr(refused.message, "tape 17 is torn"),

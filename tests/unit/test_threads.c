@@ -67,17 +67,17 @@ static void test_said(void) {
   static const char *const bad[] = {"fast", "1,,2", "1,2,", "-1", "1001", "1.5", "1 2", "0", "0,0", "123456789012345"};
   hd_threads *threads;
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    setenv("HEDDLE_LANE_SPEEDS", bad[i], 1);
+    setenv("HEDDLE_THREAD_SPEEDS", bad[i], 1);
     hd_status status = make(&threads, (int[]){0, 0, 0}, 3);
     ok(status == HD_E_USAGE && !threads && strstr(hd_ctx_message(ctx), bad[i]), "'%s' is refused: %s", bad[i],
        hd_ctx_message(ctx));
   }
-  setenv("HEDDLE_LANE_SPEEDS", "7,0", 1);
+  setenv("HEDDLE_THREAD_SPEEDS", "7,0", 1);
   make(&threads, (int[]){1, 0, 0}, 3);
   is_str(speeds(threads), "7 0 7", "a short list goes round");
   ok(!hd__threads_need_speeds(threads), "set speeds are not measured");
   hd__threads_destroy(threads);
-  unsetenv("HEDDLE_LANE_SPEEDS");
+  unsetenv("HEDDLE_THREAD_SPEEDS");
 }
 
 static void test_told(void) {
@@ -144,7 +144,7 @@ static void test_signals(void) {
 }
 
 int main(void) {
-  unsetenv("HEDDLE_LANE_SPEEDS");
+  unsetenv("HEDDLE_THREAD_SPEEDS");
   if (hd_ctx_create(&ctx) != HD_OK)
     bail_out("no context");
   test_said();

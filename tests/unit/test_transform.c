@@ -247,7 +247,7 @@ static void test_flips(void) {
       hd_pipeline_apply(s.image, NULL, s.p, &sample, NULL, &(hd_sample_key){.seed = 2, .position = i}, s.scratch);
       flipped += s.image[0] > s.image[1];
     }
-    near(flipped / (double)COUNT, wanted[l], wanted[l] == 0 || wanted[l] == 1 ? 0 : 0.012, "%s flips so often",
+    near(flipped / (double)COUNT, wanted[l], wanted[l] == 0 || wanted[l] == 1 ? 0 : 0.012, "%s flips at this rate",
          lists[l]);
     close_subject(&s);
   }

@@ -13,8 +13,8 @@ are all, as are `weights`, those after the last step. `file` is a model file bel
 name no model. `data` is coloured noise ("planes") or the arguments of tests/bits/make_data for rows ("2x4x3 3
 classes"); without it, the built-in digits.
 
-BUILD is heddle's build folder after `make check` or `make tests/bits/make_idx tests/bits/make_data`. Needs torch, numpy,
-pyyaml and safetensors.
+BUILD is heddle's build folder after `make check` or `make tests/bits/make_idx tests/bits/make_data`. Needs torch,
+numpy, pyyaml and safetensors.
 """
 import argparse
 import json
@@ -75,7 +75,7 @@ SMALL = ("conv_swish_norm", "norm_after_flatten", "two_norms_swish")  # whose we
 
 
 def first_weights(heddle, model, data, out):
-    """What heddle draws: a step with learning rate 0 changes nothing but running statistics. And the data's mean, std."""
+    """The weights that heddle draws (a step with lr 0 changes only running statistics), and the data's mean and std."""
     subprocess.run([heddle, "train", "--model", model, "--data", data, "--out", out, "--optimizer", "sgd", "--lr", "0",
                     "--max-steps", "1"], check=True, stdout=subprocess.DEVNULL)
     weights = load_file(os.path.join(out, "last", "model.safetensors"))

@@ -53,7 +53,8 @@ def compare(args, path, data, folder):
     off = (heddle_scores - torch_scores).abs().max().item()
     largest = torch_scores.abs().max().item()
     print("%-10s largest score %5.2f; off PyTorch by %.1e, off its float64 by %.1e (PyTorch itself %.1e)" % (
-        model.name, largest, off, (heddle_scores - truth).abs().max().item(), (torch_scores - truth).abs().max().item()))
+        model.name, largest, off, (heddle_scores - truth).abs().max().item(),
+        (torch_scores - truth).abs().max().item()))
     return off <= TOLERANCE * max(1, largest)
 
 

@@ -5,9 +5,10 @@
 
 The networks are those of tests/plan/test_networks: chains and branches of every operation, with every loss. Each trains
 one step of SGD with a rate of 1 on both sides, from the same weights: what a weight has moved is its gradient. How far
-float32 may be from float64 is measured too, by PyTorch in float32 and by float64 with noise of float32's rounding on every
-layer's output and gradient: heddle may be 20 times as far, and 2e-5 of the largest gradient of a tensor. Networks that PyTorch has in another way are left out: dropout, whose draws differ, and norms of
-shards. Prints the networks that differ and a count; exits with 1 if there are any.
+float32 may be from float64 is measured too, by PyTorch in float32 and by float64 with noise of float32's rounding on
+every layer's output and gradient: heddle may be 20 times as far, and 2e-5 of the largest gradient of a tensor. Networks
+that PyTorch has in another way are left out: dropout, whose draws differ, and norms of shards. Prints the networks that
+differ and a count; exits with 1 if there are any.
 
 BUILD is heddle's build folder with tests/plan/test_networks made. Needs torch, numpy, pyyaml and safetensors.
 """
@@ -74,7 +75,8 @@ def step(path, first, loss, x, y, dtype, noise=False):
     net.load_state_dict(first)
     net.to(dtype).train()
     target = torch.from_numpy(y)
-    value = loss.to(dtype)(net(torch.from_numpy(x).to(dtype)), target if target.dtype == torch.int64 else target.to(dtype))
+    value = loss.to(dtype)(net(torch.from_numpy(x).to(dtype)),
+                           target if target.dtype == torch.int64 else target.to(dtype))
     value.backward()
     found = {name: p.grad.double() for name, p in net.named_parameters() if p.grad is not None}
     found.update((name, b.double()) for name, b in net.named_buffers() if b.is_floating_point())
@@ -85,7 +87,8 @@ def heddle_step(args, path, folder, first):
     run = os.path.join(folder, "run")
     environment = dict(os.environ, **({"HEDDLE_ISA": args.isa} if args.isa else {}))
     done = subprocess.run(
-        [os.path.join(args.build, "heddle"), "train", "--model", path, "--data", os.path.join(folder, "d.npz"), "--init",
+        [os.path.join(args.build, "heddle"), "train", "--model", path, "--data", os.path.join(folder, "d.npz"),
+         "--init",
          os.path.join(folder, "w.safetensors"), "--no-shuffle", "--batch", str(BATCH), "--epochs", "1", "--optimizer",
          "sgd", "--lr", "1", "--transforms", "[to_float]", "--threads", "1", "--log-every", "1", "--out", run],
         capture_output=True, text=True, env=environment)

@@ -1,4 +1,4 @@
-/* Labels by the names of their classes: a run's numbers of classes in place of those of another data set. */
+/* Labels by the names of their classes: a data set's labels get the class numbers of a run. */
 #include "data/formats/format.h"
 
 #include <string.h>

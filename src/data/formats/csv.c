@@ -3,9 +3,9 @@
  *     PATH.csv, of which a fifth becomes the test set (format.h), or a folder
  * with train.csv and test.csv
  *
- * A label that is a text in some row is a class, numbered in the order of their bytes; whole numbers are classes, other
- * numbers targets; a column called target holds numbers to predict if it has no text. A loss that is asked for decides
- * what whole numbers are. */
+ * If a label is a text in some row, labels are classes, numbered in the order of their bytes; otherwise whole numbers
+ * are classes, other numbers targets; a column called target holds numbers to predict if it has no text. A requested
+ * loss decides whether whole numbers are classes. */
 #include "data/formats/format.h"
 
 #include <math.h>
@@ -77,7 +77,7 @@ static int compare_names(const void *a, const void *b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Other tables find a class by its name: two must not look alike. */
+/* Other tables find a class by its name, so no two classes may have the same one. */
 static hd_status refuse_equal_names(const hd_names *names, hd_ctx *ctx, const char *path) {
   HD_OWNED const char **sorted = NULL;
   HD_TRY(HD_NEW_RAW(sorted, names->count, ctx, "%s: out of memory for the names of classes", path));
@@ -199,7 +199,7 @@ static bool are_classes(const csv_set *set) {
   return set->labels == HD_LABELS_AUTO ? !t->is_target && (whole || t->is_class) : whole;
 }
 
-/* Whether most labels are numbers, and some of them no class's. */
+/* Whether most labels are numbers, but some are no class numbers. */
 static bool has_decimals(const hd_csv_table *t) {
   bool decimals = false;
   for (int64_t row = 0; row < t->count && hd__csv_has_numbers(&t->column[t->label]) && !decimals; row++) {
@@ -209,7 +209,7 @@ static bool has_decimals(const hd_csv_table *t) {
   return decimals;
 }
 
-/* A text is a mistake in a column of numbers, or a class for a loss that reads none. */
+/* A text in a column of numbers is a mistake; for a loss that reads no numbers it is a class. */
 static hd_status refuse_texts(const csv_set *set, hd_ctx *ctx) {
   for (int i = 0; i < set->files; i++) {
     const hd_csv_table *t = &set->table[i];

@@ -17,7 +17,7 @@
 
 enum { MOST_NAME = 32, MOST_OUTPUTS = 1 << 20 };
 
-/* Of a label: the sample was not read yet; a thread is storing its label and targets. */
+/* States of a label: the sample was not read yet; a thread is storing its label and targets. */
 enum { NOT_READ = -1, STORING = -2 };
 
 /* The custom data sets of a context. */
@@ -117,7 +117,7 @@ static void release(void *self) {
 }
 
 static hd_status failed(hd_ctx *ctx, const hd_custom_data *d, int64_t index, const char *why) {
-  return hd__fail(ctx, HD_E_IO, "data set '%s': expected sample %lld, found that it could not be had: %s; mend its get",
+  return hd__fail(ctx, HD_E_IO, "data set '%s': expected sample %lld, found that it could not be had: %s; fix its get",
                   d->name, (long long)index, *why ? why : "no reason was given");
 }
 
@@ -125,7 +125,7 @@ static hd_status check_sample(hd_ctx *ctx, const hd_dataset *split, int64_t inde
   const hd_custom_data *d = ((const custom_split *)split->self)->data;
   if (d->classes && !within(s->label, 0, d->classes - 1))
     return hd__fail(ctx, HD_E_FORMAT,
-                    "data set '%s': expected labels from 0 to %d, found %d in sample %lld; mend its get", d->name,
+                    "data set '%s': expected labels from 0 to %d, found %d in sample %lld; fix its get", d->name,
                     (int)d->classes - 1, (int)s->label, (long long)index);
   bool finite = true;
   for (int32_t i = 0; i < d->outputs; i++)
@@ -134,7 +134,7 @@ static hd_status check_sample(hd_ctx *ctx, const hd_dataset *split, int64_t inde
     finite = finite && isfinite(s->floats[i]);
   return finite ? HD_OK
                 : hd__fail(ctx, HD_E_FORMAT,
-                           "data set '%s': expected finite numbers, found NaN or infinity in sample %lld; mend its get",
+                           "data set '%s': expected finite numbers, found NaN or infinity in sample %lld; fix its get",
                            d->name, (long long)index);
 }
 
@@ -211,7 +211,7 @@ static hd_status count_samples(int64_t *out, hd_ctx *ctx, const hd_custom_data *
   *out = d->len(user);
   if (within(*out, 1, UINT32_MAX))
     return HD_OK;
-  return hd__fail(ctx, HD_E_FORMAT, "data set '%s': expected 1 to %u samples, found a len of %lld; mend it", d->name,
+  return hd__fail(ctx, HD_E_FORMAT, "data set '%s': expected 1 to %u samples, found a len of %lld; fix it", d->name,
                   UINT32_MAX, (long long)*out);
 }
 
@@ -228,7 +228,7 @@ static hd_status check_finite(hd_ctx *ctx, const char *name, int s, const float 
     at++;
   return finite ? HD_OK
                 : hd__fail(ctx, HD_E_FORMAT,
-                           "data set '%s': expected finite numbers, found %s in sample %lld of the %s; mend the array",
+                           "data set '%s': expected finite numbers, found %s in sample %lld of the %s; fix the array",
                            name, isnan(number[at]) ? "NaN" : "infinity", (long long)(at / each), split_name[s]);
 }
 

@@ -1,7 +1,7 @@
-/* A fold of a data set that has a test set of its own: its training samples are divided, and the test set is left out.
+/* A fold of a data set that has a test set: its training samples are divided, and the test set is left out.
  *
- * Samples in memory alone are divided here, into memory of their own, since a reader's may be a file. A reader of
- * others that finds a test set leaves it out itself, and divides what is left. */
+ * Only samples in memory are divided here, into memory of their own, since a reader's may be a file. Other readers
+ * leave out a test set and divide the rest themselves. */
 #include "base/alloc.h"
 #include "data/formats/format.h"
 

@@ -1,5 +1,5 @@
-/* What a data set's classes lack, as notes for the user: training samples, or test samples where a fifth of the samples
- * is the test set. */
+/* Notes for the user on classes of a data set without training samples, or with few test samples if a fifth of the
+ * samples is the test set. */
 #include "base/alloc.h"
 #include "base/text_buffer.h"
 #include "data/formats/format.h"

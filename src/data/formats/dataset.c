@@ -123,7 +123,7 @@ static hd_status choose_normalize(hd_data *data, hd_ctx *ctx, const hd_data_requ
                   data->name);
 }
 
-/* Those of a network that normalises its rows itself. */
+/* The features for a network that normalises its rows itself. */
 static hd_status take_statistics(hd_data *data, hd_ctx *ctx, const hd_data_request *request) {
   hd_features *f = &data->opened.features;
   if (f->count != request->columns)
@@ -188,7 +188,7 @@ static hd_status normalise_columns(hd_data *data, hd_ctx *ctx) {
   return HD_OK;
 }
 
-/* Finds what cannot be read, and decodes the rest where it is kept. */
+/* Finds unreadable samples, and decodes the others if decoded samples are kept. */
 static hd_status prepare_decoding(hd_data *data, hd_ctx *ctx, const hd_data_request *request) {
   hd_dataset *split = data->opened.split;
   for (int s = 0; s < parts_of(data); s++)
@@ -220,7 +220,7 @@ static hd_status open_all(hd_data *data, hd_ctx *ctx, const hd_data_request *req
   HD_TRY(find_features(data, ctx, request));
   HD_TRY(hd__survey(&data->survey, ctx, &split[0], &split[1]));
   for (int s = 0; s < 2; s++)
-    if (data->opened.resident[s].numbers && !request->first_rules) /* which floats do not tell apart */
+    if (data->opened.resident[s].numbers && !request->first_rules) /* which differ, but not as floats */
       data->survey.checksum[2 * s] =
           hd__xxh3(data->opened.resident[s].numbers, (size_t)(split[s].count * split[s].width) * sizeof(double));
   HD_TRY(normalise_columns(data, ctx));

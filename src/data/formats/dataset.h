@@ -17,18 +17,18 @@ typedef struct hd_class_names {
   int32_t count; /* 0: the run has none */
 } hd_class_names;
 
-/* A part of the training samples that is the test set in place of another, to train a model once for each part. */
+/* A part of the training samples that replaces the test set, to train a model once for each part. */
 typedef struct hd_fold {
   int32_t number, of; /* from 1 to `of`; 0, 0: none */
 } hd_fold;
 enum { HD_MOST_FOLDS = 10000 };
 
 /* The version of the rules by which files become samples; run.json has it. The first rules, those of runs without a
- * version, took a fifth of all samples as the test set whatever their classes, did not know validation/ and dev/ as test
- * sets of pictures, and ignored the transparency and the EXIF orientation of pictures. */
+ * version, took a fifth of all samples as the test set whatever their classes, did not know validation/ and dev/ as
+ * test sets of pictures, and ignored the transparency and the EXIF orientation of pictures. */
 enum { HD_DATA_RULES = 2 };
 
-/* What data set to open, and how. It normalises samples by
+/* The data set to open, and how. Samples are normalised by
  *
  * channel  (x - mean) / std of each channel, over all its pixels, rounded to 4 decimals
  * column   (x - mean) / std of each column of a table, in double (data/tables/features.h); samples come normalised
@@ -47,7 +47,7 @@ typedef struct hd_data_request {
   const hd_features *features; /* those of a run, for normalize column; NULL: those of this data */
   const double *mean, *std;    /* `columns` each: for normalize column, in place of those of this data; NULL: those */
   int64_t columns;
-  bool of_run;      /* it is read for a run that there is, with the classes and features above */
+  bool of_run;      /* it is read for an existing run, with the classes and features above */
   bool first_rules; /* by the rules of the first version */
   hd_fold fold;     /* the test set */
   bool whole;       /* a set without a test set is not divided: both splits are all of it */

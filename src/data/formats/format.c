@@ -1,4 +1,4 @@
-/* What readers of formats share: see format.h. */
+/* Functions that readers of formats share: see format.h. */
 #include "data/formats/format.h"
 
 #include <stdarg.h>

@@ -25,11 +25,11 @@ typedef struct hd_resident_samples {
   double *numbers; /* of rows of a table, where floats would round some of them; else NULL */
 } hd_resident_samples;
 
-/* Lines that a user of the data set should read: a class without samples, a folder that is not used. */
+/* Lines for the user of the data set: a class without samples, a folder that is not used. */
 enum { HD_DATA_NOTES = 6 };
 
-/* An opened data set: it owns the memory behind both splits, freed after a failure too; `release` frees what
- * else *self holds. */
+/* An opened data set: it owns the memory behind both splits, freed after a failure too; `release` frees the rest of
+ * *self. */
 typedef struct hd_opened {
   hd_dataset split[2]; /* training, test */
   hd_resident_samples resident[2];
@@ -69,9 +69,9 @@ hd_status hd__opened_note(hd_opened *out, hd_ctx *ctx, const char *fmt, ...) __a
 /* Whether `path` has this ending, ignoring case. */
 bool hd__path_ends(const char *path, const char *end);
 
-/* Marks the test set of a data set that has none: a fifth of `count` samples, rounded, at least one; or the fold that
- * was asked for. `labels`: their classes, of each of which that share is taken; NULL: they have none. The caller frees
- * the marks, after a failure too. HD_E_FORMAT, naming `path`, with fewer than two samples, or fewer than folds. */
+/* Marks the test set of a data set that has none: a fifth of `count` samples, rounded, at least one; or the requested
+ * fold. `labels`: their classes, the share is taken of each; NULL: they have none. The caller frees the marks, after a
+ * failure too. HD_E_FORMAT, naming `path`, with fewer than two samples, or fewer than folds. */
 hd_status hd__data_fifth(uint8_t **marks, hd_opened *opened, hd_ctx *ctx, const char *path, int64_t count,
                          const int32_t *labels);
 
@@ -86,13 +86,13 @@ hd_status hd__names_read(hd_names *out, hd_ctx *ctx, const char *path, int count
  * that are not NULL stay. `path` is for messages. */
 hd_status hd__resident_make(hd_resident_samples *out, hd_dataset *split, hd_ctx *ctx, const char *path);
 
-/* Gives labels the numbers that their classes have in a run, by their names; owned[s] is memory that the caller frees,
- * after a failure too, or NULL: labels stay as they are. Labels without names do. HD_E_FORMAT for a class that the run
- * does not have. */
+/* Changes labels to the numbers that their classes have in a run, by name; owned[s] is memory that the caller frees,
+ * after a failure too, or NULL: labels are unchanged. Labels without names are unchanged. HD_E_FORMAT for a class that
+ * the run does not have. */
 hd_status hd__match_classes(int32_t *owned[2], hd_opened *opened, hd_ctx *ctx, const char *path,
                             const hd_class_names *names, int ignored);
 
-/* Divides the training samples of a set with a test set, where a fold was asked for: the fold becomes the test set. */
+/* Divides the training samples of a set with a test set, if a fold was requested: the fold becomes the test set. */
 hd_status hd__data_fold(hd_opened *opened, hd_ctx *ctx, const char *name);
 
 void hd__resident_fini(hd_resident_samples *samples);
@@ -100,7 +100,7 @@ void hd__resident_fini(hd_resident_samples *samples);
 /* Frees everything. */
 void hd__opened_fini(hd_opened *opened);
 
-/* Where the request asks for the whole set: both splits become split[0]. */
+/* If the whole set was requested: both splits become split[0]. */
 bool hd__opened_share(hd_opened *opened);
 
 /* Divides split[0], all of which resident[0] holds, into a training and a test set, by hd__data_fifth; both keep

@@ -255,7 +255,7 @@ static int32_t largest_label(int64_t *at, const hd_dataset *split, int ignored) 
   return most;
 }
 
-/* There are as many classes as the training labels need. The test set may lack some of them and has no others. */
+/* The number of classes is that of the training labels. The test set may lack some of them and has no others. */
 static hd_status count_classes(hd_dataset split[2], hd_ctx *ctx, const char *test_labels, int ignored) {
   int64_t at;
   const int32_t most = largest_label(&at, &split[0], ignored), found = largest_label(&at, &split[1], ignored);
@@ -278,7 +278,7 @@ static hd_status decode_targets(float **out, hd_ctx *ctx, const char *path, cons
     uint32_t bits = (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
     memcpy(&target[i], &bits, sizeof bits);
     if (!isfinite(target[i]))
-      return hd__fail(ctx, HD_E_FORMAT, "%s: expected finite targets, found %s at index %lld%s; mend the file", path,
+      return hd__fail(ctx, HD_E_FORMAT, "%s: expected finite targets, found %s at index %lld%s; fix the file", path,
                       isnan(target[i]) ? "NaN" : "infinity", (long long)(i / outputs),
                       outputs > 1 ? " (one of several outputs)" : "");
   }

@@ -261,7 +261,7 @@ static void find_some_marks(void *arg, int64_t first, int64_t end) {
   }
 }
 
-/* Marks are taken before headers are read: a picture that changes meanwhile has another mark next time. */
+/* Keys are computed before headers are read: a picture that changes meanwhile has another key next time. */
 static void find_marks(album *a) { hd__parallel_for(a->count, GRAIN, find_some_marks, a); }
 
 /* A header as it is kept on disk. */
@@ -275,7 +275,7 @@ static void keep_heads(kept_head *to, const album *a) {
         {a->photo[i].head.size[0], a->photo[i].head.size[1]}, a->photo[i].head.grey, a->photo[i].head.alpha};
 }
 
-/* False if one of them cannot be a picture's. */
+/* False if one of them cannot be a picture's header. */
 static bool take_heads(album *a, const kept_head *from) {
   for (int64_t i = 0; i < a->count; i++) {
     const int32_t height = from[i].size[0], width = from[i].size[1];
@@ -310,7 +310,7 @@ static bool same_size(const photo *a, const photo *b) {
   return !memcmp(a->head.size, b->head.size, sizeof a->head.size);
 }
 
-/* The first readable picture, of another size than `than` unless that is NULL; NULL if there is none. */
+/* The first readable picture, or with `than` the first of another size than that; NULL if there is none. */
 static const photo *first_photo(const folder_set *set, const photo *than) {
   for (int s = 0; s < 2; s++)
     for (int64_t i = 0; i < set->album[s].count; i++)

@@ -106,7 +106,7 @@ static void copy_samples(hd_resident_samples *to, const hd_npy *a, const hd_data
 static hd_status check_finite(hd_ctx *ctx, const char *name, const float *number, int64_t count, int64_t per_sample) {
   for (int64_t i = 0; i < count; i++)
     if (!isfinite(number[i]))
-      return hd__fail(ctx, HD_E_FORMAT, "%s: expected finite numbers, found %s in sample %lld; mend the array", name,
+      return hd__fail(ctx, HD_E_FORMAT, "%s: expected finite numbers, found %s in sample %lld; fix the array", name,
                       isnan(number[i]) ? "NaN" : "infinity", (long long)(i / per_sample));
   return HD_OK;
 }

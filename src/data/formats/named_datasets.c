@@ -108,13 +108,14 @@ const hd_format hd__format_named = {"a published data set", takes, open_named};
 
 /* ---- Data sets without files: the built-in digits, and noise of any shape for benchmarks ---- */
 
-/* Allocates and describes both splits, one behind the other. */
+/* Allocates and describes both splits, consecutive in memory. */
 static hd_status make_room(hd_resident_samples **all, hd_opened *out, hd_ctx *ctx, const int shape[3], int classes,
                            int64_t train, int64_t test) {
   enum { SLACK_BYTES = 16 };
   const int64_t sample = (int64_t)shape[0] * shape[1] * shape[2];
   hd_resident_samples *to = *all = &out->resident[0];
-  to->images = hd__malloc_scattered((size_t)((train + test) * (sample + 1) + SLACK_BYTES)); /* labels as bytes behind */
+  to->images = hd__malloc_scattered((size_t)((train + test) * (sample + 1) + SLACK_BYTES)); /* labels as bytes after the
+                                                                                               samples */
   to->labels = hd__malloc((size_t)(train + test) * sizeof *to->labels);
   HD_TRY(
       HD_ALLOCATED(to->images && to->labels, ctx, "out of memory for %lld drawn samples", (long long)(train + test)));
@@ -161,7 +162,7 @@ static hd_status draw_digits(hd_opened *out, hd_ctx *ctx, const hd_data_request 
 
 static bool takes_random(hd_ctx *ctx, const char *name) { return !strncmp(name, "random:", 7); }
 
-/* "3x32x32", or with ":2" behind it two classes in place of ten. */
+/* "3x32x32"; with ":2" appended two classes instead of ten. */
 static hd_status read_shape(int shape[3], int *classes, hd_ctx *ctx, const char *name) {
   enum { MOST_SIDE = 256, MOST_CLASSES = 1000 };
   int *c = &shape[0], *h = &shape[1], *w = &shape[2], end = 0, behind = 0;

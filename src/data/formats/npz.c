@@ -69,7 +69,7 @@ static hd_status unpack(hd_array_part *out, hd_ctx *ctx, zip_file_t *from, uint8
   return HD_OK;
 }
 
-/* An archive may hold a name twice, and readers differ in which of them they take. */
+/* An archive may hold a name twice, and readers differ in which one they use. */
 static hd_status check_single(archive *a, hd_ctx *ctx, const char *name, const char *member) {
   const zip_int64_t count = zip_get_num_entries(a->zip, 0);
   int found = 0;

@@ -5,8 +5,8 @@
  * each class the number so far is a fifth of the samples so far, but a class never gives its last sample, nor more than
  * its own fifth rounded up. The first rules (dataset.h), and regressions, take the end of the permutation as it is.
  *
- * Folds deal the samples out like cards: in the order of the permutation, and with class labels one class after the
- * other, so that of each class two folds have equally many samples, or one differs by one. */
+ * Folds take the samples in turn: in the order of the permutation, and with class labels one class after the other, so
+ * that two folds have equally many samples of each class, or differ by one. */
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -19,7 +19,7 @@ enum { EPOCH = 1 /* of the permutation; that of --val-split is 0 */ };
 
 static int64_t fifth_of(int64_t count) { return (count + 2) / 5; }
 
-/* How many of a class's samples are taken, where `due` are missing from a fifth of the samples so far. */
+/* The number of a class's samples that are taken, if `due` are missing from a fifth of the samples so far. */
 static int64_t share_of(int64_t count, int64_t due) {
   const int64_t most = count > 1 ? (count + 4) / 5 : 0;
   return due < most ? due : most;
@@ -44,7 +44,8 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Places in `order`, sorted by class (all are one without labels) and then by the place; the class in the upper half. */
+/* Places in `order`, sorted by class (without labels all have the same) and then by place; the class is in the upper
+ * half. */
 static void sort_by_class(uint64_t *key, const uint64_t *order, int64_t count, const int32_t *labels) {
   for (int64_t i = 0; i < count; i++)
     key[i] = (uint64_t)(uint32_t)(labels ? labels[(uint32_t)order[i]] : 0) << 32 | (uint64_t)i;

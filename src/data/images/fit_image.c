@@ -129,7 +129,7 @@ static int place(double mass_at, int box, int side) {
   return begin < 0 ? 0 : begin > side - box ? side - box : begin;
 }
 
-/* Puts the box into the field, its ink stretched to the full range. */
+/* Puts the box into the field, its ink scaled to the full range. */
 static void put_box(uint8_t *out, int height, int width, const double *box, int box_height, int box_width) {
   double mass = 0, across = 0, down = 0, most = 0;
   for (int y = 0; y < box_height; y++)

@@ -15,7 +15,7 @@
 hd_status hd__cache_file_path(char path[HD_PATH_BYTES], char folder[HD_PATH_BYTES], hd_ctx *ctx, const char *prefix,
                               uint64_t key);
 
-/* An array as the file PREFIX-KEY, with its checksum: reads `bytes` bytes; *found is false if there is no such file
- * or it is not intact. And writes it. */
+/* Reads an array of `bytes` bytes from the file PREFIX-KEY, which has its checksum; *found is false if there is no such
+ * file or it is not intact. And writes it. */
 hd_status hd__cache_file_read(void *array, bool *found, hd_ctx *ctx, const char *prefix, uint64_t key, size_t bytes);
 hd_status hd__cache_file_write(hd_ctx *ctx, const char *prefix, uint64_t key, const void *array, size_t bytes);

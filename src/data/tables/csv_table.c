@@ -1,4 +1,4 @@
-/* Reading a table once, to see what it is: see csv_table.h. */
+/* Reading a table once, to determine its structure: see csv_table.h. */
 #include "data/tables/csv_table.h"
 
 #include <stdio.h>
@@ -54,7 +54,7 @@ static hd_status add_column(hd_csv_table *t, hd_ctx *ctx, const hd_csv_field *f)
   if (t->columns == HD_CSV_MOST_COLUMNS)
     return hd__fail(ctx, HD_E_UNSUPPORTED, "%s:%lld: expected up to %d columns, found more; drop some", t->path,
                     (long long)t->rows.line, HD_CSV_MOST_COLUMNS);
-  if ((t->columns & (t->columns - 1)) == 0) { /* a power of two: there is no room */
+  if ((t->columns & (t->columns - 1)) == 0) { /* a power of two; all places are used */
     const size_t room = t->columns ? 2 * (size_t)t->columns : 1;
     hd_csv_column *more = hd__realloc(t->column, room * sizeof *more);
     HD_TRY(HD_ALLOCATED(more, ctx, NO_MEMORY, t->path));
@@ -239,7 +239,7 @@ static int64_t most_rows(const hd_csv_table *t, const hd_csv_cursor *from) {
   return lines < fit ? lines : fit;
 }
 
-/* Of one column an empty line is a row without its field, or no row. */
+/* In a table of one column an empty line is a row with an empty field, or no row. */
 static hd_status refuse_empty_line(const hd_csv_table *t, hd_ctx *ctx, int64_t expected, int64_t found) {
   if (t->columns > 1 || found == expected)
     return HD_OK;
@@ -281,7 +281,7 @@ static bool is_name(const hd_csv_column *c) {
 
 typedef enum answer { NO, YES, UNKNOWN } answer;
 
-/* A text that never comes again, over texts that all do; unknown where only some do. */
+/* A text that does not occur again, over texts that all do; unknown if only some do. */
 static answer is_name_of_texts(const hd_csv_column *c, int32_t most) {
   double number;
   int32_t again = 0;
@@ -293,7 +293,7 @@ static answer is_name_of_texts(const hd_csv_column *c, int32_t most) {
   return again == 0 ? NO : again == c->texts_found ? YES : UNKNOWN;
 }
 
-/* 0, 1, 2, ... as columns are numbered that have no names. */
+/* 0, 1, 2, ..., the names of columns without names. */
 static bool counts_up(const hd_csv_table *t) {
   double number = 0;
   int32_t i = 0;
@@ -302,7 +302,7 @@ static bool counts_up(const hd_csv_table *t) {
   return i == t->columns;
 }
 
-/* Whether a text of the first line comes again in its column: it is no name. */
+/* Whether a text of the first line occurs again in its column: it is no name. */
 static bool comes_again(const hd_csv_table *t) {
   double number;
   for (int32_t i = 0; i < t->columns; i++) {

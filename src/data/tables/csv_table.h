@@ -1,10 +1,10 @@
-/* One CSV file as a table: whether it has a header, which column is the label, and what its columns hold.
+/* One CSV file as a table: whether it has a header, which column is the label, and the kinds of its columns.
  *
- * The label is the column that --label names, else the one called label, target, class or species in any case, else the
- * last. A first line is a header if it has one of these names, or a text in a column whose other fields are numbers, or
- * as label a text that never comes again though all others do; where that cannot be told, as for 0,1,2 over numbers,
- * --header is asked for. A first column without a name that counts up is an index, and is left out. Rows to predict
- * have a label only where a column has the name that is given, or one of these; without names where there are as many
+ * The label is the column that --label names, else the one called label, target, class or species in upper or lower
+ * case, else the last. A first line is a header if it has one of these names, or a text in a column whose other fields
+ * are numbers, or as label a text that does not occur again although all others do; where this is unclear, as for 0,1,2
+ * over numbers, --header is required. A first column without a name that counts up is an index, and is left out. Rows
+ * to predict have a label only if a column has the given name, or one of these; without names if there are as many
  * columns as in training. */
 #pragma once
 
@@ -14,17 +14,18 @@ enum { HD_CSV_MOST_COLUMNS = 65536, HD_CSV_NAME_BYTES = 256, HD_CSV_CATEGORIES =
 
 typedef enum hd_csv_header { HD_CSV_HEADER_AUTO, HD_CSV_HEADER_YES, HD_CSV_HEADER_NO } hd_csv_header;
 
-/* What whole numbers as labels are; AUTO: classes, but for a column that is called target. */
+/* The meaning of whole numbers as labels; AUTO: classes, except in a column called target. */
 typedef enum hd_labels { HD_LABELS_AUTO, HD_LABELS_CLASSES, HD_LABELS_NUMBERS } hd_labels;
 
-/* How a table is read. */
+/* The options for reading a table. */
 typedef struct hd_csv_options {
   const char *label; /* the column's name, or its number from 1 on where there is no header; "": by itself */
   hd_csv_header header;
   int32_t categories; /* the most texts of a column that become features; 0: HD_CSV_CATEGORIES */
   bool refuses_empty; /* no field may be empty */
   hd_labels labels;
-  bool is_found;      /* the label is the column that training found by itself, which says what its numbers are */
+  bool is_found;      /* the label is the column that training chose by default, which determines what its numbers
+                         are */
   bool is_unlabelled; /* rows to predict: they need no label, and may come on standard input, "-" */
   int32_t columns;    /* of those: training's where columns have no names, its label's among them */
 } hd_csv_options;

@@ -51,7 +51,7 @@ void hd__csv_name(char *out, size_t bytes, const hd_csv_field *field);
 /* The order of the texts' bytes, for qsort and bsearch. */
 int hd__csv_compare(const void *a, const void *b);
 
-/* Whether a field's text is this one, or is but for the case of ASCII letters. */
+/* Whether a field's text is this one, ignoring the case of ASCII letters. */
 bool hd__csv_is(const hd_csv_field *field, const char *text);
 bool hd__csv_is_nearly(const hd_csv_field *field, const char *text);
 

@@ -18,8 +18,8 @@ typedef struct hd_feature {
   char *column;   /* its name, or NULL: the table has no header */
   int32_t place;  /* the column's number in the training file, from 0 on */
   char *category; /* NULL: not a category */
-  bool empty;     /* tells empty fields */
-  double fill;    /* a number's: what an empty field is read as; NAN: none may be empty */
+  bool empty;     /* 1 for empty fields */
+  double fill;    /* of a number: the value of an empty field; NAN: none may be empty */
   double mean, std;
 } hd_feature;
 
@@ -27,7 +27,7 @@ typedef struct hd_features {
   hd_feature *feature; /* in the order in which a row has them */
   int32_t count;       /* 0: samples are no rows of a table */
   int32_t columns;     /* of the training file, the label among them; 0: an array's */
-  bool given;          /* means and standard deviations are not the training set's, but a network's own */
+  bool given;          /* means and standard deviations are a network's own, not the training set's */
   char *label;         /* name of the column of labels or targets, or NULL */
 } hd_features;
 

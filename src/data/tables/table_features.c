@@ -153,7 +153,7 @@ typedef struct span {
   int32_t first, count;
 } span;
 
-/* Where columns without names are: rows without a label lack one of training's columns. */
+/* The places of columns without names: rows without a label lack one of training's columns. */
 static int32_t place_of(const hd_csv_table *t, const hd_features *all, const hd_feature *f) {
   int32_t label = 0;
   if (t->label >= 0 || all->columns == 0 || t->columns == all->columns)
@@ -180,7 +180,7 @@ static int32_t find_column(const hd_csv_table *t, const hd_features *all, const 
 
 static bool same_column(const hd_feature *a, const hd_feature *b) { return a->place == b->place; }
 
-/* An index of training's table need not count up here. */
+/* The index column of training's table need not count up here. */
 static bool is_unnamed(const hd_csv_table *t, int32_t column) {
   const hd_csv_field *name = &t->column[column].name;
   return t->header && (name->length == 0 || hd__csv_is(name, "Unnamed: 0"));
@@ -204,7 +204,7 @@ static hd_status find_spans(span *out, hd_ctx *ctx, const hd_csv_table *t, const
   return HD_OK;
 }
 
-/* Whether training's table and this one have names of columns, or neither. */
+/* Whether both training's table and this one have names of columns, or neither has. */
 static hd_status check_header(hd_ctx *ctx, const hd_csv_table *t, const hd_features *f) {
   const bool named = f->feature[0].column != NULL;
   const bool lacks_label = t->label < 0 && t->columns == f->columns - 1;
@@ -218,7 +218,7 @@ static hd_status check_header(hd_ctx *ctx, const hd_csv_table *t, const hd_featu
                   named ? "add the line of names" : "remove the line of names, or say --header no");
 }
 
-/* What a field is read as, by one feature of its column; false: it is not that. */
+/* The value of a field in one feature of its column; false: the field does not fit the feature. */
 static bool read_as(double *out, const hd_feature *feature, const hd_csv_field *field, const char *text, bool empty) {
   if (feature->empty || feature->category)
     *out = feature->empty ? empty : !empty && !strcmp(text, feature->category);
@@ -280,7 +280,7 @@ hd_status hd__table_numbers(float *floats, double *numbers, hd_ctx *ctx, const h
   return HD_OK;
 }
 
-/* ---- What was assumed ---- */
+/* ---- Assumptions, for the user ---- */
 
 static void describe_columns(char *note, const hd_csv_table *t, const hd_features *f) {
   char label[HD_CSV_NAME_BYTES + 16];

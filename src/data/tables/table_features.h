@@ -1,8 +1,8 @@
-/* Tables as features: which features the columns of a training table become, and the numbers of a table's rows.
+/* Tables as features: the features of a training table's columns, and the numbers of a table's rows.
  *
  * A column of numbers is one feature, a column of texts one for each text, in the order of their bytes; a column with
- * empty fields has one more, which tells them. Another table's columns are found by their names, or by their places
- * where there are none. */
+ * empty fields has one more, which is 1 for them. Columns of another table are found by their names, or without names
+ * by their places. */
 #pragma once
 
 #include "data/tables/csv_table.h"
@@ -14,7 +14,7 @@ enum { HD_TABLE_NOTES = 2, HD_TABLE_NOTE_BYTES = 320 };
  * texts, or that has no field. The caller releases them, after a failure too. */
 hd_status hd__table_features(hd_features *out, hd_ctx *ctx, const hd_csv_table *table, const hd_csv_options *options);
 
-/* The same for a run on an array: `count` columns (0: so many as there are), each of which is a number in every row. */
+/* The same for a run on an array: `count` columns (0: as many as there are), each a number in every row. */
 hd_status hd__table_plain(hd_features *out, hd_ctx *ctx, const hd_csv_table *table, const hd_csv_options *options,
                           int32_t count);
 
@@ -26,6 +26,6 @@ hd_status hd__table_check_empty(hd_ctx *ctx, const hd_csv_table *table, const hd
 hd_status hd__table_numbers(float *floats, double *numbers, hd_ctx *ctx, const hd_csv_table *table,
                             const hd_features *features);
 
-/* What was assumed of a training table, for the user: a line each, or "". */
+/* The assumptions about a training table, for the user: a line each, or "". */
 void hd__table_describe(char note[HD_TABLE_NOTES][HD_TABLE_NOTE_BYTES], const hd_csv_table *table,
                         const hd_features *features);

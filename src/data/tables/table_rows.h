@@ -1,4 +1,4 @@
-/* Rows of a CSV file for a run: its columns as the features that training made of its own.
+/* Rows of a CSV file for a run: columns become the features that training made from its own table.
  *
  * Columns are found by their names, or by their places where there are none. Rows of a run on an array are its numbers
  * in order. The label need not be there. */

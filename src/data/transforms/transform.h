@@ -14,11 +14,11 @@
 hd_status hd__pipeline_create(hd_pipeline **out, hd_ctx *ctx, const hd_yaml_node *list, const hd_pipeline_input *input,
                               hd_pipeline_mode mode, const hd_kernels *kernels);
 
-/* What the pass that writes the result multiplies by, and what it adds, of each channel. */
+/* The factor and the summand, per channel, of the pass that writes the result. */
 const float *hd__pipeline_scale(const hd_pipeline *pipeline);
 float *hd__pipeline_shift(hd_pipeline *pipeline);
 
-/* The target that a pipeline without mixing makes of a sample, whose pixels it does not read. */
+/* The target that a pipeline without mixing makes from a sample, whose pixels it does not read. */
 void hd__pipeline_target(float *target, const hd_pipeline *pipeline, const hd_sample *sample);
 
 /* ---- A list of transforms as text ---- */

@@ -16,7 +16,7 @@ static const char *const borders[] = {"constant", "reflect", "edge", NULL};
 static const char *const interpolations[] = {"bilinear", "nearest", NULL};
 static const char *const places[] = {"inside", "anywhere", NULL};
 
-/* Parameters: the key, the field, what it is without the key, and its bounds. */
+/* Parameters: the key, the field, the default, and the bounds. */
 #define PARAM(key, field, type, ...)                                                                                   \
   { key, offsetof(hd_transform_step, field), HD_PARAM_##type, __VA_ARGS__ }
 #define SIDES(key, field, min, max) PARAM(key, field, SIDES, .bounds = {min, max})
@@ -37,7 +37,7 @@ static const char *const places[] = {"inside", "anywhere", NULL};
 #define CHANCE(value) NUMBER("p", p, value, 0, 1)
 #define FACTOR(key, field) RANGE(key, field, 1, 1, 1, 0, 100)
 
-/* A kind: its names, whether the first parameter must be given, what becomes of it in evaluation, what it does to
+/* A kind of transform: its names, whether the first parameter is required, what it does in evaluation, what it does to
  * pixels, its functions (NULL: nothing to do), its parameters. */
 #define KIND(name, torchvision, required, kind, touch, check, fit, apply, ...)                                         \
   {                                                                                                                    \

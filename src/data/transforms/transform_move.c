@@ -147,7 +147,7 @@ void hd__apply_random_crop(const hd_transform_step *step, hd_transform_run *run)
               drawn_place(word[1], run->image.width, step->padding[1], step->size[1]), step->size[0], step->size[1]);
 }
 
-/* A crop of the image's size out of the padded image. */
+/* A crop of the image's size from the padded image. */
 hd_status hd__fit_translate(hd_transform_step *step, hd_transform_fit *fit) {
   step->size[0] = fit->shape.height;
   step->size[1] = fit->shape.width;

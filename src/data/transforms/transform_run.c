@@ -1,4 +1,4 @@
-/* Buffers, views and draws of a run, and what fitting shares; see transform_step.h. */
+/* Buffers, views and draws of a run, and helpers for fitting; see transform_step.h. */
 #include "data/transforms/transform_step.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* A step of a pipeline: one transform of a list with its parameters, and what its kind needs to read and fit them. For
- * the files of the transforms only.
+/* A step of a pipeline: one transform of a list with its parameters, and helpers to read and fit them. For the files of
+ * the transforms only.
  *
  * A kind of transform is a row of the table in transform_list.c: its names, its parameters, by which they are read and
  * written, and three functions: `check` reads what parameters say together, `fit` checks the shape that comes in (and
@@ -111,7 +111,7 @@ typedef struct hd_transform_param {
     HD_PARAM_WORD,   /* int: the index in `words` */
     HD_PARAM_OTHER   /* read by the kind's `check` */
   } type;
-  hd_range bounds, without; /* without: the value where the key is not given; else 0 */
+  hd_range bounds, without; /* without: the default value; else 0 */
   double middle;
   const char *const *words; /* ends with NULL */
 } hd_transform_param;
@@ -164,7 +164,7 @@ const hd_transform *hd__transform_find(const hd_ctx *ctx, const char *name);
 /* A parameter's node, NULL if it is not given. */
 const hd_yaml_node *hd__step_param(const hd_transform_step *step, const char *key);
 
-/* Reads all parameters, or sets what they are without; refuses unknown ones. */
+/* Reads all parameters, or sets their defaults; refuses unknown ones. */
 hd_status hd__step_params(hd_transform_step *step, hd_ctx *ctx);
 
 /* Reads a node as a range. */
@@ -198,7 +198,7 @@ struct hd_transform_run {
   void *work;
   hd_sample_key key;
   int64_t number;                        /* of the sample in the data set */
-  const float *partner, *partner_target; /* what a sample is mixed with: planes, dense */
+  const float *partner, *partner_target; /* the partner of a sample when mixing: planes, dense */
   int32_t label;
   float *target; /* NULL unless the pipeline makes targets */
   int32_t targets;

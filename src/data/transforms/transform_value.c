@@ -136,7 +136,7 @@ static void saturate(float *x, int64_t plane, float factor, float top) {
   }
 }
 
-/* The hue of a colour whose extremes differ, turned; 0 to 1 is the circle. */
+/* The hue of a colour with different extremes, rotated; 0 to 1 is the circle. */
 static float turned_hue(float r, float g, float b, float high, float span, float turn) {
   float sixth = r == high ? (g - b) / span : g == high ? (b - r) / span + 2 : (r - g) / span + 4;
   float hue = sixth / 6 + turn;
@@ -243,8 +243,8 @@ hd_status hd__fit_cutout(hd_transform_step *step, hd_transform_fit *fit) {
   return hd__fit_fill(step, fit, step->fill, "value");
 }
 
-/* A random place of `size` pixels along a side: inside, or around a pixel of the side and cut at its ends. */
-static void draw_stretch(int32_t *first, int32_t *count, uint32_t word, int32_t side, int32_t size, bool anywhere) {
+/* A random interval of `size` pixels along a side: inside, or around a pixel of the side and cut at its ends. */
+static void draw_interval(int32_t *first, int32_t *count, uint32_t word, int32_t side, int32_t size, bool anywhere) {
   const int32_t from = anywhere ? (int32_t)hd__rng_below(word, (uint32_t)side) - size / 2
                                 : (int32_t)hd__rng_below(word, (uint32_t)(side - size) + 1);
   *first = from < 0 ? 0 : from;
@@ -257,8 +257,8 @@ void hd__apply_cutout(const hd_transform_step *step, hd_transform_run *run) {
   hd__run_draw(word, run, step, 0);
   if (!hd__drawn_chance(word[0], step->p))
     return;
-  draw_stretch(&b.top, &b.height, word[1], run->image.height, step->size[0], step->anywhere);
-  draw_stretch(&b.left, &b.width, word[2], run->image.width, step->size[1], step->anywhere);
+  draw_interval(&b.top, &b.height, word[1], run->image.height, step->size[0], step->anywhere);
+  draw_interval(&b.left, &b.width, word[2], run->image.width, step->size[1], step->anywhere);
   fill_box(hd__run_copy(run), &b, step, run);
 }
 

@@ -198,7 +198,8 @@ hd_status hd__fit_elastic(hd_transform_step *step, hd_transform_fit *fit) {
 
 static float noise_of(uint32_t bits) { return (float)((int32_t)(2 * bits + 1) - 65536) * 0x1p-16f; }
 
-/* Noise into the middle of two fields that are zero around it: of every word the upper half for x, the lower for y. */
+/* Writes noise into the middle of two fields with a border of zeros: of every word the upper half for x, the lower for
+ * y. */
 static void draw_fields(float *field[2], const hd_transform_step *step, const hd_transform_run *run) {
   const int32_t height = run->image.height, width = run->image.width, r = step->radius;
   const int64_t row = width + 2 * r;

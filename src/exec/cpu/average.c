@@ -1,6 +1,6 @@
-/* The average of weights, beside each version of them: an exponential moving average, or the slow weights of lookahead,
- * which every few steps also become the weights (executor.h: hd_step). What writes elements of a new version calls
- * this for them afterwards: an average has the owners of the weights. */
+/* The average of weights, kept beside each version of them: an exponential moving average, or the slow weights of
+ * lookahead, which become the weights every few steps (executor.h: hd_step). Code that writes elements of a new version
+ * calls this for them afterwards, so an average has the same owners as the weights. */
 #include <string.h>
 
 #include "exec/cpu/cpu_executor_state.h"

@@ -2,7 +2,7 @@
  *
  * Work goes tile by tile: a deferred gradient is formed, a direct one reduced from the partial sums of all threads,
  * sums of earlier micro-batches are added, and the optimizer's update reads the tile while it is in cache. A tile of
- * a deferred gradient has whole home rows where they fit and fills the second-level cache, since the update waits
+ * a deferred gradient has whole rows where they fit and fills the second-level cache, since the update waits
  * for the third-level cache and long runs of memory are prefetched; a tile of a direct gradient stays in the
  * first-level cache. Neighbouring chunks of one parameter are handled as one run of rows; that changes no sum.
  *
@@ -21,8 +21,8 @@ typedef struct run {
 } run;
 
 /* A tile of a parameter's gradient: rows x columns, `ld` apart in the thread's memory; `elem` is the first one's
- * place in the parameter, its rows are `elem_ld` apart there. Deferred: home rows j0 .. j1-1 and columns k0 .. k1-1;
- * whole home rows are one row of the tile. */
+ * place in the parameter, its rows are `elem_ld` apart there. Deferred: rows j0 .. j1-1 and columns k0 .. k1-1;
+ * whole rows are one row of the tile. */
 typedef struct tile {
   int64_t ld, rows, columns;
   int64_t elem, elem_ld;
@@ -48,7 +48,7 @@ void hd__exec_note_not_finite(const thread_at *at, int param) {
     *bad = param;
 }
 
-/* Of a group that is not trained any more. */
+/* The group is no longer trained. */
 static void keep_version(const hd_update *u) {
   memcpy(u->w1, u->w, (size_t)u->count * sizeof *u->w);
   if (u->m)
@@ -249,8 +249,8 @@ void hd__exec_pack_new(const thread_at *at, int param, int32_t j0, int32_t j1) {
   pack_rows(at, &(run){.param = param, .j0 = j0, .j1 = j1}, 1 - at->buffer);
 }
 
-/* The new weights of a matrix are written by a later phase, unless its group is not trained any more: then they are
- * the old ones, or lookahead's slow ones. */
+/* The new weights of a matrix are written by a later phase, unless its group is no longer trained: then they are the
+ * old ones, or lookahead's slow ones. */
 static void finish_run(const thread_at *at, const run *r) {
   const hd_plan_param *param = &at->exec->plan->params[r->param];
   if (!param->is_matrix || at->step->hyper[param->group].idle)
@@ -346,7 +346,7 @@ double hd__exec_sum_pairs(double *sum, int count) {
   return sum[0];
 }
 
-/* The factor that clipping multiplies gradients with, from all chunks' sums of squares; NaN if their sum is not
+/* The factor by which clipping multiplies gradients, from all chunks' sums of squares; NaN if their sum is not
  * finite. */
 static float clip_factor(const thread_at *at) {
   double *norms = at->thread->norms;

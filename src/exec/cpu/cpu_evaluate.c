@@ -1,6 +1,5 @@
-/* Evaluation: forward and loss of every sample, exactly once. Each thread has a contiguous range; or, where each
- * stage of the network runs on one host, the samples pass from stage to stage, as many at a time as a batch of the
- * executor. */
+/* Evaluation: forward and loss of every sample, exactly once. Each thread has a contiguous range. If each stage of the
+ * network runs on one host, the samples pass from stage to stage instead, at most a batch of the executor at a time. */
 #include "exec/cpu/cpu_executor_state.h"
 
 typedef struct evaluation {
@@ -27,8 +26,8 @@ static void evaluate_share(const thread_at *at) {
     evaluate_group(at, first, end - first < exec->group_rows ? end - first : exec->group_rows);
 }
 
-/* The layout of some samples is of the process: its first thread makes it while the others wait. False: a rank is
- * lost. */
+/* The layout of some samples is shared by the process: its first thread makes it while the others wait. False: a rank
+ * is lost. */
 static bool evaluate_in_stages(thread_at *at) {
   hd_exec_cpu *exec = at->exec;
   const int64_t most = exec->settings.batch, samples = at->step->samples;

@@ -1,4 +1,4 @@
-/* The CPU executor: its memory, and the loop that takes threads from phase to phase. */
+/* The CPU executor: its memory, and the loop in which each thread runs the phases of a step. */
 #include "exec/cpu/cpu_executor.h"
 
 #include <math.h>
@@ -8,8 +8,8 @@
 #include "base/event_log.h"
 #include "exec/cpu/cpu_executor_state.h"
 
-/* A larger arena does not stay in a core's second-level cache while a group passes through the network. Larger weights
- * do not either: each is to be multiplied so often when it is read. */
+/* A larger arena does not stay in a core's second-level cache while a group passes through the network. Weights larger
+ * than CACHED_WEIGHTS do not either, so each of them should be used at least WANTED_PRODUCTS times when it is read. */
 enum { ARENA_TARGET_BYTES = 640 << 10, CACHED_WEIGHTS = 256 << 10, WANTED_PRODUCTS = 64 };
 enum { ALIGN_BYTES = 128, PAGE_BYTES = 4096 };
 
@@ -37,7 +37,7 @@ static void *take_values(bump *b, int64_t bytes) {
   return take(b, &b->by.activations, bytes);
 }
 
-/* A thread sends each shard at most once forward and once backward, and receives it so. */
+/* A thread sends and receives each shard at most once forward and once backward. */
 static void take_mail(const hd_exec_cpu *exec, bump *b, thread_state *thread) {
   const int64_t transfers = 2 * exec->settings.shards;
   stage_mail *const mail[] = {&thread->sent, &thread->received[0], &thread->received[1]};
@@ -45,7 +45,7 @@ static void take_mail(const hd_exec_cpu *exec, bump *b, thread_state *thread) {
     mail[i]->transfer = take(b, &b->by.bookkeeping, transfers * (int64_t)sizeof *mail[i]->transfer);
     mail[i]->peer = take(b, &b->by.bookkeeping, transfers * (int64_t)sizeof *mail[i]->peer);
   }
-  thread->parts = take(b, &b->by.bookkeeping, exec->plan->crossing_count * (int64_t)sizeof *thread->parts);
+  thread->parts = take(b, &b->by.bookkeeping, exec->plan->cut_edge_count * (int64_t)sizeof *thread->parts);
 }
 
 static void lay_out_thread(hd_exec_cpu *exec, bump *b, int index) {
@@ -158,7 +158,7 @@ static void lay_out_process(hd_exec_cpu *exec, bump *b) {
     lay_out_thread(exec, b, exec->exchange.first + l);
 }
 
-/* Samples of a group, from which on weights are multiplied often enough. */
+/* The number of samples in a group from which weights are used often enough. */
 static int64_t rows_for_weights(const hd_plan *plan) {
   int64_t rows = 1;
   for (const hd_plan_call *call = plan->calls; call < plan->calls + plan->call_count; call++) {
@@ -169,8 +169,8 @@ static int64_t rows_for_weights(const hd_plan *plan) {
   return rows;
 }
 
-/* Shards pass from stage to stage one by one, or several together where large weights are read for each: in at least
- * twice as many units as there are stages, so that these work side by side. */
+/* Shards pass from stage to stage one by one, or several together if large weights are read for each: in at least twice
+ * as many units as there are stages, so that the stages work at the same time. */
 static int32_t unit_of_stages(const hd_exec_cpu *exec, int64_t largest) {
   const int32_t shards = exec->settings.shards / exec->settings.micro_batches;
   const int64_t wanted = rows_for_weights(exec->plan);
@@ -203,7 +203,7 @@ static void distribute_shards(hd_exec_cpu *exec) {
   choose_group_rows(exec);
 }
 
-/* Chunks of a stage's parameters are owned by its threads; each host with the stage has all of them. */
+/* The chunks of a stage's parameters are owned by its threads; every host with the stage has all of them. */
 static void distribute_chunks_of(hd_exec_cpu *exec, const int64_t *weight, int stage) {
   const hd_plan *plan = exec->plan;
   int32_t lo = 0, hi;
@@ -367,7 +367,7 @@ static hd_status set_up(hd_exec_cpu *exec, hd_ctx *ctx) {
   HD_TRY(take_memory(exec, ctx));
   HD_TRY(place_memory(exec, ctx));
   guard_values(exec);
-  const bool crowded = hd__exchange_waiters(&exec->exchange) > hd__threads_cpus(exec->threads);
+  const bool crowded = hd__exchange_threads(&exec->exchange) > hd__threads_cpus(exec->threads);
   HD_TRY(hd__exchange_open(&exec->exchange, ctx, exec->threads, crowded));
   hd__exec_open_signals(exec, crowded);
   return HD_OK;
@@ -417,7 +417,7 @@ static int32_t most_step_slices(const hd_exec_cpu *exec) {
 
 static hd_trace_size trace_size(const void *self, int64_t slices) {
   const hd_exec_cpu *exec = self;
-  return (hd_trace_size){.threads = hd__exchange_waiters(&exec->exchange),
+  return (hd_trace_size){.threads = hd__exchange_threads(&exec->exchange),
                          .first = exec->exchange.first - hd__exec_host_first(exec),
                          .process_threads = exec->exchange.here,
                          .all_threads = exec->exchange.count,
@@ -429,7 +429,7 @@ static void spent(int64_t *sums, const void *self) { hd__exchange_spent(sums, &(
 
 static int stage_threads(hd_stage_thread *out, const void *self) {
   const hd_exec_cpu *exec = self;
-  const int first = hd__exec_host_first(exec), count = hd__exchange_waiters(&exec->exchange);
+  const int first = hd__exec_host_first(exec), count = hd__exchange_threads(&exec->exchange);
   if (exec->plan->stages.count == 1)
     return 0;
   for (int l = 0; l < count && out; l++)
@@ -556,13 +556,13 @@ static uint32_t run_step(thread_at *at, int slot) {
   return agree_on_flags(at, all);
 }
 
-/* Whether a step does not become a version. */
+/* Whether a step does not count. */
 static bool is_lost(uint32_t flags) { return flags & (HD_FLAG_NOT_FINITE | HD_FLAG_NO_DATA | HD_BARRIER_BROKEN); }
 
-/* Its update has written packed copies of weights that never counted. */
+/* The update of this step has written packed copies of weights that never counted. */
 static void restore_packed(const thread_at *at, uint32_t flags) {
   if (flags & HD_BARRIER_BROKEN)
-    return; /* and never will a thread go on */
+    return; /* no thread can continue */
   hd__exec_pack(at);
   hd__exec_barrier(at, 0);
 }

@@ -82,7 +82,7 @@ typedef struct hd_exec_cpu {
   hd_barrier_watch signals_watch;
   bool apart;           /* each stage has one host: hosts share the stages, not the samples; see stage_hosts.c */
   int32_t *rank_of;     /* of the threads: their ranks in the job */
-  int32_t *speed;       /* of the threads; NULL: all equal */
+  int32_t *speed;       /* speeds of the threads; NULL: all equal */
   int32_t *border;      /* of the threads of each stage: see hd__exec_border */
   int32_t *host_border; /* host h has the shards [host_border[h], host_border[h + 1]) of each micro-batch */
   int64_t group_rows;   /* samples in an arena */
@@ -94,8 +94,8 @@ typedef struct hd_exec_cpu {
   int32_t *bad_param;   /* per thread, with HD_FLAG_NOT_FINITE: the parameter, -1: the loss, -2: the norm */
   float *batch_memory;
   int64_t batch_capacity; /* samples */
-  float *losses; /* per sample of the batch */
-  char *targets; /* likewise: labels, or slots of floats, target_bytes each */
+  float *losses;          /* per sample of the batch */
+  char *targets;          /* likewise: labels, or slots of floats, target_bytes each */
   int64_t target_bytes;
   float *grad; /* reduced gradients, for the norm */
   double *chunk_norm;
@@ -142,7 +142,7 @@ typedef struct call_rows {
   int32_t j0, j1;              /* of a call by outputs: the outputs j0 .. j1-1 */
 } call_rows;
 
-/* Whether a call makes something that the step needs, and whether a parameter trains in it. */
+/* Whether the step needs a call, and whether it trains a parameter. */
 static inline bool hd__exec_needs(const thread_at *at, const hd_plan_call *call) {
   return call->needed & (at->trained | HD_NEEDED_ALWAYS);
 }
@@ -239,14 +239,14 @@ static inline uint32_t hd__exec_wait_for_exchange(const thread_at *at, uint32_t 
   return all;
 }
 
-/* With stages on several hosts: whether the network can be cut so. */
+/* With stages on several hosts: whether the network can be cut this way. */
 hd_status hd__exec_check_stage_hosts(const hd_exec_cpu *exec, hd_ctx *ctx);
 
-/* Likewise: receives what a stretch needs of the stage before it, which another host runs, for the pushes [push,
- * end), and begins to receive it for those up to `next_end`; sends on what the stage after `stretch` needs; waits
- * until all that was sent has gone. False: the local group is broken. */
-bool hd__exec_receive_values(const thread_at *at, const hd_stretch *stretch, int push, int end, int next_end);
-bool hd__exec_send_values(const thread_at *at, const hd_stretch *stretch, int push, int end);
+/* Likewise. Receives what a stage range needs from the stage before it, which another host runs, for the pushes [push,
+ * end), and begins to receive it for the pushes up to `next_end`. Sends what the stage after `range` needs. Waits until
+ * everything that was sent has gone. False: the local group is broken. */
+bool hd__exec_receive_values(const thread_at *at, const hd_stage_range *range, int push, int end, int next_end);
+bool hd__exec_send_values(const thread_at *at, const hd_stage_range *range, int push, int end);
 bool hd__exec_finish_sends(const thread_at *at);
 
 /* Likewise: lets the transport move what is on its way. A failure is found by the calls above. */
@@ -291,16 +291,16 @@ void hd__exec_layout(hd_exec_cpu *exec, int slot, int64_t samples);
 /* A shards phase, for all shards of the thread. */
 void hd__exec_shards(const thread_at *at, const hd_phase *phase);
 
-/* Takes the shards pushed by `walk` through the calls of a stretch; the arena's place number `arena` keeps what the
- * thread's next stretch reads. */
-void hd__exec_run_group(const thread_at *at, const hd_phase *phase, const hd_stretch *stretch, const hd_walk *walk,
+/* Runs the calls of a stage range for the shards pushed by `walk`; arena number `arena` keeps what the thread's next
+ * stage range reads. */
+void hd__exec_run_group(const thread_at *at, const hd_phase *phase, const hd_stage_range *range, const hd_walk *walk,
                         int32_t arena);
 
 /* The same where the plan has several stages: pipeline.c. False: a rank of another stage is lost; the thread must
  * not wait at the next barrier, where the others detect that. */
 bool hd__exec_pipeline(const thread_at *at, const hd_phase *phase);
 
-/* Of a thread of a stage: the shards that it may have between forward and backward. */
+/* The number of units that a thread of a stage may have between forward and backward. */
 int32_t hd__exec_arenas(const hd_exec_cpu *exec, int thread);
 
 /* Places the signals at `base`, unless that is NULL; returns their size. Opens them. */
@@ -313,7 +313,7 @@ void hd__exec_outputs(const thread_at *at, const hd_phase *phase);
 void hd__exec_merge_stats(const hd_plan *plan, const hd_plan_call *call, float *left, float *right, const int64_t *at,
                           const int64_t *rows);
 
-/* Each thread for itself: reduces the sums of a phase's gathered calls over all shards. */
+/* Called by each thread: reduces the sums of a phase's gathered calls over all shards. */
 void hd__exec_gather(const thread_at *at, const hd_phase *phase);
 
 /* Updates running statistics, by their owner, from the batch's. */
@@ -335,8 +335,8 @@ double hd__exec_sum_pairs(double *sum, int count);
 
 void hd__exec_note_not_finite(const thread_at *at, int param);
 
-/* Packed copies of the new version of home rows j0 .. j1-1. */
+/* Packed copies of the new version of rows j0 .. j1-1. */
 void hd__exec_pack_new(const thread_at *at, int param, int32_t j0, int32_t j1);
 
-/* The thread's rows of all packed copies, of the version that the step at hand reads. */
+/* Packs the thread's rows of all packed copies, of the version that the current step reads. */
 void hd__exec_pack(const thread_at *at);

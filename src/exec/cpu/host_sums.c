@@ -1,4 +1,4 @@
-/* The exchange of partial sums between hosts in a step, after which each host finishes all sums by itself.
+/* The exchange of partial sums between hosts in a step. Afterwards each host finishes all sums by itself.
  *
  * Hosts have neighbouring ranges of shards, as threads have inside a host. Each host sums the complete subtrees
  * inside its range: its partial sums. In the all-gather every host receives the partial sums of all hosts, reduces
@@ -20,7 +20,7 @@
 /* The network assumed by the choice: seconds per latency, byte, message and addition. */
 static const double LATENCY_S = 10e-6, BYTE_S = 8 / 25e9, MESSAGE_S = 1e-6, ADD_S = 0.1e-9;
 
-/* The model of docs/scaling.md, for `subtrees` partial sums in all, of which the host with the fewest has `least`. */
+/* The model of docs/scaling.md, for `subtrees` partial sums in all; the host with the fewest has `least`. */
 static bool owners_pay(int hosts, int32_t subtrees, int32_t least, int64_t elems) {
   const double sum_s = BYTE_S * 4 * (double)elems, add_s = ADD_S * (double)elems;
   const double all_hosts_s = LATENCY_S + (hosts - 1) * MESSAGE_S + (subtrees - least) * sum_s + subtrees * add_s;
@@ -59,7 +59,7 @@ hd_status hd__exec_choose_owners(hd_exec_cpu *exec, hd_ctx *ctx) {
 /* Each thread reduces its share of the range that this host owns. */
 static void sum_owned(const thread_at *at) {
   const hd_exec_cpu *exec = at->exec;
-  const int64_t size = sizeof(float), threads = hd__exchange_waiters(&exec->exchange),
+  const int64_t size = sizeof(float), threads = hd__exchange_threads(&exec->exchange),
                 thread = at->index - hd__exec_host_first(exec);
   const int64_t *owned = exec->owned_bytes + exec->exchange.host;
   const int64_t first = owned[0] / size, count = (owned[1] - owned[0]) / size;

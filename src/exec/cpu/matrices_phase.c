@@ -20,7 +20,7 @@
 static const float A = 3.4445f, B = -4.7750f, C = 2.0315f;
 static const double EPS = 1e-7;
 
-enum { GROUP = 16, BLOCK = 64 }; /* rows: of a thread's share, of a block */
+enum { GROUP = 16, BLOCK = 64 }; /* rows of a thread's share, of a block */
 
 typedef struct rows {
   int64_t lo, hi;
@@ -28,7 +28,7 @@ typedef struct rows {
 
 /* This thread's share of `count` rows. */
 static rows share_of(const thread_at *at, int64_t count) {
-  const int64_t threads = hd__exchange_waiters(&at->exec->exchange), thread = at->index - hd__exec_host_first(at->exec);
+  const int64_t threads = hd__exchange_threads(&at->exec->exchange), thread = at->index - hd__exec_host_first(at->exec);
   return (rows){count * thread / threads, count * (thread + 1) / threads};
 }
 
@@ -113,8 +113,8 @@ static void apply(const thread_at *at, const hd_plan_matrix *m, int round, rows 
            m->columns, r);
 }
 
-/* Of `count` rows up to the diagonal, those of the threads before number `thread`, whole groups: as rows grow longer,
- * threads have equally many elements, not rows. */
+/* The first of thread `number`'s rows, of `count` rows up to the diagonal, in whole groups: rows grow longer, and the
+ * threads have equal numbers of elements, not of rows. */
 static int64_t rows_before(int64_t count, int64_t thread, int64_t threads) {
   const int64_t groups = (count + GROUP - 1) / GROUP;
   const int64_t before = GROUP * (int64_t)((double)groups * sqrt((double)thread / (double)threads) + 0.5);
@@ -124,20 +124,20 @@ static int64_t rows_before(int64_t count, int64_t thread, int64_t threads) {
 /* This thread's blocks of a symmetric matrix. */
 static void symmetric(const thread_at *at, const hd_plan_matrix *m, int round,
                       void block_of(const thread_at *, const hd_plan_matrix *, int, rows)) {
-  const int64_t threads = hd__exchange_waiters(&at->exec->exchange), thread = at->index - hd__exec_host_first(at->exec);
+  const int64_t threads = hd__exchange_threads(&at->exec->exchange), thread = at->index - hd__exec_host_first(at->exec);
   const int64_t end = rows_before(m->rows, thread + 1, threads);
   for (int64_t lo = rows_before(m->rows, thread, threads); lo < end; lo += BLOCK)
     block_of(at, m, round, (rows){lo, lo + BLOCK < end ? lo + BLOCK : end});
 }
 
-/* What the old weight is multiplied with: decay, and the recipe's norm of sqrt(rows). A weight of zeros has none. */
+/* The factor of the old weight: decay, and the recipe's norm of sqrt(rows). A weight of zeros has no norm. */
 static float keep_of(const thread_at *at, const hd_plan_param *param, const hd_hyper *h) {
   double keep = (double)h->decay_keep;
   const double norm = h->normalize_weight ? norm_of(at, param, at->exec->weight_squares) : 0;
   return (float)(norm > 0 ? keep * (sqrt((double)param->rows) / norm) : keep);
 }
 
-/* Home rows of the weight. */
+/* Rows of the weight. */
 static void write(const thread_at *at, const hd_plan_matrix *m, rows r) {
   const hd_plan_param *param = &at->exec->plan->params[m->param];
   const hd_hyper *h = hyper_of(at, m);

@@ -1,25 +1,24 @@
-/* A shards phase of a plan with several stages: units of neighbouring shards are the pipeline's micro-batches, and
- * pass from stage to stage.
+/* A shards phase of a plan with several stages. Units of neighbouring shards are the pipeline's micro-batches and pass
+ * from stage to stage.
  *
- * A stage's threads run their stretch of the phase forward and, later in the phase, backward. A thread begins a
- * stretch of a unit when the stretch before it, which the threads of a neighbouring stage run, has left those
- * shards. With `1f1b` a thread is ahead with forward by as many units as stages follow, then alternates: one
- * forward, one backward. With `gpipe` it runs forward for all units, then backward. Both add the same sums in the
- * same order.
+ * A stage's threads run their forward range of the phase and, later, their backward range. A thread begins a unit when
+ * the threads of the stage before it have finished that unit's shards. With `1f1b` a thread first runs forward for as
+ * many units as stages follow, then alternates one forward and one backward. With `gpipe` it runs forward for all
+ * units, then backward. Both add the same sums in the same order.
  *
  *     stage 0    F0 F1    B0 F2 B1 F3 B2    B3
  *     stage 1       F0 B0 F1 B1 F2 B2 F3 B3
  *
- * Signals: each thread has two numbers in memory of its host, one for each stretch, which grow with every unit that
- * it leaves. What a unit needs of another stage is in batch memory. From a stage of another host it is received
- * instead: stage_hosts.c.
+ * Signals: each thread has two numbers in its host's shared memory, one for each stage range, that grow with every unit
+ * it finishes. A unit reads the values of another stage from batch memory; values of a stage on another host are
+ * received first (stage_hosts.c).
  *
- * Units begin at multiples of their size, for the threads of every stage alike; a thread whose range begins or ends
- * inside has a part of one. So no wait lasts for ever: of the units whose backward is not finished in stage 0, the
- * first waits for nothing but its own stretches, and for forwards that wait for backwards of units before it. */
+ * Units begin at multiples of their size in every stage; a thread whose shards begin or end inside a unit runs part of
+ * it. Deadlock is impossible: of the units whose backward is not finished in stage 0, the first waits only for its own
+ * earlier ranges, and for forwards that wait only for backwards of earlier units. */
 #include "exec/cpu/cpu_executor_state.h"
 
-/* A wait may last as long as another stage's shard, which is longer than a wait at a barrier. */
+/* A wait may last as long as another stage's unit, which is longer than a wait at a barrier. */
 enum { NUMBERS_PER_PHASE = 2 * HD_MAX_SHARDS, LONGER_SPINS = 16 };
 
 typedef enum direction { FORWARD, BACKWARD, DIRECTIONS } direction;
@@ -34,7 +33,7 @@ int32_t hd__exec_arenas(const hd_exec_cpu *exec, int thread) {
 /* ---- Signals ---- */
 
 int64_t hd__exec_lay_out_signals(hd_exec_cpu *exec, void *base) {
-  const int lines = DIRECTIONS * hd__exchange_waiters(&exec->exchange);
+  const int lines = DIRECTIONS * hd__exchange_threads(&exec->exchange);
   if (exec->plan->stages.count == 1)
     return 0;
   if (base)
@@ -53,7 +52,7 @@ void hd__exec_open_signals(hd_exec_cpu *exec, bool crowded) {
   exec->signals_watch = exec->exchange.watch;
   exec->signals_watch.late = report_late;
   exec->signals_watch.self = exec;
-  hd__barrier_join(&exec->signals, exec->signals.line, DIRECTIONS * hd__exchange_waiters(&exec->exchange), crowded,
+  hd__barrier_join(&exec->signals, exec->signals.line, DIRECTIONS * hd__exchange_threads(&exec->exchange), crowded,
                    exec->settings.local ? &exec->signals_watch : NULL);
   exec->signals.spins *= LONGER_SPINS;
 }
@@ -62,23 +61,23 @@ static int line_of(const hd_exec_cpu *exec, int thread, direction way) {
   return DIRECTIONS * (thread - hd__exec_host_first(exec)) + (int)way;
 }
 
-/* The number that a thread's signal has when it has left a shard, counted from the micro-batch's first. */
+/* The value of a thread's signal after it has finished a shard, which is counted from the micro-batch's first. */
 static unsigned number_of(const thread_at *at, int32_t shard) {
   return at->thread->phases * NUMBERS_PER_PHASE + (unsigned)shard + 1;
 }
 
 /* ---- A thread's work ---- */
 
-/* The next unit of a stretch. */
+/* The next unit that a thread runs of a stage range. */
 typedef struct position {
-  const hd_stretch *stretch; /* NULL: there is none */
-  int unit;                  /* of the thread's, from 0 on, */
-  int push, depth;           /* its first push, and the partial sums before it */
+  const hd_stage_range *range; /* NULL: there is none */
+  int unit;                    /* counted from the thread's first */
+  int push, depth;             /* its first push, and the partial sums before it */
 } position;
 
-static direction way_of(const hd_plan *plan, const hd_phase *phase, const hd_stretch *stretch) {
-  for (const hd_stretch *s = plan->stretches + phase->stretch0; s < stretch; s++)
-    if (s->stage == stretch->stage)
+static direction way_of(const hd_plan *plan, const hd_phase *phase, const hd_stage_range *range) {
+  for (const hd_stage_range *s = plan->stage_ranges + phase->range0; s < range; s++)
+    if (s->stage == range->stage)
       return BACKWARD;
   return FORWARD;
 }
@@ -88,7 +87,7 @@ static int32_t shard_of(const thread_at *at, int push) {
   return hd__exec_shard(at, &hd__exec_range(at)->pushes.step[push]);
 }
 
-/* The push behind a unit. */
+/* The first push after a unit. */
 static int end_of(const thread_at *at, int push) {
   const int count = hd__exec_range(at)->pushes.count, unit = at->exec->unit;
   int end = push < count ? push + 1 : count;
@@ -97,7 +96,7 @@ static int end_of(const thread_at *at, int push) {
   return end;
 }
 
-/* Waits until a thread has left a shard on its way; false: a rank is lost. */
+/* Waits until a thread has finished a shard, forward or backward; false: a rank is lost. */
 static bool await_shard(const thread_at *at, int thread, direction way, int32_t shard, int stage) {
   hd_exec_cpu *exec = at->exec;
   const int line = line_of(exec, thread, way);
@@ -113,14 +112,14 @@ static bool await_shard(const thread_at *at, int thread, direction way, int32_t 
   return came;
 }
 
-/* Waits until the stretch before has left the shards of the pushes [push, end). One of an earlier phase has left
- * them, if it ran on this host. */
-static bool await_unit(const thread_at *at, const hd_phase *phase, const hd_stretch *stretch, int push, int end) {
+/* Waits until the previous stage range has finished the shards of the pushes [push, end). A range of an earlier phase
+ * that ran on this host has finished them already. */
+static bool await_unit(const thread_at *at, const hd_phase *phase, const hd_stage_range *range, int push, int end) {
   const hd_exec_cpu *exec = at->exec;
-  const hd_stretch *before = stretch - 1;
-  if (stretch > exec->plan->stretches && !hd__exec_has_stage(exec, before->stage))
-    return hd__exec_receive_values(at, stretch, push, end, end_of(at, end));
-  if (stretch == exec->plan->stretches + phase->stretch0)
+  const hd_stage_range *before = range - 1;
+  if (range > exec->plan->stage_ranges && !hd__exec_has_stage(exec, before->stage))
+    return hd__exec_receive_values(at, range, push, end, end_of(at, end));
+  if (range == exec->plan->stage_ranges + phase->range0)
     return true;
   const int32_t *border = hd__exec_border(exec, before->stage);
   const direction way = way_of(exec->plan, phase, before);
@@ -135,19 +134,19 @@ static bool await_unit(const thread_at *at, const hd_phase *phase, const hd_stre
   return true;
 }
 
-/* Takes the next unit through a stretch. */
+/* Runs the next unit of a stage range. */
 static bool advance(const thread_at *at, const hd_phase *phase, position *p) {
   hd_exec_cpu *exec = at->exec;
   const hd_reduction_step *step = hd__exec_range(at)->pushes.step;
   const int end = end_of(at, p->push);
-  if (!await_unit(at, phase, p->stretch, p->push, end))
+  if (!await_unit(at, phase, p->range, p->push, end))
     return false;
   const hd_walk walk = hd__walk_steps(step + p->push, end - p->push, p->depth);
-  hd__exec_run_group(at, phase, p->stretch, &walk, p->unit++ % at->thread->arenas);
-  hd__barrier_signal(&exec->signals, line_of(exec, at->index, way_of(exec->plan, phase, p->stretch)),
+  hd__exec_run_group(at, phase, p->range, &walk, p->unit++ % at->thread->arenas);
+  hd__barrier_signal(&exec->signals, line_of(exec, at->index, way_of(exec->plan, phase, p->range)),
                      number_of(at, shard_of(at, end - 1)));
   exec->work[at->index].shards += end - p->push;
-  if (exec->apart && !hd__exec_send_values(at, p->stretch, p->push, end))
+  if (exec->apart && !hd__exec_send_values(at, p->range, p->push, end))
     return false;
   for (; p->push < end; p->push++)
     p->depth += 1 - step[p->push].merges;
@@ -161,26 +160,26 @@ static int count_units(const thread_at *at) {
   return units;
 }
 
-/* The stretches of the thread's stage in a phase. */
-static void find_stretches(position way[DIRECTIONS], const thread_at *at, const hd_phase *phase) {
+/* The stage ranges of the thread's stage in a phase. */
+static void find_stage_ranges(position way[DIRECTIONS], const thread_at *at, const hd_phase *phase) {
   const hd_plan *plan = at->exec->plan;
-  for (int s = phase->stretch0; s < phase->stretch1; s++)
-    if (plan->stretches[s].stage == at->thread->stage)
-      way[way_of(plan, phase, &plan->stretches[s])].stretch = &plan->stretches[s];
+  for (int s = phase->range0; s < phase->range1; s++)
+    if (plan->stage_ranges[s].stage == at->thread->stage)
+      way[way_of(plan, phase, &plan->stage_ranges[s])].range = &plan->stage_ranges[s];
 }
 
 bool hd__exec_pipeline(const thread_at *at, const hd_phase *phase) {
   const int count = count_units(at);
-  position way[DIRECTIONS] = {{.stretch = NULL}};
+  position way[DIRECTIONS] = {{.range = NULL}};
   if (phase > at->exec->plan->phases)
     hd__exec_gather(at, phase - 1);
-  find_stretches(way, at, phase);
+  find_stage_ranges(way, at, phase);
   at->thread->phases++;
   const int ahead = at->thread->arenas - 1;
-  for (int i = 0; way[FORWARD].stretch && i < count + ahead; i++) {
+  for (int i = 0; way[FORWARD].range && i < count + ahead; i++) {
     if (i < count && !advance(at, phase, &way[FORWARD]))
       return false;
-    if (i >= ahead && way[BACKWARD].stretch && !advance(at, phase, &way[BACKWARD]))
+    if (i >= ahead && way[BACKWARD].range && !advance(at, phase, &way[BACKWARD]))
       return false;
   }
   return !at->exec->apart || hd__exec_finish_sends(at);

@@ -1,9 +1,9 @@
 /* Divides the shards of each micro-batch among hosts and the threads of each stage, and lays out their subtrees and
  * the reductions over them.
  *
- * Hosts have neighbouring ranges, in proportion to their threads. Every host has threads of every stage, and these
- * share the host's range once more; so what a stage hands to the next one stays on a host. Or each stage has one
- * host, whose threads of that stage share all shards.
+ * Hosts have neighbouring ranges, in proportion to their threads. Either every host has threads of every stage, which
+ * divide the host's range among them, so that values stay on a host from stage to stage. Or each stage has one host,
+ * whose threads of that stage divide all shards.
  *
  * The layout is made for the full batch and again only when the number of samples changes (the last batch of an
  * epoch). */
@@ -21,7 +21,7 @@ static void stages_of_host(int *begin, int *end, const hd_exec_cpu *exec, int ho
     }
 }
 
-/* Threads of a host are shared out to its stages evenly, neighbours together. */
+/* Threads of a host are divided evenly among its stages, neighbours together. */
 hd_status hd__exec_number_stages(hd_exec_cpu *exec, hd_ctx *ctx) {
   const int hosts = exec->exchange.hosts;
   for (int h = 0; h < hosts; h++) {
@@ -51,8 +51,8 @@ void hd__exec_threads_of_stage(int *begin, int *end, const hd_exec_cpu *exec, in
     (*end)++;
 }
 
-/* Divides the shards [first, last) among the threads of a host that run a stage. Of the borders of threads [from,
- * to] those of other threads are set so that these have none. */
+/* Divides the shards [first, last) among the threads of a host that run a stage. The other threads with borders in
+ * [from, to] get none. */
 static void divide(const hd_exec_cpu *exec, int host, int stage, int32_t first, int32_t last, int from, int to) {
   int32_t *border = hd__exec_border(exec, stage);
   int begin, end;

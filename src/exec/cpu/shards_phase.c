@@ -1,4 +1,4 @@
-/* A shards phase: a thread takes its shards through a segment of the network, in most plans the whole network, group by
+/* A shards phase: a thread runs a segment of the network, in most plans the whole network, for its shards, group by
  * group, and sums their direct gradients and statistics.
  *
  * A group is as many neighbouring shards as the arena holds; ROWS calls handle a group at once, REDUCE calls stop at
@@ -26,7 +26,7 @@ void hd__exec_find_memory(const thread_at *at) {
   memcpy(at->thread->origin, origin, sizeof origin);
 }
 
-/* Goes on to the rows that begin `by` rows later. */
+/* Advances to the rows that begin `by` rows later. */
 static void advance(call_rows *rows, int64_t by) {
   rows->batch_row += by;
   for (hd_where w = HD_AT_ARENA; w <= HD_AT_LOSSES; w++)
@@ -117,21 +117,21 @@ static void run_per_shard(const thread_at *at, const hd_plan_call *call, const c
   }
 }
 
-void hd__exec_run_group(const thread_at *at, const hd_phase *phase, const hd_stretch *stretch, const hd_walk *walk,
+void hd__exec_run_group(const thread_at *at, const hd_phase *phase, const hd_stage_range *range, const hd_walk *walk,
                         int32_t arena) {
   const hd_exec_cpu *exec = at->exec;
   const hd_plan *plan = exec->plan;
   const int32_t row0 = walk->step->row0, rows = walk->end[-1].row1 - row0;
   call_rows group = hd__exec_rows(at, rows, row0, at->layout->first + row0);
   hd_origin *origin = &group.origin[HD_AT_ARENA];
-  origin->base = (char *)origin->base + arena * plan->stage_arena_bytes[stretch->stage] * exec->group_rows;
-  if (phase == plan->phases && stretch->call0 == phase->call0) {
+  origin->base = (char *)origin->base + arena * plan->stage_arena_bytes[range->stage] * exec->group_rows;
+  if (phase == plan->phases && range->call0 == phase->call0) {
     hd__tally_end(at->thread->tally, HD_SPENT_COMPUTE);
     hd__exec_fetch_group(at, &group);
     hd__tally_end(at->thread->tally, HD_SPENT_DATA);
     hd__trace_leaf(at->thread->track, HD_SLICE_FETCH, 0);
   }
-  for (int i = stretch->call0; i < stretch->call1; i++) {
+  for (int i = range->call0; i < range->call1; i++) {
     if (!hd__exec_needs(at, &plan->calls[i]))
       continue;
     if (plan->calls[i].per_shard)
@@ -142,15 +142,15 @@ void hd__exec_run_group(const thread_at *at, const hd_phase *phase, const hd_str
     if (exec->apart)
       hd__exec_move_values(at);
   }
-  if (!plan->trains && stretch->call1 == phase->call1)
+  if (!plan->trains && range->call1 == phase->call1)
     hd__exec_note_outcome(at, &group);
 }
 
-/* Takes as many shards at a time through all calls as the arena holds. */
+/* Runs all calls for as many shards at a time as the arena holds. */
 void hd__exec_shards(const thread_at *at, const hd_phase *phase) {
   const hd_reduction *pushes = &hd__exec_range(at)->pushes;
   const hd_reduction_step *step = pushes->step;
-  const hd_stretch all = {.call0 = phase->call0, .call1 = phase->call1};
+  const hd_stage_range all = {.call0 = phase->call0, .call1 = phase->call1};
   int depth = 0;
   if (phase > at->exec->plan->phases)
     hd__exec_gather(at, phase - 1);

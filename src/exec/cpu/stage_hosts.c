@@ -1,23 +1,24 @@
-/* Stages on hosts of their own: what passes from one to another, and what all hosts must know of a step.
+/* Stages on several hosts: sending values and gradients between them, and exchanging what all hosts need of a step.
  *
- * Of K stages and H hosts, host h has the stages s with s H / K = h, whole: all shards, gradients, chunks and
- * optimizer states of their layers. A thread that has taken shards through a stretch sends the rows of what later
- * stages read to the ranks whose threads take them through the next stretch, if that is on another host. Each shard
- * has two tags, one for each direction, so threads receive theirs in any order. What passes over a host is received
- * and sent on there.
+ * Of K stages and H hosts, host h has the stages s with s H / K = h completely: all shards, gradients, chunks and
+ * optimizer states of their layers. A thread that has finished shards of a stage range sends the rows of the cut edges
+ * to the ranks that run those shards in the next range, if that is on another host. Each shard has two tags, one for
+ * each direction, so threads may receive in any order. A value for a later host is received and sent on by each host in
+ * between.
  *
  *     host 0   F0 F1 .. B0 F2 ..        values of the shards' rows, from batch memory to the same place of
- *               \  \   /                the other host's; rows are not written again before they are read there
+ *               \  \   /                the other host's; rows are not overwritten before they are read there
  *     host 1     F0 B0 F1 ..
  *
- * At the end of a step all hosts get the losses of the last stage, and the flags; before an update by the norm, the
- * sums of squares of all chunks, which every thread adds in their order. Weights move when a checkpoint was read on
- * the first host, and when the first host digests what no save has. */
+ * At the end of a step all hosts receive the losses of the last stage and the flags. Before an update that uses the
+ * gradient's norm they receive the sums of squares of all chunks, which every thread adds in the order of the chunks.
+ * Weights are sent when the first host has read a checkpoint, and when it computes the digest of weights that were not
+ * saved. */
 #include <string.h>
 
 #include "exec/cpu/cpu_executor_state.h"
 
-/* A weight that several layers use is in one place. */
+/* All layers that share a weight must be on one host. */
 static hd_status check_uses(hd_ctx *ctx, const hd_exec_cpu *exec, const hd_plan_param *param) {
   for (const hd_plan_use *use = exec->plan->uses + param->first_use;
        use < exec->plan->uses + param->first_use + param->uses; use++)
@@ -43,9 +44,9 @@ hd_status hd__exec_check_stage_hosts(const hd_exec_cpu *exec, hd_ctx *ctx) {
   return HD_OK;
 }
 
-/* ---- From stretch to stretch ---- */
+/* ---- Between stages ---- */
 
-/* The rank of the thread that takes a shard through a stage. */
+/* The rank of the thread that runs a shard in a stage. */
 static int rank_at(const hd_exec_cpu *exec, int stage, int32_t shard) {
   const int32_t *border = hd__exec_border(exec, stage);
   int thread = 0;
@@ -54,12 +55,12 @@ static int rank_at(const hd_exec_cpu *exec, int stage, int32_t shard) {
   return exec->rank_of[thread];
 }
 
-/* Whether a value passes from stage to stage, of which one follows the other. */
-static bool passes(const hd_crossing *value, int from, int to) {
+/* Whether a value passes between two neighbouring stages. */
+static bool passes(const hd_cut_edge *value, int from, int to) {
   return from < to ? value->from <= from && to <= value->last : value->first <= to && from <= value->from;
 }
 
-/* What passes between two stages, and the rank of the other host. */
+/* A transfer between two stages: `peer` is the rank of the other host. */
 typedef struct passage {
   int from, to, peer;
   bool receives;
@@ -71,7 +72,7 @@ static bool start(hd_transfer **out, const thread_at *at, const passage *p, cons
   const int32_t tag = HD_TAG_STAGES + (p->from > p->to) * HD_MAX_SHARDS + hd__exec_shard(at, step);
   const call_rows at_row = hd__exec_rows(at, rows, step->row0, at->layout->first + step->row0);
   int count = 0;
-  for (const hd_crossing *value = plan->crossings; value < plan->crossings + plan->crossing_count; value++)
+  for (const hd_cut_edge *value = plan->cut_edges; value < plan->cut_edges + plan->cut_edge_count; value++)
     if (passes(value, p->from, p->to))
       at->thread->parts[count++] = (hd_transfer_part){.data = hd__place_at(&value->place, at_row.origin),
                                                       .bytes = rows * value->place.row_bytes,
@@ -95,7 +96,7 @@ static bool start_unit(stage_mail *mail, const thread_at *at, passage p, int pus
   return true;
 }
 
-/* Waits for the first `count`. */
+/* Waits for the first `count` transfers. */
 static bool finish(stage_mail *mail, const thread_at *at, int count) {
   const bool all = hd__cluster_await(at->exec->settings.local, NULL, mail->transfer, mail->peer, count) == HD_OK;
   mail->count -= count;
@@ -104,8 +105,8 @@ static bool finish(stage_mail *mail, const thread_at *at, int count) {
   return all;
 }
 
-bool hd__exec_receive_values(const thread_at *at, const hd_stretch *stretch, int push, int end, int next_end) {
-  const passage p = {.from = stretch[-1].stage, .to = stretch->stage, .receives = true};
+bool hd__exec_receive_values(const thread_at *at, const hd_stage_range *range, int push, int end, int next_end) {
+  const passage p = {.from = range[-1].stage, .to = range->stage, .receives = true};
   stage_mail *mail = &at->thread->received[p.from > p.to];
   const int64_t began_ns = hd__clock_ns();
   hd__tally_end(at->thread->tally, HD_SPENT_COMPUTE);
@@ -118,19 +119,19 @@ bool hd__exec_receive_values(const thread_at *at, const hd_stretch *stretch, int
   return came;
 }
 
-bool hd__exec_send_values(const thread_at *at, const hd_stretch *stretch, int push, int end) {
+bool hd__exec_send_values(const thread_at *at, const hd_stage_range *range, int push, int end) {
   const hd_plan *plan = at->exec->plan;
-  const hd_stretch *next = stretch + 1;
-  const bool is_last = next == plan->stretches + plan->phases[plan->segments - 1].stretch1;
+  const hd_stage_range *next = range + 1;
+  const bool is_last = next == plan->stage_ranges + plan->phases[plan->segments - 1].range1;
   if (is_last || hd__exec_has_stage(at->exec, next->stage))
     return true;
-  return start_unit(&at->thread->sent, at, (passage){.from = stretch->stage, .to = next->stage}, push, end);
+  return start_unit(&at->thread->sent, at, (passage){.from = range->stage, .to = next->stage}, push, end);
 }
 
-/* A transport may need the sender until the receiver has the rows. */
+/* Some transports need the sender's memory until the receiver has the rows. */
 bool hd__exec_finish_sends(const thread_at *at) { return finish(&at->thread->sent, at, at->thread->sent.count); }
 
-/* One test moves all transfers of the process. */
+/* Testing one transfer makes progress on all of the process. */
 void hd__exec_move_values(const thread_at *at) {
   stage_mail *const mail[] = {&at->thread->sent, &at->thread->received[0], &at->thread->received[1]};
   for (int m = 0; m < 3; m++)
@@ -143,9 +144,9 @@ void hd__exec_move_values(const thread_at *at) {
     }
 }
 
-/* ---- What all hosts know ---- */
+/* ---- Norms, losses and flags for all hosts ---- */
 
-/* Publishes an array of a number of each chunk, of which each host has filled that of its chunks. */
+/* Publishes an array with one number per chunk; each host has filled in those of its chunks. */
 static void publish_chunks(const thread_at *at, double *of_chunk) {
   hd_exec_cpu *exec = at->exec;
   int64_t *bytes = hd__exchange_publish(&exec->exchange, of_chunk);
@@ -185,7 +186,7 @@ uint32_t hd__exec_exchange_losses(const thread_at *at) {
 
 /* ---- Collecting weights ---- */
 
-/* Where the parameters of later hosts begin among those that are trained, or the others. */
+/* Where a host's parameters end in the concatenation of all: among the trained ones, or among the others. */
 static int64_t end_of_host(const hd_exec_cpu *exec, int host, bool trained) {
   const hd_plan *plan = exec->plan;
   int64_t end = trained ? plan->trained_elems : plan->param_elems;
@@ -195,7 +196,7 @@ static int64_t end_of_host(const hd_exec_cpu *exec, int host, bool trained) {
   return end;
 }
 
-/* An array of the store, of which each host has a part: host h has the bytes [from[h], from[h + 1]). */
+/* An array of the store: host h has the bytes [from[h], from[h + 1]). */
 typedef struct shared_array {
   void *data;
   int64_t from[HD_LOCAL_GROUP_MOST_RANKS + 1];
@@ -226,7 +227,7 @@ static int find_arrays(shared_array *out, const hd_exec_cpu *exec) {
   return count;
 }
 
-/* To the first host, or from it. */
+/* Sends an array to the first host (`collects`) or from it. */
 static hd_status move_array(const hd_exec_cpu *exec, hd_ctx *ctx, const shared_array *array, bool collects) {
   int64_t bytes[HD_LOCAL_GROUP_MOST_RANKS];
   int32_t row[HD_LOCAL_GROUP_MOST_RANKS + 1] = {0};

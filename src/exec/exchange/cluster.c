@@ -18,7 +18,7 @@
 static const char remedy[] =
     "install Open MPI or MPICH (tools/install-deps --mpi), configure and build again, or run all ranks on one host";
 
-/* What ranks exchange first. */
+/* The first message between ranks. */
 typedef struct identity {
   char version[32], id[HD_CLUSTER_ID_BYTES], name[HD_FAULT_HOST_BYTES];
   int32_t pid;
@@ -51,7 +51,7 @@ static void describe(identity *self) {
   }
 }
 
-/* A host with the name of an earlier one gets a number, since messages and reports tell hosts by their names. */
+/* A host with the name of an earlier one gets a number, since messages and reports identify hosts by name. */
 static void name_host(hd_cluster *h, const char *name) {
   hd_host *new = &h->host[h->count];
   bool is_taken = false;

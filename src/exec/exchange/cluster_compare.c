@@ -1,8 +1,8 @@
 /* Comparing named values of all ranks: hd__cluster_compare, see cluster.h.
  *
- * Ranks gather a hash of the whole text, and no more where all are equal. Otherwise they gather a hash of each line
- * up to the first that differs, then that line in blocks up to the first difference in it, and what the message
- * shows. Every rank sees the same, and fails with the same message. */
+ * Ranks gather a hash of the whole text, and nothing more if all are equal. Otherwise they gather a hash of each line
+ * up to the first that differs, then that line in blocks up to the first difference, and what the message shows. Every
+ * rank sees the same data and fails with the same message. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -37,40 +37,40 @@ static const char *line_of(size_t *length, const char *text, int n) {
 }
 
 /* The first rank whose entry differs from rank 0's; 0: none. */
-static int first_odd(const hd_local_group *w, const void *all, size_t bytes) {
-  for (int r = 1; r < hd__cluster_ranks(w); r++)
+static int first_odd(const hd_local_group *group, const void *all, size_t bytes) {
+  for (int r = 1; r < hd__cluster_ranks(group); r++)
     if (memcmp(all, (const char *)all + (size_t)r * bytes, bytes) != 0)
       return r;
   return 0;
 }
 
 /* Finds the first line that differs, and a rank whose line is not rank 0's: there is one. */
-static hd_status find_line(int *line, int *odd, hd_local_group *w, hd_ctx *ctx, const char *text) {
-  HD_OWNED uint64_t *all = hd__malloc((size_t)hd__cluster_ranks(w) * sizeof *all);
+static hd_status find_line(int *line, int *odd, hd_local_group *group, hd_ctx *ctx, const char *text) {
+  HD_OWNED uint64_t *all = hd__malloc((size_t)hd__cluster_ranks(group) * sizeof *all);
   HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for comparing ranks"));
   *odd = 0;
   for (*line = 0; *odd == 0; ++*line) {
     size_t length;
     const char *at = line_of(&length, text, *line);
     const uint64_t sum = at ? sum_of(at, length) : 0;
-    HD_TRY(hd__cluster_gather(all, w, ctx, &sum, sizeof sum));
-    *odd = first_odd(w, all, sizeof sum);
+    HD_TRY(hd__cluster_gather(all, group, ctx, &sum, sizeof sum));
+    *odd = first_odd(group, all, sizeof sum);
   }
   --*line;
   return HD_OK;
 }
 
 /* Where the lines of rank 0 and rank `odd` begin to differ. */
-static hd_status find_byte(size_t *out, hd_local_group *w, hd_ctx *ctx, const char *line, size_t length, int odd) {
+static hd_status find_byte(size_t *out, hd_local_group *group, hd_ctx *ctx, const char *line, size_t length, int odd) {
   char block[BLOCK_BYTES];
-  HD_OWNED char *all = hd__malloc((size_t)hd__cluster_ranks(w) * sizeof block);
+  HD_OWNED char *all = hd__malloc((size_t)hd__cluster_ranks(group) * sizeof block);
   HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for comparing ranks"));
   const char *other = all + (size_t)odd * sizeof block;
   for (size_t from = 0;; from += sizeof block) {
     memset(block, 0, sizeof block);
     if (from < length)
       memcpy(block, line + from, length - from < sizeof block ? length - from : sizeof block);
-    HD_TRY(hd__cluster_gather(all, w, ctx, block, sizeof block));
+    HD_TRY(hd__cluster_gather(all, group, ctx, block, sizeof block));
     for (size_t i = 0; i < sizeof block; i++)
       if (all[i] != other[i]) {
         *out = from + i;
@@ -125,29 +125,29 @@ static void list_numbers(char text[NUMBERS_BYTES], const shown *all, int ranks, 
 }
 
 /* "rank 1 on b has", "ranks 0,2-4 have": with their host, where there are several and all of them are on one. */
-static void list_ranks(char text[RANKS_BYTES], const hd_local_group *w, const shown *all, int like) {
-  const int ranks = hd__cluster_ranks(w), host = hd__cluster_of(w, like);
+static void list_ranks(char text[RANKS_BYTES], const hd_local_group *group, const shown *all, int like) {
+  const int ranks = hd__cluster_ranks(group), host = hd__cluster_of(group, like);
   char numbers[NUMBERS_BYTES];
-  bool has_place = !hd__cluster_is_one_host(w);
+  bool has_place = !hd__cluster_is_one_host(group);
   int count = 0;
   for (int r = like; r < ranks; r++)
     if (all[r].sum == all[like].sum) {
       count++;
-      has_place &= hd__cluster_of(w, r) == host;
+      has_place &= hd__cluster_of(group, r) == host;
     }
   list_numbers(numbers, all, ranks, like);
   snprintf(text, RANKS_BYTES, "%s %s%s%.64s %s", count == 1 ? "rank" : "ranks", numbers, has_place ? " on " : "",
-           has_place ? hd__cluster_name(w, host) : "", count == 1 ? "has" : "have");
+           has_place ? hd__cluster_name(group, host) : "", count == 1 ? "has" : "have");
 }
 
 static void quote(char text[SHOWN_BYTES + 2], const char *value) {
   snprintf(text, SHOWN_BYTES + 2, *value ? "'%s'" : "none", value);
 }
 
-static hd_status differ(const hd_local_group *w, hd_ctx *ctx, const shown *all, int odd) {
+static hd_status differ(const hd_local_group *group, hd_ctx *ctx, const shown *all, int odd) {
   char first[RANKS_BYTES], second[RANKS_BYTES], has[SHOWN_BYTES + 2], other[SHOWN_BYTES + 2];
-  list_ranks(first, w, all, 0);
-  list_ranks(second, w, all, odd);
+  list_ranks(first, group, all, 0);
+  list_ranks(second, group, all, odd);
   quote(has, all[0].value);
   quote(other, all[odd].value);
   return hd__fail(ctx, HD_E_USAGE, "%s must be the same on all ranks: %s %s, and %s %s; give all ranks the same",
@@ -155,25 +155,25 @@ static hd_status differ(const hd_local_group *w, hd_ctx *ctx, const shown *all, 
 }
 
 /* The texts of ranks differ. */
-static hd_status name_difference(hd_local_group *w, hd_ctx *ctx, const char *text) {
+static hd_status name_difference(hd_local_group *group, hd_ctx *ctx, const char *text) {
   int line, odd;
   size_t length, at;
   shown this_rank;
-  HD_OWNED shown *all = hd__malloc((size_t)hd__cluster_ranks(w) * sizeof *all);
+  HD_OWNED shown *all = hd__malloc((size_t)hd__cluster_ranks(group) * sizeof *all);
   HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for comparing ranks"));
-  HD_TRY(find_line(&line, &odd, w, ctx, text));
+  HD_TRY(find_line(&line, &odd, group, ctx, text));
   const char *found = line_of(&length, text, line);
-  HD_TRY(find_byte(&at, w, ctx, found, length, odd));
+  HD_TRY(find_byte(&at, group, ctx, found, length, odd));
   show(&this_rank, found, length, at);
-  HD_TRY(hd__cluster_gather(all, w, ctx, &this_rank, sizeof this_rank));
-  return differ(w, ctx, all, odd);
+  HD_TRY(hd__cluster_gather(all, group, ctx, &this_rank, sizeof this_rank));
+  return differ(group, ctx, all, odd);
 }
 
-hd_status hd__cluster_compare(hd_local_group *w, hd_ctx *ctx, const char *text) {
+hd_status hd__cluster_compare(hd_local_group *group, hd_ctx *ctx, const char *text) {
   uint64_t all[HD_LOCAL_GROUP_MOST_RANKS];
   const uint64_t sum = sum_of(text, strlen(text));
-  if (hd__cluster_ranks(w) == 1)
+  if (hd__cluster_ranks(group) == 1)
     return HD_OK;
-  HD_TRY(hd__cluster_gather(all, w, ctx, &sum, sizeof sum));
-  return first_odd(w, all, sizeof sum) ? name_difference(w, ctx, text) : HD_OK;
+  HD_TRY(hd__cluster_gather(all, group, ctx, &sum, sizeof sum));
+  return first_odd(group, all, sizeof sum) ? name_difference(group, ctx, text) : HD_OK;
 }

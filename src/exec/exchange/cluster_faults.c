@@ -11,7 +11,7 @@
 #include "exec/exchange/transfer_tags.h"
 #include "platform/clock.h"
 
-static const double ARRIVED_S = 0.5; /* after that, what a rank sent before it left is here */
+static const double ARRIVED_S = 0.5; /* after that, everything that a rank sent before it left has arrived */
 static const double LEAVE_S = 0.5;   /* timeout of waiting for the other leaders to leave */
 
 static bool receive_left(struct hd_cluster *h, char *why) {
@@ -70,7 +70,7 @@ static void note_left(struct hd_cluster *h) {
   }
 }
 
-/* Tells the other leaders that a rank of this host has left, once. */
+/* Reports to the other leaders, once, that a rank of this host has left. */
 static void send_left(struct hd_cluster *h, int local_rank) {
   char why[HD_TRANSPORT_WHY_BYTES];
   if (h->sent_left[local_rank] >= 0)
@@ -87,7 +87,7 @@ static void send_left(struct hd_cluster *h, int local_rank) {
   }
 }
 
-/* Whether all that was sent has gone. */
+/* Whether all sends are done. */
 static bool test_sends(struct hd_cluster *h) {
   char why[HD_TRANSPORT_WHY_BYTES];
   bool gone = true;

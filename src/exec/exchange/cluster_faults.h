@@ -1,6 +1,6 @@
-/* Faults of other hosts, and ranks that have left. The leader of a host receives the fault that broke the local
- * group of another one; a host that a transfer cannot reach, or that sends nothing until the timeout, is a fault,
- * too. Each breaks the local group. */
+/* Faults of other hosts, and ranks that have left. The leader of a host receives the fault that broke the local group
+ * of another one. A host that a transfer cannot reach, or that sends nothing until the timeout, is a fault, too. Each
+ * fault breaks the local group. */
 #pragma once
 
 #include "exec/exchange/local_group.h"
@@ -8,14 +8,14 @@
 /* Leaders: starts to receive a fault, and the numbers of ranks that leave. */
 hd_status hd__cluster_receive_faults(struct hd_cluster *cluster, hd_ctx *ctx);
 
-/* Checks for a fault and for ranks that have left reported by another host, and tells other hosts which ranks of
- * this one have; to be called regularly in every other wait. */
+/* Checks for faults and departed ranks that other hosts report, and reports the departed ranks of this host; to be
+ * called regularly in every other wait. */
 void hd__cluster_poll_faults(hd_local_group *local);
 
-/* Whether a rank of another host has left its local group, so long ago that all it sent is here. Any thread. */
+/* Whether a rank of another host has left its local group, and everything that it sent has arrived. Any thread. */
 bool hd__cluster_has_left(const hd_local_group *local, int rank);
 
-/* Before the transport ends: leaders tell other hosts that they leave, and wait for a moment for theirs. */
+/* Before the transport ends: leaders report to other hosts that they leave, and wait a moment for the other leaders. */
 void hd__cluster_leave(struct hd_cluster *cluster);
 
 /* Breaks the local group with a fault of a rank of another host. */

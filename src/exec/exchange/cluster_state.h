@@ -29,7 +29,8 @@ struct hd_cluster {
   _Atomic double *left_s;    /* of each rank of the job: when this host noted that it has left; 0: it has not */
   hd_transfer *left_receive; /* leaders: the number of a rank that has left, into */
   int32_t received_left;
-  int32_t *sent_left;      /* leaders, of each rank of this host: its number if other hosts were told, else -1 */
+  int32_t *sent_left;      /* leaders, for each rank of this host: its number if it was reported to other hosts,
+                              else -1 */
   hd_transfer **left_send; /* and the transfers to each host */
   hd_transfer *fault_receive;
   hd_fault received_fault, sent_fault;

@@ -39,7 +39,7 @@ hd_status hd__cluster_start(hd_transfer **out, hd_local_group *local, hd_ctx *ct
 int hd__cluster_test(hd_local_group *local, hd_transfer *transfer, int peer);
 void hd__cluster_drop(hd_local_group *local, hd_transfer *transfer); /* NULL is allowed */
 
-/* Waits for transfers that were started, of which NULL are none, and clears the array; a host that is silent until the
+/* Waits for transfers that were started (entries may be NULL) and clears the array; a host that is silent until the
  * timeout breaks the local group. Returns hd__local_group_check. Any thread of any rank. */
 hd_status hd__cluster_await(hd_local_group *local, hd_ctx *ctx, hd_transfer **transfer, int *peer, int count);
 
@@ -65,8 +65,8 @@ typedef struct hd_slices {
   const int64_t *from;
 } hd_slices;
 
-/* Leaders: all-gather of blocks, of which host h has filled block h; `count` such arrays at once, together with
- * slices unless that is NULL. *last is the first rank of the host whose transfer ended last, -1: none; it may be
- * NULL. A failure breaks the local group, so that the barriers at which other ranks wait for this one fail, too. */
+/* Leaders: all-gather of blocks: host h has filled block h. `count` such arrays at once, together with slices unless
+ * that is NULL. *last is the first rank of the host whose transfer ended last, -1: none; it may be NULL. A failure
+ * breaks the local group, so that the barriers at which other ranks wait for this one fail, too. */
 hd_status hd__cluster_join_blocks(int *last, hd_local_group *local, hd_ctx *ctx, const hd_blocks *blocks, int count,
                                   const hd_slices *slices);

@@ -41,38 +41,38 @@ void hd__exchange_end(hd_exchange *x) {
   hd__free(x->bytes);
 }
 
-/* ---- waiters ---- */
+/* ---- waiting threads ---- */
 
-/* The first waiter of a rank of this host. */
-static int waiter_of(const hd_exchange *x, int rank) {
+/* The first waiting thread of a rank of this host. */
+static int first_thread_of(const hd_exchange *x, int rank) {
   return x->by_rank ? rank : x->rank_first[rank] - x->rank_first[0];
 }
 
-/* The rank of this host that a waiter belongs to. */
-static int rank_of(const hd_exchange *x, int waiter) {
+/* The rank of this host that a waiting thread belongs to. */
+static int rank_of(const hd_exchange *x, int thread) {
   int rank = 0;
-  while (waiter_of(x, rank + 1) <= waiter)
+  while (first_thread_of(x, rank + 1) <= thread)
     rank++;
   return rank;
 }
 
-int hd__exchange_waiter(const hd_exchange *x) { return waiter_of(x, hd__local_group_rank(x->local)); }
+int hd__exchange_first_thread(const hd_exchange *x) { return first_thread_of(x, hd__local_group_rank(x->local)); }
 
-int hd__exchange_waiters(const hd_exchange *x) {
+int hd__exchange_threads(const hd_exchange *x) {
   return x->by_rank ? hd__local_group_ranks(x->local) : x->host_first[x->host + 1] - x->host_first[x->host];
 }
 
-hd_tally *hd__exchange_tally(const hd_exchange *x, int waiter) {
-  return x->tallies ? (hd_tally *)(void *)(x->tallies + waiter * hd__tally_bytes(x->ranks)) : NULL;
+hd_tally *hd__exchange_tally(const hd_exchange *x, int thread) {
+  return x->tallies ? (hd_tally *)(void *)(x->tallies + thread * hd__tally_bytes(x->ranks)) : NULL;
 }
 
 /* Numbers in the sum of the accounts of a rank. */
 static int64_t spent_each(const hd_exchange *x) { return HD_SPENT_KINDS + x->ranks; }
 
 int64_t hd__exchange_lay_out(hd_exchange *x, void *base) {
-  const int waiters = hd__exchange_waiters(x);
-  const int64_t lines = HD_BARRIER_LINES(waiters) * (int64_t)sizeof *x->lines;
-  const int64_t tallies = lines + (x->ranks > 1 ? waiters * hd__tally_bytes(x->ranks) : 0);
+  const int threads = hd__exchange_threads(x);
+  const int64_t lines = HD_BARRIER_LINES(threads) * (int64_t)sizeof *x->lines;
+  const int64_t tallies = lines + (x->ranks > 1 ? threads * hd__tally_bytes(x->ranks) : 0);
   const int64_t spent = tallies + (x->hosts > 1 ? x->ranks * spent_each(x) * (int64_t)sizeof *x->spent : 0);
   if (base) {
     x->lines = base;
@@ -83,17 +83,17 @@ int64_t hd__exchange_lay_out(hd_exchange *x, void *base) {
   return spent + (x->hosts > 1 ? (x->hosts + 1) * (int64_t)sizeof *x->flags : 0);
 }
 
-static void report_late(void *self, int waiter, int64_t waited_ns) {
+static void report_late(void *self, int thread, int64_t waited_ns) {
   const hd_exchange *x = self;
-  hd__local_group_late(x->local, rank_of(x, waiter), waited_ns);
+  hd__local_group_late(x->local, rank_of(x, thread), waited_ns);
 }
 
 hd_status hd__exchange_open(hd_exchange *x, hd_ctx *ctx, const hd_threads *threads, bool crowded) {
   if (x->local)
     x->watch = (hd_barrier_watch){.broken = hd__local_group_broken_word(x->local), .late = report_late, .self = x};
-  hd__barrier_join(&x->barrier, x->lines, hd__exchange_waiters(x), crowded, x->local ? &x->watch : NULL);
+  hd__barrier_join(&x->barrier, x->lines, hd__exchange_threads(x), crowded, x->local ? &x->watch : NULL);
   for (int i = 0; threads && i < x->here; i++)
-    hd__barrier_set_cache(x->lines, hd__exchange_waiter(x) + i, hd__threads_cache(threads, i));
+    hd__barrier_set_cache(x->lines, hd__exchange_first_thread(x) + i, hd__threads_cache(threads, i));
   HD_TRY(hd__local_group_barrier(x->local, ctx));
   if (threads)
     hd__barrier_join_caches(&x->barrier);
@@ -105,23 +105,23 @@ static int rank_in_job(const hd_exchange *x, int rank) {
   return hd__cluster_member(x->local, hd__cluster_first(x->local, x->host) + rank);
 }
 
-int hd__exchange_rank(const hd_exchange *x, int waiter) { return rank_in_job(x, rank_of(x, waiter)); }
+int hd__exchange_rank(const hd_exchange *x, int thread) { return rank_in_job(x, rank_of(x, thread)); }
 
-uint32_t hd__exchange_wait(hd_exchange *x, int waiter, uint32_t flags) {
-  hd_tally *tally = hd__exchange_tally(x, waiter);
+uint32_t hd__exchange_wait(hd_exchange *x, int thread, uint32_t flags) {
+  hd_tally *tally = hd__exchange_tally(x, thread);
   if (!tally)
-    return hd__barrier_wait(&x->barrier, waiter, flags);
+    return hd__barrier_wait(&x->barrier, thread, flags);
   hd__tally_end(tally, HD_SPENT_COMPUTE);
-  hd_barrier_stamp stamp = {.ns = tally->since_ns, .thread = waiter, .more = -1};
-  if (waiter == 0) {
+  hd_barrier_stamp stamp = {.ns = tally->since_ns, .thread = thread, .more = -1};
+  if (thread == 0) {
     stamp.more = x->waited_for;
     x->waited_for = -1;
   }
-  const uint32_t all = hd__barrier_wait_with_stamp(&x->barrier, waiter, flags, &stamp);
+  const uint32_t all = hd__barrier_wait_with_stamp(&x->barrier, thread, flags, &stamp);
   if (all & HD_BARRIER_BROKEN)
     return all;
-  const hd_barrier_stamp last = hd__barrier_latest(&x->barrier, waiter);
-  hd__tally_waited(tally, last.thread == waiter ? -1 : last.more >= 0 ? last.more : hd__exchange_rank(x, last.thread));
+  const hd_barrier_stamp last = hd__barrier_latest(&x->barrier, thread);
+  hd__tally_waited(tally, last.thread == thread ? -1 : last.more >= 0 ? last.more : hd__exchange_rank(x, last.thread));
   return all;
 }
 
@@ -135,7 +135,7 @@ int64_t *hd__exchange_publish(hd_exchange *x, void *data) {
 
 static void sum_accounts(int64_t *sums, const hd_exchange *x, int rank) {
   memset(sums, 0, (size_t)spent_each(x) * sizeof *sums);
-  for (int i = waiter_of(x, rank); i < waiter_of(x, rank + 1); i++)
+  for (int i = first_thread_of(x, rank); i < first_thread_of(x, rank + 1); i++)
     hd__tally_add(sums, hd__exchange_tally(x, i), x->ranks);
 }
 
@@ -177,15 +177,15 @@ bool hd__exchange_finish(hd_exchange *x, const hd_slices *slices, const uint32_t
 
 uint32_t hd__exchange_flags(const hd_exchange *x) { return x->flags[x->hosts]; }
 
-uint32_t hd__exchange_all(hd_exchange *x, int waiter, uint32_t flags, bool reports) {
-  uint32_t all = hd__exchange_wait(x, waiter, flags);
+uint32_t hd__exchange_all(hd_exchange *x, int thread, uint32_t flags, bool reports) {
+  uint32_t all = hd__exchange_wait(x, thread, flags);
   if (x->hosts == 1 || all & HD_BARRIER_BROKEN) {
-    x->blocks = waiter == 0 ? 0 : x->blocks;
+    x->blocks = thread == 0 ? 0 : x->blocks;
     return all;
   }
-  if (waiter == 0 && !hd__exchange_finish(x, NULL, &all, reports))
+  if (thread == 0 && !hd__exchange_finish(x, NULL, &all, reports))
     return HD_BARRIER_BROKEN;
-  all = hd__exchange_wait(x, waiter, 0);
+  all = hd__exchange_wait(x, thread, 0);
   return all & HD_BARRIER_BROKEN ? all : hd__exchange_flags(x);
 }
 

@@ -12,7 +12,7 @@
 
 typedef enum hd_fault_kind {
   HD_FAULT_SIGNAL,  /* number: of the signal that ended a rank */
-  HD_FAULT_EXIT,    /* number: its exit status, without having left the run */
+  HD_FAULT_EXIT,    /* number: its exit status; it had not left the run */
   HD_FAULT_GONE,    /* it ended in an unknown way */
   HD_FAULT_STOPPED, /* by SIGSTOP or the like; it may wake up */
   HD_FAULT_LATE,    /* it runs and has not reached a barrier; number: seconds */

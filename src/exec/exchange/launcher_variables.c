@@ -84,7 +84,7 @@ static hd_status several_hosts(hd_ctx *ctx, const hd_start *start, const char *w
                   start->ranks, what, number, start->ranks);
 }
 
-/* A rank with an empty name would take itself for one of this host, and wait for ranks that wait for it over MPI. */
+/* With an empty name a rank would count itself to this host, and wait for ranks that wait for it over MPI. */
 static hd_status check_host_id(hd_ctx *ctx, const hd_start *start) {
   const char *name = getenv("HEDDLE_HOST_ID");
   if (!start->has_mpi || !name || *name)

@@ -13,53 +13,53 @@
 
 static void late_at_barrier(void *self, int rank, int64_t waited_ns) { hd__local_group_late(self, rank, waited_ns); }
 
-size_t hd__local_group_lay_out(hd_local_group *w, char *base, int ranks) {
+size_t hd__local_group_lay_out(hd_local_group *group, char *base, int ranks) {
   size_t record = (sizeof(group_head) + 127) / 128 * 128;
   size_t slots = record + (hd__fault_record_bytes(ranks + 1) + 127) / 128 * 128;
   size_t lines = slots + (size_t)ranks * sizeof(rank_slot);
   size_t places = lines + (size_t)HD_BARRIER_LINES(ranks) * sizeof(hd_barrier_line);
   size_t blocks = places + 2 * (size_t)ranks * sizeof(gather_slot);
   if (base) {
-    w->head = (group_head *)base;
-    w->record = (hd_fault_record *)(base + record);
-    w->slot = (rank_slot *)(base + slots);
-    w->place = (gather_slot *)(base + places);
-    w->block = (shared_block *)(base + blocks);
-    w->barrier_watch = (hd_barrier_watch){.broken = &w->record->state, .late = late_at_barrier, .self = w};
-    hd__barrier_join(&w->barrier, (hd_barrier_line *)(base + lines), ranks, 1, &w->barrier_watch);
+    group->head = (group_head *)base;
+    group->record = (hd_fault_record *)(base + record);
+    group->slot = (rank_slot *)(base + slots);
+    group->place = (gather_slot *)(base + places);
+    group->block = (shared_block *)(base + blocks);
+    group->barrier_watch = (hd_barrier_watch){.broken = &group->record->state, .late = late_at_barrier, .self = group};
+    hd__barrier_join(&group->barrier, (hd_barrier_line *)(base + lines), ranks, 1, &group->barrier_watch);
   }
   return blocks + HD_LOCAL_GROUP_BLOCKS * sizeof(shared_block);
 }
 
 /* ---- properties ---- */
 
-int hd__local_group_rank(const hd_local_group *w) { return w ? w->rank : 0; }
+int hd__local_group_rank(const hd_local_group *group) { return group ? group->rank : 0; }
 
-int hd__local_group_ranks(const hd_local_group *w) { return w ? w->ranks : 1; }
+int hd__local_group_ranks(const hd_local_group *group) { return group ? group->ranks : 1; }
 
-int hd__local_group_fd(const hd_local_group *w) { return w ? w->fd : -1; }
+int hd__local_group_fd(const hd_local_group *group) { return group ? group->fd : -1; }
 
-bool hd__local_group_is_parented(const hd_local_group *w) { return w && w->head->parent != 0; }
+bool hd__local_group_is_parented(const hd_local_group *group) { return group && group->head->parent != 0; }
 
-int hd__local_group_parent(const hd_local_group *w, uint64_t *start) {
-  *start = w->head->parent_start;
-  return w->head->parent;
+int hd__local_group_parent(const hd_local_group *group, uint64_t *start) {
+  *start = group->head->parent_start;
+  return group->head->parent;
 }
 
-hd_rank_view hd__local_group_view(const hd_local_group *w, int rank) {
-  rank_slot *slot = &w->slot[rank];
+hd_rank_view hd__local_group_view(const hd_local_group *group, int rank) {
+  rank_slot *slot = &group->slot[rank];
   const int state = atomic_load(&slot->state);
   if (state < HD_RANK_JOINED) /* the rest is not written yet */
     return (hd_rank_view){.state = state, .step = -1};
   return (hd_rank_view){state, slot->pid, slot->start, atomic_load_explicit(&slot->step, memory_order_relaxed)};
 }
 
-void hd__local_group_set_timeout(hd_local_group *w, double seconds) {
-  if (w)
-    w->timeout_s = seconds;
+void hd__local_group_set_timeout(hd_local_group *group, double seconds) {
+  if (group)
+    group->timeout_s = seconds;
 }
 
-double hd__local_group_timeout(const hd_local_group *w) { return w->timeout_s; }
+double hd__local_group_timeout(const hd_local_group *group) { return group->timeout_s; }
 
 /* The L3 cache of the CPUs that this thread may use; -1: several. */
 static int find_cache(void) {
@@ -77,85 +77,88 @@ static int find_cache(void) {
   return cache < 0 ? -1 : cache;
 }
 
-int hd__local_group_cache(hd_local_group *w) {
+int hd__local_group_cache(hd_local_group *group) {
   enum { FEWEST = 4 };
-  if (w->cache == -2)
-    w->cache = w->ranks < FEWEST ? -1 : find_cache();
-  return w->cache;
+  if (group->cache == -2)
+    group->cache = group->ranks < FEWEST ? -1 : find_cache();
+  return group->cache;
 }
 
-int64_t hd__local_group_next_group(const hd_local_group *w) { return w->next_group; }
+int64_t hd__local_group_next_group(const hd_local_group *group) { return group->next_group; }
 
-void hd__local_group_set_next_group(hd_local_group *w, int64_t number) { w->next_group = number; }
+void hd__local_group_set_next_group(hd_local_group *group, int64_t number) { group->next_group = number; }
 
-struct hd_cluster *hd__local_group_cluster(const hd_local_group *w) {
-  return w ? atomic_load(&w->cluster) : NULL;
+struct hd_cluster *hd__local_group_cluster(const hd_local_group *group) {
+  return group ? atomic_load(&group->cluster) : NULL;
 }
 
-void hd__local_group_set_cluster(hd_local_group *w, struct hd_cluster *cluster) { atomic_store(&w->cluster, cluster); }
+void hd__local_group_set_cluster(hd_local_group *group, struct hd_cluster *cluster) {
+  atomic_store(&group->cluster, cluster);
+}
 
-const char *hd__local_group_host_name(const hd_local_group *w) { return w ? w->host : "this host"; }
+const char *hd__local_group_host_name(const hd_local_group *group) { return group ? group->host : "this host"; }
 
-void hd__local_group_step(hd_local_group *w, int64_t step) {
-  if (w)
-    atomic_store_explicit(&w->slot[w->rank].step, step, memory_order_relaxed);
+void hd__local_group_step(hd_local_group *group, int64_t step) {
+  if (group)
+    atomic_store_explicit(&group->slot[group->rank].step, step, memory_order_relaxed);
 }
 
 /* ---- faults ---- */
 
-void hd__local_group_break(hd_local_group *w, const hd_fault *fault) {
-  const struct hd_cluster *cluster = hd__local_group_cluster(w);
+void hd__local_group_break(hd_local_group *group, const hd_fault *fault) {
+  const struct hd_cluster *cluster = hd__local_group_cluster(group);
   hd_fault whole = *fault;
-  for (int r = 0; r < w->ranks && fault->step >= 0 && fault->rank >= 0; r++) { /* it may not have counted its last */
-    const int64_t step = hd__local_group_view(w, r).step;
+  for (int r = 0; r < group->ranks && fault->step >= 0 && fault->rank >= 0;
+       r++) { /* it may not have counted its last */
+    const int64_t step = hd__local_group_view(group, r).step;
     whole.step = step > whole.step ? step : whole.step;
   }
   if (fault->rank >= 0) {
     whole.global_rank = hd__cluster_global_rank(cluster, fault->rank);
-    snprintf(whole.host, sizeof whole.host, "%s", cluster ? cluster->host[cluster->this_host].name : w->host);
+    snprintf(whole.host, sizeof whole.host, "%s", cluster ? cluster->host[cluster->this_host].name : group->host);
   }
   /* The threads of a process share one note: the first of them writes it. */
-  if (!atomic_exchange(&w->notes, true)) {
+  if (!atomic_exchange(&group->notes, true)) {
     HD_LOG(RANKS, "the group is broken: fault %d, rank %d, after step %lld", (int)fault->kind, fault->rank,
            (long long)whole.step);
-    hd__fault_put(w->record, w->rank >= 0 ? w->rank : w->ranks, &whole);
+    hd__fault_put(group->record, group->rank >= 0 ? group->rank : group->ranks, &whole);
   }
-  while (atomic_load(&w->record->state) == 0)
+  while (atomic_load(&group->record->state) == 0)
     sched_yield();
 }
 
-void hd__local_group_give_up(hd_local_group *w, const char *why) {
-  if (!w || w->rank < 0)
+void hd__local_group_give_up(hd_local_group *group, const char *why) {
+  if (!group || group->rank < 0)
     return;
-  const hd_rank_view view = hd__local_group_view(w, w->rank);
-  hd_fault fault = {.kind = HD_FAULT_GAVE_UP, .rank = w->rank, .pid = view.pid, .step = view.step};
+  const hd_rank_view view = hd__local_group_view(group, group->rank);
+  hd_fault fault = {.kind = HD_FAULT_GAVE_UP, .rank = group->rank, .pid = view.pid, .step = view.step};
   snprintf(fault.text, sizeof fault.text, "%s", why);
-  hd__local_group_break(w, &fault);
-  if (hd__local_group_fault(&fault, w))
-    hd__cluster_send_fault(hd__local_group_cluster(w), &fault);
+  hd__local_group_break(group, &fault);
+  if (hd__local_group_fault(&fault, group))
+    hd__cluster_send_fault(hd__local_group_cluster(group), &fault);
 }
 
-const atomic_uint *hd__local_group_broken_word(const hd_local_group *w) { return &w->record->state; }
+const atomic_uint *hd__local_group_broken_word(const hd_local_group *group) { return &group->record->state; }
 
-void hd__local_group_late(hd_local_group *w, int rank, int64_t waited_ns) {
-  if ((double)waited_ns < 1e9 * w->timeout_s)
+void hd__local_group_late(hd_local_group *group, int rank, int64_t waited_ns) {
+  if ((double)waited_ns < 1e9 * group->timeout_s)
     return;
-  const hd_rank_view view = hd__local_group_view(w, rank);
-  hd__local_group_break(w, &(hd_fault){.kind = HD_FAULT_LATE,
-                                       .rank = rank,
-                                       .pid = view.pid,
-                                       .number = (int32_t)(waited_ns / 1000000000),
-                                       .step = view.step});
+  const hd_rank_view view = hd__local_group_view(group, rank);
+  hd__local_group_break(group, &(hd_fault){.kind = HD_FAULT_LATE,
+                                           .rank = rank,
+                                           .pid = view.pid,
+                                           .number = (int32_t)(waited_ns / 1000000000),
+                                           .step = view.step});
 }
 
-void hd__local_group_keep_process(hd_local_group *w) {
-  if (w)
-    atomic_store(&w->acknowledged, true);
+void hd__local_group_keep_process(hd_local_group *group) {
+  if (group)
+    atomic_store(&group->acknowledged, true);
 }
 
-static bool is_first_left(const hd_local_group *w, const hd_fault *fault) {
-  for (int r = 0; r < w->rank; r++) {
-    const hd_rank_view view = hd__local_group_view(w, r);
+static bool is_first_left(const hd_local_group *group, const hd_fault *fault) {
+  for (int r = 0; r < group->rank; r++) {
+    const hd_rank_view view = hd__local_group_view(group, r);
     const bool lost = fault->kind != HD_FAULT_PARENT && fault->rank == r;
     if (view.state == HD_RANK_JOINED && !lost && !hd__process_read(view.pid, view.start).has_ended)
       return false;
@@ -163,51 +166,51 @@ static bool is_first_left(const hd_local_group *w, const hd_fault *fault) {
   return true;
 }
 
-bool hd__local_group_is_saver(const hd_local_group *w) {
+bool hd__local_group_is_saver(const hd_local_group *group) {
   hd_fault fault;
-  return hd__local_group_fault(&fault, w) && (!w->head->parent || fault.kind == HD_FAULT_PARENT) &&
-         is_first_left(w, &fault);
+  return hd__local_group_fault(&fault, group) && (!group->head->parent || fault.kind == HD_FAULT_PARENT) &&
+         is_first_left(group, &fault);
 }
 
-bool hd__local_group_fault(hd_fault *out, const hd_local_group *w) {
-  return w && hd__fault_get(out, w->record, w->ranks + 1);
+bool hd__local_group_fault(hd_fault *out, const hd_local_group *group) {
+  return group && hd__fault_get(out, group->record, group->ranks + 1);
 }
 
-hd_status hd__local_group_check(hd_local_group *w, hd_ctx *ctx) {
+hd_status hd__local_group_check(hd_local_group *group, hd_ctx *ctx) {
   hd_fault fault;
   char line[HD_FAULT_LINE_BYTES];
-  if (!hd__local_group_fault(&fault, w))
+  if (!hd__local_group_fault(&fault, group))
     return HD_OK;
-  atomic_store(&w->acknowledged, true);
-  if (hd__local_group_cluster(w) && is_first_left(w, &fault))
-    hd__cluster_send_fault(hd__local_group_cluster(w), &fault);
+  atomic_store(&group->acknowledged, true);
+  if (hd__local_group_cluster(group) && is_first_left(group, &fault))
+    hd__cluster_send_fault(hd__local_group_cluster(group), &fault);
   return hd__fail(ctx, HD_E_PEER, "%s", hd__fault_line(line, &fault));
 }
 
 /* ---- collectives ---- */
 
-hd_status hd__local_group_gather(void *all, hd_local_group *w, hd_ctx *ctx, const void *input, size_t bytes) {
-  if (!w || w->ranks == 1) {
+hd_status hd__local_group_gather(void *all, hd_local_group *group, hd_ctx *ctx, const void *input, size_t bytes) {
+  if (!group || group->ranks == 1) {
     memcpy(all, input, bytes);
     return HD_OK;
   }
-  gather_slot *place = w->place + (w->gathers++ & 1) * (uint64_t)w->ranks;
-  place[w->rank].bytes = (uint32_t)bytes;
-  memcpy(place[w->rank].data, input, bytes);
-  if (hd__barrier_wait(&w->barrier, w->rank, 0) & HD_BARRIER_BROKEN)
-    return hd__local_group_check(w, ctx);
-  for (int r = 0; r < w->ranks; r++) {
+  gather_slot *place = group->place + (group->gathers++ & 1) * (uint64_t)group->ranks;
+  place[group->rank].bytes = (uint32_t)bytes;
+  memcpy(place[group->rank].data, input, bytes);
+  if (hd__barrier_wait(&group->barrier, group->rank, 0) & HD_BARRIER_BROKEN)
+    return hd__local_group_check(group, ctx);
+  for (int r = 0; r < group->ranks; r++) {
     if (place[r].bytes != bytes)
       return hd__fail(ctx, HD_E_USAGE,
                       "expected all ranks to do the same, found that rank %d hands in %u bytes where rank %d hands in "
                       "%zu; do all ranks make the same calls in the same order?",
-                      r, place[r].bytes, w->rank, bytes);
+                      r, place[r].bytes, group->rank, bytes);
     memcpy((char *)all + (size_t)r * bytes, place[r].data, bytes);
   }
   return HD_OK;
 }
 
-hd_status hd__local_group_barrier(hd_local_group *w, hd_ctx *ctx) {
+hd_status hd__local_group_barrier(hd_local_group *group, hd_ctx *ctx) {
   char all[HD_LOCAL_GROUP_MOST_RANKS];
-  return hd__local_group_gather(all, w, ctx, "", 1);
+  return hd__local_group_gather(all, group, ctx, "", 1);
 }

@@ -91,7 +91,7 @@ double hd__local_group_timeout(const hd_local_group *local);
  * that to matter. Determined once. */
 int hd__local_group_cache(hd_local_group *local);
 
-/* The least number of the next group of this rank: it is higher than those of all earlier groups of its ranks. */
+/* The lowest number that the next group of this rank may have: above those of all earlier groups of its ranks. */
 int64_t hd__local_group_next_group(const hd_local_group *local);
 void hd__local_group_set_next_group(hd_local_group *local, int64_t number);
 

@@ -31,55 +31,56 @@ static const double TIMEOUT_S = 60;
 
 static hd_status make(hd_local_group **out, hd_ctx *ctx) {
   *out = NULL;
-  hd_local_group *w = hd__calloc(1, sizeof *w);
-  if (!w)
+  hd_local_group *group = hd__calloc(1, sizeof *group);
+  if (!group)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the group of ranks");
-  w->fd = w->rank = -1;
-  w->process = hd__this_process();
-  w->timeout_s = TIMEOUT_S;
-  w->cache = -2;
-  if (gethostname(w->host, sizeof w->host - 1) != 0)
-    snprintf(w->host, sizeof w->host, "this host");
-  *out = w;
+  group->fd = group->rank = -1;
+  group->process = hd__this_process();
+  group->timeout_s = TIMEOUT_S;
+  group->cache = -2;
+  if (gethostname(group->host, sizeof group->host - 1) != 0)
+    snprintf(group->host, sizeof group->host, "this host");
+  *out = group;
   return HD_OK;
 }
 
-static void release(hd_local_group *w) {
-  hd__segment_destroy(&w->map);
-  if (w->fd >= 0)
-    close(w->fd);
-  hd__free(w);
+static void release(hd_local_group *group) {
+  hd__segment_destroy(&group->map);
+  if (group->fd >= 0)
+    close(group->fd);
+  hd__free(group);
 }
 
 static hd_status no_memory_file(hd_ctx *ctx) {
   return hd__fail(ctx, HD_E_SYSTEM, "expected a memory file for the ranks to share, found: %s", strerror(errno));
 }
 
-/* Maps what stands before the blocks, of a group of `ranks`. */
-static hd_status map_head(hd_local_group *w, hd_ctx *ctx, int ranks) {
-  HD_TRY(hd__segment_map(&w->map, ctx, w->fd, 0, hd__local_group_lay_out(w, NULL, ranks), "the group of ranks"));
-  hd__local_group_lay_out(w, w->map.base, ranks);
-  w->ranks = ranks;
+/* Maps the part of the file before the blocks, for a group of `ranks`. */
+static hd_status map_head(hd_local_group *group, hd_ctx *ctx, int ranks) {
+  HD_TRY(hd__segment_map(&group->map, ctx, group->fd, 0, hd__local_group_lay_out(group, NULL, ranks),
+                         "the group of ranks"));
+  hd__local_group_lay_out(group, group->map.base, ranks);
+  group->ranks = ranks;
   return HD_OK;
 }
 
-static hd_status found(hd_local_group *w, hd_ctx *ctx, int ranks, bool parented) {
-  const int64_t size =
-      (int64_t)((hd__local_group_lay_out(w, NULL, ranks) + HD_SEGMENT_ALIGN - 1) / HD_SEGMENT_ALIGN * HD_SEGMENT_ALIGN);
-  w->fd = hd__memory_file("heddle-ranks", size, true);
-  if (w->fd < 0)
+static hd_status found(hd_local_group *group, hd_ctx *ctx, int ranks, bool parented) {
+  const int64_t size = (int64_t)((hd__local_group_lay_out(group, NULL, ranks) + HD_SEGMENT_ALIGN - 1) /
+                                 HD_SEGMENT_ALIGN * HD_SEGMENT_ALIGN);
+  group->fd = hd__memory_file("heddle-ranks", size, true);
+  if (group->fd < 0)
     return no_memory_file(ctx);
-  HD_TRY(map_head(w, ctx, ranks));
-  w->head->version = GROUP_VERSION;
-  w->head->ranks = ranks;
-  atomic_store(&w->head->used, size);
+  HD_TRY(map_head(group, ctx, ranks));
+  group->head->version = GROUP_VERSION;
+  group->head->ranks = ranks;
+  atomic_store(&group->head->used, size);
   if (parented) {
-    w->head->parent = (int32_t)getpid();
-    w->head->parent_start = hd__process_start(0);
+    group->head->parent = (int32_t)getpid();
+    group->head->parent_start = hd__process_start(0);
   }
   for (int r = 0; r < ranks; r++)
-    atomic_store(&w->slot[r].step, -1);
-  atomic_store_explicit(&w->head->magic, GROUP_MAGIC, memory_order_release);
+    atomic_store(&group->slot[r].step, -1);
+  atomic_store_explicit(&group->head->magic, GROUP_MAGIC, memory_order_release);
   return HD_OK;
 }
 
@@ -87,13 +88,13 @@ hd_status hd__local_group_found(hd_local_group **out, hd_ctx *ctx, int ranks, bo
   *out = NULL;
   if (ranks < 1 || ranks > HD_LOCAL_GROUP_MOST_RANKS)
     return hd__fail(ctx, HD_E_USAGE, "expected 1 to %d ranks, found %d", HD_LOCAL_GROUP_MOST_RANKS, ranks);
-  hd_local_group *w;
-  HD_TRY(make(&w, ctx));
-  hd_status status = found(w, ctx, ranks, parented);
+  hd_local_group *group;
+  HD_TRY(make(&group, ctx));
+  hd_status status = found(group, ctx, ranks, parented);
   if (status == HD_OK)
-    *out = w;
+    *out = group;
   else
-    release(w);
+    release(group);
   return status;
 }
 
@@ -105,8 +106,8 @@ static hd_status refuse_file(hd_ctx *ctx, int fd, const char *found) {
       fd, found);
 }
 
-/* A descriptor may come from an environment that another program left, or over a socket. A memory file of this user
- * that is sealed against shrinking is safe to map; its head, read into private memory, gives its least length. */
+/* A descriptor may come from another program's environment, or over a socket. A memory file of this user that is sealed
+ * against shrinking is safe to map; its head, read into private memory, gives its minimum length. */
 static hd_status read_head(int *ranks, hd_ctx *ctx, int fd) {
   hd_local_group sizes;
   group_head head;
@@ -140,31 +141,31 @@ hd_status hd__local_group_check_file(hd_ctx *ctx, int fd, int ranks) {
   return refuse_file(ctx, fd, found);
 }
 
-static hd_status take_slot(hd_local_group *w, hd_ctx *ctx, int rank) {
+static hd_status take_slot(hd_local_group *group, hd_ctx *ctx, int rank) {
   int absent = HD_RANK_ABSENT;
-  if (rank < 0 || rank >= w->ranks)
-    return hd__fail(ctx, HD_E_USAGE, "expected a rank from 0 to %d, found %d", w->ranks - 1, rank);
-  rank_slot *slot = &w->slot[rank];
+  if (rank < 0 || rank >= group->ranks)
+    return hd__fail(ctx, HD_E_USAGE, "expected a rank from 0 to %d, found %d", group->ranks - 1, rank);
+  rank_slot *slot = &group->slot[rank];
   if (!atomic_compare_exchange_strong(&slot->state, &absent, HD_RANK_JOINING))
     return hd__fail(ctx, HD_E_USAGE,
                     "expected rank %d to be free, found it taken by pid %d; give each rank its own number", rank,
                     slot->pid);
   slot->pid = (int32_t)getpid();
   slot->start = hd__process_start(0);
-  w->rank = rank;
+  group->rank = rank;
   atomic_store(&slot->state, HD_RANK_JOINED);
-  atomic_fetch_add(&w->head->joined, 1);
-  hd__word_wake(&w->head->joined);
+  atomic_fetch_add(&group->head->joined, 1);
+  hd__word_wake(&group->head->joined);
   return HD_OK;
 }
 
 /* Before the watcher starts: finds a rank that joined and ended, or a parent that ended. */
-static void check_processes(hd_local_group *w) {
-  const group_head *head = w->head;
+static void check_processes(hd_local_group *group) {
+  const group_head *head = group->head;
   if (head->parent && hd__process_read(head->parent, head->parent_start).has_ended)
-    hd__local_group_break(w, &(hd_fault){.kind = HD_FAULT_PARENT, .pid = head->parent, .step = -1});
-  for (int r = 0; r < w->ranks; r++) {
-    hd_rank_view view = hd__local_group_view(w, r);
+    hd__local_group_break(group, &(hd_fault){.kind = HD_FAULT_PARENT, .pid = head->parent, .step = -1});
+  for (int r = 0; r < group->ranks; r++) {
+    hd_rank_view view = hd__local_group_view(group, r);
     if (view.state != HD_RANK_JOINED)
       continue;
     const hd_process_state process = hd__process_read(view.pid, view.start);
@@ -172,73 +173,73 @@ static void check_processes(hd_local_group *w) {
     if (process.end_is_known)
       hd__fault_of_end(&fault, process.end);
     if (process.has_ended)
-      hd__local_group_break(w, &fault);
+      hd__local_group_break(group, &fault);
   }
 }
 
-static hd_status ranks_missing(const hd_local_group *w, hd_ctx *ctx, double timeout_s) {
+static hd_status ranks_missing(const hd_local_group *group, hd_ctx *ctx, double timeout_s) {
   char missing[160] = "";
   int count = 0;
-  for (int r = 0; r < w->ranks; r++) {
-    if (atomic_load(&w->slot[r].state) != HD_RANK_ABSENT)
+  for (int r = 0; r < group->ranks; r++) {
+    if (atomic_load(&group->slot[r].state) != HD_RANK_ABSENT)
       continue;
     const size_t at = strlen(missing);
     if (count++ < 16)
       snprintf(missing + at, sizeof missing - at, "%s%d", at ? ", " : "", r);
   }
   return hd__fail(ctx, HD_E_TIMEOUT, "expected %d ranks to join within %g s, rank%s %s%s did not; were all started?",
-                  w->ranks, timeout_s, count == 1 ? "" : "s", missing, count > 16 ? ", ..." : "");
+                  group->ranks, timeout_s, count == 1 ? "" : "s", missing, count > 16 ? ", ..." : "");
 }
 
-static hd_status wait_for_all(hd_local_group *w, hd_ctx *ctx, double timeout_s) {
+static hd_status wait_for_all(hd_local_group *group, hd_ctx *ctx, double timeout_s) {
   const double begin_s = hd__clock_s();
   unsigned joined;
-  while ((int)(joined = atomic_load(&w->head->joined)) < w->ranks) {
-    hd__word_wait(&w->head->joined, joined, HD_BARRIER_CHECK_MS * INT64_C(1000000));
-    check_processes(w);
-    HD_TRY(hd__local_group_check(w, ctx));
+  while ((int)(joined = atomic_load(&group->head->joined)) < group->ranks) {
+    hd__word_wait(&group->head->joined, joined, HD_BARRIER_CHECK_MS * INT64_C(1000000));
+    check_processes(group);
+    HD_TRY(hd__local_group_check(group, ctx));
     if (hd__clock_s() - begin_s > timeout_s)
-      return ranks_missing(w, ctx, timeout_s);
+      return ranks_missing(group, ctx, timeout_s);
   }
   return HD_OK;
 }
 
-static hd_status hold(hd_local_group *w, hd_ctx *ctx, int fd) {
+static hd_status hold(hd_local_group *group, hd_ctx *ctx, int fd) {
   int ranks;
   HD_TRY(read_head(&ranks, ctx, fd));
-  w->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-  return w->fd < 0 ? no_memory_file(ctx) : map_head(w, ctx, ranks);
+  group->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  return group->fd < 0 ? no_memory_file(ctx) : map_head(group, ctx, ranks);
 }
 
 hd_status hd__local_group_hold(hd_local_group **out, hd_ctx *ctx, int fd) {
-  hd_local_group *w;
-  HD_TRY(make(&w, ctx));
-  hd_status status = hold(w, ctx, fd);
-  *out = status == HD_OK ? w : NULL;
+  hd_local_group *group;
+  HD_TRY(make(&group, ctx));
+  hd_status status = hold(group, ctx, fd);
+  *out = status == HD_OK ? group : NULL;
   if (status != HD_OK)
-    release(w);
+    release(group);
   return status;
 }
 
-static hd_status join(hd_local_group *w, hd_ctx *ctx, int fd, int rank, double timeout_s) {
-  HD_TRY(hold(w, ctx, fd));
-  HD_TRY(take_slot(w, ctx, rank));
-  HD_TRY(wait_for_all(w, ctx, timeout_s));
+static hd_status join(hd_local_group *group, hd_ctx *ctx, int fd, int rank, double timeout_s) {
+  HD_TRY(hold(group, ctx, fd));
+  HD_TRY(take_slot(group, ctx, rank));
+  HD_TRY(wait_for_all(group, ctx, timeout_s));
   hd__log_rank(rank);
   HD_TRY(hd__log_start(ctx));
-  HD_LOG(RANKS, "joined the %d ranks of this host, process %d", w->ranks, (int)getpid());
-  return w->ranks > 1 || w->head->parent ? hd__watch_start(&w->watch, ctx, w) : HD_OK;
+  HD_LOG(RANKS, "joined the %d ranks of this host, process %d", group->ranks, (int)getpid());
+  return group->ranks > 1 || group->head->parent ? hd__watch_start(&group->watch, ctx, group) : HD_OK;
 }
 
 hd_status hd__local_group_join(hd_local_group **out, hd_ctx *ctx, int fd, int rank, double timeout_s) {
-  hd_local_group *w;
-  HD_TRY(make(&w, ctx));
+  hd_local_group *group;
+  HD_TRY(make(&group, ctx));
   *out = NULL;
-  hd_status status = join(w, ctx, fd, rank, timeout_s);
+  hd_status status = join(group, ctx, fd, rank, timeout_s);
   if (status == HD_OK)
-    *out = w;
+    *out = group;
   else
-    hd__local_group_leave(w);
+    hd__local_group_leave(group);
   return status;
 }
 
@@ -259,16 +260,16 @@ hd_status hd__local_group_join_launched(hd_local_group **out, hd_ctx *ctx, doubl
   return hd__local_group_join(out, ctx, HD_SPAWN_FD, rank, timeout_s);
 }
 
-void hd__local_group_leave(hd_local_group *w) {
-  if (!w)
+void hd__local_group_leave(hd_local_group *group) {
+  if (!group)
     return;
-  hd__watch_end(w->watch);
-  const bool is_here = w->process == hd__this_process();
-  if (w->rank >= 0 && is_here) {
+  hd__watch_end(group->watch);
+  const bool is_here = group->process == hd__this_process();
+  if (group->rank >= 0 && is_here) {
     HD_LOG(RANKS, "leaves");
-    atomic_store(&w->slot[w->rank].state, HD_RANK_LEFT);
+    atomic_store(&group->slot[group->rank].state, HD_RANK_LEFT);
   }
-  if (hd__local_group_cluster(w) && is_here)
-    hd__cluster_close(hd__local_group_cluster(w), atomic_load(&w->record->state) == 0);
-  release(w);
+  if (hd__local_group_cluster(group) && is_here)
+    hd__cluster_close(hd__local_group_cluster(group), atomic_load(&group->record->state) == 0);
+  release(group);
 }

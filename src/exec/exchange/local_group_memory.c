@@ -14,13 +14,13 @@ enum { TAKING = -1, FREE = 0, NO_ROOM = -1 };
 
 /* Takes the smallest free block that has room, or with NO_ROOM one without any; NULL: there is none. A block whose room
  * is 0 is being added to the table by another rank. */
-static shared_block *reuse(hd_local_group *w, int64_t bytes) {
-  const int count = atomic_load(&w->head->blocks);
+static shared_block *reuse(hd_local_group *group, int64_t bytes) {
+  const int count = atomic_load(&group->head->blocks);
   for (;;) {
     int free = FREE;
     shared_block *best = NULL;
     for (int i = 0; i < count && i < HD_LOCAL_GROUP_BLOCKS; i++) {
-      shared_block *p = &w->block[i];
+      shared_block *p = &group->block[i];
       if (atomic_load(&p->held) != FREE || (bytes == NO_ROOM && p->room != NO_ROOM))
         continue;
       if ((bytes == NO_ROOM || p->room > 0) && p->room >= bytes && (!best || p->room < best->room))
@@ -49,38 +49,38 @@ hd_status hd__local_group_no_block(hd_ctx *ctx, hd_status why, const char *what)
 }
 
 /* Takes a new block of the table; NULL: the table is full. */
-static shared_block *add_block(hd_local_group *w) {
-  shared_block *spoiled = reuse(w, NO_ROOM);
+static shared_block *add_block(hd_local_group *group) {
+  shared_block *spoiled = reuse(group, NO_ROOM);
   if (spoiled)
     return spoiled;
-  const int which = atomic_fetch_add(&w->head->blocks, 1);
+  const int which = atomic_fetch_add(&group->head->blocks, 1);
   if (which >= HD_LOCAL_GROUP_BLOCKS) {
-    atomic_fetch_sub(&w->head->blocks, 1);
+    atomic_fetch_sub(&group->head->blocks, 1);
     return NULL;
   }
-  atomic_store(&w->block[which].held, TAKING);
-  return &w->block[which];
+  atomic_store(&group->block[which].held, TAKING);
+  return &group->block[which];
 }
 
 /* The file did not grow: frees the entry, and its range of the file unless another block was allocated behind it. */
-static void discard_block(hd_local_group *w, shared_block *p, int64_t end) {
-  atomic_compare_exchange_strong(&w->head->used, &end, p->offset);
+static void discard_block(hd_local_group *group, shared_block *p, int64_t end) {
+  atomic_compare_exchange_strong(&group->head->used, &end, p->offset);
   p->room = NO_ROOM;
   atomic_store(&p->held, FREE);
 }
 
 /* Appends a block to the file. Several ranks may do so at once: a write behind the end never shortens the file,
  * whereas a late ftruncate would. */
-static hd_status lengthen(shared_block **out, hd_local_group *w, hd_ctx *ctx, int64_t bytes) {
+static hd_status lengthen(shared_block **out, hd_local_group *group, hd_ctx *ctx, int64_t bytes) {
   const int64_t align = HD_SEGMENT_ALIGN, room = bytes > 0 ? (bytes + align - 1) / align * align : align;
-  shared_block *p = add_block(w);
+  shared_block *p = add_block(group);
   if (!p)
     return too_many_blocks(ctx);
-  p->offset = atomic_fetch_add(&w->head->used, room + align);
+  p->offset = atomic_fetch_add(&group->head->used, room + align);
   const int64_t end = p->offset + room + align; /* the last page is never freed */
-  if (pwrite(w->fd, "", 1, (off_t)(end - 1)) != 1) {
+  if (pwrite(group->fd, "", 1, (off_t)(end - 1)) != 1) {
     const int why = errno;
-    discard_block(w, p, end);
+    discard_block(group, p, end);
     return hd__fail(ctx, HD_E_NOMEM, "expected %lld MiB of memory for the ranks to share, found: %s",
                     (long long)(bytes >> 20), strerror(why));
   }
@@ -89,23 +89,23 @@ static hd_status lengthen(shared_block **out, hd_local_group *w, hd_ctx *ctx, in
   return HD_OK;
 }
 
-static hd_status take(int32_t *block, hd_local_group *w, hd_ctx *ctx, size_t bytes, int holders, const char *name) {
-  shared_block *p = reuse(w, (int64_t)bytes);
+static hd_status take(int32_t *block, hd_local_group *group, hd_ctx *ctx, size_t bytes, int holders, const char *name) {
+  shared_block *p = reuse(group, (int64_t)bytes);
   if (!p)
-    HD_TRY(lengthen(&p, w, ctx, (int64_t)bytes));
+    HD_TRY(lengthen(&p, group, ctx, (int64_t)bytes));
   p->bytes = (int64_t)bytes;
-  p->number = atomic_fetch_add(&w->head->taken, 1);
+  p->number = atomic_fetch_add(&group->head->taken, 1);
   snprintf(p->name, sizeof p->name, "%s", name);
-  *block = (int32_t)(p - w->block);
+  *block = (int32_t)(p - group->block);
   atomic_store(&p->held, HELD_BY(holders));
   return HD_OK;
 }
 
-hd_status hd__local_group_allocate(int32_t *block, hd_local_group *w, hd_ctx *ctx, size_t bytes, int holders) {
-  return take(block, w, ctx, bytes, holders, "");
+hd_status hd__local_group_allocate(int32_t *block, hd_local_group *group, hd_ctx *ctx, size_t bytes, int holders) {
+  return take(block, group, ctx, bytes, holders, "");
 }
 
-void hd__local_group_release(hd_local_group *w, int32_t block) { atomic_store(&w->block[block].held, FREE); }
+void hd__local_group_release(hd_local_group *group, int32_t block) { atomic_store(&group->block[block].held, FREE); }
 
 /* Offset and size of a block, read once: they are in memory that all ranks write. */
 typedef struct span {
@@ -114,15 +114,17 @@ typedef struct span {
 } span;
 
 /* Checks that a block is inside the file: touching a page behind its end would end the process. */
-static hd_status find_span(span *out, const hd_local_group *w, hd_ctx *ctx, const shared_block *p, const char *what) {
+static hd_status find_span(span *out, const hd_local_group *group, hd_ctx *ctx, const shared_block *p,
+                           const char *what) {
   const volatile shared_block *shared = p;
   const int64_t offset = shared->offset, bytes = shared->bytes;
   hd_local_group sizes;
   struct stat file;
-  const int64_t first = (int64_t)hd__local_group_lay_out(&sizes, NULL, w->ranks);
+  const int64_t first = (int64_t)hd__local_group_lay_out(&sizes, NULL, group->ranks);
   *out = (span){offset, (size_t)bytes};
-  if (fstat(w->fd, &file) == 0 && bytes >= 0 && bytes <= file.st_size && offset >= first && offset <= file.st_size &&
-      offset % HD_SEGMENT_ALIGN == 0 && (int64_t)hd__segment_bytes((size_t)bytes) <= file.st_size - offset)
+  if (fstat(group->fd, &file) == 0 && bytes >= 0 && bytes <= file.st_size && offset >= first &&
+      offset <= file.st_size && offset % HD_SEGMENT_ALIGN == 0 &&
+      (int64_t)hd__segment_bytes((size_t)bytes) <= file.st_size - offset)
     return HD_OK;
   return hd__fail(ctx, HD_E_FORMAT,
                   "expected %s inside the memory of the ranks, found %lld bytes at %lld of a file of %lld; another "
@@ -130,18 +132,18 @@ static hd_status find_span(span *out, const hd_local_group *w, hd_ctx *ctx, cons
                   what, (long long)bytes, (long long)offset, (long long)file.st_size);
 }
 
-hd_status hd__local_group_map(hd_segment *out, hd_local_group *w, hd_ctx *ctx, int32_t block, const char *what) {
+hd_status hd__local_group_map(hd_segment *out, hd_local_group *group, hd_ctx *ctx, int32_t block, const char *what) {
   span at;
   *out = (hd_segment){0};
   if (block < 0 || block >= HD_LOCAL_GROUP_BLOCKS)
     return hd__fail(ctx, HD_E_FORMAT,
                     "expected %s in one of %d blocks of memory, found number %d; start the ranks again", what,
                     HD_LOCAL_GROUP_BLOCKS, block);
-  shared_block *p = &w->block[block];
-  HD_TRY(find_span(&at, w, ctx, p, what));
-  HD_TRY(hd__segment_map(out, ctx, w->fd, at.offset, at.bytes, what));
+  shared_block *p = &group->block[block];
+  HD_TRY(find_span(&at, group, ctx, p, what));
+  HD_TRY(hd__segment_map(out, ctx, group->fd, at.offset, at.bytes, what));
   /* After a fault the block is kept: the parent saves from it. */
-  hd__segment_count(out, w->fd, at.offset, &p->held, &w->record->state);
+  hd__segment_count(out, group->fd, at.offset, &p->held, &group->record->state);
   return HD_OK;
 }
 
@@ -153,22 +155,22 @@ typedef struct request {
   hd_status status;
 } request;
 
-hd_status hd__local_group_memory(hd_segment *out, hd_local_group *w, hd_ctx *ctx, size_t bytes, const char *what) {
+hd_status hd__local_group_memory(hd_segment *out, hd_local_group *group, hd_ctx *ctx, size_t bytes, const char *what) {
   *out = (hd_segment){0};
-  if (!w)
+  if (!group)
     return hd__segment_create(out, ctx, bytes, what);
   request input = {.bytes = (int64_t)bytes};
   snprintf(input.name, sizeof input.name, "%s", what);
-  if (w->rank == 0)
-    input.status = take(&input.block, w, NULL, bytes, w->ranks, what);
-  request *all = hd__calloc((size_t)w->ranks, sizeof *all);
+  if (group->rank == 0)
+    input.status = take(&input.block, group, NULL, bytes, group->ranks, what);
+  request *all = hd__calloc((size_t)group->ranks, sizeof *all);
   if (!all)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for %s", what);
-  hd_status status = hd__local_group_gather(all, w, ctx, &input, sizeof input);
-  for (int r = 0; r < w->ranks; r++)
+  hd_status status = hd__local_group_gather(all, group, ctx, &input, sizeof input);
+  for (int r = 0; r < group->ranks; r++)
     all[r].name[sizeof all[r].name - 1] = 0;
   const request first = all[0];
-  for (int r = 1; r < w->ranks && status == HD_OK; r++)
+  for (int r = 1; r < group->ranks && status == HD_OK; r++)
     if (all[r].bytes != first.bytes || strcmp(all[r].name, first.name))
       status = hd__fail(ctx, HD_E_USAGE,
                         "expected all ranks to share the same memory, found that rank %d wants %lld bytes for %s and "
@@ -177,15 +179,15 @@ hd_status hd__local_group_memory(hd_segment *out, hd_local_group *w, hd_ctx *ctx
   hd__free(all);
   if (status == HD_OK && first.status != HD_OK)
     status = hd__local_group_no_block(ctx, first.status, what);
-  return status == HD_OK ? hd__local_group_map(out, w, ctx, first.block, what) : status;
+  return status == HD_OK ? hd__local_group_map(out, group, ctx, first.block, what) : status;
 }
 
-hd_status hd__local_group_find(hd_segment *out, hd_local_group *w, hd_ctx *ctx, const char *what) {
-  const int count = atomic_load_explicit(&w->head->blocks, memory_order_acquire);
+hd_status hd__local_group_find(hd_segment *out, hd_local_group *group, hd_ctx *ctx, const char *what) {
+  const int count = atomic_load_explicit(&group->head->blocks, memory_order_acquire);
   const shared_block *last = NULL;
   *out = (hd_segment){0};
   for (int i = 0; i < count && i < HD_LOCAL_GROUP_BLOCKS; i++) {
-    const shared_block *p = &w->block[i];
+    const shared_block *p = &group->block[i];
     if (atomic_load(&p->held) > HELD_BY(0) && !strncmp(p->name, what, sizeof p->name) &&
         (!last || p->number > last->number))
       last = p;
@@ -193,6 +195,6 @@ hd_status hd__local_group_find(hd_segment *out, hd_local_group *w, hd_ctx *ctx, 
   if (!last)
     return hd__fail(ctx, HD_E_USAGE, "expected the ranks to share %s, found nothing of that name", what);
   span at;
-  HD_TRY(find_span(&at, w, ctx, last, what));
-  return hd__segment_map(out, ctx, w->fd, at.offset, at.bytes, what);
+  HD_TRY(find_span(&at, group, ctx, last, what));
+  return hd__segment_map(out, ctx, group->fd, at.offset, at.bytes, what);
 }

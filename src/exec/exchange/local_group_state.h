@@ -57,7 +57,7 @@ struct hd_local_group {
   char host[HD_FAULT_HOST_BYTES];
 };
 
-/* Sets the addresses of what stands before the blocks, unless `base` is NULL; returns its size. */
+/* Sets the addresses of the parts before the blocks, unless `base` is NULL; returns their size. */
 size_t hd__local_group_lay_out(hd_local_group *local, char *base, int ranks);
 
 /* The parent's pid and start, 0: none. */

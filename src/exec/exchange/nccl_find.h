@@ -4,8 +4,8 @@
 #include "base/status.h"
 #include "exec/exchange/nccl_functions.h"
 
-/* HEDDLE_NCCL names another library than libnccl.so.2. The message of HD_E_UNSUPPORTED names what is missing, `what`
- * needs it, and the remedies, of which `instead` is one. */
+/* HEDDLE_NCCL names another library than libnccl.so.2. The message of HD_E_UNSUPPORTED says what is missing, that
+ * `what` needs it, and the remedies, among them `instead`. */
 hd_status hd__nccl_find(const hd_nccl **out, hd_ctx *ctx, const char *what, const char *instead);
 
 /* "NCCL 2.28.3", of a table that was found. */

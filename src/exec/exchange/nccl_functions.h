@@ -42,7 +42,7 @@ typedef struct hd_nccl {
    * process with several GPUs needs. */
   int (*open_group)(char *why);
   int (*close_group)(char *why);
-  /* *out must outlive the communicator's beginning: NCCL writes it again then. */
+  /* *out must outlive the beginning of the communicator, when NCCL writes it again. */
   int (*begin)(void **out, const void *id, int rank, int ranks, char *why);
   /* 1: the operation is done, or queued on its stream; 0: not yet. */
   int (*test)(void *communicator, char *why);

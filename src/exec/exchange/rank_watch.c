@@ -90,8 +90,8 @@ static void check_for_stopped(hd_watch *w) {
 
 static void leave(int number) { _exit(1); }
 
-/* A write to a pipe that no process reads, or to a stopped terminal, may block for ever: an alarm ends it. One
- * write, without the buffer of stderr, whose lock another thread may hold. */
+/* A write to a pipe that no process reads, or to a stopped terminal, may block forever: an alarm ends it. One write,
+ * without the buffer of stderr, whose lock another thread may hold. */
 static void say_and_exit(const char *line) {
   const struct sigaction action = {.sa_handler = leave};
   const struct itimerval end = {.it_value = {.tv_sec = LINE_S}};

@@ -95,7 +95,7 @@ static void answer(int peer, int fd, const char *why) {
   sendmsg(peer, &message, MSG_NOSIGNAL);
 }
 
-/* What is wrong with a hello; "": nothing. */
+/* The error of a hello; "": none. */
 static void judge(char why[ANSWER_BYTES], const place *p, const int *pid_of, const hello *h) {
   *why = 0;
   if (h->version != HELLO_VERSION)
@@ -447,8 +447,7 @@ static hd_status rendezvous_over_mpi(hd_local_group **out, hd_ctx *ctx, place *p
   return status;
 }
 
-/* Ranks of an MPI launcher that count themselves as all of one host wait in vain for those that were given other
- * hosts. */
+/* Ranks of an MPI launcher that count all ranks as on one host wait forever for those on other hosts. */
 static hd_status without_mpi(hd_local_group **out, hd_ctx *ctx, place *p, const hd_start *start, const char *key) {
   char why[HD_MESSAGE_BYTES];
   const hd_status status = rendezvous_on_host(out, ctx, p, key);

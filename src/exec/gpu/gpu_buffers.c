@@ -42,7 +42,7 @@ static void lay_out_inlet(hd_exec_cuda *x, cuda_samples *to, bump *b) {
     x->inlet_bytes = b->used - first;
 }
 
-/* So many that the host may be some steps ahead; two if their samples are large. */
+/* Enough for the host to be some steps ahead; two if their samples are large. */
 static int inlets_of(const hd_exec_cuda *x, int most) {
   const int64_t most_bytes = 64 << 20;
   int inlets = x->plan->trains ? most : 1;

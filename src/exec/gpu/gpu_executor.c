@@ -7,8 +7,8 @@
  *     copy               | copy 0      | copy 1      | copy 2
  *     compute                   | step 0      | step 1      | step 2
  *
- * With several GPUs (gpu_share.h) each has such a pair of streams, and a step is recorded in stretches, with an
- * exchange of partial sums between two stretches.
+ * With several GPUs (gpu_share.h) each has such a pair of streams, and a step is recorded in segments, with an
+ * exchange of partial sums between two segments.
  *
  * The host fills an inlet again when the samples before have been copied from it; the copy to the GPU waits until the
  * step that read them is done. The results of several steps are read back at once and received after as many more
@@ -289,7 +289,7 @@ static hd_status launch_step(hd_exec_cuda *first, hd_ctx *ctx, hd_exec_caller *c
     if (!*flags && i == s->exchanges - 1 && hd__cuda_share_is_ranked(s))
       close_ranked(first, caller, step, flags);
     for (const hd_exec_cuda *x = first; x && !*flags; x = x->next)
-      HD_TRY(hd__exec_cuda_launch_stretch(x, ctx, &x->inlet[inlet], i + 1));
+      HD_TRY(hd__exec_cuda_launch_segment(x, ctx, &x->inlet[inlet], i + 1));
   }
   for (const hd_exec_cuda *x = first; x; x = x->next)
     HD_TRY(hd__exec_cuda_mark_used(x, ctx, &x->inlet[inlet]));

@@ -34,7 +34,7 @@ typedef struct cuda_samples {
 typedef struct cuda_inlet {
   cuda_samples host, gpu;
   cu_event copied, used;   /* the copy is done; the step that read it is */
-  cu_graph_exec *recorded; /* one graph for each stretch of work between two exchanges */
+  cu_graph_exec *recorded; /* one graph for each segment of work between two exchanges */
 } cuda_inlet;
 
 /* A GPU's executor. It has more fields than a struct should: each array of `memory` has one, all laid out together. */
@@ -48,7 +48,7 @@ struct hd_exec_cuda {
   cuda_share *share; /* of all GPUs of this process */
   hd_exec_cuda *next;
   int number;              /* of the run's GPUs */
-  int stretches;           /* recorded so far */
+  int segments;            /* recorded so far */
   char *fetch;             /* of all threads */
   hd_cuda_bytes parts;     /* of `memory` */
   cu_pointer memory;       /* of the GPU: everything below except the host's memory */
@@ -94,7 +94,7 @@ bool hd__exec_cuda_has_blocks(const hd_cuda *cuda, hd_op op, const hd_geom *g, i
 hd_status hd__exec_cuda_launch(hd_cuda *cuda, hd_ctx *ctx, hd_op op, int64_t rows, int64_t shards,
                                const hd_cuda_call *call);
 
-/* Makes NVIDIA's libraries prepare the calls of a recorded step, and notes the calls that they refuse. */
+/* Makes NVIDIA's libraries prepare the calls of a step that is to be recorded, and notes the calls that they refuse. */
 hd_status hd__exec_cuda_warm_up(hd_exec_cuda *exec, hd_ctx *ctx);
 
 /* Launches a step that reads inlet `inlet`, and buffer inlet % 2 of the weights. The second records the steps of all
@@ -138,10 +138,10 @@ hd_status hd__exec_cuda_fetch(uint32_t *flags, hd_exec_cuda *exec, hd_ctx *ctx, 
 void hd__exec_cuda_describe(hd_cuda_step *to, const hd_step *step, int64_t first, int64_t rows, int64_t samples,
                             const hd_reduction *reduction);
 
-/* Copies an inlet to the GPU and launches the first stretch of the step that reads it; launches a later stretch; marks
+/* Copies an inlet to the GPU and launches the first segment of the step that reads it; launches a later segment; marks
  * the end of the queued step, the last reader of the inlet. */
 hd_status hd__exec_cuda_launch_step(hd_exec_cuda *exec, hd_ctx *ctx, const cuda_inlet *inlet);
-hd_status hd__exec_cuda_launch_stretch(const hd_exec_cuda *exec, hd_ctx *ctx, const cuda_inlet *inlet, int stretch);
+hd_status hd__exec_cuda_launch_segment(const hd_exec_cuda *exec, hd_ctx *ctx, const cuda_inlet *inlet, int segment);
 hd_status hd__exec_cuda_mark_used(const hd_exec_cuda *exec, hd_ctx *ctx, const cuda_inlet *inlet);
 
 /* Functions of the table hd__gpu_executor. The trace's tracks are the host's, copies' and computing's. */

@@ -91,7 +91,7 @@ static bool absorb(hd_cuda_call *call, const hd_exec_cuda *x, const hd_plan_call
   return true;
 }
 
-/* *calls: how many of the plan's calls, of at most `most`, are launched. */
+/* *calls: the number of the plan's calls that are launched, at most `most`. */
 static hd_status launch_call(int *calls, const hd_exec_cuda *x, hd_ctx *ctx, const hd_plan_call *planned, int most,
                              int inlet) {
   hd_cuda_call call = arguments_of(x, planned, inlet);
@@ -186,9 +186,9 @@ static hd_status launch_sums(const hd_exec_cuda *x, hd_ctx *ctx, const hd_phase 
   return HD_OK;
 }
 
-/* Ends the recording of a stretch, and begins the next one. */
-static hd_status next_stretch(hd_exec_cuda *x, hd_ctx *ctx, int inlet) {
-  HD_TRY(hd__cuda_recorded(&x->inlet[inlet].recorded[x->stretches++], x->cuda, ctx));
+/* Ends the recording of a segment, and begins the next one. */
+static hd_status next_segment(hd_exec_cuda *x, hd_ctx *ctx, int inlet) {
+  HD_TRY(hd__cuda_recorded(&x->inlet[inlet].recorded[x->segments++], x->cuda, ctx));
   return hd__cuda_record(x->cuda, ctx);
 }
 
@@ -282,7 +282,7 @@ static hd_status lower_shards(hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phas
   if (phase->gradients + phase->gathered == 0)
     return HD_OK;
   HD_TRY(launch_sums(x, ctx, phase, inlet, TO_PARTIAL_SUMS));
-  HD_TRY(next_stretch(x, ctx, inlet));
+  HD_TRY(next_segment(x, ctx, inlet));
   return launch_sums(x, ctx, phase, inlet, FROM_PARTIAL_SUMS);
 }
 
@@ -338,14 +338,14 @@ hd_status hd__exec_cuda_lower(hd_exec_cuda *x, hd_ctx *ctx, int inlet) {
 hd_status hd__exec_cuda_record(hd_exec_cuda *x, hd_ctx *ctx) {
   x->input_calls = count_input_calls(x->plan);
   for (int i = 0; i < x->inlets; i++) {
-    x->stretches = 0;
+    x->segments = 0;
     x->inlet[i].recorded = hd__calloc((size_t)x->share->exchanges + 1, sizeof *x->inlet[i].recorded);
     if (!x->inlet[i].recorded)
       return hd__fail(ctx, HD_E_NOMEM, "out of memory for a recorded step");
     HD_TRY(hd__cuda_record(x->cuda, ctx));
     const hd_status status = hd__exec_cuda_lower(x, ctx, i);
     hd_ctx quiet = {0};
-    HD_TRY(hd__cuda_recorded(&x->inlet[i].recorded[x->stretches], x->cuda, status == HD_OK ? ctx : &quiet));
+    HD_TRY(hd__cuda_recorded(&x->inlet[i].recorded[x->segments], x->cuda, status == HD_OK ? ctx : &quiet));
     HD_TRY(status);
   }
   return HD_OK;

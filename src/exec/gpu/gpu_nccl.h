@@ -2,10 +2,10 @@
  * all-reduce (hd__gpu_exchange_by_nccl), in NCCL's order. Each GPU is a rank of one communicator, by its number in the
  * run.
  *
- * If a rank is lost, the all-reduce of the other ranks never ends, nor does any later work on the stream. So every
- * wait for a GPU goes through hd__cuda_nccl_wait, which checks for lost ranks, NCCL errors and lost GPUs, and then
- * aborts the communicators. An aborted all-reduce leaves no sums; hd__cuda_nccl_is_torn tells whether the last one
- * had ended. */
+ * If a rank is lost, the all-reduce of the other ranks never ends, nor does any later work on the stream. So every wait
+ * for a GPU goes through hd__cuda_nccl_wait, which checks for lost ranks, NCCL errors and lost GPUs, and then aborts
+ * the communicators. An aborted all-reduce leaves no sums; hd__cuda_nccl_is_torn returns whether the last one was
+ * aborted. */
 #pragma once
 
 #include "exec/exchange/cluster.h"

@@ -148,7 +148,7 @@ static hd_status take_memory(cuda_share *s, hd_ctx *ctx, hd_cuda *cuda, bool tra
   const int64_t buffers = trains ? 2 * buffer_bytes(s) : 0, bytes = buffers + hd__exchange_lay_out(x, NULL);
   HD_TRY(hd__local_group_memory(&s->memory, s->local, ctx, (size_t)bytes, "exchanges between GPUs"));
   hd__exchange_lay_out(x, (char *)s->memory.base + buffers);
-  s->tally = hd__exchange_tally(x, hd__exchange_waiter(x));
+  s->tally = hd__exchange_tally(x, hd__exchange_first_thread(x));
   hd__cuda_use(cuda);
   s->pinned = trains && cuda->driver.pin(s->memory.base, (size_t)buffers, CU_PIN_FOR_ALL) == CU_DONE;
   return hd__exchange_open(x, ctx, NULL, true);
@@ -214,7 +214,7 @@ void hd__cuda_share_destroy(cuda_share *s) {
 
 hd_status hd__cuda_share_wait(cuda_share *s, hd_ctx *ctx, uint32_t *flags, bool reports) {
   hd_exchange *x = &s->exchange;
-  const uint32_t all = hd__exchange_all(x, hd__exchange_waiter(x), *flags, reports);
+  const uint32_t all = hd__exchange_all(x, hd__exchange_first_thread(x), *flags, reports);
   if (all & HD_BARRIER_BROKEN)
     return hd__local_group_check(s->local, ctx);
   *flags = all;

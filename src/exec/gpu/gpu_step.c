@@ -1,4 +1,4 @@
-/* A step on its way to a GPU: its samples are fetched into an inlet, described, copied, and the first stretch of work
+/* A step on its way to a GPU: its samples are fetched into an inlet, described, copied, and the first segment of work
  * is launched. */
 #include <string.h>
 
@@ -53,13 +53,13 @@ void hd__exec_cuda_describe(hd_cuda_step *to, const hd_step *step, int64_t first
   to->reduction = *reduction;
 }
 
-hd_status hd__exec_cuda_launch_stretch(const hd_exec_cuda *x, hd_ctx *ctx, const cuda_inlet *inlet, int stretch) {
+hd_status hd__exec_cuda_launch_segment(const hd_exec_cuda *x, hd_ctx *ctx, const cuda_inlet *inlet, int segment) {
   hd__cuda_use(x->cuda);
-  return hd__cuda_check(x->cuda, ctx, x->cuda->driver.graph_launch(inlet->recorded[stretch], x->cuda->compute),
+  return hd__cuda_check(x->cuda, ctx, x->cuda->driver.graph_launch(inlet->recorded[segment], x->cuda->compute),
                         "launching a step");
 }
 
-/* Copies an inlet to the GPU and launches the first stretch of the step that reads it. */
+/* Copies an inlet to the GPU and launches the first segment of the step that reads it. */
 hd_status hd__exec_cuda_launch_step(hd_exec_cuda *x, hd_ctx *ctx, const cuda_inlet *inlet) {
   const hd_cuda *cuda = x->cuda;
   hd__cuda_use(cuda);
@@ -70,7 +70,7 @@ hd_status hd__exec_cuda_launch_step(hd_exec_cuda *x, hd_ctx *ctx, const cuda_inl
   HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.event_record(inlet->copied, cuda->copy), "ordering copies"));
   HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.stream_after(cuda->compute, inlet->copied, 0), "ordering steps"));
   return x->timing && x->plan->trains ? hd__exec_cuda_time_step(x, ctx, (int)(inlet - x->inlet))
-                                      : hd__exec_cuda_launch_stretch(x, ctx, inlet, 0);
+                                      : hd__exec_cuda_launch_segment(x, ctx, inlet, 0);
 }
 
 /* Marks the end of the queued step, the last reader of the inlet. */

@@ -22,7 +22,7 @@ typedef struct windows {
   const bf16_elem *w;
 } windows;
 
-/* Neighbouring factors of a window that lie in one block: where they are in a frame, behind the window's first, and
+/* Neighbouring factors of a window that lie in one block: their places in a frame, counted from the window's first, and
  * in a row of a strip. */
 typedef struct piece {
   int64_t from, to;
@@ -54,7 +54,7 @@ static int64_t memory_of(memory *m, void *base, const windows *v, int64_t frames
   return at - (char *)base;
 }
 
-/* Lists a window's pieces, and clears what fills the strips' last block up. */
+/* Lists a window's pieces, and zeros the padding of the strips' last block. */
 static void prepare(memory *m, const windows *v) {
   for (int64_t k = 0; k < depth_of(v);) {
     const int64_t run = v->run - k % v->run, block = BF16_DEPTH - k % BF16_DEPTH, count = fewest(run, block);
@@ -68,7 +68,7 @@ static void prepare(memory *m, const windows *v) {
 
 /* ---- Windows into strips ---- */
 
-/* Factors of the window at `from` into a row of a strip. */
+/* Copies factors of the window at `from` into a row of a strip. */
 static void put_window(const memory *m, const windows *v, int row, const bf16_elem *from) {
   bf16_elem *to = m->a + (row / TILE_SIDE * blocks_of(depth_of(v)) * TILE_SIDE + row % TILE_SIDE) * BF16_DEPTH;
   for (const piece *p = m->piece; p < m->piece + m->pieces; p++)
@@ -96,7 +96,7 @@ static void next_window(place *at, const windows *v) {
   at->sample++;
 }
 
-/* Sums of `count` windows from `at` on into m->c, a row for each position. */
+/* Computes the sums of `count` windows from `at` on into m->c, a row for each position. */
 static void sum_windows(const memory *m, const windows *v, place at, int count) {
   const int64_t blocks = blocks_of(depth_of(v));
   int row = 0;
@@ -277,7 +277,7 @@ static windows phase_windows(const hd_geom *g, const conv_phase *y, const conv_p
                    .columns = g->ci};
 }
 
-/* Phase i: its windows, and where its weights begin behind those of the phases before. */
+/* Phase i: its windows, and the place of its weights after those of earlier phases. */
 static windows nth_phase(conv_phase *y, conv_phase *x, int64_t *before, const hd_geom *g, int i) {
   const conv_frame frame = gradient_frame(g, g->co);
   *before = 0;

@@ -1,9 +1,9 @@
 /* The gradient of a convolution's weight in bfloat16, of one shard, see bf16.h; each group of channels by itself.
  *
  * The depth is the shard's output pixels, behind a pool those of all positions in its windows: samples ascending,
- * pixels row-major. Samples are taken by as few as have 32 pixels together, and each such set is filled up with
- * zeros to whole blocks, so blocks of small images are full and a set's frames are small. Strips are of output
- * channels, from dy, panels of the kernel's factors (kx, ci) in each row ky, from the framed images. */
+ * pixels row-major. A set is as few samples as have 32 pixels together, and is padded with zeros to whole blocks, so
+ * blocks of small images are full and a set's frames are small. Strips are of output channels, from dy; panels of the
+ * kernel's factors (kx, ci) in each row ky, from the framed images. */
 #include "kernel/bf16/bf16_tiles.h"
 
 enum { RUN_BLOCKS = 16, PANELS = 2 }; /* blocks of the depth, and panels, at a time */
@@ -48,7 +48,7 @@ static int64_t frames_elems(const shape *s) { return (int64_t)s->sets * s->set *
 
 #if HD_ISA_IS(amx)
 static int64_t pairs_bytes(const shape *s) { return whole_bytes(frames_elems(s) + FRAME_SLACK); }
-/* Neighbouring pixels of a line are a pair of the depth under every tap: it is made once. */
+/* Neighbouring pixels of a line are a pair of the depth under every tap: the pair is made once. */
 static void make_pairs(const memory *m, const shape *s, int64_t elems) {
   for (int64_t e = 0; e < elems; e += 16)
     g16_store(m->pairs + e, elem_pairs(m->frame + e, m->frame + e + s->g.ci));
@@ -72,7 +72,7 @@ static int64_t memory_of(memory *m, void *base, const shape *s) {
   return at - (char *)base;
 }
 
-/* A call's group at work: samples n to n + rows - 1 are framed. */
+/* The group of a call that is being computed: samples n to n + rows - 1 are framed. */
 typedef struct work {
   const hd_call *call;
   const shape *s;
@@ -81,9 +81,9 @@ typedef struct work {
   int64_t n, rows;
 } work;
 
-/* A place in the depth of the samples at hand. */
+/* A place in the depth of the current samples. */
 typedef struct place {
-  int64_t sample; /* -1: zeros that fill up a set */
+  int64_t sample; /* -1: padding of a set */
   int y, x;
 } place;
 
@@ -149,7 +149,7 @@ static void put_strips(const work *w, int64_t first, int64_t blocks) {
   }
 }
 
-/* A panel of the same blocks: 16 factors of a row of the kernel, `offset` behind the begin of each window. */
+/* A panel of the same blocks: 16 factors of a row of the kernel, `offset` after the beginning of each window. */
 static void put_panel(const work *w, bf16_elem *panel, int64_t offset, int64_t blocks) {
   static const bf16_elem zeros[TILE_SIDE];
   const bf16_elem *from = w->m.frame + offset;
@@ -166,7 +166,7 @@ static void put_panel(const work *w, bf16_elem *panel, int64_t offset, int64_t b
     }
 }
 
-/* Where a panel's factors lie behind the begin of a window. */
+/* The offset of a panel's factors from the beginning of a window. */
 static int64_t panel_offset(const shape *s, int panel) {
   const int across = (int)tiles_of(s->run);
   return (int64_t)(panel / across) * s->frame.width * s->g.ci + panel % across * TILE_SIDE;

@@ -9,7 +9,7 @@
 enum { GROUPS = BF16_FORM_GROUPS, MOST_OUTPUTS = BF16_FORM_OUTPUTS };
 enum { PANEL_ROWS = 256, AT_ONCE = 48 }; /* samples of a panel; outputs whose dy is rounded at a time */
 
-/* Columns of the rectangle at work, and its outputs j to j + outputs - 1. */
+/* The current columns of the rectangle, and its outputs j to j + outputs - 1. */
 typedef struct block {
   const hd_form *form;
   const float *x, *dy;
@@ -52,7 +52,7 @@ G16 void sum_block(sums even, sums odd, const block *b, int64_t n, int64_t end, 
     add_sample(even, x, dy, outputs, groups, rounded);
 }
 
-/* A shard of one block. The zeros that fill it up could change a -0 alone, which + 0 does as well. */
+/* A shard of one block. The padding zeros could only change a -0, which + 0 does as well. */
 G16 void short_chain(sums sum, const block *b, int64_t n, int64_t end, int outputs, int groups, int rounded) {
   sums odd;
   sum_block(sum, odd, b, n, end, outputs, groups, rounded);
@@ -117,7 +117,7 @@ G16 void form_outputs(const block *b, int outputs, int groups, int longer, int r
   }
 }
 
-/* Not inlined: what their caller keeps in registers would push out what they need. */
+/* Not inlined: the values that the caller keeps in registers would displace those that these need. */
 typedef void form_fn(const block *b, int outputs);
 #define FORM(name, groups, longer, rounded)                                                                            \
   static __attribute__((noinline)) void name(const block *b, int outputs) {                                            \
@@ -145,7 +145,7 @@ static int64_t samples_of(const hd_form *f) {
   return f->reduction->step[f->reduction->count - 1].row1 - f->reduction->step[0].row0;
 }
 
-/* Rounds so many columns of all samples, into lines of 16 * groups that have room for them. */
+/* Rounds this many columns of all samples, into lines of 16 * groups that have room for them. */
 static void round_samples(float *to, const float *from, int64_t stride, int64_t samples, int groups, int columns) {
   for (int64_t n = 0; n < samples; n++, from += stride, to += groups * TILE_SIDE)
     for (int q = 0; q < columns; q += TILE_SIDE)

@@ -134,7 +134,7 @@ static void put_block(const dw_memory *m, const hd_call *call, int64_t n, int64_
                     m->x + (2 * i + 1) * inputs + p * TILE_SIDE);
 }
 
-/* Outputs j to j + rows - 1, by so many blocks of samples. */
+/* Outputs j to j + rows - 1, over this many blocks of samples. */
 static void multiply_outputs(const dw_memory *m, const hd_call *call, int j, int rows, int64_t blocks, int add) {
   const hd_geom *g = call->g;
   const int64_t inputs = tiles_of(g->ci) * TILE_SIDE;

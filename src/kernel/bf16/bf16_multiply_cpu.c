@@ -1,7 +1,7 @@
 /* Products of bfloat16 tiles, see bf16_tiles.h: by AMX, or by FMA in registers.
  *
- * The depth goes by runs of blocks whose tiles stay in a near cache; within one, panel after panel meets all strips. C
- * keeps the chains between runs. An element's chain does not depend on any of this. */
+ * The depth is divided into runs of blocks whose tiles stay in a near cache; within a run, one panel after the other is
+ * multiplied with all strips. C keeps the chains between runs. An element's chain does not depend on any of this. */
 #include "kernel/bf16/bf16_tiles.h"
 
 enum { RUN_BLOCKS = BF16_RUN_BLOCKS, STRIPS = BF16_STRIPS, PANELS = BF16_PANELS };
@@ -71,7 +71,7 @@ static void copy_rows(float *to, int64_t to_row, const float *from, int64_t from
     memcpy(to + r * to_row, from + r * from_row, (size_t)panels * TILE_SIDE * sizeof *to);
 }
 
-/* A tile has 16 rows: the last ones of C go by way of a block that has room for all. */
+/* A tile has 16 rows: the last rows of C are written through a block that has room for all. */
 static void run_block(const bf16_product *p, float *c, const bf16_elem *a, const bf16_elem *b, int rows, int panels) {
   const int strips = (int)tiles_of(rows);
   _Alignas(64) float all[STRIPS * TILE_SIDE * PANELS * TILE_SIDE];
@@ -179,7 +179,7 @@ void HD_SYM(bf16_multiply)(const bf16_product *p) {
   }
 }
 
-/* Lanes j0 to j1 - 1 alone: those beside them may be another thread's. */
+/* Writes lanes j0 to j1 - 1 alone: the others may belong to another thread. */
 static void store_lanes(float *to, g16 x, int j0, int j1) {
 #if HD_ISA_IS(avx512) || HD_ISA_IS(amx)
   _mm512_mask_storeu_ps(to, g16_first(j1) & (g16_mask)~g16_first(j0), x);
@@ -190,7 +190,7 @@ static void store_lanes(float *to, g16 x, int j0, int j1) {
 #endif
 }
 
-/* Columns j0 to j1 - 1 of a tile, from 32 of the depth or as many as there are. */
+/* Columns j0 to j1 - 1 of a tile, from 32 rows of the depth or as many as there are. */
 static void pack_tile(bf16_elem *tile, const float *w, int64_t w_row, int64_t depth, int j0, int j1) {
   g16 r[TILE_SIDE];
 #if HD_ISA_IS(amx)

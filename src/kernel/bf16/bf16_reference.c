@@ -18,7 +18,7 @@ static void take(chain *c, float a, float b) {
   *c = (chain){.sum = c->sum + (c->even + c->odd)};
 }
 
-/* Zeros fill up the last block. */
+/* The last block is padded with zeros. */
 static float finish(chain *c) {
   while (c->taken > 0)
     take(c, 0, 0);

@@ -31,14 +31,14 @@ static inline int64_t blocks_of(int64_t depth) { return (depth + BF16_DEPTH - 1)
 static inline int64_t tiles_of(int64_t rows) { return (rows + TILE_SIDE - 1) / TILE_SIDE; }
 static inline int64_t fewest(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Bytes of so many elements, so that what follows is aligned as well. */
+/* Bytes of this many elements, rounded up so that the next array is aligned as well. */
 static inline int64_t elem_bytes(int64_t elems) { return (elems * (int64_t)sizeof(bf16_elem) + 63) / 64 * 64; }
 /* Elements of a packed copy, which is counted in floats. */
 static inline int64_t packed_floats(int64_t elems) {
   return elems * (int64_t)sizeof(bf16_elem) / (int64_t)sizeof(float);
 }
 
-/* C: rows x 16 * panels floats, rows `c_row` apart. `blocks` of the depth, of which the strips and panels have
+/* C: rows x 16 * panels floats, rows `c_row` apart. `blocks` of the depth are multiplied; the strips and panels have
  * `a_blocks` and `b_blocks` in all. add: C continues its chains, which otherwise begin at +0. Writes no other rows. */
 typedef struct bf16_product {
   const bf16_elem *a, *b;
@@ -56,8 +56,8 @@ typedef struct bf16_product {
 /* Between tiles_begin() and tiles_end(). */
 void HD_SYM(bf16_multiply)(const bf16_product *p);
 
-/* Around a kernel's products: the tile registers' shape. Tiles that are left would be saved whenever a thread
- * sleeps. */
+/* Around a kernel's products: sets the tile registers' shape, and releases the tiles, which would otherwise be saved
+ * whenever a thread sleeps. */
 #if HD_ISA_IS(amx)
 static inline void tiles_begin(void) {
   struct __attribute__((packed)) {
@@ -180,7 +180,7 @@ G16 void tile_put_pair(bf16_elem *tile, int pair, const bf16_elem *even, const b
 #endif
 }
 
-/* One row of the depth from up to 16 floats; the rows beside it stay as they are. */
+/* One row of the depth from up to 16 floats; the other rows stay unchanged. */
 G16 void tile_put_depth(bf16_elem *tile, int depth, const float *from, int64_t count) {
 #if HD_ISA_IS(amx)
   const __m512i wide = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(g16_load_some(from, count)));

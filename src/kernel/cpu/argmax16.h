@@ -227,7 +227,7 @@ G16 void g16_store_quads(float *out, g16 a, g16 b, g16 c, g16 d) {
 
 #endif
 
-/* Which of up to 64 gradients are not zero; NaN counts as such. */
+/* The gradients, of up to 64, that are not zero, as bits; NaN counts as not zero. */
 G16 uint64_t bits_nonzero(const float *x, int count) {
   uint64_t out = 0;
   int i = 0;
@@ -238,7 +238,7 @@ G16 uint64_t bits_nonzero(const float *x, int count) {
   return out;
 }
 
-/* Takes the lowest set bit out of *bits, which is not zero. */
+/* Clears the lowest set bit of *bits, which is not zero, and returns its number. */
 G16 int bits_take(uint64_t *bits) {
   int at = __builtin_ctzll(*bits);
   *bits &= *bits - 1;

@@ -81,7 +81,7 @@ static int comes_before(const extremes *e, int i, int j, int least) {
 }
 
 /* Each lane of a group keeps the first extreme of its chain. The last group overlaps the one before it: an element that
- * is seen twice is in the same place twice. */
+ * is read twice has the same index both times. */
 G16 int64_t find(const float *x, int64_t count, int least) {
   static const float lanes[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   g16 best = g16_load_some(x, count), at = g16_load(lanes);

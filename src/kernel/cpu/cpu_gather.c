@@ -1,9 +1,9 @@
 /* Gathering of a batch: from planes of bytes or floats to floats with channels fastest.
  *
- * An element is fma((float)pixel, scale, shift) of its channel. One channel needs no reordering and runs in groups; of
- * three, colours, bytes are dealt out before they become floats; others are converted a group of pixels at a time and
- * then dealt out, so that every output line is written while it is in L1. Only whole groups of bytes are read as such:
- * memory after the last pixel is not accessed. */
+ * An element is fma((float)pixel, scale, shift) of its channel. One channel needs no reordering and is converted in
+ * groups; three channels, colours, are interleaved as bytes before they become floats; others are converted a group of
+ * pixels at a time and then interleaved, so that every output line is written while it is in L1. Only whole groups of
+ * bytes are read at once: memory after the last pixel is not accessed. */
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 
@@ -27,7 +27,7 @@ static void gather_plane(float *out, const uint8_t *pixels, int64_t plane, float
     g16_store_some(out + i, scaled_pixels(pixels, i, plane, scale, shift), plane - i);
 }
 
-/* Sixteen pixels of three planes, one colour beside the other. */
+/* Sixteen pixels of three planes, with their colours interleaved. */
 G16 void deal_colors(uint8_t to[COLORS * 16], const uint8_t *pixels, int64_t plane) {
   bytes16 r, g, b, rg, all;
   memcpy(&r, pixels, sizeof r);

@@ -137,7 +137,7 @@ static void run_panel(const panel *p, int64_t m) {
     rows_of(p, m, GROUPS);
 }
 
-/* ---- Copying together ---- */
+/* ---- Packing ---- */
 
 typedef float quad __attribute__((vector_size(16), aligned(4)));
 
@@ -158,7 +158,7 @@ G16 void turn(float *to, int64_t to_apart, const float *from, int64_t apart) {
   memcpy(to + 3 * to_apart, &y, sizeof y);
 }
 
-/* Columns that lie apart, their elements side by side: into rows of `width`, sixteen elements of four columns at a
+/* Columns that lie apart, with contiguous elements: into rows of `width`, sixteen elements of four columns at a
  * time. */
 static void copy_turned(float *to, const float *from, int64_t column, int64_t steps, int columns, int width) {
   for (int64_t s = 0; s < steps; s += 16)

@@ -13,7 +13,7 @@ static int64_t chains(float *sink, int64_t rounds) {
   g16 x[CHAINS], keep = g16_all(0.999f), add = g16_all(0.001f), sum = g16_zero();
   float out[16];
   for (int i = 0; i < 16; i++)
-    out[i] = *sink + 0.01f * (float)i; /* no two alike, or the halves of a group would be computed once */
+    out[i] = *sink + 0.01f * (float)i; /* all different, or the halves of a group would be computed once */
   UNROLL
   for (int c = 0; c < CHAINS; c++)
     x[c] = g16_add(g16_load(out), g16_all((float)c));

@@ -25,18 +25,18 @@
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #define KEEP_ROLLED _Pragma("clang loop unroll(disable)")
-#pragma clang diagnostic ignored "-Wpass-failed" /* it warns of loops of one round, too */
+#pragma clang diagnostic ignored "-Wpass-failed" /* it also warns about loops of one round */
 #else
 #define UNROLL _Pragma("GCC unroll 32")
 #define KEEP_ROLLED _Pragma("GCC unroll 1")
 #endif
 
-/* Each has, beside arithmetic, some lanes of a group that are moved together and apart again:
+/* Each header has, besides arithmetic, functions that pack some lanes of a group and unpack them again:
  *
  *     g16_picks_of(bits)                lane i if bit i is set
- *     g16_store_picked(to, value, p)    these lanes one behind the other; may write up to 16 floats
- *     g16_load_picked(from, rest, p)    the next number of `from` in each of these lanes, `rest` in the others; may read
- *                                       up to 16 floats
+ *     g16_store_picked(to, value, p)    these lanes, next to each other; may write up to 16 floats
+ *     g16_load_picked(from, rest, p)    the next number of `from` in each of these lanes, `rest` in the others; may
+ *                                       read up to 16 floats
  */
 #if HD_ISA_IS(avx512) || HD_ISA_IS(amx)
 #include "kernel/cpu/group16_avx512.h"
@@ -60,7 +60,7 @@ G16 void g16_store_some(float *x, g16 value, int64_t count) {
     g16_store_mask(x, value, g16_first((int)count));
 }
 
-/* Of chains along a row whose last group is short: `next` in the lanes of the `left` elements, else as they were. */
+/* Chains along a row whose last group is short: `next` in the lanes of the `left` elements, elsewhere unchanged. */
 G16 g16 g16_keep_tail(g16 chains, g16 next, int64_t left) {
   return left >= 16 ? next : g16_choose(g16_first((int)left), next, chains);
 }

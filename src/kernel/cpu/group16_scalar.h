@@ -10,8 +10,9 @@ typedef struct g16 {
 
 typedef uint32_t g16_mask;
 
-/* What ends in a call or a branch for each lane. Inlining it everywhere doubles GCC's compile time. LLVM may read an
- * argument that is passed by value from a copy whose scope has ended (seen with version 14): clang inlines it all. */
+/* For functions that end in a call or a branch for each lane. Inlining them everywhere doubles GCC's compile time. LLVM
+ * may read an argument that is passed by value from a copy whose scope has ended (seen with version 14): clang inlines
+ * them all. */
 #ifdef __clang__
 #define APART G16
 #else

@@ -7,7 +7,7 @@
  *       HD_PHASE { HD_THIS(sum)[0] = tile[0][t]; }     `continue` ends a thread's phase, nothing else leaves it
  *     }
  *
- * nvcc compiles a phase to its body and a barrier, a C compiler to a loop over the threads. All that outlives a
+ * nvcc compiles a phase to its body and a barrier, a C compiler to a loop over the threads. Everything that outlives a
  * phase is therefore shared or per-thread memory: on the CPU a per-thread array has a row for each thread, which
  * HD_THIS selects. Code outside of phases is run by every thread alike and must not depend on t.
  *
@@ -19,10 +19,10 @@
  * results.
  *
  * HD_TILED(op, name, what, a_side, b_side) begins a block kernel of an operation, faster than a thread for each
- * element. what_matrix(g, rows), a function of the host, says what it computes for a batch of so many rows, as
- * cuda_matrix() of rows of a and b, steps and unit; a block has a_side x b_side of that. Of several kernels with one
- * matrix the one with the largest blocks comes first. tools/list-sources finds the
- * lines that begin with HD_BLOCK_KERNEL, HD_TILED, HD_ROWS (cuda_rows.h) and HD_CHANNELS (cuda_channels.h). */
+ * element. what_matrix(g, rows), a function of the host, returns its work for a batch of `rows` rows as cuda_matrix()
+ * of rows of a and b, steps and unit; a block computes a_side x b_side of that. Of several kernels with one matrix the
+ * one with the largest blocks comes first. tools/list-sources finds the lines that begin with HD_BLOCK_KERNEL,
+ * HD_TILED, HD_ROWS (cuda_rows.h) and HD_CHANNELS (cuda_channels.h). */
 #pragma once
 
 #include "kernel/cuda/cuda_call.h"
@@ -147,7 +147,7 @@ HD_BOTH int cuda_place(cuda_part *p, const hd_cuda_call *c, int64_t block, int a
   return 1;
 }
 
-/* What a product computes of a row once: where it begins in memory, and its coordinates. */
+/* The values that a product computes once for a row: its place in memory, and its coordinates. */
 typedef struct cuda_line {
   const float *from; /* NULL: the row is outside of the matrix */
   const uint8_t *bytes;

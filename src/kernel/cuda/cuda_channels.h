@@ -46,7 +46,7 @@ HD_BOTH void cuda_load_pixels(float (*to)[HD_BLOCK_CHANNELS], const cuda_channel
       to[i][t % HD_BLOCK_CHANNELS] = *cuda_channels_in(w, slot, first + i, channel);
 }
 
-/* Whether thread t has a channel, and how many pixels there are of it from `first` on, at most HD_BLOCK_PIXELS. */
+/* Whether thread t has a channel, and the number of its pixels from `first` on, at most HD_BLOCK_PIXELS. */
 HD_BOTH int cuda_channels_has(const cuda_channels *w, int t) {
   return t < HD_BLOCK_CHANNELS && w->part.a0 + t < w->part.a_rows;
 }

@@ -1,5 +1,5 @@
-/* Division by a number that is the same for a whole launch: a GPU has no instruction for it and takes some 20, with
- * these constants of the host a multiplication and a shift. After Granlund and Montgomery, "Division by invariant
+/* Division by a number that is constant during a launch. A GPU has no instruction for it and takes some 20; with these
+ * constants of the host it takes a multiplication and a shift. After Granlund and Montgomery, "Division by invariant
  * integers using multiplication", 1994. */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* The loss of a step, and whether the steps before it were finite. It runs beside the gradients: one block adds the
  * samples' losses in order; all its threads load them into shared memory, one adds them. A step that is not finite is
- * told by its result and by the table of parameters; the next one finds that here, and updates nothing. */
+ * marked in its result and in the table of parameters; the next step finds the mark here, and updates nothing. */
 #pragma once
 
 #include "kernel/cuda/cuda_block.h"

@@ -1,7 +1,8 @@
 # The module heddle-cuda.so: kernels for the GPU, loaded by runs on a GPU. As exact as the CPU's: no contraction,
 # IEEE division and square root; denormals are flushed.
 NVCC_FLAGS = -std=c++17 -O3 --fmad=false --ftz=true --prec-div=true --prec-sqrt=true -I$(srcdir)/src -I$(srcdir)/include
-CUDA_CPPFLAGS = -DHD_CUDA_IMAGE='"cuda_kernels.fatbin"' -DHD_CUDA_ARCHS='"$(CUDA_ARCHS)"' -DHD_CUDA_TOOLKIT=$(CUDA_TOOLKIT)
+CUDA_CPPFLAGS = -DHD_CUDA_IMAGE='"cuda_kernels.fatbin"' -DHD_CUDA_ARCHS='"$(CUDA_ARCHS)"' \
+  -DHD_CUDA_TOOLKIT=$(CUDA_TOOLKIT)
 cuda_kernels = $(srcdir)/src/kernel/cuda/cuda_kernels.cu
 EXTRA_DIST += src/kernel/cuda/cuda_kernels.cu src/kernel/cuda/cuda_module.c
 if HAVE_NVCC

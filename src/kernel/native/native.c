@@ -7,8 +7,8 @@
 
 enum { TABLES = 8, ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 
-/* From how many rows of a shard and weights of a layer on the library's product is faster than heddle's kernel;
- * measured, see docs/performance.md. For other core types the library was not faster in any measurement. */
+/* The numbers of rows of a shard and of weights of a layer from which on the library's product is faster than heddle's
+ * kernel; measured, see docs/performance.md. For other core types the library was not faster in any measurement. */
 typedef struct bound {
   const char *core;
   int64_t forward_rows, forward_weights, dx_rows, dx_weights;

@@ -1,4 +1,4 @@
-/* The loops over pixels that go from place to place: every set of kernels compiles them for itself. See image.h. */
+/* The loops over pixels that gather from other places: every set of kernels compiles them for itself. See image.h. */
 #pragma once
 
 #include <math.h>

@@ -27,7 +27,7 @@ static void avg_pool2d(const hd_call *call) {
   }
 }
 
-/* Adds one window's share to each of its pixels. */
+/* Adds one window's part of the gradient to each of its pixels. */
 G16 void share_group(const hd_geom *g, const window16 *w, g16 share, float *dx, int count) {
   for (int ky = w->y0; ky < w->y1; ky++)
     for (int kx = w->x0; kx < w->x1; kx++) {

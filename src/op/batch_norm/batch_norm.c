@@ -24,11 +24,11 @@ static hd_status shapes(hd_op_shapes *s) {
                     "layer '%s': batch_norm expects channels or channels x height x width, found %s", s->layer,
                     hd__shape_text(text, sizeof text, &s->x[0]));
   const hd_shape channels = {1, {s->x[0].dim[0]}}, *image = &s->order[0];
-  hd_shape home = {4, {channels.dim[0], 1, 1, 1}};
+  hd_shape in_memory = {4, {channels.dim[0], 1, 1, 1}};
   if (image->rank == 3) /* each element of a flattened image is a channel: the order of memory is the image's */
-    home = (hd_shape){4, {1, image->dim[0], image->dim[1], image->dim[2]}};
+    in_memory = (hd_shape){4, {1, image->dim[0], image->dim[1], image->dim[2]}};
   for (int i = 0; i < 4; i++) {
-    hd_op_param *param = hd__shapes_param(s, suffix[i], &channels, &home);
+    hd_op_param *param = hd__shapes_param(s, suffix[i], &channels, &in_memory);
     param->init = i == 0 || i == 3 ? HD_INIT_ONE : HD_INIT_ZERO;
     param->running = i >= 2;
   }

@@ -1,7 +1,7 @@
 /* Batch normalisation: sixteen channels at a time, each lane the reference's chain.
  *
- * Channels are fastest in memory. Groups of them run side by side: chains would wait for their own additions alone, and
- * the memory of a pixel is then read in one go. What belongs to a few groups is kept in registers. */
+ * Channels are fastest in memory. Several groups of them are computed together: a single chain would wait for its own
+ * additions, and the memory of a pixel is then read contiguously. The values of a few groups are kept in registers. */
 #include "kernel/cpu/group16.h"
 
 enum { MOST = 16 }; /* groups at a time */

@@ -1,5 +1,5 @@
 /* concat: images of equal height and width, channel after channel, or flat values end to end; and its gradient, which
- * takes the channels of one input out again.
+ * extracts the channels of one input.
  *
  * Flattened images that keep their image's memory order are joined as images; in PyTorch's order the result is the
  * same. */

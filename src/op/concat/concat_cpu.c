@@ -1,4 +1,4 @@
-/* Concatenation of channels, and the part of one input taken out again: pixel by pixel, a run of channels at a time. */
+/* Concatenation of channels, and extraction of one input's part: pixel by pixel, a run of channels at a time. */
 #include <string.h>
 
 #include "kernel/cpu/cpu_fill.h"

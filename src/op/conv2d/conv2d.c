@@ -17,7 +17,7 @@ static const hd_op_setting settings[] = {
                .help = "whiten: added to each eigenvalue"),
     HD_SETTINGS_END};
 
-/* Filters that whiten patches are their eigenvectors and the negatives of these. */
+/* Filters that whiten patches are the eigenvectors of their second moments, and the negatives of these. */
 static hd_status check_whitening(const hd_op_shapes *s) {
   const hd_geom *g = &s->geom;
   const int64_t size = (int64_t)g->ci * g->kh * g->kw;

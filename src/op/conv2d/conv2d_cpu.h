@@ -112,7 +112,7 @@ static inline int frame_rows(const conv_frame *f) {
   return rows < 1 ? 1 : rows > GROUP_ROWS ? GROUP_ROWS : (int)rows;
 }
 
-/* Images of some rows of a call as a kernel reads them: framed in scratch, or where they lie. */
+/* Images of some rows of a call as a kernel reads them: framed in scratch, or in place. */
 typedef struct conv_images {
   const float *first;
   int64_t stride;
@@ -127,10 +127,10 @@ void HD_SYM(conv_frame_fill)(float *out, const conv_frame *frame, const float *i
  * from `channels` on are zero. */
 void HD_SYM(conv_slice_fill)(float *out, const conv_frame *frame, const float *image, int channels);
 
-/* out = sum + 0, which makes -0 to +0; may be in place. */
+/* out = sum + 0, which turns -0 into +0; may be in place. */
 void HD_SYM(conv_finish_sums)(float *out, const float *sum, int64_t count);
 
-/* Of images `stride` apart: framed in scratch, a frame_slot each, unless the images can be read as they are. */
+/* Images `stride` apart: framed in scratch, a frame_slot each, unless the images can be read in place. */
 static inline conv_images frame_images(float *scratch, const conv_frame *frame, int framed, const float *image,
                                        int64_t stride, int64_t rows) {
   if (!framed)
@@ -140,14 +140,15 @@ static inline conv_images frame_images(float *scratch, const conv_frame *frame, 
   return (conv_images){scratch, frame_slot(frame)};
 }
 
-/* It has many fields because every step is free: forward and the phases of the input's gradient are the same code. */
+/* It has many fields so that forward and all phases of the input's gradient are the same code. */
 typedef struct conv_walk {
   const float *x;                       /* the first window's first element in row 0 */
   int64_t x_stride, x_step_y, x_step_x; /* to the next row (sample), window below, window to the right */
   int64_t x_line;                       /* to the kernel's next row */
   int taps_y, run;                      /* the kernel's rows, and contiguous elements in each */
   const float *w;                       /* [block][w_taps][groups of the block * 16], see walk_block_groups */
-  int64_t w_taps, w_first, w_skip;      /* elements of the kernel: all, before the first, left out behind each row */
+  int64_t w_taps, w_first, w_skip;      /* elements of the kernel: all, those skipped before the first, those
+                                           skipped after each row */
   const float *bias;                    /* or NULL */
   int channels;
   float *y; /* the first window's output in row 0; channels are contiguous */
@@ -161,8 +162,8 @@ typedef struct conv_walk {
   int64_t at_step_y, at_step_x; /* x from a position to the one below, to the right */
 } conv_walk;
 
-/* Groups in the block that starts at group `first` of `groups`: BLOCK_GROUPS, or all that are left when that is one
- * more, because a block of one group would load a weight for each of its few accumulators. */
+/* Groups in the block that starts at group `first` of `groups`: BLOCK_GROUPS, or all that are left if that is one more,
+ * because a block of one group would load a weight for each of its few accumulators. */
 static inline int walk_block_groups(int first, int groups) {
   int left = groups - first;
   return BLOCK_GROUPS > 1 && left == BLOCK_GROUPS + 1 ? left : least(left, BLOCK_GROUPS);
@@ -208,7 +209,7 @@ void HD_SYM(conv_walk)(const conv_walk *walk);
 
 /* Along one axis, the input's pixels i = first, first + stride, ... whose windows use the same taps of the kernel: */
 typedef struct conv_phase {
-  int taps; /* how many of the kernel's positions: tap t is the kernel's last - t * stride */
+  int taps; /* the number of these taps: tap t is the kernel's last - t * stride */
   int last;
   int first, count;
   int start; /* the output's pixel under the first tap of the first one's window, may be negative */

@@ -1,7 +1,7 @@
-/* The gradient of a convolution's weight and bias, by one of five methods with the same bits, chosen by the shape
- * alone:
+/* The gradient of a convolution's weight and bias, by one of five methods, chosen by the shape alone. All except tiles
+ * have the same bits:
  *
- *   tiles   wide 3 x 3 and 5 x 5 kernels without a pool, see winograd_dw_cpu.c. (This one has other bits.)
+ *   tiles   wide 3 x 3 and 5 x 5 kernels without a pool, see winograd_dw_cpu.c
  *   wide    taps in vector lanes: without a pool, see conv2d_dw_wide_cpu.c.
  *   dense   output channels in vector lanes, for few input channels; a block of taps in registers for all windows,
  *           the positions of a pool one after the other.
@@ -9,8 +9,8 @@
  *           conv2d_dw_pick_cpu.c.
  *   live    over nonzero dy alone: behind a pool with many input channels, see conv2d_live_dw_cpu.c.
  *
- * Groups of channels go one after the other. Order of the dense method: per weight, over samples ascending, windows
- * row-major: acc = fma(dy, x, acc), at last acc + 0; of the bias, always: acc = acc + dy. */
+ * Groups of channels are computed one after the other. Order of the dense method: per weight, over samples ascending,
+ * windows row-major: acc = fma(dy, x, acc), finally acc + 0; of the bias, in every method: acc = acc + dy. */
 #include "op/conv2d/conv2d_live_cpu.h"
 #include "op/conv2d/winograd_cpu.h"
 
@@ -29,7 +29,7 @@ typedef struct dw_shape {
 
 typedef enum dw_way { LIVE, DENSE, PICKED, WIDE } dw_way;
 
-/* By the number of vector instructions; half of a pooled gradient is taken to be zero. */
+/* Chooses by the number of vector instructions; half of a pooled gradient is assumed to be zero. */
 static dw_way way_of(const hd_geom *g) {
   double run16 = up16(g->kw * g->ci) / 16, wide = (double)g->co * g->kh * run16;
   double dense = (double)g->kh * g->kw * g->ci * (up16(g->co) / 16), live = 4 * g->co + 0.5 * wide;
@@ -40,7 +40,7 @@ static dw_way way_of(const hd_geom *g) {
   return g->pool * g->pool * dense <= live ? DENSE : LIVE;
 }
 
-/* Of one group of channels, g, that is part of `whole`. */
+/* The geometry of one group of channels, g, of the convolution `whole`. */
 static dw_shape shape_of(const hd_geom *g, const hd_geom *whole) {
   dw_shape s = {.frame = input_frame(g, whole->ci), .run = g->kw * g->ci, .co16 = up16(g->co)};
   s.dy_pixel = whole->co;

@@ -5,7 +5,7 @@
  * Order: per weight, over samples ascending, windows row-major: acc = fma(dy, x, acc), at last acc + 0. */
 #include "op/conv2d/conv2d_cpu.h"
 
-/* Groups of taps in a block: so many that blocks have few operands to load for each product. */
+/* Groups of taps in a block: enough that few operands are loaded for each product. */
 enum { WIDE_GROUPS = ACC_GROUPS >= 24 ? 3 : 1, WIDE_OUTPUTS = ACC_GROUPS >= 24 ? 12 : ACC_GROUPS };
 
 /* The geometry of a call, worked out. */
@@ -101,8 +101,8 @@ static wide_span span_of(int windows, int stride, int padding, int size, int fir
                      behind < 0 ? 0 : least(windows, behind / stride + 1)};
 }
 
-/* All blocks over the windows of some samples; one row of the kernel after the other, and all output channels for some
- * of its taps, so that what images are read stays near. */
+/* All blocks over the windows of some samples: one row of the kernel after the other, and all output channels for some
+ * of its taps, so that the parts of images in use stay in the caches. */
 static void add_rows(const wide_block *whole, const wide_shape *s) {
   const hd_geom *g = whole->g;
   int groups = s->run16 / 16, across = even_part(groups, WIDE_GROUPS);

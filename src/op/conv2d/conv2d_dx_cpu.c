@@ -1,19 +1,19 @@
-/* The gradient of a convolution's input, by one of five methods, chosen by the shape alone; slices and taps have the same
- * bits:
+/* The gradient of a convolution's input, by one of five methods, chosen by the shape alone; slices and taps have the
+ * same bits:
  *
- *   slices   over nonzero dy alone: behind a pool, see conv2d_pool_dx_cpu.c.
- *   taps     the same for many input channels, see conv2d_tap_dx_cpu.c.
- *   depth    channels in vector lanes: depthwise, see conv2d_depth_cpu.c.
- *   tiles    wide 3 x 3 and 5 x 5 kernels, see winograd_cpu.c.
- *   walks    over the gradient with the kernel reversed, for each group of channels and phase of the stride, one for all
- *            pixels whose windows use the same taps: there are fewer at the edges.
+ *   slices   behind a pool, over the nonzero dy only: conv2d_pool_dx_cpu.c.
+ *   taps     the same for many input channels: conv2d_tap_dx_cpu.c.
+ *   depth    depthwise, channels in vector lanes: conv2d_depth_cpu.c.
+ *   tiles    wide 3 x 3 and 5 x 5 kernels: winograd_cpu.c.
+ *   walks    over the gradient with the kernel reversed, for each group of channels and phase of the stride; pixels
+ *            whose windows use the same taps (fewer at the edges) share a walk.
  *
- * Order: per input element, over the output's pixels row-major, inside over channels ascending: acc = fma(dy, w,
- * acc), at last acc + 0. */
+ * Order of the sum of an input element: the output's pixels row-major, for each pixel channels ascending: acc =
+ * fma(dy, w, acc), finally acc + 0. */
 #include "op/conv2d/conv2d_live_cpu.h"
 #include "op/conv2d/winograd_cpu.h"
 
-/* From so many input channels on a block of one tap has sums enough to hide their latency. */
+/* From this number of input channels on, a block of one tap has enough sums to hide their latency. */
 enum { TAPS_CHANNELS = 48 };
 
 typedef enum dx_way { SLICES, TAPS, DEPTH, TILES, WALKS } dx_way;
@@ -48,7 +48,7 @@ typedef struct dx_part {
   int group;
 } dx_part;
 
-/* Where the group's channels of an input pixel of row n go. */
+/* The group's channels of an input pixel of row n in dx. */
 static float *dx_at(const dx_part *p, int64_t n, int y, int x) {
   return (float *)p->call->out[0] + n * p->call->out_stride[0] + ((int64_t)y * p->g.wi + x) * p->call->g->ci +
          p->group * p->g.ci;

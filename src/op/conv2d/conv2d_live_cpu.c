@@ -1,5 +1,5 @@
-/* Which gradients behind a pool are live, and sums of a few scaled patches, the inner loop of that of the weight:
- * sum += g * x for each live entry of a list.
+/* Finds the live gradients behind a pool, and sums a few scaled patches, the inner loop of the weight's gradient: sum
+ * += g * x for each live entry of a list.
  *
  * A patch is `rows` lines of whole groups. It is cut into blocks whose sums stay in registers while the list is
  * read, once for each block. Order: per element, entries as listed: acc = fma(g, x, acc). */

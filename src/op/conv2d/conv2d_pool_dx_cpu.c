@@ -11,9 +11,9 @@ enum { NEAR_WEIGHTS = 12 * 1024 };
 /* Elements of one slice's weights: for each block of a patch [co][lines][across * 16]. */
 static int64_t slice_weights(const hd_geom *g) { return (int64_t)g->co * g->kh * slice_run(g); }
 
-/* Blocks of a patch, each taken over all pixels before the next one. All weights of a block are read for each pixel:
- * where those of a whole patch are too many for the first-level cache, a block has one line. So it has where a line
- * is divided, since an element takes what comes from its pixels line by line. */
+/* Blocks of a patch, each computed over all pixels before the next one. All weights of a block are read for each pixel:
+ * if those of a whole patch do not fit into the first-level cache, a block has one line. It also has one line if a line
+ * is divided, since an element is added to line by line of its pixels. */
 static conv_cut pool_cut(const hd_geom *g) {
   conv_cut cut = cut_of(g);
   if (slice_weights(g) > NEAR_WEIGHTS || cut.across < cut.groups)
@@ -55,8 +55,8 @@ static void add_block_of_pixels(const hd_geom *g, const conv_frame *f, float *fr
     }
 }
 
-/* One slice of one sample into its frame. The last block first: its pixels come before those of other blocks where they
- * add to the same element. */
+/* Adds one slice of one sample to its frame. The last block first: its pixels come before those of other blocks where
+ * they add to the same element. */
 static void add_slice(const hd_geom *g, const conv_frame *f, float *frame, const uint64_t *bits, const float *dy,
                       const float *w) {
   const conv_cut cut = pool_cut(g);
@@ -70,7 +70,7 @@ static void add_slice(const hd_geom *g, const conv_frame *f, float *frame, const
     }
 }
 
-/* A slice's channels of one sample's dx, out of the frame: + 0. */
+/* Copies a slice's channels of one sample's dx out of the frame, + 0. */
 static void put_slice(float *dx, const conv_frame *f, const float *frame, int channels) {
   int64_t line = (int64_t)f->width * f->channels, image_line = f->image_width * f->pixel;
   for (int y = 0; y < f->image_height; y++, dx += image_line) {

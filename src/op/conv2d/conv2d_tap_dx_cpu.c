@@ -1,7 +1,7 @@
-/* The gradient of a convolution's input behind a pool, for many input channels: tap after tap of the kernel, the
- * last one first. What a tap adds goes to other elements for each pixel of the output, so that its weights can be
- * taken in parts that stay in a near cache while all pixels pass: some output channels by some groups of input
- * channels, whose sums are in registers for the live channels of a pixel.
+/* The gradient of a convolution's input behind a pool, for many input channels: one tap of the kernel after the other,
+ * the last one first. A tap adds to a different element for each pixel of the output, so its weights can be divided
+ * into parts that stay in a near cache for all pixels: some output channels by some groups of input channels, whose
+ * sums are in registers for the live channels of a pixel.
  *
  * Order: per input element, over the output's pixels row-major, inside over channels ascending: acc = fma(dy, w,
  * acc), at last acc + 0. */

@@ -22,7 +22,7 @@ typedef struct winograd_map {
   int side;         /* of a tile */
 } winograd_map;
 
-/* The places of infinity, the last ones of an axis, belong to a tile's last line of outputs alone: they are left out
+/* The places of infinity, the last ones of an axis, belong only to a tile's last line of outputs: they are left out
  * where that lies outside. So there are four kinds of places, by the tiles that have them, and places of a kind are
  * neighbours: in lines all but the last column, then that column. */
 enum { EVERY, LAST_DOWN, LAST_ACROSS, LAST_BOTH, KINDS };
@@ -30,7 +30,7 @@ static const int kind_end[KINDS] = {(LINE - 1) * (LINE - 1), LINE *(LINE - 1), P
 
 static inline int place_of(int y, int x) { return x < LINE - 1 ? (LINE - 1) * y + x : LINE * (LINE - 1) + y; }
 
-/* How many tiles have the places of a kind. */
+/* The number of tiles that have the places of a kind. */
 typedef struct winograd_counts {
   int of[KINDS];
 } winograd_counts;
@@ -79,7 +79,7 @@ static inline winograd_cursor from_here(winograd_cursor at) {
  * tiles of a place would fall into few sets of a cache. */
 static inline int tile_elems(int channels) { return up16(channels) + (up16(channels) % 128 ? 0 : 16); }
 
-/* Tiles at a time: as many as take about so many bytes when that many channels are transformed. */
+/* Tiles at a time: as many as take about this many bytes when this many channels are transformed. */
 static inline int tiles_at_once(int bytes, int channels) {
   int tiles = bytes / (PLACES * (int)sizeof(float) * up16(channels)) / TILES_STEP * TILES_STEP;
   return most(TILES_STEP, tiles);
@@ -131,7 +131,8 @@ winograd_square HD_SYM(winograd_square)(float *copy, const winograd_map *map, in
 /* Elements of such a copy. */
 static inline int64_t copy_elems(int channels) { return (int64_t)PLACES * up16(channels) + 16; }
 
-/* Where transformed values are: elements to the next place, group of sixteen channels and tile that the place has. */
+/* The layout of transformed values: elements to the next place, to the next group of sixteen channels, and to the next
+ * tile that has the place. */
 typedef struct winograd_planes {
   float *first;
   int64_t place, group, tile;
@@ -155,7 +156,7 @@ static inline void next_group(winograd_target *to, const winograd_planes *planes
     to->at[kind] += planes->group;
 }
 
-/* Chosen and multiplied in this way, so that loops over lines keep all of it in registers. */
+/* Written like this so that loops over lines keep everything in registers. */
 static inline float *value_at(const winograd_target *target, int64_t place, int y, int x) {
   float *last = x == LINE - 1 ? target->at[LAST_BOTH] : target->at[LAST_DOWN];
   float *others = x == LINE - 1 ? target->at[LAST_ACROSS] : target->at[EVERY];

@@ -212,7 +212,7 @@ static void add_last(const dw_tiles *d, const hd_geom *g, float *dw) {
     }
 }
 
-/* Planes of so many tiles at most, which begin at `first`. */
+/* Planes of at most this many tiles, which begin at `first`. */
 static winograd_planes planes_of(float *first, int channels) {
   return (winograd_planes){.first = first, .place = DW_TILES * up16(channels) + 16, .group = 16 * DW_TILES, .tile = 16};
 }

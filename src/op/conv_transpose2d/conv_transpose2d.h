@@ -75,7 +75,7 @@ HD_BOTH real conv_transpose2d_db_value(const op_call *c, int64_t k, int co) {
   return window_bias_dw(c, k, g->ho * g->wo, co);
 }
 
-/* The weights in home order, then the biases. */
+/* The weights in memory order, then the biases. */
 HD_BOTH int64_t conv_transpose2d_weights(const hd_geom *g) {
   return (int64_t)g->ci * g->kh * g->kw * (g->co / g->groups);
 }

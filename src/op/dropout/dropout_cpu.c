@@ -1,4 +1,4 @@
-/* Dropout and its gradient: the mask of sixteen elements is drawn, then multiplied with. */
+/* Dropout and its gradient: the mask of sixteen elements is drawn, then applied. */
 #include "base/philox.h"
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"

@@ -21,9 +21,9 @@ static hd_status shapes(hd_op_shapes *s) {
     return hd__fail(s->ctx, HD_E_SHAPE,
                     "layer '%s': group_norm expects groups that divide its %d channels, found groups %d; use a divisor",
                     s->layer, channels, groups);
-  const hd_shape shape = {1, {channels}}, home = {4, {channels, 1, 1, 1}};
-  hd__shapes_param(s, "weight", &shape, &home)->init = HD_INIT_ONE;
-  hd__shapes_param(s, "bias", &shape, &home)->init = HD_INIT_ZERO;
+  const hd_shape shape = {1, {channels}}, in_memory = {4, {channels, 1, 1, 1}};
+  hd__shapes_param(s, "weight", &shape, &in_memory)->init = HD_INIT_ONE;
+  hd__shapes_param(s, "bias", &shape, &in_memory)->init = HD_INIT_ZERO;
   HD_TRY(hd__shapes_same(s));
   s->geom.groups = groups;
   return HD_OK;

@@ -6,13 +6,14 @@
 static const hd_op_setting settings[] = {HD_EPS_SETTING, HD_SETTINGS_END};
 
 static hd_status shapes(hd_op_shapes *s) {
-  hd_shape shape = s->x[0], image = s->order[0].rank == 3 ? s->order[0] : shape, home = {4, {1, image.dim[0], 1, 1}};
+  hd_shape shape = s->x[0], image = s->order[0].rank == 3 ? s->order[0] : shape,
+           in_memory = {4, {1, image.dim[0], 1, 1}};
   if (image.rank == 3) {
-    home.dim[2] = image.dim[1];
-    home.dim[3] = image.dim[2];
+    in_memory.dim[2] = image.dim[1];
+    in_memory.dim[3] = image.dim[2];
   }
-  hd__shapes_param(s, "weight", &shape, &home)->init = HD_INIT_ONE;
-  hd__shapes_param(s, "bias", &shape, &home)->init = HD_INIT_ZERO;
+  hd__shapes_param(s, "weight", &shape, &in_memory)->init = HD_INIT_ONE;
+  hd__shapes_param(s, "bias", &shape, &in_memory)->init = HD_INIT_ZERO;
   return hd__shapes_same(s);
 }
 

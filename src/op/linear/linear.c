@@ -1,7 +1,7 @@
 /* linear: y = x w^T + b over flat values, with a ReLU if a pass has fused it; and its gradients.
  *
- * If the input is a flattened image in the image's memory order, the weight's home order follows the memory; files keep
- * PyTorch's order. The reference kernels that no other operation has are here. */
+ * If the input is a flattened image in the image's memory order, the weight's columns are in that order too; files keep
+ * PyTorch's order. The reference kernels that only linear has are here. */
 #include <limits.h>
 #include <math.h>
 
@@ -27,10 +27,10 @@ hd_status hd__shapes_linear(hd_op_shapes *s) {
   if ((int64_t)g->ci * g->co > INT_MAX / 8)
     return hd__fail(s->ctx, HD_E_SHAPE, "layer '%s': expected at most %d weights, found %d x %d; use fewer outputs",
                     s->layer, INT_MAX / 8, g->co, g->ci);
-  hd_shape home = {4, {g->co, g->ci, 1, 1}};
+  hd_shape in_memory = {4, {g->co, g->ci, 1, 1}};
   if (order->rank == 3)
-    home = (hd_shape){4, {g->co, order->dim[0], order->dim[1], order->dim[2]}};
-  hd__shapes_param(s, "weight", &(hd_shape){2, {g->co, g->ci}}, &home);
+    in_memory = (hd_shape){4, {g->co, order->dim[0], order->dim[1], order->dim[2]}};
+  hd__shapes_param(s, "weight", &(hd_shape){2, {g->co, g->ci}}, &in_memory);
   if (s->attrs->bias)
     hd__shapes_param(s, "bias", &(hd_shape){1, {g->co}}, &(hd_shape){4, {g->co, 1, 1, 1}});
   for (int i = 0; i < s->params; i++) {

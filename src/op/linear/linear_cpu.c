@@ -14,7 +14,7 @@
 
 enum { ROWS = LINEAR_ROWS, OUTS = LINEAR_OUTS };
 
-/* A slab: 640 KB of weights, and no more blocks than its chains have room to be set aside. */
+/* A slab: 640 KB of weights, and at most as many blocks as there is room to store chains for. */
 enum { PART_COLUMNS = 1024, SLAB_ELEMS = 160 << 10, SLAB_BLOCKS = 32 };
 
 /* Some outputs of some samples, for one part of the columns: rows of x, w and y from the first one on. */

@@ -1,4 +1,4 @@
-/* What kernels of linear layers have in common. */
+/* Shared by the kernels of linear layers. */
 #pragma once
 
 #include "kernel/cpu/cpu_fill.h"

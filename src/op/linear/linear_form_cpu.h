@@ -48,7 +48,7 @@ G16 void sample(sums acc, const float *x, const float *dy, int rows, int groups)
   }
 }
 
-/* The position of a block in the samples, and in what the chains start from. */
+/* The position of a block in the samples, and in the starts of the chains. */
 typedef struct cursor {
   const float *x, *dy, *start;
   int64_t x_stride, dy_stride;
@@ -81,7 +81,7 @@ G16 void add_right(sums acc, const sums right, int rows, int groups) {
     acc[r][v] = g16_add(acc[r][v], right[r][v]);
 }
 
-/* Takes the topmost entry off the stack, onto the registers. */
+/* Adds the topmost entry of the stack to the registers. */
 G16 float *merge(sums acc, float *top, int rows, int groups) {
   top -= rows * groups * 16;
   UNROLL
@@ -114,7 +114,7 @@ G16 void write_out(const block *b, const sums acc, int rows, int groups, int shi
   }
 }
 
-/* The samples of the push at hand; by `next`, so that `step` takes no register. */
+/* The samples of the current push; found by `next`, so that `step` takes no register. */
 G16 int step_rows(const hd_walk *w) { return w->next[-1].row1 - w->next[-1].row0; }
 
 /* Counts are constants where this is inlined. */
@@ -162,8 +162,8 @@ G16 void form_rows(const block *b, int rows, int groups, int shifted) {
   }
 }
 
-/* Forms a block of so many groups of columns. Not inlined: what their caller keeps in registers would push out what
- * they need. */
+/* Forms a block of this many groups of columns. Not inlined: the values that the caller keeps in registers would
+ * displace those that this needs. */
 typedef void form_fn(const block *b, int rows);
 
 #define FORM(groups, shifted)                                                                                          \

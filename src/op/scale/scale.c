@@ -1,4 +1,4 @@
-/* scale: y = factor * x, for scores that a loss shall see smaller or larger than a layer makes them. */
+/* scale: y = factor * x, for example to give the loss smaller or larger scores than a layer computes. */
 #include "op/op.h"
 
 static const hd_op_setting settings[] = {HD_SETTING("factor", REAL, factor, .low = -1e6, .high = 1e6, .required = true,

@@ -1,5 +1,5 @@
-/* shifted_linear: y = (x + shift) w^T + b over flat values, with a ReLU if a pass has fused it. No layer of model
- * files: plan/pass_shift.c puts it in the place of a linear layer that reads normalised samples. */
+/* shifted_linear: y = (x + shift) w^T + b over flat values, with a ReLU if a pass has fused it. Not a layer of model
+ * files: plan/pass_shift.c replaces a linear layer that reads normalised samples by it. */
 #include <math.h>
 
 #include "op/linear/linear_form.h"

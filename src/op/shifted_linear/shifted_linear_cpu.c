@@ -139,7 +139,7 @@ static float sum_of(const float *w, int inputs) {
   return g16_tree(sum);
 }
 
-/* What the chains of a panel start from. */
+/* The starts of a panel's chains. */
 static void start(float first[MOST_OUTPUTS], const panel *p) {
   const hd_geom *g = p->call->g;
   const float *w = (const float *)p->call->in[1] + (int64_t)p->j * g->ci, *bias = p->call->in[2];

@@ -1,4 +1,4 @@
-/* What the kernels of shifted_linear have in common. */
+/* Shared by the kernels of shifted_linear. */
 #pragma once
 
 #include "kernel/cpu/group16.h"

@@ -1,8 +1,8 @@
 /* The gradient of shifted_linear's weight and bias, formed inside the reduction over shards as that of a linear layer
  * (linear_form_cpu.h); the chains of a shard start from the shift times its sum of dy.
  *
- * An input that is zero in all samples gives an output's sum of these starts, the same for every such input. Where
- * there are many, as at the edges of pictures, the others are moved together first and their results apart again. */
+ * An input that is zero in all samples gives an output's sum of these starts, the same for every such input. If there
+ * are many, as at the edges of pictures, the other inputs are packed first and their results unpacked. */
 #include <stdbool.h>
 
 #include "op/linear/linear_cpu.h"
@@ -11,7 +11,7 @@
 
 FORMS(1)
 
-/* What the chains of up to STARTS outputs start from, for each step. */
+/* The starts of the chains of up to STARTS outputs, for each step. */
 static void make_starts(float (*start)[STARTS], const hd_form *f) {
   const hd_reduction *r = f->reduction;
   for (int i = 0; i < r->count; i++)
@@ -23,20 +23,20 @@ static void make_starts(float (*start)[STARTS], const hd_form *f) {
     }
 }
 
-/* Groups of inputs that are looked at together; columns that are moved together at a time, and of how many samples at
+/* Groups of inputs that are searched together; columns that are packed together at a time, and of how many samples at
  * most; outputs from which the search for live inputs pays. */
-enum { STRETCH = 64, PANEL = 192, MOST_ROWS = 128, WORTH_A_SEARCH = 24 };
+enum { SEARCHED_GROUPS = 64, PANEL = 192, MOST_ROWS = 128, WORTH_A_SEARCH = 24 };
 
 static int64_t rows_of(const hd_reduction *r) { return r->step[r->count - 1].row1 - r->step->row0; }
 
 static const float *first_row(const hd_form *f) { return f->x + f->reduction->step->row0 * f->x_stride; }
 
-/* A bit for each of `count` inputs from k on that is not zero in all rows, for up to STRETCH groups; their number. */
+/* Sets a bit for each of `count` inputs from k on that is not zero in all rows; returns the number of bits. */
 static int find_live(uint32_t *live, const hd_form *f, int k, int count) {
   const int64_t rows = rows_of(f->reduction);
   const float *x = first_row(f) + k;
   int all = 0;
-  memset(live, 0, STRETCH * sizeof *live);
+  memset(live, 0, SEARCHED_GROUPS * sizeof *live);
   for (int64_t n = 0; n < rows; n++, x += f->x_stride)
     for (int g = 0; 16 * g < count; g++)
       live[g] |= g16_nonzero(g16_load(x + 16 * g));
@@ -47,16 +47,17 @@ static int find_live(uint32_t *live, const hd_form *f, int k, int count) {
   return all;
 }
 
-/* Neighbouring groups of columns whose live inputs are moved together. */
+/* Neighbouring groups of columns whose live inputs are packed together. */
 typedef struct panel {
   const hd_form *f;
   int k, groups, columns; /* the first column; columns of live inputs */
-  g16_picks live[STRETCH];
-  int at[STRETCH]; /* of each group: where its live inputs are among all */
+  g16_picks live[SEARCHED_GROUPS];
+  int at[SEARCHED_GROUPS]; /* of each group: where its live inputs are among all */
   _Alignas(64) float x[MOST_ROWS * PANEL + 16], out[STARTS * PANEL + 16];
 } panel;
 
-/* What is behind a row's last input is zero, so that no number computes slowly, or belongs to the next row. */
+/* The elements after a row's last input are set to zero, so that no denormal slows down the products, or belong to the
+ * next row. */
 static void move_together(panel *p) {
   const int64_t rows = rows_of(p->f->reduction);
   const float *x = first_row(p->f) + p->k;
@@ -93,7 +94,7 @@ static void form_panel(panel *p, const float *start, const float *idle) {
   move_apart(p, idle);
 }
 
-/* The columns k to k + count - 1, of which only those of live inputs are computed. */
+/* The columns k to k + count - 1: only those of live inputs are computed. */
 static void form_live(const hd_form *f, const float *start, const float *idle, const uint32_t *live, int k, int count) {
   panel p;
   p.f = f;
@@ -118,8 +119,8 @@ static void form_outputs(const hd_form *f) {
   make_starts(start, f);
   form_columns(f, &(columns){.x = zeros, .out = idle, .out_ld = 1, .count = 1}, *start, form_of);
   for (int k = f->k0, count; k < f->k1; k += count) {
-    uint32_t live[STRETCH];
-    count = f->k1 - k < 16 * STRETCH ? f->k1 - k : 16 * STRETCH;
+    uint32_t live[SEARCHED_GROUPS];
+    count = f->k1 - k < 16 * SEARCHED_GROUPS ? f->k1 - k : 16 * SEARCHED_GROUPS;
     if (may_search && 4 * find_live(live, f, k, count) < 3 * count)
       form_live(f, *start, idle, live, k, count);
     else

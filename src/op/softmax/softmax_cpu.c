@@ -1,5 +1,5 @@
 /* Softmax over the channels of each pixel, and its gradient: groups along the channels, 16 chains and the fixed tree.
- * Inputs may be the output: a pixel's sums are complete before its first channel is written. */
+ * The output may overwrite the input: a pixel's sums are complete before its first channel is written. */
 #include "op/softmax/softmax_cpu.h"
 
 static void softmax_of(const float *x, float *y, int channels) {

@@ -35,8 +35,8 @@ static double live_share(const hd_call *call, int slot, int64_t elems) {
   return (double)live / (double)(elems * call->rows);
 }
 
-/* The share of the products that a kernel cannot leave out: of a pooled gradient, in[0] of conv2d_dx and in[1] of
- * conv2d_dw, and of samples. */
+/* The share of the products that a kernel must compute: that of the nonzero elements of a pooled gradient, in[0] of
+ * conv2d_dx and in[1] of conv2d_dw, and of samples. */
 static double live_products(const hd_call *call, hd_op op) {
   const hd_geom *g = call->g;
   if ((op == HD_OP_conv2d_dx || op == HD_OP_conv2d_dw) && g->pool > 1)

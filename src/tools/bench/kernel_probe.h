@@ -38,5 +38,5 @@ void hd__probe_fini(hd_probe *probe);
 void hd__probe_enter(hd_probe *probe);
 void hd__probe_leave(void);
 
-/* Clears times and calls, and keeps what was counted. */
+/* Clears times and calls, and keeps the counts. */
 void hd__probe_restart(hd_probe *probe);

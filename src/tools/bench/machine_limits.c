@@ -198,7 +198,7 @@ static double tiled_line(int outputs, int side) {
   return outputs / side * HD_WINOGRAD_LINE + (outputs % side > 0 ? HD_WINOGRAD_LINE - 1 : 0);
 }
 
-/* Products that Winograd's tiles take over so many outputs, by those that are summed. */
+/* The products of Winograd's tiles for this many outputs, divided by those of the plain sums. */
 static double tiled(const hd_geom *g, int height, int width) {
   const int side = hd_winograd_side(g);
   return tiled_line(height, side) * tiled_line(width, side) / ((double)g->kh * g->kw * height * width);

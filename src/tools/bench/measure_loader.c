@@ -1,5 +1,5 @@
-/* How many samples a second a loader delivers: read, transformed and normalised by its workers or by this thread, and
- * all summed here, since a training step would read them. */
+/* The number of samples a second that a loader delivers: read, transformed and normalised by its workers or by this
+ * thread, and all summed here, since a training step would read them. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>

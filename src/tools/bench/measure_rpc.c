@@ -1,4 +1,4 @@
-/* The time of remote procedure calls: see bench.h for what is measured. What comes back is checked. */
+/* The time of remote procedure calls: see bench.h for what is measured. The results are checked. */
 #include <string.h>
 
 #include "base/alloc.h"

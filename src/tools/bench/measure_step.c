@@ -19,7 +19,7 @@
 #include "train/session/session.h"
 #include "tools/tune/scaling.h"
 
-/* With slow steps the time is over after fewer turns, at least LEAST_TURNS. */
+/* With slow steps the time is up after fewer turns, at least LEAST_TURNS. */
 enum { THREAD_TURNS = 41, TURNS = 9, LEAST_TURNS = 3, COUNTED_STEPS = 10, EXTRA_ROWS = 5 };
 
 typedef struct experiment {
@@ -78,7 +78,7 @@ static hd_status measure_threads(experiment *e, hd_ctx *ctx, double seconds) {
   double speed[THREAD_TURNS];
   HD_TRY(rehearse(&rehearsal, e, ctx, e->session->report.facts.threads));
   r->threads = hd__rehearsal_threads(rehearsal);
-  const double end_s = hd__clock_s() + 2 * seconds; /* turns on a busy machine take longer than asked for */
+  const double end_s = hd__clock_s() + 2 * seconds; /* turns take longer than requested on a busy machine */
   hd_status status = hd__rehearsal_time(&speed[0], rehearsal, ctx, seconds / THREAD_TURNS); /* warms up */
   for (int t = 0; status == HD_OK && another_turn(t, THREAD_TURNS, end_s); r->turns = ++t) {
     status = hd__rehearsal_time(&speed[t], rehearsal, ctx, seconds / THREAD_TURNS);

@@ -10,9 +10,10 @@
 static const double TURN_S = 0.05, SHOWS = 1.01;
 enum { TURNS = 4 };
 
-/* How much faster steps are with `few` threads than with `many`, by the clock or by processor time, whichever shows
- * more: teams take turns, and the best of each counts. Where other programs use the CPUs, many threads get more of them
- * by the clock, and few threads spend theirs on waiting: then there is no difference, and the factor is NAN. */
+/* The factor by which steps are faster with `few` threads than with `many`, by the clock or by processor time,
+ * whichever is larger: teams take turns, and the best of each counts. If other programs use the CPUs, many threads get
+ * more of them by the clock, and few threads spend theirs on waiting: then there is no difference, and the factor is
+ * NAN. */
 static hd_status compare_teams(double *factor, hd_ctx *ctx, const hd_machine_facts *facts, int few, int many) {
   hd_pace best[2] = {{0}}, now;
   for (int turn = 0; turn < 2 * TURNS; turn++) {

@@ -1,7 +1,7 @@
 /* Work to measure with: matrix products by heddle's kernels, on one CPU, on pairs of CPUs, on teams with barriers.
  *
- * Rates are counted per second of processor time wherever the speed of a CPU is measured: time that other programs take
- * of the CPU then does not count, and what a sibling on the same core takes does. */
+ * Rates are counted per second of processor time wherever the speed of a CPU is measured: time that other programs use
+ * the CPU does not count, but the slowdown by a sibling on the same core does. */
 #pragma once
 
 #include "base/status.h"

@@ -257,7 +257,7 @@ static int open_page(const char *path, struct stat *file) {
   return -1;
 }
 
-/* Jobs that cannot be seen for want of descriptors are not jobs that do not run. */
+/* Jobs that cannot be seen for lack of descriptors must not count as jobs that do not run. */
 static hd_status check_descriptors(hd_ctx *ctx, const char *path) {
   return errno == EMFILE || errno == ENFILE ? hd__file_error(ctx, path, "to look for jobs") : HD_OK;
 }

@@ -20,7 +20,7 @@ static bool same_name(const char *typed, const char *name) {
   return *typed == *name;
 }
 
-/* Options that define the result vary, and what a run reads. */
+/* The options that may vary: those that define the result, and those that say what a run reads. */
 static bool may_vary(int id) {
   return hd_option_at(id)->kind == HD_OPTION_EXPERIMENT || id == HD_OPT_DATA || id == HD_OPT_INIT;
 }

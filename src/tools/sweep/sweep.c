@@ -1,13 +1,13 @@
 /* Sweeps: see heddle/sweep.h.
  *
- * The folder is the queue. A job takes a run that has not ended by the lock of the run's folder, reads again whether
- * it has ended, and trains it under that lock; so a run has one writer at a time, on any number of hosts, and the lock
- * of a killed process is free. Rounds of successive halving are logical: what goes on is decided from the results of
- * all runs of a round, which no process changes before round-N.json says what goes on.
+ * The folder is the queue. A job takes a run that has not ended by locking the run's folder, checks again whether it
+ * has ended, and trains it under that lock; so a run has one writer at a time, on any number of hosts, and the lock of
+ * a killed process is free. Rounds of successive halving are logical: the runs that continue are chosen from the
+ * results of all runs of a round, which no process changes before round-N.json names them.
  *
- * A job has one thread unless the option threads says more: a run on one thread waits at no barrier, so as many runs
- * as CPUs are the most runs a second as long as there are as many runs. Each session binds its thread to a core that
- * no other job of the machine has claimed, which holds between processes too. */
+ * A job has one thread unless the option threads says more: a run on one thread waits at no barrier, so one run per CPU
+ * gives the most runs a second, if there are enough runs. Each session binds its thread to a core that no other job of
+ * the machine has claimed, which also works between processes. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -95,7 +95,7 @@ static hd_status read_end(bool *ended, job *j, int64_t run, const char *folder) 
   return HD_OK;
 }
 
-/* Sees to the end of a run that this job has taken; *ended is false if another process has it. */
+/* Completes a run that this job has taken; *ended is false if another process has it. */
 static hd_status attend(bool *ended, bool *trained, job *j, int64_t run) {
   hd_sweep *s = j->sweep;
   char folder[HD_PATH_BYTES];
@@ -196,7 +196,7 @@ static int64_t awaited_run(const hd_sweep *s) {
   return -1;
 }
 
-/* Says once for what is waited. */
+/* Reports once what this process waits for. */
 static void say_waiting(hd_sweep *s, int64_t run, const char *who) {
   char text[HD_LOCK_WHO_BYTES + 32];
   snprintf(text, sizeof text, "waiting for %s", who);
@@ -324,7 +324,7 @@ static hd_status write_choice(hd_sweep *s, hd_ctx *ctx, const char *name) {
   return status;
 }
 
-/* Another process beyond this round has written the choice, and may have changed results since. */
+/* Another process that is past this round has written the choice, and may have changed results since. */
 static hd_status choose(hd_sweep *s, hd_ctx *ctx) {
   char name[32], path[HD_PATH_BYTES];
   snprintf(name, sizeof name, "round-%d.json", s->round + 1);

@@ -1,4 +1,5 @@
-/* From what the caller types to a sweep that can run: what varies, sweep.json, and all that can fail without training.
+/* From the caller's words to a sweep that can run: what varies, sweep.json, and everything that can fail without
+ * training.
  *
  * sweep.json is written once, under the folder's lock, when every check has passed; a later start must say the same, or
  * nothing. */
@@ -13,7 +14,7 @@
 #include "platform/cgroup.h"
 #include "tools/sweep/sweep_source.h"
 
-/* Until another process has written sweep.json, first without a word. */
+/* Waits until another process has written sweep.json, at first silently. */
 static const double QUIET_S = 1, LOCK_S = 30;
 
 HD_RELEASER(release_session, hd_session, hd_session_destroy)
@@ -167,7 +168,7 @@ static json_t *spec_of(const hd_sweep *s) {
   return spec;
 }
 
-/* The first entry of `a` that `b` has otherwise, or not. */
+/* The first entry of `a` that differs or is missing in `b`. */
 static const char *difference(json_t *a, json_t *b) {
   const char *key;
   json_t *value;
@@ -231,7 +232,7 @@ static hd_status lock_folder(int *lock, const hd_sweep *s, hd_ctx *ctx) {
   return hd__file_lock_folder(lock, ctx, s->folder, LOCK_S);
 }
 
-/* The runs read that with which the sweep began, if it did. */
+/* The runs read the same models, weights and data as at the sweep's beginning, if it began. */
 static hd_status check_sources(const hd_sweep *s, hd_ctx *ctx) {
   json_auto_t *sources = NULL;
   return hd__sweep_read_sources(&sources, ctx, s, s->kept);
@@ -320,7 +321,7 @@ static hd_status choose_metric(hd_sweep *s, hd_ctx *ctx, const hd_session *sessi
   return HD_OK;
 }
 
-/* Sets up a run without a folder: finds its number of steps, and what else would fail. */
+/* Sets up a run without a folder: determines its number of steps, and finds other failures. */
 static hd_status rehearse(hd_sweep *s, hd_ctx *ctx, int64_t run) {
   HD_CONFIG_OWNED *config = NULL;
   HD_RELEASED(release_session) hd_session *session = NULL;
@@ -360,7 +361,7 @@ static hd_status check_runs(const hd_sweep *s, hd_ctx *ctx) {
   return HD_OK;
 }
 
-/* As many as asked for; otherwise as many as there are CPUs, and as many runs as the memory holds. */
+/* The requested number of jobs; otherwise one for each CPU, limited by the runs that fit into memory. */
 static hd_status choose_jobs(hd_sweep *s, hd_ctx *ctx, int32_t wanted) {
   HD_RELEASED(release_machine) hd_topology *machine = NULL;
   HD_RELEASED(release_place) hd_placement *place = NULL;

@@ -39,14 +39,14 @@ struct hd_sweep {
   hd_grid grid;
   hd_config *fixed;
   json_t *kept; /* what runs read, in the file that says what is swept (sweep_source.h); NULL: there is nothing */
-  char folder[HD_PATH_BYTES], asked[16], metric[16]; /* asked: "" for the default metric */
+  char folder[HD_PATH_BYTES], asked[16], metric[16]; /* requested; "" for the default metric */
   int64_t draws, halving;
   int rounds, round; /* of successive halving, else 1 */
   int threads;       /* of a job */
   int64_t bytes;     /* the most that a run allocates */
   int *cpu, cpus;    /* listed by the option cpus */
   sweep_run *run;
-  atomic_bool advanced; /* another process is beyond the present round */
+  atomic_bool advanced; /* another process is past the present round */
   int64_t ended_count, trainings, best;
   double best_metric;
   sweep_wait wait;

@@ -166,7 +166,8 @@ static hd_status prove(experiment *e, hd_ctx *ctx) {
 
 static hd_status take_turn(experiment *e, hd_ctx *ctx, double seconds) {
   for (int k = 0; k < e->out->count; k++) {
-    int i = e->turns % 2 ? e->out->count - 1 - k : k; /* back and forth: a drift affects all settings equally */
+    int i = e->turns % 2 ? e->out->count - 1 - k : k; /* forward and backward, so that a drift affects all settings
+                                                         equally */
     HD_TRY(hd__rehearsal_time(&e->speed[i][e->turns], e->rehearsal[i], ctx, seconds));
   }
   e->turns++;
@@ -246,7 +247,7 @@ static void look_at_load(experiment *e, double seconds) {
   e->out->busy = e->out->load > cpus * (share + tick_s / seconds);
 }
 
-/* Stores the best of each placement for configurations that ask for it, and the best of all for the others; with the
+/* Stores the best of each placement for configurations that request it, and the best of all for the others; with the
  * number of workers of the first settings, the smallest. */
 static void remember(const experiment *e) {
   const hd_tune *t = e->out;

@@ -92,16 +92,16 @@ hd_status hd__checkpoint_record(json_t **out, hd_ctx *ctx, const char *folder) {
 /* ---- Files of earlier versions ---- */
 
 /* Since this version of the arithmetic, a batch norm behind a flattened image has file order in files; before, it had
- * home order there too. */
+ * memory order there too. */
 enum { FLAT_NORMS_IN_FILE_ORDER = 6 };
 
-static bool has_home_order(const hd_store_entry *entry, int64_t arithmetic) {
+static bool has_memory_order(const hd_store_entry *entry, int64_t arithmetic) {
   return arithmetic < FLAT_NORMS_IN_FILE_ORDER && entry->op == HD_OP_batch_norm && !hd__store_is_in_file_order(entry);
 }
 
 bool hd__checkpoint_converts(const hd_directory *d, int64_t arithmetic) {
   for (int p = 0; p < d->entries; p++)
-    if (has_home_order(&d->entry[p], arithmetic))
+    if (has_memory_order(&d->entry[p], arithmetic))
       return true;
   return false;
 }
@@ -111,7 +111,8 @@ int64_t hd__checkpoint_arithmetic(const json_t *record) {
   return json_is_integer(version) ? json_integer_value(version) : 1; /* 1: a record without one */
 }
 
-/* Of a file of weights that is given by itself: that of the checkpoint in which it lies unchanged, if any. */
+/* The version of the arithmetic of a file of weights that is given by itself: that of the checkpoint in which it lies
+ * unchanged, if any. */
 static int64_t arithmetic_of_file(const char *path, const hd_mapping *file) {
   char folder[HD_PATH_BYTES];
   json_auto_t *record = NULL;
@@ -133,8 +134,8 @@ typedef struct tensors {
   int64_t arithmetic; /* the version that wrote it */
 } tensors;
 
-static hd_status load_entry(float *home, float *scratch, hd_ctx *ctx, const tensors *from, const hd_store_entry *entry,
-                            const char *name) {
+static hd_status load_entry(float *memory, float *scratch, hd_ctx *ctx, const tensors *from,
+                            const hd_store_entry *entry, const char *name) {
   const char *path = from->path;
   const hd_st_tensor *t = hd__st_find(&from->list, name);
   char expected[HD_SHAPE_TEXT_BYTES], found[HD_SHAPE_TEXT_BYTES];
@@ -146,17 +147,17 @@ static hd_status load_entry(float *home, float *scratch, hd_ctx *ctx, const tens
   if (!hd__st_is_float(t) || !hd__shape_equal(&t->shape, &entry->shape))
     return hd__fail(
         ctx, HD_E_FORMAT,
-        "%s: expected tensor '%s' as floats of shape %s, found %s of shape %s; does the file belong to this model?", path,
-        name, expected, hd__st_type_text(t->type), hd__shape_text(found, sizeof found, &t->shape));
+        "%s: expected tensor '%s' as floats of shape %s, found %s of shape %s; does the file belong to this model?",
+        path, name, expected, hd__st_type_text(t->type), hd__shape_text(found, sizeof found, &t->shape));
   hd__st_floats(scratch, t);
-  if (has_home_order(entry, from->arithmetic))
-    memcpy(home + entry->offset, scratch, (size_t)hd__shape_elems(&t->shape) * sizeof *home);
+  if (has_memory_order(entry, from->arithmetic))
+    memcpy(memory + entry->offset, scratch, (size_t)hd__shape_elems(&t->shape) * sizeof *memory);
   else
-    hd__store_from_file_order(home + entry->offset, scratch, entry);
+    hd__store_from_file_order(memory + entry->offset, scratch, entry);
   return HD_OK;
 }
 
-/* A further name of an entry's memory: files of PyTorch may hold both names, and their values must then be equal. */
+/* An alias of an entry: files of PyTorch may hold both names, and their values must then be equal. */
 static hd_status check_alias(hd_ctx *ctx, const tensors *from, const hd_store_entry *alias, const char *name) {
   const hd_st_tensor *a = hd__st_find(&from->list, alias->name), *b = hd__st_find(&from->list, name);
   if (!a || (a->length == b->length && !memcmp(a->bytes, b->bytes, a->length)))
@@ -167,7 +168,7 @@ static hd_status check_alias(hd_ctx *ctx, const tensors *from, const hd_store_en
       from->path, alias->name, name);
 }
 
-static hd_status load_entries(float *home, hd_ctx *ctx, const tensors *from, const hd_directory *d, int state) {
+static hd_status load_entries(float *memory, hd_ctx *ctx, const tensors *from, const hd_directory *d, int state) {
   HD_OWNED float *scratch = hd__malloc((size_t)d->param_elems * sizeof *scratch);
   HD_TRY(HD_ALLOCATED(scratch, ctx, "%s: out of memory while loading", from->path));
   for (int p = 0; p < d->entries; p++) {
@@ -176,13 +177,13 @@ static hd_status load_entries(float *home, hd_ctx *ctx, const tensors *from, con
     if (state >= entry->states)
       continue;
     hd__tensors_state_name(name, entry, state);
-    HD_TRY(entry->same_as < 0 ? load_entry(home, scratch, ctx, from, entry, name)
+    HD_TRY(entry->same_as < 0 ? load_entry(memory, scratch, ctx, from, entry, name)
                               : check_alias(ctx, from, entry, d->entry[entry->same_as].name));
   }
   return HD_OK;
 }
 
-/* Further names are left out on both sides, and so is the batch count that PyTorch keeps beside running statistics: it
+/* Aliases are left out on both sides, and so is the batch count that PyTorch keeps beside running statistics: it
  * follows from the step. */
 static hd_status check_count(hd_ctx *ctx, const tensors *from, const hd_directory *d) {
   const hd_st_list *list = &from->list;
@@ -294,7 +295,7 @@ hd_status hd__tensors_add(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const h
 }
 
 const float *hd__tensors_entry(hd_values values, const hd_store_entry *entry) {
-  return (hd__store_is_in_file_order(entry) ? values.home : values.file) + entry->offset;
+  return (hd__store_is_in_file_order(entry) ? values.memory : values.file) + entry->offset;
 }
 
 static hd_st_tensor tensor_of(const hd_directory *d, int p, hd_values values) {
@@ -343,15 +344,15 @@ void hd__tensors_free_names(hd_st_tensor *tensor, int count) {
   }
 }
 
-hd_values hd__tensors_order(float *file, const float *home, const hd_directory *d, bool state,
+hd_values hd__tensors_order(float *file, const float *memory, const hd_directory *d, bool state,
                             const hd_st_source *const *source) {
   for (int p = 0; p < d->entries; p++) {
     const hd_store_entry *entry = &d->entry[p];
     const bool is_here = entry->same_as < 0 && !(source && source[p]);
     if (is_here && (entry->trained || !state) && !hd__store_is_in_file_order(entry))
-      hd__store_to_file_order(file + entry->offset, home + entry->offset, entry);
+      hd__store_to_file_order(file + entry->offset, memory + entry->offset, entry);
   }
-  return (hd_values){home, file, source};
+  return (hd_values){memory, file, source};
 }
 
 int64_t hd__tensors_offset(const hd_directory *d, int part) {

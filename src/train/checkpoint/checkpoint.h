@@ -6,9 +6,9 @@
  * A checkpoint's run.json holds the checksums of the two other files, so that a bit flipped on the disk is detected.
  *
  *   model.safetensors   NAME of each parameter, in file order; LAYER.num_batches_tracked beside running statistics
- *   state.safetensors   the counters as scalars; NAME.STATE of each parameter that is trained; with --lookahead the slow
- *                       weights, NAME.slow; with --ema the weights that are trained, NAME.trained, whose average is
- *                       in model.safetensors
+ *   state.safetensors   the counters as scalars; NAME.STATE of each trained parameter; with --lookahead the slow
+ *                       weights, NAME.slow; with --ema the trained weights, NAME.trained (model.safetensors then has
+ *                       their average)
  *
  * Names are PyTorch's. */
 #pragma once
@@ -22,7 +22,7 @@
 #include "exec/weight_store.h"
 #include "platform/file.h"
 
-/* What a resumed run needs beside the tensors. */
+/* What a resumed run needs besides the tensors. */
 typedef struct hd_counters {
   int64_t step;            /* completed */
   double epoch_loss_sum;   /* of the current epoch */
@@ -81,7 +81,7 @@ extern const hd_counter hd__counter_table[HD_COUNTERS];
 /* The name of an optimizer's state: "exp_avg", "momentum_buffer". */
 const char *hd__tensors_state_suffix(hd_op update, int state);
 
-/* In the place of a state's number: the weights; what --ema and --lookahead keep beside them. */
+/* Instead of a state's number: the weights; what --ema and --lookahead keep beside them. */
 enum { HD_WEIGHTS = -1, HD_TRAINED = -2, HD_SLOW = -3 };
 enum { HD_TENSOR_NAME_BYTES = HD_NAME_BYTES + 32 };
 
@@ -94,14 +94,14 @@ void hd__tensors_state_name(char name[HD_TENSOR_NAME_BYTES], const hd_store_entr
 /* Adds `what` and takes over `name`; a name of NULL means out of memory. */
 hd_status hd__tensors_add(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_st_tensor *what, char *name);
 
-/* Weights, or one state, entries at their offsets: in home order and, where that is another one, in file order. */
+/* Weights, or one state, entries at their offsets: in memory order and, where the two orders differ, in file order. */
 typedef struct hd_values {
-  const float *home, *file;
+  const float *memory, *file;
   const hd_st_source *const *source; /* of each entry, NULL for one that is here; NULL: all are */
 } hd_values;
 
-/* Adds weights, their further names, and for running statistics the number of batches seen, which PyTorch keeps beside
- * them: at most 2 per entry. */
+/* Adds weights, their aliases, and for running statistics the number of batches seen, which PyTorch keeps beside them:
+ * at most 2 per entry. */
 hd_status hd__tensors_add_weights(hd_st_tensor *tensor, int *count, hd_ctx *ctx, const hd_directory *d,
                                   hd_values values, const int64_t *batches);
 
@@ -111,9 +111,9 @@ hd_status hd__tensors_add_state(hd_st_tensor *tensor, int *count, hd_ctx *ctx, c
 
 void hd__tensors_free_names(hd_st_tensor *tensor, int count);
 
-/* Converts from home order to file order: all weights of a version, or one state. Writes those entries to `file`, which
- * has room for all, that are here and have another order there. */
-hd_values hd__tensors_order(float *file, const float *home, const hd_directory *d, bool state,
+/* Converts from memory order to file order: all weights of a version, or one state. `file` has room for all entries;
+ * only those of this host whose two orders differ are written. */
+hd_values hd__tensors_order(float *file, const float *memory, const hd_directory *d, bool state,
                             const hd_st_source *const *source);
 
 /* An entry in file order. */

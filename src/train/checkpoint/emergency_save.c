@@ -113,7 +113,7 @@ static hd_status no_checkpoint(hd_ctx *ctx, const emergency_page *page, long lon
                   every > 0 ? "a smaller " : "");
 }
 
-/* The last version is nowhere as a whole: *step becomes that of the last checkpoint. */
+/* The last version is lost: *step becomes that of the last checkpoint. */
 static hd_status lost(int64_t *step, hd_ctx *ctx, const emergency_page *page) {
   const int64_t even = page->counters[0].step, odd = page->counters[1].step;
   const long long last = even > odd ? even : odd;

@@ -14,12 +14,12 @@
 
 typedef struct hd_emergency hd_emergency;
 
-/* What is saved beside the weights. */
+/* What is saved besides the weights. */
 typedef struct hd_emergency_run {
   const char *folder; /* must exist */
   int keep;           /* number of checkpoints */
   bool on_gpu; /* versions are in GPU memory, and are copied to the host's only while a process is left to copy them */
-  bool apart;  /* each host has the weights of its own stages alone */
+  bool apart;  /* each host has only the weights of its own stages */
   const json_t *record;
   const hd_counters *counters; /* of the present version */
 } hd_emergency_run;

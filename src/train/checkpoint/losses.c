@@ -11,7 +11,7 @@
 
 static const char name[] = "losses.bin";
 
-enum { STEPS_MORE = 8192 }; /* room grows by multiples of so many steps */
+enum { STEPS_MORE = 8192 }; /* room grows by multiples of this */
 
 hd_status hd__losses_map(hd_mapping *out, hd_ctx *ctx, const char *run) {
   char path[HD_PATH_BYTES];
@@ -20,7 +20,7 @@ hd_status hd__losses_map(hd_mapping *out, hd_ctx *ctx, const char *run) {
   return hd__file_exists(path) ? hd__file_map(out, ctx, path) : HD_OK;
 }
 
-/* What the file of a resumed run begins with. */
+/* The first part of a resumed run's file. */
 typedef struct beginning {
   hd_mapping earlier;
   int64_t steps;
@@ -82,7 +82,7 @@ void hd__losses_close(hd_losses *losses, int64_t steps) {
   if (losses->sum) {
     munmap(losses->sum, (size_t)losses->room * sizeof(double));
     if (ftruncate(losses->fd, (off_t)(steps * (int64_t)sizeof(double))) != 0) {
-      /* it stays longer, as after a kill */
+      /* the file stays longer, as after a kill */
     }
   }
   if (losses->fd >= 0)

@@ -1,9 +1,9 @@
 /* losses.bin: the loss of each step of a run, the sum over its batch before the update, 8 bytes a step (a double,
  * little-endian). Equal runs have equal files, however they were laid out, interrupted and resumed.
  *
- * The file is mapped and a step's loss is stored before the step counts, so that it is there for every step that can be
- * saved, whatever ends the process. It may be longer than the run: what follows the last saved step is written again. A
- * run that was resumed without the file of its earlier steps has NAN in their places. */
+ * The file is mapped, and a step's loss is stored before the step counts: every step that can be saved has its loss,
+ * however the process ends. The file may be longer than the run; entries after the last saved step are written again.
+ * If a run was resumed without the file of its earlier steps, these have NAN. */
 #pragma once
 
 #include <stdint.h>
@@ -18,11 +18,11 @@ typedef struct hd_losses {
   char path[HD_PATH_BYTES];
 } hd_losses;
 
-/* Opens the file of a run that has `steps` steps, which are taken from the file in `from`: the same folder, or the one
- * that the run was in before. */
+/* Opens the file of a run that has `steps` steps, which are copied from the file in `from`: the same folder, or the
+ * run's earlier one. */
 hd_status hd__losses_open(hd_losses *out, hd_ctx *ctx, const char *run, const char *from, int64_t steps);
 
-/* Makes room on the disk for so many steps. */
+/* Makes room on the disk for this many steps. */
 hd_status hd__losses_reserve(hd_losses *losses, hd_ctx *ctx, int64_t steps);
 
 /* Stores the loss of a step, counted from 0, for which there is room. */
@@ -31,13 +31,12 @@ static inline void hd__losses_note(hd_losses *losses, int64_t step, double sum) 
     losses->sum[step] = sum;
 }
 
-/* Cuts the file to so many steps and closes it; nothing where none is open. */
+/* Cuts the file to this many steps and closes it; does nothing if none is open. */
 void hd__losses_close(hd_losses *losses, int64_t steps);
 
-/* Brings the losses of a run to the disk and writes SHA-256 of the first `steps` ones; "" if the file is absent, or has
- * not all of them. */
+/* Syncs the losses of a run to the disk and writes SHA-256 of the first `steps`; "" if the file is absent or
+ * shorter. */
 hd_status hd__losses_digest(char hex[HD_SHA256_HEX_BYTES], hd_ctx *ctx, const char *run, int64_t steps);
 
-/* The losses of a run, of a number of steps that follows from the file's length; an empty mapping for an absent
- * file. */
+/* The losses of a run; their number follows from the file's length. An empty mapping for an absent file. */
 hd_status hd__losses_map(hd_mapping *out, hd_ctx *ctx, const char *run);

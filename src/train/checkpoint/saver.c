@@ -49,7 +49,7 @@ hd_status hd__saver_init(hd_saver *saver, hd_ctx *ctx, hd_store *store, const ch
   snprintf(saver->run, sizeof saver->run, "%s", run);
   saver->bytes = bytes_of(d);
   saver->copy = hd__malloc(elems * sizeof *saver->copy);
-  saver->file = hd__malloc(elems * sizeof *saver->file); /* where both orders are the same, it is not touched */
+  saver->file = hd__malloc(elems * sizeof *saver->file); /* not touched where both orders are the same */
   saver->tensor = hd__calloc((size_t)(d->entries * (HD_MAX_STATES + 1) + HD_COUNTERS), sizeof *saver->tensor);
   if (saver->copy && saver->file && saver->tensor)
     return HD_OK;
@@ -146,7 +146,7 @@ static hd_status note_sum(json_t *record, hd_ctx *ctx, const char *path, const c
                       "out of memory while saving");
 }
 
-/* Notes what the checkpoint's tensors and the losses up to its step are, under "digests". */
+/* Adds the digests of the checkpoint's tensors and of the losses up to its step to the record, under "digests". */
 static hd_status note_digests(const hd_saver *saver, hd_ctx *ctx) {
   char losses[HD_SHA256_HEX_BYTES];
   HD_TRY(hd__losses_digest(losses, ctx, saver->run, saver->counters.step));
@@ -320,7 +320,7 @@ static hd_status write_files(hd_saver *saver, hd_ctx *ctx, const char *folder) {
   return in_run(saver, ctx, hd__checkpoint_write_record(ctx, folder, saver->record));
 }
 
-/* Removes a checkpoint that could not be written; by the names of its files too, since where descriptors ran out no
+/* Removes a checkpoint that could not be written; also by the names of its files, since without free descriptors no
  * folder can be listed. */
 static void remove_unfinished(const char *folder) {
   char path[HD_PATH_BYTES];

@@ -19,8 +19,8 @@ typedef struct hd_saver {
   hd_store *store;
   int keep;
   char run[HD_PATH_BYTES];
-  float *copy;   /* weights and states of one version, home order, */
-  float *file;   /* and in file order where that is another one */
+  float *copy;   /* weights and states of one version, memory order, */
+  float *file;   /* and in file order, where the two differ */
   int64_t bytes; /* of these two buffers, as far as they are used */
   hd_st_tensor *tensor;
   struct hd_saver_hosts *hosts;      /* where each host has weights of its own: saver_hosts.h; else NULL */
@@ -36,10 +36,11 @@ typedef struct hd_saver {
   hd_status status;
 } hd_saver;
 
-/* Bytes of a saver's buffers: one version in home order, and what has another order in files once more. */
+/* Bytes of a saver's buffers: one version in memory order, and the parameters whose file order differs a second
+ * time. */
 int64_t hd__saver_bytes(const hd_plan *plan);
 
-/* Whether that is the name of a checkpoint, and of which step; only the canonical name counts, not "step-07". */
+/* Whether this is the name of a checkpoint, and its step; only the canonical name counts, not "step-07". */
 bool hd__saver_is_step(int64_t *step, const char *name);
 
 /* RUN/step-N. */
@@ -58,7 +59,7 @@ int64_t hd__saver_linked_step(const char *run, const char *link);
  * memory. */
 int64_t *hd__saver_steps(int *count, const char *run);
 
-/* Whether that is the name of a checkpoint in its run: step-N, or the name of a link. */
+/* Whether this is the name of a checkpoint in its run: step-N, or the name of a link. */
 bool hd__saver_names_checkpoint(const char *name);
 
 /* Before the first step: checks what the run's folder holds under the names of checkpoints that the run may write, from
@@ -82,8 +83,8 @@ void hd__saver_fini(hd_saver *saver);
  * failure. */
 hd_status hd__saver_begin(hd_saver *saver, hd_ctx *ctx, const hd_counters *counters, json_t *record);
 
-/* Called after the evaluation of `step`, whose checkpoint is whole: links `best` to it if it is the best one, and
- * removes old checkpoints, which stay until then. No save may be in progress. */
+/* Called after the evaluation of `step`, whose checkpoint is complete: links `best` to it if it is the best one, and
+ * removes old checkpoints, which are kept until then. No save may be in progress. */
 hd_status hd__saver_settle(hd_saver *saver, hd_ctx *ctx, int64_t step, bool is_best);
 
 /* Rewrites the run's run.json, with this key of the record. No save may be in progress. */

@@ -1,5 +1,5 @@
-/* Saving where each host has the weights of some parameters alone: the saver of the first host writes, and reads
- * those of other hosts from their savers while it does, block by block. No host has all weights at a time. */
+/* Saving when each host has only the weights of some parameters: the saver of the first host writes, and meanwhile
+ * reads the other hosts' weights from their savers, block by block. No host has all weights at any time. */
 #pragma once
 
 #include "exec/exchange/local_group.h"

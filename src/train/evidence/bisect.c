@@ -1,9 +1,9 @@
 /* Finding where two runs part: see heddle/evidence.h.
  *
  * Losses of each step are in losses.bin, so the step is found without computing. From the last checkpoint that both
- * runs have in common, they are repeated in turns, step by step: what the kernels of the second run compute is compared
- * with the hashes of the first one's results of the same step. The first result that differs was computed from equal
- * ones. The first run is then repeated once more, for the values of that result. */
+ * runs have in common, they are repeated in turn, step by step: the hashes of what the second run's kernels compute are
+ * compared with those of the first run's results of the same step. The first result that differs was computed from
+ * equal ones. The first run is then repeated once more, for the values of that result. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -107,7 +107,7 @@ static hd_status train_faulty(faulty_run *f, hd_ctx *ctx, const hd_config *confi
   return status == HD_OK ? name_planted(f->b, ctx, &f->recorder) : status;
 }
 
-/* Repeats run a with the fault, as a run of its own: that is run b. */
+/* Repeats run a with the fault, as a separate run: that is run b. */
 static hd_status make_faulty(bisect *b, hd_ctx *ctx) {
   HD_CONFIG_OWNED *config = NULL;
   faulty_run f = {.b = b};
@@ -160,8 +160,9 @@ static hd_status is_common(bool *both, bool *equal, const bisect *b, hd_ctx *ctx
   return HD_OK;
 }
 
-/* The steps between which the runs part: the last equal checkpoint, and the first loss or checkpoint that differs. */
-static hd_status find_stretch(bisect *b, hd_ctx *ctx) {
+/* The steps between which the runs diverge: the last equal checkpoint, and the first loss or checkpoint that
+ * differs. */
+static hd_status find_segment(bisect *b, hd_ctx *ctx) {
   const int64_t least = b->a.steps < b->b.steps ? b->a.steps : b->b.steps;
   bool both, equal = true;
   int64_t loss = 0;
@@ -213,7 +214,7 @@ static hd_status open_replay(hd_replay *out, bisect *b, hd_ctx *ctx, const side 
   return HD_OK;
 }
 
-/* A float's place in the order of all floats. */
+/* The position of a float in the order of all floats. */
 static int64_t place_of(float value) {
   int32_t bits;
   memcpy(&bits, &value, sizeof bits);
@@ -245,7 +246,7 @@ static void compare_values(bisect *b, const hd_recorder *r, const hd_result *res
   decide(b, HD_RUNS_DIFFER, "step %lld: %s %s differs", (long long)out->step, out->what, out->index);
 }
 
-/* Weights before the first step: they are there in both runs. */
+/* Weights before the first step: both runs have them. */
 static void compare_start(bisect *b) {
   const hd_recorder *r = &b->b.replay.recorder;
   const hd_store *of_a = b->a.replay.recorder.store, *of_b = r->store;
@@ -291,7 +292,7 @@ static hd_status fetch_values(bisect *b, hd_ctx *ctx) {
   return status;
 }
 
-/* Whether two results are of the same thing, whatever they are. */
+/* Whether two results are of the same kind and place, whatever their values. */
 static bool same_kind(const hd_result *a, const hd_result *b) {
   hd_result x = *a;
   x.hash = b->hash;
@@ -367,7 +368,7 @@ static hd_status search(bisect *b, hd_ctx *ctx) {
     return HD_OK;
   if (b->request->b)
     hd__compare_records(b->out->settings, sizeof b->out->settings, b->a.record, b->b.record, true);
-  HD_TRY(find_stretch(b, ctx));
+  HD_TRY(find_segment(b, ctx));
   if (b->limit > 0)
     HD_TRY(repeat_both(b, ctx));
   decide(b, HD_RUNS_EQUAL, "%lld steps have equal losses",

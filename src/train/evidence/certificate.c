@@ -41,7 +41,7 @@ void hd__chain_fini(hd_loss_chain *chain) {
   chain->sha = NULL;
 }
 
-/* Marks at every so many steps, and at the last. */
+/* Entries after each interval of steps, and at the last one. */
 static hd_status make_chain(json_t **out, hd_ctx *ctx, const double *sum, int64_t steps, int64_t every) {
   HD_RELEASED(hd__chain_fini) hd_loss_chain chain = {0};
   json_t *list = *out = json_array();
@@ -182,7 +182,7 @@ static json_t *settings_of(const json_t *record) {
   return settings;
 }
 
-/* Digests of the data that is there now, which must be the run's. */
+/* Digests of the data as it is now, which must be the run's. */
 static hd_status data_of(json_t **out, hd_ctx *ctx, const json_t *record, const char *run) {
   HD_CONFIG_OWNED *config = NULL;
   HD_RELEASED(release_data) hd_data *data = NULL;
@@ -313,7 +313,7 @@ static bool has_text(const hd_mapping *file, char *text) {
   return has;
 }
 
-/* The file is as certify writes it, or as it wrote it up to 0.2.0; so nothing is in it that was not compared. */
+/* The file must be as certify writes it, or wrote it up to 0.2.0; so it contains nothing that was not compared. */
 static hd_status check_text(hd_ctx *ctx, const json_t *certificate, const hd_mapping *file, const char *path) {
   char *text = hd__json_dump(certificate, LAYOUT);
   HD_TRY(HD_ALLOCATED(text, ctx, "out of memory for the certificate"));

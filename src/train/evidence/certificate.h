@@ -11,9 +11,8 @@
  *   weights_sha256       at the end
  *   result               train_loss, val_loss, val_accuracy, test_loss, test_accuracy, wrong
  *
- * Nothing in it is there for information alone: all of it is compared, but for the names of files, which say where a
- * model, data and first weights were. Other entries are refused (certificate_schema.h), and a file must be byte for
- * byte as it is written here. */
+ * Everything in it is compared, except the names of files, which say where a model, data and first weights were. Other
+ * entries are refused (certificate_schema.h), and a file must be byte for byte as it is written here. */
 #pragma once
 
 #include <jansson.h>
@@ -47,7 +46,7 @@ hd_status hd__certificate_read(json_t **out, hd_ctx *ctx, const char *path);
  * other in planes, labels as 32-bit numbers, targets as floats. Skipped samples are left out. */
 hd_status hd__data_sha256(char hex[HD_DATA_PARTS][HD_SHA256_HEX_BYTES], hd_ctx *ctx, const hd_data *data);
 
-/* Opens the data of a record, or that which the configuration names instead. */
+/* Opens the data of a record, or the data that the configuration names instead. */
 hd_status hd__certificate_data(hd_data **out, hd_ctx *ctx, const json_t *record, const hd_config *config);
 
 /* Calls `take` with each line of the run's history, and with its type, "" for a line without one. */
@@ -58,5 +57,5 @@ hd_status hd__history_lines(hd_ctx *ctx, const char *run, hd_history_fn *take, v
  * start, or still runs. The caller owns them. */
 hd_status hd__history_read(json_t **start, json_t **end, hd_ctx *ctx, const char *run);
 
-/* How often the run trained to its end; more than once if it was resumed to a later end. */
+/* The number of times that the run trained to its end; more than once if it was resumed to a later end. */
 hd_status hd__history_ends(int *ends, hd_ctx *ctx, const char *run);

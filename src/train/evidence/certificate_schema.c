@@ -15,7 +15,7 @@
 #include "train/settings/model_source.h"
 #include "train/settings/run_record.h"
 
-/* A SCORE may be null, for one that was not measured; so may a LOSS. */
+/* A SCORE that was not measured may be null; so may a LOSS. */
 typedef enum entry_kind { COUNT, LOSS, SCORE, TEXT, DIGEST, OBJECT, LIST } entry_kind;
 
 typedef struct entry {
@@ -31,7 +31,7 @@ static const int64_t MOST = (int64_t)1 << 53;
 /* An object of the schema: its name in messages, and its entries. */
 typedef struct shape {
   const char *name;
-  entry entry[MOST_ENTRIES]; /* ends with one without a name */
+  entry entry[MOST_ENTRIES]; /* ends with an entry without a name */
 } shape;
 
 static const shape top = {"the certificate",
@@ -82,7 +82,7 @@ static bool is_share(const json_t *value) {
   return json_is_real(value) && !signbit(share) && share <= 1;
 }
 
-/* What an entry must be, for a message; NULL: it is. */
+/* What an entry must be, for a message; NULL: the entry is right. */
 static const char *flaw(const entry *e, const json_t *value) {
   const int64_t count = json_integer_value(value);
   switch (e->kind) {
@@ -113,7 +113,7 @@ static hd_status unknown(hd_ctx *ctx, const char *path, const char *name, const 
                   name, where);
 }
 
-/* An object has the entries of its shape, of their kinds. */
+/* Checks that an object has the entries of its shape, of their kinds. */
 static hd_status check_shape(hd_ctx *ctx, const json_t *object, const shape *s, const char *path) {
   const char *name;
   json_t *value;
@@ -173,7 +173,7 @@ static int find_option(const char *name) {
   return hd_option_at(id) ? id : -1;
 }
 
-/* A list is stated itself, not the name of a file with it. */
+/* A list is stated in full, not by the name of a file with it. */
 static bool is_stated(int id, const char *text) {
   const bool list = id == HD_OPT_PARAMETERS || id == HD_OPT_TRANSFORMS || id == HD_OPT_EVAL_TRANSFORMS;
   return !list || *text == '[';

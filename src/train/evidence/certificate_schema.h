@@ -1,4 +1,4 @@
-/* What a certificate may contain, and nothing else. */
+/* The entries that a certificate may contain; there are no others. */
 #pragma once
 
 #include <jansson.h>

@@ -67,7 +67,7 @@ static void on_result(void *user, const hd_result *r, int64_t place, const void 
   }
 }
 
-/* A loss that differs while no result does: the results that the dump has are not those from which it is made. */
+/* A loss differs, but no result does: the dump's results are not those from which the loss was computed. */
 static void compare_loss(comparison *c, const hd_st_tensor *losses, double mine) {
   double other;
   memcpy(&other, (const char *)losses->bytes + (c->out->step - 1) * (int64_t)sizeof other, sizeof other);

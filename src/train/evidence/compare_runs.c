@@ -65,7 +65,7 @@ static bool is_stated_arithmetic(const hd_st_tensor *claimed, int64_t stated) {
   return version == stated;
 }
 
-/* The first tensor that is another in `claimed` than in `found`, or in one of them alone; NULL: there is none. */
+/* The first tensor that differs in `claimed` and `found`, or is in only one of them; NULL: there is none. */
 static const char *differing(const hd_st_list *claimed, const hd_st_list *found, int64_t arithmetic, bool other_end) {
   for (int i = 0; i < found->count; i++) {
     const hd_st_tensor *b = &found->tensor[i], *a = hd__st_find(claimed, b->name);
@@ -127,7 +127,7 @@ hd_status hd__compare_checkpoints(bool *differs, char *what, size_t bytes, hd_ct
 
 /* ---- Metrics ---- */
 
-/* The next line as an object without what time measures; NULL: there is none. */
+/* The next line as an object without measured times; NULL: there is none. */
 static json_t *next_line(FILE *from, char **line, size_t *room) {
   if (!from || getline(line, room, from) < 0)
     return NULL;

@@ -1,4 +1,4 @@
-/* Comparing the files of two runs that should be equal. `what` gets the first difference: expected, found. */
+/* Comparing the files of two runs that should be equal. `what` receives the first difference: expected, found. */
 #pragma once
 
 #include <jansson.h>

@@ -34,7 +34,7 @@ static bool has_room(void) {
   return more != NULL;
 }
 
-/* Whether the fault is to be planted in this result: it is the asked one, or the next one of floats. */
+/* Whether the fault is to be planted in this result: it is the requested one, or the next one of floats. */
 static bool takes_fault(int64_t place, const hd_result *r) {
   return here->fault.step == here->step && here->fault.result <= place && here->planted.rows == 0 &&
          r->kind != HD_RESULT_INPUT && hd__result_is_float(here, r);
@@ -222,7 +222,7 @@ void hd__result_name(char *text, size_t bytes, const hd_recorder *w, const hd_re
   }
 }
 
-/* A parameter's, or a value's, in which channels are slowest in files. */
+/* The shape of a parameter or a value in file order, with channels slowest. */
 int64_t hd__result_file_place(const hd_recorder *w, const hd_result *r, int64_t element) {
   const hd_graph *graph = w->plan->graph;
   const int param = r->node < 0 ? r->of : graph->values[r->of].param;

@@ -46,8 +46,8 @@ typedef struct hd_recorder {
   hd_run_outputs_fn **run_outputs;
   hd_update_fn *inner_update[HD_OP_COUNT];
 
-  int64_t step, cursor; /* of the step at hand: its number from 1, and where its samples begin in the epoch */
-  hd_result *list;      /* of the step at hand */
+  int64_t step, cursor; /* of the current step: its number from 1, and where its samples begin in the epoch */
+  hd_result *list;      /* of the current step */
   int64_t count, room;
   hd_fault_place fault; /* planted in its result, or in the next one of floats */
   hd_result planted;    /* where the fault was planted; rows 0: nowhere */

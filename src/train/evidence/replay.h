@@ -20,7 +20,7 @@ typedef struct hd_replay {
   hd_session *session;
   hd_recorder recorder;
   int64_t step;    /* done so far, those before the checkpoint included */
-  bool handed;     /* the step at hand was given to the executor */
+  bool handed;     /* the current step was given to the executor */
   double loss_sum; /* of the last step, as losses.bin has it */
 } hd_replay;
 

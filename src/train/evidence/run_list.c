@@ -21,7 +21,7 @@ typedef struct run_parts {
   int64_t peak_bytes;
   int trained;        /* parts with steps */
   json_t *rank_times; /* of the last one */
-  int64_t open_step;  /* where a part began whose end is not there; -1: there is none */
+  int64_t open_step;  /* the first step of a part whose end is missing; -1: there is none */
   bool lacks;         /* the run has steps of a part that was killed, whose times are not known */
 } run_parts;
 
@@ -49,8 +49,8 @@ static void take_part(void *to, json_t *line, const char *type) {
   }
 }
 
-/* The end states the times of all parts. Where those of a part are not known it states none of training; shares of
- * ranks only where one part trained. */
+/* The end states the times of all parts. If those of a part are not known it states no training times; shares of ranks
+ * only if one part trained. */
 static hd_status sum_parts(hd_ctx *ctx, json_t *end, const char *folder) {
   run_parts p = {.open_step = -1};
   if (!end)
@@ -193,7 +193,7 @@ const json_t *hd__runs_find(const hd_run_entry *run, const char *key) {
   return value ? value : value_at(run->record, key);
 }
 
-/* Words with blanks between; those that a shell would not take as they are stand in quotes. */
+/* Words separated by blanks; words that a shell would change are quoted. */
 static void join_words(char *text, size_t bytes, const json_t *words) {
   size_t at = 0, i;
   const json_t *word;

@@ -1,8 +1,8 @@
 /* Verifying a run or a certificate by repeating it: see heddle/evidence.h.
  *
- * The run is repeated as a run of its own, in a temporary folder. Each step's loss is compared as it counts; at the end
- * so are checkpoints, lines of metrics and results. Without the run's folder the chain of losses in the certificate
- * takes the place of losses.bin: it finds the stretch in which the first difference lies. */
+ * The run is repeated as a separate run in a temporary folder. Each step's loss is compared as it counts; checkpoints,
+ * lines of metrics and results are compared at the end. Without the run's folder the chain of losses in the certificate
+ * replaces losses.bin: it finds the segment in which the first difference lies. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 #include "train/session/arithmetic_version.h"
 #include "train/settings/run_record.h"
 
-enum { MOST_STRETCHES = 1024, FIRST_RANK = 0 };
+enum { MOST_SEGMENTS = 1024, FIRST_RANK = 0 };
 
 typedef struct verify {
   const hd_verify_request *request;
@@ -42,7 +42,7 @@ typedef struct verify {
   hd_session *session;
 } verify;
 
-/* Decides, unless a difference was found before. */
+/* Sets the verdict, unless a difference was found before. */
 __attribute__((format(printf, 4, 5))) static void decide(verify *v, hd_verdict verdict, int64_t step, const char *fmt,
                                                          ...) {
   va_list args;
@@ -56,7 +56,7 @@ __attribute__((format(printf, 4, 5))) static void decide(verify *v, hd_verdict v
   v->decided = true;
 }
 
-/* Gives all ranks what rank 0 has found. */
+/* Broadcasts what rank 0 has found. */
 static hd_status share(verify *v, hd_ctx *ctx) {
   struct {
     hd_verification out;
@@ -263,7 +263,7 @@ static void on_event(void *user, const hd_event *event) {
     hd_session_stop(v->session);
 }
 
-/* The configuration of the whole run, or of a stretch from a checkpoint. */
+/* The configuration of the whole run, or of a segment from a checkpoint. */
 static hd_status configure(hd_config **out, hd_ctx *ctx, const verify *v, const char *resume, int64_t until) {
   json_auto_t *record = NULL; /* of the run: it says, too, when it logged, evaluated and saved */
   if (*v->run && !*resume)
@@ -351,9 +351,9 @@ static hd_status check_folder(verify *v, hd_ctx *ctx, const int64_t *step, int c
   return HD_OK;
 }
 
-/* ---- Stretches ---- */
+/* ---- Segments ---- */
 
-/* Draws `wanted` of `count` stretches, in order. */
+/* Draws `wanted` of `count` segments, in order. */
 static int draw(bool *taken, int count, int wanted, int64_t seed) {
   uint32_t word[4];
   int drawn = 0;
@@ -366,7 +366,7 @@ static int draw(bool *taken, int count, int wanted, int64_t seed) {
   return drawn;
 }
 
-static hd_status repeat_stretch(verify *v, hd_ctx *ctx, int64_t from, int64_t until) {
+static hd_status repeat_segment(verify *v, hd_ctx *ctx, int64_t from, int64_t until) {
   char resume[HD_PATH_BYTES] = "";
   if (from > 0) {
     HD_TRY(hd__saver_step_path(resume, ctx, v->run, from));
@@ -383,11 +383,11 @@ static hd_status repeat_stretch(verify *v, hd_ctx *ctx, int64_t from, int64_t un
 }
 
 static hd_status spot(verify *v, hd_ctx *ctx, const int64_t *step, int count) {
-  bool taken[MOST_STRETCHES] = {false};
-  int stretches = count < MOST_STRETCHES ? count : MOST_STRETCHES;
-  if (stretches == 0) {
+  bool taken[MOST_SEGMENTS] = {false};
+  int segments = count < MOST_SEGMENTS ? count : MOST_SEGMENTS;
+  if (segments == 0) {
     decide(v, HD_NOT_COMPARABLE, 0,
-           "%s: expected checkpoints to repeat stretches between, found none; train with --keep",
+           "%s: expected checkpoints to repeat segments between, found none; train with --keep",
            *v->run ? v->run : v->request->what);
     return HD_OK;
   }
@@ -395,10 +395,10 @@ static hd_status spot(verify *v, hd_ctx *ctx, const int64_t *step, int count) {
     decide(v, HD_NOT_COMPARABLE, 0, "%s: expected losses.bin, found none; verify it without --spot", v->run);
     return HD_OK;
   }
-  draw(taken, stretches, v->request->spot, v->out->seed);
-  for (int i = 0; i < stretches && !v->decided && !v->interrupted; i++)
+  draw(taken, segments, v->request->spot, v->out->seed);
+  for (int i = 0; i < segments && !v->decided && !v->interrupted; i++)
     if (taken[i])
-      HD_TRY(repeat_stretch(v, ctx, i ? step[i - 1] : 0, step[i]));
+      HD_TRY(repeat_segment(v, ctx, i ? step[i - 1] : 0, step[i]));
   return HD_OK;
 }
 

@@ -19,7 +19,7 @@ static hd_status write_network(FILE *to, hd_ctx *ctx, void *arg) {
   return job->write(to, ctx, job->network);
 }
 
-/* A sample of the model's input, for the feed that normalises such; its pixels are never read. */
+/* A sample of the model's input, for a feed with its normalisation; its pixels are never read. */
 static hd_dataset sample_of(const hd_trained *trained) {
   static const uint8_t no_pixel;
   static const int32_t no_label;

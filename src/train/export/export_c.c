@@ -131,13 +131,13 @@ static void write_floats(FILE *to, const float *x, int64_t count) {
   }
 }
 
-/* In home order, at the plan's offsets. */
+/* In memory order, at the plan's offsets. */
 static const float *weights_of(const writer *w) {
   const hd_store *store = w->network->trained->store;
   return store->weights[hd__store_buffer(store)];
 }
 
-/* The parameter that begins first at this offset or behind it. */
+/* The first parameter that begins at this offset or after it. */
 static const hd_plan_param *next_param(const hd_plan *plan, int64_t offset) {
   const hd_plan_param *next = NULL;
   for (int p = 0; p < plan->param_count; p++)
@@ -251,7 +251,7 @@ static void write_call(const writer *w, const hd_plan_call *call) {
 
 /* ---- The file ---- */
 
-/* The network's name as C has names. */
+/* The network's name as a C identifier. */
 static void set_name(writer *w) {
   const char *name = w->network->trained->network.name;
   snprintf(w->name, sizeof w->name, "%s%s", isdigit((unsigned char)*name) ? "net_" : "", name);
@@ -275,7 +275,7 @@ static void write_signature(const writer *w) {
           (long long)hd__shape_elems(input_of(w)), (long long)memory_floats(w));
 }
 
-/* Names of classes: as many as there are scores, so far as the data had them. */
+/* Names of classes: one for each score, if the data had them. */
 static bool has_names(const writer *w) {
   const hd_trained *t = w->network->trained;
   return t->class_names > 0 && hd__target_classes(&t->network.target) > 0;

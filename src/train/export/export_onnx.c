@@ -1,4 +1,4 @@
-/* A checkpoint's network for src/onnx: the graph as written, weights in the order of files, and what normalises. */
+/* A checkpoint's network for src/onnx: the graph as written, weights in file order, and its normalisation. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,7 +49,7 @@ static hd_status write_values(FILE *to, hd_ctx *ctx, const hd_exported *network,
                                            .features = features});
 }
 
-/* What run.json says of the data under a key, in JSON; NULL: nothing. The caller frees it. */
+/* The value of a key of `data` in run.json, as JSON; NULL: none. The caller frees it. */
 static char *text_of(const hd_exported *network, const char *key) {
   const json_t *is = json_object_get(json_object_get(network->trained->record, "data"), key);
   return is ? hd__json_dump(is, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
@@ -61,10 +61,10 @@ hd_status hd__export_onnx(FILE *to, hd_ctx *ctx, const hd_exported *network) {
   HD_OWNED float *file = NULL;
   HD_TRY(hd__network_graph(&graph, ctx, &network->trained->network));
   HD_TRY(HD_NEW_RAW(file, store->directory->param_elems, ctx, "out of memory for an ONNX file"));
-  const float *home = store->weights[hd__store_buffer(store)];
+  const float *memory = store->weights[hd__store_buffer(store)];
   char *class_names = text_of(network, "class_names"), *features = text_of(network, "features");
   const hd_status status = write_values(
-      to, ctx, network, graph, hd__tensors_order(file, home, store->directory, false, NULL), class_names, features);
+      to, ctx, network, graph, hd__tensors_order(file, memory, store->directory, false, NULL), class_names, features);
   free(class_names);
   free(features);
   return status;

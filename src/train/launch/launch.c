@@ -27,7 +27,7 @@ enum { TICK_MS = 50 };
 /* After a rank was lost: when the remaining ranks get SIGTERM, and when they get SIGKILL. */
 static const double ASK_S = 1, KILL_S = 6;
 
-/* How much later that is where all ranks were fault_reported to end, and may have something to save. */
+/* How much later if all ranks were asked to end and may have something to save. */
 static const double SAVE_S = 60;
 
 typedef struct child {
@@ -341,7 +341,7 @@ int hd_launched(int32_t *rank, int32_t *ranks) {
   hd_ctx quiet = {0};
   const bool by_us = hd__local_group_launched(&this_rank, &all);
   if (!by_us)
-    hd__start_read(&start, &quiet); /* what is wrong, creating a group will report */
+    hd__start_read(&start, &quiet); /* creating a group will report the error */
   const bool valid = !by_us && start.rank >= 0 && start.rank < start.ranks;
   *rank = valid ? start.rank : this_rank;
   *ranks = valid ? start.ranks : all;

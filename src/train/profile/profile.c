@@ -11,7 +11,7 @@
 #include "exec/exchange/cluster.h"
 #include "op/op.h"
 
-/* Of steps, over all threads: about 30 MB of file. */
+/* Slices of steps, over all threads: about 30 MB of file. */
 enum { SLICES = 1 << 18 };
 
 static char *json_label(const char *name, const char *suffix) {

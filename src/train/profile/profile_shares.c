@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 
-/* Items beside the nodes. */
+/* Items besides the nodes. */
 enum { FETCHING, GATHERING, UPDATING, CLOSING, EXCHANGING, STAGING, OTHERS };
 
 static const char *const other_name[OTHERS] = {"samples",         "gather",         "reduce and update",

@@ -1,5 +1,5 @@
-/* Comparing what ranks must have in common: see agreement.h. Each part is a text with a line "NAME<tab>VALUE" for each
- * value, which hd__cluster_compare compares. */
+/* Comparing what all ranks must have in common: see agreement.h. Each part is a text with a line "NAME<tab>VALUE" for
+ * each value, which hd__cluster_compare compares. */
 #include "train/session/agreement.h"
 
 #include <stdio.h>
@@ -54,7 +54,7 @@ static void put_lines(FILE *to, const char *name, const char *text) {
 
 /* ---- Settings ---- */
 
-/* How ranks may differ in an option. */
+/* The ways in which ranks may differ in an option. */
 typedef enum difference {
   NONE,      /* all have the same value */
   IN_VALUES, /* all give it or none does; rank 0 reads it */
@@ -101,7 +101,7 @@ static void put_number(FILE *to, double value) {
   fputs(number, to);
 }
 
-/* The weight decay that the optimizer has where none is given. */
+/* The optimizer's weight decay if none is given. */
 static double default_decay(const hd_config *config) {
   hd_update_settings update;
   int states;
@@ -109,8 +109,8 @@ static double default_decay(const hd_config *config) {
   return hd__schedule_default_decay(hd__update_settings_op(&states, &update));
 }
 
-/* The value as it was read, so that 1e-3 is 0.001, or the default, also where that depends on other options; nothing
- * for an option without one, which may differ from 0. */
+/* The value as it was read, so that 1e-3 is 0.001, or the default, also if it depends on other options; nothing for an
+ * option without either, which may differ from 0. */
 static void put_value(FILE *to, const hd_config *config, hd_option_id id) {
   const hd_settings *settings = hd__settings(config);
   const hd_option_type type = hd_option_at((int)id)->type;
@@ -133,7 +133,7 @@ static void put_value(FILE *to, const hd_config *config, hd_option_id id) {
   }
 }
 
-/* The options in which ranks may differ so. */
+/* The options in which ranks may differ in this way. */
 static void put_options(FILE *to, const hd_config *config, difference may) {
   for (int i = 0; hd_option_at(i); i++) {
     const hd_option_id id = (hd_option_id)i;

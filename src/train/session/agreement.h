@@ -1,5 +1,5 @@
-/* What all ranks of a run must have in common, compared before the first step: the calls in which ranks wait for each
- * other, and the bytes that they exchange there, follow from it. */
+/* What all ranks of a run must have in common, compared before the first step. It determines the calls in which ranks
+ * wait for each other, and the bytes that they exchange there. */
 #pragma once
 
 #include "train/session/session.h"

@@ -16,7 +16,7 @@ typedef struct hd_arithmetic_change {
   const char *what; /* what it changed, a clause; static */
 } hd_arithmetic_change;
 
-/* What matters of a run besides its network. */
+/* Properties of a run, besides its network, that matter here. */
 typedef struct hd_arithmetic_run {
   bool bf16;              /* --precision */
   bool lookahead;         /* --lookahead */
@@ -31,6 +31,6 @@ typedef enum hd_arithmetic_of {
 hd_arithmetic_run hd__arithmetic_of_settings(const hd_settings *settings);
 HD_TOOLS_API hd_arithmetic_run hd__arithmetic_of_record(const json_t *record); /* of a run or a certificate */
 
-/* What was changed in this run of a network after version `found`, which is at most HD_ARITHMETIC_VERSION. */
+/* The change in this run of a network after version `found`, which is at most HD_ARITHMETIC_VERSION. */
 HD_TOOLS_API hd_status hd__arithmetic_changed(hd_arithmetic_change *out, hd_ctx *ctx, const hd_network *network,
                                               hd_arithmetic_run run, int64_t found, hd_arithmetic_of of);

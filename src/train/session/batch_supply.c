@@ -9,7 +9,7 @@
 struct hd_supply {
   hd_supply_settings is;
   int64_t row_elems;
-  int64_t next, end; /* the steps that the workers were told to read and that are not done */
+  int64_t next, end; /* the steps that the workers are to read and that are not done */
   hd_ring *ring;
 };
 

@@ -31,7 +31,7 @@ int64_t hd__supply_row_elems(int64_t sample_elems, int32_t outputs);
 hd_status hd__supply_create(hd_supply **out, hd_ctx *ctx, const hd_supply_settings *settings);
 void hd__supply_destroy(hd_supply *supply); /* NULL is allowed */
 
-/* Steps `first` to `end` - 1 will be read. Does nothing where the workers are at `first` already and go on to `end`. */
+/* Steps `first` to `end` - 1 will be read. Does nothing if the workers are already at `first` and continue to `end`. */
 void hd__supply_seek(hd_supply *supply, int64_t first, int64_t end);
 
 /* Copies rows [first, first + rows) of a step. Fails as its first sample that could not be read. */

@@ -15,7 +15,7 @@ hd_status hd__device_open(hd_cuda **out, char *text, size_t bytes, hd_ctx *ctx, 
 /* The same for a device given as text, or for that of the settings if it is NULL. */
 hd_status hd__device_open_named(hd_cuda **out, hd_ctx *ctx, const hd_config *config, const char *device);
 
-/* What a run takes of its device, `cuda`; NULL: the CPU. `of_threads`: the kernels of this process's threads.
+/* What a run needs to know of its device, `cuda`; NULL: the CPU. `of_threads`: the kernels of this process's threads.
  * `shard_rows`: the most samples of a shard in training on one GPU; else 0. */
 const char *hd__device_kind(const hd_cuda *cuda); /* "cuda" or "cpu" */
 hd_status hd__device_thread_kernels(const hd_kernels **of_threads, hd_ctx *ctx, const hd_config *config,

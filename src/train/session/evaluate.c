@@ -34,7 +34,7 @@ static hd_status open_all(evaluator *e, hd_ctx *ctx, const char *checkpoint, con
   return HD_ALLOCATED(e->outcome.loss && e->outcome.guess && e->outcome.score, ctx, "out of memory for the evaluation");
 }
 
-/* Of a regression, and of labels of which a sample may have several. */
+/* Scores of outputs: of a regression, or of labels when a sample may have several. */
 static hd_status score_outputs(hd_evaluation *out, hd_ctx *ctx, const evaluator *e) {
   hd_output_scores scores;
   const hd_status status = hd__output_scores(&scores, ctx, &e->trained.network.target, &e->feed, &e->outcome);
@@ -139,7 +139,7 @@ hd_status hd_evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoint, c
     free_counts(&result);
     result = (hd_evaluation){0};
   }
-  if (out->struct_bytes < sizeof result) { /* of an older header, which has no place for what is last */
+  if (out->struct_bytes < sizeof result) { /* compiled with an older header, whose struct lacks the last fields */
     hd__free(result.output);
     hd__free(result.class_names);
   }

@@ -15,7 +15,7 @@ hd_augment hd__augment_of(const hd_config *config) {
                       .eval_origin = hd__config_origin(config, HD_OPT_EVAL_TRANSFORMS)};
 }
 
-/* Sets where messages say that entries stand: "FILE:LINE,LINE,..." as written; else their places in the list. */
+/* Sets the places of entries for messages: "FILE:LINE,LINE,..." as written; else their places in the list. */
 static void place_entries(hd_yaml *list, const char *option, const char *origin, char source[HD_PATH_BYTES]) {
   const char *lines = strrchr(origin, ':');
   const int count = hd__yaml_root(list)->count;

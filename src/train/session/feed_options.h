@@ -20,8 +20,8 @@ typedef struct hd_augment {
 
 hd_augment hd__augment_of(const hd_config *config);
 
-/* Lets a feed's training samples go through the list of training, and others through the list of evaluation or, without
- * one, through the deterministic transforms of training that the mode keeps. Without lists the feed stays as it is. */
+/* Sets the transforms of a feed: those of training, and for other samples those of evaluation or, without such a list,
+ * the deterministic transforms of training that the mode keeps. Without lists the feed stays as it is. */
 hd_status hd__augment_feed(hd_feed *feed, hd_ctx *ctx, const hd_augment *lists, hd_pipeline_mode mode,
                            const double *mean, const double *std, uint64_t seed);
 
@@ -29,7 +29,7 @@ hd_status hd__augment_feed(hd_feed *feed, hd_ctx *ctx, const hd_augment *lists, 
 hd_status hd__augment_check(hd_ctx *ctx, const hd_feed *feed, const hd_network *network, const hd_graph *graph,
                             const char *data_name);
 
-/* Whether targets are numbers that were made of the feed's labels. */
+/* Whether targets are numbers that transforms made from the feed's labels. */
 bool hd__augment_of_classes(const hd_feed *feed);
 
 /* The same for lists alone, for data with labels. */

@@ -14,7 +14,7 @@ static float draw(uint64_t seed, const hd_param *param, int64_t element, double 
   return (float)((2 * unit - 1) * bound);
 }
 
-/* The convolution whose weight it is. */
+/* The convolution to which the weight belongs. */
 static const hd_node *conv_of(const hd_graph *graph, const hd_param *param) {
   const hd_node *node = graph->nodes;
   while (node->op != HD_OP_conv2d || node->in[1] != param->value)

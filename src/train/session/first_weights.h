@@ -1,5 +1,5 @@
 /* The first weights of a run, by the rule of each parameter (`init` in op/op.h): drawn from the seed, constants, or
- * made from the training samples. They depend on neither layout nor home order. */
+ * made from the training samples. They depend on neither layout nor memory order. */
 #pragma once
 
 #include "exec/weight_store.h"

@@ -10,7 +10,7 @@
 
 enum { BYTE_RANGE = 255, LIST_BYTES = 160, CHANNELS = HD_ONNX_CHANNELS };
 
-/* What the network does to samples, (x - mean) / std; `range`: x is a byte of a picture divided by it. */
+/* The network's normalisation of samples, (x - mean) / std; `range`: x is a byte of a picture divided by it. */
 typedef struct own_map {
   int32_t channels;
   double mean[CHANNELS], std[CHANNELS];
@@ -49,7 +49,7 @@ static const char *write_list(char text[LIST_BYTES], const own_map *map, int ran
 }
 
 static bool is_near(double found, double wanted) {
-  static const double TOLERANCE = 1e-5; /* what float32 leaves of constants that were multiplied into each other */
+  static const double TOLERANCE = 1e-5; /* rounding of constants that were multiplied into each other in float32 */
   const double size = fabs(wanted);
   return fabs(found - wanted) <= TOLERANCE * (size > 1 ? size : 1);
 }

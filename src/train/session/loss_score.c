@@ -5,14 +5,14 @@
 
 #include "data/loader/skipped_samples.h"
 
-/* What a sample of cross_entropy adds to the divisor. */
+/* The share of a sample of cross_entropy in the divisor. */
 static double share_of(const hd_target *target, int32_t label) {
   if (label == target->ignored || label >= target->scores)
     return 0;
   return target->weight ? target->weight[label] : 1;
 }
 
-/* What the sample at a position adds to the divisor. */
+/* The share of the sample at a position in the divisor. */
 static double share_at(const hd_target *target, const hd_feed *feed, uint32_t epoch, int64_t position) {
   if (target->loss != HD_OP_cross_entropy)
     return target->scores;

@@ -1,4 +1,4 @@
-/* Metrics of an evaluation beside its loss and accuracy: those of --metric, and of `heddle eval`.
+/* Metrics of an evaluation besides its loss and accuracy: those of --metric, and of `heddle eval`.
  *
  *   f1    2 tp / (2 tp + fp + fn) of a class, the mean over the classes that occur as label or as guess
  *   auc   the share of pairs of a sample of a class and one of another in which the first has the larger probability of

@@ -28,8 +28,8 @@ static json_t *step_line(const hd_session *s, double samples_per_s, json_t *rank
 
 static bool is_logged(const hd_session *s, int64_t step) { return step > 0 && step % s->run.settings->log_every == 0; }
 
-/* Whether a line of earlier metrics stays: lines after the resumed step are written again, and so is its evaluation if
- * that is still due. *is_last: it is the line of the resumed step itself. */
+/* Whether a line of earlier metrics is kept: lines after the resumed step are written again, and so is its evaluation
+ * if that is still due. *is_last: it is the line of the resumed step itself. */
 static bool holds(bool *is_last, const hd_session *s, const json_t *line) {
   const json_int_t step = json_integer_value(json_object_get(line, "step"));
   const bool evaluates = json_object_get(line, "loss") == NULL, resumed = step == s->run.counters.step;
@@ -37,8 +37,8 @@ static bool holds(bool *is_last, const hd_session *s, const json_t *line) {
   return step > 0 && step <= s->run.counters.step && !(resumed && evaluates && s->run.counters.owes_evaluation);
 }
 
-/* Copies the lines of earlier metrics that stay. A run that was killed between a step and its line gets the line now.
- * Unreadable metrics are no failure. */
+/* Copies the lines of earlier metrics that are kept. A run that was killed between a step and its line gets the line
+ * now. Unreadable metrics are no failure. */
 static hd_status keep_lines(FILE *to, hd_ctx *ctx, void *arg) {
   const hd_session *s = arg;
   bool has_last = false, is_last;

@@ -14,7 +14,7 @@ static bool are_bits(const hd_dataset *split) {
   return split->targets && i == count;
 }
 
-/* The loss that takes the place of the text's; NULL: none does. */
+/* The loss that replaces the text's; NULL: none does. */
 static hd_status choose_loss(const char **out, hd_ctx *ctx, const hd_network *network, const hd_config *config,
                              const hd_dataset *seen, const char *data_name) {
   const char *stated = hd__target_loss(&network->target);
@@ -38,7 +38,7 @@ static hd_status choose_loss(const char **out, hd_ctx *ctx, const hd_network *ne
   return HD_OK;
 }
 
-/* How many outputs the targets want. */
+/* The number of outputs that the targets need. */
 static int32_t outputs_of(const char *loss, const hd_dataset *seen) {
   const bool classifies = !strcmp(loss, hd__op_info(HD_OP_cross_entropy)->name);
   return seen->outputs > 0 ? seen->outputs : classifies ? seen->classes : 1;
@@ -55,8 +55,8 @@ static bool may_be_classes(const hd_dataset *seen) {
   return whole;
 }
 
-/* Whether labels are whole numbers of a table, which are classes unless --loss says otherwise, and may be meant as
- * numbers: the loss takes them so, or there are many. */
+/* Whether labels are whole numbers of a table that may be meant as numbers (they are classes unless --loss says
+ * otherwise): the loss reads them as numbers, or there are many. */
 static bool may_be_numbers(const hd_network *network, const hd_config *config, const hd_dataset *seen) {
   enum { MANY = 50 };
   return seen->flat && seen->labels && !seen->class_names && hd__settings(config)->loss < 0 &&

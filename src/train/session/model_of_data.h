@@ -9,7 +9,7 @@
 #include "train/settings/config.h"
 #include "train/settings/model_source.h"
 
-/* Resolves the network's text for the samples of a feed of training, through their transforms; `note` gets what a user
- * should read. `data_name` is for messages. */
+/* Resolves the network's text for the samples of a training feed, after their transforms; `note` receives a line for
+ * the user. `data_name` is for messages. */
 hd_status hd__network_fit(hd_network *network, hd_line *note, hd_ctx *ctx, const hd_config *config,
                           const hd_feed *train, const char *data_name);

@@ -27,7 +27,7 @@ typedef struct owner {
   hd_graph *graph; /* with gradients, nothing fused: names of layers */
   const hd_kernels *kernels;
   int64_t train_fetch, eval_fetch; /* bytes that transforms need */
-  bool unshiftable;                /* no plan may add the shift of samples; without transforms it is taken as small */
+  bool unshiftable; /* no plan may add the shift of samples; without transforms it is assumed to be small */
 } owner;
 
 static hd_status parse(hd_graph **out, owner *o, hd_ctx *ctx, const int32_t input[3]) {

@@ -1,4 +1,4 @@
-/* See omissions.h. */
+/* Reading HEDDLE_PLAN, and tables of kernels without some: see omissions.h. */
 #include "train/session/omissions.h"
 
 #include <pthread.h>
@@ -56,7 +56,7 @@ static void leave_out_all(hd_omissions *out) {
   out->passes = HD_OMIT_ALL;
 }
 
-/* One item. */
+/* An item of the list. */
 static bool take(hd_omissions *out, const char *item, int length) {
   char name[64];
   if (is_item(item, length, "check"))
@@ -131,7 +131,7 @@ hd_status hd__omissions_kernels(const hd_kernels **table, hd_ctx *ctx, const hd_
   static made *all;
   hd_status status = HD_OK;
   hd_omissions wanted = *omissions;
-  wanted.plain = wanted.check = false; /* these say nothing of kernels */
+  wanted.plain = wanted.check = false; /* these are no kernels */
   wanted.passes = 0;
   if (!memcmp(&wanted, &none, sizeof none))
     return HD_OK;

@@ -1,5 +1,5 @@
-/* What history.jsonl has of the outputs of the last evaluation, where each has targets of its own: the scores of each,
- * and of a regression's first outputs targets of the test set with what the model made of them, for a picture. */
+/* The entry of history.jsonl for an evaluation whose outputs have targets of their own: the scores of each output, and
+ * for the first outputs of a regression pairs of target and output from the test set, for a plot. */
 #include <math.h>
 
 #include "base/alloc.h"
@@ -25,7 +25,7 @@ static void set_scores(json_t *to, const hd_output_score *score, bool labels) {
   set_known(to, "root_mean_square_error", score->root_mean_square_error);
 }
 
-/* Pairs of target and output, of samples at even distances. */
+/* Pairs of target and output, of evenly spaced samples. */
 static json_t *scatter(const hd_session *s, int32_t output) {
   const hd_feed *feed = &s->input.test;
   const int64_t points = feed->count < MOST_POINTS ? feed->count : MOST_POINTS;

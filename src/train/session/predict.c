@@ -234,7 +234,7 @@ static hd_status check_size(hd_predictor *p, hd_ctx *ctx, const hd_dataset *one,
                   path, shape[2], shape[1], seen.width, seen.height);
 }
 
-/* Brightness by the weights of BT.601; that of a grey pixel is its own. */
+/* Brightness by the weights of BT.601; a grey pixel keeps its value. */
 static uint8_t brightness(const uint8_t *rgba) {
   return (uint8_t)((299 * rgba[0] + 587 * rgba[1] + 114 * rgba[2] + 500) / 1000);
 }
@@ -264,8 +264,8 @@ static hd_status predict_sample(double *value, hd_predictor *p, hd_ctx *ctx, con
   return hd__predict_some(value, p, ctx, &one, HD_PIPELINE_EVALUATION);
 }
 
-/* Whether pictures are drawings of digits: of one channel, in a set whose classes have no names, as those of IDX files.
- * Class folders have names, and their grey pictures may be dark on light. */
+/* Whether pictures are drawings of digits: the data have one channel, and classes without names, as in IDX files. Class
+ * folders have names, and their grey pictures may be dark on light. */
 static bool takes_drawings(const hd_predictor *p, int32_t channels) {
   return channels == 1 && p->trained.class_names == 0;
 }

@@ -50,7 +50,7 @@ static void read_times(hd_rank_times *t, const int64_t *before) {
   hd__exec_spent(t->now, t->exec);
   for (int r = 0; r < t->ranks; r++)
     t->time[r] = time_of(t->now + r * each, before ? before + r * each : nothing, t->ranks,
-                         hd__exec_on_gpu(t->exec) ? 1 : t->place[r].threads); /* of one that waits for its GPU */
+                         hd__exec_on_gpu(t->exec) ? 1 : t->place[r].threads); /* of a thread that waits for its GPU */
 }
 
 const hd_rank_time *hd__rank_times_whole(hd_rank_times *t) {

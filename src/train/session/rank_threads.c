@@ -1,4 +1,4 @@
-/* Comparing what the ranks of a host ask for, and placing the threads of all of them: see rank_threads.h. */
+/* Comparing the requests of a host's ranks for threads, and placing the threads of all of them: see rank_threads.h. */
 #include "train/session/rank_threads.h"
 
 #include <stdio.h>
@@ -12,11 +12,11 @@
 #include "platform/cpu_set.h"
 #include "platform/openmp_binding.h"
 
-/* ---- What a rank asks for ---- */
+/* ---- The request of a rank ---- */
 
 enum { ASKED_BYTES = 96 };
 
-/* In how many threads, or where. */
+/* The two parts of a request: the number of threads, and their places. */
 typedef struct asked {
   uint64_t value;
   char text[ASKED_BYTES]; /* as a user would write it */
@@ -31,7 +31,7 @@ typedef struct wish {
 
 _Static_assert(sizeof(wish) <= HD_LOCAL_GROUP_GATHER_BYTES, "a wish fits into a gather");
 
-/* Where nothing gives a number of threads a rank has its share of what one process would take. */
+/* If no number of threads is given, a rank has its share of what one process would take. */
 static hd_status ask_threads(asked *out, hd_ctx *ctx, const hd_placement_request *request, int ranks) {
   hd_placement *alone;
   const char *omp = getenv("OMP_NUM_THREADS");
@@ -72,7 +72,7 @@ static hd_status make_wish(wish *out, hd_ctx *ctx, const hd_placement_request *r
   return ask_place(&out->place, ctx, request);
 }
 
-/* ---- What all ranks ask for ---- */
+/* ---- The requests of all ranks ---- */
 
 /* Whether all ranks may use the same CPUs. */
 static bool same_cpus(const wish *all, int ranks) {
@@ -98,7 +98,7 @@ static int32_t most_workers(const wish *all, int ranks) {
   return most;
 }
 
-/* Refuses what local rank `r` asks for unless it is what the host's first rank has. */
+/* Refuses the request of local rank `r` unless it equals that of the host's first rank. */
 static hd_status compare_asked(hd_ctx *ctx, const hd_local_group *local, const char *what, const asked *first, int r,
                                const asked *other) {
   const int place = hd__cluster_first(local, hd__cluster_this_host(local));

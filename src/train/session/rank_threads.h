@@ -1,9 +1,9 @@
 /* The threads of all ranks of a host, on CPUs that no other rank uses.
  *
- * Ranks with the same affinity mask share its CPUs: the host's first rank places the threads of all, the budget divided
- * by the ranks where its request gives no number. Another rank may ask for the same, in other words too, or for
- * nothing; what it asks for otherwise is refused by name. Ranks that were bound to different masks, as by mpirun, each
- * place their threads in their mask, by their own request. A request that is malformed is refused on any rank. */
+ * Ranks with the same affinity mask share its CPUs: the host's first rank places the threads of all, and divides the
+ * budget by the ranks if its request gives no number. Another rank may make the same request, also in other words, or
+ * none; a different one is refused by name. Ranks that were bound to different masks, as by mpirun, each place their
+ * threads in their mask, by their own request. A malformed request is refused on any rank. */
 #pragma once
 
 #include "exec/exchange/local_group.h"

@@ -16,7 +16,7 @@ struct hd_rehearsal {
   hd_exec *exec;
   hd_supply *supply;       /* NULL: threads read their samples */
   int64_t at;              /* steps planned so far, over all runs */
-  int64_t left;            /* of this run; INT64_MAX: until the time is over */
+  int64_t left;            /* of this run; INT64_MAX: until the time is up */
   double seconds, start_s; /* of this run; start_s: when its first step was done */
   double begin_s, end_s;   /* when this run began, and when its last step was done */
   int64_t steps, samples;  /* done in this run, the first step's samples left out */

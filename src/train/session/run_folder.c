@@ -128,7 +128,7 @@ hd_status hd__session_lock_resumed(hd_session *s, hd_ctx *ctx) {
   return hd__local_group_barrier(s->compute.local, ctx); /* no rank reads the folder before it is locked */
 }
 
-/* A run that goes on in another folder takes the losses of its earlier steps with it. */
+/* A run that continues in another folder takes the losses of its earlier steps with it. */
 static hd_status open_losses(hd_session *s, hd_ctx *ctx) {
   char from[HD_PATH_BYTES] = "";
   hd_ctx quiet = {0};
@@ -158,7 +158,7 @@ static hd_status begin_folder(hd_session *s, hd_ctx *ctx) {
   return HD_OK;
 }
 
-/* What a run wrote before its record is no run: it goes where the record could not be written. */
+/* Files of a run without a record are no run: they are removed if the record could not be written. */
 static void remove_beginning(const hd_session *s) {
   char path[HD_PATH_BYTES];
   if (s->run.counters.step > 0 || hd__file_join(path, NULL, s->checkpoints.folder, "run.json") != HD_OK ||

@@ -1,5 +1,5 @@
-/* history.jsonl: how a run came about, a line for each time it was started and for each end that it lived to see:
- * session.h. Lines are added and never changed, also when a run is resumed: beside the page that is made of them
+/* history.jsonl: the history of a run, with a line for each start, and for each end unless the run was killed:
+ * session.h. Lines are added and never changed, also when a run is resumed. Apart from the page that is made from them
  * they are the only part of a run's folder that differs between equal runs. */
 #include "base/json_text.h"
 #include "train/session/session.h"
@@ -19,7 +19,7 @@
 #include "platform/machine.h"
 #include "platform/spawn.h"
 
-/* The words of the command that started this process; none where the system does not give them. */
+/* The words of the command that started this process; none if the system does not provide them. */
 static json_t *command_words(void) {
   char word[4096], **argv;
   hd_ctx quiet = {0};
@@ -44,7 +44,7 @@ static json_t *time_now(void) {
   return json_string(text);
 }
 
-/* All of it or, on a full disk, nothing. */
+/* Writes all of it or, on a full disk, nothing. */
 static bool append(const char *path, const char *text, size_t length) {
   const int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
   const off_t before = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);

@@ -201,7 +201,7 @@ hd_dataset hd__feed_seen(const hd_feed *feed) {
   return seen;
 }
 
-/* What the last pass adds now, of each channel. */
+/* The shift that the last pass adds to each channel. */
 static float *last_shift(hd_feed *feed) { return feed->pipeline ? hd__pipeline_shift(feed->pipeline) : feed->shift; }
 
 void hd__feed_affine(hd_affine *out, hd_feed *feed) {

@@ -33,7 +33,7 @@ typedef struct hd_feed {
   uint32_t *members; /* sample numbers, ascending; NULL: all of the data set */
 
   hd_pipeline *pipeline;          /* of transforms; NULL: the FMA alone */
-  const hd_view *view;            /* of samples, which is read; NULL: samples as they are, and no room for views */
+  const hd_view *view;            /* the view that is read; NULL: samples as they are, and no room for views */
   uint64_t seed;                  /* of their draws */
   const hd_target_scale *targets; /* the scale of numbers to predict; NULL: as they are */
 
@@ -67,8 +67,8 @@ hd_status hd__feed_sample_by(hd_feed *feed, hd_ctx *ctx, hd_sampler *sampler);
 hd_status hd__feed_transform(hd_feed *feed, hd_ctx *ctx, const hd_yaml_node *list, hd_pipeline_mode mode,
                              const double *mean, const double *std, uint64_t seed);
 
-/* What the last pass over a sample adds to each element, after the transforms; false if samples have several channels,
- * or if it is so large that a plan that adds it would lose digits of a sum. */
+/* The shift that the last pass adds to each element, after the transforms; false if samples have several channels, or
+ * if it is so large that a plan that adds it would lose digits of a sum. */
 bool hd__feed_shift(float *shift, hd_feed *feed);
 
 /* The last pass over a sample: x = fma(element, scale, shift), of each channel. `left` is what a plan adds to x. */

@@ -1,12 +1,11 @@
-/* Views of a sample for test-time augmentation (`--tta`): the mean of the scores of all views is what an evaluation
- * judges.
+/* Views of a sample for test-time augmentation (`--tta`): an evaluation uses the mean of the scores of all views.
  *
- *     mirror             the image, and mirrored left to right: 1/2 each
- *     mirror+translate   both with half of these shares; and of the image moved by one pixel down and right, and by one up
- *                        and left, padded by reflection, the same, 1/8 each
+ *     mirror             the image and its mirror image, left to right: 1/2 each
+ *     mirror+translate   these two with 1/4 each; and both views of the image moved by one pixel down and right, and of
+ *                        the image moved by one pixel up and left, padded by reflection: 1/8 each
  *
- * as in section 3.5 of Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU", arXiv 2404.00498. Shares are powers of two,
- * so a score times a share is exact. */
+ * as in section 3.5 of Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU", arXiv 2404.00498. Shares are powers
+ * of two, so a score times a share is exact. */
 #pragma once
 
 #include <stdbool.h>

@@ -100,7 +100,7 @@ static hd_status digest(hd_session *s, hd_ctx *ctx) {
   return HD_OK;
 }
 
-/* The end of the run without `every`. */
+/* The next multiple of `every`, at most the end of the run; without `every` the end of the run. */
 static int64_t next_multiple(const hd_session *s, int64_t every) {
   return every > 0 ? (s->run.counters.step / every + 1) * every : s->run.steps_in_all;
 }
@@ -131,7 +131,7 @@ static hd_status not_finite(hd_session *s, hd_ctx *ctx) {
                   step, what, last);
 }
 
-/* Adds to the message how to continue: what was trained since the last checkpoint was lost with the device's memory. */
+/* Adds to the message how to continue: the steps since the last checkpoint were lost with the device's memory. */
 static hd_status lost_device(hd_session *s, hd_ctx *ctx, hd_status status) {
   char what[512], last[HD_PATH_BYTES];
   hd_ctx quiet = {0};
@@ -278,7 +278,7 @@ static void note_lone_numbers(hd_session *s) {
   note(s, text);
 }
 
-/* What was chosen for rows of numbers. */
+/* Reports what was chosen for rows of numbers. */
 static void note_rows(hd_session *s) {
   const hd_features *f = hd__data_features(s->input.data);
   const bool targets = s->input.targets.count > 0;

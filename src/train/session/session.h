@@ -24,14 +24,14 @@
 #include "train/settings/model_source.h"
 #include "train/settings/schedule.h"
 
-/* What is trained, and how far it has come. */
+/* The network and the state of its training. */
 typedef struct session_run {
   hd_config *config;
   const hd_settings *settings; /* of config */
   json_t *record;              /* run.json */
   hd_network network;
   hd_schedule schedule[HD_MAX_GROUPS]; /* of the plan's groups; the first is the run's */
-  int64_t steps_of_epochs;             /* of all epochs, --max-steps left aside */
+  int64_t steps_of_epochs;             /* of all epochs, without --max-steps */
   int64_t batch, steps_per_epoch, steps_in_all;
   hd_counters counters;
   int32_t resumed_arithmetic;         /* its version in the checkpoint; 0 for a new run */

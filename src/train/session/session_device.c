@@ -70,7 +70,7 @@ static hd_status note_device(hd_session *s, hd_ctx *ctx) {
   return hd__record_note_device(s->run.record, ctx, s->report.device, s->report.facts.isa);
 }
 
-/* After a failure: all as it was. What cannot be noted for lack of memory keeps its name in the record. */
+/* Restores everything after a failed move; without memory the record keeps the other device's entries. */
 static void go_back(hd_session *s, const session_compute *before) {
   hd_ctx quiet = {0};
   hd_feed *const feed[] = {&s->input.train, &s->input.test, &s->input.val};
@@ -128,8 +128,8 @@ hd_status hd_session_to(hd_session *s, hd_ctx *ctx, hd_device device) {
  * that only the CPU supports, a missing driver or too little GPU memory is a reason to stay on the CPU, and no
  * error.
  *
- * Without that option a line reports a GPU that was idle while the CPU computed. NVIDIA's libraries take up to
- * seconds to answer, so they are asked when the training is done. */
+ * Without that option a line reports a GPU that was idle while the CPU computed. NVIDIA's libraries take up to seconds
+ * to answer, so they are only called after the training. */
 
 static const double TURN_S = 0.1;
 
@@ -158,7 +158,7 @@ static hd_status time_here(double *samples_per_s, hd_session *s, hd_ctx *ctx) {
   return status;
 }
 
-/* Notes what a failure found, without its remedy: a GPU was not required. */
+/* Notes the reason of a failure, without its remedy: a GPU was not required. */
 static void stay_on_cpu(hd_session *s, const hd_ctx *why) {
   const char *expects = strstr(why->message, " expects "), *said = expects ? expects + 9 : why->message;
   snprintf(s->report.device_note, sizeof s->report.device_note, "--device auto: cpu, since a GPU needs %.*s",

@@ -52,8 +52,8 @@ static hd_status choose_threads(hd_session *s, hd_ctx *ctx) {
   return hd__rank_threads_open(&s->compute.threads, ctx, s->compute.local, &request);
 }
 
-/* Opens the number and the places of threads that were found best. CPUs are shared with other jobs only under the
- * placement that the user gave. */
+/* Opens the number and places of threads that were found best. CPUs are shared with other jobs only under the placement
+ * that the user gave. */
 static hd_status choose_best_threads(hd_session *s, hd_ctx *ctx, const hd_best *best) {
   hd_placement_request request = {
       .threads = best->threads, .policy = best->placement, .workers = hd__config_placement(s->run.config).workers};
@@ -67,8 +67,8 @@ static hd_status choose_best_threads(hd_session *s, hd_ctx *ctx, const hd_best *
   return hd__threads_open(&s->compute.threads, ctx, &request);
 }
 
-/* Small tables need many passes: without --epochs, rows under a model that leaves its input to the data get as many as
- * make LEAST_STEPS steps, and are evaluated ten times. */
+/* Small tables need many epochs: without --epochs, rows with a model that leaves its input to the data get the number
+ * of epochs that makes LEAST_STEPS steps, and ten evaluations. */
 static hd_status choose_epochs(hd_session *s, hd_ctx *ctx) {
   enum { LEAST_STEPS = 5000, MOST_EPOCHS = 100, EVALUATIONS = 10 };
   hd_config *config = s->run.config;
@@ -154,8 +154,8 @@ static hd_status make_plans(hd_session *s, hd_ctx *ctx) {
   return hd__store_create(&s->compute.store, ctx, s->compute.local, s->compute.plan);
 }
 
-/* Steps that a GPU may have in flight: as many as loader workers have buffers for, since a batch is released when its
- * step has counted. */
+/* Steps that a GPU may have in flight: one for each batch that loader workers buffer, since a batch is released when
+ * its step has counted. */
 static int32_t steps_ahead(const hd_session *s) {
   const int64_t workers = s->run.settings->workers;
   const int64_t room = workers * s->run.settings->prefetch_factor;
@@ -227,7 +227,7 @@ static hd_status make_feeds(hd_session *s, hd_ctx *ctx) {
   return HD_OK;
 }
 
-/* Whether the model has the asked metric. */
+/* Whether the model has the requested metric. */
 static hd_status check_metric(const hd_session *s, hd_ctx *ctx) {
   const int metric = s->run.settings->metric;
   if (metric < 0 || hd__metric_is_of((hd_metric_choice)metric, &s->run.network.target, hd__data_test(s->input.data)))
@@ -506,7 +506,7 @@ static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
   return HD_OK;
 }
 
-/* Statistics that a network brought to the run, and its description does not have. */
+/* Statistics that came with the run's network and are not in its description. */
 static hd_status adopt_statistics(hd_session *s, hd_ctx *ctx, const char *folder) {
   HD_RELEASED(hd__features_fini) hd_features f = {0};
   hd_onnx_input *in = &s->run.network.input;

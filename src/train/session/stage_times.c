@@ -90,7 +90,7 @@ static hd_status prepare(timing *t, hd_ctx *ctx) {
   return HD_NEW(t->cost, t->plan->graph->written_count, ctx, "out of memory for the time of layers");
 }
 
-/* What the stages take of the whole, for the user. */
+/* The share of each stage in the whole time, for the user. */
 static void note_shares(const timing *t, const hd_stages *stages) {
   char *text = t->session->report.device_note;
   const size_t bytes = sizeof t->session->report.device_note;

@@ -57,7 +57,7 @@ hd_status hd__stages_choose(hd_stages *out, hd_session *s, hd_ctx *ctx) {
   return asked < 0 && out->count > 1 ? hd__stages_measure(out, s, ctx) : HD_OK;
 }
 
-/* What a rank has done, as sent to all. */
+/* The work of a rank, as sent to all. */
 typedef struct work {
   int32_t threads[HD_MAX_STAGES];
   int64_t shards[HD_MAX_STAGES], waited_ns[HD_MAX_STAGES];

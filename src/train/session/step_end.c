@@ -35,7 +35,8 @@ bool hd__session_evaluates_after(const hd_session *s, int64_t step) {
          is_multiple(step, s->run.settings->eval_every);
 }
 
-/* Of many short epochs, those that are evaluated. */
+/* Whether a step is saved: at the end of an epoch or of the run, and at multiples of --save-every. If the number of
+ * epochs was chosen automatically, only epochs that are evaluated are saved. */
 static bool is_saved(const hd_session *s, int64_t step) {
   return (ends_epoch(s, step) && (!s->input.chose_epochs || hd__session_evaluates_after(s, step))) ||
          step == s->run.steps_in_all || is_multiple(step, s->run.settings->save_every);
@@ -195,7 +196,7 @@ static void report_progress(hd_session *s, hd_event_kind kind) {
   hd__session_event(s, &event);
 }
 
-/* What --metric judges by, larger being better: of the validation split or, without one, of the test set. */
+/* The value of --metric, larger being better: of the validation split or, without one, of the test set. */
 static double metric_of(const hd_session *s) {
   const double is = s->input.val.count > 0 ? s->report.facts.val_metric : s->report.facts.test_metric;
   return s->run.settings->metric == HD_METRIC_LOSS ? -is : is;
@@ -243,7 +244,7 @@ static hd_status save_unevaluated(hd_session *s, hd_ctx *ctx, hd_status status) 
   const bool saves = s->checkpoints.saved_step != s->run.counters.step;
   if ((saves && hd__session_begin_save(s, &quiet) != HD_OK) || hd__session_await_save(s, &quiet) != HD_OK)
     return hd__fail(ctx, status, "evaluation after step %lld: %s", (long long)s->run.counters.step, what);
-  return hd__fail(ctx, status, "evaluation after step %lld: %s; mend it, and go on with --resume %.400s",
+  return hd__fail(ctx, status, "evaluation after step %lld: %s; fix it, and go on with --resume %.400s",
                   (long long)s->run.counters.step, what, s->checkpoints.folder);
 }
 
@@ -297,7 +298,7 @@ hd_status hd__session_save_without_data(hd_session *s, hd_ctx *ctx, hd_status st
   const bool saved = hd__session_end_region(s, &quiet, true) == HD_OK && hd__session_await_save(s, &quiet) == HD_OK;
   if (!saved)
     return hd__fail(ctx, status, "step %lld: %s", (long long)s->run.counters.step + 1, what);
-  return hd__fail(ctx, status, "step %lld: %s; mend it, and go on with --resume %.400s",
+  return hd__fail(ctx, status, "step %lld: %s; fix it, and go on with --resume %.400s",
                   (long long)s->run.counters.step + 1, what, s->checkpoints.folder);
 }
 

@@ -18,9 +18,9 @@ typedef struct hd_target_scale {
 
 void hd__target_scale_fini(hd_target_scale *scale);
 
-/* Decides for a network that was fitted to its data, measures, and sets --target-scale to what was chosen. By itself it
- * scales numbers that a model with `input: data` predicts from rows normalised by columns. HD_E_USAGE if the scale was
- * asked for and there are no numbers to predict. */
+/* Decides whether a network that was fitted to its data scales targets, measures, and sets --target-scale to the
+ * choice. By default it scales numbers that a model with `input: data` predicts from rows normalised by columns.
+ * HD_E_USAGE if scaling was requested and there are no numbers to predict. */
 hd_status hd__target_scale_choose(hd_target_scale *out, hd_ctx *ctx, hd_config *config, const hd_network *network,
                                   const hd_data *data);
 

@@ -28,7 +28,7 @@ static const double LOCK_S = 5;
  * peak. */
 static const double FAST_FLOPS = 300e9;
 
-/* A stored result is measured again after as many days: kernels, compilers and neighbours change. */
+/* The days after which a stored result is measured again: kernels, compilers and neighbours change. */
 static const double KEPT_DAYS = 30;
 
 enum { KEY_BYTES = 512, MOST_TEAMS = 16, FIRST_ROUNDS = 2, MAX_ROUNDS = 100, WORTH_STEPS = 64, MOST_NAMED = 5 };
@@ -80,7 +80,7 @@ static json_t *read_all(const char *path) {
   return json_object();
 }
 
-/* The policy of this name, or that of the session. */
+/* The policy of this name, or the session's. */
 static hd_placement_choice policy_of(const hd_session *s, const char *name) {
   for (int p = 0; name && p < HD_PLACEMENT_POLICIES; p++)
     if (!strcmp(name, hd_choice_name(HD_OPT_PLACEMENT, p)))
@@ -88,7 +88,7 @@ static hd_placement_choice policy_of(const hd_session *s, const char *name) {
   return hd__config_placement(s->run.config).policy;
 }
 
-/* The day of an entry, and its text; false if it has none, or one that is long ago or to come. */
+/* The date of an entry, and its text; false if it has none, or one that is too old or in the future. */
 static bool read_day(const json_t *entry, char day[16]) {
   const char *text = json_string_value(json_object_get(entry, "measured"));
   struct tm at = {0};
@@ -133,7 +133,7 @@ void hd__best_threads_remember(const hd_session *s, const char *asked, const hd_
   int lock;
   if (hd__file_lock_folder(&lock, NULL, folder, LOCK_S) != HD_OK)
     return;
-  json_auto_t *all = read_all(path); /* nothing that another process adds is lost */
+  json_auto_t *all = read_all(path); /* no entry that another process adds is lost */
   const time_t now = time(NULL);
   struct tm utc;
   char measured[32];
@@ -150,9 +150,9 @@ void hd__best_threads_remember(const hd_session *s, const char *asked, const hd_
 
 /* ---- The search ----
  *
- * Teams of the session's first threads run in turns: all threads, one, then the numbers between. Where all threads do
- * the work of all but one, fewer cannot be faster, and nothing else is tried. The measure is the work that a team did
- * in its total time, without its worst turn: on a busy machine large teams now and then wait long, and will in the
+ * Teams of the session's first threads run in turn: all N threads, one, then the numbers between. If N threads do the
+ * work of N - 1 single ones, fewer cannot be faster, and nothing else is tried. The measure is the work that a team did
+ * in its total time, without its worst turn: on a busy machine large teams sometimes wait long, as they will in the
  * run. */
 
 typedef struct team {
@@ -242,7 +242,7 @@ static hd_status find_budget(search *s, hd_ctx *ctx) {
   const double run_s = steps_left(s->session) * (double)s->session->run.batch / speed_of(&s->team[0]);
   const double spent_s = hd__clock_s() - s->begin_s;
   s->budget_s = run_s < WORTH_S ? 0 : fmin(MOST_S, SHARE * run_s);
-  if (spent_s > s->budget_s) /* another team would take as much again */
+  if (spent_s > s->budget_s) /* another team would take as long again */
     s->budget_s = 0;
   return HD_OK;
 }

@@ -24,8 +24,8 @@ typedef struct hd_best {
  * older than 30 days, counts as absent. */
 hd_best hd__best_threads_recall(const hd_session *session);
 
-/* Stores a result, with today's date. `asked`: the placement that a configuration asks for; NULL: for configurations
- * that take any. */
+/* Stores a result, with today's date. `asked`: the placement that a configuration requests; NULL: for configurations
+ * that accept any. */
 HD_TOOLS_API void hd__best_threads_remember(const hd_session *session, const char *asked, const hd_best *best);
 
 /* For a session that is set up and would run on all its threads: tries fewer of them, in steps whose results are

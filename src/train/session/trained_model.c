@@ -275,7 +275,7 @@ static hd_data_request request_of(const hd_trained *t, const hd_config *config) 
   request.skip = from[2]->on_error == HD_ON_ERROR_SKIP;
   request.ignored = t->network.target.ignored;
   request.first_rules = of_run.first_rules;
-  request.fold = of_run.fold; /* of its own data what the run was not trained on */
+  request.fold = of_run.fold; /* of its own data the samples that the run was not trained on */
   request.allow_empty |= of_run.allow_empty;
   request.photos = of_run.photos;
   if (hd__config_given(config, HD_OPT_EXIF))
@@ -299,8 +299,8 @@ static int64_t samples_of_run(const hd_trained *t) {
          json_integer_value(json_object_get(data, "test_samples"));
 }
 
-/* Data that were given: all of a set without a test set, unless it is the run's. A fold of a set that has a test set is
- * the run's where it has the same name. */
+/* The samples of given data to evaluate: all of a set without a test set, unless it is the run's. A fold of a set that
+ * has a test set is the run's if it has the same name. */
 static hd_status open_given(hd_data **out, hd_evaluated *part, hd_ctx *ctx, const hd_trained *t,
                             const hd_data_request *divided, bool named_alike) {
   hd_data *parts = NULL;

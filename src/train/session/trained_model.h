@@ -14,7 +14,7 @@
 
 typedef struct hd_trained {
   json_t *record;
-  hd_config *run; /* what a forward pass needs of the settings it was trained with */
+  hd_config *run; /* the training settings that a forward pass needs */
   hd_network network;
   const hd_kernels *kernels;
   hd_threads *threads;
@@ -54,7 +54,7 @@ hd_status hd__trained_check_kind(const hd_trained *trained, hd_ctx *ctx, const c
 /* Whether pictures' bytes can stand for the numbers that the run was trained on: these may be from 0 to 1. */
 bool hd__trained_may_read_pixels(const hd_trained *trained);
 
-/* How other CSV files are read for the run: as its own were, but for what the configuration gives. */
+/* How other CSV files are read for the run: as its own were, except for what the configuration gives. */
 hd_csv_options hd__trained_table(const hd_trained *trained, const hd_config *config);
 
 /* Opens the configuration's data, or the run's data if the configuration names none, and checks that it fits. Its test

@@ -1,4 +1,4 @@
-/* Scores of views, their mean, and what it is worth: see view_evaluation.h. */
+/* Scores of views, their mean, and its losses and guesses: see view_evaluation.h. */
 #include "train/session/view_evaluation.h"
 
 #include <string.h>

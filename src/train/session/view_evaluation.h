@@ -17,7 +17,7 @@ typedef struct hd_view_evaluation {
                                    host; NULL: this process is alone */
 } hd_view_evaluation;
 
-/* Lets a feed read views from now on: call it before the executor gets its memory. HD_E_USAGE for samples that are
+/* Makes a feed read views from now on; call it before the executor gets its memory. HD_E_USAGE for samples that are
  * rows of numbers; `data_name` is for that message. */
 hd_status hd__views_open(hd_feed *feed, hd_ctx *ctx, hd_tta_choice tta, const char *data_name);
 

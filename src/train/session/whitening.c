@@ -1,11 +1,11 @@
-/* Second moments of patches, added up in groups of samples, and the filters made of them: see whitening.h.
+/* Second moments of patches, summed in groups of samples, and the filters made from them: see whitening.h.
  *
- *     samples    number floor(i * count / n), i < n: at even distances in the order of the file
- *     a group    GROUP samples: each element a chain in double from +0, samples ascending, patches row by row: acc = acc +
- *                a * b, the product of two floats, which is exact in double
- *     the sum    a chain of the groups in order, from +0; over the number of patches
+ *     samples    number floor(i * count / n), i < n: evenly spaced in the order of the file
+ *     a group    GROUP samples: each element a chain in double from +0, samples ascending, patches row by row: acc =
+ *                acc + a * b; the product of two floats is exact in double
+ *     the sum    a chain of the groups in order, from +0; divided by the number of patches
  *
- * A thread adds up a group, so no sum depends on their number. A patch has its numbers in the order of files: channel,
+ * One thread sums a group, so no sum depends on the number of threads. A patch has its elements in file order: channel,
  * row, column. */
 #include "train/session/whitening.h"
 
@@ -15,7 +15,7 @@
 #include "base/symmetric_eigen.h"
 #include "platform/fpmode.h"
 
-enum { GROUP = 32, PAIR = 4 /* columns that are added up together */ };
+enum { GROUP = 32, PAIR = 4 /* columns that are summed together */ };
 
 typedef struct whitening {
   const hd_geom *g;

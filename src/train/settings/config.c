@@ -100,7 +100,7 @@ hd_status hd__config_copy(hd_config **out, hd_ctx *ctx, const hd_config *config)
   return HD_CREATED(status, out, hd_config_destroy);
 }
 
-/* Lists are kept as one line, however they were written, with the places of their entries for later messages. */
+/* Lists are kept as one line, with the places of their entries for later messages. */
 static hd_status set_list(hd_config *config, hd_ctx *ctx, int id, const hd_yaml_node *list, bool file) {
   char text[TEXT_BYTES], origin[TEXT_BYTES] = "";
   if (id == HD_OPT_PARAMETERS)
@@ -328,7 +328,7 @@ bool hd__config_applies(const hd_config *config, hd_option_id id) {
   }
 }
 
-/* Puts the file and line in front of the message, where a file gave option `id`. */
+/* Adds the file and line to the message's beginning, if a file gave option `id`. */
 static hd_status at_origin(const hd_config *config, hd_ctx *ctx, hd_option_id id, hd_status status) {
   return status != HD_OK && config->origin[id] && *config->origin[id]
              ? hd__fail_in(ctx, status, "%s", config->origin[id])
@@ -348,7 +348,7 @@ static hd_option_id given_of(const hd_config *config, hd_option_id a, hd_option_
   return hd__config_given(config, a) ? a : b;
 }
 
-/* Refuses options of a range of rows that were given and do not apply. */
+/* Refuses options of a range of rows that were given but do not apply. */
 static hd_status check_applies(const hd_config *config, hd_ctx *ctx, hd_option_id first, hd_option_id last,
                                const char *wanted) {
   for (hd_option_id id = first; id <= last; id++)

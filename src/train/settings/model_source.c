@@ -117,7 +117,7 @@ hd_data_request hd__network_request(const hd_network *network, const hd_config *
   return request;
 }
 
-/* Whether the text has come to say what the facts say. */
+/* Whether the text now states the facts. */
 static hd_status check_resolved(hd_ctx *ctx, const hd_network *n, const hd_model_facts *facts) {
   const char *loss = hd__target_loss(&n->target);
   if (n->asks_input || n->asks_classes)

@@ -60,8 +60,8 @@ typedef struct hd_network {
   hd_onnx_input input;    /* of an ONNX file */
   double label_smoothing; /* in place of the description's; -1: none given */
 
-  /* The text leaves to the data the samples' shape, or numbers of outputs (graph/model_words.h): until these take their
-   * place the target has no scores. */
+  /* The text leaves the samples' shape, or numbers of outputs, to the data (graph/model_words.h): until the facts
+   * replace these words the target has no scores. */
   bool asks_input, asks_classes;
   bool input_of_data; /* it left the samples' shape to the data, which have taken its place */
   bool reads_rows;    /* its input has neither channels nor height, or is that of the data */
@@ -79,11 +79,11 @@ HD_TOOLS_API bool hd__network_is_built_in(const char *name);
 HD_TOOLS_API hd_status hd__network_from_text(hd_network *out, hd_ctx *ctx, const char *text, const char *source);
 HD_TOOLS_API void hd__network_fini(hd_network *network);
 
-/* Puts what the data say in the place of the words that the text has, and the loss that the facts name. A network that is
- * left without words is checked as a whole. */
+/* Replaces the words of the text by the facts of the data, and its loss by theirs. A network without words left is
+ * checked as a whole. */
 hd_status hd__network_resolve(hd_network *network, hd_ctx *ctx, const hd_model_facts *facts);
 
-/* Whether a recorded text is that of this description, with what some data put in place of its words. */
+/* Whether a recorded text is that of this description with its words replaced by facts of some data. */
 hd_status hd__network_is_of(bool *out, hd_ctx *ctx, const char *recorded, const char *description);
 
 /* The text as found. */

@@ -11,5 +11,6 @@
 
 json_t *hd__features_json(const hd_features *features); /* NULL without memory */
 
-/* Reads them; false: they are not of that form, or there is no memory. The caller releases them, after a failure too. */
+/* Reads them; false: they do not have this form, or there is no memory. The caller releases them, also after a
+ * failure. */
 bool hd__features_read(hd_features *out, const json_t *from);

@@ -172,7 +172,7 @@ const char *hd__json_text(const json_t *object, const char *key) {
   return text ? text : "";
 }
 
-/* Runs that are older than --normalize normalised channels; those older than --target-scale took targets as they are. */
+/* Runs from before --normalize normalised by channel; runs from before --target-scale did not scale targets. */
 const char *hd__record_setting(const json_t *record, hd_option_id id) {
   const char *text = hd__json_text(json_object_get(record, "settings"), hd_option_at((int)id)->name);
   if (id == HD_OPT_TARGET_SCALE && !*text)
@@ -218,7 +218,7 @@ static hd_status suggest(hd_config *config, hd_ctx *ctx, const json_t *record, c
   return hd__fail_in(ctx, HD_E_FORMAT, "%s/run.json", folder);
 }
 
-/* A setting without an option would be left out in silence. */
+/* A setting without an option would be ignored silently. */
 static hd_status check_known(hd_ctx *ctx, const json_t *record, const char *folder) {
   json_t *settings = json_object_get(record, "settings"), *value;
   const char *name;
@@ -256,7 +256,7 @@ hd_status hd__record_adopt(hd_config *config, hd_ctx *ctx, const json_t *record,
       HD_TRY(suggest(config, ctx, record, folder, i));
     }
   HD_TRY(check_same(config, ctx, record, folder, HD_OPT_INIT)); /* the checkpoint already holds these weights */
-  HD_TRY(suggest(config, ctx, record, folder, HD_OPT_INIT));    /* the record names them again */
+  HD_TRY(suggest(config, ctx, record, folder, HD_OPT_INIT));    /* so that the new record names them, too */
   /* Options that a user would otherwise have to repeat; --keep removes checkpoints. */
   static const hd_option_id kept[] = {HD_OPT_DATA, HD_OPT_DATA_DIR,   HD_OPT_SAVE_EVERY,
                                       HD_OPT_KEEP, HD_OPT_EVAL_EVERY, HD_OPT_LOG_EVERY};
@@ -270,7 +270,7 @@ const char *hd__record_chosen_device(const json_t *record) {
   return strcmp(hd__record_setting(record, HD_OPT_DEVICE), "auto") ? NULL : chosen ? chosen : "";
 }
 
-/* What a forward pass over samples depends on. */
+/* The settings that a forward pass over samples depends on. */
 static hd_status suggest_forward(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder) {
   static const hd_option_id forward[] = {HD_OPT_DATA,       HD_OPT_DATA_DIR,        HD_OPT_ON_ERROR,
                                          HD_OPT_TRANSFORMS, HD_OPT_EVAL_TRANSFORMS, HD_OPT_LABEL_SMOOTHING,

@@ -22,8 +22,8 @@ hd_status hd__record_adopt(hd_config *config, hd_ctx *ctx, const json_t *record,
 /* Makes a configuration read data by the rules of a record or a certificate; `folder` is for messages. */
 hd_status hd__record_take_rules(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder);
 
-/* Checks that a run was made by the settings of a complete configuration, but for the option `but` (-1: for none) and
- * for the model's name; the message names the first that differs. */
+/* Checks that a run was made with the settings of a complete configuration, except the option `but` (-1: none) and the
+ * model's name; the message names the first that differs. */
 HD_TOOLS_API hd_status hd__record_check_settings(hd_ctx *ctx, const json_t *record, const hd_config *config, int but);
 
 /* Checks that the data is the run's: compares checksums. */
@@ -52,7 +52,7 @@ hd_status hd__record_note_skips(json_t *record, hd_ctx *ctx, const hd_data *data
 
 /* A text of an object, "" for none; a setting of a record or a certificate as text, "" for none. */
 HD_TOOLS_API const char *hd__json_text(const json_t *object, const char *key);
-/* The names of the run's classes, which live as long as the record; *count is 0 if it has none. The caller frees *out. */
+/* The names of the run's classes, valid as long as the record; *count is 0 if it has none. The caller frees *out. */
 hd_status hd__record_class_names(const char ***out, int32_t *count, hd_ctx *ctx, const json_t *record);
 
 /* The features of the run's table; none where it has none. The caller releases them, after a failure too. */

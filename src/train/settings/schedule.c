@@ -45,7 +45,7 @@ int64_t hd__schedule_steps(double epochs, int64_t steps_per_epoch) {
   return steps < 1 ? 1 : (int64_t)steps;
 }
 
-/* What the run's options are refused for (config.c), of a group. */
+/* Refuses settings of a group that would be refused as the run's options (config.c). */
 static hd_status check(const hd_schedule *s, hd_ctx *ctx, int64_t steps) {
   if (s->curve == HD_SCHEDULE_STEP && s->every == 0)
     return hd__fail(ctx, HD_E_USAGE, "parameters: expected a step_size beside the schedule step, found none; add it");

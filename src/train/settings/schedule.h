@@ -33,7 +33,7 @@ double hd__schedule_default_decay(hd_op op);
 hd_status hd__schedule_init(hd_schedule *out, hd_ctx *ctx, const hd_update_settings *settings, int64_t steps,
                             int64_t steps_per_epoch);
 
-/* The steps of so many epochs: the last may be incomplete; at least one. */
+/* The steps of a number of epochs: the last epoch may be incomplete; at least one step. */
 int64_t hd__schedule_steps(double epochs, int64_t steps_per_epoch);
 
 /* Whether a cycle leaves a momentum of 0 as it is, where PyTorch's OneCycleLR cycles it by default. */

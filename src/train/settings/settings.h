@@ -21,8 +21,8 @@ typedef struct hd_device_choice {
   int count, index[HD_DEVICE_MOST_GPUS]; /* the GPUs that are named */
 } hd_device_choice;
 
-/* Reads auto, cpu, cuda, cuda:N, a list of GPUs, each named once, or cuda:all; HD_E_USAGE for another text, which
- * leaves *out as it is. */
+/* Reads auto, cpu, cuda, cuda:N, a list of GPUs, each named once, or cuda:all; HD_E_USAGE for another text, *out then
+ * stays unchanged. */
 hd_status hd__device_read(hd_device_choice *out, hd_ctx *ctx, const char *text);
 
 enum {

@@ -182,7 +182,7 @@ static int test(hd_transfer *t, char *why) {
   int done = 1, error = MPI_SUCCESS;
   pthread_mutex_lock(&lock);
   for (int32_t i = 0; i < t->count && error == MPI_SUCCESS; i++) {
-    MPI_Status status; /* gcc warns of MPI_STATUS_IGNORE */
+    MPI_Status status; /* gcc warns about MPI_STATUS_IGNORE */
     int is_done = 1;
     if (t->request[i] != MPI_REQUEST_NULL)
       error = MPI_Test(&t->request[i], &is_done, &status);

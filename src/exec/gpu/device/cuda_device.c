@@ -282,7 +282,7 @@ hd_status hd__cuda_launch(hd_cuda *cuda, hd_ctx *ctx, int kernel, int64_t column
   return mark(cuda, ctx, kernel);
 }
 
-/* `to` goes on when `from` has done what is queued there. */
+/* `to` waits until the work queued on `from` so far is done. */
 static hd_status order(const hd_cuda *cuda, hd_ctx *ctx, cu_event event, cu_stream from, cu_stream to) {
   HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.event_record(event, from), "ordering kernels"));
   return hd__cuda_check(cuda, ctx, cuda->driver.stream_after(to, event, 0), "ordering kernels");
