@@ -32,7 +32,7 @@ static void print_step(const hd_bench_step_result *r, const bench_ops *ops) {
             1e-6 * r->executed_flops);
   bench_print_ops(ops);
   if (r->cpu_share < MOSTLY)
-    cli_print("other programs had this CPU for %.0f %% of the time; measure again without them\n",
+    cli_print("other programs used this CPU for %.0f %% of the time; measure again without them\n",
               100 - 100 * r->cpu_share);
 }
 

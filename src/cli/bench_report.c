@@ -92,10 +92,10 @@ void bench_print_ops(const bench_ops *all) {
     print_op(&l, all, &all->op[i]);
     over |= is_over(&all->op[i]);
   }
-  cli_print("\ntimes of a %s on one thread; %sexecuted: GFLOP/s; reached: of the bound\n", all->per,
+  cli_print("\ntimes of one %s on one thread; %sexecuted: GFLOP/s; reached: of the bound\n", all->per,
             l.narrow ? "" : "dense, ");
   if (over)
-    cli_print("!: work that was left out is counted, or the limits were measured on a busy CPU\n");
+    cli_print("!: above the bound; skipped work was counted, or the limits were measured on a busy CPU\n");
 }
 
 void bench_json_machine(const hd_bench_machine *m) {

@@ -362,7 +362,7 @@ static int take(const char **file, hd_config *config, hd_ctx *ctx, int which) {
     return hd_config_set(config, ctx, which == OPT_BATCH_SIZE ? "batch" : hd_option_at(which - OPT_FIRST)->name,
                          optarg ? optarg : "true");
   if (*file)
-    return hd_ctx_fail(ctx, HD_E_USAGE, "--config expects one file, found a second; put all options into one");
+    return hd_ctx_fail(ctx, HD_E_USAGE, "--config expects one file, found a second; put all options into one file");
   *file = optarg;
   return 0;
 }

@@ -138,7 +138,7 @@ void look_print_jobs(FILE *to, const hd_look *look) {
   for (int i = 0; i < look->jobs; i++)
     print_job(to, &look->job[i]);
   if (look->jobs == 0)
-    fprintf(to, "no heddle job runs\n");
+    fprintf(to, "no heddle job is running\n");
 }
 
 /* ---- JSON: unknown values are null ---- */

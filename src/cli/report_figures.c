@@ -127,7 +127,7 @@ static const char *caption_of(char text[256], const char *title, const report *r
   const int at = snprintf(text, 256, "%s by step", title);
   if (c->numbers > c->count)
     snprintf(text + at, 256 - (size_t)at, "; curves: means of about %lld steps%s",
-             llround((double)c->numbers / c->count), r->runs == 1 ? ", area: their least and greatest" : "");
+             llround((double)c->numbers / c->count), r->runs == 1 ? ", area: their lowest and highest" : "");
   return text;
 }
 
@@ -190,7 +190,7 @@ static void draw_outputs(report *r, const char *name, int output, const double *
   if (isfinite(r2))
     snprintf(score, sizeof score, ", R2 %.4f", r2);
   FILE *to = begin(r, name, LEFT + SIDE + EDGE, TOP + SIDE + BOTTOM, 1,
-                   "Target and output %d of the test set%s; on the line they are equal", output, score);
+                   "Target and output %d of the test set%s; they are equal on the line", output, score);
   svg_chart chart = {to, LEFT, LEFT + SIDE, TOP, TOP + SIDE, .log = false};
   if (!to)
     return;
@@ -260,7 +260,7 @@ static void put_confusion(report *r) {
   const double side = fmin(46, 560.0 / classes), left = 64 + (numbers ? name_room(r, classes) : 0), top = 44;
   FILE *to = n.count == (int64_t)classes * classes
                  ? begin(r, "confusion", (int)(left + side * classes + 8), (int)(top + side * classes + 8), 1,
-                         "Confusion matrix of the test set: rows are labels, columns what the model took them for")
+                         "Confusion matrix of the test set: rows are labels, columns are predictions")
                  : NULL;
   if (!to)
     return;
@@ -373,7 +373,7 @@ static void put_network(report *r, const hd_summary *s) {
   const int lanes = lane ? choose_lanes(lane, s) : 0;
   const double x = 8 + lanes * LANE;
   FILE *to = lane ? begin(r, "network", (int)x + BOX_WIDTH + 290, (int)row_y(s->layer_count), 1,
-                          "The network: %s parameters, %s multiply-adds a sample", cli_grouped(s->params),
+                          "The network: %s parameters, %s multiply-adds per sample", cli_grouped(s->params),
                           cli_grouped(s->macs))
                   : NULL;
   for (int e = 0; to && e < s->edge_count; e++) {

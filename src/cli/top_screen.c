@@ -452,7 +452,7 @@ static void draw_jobs(canvas *c, const hd_look *look, const top_view *view, int 
   for (int i = first; i < look->jobs && i < first + room; i++)
     draw_job(c, &look->job[i], i == chosen ? CHOSEN : PLAIN, i == chosen ? ">" : " ");
   if (look->jobs == 0) {
-    put(c, DIM, "  no heddle job runs");
+    put(c, DIM, "  no heddle job is running");
     end_row(c);
   }
   if (!detail)

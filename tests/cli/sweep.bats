@@ -304,7 +304,7 @@ refuses_runs() {
   [ ! -e t ]
   cp s/sweep.json sweep.json
   rm s/sweep.json
-  ARGS="seed=0..2 $options" refuses_runs "run-0001 (seed 0)" "another description"
+  ARGS="seed=0..2 $options" refuses_runs "run-0001 (seed 0)" "a different description"
   [ ! -e s/sweep.json ]
   cp kept.yaml mine.yaml
   # Other settings and other data, without sweep.json.

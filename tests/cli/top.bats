@@ -111,7 +111,7 @@ swap_used_bytes use temperature_c power_w load cpus gpus gpu_note cuda_note jobs
   [ "$code" -eq 0 ]
   finish
   [ "$code" -eq 143 ]
-  grep -q 'saved in r; go on with: heddle train --resume r' err
+  grep -q 'saved in r; continue with: heddle train --resume r' err
   grep -q $'\e\\[?1049h' screen
   tail -c 40 screen | grep -q $'\e\\[?1049l$'
 }

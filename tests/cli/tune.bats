@@ -71,7 +71,7 @@ rows() {
   done
   HWLOC_SYNTHETIC="core:4 pu:1" tune --csv t.csv >out
   [ "$(tail -n +2 t.csv | cut -d, -f1,3-4 | grep -cx '[1-4],physical,compact spread all')" -eq 4 ]
-  grep -q '^placement .*physical, compact, spread, all come to the same CPUs here: measured once' out
+  grep -q '^placement .*physical, compact, spread, all give the same CPUs here: measured once' out
 }
 
 @test "--sweep sets what is varied; fixed options are not" {

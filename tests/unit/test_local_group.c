@@ -528,7 +528,7 @@ int main(int argc, char **argv) {
   test_loss("crashed", SIGSEGV, "was killed by signal 11 (Segmentation fault) after step 7");
   test_loss("stopped", SIGSTOP, "is stopped, by SIGSTOP or a debugger, after step 7");
   test_loss("exits", SIGUSR1, "ended with exit status 3 in the middle of the run after step 7");
-  test_loss("late", 0, "lives, but has not come to a barrier for 0 s");
+  test_loss("late", 0, "is alive, but has not reached a barrier for 0 s");
   test_loss("busy", SIGKILL, "was killed by signal 9 (Killed) after step 7");
   test_loss("deaf", SIGKILL, "was killed by signal 9 (Killed) after step 7"); /* with a pipe that is full */
   test_orphans();

@@ -96,7 +96,7 @@ static void test_bad_cifar10(void) {
   refused(folder, HD_E_IO, "data_batch_3.bin", "a missing file");
   make_cifar10();
   put_lines(in_scratch("cifar-10-batches-bin/batches.meta.txt"), 9);
-  refused(folder, HD_E_FORMAT, "expected 10 names, a line each, found 9", "nine names");
+  refused(folder, HD_E_FORMAT, "expected 10 names, one per line, found 9", "nine names");
   unlink(in_scratch("cifar-10-batches-bin/batches.meta.txt"));
   hd_data *data = data_opens(folder, "CIFAR-10 without names");
   ok(data && !hd__data_train(data)->class_names, "no names then");
@@ -246,7 +246,7 @@ static void test_targets(void) {
   ok(train && !train->labels && train->outputs == 2 && !memcmp(train->targets, target, 24), "floats are targets");
   hd__data_close(data);
   put_npy(in_scratch("targets/y_test.npy"), "<i8", "\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0", 16, "(2,)");
-  refused(folder, HD_E_FORMAT, "expected 2 float targets a sample as in training", "targets and classes");
+  refused(folder, HD_E_FORMAT, "expected 2 float targets per sample as in training", "targets and classes");
   put_npy(in_scratch("targets/y_test.npy"), "<f4", "\0\0\x80\x7f\0\0\0\0\0\0\0\0\0\0\0", 16, "(2, 2)");
   refused(folder, HD_E_FORMAT, "y_test.npy: expected finite numbers, found infinity in sample 0", "an infinite target");
 }
@@ -411,8 +411,7 @@ static void test_bad_npy(void) {
   bad_head("{'descr': '|u1', 'fortran_order': False, 'descr': '|u1'}", "twice", "a key twice");
   bad_head("{'descr': '|u1', 'shape': (3, 2, 2), }", "missing", "a key left out");
   bad_head("{'descr': '|u1', 'fortran_order': 0, 'shape': (3, 2, 2), }", "neither True nor False", "an order of 0");
-  bad_head("{'descr': '|u1', 'fortran_order': False, 'shape': (3, 2, 2)} x", "behind",
-           "something behind the dictionary");
+  bad_head("{'descr': '|u1', 'fortran_order': False, 'shape': (3, 2, 2)} x", "behind", "text after the dictionary");
   bad_head("[]", "no dictionary", "no dictionary");
   bad_head("{'descr': '|u1', 'fortran_order': False, 'shape': (12, 1, 1, 1)}", "one per sample", "fewer labels");
   bad_head("{'descr': '|u1', 'fortran_order': False, 'shape': (), }", "expected 1 bytes", "a single number");

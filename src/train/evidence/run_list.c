@@ -112,7 +112,7 @@ static hd_status read_runs(hd_runs *runs, hd_ctx *ctx, const char *folder) {
   HD_FOLDER_OWNED *open = opendir(folder);
   struct dirent *entry;
   if (!open)
-    return hd__fail(ctx, HD_E_IO, "%s: expected a folder of runs, found: %m; give one, or train first", folder);
+    return hd__fail(ctx, HD_E_IO, "%s: expected a folder of runs, found: %m; name one, or train first", folder);
   HD_TRY(add_run(runs, ctx, folder));
   while ((entry = readdir(open))) {
     if (entry->d_name[0] == '.' || !strcmp(entry->d_name, "last") || !strcmp(entry->d_name, "best") ||

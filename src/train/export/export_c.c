@@ -82,8 +82,7 @@ static hd_status write_line(writer *w, const char *line, int length) {
 static hd_status write_header(writer *w, const char *path) {
   const int header = find_header(path);
   if (header < 0)
-    return hd__fail(w->ctx, HD_E_UNSUPPORTED, "expected operations with headers of their own, found %s; export to ONNX",
-                    path);
+    return hd__fail(w->ctx, HD_E_UNSUPPORTED, "C export does not know the operation %s; export to ONNX", path);
   if (w->written[header])
     return HD_OK;
   w->written[header] = true;
@@ -106,9 +105,10 @@ static hd_status write_headers(writer *w) {
     if (is_loss(call))
       continue;
     if (call->class != HD_CLASS_ROWS || call->op == HD_OP_custom)
-      return hd__fail(w->ctx, HD_E_UNSUPPORTED,
-                      "layer '%s': expected an operation of heddle, found %s; leave it out of what is exported",
-                      call->name, hd__op_info(call->op)->name);
+      return hd__fail(
+          w->ctx, HD_E_UNSUPPORTED,
+          "layer '%s': expected an operation of heddle, found the custom operation %s; remove it before exporting",
+          call->name, hd__op_info(call->op)->name);
     snprintf(path, sizeof path, "%s.h", hd__op_info(call->op)->name);
     HD_TRY(write_header(w, path));
   }
@@ -324,14 +324,13 @@ static void write_head(const writer *w) {
     fprintf(w->to, ";\n *     extern ");
     write_names_signature(w);
   }
-  fprintf(
-      w->to,
-      ";\n *\n * pixel: one sample, %s in planes (channel, row, column)%s; score: %s;\n"
-      " * memory: room for what is between. The scores have the bits of heddle's own if the compiler may not contract\n"
-      " * or reorder:\n *\n *     cc -O2 -ffp-contract=off -c FILE.c       and -lm behind the program's objects\n"
-      " *\n * The functions before it are the text of heddle's operations. */\n",
-      hd__shape_text(shape, sizeof shape, input_of(w)), w->network->bytes ? ", 0 to 255, not normalised" : "",
-      w->network->trained->targets.count > 0 ? "the numbers that it predicts" : "what the last layer computes");
+  fprintf(w->to,
+          ";\n *\n * pixel: one sample, %s in planes (channel, row, column)%s; score: %s;\n"
+          " * memory: working memory. The scores equal heddle's bit for bit if the compiler may not contract or "
+          "reorder:\n *\n *     cc -O2 -ffp-contract=off -c FILE.c       and link with -lm, after the program's "
+          "objects\n *\n * The functions above it are copies of heddle's own operations. */\n",
+          hd__shape_text(shape, sizeof shape, input_of(w)), w->network->bytes ? ", 0 to 255, not normalised" : "",
+          w->network->trained->targets.count > 0 ? "the predicted numbers" : "the output of the last layer");
 }
 
 static void write_doubles(FILE *to, const char *name, const hd_features *f, bool means) {

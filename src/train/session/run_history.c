@@ -74,7 +74,7 @@ static hd_status add_line(const hd_session *s, hd_ctx *ctx, json_t *line) {
     const size_t length = strlen(text);
     text[length] = '\n'; /* in place of the 0 */
     if (!append(path, text, length + 1))
-      status = hd__file_error(ctx, path, "to write it");
+      status = hd__file_error(ctx, path, "write it");
   }
   free(text);
   return status;

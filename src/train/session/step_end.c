@@ -243,7 +243,7 @@ static hd_status save_unevaluated(hd_session *s, hd_ctx *ctx, hd_status status) 
   const bool saves = s->checkpoints.saved_step != s->run.counters.step;
   if ((saves && hd__session_begin_save(s, &quiet) != HD_OK) || hd__session_await_save(s, &quiet) != HD_OK)
     return hd__fail(ctx, status, "evaluation after step %lld: %s", (long long)s->run.counters.step, what);
-  return hd__fail(ctx, status, "evaluation after step %lld: %s; mend it, and go on with --resume %.400s",
+  return hd__fail(ctx, status, "evaluation after step %lld: %s; fix it, and continue with --resume %.400s",
                   (long long)s->run.counters.step, what, s->checkpoints.folder);
 }
 
@@ -297,7 +297,7 @@ hd_status hd__session_save_without_data(hd_session *s, hd_ctx *ctx, hd_status st
   const bool saved = hd__session_end_region(s, &quiet, true) == HD_OK && hd__session_await_save(s, &quiet) == HD_OK;
   if (!saved)
     return hd__fail(ctx, status, "step %lld: %s", (long long)s->run.counters.step + 1, what);
-  return hd__fail(ctx, status, "step %lld: %s; mend it, and go on with --resume %.400s",
+  return hd__fail(ctx, status, "step %lld: %s; fix it, and continue with --resume %.400s",
                   (long long)s->run.counters.step + 1, what, s->checkpoints.folder);
 }
 

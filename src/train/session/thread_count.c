@@ -116,7 +116,7 @@ hd_best hd__best_threads_recall(const hd_session *s) {
   best = (hd_best){.threads = (int)threads,
                    .placement = policy_of(s, json_string_value(json_object_get(entry, "placement"))),
                    .samples_per_s = json_number_value(json_object_get(entry, "samples_per_s"))};
-  snprintf(best.why, sizeof best.why, "kept by `tune` on %s", day);
+  snprintf(best.why, sizeof best.why, "saved by `tune` on %s", day);
   return best;
 }
 
