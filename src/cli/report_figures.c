@@ -292,7 +292,7 @@ static void put_confusion(report *r) {
 
 /* ---- Time ---- */
 
-enum { STARTUP, DATA, COMPUTING, WAITING, EVALUATION, OTHER, TIMES };
+enum { STARTUP, DATA, COMPUTING, WAITING, EVALUATION, SAVING, OTHER, TIMES, TIMES_A_ROW = 3, TIME_ROW = 52 };
 
 /* The training time as its ranks spent it on average: data, computing and waiting. */
 static void split_training(double *s, const report *r) {
@@ -307,27 +307,44 @@ static void split_training(double *s, const report *r) {
     s[DATA + i] = all > 0 ? train * sum[i] / all : i + DATA == COMPUTING ? train : 0;
 }
 
-static void put_time(report *r) {
-  static const char *const name[TIMES] = {"startup", "data", "computing", "waiting", "evaluation", "other"};
-  static const int colour[TIMES] = {2, 3, 0, 4, 1, 6}, apart = WIDTH / 3; /* two rows of three, for narrow screens */
-  const double wall = report_number(r, 0, "wall_s");
-  double s[TIMES], rest = wall, at = 0;
+static void put_part(FILE *to, const char *name, int colour, double seconds, int place) {
+  const int x = place % TIMES_A_ROW * (WIDTH / TIMES_A_ROW), y = 46 + place / TIMES_A_ROW * TIME_ROW;
+  fprintf(to, "<rect class=\"f%d\" x=\"%d\" y=\"%d\" width=\"12\" height=\"12\"/>\n", colour, x, y);
+  svg_text(to, x + 18, y + 11, "", "%s", name);
+  svg_text(to, x + 18, y + 34, "strong", "%.2f s", seconds);
+}
+
+/* Earlier runs do not know the time of saving: it is in "other". A rest that would read 0.00 is not shown. */
+static int find_times(double s[TIMES], report *r, double wall) {
+  int parts = 0;
   s[STARTUP] = fmax(report_number(r, 0, "startup_s"), 0);
   s[EVALUATION] = fmax(report_number(r, 0, "evaluate_s"), 0);
+  s[SAVING] = report_number(r, 0, "save_s");
   split_training(s, r);
+  s[OTHER] = wall;
   for (int i = 0; i < OTHER; i++)
-    rest -= s[i];
-  s[OTHER] = fmax(rest, 0);
-  FILE *to = wall > 0 ? begin(r, "time", WIDTH, 138, 0, "Where %.2f seconds went", wall) : NULL;
-  for (int i = 0; to && i < TIMES; i++) {
-    fprintf(to, "<rect class=\"f%d\" x=\"%.1f\" y=\"8\" width=\"%.1f\" height=\"24\"><title>%s</title></rect>\n",
-            colour[i], at, fmin(WIDTH * s[i] / wall, WIDTH - at), name[i]);
-    const int x = i % 3 * apart, y = 46 + i / 3 * 52;
-    fprintf(to, "<rect class=\"f%d\" x=\"%d\" y=\"%d\" width=\"12\" height=\"12\"/>\n", colour[i], x, y);
-    svg_text(to, x + 18, y + 11, "", "%s", name[i]);
-    svg_text(to, x + 18, y + 34, "strong", "%.2f s", s[i]);
-    at += WIDTH * s[i] / wall;
-  }
+    s[OTHER] -= isfinite(s[i]) ? s[i] : 0;
+  if (s[OTHER] < 0.005)
+    s[OTHER] = NAN;
+  for (int i = 0; i < TIMES; i++)
+    parts += isfinite(s[i]);
+  return parts;
+}
+
+static void put_time(report *r) {
+  static const char *const name[TIMES] = {"startup", "data", "computing", "waiting", "evaluation", "saving", "other"};
+  static const int colour[TIMES] = {2, 3, 0, 4, 1, 5, 6}; /* rows of three, for narrow screens */
+  const double wall = report_number(r, 0, "wall_s");
+  double s[TIMES], at = 0;
+  const int rows = (find_times(s, r, wall) + TIMES_A_ROW - 1) / TIMES_A_ROW;
+  FILE *to = wall > 0 ? begin(r, "time", WIDTH, 34 + rows * TIME_ROW, 0, "Where %.2f seconds went", wall) : NULL;
+  for (int i = 0, place = 0; to && i < TIMES; i++)
+    if (isfinite(s[i])) {
+      fprintf(to, "<rect class=\"f%d\" x=\"%.1f\" y=\"8\" width=\"%.1f\" height=\"24\"><title>%s</title></rect>\n",
+              colour[i], at, fmin(WIDTH * s[i] / wall, WIDTH - at), name[i]);
+      put_part(to, name[i], colour[i], s[i], place++);
+      at += WIDTH * s[i] / wall;
+    }
   if (to)
     end(r, to);
 }

@@ -45,7 +45,7 @@ same_scores() {
     small_run "$network" r
     "$HEDDLE" export r --c net.c >out
     cc -std=c11 -Wall -Wextra -pedantic -Werror -Wno-overlength-strings -c net.c -o net.o
-    if command -v c++ >/dev/null; then c++ -std=c++17 -Wall -Wextra -Werror -x c++ -c net.c -o net.o; fi
+    if command -v c++ >/dev/null; then c++ -std=c++11 -Wall -Wextra -pedantic -Werror -x c++ -c net.c -o net.o; fi
     if command -v tcc >/dev/null; then tcc -c net.c -o net.o; fi
   done
 }

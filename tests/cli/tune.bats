@@ -196,7 +196,7 @@ threads_of() {
     no grep -q 'kept by' out
   done
   start --model mlp --epochs 1000 --out searched
-  await_line '\(searched just now: .* were [a-z ]*\) on '
+  await_line '\(searched just now: .* (was|were) [a-z ]*\) on '
   kill -TERM "$CHILD"
   finish
 }

@@ -41,7 +41,7 @@ typedef struct session_run {
   int64_t evaluated_step;             /* -1: never */
   int64_t trained_samples;            /* by this session */
   double train_s, region_s;           /* trained before this region, and its start */
-  double evaluate_s;                  /* spent in evaluations */
+  double evaluate_s, save_s;          /* spent in evaluations; in saves, as far as training waited for them */
   double call_loss_sum, call_divisor; /* since the present call of hd_session_step began */
   atomic_int stop;
 } session_run;

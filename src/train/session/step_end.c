@@ -69,9 +69,11 @@ static hd_status follow_save(hd_session *s, hd_ctx *ctx) {
 }
 
 hd_status hd__session_await_save(hd_session *s, hd_ctx *ctx) {
+  const double began_s = hd__clock_s();
   hd__job_enter(&s->report.page, HD_JOB_SAVING);
   hd_status status = hd__cluster_ranks(s->compute.local) > 1 ? follow_save(s, ctx) : HD_OK;
   HD_THEN(status, hd__saver_wait(&s->checkpoints.saver, ctx));
+  s->run.save_s += hd__clock_s() - began_s;
   hd__job_enter(&s->report.page, HD_JOB_READY);
   return status;
 }
@@ -85,6 +87,7 @@ hd_status hd__session_begin_save(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__session_count_skips(s, ctx));
   HD_TRY(hd__saver_begin(&s->checkpoints.saver, ctx, &s->run.counters, s->run.record));
   hd__trace_event(hd__profile_first_track(&s->report.profiler), HD_SLICE_COPY, 0, began_ns);
+  s->run.save_s += 1e-9 * (double)(hd__clock_ns() - began_ns);
   hd_event event = {.kind = HD_EVENT_SAVED, .step = s->run.counters.step};
   hd__session_event(s, &event);
   return HD_OK;
@@ -218,9 +221,13 @@ hd_status hd__session_mark_best(hd_session *s, hd_ctx *ctx) {
   const double loss = split ? r->val_loss : r->test_loss, accuracy = split ? r->val_accuracy : r->test_accuracy;
   const double score = s->run.settings->metric >= 0 ? metric_of(s) : isnan(accuracy) ? -loss : accuracy;
   const bool is_best = score > s->run.counters.best_score;
+  const double began_s = hd__clock_s();
   if (is_best)
     s->run.counters.best_score = score;
-  return hd__session_writes(s) ? hd__saver_settle(&s->checkpoints.saver, ctx, s->run.counters.step, is_best) : HD_OK;
+  if (hd__session_writes(s))
+    HD_TRY(hd__saver_settle(&s->checkpoints.saver, ctx, s->run.counters.step, is_best));
+  s->run.save_s += hd__clock_s() - began_s;
+  return HD_OK;
 }
 
 /* Adds samples of the test set that turned out to be unreadable to the run's record, which was written before. */
