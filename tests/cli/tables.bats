@@ -119,7 +119,7 @@ score() { tail -n 1 out | sed 's/.*"test_accuracy": \([0-9.]*\).*/\1/'; }
 @test "a column's number that stands in the first line may be a name: it is asked for" {
   awk 'BEGIN { for (i = 0; i < 40; i++) printf "%d,%d,%d,%d\n", 3 + i % 9, 6 + i % 5, i % 2, 8 + 7 * i }' >rows.csv
   fails 1 data rows.csv --label 3
-  says "rows.csv:1: cannot tell whether the first line is a header; say --header"
+  says "rows.csv:1: expected a first line that is clearly a header or not, found one that may be either; say --header"
   "$HEDDLE" data rows.csv --label 3 --header no >out
   grep -q "no header, the label is column 3; 3 other columns" out
   "$HEDDLE" data rows.csv --label 3 --header yes >out
@@ -228,10 +228,10 @@ flower_run() {
   refused '5s/^[^,]*/x/' "bad.csv:5: expected a finite number in column 'width', found 'x'"
   refused '5s/^[^,]*/inf/' "bad.csv:5: expected a finite number in column 'width', found 'inf'"
   refused '5s/^[^,]*/nan/' "bad.csv:5: expected no empty field in column 'width'"
-  refused '6s/wet/moist/; 6s/dry/moist/' "bad.csv:6: 'moist' did not occur in training in column 'soil'"
+  refused '6s/wet/moist/; 6s/dry/moist/' "bad.csv:6: expected a text of the training set in column 'soil', found 'moist'"
   refused '7s/,/,1,/' "bad.csv:7: expected 4 fields as in the first line, found 5"
   refused '1s/soil/ground/' "bad.csv: expected column 'soil' as in training, found none"
-  refused '1s/$/,more/; 2,$s/$/,1/' "bad.csv: training had no column 'more'"
+  refused '1s/$/,more/; 2,$s/$/,1/' "bad.csv: expected only columns of training, found column 'more' too"
   fails 1 predict r flowers/test.csv --missing refuse
   says "expected no empty field with --missing refuse"
   fails 1 predict r none.csv
@@ -550,7 +550,7 @@ whole_prices() {
   mkdir own && cp prices.csv own/train.csv && head -n 4 prices.csv >own/test.csv
   "$HEDDLE" eval r --data own | grep -q "^samples   3, the data's test set$"
   head -n 41 prices.csv >less.csv && mv less.csv prices.csv
-  "$HEDDLE" eval r | grep -q "^samples   8, the test set of data that are not as in training$"
+  "$HEDDLE" eval r | grep -q "^samples   8, the test set of data that differ from the training data$"
 }
 
 # pixels FILE TYPE SHAPE SCALE: 24 samples of bytes 0 to 9, by so much, as uint8 (u1) or float32 (f4); labels are beside.

@@ -173,7 +173,7 @@ static void test_bad(void) {
   other = custom, other.dtype = HD_I32;
   refused(&train, other, HD_E_USAGE, "HD_U8 or HD_F32", "another type");
   other = custom, other.outputs = 1;
-  refused(&train, other, HD_E_USAGE, "one of both", "classes and targets");
+  refused(&train, other, HD_E_USAGE, "one of the two", "classes and targets");
   other = custom, other.get = NULL;
   refused(&train, other, HD_E_USAGE, "found no get", "no get");
 }

@@ -644,12 +644,12 @@ int main(void) {
   is_int(with_ranks(all, 1, try_many_buffers), 0, "buffers without end, one after the other: %s", all[0].ctx.message);
   refused("a buffer that a rank has freed", freed_buffer, HD_E_USAGE, "was already freed by rank 1", -1);
   refused("another count", other_count, HD_E_USAGE,
-          "rank 0 calls all_reduce of 4 float32 by sum, and rank 1 all_reduce of 5 float32 by sum", -1);
+          "rank 0 calls all_reduce of 4 float32 by sum and rank 1 calls all_reduce of 5 float32 by sum", -1);
   refused("another collective", other_kind, HD_E_USAGE,
-          "rank 0 calls broadcast of 4 float64 with root 0, and rank 1 barrier", -1);
-  refused("another type", other_type, HD_E_USAGE, "rank 1 all_reduce of 4 int32 by sum", -1);
-  refused("another operation", other_op, HD_E_USAGE, "rank 1 all_reduce of 4 float32 by max", -1);
-  refused("another root", other_root, HD_E_USAGE, "rank 1 broadcast of 4 float32 with root 1", -1);
+          "rank 0 calls broadcast of 4 float64 with root 0 and rank 1 calls barrier", -1);
+  refused("another type", other_type, HD_E_USAGE, "rank 1 calls all_reduce of 4 int32 by sum", -1);
+  refused("another operation", other_op, HD_E_USAGE, "rank 1 calls all_reduce of 4 float32 by max", -1);
+  refused("another root", other_root, HD_E_USAGE, "rank 1 calls broadcast of 4 float32 with root 1", -1);
   refused("a call that cannot be made", bad_call, HD_E_USAGE, "rank 1 calls something with invalid arguments", 1);
   refused("a list that is wrong", bad_list, HD_E_USAGE, "rank 1 calls something with invalid arguments", 1);
   refused("another list", other_list, HD_E_USAGE, "rank 1 asks for a different one than rank 0", -1);

@@ -337,7 +337,7 @@ static void test_no_room(void) {
   signal(SIGXFSZ, SIG_IGN);
   setrlimit(RLIMIT_FSIZE, &little);
   const hd_status refused = hd__local_group_allocate(&block, founder, ctx, 100 * MIB, 1);
-  is_refused(refused, HD_E_NOMEM, "expected 100 MiB", "more than the file may hold");
+  is_refused(refused, HD_E_NOMEM, "cannot get 100 MiB", "more than the file may hold");
   for (int i = 0; i < HD_LOCAL_GROUP_BLOCKS + 1; i++)
     wrong += hd__local_group_allocate(&block, founder, NULL, 100 * MIB, 1) != HD_E_NOMEM;
   const hd_status first = hd__local_group_allocate(&block, founder, ctx, 10 * MIB, 1);

@@ -197,12 +197,11 @@ int main(void) {
   setenv("WORKERS", "2", 1);
   setenv("THREADS", "1", 1);
   check(plain, NULL, 1,
-        cpus > 1 || by_mask
-            ? "threads could not be bound to CPUs; the system places them;the system does not let the "
-              "loader's batches be locked in memory: they may be swapped out; raise `ulimit -l`, or leave "
-              "--pin-memory out"
-            : "the system does not let the loader's batches be locked in memory: they may be swapped out; raise "
-              "`ulimit -l`, or leave --pin-memory out",
+        cpus > 1 || by_mask ? "threads could not be bound to CPUs; the system places them;the loader's batches could "
+                              "not be locked in memory and may be swapped out; raise `ulimit -l`, or leave "
+                              "--pin-memory out"
+                            : "the loader's batches could not be locked in memory and may be swapped out; raise "
+                              "`ulimit -l`, or leave --pin-memory out",
         "loader workers whose batches may not be locked");
   return done_testing();
 }

@@ -339,7 +339,7 @@ static void test_folds(void) {
     wrong += seen[i] != 2;
   is_int(wrong, 0, "every sample is tested once in five folds, with a fifth of each class");
   request.fold = (hd_fold){1, ALL + 1};
-  refused(in_scratch("folds"), HD_E_FORMAT, "found 75 and 74", "more folds than samples");
+  refused(in_scratch("folds"), HD_E_FORMAT, "found 75 folds and 74 samples", "more folds than samples");
   request.fold = (hd_fold){0};
 }
 
@@ -411,7 +411,7 @@ static void test_bad_npy(void) {
   bad_head("{'descr': '|u1', 'fortran_order': False, 'descr': '|u1'}", "twice", "a key twice");
   bad_head("{'descr': '|u1', 'shape': (3, 2, 2), }", "missing", "a key left out");
   bad_head("{'descr': '|u1', 'fortran_order': 0, 'shape': (3, 2, 2), }", "neither True nor False", "an order of 0");
-  bad_head("{'descr': '|u1', 'fortran_order': False, 'shape': (3, 2, 2)} x", "behind", "text after the dictionary");
+  bad_head("{'descr': '|u1', 'fortran_order': False, 'shape': (3, 2, 2)} x", "after the dictionary", "text after the dictionary");
   bad_head("[]", "no dictionary", "no dictionary");
   bad_head("{'descr': '|u1', 'fortran_order': False, 'shape': (12, 1, 1, 1)}", "one per sample", "fewer labels");
   bad_head("{'descr': '|u1', 'fortran_order': False, 'shape': (), }", "expected 1 bytes", "a single number");
@@ -428,7 +428,7 @@ static void test_bad_npy(void) {
   put_file(in_scratch("bad/x_train.npy"), "\x93NUMPY\x02\0\xff\xff\xff\xff{}", 14);
   refused(folder, HD_E_FORMAT, "a longer one", "a header of 4 GiB");
   put_file(in_scratch("bad/x_train.npy"), "\x93NUMPY\x01\0\x40\0{}", 12);
-  refused(folder, HD_E_FORMAT, "cut short", "half a header");
+  refused(folder, HD_E_FORMAT, "truncated", "half a header");
   make_small("bad");
   put_npy(in_scratch("bad/x_train.npy"), "<f4", "\0\0\xc0\x7f\0\0\0\0\0\0\0\0", 12, "(3, 1, 1)");
   refused(folder, HD_E_FORMAT, "expected finite numbers, found NaN in sample 0", "NaN");

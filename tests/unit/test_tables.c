@@ -130,7 +130,7 @@ static void test_refused(void) {
     const char *text, *says;
   } bad[] = {
       {"a,class\n1,0\nx,1\n3,1\n4,0\n", "bad.csv:3: expected a finite number in column 'a', found 'x'"},
-      {"a,b,class\n,1,0\n,2,1\n", "column 'a' has only empty fields"},
+      {"a,b,class\n,1,0\n,2,1\n", "expected some fields in column 'a', found only empty ones"},
       {"a,b\n1,2\n", "expected the label's column 'price' in the first line, found none"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

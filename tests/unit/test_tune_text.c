@@ -26,7 +26,7 @@ int main(void) {
   says(2, 0.1, 0.1, INFINITY, "10.0 % of the work does not run in parallel",
        "at most 10 times as fast as one thread, however many there are");
   says(4, 1, 1, 1, "no number of threads is faster than one", "fastest with 1 thread");
-  says(1, 0, 0, INFINITY, "one number of threads does not show how much of the work runs in parallel",
+  says(1, 0, 0, INFINITY, "a single number of threads does not show how much of the work runs in parallel",
        "unknown from a single number of threads");
   return done_testing();
 }

@@ -346,7 +346,9 @@ static hd_status find_header(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options 
   if (found != UNKNOWN && (t->header || !t->is_doubtful))
     return HD_OK;
   return hd__fail(ctx, HD_E_FORMAT,
-                  "%s:1: cannot tell whether the first line is a header; say --header yes or --header no", t->path);
+                  "%s:1: expected a first line that is clearly a header or not, found one that may be either; say "
+                  "--header yes or --header no",
+                  t->path);
 }
 
 /* The first line becomes the header, or a row. */

@@ -55,7 +55,8 @@ static hd_status check_column(hd_ctx *ctx, const hd_csv_table *t, int32_t column
   char name[HD_CSV_NAME_BYTES + 16];
   hd__csv_column_name(name, t, column);
   if (c->numbers + c->texts == 0)
-    return hd__fail(ctx, HD_E_FORMAT, "%s: %s has only empty fields; drop the column", t->path, name);
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected some fields in %s, found only empty ones; drop the column", t->path,
+                    name);
   if (hd__csv_has_numbers(c))
     return c->texts == 0 ? HD_OK : hd__csv_no_number(ctx, t, c->first_text_line, column, &c->first_text);
   if (hd__csv_is_bad_number(&c->first_text))
@@ -197,7 +198,7 @@ static hd_status find_spans(span *out, hd_ctx *ctx, const hd_csv_table *t, const
   }
   for (int32_t i = 0; i < t->columns; i++)
     if (out[i].count == 0 && !is_left_out(t, i) && !(i == 0 && is_unnamed(t, i)))
-      return hd__fail(ctx, HD_E_FORMAT, "%s: training had no column %s; drop it", t->path,
+      return hd__fail(ctx, HD_E_FORMAT, "%s: expected only columns of training, found %s too; drop it", t->path,
                       hd__csv_column_name(name, t, i));
   return HD_OK;
 }
@@ -253,9 +254,10 @@ static hd_status read_field(row *to, hd_ctx *ctx, const hd_csv_table *t, const h
   }
   if (known && whole)
     return HD_OK;
-  return hd__fail(ctx, HD_E_FORMAT,
-                  "%s:%lld: '%.48s' did not occur in training in %s; drop the row, or train with such rows", t->path,
-                  (long long)line, hd__csv_column_name(name, t, column), text);
+  return hd__fail(
+      ctx, HD_E_FORMAT,
+      "%s:%lld: expected a text of the training set in %s, found '%.48s'; drop the row, or train with such rows",
+      t->path, (long long)line, hd__csv_column_name(name, t, column), text);
 }
 
 hd_status hd__table_numbers(float *floats, double *numbers, hd_ctx *ctx, const hd_csv_table *t, const hd_features *f) {
