@@ -122,7 +122,7 @@ static void print_summary(const hd_sweep *s) {
     cli_print("%-*s  %5lld  %10.6g", width, values_of(text, s, is->first, r->groups == r->done), (long long)is->n,
               is->mean);
     if (is->n > 1)
-      cli_print("  %9.3g  %.6g - %.6g", is->deviation, is->low, is->high);
+      cli_print("  %9.3g  %.4g to %.4g", is->deviation, is->low, is->high);
     cli_print("\n");
   }
   if (r->groups > SHOWN)

@@ -58,7 +58,7 @@ static void put_facts(FILE *to, const report *r) {
   if (train_s > 0)
     fprintf(to, " in %.2f s", train_s);
   if (speed > 0)
-    fprintf(to, ", %s samples a second", cli_grouped(llround(speed)));
+    fprintf(to, ", %s samples per second", cli_grouped(llround(speed)));
   if (bytes > 0)
     fprintf(to, ", %.0f MiB of memory", bytes / (1 << 20));
   if (isfinite(score_of(r, -1, "r2")))

@@ -31,15 +31,16 @@ static hd_status check(hd_ctx *ctx, const hd_custom_op *op) {
     return hd__fail(ctx, HD_E_USAGE, "expected the name of an operation, 1 to %d letters, digits and '_', found '%s'",
                     MAX_NAME_BYTES, op->name ? op->name : "");
   if (hd__op_find(op->name) < HD_OP_COUNT || hd__custom_op_find(ctx, op->name))
-    return hd__fail(ctx, HD_E_USAGE, "the operation '%s' exists already; choose another name", op->name);
+    return hd__fail(ctx, HD_E_USAGE, "expected a new name for an operation, found '%s' again; choose another",
+                    op->name);
   if (op->inputs < 1 || op->inputs > HD_CUSTOM_OP_INPUTS || !op->forward || !op->backward)
     return hd__fail(ctx, HD_E_USAGE,
                     "operation '%s': expected 1 or 2 inputs, forward and backward, found %d inputs%s%s; set the rest",
                     op->name, (int)op->inputs, op->forward ? "" : ", no forward", op->backward ? "" : ", no backward");
   if (ctx->custom_op_count == HD_CUSTOM_OPS)
     return hd__fail(ctx, HD_E_USAGE,
-                    "operation '%s': a context has at most %d operations, found more; use another context", op->name,
-                    HD_CUSTOM_OPS);
+                    "operation '%s': expected at most %d operations in a context, found more; use another context",
+                    op->name, HD_CUSTOM_OPS);
   return HD_OK;
 }
 

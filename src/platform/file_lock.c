@@ -202,7 +202,8 @@ static hd_status is_busy(hd_ctx *ctx, const char *path) {
                     ", which is locked by %s; end that program, or choose another --out",
                     path, path, who);
   return hd__fail(ctx, HD_E_IO,
-                  "%s: another heddle is writing to this folder%s%s%s; wait for it or choose another --out; if it has "
+                  "%s: expected a folder that nothing else writes to, found another heddle writing to it%s%s%s; wait "
+                  "for it or choose another --out; if it has "
                   "ended, remove %s/" HD_LOCK_NAME,
                   path, *who ? " (" : "", who, *who ? ")" : "", path);
 }

@@ -184,7 +184,7 @@ bad() {
   start $TINY --data digits --max-steps 100000000 --log-every 1 --save-every 1 --out y
   await_line 'step 3:'
   fails 1 train --resume y --max-steps 3
-  says "y: another heddle is writing to this folder (process $CHILD on $(uname -n))"
+  says "y: expected a folder that nothing else writes to, found another heddle writing to it (process $CHILD on $(uname -n))"
   kill -KILL "$CHILD"
   finish
   [ -e y/.lock ]

@@ -121,7 +121,7 @@ swap_used_bytes use temperature_c power_w load cpus gpus gpu_note cuda_note jobs
   start_job
   kill -STOP "$CHILD"
   on_terminal 24x80 "wait:$CHILD simplenet" send:t "wait:end job $CHILD?" send:y \
-    "wait:told job $CHILD to end" send:t "wait:was told already" send:q
+    "wait:told job $CHILD to end" send:t "wait:was already told" send:q
   [ "$code" -eq 0 ]
   kill -CONT "$CHILD"
   finish

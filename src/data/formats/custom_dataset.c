@@ -100,8 +100,8 @@ hd_status hd_data_add(hd_ctx *ctx, const hd_custom_data *data) {
   HD_TRY(check(ctx, &d));
   if (k && k->count == HD_CUSTOM_DATASETS)
     return hd__fail(ctx, HD_E_USAGE,
-                    "data set '%s': a context has at most %d data sets, found more; use another context", d.name,
-                    HD_CUSTOM_DATASETS);
+                    "data set '%s': expected at most %d data sets in a context, found more; use another context",
+                    d.name, HD_CUSTOM_DATASETS);
   if (!k) {
     k = ctx->custom_data = hd__calloc(1, sizeof *k);
     HD_TRY(HD_ALLOCATED(k, ctx, "data set '%s': out of memory", d.name));

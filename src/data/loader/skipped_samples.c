@@ -83,7 +83,7 @@ hd_status hd__skips_get(void *elems, int size[2], hd_ctx *ctx, const hd_dataset 
       return status;
     mark(s, *sample);
   }
-  return hd__fail(ctx, HD_E_IO, "expected samples that can be read, found none left of %lld; look after the files",
+  return hd__fail(ctx, HD_E_IO, "expected samples that can be read, found none left of %lld; check the files",
                   (long long)s->count);
 }
 

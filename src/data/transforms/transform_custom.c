@@ -36,8 +36,8 @@ static hd_status check(hd_ctx *ctx, const hd_custom_transform *t) {
     return hd__fail(ctx, HD_E_USAGE, "transform '%s': expected a function to apply, found none; set it", t->name);
   if (ctx->custom_transforms && ctx->custom_transforms->count == HD_CUSTOM_TRANSFORMS)
     return hd__fail(ctx, HD_E_USAGE,
-                    "transform '%s': a context has at most %d transforms, found more; use another context", t->name,
-                    HD_CUSTOM_TRANSFORMS);
+                    "transform '%s': expected at most %d transforms in a context, found more; use another context",
+                    t->name, HD_CUSTOM_TRANSFORMS);
   return HD_OK;
 }
 

@@ -96,7 +96,7 @@ static hd_status add_folds(hd_sweep *s, hd_ctx *ctx, int64_t folds) {
       return s->grid.axis[a].count == folds
                  ? HD_OK
                  : hd__fail(ctx, HD_E_USAGE,
-                            "--folds %lld expects a sweep of as many folds, found %lld; choose another --out",
+                            "--folds %lld expects a sweep of that many folds, found %lld; choose another --out",
                             (long long)folds, (long long)s->grid.axis[a].count);
   for (int64_t i = 1; i <= folds; i++) {
     snprintf(part, sizeof part, "%lld/%lld", (long long)i, (long long)folds);

@@ -255,7 +255,7 @@ static hd_status check_labels(hd_ctx *ctx, const hd_target *target, const hd_dat
       return hd__fail(
           ctx, HD_E_SHAPE,
           "%s: expected at least %d scores for the classes of %s, found %d; give the last layer 'out: %d' or "
-          "'out: classes', or, if the label %d is no class, the loss 'ignore_index: %d'%s",
+          "'out: classes', or, if the label %d is not a class, the loss 'ignore_index: %d'%s",
           source, split->classes, data_name, target->scores, split->classes, split->classes - 1, split->classes - 1,
           target->scores == 1 ? ", or train with --loss mse if labels are numbers to predict" : "");
     return HD_OK;
