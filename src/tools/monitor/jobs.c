@@ -353,6 +353,7 @@ hd_status hd_job_signal(hd_ctx *ctx, const hd_job *job, int number) {
   if (sent > 0)
     return HD_OK;
   if (error == ESRCH)
-    return hd__fail(ctx, HD_E_SYSTEM, "job %d has already ended; there is nothing to do", job->pid);
+    return hd__fail(ctx, HD_E_SYSTEM, "expected a running job, found that job %d has ended; there is nothing to do",
+                    job->pid);
   return hd__fail(ctx, HD_E_SYSTEM, "cannot signal job %d: %s; only its user and root may", job->pid, strerror(error));
 }
