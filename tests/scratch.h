@@ -132,7 +132,8 @@ __attribute__((unused, format(printf, 4, 5))) static int tap_holds_same(held bef
   return same;
 }
 
-/* The message is one line that begins with `place` ("" for any), has what was expected and found, and contains `says`.
+/* The message is one line that begins with `place` ("" for any), has what was expected and found or, of a call that
+ * failed, what cannot be done and a remedy, and contains `says`.
  * refuses requires a remedy after ';' too; where the place is a line of a text, as for refuses_at, what was expected
  * may be remedy enough. */
 #define refuses(status, want, ctx, place, says, ...)                                                                   \
@@ -145,7 +146,9 @@ tap_refuses(hd_status status, hd_status want, const char *message, const char *p
             const char *file, int line, const char *fmt, ...) {
   TAP_NAME;
   const char *remedy = strrchr(message, ';');
-  int whole = !strncmp(message, place, strlen(place)) && strstr(message, "expected ") && strstr(message, ", found");
+  const int failed = remedy && (strstr(message, "cannot ") || strstr(message, " failed"));
+  int whole = !strncmp(message, place, strlen(place));
+  whole = whole && (failed || (strstr(message, "expected ") && strstr(message, ", found")));
   whole = whole && !strpbrk(message, "\n\r") && strstr(message, says);
   if (with_remedy)
     whole = whole && remedy && strlen(remedy) > 4;

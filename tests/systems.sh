@@ -56,7 +56,7 @@ done
 # shellcheck disable=SC2086
 {
   runs "no memory files, one process" "$without" memfd_create -- "$HEDDLE" train $tiny --out d1
-  says 'expected a memory file for the ranks to share, found' "no memory files: ranks report it" \
+  says 'cannot create a memory file for the ranks to share: ' "no memory files: ranks report it" \
     "$without" memfd_create -- "$HEDDLE" train $tiny --procs 2 --out d2
 }
 

@@ -243,7 +243,7 @@ def find_mnist(given):
             if os.path.exists(name) or os.path.exists(name + ".gz"):
                 return folder
     give_up("expected MNIST's IDX files in --data-dir, $HEDDLE_DATA or ~/.cache/heddle, found none; "
-            "say where they are with --data-dir")
+            "run heddle get mnist, or name their folder with --data-dir")
 
 
 def libraries_of(python):

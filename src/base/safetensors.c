@@ -60,7 +60,7 @@ static hd_status take_bytes(const hd_st_tensor *t, hd_ctx *ctx, void take(void *
     return HD_OK;
   }
   HD_OWNED char *block = hd__malloc(BLOCK_BYTES);
-  HD_TRY(HD_ALLOCATED(block, ctx, "out of memory for a tensor of another host"));
+  HD_TRY(HD_ALLOCATED(block, ctx, "out of memory for another host's tensor"));
   for (size_t at = 0, some; at < t->length; at += some) {
     some = t->length - at < BLOCK_BYTES ? t->length - at : BLOCK_BYTES;
     HD_TRY(t->source->read(t->source->self, ctx, block, (const char *)t->bytes + at, some));
@@ -85,7 +85,7 @@ hd_status hd__st_write(FILE *to, hd_ctx *ctx, const char *path, const hd_st_tens
     if (!tensor[i].same_as)
       HD_TRY(take_bytes(&tensor[i], ctx, write_bytes, to));
   if (fflush(to) != 0 || ferror(to))
-    return hd__fail(ctx, HD_E_IO, "%s: expected to write it, found: %s; free some space or choose another folder", path,
+    return hd__fail(ctx, HD_E_IO, "%s: cannot write it: %s; free some space or choose another folder", path,
                     strerror(errno));
   return HD_OK;
 }
@@ -202,12 +202,12 @@ hd_status hd__st_parse(hd_st_list *out, hd_ctx *ctx, const char *path, const uns
   if (length < 8 || header_length > length - 8 || header_length > 64 << 20)
     return hd__fail(
         ctx, HD_E_FORMAT,
-        "%s: expected a safetensors header, found %zu bytes without one; the file is truncated or something else", path,
-        length);
+        "%s: expected a safetensors header, found %zu bytes without one; the file is truncated or of another format",
+        path, length);
   json_error_t error;
   json_auto_t *header = json_loadb((const char *)bytes + 8, (size_t)header_length, JSON_REJECT_DUPLICATES, &error);
   if (!json_is_object(header))
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a JSON header, found: %s; the file is damaged or something else",
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a JSON header, found: %s; the file is damaged or of another format",
                     path, header ? "not an object" : error.text);
   hd_status status = read_header(out, ctx, path, header, bytes + 8 + header_length, length - 8 - (size_t)header_length);
   if (status != HD_OK)

@@ -20,7 +20,7 @@ const char *hd_status_text(hd_status status) {
   case HD_E_INTERRUPTED: return "interrupted";
   case HD_E_SYSTEM: return "the operating system refused";
   case HD_E_TIMEOUT: return "out of time";
-  case HD_E_PEER: return "another rank is gone";
+  case HD_E_PEER: return "another rank has ended";
   }
   return "unknown status";
 }

@@ -26,13 +26,13 @@ static void print_step(const hd_bench_step_result *r, const bench_ops *ops) {
   cli_print("\n%s on %s, batch %lld, %s: %s samples/s (%s to %s, fastest turn %s)\n", r->model, r->data,
             (long long)r->batch, cli_counted(r->threads, "thread"), cli_grouped(llround(r->samples_per_s)),
             cli_grouped(llround(r->low)), cli_grouped(llround(r->high)), cli_grouped(llround(r->best)));
-  cli_print("  dense     %8.1f GFLOP/s, %5.1f %% of the peak (%.2f MFLOP a sample)\n", gflops, 100 * gflops / peak,
+  cli_print("  dense     %8.1f GFLOP/s, %5.1f %% of the peak (%.2f MFLOP per sample)\n", gflops, 100 * gflops / peak,
             1e-6 * r->flops);
-  cli_print("  executed  %8.1f GFLOP/s, %5.1f %% of the peak (%.2f MFLOP a sample)\n", executed, 100 * executed / peak,
+  cli_print("  executed  %8.1f GFLOP/s, %5.1f %% of the peak (%.2f MFLOP per sample)\n", executed, 100 * executed / peak,
             1e-6 * r->executed_flops);
   bench_print_ops(ops);
   if (r->cpu_share < MOSTLY)
-    cli_print("other programs had this CPU for %.0f %% of the time; measure again without them\n",
+    cli_print("other programs used this CPU for %.0f %% of the time; measure again without them\n",
               100 - 100 * r->cpu_share);
 }
 

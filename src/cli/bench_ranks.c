@@ -87,7 +87,7 @@ static int train(sweep *s, int ranks, int threads, long long steps) {
   s->last.line[0] = 0;
   int code = bench_child(s->last.line, LINE_BYTES, (char *const *)word);
   if (code < 0) {
-    cli_complain("expected to start %s, found: %s", word[0], strerror(-code));
+    cli_complain("cannot start %s: %s", word[0], strerror(-code));
     code = CLI_FAILED;
   }
   remove_all(out);
@@ -139,8 +139,8 @@ static int measure(sweep *s, int index, int round) {
     memcpy(t->digest, digest, sizeof digest);
   if (!strcmp(t->digest, digest))
     return CLI_OK;
-  cli_complain("expected the weights %s from %d ranks of %d threads as from the others, found %s", t->digest,
-               row->ranks, row->threads, digest);
+  cli_complain("%d ranks of %d threads: expected the weights %s of the other settings, found %s", row->ranks, row->threads,
+               t->digest, digest);
   return CLI_FAILED;
 }
 

@@ -18,7 +18,7 @@ enum { HEIGHT = 660, BETWEEN_KEYS = 175 };
 enum { THREADS, RANKS, BOTH, KINDS };
 
 static const char *const kind_name[KINDS] = {"1 rank of n threads", "n ranks of 1 thread",
-                                             "some ranks of some threads"};
+                                             "several ranks of several threads"};
 
 static const char style[] =
     ".mono{font:11px ui-monospace,monospace;fill:#4b5563}.ideal{stroke:#9ca3af;stroke-dasharray:5 "
@@ -52,7 +52,7 @@ static void put_speeds(FILE *to, const bench_ranks_table *t) {
   svg_scale(&c, 0, most);
   svg_axes(&c);
   svg_text(to, LEFT, SPEED_TOP - 10, "",
-           "samples a second; lines: the middle half of the rounds; dashed: n times one core");
+           "samples per second; lines: the middle half of the rounds; dashed: n times one core");
   svg_line(to, svg_x(&c, 1), svg_y(&c, t->row[0].rate), svg_x(&c, cores), svg_y(&c, t->row[0].rate * cores), "ideal");
   put_way(&c, t, THREADS);
   put_way(&c, t, RANKS);
@@ -74,7 +74,7 @@ static void put_ratios(FILE *to, const bench_ranks_table *t) {
   }
   svg_scale(&c, least, most);
   svg_axes(&c);
-  svg_text(to, LEFT, RATIO_TOP - 10, "", "speed of ranks against that of as many threads, in the same round");
+  svg_text(to, LEFT, RATIO_TOP - 10, "", "speed of ranks relative to the same number of threads, in the same round");
   svg_line(to, LEFT, svg_y(&c, 1), RIGHT, svg_y(&c, 1), "one");
   svg_points(&c);
 }

@@ -71,7 +71,7 @@ static void print_op(const layout *l, const bench_ops *all, const hd_bench_op *o
   if (op->bytes > 0) {
     if (!l->narrow)
       print_number(true, 1e-3 * op->bytes, 9);
-    cli_print(" %8.1f %6s %6.0f %%%s", rate(op->bytes, op->s), bench_bound(all, op), percent(op),
+    cli_print(" %8.1f %6s %5.0f %%%s", rate(op->bytes, op->s), bench_bound(all, op), percent(op),
               is_over(op) ? "!" : "");
   }
   cli_print("\n");
@@ -86,16 +86,16 @@ void bench_print_ops(const bench_ops *all) {
   cli_print(" %8s", "executed");
   if (!l.narrow)
     cli_print(" %9s", "kB");
-  cli_print(" %8s %6s  reached\n", "GB/s", "bound");
+  cli_print(" %8s %6s reached\n", "GB/s", "bound");
   bool over = false;
   for (int i = 0; i < all->count; i++) {
     print_op(&l, all, &all->op[i]);
     over |= is_over(&all->op[i]);
   }
-  cli_print("\ntimes of a %s on one thread; %sexecuted: GFLOP/s; reached: of the bound\n", all->per,
+  cli_print("\ntimes of one %s on one thread; %sexecuted: GFLOP/s; reached: of the bound\n", all->per,
             l.narrow ? "" : "dense, ");
   if (over)
-    cli_print("!: work that was left out is counted, or the limits were measured on a busy CPU\n");
+    cli_print("!: above the bound; skipped work was counted, or the limits were measured on a busy CPU\n");
 }
 
 void bench_json_machine(const hd_bench_machine *m) {

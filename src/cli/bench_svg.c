@@ -71,7 +71,7 @@ static void draw_axes(const chart *c) {
     svg_line(c->file, LEFT, y, WIDTH - RIGHT, y, "grid");
     svg_text(c->file, LEFT - 6, y + 4, "end small", "%.4g", exp2(p));
   }
-  svg_text(c->file, (LEFT + WIDTH - RIGHT) / 2.0, PLOT_TOP + PLOT_HEIGHT + 36, "mid", "executed FLOP a byte");
+  svg_text(c->file, (LEFT + WIDTH - RIGHT) / 2.0, PLOT_TOP + PLOT_HEIGHT + 36, "mid", "executed FLOP per byte");
   svg_text(c->file, LEFT, PLOT_TOP - 8, "small", "executed GFLOP/s, one thread");
 }
 
@@ -224,7 +224,7 @@ void bench_draw(FILE *file, const void *ops) {
   draw_roofs(&c);
   draw_points(&c, true);
   draw_points(&c, false);
-  svg_text(file, 20, bars - 10, "", "Time of a %s on one thread; dark: what the bound would take", all->per);
+  svg_text(file, 20, bars - 10, "", "Time of one %s on one thread; dark: the time at the bound", all->per);
   for (int i = 0; i < all->count; i++)
     draw_bar(&c, i, bars + i * ROW, longest);
   svg_close(file);

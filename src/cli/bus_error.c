@@ -35,8 +35,8 @@ static void on_bus_error(int number, siginfo_t *info, void *context) {
     size_t at = add(line, 0, "heddle: ");
     at = add(line, at, name);
     at = add(line, at,
-             ": expected a file that stays as it is while it is read, found it cut short, or its disk failing or "
-             "full; fix that and start again, a run with --resume\n");
+             ": expected a file that does not change while it is read, found it truncated, or its disk failing or "
+             "full; fix that and start again (a run: with --resume)\n");
     (void)!write(STDERR_FILENO, line, at);
   }
   signal(number, SIG_DFL);

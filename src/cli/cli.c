@@ -205,14 +205,14 @@ static void join_help(char text[HELP_BYTES], const char *help, const char *choic
              *fallback && *range ? "; " : "", range);
 }
 
-static void print_option(const hd_option *option) {
+static void print_option(const hd_option *option, const char *fallback) {
   char name[64], text[HELP_BYTES], range[RANGE_BYTES], choices[128] = "";
   size_t at = 0;
   for (int i = 0; option->choices && option->choices[i]; i++)
     at += (size_t)snprintf(choices + at, sizeof choices - at, "%s%s", i ? "|" : "", option->choices[i]);
   name_range(range, option->min, option->max, option->type == HD_OPTION_TEXT ? "N: " : "");
   snprintf(name, sizeof name, "--%s%s%s", option->name, option->arg ? " " : "", option->arg ? option->arg : "");
-  join_help(text, option->help, choices, option->fallback, range);
+  join_help(text, option->help, choices, fallback, range);
   cli_print_entry(name, text);
 }
 
@@ -244,7 +244,8 @@ static void print_settings(const cli_command *command) {
         continue;
       if (!shown++)
         cli_print("\n%s:\n", title[kind]);
-      print_option(hd_option_at(i));
+      const bool own = command->procs && !strcmp(hd_option_at(i)->name, "procs");
+      print_option(hd_option_at(i), own ? command->procs : hd_option_at(i)->fallback);
     }
   }
 }
@@ -362,7 +363,7 @@ static int take(const char **file, hd_config *config, hd_ctx *ctx, int which) {
     return hd_config_set(config, ctx, which == OPT_BATCH_SIZE ? "batch" : hd_option_at(which - OPT_FIRST)->name,
                          optarg ? optarg : "true");
   if (*file)
-    return hd_ctx_fail(ctx, HD_E_USAGE, "--config expects one file, found a second; put all options into one");
+    return hd_ctx_fail(ctx, HD_E_USAGE, "--config expects one file, found a second; put all options into one file");
   *file = optarg;
   return 0;
 }

@@ -99,7 +99,7 @@ static int take_size(const cli_extra *option, const char *value) {
 /* An option for the script. */
 static int take_word(const cli_extra *option, const char *value) {
   if (bench_asked.words == BENCH_MOST_WORDS) {
-    cli_complain("--%s expects to be given less often, found it once more; leave some out", option->name);
+    cli_complain("--%s was given too often; leave some out", option->name);
     return CLI_USAGE;
   }
   bench_asked.peers[bench_asked.words] = option;
@@ -136,26 +136,26 @@ static int take_rounds(const cli_extra *option, const char *value) {
 static const cli_extra extra[] = {
     {"seconds", "S", "seconds to measure (default 3)", cli_take_real, &bench_asked.seconds, 0.1, 3600,
      .of = STEP | CONV | GEMM | BARRIER | LOADER | PEERS | LOADER_PEERS},
-    {"seconds", "S", "seconds that a run on all cores takes, roughly (default 1)", cli_take_real,
+    {"seconds", "S", "rough duration of a run on all cores, in seconds (default 1)", cli_take_real,
      &bench_asked.ranks_seconds, 0.1, 3600, .of = RANKS},
     {"svg", "FILE", "draw the result into this file", cli_take_text, &bench_asked.svg, .of = STEP | CONV | RANKS},
     {"shape", "SHAPE",
-     "measure this convolution instead of a model's: CxHxW,out=N and, if they differ, "
+     "measure this convolution instead of a model's: CxHxW,out=N and, unless they are these, "
      "kernel=3,stride=1,pool=1,padding=0,groups=1; may be repeated",
      take_shape, .of = CONV},
     {"size", "MxNxK", "measure this product (default: a list of them); may be repeated", take_size, .of = GEMM},
-    {"python", "PATH", "a Python that has PyTorch or JAX (default python3); may be repeated", take_word, .of = SCRIPTS},
+    {"python", "PATH", "a Python with PyTorch or JAX (default python3); may be repeated", take_word, .of = SCRIPTS},
     {"markdown", NULL, "print a Markdown table", take_word, .of = SCRIPTS},
-    {"rounds", "N", "measure each N times, in turns (default 5)", take_rounds, &bench_asked.rounds, 1,
+    {"rounds", "N", "measure each N times, taking turns (default 5)", take_rounds, &bench_asked.rounds, 1,
      BENCH_RANKS_ROUNDS, .of = SCRIPTS | RANKS},
     {"work", "NAME|FILE",
      "what to train: cnn, mlp, simplenet, fastmnist, ddp or a model file (default: all of these); may be repeated",
      take_work, .of = PEERS},
-    {"eager", NULL, "PyTorch without torch.compile, which takes a minute for each network (default: with it)",
-     take_word, .of = PEERS},
+    {"eager", NULL, "use PyTorch without torch.compile, which takes a minute per network (default: with it)", take_word,
+     .of = PEERS},
     {"isa", "NAME", "avx2: limit heddle and its peers to that instruction set (default: the best of this CPU)",
      take_isa, .of = PEERS},
-    {"peers", NULL, "compare with other libraries, in turns; see --peers --help", take_nothing,
+    {"peers", NULL, "compare with other libraries, taking turns; see --peers --help", take_nothing,
      .of = LOADER | ALLREDUCE | RPC | LOADER_PEERS | ALLREDUCE_PEERS | RPC_PEERS},
     {0}};
 
@@ -230,26 +230,26 @@ static const cli_command benches[] = {
      .options = OPTIONS("threads", "cpus", "placement", "seed", "json")},
     {"bench barrier", "the time of a barrier, against the OpenMP runtime", .kind = BARRIER, .run = bench_barrier,
      .options = OPTIONS("threads", "cpus", "placement", "seed", "json")},
-    {"bench loader", "reading, transforming and normalising samples, by workers or without", .kind = LOADER,
+    {"bench loader", "reading, transforming and normalising samples, with workers or without", .kind = LOADER,
      .run = bench_loader,
      .options = OPTIONS("data", "data-dir", "batch", "seed", "sampler", "no-shuffle", "drop-last", "on-error", "exif",
                         "allow-empty", "transforms", "eval-transforms", "workers", "prefetch-factor", "pin-memory",
                         "cache", "threads", "cpus", "placement", "json")},
-    {"bench peers", "training against PyTorch and JAX, as far as they are installed, in turns", .kind = PEERS,
+    {"bench peers", "training against PyTorch and JAX, if they are installed, taking turns", .kind = PEERS,
      .run = run_peers, .options = OPTIONS("data-dir", "batch", "threads", "json")},
-    {"bench allreduce", "sums over --procs ranks (2 without it), by size", .kind = ALLREDUCE, .run = bench_allreduce,
+    {"bench allreduce", "sums over --procs ranks, by size", .kind = ALLREDUCE, .run = bench_allreduce, .procs = "2",
      .options = OPTIONS("procs", "json")},
-    {"bench rpc", "calls between --procs ranks (2 without it), by size, and calls a second", .kind = RPC,
-     .run = bench_rpc, .options = OPTIONS("procs", "json")},
-    {"bench ranks", "training with threads against ranks, at equal numbers of cores, in turns", .kind = RANKS,
+    {"bench rpc", "calls between --procs ranks, by size, and calls per second", .kind = RPC, .run = bench_rpc,
+     .procs = "2", .options = OPTIONS("procs", "json")},
+    {"bench ranks", "training with threads against ranks on the same number of cores, taking turns", .kind = RANKS,
      .run = bench_ranks,
      .options = OPTIONS("model", "data", "data-dir", "batch", "shards", "optimizer", "accumulate", "precision",
                         "arithmetic", "transforms", "workers", "threads", "cpus", "placement", "seed", "json")},
-    {"bench loader --peers", "reading MNIST and JPEG pictures against PyTorch's DataLoader, in turns",
+    {"bench loader --peers", "reading MNIST and JPEG pictures against PyTorch's DataLoader, taking turns",
      .kind = LOADER_PEERS, .run = run_loader_peers, .options = OPTIONS("data-dir", "threads", "json")},
-    {"bench allreduce --peers", "sums over ranks against MPI and gloo, in turns", .kind = ALLREDUCE_PEERS,
-     .run = run_allreduce_peers, .options = OPTIONS("procs", "json")},
-    {"bench rpc --peers", "calls between two ranks against MPI, gRPC and PyTorch, in turns", .kind = RPC_PEERS,
+    {"bench allreduce --peers", "sums over ranks against MPI and gloo, taking turns", .kind = ALLREDUCE_PEERS,
+     .run = run_allreduce_peers, .procs = "2", .options = OPTIONS("procs", "json")},
+    {"bench rpc --peers", "calls between two ranks against MPI, gRPC and PyTorch, taking turns", .kind = RPC_PEERS,
      .run = run_rpc_peers, .options = OPTIONS("json")},
 };
 
@@ -269,10 +269,10 @@ static bool is_requested(const char *name, int argc, char **argv) {
 
 static int help(void) {
   cli_help_width();
-  cli_print("usage: \theddle bench WHAT [options]: this machine's limits, and how close to them heddle comes\n\n");
+  cli_print("usage: \theddle bench WHAT [options]: this machine's limits, and how close heddle comes to them\n\n");
   for (int i = 0; i < BENCHES; i++)
     cli_print_entry(name_of_bench(i), benches[i].help);
-  cli_print("\nBeside the options that heddle bench WHAT --help lists:\n");
+  cli_print("\nOptions besides those that heddle bench WHAT --help lists:\n");
   for (const cli_extra *e = extra; e->name; e++)
     if (e->of != RANKS)
       cli_print_extra(e);
@@ -289,8 +289,9 @@ static int choose(int argc, char **argv) {
       argv[1] = (char *)bench.name;
       return cli_run(&bench, argc - 1, argv + 1);
     }
-  return cli_unknown("bench expects what to measure", name_of_bench, argc > 1 ? argv[1] : NULL, "heddle bench --help");
+  return cli_unknown("bench expects the name of a benchmark", name_of_bench, argc > 1 ? argv[1] : NULL,
+                     "heddle bench --help");
 }
 
 const cli_command cli_bench = {
-    .name = "bench", .help = "this machine's limits, and how close to them heddle comes", .choose = choose};
+    .name = "bench", .help = "this machine's limits, and how close heddle comes to them", .choose = choose};

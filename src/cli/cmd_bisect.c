@@ -110,14 +110,16 @@ static const cli_extra extra[] = {
     {"inject", "STEP,RESULT,ELEMENT",
      "change one element of one result by one unit in the last place, and find it: a test of bisect",
      .take = take_fault},
-    {"tolerance", "X", "DUMP: largest difference of equal elements, relative to the largest element (default 0.001)",
+    {"tolerance", "X",
+     "DUMP: elements count as equal up to this difference, relative to the largest element (default 0.001)",
      cli_take_real, &tolerance, .least = 1e-12, .most = 1},
     {0}};
 
 const cli_command cli_bisect = {
     .name = "bisect",
     .help = "the first step, node and element in which two runs differ",
-    .usage = "heddle bisect A B|DUMP [--json]: repeats two runs up to the first difference; DUMP: results of PyTorch",
+    .usage =
+        "heddle bisect A B|DUMP [--json]: repeats two runs up to their first difference; DUMP: results from PyTorch",
     .notes = "Exit codes: 0 the runs are equal, 3 they differ, 4 not comparable.",
     .options = (const char *const[]){"data", "data-dir", "json", NULL},
     .extra = extra,

@@ -21,8 +21,8 @@ static const cli_extra extra[] = {{"output", "FILE", "write the certificate here
 
 const cli_command cli_certify = {
     .name = "certify",
-    .help = "write down what a run claims, for others to verify",
-    .usage = "heddle certify RUN [--output FILE] [--json]: writes RUN/certificate.json, which heddle verify takes",
+    .help = "write a run's certificate, for others to verify",
+    .usage = "heddle certify RUN [--output FILE] [--json]: writes RUN/certificate.json, which heddle verify checks",
     .options = (const char *const[]){"json", NULL},
     .extra = extra,
     .operands = 1,

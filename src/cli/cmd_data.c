@@ -43,7 +43,7 @@ static void print_classes(const hd_data_facts *f) {
     cli_print("%5d  %s%*s %10s  %10s\n", c, name_of(f, c), padding(width, name_of(f, c)), "",
               cli_grouped(f->per_class[0][c]), cli_grouped(f->per_class[1][c]));
   if (f->classes > CLASSES_SHOWN)
-    cli_print("and %s more, which --json has too\n", cli_grouped(f->classes - CLASSES_SHOWN));
+    cli_print("and %s more, which --json lists\n", cli_grouped(f->classes - CLASSES_SHOWN));
 }
 
 static void print_facts(const hd_data_facts *f) {
@@ -61,7 +61,7 @@ static void print_facts(const hd_data_facts *f) {
     cli_print("classes    %s\n", cli_grouped(f->classes));
     print_classes(f);
   } else {
-    cli_print("targets    %d a sample, %.6g to %.6g\n", f->outputs, f->target_low, f->target_high);
+    cli_print("targets    %d per sample, %.6g to %.6g\n", f->outputs, f->target_low, f->target_high);
   }
   if (f->notes[0])
     cli_print("\n");
@@ -186,7 +186,7 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 
 static const cli_extra extra[] = {
     {"sheet", "FILE.png", "draw a dozen samples of each class into this file", cli_take_text, .self = &asked.sheet},
-    {"check", NULL, "read every sample and name those that cannot be read; exit code 3 if there is one", cli_take_flag,
+    {"check", NULL, "read every sample and list those that cannot be read; exit code 3 if there are any", cli_take_flag,
      .self = &asked.check},
     {0}};
 

@@ -192,8 +192,8 @@ static void print_undefined(const hd_evaluation *e, const char *what, bool label
     first = isnan(is) && (!labels || o->binary) ? k : first;
   }
   if (count > 0)
-    cli_print("note: \t%s is not defined for %d of %d %s, the first of them %d: %s; the mean leaves %s out\n", what,
-              count, e->outputs, labels ? "labels" : "outputs", first, why, count > 1 ? "them" : "it");
+    cli_print("note: \t%s is not defined for %d of %d %s, first for %d: %s; the mean leaves %s out\n", what, count,
+              e->outputs, labels ? "labels" : "outputs", first, why, count > 1 ? "them" : "it");
 }
 
 static void print_no_label(const hd_evaluation *e) {
@@ -203,10 +203,9 @@ static void print_no_label(const hd_evaluation *e) {
     first = e->output[k].binary ? first : k;
   }
   if (count > 0)
-    cli_print(
-        "note: \t%d of %d labels, the first of them %d, have targets between 0 and 1: F1 and AUC are not defined for "
-        "these, nor over all labels\n",
-        count, e->outputs, first);
+    cli_print("note: \t%d of %d labels, first %d, have targets between 0 and 1: F1 and AUC are not defined for these, "
+              "nor over all labels\n",
+              count, e->outputs, first);
 }
 
 static void print_outputs(const hd_evaluation *e, bool labels) {
@@ -219,9 +218,9 @@ static void print_outputs(const hd_evaluation *e, bool labels) {
     }
   }
   if (e->outputs > OUTPUTS_SHOWN)
-    cli_print("and %s more, which --json has too\n", cli_grouped(e->outputs - OUTPUTS_SHOWN));
+    cli_print("and %s more, which --json lists\n", cli_grouped(e->outputs - OUTPUTS_SHOWN));
   if (labels) {
-    print_undefined(e, "F1", true, 0, "no sample has it, and none is taken for it");
+    print_undefined(e, "F1", true, 0, "no sample has this label, and none was predicted to have it");
     print_undefined(e, "AUC", true, 1, "its targets are all equal");
     print_no_label(e);
   } else {
@@ -250,7 +249,8 @@ static void print_samples(const hd_evaluation *e) {
                                      [HD_EVALUATED_SAME] = ", the run's test set",
                                      [HD_EVALUATED_TEST] = ", the data's test set",
                                      [HD_EVALUATED_ALL] = ", all of the data",
-                                     [HD_EVALUATED_CHANGED] = ", the test set of data that are not as in training"};
+                                     [HD_EVALUATED_CHANGED] =
+                                         ", the test set of data that differ from the training data"};
   cli_print("samples   %s%s", cli_grouped(e->samples), part[e->part]);
   if (e->skipped > 0)
     cli_print(" (%s more could not be read)", cli_grouped(e->skipped));

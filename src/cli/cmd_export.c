@@ -36,17 +36,16 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 
 static const cli_extra extra[] = {
     {"onnx", "FILE", "write an ONNX file (opset 17)", cli_take_text, .self = &path[HD_EXPORT_ONNX]},
-    {"c", "FILE", "write one C file without dependencies, which computes the same bits", cli_take_text,
+    {"c", "FILE", "write one C file without dependencies that computes the same bits", cli_take_text,
      .self = &path[HD_EXPORT_C]},
     {0}};
 
-const cli_command cli_export = {
-    .name = "export",
-    .help = "write a trained network for other programs",
-    .usage =
-        "heddle export CHECKPOINT [--onnx FILE] [--c FILE] [--json]: writes the network of a run or of a step's folder",
-    .options = (const char *const[]){"json", NULL},
-    .extra = extra,
-    .operands = 1,
-    .operand = "checkpoint (a run's folder or a step's)",
-    .run = run};
+const cli_command cli_export = {.name = "export",
+                                .help = "write a trained network for other programs",
+                                .usage = "heddle export CHECKPOINT [--onnx FILE] [--c FILE] [--json]: writes the "
+                                         "network of a run or of one of its steps",
+                                .options = (const char *const[]){"json", NULL},
+                                .extra = extra,
+                                .operands = 1,
+                                .operand = "checkpoint (a run's folder or a step's)",
+                                .run = run};

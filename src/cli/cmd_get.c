@@ -16,7 +16,7 @@ static int add(const char *text) {
     argument[arguments++] = text;
     return 0;
   }
-  cli_complain("get expects at most %d words, found more; call it again for the others", MOST_ARGUMENTS);
+  cli_complain("get expects at most %d arguments, found more; run it again for the rest", MOST_ARGUMENTS);
   return CLI_USAGE;
 }
 
@@ -48,10 +48,11 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 static int from = 0, dir = 1, patience = 2;
 static const cli_extra extra[] = {
     {"from", "URL|DIR|FILE",
-     "fetch from here, or take files that were fetched elsewhere (default: the known mirrors); may be given again",
-     take, .self = &from},
+     "fetch from here, or use files that are already downloaded (default: the known mirrors); may be repeated", take,
+     .self = &from},
     {"dir", "DIR", "put data sets here (default ~/.cache/heddle)", take, .self = &dir},
-    {"patience", "S", "leave a mirror that sends less than 1 kB/s for S seconds (default 20)", take, .self = &patience},
+    {"patience", "S", "give up on a mirror that sends less than 1 kB/s for S seconds (default 20)", take,
+     .self = &patience},
     {0}};
 
 const cli_command cli_get = {

@@ -53,7 +53,7 @@ static const cli_extra extra[] = {
     {"ranks", "N", "number of processes", cli_take_whole, &asked.ranks, 1, 1024, .letter = 'n'},
     {"hosts", "LIST", "hosts with the number of processes on each, such as node1:2,node2:2; uses mpirun", cli_take_text,
      .self = &asked.hosts},
-    {"max-restarts", "K", "when a process is lost, start all again, up to K times (default 0)", cli_take_whole,
+    {"max-restarts", "K", "if a process is lost, restart all of them, up to K times (default 0)", cli_take_whole,
      &asked.restarts, .least = 0, .most = 1000000},
     {0}};
 
@@ -63,7 +63,7 @@ const cli_command cli_launch = {
     .usage = "heddle launch -n N|--hosts LIST [--max-restarts K] -- PROGRAM [ARGUMENTS]: starts a program as several "
              "ranks",
     .notes =
-        "Each finds RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its "
+        "Each rank finds RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its "
         "environment; ranks of heddle train share every step. The exit code is that of the rank that failed first.",
     .options = (const char *const[]){NULL},
     .extra = extra,

@@ -258,7 +258,7 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
         "predict expects a checkpoint (a run's folder or a step's), found none; see heddle predict --help");
   if (count == 1 && asked.count == 0)
     return hd_ctx_fail(ctx, HD_E_USAGE,
-                       "predict expects pictures, CSV or NPY files, - or --index N behind the checkpoint, found none; "
+                       "predict expects pictures, CSV or NPY files, - or --index N after the checkpoint, found none; "
                        "see heddle predict --help");
   CLI_TRY(hd_predictor_create(&p.predictor, ctx, operand[0], config));
   cli_note(ctx);
@@ -281,11 +281,11 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 }
 
 static const cli_extra extra[] = {
-    {"index", "N", "predict sample N of the test set of --data; may be given again", .take = take_index}, {0}};
+    {"index", "N", "predict sample N of the test set of --data; may be repeated", .take = take_index}, {0}};
 
 const cli_command cli_predict = {
     .name = "predict",
-    .help = "classes of pictures and rows, with probabilities, or numbers",
+    .help = "classes of pictures and rows with their probabilities, or predicted numbers",
     .usage =
         "heddle predict CHECKPOINT [FILE...] [--index N]... [options]: the classes, or the numbers, that a trained "
         "model predicts",

@@ -56,7 +56,7 @@ static int take_folder(report *r, const char *folder) {
     hd_runs_close(list);
     cli_complain("%s: expected a run, found no run.json; give the folder of a run", folder);
   } else {
-    cli_complain("expected fewer than %d runs, found more in %s; give those to compare", REPORT_RUNS, folder);
+    cli_complain("expected fewer than %d runs, found more in %s; name those to compare", REPORT_RUNS, folder);
   }
   return CLI_FAILED;
 }
@@ -66,18 +66,17 @@ static void note_run(report *r, int run) {
   const char *name = r->runs > 1 ? report_name(r, run) : "the run", *state = report_value(r, run, "state");
   const double bad = report_number(r, run, "unreadable_lines");
   if (strcmp(state, "done") != 0)
-    note(r, "%s is %s: what follows is what its files say so far", name, state);
+    note(r, "%s is %s: the page shows what its files say so far", name, state);
   if (bad > 0)
-    note(
-        r,
-        "%s: expected an object with its step in each line of metrics.jsonl, found %.0f other lines; they are left out",
-        name, bad);
+    note(r,
+         "%s: expected an object with a step in each line of metrics.jsonl, found %.0f other lines; they are left out",
+         name, bad);
   if (hd_runs_numbers(&loss, r->run[run].list, r->ctx, r->run[run].index, "loss") != HD_OK)
-    note(r, "%s; what it has is left out", hd_ctx_message(r->ctx));
+    note(r, "%s; its contents are left out", hd_ctx_message(r->ctx));
   else if (loss.missing > 0)
     note(r,
-         "%s: expected the loss of each step in losses.bin, found none of %lld steps; the curve has those that were "
-         "logged",
+         "%s: expected the loss of each step in losses.bin, found none of %lld steps; the curve shows the logged ones "
+         "only",
          name, (long long)loss.missing);
 }
 
@@ -88,9 +87,9 @@ static void note_comparison(report *r) {
     shared += hd_option_at(k)->kind == HD_OPTION_EXPERIMENT && !report_differs(r, hd_option_at(k)->name) &&
               *report_value(r, 0, hd_option_at(k)->name);
   if (shared == 0)
-    note(r, "expected runs with settings in common, found none; compare them with care");
+    note(r, "the runs have no settings in common; compare them with care");
   if (report_differs(r, "data.name") || report_differs(r, "data.test_samples"))
-    note(r, "expected runs on the same data, found different data; their results cannot be compared");
+    note(r, "the runs were trained on different data; their results cannot be compared");
 }
 
 int report_open(report *r, hd_ctx *ctx, int count, char *const *folder) {
@@ -140,7 +139,7 @@ int report_save(char path[4096], hd_ctx *ctx, const char *folder) {
   int code = report_open(&r, ctx, 1, &run);
   const int error = code == CLI_OK ? cli_save(path, false, draw_page, &(page_request){&r, 0}) : 0;
   if (error) {
-    cli_complain("warning: expected to write %s, found: %s; heddle report writes it anew", path, strerror(error));
+    cli_complain("warning: cannot write %s: %s; heddle report can write it later", path, strerror(error));
     code = CLI_FAILED;
   }
   report_close(&r);
@@ -150,7 +149,8 @@ int report_save(char path[4096], hd_ctx *ctx, const char *folder) {
 static int save_figures(const report *r) {
   char path[4096];
   if (asked.svg && mkdir(asked.svg, 0777) != 0 && errno != EEXIST) {
-    cli_complain("--svg expects a folder for files, found %s: %s; choose another one", asked.svg, strerror(errno));
+    cli_complain("--svg expects a folder that can be written, found %s: %s; choose another one", asked.svg,
+                 strerror(errno));
     return CLI_FAILED;
   }
   for (int i = 0; asked.svg && i < r->figures; i++) {
@@ -227,7 +227,7 @@ static int write_all(report *r, char path[4096], hd_ctx *ctx, int count, char **
     on = goes_on(r);
     const int error = cli_save(path, asked.output != NULL, draw_page, &(page_request){r, on ? REFRESH_S : 0});
     if (error) {
-      cli_complain("expected to write %s, found: %s; choose another file with --output", path, strerror(error));
+      cli_complain("cannot write %s: %s; choose another file with --output", path, strerror(error));
       return CLI_FAILED;
     }
     if (on)
@@ -257,15 +257,15 @@ static const cli_extra extra[] = {
     {"output", "FILE", "write the page here (default RUN/report.html; of several runs: report.html)", cli_take_text,
      .self = &asked.output, .letter = 'o'},
     {"svg", "DIR", "also write each figure as an SVG file into this folder", cli_take_text, .self = &asked.svg},
-    {"follow", NULL, "write the page again whenever a run makes progress, until all have ended", cli_take_flag,
+    {"follow", NULL, "rewrite the page whenever a run makes progress, until all have ended", cli_take_flag,
      .self = &asked.follow},
     {0}};
 
-const cli_command cli_report_runs = {
-    .name = "report",
-    .help = "runs as a page: curves, mistakes, time, network",
-    .usage = "heddle report RUN... [--output FILE] [--svg DIR] [--follow] [--json]: runs as one page, or compared",
-    .options = (const char *const[]){"json", NULL},
-    .extra = extra,
-    .operands = CLI_ANY,
-    .run = run};
+const cli_command cli_report_runs = {.name = "report",
+                                     .help = "show runs on a page: curves, mistakes, time, network",
+                                     .usage = "heddle report RUN... [--output FILE] [--svg DIR] [--follow] [--json]: "
+                                              "one page that shows a run, or compares several",
+                                     .options = (const char *const[]){"json", NULL},
+                                     .extra = extra,
+                                     .operands = CLI_ANY,
+                                     .run = run};

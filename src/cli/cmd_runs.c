@@ -106,7 +106,7 @@ static int choose_columns(listing *l) {
   for (size_t length; *at; at += length + (at[length] == ',')) {
     length = strcspn(at, ",");
     if (l->columns == MOST_COLUMNS || length == 0 || length >= NAME_BYTES) {
-      cli_complain("--columns expects at most %d names with commas between, found '%s'", MOST_COLUMNS, asked.columns);
+      cli_complain("--columns expects at most %d names separated by commas, found '%s'", MOST_COLUMNS, asked.columns);
       return CLI_USAGE;
     }
     snprintf(l->column[l->columns++], NAME_BYTES, "%.*s", (int)length, at);
@@ -232,8 +232,7 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 
 static const cli_extra extra[] = {
     {"sort", "KEY", "sort by this value; -KEY: largest first (default: by folder)", cli_take_text, .self = &asked.sort},
-    {"where", "KEY=VALUE", "only runs with this value; may be given again, for runs with all of them",
-     .take = take_term},
+    {"where", "KEY=VALUE", "only runs with this value; may be repeated, for runs with all of them", .take = take_term},
     {"columns", "KEYS", "columns to show: run, state, step, time, test_loss, any setting, machine.cpu and so on",
      cli_take_text, .self = &asked.columns},
     {"csv", NULL, "print comma-separated values", cli_take_flag, .self = &asked.csv},

@@ -122,18 +122,18 @@ static void print_memory(const hd_summary *s) {
                {"state of the optimizer, two versions", m->optimizer_bytes},
                {"weights packed for the kernels", m->packed_bytes},
                {"activations and their gradients", m->activations_bytes},
-               {"samples on their way through transforms", m->samples_bytes},
+               {"samples in the transforms' buffers", m->samples_bytes},
                {"gradients of parameters", m->gradients_bytes},
                {"evaluation", m->evaluation_bytes},
                {"copies for checkpoints", m->checkpoint_bytes},
-               {"bookkeeping and whole pages", m->other_bytes}};
+               {"bookkeeping and page alignment", m->other_bytes}};
   cli_print("\nmemory to train with batch %lld in %lld shards, %s, %s, %s kernels:\n", (long long)s->batch,
             (long long)s->shards, hd_choice_name(HD_OPT_OPTIMIZER, (int)s->optimizer),
             cli_counted(s->threads, "thread"), s->isa);
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
     if (lines[i].bytes > 0)
       cli_print("  %-46s %10.2f MB\n", lines[i].what, 1e-6 * (double)lines[i].bytes);
-  cli_print("  %-46s %10.2f MB\n", "in all, beside the program and the data", 1e-6 * (double)m->total_bytes);
+  cli_print("  %-46s %10.2f MB\n", "in all, without the program and the data", 1e-6 * (double)m->total_bytes);
 }
 
 static void print_stages(const hd_summary *s) {

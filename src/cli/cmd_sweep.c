@@ -122,7 +122,7 @@ static void print_summary(const hd_sweep *s) {
     cli_print("%-*s  %5lld  %10.6g", width, values_of(text, s, is->first, r->groups == r->done), (long long)is->n,
               is->mean);
     if (is->n > 1)
-      cli_print("  %9.3g  %.6g - %.6g", is->deviation, is->low, is->high);
+      cli_print("  %9.3g  %.4g to %.4g", is->deviation, is->low, is->high);
     cli_print("\n");
   }
   if (r->groups > SHOWN)
@@ -170,7 +170,7 @@ static int finish(const progress *p, hd_ctx *ctx, hd_status status, bool json) {
     fflush(stdout);
   }
   if (status == HD_E_INTERRUPTED) {
-    cli_complain("%s, saved in %s; go on with: heddle sweep --out %s", hd_ctx_message(ctx), r->folder, r->folder);
+    cli_complain("%s, saved in %s; continue with: heddle sweep --out %s", hd_ctx_message(ctx), r->folder, r->folder);
     return caught ? 128 + caught : CLI_FAILED;
   }
   if (status != HD_OK)
@@ -182,8 +182,8 @@ static int finish(const progress *p, hd_ctx *ctx, hd_status status, bool json) {
       print_json(p->sweep);
   }
   if (r->failed && !p->quiet)
-    cli_complain("expected finite numbers in all runs, found failures in %lld of %lld; %s/table.csv has the reasons",
-                 (long long)r->failed, (long long)r->runs, r->folder);
+    cli_complain("%lld of %lld runs failed; see the reasons in %s/table.csv", (long long)r->failed, (long long)r->runs,
+                 r->folder);
   return r->failed ? CLI_FAILED : CLI_OK;
 }
 
@@ -225,26 +225,25 @@ static int take_jobs(const cli_extra *option, const char *value) {
   return strcmp(value, "auto") ? cli_take_whole(option, value) : CLI_OK;
 }
 
-static const cli_extra extra[] = {{"jobs", "N|auto",
-                                   "runs at the same time; each has one thread, unless --threads says more (default: "
-                                   "one for each CPU, as memory allows)",
-                                   take_jobs, .self = &asked.jobs, .least = 1, .most = HD_MAX_THREADS},
-                                  {"draws", "N",
-                                   "random search: draw keys such as lr=log(1e-4,1e-1) N times (default: a grid)",
-                                   cli_take_whole, .self = &asked.draws, .least = 1, .most = 100000},
-                                  {"folds", "N",
-                                   "cross-validation: train each run N times, each time with another part of the "
-                                   "training set as test set (default: off)",
-                                   cli_take_whole, .self = &asked.folds, .least = 2, .most = 10000},
-                                  {"halving", "K",
-                                   "successive halving: start all runs with few steps, continue the best 1/K with K "
-                                   "times as many, and so on (default: off)",
-                                   cli_take_whole, .self = &asked.halving, .least = 2, .most = 100000},
-                                  {"rank-by", "NAME",
-                                   "rank runs by this: test_accuracy, test_loss, val_accuracy, val_loss, train_loss "
-                                   "(default test_accuracy, without classes: test_loss)",
-                                   cli_take_text, .self = &asked.metric},
-                                  {0}};
+static const cli_extra extra[] = {
+    {"jobs", "N|auto",
+     "runs at the same time, each on one thread unless --threads says more (default: one for each CPU, as far as "
+     "memory allows)",
+     take_jobs, .self = &asked.jobs, .least = 1, .most = HD_MAX_THREADS},
+    {"draws", "N", "random search: draw keys such as lr=log(1e-4,1e-1) N times (default: a grid)", cli_take_whole,
+     .self = &asked.draws, .least = 1, .most = 100000},
+    {"folds", "N",
+     "cross-validation: train each run N times, each time testing on another part of the training set (default: off)",
+     cli_take_whole, .self = &asked.folds, .least = 2, .most = 10000},
+    {"halving", "K",
+     "successive halving: start all runs with few steps, continue the best 1/K with K "
+     "times as many, and so on (default: off)",
+     cli_take_whole, .self = &asked.halving, .least = 2, .most = 100000},
+    {"rank-by", "NAME",
+     "rank runs by this: test_accuracy, test_loss, val_accuracy, val_loss, train_loss "
+     "(default test_accuracy, without classes: test_loss)",
+     cli_take_text, .self = &asked.metric},
+    {0}};
 
 const cli_command cli_sweep = {
     .name = "sweep",

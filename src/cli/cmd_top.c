@@ -111,14 +111,14 @@ static int was_told(const top *t, identity job) {
 
 static void ask(top *t, int number) {
   if (number == SIGTERM && was_told(t, t->chosen)) {
-    set_message(t, "job %d was told already: it finishes its step and saves; K kills it", t->chosen.pid);
+    set_message(t, "job %d was already told to end: it finishes its step and saves; K kills it", t->chosen.pid);
     return;
   }
   t->doomed = t->chosen;
   t->doom = number;
   set_message(t,
-              number == SIGTERM ? "end job %d? It finishes its step and saves. y: yes, any other key: no"
-                                : "kill job %d at once? What it has not saved is lost. y: yes, any other key: no",
+              number == SIGTERM ? "end job %d? It will finish its step and save. y: yes, any other key: no"
+                                : "kill job %d at once? Unsaved work is lost. y: yes, any other key: no",
               t->doomed.pid);
 }
 
@@ -144,7 +144,7 @@ static int take_key(top *t, int key) {
     return 1;
   }
   if ((key == 't' || key == 'K') && !t->chosen.pid) {
-    set_message(t, t->look->jobs ? "choose a job first, with the keys up and down" : "no heddle job runs");
+    set_message(t, t->look->jobs ? "choose a job first, with the up and down keys" : "no heddle job is running");
     return 1;
   }
   switch (key) {

@@ -84,9 +84,8 @@ static void print_text(const hd_topology *t, const hd_placement *p, bool given) 
   cli_print("\nbudget  \t%s: %s\n", cli_counted(t->budget.cpus, "CPU"), t->budget.why);
   cli_print("threads \t%d: %s\n", p->threads, p->why);
   if (!given)
-    cli_print(
-        "        \t--threads auto takes the number that `heddle tune` kept for a model, else the fastest in a short "
-        "search at the start, up to one thread for each physical core\n");
+    cli_print("        \t--threads auto uses the number that `heddle tune` saved for the model, else the fastest found "
+              "in a short search at the start, up to one thread per physical core\n");
 }
 
 /* ---- JSON ---- */
@@ -163,10 +162,11 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   return code;
 }
 
-static const cli_extra extra[] = {{"svg", "FILE", "draw the machine into this file", cli_take_text, .self = &svg}, {0}};
+static const cli_extra extra[] = {
+    {"svg", "FILE", "draw the machine as SVG into this file", cli_take_text, .self = &svg}, {0}};
 
 const cli_command cli_topo = {.name = "topo",
-                              .help = "the machine, what may be used of it, and where threads go",
+                              .help = "the machine, what this process may use of it, and where threads go",
                               .usage = "heddle topo [--threads N] [--cpus LIST] [--placement P] [--svg FILE] [--json]",
                               .options = (const char *const[]){"threads", "cpus", "placement", "json", NULL},
                               .extra = extra,

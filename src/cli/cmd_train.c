@@ -274,7 +274,7 @@ static void print_profile(const hd_profile *p, int ranks) {
 
 /* Where the time of each rank's threads went. */
 static void print_ranks(const hd_report *r) {
-  cli_print("rank     data s  compute s  waiting s  most of it for\n");
+  cli_print("rank     data s  compute s  waiting s  mostly for\n");
   for (int i = 0; i < r->ranks; i++) {
     const hd_rank_time *t = &r->rank_time[i];
     cli_print("%4d  %9.3f  %9.3f  %9.3f  ", i, t->data_s, t->compute_s, t->waiting_s);
@@ -297,7 +297,7 @@ static void print_gpu_memory(const hd_gpu_memory *m) {
       cli_print("%s %s %.1f", comma, m->part[i].name, (double)m->part[i].peak_bytes / mib);
       comma = ",";
     }
-  cli_print("; %.1f of the host pinned\n", (double)m->host_bytes / mib);
+  cli_print("; %.1f pinned on the host\n", (double)m->host_bytes / mib);
 }
 
 static void print_gpus(const hd_report *r) {
@@ -329,17 +329,17 @@ static void print_end(const hd_report *r, const char *page) {
     cli_print("%-4s %-10s \t%.6g\n", isnan(r->val_metric) ? "test" : "val", r->metric,
               isnan(r->val_metric) ? r->test_metric : r->val_metric);
   if (r->skipped >= 0)
-    cli_print("skipped         \t%s to train on and %s to test, which could not be read\n", cli_grouped(r->skipped),
-              cli_grouped(r->test_skipped));
+    cli_print("skipped         \t%s for training and %s for testing, which could not be read\n",
+              cli_grouped(r->skipped), cli_grouped(r->test_skipped));
   if (r->steps > r->resumed_step)
     cli_print("trained         \t%s%s%s steps in %.2f s, %s samples/s\n", cli_grouped(r->steps - r->resumed_step),
               r->resumed_step ? " of " : "", r->resumed_step ? cli_grouped(r->steps) : "", r->train_s,
               cli_grouped((long long)r->samples_per_s));
   else
-    cli_print("trained         \tnothing more: step %s was the last; raise --epochs or --max-steps to go on\n",
+    cli_print("trained         \talready finished at step %s; raise --epochs or --max-steps to continue\n",
               cli_grouped(r->steps));
   if (r->workers > 0)
-    cli_print("waited          \t%.2f s for %d loader worker%s, %.1f %% of that\n", r->waited_s, r->workers,
+    cli_print("waited          \t%.2f s for %d loader worker%s, %.1f %% of that time\n", r->waited_s, r->workers,
               r->workers == 1 ? "" : "s", r->train_s > 0 ? 100 * r->waited_s / r->train_s : 0);
   print_gpus(r);
   if (*r->library)
@@ -461,7 +461,7 @@ static int finish(hd_status status, hd_ctx *ctx, const hd_report *r, int json) {
   if (r->rank_time && r->steps > r->resumed_step)
     print_ranks(r);
   if (status == HD_E_INTERRUPTED) {
-    cli_complain("stopped after step %lld, saved in %s; go on with: heddle train --resume %s", (long long)r->steps,
+    cli_complain("stopped after step %lld, saved in %s; continue with: heddle train --resume %s", (long long)r->steps,
                  r->out, r->out);
     return interrupted_code();
   }

@@ -87,7 +87,7 @@ static void print_rows(const hd_tune *t) {
   for (int i = 0; i < t->count; i++)
     print_row(t, i, width, narrow);
   if (f.same_everywhere)
-    cli_print("\nplacement       \t%s come to the same CPUs here: measured once\n",
+    cli_print("\nplacement       \t%s give the same CPUs here: measured once\n",
               tune_places(place, sizeof place, &t->settings[0], ", "));
   else if (narrow)
     cli_print("\n");
@@ -106,7 +106,7 @@ static void print_table(const hd_tune *t) {
   cli_print("scalability     \tcontention %.4f, coherence %.6f: %s\n", t->contention, t->coherence,
             tune_limit(text, t));
   if (t->busy)
-    cli_print("not kept        \tother processes kept %.1f CPUs busy meanwhile; measure again on an idle machine\n",
+    cli_print("not saved       \tother processes kept %.1f CPUs busy meanwhile; measure again on an idle machine\n",
               t->load);
   cli_print("weights_sha256  \t%s after %lld steps, at every setting\n", t->weights_sha256, (long long)t->proof_steps);
 }
@@ -141,7 +141,7 @@ static int open_file(FILE **out, const char *path) {
   *out = path ? fopen(path, "w") : NULL;
   if (!path || *out)
     return 0;
-  cli_complain("cannot write %s: %s; name a file in a folder that exists and may be written", path, strerror(errno));
+  cli_complain("cannot write %s: %s; name a file in a folder that exists and can be written", path, strerror(errno));
   return CLI_FAILED;
 }
 
@@ -194,14 +194,14 @@ static const cli_extra extra[] = {
     {"html", "FILE", "write a page with charts", cli_take_text, .self = &asked.html},
     {"csv", "FILE", "write all measurements as a table", cli_take_text, .self = &asked.csv},
     {"sweep", "LIST",
-     "vary these, separated by commas: threads,placement,workers (default threads,placement; with --cpus or "
+     "vary these, separated by commas: threads, placement, workers (default threads,placement; with --cpus or "
      "--placement: threads)",
      .take = take_sweep},
     {0}};
 
 const cli_command cli_tune = {
     .name = "tune",
-    .help = "how many threads are best for a model here",
-    .usage = "heddle tune [options of train]: how many threads are best for this model here, and where?",
+    .help = "how many threads are best for a model on this machine",
+    .usage = "heddle tune [options of train]: how many threads are best for this model on this machine, and where?",
     .extra = extra,
     .run = run};

@@ -93,9 +93,10 @@ static const cli_extra extra[] = {
 
 const cli_command cli_verify = {
     .name = "verify",
-    .help = "repeat a run and say whether it is what it claims",
+    .help = "repeat a run and check that it is what it claims to be",
     .usage = "heddle verify RUN|CERTIFICATE [--spot N] [layout] [--json]: repeats a run on any layout",
-    .notes = "Exit codes: 0 verified, 3 refuted, 4 not comparable: another arithmetic, or missing data or checkpoints.",
+    .notes =
+        "Exit codes: 0 verified, 3 refuted, 4 not comparable: different arithmetic, or missing data or checkpoints.",
     .options = (const char *const[]){"threads", "procs", "stages", "schedule-stages", "cpus", "placement", "accumulate",
                                      "workers", "device", "cache", "data", "data-dir", "stall-timeout", "json", NULL},
     .extra = extra,

@@ -118,17 +118,25 @@ static void print_rank(FILE *to, const hd_job *job, const hd_job_rank *rank) {
   fprintf(to, "\n");
 }
 
-static void print_job(FILE *to, const hd_job *job) {
+/* Loss, speed and time left, as far as they are known, on a line of their own. */
+static void print_progress(FILE *to, const hd_job *job) {
   char left[LOOK_TIME_BYTES];
-  fprintf(to, "job %d: %s on %s, %s, step %s of %s", job->pid, job->model, job->data, hd_job_state_name(job->state),
+  const bool has_loss = isfinite(job->loss), has_speed = isfinite(job->samples_per_s);
+  const bool has_left = *look_time(left, job->left_s) != 0;
+  if (has_loss)
+    fprintf(to, "  loss %.4f", job->loss);
+  if (has_speed)
+    fprintf(to, "%s%s samples/s", has_loss ? ", " : "  ", cli_grouped((long long)(job->samples_per_s + 0.5)));
+  if (has_left)
+    fprintf(to, "%s%s left", has_loss || has_speed ? ", " : "  ", left);
+  if (has_loss || has_speed || has_left)
+    fprintf(to, "\n");
+}
+
+static void print_job(FILE *to, const hd_job *job) {
+  fprintf(to, "job %d: %s on %s, %s, step %s of %s\n", job->pid, job->model, job->data, hd_job_state_name(job->state),
           cli_grouped(job->step), cli_grouped(job->steps));
-  if (isfinite(job->loss))
-    fprintf(to, ", loss %.4f", job->loss);
-  if (isfinite(job->samples_per_s))
-    fprintf(to, ", %s samples/s", cli_grouped((long long)(job->samples_per_s + 0.5)));
-  if (*look_time(left, job->left_s))
-    fprintf(to, ", %s left", left);
-  fprintf(to, "\n");
+  print_progress(to, job);
   for (int i = 0; i < job->ranks; i++)
     print_rank(to, job, &job->rank[i]);
   fprintf(to, "  %s\n", job->out);
@@ -138,7 +146,7 @@ void look_print_jobs(FILE *to, const hd_look *look) {
   for (int i = 0; i < look->jobs; i++)
     print_job(to, &look->job[i]);
   if (look->jobs == 0)
-    fprintf(to, "no heddle job runs\n");
+    fprintf(to, "no heddle job is running\n");
 }
 
 /* ---- JSON: unknown values are null ---- */

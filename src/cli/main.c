@@ -22,9 +22,9 @@ static int help(void) {
   for (int i = 0; i < COMMANDS; i++)
     cli_print("  %-10s \t%s\n", commands[i]->name, commands[i]->help);
   cli_print(
-      "\nheddle COMMAND --help, or heddle help COMMAND, tells more. Exit codes: 0 success, 1 failure, 2 wrong "
+      "\nheddle COMMAND --help, or heddle help COMMAND, says more. Exit codes: 0 success, 1 failure, 2 wrong "
       "usage, 3 doctor, data --check, verify or bisect found something, 4 verify or bisect could not compare, "
-      "129, 130 and 143 after signals, 137 when a process of the run was killed, for lack of memory for example.\n");
+      "129, 130 and 143 after signals, 137 when a process of the run was killed, for example for lack of memory.\n");
   return CLI_OK;
 }
 

@@ -127,7 +127,7 @@ static const char *caption_of(char text[256], const char *title, const report *r
   const int at = snprintf(text, 256, "%s by step", title);
   if (c->numbers > c->count)
     snprintf(text + at, 256 - (size_t)at, "; curves: means of about %lld steps%s",
-             llround((double)c->numbers / c->count), r->runs == 1 ? ", area: their least and greatest" : "");
+             llround((double)c->numbers / c->count), r->runs == 1 ? ", area: their lowest and highest" : "");
   return text;
 }
 
@@ -190,7 +190,7 @@ static void draw_outputs(report *r, const char *name, int output, const double *
   if (isfinite(r2))
     snprintf(score, sizeof score, ", R2 %.4f", r2);
   FILE *to = begin(r, name, LEFT + SIDE + EDGE, TOP + SIDE + BOTTOM, 1,
-                   "Target and output %d of the test set%s; on the line they are equal", output, score);
+                   "Target and output %d of the test set%s; they are equal on the line", output, score);
   svg_chart chart = {to, LEFT, LEFT + SIDE, TOP, TOP + SIDE, .log = false};
   if (!to)
     return;
@@ -260,7 +260,7 @@ static void put_confusion(report *r) {
   const double side = fmin(46, 560.0 / classes), left = 64 + (numbers ? name_room(r, classes) : 0), top = 44;
   FILE *to = n.count == (int64_t)classes * classes
                  ? begin(r, "confusion", (int)(left + side * classes + 8), (int)(top + side * classes + 8), 1,
-                         "Confusion matrix of the test set: rows are labels, columns what the model took them for")
+                         "Confusion matrix of the test set: rows are labels, columns are predictions")
                  : NULL;
   if (!to)
     return;
@@ -292,7 +292,7 @@ static void put_confusion(report *r) {
 
 /* ---- Time ---- */
 
-enum { STARTUP, DATA, COMPUTING, WAITING, EVALUATION, OTHER, TIMES };
+enum { STARTUP, DATA, COMPUTING, WAITING, EVALUATION, SAVING, OTHER, TIMES, TIMES_A_ROW = 3, TIME_ROW = 52 };
 
 /* The training time as its ranks spent it on average: data, computing and waiting. */
 static void split_training(double *s, const report *r) {
@@ -307,27 +307,44 @@ static void split_training(double *s, const report *r) {
     s[DATA + i] = all > 0 ? train * sum[i] / all : i + DATA == COMPUTING ? train : 0;
 }
 
-static void put_time(report *r) {
-  static const char *const name[TIMES] = {"startup", "data", "computing", "waiting", "evaluation", "other"};
-  static const int colour[TIMES] = {2, 3, 0, 4, 1, 6}, apart = WIDTH / 3; /* two rows of three, for narrow screens */
-  const double wall = report_number(r, 0, "wall_s");
-  double s[TIMES], rest = wall, at = 0;
+static void put_part(FILE *to, const char *name, int colour, double seconds, int place) {
+  const int x = place % TIMES_A_ROW * (WIDTH / TIMES_A_ROW), y = 46 + place / TIMES_A_ROW * TIME_ROW;
+  fprintf(to, "<rect class=\"f%d\" x=\"%d\" y=\"%d\" width=\"12\" height=\"12\"/>\n", colour, x, y);
+  svg_text(to, x + 18, y + 11, "", "%s", name);
+  svg_text(to, x + 18, y + 34, "strong", "%.2f s", seconds);
+}
+
+/* Earlier runs do not know the time of saving: it is in "other". A rest that would read 0.00 is not shown. */
+static int find_times(double s[TIMES], report *r, double wall) {
+  int parts = 0;
   s[STARTUP] = fmax(report_number(r, 0, "startup_s"), 0);
   s[EVALUATION] = fmax(report_number(r, 0, "evaluate_s"), 0);
+  s[SAVING] = report_number(r, 0, "save_s");
   split_training(s, r);
+  s[OTHER] = wall;
   for (int i = 0; i < OTHER; i++)
-    rest -= s[i];
-  s[OTHER] = fmax(rest, 0);
-  FILE *to = wall > 0 ? begin(r, "time", WIDTH, 138, 0, "Where %.2f seconds went", wall) : NULL;
-  for (int i = 0; to && i < TIMES; i++) {
-    fprintf(to, "<rect class=\"f%d\" x=\"%.1f\" y=\"8\" width=\"%.1f\" height=\"24\"><title>%s</title></rect>\n",
-            colour[i], at, fmin(WIDTH * s[i] / wall, WIDTH - at), name[i]);
-    const int x = i % 3 * apart, y = 46 + i / 3 * 52;
-    fprintf(to, "<rect class=\"f%d\" x=\"%d\" y=\"%d\" width=\"12\" height=\"12\"/>\n", colour[i], x, y);
-    svg_text(to, x + 18, y + 11, "", "%s", name[i]);
-    svg_text(to, x + 18, y + 34, "strong", "%.2f s", s[i]);
-    at += WIDTH * s[i] / wall;
-  }
+    s[OTHER] -= isfinite(s[i]) ? s[i] : 0;
+  if (s[OTHER] < 0.005)
+    s[OTHER] = NAN;
+  for (int i = 0; i < TIMES; i++)
+    parts += isfinite(s[i]);
+  return parts;
+}
+
+static void put_time(report *r) {
+  static const char *const name[TIMES] = {"startup", "data", "computing", "waiting", "evaluation", "saving", "other"};
+  static const int colour[TIMES] = {2, 3, 0, 4, 1, 5, 6}; /* rows of three, for narrow screens */
+  const double wall = report_number(r, 0, "wall_s");
+  double s[TIMES], at = 0;
+  const int rows = (find_times(s, r, wall) + TIMES_A_ROW - 1) / TIMES_A_ROW;
+  FILE *to = wall > 0 ? begin(r, "time", WIDTH, 34 + rows * TIME_ROW, 0, "Where %.2f seconds went", wall) : NULL;
+  for (int i = 0, place = 0; to && i < TIMES; i++)
+    if (isfinite(s[i])) {
+      fprintf(to, "<rect class=\"f%d\" x=\"%.1f\" y=\"8\" width=\"%.1f\" height=\"24\"><title>%s</title></rect>\n",
+              colour[i], at, fmin(WIDTH * s[i] / wall, WIDTH - at), name[i]);
+      put_part(to, name[i], colour[i], s[i], place++);
+      at += WIDTH * s[i] / wall;
+    }
   if (to)
     end(r, to);
 }
@@ -373,7 +390,7 @@ static void put_network(report *r, const hd_summary *s) {
   const int lanes = lane ? choose_lanes(lane, s) : 0;
   const double x = 8 + lanes * LANE;
   FILE *to = lane ? begin(r, "network", (int)x + BOX_WIDTH + 290, (int)row_y(s->layer_count), 1,
-                          "The network: %s parameters, %s multiply-adds a sample", cli_grouped(s->params),
+                          "The network: %s parameters, %s multiply-adds per sample", cli_grouped(s->params),
                           cli_grouped(s->macs))
                   : NULL;
   for (int e = 0; to && e < s->edge_count; e++) {

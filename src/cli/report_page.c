@@ -58,13 +58,13 @@ static void put_facts(FILE *to, const report *r) {
   if (train_s > 0)
     fprintf(to, " in %.2f s", train_s);
   if (speed > 0)
-    fprintf(to, ", %s samples a second", cli_grouped(llround(speed)));
+    fprintf(to, ", %s samples per second", cli_grouped(llround(speed)));
   if (bytes > 0)
     fprintf(to, ", %.0f MiB of memory", bytes / (1 << 20));
   if (isfinite(score_of(r, -1, "r2")))
     fprintf(to, "; R2 %.4f on the test set", score_of(r, -1, "r2"));
   if (isfinite(score_of(r, -1, "f1")))
-    fprintf(to, "; F1 %.4f on the test set, the mean of all labels", score_of(r, -1, "f1"));
+    fprintf(to, "; F1 %.4f on the test set, the mean over all labels", score_of(r, -1, "f1"));
   if (wrong >= 0)
     fprintf(to, "; %s of %s test samples wrong", cli_grouped(llround(wrong)), cli_grouped(llround(tested)));
   fprintf(to, ".</p>\n");

@@ -139,8 +139,8 @@ static void put_chart(FILE *to, const hd_sweep *s) {
   const int width = 2 * SIDE + r->keys * APART;
   axis *x = calloc((size_t)r->keys + 1, sizeof *x);
   fprintf(to,
-          "<figure><figcaption>A line for each run, across what it was set to and what came of it; the better ones in "
-          "the colour of the best</figcaption>\n<div class=\"table\"><svg class=\"wide\" style=\"min-width:%dpx\" "
+          "<figure><figcaption>One line per run, across its settings and results; the better runs are coloured like "
+          "the best</figcaption>\n<div class=\"table\"><svg class=\"wide\" style=\"min-width:%dpx\" "
           "viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"runs\">\n",
           7 * width / 10, width, HEIGHT);
   for (int k = 0; x && k <= r->keys; k++)
@@ -176,7 +176,7 @@ static void put_cells(FILE *to, const hd_sweep *s, int64_t run, bool with_repeat
 
 static void put_groups(FILE *to, const hd_sweep *s) {
   const hd_sweep_report *r = hd_sweep_result(s);
-  open_table(to, r, "Seeds together", "", false,
+  open_table(to, r, "Averages over seeds", "", false,
              "<th>n</th><th>mean</th><th>deviation</th><th>95&nbsp;% interval</th>");
   for (const hd_sweep_group *g = r->group; g < r->group + r->groups && g < r->group + MOST_ROWS; g++) {
     fprintf(to, "<tr%s>", g == r->group ? " class=\"best\"" : "");

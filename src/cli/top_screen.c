@@ -452,7 +452,7 @@ static void draw_jobs(canvas *c, const hd_look *look, const top_view *view, int 
   for (int i = first; i < look->jobs && i < first + room; i++)
     draw_job(c, &look->job[i], i == chosen ? CHOSEN : PLAIN, i == chosen ? ">" : " ");
   if (look->jobs == 0) {
-    put(c, DIM, "  no heddle job runs");
+    put(c, DIM, "  no heddle job is running");
     end_row(c);
   }
   if (!detail)
@@ -470,11 +470,11 @@ static void draw_jobs(canvas *c, const hd_look *look, const top_view *view, int 
 static void draw_help(canvas *c) {
   static const char *const line[] = {"up, down   choose a job; * marks the cores that its threads are bound to",
                                      "t          tell it to end (SIGTERM): it finishes its step and saves",
-                                     "K          kill it at once (SIGKILL), once you have said yes",
+                                     "K          kill it at once (SIGKILL), after a question",
                                      "?, h       this text; any key goes back",
                                      "q          quit",
                                      "",
-                                     "SAMPLES/S  how fast a job has trained of late; LEFT assumes that it goes on so",
+                                     "SAMPLES/S  a job's recent speed; LEFT assumes that it stays the same",
                                      "THREADS    its compute threads over all RANKS, which are its processes"};
   for (size_t i = 0; i < sizeof line / sizeof *line; i++) {
     put(c, PLAIN, "  %s", line[i]);

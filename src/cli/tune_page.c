@@ -134,9 +134,9 @@ static void put_charts(FILE *to, const hd_tune *t) {
   double most = 0;
   for (int i = 0; i < t->count; i++)
     most = fmax(most, t->settings[i].high);
-  put_chart(to, t, "Samples a second: medians, their 95 % intervals, and the fitted law", "samples a second by threads",
-            1, most, false);
-  put_chart(to, t, "Speed-up against one thread; dashed: as many times as there are threads", "speed-up by threads",
+  put_chart(to, t, "Samples per second: medians, their 95 % intervals, and the fitted law",
+            "samples per second by threads", 1, most, false);
+  put_chart(to, t, "Speed-up over one thread; dashed: ideal, n times for n threads", "speed-up by threads",
             1 / t->settings[0].samples_per_s, t->settings[t->count - 1].threads, true);
 }
 
@@ -162,16 +162,15 @@ static void put_table(FILE *to, const hd_tune *t) {
   }
   fprintf(to, "</tbody></table></div>\n");
   if (f.same_everywhere)
-    fprintf(to, "<p class=\"soft\">The placements %s come to the same CPUs here, and were measured once.</p>\n",
+    fprintf(to, "<p class=\"soft\">The placements %s give the same CPUs here and were measured once.</p>\n",
             tune_places(place, sizeof place, &t->settings[0], ", "));
   else if (f.has_same)
-    fprintf(to, "<p class=\"soft\">Placements that stand in one line come to the same CPUs there, and were measured "
-                "once.</p>\n");
+    fprintf(to, "<p class=\"soft\">Placements in one row give the same CPUs and were measured once.</p>\n");
 }
 
 const char *tune_amdahl(char text[TUNE_LAW_BYTES], const hd_tune *t) {
   if (!tune_look(t).threads_vary)
-    snprintf(text, TUNE_LAW_BYTES, "one number of threads does not show how much of the work runs in parallel");
+    snprintf(text, TUNE_LAW_BYTES, "a single number of threads does not show how much of the work runs in parallel");
   else if (t->amdahl >= 1)
     snprintf(text, TUNE_LAW_BYTES, "no number of threads is faster than one");
   else
@@ -181,11 +180,12 @@ const char *tune_amdahl(char text[TUNE_LAW_BYTES], const hd_tune *t) {
 
 const char *tune_limit(char text[TUNE_LAW_BYTES], const hd_tune *t) {
   if (!tune_look(t).threads_vary)
-    snprintf(text, TUNE_LAW_BYTES, "unknown from one number of threads");
+    snprintf(text, TUNE_LAW_BYTES, "unknown from a single number of threads");
   else if (isfinite(t->predicted_best))
     snprintf(text, TUNE_LAW_BYTES, "fastest with %.0f thread%s", t->predicted_best, t->predicted_best < 1.5 ? "" : "s");
   else if (t->contention > 0)
-    snprintf(text, TUNE_LAW_BYTES, "at most %.3g times one thread, however many there are", 1 / t->contention);
+    snprintf(text, TUNE_LAW_BYTES, "at most %.3g times as fast as one thread, however many there are",
+             1 / t->contention);
   else
     snprintf(text, TUNE_LAW_BYTES, "no limit in sight");
   return text;
@@ -212,7 +212,7 @@ void tune_write_page(FILE *to, const hd_tune *t) {
           f.workers_vary ? cli_counted(best->workers, "loader worker") : "",
           f.places_vary || f.workers_vary ? "," : "");
   svg_escaped(to, t->model);
-  fprintf(to, "</i></h1>\n<p class=\"say\">%s samples a second, %.2f times one thread.</p>\n",
+  fprintf(to, "</i></h1>\n<p class=\"say\">%s samples per second, %.2f times as fast as one thread.</p>\n",
           cli_grouped((long long)(best->samples_per_s + 0.5)), best->speedup);
   fprintf(to, "<p class=\"soft\">");
   svg_escaped(to, t->data);
@@ -224,8 +224,8 @@ void tune_write_page(FILE *to, const hd_tune *t) {
   put_table(to, t);
   put_laws(to, t);
   fprintf(to,
-          "<p>Every setting trained the same %lld steps to the same weights, SHA-256 <code>%s</code>: threads, "
-          "their places and loader workers change the time, never the result.</p>\n",
+          "<p>Every setting trained the same %lld steps to the same weights, SHA-256 <code>%s</code>: threads, their "
+          "placement and loader workers change the time, never the result.</p>\n",
           (long long)t->proof_steps, t->weights_sha256);
   page_close(to);
 }

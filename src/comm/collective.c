@@ -95,7 +95,7 @@ static hd_status check_call(const hd_group *g, hd_ctx *ctx, const hd_group_call 
 
 static void describe(char *text, size_t bytes, const note *n) {
   if (n->kind >= sizeof kinds / sizeof *kinds) { /* REFUSED, or a note that is overwritten */
-    snprintf(text, bytes, "a call that it could not make");
+    snprintf(text, bytes, "something with invalid arguments");
     return;
   }
   const kind *k = &kinds[n->kind];
@@ -162,9 +162,9 @@ static hd_status compare_calls(run *r) {
   describe(first, sizeof first, note_of(r, 0));
   describe(other, sizeof other, note_of(r, odd));
   if (odd == 0)
-    return hd__fail(r->ctx, HD_E_USAGE, "expected all ranks to make the same call, found that rank 0 makes %s", other);
+    return hd__fail(r->ctx, HD_E_USAGE, "expected all ranks to make the same call, but rank 0 calls %s", other);
   return hd__fail(r->ctx, HD_E_USAGE,
-                  "expected all ranks to make the same call, found that rank 0 calls %s, and rank %d %s", first, odd,
+                  "expected all ranks to make the same call, but rank 0 calls %s and rank %d calls %s", first, odd,
                   other);
 }
 
@@ -224,9 +224,9 @@ static hd_status exchange(run *r, char *(*of)(const run *r, int rank), size_t by
   for (int rank = 0; status == HD_E_TIMEOUT && rank < g->ranks; rank++)
     if (g->member[rank] == late)
       hd__group_break(g, HD_E_TIMEOUT,
-                      "expected all ranks at a call within %g s, found that rank %d and its host did not come, while "
-                      "rank %d waited; do all ranks make the same calls? If so, raise the timeout",
-                      g->call_timeout_s, rank, g->rank);
+                      "rank %d and its host did not make a call within %g s, while rank %d waited; do all ranks make "
+                      "the same calls? If so, raise the timeout",
+                      rank, g->call_timeout_s, g->rank);
   return status;
 }
 
@@ -446,10 +446,10 @@ static hd_status rounds_in_place(run *r) {
     return HD_OK;
   for (int i = 0; i < r->g->ranks; i++)
     if (!find_buffer(r, i))
-      hd__group_break(r->g, HD_E_USAGE,
-                      "expected the buffer of rank %d at rank %d, too, found that it is freed there; free a buffer "
-                      "when all ranks are done with it",
-                      i, r->g->rank);
+      hd__group_break(
+          r->g, HD_E_USAGE,
+          "the buffer of rank %d was already freed by rank %d; free a buffer when all ranks are done with it", i,
+          r->g->rank);
   HD_TRY(hd__group_check(r->g, r->ctx));
   reduce_in_place(r);
   return wait_for_ranks(r);

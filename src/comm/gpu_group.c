@@ -51,8 +51,8 @@ static bool check_ranks(hd_group *g, int64_t waited_ns) {
     hd__group_check_rank(g, r);
   if ((double)waited_ns > 1e9 * g->call_timeout_s)
     hd__group_break(g, HD_E_TIMEOUT,
-                    "expected NCCL to be done within %g s, found that rank %d still waited; are all GPUs reached? If "
-                    "so, raise the timeout",
+                    "expected NCCL to finish within %g s, but rank %d was still waiting; can the GPUs reach each "
+                    "other? If so, raise the timeout",
                     g->call_timeout_s, g->rank);
   return hd__group_check(g, NULL) != HD_OK;
 }
@@ -105,7 +105,7 @@ static hd_status open_gpu(hd_gpu_group *gpu, hd_ctx *ctx, const hd_local_group *
     return hd__cuda_open(&gpu->cuda, ctx, 0); /* NCCL refuses a GPU that two ranks use */
   if (there < ranks)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
-                    "backend nccl expects a GPU for each of the %d ranks of a host, found %d; start as many ranks, or "
+                    "backend nccl expects a GPU for each of the %d ranks of a host, found %d; start that many ranks, or "
                     "use another backend",
                     ranks, there);
   return hd__cuda_open(&gpu->cuda, ctx, hd__local_group_rank(local));
@@ -124,7 +124,7 @@ static hd_status broadcast_id(id_message *out, hd_group *g, hd_ctx *ctx, const h
   HD_TRY(hd__collective(
       g, ctx,
       &(hd_group_call){.kind = HD_GROUP_BROADCAST, .output = out, .input = out, .count = sizeof *out, .dtype = HD_U8}));
-  return out->status == HD_OK ? HD_OK : hd__fail(ctx, (hd_status)out->status, "NCCL cannot begin: %s", out->why);
+  return out->status == HD_OK ? HD_OK : hd__fail(ctx, (hd_status)out->status, "NCCL cannot start: %s", out->why);
 }
 
 /* Whether all ranks are prepared: if one is not, none begins, since the others would wait for it. */
@@ -141,14 +141,14 @@ static hd_status agree(hd_group *g, hd_ctx *ctx, hd_status local) {
     return reduced;
   return all == HD_OK
              ? HD_OK
-             : hd__fail(ctx, (hd_status)all, "expected all ranks to have GPUs and NCCL, found one that has not");
+             : hd__fail(ctx, (hd_status)all, "expected all ranks to have GPUs and NCCL, found a rank without them");
 }
 
 static hd_status begin(hd_group *g, hd_ctx *ctx, hd_gpu_group *gpu, const id_message *of) {
   char why[HD_NCCL_WHY_BYTES] = "";
   hd__cuda_use(gpu->cuda);
   if (gpu->nccl->begin(&gpu->communicator, of->id, g->rank, g->ranks, why) != 0)
-    hd__group_break(g, HD_E_SYSTEM, "rank %d: GPU %d (%s): NCCL cannot begin: %s; see NCCL_DEBUG=INFO", g->rank,
+    hd__group_break(g, HD_E_SYSTEM, "rank %d: GPU %d (%s): NCCL cannot start: %s; see NCCL_DEBUG=INFO", g->rank,
                     gpu->cuda->index, gpu->cuda->name, why);
   g->gpu = gpu;
   return gpu->communicator ? await(g, ctx, false) : give_up(g, ctx);
@@ -343,10 +343,11 @@ static hd_status compare(hd_group *g, hd_ctx *ctx, const hd_group_call *call) {
   HD_TRY(hd__message(g, ctx, &first));
   if (header[0] == call->count && header[1] == (int64_t)call->dtype)
     return HD_OK;
-  hd__group_break(g, HD_E_USAGE,
-                  "expected sender and receiver to name the same, found %lld %s from rank %d and %lld %s in rank %d",
-                  (long long)header[0], hd__dtype_name((hd_dtype)header[1]), call->peer, (long long)call->count,
-                  hd__dtype_name(call->dtype), g->rank);
+  hd__group_break(
+      g, HD_E_USAGE,
+      "expected sender and receiver to give the same count and type, found %lld %s in rank %d and %lld %s in rank %d",
+      (long long)header[0], hd__dtype_name((hd_dtype)header[1]), call->peer, (long long)call->count,
+      hd__dtype_name(call->dtype), g->rank);
   return give_up(g, ctx);
 }
 
@@ -368,7 +369,7 @@ hd_status hd__gpu_group_alloc(void **out, hd_group *g, hd_ctx *ctx, size_t bytes
     i++;
   if (i == HD_GROUP_BUFFERS || bytes > (SIZE_MAX >> 24))
     return hd__fail(ctx, HD_E_USAGE,
-                    "expected at most %d buffers of a group at a time, of a size that there is; free some",
+                    "a group has at most %d buffers at a time, all within the memory of the host; free some",
                     HD_GROUP_BUFFERS);
   HD_TRY(hd__cuda_take_for(&gpu->buffer[i], gpu->cuda, ctx, bytes > 0 ? (int64_t)bytes : 1, HD_GPU_TENSORS));
   *out = (void *)(uintptr_t)gpu->buffer[i];

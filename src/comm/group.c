@@ -33,7 +33,7 @@ static void report_missing(hd_group *g, int64_t waited_ns) {
       snprintf(missing + at, sizeof missing - at, "%s%d", at ? ", " : "", r);
   }
   hd__group_break(g, HD_E_TIMEOUT,
-                  "expected all ranks at a call within %g s, found that rank%s %s%s did not come, while rank %d "
+                  "expected all ranks to make the same call within %g s, but rank%s %s%s did not, while rank %d "
                   "waited; do all ranks make the same calls? If so, raise the timeout",
                   g->call_timeout_s, count == 1 ? "" : "s", missing, count > 16 ? ", ..." : "", g->rank);
 }
@@ -141,7 +141,7 @@ static hd_status check_proposals(hd_ctx *ctx, const proposal *all, int ranks, co
   for (int r = 1; r < ranks; r++)
     if (all[r].arguments != all[0].arguments)
       return hd__fail(ctx, HD_E_USAGE,
-                      "expected all ranks to ask for the same %s, found that rank %d asks for another one than rank 0",
+                      "expected all ranks to ask for the same %s, but rank %d asks for a different one than rank 0",
                       what, r);
   for (int r = 0; r < ranks; r++)
     if (all[r].status != HD_OK)
@@ -204,7 +204,7 @@ static hd_status gather_proposals(proposal *all, hd_group *g, hd_group *parent, 
   if (most == HD_TRANSPORT_TAGS)
     return hd__fail(
         ctx, HD_E_USAGE,
-        "expected at most %d groups over several hosts at a time, found more; destroy those that are done with",
+        "expected at most %d groups over several hosts at a time, found more; destroy groups that are no longer used",
         HD_CLUSTER_MOST_GROUPS);
   for (int r = 0; r < members; r++)
     g->number = all[r].number > g->number ? all[r].number : g->number;
@@ -426,7 +426,7 @@ hd_status hd_group_alloc(void **out, hd_group *g, hd_ctx *ctx, size_t bytes) {
   if (!b || bytes > (SIZE_MAX >> 24)) {
     hd_group_all_gather(NULL, g, NULL, NULL, -1, HD_U8);
     return hd__fail(ctx, HD_E_USAGE,
-                    "expected at most %d buffers of a group at a time, of a size that there is; free some",
+                    "a group has at most %d buffers at a time, all within the memory of the host; free some",
                     HD_GROUP_BUFFERS);
   }
   HD_TRY(share_buffer(&made, g, ctx, bytes));

@@ -53,7 +53,5 @@ void hd__group_check_rank(hd_group *g, int rank) {
   if (hd__local_group_check(g->local, NULL) != HD_OK)
     hd__group_break(g, HD_E_PEER, "the group lost a rank");
   else if (has_left(g, rank))
-    hd__group_break(g, HD_E_PEER,
-                    "expected rank %d at a call, found that it has left the group; do all ranks make the same calls?",
-                    rank);
+    hd__group_break(g, HD_E_PEER, "rank %d has left the group; do all ranks make the same calls?", rank);
 }

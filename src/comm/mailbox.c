@@ -146,7 +146,7 @@ static bool receive_some(hd_group *g, hd_message *m) {
     const size_t rest = bytes - m->moved, length = rest < g->fragment_bytes ? rest : g->fragment_bytes;
     if (!fits(f, call, length)) {
       hd__group_break(g, HD_E_USAGE,
-                      "expected a message of %lld %s from rank %d to rank %d, found one of %llu %s; do both name the "
+                      "expected a message of %lld %s from rank %d to rank %d, found one of %llu %s; do both give the "
                       "same count and type?",
                       (long long)call->count, hd__dtype_name(call->dtype), call->peer, g->rank,
                       (unsigned long long)f->count, hd__dtype_name((hd_dtype)f->dtype));
@@ -189,12 +189,12 @@ static hd_status refuse_header(hd_group *g, hd_ctx *ctx, const hd_message *m) {
   char text[HD_GROUP_TEXT_BYTES];
   if (m->header.group != g->number)
     snprintf(text, sizeof text,
-             "expected a message of this group from rank %d to rank %d, found one of a group that is no more; receive "
-             "what was sent before a group is destroyed",
+             "expected a message of this group from rank %d to rank %d, found one of a destroyed group; receive all "
+             "messages before destroying a group",
              call->peer, g->rank);
   else
     snprintf(text, sizeof text,
-             "expected a message of %lld %s from rank %d to rank %d, found one of %llu %s; do both name the same count "
+             "expected a message of %lld %s from rank %d to rank %d, found one of %llu %s; do both give the same count "
              "and type?",
              (long long)call->count, hd__dtype_name(call->dtype), call->peer, g->rank,
              (unsigned long long)m->header.count, hd__dtype_name((hd_dtype)m->header.dtype));
@@ -236,7 +236,7 @@ void hd__message_check_timeout(hd_group *g, hd_message *m) {
     m->since_ns = now_ns;
   hd__group_check_rank(g, call->peer);
   if ((double)(now_ns - m->since_ns) > 1e9 * timeout_s)
-    hd__group_break(g, HD_E_TIMEOUT, "expected rank %d to %s within %g s, found that it did not, while rank %d waited",
+    hd__group_break(g, HD_E_TIMEOUT, "expected rank %d to %s within %g s, but it did not, while rank %d waited",
                     call->peer, call->kind == HD_GROUP_SEND ? "receive" : "send", timeout_s, g->rank);
 }
 

@@ -28,19 +28,19 @@ static bool is_name(const char *name) {
 
 static hd_status check(hd_ctx *ctx, const hd_custom_op *op) {
   if (!is_name(op->name))
-    return hd__fail(ctx, HD_E_USAGE, "expected an operation's name of 1 to %d letters, digits and '_', found '%s'",
+    return hd__fail(ctx, HD_E_USAGE, "expected the name of an operation, 1 to %d letters, digits and '_', found '%s'",
                     MAX_NAME_BYTES, op->name ? op->name : "");
   if (hd__op_find(op->name) < HD_OP_COUNT || hd__custom_op_find(ctx, op->name))
-    return hd__fail(ctx, HD_E_USAGE, "expected a new operation's name, found '%s' again; choose another", op->name);
+    return hd__fail(ctx, HD_E_USAGE, "expected a new name for an operation, found '%s' again; choose another",
+                    op->name);
   if (op->inputs < 1 || op->inputs > HD_CUSTOM_OP_INPUTS || !op->forward || !op->backward)
-    return hd__fail(
-        ctx, HD_E_USAGE,
-        "operation '%s': expected 1 or 2 inputs, forward and backward, found %d inputs%s%s; fill in the rest", op->name,
-        (int)op->inputs, op->forward ? "" : ", no forward", op->backward ? "" : ", no backward");
+    return hd__fail(ctx, HD_E_USAGE,
+                    "operation '%s': expected 1 or 2 inputs, forward and backward, found %d inputs%s%s; set the rest",
+                    op->name, (int)op->inputs, op->forward ? "" : ", no forward", op->backward ? "" : ", no backward");
   if (ctx->custom_op_count == HD_CUSTOM_OPS)
     return hd__fail(ctx, HD_E_USAGE,
-                    "operation '%s': expected at most %d of a context, found more; use another context", op->name,
-                    HD_CUSTOM_OPS);
+                    "operation '%s': expected at most %d operations in a context, found more; use another context",
+                    op->name, HD_CUSTOM_OPS);
   return HD_OK;
 }
 

@@ -13,16 +13,15 @@ static hd_status share_param(hd_graph *graph, hd_ctx *ctx, const hd_node *node, 
   const int32_t *in_memory = like->in_memory.dim;
   if (!hd__shape_equal(&value->shape, &like->shape))
     return hd__fail(ctx, HD_E_SHAPE,
-                    "layer '%s': expected a %s of shape %s to share, found %s of shape %s; make both alike", node->name,
-                    like->suffix, hd__shape_text(wanted, sizeof wanted, &like->shape), value->name,
+                    "layer '%s': expected a %s of shape %s to share, found %s of shape %s; make them the same",
+                    node->name, like->suffix, hd__shape_text(wanted, sizeof wanted, &like->shape), value->name,
                     hd__shape_text(found, sizeof found, &value->shape));
   if (param->c == in_memory[1] && param->h == in_memory[2] && param->w == in_memory[3])
     return hd__graph_new_alias(graph, ctx, node, like->suffix, value->param);
-  return hd__fail(
-      ctx, HD_E_SHAPE,
-      "layer '%s': expected to share %s with a layer that reads values flattened alike, found a flattened image "
-      "and flat values; share among the ones or the others",
-      node->name, value->name);
+  return hd__fail(ctx, HD_E_SHAPE,
+                  "layer '%s': expected to share %s with a layer that reads values flattened in the same way, found a "
+                  "flattened image and flat values; share within one kind only",
+                  node->name, value->name);
 }
 
 /* Parameters are in[1], in[2] ...; those that are already set are shared. */

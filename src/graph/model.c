@@ -118,8 +118,8 @@ static hd_status read_share(int in[HD_MAX_IN], int *count, hd_attrs *attrs, cons
   const char *found_op = hd__op_info(owner->op)->name;
   if (strcmp(found_op, op->text))
     return hd__yaml_fail(p->ctx, share,
-                         "expected a %s layer as 'share', found '%s', which is %s; name one of the same kind", op->text,
-                         name, found_op);
+                         "expected a %s layer as 'share', found '%s', which is %s; name a layer of the same kind",
+                         op->text, name, found_op);
   if (hd__yaml_get(layer, "bias") && attrs->bias != owner->attrs.bias)
     return hd__yaml_fail(p->ctx, share,
                          "expected 'bias: %s' as in '%s', whose parameters are shared, found %s; leave it out",
@@ -142,9 +142,9 @@ static hd_status check_name(const parser *p, const scope *where, const char *nam
                          "expected a layer name of 1 to 64 letters, digits, '_', '-' and '.', found '%s'; rename it",
                          name);
   if (!strcmp(name, "input") || find_layer(p, "", name) >= 0 || (where->outside && !strcmp(node->key, "above")))
-    return hd__yaml_fail(p->ctx, node, "expected a new layer name, found '%s' again; rename one", name);
+    return hd__yaml_fail(p->ctx, node, "expected each layer name once, found '%s' again; rename one", name);
   if (p->count == MAX_LAYERS)
-    return hd__yaml_fail(p->ctx, node, "expected at most %d layers, found one more, '%s'; repeat fewer", MAX_LAYERS,
+    return hd__yaml_fail(p->ctx, node, "expected at most %d layers, found one more, '%s'; use fewer layers", MAX_LAYERS,
                          name);
   return HD_OK;
 }
@@ -226,7 +226,7 @@ static hd_status read_repeat(parser *p, const scope *outside, const hd_yaml_node
   HD_TRY(hd__yaml_int(&rounds, p->ctx, repeat, 1, MAX_LAYERS));
   HD_TRY(hd__yaml_expect(p->ctx, layers, HD_YAML_SEQUENCE, "'layers'"));
   if (layers->count == 0)
-    return hd__yaml_fail(p->ctx, layers, "expected at least one layer in block '%s', found none; write one a line",
+    return hd__yaml_fail(p->ctx, layers, "expected at least one layer in block '%s', found none; write one per line",
                          block->key);
   return read_rounds(p, outside, block, layers, rounds);
 }
@@ -265,7 +265,7 @@ static hd_status read_input_shape(hd_shape *shape, hd_ctx *ctx, const hd_yaml_no
   if (node->kind != HD_YAML_SEQUENCE || (node->count != 3 && node->count != 1))
     return hd__yaml_fail(ctx, node,
                          "expected three numbers [channels, height, width] as 'input', found %s; write for example "
-                         "[1, 28, 28], [4] for rows of 4 numbers, or data for what the data have",
+                         "[1, 28, 28], [4] for rows of 4 numbers, or 'input: data' to use the shape of the data",
                          hd__layer_found(text, sizeof text, node));
   shape->rank = node->count;
   for (int i = 0; i < node->count; i++) {
@@ -303,7 +303,7 @@ static hd_status read_model(hd_graph **out, char **name, hd_ctx *ctx, const hd_y
   HD_TRY(hd__yaml_text(&text, ctx, title));
   HD_TRY(hd__yaml_expect(ctx, layers, HD_YAML_SEQUENCE, "'layers'"));
   if (layers->count < 1 || layers->count > MAX_LAYERS)
-    return hd__yaml_fail(ctx, layers, "expected 1 to %d layers, found %d; write one a line, - NAME: {op: ...}",
+    return hd__yaml_fail(ctx, layers, "expected 1 to %d layers, found %d; write one per line, - NAME: {op: ...}",
                          MAX_LAYERS, layers->count);
   HD_TRY(read_input_shape(&shape, ctx, root));
   shape = !input ? shape : shape.rank == 1 ? hd__shape_sample(input) : *input;

@@ -40,7 +40,7 @@ static hd_status read_weights(float *weight, hd_ctx *ctx, const hd_yaml_node *no
   }
   if (sum > 0)
     return HD_OK;
-  return hd__yaml_fail(ctx, node, "expected a weight above 0 in '%s', found zeros only; change one", node->key);
+  return hd__yaml_fail(ctx, node, "expected a weight above 0 in '%s', found only zeros; change one", node->key);
 }
 
 static hd_status add_loss(hd_graph *graph, hd_ctx *ctx, int scores, const hd_loss *loss, const hd_yaml_node *at) {

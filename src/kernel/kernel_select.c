@@ -72,7 +72,7 @@ static const isa_entry entries[] = {
     {"avx512", NULL, always, "this build has no avx512 kernels"},
 #endif
 #if defined(HD_HAVE_AMX)
-    {"amx", hd__cpu_table_avx512, hd__has_amx, "this CPU lacks amx_bf16, or the system refuses its tiles"},
+    {"amx", hd__cpu_table_avx512, hd__has_amx, "this CPU lacks amx_bf16, or the system does not allow its tiles"},
 #else
     {"amx", NULL, always, "this build has no amx kernels"},
 #endif

@@ -194,7 +194,7 @@ static hd_status take_row(hd_onnx_reader *r, const hd_onnx_map *map, const HdOnn
     if (!(map->std[i] > 0) || !isnormal(map->std[i]) || !(fabs(map->mean[i]) < 1e300))
       return hd__onnx_refuse(r, node,
                              "expected (x - mean) / std with a std above 0 as the normalisation of each element, found "
-                             "mean %g and std %g of element %lld; leave it out and change the samples",
+                             "mean %g and std %g for element %lld; leave it out and change the samples",
                              map->mean[i], map->std[i], (long long)i);
   if (in->mean)
     return HD_OK;
@@ -220,7 +220,7 @@ hd_status hd__onnx_take_input(hd_onnx_reader *r, const char *name) {
   if (r->taken && !(rows ? is_same_row(map, r->taken, r->row) : is_same(map, r->taken, in->channels)))
     return hd__onnx_refuse(r, node ? node : r->taken_node,
                            "expected one normalisation of the input, which all layers read, found layers that read it "
-                           "with another or with none; normalise it once");
+                           "normalised differently or not at all; normalise it once");
   r->taken = map;
   r->taken_node = node ? node : r->taken_node;
   if (map->mean)

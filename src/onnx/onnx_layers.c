@@ -90,7 +90,7 @@ static hd_status sides(int64_t out[2], hd_onnx_reader *r, const HdOnnx__Node *no
     return hd__onnx_refuse(r, node, "expected %zu numbers as '%s', for images, found %zu; use layers for images", count,
                            name, a->n_ints);
   if (both && (a->ints[0] != a->ints[2] || a->ints[1] != a->ints[3]))
-    return hd__onnx_refuse(r, node, "expected equal padding at both ends, found others; pad both alike");
+    return hd__onnx_refuse(r, node, "expected equal padding at both ends, found different ones; pad both ends equally");
   memcpy(out, a->ints, 2 * sizeof *out);
   return HD_OK;
 }
@@ -154,13 +154,13 @@ static hd_status read_conv(hd_onnx_reader *r, const HdOnnx__Node *node, const ch
   HD_TRY(read_window(&w, r, node));
   HD_TRY(sides(more, r, node, "output_padding", 0, false));
   if (!t || t->n_dims != 4 || groups < 1 || groups > 1 << 20 || hd__onnx_attribute(node, "output_shape"))
-    return hd__onnx_refuse(r, node,
-                           "expected a constant weight of 4 dimensions, %s, found another; use layers for images",
-                           transposed ? "and no output_shape" : "and groups");
+    return hd__onnx_refuse(
+        r, node, "expected a constant weight of 4 dimensions, %s, found something else; use layers for images",
+        transposed ? "and no output_shape" : "and groups");
   for (int i = 0; i < 4; i++)
     if (t->dims[i] < 1 || t->dims[i] > HD_ONNX_MOST_SIDE || (i > 1 && w.kernel[i - 2] && w.kernel[i - 2] != t->dims[i]))
       return hd__onnx_refuse(r, node,
-                             "expected a weight of sides from 1 to %d, and kernel_shape as it has, found others",
+                             "expected a weight of sides from 1 to %d that agree with kernel_shape, found others",
                              HD_ONNX_MOST_SIDE);
   const long long out = transposed ? t->dims[1] * groups : t->dims[0];
   char extra[64] = "";
@@ -234,9 +234,8 @@ static hd_status read_batch_norm(hd_onnx_reader *r, const HdOnnx__Node *node, co
   const char *layer;
   double kept = 0; /* as a decimal number: 1 - 0.9 is 0.1 */
   if (hd__onnx_int(node, "training_mode", 0) != 0 || hd__onnx_int(node, "spatial", 1) != 1)
-    return hd__onnx_refuse(r, node,
-                           "expected training_mode 0 and spatial 1, found others; export the network "
-                           "in its mode of evaluation");
+    return hd__onnx_refuse(
+        r, node, "expected training_mode 0 and spatial 1, found others; export the network in evaluation mode");
   hd__format_float(momentum, hd__onnx_float(node, "momentum", 0.9f));
   hd__parse_double(&kept, momentum);
   hd__format_float(momentum, (float)(1 - kept));
@@ -319,9 +318,8 @@ static bool over_pixels(const hd_onnx_reader *r, const HdOnnx__Node *node) {
 static hd_status read_mean(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   char *at = r->layer[hd__onnx_index(r, node)], pool[HD_ONNX_NAME_BYTES];
   if (!over_pixels(r, node))
-    return hd__onnx_refuse(r, node,
-                           "expected the mean over height and width, axes 2 and 3, found other axes; heddle has "
-                           "no other means");
+    return hd__onnx_refuse(
+        r, node, "expected the mean over height and width, axes 2 and 3, found other axes; heddle has no other mean");
   HD_TRY(put_layer(NULL, r, node, NULL, "op: global_avg_pool2d, from: \"%s\"", x));
   if (hd__onnx_int(node, "keepdims", 1))
     return HD_OK;
@@ -352,10 +350,9 @@ static hd_status read_softmax(hd_onnx_reader *r, const HdOnnx__Node *node, const
 static hd_status read_concat(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   char list[HD_MAX_IN * (HD_ONNX_NAME_BYTES + 4)] = "";
   if (hd__onnx_int(node, "axis", 0) != 1 || node->n_input > HD_MAX_IN)
-    return hd__onnx_refuse(r, node,
-                           "expected at most %d values along axis 1, found %zu along axis %lld; concatenate in "
-                           "steps",
-                           HD_MAX_IN, node->n_input, (long long)hd__onnx_int(node, "axis", 0));
+    return hd__onnx_refuse(
+        r, node, "expected at most %d values along axis 1, found %zu along axis %lld; concatenate in several steps",
+        HD_MAX_IN, node->n_input, (long long)hd__onnx_int(node, "axis", 0));
   for (size_t i = 0; i < node->n_input; i++) {
     const char *from;
     HD_TRY(hd__onnx_layer(&from, r, node->input[i]));
@@ -369,8 +366,8 @@ static hd_status read_add(hd_onnx_reader *r, const HdOnnx__Node *node, const cha
   for (size_t i = 0; i < 2; i++)
     if (hd__onnx_tensor(r, hd__onnx_input(node, i)))
       return hd__onnx_refuse(r, node,
-                             "expected two computed values, found the constant '%.80s'; heddle adds constants in "
-                             "linear layers and norms alone",
+                             "expected two computed values, found the constant '%.80s'; heddle adds constants only in "
+                             "linear layers and norms",
                              hd__onnx_input(node, i));
   HD_TRY(hd__onnx_layer(&a, r, hd__onnx_input(node, 0)));
   HD_TRY(hd__onnx_layer(&b, r, hd__onnx_input(node, 1)));
@@ -406,7 +403,7 @@ static hd_status read_scale(hd_onnx_reader *r, const HdOnnx__Node *node, const c
       return put_layer(NULL, r, node, NULL, "op: scale, from: \"%s\", factor: %s", x, factor);
     }
   return hd__onnx_refuse(r, node,
-                         "expected a product of a value and a number, or an activation, found another one; "
+                         "expected a product of a value and a number, or an activation, found another product; "
                          "docs/export.md lists what is read");
 }
 
@@ -420,9 +417,8 @@ static hd_status read_dropout(hd_onnx_reader *r, const HdOnnx__Node *node, const
   double ratio;
   bool is_training = false;
   if (*hd__onnx_input(node, 2) && (!hd__onnx_flag(&is_training, r, hd__onnx_input(node, 2)) || is_training))
-    return hd__onnx_refuse(r, node,
-                           "expected training_mode false, found true or a computed value; export the network in its "
-                           "mode of evaluation");
+    return hd__onnx_refuse(
+        r, node, "expected training_mode false, found true or a computed value; export the network in evaluation mode");
   if (!hd__onnx_scalar(&ratio, r, hd__onnx_input(node, 1)))
     ratio = (double)hd__onnx_float(node, "ratio", 0.5f);
   hd__format_float(p, (float)ratio);
@@ -486,7 +482,8 @@ static hd_status check_attributes(hd_onnx_reader *r, const HdOnnx__Node *node, c
   for (size_t i = 0; i < node->n_attribute; i++) {
     const char *name = node->attribute[i]->name;
     if (!name || !has_word(known, name))
-      return hd__onnx_refuse(r, node, "expected no attribute '%.40s', found one; export it without", name ? name : "");
+      return hd__onnx_refuse(r, node, "expected no attribute '%.40s', found one; export the model without it",
+                             name ? name : "");
   }
   return HD_OK;
 }
@@ -537,8 +534,7 @@ hd_status hd__onnx_layer(const char **layer, hd_onnx_reader *r, const char *valu
   if (**layer)
     return HD_OK;
   if (++r->depth > HD_ONNX_LAYERS)
-    return hd__onnx_refuse(r, node, "expected at most %d layers behind each other, found more, or a circle",
-                           HD_ONNX_LAYERS);
+    return hd__onnx_refuse(r, node, "expected a chain of at most %d layers, found more, or a cycle", HD_ONNX_LAYERS);
   HD_TRY(make_layer(r, node));
   r->depth--;
   return HD_OK;

@@ -93,7 +93,8 @@ static hd_status write_input(hd_onnx_reader *r, const HdOnnx__Value *input) {
   if (!good)
     return hd__fail(r->ctx, HD_E_UNSUPPORTED,
                     "%s: expected the input '%.80s' as batch x channels x height x width, or batch "
-                    "x elements, with fixed sizes but for the batch, found others; export it with such a sample",
+                    "x elements, with fixed sizes except for the batch, found something else; export it with a sample "
+                    "of fixed size",
                     r->path, input->name);
   HD_TRY(check_input(r, input, side[0]));
   fprintf(r->text, "input: [%lld, %lld, %lld]\nlayers:\n", side[0], side[1], side[2]);
@@ -134,7 +135,7 @@ static hd_status refuse_unscaling(hd_onnx_reader *r) {
   if (!add || strcmp(hd__onnx_input(add, 1), "scores/mean") != 0)
     return HD_OK;
   return hd__onnx_refuse(r, add,
-                         "expected scores as the loss reads them, found them brought to the scale of the targets "
+                         "expected scores as the loss reads them, found scores rescaled to the targets "
                          "(--target-scale), which no layer does; start from the run's model.safetensors with --init, "
                          "or export a run of --target-scale none");
 }
@@ -153,8 +154,7 @@ static hd_status write_description(hd_onnx_reader *r, const HdOnnx__Model *model
   const HdOnnx__Value *input = find_input(r, &inputs);
   if (inputs != 1 || r->graph->n_output != 1 || !r->graph->output[0]->name)
     return hd__fail(r->ctx, HD_E_UNSUPPORTED,
-                    "%s: expected a network of one input and one output, found %d and %zu; "
-                    "export it so",
+                    "%s: expected a network of one input and one output, found %d and %zu; export it with one of each",
                     r->path, inputs, r->graph->n_output);
   write_name(r);
   HD_TRY(write_input(r, input));
@@ -184,7 +184,7 @@ static hd_status check(const hd_onnx_reader *r, const hd_graph *graph) {
     const hd_value *value = find_value(graph, t->name);
     if (!value || !hd__shape_equal(&value->shape, &t->shape))
       return hd__fail(r->ctx, HD_E_SHAPE,
-                      "%s: expected %s of shape %s, found %s; heddle has no other form of that layer", r->path, t->name,
+                      "%s: expected %s of shape %s, found %s; heddle has no other form of this layer", r->path, t->name,
                       value ? hd__shape_text(wanted, sizeof wanted, &value->shape) : "none",
                       hd__shape_text(found, sizeof found, &t->shape));
   }

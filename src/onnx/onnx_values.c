@@ -321,10 +321,8 @@ static hd_status refuse_tensor(hd_onnx_reader *r, const HdOnnx__Node *node, cons
     return hd__onnx_refuse(
         r, node, "expected a constant as '%.80s', found a computed value; export with constants folded", name);
   if (t->data_location == EXTERNAL || t->n_external_data > 0)
-    return hd__onnx_refuse(r, node,
-                           "expected '%.80s' inside of the file, found it in another file; save the model as one "
-                           "file",
-                           name);
+    return hd__onnx_refuse(
+        r, node, "expected '%.80s' inside the file, found it in another file; save the model as one file", name);
   if (t->data_type != TYPE_FLOAT)
     return hd__onnx_refuse(r, node, "expected '%.80s' as float32, found type %d; export in float32", name,
                            t->data_type);

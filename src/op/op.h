@@ -38,7 +38,7 @@ typedef struct hd_attrs {
   const struct hd_custom_op *custom_op; /* the operation of the caller's program */
 
   /* Of the loss. */
-  int32_t ignore_index;  /* cross_entropy: samples with this label do not count */
+  int32_t ignore_index;  /* cross_entropy: samples with this label are ignored */
   float label_smoothing; /* cross_entropy: the share of the target that is distributed equally over all classes */
   float delta;           /* huber: where the square becomes a line */
 } hd_attrs;
@@ -73,24 +73,24 @@ typedef struct hd_op_setting {
 /* Of several operations. */
 #define HD_BIAS_SETTINGS                                                                                               \
   HD_SETTING("bias", FLAG, bias, .high = 1, .default_value = 1, .help = "whether a bias is added"),                    \
-      HD_SETTING("share", LAYER, bias, .help = "a layer above of the same kind, whose weight and bias are used")
+      HD_SETTING("share", LAYER, bias, .help = "an earlier layer of the same kind whose weight and bias are used")
 #define HD_CONV_SETTINGS                                                                                               \
   HD_SETTING("out", INT, out, .low = 1, .high = 1 << 20, .required = true, .help = "channels of the output"),          \
       HD_SETTING("kernel", SIDES, kernel, .low = 1, .high = 1024, .required = true,                                    \
                  .help = "height and width of the kernel"),                                                            \
       HD_SETTING("stride", SIDES, stride, .low = 1, .high = 1024, .default_value = 1,                                  \
-                 .help = "the step from one position of the kernel to the next"),                                      \
+                 .help = "step from one position of the kernel to the next"),                                          \
       HD_SETTING("dilation", SIDES, dilation, .low = 1, .high = 1024, .default_value = 1,                              \
-                 .help = "pixels from one of the kernel's elements to the next"),                                      \
+                 .help = "distance between neighbouring elements of the kernel, in pixels"),                           \
       HD_SETTING("groups", INT, groups, .low = 1, .high = 1 << 20, .default_value = 1,                                 \
                  .help = "groups of channels; a divisor of inputs and outputs")
 #define HD_POOL_SETTINGS                                                                                               \
   HD_SETTING("kernel", SIDES, kernel, .low = 1, .high = 1024, .required = true,                                        \
              .help = "height and width of the window"),                                                                \
       HD_SETTING("stride", SIDES, stride, .low = 1, .high = 1024,                                                      \
-                 .help = "the step from window to window; if not given, the kernel's sides"),                          \
+                 .help = "step from window to window (default: the kernel's size)"),                                   \
       HD_SETTING("padding", SIDES, padding, .low = 0, .high = 1024,                                                    \
-                 .help = "pixels beside each edge, at most half the kernel")
+                 .help = "padding at each edge, at most half the kernel")
 #define HD_EPS_SETTING                                                                                                 \
   HD_SETTING("eps", REAL, eps, .low = 0, .high = 1, .default_value = 1e-5, .help = "added to the variance")
 

@@ -136,10 +136,10 @@ hd_status hd__stages_cut(hd_stages *out, hd_ctx *ctx, const hd_graph *graph, con
                     most, out->count);
   sum_costs(sum, graph, nodes, cost);
   if (!cut_evenly(out, &(cuts){nodes + 1, least, begin}, sum, graph))
-    return hd__fail(ctx, HD_E_USAGE,
-                    "--stages expects fewer than %d for this network, some of whose layers are computed together; use "
-                    "fewer",
-                    out->count);
+    return hd__fail(
+        ctx, HD_E_USAGE,
+        "--stages expects fewer than %d for this network, because some of its layers are computed together; use fewer",
+        out->count);
   return HD_OK;
 }
 
@@ -161,8 +161,7 @@ static hd_status check_stage(const hd_plan *plan, hd_ctx *ctx, int stage) {
   }
   if (stage > 0 && (!first || first->written != plan->stages.first[stage]))
     return hd__fail(ctx, HD_E_USAGE,
-                    "stage %d expects to begin with a layer that is computed by itself, found one that is computed "
-                    "together with '%s'; begin it there or later",
+                    "stage %d cannot begin inside layers that are computed together with '%s'; begin it there or later",
                     stage, before->name);
   if (!params)
     return hd__fail(ctx, HD_E_USAGE,

@@ -32,20 +32,20 @@ static hd_status check(const hd_plan *plan, hd_ctx *ctx, const hd_param *param, 
   const bool moments = !isnan(given->value[HD_SET_BETA1]) || !isnan(given->value[HD_SET_EPS]);
   if (adam && momentum)
     return hd__fail(ctx, HD_E_USAGE,
-                    "parameters: expected momentum and nesterov for another optimizer than %s, found them for '%s'; "
-                    "give it betas, or 'optimizer: sgd'",
+                    "parameters: momentum and nesterov are not for the optimizer %s, found them for '%s'; give it "
+                    "betas, or 'optimizer: sgd'",
                     hd__update_optimizer_name(optimizer), name);
   if (!adam && moments)
     return hd__fail(ctx, HD_E_USAGE,
-                    "parameters: expected betas and eps for the optimizer adam or adamw, found them for '%s' of %s; "
+                    "parameters: betas and eps are for the optimizers adam and adamw, found them for '%s' with %s; "
                     "give it momentum, or 'optimizer: adam'",
                     name, hd__update_optimizer_name(optimizer));
   const bool of_muon = !isnan(given->value[HD_SET_NS_STEPS]) || !isnan(given->value[HD_SET_NORMALIZE_WEIGHT]) ||
                        !isnan(given->value[HD_SET_ADJUST_LR]);
   if (optimizer != HD_UPDATE_MUON && of_muon)
     return hd__fail(ctx, HD_E_USAGE,
-                    "parameters: expected ns_steps, normalize_weight and adjust_lr for the optimizer muon, found them "
-                    "for '%s' of %s; leave them out, or give it 'optimizer: muon'",
+                    "parameters: ns_steps, normalize_weight and adjust_lr are for the optimizer muon, found them for "
+                    "'%s' with %s; leave them out, or give it 'optimizer: muon'",
                     name, hd__update_optimizer_name(optimizer));
   if (!adam && settings->value[HD_SET_NESTEROV] > 0 && !(settings->value[HD_SET_MOMENTUM] > 0))
     return hd__fail(ctx, HD_E_USAGE,
@@ -61,8 +61,8 @@ static hd_status assign(hd_plan *plan, hd_ctx *ctx, int p, const hd_update_setti
   const int group = group_of(plan, &settings);
   if (group < 0)
     return hd__fail(ctx, HD_E_USAGE,
-                    "expected at most %d groups of parameters with settings of their own, found more; use the same "
-                    "numbers for some",
+                    "expected at most %d groups of parameters with their own settings, found more; give some of them "
+                    "the same settings",
                     HD_MAX_GROUPS - 1);
   plan->params[p].group = group;
   if (plan->groups[group].states > plan->states)

@@ -22,14 +22,14 @@ static const char *remedy_for(int why) {
   case EROFS: return "choose a path you may use, or change its permissions";
   case EMFILE:
   case ENFILE: return "raise the limit on open files (ulimit -n)";
-  case EIO: return "look after the disk";
+  case EIO: return "the disk reported an error, check its health (dmesg, smartctl)";
   default: return "check the path";
   }
 }
 
-hd_status hd__file_error(hd_ctx *ctx, const char *path, const char *expected) {
+hd_status hd__file_error(hd_ctx *ctx, const char *path, const char *action) {
   const int why = errno;
-  return hd__fail(ctx, HD_E_IO, "%s: expected %s, found: %s; %s", path, expected, strerror(why), remedy_for(why));
+  return hd__fail(ctx, HD_E_IO, "%s: cannot %s: %s; %s", path, action, strerror(why), remedy_for(why));
 }
 
 static const char *kind_text(mode_t mode) {
@@ -47,7 +47,7 @@ typedef hd_status take_fn(hd_mapping *out, hd_ctx *ctx, const char *path, int fd
 static hd_status map_all(hd_mapping *out, hd_ctx *ctx, const char *path, int fd) {
   void *bytes = mmap(NULL, out->length, PROT_READ, MAP_PRIVATE, fd, 0);
   if (bytes == MAP_FAILED)
-    return hd__file_error(ctx, path, "a file that can be mapped");
+    return hd__file_error(ctx, path, "map it into memory");
   out->bytes = bytes;
   return HD_OK;
 }
@@ -66,8 +66,9 @@ static hd_status read_all(hd_mapping *out, hd_ctx *ctx, const char *path, int fd
   if (at == out->length)
     return HD_OK;
   hd_status status =
-      got < 0 ? hd__file_error(ctx, path, "to read it")
-              : hd__fail(ctx, HD_E_IO, "%s: expected %zu bytes, found %zu: it was cut short just now; start again",
+      got < 0 ? hd__file_error(ctx, path, "read it")
+              : hd__fail(ctx, HD_E_IO,
+                         "%s: expected %zu bytes, found %zu: the file was truncated while it was read; start again",
                          path, out->length, at);
   hd__file_unmap(out);
   return status;
@@ -80,7 +81,7 @@ static bool is_guarded(const struct stat *info) {
 static hd_status take_open(hd_mapping *out, hd_ctx *ctx, const char *path, int fd, take_fn *take, bool guarded) {
   struct stat info;
   if (fstat(fd, &info) != 0)
-    return hd__file_error(ctx, path, "a readable file");
+    return hd__file_error(ctx, path, "read it");
   if (!S_ISREG(info.st_mode))
     return hd__fail(ctx, HD_E_IO, "%s: expected a regular file, found %s; check the path", path,
                     kind_text(info.st_mode));
@@ -95,7 +96,7 @@ static hd_status take_file(hd_mapping *out, hd_ctx *ctx, const char *path, take_
   *out = (hd_mapping){0};
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (guarded ? O_NOFOLLOW : 0)); /* a FIFO must not block */
   if (fd < 0)
-    return hd__file_error(ctx, path, "a readable file");
+    return hd__file_error(ctx, path, "read it");
   hd_status status = take_open(out, ctx, path, fd, take, guarded);
   close(fd);
   return status;
@@ -103,7 +104,7 @@ static hd_status take_file(hd_mapping *out, hd_ctx *ctx, const char *path, take_
 
 hd_status hd__file_open_if_there(FILE **out, hd_ctx *ctx, const char *path) {
   *out = fopen(path, "re");
-  return *out || errno == ENOENT ? HD_OK : hd__file_error(ctx, path, "a readable file");
+  return *out || errno == ENOENT ? HD_OK : hd__file_error(ctx, path, "read it");
 }
 
 hd_status hd__file_map(hd_mapping *out, hd_ctx *ctx, const char *path) {
@@ -131,8 +132,8 @@ hd_status hd__file_read_input(hd_mapping *out, hd_ctx *ctx, const char *name) {
       bytes = mremap(bytes, room, 2 * room, MREMAP_MAYMOVE);
     room *= at == room ? 2 : 1;
   }
-  hd_status status = bytes == MAP_FAILED ? hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for what comes on it", name)
-                     : got < 0           ? hd__file_error(ctx, name, "to read it")
+  hd_status status = bytes == MAP_FAILED ? hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for its contents", name)
+                     : got < 0           ? hd__file_error(ctx, name, "read it")
                                          : HD_OK;
   if (status == HD_OK && at > 0)
     *out = (hd_mapping){mremap(bytes, room, at, MREMAP_MAYMOVE), at}; /* shrinking: the mapping is not moved */
@@ -154,7 +155,7 @@ void hd__file_unmap(hd_mapping *mapping) {
 }
 
 hd_status hd__file_check(hd_ctx *ctx, FILE *file, const char *path) {
-  return fflush(file) == 0 && !ferror(file) ? HD_OK : hd__file_error(ctx, path, "to write it");
+  return fflush(file) == 0 && !ferror(file) ? HD_OK : hd__file_error(ctx, path, "write it");
 }
 
 /* 0, or -1 with errno. Some file systems, and objects that are no files, have no sync: that is no failure. */
@@ -167,8 +168,8 @@ static int sync_open(int fd) {
 static hd_status sync_folder(hd_ctx *ctx, const char *folder, const char *path) {
   int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0)
-    return errno == EACCES ? HD_OK : hd__file_error(ctx, path, "to open its folder");
-  hd_status status = sync_open(fd) == 0 ? HD_OK : hd__file_error(ctx, path, "to write its folder to the disk");
+    return errno == EACCES ? HD_OK : hd__file_error(ctx, path, "open its folder");
+  hd_status status = sync_open(fd) == 0 ? HD_OK : hd__file_error(ctx, path, "write its folder to the disk");
   close(fd);
   return status;
 }
@@ -209,8 +210,8 @@ static hd_status temporary_name(char out[HD_PATH_BYTES], hd_ctx *ctx, const char
   return n < HD_PATH_BYTES
              ? HD_OK
              : hd__fail(ctx, HD_E_USAGE,
-                        "%.200s: expected a path below %d bytes, found a longer one; choose another folder", path,
-                        HD_PATH_BYTES);
+                        "%.200s: expected a path shorter than %d bytes, found a longer one; choose another folder",
+                        path, HD_PATH_BYTES);
 }
 
 /* Makes a file, a folder or a link; below 0, with errno: EEXIST where the name exists, also as a dangling link. For
@@ -227,30 +228,30 @@ static int make_link(const char *name, const char *target) { return symlink(targ
 
 /* Makes a file, folder or link beside `path`, under a new temporary name. */
 static hd_status make_beside(int *made, char name[HD_PATH_BYTES], hd_ctx *ctx, const char *path, make_fn *make,
-                             const char *target, const char *expected) {
+                             const char *target, const char *action) {
   *made = -1;
   errno = EEXIST;
   for (int i = 0; i < TRIES && *made < 0 && errno == EEXIST; i++) {
     HD_TRY(temporary_name(name, ctx, path, tmp_mark));
     *made = make(name, target);
   }
-  return *made < 0 ? hd__file_error(ctx, path, expected) : HD_OK;
+  return *made < 0 ? hd__file_error(ctx, path, action) : HD_OK;
 }
 
 /* Lets `write` fill an open file, syncs and closes it. */
 static hd_status fill(int fd, hd_ctx *ctx, const char *path, hd_write_fn *write, void *arg) {
   FILE *file = fdopen(fd, "wb");
   if (!file) {
-    hd_status status = hd__file_error(ctx, path, "to write it");
+    hd_status status = hd__file_error(ctx, path, "write it");
     close(fd);
     return status;
   }
   hd_status status = write(file, ctx, arg);
   HD_THEN(status, hd__file_check(ctx, file, path));
   if (status == HD_OK && sync_open(fd) != 0)
-    status = hd__file_error(ctx, path, "to write it to the disk");
+    status = hd__file_error(ctx, path, "write it to the disk");
   if (fclose(file) != 0 && status == HD_OK)
-    status = hd__file_error(ctx, path, "to write it");
+    status = hd__file_error(ctx, path, "write it");
   return status;
 }
 
@@ -261,10 +262,10 @@ hd_status hd__file_write(hd_ctx *ctx, const char *path, hd_write_fn *write, void
   if (lstat(path, &there) == 0 && !S_ISREG(there.st_mode) && !S_ISLNK(there.st_mode) && !S_ISDIR(there.st_mode))
     return hd__fail(ctx, HD_E_IO, "%s: expected a file or nothing in its place, found %s; move that away", path,
                     kind_text(there.st_mode));
-  HD_TRY(make_beside(&fd, temporary, ctx, path, make_file, NULL, "to create it"));
+  HD_TRY(make_beside(&fd, temporary, ctx, path, make_file, NULL, "create it"));
   hd_status status = fill(fd, ctx, path, write, arg);
   if (status == HD_OK && rename(temporary, path) != 0)
-    status = hd__file_error(ctx, path, "to give it its name");
+    status = hd__file_error(ctx, path, "give it its name");
   if (status == HD_OK)
     return sync_parent(ctx, path);
   unlink(temporary);
@@ -296,7 +297,7 @@ static hd_status follow(char **out, hd_ctx *ctx, const char *path) {
   struct stat opened, named;
   int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (fd < 0)
-    return hd__file_error(ctx, path, "a link to a file that may be written");
+    return hd__file_error(ctx, path, "write to the file that the link names");
   *out = realpath(path, NULL);
   const bool same = *out && fstat(fd, &opened) == 0 && lstat(*out, &named) == 0 && opened.st_dev == named.st_dev &&
                     opened.st_ino == named.st_ino;
@@ -305,7 +306,7 @@ static hd_status follow(char **out, hd_ctx *ctx, const char *path) {
     return HD_OK;
   free(*out);
   *out = NULL;
-  return hd__fail(ctx, HD_E_IO, "%s: expected a link to one file, found one that moved; name the file itself", path);
+  return hd__fail(ctx, HD_E_IO, "%s: the link changed while it was opened; name the file itself", path);
 }
 
 hd_status hd__file_write_named(hd_ctx *ctx, const char *path, hd_write_fn *write, void *arg) {
@@ -314,7 +315,7 @@ hd_status hd__file_write_named(hd_ctx *ctx, const char *path, hd_write_fn *write
   if (stat(path, &file) == 0 && is_stream(&file)) {
     const int standard = standard_stream(&file);
     const int fd = standard < 0 ? open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY) : fcntl(standard, F_DUPFD_CLOEXEC, 3);
-    return fd < 0 ? hd__file_error(ctx, path, "to write it") : fill(fd, ctx, path, write, arg);
+    return fd < 0 ? hd__file_error(ctx, path, "write it") : fill(fd, ctx, path, write, arg);
   }
   if (lstat(path, &file) != 0 || !S_ISLNK(file.st_mode))
     return hd__file_write(ctx, path, write, arg);
@@ -327,7 +328,7 @@ hd_status hd__file_write_named(hd_ctx *ctx, const char *path, hd_write_fn *write
 hd_status hd__file_make_new_folder(bool *made, hd_ctx *ctx, const char *path) {
   *made = mkdir(path, 0777 & ~S_IWOTH) == 0; /* never writable by all users, whatever the umask */
   if (!*made && errno != EEXIST)
-    return hd__file_error(ctx, path, "to create the folder");
+    return hd__file_error(ctx, path, "create the folder");
   return *made ? sync_parent(ctx, path) : HD_OK;
 }
 
@@ -344,7 +345,7 @@ hd_status hd__file_make_folder(hd_ctx *ctx, const char *path) {
   }
   if (!hd__file_is_folder(path)) {
     errno = ENOTDIR;
-    return hd__file_error(ctx, path, "a folder");
+    return hd__file_error(ctx, path, "use it as a folder");
   }
   return HD_OK;
 }
@@ -354,8 +355,8 @@ hd_status hd__file_join(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *folder
   return n < HD_PATH_BYTES
              ? HD_OK
              : hd__fail(ctx, HD_E_USAGE,
-                        "%.200s: expected a path below %d bytes, found a longer one; choose another folder", folder,
-                        HD_PATH_BYTES);
+                        "%.200s: expected a path shorter than %d bytes, found a longer one; choose another folder",
+                        folder, HD_PATH_BYTES);
 }
 
 hd_status hd__file_in_shared(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *folder, const char *name) {
@@ -376,7 +377,7 @@ static void remove_any(const char *path) {
 
 hd_status hd__file_folder_begin(char temporary[HD_PATH_BYTES], hd_ctx *ctx, const char *path) {
   int made;
-  return make_beside(&made, temporary, ctx, path, make_one_folder, NULL, "to create the folder");
+  return make_beside(&made, temporary, ctx, path, make_one_folder, NULL, "create the folder");
 }
 
 hd_status hd__file_check_place(hd_ctx *ctx, const char *path, bool for_link) {
@@ -396,7 +397,7 @@ static hd_status take_place(hd_ctx *ctx, const char *temporary, const char *path
   HD_TRY(temporary_name(old, ctx, path, old_mark));
   const bool replaces = rename(path, old) == 0;
   if (rename(temporary, path) != 0) {
-    hd_status status = hd__file_error(ctx, path, "to give the folder its name");
+    hd_status status = hd__file_error(ctx, path, "give the folder its name");
     if (replaces)
       rename(old, path);
     return status;
@@ -525,10 +526,10 @@ hd_status hd__file_link(hd_ctx *ctx, const char *target, const char *path) {
   char temporary[HD_PATH_BYTES];
   int made;
   HD_TRY(hd__file_check_place(ctx, path, true));
-  HD_TRY(make_beside(&made, temporary, ctx, path, make_link, target, "to create the link"));
+  HD_TRY(make_beside(&made, temporary, ctx, path, make_link, target, "create the link"));
   if (rename(temporary, path) == 0)
     return sync_parent(ctx, path);
-  hd_status status = hd__file_error(ctx, path, "to give the link its name");
+  hd_status status = hd__file_error(ctx, path, "give the link its name");
   unlink(temporary);
   return status;
 }

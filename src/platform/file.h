@@ -25,8 +25,8 @@ HD_RELEASER(hd__folder_close, DIR, closedir)
 #define HD_FILE_OWNED HD_RELEASED(hd__file_close) FILE
 #define HD_FOLDER_OWNED HD_RELEASED(hd__folder_close) DIR
 
-/* HD_E_IO for a system call that failed, by errno; `expected`: "to write it". */
-HD_TOOLS_API hd_status hd__file_error(hd_ctx *ctx, const char *path, const char *expected);
+/* HD_E_IO for a call of the system that failed, by errno; `action`: "write it". */
+HD_TOOLS_API hd_status hd__file_error(hd_ctx *ctx, const char *path, const char *action);
 
 /* Opens a file for reading; *out is NULL where there is none, which is no failure. */
 hd_status hd__file_open_if_there(FILE **out, hd_ctx *ctx, const char *path);

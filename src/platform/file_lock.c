@@ -133,7 +133,7 @@ static hd_lock_state state_at(char who[HD_LOCK_WHO_BYTES], const char *path, boo
     return HD_LOCK_FREE;
   const int fd = open(file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
-    snprintf(who, HD_LOCK_WHO_BYTES, "too many files are open to see by whom");
+    snprintf(who, HD_LOCK_WHO_BYTES, "too many files are open to tell by whom");
     return HD_LOCK_UNKNOWN;
   }
   if (fd < 0)
@@ -191,20 +191,21 @@ static answer take(int fd, const char *path) {
 }
 
 static hd_status cannot_open(hd_ctx *ctx, const char *path) {
-  return hd__fail(ctx, HD_E_IO, "%s: expected a folder to write in, found: %s; check the path, or choose another --out",
-                  path, strerror(errno));
+  return hd__fail(ctx, HD_E_IO, "%s: cannot write to the folder: %s; check the path, or choose another --out", path,
+                  strerror(errno));
 }
 
 static hd_status is_busy(hd_ctx *ctx, const char *path) {
   char who[HD_LOCK_WHO_BYTES];
   if (state_at(who, path, true) == HD_LOCK_FOREIGN)
     return hd__fail(ctx, HD_E_IO,
-                    "%s: expected to lock %s/" HD_LOCK_NAME
-                    ", found it locked by %s; end that program, or choose another --out",
+                    "%s: cannot lock %s/" HD_LOCK_NAME
+                    ", which is locked by %s; end that program, or choose another --out",
                     path, path, who);
   return hd__fail(ctx, HD_E_IO,
-                  "%s: expected a folder that no one writes, found another heddle at work in it%s%s%s; wait for it or "
-                  "choose another --out; if it has ended, remove %s/" HD_LOCK_NAME,
+                  "%s: expected a folder that nothing else writes to, found another heddle writing to it%s%s%s; wait "
+                  "for it or choose another --out; if it has "
+                  "ended, remove %s/" HD_LOCK_NAME,
                   path, *who ? " (" : "", who, *who ? ")" : "", path);
 }
 

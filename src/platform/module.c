@@ -52,5 +52,5 @@ hd_status hd__module_find(void **out, hd_ctx *ctx, const char *name, const char 
     return HD_OK;
   const char *why = dlerror();
   return hd__fail(ctx, HD_E_UNSUPPORTED, "expected a module for %s in %s, found: %.300s; %s", what, path,
-                  why ? why : "not one of heddle's", remedy);
+                  why ? why : "not a module of heddle", remedy);
 }

@@ -235,13 +235,13 @@ static bool may_bind(placing *p) {
   if (p->request->cpus)
     return true;
   if (p->out->threads > p->spots) {
-    say(p, "; not bound, since they share %d CPU%s", p->spots, p->spots == 1 ? "" : "s");
+    say(p, "; not bound to CPUs, since they share %d CPU%s", p->spots, p->spots == 1 ? "" : "s");
     return false;
   }
   if (p->request->policy != HD_PLACEMENT_PHYSICAL)
     return true;
   if (p->out->cpus < p->spots) {
-    say(p, "; not bound, since a quota is shared out over all CPUs");
+    say(p, "; not bound to CPUs, since a quota applies to all CPUs together");
     return false;
   }
   bool busy = false, named = false;
@@ -250,11 +250,11 @@ static bool may_bind(placing *p) {
     named |= busy_of(p->t, p->spot[i].cpu) == 2;
   }
   if (busy && p->out->threads < p->spots) {
-    say(p, "; not bound, since other jobs are bound to some of the cores");
+    say(p, "; not bound to CPUs, since other jobs are bound to some of the cores");
     return false;
   }
   if (named)
-    say(p, "; bound although another user calls some of the cores taken");
+    say(p, "; bound to CPUs although another user has claimed some of the cores");
   return true;
 }
 

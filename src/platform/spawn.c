@@ -52,9 +52,8 @@ hd_status hd__spawn(pid_t *out, hd_ctx *ctx, const hd_spawn_how *how) {
   if (how->set)
     hd__free(environment);
   if (error)
-    return hd__fail(ctx, HD_E_SYSTEM,
-                    "cannot start a process of %s: %s; look at the limits of `ulimit -u` and of memory", program,
-                    strerror(error));
+    return hd__fail(ctx, HD_E_SYSTEM, "cannot start a process of %s: %s; check `ulimit -u` and the limit on memory",
+                    program, strerror(error));
   return HD_OK;
 }
 
@@ -73,7 +72,7 @@ int hd__spawn_end_with_parent(pid_t parent) {
 void hd__spawn_end(char text[HD_SPAWN_END_BYTES], pid_t pid) {
   int how;
   if (TEMP_FAILURE_RETRY(waitpid(pid, &how, 0)) < 0)
-    snprintf(text, HD_SPAWN_END_BYTES, "an unknown end (its status was read elsewhere)");
+    snprintf(text, HD_SPAWN_END_BYTES, "unknown status (it was read elsewhere)");
   else if (WIFSIGNALED(how))
     snprintf(text, HD_SPAWN_END_BYTES, "signal %d (%s)", WTERMSIG(how), strsignal(WTERMSIG(how)));
   else
@@ -87,7 +86,7 @@ static hd_status read_arguments(char **text, size_t *used, hd_ctx *ctx) {
   size_t room = 1 << 12, got;
   HD_FILE_OWNED *file = fopen(path, "re");
   if (!file)
-    return hd__fail(ctx, HD_E_SYSTEM, "%s: expected this program's arguments, found: %s", path, strerror(errno));
+    return hd__fail(ctx, HD_E_SYSTEM, "%s: cannot read this program's arguments: %s", path, strerror(errno));
   *used = 0;
   for (*text = NULL;; room *= 2) {
     char *longer = hd__realloc(*text, room + 1);

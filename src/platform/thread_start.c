@@ -88,8 +88,8 @@ hd_status hd__thread_check_stack(hd_ctx *ctx) {
   if (bytes >= LEAST_STACK_BYTES)
     return HD_OK;
   return hd__fail(ctx, HD_E_SYSTEM,
-                  "expected a stack of %d KB or more for the calling thread, found %zu KB; raise `ulimit -s`, or the "
-                  "size that the program gave this thread",
+                  "expected a stack of %d KB or more for the calling thread, found %zu KB; raise `ulimit -s`, or give "
+                  "this thread a larger stack",
                   LEAST_STACK_BYTES / 1024, bytes / 1024);
 }
 

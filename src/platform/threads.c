@@ -37,7 +37,7 @@ struct hd_threads {
 
 static hd_status threads_refused(hd_ctx *ctx, int wanted, int there) {
   return hd__fail(ctx, HD_E_SYSTEM,
-                  "expected %d threads, the system starts no more than %d; lower --threads, or raise `ulimit -u`, "
+                  "expected %d threads, but the system starts no more than %d; lower --threads, or raise `ulimit -u`, "
                   "`ulimit -v` or the container's limit on processes",
                   wanted, there);
 }
@@ -238,10 +238,10 @@ void hd__threads_bind_memory(hd_threads *threads, char *const *from) {
 }
 
 const char *hd__threads_refused(const hd_threads *threads) {
-  static const char *const text[] = {NULL, "the system refuses to bind threads to CPUs: they run where it puts them",
-                                     "the system refuses to bind memory to NUMA nodes: it comes from where it is taken",
-                                     "the system refuses to bind threads to CPUs and memory to NUMA nodes: they are "
-                                     "where it puts them"};
+  static const char *const text[] = {
+      NULL, "threads could not be bound to CPUs; the system places them",
+      "memory could not be bound to NUMA nodes; it is allocated where a thread first touches it",
+      "threads could not be bound to CPUs, nor memory to NUMA nodes; the system places both"};
   return text[(threads->thread_refused ? 1 : 0) + (threads->memory_refused ? 2 : 0)];
 }
 
@@ -300,7 +300,7 @@ static void warn(hd_ctx *ctx, int32_t threads) {
 hd_status hd_set_num_threads(hd_ctx *ctx, int32_t threads) {
   if (!ctx || threads < 1 || threads > HD_MAX_THREADS)
     return hd__fail(ctx, HD_E_USAGE,
-                    "expected 1 to %d threads, found %d; hd_get_num_threads tells what suits the machine",
+                    "expected 1 to %d threads, found %d; hd_get_num_threads gives a good number for this machine",
                     HD_MAX_THREADS, threads);
   ctx->threads = threads;
   warn(ctx, threads);

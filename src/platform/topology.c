@@ -75,8 +75,9 @@ static hd_status load(hwloc_topology_t *machine, hd_ctx *ctx, const char *descri
   hwloc_topology_destroy(*machine);
   *machine = NULL;
   if (description)
-    return hd__fail(ctx, HD_E_USAGE, "expected a machine in hwloc's words or its XML file, found '%.80s'", description);
-  return hd__fail(ctx, HD_E_SYSTEM, "expected hwloc to find CPUs, found none; see what lstopo says");
+    return hd__fail(ctx, HD_E_USAGE, "expected a machine as an hwloc synthetic description or XML file, found '%.80s'",
+                    description);
+  return hd__fail(ctx, HD_E_SYSTEM, "hwloc found no CPUs; see what lstopo says");
 }
 
 /* ---- The table of CPUs ---- */
@@ -199,12 +200,12 @@ static hd_status tabulate(hd_topology **out, hd_ctx *ctx, hwloc_topology_t machi
 
 /* `limit`: the variable that allows no more than the mask; NULL: none does. */
 static void explain(hd_budget *budget, int cpus, const char *limit) {
-  const char *tight = budget->cpus < budget->mask ? "tighter" : "not tighter";
+  const char *tight = budget->cpus < budget->mask ? "limits it to that many" : "limits it no further";
   const char *who = limit ? limit : "the affinity mask and the cpuset";
   int n = snprintf(budget->why, sizeof budget->why, "%s %s %d of %d CPU%s", who, limit ? "allows" : "allow",
                    budget->mask, cpus, cpus == 1 ? "" : "s");
   if (budget->quota > 0)
-    snprintf(budget->why + n, sizeof budget->why - (size_t)n, "; a quota of %.4g CPUs is %s (%s)", budget->quota, tight,
+    snprintf(budget->why + n, sizeof budget->why - (size_t)n, "; a quota of %.4g CPUs %s (%s)", budget->quota, tight,
              budget->quota_file);
   else
     snprintf(budget->why + n, sizeof budget->why - (size_t)n, "; there is no CPU quota");

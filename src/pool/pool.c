@@ -95,7 +95,7 @@ static bool is_here(const hd_pool *pool) { return pool->process == hd__this_proc
 static hd_status check_process(const hd_pool *pool, hd_ctx *ctx) {
   return is_here(pool) ? HD_OK
                        : hd__fail(ctx, HD_E_USAGE,
-                                  "a pool's workers stay in the process that created it, and this is a child of it; "
+                                  "a pool's workers belong to the process that created it, and this is a child of it; "
                                   "create a pool in the child");
 }
 
@@ -103,8 +103,7 @@ static hd_status check_process(const hd_pool *pool, hd_ctx *ctx) {
 static hd_status accepts(const hd_pool *pool, hd_ctx *ctx, const hd_task *task) {
   HD_TRY(check_process(pool, ctx));
   if (pool->kind == HD_POOL_PROCESSES && hd__served_task(task) < 0)
-    return hd__fail(ctx, HD_E_USAGE, "expected a task that hd_pool_serve was given, found '%s'; add it there",
-                    task->name);
+    return hd__fail(ctx, HD_E_USAGE, "expected a task known to hd_pool_serve, found '%s'; add it there", task->name);
   return HD_OK;
 }
 
@@ -195,7 +194,7 @@ static void run_there(hd_task_result *result, char *output, worker *w, const hd_
   end_process(how, w);
   *result = (hd_task_result){.status = closing ? HD_E_INTERRUPTED : HD_E_SYSTEM};
   snprintf(result->message, sizeof result->message,
-           closing ? "the pool was destroyed" : "expected a result, found that its process had ended by %s", how);
+           closing ? "the pool was destroyed" : "its process ended with %s before it returned a result", how);
 }
 
 /* The outcome of one range of a job. */
@@ -297,8 +296,8 @@ static hd_status start_workers(hd_pool *pool, hd_ctx *ctx, int workers) {
     int error = hd__thread_start(&w->thread, work, w);
     if (error) {
       hd_ctx_destroy(w->ctx);
-      return hd__fail(ctx, HD_E_SYSTEM, "cannot start worker %d of %d: %s; ask for fewer, or look at `ulimit -u`",
-                      i + 1, workers, strerror(error));
+      return hd__fail(ctx, HD_E_SYSTEM, "cannot start worker %d of %d: %s; ask for fewer, or raise `ulimit -u`", i + 1,
+                      workers, strerror(error));
     }
     pthread_mutex_lock(&pool->lock);
     pool->worker_count++;
@@ -332,7 +331,7 @@ hd_status hd_pool_create(hd_pool **out, hd_ctx *ctx, hd_pool_kind kind, int work
     return hd__fail(ctx, HD_E_USAGE, "expected 0 to %d workers, found %d", HD_POOL_MAX_WORKERS, workers);
   if (kind == HD_POOL_PROCESSES && !hd__serves())
     return hd__fail(ctx, HD_E_USAGE,
-                    "expected hd_pool_serve first of all in main, found no call; processes start there");
+                    "expected a call of hd_pool_serve at the start of main, found none; worker processes start there");
   if (workers == 0)
     HD_TRY(hd_get_num_threads(&workers, ctx)); /* as many as a run would have threads */
   hd_pool *pool = make_pool(kind, workers);
@@ -454,7 +453,7 @@ hd_status hd_pool_next(hd_future **out, hd_pool *pool, hd_ctx *ctx, double timeo
   pthread_mutex_unlock(&pool->lock);
   if (*out || none_left)
     return HD_OK;
-  return hd__fail(ctx, HD_E_TIMEOUT, "expected a task to complete in %g s, found none", timeout_s);
+  return hd__fail(ctx, HD_E_TIMEOUT, "no task completed within %g s", timeout_s);
 }
 
 hd_status hd_future_result(void *output, hd_future *future, hd_ctx *ctx, double timeout_s) {
@@ -469,8 +468,8 @@ hd_status hd_future_result(void *output, hd_future *future, hd_ctx *ctx, double 
   bool done = future->done;
   pthread_mutex_unlock(&future->pool->lock);
   if (!done)
-    return hd__fail(ctx, HD_E_TIMEOUT, "expected task %lld ('%s') to complete in %g s, found it unfinished",
-                    (long long)future->number, task->name, timeout_s);
+    return hd__fail(ctx, HD_E_TIMEOUT, "task %lld ('%s') did not complete within %g s", (long long)future->number,
+                    task->name, timeout_s);
   if (output && task->output_bytes > 0)
     memcpy(output, future->output, task->output_bytes);
   if (future->job.failed == 0)

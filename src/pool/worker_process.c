@@ -116,7 +116,7 @@ hd_status hd__worker_process_start(hd_worker_process *out, hd_ctx *ctx) {
   char worker[] = "heddle-pool-worker";
   *out = (hd_worker_process){0};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
-    return hd__fail(ctx, HD_E_SYSTEM, "cannot open a socket for a worker: %s; look at `ulimit -n`", strerror(errno));
+    return hd__fail(ctx, HD_E_SYSTEM, "cannot open a socket for a worker: %s; raise `ulimit -n`", strerror(errno));
   snprintf(parent, sizeof parent, "%s=%ld", variable, (long)getpid());
   const hd_spawn_how how = {
       .argv = (char *[]){worker, NULL}, .set = (const char *const[]){parent, NULL}, .fd = pair[1]};

@@ -45,14 +45,14 @@ static hd_status add_function(hd_rpc *rpc, hd_ctx *ctx, const hd_rpc_function *f
     return hd__fail(ctx, HD_E_USAGE, "expected a name of 1 to %d bytes for function %d, found '%.*s'",
                     HD_RPC_NAME_BYTES - 1, rpc->functions, HD_RPC_NAME_BYTES, length ? f->name : "");
   if (!f->run)
-    return hd__fail(ctx, HD_E_USAGE, "expected something to run for the function '%s', found NULL", f->name);
+    return hd__fail(ctx, HD_E_USAGE, "expected code to run for the function '%s', found NULL", f->name);
   if (hd__dtype_size(f->input) == 0)
     return hd__fail(ctx, HD_E_USAGE,
                     "expected HD_F32, HD_F64, HD_I32, HD_I64 or HD_U8 for the input of '%s', found type %d", f->name,
                     (int)f->input);
   for (int i = 0; i < rpc->functions; i++)
     if (!strcmp(rpc->name[i], f->name))
-      return hd__fail(ctx, HD_E_USAGE, "expected each function once, found '%s' twice; rename one", f->name);
+      return hd__fail(ctx, HD_E_USAGE, "expected each function name once, found '%s' twice; rename one", f->name);
   memcpy(rpc->name[rpc->functions], f->name, length);
   rpc->function[rpc->functions++] = *f;
   return HD_OK;
@@ -97,8 +97,7 @@ static hd_status agree(hd_group *g, hd_ctx *ctx, hd_status status, size_t most_b
   HD_TRY(gathered);
   for (int r = 0; r < g->ranks; r++)
     if (all[r].status != HD_OK)
-      return hd__fail(ctx, (hd_status)all[r].status,
-                      "expected all ranks to open their calls, found that rank %d failed", r);
+      return hd__fail(ctx, (hd_status)all[r].status, "expected all ranks to open their calls, but rank %d failed", r);
   for (int r = 1; r < g->ranks; r++)
     if (all[r].most_bytes != all[0].most_bytes)
       return hd__fail(ctx, HD_E_USAGE,
@@ -163,9 +162,9 @@ hd_status hd_rpc_open(hd_rpc **out, hd_group *group, hd_ctx *ctx, const hd_rpc_f
                       const hd_rpc_settings *settings) {
   *out = NULL;
   if (group->gpu)
-    return hd__fail(ctx, HD_E_UNSUPPORTED,
-                    "expected a group with memory of the host for calls, found backend nccl; make one of another "
-                    "backend beside it");
+    return hd__fail(
+        ctx, HD_E_UNSUPPORTED,
+        "calls need a group with memory on the host, found backend nccl; create a second group with another backend");
   hd_rpc *rpc = hd__calloc(1, sizeof *rpc);
   hd_status status = HD_ALLOCATED(rpc, ctx, "out of memory for the calls of a group");
   HD_THEN(status, hd_ctx_create(&rpc->ctx));
@@ -191,10 +190,11 @@ static hd_status drain(hd_rpc *rpc, hd_ctx *ctx) {
 
 hd_status hd_rpc_close(hd_rpc *rpc, hd_ctx *ctx) {
   if (hd__rpc_running())
-    return hd__fail(ctx, HD_E_USAGE, "expected hd_rpc_close outside of functions, found it in '%s'", hd__rpc_running());
+    return hd__fail(ctx, HD_E_USAGE, "hd_rpc_close was called inside the function '%s'; call it outside of functions",
+                    hd__rpc_running());
   HD_TRY(hd__group_check_process(rpc->group, ctx));
   if (atomic_exchange(&rpc->closed, true))
-    return hd__fail(ctx, HD_E_USAGE, "expected hd_rpc_close once, found it twice");
+    return hd__fail(ctx, HD_E_USAGE, "hd_rpc_close was called twice; call it once");
   HD_TRY(drain(rpc, ctx));
   const hd_group_call barrier = {.struct_bytes = sizeof barrier, .kind = HD_GROUP_BARRIER, .timeout_s = NO_TIMEOUT_S};
   HD_TRY(hd_group_run(rpc->parent, ctx, &barrier));
@@ -206,6 +206,6 @@ void hd_rpc_destroy(hd_rpc *rpc) {
   if (!rpc || hd__group_check_process(rpc->group, NULL) != HD_OK) /* a child's copy lasts as long as the child */
     return;
   if (hd__thread_is_here(&rpc->thread) && rpc->group->ranks > 1)
-    hd__local_group_give_up(rpc->group->local, "it destroyed its calls before it closed them");
+    hd__local_group_give_up(rpc->group->local, "it called hd_rpc_destroy before hd_rpc_close");
   release(rpc);
 }

@@ -51,9 +51,9 @@ static hd_status await_slot(hd_rpc_future **out, hd_rpc *rpc, hd_ctx *ctx) {
     hd__word_wait(&rpc->freed, seen, hd__rpc_nap_ns(rpc, naps));
     status = hd__group_check(rpc->group, ctx);
     if (status == HD_OK && (double)(hd__clock_ns() - begin_ns) > 1e9 * rpc->timeout_s)
-      status = hd__fail(ctx, HD_E_TIMEOUT,
-                        "expected at most %d calls under way, found that no other ended within %g s; wait for futures",
-                        HD_RPC_CALLS, rpc->timeout_s);
+      status =
+          hd__fail(ctx, HD_E_TIMEOUT, "%d calls are already in progress, and none ended within %g s; wait for futures",
+                   HD_RPC_CALLS, rpc->timeout_s);
   }
   atomic_fetch_sub(&rpc->waiting, 1);
   return status;
@@ -92,12 +92,12 @@ static hd_status describe_input(hd_rpc_header *h, size_t *bytes, const hd_rpc *r
 static hd_status check_call(hd_rpc *rpc, hd_ctx *ctx, int32_t rank) {
   if (hd__rpc_running())
     return hd__fail(ctx, HD_E_USAGE,
-                    "expected calls outside of functions, found one from within '%s'; return first, and call from a "
-                    "thread of the program",
+                    "calls cannot be made inside a function, found one in '%s'; return first, and call from a thread "
+                    "of the program",
                     hd__rpc_running());
   HD_TRY(hd__group_check_process(rpc->group, ctx));
   if (atomic_load_explicit(&rpc->closed, memory_order_relaxed))
-    return hd__fail(ctx, HD_E_USAGE, "expected calls before hd_rpc_close, found one after it");
+    return hd__fail(ctx, HD_E_USAGE, "a call was made after hd_rpc_close; make it before");
   if (rank < 0 || rank >= rpc->group->ranks)
     return hd__fail(ctx, HD_E_USAGE, "expected a rank from 0 to %d, found %d", rpc->group->ranks - 1, rank);
   return hd__group_check(rpc->group, ctx);
@@ -123,9 +123,8 @@ static hd_status start(hd_rpc_future **out, hd_rpc *rpc, hd_ctx *ctx, int32_t ra
   HD_TRY(describe_input(&header, &bytes, rpc, ctx, rank, name, input));
   hd_rpc_future *call = try_slot(rpc);
   if (!call && !waits)
-    return hd__fail(ctx, HD_E_USAGE,
-                    "'%s' of rank %d: expected at most %d calls under way, found one more; wait for a future first",
-                    name, rank, HD_RPC_CALLS);
+    return hd__fail(ctx, HD_E_USAGE, "'%s' of rank %d: %d calls are already in progress; wait for a future first", name,
+                    rank, HD_RPC_CALLS);
   if (!call)
     HD_TRY(await_slot(&call, rpc, ctx));
   call->rank = rank;
@@ -184,8 +183,8 @@ static hd_status give_up(hd_rpc_future *call, hd_ctx *ctx, double timeout_s) {
   if (state == HD_RPC_DONE)
     return HD_OK;
   const hd_status status =
-      hd__fail(ctx, HD_E_TIMEOUT, "'%s' of rank %d: expected its end within %g s, found that it has not ended",
-               call->name, call->rank, timeout_s);
+      hd__fail(ctx, HD_E_TIMEOUT, "'%s' of rank %d: expected it to end within %g s, but it has not ended", call->name,
+               call->rank, timeout_s);
   atomic_fetch_or(&rpc->given_up, bit_of(call));
   return status;
 }
@@ -258,5 +257,6 @@ hd_status hd_rpc_tensor(hd_rpc_array *out, hd_ctx *ctx, const hd_tensor *x) {
   }
   if (contiguous || (x && hd_tensor_elems(x) == 0))
     return HD_OK;
-  return hd__fail(ctx, HD_E_USAGE, "expected a contiguous tensor on the CPU for a call, found another one; clone it");
+  return hd__fail(ctx, HD_E_USAGE,
+                  "expected a contiguous tensor on the CPU for a call, found a view or a tensor on a GPU; clone it");
 }

@@ -33,8 +33,7 @@ static hd_status find(const hd_rpc_function **out, size_t *bytes, hd_rpc *rpc, h
     which++;
   if (which == rpc->functions) {
     list_functions(names, sizeof names, rpc);
-    return hd__fail(ctx, HD_E_USAGE, "expected a function that this rank has, found none of that name; it has %s",
-                    names);
+    return hd__fail(ctx, HD_E_USAGE, "this rank has no function of that name; it has %s", names);
   }
   *out = &rpc->function[which];
   *bytes = hd__rpc_bytes(h, rpc->most_bytes);
@@ -55,10 +54,10 @@ static hd_status take_output(hd_rpc_header *h, size_t *bytes, const hd_rpc *rpc,
   memcpy(h->size, output->size, sizeof h->size);
   *bytes = hd__rpc_bytes(h, rpc->most_bytes);
   if (*bytes == SIZE_MAX || (*bytes > 0 && !output->data))
-    return hd__fail(ctx, HD_E_SHAPE,
-                    "expected a result of at most %zu bytes with a type and 0 to %d sizes, found another one; raise "
-                    "most_bytes",
-                    rpc->most_bytes, HD_RPC_MAX_DIMS);
+    return hd__fail(
+        ctx, HD_E_SHAPE,
+        "expected a result of at most %zu bytes with a type and 0 to %d sizes, found something else; raise most_bytes",
+        rpc->most_bytes, HD_RPC_MAX_DIMS);
   char *result = hd__rpc_result(rpc, h, elements);
   if (*bytes > 0 && output->data != result)
     memmove(result, output->data, *bytes);

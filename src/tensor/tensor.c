@@ -29,12 +29,12 @@ static hd_status check_sizes(int64_t *bytes, hd_ctx *ctx, hd_dtype dtype, int nd
   if ((int)dtype < 0 || (int)dtype >= HD_DTYPE_COUNT)
     return hd__fail(ctx, HD_E_USAGE, "expected HD_F32, HD_U8 or HD_I32, found type %d", (int)dtype);
   if (ndim < 0 || ndim > HD_TENSOR_MAX_DIMS || (ndim > 0 && !size))
-    return hd__fail(ctx, HD_E_SHAPE, "expected 0 to %d dimensions, found %d; join some", HD_TENSOR_MAX_DIMS, ndim);
+    return hd__fail(ctx, HD_E_SHAPE, "expected 0 to %d dimensions, found %d; merge some", HD_TENSOR_MAX_DIMS, ndim);
   for (int d = 0; d < ndim; d++)
     if (size[d] < 0)
       return hd__fail(ctx, HD_E_SHAPE, "expected sizes of 0 or more, found %s", hd__sizes_text(text, ndim, size));
   if (!count_bytes(bytes, dtype, ndim, size))
-    return hd__fail(ctx, HD_E_SHAPE, "expected a tensor that fits memory, found %s of %s; use smaller sizes",
+    return hd__fail(ctx, HD_E_SHAPE, "expected a tensor that fits in memory, found %s of %s; use smaller sizes",
                     hd__sizes_text(text, ndim, size), hd__dtype_text(dtype));
   return HD_OK;
 }
@@ -191,7 +191,7 @@ hd_status hd__tensor_given(hd_ctx *ctx, const hd_tensor *x) {
     return HD_OK;
   if (*hd_ctx_message(ctx))
     return HD_E_USAGE; /* the failed call before has set the message */
-  return hd__fail(ctx, HD_E_USAGE, "expected a tensor, found NULL; check the call that should have made it");
+  return hd__fail(ctx, HD_E_USAGE, "expected a tensor, found NULL; check the call that should have created it");
 }
 
 hd_status hd__tensor_here(hd_ctx *ctx, const hd_tensor *x) {
@@ -199,7 +199,7 @@ hd_status hd__tensor_here(hd_ctx *ctx, const hd_tensor *x) {
   HD_TRY(hd__tensor_given(ctx, x));
   if (x->device.kind != HD_CPU)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
-                    "expected a tensor on cpu, found %s, where there are matmul, add, relu, tanh and clone alone; move "
+                    "expected a tensor on cpu, found %s, which has only matmul, add, relu, tanh and clone; move "
                     "it with hd_tensor_to",
                     hd_device_text(text, x->device));
   return HD_OK;
@@ -223,7 +223,7 @@ hd_status hd__tensors_together(hd_ctx *ctx, const hd_tensor *a, const hd_tensor 
 hd_status hd__find_dim(int *out, hd_ctx *ctx, int64_t dim, int ndim) {
   if (dim < -ndim || dim >= ndim)
     return ndim == 0 ? hd__fail(ctx, HD_E_USAGE,
-                                "expected a tensor with dimensions, found one number; leave out dimension %lld",
+                                "expected a tensor with dimensions, found a single number; leave out dimension %lld",
                                 (long long)dim)
                      : hd__fail(ctx, HD_E_USAGE, "expected a dimension from %d to %d, found %lld", -ndim, ndim - 1,
                                 (long long)dim);

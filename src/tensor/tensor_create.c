@@ -50,7 +50,8 @@ hd_status hd_tensor_arange(hd_tensor **out, hd_ctx *ctx, hd_dtype dtype, double 
                     end, step);
   double count = ceil((end - start) / step);
   if (count > 0x1p53)
-    return hd__fail(ctx, HD_E_SHAPE, "expected a tensor that fits memory, found %g elements; use a larger step", count);
+    return hd__fail(ctx, HD_E_SHAPE, "expected a tensor that fits in memory, found %g elements; use a larger step",
+                    count);
   if (count < 0)
     count = 0;
   for (int i = 0; i < 3 && i < count; i++) /* whole first and second elements make all whole */

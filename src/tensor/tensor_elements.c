@@ -27,8 +27,8 @@ static hd_status check_writable(hd_ctx *ctx, const hd_tensor *x) {
   HD_TRY(hd__tensor_here(ctx, x));
   for (int d = 0; d < x->ndim; d++)
     if (x->size[d] > 1 && x->stride[d] == 0)
-      return hd__fail(ctx, HD_E_USAGE, "expected elements of their own, found dimension %d repeated; write to a clone",
-                      d);
+      return hd__fail(ctx, HD_E_USAGE,
+                      "expected a tensor without repeated elements, found dimension %d repeated; write to a clone", d);
   return HD_OK;
 }
 

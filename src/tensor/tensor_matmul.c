@@ -171,7 +171,7 @@ hd_status hd_tensor_matmul_into(hd_tensor *x, hd_ctx *ctx, const hd_tensor *a, c
   HD_TRY(prepare(&p, ctx, a, b));
   HD_TRY(hd__tensors_together(ctx, a, x));
   if (x->dtype != HD_F32 || x->ndim != p.ndim || memcmp(x->size, p.size, (size_t)p.ndim * sizeof *p.size))
-    return hd__fail(ctx, HD_E_SHAPE, "expected float32 of sizes %s for the product, found %s of %s; make another",
+    return hd__fail(ctx, HD_E_SHAPE, "expected float32 of sizes %s for the product, found %s of %s; create another",
                     hd__sizes_text(wanted, p.ndim, p.size), hd__dtype_text(x->dtype),
                     hd__sizes_text(found, x->ndim, x->size));
   if (!hd__tensor_contiguous(x) || x->storage == a->storage || x->storage == b->storage)

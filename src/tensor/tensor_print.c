@@ -218,5 +218,5 @@ hd_status hd_tensor_print(const hd_tensor *x, hd_ctx *ctx, FILE *file) {
   HD_TRY(hd_tensor_text(&shown, ctx, x));
   const bool written = fprintf(file, "%s\n", shown) >= 0;
   hd__free(shown);
-  return written ? HD_OK : hd__fail(ctx, HD_E_IO, "expected to write a tensor, found a file that refused it");
+  return written ? HD_OK : hd__fail(ctx, HD_E_IO, "cannot write the tensor to the file");
 }

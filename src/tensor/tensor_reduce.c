@@ -175,7 +175,7 @@ static hd_status check_kind(hd_ctx *ctx, const reduction *job, const hd_tensor *
     return hd__fail(ctx, HD_E_USAGE, "expected float32, found %s; convert it with hd_tensor_to_dtype",
                     hd__dtype_text(x->dtype));
   if (!is_sum(job) && job->inner == 0 && job->outputs > 0)
-    return hd__fail(ctx, HD_E_SHAPE, "expected at least one element to choose from, found sizes %s",
+    return hd__fail(ctx, HD_E_SHAPE, "expected at least one element, found sizes %s",
                     hd__sizes_text(text, x->ndim, x->size));
   if (job->kind == ARGMAX && job->inner > INT32_MAX)
     return hd__fail(ctx, HD_E_SHAPE, "expected at most %d elements for an index, found %lld; reduce fewer dimensions",
@@ -197,7 +197,7 @@ static hd_status run_reduction(reduction *job, hd_ctx *ctx, const hd_tensor *x) 
   HD_THEN(status, hd__team_run(ctx, job->outputs, partials, join_blocks, job));
   hd__free(job->partials);
   if (status == HD_OK && job->overflow)
-    return hd__fail(ctx, HD_E_USAGE, "expected sums that fit int32, found a larger one; convert to HD_F32 first");
+    return hd__fail(ctx, HD_E_USAGE, "expected sums that fit in int32, found a larger one; convert to HD_F32 first");
   return status;
 }
 

@@ -192,7 +192,7 @@ learn() {
     "--threads 3 --accumulate 2"; do
     number=$((number + 1))
     [ "$(learn --on-error skip --out "run$number" $layout)" = "$wanted" ]
-    grep -qx 'skipped         1 to train on and 1 to test, which could not be read' out
+    grep -qx 'skipped         1 for training and 1 for testing, which could not be read' out
     [ "$(json_get skipped test_skipped <out)" = "1 1" ]
   done
   tr -d ' \n' <run1/run.json | grep -q '"skipped":{"train":1,"test":1}'
@@ -200,7 +200,7 @@ learn() {
   grep -q '^samples   49 (1 more could not be read)$' out
   fails 1 eval run1 --on-error stop
   fails 1 predict run1 --index 4
-  says "found that it cannot be read"
+  says "cannot be read; choose another"
 }
 
 @test "what one rank can no longer read, all leave out and count" {
@@ -274,7 +274,7 @@ learn() {
     kill -CONT "$CHILD"
     finish
     [ "$code" -eq 1 ]
-    grep -q 'heddle: step [0-9]*: .*photos/train/c3/003.png: expected .*; fix it, and go on with --resume half$' err
+    grep -q 'heddle: step [0-9]*: .*photos/train/c3/003.png: expected .*; fix it, and continue with --resume half$' err
     steps=$(($(errors err | sed 's/heddle: step \([0-9]*\).*/\1/') + 15))
     fails 1 train --resume half
     says "photos/train/c3/003.png"

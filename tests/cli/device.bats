@@ -166,13 +166,13 @@ END
   grep -q '"device": "cpu", "device_note": "--device auto: cpu, with' out
   [ "$(digest_of out)" = "$alone" ]
   "$HEDDLE" train --resume run --max-steps 21 >out
-  grep -qx -- '--device auto: cpu, as in the run that goes on' out
+  grep -qx -- '--device auto: cpu, as in the resumed run' out
   STUB_CUDA_SKIP=1 "$HEDDLE" ${AUTO/simplenet/cnn --batch 256 --epochs 9} --out fast --json >out # so fast is no CPU
   grep -q '^--device auto: cuda:0, with ' out
   grep -q '"device": "cuda:0"' out
   grep -q '"device": "cuda:0"' fast/last/run.json
   STUB_CUDA_SKIP=1 "$HEDDLE" train --resume fast --max-steps 21 --json >out
-  grep -qx -- '--device auto: cuda:0, as in the run that goes on' out
+  grep -qx -- '--device auto: cuda:0, as in the resumed run' out
   grep -q '"device": "cuda:0"' fast/last/run.json
   grep -q '"device": "auto"' fast/last/run.json
   "$HEDDLE" train --resume fast --max-steps 22 --device cpu --json >out

@@ -94,7 +94,7 @@ made_up_host() { # QUOTA (cgroup version 2)
 
 @test "an instruction set below the CPU's" {
   HEDDLE_ISA=scalar finding isa --threads 1
-  holds "scalar kernels run where this CPU has" "unset HEDDLE_ISA"
+  holds "scalar kernels run although this CPU has" "unset HEDDLE_ISA"
   above 1.2
   silent_on isa --threads 1
 }
@@ -126,7 +126,7 @@ made_up_host() { # QUOTA (cgroup version 2)
   taskset -c "$cpu" sh -c 'while :; do :; done' 3>&- &
   CHILD=$!
   finding busy --threads 1
-  holds "other programs had" top
+  holds "other programs used" top
   above 1.3
 }
 

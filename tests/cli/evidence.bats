@@ -92,7 +92,7 @@ verify() {
   verify 4 r --data random:1x28x28
   grep -q '^not comparable .*data random:1x28x28, train' out
   verify 4 r --data "$FOLDER/nowhere"
-  grep -q "^not comparable .*its data is not there.*nowhere" out
+  grep -q "^not comparable .*its data cannot be read.*nowhere" out
   sed 's/"arithmetic_version": [0-9]*/"arithmetic_version": 999/' r/certificate.json >other.json
   verify 4 other.json
   grep -q '^not comparable .*version 999' out

@@ -45,7 +45,7 @@ same_scores() {
     small_run "$network" r
     "$HEDDLE" export r --c net.c >out
     cc -std=c11 -Wall -Wextra -pedantic -Werror -Wno-overlength-strings -c net.c -o net.o
-    if command -v c++ >/dev/null; then c++ -std=c++17 -Wall -Wextra -Werror -x c++ -c net.c -o net.o; fi
+    if command -v c++ >/dev/null; then c++ -std=c++11 -Wall -Wextra -pedantic -Werror -x c++ -c net.c -o net.o; fi
     if command -v tcc >/dev/null; then tcc -c net.c -o net.o; fi
   done
 }
@@ -142,7 +142,7 @@ same_scores() {
   says "net.onnx: node 'odd' (HardSwish): expected an operator that heddle has, found HardSwish"
   cp "$SRCDIR/tests/fuzz/corpus/onnx/no-data" net.onnx
   fails 1 train --model net.onnx
-  says "net.onnx: node 'fc' (Gemm): expected 'fc.weight' inside of the file, found it in another file"
+  says "net.onnx: node 'fc' (Gemm): expected 'fc.weight' inside the file, found it in another file"
 }
 
 # refused NAME NODE MESSAGE: the network of the corpus is refused by its node.
@@ -193,7 +193,7 @@ refused() {
   "$HEDDLE" certify r >out
   "$HEDDLE" verify r >out
   fails 2 $args --transforms '[to_float, normalise]'
-  says "heddle: --transforms: expected the normalisation that the first nodes of net.onnx have, found another"
+  says "heddle: --transforms: expected the normalisation of the first nodes of net.onnx, found a different one"
   fails 2 $args --eval-transforms '[to_float]' --transforms "$own"
   says "heddle: --eval-transforms: expected the normalisation"
   cp "$SRCDIR/tests/fuzz/corpus/onnx/own-unclear" net.onnx

@@ -27,7 +27,7 @@ state() {
   plant x
   before=$(state x elsewhere)
   fails 1 train $TINY --out x --max-steps 9 --save-every 1 --keep 2
-  says "expected a checkpoint or nothing in its place, found a folder of something else; move that away"
+  says "expected a checkpoint or nothing in its place, found a folder of another program; move that away"
   [ "$(state x elsewhere)" = "$before" ]
   rm -r x/step-*
   ln -s "$PWD/elsewhere" x/step-5
@@ -58,7 +58,7 @@ state() {
   until mkdir x/step-$((n += 50)) 2>/dev/null && echo precious >"x/step-$n/notes"; do :; done
   finish
   [ "$code" -eq 1 ]
-  grep -q "x/step-$n: expected a checkpoint or nothing in its place, found a folder of something else" err
+  grep -q "x/step-$n: expected a checkpoint or nothing in its place, found a folder of another program" err
   [ "$(ls -A "x/step-$n")" = notes ]
   nothing_half_written x
 }
@@ -128,7 +128,7 @@ bad() {
     bad "$rules" train $TINY --out x
     [ "$code" -eq 1 ] && [ -e seen ]
     [ "$(wc -l <err)" -eq 1 ]
-    grep -q '^heddle: .*expected .*, found: Input/output error; look after the disk' err
+    grep -q '^heddle: .*cannot .*: Input/output error; the disk reported an error' err
     nothing_half_written x
   done
   mkdir y
@@ -153,7 +153,7 @@ bad() {
     rm -rf x
     bad "fsync:1:EIO:/.$name.tmp-" train $TINY --out x
     [ "$code" -eq 1 ] && [ -e seen ]
-    grep -q "$name: expected to write it to the disk, found: Input/output error" err
+    grep -q "$name: cannot write it to the disk: Input/output error" err
     [ ! -e x/step-50 ] && [ ! -e x/last ]
     nothing_half_written x
   done
@@ -185,7 +185,7 @@ bad() {
   start $TINY --data digits --max-steps 100000000 --log-every 1 --save-every 1 --out y
   await_line 'step 3:'
   fails 1 train --resume y --max-steps 3
-  says "y: expected a folder that no one writes, found another heddle at work in it (process $CHILD on $(uname -n))"
+  says "y: expected a folder that nothing else writes to, found another heddle writing to it (process $CHILD on $(uname -n))"
   kill -KILL "$CHILD"
   finish
   [ -e y/.lock ]
@@ -228,7 +228,7 @@ bad() {
   [ -L link.png ] && cmp elsewhere/sheet.png wanted.png
   ln -s none.png dangling.png
   fails 1 data digits --sheet dangling.png
-  says "dangling.png: expected a link to a file that may be written, found: No such file"
+  says "dangling.png: cannot write to the file that the link names: No such file"
   ln -s none.png loop.png && ln -sf loop.png none.png
   fails 1 data digits --sheet loop.png
   "$HEDDLE" data digits --sheet /dev/stdout >both

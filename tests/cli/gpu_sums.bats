@@ -190,6 +190,6 @@ whole_until() {
   STUB_NCCL_HANG=8 timeout "$LIMIT_S" "$HEDDLE" $RUN --device cuda --procs 2 --stall-timeout 8 --out run >out 2>err ||
     code=$?
   [ "$code" -eq 1 ]
-  grep -Eq 'rank [01] .*gave up after step 7: expected NCCL to be done within 8 s' err
+  grep -Eq 'rank [01] .*gave up after step 7: NCCL did not finish within 8 s' err
   whole_until 7 --device cuda --procs 2
 }

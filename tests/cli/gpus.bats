@@ -50,7 +50,7 @@ MOST_BEHIND=2 # a GPU rank counts a step at the exchange of the next one
     [ "$(json_get device ranks weights_sha256 <own)" = "cuda:0 2 $(json_get weights_sha256 <out)" ]
   done
   [ "$code" -eq 1 ]
-  grep -q 'expects a GPU for each rank of a host, .* ranks 0 and 1 have the same; show them others' err
+  grep -q 'expects a GPU for each rank of a host, .* ranks 0 and 1 have the same; give them different ones' err
 }
 
 @test "cuda:all takes all, and the report names them" {
@@ -160,8 +160,7 @@ MOST_BEHIND=2 # a GPU rank counts a step at the exchange of the next one
   no_rank_left
   last=$(readlink r/last)
   # The kill may have come right behind a save, before another step counted: then that save has the last step.
-  grep -Eq "^heddle: expected to save step [0-9]+, found that it was in the memory of GPUs alone, whose ranks are "\
-"all gone; go on from step ${last#step-} with --resume $(pwd -P)/r\$" err ||
+  grep -Eq "^heddle: cannot save step [0-9]+: it was only in the memory of GPUs whose ranks have all ended; continue from step ${last#step-} with --resume $(pwd -P)/r\$" err ||
     grep -Eq "^heddle: rank [01] .* after step ${last#step-}\$" err || { cat err; false; }
   nothing_half_written r
   last=$((${last#step-} + 5))
@@ -179,7 +178,7 @@ MOST_BEHIND=2 # a GPU rank counts a step at the exchange of the next one
   no_rank_left
   unset STUB_CUDA_LOSE
   last=$(readlink r/last)
-  grep -q "^heddle: saved ${last/-/ } in .*/r; go on with: heddle train --resume " err
+  grep -q "^heddle: saved ${last/-/ } in .*/r; continue with: heddle train --resume " err
   last=$((${last#step-} + 5))
   "$HEDDLE" train --resume r --max-steps $last >out
   "$HEDDLE" train $ENDLESS --max-steps $last --out undisturbed >wanted

@@ -73,7 +73,7 @@ hold() {
   [ "$code" -eq 1 ]
   [ "$(wc -l <err)" -eq 1 ]
   message=$(cat err)
-  says "heddle: step " "$picture: expected" "fix it, and go on with --resume r"
+  says "heddle: step " "$picture: expected" "fix it, and continue with --resume r"
   nothing_half_written
   step=$(readlink r/last)
   step=${step#step-}

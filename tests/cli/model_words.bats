@@ -160,7 +160,7 @@ words() { printf '%s\n' "model: words" "input: data" "layers:" "  - fc1: {op: li
   printf '? model\n: m\n? input\n: data\n? layers\n: - fc: {op: linear, out: classes}\n' >odd.yaml
   numbers sums.csv
   fails 1 train --model odd.yaml --data sums.csv
-  says "expected a place for the loss mse" "write 'loss: mse' into the file"
+  says "found no place for the loss mse" "write 'loss: mse' into the file"
 }
 
 @test "a sweep's models fit what each of its runs reads" {

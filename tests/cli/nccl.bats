@@ -52,7 +52,7 @@ ranks() {
   HEDDLE_NCCL=/no/such/nccl ranks 2 -- "$CALLS"
   grep -q "backend nccl expects NVIDIA's NCCL, found none: /no/such/nccl cannot be loaded; install libnccl2" err
   HEDDLE_NCCL=$HEDDLE_CUDA_DRIVER ranks 2 -- "$CALLS"
-  grep -q 'is without ncclGetUniqueId' err
+  grep -q 'has no ncclGetUniqueId' err
   STUB_CUDA_GPUS=1 ranks 2 -- "$CALLS"
   grep -q 'backend nccl expects a GPU for each of the 2 ranks of a host, found 1' err
 }
@@ -62,20 +62,19 @@ ranks() {
   export GROUP_BACKEND=nccl
   ranks 2 -- "$CALLS" differ
   [ "$code" -eq 1 ]
-  grep -q 'expected all ranks to make the same call, found that rank 0 calls all_reduce of 4 float32 by sum, and '\
-'rank 1 barrier' err
+  grep -q 'expected all ranks to make the same call, but rank 0 calls all_reduce of 4 float32 by sum and rank 1 calls barrier' err
   ranks 2 -- "$CALLS" letters
-  grep -q 'expected sender and receiver to name the same, found 10 float32 from rank 0 and 20 float32 in rank 1' err
+  grep -q 'expected sender and receiver to give the same count and type, found 10 float32 in rank 0 and 20 float32 in rank 1' err
 }
 
 @test "a rank that does not come, a transfer that does not end, one that fails" {
   need_nccl
   export GROUP_BACKEND=nccl
   GROUP_TIMEOUT=2 ranks 2 -- "$CALLS" late
-  grep -q 'expected all ranks at a call within 2 s, found that rank 1 did not come' err
+  grep -q 'expected all ranks to make the same call within 2 s, but rank 1 did not' err
   GROUP_TIMEOUT=2 STUB_NCCL_HANG=4 ranks 2 -- "$CALLS"
   [ "$code" -eq 1 ]
-  grep -q 'expected NCCL to be done within 2 s, found that rank [01] still waited' err
+  grep -q 'expected NCCL to finish within 2 s, but rank [01] was still waiting' err
   STUB_NCCL_ERROR=4 ranks 2 -- "$CALLS"
   [ "$code" -eq 1 ]
   grep -Eq 'rank [01]: GPU [01] \(Stub GPU\): NCCL: remote process exited' err

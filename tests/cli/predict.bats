@@ -41,7 +41,7 @@ load cli
   [ "$(wc -l <err)" -eq 3 ]
   grep -q '^heddle: cut.png: expected a whole PNG picture, found: .*; save the picture again' err
   grep -q '^heddle: text.png: expected a PNG or JPEG picture, found another format; convert it' err
-  grep -q '^heddle: none.png: expected a readable file, found: ' err
+  grep -q '^heddle: none.png: cannot read it: ' err
 }
 
 @test "a model in colour takes pictures through its run's transforms, as items of a data set" {
@@ -98,7 +98,7 @@ END
     [ "$(json_get predictions.0.class_name <file)" = $class ]
   done
   fails 1 predict r large.png
-  says "large.png: expected a picture of 9x9, or a run whose transforms make one of it, found 18x18"
+  says "large.png: expected a picture of 9x9, or a run whose transforms resize it, found 18x18"
   "$HEDDLE" train --data shades --model mlp --epochs 1 --transforms '[{resize: 6}, to_float]' --out small >out
   "$HEDDLE" predict small large.png >out
   grep -q '^large.png ' out
@@ -109,7 +109,7 @@ END
   awk 'BEGIN { print "a,b,c,label"; for (i = 0; i < 50; i++) printf "%d,%d,%d,%d\n", i, i % 7, i % 3, i % 3 }' >rows.csv
   "$HEDDLE" train --data rows.csv --model mlp --epochs 1 --out rows >out
   fails 1 predict rows r/wrong.png
-  says "r/wrong.png: expected rows of 3 numbers as the model reads them, found a picture; give a .csv or .npy file"
+  says "r/wrong.png: the model reads rows of 3 numbers, found a picture; give a .csv or .npy file"
 }
 
 @test "wrong usage of predict" {

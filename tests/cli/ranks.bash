@@ -67,7 +67,7 @@ MOST_BEHIND=1
 nothing_lost() {
   local last counted
   last=$(readlink r/last)
-  grep -q "^heddle: saved ${last/-/ } in .*/r; go on with: heddle train --resume " err
+  grep -q "^heddle: saved ${last/-/ } in .*/r; continue with: heddle train --resume " err
   # All may be lost between the barrier that completes a step and their count of it.
   counted=$(seq -s '|' $((${last#step-} - MOST_BEHIND)) "${last#step-}")
   grep -Eq "after step ($counted)\$" err

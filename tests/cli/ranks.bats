@@ -48,7 +48,7 @@ load ranks
   [ "$code" -eq 1 ]
   finish
   cp err1 err
-  grep -q "^heddle: rank 0 (pid .*; saved step $(readlink r/last | sed 's/step-//'), go on with --resume " err
+  grep -q "^heddle: rank 0 (pid .*; saved step $(readlink r/last | sed 's/step-//'), continue with --resume " err
   last=$(($(readlink r/last | sed 's/step-//') + 25))
   "$HEDDLE" train --resume r --max-steps $last >out
   "$HEDDLE" train $ENDLESS --max-steps $last --out undisturbed >wanted
@@ -64,7 +64,7 @@ load ranks
   finish
   await_supervisor
   last=$(readlink r/last | sed 's/step-//')
-  told "the ranks on .* ended in the middle of the run; saved step $last, go on with --resume $(pwd -P)/r\$"
+  told "the ranks on .* ended in the middle of the run; saved step $last, continue with --resume $(pwd -P)/r\$"
   [ "$(errors err err1 | wc -l)" -eq 1 ]
   nothing_half_written r
   last=$((last + 25))
@@ -98,7 +98,7 @@ load ranks
   finish
   [ "$code" -eq 137 ]
   saved=$(readlink r/last)
-  grep -q "^heddle: rank 0 (pid .* is stopped.*; saved step ${saved#step-}, go on with --resume " err1
+  grep -q "^heddle: rank 0 (pid .* is stopped.*; saved step ${saved#step-}, continue with --resume " err1
   last=$((${saved#step-} + 25))
   "$HEDDLE" train --resume r --max-steps $last >out
   "$HEDDLE" train $ENDLESS --max-steps $last --out undisturbed >wanted
@@ -145,8 +145,7 @@ load ranks
   "$HEDDLE" launch -n 2 -- "$BUILDDIR/tests/cli/host_steps" r stall >out 2>err || code=$?
   [ "$code" -eq 137 ] # it was killed, for it may never end by itself
   [ $((SECONDS - begin)) -ge 1 ]
-  told "rank 1 (pid .*) lives, but has not come to a barrier for 1 s (is that right? then raise --stall-timeout) "\
-"after step [34]"
+  told "rank 1 (pid .*) is alive, but has not reached a barrier for 1 s (if that is expected, raise --stall-timeout) after step [34]"
   [ "$(readlink r/last)" = step-4 ]
 }
 
@@ -463,7 +462,7 @@ slow_rank_1() {
   awk -v compute="$(json_get rank_times.1.compute_s <out)" -v data="$(json_get rank_times.1.data_s <out)" \
     -v waiting="$(json_get rank_times.1.waiting_s <out)" -v all="$(json_get train_s <out)" \
     'BEGIN { exit !(compute > 0 && data > 0 && waiting > 0 && compute + data + waiting < 1.1 * all) }'
-  grep -Eq '^rank +data s +compute s +waiting s +most of it for$' out
+  grep -Eq '^rank +data s +compute s +waiting s +mostly for$' out
   [ "$(grep -Ec '^   [02] ( +[0-9.]+){3}  rank 1, [0-9.]+ s$' out)" -eq 2 ]
   train --threads 1 --out alone
   no grep -q '^rank ' out

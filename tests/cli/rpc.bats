@@ -40,13 +40,13 @@ calls=$BUILDDIR/tests/cli/rpc_calls
 
 @test "a rank that ends without closing its calls fails those of the others" {
   "$HEDDLE" launch -n 3 -- "$calls" gives_up 2>err && false
-  grep -q '^rank [02]: rank 1 (pid [0-9]* on .*) gave up: it destroyed its calls before it closed them$' err
+  grep -q '^rank [02]: rank 1 (pid [0-9]* on .*) gave up: it called hd_rpc_destroy before hd_rpc_close$' err
 }
 
 @test "ranks that are lost on another host" {
   need_mpi
   over "a b" "$calls" gives_up 2>err && false
-  grep -q '^rank 0: rank 1 (pid [0-9]* on b) gave up: it destroyed its calls before it closed them' err ||
+  grep -q '^rank 0: rank 1 (pid [0-9]* on b) gave up: it called hd_rpc_destroy before hd_rpc_close' err ||
     { cat err; return 1; }
   [ "$MPI_KIND" = openmpi ] || skip "this mpirun gives ranks no time to say so"
   MPI_EXTRA='--mca odls_base_sigkill_timeout 5' over "a b b" "$calls" killed 2>err && false
@@ -56,8 +56,8 @@ calls=$BUILDDIR/tests/cli/rpc_calls
 
 @test "a call that takes too long is given up, and its rank goes on" {
   "$HEDDLE" launch -n 2 -- "$calls" late 2>err
-  grep -q "^rank 0: 'sleep' of rank 1: expected its end within 0.05 s, found that it has not ended" err
+  grep -q "^rank 0: 'sleep' of rank 1: expected it to end within 0.05 s, but it has not ended" err
   need_mpi
   over "a b" "$calls" late 2>err
-  grep -q "^rank 0: 'sleep' of rank 1: expected its end within 0.05 s, found that it has not ended" err
+  grep -q "^rank 0: 'sleep' of rank 1: expected it to end within 0.05 s, but it has not ended" err
 }

@@ -158,7 +158,7 @@ cut_short() {
   [ "$code" -eq 135 ] || { echo "$code"; cat err; false; }
   message=$(errors err)
   [ "$(wc -l <<<"$message")" -eq 1 ]
-  says "heddle: $FOLDER/data/train-images-idx3-ubyte: expected a file that stays as it is" "found it cut short"
+  says "heddle: $FOLDER/data/train-images-idx3-ubyte: expected a file that does not change" "found it truncated"
 }
 
 @test "a loader worker reports it too" {

@@ -38,7 +38,7 @@ END
   cut "" "" ", stage: 1" "" ", stage: 2"
   train --model cut.yaml --threads 1 --out one
   was=$DIGEST
-  grep -q 'the 3 stages of the model file expect a thread each, found fewer: the network is not cut' out
+  grep -q 'the 3 stages of the model file need a thread each, found fewer: the network is not cut' out
   train --model cut.yaml --threads 3 --out three
   [ "$DIGEST" = "$was" ]
   [ "$(grep -c '^stage' out)" -eq 3 ]
@@ -53,7 +53,7 @@ END
 
 @test "auto cuts by measured time, and says how" {
   train $MLP --threads 2 --stages auto --out auto
-  grep -Eq '^--stages auto: cut by the time of the layers in [0-9]+ steps, [0-9]+ %, [0-9]+ %$' out
+  grep -Eq '^--stages auto: cut by the layers' time in [0-9]+ steps, [0-9]+ %, [0-9]+ %$' out
   [ "$(grep -c '^stage' out)" -eq 2 ]
 }
 
@@ -70,7 +70,7 @@ END
   says "found 'gpip'; did you mean 'gpipe'?"
   cut "" ", stage: 1"
   fails 2 train --model cut.yaml --threads 2 --out r
-  says "stage 1 expects to begin with a layer that is computed by itself" "'conv1'"
+  says "stage 1 cannot begin inside layers that are computed together with" "'conv1'"
   cut "" "" "" ", stage: 1" ", stage: 2"
   fails 2 train --model cut.yaml --threads 3 --out r
   says "stage 1 expects a layer with parameters, found none from 'flat' on"

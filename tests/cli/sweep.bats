@@ -102,7 +102,7 @@ EOF
   sweep --folds 4 --out s
   cmp s/table.csv first.csv
   fails 2 sweep --folds 5 --out s
-  says "--folds 5 expects a sweep of as many folds, found 4"
+  says "--folds 5 expects a sweep of that many folds, found 4"
   fails 2 sweep --folds 4 fold=1/2 --out t $rows
   fails 2 train $rows --fold 5/4 --out t
   says "--fold expects" "found '5/4'"
@@ -305,7 +305,7 @@ refuses_runs() {
   [ ! -e t ]
   cp s/sweep.json sweep.json
   rm s/sweep.json
-  ARGS="seed=0..2 $options" refuses_runs "run-0001 (seed 0)" "another description"
+  ARGS="seed=0..2 $options" refuses_runs "run-0001 (seed 0)" "a different description"
   [ ! -e s/sweep.json ]
   cp kept.yaml mine.yaml
   # Other settings and other data, without sweep.json.

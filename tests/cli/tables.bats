@@ -24,7 +24,7 @@ score() { tail -n 1 out | sed 's/.*"test_accuracy": \([0-9.]*\).*/\1/'; }
   run_of --data house.csv --out a
   [ "$(score)" = 1 ]
   grep -q "house.csv: the first line is a header, the label is column 'label'; 2 other columns" out
-  grep -q 'each of the 2 numbers of a row is brought to mean 0 and standard deviation 1 (--normalize column)' out
+  grep -q 'each of the 2 numbers of a row is scaled to mean 0 and standard deviation 1 (--normalize column)' out
   run_of --data house.csv --out b --normalize channel
   awk -v s="$(score)" 'BEGIN { exit !(s < 0.9) }'
 }
@@ -84,9 +84,8 @@ score() { tail -n 1 out | sed 's/.*"test_accuracy": \([0-9.]*\).*/\1/'; }
   network 4
   run_of --data people.csv --label income --out a
   [ "$(score)" = 1 ]
-  grep -q "people.csv: the first line is a header, the label is column 'income'; 2 other columns, 1 of texts: 4 "\
-"numbers a row; the first column, an index, is left out" out
-  grep -q "23 empty fields in column 'age': read as the column's mean, beside a number that tells them" out
+  grep -q "people.csv: the first line is a header, the label is column 'income'; 2 other columns, 1 of texts: 4 numbers per row; the first column, an index, is left out" out
+  grep -q "23 empty fields in column 'age': filled with the column's mean, with one more number that marks them" out
   grep -q '"category": "Ulm"' a/run.json
 }
 
@@ -96,11 +95,11 @@ score() { tail -n 1 out | sed 's/.*"test_accuracy": \([0-9.]*\).*/\1/'; }
   [[ $message == *"--label is for CSV files"* ]]
   for option in "--exif ignore" --allow-empty; do
     fails 2 train --model mlp --data digits $option --out a
-    [[ $message == *"${option% *} is for class folders of pictures, expected such --data, found digits; leave"* ]]
+    [[ $message == *"${option% *} is for class folders of pictures, found --data digits; leave"* ]]
   done
   table house.csv
   fails 2 train --model rows.yaml --data house.csv --normalize column --transforms '[to_float, normalise]' --out a
-  [[ $message == *"--normalize expects a run without --transforms"* ]]
+  [[ $message == *"--normalize cannot be combined with --transforms"* ]]
   fails 2 train --model mlp --data digits --normalize column --out a
   [[ $message == *"expected rows of floats in memory for --normalize column"* ]]
 }
@@ -126,7 +125,7 @@ score() { tail -n 1 out | sed 's/.*"test_accuracy": \([0-9.]*\).*/\1/'; }
 @test "a column's number that stands in the first line may be a name: it is asked for" {
   awk 'BEGIN { for (i = 0; i < 40; i++) printf "%d,%d,%d,%d\n", 3 + i % 9, 6 + i % 5, i % 2, 8 + 7 * i }' >rows.csv
   fails 1 data rows.csv --label 3
-  says "rows.csv:1: expected to see whether the first line is a header, found that it may be either; say --header"
+  says "rows.csv:1: expected a first line that is clearly a header or not, found one that may be either; say --header"
   "$HEDDLE" data rows.csv --label 3 --header no >out
   grep -q "no header, the label is column 3; 3 other columns" out
   "$HEDDLE" data rows.csv --label 3 --header yes >out
@@ -154,7 +153,7 @@ score() { tail -n 1 out | sed 's/.*"test_accuracy": \([0-9.]*\).*/\1/'; }
   printf 'c,x,label\ncaf\xe9,1,a\ncaf\xe8,0,b\ncaf\xe9,1,a\ncaf\xe8,0,b\n' >latin.csv
   network 3
   fails 1 train --model rows.yaml --data latin.csv --out r
-  [[ $message == *"expected texts in UTF-8 of up to 255 bytes in column 'c'"* ]]
+  [[ $message == *"expected UTF-8 text of up to 255 bytes in column 'c'"* ]]
   for number in '"0,5"' inf 1e39; do
     printf 'c,x,label\n%s,1,a\n%s,0,b\n%s,1,a\n%s,0,b\n' $number $number $number $number >bad.csv
     fails 1 train --model rows.yaml --data bad.csv --out r
@@ -239,10 +238,10 @@ flower_run() {
   refused '5s/^[^,]*/x/' "bad.csv:5: expected a finite number in column 'width', found 'x'"
   refused '5s/^[^,]*/inf/' "bad.csv:5: expected a finite number in column 'width', found 'inf'"
   refused '5s/^[^,]*/nan/' "bad.csv:5: expected no empty field in column 'width'"
-  refused '6s/wet/moist/; 6s/dry/moist/' "bad.csv:6: expected a text of training in column 'soil', found 'moist'"
+  refused '6s/wet/moist/; 6s/dry/moist/' "bad.csv:6: expected a text of the training set in column 'soil', found 'moist'"
   refused '7s/,/,1,/' "bad.csv:7: expected 4 fields as in the first line, found 5"
   refused '1s/soil/ground/' "bad.csv: expected column 'soil' as in training, found none"
-  refused '1s/$/,more/; 2,$s/$/,1/' "bad.csv: expected columns of training, found another, column 'more'"
+  refused '1s/$/,more/; 2,$s/$/,1/' "bad.csv: expected only columns of training, found column 'more' too"
   fails 1 predict r flowers/test.csv --missing refuse
   says "expected no empty field with --missing refuse"
   fails 1 predict r none.csv
@@ -309,12 +308,12 @@ END
   cmp out other
   sed 's/1$/yes/; s/0$/no/' house.csv >named.csv
   fails 1 eval a --data named.csv
-  says "expected numbers as labels, as the run's classes have no names, found a text"
+  says "expected numbers as labels, as the run's classes have no names, found text"
   cut -d, -f1,3 house.csv >narrow.csv
   fails 1 eval a --data narrow.csv
-  says "narrow.csv: expected 2 numbers a row as in training, found 1"
+  says "narrow.csv: expected 2 numbers per row as in training, found 1"
   fails 1 predict a narrow.csv
-  says "narrow.csv: expected 2 numbers a row as in training, found 1"
+  says "narrow.csv: expected 2 numbers per row as in training, found 1"
   array nan.npy '<f4' 1 2 nan 4
   fails 1 predict a nan.npy
   says "nan.npy: expected finite numbers, found NaN in sample 1"
@@ -361,8 +360,7 @@ END
   [ "$(./main.exe)" = c-kind ]
   sed -i 's/out: 3}/out: 6}/' rows.yaml
   run_of --data flowers --label kind --out more
-  [ "$(grep -c "the last layer has 6 scores for the 3 classes of flowers; those from 3 on belong to none: 'out: 3' "\
-"is enough" out)" -eq 1 ]
+  [ "$(grep -c "the last layer has 6 scores for the 3 classes of flowers; those from 3 on are not used: 'out: 3' is enough" out)" -eq 1 ]
 }
 
 @test "an ONNX file of rows has the names and features, and is read back with its normalisation" {
@@ -379,7 +377,7 @@ END
   sed '2,80d' flowers/train.csv >flowers/less.csv && mv flowers/less.csv flowers/train.csv # other statistics
   again() { "$HEDDLE" train --model r.onnx --data flowers --label kind "$@" >out; }
   again --lr 0 --optimizer sgd --epochs 1 --out same
-  grep -q 'r.onnx normalises its input, each of 5 numbers by itself, so the data get its means and deviations' out
+  grep -q 'r.onnx normalises each of its 5 inputs by itself, so its means and standard deviations are used for the data' out
   "$HEDDLE" predict r flowers/test.csv >wanted
   "$HEDDLE" predict same flowers/test.csv | cmp - wanted
   again --epochs 4 --out whole
@@ -387,12 +385,12 @@ END
   "$HEDDLE" train --resume part --max-steps 8 >out
   [ "$("$HEDDLE" digest part)" = "$("$HEDDLE" digest whole)" ]
   fails 1 certify whole
-  says "expected rows that are normalised by their own statistics, found those of an ONNX file"
+  says "expected rows normalised by their own statistics, found those of an ONNX file"
   fails 2 train --model r.onnx --data flowers --label kind --normalize none --out no
   says "expected rows that are normalised by columns, as its first nodes do it, found none"
   table house.csv
   fails 1 train --model r.onnx --data house.csv --out no
-  says "expected 5 numbers a row as the network normalises, found 2"
+  says "expected 5 numbers per row, as the network normalises, found 2"
   "$HEDDLE" train --model rows.yaml --init r.onnx --data flowers --label kind --epochs 1 --out init >out
 }
 
@@ -426,8 +424,7 @@ prices() {
   "$HEDDLE" train --model regression --data houses.csv --epochs 2 --out r >out
   if ! "$HEDDLE" export r --onnx r.onnx 2>err; then grep -q protobuf err && skip "built without protobuf"; fi
   fails 1 train --model r.onnx --data houses.csv --out no
-  says "r.onnx: node 'scores/2' (Add): expected scores as the loss reads them, found them brought to the scale of "\
-"the targets (--target-scale)" "--init"
+  says "r.onnx: node 'scores/2' (Add): expected scores as the loss reads them, found scores rescaled to the targets (--target-scale)" "--init"
   "$HEDDLE" train --model regression --init r/last/model.safetensors --data houses.csv --epochs 1 --out warm >out
   "$HEDDLE" train --model regression --target-scale none --data houses.csv --epochs 2 --out raw >out
   "$HEDDLE" export raw --onnx raw.onnx
@@ -535,8 +532,7 @@ whole_prices() {
     "train with --loss mse if labels are numbers to predict, or name another column with --label"
   printf 'x,town,label\n1,Ulm,0\n2,"Bad\nOrb",1\n3,Ulm,0\n4,"Bad\nOrb",1\n' >break.csv
   fails 1 train --model mlp --data break.csv --out r
-  says "break.csv:3: expected texts without line breaks and other control characters in column 'town', found one in "\
-"'Bad?Orb'"
+  says "break.csv:3: expected text without line breaks and other control characters in column 'town', found 'Bad?Orb'"
   awk 'BEGIN { print "x,y"; for (i = 0; i < 50; i++) printf "%d,%d\n", i, 2 * i }' >line.csv
   "$HEDDLE" train --model regression --data line.csv --epochs 1 --out r >out
   for empty in 'x\n1\n\n3\n' 'x\n1\n2\n\n' '\nx\n1\n2\n'; do
@@ -578,7 +574,7 @@ whole_prices() {
   mkdir own && cp prices.csv own/train.csv && head -n 4 prices.csv >own/test.csv
   "$HEDDLE" eval r --data own | grep -q "^samples   3, the data's test set$"
   head -n 41 prices.csv >less.csv && mv less.csv prices.csv
-  "$HEDDLE" eval r | grep -q "^samples   8, the test set of data that are not as in training$"
+  "$HEDDLE" eval r | grep -q "^samples   8, the test set of data that differ from the training data$"
 }
 
 # pixels FILE TYPE SHAPE SCALE: 24 samples of bytes 0 to 9, by so much, as uint8 (u1) or float32 (f4); labels are
@@ -625,8 +621,7 @@ data = bytearray(open("bits.npy", "rb").read())
 data[-4:] = bytes([0, 0, 128, 63])
 open("bits.npy", "wb").write(data)'
   fails 1 predict run_u1 bits.npy
-  says "bits.npy: expected bytes as in training, or floats from 0 to 1 in their place, found 0 and 1 alone, which "\
-"may be either"
+  says "bits.npy: expected bytes as in training, or floats from 0 to 1 in their place, found only 0 and 1, which may be either"
   pixels scaled.npy f4 24x4x4 0.003921568627451
   "$HEDDLE" predict run_u1 scaled.npy | sed 's/scaled/u1\/x/' | awk '{ $1 = ""; print }' |
     cmp - <(awk '{ $1 = ""; print }' wanted)
@@ -642,7 +637,7 @@ END
   seven_png four.png
   "$HEDDLE" predict run_u1 four.png >out
   fails 1 predict run_f4 four.png
-  says "four.png: expected a run on pixels, bytes or floats from 0 to 1, found one on floats of mean"
+  says "four.png: pictures need a run on pixels (bytes, or floats from 0 to 1), found one on floats of mean"
   mkdir rows
   pixels rows/x.npy u1 24x3 1
   array rows/y.npy '<i8' $(seq 24 | awk '{ print $1 % 2 }')

@@ -112,7 +112,7 @@ swap_used_bytes use temperature_c power_w load cpus gpus gpu_note cuda_note jobs
   [ "$code" -eq 0 ]
   finish
   [ "$code" -eq 143 ]
-  grep -q 'saved in r; go on with: heddle train --resume r' err
+  grep -q 'saved in r; continue with: heddle train --resume r' err
   grep -q $'\e\\[?1049h' screen
   tail -c 40 screen | grep -q $'\e\\[?1049l$'
 }
@@ -122,7 +122,7 @@ swap_used_bytes use temperature_c power_w load cpus gpus gpu_note cuda_note jobs
   start_job
   kill -STOP "$CHILD"
   on_terminal 24x80 "wait:$CHILD simplenet" send:t "wait:end job $CHILD?" send:y \
-    "wait:told job $CHILD to end" send:t "wait:was told already" send:q
+    "wait:told job $CHILD to end" send:t "wait:was already told" send:q
   [ "$code" -eq 0 ]
   kill -CONT "$CHILD"
   finish

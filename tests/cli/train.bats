@@ -460,7 +460,7 @@ EOF
   rm r/metrics.jsonl
   ln -s metrics.jsonl r/metrics.jsonl # a link to itself: unreadable, for root too
   fails 1 train --resume r --max-steps 55
-  says "r/metrics.jsonl" "expected a readable file"
+  says "r/metrics.jsonl" "cannot read it"
   [ "$(readlink r/metrics.jsonl)" = metrics.jsonl ]
   nothing_half_written r
 }
@@ -533,7 +533,7 @@ EOF
   train --out r
   wanted=$DIGEST
   "$HEDDLE" train --resume r >out
-  grep -Eq '^trained  *nothing more: step 50 was the last' out
+  grep -Eq '^trained  *already finished at step 50;' out
   no grep -q '[^0-9]0 samples/s' out
   [ "$(digest_of out)" = "$wanted" ]
   "$HEDDLE" train --resume r --json >out
@@ -609,7 +609,7 @@ sys.exit(subprocess.call(sys.argv[1:], stdout=open("out", "w")))' "$HEDDLE" trai
 
 @test "onecycle says where it leaves a momentum of 0, which PyTorch cycles" {
   "$HEDDLE" train $TINY --optimizer sgd --schedule onecycle --epochs 1 --out r >out
-  grep -q 'onecycle leaves a momentum of 0 as it is.*--momentum 0.95' out
+  grep -q 'onecycle leaves a momentum of 0 unchanged.*--momentum 0.95' out
   "$HEDDLE" train $TINY --optimizer sgd --momentum 0.9 --schedule onecycle --epochs 1 --out s >out
   no grep -q 'leaves a momentum' out
   "$HEDDLE" train $TINY --optimizer adam --schedule onecycle --epochs 1 --out t >out
@@ -623,17 +623,16 @@ sys.exit(subprocess.call(sys.argv[1:], stdout=open("out", "w")))' "$HEDDLE" trai
   for i in $(seq 9); do echo "$((i % 2)),$i,$((i * i % 7))" | tee -a test.csv >>train.csv; done
   local how="--model m.yaml --data . --max-steps 3"
   "$HEDDLE" train $how --batch 1 >out
-  grep -qx "batch_norm 'n' has one number a channel in each batch, which becomes 0 whatever it is; give a larger "\
-"--batch" out
+  grep -qx "batch_norm 'n' sees one number per channel in each batch, which becomes 0 whatever its value; give a larger --batch" out
   "$HEDDLE" train $how --batch 8 >out
-  [ "$(grep -c "^batch_norm 'n' has one number a channel in the last batch of an epoch, .* --drop-last" out)" -eq 1 ]
+  [ "$(grep -c "^batch_norm 'n' sees one number per channel in the last batch of an epoch, .* --drop-last" out)" -eq 1 ]
   for option in "--batch 8 --drop-last" "--batch 9" "--batch 4 --shards 2 --drop-last"; do
     "$HEDDLE" train $how $option >out
     no grep '^batch_norm' out
   done
   sed -i 's/batch_norm/batch_norm, stats: shard/' m.yaml
   "$HEDDLE" train $how --batch 8 --shards 8 --drop-last >out
-  grep -q "^batch_norm 'n' has one number a channel in each batch" out
+  grep -q "^batch_norm 'n' sees one number per channel in each batch" out
 }
 
 # Each number with a point or an exponent is no longer than Python's, which is the shortest that reads back equal.

@@ -60,7 +60,7 @@ run_digest() {
   fails 1 train $RUN --transforms nowhere.yaml
   says "nowhere.yaml: expected a readable YAML file"
   fails 2 train $RUN --eval-transforms '[horizontal_flip, to_float]'
-  says "expected nothing random in evaluation, found horizontal_flip"
+  says "expected no random transform in evaluation, found horizontal_flip"
   fails 1 train $RUN --transforms '[normalise]'
   says "--transforms:1: expected numbers from 0 to 1 for normalise, found bytes" "put to_float before it"
 }
@@ -75,7 +75,7 @@ run_digest() {
   fails 1 train $RUN --transforms '[to_float, {one_hot: 12}]'
   says "expected 12 outputs for the targets" "found 10"
   fails 2 train $RUN --transforms '[to_float, one_hot, mixup]' --eval-transforms '[to_float]'
-  says "--eval-transforms expects one_hot as --transforms does"
+  says "--eval-transforms expects one_hot if --transforms has it"
   fails 1 train $RUN --transforms '[{centre_crop: 28}, to_float]' --eval-transforms '[{centre_crop: 27}, to_float]'
   says "expected the input 1x27x27"
 }

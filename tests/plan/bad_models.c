@@ -72,7 +72,7 @@ const bad_model bad_models[] = {
      "3 numbers as 'weight', one for each score, found 2"},
     {"one number as class weights", HEAD END "loss: {op: cross_entropy, weight: 2}\n", 6, HD_E_FORMAT,
      "a list of weights"},
-    {"class weights of zero", HEAD END "loss: {op: cross_entropy, weight: [0, 0, 0]}\n", 6, HD_E_FORMAT, "zeros only"},
+    {"class weights of zero", HEAD END "loss: {op: cross_entropy, weight: [0, 0, 0]}\n", 6, HD_E_FORMAT, "only zeros"},
     {"a negative class weight", HEAD END "loss: {op: cross_entropy, weight: [1, -1, 1]}\n", 6, HD_E_FORMAT,
      "found '-1'"},
     {"a class weight that is no number", HEAD END "loss: {op: cross_entropy, weight: [1, nan, 1]}\n", 6, HD_E_FORMAT,
@@ -298,7 +298,7 @@ const bad_model bad_models[] = {
     {"concat of a flattened image and a flat value",
      HEAD "  - c: {op: conv2d, out: 2, kernel: 7}\n  - a: {op: flatten}\n  - b: {op: linear, out: 8}\n  - d: {op: "
           "concat, from: [b, a]}\n" END,
-     7, HD_E_SHAPE, "flattened alike"},
+     7, HD_E_SHAPE, "flattened in the same way"},
     {"a pool behind flatten", HEAD "  - a: {op: flatten}\n  - b: {op: max_pool2d, kernel: 2}\n" END, 5, HD_E_SHAPE,
      "found 64"},
     {"add of two shapes", HEAD "  - a: {op: conv2d, out: 1, kernel: 3}\n  - b: {op: add, from: [a, input]}\n" END, 5,

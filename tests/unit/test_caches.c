@@ -96,7 +96,7 @@ static void call_as_rank(finding *out, hd_ctx *ctx, hd_local_group *local, const
   hd_group_destroy(some);
   const hd_status status =
       g->rank == 2 ? hd_group_barrier(g, ctx) : hd_group_all_reduce(&one, g, ctx, &one, 1, HD_F32, HD_REDUCE_SUM);
-  out->wrong += status != HD_E_USAGE || !strstr(hd_ctx_message(ctx), "and rank 2 barrier");
+  out->wrong += status != HD_E_USAGE || !strstr(hd_ctx_message(ctx), "and rank 2 calls barrier");
   hd_group_destroy(g);
 }
 

@@ -150,8 +150,7 @@ static void refused(store *train, hd_custom_data custom, hd_status want, const c
 static void test_bad(void) {
   store train = {.count = 50, .bad = 17};
   hd_custom_data custom = describe(&train, NULL, HD_F32), other;
-  refused(&train, custom, HD_E_IO, "expected sample 17, found that it could not be had: the tape is torn",
-          "a failed get");
+  refused(&train, custom, HD_E_IO, "sample 17: the get function failed: the tape is torn", "a failed get");
   train.label_of_bad = 3;
   refused(&train, custom, HD_E_FORMAT, "expected labels from 0 to 2, found 3 in sample 17", "a label too large");
   train.label_of_bad = -1;
@@ -174,7 +173,7 @@ static void test_bad(void) {
   other = custom, other.dtype = HD_I32;
   refused(&train, other, HD_E_USAGE, "HD_U8 or HD_F32", "another type");
   other = custom, other.outputs = 1;
-  refused(&train, other, HD_E_USAGE, "one of both", "classes and targets");
+  refused(&train, other, HD_E_USAGE, "one of the two", "classes and targets");
   other = custom, other.get = NULL;
   refused(&train, other, HD_E_USAGE, "found no get", "no get");
 }

@@ -642,23 +642,23 @@ int main(void) {
       is_int(with_ranks(all, ranks[r], scenes[s].fn), 0, "%s, %d ranks", scenes[s].name, ranks[r]);
   is_int(with_ranks(all, 3, come_and_go), 0, "a thousand groups with buffers leave no memory behind");
   is_int(with_ranks(all, 1, try_many_buffers), 0, "buffers without end, one after the other: %s", all[0].ctx.message);
-  refused("a buffer that a rank has freed", freed_buffer, HD_E_USAGE, "at rank 1, too, found that it is freed", -1);
+  refused("a buffer that a rank has freed", freed_buffer, HD_E_USAGE, "was already freed by rank 1", -1);
   refused("another count", other_count, HD_E_USAGE,
-          "rank 0 calls all_reduce of 4 float32 by sum, and rank 1 all_reduce of 5 float32 by sum", -1);
+          "rank 0 calls all_reduce of 4 float32 by sum and rank 1 calls all_reduce of 5 float32 by sum", -1);
   refused("another collective", other_kind, HD_E_USAGE,
-          "rank 0 calls broadcast of 4 float64 with root 0, and rank 1 barrier", -1);
-  refused("another type", other_type, HD_E_USAGE, "rank 1 all_reduce of 4 int32 by sum", -1);
-  refused("another operation", other_op, HD_E_USAGE, "rank 1 all_reduce of 4 float32 by max", -1);
-  refused("another root", other_root, HD_E_USAGE, "rank 1 broadcast of 4 float32 with root 1", -1);
-  refused("a call that cannot be made", bad_call, HD_E_USAGE, "rank 1 a call that it could not make", 1);
-  refused("a list that is wrong", bad_list, HD_E_USAGE, "rank 1 a call that it could not make", 1);
-  refused("another list", other_list, HD_E_USAGE, "rank 1 asks for another one than rank 0", -1);
+          "rank 0 calls broadcast of 4 float64 with root 0 and rank 1 calls barrier", -1);
+  refused("another type", other_type, HD_E_USAGE, "rank 1 calls all_reduce of 4 int32 by sum", -1);
+  refused("another operation", other_op, HD_E_USAGE, "rank 1 calls all_reduce of 4 float32 by max", -1);
+  refused("another root", other_root, HD_E_USAGE, "rank 1 calls broadcast of 4 float32 with root 1", -1);
+  refused("a call that cannot be made", bad_call, HD_E_USAGE, "rank 1 calls something with invalid arguments", 1);
+  refused("a list that is wrong", bad_list, HD_E_USAGE, "rank 1 calls something with invalid arguments", 1);
+  refused("another list", other_list, HD_E_USAGE, "rank 1 asks for a different one than rank 0", -1);
   refused("a fragment of another length", long_fragment, HD_E_USAGE, "a message of 4 int32 from rank 1 to rank 0", -1);
   refused("another message", other_message, HD_E_USAGE,
           "a message of 4 int32 from rank 1 to rank 0, found one of 5 int32", -1);
   refused("more blocks than there are", no_block_left, HD_E_USAGE,
           "expected at most 4096 blocks of memory that ranks share at a time, found more; destroy", -1);
-  refused("a rank that is late", too_late, HD_E_TIMEOUT, "rank 1 did not come", -1);
+  refused("a rank that is late", too_late, HD_E_TIMEOUT, "rank 1 did not", -1);
   refused("a message that is never sent", no_message, HD_E_TIMEOUT, "expected rank 1 to send within 0.1 s", -1);
   refused("a rank that leaves", leaves, HD_E_PEER, "has left", -1);
   return done_testing();

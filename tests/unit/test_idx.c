@@ -191,11 +191,11 @@ static void test_bad_gzip(void) {
     bad = packed;
     bad.length -= (size_t)cut[i];
     snprintf(name, sizeof name, "a gzip file cut %d bytes before its end", cut[i]);
-    refused(put(in_scratch("cut-%d.gz", cut[i]), &bad), 3, HD_E_FORMAT, "cut short", name);
+    refused(put(in_scratch("cut-%d.gz", cut[i]), &bad), 3, HD_E_FORMAT, "truncated", name);
   }
   bad = packed;
   bad.length = 5;
-  refused(put(in_scratch("cut-head.gz"), &bad), 3, HD_E_FORMAT, "cut short", "a gzip file cut in its own header");
+  refused(put(in_scratch("cut-head.gz"), &bad), 3, HD_E_FORMAT, "truncated", "a gzip file cut in its own header");
   bad = packed;
   add(&bad, "garbage", 7);
   refused(put(in_scratch("behind.gz"), &bad), 3, HD_E_FORMAT, "found 7 bytes", "garbage behind the gzip data");

@@ -337,7 +337,7 @@ static void test_no_room(void) {
   signal(SIGXFSZ, SIG_IGN);
   setrlimit(RLIMIT_FSIZE, &little);
   const hd_status refused = hd__local_group_allocate(&block, founder, ctx, 100 * MIB, 1);
-  is_refused(refused, HD_E_NOMEM, "expected 100 MiB", "more than the file may hold");
+  is_refused(refused, HD_E_NOMEM, "cannot get 100 MiB", "more than the file may hold");
   for (int i = 0; i < HD_LOCAL_GROUP_BLOCKS + 1; i++)
     wrong += hd__local_group_allocate(&block, founder, NULL, 100 * MIB, 1) != HD_E_NOMEM;
   const hd_status first = hd__local_group_allocate(&block, founder, ctx, 10 * MIB, 1);
@@ -528,7 +528,7 @@ int main(int argc, char **argv) {
   test_loss("crashed", SIGSEGV, "was killed by signal 11 (Segmentation fault) after step 7");
   test_loss("stopped", SIGSTOP, "is stopped, by SIGSTOP or a debugger, after step 7");
   test_loss("exits", SIGUSR1, "ended with exit status 3 in the middle of the run after step 7");
-  test_loss("late", 0, "lives, but has not come to a barrier for 0 s");
+  test_loss("late", 0, "is alive, but has not reached a barrier for 0 s");
   test_loss("busy", SIGKILL, "was killed by signal 9 (Killed) after step 7");
   test_loss("deaf", SIGKILL, "was killed by signal 9 (Killed) after step 7"); /* with a pipe that is full */
   test_orphans();

@@ -2,7 +2,7 @@
  * hostile memory, and reads the open files of running jobs. Without the rights of root there is no second user; then
  * the tests that need one are skipped.
  *
- * And false memory of the ranks: a file that can become shorter, one that is too short, one of another number of
+ * And false memory of the ranks: a file that can be truncated, one that is too short, one of another number of
  * ranks, offsets that lead outside. */
 #include "scratch.h"
 
@@ -263,7 +263,7 @@ static void test_files(void) {
   const off_t bytes = bytes_of(local);
   ok(ftruncate(hd__local_group_fd(local), 0) != 0 && errno == EPERM, "the memory of ranks cannot be cut short");
   ok(ftruncate(hd__local_group_fd(local), bytes + (2 << 20)) == 0, "it can grow");
-  refuses_file(copy_of(local, bytes, 0), "can become shorter", "a file without seals");
+  refuses_file(copy_of(local, bytes, 0), "can be truncated", "a file without seals");
   refuses_file(copy_of(local, 8192, SEALS), "too short", "one that ends behind its head");
   if (has_second_user()) {
     const int fd = copy_of(local, bytes, SEALS);

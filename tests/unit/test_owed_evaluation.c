@@ -219,7 +219,8 @@ static void disturb(const outcome *wanted, const plot *what) {
   now = *what;
   live(folder, false);
   for (int r = 0; r < what->ranks && what->fails; r++) {
-    const char *why = strstr(found[r].text, "the tape is torn"), *how = strstr(found[r].text, "go on with --resume ");
+    const char *why = strstr(found[r].text, "the tape is torn"),
+               *how = strstr(found[r].text, "continue with --resume ");
     ok(found[r].status == HD_E_IO && why && how && strstr(how, folder), "%s: rank %d reports how to go on", name, r);
     if (!why || !how)
       diag("%s", found[r].text);

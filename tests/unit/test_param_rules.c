@@ -190,9 +190,9 @@ static void test_optimizers(void) {
   }
   hd__plan_destroy(plan);
   is_refused("parameters: [{match: 'fc1.*', momentum: 0.9}]\n",
-             "another optimizer than adam, found them for 'fc1.weight'");
+             "not for the optimizer adam, found them for 'fc1.weight'");
   is_refused("parameters: [{match: 'fc1.*', optimizer: sgd, eps: 0.1}]\n",
-             "adam or adamw, found them for 'fc1.weight'");
+             "adam and adamw, found them for 'fc1.weight'");
   is_refused("parameters: [{op: linear, optimizer: sgd, nesterov: true}]\n", "a momentum above 0 beside nesterov");
 }
 

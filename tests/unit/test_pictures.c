@@ -495,7 +495,7 @@ static void test_bad(void) {
   refused(folder, HD_E_FORMAT, "found besides them 'aa'", "a class of tests alone");
   folder = make_folder(3);
   put_file(in_scratch("photos/train/a/x.txt"), "x", 1);
-  refused(folder, HD_E_FORMAT, "train/a/x.txt: expected pictures alone", "another file");
+  refused(folder, HD_E_FORMAT, "train/a/x.txt: expected only pictures", "another file");
   unlink(in_scratch("photos/train/a/x.txt"));
   put_file(in_scratch("photos/train/a/.hidden"), "x", 1);
   hd__data_close(data_opens(folder, "a hidden file"));

@@ -487,7 +487,7 @@ static void test_variables(void) {
   ok(other && other->packages == 2 && other->cores == 8 && other->cpus == 16 && other->budget.mask == 16,
      "all of it is usable");
   ok(other && other->budget.cpus == 3 && other->budget.quota == 3.5 && strstr(other->budget.quota_file, "cpu.max") &&
-         strstr(other->budget.why, "quota of 3.5 CPUs is tighter"),
+         strstr(other->budget.why, "quota of 3.5 CPUs limits it to that many"),
      "under a quota of 3.5 CPUs: %s", other ? other->budget.why : "");
   hd_topology_destroy(other);
   unsetenv("HWLOC_SYNTHETIC");

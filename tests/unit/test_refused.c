@@ -135,10 +135,10 @@ static void test_threads(void) {
     skip(2, "this system cannot be made to refuse");
     return;
   }
-  ok(tells(line, NULL, THREADS) && strstr(line, "expected 2 threads, the system starts no more than 1;"),
+  ok(tells(line, NULL, THREADS) && strstr(line, "expected 2 threads, but the system starts no more than 1;"),
      "no threads: %s", line);
   setenv("THREADS", "1", 1);
-  ok(tells(line, NULL, THREADS) && strstr(line, "expected a thread to write the checkpoint"),
+  ok(tells(line, NULL, THREADS) && strstr(line, "cannot start a thread to write the checkpoint"),
      "one is enough until another is needed: %s", line);
   setenv("THREADS", "2", 1);
 }
@@ -177,15 +177,14 @@ int main(void) {
   sched_getaffinity(0, sizeof usable, &usable);
   const int cpus = CPU_COUNT(&usable);
   const int by_mask = cpus == 1 && sysconf(_SC_NPROCESSORS_ONLN) > 1; /* others exist, which nothing is bound to */
-  check(plain, NULL, 1,
-        cpus > 1 ? "the system refuses to bind threads to CPUs: they run where it puts them" : "nothing",
+  check(plain, NULL, 1, cpus > 1 ? "threads could not be bound to CPUs; the system places them" : "nothing",
         "threads may not be bound");
   if (by_mask)
     skip(2, "two CPUs are needed, this process may use one");
   else if (access("/sys/devices/system/node/node1", F_OK) != 0)
     check(plain, "numa:2 core:1 pu:1", 0,
-          cpus > 1 ? "the system refuses to bind memory to NUMA nodes: it comes from where it is taken"
-                   : "the system refuses to bind threads to CPUs and memory to NUMA nodes: they are where it puts them",
+          cpus > 1 ? "memory could not be bound to NUMA nodes; it is allocated where a thread first touches it"
+                   : "threads could not be bound to CPUs, nor memory to NUMA nodes; the system places both",
           "a node that is not there");
   else
     skip(2, "this machine has a second node");
@@ -193,17 +192,16 @@ int main(void) {
     skip(2, "two CPUs are needed, this process may use one");
   else
     check(plain, "numa:2 core:1 pu:1", 1,
-          "the system refuses to bind threads to CPUs and memory to NUMA nodes: they are where it puts them",
+          "threads could not be bound to CPUs, nor memory to NUMA nodes; the system places both",
           "two nodes, and nothing may be bound");
   setenv("WORKERS", "2", 1);
   setenv("THREADS", "1", 1);
   check(plain, NULL, 1,
-        cpus > 1 || by_mask
-            ? "the system refuses to bind threads to CPUs: they run where it puts them;the system does not let the "
-              "loader's batches be locked in memory: they may be swapped out; raise `ulimit -l`, or leave "
-              "--pin-memory out"
-            : "the system does not let the loader's batches be locked in memory: they may be swapped out; raise "
-              "`ulimit -l`, or leave --pin-memory out",
+        cpus > 1 || by_mask ? "threads could not be bound to CPUs; the system places them;the loader's batches could "
+                              "not be locked in memory and may be swapped out; raise `ulimit -l`, or leave "
+                              "--pin-memory out"
+                            : "the loader's batches could not be locked in memory and may be swapped out; raise "
+                              "`ulimit -l`, or leave --pin-memory out",
         "loader workers whose batches may not be locked");
   return done_testing();
 }

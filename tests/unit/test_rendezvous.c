@@ -115,7 +115,7 @@ static void test_refused(void) {
   c[0] = comer_of(at, 0, 4, 0.3);
   c[1] = comer_of(at, 2, 4, 0.3);
   meet(c, 2);
-  expect(&c[0], HD_E_TIMEOUT, "ranks 1, 3 did not come", "missing");
+  expect(&c[0], HD_E_TIMEOUT, "ranks 1, 3 did not", "missing");
   ok((c[1].status == HD_E_PEER || c[1].status == HD_E_TIMEOUT) && strstr(c[1].ctx.message, "ranks 1, 3 did not"),
      "missing: rank 2: %s", c[1].ctx.message);
   c[0] = comer_of(method_of("no-first"), 1, 2, 0.3);
@@ -154,8 +154,8 @@ static void test_refused(void) {
   c[1] = comer_of(at, 0, 2, 1);
   meet(c, 2);
   const int late = c[0].status == HD_E_TIMEOUT;
-  expect(&c[late], HD_E_USAGE, "the one rank 0 at file://", "two ranks 0");
-  expect(&c[!late], HD_E_TIMEOUT, "rank 1 did not come", "the other one");
+  expect(&c[late], HD_E_USAGE, "already waits as rank 0 at file://", "two ranks 0");
+  expect(&c[!late], HD_E_TIMEOUT, "rank 1 did not", "the other one");
 
   at = method_of("sizes");
   c[0] = comer_of(at, 0, 2, WAIT_S);

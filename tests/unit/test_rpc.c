@@ -220,7 +220,7 @@ static void futures(member *m) {
       must(m, hd_rpc_start(&future[i], m->rpc, &m->ctx, (m->rank + i) % m->ranks, "bytes", &in));
     }
     expect(m, hd_rpc_start(&more, m->rpc, &m->ctx, 0, "nothing", NULL), HD_E_USAGE,
-           "'nothing' of rank 0: expected at most 64 calls under way, found one more; wait for a future first");
+           "'nothing' of rank 0: 64 calls are already in progress; wait for a future first");
     for (int i = 0; i < HD_RPC_CALLS; i++) {
       const int at = (i * 37 + round) % HD_RPC_CALLS;
       hd_rpc_array out = {.data = data[at], .dtype = HD_U8, .ndim = 1, .size = {100}};
@@ -299,8 +299,8 @@ static void server(member *m) {
   m->wrong += m->rank > 0 && number < 200;
   must(m, hd_rpc_close(m->rpc, &m->ctx));
   expect(m, hd_rpc_call(NULL, m->rpc, &m->ctx, 0, "nothing", NULL), HD_E_USAGE,
-         "expected calls before hd_rpc_close, found one after it");
-  expect(m, hd_rpc_close(m->rpc, &m->ctx), HD_E_USAGE, "expected hd_rpc_close once, found it twice");
+         "a call was made after hd_rpc_close; make it before");
+  expect(m, hd_rpc_close(m->rpc, &m->ctx), HD_E_USAGE, "hd_rpc_close was called twice; call it once");
   hd_rpc_destroy(m->rpc);
   hd_rpc_destroy(NULL);
 }
@@ -315,7 +315,7 @@ static void refusals(member *m) {
 #define REFUSES(output, rank, name, input, status, text)                                                               \
   expect(m, hd_rpc_call(output, m->rpc, &m->ctx, rank, name, input), status, text)
   REFUSES(NULL, last, "nobodys", &in, HD_E_USAGE,
-          "expected a function that this rank has, found none of that name; it has bytes, floats, doubles");
+          "this rank has no function of that name; it has bytes, floats, doubles");
   REFUSES(NULL, m->ranks, "bytes", &in, HD_E_USAGE, "expected a rank from 0 to");
   REFUSES(NULL, -1, "bytes", &in, HD_E_USAGE, ", found -1");
   REFUSES(NULL, 0, "", &in, HD_E_USAGE, "expected the name of a function, of 1 to 39 bytes, found ''");
@@ -352,7 +352,7 @@ static void refusals(member *m) {
   REFUSES(NULL, last, "fails", NULL, HD_E_IO, text);
   REFUSES(NULL, last, "fails_silently", NULL, HD_E_NOTFINITE, hd_status_text(HD_E_NOTFINITE));
   REFUSES(NULL, last, "nested", NULL, HD_E_USAGE,
-          "expected calls outside of functions, found one from within 'nested'; return first");
+          "calls cannot be made inside a function, found one in 'nested'; return first");
   must(m, hd_rpc_call(NULL, m->rpc, &m->ctx, last, "bytes", &in)); /* and all goes on */
   close_calls(m);
   free(data);
@@ -371,7 +371,7 @@ static void open_badly(member *m, int wrong, const hd_rpc_function *functions, i
 }
 
 static void refused_openings(member *m) {
-  const char *others = "expected all ranks to open their calls, found that rank 1 failed";
+  const char *others = "expected all ranks to open their calls, but rank 1 failed";
   const hd_rpc_function twice[] = {
       {"a", nothing, NULL, HD_U8}, {"b", nothing, NULL, HD_U8}, {"a", nothing, NULL, HD_U8}};
   const hd_rpc_function nameless = {"", nothing, NULL, HD_U8}, empty = {"a", NULL, NULL, HD_U8};
@@ -379,9 +379,9 @@ static void refused_openings(member *m) {
   const hd_rpc_settings other = {.struct_bytes = sizeof other, .most_bytes = 4096};
   const hd_rpc_settings large = {.struct_bytes = sizeof large, .most_bytes = INT64_C(1) << 40};
   const hd_rpc_settings early = {.struct_bytes = sizeof early, .timeout_s = -1}, unsized = {.most_bytes = 1};
-  open_badly(m, 1, twice, 3, NULL, "expected each function once, found 'a' twice; rename one", others);
+  open_badly(m, 1, twice, 3, NULL, "expected each function name once, found 'a' twice; rename one", others);
   open_badly(m, 1, &nameless, 1, NULL, "expected a name of 1 to 39 bytes for function 0, found ''", others);
-  open_badly(m, 1, &empty, 1, NULL, "expected something to run for the function 'a', found NULL", others);
+  open_badly(m, 1, &empty, 1, NULL, "expected code to run for the function 'a', found NULL", others);
   open_badly(m, 1, &typeless, 1, NULL, "for the input of 'a', found type 9", others);
   open_badly(m, 1, &empty, HD_RPC_FUNCTIONS + 1, NULL, "expected at most 64 functions, found 65", others);
   open_badly(m, 1, twice, 2, &large, "expected most_bytes from 1 to 1073741824, 0 for 1048576, found", others);
@@ -409,13 +409,13 @@ static void timeouts(member *m) {
       sched_yield();
     m->wrong += hd_rpc_is_done(last);
     expect(m, hd_rpc_wait(NULL, last, &m->ctx, 0.01), HD_E_TIMEOUT,
-           "'waits' of rank 1: expected its end within 0.01 s, found that it has not ended");
-    expect(m, hd_rpc_call(NULL, m->rpc, &m->ctx, 1, "waits", NULL), HD_E_TIMEOUT, "expected its end within 0.02 s");
+           "'waits' of rank 1: expected it to end within 0.01 s, but it has not ended");
+    expect(m, hd_rpc_call(NULL, m->rpc, &m->ctx, 1, "waits", NULL), HD_E_TIMEOUT, "expected it to end within 0.02 s");
     /* The others fill the slots: a call waits in vain for one. */
     for (int i = 0; i < HD_RPC_CALLS - 2; i++)
       must(m, hd_rpc_start(&future[i], m->rpc, &m->ctx, 1, "nothing", NULL));
     expect(m, hd_rpc_call(NULL, m->rpc, &m->ctx, 1, "nothing", NULL), HD_E_TIMEOUT,
-           "expected at most 64 calls under way, found that no other ended within 0.02 s; wait for futures");
+           "64 calls are already in progress, and none ended within 0.02 s; wait for futures");
     atomic_store(&the_gate.opened, 1);
     for (int i = 0; i < HD_RPC_CALLS - 2; i++)
       must(m, hd_rpc_wait(NULL, future[i], &m->ctx, -1));
@@ -442,7 +442,7 @@ static void leaves(member *m) {
     hd_rpc_destroy(m->rpc);
     return;
   }
-  const char *text = "rank 1 (pid ", *why = "gave up: it destroyed its calls before it closed them";
+  const char *text = "rank 1 (pid ", *why = "gave up: it called hd_rpc_destroy before hd_rpc_close";
   must(m, hd_rpc_start(&future, m->rpc, &m->ctx, 1, "waits", NULL));
   atomic_fetch_add(&the_gate.callers, 1);
   hd_status status = HD_OK;

@@ -96,7 +96,7 @@ static void test_bad_cifar10(void) {
   refused(folder, HD_E_IO, "data_batch_3.bin", "a missing file");
   make_cifar10();
   put_lines(in_scratch("cifar-10-batches-bin/batches.meta.txt"), 9);
-  refused(folder, HD_E_FORMAT, "expected 10 names, a line each, found 9", "nine names");
+  refused(folder, HD_E_FORMAT, "expected 10 names, one per line, found 9", "nine names");
   unlink(in_scratch("cifar-10-batches-bin/batches.meta.txt"));
   hd_data *data = data_opens(folder, "CIFAR-10 without names");
   ok(data && !hd__data_train(data)->class_names, "no names then");
@@ -246,7 +246,7 @@ static void test_targets(void) {
   ok(train && !train->labels && train->outputs == 2 && !memcmp(train->targets, target, 24), "floats are targets");
   hd__data_close(data);
   put_npy(in_scratch("targets/y_test.npy"), "<i8", "\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0", 16, "(2,)");
-  refused(folder, HD_E_FORMAT, "expected 2 float targets a sample as in training", "targets and classes");
+  refused(folder, HD_E_FORMAT, "expected 2 float targets per sample as in training", "targets and classes");
   put_npy(in_scratch("targets/y_test.npy"), "<f4", "\0\0\x80\x7f\0\0\0\0\0\0\0\0\0\0\0", 16, "(2, 2)");
   refused(folder, HD_E_FORMAT, "y_test.npy: expected finite numbers, found infinity in sample 0", "an infinite target");
 }
@@ -355,7 +355,7 @@ static void test_folds(void) {
     wrong += seen[i] != 2;
   is_int(wrong, 0, "every sample is tested once in five folds, with a fifth of each class");
   request.fold = (hd_fold){1, ALL + 1};
-  refused(in_scratch("folds"), HD_E_FORMAT, "found 75 and 74", "more folds than samples");
+  refused(in_scratch("folds"), HD_E_FORMAT, "found 75 folds and 74 samples", "more folds than samples");
   request.fold = (hd_fold){0};
 }
 
@@ -427,8 +427,7 @@ static void test_bad_npy(void) {
   bad_head("{'descr': '|u1', 'fortran_order': False, 'descr': '|u1'}", "twice", "a key twice");
   bad_head("{'descr': '|u1', 'shape': (3, 2, 2), }", "missing", "a key left out");
   bad_head("{'descr': '|u1', 'fortran_order': 0, 'shape': (3, 2, 2), }", "neither True nor False", "an order of 0");
-  bad_head("{'descr': '|u1', 'fortran_order': False, 'shape': (3, 2, 2)} x", "behind",
-           "something behind the dictionary");
+  bad_head("{'descr': '|u1', 'fortran_order': False, 'shape': (3, 2, 2)} x", "after the dictionary", "text after the dictionary");
   bad_head("[]", "no dictionary", "no dictionary");
   bad_head("{'descr': '|u1', 'fortran_order': False, 'shape': (12, 1, 1, 1)}", "one per sample", "fewer labels");
   bad_head("{'descr': '|u1', 'fortran_order': False, 'shape': (), }", "expected 1 bytes", "a single number");
@@ -445,7 +444,7 @@ static void test_bad_npy(void) {
   put_file(in_scratch("bad/x_train.npy"), "\x93NUMPY\x02\0\xff\xff\xff\xff{}", 14);
   refused(folder, HD_E_FORMAT, "a longer one", "a header of 4 GiB");
   put_file(in_scratch("bad/x_train.npy"), "\x93NUMPY\x01\0\x40\0{}", 12);
-  refused(folder, HD_E_FORMAT, "cut short", "half a header");
+  refused(folder, HD_E_FORMAT, "truncated", "half a header");
   make_small("bad");
   put_npy(in_scratch("bad/x_train.npy"), "<f4", "\0\0\xc0\x7f\0\0\0\0\0\0\0\0", 12, "(3, 1, 1)");
   refused(folder, HD_E_FORMAT, "expected finite numbers, found NaN in sample 0", "NaN");

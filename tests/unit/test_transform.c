@@ -707,8 +707,9 @@ static void test_text(void) {
   check_text("[]", "[]", false);
   check_text("[to_float, {centre_crop: 3}, one_hot]", "[to_float, {centre_crop: {size: 3}}, one_hot]", true);
   check_text("- to_float\n- random_crop: 3\n",
-             "t:2: expected nothing random in evaluation, found random_crop; use centre_crop", true);
-  check_text("- to_float\n- mixup\n", "t:2: expected nothing random in evaluation, found mixup; leave it out", true);
+             "t:2: expected no random transform in evaluation, found random_crop; use centre_crop", true);
+  check_text("- to_float\n- mixup\n", "t:2: expected no random transform in evaluation, found mixup; leave it out",
+             true);
 }
 
 /* ---- Transforms of the program ---- */

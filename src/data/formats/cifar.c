@@ -71,8 +71,8 @@ static hd_status map_records(hd_mapping *out, hd_ctx *ctx, const char *path, con
   if (out->length > 0 && out->length % record == 0)
     return HD_OK;
   return hd__fail(ctx, HD_E_FORMAT,
-                  "%s: expected records of %zu bytes, found %zu bytes in all, which are no whole number of them; fetch "
-                  "the file again",
+                  "%s: expected records of %zu bytes, found %zu bytes in all, which is not a whole number of records; "
+                  "fetch the file again",
                   path, record, out->length);
 }
 

@@ -86,7 +86,7 @@ static hd_status refuse_equal_names(const hd_names *names, hd_ctx *ctx, const ch
   for (int i = 1; i < names->count; i++)
     if (!strcmp(sorted[i - 1], sorted[i]))
       return hd__fail(ctx, HD_E_FORMAT,
-                      "%s: expected names of classes that differ in their first %d bytes of UTF-8, found two called "
+                      "%s: expected class names that differ in their first %d bytes of UTF-8, found two called "
                       "'%.48s'; rename one, or save the file as UTF-8",
                       path, HD_CSV_NAME_BYTES - 1, sorted[i]);
   return HD_OK;
@@ -234,11 +234,10 @@ static hd_status take_labels(hd_opened *out, const csv_set *set, hd_ctx *ctx, co
   const hd_csv_table *t = &set->table[0];
   const bool named = request->classes.count > 0;
   if (request->of_run && !named && t->column[t->label].texts > 0)
-    return hd__fail(
-        ctx, HD_E_FORMAT,
-        "%s:%lld: expected numbers as labels, as the run's classes have no names, found a text; number them as "
-        "training's were",
-        t->path, (long long)t->column[t->label].first_text_line);
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s:%lld: expected numbers as labels, as the run's classes have no names, found text; number the "
+                    "classes as in training",
+                    t->path, (long long)t->column[t->label].first_text_line);
   for (int64_t row = 0; row < t->count; row++)
     if (t->label_text[row].length == 0)
       return hd__fail(ctx, HD_E_FORMAT, "%s:%lld: expected a label, found an empty field; drop the row", t->path,

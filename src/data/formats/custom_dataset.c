@@ -71,8 +71,8 @@ static hd_status check(hd_ctx *ctx, const hd_custom_data *d) {
   if (!is_name(d->name) || find(ctx, d->name))
     return hd__fail(
         ctx, HD_E_USAGE,
-        "expected a new data set's name of 1 to %d letters, digits, '_' and '-', found '%s'; choose another", MOST_NAME,
-        d->name ? d->name : "");
+        "expected a new name of 1 to %d letters, digits, '_' and '-' for a data set, found '%s'; choose another",
+        MOST_NAME, d->name ? d->name : "");
   if (!within(d->channels, 1, HD_DATA_MAX_CHANNELS) || !within(d->height, 1, HD_DATA_MAX_SIDE) ||
       !within(d->width, 1, HD_DATA_MAX_SIDE) || (d->dtype != HD_U8 && d->dtype != HD_F32))
     return hd__fail(ctx, HD_E_USAGE,
@@ -81,14 +81,14 @@ static hd_status check(hd_ctx *ctx, const hd_custom_data *d) {
                     d->name, HD_DATA_MAX_CHANNELS, HD_DATA_MAX_SIDE, (int)d->channels, (int)d->height, (int)d->width,
                     (int)d->dtype);
   if (d->classes ? !within(d->classes, 1, HD_DATA_MAX_CLASSES) || d->outputs : !within(d->outputs, 1, MOST_OUTPUTS))
-    return hd__fail(
-        ctx, HD_E_USAGE,
-        "data set '%s': expected 1 to %d classes or, without, 1 to %d outputs, found %d and %d; give one of both",
-        d->name, HD_DATA_MAX_CLASSES, MOST_OUTPUTS, (int)d->classes, (int)d->outputs);
+    return hd__fail(ctx, HD_E_USAGE,
+                    "data set '%s': expected 1 to %d classes or, without classes, 1 to %d outputs, found %d and %d; "
+                    "give one of the two",
+                    d->name, HD_DATA_MAX_CLASSES, MOST_OUTPUTS, (int)d->classes, (int)d->outputs);
   if (!d->len && !d->get && d->train)
     return HD_OK; /* arrays, which are checked when they are opened */
   if (!d->len || !d->get)
-    return hd__fail(ctx, HD_E_USAGE, "data set '%s': expected len and get, or arrays, found no %s; fill it in", d->name,
+    return hd__fail(ctx, HD_E_USAGE, "data set '%s': expected len and get, or arrays, found no %s; set it", d->name,
                     d->len ? "get" : "len");
   return HD_OK;
 }
@@ -99,7 +99,8 @@ hd_status hd_data_add(hd_ctx *ctx, const hd_custom_data *data) {
   HD_TRY(hd__struct_read(&d, ctx, data, sizeof d, "hd_custom_data"));
   HD_TRY(check(ctx, &d));
   if (k && k->count == HD_CUSTOM_DATASETS)
-    return hd__fail(ctx, HD_E_USAGE, "data set '%s': expected at most %d of a context, found more; use another context",
+    return hd__fail(ctx, HD_E_USAGE,
+                    "data set '%s': expected at most %d data sets in a context, found more; use another context",
                     d.name, HD_CUSTOM_DATASETS);
   if (!k) {
     k = ctx->custom_data = hd__calloc(1, sizeof *k);
@@ -117,25 +118,27 @@ static void release(void *self) {
 }
 
 static hd_status failed(hd_ctx *ctx, const hd_custom_data *d, int64_t index, const char *why) {
-  return hd__fail(ctx, HD_E_IO, "data set '%s': expected sample %lld, found that it could not be had: %s; fix its get",
-                  d->name, (long long)index, *why ? why : "no reason was given");
+  return hd__fail(ctx, HD_E_IO, "data set '%s': sample %lld: the get function failed: %s; fix get", d->name,
+                  (long long)index, *why ? why : "no reason was given");
 }
 
 static hd_status check_sample(hd_ctx *ctx, const hd_dataset *split, int64_t index, const hd_custom_sample *s) {
   const hd_custom_data *d = ((const custom_split *)split->self)->data;
   if (d->classes && !within(s->label, 0, d->classes - 1))
     return hd__fail(ctx, HD_E_FORMAT,
-                    "data set '%s': expected labels from 0 to %d, found %d in sample %lld; fix its get", d->name,
-                    (int)d->classes - 1, (int)s->label, (long long)index);
+                    "data set '%s': expected labels from 0 to %d, found %d in sample %lld; fix its get function",
+                    d->name, (int)d->classes - 1, (int)s->label, (long long)index);
   bool finite = true;
   for (int32_t i = 0; i < d->outputs; i++)
     finite = finite && isfinite(s->targets[i]);
   for (int64_t i = 0; s->floats && i < hd__dataset_elems(split); i++)
     finite = finite && isfinite(s->floats[i]);
-  return finite ? HD_OK
-                : hd__fail(ctx, HD_E_FORMAT,
-                           "data set '%s': expected finite numbers, found NaN or infinity in sample %lld; fix its get",
-                           d->name, (long long)index);
+  return finite
+             ? HD_OK
+             : hd__fail(
+                   ctx, HD_E_FORMAT,
+                   "data set '%s': expected finite numbers, found NaN or infinity in sample %lld; fix its get function",
+                   d->name, (long long)index);
 }
 
 /* Stores a sample's label and targets; returns when they are stored. */

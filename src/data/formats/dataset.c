@@ -39,11 +39,10 @@ static hd_status find_format(const hd_format **out, hd_ctx *ctx, const char *nam
         "%s: expected a folder of IDX files (train-images-idx3-ubyte, ...), of CIFAR's binary files, of NPY files "
         "(x_train.npy, ...), train.csv and test.csv, or class folders of pictures, found none of them; check the path",
         name);
-  return hd__fail(
-      ctx, HD_E_IO,
-      "expected digits, mnist, fashion, cifar10, cifar100, random:CxHxW[:CLASSES], a data folder, an .npz or a .csv "
-      "file as --data, found '%s', which is none; check the path",
-      name);
+  return hd__fail(ctx, HD_E_IO,
+                  "expected digits, mnist, fashion, cifar10, cifar100, random:CxHxW[:CLASSES], a data folder, an .npz "
+                  "or a .csv file as --data, found '%s', which is none of these; check the path",
+                  name);
 }
 
 /* Limits of every data set: sample numbers have 32 bits, kernels limit the channels. */
@@ -55,9 +54,9 @@ static hd_status check_split(hd_ctx *ctx, const char *name, const hd_dataset *s)
   else if (s->channels < 1 || s->channels > HD_DATA_MAX_CHANNELS)
     what = "channels", found = s->channels, most = HD_DATA_MAX_CHANNELS;
   else if (!s->mixed && (s->height < 1 || s->height > HD_DATA_MAX_SIDE))
-    what = "rows an image", found = s->height, most = HD_DATA_MAX_SIDE;
+    what = "rows per image", found = s->height, most = HD_DATA_MAX_SIDE;
   else if (!s->mixed && (s->width < 1 || s->width > HD_DATA_MAX_SIDE))
-    what = s->flat ? "numbers a sample" : "columns an image", found = s->width, most = HD_DATA_MAX_SIDE;
+    what = s->flat ? "numbers per sample" : "columns per image", found = s->width, most = HD_DATA_MAX_SIDE;
   if (!what)
     return HD_OK;
   return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected from 1 up to %lld %s, found %lld; reshape the data", name, most,
@@ -75,7 +74,7 @@ static hd_status check_alike(hd_ctx *ctx, const char *name, const hd_dataset *a,
                     a->elem == HD_ELEM_U8 ? "bytes" : "floats", b->elem == HD_ELEM_U8 ? "bytes" : "floats");
   if (a->outputs != b->outputs)
     return hd__fail(ctx, HD_E_FORMAT,
-                    "%s: expected %d float targets a sample as in training (0: class labels), found %d; they do not "
+                    "%s: expected %d float targets per sample as in training (0: class labels), found %d; they do not "
                     "belong together",
                     name, a->outputs, b->outputs);
   return HD_OK;
@@ -115,7 +114,8 @@ static hd_status choose_normalize(hd_data *data, hd_ctx *ctx, const hd_data_requ
   if (data->normalize != HD_NORMALIZE_COLUMN || rows)
     return HD_OK;
   if (request->of_run)
-    return hd__fail(ctx, HD_E_SHAPE, "%s: expected rows of numbers as in training, found other samples; give such rows",
+    return hd__fail(ctx, HD_E_SHAPE,
+                    "%s: expected rows of numbers as in training, found other samples; give rows of numbers",
                     data->name);
   return hd__fail(ctx, HD_E_USAGE,
                   "%s: expected rows of floats in memory for --normalize column, found other samples; use --normalize "
@@ -128,8 +128,8 @@ static hd_status take_statistics(hd_data *data, hd_ctx *ctx, const hd_data_reque
   hd_features *f = &data->opened.features;
   if (f->count != request->columns)
     return hd__fail(ctx, HD_E_SHAPE,
-                    "%s: expected %lld numbers a row as the network normalises, found %d; give such rows", data->name,
-                    (long long)request->columns, f->count);
+                    "%s: expected %lld numbers per row, as the network normalises, found %d; give rows of that length",
+                    data->name, (long long)request->columns, f->count);
   f->given = true;
   for (int32_t i = 0; i < f->count; i++) {
     f->feature[i].mean = request->mean[i];
@@ -149,8 +149,9 @@ static hd_status find_features(hd_data *data, hd_ctx *ctx, const hd_data_request
   if (o->features.count == 0)
     return HD_OK;
   if (o->features.count != o->split[0].width)
-    return hd__fail(ctx, HD_E_SHAPE, "%s: expected %d numbers a row as in training, found %d; give such rows",
-                    data->name, o->features.count, o->split[0].width);
+    return hd__fail(ctx, HD_E_SHAPE,
+                    "%s: expected %d numbers per row as in training, found %d; give rows of that length", data->name,
+                    o->features.count, o->split[0].width);
   if (!given)
     HD_TRY(hd__features_measure(&o->features, ctx, o->resident[0].numbers, o->split[0].floats, o->split[0].count));
   if (request->mean && columns)

@@ -61,7 +61,7 @@ static hd_status take_lines(hd_names *out, hd_ctx *ctx, const char *path, const 
   }
   if (out->count == count)
     return HD_OK;
-  return hd__fail(ctx, HD_E_FORMAT, "%s: expected %d names, a line each, found %d; fetch the file again", path, count,
+  return hd__fail(ctx, HD_E_FORMAT, "%s: expected %d names, one per line, found %d; fetch the file again", path, count,
                   out->count);
 }
 

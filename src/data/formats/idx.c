@@ -53,7 +53,7 @@ static hd_status read_sizes(hd_idx *idx, hd_ctx *ctx, const char *path, const ui
 }
 
 static hd_status wrong_length(hd_ctx *ctx, const char *path, int64_t expected, const char *found) {
-  return hd__fail(ctx, HD_E_FORMAT, "%s: expected %lld bytes behind the header, found %s; fetch the file again", path,
+  return hd__fail(ctx, HD_E_FORMAT, "%s: expected %lld bytes after the header, found %s; fetch the file again", path,
                   (long long)expected, found);
 }
 
@@ -110,7 +110,8 @@ static hd_status unpack(int64_t *got, unpacker *u, hd_ctx *ctx, const char *path
     if (code == Z_MEM_ERROR)
       return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory while unpacking", path);
     if (code == Z_BUF_ERROR)
-      return hd__fail(ctx, HD_E_FORMAT, "%s: expected whole gzip data, found it cut short; fetch the file again", path);
+      return hd__fail(ctx, HD_E_FORMAT, "%s: expected whole gzip data, found a truncated file; fetch the file again",
+                      path);
     if (code != Z_OK && code != Z_STREAM_END)
       return hd__fail(ctx, HD_E_FORMAT, "%s: expected valid gzip data, found damage (%s); fetch the file again", path,
                       u->z.msg ? u->z.msg : "unknown");
@@ -127,7 +128,7 @@ static hd_status unpack_end(unpacker *u, hd_ctx *ctx, const char *path, int64_t 
     return wrong_length(ctx, path, expected, "more");
   if (packed_left(u) > 0)
     return hd__fail(ctx, HD_E_FORMAT,
-                    "%s: expected the file's end behind the gzip data, found %zu bytes; fetch the file again", path,
+                    "%s: expected the file's end after the gzip data, found %zu bytes; fetch the file again", path,
                     packed_left(u));
   return HD_OK;
 }
@@ -162,7 +163,7 @@ static hd_status read_unpacked(hd_idx *idx, hd_ctx *ctx, const char *path, int r
     return wrong_length(ctx, path, idx->length, text);
   idx->copy = hd__malloc_scattered((size_t)idx->length);
   if (!idx->copy)
-    return hd__fail(ctx, HD_E_NOMEM, "%s: expected %lld bytes of memory, found less; free some", path,
+    return hd__fail(ctx, HD_E_NOMEM, "%s: %lld bytes of memory are not available; free some", path,
                     (long long)idx->length);
   HD_TRY(unpack(&got, u, ctx, path, idx->copy, idx->length));
   snprintf(text, sizeof text, "%lld", (long long)got);
@@ -262,7 +263,7 @@ static hd_status count_classes(hd_dataset split[2], hd_ctx *ctx, const char *tes
   if (found > most)
     return hd__fail(ctx, HD_E_FORMAT,
                     "%s: expected labels from 0 to %d as in training, found %d at index %lld; the files do not belong "
-                    "together, or give a cross_entropy loss 'ignore_index: %d'",
+                    "together, or, if the label means nothing, give the cross_entropy loss 'ignore_index: %d'",
                     test_labels, most, found, (long long)at, found);
   split[0].classes = split[1].classes = most < 0 ? 1 : most + 1;
   return HD_OK;
@@ -335,7 +336,7 @@ static hd_status open_split(hd_opened *opened, const idx_set *set, hd_ctx *ctx, 
                     "%s: expected %lld labels, one per image, found %lld; the files do not belong together",
                     labels_path, (long long)images->size[0], (long long)labels->size[0]);
   if (images->size[1] > HD_DATA_MAX_SIDE || images->size[2] > HD_DATA_MAX_SIDE)
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected images of at most %d pixels a side, found %lldx%lld",
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected images of at most %d pixels per side, found %lldx%lld",
                     path[2 * split], HD_DATA_MAX_SIDE, (long long)images->size[1], (long long)images->size[2]);
   *out = (hd_dataset){.images = images->bytes,
                       .count = images->size[0],
@@ -348,8 +349,8 @@ static hd_status open_split(hd_opened *opened, const idx_set *set, hd_ctx *ctx, 
     return HD_OK;
   }
   if (labels->rank == 2 && labels->size[1] > MOST_OUTPUTS)
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected at most %d targets a sample, found %lld", labels_path, MOST_OUTPUTS,
-                    (long long)labels->size[1]);
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected at most %d targets per sample, found %lld", labels_path,
+                    MOST_OUTPUTS, (long long)labels->size[1]);
   HD_TRY(decode_targets(&resident->targets, ctx, labels_path, labels));
   out->targets = resident->targets;
   out->outputs = labels->rank == 2 ? (int)labels->size[1] : 1;
@@ -364,10 +365,11 @@ static hd_status check_alike(const hd_dataset split[2], hd_ctx *ctx, char path[H
                     path[2], a->height, a->width, b->height, b->width);
   if (a->outputs == b->outputs)
     return HD_OK;
-  return hd__fail(ctx, HD_E_FORMAT,
-                  "%s: expected %d float targets a sample as in training (0: class labels), found %d; the files do not "
-                  "belong together",
-                  path[3], a->outputs, b->outputs);
+  return hd__fail(
+      ctx, HD_E_FORMAT,
+      "%s: expected %d float targets per sample as in training (0: class labels), found %d; the files do not "
+      "belong together",
+      path[3], a->outputs, b->outputs);
 }
 
 static hd_status open_folder(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {

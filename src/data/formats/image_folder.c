@@ -99,8 +99,7 @@ static hd_status list(texts *out, hd_ctx *ctx, const char *path, bool folders) {
   char inside[HD_PATH_BYTES];
   HD_FOLDER_OWNED *folder = opendir(path);
   if (!folder)
-    return hd__fail(ctx, HD_E_IO, "%s: expected a folder that can be read, found: %s; check its permissions", path,
-                    strerror(errno));
+    return hd__fail(ctx, HD_E_IO, "%s: cannot read the folder: %s; check its permissions", path, strerror(errno));
   for (struct dirent *entry = NULL; (entry = readdir(folder));) {
     if (entry->d_name[0] == '.')
       continue;
@@ -128,7 +127,7 @@ static hd_status add_class(album *to, hd_ctx *ctx, const char *path, int32_t lab
     const char *name = names.text[i];
     if (!is_picture(name))
       return hd__fail(ctx, HD_E_FORMAT,
-                      "%s/%s: expected pictures alone (.png, .jpg, .jpeg), found this; move it elsewhere", path, name);
+                      "%s/%s: expected only pictures (.png, .jpg, .jpeg), found this; move it elsewhere", path, name);
     if (!grow(&to->photo, to->count, &to->room, sizeof *to->photo) ||
         !(to->photo[to->count].path = hd__printf_alloc("%s/%s", path, name)))
       return no_memory(ctx, path);
@@ -151,8 +150,9 @@ static hd_status check_classes(hd_ctx *ctx, const char *path, const texts *known
   if (!a && !b)
     return HD_OK;
   const bool missing = a && (!b || strcmp(a, b) < 0);
-  return hd__fail(ctx, HD_E_FORMAT, "%s: expected the classes of the training set, found %s '%s'; make both alike",
-                  path, missing ? "no" : "besides them", missing ? a : b);
+  return hd__fail(ctx, HD_E_FORMAT,
+                  "%s: expected the classes of the training set, found %s '%s'; use the same classes in both", path,
+                  missing ? "no" : "besides them", missing ? a : b);
 }
 
 /* The pictures of all class folders; the classes must equal those of an earlier split, if there is one. */
@@ -164,7 +164,8 @@ static hd_status add_split(album *to, texts *classes, hd_ctx *ctx, const char *p
     return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected up to %d classes, found %lld; use fewer folders", path,
                     HD_DATA_MAX_CLASSES, (long long)found.count);
   if (found.count == 0)
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a folder of pictures for each class, found none; make some", path);
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a folder of pictures for each class, found none; create them",
+                    path);
   if (classes->count == 0) {
     *classes = found;
     found = (texts){0};
@@ -292,7 +293,7 @@ static bool is_known(const photo *p) { return p->head.size[0] > 0; }
 static hd_status unknown(hd_ctx *ctx, const photo *p, hd_photo_rules rules) {
   photo again = *p;
   HD_TRY(read_head(&again, ctx, rules));
-  return hd__fail(ctx, HD_E_FORMAT, "%s: expected a picture as before, found another; start again", p->path);
+  return hd__fail(ctx, HD_E_FORMAT, "%s: the picture has changed during the run; start again", p->path);
 }
 
 static hd_status get(void *elems, int size[2], hd_ctx *ctx, const hd_dataset *split, int64_t sample) {

@@ -47,7 +47,8 @@ static hd_status see_samples(hd_dataset *out, view *v, hd_ctx *ctx, const hd_arr
   const hd_npy *a = &part->npy;
   int c = -1, h = -1, w = -1;
   if (a->rank == 0)
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected an array of samples, found a single number; save more", part->name);
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected an array of samples, found a single number; save an array",
+                    part->name);
   if (a->rank == 2)
     w = 1;
   if (a->rank == 3)
@@ -116,10 +117,11 @@ static hd_status see_labels(hd_dataset *d, hd_ctx *ctx, const hd_array_part *par
   const hd_npy *a = &part->npy;
   const int64_t outputs = a->rank == 2 ? a->size[1] : 1;
   if (a->rank < 1 || a->rank > 2 || outputs < 1 || outputs > MOST_OUTPUTS)
-    return hd__fail(ctx, HD_E_FORMAT,
-                    "%s: expected labels of the shape (N), or up to %d targets a sample, found %d dimensions and %lld; "
-                    "save it in another shape",
-                    part->name, MOST_OUTPUTS, a->rank, (long long)outputs);
+    return hd__fail(
+        ctx, HD_E_FORMAT,
+        "%s: expected labels of the shape (N), or up to %d targets per sample, found %d dimensions and %lld; "
+        "save it in another shape",
+        part->name, MOST_OUTPUTS, a->rank, (long long)outputs);
   if (a->size[0] != d->count)
     return hd__fail(ctx, HD_E_FORMAT,
                     "%s: expected %lld labels, one per sample, found %lld; the arrays do not belong together",
@@ -195,7 +197,7 @@ static hd_status take_split(hd_dataset *d, hd_resident_samples *to, hd_ctx *ctx,
 static hd_status read_parts(array_set *set, hd_ctx *ctx, const hd_array_source *source, const char *const *name) {
   for (int i = 0; i < PARTS && name[i]; i++) {
     if (!source->has(source->self, name[i]))
-      return hd__fail(ctx, HD_E_IO, "%s: expected an array %s beside the others, found none; save it too", source->path,
+      return hd__fail(ctx, HD_E_IO, "%s: expected an array %s next to the others, found none; save it too", source->path,
                       name[i]);
     HD_TRY(source->read(&set->part[i], ctx, source->self, name[i]));
   }
@@ -210,7 +212,7 @@ hd_status hd__arrays_open(hd_opened *out, hd_ctx *ctx, const hd_array_source *so
   if (!name)
     return hd__fail(ctx, HD_E_FORMAT,
                     "%s: expected arrays x_train, y_train, x_test and y_test, or images and labels, or x and y, found "
-                    "none of these names; save them under such",
+                    "none of these names; rename them",
                     source->path);
   HD_TRY(hd__opened_hold(&self, out, ctx, sizeof(array_set), release));
   array_set *set = self;

@@ -201,5 +201,5 @@ static hd_status draw_random(hd_opened *out, hd_ctx *ctx, const hd_data_request 
   return HD_OK;
 }
 
-const hd_format hd__format_digits = {"handwriting that is drawn", takes_digits, draw_digits};
+const hd_format hd__format_digits = {"synthetic handwriting", takes_digits, draw_digits};
 const hd_format hd__format_random = {"noise", takes_random, draw_random};

@@ -94,23 +94,23 @@ static const char *take_dictionary(hd_npy *out, char descr[32], bool *fortran, c
     return "no dictionary";
   while (!eat(c, "}")) {
     if (!eat_text(key, sizeof key, c) || !eat(c, ":"))
-      return "no key where one should be";
+      return "no key where one is expected";
     const int which = !strcmp(key, "descr")           ? DESCR
                       : !strcmp(key, "fortran_order") ? ORDER
                       : !strcmp(key, "shape")         ? SHAPE
                                                       : 0;
     if (!which || seen & which)
-      return "an unknown key, or one twice";
+      return "an unknown key, or the same key twice";
     seen |= which;
     if (which == DESCR && !eat_text(descr, 32, c))
-      return "records, which are no plain numbers";
+      return "records, which are not plain numbers";
     if (which == ORDER) {
       *fortran = eat(c, "True");
       if (!*fortran && !eat(c, "False"))
         return "an order that is neither True nor False";
     }
     if (which == SHAPE && !eat_shape(out, c))
-      return "a shape that is none, or of more than 4 dimensions";
+      return "an invalid shape, or one of more than 4 dimensions";
     if (!eat(c, ",")) {
       if (!eat(c, "}"))
         return "no end of the dictionary";
@@ -119,7 +119,7 @@ static const char *take_dictionary(hd_npy *out, char descr[32], bool *fortran, c
   }
   skip_blanks(c);
   if (c->at < c->end)
-    return "something behind the dictionary";
+    return "text after the dictionary";
   return seen == (DESCR | ORDER | SHAPE) ? NULL : "a missing key";
 }
 
@@ -171,7 +171,7 @@ hd_status hd__npy_head(hd_npy *out, size_t *head, hd_ctx *ctx, const char *path,
   *head = first + text;
   if (first > length || text > length - first || *head > HD_NPY_MAX_HEAD)
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected an NPY header of up to %d bytes, found %s; save the array again",
-                    path, HD_NPY_MAX_HEAD, *head > HD_NPY_MAX_HEAD ? "a longer one" : "it cut short");
+                    path, HD_NPY_MAX_HEAD, *head > HD_NPY_MAX_HEAD ? "a longer one" : "a truncated file");
   return take_head(out, ctx, path, (cursor){(const char *)bytes + first, (const char *)bytes + *head});
 }
 
@@ -180,8 +180,8 @@ hd_status hd__npy_parse(hd_npy *out, hd_ctx *ctx, const char *path, const uint8_
   HD_TRY(hd__npy_head(out, &head, ctx, path, bytes, length));
   const int64_t expected = out->count * out->elem_bytes;
   if ((int64_t)(length - head) != expected)
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected %lld bytes behind the header, found %zu; save the array again",
-                    path, (long long)expected, length - head);
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected %lld bytes after the header, found %zu; save the array again", path,
+                    (long long)expected, length - head);
   out->bytes = bytes + head;
   return HD_OK;
 }

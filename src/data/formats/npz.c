@@ -26,8 +26,8 @@ static bool has(void *self, const char *name) {
 HD_RELEASER(close_member, zip_file_t, zip_fclose)
 
 static hd_status damaged(hd_ctx *ctx, const char *name, const char *why) {
-  return hd__fail(ctx, HD_E_FORMAT, "%s: expected a whole member of a zip archive, found: %s; save it again", name,
-                  why);
+  return hd__fail(ctx, HD_E_FORMAT, "%s: expected a whole member of a zip archive, found: %s; save the archive again",
+                  name, why);
 }
 
 /* Reads up to `room` bytes, fewer only at the member's end. */
@@ -55,7 +55,7 @@ static hd_status unpack(hd_array_part *out, hd_ctx *ctx, zip_file_t *from, uint8
   HD_TRY(hd__npy_head(&out->npy, &head_bytes, ctx, out->name, head, (size_t)first));
   const int64_t expected = out->npy.count * out->npy.elem_bytes, here = first - (int64_t)head_bytes;
   if (here > expected || (expected - here) / MOST_PER_BYTE > archive_bytes)
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected %lld bytes behind the header, found %s; save the array again",
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected %lld bytes after the header, found %s; save the array again",
                     out->name, (long long)expected, here > expected ? "more" : "an archive that cannot hold them");
   out->copy = hd__malloc(expected > 0 ? (size_t)expected : 1);
   HD_TRY(HD_ALLOCATED(out->copy, ctx, "%s: out of memory for %lld bytes", out->name, (long long)expected));
@@ -63,7 +63,7 @@ static hd_status unpack(hd_array_part *out, hd_ctx *ctx, zip_file_t *from, uint8
   HD_TRY(read_some(&rest, from, ctx, out->name, out->copy + here, expected - here));
   HD_TRY(read_some(&more, from, ctx, out->name, &behind, 1));
   if (here + rest != expected || more > 0)
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected %lld bytes behind the header, found %s; save the array again",
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected %lld bytes after the header, found %s; save the array again",
                     out->name, (long long)expected, more > 0 ? "more" : "fewer");
   out->npy.bytes = out->copy;
   return HD_OK;
@@ -77,9 +77,10 @@ static hd_status check_single(archive *a, hd_ctx *ctx, const char *name, const c
     const char *other = zip_get_name(a->zip, (zip_uint64_t)i, 0);
     found += other && !strcmp(other, member);
   }
-  return found <= 1 ? HD_OK
-                    : hd__fail(ctx, HD_E_FORMAT, "%s: expected one member %s, found %d of this name; save it again",
-                               name, member, found);
+  return found <= 1
+             ? HD_OK
+             : hd__fail(ctx, HD_E_FORMAT, "%s: expected one member %s, found %d of this name; save the archive again",
+                        name, member, found);
 }
 
 static hd_status read_member(hd_array_part *out, hd_ctx *ctx, void *self, const char *name) {

@@ -64,9 +64,10 @@ static hd_status mark_fifth_of_classes(int64_t *taken, uint8_t *marks, hd_ctx *c
 
 hd_status hd_folds(int32_t *fold, hd_ctx *ctx, int64_t count, const int32_t *labels, int32_t of) {
   if (!fold || of < 2 || of > HD_MOST_FOLDS || count < of || count > UINT32_MAX)
-    return hd__fail(ctx, HD_E_USAGE,
-                    "expected from 2 to %d folds, and as many samples or more, found %d and %lld; ask for fewer folds",
-                    HD_MOST_FOLDS, (int)of, (long long)count);
+    return hd__fail(
+        ctx, HD_E_USAGE,
+        "expected 2 to %d folds and at least as many samples, found %d folds and %lld samples; use fewer folds",
+        HD_MOST_FOLDS, (int)of, (long long)count);
   HD_OWNED uint64_t *scratch = hd__malloc(hd__permute_words(count) * sizeof *scratch);
   HD_OWNED uint64_t *key = hd__malloc((size_t)count * sizeof *key);
   HD_TRY(HD_ALLOCATED(scratch && key, ctx, "out of memory for the folds of %lld samples", (long long)count));

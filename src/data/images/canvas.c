@@ -78,8 +78,7 @@ static hd_status write_png(FILE *to, hd_ctx *ctx, void *arg) {
   }
   if (setjmp(png_jmpbuf(png))) {
     png_destroy_write_struct(&png, &info);
-    return hd__fail(ctx, HD_E_IO,
-                    "expected to write a picture, found an error of the disk or of libpng; free some space");
+    return hd__fail(ctx, HD_E_IO, "cannot write a picture: the disk or libpng reported an error; free some space");
   }
   png_init_io(png, to);
   png_set_IHDR(png, info, (png_uint_32)s->width, (png_uint_32)s->height, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,

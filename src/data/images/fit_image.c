@@ -176,7 +176,7 @@ hd_status hd__fit_picture(uint8_t *out, hd_ctx *ctx, const char *path, const hd_
   }
   if (high - low < LEAST_CONTRAST)
     return hd__fail(ctx, HD_E_FORMAT,
-                    "%s: expected something drawn on the picture, found one even grey; draw with more contrast", path);
+                    "%s: expected a drawing on the picture, found one even grey; draw with more contrast", path);
   if (p.height != height || p.width != width)
     return fit_ink(out, ctx, path, &p, to_ink(&p), height, width);
   keep_size(out, &p);

@@ -42,7 +42,7 @@ static hd_status png_head(hd_photo_head *out, hd_ctx *ctx, const char *path, con
   size_t unused;
   if (length < HEAD_BYTES || memcmp(bytes, "\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16))
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected a PNG or JPEG picture, found %s; convert it", path,
-                    length == 0 ? "an empty file" : "another format or the start of one");
+                    length == 0 ? "an empty file" : "another format or a truncated file");
   const uint32_t width = big(bytes + WIDTH), height = big(bytes + HEIGHT);
   if (width < 1 || height < 1 || width > HD_PNG_MAX_SIDE || height > HD_PNG_MAX_SIDE ||
       (int64_t)width * height > HD_PNG_MAX_PIXELS)
@@ -74,8 +74,9 @@ hd_status hd__photo_head(hd_photo_head *out, hd_ctx *ctx, const char *path, cons
 }
 
 static hd_status wrong_size(hd_ctx *ctx, const char *path, const int size[2], int height, int width) {
-  return hd__fail(ctx, HD_E_FORMAT, "%s: expected a picture of %dx%d as before, found %dx%d; start again", path,
-                  size[1], size[0], width, height);
+  return hd__fail(ctx, HD_E_FORMAT,
+                  "%s: expected a picture of %dx%d as before, found %dx%d: it has changed during the run; start again",
+                  path, size[1], size[0], width, height);
 }
 
 static hd_status png_planes(uint8_t *planes, int channels, const int size[2], hd_ctx *ctx, const char *path,

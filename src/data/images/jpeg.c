@@ -92,8 +92,10 @@ hd_status hd__jpeg_read(uint8_t *planes, int channels, const int size[2], hd_ctx
   HD_TRY(HD_ALLOCATED(tj, ctx, "%s: out of memory for a picture", path));
   HD_TRY(read_head(tj, found, &grey, ctx, path, bytes, length));
   if (found[0] != size[0] || found[1] != size[1])
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a picture of %dx%d as before, found %dx%d; start again", path,
-                    size[1], size[0], found[1], found[0]);
+    return hd__fail(
+        ctx, HD_E_FORMAT,
+        "%s: expected a picture of %dx%d as before, found %dx%d: it has changed during the run; start again", path,
+        size[1], size[0], found[1], found[0]);
   if (channels == 1)
     return decompress(tj, planes, size, channels, ctx, path, bytes, length);
   const size_t plane = (size_t)size[0] * (size_t)size[1];

@@ -26,7 +26,7 @@ typedef struct reader {
 static void give_bytes(png_structp png, png_bytep to, size_t count) {
   reader *r = png_get_io_ptr(png);
   if (count > r->length - r->at)
-    png_error(png, "the file's end, too early");
+    png_error(png, "the end of the file too early");
   memcpy(to, r->bytes + r->at, count);
   r->at += count;
 }

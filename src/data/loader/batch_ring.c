@@ -220,8 +220,8 @@ void hd__ring_seek(hd_ring *r, int64_t first, int64_t end) {
 hd_status hd__ring_check_process(const hd_ring *r, hd_ctx *ctx) {
   return is_here(r) ? HD_OK
                     : hd__fail(ctx, HD_E_USAGE,
-                               "loader workers stay in the process that started them, and this is a child of it; open "
-                               "the run or the loader in the child, or use no --workers");
+                               "loader workers belong to the process that started them, and this is a child of it; "
+                               "open the run or the loader in the child, or leave --workers out");
 }
 
 hd_status hd__ring_failure(hd_ring *r, hd_ctx *ctx, int64_t batch) {

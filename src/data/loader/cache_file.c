@@ -24,7 +24,7 @@ static hd_status check_folder(hd_ctx *ctx, const char *folder) {
     return HD_OK;
   return hd__fail(ctx, HD_E_IO,
                   "--cache disk: expected a folder that other users may not write, or a sticky one, found %s of mode "
-                  "%o; change its mode, or set HEDDLE_CACHE to another",
+                  "%o; change its mode, or set HEDDLE_CACHE to another folder",
                   folder, (unsigned)info.st_mode & 07777);
 }
 

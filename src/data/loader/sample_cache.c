@@ -71,7 +71,7 @@ static hd_status adopt(hd_cache *cache, hd_dataset *split, hd_ctx *ctx) {
   HD_TRY(HD_NEW_RAW(cache->offset, split->count + 1, ctx, "out of memory for %lld decoded samples",
                     (long long)split->count));
   if (!find_offsets(cache, split))
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected samples as they were counted, found others; start again",
+    return hd__fail(ctx, HD_E_FORMAT, "%s: the samples have changed since they were counted; start again",
                     split->mixed);
   split->get = get_kept;
   split->self = cache;
@@ -92,8 +92,7 @@ static hd_status keep(void *self, hd_ctx *ctx, int64_t sample, const void *elems
   sink *s = self;
   const int64_t bytes = (int64_t)size[0] * size[1] * s->split->channels * hd__dataset_elem_bytes(s->split);
   if (bytes > hd__cache_bytes(s->split) - s->written)
-    return hd__fail(ctx, HD_E_FORMAT, "sample %lld: expected one as it was counted, found another; start again",
-                    (long long)sample);
+    return hd__fail(ctx, HD_E_FORMAT, "sample %lld has changed since it was counted; start again", (long long)sample);
   if (s->size)
     memcpy(s->size[sample], (int32_t[2]){size[0], size[1]}, sizeof *s->size);
   if (s->memory) {
@@ -184,7 +183,9 @@ hd_status hd__cache_on_disk(hd_cache *out, hd_dataset *split, hd_ctx *ctx) {
     HD_TRY(hd__file_write(ctx, path, write_all, split));
     HD_TRY(map_whole(out, &whole, ctx, split, path));
     if (!whole)
-      return hd__fail(ctx, HD_E_IO, "%s: expected what was just written, found something else; look after the disk",
+      return hd__fail(ctx, HD_E_IO,
+                      "%s: expected the bytes that were just written, found others; the disk may be failing, check its "
+                      "health (dmesg, smartctl)",
                       path);
   }
   return adopt(out, split, ctx);

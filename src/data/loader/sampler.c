@@ -139,7 +139,7 @@ hd_status hd_sampler_subset(hd_sampler **out, hd_ctx *ctx, const int64_t *member
   HD_TRY(check_count(ctx, "members", count));
   for (int64_t i = 0; i < count; i++)
     if (members[i] < 0 || members[i] >= samples)
-      return hd__fail(ctx, HD_E_USAGE, "expected members from 0 to %lld, found %lld at place %lld",
+      return hd__fail(ctx, HD_E_USAGE, "expected members from 0 to %lld, found %lld at index %lld",
                       (long long)samples - 1, (long long)members[i], (long long)i);
   HD_TRY(create(out, ctx, count, shuffle != 0));
   uint32_t *copy = (*out)->members = hd__malloc((size_t)count * sizeof *copy);
@@ -151,7 +151,7 @@ hd_status hd_sampler_subset(hd_sampler **out, hd_ctx *ctx, const int64_t *member
 
 hd_status hd_sampler_distribute(hd_sampler *s, hd_ctx *ctx, int rank, int ranks) {
   if (s->ranks != 1)
-    return hd__fail(ctx, HD_E_USAGE, "expected a whole sampler, found the part of rank %d of %d", (int)s->rank,
+    return hd__fail(ctx, HD_E_USAGE, "expected a sampler of all samples, found the part of rank %d of %d", (int)s->rank,
                     (int)s->ranks);
   if (rank < 0 || rank >= ranks)
     return hd__fail(ctx, HD_E_USAGE, "expected a rank from 0 to %d, found %d", ranks - 1, rank);

@@ -91,8 +91,7 @@ hd_status hd__skips_get(void *elems, int size[2], hd_ctx *ctx, const hd_dataset 
     mark(s, *sample);
     HD_LOG(DATA, "sample %lld skipped: %s", (long long)*sample, hd_ctx_message(ctx));
   }
-  return hd__fail(ctx, HD_E_IO,
-                  "expected samples that can be read, found none of %lld any longer; look after the files",
+  return hd__fail(ctx, HD_E_IO, "expected samples that can be read, found none left of %lld; check the files",
                   (long long)s->count);
 }
 

@@ -346,8 +346,8 @@ static hd_status find_header(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options 
   if (found != UNKNOWN && (t->header || !t->is_doubtful))
     return HD_OK;
   return hd__fail(ctx, HD_E_FORMAT,
-                  "%s:1: expected to see whether the first line is a header, found that it may be either; say --header "
-                  "yes or --header no",
+                  "%s:1: expected a first line that is clearly a header or not, found one that may be either; say "
+                  "--header yes or --header no",
                   t->path);
 }
 
@@ -386,7 +386,7 @@ static hd_status check_names(const hd_csv_table *t, hd_ctx *ctx) {
     char name[HD_CSV_NAME_BYTES];
     hd__csv_text(name, sizeof name, &sorted[i]->name);
     if (sorted[i]->name.length > 0 && hd__csv_compare(&sorted[i - 1]->name, &sorted[i]->name) == 0)
-      return hd__fail(ctx, HD_E_FORMAT, "%s:1: expected different names of columns, found '%s' twice; rename one",
+      return hd__fail(ctx, HD_E_FORMAT, "%s:1: expected columns with different names, found '%s' twice; rename one",
                       t->path, name);
   }
   return HD_OK;

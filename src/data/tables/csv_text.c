@@ -55,8 +55,8 @@ static hd_status read_quoted(hd_csv_field *out, hd_csv_cursor *c, hd_ctx *ctx) {
     c->at++;
   if (!at_line_end(c) && *c->at != ',')
     return hd__fail(ctx, HD_E_FORMAT,
-                    "%s:%lld: expected a comma behind a field in quotes, found '%c'; double quotes inside of it",
-                    c->path, (long long)c->line, *c->at);
+                    "%s:%lld: expected a comma after a quoted field, found '%c'; double the quotes inside it", c->path,
+                    (long long)c->line, *c->at);
   return HD_OK;
 }
 

@@ -41,12 +41,12 @@ static hd_status check_text(hd_ctx *ctx, const hd_csv_table *t, const hd_csv_fie
     line += *at == '\n';
   if (control < f->length)
     return hd__fail(ctx, HD_E_FORMAT,
-                    "%s:%lld: expected texts without line breaks and other control characters in %s, found one in "
-                    "'%.48s'; replace it, or drop the column",
+                    "%s:%lld: expected text without line breaks and other control characters in %s, found '%.48s'; "
+                    "replace it, or drop the column",
                     t->path, (long long)line, name, text);
   return hd__fail(ctx, HD_E_FORMAT,
-                  "%s:%lld: expected texts in UTF-8 of up to %d bytes in %s, found '%.48s'; save the file as UTF-8, or "
-                  "shorten them",
+                  "%s:%lld: expected UTF-8 text of up to %d bytes in %s, found '%.48s'; save the file as UTF-8, or "
+                  "shorten the text",
                   t->path, (long long)line, HD_CSV_NAME_BYTES - 1, name, text);
 }
 
@@ -66,8 +66,7 @@ static hd_status check_column(hd_ctx *ctx, const hd_csv_table *t, int32_t column
   if (c->texts_found > options->categories)
     return hd__fail(
         ctx, HD_E_FORMAT,
-        "%s: expected numbers or up to %d different texts in %s, found more texts; drop the column or raise "
-        "--categories",
+        "%s: expected numbers or up to %d different texts in %s, found more; drop the column or raise --categories",
         t->path, options->categories, name);
   return HD_OK;
 }
@@ -113,8 +112,8 @@ hd_status hd__table_features(hd_features *out, hd_ctx *ctx, const hd_csv_table *
   }
   if (count < 1 || count >= HD_CSV_MOST_COLUMNS)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
-                    "%s: expected from 1 up to %d numbers a row, found %lld; drop columns or lower --categories",
-                    t->path, HD_CSV_MOST_COLUMNS - 1, (long long)count);
+                    "%s: expected 1 to %d numbers per row, found %lld; drop columns or lower --categories", t->path,
+                    HD_CSV_MOST_COLUMNS - 1, (long long)count);
   HD_TRY(HD_NEW(out->feature, count, ctx, NO_MEMORY, t->path));
   out->count = (int32_t)count;
   out->columns = t->columns;
@@ -136,14 +135,14 @@ hd_status hd__table_plain(hd_features *out, hd_ctx *ctx, const hd_csv_table *t, 
       return hd__csv_no_number(ctx, t, c->first_text_line, f->place, &c->first_text);
     if (f->empty)
       return hd__fail(ctx, HD_E_FORMAT,
-                      "%s:%lld: expected no empty field in %s, as in training's array, found one; fill it", t->path,
-                      (long long)c->first_empty_line, hd__csv_column_name(name, t, f->place));
+                      "%s:%lld: expected no empty field in %s, as training's array had none, found one; fill it",
+                      t->path, (long long)c->first_empty_line, hd__csv_column_name(name, t, f->place));
   }
   out->columns = 0;
   if (out->count == count || count == 0)
     return HD_OK;
-  return hd__fail(ctx, HD_E_SHAPE, "%s: expected %d numbers a row as in training, found %d; give such rows", t->path,
-                  count, out->count);
+  return hd__fail(ctx, HD_E_SHAPE, "%s: expected %d numbers per row as in training, found %d; give rows of that length",
+                  t->path, count, out->count);
 }
 
 /* ---- Numbers of rows ---- */
@@ -199,7 +198,7 @@ static hd_status find_spans(span *out, hd_ctx *ctx, const hd_csv_table *t, const
   }
   for (int32_t i = 0; i < t->columns; i++)
     if (out[i].count == 0 && !is_left_out(t, i) && !(i == 0 && is_unnamed(t, i)))
-      return hd__fail(ctx, HD_E_FORMAT, "%s: expected columns of training, found another, %s; drop it", t->path,
+      return hd__fail(ctx, HD_E_FORMAT, "%s: expected only columns of training, found %s too; drop it", t->path,
                       hd__csv_column_name(name, t, i));
   return HD_OK;
 }
@@ -211,8 +210,8 @@ static hd_status check_header(hd_ctx *ctx, const hd_csv_table *t, const hd_featu
   if (f->columns == 0 || (named == t->header && (named || t->columns == f->columns || lacks_label)))
     return HD_OK;
   if (named == t->header)
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected %d columns as in training, found %d; make both alike", t->path,
-                    f->columns, t->columns);
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected %d columns as in training, found %d; give the same columns",
+                    t->path, f->columns, t->columns);
   return hd__fail(ctx, HD_E_FORMAT, "%s:1: expected %s as in training, found %s; %s", t->path,
                   named ? "a header" : "no header", named ? "none" : "one",
                   named ? "add the line of names" : "remove the line of names, or say --header no");
@@ -255,10 +254,10 @@ static hd_status read_field(row *to, hd_ctx *ctx, const hd_csv_table *t, const h
   }
   if (known && whole)
     return HD_OK;
-  return hd__fail(ctx, HD_E_FORMAT,
-                  "%s:%lld: expected a text of training in %s, found '%.48s'; drop the row, or train "
-                  "with such rows",
-                  t->path, (long long)line, hd__csv_column_name(name, t, column), text);
+  return hd__fail(
+      ctx, HD_E_FORMAT,
+      "%s:%lld: expected a text of the training set in %s, found '%.48s'; drop the row, or train with such rows",
+      t->path, (long long)line, hd__csv_column_name(name, t, column), text);
 }
 
 hd_status hd__table_numbers(float *floats, double *numbers, hd_ctx *ctx, const hd_csv_table *t, const hd_features *f) {
@@ -293,7 +292,7 @@ static void describe_columns(char *note, const hd_csv_table *t, const hd_feature
                    t->header ? "the first line is a header" : "no header", hd__csv_column_name(label, t, t->label),
                    columns, columns == 1 ? "" : "s");
   if (texts > 0)
-    n += snprintf(note + n, (size_t)(HD_TABLE_NOTE_BYTES - n), ", %d of texts: %d numbers a row", texts, f->count);
+    n += snprintf(note + n, (size_t)(HD_TABLE_NOTE_BYTES - n), ", %d of texts: %d numbers per row", texts, f->count);
   if (t->index)
     snprintf(note + n, (size_t)(HD_TABLE_NOTE_BYTES - n), "; the first column, an index, is left out");
 }
@@ -315,7 +314,7 @@ static void describe_empties(char *note, const hd_csv_table *t) {
   if (columns > 1)
     n += snprintf(note + n, (size_t)(HD_TABLE_NOTE_BYTES - n), " and %d other columns", columns - 1);
   snprintf(note + n, (size_t)(HD_TABLE_NOTE_BYTES - n),
-           ": read as the column's mean, beside a number that tells them (--missing refuse)");
+           ": filled with the column's mean, with one more number that marks them (--missing refuse rejects them)");
 }
 
 void hd__table_describe(char note[HD_TABLE_NOTES][HD_TABLE_NOTE_BYTES], const hd_csv_table *t, const hd_features *f) {

@@ -57,7 +57,7 @@ static hd_status insert_scaling(hd_pipeline *p, const hd_transform_step *before,
   if (fit->shape.height == 0)
     return hd__yaml_fail(
         fit->ctx, before->where,
-        "expected %s before to_float and normalise for images of any size, found it behind them; move it up",
+        "expected %s before to_float and normalise for images of any size, found it after them; move it up",
         before->row->name);
   hd_transform_step *step = &p->step[p->steps++];
   *step = (hd_transform_step){.row = &scaling, .in = fit->shape};
@@ -102,7 +102,7 @@ static hd_status fit_end(hd_pipeline *p, hd_transform_fit *fit, const hd_yaml_no
                          "expected a resize or a crop for images of any size, found none; add '- resize: [H, W]'");
   if (fit->shape.unit == HD_PIXEL_255)
     return hd__yaml_fail(fit->ctx, list,
-                         "expected to_float in the list, since a model reads numbers and not bytes, found none; add '- "
+                         "expected to_float in the list, since models read floats, not bytes, found none; add '- "
                          "to_float' and '- normalise'");
   scale_to_fma(p->by, p->shift, fit);
   const size_t align = ALIGNMENT - 1;

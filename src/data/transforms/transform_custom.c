@@ -28,15 +28,16 @@ static bool is_name(const char *name) {
 
 static hd_status check(hd_ctx *ctx, const hd_custom_transform *t) {
   if (!is_name(t->name) || hd__transform_find(ctx, t->name))
-    return hd__fail(ctx, HD_E_USAGE,
-                    "expected a new transform's name of 1 to %d letters, digits and '_', found '%s'; choose another",
-                    HD_TRANSFORM_MAX_NAME, t->name ? t->name : "");
+    return hd__fail(
+        ctx, HD_E_USAGE,
+        "expected a new name of 1 to %d letters, digits and '_' for a transform, found '%s'; choose another",
+        HD_TRANSFORM_MAX_NAME, t->name ? t->name : "");
   if (!t->apply)
-    return hd__fail(ctx, HD_E_USAGE, "transform '%s': expected a function to apply, found none; fill it in", t->name);
+    return hd__fail(ctx, HD_E_USAGE, "transform '%s': expected a function to apply, found none; set it", t->name);
   if (ctx->custom_transforms && ctx->custom_transforms->count == HD_CUSTOM_TRANSFORMS)
     return hd__fail(ctx, HD_E_USAGE,
-                    "transform '%s': expected at most %d of a context, found more; use another context", t->name,
-                    HD_CUSTOM_TRANSFORMS);
+                    "transform '%s': expected at most %d transforms in a context, found more; use another context",
+                    t->name, HD_CUSTOM_TRANSFORMS);
   return HD_OK;
 }
 

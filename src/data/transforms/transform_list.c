@@ -123,7 +123,7 @@ hd_status hd__step_read(hd_transform_step *step, hd_ctx *ctx, const hd_yaml_node
     param = &entry->item[0];
     name = param->key;
   } else if (entry->kind != HD_YAML_SCALAR || !*name) {
-    return hd__yaml_fail(ctx, entry, "expected NAME or NAME: PARAMETERS as a transform, found %s; write one a line",
+    return hd__yaml_fail(ctx, entry, "expected NAME or NAME: PARAMETERS as a transform, found %s; write one per line",
                          entry->kind == HD_YAML_SCALAR     ? "nothing"
                          : entry->kind == HD_YAML_SEQUENCE ? "a list"
                                                            : "a mapping of several names");
@@ -187,7 +187,7 @@ hd_status hd__transforms_text(char *text, size_t bytes, hd_ctx *ctx, const hd_ya
     HD_RELEASED(hd__step_free) hd_transform_step step = {0};
     HD_TRY(hd__step_read(&step, ctx, &list->item[i]));
     if (evaluation && step.row->kind != HD_TRANSFORM_FIXED)
-      return hd__yaml_fail(ctx, step.where, "expected nothing random in evaluation, found %s; %s", step.row->name,
+      return hd__yaml_fail(ctx, step.where, "expected no random transform in evaluation, found %s; %s", step.row->name,
                            step.row->kind == HD_TRANSFORM_MIDDLE ? "use centre_crop" : "leave it out");
     hd__line_add(&l, i ? ", " : "");
     append_step(&l, &step);

@@ -90,7 +90,7 @@ hd_status hd__check_border(hd_transform_step *step, hd_ctx *ctx) {
   const hd_yaml_node *fill = hd__step_param(step, "fill");
   if (fill && step->border != HD_BORDER_CONSTANT)
     return hd__yaml_fail(ctx, fill,
-                         "expected 'fill' with 'padding_mode: constant' alone, found it with %s; leave it out",
+                         "expected 'fill' only with 'padding_mode: constant', found it with %s; leave it out",
                          step->border == HD_BORDER_REFLECT ? "reflect" : "edge");
   return HD_OK;
 }
@@ -117,7 +117,7 @@ hd_status hd__fit_crop(hd_transform_step *step, hd_transform_fit *fit) {
           fit->ctx, step->where,
           "expected a %s of at most %dx%d for images of %dx%d%s, found %dx%d; make it smaller, or pad before it",
           step->row->name, side[0] + 2 * step->padding[0], side[1] + 2 * step->padding[1], side[0], side[1],
-          step->padding[0] || step->padding[1] ? " and their padding" : "", step->size[0], step->size[1]);
+          step->padding[0] || step->padding[1] ? " with their padding" : "", step->size[0], step->size[1]);
   fit->shape.height = step->size[0];
   fit->shape.width = step->size[1];
   return hd__fit_fill(step, fit, step->fill, "fill");

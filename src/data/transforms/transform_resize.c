@@ -168,7 +168,7 @@ hd_status hd__check_resize(hd_transform_step *step, hd_ctx *ctx) {
   const hd_yaml_node *antialias = hd__step_param(step, "antialias");
   if (step->nearest && antialias && step->antialias)
     return hd__yaml_fail(ctx, antialias,
-                         "expected 'antialias: true' with 'interpolation: bilinear' alone, found it with nearest; "
+                         "expected 'antialias: true' only with 'interpolation: bilinear', found it with nearest; "
                          "leave one out");
   return HD_OK;
 }

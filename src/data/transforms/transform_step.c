@@ -46,7 +46,7 @@ hd_status hd__step_range(hd_range *out, const hd_transform_step *step, hd_ctx *c
   HD_TRY(hd__yaml_number(&out->high, ctx, &node->item[1], min, max));
   if (out->low <= out->high)
     return HD_OK;
-  return hd__yaml_fail(ctx, node, "expected [low, high] as '%s' of %s, found %g before %g; exchange them", p->key,
+  return hd__yaml_fail(ctx, node, "expected [low, high] as '%s' of %s, found %g before %g; swap them", p->key,
                        step->row->name, out->low, out->high);
 }
 

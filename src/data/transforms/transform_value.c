@@ -27,7 +27,8 @@ static hd_status read_channels(double *out, int32_t *count, const hd_transform_s
                          "expected both 'mean' and 'std' of %s, found no '%s'; add it, or write 'normalise: computed'",
                          step->row->name, key);
   if (node->kind == HD_YAML_MAPPING || (node->kind == HD_YAML_SEQUENCE && node->count > HD_TRANSFORM_MAX_CHANNELS))
-    return hd__yaml_fail(ctx, node, "expected a number, or a list of one per channel, as '%s', found %s; write it so",
+    return hd__yaml_fail(ctx, node,
+                         "expected a number, or a list of one number per channel, as '%s', found %s; write such a list",
                          key, node->kind == HD_YAML_MAPPING ? "a mapping" : "a longer list");
   *count = node->kind == HD_YAML_SEQUENCE ? node->count : 1;
   for (int32_t c = 0; c < *count; c++)
@@ -52,8 +53,8 @@ static hd_status check_count(const hd_transform_step *step, const hd_transform_f
   if (count == 1 || count == fit->shape.channels)
     return HD_OK;
   return hd__yaml_fail(fit->ctx, step->where,
-                       "expected one number as '%s' of %s, or one for each of %d channels, found %d; give so many", key,
-                       step->row->name, fit->shape.channels, count);
+                       "expected one number as '%s' of %s, or one for each of %d channels, found %d; give that many",
+                       key, step->row->name, fit->shape.channels, count);
 }
 
 hd_status hd__fit_normalise(hd_transform_step *step, hd_transform_fit *fit) {
@@ -273,10 +274,10 @@ hd_status hd__fit_one_hot(hd_transform_step *step, hd_transform_fit *fit) {
   if (!step->classes)
     step->classes = fit->classes;
   if (step->classes < fit->classes)
-    return hd__yaml_fail(fit->ctx, step->where,
-                         "expected at least %d classes for %s, as many as there are, found %d; "
-                         "give more, or none for all",
-                         fit->classes, step->row->name, step->classes);
+    return hd__yaml_fail(
+        fit->ctx, step->where,
+        "expected at least the %d classes of the data for %s, found %d; give more, or leave the number out",
+        fit->classes, step->row->name, step->classes);
   fit->targets = step->classes;
   step->off = (float)(step->fill / step->classes);
   step->on = (float)(1 - step->fill + step->fill / step->classes);

@@ -127,7 +127,7 @@ static hd_status read_shear(hd_transform_step *step, hd_ctx *ctx) {
     HD_TRY(hd__yaml_number(&range->low, ctx, &node->item[2 * i], -most, most));
     HD_TRY(hd__yaml_number(&range->high, ctx, &node->item[2 * i + 1], -most, most));
     if (range->low > range->high)
-      return hd__yaml_fail(ctx, node, "expected [low, high, low, high] as 'shear', found %g before %g; exchange them",
+      return hd__yaml_fail(ctx, node, "expected [low, high, low, high] as 'shear', found %g before %g; swap them",
                            range->low, range->high);
   }
   return HD_OK;

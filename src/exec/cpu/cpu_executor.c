@@ -226,7 +226,7 @@ static hd_status distribute_chunks(hd_exec_cpu *exec, hd_ctx *ctx) {
   const hd_plan *plan = exec->plan;
   int64_t *weight = hd__malloc((size_t)plan->chunk_count * sizeof *weight + 1);
   if (!weight)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory while sharing out chunks");
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory while assigning chunks");
   for (int c = 0; c < plan->chunk_count; c++)
     weight[c] = plan->chunks[c].weight;
   for (int s = 0; s < plan->stages.count; s++)

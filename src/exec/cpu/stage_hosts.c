@@ -23,11 +23,10 @@ static hd_status check_uses(hd_ctx *ctx, const hd_exec_cpu *exec, const hd_plan_
   for (const hd_plan_use *use = exec->plan->uses + param->first_use;
        use < exec->plan->uses + param->first_use + param->uses; use++)
     if (hd__exec_stage_host(exec, use->stage) != hd__exec_stage_host(exec, param->stage))
-      return hd__fail(
-          ctx, HD_E_USAGE,
-          "--place-stages hosts expects all layers that use '%s' on one host, found them in the stages %d and "
-          "%d on two; cut elsewhere, or use --place-stages threads",
-          param->name, param->stage, use->stage);
+      return hd__fail(ctx, HD_E_USAGE,
+                      "--place-stages hosts expects all layers that use '%s' on one host, found them in stages %d and "
+                      "%d on different hosts; cut elsewhere, or use --place-stages threads",
+                      param->name, param->stage, use->stage);
   return HD_OK;
 }
 

@@ -92,14 +92,13 @@ static hd_status find_hosts(hd_cluster *h, hd_ctx *ctx) {
   if (!all || !h->host || !h->member)
     status = hd__fail(ctx, HD_E_NOMEM, "out of memory for a job of %d ranks", h->ranks);
   else if (h->transport->gather(all, &self, sizeof self, why) != 0)
-    status = hd__fail(ctx, HD_E_SYSTEM, "expected to exchange the names of all ranks, found: %s", why);
+    status = hd__fail(ctx, HD_E_SYSTEM, "cannot exchange the names of all ranks: %s", why);
   for (int r = 1; r < h->ranks && status == HD_OK; r++)
     if (strcmp(all[r].version, all[0].version))
-      status =
-          hd__fail(ctx, HD_E_USAGE,
-                   "expected one version of heddle on all hosts, found %s in rank 0 on %s and %s in rank %d on %s; "
-                   "install the same",
-                   all[0].version, all[0].name, all[r].version, r, all[r].name);
+      status = hd__fail(ctx, HD_E_USAGE,
+                        "expected one version of heddle on all hosts, found %s in rank 0 on %s and %s in rank %d on "
+                        "%s; install the same version",
+                        all[0].version, all[0].name, all[r].version, r, all[r].name);
   if (status == HD_OK) {
     sort_ranks(h, all);
     h->nonce = all[0].nonce;
@@ -118,7 +117,7 @@ static hd_status start_transport(hd_cluster *h, hd_ctx *ctx, const char *by, int
     return hd__fail(ctx, HD_E_UNSUPPORTED, "expected a module of interface %d, found %u; build it with this heddle",
                     HD_TRANSPORT_VERSION, h->transport->version);
   if (h->transport->init(&h->rank, &h->ranks, why) != 0)
-    return hd__fail(ctx, HD_E_SYSTEM, "expected MPI to start, found: %s", why);
+    return hd__fail(ctx, HD_E_SYSTEM, "MPI cannot start: %s", why);
   if (ranks > 0 && ranks != h->ranks)
     return hd__fail(ctx, HD_E_USAGE,
                     "expected %d ranks, as %s says, found %d in %s; start the ranks with the mpirun of the MPI that "

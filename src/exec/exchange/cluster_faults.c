@@ -37,7 +37,7 @@ hd_status hd__cluster_receive_faults(struct hd_cluster *h, hd_ctx *ctx) {
   for (int r = 0; r < ranks; r++)
     h->sent_left[r] = -1;
   if (h->transport->start(&h->fault_receive, &part, 1, why) != 0 || !receive_left(h, why))
-    return hd__fail(ctx, HD_E_SYSTEM, "expected to receive from other hosts, found: %s", why);
+    return hd__fail(ctx, HD_E_SYSTEM, "cannot receive from other hosts: %s", why);
   return HD_OK;
 }
 

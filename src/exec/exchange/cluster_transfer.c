@@ -182,10 +182,8 @@ hd_status hd__cluster_exchange_within(int *late, hd_local_group *local, hd_ctx *
     *late = missing(&m);
     for (int i = 0; i < m.count; i++)
       m.cluster->transport->drop(m.transfer[i]);
-    status =
-        is_watch_broken(&m)
-            ? HD_E_PEER
-            : hd__fail(ctx, HD_E_TIMEOUT, "expected rank %d within %g s, found that it did not come", *late, timeout_s);
+    status = is_watch_broken(&m) ? HD_E_PEER
+                                 : hd__fail(ctx, HD_E_TIMEOUT, "rank %d did not answer within %g s", *late, timeout_s);
   }
   keep_exchange(local, of);
   return status;

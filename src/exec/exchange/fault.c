@@ -41,14 +41,15 @@ static void describe(char *text, size_t bytes, const hd_fault *f) {
     break;
   case HD_FAULT_STOPPED: snprintf(text, bytes, "is stopped, by SIGSTOP or a debugger,"); break;
   case HD_FAULT_LATE:
-    snprintf(text, bytes, "lives, but has not come to a barrier for %d s (is that right? then raise --stall-timeout)",
+    snprintf(text, bytes,
+             "is alive, but has not reached a barrier for %d s (if that is expected, raise --stall-timeout)",
              f->number);
     break;
   case HD_FAULT_GAVE_UP: snprintf(text, bytes, "gave up"); break;
   case HD_FAULT_SILENT:
     snprintf(text, bytes,
-             "has not been heard of for %d s: its host is lost or cut off, or it stands still (is it slow? then raise "
-             "--stall-timeout)",
+             "has not been heard from for %d s: its host is down or cut off, or the process hangs (if it is just slow, "
+             "raise --stall-timeout)",
              f->number);
     break;
   case HD_FAULT_ENDING: snprintf(text, bytes, "does not answer while the job is being ended"); break;

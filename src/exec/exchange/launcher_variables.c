@@ -107,7 +107,7 @@ static hd_status read_launcher(hd_start *out, hd_ctx *ctx, const launcher *l) {
   HD_TRY(read_number(&hosts, ctx, l->hosts, 1, -1));
   make_key(out, l);
   if (out->rank < 0 || out->ranks < 0)
-    return hd__fail(ctx, HD_E_USAGE, "expected %s and %s in the environment, found only %s; set the other one, too",
+    return hd__fail(ctx, HD_E_USAGE, "expected %s and %s in the environment, found only %s; set the other one too",
                     l->rank, l->ranks, out->rank < 0 ? l->ranks : l->rank);
   if (out->rank >= out->ranks)
     return hd__fail(ctx, HD_E_USAGE, "expected %s from 0 to %d, as %s is %d, found %d", l->rank, out->ranks - 1,

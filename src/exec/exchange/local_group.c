@@ -202,8 +202,8 @@ hd_status hd__local_group_gather(void *all, hd_local_group *group, hd_ctx *ctx, 
   for (int r = 0; r < group->ranks; r++) {
     if (place[r].bytes != bytes)
       return hd__fail(ctx, HD_E_USAGE,
-                      "expected all ranks to do the same, found that rank %d hands in %u bytes where rank %d hands in "
-                      "%zu; do all ranks make the same calls in the same order?",
+                      "expected all ranks to make the same call, but rank %d passes %u bytes where rank %d passes %zu; "
+                      "do all ranks make the same calls in the same order?",
                       r, place[r].bytes, group->rank, bytes);
     memcpy((char *)all + (size_t)r * bytes, place[r].data, bytes);
   }

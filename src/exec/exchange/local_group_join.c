@@ -52,7 +52,7 @@ static void release(hd_local_group *group) {
 }
 
 static hd_status no_memory_file(hd_ctx *ctx) {
-  return hd__fail(ctx, HD_E_SYSTEM, "expected a memory file for the ranks to share, found: %s", strerror(errno));
+  return hd__fail(ctx, HD_E_SYSTEM, "cannot create a memory file for the ranks to share: %s", strerror(errno));
 }
 
 /* Maps the part of the file before the blocks, for a group of `ranks`. */
@@ -102,7 +102,7 @@ static hd_status refuse_file(hd_ctx *ctx, int fd, const char *found) {
   return hd__fail(
       ctx, HD_E_USAGE,
       "expected the memory of the ranks at descriptor %d, found %s; start the ranks with `heddle launch` of "
-      "this version, and let them keep their descriptors",
+      "this version, and do not close their descriptors",
       fd, found);
 }
 
@@ -116,9 +116,9 @@ static hd_status read_head(int *ranks, hd_ctx *ctx, int fd) {
   if (pread(fd, &head, sizeof head, 0) != (ssize_t)sizeof head || head.magic != GROUP_MAGIC ||
       head.version != GROUP_VERSION || head.ranks < 1 || head.ranks > HD_LOCAL_GROUP_MOST_RANKS ||
       fstat(fd, &file) != 0)
-    return refuse_file(ctx, fd, "another file or none");
+    return refuse_file(ctx, fd, "a different file or none");
   if (!S_ISREG(file.st_mode) || !hd__memory_file_is_fixed(fd, true))
-    return refuse_file(ctx, fd, "a file that can become shorter while it is mapped");
+    return refuse_file(ctx, fd, "a file that can be truncated while it is mapped");
   if (file.st_uid != geteuid()) {
     snprintf(found, sizeof found, "memory of another user (uid %u)", (unsigned)file.st_uid);
     return refuse_file(ctx, fd, found);
@@ -137,7 +137,7 @@ hd_status hd__local_group_check_file(hd_ctx *ctx, int fd, int ranks) {
   HD_TRY(read_head(&there, ctx, fd));
   if (there == ranks)
     return HD_OK;
-  snprintf(found, sizeof found, "that of %d ranks instead of %d", there, ranks);
+  snprintf(found, sizeof found, "the memory of %d ranks instead of %d", there, ranks);
   return refuse_file(ctx, fd, found);
 }
 
@@ -147,8 +147,7 @@ static hd_status take_slot(hd_local_group *group, hd_ctx *ctx, int rank) {
     return hd__fail(ctx, HD_E_USAGE, "expected a rank from 0 to %d, found %d", group->ranks - 1, rank);
   rank_slot *slot = &group->slot[rank];
   if (!atomic_compare_exchange_strong(&slot->state, &absent, HD_RANK_JOINING))
-    return hd__fail(ctx, HD_E_USAGE,
-                    "expected rank %d to be free, found it taken by pid %d; give each rank its own number", rank,
+    return hd__fail(ctx, HD_E_USAGE, "rank %d is already taken by pid %d; give each rank its own number", rank,
                     slot->pid);
   slot->pid = (int32_t)getpid();
   slot->start = hd__process_start(0);
@@ -187,8 +186,9 @@ static hd_status ranks_missing(const hd_local_group *group, hd_ctx *ctx, double 
     if (count++ < 16)
       snprintf(missing + at, sizeof missing - at, "%s%d", at ? ", " : "", r);
   }
-  return hd__fail(ctx, HD_E_TIMEOUT, "expected %d ranks to join within %g s, rank%s %s%s did not; were all started?",
-                  group->ranks, timeout_s, count == 1 ? "" : "s", missing, count > 16 ? ", ..." : "");
+  return hd__fail(ctx, HD_E_TIMEOUT,
+                  "expected %d ranks to join within %g s, but rank%s %s%s did not; were all started?", group->ranks,
+                  timeout_s, count == 1 ? "" : "s", missing, count > 16 ? ", ..." : "");
 }
 
 static hd_status wait_for_all(hd_local_group *group, hd_ctx *ctx, double timeout_s) {

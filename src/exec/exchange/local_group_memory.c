@@ -32,20 +32,19 @@ static shared_block *reuse(hd_local_group *group, int64_t bytes) {
 }
 
 static hd_status too_many_blocks(hd_ctx *ctx) {
-  return hd__fail(
-      ctx, HD_E_USAGE,
-      "expected at most %d blocks of memory that ranks share at a time, found more; destroy groups, buffers "
-      "and sessions that are done with",
-      HD_LOCAL_GROUP_BLOCKS);
+  return hd__fail(ctx, HD_E_USAGE,
+                  "expected at most %d blocks of memory that ranks share at a time, found more; destroy groups, "
+                  "buffers and sessions that are no longer used",
+                  HD_LOCAL_GROUP_BLOCKS);
 }
 
 hd_status hd__local_group_no_block(hd_ctx *ctx, hd_status why, const char *what) {
   return why == HD_E_USAGE
              ? too_many_blocks(ctx)
-             : hd__fail(ctx, why,
-                        "expected memory for %s, found that the file of the ranks cannot grow; raise the limit "
-                        "on memory, or share less",
-                        what);
+             : hd__fail(
+                   ctx, why,
+                   "no memory for %s: the ranks' shared file cannot grow; raise the limit on memory, or share less",
+                   what);
 }
 
 /* Takes a new block of the table; NULL: the table is full. */
@@ -81,7 +80,7 @@ static hd_status lengthen(shared_block **out, hd_local_group *group, hd_ctx *ctx
   if (pwrite(group->fd, "", 1, (off_t)(end - 1)) != 1) {
     const int why = errno;
     discard_block(group, p, end);
-    return hd__fail(ctx, HD_E_NOMEM, "expected %lld MiB of memory for the ranks to share, found: %s",
+    return hd__fail(ctx, HD_E_NOMEM, "cannot get %lld MiB of memory for the ranks to share: %s",
                     (long long)(bytes >> 20), strerror(why));
   }
   p->room = room;
@@ -173,8 +172,8 @@ hd_status hd__local_group_memory(hd_segment *out, hd_local_group *group, hd_ctx 
   for (int r = 1; r < group->ranks && status == HD_OK; r++)
     if (all[r].bytes != first.bytes || strcmp(all[r].name, first.name))
       status = hd__fail(ctx, HD_E_USAGE,
-                        "expected all ranks to share the same memory, found that rank %d wants %lld bytes for %s and "
-                        "rank 0 %lld for %s; are they of one version, with the same settings?",
+                        "expected all ranks to share the same memory, but rank %d wants %lld bytes for %s and rank 0 "
+                        "%lld for %s; do they run the same version with the same settings?",
                         r, (long long)all[r].bytes, all[r].name, (long long)first.bytes, first.name);
   hd__free(all);
   if (status == HD_OK && first.status != HD_OK)
@@ -193,7 +192,7 @@ hd_status hd__local_group_find(hd_segment *out, hd_local_group *group, hd_ctx *c
       last = p;
   }
   if (!last)
-    return hd__fail(ctx, HD_E_USAGE, "expected the ranks to share %s, found nothing of that name", what);
+    return hd__fail(ctx, HD_E_USAGE, "expected the ranks to share %s, found nothing by that name", what);
   span at;
   HD_TRY(find_span(&at, group, ctx, last, what));
   return hd__segment_map(out, ctx, group->fd, at.offset, at.bytes, what);

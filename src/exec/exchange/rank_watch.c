@@ -173,7 +173,7 @@ static hd_status open_all(hd_watch *w, hd_ctx *ctx) {
   w->end = failed ? -1 : end[1];
   w->fd[ranks + 1] = (struct pollfd){.fd = failed ? -1 : end[0], .events = POLLIN};
   if (failed)
-    return hd__fail(ctx, HD_E_SYSTEM, "expected a descriptor for watching the ranks, found: %s; raise `ulimit -n`",
+    return hd__fail(ctx, HD_E_SYSTEM, "cannot get a descriptor for watching the ranks: %s; raise `ulimit -n`",
                     strerror(errno));
   return HD_OK;
 }

@@ -58,7 +58,7 @@ static const char *name_of(char name[NAME_BYTES], const place *p, int which) {
 }
 
 static hd_status no_socket(hd_ctx *ctx) {
-  return hd__fail(ctx, HD_E_SYSTEM, "expected a socket for the ranks to connect to, found: %s; raise `ulimit -n`",
+  return hd__fail(ctx, HD_E_SYSTEM, "cannot open a socket for the ranks to connect to: %s; raise `ulimit -n`",
                   strerror(errno));
 }
 
@@ -99,7 +99,8 @@ static void answer(int peer, int fd, const char *why) {
 static void judge(char why[ANSWER_BYTES], const place *p, const int *pid_of, const hello *h) {
   *why = 0;
   if (h->version != HELLO_VERSION)
-    snprintf(why, ANSWER_BYTES, "expected ranks of one version of heddle, found another one in pid %d", h->pid);
+    snprintf(why, ANSWER_BYTES, "expected the same version of heddle in all ranks, found another one in pid %d",
+             h->pid);
   else if (h->ranks != p->ranks)
     snprintf(why, ANSWER_BYTES, "expected all ranks to have the same world size, found %d in rank 0 and %d in rank %d",
              p->ranks, h->ranks, h->rank);
@@ -135,8 +136,8 @@ static hd_status missing(hd_ctx *ctx, const place *p, const int *pid_of) {
       snprintf(list + at, sizeof list - at, "%s%d", at ? ", " : "", r);
   }
   return hd__fail(ctx, HD_E_TIMEOUT,
-                  "expected %d ranks to connect at %s within %g s, rank%s %s%s did not come; were all "
-                  "started, on this host, by this user? On several hosts start them with `mpirun -n %d PROGRAM`",
+                  "expected %d ranks to connect at %s within %g s, but rank%s %s%s did not; were all started, on this "
+                  "host, by this user? On several hosts start them with `mpirun -n %d PROGRAM`",
                   p->ranks, p->shown, p->timeout_s, count == 1 ? "" : "s", list, count > 16 ? ", ..." : "", p->ranks);
 }
 
@@ -178,8 +179,8 @@ static hd_name_holder find_holder(uid_t *user, const char *name) {
 
 static hd_status two_first_ranks(hd_ctx *ctx, const place *p) {
   return hd__fail(ctx, HD_E_USAGE,
-                  "expected to be the one rank 0 at %s, found that another process waits there: two jobs at once need "
-                  "different names (another MASTER_PORT, port or path), and each rank its own number",
+                  "another process already waits as rank 0 at %s: two jobs at once need different names (another "
+                  "MASTER_PORT, port or path), and each rank its own number",
                   p->shown);
 }
 
@@ -188,7 +189,7 @@ static hd_status held_by_others(hd_ctx *ctx, const place *p, uid_t user) {
   if (user != (uid_t)-1)
     snprintf(holder, sizeof holder, "another user (uid %u)", (unsigned)user);
   return hd__fail(ctx, HD_E_USAGE,
-                  "expected to find the ranks at %s, found all %d names for that held by %s; use another MASTER_PORT, "
+                  "cannot meet the ranks at %s: all %d names for it are held by %s; use another MASTER_PORT, "
                   "port or path, or start the ranks with `heddle launch`, which needs no name",
                   p->shown, NAMES, holder);
 }
@@ -267,20 +268,21 @@ static bool is_another_host(const char *host) {
 
 static hd_status on_another_host(hd_ctx *ctx, const place *p) {
   return hd__fail(ctx, HD_E_UNSUPPORTED,
-                  "expected all %d ranks on this host, found no rank 0 here and that %.80s is another host: a run that "
+                  "expected all %d ranks on this host, found no rank 0 here, and %.80s is another host: a run that "
                   "spans hosts needs MPI; start the ranks with `mpirun -n %d PROGRAM`",
                   p->ranks, p->host, p->ranks);
 }
 
 static hd_status no_first_rank(hd_ctx *ctx, const place *p, uid_t other) {
   if (other != (uid_t)-1)
-    return hd__fail(ctx, HD_E_TIMEOUT,
-                    "expected rank 0 of %d at %s within %g s, found another user (uid %u) there, who was told nothing; "
-                    "was rank 0 started, on this host, by this user? Use another MASTER_PORT, port or path, or `heddle "
-                    "launch`; ranks on several hosts need `mpirun -n %d PROGRAM`",
-                    p->ranks, p->shown, p->timeout_s, (unsigned)other, p->ranks);
+    return hd__fail(
+        ctx, HD_E_TIMEOUT,
+        "expected rank 0 of %d at %s within %g s, found another user (uid %u) there, whose connection was refused; was "
+        "rank 0 started, on this host, by this user? Use another MASTER_PORT, port or path, or `heddle "
+        "launch`; ranks on several hosts need `mpirun -n %d PROGRAM`",
+        p->ranks, p->shown, p->timeout_s, (unsigned)other, p->ranks);
   return hd__fail(ctx, HD_E_TIMEOUT,
-                  "expected rank 0 of %d at %s within %g s, it did not come; was it started, on "
+                  "expected rank 0 of %d at %s within %g s, but it did not answer; was it started, on "
                   "this host, by this user? On several hosts start them with `mpirun -n %d PROGRAM`",
                   p->ranks, p->shown, p->timeout_s, p->ranks);
 }
@@ -341,7 +343,7 @@ static hd_status receive_answer(int *fd, hd_ctx *ctx, const place *p, int peer) 
   const double end_s = left_s(p) > 1 ? p->end_s : hd__clock_s() + 1;
   const ssize_t got = comes_by(peer, end_s) ? recvmsg(peer, &message, MSG_CMSG_CLOEXEC) : -1;
   if (got <= 0)
-    return hd__fail(ctx, HD_E_PEER, "expected rank 0 at %s to answer, found that it is gone", p->shown);
+    return hd__fail(ctx, HD_E_PEER, "rank 0 at %s has ended", p->shown);
   text[got] = 0;
   struct cmsghdr *head = CMSG_FIRSTHDR(&message);
   if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS && head->cmsg_len == CMSG_LEN(sizeof *fd))

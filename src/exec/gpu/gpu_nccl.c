@@ -31,14 +31,14 @@ bool hd__cuda_nccl_is_torn(const cuda_nccl *n) { return n && n->torn; }
 /* ---- Waiting ---- */
 
 static hd_status failed(const hd_cuda *cuda, hd_ctx *ctx, const char *why) {
-  return hd__fail(ctx, HD_E_SYSTEM, "GPU %d (%s): %s; see NCCL_DEBUG=INFO, or go without NCCL by HEDDLE_NCCL=none",
+  return hd__fail(ctx, HD_E_SYSTEM, "GPU %d (%s): %s; see NCCL_DEBUG=INFO, or turn NCCL off with HEDDLE_NCCL=none",
                   cuda->index, cuda->name, why);
 }
 
 hd_status hd__cuda_nccl_differs(hd_ctx *ctx, const hd_cuda *cuda, const char *whose) {
   return hd__fail(ctx, HD_E_SYSTEM,
                   "GPU %d (%s): expected the weights of %s bit for bit, found others: NCCL's sums differ between GPUs; "
-                  "go without NCCL by HEDDLE_NCCL=none, or use --arithmetic portable",
+                  "turn NCCL off with HEDDLE_NCCL=none, or use --arithmetic portable",
                   cuda->index, cuda->name, whose);
 }
 
@@ -76,7 +76,7 @@ static hd_status look_at_ranks(const cuda_nccl *n, hd_ctx *ctx, int64_t waited_n
   hd__cluster_poll_faults(n->local);
   if ((double)waited_ns > 1e9 * hd__local_group_timeout(n->local)) {
     snprintf(why, sizeof why,
-             "expected NCCL to be done within %g s, found that it was not; see NCCL_DEBUG=INFO, or "
+             "NCCL did not finish within %g s; see NCCL_DEBUG=INFO, or "
              "raise --stall-timeout",
              hd__local_group_timeout(n->local));
     hd__local_group_give_up(n->local, why);
@@ -268,7 +268,7 @@ static hd_status queue_sums(cuda_share *s, hd_ctx *ctx, int index) {
   const hd_exec_cuda *at = s->first;
   int i = 0;
   if (n->aborted)
-    return hd__fail(ctx, HD_E_SYSTEM, "expected NCCL to be whole, found that it was given up; begin a new session");
+    return hd__fail(ctx, HD_E_SYSTEM, "NCCL was abandoned after a failure; create a new session");
   int error = n->table->open_group(why);
   for (const hd_exec_cuda *x = s->first; x && !error; x = x->next, i++) {
     const hd_nccl_call call = hd__nccl_sum_of_floats(x->all_partial_sums, x->partial_sums, s->elems[index]);

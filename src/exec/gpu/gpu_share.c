@@ -78,8 +78,8 @@ static hd_status check_apart(const cuda_share *s, hd_ctx *ctx, const cu_uuid *al
         if (!memcmp(&all[rank], &all[other], sizeof *all))
           return hd__fail(
               ctx, HD_E_UNSUPPORTED,
-              "--device expects a GPU for each rank of a host, since two on one would only take turns, found "
-              "that ranks %d and %d have the same; show them others by CUDA_VISIBLE_DEVICES, or start fewer",
+              "--device expects a GPU for each rank of a host, since two on one would only take turns, but ranks %d "
+              "and %d have the same; give them different ones with CUDA_VISIBLE_DEVICES, or start fewer ranks",
               other, rank);
       }
   return HD_OK;

@@ -58,9 +58,8 @@ static hd_status create_step(timed_step *step, const hd_exec_cuda *x, hd_ctx *ct
 hd_status hd__exec_cuda_trace(void *self, hd_ctx *ctx, hd_trace *trace) {
   hd_exec_cuda *x = self;
   if (x->share->exchanges > 0)
-    return hd__fail(
-        ctx, HD_E_UNSUPPORTED,
-        "--profile expects a GPU that has its steps for itself, found several that share them; leave it out");
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "--profile expects a run on one GPU, found several that share its steps; leave it out");
   hd_cuda_timing *t = hd__calloc(1, sizeof *t);
   if (!t)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the profile");

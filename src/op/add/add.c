@@ -8,10 +8,11 @@ static hd_status shapes(hd_op_shapes *s) {
                     "layer '%s': add expects two values of one shape, found %s and %s; make the shapes equal", s->layer,
                     hd__shape_text(ta, sizeof ta, &s->x[0]), hd__shape_text(tb, sizeof tb, &s->x[1]));
   if (!hd__shape_equal(&s->order[0], &s->order[1]))
-    return hd__fail(s->ctx, HD_E_SHAPE,
-                    "layer '%s': add expects two values that were flattened alike, found a flattened image and a flat "
-                    "value; add before flatten",
-                    s->layer);
+    return hd__fail(
+        s->ctx, HD_E_SHAPE,
+        "layer '%s': add expects two values that were flattened in the same way, found a flattened image and a flat "
+        "value; add before flatten",
+        s->layer);
   return hd__shapes_same(s);
 }
 

@@ -6,7 +6,8 @@
 
 static const hd_op_setting settings[] = {HD_POOL_SETTINGS,
                                          HD_SETTING("count_include_pad", FLAG, count_include_pad, .high = 1,
-                                                    .default_value = 1, .help = "whether the padding counts as pixels"),
+                                                    .default_value = 1,
+                                                    .help = "whether padding counts as pixels of the mean"),
                                          HD_SETTINGS_END};
 
 static const hd_geom samples[] = {

@@ -11,9 +11,9 @@
 static const hd_op_setting settings[] = {HD_EPS_SETTING,
                                          HD_SETTING("momentum", REAL, momentum, .low = 0, .high = 1,
                                                     .default_value = 0.1,
-                                                    .help = "the share of a batch in the running statistics"),
+                                                    .help = "weight of the new batch in the running statistics"),
                                          HD_SETTING("stats", CHOICE, shard_stats, .choices = {"batch", "shard"},
-                                                    .help = "whose mean and variance training uses"),
+                                                    .help = "which mean and variance training uses"),
                                          HD_SETTINGS_END};
 
 static hd_status shapes(hd_op_shapes *s) {

@@ -2,7 +2,7 @@
 #include "op/op.h"
 
 static const hd_op_setting settings[] = {HD_SETTING("pos_weight", WEIGHTS, bias, .low = 0, .high = 1e6,
-                                                    .help = "the weight of target 1: a number, or one for each output"),
+                                                    .help = "weight of target 1: a number, or one per output"),
                                          HD_SETTINGS_END};
 
 const hd_op_rule hd__rule_bce_with_logits = {

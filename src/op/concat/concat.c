@@ -21,12 +21,13 @@ static hd_status check_alike(const hd_op_shapes *s, int i) {
                     "all but the channels equal",
                     s->layer, hd__shape_text(ta, sizeof ta, &s->x[0]), hd__shape_text(tb, sizeof tb, &s->x[i]));
   if (!same_sides)
-    return hd__fail(
-        s->ctx, HD_E_SHAPE,
-        "layer '%s': concat expects flat values that were flattened alike, found %s of %s and %s of %s; put "
-        "a linear layer before it",
-        s->layer, hd__shape_text(ta, sizeof ta, &s->x[0]), s->order[0].rank == 3 ? "an image" : "no image",
-        hd__shape_text(tb, sizeof tb, &s->x[i]), s->order[i].rank == 3 ? "an image" : "no image");
+    return hd__fail(s->ctx, HD_E_SHAPE,
+                    "layer '%s': concat expects values that were flattened in the same way, found %s %s and %s %s; put "
+                    "a linear layer before it",
+                    s->layer, hd__shape_text(ta, sizeof ta, &s->x[0]),
+                    s->order[0].rank == 3 ? "from an image" : "not from an image",
+                    hd__shape_text(tb, sizeof tb, &s->x[i]),
+                    s->order[i].rank == 3 ? "from an image" : "not from an image");
   return HD_OK;
 }
 

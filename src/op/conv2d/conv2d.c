@@ -7,12 +7,12 @@
 
 static const hd_op_setting settings[] = {
     HD_CONV_SETTINGS,
-    HD_SETTING("padding", SIDES, padding, .low = 0, .high = 1024, .help = "zeros beside each edge"),
+    HD_SETTING("padding", SIDES, padding, .low = 0, .high = 1024, .help = "zeros added at each edge"),
     HD_BIAS_SETTINGS,
     HD_SETTING("init", CHOICE, init, .choices = {"uniform", "whiten", "dirac"},
-               .help = "first weights: drawn; made of the samples; outputs that copy inputs"),
+               .help = "initial weights: random; computed from the samples; outputs that copy inputs"),
     HD_SETTING("init_samples", INT, init_samples, .low = 1, .high = 1 << 20, .default_value = 5000,
-               .help = "whiten: training samples, at even distances"),
+               .help = "whiten: number of training samples to use, evenly spaced"),
     HD_SETTING("init_eps", REAL, init_eps, .low = 1e-9, .high = 1e6, .default_value = 5e-4,
                .help = "whiten: added to each eigenvalue"),
     HD_SETTINGS_END};

@@ -9,8 +9,7 @@
 
 static const hd_op_setting settings[] = {
     HD_CONV_SETTINGS,
-    HD_SETTING("padding", SIDES, padding, .low = 0, .high = 1024,
-               .help = "pixels left out beside each edge of the output"),
+    HD_SETTING("padding", SIDES, padding, .low = 0, .high = 1024, .help = "pixels cut off at each edge of the output"),
     HD_SETTING("output_padding", SIDES, output_padding, .low = 0, .high = 1023,
                .help = "pixels added below and to the right; less than stride or dilation"),
     HD_BIAS_SETTINGS, HD_SETTINGS_END};

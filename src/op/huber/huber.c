@@ -2,7 +2,7 @@
 #include "op/op.h"
 
 static const hd_op_setting settings[] = {HD_SETTING("delta", REAL, delta, .low = 1e-6, .high = 1e6, .default_value = 1,
-                                                    .help = "the difference where the square becomes a line"),
+                                                    .help = "the difference at which the square becomes a line"),
                                          HD_SETTINGS_END};
 
 const hd_op_rule hd__rule_huber = {

@@ -2,7 +2,7 @@
 #include "op/op.h"
 
 static const hd_op_setting settings[] = {HD_SETTING("negative_slope", REAL, negative_slope, .low = 0, .high = 1e6,
-                                                    .default_value = 0.01, .help = "the factor of what is negative"),
+                                                    .default_value = 0.01, .help = "factor of negative values"),
                                          HD_SETTINGS_END};
 
 static const hd_geom samples[] = {{.ci = 1, .negative_slope = 0.3f},

@@ -1,9 +1,9 @@
 /* scale: y = factor * x, for example to give the loss smaller or larger scores than a layer computes. */
 #include "op/op.h"
 
-static const hd_op_setting settings[] = {HD_SETTING("factor", REAL, factor, .low = -1e6, .high = 1e6, .required = true,
-                                                    .help = "what each element is multiplied by"),
-                                         HD_SETTINGS_END};
+static const hd_op_setting settings[] = {
+    HD_SETTING("factor", REAL, factor, .low = -1e6, .high = 1e6, .required = true, .help = "factor for every element"),
+    HD_SETTINGS_END};
 
 static const hd_geom samples[] = {{.ci = 1, .factor = -2.5f},
                                   {.ci = 19, .factor = 1.0f / 9},

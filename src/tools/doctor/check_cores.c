@@ -113,7 +113,7 @@ static hd_status measure_share(sharing *s, hd_ctx *ctx, const hd_machine_facts *
  * show each CPU as a separate core. */
 hd_status hd__check_pairs(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *facts) {
   sharing s;
-  char remedy[160], cost[64] = "what that costs could not be seen";
+  char remedy[160], cost[64] = "the cost could not be measured";
   if (facts->cpus < 2 || facts->threads < 2)
     return HD_OK;
   look_up(&s, facts);
@@ -125,8 +125,8 @@ hd_status hd__check_pairs(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *
   if (known)
     HD_TRY(measure_share(&s, ctx, facts));
   if (s.share > 0)
-    snprintf(cost, sizeof cost, "beside it each keeps %.0f %% of its speed", 100 * s.share);
-  snprintf(remedy, sizeof remedy, "use --threads %d: one for each physical core", s.cores);
+    snprintf(cost, sizeof cost, "with both busy, each keeps %.0f %% of its speed", 100 * s.share);
+  snprintf(remedy, sizeof remedy, "use --threads %d: one per physical core", s.cores);
   hd__find(out, s.share > 0 ? fmax(1 / (2 * s.share), 1) : NAN, remedy,
            "%d of %d CPUs share a physical core with another, for example %d and %d: %s", s.shared, s.of,
            facts->cpu[s.pair[0]], facts->cpu[s.pair[1]], cost);
@@ -136,8 +136,8 @@ hd_status hd__check_pairs(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *
 hd_status hd__check_frequency(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *facts) {
   double kept = facts->effort.early > 0 ? facts->effort.late / facts->effort.early : 1;
   if (kept < KEPT && kept > 0)
-    hd__find(out, 1 / kept, "look at cooling and power limits: cpupower frequency-set -g performance",
-             "after %.1f s of work on all CPUs they ran at %.0f %% of the speed they began with", facts->effort.wall_s,
+    hd__find(out, 1 / kept, "check cooling and power limits: cpupower frequency-set -g performance",
+             "after %.1f s of work on all CPUs they ran at %.0f %% of their initial speed", facts->effort.wall_s,
              100 * kept);
   return HD_OK;
 }

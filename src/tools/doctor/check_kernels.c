@@ -23,11 +23,11 @@ hd_status hd__check_isa(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *fa
     HD_TRY(heddle_gflops(&taken, ctx, facts->kernels));
     HD_TRY(heddle_gflops(&best, ctx, facts->best));
     hd__find(out, best / taken, "unset HEDDLE_ISA",
-             "%s kernels run where this CPU has %s: %.1f instead of %.1f GFLOP/s", facts->kernels->isa,
+             "the %s kernels run although this CPU has %s: %.1f instead of %.1f GFLOP/s", facts->kernels->isa,
              facts->best->isa, taken, best);
   } else if (!strcmp(facts->best->isa, "scalar")) {
     HD_TRY(heddle_gflops(&taken, ctx, facts->best));
-    hd__find(out, NAN, "take a CPU with AVX2, AVX-512 or NEON, and a build for it",
+    hd__find(out, NAN, "use a CPU with AVX2, AVX-512 or NEON, and a build for it",
              "this CPU or this build has no vector instructions that heddle knows: %.1f GFLOP/s", taken);
   }
   return HD_OK;
@@ -62,7 +62,7 @@ hd_status hd__check_blas(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *f
            core && *core                         ? "unset OPENBLAS_CORETYPE"
            : !strcmp(facts->best->isa, "avx512") ? "export OPENBLAS_CORETYPE=SkylakeX"
                                                  : "install a newer OpenBLAS (libopenblas0-pthread)",
-           "a product of %d x %d by %s runs at %.0f GFLOP/s on a core, by heddle's own kernels at %.0f", SIZE, SIZE,
-           product.blas->name, openblas, heddle);
+           "a product of %d x %d matrices by %s runs at %.0f GFLOP/s on one core; heddle's own kernels reach %.0f",
+           SIZE, SIZE, product.blas->name, openblas, heddle);
   return HD_OK;
 }

@@ -36,7 +36,7 @@ hd_status hd__check_huge_pages(hd_finding *out, hd_ctx *ctx, const hd_machine_fa
   munmap(memory, bytes);
   hd__find(
       out, factor, "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
-      "huge pages are off: reading one line of each of %d pages takes %.1f times as long as the lines side by side",
+      "huge pages are off: reading one line from each of %d pages takes %.1f times as long as reading adjacent lines",
       LINES, factor);
   return HD_OK;
 }
@@ -63,8 +63,7 @@ hd_status hd__check_shm(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *fa
   double room = (double)shm.f_bavail * (double)shm.f_frsize / MEGABYTE;
   if (room < 256)
     hd__find(out, NAN, "mount -o remount,size=2G /dev/shm (docker: --shm-size 2g)",
-             "/dev/shm has room for %.0f MiB: heddle does without it, but programs that hand batches on through it "
-             "fail",
+             "/dev/shm has room for %.0f MiB: heddle does not need it, but programs that pass batches through it fail",
              room);
   return HD_OK;
 }

@@ -29,9 +29,9 @@ static hd_status compare_teams(double *factor, hd_ctx *ctx, const hd_machine_fac
 
 static const char *cost_text(char *text, size_t bytes, double factor, int few) {
   if (isfinite(factor))
-    snprintf(text, bytes, "with %d a step takes 1/%.2f of the time", few, factor);
+    snprintf(text, bytes, "with %d threads a step takes 1/%.2f of the time", few, factor);
   else
-    snprintf(text, bytes, "what that costs does not show while other programs have the CPUs");
+    snprintf(text, bytes, "the cost cannot be measured while other programs use the CPUs");
   return text;
 }
 
@@ -89,7 +89,7 @@ hd_status hd__check_runtimes(hd_finding *out, hd_ctx *ctx, const hd_machine_fact
     return HD_OK;
   double factor;
   HD_TRY(compare_teams(&factor, ctx, facts, facts->threads, facts->threads * count));
-  hd__find(out, factor, "leave one: look at LD_PRELOAD, and link every library with the same runtime",
+  hd__find(out, factor, "use only one: check LD_PRELOAD, and link every library with the same runtime",
            "%d OpenMP runtimes (%s), %d threads in all: %s", count, names, facts->threads * count,
            cost_text(cost, sizeof cost, factor, facts->threads));
   return HD_OK;
@@ -115,7 +115,7 @@ hd_status hd__check_steal(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *
   double share = steal_share(facts);
   if (share >= 0.02)
     hd__find(out, 1 / (1 - fmin(share, 0.99)),
-             "ask for a machine with dedicated CPUs, or use --threads with fewer than there are",
+             "ask for a machine with dedicated CPUs, or use fewer --threads than CPUs",
              "the host of this virtual machine took %.0f %% of the processor time", 100 * share);
   return HD_OK;
 }
@@ -135,8 +135,8 @@ hd_status hd__check_throttled(hd_finding *out, hd_ctx *ctx, const hd_machine_fac
 hd_status hd__check_busy(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *facts) {
   double share = lost_share(facts) - steal_share(facts) - throttled_share(facts);
   if (share >= 0.1)
-    hd__find(out, 1 / (1 - fmin(share, 0.99)), "end what else is running: top shows it",
-             "other programs had %.0f %% of the time of %d CPU%s", 100 * share, facts->effort.threads,
+    hd__find(out, 1 / (1 - fmin(share, 0.99)), "stop other programs; top shows them",
+             "other programs used %.0f %% of the time of %d CPU%s", 100 * share, facts->effort.threads,
              facts->effort.threads == 1 ? "" : "s");
   return HD_OK;
 }

@@ -259,7 +259,7 @@ static int open_page(const char *path, struct stat *file) {
 
 /* Jobs that cannot be seen for lack of descriptors must not count as jobs that do not run. */
 static hd_status check_descriptors(hd_ctx *ctx, const char *path) {
-  return errno == EMFILE || errno == ENFILE ? hd__file_error(ctx, path, "to look for jobs") : HD_OK;
+  return errno == EMFILE || errno == ENFILE ? hd__file_error(ctx, path, "look for jobs") : HD_OK;
 }
 
 /* The process's number in its PID namespace: the last number of the line NSpid. */
@@ -353,8 +353,7 @@ hd_status hd_job_signal(hd_ctx *ctx, const hd_job *job, int number) {
   if (sent > 0)
     return HD_OK;
   if (error == ESRCH)
-    return hd__fail(ctx, HD_E_SYSTEM, "expected job %d to run, found that it has ended; there is nothing to do",
+    return hd__fail(ctx, HD_E_SYSTEM, "expected a running job, found that job %d has ended; there is nothing to do",
                     job->pid);
-  return hd__fail(ctx, HD_E_SYSTEM, "expected to signal job %d, found: %s; only its user and root may", job->pid,
-                  strerror(error));
+  return hd__fail(ctx, HD_E_SYSTEM, "cannot signal job %d: %s; only its user and root may", job->pid, strerror(error));
 }

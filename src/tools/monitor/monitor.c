@@ -57,7 +57,7 @@ static hd_status prepare(hd_monitor *m, hd_ctx *ctx) {
   m->now = hd__calloc((size_t)m->numbers, sizeof *m->now);
   m->use = hd__calloc((size_t)m->machine->cpus, sizeof *m->use);
   m->gpu = hd__calloc((size_t)hd__nvml_count(m->nvml) + 1, sizeof *m->gpu);
-  HD_TRY(HD_ALLOCATED(m->before && m->now && m->use && m->gpu, ctx, "out of memory for a look at the machine"));
+  HD_TRY(HD_ALLOCATED(m->before && m->now && m->use && m->gpu, ctx, "out of memory while inspecting the machine"));
   const hd_kernels *kernels = hd__kernels_select(isa, NULL);
   m->look = (hd_look){.machine = m->machine,
                       .isa = kernels ? kernels->isa : "",

@@ -85,7 +85,7 @@ static hd_status add_item(hd_axis *axis, hd_ctx *ctx, char *item) {
   }
   *dots = 0;
   if (!hd__parse_int64(&first, item) || !hd__parse_int64(&last, dots + 2) || first > last)
-    return hd__fail(ctx, HD_E_USAGE, "%s expects a range of whole numbers that rises, 0..9 for example, found %s..%s",
+    return hd__fail(ctx, HD_E_USAGE, "%s expects an ascending range of whole numbers, 0..9 for example, found %s..%s",
                     option->name, item, dots + 2);
   HD_TRY(check_value(ctx, axis, dots + 2));
   for (int64_t i = first; i <= last; i++) {
@@ -107,10 +107,10 @@ static hd_status add_draw(hd_axis *axis, hd_ctx *ctx, const char *text) {
   sscanf(text, axis->log ? "log( %31[^, ] , %31[^) ] )%n" : "uniform( %31[^, ] , %31[^) ] )%n", low, high, &end);
   if (!end || text[end] || !hd__parse_double(&axis->low, low) || !hd__parse_double(&axis->high, high) ||
       axis->low >= axis->high || (axis->log && axis->low <= 0))
-    return hd__fail(ctx, HD_E_USAGE, "%s expects %s of two numbers that rise%s, found '%s'", option->name,
+    return hd__fail(ctx, HD_E_USAGE, "%s expects %s of two ascending numbers%s, found '%s'", option->name,
                     axis->log ? "log(1e-4,1e-1)" : "uniform(0,0.9)", axis->log ? ", both above 0" : "", text);
   if (option->type != HD_OPTION_REAL)
-    return hd__fail(ctx, HD_E_USAGE, "%s expects a list of values, found '%s': only real numbers are drawn",
+    return hd__fail(ctx, HD_E_USAGE, "%s expects a list of values, found '%s': only real numbers can be drawn",
                     option->name, text);
   HD_TRY(check_value(ctx, axis, low));
   HD_TRY(check_value(ctx, axis, high));
@@ -126,7 +126,7 @@ static hd_status add_values(hd_axis *axis, hd_ctx *ctx, const char *text) {
   for (size_t length;; text += length + 1) {
     length = strcspn(text, ends);
     if ((size_t)snprintf(item, sizeof item, "%.*s", (int)length, text) >= sizeof item)
-      return hd__fail(ctx, HD_E_USAGE, "%s expects values below %d bytes, found a longer one",
+      return hd__fail(ctx, HD_E_USAGE, "%s expects values shorter than %d bytes, found a longer one",
                       hd_option_at((int)axis->option)->name, HD_SWEEP_VALUE_BYTES);
     HD_TRY(add_item(axis, ctx, item));
     if (!text[length])
@@ -198,8 +198,8 @@ hd_status hd__grid_complete(hd_grid *grid, hd_ctx *ctx, int64_t draws, uint64_t 
   }
   if (grid->axes == 0)
     return hd__fail(ctx, HD_E_USAGE,
-                    "a sweep expects what varies, lr=0.1,0.01 seed=0..9 for example or FILE.yaml, "
-                    "found nothing; see heddle sweep --help");
+                    "a sweep expects options to vary, lr=0.1,0.01 seed=0..9 for example, or FILE.yaml, found none; see "
+                    "heddle sweep --help");
   if (drawn != (draws > 0))
     return hd__fail(ctx, HD_E_USAGE,
                     "a sweep expects --draws together with a key that is drawn, "

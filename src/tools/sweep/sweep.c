@@ -118,7 +118,7 @@ static hd_status attend(bool *ended, bool *trained, job *j, int64_t run) {
   HD_TRY(read_end(ended, j, run, folder));
   if (*ended)
     return HD_OK;
-  return hd__fail(&j->ctx, HD_E_FORMAT, "expected it to end at step %lld, found that it did not; is its data another?",
+  return hd__fail(&j->ctx, HD_E_FORMAT, "the run stopped before step %lld; did its data change?",
                   (long long)target_of(s, run));
 }
 
@@ -230,14 +230,15 @@ static hd_status follow_lock(hd_sweep *s, hd_ctx *ctx, int64_t run, const char *
   memcpy(w->who, who, sizeof who);
   if (state == HD_LOCK_FOREIGN && now_s - w->since_s > FOREIGN_S)
     return hd__fail(ctx, HD_E_IO,
-                    "expected to train it, found %s/" HD_LOCK_NAME " locked by %s; end that program and continue with "
+                    "cannot train it: %s/" HD_LOCK_NAME " is locked by %s; end that program and continue with "
                     "heddle sweep --out %s",
                     folder, who, s->folder);
   if (state == HD_LOCK_UNKNOWN && now_s - w->since_s > SILENT_S)
-    return hd__fail(ctx, HD_E_IO,
-                    "expected %s to train it, found nothing written in %s for an hour; if it has ended, remove "
-                    "%s/" HD_LOCK_NAME " and continue with heddle sweep --out %s",
-                    who, folder, folder, s->folder);
+    return hd__fail(
+        ctx, HD_E_IO,
+        "%s should be training it, but has written nothing to %s for an hour; if it has ended, remove %s/" HD_LOCK_NAME
+        " and continue with heddle sweep --out %s",
+        who, folder, folder, s->folder);
   return HD_OK;
 }
 
@@ -291,7 +292,7 @@ static hd_status train_round(hd_sweep *s, hd_ctx *ctx) {
   for (int i = 0; i < started; i++)
     hd__thread_join(&all[i].thread);
   if (started == 0)
-    return hd__fail(ctx, HD_E_SYSTEM, "expected a thread for a job, found: %s; raise `ulimit -u`", strerror(EAGAIN));
+    return hd__fail(ctx, HD_E_SYSTEM, "cannot start a thread for a job: %s; raise `ulimit -u`", strerror(EAGAIN));
   if (s->status != HD_OK && s->status != HD_E_INTERRUPTED)
     return hd__fail(ctx, s->status, "%s", s->failure.message);
   for (int64_t i = 0; i < s->grid.runs; i++)
@@ -335,8 +336,8 @@ static hd_status choose(hd_sweep *s, hd_ctx *ctx) {
       HD_TRY(write_choice(s, ctx, name));
     else if (hd__clock_s() > end_s)
       return hd__fail(ctx, HD_E_IO,
-                      "%s: expected the choice of this round, since runs are beyond it, found none; it was removed: "
-                      "choose another --out",
+                      "%s: expected this round's list of runs, since some runs are past it, found none; it was "
+                      "removed, choose another --out",
                       path);
     else if (atomic_load(&s->stop))
       return hd__fail(ctx, HD_E_INTERRUPTED, "stopped between two rounds");
@@ -352,7 +353,7 @@ static hd_status choose(hd_sweep *s, hd_ctx *ctx) {
       s->run[run - 1].in = true;
   }
   s->advanced = false;
-  return HD_ALLOCATED(list, ctx, "%s: expected the runs that go on, found no list; remove it", path);
+  return HD_ALLOCATED(list, ctx, "%s: expected the list of runs to continue, found none; remove the file", path);
 }
 
 /* ---- Calls ---- */

@@ -26,7 +26,7 @@ HD_RELEASER(release_place, hd_placement, hd_placement_destroy)
 /* Keeps an entry about what runs read, as a sweep.json has it. */
 static hd_status read_source(hd_sweep *s, hd_ctx *ctx, const hd_yaml_node *entry) {
   const char *text;
-  HD_TRY(hd__yaml_expect(ctx, entry, HD_YAML_MAPPING, "what files hold (FILE: TEXT)"));
+  HD_TRY(hd__yaml_expect(ctx, entry, HD_YAML_MAPPING, "contents of files (FILE: TEXT)"));
   if (!s->kept)
     s->kept = json_object();
   json_t *files = json_object();
@@ -45,7 +45,7 @@ static hd_status read_entries(hd_sweep *s, hd_ctx *ctx, const hd_yaml_node *root
                      *halving = hd__yaml_get(root, "halving"), *metric = hd__yaml_get(root, "rank_by");
   const char *text;
   if (vary)
-    HD_TRY(hd__yaml_expect(ctx, vary, HD_YAML_MAPPING, "what varies (KEY: VALUES)"));
+    HD_TRY(hd__yaml_expect(ctx, vary, HD_YAML_MAPPING, "options to vary (KEY: VALUES)"));
   for (int i = 0; vary && i < vary->count; i++)
     HD_TRY(hd__grid_add_node(&s->grid, ctx, &vary->item[i]));
   if (draws && !s->draws)
@@ -97,7 +97,7 @@ static hd_status add_folds(hd_sweep *s, hd_ctx *ctx, int64_t folds) {
       return s->grid.axis[a].count == folds
                  ? HD_OK
                  : hd__fail(ctx, HD_E_USAGE,
-                            "--folds %lld expects a sweep of as many folds, found %lld; choose another --out",
+                            "--folds %lld expects a sweep of that many folds, found %lld; choose another --out",
                             (long long)folds, (long long)s->grid.axis[a].count);
   for (int64_t i = 1; i <= folds; i++) {
     snprintf(part, sizeof part, "%lld/%lld", (long long)i, (long long)folds);
@@ -119,8 +119,8 @@ static hd_status check_fixed(const hd_sweep *s, hd_ctx *ctx) {
     const hd_option *option = hd_option_at((int)axis->option);
     patience |= axis->option == HD_OPT_PATIENCE;
     if (hd__config_given(s->fixed, axis->option))
-      return hd__fail(ctx, HD_E_USAGE, "%s expects to vary or to be fixed, found both: %s, and --%s %s; leave one out",
-                      option->name, axis->count > 0 ? axis->value[0] : "nothing", option->name,
+      return hd__fail(ctx, HD_E_USAGE, "%s is both varied and fixed: %s, and --%s %s; leave one out", option->name,
+                      axis->count > 0 ? axis->value[0] : "nothing", option->name,
                       hd_config_get(s->fixed, option->name));
   }
   return !s->halving || !patience ? HD_OK
@@ -211,7 +211,7 @@ static hd_status check_same(hd_sweep *s, hd_ctx *ctx, const char *path, json_t *
   char *found = old ? hd__json_dump(json_object_get(spec, key), JSON_ENCODE_ANY) : NULL;
   hd__fail(ctx, HD_E_USAGE,
            "%s: expected the sweep of that folder, with %s %.150s, found %.150s; choose another --out, or give --out "
-           "alone to go on",
+           "alone to continue",
            path, old ? key : "a JSON object", is ? is : "unset", found ? found : "unset");
   free(is);
   free(found);
@@ -313,10 +313,10 @@ static hd_status choose_metric(hd_sweep *s, hd_ctx *ctx, const hd_session *sessi
   snprintf(s->metric, sizeof s->metric, "%s", *s->asked ? s->asked : classes ? "test_accuracy" : "test_loss");
   s->report.rises = strstr(s->metric, "accuracy") != NULL;
   if (!strncmp(s->metric, "val", 3) && session->input.val.count == 0)
-    return hd__fail(ctx, HD_E_USAGE, "--rank-by %s expects a part of the data to validate, found none; add --val-split",
-                    s->metric);
+    return hd__fail(ctx, HD_E_USAGE, "--rank-by %s expects a validation set, found none; add --val-split", s->metric);
   if (s->report.rises && !classes)
-    return hd__fail(ctx, HD_E_USAGE, "--rank-by %s expects a model that predicts classes, found another; use a loss",
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--rank-by %s expects a model that predicts classes, found one that predicts numbers; use a loss",
                     s->metric);
   return HD_OK;
 }

@@ -75,7 +75,7 @@ static hd_status check_record(const hd_sweep *s, hd_ctx *ctx, int64_t run, const
   HD_TRY(hd__config_complete(config, ctx));
   if (strcmp(hd__json_text(record, "model_yaml"), source->model))
     return hd__fail(ctx, HD_E_USAGE,
-                    "expected a run of the model %.200s as it is now, found one of another description",
+                    "expected a run of the model %.200s as it is now, found one of a different description",
                     hd_config_get(config, "model"));
   HD_TRY(hd__record_check_settings(ctx, record, config, s->halving ? HD_OPT_MAX_STEPS : -1));
   if (strcmp(hd__json_text(record, "library"), source->library))
@@ -111,7 +111,7 @@ const char *const hd__sweep_sources[HD_SWEEP_SOURCES] = {[MODELS] = "model_yaml"
 static hd_status add_source(json_t *entries, hd_ctx *ctx, const json_t *kept, int kind, const char *file,
                             const char *text) {
   static const char *const what[HD_SWEEP_SOURCES] = {
-      [MODELS] = "the model that this sweep began with, found another description",
+      [MODELS] = "the model that this sweep began with, found a different description",
       [WEIGHTS] = "the weights that this sweep began with, found others"};
   static const char *const option[HD_SWEEP_SOURCES] = {[MODELS] = "model", [WEIGHTS] = "init"};
   const char *key = hd__sweep_sources[kind];

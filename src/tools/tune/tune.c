@@ -115,9 +115,9 @@ static hd_status choose_sweep(experiment *e, hd_ctx *ctx, uint32_t sweep) {
     return hd__fail(ctx, HD_E_USAGE, "expected a sweep over threads, placement and workers, found %u", sweep);
   if ((e->sweep & HD_TUNE_WORKERS) && hd__config_given(e->config, HD_OPT_WORKERS))
     return hd__fail(ctx, HD_E_USAGE,
-                    "a sweep over workers expects to choose them, found --workers; leave one of them out");
+                    "a sweep over workers chooses them itself, found --workers; leave one of them out");
   if ((e->sweep & HD_TUNE_PLACEMENT) && (placed || listed))
-    return hd__fail(ctx, HD_E_USAGE, "a sweep over placement expects to choose it, found --%s; leave one of them out",
+    return hd__fail(ctx, HD_E_USAGE, "a sweep over placement chooses it itself, found --%s; leave one of them out",
                     listed ? "cpus" : "placement");
   return HD_OK;
 }

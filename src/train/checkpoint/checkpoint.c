@@ -20,10 +20,9 @@ static hd_status check_sum(hd_ctx *ctx, const json_t *record, const hd_mapping *
   hd__checksum_text(found, hd__xxh3(file->bytes, file->length));
   if (expected && !strcmp(expected, found))
     return HD_OK;
-  return hd__fail(
-      ctx, HD_E_FORMAT,
-      "%s: expected the checksum that run.json has for it, %s, found %s; the checkpoint is damaged, use another", path,
-      expected ? expected : "none", found);
+  return hd__fail(ctx, HD_E_FORMAT,
+                  "%s: expected the checksum in run.json, %s, found %s; the checkpoint is damaged, use another", path,
+                  expected ? expected : "none", found);
 }
 
 /* Follows `last` and `best` once, so that all files read belong to one checkpoint even if a run moves its links
@@ -162,10 +161,9 @@ static hd_status check_alias(hd_ctx *ctx, const tensors *from, const hd_store_en
   const hd_st_tensor *a = hd__st_find(&from->list, alias->name), *b = hd__st_find(&from->list, name);
   if (!a || (a->length == b->length && !memcmp(a->bytes, b->bytes, a->length)))
     return HD_OK;
-  return hd__fail(
-      ctx, HD_E_FORMAT,
-      "%s: expected '%s' to be the same as '%s', with which this model shares it, found other values; leave one out",
-      from->path, alias->name, name);
+  return hd__fail(ctx, HD_E_FORMAT,
+                  "%s: expected '%s' to equal '%s', since this model shares them, found other values; leave one out",
+                  from->path, alias->name, name);
 }
 
 static hd_status load_entries(float *memory, hd_ctx *ctx, const tensors *from, const hd_directory *d, int state) {

@@ -46,7 +46,7 @@ HD_TOOLS_API hd_status hd__checkpoint_record(json_t **out, hd_ctx *ctx, const ch
 HD_TOOLS_API int64_t hd__checkpoint_arithmetic(const json_t *record);
 bool hd__checkpoint_converts(const hd_directory *directory, int64_t arithmetic);
 #define HD_CHECKPOINT_CONVERTED                                                                                        \
-  "version %lld of the arithmetic wrote it: the parameters of batch norms behind a flattened image were brought into " \
+  "version %lld of the arithmetic wrote it: the parameters of batch norms after a flattened image were put into "      \
   "PyTorch's order"
 
 /* Loads weights from a safetensors file or, without a record, an ONNX file, which must hold exactly the store's

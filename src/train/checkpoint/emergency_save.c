@@ -103,13 +103,11 @@ static long long save_every(const emergency_page *page) {
 static hd_status no_checkpoint(hd_ctx *ctx, const emergency_page *page, long long last, const char *why) {
   const long long every = save_every(page);
   if (every > 0 && last >= every)
-    return hd__fail(
-        ctx, HD_E_UNSUPPORTED,
-        "expected to save step %lld, found that %s, and no checkpoint of --save-every %lld in %.400s; see why "
-        "they could not be written (a full disk?), and start again",
-        last, why, every, page->run);
-  return hd__fail(ctx, HD_E_UNSUPPORTED,
-                  "expected to save step %lld, found that %s; start again, and use %s--save-every", last, why,
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "cannot save step %lld: %s, and there is no checkpoint of --save-every %lld in %.400s; see why "
+                    "they could not be written (a full disk?), and start again",
+                    last, why, every, page->run);
+  return hd__fail(ctx, HD_E_UNSUPPORTED, "cannot save step %lld: %s; start again, and use %s--save-every", last, why,
                   every > 0 ? "a smaller " : "");
 }
 
@@ -117,14 +115,13 @@ static hd_status no_checkpoint(hd_ctx *ctx, const emergency_page *page, long lon
 static hd_status lost(int64_t *step, hd_ctx *ctx, const emergency_page *page) {
   const int64_t even = page->counters[0].step, odd = page->counters[1].step;
   const long long last = even > odd ? even : odd;
-  const char *why = page->on_gpu ? "it was in the memory of GPUs alone, whose ranks are all gone"
-                                 : "each host had the weights of its own stages alone";
+  const char *why = page->on_gpu ? "it was only in the memory of GPUs whose ranks have all ended"
+                                 : "each host had only the weights of its own stages";
   *step = hd__saver_linked_step(page->run, "last");
   if (*step < 0)
     return no_checkpoint(ctx, page, last, why);
-  return hd__fail(ctx, HD_E_UNSUPPORTED,
-                  "expected to save step %lld, found that %s; go on from step %lld with --resume %.900s", last, why,
-                  (long long)*step, page->run);
+  return hd__fail(ctx, HD_E_UNSUPPORTED, "cannot save step %lld: %s; continue from step %lld with --resume %.900s",
+                  last, why, (long long)*step, page->run);
 }
 
 /* Saves the step unless its folder exists. A rank may have ended between the folder and the link; then only the link is
@@ -161,14 +158,13 @@ hd_status hd__emergency_save(int64_t *step, char run[HD_PATH_BYTES], bool *wrote
   HD_TRY(hd__local_group_find(&memory, local, ctx, purpose));
   emergency_page *page = memory.base;
   if (!atomic_load(&page->ready) || !is_sound(page, memory.bytes))
-    return hd__fail(ctx, HD_E_USAGE, "expected a run to save, found none that had begun");
+    return hd__fail(ctx, HD_E_USAGE, "there is no started run to save");
   HD_TRY(hd__store_find(&store, ctx, local));
   const hd_counters counters = page->counters[hd__store_buffer(store)];
   *step = (int64_t)hd__store_version(store);
   snprintf(run, HD_PATH_BYTES, "%.*s", HD_PATH_BYTES - 1, page->run);
   if (counters.step != *step)
-    return page->on_gpu ? lost(step, ctx, page)
-                        : hd__fail(ctx, HD_E_USAGE, "expected a run to save, found none that had begun");
+    return page->on_gpu ? lost(step, ctx, page) : hd__fail(ctx, HD_E_USAGE, "there is no started run to save");
   if (page->apart && !hd__saver_has_step(page->run, *step))
     return lost(step, ctx, page);
   if (hd__local_group_rank(local) != 0) /* rank 0 holds the lock already */

@@ -55,7 +55,7 @@ hd_status hd__losses_open(hd_losses *out, hd_ctx *ctx, const char *run, const ch
     unlink(out->path); /* of a run that was killed before its first checkpoint */
   out->fd = open(out->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | (steps > 0 ? 0 : O_CREAT | O_EXCL), 0666);
   if (out->fd < 0)
-    return hd__file_error(ctx, out->path, "to write it");
+    return hd__file_error(ctx, out->path, "write it");
   return hd__losses_reserve(out, ctx, steps + 1);
 }
 
@@ -65,12 +65,12 @@ hd_status hd__losses_reserve(hd_losses *losses, hd_ctx *ctx, int64_t steps) {
   const int64_t room = (steps / STEPS_MORE + 1) * STEPS_MORE;
   const int failed = hd__file_reserve(losses->fd, room * (int64_t)sizeof(double));
   if (failed)
-    return hd__fail(ctx, HD_E_IO, "%s: expected room for the losses of %lld steps, found: %s; make room, or use --out",
+    return hd__fail(ctx, HD_E_IO, "%s: no room for the losses of %lld steps: %s; free some space, or use --out",
                     losses->path, (long long)room, strerror(failed));
   void *place = mmap(NULL, (size_t)room * sizeof(double), PROT_READ | PROT_WRITE, MAP_SHARED, losses->fd, 0);
   if (place == MAP_FAILED)
-    return hd__fail(ctx, HD_E_SYSTEM, "%s: expected to map it, found: %s; use --out on another file system",
-                    losses->path, strerror(errno));
+    return hd__fail(ctx, HD_E_SYSTEM, "%s: cannot map it: %s; use --out on another file system", losses->path,
+                    strerror(errno));
   if (losses->sum)
     munmap(losses->sum, (size_t)losses->room * sizeof(double));
   losses->sum = place;
@@ -106,7 +106,7 @@ static hd_status sync_losses(hd_ctx *ctx, const char *path) {
   if (fd >= 0)
     close(fd);
   return failed && failed != ENOENT
-             ? hd__fail(ctx, HD_E_IO, "%s: expected to bring it to the disk, found: %s", path, strerror(failed))
+             ? hd__fail(ctx, HD_E_IO, "%s: cannot write it to the disk: %s", path, strerror(failed))
              : HD_OK;
 }
 

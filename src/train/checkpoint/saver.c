@@ -134,7 +134,7 @@ static hd_status read_sum(char sum[HD_CHECKSUM_BYTES], hd_ctx *ctx, const char *
   if (file)
     fclose(file);
   HD_TRY(HD_ALLOCATED(is_allocated, ctx, "out of memory for a checksum"));
-  return is_whole ? HD_OK : hd__fail(ctx, HD_E_IO, "%s: expected to read what was written, found a failure", path);
+  return is_whole ? HD_OK : hd__fail(ctx, HD_E_IO, "%s: cannot read what was just written", path);
 }
 
 /* Notes the checksum of a written file under "files" in the record. */
@@ -212,7 +212,7 @@ static hd_status check_step(hd_ctx *ctx, const char *path) {
                   "%s: expected a checkpoint or nothing in its place, found a %s; move that away, or choose another "
                   "folder for the run",
                   path,
-                  S_ISDIR(there.st_mode)   ? "folder of something else"
+                  S_ISDIR(there.st_mode)   ? "folder of another program"
                   : S_ISLNK(there.st_mode) ? "link"
                                            : "file");
 }
@@ -223,7 +223,7 @@ hd_status hd__saver_check_run(hd_ctx *ctx, const char *run, int64_t first) {
   HD_FOLDER_OWNED *folder = opendir(run);
   struct dirent *entry;
   if (!folder && errno != ENOENT)
-    return hd__file_error(ctx, run, "to read the folder");
+    return hd__file_error(ctx, run, "read the folder");
   while (folder && (entry = readdir(folder))) {
     const bool is_step = hd__saver_is_step(&step, entry->d_name) && step >= first;
     if (!is_step && !is_link(entry->d_name))
@@ -429,8 +429,7 @@ hd_status hd__saver_begin(hd_saver *saver, hd_ctx *ctx, const hd_counters *count
   atomic_store(&saver->has_ended, false);
   int failed = hd__thread_start(&saver->thread, writer, saver);
   if (failed)
-    return hd__fail(ctx, HD_E_SYSTEM,
-                    "expected a thread to write the checkpoint, found: %s; raise the limit on processes",
+    return hd__fail(ctx, HD_E_SYSTEM, "cannot start a thread to write the checkpoint: %s; raise the limit on processes",
                     strerror(failed));
   return HD_OK;
 }

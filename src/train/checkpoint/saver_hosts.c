@@ -55,7 +55,7 @@ static hd_status read_other(void *self, hd_ctx *ctx, void *out, const char *byte
   if (move(saver->hosts, &r, sizeof r, other->leader, HD_TAG_SAVE, false) &&
       move(saver->hosts, out, (int64_t)length, other->leader, HD_TAG_SAVE + 1, true))
     return HD_OK;
-  return hd__fail(ctx, HD_E_PEER, "expected the weights of rank %d's host, found that it is lost", other->leader);
+  return hd__fail(ctx, HD_E_PEER, "the weights of rank %d's host are lost", other->leader);
 }
 
 hd_status hd__saver_serve(hd_saver *saver) {

@@ -305,8 +305,8 @@ static hd_status found(bisect *b, hd_ctx *ctx, int64_t step) {
   b->out->step = step;
   b->out->result = at;
   if (at < 0 || at >= of_a->count || !same_kind(&of_a->list[at], &of_b->list[at])) {
-    decide(b, HD_RUNS_NOT_COMPARABLE, "step %lld: expected runs that compute the same things, found others%s%s",
-           (long long)step, *b->out->settings ? "; " : "", b->out->settings);
+    decide(b, HD_RUNS_NOT_COMPARABLE, "step %lld: the runs do not compute the same results%s%s", (long long)step,
+           *b->out->settings ? "; " : "", b->out->settings);
     return HD_OK;
   }
   return fetch_values(b, ctx);
@@ -318,7 +318,7 @@ static void check_loss(bisect *b, const side *s) {
   if (!isnan(stated) && memcmp(&stated, &s->replay.loss_sum, sizeof stated))
     decide(b, HD_RUN_NOT_REPEATED,
            "%s: step %lld has the loss %.17g in losses.bin, and %.17g when it is repeated: the file was changed, or "
-           "the machine erred",
+           "the machine made an error",
            s->run, (long long)s->replay.step, stated, s->replay.loss_sum);
 }
 

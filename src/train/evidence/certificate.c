@@ -188,11 +188,10 @@ static hd_status data_of(json_t **out, hd_ctx *ctx, const json_t *record, const 
   HD_RELEASED(release_data) hd_data *data = NULL;
   char hex[HD_DATA_PARTS][HD_SHA256_HEX_BYTES];
   if (json_is_true(json_object_get(json_object_get(json_object_get(record, "data"), "features"), "given")))
-    return hd__fail(
-        ctx, HD_E_UNSUPPORTED,
-        "%s: expected rows that are normalised by their own statistics, found those of an ONNX file, which a "
-        "certificate cannot state; train without its first nodes",
-        run);
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "%s: expected rows normalised by their own statistics, found those of an ONNX file, which a "
+                    "certificate cannot state; train without its first nodes",
+                    run);
   HD_TRY(hd_config_create(&config, ctx));
   HD_TRY(hd__certificate_data(&data, ctx, record, config));
   HD_TRY(hd__record_check_data(ctx, record, data, run));
@@ -223,14 +222,15 @@ static hd_status find_end(json_t **out, hd_ctx *ctx, const char *run) {
   const char *how = json_string_value(json_object_get(end, "end"));
   if (!start)
     return hd__fail(ctx, HD_E_USAGE,
-                    "%s: expected history.jsonl, found none: an earlier heddle made the run; train anew", run);
+                    "%s: expected history.jsonl, found none: an earlier heddle made the run; train it again", run);
   if (!how || strcmp(how, "done") || !json_is_string(json_object_get(end, "weights_sha256")))
-    return hd__fail(ctx, HD_E_USAGE, "%s: expected a run that has ended, found one that %s; go on with --resume %s",
-                    run, how && !strcmp(how, "failed") ? "failed" : "has not", run);
+    return hd__fail(ctx, HD_E_USAGE,
+                    "%s: expected a run that has ended, found one that %s; continue it with --resume %s", run,
+                    how && !strcmp(how, "failed") ? "failed" : "has not", run);
   if (!json_is_string(json_object_get(end, "losses_sha256")))
     return hd__fail(ctx, HD_E_USAGE,
-                    "%s: expected the losses of all steps in losses.bin, found that some are missing: the run was "
-                    "resumed without them; train it anew",
+                    "%s: expected the losses of all steps in losses.bin, but some are missing: the run was resumed "
+                    "without them; train it again",
                     run);
   return HD_OK;
 }
@@ -262,7 +262,7 @@ hd_status hd__certificate_make(json_t **out, hd_ctx *ctx, const char *run) {
   if (hd__record_earlier_arithmetic(record))
     return hd__fail(ctx, HD_E_USAGE,
                     "%s: steps of this run were computed by version %d of the arithmetic and others by version %lld, "
-                    "whose numbers differ; no heddle can repeat it, train it anew",
+                    "whose numbers differ; no heddle can repeat it, train it again",
                     run, hd__record_earlier_arithmetic(record), (long long)hd__checkpoint_arithmetic(record));
   HD_TRY(find_end(&end, ctx, run));
   if (*hd__record_setting(record, HD_OPT_INIT))
@@ -319,7 +319,7 @@ static hd_status check_text(hd_ctx *ctx, const json_t *certificate, const hd_map
   HD_TRY(HD_ALLOCATED(text, ctx, "out of memory for the certificate"));
   if (has_text(file, text) || has_text(file, hd__json_dump_long(certificate, LAYOUT)))
     return HD_OK;
-  return hd__fail(ctx, HD_E_FORMAT, "%s: expected a certificate as heddle certify writes it, found another text", path);
+  return hd__fail(ctx, HD_E_FORMAT, "%s: expected a certificate as heddle certify writes it, found other text", path);
 }
 
 hd_status hd__certificate_read(json_t **out, hd_ctx *ctx, const char *path) {

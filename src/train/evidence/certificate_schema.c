@@ -109,7 +109,7 @@ static const entry *find(const shape *s, const char *name) {
 }
 
 static hd_status unknown(hd_ctx *ctx, const char *path, const char *name, const char *where) {
-  return hd__fail(ctx, HD_E_FORMAT, "%s: expected no '%.80s' in %s, found one, which nothing verifies" REMEDY, path,
+  return hd__fail(ctx, HD_E_FORMAT, "%s: expected no '%.80s' in %s, found one, which cannot be verified" REMEDY, path,
                   name, where);
 }
 
@@ -208,7 +208,7 @@ static hd_status check_present(const hd_config *config, hd_ctx *ctx, const json_
     const bool applies = hd__config_applies(config, (hd_option_id)id);
     if (is_there && !applies)
       return hd__fail(ctx, HD_E_FORMAT,
-                      "%s: expected no '%s' in settings, found one, which the other settings leave unused" REMEDY, path,
+                      "%s: expected no '%s' in settings, found one, which the other settings do not use" REMEDY, path,
                       name);
     const bool has = id == HD_OPT_SHARDS || hd__config_has(config, (hd_option_id)id);
     const bool recorded = id != HD_OPT_INIT && hd__certificate_states(id) && (id <= LAST_OLD_OPTION || !old);
@@ -246,7 +246,7 @@ static hd_status check_model(hd_ctx *ctx, const json_t *certificate, const char 
     status = hd__fail(ctx, HD_E_FORMAT,
                       "%s: expected the model of 'model_yaml', %.80s, as 'model' in settings, found "
                       "%.80s" REMEDY,
-                      path, network.name, strchr(stated, '\n') ? "another description" : stated);
+                      path, network.name, strchr(stated, '\n') ? "a different description" : stated);
   HD_THEN(status, check_resolved(ctx, certificate, &network, path));
   hd__network_fini(&network);
   return status;

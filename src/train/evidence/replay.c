@@ -24,7 +24,7 @@ hd_status hd__scratch_make(char folder[HD_PATH_BYTES], char run[HD_PATH_BYTES], 
   const char *where = getenv("TMPDIR");
   HD_TRY(hd__file_join(folder, ctx, where && *where ? where : "/tmp", "heddle-verify-XXXXXX"));
   if (!mkdtemp(folder))
-    return hd__fail(ctx, HD_E_IO, "%s: expected to make a folder, found: %m; name another in TMPDIR", folder);
+    return hd__fail(ctx, HD_E_IO, "%s: cannot create a folder: %m; choose another in TMPDIR", folder);
   return hd__file_join(run, ctx, folder, "run");
 }
 

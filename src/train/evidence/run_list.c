@@ -13,11 +13,12 @@
 
 /* ---- A run of several parts: it was resumed ---- */
 
-static const char *const times[] = {"startup_s", "train_s", "evaluate_s", "wall_s"};
+static const char *const times[] = {"startup_s", "train_s", "evaluate_s", "save_s", "wall_s"};
 enum { TIMES = sizeof times / sizeof *times, TRAIN_S = 1 };
 
 typedef struct run_parts {
   double sum[TIMES], samples;
+  bool unknown[TIMES]; /* an earlier heddle did not write it */
   int64_t peak_bytes;
   int trained;        /* parts with steps */
   json_t *rank_times; /* of the last one */
@@ -37,8 +38,10 @@ static void take_part(void *to, json_t *line, const char *type) {
   if (strcmp(type, "end") != 0)
     return;
   p->open_step = -1;
-  for (int i = 0; i < TIMES; i++)
+  for (int i = 0; i < TIMES; i++) {
     p->sum[i] += number_of(line, times[i]);
+    p->unknown[i] |= !json_object_get(line, times[i]);
+  }
   p->samples += number_of(line, "samples_per_s") * number_of(line, "train_s");
   const int64_t peak = json_integer_value(json_object_get(line, "peak_rss_bytes"));
   p->peak_bytes = peak > p->peak_bytes ? peak : p->peak_bytes;
@@ -57,7 +60,7 @@ static hd_status sum_parts(hd_ctx *ctx, json_t *end, const char *folder) {
     return HD_OK;
   HD_TRY(hd__history_lines(ctx, folder, take_part, &p));
   for (int i = 0; i < TIMES; i++)
-    json_object_set_new(end, times[i], p.lacks ? json_null() : json_real(p.sum[i]));
+    json_object_set_new(end, times[i], p.lacks || p.unknown[i] ? json_null() : json_real(p.sum[i]));
   if (p.sum[TRAIN_S] > 0)
     json_object_set_new(end, "samples_per_s", json_real(p.samples / p.sum[TRAIN_S]));
   json_object_set_new(end, "peak_rss_bytes", json_integer(p.peak_bytes));
@@ -112,7 +115,7 @@ static hd_status read_runs(hd_runs *runs, hd_ctx *ctx, const char *folder) {
   HD_FOLDER_OWNED *open = opendir(folder);
   struct dirent *entry;
   if (!open)
-    return hd__fail(ctx, HD_E_IO, "%s: expected a folder of runs, found: %m; give one, or train first", folder);
+    return hd__fail(ctx, HD_E_IO, "%s: expected a folder of runs, found: %m; name one, or train first", folder);
   HD_TRY(add_run(runs, ctx, folder));
   while ((entry = readdir(open))) {
     if (entry->d_name[0] == '.' || !strcmp(entry->d_name, "last") || !strcmp(entry->d_name, "best") ||

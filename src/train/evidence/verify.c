@@ -130,7 +130,7 @@ static hd_status check_data(verify *v, hd_ctx *ctx) {
   if (v->decided)
     return HD_OK;
   if (hd__certificate_data(&v->data, &quiet, v->certificate, v->layout) != HD_OK) {
-    decide(v, HD_NOT_COMPARABLE, 0, "its data is not there: %.900s", quiet.message);
+    decide(v, HD_NOT_COMPARABLE, 0, "its data cannot be read: %.900s", quiet.message);
     return HD_OK;
   }
   HD_TRY(hd__data_sha256(hex, ctx, v->data));
@@ -159,7 +159,7 @@ static hd_status check_init(verify *v, hd_ctx *ctx) {
     return HD_OK;
   expected = hd__json_text(v->certificate, "init_sha256");
   if (hd_digest(found, &quiet, path) != HD_OK)
-    decide(v, HD_NOT_COMPARABLE, 0, "its initial weights are not there: %.900s", quiet.message);
+    decide(v, HD_NOT_COMPARABLE, 0, "its initial weights cannot be read: %.900s", quiet.message);
   else if (strcmp(found, expected))
     decide(v, HD_NOT_COMPARABLE, 0, "initial weights %.400s: expected SHA-256 %.80s, found %s", path, expected, found);
   return HD_OK;
@@ -237,8 +237,8 @@ static void compare_step(verify *v, int64_t step, double sum) {
   double expected;
   hd_ctx quiet = {0};
   if (step > v->steps) {
-    decide(v, HD_REFUTED, step, "step %lld: expected the run to end after step %lld, found that it goes on",
-           (long long)step, (long long)v->steps);
+    decide(v, HD_REFUTED, step, "step %lld: expected the run to end after step %lld, but it continues", (long long)step,
+           (long long)v->steps);
     return;
   }
   if (!v->losses.bytes) {
@@ -284,8 +284,8 @@ static void compare_result(verify *v, const hd_report *r) {
                {"test_loss", r->test_loss},   {"test_accuracy", r->test_accuracy}, {"wrong", (double)r->wrong}};
   const json_t *result = json_object_get(v->certificate, "result");
   if (r->steps != v->steps)
-    decide(v, HD_REFUTED, r->steps + 1, "expected %lld steps, found that the run ends after step %lld",
-           (long long)v->steps, (long long)r->steps);
+    decide(v, HD_REFUTED, r->steps + 1, "expected %lld steps, but the run ends after step %lld", (long long)v->steps,
+           (long long)r->steps);
   if (strcmp(r->weights_sha256, v->out->weights_sha256))
     decide(v, HD_REFUTED, 0, "weights: expected SHA-256 %s, found %s", v->out->weights_sha256, r->weights_sha256);
   for (size_t i = 0; i < sizeof value / sizeof *value; i++) {
@@ -460,7 +460,7 @@ static hd_status choose_seed(verify *v, hd_ctx *ctx) {
   if (v->request->spot > 0 && v->out->seed < 0) {
     uint32_t drawn;
     if (getentropy(&drawn, sizeof drawn) != 0)
-      return hd__fail(ctx, HD_E_SYSTEM, "expected random bytes of the system, found none; give --seed");
+      return hd__fail(ctx, HD_E_SYSTEM, "cannot get random bytes from the system; give --seed");
     v->out->seed = drawn;
   }
   return share(v, ctx);

@@ -11,6 +11,7 @@
 
 #include "base/embed.h"
 #include "base/exact_math.h"
+#include "base/json_number.h"
 #include "base/version.h"
 #include "op/op.h"
 #include "train/export/exported.h"
@@ -82,8 +83,7 @@ static hd_status write_line(writer *w, const char *line, int length) {
 static hd_status write_header(writer *w, const char *path) {
   const int header = find_header(path);
   if (header < 0)
-    return hd__fail(w->ctx, HD_E_UNSUPPORTED, "expected operations with headers of their own, found %s; export to ONNX",
-                    path);
+    return hd__fail(w->ctx, HD_E_UNSUPPORTED, "C export does not know the operation %s; export to ONNX", path);
   if (w->written[header])
     return HD_OK;
   w->written[header] = true;
@@ -106,21 +106,31 @@ static hd_status write_headers(writer *w) {
     if (is_loss(call))
       continue;
     if (call->class != HD_CLASS_ROWS || call->op == HD_OP_custom)
-      return hd__fail(w->ctx, HD_E_UNSUPPORTED,
-                      "layer '%s': expected an operation of heddle, found %s; leave it out of what is exported",
-                      call->name, hd__op_info(call->op)->name);
+      return hd__fail(
+          w->ctx, HD_E_UNSUPPORTED,
+          "layer '%s': expected an operation of heddle, found the custom operation %s; remove it before exporting",
+          call->name, hd__op_info(call->op)->name);
     snprintf(path, sizeof path, "%s.h", hd__op_info(call->op)->name);
     HD_TRY(write_header(w, path));
   }
   return HD_OK;
 }
 
-/* ---- Numbers: m * 2^e with a whole m, which is exact and the same in every locale ---- */
+/* ---- Numbers: the shortest decimal that reads back as the same number. C++ has hexadecimal floats only since 17 ---- */
+
+/* What a constant lacks to be a floating one: "3" becomes "3.". */
+static const char *point_of(const char *number) { return strpbrk(number, ".e") ? "" : "."; }
 
 static void write_float(FILE *to, float x) {
-  const uint32_t bits = hd__bits_of_float(x), exponent = bits >> 23 & 0xff, fraction = bits & 0x7fffff;
-  const uint32_t whole = exponent ? fraction | 0x800000 : fraction;
-  fprintf(to, "%s0x%xp%df", bits >> 31 ? "-" : "", (unsigned)whole, (int)(exponent ? exponent : 1) - 150);
+  char text[HD_JSON_NUMBER_BYTES];
+  hd__json_float(text, x);
+  fprintf(to, "%s%sf", text, point_of(text));
+}
+
+static void write_double(FILE *to, double x) {
+  char text[HD_JSON_NUMBER_BYTES];
+  hd__json_number(text, x);
+  fprintf(to, "%s%s", text, point_of(text));
 }
 
 static void write_floats(FILE *to, const float *x, int64_t count) {
@@ -193,28 +203,30 @@ static void write_field(FILE *to, const hd_geom *geom, const struct field *field
   const char *at = (const char *)geom + field->offset;
   int32_t value[HD_MAX_IN];
   float real;
-  fprintf(to, "\n                              .%s = ", field->name);
   if (field->is_real) {
     memcpy(&real, at, sizeof real);
+    fprintf(to, "    g.%s = ", field->name);
     write_float(to, real);
-  } else {
-    memcpy(value, at, (size_t)field->count * sizeof *value);
-    for (int i = 0; i < field->count; i++)
-      fprintf(to, "%s%d", i == 0 ? field->count > 1 ? "{" : "" : ", ", value[i]);
-    fputs(field->count > 1 ? "}" : "", to);
+    fprintf(to, ";\n");
+    return;
   }
-  fputc(',', to);
+  memcpy(value, at, (size_t)field->count * sizeof *value);
+  for (int i = 0; i < field->count; i++)
+    if (field->count > 1)
+      fprintf(to, "    g.%s[%d] = %d;\n", field->name, i, value[i]);
+    else
+      fprintf(to, "    g.%s = %d;\n", field->name, value[i]);
 }
 
+/* Assignments: C++ has initializers that name their member only since 20. */
 static void write_geom(FILE *to, const hd_geom *geom) {
   static const hd_geom nothing;
-  fprintf(to, "    static const hd_geom g = {");
+  fprintf(to, "    hd_geom g;\n    memset(&g, 0, sizeof g);\n");
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
     const size_t bytes = (size_t)fields[i].count * 4, offset = fields[i].offset;
     if (memcmp((const char *)geom + offset, (const char *)&nothing + offset, bytes))
       write_field(to, geom, &fields[i]);
   }
-  fprintf(to, "};\n");
 }
 
 /* Floats of memory before the values of a whole batch. */
@@ -231,22 +243,22 @@ static void write_place(const writer *w, const hd_place *place) {
 }
 
 static void write_places(const writer *w, const char *name, const hd_place *place, int count) {
-  fprintf(w->to, ", .%s = {", name);
-  for (int i = 0; i < count; i++) {
-    fputs(i ? ", " : "", w->to);
-    write_place(w, &place[i]);
-  }
-  fputc('}', w->to);
+  for (int i = 0; i < count; i++)
+    if (place[i].where == HD_AT_ARENA || place[i].where == HD_AT_BATCH || place[i].where == HD_AT_PARAM) {
+      fprintf(w->to, "    c.%s[%d] = ", name, i);
+      write_place(w, &place[i]);
+      fprintf(w->to, ";\n");
+    }
 }
 
 static void write_call(const writer *w, const hd_plan_call *call) {
   const char *op = hd__op_info(call->op)->name;
   fprintf(w->to, "  { /* %s */\n", call->name);
   write_geom(w->to, call->geom);
-  fprintf(w->to, "    const hd_call c = {.g = &g, .rows = 1");
+  fprintf(w->to, "    hd_call c;\n    memset(&c, 0, sizeof c);\n    c.g = &g;\n    c.rows = 1;\n");
   write_places(w, "in", call->in, HD_MAX_IN);
   write_places(w, "out", call->out, HD_MAX_OUT);
-  fprintf(w->to, "};\n    for (int64_t i = 0; i < %s_count(&g); i++)\n      %s_at(&c, 0, i);\n  }\n", op, op);
+  fprintf(w->to, "    for (int64_t i = 0; i < %s_count(&g); i++)\n      %s_at(&c, 0, i);\n  }\n", op, op);
 }
 
 /* ---- The file ---- */
@@ -324,20 +336,21 @@ static void write_head(const writer *w) {
     fprintf(w->to, ";\n *     extern ");
     write_names_signature(w);
   }
-  fprintf(
-      w->to,
-      ";\n *\n * pixel: one sample, %s in planes (channel, row, column)%s; score: %s;\n"
-      " * memory: room for what is between. The scores have the bits of heddle's own if the compiler may not contract\n"
-      " * or reorder:\n *\n *     cc -O2 -ffp-contract=off -c FILE.c       and -lm behind the program's objects\n"
-      " *\n * The functions before it are the text of heddle's operations. */\n",
-      hd__shape_text(shape, sizeof shape, input_of(w)), w->network->bytes ? ", 0 to 255, not normalised" : "",
-      w->network->trained->targets.count > 0 ? "the numbers that it predicts" : "what the last layer computes");
+  fprintf(w->to,
+          ";\n *\n * pixel: one sample, %s in planes (channel, row, column)%s; score: %s;\n"
+          " * memory: working memory. The scores equal heddle's bit for bit if the compiler may not contract or "
+          "reorder:\n *\n *     cc -O2 -ffp-contract=off -c FILE.c       and link with -lm, after the program's "
+          "objects\n *\n * The functions above it are copies of heddle's own operations. */\n",
+          hd__shape_text(shape, sizeof shape, input_of(w)), w->network->bytes ? ", 0 to 255, not normalised" : "",
+          w->network->trained->targets.count > 0 ? "the predicted numbers" : "the output of the last layer");
 }
 
 static void write_doubles(FILE *to, const char *name, const hd_features *f, bool means) {
   fprintf(to, "  static const double %s[] = {", name);
-  for (int32_t i = 0; i < f->count; i++)
-    fprintf(to, "%s%a", i ? ", " : "", means ? f->feature[i].mean : f->feature[i].std);
+  for (int32_t i = 0; i < f->count; i++) {
+    fputs(i ? ", " : "", to);
+    write_double(to, means ? f->feature[i].mean : f->feature[i].std);
+  }
   fprintf(to, "};\n");
 }
 
@@ -367,8 +380,10 @@ static void write_input(const writer *w) {
 
 static void write_scale(FILE *to, const char *name, const double *of, int32_t count) {
   fprintf(to, "  static const double %s[] = {", name);
-  for (int32_t i = 0; i < count; i++)
-    fprintf(to, "%s%a", i ? ", " : "", of[i]);
+  for (int32_t i = 0; i < count; i++) {
+    fputs(i ? ", " : "", to);
+    write_double(to, of[i]);
+  }
   fprintf(to, "};\n");
 }
 

@@ -241,7 +241,7 @@ static void save_last_step(launch *l) {
     return; /* nothing to save */
   if (status == HD_OK) {
     snprintf(l->out->run, sizeof l->out->run, "%s", run);
-    snprintf(line, sizeof line, "saved step %lld in %s; go on with: heddle train --resume %s",
+    snprintf(line, sizeof line, "saved step %lld in %s; continue with: heddle train --resume %s",
              (long long)l->out->saved_step, run, run);
     snprintf(l->restart, sizeof l->restart, "HEDDLE_RESTART=%s", run);
   } else if (status == HD_E_UNSUPPORTED) {

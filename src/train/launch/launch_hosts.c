@@ -71,7 +71,7 @@ static hd_status find_mpirun(const char **mpirun, kind *is, hd_ctx *ctx, const c
   }
   return hd__fail(ctx, HD_E_UNSUPPORTED,
                   "expected the mpirun of Open MPI or MPICH for the %d ranks on %.100s, found none%s; install it "
-                  "(tools/install-deps --mpi), or say by HEDDLE_MPIRUN where it is",
+                  "(tools/install-deps --mpi), or set HEDDLE_MPIRUN to its path",
                   ranks, hosts, names[0] && *names[0] ? " in HEDDLE_MPIRUN" : "");
 }
 
@@ -112,7 +112,7 @@ static hd_status wait_for(int *end, hd_ctx *ctx, pid_t pid, volatile sig_atomic_
   const int why = errno;
   if (fd >= 0)
     close(fd);
-  return got == pid ? HD_OK : hd__fail(ctx, HD_E_SYSTEM, "expected mpirun to end, found: %s", strerror(why));
+  return got == pid ? HD_OK : hd__fail(ctx, HD_E_SYSTEM, "cannot wait for mpirun: %s", strerror(why));
 }
 
 static hd_status run(hd_launch_result *out, hd_ctx *ctx, const hd_launch_settings *is, const char *const *argv) {
@@ -139,10 +139,10 @@ hd_status hd__launch_hosts(hd_launch_result *out, hd_ctx *ctx, const hd_launch_s
                     "found '%.100s'",
                     MOST_RANKS, is->hosts);
   if ((is->ranks > 0 && is->ranks != ranks) || is->max_restarts > 0 || !is->argv)
-    return hd__fail(ctx, HD_E_USAGE, "expected hosts and a program alone, found %s; leave it out",
+    return hd__fail(ctx, HD_E_USAGE, "expected only hosts and a program, found %s; leave it out",
                     !is->argv              ? "no program"
                     : is->max_restarts > 0 ? "restarts"
-                                           : "another number of ranks");
+                                           : "a different number of ranks");
   HD_TRY(find_mpirun(&mpirun, &which, ctx, is->hosts, ranks));
   snprintf(count, sizeof count, "%d", ranks);
   while (is->argv[arguments])

@@ -100,7 +100,7 @@ static int save_last_step(hd_local_group *local) {
   if (status == HD_E_USAGE || (status == HD_OK && !wrote))
     return 0; /* nothing to save, or a rank has saved it */
   if (status == HD_OK)
-    snprintf(what, sizeof what, "saved step %lld, go on with --resume %s", (long long)step, run);
+    snprintf(what, sizeof what, "saved step %lld, continue with --resume %s", (long long)step, run);
   else if (status == HD_E_UNSUPPORTED)
     snprintf(what, sizeof what, "%.*s", (int)sizeof what - 1, ctx.message);
   else

@@ -219,7 +219,7 @@ static hd_status compare_kernels(const hd_session *s, hd_ctx *ctx) {
     if (strcmp(all[first].isa, all[r].isa) != 0)
       return hd__fail(ctx, HD_E_USAGE,
                       "the ranks of a host must have the same kernels: rank %d has '%s', and rank %d on the same host "
-                      "has '%s'; set HEDDLE_ISA alike on both",
+                      "has '%s'; set the same HEDDLE_ISA on both",
                       first, all[first].isa, r, all[r].isa);
   }
   return HD_OK;

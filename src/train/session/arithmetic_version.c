@@ -99,21 +99,17 @@ static const struct change {
   bool files_only;                        /* the order of elements in files, not a number of a step */
   const char *what;
 } changes[] = {
-    {2, has_shift, NULL, false, "the first layer adds the shift of normalisation"},
-    {3, has_tiles_3, NULL, false, "wide 3 x 3 convolutions are computed by tiles of 4 x 4 outputs"},
-    {4, has_tiles_5, NULL, false, "wide 5 x 5 convolutions are computed by tiles"},
+    {2, has_shift, NULL, false, "the first layer adds the shift of the normalisation"},
+    {3, has_tiles_3, NULL, false, "wide 3 x 3 convolutions are computed in tiles of 4 x 4 outputs"},
+    {4, has_tiles_5, NULL, false, "wide 5 x 5 convolutions are computed in tiles"},
     {5, has_shard_norms, NULL, false, "running statistics of several norms with 'stats: shard' are weighted correctly"},
-    {6, has_chain, NULL, false, "values between batch norms are computed again correctly"},
+    {6, has_chain, NULL, false, "values between batch norms are recomputed correctly"},
     {6, has_long_flat_norm, NULL, false,
-     "a batch norm of more than 2,048 flattened elements is clipped in another "
-     "order"},
-    {6, has_flat_norm, NULL, true, "a batch norm behind a flattened image is stored in PyTorch's order"},
+     "the gradients of a batch norm of more than 2,048 flattened elements are clipped in another order"},
+    {6, has_flat_norm, NULL, true, "a batch norm after a flattened image is stored in PyTorch's order"},
     {6, has_ended, looks_ahead, false,
-     "weights that muon trained for some epochs follow the slow weights of "
-     "lookahead"},
-    {6, NULL, is_bf16, false,
-     "products of bfloat16 are summed in blocks of 32, and the gradients of weights "
-     "are such sums too"},
+     "weights that muon trained for some epochs follow the slow weights of lookahead"},
+    {6, NULL, is_bf16, false, "products of bfloat16 are summed in blocks of 32, and so are the gradients of weights"},
 };
 
 hd_arithmetic_run hd__arithmetic_of_settings(const hd_settings *settings) {

@@ -84,7 +84,7 @@ static hd_status list_bad(hd_data_look *l, hd_ctx *ctx) {
       if (!hd__skips_has(split_of(l, p), i))
         continue;
       const bool again = hd__dataset_get(elems, size, &item_ctx, split_of(l, p), i) != HD_OK;
-      l->bad[at] = (hd_data_bad){p, i, hd__strdup(again ? item_ctx.message : "it can be read by now; look again")};
+      l->bad[at] = (hd_data_bad){p, i, hd__strdup(again ? item_ctx.message : "it can be read by now; check again")};
       enough = l->bad[at++].why != NULL;
     }
   l->facts.bad = l->bad;
@@ -118,7 +118,7 @@ static hd_status look(hd_data_look *l, hd_ctx *ctx, const hd_config *config) {
 
 hd_status hd_data_look_create(hd_data_look **out, hd_ctx *ctx, const hd_config *config) {
   hd_data_look *l = *out = hd__calloc(1, sizeof *l);
-  HD_TRY(HD_ALLOCATED(l, ctx, "out of memory for a look at a data set"));
+  HD_TRY(HD_ALLOCATED(l, ctx, "out of memory while inspecting a data set"));
   hd_status status = hd__log_start(ctx);
   HD_THEN(status, look(l, ctx, config));
   return HD_CREATED(status, out, hd_data_look_destroy);

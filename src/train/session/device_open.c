@@ -17,9 +17,7 @@ static hd_status check_cpu_settings(hd_ctx *ctx, const hd_config *config) {
   if (precision == HD_PRECISION_TF32)
     return hd__fail(ctx, HD_E_USAGE, "--precision tf32 expects a GPU, found --device cpu; use --device cuda, or f32");
   if (precision != HD_PRECISION_F32 && is_native(config))
-    return hd__fail(
-        ctx, HD_E_USAGE,
-        "--precision bf16 expects --arithmetic portable, whose promise it keeps, found native; leave one out");
+    return hd__fail(ctx, HD_E_USAGE, "--precision bf16 expects --arithmetic portable, found native; leave one out");
   return HD_OK;
 }
 
@@ -99,7 +97,7 @@ static hd_status check_ranks(hd_ctx *ctx, const hd_device_choice *c, int ranks) 
     return HD_OK;
   return hd__fail(ctx, HD_E_UNSUPPORTED,
                   "--device expects a GPU for each rank of a host, since two on one would only take turns, found %d "
-                  "GPU%s and %d ranks; start %d, or name as many GPUs",
+                  "GPU%s and %d ranks; start %d, or name that many GPUs",
                   c->count, c->count == 1 ? "" : "s", ranks, c->count);
 }
 
@@ -153,6 +151,6 @@ hd_status hd__device_open_named(hd_cuda **out, hd_ctx *ctx, const hd_config *con
   else
     named = hd__settings(config)->devices;
   if (hd__settings(config)->procs > 1 && (named.gpus || named.automatic))
-    return refuse(ctx, "one process where it is not named from the start, found --procs", "name it");
+    return refuse(ctx, "one process when it is not named from the start, found --procs", "name it");
   return open_as(out, unused, sizeof unused, ctx, config, 0, 1, &named);
 }

@@ -141,8 +141,8 @@ static hd_status open_file(hd_event_file *events, hd_ctx *ctx, const char *folde
   HD_TRY(hd__file_join(events->path, ctx, folder, name));
   events->to = fopen(events->path, "wxe");
   if (!events->to)
-    return hd__fail(ctx, HD_E_IO, "%s: expected to write a new file, found: %s; give another --tensorboard",
-                    events->path, strerror(errno));
+    return hd__fail(ctx, HD_E_IO, "%s: cannot create a new file: %s; choose another --tensorboard", events->path,
+                    strerror(errno));
   return HD_OK;
 }
 
@@ -206,7 +206,7 @@ void hd__events_picture(hd_event_file *events, int64_t step, const char *tag, co
 hd_status hd__events_check(const hd_event_file *events, hd_ctx *ctx) {
   if (!events || !events->failed)
     return HD_OK;
-  return hd__fail(ctx, HD_E_IO, "%s: expected to write it, found: %s; make room, or give another --tensorboard",
+  return hd__fail(ctx, HD_E_IO, "%s: cannot write it: %s; free some space, or choose another --tensorboard",
                   events->path, strerror(events->failed));
 }
 

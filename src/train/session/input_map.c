@@ -130,7 +130,7 @@ static hd_status check_list(hd_ctx *ctx, const hd_network *network, const hd_dat
     return HD_OK;
   const int range = hd__data_train(data)->elem == HD_ELEM_U8 ? range_of(&network->input, &map) : 1;
   return hd__fail(ctx, HD_E_USAGE,
-                  "%s: expected the normalisation that the first nodes of %s have, found another; give it as in '%s'",
+                  "%s: expected the normalisation of the first nodes of %s, found a different one; give it as in '%s'",
                   option, network->source, write_list(list, &map, range));
 }
 
@@ -143,8 +143,9 @@ static hd_status adopt_row(hd_line *note, hd_ctx *ctx, const hd_network *network
         "--model %s: expected rows that are normalised by columns, as its first nodes do it, found %s; leave "
         "--normalize and --transforms out, or use --init",
         network->source, hd_choice_name(HD_OPT_NORMALIZE, (int)hd__data_normalize(data)));
-  hd__line_add(note, "%s normalises its input, each of %d numbers by itself, so the data get its means and deviations",
-               network->source, f->count);
+  hd__line_add(
+      note, "%s normalises each of its %d inputs by itself, so its means and standard deviations are used for the data",
+      network->source, f->count);
   return HD_OK;
 }
 

@@ -57,7 +57,7 @@ static hd_status keep_lines(FILE *to, hd_ctx *ctx, void *arg) {
   }
   if (from && !has_last && is_logged(s, s->run.counters.step) && !isnan(s->run.counters.step_loss))
     write_line(to, step_line(s, NAN, NULL));
-  const hd_status status = from && ferror(from) ? hd__file_error(ctx, path, "to read it") : HD_OK;
+  const hd_status status = from && ferror(from) ? hd__file_error(ctx, path, "read it") : HD_OK;
   free(line);
   return status;
 }
@@ -68,7 +68,7 @@ hd_status hd__session_open_metrics(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__file_write(ctx, path, keep_lines, s));
   s->report.metrics = fopen(path, "ae");
   if (!s->report.metrics)
-    return hd__file_error(ctx, path, "to write it");
+    return hd__file_error(ctx, path, "write it");
   setvbuf(s->report.metrics, NULL, _IOLBF, 0); /* a reader of the file sees each line when it is written */
   return HD_OK;
 }

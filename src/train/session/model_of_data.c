@@ -27,13 +27,13 @@ static hd_status choose_loss(const char **out, hd_ctx *ctx, const hd_network *ne
   if (network->has_loss || seen->outputs == 0 || network->target.of_classes)
     return HD_OK;
   if (are_bits(seen))
-    return hd__fail(ctx, HD_E_USAGE,
-                    "%s: expected a loss for targets of zeros and ones alone, found none; give --loss bce_with_logits "
-                    "if they are true or false, --loss mse if they are numbers to predict, or, if they are two "
-                    "classes, %s",
-                    data_name,
-                    seen->flat && seen->outputs == 1 ? "--loss cross_entropy for a CSV file, else integers"
-                                                     : "integers as labels");
+    return hd__fail(
+        ctx, HD_E_USAGE,
+        "%s: expected a loss for targets that are all zeros and ones, found none; give --loss bce_with_logits "
+        "if they are true or false, --loss mse if they are numbers to predict, or, if they are two "
+        "classes, %s",
+        data_name,
+        seen->flat && seen->outputs == 1 ? "--loss cross_entropy for a CSV file, else integers" : "integers as labels");
   *out = hd_choice_name(HD_OPT_LOSS, HD_LOSS_MSE);
   return HD_OK;
 }
@@ -93,7 +93,7 @@ hd_status hd__network_fit(hd_network *network, hd_line *note, hd_ctx *ctx, const
   if (seen.flat)
     facts.input = (hd_shape){1, {seen.width}};
   if (network->asks_input && seen.mixed)
-    return hd__fail(ctx, HD_E_SHAPE, "%s: expected samples of one size, found %s; bring them to one with a transform",
+    return hd__fail(ctx, HD_E_SHAPE, "%s: expected samples of one size, found %s; resize them with a transform",
                     data_name, seen.mixed);
   HD_TRY(hd__network_resolve(network, ctx, &facts));
   describe(note, network, was, config, &seen, data_name);

@@ -229,8 +229,8 @@ static hd_status check_size(hd_predictor *p, hd_ctx *ctx, const hd_dataset *one,
   if (seen.channels == shape[0] && seen.height == shape[1] && seen.width == shape[2])
     return HD_OK;
   return hd__fail(ctx, HD_E_SHAPE,
-                  "%s: expected a picture of %dx%d, or a run whose transforms make one of it, found %dx%d; scale it, "
-                  "or train with a resize",
+                  "%s: expected a picture of %dx%d, or a run whose transforms resize it, found %dx%d; resize it, or "
+                  "train with a resize",
                   path, shape[2], shape[1], seen.width, seen.height);
 }
 
@@ -278,14 +278,13 @@ hd_status hd_predict_picture(double *value, hd_predictor *p, hd_ctx *ctx, const 
     return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected a model with 1 or 3 channels for pictures, found one with %d",
                     path, shape[0]);
   if (shape[1] == 1)
-    return hd__fail(
-        ctx, HD_E_UNSUPPORTED,
-        "%s: expected rows of %d numbers as the model reads them, found a picture; give a .csv or .npy file", path,
-        shape[0] * shape[2]);
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "%s: the model reads rows of %d numbers, found a picture; give a .csv or .npy file", path,
+                    shape[0] * shape[2]);
   if (!hd__trained_may_read_pixels(&p->trained))
     return hd__fail(ctx, HD_E_UNSUPPORTED,
-                    "%s: expected a run on pixels, bytes or floats from 0 to 1, found one on floats of mean %g and "
-                    "standard deviation %g; give the numbers as a .npy file of float32",
+                    "%s: pictures need a run on pixels (bytes, or floats from 0 to 1), found one on floats of mean %g "
+                    "and standard deviation %g; give the numbers as a .npy file of float32",
                     path, p->trained.mean[0], p->trained.std[0]);
   HD_TRY(hd__photo_picture(&picture, ctx, path, hd__config_data(p->trained.run).photos));
   if (!takes_drawings(p, shape[0]))
@@ -303,9 +302,8 @@ hd_status hd_predict_item(double *value, int32_t *label, hd_predictor *p, hd_ctx
     return hd__fail(ctx, HD_E_USAGE, "expected an index from 0 to %lld in the test set of %s, found %lld",
                     (long long)test->count - 1, hd__data_name(p->data), (long long)index);
   if (hd__skips_has(test, index))
-    return hd__fail(ctx, HD_E_IO,
-                    "expected sample %lld of the test set of %s, found that it cannot be read; choose another",
-                    (long long)index, hd__data_name(p->data));
+    return hd__fail(ctx, HD_E_IO, "sample %lld of the test set of %s cannot be read; choose another", (long long)index,
+                    hd__data_name(p->data));
   if (label)
     *label = test->labels ? test->labels[index] : -1;
   HD_OWNED float *elems = hd__malloc((size_t)hd__dataset_most_bytes(test)); /* or bytes */

@@ -41,7 +41,7 @@ static hd_status check_fit(const hd_rows *r, hd_ctx *ctx, hd_predictor *p) {
   if (fits || (seen.channels == shape[0] && seen.height == shape[1] && seen.width == shape[2]))
     return HD_OK;
   return hd__fail(ctx, HD_E_SHAPE,
-                  "%s: expected samples of %dx%dx%d as the model reads them, found %dx%dx%d; give such", r->path,
+                  "%s: the model reads samples of %dx%dx%d, found %dx%dx%d; give samples of that shape", r->path,
                   shape[0], shape[1], shape[2], seen.channels, seen.height, seen.width);
 }
 
@@ -51,8 +51,9 @@ static hd_status normalise_array(hd_rows *r, hd_ctx *ctx, const hd_features *f) 
   hd_dataset *d = &r->samples;
   const int64_t elems = hd__dataset_elems(d);
   if (elems != f->count)
-    return hd__fail(ctx, HD_E_SHAPE, "%s: expected %d numbers a row as in training, found %lld; give such rows",
-                    r->path, f->count, (long long)elems);
+    return hd__fail(ctx, HD_E_SHAPE,
+                    "%s: expected %d numbers per row as in training, found %lld; give rows of that length", r->path,
+                    f->count, (long long)elems);
   HD_TRY(HD_NEW_RAW(r->floats, d->count * elems, ctx, "%s: out of memory for rows", r->path));
   for (int64_t i = 0; i < d->count * elems; i++)
     r->floats[i] = d->images ? (float)d->images[i] : d->floats[i];

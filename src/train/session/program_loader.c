@@ -62,7 +62,7 @@ static hd_status describe(hd_loader *l, hd_ctx *ctx, const hd_config *config) {
   const hd_dataset seen = hd__feed_seen(&l->feed);
   const bool drop = hd__settings(config)->drop_last;
   if (seen.mixed)
-    return hd__fail(ctx, HD_E_SHAPE, "%s: expected samples of one size, found %s; bring them to one with a transform",
+    return hd__fail(ctx, HD_E_SHAPE, "%s: expected samples of one size, found %s; resize them with a transform",
                     hd__data_name(l->data), seen.mixed);
   l->shape = (hd_loader_shape){.channels = seen.channels,
                                .height = seen.height,

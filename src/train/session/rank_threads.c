@@ -192,7 +192,7 @@ hd_status hd__rank_threads_open(hd_threads **out, hd_ctx *ctx, hd_local_group *l
   if (ranks == 1)
     return hd__threads_open(out, ctx, request);
   HD_OWNED wish *all = hd__malloc((size_t)ranks * sizeof *all);
-  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for what %d ranks ask for", ranks));
+  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the settings of %d ranks", ranks));
   HD_TRY(make_wish(&this_rank, ctx, request, ranks));
   HD_TRY(hd__local_group_gather(all, local, ctx, &this_rank, sizeof this_rank));
   if (!same_cpus(all, ranks))

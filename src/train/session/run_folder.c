@@ -40,7 +40,7 @@ static hd_status claim_new(hd_session *s, hd_ctx *ctx) {
     if (status != HD_OK || made)
       return status;
   }
-  return hd__fail(ctx, HD_E_IO, "runs: expected a free name %s-N, found none; remove old runs or use --out", name);
+  return hd__fail(ctx, HD_E_IO, "runs: found no free name %s-N; remove old runs or use --out", name);
 }
 
 /* The run that a resumed session continues: the folder that holds the checkpoint. */
@@ -65,10 +65,10 @@ static hd_status resumed_folder(char out[HD_PATH_BYTES], const hd_session *s, hd
   HD_TRY(hd__file_join(path, ctx, out, "last"));
   if (is_missing || hd__file_exists(path))
     return HD_OK;
-  return hd__fail(
-      ctx, HD_E_USAGE,
-      "--resume %s: expected a checkpoint inside a run's folder, found one by itself; say with --out where to go on",
-      from);
+  return hd__fail(ctx, HD_E_USAGE,
+                  "--resume %s: expected a checkpoint inside a run's folder, found a checkpoint by itself; choose a "
+                  "folder to continue in with --out",
+                  from);
 }
 
 static bool same_folder(const char *a, const char *b) {
@@ -83,14 +83,15 @@ static hd_status check_wanted(hd_session *s, hd_ctx *ctx) {
   if (!hd__file_exists(last))
     return HD_OK;
   if (!*s->run.settings->resume)
-    return hd__fail(ctx, HD_E_USAGE,
-                    "--out %s: expected a folder without a run, found one; use --resume %s to go on or another --out",
-                    s->checkpoints.folder, s->checkpoints.folder);
+    return hd__fail(
+        ctx, HD_E_USAGE,
+        "--out %s: expected a folder without a run, found one; use --resume %s to continue, or another --out",
+        s->checkpoints.folder, s->checkpoints.folder);
   if (resumed_folder(resumed, s, ctx) == HD_OK && same_folder(resumed, s->checkpoints.folder))
     return HD_OK;
   return hd__fail(
       ctx, HD_E_USAGE,
-      "--out %s: expected a folder without a run, found another run than the resumed one; choose another --out",
+      "--out %s: expected a folder without a run, found a run that is not the resumed one; choose another --out",
       s->checkpoints.folder);
 }
 

@@ -74,7 +74,7 @@ static hd_status add_line(const hd_session *s, hd_ctx *ctx, json_t *line) {
     const size_t length = strlen(text);
     text[length] = '\n'; /* in place of the 0 */
     if (!append(path, text, length + 1))
-      status = hd__file_error(ctx, path, "to write it");
+      status = hd__file_error(ctx, path, "write it");
   }
   free(text);
   return status;
@@ -160,16 +160,16 @@ hd_status hd__session_close_history(hd_session *s, hd_ctx *ctx, hd_status status
   if (status == HD_OK)
     HD_TRY(hd__losses_digest(losses, ctx, s->checkpoints.folder, s->run.counters.step));
   json_t *line = json_pack(
-      "{s:s, s:o, s:s, s:s*, s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:o*, s:o*, s:s*, "
+      "{s:s, s:o, s:s, s:s*, s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:o*, s:o*, s:s*, "
       "s:s*}",
       "type", "end", "time", time_now(), "end", end, "error",
       status != HD_OK && status != HD_E_INTERRUPTED ? message : NULL, "step", (json_int_t)s->run.counters.step,
       "train_loss", measured(r->train_loss), "val_loss", measured(r->val_loss), "val_accuracy",
       measured(r->val_accuracy), "test_loss", measured(r->test_loss), "test_accuracy", measured(r->test_accuracy),
       "wrong", (json_int_t)r->wrong, "startup_s", r->startup_s, "train_s", r->train_s, "evaluate_s", s->run.evaluate_s,
-      "wall_s", r->wall_s, "samples_per_s", r->samples_per_s, "peak_rss_bytes", (json_int_t)r->peak_rss_bytes,
-      "confusion", status == HD_OK ? confusion(s) : NULL, "rank_times", rank_times(r), "weights_sha256",
-      *r->weights_sha256 ? r->weights_sha256 : NULL, "losses_sha256", *losses ? losses : NULL);
+      "save_s", s->run.save_s, "wall_s", r->wall_s, "samples_per_s", r->samples_per_s, "peak_rss_bytes",
+      (json_int_t)r->peak_rss_bytes, "confusion", status == HD_OK ? confusion(s) : NULL, "rank_times", rank_times(r),
+      "weights_sha256", *r->weights_sha256 ? r->weights_sha256 : NULL, "losses_sha256", *losses ? losses : NULL);
   hd__session_note_metric(line, s);
   if (status == HD_OK && hd__session_note_outputs(line, s, ctx) != HD_OK) {
     json_decref(line);

@@ -141,7 +141,8 @@ static hd_status lost_device(hd_session *s, hd_ctx *ctx, hd_status status) {
                      hd__file_exists(last);
   if (!saved)
     return hd__fail(ctx, status, "%s", what);
-  return hd__fail(ctx, status, "%s; go on from the last checkpoint with --resume %.400s", what, s->checkpoints.folder);
+  return hd__fail(ctx, status, "%s; continue from the last checkpoint with --resume %.400s", what,
+                  s->checkpoints.folder);
 }
 
 static void note(hd_session *s, const char *text) {
@@ -161,8 +162,8 @@ static void note_refusals(hd_session *s) {
   note_once(s, &s->report.noted_refusal, hd__threads_refused(s->compute.threads));
   if (s->input.supply && hd__ring_is_unpinned(hd__supply_ring(s->input.supply)))
     note_once(s, &s->input.noted_loose,
-              "the system does not let the loader's batches be locked in memory: they may be swapped "
-              "out; raise `ulimit -l`, or leave --pin-memory out");
+              "the loader's batches could not be locked in memory and may be swapped out; raise `ulimit -l`, or leave "
+              "--pin-memory out");
 }
 
 static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
@@ -244,9 +245,8 @@ static void note_constant_momentum(hd_session *s) {
   for (int g = 0; g < s->compute.plan->group_count; g++)
     constant |= hd__schedule_keeps_momentum(&s->run.schedule[g]);
   if (constant)
-    note(s,
-         "--schedule onecycle leaves a momentum of 0 as it is, which OneCycleLR of PyTorch cycles from 0.95 to 0.85; "
-         "for that give --momentum 0.95");
+    note(s, "--schedule onecycle leaves a momentum of 0 unchanged; PyTorch's OneCycleLR cycles it from 0.95 to 0.85: "
+            "for that give --momentum 0.95");
 }
 
 /* The first layer whose statistics are of one number a channel where `samples` are a batch: NULL for none. */
@@ -272,7 +272,7 @@ static void note_lone_numbers(hd_session *s) {
   if (!all && !last)
     return;
   snprintf(text, sizeof text,
-           "batch_norm '%s' has one number a channel %s, which becomes 0 whatever it is; give %s--batch",
+           "batch_norm '%s' sees one number per channel %s, which becomes 0 whatever its value; give %s--batch",
            (all ? all : last)->name, all ? "in each batch" : "in the last batch of an epoch",
            all ? "a larger " : "--drop-last or another ");
   note(s, text);
@@ -288,7 +288,7 @@ static void note_rows(hd_session *s) {
     return;
   if (!f->given)
     hd__line_add(&line,
-                 "each of the %d numbers of a row is brought to mean 0 and standard deviation 1 (--normalize column)",
+                 "each of the %d numbers of a row is scaled to mean 0 and standard deviation 1 (--normalize column)",
                  f->count);
   if (targets)
     hd__line_add(&line, "%sthe target%s too, and losses are on that scale (--target-scale)", line.length ? "; " : "",
@@ -313,10 +313,9 @@ static void note_spare_scores(hd_session *s) {
   char text[HD_PATH_BYTES + 192];
   if (!data->labels || data->classes >= scores || data->classes < 2)
     return;
-  snprintf(
-      text, sizeof text,
-      "the last layer has %d scores for the %d classes of %s; those from %d on belong to none: 'out: %d' is enough",
-      scores, data->classes, hd__data_name(s->input.data), data->classes, data->classes);
+  snprintf(text, sizeof text,
+           "the last layer has %d scores for the %d classes of %s; those from %d on are not used: 'out: %d' is enough",
+           scores, data->classes, hd__data_name(s->input.data), data->classes, data->classes);
   note(s, text);
 }
 
@@ -384,7 +383,7 @@ static hd_status save_for_ranks(hd_session *s, hd_ctx *ctx) {
   end_silent_rank(s->compute.local);
   if (hd__emergency_save(&step, run, NULL, &quiet, s->compute.local) != HD_OK)
     return hd__fail(ctx, HD_E_PEER, "%s; it could not be saved: %.500s", what, quiet.message);
-  return hd__fail(ctx, HD_E_PEER, "%s; saved step %lld, go on with --resume %.900s", what, (long long)step, run);
+  return hd__fail(ctx, HD_E_PEER, "%s; saved step %lld, continue with --resume %.900s", what, (long long)step, run);
 }
 
 /* Unlocks the run's folder for the process that makes the emergency save. */
@@ -438,7 +437,7 @@ hd_status hd_session_train(hd_session *s, hd_ctx *ctx, hd_event_fn *on_event, vo
 hd_status hd_session_profile(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__session_check_process(s, ctx));
   if (!s->report.profiler.trace)
-    return hd__fail(ctx, HD_E_USAGE, "expected a session with the option profile, found one without; set it");
+    return hd__fail(ctx, HD_E_USAGE, "expected a session with the option profile, found one without it; set it");
   HD_TRY(conclude(s, ctx, hd__session_await_save(s, ctx))); /* the saver's thread writes a track */
   return profile_end(s, ctx, HD_OK);
 }
@@ -569,8 +568,8 @@ hd_status hd_ddp(hd_session **out, hd_ctx *ctx, const hd_config *config, const h
   *out = NULL;
   if (ranks > 1 && ranks != hd_group_size(group)) {
     hd__fail(ctx, HD_E_USAGE,
-             "--procs expects the number of ranks that were started, %d, found %lld; leave it out, or start "
-             "as many with `heddle launch` or hd_spawn and give their group to hd_ddp",
+             "--procs expects the number of ranks that were started, %d, found %lld; leave it out, or start that many "
+             "with `heddle launch` or hd_spawn and give their group to hd_ddp",
              hd_group_size(group), (long long)ranks);
     hd__local_group_give_up(hd__group_local(group),
                             hd_ctx_message(ctx)); /* the other ranks may have the right number */

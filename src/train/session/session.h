@@ -41,7 +41,7 @@ typedef struct session_run {
   int64_t evaluated_step;             /* -1: never */
   int64_t trained_samples;            /* by this session */
   double train_s, region_s;           /* trained before this region, and its start */
-  double evaluate_s;                  /* spent in evaluations */
+  double evaluate_s, save_s;          /* spent in evaluations; in saves, as far as training waited for them */
   double call_loss_sum, call_divisor; /* since the present call of hd_session_step began */
   atomic_int stop;
 } session_run;
@@ -220,7 +220,7 @@ hd_status hd__session_open_run(hd_session *session, hd_ctx *ctx);
 
 /* ---- Samples that cannot be read, with --on-error skip: session_skips.c ---- */
 
-/* Shares the marks of samples that a rank of this host could not read: all its ranks leave them out and count them.
+/* Shares the list of skipped samples that a rank of this host could not read: all its ranks leave them out and count them.
  * All ranks. */
 hd_status hd__session_share_skips(hd_session *session, hd_ctx *ctx);
 

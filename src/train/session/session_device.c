@@ -45,14 +45,14 @@ static void copy_version(hd_store *to, const hd_plan *plan, const hd_store *from
 static hd_status check_movable(const hd_session *s, hd_ctx *ctx) {
   if (s->compute.local)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
-                    "expected a session of one process to move, found one of several ranks; create it on the device");
+                    "only a session of one process can move, found one of several ranks; create it on the device");
   if (s->run.settings->arithmetic != HD_ARITHMETIC_PORTABLE)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
-                    "expected a session of portable arithmetic to move, found native, whose numbers differ between "
+                    "only sessions with portable arithmetic can move, found native, whose results differ between "
                     "devices; create it on the device");
   if (s->report.profiler.trace)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
-                    "expected a session without the option profile to move, found one; create it on the device");
+                    "only a session without the option profile can move, found one with it; create it on the device");
   return HD_OK;
 }
 
@@ -208,7 +208,7 @@ static hd_status settle_auto(hd_session *s, hd_ctx *ctx) {
   if (!*s->compute.resumed_device)
     return choose(s, ctx);
   if (!strcmp(s->compute.resumed_device, "cpu") || try_gpu(s, s->compute.resumed_device))
-    snprintf(s->report.device_note, sizeof s->report.device_note, "--device auto: %s, as in the run that goes on",
+    snprintf(s->report.device_note, sizeof s->report.device_note, "--device auto: %s, as in the resumed run",
              s->report.device);
   return HD_OK;
 }
@@ -220,7 +220,7 @@ bool hd__device_note_idle(hd_session *s) {
   s->report.facts.idle_gpus = hd__idle_gpus(name);
   if (s->report.facts.idle_gpus > 0)
     snprintf(s->report.device_note, sizeof s->report.device_note,
-             "%d GPU%s idle (%.96s) while the CPU computed; --device cuda computes there, --device auto times both",
+             "%d GPU%s idle (%.96s) while the CPU computed; --device cuda uses it, --device auto times both",
              s->report.facts.idle_gpus, s->report.facts.idle_gpus == 1 ? " was" : "s were", name);
   return s->report.facts.idle_gpus > 0;
 }

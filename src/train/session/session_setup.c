@@ -205,7 +205,7 @@ static hd_status augment_feeds(hd_session *s, hd_ctx *ctx) {
   if (hd__augment_of_classes(&s->input.test) != s->run.network.target.of_classes)
     return hd__fail(
         ctx, HD_E_USAGE,
-        "--eval-transforms expects one_hot as --transforms does, found it in one list alone; give it in both");
+        "--eval-transforms expects one_hot if --transforms has it, found it in one list only; give it in both");
   return HD_OK;
 }
 
@@ -232,7 +232,8 @@ static hd_status check_metric(const hd_session *s, hd_ctx *ctx) {
   const int metric = s->run.settings->metric;
   if (metric < 0 || hd__metric_is_of((hd_metric_choice)metric, &s->run.network.target, hd__data_test(s->input.data)))
     return HD_OK;
-  return hd__fail(ctx, HD_E_USAGE, "--metric %s expects a model that predicts %s, found another loss; choose another",
+  return hd__fail(ctx, HD_E_USAGE,
+                  "--metric %s expects a model that predicts %s, found another loss; choose another metric",
                   hd_choice_name(HD_OPT_METRIC, metric), metric == HD_METRIC_R2 ? "numbers" : "classes");
 }
 
@@ -283,7 +284,7 @@ static hd_status adopt_arithmetic(hd_session *s, hd_ctx *ctx) {
     return hd__fail(ctx, HD_E_USAGE,
                     "--resume %s: this run has version %lld of the arithmetic, heddle %s has version %d, and this "
                     "network's numbers %s (version %d: %s); continue with the heddle that made it, or with "
-                    "--accept-arithmetic to a digest of neither",
+                    "--accept-arithmetic, which gives a digest of neither version",
                     s->run.settings->resume, (long long)found, hd__version(), HD_ARITHMETIC_VERSION,
                     found > HD_ARITHMETIC_VERSION ? "may differ" : "differ", change.version, change.what);
   s->run.resumed_arithmetic = (int32_t)found;

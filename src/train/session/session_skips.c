@@ -1,4 +1,4 @@
-/* Sharing the marks of samples between ranks and hosts, and counting them: see session.h. */
+/* Sharing the list of skipped samples between ranks and hosts, and counting them: see session.h. */
 #include "train/session/session.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ hd_status hd__session_share_skips(hd_session *s, hd_ctx *ctx) {
   const size_t first = (hd__skips_bytes(train) + 7) / 8 * 8, bytes = first + hd__skips_bytes(test);
   if (hd__local_group_ranks(s->compute.local) == 1 || bytes == 0)
     return HD_OK;
-  HD_TRY(hd__local_group_memory(&s->input.skip_memory, s->compute.local, ctx, bytes, "the marks of samples"));
+  HD_TRY(hd__local_group_memory(&s->input.skip_memory, s->compute.local, ctx, bytes, "the list of skipped samples"));
   if (hd__skips_bytes(train) > 0)
     hd__skips_share(train, s->input.skip_memory.base);
   if (hd__skips_bytes(test) > 0)
@@ -38,7 +38,7 @@ static hd_status join_marks(int64_t *distinct, hd_session *s, hd_ctx *ctx, const
     all += found[h];
   }
   HD_OWNED int64_t *list = hd__calloc((size_t)all + 1, sizeof *list);
-  HD_TRY(HD_ALLOCATED(list && bytes, ctx, "out of memory for the marks of %lld samples", (long long)all));
+  HD_TRY(HD_ALLOCATED(list && bytes, ctx, "out of memory for the skipped ones of %lld samples", (long long)all));
   for (int h = 0; h < hosts; h++)
     bytes[h] = found[h] * (int64_t)sizeof *list;
   hd__skips_list(list + before, split, found[this_host]);
@@ -61,7 +61,7 @@ static hd_status spread_marks(hd_session *s, hd_ctx *ctx, const int64_t (*counts
   HD_OWNED int64_t *here = hd__calloc((size_t)hd__local_group_ranks(s->compute.local), sizeof *here);
   int64_t distinct = 0;
   bool news = false;
-  HD_TRY(HD_ALLOCATED(found && here, ctx, "out of memory for the marks of samples"));
+  HD_TRY(HD_ALLOCATED(found && here, ctx, "out of memory for the list of skipped samples"));
   for (int h = 0; h < hosts; h++) {
     found[h] = counts[hd__cluster_member(s->compute.local, hd__cluster_first(s->compute.local, h))][which];
     news |= found[h] != s->input.spread_skips[which];
@@ -81,7 +81,7 @@ hd_status hd__session_spread_skips(hd_session *s, hd_ctx *ctx) {
     return HD_OK;
   const int64_t this_rank[2] = {hd__skips_count(train), hd__skips_count(test)};
   HD_OWNED int64_t(*all)[2] = hd__malloc((size_t)hd__cluster_ranks(s->compute.local) * sizeof *all);
-  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the marks of samples"));
+  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the list of skipped samples"));
   HD_TRY(hd__cluster_gather(all, s->compute.local, ctx, this_rank, sizeof this_rank));
   HD_TRY(spread_marks(s, ctx, (const int64_t(*)[2])all, 0));
   return spread_marks(s, ctx, (const int64_t(*)[2])all, 1);

@@ -98,7 +98,7 @@ static void note_shares(const timing *t, const hd_stages *stages) {
   for (int i = 0; i < t->plan->graph->written_count; i++)
     all += t->cost[i];
   size_t at =
-      (size_t)snprintf(text, bytes, "--stages auto: cut by the time of the layers in %lld steps,", (long long)t->steps);
+      (size_t)snprintf(text, bytes, "--stages auto: cut by the layers' time in %lld steps,", (long long)t->steps);
   for (int s = 0; s < stages->count && at < bytes; s++) {
     double share = 0;
     const int end = s + 1 < stages->count ? stages->first[s + 1] : t->plan->graph->written_count;

@@ -142,6 +142,6 @@ hd_status hd__stages_note(hd_session *s, hd_ctx *ctx) {
   facts->stage = s->report.stages.of;
   if (file > 1 && facts->stages == 0 && s->run.settings->stage_count == 0 && runs)
     snprintf(s->report.device_note, sizeof s->report.device_note,
-             "the %d stages of the model file expect a thread each, found fewer: the network is not cut", file);
+             "the %d stages of the model file need a thread each, found fewer: the network is not cut", file);
   return HD_OK;
 }

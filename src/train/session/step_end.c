@@ -70,9 +70,11 @@ static hd_status follow_save(hd_session *s, hd_ctx *ctx) {
 }
 
 hd_status hd__session_await_save(hd_session *s, hd_ctx *ctx) {
+  const double began_s = hd__clock_s();
   hd__job_enter(&s->report.page, HD_JOB_SAVING);
   hd_status status = hd__cluster_ranks(s->compute.local) > 1 ? follow_save(s, ctx) : HD_OK;
   HD_THEN(status, hd__saver_wait(&s->checkpoints.saver, ctx));
+  s->run.save_s += hd__clock_s() - began_s;
   hd__job_enter(&s->report.page, HD_JOB_READY);
   return status;
 }
@@ -86,6 +88,7 @@ hd_status hd__session_begin_save(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__session_count_skips(s, ctx));
   HD_TRY(hd__saver_begin(&s->checkpoints.saver, ctx, &s->run.counters, s->run.record));
   hd__trace_event(hd__profile_first_track(&s->report.profiler), HD_SLICE_COPY, 0, began_ns);
+  s->run.save_s += 1e-9 * (double)(hd__clock_ns() - began_ns);
   hd_event event = {.kind = HD_EVENT_SAVED, .step = s->run.counters.step};
   hd__session_event(s, &event);
   return HD_OK;
@@ -219,9 +222,13 @@ hd_status hd__session_mark_best(hd_session *s, hd_ctx *ctx) {
   const double loss = split ? r->val_loss : r->test_loss, accuracy = split ? r->val_accuracy : r->test_accuracy;
   const double score = s->run.settings->metric >= 0 ? metric_of(s) : isnan(accuracy) ? -loss : accuracy;
   const bool is_best = score > s->run.counters.best_score;
+  const double began_s = hd__clock_s();
   if (is_best)
     s->run.counters.best_score = score;
-  return hd__session_writes(s) ? hd__saver_settle(&s->checkpoints.saver, ctx, s->run.counters.step, is_best) : HD_OK;
+  if (hd__session_writes(s))
+    HD_TRY(hd__saver_settle(&s->checkpoints.saver, ctx, s->run.counters.step, is_best));
+  s->run.save_s += hd__clock_s() - began_s;
+  return HD_OK;
 }
 
 /* Adds samples of the test set that turned out to be unreadable to the run's record, which was written before. */
@@ -244,7 +251,7 @@ static hd_status save_unevaluated(hd_session *s, hd_ctx *ctx, hd_status status) 
   const bool saves = s->checkpoints.saved_step != s->run.counters.step;
   if ((saves && hd__session_begin_save(s, &quiet) != HD_OK) || hd__session_await_save(s, &quiet) != HD_OK)
     return hd__fail(ctx, status, "evaluation after step %lld: %s", (long long)s->run.counters.step, what);
-  return hd__fail(ctx, status, "evaluation after step %lld: %s; fix it, and go on with --resume %.400s",
+  return hd__fail(ctx, status, "evaluation after step %lld: %s; fix it, and continue with --resume %.400s",
                   (long long)s->run.counters.step, what, s->checkpoints.folder);
 }
 
@@ -298,7 +305,7 @@ hd_status hd__session_save_without_data(hd_session *s, hd_ctx *ctx, hd_status st
   const bool saved = hd__session_end_region(s, &quiet, true) == HD_OK && hd__session_await_save(s, &quiet) == HD_OK;
   if (!saved)
     return hd__fail(ctx, status, "step %lld: %s", (long long)s->run.counters.step + 1, what);
-  return hd__fail(ctx, status, "step %lld: %s; fix it, and go on with --resume %.400s",
+  return hd__fail(ctx, status, "step %lld: %s; fix it, and continue with --resume %.400s",
                   (long long)s->run.counters.step + 1, what, s->checkpoints.folder);
 }
 

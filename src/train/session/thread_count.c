@@ -116,7 +116,7 @@ hd_best hd__best_threads_recall(const hd_session *s) {
   best = (hd_best){.threads = (int)threads,
                    .placement = policy_of(s, json_string_value(json_object_get(entry, "placement"))),
                    .samples_per_s = json_number_value(json_object_get(entry, "samples_per_s"))};
-  snprintf(best.why, sizeof best.why, "kept by `tune` on %s", day);
+  snprintf(best.why, sizeof best.why, "saved by `tune` on %s", day);
   return best;
 }
 
@@ -256,14 +256,18 @@ static void explain(char why[HD_BEST_WHY_BYTES], const search *s, const team *be
       slower = slower && speed_of(&s->team[i]) < speed_of(best);
       others++;
     }
+  if (others == 0) {
+    snprintf(why, HD_BEST_WHY_BYTES, "the search had no time for other numbers");
+    return;
+  }
   for (int i = 0, named = 0; i < s->teams && others <= MOST_NAMED; i++)
     if (&s->team[i] != best && s->team[i].turns > 0) {
       const char *between = named == 0 ? "" : named == others - 1 ? " and " : ", ";
       at += snprintf(why + at, (size_t)(HD_BEST_WHY_BYTES - at), "%s%d", between, s->team[i].threads);
       named++;
     }
-  snprintf(why + at, (size_t)(HD_BEST_WHY_BYTES - at), "%s were %s", others > MOST_NAMED ? "others" : "",
-           slower ? "slower" : "no faster");
+  snprintf(why + at, (size_t)(HD_BEST_WHY_BYTES - at), "%s %s %s", others > MOST_NAMED ? "others" : "",
+           others == 1 ? "was" : "were", slower ? "slower" : "no faster");
 }
 
 static hd_best best_team(const search *s) {

@@ -201,11 +201,10 @@ static hd_status check_pixels(hd_ctx *ctx, const char *name, const hd_dataset *d
     return hd__fail(ctx, HD_E_SHAPE,
                     "%s: expected bytes as in training, found floats; give the numbers as bytes (uint8)", name);
   if (at == count && are_bits(d->floats, count))
-    return hd__fail(
-        ctx, HD_E_SHAPE,
-        "%s: expected bytes as in training, or floats from 0 to 1 in their place, found 0 and 1 alone, which "
-        "may be either; give the numbers as bytes (uint8)",
-        name);
+    return hd__fail(ctx, HD_E_SHAPE,
+                    "%s: expected bytes as in training, or floats from 0 to 1 in their place, found only 0 and 1, "
+                    "which may be either; give the numbers as bytes (uint8)",
+                    name);
   if (at == count)
     return HD_OK;
   return hd__fail(ctx, HD_E_SHAPE,
@@ -222,7 +221,7 @@ hd_status hd__trained_check_kind(const hd_trained *t, hd_ctx *ctx, const char *n
   if (samples->elem == HD_ELEM_U8 && is_trained_on(t, "float32"))
     return hd__fail(ctx, HD_E_SHAPE,
                     "%s: expected floats as in training, found bytes (uint8), which stand for pixels from 0 to 1; "
-                    "convert them to the numbers that training had, as float32",
+                    "convert them to the numbers used in training, as float32",
                     name);
   return HD_OK;
 }

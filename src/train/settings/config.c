@@ -163,7 +163,8 @@ static hd_status wrong_type(hd_ctx *ctx, hd_option_id id, const char *found) {
   const hd_option *option = hd_option_at((int)id);
   return option
              ? hd__fail(ctx, HD_E_USAGE, "--%s expects %s, found %s", option->name, name[option->type], found)
-             : hd__fail(ctx, HD_E_USAGE, "expected the number of an option, found %d; is the library older?", (int)id);
+             : hd__fail(ctx, HD_E_USAGE,
+                        "expected the number of an option, found %d; is the library older than the program?", (int)id);
 }
 
 hd_status hd_config_set_text(hd_config *config, hd_ctx *ctx, hd_option_id id, const char *value) {
@@ -220,8 +221,8 @@ hd_status hd__config_check_used(const hd_config *config, hd_ctx *ctx, const hd_d
     const hd_option *option = hd_option_at((int)u->id);
     const char *shown = hd__config_shown(config, u->id);
     if (!u->fits(data) && strcmp(shown, option->fallback) != 0 && strcmp(shown, "false") != 0)
-      return hd__fail(ctx, HD_E_USAGE, "--%s is for %s, expected such --data, found %s; leave --%s out", option->name,
-                      u->what, hd__data_name(data), option->name);
+      return hd__fail(ctx, HD_E_USAGE, "--%s is for %s, found --data %s; leave --%s out", option->name, u->what,
+                      hd__data_name(data), option->name);
   }
   return HD_OK;
 }
@@ -377,8 +378,7 @@ static hd_status check_schedule(const hd_config *config, hd_ctx *ctx) {
   HD_TRY(check_applies(config, ctx, HD_OPT_END_FACTOR, HD_OPT_END_FACTOR, "--schedule linear or triangular"));
   if (is->schedule == HD_SCHEDULE_ONECYCLE && is->warmup > 0)
     return REFUSE(config, ctx, HD_OPT_WARMUP,
-                  "--warmup expects another schedule than onecycle, which warms up by itself, found "
-                  "%s; leave one out",
+                  "--warmup expects a schedule other than onecycle, which warms up by itself, found %s; leave one out",
                   hd__config_shown(config, HD_OPT_WARMUP));
   return HD_OK;
 }
@@ -482,10 +482,8 @@ static hd_status check_normalize(const hd_config *config, hd_ctx *ctx) {
   const hd_settings *is = &config->settings;
   if (!*is->transforms || is->normalize == HD_NORMALIZE_AUTO || is->normalize == HD_NORMALIZE_CHANNEL)
     return HD_OK;
-  return hd__fail(
-      ctx, HD_E_USAGE,
-      "--normalize expects a run without --transforms, which normalise by themselves, found both; leave one "
-      "out");
+  return hd__fail(ctx, HD_E_USAGE,
+                  "--normalize cannot be combined with --transforms, which normalise themselves; leave one out");
 }
 
 hd_status hd__config_complete(hd_config *config, hd_ctx *ctx) {

@@ -59,7 +59,7 @@ hd_status hd_model_add(hd_model *model, hd_ctx *ctx, const char *name, const cha
   HD_TRY(check_name(ctx, name, "layer"));
   snprintf(key, sizeof key, "\n  - %s: {", name);
   if (strstr(model->text, key))
-    return hd__fail(ctx, HD_E_USAGE, "expected a new name for a layer, found '%s' again; choose another", name);
+    return hd__fail(ctx, HD_E_USAGE, "expected each layer name once, found '%s' again; choose another", name);
   size_t at = (size_t)snprintf(line, sizeof line, "%s", key + 1);
   va_start(args, description);
   int length = vsnprintf(line + at, sizeof line - at, description, args);

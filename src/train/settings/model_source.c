@@ -122,13 +122,13 @@ static hd_status check_resolved(hd_ctx *ctx, const hd_network *n, const hd_model
   const char *loss = hd__target_loss(&n->target);
   if (n->asks_input || n->asks_classes)
     return hd__fail(ctx, HD_E_FORMAT,
-                    "%s: expected 'input: data' and 'out: classes' as plain words of a UTF-8 file, found them written "
-                    "otherwise; write numbers",
+                    "%s: expected 'input: data' and 'out: classes' as plain words in a UTF-8 file, found them written "
+                    "in another way; write numbers",
                     n->source);
   if (!facts->loss || !strcmp(loss, facts->loss))
     return HD_OK;
-  return hd__fail(ctx, HD_E_FORMAT, "%s: expected a place for the loss %s, found none; write 'loss: %s' into the file",
-                  n->source, facts->loss, facts->loss);
+  return hd__fail(ctx, HD_E_FORMAT, "%s: found no place for the loss %s; write 'loss: %s' into the file", n->source,
+                  facts->loss, facts->loss);
 }
 
 hd_status hd__network_resolve(hd_network *network, hd_ctx *ctx, const hd_model_facts *facts) {
@@ -189,7 +189,7 @@ static hd_status refuse_input(hd_ctx *ctx, const hd_network *network, const char
                               const char *data_name, bool transformable) {
   char recipe[128] = "";
   if (transformable && has_recipe(network))
-    snprintf(recipe, sizeof recipe, "use --recipe %.*s, whose transforms make that of some sets, or ",
+    snprintf(recipe, sizeof recipe, "use --recipe %.*s, whose transforms produce it for some data sets, or ",
              (int)strcspn(network->source, "."), network->source);
   const bool built_in = is_built_in_file(network->source);
   return hd__fail(ctx, HD_E_SHAPE,
@@ -204,7 +204,7 @@ hd_status hd__network_check(hd_ctx *ctx, const hd_network *network, const hd_gra
   const hd_shape *input = &graph->values[graph->input].shape, of_image = hd__shape_image(input);
   char wanted[HD_SHAPE_TEXT_BYTES], found[HD_SHAPE_TEXT_BYTES];
   if (split->mixed)
-    return hd__fail(ctx, HD_E_SHAPE, "%s: expected samples of one size, found %s; bring them to one with a transform",
+    return hd__fail(ctx, HD_E_SHAPE, "%s: expected samples of one size, found %s; resize them with a transform",
                     data_name, split->mixed);
   bool fits = split->flat && of_image.dim[0] == 1 && hd__shape_elems(input) == split->width;
   if (!fits && !hd__shape_equal(&image, &of_image))
@@ -255,7 +255,7 @@ static hd_status check_labels(hd_ctx *ctx, const hd_target *target, const hd_dat
       return hd__fail(
           ctx, HD_E_SHAPE,
           "%s: expected at least %d scores for the classes of %s, found %d; give the last layer 'out: %d' or "
-          "'out: classes', or, if the label %d is no class, the loss 'ignore_index: %d'%s",
+          "'out: classes', or, if the label %d is not a class, the loss 'ignore_index: %d'%s",
           source, split->classes, data_name, target->scores, split->classes, split->classes - 1, split->classes - 1,
           target->scores == 1 ? ", or train with --loss mse if labels are numbers to predict" : "");
     return HD_OK;

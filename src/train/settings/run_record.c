@@ -48,7 +48,7 @@ hd_status hd__record_features(hd_features *out, hd_ctx *ctx, const json_t *recor
     return HD_OK;
   return hd__fail(
       ctx, HD_E_FORMAT,
-      "%s/run.json: expected the data's features, found what cannot be read; the checkpoint is damaged, use "
+      "%s/run.json: expected the data's features, found text that cannot be read; the checkpoint is damaged, use "
       "another",
       folder);
 }
@@ -365,8 +365,7 @@ hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data
   json_decref(names_now);
   if (!named)
     return hd__fail(ctx, HD_E_USAGE,
-                    "--resume %s: expected the names of classes of that run, found others in %s; give "
-                    "the same --data",
+                    "--resume %s: expected the class names of that run, found others in %s; give the same --data",
                     folder, hd__data_name(data));
   const json_t *features = json_object_get(json_object_get(record, "data"), FEATURES);
   json_t *now = hd__data_features(data) ? hd__features_json(hd__data_features(data)) : NULL;

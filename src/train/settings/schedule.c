@@ -51,8 +51,7 @@ static hd_status check(const hd_schedule *s, hd_ctx *ctx, int64_t steps) {
     return hd__fail(ctx, HD_E_USAGE, "parameters: expected a step_size beside the schedule step, found none; add it");
   if (s->curve == HD_SCHEDULE_ONECYCLE && s->warmup > 0)
     return hd__fail(ctx, HD_E_USAGE,
-                    "parameters: expected another schedule than onecycle, which warms up by itself, beside a warmup "
-                    "of %lld; give 'warmup: 0'",
+                    "parameters: onecycle warms up by itself, found a warmup of %lld too; give 'warmup: 0'",
                     (long long)s->warmup);
   if (s->warmup < steps)
     return HD_OK;

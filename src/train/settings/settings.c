@@ -118,7 +118,7 @@ static hd_status read_fold(hd_fold *out, hd_ctx *ctx, const char *text) {
     snprintf(first, sizeof first, "%.*s", (int)(slash - text), text);
   if (!slash || !hd__parse_int64(&number, first) || !hd__parse_int64(&of, slash + 1) || of < 2 || of > HD_MOST_FOLDS ||
       number < 1 || number > of)
-    return hd__fail(ctx, HD_E_USAGE, "--fold expects a part and how many there are, from 1/2 to %d/%d, found '%s'",
+    return hd__fail(ctx, HD_E_USAGE, "--fold expects a part and the number of parts, from 1/2 to %d/%d, found '%s'",
                     HD_MOST_FOLDS, HD_MOST_FOLDS, text);
   *out = (hd_fold){(int32_t)number, (int32_t)of};
   return HD_OK;

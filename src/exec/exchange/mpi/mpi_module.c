@@ -58,7 +58,7 @@ static int init(int32_t *rank, int32_t *ranks, char *why) {
   int is_there = 0, was_there = 0, level = MPI_THREAD_SINGLE, error = MPI_SUCCESS, r, n;
   MPI_Finalized(&was_there);
   if (was_there || all_ranks != MPI_COMM_NULL) {
-    snprintf(why, HD_TRANSPORT_WHY_BYTES, "expected MPI to be started once in a process, found that it was already");
+    snprintf(why, HD_TRANSPORT_WHY_BYTES, "MPI was already started in this process, and it can start only once");
     return -1;
   }
   choose_settings();

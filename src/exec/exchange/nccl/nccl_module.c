@@ -66,7 +66,7 @@ static int open_library(const char *name, char *why) {
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
     *functions[i].to = dlsym(library, functions[i].name);
     if (!*functions[i].to) {
-      snprintf(why, HD_NCCL_WHY_BYTES, "%.160s is without %s: a newer one is needed", name ? name : "libnccl.so.2",
+      snprintf(why, HD_NCCL_WHY_BYTES, "%.160s has no %s: a newer version is needed", name ? name : "libnccl.so.2",
                functions[i].name);
       return -1;
     }

@@ -33,14 +33,14 @@ static hd_status find_module(const hd_cuda_module **out, hd_ctx *ctx) {
   if (!library)
     return hd__fail(
         ctx, HD_E_UNSUPPORTED,
-        "--device cuda expects heddle's CUDA module, found none: %.400s cannot be loaded; build and install "
-        "heddle where nvcc is (./configure --with-cuda=DIR), name it in HEDDLE_CUDA_MODULE, or use "
+        "--device cuda expects heddle's CUDA module, found none: %.400s cannot be loaded; build and install heddle on "
+        "a machine with nvcc (./configure --with-cuda=DIR), name it in HEDDLE_CUDA_MODULE, or use "
         "--device cpu",
         path);
   if (!module || strcmp(module->version, hd__version()) || module->args_bytes != HD_CUDA_ARGS_BYTES)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
-                    "--device cuda expects the CUDA module of this heddle %s, found another build's in %.400s; install "
-                    "both from one build, or use --device cpu",
+                    "--device cuda expects the CUDA module of this heddle %s, found that of another build in %.400s; "
+                    "install both from one build, or use --device cpu",
                     hd__version(), path);
   return HD_OK;
 }

@@ -28,7 +28,7 @@ static hd_status find_calls(hd_cuda_libraries *to, hd_ctx *ctx, void *library, c
     void *function = dlsym(library, calls->name);
     if (!function)
       return hd__fail(ctx, HD_E_UNSUPPORTED,
-                      "--arithmetic native on a GPU expects another version of %.96s, found it without %s; install "
+                      "--arithmetic native on a GPU expects a newer version of %.96s, found one without %s; install "
                       "CUDA 12 or 13 and cuDNN 9, or use --arithmetic portable",
                       name, calls->name);
     memcpy((char *)to + calls->offset, &function, sizeof function);
