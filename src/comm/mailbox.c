@@ -1,7 +1,6 @@
 /* Mailboxes and event counters: see mailbox.h. */
 #include "comm/mailbox.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -9,11 +8,10 @@
 #include "exec/exchange/cluster.h"
 #include "comm/rank_sums.h"
 #include "platform/clock.h"
-#include "platform/cpu_relax.h"
 #include "platform/memory_word.h"
+#include "platform/wait.h"
 
 enum { FRAGMENTS = 2, MOST_FRAGMENT_BYTES = 32 << 10, LEAST_FRAGMENT_BYTES = 256, ALL_FRAGMENT_BYTES = 64 << 20 };
-enum { SPINS = 4000, SPINS_CROWDED = 50, YIELDS = 100 };
 
 struct hd_event_counter {
   _Alignas(128) atomic_uint events; /* slept on */
@@ -66,20 +64,19 @@ void hd__event_signal(hd_group *g, int rank) {
     hd__word_wake(&g->event_counter[rank].events);
 }
 
-void hd__event_wait(hd_group *g, unsigned seen) {
-  const int spins = g->crowded ? SPINS_CROWDED : SPINS;
-  for (int i = 0; i < spins + YIELDS; i++) {
-    if (hd__event_seen(g) != seen)
-      return;
-    if (i < spins)
-      hd__relax();
-    else
-      sched_yield();
-  }
+static void sleep_until(hd_group *g, unsigned seen) {
   hd_event_counter *event_counter = &g->event_counter[g->rank];
   atomic_fetch_add(&event_counter->sleepers, 1);
   hd__word_wait(&event_counter->events, seen, HD_BARRIER_CHECK_MS * INT64_C(1000000));
   atomic_fetch_sub(&event_counter->sleepers, 1);
+}
+
+void hd__event_wait(hd_group *g, unsigned seen) {
+  for (hd_wait wait = hd__wait_barrier(g->crowded); hd__event_seen(g) == seen;)
+    if (!hd__wait_turn(&wait)) {
+      sleep_until(g, seen);
+      return;
+    }
 }
 
 void hd__event_pause(void) {

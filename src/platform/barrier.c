@@ -11,15 +11,15 @@
 #include <unistd.h>
 
 #include "platform/clock.h"
-#include "platform/cpu_relax.h"
 #include "platform/memory_word.h"
+#include "platform/wait.h"
 
-enum { SPINS = 4000, SPINS_CROWDED = 50, YIELDS = 100, SHARED_BEFORE_SLEEP = 64 };
+enum { SHARED_BEFORE_SLEEP = 64 };
 
 void hd__barrier_join(hd_barrier *barrier, hd_barrier_line *lines, int threads, int crowded,
                       const hd_barrier_watch *watch) {
-  *barrier = (hd_barrier){
-      .line = lines, .threads = threads, .caches = 1, .spins = crowded ? SPINS_CROWDED : SPINS, .watch = watch};
+  *barrier =
+      (hd_barrier){.line = lines, .threads = threads, .caches = 1, .wait = hd__wait_barrier(crowded), .watch = watch};
 }
 
 void hd__barrier_init(hd_barrier *barrier, hd_barrier_line *lines, int threads, int crowded) {
@@ -108,18 +108,12 @@ static bool blocks_another(const hd_barrier *barrier, int thread, unsigned numbe
   return false;
 }
 
-static void poll(const hd_barrier *barrier, hd_barrier_line *line, unsigned number, int spins, int yields) {
-  for (int i = 0; i < spins; i++) {
-    if (has_come(line, number))
+static void poll(const hd_barrier *barrier, hd_barrier_line *line, unsigned number, hd_wait wait) {
+  while (!has_come(line, number))
+    if (!hd__wait_turn(&wait)) {
+      sleep_until(barrier, line, number);
       return;
-    hd__relax();
-  }
-  for (int i = 0; i < yields; i++) {
-    if (has_come(line, number))
-      return;
-    sched_yield();
-  }
-  sleep_until(barrier, line, number);
+    }
 }
 
 static void wait_for(const hd_barrier *barrier, int thread, hd_barrier_line *line, unsigned number) {
@@ -128,7 +122,7 @@ static void wait_for(const hd_barrier *barrier, int thread, hd_barrier_line *lin
   if (shares || *shared) /* no needless write: other threads poll this line */
     *shared = shares ? *shared + 1 : 0;
   const bool sleeps = *shared % SHARED_BEFORE_SLEEP == SHARED_BEFORE_SLEEP - 1;
-  poll(barrier, line, number, shares ? 0 : barrier->spins, sleeps ? 0 : YIELDS);
+  poll(barrier, line, number, (hd_wait){shares ? 0 : barrier->wait.spins, sleeps ? 0 : barrier->wait.yields});
 }
 
 /* Writes flags and number to a line, and wakes threads that sleep on it. */
@@ -231,7 +225,7 @@ bool hd__barrier_has_come(const hd_barrier *barrier, int line, unsigned number) 
 bool hd__barrier_await(const hd_barrier *barrier, int line, unsigned number) {
   hd_barrier_line *awaited = &barrier->line[line];
   const bool shares = atomic_load_explicit(&awaited->cpu, memory_order_relaxed) == sched_getcpu();
-  poll(barrier, awaited, number, shares ? 0 : barrier->spins, YIELDS);
+  poll(barrier, awaited, number, (hd_wait){shares ? 0 : barrier->wait.spins, barrier->wait.yields});
   return has_come(awaited, number);
 }
 

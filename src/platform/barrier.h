@@ -33,6 +33,7 @@
 #include <stdint.h>
 
 #include "base/tools_api.h"
+#include "platform/wait.h"
 
 enum { HD_BARRIER_NOTE_BYTES = 24 };
 
@@ -61,7 +62,7 @@ typedef struct hd_barrier {
   hd_barrier_line *line; /* HD_BARRIER_LINES, zeroed by the owner before the first barrier */
   int threads;
   int caches;                    /* of a barrier of two levels; 1: one level */
-  int spins;                     /* polls of a line before yielding */
+  hd_wait wait;                  /* turns before sleeping */
   const hd_barrier_watch *watch; /* NULL: threads of one process, which cannot end alone */
 } hd_barrier;
 

@@ -153,7 +153,7 @@ static hd_status open_calls(hd_rpc *rpc, hd_group *group, hd_ctx *ctx) {
   rpc->parent = group;
   hd_status status = share_memory(rpc, ctx);
   HD_THEN(status, hd__rpc_hosts_open(rpc, ctx));
-  rpc->spins = hd__rpc_spins(is_crowded(rpc->group));
+  rpc->wait = hd__wait_call(is_crowded(rpc->group));
   HD_THEN(status, start_thread(rpc, ctx));
   return agree(group, ctx, status, 0);
 }

@@ -161,8 +161,9 @@ hd_status hd__rpc_await(hd_rpc_future *call, hd_ctx *ctx, double timeout_s) {
   hd_rpc *rpc = call->rpc;
   const bool is_remote = hd__group_is_remote(rpc->group, call->rank);
   int64_t begin_ns = 0;
-  for (int turn = 0, naps = 0; hd__rpc_state(call->slot) != HD_RPC_DONE; turn++) {
-    if ((is_remote && hd__rpc_hosts_receive(rpc)) || hd__rpc_spend(rpc, turn))
+  hd_wait wait = rpc->wait;
+  for (int naps = 0; hd__rpc_state(call->slot) != HD_RPC_DONE;) {
+    if ((is_remote && hd__rpc_hosts_receive(rpc)) || hd__wait_turn(&wait))
       continue;
     begin_ns = begin_ns ? begin_ns : hd__clock_ns();
     if (timeout_s >= 0 && (double)(hd__clock_ns() - begin_ns) >= 1e9 * timeout_s)

@@ -35,13 +35,15 @@ static void nap(hd_rpc *rpc, unsigned head, int naps) {
 void *hd__rpc_serve(void *arg) {
   hd_rpc *rpc = arg;
   unsigned head = 0;
-  for (int turn = 0, naps = 0; !atomic_load_explicit(&rpc->ends, memory_order_relaxed);) {
+  hd_wait wait = rpc->wait;
+  for (int naps = 0; !atomic_load_explicit(&rpc->ends, memory_order_relaxed);) {
     const bool served = serve_next(rpc, &head), remote = hd__rpc_hosts_serve(rpc);
     if (served || remote) {
-      turn = naps = 0;
+      wait = rpc->wait;
+      naps = 0;
     } else if (hd__rpc_hosts_receive(rpc)) {
       naps = 0;
-    } else if (!hd__rpc_spend(rpc, turn++)) {
+    } else if (!hd__wait_turn(&wait)) {
       nap(rpc, head, naps++);
       hd__group_check_rank(rpc->group, rpc->group->rank);
       if (hd__group_check(rpc->group, NULL) != HD_OK)

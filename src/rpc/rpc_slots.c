@@ -1,22 +1,10 @@
 /* The layout of queues, slots and elements, reading headers, and waiting: see rpc_state.h. */
 #include "comm/rank_sums.h"
-#include "platform/cpu_relax.h"
 #include "rpc/rpc_state.h"
 
 enum { PAGE_BYTES = 4096 };
 
-/* A wait polls for a fraction of a millisecond, or for some microseconds if the CPUs are needed: about the time that
- * waking a thread takes. It does not yield: on a busy CPU a thread that yields continues later than one that sleeps. */
-enum { SPINS = 4000, SPINS_CROWDED = 200 };
-
 /* ---- waiting ---- */
-
-int hd__rpc_spins(bool crowded) { return crowded ? SPINS_CROWDED : SPINS; }
-
-bool hd__rpc_spend(const hd_rpc *rpc, int turn) {
-  hd__relax();
-  return turn < rpc->spins;
-}
 
 int64_t hd__rpc_nap_ns(const hd_rpc *rpc, int naps) {
   enum { LEAST_US = 20, MOST_US = 1000, NAPS_OF_A_LENGTH = 64, DOUBLINGS = 6 };

@@ -25,6 +25,7 @@
 #include "heddle/rpc.h"
 #include "platform/memory_word.h"
 #include "platform/thread_start.h"
+#include "platform/wait.h"
 
 /* States of a slot; SLEEPS is added while its caller sleeps on the word. */
 enum { HD_RPC_PENDING = 1, HD_RPC_GIVEN_UP, HD_RPC_DONE, HD_RPC_SLEEPS = 4 };
@@ -75,7 +76,8 @@ struct hd_rpc {
   hd_group *group;  /* of the same ranks: its memory and tags are for these calls alone */
   hd_rpc_function function[HD_RPC_FUNCTIONS];
   char name[HD_RPC_FUNCTIONS][HD_RPC_NAME_BYTES];
-  int functions, spins;
+  int functions;
+  hd_wait wait; /* turns before a nap */
   double timeout_s;
   size_t most_bytes, room, entries; /* room: most_bytes in whole pages; entries: of a queue */
   int *rank_at;                     /* ranks of this host, by place */
@@ -97,11 +99,6 @@ hd_rpc_slot *hd__rpc_slot(const hd_rpc *rpc, int place, int slot);
 char *hd__rpc_elements(const hd_rpc *rpc, int place, int slot);
 
 /* ---- Waiting: polls, then sleeps ---- */
-
-int hd__rpc_spins(bool crowded);
-
-/* Spends a moment; false: it is time to sleep. `turn` counts from 0. */
-bool hd__rpc_spend(const hd_rpc *rpc, int turn);
 
 /* The longest sleep on a word: shorter between hosts, where messages wake no thread. */
 int64_t hd__rpc_nap_ns(const hd_rpc *rpc, int naps);

@@ -311,7 +311,7 @@ static void test_lines(void) {
   is_int(wrong, 0, "lines begin cleared");
   hd_barrier crowded;
   hd__barrier_init(&crowded, shared->line, 2, 1);
-  ok(crowded.spins < shared->barrier.spins, "with more threads than cores no one spins for long");
+  ok(crowded.wait.spins < shared->barrier.wait.spins, "with more threads than cores no one spins for long");
 }
 
 static double cpu_s(void) {
@@ -332,7 +332,7 @@ static void test_shared_cpu(void) {
       CPU_SET(cpu, &one);
   sched_setaffinity(0, sizeof one, &one); /* threads inherit it */
   prepare(shared, 3, 0, MAX_ROUNDS, 0);
-  shared->barrier.spins = INT_MAX;
+  shared->barrier.wait.spins = INT_MAX;
   double start = cpu_s();
   run_threads(shared);
   double spent = cpu_s() - start;

@@ -13,11 +13,11 @@
 #include "platform/clock.h"
 #include "platform/cpu_set.h"
 #include "platform/fpmode.h"
-#include "platform/cpu_relax.h"
+#include "platform/wait.h"
 #include "platform/segment.h"
 #include "platform/thread_start.h"
 
-enum { BLOCKS = 16, SPINS = 1000 };
+enum { BLOCKS = 16 };
 
 /* A block's state is 0, or that of the last batch that claimed it: the batch's number and its progress. */
 enum { FILLED = 1, FAILED = 2, FILLING = 3, STATES = 4 };
@@ -159,8 +159,8 @@ static int wait_for(hd_ring *r, int64_t batch, int64_t block) {
   const atomic_llong *state = state_of(r, batch, block);
   int32_t *awaited = &r->awaited[place_of(r, batch, block)];
   int seen = 0;
-  for (int i = 0; i < SPINS && !(seen = look(state, batch)); i++)
-    hd__relax();
+  for (hd_wait wait = hd__wait_batch(); !(seen = look(state, batch)) && hd__wait_turn(&wait);)
+    ;
   if (!seen) {
     pthread_mutex_lock(&r->lock);
     r->takers++;

@@ -54,7 +54,7 @@ void hd__exec_open_signals(hd_exec_cpu *exec, bool crowded) {
   exec->signals_watch.self = exec;
   hd__barrier_join(&exec->signals, exec->signals.line, DIRECTIONS * hd__exchange_threads(&exec->exchange), crowded,
                    exec->settings.local ? &exec->signals_watch : NULL);
-  exec->signals.spins *= LONGER_SPINS;
+  exec->signals.wait.spins *= LONGER_SPINS;
 }
 
 static int line_of(const hd_exec_cpu *exec, int thread, direction way) {

@@ -11,8 +11,9 @@
 #include "exec/exchange/cluster_state.h"
 #include "exec/exchange/transfer_tags.h"
 #include "platform/clock.h"
+#include "platform/wait.h"
 
-enum { SPINS = 2000, CHECK_MS = 5, REST_US = 50 };
+enum { CHECK_MS = 5, REST_US = 50 };
 
 static const double LONG_S = 0.1;          /* a wait is a long one from here on: the rank may be slow on purpose */
 static const double SHORT_TIMEOUT_S = 0.3; /* timeout of waits for a host while the job is being ended */
@@ -130,9 +131,9 @@ static hd_status wait_for(moving *m, hd_ctx *ctx) {
   const struct timespec rest = {.tv_nsec = REST_US * 1000L};
   const atomic_uint *broken = hd__local_group_broken_word(m->cluster->local);
   double checked_s = m->began_s = hd__clock_s();
-  for (int i = 0; m->left > 0; i++) {
+  for (hd_wait wait = hd__wait_transfer(); m->left > 0;) {
     test_all(m);
-    if (i < SPINS || m->left == 0)
+    if (m->left == 0 || hd__wait_turn(&wait))
       continue;
     sched_yield();
     const double now_s = hd__clock_s();
