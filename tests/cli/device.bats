@@ -24,7 +24,7 @@ stub() { export HEDDLE_CUDA_DRIVER=$STUB HEDDLE_CUDA_MODULE=$MODULE; }
   HEDDLE_CUDA_MODULE=/no/such/module fails 1 $GPU
   [[ $message == *"expects heddle's CUDA module, found none: /no/such/module"*"./configure --with-cuda=DIR"* ]]
   HEDDLE_CUDA_MODULE=$STUB fails 1 $GPU
-  [[ $message == *"found another build's"* ]]
+  [[ $message == *"found that of another build"* ]]
   [ ! -e run ]
 }
 
@@ -74,7 +74,7 @@ stub() { export HEDDLE_CUDA_DRIVER=$STUB HEDDLE_CUDA_MODULE=$MODULE; }
   [[ $message == *"--arithmetic native on a GPU expects cuBLAS, found none: /nowhere/libcublas.so"*\
 "--arithmetic portable"* ]]
   HEDDLE_CUDA_LIBRARIES=$HEDDLE_CUDA_DRIVER fails 1 $GPU --arithmetic native
-  [[ $message == *"found it without cublasCreate_v2"* ]]
+  [[ $message == *"found one without cublasCreate_v2"* ]]
   [ ! -e run ]
   export HEDDLE_CUDA_LIBRARIES=$BUILDDIR/tests/cuda/.libs/library_stub.so
   STUB_CUBLAS_FAILS=3 fails 1 $GPU --arithmetic native --precision tf32

@@ -218,7 +218,7 @@ out_of_range() {
   fails 2 train $TINY --optimizer muon
   says muon "found 'fc" "of shape" "optimizer: sgd"
   fails 2 train $TINY --parameters '[{match: "*.weight", ns_steps: 3}]'
-  says ns_steps muon "of adamw"
+  says ns_steps muon "with adamw"
   fails 2 train $TINY --parameters '[{match: "*.bias", schedule: step}]'
   says step_size
   fails 2 train $TINY --parameters '[{match: "*.bias", epochs: 0}]'
@@ -360,7 +360,7 @@ fingerprint() {
   says r "--resume r"
   train --out other
   fails 2 train --resume other --max-steps 60 --out r
-  says "another run"
+  says "not the resumed one"
   [ "$(fingerprint r)" = "$was" ]
   echo text >file
   fails 1 train $TINY --out file
@@ -533,7 +533,7 @@ flip() {
   at=$(grep -ao '"arithmetic_version":{[^}]*' $file | grep -o '\[[0-9]*,' | tail -n 1 | tr -d '[,')
   printf '\377' | dd of=$file bs=1 seek=$((8 + header + at)) conv=notrunc status=none
   fails 1 train --resume r --max-steps 60
-  sum=$(sed -n 's/.*has for it, \([0-9a-f]*\), found \([0-9a-f]*\);.*/s,\1,\2,/p' err)
+  sum=$(sed -n 's/.*in run.json, \([0-9a-f]*\), found \([0-9a-f]*\);.*/s,\1,\2,/p' err)
   [ -n "$sum" ]
   sed -i "$sum" r/last/run.json
   was=$(fingerprint r)

@@ -211,10 +211,12 @@ refused() {
   echo text >text.onnx
   head -c 300 probe.onnx >cut.onnx
   truncate -s 3G huge.onnx
-  for file in empty text cut huge none; do
+  for file in empty text cut huge; do
     fails 1 summary --model $file.onnx
     says "$file.onnx: expected"
   done
+  fails 1 summary --model none.onnx
+  says "none.onnx: cannot read it"
   fails 1 train --model lenet5 --init probe.onnx
   nothing_half_written
 }

@@ -100,7 +100,7 @@ EOS
   cmp all.html kept
   train --out c --data random:1x28x28
   "$HEDDLE" report runs/a c -o other.html >out 2>err
-  has other.html 'found different data'
+  has other.html 'trained on different data'
 }
 
 @test "regression: losses, and no accuracy" {

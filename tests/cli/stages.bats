@@ -53,7 +53,7 @@ END
 
 @test "auto cuts by measured time, and says how" {
   train $MLP --threads 2 --stages auto --out auto
-  grep -Eq '^--stages auto: cut by the layers' time in [0-9]+ steps, [0-9]+ %, [0-9]+ %$' out
+  grep -Eq "^--stages auto: cut by the layers' time in [0-9]+ steps, [0-9]+ %, [0-9]+ %\$" out
   [ "$(grep -c '^stage' out)" -eq 2 ]
 }
 

@@ -107,7 +107,7 @@ EOF
   fails 2 train $rows --fold 5/4 --out t
   says "--fold expects" "found '5/4'"
   fails 3 train $rows --fold 1/61 --out t || fails 1 train $rows --fold 1/61 --out t
-  says "rows.csv" "--fold 1/61" "found 61 and 60"
+  says "rows.csv" "--fold 1/61" "found 61 folds and 60 samples"
   [ ! -e t ]
 }
 
@@ -237,7 +237,7 @@ PYTHON
   [ "$(column state s/table.csv)" = "done failed done" ]
   grep -q '^2,1e6,failed,[0-9]*,,,,,,,"step [0-9]*: expected finite numbers, found [^;]*"$' s/table.csv
   message=$(cat err)
-  says "found failures in 1 of 3" "s/table.csv"
+  says "1 of 3 runs failed" "s/table.csv"
   grep -q '^table_sha256 ' out
   # A failed run is not tried again.
   fails 1 sweep --out s
@@ -390,7 +390,7 @@ time.sleep(600)' 3>&- &
   CHILD=$!
   until [ -e locked ]; do kill -0 "$CHILD"; done
   fails 1 sweep seed=0,1 $SMALL --out s
-  says "run-0002 (seed 1)" "run-0002/.lock locked by process $CHILD" "heddle sweep --out s"
+  says "run-0002 (seed 1)" "run-0002/.lock is locked by process $CHILD" "heddle sweep --out s"
   fails 1 train $SMALL --out s/run-0002
   says "locked by process $CHILD"
   kill "$CHILD"

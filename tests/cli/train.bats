@@ -48,7 +48,7 @@ report"
   [ "$(json_keys <out)" = "${keys/train_s wall_s/train_s waited_s wall_s}" ]
   [ "$(json_get workers <out)" = 2 ]
   awk -v w="$(json_get waited_s <out)" -v t="$(json_get train_s <out)" 'BEGIN { exit !(w >= 0 && w <= t) }'
-  grep -q '^waited  *[0-9.]* s for 2 loader workers, [0-9.]* % of that$' out
+  grep -q '^waited  *[0-9.]* s for 2 loader workers, [0-9.]* % of that time$' out
 }
 
 @test "--json: a folder's name with quotes, backslash and accents is still valid JSON" {

@@ -180,14 +180,14 @@ threads_of() {
   [ "$(nproc)" -ge 2 ] || skip "there is one CPU"
   quiet
   tune >out
-  no grep -q '^not kept' out
+  no grep -q '^not saved' out
   file=.cache/heddle/threads.json
   today=$(date -u +%Y-%m-%d)
   grep -q "\"measured\": \"$today" $file
   grep -q '"load": null' $file
   sed -i 's/"threads": [0-9]*/"threads": 1/' $file
   "$HEDDLE" train --model simplenet --max-steps 2 --out kept >out
-  tr '\n' ' ' <out | grep -q "1 thread (kept by .tune. on $today) on "
+  tr '\n' ' ' <out | grep -q "1 thread (saved by .tune. on $today) on "
   "$HEDDLE" train --model simplenet --max-steps 2 --threads 1 --out given >out
   head -n 3 out | tr '\n' ' ' | grep -q '1 thread on '
   for day in 2020-02-29 9999-01-01 '' today; do # too old, to come, none
@@ -195,7 +195,7 @@ threads_of() {
     mkdir -p "other-$day"
     cp changed "other-$day/threads.json"
     HEDDLE_CACHE=$PWD/other-$day "$HEDDLE" train --model simplenet --max-steps 2 --out "run-$day" >out
-    no grep -q 'kept by' out
+    no grep -q 'saved by' out
   done
   start --model mlp --epochs 1000 --out searched
   await_line '\(searched just now: .* (was|were) [a-z ]*\) on '
@@ -214,7 +214,7 @@ threads_of() {
   "$HEDDLE" tune --model simplenet --seconds 1 >text || true
   kill $others
   grep -q '"busy": true' out
-  grep -Eq '^not kept  .* other processes kept [0-9.]+ CPUs busy' text
+  grep -Eq '^not saved  .* other processes kept [0-9.]+ CPUs busy' text
   [ ! -e .cache/heddle/threads.json ]
 }
 

@@ -617,10 +617,10 @@ static void test_errors_creating(void) {
   REFUSED(HD_E_SHAPE, "found -1", "a negative number of dimensions", zeros, HD_F32, -1, NULL);
   REFUSED(HD_E_SHAPE, "found 2", "sizes that are not there", zeros, HD_F32, 2, NULL);
   REFUSED(HD_E_SHAPE, "sizes of 0 or more, found [2, -3]", "a negative size", zeros, HD_F32, D(2, -3));
-  REFUSED(HD_E_SHAPE, "fits memory, found [1099511627776, 1099511627776]", "an overflow", zeros, HD_U8, D(far, far));
-  REFUSED(HD_E_SHAPE, "fits memory", "an overflow beside a size of 0", zeros, HD_U8, D(far, far, 0));
-  REFUSED(HD_E_SHAPE, "fits memory", "an overflow in bytes", zeros, HD_F32, D(INT64_MAX / 4 + 1));
-  REFUSED(HD_E_SHAPE, "fits memory", "the last size of all", zeros, HD_U8, D(INT64_MAX));
+  REFUSED(HD_E_SHAPE, "fits in memory, found [1099511627776, 1099511627776]", "an overflow", zeros, HD_U8, D(far, far));
+  REFUSED(HD_E_SHAPE, "fits in memory", "an overflow beside a size of 0", zeros, HD_U8, D(far, far, 0));
+  REFUSED(HD_E_SHAPE, "fits in memory", "an overflow in bytes", zeros, HD_F32, D(INT64_MAX / 4 + 1));
+  REFUSED(HD_E_SHAPE, "fits in memory", "the last size of all", zeros, HD_U8, D(INT64_MAX));
   REFUSED(HD_E_NOMEM, "out of memory for a tensor of sizes [4611686018427387904]", "more than there is", zeros, HD_U8,
           D(INT64_MAX / 2 + 1));
   REFUSED(HD_E_USAGE, "found type 7", "an unknown type", zeros, (hd_dtype)7, D(1));
@@ -647,7 +647,7 @@ static void test_errors_views(void) {
   REFUSED(HD_E_USAGE, "from -2 to 1, found -3", "dimension -3", select, x, -3, 0);
   REFUSED(HD_E_USAGE, "index from -3 to 2 in dimension 1, found 3", "index 3 of 3", select, x, 1, 3);
   REFUSED(HD_E_USAGE, "found -4", "index -4 of 3", select, x, -1, -4);
-  REFUSED(HD_E_USAGE, "found one number", "a dimension of a number", select, one, 0, 0);
+  REFUSED(HD_E_USAGE, "found a single number", "a dimension of a number", select, one, 0, 0);
   REFUSED(HD_E_USAGE, "step of 1 or more, found 0", "a step of 0", slice, x, 0, 0, 2, 0);
   REFUSED(HD_E_USAGE, "step of 1 or more, found -1", "a step backwards", slice, x, 0, 2, 0, -1);
   REFUSED(HD_E_SHAPE, "6 elements of [2, 3], at most one of them -1, found [4, 2]", "a reshape to 8", reshape, x,
@@ -687,7 +687,7 @@ static void test_errors_computing(void) {
   REFUSED(HD_E_USAGE, "found 2", "a sum over dimension 2", sum, a, D(2), 0);
   REFUSED(HD_E_USAGE, "once, found [0, -2]", "a sum over a dimension twice", sum, a, D(0, -2), 0);
   REFUSED(HD_E_USAGE, "found 9", "a sum over 9 dimensions", sum, a, 9, (const int64_t[9]){0}, 0);
-  REFUSED(HD_E_USAGE, "fit int32", "a sum of integers that is too large", sum, ints, HD_ALL_DIMS, 0);
+  REFUSED(HD_E_USAGE, "fit in int32", "a sum of integers that is too large", sum, ints, HD_ALL_DIMS, 0);
   REFUSED(HD_E_USAGE, "expected float32, found int32", "a mean of integers", mean, ints, HD_ALL_DIMS, 0);
   REFUSED(HD_E_SHAPE, "at least one element", "the largest of nothing", max, MAKE(zeros, HD_F32, D(2, 0)), D(1), 0);
   REFUSED(HD_E_SHAPE, "2147483647 elements", "an index beyond int32", argmax,
