@@ -50,7 +50,6 @@ verify() {
 }
 
 @test "verify refutes: the first step that differs, or the file" {
-  need_json
   train --out r --log-every 5
   "$HEDDLE" certify r >/dev/null
   cp -r r kept
@@ -70,7 +69,6 @@ verify() {
 }
 
 @test "several ranks verify: one verdict, one draw, no rank left waiting" {
-  need_json
   train --out r --save-every 5 --keep 99
   "$HEDDLE" certify r >/dev/null
   verify 0 r --spot 3 --procs 3 --threads 1 --json
@@ -102,7 +100,6 @@ verify() {
 }
 
 @test "verify --spot repeats stretches, and --seed the draw" {
-  need_json
   train --out r --save-every 5 --keep 99
   "$HEDDLE" certify r >/dev/null
   verify 0 r --spot 3 --json
@@ -145,7 +142,6 @@ verify() {
 }
 
 @test "runs: a table, sorted and chosen, JSON and CSV" {
-  need_json
   for lr in 0.1 0.001 0.01; do
     train --lr "$lr" --out "runs/$lr"
   done
@@ -182,7 +178,6 @@ EOF
 }
 
 @test "--tensorboard: TensorBoard reads scalars and pictures, and drops what a resumed run repeats" {
-  need_json
   python3 -c "import tensorboard" 2>/dev/null || skip "needs tensorboard (pip install tensorboard) for python3"
   train --out r --tensorboard tb --log-every 10 --save-every 20 --keep 99
   read_events tb >events

@@ -1,6 +1,7 @@
 # Files of others beside those of a run, and systems on which files are not what they usually are.
 
 load cli
+WHERE=/tmp # on the disk
 
 # What others keep in a run's folder: folders under names of checkpoints, files and links under names like those of
 # unfinished files.

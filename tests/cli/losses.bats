@@ -46,7 +46,6 @@ small() {
 }
 
 @test "a regression: train, eval and predict print numbers" {
-  need_json
   "$HEDDLE" train --model regression --max-steps 60 --batch 64 --out r --json >out
   [ "$(json_get test_accuracy <out)" = null ]
   no grep -q accuracy <(head -n -1 out)
@@ -67,7 +66,6 @@ small() {
 }
 
 @test "the mean absolute error is that of the predictions" {
-  need_json
   two_by_two d
   targets d "$ONE$ZERO$ONE$ZERO$ONE"
   model m 1 l1
@@ -94,7 +92,6 @@ small() {
 }
 
 @test "a single score of bce_with_logits predicts two classes" {
-  need_json
   two_by_two d
   labels d 1 0 1 0 1
   model m 1 bce_with_logits
@@ -109,7 +106,6 @@ small() {
 }
 
 @test "several scores of bce_with_logits predict a probability each" {
-  need_json
   mkdir d
   "$BUILDDIR/tests/bits/make_idx" d 40 20 targets
   model m 2 bce_with_logits
@@ -122,7 +118,6 @@ small() {
 }
 
 @test "ignored labels count neither in the loss nor in the accuracy" {
-  need_json
   two_by_two d
   labels d 1 0 377 0 377
   model m 10 '{op: cross_entropy, ignore_index: 255}'
@@ -135,7 +130,6 @@ small() {
 }
 
 @test "a row of the confusion matrix is a label, a column a guess" {
-  need_json
   two_by_two d
   labels d 1 0 2 0 0
   model m 3 cross_entropy
@@ -149,7 +143,6 @@ small() {
 }
 
 @test "batches without a label that counts change no weight" {
-  need_json
   two_by_two d
   labels d 377 377 377 377 377
   model m 10 '{op: cross_entropy, ignore_index: 255, label_smoothing: 0.1}'
@@ -161,7 +154,6 @@ small() {
 }
 
 @test "--label-smoothing stands in the record, for resuming and for eval" {
-  need_json
   train --out whole --label-smoothing 0.2
   local wanted=$DIGEST loss
   loss=$(json_get test_loss <out)

@@ -18,7 +18,6 @@ column() {
 }
 
 @test "a grid: runs in the order of keys, an ordinary run each, one table and its digest" {
-  need_json
   sweep lr=0.1,0.001 optimizer=sgd,adam --out s $SMALL
   results=train_loss,val_loss,val_accuracy,test_loss,test_accuracy
   [ "$(head -n 1 s/table.csv)" = "run,lr,optimizer,state,steps,$results,weights_sha256,reason" ]

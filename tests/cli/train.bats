@@ -7,7 +7,6 @@ test_loss test_accuracy startup_s train_s wall_s samples_per_s peak_rss_bytes ar
 report"
 
 @test "--json: the last line is one object with exactly the promised keys" {
-  need_json
   train
   [ "$(json_keys <out)" = "$keys" ]
   [ "$(grep -c '^{' out)" -eq 1 ]
@@ -15,7 +14,6 @@ report"
 }
 
 @test "--json: the values describe the run" {
-  need_json
   train --data digits --batch 32 --seed 7 --epochs 2 --accumulate 2 --out there
   [ "$(json_get model data device <out)" = "simplenet digits cpu" ]
   [ "$(json_get epochs steps batch <out)" = "2 50 32" ]
@@ -29,7 +27,6 @@ report"
 }
 
 @test "--ema evaluates what it saves, trains as without it, and keeps the trained weights beside" {
-  need_json
   train --log-every 1 --out plain
   for procs in 1 2; do
     train --log-every 1 --ema 0.9 --procs $procs --out ema$procs
@@ -43,7 +40,6 @@ report"
 }
 
 @test "with loader workers the end reports how long threads waited for them" {
-  need_json
   train --workers 2
   [ "$(json_keys <out)" = "${keys/train_s wall_s/train_s waited_s wall_s}" ]
   [ "$(json_get workers <out)" = 2 ]
@@ -52,7 +48,6 @@ report"
 }
 
 @test "--json: a folder's name with quotes, backslash and accents is still valid JSON" {
-  need_json
   name='a "b" \c é'
   train --out "$name"
   [ "$(json_get out <out)" = "$name" ]
@@ -67,7 +62,6 @@ report"
 }
 
 @test "--epochs may be a fraction: its steps, an evaluation, and schedules that end with it" {
-  need_json
   "$HEDDLE" train --model simplenet --data "$FEW" --batch 64 --epochs 1.26 --schedule linear --log-every 1 --out r --json >out
   [ "$(json_get epochs steps <out)" = "1.26 76" ] # 75.6, 60 an epoch
   [ "$(readlink r/last)" = step-76 ]
@@ -84,7 +78,6 @@ report"
 }
 
 @test "runs without --out get the next free number" {
-  need_json
   train
   [ "$(json_get out <out)" = runs/simplenet-1 ]
   train
@@ -105,7 +98,6 @@ report"
 }
 
 @test "metrics.jsonl has a line each --log-every steps, with the promised keys" {
-  need_json
   train --out r --log-every 10 --lr 0.25
   grep '"type":"step"' r/metrics.jsonl >lines
   [ "$(wc -l <lines)" -eq 5 ]
@@ -118,7 +110,6 @@ report"
 }
 
 @test "metrics.jsonl has a line for each evaluation, with the accuracy of each class" {
-  need_json
   train --out r --max-steps 20 --eval-every 10
   grep '"type":"evaluation"' r/metrics.jsonl >lines
   [ "$(wc -l <lines)" -eq 2 ]
@@ -131,7 +122,6 @@ report"
 }
 
 @test "--eval-epochs: evaluations after every so many epochs and at the end, and each epoch's loss all the same" {
-  need_json
   options="--model simplenet --data $FEW --batch 512 --epochs 5 --lr 0.01"
   "$HEDDLE" train $options --out all >all.out
   "$HEDDLE" train $options --eval-epochs 2 --out some >some.out
@@ -150,7 +140,6 @@ report"
 }
 
 @test "the logged learning rate follows the schedule and its warm-up" {
-  need_json
   printf 'data: %s\nbatch: 512\nlog-every: 1\nlr: 0.5\n' "$FEW" >c.yaml
   while read -r wanted options; do
     "$HEDDLE" train --model simplenet --config c.yaml --epochs 2 $options --out r >out
@@ -165,7 +154,6 @@ EOF
 }
 
 @test "--val-split: validation in JSON, metrics and progress; the training set is that much smaller" {
-  need_json
   train --data digits --out r --val-split 0.995 --max-steps 12 --log-every 1
   [ "$(json_keys <out)" = "${keys/test_loss/val_loss val_accuracy test_loss}" ]
   grep -Eq '^epoch 1: loss [0-9.]*, validation loss [0-9.]*, validation accuracy [0-9.]* %, test loss' out
@@ -186,7 +174,6 @@ EOF
 }
 
 @test "best follows validation where there is a split" {
-  need_json
   train --out r --val-split 0.001 --save-every 3 --eval-every 3 --lr 0.1 --keep 99 # 60 samples: a noisy measure
   best=$(grep val_loss r/metrics.jsonl | while read -r line; do json_get val_accuracy step <<<"$line"; done |
     sort -k 1,1gr -k 2,2n | head -n 1)
@@ -194,7 +181,6 @@ EOF
 }
 
 @test "--patience ends a run, after a resume too, and the resumed run is over" {
-  need_json
   # Of a learning rate of 0 comes no better loss: the first epoch is the best.
   options="--model simplenet --data $FEW --epochs 9 --val-split 0.835 --lr 0 --patience 3"
   "$HEDDLE" train $options --out r --json >out
@@ -223,7 +209,6 @@ EOF
 }
 
 @test "rules for parameters: from --parameters, --config and the model alike; frozen ones stay and have no state" {
-  need_json
   train --out start --max-steps 1 --lr 0 --weight-decay 0
   train --out r --parameters '[{match: "fc.w*", requires_grad: false}, {match: fc.bias, lr: 0.01, weight_decay: 0}]'
   wanted=$DIGEST
@@ -246,7 +231,6 @@ EOF
 }
 
 @test "shared parameters are one in files, their other name is noted, and files that hold both are read" {
-  need_json
   command -v python3 >/dev/null || skip "python3 is not installed"
   printf 'model: m\ninput: [1, 28, 28]\nlayers:\n  - flat: {op: flatten}\n  - fc1: {op: linear, out: 10}\n' >m.yaml
   printf '  - fc2: {op: linear, out: 10}\n  - fc3: {op: linear, out: 10, share: fc2}\n' >>m.yaml
@@ -280,7 +264,6 @@ EOF
 }
 
 @test "a resumed run keeps its rules, and refuses others" {
-  need_json
   rules='[{match: fc.weight, requires_grad: false}]'
   train --out r --parameters "$rules"
   wanted=$DIGEST
@@ -293,7 +276,6 @@ EOF
 }
 
 @test "run.json records every setting, the data's checksums, the version and the machine" {
-  need_json
   train --out r --lr 0.25 --seed 3
   tr '\n' ' ' <r/run.json >flat
   [ "$(json_get settings.lr settings.seed settings.model <flat)" = "0.25 3 simplenet" ]
@@ -340,7 +322,6 @@ EOF
 }
 
 @test "--config: options from YAML, under names with - or _; the command line wins, wherever it stands" {
-  need_json
   printf 'model: simplenet\ndata: %s\nmax_steps: 50\nbatch-size: 32\n' "$FEW" >c.yaml
   printf 'log_every: 10\nbetas: [0.8, 0.99]\nno-shuffle: true\n' >>c.yaml
   train --batch 32 --betas 0.8,0.99 --no-shuffle
@@ -356,7 +337,6 @@ EOF
 }
 
 @test "eval agrees with train, on a run's folder and on a step's" {
-  need_json
   train --out r --save-every 20
   loss=$(json_get test_loss <out) accuracy=$(json_get test_accuracy <out)
   for folder in r r/ r/last r/step-50; do
@@ -374,7 +354,6 @@ EOF
 }
 
 @test "digest agrees with train, on a run's folder, a step's, and the file itself" {
-  need_json
   train --out r --save-every 20
   for path in r r/ r/last r/step-50 r/step-50/model.safetensors; do
     [ "$("$HEDDLE" digest "$path")" = "$DIGEST" ]
@@ -384,7 +363,6 @@ EOF
 }
 
 @test "threads, accumulation and instruction set are reported and leave the digest alone" {
-  need_json
   train
   wanted=$DIGEST
   train --threads 3
@@ -424,7 +402,6 @@ room_for() {
 }
 
 @test "a finished run is resumed by more steps, under the same folder, and ends as an undisturbed one" {
-  need_json
   train --out whole --log-every 10
   wanted=$DIGEST loss=$(json_get train_loss <out)
   train --out r --log-every 10 --max-steps 30
@@ -482,7 +459,6 @@ EOF
 }
 
 @test "--init starts from a file's weights" {
-  need_json
   train --out r
   "$HEDDLE" train --model simplenet --max-steps 1 --lr 0 --init r/last/model.safetensors --json >out
   [ "$(json_get weights_sha256 <out)" = "$DIGEST" ]
@@ -514,7 +490,6 @@ EOF
 }
 
 @test "dropout acts in training, and evaluation leaves it out" {
-  need_json
   for p in 0 0.9; do
     printf '%s\n' 'model: d' 'input: [1, 28, 28]' 'layers:' '  - f: {op: flatten}' "  - d: {op: dropout, p: $p}" \
       '  - l: {op: linear, out: 10}' "  - e: {op: dropout, p: $p}" >d.yaml
@@ -563,7 +538,6 @@ EOF
 }
 
 @test "a resumed run: the steps and seconds of each part, their sum in runs, and what did nothing leaves it alone" {
-  need_json
   train --out r --max-steps 20
   [ "$(json_get train_s <out)" != 0 ]
   "$HEDDLE" train --resume r --max-steps 50 >out
@@ -589,7 +563,6 @@ EOF
 }
 
 @test "the memory that is reported is that of heddle, not of the program that starts it" {
-  need_json
   command -v python3 >/dev/null || skip "python3 is not installed"
   python3 -c '
 import subprocess, sys

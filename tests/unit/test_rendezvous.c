@@ -14,7 +14,7 @@
 #include "platform/spawn.h"
 #include "tap.h"
 
-enum { MOST = 4, WAIT_S = 120 };
+enum { MOST = 4, WAIT_S = 20 };
 
 static hd_ctx *ctx;
 
