@@ -65,13 +65,13 @@ script_tests = tests/python/python.sh tests/museum/museum.sh tests/quickstart.sh
 # What trains or compares for long, or runs a GPU's kernels on a stub. Sanitizers leave it out: kernels are
 # given memory that ends at the end of a page anyway.
 slow_programs = tests/op/test_kernels tests/golden/test_golden tests/cuda/test_gpu_gradients tests/cuda/test_gpus
-bits_tests = tests/bits/bits.sh tests/bits/transforms.sh tests/bits/stages.sh tests/bits/readme.sh \
+bits_tests = tests/bits/bits.sh tests/bits/transforms.sh tests/bits/stages.sh \
   tests/bits/networks.sh tests/bits/pictures.sh tests/bits/formats.sh tests/bits/bf16.sh tests/bits/certificate.sh
 # What make check leaves to make check-all: a GPU's stand-in, hosts over MPI, large networks, builds and installations of
 # their own, full disks, what measures the machine, long pages, and what needs tools that few have.
 gpu_bits = tests/bits/gpu_digests.sh tests/bits/gpu_native.sh tests/bits/gpus_digests.sh
 host_bits = tests/bits/hosts.sh tests/bits/stage_hosts.sh
-large_bits = tests/bits/native.sh tests/bits/recipes.sh
+large_bits = tests/bits/readme.sh tests/bits/native.sh tests/bits/recipes.sh
 rare_tests = tests/add-an-op.sh $(gpu_bits) tests/cli/bench.bats $(host_bits) $(large_bits) tests/cli/mpi.bats \
   tests/cli/device.bats tests/cli/gpus.bats tests/cli/gpu_sums.bats tests/cli/tune.bats tests/cli/text.bats \
   tests/install.sh tests/install-local.sh tests/older-headers.sh tests/python/wheel.sh tests/cli/nccl.bats \

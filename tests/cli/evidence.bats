@@ -336,7 +336,7 @@ stopped_verify() {
 }
 
 @test "verify that is stopped says so, and leaves nothing" {
-  "$HEDDLE" train --model simplenet --epochs 40 --out long >out 2>err
+  "$HEDDLE" train $TINY --max-steps 12000 --out long >out 2>err
   "$HEDDLE" certify long >out
   stopped_verify TERM 143
   [ $((0x$(sed -n 's/^SigIgn:[[:space:]]*//p' /proc/$$/status) & 1)) -ne 0 ] || stopped_verify HUP 129
