@@ -62,6 +62,9 @@ verify() {
   sed 's/"test_accuracy": 0\.[0-9]*/"test_accuracy": 0.5/' kept/certificate.json >alone.json
   verify 3 alone.json
   grep -q '^refuted .*test_accuracy: expected 0.5, found 0' out
+  sed "s/$DIGEST/$(echo other weights | sha256sum | cut -d ' ' -f 1)/" kept/certificate.json >alone.json
+  verify 3 alone.json
+  grep -q '^refuted .*weights: expected SHA-256' out
   rm -r r && cp -r kept r
   sed -i '3s/"loss":[0-9]/"loss":7/' r/metrics.jsonl
   verify 3 r
