@@ -9,13 +9,22 @@ SH_LOG_COMPILER = $(SHELL)
 BATS_LOG_DRIVER = $(LOG_DRIVER)
 BATS_LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/cli/run-bats
 # Lists in make's own variables would take stack, which some tests limit.
-AM_TESTS_ENVIRONMENT = HEDDLE='$(abs_top_builddir)/heddle' SRCDIR='$(abs_top_srcdir)' BUILDDIR='$(abs_top_builddir)' \
+AM_TESTS_ENVIRONMENT = HEDDLE='$(abs_top_builddir)/tests/heddle' SRCDIR='$(abs_top_srcdir)' BUILDDIR='$(abs_top_builddir)' \
   BATS='$(BATS)'; export HEDDLE SRCDIR BUILDDIR BATS; \
   unset OMP_NUM_THREADS HEDDLE_ISA HEDDLE_DATA HEDDLE_SYSROOT HEDDLE_HOST_ID HEDDLE_THREAD_SPEEDS HEDDLE_HOST_SUMS \
   HEDDLE_CUDA_DRIVER HEDDLE_CUDA_MODULE; \
   unset MAKEFLAGS MFLAGS MAKEOVERRIDES TESTS TEST_LOGS; \
   HEDDLE_PLAN=check; export HEDDLE_PLAN; \
   HD_DEPTH='$(HD_DEPTH)'; export HD_DEPTH;
+
+# The command of this build, without libtool's script in front of it, which takes longer than most commands.
+check_SCRIPTS += tests/heddle
+CLEANFILES += tests/heddle
+tests/heddle: heddle$(EXEEXT)
+	$(AM_V_GEN){ echo '#!/bin/sh'; if test -f .libs/heddle; then \
+	  echo 'LD_LIBRARY_PATH=$(abs_top_builddir)/.libs$${LD_LIBRARY_PATH:+:$$LD_LIBRARY_PATH}'; \
+	  echo 'export LD_LIBRARY_PATH'; echo 'exec "$(abs_top_builddir)/.libs/heddle" "$$@"'; \
+	  else echo 'exec "$(abs_top_builddir)/heddle" "$$@"'; fi; } >$@ && chmod +x $@
 
 unit_tests = tests/unit/test_bench tests/unit/test_digits tests/unit/test_doctor tests/unit/test_sample_feed \
   tests/unit/test_file tests/unit/test_hdmath tests/unit/test_idx tests/unit/test_losses tests/unit/test_barrier \
@@ -45,49 +54,41 @@ unit_tests += tests/fuzz/test_fuzz
 op_tests = tests/op/test_array tests/op/test_expf tests/op/test_gemm tests/op/test_gradients \
   tests/op/test_network_gradients tests/op/test_updates
 op_tests += tests/op/test_bf16
-cli_tests = tests/cli/evidence.bats tests/cli/bisect.bats tests/cli/metric.bats \
-  tests/cli/older.bats tests/cli/sweep.bats tests/cli/report.bats tests/cli/export.bats tests/cli/completion.bats \
-  tests/cli/tutorials.bats tests/cli/rpc.bats tests/cli/model_words.bats
-cli_tests += tests/cli/errors.bats \
-  tests/cli/loader.bats tests/cli/locale.bats tests/cli/losses.bats tests/cli/manual.bats tests/cli/predict.bats \
-  tests/cli/signals.bats tests/cli/summary.bats tests/cli/tables.bats tests/cli/top.bats tests/cli/topo.bats \
-  tests/cli/train.bats \
-  tests/cli/transforms.bats tests/cli/tta.bats tests/cli/data.bats \
-  tests/cli/ranks.bats tests/cli/stages.bats \
-  tests/cli/profile.bats tests/cli/get-mnist.bats tests/cli/files.bats \
-  tests/neighbours.sh
-script_tests = tests/check-abi.sh tests/check-layers.sh tests/check-links.sh \
-  tests/check-symbols.sh \
-  tests/check-columns.sh tests/check-words.sh tests/model-files.sh tests/op-tables.sh tests/python/python.sh \
-  tests/quickstart.sh \
-  tests/tap-total.sh tests/tensors.sh tests/museum/museum.sh tests/fault/kill-everywhere.sh
+cli_tests = tests/cli/ranks.bats tests/cli/sweep.bats tests/cli/train.bats tests/cli/errors.bats \
+  tests/cli/export.bats tests/cli/tutorials.bats tests/cli/files.bats tests/cli/evidence.bats tests/cli/tables.bats \
+  tests/cli/signals.bats tests/cli/data.bats tests/cli/predict.bats tests/cli/losses.bats tests/cli/top.bats \
+  tests/cli/loader.bats tests/cli/model_words.bats tests/cli/older.bats tests/cli/manual.bats tests/cli/stages.bats \
+  tests/cli/topo.bats tests/cli/get-mnist.bats tests/cli/profile.bats tests/cli/metric.bats tests/cli/tta.bats \
+  tests/cli/report.bats tests/neighbours.sh tests/cli/bisect.bats tests/cli/completion.bats tests/cli/locale.bats \
+  tests/cli/transforms.bats tests/cli/summary.bats tests/cli/rpc.bats
+script_tests = tests/python/python.sh tests/museum/museum.sh tests/quickstart.sh tests/fault/kill-everywhere.sh \
+  tests/check-abi.sh tests/check-symbols.sh tests/check-layers.sh tests/op-tables.sh tests/check-links.sh \
+  tests/check-columns.sh tests/model-files.sh tests/check-words.sh tests/tap-total.sh tests/tensors.sh
 # What trains or compares for long, or runs a GPU's kernels on a stub. Sanitizers leave it out: kernels are
 # given memory that ends at the end of a page anyway.
-slow_programs = tests/op/test_kernels tests/golden/test_golden tests/cuda/test_gpus tests/cuda/test_gpu_gradients
-bits_tests = tests/bits/bf16.sh tests/bits/bits.sh tests/bits/certificate.sh tests/bits/formats.sh \
-  tests/bits/networks.sh tests/bits/pictures.sh tests/bits/readme.sh tests/bits/stages.sh \
-  tests/bits/transforms.sh
-# What make check leaves to make check-all: a GPU's stand-in, hosts over MPI, large networks, builds and installations
-# of their own, full disks, what measures the machine, long pages, and what needs tools that few have.
+slow_programs = tests/op/test_kernels tests/golden/test_golden tests/cuda/test_gpu_gradients tests/cuda/test_gpus
+bits_tests = tests/bits/bits.sh tests/bits/transforms.sh tests/bits/stages.sh \
+  tests/bits/networks.sh tests/bits/pictures.sh tests/bits/formats.sh tests/bits/bf16.sh tests/bits/certificate.sh
+# What make check leaves to make check-all: a GPU's stand-in, hosts over MPI, large networks, builds and installations of
+# their own, full disks, what measures the machine, long pages, and what needs tools that few have.
 gpu_bits = tests/bits/gpu_digests.sh tests/bits/gpu_native.sh tests/bits/gpus_digests.sh
 host_bits = tests/bits/hosts.sh tests/bits/stage_hosts.sh
-large_bits = tests/bits/native.sh tests/bits/recipes.sh
-rare_tests = tests/cli/device.bats tests/cli/gpus.bats tests/cli/gpu_sums.bats tests/cli/nccl.bats tests/gpu-report.sh \
-  tests/cuda/ptx.sh tests/cuda/resources.sh tests/cuda/sanitizer.sh $(gpu_bits) \
-  tests/cli/mpi.bats $(host_bits) $(large_bits) tests/cli/tune.bats tests/cli/doctor.bats tests/cli/text.bats \
-  tests/cli/from-pytorch.bats tests/cli/hostile.sh tests/systems.sh tests/instructions.sh \
-  tests/add-an-op.sh tests/dist.sh tests/install.sh tests/install-local.sh tests/older-headers.sh \
-  tests/python/wheel.sh \
-  tests/cli/bad_disk.sh tests/cli/bench.bats tests/onnx.sh tests/site.sh
-TESTS = $(slow_programs) $(unit_tests) $(op_tests) $(cli_tests) $(script_tests) $(bits_tests)
+large_bits = tests/bits/readme.sh tests/bits/native.sh tests/bits/recipes.sh
+rare_tests = tests/add-an-op.sh $(gpu_bits) tests/cli/bench.bats $(host_bits) $(large_bits) tests/cli/mpi.bats \
+  tests/cli/device.bats tests/cli/gpus.bats tests/cli/gpu_sums.bats tests/cli/tune.bats tests/cli/text.bats \
+  tests/install.sh tests/install-local.sh tests/older-headers.sh tests/python/wheel.sh tests/cli/nccl.bats \
+  tests/gpu-report.sh tests/cuda/ptx.sh tests/cuda/resources.sh tests/cuda/sanitizer.sh tests/cli/doctor.bats \
+  tests/cli/from-pytorch.bats tests/cli/hostile.sh tests/systems.sh tests/instructions.sh tests/dist.sh \
+  tests/cli/bad_disk.sh tests/onnx.sh tests/site.sh
+# The longest first: what begins last ends last.
+TESTS = $(bits_tests) $(slow_programs) $(cli_tests) $(script_tests) $(op_tests) $(unit_tests)
 # Alone, after all others: libtool links libraries again to install them, and moves those of the build away meanwhile.
 tests/install.log: $(filter-out tests/install.log tests/install-local.log,$(TEST_LOGS))
 tests/install-local.log: $(filter-out tests/install-local.log,$(TEST_LOGS))
 
 check_PROGRAMS += $(slow_programs) $(unit_tests) $(op_tests) tests/bits/make_data tests/bits/make_idx \
   tests/cli/on_terminal \
-  tests/cli/group_calls tests/cli/rpc_calls tests/fault/kill_at tests/cli/host_steps tests/cli/bad_server \
-  tests/golden/print_scores
+  tests/cli/group_calls tests/cli/json_get tests/cli/rpc_calls tests/fault/kill_at tests/cli/host_steps tests/cli/bad_server tests/golden/print_scores
 check_PROGRAMS += tests/cli/stranger tests/cli/without
 EXTRA_DIST += tests/unit/stranger.h tests/cli/exported.c tests/onnx/runtime_rows.py tests/onnx/runtime_scores.py tests/onnx/runtime_same.py
 EXTRA_DIST += tests/museum/museum_files.py tests/museum/museum_heddle.py tests/museum/museum_table.py \
@@ -211,7 +212,7 @@ EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/
 
 # Everything: each test of make check at more shapes, layouts and cases, and the rare ones.
 check-all:
-	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(TESTS) $(rare_tests)' HD_DEPTH=2
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(rare_tests) $(TESTS)' HD_DEPTH=2
 .PHONY: check-all
 
 # Digests alone: for a second compiler. GPUs' kernels are not its own.

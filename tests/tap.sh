@@ -15,12 +15,24 @@ result() {
   esac
 }
 
+# in_line LINE KEY: a key of the JSON in it, in $value.
+in_line() {
+  value=
+  case $1 in *"\"$2\": "*) value=${1##*"\"$2\": "} value=${value#\"} value=${value%%[,\"\}]*} ;; esac
+}
+
 # value KEY FILE: a key of the JSON in the last line.
-value() { tail -n 1 "$2" | sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p"; }
+value() {
+  in_line "$(tail -n 1 "$2")" "$1"
+  echo "$value"
+}
 
 # values KEY...: those of $folder/json, where tests keep a run's last line.
 values() {
-  found=
-  for key; do found="$found${found:+ }$(value "$key" "$folder/json")"; done
+  found= line=$(tail -n 1 "$folder/json")
+  for key; do
+    in_line "$line" "$key"
+    found="$found${found:+ }$value"
+  done
   echo "$found"
 }

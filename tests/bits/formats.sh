@@ -78,6 +78,7 @@ for isa in scalar avx2 avx512 neon reference; do
     continue
   fi
   for threads in 1 3; do
+    case $depth$isa$threads in 1scalar1 | 1reference1) continue ;; esac # slow
     same "floats, $isa, $threads threads" "$floats_digest" "$folder/floats" "$folder/colors.yaml" --threads $threads
   done
 done

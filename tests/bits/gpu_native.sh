@@ -71,9 +71,15 @@ else
     run $options
     wanted=$loss
     # shellcheck disable=SC2086
-    check "$net in TF32" 0.001 tf32 "$wanted" $options --device cuda --arithmetic native --precision tf32
+    case $net in
+    cnn | mixed | norm | upsampled)
+      check "$net in TF32" 0.001 tf32 "$wanted" $options --device cuda --arithmetic native --precision tf32 ;;
+    esac
     # shellcheck disable=SC2086
-    check "$net in bfloat16" 0.01 bf16 "$wanted" $options --device cuda --arithmetic native --precision bf16
+    case $net in
+    cnn | mixed | simplenet | shared)
+      check "$net in bfloat16" 0.01 bf16 "$wanted" $options --device cuda --arithmetic native --precision bf16 ;;
+    esac
   done
   large="--model cnn --batch 128 --lr 0.01 --max-steps 3" # with the fewer products of tiles, too
   # shellcheck disable=SC2086

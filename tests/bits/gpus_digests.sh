@@ -62,9 +62,13 @@ on_hosts() {
 if [ "$there" -lt 2 ]; then
   result skip "several GPUs: there is one at most"
 elif gpu=$(gpu_arch "$folder"); then
+  # Each experiment on three GPUs, whose shares differ, and on two or four.
+  even="2 4"
   for experiment in ${HD_EXPERIMENTS:-adamw sgd mixed norm shard shared rules wide}; do
-    for gpus in 2 3 4; do
-      [ "$gpus" -gt "$there" ] || on_gpus $gpus $experiment whole ""
+    even="${even#* } ${even% *}"
+    [ "$there" -gt 2 ] || even="2 2"
+    for gpus in 3 ${even% *}; do
+      [ "$gpus" -gt "$there" ] || on_gpus "$gpus" $experiment whole ""
     done
   done
   workers=2
@@ -73,9 +77,9 @@ elif gpu=$(gpu_arch "$folder"); then
   workers=0
   on_gpus 2 norm stopped ""
   for experiment in ${HD_EXPERIMENTS:-adamw mixed norm shard rules}; do
-    for gpus in 2 3; do
-      [ "$gpus" -gt "$there" ] || on_ranks $gpus $experiment whole ""
-    done
+    even="${even#* } ${even% *}" # one after the other
+    [ "$there" -gt 2 ] && [ "${even% *}" = 4 ] && gpus=3 || gpus=2
+    on_ranks $gpus $experiment whole ""
   done
   on_ranks 2 norm stopped ""
   mpi_missing

@@ -21,9 +21,14 @@ turn=0
 for isa in reference scalar avx2 avx512 neon; do
   has_isa $isa || continue
   threads_of_isa="1 2 3 4"
-  case $depth$isa in 1reference | 1scalar) threads_of_isa=2 ;; esac # slow
+  case $depth$isa in
+  1reference | 1scalar) threads_of_isa=2 ;; # slow
+  1avx2) threads_of_isa="1 3" ;;
+  1avx512) threads_of_isa="2 4" ;;
+  esac
   for threads in $threads_of_isa; do
     for accumulate in 1 2 4; do
+      case $depth$isa$accumulate in 1reference[14] | 1scalar[14]) continue ;; esac
       turn=$((turn + 1))
       case $depth in
       3) hows="whole stopped killed" ;;

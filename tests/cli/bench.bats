@@ -25,7 +25,6 @@ points() {
 }
 
 @test "bench step: the promised keys, a row for each operation, and a picture" {
-  need_json
   bench step --model simplenet --batch 32 --threads 2 --seconds 0.2 --svg step.svg
   for key in model batch threads samples_per_s gflops peak_gflops percent_of_peak; do
     [[ " $(json_keys <out) " == *" $key "* ]]
@@ -52,14 +51,12 @@ points() {
 }
 
 @test "bench step: workers gather outside of the probe" {
-  need_json
   bench step --model mlp --workers 1 --threads 1 --seconds 0.1
   [ "$(json_get cpu_share <out)" = null ]
   no grep -q '"op": "gather"' out
 }
 
 @test "bench step: samples of any shape" {
-  need_json
   bench step --model "$SRCDIR/bench/models/colour.yaml" --data random:3x32x32 --batch 16 --threads 1 --seconds 0.1
   [ "$(json_get data operations.0.op <out)" = "random:3x32x32 conv2d" ]
   for data in random: random:5x8x8 random:3x8 random:1x8x300 random:1x8x8x8 random:ax8x8 random:-1x8x8 random:1x8x8: \
@@ -78,7 +75,6 @@ points() {
 }
 
 @test "bench conv: a model's convolutions without unneeded gradients, and shapes" {
-  need_json
   bench conv --model lenet5 --seconds 0.2
   [ "$(grep -o '"op": "conv2d[a-z_]*"' out | sort | uniq -c | xargs)" = '2 op: conv2d 2 op: conv2d_dw 1 op: conv2d_dx' ]
   bench conv --shape 3x9x8,out=5,kernel=3x2,padding=1,stride=2 --shape 8x6x6,out=8,groups=8,kernel=5,padding=2 \
@@ -90,7 +86,6 @@ points() {
 }
 
 @test "bench gemm: given sizes, with or without OpenBLAS" {
-  need_json
   bench gemm --size 64 --size 17x65x129 --seconds 0.2
   [ "$(json_get sizes.0.m sizes.1.m sizes.1.n sizes.1.k <out)" = "64 17 65 129" ]
   HEDDLE_BLAS=none bench gemm --size 8 --seconds 0.1
@@ -98,14 +93,12 @@ points() {
 }
 
 @test "bench barrier: both barriers" {
-  need_json
   bench barrier --threads 2 --seconds 0.2
   [ "$(json_get threads <out)" = 2 ]
   json_get us openmp_us <out | awk '{ exit !($1 > 0 && $2 > 0) }'
 }
 
 @test "bench loader: what it delivers, with the given number of workers" {
-  need_json
   for workers in 0 2; do
     bench loader --data digits --workers $workers --batch 100 --seconds 0.2
     [ "$(json_keys <out)" = "cpu data workers batch samples samples_per_s low high mean std start_s stop_s" ]
@@ -151,7 +144,6 @@ fake_python() {
 
 @test "bench loader --peers: without peers the table has heddle alone" {
   command -v python3 >/dev/null || skip "python3 is not installed"
-  need_json
   mkdir -p mnist
   "$BUILDDIR/tests/bits/make_idx" mnist 640 64
   "$HEDDLE" bench loader --peers --python ./nowhere --data-dir . --rounds 1 --seconds 0.1 --json >out 2>err
@@ -163,7 +155,6 @@ fake_python() {
 
 @test "bench peers: a missing peer is reported in a line and left out" {
   command -v python3 >/dev/null || skip "python3 is not installed"
-  need_json
   printf '#!/bin/sh\n[ "$1" = -c ] && echo\n' >nothing
   chmod +x nothing
   mkdir -p mnist
@@ -197,7 +188,6 @@ END
 @test "bench peers --isa: heddle and its peers are limited, and one that ignores it is left out" {
   command -v python3 >/dev/null || skip "python3 is not installed"
   HEDDLE_ISA=avx2 "$HEDDLE" topo >/dev/null 2>&1 || skip "there is no AVX2 here"
-  need_json
   mkdir -p mnist
   "$BUILDDIR/tests/bits/make_idx" mnist 640 64
   peers="bench peers --python ./torch --data-dir . --work simplenet --threads 1 --rounds 1 --seconds 0.1"
@@ -241,7 +231,6 @@ END
 }
 
 @test "bench allreduce: sums of two ranks, by size" {
-  need_json
   bench allreduce --procs 2
   [ "$(json_get ranks <out)" = 2 ]
   json_get us_by_bytes.4 us_by_bytes.33554432 shared_us_by_bytes.65536 <out |
@@ -249,7 +238,6 @@ END
 }
 
 @test "bench rpc: calls between two ranks, by size, and calls a second" {
-  need_json
   bench rpc
   [ "$(json_get ranks <out)" = 2 ]
   json_get us_by_bytes.0 us_by_bytes.1048576 slow_us calls_per_s <out >found
@@ -258,7 +246,6 @@ END
 
 @test "bench rpc --peers: a missing peer is reported in a line and left out" {
   command -v python3 >/dev/null || skip "python3 is not installed"
-  need_json
   mkdir -p bin
   printf '#!/bin/sh\nexit 1\n' >bin/mpicc
   chmod +x bin/mpicc
@@ -281,7 +268,6 @@ END
 }
 
 @test "bench ranks: all ways to divide the cores, the same weights, and a picture" {
-  need_json
   bench ranks --model simplenet --threads 3 --seconds 0.1 --rounds 2 --svg r.svg
   [ "$(json_keys <out)" = "cpu isa model data batch shards steps rounds settings weights_sha256" ]
   [ "$(json_get settings.0 <out | json_keys)" \

@@ -27,7 +27,6 @@ found() {
 }
 
 @test "a setting is found in the first result that it changes" {
-  need_json
   train --out a
   train --out b --lr 0.002
   bisect 3 a b --json
@@ -39,7 +38,6 @@ found() {
 }
 
 @test "a run whose losses are not those of its settings is named" {
-  need_json
   train --out a --save-every 10 --max-steps 40 --epochs 1
   "$HEDDLE" train --resume a/step-20 --out b --save-every 10 >/dev/null
   bisect 0 a b
@@ -52,7 +50,6 @@ found() {
 }
 
 @test "another sample is found in the samples, another label in the targets" {
-  need_json
   command -v python3 >/dev/null || skip "python3 is not installed"
   python3 - <<'END'
 import os, struct
@@ -84,7 +81,6 @@ END
 }
 
 @test "a planted fault is found where it was planted" {
-  need_json
   train --out a --save-every 10
   mkdir tmp
   export TMPDIR=$PWD/tmp
@@ -121,7 +117,6 @@ END
 }
 
 @test "another program's results are compared within a tolerance" {
-  need_json
   command -v python3 >/dev/null || skip "python3 is not installed"
   train --out r --save-every 1 --keep 99 --max-steps 5
   dump same

@@ -17,7 +17,6 @@ is_png() {
 }
 
 @test "MNIST has the mean 0.1307 and the standard deviation 0.3081" {
-  need_json
   mnist=$SRCDIR/../shared/data/mnist
   [ -d "$mnist" ] || skip "expected MNIST in ../shared/data/mnist, found none"
   "$HEDDLE" data "$mnist" --sheet sheet.png >out
@@ -32,7 +31,6 @@ is_png() {
 }
 
 @test "every format is described, checked and drawn" {
-  need_json
   mkdir idx
   "$BUILDDIR/tests/bits/make_idx" idx 140 50
   for kind in npy cifar planes floats pictures; do make $kind $kind; done
@@ -63,7 +61,6 @@ is_png() {
 }
 
 @test "pictures of several sizes are described and drawn" {
-  need_json
   make pictures photos
   "$HEDDLE" data random:1x8x8 --sheet photos/train/c3/003.png >out
   "$HEDDLE" data photos --sheet sheet.png >out
@@ -75,7 +72,6 @@ is_png() {
 }
 
 @test "--check names what is wrong, and ends with 3" {
-  need_json
   make pictures photos
   : >photos/train/c3/003.png
   head -c 700 photos/train/c4/104.png >cut && mv cut photos/train/c4/104.png
@@ -100,7 +96,6 @@ is_png() {
 }
 
 @test "published sets are found by name: cifar10 and cifar100 in the cache, fashion-mnist where Debian has it" {
-  need_json
   fails 1 data cifar10
   says "cifar-10-batches-bin" "data_batch_1.bin"
   make cifar fetched
@@ -156,7 +151,6 @@ learn() {
 }
 
 @test "a validation folder beside test is the validation set, and changes nothing else" {
-  need_json
   make_net
   without=$(learn --out without)
   cp -R photos/test photos/valid
@@ -177,7 +171,6 @@ learn() {
 }
 
 @test "skipped pictures are replaced by the next, for any reader and any cache" {
-  need_json
   make_net
   whole=$(learn --out whole)
   cp photos/train/c3/013.png photos/train/c3/003.png
@@ -286,7 +279,6 @@ learn() {
 }
 
 @test "noise of as many classes as are asked for; ten, the same as ever, without a number" {
-  need_json
   for classes in 2 3 256 1000; do
     "$HEDDLE" data random:1x4x4:$classes --json >out
     [ "$(json_get samples <out)" = "$("$HEDDLE" data random:1x4x4 --json | json_get samples)" ]
@@ -301,7 +293,6 @@ learn() {
 }
 
 @test "folders that are not used are said, and empty classes refused unless they are allowed" {
-  need_json
   make pictures photos
   cp -r photos/test photos/validation
   cp -r photos/test photos/unlabelled

@@ -526,7 +526,6 @@ flip() {
 }
 
 @test "a run of another version of the arithmetic is resumed only if the user accepts it" {
-  need_json
   train --out r
   file=r/last/state.safetensors
   header=$(od -An -tu8 -N8 $file)
@@ -547,7 +546,6 @@ flip() {
 }
 
 @test "weights that an earlier version stored in another order are converted, which is said" {
-  need_json
   cat >flat.yaml <<END
 model: flat
 input: [1, 28, 28]
@@ -557,7 +555,7 @@ layers:
   - b: {op: batch_norm}
   - l: {op: linear, out: 10}
 END
-  "$HEDDLE" train --model flat.yaml --data digits --max-steps 5 --out r >/dev/null
+  "$HEDDLE" train --model flat.yaml --data "$FEW" --max-steps 5 --out r >/dev/null
   "$HEDDLE" eval r >out 2>err
   [ ! -s err ]
   sed -i 's/"arithmetic_version": 6/"arithmetic_version": 5/' r/last/run.json
@@ -566,10 +564,10 @@ END
     [ "$(wc -l <err)" = 1 ]
     grep -q "^heddle: note: .*version 5 of the arithmetic.*PyTorch's order" err
   done
-  "$HEDDLE" train --model flat.yaml --data digits --max-steps 1 --init r/last/model.safetensors --out s >out
+  "$HEDDLE" train --model flat.yaml --data "$FEW" --max-steps 1 --init r/last/model.safetensors --out s >out
   grep -q "^version 5 of the arithmetic.*PyTorch's order" out
   cp r/last/model.safetensors alone.safetensors
-  "$HEDDLE" train --model flat.yaml --data digits --max-steps 1 --init alone.safetensors --out t >out
+  "$HEDDLE" train --model flat.yaml --data "$FEW" --max-steps 1 --init alone.safetensors --out t >out
   ! grep -q "PyTorch's order" out
 }
 

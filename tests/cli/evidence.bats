@@ -51,7 +51,6 @@ verify() {
 }
 
 @test "verify refutes: the first step that differs, or the file" {
-  need_json
   train --out r --log-every 5
   "$HEDDLE" certify r >/dev/null
   cp -r r kept
@@ -64,6 +63,9 @@ verify() {
   sed 's/"test_accuracy": 0\.[0-9]*/"test_accuracy": 0.5/' kept/certificate.json >alone.json
   verify 3 alone.json
   grep -q '^refuted .*test_accuracy: expected 0.5, found 0' out
+  sed "s/$DIGEST/$(echo other weights | sha256sum | cut -d ' ' -f 1)/" kept/certificate.json >alone.json
+  verify 3 alone.json
+  grep -q '^refuted .*weights: expected SHA-256' out
   rm -r r && cp -r kept r
   sed -i '3s/"loss":[0-9]/"loss":7/' r/metrics.jsonl
   verify 3 r
@@ -71,7 +73,6 @@ verify() {
 }
 
 @test "several ranks verify: one verdict, one draw, no rank left waiting" {
-  need_json
   train --out r --save-every 5 --keep 99
   "$HEDDLE" certify r >/dev/null
   verify 0 r --spot 3 --procs 3 --threads 1 --json
@@ -103,7 +104,6 @@ verify() {
 }
 
 @test "verify --spot repeats segments, and --seed the draw" {
-  need_json
   train --out r --save-every 5 --keep 99
   "$HEDDLE" certify r >/dev/null
   verify 0 r --spot 3 --json
@@ -146,7 +146,6 @@ verify() {
 }
 
 @test "runs: a table, sorted and chosen, JSON and CSV" {
-  need_json
   for lr in 0.1 0.001 0.01; do
     train --lr "$lr" --out "runs/$lr"
   done
@@ -183,7 +182,6 @@ EOF
 }
 
 @test "--tensorboard: TensorBoard reads scalars and pictures, and drops what a resumed run repeats" {
-  need_json
   python3 -c "import tensorboard" 2>/dev/null || skip "needs tensorboard (pip install tensorboard) for python3"
   train --out r --tensorboard tb --log-every 10 --save-every 20 --keep 99
   read_events tb >events
@@ -349,7 +347,7 @@ stopped_verify() {
 }
 
 @test "verify that is stopped says so, and leaves nothing" {
-  "$HEDDLE" train --model simplenet --epochs 40 --out long >out 2>err
+  "$HEDDLE" train $TINY --max-steps 12000 --out long >out 2>err
   "$HEDDLE" certify long >out
   stopped_verify TERM 143
   [ $((0x$(sed -n 's/^SigIgn:[[:space:]]*//p' /proc/$$/status) & 1)) -ne 0 ] || stopped_verify HUP 129

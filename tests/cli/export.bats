@@ -75,7 +75,6 @@ same_scores() {
 
 @test "an ONNX file has the weights of its run, and trains on from them" {
   need_onnx
-  need_json
   for model in simplenet cnn lenet5; do
     small_run $model $model
     "$HEDDLE" export $model --onnx $model.onnx >out
@@ -245,7 +244,6 @@ refused() {
 }
 
 @test "the JSON of an export" {
-  need_json
   train --out r
   "$HEDDLE" export r --c net.c --json >out
   [ "$(json_get c <out)" = net.c ]

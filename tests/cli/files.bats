@@ -1,6 +1,7 @@
 # Files of others beside those of a run, and systems on which files are not what they usually are.
 
 load cli
+WHERE=/tmp # on the disk
 
 # What others keep in a run's folder: folders under names of checkpoints, files and links under names like those of
 # unfinished files.
@@ -53,7 +54,7 @@ state() {
 }
 
 @test "a folder that takes a checkpoint's place while the run goes on is an error of the save, and stays" {
-  start $TINY --data digits --max-steps 100000000 --save-every 1 --keep 1000000 --out x --log-every 1
+  start $ENDLESS --save-every 1 --keep 1000000 --out x --log-every 1
   await_line 'step 3:'
   until mkdir x/step-$((n += 50)) 2>/dev/null && echo precious >"x/step-$n/notes"; do :; done
   finish
@@ -165,7 +166,7 @@ bad() {
     printf '  - f: {op: flatten}\n  - l: {op: linear, out: 10}\n' >>m.yaml
     mkdir -p deep/er
     cp m.yaml deep/er
-    (cd deep/er && "$HEDDLE" train --model m.yaml --max-steps 1 >out)
+    (cd deep/er && "$HEDDLE" train --model m.yaml --data "$FEW" --max-steps 1 >out)
     [ "$(cd deep/er && ls -A)" = "$(printf 'm.yaml\nout\nruns')" ]
     [ "$(ls -A deep)" = er ]
     [ "$(cd deep/er/runs && ls -A | wc -l)" -eq 1 ]
@@ -182,7 +183,7 @@ bad() {
   [ "$(cd x && ls -A)" = "$(printf '%s\n' best history.jsonl last losses.bin metrics.jsonl report.html run.json \
     step-50 wrong.png)" ]
   export BAD_DISK=$without LD_PRELOAD=$BAD_DISK_SO
-  start $TINY --data digits --max-steps 100000000 --log-every 1 --save-every 1 --out y
+  start $ENDLESS --log-every 1 --save-every 1 --out y
   await_line 'step 3:'
   fails 1 train --resume y --max-steps 3
   says "y: expected a folder that nothing else writes to, found another heddle writing to it (process $CHILD on $(uname -n))"
@@ -200,7 +201,7 @@ bad() {
 }
 
 @test "a path that is a pipe or a device is written in place, a link to a file is followed, standard output goes on" {
-  "$HEDDLE" data digits --sheet wanted.png >out
+  "$HEDDLE" data "$FEW" --sheet wanted.png >out
   mkfifo p
   cat p >got &
   CHILD=$!
@@ -210,32 +211,32 @@ bad() {
   [ "$(grep -c traceEvents got)" -eq 1 ] && grep -q '"checkpoint writer"' got # once, and the whole
   timeout 60 cat p >got &
   CHILD=$!
-  timeout "$LIMIT_S" "$HEDDLE" data digits --sheet p >out
+  timeout "$LIMIT_S" "$HEDDLE" data "$FEW" --sheet p >out
   wait "$CHILD"
   CHILD=
   cmp got wanted.png
   [ -p p ]
   if mknod null c 1 3 2>/dev/null && : 2>/dev/null >null; then
     "$HEDDLE" train $TINY --profile null >out
-    "$HEDDLE" data digits --sheet null >out
+    "$HEDDLE" data "$FEW" --sheet null >out
     fails 1 tune --model simplenet --html null --csv none/t.csv
     [ -c null ]
   fi
   mkdir elsewhere
   echo old >elsewhere/sheet.png
   ln -s elsewhere/sheet.png link.png
-  "$HEDDLE" data digits --sheet link.png >out
+  "$HEDDLE" data "$FEW" --sheet link.png >out
   [ -L link.png ] && cmp elsewhere/sheet.png wanted.png
   ln -s none.png dangling.png
-  fails 1 data digits --sheet dangling.png
+  fails 1 data "$FEW" --sheet dangling.png
   says "dangling.png: cannot write to the file that the link names: No such file"
   ln -s none.png loop.png && ln -sf loop.png none.png
-  fails 1 data digits --sheet loop.png
-  "$HEDDLE" data digits --sheet /dev/stdout >both
+  fails 1 data "$FEW" --sheet loop.png
+  "$HEDDLE" data "$FEW" --sheet /dev/stdout >both
   [ -L /dev/stdout ] || [ -c /dev/stdout ]
   grep -q samples both
   grep -aq IHDR both
-  "$HEDDLE" data digits --sheet both >both # the file that standard output is open on
+  "$HEDDLE" data "$FEW" --sheet both >both # the file that standard output is open on
   grep -q samples both
   grep -aq IHDR both
   nothing_half_written
@@ -261,8 +262,7 @@ bad() {
 @test "where descriptors run out nothing is half a run, and no temporary folder stays" {
   failed=0
   for limit in $(seq 7 16); do
-    (ulimit -n "$limit" && exec timeout 30 "$HEDDLE" train --model simplenet --max-steps 4 --save-every 2 --threads 1 \
-      --out "r$limit") \
+    (ulimit -n "$limit" && exec timeout 30 "$HEDDLE" train $TINY --max-steps 4 --save-every 2 --threads 1 --out "r$limit") \
       >out 2>err 3>&- 4>&- 5>&- 6>&- || failed=$((failed + 1))
     [ ! -e "r$limit/losses.bin" ] || [ -e "r$limit/run.json" ] || { echo "limit $limit"; ls -a "r$limit"; return 1; }
     [ -z "$(find "r$limit" -name '.*tmp*' 2>/dev/null)" ] || { echo "limit $limit"; ls -a "r$limit"; return 1; }

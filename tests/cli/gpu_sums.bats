@@ -49,7 +49,6 @@ whole_until() {
 }
 
 @test "NCCL adds on all GPUs, of one process and of ranks, to the same weights" {
-  need_json
   need_nccl
   "$HEDDLE" $RUN --device cuda --out one --json >out
   one=$(json_get train_loss <out)
@@ -72,7 +71,6 @@ whole_until() {
 }
 
 @test "networks with statistics of the batch, clipping, and shared weights" {
-  need_json
   need_nccl
   mkdir few
   "$BUILDDIR/tests/bits/make_idx" few 138 50
@@ -90,7 +88,6 @@ whole_until() {
 }
 
 @test "a last batch of fewer samples than GPUs: a GPU without samples adds nothing" {
-  need_json
   need_nccl
   printf 'model: few\ninput: [1, 1, 2]\nlayers:\n  - flat: {op: flatten}\n  - fc1: {op: linear, out: 8}\n'\
 '  - relu1: {op: relu}\n  - fc2: {op: linear, out: 3}\n' >few.yaml

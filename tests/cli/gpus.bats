@@ -38,7 +38,6 @@ MOST_BEHIND=2 # a GPU rank counts a step at the exchange of the next one
 }
 
 @test "ranks that are shown one GPU each, as batch systems do" {
-  need_json
   "$HEDDLE" $RUN --device cuda --procs 2 --max-steps 6 --threads 1 --json >out
   for shown in '$((1 - RANK))' 1; do
     code=0
@@ -54,7 +53,6 @@ MOST_BEHIND=2 # a GPU rank counts a step at the exchange of the next one
 }
 
 @test "cuda:all takes all, and the report names them" {
-  need_json
   "$HEDDLE" $RUN --device cuda:all --max-steps 3 --json >out
   [ "$(json_get device <out)" = cuda:0,1,2 ]
   "$HEDDLE" $RUN-2 --device cuda:2,0 --procs 2 --max-steps 3 --json >out
@@ -62,7 +60,6 @@ MOST_BEHIND=2 # a GPU rank counts a step at the exchange of the next one
 }
 
 @test "the memory of each GPU, of each rank" {
-  need_json
   "$HEDDLE" $RUN --device cuda:2,0 --max-steps 3 --json >out
   [ "$(grep -Ec '^GPU memory      GPU [02]: [0-9.]+ MiB allocated, .*: weights .*data set' out)" -eq 2 ]
   [ "$(json_get gpu_memory.0.rank gpu_memory.0.gpu gpu_memory.1.rank gpu_memory.1.gpu <out)" = "0 2 0 0" ]
@@ -76,7 +73,6 @@ MOST_BEHIND=2 # a GPU rank counts a step at the exchange of the next one
 }
 
 @test "where ranks' time went: to computing, or to waiting for whom" {
-  need_json
   "$HEDDLE" launch -n 3 -- sh -c '[ "$RANK" = 1 ] || export STUB_CUDA_SKIP=1 # the others have nothing to do
     exec "$HEDDLE" '"$RUN"' --device cuda --batch 1024 --epochs 1 --threads 1 --json' >out
   [ "$(json_get rank_times.0.waited_for rank_times.2.waited_for <out)" = "1 1" ]
@@ -90,7 +86,6 @@ MOST_BEHIND=2 # a GPU rank counts a step at the exchange of the next one
 }
 
 @test "where the time of ranks on several hosts went" {
-  need_json
   mpi_missing
   [ -z "$MISSING" ] || skip "$MISSING"
   over "a b a" sh -c '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 1 ] || export STUB_CUDA_SKIP=1

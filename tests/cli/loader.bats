@@ -93,7 +93,6 @@ peak() {
 }
 
 @test "memory is flat over 50 epochs, and more workers take a ring of batches and no more" {
-  need_json
   make_pictures
   few=$(peak --epochs 2 --workers 2)
   many=$(peak --epochs 50 --workers 2)

@@ -17,7 +17,6 @@ comma_locale() {
 }
 
 @test "a decimal comma in LC_ALL: same digest, same numbers, valid JSON" {
-  need_json
   comma_locale
   printf 'lr: 0.0125\nbetas: [0.85, 0.995]\n' >c.yaml
   train --out r --config c.yaml --log-every 10

@@ -56,7 +56,6 @@ near() {
 }
 
 @test "F1 and AUC are what their definitions say, in eval, in metrics and on any layout" {
-  need_json
   mkdir d && "$BUILDDIR/tests/bits/make_idx" d 640 200
   for metric in f1 auc; do
     "$HEDDLE" train --model simplenet --data d --epochs 2 --metric $metric --out $metric --json >out
@@ -73,7 +72,6 @@ near() {
 }
 
 @test "R2 is what its definition says" {
-  need_json
   mkdir d && "$BUILDDIR/tests/bits/make_idx" d 640 200 targets
   printf 'model: r\ninput: [1, 28, 28]\nlayers:\n  - f: {op: flatten}\n  - l: {op: linear, out: 2}\nloss: mse\n' >r.yaml
   "$HEDDLE" train --model r.yaml --data d --epochs 2 --metric r2 --out r --json >out
@@ -83,7 +81,6 @@ near() {
 }
 
 @test "the best checkpoint and --patience follow the metric" {
-  need_json
   mkdir d && "$BUILDDIR/tests/bits/make_idx" d 320 100
   "$HEDDLE" train --model simplenet --data d --epochs 8 --lr 0.05 --val-split 0.2 --metric f1 --keep 99 --out r >out
   best=$(grep evaluation r/metrics.jsonl | while read -r line; do
@@ -107,7 +104,6 @@ near() {
 }
 
 @test "AUC orders samples by their scores, also where probabilities are 0 or 1 but for rounding" {
-  need_json
   mkdir d && "$BUILDDIR/tests/bits/make_idx" d 640 200
   "$HEDDLE" train --model simplenet --data d --epochs 2 --optimizer sgd --lr 300 --metric auc --out r --json >out
   near "$(by_definition auc r d)" "$(json_get test_metric <out)"
@@ -128,7 +124,6 @@ END
 }
 
 @test "labels of which a sample may have several: F1 and AUC of each, macro and micro, by their definitions" {
-  need_json
   mkdir d && "$BUILDDIR/tests/bits/make_idx" d 640 200
   several_labels d
   printf 'model: m\ninput: [1, 28, 28]\nlayers:\n  - f: {op: flatten}\n  - l: {op: linear, out: 4}\n'\
@@ -180,7 +175,6 @@ END
 }
 
 @test "a regression: the errors of each output, targets beside them, and a picture in the report" {
-  need_json
   mkdir d && "$BUILDDIR/tests/bits/make_idx" d 640 200 targets
   printf 'model: r\ninput: [1, 28, 28]\nlayers:\n  - f: {op: flatten}\n  - l: {op: linear, out: 2}\nloss: mse\n' >r.yaml
   "$HEDDLE" train --model r.yaml --data d --epochs 2 --out r >out

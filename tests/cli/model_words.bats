@@ -24,7 +24,6 @@ words() { printf '%s\n' "model: words" "input: data" "layers:" "  - fc1: {op: li
   "  - fc2: {op: linear, out: classes}" >words.yaml; }
 
 @test "a table and a built-in model are a classifier in one command" {
-  need_json
   classes mine.csv
   run_of --model mlp --data mine.csv --out r
   [ "$(tail -n 1 out | json_get test_accuracy)" = 1 ]
@@ -40,7 +39,6 @@ words() { printf '%s\n' "model: words" "input: data" "layers:" "  - fc1: {op: li
 }
 
 @test "numbers to predict have the loss mse, which is said" {
-  need_json
   numbers sums.csv
   run_of --model mlp --data sums.csv --out r
   grep -q 'the loss is mse, since the targets of sums.csv are numbers; --loss names another' out
@@ -125,9 +123,7 @@ words() { printf '%s\n' "model: words" "input: data" "layers:" "  - fc1: {op: li
 }
 
 @test "targets of zeros and ones, and whole numbers, may be more than one thing" {
-  need_json
-  awk 'BEGIN { print "a,b,target"; for (i = 0; i < 200; i++) printf "%d,%d,%d\n", i % 10, i % 7, (i % 10 > 4) }' \
-    >bits.csv
+  awk 'BEGIN { print "a,b,target"; for (i = 0; i < 200; i++) printf "%d,%d,%d\n", i % 10, i % 7, (i % 10 > 4) }' >bits.csv
   fails 2 train --model mlp --data bits.csv
   says "targets that are all zeros and ones" "--loss bce_with_logits" "--loss mse" "--loss cross_entropy"
   for loss in cross_entropy bce_with_logits mse; do

@@ -4,7 +4,7 @@
 load cli
 load ranks
 
-ENDLESS="--model simplenet --epochs 1000 --log-every 20 --threads 1 --out r"
+ENDLESS="$ENDLESS --out r"
 
 setup_file() {
   . "$SRCDIR/tests/mpi_lib.sh"
@@ -56,7 +56,7 @@ saved() {
   grep -q "^heddle: rank $1; saved step $(readlink r/last | sed 's/step-//'), continue with --resume " err || { cat err; return 1; }
   last=$(($(readlink r/last | sed 's/step-//') + 25))
   over "a b" "$HEDDLE" train --resume r --max-steps $last >out
-  "$HEDDLE" train --model simplenet --epochs 1000 --threads 1 --max-steps $last --out undisturbed >wanted
+  "$HEDDLE" train $ENDLESS --max-steps $last --out undisturbed >wanted
   [ "$(tr -d '\r' <out | grep -o 'weights_sha256.*')" = "$(grep -o 'weights_sha256.*' wanted)" ]
 }
 
@@ -108,7 +108,7 @@ saved() {
     [ "$last" -ge "$logged" ]
     last=$((last + 25))
     over "$hosts" "$HEDDLE" train --resume r --max-steps $last >out
-    "$HEDDLE" train --model simplenet --epochs 1000 --threads 1 --max-steps $last --out undisturbed >wanted
+    "$HEDDLE" train $ENDLESS --max-steps $last --out undisturbed >wanted
     [ "$(tr -d '\r' <out | grep -o 'weights_sha256.*')" = "$(grep -o 'weights_sha256.*' wanted)" ]
     rm -r r undisturbed
   done
@@ -116,7 +116,6 @@ saved() {
 
 @test "ranks and hosts are listed, and each sample is evaluated once" {
   need_mpi
-  need_json
   over "a b a" "$HEDDLE" train $TINY --threads 1 --json --out three >out 2>err
   tr -d '\r' <out >plain
   [ "$(json_get ranks hosts threads <plain)" = "3 2 1" ]
@@ -129,9 +128,7 @@ saved() {
 
 @test "where time goes, on all hosts" {
   need_mpi
-  need_json
-  over "a b a" "$HEDDLE" train --model simplenet --threads 1 --max-steps 60 --log-every 20 --json --out r \
-    --profile p.json \
+  over "a b a" "$HEDDLE" train --model simplenet --threads 1 --max-steps 60 --log-every 20 --json --out r --profile p.json \
     >out 2>err
   tr -d '\r' <out >plain
   for rank in 0 1 2; do # each computed, and waited for another one
@@ -190,7 +187,6 @@ exchanges() {
 
 @test "srun is known by its variables" {
   need_mpi
-  need_json
   over "a b" sh -c '
     rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}
     if [ -n "$OMPI_COMM_WORLD_RANK" ]; then unset OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_LOCAL_SIZE

@@ -13,7 +13,6 @@ load cli
 }
 
 @test "the JSON of predictions" {
-  need_json
   train --data digits --out r
   "$HEDDLE" predict r --index 3 --index 5 --json >out
   [ "$(wc -l <out)" -eq 1 ]
@@ -45,7 +44,6 @@ load cli
 }
 
 @test "a model in colour takes pictures through its run's transforms, as items of a data set" {
-  need_json
   "$BUILDDIR/tests/bits/make_data" pictures photos 140 50
   printf 'model: net\ninput: [3, 24, 24]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 10}\n' >net.yaml
   "$HEDDLE" train --data photos --model net.yaml --epochs 1 --out r \
@@ -80,7 +78,6 @@ END
 }
 
 @test "a grey picture of class folders is that sample, not a drawing to invert" {
-  need_json
   mkdir -p shades/train/dark shades/train/light shades/test/dark shades/test/light
   for i in 0 1 2 3 4 5 6 7; do
     for set in train test; do

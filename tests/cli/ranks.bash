@@ -1,6 +1,6 @@
 # Common to the tests of runs with several ranks.
 
-ENDLESS="--model simplenet --epochs 1000 --log-every 20 --threads 1"
+ENDLESS="$ENDLESS --threads 1"
 
 # start_ranks N ARGS...: an endless run of N ranks in the folder r, past its step 40; their pids are in PID[0], PID[1],
 # ...

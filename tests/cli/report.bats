@@ -55,7 +55,6 @@ parsed() {
 }
 
 @test "the JSON of train and of report names the page; figures are files of their own" {
-  need_json
   train --out r --log-every 5 --eval-every 10
   [ "$(json_get report <out)" = r/report.html ]
   "$HEDDLE" report r --json --svg figures >out

@@ -49,7 +49,7 @@ calls=$BUILDDIR/tests/cli/rpc_calls
   grep -q '^rank 0: rank 1 (pid [0-9]* on b) gave up: it called hd_rpc_destroy before hd_rpc_close' err ||
     { cat err; return 1; }
   [ "$MPI_KIND" = openmpi ] || skip "this mpirun gives ranks no time to say so"
-  MPI_EXTRA='--mca odls_base_sigkill_timeout 5' over "a b b" "$calls" killed 2>err && false
+  MPI_EXTRA='--mca odls_base_sigkill_timeout 2' over "a b b" "$calls" killed 2>err && false
   grep -Eq '^rank 2: rank 1 \(pid [0-9]* on b\) (was killed by signal 9|ended in the middle of the run)' err ||
     { cat err; return 1; }
 }

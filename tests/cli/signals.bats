@@ -2,8 +2,7 @@
 # digest of an undisturbed one.
 
 load cli
-
-ENDLESS="--model simplenet --epochs 1000 --log-every 20"
+WHERE=/tmp # on the disk
 
 # same_as_undisturbed FOLDER: goes on for 25 steps beyond the saved ones, and compares digest and metrics with a run
 # that nothing disturbed.
@@ -33,9 +32,9 @@ stops_and_resumes() {
   step=$(readlink r/last)
   says "heddle: stopped after step ${step#step-}, saved in r" "heddle train --resume r"
   [ "${step#step-}" -ge 40 ]
-  # Beside it are only those of epochs' ends (938 steps), which a busy machine may reach before the signal does.
+  # Beside it are only those of epochs' ends, which a busy machine may reach before the signal does.
   for other in r/step-*; do
-    [ "${other#r/}" = "$step" ] || [ $((${other#r/step-} % 938)) -eq 0 ]
+    [ "${other#r/}" = "$step" ] || [ $((${other#r/step-} % 1024)) -eq 0 ]
   done
   nothing_half_written
   same_as_undisturbed r

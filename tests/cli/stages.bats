@@ -20,7 +20,6 @@ END
 }
 
 @test "stages are printed with their layers, threads and ranks; the digest is that of the whole network" {
-  need_json
   train $MLP --threads 1 --out one
   was=$DIGEST
   train $MLP --threads 3 --stages 2 --out two
@@ -86,7 +85,6 @@ END
 }
 
 @test "the summary shows each stage" {
-  need_json
   "$HEDDLE" summary --model mlp --threads 2 --stages 2 >out
   grep -Eq '^  0  flat to relu: 100,480 parameters, [0-9]+ % of the FLOPs, 1 thread, [0-9.]+ MB of weights' out
   grep -Eq '^  1  fc2 to fc2: 1,290 parameters' out

@@ -21,7 +21,6 @@ keys="layers params trainable macs memory_bytes"
 }
 
 @test "--json: exactly the promised keys, and the table's numbers" {
-  need_json
   "$HEDDLE" summary --model cnn --json >out
   [ "$(wc -l <out)" -eq 1 ]
   [ "$(json_keys <out)" = "$keys" ]
@@ -33,13 +32,11 @@ keys="layers params trainable macs memory_bytes"
 }
 
 @test "--input replaces the model's input, for any data" {
-  need_json
   "$HEDDLE" summary --model mlp --input 3x32x32 --json >out
   [ "$(json_get layers.0.shape layers.1.macs <out)" = "[3072] 393216" ]
 }
 
 @test "the memory follows batch, threads and optimizer" {
-  need_json
   memory() { "$HEDDLE" summary --model cnn --json "$@" | json_get memory_bytes; }
   small=$(memory --batch 32 --threads 1 --optimizer sgd)
   [ "$(memory --batch 1024 --threads 1 --optimizer sgd)" -gt "$small" ]
@@ -50,7 +47,6 @@ keys="layers params trainable macs memory_bytes"
 }
 
 @test "what is frozen is not trainable and costs nothing backward, and no state is kept for it" {
-  need_json
   "$HEDDLE" summary --json >all
   "$HEDDLE" summary --json --parameters '[{match: "conv*", requires_grad: false}, {match: fc1.weight, requires_grad: '\
 'false}]' >out
@@ -62,9 +58,7 @@ keys="layers params trainable macs memory_bytes"
 }
 
 @test "costs of groups count the channels of a group alone" {
-  need_json
-  printf 'model: d\ninput: [4, 8, 8]\nlayers:\n  - deep: {op: conv2d, out: 4, kernel: 3, groups: 4}\n'\
-'  - flat: {op: flatten}\n' >d.yaml
+  printf 'model: d\ninput: [4, 8, 8]\nlayers:\n  - deep: {op: conv2d, out: 4, kernel: 3, groups: 4}\n  - flat: {op: flatten}\n' >d.yaml
   "$HEDDLE" summary --model d.yaml --json >out
   [ "$(json_get params macs <out)" = "40 1296" ]
 }

@@ -3,7 +3,7 @@
 
 load cli
 
-QUICK="--model simplenet --data random:1x28x28"
+QUICK="--model simplenet --data $FEW"
 SMALL="$QUICK --max-steps 20 --threads 1"
 
 # sweep ARGS...: a sweep; what it prints in `out`, JSON last, and the digest of its table in TABLE.
@@ -18,7 +18,6 @@ column() {
 }
 
 @test "a grid: runs in the order of keys, an ordinary run each, one table and its digest" {
-  need_json
   sweep lr=0.1,0.001 optimizer=sgd,adam --out s $SMALL
   results=train_loss,val_loss,val_accuracy,test_loss,test_accuracy
   [ "$(head -n 1 s/table.csv)" = "run,lr,optimizer,state,steps,$results,weights_sha256,reason" ]
@@ -125,7 +124,7 @@ EOF
 
 @test "a YAML file says the same as words" {
   sweep lr=0.1,0.01 seed=0..1 --out s $SMALL
-  printf 'model: simplenet\ndata: random:1x28x28\nmax_steps: 20\nvary:\n  lr: [0.1, 0.01]\n  seed: 0..1\n' >sweep.yaml
+  printf 'model: simplenet\ndata: %s\nmax_steps: 20\nvary:\n  lr: [0.1, 0.01]\n  seed: 0..1\n' "$FEW" >sweep.yaml
   sweep sweep.yaml --out t
   cmp s/table.csv t/table.csv
   sweep s/sweep.json --out u
@@ -176,9 +175,9 @@ PYTHON
 }
 
 @test "the table does not depend on jobs, processes or kills" {
-  local vary="lr=0.1,0.01,0.001 batch=32,64 seed=0..3" options="$QUICK --max-steps 50 --save-every 10"
+  local vary="lr=0.1,0.01 batch=32,64 seed=0..3" options="$QUICK --max-steps 50 --save-every 10"
   sweep $vary $options --jobs 1 --out a
-  [ "$(wc -l <a/table.csv)" -eq 25 ]
+  [ "$(wc -l <a/table.csv)" -eq 17 ]
   sweep $vary $options --jobs 2 --out b
   cmp a/table.csv b/table.csv
   "$HEDDLE" sweep $vary $options --jobs 1 --out c >first 2>first.err &
@@ -187,10 +186,10 @@ PYTHON
   wait $CHILD || { cat first.err; false; }
   CHILD=
   cmp a/table.csv c/table.csv
-  [ "$(cat first second | grep -c '^run-.*done')" -eq 24 ] # no run was trained twice
-  [ "$(cat c/run-*/history.jsonl | wc -l)" -eq 48 ]
+  [ "$(cat first second | grep -c '^run-.*done')" -eq 16 ] # no run was trained twice
+  [ "$(cat c/run-*/history.jsonl | wc -l)" -eq 32 ]
   # Killed three times, after some runs of its own each time, and then left alone.
-  for runs in $((1 + RANDOM % 5)) $((1 + RANDOM % 5)) $((1 + RANDOM % 5)); do
+  for runs in $((1 + RANDOM % 3)) $((1 + RANDOM % 3)) $((1 + RANDOM % 3)); do
     rm -f pipe
     mkfifo pipe
     "$HEDDLE" sweep $vary $options --jobs 2 --out d >pipe 2>err 3>&- &
@@ -210,7 +209,7 @@ PYTHON
 }
 
 @test "SIGTERM saves the runs, and the sweep goes on from there" {
-  local options="$QUICK --max-steps 2000 --epochs 20 --save-every 20"
+  local options="$QUICK --max-steps 2000 --epochs 40 --save-every 20"
   rm -f pipe
   mkfifo pipe
   "$HEDDLE" sweep seed=0..3 $options --jobs 2 --out s >pipe 2>err 3>&- &
@@ -327,7 +326,7 @@ refuses_runs() {
 @test "a continued sweep has runs from the same first weights" {
   for seed in 1 2; do "$HEDDLE" train $TINY --threads 1 --seed $seed --max-steps 2 --out from-$seed >out; done
   cp from-1/last/model.safetensors first.safetensors
-  local options="--model simplenet --max-steps 10 --threads 1 --init first.safetensors"
+  local options="$SMALL --max-steps 10 --init first.safetensors"
   sweep seed=0..2 $options --out s
   cp s/table.csv table.csv
   rm -r s/run-0003

@@ -136,7 +136,6 @@ score() { tail -n 1 out | sed 's/.*"test_accuracy": \([0-9.]*\).*/\1/'; }
 }
 
 @test "whole numbers of a column called target are numbers to eval as in training: it tests the same rows" {
-  need_json
   for name in target label; do
     awk -v name=$name 'BEGIN { print "a," name ",b"; for (i = 0; i < 60; i++) printf "%d,%d,%d\n", i % 7, i % 3,
         i % 11 }' >t.csv
@@ -196,7 +195,6 @@ flower_run() {
 }
 
 @test "rows of a file are predicted as those of the test set, with or without their label, in any order of columns" {
-  need_json
   flower_run
   "$HEDDLE" predict r flowers/test.csv --json >all
   "$HEDDLE" predict r --index 0 --index 29 --json >items
@@ -251,9 +249,7 @@ flower_run() {
 }
 
 @test "targets of rows stand beside what a regression makes of them" {
-  need_json
-  awk 'BEGIN { print "x,y,target"; for (i = 0; i < 100; i++) printf "%d,%d,%.1f\n", i % 9, i % 5,
-      2 * (i % 9) + i % 5 }' >reg.csv
+  awk 'BEGIN { print "x,y,target"; for (i = 0; i < 100; i++) printf "%d,%d,%.1f\n", i % 9, i % 5, 2 * (i % 9) + i % 5 }' >reg.csv
   network 2
   sed -i 's/out: 2}/out: 1}/' rows.yaml
   echo 'loss: mse' >>rows.yaml
@@ -284,7 +280,6 @@ END
 }
 
 @test "a run on arrays predicts rows of arrays and of CSV files alike, and is evaluated on both" {
-  need_json
   mkdir d
   table house.csv
   sed 1d house.csv | cut -d, -f1,2 | tr ',\n' '  ' >numbers
@@ -346,7 +341,6 @@ END
 }
 
 @test "names of classes stand in eval, in the report and in exports; scores beyond them are said" {
-  need_json
   flower_run
   "$HEDDLE" eval r --json >out
   [ "$(json_get class_names <out | tr -d ' \n')" = '["a-kind","b-kind","c-kind"]' ]
@@ -481,7 +475,6 @@ whole_prices() {
 }
 
 @test "whole numbers are numbers for a model whose file states a loss on numbers, in any column" {
-  need_json
   whole_prices prices.csv
   "$HEDDLE" train --model regression --data prices.csv --epochs 2 --out a --json >out
   no grep -q class out
@@ -545,7 +538,6 @@ whole_prices() {
 }
 
 @test "a file of one's own is evaluated whole, and the run's data as their test set, under any name" {
-  need_json
   whole_prices prices.csv
   "$HEDDLE" train --model regression --data prices.csv --epochs 2 --out r >out
   [ "$("$HEDDLE" eval r | sed -n 1p)" = "samples   10" ]
@@ -596,7 +588,6 @@ END
 }
 
 @test "bytes and floats do not stand for each other, but for pixels from 0 to 1" {
-  need_json
   for kind in u1 f4; do
     mkdir $kind
     pixels $kind/x.npy $kind 24x4x4 1

@@ -34,7 +34,6 @@ on_terminal() {
 }
 
 @test "a training job appears, its step advances, SIGKILL leaves nothing behind" {
-  need_json
   start_job --threads 1
   "$HEDDLE" top --once --json >all
   grep -q "\"pid\": $CHILD, \"model\": \"simplenet\"" all
@@ -68,7 +67,6 @@ on_terminal() {
 }
 
 @test "a job's threads are printed with their CPUs" {
-  need_json
   cpu=$(taskset -cp $$ | sed 's/.*: *//; s/[-,].*//')
   start_job --cpus "$cpu"
   seeing top --once --json >out
@@ -81,7 +79,6 @@ on_terminal() {
 }
 
 @test "the keys of JSON are stable" {
-  need_json
   start_job
   for command in devices "top --once"; do
     seeing $command --json >out
@@ -202,7 +199,6 @@ swap_used_bytes use temperature_c power_w load cpus gpus gpu_note cuda_note jobs
   "$HEDDLE" top --interval 0.1 2>err | awk '{ print } / CPU.*, load / && ++n == 2 { exit }' >out
   [ "$(grep -c ' CPU.*, load ' out)" -ge 2 ]
   no grep -q $'\e' out
-  need_json
   "$HEDDLE" top --interval 0.1 --json 2>err | head -n 3 >out
   [ "$(grep -c '^{"model": .*}$' out)" -eq 3 ]
 }
@@ -218,7 +214,6 @@ swap_used_bytes use temperature_c power_w load cpus gpus gpu_note cuda_note jobs
 }
 
 @test "another machine: use, memory, temperature and power are read below HEDDLE_SYSROOT" {
-  need_json
   mkdir -p root/proc root/sys/class/hwmon/hwmon0
   echo k10temp >root/sys/class/hwmon/hwmon0/name
   echo 63125 >root/sys/class/hwmon/hwmon0/temp1_input
@@ -235,7 +230,6 @@ swap_used_bytes use temperature_c power_w load cpus gpus gpu_note cuda_note jobs
 }
 
 @test "GPUs: a stand-in's two, a lost one, and none" {
-  need_json
   stub=$BUILDDIR/tests/unit/.libs/nvml_stub.so
   [ -e "$stub" ] || skip "this build makes no modules"
   HEDDLE_NVML=$stub STUB_GPU=lost "$HEDDLE" devices --json >out

@@ -38,7 +38,6 @@ member() {
 }
 
 @test "--json: the promised keys, numbers as nproc, lscpu and hwloc have them" {
-  need_json
   HEDDLE_SYSROOT=$PWD/nowhere topo
   [ "$(wc -l <out)" -eq 1 ]
   [ "$(json_keys <out)" = "$keys" ]
@@ -56,7 +55,6 @@ member() {
 }
 
 @test "a mask of one CPU: a budget of one, one thread there, and a run with one thread" {
-  need_json
   command -v taskset >/dev/null || skip "taskset is not installed"
   cpu=$(one_cpu)
   taskset -c "$cpu" "$HEDDLE" topo --json >out
@@ -87,7 +85,6 @@ member() {
 }
 
 @test "recorded cgroups, version 2: the tightest quota of all ancestors" {
-  need_json
   export HEDDLE_SYSROOT=$PWD/root HWLOC_SYNTHETIC="core:8 pu:2"
   member '0::/a/b/c\n'
   cgroup a/b/c cpu.max 'max 100000'
@@ -106,7 +103,6 @@ member() {
 }
 
 @test "recorded cgroups, version 1 and both together" {
-  need_json
   export HEDDLE_SYSROOT=$PWD/root HWLOC_SYNTHETIC="core:8 pu:2"
   member '4:cpu,cpuacct:/docker/x\n3:cpuset:/docker/x\n'
   cgroup cpu,cpuacct/docker/x cpu.cfs_quota_us 400000
@@ -120,7 +116,6 @@ member() {
 }
 
 @test "cgroup files that are missing or nonsense set no quota" {
-  need_json
   export HEDDLE_SYSROOT=$PWD/root HWLOC_SYNTHETIC="core:8 pu:2"
   for text in '' max garbage '-1 100000' '0 100000' '100000 0' '100000'; do
     member '0::/a\n'
@@ -154,7 +149,6 @@ in_group() {
 }
 
 @test "a live cgroup with a quota of one CPU" {
-  need_json
   for root in /sys/fs/cgroup/cpu,cpuacct /sys/fs/cgroup/cpu /sys/fs/cgroup; do
     group=$root/heddle-test-$$
     [ -e $root/cgroup.procs ] && mkdir "$group" 2>/dev/null && break
@@ -172,7 +166,6 @@ in_group() {
 }
 
 @test "policies, on two packages of two L3 groups of two cores of two CPUs" {
-  need_json
   m="pack:2 l3:2 core:2 pu:2"
   machine "$m"
   [ "$(json_get packages l3 cores pus budget <out)" = "2 4 8 16 16" ]
@@ -205,7 +198,6 @@ in_group() {
 }
 
 @test "--svg draws every CPU, in well-formed XML" {
-  need_json
   for m in "pack:2 numa:2 l3:2 core:4 pu:2" "core:1 pu:1" "pack:2 l3:8 core:8 pu:2"; do
     HWLOC_SYNTHETIC=$m "$HEDDLE" topo --svg machine.svg >/dev/null
     [ "$(grep -c '>CPU [0-9]' machine.svg)" -eq "$(HWLOC_SYNTHETIC=$m "$HEDDLE" topo --json | json_get pus)" ]
@@ -247,7 +239,6 @@ in_group() {
 }
 
 @test "more threads than the machine has: a warning, and the run goes on with them" {
-  need_json
   train
   wanted=$DIGEST
   many=$(($(nproc) + 3))
@@ -268,7 +259,6 @@ in_group() {
 }
 
 @test "a new run keeps off the CPU of a running one" {
-  need_json
   [ "$(nproc)" -ge 2 ] || skip "there is one CPU"
   cpu=$(one_cpu)
   start --model simplenet --epochs 1000000 --cpus "$cpu" --log-every 1

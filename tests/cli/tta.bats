@@ -100,7 +100,6 @@ assert max(abs(a - b) for a, b in zip(found, wanted)) < 1e-5, (found, wanted)'
 
 @test "a run evaluates so, with weights that are those of a run without, and so does what evaluates it" {
   make_data
-  need_json
   small plain
   small viewed --tta mirror+translate --val-split 0.1 --metric f1
   "$HEDDLE" eval viewed --json >evaluated
@@ -120,7 +119,6 @@ assert max(abs(a - b) for a, b in zip(found, wanted)) < 1e-5, (found, wanted)'
 
 @test "targets that transforms make, and those of other losses, are judged too" {
   make_data
-  need_json
   small hard --tta mirror
   small soft --tta mirror --transforms '[to_float, normalise, one_hot]'
   python3 -c 'import json

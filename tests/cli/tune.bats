@@ -29,7 +29,6 @@ rows() {
 }
 
 @test "--json: the promised keys, and the digest that train gets after as many steps" {
-  need_json
   tune --json >out
   [ "$(json_keys <out)" = "model data isa batch cpus cpu settings best law steps load busy weights_sha256" ]
   [ "$(json_get settings.0 <out | json_keys)" = \

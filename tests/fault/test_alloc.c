@@ -61,11 +61,11 @@ static hd_status evaluation(hd_ctx *ctx) {
   return status == HD_OK ? hd_digest(hex, ctx, out) : status;
 }
 
-static int leftovers(void) {
-  char command[2 * SCRATCH_PATH_BYTES];
-  snprintf(command, sizeof command, "test -z \"$(find '%s' -name '*.tmp*' 2>/dev/null)\"", out);
-  return system(command) != 0;
+static int is_leftover(const char *path, const struct stat *info, int kind, struct FTW *where) {
+  return strstr(path + where->base, ".tmp") != NULL;
 }
+
+static int leftovers(void) { return nftw(out, is_leftover, 16, FTW_PHYS) == 1; }
 
 /* Once without a failure: what libraries keep is there from now on. */
 static held warm_up(hd_status (*work)(hd_ctx *ctx), void (*before)(void)) {
@@ -133,13 +133,37 @@ static hd_status planning(hd_ctx *ctx) {
 
 static void remove_run(void) { scratch_remove(out); }
 
+static const char *copy_from, *copy_to;
+
+static int copy_one(const char *path, const struct stat *info, int kind, struct FTW *where) {
+  char to[SCRATCH_PATH_BYTES], bytes[1 << 16];
+  snprintf(to, sizeof to, "%s%s", copy_to, path + strlen(copy_from));
+  if (kind == FTW_D)
+    return mkdir(to, 0755);
+  if (kind == FTW_SL) {
+    const ssize_t length = readlink(path, bytes, sizeof bytes - 1);
+    bytes[length < 0 ? 0 : length] = 0;
+    return symlink(bytes, to);
+  }
+  FILE *file = fopen(path, "rb");
+  const size_t length = file ? fread(bytes, 1, sizeof bytes, file) : 0;
+  put_file(to, bytes, length);
+  return !file || fclose(file) != 0 || length == sizeof bytes;
+}
+
+static void copy_run(const char *from, const char *to) {
+  copy_from = from, copy_to = to;
+  if (nftw(from, copy_one, 16, FTW_PHYS) != 0)
+    bail_out("the run to start from cannot be copied");
+}
+
 /* The run that the first sweep ended with, as it was. */
 static void restore_run(void) {
-  char command[3 * SCRATCH_PATH_BYTES];
-  snprintf(command, sizeof command, "cd '%s' && { [ -d kept ] || cp -a run kept; } && rm -rf run && cp -a kept run",
-           scratch());
-  if (system(command) != 0)
-    bail_out("the run to start from cannot be copied");
+  static char *kept;
+  if (!kept)
+    copy_run(out, kept = strdup(in_scratch("kept")));
+  scratch_remove(out);
+  copy_run(kept, out);
 }
 
 static void keep_run(void) {}

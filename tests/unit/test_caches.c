@@ -33,8 +33,8 @@ static hd_local_group *founder;
 
 static hd_status train(finding *out, hd_ctx *ctx, hd_local_group *local, const char *model, const char *threads,
                        const char *name) {
-  const char *const settings[] = {"model", model, "data",      "digits", "threads", threads,
-                                  "cpus",  "0-3", "max-steps", "12",     "out",     name};
+  const char *const settings[] = {
+      "model", model, "data", "random:1x28x28", "threads", threads, "cpus", "0-3", "max-steps", "12", "out", name};
   hd_config *config;
   hd_session *s;
   HD_TRY(hd_config_create(&config, ctx));

@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "heddle/dataset.h"
 #include "heddle/loader.h"
@@ -211,6 +212,7 @@ static void test_balanced(void) {
 }
 
 int main(void) {
+  alarm(60); /* a loader that hangs is a failure, too */
   hd_ctx_create(&ctx);
   test_workers("[to_float, normalise]");
   test_workers(augmented);

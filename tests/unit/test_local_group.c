@@ -16,6 +16,7 @@
 #include "exec/exchange/local_group_join.h"
 #include "exec/exchange/local_group_state.h"
 #include "platform/clock.h"
+#include "platform/process.h"
 #include "platform/spawn.h"
 #include "tap.h"
 #include "train/session/rank_threads.h"
@@ -389,6 +390,18 @@ static void fill_stderr(void) {
   dup2(ends[1], STDERR_FILENO);
 }
 
+/* Rank 1 leaves and ends; to the others, whose threads that watch have had time to look, nothing has happened. */
+static hd_status outlive(hd_local_group *local) {
+  const int rank = hd__local_group_rank(local);
+  if (rank == 1)
+    return HD_OK;
+  for (hd_rank_view view; view = hd__local_group_view(local, 1),
+                          view.state != HD_RANK_LEFT || !hd__process_read(view.pid, view.start).has_ended;)
+    usleep(1000);
+  usleep(300000);
+  return hd__local_group_check(local, ctx);
+}
+
 /* A rank: waits at barriers until one fails. */
 static int be_rank(const char *what, const char *path) {
   hd_local_group *local;
@@ -397,7 +410,9 @@ static int be_rank(const char *what, const char *path) {
   signal(SIGSEGV, SIG_DFL); /* a sanitizer ends otherwise */
   hd_status status = hd__local_group_join_launched(&local, ctx, WAIT_S);
   const int rank = hd__local_group_rank(local);
-  if (status == HD_OK) {
+  if (status == HD_OK && !strcmp(what, "leaves")) {
+    status = outlive(local);
+  } else if (status == HD_OK) {
     hd__local_group_set_timeout(local, strcmp(what, "late") ? WAIT_S : 0.3);
     hd__local_group_step(local, STEP);
     if (!strcmp(what, "deaf") && rank == BUSY)
@@ -410,7 +425,7 @@ static int be_rank(const char *what, const char *path) {
   report(path, status, hd_ctx_message(ctx));
   hd__local_group_leave(local);
   hd_ctx_destroy(ctx);
-  return status == HD_E_PEER ? 4 : 5;
+  return status == HD_OK ? 0 : status == HD_E_PEER ? 4 : 5;
 }
 
 static pid_t start_rank(int fd, const char *what, int rank, const char *path) {
@@ -491,6 +506,23 @@ static void test_loss(const char *what, int number, const char *text) {
   hd__local_group_leave(founder);
 }
 
+static void test_leaving(void) {
+  char path[RANKS][SCRATCH_PATH_BYTES];
+  pid_t pid[RANKS];
+  if (hd__local_group_found(&founder, ctx, RANKS, false) != HD_OK)
+    bail_out("%s", hd_ctx_message(ctx));
+  for (int r = 0; r < RANKS; r++) {
+    snprintf(path[r], sizeof path[r], "%s", in_scratch("leaves-%d", r));
+    pid[r] = start_rank(hd__local_group_fd(founder), "leaves", r, path[r]);
+  }
+  is_int(end_of(pid[1]), 0, "a rank leaves and ends");
+  for (int r = 0; r < RANKS; r += 2) {
+    is_int(end_of(pid[r]), 0, "which is no loss to rank %d", r);
+    diag("%s", read_report(path[r]));
+  }
+  hd__local_group_leave(founder);
+}
+
 static void test_orphans(void) {
   char path[SCRATCH_PATH_BYTES], own[SCRATCH_PATH_BYTES + 16], want[128];
   int how, heard = 0, ended = 0, silent = 1; /* rank 1 looks at nothing */
@@ -531,6 +563,7 @@ int main(int argc, char **argv) {
   test_loss("late", 0, "is alive, but has not reached a barrier for 0 s");
   test_loss("busy", SIGKILL, "was killed by signal 9 (Killed) after step 7");
   test_loss("deaf", SIGKILL, "was killed by signal 9 (Killed) after step 7"); /* with a pipe that is full */
+  test_leaving();
   test_orphans();
   hd_ctx_destroy(ctx);
   return done_testing();

@@ -249,8 +249,8 @@ static int record_hybrid(const char *path) {
 
 /* A short run of three threads. */
 static hd_session *run(const char *name) {
-  static const char *const settings[] = {"model", "simplenet", "data", "digits", "max-steps",
-                                         "3",     "threads",   "3",    NULL};
+  static const char *const settings[] = {"model",   "simplenet", "data", "random:1x28x28", "max-steps", "3",
+                                         "threads", "3",         NULL};
   hd_config *config;
   hd_session *session = NULL;
   hd_config_create(&config, ctx);

@@ -78,8 +78,8 @@ static void at_event(void *last, const hd_event *event) {
 }
 
 static void count_in(hd_ctx *ctx, const char *model, const char *threads, const char *more, const char *value) {
-  const char *const settings[] = {"model",     model, "data",      "digits", "threads", threads,
-                                  "max-steps", "40",  "log-every", "1000",   more,      value};
+  const char *const settings[] = {"model",     model, "data",      "random:1x28x28", "threads", threads,
+                                  "max-steps", "40",  "log-every", "1000",           more,      value};
   int last = 40;
   hd_config *config;
   hd_session *session;

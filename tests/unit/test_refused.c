@@ -63,7 +63,7 @@ static void at_event(void *notes, const hd_event *event) {
 
 /* The output of a run: its notes, then its digest. */
 static void run(FILE *to) {
-  const char *const settings[] = {"model", "simplenet", "data", "digits", "max-steps", "700", "epochs", "1"};
+  const char *const settings[] = {"model", "simplenet", "data", "random:1x28x28", "max-steps", "120", "epochs", "1"};
   hd_ctx *ctx;
   hd_config *config;
   hd_session *session;
@@ -71,7 +71,7 @@ static void run(FILE *to) {
     return;
   hd_config_create(&config, ctx);
   hd_config_set(config, ctx, "out", in_scratch("run-%d", (int)getpid()));
-  hd_config_set(config, ctx, "eval-every", "300"); /* several regions */
+  hd_config_set(config, ctx, "eval-every", "50"); /* several regions */
   hd_config_set(config, ctx, "threads", getenv("THREADS"));
   hd_config_set(config, ctx, "placement", "all");
   if (getenv("WORKERS")) {

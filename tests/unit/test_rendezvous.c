@@ -14,7 +14,7 @@
 #include "platform/spawn.h"
 #include "tap.h"
 
-enum { MOST = 4, WAIT_S = 120 };
+enum { MOST = 4, WAIT_S = 20, FEW_S = 5 };
 
 static hd_ctx *ctx;
 
@@ -140,9 +140,9 @@ static void test_refused(void) {
   expect(&c[0], HD_E_TIMEOUT, "On several hosts start them with `mpirun -n 2 PROGRAM`", "this host");
 
   at = method_of("doubled");
-  c[0] = comer_of(at, 0, 3, WAIT_S);
-  c[1] = comer_of(at, 1, 3, WAIT_S);
-  c[2] = comer_of(at, 1, 3, WAIT_S);
+  c[0] = comer_of(at, 0, 3, FEW_S);
+  c[1] = comer_of(at, 1, 3, FEW_S);
+  c[2] = comer_of(at, 1, 3, FEW_S);
   meet(c, 3);
   expect(&c[0], HD_E_USAGE, "each rank once, found rank 1 in pid", "doubled");
   const int second = c[1].status == HD_E_PEER; /* which of them came first */
@@ -158,8 +158,8 @@ static void test_refused(void) {
   expect(&c[!late], HD_E_TIMEOUT, "rank 1 did not", "the other one");
 
   at = method_of("sizes");
-  c[0] = comer_of(at, 0, 2, WAIT_S);
-  c[1] = comer_of(at, 1, 3, WAIT_S);
+  c[0] = comer_of(at, 0, 2, FEW_S);
+  c[1] = comer_of(at, 1, 3, FEW_S);
   meet(c, 2);
   expect(&c[0], HD_E_USAGE, "found 2 in rank 0 and 3 in rank 1", "another size");
   expect(&c[1], HD_E_USAGE, "found 2 in rank 0 and 3 in rank 1", "another size");
