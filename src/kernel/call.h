@@ -151,6 +151,9 @@ typedef struct hd_hyper {
   float step_size;  /* lr / (1 - beta1^t) */
   float sqrt_bias2; /* sqrt(1 - beta2^t) */
   int32_t normalize_weight;
+  float alpha, one_minus_alpha;
+  int32_t centered;
+  float gradient_step; /* as step_size, of what the gradient adds by itself */
 } hd_hyper;
 
 enum { HD_MAX_STATES = 3 }; /* that an optimizer keeps of an element */

@@ -28,6 +28,7 @@ typedef struct hd_update_step {
   int64_t step;        /* from 0 */
   double lr;           /* of the step */
   double momentum;     /* of the step: momentum, or the first of betas */
+  double (*momentum_at)(const struct hd_schedule *schedule, int64_t step); /* NULL: that of all steps is the same */
 } hd_update_step;
 
 enum { HD_OPTIMIZER_SETTINGS = 8, HD_OPTIMIZERS_BYTES = 160 };

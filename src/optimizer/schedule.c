@@ -71,8 +71,15 @@ void hd__schedule_at(const hd_schedule *s, int64_t step, double *lr, double *mom
     *momentum = cycled;
 }
 
+static double momentum_at(const hd_schedule *s, int64_t step) {
+  double lr, momentum;
+  hd__schedule_at(s, step, &lr, &momentum);
+  return momentum;
+}
+
 void hd__schedule_hyper(hd_hyper *out, const hd_schedule *s, int64_t step) {
   hd_update_step at = {.schedule = s, .value = s->settings.value, .step = step};
+  at.momentum_at = s->rule->cycles ? momentum_at : NULL;
   hd__schedule_at(s, step, &at.lr, &at.momentum);
   const double decay = at.value[HD_SET_weight_decay];
   *out = (hd_hyper){.op = (int32_t)s->optimizer->op,

@@ -22,6 +22,11 @@
 #define HD_ROW_adjust_lr                                                                                               \
   CHOICE, "none", 0, 0, HD_CHOICES("none", "original", "match_rms_adamw"), "A",                                        \
       "adapt the learning rate to the shape of each weight"
+#define HD_ROW_alpha REAL, "0.99", 0, 1, NULL, "X", "decay rate of the mean of squares"
+#define HD_ROW_centered FLAG, "", 0, 0, NULL, NULL, "divide by the standard deviation of the gradient (default: off)"
+#define HD_ROW_momentum_decay REAL, "0.004", 0, 1000, NULL, "X", "how fast the momentum grows to the first of --betas"
+#define HD_ROW_decoupled_weight_decay                                                                                  \
+  FLAG, "", 0, 0, NULL, NULL, "multiply the weights by the decay, as adamw does (default: off)"
 #define HD_ROW_schedule CHOICE, "const", 0, 0, hd__schedule_names, "S", "learning-rate schedule"
 #define HD_ROW_step_size INT, "", 1, 1000000, NULL, "EPOCHS", "epochs between two multiplications by --gamma"
 #define HD_ROW_gamma REAL, "0.1", 0, 10, NULL, "X", "factor of the learning rate"
@@ -44,6 +49,10 @@
   ROW(ns_steps)                                                                                                        \
   ROW(normalize_weight)                                                                                                \
   ROW(adjust_lr)                                                                                                       \
+  ROW(alpha)                                                                                                           \
+  ROW(centered)                                                                                                        \
+  ROW(momentum_decay)                                                                                                  \
+  ROW(decoupled_weight_decay)                                                                                          \
   ROW(schedule)                                                                                                        \
   ROW(step_size)                                                                                                       \
   ROW(gamma)                                                                                                           \

@@ -75,7 +75,10 @@ static hd_hyper random_hyper(random_stream *random) {
                     .one_minus_beta2 = 1 - beta2,
                     .eps = 1e-8f,
                     .step_size = 3 * lr,
-                    .sqrt_bias2 = 0.3f};
+                    .sqrt_bias2 = 0.3f,
+                    .alpha = 0.99f,
+                    .one_minus_alpha = 0.01f,
+                    .gradient_step = lr};
 }
 
 /* Any settings that decide which states are kept. */
@@ -85,6 +88,7 @@ static update_case random_update(const hd_optimizer_rule *rule, random_stream *r
   for (const hd_update_setting *s = hd__update_settings; s->name; s++)
     settings.value[s->value] = random_below(random, 2);
   c.hyper.momentum = settings.value[HD_SET_momentum] > 0 || rule->matrices ? 0.9f : 0;
+  c.hyper.centered = settings.value[HD_SET_centered] > 0;
   c.kept = hd__optimizer_kept(rule, &settings);
   for (int f = 0; f < FIELDS; f++)
     c.field[f] = some_floats(random, count, 1);
@@ -174,7 +178,7 @@ static void check_not_finite(const hd_optimizer_rule *rule) {
         destroy_fields(c.field, FIELDS);
       }
   update_case huge = random_update(rule, &random, 40);
-  huge.hyper.step_size = huge.hyper.lr = huge.hyper.decay_keep = 3e38f;
+  huge.hyper.step_size = huge.hyper.lr = huge.hyper.decay_keep = huge.hyper.gradient_step = 3e38f;
   huge.hyper.sqrt_bias2 = 1000;
   for (int i = 0; i < 40; i++)
     floats_of(&huge.field[0])[i] = floats_of(&huge.field[1])[i] = 9;

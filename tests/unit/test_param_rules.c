@@ -124,7 +124,7 @@ static void test_refused(void) {
   check_text("[{match: a, optimiser: sgd}]",
              "rules:1: expected a known key, found 'optimiser'; did you mean 'optimizer'?");
   check_text("[{match: a, optimizer: sdg}]",
-             "rules:1: expected one of sgd, adam, adamw, muon as 'optimizer', found 'sdg'; did you mean 'sgd'?");
+             "rules:1: expected one of sgd, adam, adamw, muon, lion, rmsprop, nadam as 'optimizer', found 'sdg'; did you mean 'sgd'?");
   check_text("[{match: a, momentum: 2}]",
              "rules:1: expected a number from 0 to 1 as 'momentum', found '2'; write one in that range");
   check_text("[{match: a, betas: [0.9, 1]}]",
@@ -190,9 +190,9 @@ static void test_optimizers(void) {
   }
   hd__plan_destroy(plan);
   is_refused("parameters: [{match: 'fc1.*', momentum: 0.9}]\n",
-             "momentum for the optimizer sgd or muon, found it for 'fc1.weight' of adam");
+             "momentum for the optimizer sgd, muon or rmsprop, found it for 'fc1.weight' of adam");
   is_refused("parameters: [{match: 'fc1.*', optimizer: sgd, eps: 0.1}]\n",
-             "eps for the optimizer adam or adamw, found it for 'fc1.weight' of sgd");
+             "eps for the optimizer adam, adamw, rmsprop or nadam, found it for 'fc1.weight' of sgd");
   is_refused("parameters: [{op: linear, optimizer: sgd, nesterov: true}]\n", "a momentum above 0 beside nesterov");
 }
 
