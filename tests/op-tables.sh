@@ -20,6 +20,7 @@ sees chain src/op/mse/mse.h 's/fma(d, d, s)/fma(d, s, d)/' '^> | `mse` | 16 chai
 sees "optimizer's chain" src/optimizer/sgd/sgd.h 's/`d = m1`/`d = 2 m1`/' '^> | `sgd` | .*`d = 2 m1`'
 "$tree/tools/op-tables" --write && "$tree/tools/op-tables" && grep -q '`p` | 0 to 1 | `0.25`' "$tree/docs/model-files.md"
 result $? "--write puts them into the pages"
+sees "optimizer's default" src/optimizer/lion/lion.c 's/0\.0001/0.0002/' '^> | `lion` | `lr` 0.0002'
 sees 'optimizer without a chain' src/optimizer/adam/adam.h 's/w1:/weight:/' 'expected the chain `w1: `'
 sees 'kernel without a chain' src/op/relu/relu.h '/dx:/d' 'expected the chain `dx: `'
 echo "1..$count"
