@@ -301,9 +301,9 @@ static void bench_update(const hd_kernels *table, hd_op op, const char *name, in
                    .sqrt_bias2 = 1};
   m.u = (hd_update){.g = p[0], .w = p[1], .w1 = p[4], .count = count, .hyper = &m.h};
   if (op != HD_OP_sgd || state)
-    m.u.m = p[2], m.u.m1 = p[5];
+    m.u.s[0] = p[2], m.u.s1[0] = p[5];
   if (op != HD_OP_sgd)
-    m.u.v = p[3], m.u.v1 = p[6];
+    m.u.s[1] = p[3], m.u.s1[1] = p[6];
   report_mover(&m, run_update, name);
   for (int i = 0; i < 7; i++)
     free(p[i]);

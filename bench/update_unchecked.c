@@ -10,8 +10,8 @@ static void unchecked_sgd_fill(hd_kernels *table);
 static void unchecked_adam_fill(hd_kernels *table);
 void hd__update_fill_unchecked(hd_kernels *table);
 
-#include "op/adam/adam_cpu.c"
-#include "op/sgd/sgd_cpu.c"
+#include "optimizer/adam/adam_cpu.c"
+#include "optimizer/sgd/sgd_cpu.c"
 
 void hd__update_fill_unchecked(hd_kernels *table) {
   unchecked_sgd_fill(table);

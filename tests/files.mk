@@ -30,7 +30,7 @@ unit_tests = tests/unit/test_bench tests/unit/test_digits tests/unit/test_doctor
   tests/unit/test_file tests/unit/test_hdmath tests/unit/test_idx tests/unit/test_losses tests/unit/test_barrier \
   tests/unit/test_barrier_lines tests/unit/test_caches tests/unit/test_owed_evaluation \
   tests/unit/test_arithmetic_version \
-  tests/unit/test_num_threads tests/unit/test_param_rules tests/unit/test_placement tests/unit/test_pool \
+  tests/unit/test_num_threads tests/unit/test_optimizers tests/unit/test_param_rules tests/unit/test_placement tests/unit/test_pool \
   tests/unit/test_predict tests/unit/test_quota tests/unit/test_loader \
   tests/unit/test_batch_ring tests/unit/test_sampler tests/unit/test_safetensors tests/unit/test_scaling \
   tests/unit/test_schedule tests/unit/test_settings tests/unit/test_summary tests/unit/test_tensor \

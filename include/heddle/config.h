@@ -43,7 +43,7 @@ typedef struct hd_option {
   const char *name;
   hd_option_kind kind;
   hd_option_type type;
-  const char *fallback;       /* default as text, "" for none */
+  const char *fallback;       /* default as text, "" for none; that of a chosen optimizer: hd_config_get */
   double min, max;            /* bounds, both included, of INT, REAL, PAIR (below max) and numbers of threads; else 0 */
   const char *const *choices; /* CHOICE: the text of each value, ends with NULL; else NULL */
   const char *arg;            /* the value's name in help, NULL for a flag */

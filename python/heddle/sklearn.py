@@ -49,10 +49,11 @@ def _warn(x: Any, std: Any = None) -> None:
 
 
 class _Network(BaseEstimator):
-    """What both estimators share: parameters, the network, the run."""
+    """What both estimators share: parameters, the network, the run. An lr or a weight_decay of None is the default of
+    the optimizer, any that `heddle train` has."""
 
     def __init__(self, model: Any = None, hidden: Sequence[int] = (100,), epochs: float = 200, batch: int = 32,
-                 optimizer: str = "adam", lr: float = 0.003, weight_decay: float | None = None, seed: int = 0,
+                 optimizer: str = "adam", lr: float | None = 0.003, weight_decay: float | None = None, seed: int = 0,
                  threads: Any = "auto", options: dict[str, Any] | None = None) -> None:
         self.model = model
         self.hidden = hidden

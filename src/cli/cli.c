@@ -170,7 +170,7 @@ static int is_wanted(const hd_option *option, const char *const *names) {
 void cli_help_width(void) { cli_print_within(cli_columns() ? cli_columns() : HELP_COLUMNS); }
 
 void cli_print_entry(const char *name, const char *text) {
-  if (strlen(name) <= HELP_COLUMN - 3) {
+  if (strlen(name) <= HELP_COLUMN - 4) { /* two blanks behind it, by which tools/list-options knows it */
     cli_print("  %-*s \t%s\n", HELP_COLUMN - 3, name, text);
   } else {
     cli_print("  %s\n", name);

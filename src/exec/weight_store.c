@@ -30,7 +30,7 @@ static void fill_directory(hd_directory *directory, const hd_plan *plan) {
     entry->running = param->is_running;
     entry->trained = !param->frozen && !param->is_running;
     entry->update = (int32_t)plan->groups[param->group].update;
-    entry->states = entry->trained && plan->trains ? plan->groups[param->group].states : 0;
+    entry->kept = entry->trained && plan->trains ? plan->groups[param->group].kept : 0;
     entry->rows = param->rows;
     entry->c = param->c;
     entry->h = param->h;
@@ -43,7 +43,8 @@ static void fill_directory(hd_directory *directory, const hd_plan *plan) {
     *entry = directory->entry[param];
     snprintf(entry->name, sizeof entry->name, "%s", alias);
     entry->same_as = param;
-    entry->trained = entry->states = 0;
+    entry->trained = 0;
+    entry->kept = 0;
   }
 }
 
@@ -75,8 +76,8 @@ static bool is_sound_entry(const hd_directory *d, const hd_store_entry *e) {
       return false;
     elems *= side[i];
   }
-  if (e->states < 0 || e->states > d->states || (e->states > 0 && !e->trained) || e->update < 0 ||
-      e->update > HD_OP_COUNT)
+  if (e->kept >> d->states || (e->kept && !(e->trained && hd__optimizer_may_keep((hd_op)e->update, e->kept))) ||
+      e->update < 0 || e->update > HD_OP_COUNT)
     return false;
   if (e->shape.rank < 0 || e->shape.rank > HD_MAX_DIMS)
     return false;

@@ -17,18 +17,19 @@
 #include "plan/plan.h"
 #include "platform/segment.h"
 
-enum { HD_MAX_STATES = 2, HD_NAME_BYTES = 96 };
+enum { HD_NAME_BYTES = 96 };
 
 typedef struct hd_store_entry {
   char name[HD_NAME_BYTES];
-  hd_shape shape;         /* in files */
-  int32_t op;             /* hd_op of the layer that owns it */
-  int32_t same_as;        /* the entry that this is an alias of, -1: none */
-  int32_t running;        /* 1: a running statistic */
-  int32_t trained;        /* 1: updated by its gradient: has room for optimizer states */
-  int32_t update, states; /* the optimizer's hd_op, and how many states it keeps */
-  int32_t rows, c, h, w;  /* memory order, see hd_param */
-  int64_t offset;         /* floats, inside each buffer of weights and, if trained, of every state */
+  hd_shape shape;        /* in files */
+  int32_t op;            /* hd_op of the layer that owns it */
+  int32_t same_as;       /* the entry of which this is another name, -1: none */
+  int32_t running;       /* 1: a running statistic */
+  int32_t trained;       /* 1: follows its gradient: has room for optimizer states, */
+  int32_t update;        /* of which this hd_op keeps some, */
+  uint32_t kept;         /* a bit for each state of its rule */
+  int32_t rows, c, h, w; /* memory order, see hd_param */
+  int64_t offset;        /* floats, inside each buffer of weights and, if trained, of every state */
 } hd_store_entry;
 
 typedef struct hd_directory {

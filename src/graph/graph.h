@@ -18,7 +18,7 @@
 #include "base/tools_api.h"
 #include "base/shape.h"
 #include "base/status.h"
-#include "graph/update_settings.h"
+#include "optimizer/update_settings.h"
 #include "heddle/dtype.h"
 #include "op/op.h"
 

@@ -6,6 +6,7 @@
 
 #include "base/nearest.h"
 #include "base/text_buffer.h"
+#include "optimizer/optimizer.h"
 
 enum { MAX_RULES = 1000, MAX_KEYS = 40 };
 
@@ -97,7 +98,7 @@ static hd_status check_list(hd_ctx *ctx, const hd_yaml_node *rules) {
 static void set(hd_param *param, const rule *r) {
   if (r->frozen)
     param->frozen = !r->requires_grad;
-  hd__update_settings_follow(&param->update, &r->update);
+  hd__optimizer_follow(&param->update, &r->update);
 }
 
 /* "conv1.weight, conv1.bias, ...": the names that a rule can match. */

@@ -135,30 +135,36 @@ typedef struct hd_call {
   hd_draw draw;        /* dropout */
 } hd_call;
 
-/* The scalars of one update, computed once a step in double and rounded to float. */
+/* The scalars of one update, computed once a step in double and rounded to float. An optimizer has those that its rule
+ * sets (optimizer/optimizer.h), beside the ones of all. */
 typedef struct hd_hyper {
-  int32_t op;       /* the update: a hd_op */
-  float grad_scale; /* clipping; 1 without */
-  float lr;
-  float weight_decay; /* sgd, adam: added to the gradient */
-  float decay_keep;   /* adamw: 1 - lr * weight_decay */
-  float momentum;     /* sgd */
-  int32_t nesterov;   /* sgd */
+  int32_t op;         /* the update: a hd_op */
+  float grad_scale;   /* clipping; 1 without */
+  float lr;           /* of the step */
+  float weight_decay; /* for chains that add it to the gradient, */
+  float decay_keep;   /* and for those that multiply the weight: 1 - lr * weight_decay */
+  int32_t idle;       /* 1: the group is not trained any more: all stays as it is */
+
+  float momentum;
+  int32_t nesterov;
   float beta2, one_minus_beta1, one_minus_beta2, eps;
-  float step_size;          /* lr / (1 - beta1^t) */
-  float sqrt_bias2;         /* sqrt(1 - beta2^t) */
-  int32_t idle;             /* 1: the group is no longer trained: everything stays as it is */
-  int32_t normalize_weight; /* muon */
+  float step_size;  /* lr / (1 - beta1^t) */
+  float sqrt_bias2; /* sqrt(1 - beta2^t) */
+  int32_t normalize_weight;
+  float alpha, one_minus_alpha;
+  int32_t centered;
+  float gradient_step; /* as step_size, of what the gradient adds by itself */
 } hd_hyper;
 
-/* One optimizer step for `count` elements. Reads version t, writes version t+1; out may not alias in.
+enum { HD_MAX_STATES = 3 }; /* that an optimizer keeps of an element */
+
+/* One optimizer step for `count` elements. Reads version t, writes version t+1; out may not alias in. The states are
+ * those of the optimizer's rule; one that is not kept is NULL. The chains are those of optimizer/NAME/NAME.h.
  *
- * The chains are those of op/sgd/sgd.h, adam.h, adamw.h and muon.h; sgd without momentum has no state, m is NULL then.
- *
- * Returns 1 if any g, w1, m1 or v1 is not finite, else 0. Any alignment and count. */
+ * Returns 1 if any g, w1 or element of s1 is not finite, else 0. Any alignment and count. */
 typedef struct hd_update {
-  const float *g, *w, *m, *v;
-  float *w1, *m1, *v1;
+  const float *g, *w, *s[HD_MAX_STATES];
+  float *w1, *s1[HD_MAX_STATES];
   int64_t count;
   const hd_hyper *hyper;
 } hd_update;

@@ -90,10 +90,10 @@ HD_BOTH int cuda_keeps(const hd_cuda_chunks *p, const hd_hyper *h, int64_t e) {
   if (!h->idle)
     return 0;
   p->w1[e] = p->w[e];
-  if (p->m)
-    p->m1[e] = p->m[e];
-  if (p->v)
-    p->v1[e] = p->v[e];
+  HD_UNROLL
+  for (int s = 0; s < HD_MAX_STATES; s++)
+    if (p->s[s])
+      p->s1[s][e] = p->s[s][e];
   return 1;
 }
 

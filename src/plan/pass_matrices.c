@@ -33,8 +33,8 @@ static void add_matrix(hd_plan *plan, int p) {
       .turned = rows > columns,
       .rows = rows > columns ? columns : rows,
       .columns = rows > columns ? rows : columns,
-      .rounds = (int)settings->value[HD_SET_NS_STEPS],
-      .lr_factor = lr_factor((hd_update_adjust)settings->value[HD_SET_ADJUST_LR], (double)rows, (double)columns)};
+      .rounds = (int)settings->value[HD_SET_ns_steps],
+      .lr_factor = lr_factor((hd_update_adjust)settings->value[HD_SET_adjust_lr], (double)rows, (double)columns)};
   m->x[0] = take(plan, rows * columns);
   m->x[1] = take(plan, rows * columns);
   m->gram = take(plan, m->rows * m->rows);
@@ -45,14 +45,15 @@ hd_status hd__pass_matrices(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *
   HD_TRY(HD_NEW(plan->matrices, plan->param_count + 1, ctx, "out of memory while planning"));
   for (int p = 0; p < plan->param_count; p++) {
     const hd_value *value = &plan->graph->values[plan->graph->params[p].value];
+    const hd_optimizer_rule *optimizer = plan->groups[plan->params[p].group].optimizer;
     char shape[HD_SHAPE_TEXT_BYTES];
-    if (!plan->params[p].trained || plan->groups[plan->params[p].group].update != HD_OP_muon)
+    if (!plan->params[p].trained || !optimizer->matrices)
       continue;
     if (value->shape.rank < 2)
       return hd__fail(ctx, HD_E_USAGE,
-                      "parameters: expected weights of two or more dimensions for the optimizer muon, found '%s' of "
+                      "parameters: expected weights of two or more dimensions for the optimizer %s, found '%s' of "
                       "shape %s; give it another by a rule, such as {match: '%s', optimizer: sgd}",
-                      value->name, hd__shape_text(shape, sizeof shape, &value->shape), value->name);
+                      optimizer->name, value->name, hd__shape_text(shape, sizeof shape, &value->shape), value->name);
     plan->params[p].is_matrix = true;
     add_matrix(plan, p);
   }

@@ -17,7 +17,11 @@ static int group_of(hd_plan *plan, const hd_update_settings *settings) {
   if (g == plan->group_count) {
     hd_plan_group *group = &plan->groups[plan->group_count++];
     group->settings = *settings;
-    group->update = hd__update_settings_op(&group->states, settings);
+    group->optimizer = hd__optimizer_of(settings);
+    group->update = group->optimizer->op;
+    group->kept = hd__optimizer_kept(group->optimizer, settings);
+    while (group->kept >> group->states)
+      group->states++;
   }
   return g;
 }
@@ -25,29 +29,17 @@ static int group_of(hd_plan *plan, const hd_update_settings *settings) {
 /* A setting given by a rule must be one that the parameter's optimizer has. */
 static hd_status check(const hd_plan *plan, hd_ctx *ctx, const hd_param *param, const hd_update_settings *settings) {
   const char *name = plan->graph->values[param->value].name;
-  const hd_update_settings *given = &param->update;
-  const int optimizer = (int)settings->value[HD_SET_OPTIMIZER];
-  const bool adam = optimizer == HD_UPDATE_ADAM || optimizer == HD_UPDATE_ADAMW;
-  const bool momentum = !isnan(given->value[HD_SET_MOMENTUM]) || !isnan(given->value[HD_SET_NESTEROV]);
-  const bool moments = !isnan(given->value[HD_SET_BETA1]) || !isnan(given->value[HD_SET_EPS]);
-  if (adam && momentum)
-    return hd__fail(ctx, HD_E_USAGE,
-                    "parameters: momentum and nesterov are not for the optimizer %s, found them for '%s'; give it "
-                    "betas, or 'optimizer: sgd'",
-                    hd__update_optimizer_name(optimizer), name);
-  if (!adam && moments)
-    return hd__fail(ctx, HD_E_USAGE,
-                    "parameters: betas and eps are for the optimizers adam and adamw, found them for '%s' with %s; "
-                    "give it momentum, or 'optimizer: adam'",
-                    name, hd__update_optimizer_name(optimizer));
-  const bool of_muon = !isnan(given->value[HD_SET_NS_STEPS]) || !isnan(given->value[HD_SET_NORMALIZE_WEIGHT]) ||
-                       !isnan(given->value[HD_SET_ADJUST_LR]);
-  if (optimizer != HD_UPDATE_MUON && of_muon)
-    return hd__fail(ctx, HD_E_USAGE,
-                    "parameters: ns_steps, normalize_weight and adjust_lr are for the optimizer muon, found them for "
-                    "'%s' with %s; leave them out, or give it 'optimizer: muon'",
-                    name, hd__update_optimizer_name(optimizer));
-  if (!adam && settings->value[HD_SET_NESTEROV] > 0 && !(settings->value[HD_SET_MOMENTUM] > 0))
+  const hd_optimizer_rule *optimizer = hd__optimizer_of(settings);
+  char others[HD_OPTIMIZERS_BYTES];
+  for (const hd_update_setting *s = hd__update_settings; s->name; s++)
+    if (!isnan(param->update.value[s->value]) && hd__optimizers_with(s->value) > 0 &&
+        !hd__optimizer_takes(optimizer, s->value))
+      return hd__fail(ctx, HD_E_USAGE,
+                      "parameters: expected %s for the optimizer %s, found it for '%s' of %s; leave it out, or give "
+                      "the rule another optimizer",
+                      s->name, hd__optimizers_list(others, sizeof others, s->value, " or "), name, optimizer->name);
+  if (hd__optimizer_takes(optimizer, HD_SET_nesterov) && settings->value[HD_SET_nesterov] > 0 &&
+      !(settings->value[HD_SET_momentum] > 0))
     return hd__fail(ctx, HD_E_USAGE,
                     "parameters: expected a momentum above 0 beside nesterov, found none for '%s'; give it one", name);
   return HD_OK;
@@ -58,6 +50,7 @@ static hd_status assign(hd_plan *plan, hd_ctx *ctx, int p, const hd_update_setti
   hd_update_settings settings = *run;
   hd__update_settings_overlay(&settings, &param->update);
   HD_TRY(check(plan, ctx, param, &settings));
+  hd__optimizer_complete(&settings);
   const int group = group_of(plan, &settings);
   if (group < 0)
     return hd__fail(ctx, HD_E_USAGE,
@@ -72,7 +65,9 @@ static hd_status assign(hd_plan *plan, hd_ctx *ctx, int p, const hd_update_setti
 
 hd_status hd__pass_groups(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
   bool any = false;
-  group_of(plan, &settings->update);
+  hd_update_settings run = settings->update;
+  hd__optimizer_complete(&run);
+  group_of(plan, &run);
   for (int p = 0; p < plan->param_count; p++) {
     hd_plan_param *way = &plan->params[p];
     way->trained = plan->trains && hd__param_trains(&plan->graph->params[p]);

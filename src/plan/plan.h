@@ -19,7 +19,7 @@
 #include "base/status.h"
 #include "base/tools_api.h"
 #include "graph/graph.h"
-#include "graph/update_settings.h"
+#include "optimizer/optimizer.h"
 #include "kernel/kernel.h"
 
 typedef enum hd_where {
@@ -80,9 +80,11 @@ typedef struct hd_plan_call {
 
 /* Parameters of one group share their optimizer and its settings. */
 typedef struct hd_plan_group {
-  hd_update_settings settings;
+  hd_update_settings settings; /* complete */
+  const hd_optimizer_rule *optimizer;
   hd_op update;
-  int states; /* kept of a parameter */
+  uint32_t kept; /* the states of its rule that it keeps of a parameter, a bit each */
+  int states;    /* up to the last of them */
 } hd_plan_group;
 
 enum { HD_MAX_GROUPS = 32 };

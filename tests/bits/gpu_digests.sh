@@ -5,14 +5,14 @@
 . "$SRCDIR/tests/cuda/which_gpu.sh"
 kernels=scalar extra="--device cuda" workers=0 ranks=1
 if gpu=$(gpu_arch "$folder"); then
-  for experiment in adamw sgd mixed norm shard shared rules wide several ended; do
+  for experiment in adamw sgd lion rmsprop nadam mixed norm shard shared rules wide several ended; do
     check_run $experiment "$gpu" 2 1 whole
   done
   check_run mixed "$gpu" 3 1 stopped
   check_run norm "$gpu" 1 1 killed
   extra="--device cuda --workers 2 --prefetch-factor 1" workers=2
   check_run adamw "$gpu" 2 1 whole
-  for experiment in adamw mixed norm; do
+  for experiment in adamw rmsprop mixed norm; do
     for to in cuda cpu; do
       name="begun on the other device, ended on $to, $experiment"
       rm -rf "$folder/run"

@@ -46,7 +46,9 @@ offers_no() { ! grep -Fxq -- "$1" offered || { echo "expected '$1' not to be off
 @test "bash completes values, with a blank and with =" {
   setup_completions
   completed heddle train --optimizer ''
-  [ "$(echo $(cat offered))" = "adam adamw muon sgd" ]
+  [ "$(echo $(cat offered))" = "adam adamw lion muon nadam rmsprop sgd" ]
+  completed heddle train --eps '' # help names the optimizers that take it
+  [ -z "$(cat offered)" ]
   completed heddle train --schedule = one
   [ "$(cat offered)" = onecycle ]
   completed heddle train --schedule =
@@ -106,7 +108,7 @@ typed() {
   ask 'heddle train --opt'
   offers --optimizer
   ask 'heddle train --optimizer '
-  [ "$(echo $(cat offered))" = "adam adamw muon sgd" ]
+  [ "$(echo $(cat offered))" = "adam adamw lion muon nadam rmsprop sgd" ]
   ask 'heddle eval fol'
   offers folder/
 }

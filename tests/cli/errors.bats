@@ -93,7 +93,8 @@ out_of_range() {
   gamma) echo "-1e-9 10.1" ;;
   lr | weight-decay) echo "-1e-9 1000001" ;;
   momentum | label-smoothing) echo "-1e-9 1.01" ;;
-  eps) echo "-1e-9 1.01" ;;
+  eps | alpha) echo "-1e-9 1.01" ;;
+  momentum-decay) echo "-1e-9 1000.1" ;;
   clip-grad-norm) echo "-1 0 1e10" ;;
   betas) echo "-0.1,0.9 1,0.9 0.9,1 0.9 0.9,0.9,0.9 0.9, ,0.9" ;;
   threads) echo "-1 0 1025" ;;
@@ -207,6 +208,18 @@ out_of_range() {
     fails 2 train --optimizer sgd $option
     says "${option%% *}" "--optimizer muon"
   done
+  for option in "--alpha 0.9" --centered; do
+    fails 2 train $option
+    says "${option%% *}" "--optimizer rmsprop" "found adamw"
+  done
+  for option in "--momentum-decay 0" --decoupled-weight-decay; do
+    fails 2 train --optimizer adam $option
+    says "${option%% *}" "--optimizer nadam" "found adam;"
+  done
+  fails 2 train --optimizer lion --eps 1e-3
+  says --eps "adam, adamw, rmsprop or nadam" "found lion"
+  fails 2 train --optimizer nadam --momentum 0.5
+  says --momentum "sgd, muon or rmsprop" "found nadam"
   for option in "--start-factor 0.1" "--peak 0.1" "--end-factor 0.1"; do
     fails 2 train --schedule cosine $option
     says "${option%% *}" triangular

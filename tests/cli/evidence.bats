@@ -237,6 +237,9 @@ certified() {
     --shards 4
   certified muon $of --optimizer muon --momentum 0.9 --ns-steps 3 --normalize-weight --adjust-lr original \
     --parameters '[{match: "*.bias", optimizer: sgd}]'
+  certified lion $of --optimizer lion --weight-decay 0.1
+  certified rmsprop $of --optimizer rmsprop --alpha 0.9 --momentum 0.9 --centered
+  certified nadam $of --optimizer nadam --momentum-decay 0.01 --decoupled-weight-decay
   certified onecycle $of --optimizer adam --betas 0.7,0.9 --schedule onecycle --drop-last --label-smoothing 0.1
   certified step $of --schedule step --step-size 1 --gamma 0.5 --warmup 3 --ema 0.9 --patience 3 --val-split 0.1
   certified triangular $of --schedule triangular --start-factor 0.1 --end-factor 0.2 --peak 0.3

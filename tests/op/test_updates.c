@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "op/op.h"
+#include "optimizer/optimizer.h"
 #include "op/kernel_case.h"
 #include "platform/fpmode.h"
 #include "tap.h"
@@ -38,22 +39,28 @@ static float *floats_of(const guarded *memory) { return (float *)memory->data; }
 
 /* ---- optimizer steps ---- */
 
-/* g, w, m, v and the results w1, m1, v1. */
+/* g, w, the states, and the results w1, s1. */
+enum { STATE = 2, FIELDS = STATE + HD_MAX_STATES, RESULTS = 1 + HD_MAX_STATES };
 typedef struct update_case {
-  hd_op op;
-  bool state;
+  const hd_optimizer_rule *rule;
+  uint32_t kept;
   int64_t count;
   hd_hyper hyper;
-  guarded field[4];
+  guarded field[FIELDS];
 } update_case;
 
 typedef struct update_result {
   int bad;
-  guarded field[3];
+  guarded field[RESULTS];
 } update_result;
 
-static bool has_m(const update_case *c) { return c->op != HD_OP_sgd || c->state; }
-static bool has_v(const update_case *c) { return c->op == HD_OP_adam || c->op == HD_OP_adamw; }
+/* Whether the optimizer has a field, and may have it: a state that no case keeps is none of its. */
+static bool has(const update_case *c, int field) { return field < STATE || (c->kept >> (field - STATE) & 1); }
+
+/* A mean of squares. */
+static bool is_square(const hd_optimizer_rule *rule, int state) {
+  return rule->states[state].name && strstr(rule->states[state].name, "sq") != NULL;
+}
 
 static hd_hyper random_hyper(random_stream *random) {
   float beta1 = 0.9f, beta2 = 0.99f, lr = 0.05f * (1 + random_float(random));
@@ -68,17 +75,30 @@ static hd_hyper random_hyper(random_stream *random) {
                     .one_minus_beta2 = 1 - beta2,
                     .eps = 1e-8f,
                     .step_size = 3 * lr,
-                    .sqrt_bias2 = 0.3f};
+                    .sqrt_bias2 = 0.3f,
+                    .alpha = 0.99f,
+                    .one_minus_alpha = 0.01f,
+                    .gradient_step = lr};
 }
 
-static update_case random_update(hd_op op, random_stream *random, int64_t count) {
-  update_case c = {.op = op, .state = random_below(random, 2), .count = count, .hyper = random_hyper(random)};
-  for (int f = 0; f < 4; f++)
+/* Any settings that decide which states are kept. */
+static update_case random_update(const hd_optimizer_rule *rule, random_stream *random, int64_t count) {
+  update_case c = {.rule = rule, .count = count, .hyper = random_hyper(random)};
+  hd_update_settings settings = {{0}};
+  for (const hd_update_setting *s = hd__update_settings; s->name; s++)
+    settings.value[s->value] = random_below(random, 2);
+  c.hyper.momentum = settings.value[HD_SET_momentum] > 0 || rule->matrices ? 0.9f : 0;
+  c.hyper.centered = settings.value[HD_SET_centered] > 0;
+  c.kept = hd__optimizer_kept(rule, &settings);
+  for (int f = 0; f < FIELDS; f++)
     c.field[f] = some_floats(random, count, 1);
   for (int64_t i = 0; i < count; i++) {
-    floats_of(&c.field[3])[i] = fabsf(floats_of(&c.field[3])[i]);
+    for (int f = STATE; f < FIELDS; f++)
+      if (is_square(rule, f - STATE))
+        floats_of(&c.field[f])[i] = fabsf(floats_of(&c.field[f])[i]);
     if (!random_below(random, 9)) /* a weight that never had a gradient */
-      floats_of(&c.field[0])[i] = floats_of(&c.field[2])[i] = floats_of(&c.field[3])[i] = 0;
+      for (int f = 0; f < FIELDS; f++)
+        floats_of(&c.field[f])[i] = f == 1 ? floats_of(&c.field[f])[i] : 0;
   }
   return c;
 }
@@ -86,25 +106,23 @@ static update_case random_update(hd_op op, random_stream *random, int64_t count)
 static update_result run_update(const update_case *c, const hd_kernels *table, uint32_t seed) {
   update_result r;
   random_stream random = {seed, 0};
-  for (int f = 0; f < 3; f++)
+  for (int f = 0; f < RESULTS; f++)
     r.field[f] = guarded_create((size_t)c->count * sizeof(float), some_skew(&random, 4));
   hd_update u = {.g = floats_of(&c->field[0]),
                  .w = floats_of(&c->field[1]),
                  .w1 = floats_of(&r.field[0]),
                  .count = c->count,
                  .hyper = &c->hyper};
-  if (has_m(c))
-    u.m = floats_of(&c->field[2]), u.m1 = floats_of(&r.field[1]);
-  if (has_v(c))
-    u.v = floats_of(&c->field[3]), u.v1 = floats_of(&r.field[2]);
-  r.bad = table->update[c->op](&u);
+  for (int s = 0; s < HD_MAX_STATES; s++)
+    if (has(c, STATE + s))
+      u.s[s] = floats_of(&c->field[STATE + s]), u.s1[s] = floats_of(&r.field[1 + s]);
+  r.bad = table->update[c->rule->op](&u);
   return r;
 }
 
 static bool updates_agree(const update_case *c, const update_result *a, const update_result *b) {
-  bool wanted[3] = {true, has_m(c), has_v(c)};
-  for (int f = 0; f < 3; f++) {
-    if (wanted[f] && !floats_equal(floats_of(&a->field[f]), floats_of(&b->field[f]), c->count))
+  for (int f = 0; f < RESULTS; f++) {
+    if (has(c, 1 + f) && !floats_equal(floats_of(&a->field[f]), floats_of(&b->field[f]), c->count))
       return false;
     if (!guarded_is_intact(&a->field[f]) || !guarded_is_intact(&b->field[f]))
       return false;
@@ -125,52 +143,50 @@ static void compare_update(const update_case *c, int failed[TABLES], uint32_t se
       continue;
     update_result got = run_update(c, table, seed);
     failed[t] += !updates_agree(c, &want, &got) || got.bad != expected_bad;
-    destroy_fields(got.field, 3);
+    destroy_fields(got.field, RESULTS);
   }
-  destroy_fields(want.field, 3);
+  destroy_fields(want.field, RESULTS);
 }
 
-static void check_update(hd_op op) {
+static void check_update(const hd_optimizer_rule *rule) {
   static const int64_t counts[] = {1, 2, 7, 15, 16, 17, 31, 33, 63, 64, 65, 100, 511, 1000};
-  random_stream random = {(uint32_t)op, 0};
+  random_stream random = {(uint32_t)rule->op, 0};
   int failed[TABLES] = {0};
   for (size_t i = 0; i < 5 * sizeof counts / sizeof *counts; i++) {
-    update_case c = random_update(op, &random, counts[i % (sizeof counts / sizeof *counts)]);
+    update_case c = random_update(rule, &random, counts[i % (sizeof counts / sizeof *counts)]);
     compare_update(&c, failed, (uint32_t)i, 0);
-    destroy_fields(c.field, 4);
+    destroy_fields(c.field, FIELDS);
   }
-  report(failed, hd__op_info(op)->name);
+  report(failed, rule->name);
 }
 
 /* Wherever one value is not finite, or the result overflows, the step returns 1, and only then. */
-static void check_not_finite(hd_op op) {
+static void check_not_finite(const hd_optimizer_rule *rule) {
   static const float values[] = {NAN, INFINITY, -INFINITY};
-  random_stream random = {40 + (uint32_t)op, 0};
+  random_stream random = {40 + (uint32_t)rule->op, 0};
   int failed[TABLES] = {0};
-  for (int field = 0; field < 4; field++)
+  for (int field = 0; field < FIELDS; field++)
     for (int64_t count = 1; count < 70; count += 11)
       for (int64_t at = 0; at < count; at += 1 + count / 5) {
-        update_case c = random_update(op, &random, count);
-        if (field == 1 && op == HD_OP_muon) {
-          destroy_fields(c.field, 4);
-          continue; /* it reads no weight: the phases of matrices do */
-        }
-        if ((field < 2) || (field == 2 && has_m(&c)) || (field == 3 && has_v(&c))) {
-          floats_of(&c.field[field])[at] = values[random_below(&random, field == 3 ? 2 : 3)];
+        update_case c = random_update(rule, &random, count);
+        const bool reads = !(field == 1 && rule->matrices); /* it reads no weight: the phases of matrices do */
+        if (reads && has(&c, field)) {
+          const bool square = field >= STATE && is_square(rule, field - STATE);
+          floats_of(&c.field[field])[at] = values[random_below(&random, square ? 2 : 3)];
           compare_update(&c, failed, 0, 1);
         }
-        destroy_fields(c.field, 4);
+        destroy_fields(c.field, FIELDS);
       }
-  update_case huge = random_update(op, &random, 40);
-  huge.hyper.step_size = huge.hyper.lr = 3e38f;
+  update_case huge = random_update(rule, &random, 40);
+  huge.hyper.step_size = huge.hyper.lr = huge.hyper.decay_keep = huge.hyper.gradient_step = 3e38f;
   huge.hyper.sqrt_bias2 = 1000;
   for (int i = 0; i < 40; i++)
-    floats_of(&huge.field[0])[i] = 9;
-  if (op != HD_OP_muon) /* whose learning rate is that of the matrix */
+    floats_of(&huge.field[0])[i] = floats_of(&huge.field[1])[i] = 9;
+  if (!rule->matrices) /* whose learning rate is that of the matrix */
     compare_update(&huge, failed, 0, 1);
-  destroy_fields(huge.field, 4);
+  destroy_fields(huge.field, FIELDS);
   char what[64];
-  snprintf(what, sizeof what, "%s finds what is not finite", hd__op_info(op)->name);
+  snprintf(what, sizeof what, "%s finds what is not finite", rule->name);
   report(failed, what);
 }
 
@@ -482,14 +498,13 @@ static void check_gather_floats(void) {
 
 int main(void) {
   uint64_t before = hd__fpmode_enter();
-  for (hd_op op = 0; op < HD_OP_COUNT; op++) {
-    if (hd__op_info(op)->class == HD_CLASS_UPDATE) {
-      check_update(op);
-      check_not_finite(op);
-    }
+  for (int i = 0; hd__optimizer_at(i); i++) {
+    check_update(hd__optimizer_at(i));
+    check_not_finite(hd__optimizer_at(i));
+  }
+  for (hd_op op = 0; op < HD_OP_COUNT; op++)
     if (hd__kernels_reference()->form[op])
       check_form(op, false);
-  }
   check_form(HD_OP_linear_dw, true);
   check_fold();
   check_fold_in_place();

@@ -304,19 +304,43 @@ static void set_number(drawn_experiment *e, const char *key, int value, const ch
   set(e, key, text);
 }
 
+/* By the name of its row. */
+static void set_flag(drawn_experiment *e, const char *name) {
+  set(e, name, "true");
+  for (char *at = e->key[e->options - 1]; *at; at++)
+    *at = *at == '_' ? '-' : *at;
+}
+
+/* One for parameters of any shape. */
+static const hd_optimizer_rule *draw_optimizer(void) {
+  uint32_t count = 0;
+  while (hd__optimizer_at((int)count))
+    count++;
+  const hd_optimizer_rule *rule = hd__optimizer_at((int)draw(count));
+  return rule->matrices ? draw_optimizer() : rule;
+}
+
+/* What decides which states it keeps, and other flags. */
+static void draw_settings_of(drawn_experiment *e, const hd_optimizer_rule *rule) {
+  const bool momentum = hd__optimizer_takes(rule, HD_SET_momentum) && chance(60);
+  if (momentum)
+    set(e, "momentum", "0.9");
+  for (const hd_update_setting *s = hd__update_settings; s->name; s++)
+    if (s->kind == HD_UPDATE_FLAG && hd__optimizer_takes(rule, s->value) && (momentum || s->value != HD_SET_nesterov) &&
+        chance(50))
+      set_flag(e, s->name);
+}
+
 /* Three steps are an epoch: the last batch is whole, a part, or one sample. */
 void draw_experiment(drawn_experiment *e) {
-  static const char *const optimizers[] = {"sgd", "adam", "adamw"};
-  const int batch = 1 + (int)draw(20), optimizer = (int)draw(3);
+  const int batch = 1 + (int)draw(20);
+  const hd_optimizer_rule *optimizer = draw_optimizer();
   *e = (drawn_experiment){.samples = 2 * batch + (chance(40) ? 1 : 1 + (int)draw((uint32_t)batch))};
   set_number(e, "batch", batch, "%d");
   set_number(e, "lr", 1 + (int)draw(5), "0.0%d");
-  set(e, "optimizer", optimizers[optimizer]);
+  set(e, "optimizer", optimizer->name);
   set(e, "precision", chance(25) ? "bf16" : "f32");
-  if (optimizer == 0 && chance(60))
-    set(e, "momentum", "0.9");
-  if (optimizer == 0 && e->options == 5 && chance(50))
-    set(e, "nesterov", "true");
+  draw_settings_of(e, optimizer);
   if (chance(30))
     set(e, "weight-decay", "0.01");
   if (chance(30))

@@ -103,11 +103,12 @@ MODULES = {
 }
 
 
-def torch_losses(module):
+def torch_losses(module, optimizer=None, dtype=torch.float32):
     module.train()
-    optimizer, losses = torch.optim.SGD(module.parameters(), lr=0.02, momentum=0.9), []
+    optimizer, losses = optimizer or torch.optim.SGD(module.parameters(), lr=0.02, momentum=0.9), []
     for at in range(0, len(x), BATCH):
-        loss = F.cross_entropy(module(torch.from_numpy(x[at:at + BATCH])), torch.from_numpy(y[at:at + BATCH]))
+        loss = F.cross_entropy(module(torch.from_numpy(x[at:at + BATCH]).to(dtype)),
+                               torch.from_numpy(y[at:at + BATCH]))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -200,6 +201,32 @@ def attributes():
     same = rows()
     same[5] = same[3]
     yield "same", same
+
+
+# By the names of both libraries; {} is what each has by itself.
+OPTIMIZERS = [
+    ("sgd", torch.optim.SGD, {"lr": 0.02, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
+    ("adam", torch.optim.Adam, {}), ("adam", torch.optim.Adam, {"betas": (0.8, 0.95), "weight_decay": 0.1}),
+    ("adamw", torch.optim.AdamW, {}), ("adamw", torch.optim.AdamW, {"eps": 1e-4, "weight_decay": 0.2}),
+    ("rmsprop", torch.optim.RMSprop, {}),
+    ("rmsprop", torch.optim.RMSprop, {"lr": 1e-3, "alpha": 0.9, "momentum": 0.9, "weight_decay": 0.1}),
+    ("rmsprop", torch.optim.RMSprop, {"lr": 1e-3, "centered": True, "eps": 1e-3}),
+    ("nadam", torch.optim.NAdam, {}),
+    ("nadam", torch.optim.NAdam, {"betas": (0.8, 0.95), "momentum_decay": 0.04, "weight_decay": 0.1}),
+    ("nadam", torch.optim.NAdam, {"weight_decay": 0.1, "decoupled_weight_decay": True, "eps": 1e-4})]
+
+
+def test_optimizers():
+    """optimizers of PyTorch's names, settings and defaults follow it in float64 for 20 steps"""
+    for number, (name, kind, settings) in enumerate(OPTIMIZERS):
+        module = _rows(nn.Tanh(), nn.Linear(12, 12), nn.Tanh())
+        run = heddle.train(heddle.from_torch(module, (1, 28, 28)), (x, y, x[:64], y[:64]), batch=BATCH, epochs=1,
+                           optimizer=name, no_shuffle=True, out=path(f"optimizer-{number}"), **settings)
+        module = module.double()
+        optimizer = kind(module.parameters(), **settings)
+        apart = abs(torch_losses(module, optimizer, torch.float64) - run.losses).max()
+        assert apart < 1e-4, f"{name} {settings}: losses {apart} apart"
+        assert re.fullmatch("[a-z]+", name) and name == kind.__name__.lower()
 
 
 def test_attributes():

@@ -31,8 +31,8 @@ static const hd_param *param_of(const hd_graph *graph, const char *name) {
   bail_out("no parameter %s", name);
 }
 
-static double lr_of(const hd_param *param) { return param->update.value[HD_SET_LR]; }
-static double decay_of(const hd_param *param) { return param->update.value[HD_SET_WEIGHT_DECAY]; }
+static double lr_of(const hd_param *param) { return param->update.value[HD_SET_lr]; }
+static double decay_of(const hd_param *param) { return param->update.value[HD_SET_weight_decay]; }
 
 static int count_frozen(const hd_graph *graph) {
   int count = 0;
@@ -124,7 +124,7 @@ static void test_refused(void) {
   check_text("[{match: a, optimiser: sgd}]",
              "rules:1: expected a known key, found 'optimiser'; did you mean 'optimizer'?");
   check_text("[{match: a, optimizer: sdg}]",
-             "rules:1: expected one of sgd, adam, adamw, muon as 'optimizer', found 'sdg'; did you mean 'sgd'?");
+             "rules:1: expected one of sgd, adam, adamw, muon, lion, rmsprop, nadam as 'optimizer', found 'sdg'; did you mean 'sgd'?");
   check_text("[{match: a, momentum: 2}]",
              "rules:1: expected a number from 0 to 1 as 'momentum', found '2'; write one in that range");
   check_text("[{match: a, betas: [0.9, 1]}]",
@@ -160,7 +160,7 @@ static void test_options(void) {
 
 static const hd_plan_settings adam = {
     .train = true,
-    .update = {{[HD_SET_OPTIMIZER] = HD_UPDATE_ADAM, [HD_SET_LR] = 0.001, [HD_SET_WEIGHT_DECAY] = 0.01}}};
+    .update = {{[HD_SET_optimizer] = HD_OPTIMIZER_ADAM, [HD_SET_lr] = 0.001, [HD_SET_weight_decay] = 0.01}}};
 
 static void is_refused(const char *rules, const char *wanted) {
   hd_plan *plan;
@@ -190,9 +190,9 @@ static void test_optimizers(void) {
   }
   hd__plan_destroy(plan);
   is_refused("parameters: [{match: 'fc1.*', momentum: 0.9}]\n",
-             "not for the optimizer adam, found them for 'fc1.weight'");
+             "momentum for the optimizer sgd, muon or rmsprop, found it for 'fc1.weight' of adam");
   is_refused("parameters: [{match: 'fc1.*', optimizer: sgd, eps: 0.1}]\n",
-             "adam and adamw, found them for 'fc1.weight'");
+             "eps for the optimizer adam, adamw, rmsprop or nadam, found it for 'fc1.weight' of sgd");
   is_refused("parameters: [{op: linear, optimizer: sgd, nesterov: true}]\n", "a momentum above 0 beside nesterov");
 }
 

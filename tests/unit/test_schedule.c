@@ -3,7 +3,8 @@
  * 5 steps, and weights of torch.optim.SGD with Nesterov's momentum. The numbers below are what PyTorch printed. */
 #include "kernel/kernel.h"
 #include "tap.h"
-#include "train/settings/schedule.h"
+#include "optimizer/schedule.h"
+#include "train/settings/config.h"
 
 enum { EPOCHS = 7, STEPS_PER_EPOCH = 5, STEPS = EPOCHS * STEPS_PER_EPOCH };
 
@@ -156,7 +157,7 @@ static hd_config *make_config(hd_ctx *ctx, const char *schedule, const char *opt
 
 static hd_status init(hd_schedule *out, hd_ctx *ctx, const hd_config *config, int64_t steps, int64_t steps_per_epoch) {
   hd_update_settings run;
-  hd__schedule_settings(&run, config);
+  hd__config_updates(&run, config);
   return hd__schedule_init(out, ctx, &run, steps, steps_per_epoch);
 }
 
@@ -225,7 +226,7 @@ static void test_sgd(hd_ctx *ctx, int nesterov) {
     for (int i = 0; i < WEIGHTS; i++)
       g[i] = g0[i] * (float)(t + 1) / 4 - 0.5f * now[i];
     hd__schedule_hyper(&hyper, &schedule, t);
-    hd_update update = {.g = g, .w = now, .m = m[t % 2], .w1 = w[1 - t % 2], .m1 = m[1 - t % 2]};
+    hd_update update = {.g = g, .w = now, .s = {m[t % 2]}, .w1 = w[1 - t % 2], .s1 = {m[1 - t % 2]}};
     update.count = WEIGHTS;
     update.hyper = &hyper;
     hd__kernels_reference()->update[HD_OP_sgd](&update);

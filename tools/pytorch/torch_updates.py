@@ -58,6 +58,14 @@ def make_optimizer(params, s):
         return Muon(params, lr=lr, weight_decay=decay, ns_steps=int(s.get("ns_steps", 5)),
                     normalize_weight=str(s.get("normalize_weight")).lower() == "true",
                     adjust_lr=s.get("adjust_lr", "none"), **momentum)
+    if s["optimizer"] == "rmsprop":
+        return torch.optim.RMSprop(params, lr=lr, weight_decay=decay, alpha=float(s.get("alpha", 0.99)),
+                                   eps=moments["eps"], momentum=momentum["momentum"],
+                                   centered=str(s.get("centered")).lower() == "true")
+    if s["optimizer"] == "nadam":
+        return torch.optim.NAdam(params, lr=lr, weight_decay=decay, **moments,
+                                 momentum_decay=float(s.get("momentum_decay", 0.004)),
+                                 decoupled_weight_decay=str(s.get("decoupled_weight_decay")).lower() == "true")
     kind = torch.optim.AdamW if s["optimizer"] == "adamw" else torch.optim.Adam
     return kind(params, lr=lr, weight_decay=decay, **moments)
 
@@ -80,7 +88,8 @@ def make_schedule(opt, s, steps):
 class Updates:
     """The optimizers and schedules of a run's groups, and its lookahead: step() after each backward pass."""
 
-    OF_OPTIMIZER = ("momentum", "nesterov", "betas", "eps", "ns_steps", "normalize_weight", "adjust_lr")
+    OF_OPTIMIZER = ("momentum", "nesterov", "betas", "eps", "ns_steps", "normalize_weight", "adjust_lr", "alpha",
+                    "centered", "momentum_decay", "decoupled_weight_decay")
 
     def __init__(self, net, options, steps):
         self.net, self.steps, self.done, self.parts = net, steps, 0, []

@@ -51,10 +51,9 @@ void hd__exec_note_not_finite(const thread_at *at, int param) {
 /* The group is no longer trained. */
 static void keep_version(const hd_update *u) {
   memcpy(u->w1, u->w, (size_t)u->count * sizeof *u->w);
-  if (u->m)
-    memcpy(u->m1, u->m, (size_t)u->count * sizeof *u->m);
-  if (u->v)
-    memcpy(u->v1, u->v, (size_t)u->count * sizeof *u->v);
+  for (int s = 0; s < HD_MAX_STATES; s++)
+    if (u->s[s])
+      memcpy(u->s1[s], u->s[s], (size_t)u->count * sizeof *u->w);
 }
 
 static void update_elems(const thread_at *at, int param, const float *g, int64_t elem, int64_t count,
@@ -66,14 +65,11 @@ static void update_elems(const thread_at *at, int param, const float *g, int64_t
   hd_update update = {
       .g = g, .w = store->weights[from] + elem, .w1 = store->weights[to] + elem, .count = count, .hyper = &hyper};
   const hd_plan_group *group = &at->exec->plan->groups[at->exec->plan->params[param].group];
-  if (group->states > 0) {
-    update.m = store->state[from][0] + elem;
-    update.m1 = store->state[to][0] + elem;
-  }
-  if (group->states > 1) {
-    update.v = store->state[from][1] + elem;
-    update.v1 = store->state[to][1] + elem;
-  }
+  for (int s = 0; s < group->states; s++)
+    if (group->kept >> s & 1) {
+      update.s[s] = store->state[from][s] + elem;
+      update.s1[s] = store->state[to][s] + elem;
+    }
   if (hyper.idle)
     keep_version(&update);
   else if (at->exec->plan->kernels->update[group->update](&update))

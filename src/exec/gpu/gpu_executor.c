@@ -153,9 +153,14 @@ static void destroy(void *self) {
 
 static hd_status create(void **self, hd_ctx *ctx, const hd_plan *plan, hd_store *store, hd_threads *threads,
                         const hd_exec_settings *settings) {
-  if (plan->matrix_count > 0 || plan->averages)
-    return hd__fail(ctx, HD_E_UNSUPPORTED, "--device cuda expects a run without %s, found one; use --device cpu",
-                    plan->averages ? "--ema and --lookahead" : "the optimizer muon");
+  if (plan->averages)
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "--device cuda expects a run without --ema and --lookahead, found one; use --device cpu");
+  for (const hd_plan_group *g = plan->groups; g < plan->groups + plan->group_count && plan->matrix_count > 0; g++)
+    if (g->optimizer->matrices)
+      return hd__fail(ctx, HD_E_UNSUPPORTED,
+                      "--device cuda expects a run without the optimizer %s, found one; use --device cpu",
+                      g->optimizer->name);
   hd_exec_cuda like = {.plan = plan, .store = store, .threads = threads, .settings = *settings}, *first = NULL;
   const hd_status status = add_all(&first, ctx, &like);
   *self = first;

@@ -217,27 +217,28 @@ static hd_status lower_running(const hd_exec_cuda *x, hd_ctx *ctx, int inlet) {
 static hd_cuda_chunks chunks_of(const hd_exec_cuda *x, int inlet) {
   const hd_plan *plan = x->plan;
   const bool several = x->share->exchanges > 0;
-  return (hd_cuda_chunks){.chunk = x->chunk,
-                          .use = x->use,
-                          .chunks = plan->chunk_count,
-                          .params = plan->param_count,
-                          .sums = several ? x->all_partial_sums : x->sums,
-                          .sums_stride = several ? x->share->elems[x->share->exchanges - 1] : plan->direct_elems,
-                          .grad = x->grad,
-                          .squares = x->squares,
-                          .clip_norm = x->settings.clip_norm,
-                          .w = x->weights[inlet % 2],
-                          .m = x->state[inlet % 2][0],
-                          .v = x->state[inlet % 2][1],
-                          .w1 = x->weights[1 - inlet % 2],
-                          .m1 = x->state[1 - inlet % 2][0],
-                          .v1 = x->state[1 - inlet % 2][1],
-                          .bad = x->bad,
-                          .losses = x->all_losses,
-                          .input = (const float *)(const void *)x->inlet[inlet].gpu.x,
-                          .state = x->flags,
-                          .result = x->results,
-                          .step = x->inlet[inlet].gpu.whole};
+  hd_cuda_chunks chunks = {.chunk = x->chunk,
+                           .use = x->use,
+                           .chunks = plan->chunk_count,
+                           .params = plan->param_count,
+                           .sums = several ? x->all_partial_sums : x->sums,
+                           .sums_stride = several ? x->share->elems[x->share->exchanges - 1] : plan->direct_elems,
+                           .grad = x->grad,
+                           .squares = x->squares,
+                           .clip_norm = x->settings.clip_norm,
+                           .w = x->weights[inlet % 2],
+                           .w1 = x->weights[1 - inlet % 2],
+                           .bad = x->bad,
+                           .losses = x->all_losses,
+                           .input = (const float *)(const void *)x->inlet[inlet].gpu.x,
+                           .state = x->flags,
+                           .result = x->results,
+                           .step = x->inlet[inlet].gpu.whole};
+  for (int i = 0; i < HD_MAX_STATES; i++) {
+    chunks.s[i] = x->state[inlet % 2][i];
+    chunks.s1[i] = x->state[1 - inlet % 2][i];
+  }
+  return chunks;
 }
 
 /* Threads for each chunk: a quarter of the elements of the largest, see op/update_gpu.h. */

@@ -166,8 +166,8 @@ typedef struct hd_cuda_chunks {
   float *grad;     /* clipping: reduced gradients; else NULL */
   double *squares; /* a sum for each chunk, then their tree */
   double clip_norm;
-  const float *w, *m, *v;
-  float *w1, *m1, *v1;
+  const float *w, *s[HD_MAX_STATES];
+  float *w1, *s1[HD_MAX_STATES];
   int32_t *bad; /* per parameter: 0, or 1 + the result of the step whose update was not finite */
   const float *losses, *input;
   hd_cuda_state *state;

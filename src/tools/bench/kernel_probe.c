@@ -74,8 +74,9 @@ static void form(const hd_form *f) {
 }
 
 static int update(const hd_update *u) {
-  int arrays = 3 + (u->m ? 2 : 0) + (u->v ? 2 : 0);
-  int bad;
+  int arrays = 3, bad;
+  for (int s = 0; s < HD_MAX_STATES; s++)
+    arrays += u->s[s] ? 2 : 0;
   TIMED(&here->updates, bad = here->inner->update[u->hyper->op](u));
   here->updates.bytes += (double)(u->count * arrays) * sizeof *u->g;
   return bad;

@@ -166,13 +166,16 @@ static hd_status check_alias(hd_ctx *ctx, const tensors *from, const hd_store_en
                   from->path, alias->name, name);
 }
 
+/* A state of the optimizer, or what is kept beside all weights. */
+static bool keeps(const hd_store_entry *entry, int state) { return state < 0 || (entry->kept >> state & 1); }
+
 static hd_status load_entries(float *memory, hd_ctx *ctx, const tensors *from, const hd_directory *d, int state) {
   HD_OWNED float *scratch = hd__malloc((size_t)d->param_elems * sizeof *scratch);
   HD_TRY(HD_ALLOCATED(scratch, ctx, "%s: out of memory while loading", from->path));
   for (int p = 0; p < d->entries; p++) {
     char name[HD_TENSOR_NAME_BYTES];
     const hd_store_entry *entry = &d->entry[p];
-    if (state >= entry->states)
+    if (!keeps(entry, state))
       continue;
     hd__tensors_state_name(name, entry, state);
     HD_TRY(entry->same_as < 0 ? load_entry(memory, scratch, ctx, from, entry, name)
@@ -264,9 +267,7 @@ bool hd__checkpoint_holds(const hd_st_tensor *tensor) {
 /* ---- The names of the tensors ---- */
 
 const char *hd__tensors_state_suffix(hd_op update, int state) {
-  if (update == HD_OP_sgd)
-    return "momentum_buffer";
-  return state == 0 ? "exp_avg" : "exp_avg_sq";
+  return hd__optimizer_of_op(update)->states[state].name;
 }
 
 int hd__tensors_beside_weights(const hd_directory *d) { return d->averages == HD_AVERAGES_EMA ? HD_TRAINED : HD_SLOW; }
@@ -327,7 +328,7 @@ hd_status hd__tensors_add_state(hd_st_tensor *tensor, int *count, hd_ctx *ctx, c
   for (int p = 0; p < d->entries; p++) {
     const hd_store_entry *entry = &d->entry[p];
     const hd_st_tensor kept = tensor_of(d, p, values);
-    if (state >= entry->states || entry->same_as >= 0)
+    if (!keeps(entry, state) || entry->same_as >= 0)
       continue;
     hd__tensors_state_name(name, entry, state);
     HD_TRY(hd__tensors_add(tensor, count, ctx, &kept, hd__strdup(name)));

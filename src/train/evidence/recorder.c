@@ -147,10 +147,9 @@ static int update(const hd_update *u) {
   note_param(HD_RESULT_GRADIENT, param, 0, u->g, first, u->count);
   const int bad = here->inner_update[u->hyper->op](u);
   note_param(HD_RESULT_WEIGHT, param, 0, u->w1, first, u->count);
-  if (u->m1)
-    note_param(HD_RESULT_STATE, param, 0, u->m1, first, u->count);
-  if (u->v1)
-    note_param(HD_RESULT_STATE, param, 1, u->v1, first, u->count);
+  for (int s = 0; s < HD_MAX_STATES; s++)
+    if (u->s1[s])
+      note_param(HD_RESULT_STATE, param, s, u->s1[s], first, u->count);
   return bad;
 }
 

@@ -12,9 +12,9 @@
 #include "base/version.h"
 #include "exec/exchange/cluster.h"
 #include "op/op.h"
+#include "optimizer/optimizer.h"
 #include "reduce/reduction_tree.h"
 #include "train/session/device_open.h"
-#include "train/settings/schedule.h"
 
 /* ---- A text of named values ---- */
 
@@ -104,9 +104,9 @@ static void put_number(FILE *to, double value) {
 /* The optimizer's weight decay if none is given. */
 static double default_decay(const hd_config *config) {
   hd_update_settings update;
-  int states;
-  hd__schedule_settings(&update, config);
-  return hd__schedule_default_decay(hd__update_settings_op(&states, &update));
+  hd__config_updates(&update, config);
+  hd__optimizer_complete(&update);
+  return update.value[HD_SET_weight_decay];
 }
 
 /* The value as it was read, so that 1e-3 is 0.001, or the default, also if it depends on other options; nothing for an

@@ -84,7 +84,7 @@ static bool has_long_flat_norm(const hd_graph *graph) { return flat_norm(graph) 
 /* Weights whose rule ends their training before the run's end, and that muon may have trained. */
 static bool has_ended(const hd_graph *graph) {
   for (int i = 0; i < graph->param_count; i++)
-    if (!isnan(graph->params[i].update.value[HD_SET_EPOCHS]))
+    if (!isnan(graph->params[i].update.value[HD_SET_epochs]))
       return true;
   return false;
 }

@@ -17,7 +17,6 @@
 #include "train/session/session_data.h"
 #include "train/settings/model_source.h"
 #include "train/session/run_plan.h"
-#include "train/settings/schedule.h"
 
 /* The summary and the objects that hold its texts and plans. */
 typedef struct owner {

@@ -13,7 +13,6 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/saver.h"
 #include "train/session/omissions.h"
-#include "train/settings/schedule.h"
 #include "reduce/reduction_tree.h"
 
 /* The table of floats. */
@@ -108,7 +107,7 @@ hd_plan_settings hd__planned_passes(const hd_config *config, bool train) {
     passes.guard = omissions.plain;
     passes.check = omissions.check;
   }
-  hd__schedule_settings(&passes.update, config);
+  hd__config_updates(&passes.update, config);
   if (train && hd__config_has(config, HD_OPT_EMA))
     passes.averages = HD_AVERAGES_EMA;
   else if (train && hd__settings(config)->lookahead > 0)

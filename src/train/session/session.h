@@ -10,6 +10,7 @@
 #include "exec/gpu/device/cuda_device.h"
 #include "heddle/session.h"
 #include "platform/job_page.h"
+#include "optimizer/schedule.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/emergency_save.h"
 #include "train/checkpoint/losses.h"
@@ -22,7 +23,6 @@
 #include "train/session/stages.h"
 #include "train/settings/config.h"
 #include "train/settings/model_source.h"
-#include "train/settings/schedule.h"
 
 /* The network and the state of its training. */
 typedef struct session_run {

@@ -15,7 +15,9 @@
 #include "onnx/onnx.h"
 #include "data/transforms/transform.h"
 #include "graph/param_rules.h"
+#include "optimizer/schedule_rules.h"
 #include "platform/threads.h"
+#include "train/settings/option_help.h"
 
 enum { TEXT_BYTES = 4096, /* of a value in a file */ REMEDY_BYTES = 64 };
 
@@ -64,6 +66,26 @@ static bool is_list(int id) {
   return id == HD_OPT_PARAMETERS || id == HD_OPT_TRANSFORMS || id == HD_OPT_EVAL_TRANSFORMS;
 }
 
+static const hd_optimizer_rule *optimizer_of(const hd_config *config) {
+  return hd__optimizer_at(config->settings.optimizer);
+}
+
+/* The text of an option that was not set: that of its row, unless the optimizer has another. */
+static const char *default_of(const hd_config *config, hd_option_id id) {
+  const char *row = hd_option_at((int)id)->fallback;
+  const hd_update_setting *s = hd__option_setting(id);
+  return s && *row ? hd__optimizer_standard(optimizer_of(config), s) : row;
+}
+
+/* Gives the options that were not set the defaults of a new optimizer. */
+static void take_defaults(hd_config *config) {
+  for (const hd_update_setting *s = hd__update_settings; s->name; s++) {
+    const hd_option_id id = hd__option_of_setting(s);
+    if (!config->value[id] && *s->standard)
+      hd__settings_read(&config->settings, NULL, id, default_of(config, id)); /* cannot fail */
+  }
+}
+
 /* Takes over both texts, NULL if memory ran out; `origin` is "" where no file gave the value. */
 static hd_status keep(hd_config *config, hd_ctx *ctx, int id, char *value, char *origin) {
   hd_status status = value && origin ? hd__settings_read(&config->settings, ctx, (hd_option_id)id, value)
@@ -77,6 +99,8 @@ static hd_status keep(hd_config *config, hd_ctx *ctx, int id, char *value, char 
   hd__free(config->origin[id]);
   config->value[id] = value;
   config->origin[id] = origin;
+  if (id == HD_OPT_OPTIMIZER)
+    take_defaults(config);
   return HD_OK;
 }
 
@@ -235,7 +259,7 @@ const char *hd_config_get(const hd_config *config, const char *name) {
 bool hd__config_given(const hd_config *config, hd_option_id id) { return config->value[id] != NULL; }
 
 const char *hd__config_shown(const hd_config *config, hd_option_id id) {
-  return config->value[id] ? config->value[id] : hd_option_at(id)->fallback;
+  return config->value[id] ? config->value[id] : default_of(config, id);
 }
 
 const char *hd__config_origin(const hd_config *config, hd_option_id id) {
@@ -297,21 +321,36 @@ hd_placement_request hd__config_placement(const hd_config *config) {
                                 .workers = (int32_t)is->workers};
 }
 
+/* Whether the chosen optimizer or schedule takes a setting that only some take. */
+static bool is_taken(const hd_config *config, const hd_update_setting *s) {
+  char list[HD_OPTIMIZERS_BYTES];
+  if (hd__optimizers_with(s->value) > 0)
+    return hd__optimizer_takes(optimizer_of(config), s->value) != NULL;
+  return !*hd__curves_list(list, sizeof list, s->value, "") ||
+         hd__curve_takes(hd__curve_at(config->settings.schedule), s->value);
+}
+
+void hd__config_updates(hd_update_settings *out, const hd_config *config) {
+  hd__update_settings_clear(out);
+  for (const hd_update_setting *s = hd__update_settings; s->name; s++) {
+    const hd_option_id id = hd__option_of_setting(s);
+    const hd_settings *is = &config->settings;
+    double *value = out->value + s->value;
+    if (s->value == HD_SET_epochs || !hd__config_has(config, id) ||
+        (hd__optimizers_with(s->value) > 0 && !is_taken(config, s)))
+      continue;
+    if (s->kind == HD_UPDATE_PAIR)
+      memcpy(value, hd__settings_pair(is, id), 2 * sizeof *value);
+    else
+      *value = s->kind == HD_UPDATE_REAL ? hd__settings_real(is, id) : (double)hd__settings_int(is, id);
+  }
+}
+
 bool hd__config_applies(const hd_config *config, hd_option_id id) {
-  const bool muon = config->settings.optimizer == HD_OPTIMIZER_MUON;
-  const bool momentum = muon || config->settings.optimizer == HD_OPTIMIZER_SGD;
-  const bool triangular = config->settings.schedule == HD_SCHEDULE_TRIANGULAR;
+  const hd_update_setting *setting = hd__option_setting(id);
+  if (setting)
+    return is_taken(config, setting);
   switch (id) {
-  case HD_OPT_MOMENTUM:
-  case HD_OPT_NESTEROV: return momentum;
-  case HD_OPT_BETAS:
-  case HD_OPT_EPS: return !momentum;
-  case HD_OPT_NS_STEPS:
-  case HD_OPT_NORMALIZE_WEIGHT:
-  case HD_OPT_ADJUST_LR: return muon;
-  case HD_OPT_START_FACTOR:
-  case HD_OPT_PEAK: return triangular;
-  case HD_OPT_END_FACTOR: return triangular || config->settings.schedule == HD_SCHEDULE_LINEAR;
   case HD_OPT_LOOKAHEAD_DECAY:
   case HD_OPT_LOOKAHEAD_POWER: return config->settings.lookahead > 0;
   case HD_OPT_NORMALIZE: /* later than the first rules, as all that follow: a run that is resumed keeps its record */
@@ -323,8 +362,6 @@ bool hd__config_applies(const hd_config *config, hd_option_id id) {
   case HD_OPT_ALLOW_EMPTY:
   case HD_OPT_TARGET_SCALE:
   case HD_OPT_FOLD: return !config->first_rules;
-  case HD_OPT_STEP_SIZE:
-  case HD_OPT_GAMMA: return config->settings.schedule == HD_SCHEDULE_STEP;
   default: return true;
   }
 }
@@ -344,12 +381,7 @@ static hd_status check_power_of_two(const hd_config *config, hd_ctx *ctx, hd_opt
   return REFUSE(config, ctx, id, "--%s expects a power of two, found %lld", hd_option_at(id)->name, (long long)n);
 }
 
-/* The first of two options that was given. */
-static hd_option_id given_of(const hd_config *config, hd_option_id a, hd_option_id b) {
-  return hd__config_given(config, a) ? a : b;
-}
-
-/* Refuses options of a range of rows that were given but do not apply. */
+/* Refuses options of a range of rows that were given and do not apply. */
 static hd_status check_applies(const hd_config *config, hd_ctx *ctx, hd_option_id first, hd_option_id last,
                                const char *wanted) {
   for (hd_option_id id = first; id <= last; id++)
@@ -367,36 +399,52 @@ static hd_status check_averages(const hd_config *config, hd_ctx *ctx) {
 
 static hd_status check_schedule(const hd_config *config, hd_ctx *ctx) {
   const hd_settings *is = &config->settings;
-  const hd_option_id step = given_of(config, HD_OPT_STEP_SIZE, HD_OPT_GAMMA);
-  if (is->schedule != HD_SCHEDULE_STEP && hd__config_given(config, step))
-    return REFUSE(config, ctx, step, "--step-size and --gamma expect --schedule step, found %s; leave them out",
-                  hd__config_shown(config, HD_OPT_SCHEDULE));
-  if (is->schedule == HD_SCHEDULE_STEP && is->step_size == 0)
-    return REFUSE(config, ctx, HD_OPT_SCHEDULE, "--schedule step expects --step-size EPOCHS, found none; add it");
-  HD_TRY(check_applies(config, ctx, HD_OPT_START_FACTOR, HD_OPT_START_FACTOR, "--schedule triangular"));
-  HD_TRY(check_applies(config, ctx, HD_OPT_PEAK, HD_OPT_PEAK, "--schedule triangular"));
-  HD_TRY(check_applies(config, ctx, HD_OPT_END_FACTOR, HD_OPT_END_FACTOR, "--schedule linear or triangular"));
-  if (is->schedule == HD_SCHEDULE_ONECYCLE && is->warmup > 0)
+  const hd_curve_rule *rule = hd__curve_at(is->schedule);
+  for (const hd_update_setting *s = hd__update_settings; s->name; s++) {
+    const hd_option *option = hd_option_at((int)hd__option_of_setting(s));
+    if (s->value && rule->needs == s->value && !hd__config_has(config, hd__option_of_setting(s)))
+      return REFUSE(config, ctx, HD_OPT_SCHEDULE, "--schedule %s expects --%s %s, found none; add it", rule->name,
+                    option->name, option->arg);
+  }
+  if (rule->warms_up && is->warmup > 0)
     return REFUSE(config, ctx, HD_OPT_WARMUP,
-                  "--warmup expects a schedule other than onecycle, which warms up by itself, found %s; leave one out",
-                  hd__config_shown(config, HD_OPT_WARMUP));
+                  "--warmup expects another schedule than %s, which warms up by itself, found "
+                  "%s; leave one out",
+                  rule->name, hd__config_shown(config, HD_OPT_WARMUP));
+  return HD_OK;
+}
+
+/* A setting of optimizers that is off says nothing, so that a file may have it for any of them. */
+static bool is_off(const hd_config *config, const hd_update_setting *s) {
+  const hd_settings *is = &config->settings;
+  const hd_option_id id = hd__option_of_setting(s);
+  return hd__optimizers_with(s->value) > 0 &&
+         ((s->kind == HD_UPDATE_FLAG && !hd__settings_int(is, id)) ||
+          (s->kind == HD_UPDATE_REAL && !strcmp(s->standard, "0") && hd__settings_real(is, id) == 0));
+}
+
+/* Refuses what was given for another optimizer or another schedule. */
+static hd_status check_taken(const hd_config *config, hd_ctx *ctx) {
+  char others[HD_OPTIMIZERS_BYTES];
+  for (const hd_update_setting *s = hd__update_settings; s->name; s++) {
+    const hd_option_id id = hd__option_of_setting(s),
+                       of = hd__optimizers_with(s->value) ? HD_OPT_OPTIMIZER : HD_OPT_SCHEDULE;
+    if (!hd__config_given(config, id) || is_taken(config, s) || is_off(config, s))
+      continue;
+    if (of == HD_OPT_OPTIMIZER)
+      hd__optimizers_list(others, sizeof others, s->value, " or ");
+    else
+      hd__curves_list(others, sizeof others, s->value, " or ");
+    return REFUSE(config, ctx, id, "--%s expects --%s %s, found %s; leave it out", hd_option_at((int)id)->name,
+                  hd_option_at((int)of)->name, others, hd__config_shown(config, of));
+  }
   return HD_OK;
 }
 
 static hd_status check_optimizer(const hd_config *config, hd_ctx *ctx) {
   const hd_settings *is = &config->settings;
-  const bool muon = is->optimizer == HD_OPTIMIZER_MUON, sgd = muon || is->optimizer == HD_OPTIMIZER_SGD;
-  const hd_option_id moments = given_of(config, HD_OPT_BETAS, HD_OPT_EPS);
-  if (!sgd && (is->momentum > 0 || is->nesterov))
-    return REFUSE(config, ctx, is->momentum > 0 ? HD_OPT_MOMENTUM : HD_OPT_NESTEROV,
-                  "--momentum and --nesterov expect --optimizer sgd or muon, found %s; use --betas",
-                  hd__config_shown(config, HD_OPT_OPTIMIZER));
   if (is->nesterov && is->momentum <= 0)
     return REFUSE(config, ctx, HD_OPT_NESTEROV, "--nesterov expects a --momentum above 0, found none");
-  if (sgd && hd__config_given(config, moments))
-    return REFUSE(config, ctx, moments, "--betas and --eps expect --optimizer adam or adamw, found %s; use --momentum",
-                  hd__config_shown(config, HD_OPT_OPTIMIZER));
-  HD_TRY(check_applies(config, ctx, HD_OPT_NS_STEPS, HD_OPT_ADJUST_LR, "--optimizer muon"));
   if (hd__config_given(config, HD_OPT_CLIP_GRAD_NORM) && is->clip_grad_norm <= 0)
     return REFUSE(config, ctx, HD_OPT_CLIP_GRAD_NORM,
                   "--clip-grad-norm expects a norm above 0, found %s; leave it out for no clipping",
@@ -495,6 +543,7 @@ hd_status hd__config_complete(hd_config *config, hd_ctx *ctx) {
     HD_TRY(hd__config_suggest(config, ctx, HD_OPT_INIT, config->settings.model));
   HD_TRY(check_power_of_two(config, ctx, HD_OPT_SHARDS, config->settings.shards));
   HD_TRY(check_power_of_two(config, ctx, HD_OPT_ACCUMULATE, config->settings.accumulate));
+  HD_TRY(check_taken(config, ctx));
   HD_TRY(check_schedule(config, ctx));
   HD_TRY(check_averages(config, ctx));
   HD_TRY(check_normalize(config, ctx));

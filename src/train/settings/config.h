@@ -5,13 +5,14 @@
 #include "base/tools_api.h"
 #include "base/yaml_bind.h"
 #include "data/formats/dataset.h"
+#include "optimizer/optimizer.h"
 #include "platform/placement.h"
 #include "train/settings/settings.h"
 
 /* The option was set, by a call or by a file. */
 HD_TOOLS_API bool hd__config_given(const hd_config *config, hd_option_id id);
 
-/* The chosen optimizer reads it. */
+/* The chosen optimizer and schedule read it. */
 bool hd__config_applies(const hd_config *config, hd_option_id id);
 
 /* It has a value: set or default. */
@@ -25,6 +26,10 @@ HD_TOOLS_API const hd_settings *hd__settings(const hd_config *config);
 const char *hd__config_shown(const hd_config *config, hd_option_id id);
 /* Both have the same value. */
 bool hd__config_same(const hd_config *a, const hd_config *b, hd_option_id id);
+
+/* The settings of the optimizer and the schedule: those of a group unless its rules give others. What is not given, or
+ * what the run's optimizer does not take, is not given there. */
+void hd__config_updates(hd_update_settings *out, const hd_config *config);
 
 /* Where a value was read: "FILE:LINE", or "FILE:LINE,LINE,...", one line for each entry of a list; "" if no file gave
  * it. */

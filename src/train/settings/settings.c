@@ -1,6 +1,7 @@
 /* The table of options, and reading their values from text; see settings.h. */
 #include "train/settings/settings.h"
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,9 +9,9 @@
 #include "base/nearest.h"
 #include "base/number.h"
 #include "base/status.h"
+#include "train/settings/option_help.h"
 
-#define CHOICES(...)                                                                                                   \
-  (const char *const[]) { __VA_ARGS__, NULL }
+#define CHOICES HD_CHOICES
 static const hd_option table[HD_OPTION_COUNT + 1] = {
 #define OPT(id, name, kind, type, fallback, min, max, choices, arg, help)                                              \
   {name, HD_OPTION_##kind, HD_OPTION_##type, fallback, min, max, choices, arg, help},
@@ -24,7 +25,20 @@ static const size_t offset[HD_OPTION_COUNT] = {
 #undef OPT
 };
 
-const hd_option *hd_option_at(int id) { return id >= 0 && id < HD_OPTION_COUNT ? &table[id] : NULL; }
+/* The table with the help of settings, which names the optimizers and schedules that take them. */
+static hd_option described[HD_OPTION_COUNT];
+
+static void describe(void) {
+  memcpy(described, table, sizeof described);
+  for (int i = 0; i < HD_OPTION_COUNT; i++)
+    described[i].help = hd__option_help((hd_option_id)i, table[i].help);
+}
+
+const hd_option *hd_option_at(int id) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, describe);
+  return id >= 0 && id < HD_OPTION_COUNT ? &described[id] : NULL;
+}
 
 const char *hd_choice_name(hd_option_id id, int value) {
   const char *const *choices = hd_option_at((int)id) ? table[id].choices : NULL;

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "data/formats/dataset.h"
 #include "heddle/config.h"
+#include "optimizer/setting_rows.h"
 
 /* The text of --device, parsed. */
 

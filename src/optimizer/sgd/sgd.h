@@ -8,10 +8,10 @@
 HD_BOTH int sgd_at(const op_update *u, const hd_hyper *h, float scale, int64_t e, float sum) {
   const float g = fmaf(h->weight_decay, u->w[e], sum * scale);
   float d = g, m = 0;
-  if (u->m && h->momentum != 0) {
-    m = fmaf(h->momentum, u->m[e], g);
+  if (u->s[0] && h->momentum != 0) {
+    m = fmaf(h->momentum, u->s[0][e], g);
     d = h->nesterov ? fmaf(h->momentum, m, g) : m;
-    u->m1[e] = m;
+    u->s1[0][e] = m;
   }
   const float w = fmaf(-h->lr, d, u->w[e]);
   u->w1[e] = w;

@@ -7,11 +7,11 @@
  * `w1 = fma(-step_size, m1 / (sqrt(v1) / sqrt_bias2 + eps), w)` */
 /* With g'' in g. */
 HD_BOTH int adam_step(const op_update *u, const hd_hyper *h, int64_t e, float sum, float g, float w) {
-  const float m = fmaf(h->one_minus_beta1, g - u->m[e], u->m[e]);
-  const float v = fmaf(h->one_minus_beta2, g * g, h->beta2 * u->v[e]);
+  const float m = fmaf(h->one_minus_beta1, g - u->s[0][e], u->s[0][e]);
+  const float v = fmaf(h->one_minus_beta2, g * g, h->beta2 * u->s[1][e]);
   const float w1 = fmaf(-h->step_size, m / (sqrtf(v) / h->sqrt_bias2 + h->eps), w);
-  u->m1[e] = m;
-  u->v1[e] = v;
+  u->s1[0][e] = m;
+  u->s1[1][e] = v;
   u->w1[e] = w1;
   return update_finite(sum) && update_finite(w1) && update_finite(m) && update_finite(v);
 }

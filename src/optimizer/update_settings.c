@@ -1,5 +1,5 @@
 /* Reads and combines the settings of optimizers: see update_settings.h. */
-#include "graph/update_settings.h"
+#include "optimizer/update_settings.h"
 
 #include <math.h>
 #include <string.h>
@@ -8,30 +8,21 @@
 #include "base/number.h"
 #include "base/text_buffer.h"
 
-static const char *const optimizers[] = {"sgd", "adam", "adamw", "muon", NULL};
-static const char *const adjustments[] = {"none", "original", "match_rms_adamw", NULL};
-static const char *const schedules[] = {"const", "step", "cosine", "linear", "onecycle", "triangular", NULL};
+const char *const hd__optimizer_names[] = {
+#define OPTIMIZER(name) #name,
+#include "kernel/optimizers.def"
+    NULL};
 
-const hd_update_setting hd__update_settings[] = {
-    {"optimizer", HD_UPDATE_CHOICE, HD_SET_OPTIMIZER, 0, 0, optimizers},
-    {"lr", HD_UPDATE_NUMBER, HD_SET_LR, 0, 1e6, NULL},
-    {"momentum", HD_UPDATE_NUMBER, HD_SET_MOMENTUM, 0, 1, NULL},
-    {"nesterov", HD_UPDATE_FLAG, HD_SET_NESTEROV, 0, 0, NULL},
-    {"betas", HD_UPDATE_PAIR, HD_SET_BETA1, 0, 1, NULL},
-    {"eps", HD_UPDATE_NUMBER, HD_SET_EPS, 0, 1, NULL},
-    {"weight_decay", HD_UPDATE_NUMBER, HD_SET_WEIGHT_DECAY, 0, 1e6, NULL},
-    {"ns_steps", HD_UPDATE_COUNT, HD_SET_NS_STEPS, 1, 99, NULL},
-    {"normalize_weight", HD_UPDATE_FLAG, HD_SET_NORMALIZE_WEIGHT, 0, 0, NULL},
-    {"adjust_lr", HD_UPDATE_CHOICE, HD_SET_ADJUST_LR, 0, 0, adjustments},
-    {"schedule", HD_UPDATE_CHOICE, HD_SET_SCHEDULE, 0, 0, schedules},
-    {"step_size", HD_UPDATE_COUNT, HD_SET_STEP_SIZE, 1, 1000000, NULL},
-    {"gamma", HD_UPDATE_NUMBER, HD_SET_GAMMA, 0, 10, NULL},
-    {"warmup", HD_UPDATE_COUNT, HD_SET_WARMUP, 0, 1e15, NULL},
-    {"start_factor", HD_UPDATE_NUMBER, HD_SET_START_FACTOR, 0, 1, NULL},
-    {"end_factor", HD_UPDATE_NUMBER, HD_SET_END_FACTOR, 0, 1, NULL},
-    {"peak", HD_UPDATE_NUMBER, HD_SET_PEAK, 0, 1, NULL},
-    {"epochs", HD_UPDATE_NUMBER, HD_SET_EPOCHS, 1e-6, 1000000, NULL},
-    {0}};
+const char *const hd__schedule_names[] = {
+#define SCHEDULE(name) #name,
+#include "optimizer/schedules.def"
+    NULL};
+
+#define SETTING_OF(id, type, standard, min, max, choices, arg, help)                                                   \
+  {#id, HD_UPDATE_##type, HD_SET_##id, standard, min, max, choices},
+#define SETTING_ROW(id, ...) SETTING_OF(id, __VA_ARGS__)
+#define SETTING(id) SETTING_ROW(id, HD_ROW_##id)
+const hd_update_setting hd__update_settings[] = {HD_SETTING_ROWS(SETTING){0}};
 
 void hd__update_settings_clear(hd_update_settings *settings) {
   for (int i = 0; i < HD_UPDATE_VALUES; i++)
@@ -76,14 +67,14 @@ hd_status hd__update_settings_read(hd_update_settings *out, hd_ctx *ctx, const h
   bool flag = false;
   hd_status status = HD_OK;
   switch (setting->kind) {
-  case HD_UPDATE_NUMBER: return hd__yaml_number(value, ctx, node, setting->min, setting->max);
+  case HD_UPDATE_REAL: return hd__yaml_number(value, ctx, node, setting->min, setting->max);
   case HD_UPDATE_CHOICE: return read_choice(value, ctx, setting, node);
   case HD_UPDATE_PAIR: return read_pair(value, ctx, setting, node);
   case HD_UPDATE_FLAG:
     status = hd__yaml_bool(&flag, ctx, node);
     *value = flag;
     return status;
-  case HD_UPDATE_COUNT:
+  case HD_UPDATE_INT:
     status = hd__yaml_int(&count, ctx, node, (int64_t)setting->min, (int64_t)setting->max);
     *value = (double)count;
     return status;
@@ -97,26 +88,27 @@ void hd__update_settings_overlay(hd_update_settings *settings, const hd_update_s
       settings->value[i] = over->value[i];
 }
 
-void hd__update_settings_follow(hd_update_settings *settings, const hd_update_settings *later) {
-  static const hd_update_value of_optimizer[] = {
-      HD_SET_MOMENTUM, HD_SET_NESTEROV,         HD_SET_BETA1,    HD_SET_BETA2, HD_SET_EPS,
-      HD_SET_NS_STEPS, HD_SET_NORMALIZE_WEIGHT, HD_SET_ADJUST_LR};
-  for (size_t i = 0; i < sizeof of_optimizer / sizeof *of_optimizer && !isnan(later->value[HD_SET_OPTIMIZER]); i++)
-    settings->value[of_optimizer[i]] = NAN;
-  hd__update_settings_overlay(settings, later);
+static double number_of(const char *text, size_t length) {
+  char copy[32] = "";
+  double number = 0;
+  if (length < sizeof copy)
+    memcpy(copy, text, length);
+  hd__parse_double(&number, copy);
+  return number;
 }
 
-hd_op hd__update_settings_op(int *states, const hd_update_settings *settings) {
-  switch ((hd_update_optimizer)settings->value[HD_SET_OPTIMIZER]) {
-  case HD_UPDATE_SGD: *states = settings->value[HD_SET_MOMENTUM] > 0; return HD_OP_sgd;
-  case HD_UPDATE_ADAM: *states = 2; return HD_OP_adam;
-  case HD_UPDATE_ADAMW: *states = 2; return HD_OP_adamw;
-  case HD_UPDATE_MUON: *states = 1; return HD_OP_muon;
-  }
-  return HD_OP_COUNT;
+void hd__update_settings_parse(hd_update_settings *out, const hd_update_setting *setting, const char *text) {
+  double *value = out->value + setting->value;
+  const size_t first = strcspn(text, ",");
+  *value = 0;
+  if (setting->kind == HD_UPDATE_CHOICE)
+    while (strcmp(setting->choices[(int)*value], text))
+      ++*value;
+  else if (*text)
+    *value = number_of(text, first);
+  if (setting->kind == HD_UPDATE_PAIR)
+    value[1] = number_of(text + first + 1, strlen(text + first + 1));
 }
-
-const char *hd__update_optimizer_name(int optimizer) { return optimizers[optimizer]; }
 
 bool hd__update_settings_equal(const hd_update_settings *a, const hd_update_settings *b) {
   for (int i = 0; i < HD_UPDATE_VALUES; i++)

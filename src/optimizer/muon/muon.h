@@ -8,9 +8,9 @@
  * (below); `w1 = w * keep - lr * x` */
 /* d in the place of w1. */
 HD_BOTH int muon_at(const op_update *u, const hd_hyper *h, float scale, int64_t e, float sum) {
-  const float g = sum * scale, m = fmaf(h->momentum, u->m[e], g);
+  const float g = sum * scale, m = fmaf(h->momentum, u->s[0][e], g);
   const float d = h->nesterov ? fmaf(h->momentum, m, g) : m;
-  u->m1[e] = m;
+  u->s1[0][e] = m;
   u->w1[e] = d;
   return update_finite(sum) && update_finite(m) && update_finite(d);
 }

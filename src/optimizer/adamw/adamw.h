@@ -1,7 +1,7 @@
 /* adamw: Loshchilov and Hutter, "Decoupled weight decay regularization", 2019. */
 #pragma once
 
-#include "op/adam/adam.h"
+#include "optimizer/adam/adam.h"
 
 /* w1: as `adam`, of `g'' = g'` and `w * decay_keep` in place of w */
 HD_BOTH int adamw_at(const op_update *u, const hd_hyper *h, float scale, int64_t e, float sum) {

@@ -1,13 +1,13 @@
 /* muon by groups of sixteen, up to the direction. */
-#include "op/update_cpu.h"
+#include "optimizer/update_cpu.h"
 
 G16 g16 muon_group(update16 at, g16 seen, int nesterov) {
   const hd_update *u = at.u;
   const hd_hyper *h = u->hyper;
   g16 raw = update16_take(u->g, at), g = g16_mul(raw, g16_all(h->grad_scale));
-  g16 m = g16_fma(g16_all(h->momentum), update16_take(u->m, at), g);
+  g16 m = g16_fma(g16_all(h->momentum), update16_take(u->s[0], at), g);
   seen = g16_note_not_finite(seen, raw);
-  seen = update16_put(u->m1, m, at, seen);
+  seen = update16_put(u->s1[0], m, at, seen);
   return update16_put(u->w1, nesterov ? g16_fma(g16_all(h->momentum), m, g) : m, at, seen);
 }
 
