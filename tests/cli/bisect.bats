@@ -140,7 +140,7 @@ END
   train --out a
   train --out b --batch 32
   bisect 4 a b
-  grep -q 'compute the same things' out
+  grep -q 'do not compute the same results' out
   train --out c --model mlp
   bisect 4 a c
   rm a/losses.bin

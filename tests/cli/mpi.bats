@@ -269,7 +269,7 @@ each_rank() {
   rm -rf r
   ENDLESS="$ENDLESS --save-every 1000000"
   lost_before
-  grep -q "stages alone; start again, and use a smaller --save-every$" err
+  grep -q "its own stages; start again, and use a smaller --save-every$" err
   rm -rf r
   local disk=$BUILDDIR/tests/cli/.libs/bad_disk.so
   if [ ! -f "$disk" ] || nm -D "$BUILDDIR/.libs/heddle" 2>/dev/null | grep -q __asan; then return 0; fi
@@ -336,7 +336,7 @@ END
   need_mpi
   export HEDDLE_MODULE_PATH=$BUILDDIR/.libs
   over "a b" "$BUILDDIR/tests/cli/group_calls" differ >out 2>err || true
-  grep -q 'rank 0 calls all_reduce of 4 float32 by sum, and rank 1 barrier' err
+  grep -q 'rank 0 calls all_reduce of 4 float32 by sum and rank 1 calls barrier' err
   GROUP_TIMEOUT=5 over "a b" "$BUILDDIR/tests/cli/group_calls" late >out 2>err || true
   grep -q 'rank 0: rank 1 and its host did not make a call within 5 s' err
 }
