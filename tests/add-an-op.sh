@@ -15,7 +15,8 @@ unset MAKEFLAGS MAKELEVEL
 
 # block PAGE N FROM TO: block N of C in the page, with a new name.
 block() {
-  awk -v n="$2" '/^```c/ { inside = ++seen == n; next } /^```/ { inside = 0 } inside' "$SRCDIR/docs/$1" | sed "s/$3/$4/g"
+  awk -v n="$2" '/^```c/ { inside = ++seen == n; next } /^```/ { inside = 0 } inside' "$SRCDIR/docs/$1" | sed \
+    "s/$3/$4/g"
 }
 row=$(sed -n 's/^    \(OP_DX\)(NAME)$/\1(of_the_page)/p' "$page")
 mkdir "$tree/src/op/of_the_page"
@@ -35,7 +36,8 @@ block add-an-optimizer.md 1 lion by_the_page >"$optimizer/by_the_page.h"
 block add-an-optimizer.md 2 lion by_the_page >"$optimizer/by_the_page.c"
 sed -i "s/^#undef OPTIMIZER\$/$row\\
 &/" "$tree/src/kernel/optimizers.def"
-grep -q '^OPTIMIZER(by_the_page)' "$tree/src/kernel/optimizers.def" && grep -q 'int by_the_page_at' "$optimizer/by_the_page.h" &&
+grep -q '^OPTIMIZER(by_the_page)' "$tree/src/kernel/optimizers.def" && grep -q 'int by_the_page_at' \
+    "$optimizer/by_the_page.h" &&
   grep -q hd__optimizer_by_the_page "$optimizer/by_the_page.c"
 result $? "that of optimizers has a row, a header and a rule"
 
@@ -60,10 +62,12 @@ digest() {
 }
 known=$(digest tanh adamw) new=$(digest of_the_page adamw)
 [ -n "$known" ] && [ "$known" = "$new" ]
-result $? "a network with it has the bits of the same one with the operation of the page" "'$known' and '$new': $(cat "$folder/err")"
+result $? "a network with it has the bits of the same one with the operation of the page" "'$known' and '$new': "\
+"$(cat "$folder/err")"
 known=$(digest tanh lion) new=$(digest tanh by_the_page)
 [ -n "$known" ] && [ "$known" = "$new" ]
-result $? "and the optimizer of the page has the bits of the one that it shows" "'$known' and '$new': $(cat "$folder/err")"
+result $? "and the optimizer of the page has the bits of the one that it shows" "'$known' and '$new': "\
+"$(cat "$folder/err")"
 "$tree/build/heddle" train --help | grep -q 'lion.*by_the_page: decay rates'
 result $? "and help says what it takes"
 echo "1..$count"

@@ -9,7 +9,8 @@ SH_LOG_COMPILER = $(SHELL)
 BATS_LOG_DRIVER = $(LOG_DRIVER)
 BATS_LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/cli/run-bats
 # Lists in make's own variables would take stack, which some tests limit.
-AM_TESTS_ENVIRONMENT = HEDDLE='$(abs_top_builddir)/tests/heddle' SRCDIR='$(abs_top_srcdir)' BUILDDIR='$(abs_top_builddir)' \
+AM_TESTS_ENVIRONMENT = HEDDLE='$(abs_top_builddir)/tests/heddle' SRCDIR='$(abs_top_srcdir)' \
+  BUILDDIR='$(abs_top_builddir)' \
   BATS='$(BATS)'; export HEDDLE SRCDIR BUILDDIR BATS; \
   unset OMP_NUM_THREADS HEDDLE_ISA HEDDLE_DATA HEDDLE_SYSROOT HEDDLE_HOST_ID HEDDLE_THREAD_SPEEDS HEDDLE_HOST_SUMS \
   HEDDLE_CUDA_DRIVER HEDDLE_CUDA_MODULE; \
@@ -30,7 +31,8 @@ unit_tests = tests/unit/test_bench tests/unit/test_digits tests/unit/test_doctor
   tests/unit/test_file tests/unit/test_hdmath tests/unit/test_idx tests/unit/test_losses tests/unit/test_barrier \
   tests/unit/test_barrier_lines tests/unit/test_caches tests/unit/test_owed_evaluation \
   tests/unit/test_arithmetic_version \
-  tests/unit/test_num_threads tests/unit/test_optimizers tests/unit/test_param_rules tests/unit/test_placement tests/unit/test_pool \
+  tests/unit/test_num_threads tests/unit/test_optimizers tests/unit/test_param_rules tests/unit/test_placement \
+  tests/unit/test_pool \
   tests/unit/test_predict tests/unit/test_quota tests/unit/test_loader \
   tests/unit/test_batch_ring tests/unit/test_sampler tests/unit/test_safetensors tests/unit/test_scaling \
   tests/unit/test_schedule tests/unit/test_settings tests/unit/test_summary tests/unit/test_tensor \
@@ -69,7 +71,8 @@ script_tests = tests/python/python.sh tests/museum/museum.sh tests/quickstart.sh
 slow_programs = tests/op/test_kernels tests/golden/test_golden tests/cuda/test_gpu_gradients tests/cuda/test_gpus
 bits_tests = tests/bits/bits.sh tests/bits/transforms.sh tests/bits/stages.sh \
   tests/bits/networks.sh tests/bits/pictures.sh tests/bits/formats.sh tests/bits/bf16.sh tests/bits/certificate.sh
-# What make check leaves to make check-all: a GPU's stand-in, hosts over MPI, large networks, builds and installations of
+# What make check leaves to make check-all: a GPU's stand-in, hosts over MPI, large networks, builds and
+# installations of
 # their own, full disks, what measures the machine, long pages, and what needs tools that few have.
 gpu_bits = tests/bits/gpu_digests.sh tests/bits/gpu_native.sh tests/bits/gpus_digests.sh
 host_bits = tests/bits/hosts.sh tests/bits/stage_hosts.sh
@@ -88,9 +91,11 @@ tests/install-local.log: $(filter-out tests/install-local.log,$(TEST_LOGS))
 
 check_PROGRAMS += $(slow_programs) $(unit_tests) $(op_tests) tests/bits/make_data tests/bits/make_idx \
   tests/cli/on_terminal \
-  tests/cli/group_calls tests/cli/json_get tests/cli/rpc_calls tests/fault/kill_at tests/cli/host_steps tests/cli/bad_server tests/golden/print_scores
+  tests/cli/group_calls tests/cli/json_get tests/cli/rpc_calls tests/fault/kill_at tests/cli/host_steps \
+  tests/cli/bad_server tests/golden/print_scores
 check_PROGRAMS += tests/cli/stranger tests/cli/without
-EXTRA_DIST += tests/unit/stranger.h tests/cli/exported.c tests/onnx/runtime_rows.py tests/onnx/runtime_scores.py tests/onnx/runtime_same.py
+EXTRA_DIST += tests/unit/stranger.h tests/cli/exported.c tests/onnx/runtime_rows.py tests/onnx/runtime_scores.py \
+  tests/onnx/runtime_same.py
 EXTRA_DIST += tests/museum/museum_files.py tests/museum/museum_heddle.py tests/museum/museum_table.py \
   tests/museum/rows_arrays.py tests/museum/rows_csv.py tests/museum/rows_pictures.py tests/museum/rows_runs.py \
   tests/museum/try_heddle.py

@@ -60,7 +60,8 @@ same own-unclear random:1x8x8 1 --transforms '[to_float, {normalise: {mean: 0, s
 
 # Rows with names of classes: what the file says of a raw row is what predict says, and training reads it back.
 awk 'BEGIN { print "a,b,species"
-  for (i = 0; i < 60; i++) print i % 7 "," i * 1000 % 977 "," (i % 3 ? i % 3 == 1 ? "iris" : "lily" : "rose") }' >"$folder/rows.csv"
+  for (i = 0; i < 60; i++) print i % 7 "," i * 1000 % 977 "," (i % 3 ? i % 3 == 1 ? "iris" : "lily" : "rose") }' '\
+'>"$folder/rows.csv"
 if "$HEDDLE" train --model mlp --data "$folder/rows.csv" --max-steps 8 --out "$folder/rows" >"$folder/out" 2>&1 &&
   "$HEDDLE" export "$folder/rows" --onnx "$folder/rows.onnx" >>"$folder/out" 2>&1 &&
   "$HEDDLE" predict "$folder/rows" "$folder/rows.csv" --json >"$folder/wanted.json" 2>>"$folder/out" &&

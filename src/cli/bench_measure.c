@@ -28,7 +28,8 @@ static void print_step(const hd_bench_step_result *r, const bench_ops *ops) {
             cli_grouped(llround(r->low)), cli_grouped(llround(r->high)), cli_grouped(llround(r->best)));
   cli_print("  dense     %8.1f GFLOP/s, %5.1f %% of the peak (%.2f MFLOP per sample)\n", gflops, 100 * gflops / peak,
             1e-6 * r->flops);
-  cli_print("  executed  %8.1f GFLOP/s, %5.1f %% of the peak (%.2f MFLOP per sample)\n", executed, 100 * executed / peak,
+  cli_print("  executed  %8.1f GFLOP/s, %5.1f %% of the peak (%.2f MFLOP per sample)\n", executed,
+            100 * executed / peak,
             1e-6 * r->executed_flops);
   bench_print_ops(ops);
   if (r->cpu_share < MOSTLY)

@@ -139,7 +139,8 @@ static int measure(sweep *s, int index, int round) {
     memcpy(t->digest, digest, sizeof digest);
   if (!strcmp(t->digest, digest))
     return CLI_OK;
-  cli_complain("%d ranks of %d threads: expected the weights %s of the other settings, found %s", row->ranks, row->threads,
+  cli_complain("%d ranks of %d threads: expected the weights %s of the other settings, found %s", row->ranks,
+               row->threads,
                t->digest, digest);
   return CLI_FAILED;
 }

@@ -105,8 +105,8 @@ static hd_status open_gpu(hd_gpu_group *gpu, hd_ctx *ctx, const hd_local_group *
     return hd__cuda_open(&gpu->cuda, ctx, 0); /* NCCL refuses a GPU that two ranks use */
   if (there < ranks)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
-                    "backend nccl expects a GPU for each of the %d ranks of a host, found %d; start that many ranks, or "
-                    "use another backend",
+                    "backend nccl expects a GPU for each of the %d ranks of a host, found %d; start that many ranks, "
+                    "or use another backend",
                     ranks, there);
   return hd__cuda_open(&gpu->cuda, ctx, hd__local_group_rank(local));
 }

@@ -1,10 +1,10 @@
-/* How a thread waits for others: it spins, then yields its CPU, then sleeps on what wakes it. The numbers of turns, here
- * alone, were measured (docs/performance.md); crowded: there are more threads than CPUs.
+/* How a thread waits for others: it spins, then yields its CPU, then sleeps on what wakes it. The numbers of turns,
+ * here alone, were measured (docs/performance.md); crowded: there are more threads than CPUs.
  *
  *     for (hd_wait wait = hd__wait_barrier(crowded); !has_come();)
  *       if (!hd__wait_turn(&wait))
  *         sleep_until_it_comes();
- */
+ * / */
 #pragma once
 
 #include <sched.h>

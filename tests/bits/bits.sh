@@ -6,7 +6,8 @@
 # (two), a network with batch norm under clipping (statistics are reduced between phases), one whose batch norm uses the
 # statistics of a shard, one whose first layer leaves the zeros of samples out, one of nearly every operation, dropout
 # among them, one with frozen parameters and groups, one whose groups end in the middle, one whose layers share weights,
-# three of groups with several optimizers, two of them with averages of weights, and each other optimizer. The reference's kernels are one
+# three of groups with several optimizers, two of them with averages of weights, and each other optimizer. The
+# reference's kernels are one
 # more instruction set. Threads of unequal speed, some without a shard, and loader workers are added. By default every
 # pair of settings occurs in some run; with `make check-bits` every combination, and each
 # resumed run was killed. The JSON of a run shows that the requested threads and instruction set ran.
@@ -107,7 +108,8 @@ for layout in "1 2 1" "2 2 2" "1 3 1" "2 3 4" "1 4 2" "2 4 1"; do
   set -- $layout
   ranks=$2
   extra="--procs $2" turn=0
-  for each in "adamw whole" "mixed whole" "norm whole" "shard whole" "wide whole" "shared stopped" "muon stopped" "ema whole" \
+  for each in "adamw whole" "mixed whole" "norm whole" "shard whole" "wide whole" "shared stopped" "muon stopped" \
+    "ema whole" \
     "sgd whole" "lion whole" "rmsprop stopped" "nadam stopped"; do
     half_of $(($3 > 1)) && check_run "${each% *}" "$fastest" "$1" "$3" "${each#* }"
   done

@@ -158,7 +158,8 @@ learn() {
   grep -qx 'photos: the validation set is valid/, the test set test/' out
   [ "$(json_get val_loss <out)" = "$(json_get test_loss <out)" ]
   "$HEDDLE" data photos --json >out
-  [ "$(json_get samples validation_samples <out)" = "$(ls photos/train/* photos/valid/* | grep -c png) $(ls photos/valid/* | grep -c png)" ]
+  [ "$(json_get samples validation_samples <out)" = "$(ls photos/train/* photos/valid/* | grep -c png) "\
+"$(ls photos/valid/* | grep -c png)" ]
   fails 2 train $PHOTOS --val-split 0.1
   says "--val-split expects data without a validation set, found one in photos; leave it out"
   rm -f photos/train/c9/*9.png photos/valid/c0/*.png

@@ -47,7 +47,8 @@ made_up_host() { # QUOTA (cgroup version 2)
   code=0
   "$HEDDLE" doctor --threads 1 >out || code=$?
   [ "$code" -eq 0 ] || [ "$code" -eq 3 ]
-  grep -Eq '^13 checks for a run of 1 thread on [0-9]+ CPUs?, with kernels and block sizes for [a-z0-9]+: quota, oversubscribed, blas-core, isa, smt-pairs, ' out
+  grep -Eq '^13 checks for a run of 1 thread on [0-9]+ CPUs?, with kernels and block sizes for [a-z0-9]+: quota, '\
+'oversubscribed, blas-core, isa, smt-pairs, ' out
   HEDDLE_ISA=scalar "$HEDDLE" doctor --json --threads 1 >out || code=$?
   [ "$code" -eq 3 ]
   [ "$(wc -l <out)" -eq 1 ]

@@ -186,7 +186,8 @@ bad() {
   start $ENDLESS --log-every 1 --save-every 1 --out y
   await_line 'step 3:'
   fails 1 train --resume y --max-steps 3
-  says "y: expected a folder that nothing else writes to, found another heddle writing to it (process $CHILD on $(uname -n))"
+  says "y: expected a folder that nothing else writes to, found another heddle writing to it (process $CHILD on "\
+"$(uname -n))"
   kill -KILL "$CHILD"
   finish
   [ -e y/.lock ]
@@ -262,7 +263,8 @@ bad() {
 @test "where descriptors run out nothing is half a run, and no temporary folder stays" {
   failed=0
   for limit in $(seq 7 16); do
-    (ulimit -n "$limit" && exec timeout 30 "$HEDDLE" train $TINY --max-steps 4 --save-every 2 --threads 1 --out "r$limit") \
+    (ulimit -n "$limit" && exec timeout 30 "$HEDDLE" train $TINY --max-steps 4 --save-every 2 --threads 1 \
+      --out "r$limit") \
       >out 2>err 3>&- 4>&- 5>&- 6>&- || failed=$((failed + 1))
     [ ! -e "r$limit/losses.bin" ] || [ -e "r$limit/run.json" ] || { echo "limit $limit"; ls -a "r$limit"; return 1; }
     [ -z "$(find "r$limit" -name '.*tmp*' 2>/dev/null)" ] || { echo "limit $limit"; ls -a "r$limit"; return 1; }

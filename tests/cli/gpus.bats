@@ -155,7 +155,8 @@ MOST_BEHIND=2 # a GPU rank counts a step at the exchange of the next one
   no_rank_left
   last=$(readlink r/last)
   # The kill may have come right behind a save, before another step counted: then that save has the last step.
-  grep -Eq "^heddle: cannot save step [0-9]+: it was only in the memory of GPUs whose ranks have all ended; continue from step ${last#step-} with --resume $(pwd -P)/r\$" err ||
+  grep -Eq "^heddle: cannot save step [0-9]+: it was only in the memory of GPUs whose ranks have all ended; continue "\
+"from step ${last#step-} with --resume $(pwd -P)/r\$" err ||
     grep -Eq "^heddle: rank [01] .* after step ${last#step-}\$" err || { cat err; false; }
   nothing_half_written r
   last=$((${last#step-} + 5))

@@ -86,10 +86,12 @@ small() {
 }
 
 @test "best and --patience go by the loss where there is no accuracy" {
-  "$HEDDLE" train --model regression --data "$FEW" --lr 0.03 --max-steps 50 --batch 64 --eval-every 10 --save-every 10 --keep 9 --out r >out
+  "$HEDDLE" train --model regression --data "$FEW" --lr 0.03 --max-steps 50 --batch 64 --eval-every 10 --save-every \
+    10 --keep 9 --out r >out
   [ "$(readlink r/best)" = "step-$(grep -oE '^step [0-9]+: test loss [0-9.]+' out | sort -t' ' -k5g | head -n 1 |
     grep -oE '[0-9]+' | head -n 1)" ]
-  grep -q '"val_loss"' <("$HEDDLE" train --model regression --data "$FEW" --max-steps 20 --val-split 0.01 --out v >/dev/null; cat v/metrics.jsonl)
+  grep -q '"val_loss"' <("$HEDDLE" train --model regression --data "$FEW" --max-steps 20 --val-split 0.01 --out v \
+    >/dev/null; cat v/metrics.jsonl)
   no grep -q val_accuracy v/metrics.jsonl
 }
 

@@ -162,7 +162,8 @@ for name, of in (("f1", f1), ("auc", auc)):
 assert len(parts["auc"]) == 2
 END
   "$HEDDLE" eval r >out
-  grep -q 'note: AUC is not defined for 2 of 4 labels, first for 2: its targets are all equal; the mean leaves them out' out
+  grep -q 'note: AUC is not defined for 2 of 4 labels, first for 2: its targets are all equal; the mean leaves them '\
+'out' out
   no grep -qi nan out
   for layout in "--threads 1" "--threads 3"; do
     "$HEDDLE" eval r --json $layout >other

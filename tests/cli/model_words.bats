@@ -123,7 +123,8 @@ words() { printf '%s\n' "model: words" "input: data" "layers:" "  - fc1: {op: li
 }
 
 @test "targets of zeros and ones, and whole numbers, may be more than one thing" {
-  awk 'BEGIN { print "a,b,target"; for (i = 0; i < 200; i++) printf "%d,%d,%d\n", i % 10, i % 7, (i % 10 > 4) }' >bits.csv
+  awk 'BEGIN { print "a,b,target"; for (i = 0; i < 200; i++) printf "%d,%d,%d\n", i % 10, i % 7, (i % 10 > 4) }' \
+    >bits.csv
   fails 2 train --model mlp --data bits.csv
   says "targets that are all zeros and ones" "--loss bce_with_logits" "--loss mse" "--loss cross_entropy"
   for loss in cross_entropy bce_with_logits mse; do

@@ -53,7 +53,10 @@ ended() {
 # digest of an undisturbed one. If the disk is slower than mpirun is patient, it is the supervisor that does.
 saved() {
   await_supervisor
-  grep -q "^heddle: rank $1; saved step $(readlink r/last | sed 's/step-//'), continue with --resume " err || { cat err; return 1; }
+  grep -q "^heddle: rank $1; saved step $(readlink r/last | sed 's/step-//'), continue with --resume " err || {
+    cat err
+    return 1
+  }
   last=$(($(readlink r/last | sed 's/step-//') + 25))
   over "a b" "$HEDDLE" train --resume r --max-steps $last >out
   "$HEDDLE" train $ENDLESS --max-steps $last --out undisturbed >wanted
@@ -128,7 +131,8 @@ saved() {
 
 @test "where time goes, on all hosts" {
   need_mpi
-  over "a b a" "$HEDDLE" train --model simplenet --threads 1 --max-steps 60 --log-every 20 --json --out r --profile p.json \
+  over "a b a" "$HEDDLE" train --model simplenet --threads 1 --max-steps 60 --log-every 20 --json --out r --profile \
+    p.json \
     >out 2>err
   tr -d '\r' <out >plain
   for rank in 0 1 2; do # each computed, and waited for another one
@@ -277,7 +281,8 @@ each_rank() {
     --epochs 9 --threads 1 \
     --stages 2 --place-stages hosts --out r --save-every 40
   await_supervisor
-  grep -q "and there is no checkpoint of --save-every 40 in .*r; see why they could not be written (a full disk?), and start again" err
+  grep -q "and there is no checkpoint of --save-every 40 in .*r; see why they could not be written (a full disk?), "\
+"and start again" err
 }
 
 @test "hosts with other versions of heddle are refused by name" {

@@ -62,9 +62,11 @@ ranks() {
   export GROUP_BACKEND=nccl
   ranks 2 -- "$CALLS" differ
   [ "$code" -eq 1 ]
-  grep -q 'expected all ranks to make the same call, but rank 0 calls all_reduce of 4 float32 by sum and rank 1 calls barrier' err
+  grep -q 'expected all ranks to make the same call, but rank 0 calls all_reduce of 4 float32 by sum and rank 1 '\
+'calls barrier' err
   ranks 2 -- "$CALLS" letters
-  grep -q 'expected sender and receiver to give the same count and type, found 10 float32 in rank 0 and 20 float32 in rank 1' err
+  grep -q 'expected sender and receiver to give the same count and type, found 10 float32 in rank 0 and 20 float32 '\
+'in rank 1' err
 }
 
 @test "a rank that does not come, a transfer that does not end, one that fails" {

@@ -44,9 +44,11 @@ load cli
   "$HEDDLE" train $TINY --max-steps 4 --threads 2 --workers 1 --save-every 2 --out plain >out 2>err
   [ ! -s err ]
   wanted=$(digest_of out)
-  HEDDLE_LOG=plan,exec,data,save "$HEDDLE" train $TINY --max-steps 4 --threads 2 --workers 1 --save-every 2 --out r >out 2>log
+  HEDDLE_LOG=plan,exec,data,save "$HEDDLE" train $TINY --max-steps 4 --threads 2 --workers 1 --save-every 2 --out r \
+    >out 2>log
   [ "$(digest_of out)" = "$wanted" ]
-  no grep -Ev '^heddle: [0-2][0-9]:[0-5][0-9]:[0-6][0-9]\.[0-9]{6} rank 0 (main|saver|(thread|loader) [01]): (plan|exec|data|save): ' log
+  no grep -Ev '^heddle: [0-2][0-9]:[0-5][0-9]:[0-6][0-9]\.[0-9]{6} rank 0 (main|saver|(thread|loader) [01]): '\
+'(plan|exec|data|save): ' log
   grep -q ' main: plan: pass recompute: ' log
   [ "$(grep -c ' thread 1: exec: step of ' log)" = 4 ]
   grep -q ' loader 0: data: batch 4: rows 0 to ' log

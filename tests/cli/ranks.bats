@@ -144,7 +144,8 @@ load ranks
   "$HEDDLE" launch -n 2 -- "$BUILDDIR/tests/cli/host_steps" r stall >out 2>err || code=$?
   [ "$code" -eq 137 ] # it was killed, for it may never end by itself
   [ $((SECONDS - begin)) -ge 1 ]
-  told "rank 1 (pid .*) is alive, but has not reached a barrier for 1 s (if that is expected, raise --stall-timeout) after step [34]"
+  told "rank 1 (pid .*) is alive, but has not reached a barrier for 1 s (if that is expected, raise --stall-timeout) "\
+"after step [34]"
   [ "$(readlink r/last)" = step-4 ]
 }
 
@@ -271,8 +272,8 @@ differ() {
   local words=$1
   shift
   rm -rf r
-  timeout "$LIMIT_S" "$HEDDLE" launch -n 2 -- sh -c "$words"'; exec "$@"' sh "$HEDDLE" train --model simplenet --data "$FEW" \
-    --max-steps 5 --threads 1 --out r "$@" >out 2>err
+  timeout "$LIMIT_S" "$HEDDLE" launch -n 2 -- sh -c "$words"'; exec "$@"' sh "$HEDDLE" train --model simplenet \
+    --data "$FEW" --max-steps 5 --threads 1 --out r "$@" >out 2>err
 }
 
 # refused TEXT: a run failed before its first step, with this message from all ranks.
@@ -385,7 +386,8 @@ refused() {
 
 @test "a rank that never comes is missed, and one that fails before it comes ends the others" {
   code=0
-  "$HEDDLE" launch -n 2 -- sh -c '[ $RANK = 1 ] && exit 7; exec "$0" train "$@"' "$HEDDLE" $TINY --out r >out 2>err || code=$?
+  "$HEDDLE" launch -n 2 -- sh -c '[ $RANK = 1 ] && exit 7; exec "$0" train "$@"' "$HEDDLE" $TINY --out r >out 2>err \
+    || code=$?
   [ "$code" -eq 7 ]
   told "rank 1 (pid .*) ended with exit status 7"
 }
@@ -474,7 +476,8 @@ slow_rank_1() {
   grep -q '"pid": 1, .*"wait", "args": {"for": "rank 1, thread 1"}' p.json
   grep -q '"pid": 3, .*"wait", "args": {"for": "rank 1, thread 1"}' p.json
   grep -q '"step": 6, "samples": 1024, "data_us": [0-9.]*, "compute_us": [0-9.]*, "waiting_us": [0-9.]*}' p.json
-  grep -Eq '^profile .*waiting [0-9.]+ % \(thread [02] of rank [02] for thread 1 of rank 1: [0-9.]+ %\); 6 of 6 steps$' out
+  grep -Eq '^profile .*waiting [0-9.]+ % \(thread [02] of rank [02] for thread 1 of rank 1: [0-9.]+ %\); 6 of 6 '\
+'steps$' out
   json_keys <<<"$(tr -d '\n' <p.json)" | grep -q traceEvents
   nothing_half_written
 }
@@ -491,7 +494,8 @@ slow_rank_1() {
 
 @test "ranks record together or not at all" {
   code=0
-  "$HEDDLE" launch -n 2 -- sh -c 'exec "$0" train "$@" --out r $([ $RANK = 0 ] && echo --profile p)' "$HEDDLE" $TINY >out 2>err || code=$?
+  "$HEDDLE" launch -n 2 -- sh -c 'exec "$0" train "$@" --out r $([ $RANK = 0 ] && echo --profile p)' "$HEDDLE" $TINY \
+    >out 2>err || code=$?
   [ "$code" -ne 0 ]
   grep -q -e "--profile must be the same on all ranks: rank 0 has 'a path', and rank 1 has none" err
 }

@@ -58,7 +58,8 @@ keys="layers params trainable macs memory_bytes"
 }
 
 @test "costs of groups count the channels of a group alone" {
-  printf 'model: d\ninput: [4, 8, 8]\nlayers:\n  - deep: {op: conv2d, out: 4, kernel: 3, groups: 4}\n  - flat: {op: flatten}\n' >d.yaml
+  printf 'model: d\ninput: [4, 8, 8]\nlayers:\n  - deep: {op: conv2d, out: 4, kernel: 3, groups: 4}\n  - flat: {op: '\
+'flatten}\n' >d.yaml
   "$HEDDLE" summary --model d.yaml --json >out
   [ "$(json_get params macs <out)" = "40 1296" ]
 }

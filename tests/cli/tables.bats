@@ -84,7 +84,8 @@ score() { tail -n 1 out | sed 's/.*"test_accuracy": \([0-9.]*\).*/\1/'; }
   network 4
   run_of --data people.csv --label income --out a
   [ "$(score)" = 1 ]
-  grep -q "people.csv: the first line is a header, the label is column 'income'; 2 other columns, 1 of texts: 4 numbers per row; the first column, an index, is left out" out
+  grep -q "people.csv: the first line is a header, the label is column 'income'; 2 other columns, 1 of texts: 4 "\
+"numbers per row; the first column, an index, is left out" out
   grep -q "23 empty fields in column 'age': filled with the column's mean, with one more number that marks them" out
   grep -q '"category": "Ulm"' a/run.json
 }
@@ -236,7 +237,8 @@ flower_run() {
   refused '5s/^[^,]*/x/' "bad.csv:5: expected a finite number in column 'width', found 'x'"
   refused '5s/^[^,]*/inf/' "bad.csv:5: expected a finite number in column 'width', found 'inf'"
   refused '5s/^[^,]*/nan/' "bad.csv:5: expected no empty field in column 'width'"
-  refused '6s/wet/moist/; 6s/dry/moist/' "bad.csv:6: expected a text of the training set in column 'soil', found 'moist'"
+  refused '6s/wet/moist/; 6s/dry/moist/' "bad.csv:6: expected a text of the training set in column 'soil', found "\
+"'moist'"
   refused '7s/,/,1,/' "bad.csv:7: expected 4 fields as in the first line, found 5"
   refused '1s/soil/ground/' "bad.csv: expected column 'soil' as in training, found none"
   refused '1s/$/,more/; 2,$s/$/,1/' "bad.csv: expected only columns of training, found column 'more' too"
@@ -249,7 +251,8 @@ flower_run() {
 }
 
 @test "targets of rows stand beside what a regression makes of them" {
-  awk 'BEGIN { print "x,y,target"; for (i = 0; i < 100; i++) printf "%d,%d,%.1f\n", i % 9, i % 5, 2 * (i % 9) + i % 5 }' >reg.csv
+  awk 'BEGIN { print "x,y,target"; for (i = 0; i < 100; i++)
+      printf "%d,%d,%.1f\n", i % 9, i % 5, 2 * (i % 9) + i % 5 }' >reg.csv
   network 2
   sed -i 's/out: 2}/out: 1}/' rows.yaml
   echo 'loss: mse' >>rows.yaml
@@ -354,7 +357,8 @@ END
   [ "$(./main.exe)" = c-kind ]
   sed -i 's/out: 3}/out: 6}/' rows.yaml
   run_of --data flowers --label kind --out more
-  [ "$(grep -c "the last layer has 6 scores for the 3 classes of flowers; those from 3 on are not used: 'out: 3' is enough" out)" -eq 1 ]
+  enough="the last layer has 6 scores for the 3 classes of flowers; those from 3 on are not used: 'out: 3' is enough"
+  [ "$(grep -c "$enough" out)" -eq 1 ]
 }
 
 @test "an ONNX file of rows has the names and features, and is read back with its normalisation" {
@@ -371,7 +375,8 @@ END
   sed '2,80d' flowers/train.csv >flowers/less.csv && mv flowers/less.csv flowers/train.csv # other statistics
   again() { "$HEDDLE" train --model r.onnx --data flowers --label kind "$@" >out; }
   again --lr 0 --optimizer sgd --epochs 1 --out same
-  grep -q 'r.onnx normalises each of its 5 inputs by itself, so its means and standard deviations are used for the data' out
+  grep -q 'r.onnx normalises each of its 5 inputs by itself, so its means and standard deviations are used for the '\
+'data' out
   "$HEDDLE" predict r flowers/test.csv >wanted
   "$HEDDLE" predict same flowers/test.csv | cmp - wanted
   again --epochs 4 --out whole
@@ -418,7 +423,8 @@ prices() {
   "$HEDDLE" train --model regression --data houses.csv --epochs 2 --out r >out
   if ! "$HEDDLE" export r --onnx r.onnx 2>err; then grep -q protobuf err && skip "built without protobuf"; fi
   fails 1 train --model r.onnx --data houses.csv --out no
-  says "r.onnx: node 'scores/2' (Add): expected scores as the loss reads them, found scores rescaled to the targets (--target-scale)" "--init"
+  says "r.onnx: node 'scores/2' (Add): expected scores as the loss reads them, found scores rescaled to the targets "\
+"(--target-scale)" "--init"
   "$HEDDLE" train --model regression --init r/last/model.safetensors --data houses.csv --epochs 1 --out warm >out
   "$HEDDLE" train --model regression --target-scale none --data houses.csv --epochs 2 --out raw >out
   "$HEDDLE" export raw --onnx raw.onnx
@@ -612,7 +618,8 @@ data = bytearray(open("bits.npy", "rb").read())
 data[-4:] = bytes([0, 0, 128, 63])
 open("bits.npy", "wb").write(data)'
   fails 1 predict run_u1 bits.npy
-  says "bits.npy: expected bytes as in training, or floats from 0 to 1 in their place, found only 0 and 1, which may be either"
+  says "bits.npy: expected bytes as in training, or floats from 0 to 1 in their place, found only 0 and 1, which may "\
+"be either"
   pixels scaled.npy f4 24x4x4 0.003921568627451
   "$HEDDLE" predict run_u1 scaled.npy | sed 's/scaled/u1\/x/' | awk '{ $1 = ""; print }' |
     cmp - <(awk '{ $1 = ""; print }' wanted)

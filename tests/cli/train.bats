@@ -62,7 +62,8 @@ report"
 }
 
 @test "--epochs may be a fraction: its steps, an evaluation, and schedules that end with it" {
-  "$HEDDLE" train --model simplenet --data "$FEW" --batch 64 --epochs 1.26 --schedule linear --log-every 1 --out r --json >out
+  "$HEDDLE" train --model simplenet --data "$FEW" --batch 64 --epochs 1.26 --schedule linear --log-every 1 --out r \
+    --json >out
   [ "$(json_get epochs steps <out)" = "1.26 76" ] # 75.6, 60 an epoch
   [ "$(readlink r/last)" = step-76 ]
   [ "$(json_get test_accuracy <out)" != null ]
@@ -161,7 +162,8 @@ EOF
   [ "$(json_keys <out)" = "${keys/test_loss/val_loss val_accuracy test_loss}" ]
   grep -Eq '^epoch 1: loss [0-9.]*, validation loss [0-9.]*, validation accuracy [0-9.]* %, test loss' out
   grep -q '^validation  *[0-9.]* % of 3,533$' out
-  awk -v l="$(json_get val_loss <out)" -v a="$(json_get val_accuracy <out)" 'BEGIN { exit !(l > 0 && a > 0.3 && a < 1) }'
+  awk -v l="$(json_get val_loss <out)" -v a="$(json_get val_accuracy <out)" \
+    'BEGIN { exit !(l > 0 && a > 0.3 && a < 1) }'
   grep val_loss r/metrics.jsonl >lines # 307 samples are 5 batches: after the steps 5 and 10, and at the end
   [ "$(wc -l <lines)" -eq 3 ]
   [ "$(json_keys <lines)" = "step epoch train_loss val_loss val_accuracy test_loss test_accuracy test_classes type" ]
@@ -595,7 +597,8 @@ sys.exit(subprocess.call(sys.argv[1:], stdout=open("out", "w")))' "$HEDDLE" trai
   for i in $(seq 9); do echo "$((i % 2)),$i,$((i * i % 7))" | tee -a test.csv >>train.csv; done
   local how="--model m.yaml --data . --max-steps 3"
   "$HEDDLE" train $how --batch 1 >out
-  grep -qx "batch_norm 'n' sees one number per channel in each batch, which becomes 0 whatever its value; give a larger --batch" out
+  grep -qx "batch_norm 'n' sees one number per channel in each batch, which becomes 0 whatever its value; give a "\
+"larger --batch" out
   "$HEDDLE" train $how --batch 8 >out
   [ "$(grep -c "^batch_norm 'n' sees one number per channel in the last batch of an epoch, .* --drop-last" out)" -eq 1 ]
   for option in "--batch 8 --drop-last" "--batch 9" "--batch 4 --shards 2 --drop-last"; do

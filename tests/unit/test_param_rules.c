@@ -124,7 +124,8 @@ static void test_refused(void) {
   check_text("[{match: a, optimiser: sgd}]",
              "rules:1: expected a known key, found 'optimiser'; did you mean 'optimizer'?");
   check_text("[{match: a, optimizer: sdg}]",
-             "rules:1: expected one of sgd, adam, adamw, muon, lion, rmsprop, nadam as 'optimizer', found 'sdg'; did you mean 'sgd'?");
+             "rules:1: expected one of sgd, adam, adamw, muon, lion, rmsprop, nadam as 'optimizer', "
+             "found 'sdg'; did you mean 'sgd'?");
   check_text("[{match: a, momentum: 2}]",
              "rules:1: expected a number from 0 to 1 as 'momentum', found '2'; write one in that range");
   check_text("[{match: a, betas: [0.9, 1]}]",

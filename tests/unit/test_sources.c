@@ -427,7 +427,8 @@ static void test_bad_npy(void) {
   bad_head("{'descr': '|u1', 'fortran_order': False, 'descr': '|u1'}", "twice", "a key twice");
   bad_head("{'descr': '|u1', 'shape': (3, 2, 2), }", "missing", "a key left out");
   bad_head("{'descr': '|u1', 'fortran_order': 0, 'shape': (3, 2, 2), }", "neither True nor False", "an order of 0");
-  bad_head("{'descr': '|u1', 'fortran_order': False, 'shape': (3, 2, 2)} x", "after the dictionary", "text after the dictionary");
+  bad_head("{'descr': '|u1', 'fortran_order': False, 'shape': (3, 2, 2)} x", "after the dictionary",
+           "text after the dictionary");
   bad_head("[]", "no dictionary", "no dictionary");
   bad_head("{'descr': '|u1', 'fortran_order': False, 'shape': (12, 1, 1, 1)}", "one per sample", "fewer labels");
   bad_head("{'descr': '|u1', 'fortran_order': False, 'shape': (), }", "expected 1 bytes", "a single number");

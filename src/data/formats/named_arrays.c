@@ -197,8 +197,8 @@ static hd_status take_split(hd_dataset *d, hd_resident_samples *to, hd_ctx *ctx,
 static hd_status read_parts(array_set *set, hd_ctx *ctx, const hd_array_source *source, const char *const *name) {
   for (int i = 0; i < PARTS && name[i]; i++) {
     if (!source->has(source->self, name[i]))
-      return hd__fail(ctx, HD_E_IO, "%s: expected an array %s next to the others, found none; save it too", source->path,
-                      name[i]);
+      return hd__fail(ctx, HD_E_IO, "%s: expected an array %s next to the others, found none; save it too",
+                      source->path, name[i]);
     HD_TRY(source->read(&set->part[i], ctx, source->self, name[i]));
   }
   return HD_OK;

@@ -192,7 +192,8 @@ static hd_status add_shape(experiment *e, hd_ctx *ctx, const hd_bench_conv_shape
   shape_text(name, sizeof name, s);
   if (!is_sound(s) || !hd__geom_finish(&g) || g.hp < 1 || g.wp < 1)
     return hd__fail(ctx, HD_E_SHAPE,
-                    "expected a convolution with outputs, of at most 4096 each, groups that divide its channels and no pool with groups, found %s; change the shape",
+                    "expected a convolution with outputs, of at most 4096 each, groups that divide its channels and no "
+                    "pool with groups, found %s; change the shape",
                     name);
   HD_TRY(add_job(e, ctx, name, HD_OP_conv2d, &g));
   HD_TRY(add_job(e, ctx, name, HD_OP_conv2d_dx, &g));

@@ -116,7 +116,8 @@ static hd_status write_headers(writer *w) {
   return HD_OK;
 }
 
-/* ---- Numbers: the shortest decimal that reads back as the same number. C++ has hexadecimal floats only since 17 ---- */
+/* ---- Numbers: the shortest decimal that reads back as the same number. C++ has hexadecimal floats only since 17
+ * ---- */
 
 /* What a constant lacks to be a floating one: "3" becomes "3.". */
 static const char *point_of(const char *number) { return strpbrk(number, ".e") ? "" : "."; }

@@ -220,8 +220,8 @@ hd_status hd__session_open_run(hd_session *session, hd_ctx *ctx);
 
 /* ---- Samples that cannot be read, with --on-error skip: session_skips.c ---- */
 
-/* Shares the list of skipped samples that a rank of this host could not read: all its ranks leave them out and count them.
- * All ranks. */
+/* Shares the list of skipped samples that a rank of this host could not read: all its ranks leave them out and count
+ * them. All ranks. */
 hd_status hd__session_share_skips(hd_session *session, hd_ctx *ctx);
 
 /* Marks samples that a rank of another host could not read as left out on this host too. All ranks. */
