@@ -206,16 +206,18 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 static const cli_extra extra[] = {
     {"input", "CxHxW", "shape of samples, such as 1x28x28 (default: the model's)", .take = take_input}, {0}};
 
-const cli_command cli_summary = {
-    .name = "summary",
-    .help = "layers, parameters, costs and memory of a model",
-    .usage = "heddle summary [options]: layers, parameters, costs, and the memory of a run",
-    .options = (const char *const[]){"model",      "recipe",     "batch",           "shards",
-                                     "optimizer",  "momentum",   "clip-grad-norm",  "parameters",
-                                     "precision",  "threads",    "stages",          "schedule-stages",
-                                     "accumulate", "transforms", "eval-transforms", "data",
-                                     "data-dir",   "label",      "header",          "loss",
-                                     "json",       NULL},
-    .extra = extra,
-    .remedy = "use --model NAME or --model FILE.yaml",
-    .run = run};
+const cli_command cli_summary = {.name = "summary",
+                                 .help = "layers, parameters, costs and memory of a model",
+                                 .usage =
+                                     "heddle summary [options]: layers, parameters, costs, and the memory of a run",
+                                 .options = (const char *const[]){"model",          "recipe",     "batch",
+                                                                  "shards",         "optimizer",  "momentum",
+                                                                  "clip-grad-norm", "parameters", "precision",
+                                                                  "threads",        "stages",     "schedule-stages",
+                                                                  "accumulate",     "transforms", "eval-transforms",
+                                                                  "centered",       "data",       "data-dir",
+                                                                  "label",          "header",     "loss",
+                                                                  "json",           NULL},
+                                 .extra = extra,
+                                 .remedy = "use --model NAME or --model FILE.yaml",
+                                 .run = run};
