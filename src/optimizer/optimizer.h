@@ -1,7 +1,7 @@
 /* The definition of an optimizer except for its chain: settings, states of a parameter, the scalars of a step. Each
  * folder NAME/ has one descriptor, hd__optimizer_NAME in NAME.c, beside the chain in NAME.h and, for speed, its vector
- * kernel in NAME_cpu.c; a row of kernel/optimizers.def adds it to the table. Plans, checkpoints, options, the manual and
- * the tests ask the rule; nothing else names an optimizer. */
+ * kernel in NAME_cpu.c; a row of kernel/optimizers.def adds it to the table. Plans, checkpoints, options, the manual
+ * and the tests ask the rule; nothing else names an optimizer. */
 #pragma once
 
 #include <stdint.h>

@@ -1,6 +1,6 @@
-/* The steps of a schedule. The warm-up is LinearLR from 1/warmup of the rate in the first step to all of it in the last,
- * and the schedule's curve starts after it, as in a SequentialLR of the two. Bias corrections use beta^t with the beta
- * of the step, as PyTorch's optimizers do. */
+/* The steps of a schedule. The warm-up is LinearLR from 1/warmup of the rate in the first step to all of it in the
+ * last, and the schedule's curve starts after it, as in a SequentialLR of the two. Bias corrections use beta^t with the
+ * beta of the step, as PyTorch's optimizers do. */
 #include "optimizer/schedule.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
 /* Schedules as PyTorch defines them, by step. step is StepLR, whose epochs are counted from the end of the warm-up;
- * cosine is CosineAnnealingLR down to 0, linear a LinearLR from the whole rate to end_factor of it.
- * triangular is two of them: from start_factor up to the whole rate at step int(peak * steps), and down to end_factor;
- * its lr at step i is the one of airbench's triangle(steps, start, end, peak)[i]. onecycle, which includes a warm-up, is
- * OneCycleLR with its defaults: cosine from lr/25 up to lr over the first 30 % of the steps, then down to lr/25/1e4; the
- * momentum, or the first of betas, changes inversely, from 0.95 to 0.85 and back; a momentum of 0 stays, as with
+ * cosine is CosineAnnealingLR down to 0, linear a LinearLR from the whole rate to end_factor of it. triangular is two
+ * of them: from start_factor up to the whole rate at step int(peak * steps), and down to end_factor; its lr at step i
+ * is the one of airbench's triangle(steps, start, end, peak)[i]. onecycle, which includes a warm-up, is OneCycleLR with
+ * its defaults: cosine from lr/25 up to lr over the first 30 % of the steps, then down to lr/25/1e4; the momentum, or
+ * the first of betas, changes inversely, from 0.95 to 0.85 and back; a momentum of 0 stays, as with
  * cycle_momentum=False. */
 #include "optimizer/schedule_rules.h"
 

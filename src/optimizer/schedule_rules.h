@@ -1,5 +1,5 @@
-/* The definition of a schedule: its name, its settings, its formula. schedule_rules.c has one of each, hd__curve_NAME; a
- * row of schedules.def adds it to the table. */
+/* The definition of a schedule: its name, its settings, its formula. schedule_rules.c has one of each, hd__curve_NAME;
+ * a row of schedules.def adds it to the table. */
 #pragma once
 
 #include <stdint.h>

@@ -4,8 +4,8 @@
 
 #include "kernel/unit.h"
 
-/* w1: `g'' = fma(weight_decay, w, g')`; `v1 = fma(1 - alpha, g'' * g'', alpha * v)`; `s = v1`, or centered `a1 = fma(1 -
- * alpha, g'' - a, a)` and `s = fma(-a1, a1, v1)`, 0 if that is less; `d = g'' / (sqrt(s) + eps)`, with momentum `b1 =
+/* w1: `g'' = fma(weight_decay, w, g')`; `v1 = fma(1 - alpha, g'' * g'', alpha * v)`; `s = v1`, or centered `a1 = fma(1
+ * - alpha, g'' - a, a)` and `s = fma(-a1, a1, v1)`, 0 if that is less; `d = g'' / (sqrt(s) + eps)`, with momentum `b1 =
  * fma(momentum, b, d)` and `d = b1`; `w1 = fma(-lr, d, w)` */
 HD_BOTH int rmsprop_at(const op_update *u, const hd_hyper *h, float scale, int64_t e, float sum) {
   const float g = fmaf(h->weight_decay, u->w[e], sum * scale);
