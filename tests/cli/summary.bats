@@ -42,6 +42,8 @@ keys="layers params trainable macs memory_bytes"
   [ "$(memory --batch 1024 --threads 1 --optimizer sgd)" -gt "$small" ]
   [ "$(memory --batch 32 --threads 8 --optimizer sgd)" -gt "$small" ]
   [ "$(memory --batch 32 --threads 1 --optimizer adam)" -gt "$small" ]
+  local mean=$(memory --batch 32 --threads 1 --optimizer rmsprop)
+  [ "$(memory --batch 32 --threads 1 --optimizer rmsprop --centered)" -gt "$mean" ]
   [ "$(memory --batch 1024 --threads 1 --optimizer sgd --accumulate 8)" \
     -lt "$(memory --batch 1024 --threads 1 --optimizer sgd)" ]
 }
