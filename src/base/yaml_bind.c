@@ -217,7 +217,7 @@ HD_RELEASER(close_file, FILE, fclose)
 hd_status hd__yaml_read(hd_yaml **out, hd_ctx *ctx, const char *path) {
   *out = NULL;
   HD_OWNED char *text = hd__malloc(HD_YAML_MAX_BYTES + 1);
-  HD_RELEASED(close_file) FILE *file = fopen(path, "rb");
+  HD_RELEASED(close_file) FILE *file = fopen(path, "rbe");
   const size_t length = file && text ? fread(text, 1, HD_YAML_MAX_BYTES + 1, file) : 0;
   if (!file || ferror(file))
     return hd__fail(ctx, HD_E_IO, "%s: expected a readable YAML file, found: %s; check the path", path,

@@ -36,7 +36,7 @@ static int write_scripts(const char *folder) {
   char path[PATH_BYTES];
   for (const hd_embedded *script = hd__embed_peers; script->name; script++) {
     path_of(path, folder, script->name);
-    FILE *file = fopen(path, "w");
+    FILE *file = fopen(path, "we");
     int failed = !file || fwrite(script->bytes, 1, script->length, file) != script->length;
     if (file)
       failed |= fclose(file) != 0;

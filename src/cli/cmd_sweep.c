@@ -153,7 +153,7 @@ static void print_json(const hd_sweep *s) {
 static int write_page(const hd_sweep *s) {
   char path[PATH_BYTES];
   snprintf(path, sizeof path, "%s/sweep.html", hd_sweep_result(s)->folder);
-  FILE *file = fopen(path, "w");
+  FILE *file = fopen(path, "we");
   if (file)
     sweep_write_page(file, s);
   const bool failed = !file || ferror(file);

@@ -138,7 +138,7 @@ static void print_json(const hd_tune *t) {
 
 /* Opened before the experiment, so that an unwritable file is an error at the start. */
 static int open_file(FILE **out, const char *path) {
-  *out = path ? fopen(path, "w") : NULL;
+  *out = path ? fopen(path, "we") : NULL;
   if (!path || *out)
     return 0;
   cli_complain("cannot write %s: %s; name a file in a folder that exists and can be written", path, strerror(errno));

@@ -53,7 +53,7 @@ static bool lists(const char *controllers, const char *controller) {
 static void look_at_all(void *tightest, look_fn *look, const char *root, const char *membership,
                         const char *controller) {
   char line[PATH_BYTES], base[PATH_BYTES];
-  HD_FILE_OWNED *file = fopen(membership, "r");
+  HD_FILE_OWNED *file = fopen(membership, "re");
   while (file && fgets(line, sizeof line, file)) {
     line[strcspn(line, "\n")] = 0;
     char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;

@@ -22,7 +22,7 @@ const char *hd__host_text(char *text, size_t bytes, const hd_machine_facts *fact
   text[0] = 0;
   if ((size_t)snprintf(full, sizeof full, "%s%s", facts->root, path) >= sizeof full)
     return text;
-  FILE *file = fopen(full, "r");
+  FILE *file = fopen(full, "re");
   size_t length = file ? fread(text, 1, bytes - 1, file) : 0;
   if (file)
     fclose(file);

@@ -172,9 +172,9 @@ hd_status hd__grid_add_node(hd_grid *grid, hd_ctx *ctx, const hd_yaml_node *node
     HD_TRY(hd__yaml_expect(ctx, node, HD_YAML_SEQUENCE, "a list of values"));
   for (int i = 0; status == HD_OK && node->kind == HD_YAML_SEQUENCE && i < node->count; i++) {
     HD_TRY(hd__yaml_text(&text, ctx, &node->item[i]));
-    HD_TRY(HD_ALLOCATED(text = hd__strdup(text), ctx, "out of memory for a value"));
-    status = add_item(axis, ctx, (char *)(size_t)text);
-    hd__free((char *)(size_t)text);
+    HD_OWNED char *copy = hd__strdup(text);
+    HD_TRY(HD_ALLOCATED(copy, ctx, "out of memory for a value"));
+    status = add_item(axis, ctx, copy);
   }
   char what[HD_MESSAGE_BYTES];
   snprintf(what, sizeof what, "%.700s", hd_ctx_message(ctx));

@@ -364,6 +364,7 @@ hd_status hd_sweep_create(hd_sweep **out, hd_ctx *ctx, const hd_config *config, 
   HD_TRY(hd__struct_read(&wanted, ctx, request, sizeof wanted, "hd_sweep_request"));
   HD_TRY(HD_NEW(*out, 1, ctx, "out of memory for a sweep"));
   pthread_mutex_init(&(*out)->mutex, NULL);
+  (*out)->last = (*out)->value;
   const hd_status status = hd__sweep_plan(*out, ctx, config, &wanted);
   return HD_CREATED(status, out, hd_sweep_destroy);
 }
@@ -408,7 +409,7 @@ void hd_sweep_stop(hd_sweep *s) { atomic_store(&s->stop, 1); }
 const hd_sweep_report *hd_sweep_result(const hd_sweep *s) { return &s->report; }
 
 const char *hd_sweep_value(const hd_sweep *s, int64_t run, int32_t key) {
-  char *text = ((hd_sweep *)(size_t)s)->value;
+  char *text = s->last;
   if (key < s->grid.axes)
     return hd__grid_value(text, &s->grid, run, key);
   snprintf(text, sizeof s->value, "%.10g", s->row[run].metric);

@@ -61,7 +61,7 @@ struct hd_sweep {
   hd_sweep_group *group;
   hd_option_id key[HD_SWEEP_MOST_KEYS];
   int32_t is_log[HD_SWEEP_MOST_KEYS];
-  char value[HD_SWEEP_VALUE_BYTES];
+  char value[HD_SWEEP_VALUE_BYTES], *last; /* of the last hd_sweep_value, and where it begins */
   hd_sweep_report report;
 };
 

@@ -132,6 +132,7 @@ static hd_status read_runs(hd_runs *runs, hd_ctx *ctx, const char *folder) {
 hd_status hd_runs_open(hd_runs **out, hd_ctx *ctx, const char *folder) {
   hd_runs *runs = *out = hd__calloc(1, sizeof *runs);
   HD_TRY(HD_ALLOCATED(runs, ctx, "out of memory for a list of runs"));
+  runs->last = runs->text;
   const hd_status status = read_runs(runs, ctx, folder);
   return HD_CREATED(status, out, hd_runs_close);
 }
@@ -213,7 +214,7 @@ static void join_words(char *text, size_t bytes, const json_t *words) {
 }
 
 const char *hd_runs_value(const hd_runs *runs, int64_t index, const char *key) {
-  char *text = ((hd_runs *)(size_t)runs)->text;
+  char *text = runs->last;
   const hd_run_entry *run = &runs->run[index];
   const json_t *how = json_object_get(run->end, "end");
   if (!strcmp(key, "run"))

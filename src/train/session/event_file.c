@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -44,14 +45,16 @@ enum {
 typedef struct message {
   unsigned char *bytes;
   size_t length, room;
+  bool is_cut; /* there was no memory for all of it */
 } message;
 
 static void add(message *m, const void *bytes, size_t length) {
   if (m->length + length > m->room) {
     const size_t room = 2 * (m->length + length);
     unsigned char *more = hd__realloc(m->bytes, room);
+    m->is_cut |= !more;
     if (!more)
-      return; /* the record is then refused for its length */
+      return;
     m->bytes = more;
     m->room = room;
   }
@@ -78,6 +81,7 @@ static void add_bytes(message *m, int field, const void *bytes, size_t length) {
 /* Puts a field's number and the length in front of the message, and releases it. */
 static void add_message(message *m, int field, message *inner) {
   add_bytes(m, field, inner->bytes, inner->length);
+  m->is_cut |= inner->is_cut;
   hd__free(inner->bytes);
 }
 
@@ -113,6 +117,11 @@ static uint32_t masked_crc(const hd_event_file *events, const void *bytes, size_
 
 /* Writes an event and releases it. */
 static void end_event(hd_event_file *events, message *m) {
+  if (m->is_cut) {
+    events->failed = events->failed ? events->failed : ENOMEM;
+    hd__free(m->bytes);
+    return;
+  }
   const uint64_t length = m->length;
   const uint32_t of_length = masked_crc(events, &length, sizeof length), of_data = masked_crc(events, m->bytes, length);
   fwrite(&length, sizeof length, 1, events->to);
