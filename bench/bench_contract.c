@@ -16,9 +16,9 @@
 #include "exec/executor.h"
 #include "kernel/kernel.h"
 #include "platform/clock.h"
-#include "train/session/run_plan.h"
+#include "train/placement/run_plan.h"
 #include "tools/tune/scaling.h"
-#include "train/session/session.h"
+#include "train/run/session.h"
 
 enum { VARIANTS = 4, MAX_ROUNDS = 4000 };
 

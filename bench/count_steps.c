@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 #include "heddle.h"
-#include "train/session/rehearsal.h"
-#include "train/session/session.h"
+#include "train/run/rehearsal.h"
+#include "train/run/session.h"
 
 #if defined(__clang__)
 #define COMPILER "clang " __VERSION__

@@ -21,7 +21,7 @@ finds() {
 }
 mkdir -p "$folder/src/base" "$folder/src/reduce" "$folder/tools" "$folder/bench" "$folder/examples"
 cp "$SRCDIR/tools/layers.txt" "$folder/tools"
-echo '#include "train/session/session.h"' >"$folder/src/reduce/wrong.c"
+echo '#include "train/run/session.h"' >"$folder/src/reduce/wrong.c"
 finds 2 'a wrong #include'
 echo '#include "base/second.h"' >"$folder/src/base/first.h"
 echo '#include "base/first.h"' >"$folder/src/base/second.h"
@@ -70,15 +70,15 @@ cp "$SRCDIR/tools/layers.txt" "$folder/tools"
 printf '#include "reduce/many.h"\nint many = hd__cluster_count(local) > 1;\n' >"$folder/src/reduce/many.c"
 finds 10 'a test on the number of hosts'
 
-mkdir -p "$folder/src/train/session"
-printf 'int many(s) {\n  if (s->compute.cuda)\n    return 1;\n  return 2;\n}\n' >"$folder/src/train/session/kind.c"
-echo '#include "train/session/session.h"' >>"$folder/src/train/session/kind.c"
+mkdir -p "$folder/src/train/run"
+printf 'int many(s) {\n  if (s->compute.cuda)\n    return 1;\n  return 2;\n}\n' >"$folder/src/train/run/kind.c"
+echo '#include "train/run/session.h"' >>"$folder/src/train/run/kind.c"
 finds 11 'a test on the device of a session'
 
 # A reader finds these by the names of files alone.
 missing=
 for name in exec/executor.c exec/cpu/shards_phase.c exec/cpu/chunks_phase.c data/images/png.c \
-  train/session/thread_count.c train/settings/options.def; do
+  train/run/thread_count.c train/settings/options.def; do
   [ -f "$SRCDIR/src/$name" ] || missing="$missing src/$name"
 done
 if [ -z "$missing" ]; then
@@ -91,7 +91,7 @@ fi
 read_again=$(cd "$SRCDIR/src" && grep -rnE \
   '(strn?cmp|hd__parse_[a-z0-9]+)\([^;]*(hd__config_shown\(|hd_config_get\(|settings(\([a-z>-]*\))?->|'\
 'facts\.(arithmetic|precision|optimizer))|hd__settings_read\(' \
-  exec graph plan data train/checkpoint train/launch train/profile train/session tools)
+  exec graph plan data train/checkpoint train/launch train/profile train/placement train/records train/inference train/run tools)
 if [ -z "$read_again" ]; then echo "ok 13 - settings are read as text in src/train/settings alone"; else
   echo "not ok 13 - settings are read as text in src/train/settings alone"
   echo "$read_again" | sed 's/^/# /'

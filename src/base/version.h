@@ -6,5 +6,5 @@
 const char *hd__version(void);
 
 /* The version of the arithmetic, raised whenever any digest may have changed. docs/arithmetic.md lists the changes,
- * train/session/arithmetic_version.c the networks. */
+ * train/run/arithmetic_version.c the networks. */
 enum { HD_ARITHMETIC_VERSION = 6 };

@@ -97,7 +97,7 @@ typedef struct hd_op_setting {
 /* First values; the first ones are the choices of a convolution's setting `init`. */
 typedef enum hd_init {
   HD_INIT_UNIFORM, /* drawn */
-  HD_INIT_WHITEN,  /* made of the training samples: train/session/whitening.h */
+  HD_INIT_WHITEN,  /* made of the training samples: train/run/whitening.h */
   HD_INIT_DIRAC,   /* outputs copy inputs */
   HD_INIT_ZERO,
   HD_INIT_ONE

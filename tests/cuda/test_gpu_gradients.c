@@ -10,7 +10,7 @@
 
 #include "cuda/cuda_table.h"
 #include "heddle.h"
-#include "train/session/session.h"
+#include "train/run/session.h"
 
 enum { MOST_PARAMS = 64, PATH = 1024 };
 

@@ -20,7 +20,7 @@
 #include "plan/plan.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/settings/config.h"
-#include "train/session/run_plan.h"
+#include "train/placement/run_plan.h"
 #include "train/settings/run_record.h"
 
 long fuzz_refused, fuzz_taken;

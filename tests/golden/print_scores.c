@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "train/session/sample_feed.h"
-#include "train/session/trained_model.h"
+#include "data/feed/sample_feed.h"
+#include "train/inference/trained_model.h"
 
 static hd_status print_all(hd_ctx *ctx, hd_trained *trained, hd_feed *feed) {
   const hd_graph *graph = trained->plan->graph;

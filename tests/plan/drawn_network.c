@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "heddle.h"
-#include "train/session/session.h"
+#include "train/run/session.h"
 
 static uint64_t state;
 static uint32_t draw(uint32_t below) {

@@ -15,7 +15,7 @@
 
 #include "heddle.h"
 #include "plan/drawn_network.h"
-#include "train/session/session.h"
+#include "train/run/session.h"
 
 enum { STEPS = 3, MOST_VARIANTS = 24, MOST_NUMBERS = 64, MOST_ELEMS = 4 * 9 * 9, CLASSES = 10 };
 

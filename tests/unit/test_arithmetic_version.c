@@ -13,7 +13,7 @@
 #include "heddle/evidence.h"
 #include "platform/file.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/session/arithmetic_version.h"
+#include "train/run/arithmetic_version.h"
 
 /* A norm of a flattened image of several channels: 3 x 3 x 3. */
 enum { CHANNELS = 3, PIXELS = 9, MOST_TENSORS = 64 };

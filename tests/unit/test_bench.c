@@ -11,8 +11,8 @@
 #include "tools/bench/kernel_probe.h"
 #include "op/op.h"
 #include "tap.h"
-#include "train/session/rehearsal.h"
-#include "train/session/session.h"
+#include "train/run/rehearsal.h"
+#include "train/run/session.h"
 
 enum { STEPS = 3, MOST = 200 };
 

@@ -10,7 +10,7 @@
 #include "exec/exchange/local_group_join.h"
 #include "exec/cpu/cpu_executor_state.h"
 #include "heddle.h"
-#include "train/session/session.h"
+#include "train/run/session.h"
 
 /* The CPUs of HWLOC_SYNTHETIC below, however many this machine has. */
 #define OTHER_CPUS 64

@@ -9,7 +9,7 @@
 #include "base/philox.h"
 #include "base/symmetric_eigen.h"
 #include "graph/model.h"
-#include "train/session/first_weights.h"
+#include "train/run/first_weights.h"
 
 enum { SAMPLES = 150, CHANNELS = 3, SIDE = 9, WIDTH = 8, PIXELS = SIDE * WIDTH, ELEMS = CHANNELS * PIXELS };
 

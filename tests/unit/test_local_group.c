@@ -19,7 +19,7 @@
 #include "platform/process.h"
 #include "platform/spawn.h"
 #include "tap.h"
-#include "train/session/rank_threads.h"
+#include "train/placement/rank_threads.h"
 
 enum { RANKS = 3, STEP = 7, WAIT_S = 120, BUSY = 2 };
 

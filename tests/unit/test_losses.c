@@ -8,7 +8,7 @@
 #include "graph/graph.h"
 #include "kernel/kernel.h"
 #include "tap.h"
-#include "train/session/loss_score.h"
+#include "train/records/loss_score.h"
 #include "train/settings/model_source.h"
 
 enum { ROWS = 7, MOST = 32, SHOWN = 3 };

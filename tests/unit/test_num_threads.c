@@ -13,7 +13,7 @@
 #include "heddle/experimental.h"
 #include "platform/placement.h"
 #include "tensor/eager.h"
-#include "train/session/thread_count.h"
+#include "train/run/thread_count.h"
 
 static hd_ctx *ctx;
 

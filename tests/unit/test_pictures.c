@@ -12,7 +12,7 @@
 #include "data/images/exif.h"
 #include "data/images/image_file.h"
 #include "data/loader/skipped_samples.h"
-#include "train/session/sample_feed.h"
+#include "data/feed/sample_feed.h"
 
 #ifdef HD_HAVE_TURBOJPEG
 #include <turbojpeg.h>

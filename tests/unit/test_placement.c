@@ -14,7 +14,7 @@
 #include "platform/cpu_claim.h"
 #include "platform/threads.h"
 #include "platform/topology.h"
-#include "train/session/session.h"
+#include "train/run/session.h"
 
 static hd_ctx *ctx;
 static hd_topology *machine;

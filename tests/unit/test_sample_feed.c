@@ -2,7 +2,7 @@
  * samples and their indices; and which of several failures to read samples a run ends with. */
 #include "tap.h"
 
-#include "train/session/sample_feed.h"
+#include "data/feed/sample_feed.h"
 
 enum { SAMPLES = 1003 };
 

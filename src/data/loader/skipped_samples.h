@@ -3,7 +3,7 @@
  * The next readable sample in the split's order, cyclically, is the stand-in of an unreadable one, with its label:
  * training continues as if one file were a copy of the other. Samples that are held out stand in for each other only.
  * Evaluation leaves unreadable samples out
- * (train/session/loss_score.h).
+ * (train/records/loss_score.h).
  *
  * Opening a set reads every sample, so that sizes, labels, statistics and checksums are those with the stand-ins. A
  * sample that fails only later is marked by the reading thread, and gets a stand-in too; stand-ins depend on the

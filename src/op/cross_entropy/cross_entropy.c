@@ -1,5 +1,5 @@
 /* cross_entropy: a loss, of scores of classes and a label, or a probability for each class. One number per sample; the
- * caller computes the mean over the batch, whose divisor depends on all targets (train/session/loss_score.h). */
+ * caller computes the mean over the batch, whose divisor depends on all targets (train/records/loss_score.h). */
 #include "op/op.h"
 
 static const hd_op_setting settings[] = {

@@ -14,7 +14,7 @@
 #include "platform/machine.h"
 #include "platform/threads.h"
 #include "platform/segment.h"
-#include "train/session/run_plan.h"
+#include "train/placement/run_plan.h"
 
 enum { PEAK_BURSTS = 60, STREAM_BURSTS = 4, FIRST_LEVEL_BYTES = 16 << 10, ARRAYS = 3 };
 static const double BURST_S = 0.002;

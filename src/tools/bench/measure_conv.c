@@ -13,7 +13,7 @@
 #include "platform/clock.h"
 #include "platform/threads.h"
 #include "train/settings/model_source.h"
-#include "train/session/run_plan.h"
+#include "train/placement/run_plan.h"
 #include "tools/tune/scaling.h"
 
 static const double LIVE = 0.5; /* share of a pooled gradient that is not zero */

@@ -10,7 +10,7 @@
 #include "heddle/loader.h"
 #include "platform/clock.h"
 #include "platform/machine.h"
-#include "train/session/run_plan.h"
+#include "train/placement/run_plan.h"
 #include "tools/tune/scaling.h"
 
 enum { TURNS = 15 };

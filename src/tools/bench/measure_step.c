@@ -15,8 +15,8 @@
 #include "tools/bench/kernel_probe.h"
 #include "op/op.h"
 #include "platform/clock.h"
-#include "train/session/rehearsal.h"
-#include "train/session/session.h"
+#include "train/run/rehearsal.h"
+#include "train/run/session.h"
 #include "tools/tune/scaling.h"
 
 /* With slow steps the time is up after fewer turns, at least LEAST_TURNS. */

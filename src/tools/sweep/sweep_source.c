@@ -9,7 +9,7 @@
 #include "base/digest.h"
 #include "base/version.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/session/arithmetic_version.h"
+#include "train/run/arithmetic_version.h"
 #include "train/settings/run_record.h"
 
 static bool is_of_model(hd_option_id option) { return option == HD_OPT_MODEL || option == HD_OPT_RECIPE; }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "tools/sweep/sweep_state.h"
-#include "train/session/session.h"
+#include "train/run/session.h"
 
 /* Whether an option says what a run reads, or how: its samples, and the model that is made for them. */
 bool hd__sweep_is_source(hd_option_id option);

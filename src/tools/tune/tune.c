@@ -11,9 +11,9 @@
 #include "platform/clock.h"
 #include "platform/cpu_load.h"
 #include "platform/machine.h"
-#include "train/session/thread_count.h"
-#include "train/session/rehearsal.h"
-#include "train/session/session.h"
+#include "train/run/thread_count.h"
+#include "train/run/rehearsal.h"
+#include "train/run/session.h"
 #include "tools/tune/scaling.h"
 
 /* A turn is long enough for threads to settle, short enough for many. */

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "train/evidence/recorder.h"
-#include "train/session/session.h"
+#include "train/run/session.h"
 
 /* The configuration of a run that a record (or a certificate) states, on the layout of another configuration; resume: a
  * checkpoint to start from, or "". The caller owns it. */

@@ -19,7 +19,7 @@
 #include "train/evidence/certificate.h"
 #include "train/evidence/compare_runs.h"
 #include "train/evidence/replay.h"
-#include "train/session/arithmetic_version.h"
+#include "train/run/arithmetic_version.h"
 #include "train/settings/run_record.h"
 
 enum { MOST_SEGMENTS = 1024, FIRST_RANK = 0 };

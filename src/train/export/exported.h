@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "train/session/trained_model.h"
+#include "train/inference/trained_model.h"
 
 typedef struct hd_exported {
   const hd_trained *trained;

@@ -1,0 +1,44 @@
+/* Training samples from loader workers: they read the feed ahead of the threads into a ring of batches.
+ *
+ * Step n of a run, counted from 0 through all epochs, is batch n of the ring. Threads copy their rows out of it while
+ * these are in the caches; a batch is released when its step has counted. The ring holds less than an epoch, since a
+ * feed keeps the orders of two epochs. */
+#pragma once
+
+#include "data/loader/batch_ring.h"
+#include "data/feed/sample_feed.h"
+
+typedef struct hd_supply hd_supply;
+
+typedef struct hd_supply_settings {
+  hd_feed *feed; /* must outlive the supply */
+  uint64_t seed;
+  int64_t batch, steps_per_epoch;
+  int64_t sample_elems;    /* floats of a sample */
+  int32_t outputs;         /* floats of a target; 0: a class number */
+  int32_t workers;         /* at least 1 */
+  int32_t prefetch_factor; /* batches in the ring for each worker */
+  bool pin;
+  const hd_exec *exec;     /* only rows that its threads fetch are read; NULL: all */
+  int64_t repeats;         /* step n reads the batch of step n mod this, for rehearsals; 0: never */
+  const hd_binding *place; /* of each worker; NULL: not bound */
+} hd_supply_settings;
+
+/* Floats from one row of the ring to the next: a sample, then its target, in whole cache lines. */
+int64_t hd__supply_row_elems(int64_t sample_elems, int32_t outputs);
+
+/* Starts the workers, which wait for hd__supply_seek. */
+hd_status hd__supply_create(hd_supply **out, hd_ctx *ctx, const hd_supply_settings *settings);
+void hd__supply_destroy(hd_supply *supply); /* NULL is allowed */
+
+/* Steps `first` to `end` - 1 will be read. Does nothing if the workers are already at `first` and continue to `end`. */
+void hd__supply_seek(hd_supply *supply, int64_t first, int64_t end);
+
+/* Copies rows [first, first + rows) of a step. Fails as its first sample that could not be read. */
+hd_status hd__supply_read(hd_supply *supply, hd_ctx *ctx, int64_t step, int64_t first, int64_t rows,
+                          const hd_slots *to);
+
+/* Releases the batch of a step that counted; called in the order of steps. */
+void hd__supply_done(hd_supply *supply, int64_t step);
+
+hd_ring *hd__supply_ring(hd_supply *supply);

@@ -1,0 +1,96 @@
+/* Feeds from options: see feed_options.h. */
+#include "data/feed/feed_options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "platform/file.h"
+
+hd_augment hd__augment_of(const hd_config *config) {
+  return (hd_augment){.train = hd__settings(config)->transforms,
+                      .eval = hd__settings(config)->eval_transforms,
+                      .train_origin = hd__config_origin(config, HD_OPT_TRANSFORMS),
+                      .eval_origin = hd__config_origin(config, HD_OPT_EVAL_TRANSFORMS)};
+}
+
+/* Sets the places of entries for messages: "FILE:LINE,LINE,..." as written; else their places in the list. */
+static void place_entries(hd_yaml *list, const char *option, const char *origin, char source[HD_PATH_BYTES]) {
+  const char *lines = strrchr(origin, ':');
+  const int count = hd__yaml_root(list)->count;
+  snprintf(source, HD_PATH_BYTES, "%.*s", lines ? (int)(lines - origin) : HD_PATH_BYTES - 1, lines ? origin : option);
+  for (int i = 0; i < count; i++) {
+    char *end = NULL;
+    const long line = lines ? strtol(lines + 1, &end, 10) : i + 1;
+    hd__yaml_place(list, i, source, (int)line);
+    lines = end;
+  }
+}
+
+hd_status hd__augment_feed(hd_feed *feed, hd_ctx *ctx, const hd_augment *lists, hd_pipeline_mode mode,
+                           const double *mean, const double *std, uint64_t seed) {
+  const bool has_eval_list = mode != HD_PIPELINE_TRAINING && *lists->eval;
+  const char *text = has_eval_list ? lists->eval : lists->train;
+  char source[HD_PATH_BYTES];
+  HD_YAML_OWNED *list = NULL;
+  if (!*text)
+    return HD_OK;
+  HD_TRY(hd__yaml_parse(&list, ctx, text, strlen(text), "transforms"));
+  place_entries(list, has_eval_list ? "--eval-transforms" : "--transforms",
+                has_eval_list ? lists->eval_origin : lists->train_origin, source);
+  return hd__feed_transform(feed, ctx, hd__yaml_root(list), mode, mean, std, seed);
+}
+
+hd_status hd__augment_check(hd_ctx *ctx, const hd_feed *feed, const hd_network *network, const hd_graph *graph,
+                            const char *data_name) {
+  char name[HD_PATH_BYTES];
+  const hd_dataset seen = hd__feed_seen(feed);
+  const bool transformed = feed->pipeline != NULL;
+  snprintf(name, sizeof name, "%s%s", data_name, transformed ? " through its transforms" : "");
+  return hd__network_check(ctx, network, graph, &seen, name, transformed);
+}
+
+bool hd__augment_of_classes(const hd_feed *feed) {
+  return feed->pipeline && feed->data->labels && hd_pipeline_shape_of(feed->pipeline)->targets > 0;
+}
+
+bool hd__augment_makes_numbers(const hd_augment *lists) {
+  return strstr(*lists->eval ? lists->eval : lists->train, "one_hot") != NULL; /* names and numbers only */
+}
+
+/* Weights: one over the number of samples of the class; 0 for a label outside of the classes. */
+static hd_status balance(hd_sampler **out, hd_ctx *ctx, const hd_feed *feed, const char *data_name) {
+  const hd_dataset *data = feed->data;
+  if (!data->labels)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--sampler balanced expects class labels, found float targets in %s; use another sampler",
+                    data_name);
+  HD_OWNED double *weight = hd__malloc((size_t)feed->count * sizeof *weight);
+  HD_OWNED int64_t *count = hd__calloc((size_t)data->classes, sizeof *count);
+  HD_TRY(HD_ALLOCATED(weight, ctx, "out of memory for %lld weights", (long long)feed->count));
+  HD_TRY(HD_ALLOCATED(count, ctx, "out of memory for the counts of %d classes", data->classes));
+  for (int64_t i = 0; i < feed->count; i++) {
+    const int32_t label = data->labels[hd__feed_sample(feed, 0, i)];
+    if (label < data->classes)
+      count[label]++;
+  }
+  for (int64_t i = 0; i < feed->count; i++) {
+    const int32_t label = data->labels[hd__feed_sample(feed, 0, i)];
+    weight[i] = label < data->classes ? 1 / (double)count[label] : 0;
+  }
+  return hd_sampler_weighted(out, ctx, weight, feed->count, feed->count);
+}
+
+hd_status hd__order_feed(hd_feed *feed, hd_ctx *ctx, const hd_config *config, const char *data_name) {
+  const hd_settings *is = hd__settings(config);
+  hd_sampler *sampler;
+  HD_TRY(hd__config_check_order(config, ctx));
+  if (is->no_shuffle || is->sampler == HD_SAMPLER_SEQUENTIAL)
+    return HD_OK; /* file order, the feed's default */
+  if (is->sampler == HD_SAMPLER_BALANCED)
+    HD_TRY(balance(&sampler, ctx, feed, data_name));
+  else
+    HD_TRY(hd_sampler_random(&sampler, ctx, feed->count));
+  return hd__feed_sample_by(feed, ctx, sampler);
+}

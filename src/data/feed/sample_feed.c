@@ -1,0 +1,333 @@
+/* Orders of epochs, and the gather that threads call for their rows. */
+#include "data/feed/sample_feed.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/event_log.h"
+#include "data/loader/skipped_samples.h"
+
+hd_status hd__feed_init(hd_feed *feed, hd_ctx *ctx, const hd_dataset *data, const hd_kernels *kernels,
+                        const double *mean, const double *std) {
+  *feed = (hd_feed){.data = data, .kernels = kernels, .count = data->count, .lock = PTHREAD_MUTEX_INITIALIZER};
+  if (data->channels > HD_FEED_MAX_CHANNELS)
+    return hd__fail(ctx, HD_E_UNSUPPORTED, "expected images of at most %d channels, found %d", HD_FEED_MAX_CHANNELS,
+                    data->channels);
+  for (int c = 0; c < data->channels; c++) {
+    feed->scale[c] = (float)(1 / ((data->elem == HD_ELEM_U8 ? 255 : 1) * std[c]));
+    feed->shift[c] = (float)(-mean[c] / std[c]);
+  }
+  return HD_OK;
+}
+
+void hd__feed_fini(hd_feed *feed) {
+  hd_pipeline_destroy(feed->pipeline);
+  hd__free(feed->members);
+  hd__free(feed->order[0]);
+  hd__free(feed->order[1]);
+  hd__free(feed->scratch);
+  hd_sampler_destroy(feed->sampler);
+  *feed = (hd_feed){0};
+}
+
+hd_status hd__feed_sample_by(hd_feed *feed, hd_ctx *ctx, hd_sampler *sampler) {
+  const size_t bytes = (size_t)hd_sampler_count(sampler) * sizeof *feed->order[0];
+  feed->sampler = sampler;
+  feed->count = hd_sampler_count(sampler);
+  feed->scratch = hd__malloc(hd__sampler_words(sampler) * sizeof *feed->scratch + 1);
+  for (int i = 0; i < 2; i++) {
+    feed->order[i] = hd__malloc(bytes);
+    feed->epoch[i] = -1;
+  }
+  return HD_ALLOCATED(feed->scratch && feed->order[0] && feed->order[1], ctx,
+                      "out of memory for the order of %lld samples", (long long)feed->count);
+}
+
+bool hd__feed_shuffle(hd_feed *feed, uint64_t seed, uint32_t epoch) {
+  const int at = epoch & 1;
+  if (!feed->sampler)
+    return false;
+  pthread_mutex_lock(&feed->lock);
+  const bool missing = feed->epoch[at] != epoch;
+  if (missing) {
+    hd__sampler_write(feed->order[at], feed->sampler, feed->scratch, seed, epoch);
+    for (int64_t i = 0; feed->members && i < feed->count; i++)
+      feed->order[at][i] = feed->members[feed->order[at][i]];
+    feed->epoch[at] = epoch;
+    HD_LOG(DATA, "order of epoch %lld drawn: %lld samples", (long long)epoch + 1, (long long)feed->count);
+  }
+  pthread_mutex_unlock(&feed->lock);
+  return missing;
+}
+
+/* Makes both lists of members from a mark per sample. */
+static void list_members(hd_feed *held_out, hd_feed *feed, const char *held) {
+  int64_t kept = 0, taken = 0, all = feed->count;
+  for (int64_t i = 0; i < all; i++)
+    if (held[i])
+      held_out->members[taken++] = (uint32_t)i;
+    else
+      feed->members[kept++] = (uint32_t)i;
+  held_out->count = taken;
+  feed->count = kept;
+}
+
+static bool mark_share(char *held, int64_t all, int64_t taken, uint64_t seed) {
+  HD_OWNED uint64_t *scratch = hd__malloc(hd__permute_words(all) * sizeof *scratch);
+  if (!scratch)
+    return false;
+  const uint64_t *sorted = hd__permute(scratch, all, seed, HD_RNG_SPLIT, 0);
+  for (int64_t i = all - taken; i < all; i++)
+    held[(uint32_t)sorted[i]] = 1;
+  return true;
+}
+
+/* Moves `taken` samples of the feed to `held_out`: the last of a permutation or, without a seed, of the feed. */
+static hd_status hold_out(hd_feed *held_out, hd_feed *feed, hd_ctx *ctx, int64_t taken, const uint64_t *seed) {
+  const int64_t all = feed->count;
+  *held_out = *feed;
+  held_out->pipeline = NULL; /* not shared: each feed gets a pipeline */
+  held_out->members = hd__malloc((size_t)taken * sizeof *held_out->members);
+  feed->members = hd__malloc((size_t)(all - taken) * sizeof *feed->members);
+  HD_OWNED char *held = hd__calloc((size_t)all, 1);
+  const bool enough = held_out->members && feed->members && held && (!seed || mark_share(held, all, taken, *seed));
+  HD_TRY(HD_ALLOCATED(enough, ctx, "out of memory for the split of %lld samples", (long long)all));
+  if (!seed)
+    memset(held + all - taken, 1, (size_t)taken);
+  list_members(held_out, feed, held);
+  return HD_OK;
+}
+
+hd_status hd__feed_split(hd_feed *held_out, hd_feed *feed, hd_ctx *ctx, double share, uint64_t seed) {
+  int64_t all = feed->count, taken = (int64_t)(share * (double)all + 0.5);
+  *held_out = (hd_feed){0};
+  if (taken < 1 || taken >= all)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--val-split expects a fraction that leaves samples on both sides, found %lld of %lld held out; "
+                    "use another",
+                    (long long)taken, (long long)all);
+  return hold_out(held_out, feed, ctx, taken, &seed);
+}
+
+hd_status hd__feed_hold_last(hd_feed *held_out, hd_feed *feed, hd_ctx *ctx) {
+  return hold_out(held_out, feed, ctx, feed->data->held_out, NULL);
+}
+
+int64_t hd__feed_sample(const hd_feed *feed, uint32_t epoch, int64_t position) {
+  return feed->sampler ? feed->order[epoch & 1][position] : feed->members ? feed->members[position] : position;
+}
+
+static void fetch_target(const hd_feed *feed, int64_t sample, int64_t row, const hd_slots *to) {
+  const hd_dataset *data = feed->data;
+  if (to->outputs == 0) {
+    ((int32_t *)to->target)[row * to->target_stride] = data->labels[sample];
+    return;
+  }
+  float *target = (float *)to->target + row * to->target_stride;
+  for (int32_t i = 0; i < to->outputs; i++)
+    target[i] = hd__dataset_number(data, sample, i);
+  for (int32_t i = 0; feed->targets && i < to->outputs; i++)
+    target[i] = hd__target_scaled(feed->targets, i, target[i]);
+}
+
+/* Prefetches the image that the same thread gathers next time at this place. In shuffled order every image would
+ * otherwise be a cache miss, and gathering one takes as long as fetching another. (Inlined always: gcc treats a
+ * function that only prefetches as one without effect.) */
+static inline __attribute__((always_inline)) void prefetch_next(const hd_feed *feed, uint32_t epoch, int64_t position,
+                                                                int64_t bytes) {
+  enum { LINE_BYTES = 64 };
+  if (!feed->sampler || position >= feed->count || !hd__dataset_resident(feed->data))
+    return;
+  const uint8_t *all = feed->data->images ? feed->data->images : (const uint8_t *)feed->data->floats;
+  const uint8_t *image = all + hd__feed_sample(feed, epoch, position) * bytes;
+  for (int64_t i = 0; i < bytes; i += LINE_BYTES)
+    __builtin_prefetch(image + i, 0, 2);
+  __builtin_prefetch(image + bytes - 1, 0, 2);
+}
+
+hd_status hd__feed_transform(hd_feed *feed, hd_ctx *ctx, const hd_yaml_node *list, hd_pipeline_mode mode,
+                             const double *mean, const double *std, uint64_t seed) {
+  const hd_dataset *data = feed->data;
+  const hd_pipeline_input input = {.channels = data->channels,
+                                   .height = data->height,
+                                   .width = data->width,
+                                   .bytes = data->elem == HD_ELEM_U8,
+                                   .classes = data->outputs ? 0 : data->classes,
+                                   .outputs = data->outputs,
+                                   .mean = mean,
+                                   .std = std};
+  feed->seed = seed;
+  return hd__pipeline_create(&feed->pipeline, ctx, list, &input, mode, feed->kernels);
+}
+
+static int64_t whole_lines(int64_t bytes) {
+  enum { LINE_BYTES = 64 };
+  return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+}
+
+/* Scratch holds the transforms' memory, then a decoded sample, then its partner. */
+static int64_t pipeline_bytes(const hd_feed *feed) {
+  return feed->pipeline ? whole_lines((int64_t)hd_pipeline_shape_of(feed->pipeline)->scratch_bytes) : 0;
+}
+
+static int64_t room_bytes(const hd_feed *feed) {
+  return hd__dataset_resident(feed->data) ? 0 : whole_lines(hd__dataset_most_bytes(feed->data));
+}
+
+static bool has_partner(const hd_feed *feed) { return feed->pipeline && hd_pipeline_shape_of(feed->pipeline)->partner; }
+
+int64_t hd__feed_scratch_bytes(const hd_feed *feed) {
+  const hd_dataset seen = hd__feed_seen(feed);
+  const int64_t read = pipeline_bytes(feed) + (has_partner(feed) ? 2 : 1) * room_bytes(feed);
+  const int64_t moved = feed->view ? hd__dataset_elems(&seen) * (int64_t)sizeof(float) : 0;
+  return moved > read ? moved : read;
+}
+
+hd_dataset hd__feed_seen(const hd_feed *feed) {
+  hd_dataset seen = *feed->data;
+  if (!feed->pipeline)
+    return seen;
+  const hd_pipeline_shape *shape = hd_pipeline_shape_of(feed->pipeline);
+  seen.channels = shape->channels;
+  seen.height = shape->height;
+  seen.width = shape->width;
+  seen.mixed = NULL;
+  seen.flat = seen.flat && seen.channels == 1 && seen.height == 1;
+  if (shape->targets && seen.labels) {
+    seen.labels = NULL;
+    seen.outputs = shape->targets;
+  }
+  return seen;
+}
+
+/* The shift that the last pass adds to each channel. */
+static float *last_shift(hd_feed *feed) { return feed->pipeline ? hd__pipeline_shift(feed->pipeline) : feed->shift; }
+
+void hd__feed_affine(hd_affine *out, hd_feed *feed) {
+  out->scale = feed->pipeline ? hd__pipeline_scale(feed->pipeline) : feed->scale;
+  out->shift = last_shift(feed);
+  out->left = feed->left;
+}
+
+bool hd__feed_shift(float *shift, hd_feed *feed) {
+  static const float MOST = 4;
+  *shift = *last_shift(feed) + feed->left; /* one of them is 0 */
+  return hd__feed_seen(feed).channels == 1 && fabsf(*shift) <= MOST;
+}
+
+void hd__feed_leave_shift(hd_feed *feed, bool leaves) {
+  const float shift = *last_shift(feed) + feed->left;
+  feed->left = leaves ? shift : 0;
+  *last_shift(feed) = leaves ? 0 : shift;
+}
+
+/* A sample in memory, or decoded into `room`. Another sample may replace it; *sample is then that one. */
+static hd_status sample_at(hd_sample *out, void *room, const hd_feed *feed, hd_ctx *ctx, int64_t *sample) {
+  const hd_dataset *data = feed->data;
+  const int64_t elems = hd__dataset_elems(data);
+  int size[2] = {data->height, data->width};
+  *out = (hd_sample){.pixels = room, .number = *sample};
+  if (data->images)
+    out->pixels = data->images + *sample * elems;
+  else if (data->floats)
+    out->pixels = data->floats + *sample * elems;
+  else
+    HD_TRY(hd__skips_get(room, size, ctx, data, sample));
+  out->label = data->labels ? data->labels[*sample] : 0;
+  out->target = data->targets ? data->targets + *sample * data->outputs : NULL;
+  out->height = size[0];
+  out->width = size[1];
+  return HD_OK;
+}
+
+/* Where transforms write a row's target; NULL if they make none. */
+static float *target_of(const hd_feed *feed, int64_t row, const hd_slots *to) {
+  const bool made = feed->pipeline && hd_pipeline_shape_of(feed->pipeline)->targets > 0;
+  return made ? (float *)to->target + row * to->target_stride : NULL;
+}
+
+static hd_status transform_sample(float *x, float *target, const hd_feed *feed, hd_ctx *ctx, uint32_t epoch,
+                                  int64_t position, int64_t *number, void *scratch) {
+  const hd_sample_key key = {.seed = feed->seed, .epoch = epoch, .position = position, .count = feed->count};
+  hd_sample sample, partner = {0};
+  char *room = (char *)scratch + pipeline_bytes(feed);
+  HD_TRY(sample_at(&sample, room, feed, ctx, number));
+  if (has_partner(feed)) {
+    int64_t other = hd__feed_sample(feed, epoch, hd_pipeline_partner(position, feed->count));
+    HD_TRY(sample_at(&partner, room + room_bytes(feed), feed, ctx, &other));
+  }
+  hd_pipeline_apply(x, target, feed->pipeline, &sample, &partner, &key, scratch);
+  return HD_OK;
+}
+
+/* Without transforms. */
+static hd_status normalise_sample(float *x, const hd_feed *feed, hd_ctx *ctx, int64_t *number, void *scratch) {
+  const hd_dataset *data = feed->data;
+  const int64_t plane = (int64_t)data->height * data->width;
+  hd_sample sample;
+  HD_TRY(sample_at(&sample, scratch, feed, ctx, number));
+  if (data->elem == HD_ELEM_U8)
+    feed->kernels->gather_u8(x, sample.pixels, plane, data->channels, feed->scale, feed->shift);
+  else
+    feed->kernels->gather_f32(x, sample.pixels, plane, data->channels, feed->scale, feed->shift);
+  return HD_OK;
+}
+
+hd_status hd__feed_read(const hd_feed *feed, hd_ctx *ctx, uint32_t epoch, int64_t first, int64_t rows,
+                        const hd_slots *to) {
+  const hd_dataset *data = feed->data;
+  const int64_t bytes = hd__dataset_elems(data) * hd__dataset_elem_bytes(data);
+  for (int64_t r = 0; r < rows; r++) {
+    int64_t sample = hd__feed_sample(feed, epoch, first + r);
+    if (to->sample) {
+      to->sample[r] = (int32_t)sample;
+      continue;
+    }
+    float *x = to->x + r * to->x_stride, *target = target_of(feed, r, to);
+    if (feed->pipeline)
+      HD_TRY(transform_sample(x, target, feed, ctx, epoch, first + r, &sample, to->scratch));
+    else
+      HD_TRY(normalise_sample(x, feed, ctx, &sample, to->scratch));
+    prefetch_next(feed, epoch, first + r + feed->batch, bytes);
+    if (!target)
+      fetch_target(feed, sample, r, to);
+    if (feed->view) {
+      const hd_dataset seen = hd__feed_seen(feed);
+      hd__view_take(x, to->scratch, feed->view, seen.height, seen.width, seen.channels);
+    }
+  }
+  return HD_OK;
+}
+
+void hd__feed_target(void *target, const hd_feed *feed, int64_t position, int32_t outputs) {
+  const hd_dataset *data = feed->data;
+  const int64_t sample = hd__feed_sample(feed, 0, position);
+  const hd_slots to = {.target = target, .outputs = outputs};
+  float *const made = target_of(feed, 0, &to);
+  if (made)
+    hd__pipeline_target(made, feed->pipeline,
+                        &(hd_sample){.label = data->labels ? data->labels[sample] : 0,
+                                     .target = data->targets ? data->targets + sample * data->outputs : NULL});
+  else
+    fetch_target(feed, sample, 0, &to);
+}
+
+bool hd__feed_resident(hd_resident *out, const hd_feed *feed) {
+  const hd_dataset *data = feed->data;
+  *out = (hd_resident){.data = data->images ? (const void *)data->images : data->floats,
+                       .labels = data->labels,
+                       .count = data->count,
+                       .elems = hd__dataset_elems(data),
+                       .plane = (int64_t)data->height * data->width,
+                       .bytes = data->elem == HD_ELEM_U8};
+  memcpy(out->scale, feed->scale, sizeof out->scale);
+  memcpy(out->shift, feed->shift, sizeof out->shift);
+  return hd__dataset_resident(data) && !feed->pipeline && data->labels && data->count <= INT32_MAX;
+}
+
+static hd_status fetch(void *self, hd_ctx *ctx, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
+  return hd__feed_read(self, ctx, step->epoch, step->cursor + first, rows, to);
+}
+
+hd_step_source hd__feed_source(hd_feed *feed) { return (hd_step_source){.self = feed, .fetch = fetch}; }

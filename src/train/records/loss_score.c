@@ -1,0 +1,70 @@
+/* The shares of samples in a mean loss, and what an evaluation found; see loss_score.h. */
+#include "train/records/loss_score.h"
+
+#include <math.h>
+
+#include "data/loader/skipped_samples.h"
+
+/* The share of a sample of cross_entropy in the divisor. */
+static double share_of(const hd_target *target, int32_t label) {
+  if (label == target->ignored || label >= target->scores)
+    return 0;
+  return target->weight ? target->weight[label] : 1;
+}
+
+/* The share of the sample at a position in the divisor. */
+static double share_at(const hd_target *target, const hd_feed *feed, uint32_t epoch, int64_t position) {
+  if (target->loss != HD_OP_cross_entropy)
+    return target->scores;
+  return target->of_classes ? 1 : share_of(target, feed->data->labels[hd__feed_sample(feed, epoch, position)]);
+}
+
+double hd__target_divisor(const hd_target *target, const hd_feed *feed, uint32_t epoch, int64_t first, int64_t count) {
+  double sum = 0;
+  if (target->loss != HD_OP_cross_entropy || target->of_classes)
+    return (double)count * share_at(target, feed, epoch, first);
+  for (int64_t i = first; i < first + count; i++)
+    sum += share_at(target, feed, epoch, i);
+  return sum > 0 ? sum : 1;
+}
+
+/* The divisor of an evaluation's mean. */
+static double sum_of_shares(const hd_target *target, const hd_feed *feed) {
+  if (hd__skips_count(feed->data) == 0)
+    return hd__target_divisor(target, feed, 0, 0, feed->count);
+  double sum = 0;
+  for (int64_t i = 0; i < feed->count; i++)
+    if (!hd__skips_has(feed->data, hd__feed_sample(feed, 0, i)))
+      sum += share_at(target, feed, 0, i);
+  return sum > 0 ? sum : 1;
+}
+
+void hd__target_score(hd_score *out, const hd_target *target, const hd_feed *feed, const hd_exec_outcome *outcome) {
+  bool judges = hd__target_judges(target, feed->data);
+  double sum = 0;
+  *out = (hd_score){.accuracy = NAN, .metric = NAN};
+  for (int64_t i = 0; i < feed->count; i++) {
+    int64_t sample = hd__feed_sample(feed, 0, i);
+    if (hd__skips_has(feed->data, sample))
+      continue;
+    sum += (double)outcome->loss[i];
+    if (!judges || !hd__target_counts(target, feed->data, sample))
+      continue;
+    out->judged++;
+    out->right += outcome->guess[i] == feed->data->labels[sample];
+  }
+  out->loss = sum / sum_of_shares(target, feed);
+  if (out->judged > 0)
+    out->accuracy = (double)out->right / (double)out->judged;
+}
+
+void hd__target_tally(hd_tally *tally, const hd_target *target, const hd_feed *feed, const hd_exec_outcome *outcome) {
+  for (int64_t i = 0; i < feed->count; i++) {
+    const int64_t sample = hd__feed_sample(feed, 0, i);
+    if (hd__skips_has(feed->data, sample) || !hd__target_counts(target, feed->data, sample))
+      continue;
+    const int32_t label = feed->data->labels[sample];
+    tally[label].judged++;
+    tally[label].right += outcome->guess[i] == label;
+  }
+}

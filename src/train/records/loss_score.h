@@ -1,0 +1,32 @@
+/* The mean of a loss over samples of a feed: its divisor, and the score of an evaluation.
+ *
+ * A sample adds to the divisor, for cross_entropy, its class's weight, or 1, or nothing if its label is ignored; 1
+ * where transforms made probabilities of the labels; for the other losses, one per output. */
+#pragma once
+
+#include "exec/executor.h"
+#include "data/feed/sample_feed.h"
+#include "train/settings/model_source.h"
+
+/* The divisor of the mean over positions [first, first + count) of a feed's epoch: the sum of their samples' shares,
+ * added in order; 1 if the sum is 0. */
+double hd__target_divisor(const hd_target *target, const hd_feed *feed, uint32_t epoch, int64_t first, int64_t count);
+
+/* The result of an evaluation, of samples that could be read (data/loader/skipped_samples.h). */
+typedef struct hd_score {
+  double loss;           /* the mean */
+  double accuracy;       /* NAN where guesses are not judged */
+  double metric;         /* of --metric: see metric.h */
+  int64_t judged, right; /* samples */
+} hd_score;
+
+/* Samples of a class, and those of them that were guessed right. */
+typedef struct hd_tally {
+  int64_t judged, right;
+} hd_tally;
+
+/* Adds the samples of a feed to the tally of their class, where guesses are judged. */
+void hd__target_tally(hd_tally *tally, const hd_target *target, const hd_feed *feed, const hd_exec_outcome *outcome);
+
+/* The score of all samples of a feed, in order. */
+void hd__target_score(hd_score *out, const hd_target *target, const hd_feed *feed, const hd_exec_outcome *outcome);

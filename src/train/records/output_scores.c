@@ -1,0 +1,194 @@
+/* Scores of outputs: see output_scores.h. */
+#include "train/records/output_scores.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "data/loader/skipped_samples.h"
+
+bool hd__outputs_are_labels(const hd_target *target, const hd_dataset *split) {
+  return target->loss == HD_OP_bce_with_logits && !target->of_classes && split->targets;
+}
+
+bool hd__outputs_are_judged(const hd_target *target, const hd_dataset *split) {
+  return hd__target_numbers(target) || hd__outputs_are_labels(target, split);
+}
+
+/* ---- A ranking ---- */
+
+static int by_score(const void *a, const void *b) {
+  const double x = ((const hd_ranked *)a)->score, y = ((const hd_ranked *)b)->score;
+  return (x > y) - (x < y);
+}
+
+double hd__ranking_area(hd_ranked *list, int64_t count) {
+  int64_t below = 0, of_class = 0;
+  double pairs = 0;
+  for (int64_t i = 0; i < count; i++)
+    if (isnan(list[i].score))
+      return NAN;
+  qsort(list, (size_t)count, sizeof *list, by_score);
+  for (int64_t i = 0, end; i < count; i = end) {
+    int64_t in = 0;
+    for (end = i; end < count && list[end].score == list[i].score; end++)
+      in += list[end].is_of_class;
+    pairs += (double)in * ((double)below + 0.5 * (double)(end - i - in));
+    below += end - i - in;
+    of_class += in;
+  }
+  return of_class > 0 && below > 0 ? pairs / ((double)of_class * (double)below) : NAN;
+}
+
+/* ---- Samples ---- */
+
+/* The outcome of the samples that could be read. */
+typedef struct judged {
+  const hd_dataset *data;
+  const hd_feed *feed;
+  const float *score;
+  int32_t outputs;
+} judged;
+
+static bool is_there(const judged *j, int64_t at) { return !hd__skips_has(j->data, hd__feed_sample(j->feed, 0, at)); }
+
+static double target_at(const judged *j, int64_t at, int32_t k) {
+  return (double)hd__dataset_number(j->data, hd__feed_sample(j->feed, 0, at), k);
+}
+
+static double score_at(const judged *j, int64_t at, int32_t k) {
+  const double score = (double)j->score[at * j->outputs + k];
+  return j->feed->targets ? hd__target_unscaled(j->feed->targets, k, score) : score;
+}
+
+/* ---- Labels ---- */
+
+typedef struct label_count {
+  int64_t positives, guesses, right, samples;
+  bool binary; /* each target is 0 or 1 */
+} label_count;
+
+static double f1_of(const label_count *c) {
+  return c->binary && c->positives + c->guesses > 0 ? 2 * (double)c->right / (double)(c->positives + c->guesses) : NAN;
+}
+
+static label_count count_label(const judged *j, int32_t k) {
+  label_count c = {.binary = true};
+  for (int64_t i = 0; i < j->feed->count; i++) {
+    if (!is_there(j, i))
+      continue;
+    const double is = target_at(j, i, k);
+    const bool guess = score_at(j, i, k) > 0;
+    c.binary = c.binary && (is == 0 || is == 1);
+    c.samples++;
+    c.positives += is == 1;
+    c.guesses += guess;
+    c.right += guess && is == 1;
+  }
+  return c;
+}
+
+/* The AUC of outputs [from, to) as if they were one. */
+static double auc_of(hd_ranked *list, const judged *j, int32_t from, int32_t to) {
+  int64_t count = 0;
+  for (int64_t i = 0; i < j->feed->count; i++)
+    for (int32_t k = from; k < to && is_there(j, i); k++)
+      list[count++] = (hd_ranked){score_at(j, i, k), target_at(j, i, k) == 1};
+  return hd__ranking_area(list, count);
+}
+
+static hd_status score_labels(hd_output_scores *out, hd_ctx *ctx, const judged *j) {
+  HD_OWNED hd_ranked *list = NULL;
+  label_count all = {.binary = true};
+  HD_TRY(HD_NEW_RAW(list, j->feed->count * j->outputs + 1, ctx, "out of memory for the scores of labels"));
+  for (int32_t k = 0; k < j->outputs; k++) {
+    const label_count c = count_label(j, k);
+    out->output[k] = (hd_output_score){.positives = c.positives,
+                                       .binary = c.binary,
+                                       .f1 = f1_of(&c),
+                                       .auc = c.binary ? auc_of(list, j, k, k + 1) : NAN,
+                                       .r2 = NAN,
+                                       .mean_absolute_error = NAN,
+                                       .root_mean_square_error = NAN};
+    all.binary = all.binary && c.binary;
+    all.positives += c.positives;
+    all.guesses += c.guesses;
+    all.right += c.right;
+  }
+  out->mean.positives = all.positives;
+  out->mean.binary = all.binary;
+  out->f1_micro = f1_of(&all);
+  out->auc_micro = all.binary ? auc_of(list, j, 0, j->outputs) : NAN;
+  return HD_OK;
+}
+
+/* ---- A regression ---- */
+
+static void score_number(hd_output_score *out, const judged *j, int32_t k) {
+  double sum = 0, absolute = 0, square = 0, spread = 0;
+  int64_t count = 0;
+  for (int64_t i = 0; i < j->feed->count; i++)
+    if (is_there(j, i)) {
+      sum += target_at(j, i, k);
+      count++;
+    }
+  for (int64_t i = 0; i < j->feed->count; i++) {
+    if (!is_there(j, i))
+      continue;
+    const double is = target_at(j, i, k), off = is - sum / (double)count, missed = score_at(j, i, k) - is;
+    absolute += fabs(missed);
+    square += missed * missed;
+    spread += off * off;
+  }
+  *out = (hd_output_score){.f1 = NAN,
+                           .auc = NAN,
+                           .r2 = spread > 0 ? 1 - square / spread : NAN,
+                           .mean_absolute_error = absolute / (double)count,
+                           .root_mean_square_error = sqrt(square / (double)count)};
+}
+
+/* ---- All outputs ---- */
+
+typedef struct mean {
+  double sum;
+  int32_t count;
+} mean;
+
+static void add(mean *m, double value) {
+  m->sum += isnan(value) ? 0 : value;
+  m->count += !isnan(value);
+}
+
+static double value_of(const mean *m) { return m->count > 0 ? m->sum / m->count : NAN; }
+
+static void take_means(hd_output_scores *out) {
+  mean f1 = {0}, auc = {0}, r2 = {0}, absolute = {0}, square = {0};
+  for (const hd_output_score *o = out->output; o < out->output + out->count; o++) {
+    add(&f1, o->f1);
+    add(&auc, o->auc);
+    add(&r2, o->r2);
+    add(&absolute, o->mean_absolute_error);
+    add(&square, o->root_mean_square_error);
+  }
+  out->mean.f1 = value_of(&f1);
+  out->mean.auc = value_of(&auc);
+  out->mean.r2 = value_of(&r2);
+  out->mean.mean_absolute_error = value_of(&absolute);
+  out->mean.root_mean_square_error = value_of(&square);
+}
+
+hd_status hd__output_scores(hd_output_scores *out, hd_ctx *ctx, const hd_target *target, const hd_feed *feed,
+                            const hd_exec_outcome *outcome) {
+  const judged j = {feed->data, feed, outcome->score, target->scores};
+  *out = (hd_output_scores){.labels = hd__outputs_are_labels(target, feed->data), .f1_micro = NAN, .auc_micro = NAN};
+  if (!hd__outputs_are_judged(target, feed->data))
+    return HD_OK;
+  HD_TRY(HD_NEW(out->output, j.outputs, ctx, "out of memory for the scores of outputs"));
+  out->count = j.outputs;
+  if (out->labels)
+    HD_TRY(score_labels(out, ctx, &j));
+  for (int32_t k = 0; k < j.outputs && !out->labels; k++)
+    score_number(&out->output[k], &j, k);
+  take_means(out);
+  return HD_OK;
+}

@@ -1,0 +1,69 @@
+/* The entry of history.jsonl for an evaluation whose outputs have targets of their own: the scores of each output, and
+ * for the first outputs of a regression pairs of target and output from the test set, for a plot. */
+#include <math.h>
+
+#include "base/alloc.h"
+#include "base/json_text.h"
+#include "data/loader/skipped_samples.h"
+#include "train/records/output_scores.h"
+#include "train/run/session.h"
+
+enum { MOST_OUTPUTS = 256, MOST_DRAWN = 4, MOST_POINTS = 500 };
+
+static void set_known(json_t *to, const char *key, double value) {
+  if (isfinite(value))
+    json_object_set_new(to, key, json_real(value));
+}
+
+static void set_scores(json_t *to, const hd_output_score *score, bool labels) {
+  if (labels)
+    json_object_set_new(to, "positives", json_integer((json_int_t)score->positives));
+  set_known(to, "f1", score->f1);
+  set_known(to, "auc", score->auc);
+  set_known(to, "r2", score->r2);
+  set_known(to, "mean_absolute_error", score->mean_absolute_error);
+  set_known(to, "root_mean_square_error", score->root_mean_square_error);
+}
+
+/* Pairs of target and output, of evenly spaced samples. */
+static json_t *scatter(const hd_session *s, int32_t output) {
+  const hd_feed *feed = &s->input.test;
+  const int64_t points = feed->count < MOST_POINTS ? feed->count : MOST_POINTS;
+  json_t *list = json_array();
+  for (int64_t i = 0; i < points; i++) {
+    const int64_t at = i * feed->count / points, sample = hd__feed_sample(feed, 0, at);
+    const double score = (double)s->report.guesses.score[at * s->run.network.target.scores + output];
+    const double is = hd__target_unscaled(&s->input.targets, output, score);
+    if (!isfinite(is) || hd__skips_has(feed->data, sample))
+      continue;
+    json_array_append_new(list, hd__json_of_float(hd__dataset_number(feed->data, sample, output)));
+    json_array_append_new(list, json_real(is));
+  }
+  return list;
+}
+
+hd_status hd__session_note_outputs(json_t *line, const hd_session *s, hd_ctx *ctx) {
+  const hd_target *target = &s->run.network.target;
+  HD_OWNED hd_output_score *owned = NULL;
+  hd_output_scores scores;
+  if (!s->report.guesses.score || s->run.evaluated_step != s->run.counters.step ||
+      !hd__outputs_are_judged(target, s->input.test.data))
+    return HD_OK;
+  const hd_status status = hd__output_scores(&scores, ctx, target, &s->input.test, &s->report.guesses);
+  owned = scores.output;
+  HD_TRY(status);
+  json_t *list = json_array(), *mean = json_object();
+  set_scores(mean, &scores.mean, scores.labels);
+  set_known(mean, "f1_micro", scores.f1_micro);
+  set_known(mean, "auc_micro", scores.auc_micro);
+  for (int32_t k = 0; k < scores.count && k < MOST_OUTPUTS; k++) {
+    json_t *one = json_object();
+    set_scores(one, &scores.output[k], scores.labels);
+    if (!scores.labels && k < MOST_DRAWN)
+      json_object_set_new(one, "scatter", scatter(s, k));
+    json_array_append_new(list, one);
+  }
+  json_object_set_new(line, "scores", mean);
+  json_object_set_new(line, "outputs", list);
+  return HD_OK;
+}

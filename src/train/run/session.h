@@ -1,0 +1,288 @@
+/* A session inside the library: its state, and the functions of its files. heddle/session.h has the calls of
+ * programs. */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/tools_api.h"
+#include "exec/executor.h"
+#include "exec/gpu/device/cuda_device.h"
+#include "heddle/session.h"
+#include "platform/job_page.h"
+#include "optimizer/schedule.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/emergency_save.h"
+#include "train/checkpoint/losses.h"
+#include "train/checkpoint/saver.h"
+#include "train/profile/profile.h"
+#include "data/feed/batch_supply.h"
+#include "train/records/event_file.h"
+#include "train/records/rank_report.h"
+#include "data/feed/sample_feed.h"
+#include "train/run/stages.h"
+#include "train/settings/config.h"
+#include "train/settings/model_source.h"
+
+/* The network and the state of its training. */
+typedef struct session_run {
+  hd_config *config;
+  const hd_settings *settings; /* of config */
+  json_t *record;              /* run.json */
+  hd_network network;
+  hd_schedule schedule[HD_MAX_GROUPS]; /* of the plan's groups; the first is the run's */
+  int64_t steps_of_epochs;             /* of all epochs, without --max-steps */
+  int64_t batch, steps_per_epoch, steps_in_all;
+  hd_counters counters;
+  int32_t resumed_arithmetic;         /* its version in the checkpoint; 0 for a new run */
+  int32_t earlier_arithmetic;         /* the version of earlier steps, where it has other numbers; 0: there are none */
+  int64_t planned, target;            /* steps handed to the executor, and the end of the present region */
+  int64_t pause;                      /* the step at which train_until returns to the caller */
+  int64_t evaluated_step;             /* -1: never */
+  int64_t trained_samples;            /* by this session */
+  double train_s, region_s;           /* trained before this region, and its start */
+  double evaluate_s, save_s;          /* spent in evaluations; in saves, as far as training waited for them */
+  double call_loss_sum, call_divisor; /* since the present call of hd_session_step began */
+  atomic_int stop;
+} session_run;
+
+/* What computes. */
+typedef struct session_compute {
+  hd_local_group *local;     /* the ranks that share each step; NULL: a single process. It outlives the session */
+  const hd_kernels *kernels; /* of the CPU */
+  hd_threads *threads;
+  hd_cuda *cuda; /* the GPU that computes instead; NULL: none */
+  hd_plan *plan, *eval_plan;
+  hd_store *store;
+  hd_store *average_store;  /* --ema: the average as weights, for evaluations; else NULL */
+  bool here[HD_MAX_STAGES]; /* of each stage: whether this host runs it */
+  hd_exec *exec, *eval_exec;
+  char resumed_device[16]; /* the choice of --device auto in the resumed run; "": none */
+} session_compute;
+
+/* Where samples come from. */
+typedef struct session_input {
+  hd_data *data;
+  hd_feed train, val, test; /* val has no samples without a split */
+  hd_target_scale targets;  /* of numbers to predict */
+  bool chose_epochs;        /* --epochs was not given, and follows the data */
+  hd_resident resident;     /* training samples in the form that a GPU gathers */
+  hd_supply *supply;        /* reads the training samples by workers; NULL: threads read them */
+  hd_segment skip_memory;   /* marks of samples that a rank could not read */
+  int64_t spread_skips[2];  /* marks of train and test samples that are known on all hosts */
+  bool noted_loose;         /* reported: the loader's ring is not locked */
+} session_input;
+
+/* What is kept in the run's folder to resume from. */
+typedef struct session_checkpoints {
+  char folder[HD_PATH_BYTES];
+  int lock;                /* on the folder, -1: none */
+  hd_saver saver;          /* used by rank 0 only, like the metrics, the lock and the profile */
+  int64_t saved_step;      /* of the last checkpoint in the folder, whole or in progress; -1: there is none */
+  hd_emergency *emergency; /* NULL without other ranks */
+  hd_losses losses;        /* of each step */
+} session_checkpoints;
+
+/* What is reported to the caller, written to the run's folder and published to other processes. */
+typedef struct session_report {
+  hd_report facts;
+  hd_event_fn *on_event;
+  void *user;      /* of on_event */
+  char device[64]; /* "cpu", "cuda:0,1" */
+  char arithmetic_note[192];
+  char input_note[448], model_note[512];
+  char device_note[320]; /* the reason for that device, or against sums by NCCL */
+  char threads_note[96];
+  char wrong_png[HD_PATH_BYTES];
+  hd_gpu_accounts gpu_memory;
+  hd_stage_accounts stages;
+  hd_rank_place *places; /* one per rank */
+  int32_t all_cpus;      /* of all hosts */
+  hd_rank_times rank_times;
+  hd_exec_outcome guesses; /* of the last evaluation, in memory that all ranks write; with --tta this rank's */
+  hd_exec_outcome views;   /* with --tta: of the view that is evaluated, in memory that all ranks write */
+  hd_segment guess_memory;
+  float *mean_memory; /* of guesses with --tta */
+  FILE *metrics;
+  hd_event_file *events; /* of --tensorboard, or NULL */
+  double logged_s;       /* trained, at the last log line */
+  int64_t logged_samples;
+  hd_profiler profiler;
+  hd_job_page page;   /* for tools that list jobs */
+  bool noted_refusal; /* reported: the system refused to bind threads or their memory */
+  bool had_ended;     /* the resumed run has ended, and its history says so: nothing is left to do */
+} session_report;
+
+struct hd_session {
+  unsigned process; /* that created it: it writes the run's folder and owns the threads */
+  session_run run;
+  session_compute compute;
+  session_input input;
+  session_checkpoints checkpoints;
+  session_report report;
+};
+
+/* Whether training has ended by --patience; and whether it has ended at all. */
+static inline bool hd__session_patience_ended(const hd_session *s) {
+  return s->run.settings->patience > 0 && s->run.counters.stale_epochs >= s->run.settings->patience;
+}
+static inline bool hd__session_is_over(const hd_session *s) {
+  return s->run.counters.step >= s->run.steps_in_all || hd__session_patience_ended(s);
+}
+
+/* HD_E_USAGE in a child of the process that created the session. */
+hd_status hd__session_check_process(const hd_session *session, hd_ctx *ctx);
+
+/* Whether this rank writes the run's folder. */
+bool hd__session_writes(const hd_session *session);
+
+/* Calls the caller's event function. */
+void hd__session_event(hd_session *session, const hd_event *event);
+
+/* Seconds of training so far, including those of the present region. */
+double hd__session_train_s(const hd_session *session);
+
+/* The instruction set, or the GPU's architecture; and the bytes of the session's memory. */
+const char *hd__session_isa(const hd_session *session);
+int64_t hd__session_bytes(const hd_session *session);
+
+/* A plan of the session's network in these stages, for training or for evaluation. shift: NULL if it may not add it.
+ * Draws the first weights of such a plan, of the stages that are here (NULL: all); what is computed from samples
+ * reads those of training as an evaluation sees them. */
+hd_status hd__session_plan(hd_plan **out, hd_session *session, hd_ctx *ctx, const float *shift, bool train,
+                           const hd_stages *stages);
+hd_status hd__session_draw(hd_store *store, hd_session *session, hd_ctx *ctx, const hd_plan *plan, const bool *here);
+
+/* Fills in gpu_sums and nccl of the report; returns why NCCL does not add, "" if it does or none is wanted. */
+const char *hd__session_note_gpu_sums(hd_session *session);
+
+/* The library of --arithmetic native that computes the session; "" for none. Valid as long as the session. */
+HD_TOOLS_API const char *hd__session_library(const hd_session *session);
+
+/* ---- Creating sessions: session.c ---- */
+
+/* A session whose steps the ranks of a local group share: all ranks create one, with the same configuration except for
+ * the layout. The group outlives it. */
+hd_status hd__session_create_in(hd_session **out, hd_ctx *ctx, const hd_config *config, hd_local_group *local);
+
+/* A session whose run's folder, the option out, the caller has locked. It takes over the lock, also when it fails. */
+HD_TOOLS_API hd_status hd__session_create_locked(hd_session **out, hd_ctx *ctx, const hd_config *config, int lock);
+
+/* A session without a run's folder: it is set up, saves nothing and logs nothing. */
+HD_TOOLS_API hd_status hd__session_rehearse(hd_session **out, hd_ctx *ctx, const hd_config *config);
+
+/* ---- The steps of a run, and the loader workers that read their samples: session_state.c ---- */
+
+/* Fills in step number `index` of the run, counted from 0. */
+void hd__session_describe(hd_step *step, const hd_session *session, int64_t index);
+
+/* Creates loader workers for the session's training samples, beside these threads; *out is NULL without workers.
+ * `repeats`: as in hd_supply_settings. */
+hd_status hd__session_supply(hd_supply **out, hd_ctx *ctx, hd_session *session, const hd_threads *threads, int workers,
+                             int64_t repeats);
+
+/* The fetch of an executor that trains: from the workers, or from the feed if `supply` is NULL. */
+hd_status hd__session_read(const hd_session *session, hd_supply *supply, hd_ctx *ctx, const hd_step *step,
+                           int64_t first, int64_t rows, const hd_slots *to);
+
+/* ---- From a configuration to a session that is ready to train: session_setup.c ---- */
+
+/* Everything from the configuration up to the first step: settings, data, model, plan, memory, weights. */
+hd_status hd__session_setup(hd_session *session, hd_ctx *ctx);
+
+/* Creates plans, the store without weights, and executors, for the GPU in `cuda` or the threads. */
+hd_status hd__session_equip(hd_session *session, hd_ctx *ctx, int32_t shards);
+
+/* Destroys these, and closes the GPU; the threads stay. */
+void hd__session_unequip(session_compute *compute);
+
+/* ---- Moving between devices: session_device.c ---- */
+
+/* Continues on another device, a GPU or with NULL the threads, with the bits of the last whole version. The session
+ * owns the GPU from now on; on failure the session stays on its device, and the GPU is closed. No region may run. */
+hd_status hd__session_move(hd_session *session, hd_ctx *ctx, hd_cuda *cuda);
+
+/* For a session that is set up. --device auto: times a few steps on the CPU and on the first GPU, without a trace, and
+ * continues where they were faster, or on the device of the resumed run; a GPU that cannot be used is reported, and no
+ * failure. The second is for the end of a training on the CPU that --device did not leave open: whether a GPU is idle,
+ * which it notes. */
+hd_status hd__device_settle(hd_session *session, hd_ctx *ctx);
+bool hd__device_note_idle(hd_session *session);
+
+/* ---- The run's folder: run_folder.c ---- */
+
+/* Locks the run that is resumed, if it continues in its folder, before anything of it is read: a process that still
+ * writes it would remove checkpoints meanwhile. */
+hd_status hd__session_lock_resumed(hd_session *session, hd_ctx *ctx);
+
+/* Opens the run's folder, its record and its metrics file, and what saves into it. All ranks. */
+hd_status hd__session_open_run(hd_session *session, hd_ctx *ctx);
+
+/* ---- Samples that cannot be read, with --on-error skip: session_skips.c ---- */
+
+/* Shares the list of skipped samples that a rank of this host could not read: all its ranks leave them out and count
+ * them. All ranks. */
+hd_status hd__session_share_skips(hd_session *session, hd_ctx *ctx);
+
+/* Marks samples that a rank of another host could not read as left out on this host too. All ranks. */
+hd_status hd__session_spread_skips(hd_session *session, hd_ctx *ctx);
+
+/* Writes the number of samples that could not be read so far to report and record. */
+hd_status hd__session_count_skips(hd_session *session, hd_ctx *ctx);
+
+/* ---- history.jsonl, a line for each start and end of the run: run_history.c ---- */
+
+hd_status hd__session_open_history(hd_session *session, hd_ctx *ctx);
+
+/* `status`: how the run ended, with `message` if it failed. */
+hd_status hd__session_close_history(hd_session *session, hd_ctx *ctx, hd_status status, const char *message);
+
+/* ---- metrics.jsonl, a line for each logged step and for each evaluation: metrics_log.c ---- */
+
+/* Opens the file of the run's folder. Lines after the resumed step are removed: they are written again. */
+hd_status hd__session_open_metrics(hd_session *session, hd_ctx *ctx);
+
+/* Fails if a line, or an event of --tensorboard, could not be written. */
+hd_status hd__session_check_metrics(hd_session *session, hd_ctx *ctx);
+
+/* Writes the line of the last evaluation to metrics.jsonl. */
+void hd__session_log_evaluation(hd_session *session);
+
+/* Adds the values of --metric to a line, "val_f1" and "test_f1". */
+void hd__session_note_metric(json_t *line, const hd_session *session);
+
+/* Adds what the last evaluation found of outputs with targets of their own: output_record.c. */
+hd_status hd__session_note_outputs(json_t *line, const hd_session *s, hd_ctx *ctx);
+
+/* Writes the last step's line to metrics.jsonl, if the step is logged. */
+void hd__session_log(hd_session *session);
+
+/* ---- The end of a region of training: step_end.c ---- */
+
+/* Whether step number `step`, counted from 1, is followed by an evaluation. */
+bool hd__session_evaluates_after(const hd_session *session, int64_t step);
+
+/* Completes the last step of a region: its checkpoint and, unless the run was stopped, its evaluation if one is due.
+ * Collective over all ranks, like the calls below. */
+hd_status hd__session_end_region(hd_session *session, hd_ctx *ctx, bool stopped);
+
+/* Makes the evaluation of the last step if one is due; its checkpoint is whole before. */
+hd_status hd__session_settle_evaluation(hd_session *session, hd_ctx *ctx);
+
+/* Where training samples cannot be read: saves the last whole step. Returns `status`, and adds to the message how to
+ * continue. */
+hd_status hd__session_save_without_data(hd_session *session, hd_ctx *ctx, hd_status status);
+
+/* Begins to save the last whole step, after the previous save; waits until a save is whole, or has failed. All ranks
+ * wait for it, since launchers end the others soon after the first has ended. */
+hd_status hd__session_begin_save(hd_session *session, hd_ctx *ctx);
+hd_status hd__session_await_save(hd_session *session, hd_ctx *ctx);
+
+/* After the step's evaluation: links `best` to its checkpoint, which is whole, if it is better than all before, and
+ * removes old checkpoints. */
+hd_status hd__session_mark_best(hd_session *session, hd_ctx *ctx);
+
+/* ---- The picture of the most confident mistakes: step_end.c ---- */
+
+/* Draws the most confident mistakes of the last evaluation to OUT/wrong.png. */
+hd_status hd__session_draw_wrong(hd_session *session, hd_ctx *ctx);

@@ -1,0 +1,594 @@
+/* Setting up a session: all that can fail without training fails here. */
+#include "train/run/session.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/version.h"
+#include "exec/exchange/cluster.h"
+#include "train/run/agreement.h"
+#include "train/placement/device_open.h"
+#include "train/records/metric.h"
+#include "train/run/model_of_data.h"
+#include "train/records/output_scores.h"
+#include "train/placement/rank_threads.h"
+#include "train/run/thread_count.h"
+#include "train/placement/run_plan.h"
+#include "train/run/session_data.h"
+#include "train/inference/view_evaluation.h"
+#include "data/feed/feed_options.h"
+#include "train/run/input_map.h"
+#include "train/run/first_weights.h"
+#include "train/run/arithmetic_version.h"
+#include "train/settings/run_record.h"
+
+/* Takes over the choice of --device auto, which was made for this model and this data. */
+static hd_status adopt_device(hd_session *s, hd_ctx *ctx) {
+  const char *chosen = hd__record_chosen_device(s->run.record);
+  if (!chosen)
+    return HD_OK;
+  snprintf(s->compute.resumed_device, sizeof s->compute.resumed_device, "%s", chosen);
+  return hd__config_suggest(s->run.config, ctx, HD_OPT_DEVICE, "auto");
+}
+
+/* Reads a resumed run: its record, the experiment in it, the folder to load from. */
+static hd_status adopt_run(hd_session *s, hd_ctx *ctx, char folder[HD_PATH_BYTES]) {
+  const char *from = s->run.settings->resume;
+  HD_TRY(hd__checkpoint_find(folder, ctx, from));
+  HD_TRY(hd__checkpoint_record(&s->run.record, ctx, folder));
+  HD_TRY(hd__record_adopt(s->run.config, ctx, s->run.record, from));
+  HD_TRY(adopt_device(s, ctx));
+  const char *text = json_string_value(json_object_get(s->run.record, "model_yaml"));
+  hd_status status = hd__network_from_text(&s->run.network, ctx, text, s->run.settings->model);
+  return status == HD_OK ? HD_OK : hd__fail_in(ctx, status, "%s/run.json", folder);
+}
+
+static hd_status choose_threads(hd_session *s, hd_ctx *ctx) {
+  const hd_placement_request request = hd__config_placement(s->run.config);
+  return hd__rank_threads_open(&s->compute.threads, ctx, s->compute.local, &request);
+}
+
+/* Opens the number and places of threads that were found best. CPUs are shared with other jobs only under the placement
+ * that the user gave. */
+static hd_status choose_best_threads(hd_session *s, hd_ctx *ctx, const hd_best *best) {
+  hd_placement_request request = {
+      .threads = best->threads, .policy = best->placement, .workers = hd__config_placement(s->run.config).workers};
+  HD_TRY(hd__threads_open(&s->compute.threads, ctx, &request));
+  const hd_placement_choice policy = hd__config_placement(s->run.config).policy;
+  if (request.policy == policy || !hd__threads_disputed(s->compute.threads))
+    return HD_OK;
+  hd__threads_destroy(s->compute.threads);
+  s->compute.threads = NULL;
+  request.policy = policy;
+  return hd__threads_open(&s->compute.threads, ctx, &request);
+}
+
+/* Small tables need many epochs: without --epochs, rows with a model that leaves its input to the data get the number
+ * of epochs that makes LEAST_STEPS steps, and ten evaluations. */
+static hd_status choose_epochs(hd_session *s, hd_ctx *ctx) {
+  enum { LEAST_STEPS = 5000, MOST_EPOCHS = 100, EVALUATIONS = 10 };
+  hd_config *config = s->run.config;
+  char text[32];
+  if (hd__config_given(config, HD_OPT_EPOCHS) || !s->run.network.input_of_data ||
+      hd__data_normalize(s->input.data) != HD_NORMALIZE_COLUMN)
+    return HD_OK;
+  const int64_t fewest = (int64_t)s->run.settings->epochs;
+  int64_t epochs = (LEAST_STEPS + s->run.steps_per_epoch - 1) / s->run.steps_per_epoch;
+  epochs = epochs > MOST_EPOCHS ? MOST_EPOCHS : epochs < fewest ? fewest : epochs;
+  snprintf(text, sizeof text, "%lld", (long long)epochs);
+  HD_TRY(hd__config_settle(config, ctx, HD_OPT_EPOCHS, text));
+  s->input.chose_epochs = true;
+  if (hd__config_given(config, HD_OPT_EVAL_EPOCHS) || s->run.settings->patience > 0)
+    return HD_OK;
+  snprintf(text, sizeof text, "%lld", (long long)(epochs > EVALUATIONS ? epochs / EVALUATIONS : 1));
+  return hd__config_settle(config, ctx, HD_OPT_EVAL_EPOCHS, text);
+}
+
+/* Derives batch, shards and steps. */
+static hd_status choose_steps(hd_session *s, hd_ctx *ctx, int32_t *shards) {
+  const hd_settings *is = s->run.settings;
+  int64_t samples = s->input.train.count;
+  s->run.batch = s->input.train.batch = is->batch;
+  HD_TRY(hd__planned_shards(shards, ctx, s->run.config));
+  s->run.steps_per_epoch = is->drop_last ? samples / s->run.batch : (samples + s->run.batch - 1) / s->run.batch;
+  if (s->run.steps_per_epoch == 0)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--drop-last expects at least one full batch of %lld, found %lld samples; use a smaller --batch",
+                    (long long)s->run.batch, (long long)samples);
+  HD_TRY(choose_epochs(s, ctx));
+  s->run.steps_in_all = hd__schedule_steps(is->epochs, s->run.steps_per_epoch);
+  s->run.steps_of_epochs = s->run.steps_in_all;
+  if (is->max_steps > 0 && is->max_steps < s->run.steps_in_all)
+    s->run.steps_in_all = is->max_steps;
+  return HD_OK;
+}
+
+/* Whether all samples have the same shift, so that a plan may add it. */
+static bool find_shift(float *shift, hd_session *s) {
+  hd_feed *const feed[] = {&s->input.test, &s->input.val};
+  float other;
+  bool found = hd__data_normalize(s->input.data) == HD_NORMALIZE_CHANNEL && hd__feed_shift(shift, &s->input.train);
+  for (int i = 0; i < 2; i++)
+    if (feed[i]->count > 0)
+      found = found && hd__feed_shift(&other, feed[i]) && other == *shift;
+  return found;
+}
+
+static hd_status check_fit(const hd_session *s, hd_ctx *ctx) {
+  const char *name = hd__data_name(s->input.data);
+  HD_TRY(hd__augment_check(ctx, &s->input.train, &s->run.network, s->compute.plan->graph, name));
+  return hd__augment_check(ctx, &s->input.test, &s->run.network, s->compute.plan->graph, name);
+}
+
+static hd_status make_schedules(hd_session *s, hd_ctx *ctx) {
+  const hd_plan *plan = s->compute.plan;
+  for (int g = 0; g < plan->group_count; g++)
+    HD_TRY(hd__schedule_init(&s->run.schedule[g], ctx, &plan->groups[g].settings, s->run.steps_of_epochs,
+                             s->run.steps_per_epoch));
+  return HD_OK;
+}
+
+static hd_status make_plans(hd_session *s, hd_ctx *ctx) {
+  hd_feed *const feed[] = {&s->input.train, &s->input.test, &s->input.val};
+  float value;
+  const float *shift = !hd__device_is_native(s->compute.cuda) && find_shift(&value, s) ? &value : NULL;
+  hd_stages stages, whole = {.count = 1};
+  HD_TRY(hd__stages_choose(&stages, s, ctx));
+  HD_TRY(hd__session_plan(&s->compute.plan, s, ctx, shift, true, &stages));
+  HD_TRY(hd__session_plan(&s->compute.eval_plan, s, ctx, shift, false,
+                          hd__stages_are_apart(s) ? &s->compute.plan->stages : &whole));
+  HD_TRY(hd__agree_on_plan(s, ctx, s->compute.plan));
+  HD_TRY(hd__agree_on_plan(s, ctx, s->compute.eval_plan));
+  hd__stages_find(s);
+  HD_TRY(check_fit(s, ctx));
+  for (int i = 0; i < 3; i++)
+    if (feed[i]->count > 0)
+      hd__feed_leave_shift(feed[i], s->compute.plan->shifts);
+  HD_TRY(make_schedules(s, ctx));
+  if (s->compute.plan->averages == HD_AVERAGES_EMA)
+    HD_TRY(hd__store_create(&s->compute.average_store, ctx, s->compute.local, s->compute.eval_plan));
+  return hd__store_create(&s->compute.store, ctx, s->compute.local, s->compute.plan);
+}
+
+/* Steps that a GPU may have in flight: one for each batch that loader workers buffer, since a batch is released when
+ * its step has counted. */
+static int32_t steps_ahead(const hd_session *s) {
+  const int64_t workers = s->run.settings->workers;
+  const int64_t room = workers * s->run.settings->prefetch_factor;
+  const int64_t fitting = room < s->run.steps_per_epoch ? room : s->run.steps_per_epoch;
+  return workers == 0 || fitting > INT32_MAX ? INT32_MAX : (int32_t)fitting;
+}
+
+static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
+  hd_exec_settings train = hd__planned_training(s->run.config, shards);
+  hd_exec_settings eval = hd__planned_evaluation(s->compute.eval_plan->stages.count);
+  train.local = eval.local = s->compute.local;
+  eval.stages_on_hosts = train.stages_on_hosts;
+  hd__planned_device(&train, s->compute.plan, s->compute.cuda);
+  hd__planned_device(&eval, s->compute.eval_plan, s->compute.cuda);
+  train.native = hd__device_is_native(s->compute.cuda);
+  train.precision = train.native ? hd__device_precision(s->run.config) : HD_CUDA_F32;
+  train.lookahead = steps_ahead(s);
+  if (s->compute.plan->target_outputs == 0 && s->run.settings->workers == 0 &&
+      hd__feed_resident(&s->input.resident, &s->input.train))
+    train.resident = &s->input.resident;
+  train.fetch_bytes = hd__feed_scratch_bytes(&s->input.train);
+  const int64_t test = hd__feed_scratch_bytes(&s->input.test);
+  const int64_t val = s->input.val.count > 0 ? hd__feed_scratch_bytes(&s->input.val) : 0;
+  eval.fetch_bytes = val > test ? val : test;
+  HD_TRY(hd__exec_create(&s->compute.exec, ctx, s->compute.plan, s->compute.store, s->compute.threads, &train));
+  hd_store *evaluated = s->compute.average_store ? s->compute.average_store : s->compute.store;
+  return hd__exec_create(&s->compute.eval_exec, ctx, s->compute.eval_plan, evaluated, s->compute.threads, &eval);
+}
+
+hd_status hd__session_equip(hd_session *s, hd_ctx *ctx, int32_t shards) {
+  HD_TRY(make_plans(s, ctx));
+  return make_executors(s, ctx, shards);
+}
+
+static hd_status augment_feeds(hd_session *s, hd_ctx *ctx) {
+  const hd_augment lists = hd__augment_of(s->run.config);
+  hd_feed *const feed[3] = {&s->input.train, &s->input.test, &s->input.val};
+  for (int i = 0; i < 3; i++)
+    if (feed[i]->count > 0)
+      HD_TRY(hd__augment_feed(feed[i], ctx, &lists, i == 0 ? HD_PIPELINE_TRAINING : HD_PIPELINE_EVALUATION,
+                              hd__data_mean(s->input.data), hd__data_std(s->input.data),
+                              (uint64_t)s->run.settings->seed));
+  for (int i = 1; i < 3; i++)
+    if (feed[i]->count > 0)
+      HD_TRY(hd__views_open(feed[i], ctx, (hd_tta_choice)s->run.settings->tta, hd__data_name(s->input.data)));
+  s->run.network.target.of_classes = hd__augment_of_classes(&s->input.train);
+  if (hd__augment_of_classes(&s->input.test) != s->run.network.target.of_classes)
+    return hd__fail(
+        ctx, HD_E_USAGE,
+        "--eval-transforms expects one_hot if --transforms has it, found it in one list only; give it in both");
+  return HD_OK;
+}
+
+static hd_status make_feeds(hd_session *s, hd_ctx *ctx) {
+  const double *mean = hd__data_mean(s->input.data), *std = hd__data_std(s->input.data);
+  const hd_dataset *test = hd__data_test(s->input.data);
+  double held_out = s->run.settings->val_split;
+  HD_TRY(hd__feed_init(&s->input.train, ctx, hd__data_train(s->input.data), s->compute.kernels, mean, std));
+  HD_TRY(hd__feed_init(&s->input.test, ctx, test, s->compute.kernels, mean, std));
+  if (s->input.train.data->held_out > 0 && held_out > 0)
+    return hd__fail(ctx, HD_E_USAGE, "--val-split expects data without a validation set, found one in %s; leave it out",
+                    hd__data_name(s->input.data));
+  if (s->input.train.data->held_out > 0)
+    HD_TRY(hd__feed_hold_last(&s->input.val, &s->input.train, ctx));
+  else if (held_out > 0)
+    HD_TRY(hd__feed_split(&s->input.val, &s->input.train, ctx, held_out, (uint64_t)s->run.settings->seed));
+  HD_TRY(hd__order_feed(&s->input.train, ctx, s->run.config, hd__data_name(s->input.data)));
+  HD_TRY(augment_feeds(s, ctx));
+  return HD_OK;
+}
+
+/* Whether the model has the requested metric. */
+static hd_status check_metric(const hd_session *s, hd_ctx *ctx) {
+  const int metric = s->run.settings->metric;
+  if (metric < 0 || hd__metric_is_of((hd_metric_choice)metric, &s->run.network.target, hd__data_test(s->input.data)))
+    return HD_OK;
+  return hd__fail(ctx, HD_E_USAGE,
+                  "--metric %s expects a model that predicts %s, found another loss; choose another metric",
+                  hd_choice_name(HD_OPT_METRIC, metric), metric == HD_METRIC_R2 ? "numbers" : "classes");
+}
+
+static void place_outcome(hd_exec_outcome *out, void *memory, int64_t samples, bool scores) {
+  out->loss = memory;
+  out->probability = out->loss + samples;
+  out->guess = (int32_t *)(out->probability + samples);
+  out->score = scores ? (float *)(out->guess + samples) : NULL;
+}
+
+/* Shared memory for guesses: each rank fills in the samples that its threads evaluate. With --tta that is of views, and
+ * each rank has memory for the guesses by their means. */
+static hd_status make_guesses(hd_session *s, hd_ctx *ctx) {
+  enum { MOST_SCORES = 1 << 24 }; /* of outputs that are judged at the run's end */
+  const int64_t test = hd__data_test(s->input.data)->count,
+                most = s->input.val.count > test ? s->input.val.count : test;
+  const bool views = s->run.settings->tta != HD_TTA_NONE;
+  const hd_target *target = &s->run.network.target;
+  const hd_dataset *split = hd__data_test(s->input.data);
+  const bool judged = hd__outputs_are_judged(target, split) && most <= MOST_SCORES / target->scores;
+  const bool scores =
+      views || judged || hd__metric_needs_scores((hd_metric_choice)s->run.settings->metric, target, split);
+  const size_t each = sizeof(float) + sizeof(float) + sizeof(int32_t) +
+                      (scores ? (size_t)s->run.network.target.scores * sizeof(float) : 0);
+  HD_TRY(hd__local_group_memory(&s->report.guess_memory, s->compute.local, ctx, (size_t)most * each,
+                                "the evaluation's samples"));
+  place_outcome(views ? &s->report.views : &s->report.guesses, s->report.guess_memory.base, most, scores);
+  if (!views)
+    return HD_OK;
+  s->report.mean_memory = hd__malloc((size_t)most * each);
+  HD_TRY(HD_ALLOCATED(s->report.mean_memory, ctx, "out of memory for the evaluation's samples"));
+  place_outcome(&s->report.guesses, s->report.mean_memory, most, scores);
+  return HD_OK;
+}
+
+/* ---- Initial weights ---- */
+
+/* Continues with this heddle's arithmetic from the counters of a checkpoint, if this network's numbers are the same or
+ * the user accepts others. */
+static hd_status adopt_arithmetic(hd_session *s, hd_ctx *ctx) {
+  const int64_t found = s->run.counters.arithmetic, before = hd__record_earlier_arithmetic(s->run.record);
+  hd_arithmetic_change change;
+  const hd_arithmetic_run run = hd__arithmetic_of_settings(s->run.settings);
+  HD_TRY(hd__arithmetic_changed(&change, ctx, &s->run.network, run, found, HD_ARITHMETIC_OF_STEPS));
+  if (found > HD_ARITHMETIC_VERSION)
+    change = (hd_arithmetic_change){(int)found, "unknown here"};
+  if (change.version && !s->run.settings->accept_arithmetic)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--resume %s: this run has version %lld of the arithmetic, heddle %s has version %d, and this "
+                    "network's numbers %s (version %d: %s); continue with the heddle that made it, or with "
+                    "--accept-arithmetic, which gives a digest of neither version",
+                    s->run.settings->resume, (long long)found, hd__version(), HD_ARITHMETIC_VERSION,
+                    found > HD_ARITHMETIC_VERSION ? "may differ" : "differ", change.version, change.what);
+  s->run.resumed_arithmetic = (int32_t)found;
+  s->run.earlier_arithmetic = change.version ? (int32_t)found : before;
+  s->run.counters.arithmetic = HD_ARITHMETIC_VERSION;
+  if (change.version)
+    snprintf(s->report.arithmetic_note, sizeof s->report.arithmetic_note,
+             "continues with version %d of the arithmetic, after version %lld: the digest is a new one",
+             HD_ARITHMETIC_VERSION, (long long)found);
+  return HD_OK;
+}
+
+static hd_status load_weights(hd_session *s, hd_ctx *ctx, const char *path, const json_t *record) {
+  int64_t arithmetic;
+  HD_TRY(hd__checkpoint_load_weights(s->compute.store, &arithmetic, ctx, path, record));
+  if (!*s->report.arithmetic_note && hd__checkpoint_converts(s->compute.store->directory, arithmetic))
+    snprintf(s->report.arithmetic_note, sizeof s->report.arithmetic_note, HD_CHECKPOINT_CONVERTED,
+             (long long)arithmetic);
+  return HD_OK;
+}
+
+/* An average begins as the first weights. */
+static void begin_average(hd_store *store) {
+  const int buffer = hd__store_buffer(store);
+  if (store->average[buffer])
+    memcpy(store->average[buffer], store->weights[buffer], (size_t)store->directory->param_elems * sizeof(float));
+}
+
+/* Sets the first weights: drawn, from --init, or from the checkpoint. */
+static hd_status fill_store(hd_session *s, hd_ctx *ctx, const char *resumed) {
+  char path[HD_PATH_BYTES];
+  s->run.counters = (hd_counters){.best_score = -INFINITY,
+                                  .best_loss = INFINITY,
+                                  .step_loss = NAN,
+                                  .arithmetic = resumed ? 1 : HD_ARITHMETIC_VERSION}; /* 1: a checkpoint without one */
+  if (resumed) {
+    HD_TRY(hd__checkpoint_load_state(s->compute.store, &s->run.counters, ctx, resumed, s->run.record));
+    HD_TRY(adopt_arithmetic(s, ctx));
+    HD_TRY(hd__file_join(path, ctx, resumed, "model.safetensors"));
+    HD_TRY(load_weights(s, ctx, path, s->run.record));
+  } else if (*s->run.settings->init) {
+    HD_TRY(load_weights(s, ctx, s->run.settings->init, NULL));
+  } else {
+    HD_TRY(hd__session_draw(s->compute.store, s, ctx, s->compute.plan, s->compute.here));
+  }
+  if (!resumed)
+    begin_average(s->compute.store);
+  hd__store_pack(s->compute.store, s->compute.plan, s->compute.here);
+  return HD_OK;
+}
+
+/* Copies the first host's weights and states to the other hosts. */
+static hd_status copy_to_hosts(hd_session *s, hd_ctx *ctx) {
+  hd_store *store = s->compute.store;
+  const hd_directory *d = store->directory;
+  if (hd__cluster_leads(s->compute.local)) {
+    const int buffer = hd__store_buffer(store);
+    HD_TRY(
+        hd__cluster_broadcast(s->compute.local, ctx, store->weights[buffer], d->param_elems * (int64_t)sizeof(float)));
+    for (int i = 0; i < d->states; i++)
+      HD_TRY(hd__cluster_broadcast(s->compute.local, ctx, store->state[buffer][i],
+                                   d->trained_elems * (int64_t)sizeof(float)));
+    if (store->average[buffer])
+      HD_TRY(hd__cluster_broadcast(s->compute.local, ctx, store->average[buffer],
+                                   d->param_elems * (int64_t)sizeof(float)));
+    hd__store_pack(store, s->compute.plan, NULL);
+  }
+  return hd__local_group_barrier(s->compute.local, ctx);
+}
+
+/* Sends each host the weights and states of its stages. */
+static hd_status spread_to_hosts(hd_session *s, hd_ctx *ctx) {
+  HD_TRY(hd__exec_spread(s->compute.exec, ctx));
+  if (hd__cluster_leads(s->compute.local))
+    hd__store_pack(s->compute.store, s->compute.plan, s->compute.here);
+  return hd__local_group_barrier(s->compute.local, ctx);
+}
+
+/* Rank 0 sets the weights for all ranks, and broadcasts the counters that belong to them. Where hosts have stages of
+ * their own, each draws the weights of its stages. */
+static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
+  typedef struct filled {
+    hd_counters counters;
+    uint64_t version;
+  } filled;
+  HD_OWNED filled *all = hd__malloc((size_t)hd__cluster_ranks(s->compute.local) * sizeof *all);
+  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the counters of %d ranks", hd__cluster_ranks(s->compute.local)));
+  const bool apart = hd__stages_are_apart(s), draws = apart && !resumed && !*s->run.settings->init;
+  if (hd__session_writes(s) || (draws && hd__cluster_leads(s->compute.local)))
+    HD_TRY(fill_store(s, ctx, resumed));
+  const filled this_rank = {s->run.counters, hd__store_version(s->compute.store)};
+  HD_TRY(hd__cluster_gather(all, s->compute.local, ctx, &this_rank, sizeof this_rank));
+  s->run.counters = all[0].counters;
+  if (hd__cluster_leads(s->compute.local))
+    hd__store_set_version(s->compute.store, all[0].version);
+  return draws   ? hd__local_group_barrier(s->compute.local, ctx)
+         : apart ? spread_to_hosts(s, ctx)
+                 : copy_to_hosts(s, ctx);
+}
+
+static void fill_report(hd_session *s, int32_t shards) {
+  int64_t parameters = 0, trainable = 0;
+  for (int p = 0; p < s->compute.plan->param_count; p++) {
+    const hd_param *param = &s->compute.plan->graph->params[p];
+    parameters += param->running ? 0 : hd__param_elems(param);
+    trainable += s->compute.plan->params[p].trained ? hd__param_elems(param) : 0;
+  }
+  s->report.facts =
+      (hd_report){.model = s->run.network.name,
+                  .data = hd__data_name(s->input.data),
+                  .optimizer = (hd_optimizer_choice)hd__settings(s->run.config)->optimizer,
+                  .device = s->report.device,
+                  .arithmetic = (hd_arithmetic_choice)hd__settings(s->run.config)->arithmetic,
+                  .precision = (hd_precision_choice)hd__settings(s->run.config)->precision,
+                  .isa = hd__session_isa(s),
+                  .device_note = s->report.device_note,
+                  .threads_note = s->report.threads_note,
+                  .library = hd__session_library(s),
+                  .out = s->checkpoints.folder,
+                  .epochs = (int64_t)ceil(s->run.settings->epochs),
+                  .epochs_asked = s->run.settings->epochs,
+                  .steps = s->run.counters.step,
+                  .batch = s->run.batch,
+                  .shards = shards,
+                  .accumulate = s->run.settings->accumulate,
+                  .seed = s->run.settings->seed,
+                  .steps_in_all = s->run.steps_in_all,
+                  .parameters = parameters,
+                  .trainable = trainable,
+                  .threads = hd__threads_count(s->compute.threads),
+                  .ranks = hd__cluster_ranks(s->compute.local),
+                  .hosts = hd__cluster_count(s->compute.local),
+                  .transport = hd__cluster_transport(s->compute.local),
+                  .rank = s->report.places,
+                  .cpus = hd__threads_cpus(s->compute.threads),
+                  .all_cpus = s->report.all_cpus,
+                  .val_samples = s->input.val.count,
+                  .train_loss = NAN,
+                  .val_loss = NAN,
+                  .val_accuracy = NAN,
+                  .test_loss = NAN,
+                  .test_accuracy = NAN,
+                  .metric = s->run.settings->metric >= 0 ? hd_choice_name(HD_OPT_METRIC, s->run.settings->metric) : "",
+                  .val_metric = NAN,
+                  .test_metric = NAN,
+                  .test_r2 = NAN,
+                  .test_mean_absolute_error = NAN,
+                  .test_root_mean_square_error = NAN,
+                  .memory_bytes = hd__session_bytes(s),
+                  .resumed_step = s->run.counters.step,
+                  .arithmetic_version = HD_ARITHMETIC_VERSION,
+                  .resumed_arithmetic = s->run.resumed_arithmetic,
+                  .arithmetic_note = s->report.arithmetic_note,
+                  .input_note = s->report.input_note,
+                  .wrong = -1,
+                  .skipped = -1,
+                  .test_skipped = -1,
+                  .wrong_png = s->report.wrong_png};
+  const char *why = hd__session_note_gpu_sums(s);
+  if (*why)
+    snprintf(s->report.device_note, sizeof s->report.device_note,
+             "gradients of GPUs are added along the tree, not by NCCL: %s", why);
+}
+
+/* Gathers the places of all ranks, for the report. */
+static hd_status find_places(hd_session *s, hd_ctx *ctx) {
+  const int threads = hd__threads_count(s->compute.threads), ranks = hd__cluster_ranks(s->compute.local);
+  hd_rank_place this_rank = {.pid = (int32_t)getpid(), .threads = threads};
+  snprintf(this_rank.host, sizeof this_rank.host, "%s",
+           hd__cluster_name(s->compute.local, hd__cluster_this_host(s->compute.local)));
+  size_t at = 0;
+  for (int i = 0; i < threads && at < sizeof this_rank.cpus && hd__threads_cpu(s->compute.threads, i) >= 0; i++)
+    at += (size_t)snprintf(this_rank.cpus + at, sizeof this_rank.cpus - at, "%s%d", i ? "," : "",
+                           hd__threads_cpu(s->compute.threads, i));
+  if (at == 0)
+    snprintf(this_rank.cpus, sizeof this_rank.cpus, "any");
+  hd__free(s->report.places);
+  HD_TRY(HD_NEW(s->report.places, ranks, ctx, "out of memory for the places of ranks"));
+  return hd__cluster_gather(s->report.places, s->compute.local, ctx, &this_rank, sizeof this_rank);
+}
+
+/* Adds up the CPUs of all hosts; the ranks of a host have one number. */
+static hd_status count_all_cpus(hd_session *s, hd_ctx *ctx) {
+  const hd_local_group *local = s->compute.local;
+  const int32_t cpus = hd__threads_cpus(s->compute.threads);
+  HD_OWNED int32_t *all = hd__malloc((size_t)hd__cluster_ranks(local) * sizeof *all);
+  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the CPUs of ranks"));
+  HD_TRY(hd__cluster_gather(all, s->compute.local, ctx, &cpus, sizeof cpus));
+  s->report.all_cpus = 0;
+  for (int h = 0; h < hd__cluster_count(local); h++)
+    s->report.all_cpus += all[hd__cluster_member(local, hd__cluster_first(local, h))];
+  return HD_OK;
+}
+
+/* --threads auto: uses the number that was found best. A number given by the user stands, also by --cpus,
+ * hd_set_num_threads or OMP_NUM_THREADS. */
+static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
+  const char *omp = getenv("OMP_NUM_THREADS");
+  bool given = s->run.settings->thread_count > 0 || *s->run.settings->cpus;
+  if (given || ctx->threads || (omp && *omp) || s->compute.local || hd__exec_on_gpu(s->compute.exec) ||
+      s->compute.plan->stages.count > 1)
+    return HD_OK;
+  hd_best best = hd__best_threads_recall(s);
+  if (!best.threads)
+    best = hd__best_threads_search(s, ctx);
+  snprintf(s->report.threads_note, sizeof s->report.threads_note, "%s", best.why);
+  const bool placed = best.placement == hd__config_placement(s->run.config).policy;
+  if (!best.threads || (best.threads == hd__threads_count(s->compute.threads) && placed))
+    return HD_OK;
+  hd__exec_destroy(s->compute.exec);
+  hd__exec_destroy(s->compute.eval_exec);
+  hd__threads_destroy(s->compute.threads);
+  s->compute.exec = s->compute.eval_exec = NULL;
+  s->compute.threads = NULL;
+  HD_TRY(choose_best_threads(s, ctx, &best));
+  HD_TRY(make_executors(s, ctx, shards));
+  HD_TRY(find_places(s, ctx));
+  HD_TRY(count_all_cpus(s, ctx));
+  fill_report(s, shards);
+  return HD_OK;
+}
+
+/* Statistics that came with the run's network and are not in its description. */
+static hd_status adopt_statistics(hd_session *s, hd_ctx *ctx, const char *folder) {
+  HD_RELEASED(hd__features_fini) hd_features f = {0};
+  hd_onnx_input *in = &s->run.network.input;
+  HD_TRY(hd__record_features(&f, ctx, s->run.record, folder));
+  if (!f.given)
+    return HD_OK;
+  HD_TRY(HD_NEW_RAW(in->mean, 2 * (size_t)f.count, ctx, "out of memory for a run's features"));
+  in->std = in->mean + f.count;
+  in->elems = f.count;
+  for (int32_t i = 0; i < f.count; i++) {
+    in->mean[i] = f.feature[i].mean;
+    in->std[i] = f.feature[i].std;
+  }
+  return HD_OK;
+}
+
+static hd_status find_network(hd_session *s, hd_ctx *ctx) {
+  const char *description = hd__config_description(s->run.config), *model = s->run.settings->model;
+  return description ? hd__network_from_text(&s->run.network, ctx, description, model)
+                     : hd__network_find(&s->run.network, ctx, model);
+}
+
+static hd_status scale_targets(hd_session *s, hd_ctx *ctx) {
+  hd_feed *const feed[] = {&s->input.train, &s->input.test, &s->input.val};
+  HD_TRY(hd__target_scale_choose(&s->input.targets, ctx, s->run.config, &s->run.network, s->input.data));
+  for (int i = 0; i < 3 && s->input.targets.count > 0; i++)
+    feed[i]->targets = &s->input.targets;
+  return HD_OK;
+}
+
+hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
+  char folder[HD_PATH_BYTES];
+  int32_t shards;
+  float shift;
+  bool resumes = *s->run.settings->resume;
+  if (resumes)
+    HD_TRY(adopt_run(s, ctx, folder));
+  HD_TRY(hd__config_complete(s->run.config, ctx));
+  HD_TRY(resumes ? adopt_statistics(s, ctx, folder) : find_network(s, ctx));
+  if (hd__config_has(s->run.config, HD_OPT_LABEL_SMOOTHING))
+    s->run.network.label_smoothing = s->run.settings->label_smoothing;
+  HD_TRY(hd__agree_on_settings(s, ctx));
+  HD_TRY(hd__device_open(&s->compute.cuda, s->report.device, sizeof s->report.device, ctx, s->run.config,
+                         s->compute.local));
+  HD_TRY(hd__device_thread_kernels(&s->compute.kernels, ctx, s->run.config, s->compute.cuda));
+  if (resumes)
+    HD_TRY(hd__record_check_library(ctx, s->run.record, hd__session_library(s), s->run.settings->resume));
+  HD_TRY(choose_threads(s, ctx));
+  HD_TRY(find_places(s, ctx));
+  HD_TRY(count_all_cpus(s, ctx));
+  HD_TRY(hd__session_data(&s->input.data, ctx, s->run.config, &s->run.network));
+  if (resumes)
+    HD_TRY(hd__record_check_data(ctx, s->run.record, s->input.data, s->run.settings->resume));
+  HD_TRY(hd__input_map_adopt(s->report.input_note, sizeof s->report.input_note, ctx, s->run.config, &s->run.network,
+                             s->input.data, s->compute.kernels));
+  HD_TRY(make_feeds(s, ctx));
+  hd_line note = {.text = s->report.model_note, .bytes = sizeof s->report.model_note};
+  HD_TRY(hd__network_fit(&s->run.network, &note, ctx, s->run.config, &s->input.train, hd__data_name(s->input.data)));
+  HD_TRY(scale_targets(s, ctx));
+  HD_TRY(hd__agree_on_input(s, ctx));
+  HD_TRY(hd__session_share_skips(s, ctx));
+  HD_TRY(check_metric(s, ctx));
+  HD_TRY(make_guesses(s, ctx));
+  HD_TRY(choose_steps(s, ctx, &shards));
+  HD_TRY(hd__session_equip(s, ctx, shards));
+  HD_TRY(fill_weights(s, ctx, resumes ? folder : NULL));
+  fill_report(s, shards);
+  HD_TRY(settle_threads(s, ctx, shards));
+  HD_TRY(hd__stages_note(s, ctx));
+  HD_TRY(hd__rank_times_init(&s->report.rank_times, ctx, s->compute.exec, s->report.places,
+                             hd__cluster_ranks(s->compute.local)));
+  HD_TRY(hd__gpu_accounts_gather(&s->report.gpu_memory, ctx, s->compute.local, s->compute.cuda));
+  json_decref(s->run.record);
+  s->run.record = NULL;
+  HD_TRY(hd__record_make(&s->run.record, ctx, s->run.config, &s->run.network, s->input.data, shards,
+                         hd__threads_count(s->compute.threads)));
+  HD_TRY(hd__target_scale_note(s->run.record, ctx, &s->input.targets));
+  HD_TRY(hd__record_note_device(s->run.record, ctx, s->report.device, hd__session_isa(s)));
+  HD_TRY(hd__record_note_library(s->run.record, ctx, hd__session_library(s)));
+  HD_TRY(hd__record_note_earlier_arithmetic(s->run.record, ctx, s->run.earlier_arithmetic));
+  if (s->compute.plan->shifts && find_shift(&shift, s))
+    HD_TRY(hd__record_note_shift(s->run.record, ctx, shift));
+  return hd__session_count_skips(s, ctx);
+}

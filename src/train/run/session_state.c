@@ -1,0 +1,96 @@
+/* Reading a session's state: see session.h. */
+#include "train/run/session.h"
+
+#include "base/hdmath.h"
+#include "exec/exchange/cluster.h"
+#include "platform/clock.h"
+#include "platform/thread_start.h"
+#include "train/placement/device_open.h"
+#include "train/records/loss_score.h"
+
+hd_status hd__session_check_process(const hd_session *s, hd_ctx *ctx) {
+  return s->process == hd__this_process()
+             ? HD_OK
+             : hd__fail(ctx, HD_E_USAGE,
+                        "a session belongs to the process that created it, and this is a child of it; create a session "
+                        "in the child, or resume a checkpoint there");
+}
+
+bool hd__session_writes(const hd_session *s) { return hd__cluster_rank(s->compute.local) == 0; }
+
+double hd__session_train_s(const hd_session *s) { return s->run.train_s + (hd__clock_s() - s->run.region_s); }
+
+void hd__session_event(hd_session *s, const hd_event *event) {
+  if (s->report.on_event)
+    s->report.on_event(s->report.user, event);
+}
+
+const char *hd__session_library(const hd_session *s) { return hd__device_library(s->compute.cuda, s->run.config); }
+
+const char *hd__session_note_gpu_sums(hd_session *s) {
+  const char *why, *text = hd__exec_gpu_sums(&why, s->compute.exec);
+  const bool tree = !strcmp(text, "tree");
+  s->report.facts.gpu_sums = tree ? HD_GPU_SUMS_TREE : *text ? HD_GPU_SUMS_NCCL : HD_GPU_SUMS_NONE;
+  s->report.facts.nccl = tree ? "" : text;
+  return why;
+}
+
+const char *hd__session_isa(const hd_session *s) { return hd__device_isa(s->compute.cuda, s->compute.kernels); }
+
+int64_t hd__session_bytes(const hd_session *s) {
+  const hd_store *average = s->compute.average_store;
+  return (int64_t)s->compute.store->segment.bytes + (average ? (int64_t)average->segment.bytes : 0) +
+         hd__exec_bytes(s->compute.exec) + hd__exec_bytes(s->compute.eval_exec) + s->checkpoints.saver.bytes;
+}
+
+/* Every --lookahead-th step, and at the end of all epochs, the weights become the slow ones. */
+static void describe_average(hd_step *step, const hd_session *s) {
+  const hd_settings *is = s->run.settings;
+  const int64_t count = step->number + 1, all = s->run.steps_of_epochs;
+  if (hd__config_has(s->run.config, HD_OPT_EMA))
+    step->average_share = count == 1 ? 1 : (float)(1 - is->ema);
+  if (is->lookahead == 0)
+    return;
+  const double decay = is->lookahead_decay * hd__pow_int((double)count / (double)all, (uint64_t)is->lookahead_power);
+  const bool due = count % is->lookahead == 0;
+  step->average_share = due ? (float)(1 - decay) : 0;
+  step->average_replaces = due || count == all;
+}
+
+void hd__session_describe(hd_step *step, const hd_session *s, int64_t index) {
+  int64_t in_epoch = index % s->run.steps_per_epoch, cursor = in_epoch * s->run.batch;
+  int64_t left = s->input.train.count - cursor;
+  *step = (hd_step){.samples = left < s->run.batch ? left : s->run.batch, .cursor = cursor, .number = index};
+  step->seed = (uint64_t)s->run.settings->seed;
+  step->epoch = (uint32_t)(index / s->run.steps_per_epoch);
+  step->divisor =
+      (float)hd__target_divisor(&s->run.network.target, &s->input.train, step->epoch, cursor, step->samples);
+  describe_average(step, s);
+  for (int g = 0; g < s->compute.plan->group_count; g++)
+    hd__schedule_hyper(&step->hyper[g], &s->run.schedule[g], index);
+}
+
+hd_status hd__session_supply(hd_supply **out, hd_ctx *ctx, hd_session *s, const hd_threads *threads, int workers,
+                             int64_t repeats) {
+  const hd_supply_settings settings = {.feed = &s->input.train,
+                                       .seed = (uint64_t)s->report.facts.seed,
+                                       .batch = s->run.batch,
+                                       .steps_per_epoch = s->run.steps_per_epoch,
+                                       .sample_elems = s->compute.plan->input.elems,
+                                       .outputs = s->compute.plan->target_outputs,
+                                       .workers = workers,
+                                       .prefetch_factor = (int32_t)s->run.settings->prefetch_factor,
+                                       .pin = s->run.settings->pin_memory,
+                                       .exec = s->compute.local ? s->compute.exec
+                                                                : NULL, /* other ranks read the other rows */
+                                       .repeats = repeats,
+                                       .place = hd__threads_workers(threads)};
+  *out = NULL;
+  return workers > 0 ? hd__supply_create(out, ctx, &settings) : HD_OK;
+}
+
+hd_status hd__session_read(const hd_session *s, hd_supply *supply, hd_ctx *ctx, const hd_step *step, int64_t first,
+                           int64_t rows, const hd_slots *to) {
+  return supply && !to->sample ? hd__supply_read(supply, ctx, step->number, first, rows, to)
+                               : hd__feed_read(&s->input.train, ctx, step->epoch, step->cursor + first, rows, to);
+}
