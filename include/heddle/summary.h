@@ -76,11 +76,11 @@ typedef struct hd_summary {
 
 /* It uses the configuration's model, recipe, batch, shards, accumulate, threads, optimizer, momentum, centered,
  * clip-grad-norm, precision and stages; transforms and eval-transforms, and with them data, data-dir, cache, on-error
- * and val-split: the memory of transforms depends on the samples' shape, so the data is opened then, as by a session. It
- * is opened too if it is given and the model leaves its input or outputs to it; without both these are 1x28x28 and 10.
- * `input` (channels, height, width), unless NULL, replaces the model's input. The caller owns the summary with everything it
- * points to, and destroys it with hd_summary_destroy (NULL allowed). Errors are those of a session: HD_E_FORMAT and
- * HD_E_SHAPE name the model's file and line. */
+ * and val-split: the memory of transforms depends on the samples' shape, so the data is opened then, as by a session.
+ * It is opened too if it is given and the model leaves its input or outputs to it; without both these are 1x28x28 and
+ * 10. `input` (channels, height, width), unless NULL, replaces the model's input. The caller owns the summary with
+ * everything it points to, and destroys it with hd_summary_destroy (NULL allowed). Errors are those of a session:
+ * HD_E_FORMAT and HD_E_SHAPE name the model's file and line. */
 HD_API hd_status hd_summary_create(hd_summary **out, hd_ctx *ctx, const hd_config *config, const int32_t input[3]);
 HD_API void hd_summary_destroy(hd_summary *summary);
 

@@ -231,7 +231,7 @@ out_of_range() {
   fails 2 train $TINY --optimizer muon
   says muon "found 'fc" "of shape" "optimizer: sgd"
   fails 2 train $TINY --parameters '[{match: "*.weight", ns_steps: 3}]'
-  says ns_steps muon "with adamw"
+  says ns_steps muon "of adamw"
   fails 2 train $TINY --parameters '[{match: "*.bias", schedule: step}]'
   says step_size
   fails 2 train $TINY --parameters '[{match: "*.bias", epochs: 0}]'
