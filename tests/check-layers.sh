@@ -91,7 +91,8 @@ fi
 read_again=$(cd "$SRCDIR/src" && grep -rnE \
   '(strn?cmp|hd__parse_[a-z0-9]+)\([^;]*(hd__config_shown\(|hd_config_get\(|settings(\([a-z>-]*\))?->|'\
 'facts\.(arithmetic|precision|optimizer))|hd__settings_read\(' \
-  exec graph plan data train/checkpoint train/launch train/profile train/placement train/records train/inference train/run tools)
+  exec graph plan data train/checkpoint train/launch train/profile \
+  train/placement train/records train/inference train/run tools)
 if [ -z "$read_again" ]; then echo "ok 13 - settings are read as text in src/train/settings alone"; else
   echo "not ok 13 - settings are read as text in src/train/settings alone"
   echo "$read_again" | sed 's/^/# /'
