@@ -111,7 +111,7 @@ END
   saved=$(sed -n 's/.*saved step \([0-9]*\) in .*/\1/p' err | head -n 1)
   "$HEDDLE" train --resume r --max-steps "$((saved + 5))" --threads 2 --stages 2 --schedule-stages gpipe >out
   was=$(digest_of out)
-  "$HEDDLE" train --model mlp --epochs 1000 --max-steps "$((saved + 5))" --threads 1 --out whole >out
+  "$HEDDLE" train $ENDLESS --model mlp --max-steps "$((saved + 5))" --out whole >out
   [ "$(digest_of out)" = "$was" ]
 }
 

@@ -286,24 +286,26 @@ static void convolve(const void *arguments) {
         for (int k = 0; k < y->c; k++) {
           double out = 0;
           const long at_y = place(y, n, k, oy, ox);
+          const double of_y = c->way == 0 ? 0 : (double)load(c->y_at, half, at_y);
           for (int ky = 0; ky < c->w.h; ky++)
-            for (int kx = 0; kx < c->w.w; kx++)
-              for (int ci = 0; ci < c->w.c; ci++) {
-                const int iy = oy * c->conv.stride_h + ky * c->conv.dilation_h - c->conv.pad_h;
-                const int ix = ox * c->conv.stride_w + kx * c->conv.dilation_w - c->conv.pad_w;
-                const int channel = k / outputs * c->w.c + ci;
-                if (iy < 0 || ix < 0 || iy >= x->h || ix >= x->w)
-                  continue;
-                const long at_x = place(x, n, channel, iy, ix);
-                const long at_w = (((long)k * c->w.h + ky) * c->w.w + kx) * c->w.c + ci;
+            for (int kx = 0; kx < c->w.w; kx++) {
+              const int iy = oy * c->conv.stride_h + ky * c->conv.dilation_h - c->conv.pad_h;
+              const int ix = ox * c->conv.stride_w + kx * c->conv.dilation_w - c->conv.pad_w;
+              const int channel = k / outputs * c->w.c;
+              if (iy < 0 || ix < 0 || iy >= x->h || ix >= x->w)
+                continue;
+              const long at_x = place(x, n, channel, iy, ix), at_w = (((long)k * c->w.h + ky) * c->w.w + kx) * c->w.c;
+              double *to = c->way == 0
+                               ? NULL
+                               : sum + (c->way == 2 ? at_w : (((long)n * x->h + iy) * x->w + ix) * x->c + channel);
+              for (int ci = 0; ci < c->w.c; ci++)
                 if (c->way == 0)
-                  out += (double)load(c->x_at, half, at_x) * load(c->w_at, half, at_w);
+                  out += (double)load(c->x_at, half, at_x + ci * x->c_stride) * load(c->w_at, half, at_w + ci);
                 else if (c->way == 1)
-                  sum[((long)n * x->h + iy) * x->w * x->c + (long)ix * x->c + channel] +=
-                      (double)load(c->y_at, half, at_y) * load(c->w_at, half, at_w);
+                  to[ci] += of_y * load(c->w_at, half, at_w + ci);
                 else
-                  sum[at_w] += (double)load(c->y_at, half, at_y) * load(c->x_at, half, at_x);
-              }
+                  to[ci] += of_y * load(c->x_at, half, at_x + ci * x->c_stride);
+            }
           if (c->way == 0)
             store(c->y_at, half, at_y, (float)out);
         }
