@@ -179,7 +179,7 @@ tests_cli_bad_disk_la_LIBADD = -ldl
 check_LTLIBRARIES += tests/cuda/driver_stub.la tests/cuda/module_stub.la tests/cuda/library_stub.la
 tests_cuda_driver_stub_la_SOURCES = tests/cuda/driver_stub.c src/platform/fpmode.c
 tests_cuda_driver_stub_la_CFLAGS = $(AM_CFLAGS) $(EXACT) $(inline_fma)
-# Kernels call fmaf for each product, which is a call of a library where the compiler may not take it that the CPU has it.
+# Kernels call fmaf for each product, which is a call of a library unless the compiler may assume that the CPU has it.
 inline_fma = `grep -qw fma /proc/cpuinfo 2>/dev/null && echo -mfma`
 tests_cuda_driver_stub_la_LDFLAGS = $(stub_flags)
 tests_cuda_module_stub_la_SOURCES = tests/cuda/module_stub.c

@@ -66,7 +66,7 @@ hold() {
   start $PICTURES $ENDLESS --data pictures --cache none --out r
   await_line 'step 7:'
   picture=pictures/train/c3/013.png
-  mv $picture kept
+  cp $picture kept
   head -c 200 kept >torn
   mv torn $picture # atomic: a reader has the one or the other
   finish
