@@ -41,7 +41,9 @@ try() {
     [ "$(readlink x/$link)" = "$(readlink whole/$link)" ] || echo "$link is $(readlink x/$link)"
   done
   # A report that cannot be written is a warning, and no failure of the run.
-  comm -13 <(ls -A x) <(ls -A whole) | grep -vx "$(sed -n 's/^heddle: warning: cannot write .*\(report\.html\): .*/\1/p' err)" |
+  local warned
+  warned=$(sed -n 's/^heddle: warning: cannot write .*\(report\.html\): .*/\1/p' err)
+  comm -13 <(ls -A x) <(ls -A whole) | grep -vx "$warned" |
     sed 's/^/missing: /'
   [ -z "$(find x -name '.*' ! -name x)" ] || echo "left: $(find x -name '.*')"
 }
