@@ -385,13 +385,24 @@ static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
                  : copy_to_hosts(s, ctx);
 }
 
-static void fill_report(hd_session *s, int32_t shards) {
-  int64_t parameters = 0, trainable = 0;
-  for (int p = 0; p < s->compute.plan->param_count; p++) {
-    const hd_param *param = &s->compute.plan->graph->params[p];
-    parameters += param->running ? 0 : hd__param_elems(param);
-    trainable += s->compute.plan->params[p].trained ? hd__param_elems(param) : 0;
+static void count_parameters(int64_t *all, int64_t *trainable, const hd_plan *plan) {
+  *all = *trainable = 0;
+  for (int p = 0; p < plan->param_count; p++) {
+    const hd_param *param = &plan->graph->params[p];
+    *all += param->running ? 0 : hd__param_elems(param);
+    *trainable += plan->params[p].trained ? hd__param_elems(param) : 0;
   }
+}
+
+/* Not measured yet. */
+static void clear_scores(hd_report *r) {
+  r->train_loss = r->val_loss = r->val_accuracy = r->test_loss = r->test_accuracy = r->val_metric = r->test_metric =
+      r->test_r2 = r->test_mean_absolute_error = r->test_root_mean_square_error = NAN;
+}
+
+static void fill_report(hd_session *s, int32_t shards) {
+  int64_t parameters, trainable;
+  count_parameters(&parameters, &trainable, s->compute.plan);
   s->report.facts =
       (hd_report){.model = s->run.network.name,
                   .data = hd__data_name(s->input.data),
@@ -422,17 +433,7 @@ static void fill_report(hd_session *s, int32_t shards) {
                   .cpus = hd__threads_cpus(s->compute.threads),
                   .all_cpus = s->report.all_cpus,
                   .val_samples = s->input.val.count,
-                  .train_loss = NAN,
-                  .val_loss = NAN,
-                  .val_accuracy = NAN,
-                  .test_loss = NAN,
-                  .test_accuracy = NAN,
                   .metric = s->run.settings->metric >= 0 ? hd_choice_name(HD_OPT_METRIC, s->run.settings->metric) : "",
-                  .val_metric = NAN,
-                  .test_metric = NAN,
-                  .test_r2 = NAN,
-                  .test_mean_absolute_error = NAN,
-                  .test_root_mean_square_error = NAN,
                   .memory_bytes = hd__session_bytes(s),
                   .resumed_step = s->run.counters.step,
                   .arithmetic_version = HD_ARITHMETIC_VERSION,
@@ -443,6 +444,7 @@ static void fill_report(hd_session *s, int32_t shards) {
                   .skipped = -1,
                   .test_skipped = -1,
                   .wrong_png = s->report.wrong_png};
+  clear_scores(&s->report.facts);
   const char *why = hd__session_note_gpu_sums(s);
   if (*why)
     snprintf(s->report.device_note, sizeof s->report.device_note,
