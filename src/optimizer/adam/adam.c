@@ -3,7 +3,7 @@
 
 const hd_optimizer_rule hd__optimizer_adam = {
     HD_OPTIMIZER(adam),
-    .settings = {{HD_SET_lr}, {HD_SET_betas}, {HD_SET_eps}, {HD_SET_weight_decay}},
-    .states = {{"exp_avg"}, {"exp_avg_sq"}},
+    .settings = {{HD_SET_lr, NULL}, {HD_SET_betas, NULL}, {HD_SET_eps, NULL}, {HD_SET_weight_decay, NULL}},
+    .states = {{"exp_avg", 0}, {"exp_avg_sq", 0}},
     .scalars = hd__scalars_moments,
 };

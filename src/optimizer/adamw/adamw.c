@@ -3,7 +3,7 @@
 
 const hd_optimizer_rule hd__optimizer_adamw = {
     HD_OPTIMIZER(adamw),
-    .settings = {{HD_SET_lr}, {HD_SET_betas}, {HD_SET_eps}, {HD_SET_weight_decay, "0.01"}},
-    .states = {{"exp_avg"}, {"exp_avg_sq"}},
+    .settings = {{HD_SET_lr, NULL}, {HD_SET_betas, NULL}, {HD_SET_eps, NULL}, {HD_SET_weight_decay, "0.01"}},
+    .states = {{"exp_avg", 0}, {"exp_avg_sq", 0}},
     .scalars = hd__scalars_moments,
 };

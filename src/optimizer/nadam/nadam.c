@@ -31,11 +31,11 @@ static void scalars(hd_hyper *out, const hd_update_step *at) {
 const hd_optimizer_rule hd__optimizer_nadam = {
     HD_OPTIMIZER(nadam),
     .settings = {{HD_SET_lr, "0.002"},
-                 {HD_SET_betas},
-                 {HD_SET_eps},
-                 {HD_SET_weight_decay},
-                 {HD_SET_momentum_decay},
-                 {HD_SET_decoupled_weight_decay}},
-    .states = {{"exp_avg"}, {"exp_avg_sq"}},
+                 {HD_SET_betas, NULL},
+                 {HD_SET_eps, NULL},
+                 {HD_SET_weight_decay, NULL},
+                 {HD_SET_momentum_decay, NULL},
+                 {HD_SET_decoupled_weight_decay, NULL}},
+    .states = {{"exp_avg", 0}, {"exp_avg_sq", 0}},
     .scalars = scalars,
 };
