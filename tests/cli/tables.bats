@@ -663,3 +663,21 @@ END
   done
   [ "$(sort -u digests | wc -l)" = 1 ]
 }
+
+@test "whole numbers that would be more classes than rows are asked about" {
+  awk 'BEGIN { print "a,b,price"; for (i = 0; i < 60; i++) print i % 7 "," i % 11 "," 3000 + i * 187 }' >cars.csv
+  fails 2 train --model mlp --data cars.csv --max-steps 2
+  says "cars.csv: the labels of 60 rows are whole numbers up to 14033" "--loss mse" "--loss cross_entropy"
+  "$HEDDLE" train --model mlp --data cars.csv --max-steps 2 --loss mse --out r >out
+  "$HEDDLE" train --resume r --max-steps 3 >out
+  "$HEDDLE" train --model regression --data cars.csv --max-steps 2 --out n >out
+}
+
+@test "a numeric label that never occurs again over others that all do is asked about" {
+  awk 'BEGIN { print "0,1,9"; for (i = 0; i < 30; i++) print i % 5 "," i % 7 "," i % 3 }' >t.csv
+  fails 1 data t.csv
+  says "t.csv:1: expected a first line that is clearly a header or not" "--header yes or --header no"
+  "$HEDDLE" data t.csv --header yes | grep -qx 'samples    24 to train, 6 to test'
+  sed '$s/.*/1,1,9/' t.csv >again.csv
+  "$HEDDLE" data again.csv | grep -qx 'samples    25 to train, 6 to test'
+}

@@ -293,6 +293,34 @@ static answer is_name_of_texts(const hd_csv_column *c, int32_t most) {
   return again == 0 ? NO : again == c->texts_found ? YES : UNKNOWN;
 }
 
+static int by_value(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* Whether the first label is a number that does not occur again, over whole numbers that all do: the name of a column,
+ * or the only sample of a class. */
+static hd_status is_number_of_its_own(bool *out, const hd_csv_table *t, hd_ctx *ctx) {
+  HD_OWNED double *label = NULL;
+  *out = false;
+  if (t->label < 0 || t->count < 3)
+    return HD_OK;
+  HD_TRY(HD_NEW_RAW(label, t->count, ctx, NO_MEMORY, t->path));
+  for (int64_t row = 0; row < t->count; row++)
+    if (!hd__csv_number(&label[row], &t->label_text[row]) || !hd__csv_is_whole(&t->label_text[row]))
+      return HD_OK;
+  const double first = label[0];
+  qsort(label, (size_t)t->count, sizeof *label, by_value);
+  for (int64_t i = 0, again; i < t->count; i += again) {
+    for (again = 1; i + again < t->count && label[i + again] == label[i]; again++)
+      ;
+    if ((again == 1) != (label[i] == first))
+      return HD_OK;
+  }
+  *out = true;
+  return HD_OK;
+}
+
 /* 0, 1, 2, ..., the names of columns without names. */
 static bool counts_up(const hd_csv_table *t) {
   double number = 0;
@@ -339,9 +367,14 @@ static answer has_header(const hd_csv_table *t, int32_t most) {
 }
 
 static hd_status find_header(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options *options) {
-  const answer found = options->header == HD_CSV_HEADER_AUTO  ? has_header(t, options->categories)
-                       : options->header == HD_CSV_HEADER_YES ? YES
-                                                              : NO;
+  answer found = options->header == HD_CSV_HEADER_AUTO  ? has_header(t, options->categories)
+                 : options->header == HD_CSV_HEADER_YES ? YES
+                                                        : NO;
+  if (options->header == HD_CSV_HEADER_AUTO && found == NO) {
+    bool alone;
+    HD_TRY(is_number_of_its_own(&alone, t, ctx));
+    found = alone ? UNKNOWN : NO;
+  }
   t->header = found == YES;
   if (found != UNKNOWN && (t->header || !t->is_doubtful))
     return HD_OK;

@@ -1,6 +1,19 @@
 /* Opening data for a network: see session_data.h. */
 #include "train/run/session_data.h"
 
+/* Whole numbers of a table are classes, but hardly prices: more classes than rows are asked about. */
+static hd_status check_classes(hd_ctx *ctx, const hd_data *data, const hd_config *config) {
+  const hd_dataset *train = hd__data_train(data);
+  const int64_t rows = train->count + hd__data_test(data)->count;
+  if (!hd__data_is_table(data) || train->class_names || train->classes <= rows || hd__settings(config)->loss >= 0 ||
+      hd__data_has_first_rules(data))
+    return HD_OK;
+  return hd__fail(ctx, HD_E_USAGE,
+                  "%s: the labels of %lld rows are whole numbers up to %d; give --loss mse if they are numbers to "
+                  "predict, or --loss cross_entropy if they are classes",
+                  hd__data_name(data), (long long)rows, train->classes - 1);
+}
+
 hd_status hd__session_data(hd_data **out, hd_ctx *ctx, hd_config *config, const hd_network *network) {
   hd_data_request request = hd__network_request(network, config);
   /* A network that normalises its input by itself reads rows as they are; a map for each element is done here. */
@@ -10,6 +23,7 @@ hd_status hd__session_data(hd_data **out, hd_ctx *ctx, hd_config *config, const 
   request.columns = network->input.elems;
   HD_TRY(hd__data_open(out, ctx, &request));
   hd_status status = hd__config_check_used(config, ctx, *out);
+  HD_THEN(status, check_classes(ctx, *out, config));
   HD_THEN(status, hd__config_settle(config, ctx, HD_OPT_NORMALIZE,
                                     hd_choice_name(HD_OPT_NORMALIZE, (int)hd__data_normalize(*out))));
   return HD_CREATED(status, out, hd__data_close);
