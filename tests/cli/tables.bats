@@ -681,3 +681,11 @@ END
   sed '$s/.*/1,1,9/' t.csv >again.csv
   "$HEDDLE" data again.csv | grep -qx 'samples    25 to train, 6 to test'
 }
+
+@test "a validation table beside train.csv and test.csv is said to be unused" {
+  mkdir set
+  awk 'BEGIN { print "a,b,label"; for (i = 0; i < 40; i++) print i % 7 "," i % 11 "," i % 3 }' >set/train.csv
+  cp set/train.csv set/test.csv
+  cp set/train.csv set/val.csv
+  "$HEDDLE" data set | grep -qx 'note       set: not used: val.csv; --val-split holds out a part of train.csv'
+}

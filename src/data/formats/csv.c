@@ -293,6 +293,16 @@ static hd_status add_notes(hd_opened *out, hd_ctx *ctx, const hd_csv_table *t) {
   return HD_OK;
 }
 
+/* Notes a table beside the two of a folder that looks like a validation set. */
+static hd_status note_unused(hd_opened *out, hd_ctx *ctx, const char *path) {
+  static const char *const names[] = {"val.csv", "valid.csv", "validation.csv", "dev.csv"};
+  char table[HD_PATH_BYTES];
+  for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+    if (snprintf(table, sizeof table, "%s/%s", path, names[n]) < HD_PATH_BYTES && hd__file_exists(table))
+      HD_TRY(hd__opened_note(out, ctx, "%s: not used: %s; --val-split holds out a part of train.csv", path, names[n]));
+  return HD_OK;
+}
+
 static hd_status open_path(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
   HD_RELEASED(release) csv_set set = {0};
   set.files = find_tables(set.path, request->name) ? 2 : 1;
@@ -304,6 +314,8 @@ static hd_status open_path(hd_opened *out, hd_ctx *ctx, const hd_data_request *r
     HD_TRY(take_features(out, ctx, request->features));
   HD_TRY(take_labels(out, &set, ctx, request));
   HD_TRY(add_notes(out, ctx, &set.table[0]));
+  if (set.files == 2)
+    HD_TRY(note_unused(out, ctx, request->name));
   if (set.files == 1)
     HD_TRY(hd__resident_divide(out, ctx, request->name));
   return out->split[0].labels && !out->split[0].class_names
