@@ -49,11 +49,12 @@ hd_status hd__pass_matrices(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *
     char shape[HD_SHAPE_TEXT_BYTES];
     if (!plan->params[p].trained || !optimizer->matrices)
       continue;
-    if (value->shape.rank < 2)
+    if (value->shape.rank < 2 || plan->graph->params[p].op == HD_OP_layer_norm) /* a norm's is no matrix */
       return hd__fail(ctx, HD_E_USAGE,
                       "parameters: expected weights of two or more dimensions for the optimizer %s, found '%s' of "
-                      "shape %s; give it another by a rule, such as {match: '%s', optimizer: sgd}",
-                      optimizer->name, value->name, hd__shape_text(shape, sizeof shape, &value->shape), value->name);
+                      "shape %s%s; give it another by a rule, such as {match: '%s', optimizer: sgd}",
+                      optimizer->name, value->name, hd__shape_text(shape, sizeof shape, &value->shape),
+                      value->shape.rank < 2 ? "" : " of a layer_norm", value->name);
     plan->params[p].is_matrix = true;
     add_matrix(plan, p);
   }

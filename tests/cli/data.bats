@@ -162,6 +162,11 @@ learn() {
 "$(ls photos/valid/* | grep -c png)" ]
   fails 2 train $PHOTOS --val-split 0.1
   says "--val-split expects data without a validation set, found one in photos; leave it out"
+  cp -R photos/valid empty
+  rm photos/valid/*/*.png
+  fails 1 train $PHOTOS --allow-empty
+  says "photos/valid: expected class folders with pictures, found none; add some, or remove it"
+  rm -r photos/valid && mv empty photos/valid
   rm -f photos/train/c9/*9.png photos/valid/c0/*.png
   echo no picture >photos/train/c9/zz.png
   echo no picture >photos/valid/c0/zz.png

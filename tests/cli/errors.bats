@@ -230,6 +230,10 @@ out_of_range() {
   says --ema --lookahead
   fails 2 train $TINY --optimizer muon
   says muon "found 'fc" "of shape" "optimizer: sgd"
+  printf 'model: n\ninput: [3, 8, 8]\nlayers:\n  - ln: {op: layer_norm}\n  - flat: {op: flatten}\n'\
+'  - fc: {op: linear, out: 10, bias: false}\n' >norm.yaml
+  fails 2 train --model norm.yaml --data random:3x8x8 --optimizer muon
+  says "found 'ln.weight' of shape 3x8x8 of a layer_norm" "{match: 'ln.weight', optimizer: sgd}"
   fails 2 train $TINY --parameters '[{match: "*.weight", ns_steps: 3}]'
   says ns_steps muon "of adamw"
   fails 2 train $TINY --parameters '[{match: "*.bias", schedule: step}]'

@@ -452,8 +452,10 @@ static hd_status note_unused(hd_opened *out, hd_ctx *ctx, const char *path, cons
       hd__line_add(&line, "%s%.60s", line.length ? ", " : "", found.text[i]);
   if (line.length == 0)
     return HD_OK;
-  return hd__opened_note(out, ctx, "%s: not used: %s; the test set is %s/", path, unused,
-                         test ? test : "a fifth of train");
+  char part[48] = "a fifth of train";
+  if (out->fold.of > 0)
+    snprintf(part, sizeof part, "part %d of %d of train", out->fold.number, out->fold.of);
+  return hd__opened_note(out, ctx, "%s: not used: %s; the test set is %s/", path, unused, test ? test : part);
 }
 
 /* Whether the folder contains a folder. */
@@ -484,6 +486,9 @@ static hd_status list_pictures(hd_opened *out, folder_set *set, hd_ctx *ctx, con
     HD_TRY(hd__file_join(other, ctx, path, use.validation));
     HD_TRY(add_split(&set->album[0], &set->classes, ctx, other, request->allow_empty));
     set->held_out = set->album[0].count - trained;
+    if (set->held_out == 0)
+      return hd__fail(ctx, HD_E_FORMAT, "%s: expected class folders with pictures, found none; add some, or remove it",
+                      other);
     HD_TRY(
         hd__opened_note(out, ctx, "%s: the validation set is %s/, the test set %s/", path, use.validation, use.test));
   }
