@@ -40,6 +40,22 @@ verify() {
   cmp whole.json r/certificate.json
 }
 
+@test "a resume that trains nothing leaves the run as it was" {
+  train --out r --max-steps 20
+  "$HEDDLE" certify r >/dev/null
+  cp -r r kept
+  for end in "--max-steps 10" "--max-steps 20 --keep 7" "--epochs 0.2"; do
+    "$HEDDLE" train --resume r $end >out
+    grep -q 'already finished at step 20' out
+    cmp r/run.json kept/run.json
+    cmp r/history.jsonl kept/history.jsonl
+    verify 0 r
+  done
+  sed -i 's/"max-steps": "20"/"max-steps": "10"/' r/run.json # as an earlier heddle left it
+  fails 2 certify r
+  says "expected max-steps as the run had it, found 10" "step 20"
+}
+
 @test "a run that goes on in another folder takes its losses with it" {
   train --out r --max-steps 20
   "$HEDDLE" train --resume r --out s --max-steps 50 >out

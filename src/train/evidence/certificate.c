@@ -6,10 +6,12 @@
 
 #include "base/alloc.h"
 #include "base/json_text.h"
+#include "base/number.h"
 #include "base/version.h"
 #include "data/loader/skipped_samples.h"
 #include "heddle/evidence.h"
 #include "heddle/session.h"
+#include "optimizer/schedule.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/evidence/certificate_schema.h"
 #include "train/settings/config.h"
@@ -214,8 +216,28 @@ static json_t *result_of(const json_t *end) {
   return result;
 }
 
+/* A repetition ends where the settings say, and no later. */
+static hd_status check_last_step(hd_ctx *ctx, const json_t *record, const json_t *start, const json_t *end,
+                                 const char *run) {
+  static const hd_option_id id[] = {HD_OPT_MAX_STEPS, HD_OPT_EPOCHS};
+  const long long step = json_integer_value(json_object_get(end, "step"));
+  const int64_t epoch = json_integer_value(json_object_get(start, "epoch_steps"));
+  for (int i = 0; i < 2; i++) {
+    const char *text = hd__record_setting(record, id[i]);
+    double most;
+    if (!hd__parse_double(&most, text) || most <= 0 || (i == 1 && epoch < 1))
+      continue;
+    if ((double)step > (i == 0 ? most : (double)hd__schedule_steps(most, epoch)))
+      return hd__fail(ctx, HD_E_USAGE,
+                      "%s/run.json: expected %s as the run had it, found %.40s, though the run ended at step %lld: a "
+                      "resume that trained nothing stored it; continue the run to a later end with --resume %s",
+                      run, hd_option_at((int)id[i])->name, text, step, run);
+  }
+  return HD_OK;
+}
+
 /* The run's end, if it has one. */
-static hd_status find_end(json_t **out, hd_ctx *ctx, const char *run) {
+static hd_status find_end(json_t **out, hd_ctx *ctx, const json_t *record, const char *run) {
   json_auto_t *start = NULL;
   HD_TRY(hd__history_read(&start, out, ctx, run));
   const json_t *end = *out;
@@ -232,7 +254,7 @@ static hd_status find_end(json_t **out, hd_ctx *ctx, const char *run) {
                     "%s: expected the losses of all steps in losses.bin, but some are missing: the run was resumed "
                     "without them; train it again",
                     run);
-  return HD_OK;
+  return check_last_step(ctx, record, start, end, run);
 }
 
 static hd_status fill(json_t *certificate, hd_ctx *ctx, const char *run, const json_t *record, const json_t *end) {
@@ -264,7 +286,7 @@ hd_status hd__certificate_make(json_t **out, hd_ctx *ctx, const char *run) {
                     "%s: steps of this run were computed by version %d of the arithmetic and others by version %lld, "
                     "whose numbers differ; no heddle can repeat it, train it again",
                     run, hd__record_earlier_arithmetic(record), (long long)hd__checkpoint_arithmetic(record));
-  HD_TRY(find_end(&end, ctx, run));
+  HD_TRY(find_end(&end, ctx, record, run));
   if (*hd__record_setting(record, HD_OPT_INIT))
     HD_TRY(hd_digest(init, ctx, hd__record_setting(record, HD_OPT_INIT)));
   *out = json_pack("{s:i, s:O, s:O, s:o, s:s*, s:O, s:O, s:o}", "certificate", HD_CERTIFICATE_VERSION,
