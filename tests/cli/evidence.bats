@@ -88,6 +88,24 @@ verify() {
   grep -q 'metrics.jsonl, line 3' out
 }
 
+@test "verify without a certificate refutes losses that were changed, at the first such step" {
+  train --out r
+  cp -r r kept
+  printf '\001' | dd of=r/losses.bin bs=1 seek=240 conv=notrunc status=none
+  verify 3 r --json
+  [ "$(json_get verdict step <out)" = "refuted 31" ]
+  fails 1 certify r
+  cp kept/losses.bin r/losses.bin
+  "$HEDDLE" certify r >/dev/null
+  printf '\001' | dd of=r/losses.bin bs=1 seek=240 conv=notrunc status=none
+  verify 3 r
+  grep -q '^refuted .*losses of the steps 31 to 31' out
+  rm r/certificate.json
+  head -c 100 kept/losses.bin >r/losses.bin
+  verify 3 r
+  grep -q '^refuted .*losses.bin: expected SHA-256 .*found fewer steps' out
+}
+
 @test "several ranks verify: one verdict, one draw, no rank left waiting" {
   train --out r --save-every 5 --keep 99
   "$HEDDLE" certify r >/dev/null

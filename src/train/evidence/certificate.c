@@ -257,17 +257,25 @@ static hd_status find_end(json_t **out, hd_ctx *ctx, const json_t *record, const
   return check_last_step(ctx, record, start, end, run);
 }
 
-static hd_status fill(json_t *certificate, hd_ctx *ctx, const char *run, const json_t *record, const json_t *end) {
-  HD_MAPPED losses = {0};
-  char found[HD_SHA256_HEX_BYTES];
-  json_t *data = NULL, *chain = NULL;
+/* The losses must be those with which the run ended. */
+static hd_status check_losses_digest(char *changed, hd_ctx *ctx, const char *run, const json_t *end) {
+  char found[HD_SHA256_HEX_BYTES], what[HD_CHANGED_BYTES];
   const int64_t steps = json_integer_value(json_object_get(end, "step"));
   HD_TRY(hd__losses_digest(found, ctx, run, steps));
   const char *claimed = json_string_value(json_object_get(end, "losses_sha256"));
-  if (strcmp(found, claimed))
-    return hd__fail(ctx, HD_E_FORMAT,
-                    "%s/losses.bin: expected SHA-256 %s of %lld steps, found %s; the file was changed", run, claimed,
-                    (long long)steps, *found ? found : "fewer steps");
+  if (!strcmp(found, claimed))
+    return HD_OK;
+  snprintf(what, sizeof what, "%.700s/losses.bin: expected SHA-256 %.80s of %lld steps, found %s; the file was changed",
+           run, claimed, (long long)steps, *found ? found : "fewer steps");
+  if (changed)
+    memcpy(changed, what, sizeof what);
+  return changed && *found ? HD_OK : hd__fail(ctx, HD_E_FORMAT, "%s", what);
+}
+
+static hd_status fill(json_t *certificate, hd_ctx *ctx, const char *run, const json_t *record, const json_t *end) {
+  HD_MAPPED losses = {0};
+  json_t *data = NULL, *chain = NULL;
+  const int64_t steps = json_integer_value(json_object_get(end, "step"));
   HD_TRY(hd__losses_map(&losses, ctx, run));
   hd_status status = make_chain(&chain, ctx, (const double *)losses.bytes, steps, hd__certificate_every(steps));
   json_object_set_new(certificate, "chain", chain);
@@ -276,7 +284,7 @@ static hd_status fill(json_t *certificate, hd_ctx *ctx, const char *run, const j
   return status;
 }
 
-hd_status hd__certificate_make(json_t **out, hd_ctx *ctx, const char *run) {
+hd_status hd__certificate_make(json_t **out, hd_ctx *ctx, const char *run, char changed[HD_CHANGED_BYTES]) {
   json_auto_t *record = NULL;
   json_auto_t *end = NULL;
   char init[HD_SHA256_HEX_BYTES] = "";
@@ -287,6 +295,7 @@ hd_status hd__certificate_make(json_t **out, hd_ctx *ctx, const char *run) {
                     "whose numbers differ; no heddle can repeat it, train it again",
                     run, hd__record_earlier_arithmetic(record), (long long)hd__checkpoint_arithmetic(record));
   HD_TRY(find_end(&end, ctx, record, run));
+  HD_TRY(check_losses_digest(changed, ctx, run, end));
   if (*hd__record_setting(record, HD_OPT_INIT))
     HD_TRY(hd_digest(init, ctx, hd__record_setting(record, HD_OPT_INIT)));
   *out = json_pack("{s:i, s:O, s:O, s:o, s:s*, s:O, s:O, s:o}", "certificate", HD_CERTIFICATE_VERSION,
@@ -317,7 +326,7 @@ static hd_status write_json(FILE *to, hd_ctx *ctx, void *arg) {
 hd_status hd_certify(hd_ctx *ctx, const char *run, const char *path) {
   json_auto_t *certificate = NULL;
   char own[HD_PATH_BYTES];
-  HD_TRY(hd__certificate_make(&certificate, ctx, run));
+  HD_TRY(hd__certificate_make(&certificate, ctx, run, NULL));
   if (path)
     return hd__file_write_named(ctx, path, write_json, certificate);
   HD_TRY(hd__file_join(own, ctx, run, "certificate.json"));
