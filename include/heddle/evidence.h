@@ -70,7 +70,7 @@ HD_API hd_status hd_verify(hd_verification *out, hd_ctx *ctx, const hd_config *l
 typedef enum hd_bisect_verdict {
   HD_RUNS_EQUAL,         /* as far as both went */
   HD_RUNS_DIFFER,        /* the first result that differs is known */
-  HD_RUN_NOT_REPEATED,   /* repeated, a run does not have the losses that it states: `why` */
+  HD_RUN_NOT_REPEATED,   /* repeated, a run does not have the losses or weights that it states: `why` */
   HD_RUNS_NOT_COMPARABLE /* they compute different things, or losses or data are not there: `why` */
 } hd_bisect_verdict;
 

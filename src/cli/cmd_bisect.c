@@ -1,6 +1,7 @@
 /* heddle bisect: the first step, node and element in which two runs differ. */
-#include <inttypes.h>
+#include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,15 +14,31 @@ static volatile sig_atomic_t caught;
 
 static void on_signal(int number) { caught = number; }
 
+/* Takes "N" from *text, and the comma behind it; false: another text. */
+static bool take_number(int64_t *out, const char **text, int64_t least) {
+  char *end;
+  if (**text < '0' || **text > '9')
+    return false;
+  errno = 0;
+  *out = strtoll(*text, &end, 10);
+  const bool more = *end == ',' && end[1];
+  *text = more ? end + 1 : end;
+  return errno == 0 && *out >= least && (more || !*end);
+}
+
 static int take_fault(const cli_extra *option, const char *value) {
-  char end;
-  const int given =
-      sscanf(value, "%" SCNd64 ",%" SCNd64 ",%" SCNd64 "%c", &fault.step, &fault.result, &fault.element, &end);
-  if (given < 1 || given > 3 || fault.step < 1 || fault.result < 0 || fault.element < 0) {
-    cli_complain("--inject expects STEP, STEP,RESULT or STEP,RESULT,ELEMENT, 5,12,100 for example, found '%s'", value);
-    return CLI_USAGE;
-  }
-  return CLI_OK;
+  int64_t *const part[] = {&fault.step, &fault.result, &fault.element};
+  const char *rest = value;
+  bool is_whole = true;
+  for (int i = 0; i < 3 && is_whole && (i == 0 || *rest); i++)
+    is_whole = take_number(part[i], &rest, i == 0);
+  if (is_whole && !*rest)
+    return CLI_OK;
+  cli_complain(
+      "--inject expects the numbers STEP, STEP,RESULT or STEP,RESULT,ELEMENT, 5,12,100 for example, found '%s'; "
+      "RESULT counts the step's results in the order in which they are computed, from 0",
+      value);
+  return CLI_USAGE;
 }
 
 static int on_step(void *user, int64_t step, int64_t steps) {
@@ -108,7 +125,8 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 
 static const cli_extra extra[] = {
     {"inject", "STEP,RESULT,ELEMENT",
-     "change one element of one result by one unit in the last place, and find it: a test of bisect",
+     "change one element of one result by one unit in the last place, and find it: a test of bisect; RESULT is a "
+     "number, from 0 in the order in which the step computes them",
      .take = take_fault},
     {"tolerance", "X",
      "DUMP: elements count as equal up to this difference, relative to the largest element (default 0.001)",

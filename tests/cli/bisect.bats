@@ -80,6 +80,23 @@ END
   grep -q '^runs  *not comparable: .*label' out
 }
 
+@test "weights that differ though all losses are equal are named" {
+  train --out a
+  cp -r a b
+  printf '\001' | dd of=b/step-50/model.safetensors bs=1 seek=2000 conv=notrunc status=none
+  for pair in "a b" "b a"; do
+    bisect 3 $pair --json
+    [[ "$(json_get why <out)" == "b/step-50/model.safetensors: expected the checksum in run.json"* ]]
+  done
+  read -r expected found < <(sed -E 's/.*in run.json, ([0-9a-f]*), found ([0-9a-f]*);.*/\1 \2/' out)
+  sed -i "s/$expected/$found/" b/step-50/run.json
+  bisect 3 a b
+  grep -q '^runs  *not repeated: weights of b differ from those of a at step 50, though their losses are equal' out
+  cp b/step-50/model.safetensors a/step-50/
+  bisect 3 a b
+  grep -q '^runs  *not repeated: a/step-50/model.safetensors: expected the checksum in run.json' out
+}
+
 @test "a planted fault is found where it was planted" {
   train --out a --save-every 10
   mkdir tmp
@@ -149,6 +166,10 @@ END
   fails 1 bisect b nosuch
   fails 2 bisect b
   fails 2 bisect b --inject nonsense
+  for place in 5,nope,3 5,fc.weight,3 5, 5,1,x 5,1,2,3; do
+    fails 2 bisect b --inject $place
+    says "found '$place'" "RESULT" "from 0"
+  done
   fails 2 bisect b --inject 99,1
   says "from 1 to 50"
   fails 2 bisect b --inject 5,99999

@@ -40,6 +40,22 @@ verify() {
   cmp whole.json r/certificate.json
 }
 
+@test "a resume that trains nothing leaves the run as it was" {
+  train --out r --max-steps 20
+  "$HEDDLE" certify r >/dev/null
+  cp -r r kept
+  for end in "--max-steps 10" "--max-steps 20 --keep 7" "--epochs 0.2"; do
+    "$HEDDLE" train --resume r $end >out
+    grep -q 'already finished at step 20' out
+    cmp r/run.json kept/run.json
+    cmp r/history.jsonl kept/history.jsonl
+    verify 0 r
+  done
+  sed -i 's/"max-steps": "20"/"max-steps": "10"/' r/run.json # as an earlier heddle left it
+  fails 2 certify r
+  says "expected max-steps as the run had it, found 10" "step 20"
+}
+
 @test "a run that goes on in another folder takes its losses with it" {
   train --out r --max-steps 20
   "$HEDDLE" train --resume r --out s --max-steps 50 >out
@@ -70,6 +86,24 @@ verify() {
   sed -i '3s/"loss":[0-9]/"loss":7/' r/metrics.jsonl
   verify 3 r
   grep -q 'metrics.jsonl, line 3' out
+}
+
+@test "verify without a certificate refutes losses that were changed, at the first such step" {
+  train --out r
+  cp -r r kept
+  printf '\001' | dd of=r/losses.bin bs=1 seek=240 conv=notrunc status=none
+  verify 3 r --json
+  [ "$(json_get verdict step <out)" = "refuted 31" ]
+  fails 1 certify r
+  cp kept/losses.bin r/losses.bin
+  "$HEDDLE" certify r >/dev/null
+  printf '\001' | dd of=r/losses.bin bs=1 seek=240 conv=notrunc status=none
+  verify 3 r
+  grep -q '^refuted .*losses of the steps 31 to 31' out
+  rm r/certificate.json
+  head -c 100 kept/losses.bin >r/losses.bin
+  verify 3 r
+  grep -q '^refuted .*losses.bin: expected SHA-256 .*found fewer steps' out
 }
 
 @test "several ranks verify: one verdict, one draw, no rank left waiting" {

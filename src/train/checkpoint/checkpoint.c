@@ -110,6 +110,23 @@ int64_t hd__checkpoint_arithmetic(const json_t *record) {
   return json_is_integer(version) ? json_integer_value(version) : 1; /* 1: a record without one */
 }
 
+hd_status hd__checkpoint_check_files(hd_ctx *ctx, const char *folder) {
+  json_auto_t *record = NULL;
+  json_t *entry;
+  const char *name;
+  HD_TRY(hd__checkpoint_record(&record, ctx, folder));
+  json_object_foreach(json_object_get(record, "files"), name, entry) {
+    char path[HD_PATH_BYTES];
+    HD_MAPPED file = {0};
+    if (strchr(name, '/'))
+      continue;
+    HD_TRY(hd__file_join(path, ctx, folder, name));
+    HD_TRY(hd__file_map(&file, ctx, path));
+    HD_TRY(check_sum(ctx, record, &file, path));
+  }
+  return HD_OK;
+}
+
 /* The version of the arithmetic of a file of weights that is given by itself: that of the checkpoint in which it lies
  * unchanged, if any. */
 static int64_t arithmetic_of_file(const char *path, const hd_mapping *file) {

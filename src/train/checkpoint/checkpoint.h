@@ -62,6 +62,9 @@ hd_status hd__checkpoint_load_weights(hd_store *store, int64_t *arithmetic, hd_c
 hd_status hd__checkpoint_load_state(hd_store *store, hd_counters *counters, hd_ctx *ctx, const char *folder,
                                     const json_t *record);
 
+/* Whether the files of a checkpoint have the checksums in its record; a record without any states none. */
+hd_status hd__checkpoint_check_files(hd_ctx *ctx, const char *folder);
+
 /* Whether a tensor may be stored in model.safetensors: floats, or a batch norm's count of batches. */
 bool hd__checkpoint_holds(const hd_st_tensor *tensor);
 

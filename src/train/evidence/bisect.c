@@ -41,6 +41,7 @@ typedef struct bisect {
   side a, b;
   watch found;
   int64_t limit;               /* the last step to compare */
+  int64_t unlike;              /* both have a checkpoint of this step, and they differ; 0: there is none */
   char scratch[HD_PATH_BYTES]; /* a temporary folder, with the run that has the fault */
   char faulty[HD_PATH_BYTES];
 } bisect;
@@ -177,7 +178,7 @@ static hd_status find_segment(bisect *b, hd_ctx *ctx) {
     if (equal) {
       b->out->from = step[i];
     } else if (both) {
-      b->limit = step[i];
+      b->limit = b->unlike = step[i];
       break;
     }
   }
@@ -355,6 +356,39 @@ static hd_status repeat_both(bisect *b, hd_ctx *ctx) {
   return b->decided ? HD_OK : compare_steps(b, ctx);
 }
 
+/* ---- Checkpoints that do not follow from the steps ---- */
+
+/* Files of a run must be those that its records state. */
+static hd_status check_files(bisect *b, hd_ctx *ctx, const side *s) {
+  char folder[HD_PATH_BYTES];
+  hd_ctx quiet = {0};
+  int count = 0;
+  HD_OWNED int64_t *step = hd__saver_steps(&count, s->run);
+  for (int i = 0; i < count && !b->decided; i++) {
+    HD_TRY(hd__saver_step_path(folder, ctx, s->run, step[i]));
+    const hd_status status = hd__checkpoint_check_files(&quiet, folder);
+    if (status == HD_E_NOMEM)
+      return hd__fail(ctx, status, "%s", quiet.message);
+    if (status != HD_OK)
+      decide(b, HD_RUN_NOT_REPEATED, "%.900s", quiet.message);
+  }
+  return HD_OK;
+}
+
+/* All results were equal: checkpoints that differ are not those of the steps. */
+static hd_status check_checkpoints(bisect *b, hd_ctx *ctx) {
+  if (b->decided || !b->request->b)
+    return HD_OK;
+  HD_TRY(check_files(b, ctx, &b->a));
+  HD_TRY(check_files(b, ctx, &b->b));
+  const bool other_order = hd__checkpoint_arithmetic(b->a.record) != hd__checkpoint_arithmetic(b->b.record);
+  if (b->unlike > 0 && !other_order)
+    decide(b, HD_RUN_NOT_REPEATED,
+           "weights of %s differ from those of %s at step %lld, though their losses are equal: a file was changed",
+           b->b.run, b->a.run, (long long)b->unlike);
+  return HD_OK;
+}
+
 static hd_status search(bisect *b, hd_ctx *ctx) {
   b->a.run = b->request->a;
   b->b.run = b->request->b;
@@ -371,6 +405,7 @@ static hd_status search(bisect *b, hd_ctx *ctx) {
   HD_TRY(find_segment(b, ctx));
   if (b->limit > 0)
     HD_TRY(repeat_both(b, ctx));
+  HD_TRY(check_checkpoints(b, ctx));
   decide(b, HD_RUNS_EQUAL, "%lld steps have equal losses",
          (long long)(b->a.steps < b->b.steps ? b->a.steps : b->b.steps));
   return HD_OK;

@@ -6,10 +6,12 @@
 
 #include "base/alloc.h"
 #include "base/json_text.h"
+#include "base/number.h"
 #include "base/version.h"
 #include "data/loader/skipped_samples.h"
 #include "heddle/evidence.h"
 #include "heddle/session.h"
+#include "optimizer/schedule.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/evidence/certificate_schema.h"
 #include "train/settings/config.h"
@@ -214,8 +216,28 @@ static json_t *result_of(const json_t *end) {
   return result;
 }
 
+/* A repetition ends where the settings say, and no later. */
+static hd_status check_last_step(hd_ctx *ctx, const json_t *record, const json_t *start, const json_t *end,
+                                 const char *run) {
+  static const hd_option_id id[] = {HD_OPT_MAX_STEPS, HD_OPT_EPOCHS};
+  const long long step = json_integer_value(json_object_get(end, "step"));
+  const int64_t epoch = json_integer_value(json_object_get(start, "epoch_steps"));
+  for (int i = 0; i < 2; i++) {
+    const char *text = hd__record_setting(record, id[i]);
+    double most;
+    if (!hd__parse_double(&most, text) || most <= 0 || (i == 1 && epoch < 1))
+      continue;
+    if ((double)step > (i == 0 ? most : (double)hd__schedule_steps(most, epoch)))
+      return hd__fail(ctx, HD_E_USAGE,
+                      "%s/run.json: expected %s as the run had it, found %.40s, though the run ended at step %lld: a "
+                      "resume that trained nothing stored it; continue the run to a later end with --resume %s",
+                      run, hd_option_at((int)id[i])->name, text, step, run);
+  }
+  return HD_OK;
+}
+
 /* The run's end, if it has one. */
-static hd_status find_end(json_t **out, hd_ctx *ctx, const char *run) {
+static hd_status find_end(json_t **out, hd_ctx *ctx, const json_t *record, const char *run) {
   json_auto_t *start = NULL;
   HD_TRY(hd__history_read(&start, out, ctx, run));
   const json_t *end = *out;
@@ -232,20 +254,28 @@ static hd_status find_end(json_t **out, hd_ctx *ctx, const char *run) {
                     "%s: expected the losses of all steps in losses.bin, but some are missing: the run was resumed "
                     "without them; train it again",
                     run);
-  return HD_OK;
+  return check_last_step(ctx, record, start, end, run);
+}
+
+/* The losses must be those with which the run ended. */
+static hd_status check_losses_digest(char *changed, hd_ctx *ctx, const char *run, const json_t *end) {
+  char found[HD_SHA256_HEX_BYTES], what[HD_CHANGED_BYTES];
+  const int64_t steps = json_integer_value(json_object_get(end, "step"));
+  HD_TRY(hd__losses_digest(found, ctx, run, steps));
+  const char *claimed = json_string_value(json_object_get(end, "losses_sha256"));
+  if (!strcmp(found, claimed))
+    return HD_OK;
+  snprintf(what, sizeof what, "%.700s/losses.bin: expected SHA-256 %.80s of %lld steps, found %s; the file was changed",
+           run, claimed, (long long)steps, *found ? found : "fewer steps");
+  if (changed)
+    memcpy(changed, what, sizeof what);
+  return changed && *found ? HD_OK : hd__fail(ctx, HD_E_FORMAT, "%s", what);
 }
 
 static hd_status fill(json_t *certificate, hd_ctx *ctx, const char *run, const json_t *record, const json_t *end) {
   HD_MAPPED losses = {0};
-  char found[HD_SHA256_HEX_BYTES];
   json_t *data = NULL, *chain = NULL;
   const int64_t steps = json_integer_value(json_object_get(end, "step"));
-  HD_TRY(hd__losses_digest(found, ctx, run, steps));
-  const char *claimed = json_string_value(json_object_get(end, "losses_sha256"));
-  if (strcmp(found, claimed))
-    return hd__fail(ctx, HD_E_FORMAT,
-                    "%s/losses.bin: expected SHA-256 %s of %lld steps, found %s; the file was changed", run, claimed,
-                    (long long)steps, *found ? found : "fewer steps");
   HD_TRY(hd__losses_map(&losses, ctx, run));
   hd_status status = make_chain(&chain, ctx, (const double *)losses.bytes, steps, hd__certificate_every(steps));
   json_object_set_new(certificate, "chain", chain);
@@ -254,7 +284,7 @@ static hd_status fill(json_t *certificate, hd_ctx *ctx, const char *run, const j
   return status;
 }
 
-hd_status hd__certificate_make(json_t **out, hd_ctx *ctx, const char *run) {
+hd_status hd__certificate_make(json_t **out, hd_ctx *ctx, const char *run, char changed[HD_CHANGED_BYTES]) {
   json_auto_t *record = NULL;
   json_auto_t *end = NULL;
   char init[HD_SHA256_HEX_BYTES] = "";
@@ -264,7 +294,8 @@ hd_status hd__certificate_make(json_t **out, hd_ctx *ctx, const char *run) {
                     "%s: steps of this run were computed by version %d of the arithmetic and others by version %lld, "
                     "whose numbers differ; no heddle can repeat it, train it again",
                     run, hd__record_earlier_arithmetic(record), (long long)hd__checkpoint_arithmetic(record));
-  HD_TRY(find_end(&end, ctx, run));
+  HD_TRY(find_end(&end, ctx, record, run));
+  HD_TRY(check_losses_digest(changed, ctx, run, end));
   if (*hd__record_setting(record, HD_OPT_INIT))
     HD_TRY(hd_digest(init, ctx, hd__record_setting(record, HD_OPT_INIT)));
   *out = json_pack("{s:i, s:O, s:O, s:o, s:s*, s:O, s:O, s:o}", "certificate", HD_CERTIFICATE_VERSION,
@@ -295,7 +326,7 @@ static hd_status write_json(FILE *to, hd_ctx *ctx, void *arg) {
 hd_status hd_certify(hd_ctx *ctx, const char *run, const char *path) {
   json_auto_t *certificate = NULL;
   char own[HD_PATH_BYTES];
-  HD_TRY(hd__certificate_make(&certificate, ctx, run));
+  HD_TRY(hd__certificate_make(&certificate, ctx, run, NULL));
   if (path)
     return hd__file_write_named(ctx, path, write_json, certificate);
   HD_TRY(hd__file_join(own, ctx, run, "certificate.json"));

@@ -31,11 +31,12 @@ typedef struct verify {
   bool decided;     /* the verdict is final */
   bool interrupted; /* by the caller's progress function */
   json_t *certificate;
-  int64_t steps;               /* of the run */
-  char run[HD_PATH_BYTES];     /* its folder; "": the certificate is by itself */
-  char scratch[HD_PATH_BYTES]; /* a temporary folder */
-  char again[HD_PATH_BYTES];   /* in it: where the run is repeated */
-  hd_mapping losses;           /* of the run, as the certificate has them; empty: the chain is compared */
+  int64_t steps;                  /* of the run */
+  char run[HD_PATH_BYTES];        /* its folder; "": the certificate is by itself */
+  char scratch[HD_PATH_BYTES];    /* a temporary folder */
+  char again[HD_PATH_BYTES];      /* in it: where the run is repeated */
+  hd_mapping losses;              /* of the run, as the certificate has them; empty: the chain is compared */
+  char changed[HD_CHANGED_BYTES]; /* losses.bin is not that of the run's end, which no certificate states; "": it is */
   hd_loss_chain chain;
   size_t mark; /* the chain's entry that comes next */
   hd_data *data;
@@ -73,6 +74,15 @@ static hd_status share(verify *v, hd_ctx *ctx) {
 
 /* ---- What is verified ---- */
 
+/* A run without a certificate is compared with what its files say. */
+static hd_status make_certificate(verify *v, hd_ctx *ctx) {
+  const hd_status status = hd__certificate_make(&v->certificate, ctx, v->run, v->changed);
+  if (status != HD_E_FORMAT || !*v->changed)
+    return status;
+  decide(v, HD_REFUTED, 0, "%s", v->changed);
+  return HD_OK;
+}
+
 static hd_status load(verify *v, hd_ctx *ctx) {
   char path[HD_PATH_BYTES], losses[HD_PATH_BYTES];
   const char *what = v->request->what;
@@ -80,7 +90,7 @@ static hd_status load(verify *v, hd_ctx *ctx) {
     snprintf(v->run, sizeof v->run, "%s", what);
     HD_TRY(hd__file_join(path, ctx, what, "certificate.json"));
     if (!hd__file_exists(path))
-      return hd__certificate_make(&v->certificate, ctx, what);
+      return make_certificate(v, ctx);
     return hd__certificate_read(&v->certificate, ctx, path);
   }
   HD_TRY(hd__certificate_read(&v->certificate, ctx, what));
@@ -439,6 +449,8 @@ static hd_status check_claims(verify *v, hd_ctx *ctx, const int64_t *step, int c
 
 static hd_status verify_all(verify *v, hd_ctx *ctx) {
   HD_TRY(load(v, ctx));
+  if (v->decided)
+    return HD_OK;
   v->steps = json_integer_value(json_object_get(v->certificate, "steps"));
   snprintf(v->out->weights_sha256, sizeof v->out->weights_sha256, "%s",
            hd__json_text(v->certificate, "weights_sha256"));
@@ -448,10 +460,14 @@ static hd_status verify_all(verify *v, hd_ctx *ctx) {
   if (v->decided)
     return HD_OK;
   HD_TRY(hd__scratch_make(v->scratch, v->again, ctx));
-  if (v->request->spot > 0)
-    return spot(v, ctx, step, count);
-  HD_TRY(repeat(v, ctx, "", 0));
-  HD_TRY(check_folder(v, ctx, step, count));
+  if (v->request->spot > 0) {
+    HD_TRY(spot(v, ctx, step, count));
+  } else {
+    HD_TRY(repeat(v, ctx, "", 0));
+    HD_TRY(check_folder(v, ctx, step, count));
+  }
+  if (*v->changed && !v->interrupted)
+    decide(v, HD_REFUTED, 0, "%s", v->changed);
   return share(v, ctx);
 }
 

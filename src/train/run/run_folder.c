@@ -138,6 +138,15 @@ static hd_status open_losses(hd_session *s, hd_ctx *ctx) {
   return hd__losses_open(&s->checkpoints.losses, ctx, s->checkpoints.folder, from, s->run.counters.step);
 }
 
+/* A resume with nothing left to do is no part of the run: its settings stay those that made the weights. */
+static hd_status write_record(const hd_session *s, hd_ctx *ctx) {
+  char path[HD_PATH_BYTES];
+  HD_TRY(hd__file_join(path, ctx, s->checkpoints.folder, "run.json"));
+  return s->report.had_ended && hd__file_exists(path)
+             ? HD_OK
+             : hd__checkpoint_write_record(ctx, s->checkpoints.folder, s->run.record);
+}
+
 static hd_status begin_folder(hd_session *s, hd_ctx *ctx) {
   s->checkpoints.saved_step =
       hd__saver_has_step(s->checkpoints.folder, s->run.counters.step) ? s->run.counters.step : -1;
@@ -150,7 +159,8 @@ static hd_status begin_folder(hd_session *s, hd_ctx *ctx) {
   HD_TRY(open_losses(s, ctx));
   if (*s->run.settings->tensorboard)
     HD_TRY(hd__events_open(&s->report.events, ctx, s->run.settings->tensorboard, s->run.counters.step));
-  HD_TRY(hd__checkpoint_write_record(ctx, s->checkpoints.folder, s->run.record));
+  HD_TRY(hd__session_find_end(s, ctx));
+  HD_TRY(write_record(s, ctx));
   HD_TRY(hd__session_open_history(s, ctx));
   HD_TRY(
       hd__saver_init(&s->checkpoints.saver, ctx, s->compute.store, s->checkpoints.folder, (int)s->run.settings->keep));

@@ -99,12 +99,16 @@ static hd_status is_done(bool *done, const hd_session *s, hd_ctx *ctx) {
   return HD_OK;
 }
 
-/* A resume with nothing left to do is no part of the run. */
+hd_status hd__session_find_end(hd_session *s, hd_ctx *ctx) {
+  if (s->run.counters.step > 0 && hd__session_is_over(s))
+    HD_TRY(is_done(&s->report.had_ended, s, ctx));
+  s->report.had_ended |= s->run.counters.step > s->run.steps_in_all;
+  return HD_OK;
+}
+
 hd_status hd__session_open_history(hd_session *s, hd_ctx *ctx) {
   const hd_report *r = &s->report.facts;
   char cpu[128];
-  if (s->run.counters.step > 0 && hd__session_is_over(s))
-    HD_TRY(is_done(&s->report.had_ended, s, ctx));
   if (s->report.had_ended)
     return HD_OK;
   hd__cpu_name(cpu, sizeof cpu);

@@ -110,7 +110,7 @@ typedef struct session_report {
   hd_profiler profiler;
   hd_job_page page;   /* for tools that list jobs */
   bool noted_refusal; /* reported: the system refused to bind threads or their memory */
-  bool had_ended;     /* the resumed run has ended, and its history says so: nothing is left to do */
+  bool had_ended;     /* nothing is left to do: the resumed run has ended, and its history says so, or it is later */
 } session_report;
 
 struct hd_session {
@@ -231,6 +231,9 @@ hd_status hd__session_spread_skips(hd_session *session, hd_ctx *ctx);
 hd_status hd__session_count_skips(hd_session *session, hd_ctx *ctx);
 
 /* ---- history.jsonl, a line for each start and end of the run: run_history.c ---- */
+
+/* Finds whether anything is left to do: a resume without is no part of the run. */
+hd_status hd__session_find_end(hd_session *session, hd_ctx *ctx);
 
 hd_status hd__session_open_history(hd_session *session, hd_ctx *ctx);
 
