@@ -316,7 +316,6 @@ _MODULES: dict[type, Callable[[Any, Any], Layer | None]] = {
     nn.AdaptiveAvgPool2d: lambda n, m: _adaptive_pool(n, m.output_size),
     nn.Flatten: _flatten, nn.Identity: lambda n, m: None,
     nn.Dropout: lambda n, m: _dropout(n, m.p), nn.Softmax: lambda n, m: _softmax(n, m.dim),
-    nn.LogSoftmax: lambda n, m: _log_softmax(n),
     nn.ReLU: lambda n, m: ("relu", {}), nn.Sigmoid: lambda n, m: ("sigmoid", {}), nn.Tanh: lambda n, m: ("tanh", {}),
     nn.SiLU: lambda n, m: ("swish", {}), nn.GELU: lambda n, m: ("gelu", {"approximate": m.approximate}),
     nn.LeakyReLU: lambda n, m: ("leaky_relu", {"negative_slope": m.negative_slope}),
@@ -324,6 +323,8 @@ _MODULES: dict[type, Callable[[Any, Any], Layer | None]] = {
 
 
 def _of_module(node: Any, module: nn.Module) -> Layer | None:
+    if type(module) is nn.LogSoftmax:
+        return _log_softmax(node)
     convert = _MODULES.get(type(module))
     if convert is None:
         raise _refuse(node, f"nn.{type(module).__name__}")
