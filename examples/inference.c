@@ -43,7 +43,11 @@ static hd_status predict(hd_predictor *predictor, hd_ctx *ctx, char **file, doub
 int main(int argc, char **argv) {
   hd_ctx *ctx;
   hd_predictor *predictor;
-  if (argc < 2 || hd_ctx_create(&ctx) != HD_OK)
+  if (argc < 2) {
+    fprintf(stderr, "usage: inference RUN [FILE.png...]     RUN: the folder of a run that was trained on pictures\n");
+    return 2;
+  }
+  if (hd_ctx_create(&ctx) != HD_OK)
     return 2;
   hd_status status = hd_predictor_create(&predictor, ctx, argv[1], NULL);
   if (status == HD_OK) {

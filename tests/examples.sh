@@ -62,6 +62,10 @@ check "one seed, one result" shows set_seed 'the same seed gives the same weight
 "$BUILDDIR/examples/squares" 10000 >squares.out 2>&1
 result $? "squares runs" "$(cat squares.out)"
 check "it sums ten thousand squares" shows squares ' is 333283335000$'
+for count in 0 -1 3000001 9x 99999999999999999999; do
+  "$BUILDDIR/examples/squares" "$count" >count.out 2>&1
+  check "a count of $count is refused by a line of usage" test "$? $(grep -c '^usage: squares' count.out)" = "2 1"
+done
 
 "$BUILDDIR/examples/files" "$SRCDIR/examples/files.c" none "$SRCDIR/README.md" >files.out 2>&1
 result $? "files runs" "$(cat files.out)"
@@ -114,4 +118,6 @@ check "and the product the same corner" shows devices "^$corner\$"
 
 "$BUILDDIR/examples/inference" none >missing.out 2>&1
 check "a failure is reported in the line of the library" test "$(wc -l <missing.out)" = 1
+"$BUILDDIR/examples/inference" >usage.out 2>&1
+check "inference without arguments says its usage" test "$? $(grep -c '^usage: inference RUN' usage.out)" = "2 1"
 echo "1..$count"

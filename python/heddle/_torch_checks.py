@@ -11,7 +11,7 @@ import torch
 import torch.fx
 from torch import nn
 
-from ._library import UnsupportedError
+from ._library import Error, ShapeError, UnsupportedError, UsageError
 
 _HOOKS = {
     "_forward_hooks": "a forward hook", "_forward_pre_hooks": "a forward pre-hook",
@@ -25,6 +25,12 @@ _NORM_BUFFERS = {"running_mean", "running_var", "num_batches_tracked"}
 def _refuse(name: str, why: str, remedy: str) -> UnsupportedError:
     return UnsupportedError(f"{name or 'the module'}: expected a module that is its classes and settings alone, found "
                             f"{why}; {remedy}")
+
+
+def first_line(error: BaseException) -> str:
+    """What an exception of PyTorch says, in one line."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"
 
 
 # ---- Calls ----
@@ -52,9 +58,24 @@ class _Tracer(torch.fx.Tracer):
 def trace(module: nn.Module) -> torch.fx.GraphModule:
     """The module's calls, in a graph."""
     tracer = _Tracer()
-    with torch.enable_grad():
-        graph = tracer.trace(module)
+    try:
+        with torch.enable_grad():
+            graph = tracer.trace(module)
+    except Error:
+        raise
+    except Exception as error:  # of forward(), which sees a proxy in place of numbers
+        raise UnsupportedError("expected a forward() that torch.fx can trace, the same calls for every sample, found "
+                               f"{first_line(error)}; take out what depends on values") from error
     return torch.fx.GraphModule(tracer.root, graph)
+
+
+def check_run(traced: torch.fx.GraphModule, x: torch.Tensor) -> None:
+    """The calls fit samples of this shape."""
+    try:
+        torch.fx.Interpreter(traced).run(x, enable_io_processing=False)
+    except Exception as error:
+        raise ShapeError(f"expected a module for samples of {tuple(x.shape[1:])}, found {first_line(error)}; give the "
+                         "input_shape of its samples, or change its layers") from error
 
 
 # ---- Modules ----
@@ -102,6 +123,10 @@ def _check_memory(module: nn.Module) -> None:
 
 def check_module(module: nn.Module) -> None:
     """What holds for every module, whichever layers it has."""
+    if isinstance(module, type) and issubclass(module, nn.Module):
+        raise UsageError(f"expected a module, found the class {module.__name__}; make one: {module.__name__}()")
+    if not isinstance(module, nn.Module):
+        raise UsageError(f"expected a PyTorch module, found {type(module).__name__}; give a torch.nn.Module")
     if any(getattr(nn.modules.module, f"_global{kind}", None) for kind in _HOOKS):
         raise _refuse("torch", "a hook of all modules", "remove it")
     _check_parameters(module)

@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ._library import Context, ShapeError, ffi, lib, text
+from ._library import Context, ShapeError, UsageError, ffi, lib, text
 
 
 class Model:
@@ -56,6 +56,9 @@ def add(model: Any, options: dict[str, Any]) -> dict[str, Any]:
     """The options with the model among them, and what it brings: first weights, transforms."""
     if model is None:
         return options
+    if hasattr(model, "named_parameters"):  # a PyTorch module, or its class
+        raise UsageError("expected a model, found a module of PyTorch; use heddle.from_torch(model, (C, H, W)), which "
+                         "returns a model")
     if hasattr(model, "options"):
         return {**model.options(), **{key: value for key, value in options.items() if value is not None}}
     return {**options, "model": model.text if isinstance(model, Model) else model}

@@ -73,27 +73,41 @@ def from_torch(module: nn.Module, input_shape: Sequence[int], loss: Any = "cross
     """
     _checks.check_module(module)
     module = copy.deepcopy(module)
-    shape = tuple(int(size) for size in input_shape)
-    if len(shape) not in (1, 3):
-        raise ShapeError(f"expected (C, H, W) or (F) as input_shape, found {shape}; leave the batch out")
+    shape = _shape_of(input_shape)
     traced = _checks.trace(module)
     _checks.check_writes(traced)
     parameter = next(module.parameters(), torch.zeros(1))
     training = {part: part.training for part in traced.modules()}
-    ShapeProp(traced.eval()).propagate(torch.zeros(2, *shape, dtype=parameter.dtype, device=parameter.device))
+    x = torch.zeros(2, *shape, dtype=parameter.dtype, device=parameter.device)
+    _checks.check_run(traced.eval(), x)
+    ShapeProp(traced).propagate(x)
     for part, mode in training.items():
         part.training = mode
     network = _Network(module, traced, shape)
     for node in traced.graph.nodes:
         network.add(node)
     name, settings = _loss_of(loss)
+    network.check_last(name)
     text = network.model.loss(name, **settings).text + network.frozen()
     return TorchModel(module, text, network.names)
 
 
-def _refuse(node: Any, why: str) -> UnsupportedError:
-    return UnsupportedError(f"{node.name}: expected a layer that heddle has, found {why}; see docs/model-files.md, or "
-                            "replace it")
+def _shape_of(input_shape: Any) -> tuple[int, ...]:
+    try:
+        shape = tuple(operator.index(size) for size in input_shape)
+    except TypeError:
+        shape = ()
+    if len(shape) not in (1, 3):
+        raise ShapeError(f"expected (C, H, W) or (F,) as input_shape, found {input_shape!r}; leave the batch out")
+    return shape
+
+
+def _refuse(node: Any, why: str, remedy: str = "see docs/model-files.md, or replace it") -> UnsupportedError:
+    return UnsupportedError(f"{node.name}: expected a layer that heddle has, found {why}; {remedy}")
+
+
+# A last layer that a loss includes: trained with both, a network computes it twice.
+_INCLUDED = {"cross_entropy": "softmax", "bce_with_logits": "sigmoid"}
 
 
 class _Network:
@@ -106,6 +120,7 @@ class _Network:
         channels, height, width = (1, 1, *shape)[-3:]
         self.model = Model("torch", (channels, height, width))
         self.is_flat_input = len(shape) == 1
+        self.last_op: tuple[Any, str] = (None, "")  # the last layer that changes numbers: its node, its operation
 
     def add(self, node: Any) -> None:
         if node.op == "placeholder":
@@ -129,7 +144,9 @@ class _Network:
         elif node.op in ("call_function", "call_method"):
             self.call(node, _of_function(node), None)
         else:
-            raise _refuse(node, f"a parameter that is used outside of a module, {node.target}")
+            is_layer = type(self.module) in _MODULES
+            raise _refuse(node, f"a parameter that is used outside of a module, {node.target}",
+                          "wrap it: nn.Sequential(module)" if is_layer else "use a module of torch.nn")
 
     def call(self, node: Any, layer: Layer | None, module: str | None) -> None:
         inputs = [self.value[each] for each in _inputs(node)]
@@ -147,6 +164,12 @@ class _Network:
             name = node.name
         self.layer(node, op, settings, name, inputs)
 
+    def check_last(self, loss: str) -> None:
+        """The last layer is none that the loss includes."""
+        node, op = self.last_op
+        if op and op == _INCLUDED.get(loss):
+            raise _refuse(node, f"a final {op} before {loss}", f"leave it out; {loss} includes it")
+
     def frozen(self) -> str:
         """Rules for parameters that are not to be trained."""
         rules = [{"match": f"{ours}.{key}", "requires_grad": False} for ours, its in self.names.items()
@@ -156,6 +179,8 @@ class _Network:
     def layer(self, node: Any, op: str, settings: dict[str, Any], name: str, inputs: list[str]) -> None:
         source = inputs if len(inputs) > 1 else inputs[0]
         self.model.add(name, op, from_=source, **settings)
+        if op != "flatten":
+            self.last_op = node, op
         self.value[node] = self.last = name
 
 
@@ -269,9 +294,15 @@ def _softmax(node: Any, dim: Any = None, _stacklevel: int = 3, dtype: Any = None
     return "softmax", {}
 
 
+def _log_softmax(node: Any, *_: Any, **__: Any) -> Layer:
+    raise _refuse(node, "log_softmax", "leave it out; cross_entropy includes it")
+
+
 def _mean(node: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Layer:
     dims = sorted(d % 4 for d in (dim if isinstance(dim, (tuple, list)) else [dim])) if dim is not None else None
-    _only(node, dim=(dims, [2, 3]), keepdim=(keepdim, True), dtype=(dtype, None))
+    _only(node, dim=(dims, [2, 3]), dtype=(dtype, None))
+    if not keepdim:
+        raise _refuse(node, "keepdim=False", "write x.mean((2, 3), keepdim=True).flatten(1)")
     return "global_avg_pool2d", {}
 
 
@@ -292,6 +323,8 @@ _MODULES: dict[type, Callable[[Any, Any], Layer | None]] = {
 
 
 def _of_module(node: Any, module: nn.Module) -> Layer | None:
+    if type(module) is nn.LogSoftmax:
+        return _log_softmax(node)
     convert = _MODULES.get(type(module))
     if convert is None:
         raise _refuse(node, f"nn.{type(module).__name__}")
@@ -339,6 +372,7 @@ for _names, _convert in (
         ((F.gelu,), _gelu), ((F.leaky_relu,), _leaky_relu), ((F.dropout,), _dropout),
         ((F.max_pool2d, torch.max_pool2d), _max_pool), ((F.avg_pool2d,), _avg_pool),
         ((F.adaptive_avg_pool2d,), _adaptive_pool), ((F.softmax, torch.softmax, "softmax"), _softmax),
+        ((F.log_softmax, torch.log_softmax, "log_softmax"), _log_softmax),
         ((torch.flatten, "flatten", "view", "reshape", "squeeze", torch.reshape, torch.squeeze), _flatten),
         ((operator.mul, operator.imul, torch.mul, "mul", "mul_"), _times),
         ((operator.truediv, operator.itruediv, torch.div, "div", "div_"),
@@ -379,4 +413,7 @@ def _loss_of(loss: Any) -> Layer:
         return "huber", {"delta": loss.delta}
     if type(loss) in (nn.MSELoss, nn.L1Loss):
         return ("mse" if type(loss) is nn.MSELoss else "l1"), {}
+    if type(loss) is nn.NLLLoss:
+        raise UnsupportedError("expected a loss that heddle has, found NLLLoss; leave out the log_softmax before it "
+                               "and use nn.CrossEntropyLoss()")
     raise UnsupportedError(f"expected a loss that heddle has, found {type(loss).__name__}; see docs/model-files.md")

@@ -71,6 +71,7 @@ class Session:
         self._context = context = Context()
         self._model = model
         self._lock = threading.Lock()
+        _check_names(options)
         options["transforms"] = _data.add_transforms(context, transforms)
         options["eval_transforms"] = _data.add_transforms(context, eval_transforms)
         self._options = _add_model(model, options)
@@ -188,6 +189,13 @@ class Session:
         """The run with the checkpoints that have been saved."""
         return Run(self.report["out"], context=self._context, model=self._model, report=self.report,
                    options=self._options)
+
+
+def _check_names(options: dict[str, Any]) -> None:
+    """No option is given twice, with _ and with -."""
+    for name in options:
+        if "-" in name and name.replace("-", "_") in options:
+            raise UsageError(f"expected each option once, found {name.replace('-', '_')!r} and {name!r}; leave one out")
 
 
 def _stopper(pointer: Any) -> Callable[[], None]:

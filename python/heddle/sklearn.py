@@ -8,6 +8,7 @@ a built-in name, a model file or a heddle.Model it is that one. Every row is tra
 """
 from __future__ import annotations
 
+import operator
 import os
 import tempfile
 from typing import Any, Sequence
@@ -18,6 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from ._arrays import warn_of_rounding
+from ._library import UsageError
 from .model import Model
 from .session import train
 
@@ -30,6 +32,9 @@ except ImportError:  # scikit-learn before 1.6
 
 # Checkpoints are synced to the disk, which takes longer than training on few rows; in memory it takes no time.
 _MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+_OWN = ("data", "keep", "out", "progress")  # options that a fit sets itself
 
 
 def _rows(x: Any) -> np.ndarray | None:
@@ -70,17 +75,42 @@ class _Network(BaseEstimator):
         if self.model is not None:
             return self.model
         model = Model("perceptron", (1, 1, features)).add("flat", "flatten")
-        for number, units in enumerate(self.hidden, 1):
-            model.add(f"fc{number}", "linear", out=int(units)).add(f"relu{number}", "relu")
+        for number, units in enumerate(self._hidden(), 1):
+            model.add(f"fc{number}", "linear", out=units).add(f"relu{number}", "relu")
         return model.add("out", "linear", out=outputs).loss(loss)
+
+    def _hidden(self) -> list[int]:
+        try:
+            if not isinstance(self.hidden, str):
+                return [operator.index(units) for units in self.hidden]
+        except TypeError:
+            pass
+        raise UsageError(f"expected the sizes of the hidden layers as hidden, found {self.hidden!r}; write (32,) for "
+                         "one layer of 32 units")
+
+    def _further(self) -> dict[str, Any]:
+        """The options, none of which repeats an argument."""
+        if not isinstance(self.options, (dict, type(None))):
+            raise UsageError(f"expected a dictionary as options, found {type(self.options).__name__}; write "
+                             "{'momentum': 0.9}")
+        options = {name.replace("-", "_"): value for name, value in (self.options or {}).items()}
+        for name in options:
+            if name in self.get_params(deep=False):
+                raise UsageError(f"expected further options, found the argument {name!r} among them; give it as "
+                                 f"{name}=...")
+            if name in _OWN:
+                raise UsageError(f"expected further options, found {name!r}, which the estimator sets itself; leave it "
+                                 "out")
+        return options
 
     def _train(self, x: np.ndarray, y: np.ndarray, outputs: int, loss: str) -> None:
         """Trains on all rows; the first stands for the test set that a run has."""
+        options = self._further()
         with tempfile.TemporaryDirectory(prefix="heddle-", dir=_MEMORY) as folder:
             run = train(self._network(x.shape[1], outputs, loss), (x, y, x[:1], y[:1]), epochs=self.epochs,
                         batch=self.batch, optimizer=self.optimizer, lr=self.lr, weight_decay=self.weight_decay,
                         seed=self.seed, threads=self.threads, keep=1, out=folder + "/run", progress=False,
-                        **(self.options or {}))
+                        **options)
             if run.stopped:
                 raise KeyboardInterrupt
             self.loss_curve_ = run.losses

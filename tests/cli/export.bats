@@ -68,9 +68,38 @@ same_scores() {
   "$HEDDLE" train --model points.yaml --data points.csv --max-steps 3 --out r >out 2>err
   "$HEDDLE" export r --c points.c >out
   grep -q 'void points_scores(float score\[2\], const double pixel\[3\]' points.c
+  for column in 'pixel\[0\]: a' 'pixel\[1\]: b' 'pixel\[2\]: c'; do grep -qx " \*   $column" points.c; done
   "$HEDDLE" train --model points.yaml --data points.csv --max-steps 3 --normalize channel --out s >out 2>err
   "$HEDDLE" export s --c points.c >out
   grep -q 'void points_scores(float score\[2\], const float pixel\[3\]' points.c
+}
+
+@test "names of columns cannot end the comment of a C file" {
+  printf 'a,*/b,c\\,x/*,label\n' >odd.csv
+  for i in 1 2 3 4 5 6 7 8 9; do echo "$i.5,${i#4},x*/$((i % 2)),$i,$((i % 3))"; done >>odd.csv
+  "$HEDDLE" train --model mlp --data odd.csv --max-steps 3 --out r >out 2>err
+  "$HEDDLE" export r --c odd.c >out
+  grep -qF ' *   pixel[1]: \052/b, ' odd.c
+  grep -qF ' *   pixel[2]: \052/b, 1 if it is empty, else 0' odd.c
+  grep -qF ' *   pixel[4]: c\134, 1 if it is x\052/1, else 0' odd.c
+  cc -std=c11 -Wall -Wextra -pedantic -Werror -c odd.c
+}
+
+@test "the programs of docs/export.md compile as printed, and run" {
+  small_run cnn cnn
+  "$HEDDLE" export cnn --c cnn.c >out
+  { echo a,b,c,d,e,f,g,h,label; for i in 1 2 3 4 5 6 7 8 9; do echo "$i,2,$i.5,4,5,6,7,8,$((i % 3))"; done; } >rows.csv
+  "$HEDDLE" train --model mlp --data rows.csv --max-steps 3 --out rows >out 2>err
+  "$HEDDLE" export rows --c mlp.c >out
+  # each block of C is a program: a file for each
+  awk '/^```c$/ { n++; inside = 1; next } /^```/ { inside = 0 } inside { print > "program" n ".c" }' \
+    "$SRCDIR/docs/export.md"
+  cc -std=c99 -Wall -Werror -ffp-contract=off program1.c -o program1 -lm
+  ./program1 >out
+  [ "$(wc -l <out)" -eq 10 ]
+  cc -std=c99 -Wall -Werror -ffp-contract=off program2.c -o program2 -lm
+  ./program2 >out
+  [ "$(wc -l <out)" -eq 3 ]
 }
 
 @test "an ONNX file has the weights of its run, and trains on from them" {

@@ -25,6 +25,7 @@ def test_options():
     refused(ValueError, "--batch expects a whole number from 1 to", batch=0)
     refused(heddle.UsageError, "--optimizer expects", optimizer="sdg")
     refused(heddle.UsageError, "without NUL characters", lr="1\0")
+    refused(heddle.UsageError, "found 'weight_decay' and 'weight-decay'", **{"weight_decay": 1, "weight-decay": 1})
     refused(heddle.Error, "did you mean simplenet?", (x, y), "simplent")
     refused(heddle.FileError, "none/run.yaml", config="none/run.yaml")
     refuses(heddle.Error, "none", lambda: heddle.load(path("none")))

@@ -96,4 +96,9 @@ def test_bad():
     refuses(ValueError, "1 class", lambda: HeddleClassifier().fit(x, ["a"] * 120))
     refuses(ValueError, "NaN", lambda: HeddleClassifier().fit(np.full((120, 4), np.nan), y))
     refuses(heddle.UsageError, "--lr expects", lambda: HeddleClassifier(lr=-1).fit(x, y))
+    for hidden in (32, "32", (1.5,)):
+        refuses(heddle.UsageError, "write (32,) for one layer", lambda: HeddleClassifier(hidden=hidden).fit(x, y))
+    for options, says in (({"lr": 1}, "give it as lr="), ({"weight-decay": 1}, "give it as weight_decay="),
+                          ({"out": "r"}, "leave it out"), (["lr"], "expected a dictionary")):
+        refuses(heddle.UsageError, says, lambda: HeddleClassifier(options=options).fit(x, y))
     refuses(heddle.UsageError, "found 'bacth'", lambda: HeddleClassifier(options={"bacth": 1}).fit(x, y))

@@ -337,6 +337,16 @@ def test_losses():
         assert abs(loss - wanted) < 1e-5, (criterion, loss, wanted)
 
 
+class Meaned(nn.Module):
+    def forward(self, x):
+        return x.mean((2, 3))
+
+
+class Branching(nn.Module):
+    def forward(self, x):
+        return x.relu() if x.sum() > 0 else x
+
+
 def test_bad():
     """what heddle does not have is refused by name; the module is not changed"""
     def refused(module, says, shape=(1, 28, 28)):
@@ -347,7 +357,26 @@ def test_bad():
     refused(nn.Sequential(nn.Linear(28, 10)), "a linear layer over images")
     refused(nn.Sequential(nn.MaxPool2d(3, ceil_mode=True)), "ceil_mode=True")
     refused(Squared(), "a product or a quotient other than of a value and a number")
-    refuses(heddle.ShapeError, "leave the batch out", lambda: heddle.from_torch(nn.Flatten(), (1, 1, 28, 28)))
+    rows, row = nn.Sequential(nn.Linear(4, 2)), (4,)
+    for last in (nn.Softmax(1), nn.LogSoftmax(1), nn.Sequential(nn.Softmax(1), nn.Flatten())):
+        refused(nn.Sequential(rows, last), "leave it out; cross_entropy includes it", row)
+    refuses(heddle.UnsupportedError, "leave it out; bce_with_logits includes it",
+            lambda: heddle.from_torch(nn.Sequential(rows, nn.Sigmoid()), row, nn.BCEWithLogitsLoss()))
+    refuses(heddle.UnsupportedError, "use nn.CrossEntropyLoss()", lambda: heddle.from_torch(rows, row, nn.NLLLoss()))
+    heddle.from_torch(nn.Sequential(rows, nn.Softmax(1)), row, "mse")
+    refused(Meaned(), "write x.mean((2, 3), keepdim=True).flatten(1)")
+    refused(Branching(), "torch.fx can trace")
+    refused(nn.Linear(4, 2), "wrap it: nn.Sequential(module)", row)
+    refuses(heddle.UsageError, "make one: Meaned()", lambda: heddle.from_torch(Meaned, row))
+    refuses(heddle.UsageError, "found str", lambda: heddle.from_torch("rows", row))
+    refuses(heddle.ShapeError, "for samples of (5,), found RuntimeError", lambda: heddle.from_torch(rows, (5,)))
+    for shape in ((1, 1, 28, 28), 4, ("4",)):
+        refuses(heddle.ShapeError, "leave the batch out", lambda: heddle.from_torch(nn.Flatten(), shape))
+    refuses(heddle.UsageError, "use heddle.from_torch(model, ", lambda: heddle.train(rows, (x, y)))
+    model = heddle.from_torch(nn.Sequential(nn.Flatten(), nn.Linear(784, 10)), (1, 28, 28))
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.tensor(x), torch.tensor(y)))
+    refuses(heddle.UsageError, "pass its dataset", lambda: heddle.train(model, loader))
+    refuses(heddle.ShapeError, "are floats; give integers", lambda: heddle.train(model, (x, y.astype(float))))
     run = heddle.train("simplenet", (x, y), max_steps=1, out=path("torch-none"))
     refuses(heddle.UsageError, "a run of a model by heddle.from_torch", run.to_torch)
 

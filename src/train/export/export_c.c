@@ -328,8 +328,44 @@ static void write_names(const writer *w) {
   fprintf(w->to, "};\n");
 }
 
-static void write_head(const writer *w) {
+/* A name inside a comment, which it cannot end. */
+static void write_quoted(FILE *to, const char *text) {
+  for (const char *c = text; *c; c++)
+    fprintf(to, (unsigned char)*c < 0x20 || strchr("*\\\x7f", *c) ? "\\%03o" : "%c", (unsigned char)*c);
+}
+
+/* What each number of a row is. */
+static void write_columns(const writer *w) {
+  const hd_features *f = &w->network->trained->features;
+  for (int32_t i = 0; i < f->count && f->feature[i].column; i++) {
+    const hd_feature *each = &f->feature[i];
+    fprintf(w->to, " *   pixel[%d]: ", i);
+    write_quoted(w->to, each->column);
+    if (each->category) {
+      fprintf(w->to, ", 1 if it is ");
+      write_quoted(w->to, each->category);
+      fprintf(w->to, ", else 0");
+    } else if (each->empty) {
+      fprintf(w->to, ", 1 if it is empty, else 0");
+    } else if (!isnan(each->fill)) {
+      fprintf(w->to, ", %.17g if it is empty", each->fill);
+    }
+    fputc('\n', w->to);
+  }
+}
+
+static void write_sample(const writer *w) {
   char shape[HD_SHAPE_TEXT_BYTES];
+  if (hd__trained_reads_columns(w->network->trained)) {
+    fprintf(w->to, " * pixel: one row of %lld numbers, not normalised\n", (long long)hd__shape_elems(input_of(w)));
+    write_columns(w);
+    return;
+  }
+  fprintf(w->to, " * pixel: one sample, %s in planes (channel, row, column)%s\n",
+          hd__shape_text(shape, sizeof shape, input_of(w)), w->network->bytes ? ", 0 to 255, not normalised" : "");
+}
+
+static void write_head(const writer *w) {
   fprintf(w->to, "/* %s: a network trained by heddle %s, weights %s.\n *\n *     ", w->name, hd__version(),
           w->network->digest);
   write_signature(w);
@@ -337,12 +373,13 @@ static void write_head(const writer *w) {
     fprintf(w->to, ";\n *     extern ");
     write_names_signature(w);
   }
+  fprintf(w->to, ";\n *\n");
+  write_sample(w);
   fprintf(w->to,
-          ";\n *\n * pixel: one sample, %s in planes (channel, row, column)%s; score: %s;\n"
-          " * memory: working memory. The scores equal heddle's bit for bit if the compiler may not contract or "
-          "reorder:\n *\n *     cc -O2 -ffp-contract=off -c FILE.c       and link with -lm, after the program's "
+          " * score: %s\n * memory: working memory. The scores equal heddle's bit for bit if the compiler may not "
+          "contract or reorder:\n *\n *     cc -O2 -ffp-contract=off -c FILE.c       and link with -lm, after the "
+          "program's "
           "objects\n *\n * The functions above it are copies of heddle's own operations. */\n",
-          hd__shape_text(shape, sizeof shape, input_of(w)), w->network->bytes ? ", 0 to 255, not normalised" : "",
           w->network->trained->targets.count > 0 ? "the predicted numbers" : "the output of the last layer");
 }
 

@@ -280,8 +280,8 @@ static hd_status check_numbers(hd_ctx *ctx, const hd_target *target, const hd_da
   if (target->loss == HD_OP_cross_entropy && !target->of_classes)
     return hd__fail(
         ctx, HD_E_SHAPE,
-        "%s: expected class labels for the loss cross_entropy, found float targets in %s; write 'loss: mse', "
-        "l1, huber or bce_with_logits, train with --loss mse, or give integers as labels",
+        "%s: expected class labels for the loss cross_entropy, but the labels of %s are floats; give integers, or "
+        "train with --loss mse, or write 'loss: mse', l1, huber or bce_with_logits",
         source, data_name);
   if (target->scores != split->outputs)
     return hd__fail(ctx, HD_E_SHAPE,
