@@ -1,10 +1,12 @@
 /* Options, errors and numbers for all commands. */
 #include "cli/cli.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -151,12 +153,25 @@ int cli_unknown(const char *expected, const char *(*name)(int index), const char
   return CLI_USAGE;
 }
 
+static bool pipe_was_ignored; /* as this process was started */
+
+void cli_ignore_pipe(void) { pipe_was_ignored = signal(SIGPIPE, SIG_IGN) == SIG_IGN; }
+
+/* A reader that has enough, such as head, is no failure to report: the command ends as SIGPIPE would have ended it. */
+static int end_by_pipe(void) {
+  if (!pipe_was_ignored && signal(SIGPIPE, SIG_DFL) != SIG_ERR)
+    raise(SIGPIPE);
+  return 128 + SIGPIPE;
+}
+
 int cli_end(int code) {
+  struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
   int failed = fflush(stdout) != 0 || ferror(stdout);
   if ((code != CLI_OK && code != CLI_FOUND) || !failed)
     return code;
-  cli_complain(
-      "expected to write to standard output, found it closed or full; free some space or keep its reader alive");
+  if (poll(&out, 1, 0) == 1 && out.revents & POLLERR) /* a pipe without a reader */
+    return end_by_pipe();
+  cli_complain("expected to write to standard output, found it closed or full; free some space or open it");
   return CLI_FAILED;
 }
 
@@ -190,26 +205,31 @@ static void name_range(char text[RANGE_BYTES], double least, double most, const 
     snprintf(text, RANGE_BYTES, "%s%s or more", beside, from);
 }
 
-/* "HELP: CHOICES (default X; RANGE)". A help text that ends with "(default ...)" says what happens without the option;
- * else the default is `fallback`. */
+/* "HELP: CHOICES (default X; RANGE)". A help text with "(default ...)" says what happens without the option; else the
+ * default is `fallback`. No text of a table is longer than its buffer. */
 static void join_help(char text[HELP_BYTES], const char *help, const char *choices, const char *fallback,
                       const char *range) {
-  const char *own = strstr(help, " (default"), *given = strcmp(choices, "") ? ": " : "";
-  const int length = own ? (int)(own - help) : (int)strlen(help), inner = own ? (int)strlen(own) - 3 : 0;
-  snprintf(text, HELP_BYTES, "%.*s%s%s", length, help, given, choices);
-  const size_t at = strlen(text);
+  const char *own = strstr(help, " (default"), *given = *choices ? ": " : "";
+  const int length = own ? (int)(own - help) : (int)strlen(help), inner = own ? (int)strcspn(own, ")") - 2 : 0;
+  int bytes = snprintf(text, HELP_BYTES, "%.*s%s%s", length, help, given, choices);
+  const size_t left = HELP_BYTES - (size_t)bytes;
+  assert(bytes < HELP_BYTES);
   if (own)
-    snprintf(text + at, HELP_BYTES - at, " (%.*s%s%s)", inner, own + 2, *range ? "; " : "", range);
+    bytes += snprintf(text + bytes, left, " (%.*s%s%s%s", inner, own + 2, *range ? "; " : "", range, own + 2 + inner);
   else if (*fallback || *range)
-    snprintf(text + at, HELP_BYTES - at, " (%s%s%s%s)", *fallback ? "default " : "", fallback,
-             *fallback && *range ? "; " : "", range);
+    bytes += snprintf(text + bytes, left, " (%s%s%s%s)", *fallback ? "default " : "", fallback,
+                      *fallback && *range ? "; " : "", range);
+  assert(bytes < HELP_BYTES);
+  (void)bytes;
 }
 
 static void print_option(const hd_option *option, const char *fallback) {
   char name[64], text[HELP_BYTES], range[RANGE_BYTES], choices[128] = "";
   size_t at = 0;
-  for (int i = 0; option->choices && option->choices[i]; i++)
+  for (int i = 0; option->choices && option->choices[i]; i++) {
     at += (size_t)snprintf(choices + at, sizeof choices - at, "%s%s", i ? "|" : "", option->choices[i]);
+    assert(at < sizeof choices);
+  }
   name_range(range, option->min, option->max, option->type == HD_OPTION_TEXT ? "N: " : "");
   snprintf(name, sizeof name, "--%s%s%s", option->name, option->arg ? " " : "", option->arg ? option->arg : "");
   join_help(text, option->help, choices, fallback, range);

@@ -413,6 +413,28 @@ fingerprint() {
   done
 }
 
+@test "a reader that has enough ends a command silently, as SIGPIPE does" {
+  train --out r
+  mkfifo pipe
+  exec 8<>pipe
+  exec 7>pipe
+  exec 8<&- # no reader is left
+  for command in "eval --json r" topo "train --help" --help "summary --plan"; do
+    code=0
+    "$HEDDLE" $command >&7 2>err || code=$?
+    [ "$code" -eq 141 ] || { echo "$command: $code"; return 1; }
+    [ ! -s err ]
+  done
+}
+
+@test "no help text is cut: each parenthesis in it is closed" {
+  "$HEDDLE" get --help | tr -s ' \n' ' ' | grep -qF '(default: the known mirrors); may be repeated --dir'
+  for command in $("$HEDDLE" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
+    "$HEDDLE" "$command" --help >help
+    [ "$(tr -dc '(' <help | wc -c)" -eq "$(tr -dc ')' <help | wc -c)" ] || { echo "$command"; return 1; }
+  done
+}
+
 @test "a damaged model.safetensors is refused" {
   train --out r
   file=r/last/model.safetensors
