@@ -343,6 +343,16 @@ static int option_of(int letter, const cli_command *command) {
   return letter == 'h' ? OPT_HELP : letter;
 }
 
+/* The name that an option has here, of one that it has elsewhere; NULL: it is not known. */
+static const char *name_here(const char *name, const struct option *list) {
+  static const char *const same[][2] = {{"learning-rate", "lr"}, {"learning_rate", "lr"}, {"out", "output"}};
+  for (; list->name; list++)
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+      if (!strcmp(name, same[i][0]) && !strcmp(list->name, same[i][1]))
+        return list->name;
+  return NULL;
+}
+
 /* Reports an unknown option name: the beginning of some names, a word that resembles an option, or neither. */
 static void complain_of_name(const char *command, const char *word, const struct option *list) {
   char name[64], begin[256] = "";
@@ -350,12 +360,15 @@ static void complain_of_name(const char *command, const char *word, const struct
   size_t at = 0;
   int begun = 0;
   snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
+  const char *here = name_here(name, list);
   for (; list->name; list++) {
     hd__nearest_try(&nearest, list->name);
     if (!strncmp(list->name, name, strlen(name)) && at < sizeof begin)
       at += (size_t)snprintf(begin + at, sizeof begin - at, "%s--%s", begun++ ? ", " : "", list->name);
   }
-  if (begun > 0)
+  if (here)
+    cli_complain("expected an option of %s, found '%s'; did you mean --%s?", command, word, here);
+  else if (begun > 0)
     cli_complain("expected an option of %s in full, found '%s'; write %s%s", command, word, begun > 1 ? "one of " : "",
                  begin);
   else if (nearest.name)
@@ -624,5 +637,11 @@ const char *cli_grouped(long long value) {
 const char *cli_counted(int count, const char *what) {
   char *out = next_text();
   snprintf(out, TEXT_BYTES, "%d %s%s", count, what, count == 1 ? "" : "s");
+  return out;
+}
+
+const char *cli_grouped_of(long long count, const char *what) {
+  char *out = next_text();
+  snprintf(out, TEXT_BYTES, "%s %s%s", cli_grouped(count), what, count == 1 ? "" : "s");
   return out;
 }
