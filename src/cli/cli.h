@@ -159,7 +159,8 @@ void cli_draw_line(const char *text);
  * which copies the output to a log. */
 int cli_is_terminal(void);
 
-/* "12,345,678"; "1 thread", "2 threads"; "1 step", "1,200 steps": in a static buffer that the next call but seven reuses. */
+/* "12,345,678"; "1 thread", "2 threads"; "1 step", "1,200 steps": in a static buffer that the next call but seven
+ * reuses. */
 const char *cli_grouped(long long value);
 const char *cli_counted(int count, const char *what);
 const char *cli_grouped_of(long long count, const char *what);

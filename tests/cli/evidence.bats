@@ -182,7 +182,8 @@ verify() {
   "$HEDDLE" runs >out
   grep -Eq '^run +model +state +step +test_loss +outputs.0.r2 ' out
   "$HEDDLE" eval runs/t >scores
-  [ "$(sed -n 's/^\(loss  *\|mean absolute error  *\|R2  *\)[-0-9].*/\1/p' scores | awk '{ print length }' | uniq | wc -l)" -eq 1 ]
+  [ "$(sed -n 's/^\(loss  *\|mean absolute error  *\|R2  *\)[-0-9].*/\1/p' scores | awk '{ print length }' |
+    uniq | wc -l)" -eq 1 ]
   grep -Eq '^runs/t +mlp +done +[0-9]+ +[0-9.e+]+ +-?[0-9.]+ ' out
 }
 

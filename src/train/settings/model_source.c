@@ -194,7 +194,7 @@ static hd_status refuse_input(hd_ctx *ctx, const hd_network *network, const char
   if (is_built_in_file(network->source))
     return hd__fail(ctx, HD_E_SHAPE,
                     "expected the input %s of the data set %s, found the built-in model %.*s, which takes %s; %suse "
-                    "--model mlp, or a model file with 'input: data'",
+                    "--model mlp, which takes any samples, or a model file with 'input: data'",
                     wanted, data_name, (int)strcspn(network->source, "."), network->source, found, recipe);
   return hd__fail(ctx, HD_E_SHAPE,
                   "%s: expected the input %s of the data set %s, found input %s; %schange 'input' or --data",
