@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,10 +34,12 @@ hd_status hd__log_start(hd_ctx *ctx) {
   for (const char *at = list ? list : ""; *at;) {
     const size_t length = strcspn(at, ",");
     const int topic = topic_of(at, length);
+    const bool alone = length == strlen(list);
     if (topic < 0)
       return hd__fail(ctx, HD_E_USAGE,
-                      "HEDDLE_LOG expects a list of plan, exec, data, ranks and save, found '%.*s' in '%.60s'",
-                      (int)(length < 40 ? length : 40), at, list);
+                      "HEDDLE_LOG expects a list of plan, exec, data, ranks and save, found '%.*s'%s%.60s%s; unset it, "
+                      "or set HEDDLE_LOG=plan,exec for example",
+                      (int)(length < 40 ? length : 40), at, alone ? "" : " in '", alone ? "" : list, alone ? "" : "'");
     on |= 1u << topic;
     at += length + (at[length] == ',');
   }

@@ -1,10 +1,12 @@
 /* Options, errors and numbers for all commands. */
 #include "cli/cli.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -151,12 +153,25 @@ int cli_unknown(const char *expected, const char *(*name)(int index), const char
   return CLI_USAGE;
 }
 
+static bool pipe_was_ignored; /* as this process was started */
+
+void cli_ignore_pipe(void) { pipe_was_ignored = signal(SIGPIPE, SIG_IGN) == SIG_IGN; }
+
+/* A reader that has enough, such as head, is no failure to report: the command ends as SIGPIPE would have ended it. */
+static int end_by_pipe(void) {
+  if (!pipe_was_ignored && signal(SIGPIPE, SIG_DFL) != SIG_ERR)
+    raise(SIGPIPE);
+  return 128 + SIGPIPE;
+}
+
 int cli_end(int code) {
+  struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
   int failed = fflush(stdout) != 0 || ferror(stdout);
   if ((code != CLI_OK && code != CLI_FOUND) || !failed)
     return code;
-  cli_complain(
-      "expected to write to standard output, found it closed or full; free some space or keep its reader alive");
+  if (poll(&out, 1, 0) == 1 && out.revents & POLLERR) /* a pipe without a reader */
+    return end_by_pipe();
+  cli_complain("expected to write to standard output, found it closed or full; free some space or open it");
   return CLI_FAILED;
 }
 
@@ -190,26 +205,31 @@ static void name_range(char text[RANGE_BYTES], double least, double most, const 
     snprintf(text, RANGE_BYTES, "%s%s or more", beside, from);
 }
 
-/* "HELP: CHOICES (default X; RANGE)". A help text that ends with "(default ...)" says what happens without the option;
- * else the default is `fallback`. */
+/* "HELP: CHOICES (default X; RANGE)". A help text with "(default ...)" says what happens without the option; else the
+ * default is `fallback`. No text of a table is longer than its buffer. */
 static void join_help(char text[HELP_BYTES], const char *help, const char *choices, const char *fallback,
                       const char *range) {
-  const char *own = strstr(help, " (default"), *given = strcmp(choices, "") ? ": " : "";
-  const int length = own ? (int)(own - help) : (int)strlen(help), inner = own ? (int)strlen(own) - 3 : 0;
-  snprintf(text, HELP_BYTES, "%.*s%s%s", length, help, given, choices);
-  const size_t at = strlen(text);
+  const char *own = strstr(help, " (default"), *given = *choices ? ": " : "";
+  const int length = own ? (int)(own - help) : (int)strlen(help), inner = own ? (int)strcspn(own, ")") - 2 : 0;
+  int bytes = snprintf(text, HELP_BYTES, "%.*s%s%s", length, help, given, choices);
+  const size_t left = HELP_BYTES - (size_t)bytes;
+  assert(bytes < HELP_BYTES);
   if (own)
-    snprintf(text + at, HELP_BYTES - at, " (%.*s%s%s)", inner, own + 2, *range ? "; " : "", range);
+    bytes += snprintf(text + bytes, left, " (%.*s%s%s%s", inner, own + 2, *range ? "; " : "", range, own + 2 + inner);
   else if (*fallback || *range)
-    snprintf(text + at, HELP_BYTES - at, " (%s%s%s%s)", *fallback ? "default " : "", fallback,
-             *fallback && *range ? "; " : "", range);
+    bytes += snprintf(text + bytes, left, " (%s%s%s%s)", *fallback ? "default " : "", fallback,
+                      *fallback && *range ? "; " : "", range);
+  assert(bytes < HELP_BYTES);
+  (void)bytes;
 }
 
 static void print_option(const hd_option *option, const char *fallback) {
   char name[64], text[HELP_BYTES], range[RANGE_BYTES], choices[128] = "";
   size_t at = 0;
-  for (int i = 0; option->choices && option->choices[i]; i++)
+  for (int i = 0; option->choices && option->choices[i]; i++) {
     at += (size_t)snprintf(choices + at, sizeof choices - at, "%s%s", i ? "|" : "", option->choices[i]);
+    assert(at < sizeof choices);
+  }
   name_range(range, option->min, option->max, option->type == HD_OPTION_TEXT ? "N: " : "");
   snprintf(name, sizeof name, "--%s%s%s", option->name, option->arg ? " " : "", option->arg ? option->arg : "");
   join_help(text, option->help, choices, fallback, range);
@@ -323,6 +343,16 @@ static int option_of(int letter, const cli_command *command) {
   return letter == 'h' ? OPT_HELP : letter;
 }
 
+/* The name that an option has here, of one that it has elsewhere; NULL: it is not known. */
+static const char *name_here(const char *name, const struct option *list) {
+  static const char *const same[][2] = {{"learning-rate", "lr"}, {"learning_rate", "lr"}, {"out", "output"}};
+  for (; list->name; list++)
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+      if (!strcmp(name, same[i][0]) && !strcmp(list->name, same[i][1]))
+        return list->name;
+  return NULL;
+}
+
 /* Reports an unknown option name: the beginning of some names, a word that resembles an option, or neither. */
 static void complain_of_name(const char *command, const char *word, const struct option *list) {
   char name[64], begin[256] = "";
@@ -330,12 +360,15 @@ static void complain_of_name(const char *command, const char *word, const struct
   size_t at = 0;
   int begun = 0;
   snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
+  const char *here = name_here(name, list);
   for (; list->name; list++) {
     hd__nearest_try(&nearest, list->name);
     if (!strncmp(list->name, name, strlen(name)) && at < sizeof begin)
       at += (size_t)snprintf(begin + at, sizeof begin - at, "%s--%s", begun++ ? ", " : "", list->name);
   }
-  if (begun > 0)
+  if (here)
+    cli_complain("expected an option of %s, found '%s'; did you mean --%s?", command, word, here);
+  else if (begun > 0)
     cli_complain("expected an option of %s in full, found '%s'; write %s%s", command, word, begun > 1 ? "one of " : "",
                  begin);
   else if (nearest.name)
@@ -604,5 +637,11 @@ const char *cli_grouped(long long value) {
 const char *cli_counted(int count, const char *what) {
   char *out = next_text();
   snprintf(out, TEXT_BYTES, "%d %s%s", count, what, count == 1 ? "" : "s");
+  return out;
+}
+
+const char *cli_grouped_of(long long count, const char *what) {
+  char *out = next_text();
+  snprintf(out, TEXT_BYTES, "%s %s%s", cli_grouped(count), what, count == 1 ? "" : "s");
   return out;
 }

@@ -64,8 +64,13 @@ int cli_unknown(const char *expected, const char *(*name)(int index), const char
  * that failed first. hosts and argv as in hd_launch_settings. */
 int cli_launch_ranks(hd_ctx *ctx, int ranks, const char *hosts, int max_restarts, char *const *argv);
 
-/* A command's end: CLI_OK and CLI_FOUND become a failure if output could not be written. Returns the exit code. */
+/* A command's end: CLI_OK and CLI_FOUND become a failure if output could not be written; if it went to a pipe that no
+ * longer has a reader, the process ends silently, by SIGPIPE unless it was started with that ignored. Returns the exit
+ * code. */
 int cli_end(int code);
+
+/* A closed pipe is an error of the write, not the end of a training run; for main, before any output. */
+void cli_ignore_pipe(void);
 
 /* Installs the handler of bus errors, which names the file that became shorter while it was read. */
 void cli_catch_bus_errors(void);
@@ -154,6 +159,8 @@ void cli_draw_line(const char *text);
  * which copies the output to a log. */
 int cli_is_terminal(void);
 
-/* "12,345,678"; "1 thread", "2 threads": in a static buffer that the next call but seven reuses. */
+/* "12,345,678"; "1 thread", "2 threads"; "1 step", "1,200 steps": in a static buffer that the next call but seven
+ * reuses. */
 const char *cli_grouped(long long value);
 const char *cli_counted(int count, const char *what);
+const char *cli_grouped_of(long long count, const char *what);

@@ -74,7 +74,7 @@ static void print_bad(const hd_data_facts *f) {
   for (int64_t i = 0; i < f->bad_count; i++)
     cli_print("bad        \t%s %lld: %s\n", f->bad[i].part ? "test" : "train", (long long)f->bad[i].sample,
               f->bad[i].why);
-  cli_print("checked    \t%s samples: ", cli_grouped(f->samples[0] + f->samples[1]));
+  cli_print("checked    \t%s: ", cli_grouped_of(f->samples[0] + f->samples[1], "sample"));
   if (f->bad_count)
     cli_print("%s cannot be read\n", cli_grouped(f->bad_count));
   else

@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 
+enum { NAME = 10, WIDE_NAME = 24 }; /* columns of a score's name */
 enum {
   MATRIX_COLUMNS = 16,
   WORST_SHOWN = 16,
@@ -244,14 +245,14 @@ static void print_means(const char *name, double macro, double micro) {
 }
 
 /* "samples   50, all of the data" */
-static void print_samples(const hd_evaluation *e) {
+static void print_samples(const hd_evaluation *e, int width) {
   static const char *const part[] = {[HD_EVALUATED_OWN] = "",
                                      [HD_EVALUATED_SAME] = ", the run's test set",
                                      [HD_EVALUATED_TEST] = ", the data's test set",
                                      [HD_EVALUATED_ALL] = ", all of the data",
                                      [HD_EVALUATED_CHANGED] =
                                          ", the test set of data that differ from the training data"};
-  cli_print("samples   %s%s", cli_grouped(e->samples), part[e->part]);
+  cli_print("%-*s%s%s", width, "samples", cli_grouped(e->samples), part[e->part]);
   if (e->skipped > 0)
     cli_print(" (%s more could not be read)", cli_grouped(e->skipped));
   cli_print("\n");
@@ -259,15 +260,17 @@ static void print_samples(const hd_evaluation *e) {
 
 static void print_table(const hd_evaluation *e) {
   const bool labels = are_labels(e);
-  print_samples(e);
-  cli_print("loss      %.6f\n", e->loss);
+  const int width = e->outputs > 0 && !labels ? WIDE_NAME : NAME;
+  print_samples(e, width);
+  cli_print("%-*s%.6f\n", width, "loss", e->loss);
   if (labels) {
     print_means("F1", e->f1, e->f1_micro);
     print_means("AUC", e->auc, e->auc_micro);
   } else if (e->outputs > 0) {
-    cli_print("mean absolute error     %.6g\n", e->mean_absolute_error);
-    cli_print("root mean square error  %.6g\n", e->root_mean_square_error);
-    cli_print(isnan(e->r2) ? "R2        not defined\n" : "R2        %.6f\n", e->r2);
+    cli_print("%-*s%.6g\n", width, "mean absolute error", e->mean_absolute_error);
+    cli_print("%-*s%.6g\n", width, "root mean square error", e->root_mean_square_error);
+    cli_print("%-*s", width, "R2");
+    cli_print(isnan(e->r2) ? "not defined\n" : "%.6f\n", e->r2);
   }
   if (e->outputs > 0)
     print_outputs(e, labels);

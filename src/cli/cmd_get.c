@@ -34,11 +34,23 @@ static const char *text_of(const char *name) {
   return (const char *)file->bytes;
 }
 
+static const char *name_of_set(int index) {
+  static const char *const name[] = {"mnist", "fashion", "cifar10", "cifar100", NULL};
+  return name[index];
+}
+
+static int add_set(const char *name) {
+  for (int i = 0; name_of_set(i); i++)
+    if (!strcmp(name, name_of_set(i)))
+      return add(name);
+  return cli_unknown("get expects a data set", name_of_set, name, "heddle get --help");
+}
+
 static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   if (count == 0)
     return hd_ctx_fail(ctx, HD_E_USAGE, "get expects mnist, fashion, cifar10 or cifar100, found none; name one");
   for (int i = 0; i < count; i++)
-    CLI_TRY(add(operand[i]));
+    CLI_TRY(add_set(operand[i]));
   argument[2] = text_of("get-mnist");
   argument[5] = text_of("datasets.txt");
   execvp(argument[0], (char *const *)argument);

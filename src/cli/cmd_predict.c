@@ -66,7 +66,8 @@ static int next_best(const double *probability, int classes, int above) {
 /* "   7" or "   7 seven", in as many columns for every class. */
 static void print_class(const predict *p, const char *before, int c, int width) {
   const char *name = hd_predictor_class_name(p->predictor, c);
-  const int padding = name && cli_width(name) < width ? width - cli_width(name) : 0;
+  const int own = name ? cli_width(name) : -1; /* without a name, not even the blank before it */
+  const int padding = width > own && width > 0 ? width - own : 0;
   cli_print("%s%*d%s%.*s%*s", before, width ? 3 : 1, c, name ? " " : "", name ? (int)strlen(name) : 0, name ? name : "",
             padding, "");
 }

@@ -2,14 +2,24 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/nearest.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
 #include "heddle/evidence.h"
 
 enum { MOST_COLUMNS = 32, MOST_TERMS = 16, NAME_BYTES = 64 };
 
-static const char default_columns[] = "run,model,state,step,test_accuracy,lr,train_s";
+static const char default_columns[] = "run,model,state,step,test_accuracy,lr,train_s",
+                  columns_of_numbers[] = "run,model,state,step,test_loss,outputs.0.r2,lr,train_s"; /* no classes */
+
+/* Values besides the settings that every run can have, though a run that is not finished lacks some. */
+static const char *const own_key[] = {
+    "run",          "state",      "step",         "epoch",     "time",          "command",        "unreadable_lines",
+    "train_loss",   "val_loss",   "val_accuracy", "test_loss", "test_accuracy", "wrong",          "startup_s",
+    "train_s",      "evaluate_s", "save_s",       "wall_s",    "samples_per_s", "peak_rss_bytes", "weights_sha256",
+    "outputs.0.r2", NULL};
 
 /* A condition of --where: KEY=VALUE. */
 typedef struct term {
@@ -101,8 +111,57 @@ static int sort_runs(listing *l) {
   return whole ? CLI_OK : HD_E_NOMEM;
 }
 
+static bool has_key(const hd_runs *runs, const char *key) {
+  for (int i = 0; own_key[i]; i++)
+    if (!strcmp(key, own_key[i]))
+      return true;
+  for (int i = 0; hd_option_at(i); i++)
+    if (!strcmp(key, hd_option_at(i)->name))
+      return true;
+  for (int64_t run = 0; run < hd_runs_count(runs); run++)
+    if (*hd_runs_value(runs, run, key))
+      return true;
+  return false;
+}
+
+/* A key that no run has is a mistyped one. */
+static int check_key(const hd_runs *runs, const char *option, const char *key) {
+  hd_nearest nearest = {.word = key};
+  if (has_key(runs, key))
+    return CLI_OK;
+  for (int i = 0; own_key[i]; i++)
+    hd__nearest_try(&nearest, own_key[i]);
+  for (int i = 0; hd_option_at(i); i++)
+    hd__nearest_try(&nearest, hd_option_at(i)->name);
+  if (nearest.name)
+    cli_complain("%s expects a value that a run has, found '%s'; did you mean %s?", option, key, nearest.name);
+  else
+    cli_complain("%s expects a value that a run has, found '%s'; a run's run.json and history.jsonl name them", option,
+                 key);
+  return CLI_USAGE;
+}
+
+static int check_keys(const listing *l) {
+  for (int c = 0; asked.columns && c < l->columns; c++)
+    CLI_TRY(check_key(l->runs, "--columns", l->column[c]));
+  for (int i = 0; i < asked.terms; i++)
+    CLI_TRY(check_key(l->runs, "--where", asked.term[i].key));
+  return asked.sort ? check_key(l->runs, "--sort", asked.sort + (asked.sort[0] == '-')) : CLI_OK;
+}
+
+/* Whether some runs have ended, and none of them with an accuracy. */
+static bool are_of_numbers(const hd_runs *runs) {
+  bool some = false;
+  for (int64_t run = 0; run < hd_runs_count(runs); run++) {
+    if (*hd_runs_value(runs, run, "test_accuracy"))
+      return false;
+    some |= *hd_runs_value(runs, run, "test_loss") != 0;
+  }
+  return some;
+}
+
 static int choose_columns(listing *l) {
-  const char *at = asked.columns ? asked.columns : default_columns;
+  const char *at = asked.columns ? asked.columns : are_of_numbers(l->runs) ? columns_of_numbers : default_columns;
   for (size_t length; *at; at += length + (at[length] == ',')) {
     length = strcspn(at, ",");
     if (l->columns == MOST_COLUMNS || length == 0 || length >= NAME_BYTES) {
@@ -222,9 +281,16 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
     cli_complain("runs expects one folder, found '%s' too; see heddle runs --help", operand[1]);
     return CLI_USAGE;
   }
-  CLI_TRY(choose_columns(&l));
+  if (count == 0 && access("runs", F_OK) != 0) {
+    cli_complain("expected a folder of runs, found no folder runs here; give the folder: heddle runs DIR");
+    return CLI_FAILED;
+  }
   CLI_TRY(hd_runs_open(&l.runs, ctx, count ? operand[0] : "runs"));
-  const int code = list_runs(&l, cli_wants_json(config));
+  int code = choose_columns(&l);
+  if (code == CLI_OK)
+    code = check_keys(&l);
+  if (code == CLI_OK)
+    code = list_runs(&l, cli_wants_json(config));
   free(l.order);
   hd_runs_close(l.runs);
   return code;

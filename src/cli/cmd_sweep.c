@@ -64,7 +64,8 @@ static void draw_progress(const progress *p, const hd_sweep_event *event) {
   memset(bar, '.', BAR);
   memset(bar, '#', (size_t)(BAR * event->ended / event->trainings));
   bar[BAR] = 0;
-  at = snprintf(line, sizeof line, "[%s] %s of %s runs", bar, cli_grouped(event->ended), cli_grouped(event->trainings));
+  at = snprintf(line, sizeof line, "[%s] %s of %s", bar, cli_grouped(event->ended),
+                cli_grouped_of(event->trainings, "run"));
   if (p->trained > 0)
     at += snprintf(
         line + at, sizeof line - (size_t)at, ", %s left",
@@ -127,7 +128,7 @@ static void print_summary(const hd_sweep *s) {
   }
   if (r->groups > SHOWN)
     cli_print("and %s more in %s/summary.csv\n", cli_grouped(r->groups - SHOWN), r->folder);
-  cli_print("\n%s of %s runs done%s%s, %s; best first\n", cli_grouped(r->done), cli_grouped(r->runs),
+  cli_print("\n%s of %s done%s%s, %s; best first\n", cli_grouped(r->done), cli_grouped_of(r->runs, "run"),
             r->failed ? ", failed: " : "", r->failed ? cli_grouped(r->failed) : "", r->metric);
   cli_print("table           \t%s/table.csv\n", r->folder);
   cli_print("page            \t%s/sweep.html\n", r->folder);
@@ -209,7 +210,7 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   CLI_TRY(status);
   catch_signals(p.sweep);
   if (!p.quiet)
-    cli_print("sweep: %s runs in %s, %s\n", cli_grouped(hd_sweep_result(p.sweep)->runs),
+    cli_print("sweep: %s in %s, %s\n", cli_grouped_of(hd_sweep_result(p.sweep)->runs, "run"),
               hd_sweep_result(p.sweep)->folder, cli_counted(hd_sweep_result(p.sweep)->jobs, "job"));
   fflush(stdout);
   p.began_s = cli_now_s();

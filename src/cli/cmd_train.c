@@ -247,7 +247,8 @@ static void warn_of_threads(const hd_report *r) {
   else if (r->hosts > 1 || !getenv("HEDDLE_WORLD")) /* which heddle's own launcher sets */
     snprintf(remedy, sizeof remedy, "at most %d rank%s on each host", r->cpus, r->cpus == 1 ? "" : "s");
   else
-    snprintf(remedy, sizeof remedy, r->cpus == 1 ? "--procs 1" : "--procs %d or fewer", r->cpus);
+    snprintf(remedy, sizeof remedy, "--procs %d%s%s", r->cpus, threads > ranks ? " --threads 1" : "",
+             r->cpus == 1 || threads > ranks ? "" : " or fewer");
   cli_complain("warning: %d threads share %d CPU%s, which is slower; use %s", threads, r->cpus, r->cpus == 1 ? "" : "s",
                remedy);
 }
@@ -269,7 +270,7 @@ static void print_profile(const hd_profile *p, int ranks) {
               p->awaited_rank, 100 * p->longest);
   else if (p->waiter >= 0)
     cli_print(" (thread %d for thread %d: %.1f %%)", p->waiter, p->awaited, 100 * p->longest);
-  cli_print("; %s of %s steps\n", cli_grouped(p->kept), cli_grouped(p->steps));
+  cli_print("; %s of %s\n", cli_grouped(p->kept), cli_grouped_of(p->steps, "step"));
 }
 
 /* Where the time of each rank's threads went. */
@@ -332,9 +333,9 @@ static void print_end(const hd_report *r, const char *page) {
     cli_print("skipped         \t%s for training and %s for testing, which could not be read\n",
               cli_grouped(r->skipped), cli_grouped(r->test_skipped));
   if (r->steps > r->resumed_step)
-    cli_print("trained         \t%s%s%s steps in %.2f s, %s samples/s\n", cli_grouped(r->steps - r->resumed_step),
-              r->resumed_step ? " of " : "", r->resumed_step ? cli_grouped(r->steps) : "", r->train_s,
-              cli_grouped((long long)r->samples_per_s));
+    cli_print("trained         \t%s%s%s in %.2f s, %s samples/s\n",
+              r->resumed_step ? cli_grouped(r->steps - r->resumed_step) : "", r->resumed_step ? " of " : "",
+              cli_grouped_of(r->steps, "step"), r->train_s, cli_grouped((long long)r->samples_per_s));
   else
     cli_print("trained         \talready finished at step %s; raise --epochs or --max-steps to continue\n",
               cli_grouped(r->steps));

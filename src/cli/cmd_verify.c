@@ -20,7 +20,7 @@ static void print_verdict(const hd_verification *v) {
   static const char *const name[] = {"verified", "refuted", "not comparable"};
   cli_print("%s \t", name[v->verdict]);
   if (v->verdict == HD_VERIFIED)
-    cli_print("%s steps%s, weights_sha256 %s\n", cli_grouped(v->steps), v->seed >= 0 ? " repeated" : "",
+    cli_print("%s%s, weights_sha256 %s\n", cli_grouped_of(v->steps, "step"), v->seed >= 0 ? " repeated" : "",
               v->weights_sha256);
   else
     cli_print("%s\n", v->why);

@@ -81,7 +81,7 @@ int main(int argc, char **argv) {
     return refuse_stack();
   keep_streams_closed();
   hd_supervisor();
-  signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the write, not the end of a training run */
+  cli_ignore_pipe();
   signal(SIGXFSZ, SIG_IGN); /* and so is a limit on the size of files */
   signal(SIGCHLD, SIG_DFL); /* inherited as ignored it would hide how a rank ended */
   cli_catch_bus_errors();

@@ -54,7 +54,7 @@ static void put_facts(FILE *to, const report *r) {
   const double step = latest(r, 0, "step"), train_s = report_number(r, 0, "train_s");
   const double speed = report_number(r, 0, "samples_per_s"), bytes = report_number(r, 0, "peak_rss_bytes");
   const double wrong = report_number(r, 0, "wrong"), tested = report_number(r, 0, "data.test_samples");
-  fprintf(to, "<p class=\"say\">%s steps", cli_grouped(llround(step > 0 ? step : 0)));
+  fprintf(to, "<p class=\"say\">%s", cli_grouped_of(llround(step > 0 ? step : 0), "step"));
   if (train_s > 0)
     fprintf(to, " in %.2f s", train_s);
   if (speed > 0)

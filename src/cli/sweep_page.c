@@ -206,7 +206,7 @@ static void put_runs(FILE *to, const hd_sweep *s) {
 void sweep_write_page(FILE *to, const hd_sweep *s) {
   const hd_sweep_report *r = hd_sweep_result(s);
   page_open(to, "heddle sweep", 0);
-  fprintf(to, "<h1>%s runs by %s</h1>\n<p class=\"say\">Best: %s, ", cli_grouped(r->runs), r->metric,
+  fprintf(to, "<h1>%s by %s</h1>\n<p class=\"say\">Best: %s, ", cli_grouped_of(r->runs, "run"), r->metric,
           hd_sweep_value(s, r->order[0], r->keys));
   fprintf(to, "<a href=\"%s/\">%s</a>.</p>\n", sweep_name(r->order[0]), sweep_name(r->order[0]));
   fprintf(to,

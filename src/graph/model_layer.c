@@ -153,6 +153,12 @@ hd_status hd__layer_form(hd_layer_form *out, hd_ctx *ctx, const hd_yaml_node *la
     *out = (hd_layer_form){HD_OP_custom, custom_op->inputs, custom_op->inputs, NULL};
     return HD_OK;
   }
+  hd_nearest nearest = {.word = name};
+  for (hd_op other = 0; other < HD_OP_COUNT; other++)
+    if (is_layer(other))
+      hd__nearest_try(&nearest, hd__op_info(other)->name);
+  if (nearest.name)
+    return hd__yaml_fail(ctx, node, "expected an operation, found '%.60s'; did you mean '%s'?", name, nearest.name);
   list_layers(list, sizeof list);
   return hd__yaml_fail(ctx, node, "expected an operation, found '%s'; use %s", name, list);
 }

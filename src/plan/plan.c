@@ -300,7 +300,7 @@ static const struct {
 static hd_status run_passes(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
   for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
     HD_TRY(passes[i].run(plan, ctx, settings));
-    HD_LOG(PLAN, "pass %s: %d nodes, %d values, %d calls", passes[i].name, plan->graph->node_count,
+    HD_LOG(PLAN, "pass %s: nodes %d, values %d, calls %d", passes[i].name, plan->graph->node_count,
            plan->graph->value_count, plan->call_count);
     if (settings->check)
       HD_TRY(hd__check_pass(plan, ctx, passes[i].name));
@@ -327,7 +327,7 @@ hd_status hd__plan_create(hd_plan **out, hd_ctx *ctx, hd_graph *graph, const hd_
     return status;
   }
   *out = plan;
-  HD_LOG(PLAN, "%s: %d calls in %d phases; per sample %lld bytes of a thread's memory and %lld of the batch's",
+  HD_LOG(PLAN, "%s: calls %d, phases %d; per sample %lld bytes of a thread's memory and %lld of the batch's",
          plan->trains ? "step" : "evaluation", plan->call_count, plan->phase_count, (long long)plan->arena_bytes,
          (long long)plan->batch_bytes);
   return HD_OK;

@@ -165,6 +165,23 @@ static void list_memory(hd_topology *t, hwloc_topology_t machine) {
   t->memory_bytes = (int64_t)hwloc_get_root_obj(machine)->total_memory;
 }
 
+/* This machine's memory as the monitor has it: the nodes of a virtual machine may state less than there is. */
+static void correct_memory(hd_topology *t) {
+  long long kib = 0;
+  char line[128];
+  FILE *file = fopen("/proc/meminfo", "re");
+  while (file && kib == 0 && fgets(line, sizeof line, file))
+    if (sscanf(line, "MemTotal: %lld kB", &kib) != 1)
+      kib = 0;
+  if (file)
+    fclose(file);
+  if (kib <= 0 || kib > INT64_MAX / 1024)
+    return;
+  t->memory_bytes = kib * 1024;
+  if (t->numa_nodes == 1)
+    t->numa[0].memory_bytes = t->memory_bytes;
+}
+
 static void name_model(hd_topology *t, hwloc_topology_t machine) {
   hwloc_obj_t package = hwloc_get_obj_by_type(machine, HWLOC_OBJ_PACKAGE, 0);
   const char *model = package ? hwloc_obj_get_info_by_name(package, "CPUModel") : NULL;
@@ -270,6 +287,8 @@ hd_status hd_topology_create(hd_topology **out, hd_ctx *ctx) {
   const bool here = hwloc_topology_is_thissystem(machine) != 0;
   take_mask(usable, machine);
   HD_TRY(tabulate(out, ctx, machine, usable));
+  if (here)
+    correct_memory(*out);
   for (int i = 0; i < (*out)->cpus && here; i++)
     (*out)->cpu[i].busy = (int32_t)hd__claim_find((*out)->cpu[i].cpu);
   take_quota(&(*out)->budget);

@@ -257,7 +257,7 @@ learn() {
   "$HEDDLE" train --resume half --max-steps 18 >out
   make pictures photos
   fails 2 train --resume half
-  says "expected training images with checksum"
+  says "expected training samples with checksum"
 }
 
 @test "a picture that is damaged during a run ends it; once fixed it goes on to the same weights" {

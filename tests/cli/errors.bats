@@ -417,6 +417,71 @@ fingerprint() {
   done
 }
 
+@test "a reader that has enough ends a command silently, as SIGPIPE does" {
+  train --out r
+  mkfifo pipe
+  exec 8<>pipe
+  exec 7>pipe
+  exec 8<&- # no reader is left
+  for command in "eval --json r" topo "train --help" --help "summary --plan"; do
+    code=0
+    "$HEDDLE" $command >&7 2>err || code=$?
+    [ "$code" -eq 141 ] || { echo "$command: $code"; return 1; }
+    [ ! -s err ]
+  done
+}
+
+@test "no help text is cut: each parenthesis in it is closed" {
+  "$HEDDLE" get --help | tr -s ' \n' ' ' | grep -qF '(default: the known mirrors); may be repeated --dir'
+  for command in $("$HEDDLE" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
+    "$HEDDLE" "$command" --help >help
+    [ "$(tr -dc '(' <help | wc -c)" -eq "$(tr -dc ')' <help | wc -c)" ] || { echo "$command"; return 1; }
+  done
+}
+
+@test "mistyped names are answered with the nearest, files with what to do" {
+  printf 'a,color\n1,red\n2,blue\n3,red\n4,blue\n' >c.csv
+  tr , '\t' <c.csv >t.tsv
+  train --out r
+  printf 'model: m\ninput: [1, 28, 28]\nlayers:\n  - a: {op: flaten}\n' >m.yaml
+  fails 1 train --data minst
+  says "did you mean mnist?"
+  fails 2 get mnsit
+  says "did you mean mnist?"
+  fails 1 summary --model m.yaml
+  says "m.yaml:4: " "did you mean 'flatten'?"
+  fails 2 train --learning-rate 1
+  says "did you mean --lr?"
+  echo "learning_rate: 1" >c.yaml
+  fails 2 train --config c.yaml
+  says "did you mean 'lr'?"
+  fails 2 report r --out page.html
+  says "did you mean --output?"
+  fails 1 train --data c.csv --label colr
+  says "did you mean 'color'?"
+  fails 1 train --data c.csv --label x
+  says "name one with --label: a, color"
+  fails 1 train --data t.tsv
+  says "t.tsv: " "separated by tabs; write commas"
+  fails 2 train --lr x
+  says "from 0 to 1000000,"
+  fails 2 train $TINY --init r --out other
+  says "use --init r/last/model.safetensors"
+  fails 1 train --model cnn --data c.csv --label color
+  says "the built-in model cnn, which takes 1x28x28; use --model mlp"
+  HEDDLE_LOG=foo fails 2 train $TINY
+  says "found 'foo'; unset it"
+}
+
+@test "one of a thing is no plural" {
+  train --max-steps 1 --out one
+  grep -q '^trained  *1 step in ' out
+}
+
+@test "topo and devices know one size of this machine's memory" {
+  [ "$("$HEDDLE" topo --json | json_get memory_bytes)" = "$("$HEDDLE" devices --json | json_get memory_bytes)" ]
+}
+
 @test "a damaged model.safetensors is refused" {
   train --out r
   file=r/last/model.safetensors
@@ -673,7 +738,7 @@ EOF
   fails 2 train --resume r --data moved --max-steps 4
   says "test labels" moved
   fails 2 train --resume r --data digits --max-steps 4
-  says "training images" digits
+  says "training samples" digits
 }
 
 # Weight decay of 1e12 a step: the weights overflow in step 4.

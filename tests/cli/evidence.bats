@@ -192,11 +192,33 @@ verify() {
   [ "$("$HEDDLE" runs --where lr=1e-2 --columns run,weights_sha256 --csv | tail -n 1)" = "runs/0.01,$DIGEST" ]
   "$HEDDLE" runs --where lr=0.01 --json >out
   [ "$(sed 's/^\[\(.*\)\]$/\1/' out | json_get run lr state)" = "runs/0.01 0.01 done" ]
-  [ "$("$HEDDLE" runs --columns run,machine.isa,nothing --where nothing= | wc -l)" -eq 4 ]
+  [ "$("$HEDDLE" runs --columns run,machine.isa,init --where init= | wc -l)" -eq 4 ]
+  fails 2 runs --sort nothing
+  says "--sort expects a value that a run has, found 'nothing'"
+  fails 2 runs --where foo=3
+  says "--where expects" "'foo'"
+  fails 2 runs --columns run,tset_loss
+  says "--columns expects" "'tset_loss'; did you mean test_loss?"
   fails 1 runs nowhere
+  mkdir empty
+  cd empty
+  fails 1 runs
+  says "give the folder: heddle runs DIR"
+  cd ..
   fails 2 runs a b
   fails 2 runs --where lr
   fails 2 runs --columns ,
+}
+
+@test "runs without classes are listed with their test loss and R2" {
+  seq 1 60 | awk 'BEGIN { print "a,y" } { print $1 ".5," 2 * $1 }' >t.csv
+  "$HEDDLE" train --model mlp --data t.csv --label y --loss mse --epochs 2 --out runs/t >/dev/null
+  "$HEDDLE" runs >out
+  grep -Eq '^run +model +state +step +test_loss +outputs.0.r2 ' out
+  "$HEDDLE" eval runs/t >scores
+  [ "$(sed -n 's/^\(loss  *\|mean absolute error  *\|R2  *\)[-0-9].*/\1/p' scores | awk '{ print length }' |
+    uniq | wc -l)" -eq 1 ]
+  grep -Eq '^runs/t +mlp +done +[0-9]+ +[0-9.e+]+ +-?[0-9.]+ ' out
 }
 
 # read_events DIR: what TensorBoard reads there, "TAG STEP VALUE" a line; by its own code where it is installed.

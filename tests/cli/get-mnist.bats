@@ -90,7 +90,7 @@ complete() {
   mkdir empty
   fails 2 get
   fails 2 get imagenet
-  says "expected mnist, fashion, cifar10 or cifar100, found 'imagenet'; see heddle get --help"
+  says "get expects a data set (mnist, fashion, cifar10, cifar100), found 'imagenet'; see heddle get --help"
   fails 2 get mnist --from nowhere
   code=0
   "$HEDDLE" get mnist --from empty --dir cache >out 2>err || code=$?

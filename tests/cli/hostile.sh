@@ -292,7 +292,7 @@ resume "another learning rate" 2 '' '--lr 0.02' 'lr 0.01' 0.02
 resume "another batch" 2 '' '--batch 16' batch 16
 resume "another seed" 2 '' '--seed 7' seed 7
 resume "into another run" 2 'cp -r run other' '--out other' other
-resume "other data" 2 "put $images 99 '\1\2\3'" '' 'training images'
+resume "other data" 2 "put $images 99 '\1\2\3'" '' 'training samples'
 resume "no state" 1 'rm run/last/state.safetensors' '' state.safetensors
 resume "a state cut short" 1 'truncate -s -1 run/last/state.safetensors' '' state.safetensors
 resume "a state of another optimizer" 1 'sed -i s/exp_avg_sq/exp_avg_sx/ run/last/state.safetensors' '' \

@@ -492,14 +492,14 @@ whole_prices() {
   "$HEDDLE" train --model regression --loss mse --data prices.csv --epochs 2 --out c --json >out
   [ "$(digest_of out)" = "$digest" ]
   for run in a b c; do
-    [ "$("$HEDDLE" eval $run | grep samples)" = "samples   10" ]
+    [ "$("$HEDDLE" eval $run | grep samples | tr -s " ")" = "samples 10" ]
   done
   network 2
   for loss in mse l1 huber; do
     { sed 's/out: 2}/out: 1}/' rows.yaml; echo "loss: $loss"; } >number.yaml
     rm -rf d
     "$HEDDLE" train --model number.yaml --data prices.csv --epochs 2 --out d >out
-    [ "$("$HEDDLE" eval d | grep samples)" = "samples   10" ]
+    [ "$("$HEDDLE" eval d | grep samples | tr -s " ")" = "samples 10" ]
   done
   "$HEDDLE" certify d >out
   "$HEDDLE" verify d/certificate.json >out
@@ -546,16 +546,16 @@ whole_prices() {
 @test "a file of one's own is evaluated whole, and the run's data as their test set, under any name" {
   whole_prices prices.csv
   "$HEDDLE" train --model regression --data prices.csv --epochs 2 --out r >out
-  [ "$("$HEDDLE" eval r | sed -n 1p)" = "samples   10" ]
+  [ "$("$HEDDLE" eval r | sed -n 1p | tr -s " ")" = "samples 10" ]
   awk -F, -v OFS=, '{ print $3, $1, $2 }' prices.csv >same.csv
   for file in prices.csv same.csv; do
     "$HEDDLE" eval r --data $file >out
-    [ "$(sed -n 1p out)" = "samples   10, the run's test set" ]
+    [ "$(sed -n 1p out | tr -s " ")" = "samples 10, the run's test set" ]
     sed 1d out | cmp - <("$HEDDLE" eval r | sed 1d)
   done
   for rows in 1 2 20 49; do
     head -n $((rows + 1)) prices.csv >own.csv
-    "$HEDDLE" eval r --data own.csv | grep -q "^samples   $rows, all of the data$"
+    "$HEDDLE" eval r --data own.csv | grep -q "^samples  *$rows, all of the data$"
     "$HEDDLE" eval r --data own.csv --json >is
     [ "$(json_get samples part <is)" = "$rows all" ]
     "$HEDDLE" predict r own.csv | awk -v is="$(json_get mean_absolute_error <is)" \
@@ -567,12 +567,12 @@ whole_prices() {
   "$HEDDLE" train --model regression --data prices.csv --fold 2/5 --epochs 2 --out f >out
   "$HEDDLE" train --model regression --data prices.csv --fold 2/5 --epochs 2 --stages 2 --threads 2 --out s >of_stages
   [ "$("$HEDDLE" digest s)" = "$("$HEDDLE" digest f)" ]
-  "$HEDDLE" eval f --data same.csv | grep -q "^samples   10, the run's test set$"
-  "$HEDDLE" eval f --data own.csv | grep -q "^samples   49, all of the data$"
+  "$HEDDLE" eval f --data same.csv | grep -q "^samples  *10, the run's test set$"
+  "$HEDDLE" eval f --data own.csv | grep -q "^samples  *49, all of the data$"
   mkdir own && cp prices.csv own/train.csv && head -n 4 prices.csv >own/test.csv
-  "$HEDDLE" eval r --data own | grep -q "^samples   3, the data's test set$"
+  "$HEDDLE" eval r --data own | grep -q "^samples  *3, the data's test set$"
   head -n 41 prices.csv >less.csv && mv less.csv prices.csv
-  "$HEDDLE" eval r | grep -q "^samples   8, the test set of data that differ from the training data$"
+  "$HEDDLE" eval r | grep -q "^samples  *8, the test set of data that differ from the training data$"
 }
 
 # pixels FILE TYPE SHAPE SCALE: 24 samples of bytes 0 to 9, by so much, as uint8 (u1) or float32 (f4); labels are

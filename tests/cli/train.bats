@@ -521,6 +521,8 @@ EOF
   many=$(($(nproc) + 1))
   "$HEDDLE" train $TINY --procs "$many" --threads 1 >out 2>err
   grep -Eq "^heddle: warning: $many threads share [0-9]+ CPUs?, which is slower; use --procs $(nproc)( or fewer)?$" err
+  "$HEDDLE" train $TINY --procs "$many" --threads 2 >out 2>err
+  grep -q "which is slower; use --procs $(nproc) --threads 1$" err
 }
 
 @test "a built-in model that needs its recipe's transforms names the recipe" {

@@ -1,9 +1,13 @@
 /* Opening data sets: the table of formats, and limits for every format; see dataset.h. */
 #include "data/formats/dataset.h"
 
+#include <string.h>
+#include <strings.h>
+
 #include "base/alloc.h"
 #include "base/digest.h"
 #include "base/event_log.h"
+#include "base/nearest.h"
 #include "data/formats/format.h"
 #include "data/loader/data_statistics.h"
 #include "data/loader/sample_cache.h"
@@ -27,6 +31,25 @@ static const hd_format *const formats[] = {
     &hd__format_custom, &hd__format_digits, &hd__format_random, &hd__format_named, &hd__format_idx,
     &hd__format_cifar,  &hd__format_npz,    &hd__format_npy,    &hd__format_csv,   &hd__format_image_folder};
 
+/* What --data may be, for a name that is none of it: a file that no reader takes, or a mistyped name. */
+static hd_status refuse_name(hd_ctx *ctx, const char *name) {
+  static const char *const known[] = {"digits", "mnist", "fashion", "cifar10", "cifar100"};
+  hd_nearest nearest = {.word = name};
+  char remedy[64] = "check the path";
+  const size_t length = strlen(name);
+  if (length > 4 && !strcasecmp(name + length - 4, ".tsv") && hd__file_exists(name))
+    return hd__fail(ctx, HD_E_IO, "%s: expected a .csv file with commas, found one separated by tabs; write commas",
+                    name);
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    hd__nearest_try(&nearest, known[i]);
+  if (nearest.name)
+    snprintf(remedy, sizeof remedy, "did you mean %s?", nearest.name);
+  return hd__fail(ctx, HD_E_IO,
+                  "expected digits, mnist, fashion, cifar10, cifar100, random:CxHxW[:CLASSES], a data folder, an .npz "
+                  "or a .csv file as --data, found '%s', which is none of these; %s",
+                  name, remedy);
+}
+
 static hd_status find_format(const hd_format **out, hd_ctx *ctx, const char *name) {
   for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
     if (formats[i]->takes(ctx, name)) {
@@ -39,10 +62,7 @@ static hd_status find_format(const hd_format **out, hd_ctx *ctx, const char *nam
         "%s: expected a folder of IDX files (train-images-idx3-ubyte, ...), of CIFAR's binary files, of NPY files "
         "(x_train.npy, ...), train.csv and test.csv, or class folders of pictures, found none of them; check the path",
         name);
-  return hd__fail(ctx, HD_E_IO,
-                  "expected digits, mnist, fashion, cifar10, cifar100, random:CxHxW[:CLASSES], a data folder, an .npz "
-                  "or a .csv file as --data, found '%s', which is none of these; check the path",
-                  name);
+  return refuse_name(ctx, name);
 }
 
 /* Limits of every data set: sample numbers have 32 bits, kernels limit the channels. */

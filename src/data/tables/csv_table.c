@@ -7,7 +7,9 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/nearest.h"
 #include "base/number.h"
+#include "base/text_buffer.h"
 #include "base/utf8.h"
 
 static const char NO_MEMORY[] = "%s: out of memory for a table";
@@ -104,6 +106,29 @@ static void take_kind(hd_csv_table *t, int name) {
   t->is_class = name != TARGET;
 }
 
+static hd_status refuse_label(hd_ctx *ctx, const hd_csv_table *t, const char *label) {
+  enum { BYTES = 64, SHOWN = 8 };
+  char name[BYTES], best[BYTES], list[SHOWN * (BYTES + 2)] = "";
+  hd_nearest nearest = {.word = label};
+  hd_line shown = {.text = list, .bytes = sizeof list};
+  for (int32_t i = 0; i < t->columns; i++) {
+    hd__csv_name(name, sizeof name, &t->column[i].first);
+    hd__nearest_try(&nearest, name);
+    if (nearest.name == name)
+      nearest.name = memcpy(best, name, sizeof best); /* `name` is the next one's */
+    double number;                                    /* the first line of a file without names */
+    if (i < SHOWN && !hd__csv_number(&number, &t->column[i].first))
+      hd__line_add(&shown, "%s%s", *list ? ", " : ": ", name);
+  }
+  if (nearest.name)
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s:1: expected the label's column '%.200s' in the first line, found none; did you mean '%s'?",
+                    t->path, label, best);
+  return hd__fail(ctx, HD_E_FORMAT,
+                  "%s:1: expected the label's column '%.200s' in the first line, found none; name one with --label%s%s",
+                  t->path, label, list, *list && t->columns > SHOWN ? " and others" : "");
+}
+
 static hd_status take_named(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options *options) {
   int64_t number;
   const bool is_number = hd__parse_int64(&number, options->label) && number >= 1 && number <= t->columns;
@@ -118,9 +143,7 @@ static hd_status take_named(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options *
       take_kind(t, i);
   if (t->label >= 0 || options->is_unlabelled)
     return HD_OK;
-  return hd__fail(ctx, HD_E_FORMAT,
-                  "%s:1: expected the label's column '%.200s' in the first line, found none; name one with --label",
-                  t->path, options->label);
+  return refuse_label(ctx, t, options->label);
 }
 
 static hd_status take_usual(hd_csv_table *t, hd_ctx *ctx, int32_t otherwise) {

@@ -62,7 +62,9 @@ hd_status hd__check_blas(hd_finding *out, hd_ctx *ctx, const hd_machine_facts *f
            core && *core                         ? "unset OPENBLAS_CORETYPE"
            : !strcmp(facts->best->isa, "avx512") ? "export OPENBLAS_CORETYPE=SkylakeX"
                                                  : "install a newer OpenBLAS (libopenblas0-pthread)",
-           "a product of %d x %d matrices by %s runs at %.0f GFLOP/s on one core; heddle's own kernels reach %.0f",
+           "a product of %d x %d matrices by %s runs at %.0f GFLOP/s on one core; heddle's own kernels reach %.0f: "
+           "this slows "
+           "down --arithmetic native and other programs, not --arithmetic portable",
            SIZE, SIZE, product.blas->name, openblas, heddle);
   return HD_OK;
 }

@@ -19,6 +19,16 @@ static bool says(char *what, size_t bytes, const char *key, const json_t *expect
   return true;
 }
 
+/* Models differ: by their names, which say more than the beginning of a text. */
+static bool says_models(char *what, size_t bytes, const json_t *const settings[2]) {
+  const json_t *a = json_object_get(settings[0], "model"), *b = json_object_get(settings[1], "model");
+  if (a && b && !json_equal(a, b))
+    return says(what, bytes, "model", a, b);
+  snprintf(what, bytes, "model: expected the text of %.80s, found a changed one",
+           json_is_string(a) ? json_string_value(a) : "the model");
+  return true;
+}
+
 /* Whether a setting defines the result; the recipe has set others, which are compared. */
 static bool is_compared(int id) { return hd_option_at(id)->kind == HD_OPTION_EXPERIMENT && id != HD_OPT_RECIPE; }
 
@@ -32,7 +42,7 @@ bool hd__compare_records(char *what, size_t bytes, const json_t *certificate, co
   const json_t *arithmetic[2] = {json_object_get(certificate, ARITHMETIC), json_object_get(record, ARITHMETIC)};
   const json_int_t version = json_integer_value(arithmetic[1]);
   if (!json_equal(model[0], model[1]))
-    return says(what, bytes, MODEL, model[0], model[1]);
+    return says_models(what, bytes, settings);
   if (version < 1 || version > HD_ARITHMETIC_VERSION) /* verify.c compares the numbers of those that heddle knows */
     return says(what, bytes, ARITHMETIC, arithmetic[0], arithmetic[1]);
   for (int id = 0; hd_option_at(id); id++) {

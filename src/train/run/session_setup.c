@@ -306,6 +306,16 @@ static hd_status load_weights(hd_session *s, hd_ctx *ctx, const char *path, cons
   return HD_OK;
 }
 
+static hd_status load_init(hd_session *s, hd_ctx *ctx, const char *path) {
+  static const char *const inside[] = {"last/model.safetensors", "model.safetensors"};
+  char file[HD_PATH_BYTES];
+  for (int i = 0; i < 2 && hd__file_is_folder(path); i++)
+    if (hd__file_join(file, NULL, path, inside[i]) == HD_OK && hd__file_exists(file))
+      return hd__fail(ctx, HD_E_USAGE, "--init expects a .safetensors file, found the folder %s; use --init %s", path,
+                      file);
+  return load_weights(s, ctx, path, NULL);
+}
+
 /* An average begins as the first weights. */
 static void begin_average(hd_store *store) {
   const int buffer = hd__store_buffer(store);
@@ -326,7 +336,7 @@ static hd_status fill_store(hd_session *s, hd_ctx *ctx, const char *resumed) {
     HD_TRY(hd__file_join(path, ctx, resumed, "model.safetensors"));
     HD_TRY(load_weights(s, ctx, path, s->run.record));
   } else if (*s->run.settings->init) {
-    HD_TRY(load_weights(s, ctx, s->run.settings->init, NULL));
+    HD_TRY(load_init(s, ctx, s->run.settings->init));
   } else {
     HD_TRY(hd__session_draw(s->compute.store, s, ctx, s->compute.plan, s->compute.here));
   }

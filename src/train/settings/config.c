@@ -166,6 +166,8 @@ static const char *remedy_of(char text[REMEDY_BYTES], const char *name) {
   for (int i = 0; i < HD_OPTION_COUNT; i++)
     hd__nearest_try(&nearest, hd_option_at(i)->name);
   hd__nearest_try(&nearest, "batch-size");
+  if (!strcmp(name, "learning_rate") || !strcmp(name, "learning-rate"))
+    nearest.name = "lr";
   if (!nearest.name)
     return "see heddle train --help";
   snprintf(text, REMEDY_BYTES, "did you mean '%s'?", nearest.name);

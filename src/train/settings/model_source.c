@@ -191,11 +191,14 @@ static hd_status refuse_input(hd_ctx *ctx, const hd_network *network, const char
   if (transformable && has_recipe(network))
     snprintf(recipe, sizeof recipe, "use --recipe %.*s, whose transforms produce it for some data sets, or ",
              (int)strcspn(network->source, "."), network->source);
-  const bool built_in = is_built_in_file(network->source);
+  if (is_built_in_file(network->source))
+    return hd__fail(ctx, HD_E_SHAPE,
+                    "expected the input %s of the data set %s, found the built-in model %.*s, which takes %s; %suse "
+                    "--model mlp, which takes any samples, or a model file with 'input: data'",
+                    wanted, data_name, (int)strcspn(network->source, "."), network->source, found, recipe);
   return hd__fail(ctx, HD_E_SHAPE,
-                  "%s: expected the input %s of the data set %s, found input %s; %s%schange 'input' or --data",
-                  network->source, wanted, data_name, found, recipe,
-                  built_in ? "use --model mlp, which takes any samples, or " : "");
+                  "%s: expected the input %s of the data set %s, found input %s; %schange 'input' or --data",
+                  network->source, wanted, data_name, found, recipe);
 }
 
 hd_status hd__network_check(hd_ctx *ctx, const hd_network *network, const hd_graph *graph, const hd_dataset *split,
@@ -285,8 +288,8 @@ static hd_status check_numbers(hd_ctx *ctx, const hd_target *target, const hd_da
         source, data_name);
   if (target->scores != split->outputs)
     return hd__fail(ctx, HD_E_SHAPE,
-                    "%s: expected %d outputs for the targets of %s, found %d; give the last layer 'out: %d'", source,
-                    split->outputs, data_name, target->scores, split->outputs);
+                    "%s: expected %d output%s for the targets of %s, found %d; give the last layer 'out: %d'", source,
+                    split->outputs, split->outputs == 1 ? "" : "s", data_name, target->scores, split->outputs);
   for (int64_t i = 0; target->loss == HD_OP_bce_with_logits && split->targets && i < split->count * split->outputs; i++)
     if (split->targets[i] < 0 || split->targets[i] > 1)
       return hd__fail(

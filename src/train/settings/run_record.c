@@ -349,7 +349,7 @@ bool hd__record_has_sums(const json_t *record, const uint64_t sum[HD_DATA_PARTS]
 }
 
 hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data *data, const char *folder) {
-  static const char *const part[HD_DATA_PARTS] = {"training images", "training labels", "test images", "test labels"};
+  static const char *const part[HD_DATA_PARTS] = {"training samples", "training labels", "test samples", "test labels"};
   for (int i = 0; i < HD_DATA_PARTS; i++) {
     char found[24];
     bool same;

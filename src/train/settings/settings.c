@@ -60,7 +60,7 @@ static hd_status read_int(int64_t *out, hd_ctx *ctx, const hd_option *option, co
 static hd_status read_real(double *out, hd_ctx *ctx, const hd_option *option, const char *text) {
   double number;
   if (!hd__parse_double(&number, text) || !(number >= option->min && number <= option->max))
-    return hd__fail(ctx, HD_E_USAGE, "--%s expects a number from %g to %g, found '%s'", option->name, option->min,
+    return hd__fail(ctx, HD_E_USAGE, "--%s expects a number from %.10g to %.10g, found '%s'", option->name, option->min,
                     option->max, text);
   *out = number;
   return HD_OK;
