@@ -33,6 +33,11 @@ static int prepare(posix_spawnattr_t *attr, posix_spawn_file_actions_t *actions,
   return error;
 }
 
+static const char *remedy_of(int error) {
+  const bool is_program = error == ENOENT || error == ENOTDIR || error == EACCES || error == ENOEXEC;
+  return is_program ? "check the program's name" : "check `ulimit -u` and the limit on memory";
+}
+
 hd_status hd__spawn(pid_t *out, hd_ctx *ctx, const hd_spawn_how *how) {
   const char *program = how->program ? how->program : hd__program_again;
   posix_spawnattr_t attr;
@@ -52,8 +57,8 @@ hd_status hd__spawn(pid_t *out, hd_ctx *ctx, const hd_spawn_how *how) {
   if (how->set)
     hd__free(environment);
   if (error)
-    return hd__fail(ctx, HD_E_SYSTEM, "cannot start a process of %s: %s; check `ulimit -u` and the limit on memory",
-                    program, strerror(error));
+    return hd__fail(ctx, HD_E_SYSTEM, "cannot start a process of %s: %s; %s", program, strerror(error),
+                    remedy_of(error));
   return HD_OK;
 }
 

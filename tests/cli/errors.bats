@@ -605,6 +605,18 @@ flip() {
     says $path
   done
   [ -z "$(ls -A empty)" ]
+  fails 1 train --resume none
+  says "--resume none: expected a run's folder or a checkpoint, found none"
+  train --out r --max-steps 5
+  rm -r r/step-5 r/last r/best # as after a kill before the first checkpoint
+  sed -i '$d' r/history.jsonl
+  fails 1 train --resume r
+  says "--out r" "saved no checkpoint"
+  fails 2 certify r
+  says "--out r" "saved no checkpoint"
+  train --out r --max-steps 5
+  "$HEDDLE" certify r >/dev/null
+  "$HEDDLE" verify r >/dev/null
 }
 
 @test "a run of another version of the arithmetic is resumed only if the user accepts it" {
@@ -761,6 +773,7 @@ EXPLODING="--optimizer sgd --lr 1e6 --weight-decay 1e6"
 
 @test "a loss that is not finite before any checkpoint leaves the folder free for another try" {
   fails 1 train $TINY $EXPLODING --out r
+  says "nothing was saved"
   nothing_half_written
   [ ! -e r/last ]
   train --out r

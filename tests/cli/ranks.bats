@@ -262,6 +262,7 @@ load ranks
   [ "$code" -eq 0 ]
   grep -q 'resumed at step' rest
   told "starting all 2 ranks again"
+  no grep -q 'continue with: ' err
   "$HEDDLE" train $ENDLESS --max-steps 3000 --out undisturbed >wanted
   [ "$(digest_of rest)" = "$(digest_of wanted)" ]
 }
@@ -421,6 +422,14 @@ by_hand() {
   code=0
   "$HEDDLE" launch -n 2 -- sh -c 'exit $((RANK * 5))' 2>err || code=$?
   [ "$code" -eq 5 ]
+}
+
+@test "launch names a program that is not there, or is none" {
+  fails 1 launch -n 2 -- nosuchprog
+  says "nosuchprog" "check the program's name"
+  echo text >text
+  fails 1 launch -n 2 -- ./text
+  says "./text" "check the program's name"
 }
 
 @test "numbers of ranks that are none" {

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -45,6 +46,20 @@ static bool is_checkpoint(char folder[HD_PATH_BYTES], hd_ctx *ctx) {
   return true;
 }
 
+hd_status hd__checkpoint_check_begun(hd_ctx *ctx, const char *run) {
+  char record[HD_PATH_BYTES], losses[HD_PATH_BYTES], last[HD_PATH_BYTES];
+  struct stat link;
+  HD_TRY(hd__file_join(record, ctx, run, "run.json"));
+  HD_TRY(hd__file_join(losses, ctx, run, "losses.bin"));
+  HD_TRY(hd__file_join(last, ctx, run, "last"));
+  if (!hd__file_exists(record) || !hd__file_exists(losses) || lstat(last, &link) == 0)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_IO,
+                  "%s: expected a checkpoint, found a run that has saved no checkpoint; "
+                  "start it again with the same command and --out %s",
+                  run, run);
+}
+
 hd_status hd__checkpoint_find(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *path) {
   HD_TRY(hd__file_join(out, ctx, path, ""));
   for (size_t length = strlen(out); length > 1 && out[length - 1] == '/'; length--)
@@ -54,6 +69,7 @@ hd_status hd__checkpoint_find(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *
   HD_TRY(hd__file_join(out, ctx, path, "last"));
   if (is_checkpoint(out, ctx))
     return HD_OK;
+  HD_TRY(hd__checkpoint_check_begun(ctx, path));
   return hd__fail(ctx, HD_E_IO,
                   "%s: expected a checkpoint (a folder with model.safetensors, or a run's folder with 'last'), found "
                   "none; check the path",

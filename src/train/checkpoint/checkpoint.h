@@ -35,6 +35,9 @@ typedef struct hd_counters {
   int64_t arithmetic;      /* the version of the arithmetic of the last step */
 } hd_counters;
 
+/* Fails for a run's folder in which nothing was saved, and says how to start it again. */
+hd_status hd__checkpoint_check_begun(hd_ctx *ctx, const char *run);
+
 /* The folder that holds model.safetensors: `path` itself or path/last, links followed. */
 hd_status hd__checkpoint_find(char out[HD_PATH_BYTES], hd_ctx *ctx, const char *path);
 

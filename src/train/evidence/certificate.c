@@ -11,9 +11,9 @@
 #include "data/loader/skipped_samples.h"
 #include "heddle/evidence.h"
 #include "heddle/session.h"
-#include "optimizer/schedule.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/evidence/certificate_schema.h"
+#include "train/run/session.h"
 #include "train/settings/config.h"
 #include "train/settings/model_source.h"
 #include "train/settings/run_record.h"
@@ -245,6 +245,9 @@ static hd_status find_end(json_t **out, hd_ctx *ctx, const json_t *record, const
   if (!start)
     return hd__fail(ctx, HD_E_USAGE,
                     "%s: expected history.jsonl, found none: an earlier heddle made the run; train it again", run);
+  hd_ctx begun = {0};
+  if ((!how || strcmp(how, "done")) && hd__checkpoint_check_begun(&begun, run) != HD_OK)
+    return hd__fail(ctx, HD_E_USAGE, "%s", begun.message);
   if (!how || strcmp(how, "done") || !json_is_string(json_object_get(end, "weights_sha256")))
     return hd__fail(ctx, HD_E_USAGE,
                     "%s: expected a run that has ended, found one that %s; continue it with --resume %s", run,

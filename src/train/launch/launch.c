@@ -241,8 +241,9 @@ static void save_last_step(launch *l) {
     return; /* nothing to save */
   if (status == HD_OK) {
     snprintf(l->out->run, sizeof l->out->run, "%s", run);
-    snprintf(line, sizeof line, "saved step %lld in %s; continue with: heddle train --resume %s",
-             (long long)l->out->saved_step, run, run);
+    const bool restarts = l->out->restarts < l->is->max_restarts;
+    snprintf(line, sizeof line, "saved step %lld in %s%s%s", (long long)l->out->saved_step, run,
+             restarts ? "" : "; continue with: heddle train --resume ", restarts ? "" : run);
     snprintf(l->restart, sizeof l->restart, "HEDDLE_RESTART=%s", run);
   } else if (status == HD_E_UNSUPPORTED) {
     snprintf(line, sizeof line, "%s", quiet.message);

@@ -116,6 +116,9 @@ static hd_status lock_resumed(hd_session *s, hd_ctx *ctx) {
   if (!*s->run.settings->resume || resumed_folder(resumed, s, ctx) != HD_OK ||
       (*wanted && !same_folder(resumed, wanted)))
     return HD_OK; /* the run continues in another folder, or in none */
+  if (!hd__file_exists(resumed))
+    return hd__fail(ctx, HD_E_IO, "--resume %s: expected a run's folder or a checkpoint, found none; check the path",
+                    s->run.settings->resume);
   if (s->checkpoints.lock < 0)
     HD_TRY(hd__file_lock_folder(&s->checkpoints.lock, ctx, resumed, SUPERVISOR_S));
   if (s->checkpoints.lock >= 0)

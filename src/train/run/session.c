@@ -124,7 +124,9 @@ static hd_status not_finite(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__session_await_save(s, ctx));
   HD_TRY(hd__file_join(last, ctx, s->checkpoints.folder, "last/model.safetensors"));
   if (!hd__file_exists(last))
-    return hd__fail(ctx, HD_E_NOTFINITE, "step %lld: %s; lower --lr or use --clip-grad-norm", step, what);
+    return hd__fail(ctx, HD_E_NOTFINITE,
+                    "step %lld: %s; nothing was saved: lower --lr or use --clip-grad-norm, and start again", step,
+                    what);
   return hd__fail(ctx, HD_E_NOTFINITE,
                   "step %lld: %s; start a new run with a lower --lr, or with --clip-grad-norm, from the last good "
                   "weights: --init %.500s",
