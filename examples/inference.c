@@ -1,7 +1,6 @@
 /* Inference inside another program: pictures, and pixels that the program has in memory.
  *
  *     inference RUN [FILE.png...]     RUN: the folder of a run that was trained on pictures
- *
  * The drawn seven is for runs on digits or MNIST, such as runs/cnn-1 of `heddle train --model cnn`. */
 #include <heddle.h>
 #include <stdio.h>
@@ -10,10 +9,9 @@
 /* A seven in 28 x 28 bytes, light on black. */
 static void draw_seven(unsigned char pixels[28 * 28]) {
   for (int y = 0; y < 28; y++)
-    for (int x = 0; x < 28; x++) {
-      int bar = y >= 5 && y < 8 && x >= 8 && x < 20, leg = y >= 8 && y < 23 && abs(2 * x + y - 45) <= 3;
-      pixels[28 * y + x] = bar || leg ? 255 : 0;
-    }
+    for (int x = 0; x < 28; x++)
+      pixels[28 * y + x] =
+          (y >= 5 && y < 8 && x >= 8 && x < 20) || (y >= 8 && y < 23 && abs(2 * x + y - 45) <= 3) ? 255 : 0;
 }
 
 static void print_prediction(const char *what, const double *probability, int classes) {
@@ -43,11 +41,9 @@ static hd_status predict(hd_predictor *predictor, hd_ctx *ctx, char **file, doub
 int main(int argc, char **argv) {
   hd_ctx *ctx;
   hd_predictor *predictor;
-  if (argc < 2) {
-    fprintf(stderr, "usage: inference RUN [FILE.png...]     RUN: the folder of a run that was trained on pictures\n");
-    return 2;
-  }
-  if (hd_ctx_create(&ctx) != HD_OK)
+  if (argc < 2)
+    fputs("usage: inference RUN [FILE.png...]     RUN: the folder of a run that was trained on pictures\n", stderr);
+  if (argc < 2 || hd_ctx_create(&ctx) != HD_OK)
     return 2;
   hd_status status = hd_predictor_create(&predictor, ctx, argv[1], NULL);
   if (status == HD_OK) {

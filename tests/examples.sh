@@ -62,9 +62,9 @@ check "one seed, one result" shows set_seed 'the same seed gives the same weight
 "$BUILDDIR/examples/squares" 10000 >squares.out 2>&1
 result $? "squares runs" "$(cat squares.out)"
 check "it sums ten thousand squares" shows squares ' is 333283335000$'
-for count in 0 -1 3000001 9x 99999999999999999999; do
-  "$BUILDDIR/examples/squares" "$count" >count.out 2>&1
-  check "a count of $count is refused by a line of usage" test "$? $(grep -c '^usage: squares' count.out)" = "2 1"
+for terms in 0 -1 3000001 9x 99999999999999999999; do
+  "$BUILDDIR/examples/squares" "$terms" >count.out 2>&1
+  check "a count of $terms is refused by a line of usage" test "$? $(grep -c '^usage: squares' count.out)" = "2 1"
 done
 
 "$BUILDDIR/examples/files" "$SRCDIR/examples/files.c" none "$SRCDIR/README.md" >files.out 2>&1

@@ -185,7 +185,7 @@ small() {
   says m.yaml "one output" "mse" "found 10" "out: 1"
   model m 10 cross_entropy
   fails 1 train --model m.yaml --data floats
-  says "class labels" "float targets" "loss: mse"
+  says "class labels" "are floats" "loss: mse"
   model m 3 huber
   fails 1 train --model m.yaml --data floats
   says "2 outputs" "found 3" "out: 2"

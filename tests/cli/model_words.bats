@@ -107,7 +107,7 @@ words() { printf '%s\n' "model: words" "input: data" "layers:" "  - fc1: {op: li
   classes mine.csv
   printf '%s\n' "model: m" "input: [2]" "layers:" "  - fc: {op: linear, out: 3}" "loss: cross_entropy" >m.yaml
   fails 1 train --model m.yaml --data sums.csv
-  says "class labels" "float targets" "--loss mse"
+  says "class labels" "are floats" "--loss mse"
   fails 1 train --model m.yaml --data mine.csv --loss mse
   says "expected numbers for the loss" "--loss cross_entropy"
   fails 1 train --model cnn --data mine.csv

@@ -527,7 +527,7 @@ EOF
 
 @test "a built-in model that needs its recipe's transforms names the recipe" {
   fails 1 train $TINY --model mnist-99
-  says "expected the input 1x28x28" "found input 1x24x24" "use --recipe mnist-99"
+  says "expected the input 1x28x28" "mnist-99, which takes 1x24x24" "use --recipe mnist-99"
   fails 1 train $TINY --model cifar-94 # grey images become no colours
   no says "--recipe"
   fails 1 train $TINY --model mnist-99 --transforms '[centre_crop: 20, to_float]'
