@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "kernel/kernel.h"
 #include "platform/clock.h"
@@ -96,9 +97,12 @@ static double peak_gflops(const char *isa) {
 }
 
 static float *floats(int64_t count, float scale) {
-  float *p = aligned_alloc(64, (size_t)(count * 4 + 63) / 64 * 64);
+  const size_t large = 2 << 20, line = (size_t)count * 4 < large ? 64 : large, bytes = (size_t)count * 4;
+  float *p = aligned_alloc(line, (bytes + line - 1) / line * line);
   if (!p)
     exit(1);
+  if (line == large)
+    madvise(p, bytes, MADV_HUGEPAGE); /* as a run's weights are */
   for (int64_t i = 0; i < count; i++)
     p[i] = scale * ((float)((i * 2654435761u) % 1000) - 500) / 500;
   return p;
@@ -118,7 +122,11 @@ static void run_layer(void *self) {
   l->table->run[l->op](&l->call);
 }
 
-static int64_t padded(int64_t n) { return (n + 15) / 16 * 16; }
+/* The stride of rows of n floats (hd__value_stride). */
+static int64_t padded(int64_t n) {
+  const int64_t whole = (n + 15) / 16 * 16;
+  return whole % 256 ? whole : whole + 16;
+}
 
 static void bench_layer(const hd_kernels *table, hd_op op, const char *name, int32_t in, int32_t out, int64_t rows,
                         double peak) {
@@ -327,8 +335,9 @@ static void bench_reduction(const hd_kernels *table, int64_t count, int32_t shar
 static void bench_table(const hd_kernels *table) {
   static const struct {
     int32_t in, out, rows;
-  } layers[] = {{1600, 128, 4}, {1600, 128, 8}, {1600, 128, 16}, {1600, 128, 64}, {784, 128, 16},
-                {784, 10, 4},   {784, 10, 16},  {784, 10, 64},   {128, 10, 16}};
+  } layers[] = {{1600, 128, 4}, {1600, 128, 8}, {1600, 128, 16}, {1600, 128, 64},  {784, 128, 16},
+                {784, 10, 4},   {784, 10, 16},  {784, 10, 64},   {128, 10, 16},    {128, 128, 64},
+                {512, 512, 64}, {512, 512, 32}, {2048, 2048, 4}, {2048, 2048, 32}, {2048, 2048, 64}};
   double peak = peak_gflops(table->name);
   printf("%-8s FMA in registers: %.1f GFLOP/s\n", table->name, peak);
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
@@ -341,6 +350,9 @@ static void bench_table(const hd_kernels *table) {
   bench_form(table, 784, 10, 64, 16, peak);
   bench_form(table, 128, 10, 64, 16, peak);
   bench_form(table, 1600, 128, 256, 16, peak);
+  bench_form(table, 128, 128, 64, 16, peak);
+  bench_form(table, 512, 512, 64, 16, peak);
+  bench_form(table, 2048, 2048, 64, 16, peak);
   bench_loss(table, 10, 64);
   bench_loss(table, 100, 64);
   bench_update(table, HD_OP_sgd, "sgd", 4096, 0);

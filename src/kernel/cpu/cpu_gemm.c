@@ -17,14 +17,20 @@
 enum { GROUPS = GEMM_GROUPS, FILL = GEMM_FILL };
 enum { MAX_ROWS = 12, WIDTH = 16 * GROUPS, PART_STEPS = 384, SLAB_ROWS = 384 };
 
+/* Rows of b that lie a page or so apart share few sets of the caches, and no processor fetches them ahead: from this
+ * distance and size on parts are shorter, and the next panel's rows are fetched while this one's are used. */
+enum { FAR_STEP = 256, FAR_ELEMS = 512 << 10, FAR_STEPS = 128 };
+
 /* One panel of c for one part of the sum. */
 typedef struct panel {
   const float *a, *b;
   int64_t a_row, a_step, b_step, steps;
   float *c;
   int64_t c_row, rows;
-  int groups, left; /* columns in the last group */
-  int first;        /* the chains begin here */
+  int groups, left;   /* columns in the last group */
+  int first;          /* the chains begin here */
+  const float *ahead; /* the panel that is next reads from here on: a line of each row is fetched in a step */
+  int64_t ahead_step;
 } panel;
 
 G16 int max_rows(int groups) { return FILL / groups < MAX_ROWS ? FILL / groups : MAX_ROWS; }
@@ -79,13 +85,19 @@ G16 void step(g16 (*acc)[GROUPS], const float *a, int64_t a_row, const float *b,
 /* Rows i .. i + rows - 1; both counts are constants where this is inlined. */
 G16 void block(const panel *p, int64_t i, int rows, int groups) {
   const int64_t a_row = p->a_row, a_step = p->a_step, b_step = p->b_step;
-  const float *a = p->a + i * a_row, *b = p->b;
+  const float *a = p->a + i * a_row, *b = p->b, *ahead = p->ahead + i / rows % groups * 16;
   float *c = p->c + i * p->c_row;
   const int left = p->left;
   g16 acc[MAX_ROWS][GROUPS];
   begin(acc, p, c, rows, groups);
-  for (int64_t s = p->steps; s > 0; s--, a += a_step, b += b_step)
-    step(acc, a, a_row, b, left, rows, groups);
+  if (p->ahead_step > 0)
+    for (int64_t s = p->steps; s > 0; s--, a += a_step, b += b_step, ahead += p->ahead_step) {
+      __builtin_prefetch(ahead, 0, 2);
+      step(acc, a, a_row, b, left, rows, groups);
+    }
+  else
+    for (int64_t s = p->steps; s > 0; s--, a += a_step, b += b_step)
+      step(acc, a, a_row, b, left, rows, groups);
   UNROLL
   for (int r = 0; r < rows; r++) {
     float *row = c + r * p->c_row;
@@ -202,14 +214,16 @@ static void run_part(const hd_gemm *g, panel *p) {
 }
 
 /* Rows i .. i + rows - 1, steps s .. s + steps - 1 of their sums. */
-static void run_steps(const hd_gemm *g, int64_t i, int64_t rows, int64_t s, int64_t steps) {
+static void run_steps(const hd_gemm *g, bool far, int64_t i, int64_t rows, int64_t s, int64_t steps) {
   const int64_t all = (g->n + 15) / 16;
   int64_t group = 0;
   for (int64_t panels = (all + GROUPS - 1) / GROUPS; panels > 0; panels--) {
     const int groups = (int)((all - group + panels - 1) / panels);
     const int64_t j = 16 * group, left = g->n - j - 16 * (groups - 1);
+    const bool last = panels == 1 && s + steps == g->k;
+    const float *b = g->b + s * g->b_step + j * g->b_column;
     panel p = {.a = g->a + i * g->a_row + s * g->a_step,
-               .b = g->b + s * g->b_step + j * g->b_column,
+               .b = b,
                .a_row = g->a_row,
                .a_step = g->a_step,
                .b_step = g->b_step,
@@ -219,7 +233,11 @@ static void run_steps(const hd_gemm *g, int64_t i, int64_t rows, int64_t s, int6
                .rows = rows,
                .groups = groups,
                .left = left < 16 ? (int)left : 16,
-               .first = s == 0};
+               .first = s == 0,
+               .ahead = last         ? b
+                        : panels > 1 ? b + 16 * groups * g->b_column
+                                     : g->b + (s + steps) * g->b_step,
+               .ahead_step = far && !last ? g->b_step : 0};
     run_part(g, &p);
     group += groups;
   }
@@ -229,10 +247,12 @@ void HD_SYM(gemm)(const hd_gemm *g) {
   int64_t i = 0;
   for (int64_t slabs = (g->m + SLAB_ROWS - 1) / SLAB_ROWS; slabs > 0; slabs--) {
     const int64_t rows = (g->m - i + slabs - 1) / slabs;
+    const bool far = g->b_column == 1 && g->b_step >= FAR_STEP && g->k * g->n >= FAR_ELEMS && rows > MAX_ROWS;
+    const int64_t most = far ? FAR_STEPS : PART_STEPS;
     int64_t s = 0;
-    for (int64_t parts = (g->k + PART_STEPS - 1) / PART_STEPS; parts > 0; parts--) {
+    for (int64_t parts = (g->k + most - 1) / most; parts > 0; parts--) {
       const int64_t steps = (g->k - s + parts - 1) / parts;
-      run_steps(g, i, rows, s, steps);
+      run_steps(g, far, i, rows, s, steps);
       s += steps;
     }
     i += rows;
