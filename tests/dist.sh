@@ -3,12 +3,14 @@
 # made of a clone; and what states the version or the soname agrees.
 . "$SRCDIR/tests/tap.sh"
 unset MAKEFLAGS MAKELEVEL
-version=$(sed -n 's/^AC_INIT(\[heddle\], \[\([0-9.]*\)\].*/\1/p' "$SRCDIR/configure.ac")
-newest=$(sed -n 's/^## \([0-9.]*\) - [0-9-]*$/\1/p' "$SRCDIR/CHANGELOG.md" | head -n 1)
+version=$(sed -n 's/^AC_INIT(\[heddle\], \[\([0-9.]*\(-dev\)\{0,1\}\)\].*/\1/p' "$SRCDIR/configure.ac")
+# Until it is released a version has "-dev" behind it, and no date in the list of changes.
+newest=$(sed -n 's/^## \([0-9.]*\) - [0-9-]*$/\1/p; s/^## \([0-9.]*\) - not released yet$/\1-dev/p' \
+  "$SRCDIR/CHANGELOG.md" | head -n 1)
 [ -n "$version" ] && [ "$version" = "$newest" ]
 result $? "CHANGELOG.md begins with the version of configure.ac" "expected $version, found $newest"
 
-debian=$(sed -n '1s/^heddle (\([0-9.]*\)-.*/\1/p' "$SRCDIR/debian/changelog")
+debian=$(sed -n '1s/~/-/; 1s/^heddle (\([0-9.]*\(-dev\)\{0,1\}\)-.*/\1/p' "$SRCDIR/debian/changelog")
 [ "$version" = "$debian" ]
 result $? "and so does debian/changelog" "expected $version, found $debian"
 

@@ -38,9 +38,9 @@ is() { # NAME CODE PATTERN: the exit code, and what was said
 }
 
 echo 1000 >user
-gone scdoc jq
+gone scdoc valgrind
 deps --yes
-is "without root or sudo optional packages are named and left out" 0 '^install-deps: left out.* scdoc jq ('
+is "without root or sudo optional packages are named and left out" 0 '^install-deps: left out.* scdoc valgrind ('
 gone scdoc libyaml-dev
 deps --yes
 is "what is needed is missed" 1 'expected root or sudo, found neither.* libyaml-dev scdoc'
@@ -50,7 +50,7 @@ is "--check reports it" 1 '^missing: libyaml-dev$'
 gone scdoc
 deps --check
 is "--check succeeds where only optional packages are missing" 0 '^missing: scdoc$'
-gone openmpi-bin jq
+gone openmpi-bin valgrind
 deps --check
 is "the tests need runs over several hosts too" 0 '^missing: openmpi-bin$'
 deps --check --build --mpi
@@ -76,15 +76,15 @@ END
 deps --yes
 is "so where sudo is refused" 0 'left out.* scdoc '
 echo 0 >user
-gone scdoc jq bats
+gone scdoc valgrind bats
 : >offline
 deps --yes
-is "so where there is no network" 0 'left out.* bats scdoc jq ('
+is "so where there is no network" 0 'left out.* bats scdoc valgrind ('
 gone scdoc libyaml-dev
 : >offline
 deps --yes
 is "but not where something needed is missing" 1 'ask an administrator to install: libyaml-dev scdoc'
-gone scdoc jq libyaml-dev
+gone scdoc valgrind libyaml-dev
 echo scdoc >unknown
 deps --yes
 is "an unknown package alone is left out" 0 'left out.*: scdoc ('

@@ -203,9 +203,13 @@ int bench_loader(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 
 /* ---- allreduce and rpc: start this command again as the ranks; rank 0 prints ---- */
 
-int bench_procs(const hd_config *config) {
-  const int procs = (int)hd_config_get_int(config, HD_OPT_PROCS);
-  return procs > 1 ? procs : 2;
+int bench_procs(const hd_config *config) { return (int)hd_config_get_int(config, HD_OPT_PROCS); }
+
+/* Makes the ranks that exchange. */
+static hd_status start_ranks(int *rank, hd_ctx *ctx, const hd_config *config) {
+  if (bench_procs(config) < 2)
+    return hd_ctx_fail(ctx, HD_E_USAGE, "--procs: expected 2 or more ranks to exchange, found 1");
+  return hd_spawn(rank, ctx, bench_procs(config));
 }
 
 static void print_allreduce(const hd_bench_allreduce_result *r) {
@@ -230,7 +234,7 @@ int bench_allreduce(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   int32_t rank;
   hd_group *group;
   hd_bench_allreduce_result result = {.struct_bytes = sizeof result};
-  hd_status status = hd_spawn(&rank, ctx, bench_procs(config));
+  hd_status status = start_ranks(&rank, ctx, config);
   if (rank < 0 || status != HD_OK)
     return status;
   CLI_TRY(hd_group_init(&group, ctx, NULL));
@@ -262,7 +266,7 @@ int bench_rpc(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   int32_t rank;
   hd_group *group;
   hd_bench_rpc_result result = {.struct_bytes = sizeof result};
-  hd_status status = hd_spawn(&rank, ctx, bench_procs(config));
+  hd_status status = start_ranks(&rank, ctx, config);
   if (rank < 0 || status != HD_OK)
     return status;
   CLI_TRY(hd_group_init(&group, ctx, NULL));

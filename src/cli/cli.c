@@ -482,6 +482,8 @@ int cli_run(const cli_command *command, int argc, char **argv) {
   int code = hd_ctx_create(&ctx);
   if (code == HD_OK)
     code = hd_config_create(&config, ctx);
+  if (code == HD_OK && command->procs)
+    code = hd_config_set(config, ctx, "procs", command->procs);
   if (code == HD_OK)
     code = parse_and_run(command, ctx, config, argc, argv);
   code = cli_report(ctx, code);

@@ -240,7 +240,7 @@ const cli_command cli_summary = {.name = "summary",
                                                                   "accumulate",     "transforms", "eval-transforms",
                                                                   "centered",       "data",       "data-dir",
                                                                   "label",          "header",     "loss",
-                                                                  "json",           NULL},
+                                                                  "allow-empty",    "json",       NULL},
                                  .extra = extra,
                                  .remedy = "use --model NAME or --model FILE.yaml",
                                  .run = run};

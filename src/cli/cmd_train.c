@@ -330,8 +330,8 @@ static void print_end(const hd_report *r, const char *page) {
     cli_print("%-4s %-10s \t%.6g\n", isnan(r->val_metric) ? "test" : "val", r->metric,
               isnan(r->val_metric) ? r->test_metric : r->val_metric);
   if (r->skipped >= 0)
-    cli_print("skipped         \t%s for training and %s for testing, which could not be read\n",
-              cli_grouped(r->skipped), cli_grouped(r->test_skipped));
+    cli_print("skipped         \t%s for training%s and %s for testing, which could not be read\n",
+              cli_grouped(r->skipped), r->val_samples > 0 ? " or validation" : "", cli_grouped(r->test_skipped));
   if (r->steps > r->resumed_step)
     cli_print("trained         \t%s%s%s in %.2f s, %s samples/s\n",
               r->resumed_step ? cli_grouped(r->steps - r->resumed_step) : "", r->resumed_step ? " of " : "",

@@ -237,6 +237,13 @@ END
     awk '{ exit !($1 > 0 && $2 > $1 && $3 > 0) }'
 }
 
+@test "bench allreduce and rpc refuse a single rank" {
+  for what in allreduce rpc; do
+    fails 2 bench $what --procs 1
+    says "--procs" "2 or more"
+  done
+}
+
 @test "bench rpc: calls between two ranks, by size, and calls a second" {
   bench rpc
   [ "$(json_get ranks <out)" = 2 ]

@@ -315,6 +315,7 @@ learn() {
   [ "$(json_get notes.0 <out)" = "photos: 1 of 11 classes has no training samples: 10 'none'" ]
   printf 'model: m\ninput: [3, 32, 32]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 11}\n' >m.yaml
   fails 1 train --model m.yaml --data photos --max-steps 2
+  "$HEDDLE" summary --model m.yaml --data photos --allow-empty >out
   "$HEDDLE" train --model m.yaml --data photos --allow-empty --max-steps 2 --out r >out
   grep -q "^photos: 1 of 11 classes has no training samples: 10 'none'$" out
   "$HEDDLE" eval r >out

@@ -764,6 +764,10 @@ EXPLODING="--optimizer sgd --lr 1e6 --weight-decay 1e6"
   [ "$(cd r && echo step-*)" = "step-1 step-2 step-3" ]
   fails 1 train --resume r
   says "step 4" "lower --lr" "--init r/last/model.safetensors"
+  # A gradient of 0, of a column of one value, by a root of 0.
+  { echo a,b,label; for i in {1..40}; do echo "$i,7,$((i % 2))x"; done; } >t.csv
+  fails 1 train --model linear --data t.csv --eps 0 --out z
+  says "step 1" "--eps above 0"
   [ "$(readlink r/last)" = step-3 ]
   "$HEDDLE" train $TINY --init r/last/model.safetensors --lr 0 --weight-decay 0 >out
   [ "$(digest_of out)" = "$("$HEDDLE" digest r)" ]

@@ -106,6 +106,16 @@ verify() {
   grep -q '^refuted .*losses.bin: expected SHA-256 .*found fewer steps' out
 }
 
+@test "a run that went on after its certificate is refuted with the way out" {
+  train --out r
+  "$HEDDLE" certify r >/dev/null
+  "$HEDDLE" train --resume r --max-steps 400 >out
+  verify 3 r
+  grep -q '^refuted r/run.json: max-steps: .*; if the run went on since, certify it again$' out
+  "$HEDDLE" certify r >/dev/null
+  verify 0 r
+}
+
 @test "several ranks verify: one verdict, one draw, no rank left waiting" {
   train --out r --save-every 5 --keep 99
   "$HEDDLE" certify r >/dev/null

@@ -198,11 +198,13 @@ EOF
     [ "$(json_get steps <out)" = 40 ]
     "$HEDDLE" train --resume s --max-steps 1000 --json >out
     grep -q '^ended early' out
+    no grep -q '^--patience goes by' out
     [ "$(json_get steps <out)" = 40 ]
     rm -r s
   done
   "$HEDDLE" train --model simplenet --data "$FEW" --epochs 4 --batch 1920 --lr 0 --patience 1 --json >out
   grep -q '^ended early: no lower test loss for 1 epoch$' out
+  grep -q '^--patience goes by the test set' out
   [ "$(json_get steps <out)" = 4 ]
 }
 

@@ -198,7 +198,9 @@ static void test_generated(void) {
      "choices with a dash and a plus");
   char version[32];
   snprintf(version, sizeof version, "%d.%d.%d", HD_VERSION_MAJOR, HD_VERSION_MINOR, HD_VERSION_PATCH);
-  is_str(version, hd_version(), "the version in numbers");
+  const size_t digits = strlen(version);
+  ok(!strncmp(version, hd_version(), digits) && (!hd_version()[digits] || hd_version()[digits] == '-'),
+     "the version in numbers");
   ok(hd_version_number() == HD_VERSION_NUMBER && HD_VERSION_AT(1, 2, 3) > HD_VERSION_AT(1, 1, 999), "which compare");
 }
 

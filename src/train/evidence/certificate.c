@@ -196,7 +196,7 @@ static hd_status data_of(json_t **out, hd_ctx *ctx, const json_t *record, const 
                     run);
   HD_TRY(hd_config_create(&config, ctx));
   HD_TRY(hd__certificate_data(&data, ctx, record, config));
-  HD_TRY(hd__record_check_data(ctx, record, data, run));
+  HD_TRY(hd__record_check_data(ctx, record, data, "", run));
   HD_TRY(hd__data_sha256(hex, ctx, data));
   json_t *list = json_array();
   for (int i = 0; i < HD_DATA_PARTS; i++)

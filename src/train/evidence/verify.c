@@ -235,8 +235,9 @@ static hd_status check_record(verify *v, const char *folder) {
   if (hd__checkpoint_record(&record, &quiet, folder) != HD_OK)
     decide(v, HD_REFUTED, 0, "%.900s", quiet.message);
   else if (hd__compare_records(what, sizeof what, v->certificate, record, folder == v->run))
-    decide(v, HD_REFUTED, 0, "%s/run.json: %s", folder, what);
-  else if (hd__record_check_data(&quiet, record, v->data, folder) != HD_OK)
+    decide(v, HD_REFUTED, 0, "%s/run.json: %s%s", folder, what,
+           folder == v->run ? "; if the run went on since, certify it again" : "");
+  else if (hd__record_check_data(&quiet, record, v->data, "", folder) != HD_OK)
     decide(v, HD_REFUTED, 0, "%.900s", quiet.message);
   return HD_OK;
 }

@@ -120,17 +120,17 @@ static int64_t next_stop(const hd_session *s) {
 static hd_status not_finite(hd_session *s, hd_ctx *ctx) {
   char what[256], last[HD_PATH_BYTES];
   long long step = (long long)s->run.counters.step + 1;
+  const bool divides =
+      hd__config_given(s->run.config, HD_OPT_EPS) && hd_config_get_real(s->run.config, HD_OPT_EPS) == 0; /* 0 by 0 */
+  const char *remedy = divides ? "an --eps above 0" : "a lower --lr or --clip-grad-norm";
   snprintf(what, sizeof what, "%.255s", ctx->message);
   HD_TRY(hd__session_await_save(s, ctx));
   HD_TRY(hd__file_join(last, ctx, s->checkpoints.folder, "last/model.safetensors"));
   if (!hd__file_exists(last))
-    return hd__fail(ctx, HD_E_NOTFINITE,
-                    "step %lld: %s; nothing was saved: lower --lr or use --clip-grad-norm, and start again", step,
-                    what);
+    return hd__fail(ctx, HD_E_NOTFINITE, "step %lld: %s; nothing was saved: start again with %s", step, what, remedy);
   return hd__fail(ctx, HD_E_NOTFINITE,
-                  "step %lld: %s; start a new run with a lower --lr, or with --clip-grad-norm, from the last good "
-                  "weights: --init %.500s",
-                  step, what, last);
+                  "step %lld: %s; start a new run with %s, from the last good weights: --init %.500s", step, what,
+                  remedy, last);
 }
 
 /* Adds to the message how to continue: the steps since the last checkpoint were lost with the device's memory. */
@@ -241,6 +241,13 @@ static void note_patience_ended(hd_session *s) {
   note(s, text);
 }
 
+/* A run that ends by its test set has chosen its number of steps by it. */
+static void note_patience_on_test(hd_session *s) {
+  if (s->run.settings->patience > 0 && s->input.val.count == 0)
+    note(s,
+         "--patience goes by the test set, so the test score is of a run chosen by it; --val-split 0.1 keeps it apart");
+}
+
 /* Of the run, or of a group of parameters. */
 static void note_constant_momentum(hd_session *s) {
   bool constant = false;
@@ -327,6 +334,7 @@ static hd_status train(hd_session *s, hd_ctx *ctx) {
     note_spare_scores(s);
     note_lone_numbers(s);
     note_constant_momentum(s);
+    note_patience_on_test(s);
   }
   HD_TRY(train_until(s, ctx, s->run.steps_in_all));
   HD_TRY(hd__stages_note(s, ctx));

@@ -572,7 +572,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   HD_TRY(count_all_cpus(s, ctx));
   HD_TRY(hd__session_data(&s->input.data, ctx, s->run.config, &s->run.network));
   if (resumes)
-    HD_TRY(hd__record_check_data(ctx, s->run.record, s->input.data, s->run.settings->resume));
+    HD_TRY(hd__record_check_data(ctx, s->run.record, s->input.data, "--resume ", s->run.settings->resume));
   HD_TRY(hd__input_map_adopt(s->report.input_note, sizeof s->report.input_note, ctx, s->run.config, &s->run.network,
                              s->input.data, s->compute.kernels));
   HD_TRY(make_feeds(s, ctx));

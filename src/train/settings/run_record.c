@@ -348,7 +348,8 @@ bool hd__record_has_sums(const json_t *record, const uint64_t sum[HD_DATA_PARTS]
   return same;
 }
 
-hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data *data, const char *folder) {
+hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data *data, const char *option,
+                                const char *folder) {
   static const char *const part[HD_DATA_PARTS] = {"training samples", "training labels", "test samples", "test labels"};
   for (int i = 0; i < HD_DATA_PARTS; i++) {
     char found[24];
@@ -356,7 +357,7 @@ hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data
     const char *expected = sum_at(found, &same, record, i, hd__data_checksums(data)[i]);
     if (!same)
       return hd__fail(ctx, HD_E_USAGE,
-                      "--resume %s: expected %s with checksum %s as in that run, found %s in %s; give the same --data",
+                      "%s%s: expected %s with checksum %s as in that run, found %s in %s; give the same --data", option,
                       folder, part[i], expected ? expected : "(none recorded)", found, hd__data_name(data));
   }
   const json_t *names = json_object_get(json_object_get(record, "data"), "class_names");
@@ -365,16 +366,14 @@ hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data
   json_decref(names_now);
   if (!named)
     return hd__fail(ctx, HD_E_USAGE,
-                    "--resume %s: expected the class names of that run, found others in %s; give the same --data",
+                    "%s%s: expected the class names of that run, found others in %s; give the same --data", option,
                     folder, hd__data_name(data));
   const json_t *features = json_object_get(json_object_get(record, "data"), FEATURES);
   json_t *now = hd__data_features(data) ? hd__features_json(hd__data_features(data)) : NULL;
   const bool same = features ? json_equal(features, now) : !now || hd__data_has_first_rules(data);
   json_decref(now);
   if (!same)
-    return hd__fail(ctx, HD_E_USAGE,
-                    "--resume %s: expected the columns of that run, found others in %s; give the same "
-                    "--data",
-                    folder, hd__data_name(data));
+    return hd__fail(ctx, HD_E_USAGE, "%s%s: expected the columns of that run, found others in %s; give the same --data",
+                    option, folder, hd__data_name(data));
   return HD_OK;
 }

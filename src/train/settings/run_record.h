@@ -26,8 +26,10 @@ hd_status hd__record_take_rules(hd_config *config, hd_ctx *ctx, const json_t *re
  * model's name; the message names the first that differs. */
 HD_TOOLS_API hd_status hd__record_check_settings(hd_ctx *ctx, const json_t *record, const hd_config *config, int but);
 
-/* Checks that the data is the run's: compares checksums. */
-hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data *data, const char *folder);
+/* Checks that the data is the run's: compares checksums. A message begins with `option`, which is "--resume " or empty,
+ * and the folder. */
+hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data *data, const char *option,
+                                const char *folder);
 
 /* Whether these are the checksums of the run's data. */
 HD_TOOLS_API bool hd__record_has_sums(const json_t *record, const uint64_t sum[HD_DATA_PARTS]);
