@@ -244,8 +244,8 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
     cli_complain("report expects the folder of a run, found none; see heddle report --help");
     return CLI_USAGE;
   }
-  for (int i = 0; asked.follow && i < 3; i++)
-    sigaction((const int[]){SIGINT, SIGTERM, SIGHUP}[i], &(struct sigaction){.sa_handler = on_signal}, NULL);
+  if (asked.follow)
+    cli_catch_signals(on_signal);
   const int code = write_all(&r, path, ctx, count, operand, fd);
   if (code == CLI_OK)
     print(&r, path, cli_wants_json(config));
