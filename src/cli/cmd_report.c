@@ -1,7 +1,6 @@
 /* heddle report: runs as a page, and its figures as files. With --follow the page is written again whenever a run's
  * files change, until no run continues. */
 #include <errno.h>
-#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -1,6 +1,5 @@
 /* heddle sweep: many runs side by side, their progress, and the tables. Under mpirun each process is a worker of its
  * own, and rank 0 alone prints. */
-#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -2,7 +2,6 @@
 #include "cli/report.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 const char *report_value(const report *r, int run, const char *key) {

@@ -2,7 +2,6 @@
  * random, odd and large shapes; contents with zeros, with NaN and infinities; rows split over several calls; results
  * over inputs where that is allowed. Seeds are fixed: a failure names its case and can be run again alone. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

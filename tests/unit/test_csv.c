@@ -2,8 +2,6 @@
  * number. */
 #include "scratch.h"
 
-#include <stdint.h>
-
 #include "comma_locale.h"
 #include "data_trial.h"
 

@@ -8,7 +8,6 @@
 #include "base/digest.h"
 #include "base/safetensors.h"
 #include "exec/weight_store.h"
-#include "platform/file.h"
 #include "train/checkpoint/checkpoint.h"
 
 enum { ROOM = 4096 };

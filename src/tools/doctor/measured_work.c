@@ -7,7 +7,6 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "platform/clock.h"

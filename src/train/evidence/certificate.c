@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 #include "base/json_text.h"
 #include "base/number.h"
-#include "base/version.h"
 #include "data/loader/skipped_samples.h"
 #include "heddle/evidence.h"
 #include "heddle/session.h"
