@@ -102,7 +102,8 @@ EXTRA_DIST += tests/museum/museum_files.py tests/museum/museum_heddle.py tests/m
 EXTRA_DIST += $(cli_tests) $(script_tests) $(bits_tests) $(rare_tests) tests/mpi_lib.sh tests/bits/experiments.sh \
   tests/bits/hosts_lib.sh \
   tests/tap.h tests/tap.sh tests/timed-driver \
-  tests/scratch.h tests/cli/run-bats tests/cli/cli.bash tests/cli/ranks.bash tests/golden/networks.json
+  tests/scratch.h tests/refused_calls.h tests/unit/rank_scene.h tests/cli/run-bats tests/cli/cli.bash \
+  tests/cli/ranks.bash tests/golden/networks.json
 
 # Programs of several files.
 kernel_case = tests/op/kernel_case.c tests/op/kernel_case.h tests/op/guarded.c tests/op/guarded.h

@@ -211,21 +211,14 @@ static void test_no_memory(void) {
                                    .len = len,
                                    .get = get};
     hd_ctx *ctx;
-    int wrong = 0;
-    long count = 0;
     hd_data *data = NULL;
     hd_ctx_create(&ctx);
     hd_data_add(ctx, &custom);
     hd__data_close(open_mine(ctx, (hd_cache_choice)(2 * kind)));
     held before = held_now();
-    for (count = 0; !data && count < 2000; count++) {
-      hd__alloc_fail_after(count);
-      data = open_mine(ctx, (hd_cache_choice)(2 * kind));
-      hd__alloc_fail_after(-1);
-      wrong += !data && !strstr(hd_ctx_message(ctx), "memory");
-    }
-    ok(data && wrong == 0 && hd__skips_count(hd__data_train(data)) == (kind == 2 ? 0 : 3),
-       "each of %ld failed allocations is reported", count - 1);
+    survives_no_memory((data = open_mine(ctx, (hd_cache_choice)(2 * kind))) ? HD_OK : HD_E_NOMEM, true, ctx, "memory",
+                       1, "an opening");
+    ok(data && hd__skips_count(hd__data_train(data)) == (kind == 2 ? 0 : 3), "the bad samples are skipped");
     hd__data_close(data);
     holds_same(before, "they leave nothing behind");
     hd_ctx_destroy(ctx);
@@ -258,16 +251,7 @@ static void test_look(void) {
   ok(!look && strstr(hd_ctx_message(ctx), "tape 17 is torn"), "and says why");
   set(config, ctx, "on-error", "skip");
   held before = held_now();
-  hd_status status = HD_E_NOMEM;
-  long count = 0;
-  int wrong = 0;
-  for (; status != HD_OK && count < 2000; count++) {
-    hd__alloc_fail_after(count);
-    status = hd_data_look_create(&look, ctx, config);
-    hd__alloc_fail_after(-1);
-    wrong += status != HD_OK && (look || !strstr(hd_ctx_message(ctx), "memory"));
-  }
-  ok(status == HD_OK && wrong == 0, "each of %ld failed allocations of a look is reported", count - 1);
+  survives_no_memory(hd_data_look_create(&look, ctx, config), !look, ctx, "memory", 1, "a look");
   if (look) {
     const hd_data_facts *f = hd_data_look_facts(look);
     ok(f->samples[0] == SAMPLES && f->samples[1] == TESTS && f->bytes[0] == SAMPLES * PIXELS && f->classes == 10 &&
@@ -282,13 +266,7 @@ static void test_look(void) {
       snprintf(why, sizeof why, "tape %d is torn", (int)bad[i]);
       ok(f->bad[i].part == i / 3 && f->bad[i].sample == bad[i] && strstr(f->bad[i].why, why), "which is %s", why);
     }
-    for (count = 0, status = HD_E_NOMEM, wrong = 0; status != HD_OK && count < 2000; count++) {
-      hd__alloc_fail_after(count);
-      status = hd_data_look_sheet(look, ctx, in_scratch("sheet.png"));
-      hd__alloc_fail_after(-1);
-      wrong += status != HD_OK && !strstr(hd_ctx_message(ctx), "memory");
-    }
-    ok(status == HD_OK && wrong == 0, "each of %ld failed allocations of a sheet is reported", count - 1);
+    survives_no_memory(hd_data_look_sheet(look, ctx, in_scratch("sheet.png")), true, ctx, "memory", 1, "a sheet");
     is_int(hd_data_look_sheet(look, ctx, in_scratch("nowhere/sheet.png")), HD_E_IO, "a sheet goes where it can go");
     hd_data_look_destroy(look);
   }
