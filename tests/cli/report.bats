@@ -93,7 +93,8 @@ EOS
   page report.html
   has report.html '2 runs' '<th class="">lr</th>' 'data-name="a"' 'data-name="b"' 'training time' 'class="curve c1 d0"'
   no grep -q '<th class="">batch</th>' report.html
-  [ -s f/loss.svg ] && [ -s f/time-accuracy.svg ]
+  [ -s f/loss.svg ]
+  [ -s f/time-accuracy.svg ]
   cp report.html kept
   "$HEDDLE" report runs -o all.html >out
   cmp all.html kept
@@ -149,7 +150,8 @@ EOS
   ln -sf ../secret r/wrong.png
   ln -sf ../secret r/report.html
   "$HEDDLE" report r >out
-  [ ! -L r/report.html ] && [ "$(cat secret)" = secret ]
+  [ ! -L r/report.html ]
+  [ "$(cat secret)" = secret ]
   no grep -q 'data:image' r/report.html
   ln -s r/report.html link.html
   "$HEDDLE" report r -o link.html >out
