@@ -103,7 +103,7 @@ EXTRA_DIST += $(cli_tests) $(script_tests) $(bits_tests) $(rare_tests) tests/mpi
   tests/bits/hosts_lib.sh \
   tests/tap.h tests/tap.sh tests/timed-driver \
   tests/scratch.h tests/refused_calls.h tests/unit/rank_scene.h tests/cli/run-bats tests/cli/cli.bash \
-  tests/cli/ranks.bash tests/golden/networks.json
+  tests/cli/mpi.bash tests/cli/ranks.bash tests/unit/made_up_files.h tests/golden/networks.json
 
 # Programs of several files.
 kernel_case = tests/op/kernel_case.c tests/op/kernel_case.h tests/op/guarded.c tests/op/guarded.h

@@ -160,7 +160,8 @@ EOS
   grep -q '^<!doctype html>' out
 }
 
-@test "--follow writes the page while a run goes on, and ends with it" {
+# follow: a run in r whose page is written; the process that writes it is $follower.
+follow() {
   start $TINY --epochs 100000 --max-steps 1000000 --log-every 1 --out r
   await_line 'step 1:'
   "$HEDDLE" report r --follow >followed 2>err2 9<&- &
@@ -169,6 +170,10 @@ EOS
     kill -0 "$follower" || { cat err2; return 1; }
     await_line 'step [0-9]*:'
   done
+}
+
+@test "--follow writes the page while a run goes on, and ends with it" {
+  follow
   has r/report.html 'the run is running'
   kill "$CHILD"
   finish
@@ -181,14 +186,7 @@ EOS
 }
 
 @test "--follow ends when the run's process is gone, or with a signal" {
-  start $TINY --epochs 100000 --max-steps 1000000 --log-every 1 --out r
-  await_line 'step 1:'
-  "$HEDDLE" report r --follow >followed 2>err2 9<&- &
-  follower=$!
-  while ! grep -q 'http-equiv="refresh"' r/report.html 2>/dev/null; do
-    kill -0 "$follower" || { cat err2; return 1; }
-    await_line 'step [0-9]*:'
-  done
+  follow
   kill -TERM "$follower"
   code=0
   wait "$follower" || code=$?

@@ -3,31 +3,8 @@
 
 #include <limits.h>
 
+#include "made_up_files.h"
 #include "platform/cgroup.h"
-
-static void make_folder(const char *path) {
-  char part[SCRATCH_PATH_BYTES];
-  snprintf(part, sizeof part, "%s", path);
-  for (char *at = part + 1; (at = strchr(at, '/')); *at++ = '/') {
-    *at = 0;
-    mkdir(part, 0755);
-  }
-  mkdir(part, 0755);
-}
-
-/* Puts a text into root/folder/name. */
-static void put(const char *folder, const char *name, const char *text) {
-  char path[SCRATCH_PATH_BYTES];
-  snprintf(path, sizeof path, "%s%s%s", in_scratch("cg"), *folder ? "/" : "", folder);
-  make_folder(path);
-  snprintf(path + strlen(path), sizeof path - strlen(path), "/%s", name);
-  put_file(path, text, strlen(text));
-}
-
-static void begin(void) {
-  scratch_remove(in_scratch("cg"));
-  mkdir(in_scratch("cg"), 0755);
-}
 
 /* Whole CPUs under the quota of a process with this /proc/self/cgroup in the tree, 0 for none. */
 static hd_quota found;
@@ -39,7 +16,7 @@ static int quota_of(const char *root, const char *membership) {
 
 static int quota(const char *membership) {
   put_file(in_scratch("membership"), membership, strlen(membership));
-  return quota_of(in_scratch("cg"), in_scratch("membership"));
+  return quota_of(in_scratch("root"), in_scratch("membership"));
 }
 
 static void test_version_2(void) {
@@ -127,7 +104,7 @@ static void test_bad_membership(void) {
   is_int(wrong, 0, "lines that are none are passed over");
   is_int(quota("garbage\n0::/a\n"), 2, "and a good one behind them is read");
   is_int(quota("0::/a/../a\n"), 2, "a path with dots");
-  is_int(quota_of(in_scratch("cg"), in_scratch("missing")), 0, "no membership, no quota");
+  is_int(quota_of(in_scratch("root"), in_scratch("missing")), 0, "no membership, no quota");
   is_int(quota_of(in_scratch("missing"), in_scratch("membership")), 0, "no tree, no quota");
   static char longest[8000];
   memset(longest, 'x', sizeof longest - 1);

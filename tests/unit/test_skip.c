@@ -70,20 +70,25 @@ static void set(hd_config *config, hd_ctx *ctx, const char *name, const char *va
     bail_out("%s", hd_ctx_message(ctx));
 }
 
+static hd_custom_data describe(store *train, store *test, const char *const *class_names) {
+  return (hd_custom_data){.struct_bytes = sizeof(hd_custom_data),
+                          .name = "mine",
+                          .channels = 1,
+                          .height = SIDE,
+                          .width = SIDE,
+                          .dtype = HD_U8,
+                          .classes = 10,
+                          .class_names = class_names,
+                          .train = train,
+                          .test = test,
+                          .len = len,
+                          .get = get};
+}
+
 static outcome run(trial t) {
   static int runs;
   store train = make_store(SAMPLES, t.at_opening), test = make_store(t.tests ? t.tests : TESTS, t.of_tests);
-  const hd_custom_data custom = {.struct_bytes = sizeof custom,
-                                 .name = "mine",
-                                 .channels = 1,
-                                 .height = SIDE,
-                                 .width = SIDE,
-                                 .dtype = HD_U8,
-                                 .classes = 10,
-                                 .train = &train,
-                                 .test = &test,
-                                 .len = len,
-                                 .get = get};
+  const hd_custom_data custom = describe(&train, &test, NULL);
   train.bad[2] = t.last ? SAMPLES - 1 : -1;
   outcome o = {0};
   hd_ctx *ctx;
@@ -199,17 +204,7 @@ static hd_data *open_mine(hd_ctx *ctx, hd_cache_choice cache) {
 static void test_no_memory(void) {
   for (int kind = 0; kind < 3; kind++) {
     store train = make_store(SAMPLES, kind == 2 ? GOOD : FAIL), test = make_store(TESTS, FAIL);
-    const hd_custom_data custom = {.struct_bytes = sizeof custom,
-                                   .name = "mine",
-                                   .channels = 1,
-                                   .height = SIDE,
-                                   .width = SIDE,
-                                   .dtype = HD_U8,
-                                   .classes = 10,
-                                   .train = &train,
-                                   .test = &test,
-                                   .len = len,
-                                   .get = get};
+    const hd_custom_data custom = describe(&train, &test, NULL);
     hd_ctx *ctx;
     hd_data *data = NULL;
     hd_ctx_create(&ctx);
@@ -228,18 +223,7 @@ static void test_no_memory(void) {
 static void test_look(void) {
   store train = make_store(SAMPLES, FAIL), test = make_store(TESTS, FAIL);
   static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"};
-  const hd_custom_data custom = {.struct_bytes = sizeof custom,
-                                 .name = "mine",
-                                 .channels = 1,
-                                 .height = SIDE,
-                                 .width = SIDE,
-                                 .dtype = HD_U8,
-                                 .classes = 10,
-                                 .class_names = names,
-                                 .train = &train,
-                                 .test = &test,
-                                 .len = len,
-                                 .get = get};
+  const hd_custom_data custom = describe(&train, &test, names);
   hd_ctx *ctx;
   hd_config *config;
   hd_data_look *look;
