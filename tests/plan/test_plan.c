@@ -5,9 +5,9 @@
  *
  *     tests/plan/test_plan --print tests/plan/NAME.yaml > tests/plan/NAME.plan
  *
- * writes the text anew. Of a model that is another with other sizes, the text's SHA-256 is kept. Every plan, for every table of kernels, must also keep its memory's promises (plan/check.h).
- * Models that make no sense (bad_models.h) are refused with one line: file, line, what was expected, what was found, a
- * remedy. */
+ * writes the text anew. Of a model that is another with other sizes, the text's SHA-256 is kept. Every plan, for every
+ * table of kernels, must also keep its memory's promises (plan/check.h). Models that make no sense (bad_models.h) are
+ * refused with one line: file, line, what was expected, what was found, a remedy. */
 #include <dirent.h>
 #include <stdbool.h>
 

@@ -80,8 +80,8 @@ static void test_version_1(void) {
   put("memory/docker/x", "cpu.cfs_period_us", "100000\n");
   is_int(quota(membership), 3, "version 1: only the CPU controller's tree is looked at");
   is_int(quota("3:memory:/docker/x\n"), 0, "version 1: without a CPU controller no quota");
-  unlink(in_scratch("cg/cpu,cpuacct/docker/x/cpu.cfs_period_us"));
-  unlink(in_scratch("cg/cpu,cpuacct/cpu.cfs_period_us"));
+  unlink(in_scratch("root/cpu,cpuacct/docker/x/cpu.cfs_period_us"));
+  unlink(in_scratch("root/cpu,cpuacct/cpu.cfs_period_us"));
   is_int(quota(membership), 0, "version 1: a quota without period is none");
 }
 
@@ -121,7 +121,7 @@ static void test_exact(void) {
   put("a", "cpu.max", "150000 100000\n");
   is_int(quota("0::/a\n"), 1, "a quota of 1.5 CPUs is one thread");
   near(found.cpus, 1.5, 0, "and is reported exactly");
-  is_str(found.file, in_scratch("cg/a/cpu.max"), "with its file");
+  is_str(found.file, in_scratch("root/a/cpu.max"), "with its file");
   begin();
   put("unified/a", "cpu.max", "200000 100000\n");
   put("cpu/b", "cpu.cfs_quota_us", "300000\n");
@@ -131,7 +131,7 @@ static void test_exact(void) {
   is_int(quota("4:cpuacct,cpu:/b\n"), 3, "version 1: controllers in another order, a folder with the short name");
   is_int(quota("5:cpuset:/b\n"), 0, "version 1: cpuset is another controller");
   is_int(quota("4:cpuacct,cpu:/b\n5:cpuset:/b\n0::/a\n"), 2, "hybrid: the tightest of all");
-  is_str(found.file, in_scratch("cg/unified/a/cpu.max"), "is named");
+  is_str(found.file, in_scratch("root/unified/a/cpu.max"), "is named");
   is_int(hd__quota_floor(0), INT_MAX, "no quota allows any number");
 }
 
