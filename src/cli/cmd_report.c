@@ -213,8 +213,8 @@ static void print(const report *r, const char *path, int json) {
   cli_json("]}\n");
 }
 
-/* Writes the page, and again after each change while a run continues, at last from what was read when none did any more;
- * then the figures. */
+/* Writes the page, and again after each change while a run continues, at last from what was read when none did any
+ * more; then the figures. */
 static int write_all(report *r, char path[4096], hd_ctx *ctx, int count, char **folder, int fd) {
   for (int on = 1, is_last = !asked.follow; on;) {
     report_close(r);
