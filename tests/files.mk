@@ -98,11 +98,12 @@ EXTRA_DIST += tests/unit/stranger.h tests/cli/exported.c tests/onnx/runtime_rows
   tests/onnx/runtime_same.py
 EXTRA_DIST += tests/museum/museum_files.py tests/museum/museum_heddle.py tests/museum/museum_table.py \
   tests/museum/rows_arrays.py tests/museum/rows_csv.py tests/museum/rows_pictures.py tests/museum/rows_runs.py \
-  tests/museum/try_heddle.py
+  tests/museum/reports.txt tests/museum/try_heddle.py
 EXTRA_DIST += $(cli_tests) $(script_tests) $(bits_tests) $(rare_tests) tests/mpi_lib.sh tests/bits/experiments.sh \
   tests/bits/hosts_lib.sh \
   tests/tap.h tests/tap.sh tests/timed-driver \
-  tests/scratch.h tests/cli/run-bats tests/cli/cli.bash tests/cli/ranks.bash tests/golden/networks.json
+  tests/scratch.h tests/refused_calls.h tests/unit/rank_scene.h tests/cli/run-bats tests/cli/cli.bash \
+  tests/cli/mpi.bash tests/cli/ranks.bash tests/unit/made_up_files.h tests/golden/networks.json
 
 # Programs of several files.
 kernel_case = tests/op/kernel_case.c tests/op/kernel_case.h tests/op/guarded.c tests/op/guarded.h
@@ -204,12 +205,11 @@ endif
 
 EXTRA_DIST += tests/cuda/which_gpu.sh tests/bits/trained.sh tools/gpu-report
 
-# Networks whose plans are compared with files, those of data/models and some of the tests; networks with
+# Networks whose plans are compared with files, models of data/models and some of the tests; networks with
 # digests.
 plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_pool pool_first read_often repeats \
   scores_as_image shard_norm shared stages
-plan_models = allconv cifar-94 cifar-fast cifar-resnet cnn fastmnist lenet5 linear mlp mnist-99 regression resnet \
-  simplenet
+plan_models = allconv cifar-94 cnn lenet5 linear mlp mnist-99 regression resnet
 bits_networks = ended groups losses mixed mixed_samples native norm optimizers patches probabilities rules several \
   smooth \
   shard_norm shard_norms shared soft tiles tiny transforms units upsampled wide preact bn3 conv_swish_norm \

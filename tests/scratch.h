@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/status.h"
 #include "tap.h"
 
@@ -131,6 +132,26 @@ __attribute__((unused, format(printf, 4, 5))) static int tap_holds_same(held bef
          before.mappings, now.bytes, now.files, now.mappings);
   return same;
 }
+
+/* Evaluates `call` with its first allocation failing, then its second, and so on until it succeeds: each failure has a
+ * message that contains `says`, and leaves `nothing`; more than `least` calls were made. */
+#define survives_no_memory(call, nothing, ctx, says, least, title)                                                     \
+  do {                                                                                                                 \
+    hd_status status_ = HD_E_NOMEM;                                                                                    \
+    int wrong_ = 0;                                                                                                    \
+    long count_ = 0;                                                                                                   \
+    for (; status_ != HD_OK && count_ < 2000; count_++) {                                                              \
+      hd__alloc_fail_after(count_);                                                                                    \
+      status_ = (call);                                                                                                \
+      hd__alloc_fail_after(-1);                                                                                        \
+      if (status_ == HD_OK || (status_ == HD_E_NOMEM && (nothing) && strstr(hd_ctx_message(ctx), says)))               \
+        continue;                                                                                                      \
+      diag("allocation %ld: status %d, '%s'", count_, (int)status_, hd_ctx_message(ctx));                              \
+      wrong_++;                                                                                                        \
+    }                                                                                                                  \
+    ok(count_ > (least) && status_ == HD_OK && !wrong_, "%s: each of %ld failed allocations is reported as such",      \
+       title, count_ - 1);                                                                                             \
+  } while (0)
 
 /* The message is one line that begins with `place` ("" for any), has what was expected and found or, of a call that
  * failed, what cannot be done and a remedy, and contains `says`.

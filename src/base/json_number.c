@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { MOST_DIGITS = 17, FIRST_FIXED = -4, AFTER_FIXED = 16 };
 

@@ -60,9 +60,9 @@ static int refuse_number(const cli_extra *option, const char *value) {
 }
 
 int cli_take_real(const cli_extra *option, const char *value) {
-  char *end;
-  const double number = *(double *)option->self = strtod(value, &end);
-  return end != value && !*end && number >= option->least && number <= option->most ? 0 : refuse_number(option, value);
+  double *const number = option->self;
+  const bool within = cli_number(number, value) && *number >= option->least && *number <= option->most;
+  return within ? 0 : refuse_number(option, value);
 }
 
 int cli_take_whole(const cli_extra *option, const char *value) {
@@ -71,6 +71,12 @@ int cli_take_whole(const cli_extra *option, const char *value) {
     return refuse_number(option, value);
   *(int *)option->self = (int)number;
   return 0;
+}
+
+bool cli_number(double *out, const char *text) {
+  char *end;
+  *out = strtod(text, &end);
+  return end != text && !*end;
 }
 
 bool cli_wants_json(const hd_config *config) { return hd_config_get_int(config, HD_OPT_JSON); }
@@ -608,11 +614,14 @@ void cli_show_step(cli_step_line *line, int64_t step, int64_t steps) {
   cli_draw_line(text);
 }
 
+void cli_clear_line(void) {
+  printf("\r\033[K");
+  fflush(stdout); /* before an error's line on standard error */
+}
+
 void cli_clear_step(const cli_step_line *line) {
-  if (line->shown_s > 0) {
-    printf("\r\033[K");
-    fflush(stdout);
-  }
+  if (line->shown_s > 0)
+    cli_clear_line();
 }
 
 static char *next_text(void) {

@@ -43,6 +43,9 @@ void cli_print_within(int columns);
 /* The number of characters of a text. */
 int cli_width(const char *text);
 
+/* Whether the whole text is a number. */
+bool cli_number(double *out, const char *text);
+
 /* Whether --json is given: results are printed as JSON. */
 bool cli_wants_json(const hd_config *config);
 
@@ -151,6 +154,9 @@ typedef struct cli_step_line {
 
 void cli_show_step(cli_step_line *line, int64_t step, int64_t steps);
 void cli_clear_step(const cli_step_line *line);
+
+/* Removes it. */
+void cli_clear_line(void);
 
 /* Rewrites the last line on a terminal; a line wider than the screen is cut, so that it stays one line. */
 void cli_draw_line(const char *text);

@@ -1,5 +1,4 @@
 /* heddle data: contents of a data set, its unreadable samples, and a contact sheet. */
-#include <string.h>
 
 #include "cli/cli.h"
 

@@ -1,5 +1,4 @@
 /* heddle devices: the CPUs and GPUs of this machine, and the processes that use them. */
-#include <string.h>
 #include <time.h>
 
 #include "cli/cli.h"

@@ -6,12 +6,12 @@
 
 enum { NAME = 10, WIDE_NAME = 24 }; /* columns of a score's name */
 enum {
-  MATRIX_COLUMNS = 16,
+  MATRIX_COLUMNS = 16, /* more classes: a list of the most frequent mistakes instead */
   WORST_SHOWN = 16,
   NAME_ROOM = 24,
   OUTPUTS_SHOWN = 64,
   CLASS_COLUMNS = 36 /* of print_class, without a name */
-};                   /* more classes: a list of the most frequent mistakes instead */
+};
 
 static int digits_of(int64_t n) {
   int digits = 1;

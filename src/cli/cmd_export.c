@@ -15,10 +15,6 @@ static void print_json(void) {
 }
 
 static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
-  if (count == 0)
-    return hd_ctx_fail(
-        ctx, HD_E_USAGE,
-        "export expects a checkpoint (a run's folder or a step's), found none; see heddle export --help");
   if (!path[HD_EXPORT_ONNX] && !path[HD_EXPORT_C])
     return hd_ctx_fail(ctx, HD_E_USAGE, "export expects --onnx FILE or --c FILE, found neither; give one");
   for (int format = HD_EXPORT_ONNX; format <= HD_EXPORT_C; format++) {

@@ -266,7 +266,7 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   p.gives = hd_predictor_gives(p.predictor);
   p.count = hd_predictor_count(p.predictor);
   p.value = calloc(2 * (size_t)p.count, sizeof *p.value);
-  p.target = p.value + p.count;
+  p.target = p.value ? p.value + p.count : NULL;
   for (int c = 0; c < p.count; c++) {
     const char *name = hd_predictor_class_name(p.predictor, c);
     const int width = name ? cli_width(name) : 0;

@@ -1,7 +1,6 @@
 /* heddle report: runs as a page, and its figures as files. With --follow the page is written again whenever a run's
  * files change, until no run continues. */
 #include <errno.h>
-#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -214,9 +213,10 @@ static void print(const report *r, const char *path, int json) {
   cli_json("]}\n");
 }
 
-/* Writes the page, and again after each change while a run continues; then the figures. */
+/* Writes the page, and again after each change while a run continues, at last from what was read when none did any
+ * more; then the figures. */
 static int write_all(report *r, char path[4096], hd_ctx *ctx, int count, char **folder, int fd) {
-  for (int on = 1; on;) {
+  for (int on = 1, is_last = !asked.follow; on;) {
     report_close(r);
     CLI_TRY(report_open(r, ctx, count, folder));
     watch(fd, r);
@@ -225,6 +225,10 @@ static int write_all(report *r, char path[4096], hd_ctx *ctx, int count, char **
     else
       snprintf(path, 4096, "%s%sreport.html", r->runs == 1 ? report_value(r, 0, "run") : "", r->runs == 1 ? "/" : "");
     on = goes_on(r);
+    if (!on && !is_last) { /* the end came while the files were read, or before */
+      on = is_last = 1;
+      continue;
+    }
     const int error = cli_save(path, asked.output != NULL, draw_page, &(page_request){r, on ? REFRESH_S : 0});
     if (error) {
       cli_complain("cannot write %s: %s; choose another file with --output", path, strerror(error));
@@ -244,8 +248,8 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
     cli_complain("report expects the folder of a run, found none; see heddle report --help");
     return CLI_USAGE;
   }
-  for (int i = 0; asked.follow && i < 3; i++)
-    sigaction((const int[]){SIGINT, SIGTERM, SIGHUP}[i], &(struct sigaction){.sa_handler = on_signal}, NULL);
+  if (asked.follow)
+    cli_catch_signals(on_signal);
   const int code = write_all(&r, path, ctx, count, operand, fd);
   if (code == CLI_OK)
     print(&r, path, cli_wants_json(config));

@@ -54,11 +54,7 @@ typedef struct listing {
   int64_t count, *order; /* the runs that are shown */
 } listing;
 
-static bool is_number(double *out, const char *text) {
-  char *end;
-  *out = strtod(text, &end);
-  return end != text && !*end && !isspace((unsigned char)*text);
-}
+static bool is_number(double *out, const char *text) { return cli_number(out, text) && !isspace((unsigned char)*text); }
 
 /* Below 0, 0 or above: numbers by value and before texts, texts bytewise, a missing value last. */
 static int compare(const char *a, const char *b) {

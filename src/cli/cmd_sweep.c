@@ -1,6 +1,5 @@
 /* heddle sweep: many runs side by side, their progress, and the tables. Under mpirun each process is a worker of its
  * own, and rank 0 alone prints. */
-#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -80,7 +79,7 @@ static void print_wait(const progress *p, const hd_sweep_event *event) {
   if (p->quiet)
     return;
   if (p->terminal)
-    fputs("\r\033[K", stdout);
+    cli_clear_line();
   cli_print("%s: \t%s\n", event->run < 0 ? "sweep" : sweep_name(event->run), event->text);
   fflush(stdout);
 }
@@ -154,22 +153,16 @@ static void print_json(const hd_sweep *s) {
 static int write_page(const hd_sweep *s) {
   char path[PATH_BYTES];
   snprintf(path, sizeof path, "%s/sweep.html", hd_sweep_result(s)->folder);
-  FILE *file = fopen(path, "we");
-  if (file)
-    sweep_write_page(file, s);
-  const bool failed = !file || ferror(file);
-  if ((!file || fclose(file) == 0) && !failed)
-    return CLI_OK;
-  cli_complain("cannot write %s: %s; free some space", path, strerror(errno));
-  return CLI_FAILED;
+  const int error = cli_save(path, true, sweep_write_page, s);
+  if (error)
+    cli_complain("cannot write %s: %s; free some space", path, strerror(error));
+  return error ? CLI_FAILED : CLI_OK;
 }
 
 static int finish(const progress *p, hd_ctx *ctx, hd_status status, bool json) {
   const hd_sweep_report *r = hd_sweep_result(p->sweep);
-  if (p->terminal) {
-    fputs("\r\033[K", stdout);
-    fflush(stdout);
-  }
+  if (p->terminal)
+    cli_clear_line();
   if (status == HD_E_INTERRUPTED) {
     cli_complain("%s, saved in %s; continue with: heddle sweep --out %s", hd_ctx_message(ctx), r->folder, r->folder);
     return caught ? 128 + caught : CLI_FAILED;

@@ -53,10 +53,8 @@ typedef struct progress {
 } progress;
 
 static void clear_line(const progress *p) {
-  if (!p->terminal)
-    return;
-  fputs("\r\033[K", stdout);
-  fflush(stdout); /* before an error's line on standard error */
+  if (p->terminal)
+    cli_clear_line();
 }
 
 static void draw_progress(progress *p, const hd_event *event) {
@@ -157,8 +155,8 @@ static void print_stages(const hd_report *r) {
     int threads = 0;
     for (int i = 0; i < stage->ranks; i++)
       threads += stage->rank[i].threads;
-    cli_print("stage %d: \t%s to %s, %s parameters, %d thread%s", s, stage->first, stage->last,
-              cli_grouped(stage->parameters), threads, threads == 1 ? "" : "s");
+    cli_print("stage %d: \t%s to %s, %s parameters, %s", s, stage->first, stage->last, cli_grouped(stage->parameters),
+              cli_counted(threads, "thread"));
     if (r->ranks > 1) {
       cli_print(" of rank%s ", stage->ranks == 1 ? "" : "s");
       print_stage_ranks(stage);
@@ -340,8 +338,8 @@ static void print_end(const hd_report *r, const char *page) {
     cli_print("trained         \talready finished at step %s; raise --epochs or --max-steps to continue\n",
               cli_grouped(r->steps));
   if (r->workers > 0)
-    cli_print("waited          \t%.2f s for %d loader worker%s, %.1f %% of that time\n", r->waited_s, r->workers,
-              r->workers == 1 ? "" : "s", r->train_s > 0 ? 100 * r->waited_s / r->train_s : 0);
+    cli_print("waited          \t%.2f s for %s, %.1f %% of that time\n", r->waited_s,
+              cli_counted(r->workers, "loader worker"), r->train_s > 0 ? 100 * r->waited_s / r->train_s : 0);
   print_gpus(r);
   if (*r->library)
     cli_print("weights_sha256  \t%s (native, %s%s%s)\n", r->weights_sha256, r->library, *r->nccl ? ", " : "", r->nccl);

@@ -16,9 +16,10 @@ static int on_step(void *user, int64_t step, int64_t steps) {
   return caught;
 }
 
+static const char *const verdict_name[] = {"verified", "refuted", "not comparable"};
+
 static void print_verdict(const hd_verification *v) {
-  static const char *const name[] = {"verified", "refuted", "not comparable"};
-  cli_print("%s \t", name[v->verdict]);
+  cli_print("%s \t", verdict_name[v->verdict]);
   if (v->verdict == HD_VERIFIED)
     cli_print("%s%s, weights_sha256 %s\n", cli_grouped_of(v->steps, "step"), v->seed >= 0 ? " repeated" : "",
               v->weights_sha256);
@@ -29,8 +30,7 @@ static void print_verdict(const hd_verification *v) {
 }
 
 static void print_json(const hd_verification *v) {
-  static const char *const name[] = {"verified", "refuted", "not comparable"};
-  cli_json("{'verdict': %s, 'steps': %lld, ", name[v->verdict], (long long)v->steps);
+  cli_json("{'verdict': %s, 'steps': %lld, ", verdict_name[v->verdict], (long long)v->steps);
   if (v->verdict != HD_VERIFIED)
     cli_json("'why': %s, ", v->why);
   if (v->step > 0)

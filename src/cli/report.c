@@ -2,7 +2,6 @@
 #include "cli/report.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 const char *report_value(const report *r, int run, const char *key) {
@@ -10,10 +9,8 @@ const char *report_value(const report *r, int run, const char *key) {
 }
 
 double report_number(const report *r, int run, const char *key) {
-  char *end;
-  const char *text = report_value(r, run, key);
-  const double number = strtod(text, &end);
-  return end != text && !*end ? number : NAN;
+  double number;
+  return cli_number(&number, report_value(r, run, key)) ? number : NAN;
 }
 
 const char *report_name(const report *r, int run) {

@@ -37,12 +37,6 @@ static const char *name_of(const hd_sweep_report *r, int key) {
   return key == r->keys ? r->metric : hd_option_at((int)r->key[key])->name;
 }
 
-static bool number_of(double *out, const char *text) {
-  char *end;
-  *out = strtod(text, &end);
-  return end != text && !*end;
-}
-
 /* The index of a run's value among the distinct ones; a new one is added while there is room. */
 static int index_of(axis *x, const hd_sweep *s, int key, int64_t run) {
   char text[256];
@@ -58,7 +52,7 @@ static int index_of(axis *x, const hd_sweep *s, int key, int64_t run) {
 /* A run's place on an axis, from 0 at the bottom to 1. */
 static double place_of(axis *x, const hd_sweep *s, int key, int64_t run) {
   double value = index_of(x, s, key, run);
-  if (x->numbers && number_of(&value, hd_sweep_value(s, run, key)) && x->log)
+  if (x->numbers && cli_number(&value, hd_sweep_value(s, run, key)) && x->log)
     value = log10(value);
   return x->high > x->low ? fmin((value - x->low) / (x->high - x->low), 1) : 0.5;
 }
@@ -77,7 +71,7 @@ static axis look_at(const hd_sweep *s, int key) {
     if (!*hd_sweep_value(s, i, key))
       continue;
     index_of(&x, s, key, i);
-    x.numbers = x.numbers && number_of(&value, hd_sweep_value(s, i, key));
+    x.numbers = x.numbers && cli_number(&value, hd_sweep_value(s, i, key));
     x.low = fmin(x.low, value);
     x.high = fmax(x.high, value);
   }
@@ -203,7 +197,8 @@ static void put_runs(FILE *to, const hd_sweep *s) {
   fprintf(to, "</tbody></table></div>\n");
 }
 
-void sweep_write_page(FILE *to, const hd_sweep *s) {
+void sweep_write_page(FILE *to, const void *sweep) {
+  const hd_sweep *s = sweep;
   const hd_sweep_report *r = hd_sweep_result(s);
   page_open(to, "heddle sweep", 0);
   fprintf(to, "<h1>%s by %s</h1>\n<p class=\"say\">Best: %s, ", cli_grouped_of(r->runs, "run"), r->metric,

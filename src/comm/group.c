@@ -1,7 +1,6 @@
 /* Groups: creating and destroying them, and their memory. See group.h. */
 #include "comm/group_state.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -17,8 +17,8 @@ typedef struct hd_onnx_network {
   const float *const *param;  /* the elements of each parameter, in the order of files */
   const float *scale, *shift; /* of each channel: the graph's first nodes map its input, x * scale + shift */
   const double *mean, *std;   /* of each element: (x - mean) / std in double instead; NULL: by channels */
-  const double *target_mean,
-      *target_std;         /* of each score: score * std + mean in double last; NULL: scores as they are */
+  /* Of each score: score * std + mean in double last; NULL: scores as they are. */
+  const double *target_mean, *target_std;
   const char *class_names; /* a list in JSON, for the file's metadata; NULL: none */
   const char *features;    /* the meaning of each element of a row, the same */
 } hd_onnx_network;

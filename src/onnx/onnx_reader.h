@@ -54,9 +54,8 @@ typedef struct hd_onnx_reader {
   hd_onnx_model *out;
   hd_onnx_value *value; /* by name */
   int values;
-  hd_onnx_place
-      *place; /* a hash table of the names in the file by their addresses, of `places` entries, a power of 2 */
-  size_t places;
+  hd_onnx_place *place;                   /* a hash table of the names in the file by their addresses, */
+  size_t places;                          /* and the number of its entries, a power of 2 */
   int64_t opset;                          /* the version of the operators */
   const char *input;                      /* the graph's input, */
   size_t input_rank;                      /* its dimensions, the batch among them, */
@@ -72,8 +71,6 @@ typedef struct hd_onnx_reader {
   int layers, depth;
   hd_onnx_flat *flat;
   int flats;
-  bool knows_loss; /* heddle wrote the file */
-  const char *loss;
 } hd_onnx_reader;
 
 /* Fails with "PATH: node 'NAME' (OPERATOR): " before the message. */

@@ -3,7 +3,6 @@
 
 #include "onnx/onnx_reader.h"
 
-#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

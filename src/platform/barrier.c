@@ -1,14 +1,10 @@
 /* The barrier of threads: see barrier.h for the lines and the order of writes. */
 #include "platform/barrier.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "platform/clock.h"
 #include "platform/memory_word.h"

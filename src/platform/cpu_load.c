@@ -10,6 +10,7 @@
 
 #include "platform/clock.h"
 #include "platform/cpu_set.h"
+#include "platform/file.h"
 
 enum { STAT_BYTES = 1 << 20 };
 
@@ -56,17 +57,11 @@ void hd__cpu_load_now(hd_cpu_load *out) {
   char path[4096];
   hd_cpu_set ours;
   snprintf(path, sizeof path, "%s/proc/stat", root ? root : "");
-  FILE *file = fopen(path, "re");
-  char *text = file ? malloc(STAT_BYTES) : NULL;
-  const size_t length = text ? fread(text, 1, STAT_BYTES - 1, file) : 0;
+  char *text = malloc(STAT_BYTES);
   *out = (hd_cpu_load){.busy_s = NAN, .own_s = own_s(), .at_s = hd__clock_s()};
-  if (text)
-    text[length] = 0;
-  if (text && hd__cpu_set_read(&ours))
+  if (text && hd__file_text(text, STAT_BYTES, path) > 0 && hd__cpu_set_read(&ours))
     out->busy_s = hd__cpu_load_read(&out->cpus, text, is_ours, &ours, (double)sysconf(_SC_CLK_TCK));
   free(text);
-  if (file)
-    fclose(file);
 }
 
 double hd__cpu_load_others(const hd_cpu_load *since) {

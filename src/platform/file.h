@@ -148,7 +148,7 @@ int hd__file_reserve(int fd, int64_t bytes);
 
 /* The first `bytes` - 1 bytes of a small file of the system, which ends with its content; their number, 0: there is no
  * such file, or it is empty. */
-size_t hd__file_text(char *text, size_t bytes, const char *path);
+HD_TOOLS_API size_t hd__file_text(char *text, size_t bytes, const char *path);
 
 HD_TOOLS_API int hd__file_exists(const char *path);
 int hd__file_is_folder(const char *path);

@@ -19,6 +19,7 @@
 #include "platform/cpu_claim.h"
 #include "platform/openmp_binding.h"
 #include "platform/environment.h"
+#include "platform/file.h"
 #include "platform/cgroup.h"
 #include "platform/thread_start.h"
 
@@ -167,15 +168,11 @@ static void list_memory(hd_topology *t, hwloc_topology_t machine) {
 
 /* This machine's memory as the monitor has it: the nodes of a virtual machine may state less than there is. */
 static void correct_memory(hd_topology *t) {
-  long long kib = 0;
-  char line[128];
-  FILE *file = fopen("/proc/meminfo", "re");
-  while (file && kib == 0 && fgets(line, sizeof line, file))
-    if (sscanf(line, "MemTotal: %lld kB", &kib) != 1)
-      kib = 0;
-  if (file)
-    fclose(file);
-  if (kib <= 0 || kib > INT64_MAX / 1024)
+  long long kib;
+  char text[4096];
+  hd__file_text(text, sizeof text, "/proc/meminfo");
+  const char *at = strstr(text, "MemTotal:");
+  if (!at || sscanf(at, "MemTotal: %lld kB", &kib) != 1 || kib <= 0 || kib > INT64_MAX / 1024)
     return;
   t->memory_bytes = kib * 1024;
   if (t->numa_nodes == 1)

@@ -3,8 +3,7 @@
  *
  *     for (hd_wait wait = hd__wait_barrier(crowded); !has_come();)
  *       if (!hd__wait_turn(&wait))
- *         sleep_until_it_comes();
- * / */
+ *         sleep_until_it_comes(); */
 #pragma once
 
 #include <sched.h>

@@ -1,5 +1,4 @@
 /* Calling a function of another rank: slots, starting a call, waiting for its result. See rpc_state.h. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/status.h"

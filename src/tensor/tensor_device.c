@@ -4,8 +4,6 @@
  * Calls return when their copies and kernels are done, so that any thread may read the tensor. */
 #include "tensor/eager.h"
 
-#include <string.h>
-
 #include "kernel/cuda/cuda_call.h"
 
 /* ---- Copies ---- */

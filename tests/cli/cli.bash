@@ -60,6 +60,19 @@ says() {
   done
 }
 
+# refuses: each line of standard input is a call that fails, as `fails` takes it, and what its message says:
+# CODE ARGS... | TEXT | TEXT...
+refuses() {
+  local row
+  while read -r row; do
+    eval "fails ${row%% | *}" </dev/null || return 1
+    while [[ "$row" == *" | "* ]]; do
+      row=${row#* | }
+      says "${row%% | *}" || return 1
+    done
+  done
+}
+
 # No file or folder of an unfinished write below FOLDER... (by default here).
 nothing_half_written() {
   local found

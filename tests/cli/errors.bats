@@ -27,23 +27,18 @@ load cli
 }
 
 @test "unknown options, operands and missing values are named" {
-  fails 2 train --bogus
-  says "found '--bogus'" "heddle train --help"
-  fails 2 train --json -x
-  says "found '-x'"
-  fails 2 train --json=1
-  says "found '--json=1'"
-  fails 2 train stray
-  says "found 'stray'"
-  fails 2 train --epochs
-  says "--epochs"
-  fails 2 eval --out there
-  says "found '--out'"
-  fails 2 eval
-  fails 2 eval a b
-  fails 2 digest
-  fails 2 digest a b
-  says "found 'b'"
+  refuses <<'END'
+    2 train --bogus | found '--bogus' | heddle train --help
+    2 train --json -x | found '-x'
+    2 train --json=1 | found '--json=1'
+    2 train stray | found 'stray'
+    2 train --epochs | --epochs
+    2 eval --out there | found '--out'
+    2 eval
+    2 eval a b
+    2 digest
+    2 digest a b | found 'b'
+END
 }
 
 @test "a line break or a terminal's escape in an option does not reach the terminal" {
@@ -172,90 +167,60 @@ out_of_range() {
 }
 
 @test "unknown choices are answered with the known ones" {
-  fails 2 train --model weaver
-  says simplenet cnn "'weaver'"
-  fails 2 train --recipe soup
-  says "fastmnist|mnist-99" "'soup'"
-  fails 2 train --optimizer sgdx
-  says "sgd|adam|adamw|muon" "'sgdx'"
-  fails 2 train --optimizer muon --adjust-lr much
-  says "none|original|match_rms_adamw" "'much'"
-  fails 2 train --schedule sometimes
-  fails 2 train --arithmetic roman
+  refuses <<'END'
+    2 train --model weaver | simplenet | cnn | 'weaver'
+    2 train --recipe soup | fastmnist|mnist-99 | 'soup'
+    2 train --optimizer sgdx | sgd|adam|adamw|muon | 'sgdx'
+    2 train --optimizer muon --adjust-lr much | none|original|match_rms_adamw | 'much'
+    2 train --schedule sometimes
+    2 train --arithmetic roman
+END
   HEDDLE_ISA=mmx fails 1 train $TINY
   says HEDDLE_ISA "'mmx'" scalar
   [ ! -e runs ]
 }
 
 @test "settings that contradict each other are refused" {
-  fails 2 train --optimizer adam --momentum 0.9
-  says --momentum sgd
-  fails 2 train --optimizer sgd --nesterov
-  says --momentum
-  fails 2 train --optimizer sgd --betas 0.9,0.99
-  says --betas
-  fails 2 train --schedule step
-  says --step-size
-  fails 2 train --schedule cosine --step-size 1
-  says --step-size "found cosine"
-  fails 2 train --gamma 0.5
-  says --gamma "found const"
-  fails 2 train --no-shuffle --sampler balanced
-  says --no-shuffle "found balanced"
-  fails 2 train --optimizer muon --betas 0.9,0.99
-  says --betas "found muon"
-  for option in "--ns-steps 3" --normalize-weight "--adjust-lr original"; do
-    fails 2 train --optimizer sgd $option
-    says "${option%% *}" "--optimizer muon"
-  done
-  for option in "--alpha 0.9" --centered; do
-    fails 2 train $option
-    says "${option%% *}" "--optimizer rmsprop" "found adamw"
-  done
-  for option in "--momentum-decay 0" --decoupled-weight-decay; do
-    fails 2 train --optimizer adam $option
-    says "${option%% *}" "--optimizer nadam" "found adam;"
-  done
-  fails 2 train --optimizer lion --eps 1e-3
-  says --eps "adam, adamw, rmsprop or nadam" "found lion"
-  fails 2 train --optimizer nadam --momentum 0.5
-  says --momentum "sgd, muon or rmsprop" "found nadam"
-  for option in "--start-factor 0.1" "--peak 0.1" "--end-factor 0.1"; do
-    fails 2 train --schedule cosine $option
-    says "${option%% *}" triangular
-  done
-  fails 2 train --lookahead-decay 0.1
-  says --lookahead-decay "--lookahead STEPS"
-  fails 2 train --lookahead 5 --ema 0.9
-  says --ema --lookahead
-  fails 2 train $TINY --optimizer muon
-  says muon "found 'fc" "of shape" "optimizer: sgd"
+  refuses <<'END'
+    2 train --optimizer adam --momentum 0.9 | --momentum | sgd
+    2 train --optimizer sgd --nesterov | --momentum
+    2 train --optimizer sgd --betas 0.9,0.99 | --betas
+    2 train --schedule step | --step-size
+    2 train --schedule cosine --step-size 1 | --step-size | found cosine
+    2 train --gamma 0.5 | --gamma | found const
+    2 train --no-shuffle --sampler balanced | --no-shuffle | found balanced
+    2 train --optimizer muon --betas 0.9,0.99 | --betas | found muon
+    2 train --optimizer sgd --ns-steps 3 | --ns-steps | --optimizer muon
+    2 train --optimizer sgd --normalize-weight | --normalize-weight | --optimizer muon
+    2 train --optimizer sgd --adjust-lr original | --adjust-lr | --optimizer muon
+    2 train --alpha 0.9 | --alpha | --optimizer rmsprop | found adamw
+    2 train --centered | --centered | --optimizer rmsprop | found adamw
+    2 train --optimizer adam --momentum-decay 0 | --momentum-decay | --optimizer nadam | found adam;
+    2 train --optimizer adam --decoupled-weight-decay | --decoupled-weight-decay | --optimizer nadam | found adam;
+    2 train --optimizer lion --eps 1e-3 | --eps | adam, adamw, rmsprop or nadam | found lion
+    2 train --optimizer nadam --momentum 0.5 | --momentum | sgd, muon or rmsprop | found nadam
+    2 train --schedule cosine --start-factor 0.1 | --start-factor | triangular
+    2 train --schedule cosine --peak 0.1 | --peak | triangular
+    2 train --schedule cosine --end-factor 0.1 | --end-factor | triangular
+    2 train --lookahead-decay 0.1 | --lookahead-decay | --lookahead STEPS
+    2 train --lookahead 5 --ema 0.9 | --ema | --lookahead
+    2 train $TINY --optimizer muon | muon | found 'fc | of shape | optimizer: sgd
+    2 train $TINY --parameters '[{match: "*.weight", ns_steps: 3}]' | ns_steps | muon | of adamw
+    2 train $TINY --parameters '[{match: "*.bias", schedule: step}]' | step_size
+    2 train $TINY --parameters '[{match: "*.bias", epochs: 0}]' | 'epochs' | '0'
+    2 train $TINY --parameters '[{match: "*.bias", shedule: step}]' | did you mean 'schedule'?
+    2 train --schedule onecycle --warmup 5 | --warmup | onecycle
+    2 train $TINY --epochs 1 --warmup 60 | --warmup | 60 steps
+    2 train $TINY --val-split 1e-6 | --val-split | of 3840
+    2 train $TINY --val-split 1 | --val-split | of 3840
+    2 train --batch 8 --shards 16 | 8 | 16 | --shards
+    2 train --accumulate 32 --shards 16 | --accumulate
+    2 train --batch 100000 --drop-last | --drop-last
+END
   printf 'model: n\ninput: [3, 8, 8]\nlayers:\n  - ln: {op: layer_norm}\n  - flat: {op: flatten}\n'\
 '  - fc: {op: linear, out: 10, bias: false}\n' >norm.yaml
   fails 2 train --model norm.yaml --data random:3x8x8 --optimizer muon
   says "found 'ln.weight' of shape 3x8x8 of a layer_norm" "{match: 'ln.weight', optimizer: sgd}"
-  fails 2 train $TINY --parameters '[{match: "*.weight", ns_steps: 3}]'
-  says ns_steps muon "of adamw"
-  fails 2 train $TINY --parameters '[{match: "*.bias", schedule: step}]'
-  says step_size
-  fails 2 train $TINY --parameters '[{match: "*.bias", epochs: 0}]'
-  says "'epochs'" "'0'"
-  fails 2 train $TINY --parameters '[{match: "*.bias", shedule: step}]'
-  says "did you mean 'schedule'?"
-  fails 2 train --schedule onecycle --warmup 5
-  says --warmup onecycle
-  fails 2 train $TINY --epochs 1 --warmup 60
-  says --warmup "60 steps"
-  for share in 1e-6 1; do
-    fails 2 train $TINY --val-split $share
-    says --val-split "of 3840"
-  done
-  fails 2 train --batch 8 --shards 16
-  says "8" "16" --shards
-  fails 2 train --accumulate 32 --shards 16
-  says --accumulate
-  fails 2 train --batch 100000 --drop-last
-  says --drop-last
   [ ! -e runs ]
 }
 
@@ -294,39 +259,23 @@ EOF
 @test "--config: the file and the line of a mistake are named" {
   fails 2 train $TINY --config none.yaml
   says none.yaml
-  printf 'lr: 0.1\n\nepoch: 3\n' >c.yaml
-  fails 2 train $TINY --config c.yaml
-  says c.yaml:3 "'epoch'"
-  printf 'lr: 0.1\nepochs: three\n' >c.yaml
-  fails 2 train $TINY --config c.yaml
-  says c.yaml:2 --epochs "'three'"
-  printf 'lr: [0.1, 0.2]\n' >c.yaml
-  fails 2 train $TINY --config c.yaml
-  says c.yaml:1 lr "list"
-  printf 'lr:\n  a: 1\n' >c.yaml
-  fails 2 train $TINY --config c.yaml
-  says c.yaml lr "mapping"
-  printf 'no-shuffle: maybe\n' >c.yaml
-  fails 2 train $TINY --config c.yaml
-  says c.yaml:1 no-shuffle "'maybe'"
-  printf 'lr: 0.1\n\tepochs: 3\n' >c.yaml
-  fails 2 train $TINY --config c.yaml
-  says c.yaml:2
-  printf 'lr: "0.1\n' >c.yaml
-  fails 2 train $TINY --config c.yaml
-  says c.yaml:
-  printf -- '- lr\n' >c.yaml
-  fails 2 train $TINY --config c.yaml
-  says c.yaml:1 mapping
-  printf 'lr: 0.1\nlr: 0.2\n' >c.yaml
-  fails 2 train $TINY --config c.yaml
-  says c.yaml:2 lr
-  printf 'max-steps: 1\nmax_steps: 2\n' >c.yaml
-  fails 2 train $TINY --config c.yaml
-  says c.yaml:2 max-steps
-  printf 'lr:\n' >c.yaml
-  fails 2 train $TINY --config c.yaml
-  says c.yaml:1 lr
+  while IFS='|' read -r file first second third; do
+    printf '%b' "$file" >c.yaml
+    fails 2 train $TINY --config c.yaml
+    says "$first" "$second" "$third"
+  done <<'END'
+lr: 0.1\n\nepoch: 3\n|c.yaml:3|'epoch'
+lr: 0.1\nepochs: three\n|c.yaml:2|--epochs|'three'
+lr: [0.1, 0.2]\n|c.yaml:1|lr|list
+lr:\n  a: 1\n|c.yaml|lr|mapping
+no-shuffle: maybe\n|c.yaml:1|no-shuffle|'maybe'
+lr: 0.1\n\tepochs: 3\n|c.yaml:2
+lr: "0.1\n|c.yaml:
+- lr\n|c.yaml:1|mapping
+lr: 0.1\nlr: 0.2\n|c.yaml:2|lr
+max-steps: 1\nmax_steps: 2\n|c.yaml:2|max-steps
+lr:\n|c.yaml:1|lr
+END
   printf '\377\376\0\1' >c.yaml
   fails 2 train $TINY --config c.yaml
   fails 2 train $TINY --config .
@@ -453,14 +402,12 @@ fingerprint() {
   fails 2 train --learning-rate 1
   says "did you mean --lr?"
   echo "learning_rate: 1" >c.yaml
-  fails 2 train --config c.yaml
-  says "did you mean 'lr'?"
-  fails 2 report r --out page.html
-  says "did you mean --output?"
-  fails 1 train --data c.csv --label colr
-  says "did you mean 'color'?"
-  fails 1 train --data c.csv --label x
-  says "name one with --label: a, color"
+  refuses <<'END'
+    2 train --config c.yaml | did you mean 'lr'?
+    2 report r --out page.html | did you mean --output?
+    1 train --data c.csv --label colr | did you mean 'color'?
+    1 train --data c.csv --label x | name one with --label: a, color
+END
   fails 1 train --data t.tsv
   says "t.tsv: " "separated by tabs; write commas"
   fails 2 train --lr x

@@ -90,7 +90,8 @@ bad() {
       rm -rf x
       cp -a whole x
       bad "renameat2:0:EINVAL,rename:1:KILL:>x/step-$step" train --resume x/step-2 --save-every 1 --keep 9
-      [ "$code" -eq 137 ] && [ -e seen ]
+      [ "$code" -eq 137 ]
+      [ -e seen ]
       [ ! -e x/step-$step ]
       "$HEDDLE" train --resume $from --keep 9 --max-steps 4 >out
       [ "$(cd x && echo step-*)" = "step-1 step-2 step-3 step-4" ]
@@ -106,7 +107,8 @@ bad() {
   train --out x --max-steps 4 --save-every 1 --keep 9
   wanted=$DIGEST
   bad "renameat2:0:ENOSYS" train --resume x/step-2 --save-every 1 --keep 9
-  [ "$code" -eq 0 ] && [ -e seen ]
+  [ "$code" -eq 0 ]
+  [ -e seen ]
   [ "$("$HEDDLE" digest x)" = "$wanted" ]
   [ "$(cd x && echo step-*)" = "step-1 step-2 step-3 step-4" ]
   [ -z "$(find x -name '.*.old-*')" ]
@@ -116,7 +118,8 @@ bad() {
 @test "killed before a link gets its name: the one before is there" {
   need_bad_disk
   bad "rename:2:KILL:>x/last" train $TINY --save-every 20 --out x
-  [ "$code" -eq 137 ] && [ -e seen ]
+  [ "$code" -eq 137 ]
+  [ -e seen ]
   [ "$(readlink x/last)" = step-20 ]
   "$HEDDLE" train --resume x --max-steps 41 >out
   nothing_half_written x
@@ -127,7 +130,8 @@ bad() {
   for rules in "fsync:1:EIO:/x/.step-50.tmp-" "fsync:1:EIO:/x"; do
     rm -rf x
     bad "$rules" train $TINY --out x
-    [ "$code" -eq 1 ] && [ -e seen ]
+    [ "$code" -eq 1 ]
+    [ -e seen ]
     [ "$(wc -l <err)" -eq 1 ]
     grep -q '^heddle: .*cannot .*: Input/output error; the disk reported an error' err
     nothing_half_written x
@@ -153,9 +157,11 @@ bad() {
   for name in model.safetensors state.safetensors run.json; do
     rm -rf x
     bad "fsync:1:EIO:/.$name.tmp-" train $TINY --out x
-    [ "$code" -eq 1 ] && [ -e seen ]
+    [ "$code" -eq 1 ]
+    [ -e seen ]
     grep -q "$name: cannot write it to the disk: Input/output error" err
-    [ ! -e x/step-50 ] && [ ! -e x/last ]
+    [ ! -e x/step-50 ]
+    [ ! -e x/last ]
     nothing_half_written x
   done
 }
@@ -179,7 +185,8 @@ bad() {
   need_bad_disk
   without="fcntl:0:ENOLCK,flock:0:ENOSYS"
   bad "$without" train $TINY --out x
-  [ "$code" -eq 0 ] && [ -e seen ]
+  [ "$code" -eq 0 ]
+  [ -e seen ]
   [ "$(cd x && ls -A)" = "$(printf '%s\n' best history.jsonl last losses.bin metrics.jsonl report.html run.json \
     step-50 wrong.png)" ]
   export BAD_DISK=$without LD_PRELOAD=$BAD_DISK_SO
@@ -209,7 +216,8 @@ bad() {
   timeout "$LIMIT_S" "$HEDDLE" train $TINY --profile p >out
   [ -p p ]
   wait "$CHILD"
-  [ "$(grep -c traceEvents got)" -eq 1 ] && grep -q '"checkpoint writer"' got # once, and the whole
+  [ "$(grep -c traceEvents got)" -eq 1 ]
+  grep -q '"checkpoint writer"' got # once, and the whole
   timeout 60 cat p >got &
   CHILD=$!
   timeout "$LIMIT_S" "$HEDDLE" data "$FEW" --sheet p >out
@@ -227,7 +235,8 @@ bad() {
   echo old >elsewhere/sheet.png
   ln -s elsewhere/sheet.png link.png
   "$HEDDLE" data "$FEW" --sheet link.png >out
-  [ -L link.png ] && cmp elsewhere/sheet.png wanted.png
+  [ -L link.png ]
+  cmp elsewhere/sheet.png wanted.png
   ln -s none.png dangling.png
   fails 1 data "$FEW" --sheet dangling.png
   says "dangling.png: cannot write to the file that the link names: No such file"
@@ -255,7 +264,10 @@ bad() {
     done
     wait # for both
     cat ?.err
-    [ -s a.out ] && [ "$(digest_of a.out)" = "$(digest_of b.out)" ] && [ ! -s a.err ] && [ ! -s b.err ]
+    [ -s a.out ]
+    [ "$(digest_of a.out)" = "$(digest_of b.out)" ]
+    [ ! -s a.err ]
+    [ ! -s b.err ]
     nothing_half_written cache
   done
 }

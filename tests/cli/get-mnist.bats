@@ -40,7 +40,8 @@ get() {
 
 complete() {
   [ "$status" -eq 0 ] || { echo "$output"; return 1; }
-  cmp one cache/small/one && cmp two cache/small/two
+  cmp one cache/small/one
+  cmp two cache/small/two
   [ "$(ls cache/small)" = "$(printf '%s\n' one one.gz.sums two two.gz.sums)" ]
 }
 
@@ -67,7 +68,7 @@ complete() {
   mkdir others
   gzip -1 -c one >others/one.gz
   cp two others
-  ! cmp -s others/one.gz published/one.gz
+  no cmp -s others/one.gz published/one.gz
   run "$GET_MNIST" --table table --dir cache --from others small
   complete
   rm -r cache
@@ -192,7 +193,8 @@ complete() {
   publish
   SET=packed get half
   [ "$status" -eq 0 ]
-  cmp one cache/bundle/one && cmp two cache/bundle/two
+  cmp one cache/bundle/one
+  cmp two cache/bundle/two
   SET=packed get
   [ "$status" -eq 0 ]
 }

@@ -64,7 +64,7 @@ helps() {
   setup_pages
   "$SRCDIR/tools/list-options" "$HEDDLE" >table
   printf 'About it.\n\n# OPTIONS\n\n*--nowhere*\n\tText.\n' >text
-  ! "$SRCDIR/tools/make-page" digest 1.0 table <text >page 2>err
+  no "$SRCDIR/tools/make-page" digest 1.0 table <text >page 2>err
   grep -q 'expected an option of heddle digest, found --nowhere' err
   printf 'option\tdigest\t\t\tbrand-new\tN|auto\tauto\ta number (3)\n' >>table
   echo 'About it.' | "$SRCDIR/tools/make-page" digest 1.0 table >page

@@ -106,14 +106,12 @@ words() { printf '%s\n' "model: words" "input: data" "layers:" "  - fc1: {op: li
   numbers sums.csv
   classes mine.csv
   printf '%s\n' "model: m" "input: [2]" "layers:" "  - fc: {op: linear, out: 3}" "loss: cross_entropy" >m.yaml
-  fails 1 train --model m.yaml --data sums.csv
-  says "class labels" "are floats" "--loss mse"
-  fails 1 train --model m.yaml --data mine.csv --loss mse
-  says "expected numbers for the loss" "--loss cross_entropy"
-  fails 1 train --model cnn --data mine.csv
-  says "use --model mlp, which takes any samples"
-  fails 1 train --model mlp --data random:1x4x4:3 --loss bce_with_logits
-  says "labels 0 and 1" "--loss cross_entropy"
+  refuses <<'END'
+    1 train --model m.yaml --data sums.csv | class labels | are floats | --loss mse
+    1 train --model m.yaml --data mine.csv --loss mse | expected numbers for the loss | --loss cross_entropy
+    1 train --model cnn --data mine.csv | use --model mlp, which takes any samples
+    1 train --model mlp --data random:1x4x4:3 --loss bce_with_logits | labels 0 and 1 | --loss cross_entropy
+END
   sed -i 's/out: 3/out: 2/; /^loss/d' m.yaml
   fails 1 train --model m.yaml --data mine.csv
   says "at least 3 scores" "found 2" "'out: classes'"

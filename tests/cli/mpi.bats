@@ -3,20 +3,9 @@
 
 load cli
 load ranks
+load mpi
 
 ENDLESS="$ENDLESS --out r"
-
-setup_file() {
-  . "$SRCDIR/tests/mpi_lib.sh"
-  mpi_missing
-  export MPIRUN MPI_KIND MISSING MPI_EXTRA=
-}
-
-need_mpi() {
-  [ -z "$MISSING" ] || skip "$MISSING"
-  . "$SRCDIR/tests/mpi_lib.sh"
-  mpi_missing
-}
 
 # needs_time VERSIONS: for what ranks do when one is lost.
 needs_time() {
@@ -179,7 +168,6 @@ exchanges() {
 
 @test "what hosts exchange in a steady state allocates nothing" {
   need_mpi
-  export HEDDLE_MODULE_PATH=$BUILDDIR/.libs
   for hosts in "a b" "a b b"; do
     for sums in all-gather owners; do
       HEDDLE_HOST_SUMS=$sums over "$hosts" "$BUILDDIR/tests/cli/host_steps" r-$sums-${#hosts} >out 2>err ||
@@ -325,7 +313,6 @@ END
 
 @test "a group sums over hosts as on one" {
   need_mpi
-  export HEDDLE_MODULE_PATH=$BUILDDIR/.libs
   calls=$BUILDDIR/tests/cli/group_calls
   "$HEDDLE" launch -n 3 -- "$calls" >wanted
   grep -q '^3 ranks ' wanted
@@ -339,7 +326,6 @@ END
 
 @test "calls of a group that differ between hosts, and one that never comes" {
   need_mpi
-  export HEDDLE_MODULE_PATH=$BUILDDIR/.libs
   over "a b" "$BUILDDIR/tests/cli/group_calls" differ >out 2>err || true
   grep -q 'rank 0 calls all_reduce of 4 float32 by sum and rank 1 calls barrier' err
   GROUP_TIMEOUT=5 over "a b" "$BUILDDIR/tests/cli/group_calls" late >out 2>err || true
@@ -348,7 +334,6 @@ END
 
 @test "tags of groups over hosts are reused, and an unreceived message is not mistaken" {
   need_mpi
-  export HEDDLE_MODULE_PATH=$BUILDDIR/.libs
   over "a b" "$BUILDDIR/tests/cli/group_calls" tags >out 2>err || { cat err; return 1; }
   over "a b" "$BUILDDIR/tests/cli/group_calls" unreceived >out 2>err || true
   grep -q 'rank 1: expected a message of this group from rank 0 to rank 1, found one of a destroyed group' err
@@ -356,13 +341,11 @@ END
 
 @test "memory that one of two hosts has not got is not kept by the other" {
   need_mpi
-  export HEDDLE_MODULE_PATH=$BUILDDIR/.libs
   over "a b" "$BUILDDIR/tests/cli/group_calls" room >out 2>err || { cat err; return 1; }
 }
 
 @test "a call that one leader has no memory for fails in all ranks" {
   need_mpi
-  export HEDDLE_MODULE_PATH=$BUILDDIR/.libs
   over "a a b" "$BUILDDIR/tests/cli/group_calls" starve >out 2>err || true
   for rank in 0 1 2; do
     grep -q "rank 0 (pid [0-9]* on a) gave up: out of memory for a call" rank.$rank || { cat rank.* err; return 1; }
@@ -382,7 +365,7 @@ missed() {
 
 @test "a rank that has left its group is missed at once, on all hosts" {
   need_mpi
-  export HEDDLE_MODULE_PATH=$BUILDDIR/.libs GROUP_TIMEOUT=1000
+  export GROUP_TIMEOUT=1000
   calls=$BUILDDIR/tests/cli/group_calls
   timeout "$LIMIT_S" "$HEDDLE" launch -n 2 -- "$calls" left 1 2>err # as on one host
   missed 1 0

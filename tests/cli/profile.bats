@@ -37,7 +37,8 @@ load cli
     --parameters '[{match: "conv1.*", epochs: 1}]' >out
   first=$(grep -c '"name": "conv1 dw"' p.json)
   second=$(grep -c '"name": "conv2 dw"' p.json)
-  [ "$first" -gt 0 ] && [ "$second" -eq $((2 * first)) ]
+  [ "$first" -gt 0 ]
+  [ "$second" -eq $((2 * first)) ]
 }
 
 @test "HEDDLE_LOG has a line for each event, with time, rank and thread, and changes nothing" {

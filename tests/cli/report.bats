@@ -93,7 +93,8 @@ EOS
   page report.html
   has report.html '2 runs' '<th class="">lr</th>' 'data-name="a"' 'data-name="b"' 'training time' 'class="curve c1 d0"'
   no grep -q '<th class="">batch</th>' report.html
-  [ -s f/loss.svg ] && [ -s f/time-accuracy.svg ]
+  [ -s f/loss.svg ]
+  [ -s f/time-accuracy.svg ]
   cp report.html kept
   "$HEDDLE" report runs -o all.html >out
   cmp all.html kept
@@ -149,7 +150,8 @@ EOS
   ln -sf ../secret r/wrong.png
   ln -sf ../secret r/report.html
   "$HEDDLE" report r >out
-  [ ! -L r/report.html ] && [ "$(cat secret)" = secret ]
+  [ ! -L r/report.html ]
+  [ "$(cat secret)" = secret ]
   no grep -q 'data:image' r/report.html
   ln -s r/report.html link.html
   "$HEDDLE" report r -o link.html >out
@@ -158,7 +160,8 @@ EOS
   grep -q '^<!doctype html>' out
 }
 
-@test "--follow writes the page while a run goes on, and ends with it" {
+# follow: a run in r whose page is written; the process that writes it is $follower.
+follow() {
   start $TINY --epochs 100000 --max-steps 1000000 --log-every 1 --out r
   await_line 'step 1:'
   "$HEDDLE" report r --follow >followed 2>err2 9<&- &
@@ -167,6 +170,10 @@ EOS
     kill -0 "$follower" || { cat err2; return 1; }
     await_line 'step [0-9]*:'
   done
+}
+
+@test "--follow writes the page while a run goes on, and ends with it" {
+  follow
   has r/report.html 'the run is running'
   kill "$CHILD"
   finish
@@ -179,14 +186,7 @@ EOS
 }
 
 @test "--follow ends when the run's process is gone, or with a signal" {
-  start $TINY --epochs 100000 --max-steps 1000000 --log-every 1 --out r
-  await_line 'step 1:'
-  "$HEDDLE" report r --follow >followed 2>err2 9<&- &
-  follower=$!
-  while ! grep -q 'http-equiv="refresh"' r/report.html 2>/dev/null; do
-    kill -0 "$follower" || { cat err2; return 1; }
-    await_line 'step [0-9]*:'
-  done
+  follow
   kill -TERM "$follower"
   code=0
   wait "$follower" || code=$?

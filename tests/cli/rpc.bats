@@ -2,19 +2,7 @@
 # names. tests/unit/test_rpc has what one host needs no processes for.
 
 load cli
-
-setup_file() {
-  . "$SRCDIR/tests/mpi_lib.sh"
-  mpi_missing
-  export MPIRUN MPI_KIND MISSING MPI_EXTRA=
-}
-
-need_mpi() {
-  [ -z "$MISSING" ] || skip "$MISSING"
-  . "$SRCDIR/tests/mpi_lib.sh"
-  mpi_missing
-  export HEDDLE_MODULE_PATH=$BUILDDIR/.libs
-}
+load mpi
 
 calls=$BUILDDIR/tests/cli/rpc_calls
 

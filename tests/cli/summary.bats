@@ -77,18 +77,16 @@ keys="layers params trainable macs memory_bytes"
 }
 
 @test "what is wrong is one line" {
-  fails 2 summary --input 28x28
-  says "--input expects CHANNELSxHEIGHTxWIDTH, for example 1x28x28, found '28x28'"
-  fails 2 summary --input 1x28x28x
-  fails 2 summary --input -1x28x28
-  fails 2 summary --input 99999999999x28x28
-  fails 2 summary --input 9x28x28
-  says "1 to 4 channels" "found 9x28x28"
-  fails 1 summary --input 1x2x2
-  says "cnn.yaml:5: layer 'conv1'" "found 1x2x2"
-  fails 2 summary cnn
-  says "found 'cnn'; use --model NAME"
-  fails 2 summary --epochs 3
-  fails 2 summary --batch 8 --shards 16
-  fails 2 summary --model nowhere
+  refuses <<'END'
+    2 summary --input 28x28 | --input expects CHANNELSxHEIGHTxWIDTH, for example 1x28x28, found '28x28'
+    2 summary --input 1x28x28x
+    2 summary --input -1x28x28
+    2 summary --input 99999999999x28x28
+    2 summary --input 9x28x28 | 1 to 4 channels | found 9x28x28
+    1 summary --input 1x2x2 | cnn.yaml:5: layer 'conv1' | found 1x2x2
+    2 summary cnn | found 'cnn'; use --model NAME
+    2 summary --epochs 3
+    2 summary --batch 8 --shards 16
+    2 summary --model nowhere
+END
 }

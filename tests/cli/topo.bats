@@ -215,14 +215,12 @@ in_group() {
     fails 2 topo --cpus "$list"
     says --cpus "such as 0-3,8" "'$list'"
   done
-  fails 2 topo --cpus "$cpu,100000"
-  says --cpus "may use" "found 100000"
-  fails 2 topo --cpus "$(one_cpu),$(one_cpu)"
-  says --cpus twice
-  fails 2 train $TINY --cpus 100000
-  says --cpus "found 100000"
-  fails 2 topo --cpus ''
-  says --cpus nothing
+  refuses <<'END'
+    2 topo --cpus "$cpu,100000" | --cpus | may use | found 100000
+    2 topo --cpus "$(one_cpu),$(one_cpu)" | --cpus | twice
+    2 train $TINY --cpus 100000 | --cpus | found 100000
+    2 topo --cpus '' | --cpus | nothing
+END
 }
 
 @test "wrong usage" {

@@ -302,8 +302,11 @@ EOF
 @test "--keep leaves alone what only looks like a checkpoint, and comes to an end" {
   mkdir -p r/step-007 r/step-+1
   timeout -k 1 "$LIMIT_S" "$HEDDLE" train $TINY --keep 1 --save-every 10 --out r >out
-  [ -d r/step-007 ] && [ -d r/step-+1 ] && [ -d r/step-50 ]
-  [ ! -e r/step-10 ] && [ ! -e r/step-20 ]
+  [ -d r/step-007 ]
+  [ -d r/step-+1 ]
+  [ -d r/step-50 ]
+  [ ! -e r/step-10 ]
+  [ ! -e r/step-20 ]
 }
 
 @test "a file under the name of a checkpoint is refused before the first step, and stays" {
@@ -312,7 +315,8 @@ EOF
     echo mine >"r/$name"
     fails 1 train $TINY --out r
     says "r/$name: expected a" "or nothing in its place, found a file; move that away"
-    [ "$(cat "r/$name")" = mine ] && [ "$(ls -A r)" = "$name" ]
+    [ "$(cat "r/$name")" = mine ]
+    [ "$(ls -A r)" = "$name" ]
     rm -r r
   done
   train --out r --max-steps 20

@@ -59,7 +59,9 @@ printed() {
   grep -Eq '^    9( +[0-9.]+){10}$' out # of the confusion matrix, in one line
   grep -q '^6 of 6 runs done' out
   grep -q '^verified 900 steps' out
-  [ -s mnist.onnx ] && [ -s mnist.c ] && [ -s runs/mlp-1/certificate.json ]
+  [ -s mnist.onnx ]
+  [ -s mnist.c ]
+  [ -s runs/mlp-1/certificate.json ]
   heddle_digest=$("$HEDDLE" digest runs/mlp-1)
   "$HEDDLE" train --model mlp --max-steps 900 --out at-once >out
   [ "$heddle_digest" = "$(digest_of out)" ]

@@ -1,26 +1,16 @@
 """The museum's table: each row is a public bug report, remade as a small input, with the right answer.
 
 A row is a function that makes its input in a folder and returns what is right: Values (the input holds these numbers),
-Refuse (nothing can be made of it) or Check (a program is to be tried in some other way). The function's decorator holds
-the texts. tests/museum/museum.sh tries heddle, bench/museum other programs as well, and prints docs/museum.md.
+Refuse (nothing can be made of it) or Check (a program is to be tried in some other way). Its texts are in
+reports.txt. tests/museum/museum.sh tries heddle, bench/museum other programs as well, and prints docs/museum.md.
 """
 
 import dataclasses
+import functools
+import os
 import typing
 
-ROWS = []
-AREAS = [
-    "CSV",
-    "NPY and NPZ",
-    "IDX and gzip",
-    "Pictures",
-    "Folders",
-    "Weights and networks",
-    "Settings",
-    "Machine",
-    "Runs",
-    "Sums over batches and ranks",
-]
+MADE = {}  # by the names of functions
 
 
 @dataclasses.dataclass
@@ -34,13 +24,26 @@ class Row:
     make: typing.Callable
 
 
-def row(area, thread, did, wrong, right):
-    def keep(make):
-        assert area in AREAS and make.__name__ not in {each.name for each in ROWS}, make.__name__
-        ROWS.append(Row(make.__name__, area, thread, did, wrong, right, make))
-        return make
+def row(make):
+    assert make.__name__ not in MADE, make.__name__
+    MADE[make.__name__] = make
+    return make
 
-    return keep
+
+def inputs(**made):
+    """Rows of one expression each."""
+    assert not MADE.keys() & made.keys()
+    MADE.update(made)
+
+
+def check(try_heddle):
+    """A row that is a check of a program alone."""
+    inputs(**{try_heddle.__name__: lambda: Check(try_heddle)})
+    return try_heddle
+
+
+def checks(**tried):
+    inputs(**{name: lambda each=each: Check(each) for name, each in tried.items()})
 
 
 class Array:
@@ -126,8 +129,19 @@ def page_line(row):
     )
 
 
+@functools.cache
 def rows():
-    """All rows, area by area."""
+    """All rows, in the order of reports.txt."""
     import rows_csv, rows_arrays, rows_pictures, rows_runs  # noqa: F401, E401
 
-    return sorted(ROWS, key=lambda each: AREAS.index(each.area))
+    found, area = [], None
+    with open(os.path.join(os.path.dirname(__file__), "reports.txt"), encoding="utf-8") as file:
+        for line in file.read().splitlines():
+            if line.startswith("## "):
+                area = line[3:]
+            elif not line.startswith("#"):
+                name, *texts = line.split("\t")
+                found.append(Row(name, area, *texts, MADE[name]))
+    names = [each.name for each in found]
+    assert len(names) == len(set(names)) == len(MADE), MADE.keys() - set(names)
+    return found

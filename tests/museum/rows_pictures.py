@@ -6,7 +6,7 @@ import zlib
 
 from museum_files import chunk, colour, grey, jpeg, png, put, some
 from museum_heddle import Skip, equal
-from museum_table import Array, Check, Refuse, Values, row
+from museum_table import Array, Check, Refuse, Values, inputs, row
 
 W, H, COUNT = 6, 8, 10  # of each class
 GREY = some(2 * COUNT, H, W)
@@ -39,10 +39,6 @@ def refuse(odd, says, end=".png", **more):
     return Refuse("d", says, reader="folder", shape=(1, H, W), **more)
 
 
-def picture(thread, did, wrong, right):
-    return row("Pictures", thread, did, wrong, right)
-
-
 def split(values, size):
     return [values[i : i + size] for i in range(0, len(values), size)]
 
@@ -50,12 +46,7 @@ def split(values, size):
 # ---- PNG ----
 
 
-@picture(
-    "python-pillow/Pillow#5967",
-    "opened grey pictures of 16 bits",
-    "bright pixels were clipped to a middle grey",
-    "v / 257, rounded",
-)
+@row
 def png_sixteen():
     def lines(values):
         return [struct.pack(">%dH" % W, *line) for line in split(values, W)]
@@ -64,12 +55,7 @@ def png_sixteen():
     return same(x, [png(W, H, lines(values), 16) for values in each(SIXTEEN)], near=1, also=[SIXTEEN])
 
 
-@picture(
-    "python-pillow/Pillow#274",
-    "converted pictures of 16 bits, of which 12 are used",
-    "all values above 255 became 255",
-    "v / 257, rounded, without clipping",
-)
+@row
 def png_twelve():
     def lines(values):
         return [struct.pack(">%dH" % W, *line) for line in split(values, W)]
@@ -79,12 +65,7 @@ def png_twelve():
     return same(x, [png(W, H, lines(values), 16) for values in each(twelve)], near=1, also=[twelve])
 
 
-@picture(
-    "python-pillow/Pillow#3838",
-    "opened pictures of 16 bits in each colour",
-    "values were mapped to 8 bits in another way than grey ones",
-    "v / 257, rounded, in each colour",
-)
+@row
 def png_sixteen_colour():
     deep = some(2 * COUNT, H, W, 3, top=65536, step=7919)
     x = Array(COLOUR.shape, [(v * 255 + 32767) // 65535 for v in deep.values])
@@ -98,12 +79,7 @@ def png_sixteen_colour():
     )
 
 
-@picture(
-    "NVIDIA/DIGITS#85",
-    "tested with a digit on a transparent ground",
-    "the ground became black instead of white",
-    "laid on white",
-)
+@row
 def png_transparent():
     x, files, raw = [], [], []
     for values in each(GREY):
@@ -114,12 +90,7 @@ def png_transparent():
     return same(Array(GREY.shape, x), files, says="transparen", also=[Array((*GREY.shape, 2), raw)])
 
 
-@picture(
-    "qTipTip/Pylette#64",
-    "read colours of pictures whose ground had been made transparent",
-    "what lies below the transparency was counted",
-    "laid on white",
-)
+@row
 def png_transparent_colour():
     x, files, raw = [], [], []
     for values in each(COLOUR):
@@ -132,12 +103,7 @@ def png_transparent_colour():
     return same(Array(COLOUR.shape, x), files, says="transparen", also=[Array((*COLOUR.shape[:3], 4), raw)])
 
 
-@picture(
-    "meerk40t/meerk40t#962",
-    "opened pictures with a palette in which an entry is transparent",
-    "the transparent parts became black",
-    "laid on white",
-)
+@row
 def png_transparent_palette():
     palette = [(i * 16, 255 - i * 16, i * 7) for i in range(16)]
     chosen = [[v % 16 for v in values] for values in each(GREY)]
@@ -156,12 +122,7 @@ def png_transparent_palette():
     return same(Array(COLOUR.shape, x), files, says="transparen")
 
 
-@picture(
-    "usetrmnl/trmnl-firmware#231",
-    "loaded pictures with a palette, of two bits a pixel",
-    "they did not load as they should",
-    "the palette's colours",
-)
+@row
 def png_palette():
     palette = [(0, 9, 200), (70, 80, 90), (255, 3, 5), (1, 255, 128)]
     chosen = [[v % 4 for v in values] for values in each(GREY)]
@@ -182,12 +143,7 @@ def png_palette():
     return same(Array(COLOUR.shape, [b for values in chosen for v in values for b in palette[v]]), files)
 
 
-@picture(
-    "numpy/numpy#5861",
-    "made arrays of pictures of one bit a pixel",
-    "the values were junk, or true and false",
-    "black is 0, white is 255",
-)
+@row
 def png_one_bit():
     bits = [[v % 2 for v in values] for values in each(GREY)]
     files = [png(W, H, [[int("".join(map(str, line)) + "00", 2)] for line in split(values, W)], 1) for values in bits]
@@ -195,12 +151,7 @@ def png_one_bit():
     return same(Array(GREY.shape, [255 * v for v in flat]), files, also=[Array(GREY.shape, flat)])
 
 
-@picture(
-    "opentoonz/opentoonz#7100",
-    "loaded interlaced pictures",
-    "they came out sparse and in bands",
-    "the same pixels as without interlacing",
-)
+@row
 def png_interlaced():
     def passes(values):
         for x, y, dx, dy in (
@@ -219,12 +170,7 @@ def png_interlaced():
     return same(GREY, [png(W, H, list(passes(values)), interlaced=1) for values in each(GREY)])
 
 
-@picture(
-    "MECLabTUDA/Super_Selfish#2",
-    "had some grey pictures among coloured ones",
-    "a batch could not be stacked, said the error",
-    "grey pictures get three equal channels",
-)
+@row
 def png_mixed():
     files = [colour(values, W) for values in each(COLOUR)]
     x = list(COLOUR.values)
@@ -234,72 +180,30 @@ def png_mixed():
     return same(Array(COLOUR.shape, x), files)
 
 
-@picture(
-    "HRNet/HRNet-Semantic-Segmentation#236",
-    "had pictures of two sizes",
-    "the error named sizes, but no file",
-    "refused, with the file and both sizes",
+inputs(
+    png_sizes=lambda: refuse(grey([7] * 7 * H, 7), r"19\.png.*7"),
+    png_cut=lambda: refuse(grey(each(GREY)[0], W)[:-30], r"19\.png"),
+    png_empty=lambda: refuse(b"", r"19\.png"),
 )
-def png_sizes():
-    return refuse(grey([7] * 7 * H, 7), r"19\.png.*7")
 
 
-@picture(
-    "pytorch/vision#138",
-    "had a picture in the set that was cut short",
-    "training ended far in, without the file's name",
-    "refused, with the file",
-)
-def png_cut():
-    return refuse(grey(each(GREY)[0], W)[:-30], r"19\.png")
-
-
-@picture(
-    "facebookresearch/deit#76",
-    "had a file among the pictures that could not be identified",
-    "a worker's long traceback ended the run",
-    "refused, with the file",
-)
-def png_empty():
-    return refuse(b"", r"19\.png")
-
-
-@picture(
-    "python-pillow/Pillow#5800",
-    "opened a picture whose checksum is wrong",
-    "it was opened as if nothing were wrong",
-    "refused, with the file",
-)
+@row
 def png_checksum():
     content = grey(each(GREY)[0], W)
     x = Array(GREY.shape, GREY[:-1].values + each(GREY)[0])
     return refuse(content[:-14] + b"zz" + content[-12:], r"19\.png", right=Values("d", x, Y))
 
 
-@picture(
-    "pytorch/vision#485",
-    "had some bad files among the pictures",
-    "the exception did not name the file",
-    "refused, with the file",
-)
-def png_text():
-    return refuse("not a picture\n", r"19\.png")
-
-
-@picture(
-    "jasper-software/jasper#80",
-    "opened a tiny file that says it is a picture of enormous sides",
-    "it was decoded with all the memory that takes",
-    "refused, with the file",
-)
-def png_huge():
-    return refuse(
+inputs(
+    png_text=lambda: refuse("not a picture\n", r"19\.png"),
+    png_huge=lambda: refuse(
         b"\x89PNG\r\n\x1a\n"
         + chunk(b"IHDR", struct.pack(">IIBBBBB", 2**31 - 1, 2**31 - 1, 8, 0, 0, 0, 0))
         + chunk(b"IDAT", zlib.compress(b"\0"))
         + chunk(b"IEND", b""),
         r"19\.png",
-    )
+    ),
+)
 
 
 # ---- JPEG ----
@@ -317,34 +221,19 @@ def turned(blocks):
     return [[blocks[len(blocks) - 1 - i][k] for i in range(len(blocks))] for k in range(len(blocks[0]))]
 
 
-@picture(
-    "pytorch/vision#7977",
-    "read photographs that a camera marked as turned",
-    "the mark was ignored: the pictures lay on their side",
-    "turned as the mark says",
-)
+@row
 def jpeg_turned():
     x = [v for blocks in BLOCKS for v in pixels(turned(blocks))]
     return same(Array((20, 16, 24), x), [jpeg(blocks, 6) for blocks in BLOCKS], ".jpg")
 
 
-@picture(
-    "kohya-ss/sd-scripts#1316",
-    "trained on pictures that had been turned by half",
-    "they were upside down in training",
-    "turned as the mark says",
-)
+@row
 def jpeg_upside_down():
     x = [v for blocks in BLOCKS for v in reversed(pixels(blocks))]
     return same(Array((20, 24, 16), x), [jpeg(blocks, 3) for blocks in BLOCKS], ".jpg")
 
 
-@picture(
-    "facebookresearch/detectron2#262",
-    "trained on mirrored pictures, as a mark says",
-    "the eight marks had to be handled by hand",
-    "mirrored as the mark says",
-)
+@row
 def jpeg_mirrored():
     x = [v for blocks in BLOCKS for v in pixels([line[::-1] for line in blocks])]
     return same(Array((20, 24, 16), x), [jpeg(blocks, 2) for blocks in BLOCKS], ".jpg")
@@ -356,52 +245,24 @@ def refuse_jpeg(odd, says, **more):
     return Refuse("d", says, reader="folder", shape=(1, 24, 16), **more)
 
 
-@picture(
-    "libvips/libvips#1946",
-    "opened a JPEG that is cut short, with a flag to fail",
-    "it was opened, and grey filled the rest",
-    "refused, with the file",
-)
+@row
 def jpeg_cut():
     return refuse_jpeg(jpeg(BLOCKS[1])[:-6], r"19\.jpg")
 
 
-@picture(
-    "golang/go#10447",
-    "opened a JPEG without its end mark",
-    "programs disagree whether it is whole",
-    "refused, with the file",
-)
+@row
 def jpeg_no_end():
     x = [v for blocks in BLOCKS[:-1] + [BLOCKS[1]] for v in pixels(blocks)]
     return refuse_jpeg(jpeg(BLOCKS[1])[:-2], r"19\.jpg", right=Values("d", Array((20, 24, 16), x), Y))
 
 
-@picture(
-    "python-pillow/Pillow#6563",
-    "had a JPEG in the four colours of print",
-    "its ground came out green",
-    "refused, with the file",
+inputs(
+    jpeg_print=lambda: refuse_jpeg(jpeg([BLOCKS[1]] * 4, components=4), r"19\.jpg", asked=False),
+    jpeg_turned_size=lambda: refuse_jpeg(jpeg(BLOCKS[1], 6), r"19\.jpg.*24"),
 )
-def jpeg_print():
-    return refuse_jpeg(jpeg([BLOCKS[1]] * 4, components=4), r"19\.jpg", asked=False)
-
-
-@picture(
-    "mlverse/torchvision#13",
-    "put pictures of different sizes into a batch",
-    "tensors of unequal size could not be stacked, said the error",
-    "refused, with the file and both sizes",
-)
-def jpeg_turned_size():
-    return refuse_jpeg(jpeg(BLOCKS[1], 6), r"19\.jpg.*24")
 
 
 # ---- Folders ----
-
-
-def folders(thread, did, wrong, right):
-    return row("Folders", thread, did, wrong, right)
 
 
 FILES = [grey(values, W) for values in each(GREY)]
@@ -412,81 +273,46 @@ def plain(**more):
     return Values("d", GREY, Y, reader="folder", **more)
 
 
-@folders(
-    "pytorch/vision#109",
-    "had a .DS_Store beside the folders of classes",
-    "it counted as a class",
-    "names that begin with a dot are ignored",
-)
+@row
 def folder_dot_file():
     put("d/.DS_Store", "x")
     put("d/cat/.DS_Store", "x")
     return plain()
 
 
-@folders(
-    "pytorch/vision#2831",
-    "had opened a notebook beside the pictures",
-    "its folder of checkpoints became a class",
-    "names that begin with a dot are ignored",
-)
+@row
 def folder_notebook():
     put("d/.ipynb_checkpoints/a.png", FILES[3])
     return plain()
 
 
-@folders(
-    "open-mmlab/mmpretrain#507",
-    "trained with a hidden folder in the set, without pictures",
-    "all classes moved by one: a label was out of range",
-    "names that begin with a dot are ignored",
-)
+@row
 def folder_hidden():
     os.makedirs("d/.ipynb_checkpoints")
     return plain()
 
 
-@folders(
-    "pytorch/vision#4925",
-    "had an empty folder among those of classes",
-    "an error; some asked to leave such folders out",
-    "refused, unless --allow-empty is given",
-)
+@row
 def folder_empty():
     folder("d", FILES)
     os.makedirs("d/bird")
     return Refuse("d", r"bird", reader="folder", right=Values("d", GREY, Y), shape=(1, H, W))
 
 
-@folders(
-    "pytorch/vision#8297",
-    "wanted a class that has no pictures yet",
-    "there was no way to ask for it",
-    "the class counts, without samples",
-)
+@row
 def folder_empty_allowed():
     folder("d", FILES)
     os.makedirs("d/emu")
     return Values("d", GREY, Y, reader="folder", options=("--allow-empty",), names=["cat", "dog", "emu"], classes=3)
 
 
-@folders(
-    "pytorch/vision#669",
-    "gave the folder of one class in place of the whole set",
-    "an error said there were no pictures",
-    "refused: it asks for folders of classes",
-)
+@row
 def folder_of_class():
     folder("d", FILES)
     return Refuse("d/cat", r"class", reader="folder", shape=(1, H, W))
 
 
-@folders(
-    "pytorch/vision#79",
-    "had a .DS_Store among the folders of digits",
-    "it was the first class, and the digits followed",
-    "names that begin with a dot are ignored",
-)
+@row
 def folder_digits():
     names = ["0"] * COUNT + ["1"] * COUNT
     folder("d/train", FILES, names)
@@ -497,12 +323,7 @@ def folder_digits():
     return Values("d", GREY, names, x, names[:4] + names[-4:], reader="folder")
 
 
-@folders(
-    "TarynScharf/AnalyZr#13",
-    "had a folder among the pictures",
-    "the program ended with an error",
-    "refused, with the folder",
-)
+@row
 def folder_nested():
     folder("d", FILES)
     put("d/cat/more/a.png", FILES[0])
@@ -510,12 +331,7 @@ def folder_nested():
     return Refuse("d", r"more", reader="folder", right=Values("d", x, ["cat"] + Y), shape=(1, H, W))
 
 
-@folders(
-    "weecology/DeepForest#1147",
-    "validated on a set that lacks a class",
-    "classes were numbered apart in each set",
-    "refused, with the class",
-)
+@row
 def folder_class_lacks():
     folder("d/train", FILES)
     folder("d/test", FILES[COUNT : COUNT + 3], ["dog"] * 3)
@@ -523,12 +339,7 @@ def folder_class_lacks():
     return Refuse("d", r"cat", reader="folder", right=Values("d", GREY, Y, test, ["dog"] * 3), shape=(1, H, W))
 
 
-@folders(
-    "ultralytics/ultralytics#23566",
-    "validated on a set with a class that training lacks",
-    "labels of the validation were wrong",
-    "refused, with the class",
-)
+@row
 def folder_class_more():
     folder("d/train", FILES)
     folder("d/test", FILES[:3] + FILES[COUNT : COUNT + 2], ["ant", "ant", "cat", "dog", "dog"])
@@ -542,65 +353,27 @@ def two_sets(test, **more):
     return Values("d", GREY, Y, x, ["cat"] * 3 + ["dog"] * 3, reader="folder", **more)
 
 
-@folders(
-    "huggingface/datasets#4839",
-    "had the folders train and val",
-    "val was not read: validation, valid and dev were known",
-    "val is the test set",
+inputs(
+    folder_val=lambda: two_sets("val"),
+    folder_valid=lambda: two_sets("valid"),
+    folder_validation=lambda: two_sets("validation"),
 )
-def folder_val():
-    return two_sets("val")
 
 
-@folders(
-    "roboflow/roboflow-python#153",
-    "had the folders train and valid, as an export writes them",
-    "a program that looks for val found none",
-    "valid is the test set",
-)
-def folder_valid():
-    return two_sets("valid")
-
-
-@folders(
-    "rungalileo/dataquality#557",
-    "had the folders train and validation",
-    "programs differ in which of three names they know",
-    "validation is the test set",
-)
-def folder_validation():
-    return two_sets("validation")
-
-
-@folders(
-    "huggingface/datasets#4895",
-    "had the folders train, validation and test",
-    "validation was not found, though it was there",
-    "test is the test set, validation the validation set, not a part of what is trained on",
-)
+@row
 def folder_three():
     folder("d/validation", FILES[:1] + FILES[COUNT : COUNT + 1], ["cat", "dog"])
     return two_sets("test", says="validation")
 
 
-@folders(
-    "modestyachts/ImageNetV2#10",
-    "had folders called 1, 2, 10",
-    "class 2 was folder 10: names are sorted as texts",
-    "sorted as texts, with the names kept and shown",
-)
+@row
 def folder_numbers():
     names = ["1"] * 5 + ["10"] * 5 + ["2"] * 10
     folder("d", FILES, names)
     return Values("d", GREY, names, reader="folder", names=["1", "10", "2"])
 
 
-@folders(
-    "pytorch/pytorch#22566",
-    "predicted single pictures after training on folders 0 to 101",
-    "numbers were taken for names of folders: 15 % right",
-    "predict prints names",
-)
+@row
 def folder_predict():
     def check(h):
         before = os.getcwd()
@@ -630,12 +403,7 @@ def folder_predict():
     return Check(check)
 
 
-@folders(
-    "cfotache/pytorch_imageclassifier#2",
-    "cut a test set off one folder of pictures",
-    "both sets were the whole folder",
-    "four fifths and a fifth, without overlap",
-)
+@row
 def folder_split():
     def check(h):
         for i, content in enumerate(FILES):

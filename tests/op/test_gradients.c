@@ -9,7 +9,6 @@
  *
  * The list of operations is ops.def: one that is neither differentiated here nor called as the gradient of another
  * one fails the test. The gradient rules and whole networks are seen in test_network_gradients. */
-#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,7 +2,6 @@
  * random, odd and large shapes; contents with zeros, with NaN and infinities; rows split over several calls; results
  * over inputs where that is allowed. Seeds are fixed: a failure names its case and can be run again alone. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,23 +27,6 @@ static bool is_cuda(int t) { return !strncmp(isas[t], "cuda", 4); }
 /* With HD_GPU only the GPU is tested, as its machine is available for a short time: CPUs are tested elsewhere. */
 static const hd_kernels *table_of(int t) {
   return is_cuda(t) ? cuda_table(isas[t]) : getenv("HD_GPU") ? NULL : hd__kernels_of(isas[t]);
-}
-
-/* A flat value of `in` elements and one of `out`. */
-static hd_geom flat(int32_t in, int32_t out) {
-  return (hd_geom){.ci = in,
-                   .hi = 1,
-                   .wi = 1,
-                   .co = out,
-                   .ho = 1,
-                   .wo = 1,
-                   .kh = 1,
-                   .kw = 1,
-                   .sh = 1,
-                   .sw = 1,
-                   .pool = 1,
-                   .hp = 1,
-                   .wp = 1};
 }
 
 /* A gradient behind a fused pool leaves zero factors out, which is only promised to change nothing while all is
@@ -364,7 +346,7 @@ static void check_special_values(const hd_kernels *table) {
   static const float image[8] = {1, NAN, 4, 4, 5, 2, 3, 4};
   guarded in, out, taken = guarded_create(64, 0);
   float *x = values(&in, 16), *y = values(&out, 16);
-  hd_geom g = flat(8, 8);
+  hd_geom g = flat_geom(8, 8);
   hd_call call = {.g = &g, .rows = 1, .in = {x}, .out = {y}};
   memcpy(x, special, sizeof special);
   table->run[HD_OP_relu](&call);
@@ -398,7 +380,7 @@ static void check_dropout(const hd_kernels *table) {
   enum { COUNT = 4096 };
   guarded in, out[2];
   float *x = values(&in, COUNT), *y[2] = {values(&out[0], COUNT), values(&out[1], COUNT)};
-  hd_geom g = flat(COUNT, COUNT);
+  hd_geom g = flat_geom(COUNT, COUNT);
   g.p = 0.25f;
   int zeros = 0, wrong = 0, same = 0;
   for (int i = 0; i < COUNT; i++)

@@ -274,20 +274,7 @@ static float random_input(random_stream *random, bool idle, uint32_t zeros) {
 }
 
 static form_case random_form(hd_op op, random_stream *random, int32_t in, int32_t out) {
-  form_case c = {.op = op,
-                 .g = {.ci = in,
-                       .hi = 1,
-                       .wi = 1,
-                       .co = out,
-                       .ho = 1,
-                       .wo = 1,
-                       .kh = 1,
-                       .kw = 1,
-                       .sh = 1,
-                       .sw = 1,
-                       .pool = 1,
-                       .hp = 1,
-                       .wp = 1}};
+  form_case c = {.op = op, .g = flat_geom(in, out)};
   hd_geom sample;
   hd__op_sample(&sample, op, (int)random_below(random, 4));
   c.g.shift = sample.shift;

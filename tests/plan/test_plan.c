@@ -5,13 +5,14 @@
  *
  *     tests/plan/test_plan --print tests/plan/NAME.yaml > tests/plan/NAME.plan
  *
- * writes the text anew. Every plan, for every table of kernels, must also keep its memory's promises (plan/check.h).
- * Models that make no sense (bad_models.h) are refused with one line: file, line, what was expected, what was found, a
- * remedy. */
+ * writes the text anew. Of a model that is another with other sizes, the text's SHA-256 is kept. Every plan, for every
+ * table of kernels, must also keep its memory's promises (plan/check.h). Models that make no sense (bad_models.h) are
+ * refused with one line: file, line, what was expected, what was found, a remedy. */
 #include <dirent.h>
 #include <stdbool.h>
 
 #include "base/alloc.h"
+#include "base/digest.h"
 #include "graph/model.h"
 #include "plan/bad_models.h"
 #include "plan/check.h"
@@ -102,12 +103,35 @@ static void show_difference(const char *expected, const char *found) {
   }
 }
 
+/* Models whose plan reads as another's. */
+static const struct {
+  const char *name, *other, *sha256;
+} alike[] = {
+    {"cifar-fast", "cifar-94", "d9121f6e9c31361ec31df891a53e36ccdb507e3ece928638476f51d9f6ca794f"},
+    {"cifar-resnet", "resnet", "82077ac35bba899edde6a01238c2e9a5cc19f699786066d01de9cbbe3ad1a0b2"},
+    {"fastmnist", "cnn", "2f5d7f949dbd6f31f91be05893a7c723db9fc521a5fc639bb79db504902af598"},
+    {"simplenet", "linear", "ae24e58665692b1dbaf2053a085e368ad11acb61fafd27cafe8b6047826d2e0a"},
+};
+
+static bool check_digest(const char *name, const text *found) {
+  char hex[HD_SHA256_HEX_BYTES];
+  hd_sha256 *sha = hd__sha256_create();
+  if (!sha)
+    bail_out("out of memory");
+  hd__sha256_update(sha, found->data, found->length);
+  hd__sha256_finish(sha, hex);
+  for (size_t i = 0; i < sizeof alike / sizeof *alike; i++)
+    if (!strcmp(alike[i].name, name))
+      return is_str(hex, alike[i].sha256, "%s: the plan has its SHA-256; see that of %s", name, alike[i].other) || true;
+  return false;
+}
+
 static void check_print(const char *name, const text *model) {
   char *path = hd__printf_alloc("%s/tests/plan/%s.plan", source_folder(), name);
   text expected = read_text(path), found = printed(model, hd__kernels_reference());
-  if (!expected.data)
+  if (!expected.data && !check_digest(name, &found))
     fail("%s: expected %s, found no such file", name, path);
-  else if (!ok(!strcmp(expected.data, found.data), "%s: the plan is the one in %s.plan", name, name))
+  else if (expected.data && !ok(!strcmp(expected.data, found.data), "%s: the plan is the one in %s.plan", name, name))
     show_difference(expected.data, found.data);
   free(expected.data);
   free(found.data);

@@ -485,46 +485,14 @@ static void test_lock(void) {
   holds_same(before, "and no open file");
 }
 
-/* A process that locks a folder, reports that, and waits to be killed. */
-static pid_t lock_elsewhere(const char *folder) {
-  int ends[2], lock;
-  char said = 0;
-  if (pipe(ends) != 0)
-    bail_out("expected a pipe, found none");
-  fflush(stdout);
-  pid_t child = fork();
-  if (child == 0) {
-    const hd_status status = hd__file_lock_folder(&lock, ctx, folder, 0);
-    if (write(ends[1], status == HD_OK ? "x" : "-", 1) != 1)
-      _exit(1);
-    for (;;)
-      pause();
-  }
-  close(ends[1]);
-  if (read(ends[0], &said, 1) != 1 || said != 'x')
-    bail_out("expected a locked folder, found none");
-  close(ends[0]);
-  return child;
-}
-
-/* An flock of the folder is what another host does not see: what it does see is a lock of a file in it. */
-static void test_lock_between_hosts(void) {
-  const char *folder = fresh("shared");
-  const struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-  int lock;
-  pid_t child = lock_elsewhere(folder);
-  int fd = open(below(folder, ".lock"), O_RDWR | O_CLOEXEC);
-  ok(fd >= 0 && fcntl(fd, F_OFD_SETLK, &whole) != 0 && (errno == EAGAIN || errno == EACCES),
-     "the lock is one that NFS passes on to its server");
-  close(fd);
-  refuses(hd__file_lock_folder(&lock, ctx, folder, 0), HD_E_IO, ctx, folder, "another heddle", "a second process");
+static void end_child(pid_t child) {
+  if (child <= 0)
+    return;
   kill(child, SIGKILL);
   waitpid(child, NULL, 0);
-  ok(hd__file_lock_folder(&lock, ctx, folder, 0) == HD_OK, "until the first was killed");
-  hd__file_unlock(&lock);
 }
 
-/* A child that does something with a lock's file; returns when it has, and lets it wait to be killed. */
+/* A child that does something with a folder or a lock's file; returns when it has, and lets it wait to be killed. */
 static pid_t child_with(bool (*act)(const char *file), const char *file) {
   int ends[2];
   char said = 0;
@@ -545,14 +513,41 @@ static pid_t child_with(bool (*act)(const char *file), const char *file) {
   close(ends[0]);
   if (said == 'y')
     return child;
-  kill(child, SIGKILL);
-  waitpid(child, NULL, 0);
+  end_child(child);
   return 0;
+}
+
+static bool lock_to_write(const char *folder) {
+  int lock;
+  return hd__file_lock_folder(&lock, ctx, folder, 0) == HD_OK;
+}
+
+static pid_t lock_elsewhere(const char *folder) {
+  const pid_t child = child_with(lock_to_write, folder);
+  if (child == 0)
+    bail_out("expected a locked folder, found none");
+  return child;
+}
+
+/* An flock of the folder is what another host does not see: what it does see is a lock of a file in it. */
+static void test_lock_between_hosts(void) {
+  const char *folder = fresh("shared");
+  const struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+  int lock;
+  pid_t child = lock_elsewhere(folder);
+  int fd = open(below(folder, ".lock"), O_RDWR | O_CLOEXEC);
+  ok(fd >= 0 && fcntl(fd, F_OFD_SETLK, &whole) != 0 && (errno == EAGAIN || errno == EACCES),
+     "the lock is one that NFS passes on to its server");
+  close(fd);
+  refuses(hd__file_lock_folder(&lock, ctx, folder, 0), HD_E_IO, ctx, folder, "another heddle", "a second process");
+  end_child(child);
+  ok(hd__file_lock_folder(&lock, ctx, folder, 0) == HD_OK, "until the first was killed");
+  hd__file_unlock(&lock);
 }
 
 static bool lock_to_read(const char *file) {
   const struct flock whole = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
-  const int fd = open(file, O_RDONLY);
+  const int fd = open(file, O_RDONLY | O_CLOEXEC);
   return fd >= 0 && fcntl(fd, F_SETLK, &whole) == 0;
 }
 
@@ -578,8 +573,7 @@ static void test_foreign_lock(void) {
   snprintf(dead, sizeof dead, "process %d", (int)child);
   is_int(hd__file_lock_state(who, folder), HD_LOCK_HELD, "a process that writes a folder has its lock");
   ok(strstr(who, dead) != NULL, "and is named: %s", who);
-  kill(child, SIGKILL);
-  waitpid(child, NULL, 0);
+  end_child(child);
   is_int(hd__file_lock_state(who, folder), HD_LOCK_FREE, "until it is killed");
   const pid_t other = child_with(lock_to_read, below(folder, ".lock"));
   ok(other > 0, "another program locks the file for reading");
@@ -588,8 +582,7 @@ static void test_foreign_lock(void) {
   snprintf(text, sizeof text, "locked by process %d", (int)other);
   refuses(hd__file_lock_folder(&lock, ctx, folder, 0), HD_E_IO, ctx, folder, text, "a folder that it locks");
   ok(!strstr(hd_ctx_message(ctx), dead), "the dead process is not named");
-  kill(other, SIGKILL);
-  waitpid(other, NULL, 0);
+  end_child(other);
   ok(hd__file_lock_folder(&lock, ctx, folder, 0) == HD_OK, "afterwards it is locked");
   hd__file_unlock(&lock);
 }
@@ -616,8 +609,7 @@ static void test_lock_of_user(void) {
     ok(hd__file_lock_folder(&lock, ctx, folder, 0) == HD_OK, "and the first user can");
     const pid_t child = child_with(is_locked_for_other, file);
     ok(child > 0, "and sees that it is locked");
-    kill(child, SIGKILL);
-    waitpid(child, NULL, 0);
+    end_child(child);
   } else {
     skip(3, "there is no second user");
   }

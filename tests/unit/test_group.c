@@ -1,71 +1,17 @@
 /* Groups: every collective over every type, operation and size against plain loops, with 1 to 7 ranks; work in the
  * background, sub-groups, messages, buffers that are shared; calls that differ, timeouts, and ranks that leave.
  *
- * Ranks are threads here, which a local group allows: a test of thousands of calls takes a second. */
+ * Ranks are threads here, see rank_scene.h. */
 #include "scratch.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "comm/group_state.h"
-#include "exec/exchange/local_group_join.h"
 #include "comm/mailbox.h"
 #include "comm/rank_sums.h"
+#include "rank_scene.h"
 #include "tap.h"
-
-enum { MOST_RANKS = 7, WAIT_S = 120 };
-
-typedef struct member {
-  int rank, ranks;
-  hd_ctx ctx;
-  hd_local_group *local;
-  hd_group *group;
-  hd_status status; /* for what a scene leaves behind */
-  char text[HD_MESSAGE_BYTES];
-  int wrong;
-} member;
-
-typedef void scene_fn(member *m);
-
-static hd_local_group *founder;
-static scene_fn *scene;
-
-static void *play(void *arg) {
-  member *m = arg;
-  if (hd__local_group_join(&m->local, &m->ctx, hd__local_group_fd(founder), m->rank, WAIT_S) != HD_OK ||
-      hd__group_of_ranks(&m->group, &m->ctx, m->local, WAIT_S) != HD_OK) {
-    m->wrong = 1000;
-    diag("rank %d: %s", m->rank, m->ctx.message);
-    return NULL;
-  }
-  hd__local_group_keep_process(m->local);
-  scene(m);
-  hd_group_destroy(m->group);
-  hd__local_group_leave(m->local);
-  return NULL;
-}
-
-/* All ranks play a scene; returns how many things were wrong. */
-static int with_ranks(member *all, int ranks, scene_fn *fn) {
-  pthread_t thread[MOST_RANKS];
-  int wrong = 0;
-  scene = fn;
-  if (hd__local_group_found(&founder, NULL, ranks, false) != HD_OK)
-    bail_out("no local group");
-  for (int r = 0; r < ranks; r++) {
-    all[r] = (member){.rank = r, .ranks = ranks};
-    if (pthread_create(&thread[r], NULL, play, &all[r]))
-      bail_out("no thread");
-  }
-  for (int r = 0; r < ranks; r++) {
-    pthread_join(thread[r], NULL);
-    wrong += all[r].wrong;
-  }
-  hd__local_group_leave(founder);
-  return wrong;
-}
 
 /* ---- what comes and goes ---- */
 

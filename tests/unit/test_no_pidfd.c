@@ -3,36 +3,20 @@
  * that refuses descriptors. */
 #include "scratch.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <signal.h>
-#include <stddef.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "heddle.h"
 #include "heddle/group.h"
 #include "heddle/launch.h"
 #include "platform/process.h"
+#include "refused_calls.h"
 #include "tap.h"
 
 enum { MOST_S = 300 };
 
 static hd_ctx *ctx;
-
-static int refuse(void) {
-  struct sock_filter program[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  struct sock_fprog filter = {.len = sizeof program / sizeof *program, .filter = program};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
-}
 
 /* A rank of two that reduces with the other, until rank 1 is lost if `loses` is set. Returns 0, 1 for an error, 7 for a
  * reported loss. */
@@ -152,7 +136,7 @@ int main(int argc, char **argv) {
     return be_rank(!strcmp(argv[1], "lose"));
   test_children("with descriptors");
   test_open();
-  if (refuse() != 0) {
+  if (refuse_calls(&(refused_call){SYS_pidfd_open, ENOSYS}, 1) != 0) {
     skip(1, "the system takes no filter for calls");
     return done_testing();
   }

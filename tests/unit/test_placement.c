@@ -530,18 +530,10 @@ static void test_binding(void) {
 }
 
 static void test_no_memory(void) {
+  const hd_placement_request request = {.workers = 2};
   hd_placement *place = NULL;
-  hd_status status = HD_E_NOMEM;
-  int wrong = 0;
-  long count = 0;
   make("core:4 pu:2");
-  for (; status == HD_E_NOMEM && count < 100; count++) {
-    hd__alloc_fail_after(count);
-    status = hd__placement_create(&place, ctx, machine, &(hd_placement_request){.workers = 2});
-    hd__alloc_fail_after(-1);
-    wrong += status != HD_OK && (place || !strstr(hd_ctx_message(ctx), "memory"));
-  }
-  ok(status == HD_OK && count > 3 && !wrong, "%ld allocations may fail", count - 1);
+  survives_no_memory(hd__placement_create(&place, ctx, machine, &request), !place, ctx, "memory", 3, "a placement");
   hd_placement_destroy(place);
 }
 

@@ -3,31 +3,8 @@
 
 #include <limits.h>
 
+#include "made_up_files.h"
 #include "platform/cgroup.h"
-
-static void make_folder(const char *path) {
-  char part[SCRATCH_PATH_BYTES];
-  snprintf(part, sizeof part, "%s", path);
-  for (char *at = part + 1; (at = strchr(at, '/')); *at++ = '/') {
-    *at = 0;
-    mkdir(part, 0755);
-  }
-  mkdir(part, 0755);
-}
-
-/* Puts a text into root/folder/name. */
-static void put(const char *folder, const char *name, const char *text) {
-  char path[SCRATCH_PATH_BYTES];
-  snprintf(path, sizeof path, "%s%s%s", in_scratch("cg"), *folder ? "/" : "", folder);
-  make_folder(path);
-  snprintf(path + strlen(path), sizeof path - strlen(path), "/%s", name);
-  put_file(path, text, strlen(text));
-}
-
-static void begin(void) {
-  scratch_remove(in_scratch("cg"));
-  mkdir(in_scratch("cg"), 0755);
-}
 
 /* Whole CPUs under the quota of a process with this /proc/self/cgroup in the tree, 0 for none. */
 static hd_quota found;
@@ -39,7 +16,7 @@ static int quota_of(const char *root, const char *membership) {
 
 static int quota(const char *membership) {
   put_file(in_scratch("membership"), membership, strlen(membership));
-  return quota_of(in_scratch("cg"), in_scratch("membership"));
+  return quota_of(in_scratch("root"), in_scratch("membership"));
 }
 
 static void test_version_2(void) {
@@ -103,8 +80,8 @@ static void test_version_1(void) {
   put("memory/docker/x", "cpu.cfs_period_us", "100000\n");
   is_int(quota(membership), 3, "version 1: only the CPU controller's tree is looked at");
   is_int(quota("3:memory:/docker/x\n"), 0, "version 1: without a CPU controller no quota");
-  unlink(in_scratch("cg/cpu,cpuacct/docker/x/cpu.cfs_period_us"));
-  unlink(in_scratch("cg/cpu,cpuacct/cpu.cfs_period_us"));
+  unlink(in_scratch("root/cpu,cpuacct/docker/x/cpu.cfs_period_us"));
+  unlink(in_scratch("root/cpu,cpuacct/cpu.cfs_period_us"));
   is_int(quota(membership), 0, "version 1: a quota without period is none");
 }
 
@@ -127,7 +104,7 @@ static void test_bad_membership(void) {
   is_int(wrong, 0, "lines that are none are passed over");
   is_int(quota("garbage\n0::/a\n"), 2, "and a good one behind them is read");
   is_int(quota("0::/a/../a\n"), 2, "a path with dots");
-  is_int(quota_of(in_scratch("cg"), in_scratch("missing")), 0, "no membership, no quota");
+  is_int(quota_of(in_scratch("root"), in_scratch("missing")), 0, "no membership, no quota");
   is_int(quota_of(in_scratch("missing"), in_scratch("membership")), 0, "no tree, no quota");
   static char longest[8000];
   memset(longest, 'x', sizeof longest - 1);
@@ -144,7 +121,7 @@ static void test_exact(void) {
   put("a", "cpu.max", "150000 100000\n");
   is_int(quota("0::/a\n"), 1, "a quota of 1.5 CPUs is one thread");
   near(found.cpus, 1.5, 0, "and is reported exactly");
-  is_str(found.file, in_scratch("cg/a/cpu.max"), "with its file");
+  is_str(found.file, in_scratch("root/a/cpu.max"), "with its file");
   begin();
   put("unified/a", "cpu.max", "200000 100000\n");
   put("cpu/b", "cpu.cfs_quota_us", "300000\n");
@@ -154,7 +131,7 @@ static void test_exact(void) {
   is_int(quota("4:cpuacct,cpu:/b\n"), 3, "version 1: controllers in another order, a folder with the short name");
   is_int(quota("5:cpuset:/b\n"), 0, "version 1: cpuset is another controller");
   is_int(quota("4:cpuacct,cpu:/b\n5:cpuset:/b\n0::/a\n"), 2, "hybrid: the tightest of all");
-  is_str(found.file, in_scratch("cg/unified/a/cpu.max"), "is named");
+  is_str(found.file, in_scratch("root/unified/a/cpu.max"), "is named");
   is_int(hd__quota_floor(0), INT_MAX, "no quota allows any number");
 }
 

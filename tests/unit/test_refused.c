@@ -3,50 +3,21 @@
  * Each run is a process: what is refused to a process stays refused. */
 #include "scratch.h"
 
-#include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sched.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "heddle.h"
 #include "platform/topology.h"
+#include "refused_calls.h"
 
 enum { LINE = 512 };
 
-/* From now on binding threads, and binding and locking memory, fail for lack of permission. */
-static int refuse(void) {
-  struct sock_filter program[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sched_setaffinity, 2, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mlock, 1, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mbind, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  struct sock_fprog filter = {.len = sizeof program / sizeof *program, .filter = program};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
-}
-
-/* From now on no thread starts. */
-static int refuse_threads(void) {
-  struct sock_filter program[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS), /* the library tries the older call, then */
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  struct sock_fprog filter = {.len = sizeof program / sizeof *program, .filter = program};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
-}
+/* Binding threads, and binding and locking memory; starting threads, where the library then tries the older call. */
+static const refused_call places[] = {{SYS_sched_setaffinity, EPERM}, {SYS_mlock, EPERM}, {SYS_mbind, EPERM}},
+                          starts[] = {{SYS_clone3, ENOSYS}, {SYS_clone, EAGAIN}};
 
 enum { NOTHING, PLACES, THREADS };
 
@@ -99,8 +70,8 @@ static int tells(char line[LINE], const char *machine, int refused) {
       setenv("HWLOC_SYNTHETIC", machine, 1);
       setenv("HWLOC_THISSYSTEM", "1", 1); /* so that it does bind */
     }
-    if ((refused == PLACES && (refuse() != 0 || (getenv("WORKERS") && locks_memory()))) ||
-        (refused == THREADS && refuse_threads() != 0))
+    if ((refused == PLACES && (refuse_calls(places, 3) != 0 || (getenv("WORKERS") && locks_memory()))) ||
+        (refused == THREADS && refuse_calls(starts, 2) != 0))
       _exit(77);
     run(to);
     fclose(to);

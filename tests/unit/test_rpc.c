@@ -1,7 +1,7 @@
 /* Remote procedure calls: arrays of every type between 1 to 4 ranks, futures, threads; every refusal and its message;
  * functions that fail; timeouts; a rank that leaves; headers that another process has overwritten.
  *
- * Ranks are threads here, which a local group allows, as in test_group. */
+ * Ranks are threads here, see rank_scene.h. */
 #include "scratch.h"
 
 #include <pthread.h>
@@ -10,62 +10,12 @@
 #include <stdint.h>
 
 #include "comm/rank_sums.h"
-#include "exec/exchange/local_group_join.h"
 #include "heddle/experimental.h"
+#include "rank_scene.h"
 #include "rpc/rpc_state.h"
 #include "tap.h"
 
-enum { MOST_RANKS = 4, WAIT_S = 120, MOST = 1 << 20 };
-
-typedef struct member {
-  int rank, ranks;
-  hd_ctx ctx;
-  hd_local_group *local;
-  hd_group *group;
-  hd_rpc *rpc;
-  int wrong;
-} member;
-
-typedef void scene_fn(member *m);
-
-static hd_local_group *founder;
-static scene_fn *scene;
-
-static void *play(void *arg) {
-  member *m = arg;
-  if (hd__local_group_join(&m->local, &m->ctx, hd__local_group_fd(founder), m->rank, WAIT_S) != HD_OK ||
-      hd__group_of_ranks(&m->group, &m->ctx, m->local, WAIT_S) != HD_OK) {
-    m->wrong = 1000;
-    diag("rank %d: %s", m->rank, m->ctx.message);
-    return NULL;
-  }
-  hd__local_group_keep_process(m->local);
-  scene(m);
-  hd_group_destroy(m->group);
-  hd__local_group_leave(m->local);
-  return NULL;
-}
-
-/* All ranks play a scene; returns how many things were wrong. */
-static int with_ranks(int ranks, scene_fn *fn) {
-  static member all[MOST_RANKS];
-  pthread_t thread[MOST_RANKS];
-  int wrong = 0;
-  scene = fn;
-  if (hd__local_group_found(&founder, NULL, ranks, false) != HD_OK)
-    bail_out("no local group");
-  for (int r = 0; r < ranks; r++) {
-    all[r] = (member){.rank = r, .ranks = ranks};
-    if (pthread_create(&thread[r], NULL, play, &all[r]))
-      bail_out("no thread");
-  }
-  for (int r = 0; r < ranks; r++) {
-    pthread_join(thread[r], NULL);
-    wrong += all[r].wrong;
-  }
-  hd__local_group_leave(founder);
-  return wrong;
-}
+enum { MOST = 1 << 20 };
 
 /* A status that must be `wanted`, with a message that has `text`, in one line. */
 static void expect(member *m, hd_status status, hd_status wanted, const char *text) {
@@ -475,17 +425,20 @@ static void overwritten(member *m) {
 }
 
 int main(void) {
-  for (int ranks = 1; ranks <= MOST_RANKS; ranks++)
-    ok(with_ranks(ranks, arrays) == 0, "arrays of every type come back, with %d ranks", ranks);
-  ok(with_ranks(3, edges) == 0, "one number, no elements, the whole limit, in place");
-  ok(with_ranks(3, futures) == 0, "64 calls at a time, in any order; one more is refused; the memory does not grow");
-  ok(with_ranks(2, threads) == 0, "80 threads of each rank call at once");
-  ok(with_ranks(2, tensors) == 0, "tensors");
-  ok(with_ranks(3, server) == 0, "a rank that has closed serves until all have");
-  ok(with_ranks(1, refusals) == 0 && with_ranks(3, refusals) == 0, "what is refused, and functions that fail");
-  ok(with_ranks(3, refused_openings) == 0, "functions and settings that are refused, on all ranks");
-  ok(with_ranks(2, timeouts) == 0, "timeouts: a call that was given up does not begin, and its slot comes back");
-  ok(with_ranks(3, leaves) == 0, "a rank that leaves: calls fail by its name");
-  ok(with_ranks(2, overwritten) == 0, "headers that another process has overwritten");
+  static member all[MOST_RANKS];
+  for (int ranks = 1; ranks <= 4; ranks++)
+    ok(with_ranks(all, ranks, arrays) == 0, "arrays of every type come back, with %d ranks", ranks);
+  ok(with_ranks(all, 3, edges) == 0, "one number, no elements, the whole limit, in place");
+  ok(with_ranks(all, 3, futures) == 0,
+     "64 calls at a time, in any order; one more is refused; the memory does not grow");
+  ok(with_ranks(all, 2, threads) == 0, "80 threads of each rank call at once");
+  ok(with_ranks(all, 2, tensors) == 0, "tensors");
+  ok(with_ranks(all, 3, server) == 0, "a rank that has closed serves until all have");
+  ok(with_ranks(all, 1, refusals) == 0 && with_ranks(all, 3, refusals) == 0,
+     "what is refused, and functions that fail");
+  ok(with_ranks(all, 3, refused_openings) == 0, "functions and settings that are refused, on all ranks");
+  ok(with_ranks(all, 2, timeouts) == 0, "timeouts: a call that was given up does not begin, and its slot comes back");
+  ok(with_ranks(all, 3, leaves) == 0, "a rank that leaves: calls fail by its name");
+  ok(with_ranks(all, 2, overwritten) == 0, "headers that another process has overwritten");
   return done_testing();
 }

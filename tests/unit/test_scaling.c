@@ -1,6 +1,5 @@
 /* Medians, their confidence, and the fitted laws. */
 #include <math.h>
-#include <string.h>
 
 #include "tap.h"
 #include "tools/tune/scaling.h"

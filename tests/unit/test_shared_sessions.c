@@ -2,7 +2,6 @@
  * is about as large as after the first ones, and holds as many pages. */
 #include "scratch.h"
 
-#include <stdint.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 

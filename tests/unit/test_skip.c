@@ -5,7 +5,6 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -71,20 +70,25 @@ static void set(hd_config *config, hd_ctx *ctx, const char *name, const char *va
     bail_out("%s", hd_ctx_message(ctx));
 }
 
+static hd_custom_data describe(store *train, store *test, const char *const *class_names) {
+  return (hd_custom_data){.struct_bytes = sizeof(hd_custom_data),
+                          .name = "mine",
+                          .channels = 1,
+                          .height = SIDE,
+                          .width = SIDE,
+                          .dtype = HD_U8,
+                          .classes = 10,
+                          .class_names = class_names,
+                          .train = train,
+                          .test = test,
+                          .len = len,
+                          .get = get};
+}
+
 static outcome run(trial t) {
   static int runs;
   store train = make_store(SAMPLES, t.at_opening), test = make_store(t.tests ? t.tests : TESTS, t.of_tests);
-  const hd_custom_data custom = {.struct_bytes = sizeof custom,
-                                 .name = "mine",
-                                 .channels = 1,
-                                 .height = SIDE,
-                                 .width = SIDE,
-                                 .dtype = HD_U8,
-                                 .classes = 10,
-                                 .train = &train,
-                                 .test = &test,
-                                 .len = len,
-                                 .get = get};
+  const hd_custom_data custom = describe(&train, &test, NULL);
   train.bad[2] = t.last ? SAMPLES - 1 : -1;
   outcome o = {0};
   hd_ctx *ctx;
@@ -200,33 +204,16 @@ static hd_data *open_mine(hd_ctx *ctx, hd_cache_choice cache) {
 static void test_no_memory(void) {
   for (int kind = 0; kind < 3; kind++) {
     store train = make_store(SAMPLES, kind == 2 ? GOOD : FAIL), test = make_store(TESTS, FAIL);
-    const hd_custom_data custom = {.struct_bytes = sizeof custom,
-                                   .name = "mine",
-                                   .channels = 1,
-                                   .height = SIDE,
-                                   .width = SIDE,
-                                   .dtype = HD_U8,
-                                   .classes = 10,
-                                   .train = &train,
-                                   .test = &test,
-                                   .len = len,
-                                   .get = get};
+    const hd_custom_data custom = describe(&train, &test, NULL);
     hd_ctx *ctx;
-    int wrong = 0;
-    long count = 0;
     hd_data *data = NULL;
     hd_ctx_create(&ctx);
     hd_data_add(ctx, &custom);
     hd__data_close(open_mine(ctx, (hd_cache_choice)(2 * kind)));
     held before = held_now();
-    for (count = 0; !data && count < 2000; count++) {
-      hd__alloc_fail_after(count);
-      data = open_mine(ctx, (hd_cache_choice)(2 * kind));
-      hd__alloc_fail_after(-1);
-      wrong += !data && !strstr(hd_ctx_message(ctx), "memory");
-    }
-    ok(data && wrong == 0 && hd__skips_count(hd__data_train(data)) == (kind == 2 ? 0 : 3),
-       "each of %ld failed allocations is reported", count - 1);
+    survives_no_memory((data = open_mine(ctx, (hd_cache_choice)(2 * kind))) ? HD_OK : HD_E_NOMEM, true, ctx, "memory",
+                       1, "an opening");
+    ok(data && hd__skips_count(hd__data_train(data)) == (kind == 2 ? 0 : 3), "the bad samples are skipped");
     hd__data_close(data);
     holds_same(before, "they leave nothing behind");
     hd_ctx_destroy(ctx);
@@ -236,18 +223,7 @@ static void test_no_memory(void) {
 static void test_look(void) {
   store train = make_store(SAMPLES, FAIL), test = make_store(TESTS, FAIL);
   static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"};
-  const hd_custom_data custom = {.struct_bytes = sizeof custom,
-                                 .name = "mine",
-                                 .channels = 1,
-                                 .height = SIDE,
-                                 .width = SIDE,
-                                 .dtype = HD_U8,
-                                 .classes = 10,
-                                 .class_names = names,
-                                 .train = &train,
-                                 .test = &test,
-                                 .len = len,
-                                 .get = get};
+  const hd_custom_data custom = describe(&train, &test, names);
   hd_ctx *ctx;
   hd_config *config;
   hd_data_look *look;
@@ -259,16 +235,7 @@ static void test_look(void) {
   ok(!look && strstr(hd_ctx_message(ctx), "tape 17 is torn"), "and says why");
   set(config, ctx, "on-error", "skip");
   held before = held_now();
-  hd_status status = HD_E_NOMEM;
-  long count = 0;
-  int wrong = 0;
-  for (; status != HD_OK && count < 2000; count++) {
-    hd__alloc_fail_after(count);
-    status = hd_data_look_create(&look, ctx, config);
-    hd__alloc_fail_after(-1);
-    wrong += status != HD_OK && (look || !strstr(hd_ctx_message(ctx), "memory"));
-  }
-  ok(status == HD_OK && wrong == 0, "each of %ld failed allocations of a look is reported", count - 1);
+  survives_no_memory(hd_data_look_create(&look, ctx, config), !look, ctx, "memory", 1, "a look");
   if (look) {
     const hd_data_facts *f = hd_data_look_facts(look);
     ok(f->samples[0] == SAMPLES && f->samples[1] == TESTS && f->bytes[0] == SAMPLES * PIXELS && f->classes == 10 &&
@@ -283,13 +250,7 @@ static void test_look(void) {
       snprintf(why, sizeof why, "tape %d is torn", (int)bad[i]);
       ok(f->bad[i].part == i / 3 && f->bad[i].sample == bad[i] && strstr(f->bad[i].why, why), "which is %s", why);
     }
-    for (count = 0, status = HD_E_NOMEM, wrong = 0; status != HD_OK && count < 2000; count++) {
-      hd__alloc_fail_after(count);
-      status = hd_data_look_sheet(look, ctx, in_scratch("sheet.png"));
-      hd__alloc_fail_after(-1);
-      wrong += status != HD_OK && !strstr(hd_ctx_message(ctx), "memory");
-    }
-    ok(status == HD_OK && wrong == 0, "each of %ld failed allocations of a sheet is reported", count - 1);
+    survives_no_memory(hd_data_look_sheet(look, ctx, in_scratch("sheet.png")), true, ctx, "memory", 1, "a sheet");
     is_int(hd_data_look_sheet(look, ctx, in_scratch("nowhere/sheet.png")), HD_E_IO, "a sheet goes where it can go");
     hd_data_look_destroy(look);
   }

@@ -2,7 +2,6 @@
 #include "scratch.h"
 
 #include <math.h>
-#include <stdint.h>
 
 #include "data_trial.h"
 

@@ -1,34 +1,8 @@
 /* Use of CPU, memory and power, from the files of recorded and synthetic machines. */
 #include "scratch.h"
 
+#include "made_up_files.h"
 #include "tools/monitor/machine_use.h"
-
-static void make_folder(const char *path) {
-  char part[SCRATCH_PATH_BYTES];
-  snprintf(part, sizeof part, "%s", path);
-  for (char *at = part + 1; (at = strchr(at, '/')); *at++ = '/') {
-    *at = 0;
-    mkdir(part, 0755);
-  }
-  mkdir(part, 0755);
-}
-
-/* Puts a text at a path of the made-up machine. */
-static void put(const char *folder, const char *name, const char *text) {
-  char path[SCRATCH_PATH_BYTES];
-  snprintf(path, sizeof path, "%s/%s", in_scratch("root"), folder);
-  make_folder(path);
-  snprintf(path + strlen(path), sizeof path - strlen(path), "/%s", name);
-  put_file(path, text, strlen(text));
-}
-
-static const char *begin(void) {
-  static char root[SCRATCH_PATH_BYTES];
-  snprintf(root, sizeof root, "%s", in_scratch("root"));
-  scratch_remove(root);
-  mkdir(root, 0755);
-  return root;
-}
 
 static void test_cpus(void) {
   const char *root = begin();

@@ -190,8 +190,9 @@ def main():
         with open(args.out) as file:
             cases = {**json.load(file)["cases"], **cases}
     with open(args.out, "w") as file:
-        json.dump({"torch": torch.__version__, "cases": cases}, file, indent=2)
-        file.write("\n")
+        each = ['    "%s": {\n%s\n    }' % (label, ",\n".join('      "%s": %s' % (key, json.dumps(value))
+                for key, value in case.items())) for label, case in cases.items()]
+        file.write('{\n  "torch": "%s",\n  "cases": {\n%s\n  }\n}\n' % (torch.__version__, ",\n".join(each)))
     for label, case in cases.items():
         print(label, case["steps"], "steps within", case["float32_off"], "of 100:", case["float32_off_100"])
 

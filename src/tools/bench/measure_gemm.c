@@ -5,7 +5,6 @@
  * the caches because of the other. */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "tools/bench/machine_limits.h"

@@ -8,7 +8,6 @@
  * be the fastest turn and show less work than the rows are said to do. */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "tools/bench/machine_limits.h"

@@ -1,6 +1,5 @@
 /* heddle doctor: reads the facts that the checks need, runs the checks, collects their findings. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "tools/doctor/doctor_checks.h"

@@ -7,7 +7,6 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "platform/clock.h"
@@ -19,12 +18,6 @@ enum {
   UNIT = 48,
   UNITS_A_STEP = 64
 }; /* a product that stays in the first-level cache; a step of about 0.1 ms on one core */
-
-static double thread_s(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static float *floats(int64_t count) {
   float *p = hd__malloc_aligned((size_t)count * sizeof *p);
@@ -65,12 +58,12 @@ double hd__work_gflops(void (*work)(void *self), void *self, double flops) {
   double best = 0;
   work(self);
   for (int run = 0; run < RUNS; run++) {
-    double start = thread_s(), spent;
+    double start = hd__clock_thread_s(), spent;
     int calls = 0;
     do {
       work(self);
       calls++;
-      spent = thread_s() - start;
+      spent = hd__clock_thread_s() - start;
     } while (spent < run_s);
     double rate = 1e-9 * flops * calls / spent;
     best = rate > best ? rate : best;
@@ -156,7 +149,7 @@ static void work_in_steps(member *m) {
   team *t = m->of;
   int first = UNITS_A_STEP * m->index / t->count, end = UNITS_A_STEP * (m->index + 1) / t->count;
   uint32_t over;
-  double begin = thread_s();
+  double begin = hd__clock_thread_s();
   do {
     for (int i = first; i < end; i++)
       hd__product_run(&m->product);
@@ -164,7 +157,7 @@ static void work_in_steps(member *m) {
     t->steps += m->index == 0;
     over = hd__barrier_wait(&t->barrier, m->index, over);
   } while (!over);
-  m->cpu_s = thread_s() - begin;
+  m->cpu_s = hd__clock_thread_s() - begin;
 }
 
 hd_status hd__work_steps(hd_pace *out, hd_ctx *ctx, const hd_kernels *kernels, int threads, int cpus, double seconds) {
@@ -184,14 +177,14 @@ hd_status hd__work_steps(hd_pace *out, hd_ctx *ctx, const hd_kernels *kernels, i
 
 /* Runs products for the given time; the rates of its thirds. */
 static void work_alone(member *m) {
-  double begin = thread_s(), mark = begin;
+  double begin = hd__clock_thread_s(), mark = begin;
   for (int third = 0; third < 3; third++) {
     int64_t products = 0;
     while (hd__clock_s() - m->of->start_s < m->of->seconds * (third + 1) / 3) {
       hd__product_run(&m->product);
       products++;
     }
-    double now = thread_s();
+    double now = hd__clock_thread_s();
     m->rate[third] = now > mark ? (double)products / (now - mark) : 0;
     mark = now;
   }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "platform/file.h"
 #include "tools/doctor/doctor_checks.h"
 
 enum { TEXT_BYTES = 4096, PATH_BYTES = 1024 };
@@ -22,11 +23,7 @@ const char *hd__host_text(char *text, size_t bytes, const hd_machine_facts *fact
   text[0] = 0;
   if ((size_t)snprintf(full, sizeof full, "%s%s", facts->root, path) >= sizeof full)
     return text;
-  FILE *file = fopen(full, "re");
-  size_t length = file ? fread(text, 1, bytes - 1, file) : 0;
-  if (file)
-    fclose(file);
-  text[length] = 0;
+  hd__file_text(text, bytes, full);
   return text;
 }
 

@@ -137,12 +137,7 @@ static const char *path_of(char path[PATH_BYTES], const char *root, int pid, con
 
 static size_t read_text(char *text, size_t bytes, const char *root, int pid, const char *file) {
   char path[PATH_BYTES];
-  FILE *from = fopen(path_of(path, root, pid, file), "re");
-  const size_t got = from ? fread(text, 1, bytes - 1, from) : 0;
-  if (from)
-    fclose(from);
-  text[got] = 0;
-  return got;
+  return hd__file_text(text, bytes, path_of(path, root, pid, file));
 }
 
 /* The command line, its words separated by blanks. */

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "platform/file.h"
+
 /* ---- Small files ---- */
 
 /* Reads the first line of a system file, "" if there is none; returns whether there is one. */
@@ -19,10 +21,7 @@ __attribute__((format(printf, 3, 4))) static bool read_line(char *line, size_t b
   const int length = vsnprintf(full, sizeof full, path, args);
   va_end(args);
   line[0] = 0;
-  FILE *file = length < (int)sizeof full ? fopen(full, "re") : NULL;
-  const bool got = file && fgets(line, (int)bytes, file);
-  if (file)
-    fclose(file);
+  const bool got = length < (int)sizeof full && hd__file_text(line, bytes, full) > 0;
   line[strcspn(line, "\n")] = 0;
   return got;
 }

@@ -3,7 +3,6 @@
 #include "tools/sweep/grid.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -210,9 +210,8 @@ static hd_status save(const hd_sweep *s, hd_ctx *ctx, const char *name, void (*p
   FILE *to = open_memstream(&text, &bytes);
   if (to)
     put(to, s);
-  const bool whole = to && fclose(to) == 0;
-  hd_sha256 *sha = hd__sha256_create();
-  hd_status status = HD_ALLOCATED(whole && sha, ctx, "out of memory for the table of a sweep");
+  hd_sha256 *sha = to && fclose(to) == 0 ? hd__sha256_create() : NULL;
+  hd_status status = HD_ALLOCATED(sha, ctx, "out of memory for the table of a sweep");
   if (status == HD_OK) {
     hd__sha256_update(sha, text, bytes);
     hd__sha256_finish(sha, hex);

@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 #include "base/json_text.h"
 #include "base/number.h"
-#include "base/version.h"
 #include "data/loader/skipped_samples.h"
 #include "heddle/evidence.h"
 #include "heddle/session.h"
@@ -124,6 +123,8 @@ hd_status hd__history_lines(hd_ctx *ctx, const char *run, hd_history_fn *take, v
 static void take_last(void *to, json_t *line, const char *type) {
   json_t **last = to; /* start, end */
   const bool ends = !strcmp(type, "end");
+  if (!ends && strcmp(type, "start") != 0)
+    return; /* a line that was cut */
   replace(&last[ends], json_incref(line));
   if (!ends)
     replace(&last[1], NULL);

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/json_text.h"
-#include "base/number.h"
 #include "train/evidence/certificate.h"
 #include "train/settings/model_source.h"
 #include "train/settings/run_record.h"

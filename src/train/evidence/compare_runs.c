@@ -7,7 +7,6 @@
 #include "base/json_text.h"
 #include "base/version.h"
 #include "heddle/config.h"
-#include "heddle/session.h"
 #include "train/checkpoint/saver.h"
 
 static bool says(char *what, size_t bytes, const char *key, const json_t *expected, const json_t *found) {

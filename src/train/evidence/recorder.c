@@ -2,8 +2,6 @@
 #include "train/evidence/recorder.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/digest.h"

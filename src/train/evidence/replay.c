@@ -2,7 +2,6 @@
 #include "train/evidence/replay.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "train/evidence/compare_runs.h"

@@ -4,7 +4,6 @@
  * mean, and from the sizes of the batches. Any process may be writing the files, and any may have edited them: what is
  * not a finite number is left out. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/sized_struct.h"

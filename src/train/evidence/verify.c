@@ -365,7 +365,7 @@ static hd_status check_folder(verify *v, hd_ctx *ctx, const int64_t *step, int c
 /* ---- Segments ---- */
 
 /* Draws `wanted` of `count` segments, in order. */
-static int draw(bool *taken, int count, int wanted, int64_t seed) {
+static void draw(bool *taken, int count, int wanted, int64_t seed) {
   uint32_t word[4];
   int drawn = 0;
   for (uint32_t n = 0; drawn < wanted && drawn < count; n++) {
@@ -374,7 +374,6 @@ static int draw(bool *taken, int count, int wanted, int64_t seed) {
     drawn += !taken[at];
     taken[at] = true;
   }
-  return drawn;
 }
 
 static hd_status repeat_segment(verify *v, hd_ctx *ctx, int64_t from, int64_t until) {

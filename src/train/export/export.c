@@ -47,10 +47,8 @@ static hd_status export_trained(hd_trained *trained, hd_ctx *ctx, export_fn *wri
 
 hd_status hd_model_export(hd_ctx *ctx, const char *checkpoint, hd_export_format format, const char *path) {
   HD_RELEASED(hd__trained_fini) hd_trained trained = {0};
-  hd_config *config;
+  HD_CONFIG_OWNED *config = NULL;
   HD_TRY(hd_config_create(&config, ctx));
-  hd_status status = hd__trained_open(&trained, ctx, checkpoint, config);
-  HD_THEN(status, export_trained(&trained, ctx, format == HD_EXPORT_C ? hd__export_c : hd__export_onnx, path));
-  hd_config_destroy(config);
-  return status;
+  HD_TRY(hd__trained_open(&trained, ctx, checkpoint, config));
+  return export_trained(&trained, ctx, format == HD_EXPORT_C ? hd__export_c : hd__export_onnx, path);
 }

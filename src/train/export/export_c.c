@@ -383,11 +383,12 @@ static void write_head(const writer *w) {
           w->network->trained->targets.count > 0 ? "the predicted numbers" : "the output of the last layer");
 }
 
-static void write_doubles(FILE *to, const char *name, const hd_features *f, bool means) {
+/* Numbers that are `bytes` apart. */
+static void write_doubles(FILE *to, const char *name, const double *first, size_t bytes, int32_t count) {
   fprintf(to, "  static const double %s[] = {", name);
-  for (int32_t i = 0; i < f->count; i++) {
+  for (int32_t i = 0; i < count; i++) {
     fputs(i ? ", " : "", to);
-    write_double(to, means ? f->feature[i].mean : f->feature[i].std);
+    write_double(to, *(const double *)(const void *)((const char *)first + (size_t)i * bytes));
   }
   fprintf(to, "};\n");
 }
@@ -395,8 +396,8 @@ static void write_doubles(FILE *to, const char *name, const hd_features *f, bool
 /* A row, normalised by columns. */
 static void write_row(const writer *w) {
   const hd_features *f = &w->network->trained->features;
-  write_doubles(w->to, "mean", f, true);
-  write_doubles(w->to, "std", f, false);
+  write_doubles(w->to, "mean", &f->feature->mean, sizeof *f->feature, f->count);
+  write_doubles(w->to, "std", &f->feature->std, sizeof *f->feature, f->count);
   fprintf(w->to, "  for (int64_t i = 0; i < %d; i++)\n    (", f->count);
   write_place(w, &w->plan->input);
   fprintf(w->to, ")[i] = (float)(((double)pixel[i] - mean[i]) / std[i]);\n");
@@ -416,22 +417,13 @@ static void write_input(const writer *w) {
   fprintf(w->to, ")[i * %d + c] = fmaf((float)pixel[c * %lldLL + i], scale[c], shift[c]);\n", channels, plane);
 }
 
-static void write_scale(FILE *to, const char *name, const double *of, int32_t count) {
-  fprintf(to, "  static const double %s[] = {", name);
-  for (int32_t i = 0; i < count; i++) {
-    fputs(i ? ", " : "", to);
-    write_double(to, of[i]);
-  }
-  fprintf(to, "};\n");
-}
-
 /* Scores become numbers on the scale of the file that the network was trained on. */
 static void write_unscaling(const writer *w) {
   const hd_target_scale *t = &w->network->trained->targets;
   if (t->count == 0)
     return;
-  write_scale(w->to, "target_mean", t->mean, t->count);
-  write_scale(w->to, "target_std", t->std, t->count);
+  write_doubles(w->to, "target_mean", t->mean, sizeof *t->mean, t->count);
+  write_doubles(w->to, "target_std", t->std, sizeof *t->std, t->count);
   fprintf(
       w->to,
       "  for (int i = 0; i < %d; i++)\n    score[i] = (float)((double)score[i] * target_std[i] + target_mean[i]);\n",

@@ -6,7 +6,6 @@
 #include "base/alloc.h"
 #include "graph/graph.h"
 #include "platform/fpmode.h"
-#include "train/settings/config.h"
 
 enum { LINE_ELEMS = 16 };
 

@@ -12,9 +12,9 @@ typedef struct hd_view_evaluation {
   hd_tta_choice tta;
   const hd_plan *plan; /* of the evaluation */
   const hd_kernels *kernels;
-  const hd_exec_outcome
-      *views; /* receives the results of one view after the other, scores included, from all ranks of the
-                                   host; NULL: this process is alone */
+  /* Receives the results of one view after the other, scores included, from all ranks of the host; NULL: this process
+   * is alone. */
+  const hd_exec_outcome *views;
 } hd_view_evaluation;
 
 /* Makes a feed read views from now on; call it before the executor gets its memory. HD_E_USAGE for samples that are

@@ -9,7 +9,6 @@
 #include "base/alloc.h"
 #include "base/json_text.h"
 #include "exec/exchange/cluster.h"
-#include "op/op.h"
 
 /* Slices of steps, over all threads: about 30 MB of file. */
 enum { SLICES = 1 << 18 };

@@ -68,8 +68,7 @@ int hd__profile_last_thread(const hd_profiler *profiler, int thread, int64_t ste
 /* Writes the file and computes the shares; waits until the other ranks call it too, unless one is lost. */
 hd_status hd__profile_write(hd_profiler *profiler, hd_ctx *ctx);
 
-/* The summary of a profile: the shares of the threads' time inside kept steps, by operation, and of waiting between
- * threads. Operations of one layer and direction count together, as does all work on parameters. */
-
-/* Computes the shares: fills in profiler->result. */
+/* Fills in profiler->result, the summary of a profile: the shares of the threads' time inside kept steps, by operation,
+ * and of waiting between threads. Operations of one layer and direction count together, as does all work on
+ * parameters. */
 hd_status hd__profile_sum(hd_profiler *profiler, hd_ctx *ctx);

@@ -2,7 +2,6 @@
 #include "train/run/input_map.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/number.h"
 #include "base/text_buffer.h"

@@ -41,7 +41,6 @@ static bool next_step(void *self, hd_step *step) {
 
 static uint32_t report(void *self, const hd_step *step, double loss_sum, bool counts) {
   hd_rehearsal *r = self;
-  (void)loss_sum;
   if (!counts)
     return 0;
   if (r->supply)

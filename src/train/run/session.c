@@ -1,6 +1,7 @@
 /* The public session: training from event to event (epoch ends, saves, evaluations), and its report. */
 #include "train/run/session.h"
 
+#include <math.h>
 #include <signal.h>
 #include <string.h>
 
@@ -474,7 +475,7 @@ hd_status hd_session_step(double *loss, hd_session *s, hd_ctx *ctx, int64_t step
   HD_THEN(status, take_steps(s, ctx, end));
   status = conclude(s, ctx, status);
   if (loss)
-    *loss = s->run.call_divisor > 0 ? s->run.call_loss_sum / s->run.call_divisor : 0.0 / 0.0;
+    *loss = s->run.call_divisor > 0 ? s->run.call_loss_sum / s->run.call_divisor : NAN;
   finish_report(s);
   return status;
 }

@@ -5,12 +5,10 @@
 #include "train/run/stages.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "exec/exchange/cluster.h"
 #include "platform/clock.h"
-#include "train/run/first_weights.h"
 #include "train/placement/run_plan.h"
 #include "train/run/session.h"
 

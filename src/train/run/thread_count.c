@@ -9,7 +9,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/alloc.h"
 #include "base/digest.h"
 #include "base/json_text.h"
 #include "op/op.h"

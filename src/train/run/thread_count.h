@@ -17,7 +17,7 @@ typedef struct hd_best {
   hd_placement_choice placement;
   double samples_per_s;
   double load;                 /* CPUs that other processes used meanwhile; NAN: unknown */
-  char why[HD_BEST_WHY_BYTES]; /* of a result that was found: "kept by `tune` on 2026-11-26" */
+  char why[HD_BEST_WHY_BYTES]; /* of a result that was found: "saved by `tune` on 2026-11-26" */
 } hd_best;
 
 /* The stored result for the session's model, batch, instruction set and this machine. One without a date, or that is

@@ -170,28 +170,21 @@ void hd__network_fini(hd_network *network) {
   *network = (hd_network){0};
 }
 
-static bool is_built_in_file(const char *source) {
-  const hd_embedded *e = hd__embed_models;
-  while (e->name && strcmp(e->name, source))
-    e++;
-  return e->name;
-}
-
-/* A built-in model may need the transforms of the recipe that has its name, which keep the channels. */
-static bool has_recipe(const hd_network *network) {
-  const hd_embedded *e = hd__embed_recipes;
-  while (e->name && strcmp(e->name, network->source))
-    e++;
-  return e->name;
+/* Whether one of these files has this name. */
+static bool is_among(const hd_embedded *files, const char *name) {
+  while (files->name && strcmp(files->name, name))
+    files++;
+  return files->name;
 }
 
 static hd_status refuse_input(hd_ctx *ctx, const hd_network *network, const char *wanted, const char *found,
                               const char *data_name, bool transformable) {
   char recipe[128] = "";
-  if (transformable && has_recipe(network))
+  /* A built-in model may need the transforms of the recipe that has its name, which keep the channels. */
+  if (transformable && is_among(hd__embed_recipes, network->source))
     snprintf(recipe, sizeof recipe, "use --recipe %.*s, whose transforms produce it for some data sets, or ",
              (int)strcspn(network->source, "."), network->source);
-  if (is_built_in_file(network->source))
+  if (is_among(hd__embed_models, network->source))
     return hd__fail(ctx, HD_E_SHAPE,
                     "expected the input %s of the data set %s, found the built-in model %.*s, which takes %s; %suse "
                     "--model mlp, which takes any samples, or a model file with 'input: data'",

@@ -9,6 +9,7 @@
 #include "base/nearest.h"
 #include "base/number.h"
 #include "base/status.h"
+#include "base/text_buffer.h"
 #include "train/settings/option_help.h"
 
 #define CHOICES HD_CHOICES
@@ -97,14 +98,14 @@ static hd_status read_flag(bool *out, hd_ctx *ctx, const hd_option *option, cons
 
 static hd_status read_choice(int *out, hd_ctx *ctx, const hd_option *option, const char *text) {
   char list[128] = "";
-  size_t at = 0;
+  hd_line line = {.text = list, .bytes = sizeof list};
   hd_nearest nearest = {.word = text};
   for (int i = 0; option->choices[i]; i++) {
     if (!strcmp(option->choices[i], text)) {
       *out = i;
       return HD_OK;
     }
-    at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? "|" : "", option->choices[i]);
+    hd__line_add(&line, "%s%s", i ? "|" : "", option->choices[i]);
     hd__nearest_try(&nearest, option->choices[i]);
   }
   if (nearest.name)
