@@ -4,19 +4,20 @@
 #define HD_TESTS_DATA_TRIAL_H
 
 #include "base/alloc.h"
-#include "data/formats/dataset.h"
+#include "data/dataset/dataset.h"
+#include "data/formats/formats.h"
 #include "scratch.h"
 
 static hd_ctx *ctx;
-static hd_data_request request = {.ignored = -1}; /* the request beside the path */
+static hd_dataset_request request = {.ignored = -1}; /* the request beside the path */
 
-static hd_status open_data(hd_data **data, const char *path) {
+static hd_status open_data(hd_dataset **data, const char *path) {
   request.name = path;
-  return hd__data_open(data, ctx, &request);
+  return hd__dataset_open(data, ctx, &request);
 }
 
-__attribute__((unused)) static hd_data *data_opens(const char *path, const char *title) {
-  hd_data *data;
+__attribute__((unused)) static hd_dataset *data_opens(const char *path, const char *title) {
+  hd_dataset *data;
   if (!is_int(open_data(&data, path), HD_OK, "%s: opens", title))
     diag("%s", hd_ctx_message(ctx));
   return data;
@@ -25,20 +26,20 @@ __attribute__((unused)) static hd_data *data_opens(const char *path, const char 
 /* `place`: how the message begins. */
 __attribute__((unused)) static void data_refused(const char *path, hd_status want, const char *place, const char *says,
                                                  const char *title) {
-  hd_data *data;
+  hd_dataset *data;
   open_data(&data, path); /* what libraries keep for the next time is kept now */
-  hd__data_close(data);
+  hd__dataset_close(data);
   held before = held_now();
   hd_status status = open_data(&data, path);
   refuses(status, want, ctx, place, says, "%s is refused", title);
   ok(!data, "%s: there is no data set", title);
-  hd__data_close(data);
+  hd__dataset_close(data);
   holds_same(before, "%s: nothing is left behind", title);
 }
 
 /* Every allocation fails once. Two rounds: what libraries keep for the next time is kept in the first. */
 __attribute__((unused)) static void data_survives_no_memory(const char *path, const char *title) {
-  hd_data *data;
+  hd_dataset *data;
   hd_status status = HD_E_NOMEM;
   int wrong = 0;
   long count = 0;
@@ -54,7 +55,7 @@ __attribute__((unused)) static void data_survives_no_memory(const char *path, co
       diag("allocation %ld: status %d, '%s'", count, (int)status, hd_ctx_message(ctx));
       wrong++;
     }
-    hd__data_close(data);
+    hd__dataset_close(data);
   }
   ok(count > 2 && status == HD_OK && wrong == 0, "%s: each of %ld failed allocations is reported as such", title,
      count - 1);

@@ -184,7 +184,7 @@ static void fill(problem *p, const loss_case *c, bool soft) {
 
 /* What the mean divides by. */
 static double divisor_of(const hd_target *target, const problem *p, bool classes, int scores) {
-  hd_dataset data = {.count = ROWS, .channels = 1, .height = 1, .width = scores};
+  hd_split data = {.count = ROWS, .channels = 1, .height = 1, .width = scores};
   if (classes)
     data.labels = p->label;
   else

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "data/formats/dataset.h"
+#include "data/dataset/dataset.h"
 #include "heddle/topology.h"
 #include "tap.h"
 #include "train/settings/config.h"

@@ -9,8 +9,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/formats/dataset.h"
-#include "data/loader/skipped_samples.h"
+#include "data/dataset/dataset.h"
+#include "data/formats/formats.h"
+#include "data/split/skipped_samples.h"
 #include "exec/executor.h"
 #include "heddle.h"
 
@@ -190,9 +191,9 @@ static void test_stop(void) {
      "what cannot be read from the beginning does not begin");
 }
 
-static hd_data *open_mine(hd_ctx *ctx, hd_cache_choice cache) {
-  hd_data *data = NULL;
-  hd__data_open(&data, ctx, &(hd_data_request){.name = "mine", .ignored = -1, .cache = cache, .skip = true});
+static hd_dataset *open_mine(hd_ctx *ctx, hd_cache_choice cache) {
+  hd_dataset *data = NULL;
+  hd__dataset_open(&data, ctx, &(hd_dataset_request){.name = "mine", .ignored = -1, .cache = cache, .skip = true});
   return data;
 }
 
@@ -214,10 +215,10 @@ static void test_no_memory(void) {
     hd_ctx *ctx;
     int wrong = 0;
     long count = 0;
-    hd_data *data = NULL;
+    hd_dataset *data = NULL;
     hd_ctx_create(&ctx);
     hd_data_add(ctx, &custom);
-    hd__data_close(open_mine(ctx, (hd_cache_choice)(2 * kind)));
+    hd__dataset_close(open_mine(ctx, (hd_cache_choice)(2 * kind)));
     held before = held_now();
     for (count = 0; !data && count < 2000; count++) {
       hd__alloc_fail_after(count);
@@ -225,9 +226,9 @@ static void test_no_memory(void) {
       hd__alloc_fail_after(-1);
       wrong += !data && !strstr(hd_ctx_message(ctx), "memory");
     }
-    ok(data && wrong == 0 && hd__skips_count(hd__data_train(data)) == (kind == 2 ? 0 : 3),
+    ok(data && wrong == 0 && hd__skips_count(hd__dataset_train(data)) == (kind == 2 ? 0 : 3),
        "each of %ld failed allocations is reported", count - 1);
-    hd__data_close(data);
+    hd__dataset_close(data);
     holds_same(before, "they leave nothing behind");
     hd_ctx_destroy(ctx);
   }
