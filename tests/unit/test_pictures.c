@@ -440,13 +440,13 @@ static void test_named_sets(void) {
   ok(note && note[0] && strstr(note[0], "not used: dev; the test set is test/"), "the first note names dev");
   ok(note && note[0] && note[1] && strstr(note[1], "the validation set is valid/, the test set test/"),
      "the second says which set is which");
-  ok(data && hd__dataset_train(data)->count == 15 && hd__dataset_train(data)->held_out == 6 &&
-         hd__dataset_test(data)->count == 3 && hd__dataset_test(data)->held_out == 0,
+  ok(data && hd__dataset_train(data)->count == 15 && hd__dataset_train(data)->validation == 6 &&
+         hd__dataset_test(data)->count == 3 && hd__dataset_test(data)->validation == 0,
      "the last training samples are held out");
   hd__dataset_close(data);
   request.first_rules = true;
   data = data_opens(in_scratch("photos"), "the same by the first rules");
-  ok(data && hd__dataset_train(data)->count == 9 && hd__dataset_train(data)->held_out == 0, "no validation set");
+  ok(data && hd__dataset_train(data)->count == 9 && hd__dataset_train(data)->validation == 0, "no validation set");
   hd__dataset_close(data);
   request.first_rules = false;
   scratch_remove(in_scratch("photos/dev"));
