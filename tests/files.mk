@@ -132,7 +132,7 @@ tests_unit_test_tables_SOURCES = tests/unit/test_tables.c tests/unit/data_trial.
 tests_unit_test_model_words_SOURCES = tests/unit/test_model_words.c
 tests_unit_test_yaml_SOURCES = tests/unit/test_yaml.c tests/unit/comma_locale.h
 tests_unit_test_pictures_SOURCES = tests/unit/test_pictures.c tests/unit/data_trial.h
-tests_unit_test_formats_SOURCES = tests/unit/test_formats.c tests/unit/data_trial.h tests/unit/source_files.h
+tests_unit_test_formats_SOURCES = tests/unit/test_formats.c tests/unit/data_trial.h tests/unit/format_files.h
 tests_unit_test_tune_text_SOURCES = tests/unit/test_tune_text.c src/cli/tune_page.c src/cli/page.c src/cli/svg.c \
   src/cli/cli.c src/cli/wrapped_text.c
 nodist_tests_unit_test_tune_text_SOURCES = embed_pages.c

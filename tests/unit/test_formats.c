@@ -3,7 +3,7 @@
 #include "scratch.h"
 
 #include "data_trial.h"
-#include "source_files.h"
+#include "format_files.h"
 
 #include "heddle/dataset.h"
 

@@ -12,7 +12,7 @@
 #include "onnx/onnx.h"
 #include "train/settings/config.h"
 
-/* How a loss reads a data set's targets: whether they fit, and whether a guess can be judged.
+/* How a loss reads a split's targets: whether they fit, and whether a guess can be judged.
  *
  * cross_entropy reads class labels or, where transforms made probabilities of the labels, these. The other losses read
  * numbers, or class labels as numbers where the model has one output. */
