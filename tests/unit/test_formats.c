@@ -558,9 +558,27 @@ static void test_damaged_npz(void) {
 
 #endif
 
+/* What no format accepts: the message lists what --data may be, from the rows of formats.def. */
+static void test_unknown(void) {
+  const char *folder = in_scratch("nothing");
+  mkdir(folder, 0755);
+  refused(
+      folder, HD_E_IO,
+      "expected a folder of IDX files (train-images-idx3-ubyte, ...), of CIFAR's binary files, of NPY files "
+      "(x_train.npy, ...), train.csv and test.csv, or class folders of pictures, found none of them; check the path",
+      "an empty folder");
+  data_refused(
+      "nothing.at_all", HD_E_IO, "expected digits, mnist, fashion, cifar10, cifar100, random:CxHxW[:CLASSES],",
+      " a data folder, an .npz or a .csv file as --data, found 'nothing.at_all', which is none of these; check "
+      "the path",
+      "an unknown name");
+  data_refused("fashon", HD_E_IO, "expected digits", "; did you mean fashion?", "a mistyped name");
+}
+
 int main(void) {
   if (hd_ctx_create(&ctx) != HD_OK)
     return 1;
+  test_unknown();
   test_cifar10();
   test_bad_cifar10();
   test_cifar100();
