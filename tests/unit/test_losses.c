@@ -189,7 +189,7 @@ static double divisor_of(const hd_target *target, const problem *p, bool classes
     data.labels = p->label;
   else
     data.targets = p->float_target, data.outputs = scores;
-  hd_feed feed = {.data = &data, .count = ROWS};
+  hd_feed feed = {.split = &data, .count = ROWS};
   return hd__target_divisor(target, &feed, 0, 0, ROWS);
 }
 

@@ -5,8 +5,8 @@
  *   split     its training samples or its test samples (data/split/split.h)
  *   feed      samples of a split in the order of an epoch, transformed and normalised as a network reads them
  *             (data/feed/feed.h)
- *   batch     samples of a feed for one step. Threads read their rows from the feed, or from batches that loader workers
- *             have read ahead (data/feed/batches.h)
+ *   batch     samples of a feed for one step: threads read their rows from the feed, or copy them from batches that
+ *             loader workers have read ahead (data/feed/batches.h)
  *
  * The mean and standard deviation of a data set are the training set's, per channel, of pixels in [0, 1] or of the
  * floats, rounded to 4 decimals (split_statistics.h). */
@@ -83,7 +83,8 @@ typedef struct hd_split_memory {
 /* Lines for the user of the data set: a class without samples, a folder that is not used. */
 enum { HD_DATA_NOTES = 6 };
 
-/* A format fills the first part (format.h); hd__dataset_finish the second one. It owns the memory behind both splits. */
+/* A format fills the first part (format.h), hd__dataset_finish the second one. It owns the memory behind both splits,
+ * and is read only once it is open. */
 typedef struct hd_dataset {
   char *name; /* as requested */
   const struct hd_format *format;

@@ -1,10 +1,10 @@
 /* A feed: samples of a split in the order of an epoch, as a network reads them.
  *
  * It holds all samples of the split or, if some are held out for validation, the others, in file order; a sampler draws
- * a new order of them for each epoch. The orders of two neighbouring epochs are kept, since loader workers run ahead of the threads,
- * by less than an epoch. Pixels are divided by 255, floats are not, and both are normalised with the training set's
- * mean and standard deviation, as one FMA each; or samples go through a list of transforms, which draw by seed, epoch
- * and position. Samples in memory are read there; others are decoded by the thread that reads them. */
+ * a new order of them for each epoch. The orders of two neighbouring epochs are kept, since loader workers run ahead of
+ * the threads, by less than an epoch. Pixels are divided by 255, floats are not, and both are normalised with the
+ * training set's mean and standard deviation, as one FMA each; or samples go through a list of transforms, which draw
+ * by seed, epoch and position. Samples in memory are read there; others are decoded by the thread that reads them. */
 #pragma once
 
 #include <pthread.h>

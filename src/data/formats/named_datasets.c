@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/alloc.h"
 #include "data/formats/idx.h"
 
 enum { MOST_FOLDERS = 6, PLACES = 4 };

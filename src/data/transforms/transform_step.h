@@ -347,8 +347,8 @@ typedef struct hd_rectangle {
   int32_t top, left, height, width;
 } hd_rectangle;
 
-/* A random rectangle inside the image, by scale (of the area) and ratio (height to width, or the other way round), drawn
- * from blocks 1 to 10; false if none of ten attempts fits. */
+/* A random rectangle inside the image, by scale (of the area) and ratio (height to width, or the other way round),
+ * drawn from blocks 1 to 10; false if none of ten attempts fits. */
 bool hd__drawn_box(hd_rectangle *out, const hd_transform_step *step, const hd_transform_run *run, hd_range scale,
                    hd_range ratio, bool ratio_is_width);
 
