@@ -578,7 +578,6 @@ static void test_unknown(void) {
 int main(void) {
   if (hd_ctx_create(&ctx) != HD_OK)
     return 1;
-  test_unknown();
   test_cifar10();
   test_bad_cifar10();
   test_cifar100();
@@ -592,6 +591,7 @@ int main(void) {
   test_folds();
   test_stratified();
   test_bad_npy();
+  test_unknown();
 #ifdef HD_HAVE_LIBZIP
   test_npz();
   test_damaged_npz();

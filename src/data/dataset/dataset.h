@@ -102,7 +102,7 @@ typedef struct hd_dataset {
   void (*release)(void *self);   /* which frees the rest of it */
 
   hd_skips *skips[2];
-  hd_cache cache[2];
+  hd_sample_cache cache[2];
   hd_statistics statistics;
   hd_normalize_choice normalize; /* never auto */
   float *rows[2];                /* normalised by columns */

@@ -38,7 +38,7 @@ static head head_of(const hd_split *split) {
 
 /* A cached sample, if sizes differ. */
 static hd_status get_kept(void *elems, int size[2], hd_ctx *ctx, const hd_split *split, int64_t sample) {
-  const hd_cache *cache = split->self;
+  const hd_sample_cache *cache = split->self;
   memcpy(elems, cache->samples + cache->offset[sample], (size_t)(cache->offset[sample + 1] - cache->offset[sample]));
   size[0] = cache->size[sample][0];
   size[1] = cache->size[sample][1];
@@ -46,7 +46,7 @@ static hd_status get_kept(void *elems, int size[2], hd_ctx *ctx, const hd_split 
 }
 
 /* Computes where samples begin; false if sizes and bytes are inconsistent. */
-static bool find_offsets(hd_cache *cache, const hd_split *split) {
+static bool find_offsets(hd_sample_cache *cache, const hd_split *split) {
   const int64_t elem = split->channels * hd__split_elem_bytes(split), all = hd__cache_bytes(split);
   const int64_t most = hd__split_most_bytes(split);
   cache->offset[0] = 0;
@@ -60,7 +60,7 @@ static bool find_offsets(hd_cache *cache, const hd_split *split) {
 }
 
 /* Makes the split read from the cache. */
-static hd_status adopt(hd_cache *cache, hd_split *split, hd_ctx *ctx) {
+static hd_status adopt(hd_sample_cache *cache, hd_split *split, hd_ctx *ctx) {
   if (!split->mixed) {
     if (split->elem == HD_ELEM_U8)
       split->images = cache->samples;
@@ -105,7 +105,7 @@ static hd_status keep(void *self, hd_ctx *ctx, int64_t sample, const void *elems
   return HD_OK;
 }
 
-hd_status hd__cache_in_memory(hd_cache *out, hd_split *split, hd_ctx *ctx) {
+hd_status hd__cache_in_memory(hd_sample_cache *out, hd_split *split, hd_ctx *ctx) {
   const int64_t sizes = sizes_bytes(split), bytes = hd__cache_bytes(split);
   out->memory = hd__malloc_aligned((size_t)(sizes + bytes));
   if (!out->memory)
@@ -140,7 +140,7 @@ static hd_status write_all(FILE *to, hd_ctx *ctx, void *arg) {
 }
 
 /* Sizes are copied before they are verified: memory accesses depend on them, and a mapping changes with its file. */
-static hd_status copy_sizes(hd_cache *out, hd_ctx *ctx, const uint8_t *from, size_t bytes) {
+static hd_status copy_sizes(hd_sample_cache *out, hd_ctx *ctx, const uint8_t *from, size_t bytes) {
   if (bytes == 0)
     return HD_OK;
   out->memory = hd__malloc_aligned(bytes);
@@ -152,7 +152,7 @@ static hd_status copy_sizes(hd_cache *out, hd_ctx *ctx, const uint8_t *from, siz
 }
 
 /* Maps a file; *whole is set if it exists, is trusted and intact. */
-static hd_status map_whole(hd_cache *out, bool *whole, hd_ctx *ctx, const hd_split *split, const char *path) {
+static hd_status map_whole(hd_sample_cache *out, bool *whole, hd_ctx *ctx, const hd_split *split, const char *path) {
   const head want = head_of(split);
   const size_t sizes = (size_t)sizes_bytes(split), samples = (size_t)want.samples_bytes;
   hd_ctx quiet = {0};
@@ -173,7 +173,7 @@ static hd_status map_whole(hd_cache *out, bool *whole, hd_ctx *ctx, const hd_spl
   return HD_OK;
 }
 
-hd_status hd__cache_on_disk(hd_cache *out, hd_split *split, hd_ctx *ctx) {
+hd_status hd__cache_on_disk(hd_sample_cache *out, hd_split *split, hd_ctx *ctx) {
   char folder[HD_PATH_BYTES], path[HD_PATH_BYTES];
   bool whole;
   HD_TRY(hd__cache_file_path(path, folder, ctx, "decoded", split->key));
@@ -191,9 +191,9 @@ hd_status hd__cache_on_disk(hd_cache *out, hd_split *split, hd_ctx *ctx) {
   return adopt(out, split, ctx);
 }
 
-void hd__cache_fini(hd_cache *cache) {
+void hd__cache_fini(hd_sample_cache *cache) {
   hd__file_unmap(&cache->file);
   hd__free(cache->memory);
   hd__free(cache->offset);
-  *cache = (hd_cache){0};
+  *cache = (hd_sample_cache){0};
 }

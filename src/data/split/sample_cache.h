@@ -17,21 +17,21 @@
 #include "data/split/split.h"
 #include "platform/file.h"
 
-typedef struct hd_cache {
+typedef struct hd_sample_cache {
   hd_mapping file;
   uint8_t *memory;
   const uint8_t *samples;
   const int32_t (*size)[2]; /* height and width, where each sample has its own */
   int64_t *offset;          /* and its offset in bytes */
-} hd_cache;
+} hd_sample_cache;
 
 /* Bytes that a split takes when decoded. */
 int64_t hd__cache_bytes(const hd_split *split);
 
 /* Decodes a whole split into memory and makes it resident. */
-hd_status hd__cache_in_memory(hd_cache *out, hd_split *split, hd_ctx *ctx);
+hd_status hd__cache_in_memory(hd_sample_cache *out, hd_split *split, hd_ctx *ctx);
 
 /* The same with a file. */
-hd_status hd__cache_on_disk(hd_cache *out, hd_split *split, hd_ctx *ctx);
+hd_status hd__cache_on_disk(hd_sample_cache *out, hd_split *split, hd_ctx *ctx);
 
-void hd__cache_fini(hd_cache *cache);
+void hd__cache_fini(hd_sample_cache *cache);
