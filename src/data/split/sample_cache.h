@@ -28,7 +28,7 @@ typedef struct hd_sample_cache {
 /* Bytes that a split takes when decoded. */
 int64_t hd__cache_bytes(const hd_split *split);
 
-/* Decodes a whole split into memory and makes it resident. */
+/* Decodes a whole split into memory, where it is read from then on. */
 hd_status hd__cache_in_memory(hd_sample_cache *out, hd_split *split, hd_ctx *ctx);
 
 /* The same with a file. */

@@ -171,7 +171,7 @@ static hd_status measure_walk(hd_statistics *out, hd_ctx *ctx, const hd_split *s
   return status;
 }
 
-/* What the checksums of resident samples are computed from, and where they go. */
+/* What the checksums of samples in memory are computed from, and where they go. */
 typedef struct sample_sums {
   const hd_split *split[2];
   uint64_t *checksum;

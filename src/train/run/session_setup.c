@@ -190,7 +190,7 @@ hd_status hd__session_equip(hd_session *s, hd_ctx *ctx, int32_t shards) {
   return make_executors(s, ctx, shards);
 }
 
-static hd_status augment_feeds(hd_session *s, hd_ctx *ctx) {
+static hd_status set_transforms(hd_session *s, hd_ctx *ctx) {
   const hd_transform_lists lists = hd__transform_lists(s->run.config);
   hd_feed *const feed[3] = {&s->input.train, &s->input.test, &s->input.val};
   for (int i = 0; i < 3; i++)
@@ -223,7 +223,7 @@ static hd_status make_feeds(hd_session *s, hd_ctx *ctx) {
   else if (share > 0)
     HD_TRY(hd__feed_hold_out(&s->input.val, &s->input.train, ctx, share, (uint64_t)s->run.settings->seed));
   HD_TRY(hd__feed_set_order(&s->input.train, ctx, s->run.config, s->input.data->name));
-  HD_TRY(augment_feeds(s, ctx));
+  HD_TRY(set_transforms(s, ctx));
   return HD_OK;
 }
 
