@@ -152,14 +152,33 @@ bool hd__dataset_share(hd_dataset *data) {
   return data->whole;
 }
 
-hd_status hd__dataset_divide(hd_dataset *data, hd_ctx *ctx, const char *path) {
+/* Memory for what a split has elsewhere, in a mapped file or in the caller's arrays. */
+static hd_status take_copy(hd_split_memory *to, hd_split *split, hd_ctx *ctx, const char *path) {
+  const hd_split from = *split;
+  const int64_t elems = from.count * hd__split_elems(&from);
+  split->images = to->images;
+  split->floats = to->floats;
+  split->labels = to->labels;
+  split->targets = to->targets;
+  HD_TRY(hd__split_allocate(to, split, ctx, path));
+  if (from.images != to->images)
+    memcpy(to->images, from.images, (size_t)elems);
+  if (from.floats != to->floats)
+    memcpy(to->floats, from.floats, (size_t)elems * sizeof *to->floats);
+  if (from.labels != to->labels)
+    memcpy(to->labels, from.labels, (size_t)from.count * sizeof *to->labels);
+  if (from.targets != to->targets)
+    memcpy(to->targets, from.targets, (size_t)(from.count * from.outputs) * sizeof *to->targets);
+  return HD_OK;
+}
+
+static hd_status divide(hd_dataset *data, hd_ctx *ctx, const char *path) {
   hd_split_memory *all = &data->memory[0], *taken = &data->memory[1];
   hd_split *train = &data->split[0], *test = &data->split[1];
   const int64_t count = train->count, elems = hd__split_elems(train);
   HD_OWNED uint8_t *marks = NULL;
   int64_t marked = 0;
-  if (hd__dataset_share(data))
-    return HD_OK;
+  HD_TRY(take_copy(all, train, ctx, path));
   HD_TRY(hd__dataset_mark_test(&marks, data, ctx, path, count, train->labels));
   for (int64_t i = 0; i < count; i++)
     marked += marks[i];
@@ -180,6 +199,24 @@ hd_status hd__dataset_divide(hd_dataset *data, hd_ctx *ctx, const char *path) {
   divide_rows(taken->targets, all->targets, count, train->outputs * (int64_t)sizeof(float), marks);
   train->count = count - marked;
   return HD_OK;
+}
+
+hd_status hd__dataset_divide(hd_dataset *data, hd_ctx *ctx, const char *path) {
+  return hd__dataset_share(data) ? HD_OK : divide(data, ctx, path);
+}
+
+hd_status hd__dataset_take_fold(hd_dataset *data, hd_ctx *ctx) {
+  const char *name = data->name;
+  if (data->fold.of == 0 || data->divided)
+    return HD_OK;
+  if (!hd__split_in_memory(&data->split[0]))
+    return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: --fold expects samples in memory or a set without a test set, found %s",
+                    name, "others; leave --fold out");
+  HD_TRY(hd__dataset_note(data, ctx,
+                          "%s: --fold divides the training set; the %lld samples of its test set are left out", name,
+                          (long long)data->split[1].count));
+  hd__split_memory_fini(&data->memory[1]);
+  return divide(data, ctx, name);
 }
 
 hd_status hd__dataset_count_classes(hd_split split[2], hd_ctx *ctx, const char *path, int ignored) {

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/digest.h"
+#include "data/dataset/format.h"
 #include "platform/cgroup.h"
 
 /* Limits of every data set: sample numbers have 32 bits, kernels limit the channels. */
@@ -164,7 +165,7 @@ static hd_status prepare_decoding(hd_dataset *data, hd_ctx *ctx, const hd_datase
 
 hd_status hd__dataset_finish(hd_dataset *data, hd_ctx *ctx, const hd_dataset_request *request) {
   hd_split *split = data->split;
-  HD_TRY(hd__dataset_take_fold(data, ctx, data->name));
+  HD_TRY(hd__dataset_take_fold(data, ctx));
   if (request->classes.count > 0)
     HD_TRY(hd__dataset_match_classes(data->labels, data, ctx, data->name, &request->classes, request->ignored));
   HD_TRY(check_split(ctx, data->name, &split[0]));

@@ -9,9 +9,6 @@ hd_status hd__dataset_finish(hd_dataset *data, hd_ctx *ctx, const hd_dataset_req
 
 /* ---- Its parts ---- */
 
-/* Divides the training samples of a set with a test set, if a fold was requested: the fold becomes the test set. */
-hd_status hd__dataset_take_fold(hd_dataset *data, hd_ctx *ctx, const char *name);
-
 /* Changes labels to the numbers that their classes have in a run, by name; owned[s] is memory that the caller frees,
  * after a failure too, or NULL: labels are unchanged. Labels without names are unchanged. HD_E_FORMAT for a class that
  * the run does not have. */

@@ -10,7 +10,12 @@
 
 hd_status hd__feed_init(hd_feed *feed, hd_ctx *ctx, const hd_split *split, const hd_kernels *kernels,
                         const double *mean, const double *std) {
-  *feed = (hd_feed){.split = split, .kernels = kernels, .count = split->count, .lock = PTHREAD_MUTEX_INITIALIZER};
+  *feed = (hd_feed){.split = split,
+                    .mean = mean,
+                    .std = std,
+                    .kernels = kernels,
+                    .count = split->count,
+                    .lock = PTHREAD_MUTEX_INITIALIZER};
   if (split->channels > HD_FEED_MAX_CHANNELS)
     return hd__fail(ctx, HD_E_UNSUPPORTED, "expected images of at most %d channels, found %d", HD_FEED_MAX_CHANNELS,
                     split->channels);
@@ -144,21 +149,6 @@ static inline __attribute__((always_inline)) void prefetch_next(const hd_feed *f
   for (int64_t i = 0; i < bytes; i += LINE_BYTES)
     __builtin_prefetch(image + i, 0, 2);
   __builtin_prefetch(image + bytes - 1, 0, 2);
-}
-
-hd_status hd__feed_transform(hd_feed *feed, hd_ctx *ctx, const hd_yaml_node *list, hd_pipeline_mode mode,
-                             const double *mean, const double *std, uint64_t seed) {
-  const hd_split *split = feed->split;
-  const hd_pipeline_input input = {.channels = split->channels,
-                                   .height = split->height,
-                                   .width = split->width,
-                                   .bytes = split->elem == HD_ELEM_U8,
-                                   .classes = split->outputs ? 0 : split->classes,
-                                   .outputs = split->outputs,
-                                   .mean = mean,
-                                   .std = std};
-  feed->seed = seed;
-  return hd__pipeline_create(&feed->pipeline, ctx, list, &input, mode, feed->kernels);
 }
 
 static int64_t whole_lines(int64_t bytes) {

@@ -25,6 +25,7 @@ enum { HD_FEED_MAX_CHANNELS = 4 };
 
 typedef struct hd_feed {
   const hd_split *split;
+  const double *mean, *std; /* per channel, of pixels in [0, 1] or of floats; the caller's */
   const hd_kernels *kernels;
   float scale[HD_FEED_MAX_CHANNELS], shift[HD_FEED_MAX_CHANNELS];
   float left;        /* the shift that samples come without */
@@ -44,7 +45,7 @@ typedef struct hd_feed {
   pthread_mutex_t lock; /* held while an order is made */
 } hd_feed;
 
-/* Initialises a feed of one split, in file order. mean and std are per channel, of pixels in [0, 1] or of floats. */
+/* Initialises a feed of one split, in file order. mean and std, per channel, must outlive it. */
 hd_status hd__feed_init(hd_feed *feed, hd_ctx *ctx, const hd_split *split, const hd_kernels *kernels,
                         const double *mean, const double *std);
 void hd__feed_fini(hd_feed *feed);
@@ -62,10 +63,6 @@ hd_status hd__feed_take_validation(hd_feed *validation, hd_feed *feed, hd_ctx *c
 /* From now on the sampler, which the feed takes over, draws from the feed's samples. There is no order before
  * hd__feed_shuffle. */
 hd_status hd__feed_sample_by(hd_feed *feed, hd_ctx *ctx, hd_sampler *sampler);
-
-/* From now on samples go through a list of transforms. mean and std are those of hd__feed_init. */
-hd_status hd__feed_transform(hd_feed *feed, hd_ctx *ctx, const hd_yaml_node *list, hd_pipeline_mode mode,
-                             const double *mean, const double *std, uint64_t seed);
 
 /* The shift that the last pass adds to each element, after the transforms; false if samples have several channels, or
  * if it is so large that a plan that adds it would lose digits of a sum. */

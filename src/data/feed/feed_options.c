@@ -29,7 +29,16 @@ static void place_entries(hd_yaml *list, const char *option, const char *origin,
 }
 
 hd_status hd__feed_set_transforms(hd_feed *feed, hd_ctx *ctx, const hd_transform_lists *lists, hd_pipeline_mode mode,
-                                  const double *mean, const double *std, uint64_t seed) {
+                                  uint64_t seed) {
+  const hd_split *split = feed->split;
+  const hd_pipeline_input input = {.channels = split->channels,
+                                   .height = split->height,
+                                   .width = split->width,
+                                   .bytes = split->elem == HD_ELEM_U8,
+                                   .classes = split->outputs ? 0 : split->classes,
+                                   .outputs = split->outputs,
+                                   .mean = feed->mean,
+                                   .std = feed->std};
   const bool has_eval_list = mode != HD_PIPELINE_TRAINING && *lists->eval;
   const char *text = has_eval_list ? lists->eval : lists->train;
   char source[HD_PATH_BYTES];
@@ -39,7 +48,8 @@ hd_status hd__feed_set_transforms(hd_feed *feed, hd_ctx *ctx, const hd_transform
   HD_TRY(hd__yaml_parse(&list, ctx, text, strlen(text), "transforms"));
   place_entries(list, has_eval_list ? "--eval-transforms" : "--transforms",
                 has_eval_list ? lists->eval_origin : lists->train_origin, source);
-  return hd__feed_transform(feed, ctx, hd__yaml_root(list), mode, mean, std, seed);
+  feed->seed = seed;
+  return hd__pipeline_create(&feed->pipeline, ctx, hd__yaml_root(list), &input, mode, feed->kernels);
 }
 
 hd_status hd__feed_check(hd_ctx *ctx, const hd_feed *feed, const hd_network *network, const hd_graph *graph,

@@ -21,9 +21,10 @@ typedef struct hd_transform_lists {
 hd_transform_lists hd__transform_lists(const hd_config *config);
 
 /* Sets the transforms of a feed: those of training, and for other samples those of evaluation or, without such a list,
- * the deterministic transforms of training that the mode keeps. Without lists the feed stays as it is. */
+ * the deterministic transforms of training that the mode keeps. They draw by the seed. Without lists the feed stays as
+ * it is. */
 hd_status hd__feed_set_transforms(hd_feed *feed, hd_ctx *ctx, const hd_transform_lists *lists, hd_pipeline_mode mode,
-                                  const double *mean, const double *std, uint64_t seed);
+                                  uint64_t seed);
 
 /* Checks that the graph takes the feed's images, and its loss the targets, as they are after the transforms. */
 hd_status hd__feed_check(hd_ctx *ctx, const hd_feed *feed, const hd_network *network, const hd_graph *graph,

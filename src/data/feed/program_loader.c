@@ -41,8 +41,8 @@ static hd_status open_feed(hd_loader *l, hd_ctx *ctx, const hd_config *config, h
     HD_FEED_OWNED validation = {0};
     HD_TRY(hd__feed_take_validation(&validation, &l->feed, ctx));
   }
-  return hd__feed_set_transforms(&l->feed, ctx, &lists, trains ? HD_PIPELINE_TRAINING : HD_PIPELINE_EVALUATION, mean,
-                                 std, l->seed);
+  return hd__feed_set_transforms(&l->feed, ctx, &lists, trains ? HD_PIPELINE_TRAINING : HD_PIPELINE_EVALUATION,
+                                 l->seed);
 }
 
 /* Takes over `given`. */

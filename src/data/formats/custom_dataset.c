@@ -274,31 +274,9 @@ static hd_status take_arrays(hd_split *out, hd_ctx *ctx, const hd_custom_data *d
   return check_arrays(ctx, d, out, s);
 }
 
-static void copy(void *to, const void *from, int64_t bytes) {
-  if (to)
-    memcpy(to, from, (size_t)bytes);
-}
-
-/* Divides a copy: the caller's arrays stay as they are. */
-static hd_status divide_arrays(hd_dataset *out, hd_ctx *ctx, const char *name) {
-  hd_split *train = &out->split[0];
-  const hd_split_memory *to = &out->memory[0];
-  const hd_split from = *train;
-  const int64_t elems = from.count * hd__split_elems(&from);
-  train->images = NULL;
-  train->floats = train->targets = NULL;
-  train->labels = NULL;
-  HD_TRY(hd__split_allocate(&out->memory[0], train, ctx, name));
-  copy(to->images, from.images, elems);
-  copy(to->floats, from.floats, elems * (int64_t)sizeof(float));
-  copy(to->labels, from.labels, from.count * (int64_t)sizeof(int32_t));
-  copy(to->targets, from.targets, from.count * from.outputs * (int64_t)sizeof(float));
-  return hd__dataset_divide(out, ctx, name);
-}
-
 static hd_status open_arrays(hd_dataset *out, hd_ctx *ctx, const hd_custom_data *d) {
   HD_TRY(take_arrays(&out->split[0], ctx, d, 0));
-  return d->test ? take_arrays(&out->split[1], ctx, d, 1) : divide_arrays(out, ctx, d->name);
+  return d->test ? take_arrays(&out->split[1], ctx, d, 1) : hd__dataset_divide(out, ctx, d->name);
 }
 
 static bool takes(hd_ctx *ctx, const char *name) { return find(ctx, name) != NULL; }

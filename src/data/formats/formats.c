@@ -1,6 +1,7 @@
 /* Opening a data set: the table of formats, and what is said if none accepts a name; see formats.h. */
 #include "data/formats/formats.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,29 +20,18 @@ enum { FORMATS = sizeof formats / sizeof *formats, LIST_BYTES = 512 };
 
 /* ---- A name or path that no format accepts ---- */
 
-/* "A, B, or C", with `last` before the last one. */
-static void list_item(hd_line *line, const char *item, int index, int count, const char *last) {
-  hd__line_add(line, "%s%s", index == 0 ? "" : index == count - 1 ? last : ", ", item);
-}
-
-static void list_folders(char list[LIST_BYTES]) {
+/* What the formats have in a field, a text: "A, B, or C", with `last` before C. */
+static void list_texts(char list[LIST_BYTES], size_t field, const char *last) {
   hd_line line = {list, LIST_BYTES, 0};
-  int count = 0, index = 0;
-  for (int i = 0; i < FORMATS; i++)
-    count += formats[i]->folder != NULL;
-  for (int i = 0; i < FORMATS; i++)
-    if (formats[i]->folder)
-      list_item(&line, formats[i]->folder, index++, count, ", or ");
-}
-
-static void list_files(char list[LIST_BYTES]) {
-  hd_line line = {list, LIST_BYTES, 0};
-  int count = 0, index = 0;
-  for (int i = 0; i < FORMATS; i++)
-    count += formats[i]->file != NULL;
-  for (int i = 0; i < FORMATS; i++)
-    if (formats[i]->file)
-      list_item(&line, formats[i]->file, index++, count, " or ");
+  const char *held = NULL; /* written when it is known whether it is the last one */
+  for (int i = 0; i < FORMATS; i++) {
+    const char *text;
+    memcpy(&text, (const char *)formats[i] + field, sizeof text);
+    if (text && held)
+      hd__line_add(&line, "%s%s", line.length ? ", " : "", held);
+    held = text ? text : held;
+  }
+  hd__line_add(&line, "%s%s", last, held);
 }
 
 /* Names, the nearest of which may be meant; one that stands for many, "random:CxHxW", is not offered. */
@@ -63,7 +53,7 @@ static hd_status refuse_name(hd_ctx *ctx, const char *name) {
     return hd__fail(ctx, HD_E_IO, "%s: expected a .csv file with commas, found one separated by tabs; write commas",
                     name);
   list_names(names, &nearest);
-  list_files(files);
+  list_texts(files, offsetof(hd_format, file), " or ");
   if (nearest.name)
     snprintf(remedy, sizeof remedy, "did you mean %s?", nearest.name);
   return hd__fail(ctx, HD_E_IO, "expected %sa data folder, %s file as --data, found '%s', which is none of these; %s",
@@ -72,7 +62,7 @@ static hd_status refuse_name(hd_ctx *ctx, const char *name) {
 
 static hd_status refuse_folder(hd_ctx *ctx, const char *path) {
   char folders[LIST_BYTES];
-  list_folders(folders);
+  list_texts(folders, offsetof(hd_format, folder), ", or ");
   return hd__fail(ctx, HD_E_IO, "%s: expected a folder %s, found none of them; check the path", path, folders);
 }
 

@@ -76,7 +76,7 @@ static size_t plane_bytes(const hd_image_shape *shape) {
 static hd_status fit_step(hd_pipeline *p, hd_transform_step *step, hd_transform_fit *fit) {
   const bool any_size = fit->shape.height == 0;
   const hd_transform_touch touch = step->row->touch;
-  const hd_crop_step *crop = &step->is.crop; /* of those that crop */
+  const struct hd_crop_step *crop = &step->is.crop; /* of those that crop */
   if (any_size && touch == HD_TOUCH_COMPUTES)
     return hd__yaml_fail(fit->ctx, step->where,
                          "expected a resize or a crop before %s for images of any size, found none; put one first",

@@ -29,13 +29,13 @@ static const char *const places[] = {"inside", "anywhere", NULL};
 
 /* Of a transform whose parameters are is.`of`. */
 #define SIZE(of) SIDES("size", is.of.size, 1, 65535)
-#define PADDING(of, key) SIDES(key, is.of.padding, 0, 4096)
-#define BORDER(of, value) WORD("padding_mode", is.of.frame.border, borders, HD_BORDER_##value)
+#define PADDING(key) SIDES(key, is.crop.padding, 0, 4096)
+#define BORDER(value) WORD("padding_mode", is.crop.border, borders, HD_BORDER_##value)
 #define FILL(of) NUMBER("fill", is.of.fill, 0, -1e6, 1e6)
 #define INTERPOLATION(of) WORD("interpolation", is.of.nearest, interpolations, 0)
-#define ANTIALIAS(of) PARAM("antialias", is.of.antialias, FLAG, .without = {.low = true})
+#define ANTIALIAS PARAM("antialias", is.resize.antialias, FLAG, .without = {.low = true})
 #define DEGREES(of) RANGE("degrees", is.of.degrees, 0, 0, 0, -360, 360)
-#define CHANCE(of, value) NUMBER("p", is.of.p, value, 0, 1)
+#define CHANCE(value) NUMBER("p", p, value, 0, 1)
 #define FACTOR(name) RANGE(#name, is.colour_jitter.name, 1, 1, 1, 0, 100)
 
 /* A kind of transform: its names, whether the first parameter is required, what it does in evaluation, what it does to
@@ -51,25 +51,25 @@ static const hd_transform table[] = {
     KIND("normalise", "normalize", 0, FIXED, SCALES, hd__check_normalise, hd__fit_normalise, NULL,
          OTHER("mean"), OTHER("std")),
     KIND("resize", NULL, 1, FIXED, RESIZES, hd__check_resize, hd__fit_resize, hd__apply_resize,
-         SIZE(resize), INTERPOLATION(resize), ANTIALIAS(resize)),
-    KIND("pad", NULL, 1, FIXED, COMPUTES, hd__check_pad, hd__fit_pad, hd__apply_pad,
-         PADDING(pad, "padding"), BORDER(pad, CONSTANT), FILL(pad.frame)),
-    KIND("random_crop", NULL, 1, MIDDLE, CROPS, hd__check_crop, hd__fit_crop, hd__apply_random_crop,
-         SIZE(crop), PADDING(crop, "padding"), BORDER(crop, CONSTANT), FILL(crop.frame)),
-    KIND("translate", NULL, 1, RANDOM, COMPUTES, hd__check_crop, hd__fit_translate, hd__apply_random_crop,
-         PADDING(crop, "pixels"), BORDER(crop, REFLECT), FILL(crop.frame)),
-    KIND("random_resized_crop", NULL, 1, MIDDLE, RESIZES, hd__check_resized_crop, hd__fit_resized_crop,
+         SIZE(resize), INTERPOLATION(resize), ANTIALIAS),
+    KIND("pad", NULL, 1, FIXED, COMPUTES, hd__check_border, hd__fit_pad, hd__apply_pad,
+         PADDING("padding"), BORDER(CONSTANT), FILL(crop)),
+    KIND("random_crop", NULL, 1, MIDDLE, CROPS, hd__check_border, hd__fit_crop, hd__apply_random_crop,
+         SIZE(crop), PADDING("padding"), BORDER(CONSTANT), FILL(crop)),
+    KIND("translate", NULL, 1, RANDOM, COMPUTES, hd__check_border, hd__fit_translate, hd__apply_random_crop,
+         PADDING("pixels"), BORDER(REFLECT), FILL(crop)),
+    KIND("random_resized_crop", NULL, 1, MIDDLE, RESIZES, hd__check_resize, hd__fit_resize,
          hd__apply_random_resized_crop,
-         SIZE(resized_crop.resize), RANGE("scale", is.resized_crop.scale, 0.08, 1, 0, 1e-4, 1),
-         RANGE("ratio", is.resized_crop.ratio, 3.0 / 4, 4.0 / 3, 1, 0.01, 100),
-         INTERPOLATION(resized_crop.resize), ANTIALIAS(resized_crop.resize)),
-    KIND("centre_crop", "center_crop", 1, FIXED, CROPS, hd__check_crop, hd__fit_crop, hd__apply_centre_crop,
-         SIZE(crop), BORDER(crop, CONSTANT), FILL(crop.frame)),
+         SIZE(resize), RANGE("scale", is.resize.scale, 0.08, 1, 0, 1e-4, 1),
+         RANGE("ratio", is.resize.ratio, 3.0 / 4, 4.0 / 3, 1, 0.01, 100),
+         INTERPOLATION(resize), ANTIALIAS),
+    KIND("centre_crop", "center_crop", 1, FIXED, CROPS, hd__check_border, hd__fit_crop, hd__apply_centre_crop,
+         SIZE(crop), BORDER(CONSTANT), FILL(crop)),
     KIND("horizontal_flip", "random_horizontal_flip", 0, RANDOM, MOVES, NULL, NULL, hd__apply_horizontal_flip,
-         CHANCE(flip, 0.5)),
+         CHANCE(0.5)),
     KIND("alternating_flip", NULL, 0, RANDOM, MOVES, NULL, NULL, hd__apply_alternating_flip, {0}),
     KIND("vertical_flip", "random_vertical_flip", 0, RANDOM, MOVES, NULL, NULL, hd__apply_vertical_flip,
-         CHANCE(flip, 0.5)),
+         CHANCE(0.5)),
     KIND("rotation", "random_rotation", 1, RANDOM, COMPUTES, NULL, hd__fit_rotation, hd__apply_rotation,
          DEGREES(rotation), INTERPOLATION(rotation.warp), FILL(rotation.warp)),
     KIND("affine", "random_affine", 1, RANDOM, COMPUTES, hd__check_affine, hd__fit_affine, hd__apply_affine,
@@ -79,17 +79,17 @@ static const hd_transform table[] = {
          NUMBER("alpha", is.elastic.alpha, 0, 0, 1e4), NUMBER("sigma", is.elastic.sigma, 5, 0, 64),
          INTERPOLATION(elastic.warp), FILL(elastic.warp)),
     KIND("erase", "random_erasing", 0, RANDOM, COMPUTES, hd__check_erase, hd__fit_erase, hd__apply_erase,
-         CHANCE(erase, 0.5), RANGE("scale", is.erase.scale, 0.02, 0.33, 0, 0, 1),
+         CHANCE(0.5), RANGE("scale", is.erase.scale, 0.02, 0.33, 0, 0, 1),
          RANGE("ratio", is.erase.ratio, 0.3, 3.3, 1, 0.01, 100), OTHER("value")),
     KIND("cutout", NULL, 1, RANDOM, COMPUTES, hd__check_cutout, hd__fit_cutout, hd__apply_cutout,
-         SIZE(cutout), CHANCE(cutout, 1), WORD("place", is.cutout.anywhere, places, 0), OTHER("value")),
+         SIZE(cutout), CHANCE(1), WORD("place", is.cutout.anywhere, places, 0), OTHER("value")),
     KIND("colour_jitter", "color_jitter", 0, RANDOM, COMPUTES, NULL, hd__fit_colour_jitter, hd__apply_colour_jitter,
          FACTOR(brightness), FACTOR(contrast), FACTOR(saturation),
          RANGE("hue", is.colour_jitter.hue, 0, 0, 0, -0.5, 0.5)),
     KIND("one_hot", NULL, 0, FIXED, NOTHING, NULL, hd__fit_one_hot, hd__apply_one_hot,
          WHOLE("classes", is.one_hot.classes, 1, 1 << 20), NUMBER("smoothing", is.one_hot.smoothing, 0, 0, 1)),
     KIND("mixup", "mix_up", 0, RANDOM, COMPUTES, NULL, hd__fit_mixup, hd__apply_mixup,
-         NUMBER("alpha", is.mixup.alpha, 1, 0.001, 1000), CHANCE(mixup, 1)),
+         NUMBER("alpha", is.mixup.alpha, 1, 0.001, 1000), CHANCE(1)),
 };
 /* clang-format on */
 enum { ROWS = sizeof table / sizeof *table, MAX_LIST = 64 };

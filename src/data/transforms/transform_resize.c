@@ -123,7 +123,7 @@ static void resize_plane(float *out, const hd_transform_run *run, int32_t c, con
   }
 }
 
-static void resize_smooth(const hd_resize_step *is, hd_transform_run *run) {
+static void resize_smooth(const struct hd_resize_step *is, hd_transform_run *run) {
   const int32_t *size = is->size;
   const int64_t plane = (int64_t)size[0] * size[1], column = run->image.column;
   axis across, down;
@@ -144,7 +144,7 @@ static int32_t nearest(int32_t i, int32_t from, int32_t to) {
   return (int32_t)((2 * (int64_t)i + 1) * from / (2 * (int64_t)to));
 }
 
-static void resize_nearest(const hd_resize_step *is, hd_transform_run *run) {
+static void resize_nearest(const struct hd_resize_step *is, hd_transform_run *run) {
   const hd_image *from = &run->image;
   const int32_t height = is->size[0], width = is->size[1];
   int32_t *across = run->work;
@@ -164,14 +164,8 @@ static void resize_nearest(const hd_resize_step *is, hd_transform_run *run) {
   hd__run_dense(run, to, from->bytes, height, width);
 }
 
-static void resize(const hd_resize_step *is, hd_transform_run *run) {
-  if (is->nearest)
-    resize_nearest(is, run);
-  else
-    resize_smooth(is, run);
-}
-
-static hd_status check(const hd_resize_step *is, const hd_transform_step *step, hd_ctx *ctx) {
+hd_status hd__check_resize(hd_transform_step *step, hd_ctx *ctx) {
+  const struct hd_resize_step *is = &step->is.resize;
   const hd_yaml_node *antialias = hd__step_param(step, "antialias");
   if (is->nearest && antialias && is->antialias)
     return hd__yaml_fail(ctx, antialias,
@@ -180,7 +174,8 @@ static hd_status check(const hd_resize_step *is, const hd_transform_step *step, 
   return HD_OK;
 }
 
-static hd_status fit_size(const hd_resize_step *is, hd_transform_fit *fit) {
+hd_status hd__fit_resize(hd_transform_step *step, hd_transform_fit *fit) {
+  const struct hd_resize_step *is = &step->is.resize;
   fit->shape.height = is->size[0];
   fit->shape.width = is->size[1];
   fit->shape.bytes = fit->shape.bytes && is->nearest;
@@ -188,21 +183,14 @@ static hd_status fit_size(const hd_resize_step *is, hd_transform_fit *fit) {
   return HD_OK;
 }
 
-hd_status hd__check_resize(hd_transform_step *step, hd_ctx *ctx) { return check(&step->is.resize, step, ctx); }
-
-hd_status hd__fit_resize(hd_transform_step *step, hd_transform_fit *fit) { return fit_size(&step->is.resize, fit); }
-
-void hd__apply_resize(const hd_transform_step *step, hd_transform_run *run) { resize(&step->is.resize, run); }
+void hd__apply_resize(const hd_transform_step *step, hd_transform_run *run) {
+  if (step->is.resize.nearest)
+    resize_nearest(&step->is.resize, run);
+  else
+    resize_smooth(&step->is.resize, run);
+}
 
 /* ---- random_resized_crop ---- */
-
-hd_status hd__check_resized_crop(hd_transform_step *step, hd_ctx *ctx) {
-  return check(&step->is.resized_crop.resize, step, ctx);
-}
-
-hd_status hd__fit_resized_crop(hd_transform_step *step, hd_transform_fit *fit) {
-  return fit_size(&step->is.resized_crop.resize, fit);
-}
 
 static int32_t rounded_side(double side, int32_t most) {
   const double whole = floor(side + 0.5);
@@ -223,7 +211,7 @@ static hd_rectangle middle_box(hd_range allowed, const hd_image *image) {
 }
 
 void hd__apply_random_resized_crop(const hd_transform_step *step, hd_transform_run *run) {
-  const hd_resized_crop_step *is = &step->is.resized_crop;
+  const struct hd_resize_step *is = &step->is.resize;
   hd_image *image = &run->image;
   hd_rectangle b;
   if (step->middle || !hd__drawn_box(&b, step, run, is->scale, is->ratio, true))
@@ -231,5 +219,5 @@ void hd__apply_random_resized_crop(const hd_transform_step *step, hd_transform_r
   hd__image_move(image, b.top, b.left);
   image->height = b.height;
   image->width = b.width;
-  resize(&is->resize, run);
+  hd__apply_resize(step, run);
 }

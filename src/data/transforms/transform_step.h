@@ -47,13 +47,7 @@ typedef struct hd_range {
   double low, high;
 } hd_range;
 
-/* What several transforms have in common: how pixels beyond the image are made; how pixels are sampled; what takes the
- * place of a rectangle. */
-typedef struct hd_frame {
-  int border; /* hd_border */
-  double fill;
-} hd_frame;
-
+/* What several transforms have: how pixels are sampled; what takes the place of a rectangle. */
 typedef struct hd_warp {
   int nearest; /* 1: instead of bilinear */
   double fill;
@@ -64,113 +58,71 @@ typedef struct hd_patch {
   double fill;
 } hd_patch;
 
-/* The parameters of each transform, and what `check` and `fit` make of them. */
-
-typedef struct hd_scaling_step {
-  float by[HD_TRANSFORM_MAX_CHANNELS], shift[HD_TRANSFORM_MAX_CHANNELS]; /* x * by + shift */
-} hd_scaling_step;
-
-typedef struct hd_normalise_step {
-  bool computed; /* by the training set's statistics */
-  double mean[HD_TRANSFORM_MAX_CHANNELS], std[HD_TRANSFORM_MAX_CHANNELS];
-  int32_t means, stds; /* given numbers */
-} hd_normalise_step;
-
-typedef struct hd_resize_step {
-  int32_t size[2];
-  int nearest; /* 1: instead of bilinear */
-  bool antialias;
-} hd_resize_step;
-
-typedef struct hd_resized_crop_step {
-  hd_resize_step resize;
-  hd_range scale, ratio; /* of the area; height to width, or the other way round */
-} hd_resized_crop_step;
-
-typedef struct hd_pad_step {
-  hd_frame frame;
-  int32_t padding[2];
-} hd_pad_step;
-
-typedef struct hd_crop_step { /* random_crop, centre_crop, translate */
-  hd_frame frame;
-  int32_t size[2], padding[2];
-} hd_crop_step;
-
-typedef struct hd_flip_step {
-  double p;
-} hd_flip_step;
-
-typedef struct hd_rotation_step {
-  hd_warp warp;
-  hd_range degrees; /* counter-clockwise */
-} hd_rotation_step;
-
-typedef struct hd_affine_step {
-  hd_warp warp;
-  hd_range degrees, scale, shear[2];
-  double translate[2]; /* at most, as a fraction of width and height */
-} hd_affine_step;
-
-typedef struct hd_elastic_step {
-  hd_warp warp;
-  double alpha, sigma;
-  const float *weight; /* of the Gaussian, radius * 2 + 1 */
-  int32_t radius;
-} hd_elastic_step;
-
-typedef struct hd_erase_step {
-  hd_patch patch;
-  double p;
-  hd_range scale, ratio;
-} hd_erase_step;
-
-typedef struct hd_cutout_step {
-  hd_patch patch;
-  double p;
-  int32_t size[2];
-  int anywhere; /* 1: the square's middle is anywhere in the image, and the edges cut it */
-} hd_cutout_step;
-
-typedef struct hd_colour_jitter_step {
-  hd_range brightness, contrast, saturation, hue;
-} hd_colour_jitter_step;
-
-typedef struct hd_one_hot_step {
-  int32_t classes;
-  double smoothing;
-  float on, off;
-} hd_one_hot_step;
-
-typedef struct hd_mixup_step {
-  double alpha, p;
-} hd_mixup_step;
-
-/* A step: what all have, and the parameters of its row's transform. */
+/* A step: what all have, then the parameters of its transform and what `check` and `fit` make of them. */
 struct hd_transform_step {
   const struct hd_transform *row; /* tells which member of `is` it has */
   const hd_yaml_node *where;      /* while the pipeline is created */
   const hd_yaml_node *param;      /* likewise: the mapping of parameters, or the one value, or NULL */
   uint32_t place;                 /* index in the list: part of the key of random numbers */
   bool middle;                    /* a random crop in evaluation */
+  double p;                       /* the probability that it is applied, of those that have one */
   void *memory;                   /* what `check` allocated, or NULL */
   hd_image_shape in, out;
   union {
-    hd_scaling_step scaling;
-    hd_normalise_step normalise;
-    hd_resize_step resize;
-    hd_resized_crop_step resized_crop;
-    hd_pad_step pad;
-    hd_crop_step crop;
-    hd_flip_step flip;
-    hd_rotation_step rotation;
-    hd_affine_step affine;
-    hd_elastic_step elastic;
-    hd_erase_step erase;
-    hd_cutout_step cutout;
-    hd_colour_jitter_step colour_jitter;
-    hd_one_hot_step one_hot;
-    hd_mixup_step mixup;
+    struct hd_scaling_step {
+      float by[HD_TRANSFORM_MAX_CHANNELS], shift[HD_TRANSFORM_MAX_CHANNELS]; /* x * by + shift */
+    } scaling;
+    struct hd_normalise_step {
+      bool computed; /* by the training set's statistics */
+      double mean[HD_TRANSFORM_MAX_CHANNELS], std[HD_TRANSFORM_MAX_CHANNELS];
+      int32_t means, stds; /* given numbers */
+    } normalise;
+    struct hd_resize_step {
+      int32_t size[2];
+      int nearest; /* 1: instead of bilinear */
+      bool antialias;
+      hd_range scale, ratio; /* random_resized_crop: of the area; height to width, or the other way round */
+    } resize;
+    struct hd_crop_step {
+      int32_t size[2], padding[2]; /* pad has no size, centre_crop no padding */
+      int border;                  /* hd_border */
+      double fill;
+    } crop;
+    struct hd_rotation_step {
+      hd_warp warp;
+      hd_range degrees; /* counter-clockwise */
+    } rotation;
+    struct hd_affine_step {
+      hd_warp warp;
+      hd_range degrees, scale, shear[2];
+      double translate[2]; /* at most, as a fraction of width and height */
+    } affine;
+    struct hd_elastic_step {
+      hd_warp warp;
+      double alpha, sigma;
+      const float *weight; /* of the Gaussian, radius * 2 + 1 */
+      int32_t radius;
+    } elastic;
+    struct hd_erase_step {
+      hd_patch patch;
+      hd_range scale, ratio;
+    } erase;
+    struct hd_cutout_step {
+      hd_patch patch;
+      int32_t size[2];
+      int anywhere; /* 1: the square's middle is anywhere in the image, and the edges cut it */
+    } cutout;
+    struct hd_colour_jitter_step {
+      hd_range brightness, contrast, saturation, hue;
+    } colour_jitter;
+    struct hd_one_hot_step {
+      int32_t classes;
+      double smoothing;
+      float on, off;
+    } one_hot;
+    struct hd_mixup_step {
+      double alpha;
+    } mixup;
   } is;
 };
 
@@ -233,11 +185,11 @@ typedef struct hd_transform {
 } hd_transform;
 
 /* The functions of the kinds. */
-hd_step_check_fn hd__check_normalise, hd__check_resize, hd__check_resized_crop, hd__check_pad, hd__check_crop,
-    hd__check_affine, hd__check_elastic, hd__check_erase, hd__check_cutout;
-hd_step_fit_fn hd__fit_to_float, hd__fit_normalise, hd__fit_resize, hd__fit_resized_crop, hd__fit_pad, hd__fit_crop,
-    hd__fit_rotation, hd__fit_affine, hd__fit_elastic, hd__fit_erase, hd__fit_cutout, hd__fit_colour_jitter,
-    hd__fit_one_hot, hd__fit_mixup, hd__fit_translate;
+hd_step_check_fn hd__check_normalise, hd__check_resize, hd__check_border, hd__check_affine, hd__check_elastic,
+    hd__check_erase, hd__check_cutout;
+hd_step_fit_fn hd__fit_to_float, hd__fit_normalise, hd__fit_resize, hd__fit_pad, hd__fit_crop, hd__fit_rotation,
+    hd__fit_affine, hd__fit_elastic, hd__fit_erase, hd__fit_cutout, hd__fit_colour_jitter, hd__fit_one_hot,
+    hd__fit_mixup, hd__fit_translate;
 hd_step_apply_fn hd__apply_resize, hd__apply_pad, hd__apply_random_crop, hd__apply_random_resized_crop,
     hd__apply_centre_crop, hd__apply_horizontal_flip, hd__apply_vertical_flip, hd__apply_rotation, hd__apply_affine,
     hd__apply_elastic, hd__apply_erase, hd__apply_cutout, hd__apply_colour_jitter, hd__apply_one_hot, hd__apply_mixup,

@@ -37,7 +37,7 @@ static hd_status read_channels(double *out, int32_t *count, const hd_transform_s
 }
 
 hd_status hd__check_normalise(hd_transform_step *step, hd_ctx *ctx) {
-  hd_normalise_step *is = &step->is.normalise;
+  struct hd_normalise_step *is = &step->is.normalise;
   const hd_yaml_node *mean = hd__step_param(step, "mean"), *std = hd__step_param(step, "std");
   const bool word = mean && mean->kind == HD_YAML_SCALAR && !strcmp(mean->text, "computed");
   if (word && std)
@@ -59,7 +59,7 @@ static hd_status check_count(const hd_transform_step *step, const hd_transform_f
 }
 
 hd_status hd__fit_normalise(hd_transform_step *step, hd_transform_fit *fit) {
-  const hd_normalise_step *is = &step->is.normalise;
+  const struct hd_normalise_step *is = &step->is.normalise;
   const double *mean = is->computed ? fit->input->mean : is->mean;
   const double *std = is->computed ? fit->input->std : is->std;
   if (fit->shape.unit == HD_PIXEL_255)
@@ -91,7 +91,7 @@ hd_status hd__fit_normalise(hd_transform_step *step, hd_transform_fit *fit) {
 static bool is_fixed(hd_range range, double at) { return range.low == at && range.high == at; }
 
 hd_status hd__fit_colour_jitter(hd_transform_step *step, hd_transform_fit *fit) {
-  const hd_colour_jitter_step *is = &step->is.colour_jitter;
+  const struct hd_colour_jitter_step *is = &step->is.colour_jitter;
   const bool colours = !is_fixed(is->saturation, 1) || !is_fixed(is->hue, 0);
   if (fit->shape.channels != 3 && (colours || fit->shape.channels != 1))
     return hd__yaml_fail(fit->ctx, step->where, "expected 3 channels for %s%s, found %d; leave %s out", step->row->name,
@@ -167,7 +167,7 @@ static void turn_hue(float *x, int64_t plane, float turn) {
 }
 
 void hd__apply_colour_jitter(const hd_transform_step *step, hd_transform_run *run) {
-  const hd_colour_jitter_step *is = &step->is.colour_jitter;
+  const struct hd_colour_jitter_step *is = &step->is.colour_jitter;
   const float top = step->in.unit == HD_PIXEL_255 ? 255 : 1;
   float *x = hd__run_floats(run);
   const int64_t plane = run->image.plane;
@@ -232,11 +232,11 @@ static void fill_box(void *pixels, const hd_rectangle *b, const hd_patch *patch,
 }
 
 void hd__apply_erase(const hd_transform_step *step, hd_transform_run *run) {
-  const hd_erase_step *is = &step->is.erase;
+  const struct hd_erase_step *is = &step->is.erase;
   uint32_t word[4];
   hd_rectangle b;
   hd__run_draw(word, run, step, 0);
-  if (hd__drawn_chance(word[0], is->p) && hd__drawn_box(&b, step, run, is->scale, is->ratio, false))
+  if (hd__drawn_chance(word[0], step->p) && hd__drawn_box(&b, step, run, is->scale, is->ratio, false))
     fill_box(hd__run_copy(run), &b, &is->patch, step, run);
 }
 
@@ -248,7 +248,7 @@ hd_status hd__check_cutout(hd_transform_step *step, hd_ctx *ctx) {
 }
 
 hd_status hd__fit_cutout(hd_transform_step *step, hd_transform_fit *fit) {
-  const hd_cutout_step *is = &step->is.cutout;
+  const struct hd_cutout_step *is = &step->is.cutout;
   if (!is->anywhere && (is->size[0] > fit->shape.height || is->size[1] > fit->shape.width))
     return hd__yaml_fail(fit->ctx, step->where,
                          "expected a %s of at most %dx%d inside images of that size, found %dx%d; make it smaller, or "
@@ -266,11 +266,11 @@ static void draw_interval(int32_t *first, int32_t *count, uint32_t word, int32_t
 }
 
 void hd__apply_cutout(const hd_transform_step *step, hd_transform_run *run) {
-  const hd_cutout_step *is = &step->is.cutout;
+  const struct hd_cutout_step *is = &step->is.cutout;
   uint32_t word[4];
   hd_rectangle b;
   hd__run_draw(word, run, step, 0);
-  if (!hd__drawn_chance(word[0], is->p))
+  if (!hd__drawn_chance(word[0], step->p))
     return;
   draw_interval(&b.top, &b.height, word[1], run->image.height, is->size[0], is->anywhere);
   draw_interval(&b.left, &b.width, word[2], run->image.width, is->size[1], is->anywhere);
@@ -282,7 +282,7 @@ void hd__apply_cutout(const hd_transform_step *step, hd_transform_run *run) {
 /* ---- one_hot ---- */
 
 hd_status hd__fit_one_hot(hd_transform_step *step, hd_transform_fit *fit) {
-  hd_one_hot_step *is = &step->is.one_hot;
+  struct hd_one_hot_step *is = &step->is.one_hot;
   if (fit->targets)
     return hd__yaml_fail(fit->ctx, step->where, "expected class labels for %s, found float targets; leave it out",
                          step->row->name);
@@ -300,7 +300,7 @@ hd_status hd__fit_one_hot(hd_transform_step *step, hd_transform_fit *fit) {
 }
 
 void hd__apply_one_hot(const hd_transform_step *step, hd_transform_run *run) {
-  const hd_one_hot_step *is = &step->is.one_hot;
+  const struct hd_one_hot_step *is = &step->is.one_hot;
   for (int32_t i = 0; i < is->classes; i++)
     run->target[i] = i == run->label ? is->on : is->off;
 }
@@ -346,7 +346,7 @@ static double log_gamma_drawn(double a, const hd_transform_step *step, const hd_
 void hd__apply_mixup(const hd_transform_step *step, hd_transform_run *run) {
   uint32_t word[4];
   hd__run_draw(word, run, step, 0);
-  if (!run->partner || !hd__drawn_chance(word[0], step->is.mixup.p))
+  if (!run->partner || !hd__drawn_chance(word[0], step->p))
     return;
   const double sample_log = log_gamma_drawn(step->is.mixup.alpha, step, run, 1);
   const double partner_log = log_gamma_drawn(step->is.mixup.alpha, step, run, ATTEMPTS + 2);

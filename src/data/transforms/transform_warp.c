@@ -161,7 +161,7 @@ hd_status hd__fit_affine(hd_transform_step *step, hd_transform_fit *fit) {
 }
 
 void hd__apply_affine(const hd_transform_step *step, hd_transform_run *run) {
-  const hd_affine_step *is = &step->is.affine;
+  const struct hd_affine_step *is = &step->is.affine;
   const double width = run->image.width, height = run->image.height;
   const hd_range move[2] = {{-is->translate[0] * width, is->translate[0] * width},
                             {-is->translate[1] * height, is->translate[1] * height}};
@@ -178,12 +178,12 @@ void hd__apply_affine(const hd_transform_step *step, hd_transform_run *run) {
 /* ---- elastic ---- */
 
 /* A field with `radius` zeros around it. */
-static int64_t field_elems(const hd_elastic_step *is, int32_t height, int32_t width) {
+static int64_t field_elems(const struct hd_elastic_step *is, int32_t height, int32_t width) {
   return ((int64_t)height + 2 * is->radius) * ((int64_t)width + 2 * is->radius);
 }
 
 hd_status hd__check_elastic(hd_transform_step *step, hd_ctx *ctx) {
-  hd_elastic_step *is = &step->is.elastic;
+  struct hd_elastic_step *is = &step->is.elastic;
   is->radius = (int32_t)ceil(3 * is->sigma);
   const int32_t taps = 2 * is->radius + 1;
   float *weight;
@@ -232,7 +232,7 @@ static void draw_fields(float *field[2], const hd_transform_step *step, const hd
 }
 
 /* Along rows, then along columns. */
-static void smooth_field(float *out, const float *field, float *rows, const hd_elastic_step *is,
+static void smooth_field(float *out, const float *field, float *rows, const struct hd_elastic_step *is,
                          const hd_transform_run *run) {
   const int32_t height = run->image.height, width = run->image.width, r = is->radius, taps = 2 * r + 1;
   const int64_t row = width + 2 * r;
@@ -244,7 +244,7 @@ static void smooth_field(float *out, const float *field, float *rows, const hd_e
 }
 
 void hd__apply_elastic(const hd_transform_step *step, hd_transform_run *run) {
-  const hd_elastic_step *is = &step->is.elastic;
+  const struct hd_elastic_step *is = &step->is.elastic;
   const int32_t height = run->image.height, width = run->image.width;
   const int64_t plane = (int64_t)height * width, room = field_elems(is, height, width);
   float *move[2] = {run->work, (float *)run->work + plane}, *field[2] = {move[1] + plane, move[1] + plane + room};

@@ -143,7 +143,7 @@ bool hd__trained_reads_columns(const hd_trained *t) { return hd__settings(t->run
 hd_status hd__trained_feed(hd_feed *out, hd_ctx *ctx, hd_trained *t, const hd_split *samples, hd_pipeline_mode mode) {
   const hd_transform_lists lists = lists_of(t);
   HD_TRY(hd__feed_init(out, ctx, samples, t->kernels, t->mean, t->std));
-  HD_TRY(hd__feed_set_transforms(out, ctx, &lists, mode, t->mean, t->std, 0)); /* nothing is drawn */
+  HD_TRY(hd__feed_set_transforms(out, ctx, &lists, mode, 0)); /* nothing is drawn */
   hd__feed_leave_shift(out, t->plan->shifts);
   out->targets = t->targets.count > 0 ? &t->targets : NULL;
   HD_TRY(hd__views_open(out, ctx, t->tta, "the data"));

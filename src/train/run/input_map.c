@@ -81,8 +81,7 @@ static hd_status compare(bool *same, hd_ctx *ctx, const hd_onnx_input *in, const
   HD_FEED_OWNED feed = {0};
   hd_affine affine;
   HD_TRY(hd__feed_init(&feed, ctx, &sample, kernels, data->statistics.mean, data->statistics.std));
-  HD_TRY(
-      hd__feed_set_transforms(&feed, ctx, lists, HD_PIPELINE_FITTED, data->statistics.mean, data->statistics.std, 0));
+  HD_TRY(hd__feed_set_transforms(&feed, ctx, lists, HD_PIPELINE_FITTED, 0));
   hd__feed_affine(&affine, &feed);
   *same = (!in->bytes || sample.elem != HD_ELEM_U8) && is_same(&affine, &map, 1);
   *same = *same || (sample.elem == HD_ELEM_U8 && !in->bytes && is_same(&affine, &map, BYTE_RANGE));

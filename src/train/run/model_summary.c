@@ -152,7 +152,7 @@ static hd_status raise_fetch(int64_t *bytes, owner *o, hd_ctx *ctx, const hd_dat
   const double *mean = data->statistics.mean, *std = data->statistics.std;
   HD_FEED_OWNED feed = {0};
   HD_TRY(hd__feed_init(&feed, ctx, split, o->kernels, mean, std));
-  HD_TRY(hd__feed_set_transforms(&feed, ctx, &lists, mode, mean, std, 0));
+  HD_TRY(hd__feed_set_transforms(&feed, ctx, &lists, mode, 0));
   float shift;
   o->unshiftable |= !hd__feed_shift(&shift, &feed);
   const int64_t needed = hd__feed_scratch_bytes(&feed);
@@ -263,7 +263,7 @@ static hd_status fit_to_data(owner *o, hd_ctx *ctx) {
   HD_TRY(hd__session_data(&data, ctx, o->config, &o->network));
   const double *mean = data->statistics.mean, *std = data->statistics.std;
   HD_TRY(hd__feed_init(&feed, ctx, hd__dataset_train(data), o->kernels, mean, std));
-  HD_TRY(hd__feed_set_transforms(&feed, ctx, &lists, HD_PIPELINE_TRAINING, mean, std, 0));
+  HD_TRY(hd__feed_set_transforms(&feed, ctx, &lists, HD_PIPELINE_TRAINING, 0));
   o->network.target.of_classes = hd__feed_makes_targets(&feed);
   return hd__network_fit(&o->network, &line, ctx, o->config, &feed, data->name);
 }

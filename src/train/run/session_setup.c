@@ -196,7 +196,6 @@ static hd_status set_transforms(hd_session *s, hd_ctx *ctx) {
   for (int i = 0; i < 3; i++)
     if (feed[i]->count > 0)
       HD_TRY(hd__feed_set_transforms(feed[i], ctx, &lists, i == 0 ? HD_PIPELINE_TRAINING : HD_PIPELINE_EVALUATION,
-                                     s->input.data->statistics.mean, s->input.data->statistics.std,
                                      (uint64_t)s->run.settings->seed));
   for (int i = 1; i < 3; i++)
     if (feed[i]->count > 0)
