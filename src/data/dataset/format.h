@@ -52,12 +52,12 @@ hd_status hd__dataset_mark_test(uint8_t **marks, hd_dataset *data, hd_ctx *ctx, 
 /* If the whole set was requested: both splits become split[0]. */
 bool hd__dataset_share(hd_dataset *data);
 
-/* Divides split[0], which is in memory, into a training and a test set, by hd__dataset_mark_test; both keep their order;
- * or shares it. What memory[0] does not hold is copied. Labels must have been read. */
+/* Divides split[0], which is in memory, into a training and a test set, by hd__dataset_mark_test; both keep their
+ * order; or shares it. What memory[0] does not hold is copied. Labels must have been read. */
 hd_status hd__dataset_divide(hd_dataset *data, hd_ctx *ctx, const char *path);
 
-/* Divides the training samples of a set with a test set, if a fold was requested: the fold becomes the test set. Formats
- * whose samples are not in memory leave out a test set instead, and divide the rest. */
+/* Divides the training samples of a set with a test set, if a fold was requested: the fold becomes the test set.
+ * Formats whose samples are not in memory leave out a test set instead, and divide the rest. */
 hd_status hd__dataset_take_fold(hd_dataset *data, hd_ctx *ctx);
 
 /* Sets the classes of both splits to one more than the largest label; `ignored` does not count. HD_E_FORMAT if a label
