@@ -1,8 +1,9 @@
 #!/bin/sh
-# TAP: docs/add-an-op.md is enough to add an operation, docs/add-an-optimizer.md to add an optimizer. A copy of the tree
-# gets one of each by the pages' rows, headers and rules, under other names, and nothing else; it builds, the tests of
-# gradients and updates find them, and a network trains with them to the bits of those that the pages show. It is a
-# separate build, of the reference kernels: minutes.
+# TAP: docs/add-an-op.md is enough to add an operation, docs/add-an-optimizer.md to add an optimizer,
+# docs/add-a-data-format.md to add a data format. A copy of the tree gets one of each by the pages' rows, headers, rules
+# and code, the first two under other names, and nothing else; it builds, the tests of gradients and updates find them,
+# and a network trains with them to the bits of those that the pages show, on a file of the format to those of the same
+# samples in NPY files. It is a separate build, of the reference kernels: minutes.
 . "$SRCDIR/tests/tap.sh"
 for tool in autoreconf automake libtoolize; do
   command -v $tool >/dev/null || { echo "1..0 # SKIP expected $tool, found none"; exit 0; }
@@ -41,6 +42,14 @@ grep -q '^OPTIMIZER(by_the_page)' "$tree/src/kernel/optimizers.def" && grep -q '
   grep -q hd__optimizer_by_the_page "$optimizer/by_the_page.c"
 result $? "that of optimizers has a row, a header and a rule"
 
+row=$(sed -n 's/^    \(FORMAT\)(NAME)$/\1(pixels)/p' "$SRCDIR/docs/add-a-data-format.md")
+block add-a-data-format.md 1 pixels pixels >"$tree/src/data/formats/pixels.c"
+sed -i "s/^#undef FORMAT\$/$row\\
+&/" "$tree/src/data/formats/formats.def"
+grep -q '^FORMAT(pixels)' "$tree/src/data/formats/formats.def" &&
+  grep -q 'hd_format hd__format_pixels = ' "$tree/src/data/formats/pixels.c"
+result $? "that of data formats has a row and a file"
+
 (cd "$tree" && ./bootstrap && cd build && ../configure CFLAGS=-O1 --disable-shared --without-scdoc &&
   make -j2 HAVE_ISA= libheddlecore_la_LIBADD=libkernel_double.la libheddlecore_la_DEPENDENCIES=libkernel_double.la \
     heddle tests/op/test_gradients tests/op/test_network_gradients tests/op/test_updates) >"$folder/log" 2>&1
@@ -70,4 +79,37 @@ result $? "and the optimizer of the page has the bits of the one that it shows" 
 "$(cat "$folder/err")"
 "$tree/build/heddle" train --help | grep -q 'lion.*by_the_page: decay rates'
 result $? "and help says what it takes"
+
+# The same 40 pictures of 6x5 pixels as one file of the page's format, and as NPY files.
+bytes() { # COUNT MODULUS FACTOR
+  printf "$(awk -v n="$1" -v m="$2" -v f="$3" 'BEGIN { for (i = 0; i < n; i++) printf "\\%03o", (i * f + i % 7) % m }')"
+}
+array() { # SHAPE
+  printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': ($1), }"
+}
+mkdir "$folder/npy"
+bytes 40 4 3 >"$folder/labels" && bytes 1200 251 37 >"$folder/pictures"
+{ echo pixels 40 6 5 && cat "$folder/labels" "$folder/pictures"; } >"$folder/a.pixels"
+{ array '40,' && cat "$folder/labels"; } >"$folder/npy/labels.npy"
+{ array '40, 6, 5' && cat "$folder/pictures"; } >"$folder/npy/images.npy"
+printf 'model: m\ninput: [1, 6, 5]\nlayers:\n  - f: {op: flatten}\n  - o: {op: linear, out: 4}\n' >"$folder/s.yaml"
+trained() { # DATA
+  rm -rf "$folder/run"
+  HEDDLE_ISA=reference "$tree/build/heddle" train --model "$folder/s.yaml" --data "$1" --batch 8 --max-steps 8 \
+    --threads 1 --out "$folder/run" --json 2>"$folder/err" >"$folder/json"
+  value weights_sha256 "$folder/json"
+}
+known=$(trained "$folder/npy") new=$(trained "$folder/a.pixels")
+[ -n "$known" ] && [ "$known" = "$new" ]
+result $? "a file of the page's format trains to the weights of the same samples in NPY files" "'$known' and '$new': "\
+"$(cat "$folder/err")"
+"$tree/build/heddle" data "$folder/a.pixels" >"$folder/out" 2>&1 && grep -q 'a .pixels file' "$folder/out"
+result $? "heddle data names the format" "$(cat "$folder/out")"
+printf x >>"$folder/a.pixels"
+! "$tree/build/heddle" data "$folder/a.pixels" >"$folder/out" 2>&1 &&
+  grep -q 'a.pixels: expected 1240 bytes after the first line, found 1241' "$folder/out"
+result $? "a longer file is refused by name" "$(cat "$folder/out")"
+"$tree/build/heddle" data nothing >"$folder/out" 2>&1
+grep -q 'an .npz, a .csv or a .pixels file as --data' "$folder/out"
+result $? "and the message that lists formats has it" "$(cat "$folder/out")"
 echo "1..$count"

@@ -27,7 +27,7 @@ tests/heddle: heddle$(EXEEXT)
 	  echo 'export LD_LIBRARY_PATH'; echo 'exec "$(abs_top_builddir)/.libs/heddle" "$$@"'; \
 	  else echo 'exec "$(abs_top_builddir)/heddle" "$$@"'; fi; } >$@ && chmod +x $@
 
-unit_tests = tests/unit/test_bench tests/unit/test_digits tests/unit/test_doctor tests/unit/test_sample_feed \
+unit_tests = tests/unit/test_bench tests/unit/test_digits tests/unit/test_doctor tests/unit/test_feed \
   tests/unit/test_file tests/unit/test_hdmath tests/unit/test_idx tests/unit/test_losses tests/unit/test_barrier \
   tests/unit/test_barrier_lines tests/unit/test_caches tests/unit/test_owed_evaluation \
   tests/unit/test_arithmetic_version \
@@ -48,7 +48,7 @@ unit_tests += tests/fault/test_alloc tests/fault/test_forgery tests/fault/test_b
 unit_tests += tests/unit/test_sessions tests/unit/test_shared_sessions tests/unit/test_step_counts \
   tests/unit/test_custom_op tests/unit/test_device
 unit_tests += tests/unit/test_tables tests/unit/test_rows tests/unit/test_model_words
-unit_tests += tests/unit/test_profile tests/unit/test_sources tests/unit/test_pictures tests/unit/test_csv \
+unit_tests += tests/unit/test_profile tests/unit/test_formats tests/unit/test_pictures tests/unit/test_csv \
   tests/unit/test_custom_data
 unit_tests += tests/unit/test_transform tests/unit/test_augment tests/unit/test_first_weights tests/unit/test_skip \
   tests/unit/test_rendezvous tests/unit/test_local_group tests/unit/test_group tests/unit/test_rpc
@@ -133,7 +133,7 @@ tests_unit_test_tables_SOURCES = tests/unit/test_tables.c tests/unit/data_trial.
 tests_unit_test_model_words_SOURCES = tests/unit/test_model_words.c
 tests_unit_test_yaml_SOURCES = tests/unit/test_yaml.c tests/unit/comma_locale.h
 tests_unit_test_pictures_SOURCES = tests/unit/test_pictures.c tests/unit/data_trial.h
-tests_unit_test_sources_SOURCES = tests/unit/test_sources.c tests/unit/data_trial.h tests/unit/source_files.h
+tests_unit_test_formats_SOURCES = tests/unit/test_formats.c tests/unit/data_trial.h tests/unit/format_files.h
 tests_unit_test_tune_text_SOURCES = tests/unit/test_tune_text.c src/cli/tune_page.c src/cli/page.c src/cli/svg.c \
   src/cli/cli.c src/cli/wrapped_text.c
 nodist_tests_unit_test_tune_text_SOURCES = embed_pages.c

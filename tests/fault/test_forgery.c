@@ -181,7 +181,7 @@ static void fix_checkpoint(const char *folder) {
 /* Makes the digests of the data right, in the certificate and in the records. */
 static void fix_data(void) {
   hd_config *config;
-  hd_data *opened;
+  hd_dataset *opened;
   char hex[HD_DATA_PARTS][HD_SHA256_HEX_BYTES];
   text certificate = read_text(run, "certificate.json"), record = read_text(run, "run.json");
   json_t *is = parsed(&certificate), *of = parsed(&record);
@@ -190,11 +190,11 @@ static void fix_data(void) {
     bail_out("%s", hd_ctx_message(ctx));
   for (int i = 0; i < HD_DATA_PARTS; i++) {
     char sum[24];
-    snprintf(sum, sizeof sum, "%016llx", (unsigned long long)hd__data_checksums(opened)[i]);
+    snprintf(sum, sizeof sum, "%016llx", (unsigned long long)opened->statistics.checksum[i]);
     json_array_set_new(json_object_get(json_object_get(is, "data"), "sha256"), (size_t)i, json_string(hex[i]));
     json_array_set_new(json_object_get(json_object_get(of, "data"), "xxh3"), (size_t)i, json_string(sum));
   }
-  hd__data_close(opened);
+  hd__dataset_close(opened);
   hd_config_destroy(config);
   replace(&certificate, is, true);
   replace(&record, of, false);

@@ -10,7 +10,8 @@
 
 #include "base/alloc.h"
 #include "base/safetensors.h"
-#include "data/formats/dataset.h"
+#include "data/dataset/dataset.h"
+#include "data/formats/formats.h"
 #include "data/images/image_file.h"
 #include "data/formats/idx.h"
 #include "data/formats/named_arrays.h"
@@ -271,22 +272,22 @@ static void fuzz_record(const uint8_t *bytes, size_t length) {
 /* Opens a data set, and reads every sample of it. */
 static void open_data(const char *path) {
   hd_ctx *ctx = context();
-  hd_data *data;
-  hd_status status = hd__data_open(&data, ctx, &(hd_data_request){.name = path, .ignored = -1});
+  hd_dataset *data;
+  hd_status status = hd__dataset_open(&data, ctx, &(hd_dataset_request){.name = path, .ignored = -1});
   judge(status, ctx);
   if (status == HD_OK) {
-    const hd_dataset *split[2] = {hd__data_train(data), hd__data_test(data)};
+    const hd_split *split[2] = {hd__dataset_train(data), hd__dataset_test(data)};
     for (int s = 0; s < 2; s++) {
-      void *elems = malloc((size_t)hd__dataset_most_bytes(split[s]));
+      void *elems = malloc((size_t)hd__split_most_bytes(split[s]));
       int size[2];
       for (int64_t i = 0; elems && i < split[s]->count; i++) {
-        demand(hd__dataset_get(elems, size, ctx, split[s], i) == HD_OK, "a sample", hd_ctx_message(ctx));
+        demand(hd__split_get(elems, size, ctx, split[s], i) == HD_OK, "a sample", hd_ctx_message(ctx));
         demand(!split[s]->labels || split[s]->labels[i] < split[s]->classes, "a class", path);
       }
       free(elems);
     }
-    demand(hd__data_std(data)[0] > 0, "a standard deviation", path);
-    hd__data_close(data);
+    demand(data->statistics.std[0] > 0, "a standard deviation", path);
+    hd__dataset_close(data);
   }
   hd_ctx_destroy(ctx);
 }

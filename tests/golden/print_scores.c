@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "data/feed/sample_feed.h"
+#include "data/feed/feed.h"
 #include "train/inference/trained_model.h"
 
 static hd_status print_all(hd_ctx *ctx, hd_trained *trained, hd_feed *feed) {
@@ -25,7 +25,7 @@ static hd_status print_all(hd_ctx *ctx, hd_trained *trained, hd_feed *feed) {
 
 static hd_status run(hd_ctx *ctx, hd_config *config, const char *checkpoint, const char *data_name, const char *tta) {
   hd_trained trained;
-  hd_data *data;
+  hd_dataset *data;
   hd_feed feed = {0};
   HD_TRY(hd_config_set(config, ctx, "data", data_name));
   HD_TRY(hd_config_set(config, ctx, "tta", tta));
@@ -33,11 +33,11 @@ static hd_status run(hd_ctx *ctx, hd_config *config, const char *checkpoint, con
   hd_evaluated part;
   hd_status status = hd__trained_data(&data, &part, ctx, &trained, config);
   if (status == HD_OK) {
-    status = hd__trained_feed(&feed, ctx, &trained, hd__data_test(data), HD_PIPELINE_EVALUATION);
+    status = hd__trained_feed(&feed, ctx, &trained, hd__dataset_test(data), HD_PIPELINE_EVALUATION);
     if (status == HD_OK)
       status = print_all(ctx, &trained, &feed);
     hd__feed_fini(&feed);
-    hd__data_close(data);
+    hd__dataset_close(data);
   }
   hd__trained_fini(&trained);
   return status;

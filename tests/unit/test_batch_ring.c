@@ -55,9 +55,10 @@ static hd_ring *make(book *b, int workers, int batches, bool pin) {
                                      .rows = ROWS,
                                      .row_bytes = ROW_BYTES,
                                      .scratch_bytes = SCRATCH_BYTES,
-                                     .pin = pin};
-  const hd_ring_source source = {b, fill};
-  if (hd__ring_create(&ring, ctx, &settings, &source) != HD_OK)
+                                     .pin = pin,
+                                     .fill = fill,
+                                     .self = b};
+  if (hd__ring_create(&ring, ctx, &settings) != HD_OK)
     fail("a ring: %s", hd_ctx_message(ctx));
   return ring;
 }
@@ -189,7 +190,7 @@ static void test_fixed(void) {
     hd__ring_destroy(ring);
   }
   is_int(failed, 50, "a bad batch fails");
-  ok(right, "and is there once its source is fixed");
+  ok(right, "and is there once what fills it is fixed");
 }
 
 /* A short batch is given back while a worker still fills its last part, which no thread needs: its place is not filled
@@ -230,7 +231,7 @@ static void test_starts_and_ends(void) {
 }
 
 int main(void) {
-  static void (*const tests[])(void) = {test_rows,    test_bound,  test_seek,        test_failure,
+  static void (*const tests[])(void) = {test_rows,    test_bound, test_seek,        test_failure,
                                         test_waiting, test_fixed, test_short_batch, test_starts_and_ends};
   hd_ctx_create(&ctx);
   for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {

@@ -20,7 +20,7 @@ static void make_folder(const char *train, const char *test) {
   put_text("csv/test.csv", test);
 }
 
-static hd_data *opens(const char *train, const char *test, const char *title) {
+static hd_dataset *opens(const char *train, const char *test, const char *title) {
   make_folder(train, test);
   return data_opens(in_scratch("csv"), title);
 }
@@ -30,8 +30,8 @@ static void refused(const char *train, const char *test, const char *says, const
   data_refused(in_scratch("csv"), HD_E_FORMAT, "", says, title);
 }
 
-static void is_rows(const hd_data *data, const float *want, int rows, int width, const char *title) {
-  const hd_dataset *train = data ? hd__data_train(data) : NULL;
+static void is_rows(const hd_dataset *data, const float *want, int rows, int width, const char *title) {
+  const hd_split *train = data ? hd__dataset_train(data) : NULL;
   int wrong = !train || train->count != rows || train->width != width || !train->flat;
   for (int i = 0; !wrong && i < rows * width; i++)
     wrong += train->floats[i] != want[i];
@@ -49,36 +49,36 @@ static void test_classes(void) {
       "\"label\",\"a, first\",\"b \"\"second\"\"\"\n0,\"1\",-2.5\n2, 0.125 ,3e4\n",
   };
   for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
-    hd_data *data = opens(file[i], file[i], "classes");
+    hd_dataset *data = opens(file[i], file[i], "classes");
     is_rows(data, want, 2, 2, "classes");
-    const hd_dataset *train = data ? hd__data_train(data) : NULL;
+    const hd_split *train = data ? hd__dataset_train(data) : NULL;
     ok(train && train->classes == 3 && train->labels[0] == 0 && train->labels[1] == 2, "classes are whole numbers");
-    hd__data_close(data);
+    hd__dataset_close(data);
   }
 }
 
 static void test_targets(void) {
   static const float want[] = {1, 2};
-  hd_data *data = opens("1,0.5\n2,3\n", "1,4\n", "targets");
+  hd_dataset *data = opens("1,0.5\n2,3\n", "1,4\n", "targets");
   is_rows(data, want, 2, 1, "targets");
-  const hd_dataset *train = data ? hd__data_train(data) : NULL, *test = data ? hd__data_test(data) : NULL;
+  const hd_split *train = data ? hd__dataset_train(data) : NULL, *test = data ? hd__dataset_test(data) : NULL;
   ok(train && train->outputs == 1 && train->targets[0] == 0.5f && train->targets[1] == 3 && test->targets[0] == 4,
      "one number that is not whole makes all of them targets");
-  hd__data_close(data);
+  hd__dataset_close(data);
   data = opens("target,a\n5,1\n70000,2\n", "target,a\n5,1\n", "a column target");
   is_rows(data, want, 2, 1, "a column target");
-  ok(data && hd__data_train(data)->targets && hd__data_train(data)->targets[1] == 70000, "is one, whole or not");
-  hd__data_close(data);
+  ok(data && hd__dataset_train(data)->targets && hd__dataset_train(data)->targets[1] == 70000, "is one, whole or not");
+  hd__dataset_close(data);
 }
 
 static void test_texts(void) {
-  hd_data *data =
+  hd_dataset *data =
       opens("x,species\n1,versicolor\n2,setosa\n3,versicolor\n4,virginica\n", "x,species\n5,virginica\n", "texts");
-  const hd_dataset *train = data ? hd__data_train(data) : NULL;
+  const hd_split *train = data ? hd__dataset_train(data) : NULL;
   ok(train && train->classes == 3 && train->labels[0] == 1 && train->labels[1] == 0 && train->labels[3] == 2 &&
-         !strcmp(train->class_names[0], "setosa") && hd__data_test(data)->labels[0] == 2,
+         !strcmp(train->class_names[0], "setosa") && hd__dataset_test(data)->labels[0] == 2,
      "are classes, numbered in their order");
-  hd__data_close(data);
+  hd__dataset_close(data);
   refused("1,a\n2,b\n", "1,a\n2,c\n", "test.csv:2: expected a class of the training set, found 'c'", "a new class");
 }
 
@@ -86,13 +86,13 @@ static void test_one_file(void) {
   char text[1024] = "";
   for (int i = 0; i < 20; i++)
     snprintf(text + strlen(text), sizeof text - strlen(text), "%d,%d\n", i, i % 2);
-  hd_data *data;
+  hd_dataset *data;
   is_int(open_data(&data, put_text("one.csv", text)), HD_OK, "one file opens");
-  int wrong = !data || hd__data_train(data)->count != 16 || hd__data_test(data)->count != 4;
+  int wrong = !data || hd__dataset_train(data)->count != 16 || hd__dataset_test(data)->count != 4;
   for (int i = 0; !wrong && i < 16; i++)
-    wrong += hd__data_train(data)->labels[i] != (int)hd__data_train(data)->floats[i] % 2;
+    wrong += hd__dataset_train(data)->labels[i] != (int)hd__dataset_train(data)->floats[i] % 2;
   is_int(wrong, 0, "a fifth of it is the test set, with its labels");
-  hd__data_close(data);
+  hd__dataset_close(data);
 }
 
 static void test_bad(void) {
@@ -159,9 +159,9 @@ static void test_locale(void) {
     skip(1, "no locale with decimal commas is installed");
     return;
   }
-  hd_data *data = opens("1.5,0\n2.25,1\n", "1.5,0\n", "in a locale with decimal commas");
+  hd_dataset *data = opens("1.5,0\n2.25,1\n", "1.5,0\n", "in a locale with decimal commas");
   is_rows(data, want, 2, 1, "in a locale with decimal commas");
-  hd__data_close(data);
+  hd__dataset_close(data);
   setlocale(LC_ALL, "C");
 }
 

@@ -6,8 +6,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "data/formats/dataset.h"
-#include "data/formats/format.h"
+#include "data/dataset/dataset.h"
+#include "data/dataset/format.h"
+#include "data/formats/formats.h"
 #include "heddle.h"
 
 enum { PIXELS = 6 };
@@ -61,11 +62,11 @@ static hd_custom_data describe(store *train, store *test, hd_dtype dtype) {
                           .free = release};
 }
 
-static int wrong_in(const hd_dataset *split, hd_ctx *ctx) {
+static int wrong_in(const hd_split *split, hd_ctx *ctx) {
   int wrong = 0, size[2];
   float elems[PIXELS];
   for (int64_t n = 0; n < split->count; n++) {
-    wrong += hd__dataset_get(elems, size, ctx, split, n) != HD_OK || size[0] != 2 || size[1] != 3;
+    wrong += hd__split_get(elems, size, ctx, split, n) != HD_OK || size[0] != 2 || size[1] != 3;
     for (int i = 0; i < PIXELS; i++)
       wrong += split->elem == HD_ELEM_U8 ? ((uint8_t *)elems)[i] != pixel(n, i) : elems[i] != (float)pixel(n, i) / 8;
     wrong += split->labels ? split->labels[n] != n % 3 : split->targets[2 * n] != (float)n;
@@ -80,23 +81,24 @@ static void test_good(void) {
     store train = {.count = 50, .bad = -1}, test = {.count = 20, .bad = -1};
     hd_custom_data custom = describe(&train, &test, way / 3 == 0 ? HD_U8 : HD_F32);
     hd_ctx *ctx;
-    hd_data *data;
+    hd_dataset *data;
     char title[96];
     snprintf(title, sizeof title, "%s, cache %d", way / 3 == 2 ? "targets" : way / 3 ? "floats" : "bytes", way % 3);
     if (way / 3 == 2)
       custom.classes = 0, custom.outputs = 2;
     hd_ctx_create(&ctx);
     is_int(hd_data_add(ctx, &custom), HD_OK, "%s: is registered", title);
-    if (is_int(hd__data_open(&data, ctx, &(hd_data_request){.name = "mine", .ignored = -1, .cache = kind[way % 3]}),
-               HD_OK, "%s: opens", title)) {
+    if (is_int(
+            hd__dataset_open(&data, ctx, &(hd_dataset_request){.name = "mine", .ignored = -1, .cache = kind[way % 3]}),
+            HD_OK, "%s: opens", title)) {
       const int asked = train.asked;
-      is_int(wrong_in(hd__data_train(data), ctx) + wrong_in(hd__data_test(data), ctx), 0, "%s: is what get gave",
+      is_int(wrong_in(hd__dataset_train(data), ctx) + wrong_in(hd__dataset_test(data), ctx), 0, "%s: is what get gave",
              title);
       if (way % 3 == 0)
-        memcpy(sums, hd__data_checksums(data), sizeof sums);
-      ok(!memcmp(sums, hd__data_checksums(data), sizeof sums), "%s: has the checksums that it has in memory", title);
+        memcpy(sums, data->statistics.checksum, sizeof sums);
+      ok(!memcmp(sums, data->statistics.checksum, sizeof sums), "%s: has the checksums that it has in memory", title);
       is_int(train.asked - asked, way % 3 == 1 ? 50 : 0, "%s: cached samples are not read again", title);
-      hd__data_close(data);
+      hd__dataset_close(data);
     } else
       diag("%s", hd_ctx_message(ctx));
     is_int(train.freed + test.freed, 0, "%s: closing frees nothing", title);
@@ -109,14 +111,15 @@ static void test_fifth(void) {
   store all = {.count = 40, .bad = -1};
   hd_custom_data custom = describe(&all, NULL, HD_U8);
   hd_ctx *ctx;
-  hd_data *data;
+  hd_dataset *data;
   hd_ctx_create(&ctx);
   hd_data_add(ctx, &custom);
-  is_int(hd__data_open(&data, ctx, &(hd_data_request){.name = "mine", .ignored = -1}), HD_OK, "without a test set");
-  ok(data && hd__data_train(data)->count == 32 && hd__data_test(data)->count == 8, "a fifth becomes it");
+  is_int(hd__dataset_open(&data, ctx, &(hd_dataset_request){.name = "mine", .ignored = -1}), HD_OK,
+         "without a test set");
+  ok(data && hd__dataset_train(data)->count == 32 && hd__dataset_test(data)->count == 8, "a fifth becomes it");
   int wrong = 0;
   for (int64_t i = 0; data && i < 8; i++) {
-    const hd_dataset *test = hd__data_test(data);
+    const hd_split *test = hd__dataset_test(data);
     int64_t n = 0;
     while (n < 40 && pixel(n, 0) != test->images[i * PIXELS])
       n++;
@@ -125,10 +128,10 @@ static void test_fifth(void) {
   is_int(wrong, 0, "with its labels");
   int of_class[3] = {0};
   for (int64_t i = 0; data && i < 8; i++)
-    of_class[hd__data_test(data)->labels[i]]++;
+    of_class[hd__dataset_test(data)->labels[i]]++;
   ok(of_class[0] >= 2 && of_class[1] >= 2 && of_class[2] >= 2, "a fifth of each class: %d, %d and %d", of_class[0],
      of_class[1], of_class[2]);
-  hd__data_close(data);
+  hd__dataset_close(data);
   hd_ctx_destroy(ctx);
   is_int(all.freed, 1, "and is freed once");
 }
@@ -136,13 +139,14 @@ static void test_fifth(void) {
 static void refused(store *train, hd_custom_data custom, hd_status want, const char *says, const char *title) {
   store test = {.count = 5, .bad = -1};
   hd_ctx *ctx;
-  hd_data *data;
+  hd_dataset *data;
   hd_ctx_create(&ctx);
   custom.test = &test;
   custom.train = train;
   hd_status status = hd_data_add(ctx, &custom);
   if (status == HD_OK)
-    status = hd__data_open(&data, ctx, &(hd_data_request){.name = custom.name, .ignored = -1, .cache = HD_CACHE_NONE});
+    status =
+        hd__dataset_open(&data, ctx, &(hd_dataset_request){.name = custom.name, .ignored = -1, .cache = HD_CACHE_NONE});
   refuses(status, want, ctx, "", says, "%s is refused", title);
   hd_ctx_destroy(ctx);
 }
@@ -260,40 +264,40 @@ static hd_custom_data describe_rows(rows *train, rows *test, hd_dtype dtype, boo
                           .test = test ? &test->arrays : NULL};
 }
 
-static hd_status open_rows(hd_data **out, hd_ctx **ctx, const hd_custom_data *custom) {
+static hd_status open_rows(hd_dataset **out, hd_ctx **ctx, const hd_custom_data *custom) {
   hd_ctx_create(ctx);
   hd_status status = hd_data_add(*ctx, custom);
-  return status == HD_OK ? hd__data_open(out, *ctx, &(hd_data_request){.name = "rows", .ignored = -1}) : status;
+  return status == HD_OK ? hd__dataset_open(out, *ctx, &(hd_dataset_request){.name = "rows", .ignored = -1}) : status;
 }
 
 static void test_arrays(void) {
   static rows train, test;
   hd_ctx *ctx;
-  hd_data *data;
+  hd_dataset *data;
   fill(&train);
   fill(&test);
   for (int way = 0; way < 4; way++) {
     const hd_custom_data custom = describe_rows(&train, &test, way % 2 ? HD_F32 : HD_U8, way / 2);
     is_int(open_rows(&data, &ctx, &custom), HD_OK, "arrays %d: open", way);
-    const hd_dataset *split = hd__data_train(data);
-    is_int(wrong_in(split, ctx) + wrong_in(hd__data_test(data), ctx), 0, "arrays %d: are the samples", way);
+    const hd_split *split = hd__dataset_train(data);
+    is_int(wrong_in(split, ctx) + wrong_in(hd__dataset_test(data), ctx), 0, "arrays %d: are the samples", way);
     ok(split->images == (way % 2 ? NULL : train.bytes) && split->floats == (way % 2 ? train.floats : NULL),
        "arrays %d: are not copied", way);
-    hd__data_close(data);
+    hd__dataset_close(data);
     hd_ctx_destroy(ctx);
   }
   const hd_custom_data alone = describe_rows(&train, NULL, HD_F32, false);
   is_int(open_rows(&data, &ctx, &alone), HD_OK, "arrays without a test set open");
-  ok(hd__data_train(data)->count == 32 && hd__data_test(data)->count == 8, "a fifth becomes it");
+  ok(hd__dataset_train(data)->count == 32 && hd__dataset_test(data)->count == 8, "a fifth becomes it");
   fill(&test);
   ok(!memcmp(train.floats, test.floats, sizeof train.floats), "and the arrays stay as they are");
-  hd__data_close(data);
+  hd__dataset_close(data);
   hd_ctx_destroy(ctx);
 }
 
 static void refuse_rows(const hd_custom_data *custom, hd_status want, const char *says, const char *title) {
   hd_ctx *ctx;
-  hd_data *data = NULL;
+  hd_dataset *data = NULL;
   const hd_status status = open_rows(&data, &ctx, custom);
   refuses(status, want, ctx, "", says, "%s is refused", title);
   hd_ctx_destroy(ctx);
@@ -337,12 +341,12 @@ static int get_other(void *self, int64_t index, hd_custom_sample *sample) {
 }
 
 static void *read_all(void *arg) {
-  const hd_dataset *split = arg;
+  const hd_split *split = arg;
   hd_ctx local = {0};
   uint8_t pixels[PIXELS];
   int size[2];
   for (int64_t n = 0; n < split->count; n++)
-    if (hd__dataset_get(pixels, size, &local, split, n) != HD_OK)
+    if (hd__split_get(pixels, size, &local, split, n) != HD_OK)
       return arg;
   return NULL;
 }
@@ -350,8 +354,8 @@ static void *read_all(void *arg) {
 static void test_at_once(void) {
   store train = {.count = TWICE, .bad = -1}, test = {.count = 1, .bad = -1};
   hd_custom_data custom = describe(&train, &test, HD_U8);
-  const hd_data_request request = {.name = "mine", .ignored = -1};
-  hd_opened opened = {0};
+  const hd_dataset_request request = {.name = "mine", .ignored = -1};
+  hd_dataset *data = hd__calloc(1, sizeof *data);
   hd_ctx *ctx;
   pthread_t thread[READERS];
   void *failed = NULL;
@@ -360,10 +364,10 @@ static void test_at_once(void) {
   hd_ctx_create(&ctx);
   hd_data_add(ctx, &custom);
   pthread_barrier_init(&both, NULL, READERS);
-  if (hd__format_custom.open(&opened, ctx, &request) != HD_OK)
+  if (!data || hd__format_custom.open(data, ctx, &request) != HD_OK)
     bail_out("%s", hd_ctx_message(ctx));
   for (int i = 0; i < READERS; i++)
-    if (pthread_create(&thread[i], NULL, read_all, &opened.split[0]))
+    if (pthread_create(&thread[i], NULL, read_all, &data->split[0]))
       bail_out("no thread");
   for (int i = 0; i < READERS; i++) {
     void *result;
@@ -371,7 +375,7 @@ static void test_at_once(void) {
     failed = result ? result : failed;
   }
   for (int64_t n = 0; n < TWICE; n++) {
-    const float *target = &opened.split[0].targets[n * MANY_OUTPUTS];
+    const float *target = &data->split[0].targets[n * MANY_OUTPUTS];
     int others = 0;
     for (int i = 1; i < MANY_OUTPUTS; i++)
       others += target[i] != target[0];
@@ -379,7 +383,7 @@ static void test_at_once(void) {
   }
   ok(!failed && torn == 0, "two threads read each sample at once: the targets of one are stored, %d times of both",
      torn);
-  hd__opened_fini(&opened);
+  hd__dataset_close(data);
   pthread_barrier_destroy(&both);
   hd_ctx_destroy(ctx);
 }

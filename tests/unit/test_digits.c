@@ -7,9 +7,10 @@
 
 #include "base/alloc.h"
 #include "base/digest.h"
-#include "data/formats/dataset.h"
+#include "data/dataset/dataset.h"
 #include "data/digits/digits.h"
 #include "data/digits/strokes.h"
+#include "data/formats/formats.h"
 
 enum { PIXELS = HD_DIGITS_SIDE * HD_DIGITS_SIDE, CLASSES = HD_DIGITS };
 
@@ -21,8 +22,8 @@ static const char *const part[HD_DATA_PARTS] = {"training images", "training lab
 
 static hd_ctx *ctx;
 
-static void test_whole_set(const hd_data *data) {
-  const hd_dataset *split[2] = {hd__data_train(data), hd__data_test(data)};
+static void test_whole_set(const hd_dataset *data) {
+  const hd_split *split[2] = {hd__dataset_train(data), hd__dataset_test(data)};
   static const int size[2] = {60000, 10000};
   for (int s = 0; s < 2; s++) {
     ok(split[s]->count == size[s] && split[s]->channels == 1 && split[s]->height == 28 && split[s]->width == 28 &&
@@ -36,12 +37,12 @@ static void test_whole_set(const hd_data *data) {
       uint64_t found = hd__xxh3(i % 2 ? label : split[s]->images, bytes);
       if (!ok(found == checksum[i], "%s: every bit is where it always was", part[i]))
         diag("expected 0x%016llx, found 0x%016llx", (unsigned long long)checksum[i], (unsigned long long)found);
-      ok(found == hd__data_checksums(data)[i], "%s: the checksum of the data set is this one", part[i]);
+      ok(found == data->statistics.checksum[i], "%s: the checksum of the data set is this one", part[i]);
     }
   }
 }
 
-static void test_shares(const hd_dataset *split, const char *name) {
+static void test_shares(const hd_split *split, const char *name) {
   int count[256] = {0}, dark = 0, full = 0;
   for (int64_t i = 0; i < split->count; i++) {
     int ink = 0;
@@ -59,10 +60,10 @@ static void test_shares(const hd_dataset *split, const char *name) {
 }
 
 /* Ranges of all lengths, at borders and across them, against the whole. */
-static void test_ranges(const hd_data *data) {
+static void test_ranges(const hd_dataset *data) {
   static uint8_t image[300 * PIXELS], label[300];
   for (int s = 0; s < 2; s++) {
-    const hd_dataset *split = s ? hd__data_test(data) : hd__data_train(data);
+    const hd_split *split = s ? hd__dataset_test(data) : hd__dataset_train(data);
     int wrong = 0, ranges = 0;
     for (int64_t first = 0; first < split->count; first += 997)
       for (int64_t length = 0; length <= 300; length = 3 * length + 1) {
@@ -85,12 +86,12 @@ static void test_ranges(const hd_data *data) {
   hd__digits_render(image, label, 0, HD_DIGITS_TRAIN, 1);
   int same = 0;
   for (int i = 0; i < HD_DIGITS_TEST; i++)
-    same += !memcmp(image, hd__data_test(data)->images + (size_t)i * PIXELS, PIXELS);
+    same += !memcmp(image, hd__dataset_test(data)->images + (size_t)i * PIXELS, PIXELS);
   is_int(same, 0, "beyond the training set comes nothing of the test set");
 }
 
 typedef struct drawer {
-  const hd_dataset *split;
+  const hd_split *split;
   int first, wrong;
 } drawer;
 
@@ -104,13 +105,13 @@ static void *draw(void *arg) {
   return NULL;
 }
 
-static void test_threads(const hd_data *data) {
+static void test_threads(const hd_dataset *data) {
   enum { THREADS = 4 };
   pthread_t thread[THREADS];
   drawer d[THREADS];
   int wrong = 0;
   for (int i = 0; i < THREADS; i++) {
-    d[i] = (drawer){hd__data_train(data), 500 * i, 0};
+    d[i] = (drawer){hd__dataset_train(data), 500 * i, 0};
     if (pthread_create(&thread[i], NULL, draw, &d[i]) != 0)
       bail_out("expected a thread, found none");
   }
@@ -122,14 +123,14 @@ static void test_threads(const hd_data *data) {
 }
 
 static void test_no_memory(void) {
-  hd_data *data;
+  hd_dataset *data;
   hd__alloc_fail_after(3);
-  hd__data_open(&data, ctx, &(hd_data_request){.name = "digits", .ignored = -1});
+  hd__dataset_open(&data, ctx, &(hd_dataset_request){.name = "digits", .ignored = -1});
   held before = held_now();
   int wrong = 0;
   for (long n = 0; n < 4; n++) {
     hd__alloc_fail_after(n);
-    hd_status status = hd__data_open(&data, ctx, &(hd_data_request){.name = "digits", .ignored = -1});
+    hd_status status = hd__dataset_open(&data, ctx, &(hd_dataset_request){.name = "digits", .ignored = -1});
     hd__alloc_fail_after(-1);
     wrong += status != HD_E_NOMEM || data;
   }
@@ -138,16 +139,16 @@ static void test_no_memory(void) {
 }
 
 int main(void) {
-  hd_data *data;
+  hd_dataset *data;
   if (hd_ctx_create(&ctx) != HD_OK ||
-      hd__data_open(&data, ctx, &(hd_data_request){.name = "digits", .ignored = -1}) != HD_OK)
+      hd__dataset_open(&data, ctx, &(hd_dataset_request){.name = "digits", .ignored = -1}) != HD_OK)
     bail_out("expected the digits, found: %s", hd_ctx_message(ctx));
   test_whole_set(data);
-  test_shares(hd__data_train(data), "training set");
-  test_shares(hd__data_test(data), "test set");
+  test_shares(hd__dataset_train(data), "training set");
+  test_shares(hd__dataset_test(data), "test set");
   test_ranges(data);
   test_threads(data);
-  hd__data_close(data);
+  hd__dataset_close(data);
   test_no_memory();
   hd_ctx_destroy(ctx);
   return done_testing();

@@ -16,13 +16,13 @@ enum { SAMPLES = 150, CHANNELS = 3, SIDE = 9, WIDTH = 8, PIXELS = SIDE * WIDTH, 
 static hd_ctx *ctx;
 static uint8_t images[SAMPLES * ELEMS];
 static int32_t labels[SAMPLES];
-static const hd_dataset data = {.images = images,
-                                .labels = labels,
-                                .count = SAMPLES,
-                                .channels = CHANNELS,
-                                .height = SIDE,
-                                .width = WIDTH,
-                                .classes = 7};
+static const hd_split data = {.images = images,
+                              .labels = labels,
+                              .count = SAMPLES,
+                              .channels = CHANNELS,
+                              .height = SIDE,
+                              .width = WIDTH,
+                              .classes = 7};
 static const double mean[3] = {0.5, 0.4, 0.45}, std_dev[3] = {0.25, 0.2, 0.3};
 
 static double draw(uint32_t index, uint32_t block) {

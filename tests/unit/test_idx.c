@@ -7,9 +7,10 @@
 
 #include "base/alloc.h"
 #include "base/digest.h"
-#include "data/formats/dataset.h"
+#include "data/dataset/dataset.h"
+#include "data/formats/formats.h"
 #include "data/formats/idx.h"
-#include "data/loader/data_statistics.h"
+#include "data/split/split_statistics.h"
 #include "data_trial.h"
 
 enum {
@@ -273,7 +274,7 @@ static const char *make_folder(const char *name, naming how, int gzip) {
 }
 
 /* The split must be what make_folder wrote. */
-static int split_is(const hd_dataset *split, int images, int salt) {
+static int split_is(const hd_split *split, int images, int salt) {
   int wrong = split->count != images || split->channels != 1 || split->height != SIDE || split->width != SIDE ||
               split->classes != 10;
   for (int i = 0; !wrong && i < images * PIXELS; i++)
@@ -295,21 +296,21 @@ static void expected_statistics(double *mean, double *std) {
 }
 
 static void check_folder(const char *name, const char *data_dir, const char *title) {
-  hd_data *data;
+  hd_dataset *data;
   double mean, std;
-  if (!is_int(hd__data_open(&data, ctx, &(hd_data_request){.name = name, .data_dir = data_dir, .ignored = -1}), HD_OK,
-              "%s: opens", title)) {
+  if (!is_int(hd__dataset_open(&data, ctx, &(hd_dataset_request){.name = name, .data_dir = data_dir, .ignored = -1}),
+              HD_OK, "%s: opens", title)) {
     diag("%s", hd_ctx_message(ctx));
     return;
   }
-  ok(split_is(hd__data_train(data), IMAGES, 0), "%s: the training set is the files'", title);
-  ok(split_is(hd__data_test(data), TEST_IMAGES, 2), "%s: the test set is the files'", title);
-  is_str(hd__data_name(data), name, "%s: the name is kept", title);
+  ok(split_is(hd__dataset_train(data), IMAGES, 0), "%s: the training set is the files'", title);
+  ok(split_is(hd__dataset_test(data), TEST_IMAGES, 2), "%s: the test set is the files'", title);
+  is_str(data->name, name, "%s: the name is kept", title);
   expected_statistics(&mean, &std);
-  near(hd__data_mean(data)[0], mean, 0.5001e-4, "%s: the mean, to 4 decimals", title);
-  near(hd__data_std(data)[0], std, 0.5001e-4, "%s: the standard deviation, to 4 decimals", title);
-  ok(rint(hd__data_mean(data)[0] * 1e4) / 1e4 == hd__data_mean(data)[0], "%s: the mean is rounded", title);
-  const hd_dataset *split[2] = {hd__data_train(data), hd__data_test(data)};
+  near(data->statistics.mean[0], mean, 0.5001e-4, "%s: the mean, to 4 decimals", title);
+  near(data->statistics.std[0], std, 0.5001e-4, "%s: the standard deviation, to 4 decimals", title);
+  ok(rint(data->statistics.mean[0] * 1e4) / 1e4 == data->statistics.mean[0], "%s: the mean is rounded", title);
+  const hd_split *split[2] = {hd__dataset_train(data), hd__dataset_test(data)};
   int wrong = 0;
   for (int i = 0; i < HD_DATA_PARTS; i++) {
     size_t count = (size_t)split[i / 2]->count;
@@ -317,10 +318,10 @@ static void check_folder(const char *name, const char *data_dir, const char *tit
     for (size_t k = 0; k < count; k++)
       label[k] = (uint8_t)split[i / 2]->labels[k];
     uint64_t want = i % 2 ? hd__xxh3(label, count) : hd__xxh3(split[i / 2]->images, count * PIXELS);
-    wrong += hd__data_checksums(data)[i] != want;
+    wrong += data->statistics.checksum[i] != want;
   }
   is_int(wrong, 0, "%s: the checksums are over the unpacked bytes", title);
-  hd__data_close(data);
+  hd__dataset_close(data);
 }
 
 static void test_good_folders(void) {
@@ -341,18 +342,18 @@ static void test_good_folders(void) {
   check_folder("mnist", NULL, "mnist under HEDDLE_DATA");
   setenv("HEDDLE_DATA", in_scratch("nowhere"), 1);
   setenv("HOME", in_scratch("nowhere"), 1);
-  hd_data *data;
-  refuses(hd__data_open(&data, ctx, &(hd_data_request){.name = "mnist", .ignored = -1}), HD_E_IO, ctx, "",
+  hd_dataset *data;
+  refuses(hd__dataset_open(&data, ctx, &(hd_dataset_request){.name = "mnist", .ignored = -1}), HD_E_IO, ctx, "",
           "train-images-idx3-ubyte", "mnist that is nowhere is refused");
   ok(!data, "and there is no data set");
 }
 
 /* Opens a folder in which one file was spoilt. */
 static void folder_refused(const char *folder, const char *place, hd_status want, const char *says, const char *name) {
-  hd_data *data;
-  hd__data_open(&data, ctx, &(hd_data_request){.name = folder, .ignored = -1});
+  hd_dataset *data;
+  hd__dataset_open(&data, ctx, &(hd_dataset_request){.name = folder, .ignored = -1});
   held before = held_now();
-  hd_status status = hd__data_open(&data, ctx, &(hd_data_request){.name = folder, .ignored = -1});
+  hd_status status = hd__dataset_open(&data, ctx, &(hd_dataset_request){.name = folder, .ignored = -1});
   refuses(status, want, ctx, place, says, "%s is refused", name);
   ok(!data, "%s: there is no data set", name);
   holds_same(before, "%s: nothing is left behind", name);
@@ -414,14 +415,14 @@ static void classes_are(int classes, int test_classes, int first, const char *no
   put_classes(path, IMAGES, first, classes);
   snprintf(path, sizeof path, "%s/%s", folder, part[3]);
   put_classes(path, TEST_IMAGES, first, test_classes);
-  hd_data *data = data_opens(folder, title);
+  hd_dataset *data = data_opens(folder, title);
   if (!data)
     return;
-  is_int(hd__data_train(data)->classes, first + classes, "%s: the classes of the training set", title);
-  is_int(hd__data_test(data)->classes, first + classes, "%s: the test set has as many", title);
-  const char *found = hd__data_notes(data)[0];
+  is_int(hd__dataset_train(data)->classes, first + classes, "%s: the classes of the training set", title);
+  is_int(hd__dataset_test(data)->classes, first + classes, "%s: the test set has as many", title);
+  const char *found = data->note[0];
   ok(note ? found && strstr(found, note) : !found, "%s: the note is '%s'", title, found ? found : "");
-  hd__data_close(data);
+  hd__dataset_close(data);
 }
 
 static void test_classes(void) {
@@ -441,18 +442,18 @@ static void test_no_memory(int gzip) {
 
 static void test_constant_images(void) {
   static uint8_t images[4 * PIXELS];
-  hd_dataset split = {.images = images, .count = 4, .channels = 1, .height = SIDE, .width = SIDE, .classes = 10};
+  hd_split split = {.images = images, .count = 4, .channels = 1, .height = SIDE, .width = SIDE, .classes = 10};
   double mean, std;
   memset(images, 255, sizeof images);
-  hd__data_statistics(&mean, &std, &split, 0);
+  hd__channel_statistics(&mean, &std, &split, 0);
   ok(mean == 1 && std == 1, "white images have mean 1, and a standard deviation of 0 becomes 1");
   memset(images, 0, sizeof images / 2);
-  hd__data_statistics(&mean, &std, &split, 0);
+  hd__channel_statistics(&mean, &std, &split, 0);
   ok(mean == 0.5 && std == 0.5, "half white, half black: mean 0.5, standard deviation 0.5");
   split.channels = 2; /* planes of 784 pixels: black, black, white, white */
   split.count = 2;
   images[0] = 255;
-  hd__data_statistics(&mean, &std, &split, 1);
+  hd__channel_statistics(&mean, &std, &split, 1);
   ok(mean == 0.5 && std == 0.5, "the second of two channels is measured alone");
 }
 

@@ -184,12 +184,12 @@ static void fill(problem *p, const loss_case *c, bool soft) {
 
 /* What the mean divides by. */
 static double divisor_of(const hd_target *target, const problem *p, bool classes, int scores) {
-  hd_dataset data = {.count = ROWS, .channels = 1, .height = 1, .width = scores};
+  hd_split data = {.count = ROWS, .channels = 1, .height = 1, .width = scores};
   if (classes)
     data.labels = p->label;
   else
     data.targets = p->float_target, data.outputs = scores;
-  hd_feed feed = {.data = &data, .count = ROWS};
+  hd_feed feed = {.split = &data, .count = ROWS};
   return hd__target_divisor(target, &feed, 0, 0, ROWS);
 }
 

@@ -11,8 +11,8 @@
 
 #include "data/images/exif.h"
 #include "data/images/image_file.h"
-#include "data/loader/skipped_samples.h"
-#include "data/feed/sample_feed.h"
+#include "data/split/skipped_samples.h"
+#include "data/feed/feed.h"
 
 #ifdef HD_HAVE_TURBOJPEG
 #include <turbojpeg.h>
@@ -61,7 +61,7 @@ static const char *make_folder(int channels) {
 }
 
 /* Sample n of a split with `count` pictures a class: classes are sorted a, a b, b. */
-static int wrong_sample(const hd_dataset *split, int count, int n, const uint8_t *elems, int channels) {
+static int wrong_sample(const hd_split *split, int count, int n, const uint8_t *elems, int channels) {
   static const int salt_of[] = {1, 2, 0};
   const int k = n / count, salt = 10 * salt_of[k] + n % count;
   int wrong = split->labels[n] != k;
@@ -74,13 +74,13 @@ static int wrong_sample(const hd_dataset *split, int count, int n, const uint8_t
   return wrong;
 }
 
-static void check_all(const hd_data *data, int channels, const char *title) {
-  const hd_dataset *split[2] = {hd__data_train(data), hd__data_test(data)};
+static void check_all(const hd_dataset *data, int channels, const char *title) {
+  const hd_split *split[2] = {hd__dataset_train(data), hd__dataset_test(data)};
   uint8_t elems[64];
   int wrong = 0, size[2];
   for (int s = 0; s < 2; s++)
     for (int n = 0; n < split[s]->count; n++) {
-      wrong += hd__dataset_get(elems, size, ctx, split[s], n) != HD_OK || size[0] != 5 || size[1] != 4;
+      wrong += hd__split_get(elems, size, ctx, split[s], n) != HD_OK || size[0] != 5 || size[1] != 4;
       wrong += wrong_sample(split[s], s ? 2 : 3, n, elems, channels);
     }
   is_int(wrong, 0, "%s: pixels and labels are the files', by class and by name", title);
@@ -92,27 +92,27 @@ static void test_png(void) {
       char title[64];
       request.cache = kind ? HD_CACHE_NONE : HD_CACHE_RAM;
       snprintf(title, sizeof title, "PNG of %d channels, %s", channels, kind ? "decoded each time" : "kept in memory");
-      hd_data *data = data_opens(make_folder(channels), title);
+      hd_dataset *data = data_opens(make_folder(channels), title);
       if (data) {
-        const hd_dataset *train = hd__data_train(data);
-        ok(train->count == 9 && hd__data_test(data)->count == 6 && train->channels == (channels < 3 ? 1 : 3) &&
+        const hd_split *train = hd__dataset_train(data);
+        ok(train->count == 9 && hd__dataset_test(data)->count == 6 && train->channels == (channels < 3 ? 1 : 3) &&
                train->height == 5 && train->width == 4 && train->classes == 3,
            "%s: 9 and 6 samples in 3 classes", title);
-        ok(hd__dataset_resident(train) == !kind, "%s: they are", title);
+        ok(hd__split_in_memory(train) == !kind, "%s: they are", title);
         ok(!strcmp(train->class_names[1], "a b"), "%s: classes are called as folders are, in their order", title);
         check_all(data, channels, title);
-        const char *note = hd__data_notes(data)[0];
+        const char *note = data->note[0];
         ok(channels % 2 ? !note : note && strstr(note, "15 pictures may be transparent and are laid on white"),
            "%s: the note is '%s'", title, note ? note : "");
       }
-      hd__data_close(data);
+      hd__dataset_close(data);
     }
   request.cache = HD_CACHE_RAM;
   request.photos.ignore_alpha = true;
-  hd_data *data = data_opens(make_folder(4), "transparency that is ignored");
+  hd_dataset *data = data_opens(make_folder(4), "transparency that is ignored");
   if (data)
     check_all(data, 4, "transparency that is ignored");
-  hd__data_close(data);
+  hd__dataset_close(data);
   request.photos.ignore_alpha = false;
 }
 
@@ -216,22 +216,22 @@ static void test_turned_jpeg(void) {
 static void test_same_survey(void) {
   const char *folder = make_folder(3);
   setenv("HOME", in_scratch("home"), 1);
-  hd_data *data[4];
+  hd_dataset *data[4];
   static const hd_cache_choice kind[] = {HD_CACHE_RAM, HD_CACHE_NONE, HD_CACHE_DISK, HD_CACHE_DISK};
   int wrong = 0;
   for (int i = 0; i < 4; i++) {
     request.cache = kind[i];
     data[i] = data_opens(folder, "one folder");
     for (int p = 0; data[0] && data[i] && p < HD_DATA_PARTS; p++)
-      wrong += hd__data_checksums(data[i])[p] != hd__data_checksums(data[0])[p];
+      wrong += data[i]->statistics.checksum[p] != data[0]->statistics.checksum[p];
     for (int c = 0; data[0] && data[i] && c < 3; c++)
-      wrong += hd__data_mean(data[i])[c] != hd__data_mean(data[0])[c] ||
-               hd__data_std(data[i])[c] != hd__data_std(data[0])[c];
+      wrong += data[i]->statistics.mean[c] != data[0]->statistics.mean[c] ||
+               data[i]->statistics.std[c] != data[0]->statistics.std[c];
   }
   is_int(wrong, 0, "statistics and checksums do not depend on where samples are kept");
   check_all(data[3], 3, "from the disk");
   for (int i = 0; i < 4; i++)
-    hd__data_close(data[i]);
+    hd__dataset_close(data[i]);
   request.cache = HD_CACHE_RAM;
 }
 
@@ -268,11 +268,11 @@ static void test_heads(void) {
   scratch_remove(in_scratch("home/.cache"));
   setenv("HOME", in_scratch("home"), 1);
   request.cache = HD_CACHE_DISK;
-  hd__data_close(data_opens(folder, "headers are kept"));
+  hd__dataset_close(data_opens(folder, "headers are kept"));
   garble(in_scratch("photos/train/a/0.png"));
-  hd_data *data = data_opens(folder, "pictures that are not opened");
+  hd_dataset *data = data_opens(folder, "pictures that are not opened");
   check_all(data, 3, "from the disk, headers too");
-  hd__data_close(data);
+  hd__dataset_close(data);
   FILE *file = fopen(cache_file("heads-", 0), "r+b");
   if (!file || fseek(file, -1, SEEK_END) != 0 || fputc(7, file) == EOF || fclose(file) != 0)
     bail_out("expected to change the kept headers, found no way");
@@ -287,7 +287,7 @@ static void test_disk(void) {
   setenv("HOME", home, 1);
   const char *folder = make_folder(3);
   request.cache = HD_CACHE_DISK;
-  hd__data_close(data_opens(folder, "written"));
+  hd__dataset_close(data_opens(folder, "written"));
   is_int(entries_in(in_scratch("home/.cache/heddle")), 3, "a file for each split, one of headers");
   for (int damage = 0; damage < 3; damage++) {
     struct stat info;
@@ -300,15 +300,15 @@ static void test_disk(void) {
     if (damage == 2 && ftruncate(fileno(file), info.st_size / 2) != 0)
       bail_out("expected to cut %s short, found no way", path);
     fclose(file);
-    hd_data *data = data_opens(folder, "a damaged file");
+    hd_dataset *data = data_opens(folder, "a damaged file");
     check_all(data, 3, "what was damaged is written anew");
-    hd__data_close(data);
+    hd__dataset_close(data);
   }
   is_int(entries_in(in_scratch("home/.cache/heddle")), 3, "under the same names");
   put_png(in_scratch("photos/train/a/0.png"), 99, 5, 4, 3);
-  hd_data *data = data_opens(folder, "a changed picture");
-  ok(data && hd__data_train(data)->images[0] == pixel(99, 0, 0), "is seen");
-  hd__data_close(data);
+  hd_dataset *data = data_opens(folder, "a changed picture");
+  ok(data && hd__dataset_train(data)->images[0] == pixel(99, 0, 0), "is seen");
+  hd__dataset_close(data);
   unsetenv("HOME");
   refused(folder, HD_E_USAGE, "--cache disk", "a cache without a home");
   setenv("HOME", home, 1);
@@ -324,9 +324,9 @@ static void test_changing_sizes(void) {
   put_png(in_scratch("photos/test/b/1.png"), 7, 3, 6, 3);
   setenv("HOME", in_scratch("home"), 1);
   request.cache = HD_CACHE_DISK;
-  hd__data_close(data_opens(folder, "pictures of two sizes, kept on disk"));
-  hd_data *data = data_opens(folder, "and opened again");
-  const hd_dataset *split[2] = {hd__data_train(data), hd__data_test(data)};
+  hd__dataset_close(data_opens(folder, "pictures of two sizes, kept on disk"));
+  hd_dataset *data = data_opens(folder, "and opened again");
+  const hd_split *split[2] = {hd__dataset_train(data), hd__dataset_test(data)};
   uint8_t elems[64];
   int size[2] = {0}, wrong = 0;
   for (int which = 0; which < 2; which++) {
@@ -336,9 +336,9 @@ static void test_changing_sizes(void) {
   }
   is_int(wrong, 0, "sizes change in both files");
   for (int s = 0; s < 2; s++)
-    wrong += hd__dataset_get(elems, size, ctx, split[s], 0) != HD_OK || size[0] != 5 || size[1] != 4;
+    wrong += hd__split_get(elems, size, ctx, split[s], 0) != HD_OK || size[0] != 5 || size[1] != 4;
   is_int(wrong, 0, "samples have the sizes that were verified");
-  hd__data_close(data);
+  hd__dataset_close(data);
   request.cache = HD_CACHE_RAM;
 }
 
@@ -351,24 +351,24 @@ static void test_foreign_cache(void) {
   setenv("HOME", in_scratch("home"), 1);
   request.cache = HD_CACHE_DISK;
   const mode_t mask = umask(0);
-  hd__data_close(data_opens(folder, "kept on disk, with no mask"));
+  hd__dataset_close(data_opens(folder, "kept on disk, with no mask"));
   umask(mask);
   snprintf(path, sizeof path, "%s", kept_file(0));
   ok(stat(path, &before) == 0 && !(before.st_mode & 022), "a kept file is written by its owner alone");
   chmod(path, 0666);
-  hd__data_close(data_opens(folder, "one that others may write"));
+  hd__dataset_close(data_opens(folder, "one that others may write"));
   ok(stat(path, &after) == 0 && after.st_ino != before.st_ino && !(after.st_mode & 022), "is written anew");
   is_int(chmod(in_scratch("home/.cache/heddle"), 0777), 0, "a folder that all may write");
   refused(folder, HD_E_IO, "expected a folder that other users may not write, or a sticky one", "is refused");
   is_int(chmod(in_scratch("home/.cache/heddle"), 01777), 0, "a sticky one");
-  hd__data_close(data_opens(folder, "is not"));
+  hd__dataset_close(data_opens(folder, "is not"));
   char real[SCRATCH_PATH_BYTES];
   snprintf(real, sizeof real, "%s", in_scratch("home/kept"));
   ok(rename(path, real) == 0 && symlink(real, path) == 0, "a link to a kept file");
-  hd__data_close(data_opens(folder, "takes its place"));
+  hd__dataset_close(data_opens(folder, "takes its place"));
   ok(lstat(path, &after) == 0 && S_ISREG(after.st_mode) && stat(real, &after) == 0, "and is replaced, not followed");
   if (chown(path, 12345, (gid_t)-1) == 0) {
-    hd__data_close(data_opens(folder, "another user's file"));
+    hd__dataset_close(data_opens(folder, "another user's file"));
     ok(stat(path, &after) == 0 && after.st_uid == 12345, "stays");
     is_int(entries_in(in_scratch("home/.cache/heddle")), 4, "beside one of this user");
   } else
@@ -384,24 +384,24 @@ static void test_mixed(void) {
   setenv("HOME", in_scratch("home"), 1);
   for (int i = 0; i < 4; i++) {
     request.cache = kind[i];
-    hd_data *data = data_opens(folder, "pictures of two sizes");
+    hd_dataset *data = data_opens(folder, "pictures of two sizes");
     if (data) {
-      const hd_dataset *test = hd__data_test(data);
+      const hd_split *test = hd__dataset_test(data);
       uint8_t elems[64];
       int size[2] = {0}, wrong = 0;
       ok(test->mixed && strstr(test->mixed, "train/a/0.png: 4x5 and ") && strstr(test->mixed, "test/b/1.png: 6x3"),
          "the first that differs is reported");
-      ok(!hd__dataset_resident(test) && hd__dataset_most_bytes(test) == 60, "samples have different sizes");
-      wrong += hd__dataset_get(elems, size, ctx, test, 5) != HD_OK || size[0] != 3 || size[1] != 6;
+      ok(!hd__split_in_memory(test) && hd__split_most_bytes(test) == 60, "samples have different sizes");
+      wrong += hd__split_get(elems, size, ctx, test, 5) != HD_OK || size[0] != 3 || size[1] != 6;
       for (int p = 0; p < 18; p++)
         wrong += elems[18 + p] != pixel(7, 1, p);
-      wrong += hd__dataset_get(elems, size, ctx, test, 0) != HD_OK || size[0] != 5 || size[1] != 4;
+      wrong += hd__split_get(elems, size, ctx, test, 0) != HD_OK || size[0] != 5 || size[1] != 4;
       wrong += wrong_sample(test, 2, 0, elems, 3);
       is_int(wrong, 0, "each comes in its size");
-      first = i ? first : hd__data_checksums(data)[2];
-      ok(hd__data_checksums(data)[2] == first, "with one checksum");
+      first = i ? first : data->statistics.checksum[2];
+      ok(data->statistics.checksum[2] == first, "with one checksum");
     }
-    hd__data_close(data);
+    hd__dataset_close(data);
   }
   request.cache = HD_CACHE_RAM;
 }
@@ -409,17 +409,17 @@ static void test_mixed(void) {
 /* A folder of classes alone: a fifth is the test set. */
 static void test_one_folder(void) {
   make_folder(1);
-  hd_data *data = data_opens(in_scratch("photos/train"), "one folder of classes");
-  ok(data && hd__data_train(data)->count == 7 && hd__data_test(data)->count == 2, "is divided");
-  hd__data_close(data);
+  hd_dataset *data = data_opens(in_scratch("photos/train"), "one folder of classes");
+  ok(data && hd__dataset_train(data)->count == 7 && hd__dataset_test(data)->count == 2, "is divided");
+  hd__dataset_close(data);
   scratch_remove(in_scratch("photos/test"));
   data = data_opens(in_scratch("photos"), "a folder with train alone");
-  ok(data && hd__data_train(data)->count == 7 && hd__data_test(data)->count == 2, "is divided too");
-  hd__data_close(data);
+  ok(data && hd__dataset_train(data)->count == 7 && hd__dataset_test(data)->count == 2, "is divided too");
+  hd__dataset_close(data);
   make_split("val", 2, 5, 4, 1);
   data = data_opens(in_scratch("photos"), "a folder with train and val");
-  ok(data && hd__data_train(data)->count == 9 && hd__data_test(data)->count == 6, "tests on val");
-  hd__data_close(data);
+  ok(data && hd__dataset_train(data)->count == 9 && hd__dataset_test(data)->count == 6, "tests on val");
+  hd__dataset_close(data);
 }
 
 /* A test set of another name, and folders that are left. */
@@ -429,25 +429,25 @@ static void test_named_sets(void) {
     make_folder(3);
     scratch_remove(in_scratch("photos/test"));
     make_split(name[i], 2, 5, 4, 3);
-    hd_data *data = data_opens(in_scratch("photos"), name[i]);
-    ok(data && hd__data_test(data)->count == 6 && !hd__data_notes(data)[0], "%s is the test set", name[i]);
-    hd__data_close(data);
+    hd_dataset *data = data_opens(in_scratch("photos"), name[i]);
+    ok(data && hd__dataset_test(data)->count == 6 && !data->note[0], "%s is the test set", name[i]);
+    hd__dataset_close(data);
   }
   make_split("test", 1, 5, 4, 3);
   make_split("dev", 1, 5, 4, 3);
-  hd_data *data = data_opens(in_scratch("photos"), "test, valid and dev");
-  const char *const *note = data ? hd__data_notes(data) : NULL;
+  hd_dataset *data = data_opens(in_scratch("photos"), "test, valid and dev");
+  char *const *note = data ? data->note : NULL;
   ok(note && note[0] && strstr(note[0], "not used: dev; the test set is test/"), "the first note names dev");
   ok(note && note[0] && note[1] && strstr(note[1], "the validation set is valid/, the test set test/"),
      "the second says which set is which");
-  ok(data && hd__data_train(data)->count == 15 && hd__data_train(data)->held_out == 6 &&
-         hd__data_test(data)->count == 3 && hd__data_test(data)->held_out == 0,
+  ok(data && hd__dataset_train(data)->count == 15 && hd__dataset_train(data)->validation == 6 &&
+         hd__dataset_test(data)->count == 3 && hd__dataset_test(data)->validation == 0,
      "the last training samples are held out");
-  hd__data_close(data);
+  hd__dataset_close(data);
   request.first_rules = true;
   data = data_opens(in_scratch("photos"), "the same by the first rules");
-  ok(data && hd__data_train(data)->count == 9 && hd__data_train(data)->held_out == 0, "no validation set");
-  hd__data_close(data);
+  ok(data && hd__dataset_train(data)->count == 9 && hd__dataset_train(data)->validation == 0, "no validation set");
+  hd__dataset_close(data);
   request.first_rules = false;
   scratch_remove(in_scratch("photos/dev"));
   scratch_remove(in_scratch("photos/test"));
@@ -455,8 +455,8 @@ static void test_named_sets(void) {
   make_split("dev", 2, 5, 4, 3);
   request.first_rules = true;
   data = data_opens(in_scratch("photos"), "dev by the first rules");
-  ok(data && hd__data_train(data)->count == 7 && hd__data_test(data)->count == 2, "is no test set");
-  hd__data_close(data);
+  ok(data && hd__dataset_train(data)->count == 7 && hd__dataset_test(data)->count == 2, "is no test set");
+  hd__dataset_close(data);
   request.first_rules = false;
 }
 
@@ -465,12 +465,12 @@ static void test_empty_class(void) {
   mkdir(in_scratch("photos/train/c"), 0755);
   mkdir(in_scratch("photos/test/c"), 0755);
   request.allow_empty = true;
-  hd_data *data = data_opens(in_scratch("photos"), "an empty class that is allowed");
-  const char *note = data ? hd__data_notes(data)[0] : NULL;
-  ok(data && hd__data_train(data)->classes == 4 && note &&
+  hd_dataset *data = data_opens(in_scratch("photos"), "an empty class that is allowed");
+  const char *note = data ? data->note[0] : NULL;
+  ok(data && hd__dataset_train(data)->classes == 4 && note &&
          strstr(note, "1 of 4 classes has no training samples: 3 'c'"),
      "is a class without samples: '%s'", note ? note : "");
-  hd__data_close(data);
+  hd__dataset_close(data);
   scratch_remove(in_scratch("photos/train"));
   mkdir(in_scratch("photos/train"), 0755);
   for (const char *const *name = (const char *const[]){"a", "a b", "b", "c", NULL}; *name; name++)
@@ -498,7 +498,7 @@ static void test_bad(void) {
   refused(folder, HD_E_FORMAT, "train/a/x.txt: expected only pictures", "another file");
   unlink(in_scratch("photos/train/a/x.txt"));
   put_file(in_scratch("photos/train/a/.hidden"), "x", 1);
-  hd__data_close(data_opens(folder, "a hidden file"));
+  hd__dataset_close(data_opens(folder, "a hidden file"));
   put_file(in_scratch("photos/train/b/2.png"), "", 0);
   refused(folder, HD_E_FORMAT, "train/b/2.png: expected a PNG or JPEG picture, found an empty file",
           "an empty picture");
@@ -529,8 +529,8 @@ static void test_late_damage(void) {
   int32_t label;
   hd_feed feed;
   request.cache = HD_CACHE_NONE;
-  hd_data *data = data_opens(make_folder(3), "a folder without a cache");
-  if (data && hd__feed_init(&feed, ctx, hd__data_train(data), hd__kernels_reference(), mean, std) == HD_OK) {
+  hd_dataset *data = data_opens(make_folder(3), "a folder without a cache");
+  if (data && hd__feed_init(&feed, ctx, hd__dataset_train(data), hd__kernels_reference(), mean, std) == HD_OK) {
     void *scratch = hd__malloc_aligned((size_t)hd__feed_scratch_bytes(&feed));
     const hd_slots to = {.x = x, .x_stride = 60, .target = &label, .target_stride = 1, .scratch = scratch};
     is_int(hd__feed_read(&feed, ctx, 0, 0, 1, &to), HD_OK, "a sample is decoded by its reader");
@@ -545,7 +545,7 @@ static void test_late_damage(void) {
     hd__free(scratch);
     hd__feed_fini(&feed);
   }
-  hd__data_close(data);
+  hd__dataset_close(data);
   request.cache = HD_CACHE_RAM;
 }
 
@@ -631,9 +631,9 @@ static void test_jpeg(void) {
   const char *folder = make_folder(3);
   unlink(in_scratch("photos/train/a/0.png"));
   put_jpeg(in_scratch("photos/train/a/0.jpeg"), 5, 5, 4, TJSAMP_444);
-  hd_data *data = data_opens(folder, "a JPEG among PNGs");
+  hd_dataset *data = data_opens(folder, "a JPEG among PNGs");
   if (data) {
-    const uint8_t *image = hd__data_train(data)->images;
+    const uint8_t *image = hd__dataset_train(data)->images;
     int far = 0;
     for (int c = 0; c < 3; c++)
       for (int i = 0; i < 20; i++) {
@@ -642,7 +642,7 @@ static void test_jpeg(void) {
       }
     is_int(far, 0, "its pixels are nearly those that were packed, in planes");
   }
-  hd__data_close(data);
+  hd__dataset_close(data);
   struct stat info;
   if (stat(in_scratch("photos/train/a/0.jpeg"), &info) != 0 ||
       truncate(in_scratch("photos/train/a/0.jpeg"), info.st_size - 30) != 0)
@@ -653,12 +653,12 @@ static void test_jpeg(void) {
   make_folder(1);
   put_jpeg(in_scratch("photos/test/b/0.jpg"), 5, 5, 4, TJSAMP_GRAY);
   data = data_opens(folder, "a grey JPEG among grey PNGs");
-  ok(data && hd__data_test(data)->channels == 1, "all have one channel");
-  hd__data_close(data);
+  ok(data && hd__dataset_test(data)->channels == 1, "all have one channel");
+  hd__dataset_close(data);
   put_jpeg(in_scratch("photos/test/b/0.jpg"), 5, 5, 4, TJSAMP_420);
   data = data_opens(folder, "a JPEG in colour among grey PNGs");
-  ok(data && hd__data_test(data)->channels == 3, "all have three");
-  hd__data_close(data);
+  ok(data && hd__dataset_test(data)->channels == 3, "all have three");
+  hd__dataset_close(data);
 }
 
 #endif
@@ -690,12 +690,12 @@ static void spoil(damage what) {
 }
 
 /* The same set, but for what it is kept in and how it is called. */
-static void check_same(const hd_data *a, const hd_data *b, const char *title) {
+static void check_same(const hd_dataset *a, const hd_dataset *b, const char *title) {
   int wrong = 0;
   for (int p = 0; a && b && p < HD_DATA_PARTS; p++)
-    wrong += hd__data_checksums(a)[p] != hd__data_checksums(b)[p];
+    wrong += a->statistics.checksum[p] != b->statistics.checksum[p];
   for (int c = 0; a && b && c < 3; c++)
-    wrong += hd__data_mean(a)[c] != hd__data_mean(b)[c] || hd__data_std(a)[c] != hd__data_std(b)[c];
+    wrong += a->statistics.mean[c] != b->statistics.mean[c] || a->statistics.std[c] != b->statistics.std[c];
   ok(a && b && wrong == 0, "%s", title);
 }
 
@@ -712,18 +712,18 @@ static void test_skip(void) {
     if (mixed)
       put_png(in_scratch("photos/train/b/1.png"), 7, 3, 6, 3);
     spoil(DAMAGES);
-    hd_data *whole = data_opens(folder, "a copy");
+    hd_dataset *whole = data_opens(folder, "a copy");
     spoil(what);
     request.skip = true;
-    hd_data *data = data_opens(folder, title), *again = data_opens(folder, title);
+    hd_dataset *data = data_opens(folder, title), *again = data_opens(folder, title);
     check_same(data, whole, "is as if the next picture were there twice");
     check_same(again, whole, "once more, too");
-    ok(data && hd__skips_count(hd__data_train(data)) == 1 && hd__skips_has(hd__data_train(data), 1) &&
-           hd__skips_count(hd__data_test(data)) == 0,
+    ok(data && hd__skips_count(hd__dataset_train(data)) == 1 && hd__skips_has(hd__dataset_train(data), 1) &&
+           hd__skips_count(hd__dataset_test(data)) == 0,
        "one sample cannot be read");
-    hd__data_close(data);
-    hd__data_close(again);
-    hd__data_close(whole);
+    hd__dataset_close(data);
+    hd__dataset_close(again);
+    hd__dataset_close(whole);
     request.skip = false;
     refused(folder, HD_E_FORMAT, "train/a/1.png", "what is not to be skipped");
   }
@@ -745,7 +745,7 @@ static void test_skip_all(void) {
     refused(folder, HD_E_FORMAT, "test/a/0.png", "a set of which nothing can be read");
   }
   put_png(in_scratch("photos/test/b/1.png"), 1, 5, 4, 3);
-  hd__data_close(data_opens(folder, "a set of which one can be read"));
+  hd__dataset_close(data_opens(folder, "a set of which one can be read"));
   put_file(in_scratch("photos/train/a/0.png"), "", 0);
   test_no_memory(1);
   request.skip = false;

@@ -8,8 +8,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/formats/dataset.h"
-#include "data/loader/skipped_samples.h"
+#include "data/dataset/dataset.h"
+#include "data/formats/formats.h"
+#include "data/split/skipped_samples.h"
 #include "exec/executor.h"
 #include "heddle.h"
 
@@ -194,9 +195,9 @@ static void test_stop(void) {
      "what cannot be read from the beginning does not begin");
 }
 
-static hd_data *open_mine(hd_ctx *ctx, hd_cache_choice cache) {
-  hd_data *data = NULL;
-  hd__data_open(&data, ctx, &(hd_data_request){.name = "mine", .ignored = -1, .cache = cache, .skip = true});
+static hd_dataset *open_mine(hd_ctx *ctx, hd_cache_choice cache) {
+  hd_dataset *data = NULL;
+  hd__dataset_open(&data, ctx, &(hd_dataset_request){.name = "mine", .ignored = -1, .cache = cache, .skip = true});
   return data;
 }
 
@@ -206,15 +207,15 @@ static void test_no_memory(void) {
     store train = make_store(SAMPLES, kind == 2 ? GOOD : FAIL), test = make_store(TESTS, FAIL);
     const hd_custom_data custom = describe(&train, &test, NULL);
     hd_ctx *ctx;
-    hd_data *data = NULL;
+    hd_dataset *data = NULL;
     hd_ctx_create(&ctx);
     hd_data_add(ctx, &custom);
-    hd__data_close(open_mine(ctx, (hd_cache_choice)(2 * kind)));
+    hd__dataset_close(open_mine(ctx, (hd_cache_choice)(2 * kind)));
     held before = held_now();
     survives_no_memory((data = open_mine(ctx, (hd_cache_choice)(2 * kind))) ? HD_OK : HD_E_NOMEM, true, ctx, "memory",
                        1, "an opening");
-    ok(data && hd__skips_count(hd__data_train(data)) == (kind == 2 ? 0 : 3), "the bad samples are skipped");
-    hd__data_close(data);
+    ok(data && hd__skips_count(hd__dataset_train(data)) == (kind == 2 ? 0 : 3), "the bad samples are skipped");
+    hd__dataset_close(data);
     holds_same(before, "they leave nothing behind");
     hd_ctx_destroy(ctx);
   }

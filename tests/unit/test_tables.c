@@ -61,13 +61,13 @@ static void has_rows(const char *text, const char *label, const float *want, int
   put_text("csv/train.csv", both);
   put_text("csv/test.csv", both);
   request.table.label = label;
-  hd_data *data = data_opens(in_scratch("csv"), title);
-  const hd_dataset *train = data ? hd__data_train(data) : NULL;
+  hd_dataset *data = data_opens(in_scratch("csv"), title);
+  const hd_split *train = data ? hd__dataset_train(data) : NULL;
   int wrong = !train || train->count != rows || train->width != width;
   for (int i = 0; !wrong && i < rows * width; i++)
     wrong += train->floats[i] != want[i];
   is_int(wrong, 0, "%s: its numbers", title);
-  hd__data_close(data);
+  hd__dataset_close(data);
   request.table.label = NULL;
 }
 
@@ -84,19 +84,19 @@ static void test_columns(void) {
 }
 
 static void test_names(void) {
-  hd_data *data;
+  hd_dataset *data;
   mkdir(in_scratch("csv"), 0755);
   put_text("csv/train.csv", "a,b,class\n1,20,0\n3,40,1\n");
   put_text("csv/test.csv", "class,b,a\n0,60,5\n");
   data = data_opens(in_scratch("csv"), "columns in another order");
-  const hd_dataset *test = data ? hd__data_test(data) : NULL;
+  const hd_split *test = data ? hd__dataset_test(data) : NULL;
   ok(test && test->floats[0] == 5 && test->floats[1] == 60, "are found by their names");
-  hd__data_close(data);
+  hd__dataset_close(data);
   put_text("csv/train.csv", "1,x\nx,0\n2,x\n");
   data = data_opens(put_text("mixed.csv", "a,class\n1,x\n2,1\n3,x\n4,1\n5,x\n"), "labels of texts and numbers");
-  ok(data && hd__data_train(data)->classes == 2 && !strcmp(hd__data_train(data)->class_names[0], "1"),
+  ok(data && hd__dataset_train(data)->classes == 2 && !strcmp(hd__dataset_train(data)->class_names[0], "1"),
      "are texts, whichever comes first");
-  hd__data_close(data);
+  hd__dataset_close(data);
 }
 
 /* Columns whose numbers differ by less than floats can tell. */
@@ -109,18 +109,18 @@ static void test_scales(void) {
   put_text("csv/train.csv", text);
   put_text("csv/test.csv", text);
   request.normalize = HD_NORMALIZE_COLUMN;
-  hd_data *data = data_opens(in_scratch("csv"), "time stamps");
+  hd_dataset *data = data_opens(in_scratch("csv"), "time stamps");
   for (int i = 0; data && i < 30; i++) {
-    sum[i % 3] += (double)hd__data_train(data)->floats[i];
-    squares[i % 3] += (double)hd__data_train(data)->floats[i] * (double)hd__data_train(data)->floats[i];
-    wrong = fmax(wrong, fabs((double)hd__data_test(data)->floats[i] - (double)hd__data_train(data)->floats[i]));
+    sum[i % 3] += (double)hd__dataset_train(data)->floats[i];
+    squares[i % 3] += (double)hd__dataset_train(data)->floats[i] * (double)hd__dataset_train(data)->floats[i];
+    wrong = fmax(wrong, fabs((double)hd__dataset_test(data)->floats[i] - (double)hd__dataset_train(data)->floats[i]));
   }
   ok(fabs(sum[0]) < 1e-5 && fabs(squares[0] - 10) < 1e-5, "time stamps have mean 0 and deviation 1: %g, %g", sum[0],
      squares[0]);
   ok(fabs(sum[1]) < 1e-5 && fabs(squares[1] - 10) < 1e-5, "so have numbers near 1: %g, %g", sum[1], squares[1]);
   ok(sum[2] == 0 && squares[2] == 0, "a constant is 0");
-  ok(wrong == 0 && data && hd__data_mean(data)[0] == 0 && hd__data_std(data)[0] == 1, "test rows are read alike");
-  hd__data_close(data);
+  ok(wrong == 0 && data && data->statistics.mean[0] == 0 && data->statistics.std[0] == 1, "test rows are read alike");
+  hd__dataset_close(data);
   request.normalize = HD_NORMALIZE_CHANNEL;
 }
 

@@ -10,7 +10,7 @@ enum { LEFT = 10, TOP = 34, SIDE = 84 }; /* of the first picture on a sheet */
 static hd_ctx *ctx;
 static hd_picture sheet;
 
-static void draw(const hd_dataset *split) {
+static void draw(const hd_split *split) {
   const hd_mistake mistake = {.label = 1, .guess = 2, .confidence = 0.5f, .index = split->count - 1};
   hd_mapping map = {0};
   const char *path = in_scratch("wrong.png");
@@ -33,7 +33,7 @@ static int shows(int x, int y, int r, int g, int b) {
 }
 
 /* A wide sample of three channels that lies nowhere in memory. */
-static hd_status get_wide(void *elems, int size[2], hd_ctx *c, const hd_dataset *split, int64_t sample) {
+static hd_status get_wide(void *elems, int size[2], hd_ctx *c, const hd_split *split, int64_t sample) {
   static const uint8_t wide[] = {1, 2, 3, 4, 5, 6};
   memcpy(elems, wide, sizeof wide);
   size[0] = 1;
@@ -46,14 +46,14 @@ int main(void) {
                                   10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120};
   static const float floats[] = {-1, 0, 0.5f, 1};
   hd_ctx_create(&ctx);
-  draw(&(hd_dataset){.count = 6, .channels = 1, .height = 2, .width = 2, .images = bytes});
+  draw(&(hd_split){.count = 6, .channels = 1, .height = 2, .width = 2, .images = bytes});
   ok(shows(0, 0, 90, 90, 90) && shows(SIDE - 1, SIDE - 1, 120, 120, 120), "one channel is grey");
-  draw(&(hd_dataset){.count = 2, .channels = 3, .height = 2, .width = 2, .images = bytes});
+  draw(&(hd_split){.count = 2, .channels = 3, .height = 2, .width = 2, .images = bytes});
   ok(shows(0, 0, 10, 50, 90) && shows(SIDE - 1, 0, 20, 60, 100), "three channels are red, green and blue: above");
   ok(shows(0, SIDE - 1, 30, 70, 110) && shows(SIDE - 1, SIDE - 1, 40, 80, 120), "and below");
-  draw(&(hd_dataset){.count = 1, .elem = HD_ELEM_F32, .channels = 1, .height = 2, .width = 2, .floats = floats});
+  draw(&(hd_split){.count = 1, .elem = HD_ELEM_F32, .channels = 1, .height = 2, .width = 2, .floats = floats});
   ok(shows(0, 0, 0, 0, 0) && shows(SIDE - 1, SIDE - 1, 255, 255, 255), "floats go from black to white");
-  draw(&(hd_dataset){.count = 1, .channels = 3, .most_elems = 6, .get = get_wide});
+  draw(&(hd_split){.count = 1, .channels = 3, .most_elems = 6, .get = get_wide});
   ok(shows(0, SIDE / 2, 1, 3, 5) && shows(SIDE - 1, SIDE / 2, 2, 4, 6), "a sample that must be read is drawn, too");
   ok(!shows(0, 0, 1, 3, 5) && !shows(0, SIDE - 1, 1, 3, 5), "and keeps its proportions");
   hd__picture_fini(&sheet);

@@ -8,11 +8,11 @@
 #include "base/alloc.h"
 #include "platform/file.h"
 
-hd_augment hd__augment_of(const hd_config *config) {
-  return (hd_augment){.train = hd__settings(config)->transforms,
-                      .eval = hd__settings(config)->eval_transforms,
-                      .train_origin = hd__config_origin(config, HD_OPT_TRANSFORMS),
-                      .eval_origin = hd__config_origin(config, HD_OPT_EVAL_TRANSFORMS)};
+hd_transform_lists hd__transform_lists(const hd_config *config) {
+  return (hd_transform_lists){.train = hd__settings(config)->transforms,
+                              .eval = hd__settings(config)->eval_transforms,
+                              .train_origin = hd__config_origin(config, HD_OPT_TRANSFORMS),
+                              .eval_origin = hd__config_origin(config, HD_OPT_EVAL_TRANSFORMS)};
 }
 
 /* Sets the places of entries for messages: "FILE:LINE,LINE,..." as written; else their places in the list. */
@@ -28,8 +28,17 @@ static void place_entries(hd_yaml *list, const char *option, const char *origin,
   }
 }
 
-hd_status hd__augment_feed(hd_feed *feed, hd_ctx *ctx, const hd_augment *lists, hd_pipeline_mode mode,
-                           const double *mean, const double *std, uint64_t seed) {
+hd_status hd__feed_set_transforms(hd_feed *feed, hd_ctx *ctx, const hd_transform_lists *lists, hd_pipeline_mode mode,
+                                  uint64_t seed) {
+  const hd_split *split = feed->split;
+  const hd_pipeline_input input = {.channels = split->channels,
+                                   .height = split->height,
+                                   .width = split->width,
+                                   .bytes = split->elem == HD_ELEM_U8,
+                                   .classes = split->outputs ? 0 : split->classes,
+                                   .outputs = split->outputs,
+                                   .mean = feed->mean,
+                                   .std = feed->std};
   const bool has_eval_list = mode != HD_PIPELINE_TRAINING && *lists->eval;
   const char *text = has_eval_list ? lists->eval : lists->train;
   char source[HD_PATH_BYTES];
@@ -39,50 +48,51 @@ hd_status hd__augment_feed(hd_feed *feed, hd_ctx *ctx, const hd_augment *lists, 
   HD_TRY(hd__yaml_parse(&list, ctx, text, strlen(text), "transforms"));
   place_entries(list, has_eval_list ? "--eval-transforms" : "--transforms",
                 has_eval_list ? lists->eval_origin : lists->train_origin, source);
-  return hd__feed_transform(feed, ctx, hd__yaml_root(list), mode, mean, std, seed);
+  feed->seed = seed;
+  return hd__pipeline_create(&feed->pipeline, ctx, hd__yaml_root(list), &input, mode, feed->kernels);
 }
 
-hd_status hd__augment_check(hd_ctx *ctx, const hd_feed *feed, const hd_network *network, const hd_graph *graph,
-                            const char *data_name) {
+hd_status hd__feed_check(hd_ctx *ctx, const hd_feed *feed, const hd_network *network, const hd_graph *graph,
+                         const char *data_name) {
   char name[HD_PATH_BYTES];
-  const hd_dataset seen = hd__feed_seen(feed);
+  const hd_split seen = hd__feed_seen(feed);
   const bool transformed = feed->pipeline != NULL;
   snprintf(name, sizeof name, "%s%s", data_name, transformed ? " through its transforms" : "");
   return hd__network_check(ctx, network, graph, &seen, name, transformed);
 }
 
-bool hd__augment_of_classes(const hd_feed *feed) {
-  return feed->pipeline && feed->data->labels && hd_pipeline_shape_of(feed->pipeline)->targets > 0;
+bool hd__feed_makes_targets(const hd_feed *feed) {
+  return feed->pipeline && feed->split->labels && hd_pipeline_shape_of(feed->pipeline)->targets > 0;
 }
 
-bool hd__augment_makes_numbers(const hd_augment *lists) {
+bool hd__transform_lists_make_numbers(const hd_transform_lists *lists) {
   return strstr(*lists->eval ? lists->eval : lists->train, "one_hot") != NULL; /* names and numbers only */
 }
 
 /* Weights: one over the number of samples of the class; 0 for a label outside of the classes. */
 static hd_status balance(hd_sampler **out, hd_ctx *ctx, const hd_feed *feed, const char *data_name) {
-  const hd_dataset *data = feed->data;
-  if (!data->labels)
+  const hd_split *split = feed->split;
+  if (!split->labels)
     return hd__fail(ctx, HD_E_USAGE,
                     "--sampler balanced expects class labels, found float targets in %s; use another sampler",
                     data_name);
   HD_OWNED double *weight = hd__malloc((size_t)feed->count * sizeof *weight);
-  HD_OWNED int64_t *count = hd__calloc((size_t)data->classes, sizeof *count);
+  HD_OWNED int64_t *count = hd__calloc((size_t)split->classes, sizeof *count);
   HD_TRY(HD_ALLOCATED(weight, ctx, "out of memory for %lld weights", (long long)feed->count));
-  HD_TRY(HD_ALLOCATED(count, ctx, "out of memory for the counts of %d classes", data->classes));
+  HD_TRY(HD_ALLOCATED(count, ctx, "out of memory for the counts of %d classes", split->classes));
   for (int64_t i = 0; i < feed->count; i++) {
-    const int32_t label = data->labels[hd__feed_sample(feed, 0, i)];
-    if (label < data->classes)
+    const int32_t label = split->labels[hd__feed_sample(feed, 0, i)];
+    if (label < split->classes)
       count[label]++;
   }
   for (int64_t i = 0; i < feed->count; i++) {
-    const int32_t label = data->labels[hd__feed_sample(feed, 0, i)];
-    weight[i] = label < data->classes ? 1 / (double)count[label] : 0;
+    const int32_t label = split->labels[hd__feed_sample(feed, 0, i)];
+    weight[i] = label < split->classes ? 1 / (double)count[label] : 0;
   }
   return hd_sampler_weighted(out, ctx, weight, feed->count, feed->count);
 }
 
-hd_status hd__order_feed(hd_feed *feed, hd_ctx *ctx, const hd_config *config, const char *data_name) {
+hd_status hd__feed_set_order(hd_feed *feed, hd_ctx *ctx, const hd_config *config, const char *data_name) {
   const hd_settings *is = hd__settings(config);
   hd_sampler *sampler;
   HD_TRY(hd__config_check_order(config, ctx));

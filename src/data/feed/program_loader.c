@@ -1,4 +1,4 @@
-/* Loaders for the caller's program: a feed behind a supply, or read by the calling thread; see heddle/loader.h. */
+/* Loaders for the caller's program: batches of a feed, read ahead or by the calling thread; see heddle/loader.h. */
 #include "heddle/loader.h"
 
 #include <string.h>
@@ -9,12 +9,13 @@
 #include "platform/threads.h"
 #include "data/feed/feed_options.h"
 #include "train/placement/run_plan.h"
-#include "data/feed/batch_supply.h"
+#include "data/feed/batches.h"
+#include "data/formats/formats.h"
 
 struct hd_loader {
-  hd_data *data;
+  hd_dataset *data;
   hd_feed feed;
-  hd_supply *supply; /* NULL: without workers */
+  hd_batches *ahead; /* NULL: without workers */
   float *rows;       /* without workers: a batch, */
   void *scratch;     /* and what transforms need */
   hd_loader_shape shape;
@@ -28,20 +29,20 @@ struct hd_loader {
 static hd_status open_feed(hd_loader *l, hd_ctx *ctx, const hd_config *config, hd_loader_part part) {
   const hd_kernels *kernels;
   const bool trains = part == HD_LOADER_TRAINING;
-  const hd_augment lists = hd__augment_of(config);
+  const hd_transform_lists lists = hd__transform_lists(config);
   HD_TRY(hd__planned_kernels(&kernels, ctx));
-  hd_data_request request = hd__config_data(config);
+  hd_dataset_request request = hd__config_data(config);
   request.rows = true; /* no model makes pictures of them */
-  HD_TRY(hd__data_open(&l->data, ctx, &request));
-  const double *mean = hd__data_mean(l->data), *std = hd__data_std(l->data);
-  const hd_dataset *split = trains ? hd__data_train(l->data) : hd__data_test(l->data);
+  HD_TRY(hd__dataset_open(&l->data, ctx, &request));
+  const double *mean = l->data->statistics.mean, *std = l->data->statistics.std;
+  const hd_split *split = trains ? hd__dataset_train(l->data) : hd__dataset_test(l->data);
   HD_TRY(hd__feed_init(&l->feed, ctx, split, kernels, mean, std));
-  if (split->held_out > 0) {
-    HD_FEED_OWNED held_out = {0};
-    HD_TRY(hd__feed_hold_last(&held_out, &l->feed, ctx));
+  if (split->validation > 0) {
+    HD_FEED_OWNED validation = {0};
+    HD_TRY(hd__feed_take_validation(&validation, &l->feed, ctx));
   }
-  return hd__augment_feed(&l->feed, ctx, &lists, trains ? HD_PIPELINE_TRAINING : HD_PIPELINE_EVALUATION, mean, std,
-                          l->seed);
+  return hd__feed_set_transforms(&l->feed, ctx, &lists, trains ? HD_PIPELINE_TRAINING : HD_PIPELINE_EVALUATION,
+                                 l->seed);
 }
 
 /* Takes over `given`. */
@@ -49,21 +50,21 @@ static hd_status order(hd_loader *l, hd_ctx *ctx, const hd_config *config, hd_lo
   if (given && hd__sampler_samples(given) > l->feed.count) {
     hd_status status =
         hd__fail(ctx, HD_E_USAGE, "expected a sampler of at most the %lld samples of %s, found one of %lld",
-                 (long long)l->feed.count, hd__data_name(l->data), (long long)hd__sampler_samples(given));
+                 (long long)l->feed.count, l->data->name, (long long)hd__sampler_samples(given));
     hd_sampler_destroy(given);
     return status;
   }
   if (given)
     return hd__feed_sample_by(&l->feed, ctx, given);
-  return part == HD_LOADER_TRAINING ? hd__order_feed(&l->feed, ctx, config, hd__data_name(l->data)) : HD_OK;
+  return part == HD_LOADER_TRAINING ? hd__feed_set_order(&l->feed, ctx, config, l->data->name) : HD_OK;
 }
 
 static hd_status describe(hd_loader *l, hd_ctx *ctx, const hd_config *config) {
-  const hd_dataset seen = hd__feed_seen(&l->feed);
+  const hd_split seen = hd__feed_seen(&l->feed);
   const bool drop = hd__settings(config)->drop_last;
   if (seen.mixed)
     return hd__fail(ctx, HD_E_SHAPE, "%s: expected samples of one size, found %s; resize them with a transform",
-                    hd__data_name(l->data), seen.mixed);
+                    l->data->name, seen.mixed);
   l->shape = (hd_loader_shape){.channels = seen.channels,
                                .height = seen.height,
                                .width = seen.width,
@@ -86,20 +87,20 @@ static hd_status start_workers(hd_loader *l, hd_ctx *ctx, const hd_config *confi
   const hd_placement_request request = hd__config_placement(config);
   hd_placement *place;
   HD_TRY(hd__threads_place(&place, ctx, &request));
-  const hd_supply_settings settings = {.feed = &l->feed,
-                                       .seed = l->seed,
-                                       .batch = l->batch,
-                                       .steps_per_epoch = l->shape.batches,
-                                       .sample_elems = sample_elems(l),
-                                       .outputs = l->shape.outputs,
-                                       .workers = request.workers,
-                                       .prefetch_factor = (int32_t)hd__settings(config)->prefetch_factor,
-                                       .pin = hd__settings(config)->pin_memory,
-                                       .place = place->worker};
-  hd_status status = hd__supply_create(&l->supply, ctx, &settings);
+  const hd_batches_settings settings = {.feed = &l->feed,
+                                        .seed = l->seed,
+                                        .batch = l->batch,
+                                        .steps_per_epoch = l->shape.batches,
+                                        .sample_elems = sample_elems(l),
+                                        .outputs = l->shape.outputs,
+                                        .workers = request.workers,
+                                        .prefetch_factor = (int32_t)hd__settings(config)->prefetch_factor,
+                                        .pin = hd__settings(config)->pin_memory,
+                                        .place = place->worker};
+  hd_status status = hd__batches_create(&l->ahead, ctx, &settings);
   hd_placement_destroy(place);
   if (status == HD_OK)
-    l->shape.workers = hd__ring_workers(hd__supply_ring(l->supply));
+    l->shape.workers = hd__ring_workers(hd__batches_ring(l->ahead));
   return status;
 }
 
@@ -121,7 +122,7 @@ static hd_status open_all(hd_loader *l, hd_ctx *ctx, const hd_config *config, hd
   HD_TRY(order(l, ctx, config, part, sampler));
   l->feed.batch = l->batch;
   HD_TRY(describe(l, ctx, config));
-  l->row_elems = hd__supply_row_elems(sample_elems(l), l->shape.outputs);
+  l->row_elems = hd__batches_row_elems(sample_elems(l), l->shape.outputs);
   return hd__settings(config)->workers > 0 ? start_workers(l, ctx, config) : take_rows(l, ctx);
 }
 
@@ -142,9 +143,9 @@ hd_status hd_loader_create(hd_loader **out, hd_ctx *ctx, const hd_config *config
 void hd_loader_destroy(hd_loader *l) {
   if (!l)
     return;
-  hd__supply_destroy(l->supply); /* before the feed that its workers read */
+  hd__batches_destroy(l->ahead); /* before the feed that its workers read */
   hd__feed_fini(&l->feed);
-  hd__data_close(l->data);
+  hd__dataset_close(l->data);
   hd__free(l->rows);
   hd__free(l->scratch);
   hd__free(l);
@@ -156,14 +157,14 @@ const hd_loader_shape *hd_loader_shape_of(const hd_loader *l) { return &l->shape
 static int64_t number_of(const hd_loader *l, int64_t batch) { return l->epoch * l->shape.batches + batch; }
 
 hd_status hd_loader_begin(hd_loader *l, hd_ctx *ctx, uint32_t epoch) {
-  if (l->supply)
-    HD_TRY(hd__ring_check_process(hd__supply_ring(l->supply), ctx));
-  if (l->supply && l->next > 0)
-    hd__supply_done(l->supply, number_of(l, l->next - 1));
+  if (l->ahead)
+    HD_TRY(hd__ring_check_process(hd__batches_ring(l->ahead), ctx));
+  if (l->ahead && l->next > 0)
+    hd__batches_done(l->ahead, number_of(l, l->next - 1));
   l->epoch = epoch;
   l->next = 0;
-  if (l->supply)
-    hd__supply_seek(l->supply, number_of(l, 0), INT64_MAX);
+  if (l->ahead)
+    hd__batches_seek(l->ahead, number_of(l, 0), INT64_MAX);
   else
     hd__feed_shuffle(&l->feed, l->seed, epoch);
   return HD_OK;
@@ -189,16 +190,16 @@ hd_status hd_loader_next(const hd_batch **out, hd_loader *l, hd_ctx *ctx) {
   *batch = (hd_batch){0};
   if (l->next == l->shape.batches)
     return HD_OK;
-  if (l->supply && l->next > 0)
-    hd__supply_done(l->supply, number_of(l, l->next - 1));
+  if (l->ahead && l->next > 0)
+    hd__batches_done(l->ahead, number_of(l, l->next - 1));
   const int64_t now = l->next++, first = now * l->batch, left = l->shape.samples - first;
   const int64_t rows = left < l->batch ? left : l->batch;
   const float *x = l->rows;
-  if (l->supply)
-    x = (const float *)hd__ring_take(hd__supply_ring(l->supply), number_of(l, now), 0, rows);
+  if (l->ahead)
+    x = (const float *)hd__ring_take(hd__batches_ring(l->ahead), number_of(l, now), 0, rows);
   if (!x)
-    return hd__ring_failure(hd__supply_ring(l->supply), ctx, number_of(l, now));
-  if (!l->supply)
+    return hd__ring_failure(hd__batches_ring(l->ahead), ctx, number_of(l, now));
+  if (!l->ahead)
     HD_TRY(read_rows(l, ctx, first, rows));
   const float *target = x + sample_elems(l);
   *batch = (hd_batch){.count = rows, .first = first, .stride = l->row_elems, .x = x};

@@ -21,14 +21,14 @@ static hd_status make_room(hd_target_scale *out, hd_ctx *ctx, int32_t count) {
 
 /* ---- Choosing ---- */
 
-static void measure(hd_target_scale *s, const hd_dataset *train) {
+static void measure(hd_target_scale *s, const hd_split *train) {
   for (int32_t k = 0; k < s->count; k++) {
     double sum = 0, square = 0;
     for (int64_t i = 0; i < train->count; i++)
-      sum += (double)hd__dataset_number(train, i, k);
+      sum += (double)hd__split_number(train, i, k);
     s->mean[k] = sum / (double)train->count;
     for (int64_t i = 0; i < train->count; i++) {
-      const double off = (double)hd__dataset_number(train, i, k) - s->mean[k];
+      const double off = (double)hd__split_number(train, i, k) - s->mean[k];
       square += off * off;
     }
     const double std = sqrt(square / (double)train->count);
@@ -37,10 +37,10 @@ static void measure(hd_target_scale *s, const hd_dataset *train) {
 }
 
 hd_status hd__target_scale_choose(hd_target_scale *out, hd_ctx *ctx, hd_config *config, const hd_network *network,
-                                  const hd_data *data) {
+                                  const hd_dataset *data) {
   const hd_settings *is = hd__settings(config);
   const bool numbers = hd__target_numbers(&network->target), asked = is->target_scale == HD_TARGET_SCALE_STANDARD;
-  const bool chosen = numbers && network->input_of_data && hd__data_normalize(data) == HD_NORMALIZE_COLUMN;
+  const bool chosen = numbers && network->input_of_data && data->normalize == HD_NORMALIZE_COLUMN;
   const bool scales = asked || (chosen && is->target_scale == HD_TARGET_SCALE_AUTO);
   if (asked && !numbers)
     return hd__fail(ctx, HD_E_USAGE,
@@ -55,7 +55,7 @@ hd_status hd__target_scale_choose(hd_target_scale *out, hd_ctx *ctx, hd_config *
   if (!scales)
     return HD_OK;
   HD_TRY(make_room(out, ctx, network->target.scores));
-  measure(out, hd__data_train(data));
+  measure(out, hd__dataset_train(data));
   return HD_OK;
 }
 

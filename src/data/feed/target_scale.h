@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-#include "data/formats/dataset.h"
+#include "data/dataset/dataset.h"
 #include "train/settings/config.h"
 #include "train/settings/model_source.h"
 
@@ -22,7 +22,7 @@ void hd__target_scale_fini(hd_target_scale *scale);
  * choice. By default it scales numbers that a model with `input: data` predicts from rows normalised by columns.
  * HD_E_USAGE if scaling was requested and there are no numbers to predict. */
 hd_status hd__target_scale_choose(hd_target_scale *out, hd_ctx *ctx, hd_config *config, const hd_network *network,
-                                  const hd_data *data);
+                                  const hd_dataset *data);
 
 float hd__target_scaled(const hd_target_scale *scale, int32_t output, float target);
 double hd__target_unscaled(const hd_target_scale *scale, int32_t output, double value);

@@ -5,7 +5,7 @@
  *
  * Images are 32x32, already in planes. The fine labels are used. A file has whole records, at least one; names are
  * read from batches.meta.txt or fine_label_names.txt, one line per class, if that file exists. */
-#include "data/formats/format.h"
+#include "data/formats/formats.h"
 
 #include "base/alloc.h"
 #include "platform/file.h"
@@ -49,7 +49,7 @@ static const layout *layout_of(const char *folder) {
 }
 
 /* Copies a file's records to samples `first` and up. */
-static hd_status take_records(hd_resident_samples *to, hd_ctx *ctx, const char *path, const layout *l,
+static hd_status take_records(hd_split_memory *to, hd_ctx *ctx, const char *path, const layout *l,
                               const hd_mapping *file, int64_t first) {
   const int record = l->labels + PIXELS;
   for (int64_t i = 0; i < (int64_t)file->length / record; i++) {
@@ -76,23 +76,23 @@ static hd_status map_records(hd_mapping *out, hd_ctx *ctx, const char *path, con
                   path, record, out->length);
 }
 
-static hd_status open_split(hd_opened *opened, hd_ctx *ctx, const char *folder, const layout *l, int split) {
+static hd_status open_split(hd_dataset *data, hd_ctx *ctx, const char *folder, const layout *l, int split) {
   HD_RELEASED(unmap) record_files files = {0};
   const char *const *name = split ? l->test : l->train;
   char path[HD_PATH_BYTES];
-  hd_dataset *out = &opened->split[split];
-  *out = (hd_dataset){
-      .channels = 3, .height = SIDE, .width = SIDE, .classes = l->classes, .class_names = opened->names.name};
+  hd_split *out = &data->split[split];
+  *out =
+      (hd_split){.channels = 3, .height = SIDE, .width = SIDE, .classes = l->classes, .class_names = data->names.name};
   for (int i = 0; name[i]; i++) {
     HD_TRY(hd__file_join(path, ctx, folder, name[i]));
     HD_TRY(map_records(&files.file[i], ctx, path, l));
     out->count += (int64_t)files.file[i].length / (l->labels + PIXELS);
   }
-  HD_TRY(hd__resident_make(&opened->resident[split], out, ctx, folder));
+  HD_TRY(hd__split_allocate(&data->memory[split], out, ctx, folder));
   int64_t first = 0;
   for (int i = 0; name[i]; i++) {
     HD_TRY(hd__file_join(path, ctx, folder, name[i]));
-    HD_TRY(take_records(&opened->resident[split], ctx, path, l, &files.file[i], first));
+    HD_TRY(take_records(&data->memory[split], ctx, path, l, &files.file[i], first));
     first += (int64_t)files.file[i].length / (l->labels + PIXELS);
   }
   return HD_OK;
@@ -100,7 +100,7 @@ static hd_status open_split(hd_opened *opened, hd_ctx *ctx, const char *folder, 
 
 static bool takes(hd_ctx *ctx, const char *path) { return layout_of(path) != NULL; }
 
-static hd_status open_folder(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
+static hd_status open_folder(hd_dataset *out, hd_ctx *ctx, const hd_dataset_request *request) {
   const char *folder = request->name;
   const layout *l = layout_of(folder);
   char path[HD_PATH_BYTES];
@@ -111,4 +111,7 @@ static hd_status open_folder(hd_opened *out, hd_ctx *ctx, const hd_data_request 
   return open_split(out, ctx, folder, l, 1);
 }
 
-const hd_format hd__format_cifar = {"a folder of CIFAR's binary files", takes, open_folder};
+const hd_format hd__format_cifar = {.name = "a folder of CIFAR's binary files",
+                                    .takes = takes,
+                                    .open = open_folder,
+                                    .folder = "of CIFAR's binary files"};

@@ -6,7 +6,7 @@
  * If a label is a text in some row, labels are classes, numbered in the order of their bytes; otherwise whole numbers
  * are classes, other numbers targets; a column called target holds numbers to predict if it has no text. A requested
  * loss decides whether whole numbers are classes. */
-#include "data/formats/format.h"
+#include "data/formats/formats.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -44,19 +44,19 @@ static bool is_inexact(const csv_set *set) {
 }
 
 /* of_arrays: for a run on arrays, whose numbers were floats. */
-static hd_status read_rows(hd_opened *out, hd_ctx *ctx, const csv_set *set, bool of_arrays) {
+static hd_status read_rows(hd_dataset *out, hd_ctx *ctx, const csv_set *set, bool of_arrays) {
   const bool inexact = is_inexact(set) && !of_arrays;
   for (int i = 0; i < set->files; i++) {
     const hd_csv_table *t = &set->table[i];
-    hd_resident_samples *to = &out->resident[i];
-    out->split[i] = (hd_dataset){.count = t->count,
-                                 .elem = HD_ELEM_F32,
-                                 .channels = 1,
-                                 .height = 1,
-                                 .width = out->features.count,
-                                 .flat = true,
-                                 .outputs = 1}; /* for now; labels need as much memory as targets */
-    HD_TRY(hd__resident_make(to, &out->split[i], ctx, t->path));
+    hd_split_memory *to = &out->memory[i];
+    out->split[i] = (hd_split){.count = t->count,
+                               .elem = HD_ELEM_F32,
+                               .channels = 1,
+                               .height = 1,
+                               .width = out->features.count,
+                               .flat = true,
+                               .outputs = 1}; /* for now; labels need as much memory as targets */
+    HD_TRY(hd__split_allocate(to, &out->split[i], ctx, t->path));
     if (inexact)
       HD_TRY(HD_NEW_RAW(to->numbers, t->count * out->features.count, ctx, "%s: out of memory for %lld rows", t->path,
                         (long long)t->count));
@@ -66,7 +66,7 @@ static hd_status read_rows(hd_opened *out, hd_ctx *ctx, const csv_set *set, bool
 }
 
 /* The statistics of a run on arrays, for columns in the order of the file. */
-static hd_status take_features(hd_opened *out, hd_ctx *ctx, const hd_features *of_run) {
+static hd_status take_features(hd_dataset *out, hd_ctx *ctx, const hd_features *of_run) {
   hd__features_fini(&out->features);
   return hd__features_copy(&out->features, ctx, of_run);
 }
@@ -133,22 +133,22 @@ static hd_status take_names(int32_t *out, hd_ctx *ctx, const hd_csv_table *t, co
 }
 
 /* Replaces the memory of targets by labels. */
-static hd_status make_labels(hd_resident_samples *to, hd_dataset *d, hd_ctx *ctx, const char *path) {
+static hd_status make_labels(hd_split_memory *to, hd_split *d, hd_ctx *ctx, const char *path) {
   hd__free(to->targets);
   to->targets = NULL;
   d->targets = NULL;
   d->outputs = 0;
-  return hd__resident_make(to, d, ctx, path);
+  return hd__split_allocate(to, d, ctx, path);
 }
 
-static hd_status take_texts(hd_opened *out, const csv_set *set, hd_ctx *ctx) {
-  hd_dataset *split = out->split;
+static hd_status take_texts(hd_dataset *out, const csv_set *set, hd_ctx *ctx) {
+  hd_split *split = out->split;
   HD_OWNED hd_csv_field *sorted = NULL;
   int64_t count = 0;
   HD_TRY(collect_names(&sorted, &count, &out->names, ctx, &set->table[0]));
   for (int i = 0; i < set->files; i++) {
-    HD_TRY(make_labels(&out->resident[i], &split[i], ctx, set->table[i].path));
-    HD_TRY(take_names(out->resident[i].labels, ctx, &set->table[i], sorted, count));
+    HD_TRY(make_labels(&out->memory[i], &split[i], ctx, set->table[i].path));
+    HD_TRY(take_names(out->memory[i].labels, ctx, &set->table[i], sorted, count));
     split[i].classes = (int)count;
     split[i].class_names = out->names.name;
   }
@@ -167,10 +167,10 @@ static hd_status take_class(int32_t *out, hd_ctx *ctx, const hd_csv_table *t, in
                   f->at);
 }
 
-static hd_status take_numbers(hd_opened *out, const csv_set *set, hd_ctx *ctx, bool classes) {
+static hd_status take_numbers(hd_dataset *out, const csv_set *set, hd_ctx *ctx, bool classes) {
   for (int i = 0; i < set->files; i++) {
     const hd_csv_table *t = &set->table[i];
-    hd_resident_samples *to = &out->resident[i];
+    hd_split_memory *to = &out->memory[i];
     if (classes)
       HD_TRY(make_labels(to, &out->split[i], ctx, t->path));
     for (int64_t row = 0; row < t->count; row++) {
@@ -230,7 +230,7 @@ static hd_status refuse_texts(const csv_set *set, hd_ctx *ctx) {
   return HD_OK;
 }
 
-static hd_status take_labels(hd_opened *out, const csv_set *set, hd_ctx *ctx, const hd_data_request *request) {
+static hd_status take_labels(hd_dataset *out, const csv_set *set, hd_ctx *ctx, const hd_dataset_request *request) {
   const hd_csv_table *t = &set->table[0];
   const bool named = request->classes.count > 0;
   if (request->of_run && !named && t->column[t->label].texts > 0)
@@ -261,7 +261,7 @@ static bool takes(hd_ctx *ctx, const char *path) {
 }
 
 /* Opens the files; the label of all but the first is the column with the first one's name. */
-static hd_status open_tables(csv_set *set, hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
+static hd_status open_tables(csv_set *set, hd_dataset *out, hd_ctx *ctx, const hd_dataset_request *request) {
   hd_csv_options options = request->table;
   options.label = options.label ? options.label : "";
   options.categories = options.categories > 0 ? options.categories : HD_CSV_CATEGORIES;
@@ -284,26 +284,26 @@ static hd_status open_tables(csv_set *set, hd_opened *out, hd_ctx *ctx, const hd
   return HD_OK;
 }
 
-static hd_status add_notes(hd_opened *out, hd_ctx *ctx, const hd_csv_table *t) {
+static hd_status add_notes(hd_dataset *out, hd_ctx *ctx, const hd_csv_table *t) {
   char note[HD_TABLE_NOTES][HD_TABLE_NOTE_BYTES] = {"", ""};
   hd__table_describe(note, t, &out->features);
   for (int i = 0; i < HD_TABLE_NOTES; i++)
     if (*note[i])
-      HD_TRY(hd__opened_note(out, ctx, "%s", note[i]));
+      HD_TRY(hd__dataset_note(out, ctx, "%s", note[i]));
   return HD_OK;
 }
 
 /* Notes a table beside the two of a folder that looks like a validation set. */
-static hd_status note_unused(hd_opened *out, hd_ctx *ctx, const char *path) {
+static hd_status note_unused(hd_dataset *out, hd_ctx *ctx, const char *path) {
   static const char *const names[] = {"val.csv", "valid.csv", "validation.csv", "dev.csv"};
   char table[HD_PATH_BYTES];
   for (size_t n = 0; n < sizeof names / sizeof *names; n++)
     if (snprintf(table, sizeof table, "%s/%s", path, names[n]) < HD_PATH_BYTES && hd__file_exists(table))
-      HD_TRY(hd__opened_note(out, ctx, "%s: not used: %s; --val-split holds out a part of train.csv", path, names[n]));
+      HD_TRY(hd__dataset_note(out, ctx, "%s: not used: %s; --val-split holds out a part of train.csv", path, names[n]));
   return HD_OK;
 }
 
-static hd_status open_path(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
+static hd_status open_path(hd_dataset *out, hd_ctx *ctx, const hd_dataset_request *request) {
   HD_RELEASED(release) csv_set set = {0};
   set.files = find_tables(set.path, request->name) ? 2 : 1;
   set.labels = request->table.labels;
@@ -317,10 +317,15 @@ static hd_status open_path(hd_opened *out, hd_ctx *ctx, const hd_data_request *r
   if (set.files == 2)
     HD_TRY(note_unused(out, ctx, request->name));
   if (set.files == 1)
-    HD_TRY(hd__resident_divide(out, ctx, request->name));
+    HD_TRY(hd__dataset_divide(out, ctx, request->name));
   return out->split[0].labels && !out->split[0].class_names
-             ? hd__resident_classes(out->split, ctx, request->name, request->ignored)
+             ? hd__dataset_count_classes(out->split, ctx, request->name, request->ignored)
              : HD_OK;
 }
 
-const hd_format hd__format_csv = {"a .csv file", takes, open_path};
+const hd_format hd__format_csv = {.name = "a .csv file",
+                                  .takes = takes,
+                                  .open = open_path,
+                                  .folder = "train.csv and test.csv",
+                                  .file = "a .csv",
+                                  .table = true};

@@ -11,9 +11,9 @@
 
 #include "base/alloc.h"
 #include "base/sized_struct.h"
-#include "data/formats/format.h"
-#include "data/loader/data_statistics.h"
-#include "data/loader/skipped_samples.h"
+#include "data/formats/formats.h"
+#include "data/split/split_statistics.h"
+#include "data/split/skipped_samples.h"
 
 enum { MOST_NAME = 32, MOST_OUTPUTS = 1 << 20 };
 
@@ -26,7 +26,7 @@ typedef struct known {
   int count;
 } known;
 
-/* One split of an opened set. */
+/* One split. */
 typedef struct custom_split {
   const hd_custom_data *data;
   void *user;
@@ -62,7 +62,7 @@ static const hd_custom_data *find(const hd_ctx *ctx, const char *name) {
 static bool is_name(const char *name) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
   return name && *name && strlen(name) <= MOST_NAME && strspn(name, letters) == strlen(name) &&
-         strcmp(name, "digits") && !hd__data_is_published(name);
+         strcmp(name, "digits") && !hd__dataset_is_published(name);
 }
 
 static bool within(int64_t value, int64_t least, int64_t most) { return value >= least && value <= most; }
@@ -122,7 +122,7 @@ static hd_status failed(hd_ctx *ctx, const hd_custom_data *d, int64_t index, con
                   (long long)index, *why ? why : "no reason was given");
 }
 
-static hd_status check_sample(hd_ctx *ctx, const hd_dataset *split, int64_t index, const hd_custom_sample *s) {
+static hd_status check_sample(hd_ctx *ctx, const hd_split *split, int64_t index, const hd_custom_sample *s) {
   const hd_custom_data *d = ((const custom_split *)split->self)->data;
   if (d->classes && !within(s->label, 0, d->classes - 1))
     return hd__fail(ctx, HD_E_FORMAT,
@@ -131,7 +131,7 @@ static hd_status check_sample(hd_ctx *ctx, const hd_dataset *split, int64_t inde
   bool finite = true;
   for (int32_t i = 0; i < d->outputs; i++)
     finite = finite && isfinite(s->targets[i]);
-  for (int64_t i = 0; s->floats && i < hd__dataset_elems(split); i++)
+  for (int64_t i = 0; s->floats && i < hd__split_elems(split); i++)
     finite = finite && isfinite(s->floats[i]);
   return finite
              ? HD_OK
@@ -155,7 +155,7 @@ static void store(const custom_split *custom, int64_t sample, int32_t label, con
     sched_yield();
 }
 
-static hd_status get(void *elems, int size[2], hd_ctx *ctx, const hd_dataset *split, int64_t sample) {
+static hd_status get(void *elems, int size[2], hd_ctx *ctx, const hd_split *split, int64_t sample) {
   const custom_split *custom = split->self;
   const hd_custom_data *d = custom->data;
   const int64_t index = custom->index ? custom->index[sample] : sample;
@@ -184,7 +184,7 @@ static hd_status list_part(custom_split *custom, hd_ctx *ctx, int64_t *count, co
   return HD_OK;
 }
 
-static hd_status describe(hd_dataset *out, hd_resident_samples *to, custom_split *custom, hd_ctx *ctx, int64_t count) {
+static hd_status describe(hd_split *out, hd_split_memory *to, custom_split *custom, hd_ctx *ctx, int64_t count) {
   const hd_custom_data *d = custom->data;
   to->labels = hd__malloc((size_t)count * sizeof *to->labels);
   if (d->outputs > 0)
@@ -195,18 +195,18 @@ static hd_status describe(hd_dataset *out, hd_resident_samples *to, custom_split
   custom->label = (atomic_int *)(void *)to->labels;
   for (int64_t i = 0; i < count; i++)
     atomic_init(&custom->label[i], NOT_READ);
-  *out = (hd_dataset){.count = count,
-                      .elem = d->dtype == HD_U8 ? HD_ELEM_U8 : HD_ELEM_F32,
-                      .channels = d->channels,
-                      .height = d->height,
-                      .width = d->width,
-                      .get = get,
-                      .self = custom,
-                      .labels = d->classes ? to->labels : NULL,
-                      .classes = d->classes,
-                      .class_names = d->class_names,
-                      .targets = to->targets,
-                      .outputs = d->outputs};
+  *out = (hd_split){.count = count,
+                    .elem = d->dtype == HD_U8 ? HD_ELEM_U8 : HD_ELEM_F32,
+                    .channels = d->channels,
+                    .height = d->height,
+                    .width = d->width,
+                    .get = get,
+                    .self = custom,
+                    .labels = d->classes ? to->labels : NULL,
+                    .classes = d->classes,
+                    .class_names = d->class_names,
+                    .targets = to->targets,
+                    .outputs = d->outputs};
   return HD_OK;
 }
 
@@ -235,9 +235,9 @@ static hd_status check_finite(hd_ctx *ctx, const char *name, int s, const float 
                            name, isnan(number[at]) ? "NaN" : "infinity", (long long)(at / each), split_name[s]);
 }
 
-static hd_status check_arrays(hd_ctx *ctx, const hd_custom_data *d, const hd_dataset *split, int s) {
-  const int64_t elems = hd__dataset_elems(split);
-  if (!hd__dataset_resident(split) || (d->classes ? !split->labels : !split->targets))
+static hd_status check_arrays(hd_ctx *ctx, const hd_custom_data *d, const hd_split *split, int s) {
+  const int64_t elems = hd__split_elems(split);
+  if (!hd__split_in_memory(split) || (d->classes ? !split->labels : !split->targets))
     return hd__fail(ctx, HD_E_USAGE,
                     "data set '%s': expected arrays of %s and %s for the %s, found one missing; add it", d->name,
                     d->dtype == HD_U8 ? "bytes" : "floats", d->classes ? "labels" : "targets", split_name[s]);
@@ -255,50 +255,28 @@ static hd_status check_arrays(hd_ctx *ctx, const hd_custom_data *d, const hd_dat
   return split->floats ? check_finite(ctx, d->name, s, split->floats, split->count * elems, elems) : HD_OK;
 }
 
-static hd_status take_arrays(hd_dataset *out, hd_ctx *ctx, const hd_custom_data *d, int s) {
+static hd_status take_arrays(hd_split *out, hd_ctx *ctx, const hd_custom_data *d, int s) {
   hd_custom_arrays a;
   HD_TRY(hd__struct_read(&a, ctx, s ? d->test : d->train, sizeof a, "hd_custom_arrays"));
-  *out = (hd_dataset){.count = a.count,
-                      .elem = d->dtype == HD_U8 ? HD_ELEM_U8 : HD_ELEM_F32,
-                      .channels = d->channels,
-                      .height = d->height,
-                      .width = d->width,
-                      .flat = d->channels == 1 && d->height == 1,
-                      .images = d->dtype == HD_U8 ? a.bytes : NULL,
-                      .floats = d->dtype == HD_U8 ? NULL : a.floats,
-                      .labels = d->classes ? a.labels : NULL,
-                      .classes = d->classes,
-                      .class_names = d->class_names,
-                      .targets = d->classes ? NULL : a.targets,
-                      .outputs = d->outputs};
+  *out = (hd_split){.count = a.count,
+                    .elem = d->dtype == HD_U8 ? HD_ELEM_U8 : HD_ELEM_F32,
+                    .channels = d->channels,
+                    .height = d->height,
+                    .width = d->width,
+                    .flat = d->channels == 1 && d->height == 1,
+                    .images = d->dtype == HD_U8 ? a.bytes : NULL,
+                    .floats = d->dtype == HD_U8 ? NULL : a.floats,
+                    .labels = d->classes ? a.labels : NULL,
+                    .classes = d->classes,
+                    .class_names = d->class_names,
+                    .targets = d->classes ? NULL : a.targets,
+                    .outputs = d->outputs};
   return check_arrays(ctx, d, out, s);
 }
 
-static void copy(void *to, const void *from, int64_t bytes) {
-  if (to)
-    memcpy(to, from, (size_t)bytes);
-}
-
-/* Divides a copy: the caller's arrays stay as they are. */
-static hd_status divide_arrays(hd_opened *out, hd_ctx *ctx, const char *name) {
-  hd_dataset *train = &out->split[0];
-  const hd_resident_samples *to = &out->resident[0];
-  const hd_dataset from = *train;
-  const int64_t elems = from.count * hd__dataset_elems(&from);
-  train->images = NULL;
-  train->floats = train->targets = NULL;
-  train->labels = NULL;
-  HD_TRY(hd__resident_make(&out->resident[0], train, ctx, name));
-  copy(to->images, from.images, elems);
-  copy(to->floats, from.floats, elems * (int64_t)sizeof(float));
-  copy(to->labels, from.labels, from.count * (int64_t)sizeof(int32_t));
-  copy(to->targets, from.targets, from.count * from.outputs * (int64_t)sizeof(float));
-  return hd__resident_divide(out, ctx, name);
-}
-
-static hd_status open_arrays(hd_opened *out, hd_ctx *ctx, const hd_custom_data *d) {
+static hd_status open_arrays(hd_dataset *out, hd_ctx *ctx, const hd_custom_data *d) {
   HD_TRY(take_arrays(&out->split[0], ctx, d, 0));
-  return d->test ? take_arrays(&out->split[1], ctx, d, 1) : divide_arrays(out, ctx, d->name);
+  return d->test ? take_arrays(&out->split[1], ctx, d, 1) : hd__dataset_divide(out, ctx, d->name);
 }
 
 static bool takes(hd_ctx *ctx, const char *name) { return find(ctx, name) != NULL; }
@@ -308,30 +286,30 @@ static hd_status pass_by(void *self, hd_ctx *ctx, int64_t sample, const void *el
 }
 
 /* Marks a fifth of the training set, which is read once for its labels. */
-static hd_status mark_fifth(uint8_t **marks, hd_opened *out, hd_ctx *ctx, const hd_custom_data *d, int64_t count,
+static hd_status mark_fifth(uint8_t **marks, hd_dataset *out, hd_ctx *ctx, const hd_custom_data *d, int64_t count,
                             bool skip) {
   custom_split all = {.data = d, .user = d->train};
-  hd_resident_samples read = {0};
-  hd_dataset split;
+  hd_split_memory read = {0};
+  hd_split split;
   hd_skips *skips = NULL;
   if (!d->classes || out->first_rules)
-    return hd__data_fifth(marks, out, ctx, d->name, count, NULL);
+    return hd__dataset_mark_test(marks, out, ctx, d->name, count, NULL);
   hd_status status = describe(&split, &read, &all, ctx, count);
-  HD_THEN(status, skip ? hd__skips_find(&skips, &split, ctx) : hd__walk(ctx, &split, pass_by, NULL));
-  HD_THEN(status, hd__data_fifth(marks, out, ctx, d->name, count, split.labels));
+  HD_THEN(status, skip ? hd__skips_find(&skips, &split, ctx) : hd__split_walk(ctx, &split, pass_by, NULL));
+  HD_THEN(status, hd__dataset_mark_test(marks, out, ctx, d->name, count, split.labels));
   hd__skips_destroy(skips);
   hd__free(read.labels);
   return status;
 }
 
-static hd_status open_data(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
+static hd_status open_data(hd_dataset *out, hd_ctx *ctx, const hd_dataset_request *request) {
   const hd_custom_data *d = find(ctx, request->name);
   int64_t count[2];
   HD_OWNED uint8_t *marks = NULL;
   void *self;
   if (!d->len)
     return open_arrays(out, ctx, d);
-  HD_TRY(hd__opened_hold(&self, out, ctx, sizeof(custom_set), release));
+  HD_TRY(hd__dataset_hold(&self, out, ctx, sizeof(custom_set), release));
   custom_set *set = self;
   const bool has_test = d->test && request->fold.of == 0;
   for (int s = 0; s < 2; s++)
@@ -345,11 +323,11 @@ static hd_status open_data(hd_opened *out, hd_ctx *ctx, const hd_data_request *r
   for (int s = 0; s < 2; s++) {
     if (marks)
       HD_TRY(list_part(&set->split[s], ctx, &count[s], marks, s));
-    HD_TRY(describe(&out->split[s], &out->resident[s], &set->split[s], ctx, count[s]));
+    HD_TRY(describe(&out->split[s], &out->memory[s], &set->split[s], ctx, count[s]));
   }
   if (!has_test)
-    hd__opened_share(out);
+    hd__dataset_share(out);
   return HD_OK;
 }
 
-const hd_format hd__format_custom = {"a custom data set", takes, open_data};
+const hd_format hd__format_custom = {.name = "a custom data set", .takes = takes, .open = open_data};

@@ -8,7 +8,7 @@
 #include <zlib.h>
 
 #include "base/alloc.h"
-#include "data/formats/format.h"
+#include "data/formats/formats.h"
 
 enum { TYPE_U8 = 8, TYPE_F32 = 13, MAX_BYTES_LOG2 = 36, LABELS = 0 /* for a rank: what hd__idx_read_labels takes */ };
 
@@ -247,7 +247,7 @@ static hd_status take_labels(int32_t **out, hd_ctx *ctx, const char *path, const
 }
 
 /* The largest label that is not the ignored one, -1 for none, and the first index of it. */
-static int32_t largest_label(int64_t *at, const hd_dataset *split, int ignored) {
+static int32_t largest_label(int64_t *at, const hd_split *split, int ignored) {
   int32_t most = -1;
   *at = 0;
   for (int64_t i = 0; i < split->count; i++)
@@ -257,7 +257,7 @@ static int32_t largest_label(int64_t *at, const hd_dataset *split, int ignored) 
 }
 
 /* The number of classes is that of the training labels. The test set may lack some of them and has no others. */
-static hd_status count_classes(hd_dataset split[2], hd_ctx *ctx, const char *test_labels, int ignored) {
+static hd_status count_classes(hd_split split[2], hd_ctx *ctx, const char *test_labels, int ignored) {
   int64_t at;
   const int32_t most = largest_label(&at, &split[0], ignored), found = largest_label(&at, &split[1], ignored);
   if (found > most)
@@ -324,13 +324,13 @@ static hd_status open_parts(idx_set *set, hd_ctx *ctx, const char *folder, char 
 }
 
 /* Opens one split from its two files. */
-static hd_status open_split(hd_opened *opened, const idx_set *set, hd_ctx *ctx, char path[HD_DATA_PARTS][HD_PATH_BYTES],
+static hd_status open_split(hd_dataset *data, const idx_set *set, hd_ctx *ctx, char path[HD_DATA_PARTS][HD_PATH_BYTES],
                             int split) {
   enum { MOST_OUTPUTS = 1 << 20 };
   const hd_idx *images = &set->file[2 * split], *labels = &set->file[2 * split + 1];
   const char *labels_path = path[2 * split + 1];
-  hd_resident_samples *resident = &opened->resident[split];
-  hd_dataset *out = &opened->split[split];
+  hd_split_memory *memory = &data->memory[split];
+  hd_split *out = &data->split[split];
   if (images->size[0] != labels->size[0])
     return hd__fail(ctx, HD_E_FORMAT,
                     "%s: expected %lld labels, one per image, found %lld; the files do not belong together",
@@ -338,27 +338,27 @@ static hd_status open_split(hd_opened *opened, const idx_set *set, hd_ctx *ctx, 
   if (images->size[1] > HD_DATA_MAX_SIDE || images->size[2] > HD_DATA_MAX_SIDE)
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected images of at most %d pixels per side, found %lldx%lld",
                     path[2 * split], HD_DATA_MAX_SIDE, (long long)images->size[1], (long long)images->size[2]);
-  *out = (hd_dataset){.images = images->bytes,
-                      .count = images->size[0],
-                      .channels = 1,
-                      .height = (int)images->size[1],
-                      .width = (int)images->size[2]};
+  *out = (hd_split){.images = images->bytes,
+                    .count = images->size[0],
+                    .channels = 1,
+                    .height = (int)images->size[1],
+                    .width = (int)images->size[2]};
   if (labels->elem_bytes == 1) {
-    HD_TRY(take_labels(&resident->labels, ctx, labels_path, labels));
-    out->labels = resident->labels;
+    HD_TRY(take_labels(&memory->labels, ctx, labels_path, labels));
+    out->labels = memory->labels;
     return HD_OK;
   }
   if (labels->rank == 2 && labels->size[1] > MOST_OUTPUTS)
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected at most %d targets per sample, found %lld", labels_path,
                     MOST_OUTPUTS, (long long)labels->size[1]);
-  HD_TRY(decode_targets(&resident->targets, ctx, labels_path, labels));
-  out->targets = resident->targets;
+  HD_TRY(decode_targets(&memory->targets, ctx, labels_path, labels));
+  out->targets = memory->targets;
   out->outputs = labels->rank == 2 ? (int)labels->size[1] : 1;
   return HD_OK;
 }
 
-static hd_status check_alike(const hd_dataset split[2], hd_ctx *ctx, char path[HD_DATA_PARTS][HD_PATH_BYTES]) {
-  const hd_dataset *a = &split[0], *b = &split[1];
+static hd_status check_alike(const hd_split split[2], hd_ctx *ctx, char path[HD_DATA_PARTS][HD_PATH_BYTES]) {
+  const hd_split *a = &split[0], *b = &split[1];
   if (a->height != b->height || a->width != b->width)
     return hd__fail(ctx, HD_E_FORMAT,
                     "%s: expected test images of %dx%d as in training, found %dx%d; the files do not belong together",
@@ -372,10 +372,10 @@ static hd_status check_alike(const hd_dataset split[2], hd_ctx *ctx, char path[H
       path[3], a->outputs, b->outputs);
 }
 
-static hd_status open_folder(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
+static hd_status open_folder(hd_dataset *out, hd_ctx *ctx, const hd_dataset_request *request) {
   const char *folder = request->name;
   void *set;
-  HD_TRY(hd__opened_hold(&set, out, ctx, sizeof(idx_set), release));
+  HD_TRY(hd__dataset_hold(&set, out, ctx, sizeof(idx_set), release));
   HD_OWNED char(*path)[HD_PATH_BYTES] = hd__malloc((size_t)HD_DATA_PARTS * sizeof *path);
   HD_TRY(HD_ALLOCATED(path, ctx, "%s: out of memory while opening", folder));
   HD_TRY(open_parts(set, ctx, folder, path));
@@ -393,4 +393,7 @@ static bool takes_folder(hd_ctx *ctx, const char *path) {
   return false;
 }
 
-const hd_format hd__format_idx = {"a folder of IDX files", takes_folder, open_folder};
+const hd_format hd__format_idx = {.name = "a folder of IDX files",
+                                  .takes = takes_folder,
+                                  .open = open_folder,
+                                  .folder = "of IDX files (train-images-idx3-ubyte, ...)"};

@@ -7,7 +7,7 @@
  * a dot are ignored; anything else in a class folder is a picture or an error. If all pictures are grey there is one
  * channel, else three. Headers are read when the set is opened, pictures on demand. A skipped header has the size
  * 0x0. With --cache disk the sizes of all pictures are kept too, in heads-KEY: later runs read no header. */
-#include "data/formats/format.h"
+#include "data/formats/formats.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -19,7 +19,7 @@
 #include "base/digest.h"
 #include "base/text_buffer.h"
 #include "data/images/image_file.h"
-#include "data/loader/cache_file.h"
+#include "data/split/cache_file.h"
 #include "platform/file.h"
 #include "platform/parallel_for.h"
 
@@ -48,7 +48,7 @@ typedef struct album {
 typedef struct folder_set {
   texts classes;
   album album[2];
-  int64_t held_out; /* the last pictures of the first album, a validation set */
+  int64_t validation; /* the last pictures of the first album, a validation set */
   char *mixed;
 } folder_set;
 
@@ -182,7 +182,7 @@ static hd_status add_split(album *to, texts *classes, hd_ctx *ctx, const char *p
 }
 
 /* Moves a fifth of the first album to the second. */
-static hd_status divide(album both[2], hd_opened *opened, hd_ctx *ctx, const char *path) {
+static hd_status divide(album both[2], hd_dataset *data, hd_ctx *ctx, const char *path) {
   const int64_t count = both[0].count;
   HD_OWNED uint8_t *marks = NULL;
   HD_OWNED int32_t *labels = hd__malloc((size_t)count * sizeof *labels);
@@ -190,7 +190,7 @@ static hd_status divide(album both[2], hd_opened *opened, hd_ctx *ctx, const cha
     return no_memory(ctx, path);
   for (int64_t i = 0; i < count; i++)
     labels[i] = both[0].photo[i].label;
-  HD_TRY(hd__data_fifth(&marks, opened, ctx, path, count, labels));
+  HD_TRY(hd__dataset_mark_test(&marks, data, ctx, path, count, labels));
   both[1].photo = hd__malloc((size_t)count * sizeof *both[1].photo);
   if (!both[1].photo)
     return no_memory(ctx, path);
@@ -296,7 +296,7 @@ static hd_status unknown(hd_ctx *ctx, const photo *p, hd_photo_rules rules) {
   return hd__fail(ctx, HD_E_FORMAT, "%s: the picture has changed during the run; start again", p->path);
 }
 
-static hd_status get(void *elems, int size[2], hd_ctx *ctx, const hd_dataset *split, int64_t sample) {
+static hd_status get(void *elems, int size[2], hd_ctx *ctx, const hd_split *split, int64_t sample) {
   const album *a = split->self;
   const photo *p = &a->photo[sample];
   HD_MAPPED file = {0};
@@ -337,7 +337,7 @@ static hd_status find_key(uint64_t *key, hd_ctx *ctx, const album *a, int albums
   return HD_OK;
 }
 
-static hd_status describe(hd_opened *out, folder_set *set, hd_ctx *ctx, const char *path) {
+static hd_status describe(hd_dataset *out, folder_set *set, hd_ctx *ctx, const char *path) {
   const photo *first = first_photo(set, NULL), *odd = first_photo(set, first);
   bool grey = true;
   if (odd)
@@ -347,17 +347,17 @@ static hd_status describe(hd_opened *out, folder_set *set, hd_ctx *ctx, const ch
     return no_memory(ctx, path);
   for (int s = 0; s < 2; s++) {
     album *a = &set->album[s];
-    hd_dataset *d = &out->split[s];
-    *d = (hd_dataset){.count = a->count,
-                      .held_out = s == 0 ? set->held_out : 0,
-                      .height = odd ? 0 : first->head.size[0],
-                      .width = odd ? 0 : first->head.size[1],
-                      .mixed = set->mixed,
-                      .get = get,
-                      .self = a,
-                      .classes = (int)set->classes.count,
-                      .class_names = (const char *const *)set->classes.text};
-    int32_t *labels = out->resident[s].labels = hd__malloc((size_t)(a->count + 1) * sizeof *labels);
+    hd_split *d = &out->split[s];
+    *d = (hd_split){.count = a->count,
+                    .validation = s == 0 ? set->validation : 0,
+                    .height = odd ? 0 : first->head.size[0],
+                    .width = odd ? 0 : first->head.size[1],
+                    .mixed = set->mixed,
+                    .get = get,
+                    .self = a,
+                    .classes = (int)set->classes.count,
+                    .class_names = (const char *const *)set->classes.text};
+    int32_t *labels = out->memory[s].labels = hd__malloc((size_t)(a->count + 1) * sizeof *labels);
     if (!labels)
       return no_memory(ctx, path);
     d->labels = labels;
@@ -387,7 +387,7 @@ static bool all_known(const album *a) {
 }
 
 /* The headers of both splits, from the cache on disk if it has them. */
-static hd_status find_heads(album both[2], hd_ctx *ctx, const hd_data_request *request, const char *path) {
+static hd_status find_heads(album both[2], hd_ctx *ctx, const hd_dataset_request *request, const char *path) {
   const size_t bytes = (size_t)(both[0].count + both[1].count) * sizeof(kept_head);
   const bool keeps = request->cache == HD_CACHE_DISK;
   HD_OWNED kept_head *kept = keeps ? hd__malloc(bytes) : NULL;
@@ -423,7 +423,7 @@ typedef struct other_folders {
 } other_folders;
 
 /* The first that is there is the test set, and a second one beside test/ the validation set. */
-static other_folders find_others(const char *path, const hd_data_request *request) {
+static other_folders find_others(const char *path, const hd_dataset_request *request) {
   static const char *const names[] = {"test", "val", "valid", "validation", "dev"};
   const size_t known = request->first_rules ? 3 : sizeof names / sizeof *names;
   char inside[HD_PATH_BYTES];
@@ -440,7 +440,7 @@ static other_folders find_others(const char *path, const hd_data_request *reques
 }
 
 /* Notes the folders beside train/ that are not used. */
-static hd_status note_unused(hd_opened *out, hd_ctx *ctx, const char *path, const other_folders *used) {
+static hd_status note_unused(hd_dataset *out, hd_ctx *ctx, const char *path, const other_folders *used) {
   const char *test = used->test, *validation = used->validation;
   TEXTS found = {0};
   char unused[256] = "";
@@ -455,7 +455,7 @@ static hd_status note_unused(hd_opened *out, hd_ctx *ctx, const char *path, cons
   char part[48] = "a fifth of train";
   if (out->fold.of > 0)
     snprintf(part, sizeof part, "part %d of %d of train", out->fold.number, out->fold.of);
-  return hd__opened_note(out, ctx, "%s: not used: %s; the test set is %s/", path, unused, test ? test : part);
+  return hd__dataset_note(out, ctx, "%s: not used: %s; the test set is %s/", path, unused, test ? test : part);
 }
 
 /* Whether the folder contains a folder. */
@@ -469,7 +469,7 @@ static bool takes(hd_ctx *ctx, const char *path) {
 }
 
 /* The pictures of both splits. */
-static hd_status list_pictures(hd_opened *out, folder_set *set, hd_ctx *ctx, const hd_data_request *request) {
+static hd_status list_pictures(hd_dataset *out, folder_set *set, hd_ctx *ctx, const hd_dataset_request *request) {
   char train[HD_PATH_BYTES], other[HD_PATH_BYTES];
   const char *path = request->name;
   if (!find_folder(train, path, "train")) {
@@ -485,33 +485,33 @@ static hd_status list_pictures(hd_opened *out, folder_set *set, hd_ctx *ctx, con
     const int64_t trained = set->album[0].count;
     HD_TRY(hd__file_join(other, ctx, path, use.validation));
     HD_TRY(add_split(&set->album[0], &set->classes, ctx, other, request->allow_empty));
-    set->held_out = set->album[0].count - trained;
-    if (set->held_out == 0)
+    set->validation = set->album[0].count - trained;
+    if (set->validation == 0)
       return hd__fail(ctx, HD_E_FORMAT, "%s: expected class folders with pictures, found none; add some, or remove it",
                       other);
     HD_TRY(
-        hd__opened_note(out, ctx, "%s: the validation set is %s/, the test set %s/", path, use.validation, use.test));
+        hd__dataset_note(out, ctx, "%s: the validation set is %s/, the test set %s/", path, use.validation, use.test));
   }
   HD_TRY(hd__file_join(other, ctx, path, use.test));
   return add_split(&set->album[1], &set->classes, ctx, other, request->allow_empty);
 }
 
 /* Transparent pictures are ordinary in drawings, and a mistake in photos. */
-static hd_status note_alpha(hd_opened *out, const folder_set *set, hd_ctx *ctx, const char *path) {
+static hd_status note_alpha(hd_dataset *out, const folder_set *set, hd_ctx *ctx, const char *path) {
   long long count = 0;
   for (int s = 0; s < 2; s++)
     for (int64_t i = 0; i < set->album[s].count; i++)
       count += set->album[s].photo[i].head.alpha;
   if (count == 0 || set->album[0].rules.ignore_alpha)
     return HD_OK;
-  return hd__opened_note(out, ctx, "%s: %lld picture%s may be transparent and %s laid on white", path, count,
-                         count == 1 ? "" : "s", count == 1 ? "is" : "are");
+  return hd__dataset_note(out, ctx, "%s: %lld picture%s may be transparent and %s laid on white", path, count,
+                          count == 1 ? "" : "s", count == 1 ? "is" : "are");
 }
 
-static hd_status open_folder(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
+static hd_status open_folder(hd_dataset *out, hd_ctx *ctx, const hd_dataset_request *request) {
   const char *path = request->name;
   void *self;
-  HD_TRY(hd__opened_hold(&self, out, ctx, sizeof(folder_set), release));
+  HD_TRY(hd__dataset_hold(&self, out, ctx, sizeof(folder_set), release));
   folder_set *set = self;
   for (int s = 0; s < 2; s++)
     set->album[s].rules = request->photos;
@@ -520,8 +520,12 @@ static hd_status open_folder(hd_opened *out, hd_ctx *ctx, const hd_data_request 
   HD_TRY(note_alpha(out, set, ctx, path));
   HD_TRY(describe(out, set, ctx, path));
   if (set->album[1].count == 0)
-    hd__opened_share(out);
+    hd__dataset_share(out);
   return HD_OK;
 }
 
-const hd_format hd__format_image_folder = {"a folder of class folders of pictures", takes, open_folder};
+const hd_format hd__format_image_folder = {.name = "a folder of class folders of pictures",
+                                           .takes = takes,
+                                           .open = open_folder,
+                                           .folder = "class folders of pictures",
+                                           .pictures = true};

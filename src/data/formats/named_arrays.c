@@ -15,7 +15,7 @@ static const char *const names[][PARTS] = {{"x_train", "y_train", "x_test", "y_t
                                            {"x", "y"}};
 
 typedef struct array_set {
-  hd_array_part part[PARTS];
+  hd_named_array part[PARTS];
 } array_set;
 
 static void release(void *self) {
@@ -27,28 +27,28 @@ static void release(void *self) {
 }
 
 /* The first set of names of which any exists; NULL if none. */
-static const char *const *names_of(const hd_array_source *source) {
+static const char *const *names_of(const hd_named_arrays *arrays) {
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     for (int k = 0; k < PARTS && names[i][k]; k++)
-      if (source->has(source->self, names[i][k]))
+      if (arrays->has(arrays->self, names[i][k]))
         return names[i];
   return NULL;
 }
 
-bool hd__arrays_there(const hd_array_source *source) { return names_of(source) != NULL; }
+bool hd__arrays_there(const hd_named_arrays *arrays) { return names_of(arrays) != NULL; }
 
 /* The dimensions of samples, channels, rows and columns in an array. */
-typedef struct view {
+typedef struct strides {
   int64_t stride[4];
-} view;
+} strides;
 
 /* Derives the samples' shape from the array's. */
-static hd_status see_samples(hd_dataset *out, view *v, hd_ctx *ctx, const hd_array_part *part) {
-  const hd_npy *a = &part->npy;
+static hd_status see_samples(hd_split *out, strides *v, hd_ctx *ctx, const hd_named_array *array) {
+  const hd_npy *a = &array->npy;
   int c = -1, h = -1, w = -1;
   if (a->rank == 0)
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected an array of samples, found a single number; save an array",
-                    part->name);
+                    array->name);
   if (a->rank == 2)
     w = 1;
   if (a->rank == 3)
@@ -70,19 +70,19 @@ static hd_status see_samples(hd_dataset *out, view *v, hd_ctx *ctx, const hd_arr
     return hd__fail(ctx, HD_E_FORMAT,
                     "%s: expected at least one sample of 1 to %d channels, first or last, and sides of 1 to %d, found "
                     "%lld of %lldx%lldx%lld; save it in another shape",
-                    part->name, HD_DATA_MAX_CHANNELS, HD_DATA_MAX_SIDE, (long long)size[0], (long long)size[1],
+                    array->name, HD_DATA_MAX_CHANNELS, HD_DATA_MAX_SIDE, (long long)size[0], (long long)size[1],
                     (long long)size[2], (long long)size[3]);
-  *out = (hd_dataset){.count = size[0],
-                      .elem = a->kind == 'u' && a->elem_bytes == 1 ? HD_ELEM_U8 : HD_ELEM_F32,
-                      .channels = (int)size[1],
-                      .height = (int)size[2],
-                      .width = (int)size[3],
-                      .flat = a->rank <= 2};
+  *out = (hd_split){.count = size[0],
+                    .elem = a->kind == 'u' && a->elem_bytes == 1 ? HD_ELEM_U8 : HD_ELEM_F32,
+                    .channels = (int)size[1],
+                    .height = (int)size[2],
+                    .width = (int)size[3],
+                    .flat = a->rank <= 2};
   return HD_OK;
 }
 
 /* Whether the array's memory can be used as samples. */
-static bool lies_as_samples(const hd_npy *a, const hd_dataset *d, const view *v) {
+static bool lies_as_samples(const hd_npy *a, const hd_split *d, const strides *v) {
   const int64_t plane = (int64_t)d->height * d->width, elems = plane * d->channels;
   const bool order = (d->count == 1 || v->stride[0] == elems) && (d->channels == 1 || v->stride[1] == plane) &&
                      (d->height == 1 || v->stride[2] == d->width) && (d->width == 1 || v->stride[3] == 1);
@@ -90,7 +90,7 @@ static bool lies_as_samples(const hd_npy *a, const hd_dataset *d, const view *v)
   return order && (d->elem == HD_ELEM_U8 || floats);
 }
 
-static void copy_samples(hd_resident_samples *to, const hd_npy *a, const hd_dataset *d, const view *v) {
+static void copy_samples(hd_split_memory *to, const hd_npy *a, const hd_split *d, const strides *v) {
   int64_t at = 0;
   for (int64_t n = 0; n < d->count; n++)
     for (int c = 0; c < d->channels; c++)
@@ -113,117 +113,116 @@ static hd_status check_finite(hd_ctx *ctx, const char *name, const float *number
 }
 
 /* Checks shapes first, so that memory is allocated once: samples, and classes or targets. */
-static hd_status see_labels(hd_dataset *d, hd_ctx *ctx, const hd_array_part *part, hd_labels labels) {
-  const hd_npy *a = &part->npy;
+static hd_status see_labels(hd_split *d, hd_ctx *ctx, const hd_named_array *array, hd_labels labels) {
+  const hd_npy *a = &array->npy;
   const int64_t outputs = a->rank == 2 ? a->size[1] : 1;
   if (a->rank < 1 || a->rank > 2 || outputs < 1 || outputs > MOST_OUTPUTS)
     return hd__fail(
         ctx, HD_E_FORMAT,
         "%s: expected labels of the shape (N), or up to %d targets per sample, found %d dimensions and %lld; "
         "save it in another shape",
-        part->name, MOST_OUTPUTS, a->rank, (long long)outputs);
+        array->name, MOST_OUTPUTS, a->rank, (long long)outputs);
   if (a->size[0] != d->count)
     return hd__fail(ctx, HD_E_FORMAT,
                     "%s: expected %lld labels, one per sample, found %lld; the arrays do not belong together",
-                    part->name, (long long)d->count, (long long)a->size[0]);
+                    array->name, (long long)d->count, (long long)a->size[0]);
   const bool classes = a->kind != 'f' && outputs == 1 && labels != HD_LABELS_NUMBERS;
   d->outputs = classes ? 0 : (int)outputs;
   return HD_OK;
 }
 
-static hd_status copy_labels(hd_resident_samples *to, hd_ctx *ctx, const hd_dataset *d, const hd_array_part *part) {
-  const hd_npy *a = &part->npy;
+static hd_status copy_labels(hd_split_memory *to, hd_ctx *ctx, const hd_split *d, const hd_named_array *array) {
+  const hd_npy *a = &array->npy;
   for (int64_t i = 0; i < d->count && d->outputs == 0; i++) {
     const int64_t label = hd__npy_int(a, i * a->stride[0]);
     if (label < 0 || label >= HD_DATA_MAX_CLASSES)
       return hd__fail(ctx, HD_E_FORMAT,
                       "%s: expected class labels from 0 to %d, found %lld at index %lld; number the classes from 0, "
                       "or save numbers to predict as floats",
-                      part->name, HD_DATA_MAX_CLASSES - 1, (long long)label, (long long)i);
+                      array->name, HD_DATA_MAX_CLASSES - 1, (long long)label, (long long)i);
     to->labels[i] = (int32_t)label;
   }
   for (int64_t i = 0; i < d->count * d->outputs; i++)
     to->targets[i] =
         hd__npy_float(a, i / d->outputs * a->stride[0] + i % d->outputs * (a->rank == 2 ? a->stride[1] : 0));
-  return d->outputs ? check_finite(ctx, part->name, to->targets, d->count * d->outputs, d->outputs) : HD_OK;
+  return d->outputs ? check_finite(ctx, array->name, to->targets, d->count * d->outputs, d->outputs) : HD_OK;
 }
 
 /* Their memory is a copy if `owned` is set or the array has another layout than samples. */
-static hd_status take_samples(hd_dataset *d, hd_resident_samples *to, hd_ctx *ctx, const hd_array_part *x,
-                              const view *v, bool owned) {
+static hd_status take_samples(hd_split *d, hd_split_memory *to, hd_ctx *ctx, const hd_named_array *x, const strides *v,
+                              bool owned) {
   const bool direct = !owned && lies_as_samples(&x->npy, d, v);
   if (direct && d->elem == HD_ELEM_U8)
     d->images = x->npy.bytes;
   else if (direct)
     d->floats = (const float *)(const void *)x->npy.bytes;
-  HD_TRY(hd__resident_make(to, d, ctx, x->name));
+  HD_TRY(hd__split_allocate(to, d, ctx, x->name));
   if (!direct)
     copy_samples(to, &x->npy, d, v);
-  return d->floats ? check_finite(ctx, x->name, d->floats, d->count * hd__dataset_elems(d), hd__dataset_elems(d))
-                   : HD_OK;
+  return d->floats ? check_finite(ctx, x->name, d->floats, d->count * hd__split_elems(d), hd__split_elems(d)) : HD_OK;
 }
 
-hd_status hd__array_samples_open(hd_array_samples *out, hd_ctx *ctx, const char *path) {
-  view v;
-  *out = (hd_array_samples){0};
-  snprintf(out->part.name, sizeof out->part.name, "%s", path);
-  HD_TRY(hd__file_map(&out->part.mapping, ctx, path));
-  HD_TRY(hd__npy_parse(&out->part.npy, ctx, path, out->part.mapping.bytes, out->part.mapping.length));
-  HD_TRY(see_samples(&out->samples, &v, ctx, &out->part));
-  HD_TRY(take_samples(&out->samples, &out->memory, ctx, &out->part, &v, false));
-  memset(out->memory.labels, 0, (size_t)out->samples.count * sizeof *out->memory.labels);
-  out->samples.classes = 1;
+hd_status hd__array_split_open(hd_array_split *out, hd_ctx *ctx, const char *path) {
+  strides v;
+  *out = (hd_array_split){0};
+  snprintf(out->array.name, sizeof out->array.name, "%s", path);
+  HD_TRY(hd__file_map(&out->array.mapping, ctx, path));
+  HD_TRY(hd__npy_parse(&out->array.npy, ctx, path, out->array.mapping.bytes, out->array.mapping.length));
+  HD_TRY(see_samples(&out->split, &v, ctx, &out->array));
+  HD_TRY(take_samples(&out->split, &out->memory, ctx, &out->array, &v, false));
+  memset(out->memory.labels, 0, (size_t)out->split.count * sizeof *out->memory.labels);
+  out->split.classes = 1;
   return HD_OK;
 }
 
-void hd__array_samples_fini(hd_array_samples *samples) {
-  hd__file_unmap(&samples->part.mapping);
-  hd__free(samples->memory.images);
-  hd__free(samples->memory.floats);
-  hd__free(samples->memory.labels);
-  *samples = (hd_array_samples){0};
+void hd__array_split_fini(hd_array_split *one) {
+  hd__file_unmap(&one->array.mapping);
+  hd__free(one->memory.images);
+  hd__free(one->memory.floats);
+  hd__free(one->memory.labels);
+  *one = (hd_array_split){0};
 }
 
 /* One split. */
-static hd_status take_split(hd_dataset *d, hd_resident_samples *to, hd_ctx *ctx, const hd_array_part *x,
-                            const hd_array_part *y, hd_labels labels, bool owned) {
-  view v;
+static hd_status take_split(hd_split *d, hd_split_memory *to, hd_ctx *ctx, const hd_named_array *x,
+                            const hd_named_array *y, hd_labels labels, bool owned) {
+  strides v;
   HD_TRY(see_samples(d, &v, ctx, x));
   HD_TRY(see_labels(d, ctx, y, labels));
   HD_TRY(take_samples(d, to, ctx, x, &v, owned));
   return copy_labels(to, ctx, d, y);
 }
 
-static hd_status read_parts(array_set *set, hd_ctx *ctx, const hd_array_source *source, const char *const *name) {
+static hd_status read_parts(array_set *set, hd_ctx *ctx, const hd_named_arrays *arrays, const char *const *name) {
   for (int i = 0; i < PARTS && name[i]; i++) {
-    if (!source->has(source->self, name[i]))
+    if (!arrays->has(arrays->self, name[i]))
       return hd__fail(ctx, HD_E_IO, "%s: expected an array %s next to the others, found none; save it too",
-                      source->path, name[i]);
-    HD_TRY(source->read(&set->part[i], ctx, source->self, name[i]));
+                      arrays->path, name[i]);
+    HD_TRY(arrays->read(&set->part[i], ctx, arrays->self, name[i]));
   }
   return HD_OK;
 }
 
-hd_status hd__arrays_open(hd_opened *out, hd_ctx *ctx, const hd_array_source *source,
-                          const hd_data_request *request) {
+hd_status hd__arrays_open(hd_dataset *out, hd_ctx *ctx, const hd_named_arrays *arrays,
+                          const hd_dataset_request *request) {
   const hd_labels labels = request->table.labels;
-  const char *const *name = names_of(source);
+  const char *const *name = names_of(arrays);
   void *self;
   if (!name)
     return hd__fail(ctx, HD_E_FORMAT,
                     "%s: expected arrays x_train, y_train, x_test and y_test, or images and labels, or x and y, found "
                     "none of these names; rename them",
-                    source->path);
-  HD_TRY(hd__opened_hold(&self, out, ctx, sizeof(array_set), release));
+                    arrays->path);
+  HD_TRY(hd__dataset_hold(&self, out, ctx, sizeof(array_set), release));
   array_set *set = self;
-  HD_TRY(read_parts(set, ctx, source, name));
+  HD_TRY(read_parts(set, ctx, arrays, name));
   const bool both = name[X_TEST] != NULL;
-  HD_TRY(take_split(&out->split[0], &out->resident[0], ctx, &set->part[X_TRAIN], &set->part[Y_TRAIN], labels, !both));
+  HD_TRY(take_split(&out->split[0], &out->memory[0], ctx, &set->part[X_TRAIN], &set->part[Y_TRAIN], labels, !both));
   if (both)
-    HD_TRY(take_split(&out->split[1], &out->resident[1], ctx, &set->part[X_TEST], &set->part[Y_TEST], labels, false));
+    HD_TRY(take_split(&out->split[1], &out->memory[1], ctx, &set->part[X_TEST], &set->part[Y_TEST], labels, false));
   else
-    HD_TRY(hd__resident_divide(out, ctx, source->path));
+    HD_TRY(hd__dataset_divide(out, ctx, arrays->path));
   if (out->split[0].outputs > 0 || out->split[1].outputs > 0)
     return HD_OK; /* dataset.c checks whether both have targets */
-  return hd__resident_classes(out->split, ctx, source->path, request->ignored);
+  return hd__dataset_count_classes(out->split, ctx, arrays->path, request->ignored);
 }

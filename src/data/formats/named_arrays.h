@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
-#include "data/formats/format.h"
+#include "data/dataset/format.h"
 #include "platform/file.h"
 
 /* NPY files, as numpy saves arrays: a header in text, and the elements.
@@ -48,34 +48,34 @@ int64_t hd__npy_int(const hd_npy *npy, int64_t elem);
 /* ---- Sets of arrays ---- */
 
 /* One array, and the owner of its bytes. */
-typedef struct hd_array_part {
+typedef struct hd_named_array {
   char name[HD_PATH_BYTES]; /* for messages: "set.npz: x_train" */
   hd_npy npy;
   hd_mapping mapping;
   uint8_t *copy;
-} hd_array_part;
+} hd_named_array;
 
-/* A source of arrays. */
-typedef struct hd_array_source {
+/* Arrays by name: a folder of files, an archive. */
+typedef struct hd_named_arrays {
   const char *path;
   void *self;
   bool (*has)(void *self, const char *name);
-  hd_status (*read)(hd_array_part *out, hd_ctx *ctx, void *self, const char *name);
-} hd_array_source;
+  hd_status (*read)(hd_named_array *out, hd_ctx *ctx, void *self, const char *name);
+} hd_named_arrays;
 
 /* Integers are classes, or numbers to predict if the request says so. */
-hd_status hd__arrays_open(hd_opened *out, hd_ctx *ctx, const hd_array_source *source,
-                          const hd_data_request *request);
+hd_status hd__arrays_open(hd_dataset *out, hd_ctx *ctx, const hd_named_arrays *arrays,
+                          const hd_dataset_request *request);
 
-/* The samples of one array, without labels; memory is released by hd__array_samples_fini, after a failure too. */
-typedef struct hd_array_samples {
-  hd_dataset samples;
-  hd_array_part part;
-  hd_resident_samples memory;
-} hd_array_samples;
+/* The samples of one array, without labels; memory is released by hd__array_split_fini, after a failure too. */
+typedef struct hd_array_split {
+  hd_split split;
+  hd_named_array array;
+  hd_split_memory memory;
+} hd_array_split;
 
-hd_status hd__array_samples_open(hd_array_samples *out, hd_ctx *ctx, const char *path);
-void hd__array_samples_fini(hd_array_samples *samples);
+hd_status hd__array_split_open(hd_array_split *out, hd_ctx *ctx, const char *path);
+void hd__array_split_fini(hd_array_split *one);
 
 /* Whether all arrays of a data set exist, under any of the names. */
-bool hd__arrays_there(const hd_array_source *source);
+bool hd__arrays_there(const hd_named_arrays *arrays);

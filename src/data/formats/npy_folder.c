@@ -1,4 +1,5 @@
 /* A folder of NPY files: x_train.npy and the others, as named_arrays.h names them. */
+#include "data/formats/formats.h"
 #include "data/formats/named_arrays.h"
 
 #include <stdio.h>
@@ -8,7 +9,7 @@ static bool has(void *folder, const char *name) {
   return snprintf(path, sizeof path, "%s/%s.npy", (const char *)folder, name) < HD_PATH_BYTES && hd__file_exists(path);
 }
 
-static hd_status read_file(hd_array_part *out, hd_ctx *ctx, void *folder, const char *name) {
+static hd_status read_file(hd_named_array *out, hd_ctx *ctx, void *folder, const char *name) {
   char file[32];
   snprintf(file, sizeof file, "%s.npy", name);
   HD_TRY(hd__file_join(out->name, ctx, folder, file));
@@ -16,24 +17,25 @@ static hd_status read_file(hd_array_part *out, hd_ctx *ctx, void *folder, const 
   return hd__npy_parse(&out->npy, ctx, out->name, out->mapping.bytes, out->mapping.length);
 }
 
-static hd_array_source source_of(const char *path) {
-  return (hd_array_source){.path = path, .self = (void *)(size_t)path, .has = has, .read = read_file};
+static hd_named_arrays arrays_of(const char *path) {
+  return (hd_named_arrays){.path = path, .self = (void *)(size_t)path, .has = has, .read = read_file};
 }
 
 /* Accepts a file of that name too, to report what is missing. */
 static bool takes(hd_ctx *ctx, const char *path) {
-  const hd_array_source source = source_of(path);
-  return hd__path_ends(path, ".npy") || hd__arrays_there(&source);
+  const hd_named_arrays arrays = arrays_of(path);
+  return hd__path_ends(path, ".npy") || hd__arrays_there(&arrays);
 }
 
-static hd_status open_folder(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
-  const hd_array_source source = source_of(request->name);
+static hd_status open_folder(hd_dataset *out, hd_ctx *ctx, const hd_dataset_request *request) {
+  const hd_named_arrays arrays = arrays_of(request->name);
   if (!hd__file_is_folder(request->name))
     return hd__fail(ctx, HD_E_IO,
                     "%s: expected a folder with x_train.npy, y_train.npy, x_test.npy and y_test.npy, or an .npz file, "
                     "found a single array without labels; give the folder",
                     request->name);
-  return hd__arrays_open(out, ctx, &source, request);
+  return hd__arrays_open(out, ctx, &arrays, request);
 }
 
-const hd_format hd__format_npy = {"a folder of NPY files", takes, open_folder};
+const hd_format hd__format_npy = {
+    .name = "a folder of NPY files", .takes = takes, .open = open_folder, .folder = "of NPY files (x_train.npy, ...)"};

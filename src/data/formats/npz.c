@@ -2,6 +2,7 @@
  *
  * A member is unpacked into exactly the size that its header declares, after a check against deflate's limit of 1032
  * bytes per packed byte. Checksums are verified by libzip at a member's end. */
+#include "data/formats/formats.h"
 #include "data/formats/named_arrays.h"
 
 #ifdef HD_HAVE_LIBZIP
@@ -46,7 +47,7 @@ static hd_status read_some(int64_t *got, zip_file_t *from, hd_ctx *ctx, const ch
 }
 
 /* Unpacks the header, and then the declared elements. */
-static hd_status unpack(hd_array_part *out, hd_ctx *ctx, zip_file_t *from, uint8_t *head, int64_t archive_bytes) {
+static hd_status unpack(hd_named_array *out, hd_ctx *ctx, zip_file_t *from, uint8_t *head, int64_t archive_bytes) {
   enum { MOST_PER_BYTE = 1040 };
   int64_t first, rest, more;
   size_t head_bytes;
@@ -69,7 +70,7 @@ static hd_status unpack(hd_array_part *out, hd_ctx *ctx, zip_file_t *from, uint8
   return HD_OK;
 }
 
-/* An archive may hold a name twice, and readers differ in which one they use. */
+/* An archive may hold a name twice, and programs differ in which one they use. */
 static hd_status check_single(archive *a, hd_ctx *ctx, const char *name, const char *member) {
   const zip_int64_t count = zip_get_num_entries(a->zip, 0);
   int found = 0;
@@ -83,7 +84,7 @@ static hd_status check_single(archive *a, hd_ctx *ctx, const char *name, const c
                         name, member, found);
 }
 
-static hd_status read_member(hd_array_part *out, hd_ctx *ctx, void *self, const char *name) {
+static hd_status read_member(hd_named_array *out, hd_ctx *ctx, void *self, const char *name) {
   archive *a = self;
   char member[32];
   snprintf(member, sizeof member, "%s.npy", name);
@@ -117,17 +118,17 @@ static hd_status open_archive(archive *a, hd_ctx *ctx) {
   return a->zip ? HD_OK : HD_E_FORMAT;
 }
 
-static hd_status open_file(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
+static hd_status open_file(hd_dataset *out, hd_ctx *ctx, const hd_dataset_request *request) {
   HD_RELEASED(close_archive) archive a = {.path = request->name};
-  const hd_array_source source = {.path = a.path, .self = &a, .has = has, .read = read_member};
+  const hd_named_arrays arrays = {.path = a.path, .self = &a, .has = has, .read = read_member};
   HD_TRY(hd__file_map(&a.file, ctx, a.path));
   HD_TRY(open_archive(&a, ctx));
-  return hd__arrays_open(out, ctx, &source, request);
+  return hd__arrays_open(out, ctx, &arrays, request);
 }
 
 #else
 
-static hd_status open_file(hd_opened *out, hd_ctx *ctx, const hd_data_request *request) {
+static hd_status open_file(hd_dataset *out, hd_ctx *ctx, const hd_dataset_request *request) {
   return hd__fail(ctx, HD_E_UNSUPPORTED,
                   "%s: expected a build with libzip for .npz files, found one without; install libzip-dev and build "
                   "again, or unpack it into a folder of .npy files",
@@ -138,4 +139,4 @@ static hd_status open_file(hd_opened *out, hd_ctx *ctx, const hd_data_request *r
 
 static bool takes(hd_ctx *ctx, const char *path) { return hd__path_ends(path, ".npz"); }
 
-const hd_format hd__format_npz = {"an .npz file", takes, open_file};
+const hd_format hd__format_npz = {.name = "an .npz file", .takes = takes, .open = open_file, .file = "an .npz"};

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/embed.h"
-#include "data/loader/skipped_samples.h"
+#include "data/split/skipped_samples.h"
 #include "platform/file.h"
 
 static const hd_color background = {24, 26, 31};
@@ -98,8 +98,8 @@ hd_status hd__canvas_write(const hd_canvas *canvas, hd_ctx *ctx, const char *pat
 
 /* ---- Samples in squares ---- */
 
-hd_status hd__thumbnails_init(hd_thumbnails *out, hd_ctx *ctx, const hd_dataset *split) {
-  *out = (hd_thumbnails){.split = split, .elems = hd__malloc_aligned((size_t)hd__dataset_most_bytes(split))};
+hd_status hd__thumbnails_init(hd_thumbnails *out, hd_ctx *ctx, const hd_split *split) {
+  *out = (hd_thumbnails){.split = split, .elems = hd__malloc_aligned((size_t)hd__split_most_bytes(split))};
   return HD_ALLOCATED(out->elems, ctx, "out of memory for a picture of samples");
 }
 
@@ -136,7 +136,7 @@ typedef struct frame {
 
 /* Pictures keep their proportions, small ones are enlarged by whole factors. Rows of numbers are drawn as stripes,
  * or as a small picture if their count fits one. */
-static frame frame_of(const hd_dataset *split, const int size[2], int most) {
+static frame frame_of(const hd_split *split, const int size[2], int most) {
   enum { LEAST_SIDE = 8 };
   frame f = {.height = size[0], .width = size[1]};
   int side = 1;

@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
-#include "data/loader/dataset_split.h"
+#include "data/split/split.h"
 
 typedef struct hd_color {
   uint8_t r, g, b;
@@ -40,13 +40,13 @@ hd_status hd__canvas_write(const hd_canvas *canvas, hd_ctx *ctx, const char *pat
 /* Samples of a split as small pictures on a canvas: grey, or in the colours of their first three channels. */
 
 typedef struct hd_thumbnails {
-  const hd_dataset *split;
+  const hd_split *split;
   void *elems;     /* of one sample */
   float low, high; /* of floats: the values of black and white */
   bool fitted;
 } hd_thumbnails;
 
-hd_status hd__thumbnails_init(hd_thumbnails *out, hd_ctx *ctx, const hd_dataset *split);
+hd_status hd__thumbnails_init(hd_thumbnails *out, hd_ctx *ctx, const hd_split *split);
 void hd__thumbnails_fini(hd_thumbnails *thumbnails); /* one of zeros allowed */
 
 /* Extends the range of floats to include a sample's. Required before a sample is drawn. */

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "data/images/canvas.h"
-#include "data/loader/skipped_samples.h"
+#include "data/split/skipped_samples.h"
 
 enum {
   COLUMNS = 12,
@@ -30,7 +30,7 @@ typedef struct shown {
 } shown;
 
 typedef struct contact {
-  const hd_dataset *split;
+  const hd_split *split;
   shown *rows;
   int count;
   hd_thumbnails thumbnails;
@@ -57,7 +57,7 @@ static int column_of(int64_t seen, int64_t all) {
 
 /* Rows of classes. */
 static hd_status choose_by_class(contact *s, hd_ctx *ctx) {
-  const hd_dataset *d = s->split;
+  const hd_split *d = s->split;
   HD_OWNED int64_t *all = hd__calloc(2 * (size_t)d->classes, sizeof *all);
   HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for a contact sheet"));
   int64_t *seen = all + d->classes;
@@ -94,7 +94,7 @@ static int by_target(const void *a, const void *b) {
 
 /* Rows of targets. */
 static hd_status choose_by_target(contact *s, hd_ctx *ctx) {
-  const hd_dataset *d = s->split;
+  const hd_split *d = s->split;
   HD_OWNED place *at = hd__malloc((size_t)d->count * sizeof *at);
   int64_t all = 0, room = (int64_t)s->count * COLUMNS;
   HD_TRY(HD_ALLOCATED(at, ctx, "out of memory for a contact sheet"));
@@ -145,7 +145,7 @@ static void contact_fini(contact *s) {
   hd__thumbnails_fini(&s->thumbnails);
 }
 
-hd_status hd__contact_sheet(hd_ctx *ctx, const char *path, const char *title, const hd_dataset *split) {
+hd_status hd__contact_sheet(hd_ctx *ctx, const char *path, const char *title, const hd_split *split) {
   HD_RELEASED(contact_fini) contact s = {.split = split};
   HD_RELEASED(hd__canvas_fini) hd_canvas on = {0};
   s.count = !split->labels ? TARGET_ROWS : split->classes < MOST_ROWS ? split->classes : MOST_ROWS;
@@ -185,7 +185,7 @@ static hd_status draw_cell(hd_canvas *s, int index, const hd_mistake *m, const h
 }
 
 hd_status hd__picture_mistakes(hd_ctx *ctx, const char *path, const hd_mistake *mistake, int count, int64_t wrong,
-                               int64_t total, const hd_dataset *split) {
+                               int64_t total, const hd_split *split) {
   const int rows = (count + ACROSS - 1) / ACROSS;
   HD_RELEASED(hd__thumbnails_fini) hd_thumbnails images = {0};
   HD_RELEASED(hd__canvas_fini) hd_canvas s = {0};

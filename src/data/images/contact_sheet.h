@@ -6,10 +6,10 @@
 
 #include <stdint.h>
 
-#include "data/loader/dataset_split.h"
+#include "data/split/split.h"
 
 /* Written atomically. Skipped samples are left out. */
-hd_status hd__contact_sheet(hd_ctx *ctx, const char *path, const char *title, const hd_dataset *split);
+hd_status hd__contact_sheet(hd_ctx *ctx, const char *path, const char *title, const hd_split *split);
 
 /* ---- Sheets of misclassified samples, as PNG ---- */
 
@@ -22,4 +22,4 @@ typedef struct hd_mistake {
 /* Draws a sheet: a title "WRONG of TOTAL wrong: the most confident", and each image fitted into a square with its
  * label, guess and confidence below. Written atomically. */
 hd_status hd__picture_mistakes(hd_ctx *ctx, const char *path, const hd_mistake *mistake, int count, int64_t wrong,
-                               int64_t total, const hd_dataset *split);
+                               int64_t total, const hd_split *split);

@@ -40,7 +40,6 @@ typedef struct failure {
 
 struct hd_ring {
   hd_ring_settings is;
-  hd_ring_source source;
   int64_t block_rows;
   int32_t blocks; /* of a batch */
   hd_segment memory;
@@ -127,8 +126,8 @@ static void *work(void *arg) {
       r->failed[batch % r->is.batches].block = -1;
     pthread_mutex_unlock(&r->lock);
     const int64_t first = block * r->block_rows, left = r->is.rows - first;
-    const hd_status status = r->source.fill(r->source.self, w->ctx, w->scratch, batch, first,
-                                            left < r->block_rows ? left : r->block_rows, row_at(r, batch, first));
+    const hd_status status = r->is.fill(r->is.self, w->ctx, w->scratch, batch, first,
+                                        left < r->block_rows ? left : r->block_rows, row_at(r, batch, first));
     pthread_mutex_lock(&r->lock);
     if (status != HD_OK)
       note_failure(r, batch, block, status, w->ctx->message);
@@ -295,11 +294,10 @@ static hd_status take_memory(hd_ring *r, hd_ctx *ctx) {
   return HD_OK;
 }
 
-hd_status hd__ring_create(hd_ring **out, hd_ctx *ctx, const hd_ring_settings *settings, const hd_ring_source *source) {
+hd_status hd__ring_create(hd_ring **out, hd_ctx *ctx, const hd_ring_settings *settings) {
   hd_ring *r = *out = hd__calloc(1, sizeof *r);
   HD_TRY(HD_ALLOCATED(r, ctx, "out of memory for the loader's ring"));
   r->is = *settings;
-  r->source = *source;
   r->block_rows = (settings->rows + BLOCKS - 1) / BLOCKS;
   r->blocks = (int32_t)((settings->rows + r->block_rows - 1) / r->block_rows);
   pthread_mutex_init(&r->lock, NULL);

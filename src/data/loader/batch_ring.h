@@ -6,7 +6,7 @@
  *
  *     slot 0: | block 0 | block 1 | ... | slot 1: | block 0 | ...
  *
- * Which worker fills a block depends on timing. Its content does not: it is the source's function of batch and row.
+ * Which worker fills a block depends on timing. Its content does not: `fill` is a function of batch and row.
  *
  * Claiming takes the ring's lock. Taking a complete block, and releasing a batch while all workers are busy, takes
  * no lock. The ring is independent of samples and files. */
@@ -20,14 +20,6 @@
 
 typedef struct hd_ring hd_ring;
 
-typedef struct hd_ring_source {
-  void *self;
-  /* Called by any worker, with a scratch of scratch_bytes: writes rows [first, first + rows) of batch `batch` to
-   * `to`. Does not write rows past the batch's end. A failure is returned when the block is taken; the ring
-   * continues. */
-  hd_status (*fill)(void *self, hd_ctx *ctx, void *scratch, int64_t batch, int64_t first, int64_t rows, char *to);
-} hd_ring_source;
-
 typedef struct hd_ring_settings {
   int32_t workers;         /* at least 1 */
   int32_t batches;         /* slots */
@@ -35,10 +27,16 @@ typedef struct hd_ring_settings {
   int64_t scratch_bytes;   /* of each worker */
   bool pin;                /* lock the ring in memory, if the system permits */
   const hd_binding *place; /* of each worker; NULL: unbound */
+
+  /* Called by any worker, with a scratch of scratch_bytes: writes rows [first, first + rows) of batch `batch` to
+   * `to`. Does not write rows past the batch's end. A failure is returned when the block is taken; the ring
+   * continues. */
+  hd_status (*fill)(void *self, hd_ctx *ctx, void *scratch, int64_t batch, int64_t first, int64_t rows, char *to);
+  void *self; /* must outlive the ring */
 } hd_ring_settings;
 
-/* Starts the workers, which wait for hd__ring_seek. The source must outlive the ring. */
-hd_status hd__ring_create(hd_ring **out, hd_ctx *ctx, const hd_ring_settings *settings, const hd_ring_source *source);
+/* Starts the workers, which wait for hd__ring_seek. */
+hd_status hd__ring_create(hd_ring **out, hd_ctx *ctx, const hd_ring_settings *settings);
 
 /* Ends the workers, each after its current block. NULL is allowed. */
 void hd__ring_destroy(hd_ring *ring);

@@ -43,11 +43,11 @@ static void apply_scaling(const hd_transform_step *step, hd_transform_run *run) 
   float *to = hd__run_buffer(run);
   for (int32_t c = 0; c < from->channels; c++) {
     if (from->bytes)
-      run->kernels->gather_u8(to + c * from->plane, hd__image_byte(from, c, 0, 0), from->plane, 1, &step->by[c],
-                              &step->shift[c]);
+      run->kernels->gather_u8(to + c * from->plane, hd__image_byte(from, c, 0, 0), from->plane, 1,
+                              &step->is.scaling.by[c], &step->is.scaling.shift[c]);
     else
-      run->kernels->gather_f32(to + c * from->plane, hd__image_float(from, c, 0, 0), from->plane, 1, &step->by[c],
-                               &step->shift[c]);
+      run->kernels->gather_f32(to + c * from->plane, hd__image_float(from, c, 0, 0), from->plane, 1,
+                               &step->is.scaling.by[c], &step->is.scaling.shift[c]);
   }
   hd__run_dense(run, to, false, from->height, from->width);
 }
@@ -61,7 +61,7 @@ static hd_status insert_scaling(hd_pipeline *p, const hd_transform_step *before,
         before->row->name);
   hd_transform_step *step = &p->step[p->steps++];
   *step = (hd_transform_step){.row = &scaling, .in = fit->shape};
-  scale_to_fma(step->by, step->shift, fit);
+  scale_to_fma(step->is.scaling.by, step->is.scaling.shift, fit);
   keep_nothing(fit);
   fit->shape.bytes = false;
   return HD_OK;
@@ -76,12 +76,13 @@ static size_t plane_bytes(const hd_image_shape *shape) {
 static hd_status fit_step(hd_pipeline *p, hd_transform_step *step, hd_transform_fit *fit) {
   const bool any_size = fit->shape.height == 0;
   const hd_transform_touch touch = step->row->touch;
-  bool fills = step->padding[0] || step->padding[1] || any_size;
+  const struct hd_crop_step *crop = &step->is.crop; /* of those that crop */
   if (any_size && touch == HD_TOUCH_COMPUTES)
     return hd__yaml_fail(fit->ctx, step->where,
                          "expected a resize or a crop before %s for images of any size, found none; put one first",
                          step->row->name);
-  if (fit->scale.given && (touch >= HD_TOUCH_COMPUTES || (touch == HD_TOUCH_CROPS && fills)))
+  if (fit->scale.given &&
+      (touch >= HD_TOUCH_COMPUTES || (touch == HD_TOUCH_CROPS && (crop->padding[0] || crop->padding[1] || any_size))))
     HD_TRY(insert_scaling(p, step, fit));
   step->in = fit->shape;
   hd_status status = step->row->fit ? step->row->fit(step, fit) : HD_OK;

@@ -27,15 +27,16 @@ static const char *const places[] = {"inside", "anywhere", NULL};
 #define WORD(key, field, list, value) PARAM(key, field, WORD, .words = list, .without = {.low = value})
 #define OTHER(key) PARAM(key, where, OTHER, .words = NULL) /* for the kind's `check` to read */
 
-#define SIZE SIDES("size", size, 1, 65535)
-#define PADDING SIDES("padding", padding, 0, 4096)
-#define BORDER(value) WORD("padding_mode", border, borders, HD_BORDER_##value)
-#define FILL NUMBER("fill", fill, 0, -1e6, 1e6)
-#define INTERPOLATION WORD("interpolation", nearest, interpolations, 0)
-#define ANTIALIAS PARAM("antialias", antialias, FLAG, .without = {.low = true})
-#define DEGREES RANGE("degrees", degrees, 0, 0, 0, -360, 360)
+/* Of a transform whose parameters are is.`of`. */
+#define SIZE(of) SIDES("size", is.of.size, 1, 65535)
+#define PADDING(key) SIDES(key, is.crop.padding, 0, 4096)
+#define BORDER(value) WORD("padding_mode", is.crop.border, borders, HD_BORDER_##value)
+#define FILL(of) NUMBER("fill", is.of.fill, 0, -1e6, 1e6)
+#define INTERPOLATION(of) WORD("interpolation", is.of.nearest, interpolations, 0)
+#define ANTIALIAS PARAM("antialias", is.resize.antialias, FLAG, .without = {.low = true})
+#define DEGREES(of) RANGE("degrees", is.of.degrees, 0, 0, 0, -360, 360)
 #define CHANCE(value) NUMBER("p", p, value, 0, 1)
-#define FACTOR(key, field) RANGE(key, field, 1, 1, 1, 0, 100)
+#define FACTOR(name) RANGE(#name, is.colour_jitter.name, 1, 1, 1, 0, 100)
 
 /* A kind of transform: its names, whether the first parameter is required, what it does in evaluation, what it does to
  * pixels, its functions (NULL: nothing to do), its parameters. */
@@ -50,41 +51,45 @@ static const hd_transform table[] = {
     KIND("normalise", "normalize", 0, FIXED, SCALES, hd__check_normalise, hd__fit_normalise, NULL,
          OTHER("mean"), OTHER("std")),
     KIND("resize", NULL, 1, FIXED, RESIZES, hd__check_resize, hd__fit_resize, hd__apply_resize,
-         SIZE, INTERPOLATION, ANTIALIAS),
+         SIZE(resize), INTERPOLATION(resize), ANTIALIAS),
     KIND("pad", NULL, 1, FIXED, COMPUTES, hd__check_border, hd__fit_pad, hd__apply_pad,
-         PADDING, BORDER(CONSTANT), FILL),
+         PADDING("padding"), BORDER(CONSTANT), FILL(crop)),
     KIND("random_crop", NULL, 1, MIDDLE, CROPS, hd__check_border, hd__fit_crop, hd__apply_random_crop,
-         SIZE, PADDING, BORDER(CONSTANT), FILL),
+         SIZE(crop), PADDING("padding"), BORDER(CONSTANT), FILL(crop)),
     KIND("translate", NULL, 1, RANDOM, COMPUTES, hd__check_border, hd__fit_translate, hd__apply_random_crop,
-         SIDES("pixels", padding, 0, 4096), BORDER(REFLECT), FILL),
+         PADDING("pixels"), BORDER(REFLECT), FILL(crop)),
     KIND("random_resized_crop", NULL, 1, MIDDLE, RESIZES, hd__check_resize, hd__fit_resize,
          hd__apply_random_resized_crop,
-         SIZE, RANGE("scale", scale, 0.08, 1, 0, 1e-4, 1), RANGE("ratio", ratio, 3.0 / 4, 4.0 / 3, 1, 0.01, 100),
-         INTERPOLATION, ANTIALIAS),
+         SIZE(resize), RANGE("scale", is.resize.scale, 0.08, 1, 0, 1e-4, 1),
+         RANGE("ratio", is.resize.ratio, 3.0 / 4, 4.0 / 3, 1, 0.01, 100),
+         INTERPOLATION(resize), ANTIALIAS),
     KIND("centre_crop", "center_crop", 1, FIXED, CROPS, hd__check_border, hd__fit_crop, hd__apply_centre_crop,
-         SIZE, BORDER(CONSTANT), FILL),
+         SIZE(crop), BORDER(CONSTANT), FILL(crop)),
     KIND("horizontal_flip", "random_horizontal_flip", 0, RANDOM, MOVES, NULL, NULL, hd__apply_horizontal_flip,
          CHANCE(0.5)),
     KIND("alternating_flip", NULL, 0, RANDOM, MOVES, NULL, NULL, hd__apply_alternating_flip, {0}),
-    KIND("vertical_flip", "random_vertical_flip", 0, RANDOM, MOVES, NULL, NULL, hd__apply_vertical_flip, CHANCE(0.5)),
-    KIND("rotation", "random_rotation", 1, RANDOM, COMPUTES, NULL, hd__fit_warp, hd__apply_rotation,
-         DEGREES, INTERPOLATION, FILL),
-    KIND("affine", "random_affine", 1, RANDOM, COMPUTES, hd__check_affine, hd__fit_warp, hd__apply_affine,
-         DEGREES, OTHER("translate"), RANGE("scale", scale, 1, 1, 1, 0.01, 100), OTHER("shear"), INTERPOLATION, FILL),
+    KIND("vertical_flip", "random_vertical_flip", 0, RANDOM, MOVES, NULL, NULL, hd__apply_vertical_flip,
+         CHANCE(0.5)),
+    KIND("rotation", "random_rotation", 1, RANDOM, COMPUTES, NULL, hd__fit_rotation, hd__apply_rotation,
+         DEGREES(rotation), INTERPOLATION(rotation.warp), FILL(rotation.warp)),
+    KIND("affine", "random_affine", 1, RANDOM, COMPUTES, hd__check_affine, hd__fit_affine, hd__apply_affine,
+         DEGREES(affine), OTHER("translate"), RANGE("scale", is.affine.scale, 1, 1, 1, 0.01, 100), OTHER("shear"),
+         INTERPOLATION(affine.warp), FILL(affine.warp)),
     KIND("elastic", "elastic_transform", 1, RANDOM, COMPUTES, hd__check_elastic, hd__fit_elastic, hd__apply_elastic,
-         NUMBER("alpha", alpha, 0, 0, 1e4), NUMBER("sigma", sigma, 5, 0, 64), INTERPOLATION, FILL),
+         NUMBER("alpha", is.elastic.alpha, 0, 0, 1e4), NUMBER("sigma", is.elastic.sigma, 5, 0, 64),
+         INTERPOLATION(elastic.warp), FILL(elastic.warp)),
     KIND("erase", "random_erasing", 0, RANDOM, COMPUTES, hd__check_erase, hd__fit_erase, hd__apply_erase,
-         CHANCE(0.5), RANGE("scale", scale, 0.02, 0.33, 0, 0, 1), RANGE("ratio", ratio, 0.3, 3.3, 1, 0.01, 100),
-         OTHER("value")),
-    KIND("cutout", NULL, 1, RANDOM, COMPUTES, hd__check_erase, hd__fit_cutout, hd__apply_cutout,
-         SIZE, CHANCE(1), WORD("place", anywhere, places, 0), OTHER("value")),
+         CHANCE(0.5), RANGE("scale", is.erase.scale, 0.02, 0.33, 0, 0, 1),
+         RANGE("ratio", is.erase.ratio, 0.3, 3.3, 1, 0.01, 100), OTHER("value")),
+    KIND("cutout", NULL, 1, RANDOM, COMPUTES, hd__check_cutout, hd__fit_cutout, hd__apply_cutout,
+         SIZE(cutout), CHANCE(1), WORD("place", is.cutout.anywhere, places, 0), OTHER("value")),
     KIND("colour_jitter", "color_jitter", 0, RANDOM, COMPUTES, NULL, hd__fit_colour_jitter, hd__apply_colour_jitter,
-         FACTOR("brightness", brightness), FACTOR("contrast", contrast), FACTOR("saturation", saturation),
-         RANGE("hue", hue, 0, 0, 0, -0.5, 0.5)),
+         FACTOR(brightness), FACTOR(contrast), FACTOR(saturation),
+         RANGE("hue", is.colour_jitter.hue, 0, 0, 0, -0.5, 0.5)),
     KIND("one_hot", NULL, 0, FIXED, NOTHING, NULL, hd__fit_one_hot, hd__apply_one_hot,
-         WHOLE("classes", classes, 1, 1 << 20), NUMBER("smoothing", fill, 0, 0, 1)),
+         WHOLE("classes", is.one_hot.classes, 1, 1 << 20), NUMBER("smoothing", is.one_hot.smoothing, 0, 0, 1)),
     KIND("mixup", "mix_up", 0, RANDOM, COMPUTES, NULL, hd__fit_mixup, hd__apply_mixup,
-         NUMBER("alpha", alpha, 1, 0.001, 1000), CHANCE(1)),
+         NUMBER("alpha", is.mixup.alpha, 1, 0.001, 1000), CHANCE(1)),
 };
 /* clang-format on */
 enum { ROWS = sizeof table / sizeof *table, MAX_LIST = 64 };
@@ -147,7 +152,7 @@ hd_status hd__transforms_check(hd_ctx *ctx, const hd_yaml_node *list) {
   return hd__yaml_fail(ctx, list, "expected at most %d transforms, found %d; leave some out", MAX_LIST, list->count);
 }
 
-void hd__step_free(hd_transform_step *step) { hd__free(step->weight); }
+void hd__step_free(hd_transform_step *step) { hd__free(step->memory); }
 
 /* ---- Writing ---- */
 

@@ -35,18 +35,18 @@ static void put_pixel(void *to, int64_t x, const hd_image *image, int32_t c, int
 
 /* Columns [left, left + width) of row y of the image. */
 static void window_row(void *to, const hd_image *image, int32_t c, int32_t y, int64_t left, int32_t width,
-                       const hd_transform_step *step) {
+                       const struct hd_crop_step *is) {
   const int64_t begin = left < 0 ? (-left < width ? -left : width) : 0;
   const int64_t inside = image->width - left, end = inside < begin ? begin : inside < width ? inside : width;
   const size_t elem = image->bytes ? 1 : sizeof(float);
-  if (step->border == HD_BORDER_CONSTANT) {
-    fill_row(to, 0, begin, image->bytes, step->fill);
-    fill_row(to, end, width, image->bytes, step->fill);
+  if (is->border == HD_BORDER_CONSTANT) {
+    fill_row(to, 0, begin, image->bytes, is->fill);
+    fill_row(to, end, width, image->bytes, is->fill);
   } else {
     for (int64_t x = 0; x < begin; x++)
-      put_pixel(to, x, image, c, y, bordered(left + x, image->width, step->border));
+      put_pixel(to, x, image, c, y, bordered(left + x, image->width, is->border));
     for (int64_t x = end; x < width; x++)
-      put_pixel(to, x, image, c, y, bordered(left + x, image->width, step->border));
+      put_pixel(to, x, image, c, y, bordered(left + x, image->width, is->border));
   }
   if (end <= begin)
     return;
@@ -61,7 +61,7 @@ static void window_row(void *to, const hd_image *image, int32_t c, int32_t y, in
 }
 
 /* Makes the image the height x width pixels from (top, left) on, which may lie outside. */
-static void take_window(hd_transform_run *run, const hd_transform_step *step, int64_t top, int64_t left, int32_t height,
+static void take_window(hd_transform_run *run, const struct hd_crop_step *is, int64_t top, int64_t left, int32_t height,
                         int32_t width) {
   hd_image *image = &run->image;
   if (top >= 0 && left >= 0 && top + height <= image->height && left + width <= image->width) {
@@ -75,11 +75,11 @@ static void take_window(hd_transform_run *run, const hd_transform_step *step, in
   for (int32_t c = 0; c < image->channels; c++)
     for (int32_t y = 0; y < height; y++) {
       char *row = to + ((size_t)c * (size_t)height + (size_t)y) * row_bytes;
-      const int32_t from = bordered(top + y, image->height, step->border);
+      const int32_t from = bordered(top + y, image->height, is->border);
       if (from < 0)
-        fill_row(row, 0, width, image->bytes, step->fill);
+        fill_row(row, 0, width, image->bytes, is->fill);
       else
-        window_row(row, image, c, from, left, width, step);
+        window_row(row, image, c, from, left, width, is);
     }
   hd__run_dense(run, to, image->bytes, height, width);
 }
@@ -87,47 +87,52 @@ static void take_window(hd_transform_run *run, const hd_transform_step *step, in
 /* ---- pad ---- */
 
 hd_status hd__check_border(hd_transform_step *step, hd_ctx *ctx) {
+  const struct hd_crop_step *is = &step->is.crop;
   const hd_yaml_node *fill = hd__step_param(step, "fill");
-  if (fill && step->border != HD_BORDER_CONSTANT)
+  if (fill && is->border != HD_BORDER_CONSTANT)
     return hd__yaml_fail(ctx, fill,
                          "expected 'fill' only with 'padding_mode: constant', found it with %s; leave it out",
-                         step->border == HD_BORDER_REFLECT ? "reflect" : "edge");
+                         is->border == HD_BORDER_REFLECT ? "reflect" : "edge");
   return HD_OK;
 }
 
 hd_status hd__fit_pad(hd_transform_step *step, hd_transform_fit *fit) {
-  fit->shape.height += 2 * step->padding[0];
-  fit->shape.width += 2 * step->padding[1];
-  return hd__fit_fill(step, fit, step->fill, "fill");
+  const struct hd_crop_step *is = &step->is.crop;
+  fit->shape.height += 2 * is->padding[0];
+  fit->shape.width += 2 * is->padding[1];
+  return hd__fit_fill(step, fit, is->fill, "fill");
 }
 
 void hd__apply_pad(const hd_transform_step *step, hd_transform_run *run) {
-  take_window(run, step, -step->padding[0], -step->padding[1], run->image.height + 2 * step->padding[0],
-              run->image.width + 2 * step->padding[1]);
+  const struct hd_crop_step *is = &step->is.crop;
+  take_window(run, is, -is->padding[0], -is->padding[1], run->image.height + 2 * is->padding[0],
+              run->image.width + 2 * is->padding[1]);
 }
 
 /* ---- Crops ---- */
 
 /* Images smaller than the crop are centred with a border around them. */
 hd_status hd__fit_crop(hd_transform_step *step, hd_transform_fit *fit) {
+  const struct hd_crop_step *is = &step->is.crop;
   const int32_t side[2] = {fit->shape.height, fit->shape.width};
   for (int i = 0; i < 2; i++)
-    if (side[0] > 0 && step->size[i] > side[i] + 2 * step->padding[i])
+    if (side[0] > 0 && is->size[i] > side[i] + 2 * is->padding[i])
       return hd__yaml_fail(
           fit->ctx, step->where,
           "expected a %s of at most %dx%d for images of %dx%d%s, found %dx%d; make it smaller, or pad before it",
-          step->row->name, side[0] + 2 * step->padding[0], side[1] + 2 * step->padding[1], side[0], side[1],
-          step->padding[0] || step->padding[1] ? " with their padding" : "", step->size[0], step->size[1]);
-  fit->shape.height = step->size[0];
-  fit->shape.width = step->size[1];
-  return hd__fit_fill(step, fit, step->fill, "fill");
+          step->row->name, side[0] + 2 * is->padding[0], side[1] + 2 * is->padding[1], side[0], side[1],
+          is->padding[0] || is->padding[1] ? " with their padding" : "", is->size[0], is->size[1]);
+  fit->shape.height = is->size[0];
+  fit->shape.width = is->size[1];
+  return hd__fit_fill(step, fit, is->fill, "fill");
 }
 
 static int64_t floor_half(int64_t n) { return n >= 0 ? n / 2 : -((1 - n) / 2); }
 
 void hd__apply_centre_crop(const hd_transform_step *step, hd_transform_run *run) {
-  take_window(run, step, floor_half((int64_t)run->image.height - step->size[0]),
-              floor_half((int64_t)run->image.width - step->size[1]), step->size[0], step->size[1]);
+  const struct hd_crop_step *is = &step->is.crop;
+  take_window(run, is, floor_half((int64_t)run->image.height - is->size[0]),
+              floor_half((int64_t)run->image.width - is->size[1]), is->size[0], is->size[1]);
 }
 
 /* A uniformly random place of `size` among `side` pixels with padding around them. */
@@ -137,21 +142,23 @@ static int64_t drawn_place(uint32_t word, int32_t side, int32_t padding, int32_t
 }
 
 void hd__apply_random_crop(const hd_transform_step *step, hd_transform_run *run) {
+  const struct hd_crop_step *is = &step->is.crop;
   uint32_t word[4];
   if (step->middle) {
     hd__apply_centre_crop(step, run);
     return;
   }
   hd__run_draw(word, run, step, 0);
-  take_window(run, step, drawn_place(word[0], run->image.height, step->padding[0], step->size[0]),
-              drawn_place(word[1], run->image.width, step->padding[1], step->size[1]), step->size[0], step->size[1]);
+  take_window(run, is, drawn_place(word[0], run->image.height, is->padding[0], is->size[0]),
+              drawn_place(word[1], run->image.width, is->padding[1], is->size[1]), is->size[0], is->size[1]);
 }
 
 /* A crop of the image's size from the padded image. */
 hd_status hd__fit_translate(hd_transform_step *step, hd_transform_fit *fit) {
-  step->size[0] = fit->shape.height;
-  step->size[1] = fit->shape.width;
-  return hd__fit_fill(step, fit, step->fill, "fill");
+  struct hd_crop_step *is = &step->is.crop;
+  is->size[0] = fit->shape.height;
+  is->size[1] = fit->shape.width;
+  return hd__fit_fill(step, fit, is->fill, "fill");
 }
 
 /* ---- Flips ---- */

@@ -123,14 +123,14 @@ static void resize_plane(float *out, const hd_transform_run *run, int32_t c, con
   }
 }
 
-static void resize_smooth(const hd_transform_step *step, hd_transform_run *run) {
-  const int32_t *size = step->size;
+static void resize_smooth(const struct hd_resize_step *is, hd_transform_run *run) {
+  const int32_t *size = is->size;
   const int64_t plane = (int64_t)size[0] * size[1], column = run->image.column;
   axis across, down;
   char *at = place_axis(&across, run->work, size[1]);
   float *rows = (float *)(void *)place_axis(&down, at, size[0]), *to = hd__run_buffer(run);
-  make_axis(&across, run->image.width, size[1], step->antialias);
-  make_axis(&down, run->image.height, size[0], step->antialias);
+  make_axis(&across, run->image.width, size[1], is->antialias);
+  make_axis(&down, run->image.height, size[0], is->antialias);
   for (int32_t i = 0; column != 1 && i < size[1]; i++) {
     across.left[i] *= (int32_t)column;
     across.right[i] *= across.area ? 1 : (int32_t)column;
@@ -144,9 +144,9 @@ static int32_t nearest(int32_t i, int32_t from, int32_t to) {
   return (int32_t)((2 * (int64_t)i + 1) * from / (2 * (int64_t)to));
 }
 
-static void resize_nearest(const hd_transform_step *step, hd_transform_run *run) {
+static void resize_nearest(const struct hd_resize_step *is, hd_transform_run *run) {
   const hd_image *from = &run->image;
-  const int32_t height = step->size[0], width = step->size[1];
+  const int32_t height = is->size[0], width = is->size[1];
   int32_t *across = run->work;
   void *to = hd__run_buffer(run);
   int64_t at = 0;
@@ -165,8 +165,9 @@ static void resize_nearest(const hd_transform_step *step, hd_transform_run *run)
 }
 
 hd_status hd__check_resize(hd_transform_step *step, hd_ctx *ctx) {
+  const struct hd_resize_step *is = &step->is.resize;
   const hd_yaml_node *antialias = hd__step_param(step, "antialias");
-  if (step->nearest && antialias && step->antialias)
+  if (is->nearest && antialias && is->antialias)
     return hd__yaml_fail(ctx, antialias,
                          "expected 'antialias: true' only with 'interpolation: bilinear', found it with nearest; "
                          "leave one out");
@@ -174,18 +175,19 @@ hd_status hd__check_resize(hd_transform_step *step, hd_ctx *ctx) {
 }
 
 hd_status hd__fit_resize(hd_transform_step *step, hd_transform_fit *fit) {
-  fit->shape.height = step->size[0];
-  fit->shape.width = step->size[1];
-  fit->shape.bytes = fit->shape.bytes && step->nearest;
-  hd__fit_work(fit, axis_bytes(step->size[0]) + axis_bytes(step->size[1]) + 2 * sizeof(float) * (size_t)step->size[1]);
+  const struct hd_resize_step *is = &step->is.resize;
+  fit->shape.height = is->size[0];
+  fit->shape.width = is->size[1];
+  fit->shape.bytes = fit->shape.bytes && is->nearest;
+  hd__fit_work(fit, axis_bytes(is->size[0]) + axis_bytes(is->size[1]) + 2 * sizeof(float) * (size_t)is->size[1]);
   return HD_OK;
 }
 
 void hd__apply_resize(const hd_transform_step *step, hd_transform_run *run) {
-  if (step->nearest)
-    resize_nearest(step, run);
+  if (step->is.resize.nearest)
+    resize_nearest(&step->is.resize, run);
   else
-    resize_smooth(step, run);
+    resize_smooth(&step->is.resize, run);
 }
 
 /* ---- random_resized_crop ---- */
@@ -196,23 +198,24 @@ static int32_t rounded_side(double side, int32_t most) {
 }
 
 /* The largest centred rectangle with an allowed ratio. */
-static hd_rectangle middle_box(const hd_transform_step *step, const hd_image *image) {
+static hd_rectangle middle_box(hd_range allowed, const hd_image *image) {
   const double ratio = (double)image->width / image->height;
   hd_rectangle b = {.height = image->height, .width = image->width};
-  if (ratio < step->ratio.low)
-    b.height = rounded_side(image->width / step->ratio.low, image->height);
-  else if (ratio > step->ratio.high)
-    b.width = rounded_side(image->height * step->ratio.high, image->width);
+  if (ratio < allowed.low)
+    b.height = rounded_side(image->width / allowed.low, image->height);
+  else if (ratio > allowed.high)
+    b.width = rounded_side(image->height * allowed.high, image->width);
   b.top = (image->height - b.height) / 2;
   b.left = (image->width - b.width) / 2;
   return b;
 }
 
 void hd__apply_random_resized_crop(const hd_transform_step *step, hd_transform_run *run) {
+  const struct hd_resize_step *is = &step->is.resize;
   hd_image *image = &run->image;
   hd_rectangle b;
-  if (step->middle || !hd__drawn_box(&b, step, run, true))
-    b = middle_box(step, image);
+  if (step->middle || !hd__drawn_box(&b, step, run, is->scale, is->ratio, true))
+    b = middle_box(is->ratio, image);
   hd__image_move(image, b.top, b.left);
   image->height = b.height;
   image->width = b.width;

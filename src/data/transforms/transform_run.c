@@ -25,16 +25,17 @@ void hd__run_draw(uint32_t word[4], const hd_transform_run *run, const hd_transf
   hd__rng_block(word, run->key.seed, HD_RNG_AUGMENT, run->key.epoch, (uint32_t)run->key.position, step->place, block);
 }
 
-bool hd__drawn_box(hd_rectangle *out, const hd_transform_step *step, const hd_transform_run *run, bool ratio_is_width) {
+bool hd__drawn_box(hd_rectangle *out, const hd_transform_step *step, const hd_transform_run *run, hd_range scale,
+                   hd_range ratio, bool ratio_is_width) {
   enum { ATTEMPTS = 10 };
   const int32_t height = run->image.height, width = run->image.width;
-  const hd_range form = {hd__log(step->ratio.low), hd__log(step->ratio.high)};
+  const hd_range form = {hd__log(ratio.low), hd__log(ratio.high)};
   for (uint32_t i = 0; i < ATTEMPTS; i++) {
     uint32_t word[4];
     hd__run_draw(word, run, step, 1 + i);
-    const double area = hd__drawn_between(word[0], step->scale) * height * width;
-    const double ratio = hd__exp(hd__drawn_between(word[1], form));
-    const double more = floor(sqrt(area * ratio) + 0.5), less = floor(sqrt(area / ratio) + 0.5);
+    const double area = hd__drawn_between(word[0], scale) * height * width;
+    const double drawn = hd__exp(hd__drawn_between(word[1], form));
+    const double more = floor(sqrt(area * drawn) + 0.5), less = floor(sqrt(area / drawn) + 0.5);
     const double tall = ratio_is_width ? less : more, wide = ratio_is_width ? more : less;
     if (tall < 1 || wide < 1 || tall > height || wide > width)
       continue;

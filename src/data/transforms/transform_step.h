@@ -47,34 +47,83 @@ typedef struct hd_range {
   double low, high;
 } hd_range;
 
-/* Parameters of all kinds, one struct for all of them: the table's rows name their fields, and a pipeline is an
- * array. */
+/* What several transforms have: how pixels are sampled; what takes the place of a rectangle. */
+typedef struct hd_warp {
+  int nearest; /* 1: instead of bilinear */
+  double fill;
+} hd_warp;
+
+typedef struct hd_patch {
+  bool noise; /* instead of `fill` */
+  double fill;
+} hd_patch;
+
+/* A step: what all have, then the parameters of its transform and what `check` and `fit` make of them. */
 struct hd_transform_step {
-  const struct hd_transform *row;
-  const hd_yaml_node *where; /* while the pipeline is created */
-  const hd_yaml_node *param; /* likewise: the mapping of parameters, or the one value, or NULL */
-  uint32_t place;            /* index in the list: part of the key of random numbers */
-  bool middle;               /* a random crop in evaluation */
-  int nearest;               /* 1: instead of bilinear */
-  int border;                /* hd_border */
-  bool antialias;
-  int32_t size[2], padding[2];
-  double fill, p;
-  hd_range degrees, scale, shear[2], ratio; /* degrees counter-clockwise */
-  double translate[2];                      /* at most, as a fraction of width and height */
-  hd_range brightness, contrast, saturation, hue;
-  double alpha, sigma;
-  float *weight; /* of the Gaussian, radius * 2 + 1; owned */
-  int32_t radius;
-  bool noise;    /* erase, cutout */
-  int anywhere;  /* cutout: 1: the square's middle is anywhere in the image, and the edges cut it */
-  bool computed; /* normalise: by the training set's statistics */
-  double mean[HD_TRANSFORM_MAX_CHANNELS], std[HD_TRANSFORM_MAX_CHANNELS];
-  int32_t means, stds; /* given numbers */
-  int32_t classes;
-  float on, off;                                                         /* one_hot */
-  float by[HD_TRANSFORM_MAX_CHANNELS], shift[HD_TRANSFORM_MAX_CHANNELS]; /* scaling: x * by + shift */
+  const struct hd_transform *row; /* tells which member of `is` it has */
+  const hd_yaml_node *where;      /* while the pipeline is created */
+  const hd_yaml_node *param;      /* likewise: the mapping of parameters, or the one value, or NULL */
+  uint32_t place;                 /* index in the list: part of the key of random numbers */
+  bool middle;                    /* a random crop in evaluation */
+  double p;                       /* the probability that it is applied, of those that have one */
+  void *memory;                   /* what `check` allocated, or NULL */
   hd_image_shape in, out;
+  union {
+    struct hd_scaling_step {
+      float by[HD_TRANSFORM_MAX_CHANNELS], shift[HD_TRANSFORM_MAX_CHANNELS]; /* x * by + shift */
+    } scaling;
+    struct hd_normalise_step {
+      bool computed; /* by the training set's statistics */
+      double mean[HD_TRANSFORM_MAX_CHANNELS], std[HD_TRANSFORM_MAX_CHANNELS];
+      int32_t means, stds; /* given numbers */
+    } normalise;
+    struct hd_resize_step {
+      int32_t size[2];
+      int nearest; /* 1: instead of bilinear */
+      bool antialias;
+      hd_range scale, ratio; /* random_resized_crop: of the area; height to width, or the other way round */
+    } resize;
+    struct hd_crop_step {
+      int32_t size[2], padding[2]; /* pad has no size, centre_crop no padding */
+      int border;                  /* hd_border */
+      double fill;
+    } crop;
+    struct hd_rotation_step {
+      hd_warp warp;
+      hd_range degrees; /* counter-clockwise */
+    } rotation;
+    struct hd_affine_step {
+      hd_warp warp;
+      hd_range degrees, scale, shear[2];
+      double translate[2]; /* at most, as a fraction of width and height */
+    } affine;
+    struct hd_elastic_step {
+      hd_warp warp;
+      double alpha, sigma;
+      const float *weight; /* of the Gaussian, radius * 2 + 1 */
+      int32_t radius;
+    } elastic;
+    struct hd_erase_step {
+      hd_patch patch;
+      hd_range scale, ratio;
+    } erase;
+    struct hd_cutout_step {
+      hd_patch patch;
+      int32_t size[2];
+      int anywhere; /* 1: the square's middle is anywhere in the image, and the edges cut it */
+    } cutout;
+    struct hd_colour_jitter_step {
+      hd_range brightness, contrast, saturation, hue;
+    } colour_jitter;
+    struct hd_one_hot_step {
+      int32_t classes;
+      double smoothing;
+      float on, off;
+    } one_hot;
+    struct hd_mixup_step {
+      double alpha;
+    } mixup;
+  } is;
 };
 
 /* Input and output of `fit`. */
@@ -137,10 +186,10 @@ typedef struct hd_transform {
 
 /* The functions of the kinds. */
 hd_step_check_fn hd__check_normalise, hd__check_resize, hd__check_border, hd__check_affine, hd__check_elastic,
-    hd__check_erase;
-hd_step_fit_fn hd__fit_to_float, hd__fit_normalise, hd__fit_resize, hd__fit_pad, hd__fit_crop, hd__fit_warp,
-    hd__fit_elastic, hd__fit_erase, hd__fit_cutout, hd__fit_colour_jitter, hd__fit_one_hot, hd__fit_mixup,
-    hd__fit_translate;
+    hd__check_erase, hd__check_cutout;
+hd_step_fit_fn hd__fit_to_float, hd__fit_normalise, hd__fit_resize, hd__fit_pad, hd__fit_crop, hd__fit_rotation,
+    hd__fit_affine, hd__fit_elastic, hd__fit_erase, hd__fit_cutout, hd__fit_colour_jitter, hd__fit_one_hot,
+    hd__fit_mixup, hd__fit_translate;
 hd_step_apply_fn hd__apply_resize, hd__apply_pad, hd__apply_random_crop, hd__apply_random_resized_crop,
     hd__apply_centre_crop, hd__apply_horizontal_flip, hd__apply_vertical_flip, hd__apply_rotation, hd__apply_affine,
     hd__apply_elastic, hd__apply_erase, hd__apply_cutout, hd__apply_colour_jitter, hd__apply_one_hot, hd__apply_mixup,
@@ -250,9 +299,10 @@ typedef struct hd_rectangle {
   int32_t top, left, height, width;
 } hd_rectangle;
 
-/* A random rectangle inside the image, by the step's scale (of the area) and ratio (height to width, or the other
- * way round), drawn from blocks 1 to 10; false if none of ten attempts fits. */
-bool hd__drawn_box(hd_rectangle *out, const hd_transform_step *step, const hd_transform_run *run, bool ratio_is_width);
+/* A random rectangle inside the image, by scale (of the area) and ratio (height to width, or the other way round),
+ * drawn from blocks 1 to 10; false if none of ten attempts fits. */
+bool hd__drawn_box(hd_rectangle *out, const hd_transform_step *step, const hd_transform_run *run, hd_range scale,
+                   hd_range ratio, bool ratio_is_width);
 
 /* ---- Reading a list of transforms ---- */
 

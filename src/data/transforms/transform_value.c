@@ -37,15 +37,16 @@ static hd_status read_channels(double *out, int32_t *count, const hd_transform_s
 }
 
 hd_status hd__check_normalise(hd_transform_step *step, hd_ctx *ctx) {
+  struct hd_normalise_step *is = &step->is.normalise;
   const hd_yaml_node *mean = hd__step_param(step, "mean"), *std = hd__step_param(step, "std");
   const bool word = mean && mean->kind == HD_YAML_SCALAR && !strcmp(mean->text, "computed");
   if (word && std)
     return hd__yaml_fail(ctx, std, "expected no 'std' beside a computed mean, found one; leave it out");
-  step->computed = word || (!mean && !std);
-  if (step->computed)
+  is->computed = word || (!mean && !std);
+  if (is->computed)
     return HD_OK;
-  HD_TRY(read_channels(step->mean, &step->means, step, ctx, "mean", -1e6));
-  return read_channels(step->std, &step->stds, step, ctx, "std", 1e-6);
+  HD_TRY(read_channels(is->mean, &is->means, step, ctx, "mean", -1e6));
+  return read_channels(is->std, &is->stds, step, ctx, "std", 1e-6);
 }
 
 static hd_status check_count(const hd_transform_step *step, const hd_transform_fit *fit, int32_t count,
@@ -58,8 +59,9 @@ static hd_status check_count(const hd_transform_step *step, const hd_transform_f
 }
 
 hd_status hd__fit_normalise(hd_transform_step *step, hd_transform_fit *fit) {
-  const double *mean = step->computed ? fit->input->mean : step->mean;
-  const double *std = step->computed ? fit->input->std : step->std;
+  const struct hd_normalise_step *is = &step->is.normalise;
+  const double *mean = is->computed ? fit->input->mean : is->mean;
+  const double *std = is->computed ? fit->input->std : is->std;
   if (fit->shape.unit == HD_PIXEL_255)
     return hd__yaml_fail(fit->ctx, step->where,
                          "expected numbers from 0 to 1 for %s, found bytes from 0 to 255; put to_float before it",
@@ -69,13 +71,13 @@ hd_status hd__fit_normalise(hd_transform_step *step, hd_transform_fit *fit) {
         fit->ctx, step->where,
         "expected the training set's mean and standard deviation for %s, found none; give 'mean' and 'std'",
         step->row->name);
-  if (!step->computed) {
-    HD_TRY(check_count(step, fit, step->means, "mean"));
-    HD_TRY(check_count(step, fit, step->stds, "std"));
+  if (!is->computed) {
+    HD_TRY(check_count(step, fit, is->means, "mean"));
+    HD_TRY(check_count(step, fit, is->stds, "std"));
   }
   for (int32_t c = 0; c < fit->shape.channels; c++) {
     hd_pixel_scale *s = &fit->scale;
-    const double m = mean[step->computed || step->means > 1 ? c : 0], d = std[step->computed || step->stds > 1 ? c : 0];
+    const double m = mean[is->computed || is->means > 1 ? c : 0], d = std[is->computed || is->stds > 1 ? c : 0];
     s->mean[c] = s->mean[c] + s->std[c] * m;
     s->std[c] = s->std[c] * d;
   }
@@ -89,7 +91,8 @@ hd_status hd__fit_normalise(hd_transform_step *step, hd_transform_fit *fit) {
 static bool is_fixed(hd_range range, double at) { return range.low == at && range.high == at; }
 
 hd_status hd__fit_colour_jitter(hd_transform_step *step, hd_transform_fit *fit) {
-  const bool colours = !is_fixed(step->saturation, 1) || !is_fixed(step->hue, 0);
+  const struct hd_colour_jitter_step *is = &step->is.colour_jitter;
+  const bool colours = !is_fixed(is->saturation, 1) || !is_fixed(is->hue, 0);
   if (fit->shape.channels != 3 && (colours || fit->shape.channels != 1))
     return hd__yaml_fail(fit->ctx, step->where, "expected 3 channels for %s%s, found %d; leave %s out", step->row->name,
                          colours ? " with saturation or hue" : ", or 1", fit->shape.channels, colours ? "both" : "it");
@@ -164,34 +167,37 @@ static void turn_hue(float *x, int64_t plane, float turn) {
 }
 
 void hd__apply_colour_jitter(const hd_transform_step *step, hd_transform_run *run) {
+  const struct hd_colour_jitter_step *is = &step->is.colour_jitter;
   const float top = step->in.unit == HD_PIXEL_255 ? 255 : 1;
   float *x = hd__run_floats(run);
   const int64_t plane = run->image.plane;
   const int32_t channels = run->image.channels;
   uint32_t word[4];
   hd__run_draw(word, run, step, 0);
-  if (!is_fixed(step->brightness, 1))
-    brighten(x, plane * channels, (float)hd__drawn_between(word[0], step->brightness), top);
-  if (!is_fixed(step->contrast, 1))
-    change_contrast(x, plane, channels, (float)hd__drawn_between(word[1], step->contrast), top);
-  if (!is_fixed(step->saturation, 1))
-    saturate(x, plane, (float)hd__drawn_between(word[2], step->saturation), top);
-  if (!is_fixed(step->hue, 0))
-    turn_hue(x, plane, (float)hd__drawn_between(word[3], step->hue));
+  if (!is_fixed(is->brightness, 1))
+    brighten(x, plane * channels, (float)hd__drawn_between(word[0], is->brightness), top);
+  if (!is_fixed(is->contrast, 1))
+    change_contrast(x, plane, channels, (float)hd__drawn_between(word[1], is->contrast), top);
+  if (!is_fixed(is->saturation, 1))
+    saturate(x, plane, (float)hd__drawn_between(word[2], is->saturation), top);
+  if (!is_fixed(is->hue, 0))
+    turn_hue(x, plane, (float)hd__drawn_between(word[3], is->hue));
 }
 
 /* ---- erase ---- */
 
 enum { FIRST_NOISE = 16 /* block of draws */ };
 
-hd_status hd__check_erase(hd_transform_step *step, hd_ctx *ctx) {
+static hd_status read_patch(hd_patch *out, const hd_transform_step *step, hd_ctx *ctx) {
   const hd_yaml_node *value = hd__step_param(step, "value");
-  step->noise = value && value->kind == HD_YAML_SCALAR && !strcmp(value->text, "noise");
-  return !value || step->noise ? HD_OK : hd__yaml_number(&step->fill, ctx, value, -1e6, 1e6);
+  out->noise = value && value->kind == HD_YAML_SCALAR && !strcmp(value->text, "noise");
+  return !value || out->noise ? HD_OK : hd__yaml_number(&out->fill, ctx, value, -1e6, 1e6);
 }
 
+hd_status hd__check_erase(hd_transform_step *step, hd_ctx *ctx) { return read_patch(&step->is.erase.patch, step, ctx); }
+
 hd_status hd__fit_erase(hd_transform_step *step, hd_transform_fit *fit) {
-  return hd__fit_fill(step, fit, step->fill, "value");
+  return hd__fit_fill(step, fit, step->is.erase.patch.fill, "value");
 }
 
 /* Two standard normal numbers by Box and Muller. */
@@ -209,39 +215,46 @@ static float noise_of(const uint32_t word[4], int k, hd_pixel_unit unit) {
   return hd__rng_uniform(word[k]) * (unit == HD_PIXEL_255 ? 255.0f : 1.0f);
 }
 
-static void fill_box(void *pixels, const hd_rectangle *b, const hd_transform_step *step, const hd_transform_run *run) {
+static void fill_box(void *pixels, const hd_rectangle *b, const hd_patch *patch, const hd_transform_step *step,
+                     const hd_transform_run *run) {
   uint32_t word[4], element = 0;
   for (int32_t c = 0; c < run->image.channels; c++)
     for (int32_t y = b->top; y < b->top + b->height; y++)
       for (int32_t x = b->left; x < b->left + b->width; x++, element++) {
         const int64_t at = c * run->image.plane + y * run->image.row + x;
-        if (step->noise && element % 4 == 0)
+        if (patch->noise && element % 4 == 0)
           hd__run_draw(word, run, step, FIRST_NOISE + element / 4);
         if (run->image.bytes)
-          ((uint8_t *)pixels)[at] = step->noise ? (uint8_t)(word[element % 4] >> 24) : (uint8_t)step->fill;
+          ((uint8_t *)pixels)[at] = patch->noise ? (uint8_t)(word[element % 4] >> 24) : (uint8_t)patch->fill;
         else
-          ((float *)pixels)[at] = step->noise ? noise_of(word, (int)(element % 4), step->in.unit) : (float)step->fill;
+          ((float *)pixels)[at] = patch->noise ? noise_of(word, (int)(element % 4), step->in.unit) : (float)patch->fill;
       }
 }
 
 void hd__apply_erase(const hd_transform_step *step, hd_transform_run *run) {
+  const struct hd_erase_step *is = &step->is.erase;
   uint32_t word[4];
   hd_rectangle b;
   hd__run_draw(word, run, step, 0);
-  if (hd__drawn_chance(word[0], step->p) && hd__drawn_box(&b, step, run, false))
-    fill_box(hd__run_copy(run), &b, step, run);
+  if (hd__drawn_chance(word[0], step->p) && hd__drawn_box(&b, step, run, is->scale, is->ratio, false))
+    fill_box(hd__run_copy(run), &b, &is->patch, step, run);
 }
 
 /* ---- cutout (DeVries and Taylor, "Improved regularization of convolutional neural networks with cutout", arXiv
  * 1708.04552) ---- */
 
+hd_status hd__check_cutout(hd_transform_step *step, hd_ctx *ctx) {
+  return read_patch(&step->is.cutout.patch, step, ctx);
+}
+
 hd_status hd__fit_cutout(hd_transform_step *step, hd_transform_fit *fit) {
-  if (!step->anywhere && (step->size[0] > fit->shape.height || step->size[1] > fit->shape.width))
+  const struct hd_cutout_step *is = &step->is.cutout;
+  if (!is->anywhere && (is->size[0] > fit->shape.height || is->size[1] > fit->shape.width))
     return hd__yaml_fail(fit->ctx, step->where,
                          "expected a %s of at most %dx%d inside images of that size, found %dx%d; make it smaller, or "
                          "add 'place: anywhere'",
-                         step->row->name, fit->shape.height, fit->shape.width, step->size[0], step->size[1]);
-  return hd__fit_fill(step, fit, step->fill, "value");
+                         step->row->name, fit->shape.height, fit->shape.width, is->size[0], is->size[1]);
+  return hd__fit_fill(step, fit, is->patch.fill, "value");
 }
 
 /* A random interval of `size` pixels along a side: inside, or around a pixel of the side and cut at its ends. */
@@ -253,14 +266,15 @@ static void draw_interval(int32_t *first, int32_t *count, uint32_t word, int32_t
 }
 
 void hd__apply_cutout(const hd_transform_step *step, hd_transform_run *run) {
+  const struct hd_cutout_step *is = &step->is.cutout;
   uint32_t word[4];
   hd_rectangle b;
   hd__run_draw(word, run, step, 0);
   if (!hd__drawn_chance(word[0], step->p))
     return;
-  draw_interval(&b.top, &b.height, word[1], run->image.height, step->size[0], step->anywhere);
-  draw_interval(&b.left, &b.width, word[2], run->image.width, step->size[1], step->anywhere);
-  fill_box(hd__run_copy(run), &b, step, run);
+  draw_interval(&b.top, &b.height, word[1], run->image.height, is->size[0], is->anywhere);
+  draw_interval(&b.left, &b.width, word[2], run->image.width, is->size[1], is->anywhere);
+  fill_box(hd__run_copy(run), &b, &is->patch, step, run);
 }
 
 /* ---- Targets: one_hot converts a label to numbers, mixup mixes two samples and their targets ---- */
@@ -268,25 +282,27 @@ void hd__apply_cutout(const hd_transform_step *step, hd_transform_run *run) {
 /* ---- one_hot ---- */
 
 hd_status hd__fit_one_hot(hd_transform_step *step, hd_transform_fit *fit) {
+  struct hd_one_hot_step *is = &step->is.one_hot;
   if (fit->targets)
     return hd__yaml_fail(fit->ctx, step->where, "expected class labels for %s, found float targets; leave it out",
                          step->row->name);
-  if (!step->classes)
-    step->classes = fit->classes;
-  if (step->classes < fit->classes)
+  if (!is->classes)
+    is->classes = fit->classes;
+  if (is->classes < fit->classes)
     return hd__yaml_fail(
         fit->ctx, step->where,
         "expected at least the %d classes of the data for %s, found %d; give more, or leave the number out",
-        fit->classes, step->row->name, step->classes);
-  fit->targets = step->classes;
-  step->off = (float)(step->fill / step->classes);
-  step->on = (float)(1 - step->fill + step->fill / step->classes);
+        fit->classes, step->row->name, is->classes);
+  fit->targets = is->classes;
+  is->off = (float)(is->smoothing / is->classes);
+  is->on = (float)(1 - is->smoothing + is->smoothing / is->classes);
   return HD_OK;
 }
 
 void hd__apply_one_hot(const hd_transform_step *step, hd_transform_run *run) {
-  for (int32_t i = 0; i < step->classes; i++)
-    run->target[i] = i == run->label ? step->on : step->off;
+  const struct hd_one_hot_step *is = &step->is.one_hot;
+  for (int32_t i = 0; i < is->classes; i++)
+    run->target[i] = i == run->label ? is->on : is->off;
 }
 
 /* ---- mixup ---- */
@@ -332,8 +348,8 @@ void hd__apply_mixup(const hd_transform_step *step, hd_transform_run *run) {
   hd__run_draw(word, run, step, 0);
   if (!run->partner || !hd__drawn_chance(word[0], step->p))
     return;
-  const double sample_log = log_gamma_drawn(step->alpha, step, run, 1);
-  const double partner_log = log_gamma_drawn(step->alpha, step, run, ATTEMPTS + 2);
+  const double sample_log = log_gamma_drawn(step->is.mixup.alpha, step, run, 1);
+  const double partner_log = log_gamma_drawn(step->is.mixup.alpha, step, run, ATTEMPTS + 2);
   const float share = (float)(1 / (1 + hd__exp(partner_log - sample_log)));
   float *x = hd__run_floats(run);
   run->kernels->image.blend(x, run->partner, x, share, run->image.plane * run->image.channels);

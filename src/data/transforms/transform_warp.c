@@ -46,13 +46,13 @@ static int32_t nearest(float at, int32_t count) {
 }
 
 /* Samples a row of pixels at (x, y) in every channel; `plane` from one channel of `to` to the next. */
-static void look_up(float *to, int64_t plane, const framed *from, const float *x, const float *y,
-                    const hd_transform_step *step, const hd_transform_run *run) {
+static void look_up(float *to, int64_t plane, const framed *from, const float *x, const float *y, bool nearest_pixel,
+                    const hd_transform_run *run) {
   const hd_image *image = &run->image;
   for (int32_t c = 0; c < image->channels; c++) {
     const float *pixel = from->pixel + c * from->plane;
     float *out = to + c * plane;
-    if (!step->nearest)
+    if (!nearest_pixel)
       run->kernels->image.sample(out, pixel, from->row, image->height, image->width, x, y, image->width);
     else
       for (int32_t i = 0; i < image->width; i++)
@@ -60,8 +60,8 @@ static void look_up(float *to, int64_t plane, const framed *from, const float *x
   }
 }
 
-hd_status hd__fit_warp(hd_transform_step *step, hd_transform_fit *fit) {
-  HD_TRY(hd__fit_fill(step, fit, step->fill, "fill"));
+static hd_status fit_warp(const hd_warp *warp, const hd_transform_step *step, hd_transform_fit *fit) {
+  HD_TRY(hd__fit_fill(step, fit, warp->fill, "fill"));
   fit->shape.bytes = false;
   hd__fit_work(fit, 3 * (size_t)fit->shape.width * sizeof(float));
   return HD_OK;
@@ -88,9 +88,9 @@ static matrix inverse_of(double angle, double scale, double shear_x, double shea
   return out;
 }
 
-static void apply_matrix(const hd_transform_step *step, hd_transform_run *run, const matrix *inverse) {
+static void apply_matrix(const hd_warp *warp, hd_transform_run *run, const matrix *inverse) {
   const int32_t height = run->image.height, width = run->image.width;
-  const framed from = frame_image(run, step->fill);
+  const framed from = frame_image(run, warp->fill);
   const float by_x = (float)inverse->m[0], by_y = (float)inverse->m[3];
   float *to = hd__run_buffer(run), *x = run->work, *y = x + width, *ramp = y + width;
   fill_ramp(ramp, width);
@@ -99,18 +99,22 @@ static void apply_matrix(const hd_transform_step *step, hd_transform_run *run, c
     fill(y, width, (float)(inverse->m[4] * row + inverse->m[5]));
     run->kernels->image.add(x, ramp, by_x, width);
     run->kernels->image.add(y, ramp, by_y, width);
-    look_up(to + (int64_t)row * width, (int64_t)height * width, &from, x, y, step, run);
+    look_up(to + (int64_t)row * width, (int64_t)height * width, &from, x, y, warp->nearest, run);
   }
   hd__run_dense(run, to, false, height, width);
+}
+
+hd_status hd__fit_rotation(hd_transform_step *step, hd_transform_fit *fit) {
+  return fit_warp(&step->is.rotation.warp, step, fit);
 }
 
 void hd__apply_rotation(const hd_transform_step *step, hd_transform_run *run) {
   uint32_t word[4];
   hd__run_draw(word, run, step, 0);
-  const double degrees = hd__drawn_between(word[0], step->degrees);
+  const double degrees = hd__drawn_between(word[0], step->is.rotation.degrees);
   const matrix m =
       inverse_of(-degrees * PI / 180, 1, 0, 0, 0, 0, (run->image.width - 1) * 0.5, (run->image.height - 1) * 0.5);
-  apply_matrix(step, run, &m);
+  apply_matrix(&step->is.rotation.warp, run, &m);
 }
 
 /* A number or [low, high] for shear along x; [low, high, low, high] along x and y. */
@@ -121,9 +125,9 @@ static hd_status read_shear(hd_transform_step *step, hd_ctx *ctx) {
   if (!node)
     return HD_OK;
   if (node->kind != HD_YAML_SEQUENCE || node->count != 4)
-    return hd__step_range(&step->shear[0], step, ctx, &along_x, node);
+    return hd__step_range(&step->is.affine.shear[0], step, ctx, &along_x, node);
   for (int i = 0; i < 2; i++) {
-    hd_range *range = &step->shear[i];
+    hd_range *range = &step->is.affine.shear[i];
     HD_TRY(hd__yaml_number(&range->low, ctx, &node->item[2 * i], -most, most));
     HD_TRY(hd__yaml_number(&range->high, ctx, &node->item[2 * i + 1], -most, most));
     if (range->low > range->high)
@@ -142,7 +146,8 @@ static hd_status read_translate(hd_transform_step *step, hd_ctx *ctx) {
         ctx, node, "expected one fraction, or those of [width, height], as 'translate', found %s; write X or [X, Y]",
         node->kind == HD_YAML_MAPPING ? "a mapping" : "another list");
   for (int i = 0; i < 2; i++)
-    HD_TRY(hd__yaml_number(&step->translate[i], ctx, node->kind == HD_YAML_SEQUENCE ? &node->item[i] : node, 0, 1));
+    HD_TRY(hd__yaml_number(&step->is.affine.translate[i], ctx, node->kind == HD_YAML_SEQUENCE ? &node->item[i] : node,
+                           0, 1));
   return HD_OK;
 }
 
@@ -151,46 +156,55 @@ hd_status hd__check_affine(hd_transform_step *step, hd_ctx *ctx) {
   return read_shear(step, ctx);
 }
 
+hd_status hd__fit_affine(hd_transform_step *step, hd_transform_fit *fit) {
+  return fit_warp(&step->is.affine.warp, step, fit);
+}
+
 void hd__apply_affine(const hd_transform_step *step, hd_transform_run *run) {
+  const struct hd_affine_step *is = &step->is.affine;
   const double width = run->image.width, height = run->image.height;
-  const hd_range move[2] = {{-step->translate[0] * width, step->translate[0] * width},
-                            {-step->translate[1] * height, step->translate[1] * height}};
+  const hd_range move[2] = {{-is->translate[0] * width, is->translate[0] * width},
+                            {-is->translate[1] * height, is->translate[1] * height}};
   uint32_t word[4], more[4];
   hd__run_draw(word, run, step, 0);
   hd__run_draw(more, run, step, 1);
   const matrix m = inverse_of(
-      -hd__drawn_between(word[0], step->degrees) * PI / 180, hd__drawn_between(word[1], step->scale),
-      hd__drawn_between(word[2], step->shear[0]) * PI / 180, hd__drawn_between(word[3], step->shear[1]) * PI / 180,
+      -hd__drawn_between(word[0], is->degrees) * PI / 180, hd__drawn_between(word[1], is->scale),
+      hd__drawn_between(word[2], is->shear[0]) * PI / 180, hd__drawn_between(word[3], is->shear[1]) * PI / 180,
       hd__drawn_between(more[0], move[0]), hd__drawn_between(more[1], move[1]), (width - 1) * 0.5, (height - 1) * 0.5);
-  apply_matrix(step, run, &m);
+  apply_matrix(&is->warp, run, &m);
 }
 
 /* ---- elastic ---- */
 
 /* A field with `radius` zeros around it. */
-static int64_t field_elems(const hd_transform_step *step, int32_t height, int32_t width) {
-  return ((int64_t)height + 2 * step->radius) * ((int64_t)width + 2 * step->radius);
+static int64_t field_elems(const struct hd_elastic_step *is, int32_t height, int32_t width) {
+  return ((int64_t)height + 2 * is->radius) * ((int64_t)width + 2 * is->radius);
 }
 
 hd_status hd__check_elastic(hd_transform_step *step, hd_ctx *ctx) {
-  step->radius = (int32_t)ceil(3 * step->sigma);
-  const int32_t taps = 2 * step->radius + 1;
-  HD_TRY(HD_NEW_RAW(step->weight, taps, ctx, "out of memory for the transforms"));
+  struct hd_elastic_step *is = &step->is.elastic;
+  is->radius = (int32_t)ceil(3 * is->sigma);
+  const int32_t taps = 2 * is->radius + 1;
+  float *weight;
+  HD_TRY(HD_NEW_RAW(weight, taps, ctx, "out of memory for the transforms"));
+  step->memory = weight;
+  is->weight = weight;
   double sum = 0;
   for (int pass = 0; pass < 2; pass++)
-    for (int32_t k = -step->radius; k <= step->radius; k++) {
-      const double w = k == 0 ? 1 : hd__exp(-((double)k * k) / (2 * step->sigma * step->sigma));
+    for (int32_t k = -is->radius; k <= is->radius; k++) {
+      const double w = k == 0 ? 1 : hd__exp(-((double)k * k) / (2 * is->sigma * is->sigma));
       if (pass == 0)
         sum += w;
       else
-        step->weight[k + step->radius] = (float)(w / sum);
+        weight[k + is->radius] = (float)(w / sum);
     }
   return HD_OK;
 }
 
 hd_status hd__fit_elastic(hd_transform_step *step, hd_transform_fit *fit) {
-  HD_TRY(hd__fit_warp(step, fit));
-  const size_t field = (size_t)field_elems(step, fit->shape.height, fit->shape.width);
+  HD_TRY(fit_warp(&step->is.elastic.warp, step, fit));
+  const size_t field = (size_t)field_elems(&step->is.elastic, fit->shape.height, fit->shape.width);
   const size_t pixels = (size_t)fit->shape.height * (size_t)fit->shape.width;
   hd__fit_work(fit, (3 * field + 3 * pixels + 1) * sizeof(float));
   return HD_OK;
@@ -201,12 +215,12 @@ static float noise_of(uint32_t bits) { return (float)((int32_t)(2 * bits + 1) - 
 /* Writes noise into the middle of two fields with a border of zeros: of every word the upper half for x, the lower for
  * y. */
 static void draw_fields(float *field[2], const hd_transform_step *step, const hd_transform_run *run) {
-  const int32_t height = run->image.height, width = run->image.width, r = step->radius;
+  const int32_t height = run->image.height, width = run->image.width, r = step->is.elastic.radius;
   const int64_t row = width + 2 * r;
   uint32_t word[4];
   int64_t pixel = 0;
   for (int axis = 0; axis < 2; axis++)
-    memset(field[axis], 0, (size_t)field_elems(step, height, width) * sizeof(float));
+    memset(field[axis], 0, (size_t)field_elems(&step->is.elastic, height, width) * sizeof(float));
   for (int32_t y = 0; y < height; y++)
     for (int32_t x = 0; x < width; x++, pixel++) {
       const int64_t at = (y + r) * row + x + r;
@@ -218,33 +232,34 @@ static void draw_fields(float *field[2], const hd_transform_step *step, const hd
 }
 
 /* Along rows, then along columns. */
-static void smooth_field(float *out, const float *field, float *rows, const hd_transform_step *step,
+static void smooth_field(float *out, const float *field, float *rows, const struct hd_elastic_step *is,
                          const hd_transform_run *run) {
-  const int32_t height = run->image.height, width = run->image.width, r = step->radius, taps = 2 * r + 1;
+  const int32_t height = run->image.height, width = run->image.width, r = is->radius, taps = 2 * r + 1;
   const int64_t row = width + 2 * r;
   const hd_image_kernels *k = &run->kernels->image;
   memset(rows, 0, (size_t)(height + 2 * r) * (size_t)width * sizeof *rows);
   for (int32_t y = 0; y < height; y++)
-    k->filter(rows + (y + r) * (int64_t)width, field + (y + r) * row, 1, step->weight, taps, width);
-  k->filter(out, rows, width, step->weight, taps, (int64_t)height * width);
+    k->filter(rows + (y + r) * (int64_t)width, field + (y + r) * row, 1, is->weight, taps, width);
+  k->filter(out, rows, width, is->weight, taps, (int64_t)height * width);
 }
 
 void hd__apply_elastic(const hd_transform_step *step, hd_transform_run *run) {
+  const struct hd_elastic_step *is = &step->is.elastic;
   const int32_t height = run->image.height, width = run->image.width;
-  const int64_t plane = (int64_t)height * width, room = field_elems(step, height, width);
+  const int64_t plane = (int64_t)height * width, room = field_elems(is, height, width);
   float *move[2] = {run->work, (float *)run->work + plane}, *field[2] = {move[1] + plane, move[1] + plane + room};
   float *rows = field[1] + room, *x = rows, *y = rows + width;
   draw_fields(field, step, run);
   for (int axis = 0; axis < 2; axis++)
-    smooth_field(move[axis], field[axis], rows, step, run);
-  const framed from = frame_image(run, step->fill);
+    smooth_field(move[axis], field[axis], rows, is, run);
+  const framed from = frame_image(run, is->warp.fill);
   float *to = hd__run_buffer(run);
   for (int32_t row = 0; row < height; row++) {
     fill_ramp(x, width);
     fill(y, width, (float)row);
-    run->kernels->image.add(x, move[0] + (int64_t)row * width, (float)step->alpha, width);
-    run->kernels->image.add(y, move[1] + (int64_t)row * width, (float)step->alpha, width);
-    look_up(to + (int64_t)row * width, plane, &from, x, y, step, run);
+    run->kernels->image.add(x, move[0] + (int64_t)row * width, (float)is->alpha, width);
+    run->kernels->image.add(y, move[1] + (int64_t)row * width, (float)is->alpha, width);
+    look_up(to + (int64_t)row * width, plane, &from, x, y, is->warp.nearest, run);
   }
   hd__run_dense(run, to, false, height, width);
 }

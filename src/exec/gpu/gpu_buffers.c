@@ -226,7 +226,7 @@ static hd_status take_memory(hd_exec_cuda *x, hd_ctx *ctx) {
   }
 }
 
-/* Puts the data set on the GPU if it fits into half of the free memory; else samples are fetched. */
+/* Puts resident samples on the GPU if they fit into half of the free memory; else samples are fetched. */
 static hd_status take_data(hd_exec_cuda *x, hd_ctx *ctx) {
   const hd_resident *data = x->settings.resident;
   const int64_t bytes = data ? data->count * data->elems * (data->bytes ? 1 : (int64_t)sizeof(float)) : 0;

@@ -21,7 +21,7 @@ typedef struct cuda_native {
 } cuda_native;
 
 /* The inputs of a step, in the host's pinned memory and, in the same order, on the GPU: one copy moves them. Indices
- * instead of samples if the data set is on the GPU; the targets are then written there. */
+ * instead of samples if these are resident; the targets are then written there. */
 typedef struct cuda_samples {
   hd_cuda_step *step;  /* of this GPU: its samples and shards */
   hd_cuda_step *whole; /* of the batch and all partial sums; with one GPU the same as `step` */
@@ -52,7 +52,7 @@ struct hd_exec_cuda {
   char *fetch;             /* of all threads */
   hd_cuda_bytes parts;     /* of `memory` */
   cu_pointer memory;       /* of the GPU: everything below except the host's memory */
-  cu_pointer data, labels; /* the data set; 0: not on the GPU, samples are fetched */
+  cu_pointer data, labels; /* resident samples; 0: samples are fetched */
   void *host;
 
   float *weights[2], *state[2][HD_MAX_STATES];
@@ -160,7 +160,7 @@ void hd__exec_cuda_write_times(hd_exec_cuda *exec, int64_t number);
 hd_track *hd__exec_cuda_host_track(const hd_exec_cuda *exec); /* NULL without a profile */
 void hd__exec_cuda_trace_end(hd_exec_cuda *exec);
 
-/* Whether a place is that of the step's samples, which are in the inlet unless the data set is on the GPU. */
+/* Whether a place is that of the step's samples, which are in the inlet unless samples are resident. */
 bool hd__exec_cuda_is_input(const hd_exec_cuda *exec, const hd_place *place);
 
 /* Queues the copy of all results to the host. Whether the step of result `at` was finite; the first parameter whose

@@ -36,7 +36,7 @@ hd_status hd__sweep_keep_source(hd_sweep *s, hd_ctx *ctx, int64_t run, const hd_
   source->written = hd__strdup(hd__network_written(&session->run.network));
   source->model = hd__strdup(session->run.network.text);
   source->library = hd__strdup(hd__session_library(session));
-  memcpy(source->data, hd__data_checksums(session->input.data), sizeof source->data);
+  memcpy(source->data, session->input.data->statistics.checksum, sizeof source->data);
   return HD_ALLOCATED(source->written && source->model && source->library, ctx, "out of memory for a model");
 }
 

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/json_text.h"
 #include "base/number.h"
-#include "data/loader/skipped_samples.h"
+#include "data/split/skipped_samples.h"
 #include "heddle/evidence.h"
 #include "heddle/session.h"
 #include "train/checkpoint/checkpoint.h"
@@ -57,25 +57,25 @@ static hd_status make_chain(json_t **out, hd_ctx *ctx, const double *sum, int64_
 
 /* ---- Digests of data ---- */
 
-static hd_status hash_samples(char hex[HD_SHA256_HEX_BYTES], hd_ctx *ctx, const hd_dataset *split) {
+static hd_status hash_samples(char hex[HD_SHA256_HEX_BYTES], hd_ctx *ctx, const hd_split *split) {
   hd_sha256 *sha = hd__sha256_create();
-  HD_OWNED void *elems = hd__malloc((size_t)hd__dataset_most_bytes(split));
+  HD_OWNED void *elems = hd__malloc((size_t)hd__split_most_bytes(split));
   hd_status status = HD_ALLOCATED(sha && elems, ctx, "out of memory for the digest of the data");
   for (int64_t i = 0; i < split->count && status == HD_OK; i++) {
     int size[2];
     if (hd__skips_has(split, i))
       continue;
-    status = hd__dataset_get(elems, size, ctx, split, i);
+    status = hd__split_get(elems, size, ctx, split, i);
     if (status == HD_OK)
       hd__sha256_update(sha, elems,
-                        (size_t)((int64_t)split->channels * size[0] * size[1] * hd__dataset_elem_bytes(split)));
+                        (size_t)((int64_t)split->channels * size[0] * size[1] * hd__split_elem_bytes(split)));
   }
   if (sha)
     hd__sha256_finish(sha, hex);
   return status;
 }
 
-static hd_status hash_labels(char hex[HD_SHA256_HEX_BYTES], hd_ctx *ctx, const hd_dataset *split) {
+static hd_status hash_labels(char hex[HD_SHA256_HEX_BYTES], hd_ctx *ctx, const hd_split *split) {
   const int64_t each = split->targets ? split->outputs * (int64_t)sizeof(float) : (int64_t)sizeof(int32_t);
   const char *all = split->targets ? (const char *)split->targets : (const char *)split->labels;
   hd_sha256 *sha = hd__sha256_create();
@@ -87,8 +87,8 @@ static hd_status hash_labels(char hex[HD_SHA256_HEX_BYTES], hd_ctx *ctx, const h
   return HD_OK;
 }
 
-hd_status hd__data_sha256(char hex[HD_DATA_PARTS][HD_SHA256_HEX_BYTES], hd_ctx *ctx, const hd_data *data) {
-  const hd_dataset *const split[] = {hd__data_train(data), hd__data_test(data)};
+hd_status hd__data_sha256(char hex[HD_DATA_PARTS][HD_SHA256_HEX_BYTES], hd_ctx *ctx, const hd_dataset *data) {
+  const hd_split *const split[] = {hd__dataset_train(data), hd__dataset_test(data)};
   for (int i = 0; i < 2; i++) {
     HD_TRY(hash_samples(hex[2 * i], ctx, split[i]));
     HD_TRY(hash_labels(hex[2 * i + 1], ctx, split[i]));
@@ -163,15 +163,15 @@ static hd_status request_of(hd_config **out, hd_ctx *ctx, const json_t *record, 
   return HD_OK;
 }
 
-HD_RELEASER(release_data, hd_data, hd__data_close)
+HD_RELEASER(release_data, hd_dataset, hd__dataset_close)
 
-hd_status hd__certificate_data(hd_data **out, hd_ctx *ctx, const json_t *record, const hd_config *config) {
+hd_status hd__certificate_data(hd_dataset **out, hd_ctx *ctx, const json_t *record, const hd_config *config) {
   HD_CONFIG_OWNED *merged = NULL;
   HD_TRY(request_of(&merged, ctx, record, config));
   HD_RELEASED(hd__network_fini) hd_network network = {0};
   HD_TRY(hd__network_from_text(&network, ctx, hd__json_text(record, "model_yaml"), "model_yaml"));
-  const hd_data_request request = hd__network_request(&network, merged);
-  return hd__data_open(out, ctx, &request);
+  const hd_dataset_request request = hd__network_request(&network, merged);
+  return hd__dataset_open(out, ctx, &request);
 }
 
 /* ---- Making ---- */
@@ -188,7 +188,7 @@ static json_t *settings_of(const json_t *record) {
 /* Digests of the data as it is now, which must be the run's. */
 static hd_status data_of(json_t **out, hd_ctx *ctx, const json_t *record, const char *run) {
   HD_CONFIG_OWNED *config = NULL;
-  HD_RELEASED(release_data) hd_data *data = NULL;
+  HD_RELEASED(release_data) hd_dataset *data = NULL;
   char hex[HD_DATA_PARTS][HD_SHA256_HEX_BYTES];
   if (json_is_true(json_object_get(json_object_get(json_object_get(record, "data"), "features"), "given")))
     return hd__fail(ctx, HD_E_UNSUPPORTED,
@@ -202,9 +202,9 @@ static hd_status data_of(json_t **out, hd_ctx *ctx, const json_t *record, const 
   json_t *list = json_array();
   for (int i = 0; i < HD_DATA_PARTS; i++)
     json_array_append_new(list, json_string(hex[i]));
-  *out = json_pack("{s:I, s:I, s:o}", "train_samples", (json_int_t)hd__data_train(data)->count, "test_samples",
-                   (json_int_t)hd__data_test(data)->count, "sha256", list);
-  if (*out && !hd__data_has_first_rules(data))
+  *out = json_pack("{s:I, s:I, s:o}", "train_samples", (json_int_t)hd__dataset_train(data)->count, "test_samples",
+                   (json_int_t)hd__dataset_test(data)->count, "sha256", list);
+  if (*out && !data->first_rules)
     json_object_set_new(*out, "rules", json_integer(HD_DATA_RULES));
   return HD_ALLOCATED(*out, ctx, "out of memory for the certificate");
 }

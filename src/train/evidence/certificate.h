@@ -17,7 +17,7 @@
 
 #include <jansson.h>
 
-#include "data/formats/dataset.h"
+#include "data/dataset/dataset.h"
 #include "platform/file.h"
 #include "train/checkpoint/losses.h"
 #include "train/settings/config.h"
@@ -46,12 +46,12 @@ hd_status hd__certificate_make(json_t **out, hd_ctx *ctx, const char *run, char 
 /* Reads a certificate's file, which must be as heddle certify writes it; the caller owns it. */
 hd_status hd__certificate_read(json_t **out, hd_ctx *ctx, const char *path);
 
-/* SHA-256 of the samples and of the labels of both splits, in the order of hd__data_checksums: samples one after the
+/* SHA-256 of the samples and of the labels of both splits, in the order of hd_statistics: samples one after the
  * other in planes, labels as 32-bit numbers, targets as floats. Skipped samples are left out. */
-hd_status hd__data_sha256(char hex[HD_DATA_PARTS][HD_SHA256_HEX_BYTES], hd_ctx *ctx, const hd_data *data);
+hd_status hd__data_sha256(char hex[HD_DATA_PARTS][HD_SHA256_HEX_BYTES], hd_ctx *ctx, const hd_dataset *data);
 
 /* Opens the data of a record, or the data that the configuration names instead. */
-hd_status hd__certificate_data(hd_data **out, hd_ctx *ctx, const json_t *record, const hd_config *config);
+hd_status hd__certificate_data(hd_dataset **out, hd_ctx *ctx, const json_t *record, const hd_config *config);
 
 /* Calls `take` with each line of the run's history, and with its type, "" for a line without one. */
 typedef void hd_history_fn(void *to, json_t *line, const char *type);

@@ -39,7 +39,7 @@ typedef struct verify {
   char changed[HD_CHANGED_BYTES]; /* losses.bin is not that of the run's end, which no certificate states; "": it is */
   hd_loss_chain chain;
   size_t mark; /* the chain's entry that comes next */
-  hd_data *data;
+  hd_dataset *data;
   hd_session *session;
 } verify;
 
@@ -145,18 +145,17 @@ static hd_status check_data(verify *v, hd_ctx *ctx) {
   }
   HD_TRY(hd__data_sha256(hex, ctx, v->data));
   const json_t *is = json_object_get(v->certificate, "data"), *claimed = json_object_get(is, "sha256");
-  const int64_t count[] = {hd__data_train(v->data)->count, hd__data_test(v->data)->count};
+  const int64_t count[] = {hd__dataset_train(v->data)->count, hd__dataset_test(v->data)->count};
   static const char *const name[] = {"train_samples", "test_samples"};
   for (int i = 0; i < 2; i++)
     if (json_integer_value(json_object_get(is, name[i])) != count[i])
-      decide(v, HD_NOT_COMPARABLE, 0, "data %s, %s: expected %lld, found %lld; give the same --data",
-             hd__data_name(v->data), name[i], (long long)json_integer_value(json_object_get(is, name[i])),
-             (long long)count[i]);
+      decide(v, HD_NOT_COMPARABLE, 0, "data %s, %s: expected %lld, found %lld; give the same --data", v->data->name,
+             name[i], (long long)json_integer_value(json_object_get(is, name[i])), (long long)count[i]);
   for (size_t i = 0; i < HD_DATA_PARTS; i++) {
     const char *expected = json_string_value(json_array_get(claimed, i));
     if (!expected || strcmp(expected, hex[i]))
       decide(v, HD_NOT_COMPARABLE, 0, "data %s, %s: expected SHA-256 %.80s, found %s; give the same --data",
-             hd__data_name(v->data), part[i], expected ? expected : "(none)", hex[i]);
+             v->data->name, part[i], expected ? expected : "(none)", hex[i]);
   }
   return HD_OK;
 }
@@ -493,7 +492,7 @@ hd_status hd_verify(hd_verification *out, hd_ctx *ctx, const hd_config *layout, 
   hd__scratch_remove(v.scratch, v.again);
   hd__file_unmap(&v.losses);
   hd__chain_fini(&v.chain);
-  hd__data_close(v.data);
+  hd__dataset_close(v.data);
   json_decref(v.certificate);
   hd__struct_write(out, &result, sizeof result);
   return status == HD_OK && v.interrupted ? hd__fail(ctx, HD_E_INTERRUPTED, "stopped before the verdict") : status;

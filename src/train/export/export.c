@@ -20,24 +20,24 @@ static hd_status write_network(FILE *to, hd_ctx *ctx, void *arg) {
 }
 
 /* A sample of the model's input, for a feed with its normalisation; its pixels are never read. */
-static hd_dataset sample_of(const hd_trained *trained) {
+static hd_split sample_of(const hd_trained *trained) {
   static const uint8_t no_pixel;
   static const int32_t no_label;
   const hd_shape input = hd__shape_image(&trained->plan->graph->values[trained->plan->graph->input].shape);
-  return (hd_dataset){.elem = hd__record_has_floats(trained->record) ? HD_ELEM_F32 : HD_ELEM_U8,
-                      .images = &no_pixel,
-                      .labels = &no_label,
-                      .count = 1,
-                      .channels = input.dim[0],
-                      .height = input.dim[1],
-                      .width = input.dim[2],
-                      .classes = 1};
+  return (hd_split){.elem = hd__record_has_floats(trained->record) ? HD_ELEM_F32 : HD_ELEM_U8,
+                    .images = &no_pixel,
+                    .labels = &no_label,
+                    .count = 1,
+                    .channels = input.dim[0],
+                    .height = input.dim[1],
+                    .width = input.dim[2],
+                    .classes = 1};
 }
 
 static hd_status export_trained(hd_trained *trained, hd_ctx *ctx, export_fn *write, const char *path) {
   char digest[65];
   HD_FEED_OWNED feed = {0};
-  const hd_dataset sample = sample_of(trained);
+  const hd_split sample = sample_of(trained);
   HD_TRY(hd__checkpoint_digest(digest, ctx, trained->store));
   HD_TRY(hd__trained_feed(&feed, ctx, trained, &sample, HD_PIPELINE_FITTED));
   hd_exported network = {.trained = trained, .digest = digest, .bytes = sample.elem == HD_ELEM_U8};

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/hdmath.h"
 #include "data/images/image_file.h"
-#include "data/loader/skipped_samples.h"
+#include "data/split/skipped_samples.h"
 #include "platform/thread_start.h"
 #include "train/inference/predictor.h"
 
@@ -42,7 +42,7 @@ void hd_predictor_destroy(hd_predictor *p) {
   if (!p)
     return;
   hd__trained_fini(&p->trained);
-  hd__data_close(p->data);
+  hd__dataset_close(p->data);
   hd_config_destroy(p->config);
   hd__free(p->outcome.loss);
   hd__free(p->outcome.guess);
@@ -126,7 +126,7 @@ static void convert(double *value, const hd_predictor *p, const float *score) {
   }
 }
 
-hd_status hd__predict_some(double *value, hd_predictor *p, hd_ctx *ctx, const hd_dataset *samples,
+hd_status hd__predict_some(double *value, hd_predictor *p, hd_ctx *ctx, const hd_split *samples,
                            hd_pipeline_mode mode) {
   const int64_t count = samples->count;
   hd_status status = hd__trained_feed(&p->feed, ctx, &p->trained, samples, mode);
@@ -149,15 +149,15 @@ static hd_status predict_rows(double *value, hd_predictor *p, hd_ctx *ctx, const
     for (int64_t i = 0; i < some * width; i++)
       rows[i] = bytes ? (float)bytes[first * width + i] : floats[first * width + i];
     hd__features_apply(rows, &p->trained.features, NULL, some);
-    const hd_dataset samples = {.elem = HD_ELEM_F32,
-                                .floats = rows,
-                                .labels = no_labels,
-                                .count = some,
-                                .channels = 1,
-                                .height = 1,
-                                .width = (int)width,
-                                .flat = true,
-                                .classes = 1};
+    const hd_split samples = {.elem = HD_ELEM_F32,
+                              .floats = rows,
+                              .labels = no_labels,
+                              .count = some,
+                              .channels = 1,
+                              .height = 1,
+                              .width = (int)width,
+                              .flat = true,
+                              .classes = 1};
     HD_TRY(hd__predict_some(value + first * hd_predictor_count(p), p, ctx, &samples, HD_PIPELINE_FITTED));
   }
   return HD_OK;
@@ -173,15 +173,15 @@ static hd_status predict_many(double *value, hd_predictor *p, hd_ctx *ctx, const
   if (hd__trained_reads_columns(&p->trained))
     return predict_rows(value, p, ctx, bytes, floats, count);
   for (int64_t first = 0; first < count; first += AT_ONCE) {
-    const hd_dataset samples = {.elem = bytes ? HD_ELEM_U8 : HD_ELEM_F32,
-                                .images = bytes ? bytes + first * elems : NULL,
-                                .floats = bytes ? NULL : floats + first * elems,
-                                .labels = no_labels,
-                                .count = count - first < AT_ONCE ? count - first : AT_ONCE,
-                                .channels = shape[0],
-                                .height = shape[1],
-                                .width = shape[2],
-                                .classes = 1};
+    const hd_split samples = {.elem = bytes ? HD_ELEM_U8 : HD_ELEM_F32,
+                              .images = bytes ? bytes + first * elems : NULL,
+                              .floats = bytes ? NULL : floats + first * elems,
+                              .labels = no_labels,
+                              .count = count - first < AT_ONCE ? count - first : AT_ONCE,
+                              .channels = shape[0],
+                              .height = shape[1],
+                              .width = shape[2],
+                              .classes = 1};
     HD_TRY(hd__predict_some(value + first * hd_predictor_count(p), p, ctx, &samples, HD_PIPELINE_FITTED));
   }
   return HD_OK;
@@ -192,12 +192,12 @@ static hd_status check_kind(const hd_predictor *p, hd_ctx *ctx, const uint8_t *b
                             int64_t count) {
   int32_t shape[3];
   hd_predictor_input(shape, p);
-  const hd_dataset all = {.elem = bytes ? HD_ELEM_U8 : HD_ELEM_F32,
-                          .floats = floats,
-                          .count = count,
-                          .channels = shape[0],
-                          .height = shape[1],
-                          .width = shape[2]};
+  const hd_split all = {.elem = bytes ? HD_ELEM_U8 : HD_ELEM_F32,
+                        .floats = floats,
+                        .count = count,
+                        .channels = shape[0],
+                        .height = shape[1],
+                        .width = shape[2]};
   return hd__trained_check_kind(&p->trained, ctx, "the samples", &all);
 }
 
@@ -220,12 +220,12 @@ hd_status hd_predict_floats(double *value, hd_predictor *p, hd_ctx *ctx, const f
 }
 
 /* The model takes the shape that a picture has after the run's transforms. */
-static hd_status check_size(hd_predictor *p, hd_ctx *ctx, const hd_dataset *one, const char *path) {
+static hd_status check_size(hd_predictor *p, hd_ctx *ctx, const hd_split *one, const char *path) {
   int32_t shape[3];
   HD_FEED_OWNED feed = {0};
   hd_predictor_input(shape, p);
   HD_TRY(hd__trained_feed(&feed, ctx, &p->trained, one, HD_PIPELINE_EVALUATION));
-  const hd_dataset seen = hd__feed_seen(&feed);
+  const hd_split seen = hd__feed_seen(&feed);
   if (seen.channels == shape[0] && seen.height == shape[1] && seen.width == shape[2])
     return HD_OK;
   return hd__fail(ctx, HD_E_SHAPE,
@@ -253,13 +253,13 @@ static hd_status predict_sample(double *value, hd_predictor *p, hd_ctx *ctx, con
       const uint8_t *pixel = picture->rgba + 4 * i;
       planes[c * plane + i] = hd__on_white(channels == 1 ? brightness(pixel) : pixel[c], alpha ? pixel[3] : 255);
     }
-  const hd_dataset one = {.images = planes,
-                          .labels = &no_label,
-                          .count = 1,
-                          .channels = channels,
-                          .height = picture->height,
-                          .width = picture->width,
-                          .classes = classes > 0 ? classes : 1};
+  const hd_split one = {.images = planes,
+                        .labels = &no_label,
+                        .count = 1,
+                        .channels = channels,
+                        .height = picture->height,
+                        .width = picture->width,
+                        .classes = classes > 0 ? classes : 1};
   HD_TRY(check_size(p, ctx, &one, path));
   return hd__predict_some(value, p, ctx, &one, HD_PIPELINE_EVALUATION);
 }
@@ -297,20 +297,20 @@ hd_status hd_predict_item(double *value, int32_t *label, hd_predictor *p, hd_ctx
   hd_evaluated part;
   if (!p->data)
     HD_TRY(hd__trained_data(&p->data, &part, ctx, &p->trained, p->config));
-  const hd_dataset *test = hd__data_test(p->data);
+  const hd_split *test = hd__dataset_test(p->data);
   if (index < 0 || index >= test->count)
     return hd__fail(ctx, HD_E_USAGE, "expected an index from 0 to %lld in the test set of %s, found %lld",
-                    (long long)test->count - 1, hd__data_name(p->data), (long long)index);
+                    (long long)test->count - 1, p->data->name, (long long)index);
   if (hd__skips_has(test, index))
     return hd__fail(ctx, HD_E_IO, "sample %lld of the test set of %s cannot be read; choose another", (long long)index,
-                    hd__data_name(p->data));
+                    p->data->name);
   if (label)
     *label = test->labels ? test->labels[index] : -1;
-  HD_OWNED float *elems = hd__malloc((size_t)hd__dataset_most_bytes(test)); /* or bytes */
+  HD_OWNED float *elems = hd__malloc((size_t)hd__split_most_bytes(test)); /* or bytes */
   int size[2];
   HD_TRY(HD_ALLOCATED(elems, ctx, "out of memory for a sample"));
-  HD_TRY(hd__dataset_get(elems, size, ctx, test, index));
-  hd_dataset one = *test;
+  HD_TRY(hd__split_get(elems, size, ctx, test, index));
+  hd_split one = *test;
   one.count = 1;
   one.height = size[0];
   one.width = size[1];
@@ -323,12 +323,12 @@ hd_status hd_predict_item(double *value, int32_t *label, hd_predictor *p, hd_ctx
 }
 
 int32_t hd_predict_item_targets(double *target, const hd_predictor *p, int64_t index) {
-  const hd_dataset *test = p->data ? hd__data_test(p->data) : NULL;
+  const hd_split *test = p->data ? hd__dataset_test(p->data) : NULL;
   if (!test || !test->targets || index < 0 || index >= test->count)
     return 0;
   for (int32_t k = 0; k < test->outputs; k++)
-    target[k] = (double)hd__dataset_number(test, index, k);
+    target[k] = (double)hd__split_number(test, index, k);
   return test->outputs;
 }
 
-const char *hd_predictor_data(const hd_predictor *p) { return p->data ? hd__data_name(p->data) : ""; }
+const char *hd_predictor_data(const hd_predictor *p) { return p->data ? p->data->name : ""; }

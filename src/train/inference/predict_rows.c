@@ -10,9 +10,9 @@
 
 struct hd_rows {
   char *path;
-  hd_dataset samples;
+  hd_split samples;
   hd_table_rows table; /* of a CSV file */
-  hd_array_samples array;
+  hd_array_split array;
   bool is_table;
   float *floats;   /* normalised rows of an array */
   int32_t *labels; /* zeros: the executor reads some */
@@ -36,7 +36,7 @@ static hd_status check_fit(const hd_rows *r, hd_ctx *ctx, hd_predictor *p) {
   hd_predictor_input(shape, p);
   HD_TRY(hd__trained_check_kind(&p->trained, ctx, r->path, &r->samples));
   HD_TRY(hd__trained_feed(&feed, ctx, &p->trained, &r->samples, HD_PIPELINE_EVALUATION));
-  const hd_dataset seen = hd__feed_seen(&feed);
+  const hd_split seen = hd__feed_seen(&feed);
   const bool fits = seen.flat && shape[0] == 1 && seen.width == elems_of(p);
   if (fits || (seen.channels == shape[0] && seen.height == shape[1] && seen.width == shape[2]))
     return HD_OK;
@@ -48,8 +48,8 @@ static hd_status check_fit(const hd_rows *r, hd_ctx *ctx, hd_predictor *p) {
 /* ---- Files ---- */
 
 static hd_status normalise_array(hd_rows *r, hd_ctx *ctx, const hd_features *f) {
-  hd_dataset *d = &r->samples;
-  const int64_t elems = hd__dataset_elems(d);
+  hd_split *d = &r->samples;
+  const int64_t elems = hd__split_elems(d);
   if (elems != f->count)
     return hd__fail(ctx, HD_E_SHAPE,
                     "%s: expected %d numbers per row as in training, found %lld; give rows of that length", r->path,
@@ -65,8 +65,8 @@ static hd_status normalise_array(hd_rows *r, hd_ctx *ctx, const hd_features *f) 
 }
 
 static hd_status open_array(hd_rows *r, hd_ctx *ctx, const hd_predictor *p) {
-  HD_TRY(hd__array_samples_open(&r->array, ctx, r->path));
-  r->samples = r->array.samples;
+  HD_TRY(hd__array_split_open(&r->array, ctx, r->path));
+  r->samples = r->array.split;
   return hd__trained_reads_columns(&p->trained) ? normalise_array(r, ctx, &p->trained.features) : HD_OK;
 }
 
@@ -111,14 +111,14 @@ static hd_status open_table(hd_rows *r, hd_ctx *ctx, const hd_predictor *p) {
   HD_TRY(hd__table_rows_open(t, ctx, r->path, f, (int32_t)elems_of(p), &options));
   if (columns)
     hd__features_apply(t->floats, f, t->numbers, t->table.count);
-  r->samples = (hd_dataset){.count = t->table.count,
-                            .elem = HD_ELEM_F32,
-                            .floats = t->floats,
-                            .channels = 1,
-                            .height = 1,
-                            .width = f ? f->count : (int)elems_of(p),
-                            .flat = true,
-                            .classes = 1};
+  r->samples = (hd_split){.count = t->table.count,
+                          .elem = HD_ELEM_F32,
+                          .floats = t->floats,
+                          .channels = 1,
+                          .height = 1,
+                          .width = f ? f->count : (int)elems_of(p),
+                          .flat = true,
+                          .classes = 1};
   return take_truth(r, ctx, p);
 }
 
@@ -142,7 +142,7 @@ void hd_rows_close(hd_rows *r) {
   if (!r)
     return;
   hd__table_rows_close(&r->table);
-  hd__array_samples_fini(&r->array);
+  hd__array_split_fini(&r->array);
   hd__free(r->floats);
   hd__free(r->labels);
   hd__free(r->truth);
@@ -166,12 +166,12 @@ const char *hd_rows_truth(int32_t *label, double *target, hd_rows *r, int64_t ro
 }
 
 hd_status hd_predict_rows(double *value, hd_predictor *p, hd_ctx *ctx, const hd_rows *r, int64_t first, int64_t count) {
-  const int64_t elems = hd__dataset_elems(&r->samples), values = hd_predictor_count(p);
+  const int64_t elems = hd__split_elems(&r->samples), values = hd_predictor_count(p);
   if (first < 0 || count < 0 || count > r->samples.count - first)
     return hd__fail(ctx, HD_E_USAGE, "%s: expected samples from 0 to %lld, found %lld from %lld on", r->path,
                     (long long)r->samples.count - 1, (long long)count, (long long)first);
   for (int64_t at = 0; at < count; at += HD_PREDICTED_AT_ONCE) {
-    hd_dataset some = r->samples;
+    hd_split some = r->samples;
     some.count = count - at < HD_PREDICTED_AT_ONCE ? count - at : HD_PREDICTED_AT_ONCE;
     some.images = some.images ? some.images + (first + at) * elems : NULL;
     some.floats = some.floats ? some.floats + (first + at) * elems : NULL;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/event_log.h"
+#include "data/formats/formats.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/placement/device_open.h"
 #include "train/placement/run_plan.h"
@@ -75,11 +76,11 @@ static hd_status read_statistics(hd_trained *t, hd_ctx *ctx, const char *folder)
 }
 
 /* The run's lists of transforms. */
-static hd_augment lists_of(const hd_trained *t) {
-  return (hd_augment){.train = hd__settings(t->run)->transforms,
-                      .eval = hd__settings(t->run)->eval_transforms,
-                      .train_origin = "",
-                      .eval_origin = ""};
+static hd_transform_lists lists_of(const hd_trained *t) {
+  return (hd_transform_lists){.train = hd__settings(t->run)->transforms,
+                              .eval = hd__settings(t->run)->eval_transforms,
+                              .train_origin = "",
+                              .eval_origin = ""};
 }
 
 /* A row that is normalised by columns has a number for each element of the input. */
@@ -105,8 +106,8 @@ static hd_status open_all(hd_trained *t, hd_ctx *ctx, const char *checkpoint, co
   HD_TRY(hd__target_scale_read(&t->targets, ctx, t->record, folder));
   HD_TRY(hd__file_join(path, ctx, folder, "run.json"));
   HD_TRY(hd__network_from_text(&t->network, ctx, json_string_value(json_object_get(t->record, "model_yaml")), path));
-  const hd_augment lists = lists_of(t);
-  t->network.target.of_classes = hd__augment_makes_numbers(&lists);
+  const hd_transform_lists lists = lists_of(t);
+  t->network.target.of_classes = hd__transform_lists_make_numbers(&lists);
   t->tta = (hd_tta_choice)hd__settings(hd__config_given(config, HD_OPT_TTA) ? config : t->run)->tta;
   HD_TRY(choose_machine(t, ctx, config));
   HD_TRY(make_executor(t, ctx, folder));
@@ -139,10 +140,10 @@ void hd__trained_fini(hd_trained *t) {
 
 bool hd__trained_reads_columns(const hd_trained *t) { return hd__settings(t->run)->normalize == HD_NORMALIZE_COLUMN; }
 
-hd_status hd__trained_feed(hd_feed *out, hd_ctx *ctx, hd_trained *t, const hd_dataset *samples, hd_pipeline_mode mode) {
-  const hd_augment lists = lists_of(t);
+hd_status hd__trained_feed(hd_feed *out, hd_ctx *ctx, hd_trained *t, const hd_split *samples, hd_pipeline_mode mode) {
+  const hd_transform_lists lists = lists_of(t);
   HD_TRY(hd__feed_init(out, ctx, samples, t->kernels, t->mean, t->std));
-  HD_TRY(hd__augment_feed(out, ctx, &lists, mode, t->mean, t->std, 0)); /* nothing is drawn */
+  HD_TRY(hd__feed_set_transforms(out, ctx, &lists, mode, 0)); /* nothing is drawn */
   hd__feed_leave_shift(out, t->plan->shifts);
   out->targets = t->targets.count > 0 ? &t->targets : NULL;
   HD_TRY(hd__views_open(out, ctx, t->tta, "the data"));
@@ -194,8 +195,8 @@ static bool are_bits(const float *number, int64_t count) {
   return ones && !others;
 }
 
-static hd_status check_pixels(hd_ctx *ctx, const char *name, const hd_dataset *d) {
-  const int64_t each = hd__dataset_elems(d), count = d->floats ? d->count * each : 0;
+static hd_status check_pixels(hd_ctx *ctx, const char *name, const hd_split *d) {
+  const int64_t each = hd__split_elems(d), count = d->floats ? d->count * each : 0;
   const int64_t at = first_beyond(d->floats, count);
   if (!d->floats || (d->channels == 1 && d->height == 1))
     return hd__fail(ctx, HD_E_SHAPE,
@@ -213,7 +214,7 @@ static hd_status check_pixels(hd_ctx *ctx, const char *name, const hd_dataset *d
                   name, (double)d->floats[at], (long long)(at / each));
 }
 
-hd_status hd__trained_check_kind(const hd_trained *t, hd_ctx *ctx, const char *name, const hd_dataset *samples) {
+hd_status hd__trained_check_kind(const hd_trained *t, hd_ctx *ctx, const char *name, const hd_split *samples) {
   if (hd__trained_reads_columns(t))
     return HD_OK;
   if (samples->elem == HD_ELEM_F32 && is_trained_on(t, "uint8"))
@@ -226,11 +227,11 @@ hd_status hd__trained_check_kind(const hd_trained *t, hd_ctx *ctx, const char *n
   return HD_OK;
 }
 
-static hd_status check_fit(hd_trained *t, hd_ctx *ctx, const hd_data *data) {
+static hd_status check_fit(hd_trained *t, hd_ctx *ctx, const hd_dataset *data) {
   HD_FEED_OWNED feed = {0};
-  HD_TRY(hd__trained_check_kind(t, ctx, hd__data_name(data), hd__data_test(data)));
-  HD_TRY(hd__trained_feed(&feed, ctx, t, hd__data_test(data), HD_PIPELINE_EVALUATION));
-  return hd__augment_check(ctx, &feed, &t->network, t->plan->graph, hd__data_name(data));
+  HD_TRY(hd__trained_check_kind(t, ctx, data->name, hd__dataset_test(data)));
+  HD_TRY(hd__trained_feed(&feed, ctx, t, hd__dataset_test(data), HD_PIPELINE_EVALUATION));
+  return hd__feed_check(ctx, &feed, &t->network, t->plan->graph, data->name);
 }
 
 hd_csv_options hd__trained_table(const hd_trained *t, const hd_config *config) {
@@ -262,13 +263,13 @@ static hd_status check_normalize(const hd_trained *t, hd_ctx *ctx, const hd_conf
 }
 
 /* What is read for this run: the configuration's data, or its own. */
-static hd_data_request request_of(const hd_trained *t, const hd_config *config) {
+static hd_dataset_request request_of(const hd_trained *t, const hd_config *config) {
   const hd_option_id id[3] = {HD_OPT_DATA, HD_OPT_DATA_DIR, HD_OPT_ON_ERROR};
   const hd_settings *from[3]; /* given, or the run's */
   for (int i = 0; i < 3; i++)
     from[i] = hd__settings(hd__config_given(config, id[i]) ? config : t->run);
-  hd_data_request request = hd__config_data(config);
-  const hd_data_request of_run = hd__config_data(t->run);
+  hd_dataset_request request = hd__config_data(config);
+  const hd_dataset_request of_run = hd__config_data(t->run);
   request.name = from[0]->data;
   request.data_dir = from[1]->data_dir;
   request.skip = from[2]->on_error == HD_ON_ERROR_SKIP;
@@ -287,8 +288,8 @@ static hd_data_request request_of(const hd_trained *t, const hd_config *config) 
   return request;
 }
 
-static bool is_of_run(const hd_trained *t, const hd_data *data) {
-  return hd__record_has_sums(t->record, hd__data_checksums(data));
+static bool is_of_run(const hd_trained *t, const hd_dataset *data) {
+  return hd__record_has_sums(t->record, data->statistics.checksum);
 }
 
 /* The number of samples that the run was trained and tested on. */
@@ -300,37 +301,37 @@ static int64_t samples_of_run(const hd_trained *t) {
 
 /* The samples of given data to evaluate: all of a set without a test set, unless it is the run's. A fold of a set that
  * has a test set is the run's if it has the same name. */
-static hd_status open_given(hd_data **out, hd_evaluated *part, hd_ctx *ctx, const hd_trained *t,
-                            const hd_data_request *divided, bool named_alike) {
-  hd_data *parts = NULL;
-  hd_data_request whole = *divided;
+static hd_status open_given(hd_dataset **out, hd_evaluated *part, hd_ctx *ctx, const hd_trained *t,
+                            const hd_dataset_request *divided, bool named_alike) {
+  hd_dataset *parts = NULL;
+  hd_dataset_request whole = *divided;
   whole.fold = (hd_fold){0};
   whole.whole = true;
-  HD_TRY(hd__data_open(out, ctx, &whole));
-  const bool is_whole = hd__data_is_whole(*out), folded = divided->fold.of > 0 && named_alike;
+  HD_TRY(hd__dataset_open(out, ctx, &whole));
+  const bool is_whole = (*out)->shared, folded = divided->fold.of > 0 && named_alike;
   *part = is_whole ? HD_EVALUATED_ALL : HD_EVALUATED_TEST;
-  if ((!is_whole && !folded) || hd__data_train(*out)->count != samples_of_run(t))
+  if ((!is_whole && !folded) || hd__dataset_train(*out)->count != samples_of_run(t))
     return HD_OK;
-  const hd_status status = hd__data_open(&parts, ctx, divided);
+  const hd_status status = hd__dataset_open(&parts, ctx, divided);
   if (status == HD_OK && is_of_run(t, parts)) {
-    hd_data *const all = *out;
+    hd_dataset *const all = *out;
     *out = parts;
     parts = all;
     *part = HD_EVALUATED_SAME;
   }
-  hd__data_close(parts);
-  return HD_CREATED(status, out, hd__data_close);
+  hd__dataset_close(parts);
+  return HD_CREATED(status, out, hd__dataset_close);
 }
 
-hd_status hd__trained_data(hd_data **out, hd_evaluated *part, hd_ctx *ctx, hd_trained *t, const hd_config *config) {
-  const hd_data_request request = request_of(t, config);
+hd_status hd__trained_data(hd_dataset **out, hd_evaluated *part, hd_ctx *ctx, hd_trained *t, const hd_config *config) {
+  const hd_dataset_request request = request_of(t, config);
   HD_TRY(check_normalize(t, ctx, config));
   if (hd__config_given(config, HD_OPT_DATA))
     HD_TRY(open_given(out, part, ctx, t, &request, hd__config_same(config, t->run, HD_OPT_DATA)));
   else
-    HD_TRY(hd__data_open(out, ctx, &request));
+    HD_TRY(hd__dataset_open(out, ctx, &request));
   if (!hd__config_given(config, HD_OPT_DATA))
     *part = is_of_run(t, *out) ? HD_EVALUATED_OWN : HD_EVALUATED_CHANGED;
   hd_status status = check_fit(t, ctx, *out);
-  return HD_CREATED(status, out, hd__data_close);
+  return HD_CREATED(status, out, hd__dataset_close);
 }

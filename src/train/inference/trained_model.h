@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 #include "exec/gpu/device/cuda_device.h"
-#include "data/formats/dataset.h"
+#include "data/dataset/dataset.h"
 #include "exec/executor.h"
 #include "heddle/session.h"
 #include "data/feed/feed_options.h"
@@ -40,7 +40,7 @@ void hd__trained_fini(hd_trained *trained);
 bool hd__trained_reads_columns(const hd_trained *trained);
 
 /* A feed of samples with the statistics and transforms of the run's evaluation; the executor then has room for them. */
-hd_status hd__trained_feed(hd_feed *out, hd_ctx *ctx, hd_trained *trained, const hd_dataset *samples,
+hd_status hd__trained_feed(hd_feed *out, hd_ctx *ctx, hd_trained *trained, const hd_split *samples,
                            hd_pipeline_mode mode);
 
 /* Evaluates all positions of such a feed, views of each sample if the run or the configuration says so; out->score
@@ -49,7 +49,7 @@ hd_status hd__trained_evaluate(const hd_exec_outcome *out, hd_ctx *ctx, hd_train
 
 /* HD_E_SHAPE for bytes if the run was trained on floats, and for floats if it was trained on bytes, unless they are
  * pictures of pixels from 0 to 1. `name`: of the samples. */
-hd_status hd__trained_check_kind(const hd_trained *trained, hd_ctx *ctx, const char *name, const hd_dataset *samples);
+hd_status hd__trained_check_kind(const hd_trained *trained, hd_ctx *ctx, const char *name, const hd_split *samples);
 
 /* Whether pictures' bytes can stand for the numbers that the run was trained on: these may be from 0 to 1. */
 bool hd__trained_may_read_pixels(const hd_trained *trained);
@@ -59,5 +59,5 @@ hd_csv_options hd__trained_table(const hd_trained *trained, const hd_config *con
 
 /* Opens the configuration's data, or the run's data if the configuration names none, and checks that it fits. Its test
  * split is hd_evaluated's part of it. */
-hd_status hd__trained_data(hd_data **out, hd_evaluated *part, hd_ctx *ctx, hd_trained *trained,
+hd_status hd__trained_data(hd_dataset **out, hd_evaluated *part, hd_ctx *ctx, hd_trained *trained,
                            const hd_config *config);

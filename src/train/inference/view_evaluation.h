@@ -6,7 +6,7 @@
 #pragma once
 
 #include "exec/executor.h"
-#include "data/feed/sample_feed.h"
+#include "data/feed/feed.h"
 
 typedef struct hd_view_evaluation {
   hd_tta_choice tta;

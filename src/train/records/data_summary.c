@@ -4,28 +4,30 @@
 
 #include "base/alloc.h"
 #include "base/event_log.h"
+#include "data/dataset/format.h"
+#include "data/formats/formats.h"
 #include "data/images/contact_sheet.h"
-#include "data/loader/skipped_samples.h"
-#include "data/loader/data_statistics.h"
+#include "data/split/skipped_samples.h"
+#include "data/split/split_statistics.h"
 #include "heddle/dataset.h"
 #include "train/settings/config.h"
 
 struct hd_data_look {
-  hd_data *data;
+  hd_dataset *data;
   int64_t *per_class; /* of both splits */
   hd_data_bad *bad;
   hd_data_facts facts;
 };
 
-static const hd_dataset *split_of(const hd_data_look *l, int split) {
-  return split ? hd__data_test(l->data) : hd__data_train(l->data);
+static const hd_split *split_of(const hd_data_look *l, int split) {
+  return split ? hd__dataset_test(l->data) : hd__dataset_train(l->data);
 }
 
 static hd_status count_classes(hd_data_look *l, hd_ctx *ctx) {
   const int32_t classes = l->facts.classes;
   HD_TRY(HD_NEW(l->per_class, 2 * (size_t)classes + 1, ctx, "out of memory for the counts of %d classes", classes));
   for (int p = 0; p < 2 && classes > 0; p++) {
-    const hd_dataset *d = split_of(l, p);
+    const hd_split *d = split_of(l, p);
     int64_t *count = l->per_class + p * classes;
     for (int64_t i = 0; i < d->count; i++)
       count[d->labels[i]]++;
@@ -35,7 +37,7 @@ static hd_status count_classes(hd_data_look *l, hd_ctx *ctx) {
 }
 
 static void find_targets(hd_data_look *l) {
-  const hd_dataset *d = split_of(l, 0);
+  const hd_split *d = split_of(l, 0);
   if (!d->targets)
     return;
   l->facts.target_low = l->facts.target_high = (double)d->targets[0];
@@ -60,10 +62,10 @@ static hd_status find_sizes(hd_data_look *l, hd_ctx *ctx) {
   hd_data_facts *f = &l->facts;
   const int size[2] = {f->height, f->width};
   for (int p = 0; p < 2; p++) {
-    const hd_dataset *d = split_of(l, p);
+    const hd_split *d = split_of(l, p);
     f->samples[p] = d->count;
-    f->bytes[p] = (d->mixed ? d->all_elems : d->count * hd__dataset_elems(d)) * hd__dataset_elem_bytes(d);
-    HD_TRY(d->mixed ? hd__walk(ctx, d, measure, f) : measure(f, ctx, 0, NULL, size));
+    f->bytes[p] = (d->mixed ? d->all_elems : d->count * hd__split_elems(d)) * hd__split_elem_bytes(d);
+    HD_TRY(d->mixed ? hd__split_walk(ctx, d, measure, f) : measure(f, ctx, 0, NULL, size));
   }
   return HD_OK;
 }
@@ -74,7 +76,7 @@ static hd_status list_bad(hd_data_look *l, hd_ctx *ctx) {
   if (all == 0)
     return HD_OK;
   l->bad = hd__calloc((size_t)all, sizeof *l->bad);
-  int64_t most = hd__dataset_most_bytes(split_of(l, 0)), other = hd__dataset_most_bytes(split_of(l, 1)), at = 0;
+  int64_t most = hd__split_most_bytes(split_of(l, 0)), other = hd__split_most_bytes(split_of(l, 1)), at = 0;
   HD_OWNED void *elems = hd__malloc((size_t)(most > other ? most : other));
   bool enough = l->bad && elems;
   for (int p = 0; p < 2; p++)
@@ -83,7 +85,7 @@ static hd_status list_bad(hd_data_look *l, hd_ctx *ctx) {
       int size[2];
       if (!hd__skips_has(split_of(l, p), i))
         continue;
-      const bool again = hd__dataset_get(elems, size, &item_ctx, split_of(l, p), i) != HD_OK;
+      const bool again = hd__split_get(elems, size, &item_ctx, split_of(l, p), i) != HD_OK;
       l->bad[at] = (hd_data_bad){p, i, hd__strdup(again ? item_ctx.message : "it can be read by now; check again")};
       enough = l->bad[at++].why != NULL;
     }
@@ -93,12 +95,12 @@ static hd_status list_bad(hd_data_look *l, hd_ctx *ctx) {
 }
 
 static hd_status look(hd_data_look *l, hd_ctx *ctx, const hd_config *config) {
-  hd_data_request request = hd__config_data(config);
+  hd_dataset_request request = hd__config_data(config);
   request.cache = HD_CACHE_NONE; /* so that list_bad reads the files again */
-  HD_TRY(hd__data_open(&l->data, ctx, &request));
-  const hd_dataset *d = split_of(l, 0);
-  l->facts = (hd_data_facts){.name = hd__data_name(l->data),
-                             .format = hd__data_format(l->data),
+  HD_TRY(hd__dataset_open(&l->data, ctx, &request));
+  const hd_split *d = split_of(l, 0);
+  l->facts = (hd_data_facts){.name = l->data->name,
+                             .format = l->data->format->name,
                              .dtype = d->elem == HD_ELEM_U8 ? HD_U8 : HD_F32,
                              .channels = d->channels,
                              .height = d->height,
@@ -106,10 +108,10 @@ static hd_status look(hd_data_look *l, hd_ctx *ctx, const hd_config *config) {
                              .classes = d->labels ? d->classes : 0,
                              .class_names = d->class_names,
                              .outputs = d->outputs,
-                             .notes = hd__data_notes(l->data),
-                             .validation = hd__data_train(l->data)->held_out};
-  memcpy(l->facts.mean, hd__data_mean(l->data), (size_t)d->channels * sizeof(double));
-  memcpy(l->facts.std, hd__data_std(l->data), (size_t)d->channels * sizeof(double));
+                             .notes = (const char *const *)l->data->note,
+                             .validation = hd__dataset_train(l->data)->validation};
+  memcpy(l->facts.mean, l->data->statistics.mean, (size_t)d->channels * sizeof(double));
+  memcpy(l->facts.std, l->data->statistics.std, (size_t)d->channels * sizeof(double));
   find_targets(l);
   HD_TRY(count_classes(l, ctx));
   HD_TRY(find_sizes(l, ctx));
@@ -131,7 +133,7 @@ void hd_data_look_destroy(hd_data_look *l) {
     hd__free((void *)(uintptr_t)l->bad[i].why);
   hd__free(l->bad);
   hd__free(l->per_class);
-  hd__data_close(l->data);
+  hd__dataset_close(l->data);
   hd__free(l);
 }
 

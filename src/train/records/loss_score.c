@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "data/loader/skipped_samples.h"
+#include "data/split/skipped_samples.h"
 
 /* The share of a sample of cross_entropy in the divisor. */
 static double share_of(const hd_target *target, int32_t label) {
@@ -16,7 +16,7 @@ static double share_of(const hd_target *target, int32_t label) {
 static double share_at(const hd_target *target, const hd_feed *feed, uint32_t epoch, int64_t position) {
   if (target->loss != HD_OP_cross_entropy)
     return target->scores;
-  return target->of_classes ? 1 : share_of(target, feed->data->labels[hd__feed_sample(feed, epoch, position)]);
+  return target->of_classes ? 1 : share_of(target, feed->split->labels[hd__feed_sample(feed, epoch, position)]);
 }
 
 double hd__target_divisor(const hd_target *target, const hd_feed *feed, uint32_t epoch, int64_t first, int64_t count) {
@@ -30,28 +30,28 @@ double hd__target_divisor(const hd_target *target, const hd_feed *feed, uint32_t
 
 /* The divisor of an evaluation's mean. */
 static double sum_of_shares(const hd_target *target, const hd_feed *feed) {
-  if (hd__skips_count(feed->data) == 0)
+  if (hd__skips_count(feed->split) == 0)
     return hd__target_divisor(target, feed, 0, 0, feed->count);
   double sum = 0;
   for (int64_t i = 0; i < feed->count; i++)
-    if (!hd__skips_has(feed->data, hd__feed_sample(feed, 0, i)))
+    if (!hd__skips_has(feed->split, hd__feed_sample(feed, 0, i)))
       sum += share_at(target, feed, 0, i);
   return sum > 0 ? sum : 1;
 }
 
 void hd__target_score(hd_score *out, const hd_target *target, const hd_feed *feed, const hd_exec_outcome *outcome) {
-  bool judges = hd__target_judges(target, feed->data);
+  bool judges = hd__target_judges(target, feed->split);
   double sum = 0;
   *out = (hd_score){.accuracy = NAN, .metric = NAN};
   for (int64_t i = 0; i < feed->count; i++) {
     int64_t sample = hd__feed_sample(feed, 0, i);
-    if (hd__skips_has(feed->data, sample))
+    if (hd__skips_has(feed->split, sample))
       continue;
     sum += (double)outcome->loss[i];
-    if (!judges || !hd__target_counts(target, feed->data, sample))
+    if (!judges || !hd__target_counts(target, feed->split, sample))
       continue;
     out->judged++;
-    out->right += outcome->guess[i] == feed->data->labels[sample];
+    out->right += outcome->guess[i] == feed->split->labels[sample];
   }
   out->loss = sum / sum_of_shares(target, feed);
   if (out->judged > 0)
@@ -61,9 +61,9 @@ void hd__target_score(hd_score *out, const hd_target *target, const hd_feed *fee
 void hd__target_tally(hd_tally *tally, const hd_target *target, const hd_feed *feed, const hd_exec_outcome *outcome) {
   for (int64_t i = 0; i < feed->count; i++) {
     const int64_t sample = hd__feed_sample(feed, 0, i);
-    if (hd__skips_has(feed->data, sample) || !hd__target_counts(target, feed->data, sample))
+    if (hd__skips_has(feed->split, sample) || !hd__target_counts(target, feed->split, sample))
       continue;
-    const int32_t label = feed->data->labels[sample];
+    const int32_t label = feed->split->labels[sample];
     tally[label].judged++;
     tally[label].right += outcome->guess[i] == label;
   }

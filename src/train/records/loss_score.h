@@ -5,14 +5,14 @@
 #pragma once
 
 #include "exec/executor.h"
-#include "data/feed/sample_feed.h"
+#include "data/feed/feed.h"
 #include "train/settings/model_source.h"
 
 /* The divisor of the mean over positions [first, first + count) of a feed's epoch: the sum of their samples' shares,
  * added in order; 1 if the sum is 0. */
 double hd__target_divisor(const hd_target *target, const hd_feed *feed, uint32_t epoch, int64_t first, int64_t count);
 
-/* The result of an evaluation, of samples that could be read (data/loader/skipped_samples.h). */
+/* The result of an evaluation, of samples that could be read (data/split/skipped_samples.h). */
 typedef struct hd_score {
   double loss;           /* the mean */
   double accuracy;       /* NAN where guesses are not judged */

@@ -6,12 +6,12 @@
 #include "base/hdmath.h"
 #include "train/records/output_scores.h"
 
-bool hd__metric_needs_scores(hd_metric_choice metric, const hd_target *target, const hd_dataset *split) {
+bool hd__metric_needs_scores(hd_metric_choice metric, const hd_target *target, const hd_split *split) {
   return metric == HD_METRIC_AUC || metric == HD_METRIC_R2 ||
          (metric == HD_METRIC_F1 && hd__outputs_are_judged(target, split));
 }
 
-bool hd__metric_is_of(hd_metric_choice metric, const hd_target *target, const hd_dataset *split) {
+bool hd__metric_is_of(hd_metric_choice metric, const hd_target *target, const hd_split *split) {
   const bool labels = hd__outputs_are_labels(target, split) && metric != HD_METRIC_ACCURACY;
   return metric == HD_METRIC_LOSS ||
          (metric == HD_METRIC_R2 ? hd__target_numbers(target) : labels || hd__target_judges(target, split));
@@ -20,7 +20,7 @@ bool hd__metric_is_of(hd_metric_choice metric, const hd_target *target, const hd
 /* The label of a sample at a position of the feed; -1: it does not count. */
 static int32_t label_at(const hd_target *target, const hd_feed *feed, int64_t position) {
   const int64_t sample = hd__feed_sample(feed, 0, position);
-  return hd__target_counts(target, feed->data, sample) ? feed->data->labels[sample] : -1;
+  return hd__target_counts(target, feed->split, sample) ? feed->split->labels[sample] : -1;
 }
 
 static double mean(double sum, int32_t count) { return count > 0 ? sum / count : NAN; }
@@ -105,9 +105,9 @@ static hd_status of_outputs(double *out, hd_ctx *ctx, hd_metric_choice metric, c
 hd_status hd__metric(double *out, hd_ctx *ctx, hd_metric_choice metric, const hd_target *target, const hd_feed *feed,
                      const hd_exec_outcome *outcome, const hd_score *score) {
   *out = NAN;
-  if (!hd__metric_is_of(metric, target, feed->data))
+  if (!hd__metric_is_of(metric, target, feed->split))
     return HD_OK;
-  if (hd__outputs_are_judged(target, feed->data) && metric != HD_METRIC_LOSS)
+  if (hd__outputs_are_judged(target, feed->split) && metric != HD_METRIC_LOSS)
     return of_outputs(out, ctx, metric, target, feed, outcome);
   switch (metric) {
   case HD_METRIC_F1: return f1(out, ctx, target, feed, outcome);

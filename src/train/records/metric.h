@@ -13,8 +13,8 @@
 #include "train/records/loss_score.h"
 
 /* Whether it needs all scores of a sample, and whether a model with this loss has it. */
-bool hd__metric_needs_scores(hd_metric_choice metric, const hd_target *target, const hd_dataset *split);
-bool hd__metric_is_of(hd_metric_choice metric, const hd_target *target, const hd_dataset *split);
+bool hd__metric_needs_scores(hd_metric_choice metric, const hd_target *target, const hd_split *split);
+bool hd__metric_is_of(hd_metric_choice metric, const hd_target *target, const hd_split *split);
 
 /* Larger is better for all but the loss. NAN where the model does not have it, or there is no sample to judge by. */
 hd_status hd__metric(double *out, hd_ctx *ctx, hd_metric_choice metric, const hd_target *target, const hd_feed *feed,

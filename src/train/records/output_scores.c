@@ -5,13 +5,13 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "data/loader/skipped_samples.h"
+#include "data/split/skipped_samples.h"
 
-bool hd__outputs_are_labels(const hd_target *target, const hd_dataset *split) {
+bool hd__outputs_are_labels(const hd_target *target, const hd_split *split) {
   return target->loss == HD_OP_bce_with_logits && !target->of_classes && split->targets;
 }
 
-bool hd__outputs_are_judged(const hd_target *target, const hd_dataset *split) {
+bool hd__outputs_are_judged(const hd_target *target, const hd_split *split) {
   return hd__target_numbers(target) || hd__outputs_are_labels(target, split);
 }
 
@@ -44,7 +44,7 @@ double hd__ranking_area(hd_ranked *list, int64_t count) {
 
 /* The outcome of the samples that could be read. */
 typedef struct judged {
-  const hd_dataset *data;
+  const hd_split *data;
   const hd_feed *feed;
   const float *score;
   int32_t outputs;
@@ -53,7 +53,7 @@ typedef struct judged {
 static bool is_there(const judged *j, int64_t at) { return !hd__skips_has(j->data, hd__feed_sample(j->feed, 0, at)); }
 
 static double target_at(const judged *j, int64_t at, int32_t k) {
-  return (double)hd__dataset_number(j->data, hd__feed_sample(j->feed, 0, at), k);
+  return (double)hd__split_number(j->data, hd__feed_sample(j->feed, 0, at), k);
 }
 
 static double score_at(const judged *j, int64_t at, int32_t k) {
@@ -179,9 +179,9 @@ static void take_means(hd_output_scores *out) {
 
 hd_status hd__output_scores(hd_output_scores *out, hd_ctx *ctx, const hd_target *target, const hd_feed *feed,
                             const hd_exec_outcome *outcome) {
-  const judged j = {feed->data, feed, outcome->score, target->scores};
-  *out = (hd_output_scores){.labels = hd__outputs_are_labels(target, feed->data), .f1_micro = NAN, .auc_micro = NAN};
-  if (!hd__outputs_are_judged(target, feed->data))
+  const judged j = {feed->split, feed, outcome->score, target->scores};
+  *out = (hd_output_scores){.labels = hd__outputs_are_labels(target, feed->split), .f1_micro = NAN, .auc_micro = NAN};
+  if (!hd__outputs_are_judged(target, feed->split))
     return HD_OK;
   HD_TRY(HD_NEW(out->output, j.outputs, ctx, "out of memory for the scores of outputs"));
   out->count = j.outputs;

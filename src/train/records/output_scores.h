@@ -24,8 +24,8 @@ typedef struct hd_output_scores {
 } hd_output_scores;
 
 /* Whether the model has outputs of this kind on the split. */
-bool hd__outputs_are_labels(const hd_target *target, const hd_dataset *split);
-bool hd__outputs_are_judged(const hd_target *target, const hd_dataset *split);
+bool hd__outputs_are_labels(const hd_target *target, const hd_split *split);
+bool hd__outputs_are_judged(const hd_target *target, const hd_split *split);
 
 /* NAN where a score is not defined. The caller frees out->output, after a failure too. */
 hd_status hd__output_scores(hd_output_scores *out, hd_ctx *ctx, const hd_target *target, const hd_feed *feed,

@@ -193,11 +193,11 @@ hd_status hd__agree_on_settings(const hd_session *s, hd_ctx *ctx) {
 
 /* ---- Data, device and plan ---- */
 
-static void put_data(FILE *to, const hd_data *data) {
-  fprintf(to, "the data\t%lld training and %lld test samples, checksums", (long long)hd__data_train(data)->count,
-          (long long)hd__data_test(data)->count);
+static void put_data(FILE *to, const hd_dataset *data) {
+  fprintf(to, "the data\t%lld training and %lld test samples, checksums", (long long)hd__dataset_train(data)->count,
+          (long long)hd__dataset_test(data)->count);
   for (int i = 0; i < HD_DATA_PARTS; i++)
-    fprintf(to, " %016llx", (unsigned long long)hd__data_checksums(data)[i]);
+    fprintf(to, " %016llx", (unsigned long long)data->statistics.checksum[i]);
   fputc('\n', to);
 }
 

@@ -4,20 +4,20 @@
 
 #include "base/alloc.h"
 #include "base/sized_struct.h"
-#include "data/loader/skipped_samples.h"
+#include "data/split/skipped_samples.h"
 #include "heddle.h"
 #include "onnx/onnx.h"
 #include "platform/thread_start.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/records/metric.h"
 #include "train/records/output_scores.h"
-#include "data/feed/sample_feed.h"
+#include "data/feed/feed.h"
 #include "train/inference/trained_model.h"
 
 /* The resources of an evaluation of a checkpoint. */
 typedef struct evaluator {
   hd_trained trained;
-  hd_data *data;
+  hd_dataset *data;
   hd_feed feed;
   hd_evaluated part;
   hd_exec_outcome outcome;
@@ -26,7 +26,7 @@ typedef struct evaluator {
 static hd_status open_all(evaluator *e, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
   HD_TRY(hd__trained_open(&e->trained, ctx, checkpoint, config));
   HD_TRY(hd__trained_data(&e->data, &e->part, ctx, &e->trained, config));
-  const hd_dataset *test = hd__data_test(e->data);
+  const hd_split *test = hd__dataset_test(e->data);
   HD_TRY(hd__trained_feed(&e->feed, ctx, &e->trained, test, HD_PIPELINE_EVALUATION));
   e->outcome.loss = hd__malloc((size_t)test->count * sizeof *e->outcome.loss);
   e->outcome.guess = hd__malloc((size_t)test->count * sizeof *e->outcome.guess);
@@ -76,7 +76,7 @@ static hd_status copy_names(hd_evaluation *out, hd_ctx *ctx, const hd_trained *t
 }
 
 static hd_status count_guesses(hd_evaluation *out, hd_ctx *ctx, const evaluator *e) {
-  const hd_dataset *test = hd__data_test(e->data);
+  const hd_split *test = hd__dataset_test(e->data);
   const hd_target *target = &e->trained.network.target;
   bool judges = hd__target_judges(target, test);
   int classes = judges ? hd__target_classes(target) : 0;
@@ -109,7 +109,7 @@ static hd_status count_guesses(hd_evaluation *out, hd_ctx *ctx, const evaluator 
 static void evaluator_fini(evaluator *e) {
   hd__trained_fini(&e->trained);
   hd__feed_fini(&e->feed);
-  hd__data_close(e->data);
+  hd__dataset_close(e->data);
   hd__free(e->outcome.loss);
   hd__free(e->outcome.guess);
   hd__free(e->outcome.score);

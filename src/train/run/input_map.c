@@ -64,23 +64,23 @@ static bool is_same(const hd_affine *data, const own_map *map, int range) {
 
 /* Whether samples are normalised as the map does it: through a list, or without one by the statistics. Nothing but
  * to_float and normalise is looked at, and no sample is read. */
-static hd_status compare(bool *same, hd_ctx *ctx, const hd_onnx_input *in, const hd_data *data,
-                         const hd_kernels *kernels, const hd_augment *lists) {
+static hd_status compare(bool *same, hd_ctx *ctx, const hd_onnx_input *in, const hd_dataset *data,
+                         const hd_kernels *kernels, const hd_transform_lists *lists) {
   static const uint8_t no_pixel;
   static const int32_t no_label;
   const own_map map = read_map(in);
-  const hd_dataset sample = {.elem = hd__data_train(data)->elem,
-                             .images = &no_pixel,
-                             .labels = &no_label,
-                             .count = 1,
-                             .channels = map.channels,
-                             .height = 1,
-                             .width = 1,
-                             .classes = 1};
+  const hd_split sample = {.elem = hd__dataset_train(data)->elem,
+                           .images = &no_pixel,
+                           .labels = &no_label,
+                           .count = 1,
+                           .channels = map.channels,
+                           .height = 1,
+                           .width = 1,
+                           .classes = 1};
   HD_FEED_OWNED feed = {0};
   hd_affine affine;
-  HD_TRY(hd__feed_init(&feed, ctx, &sample, kernels, hd__data_mean(data), hd__data_std(data)));
-  HD_TRY(hd__augment_feed(&feed, ctx, lists, HD_PIPELINE_FITTED, hd__data_mean(data), hd__data_std(data), 0));
+  HD_TRY(hd__feed_init(&feed, ctx, &sample, kernels, data->statistics.mean, data->statistics.std));
+  HD_TRY(hd__feed_set_transforms(&feed, ctx, lists, HD_PIPELINE_FITTED, 0));
   hd__feed_affine(&affine, &feed);
   *same = (!in->bytes || sample.elem != HD_ELEM_U8) && is_same(&affine, &map, 1);
   *same = *same || (sample.elem == HD_ELEM_U8 && !in->bytes && is_same(&affine, &map, BYTE_RANGE));
@@ -97,10 +97,10 @@ static int range_of(const hd_onnx_input *in, const own_map *map) {
 }
 
 /* The data's own normalisation, or the network's in its place. */
-static hd_status choose(hd_line *note, hd_ctx *ctx, hd_config *config, const hd_network *network, const hd_data *data,
-                        const hd_kernels *kernels) {
-  static const hd_augment none = {.train = "", .eval = "", .train_origin = "", .eval_origin = ""};
-  const bool bytes = hd__data_train(data)->elem == HD_ELEM_U8;
+static hd_status choose(hd_line *note, hd_ctx *ctx, hd_config *config, const hd_network *network,
+                        const hd_dataset *data, const hd_kernels *kernels) {
+  static const hd_transform_lists none = {.train = "", .eval = "", .train_origin = "", .eval_origin = ""};
+  const bool bytes = hd__dataset_train(data)->elem == HD_ELEM_U8;
   const own_map map = read_map(&network->input);
   char list[LIST_BYTES], other[LIST_BYTES];
   bool same;
@@ -119,29 +119,29 @@ static hd_status choose(hd_line *note, hd_ctx *ctx, hd_config *config, const hd_
   return hd__config_suggest(config, ctx, HD_OPT_TRANSFORMS, list);
 }
 
-static hd_status check_list(hd_ctx *ctx, const hd_network *network, const hd_data *data, const hd_kernels *kernels,
-                            const hd_augment *lists, const char *option) {
+static hd_status check_list(hd_ctx *ctx, const hd_network *network, const hd_dataset *data, const hd_kernels *kernels,
+                            const hd_transform_lists *lists, const char *option) {
   const own_map map = read_map(&network->input);
   char list[LIST_BYTES];
   bool same;
   HD_TRY(compare(&same, ctx, &network->input, data, kernels, lists));
   if (same)
     return HD_OK;
-  const int range = hd__data_train(data)->elem == HD_ELEM_U8 ? range_of(&network->input, &map) : 1;
+  const int range = hd__dataset_train(data)->elem == HD_ELEM_U8 ? range_of(&network->input, &map) : 1;
   return hd__fail(ctx, HD_E_USAGE,
                   "%s: expected the normalisation of the first nodes of %s, found a different one; give it as in '%s'",
                   option, network->source, write_list(list, &map, range));
 }
 
 /* The data have been opened with the statistics of a network that normalises its rows. */
-static hd_status adopt_row(hd_line *note, hd_ctx *ctx, const hd_network *network, const hd_data *data) {
-  const hd_features *f = hd__data_features(data);
+static hd_status adopt_row(hd_line *note, hd_ctx *ctx, const hd_network *network, const hd_dataset *data) {
+  const hd_features *f = hd__dataset_features(data);
   if (!f || !f->given)
     return hd__fail(
         ctx, HD_E_USAGE,
         "--model %s: expected rows that are normalised by columns, as its first nodes do it, found %s; leave "
         "--normalize and --transforms out, or use --init",
-        network->source, hd_choice_name(HD_OPT_NORMALIZE, (int)hd__data_normalize(data)));
+        network->source, hd_choice_name(HD_OPT_NORMALIZE, (int)data->normalize));
   hd__line_add(
       note, "%s normalises each of its %d inputs by itself, so its means and standard deviations are used for the data",
       network->source, f->count);
@@ -149,14 +149,14 @@ static hd_status adopt_row(hd_line *note, hd_ctx *ctx, const hd_network *network
 }
 
 hd_status hd__input_map_adopt(char *note, size_t bytes, hd_ctx *ctx, hd_config *config, const hd_network *network,
-                              const hd_data *data, const hd_kernels *kernels) {
+                              const hd_dataset *data, const hd_kernels *kernels) {
   const hd_onnx_input *in = &network->input;
   const own_map map = read_map(in);
   hd_line l = {.text = note, .bytes = bytes};
   *note = 0;
   if (in->maps && in->mean)
     return adopt_row(&l, ctx, network, data);
-  if (!in->maps || in->channels != hd__data_train(data)->channels)
+  if (!in->maps || in->channels != hd__dataset_train(data)->channels)
     return HD_OK;
   hd__line_add(&l, "%s normalises its input, (x - ", network->source);
   add_numbers(&l, map.mean, map.channels, 1);
@@ -165,7 +165,7 @@ hd_status hd__input_map_adopt(char *note, size_t bytes, hd_ctx *ctx, hd_config *
   hd__line_add(&l, ", ");
   if (!hd__config_given(config, HD_OPT_TRANSFORMS) && !hd__config_given(config, HD_OPT_EVAL_TRANSFORMS))
     return choose(&l, ctx, config, network, data, kernels);
-  hd_augment train = hd__augment_of(config), eval = train;
+  hd_transform_lists train = hd__transform_lists(config), eval = train;
   train.eval = train.eval_origin = "";
   HD_TRY(check_list(ctx, network, data, kernels, &train, "--transforms"));
   HD_TRY(check_list(ctx, network, data, kernels, &eval, *eval.eval ? "--eval-transforms" : "--transforms"));

@@ -4,7 +4,7 @@
  * the data get that normalisation; transforms that are given must have it. Both are said in one line. */
 #pragma once
 
-#include "data/formats/dataset.h"
+#include "data/dataset/dataset.h"
 #include "kernel/kernel.h"
 #include "train/settings/config.h"
 #include "train/settings/model_source.h"
@@ -13,4 +13,4 @@
  * normalisation of its own. HD_E_USAGE: the transforms that are given normalise otherwise, or the file does not say
  * what its numbers are of pixels. */
 hd_status hd__input_map_adopt(char *note, size_t bytes, hd_ctx *ctx, hd_config *config, const hd_network *network,
-                              const hd_data *data, const hd_kernels *kernels);
+                              const hd_dataset *data, const hd_kernels *kernels);

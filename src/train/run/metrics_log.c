@@ -108,7 +108,7 @@ static json_t *known(double value) { return isnan(value) ? NULL : json_real(valu
 /* The share of each class of the test set that the last evaluation got right, null for a class without samples; NULL
  * where guesses are not judged. */
 static json_t *test_classes(const hd_session *s) {
-  const hd_dataset *test = hd__data_test(s->input.data);
+  const hd_split *test = hd__dataset_test(s->input.data);
   json_t *list = hd__target_judges(&s->run.network.target, test) ? json_array() : NULL;
   HD_OWNED hd_tally *tally = list ? hd__calloc((size_t)test->classes, sizeof *tally) : NULL;
   if (tally)

@@ -6,7 +6,7 @@
 #include "op/op.h"
 
 /* Whether every target is 0 or 1. */
-static bool are_bits(const hd_dataset *split) {
+static bool are_bits(const hd_split *split) {
   const int64_t count = split->count * split->outputs;
   int64_t i = 0;
   while (split->targets && i < count && (split->targets[i] == 0 || split->targets[i] == 1))
@@ -16,7 +16,7 @@ static bool are_bits(const hd_dataset *split) {
 
 /* The loss that replaces the text's; NULL: none does. */
 static hd_status choose_loss(const char **out, hd_ctx *ctx, const hd_network *network, const hd_config *config,
-                             const hd_dataset *seen, const char *data_name) {
+                             const hd_split *seen, const char *data_name) {
   const char *stated = hd__target_loss(&network->target);
   const char *asked = hd_choice_name(HD_OPT_LOSS, hd__settings(config)->loss);
   *out = NULL;
@@ -39,13 +39,13 @@ static hd_status choose_loss(const char **out, hd_ctx *ctx, const hd_network *ne
 }
 
 /* The number of outputs that the targets need. */
-static int32_t outputs_of(const char *loss, const hd_dataset *seen) {
+static int32_t outputs_of(const char *loss, const hd_split *seen) {
   const bool classifies = !strcmp(loss, hd__op_info(HD_OP_cross_entropy)->name);
   return seen->outputs > 0 ? seen->outputs : classifies ? seen->classes : 1;
 }
 
 /* Whether targets are few whole numbers, which may be meant as classes. */
-static bool may_be_classes(const hd_dataset *seen) {
+static bool may_be_classes(const hd_split *seen) {
   enum { MANY = 50 };
   bool whole = seen->targets && seen->outputs == 1 && seen->flat;
   for (int64_t i = 0; i < seen->count && whole; i++) {
@@ -57,14 +57,14 @@ static bool may_be_classes(const hd_dataset *seen) {
 
 /* Whether labels are whole numbers of a table that may be meant as numbers (they are classes unless --loss says
  * otherwise): the loss reads them as numbers, or there are many. */
-static bool may_be_numbers(const hd_network *network, const hd_config *config, const hd_dataset *seen) {
+static bool may_be_numbers(const hd_network *network, const hd_config *config, const hd_split *seen) {
   enum { MANY = 50 };
   return seen->flat && seen->labels && !seen->class_names && hd__settings(config)->loss < 0 &&
          (hd__target_numbers(&network->target) || seen->classes > MANY);
 }
 
 static void describe(hd_line *note, const hd_network *network, const char *was, const hd_config *config,
-                     const hd_dataset *seen, const char *data_name) {
+                     const hd_split *seen, const char *data_name) {
   const char *loss = hd__target_loss(&network->target), *name = data_name;
   const bool numbers = hd__target_numbers(&network->target), asked = hd__settings(config)->loss >= 0;
   const bool changed = strcmp(loss, was) != 0;
@@ -85,7 +85,7 @@ static void describe(hd_line *note, const hd_network *network, const char *was, 
 
 hd_status hd__network_fit(hd_network *network, hd_line *note, hd_ctx *ctx, const hd_config *config,
                           const hd_feed *train, const char *data_name) {
-  const hd_dataset seen = hd__feed_seen(train);
+  const hd_split seen = hd__feed_seen(train);
   const char *was = hd__target_loss(&network->target);
   hd_model_facts facts = {.input = {3, {seen.channels, seen.height, seen.width}}};
   HD_TRY(choose_loss(&facts.loss, ctx, network, config, &seen, data_name));

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "base/text_buffer.h"
-#include "data/feed/sample_feed.h"
+#include "data/feed/feed.h"
 #include "train/settings/config.h"
 #include "train/settings/model_source.h"
 

@@ -13,6 +13,7 @@
 #include "op/op.h"
 #include "plan/passes.h"
 #include "data/feed/feed_options.h"
+#include "data/formats/formats.h"
 #include "train/run/model_of_data.h"
 #include "train/run/session_data.h"
 #include "train/settings/model_source.h"
@@ -145,34 +146,34 @@ static hd_status make_plan(hd_plan **out, owner *o, hd_ctx *ctx, const int32_t i
 }
 
 /* Raises *bytes to what a split's samples need for the transforms, and derives the kind of targets. */
-static hd_status raise_fetch(int64_t *bytes, owner *o, hd_ctx *ctx, const hd_data *data, const hd_dataset *split,
+static hd_status raise_fetch(int64_t *bytes, owner *o, hd_ctx *ctx, const hd_dataset *data, const hd_split *split,
                              hd_pipeline_mode mode) {
-  const hd_augment lists = hd__augment_of(o->config);
-  const double *mean = hd__data_mean(data), *std = hd__data_std(data);
+  const hd_transform_lists lists = hd__transform_lists(o->config);
+  const double *mean = data->statistics.mean, *std = data->statistics.std;
   HD_FEED_OWNED feed = {0};
   HD_TRY(hd__feed_init(&feed, ctx, split, o->kernels, mean, std));
-  HD_TRY(hd__augment_feed(&feed, ctx, &lists, mode, mean, std, 0));
+  HD_TRY(hd__feed_set_transforms(&feed, ctx, &lists, mode, 0));
   float shift;
   o->unshiftable |= !hd__feed_shift(&shift, &feed);
   const int64_t needed = hd__feed_scratch_bytes(&feed);
   *bytes = needed > *bytes ? needed : *bytes;
   if (mode == HD_PIPELINE_TRAINING)
-    o->network.target.of_classes = hd__augment_of_classes(&feed);
+    o->network.target.of_classes = hd__feed_makes_targets(&feed);
   return HD_OK;
 }
 
-HD_RELEASER(release_data, hd_data, hd__data_close)
+HD_RELEASER(release_data, hd_dataset, hd__dataset_close)
 
 static hd_status measure_fetch(owner *o, hd_ctx *ctx) {
-  hd_data_request request = hd__network_request(&o->network, o->config);
-  HD_RELEASED(release_data) hd_data *data = NULL;
+  hd_dataset_request request = hd__network_request(&o->network, o->config);
+  HD_RELEASED(release_data) hd_dataset *data = NULL;
   if (!*hd__settings(o->config)->transforms && !*hd__settings(o->config)->eval_transforms)
     return HD_OK;
-  HD_TRY(hd__data_open(&data, ctx, &request));
-  const hd_dataset *train = hd__data_train(data);
+  HD_TRY(hd__dataset_open(&data, ctx, &request));
+  const hd_split *train = hd__dataset_train(data);
   HD_TRY(raise_fetch(&o->train_fetch, o, ctx, data, train, HD_PIPELINE_TRAINING));
-  HD_TRY(raise_fetch(&o->eval_fetch, o, ctx, data, hd__data_test(data), HD_PIPELINE_EVALUATION));
-  return hd__settings(o->config)->val_split > 0 || train->held_out > 0
+  HD_TRY(raise_fetch(&o->eval_fetch, o, ctx, data, hd__dataset_test(data), HD_PIPELINE_EVALUATION));
+  return hd__settings(o->config)->val_split > 0 || train->validation > 0
              ? raise_fetch(&o->eval_fetch, o, ctx, data, train, HD_PIPELINE_EVALUATION)
              : HD_OK;
 }
@@ -254,17 +255,17 @@ static void fill(owner *o, int32_t shards, int threads) {
 }
 
 static hd_status fit_to_data(owner *o, hd_ctx *ctx) {
-  HD_RELEASED(release_data) hd_data *data = NULL;
-  const hd_augment lists = hd__augment_of(o->config);
+  HD_RELEASED(release_data) hd_dataset *data = NULL;
+  const hd_transform_lists lists = hd__transform_lists(o->config);
   char note[80];
   hd_line line = {.text = note, .bytes = sizeof note};
   HD_FEED_OWNED feed = {0};
   HD_TRY(hd__session_data(&data, ctx, o->config, &o->network));
-  const double *mean = hd__data_mean(data), *std = hd__data_std(data);
-  HD_TRY(hd__feed_init(&feed, ctx, hd__data_train(data), o->kernels, mean, std));
-  HD_TRY(hd__augment_feed(&feed, ctx, &lists, HD_PIPELINE_TRAINING, mean, std, 0));
-  o->network.target.of_classes = hd__augment_of_classes(&feed);
-  return hd__network_fit(&o->network, &line, ctx, o->config, &feed, hd__data_name(data));
+  const double *mean = data->statistics.mean, *std = data->statistics.std;
+  HD_TRY(hd__feed_init(&feed, ctx, hd__dataset_train(data), o->kernels, mean, std));
+  HD_TRY(hd__feed_set_transforms(&feed, ctx, &lists, HD_PIPELINE_TRAINING, 0));
+  o->network.target.of_classes = hd__feed_makes_targets(&feed);
+  return hd__network_fit(&o->network, &line, ctx, o->config, &feed, data->name);
 }
 
 /* What a text leaves to the data comes from those that are named; without any, or for an input, it has defaults. */

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/json_text.h"
-#include "data/loader/skipped_samples.h"
+#include "data/split/skipped_samples.h"
 #include "train/records/output_scores.h"
 #include "train/run/session.h"
 
@@ -34,9 +34,9 @@ static json_t *scatter(const hd_session *s, int32_t output) {
     const int64_t at = i * feed->count / points, sample = hd__feed_sample(feed, 0, at);
     const double score = (double)s->report.guesses.score[at * s->run.network.target.scores + output];
     const double is = hd__target_unscaled(&s->input.targets, output, score);
-    if (!isfinite(is) || hd__skips_has(feed->data, sample))
+    if (!isfinite(is) || hd__skips_has(feed->split, sample))
       continue;
-    json_array_append_new(list, hd__json_of_float(hd__dataset_number(feed->data, sample, output)));
+    json_array_append_new(list, hd__json_of_float(hd__split_number(feed->split, sample, output)));
     json_array_append_new(list, json_real(is));
   }
   return list;
@@ -47,7 +47,7 @@ hd_status hd__session_note_outputs(json_t *line, const hd_session *s, hd_ctx *ct
   HD_OWNED hd_output_score *owned = NULL;
   hd_output_scores scores;
   if (!s->report.guesses.score || s->run.evaluated_step != s->run.counters.step ||
-      !hd__outputs_are_judged(target, s->input.test.data))
+      !hd__outputs_are_judged(target, s->input.test.split))
     return HD_OK;
   const hd_status status = hd__output_scores(&scores, ctx, target, &s->input.test, &s->report.guesses);
   owned = scores.output;

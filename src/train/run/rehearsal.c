@@ -14,7 +14,7 @@ struct hd_rehearsal {
   hd_store *store; /* NULL with the session's executor, */
   void *before;    /* whose store is saved here */
   hd_exec *exec;
-  hd_supply *supply;       /* NULL: threads read their samples */
+  hd_batches *batches;     /* NULL: threads read their samples */
   int64_t at;              /* steps planned so far, over all runs */
   int64_t left;            /* of this run; INT64_MAX: until the time is up */
   double seconds, start_s; /* of this run; start_s: when its first step was done */
@@ -43,8 +43,8 @@ static uint32_t report(void *self, const hd_step *step, double loss_sum, bool co
   hd_rehearsal *r = self;
   if (!counts)
     return 0;
-  if (r->supply)
-    hd__supply_done(r->supply, step->number);
+  if (r->batches)
+    hd__batches_done(r->batches, step->number);
   r->end_s = hd__clock_s();
   if (r->steps++ == 0)
     r->start_s = r->end_s;
@@ -55,7 +55,7 @@ static uint32_t report(void *self, const hd_step *step, double loss_sum, bool co
 
 static hd_status fetch(void *self, hd_ctx *ctx, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
   const hd_rehearsal *r = self;
-  return hd__session_read(r->session, r->supply, ctx, step, first, rows, to);
+  return hd__session_read(r->session, r->batches, ctx, step, first, rows, to);
 }
 
 static hd_status run(hd_rehearsal *r, hd_ctx *ctx, int64_t steps, double seconds) {
@@ -65,8 +65,8 @@ static hd_status run(hd_rehearsal *r, hd_ctx *ctx, int64_t steps, double seconds
   r->left = steps;
   r->seconds = seconds;
   r->steps = r->samples = 0;
-  if (r->supply)
-    hd__supply_seek(r->supply, r->at, INT64_MAX);
+  if (r->batches)
+    hd__batches_seek(r->batches, r->at, INT64_MAX);
   return hd__exec_run(r->exec, ctx, &source, report, &flags);
 }
 
@@ -98,8 +98,8 @@ hd_status hd__rehearsal_create(hd_rehearsal **out, hd_ctx *ctx, hd_session *sess
   }
   r->session = session;
   r->threads = threads;
-  hd_status status = hd__session_supply(&r->supply, ctx, session, threads ? threads : session->compute.threads, workers,
-                                        length_of(session));
+  hd_status status = hd__session_batches(&r->batches, ctx, session, threads ? threads : session->compute.threads,
+                                         workers, length_of(session));
   HD_THEN(status, threads ? make_executor_here(r, ctx) : borrow(r, ctx));
   return HD_CREATED(status, out, hd__rehearsal_destroy);
 }
@@ -107,7 +107,7 @@ hd_status hd__rehearsal_create(hd_rehearsal **out, hd_ctx *ctx, hd_session *sess
 void hd__rehearsal_destroy(hd_rehearsal *r) {
   if (!r)
     return;
-  hd__supply_destroy(r->supply);
+  hd__batches_destroy(r->batches);
   if (r->before)
     memcpy(r->session->compute.store->segment.base, r->before, r->session->compute.store->segment.bytes);
   else

@@ -137,7 +137,7 @@ static json_t *rank_times(const hd_report *r) {
  * many classes for a line of text. */
 static json_t *confusion(const hd_session *s) {
   enum { MOST_CLASSES = 100 };
-  const hd_dataset *test = hd__data_test(s->input.data);
+  const hd_split *test = hd__dataset_test(s->input.data);
   const hd_target *target = &s->run.network.target;
   const int classes = s->report.facts.wrong >= 0 ? hd__target_classes(target) : 0;
   HD_OWNED int64_t *count = classes > MOST_CLASSES ? NULL : hd__calloc((size_t)(classes * classes) + 1, sizeof *count);

@@ -52,8 +52,8 @@ static uint32_t close_step(hd_session *s, const hd_step *step, double loss_sum) 
 }
 
 static void count_step(hd_session *s, const hd_step *step, double loss_sum) {
-  if (s->input.supply)
-    hd__supply_done(s->input.supply, step->number);
+  if (s->input.batches)
+    hd__batches_done(s->input.batches, step->number);
   s->run.counters = counted(s, step, loss_sum);
   hd__local_group_step(s->compute.local, s->run.counters.step);
   s->run.call_loss_sum += loss_sum;
@@ -80,7 +80,7 @@ static uint32_t report(void *self, const hd_step *step, double loss_sum, bool co
 static hd_status fetch_train(void *self, hd_ctx *ctx, const hd_step *step, int64_t first, int64_t rows,
                              const hd_slots *to) {
   const hd_session *s = self;
-  return hd__session_read(s, s->input.supply, ctx, step, first, rows, to);
+  return hd__session_read(s, s->input.batches, ctx, step, first, rows, to);
 }
 
 /* The digest of the last version, for the reports of all ranks. Where hosts have stages of their own, the save of
@@ -163,7 +163,7 @@ static void note_once(hd_session *s, bool *noted, const char *text) {
  * batches. */
 static void note_refusals(hd_session *s) {
   note_once(s, &s->report.noted_refusal, hd__threads_refused(s->compute.threads));
-  if (s->input.supply && hd__ring_is_unpinned(hd__supply_ring(s->input.supply)))
+  if (s->input.batches && hd__ring_is_unpinned(hd__batches_ring(s->input.batches)))
     note_once(s, &s->input.noted_loose,
               "the loader's batches could not be locked in memory and may be swapped out; raise `ulimit -l`, or leave "
               "--pin-memory out");
@@ -179,8 +179,8 @@ static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
   s->run.planned = s->run.counters.step;
   s->run.target = next_stop(s);
   HD_TRY(hd__losses_reserve(&s->checkpoints.losses, ctx, s->run.target));
-  if (s->input.supply)
-    hd__supply_seek(s->input.supply, s->run.counters.step, s->run.steps_in_all);
+  if (s->input.batches)
+    hd__batches_seek(s->input.batches, s->run.counters.step, s->run.steps_in_all);
   hd__job_enter(&s->report.page, HD_JOB_TRAINING);
   HD_LOG(EXEC, "steps %lld to %lld begin", (long long)s->run.counters.step + 1, (long long)s->run.target);
   hd_status status = hd__exec_run(s->compute.exec, ctx, &source, report, flags);
@@ -197,9 +197,9 @@ static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
 static void finish_report(hd_session *s) {
   s->report.facts.peak_rss_bytes = hd__process_peak_bytes();
   s->report.facts.train_s = s->run.train_s;
-  if (s->input.supply)
+  if (s->input.batches)
     s->report.facts.waited_s =
-        1e-9 * (double)hd__ring_waited_ns(hd__supply_ring(s->input.supply)) / s->report.facts.threads;
+        1e-9 * (double)hd__ring_waited_ns(hd__batches_ring(s->input.batches)) / s->report.facts.threads;
   s->report.facts.samples_per_s = s->run.train_s > 0 ? (double)s->run.trained_samples / s->run.train_s : 0;
   s->report.facts.wall_s = hd__clock_process_s();
   s->report.facts.rank_time = hd__rank_times_whole(&s->report.rank_times);
@@ -290,11 +290,11 @@ static void note_lone_numbers(hd_session *s) {
 
 /* Reports what was chosen for rows of numbers. */
 static void note_rows(hd_session *s) {
-  const hd_features *f = hd__data_features(s->input.data);
+  const hd_features *f = hd__dataset_features(s->input.data);
   const bool targets = s->input.targets.count > 0;
   char text[320];
   hd_line line = {.text = text, .bytes = sizeof text};
-  if (hd__data_normalize(s->input.data) != HD_NORMALIZE_COLUMN || !f)
+  if (s->input.data->normalize != HD_NORMALIZE_COLUMN || !f)
     return;
   if (!f->given)
     hd__line_add(&line,
@@ -310,7 +310,7 @@ static void note_rows(hd_session *s) {
 }
 
 static void note_data(hd_session *s) {
-  for (const char *const *line = hd__data_notes(s->input.data); *line; line++)
+  for (char *const *line = s->input.data->note; *line; line++)
     note(s, *line);
   note_rows(s);
   if (*s->report.model_note)
@@ -318,14 +318,14 @@ static void note_data(hd_session *s) {
 }
 
 static void note_spare_scores(hd_session *s) {
-  const hd_dataset *data = hd__data_train(s->input.data);
+  const hd_split *data = hd__dataset_train(s->input.data);
   const int32_t scores = hd__target_classes(&s->run.network.target);
   char text[HD_PATH_BYTES + 192];
   if (!data->labels || data->classes >= scores || data->classes < 2)
     return;
   snprintf(text, sizeof text,
            "the last layer has %d scores for the %d classes of %s; those from %d on are not used: 'out: %d' is enough",
-           scores, data->classes, hd__data_name(s->input.data), data->classes, data->classes);
+           scores, data->classes, s->input.data->name, data->classes, data->classes);
   note(s, text);
 }
 
@@ -514,9 +514,9 @@ static hd_status open_profile(hd_session *s, hd_ctx *ctx) {
   return hd__exec_trace(s->compute.eval_exec, ctx, s->report.profiler.trace);
 }
 
-static hd_status open_supply(hd_session *s, hd_ctx *ctx) {
-  HD_TRY(hd__session_supply(&s->input.supply, ctx, s, s->compute.threads, (int)s->run.settings->workers, 0));
-  s->report.facts.workers = s->input.supply ? hd__ring_workers(hd__supply_ring(s->input.supply)) : 0;
+static hd_status start_workers(hd_session *s, hd_ctx *ctx) {
+  HD_TRY(hd__session_batches(&s->input.batches, ctx, s, s->compute.threads, (int)s->run.settings->workers, 0));
+  s->report.facts.workers = s->input.batches ? hd__ring_workers(hd__batches_ring(s->input.batches)) : 0;
   return HD_OK;
 }
 
@@ -544,7 +544,7 @@ static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, 
   if (status == HD_OK && writes)
     status = hd__device_settle(s, ctx);
   if (status == HD_OK && writes)
-    status = open_supply(s, ctx);
+    status = start_workers(s, ctx);
   if (status == HD_OK && writes)
     status = open_profile(s, ctx);
   if (status == HD_OK && writes)
@@ -602,7 +602,7 @@ void hd_session_destroy(hd_session *s) {
   hd__session_unequip(&s->compute);
   hd__profile_close(&s->report.profiler);
   hd__threads_destroy(s->compute.threads);
-  hd__supply_destroy(s->input.supply); /* before the feed that its workers read */
+  hd__batches_destroy(s->input.batches); /* before the feed that its workers read */
   hd__feed_fini(&s->input.train);
   hd__target_scale_fini(&s->input.targets);
   hd__feed_fini(&s->input.val);
@@ -614,7 +614,7 @@ void hd_session_destroy(hd_session *s) {
   hd__gpu_accounts_fini(&s->report.gpu_memory);
   hd__stages_fini(&s->report.stages);
   hd__free(s->report.places);
-  hd__data_close(s->input.data);
+  hd__dataset_close(s->input.data);
   hd__segment_destroy(&s->input.skip_memory); /* after all readers of the data */
   hd__network_fini(&s->run.network);
   json_decref(s->run.record);

@@ -16,10 +16,10 @@
 #include "train/checkpoint/losses.h"
 #include "train/checkpoint/saver.h"
 #include "train/profile/profile.h"
-#include "data/feed/batch_supply.h"
+#include "data/feed/batches.h"
 #include "train/records/event_file.h"
 #include "train/records/rank_report.h"
-#include "data/feed/sample_feed.h"
+#include "data/feed/feed.h"
 #include "train/run/stages.h"
 #include "train/settings/config.h"
 #include "train/settings/model_source.h"
@@ -62,12 +62,12 @@ typedef struct session_compute {
 
 /* Where samples come from. */
 typedef struct session_input {
-  hd_data *data;
+  hd_dataset *data;
   hd_feed train, val, test; /* val has no samples without a split */
   hd_target_scale targets;  /* of numbers to predict */
   bool chose_epochs;        /* --epochs was not given, and follows the data */
   hd_resident resident;     /* training samples in the form that a GPU gathers */
-  hd_supply *supply;        /* reads the training samples by workers; NULL: threads read them */
+  hd_batches *batches;      /* reads the training samples by workers; NULL: threads read them */
   hd_segment skip_memory;   /* marks of samples that a rank could not read */
   int64_t spread_skips[2];  /* marks of train and test samples that are known on all hosts */
   bool noted_loose;         /* reported: the loader's ring is not locked */
@@ -177,12 +177,12 @@ HD_TOOLS_API hd_status hd__session_rehearse(hd_session **out, hd_ctx *ctx, const
 void hd__session_describe(hd_step *step, const hd_session *session, int64_t index);
 
 /* Creates loader workers for the session's training samples, beside these threads; *out is NULL without workers.
- * `repeats`: as in hd_supply_settings. */
-hd_status hd__session_supply(hd_supply **out, hd_ctx *ctx, hd_session *session, const hd_threads *threads, int workers,
-                             int64_t repeats);
+ * `repeats`: as in hd_batches_settings. */
+hd_status hd__session_batches(hd_batches **out, hd_ctx *ctx, hd_session *session, const hd_threads *threads,
+                              int workers, int64_t repeats);
 
-/* The fetch of an executor that trains: from the workers, or from the feed if `supply` is NULL. */
-hd_status hd__session_read(const hd_session *session, hd_supply *supply, hd_ctx *ctx, const hd_step *step,
+/* The fetch of an executor that trains: from the workers, or from the feed if `batches` is NULL. */
+hd_status hd__session_read(const hd_session *session, hd_batches *batches, hd_ctx *ctx, const hd_step *step,
                            int64_t first, int64_t rows, const hd_slots *to);
 
 /* ---- From a configuration to a session that is ready to train: session_setup.c ---- */

@@ -1,30 +1,32 @@
 /* Opening data for a network: see session_data.h. */
+#include "data/dataset/format.h"
+#include "data/formats/formats.h"
 #include "train/run/session_data.h"
 
 /* Whole numbers of a table are classes, but hardly prices: more classes than rows are asked about. */
-static hd_status check_classes(hd_ctx *ctx, const hd_data *data, const hd_config *config) {
-  const hd_dataset *train = hd__data_train(data);
-  const int64_t rows = train->count + hd__data_test(data)->count;
-  if (!hd__data_is_table(data) || train->class_names || train->classes <= rows || hd__settings(config)->loss >= 0 ||
-      hd__data_has_first_rules(data))
+static hd_status check_classes(hd_ctx *ctx, const hd_dataset *data, const hd_config *config) {
+  const hd_split *train = hd__dataset_train(data);
+  const int64_t rows = train->count + hd__dataset_test(data)->count;
+  if (!data->format->table || train->class_names || train->classes <= rows || hd__settings(config)->loss >= 0 ||
+      data->first_rules)
     return HD_OK;
   return hd__fail(ctx, HD_E_USAGE,
                   "%s: the labels of %lld rows are whole numbers up to %d; give --loss mse if they are numbers to "
                   "predict, or --loss cross_entropy if they are classes",
-                  hd__data_name(data), (long long)rows, train->classes - 1);
+                  data->name, (long long)rows, train->classes - 1);
 }
 
-hd_status hd__session_data(hd_data **out, hd_ctx *ctx, hd_config *config, const hd_network *network) {
-  hd_data_request request = hd__network_request(network, config);
+hd_status hd__session_data(hd_dataset **out, hd_ctx *ctx, hd_config *config, const hd_network *network) {
+  hd_dataset_request request = hd__network_request(network, config);
   /* A network that normalises its input by itself reads rows as they are; a map for each element is done here. */
   request.rows = network->reads_rows && (!network->input.maps || network->input.elems > 0);
   request.mean = network->input.mean;
   request.std = network->input.std;
   request.columns = network->input.elems;
-  HD_TRY(hd__data_open(out, ctx, &request));
+  HD_TRY(hd__dataset_open(out, ctx, &request));
   hd_status status = hd__config_check_used(config, ctx, *out);
   HD_THEN(status, check_classes(ctx, *out, config));
-  HD_THEN(status, hd__config_settle(config, ctx, HD_OPT_NORMALIZE,
-                                    hd_choice_name(HD_OPT_NORMALIZE, (int)hd__data_normalize(*out))));
-  return HD_CREATED(status, out, hd__data_close);
+  HD_THEN(status,
+          hd__config_settle(config, ctx, HD_OPT_NORMALIZE, hd_choice_name(HD_OPT_NORMALIZE, (int)(*out)->normalize)));
+  return HD_CREATED(status, out, hd__dataset_close);
 }

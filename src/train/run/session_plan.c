@@ -33,13 +33,14 @@ hd_status hd__session_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, const floa
 }
 
 hd_status hd__session_draw(hd_store *store, hd_session *s, hd_ctx *ctx, const hd_plan *plan, const bool *here) {
-  const double *mean = hd__data_mean(s->input.data), *std = hd__data_std(s->input.data);
+  const hd_dataset *data = s->input.data;
   const uint64_t seed = (uint64_t)s->run.settings->seed;
-  const hd_augment lists = hd__augment_of(s->run.config);
+  const hd_transform_lists lists = hd__transform_lists(s->run.config);
   HD_FEED_OWNED seen = {0};
-  HD_TRY(hd__feed_init(&seen, ctx, hd__data_train(s->input.data), s->compute.kernels, mean, std));
-  HD_TRY(hd__augment_feed(&seen, ctx, &lists, HD_PIPELINE_EVALUATION, mean, std, seed));
-  HD_TRY(hd__augment_check(ctx, &seen, &s->run.network, plan->graph, hd__data_name(s->input.data)));
+  const double *mean = data->statistics.mean, *std = data->statistics.std;
+  HD_TRY(hd__feed_init(&seen, ctx, hd__dataset_train(data), s->compute.kernels, mean, std));
+  HD_TRY(hd__feed_set_transforms(&seen, ctx, &lists, HD_PIPELINE_EVALUATION, seed));
+  HD_TRY(hd__feed_check(ctx, &seen, &s->run.network, plan->graph, data->name));
   const hd_first_samples samples = {
       .seen = &seen, .members = s->input.train.members, .count = s->input.train.count, .threads = s->compute.threads};
   return hd__first_weights(store, ctx, plan, seed, &samples, here);

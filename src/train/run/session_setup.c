@@ -74,7 +74,7 @@ static hd_status choose_epochs(hd_session *s, hd_ctx *ctx) {
   hd_config *config = s->run.config;
   char text[32];
   if (hd__config_given(config, HD_OPT_EPOCHS) || !s->run.network.input_of_data ||
-      hd__data_normalize(s->input.data) != HD_NORMALIZE_COLUMN)
+      s->input.data->normalize != HD_NORMALIZE_COLUMN)
     return HD_OK;
   const int64_t fewest = (int64_t)s->run.settings->epochs;
   int64_t epochs = (LEAST_STEPS + s->run.steps_per_epoch - 1) / s->run.steps_per_epoch;
@@ -111,7 +111,7 @@ static hd_status choose_steps(hd_session *s, hd_ctx *ctx, int32_t *shards) {
 static bool find_shift(float *shift, hd_session *s) {
   hd_feed *const feed[] = {&s->input.test, &s->input.val};
   float other;
-  bool found = hd__data_normalize(s->input.data) == HD_NORMALIZE_CHANNEL && hd__feed_shift(shift, &s->input.train);
+  bool found = s->input.data->normalize == HD_NORMALIZE_CHANNEL && hd__feed_shift(shift, &s->input.train);
   for (int i = 0; i < 2; i++)
     if (feed[i]->count > 0)
       found = found && hd__feed_shift(&other, feed[i]) && other == *shift;
@@ -119,9 +119,9 @@ static bool find_shift(float *shift, hd_session *s) {
 }
 
 static hd_status check_fit(const hd_session *s, hd_ctx *ctx) {
-  const char *name = hd__data_name(s->input.data);
-  HD_TRY(hd__augment_check(ctx, &s->input.train, &s->run.network, s->compute.plan->graph, name));
-  return hd__augment_check(ctx, &s->input.test, &s->run.network, s->compute.plan->graph, name);
+  const char *name = s->input.data->name;
+  HD_TRY(hd__feed_check(ctx, &s->input.train, &s->run.network, s->compute.plan->graph, name));
+  return hd__feed_check(ctx, &s->input.test, &s->run.network, s->compute.plan->graph, name);
 }
 
 static hd_status make_schedules(hd_session *s, hd_ctx *ctx) {
@@ -190,19 +190,18 @@ hd_status hd__session_equip(hd_session *s, hd_ctx *ctx, int32_t shards) {
   return make_executors(s, ctx, shards);
 }
 
-static hd_status augment_feeds(hd_session *s, hd_ctx *ctx) {
-  const hd_augment lists = hd__augment_of(s->run.config);
+static hd_status set_transforms(hd_session *s, hd_ctx *ctx) {
+  const hd_transform_lists lists = hd__transform_lists(s->run.config);
   hd_feed *const feed[3] = {&s->input.train, &s->input.test, &s->input.val};
   for (int i = 0; i < 3; i++)
     if (feed[i]->count > 0)
-      HD_TRY(hd__augment_feed(feed[i], ctx, &lists, i == 0 ? HD_PIPELINE_TRAINING : HD_PIPELINE_EVALUATION,
-                              hd__data_mean(s->input.data), hd__data_std(s->input.data),
-                              (uint64_t)s->run.settings->seed));
+      HD_TRY(hd__feed_set_transforms(feed[i], ctx, &lists, i == 0 ? HD_PIPELINE_TRAINING : HD_PIPELINE_EVALUATION,
+                                     (uint64_t)s->run.settings->seed));
   for (int i = 1; i < 3; i++)
     if (feed[i]->count > 0)
-      HD_TRY(hd__views_open(feed[i], ctx, (hd_tta_choice)s->run.settings->tta, hd__data_name(s->input.data)));
-  s->run.network.target.of_classes = hd__augment_of_classes(&s->input.train);
-  if (hd__augment_of_classes(&s->input.test) != s->run.network.target.of_classes)
+      HD_TRY(hd__views_open(feed[i], ctx, (hd_tta_choice)s->run.settings->tta, s->input.data->name));
+  s->run.network.target.of_classes = hd__feed_makes_targets(&s->input.train);
+  if (hd__feed_makes_targets(&s->input.test) != s->run.network.target.of_classes)
     return hd__fail(
         ctx, HD_E_USAGE,
         "--eval-transforms expects one_hot if --transforms has it, found it in one list only; give it in both");
@@ -210,27 +209,27 @@ static hd_status augment_feeds(hd_session *s, hd_ctx *ctx) {
 }
 
 static hd_status make_feeds(hd_session *s, hd_ctx *ctx) {
-  const double *mean = hd__data_mean(s->input.data), *std = hd__data_std(s->input.data);
-  const hd_dataset *test = hd__data_test(s->input.data);
-  double held_out = s->run.settings->val_split;
-  HD_TRY(hd__feed_init(&s->input.train, ctx, hd__data_train(s->input.data), s->compute.kernels, mean, std));
+  const double *mean = s->input.data->statistics.mean, *std = s->input.data->statistics.std;
+  const hd_split *test = hd__dataset_test(s->input.data);
+  double share = s->run.settings->val_split;
+  HD_TRY(hd__feed_init(&s->input.train, ctx, hd__dataset_train(s->input.data), s->compute.kernels, mean, std));
   HD_TRY(hd__feed_init(&s->input.test, ctx, test, s->compute.kernels, mean, std));
-  if (s->input.train.data->held_out > 0 && held_out > 0)
+  if (s->input.train.split->validation > 0 && share > 0)
     return hd__fail(ctx, HD_E_USAGE, "--val-split expects data without a validation set, found one in %s; leave it out",
-                    hd__data_name(s->input.data));
-  if (s->input.train.data->held_out > 0)
-    HD_TRY(hd__feed_hold_last(&s->input.val, &s->input.train, ctx));
-  else if (held_out > 0)
-    HD_TRY(hd__feed_split(&s->input.val, &s->input.train, ctx, held_out, (uint64_t)s->run.settings->seed));
-  HD_TRY(hd__order_feed(&s->input.train, ctx, s->run.config, hd__data_name(s->input.data)));
-  HD_TRY(augment_feeds(s, ctx));
+                    s->input.data->name);
+  if (s->input.train.split->validation > 0)
+    HD_TRY(hd__feed_take_validation(&s->input.val, &s->input.train, ctx));
+  else if (share > 0)
+    HD_TRY(hd__feed_hold_out(&s->input.val, &s->input.train, ctx, share, (uint64_t)s->run.settings->seed));
+  HD_TRY(hd__feed_set_order(&s->input.train, ctx, s->run.config, s->input.data->name));
+  HD_TRY(set_transforms(s, ctx));
   return HD_OK;
 }
 
 /* Whether the model has the requested metric. */
 static hd_status check_metric(const hd_session *s, hd_ctx *ctx) {
   const int metric = s->run.settings->metric;
-  if (metric < 0 || hd__metric_is_of((hd_metric_choice)metric, &s->run.network.target, hd__data_test(s->input.data)))
+  if (metric < 0 || hd__metric_is_of((hd_metric_choice)metric, &s->run.network.target, hd__dataset_test(s->input.data)))
     return HD_OK;
   return hd__fail(ctx, HD_E_USAGE,
                   "--metric %s expects a model that predicts %s, found another loss; choose another metric",
@@ -248,11 +247,11 @@ static void place_outcome(hd_exec_outcome *out, void *memory, int64_t samples, b
  * each rank has memory for the guesses by their means. */
 static hd_status make_guesses(hd_session *s, hd_ctx *ctx) {
   enum { MOST_SCORES = 1 << 24 }; /* of outputs that are judged at the run's end */
-  const int64_t test = hd__data_test(s->input.data)->count,
+  const int64_t test = hd__dataset_test(s->input.data)->count,
                 most = s->input.val.count > test ? s->input.val.count : test;
   const bool views = s->run.settings->tta != HD_TTA_NONE;
   const hd_target *target = &s->run.network.target;
-  const hd_dataset *split = hd__data_test(s->input.data);
+  const hd_split *split = hd__dataset_test(s->input.data);
   const bool judged = hd__outputs_are_judged(target, split) && most <= MOST_SCORES / target->scores;
   const bool scores =
       views || judged || hd__metric_needs_scores((hd_metric_choice)s->run.settings->metric, target, split);
@@ -415,7 +414,7 @@ static void fill_report(hd_session *s, int32_t shards) {
   count_parameters(&parameters, &trainable, s->compute.plan);
   s->report.facts =
       (hd_report){.model = s->run.network.name,
-                  .data = hd__data_name(s->input.data),
+                  .data = s->input.data->name,
                   .optimizer = (hd_optimizer_choice)hd__settings(s->run.config)->optimizer,
                   .device = s->report.device,
                   .arithmetic = (hd_arithmetic_choice)hd__settings(s->run.config)->arithmetic,
@@ -577,7 +576,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
                              s->input.data, s->compute.kernels));
   HD_TRY(make_feeds(s, ctx));
   hd_line note = {.text = s->report.model_note, .bytes = sizeof s->report.model_note};
-  HD_TRY(hd__network_fit(&s->run.network, &note, ctx, s->run.config, &s->input.train, hd__data_name(s->input.data)));
+  HD_TRY(hd__network_fit(&s->run.network, &note, ctx, s->run.config, &s->input.train, s->input.data->name));
   HD_TRY(scale_targets(s, ctx));
   HD_TRY(hd__agree_on_input(s, ctx));
   HD_TRY(hd__session_share_skips(s, ctx));

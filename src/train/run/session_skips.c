@@ -4,12 +4,12 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "data/loader/skipped_samples.h"
+#include "data/split/skipped_samples.h"
 #include "exec/exchange/cluster.h"
 #include "train/settings/run_record.h"
 
 hd_status hd__session_share_skips(hd_session *s, hd_ctx *ctx) {
-  const hd_dataset *train = hd__data_train(s->input.data), *test = hd__data_test(s->input.data);
+  const hd_split *train = hd__dataset_train(s->input.data), *test = hd__dataset_test(s->input.data);
   const size_t first = (hd__skips_bytes(train) + 7) / 8 * 8, bytes = first + hd__skips_bytes(test);
   if (hd__local_group_ranks(s->compute.local) == 1 || bytes == 0)
     return HD_OK;
@@ -28,7 +28,7 @@ static int by_number(const void *a, const void *b) {
 
 /* Leaders: exchanges the marks that hosts have found, found[h] samples of host h; *distinct is the number of different
  * samples. */
-static hd_status join_marks(int64_t *distinct, hd_session *s, hd_ctx *ctx, const hd_dataset *split,
+static hd_status join_marks(int64_t *distinct, hd_session *s, hd_ctx *ctx, const hd_split *split,
                             const int64_t *found) {
   const int hosts = hd__cluster_count(s->compute.local), this_host = hd__cluster_this_host(s->compute.local);
   HD_OWNED int64_t *bytes = hd__calloc((size_t)hosts, sizeof *bytes);
@@ -55,7 +55,7 @@ static hd_status join_marks(int64_t *distinct, hd_session *s, hd_ctx *ctx, const
 /* `counts` are those of all ranks, this split's at [r][which]. Nothing is exchanged unless a host found a sample since
  * all had the same marks; all ranks know how many those were. */
 static hd_status spread_marks(hd_session *s, hd_ctx *ctx, const int64_t (*counts)[2], int which) {
-  const hd_dataset *split = which ? hd__data_test(s->input.data) : hd__data_train(s->input.data);
+  const hd_split *split = which ? hd__dataset_test(s->input.data) : hd__dataset_train(s->input.data);
   const int hosts = hd__cluster_count(s->compute.local);
   HD_OWNED int64_t *found = hd__calloc((size_t)hosts, sizeof *found);
   HD_OWNED int64_t *here = hd__calloc((size_t)hd__local_group_ranks(s->compute.local), sizeof *here);
@@ -76,7 +76,7 @@ static hd_status spread_marks(hd_session *s, hd_ctx *ctx, const int64_t (*counts
 }
 
 hd_status hd__session_spread_skips(hd_session *s, hd_ctx *ctx) {
-  const hd_dataset *train = hd__data_train(s->input.data), *test = hd__data_test(s->input.data);
+  const hd_split *train = hd__dataset_train(s->input.data), *test = hd__dataset_test(s->input.data);
   if (hd__cluster_is_one_host(s->compute.local) || hd__skips_bytes(train) + hd__skips_bytes(test) == 0)
     return HD_OK;
   const int64_t this_rank[2] = {hd__skips_count(train), hd__skips_count(test)};
@@ -90,7 +90,7 @@ hd_status hd__session_spread_skips(hd_session *s, hd_ctx *ctx) {
 hd_status hd__session_count_skips(hd_session *s, hd_ctx *ctx) {
   if (s->run.settings->on_error != HD_ON_ERROR_SKIP)
     return HD_OK;
-  s->report.facts.skipped = hd__skips_count(hd__data_train(s->input.data));
-  s->report.facts.test_skipped = hd__skips_count(hd__data_test(s->input.data));
+  s->report.facts.skipped = hd__skips_count(hd__dataset_train(s->input.data));
+  s->report.facts.test_skipped = hd__skips_count(hd__dataset_test(s->input.data));
   return hd__record_note_skips(s->run.record, ctx, s->input.data);
 }

@@ -70,27 +70,27 @@ void hd__session_describe(hd_step *step, const hd_session *s, int64_t index) {
     hd__schedule_hyper(&step->hyper[g], &s->run.schedule[g], index);
 }
 
-hd_status hd__session_supply(hd_supply **out, hd_ctx *ctx, hd_session *s, const hd_threads *threads, int workers,
-                             int64_t repeats) {
-  const hd_supply_settings settings = {.feed = &s->input.train,
-                                       .seed = (uint64_t)s->report.facts.seed,
-                                       .batch = s->run.batch,
-                                       .steps_per_epoch = s->run.steps_per_epoch,
-                                       .sample_elems = s->compute.plan->input.elems,
-                                       .outputs = s->compute.plan->target_outputs,
-                                       .workers = workers,
-                                       .prefetch_factor = (int32_t)s->run.settings->prefetch_factor,
-                                       .pin = s->run.settings->pin_memory,
-                                       .exec = s->compute.local ? s->compute.exec
-                                                                : NULL, /* other ranks read the other rows */
-                                       .repeats = repeats,
-                                       .place = hd__threads_workers(threads)};
+hd_status hd__session_batches(hd_batches **out, hd_ctx *ctx, hd_session *s, const hd_threads *threads, int workers,
+                              int64_t repeats) {
+  const hd_batches_settings settings = {.feed = &s->input.train,
+                                        .seed = (uint64_t)s->report.facts.seed,
+                                        .batch = s->run.batch,
+                                        .steps_per_epoch = s->run.steps_per_epoch,
+                                        .sample_elems = s->compute.plan->input.elems,
+                                        .outputs = s->compute.plan->target_outputs,
+                                        .workers = workers,
+                                        .prefetch_factor = (int32_t)s->run.settings->prefetch_factor,
+                                        .pin = s->run.settings->pin_memory,
+                                        .exec = s->compute.local ? s->compute.exec
+                                                                 : NULL, /* other ranks read the other rows */
+                                        .repeats = repeats,
+                                        .place = hd__threads_workers(threads)};
   *out = NULL;
-  return workers > 0 ? hd__supply_create(out, ctx, &settings) : HD_OK;
+  return workers > 0 ? hd__batches_create(out, ctx, &settings) : HD_OK;
 }
 
-hd_status hd__session_read(const hd_session *s, hd_supply *supply, hd_ctx *ctx, const hd_step *step, int64_t first,
+hd_status hd__session_read(const hd_session *s, hd_batches *batches, hd_ctx *ctx, const hd_step *step, int64_t first,
                            int64_t rows, const hd_slots *to) {
-  return supply && !to->sample ? hd__supply_read(supply, ctx, step->number, first, rows, to)
-                               : hd__feed_read(&s->input.train, ctx, step->epoch, step->cursor + first, rows, to);
+  return batches && !to->sample ? hd__batches_read(batches, ctx, step->number, first, rows, to)
+                                : hd__feed_read(&s->input.train, ctx, step->epoch, step->cursor + first, rows, to);
 }

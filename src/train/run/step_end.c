@@ -14,7 +14,7 @@
 
 #include "base/alloc.h"
 #include "data/images/contact_sheet.h"
-#include "data/loader/skipped_samples.h"
+#include "data/split/skipped_samples.h"
 #include "exec/exchange/cluster.h"
 #include "platform/clock.h"
 #include "train/records/metric.h"
@@ -315,7 +315,7 @@ enum { MISTAKES_SHOWN = 40 };
 
 /* The mistakes with the highest confidence, most confident first; returns the number of all mistakes. */
 static int64_t pick_mistakes(const hd_session *s, hd_mistake shown[MISTAKES_SHOWN], int *count) {
-  const hd_dataset *test = hd__data_test(s->input.data);
+  const hd_split *test = hd__dataset_test(s->input.data);
   int64_t wrong = 0;
   *count = 0;
   for (int64_t i = 0; i < test->count; i++) {
@@ -339,7 +339,7 @@ static int64_t pick_mistakes(const hd_session *s, hd_mistake shown[MISTAKES_SHOW
 
 hd_status hd__session_draw_wrong(hd_session *s, hd_ctx *ctx) {
   hd_mistake shown[MISTAKES_SHOWN];
-  const hd_dataset *test = hd__data_test(s->input.data);
+  const hd_split *test = hd__dataset_test(s->input.data);
   int count;
   if (!hd__target_judges(&s->run.network.target, test) || test->flat)
     return HD_OK; /* nothing to compare, or to draw */

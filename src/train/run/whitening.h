@@ -9,7 +9,7 @@
 
 #include "graph/graph.h"
 #include "platform/threads.h"
-#include "data/feed/sample_feed.h"
+#include "data/feed/feed.h"
 
 /* The samples that first weights may be computed from. */
 typedef struct hd_first_samples {

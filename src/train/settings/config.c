@@ -12,6 +12,7 @@
 #include "base/number.h"
 #include "base/status.h"
 #include "base/yaml_bind.h"
+#include "data/dataset/format.h"
 #include "onnx/onnx.h"
 #include "data/transforms/transform.h"
 #include "graph/param_rules.h"
@@ -232,23 +233,24 @@ hd_status hd__config_settle(hd_config *config, hd_ctx *ctx, hd_option_id id, con
   return set_at(config, ctx, id, value, "");
 }
 
-hd_status hd__config_check_used(const hd_config *config, hd_ctx *ctx, const hd_data *data) {
+hd_status hd__config_check_used(const hd_config *config, hd_ctx *ctx, const hd_dataset *data) {
   static const struct use {
     hd_option_id id;
-    bool (*fits)(const hd_data *data);
+    bool table; /* else pictures */
     const char *what;
-  } uses[] = {{HD_OPT_LABEL, hd__data_is_table, "CSV files"},
-              {HD_OPT_HEADER, hd__data_is_table, "CSV files"},
-              {HD_OPT_MISSING, hd__data_is_table, "CSV files"},
-              {HD_OPT_CATEGORIES, hd__data_is_table, "CSV files"},
-              {HD_OPT_EXIF, hd__data_is_folder, "class folders of pictures"},
-              {HD_OPT_ALLOW_EMPTY, hd__data_is_folder, "class folders of pictures"}};
+  } uses[] = {{HD_OPT_LABEL, true, "CSV files"},
+              {HD_OPT_HEADER, true, "CSV files"},
+              {HD_OPT_MISSING, true, "CSV files"},
+              {HD_OPT_CATEGORIES, true, "CSV files"},
+              {HD_OPT_EXIF, false, "class folders of pictures"},
+              {HD_OPT_ALLOW_EMPTY, false, "class folders of pictures"}};
   for (const struct use *u = uses; u < uses + sizeof uses / sizeof *uses; u++) {
     const hd_option *option = hd_option_at((int)u->id);
     const char *shown = hd__config_shown(config, u->id);
-    if (!u->fits(data) && strcmp(shown, option->fallback) != 0 && strcmp(shown, "false") != 0)
+    if (!(u->table ? data->format->table : data->format->pictures) && strcmp(shown, option->fallback) != 0 &&
+        strcmp(shown, "false") != 0)
       return hd__fail(ctx, HD_E_USAGE, "--%s is for %s, found --data %s; leave --%s out", option->name, u->what,
-                      hd__data_name(data), option->name);
+                      data->name, option->name);
   }
   return HD_OK;
 }
@@ -283,26 +285,26 @@ static hd_labels labels_of(const hd_settings *is) {
   return is->loss < 0 || is->loss == HD_LOSS_BCE_WITH_LOGITS ? HD_LABELS_AUTO : HD_LABELS_NUMBERS;
 }
 
-hd_data_request hd__config_data(const hd_config *config) {
+hd_dataset_request hd__config_data(const hd_config *config) {
   const hd_settings *is = &config->settings;
-  return (hd_data_request){.name = is->data,
-                           .data_dir = is->data_dir,
-                           .ignored = -1,
-                           .cache = (hd_cache_choice)is->cache,
-                           .skip = is->on_error == HD_ON_ERROR_SKIP,
-                           .normalize = *is->transforms && is->normalize == HD_NORMALIZE_AUTO
-                                            ? HD_NORMALIZE_CHANNEL
-                                            : (hd_normalize_choice)is->normalize,
-                           .table = {.label = is->label,
-                                     .header = (hd_csv_header)is->header,
-                                     .categories = (int32_t)is->categories,
-                                     .refuses_empty = is->missing == HD_MISSING_REFUSE,
-                                     .labels = labels_of(is)},
-                           .first_rules = config->first_rules,
-                           .fold = is->fold_part,
-                           .allow_empty = is->allow_empty,
-                           .photos = {.ignore_exif = config->first_rules || is->exif == HD_EXIF_IGNORE,
-                                      .ignore_alpha = config->first_rules}};
+  return (hd_dataset_request){.name = is->data,
+                              .data_dir = is->data_dir,
+                              .ignored = -1,
+                              .cache = (hd_cache_choice)is->cache,
+                              .skip = is->on_error == HD_ON_ERROR_SKIP,
+                              .normalize = *is->transforms && is->normalize == HD_NORMALIZE_AUTO
+                                               ? HD_NORMALIZE_CHANNEL
+                                               : (hd_normalize_choice)is->normalize,
+                              .table = {.label = is->label,
+                                        .header = (hd_csv_header)is->header,
+                                        .categories = (int32_t)is->categories,
+                                        .refuses_empty = is->missing == HD_MISSING_REFUSE,
+                                        .labels = labels_of(is)},
+                              .first_rules = config->first_rules,
+                              .fold = is->fold_part,
+                              .allow_empty = is->allow_empty,
+                              .photos = {.ignore_exif = config->first_rules || is->exif == HD_EXIF_IGNORE,
+                                         .ignore_alpha = config->first_rules}};
 }
 
 void hd__config_set_first_rules(hd_config *config, bool first) { config->first_rules = first; }

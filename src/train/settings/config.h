@@ -4,7 +4,7 @@
 
 #include "base/tools_api.h"
 #include "base/yaml_bind.h"
-#include "data/formats/dataset.h"
+#include "data/dataset/dataset.h"
 #include "optimizer/optimizer.h"
 #include "platform/placement.h"
 #include "train/settings/settings.h"
@@ -35,7 +35,7 @@ void hd__config_updates(hd_update_settings *out, const hd_config *config);
  * it. */
 const char *hd__config_origin(const hd_config *config, hd_option_id id);
 /* The request for the configured data set, with no label ignored. */
-hd_data_request hd__config_data(const hd_config *config);
+hd_dataset_request hd__config_data(const hd_config *config);
 /* Whether data are read by the first rules (dataset.h), as a run's record has it. */
 void hd__config_set_first_rules(hd_config *config, bool first);
 /* The placement that the options threads, cpus, placement and workers request. Its list of CPUs is owned by the
@@ -51,7 +51,7 @@ HD_TOOLS_API hd_status hd__config_take(hd_config *config, hd_ctx *ctx, const hd_
 hd_status hd__config_suggest(hd_config *config, hd_ctx *ctx, hd_option_id id, const char *value);
 
 /* HD_E_USAGE if an option is set that this data has no use for: of CSV files, of folders of pictures. */
-hd_status hd__config_check_used(const hd_config *config, hd_ctx *ctx, const hd_data *data);
+hd_status hd__config_check_used(const hd_config *config, hd_ctx *ctx, const hd_dataset *data);
 
 /* Replaces an option's value, "auto" for example, by what was chosen. */
 hd_status hd__config_settle(hd_config *config, hd_ctx *ctx, hd_option_id id, const char *value);

@@ -7,7 +7,7 @@
 #include "base/embed.h"
 #include "base/nearest.h"
 #include "base/text_buffer.h"
-#include "data/loader/skipped_samples.h"
+#include "data/split/skipped_samples.h"
 #include "graph/model.h"
 #include "onnx/onnx.h"
 #include "op/op.h"
@@ -108,8 +108,8 @@ hd_status hd__network_find(hd_network *out, hd_ctx *ctx, const char *name_or_pat
   return keep(out, ctx, file.bytes ? (const char *)file.bytes : "", file.length, name_or_path);
 }
 
-hd_data_request hd__network_request(const hd_network *network, const hd_config *config) {
-  hd_data_request request = hd__config_data(config);
+hd_dataset_request hd__network_request(const hd_network *network, const hd_config *config) {
+  hd_dataset_request request = hd__config_data(config);
   request.ignored = network->target.ignored;
   if (network->has_loss && hd__target_numbers(&network->target) && hd__settings(config)->loss < 0 &&
       request.table.labels == HD_LABELS_AUTO && !request.first_rules)
@@ -194,7 +194,7 @@ static hd_status refuse_input(hd_ctx *ctx, const hd_network *network, const char
                   network->source, wanted, data_name, found, recipe);
 }
 
-hd_status hd__network_check(hd_ctx *ctx, const hd_network *network, const hd_graph *graph, const hd_dataset *split,
+hd_status hd__network_check(hd_ctx *ctx, const hd_network *network, const hd_graph *graph, const hd_split *split,
                             const char *data_name, bool transformed) {
   hd_shape image = {3, {split->channels, split->height, split->width}};
   const hd_shape *input = &graph->values[graph->input].shape, of_image = hd__shape_image(input);
@@ -243,7 +243,7 @@ void hd__target_fini(hd_target *target) {
 }
 
 /* Class labels as targets: probabilities are 0 or 1. */
-static hd_status check_labels(hd_ctx *ctx, const hd_target *target, const hd_dataset *split, const char *source,
+static hd_status check_labels(hd_ctx *ctx, const hd_target *target, const hd_split *split, const char *source,
                               const char *data_name) {
   const char *loss = hd__op_info(target->loss)->name;
   if (target->loss == HD_OP_cross_entropy) {
@@ -270,7 +270,7 @@ static hd_status check_labels(hd_ctx *ctx, const hd_target *target, const hd_dat
   return HD_OK;
 }
 
-static hd_status check_numbers(hd_ctx *ctx, const hd_target *target, const hd_dataset *split, const char *source,
+static hd_status check_numbers(hd_ctx *ctx, const hd_target *target, const hd_split *split, const char *source,
                                const char *data_name) {
   const char *loss = hd__op_info(target->loss)->name;
   if (target->loss == HD_OP_cross_entropy && !target->of_classes)
@@ -292,7 +292,7 @@ static hd_status check_numbers(hd_ctx *ctx, const hd_target *target, const hd_da
   return HD_OK;
 }
 
-hd_status hd__target_check(hd_ctx *ctx, const hd_target *target, const hd_dataset *split, const char *source,
+hd_status hd__target_check(hd_ctx *ctx, const hd_target *target, const hd_split *split, const char *source,
                            const char *data_name) {
   return split->outputs ? check_numbers(ctx, target, split, source, data_name)
                         : check_labels(ctx, target, split, source, data_name);
@@ -309,10 +309,10 @@ bool hd__target_numbers(const hd_target *target) {
   return target->loss != HD_OP_cross_entropy && target->loss != HD_OP_bce_with_logits && !target->of_classes;
 }
 
-bool hd__target_judges(const hd_target *target, const hd_dataset *split) {
+bool hd__target_judges(const hd_target *target, const hd_split *split) {
   return split->labels && hd__target_classes(target) > 0;
 }
 
-bool hd__target_counts(const hd_target *target, const hd_dataset *split, int64_t sample) {
+bool hd__target_counts(const hd_target *target, const hd_split *split, int64_t sample) {
   return split->labels[sample] != target->ignored && !hd__skips_has(split, sample);
 }

@@ -6,13 +6,13 @@
 
 #include "base/status.h"
 #include "base/tools_api.h"
-#include "data/formats/dataset.h"
+#include "data/dataset/dataset.h"
 #include "graph/graph.h"
 #include "graph/model_words.h"
 #include "onnx/onnx.h"
 #include "train/settings/config.h"
 
-/* How a loss reads a data set's targets: whether they fit, and whether a guess can be judged.
+/* How a loss reads a split's targets: whether they fit, and whether a guess can be judged.
  *
  * cross_entropy reads class labels or, where transforms made probabilities of the labels, these. The other losses read
  * numbers, or class labels as numbers where the model has one output. */
@@ -29,7 +29,7 @@ hd_status hd__target_init(hd_target *out, hd_ctx *ctx, const hd_graph *graph);
 void hd__target_fini(hd_target *target);
 
 /* Whether the split's targets are what the loss reads; `source` names the model, `data_name` the data in messages. */
-hd_status hd__target_check(hd_ctx *ctx, const hd_target *target, const hd_dataset *split, const char *source,
+hd_status hd__target_check(hd_ctx *ctx, const hd_target *target, const hd_split *split, const char *source,
                            const char *data_name);
 
 /* The name of the loss. */
@@ -43,10 +43,10 @@ int32_t hd__target_classes(const hd_target *target);
 bool hd__target_numbers(const hd_target *target);
 
 /* Whether guesses of classes can be compared with the split's labels. */
-HD_TOOLS_API bool hd__target_judges(const hd_target *target, const hd_dataset *split);
+HD_TOOLS_API bool hd__target_judges(const hd_target *target, const hd_split *split);
 
 /* Whether the guess for this sample counts: its label is not ignored, and it could be read. */
-bool hd__target_counts(const hd_target *target, const hd_dataset *split, int64_t sample);
+bool hd__target_counts(const hd_target *target, const hd_split *split, int64_t sample);
 
 /* ---- Descriptions ---- */
 
@@ -93,11 +93,11 @@ static inline const char *hd__network_written(const hd_network *network) {
 
 /* The request for the configuration's data set as this network reads it: its ignored label, and, unless --loss is given
  * or the first rules are the run's, numbers as labels of a table where it states a loss on numbers. */
-hd_data_request hd__network_request(const hd_network *network, const hd_config *config);
+hd_dataset_request hd__network_request(const hd_network *network, const hd_config *config);
 
 /* Checks that the graph takes the split's images, transformed or not as they are now, and its loss the split's
  * targets. */
-hd_status hd__network_check(hd_ctx *ctx, const hd_network *network, const hd_graph *graph, const hd_dataset *split,
+hd_status hd__network_check(hd_ctx *ctx, const hd_network *network, const hd_graph *graph, const hd_split *split,
                             const char *data_name, bool transformed);
 
 /* Parses the description into a new graph. */

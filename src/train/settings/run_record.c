@@ -9,7 +9,7 @@
 #include "base/number.h"
 #include "base/status.h"
 #include "base/version.h"
-#include "data/loader/skipped_samples.h"
+#include "data/split/skipped_samples.h"
 #include "platform/machine.h"
 #include "train/settings/run_features.h"
 
@@ -55,7 +55,7 @@ hd_status hd__record_features(hd_features *out, hd_ctx *ctx, const json_t *recor
 
 static const char BYTES[] = "uint8", FLOATS[] = "float32", RULES[] = "rules";
 
-static json_t *names_of(const hd_dataset *split) {
+static json_t *names_of(const hd_split *split) {
   json_t *list = json_array();
   for (int c = 0; c < split->classes; c++)
     json_array_append_new(list, json_string(split->class_names[c]));
@@ -76,30 +76,30 @@ hd_status hd__record_class_names(const char ***out, int32_t *count, hd_ctx *ctx,
   return HD_OK;
 }
 
-static json_t *data_of(const hd_data *data) {
+static json_t *data_of(const hd_dataset *data) {
   json_t *sums = json_array();
   for (int i = 0; i < HD_DATA_PARTS; i++) {
     char text[24];
-    snprintf(text, sizeof text, "%016llx", (unsigned long long)hd__data_checksums(data)[i]);
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)data->statistics.checksum[i]);
     json_array_append_new(sums, json_string(text));
   }
-  const int channels = hd__data_train(data)->channels;
-  json_t *is = json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o}", "name", hd__data_name(data), "elements",
-                         hd__data_train(data)->elem == HD_ELEM_U8 ? BYTES : FLOATS, "train_samples",
-                         (json_int_t)hd__data_train(data)->count, "test_samples",
-                         (json_int_t)hd__data_test(data)->count, "mean", per_channel(hd__data_mean(data), channels),
-                         "std", per_channel(hd__data_std(data), channels), "xxh3", sums);
-  if (!hd__data_has_first_rules(data))
+  const int channels = hd__dataset_train(data)->channels;
+  json_t *is = json_pack(
+      "{s:s, s:s, s:I, s:I, s:o, s:o, s:o}", "name", data->name, "elements",
+      hd__dataset_train(data)->elem == HD_ELEM_U8 ? BYTES : FLOATS, "train_samples",
+      (json_int_t)hd__dataset_train(data)->count, "test_samples", (json_int_t)hd__dataset_test(data)->count, "mean",
+      per_channel(data->statistics.mean, channels), "std", per_channel(data->statistics.std, channels), "xxh3", sums);
+  if (!data->first_rules)
     json_object_set_new(is, RULES, json_integer(HD_DATA_RULES));
-  if (hd__data_train(data)->class_names)
-    json_object_set_new(is, "class_names", names_of(hd__data_train(data)));
-  if (hd__data_features(data))
-    json_object_set_new(is, FEATURES, hd__features_json(hd__data_features(data)));
+  if (hd__dataset_train(data)->class_names)
+    json_object_set_new(is, "class_names", names_of(hd__dataset_train(data)));
+  if (hd__dataset_features(data))
+    json_object_set_new(is, FEATURES, hd__features_json(hd__dataset_features(data)));
   return is;
 }
 
 hd_status hd__record_make(json_t **out, hd_ctx *ctx, const hd_config *config, const hd_network *network,
-                          const hd_data *data, int32_t shards, int threads) {
+                          const hd_dataset *data, int32_t shards, int threads) {
   char cpu[128];
   hd__cpu_name(cpu, sizeof cpu);
   *out = json_pack("{s:s, s:i, s:s, s:o, s:o, s:{s:s, s:i}, s:s}", "heddle", hd__version(), "arithmetic_version",
@@ -150,9 +150,9 @@ hd_status hd__record_note_device(json_t *record, hd_ctx *ctx, const char *device
   return HD_ALLOCATED(set, ctx, "out of memory for the run's record");
 }
 
-hd_status hd__record_note_skips(json_t *record, hd_ctx *ctx, const hd_data *data) {
-  json_t *skipped = json_pack("{s:I, s:I}", "train", (json_int_t)hd__skips_count(hd__data_train(data)), "test",
-                              (json_int_t)hd__skips_count(hd__data_test(data)));
+hd_status hd__record_note_skips(json_t *record, hd_ctx *ctx, const hd_dataset *data) {
+  json_t *skipped = json_pack("{s:I, s:I}", "train", (json_int_t)hd__skips_count(hd__dataset_train(data)), "test",
+                              (json_int_t)hd__skips_count(hd__dataset_test(data)));
   return HD_ALLOCATED(skipped && json_object_set_new(record, "skipped", skipped) == 0, ctx,
                       "out of memory for the run's record");
 }
@@ -348,32 +348,32 @@ bool hd__record_has_sums(const json_t *record, const uint64_t sum[HD_DATA_PARTS]
   return same;
 }
 
-hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data *data, const char *option,
+hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_dataset *data, const char *option,
                                 const char *folder) {
   static const char *const part[HD_DATA_PARTS] = {"training samples", "training labels", "test samples", "test labels"};
   for (int i = 0; i < HD_DATA_PARTS; i++) {
     char found[24];
     bool same;
-    const char *expected = sum_at(found, &same, record, i, hd__data_checksums(data)[i]);
+    const char *expected = sum_at(found, &same, record, i, data->statistics.checksum[i]);
     if (!same)
       return hd__fail(ctx, HD_E_USAGE,
                       "%s%s: expected %s with checksum %s as in that run, found %s in %s; give the same --data", option,
-                      folder, part[i], expected ? expected : "(none recorded)", found, hd__data_name(data));
+                      folder, part[i], expected ? expected : "(none recorded)", found, data->name);
   }
   const json_t *names = json_object_get(json_object_get(record, "data"), "class_names");
-  json_t *names_now = names && hd__data_train(data)->class_names ? names_of(hd__data_train(data)) : NULL;
+  json_t *names_now = names && hd__dataset_train(data)->class_names ? names_of(hd__dataset_train(data)) : NULL;
   const bool named = !names || json_equal(names, names_now);
   json_decref(names_now);
   if (!named)
     return hd__fail(ctx, HD_E_USAGE,
                     "%s%s: expected the class names of that run, found others in %s; give the same --data", option,
-                    folder, hd__data_name(data));
+                    folder, data->name);
   const json_t *features = json_object_get(json_object_get(record, "data"), FEATURES);
-  json_t *now = hd__data_features(data) ? hd__features_json(hd__data_features(data)) : NULL;
-  const bool same = features ? json_equal(features, now) : !now || hd__data_has_first_rules(data);
+  json_t *now = hd__dataset_features(data) ? hd__features_json(hd__dataset_features(data)) : NULL;
+  const bool same = features ? json_equal(features, now) : !now || data->first_rules;
   json_decref(now);
   if (!same)
     return hd__fail(ctx, HD_E_USAGE, "%s%s: expected the columns of that run, found others in %s; give the same --data",
-                    option, folder, hd__data_name(data));
+                    option, folder, data->name);
   return HD_OK;
 }

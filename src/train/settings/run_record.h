@@ -4,13 +4,13 @@
 #include <jansson.h>
 
 #include "base/tools_api.h"
-#include "data/formats/dataset.h"
+#include "data/dataset/dataset.h"
 #include "train/settings/config.h"
 #include "train/settings/model_source.h"
 
 /* The record of a new run; the caller owns it. `shards` is the chosen number. */
 hd_status hd__record_make(json_t **out, hd_ctx *ctx, const hd_config *config, const hd_network *network,
-                          const hd_data *data, int32_t shards, int threads);
+                          const hd_dataset *data, int32_t shards, int threads);
 
 /* Adds the device that computes: machine.device and machine.isa. */
 hd_status hd__record_note_device(json_t *record, hd_ctx *ctx, const char *device, const char *isa);
@@ -28,7 +28,7 @@ HD_TOOLS_API hd_status hd__record_check_settings(hd_ctx *ctx, const json_t *reco
 
 /* Checks that the data is the run's: compares checksums. A message begins with `option`, which is "--resume " or empty,
  * and the folder. */
-hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data *data, const char *option,
+hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_dataset *data, const char *option,
                                 const char *folder);
 
 /* Whether these are the checksums of the run's data. */
@@ -50,7 +50,7 @@ int32_t hd__record_earlier_arithmetic(const json_t *record);
 bool hd__record_has_floats(const json_t *record);
 
 /* Adds the number of samples that could not be read and are skipped: top-level "skipped". */
-hd_status hd__record_note_skips(json_t *record, hd_ctx *ctx, const hd_data *data);
+hd_status hd__record_note_skips(json_t *record, hd_ctx *ctx, const hd_dataset *data);
 
 /* A text of an object, "" for none; a setting of a record or a certificate as text, "" for none. */
 HD_TOOLS_API const char *hd__json_text(const json_t *object, const char *key);

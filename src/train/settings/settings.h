@@ -7,7 +7,7 @@
 
 #include "base/reduction.h"
 #include "base/status.h"
-#include "data/formats/dataset.h"
+#include "data/dataset/dataset.h"
 #include "heddle/config.h"
 #include "optimizer/setting_rows.h"
 

@@ -1,4 +1,4 @@
-/* Training samples from loader workers: they read the feed ahead of the threads into a ring of batches.
+/* Batches that loader workers read ahead of the threads, from a feed into a ring.
  *
  * Step n of a run, counted from 0 through all epochs, is batch n of the ring. Threads copy their rows out of it while
  * these are in the caches; a batch is released when its step has counted. The ring holds less than an epoch, since a
@@ -6,12 +6,12 @@
 #pragma once
 
 #include "data/loader/batch_ring.h"
-#include "data/feed/sample_feed.h"
+#include "data/feed/feed.h"
 
-typedef struct hd_supply hd_supply;
+typedef struct hd_batches hd_batches;
 
-typedef struct hd_supply_settings {
-  hd_feed *feed; /* must outlive the supply */
+typedef struct hd_batches_settings {
+  hd_feed *feed; /* must outlive the batches */
   uint64_t seed;
   int64_t batch, steps_per_epoch;
   int64_t sample_elems;    /* floats of a sample */
@@ -22,23 +22,23 @@ typedef struct hd_supply_settings {
   const hd_exec *exec;     /* only rows that its threads fetch are read; NULL: all */
   int64_t repeats;         /* step n reads the batch of step n mod this, for rehearsals; 0: never */
   const hd_binding *place; /* of each worker; NULL: not bound */
-} hd_supply_settings;
+} hd_batches_settings;
 
 /* Floats from one row of the ring to the next: a sample, then its target, in whole cache lines. */
-int64_t hd__supply_row_elems(int64_t sample_elems, int32_t outputs);
+int64_t hd__batches_row_elems(int64_t sample_elems, int32_t outputs);
 
-/* Starts the workers, which wait for hd__supply_seek. */
-hd_status hd__supply_create(hd_supply **out, hd_ctx *ctx, const hd_supply_settings *settings);
-void hd__supply_destroy(hd_supply *supply); /* NULL is allowed */
+/* Starts the workers, which wait for hd__batches_seek. */
+hd_status hd__batches_create(hd_batches **out, hd_ctx *ctx, const hd_batches_settings *settings);
+void hd__batches_destroy(hd_batches *batches); /* NULL is allowed */
 
 /* Steps `first` to `end` - 1 will be read. Does nothing if the workers are already at `first` and continue to `end`. */
-void hd__supply_seek(hd_supply *supply, int64_t first, int64_t end);
+void hd__batches_seek(hd_batches *batches, int64_t first, int64_t end);
 
 /* Copies rows [first, first + rows) of a step. Fails as its first sample that could not be read. */
-hd_status hd__supply_read(hd_supply *supply, hd_ctx *ctx, int64_t step, int64_t first, int64_t rows,
-                          const hd_slots *to);
+hd_status hd__batches_read(hd_batches *batches, hd_ctx *ctx, int64_t step, int64_t first, int64_t rows,
+                           const hd_slots *to);
 
 /* Releases the batch of a step that counted; called in the order of steps. */
-void hd__supply_done(hd_supply *supply, int64_t step);
+void hd__batches_done(hd_batches *batches, int64_t step);
 
-hd_ring *hd__supply_ring(hd_supply *supply);
+hd_ring *hd__batches_ring(hd_batches *batches);

@@ -1,5 +1,5 @@
-/* One split of a data set, training or test: a source of samples with class labels or, for regression, with float
- * targets. Formats fill it (data/formats/format.h); loaders, statistics and pictures read it.
+/* One split of a data set, training or test: samples with class labels or, for regression, with float targets. Formats
+ * fill it (data/dataset/format.h); feeds, statistics and pictures read it.
  *
  * Samples are bytes, which represent pixels in [0, 1], or floats, which are used as they are. Labels and targets are
  * always in memory; samples are, except where a set is decoded sample by sample. */
@@ -15,16 +15,15 @@ enum { HD_DATA_MAX_CHANNELS = 4, HD_DATA_MAX_SIDE = 65535, HD_DATA_MAX_CLASSES =
 
 typedef enum hd_elem { HD_ELEM_U8, HD_ELEM_F32 } hd_elem;
 
-typedef struct hd_dataset hd_dataset;
+typedef struct hd_split hd_split;
 
-/* Fills `elems` (room for hd__dataset_most_bytes) with one sample in planes: channel, row, column; size gets its
+/* Fills `elems` (room for hd__split_most_bytes) with one sample in planes: channel, row, column; size gets its
  * height and width. A failure names the file. Thread-safe with a separate context per thread. */
-typedef hd_status hd_get_fn(void *elems, int size[2], hd_ctx *ctx, const hd_dataset *split, int64_t sample);
+typedef hd_status hd_get_fn(void *elems, int size[2], hd_ctx *ctx, const hd_split *split, int64_t sample);
 
-/* One split: a source of samples. */
-struct hd_dataset {
+struct hd_split {
   int64_t count;
-  int64_t held_out; /* of them, the last: a validation set that came with the training set */
+  int64_t validation; /* of them, the last: a validation set that came with the training set */
   hd_elem elem;
   int channels, height, width; /* of every sample; height and width 0: each has its own */
   bool flat;                   /* rows of numbers, 1 x 1 x width: fit any input of one channel and as many elements */
@@ -32,7 +31,7 @@ struct hd_dataset {
   int64_t all_elems;           /* of all samples, if sizes differ */
   const char *mixed;           /* if sizes differ: the first two that do, "a.png 3x4, b.png 5x6" */
 
-  /* Resident samples, one after the other, each in planes; NULL if they are not in memory. */
+  /* Samples in memory, one after the other, each in planes; NULL if they are elsewhere. */
   const uint8_t *images;  /* HD_ELEM_U8 */
   const float *floats;    /* HD_ELEM_F32 */
   hd_get_fn *get;         /* if they are not */
@@ -47,27 +46,26 @@ struct hd_dataset {
   int outputs;
 };
 
-static inline int64_t hd__dataset_elems(const hd_dataset *split) {
+static inline int64_t hd__split_elems(const hd_split *split) {
   return (int64_t)split->channels * split->height * split->width;
 }
 
-static inline int64_t hd__dataset_elem_bytes(const hd_dataset *split) { return split->elem == HD_ELEM_U8 ? 1 : 4; }
+static inline int64_t hd__split_elem_bytes(const hd_split *split) { return split->elem == HD_ELEM_U8 ? 1 : 4; }
 
 /* Bytes that the largest sample takes. */
-static inline int64_t hd__dataset_most_bytes(const hd_dataset *split) {
-  int64_t elems = split->most_elems ? split->most_elems : hd__dataset_elems(split);
-  return elems * hd__dataset_elem_bytes(split);
+static inline int64_t hd__split_most_bytes(const hd_split *split) {
+  int64_t elems = split->most_elems ? split->most_elems : hd__split_elems(split);
+  return elems * hd__split_elem_bytes(split);
 }
 
-/* Every sample is in memory, all of one size: sample i begins at element i * hd__dataset_elems. */
-static inline bool hd__dataset_resident(const hd_dataset *split) { return split->images || split->floats; }
+/* Every sample is in memory, all of one size: sample i begins at element i * hd__split_elems. */
+static inline bool hd__split_in_memory(const hd_split *split) { return split->images || split->floats; }
 
 /* One sample of any split, as hd_get_fn. */
-static inline hd_status hd__dataset_get(void *elems, int size[2], hd_ctx *ctx, const hd_dataset *split,
-                                        int64_t sample) {
-  if (!hd__dataset_resident(split))
+static inline hd_status hd__split_get(void *elems, int size[2], hd_ctx *ctx, const hd_split *split, int64_t sample) {
+  if (!hd__split_in_memory(split))
     return split->get(elems, size, ctx, split, sample);
-  int64_t bytes = hd__dataset_elems(split) * hd__dataset_elem_bytes(split);
+  int64_t bytes = hd__split_elems(split) * hd__split_elem_bytes(split);
   const uint8_t *all = split->images ? split->images : (const uint8_t *)split->floats;
   memcpy(elems, all + sample * bytes, (size_t)bytes);
   size[0] = split->height;
@@ -76,6 +74,6 @@ static inline hd_status hd__dataset_get(void *elems, int size[2], hd_ctx *ctx, c
 }
 
 /* The target of a loss on numbers: a target, or the label as a number. */
-static inline float hd__dataset_number(const hd_dataset *split, int64_t sample, int output) {
+static inline float hd__split_number(const hd_split *split, int64_t sample, int output) {
   return split->targets ? split->targets[sample * split->outputs + output] : (float)split->labels[sample];
 }

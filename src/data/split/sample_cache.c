@@ -1,10 +1,10 @@
 /* Filling and reading caches; see sample_cache.h. */
-#include "data/loader/sample_cache.h"
+#include "data/split/sample_cache.h"
 
 #include "base/alloc.h"
 #include "base/digest.h"
-#include "data/loader/cache_file.h"
-#include "data/loader/data_statistics.h"
+#include "data/split/cache_file.h"
+#include "data/split/split_statistics.h"
 
 enum { LAYOUT = 1, SIZE_BYTES = 2 * sizeof(int32_t) };
 
@@ -17,14 +17,14 @@ typedef struct head {
 
 static const uint64_t magic = UINT64_C(0x6568636164646568); /* "heddcache", nearly */
 
-int64_t hd__cache_bytes(const hd_dataset *split) {
-  const int64_t elems = split->mixed ? split->all_elems : split->count * hd__dataset_elems(split);
-  return elems * hd__dataset_elem_bytes(split);
+int64_t hd__cache_bytes(const hd_split *split) {
+  const int64_t elems = split->mixed ? split->all_elems : split->count * hd__split_elems(split);
+  return elems * hd__split_elem_bytes(split);
 }
 
-static int64_t sizes_bytes(const hd_dataset *split) { return split->mixed ? split->count * SIZE_BYTES : 0; }
+static int64_t sizes_bytes(const hd_split *split) { return split->mixed ? split->count * SIZE_BYTES : 0; }
 
-static head head_of(const hd_dataset *split) {
+static head head_of(const hd_split *split) {
   return (head){.magic = magic,
                 .key = split->key,
                 .count = split->count,
@@ -37,8 +37,8 @@ static head head_of(const hd_dataset *split) {
 }
 
 /* A cached sample, if sizes differ. */
-static hd_status get_kept(void *elems, int size[2], hd_ctx *ctx, const hd_dataset *split, int64_t sample) {
-  const hd_cache *cache = split->self;
+static hd_status get_kept(void *elems, int size[2], hd_ctx *ctx, const hd_split *split, int64_t sample) {
+  const hd_sample_cache *cache = split->self;
   memcpy(elems, cache->samples + cache->offset[sample], (size_t)(cache->offset[sample + 1] - cache->offset[sample]));
   size[0] = cache->size[sample][0];
   size[1] = cache->size[sample][1];
@@ -46,9 +46,9 @@ static hd_status get_kept(void *elems, int size[2], hd_ctx *ctx, const hd_datase
 }
 
 /* Computes where samples begin; false if sizes and bytes are inconsistent. */
-static bool find_offsets(hd_cache *cache, const hd_dataset *split) {
-  const int64_t elem = split->channels * hd__dataset_elem_bytes(split), all = hd__cache_bytes(split);
-  const int64_t most = hd__dataset_most_bytes(split);
+static bool find_offsets(hd_sample_cache *cache, const hd_split *split) {
+  const int64_t elem = split->channels * hd__split_elem_bytes(split), all = hd__cache_bytes(split);
+  const int64_t most = hd__split_most_bytes(split);
   cache->offset[0] = 0;
   for (int64_t i = 0; i < split->count; i++) {
     const int64_t h = cache->size[i][0], w = cache->size[i][1], at = cache->offset[i];
@@ -60,7 +60,7 @@ static bool find_offsets(hd_cache *cache, const hd_dataset *split) {
 }
 
 /* Makes the split read from the cache. */
-static hd_status adopt(hd_cache *cache, hd_dataset *split, hd_ctx *ctx) {
+static hd_status adopt(hd_sample_cache *cache, hd_split *split, hd_ctx *ctx) {
   if (!split->mixed) {
     if (split->elem == HD_ELEM_U8)
       split->images = cache->samples;
@@ -80,7 +80,7 @@ static hd_status adopt(hd_cache *cache, hd_dataset *split, hd_ctx *ctx) {
 
 /* Destination of a walk: memory, or a file. Sizes, which precede the samples, are written to a file at the end. */
 typedef struct sink {
-  const hd_dataset *split;
+  const hd_split *split;
   int32_t (*size)[2];
   int64_t written; /* bytes of samples */
   uint8_t *memory; /* NULL: */
@@ -90,7 +90,7 @@ typedef struct sink {
 
 static hd_status keep(void *self, hd_ctx *ctx, int64_t sample, const void *elems, const int size[2]) {
   sink *s = self;
-  const int64_t bytes = (int64_t)size[0] * size[1] * s->split->channels * hd__dataset_elem_bytes(s->split);
+  const int64_t bytes = (int64_t)size[0] * size[1] * s->split->channels * hd__split_elem_bytes(s->split);
   if (bytes > hd__cache_bytes(s->split) - s->written)
     return hd__fail(ctx, HD_E_FORMAT, "sample %lld has changed since it was counted; start again", (long long)sample);
   if (s->size)
@@ -105,7 +105,7 @@ static hd_status keep(void *self, hd_ctx *ctx, int64_t sample, const void *elems
   return HD_OK;
 }
 
-hd_status hd__cache_in_memory(hd_cache *out, hd_dataset *split, hd_ctx *ctx) {
+hd_status hd__cache_in_memory(hd_sample_cache *out, hd_split *split, hd_ctx *ctx) {
   const int64_t sizes = sizes_bytes(split), bytes = hd__cache_bytes(split);
   out->memory = hd__malloc_aligned((size_t)(sizes + bytes));
   if (!out->memory)
@@ -116,19 +116,19 @@ hd_status hd__cache_in_memory(hd_cache *out, hd_dataset *split, hd_ctx *ctx) {
     s.size = (int32_t(*)[2])(void *)out->memory;
   out->samples = s.memory;
   out->size = (const int32_t(*)[2])s.size;
-  HD_TRY(hd__walk(ctx, split, keep, &s));
+  HD_TRY(hd__split_walk(ctx, split, keep, &s));
   return adopt(out, split, ctx);
 }
 
 static hd_status write_all(FILE *to, hd_ctx *ctx, void *arg) {
-  const hd_dataset *split = arg;
+  const hd_split *split = arg;
   const size_t sizes = (size_t)sizes_bytes(split);
   head h = head_of(split);
   HD_OWNED int32_t(*size)[2] = hd__malloc(sizes + 1);
   sink w = {.split = split, .to = to, .sum = hd__xxh3_create(), .size = sizes > 0 ? size : NULL};
   hd_status status = HD_ALLOCATED(w.sum && size, ctx, "out of memory for a cache");
   fseek(to, (long)(sizeof h + sizes), SEEK_SET);
-  HD_THEN(status, hd__walk(ctx, split, keep, &w));
+  HD_THEN(status, hd__split_walk(ctx, split, keep, &w));
   h.checksum = hd__xxh3_finish(w.sum);
   HD_TRY(status);
   hd__file_guard(to);
@@ -140,7 +140,7 @@ static hd_status write_all(FILE *to, hd_ctx *ctx, void *arg) {
 }
 
 /* Sizes are copied before they are verified: memory accesses depend on them, and a mapping changes with its file. */
-static hd_status copy_sizes(hd_cache *out, hd_ctx *ctx, const uint8_t *from, size_t bytes) {
+static hd_status copy_sizes(hd_sample_cache *out, hd_ctx *ctx, const uint8_t *from, size_t bytes) {
   if (bytes == 0)
     return HD_OK;
   out->memory = hd__malloc_aligned(bytes);
@@ -152,7 +152,7 @@ static hd_status copy_sizes(hd_cache *out, hd_ctx *ctx, const uint8_t *from, siz
 }
 
 /* Maps a file; *whole is set if it exists, is trusted and intact. */
-static hd_status map_whole(hd_cache *out, bool *whole, hd_ctx *ctx, const hd_dataset *split, const char *path) {
+static hd_status map_whole(hd_sample_cache *out, bool *whole, hd_ctx *ctx, const hd_split *split, const char *path) {
   const head want = head_of(split);
   const size_t sizes = (size_t)sizes_bytes(split), samples = (size_t)want.samples_bytes;
   hd_ctx quiet = {0};
@@ -173,7 +173,7 @@ static hd_status map_whole(hd_cache *out, bool *whole, hd_ctx *ctx, const hd_dat
   return HD_OK;
 }
 
-hd_status hd__cache_on_disk(hd_cache *out, hd_dataset *split, hd_ctx *ctx) {
+hd_status hd__cache_on_disk(hd_sample_cache *out, hd_split *split, hd_ctx *ctx) {
   char folder[HD_PATH_BYTES], path[HD_PATH_BYTES];
   bool whole;
   HD_TRY(hd__cache_file_path(path, folder, ctx, "decoded", split->key));
@@ -191,9 +191,9 @@ hd_status hd__cache_on_disk(hd_cache *out, hd_dataset *split, hd_ctx *ctx) {
   return adopt(out, split, ctx);
 }
 
-void hd__cache_fini(hd_cache *cache) {
+void hd__cache_fini(hd_sample_cache *cache) {
   hd__file_unmap(&cache->file);
   hd__free(cache->memory);
   hd__free(cache->offset);
-  *cache = (hd_cache){0};
+  *cache = (hd_sample_cache){0};
 }

@@ -1,5 +1,5 @@
 /* The cache's folder, and small files in it; see cache_file.h. */
-#include "data/loader/cache_file.h"
+#include "data/split/cache_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>

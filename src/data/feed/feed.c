@@ -1,21 +1,26 @@
 /* Orders of epochs, and the gather that threads call for their rows. */
-#include "data/feed/sample_feed.h"
+#include "data/feed/feed.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/event_log.h"
-#include "data/loader/skipped_samples.h"
+#include "data/split/skipped_samples.h"
 
-hd_status hd__feed_init(hd_feed *feed, hd_ctx *ctx, const hd_dataset *data, const hd_kernels *kernels,
+hd_status hd__feed_init(hd_feed *feed, hd_ctx *ctx, const hd_split *split, const hd_kernels *kernels,
                         const double *mean, const double *std) {
-  *feed = (hd_feed){.data = data, .kernels = kernels, .count = data->count, .lock = PTHREAD_MUTEX_INITIALIZER};
-  if (data->channels > HD_FEED_MAX_CHANNELS)
+  *feed = (hd_feed){.split = split,
+                    .mean = mean,
+                    .std = std,
+                    .kernels = kernels,
+                    .count = split->count,
+                    .lock = PTHREAD_MUTEX_INITIALIZER};
+  if (split->channels > HD_FEED_MAX_CHANNELS)
     return hd__fail(ctx, HD_E_UNSUPPORTED, "expected images of at most %d channels, found %d", HD_FEED_MAX_CHANNELS,
-                    data->channels);
-  for (int c = 0; c < data->channels; c++) {
-    feed->scale[c] = (float)(1 / ((data->elem == HD_ELEM_U8 ? 255 : 1) * std[c]));
+                    split->channels);
+  for (int c = 0; c < split->channels; c++) {
+    feed->scale[c] = (float)(1 / ((split->elem == HD_ELEM_U8 ? 255 : 1) * std[c]));
     feed->shift[c] = (float)(-mean[c] / std[c]);
   }
   return HD_OK;
@@ -62,14 +67,14 @@ bool hd__feed_shuffle(hd_feed *feed, uint64_t seed, uint32_t epoch) {
 }
 
 /* Makes both lists of members from a mark per sample. */
-static void list_members(hd_feed *held_out, hd_feed *feed, const char *held) {
+static void list_members(hd_feed *validation, hd_feed *feed, const char *held) {
   int64_t kept = 0, taken = 0, all = feed->count;
   for (int64_t i = 0; i < all; i++)
     if (held[i])
-      held_out->members[taken++] = (uint32_t)i;
+      validation->members[taken++] = (uint32_t)i;
     else
       feed->members[kept++] = (uint32_t)i;
-  held_out->count = taken;
+  validation->count = taken;
   feed->count = kept;
 }
 
@@ -83,35 +88,35 @@ static bool mark_share(char *held, int64_t all, int64_t taken, uint64_t seed) {
   return true;
 }
 
-/* Moves `taken` samples of the feed to `held_out`: the last of a permutation or, without a seed, of the feed. */
-static hd_status hold_out(hd_feed *held_out, hd_feed *feed, hd_ctx *ctx, int64_t taken, const uint64_t *seed) {
+/* Moves `taken` samples of the feed to `validation`: the last of a permutation or, without a seed, of the feed. */
+static hd_status hold_out(hd_feed *validation, hd_feed *feed, hd_ctx *ctx, int64_t taken, const uint64_t *seed) {
   const int64_t all = feed->count;
-  *held_out = *feed;
-  held_out->pipeline = NULL; /* not shared: each feed gets a pipeline */
-  held_out->members = hd__malloc((size_t)taken * sizeof *held_out->members);
+  *validation = *feed;
+  validation->pipeline = NULL; /* not shared: each feed gets a pipeline */
+  validation->members = hd__malloc((size_t)taken * sizeof *validation->members);
   feed->members = hd__malloc((size_t)(all - taken) * sizeof *feed->members);
   HD_OWNED char *held = hd__calloc((size_t)all, 1);
-  const bool enough = held_out->members && feed->members && held && (!seed || mark_share(held, all, taken, *seed));
+  const bool enough = validation->members && feed->members && held && (!seed || mark_share(held, all, taken, *seed));
   HD_TRY(HD_ALLOCATED(enough, ctx, "out of memory for the split of %lld samples", (long long)all));
   if (!seed)
     memset(held + all - taken, 1, (size_t)taken);
-  list_members(held_out, feed, held);
+  list_members(validation, feed, held);
   return HD_OK;
 }
 
-hd_status hd__feed_split(hd_feed *held_out, hd_feed *feed, hd_ctx *ctx, double share, uint64_t seed) {
+hd_status hd__feed_hold_out(hd_feed *validation, hd_feed *feed, hd_ctx *ctx, double share, uint64_t seed) {
   int64_t all = feed->count, taken = (int64_t)(share * (double)all + 0.5);
-  *held_out = (hd_feed){0};
+  *validation = (hd_feed){0};
   if (taken < 1 || taken >= all)
     return hd__fail(ctx, HD_E_USAGE,
                     "--val-split expects a fraction that leaves samples on both sides, found %lld of %lld held out; "
                     "use another",
                     (long long)taken, (long long)all);
-  return hold_out(held_out, feed, ctx, taken, &seed);
+  return hold_out(validation, feed, ctx, taken, &seed);
 }
 
-hd_status hd__feed_hold_last(hd_feed *held_out, hd_feed *feed, hd_ctx *ctx) {
-  return hold_out(held_out, feed, ctx, feed->data->held_out, NULL);
+hd_status hd__feed_take_validation(hd_feed *validation, hd_feed *feed, hd_ctx *ctx) {
+  return hold_out(validation, feed, ctx, feed->split->validation, NULL);
 }
 
 int64_t hd__feed_sample(const hd_feed *feed, uint32_t epoch, int64_t position) {
@@ -119,14 +124,14 @@ int64_t hd__feed_sample(const hd_feed *feed, uint32_t epoch, int64_t position) {
 }
 
 static void fetch_target(const hd_feed *feed, int64_t sample, int64_t row, const hd_slots *to) {
-  const hd_dataset *data = feed->data;
+  const hd_split *split = feed->split;
   if (to->outputs == 0) {
-    ((int32_t *)to->target)[row * to->target_stride] = data->labels[sample];
+    ((int32_t *)to->target)[row * to->target_stride] = split->labels[sample];
     return;
   }
   float *target = (float *)to->target + row * to->target_stride;
   for (int32_t i = 0; i < to->outputs; i++)
-    target[i] = hd__dataset_number(data, sample, i);
+    target[i] = hd__split_number(split, sample, i);
   for (int32_t i = 0; feed->targets && i < to->outputs; i++)
     target[i] = hd__target_scaled(feed->targets, i, target[i]);
 }
@@ -137,28 +142,13 @@ static void fetch_target(const hd_feed *feed, int64_t sample, int64_t row, const
 static inline __attribute__((always_inline)) void prefetch_next(const hd_feed *feed, uint32_t epoch, int64_t position,
                                                                 int64_t bytes) {
   enum { LINE_BYTES = 64 };
-  if (!feed->sampler || position >= feed->count || !hd__dataset_resident(feed->data))
+  if (!feed->sampler || position >= feed->count || !hd__split_in_memory(feed->split))
     return;
-  const uint8_t *all = feed->data->images ? feed->data->images : (const uint8_t *)feed->data->floats;
+  const uint8_t *all = feed->split->images ? feed->split->images : (const uint8_t *)feed->split->floats;
   const uint8_t *image = all + hd__feed_sample(feed, epoch, position) * bytes;
   for (int64_t i = 0; i < bytes; i += LINE_BYTES)
     __builtin_prefetch(image + i, 0, 2);
   __builtin_prefetch(image + bytes - 1, 0, 2);
-}
-
-hd_status hd__feed_transform(hd_feed *feed, hd_ctx *ctx, const hd_yaml_node *list, hd_pipeline_mode mode,
-                             const double *mean, const double *std, uint64_t seed) {
-  const hd_dataset *data = feed->data;
-  const hd_pipeline_input input = {.channels = data->channels,
-                                   .height = data->height,
-                                   .width = data->width,
-                                   .bytes = data->elem == HD_ELEM_U8,
-                                   .classes = data->outputs ? 0 : data->classes,
-                                   .outputs = data->outputs,
-                                   .mean = mean,
-                                   .std = std};
-  feed->seed = seed;
-  return hd__pipeline_create(&feed->pipeline, ctx, list, &input, mode, feed->kernels);
 }
 
 static int64_t whole_lines(int64_t bytes) {
@@ -172,20 +162,20 @@ static int64_t pipeline_bytes(const hd_feed *feed) {
 }
 
 static int64_t room_bytes(const hd_feed *feed) {
-  return hd__dataset_resident(feed->data) ? 0 : whole_lines(hd__dataset_most_bytes(feed->data));
+  return hd__split_in_memory(feed->split) ? 0 : whole_lines(hd__split_most_bytes(feed->split));
 }
 
 static bool has_partner(const hd_feed *feed) { return feed->pipeline && hd_pipeline_shape_of(feed->pipeline)->partner; }
 
 int64_t hd__feed_scratch_bytes(const hd_feed *feed) {
-  const hd_dataset seen = hd__feed_seen(feed);
+  const hd_split seen = hd__feed_seen(feed);
   const int64_t read = pipeline_bytes(feed) + (has_partner(feed) ? 2 : 1) * room_bytes(feed);
-  const int64_t moved = feed->view ? hd__dataset_elems(&seen) * (int64_t)sizeof(float) : 0;
+  const int64_t moved = feed->view ? hd__split_elems(&seen) * (int64_t)sizeof(float) : 0;
   return moved > read ? moved : read;
 }
 
-hd_dataset hd__feed_seen(const hd_feed *feed) {
-  hd_dataset seen = *feed->data;
+hd_split hd__feed_seen(const hd_feed *feed) {
+  hd_split seen = *feed->split;
   if (!feed->pipeline)
     return seen;
   const hd_pipeline_shape *shape = hd_pipeline_shape_of(feed->pipeline);
@@ -224,18 +214,18 @@ void hd__feed_leave_shift(hd_feed *feed, bool leaves) {
 
 /* A sample in memory, or decoded into `room`. Another sample may replace it; *sample is then that one. */
 static hd_status sample_at(hd_sample *out, void *room, const hd_feed *feed, hd_ctx *ctx, int64_t *sample) {
-  const hd_dataset *data = feed->data;
-  const int64_t elems = hd__dataset_elems(data);
-  int size[2] = {data->height, data->width};
+  const hd_split *split = feed->split;
+  const int64_t elems = hd__split_elems(split);
+  int size[2] = {split->height, split->width};
   *out = (hd_sample){.pixels = room, .number = *sample};
-  if (data->images)
-    out->pixels = data->images + *sample * elems;
-  else if (data->floats)
-    out->pixels = data->floats + *sample * elems;
+  if (split->images)
+    out->pixels = split->images + *sample * elems;
+  else if (split->floats)
+    out->pixels = split->floats + *sample * elems;
   else
-    HD_TRY(hd__skips_get(room, size, ctx, data, sample));
-  out->label = data->labels ? data->labels[*sample] : 0;
-  out->target = data->targets ? data->targets + *sample * data->outputs : NULL;
+    HD_TRY(hd__skips_get(room, size, ctx, split, sample));
+  out->label = split->labels ? split->labels[*sample] : 0;
+  out->target = split->targets ? split->targets + *sample * split->outputs : NULL;
   out->height = size[0];
   out->width = size[1];
   return HD_OK;
@@ -263,21 +253,21 @@ static hd_status transform_sample(float *x, float *target, const hd_feed *feed, 
 
 /* Without transforms. */
 static hd_status normalise_sample(float *x, const hd_feed *feed, hd_ctx *ctx, int64_t *number, void *scratch) {
-  const hd_dataset *data = feed->data;
-  const int64_t plane = (int64_t)data->height * data->width;
+  const hd_split *split = feed->split;
+  const int64_t plane = (int64_t)split->height * split->width;
   hd_sample sample;
   HD_TRY(sample_at(&sample, scratch, feed, ctx, number));
-  if (data->elem == HD_ELEM_U8)
-    feed->kernels->gather_u8(x, sample.pixels, plane, data->channels, feed->scale, feed->shift);
+  if (split->elem == HD_ELEM_U8)
+    feed->kernels->gather_u8(x, sample.pixels, plane, split->channels, feed->scale, feed->shift);
   else
-    feed->kernels->gather_f32(x, sample.pixels, plane, data->channels, feed->scale, feed->shift);
+    feed->kernels->gather_f32(x, sample.pixels, plane, split->channels, feed->scale, feed->shift);
   return HD_OK;
 }
 
 hd_status hd__feed_read(const hd_feed *feed, hd_ctx *ctx, uint32_t epoch, int64_t first, int64_t rows,
                         const hd_slots *to) {
-  const hd_dataset *data = feed->data;
-  const int64_t bytes = hd__dataset_elems(data) * hd__dataset_elem_bytes(data);
+  const hd_split *split = feed->split;
+  const int64_t bytes = hd__split_elems(split) * hd__split_elem_bytes(split);
   for (int64_t r = 0; r < rows; r++) {
     int64_t sample = hd__feed_sample(feed, epoch, first + r);
     if (to->sample) {
@@ -293,7 +283,7 @@ hd_status hd__feed_read(const hd_feed *feed, hd_ctx *ctx, uint32_t epoch, int64_
     if (!target)
       fetch_target(feed, sample, r, to);
     if (feed->view) {
-      const hd_dataset seen = hd__feed_seen(feed);
+      const hd_split seen = hd__feed_seen(feed);
       hd__view_take(x, to->scratch, feed->view, seen.height, seen.width, seen.channels);
     }
   }
@@ -301,29 +291,29 @@ hd_status hd__feed_read(const hd_feed *feed, hd_ctx *ctx, uint32_t epoch, int64_
 }
 
 void hd__feed_target(void *target, const hd_feed *feed, int64_t position, int32_t outputs) {
-  const hd_dataset *data = feed->data;
+  const hd_split *split = feed->split;
   const int64_t sample = hd__feed_sample(feed, 0, position);
   const hd_slots to = {.target = target, .outputs = outputs};
   float *const made = target_of(feed, 0, &to);
   if (made)
     hd__pipeline_target(made, feed->pipeline,
-                        &(hd_sample){.label = data->labels ? data->labels[sample] : 0,
-                                     .target = data->targets ? data->targets + sample * data->outputs : NULL});
+                        &(hd_sample){.label = split->labels ? split->labels[sample] : 0,
+                                     .target = split->targets ? split->targets + sample * split->outputs : NULL});
   else
     fetch_target(feed, sample, 0, &to);
 }
 
 bool hd__feed_resident(hd_resident *out, const hd_feed *feed) {
-  const hd_dataset *data = feed->data;
-  *out = (hd_resident){.data = data->images ? (const void *)data->images : data->floats,
-                       .labels = data->labels,
-                       .count = data->count,
-                       .elems = hd__dataset_elems(data),
-                       .plane = (int64_t)data->height * data->width,
-                       .bytes = data->elem == HD_ELEM_U8};
+  const hd_split *split = feed->split;
+  *out = (hd_resident){.data = split->images ? (const void *)split->images : split->floats,
+                       .labels = split->labels,
+                       .count = split->count,
+                       .elems = hd__split_elems(split),
+                       .plane = (int64_t)split->height * split->width,
+                       .bytes = split->elem == HD_ELEM_U8};
   memcpy(out->scale, feed->scale, sizeof out->scale);
   memcpy(out->shift, feed->shift, sizeof out->shift);
-  return hd__dataset_resident(data) && !feed->pipeline && data->labels && data->count <= INT32_MAX;
+  return hd__split_in_memory(split) && !feed->pipeline && split->labels && split->count <= INT32_MAX;
 }
 
 static hd_status fetch(void *self, hd_ctx *ctx, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {

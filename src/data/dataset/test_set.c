@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/philox.h"
-#include "data/formats/format.h"
+#include "data/dataset/format.h"
 #include "data/loader/sampler.h"
 #include "heddle/dataset.h"
 
@@ -91,8 +91,8 @@ static hd_status mark_fold(uint8_t *marks, hd_ctx *ctx, const char *path, int64_
   return HD_OK;
 }
 
-hd_status hd__data_fifth(uint8_t **marks, hd_opened *opened, hd_ctx *ctx, const char *path, int64_t count,
-                         const int32_t *labels) {
+hd_status hd__dataset_mark_test(uint8_t **marks, hd_dataset *data, hd_ctx *ctx, const char *path, int64_t count,
+                                const int32_t *labels) {
   int64_t taken = 0;
   if (count < 2 || count > UINT32_MAX)
     return hd__fail(ctx, HD_E_FORMAT,
@@ -103,10 +103,10 @@ hd_status hd__data_fifth(uint8_t **marks, hd_opened *opened, hd_ctx *ctx, const 
   HD_TRY(
       HD_ALLOCATED(scratch && *marks, ctx, "%s: out of memory for the split of %lld samples", path, (long long)count));
   const uint64_t *order = hd__permute(scratch, count, 0, HD_RNG_SPLIT, EPOCH);
-  opened->divided = true;
-  if (opened->fold.of > 0)
-    return mark_fold(*marks, ctx, path, count, labels, opened->fold);
-  if (labels && !opened->first_rules)
+  data->divided = true;
+  if (data->fold.of > 0)
+    return mark_fold(*marks, ctx, path, count, labels, data->fold);
+  if (labels && !data->first_rules)
     HD_TRY(mark_fifth_of_classes(&taken, *marks, ctx, order, count, labels));
   const int64_t plain = taken ? 0 : fifth_of(count) ? fifth_of(count) : 1;
   for (int64_t i = count - plain; i < count; i++)

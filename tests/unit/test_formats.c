@@ -3,7 +3,7 @@
 #include "scratch.h"
 
 #include "data_trial.h"
-#include "source_files.h"
+#include "format_files.h"
 
 #include "heddle/dataset.h"
 
@@ -52,7 +52,7 @@ static const char *make_cifar10(void) {
   return folder;
 }
 
-static int cifar_wrong(const hd_dataset *split, int first, int classes) {
+static int cifar_wrong(const hd_split *split, int first, int classes) {
   int wrong = 0;
   for (int64_t r = 0; r < split->count; r++) {
     wrong += split->labels[r] != (first + r) % classes;
@@ -64,9 +64,9 @@ static int cifar_wrong(const hd_dataset *split, int first, int classes) {
 
 static void test_cifar10(void) {
   const char *folder = make_cifar10();
-  hd_data *data = data_opens(folder, "CIFAR-10");
+  hd_dataset *data = data_opens(folder, "CIFAR-10");
   if (data) {
-    const hd_dataset *train = hd__data_train(data), *test = hd__data_test(data);
+    const hd_split *train = hd__dataset_train(data), *test = hd__dataset_test(data);
     ok(train->count == 5 * RECORDS && test->count == TEST_RECORDS && train->channels == 3 && train->height == 32 &&
            train->width == 32 && train->classes == 10 && train->elem == HD_ELEM_U8,
        "samples of 3x32x32 in 10 classes");
@@ -74,10 +74,10 @@ static void test_cifar10(void) {
     ok(train->class_names && !strcmp(train->class_names[9], "class 9"), "classes have their names");
     uint8_t sample[RECORD_PIXELS];
     int size[2];
-    is_int(hd__dataset_get(sample, size, ctx, test, 2), HD_OK, "a sample can be had alone");
+    is_int(hd__split_get(sample, size, ctx, test, 2), HD_OK, "a sample can be had alone");
     ok(size[0] == 32 && size[1] == 32 && !memcmp(sample, test->images + 2 * RECORD_PIXELS, RECORD_PIXELS), "whole");
   }
-  hd__data_close(data);
+  hd__dataset_close(data);
   data_survives_no_memory(folder, "CIFAR-10");
 }
 
@@ -98,9 +98,9 @@ static void test_bad_cifar10(void) {
   put_lines(in_scratch("cifar-10-batches-bin/batches.meta.txt"), 9);
   refused(folder, HD_E_FORMAT, "expected 10 names, one per line, found 9", "nine names");
   unlink(in_scratch("cifar-10-batches-bin/batches.meta.txt"));
-  hd_data *data = data_opens(folder, "CIFAR-10 without names");
-  ok(data && !hd__data_train(data)->class_names, "no names then");
-  hd__data_close(data);
+  hd_dataset *data = data_opens(folder, "CIFAR-10 without names");
+  ok(data && !hd__dataset_train(data)->class_names, "no names then");
+  hd__dataset_close(data);
 }
 
 static void test_cifar100(void) {
@@ -112,14 +112,14 @@ static void test_cifar100(void) {
   make_records(&file, 50, 55, 2, 100);
   put_file(in_scratch("cifar-100-binary/test.bin"), file.byte, file.length);
   put_lines(in_scratch("cifar-100-binary/fine_label_names.txt"), 100);
-  hd_data *data = data_opens(folder, "CIFAR-100");
+  hd_dataset *data = data_opens(folder, "CIFAR-100");
   if (data) {
-    const hd_dataset *train = hd__data_train(data), *test = hd__data_test(data);
+    const hd_split *train = hd__dataset_train(data), *test = hd__dataset_test(data);
     ok(train->count == 90 && test->count == 55 && train->classes == 100, "in 100 classes");
     is_int(cifar_wrong(train, 0, 100) + cifar_wrong(test, 50, 100), 0, "pixels and fine labels are the files'");
     ok(test->class_names && !strcmp(test->class_names[99], "class 99"), "classes have their names");
   }
-  hd__data_close(data);
+  hd__dataset_close(data);
 }
 
 /* NPY. */
@@ -145,9 +145,9 @@ static const char *make_small(const char *name) {
 
 static void test_npy(void) {
   const char *folder = make_small("npy");
-  hd_data *data = data_opens(folder, "a folder of NPY files");
+  hd_dataset *data = data_opens(folder, "a folder of NPY files");
   if (data) {
-    const hd_dataset *train = hd__data_train(data), *test = hd__data_test(data);
+    const hd_split *train = hd__dataset_train(data), *test = hd__dataset_test(data);
     ok(train->count == 3 && test->count == 2 && train->channels == 1 && train->height == 2 && train->width == 2 &&
            train->classes == 3 && test->classes == 3,
        "samples of 1x2x2 in as many classes as the labels need");
@@ -155,7 +155,7 @@ static void test_npy(void) {
        "bytes stay bytes");
     ok(train->labels[0] == 2 && train->labels[2] == 1 && test->labels[1] == 0, "labels are the array's");
   }
-  hd__data_close(data);
+  hd__dataset_close(data);
   data_survives_no_memory(folder, "a folder of NPY files");
 }
 
@@ -182,16 +182,16 @@ static void test_types(void) {
     put_npy(in_scratch("types/x_train.npy"), kind[i].descr, kind[i].elems, 4 * (size_t)kind[i].bytes, "(2, 1, 2)");
     put_npy(in_scratch("types/y_train.npy"), "<i8", "\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16, "(2,)");
     put_npy(in_scratch("types/x_test.npy"), kind[i].descr, kind[i].elems, 4 * (size_t)kind[i].bytes, "(2, 1, 2)");
-    hd_data *data = data_opens(folder, kind[i].descr);
-    const float *x = data ? hd__data_train(data)->floats : NULL;
+    hd_dataset *data = data_opens(folder, kind[i].descr);
+    const float *x = data ? hd__dataset_train(data)->floats : NULL;
     ok(x && x[0] == 0 && x[1] == 1 && x[2] == 2 && x[3] == 100, "%s: numbers are what they were", kind[i].descr);
-    ok(data && hd__data_train(data)->classes == 4, "%s: labels of 8 bytes are classes", kind[i].descr);
-    hd__data_close(data);
+    ok(data && hd__dataset_train(data)->classes == 4, "%s: labels of 8 bytes are classes", kind[i].descr);
+    hd__dataset_close(data);
   }
 }
 
-static void is_floats(const hd_data *data, const float *want, int count, const char *title) {
-  const float *x = data ? hd__data_train(data)->floats : NULL;
+static void is_floats(const hd_dataset *data, const float *want, int count, const char *title) {
+  const float *x = data ? hd__dataset_train(data)->floats : NULL;
   int wrong = !x;
   for (int i = 0; x && i < count; i++)
     wrong += x[i] != want[i];
@@ -223,17 +223,19 @@ static void test_shapes(void) {
         put_npy(path, "<f4", how ? first : last, sizeof last, how ? "(2, 3, 5, 1)" : "(2, 5, 1, 3)");
     }
     put_npy(in_scratch("shapes/y_train.npy"), "|b1", "\0\1", 2, "(2,)");
-    hd_data *data = data_opens(folder, title[how]);
-    ok(data && hd__data_train(data)->channels == 3 && hd__data_train(data)->height == 5, "%s: 3 channels", title[how]);
+    hd_dataset *data = data_opens(folder, title[how]);
+    ok(data && hd__dataset_train(data)->channels == 3 && hd__dataset_train(data)->height == 5, "%s: 3 channels",
+       title[how]);
     is_floats(data, first, CELLS, title[how]);
-    hd__data_close(data);
+    hd__dataset_close(data);
   }
   const char *folder = make_small("shapes");
   put_npy(in_scratch("shapes/x_train.npy"), "<f4", first, 24, "(3, 2)");
   put_npy(in_scratch("shapes/x_test.npy"), "<f4", first, 16, "(2, 2)");
-  hd_data *data = data_opens(folder, "rows of numbers");
-  ok(data && hd__data_train(data)->flat && hd__data_train(data)->width == 2, "they have no shape but their length");
-  hd__data_close(data);
+  hd_dataset *data = data_opens(folder, "rows of numbers");
+  ok(data && hd__dataset_train(data)->flat && hd__dataset_train(data)->width == 2,
+     "they have no shape but their length");
+  hd__dataset_close(data);
 }
 
 static void test_targets(void) {
@@ -241,10 +243,10 @@ static void test_targets(void) {
   const char *folder = make_small("targets");
   put_npy(in_scratch("targets/y_train.npy"), "<f4", target, 24, "(3, 2)");
   put_npy(in_scratch("targets/y_test.npy"), "<f4", target, 16, "(2, 2)");
-  hd_data *data = data_opens(folder, "targets");
-  const hd_dataset *train = data ? hd__data_train(data) : NULL;
+  hd_dataset *data = data_opens(folder, "targets");
+  const hd_split *train = data ? hd__dataset_train(data) : NULL;
   ok(train && !train->labels && train->outputs == 2 && !memcmp(train->targets, target, 24), "floats are targets");
-  hd__data_close(data);
+  hd__dataset_close(data);
   put_npy(in_scratch("targets/y_test.npy"), "<i8", "\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0", 16, "(2,)");
   refused(folder, HD_E_FORMAT, "expected 2 float targets per sample as in training", "targets and classes");
   put_npy(in_scratch("targets/y_test.npy"), "<f4", "\0\0\x80\x7f\0\0\0\0\0\0\0\0\0\0\0", 16, "(2, 2)");
@@ -258,21 +260,22 @@ static void test_integer_targets(void) {
   put_npy(in_scratch("integers/y_test.npy"), "|u1", "\1\2", 2, "(2,)");
   refused(folder, HD_E_FORMAT, "expected class labels from 0 to 65535, found -1 at index 0", "negative integers");
   request.table.labels = HD_LABELS_NUMBERS;
-  hd_data *data = data_opens(folder, "the same for a loss on numbers");
-  const hd_dataset *train = data ? hd__data_train(data) : NULL, *test = data ? hd__data_test(data) : NULL;
+  hd_dataset *data = data_opens(folder, "the same for a loss on numbers");
+  const hd_split *train = data ? hd__dataset_train(data) : NULL, *test = data ? hd__dataset_test(data) : NULL;
   ok(train && !train->labels && train->outputs == 1 && train->targets[0] == -1 && train->targets[1] == 65536,
      "are targets");
   ok(test && test->outputs == 1 && test->targets[1] == 2, "bytes too");
-  hd__data_close(data);
+  hd__dataset_close(data);
   request.table.labels = HD_LABELS_AUTO;
 }
 
 static void test_many_classes(void) {
   const char *folder = make_small("many");
   put_npy(in_scratch("many/y_train.npy"), "<u2", "\x2c\x01\0\0\x02\0", 6, "(3,)");
-  hd_data *data = data_opens(folder, "labels beyond a byte");
-  ok(data && hd__data_train(data)->classes == 301 && hd__data_train(data)->labels[0] == 300, "are labels like others");
-  hd__data_close(data);
+  hd_dataset *data = data_opens(folder, "labels beyond a byte");
+  ok(data && hd__dataset_train(data)->classes == 301 && hd__dataset_train(data)->labels[0] == 300,
+     "are labels like others");
+  hd__dataset_close(data);
 }
 
 /* Without a test set a fifth becomes it, the same whatever else. */
@@ -285,9 +288,9 @@ static void test_fifth(void) {
   const char *folder = make_folder("fifth");
   put_npy(in_scratch("fifth/images.npy"), "|u1", x, ALL, "(40, 1, 1)");
   put_npy(in_scratch("fifth/labels.npy"), "|u1", y, ALL, "(40,)");
-  hd_data *data = data_opens(folder, "images and labels");
+  hd_dataset *data = data_opens(folder, "images and labels");
   if (data) {
-    const hd_dataset *split[2] = {hd__data_train(data), hd__data_test(data)};
+    const hd_split *split[2] = {hd__dataset_train(data), hd__dataset_test(data)};
     ok(split[0]->count == 32 && split[1]->count == 8, "a fifth is the test set");
     for (int s = 0; s < 2; s++)
       for (int64_t i = 0; i < split[s]->count; i++) {
@@ -300,7 +303,7 @@ static void test_fifth(void) {
     is_int(wrong, 0, "every sample is in one of both, with its label, in the file's order");
     ok(x[0] == 0 && split[1]->labels[0] != split[1]->labels[1], "not each fifth, which may be one class");
   }
-  hd__data_close(data);
+  hd__dataset_close(data);
   data_survives_no_memory(folder, "images and labels");
   put_npy(in_scratch("fifth/images.npy"), "|u1", x, 1, "(1, 1, 1)");
   put_npy(in_scratch("fifth/labels.npy"), "|u1", y, 1, "(1,)");
@@ -335,8 +338,8 @@ static void test_folds(void) {
     for (int number = 1; number <= FOLDS; number++) {
       snprintf(part, sizeof part, "%d/%d", number, FOLDS);
       request.fold = (hd_fold){number, FOLDS};
-      hd_data *data = data_opens(folder, part);
-      const hd_dataset *train = hd__data_train(data), *test = hd__data_test(data);
+      hd_dataset *data = data_opens(folder, part);
+      const hd_split *train = hd__dataset_train(data), *test = hd__dataset_test(data);
       int of_class[2] = {0};
       for (int64_t i = 0; i < test->count; i++) {
         const int pixel = test->images[i];
@@ -347,7 +350,7 @@ static void test_folds(void) {
       wrong += train->count + test->count != ALL || abs(of_class[0] - of_class[1]) > 1 || of_class[0] < 7;
       for (int64_t i = 1; i < train->count; i++)
         wrong += train->images[i] <= train->images[i - 1] || train->labels[i] != train->images[i] % 2;
-      hd__data_close(data);
+      hd__dataset_close(data);
     }
     data_survives_no_memory(folder, own ? "a fold of a set with test samples" : "a fold");
   }
@@ -366,14 +369,14 @@ static void tests_of(int found[2], const uint8_t *labels, int count, const char 
   const char *folder = make_folder("fifth");
   put_npy(in_scratch("fifth/images.npy"), "|u1", x, (size_t)count, "(%d, 1, 1)", count);
   put_npy(in_scratch("fifth/labels.npy"), "|u1", labels, (size_t)count, "(%d,)", count);
-  hd_data *data = data_opens(folder, title);
-  for (int64_t i = 0; data && i < hd__data_test(data)->count; i++)
-    found[hd__data_test(data)->labels[i] > 0]++;
-  const char *note = data ? hd__data_notes(data)[0] : NULL;
+  hd_dataset *data = data_opens(folder, title);
+  for (int64_t i = 0; data && i < hd__dataset_test(data)->count; i++)
+    found[hd__dataset_test(data)->labels[i] > 0]++;
+  const char *note = data ? data->note[0] : NULL;
   const bool few = found[0] < 2 || found[1] < 2;
   ok(request.first_rules || labels[2] > 1 || few == (note && strstr(note, "fewer than two samples to test")),
      "%s: the note is '%s'", title, note ? note : "");
-  hd__data_close(data);
+  hd__dataset_close(data);
 }
 
 /* The fifth of each class. By the first rules it is the end of one permutation: 1 of 30 and 11 of 30. */
@@ -500,11 +503,11 @@ static void test_npz(void) {
   static blob file;
   for (int deflated = 0; deflated < 2; deflated++) {
     const char *title = deflated ? "an .npz file, packed" : "an .npz file", *path = make_npz(deflated, -1, NULL);
-    hd_data *data = data_opens(path, title), *files = data_opens(in_scratch("unpacked"), "its files");
-    ok(data && files && !memcmp(hd__data_checksums(data), hd__data_checksums(files), 4 * sizeof(uint64_t)),
+    hd_dataset *data = data_opens(path, title), *files = data_opens(in_scratch("unpacked"), "its files");
+    ok(data && files && !memcmp(data->statistics.checksum, files->statistics.checksum, 4 * sizeof(uint64_t)),
        "%s: holds what its files hold", title);
-    hd__data_close(data);
-    hd__data_close(files);
+    hd__dataset_close(data);
+    hd__dataset_close(files);
     data_survives_no_memory(path, title);
   }
   const char *path = make_npz(1, 1, NULL);
@@ -545,15 +548,32 @@ static void test_damaged_npz(void) {
   int wrong = 0;
   at[3] ^= 1;
   for (size_t length = 0; length < file.length; length += 7) {
-    hd_data *data;
+    hd_dataset *data;
     put_file(path, file.byte, length);
     wrong += open_data(&data, path) == HD_OK;
-    hd__data_close(data);
+    hd__dataset_close(data);
   }
   is_int(wrong, 0, "an archive cut short anywhere is refused");
 }
 
 #endif
+
+/* What no format accepts: the message lists what --data may be, from the rows of formats.def. */
+static void test_unknown(void) {
+  const char *folder = in_scratch("nothing");
+  mkdir(folder, 0755);
+  refused(
+      folder, HD_E_IO,
+      "expected a folder of IDX files (train-images-idx3-ubyte, ...), of CIFAR's binary files, of NPY files "
+      "(x_train.npy, ...), train.csv and test.csv, or class folders of pictures, found none of them; check the path",
+      "an empty folder");
+  data_refused(
+      "nothing.at_all", HD_E_IO, "expected digits, mnist, fashion, cifar10, cifar100, random:CxHxW[:CLASSES],",
+      " a data folder, an .npz or a .csv file as --data, found 'nothing.at_all', which is none of these; check "
+      "the path",
+      "an unknown name");
+  data_refused("fashon", HD_E_IO, "expected digits", "; did you mean fashion?", "a mistyped name");
+}
 
 int main(void) {
   if (hd_ctx_create(&ctx) != HD_OK)
@@ -571,6 +591,7 @@ int main(void) {
   test_folds();
   test_stratified();
   test_bad_npy();
+  test_unknown();
 #ifdef HD_HAVE_LIBZIP
   test_npz();
   test_damaged_npz();

@@ -1,10 +1,10 @@
-/* Feeds samples to the executor: the order of an epoch, gathering and normalising.
+/* A feed: samples of a split in the order of an epoch, as a network reads them.
  *
- * A feed holds all samples of a data set or, after a split, some of them, in file order; a sampler draws a new order of
- * them for each epoch. The orders of two neighbouring epochs are kept, since loader workers run ahead of the threads,
- * by less than an epoch. Pixels are divided by 255, floats are not, and both are normalised with the training set's
- * mean and standard deviation, as one FMA each; or samples go through a list of transforms, which draw by seed, epoch
- * and position. Samples in memory are read there; others are decoded by the thread that reads them. */
+ * It holds all samples of the split or, if some are held out for validation, the others, in file order; a sampler draws
+ * a new order of them for each epoch. The orders of two neighbouring epochs are kept, since loader workers run ahead of
+ * the threads, by less than an epoch. Pixels are divided by 255, floats are not, and both are normalised with the
+ * training set's mean and standard deviation, as one FMA each; or samples go through a list of transforms, which draw
+ * by seed, epoch and position. Samples in memory are read there; others are decoded by the thread that reads them. */
 #pragma once
 
 #include <pthread.h>
@@ -13,7 +13,7 @@
 
 #include "base/tools_api.h"
 #include "base/status.h"
-#include "data/formats/dataset.h"
+#include "data/dataset/dataset.h"
 #include "data/loader/sampler.h"
 #include "data/transforms/transform.h"
 #include "exec/executor.h"
@@ -24,13 +24,14 @@
 enum { HD_FEED_MAX_CHANNELS = 4 };
 
 typedef struct hd_feed {
-  const hd_dataset *data;
+  const hd_split *split;
+  const double *mean, *std; /* per channel, of pixels in [0, 1] or of floats; the caller's */
   const hd_kernels *kernels;
   float scale[HD_FEED_MAX_CHANNELS], shift[HD_FEED_MAX_CHANNELS];
   float left;        /* the shift that samples come without */
   int64_t count;     /* positions of an epoch */
   int64_t batch;     /* of training: the distance in the order to a thread's next sample */
-  uint32_t *members; /* sample numbers, ascending; NULL: all of the data set */
+  uint32_t *members; /* sample numbers, ascending; NULL: all of the split */
 
   hd_pipeline *pipeline;          /* of transforms; NULL: the FMA alone */
   const hd_view *view;            /* the view that is read; NULL: samples as they are, and no room for views */
@@ -44,28 +45,24 @@ typedef struct hd_feed {
   pthread_mutex_t lock; /* held while an order is made */
 } hd_feed;
 
-/* Initialises a feed of one split, in file order. mean and std are per channel, of pixels in [0, 1] or of floats. */
-hd_status hd__feed_init(hd_feed *feed, hd_ctx *ctx, const hd_dataset *data, const hd_kernels *kernels,
+/* Initialises a feed of one split, in file order. mean and std, per channel, must outlive it. */
+hd_status hd__feed_init(hd_feed *feed, hd_ctx *ctx, const hd_split *split, const hd_kernels *kernels,
                         const double *mean, const double *std);
 void hd__feed_fini(hd_feed *feed);
 
 /* A feed that ends with its scope. */
 #define HD_FEED_OWNED HD_RELEASED(hd__feed_fini) hd_feed
 
-/* Moves the last `share` (rounded to whole samples) of a permutation of a feed's samples by the seed to `held_out`,
+/* Moves the last `share` (rounded to whole samples) of a permutation of a feed's samples by the seed to `validation`,
  * which has them in file order. HD_E_USAGE if one of the two would be left without samples. */
-hd_status hd__feed_split(hd_feed *held_out, hd_feed *feed, hd_ctx *ctx, double share, uint64_t seed);
+hd_status hd__feed_hold_out(hd_feed *validation, hd_feed *feed, hd_ctx *ctx, double share, uint64_t seed);
 
-/* Moves the validation set that came with the data, its `held_out` last samples, to a feed. */
-hd_status hd__feed_hold_last(hd_feed *held_out, hd_feed *feed, hd_ctx *ctx);
+/* Moves the validation set that came with the data, the last samples of the split, to a feed. */
+hd_status hd__feed_take_validation(hd_feed *validation, hd_feed *feed, hd_ctx *ctx);
 
 /* From now on the sampler, which the feed takes over, draws from the feed's samples. There is no order before
  * hd__feed_shuffle. */
 hd_status hd__feed_sample_by(hd_feed *feed, hd_ctx *ctx, hd_sampler *sampler);
-
-/* From now on samples go through a list of transforms. mean and std are those of hd__feed_init. */
-hd_status hd__feed_transform(hd_feed *feed, hd_ctx *ctx, const hd_yaml_node *list, hd_pipeline_mode mode,
-                             const double *mean, const double *std, uint64_t seed);
 
 /* The shift that the last pass adds to each element, after the transforms; false if samples have several channels, or
  * if it is so large that a plan that adds it would lose digits of a sum. */
@@ -86,12 +83,12 @@ void hd__feed_leave_shift(hd_feed *feed, bool leaves);
  * transformed, or have other targets than class numbers. The feed must outlive *out. */
 bool hd__feed_resident(hd_resident *out, const hd_feed *feed);
 
-/* The size of the scratch in hd_slots that a reader must provide. */
+/* The size of the scratch in hd_slots that a thread needs to read. */
 int64_t hd__feed_scratch_bytes(const hd_feed *feed);
 
-/* The data set as a model reads it after the transforms: its shape, and whether targets are labels or numbers. Pixels
+/* The split as a model reads it after the transforms: its shape, and whether targets are labels or numbers. Pixels
  * stay those before the transforms. */
-hd_dataset hd__feed_seen(const hd_feed *feed);
+hd_split hd__feed_seen(const hd_feed *feed);
 
 /* Makes an epoch's order unless it exists, and returns whether it did; the order of the epoch two before is dropped.
  * Any thread may call it. */
@@ -108,5 +105,5 @@ hd_status hd__feed_read(const hd_feed *feed, hd_ctx *ctx, uint32_t epoch, int64_
 /* The target of the sample at a position of an evaluation, as hd__feed_read writes it; reads no pixels. */
 void hd__feed_target(void *target, const hd_feed *feed, int64_t position, int32_t outputs);
 
-/* A source of the feed's samples, for an evaluation. */
+/* The steps of an evaluation of all its samples. */
 hd_step_source hd__feed_source(hd_feed *feed);

@@ -8,18 +8,18 @@
  * below 256, else little-endian 32-bit numbers; targets as big-endian floats): one set has the same in every format. */
 #pragma once
 
-#include "data/loader/dataset_split.h"
+#include "data/split/split.h"
 
-typedef struct hd_survey {
+typedef struct hd_statistics {
   double mean[HD_DATA_MAX_CHANNELS], std[HD_DATA_MAX_CHANNELS]; /* of the training set */
   uint64_t checksum[HD_DATA_PARTS];
-} hd_survey;
+} hd_statistics;
 
 /* Reads every sample once. */
-hd_status hd__survey(hd_survey *out, hd_ctx *ctx, const hd_dataset *train, const hd_dataset *test);
+hd_status hd__statistics_measure(hd_statistics *out, hd_ctx *ctx, const hd_split *train, const hd_split *test);
 
 /* The mean and standard deviation of one channel of a split that is in memory. */
-void hd__data_statistics(double *mean, double *std, const hd_dataset *split, int channel);
+void hd__channel_statistics(double *mean, double *std, const hd_split *split, int channel);
 
 /* Walks over a split that is not in memory: samples are decoded by all threads, a block at a time, and passed on one
  * by one, in order. */
@@ -28,4 +28,4 @@ void hd__data_statistics(double *mean, double *std, const hd_dataset *split, int
 typedef hd_status hd_visit_fn(void *self, hd_ctx *ctx, int64_t sample, const void *elems, const int size[2]);
 
 /* An unreadable sample ends the walk, unless it is skipped: the first in the split's order is reported. */
-hd_status hd__walk(hd_ctx *ctx, const hd_dataset *split, hd_visit_fn *visit, void *self);
+hd_status hd__split_walk(hd_ctx *ctx, const hd_split *split, hd_visit_fn *visit, void *self);

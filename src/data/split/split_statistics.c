@@ -1,12 +1,12 @@
-/* Statistics and checksums; see data_statistics.h. */
-#include "data/loader/data_statistics.h"
+/* Statistics and checksums; see split_statistics.h. */
+#include "data/split/split_statistics.h"
 
 #include <math.h>
 #include <stdatomic.h>
 
 #include "base/alloc.h"
 #include "base/digest.h"
-#include "data/loader/skipped_samples.h"
+#include "data/split/skipped_samples.h"
 #include "platform/parallel_for.h"
 
 typedef uint8_t bytes16 __attribute__((vector_size(16)));
@@ -61,7 +61,7 @@ static void sum_some_bytes(void *arg, int64_t first, int64_t end) {
   atomic_fetch_add_explicit(&all->squares, q, memory_order_relaxed);
 }
 
-static void count_bytes(double *mean, double *std, const hd_dataset *split, int channel) {
+static void count_bytes(double *mean, double *std, const hd_split *split, int channel) {
   int64_t plane = (int64_t)split->height * split->width;
   uint64_t sum = 0, squares = 0;
   if (split->channels == 1) {
@@ -89,7 +89,7 @@ static void sum_floats(const float *x, int64_t count, double origin, double *sum
   *squares += q;
 }
 
-static void count_floats(double *mean, double *std, const hd_dataset *split, int channel) {
+static void count_floats(double *mean, double *std, const hd_split *split, int channel) {
   int64_t plane = (int64_t)split->height * split->width;
   double origin = (double)split->floats[channel * plane], sum = 0, squares = 0;
   for (int64_t n = 0; n < split->count; n++)
@@ -98,17 +98,17 @@ static void count_floats(double *mean, double *std, const hd_dataset *split, int
   round_both(mean, std, origin + average, squares / count - average * average);
 }
 
-void hd__data_statistics(double *mean, double *std, const hd_dataset *split, int channel) {
+void hd__channel_statistics(double *mean, double *std, const hd_split *split, int channel) {
   (split->elem == HD_ELEM_U8 ? count_bytes : count_floats)(mean, std, split, channel);
 }
 
-static uint64_t samples_checksum(const hd_dataset *split) {
-  size_t bytes = (size_t)(split->count * hd__dataset_most_bytes(split));
+static uint64_t samples_checksum(const hd_split *split) {
+  size_t bytes = (size_t)(split->count * hd__split_most_bytes(split));
   return hd__xxh3(split->images ? (const void *)split->images : split->floats, bytes);
 }
 
 /* Labels as bytes where they are all below 256, else as 32-bit numbers; targets as big-endian floats. */
-static hd_status labels_checksum(uint64_t *out, hd_ctx *ctx, const hd_dataset *split) {
+static hd_status labels_checksum(uint64_t *out, hd_ctx *ctx, const hd_split *split) {
   const int64_t count = split->labels ? split->count : split->count * split->outputs;
   bool narrow = split->labels != NULL;
   for (int64_t i = 0; i < count && narrow; i++)
@@ -128,7 +128,7 @@ static hd_status labels_checksum(uint64_t *out, hd_ctx *ctx, const hd_dataset *s
 
 /* State of a walk over a split that is not in memory. */
 typedef struct walker {
-  const hd_dataset *split;
+  const hd_split *split;
   hd_xxh3 *sum;
   int64_t pixels;                          /* per channel, so far */
   uint64_t bytes[HD_DATA_MAX_CHANNELS][2]; /* sums and squares */
@@ -139,8 +139,8 @@ typedef struct walker {
 static hd_status add_sample(void *self, hd_ctx *ctx, int64_t sample, const void *elems, const int size[2]) {
   walker *w = self;
   const int64_t plane = (int64_t)size[0] * size[1];
-  hd__xxh3_update(w->sum, elems, (size_t)(plane * w->split->channels * hd__dataset_elem_bytes(w->split)));
-  if (sample >= w->split->count - w->split->held_out)
+  hd__xxh3_update(w->sum, elems, (size_t)(plane * w->split->channels * hd__split_elem_bytes(w->split)));
+  if (sample >= w->split->count - w->split->validation)
     return HD_OK;
   w->pixels += plane;
   for (int c = 0; c < w->split->channels; c++) {
@@ -156,10 +156,10 @@ static hd_status add_sample(void *self, hd_ctx *ctx, int64_t sample, const void 
   return HD_OK;
 }
 
-static hd_status survey_walk(hd_survey *out, hd_ctx *ctx, const hd_dataset *split, int part) {
+static hd_status measure_walk(hd_statistics *out, hd_ctx *ctx, const hd_split *split, int part) {
   walker w = {.split = split, .sum = hd__xxh3_create()};
   HD_TRY(HD_ALLOCATED(w.sum, ctx, "out of memory for a checksum"));
-  hd_status status = hd__walk(ctx, split, add_sample, &w);
+  hd_status status = hd__split_walk(ctx, split, add_sample, &w);
   out->checksum[part] = hd__xxh3_finish(w.sum);
   for (int c = 0; c < split->channels && part == 0 && status == HD_OK; c++) {
     const bool bytes = split->elem == HD_ELEM_U8;
@@ -171,30 +171,30 @@ static hd_status survey_walk(hd_survey *out, hd_ctx *ctx, const hd_dataset *spli
   return status;
 }
 
-/* What the checksums of resident samples are computed from, and where they go. */
+/* What the checksums of samples in memory are computed from, and where they go. */
 typedef struct sample_sums {
-  const hd_dataset *split[2];
+  const hd_split *split[2];
   uint64_t *checksum;
 } sample_sums;
 
 static void sum_some_splits(void *arg, int64_t first, int64_t end) {
   const sample_sums *s = arg;
   for (int64_t i = first; i < end; i++)
-    if (hd__dataset_resident(s->split[i]))
+    if (hd__split_in_memory(s->split[i]))
       s->checksum[2 * i] = samples_checksum(s->split[i]);
 }
 
-hd_status hd__survey(hd_survey *out, hd_ctx *ctx, const hd_dataset *train, const hd_dataset *test) {
-  const hd_dataset *split[2] = {train, test};
-  hd_dataset trained = *train;
-  trained.count -= trained.held_out;
+hd_status hd__statistics_measure(hd_statistics *out, hd_ctx *ctx, const hd_split *train, const hd_split *test) {
+  const hd_split *split[2] = {train, test};
+  hd_split trained = *train;
+  trained.count -= trained.validation;
   for (int s = 0; s < 2; s++) {
-    if (!hd__dataset_resident(split[s])) /* before its labels, which may be read with the samples */
-      HD_TRY(survey_walk(out, ctx, split[s], 2 * s));
+    if (!hd__split_in_memory(split[s])) /* before its labels, which may be read with the samples */
+      HD_TRY(measure_walk(out, ctx, split[s], 2 * s));
     HD_TRY(labels_checksum(&out->checksum[2 * s + 1], ctx, split[s]));
   }
-  for (int c = 0; c < train->channels && hd__dataset_resident(train); c++)
-    hd__data_statistics(&out->mean[c], &out->std[c], &trained, c);
+  for (int c = 0; c < train->channels && hd__split_in_memory(train); c++)
+    hd__channel_statistics(&out->mean[c], &out->std[c], &trained, c);
   sample_sums sums = {{train, test}, out->checksum};
   hd__parallel_for(2, 1, sum_some_splits, &sums);
   return HD_OK;
@@ -211,15 +211,15 @@ typedef struct slot {
 } slot;
 
 /* Samples that fit BLOCK_BYTES, at least one. */
-static int64_t block_of(const hd_dataset *split) {
-  const int64_t bytes = hd__dataset_most_bytes(split), fit = bytes > 0 ? BLOCK_BYTES / bytes : MOST_BLOCK;
+static int64_t block_of(const hd_split *split) {
+  const int64_t bytes = hd__split_most_bytes(split), fit = bytes > 0 ? BLOCK_BYTES / bytes : MOST_BLOCK;
   const int64_t most = split->count < MOST_BLOCK ? split->count : MOST_BLOCK;
   return fit < 1 ? 1 : fit < most ? fit : most;
 }
 
 /* A block that several threads decode. */
 typedef struct block {
-  const hd_dataset *split;
+  const hd_split *split;
   int64_t first, bytes; /* of a sample */
   uint8_t *elems;
   slot *at;
@@ -235,8 +235,8 @@ static void decode_some(void *arg, int64_t from, int64_t end) {
 }
 
 /* Decodes a block; a failed sample is read again for its message. */
-static hd_status fill(uint8_t *elems, slot *at, hd_ctx *ctx, const hd_dataset *split, int64_t first, int64_t count) {
-  const int64_t bytes = hd__dataset_most_bytes(split);
+static hd_status fill(uint8_t *elems, slot *at, hd_ctx *ctx, const hd_split *split, int64_t first, int64_t count) {
+  const int64_t bytes = hd__split_most_bytes(split);
   block b = {split, first, bytes, elems, at};
   hd__parallel_for(count, GRAIN, decode_some, &b);
   for (int64_t i = 0; i < count; i++)
@@ -247,8 +247,8 @@ static hd_status fill(uint8_t *elems, slot *at, hd_ctx *ctx, const hd_dataset *s
   return HD_OK;
 }
 
-hd_status hd__walk(hd_ctx *ctx, const hd_dataset *split, hd_visit_fn *visit, void *self) {
-  const int64_t most = block_of(split), bytes = hd__dataset_most_bytes(split);
+hd_status hd__split_walk(hd_ctx *ctx, const hd_split *split, hd_visit_fn *visit, void *self) {
+  const int64_t most = block_of(split), bytes = hd__split_most_bytes(split);
   HD_OWNED uint8_t *elems = hd__malloc((size_t)(most * bytes));
   HD_OWNED slot *at = hd__calloc((size_t)most, sizeof *at);
   HD_TRY(HD_ALLOCATED(elems && at, ctx, "out of memory for a block of samples"));

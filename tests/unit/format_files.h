@@ -1,6 +1,6 @@
 /* Files of data sets while a test makes them up: NPY arrays, zip archives of them. To be included behind scratch.h. */
-#ifndef HD_TESTS_SOURCE_FILES_H
-#define HD_TESTS_SOURCE_FILES_H
+#ifndef HD_TESTS_FORMAT_FILES_H
+#define HD_TESTS_FORMAT_FILES_H
 
 #include <stdint.h>
 #include <zlib.h>

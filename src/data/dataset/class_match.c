@@ -1,5 +1,5 @@
 /* Labels by the names of their classes: a data set's labels get the class numbers of a run. */
-#include "data/formats/format.h"
+#include "data/dataset/dataset_finish.h"
 
 #include <string.h>
 
@@ -13,7 +13,7 @@ static int32_t find_name(const hd_class_names *names, const char *name) {
 }
 
 /* The run's number of each class, -1: it has none. */
-static bool find_numbers(int32_t *number, const hd_dataset *split, const hd_class_names *names) {
+static bool find_numbers(int32_t *number, const hd_split *split, const hd_class_names *names) {
   bool same = split->classes == names->count;
   for (int32_t c = 0; c < split->classes; c++) {
     number[c] = find_name(names, split->class_names[c]);
@@ -22,7 +22,7 @@ static bool find_numbers(int32_t *number, const hd_dataset *split, const hd_clas
   return same;
 }
 
-static hd_status renumber(int32_t *out, hd_ctx *ctx, const hd_dataset *split, const int32_t *number, const char *path,
+static hd_status renumber(int32_t *out, hd_ctx *ctx, const hd_split *split, const int32_t *number, const char *path,
                           int ignored) {
   for (int64_t i = 0; i < split->count; i++) {
     const int32_t label = split->labels[i];
@@ -36,7 +36,7 @@ static hd_status renumber(int32_t *out, hd_ctx *ctx, const hd_dataset *split, co
   return HD_OK;
 }
 
-static hd_status match_split(int32_t **owned, hd_dataset *split, hd_ctx *ctx, const char *path,
+static hd_status match_split(int32_t **owned, hd_split *split, hd_ctx *ctx, const char *path,
                              const hd_class_names *names, int ignored) {
   HD_OWNED int32_t *number = NULL;
   if (!split->labels || !split->class_names)
@@ -52,9 +52,9 @@ static hd_status match_split(int32_t **owned, hd_dataset *split, hd_ctx *ctx, co
   return HD_OK;
 }
 
-hd_status hd__match_classes(int32_t *owned[2], hd_opened *opened, hd_ctx *ctx, const char *path,
-                            const hd_class_names *names, int ignored) {
+hd_status hd__dataset_match_classes(int32_t *owned[2], hd_dataset *data, hd_ctx *ctx, const char *path,
+                                    const hd_class_names *names, int ignored) {
   for (int s = 0; s < 2; s++)
-    HD_TRY(match_split(&owned[s], &opened->split[s], ctx, path, names, ignored));
+    HD_TRY(match_split(&owned[s], &data->split[s], ctx, path, names, ignored));
   return HD_OK;
 }

@@ -1,5 +1,5 @@
-/* Functions that readers of formats share: see format.h. */
-#include "data/formats/format.h"
+/* The memory of data sets, and what formats use to fill them: see dataset.h and format.h. */
+#include "data/dataset/format.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ bool hd__path_ends(const char *path, const char *end) {
   return length >= tail && !strcasecmp(path + length - tail, end);
 }
 
-hd_status hd__opened_hold(void **self, hd_opened *out, hd_ctx *ctx, size_t bytes, void (*release)(void *self)) {
+hd_status hd__dataset_hold(void **self, hd_dataset *out, hd_ctx *ctx, size_t bytes, void (*release)(void *self)) {
   *self = hd__calloc(1, bytes);
   HD_TRY(HD_ALLOCATED(*self, ctx, "out of memory for the data set"));
   out->self = *self;
@@ -23,7 +23,7 @@ hd_status hd__opened_hold(void **self, hd_opened *out, hd_ctx *ctx, size_t bytes
   return HD_OK;
 }
 
-hd_status hd__opened_note(hd_opened *out, hd_ctx *ctx, const char *fmt, ...) {
+hd_status hd__dataset_note(hd_dataset *out, hd_ctx *ctx, const char *fmt, ...) {
   char line[HD_PATH_BYTES + 256];
   int at = 0;
   va_list args;
@@ -82,13 +82,13 @@ static bool make(void *pointer, int64_t count, int64_t bytes) {
   return memory != NULL;
 }
 
-hd_status hd__resident_make(hd_resident_samples *out, hd_dataset *split, hd_ctx *ctx, const char *path) {
-  const int64_t elems = split->count * hd__dataset_elems(split);
+hd_status hd__split_allocate(hd_split_memory *out, hd_split *split, hd_ctx *ctx, const char *path) {
+  const int64_t elems = split->count * hd__split_elems(split);
   bool enough = true;
-  if (!hd__dataset_resident(split) && split->elem == HD_ELEM_U8) {
+  if (!hd__split_in_memory(split) && split->elem == HD_ELEM_U8) {
     enough = make(&out->images, elems, 1);
     split->images = out->images;
-  } else if (!hd__dataset_resident(split)) {
+  } else if (!hd__split_in_memory(split)) {
     enough = make(&out->floats, elems, sizeof *out->floats);
     split->floats = out->floats;
   }
@@ -102,26 +102,35 @@ hd_status hd__resident_make(hd_resident_samples *out, hd_dataset *split, hd_ctx 
   return HD_ALLOCATED(enough, ctx, "%s: out of memory for %lld samples", path, (long long)split->count);
 }
 
-void hd__resident_fini(hd_resident_samples *samples) {
-  hd__free(samples->images);
-  hd__free(samples->floats);
-  hd__free(samples->labels);
-  hd__free(samples->targets);
-  hd__free(samples->numbers);
-  *samples = (hd_resident_samples){0};
+void hd__split_memory_fini(hd_split_memory *memory) {
+  hd__free(memory->images);
+  hd__free(memory->floats);
+  hd__free(memory->labels);
+  hd__free(memory->targets);
+  hd__free(memory->numbers);
+  *memory = (hd_split_memory){0};
 }
 
-void hd__opened_fini(hd_opened *opened) {
-  if (opened->release)
-    opened->release(opened->self);
-  hd__free(opened->self);
-  for (int s = 0; s < 2; s++)
-    hd__resident_fini(&opened->resident[s]);
+void hd__dataset_close(hd_dataset *data) {
+  if (!data)
+    return;
+  if (data->release)
+    data->release(data->self);
+  hd__free(data->self);
+  for (int s = 0; s < 2; s++) {
+    hd__split_memory_fini(&data->memory[s]);
+    hd__cache_fini(&data->cache[s]);
+    hd__skips_destroy(data->skips[s]);
+    hd__free(data->rows[s]);
+    hd__free(data->labels[s]);
+  }
   for (int i = 0; i < HD_DATA_NOTES; i++)
-    hd__free(opened->note[i]);
-  hd__free(opened->names.name);
-  hd__free(opened->names.text);
-  hd__features_fini(&opened->features);
+    hd__free(data->note[i]);
+  hd__free(data->names.name);
+  hd__free(data->names.text);
+  hd__features_fini(&data->features);
+  hd__free(data->name);
+  hd__free(data);
 }
 
 /* Moves the marked rows to `taken` and closes the gaps. NULL stays NULL. */
@@ -135,23 +144,42 @@ static void divide_rows(void *taken, void *all, int64_t count, int64_t row_bytes
   }
 }
 
-bool hd__opened_share(hd_opened *opened) {
-  if (opened->whole) {
-    opened->split[1] = opened->split[0];
-    opened->shared = true;
+bool hd__dataset_share(hd_dataset *data) {
+  if (data->whole) {
+    data->split[1] = data->split[0];
+    data->shared = true;
   }
-  return opened->whole;
+  return data->whole;
 }
 
-hd_status hd__resident_divide(hd_opened *opened, hd_ctx *ctx, const char *path) {
-  hd_resident_samples *all = &opened->resident[0], *taken = &opened->resident[1];
-  hd_dataset *train = &opened->split[0], *test = &opened->split[1];
-  const int64_t count = train->count, elems = hd__dataset_elems(train);
+/* Memory for what a split has elsewhere, in a mapped file or in the caller's arrays. */
+static hd_status take_copy(hd_split_memory *to, hd_split *split, hd_ctx *ctx, const char *path) {
+  const hd_split from = *split;
+  const int64_t elems = from.count * hd__split_elems(&from);
+  split->images = to->images;
+  split->floats = to->floats;
+  split->labels = to->labels;
+  split->targets = to->targets;
+  HD_TRY(hd__split_allocate(to, split, ctx, path));
+  if (from.images != to->images)
+    memcpy(to->images, from.images, (size_t)elems);
+  if (from.floats != to->floats)
+    memcpy(to->floats, from.floats, (size_t)elems * sizeof *to->floats);
+  if (from.labels != to->labels)
+    memcpy(to->labels, from.labels, (size_t)from.count * sizeof *to->labels);
+  if (from.targets != to->targets)
+    memcpy(to->targets, from.targets, (size_t)(from.count * from.outputs) * sizeof *to->targets);
+  return HD_OK;
+}
+
+static hd_status divide(hd_dataset *data, hd_ctx *ctx, const char *path) {
+  hd_split_memory *all = &data->memory[0], *taken = &data->memory[1];
+  hd_split *train = &data->split[0], *test = &data->split[1];
+  const int64_t count = train->count, elems = hd__split_elems(train);
   HD_OWNED uint8_t *marks = NULL;
   int64_t marked = 0;
-  if (hd__opened_share(opened))
-    return HD_OK;
-  HD_TRY(hd__data_fifth(&marks, opened, ctx, path, count, train->labels));
+  HD_TRY(take_copy(all, train, ctx, path));
+  HD_TRY(hd__dataset_mark_test(&marks, data, ctx, path, count, train->labels));
   for (int64_t i = 0; i < count; i++)
     marked += marks[i];
   *test = *train;
@@ -160,7 +188,7 @@ hd_status hd__resident_divide(hd_opened *opened, hd_ctx *ctx, const char *path) 
   test->floats = NULL;
   test->labels = NULL;
   test->targets = NULL;
-  HD_TRY(hd__resident_make(taken, test, ctx, path));
+  HD_TRY(hd__split_allocate(taken, test, ctx, path));
   divide_rows(taken->images, all->images, count, elems, marks);
   divide_rows(taken->floats, all->floats, count, elems * (int64_t)sizeof(float), marks);
   if (all->numbers)
@@ -173,7 +201,25 @@ hd_status hd__resident_divide(hd_opened *opened, hd_ctx *ctx, const char *path) 
   return HD_OK;
 }
 
-hd_status hd__resident_classes(hd_dataset split[2], hd_ctx *ctx, const char *path, int ignored) {
+hd_status hd__dataset_divide(hd_dataset *data, hd_ctx *ctx, const char *path) {
+  return hd__dataset_share(data) ? HD_OK : divide(data, ctx, path);
+}
+
+hd_status hd__dataset_take_fold(hd_dataset *data, hd_ctx *ctx) {
+  const char *name = data->name;
+  if (data->fold.of == 0 || data->divided)
+    return HD_OK;
+  if (!hd__split_in_memory(&data->split[0]))
+    return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: --fold expects samples in memory or a set without a test set, found %s",
+                    name, "others; leave --fold out");
+  HD_TRY(hd__dataset_note(data, ctx,
+                          "%s: --fold divides the training set; the %lld samples of its test set are left out", name,
+                          (long long)data->split[1].count));
+  hd__split_memory_fini(&data->memory[1]);
+  return divide(data, ctx, name);
+}
+
+hd_status hd__dataset_count_classes(hd_split split[2], hd_ctx *ctx, const char *path, int ignored) {
   int32_t most = -1;
   for (int s = 0; s < 2; s++)
     for (int64_t i = 0; i < split[s].count; i++) {

@@ -2,21 +2,22 @@
  * samples is the test set. */
 #include "base/alloc.h"
 #include "base/text_buffer.h"
-#include "data/formats/format.h"
+#include "data/dataset/dataset_finish.h"
+#include "data/dataset/format.h"
 
 enum { SHOWN = 8, LEAST_TEST = 2 };
 
 /* The samples of each class. */
-static void count_labels(int64_t *count, const hd_dataset *split) {
+static void count_labels(int64_t *count, const hd_split *split) {
   for (int64_t i = 0; i < split->count; i++)
     if (split->labels[i] >= 0 && split->labels[i] < split->classes)
       count[split->labels[i]]++;
 }
 
 /* Notes the classes with less than `least` samples and at least one in `of`, if there are any. */
-static hd_status note_few(hd_opened *opened, hd_ctx *ctx, const char *name, const int64_t *count, int64_t least,
+static hd_status note_few(hd_dataset *data, hd_ctx *ctx, const char *name, const int64_t *count, int64_t least,
                           const int64_t *of, const char *what) {
-  const hd_dataset *train = &opened->split[0];
+  const hd_split *train = &data->split[0];
   char list[SHOWN * 64] = "";
   hd_line line = {list, sizeof list, 0};
   int few = 0;
@@ -29,12 +30,12 @@ static hd_status note_few(hd_opened *opened, hd_ctx *ctx, const char *name, cons
   }
   if (few == 0)
     return HD_OK;
-  return hd__opened_note(opened, ctx, "%s: %d of %d classes %s %s: %s%s", name, few, train->classes,
-                         few == 1 ? "has" : "have", what, list, few > SHOWN ? ", ..." : "");
+  return hd__dataset_note(data, ctx, "%s: %d of %d classes %s %s: %s%s", name, few, train->classes,
+                          few == 1 ? "has" : "have", what, list, few > SHOWN ? ", ..." : "");
 }
 
-hd_status hd__note_classes(hd_opened *opened, hd_ctx *ctx, const char *name) {
-  const hd_dataset *train = &opened->split[0], *test = &opened->split[1];
+hd_status hd__dataset_note_classes(hd_dataset *data, hd_ctx *ctx, const char *name) {
+  const hd_split *train = &data->split[0], *test = &data->split[1];
   if (!train->labels || !test->labels)
     return HD_OK;
   const size_t classes = (size_t)train->classes;
@@ -42,8 +43,8 @@ hd_status hd__note_classes(hd_opened *opened, hd_ctx *ctx, const char *name) {
   HD_TRY(HD_ALLOCATED(count, ctx, "%s: out of memory for the counts of %zu classes", name, classes));
   count_labels(count, train);
   count_labels(count + classes, test);
-  HD_TRY(note_few(opened, ctx, name, count, 1, NULL, "no training samples"));
-  if (!opened->divided)
+  HD_TRY(note_few(data, ctx, name, count, 1, NULL, "no training samples"));
+  if (!data->divided)
     return HD_OK;
-  return note_few(opened, ctx, name, count + classes, LEAST_TEST, count, "fewer than two samples to test");
+  return note_few(data, ctx, name, count + classes, LEAST_TEST, count, "fewer than two samples to test");
 }

@@ -2,14 +2,14 @@
  * samples and their indices; and which of several failures to read samples a run ends with. */
 #include "tap.h"
 
-#include "data/feed/sample_feed.h"
+#include "data/feed/feed.h"
 
 enum { SAMPLES = 1003 };
 
 /* Sample i is one pixel of value i mod 256 and has the label i mod 7. */
 static uint8_t images[SAMPLES];
 static int32_t labels[SAMPLES];
-static const hd_dataset data = {
+static const hd_split data = {
     .images = images, .labels = labels, .count = SAMPLES, .channels = 1, .height = 1, .width = 1, .classes = 7};
 
 static void open_feed(hd_feed *feed, hd_ctx *ctx) {
@@ -53,12 +53,12 @@ static void test_split(hd_ctx *ctx) {
   hd_feed train, held, again, held_again;
   open_feed(&train, ctx);
   open_feed(&again, ctx);
-  ok(hd__feed_split(&held, &train, ctx, 0.1, 5) == HD_OK, "a tenth is held out");
+  ok(hd__feed_hold_out(&held, &train, ctx, 0.1, 5) == HD_OK, "a tenth is held out");
   is_int(held.count, 100, "rounded to whole samples");
   is_int(train.count, SAMPLES - 100, "the others train");
   is_int(misplaced(&train, &held), 0, "together they are all samples, once each");
   is_int(descents(&train) + descents(&held), 0, "both in file order");
-  hd__feed_split(&held_again, &again, ctx, 0.1, 5);
+  hd__feed_hold_out(&held_again, &again, ctx, 0.1, 5);
   is_int(differing(&held, &held_again), 0, "the same seed holds the same samples out");
   shuffle(&again, ctx);
   hd__feed_shuffle(&again, 5, 0);
@@ -67,12 +67,12 @@ static void test_split(hd_ctx *ctx) {
   hd__feed_fini(&again);
   hd__feed_fini(&held_again);
   open_feed(&again, ctx);
-  hd__feed_split(&held_again, &again, ctx, 0.1, 6);
+  hd__feed_hold_out(&held_again, &again, ctx, 0.1, 6);
   ok(differing(&held, &held_again) > 80, "another seed others");
   hd__feed_fini(&again);
   hd__feed_fini(&held_again);
   open_feed(&again, ctx);
-  hd__feed_split(&held_again, &again, ctx, 0.3, 5);
+  hd__feed_hold_out(&held_again, &again, ctx, 0.3, 5);
   int lost = 0;
   for (int64_t i = 0, j = 0; i < held.count; i++) {
     while (j < held_again.count && hd__feed_sample(&held_again, 0, j) < hd__feed_sample(&held, 0, i))
@@ -92,7 +92,7 @@ static void test_fetch(hd_ctx *ctx) {
   int32_t label[SAMPLES];
   int wrong = 0;
   open_feed(&train, ctx);
-  hd__feed_split(&held, &train, ctx, 0.5, 1);
+  hd__feed_hold_out(&held, &train, ctx, 0.5, 1);
   shuffle(&train, ctx);
   ok(hd__feed_shuffle(&train, 1, 3) && hd__feed_shuffle(&train, 1, 4), "two epochs have their orders");
   ok(!hd__feed_shuffle(&train, 1, 3), "the first of them is still there");
@@ -116,7 +116,8 @@ static void test_bounds(hd_ctx *ctx) {
   for (int i = 0; i < 3; i++) {
     hd_feed train, held;
     open_feed(&train, ctx);
-    wrong += hd__feed_split(&held, &train, ctx, bad[i], 0) != HD_E_USAGE || !strstr(hd_ctx_message(ctx), "--val-split");
+    wrong +=
+        hd__feed_hold_out(&held, &train, ctx, bad[i], 0) != HD_E_USAGE || !strstr(hd_ctx_message(ctx), "--val-split");
     hd__feed_fini(&train);
     hd__feed_fini(&held);
   }

@@ -3,7 +3,7 @@
  * Only splits that are decoded sample by sample are cached; others are in memory in any case. In memory: if both
  * splits take at most a quarter of the memory that this process may use; else they are decoded each time. On disk:
  * in ~/.cache/heddle/decoded-KEY (or below HEDDLE_CACHE), where KEY follows from the names, sizes and times of the
- * source's files.
+ * samples' files.
  *
  *     | magic, key, checksums, count, bytes, version, shape | sizes, where each sample has its own | samples |
  *
@@ -14,24 +14,24 @@
  * again, under a temporary name that becomes the final one at the end. */
 #pragma once
 
-#include "data/loader/dataset_split.h"
+#include "data/split/split.h"
 #include "platform/file.h"
 
-typedef struct hd_cache {
+typedef struct hd_sample_cache {
   hd_mapping file;
   uint8_t *memory;
   const uint8_t *samples;
   const int32_t (*size)[2]; /* height and width, where each sample has its own */
   int64_t *offset;          /* and its offset in bytes */
-} hd_cache;
+} hd_sample_cache;
 
 /* Bytes that a split takes when decoded. */
-int64_t hd__cache_bytes(const hd_dataset *split);
+int64_t hd__cache_bytes(const hd_split *split);
 
-/* Decodes a whole split into memory and makes it resident. */
-hd_status hd__cache_in_memory(hd_cache *out, hd_dataset *split, hd_ctx *ctx);
+/* Decodes a whole split into memory, where it is read from then on. */
+hd_status hd__cache_in_memory(hd_sample_cache *out, hd_split *split, hd_ctx *ctx);
 
 /* The same with a file. */
-hd_status hd__cache_on_disk(hd_cache *out, hd_dataset *split, hd_ctx *ctx);
+hd_status hd__cache_on_disk(hd_sample_cache *out, hd_split *split, hd_ctx *ctx);
 
-void hd__cache_fini(hd_cache *cache);
+void hd__cache_fini(hd_sample_cache *cache);
