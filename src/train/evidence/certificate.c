@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/json_text.h"
 #include "base/number.h"
+#include "data/formats/formats.h"
 #include "data/split/skipped_samples.h"
 #include "heddle/evidence.h"
 #include "heddle/session.h"
