@@ -167,4 +167,5 @@ typedef struct hd_update {
   float *w1, *s1[HD_MAX_STATES];
   int64_t count;
   const hd_hyper *hyper;
+  int32_t streams; /* version t+1 is written past the caches: it would not stay there until it is read */
 } hd_update;

@@ -4,11 +4,10 @@
 #
 # Experiments, each with a committed digest: AdamW with clipping (three phases), SGD with momentum under a schedule
 # (two), a network with batch norm under clipping (statistics are reduced between phases), one whose batch norm uses the
-# statistics of a shard, one whose first layer leaves the zeros of samples out, one of nearly every operation, dropout
-# among them, one with frozen parameters and groups, one whose groups end in the middle, one whose layers share weights,
-# three of groups with several optimizers, two of them with averages of weights, and each other optimizer. The
-# reference's kernels are one
-# more instruction set. Threads of unequal speed, some without a shard, and loader workers are added. By default every
+# statistics of a shard, one whose first layer leaves the zeros of samples out, one whose updates are written past the
+# caches, one of nearly every operation, dropout among them, one with frozen parameters and groups, one whose groups end
+# in the middle, one whose layers share weights, three of groups with several optimizers, two of them with averages of
+# weights, and each other optimizer. The reference's kernels are one more instruction set. Threads of unequal speed, some without a shard, and loader workers are added. By default every
 # pair of settings occurs in some run; with `make check-bits` every combination, and each
 # resumed run was killed. The JSON of a run shows that the requested threads and instruction set ran.
 . "$SRCDIR/tests/bits/trained.sh"
@@ -35,6 +34,7 @@ for isa in reference scalar avx2 avx512 neon; do
         case $depth$threads in 3? | ?[25]) check_run norm "$isa" "$threads" "$accumulate" "$how" ;; esac
         case $depth$threads in 3? | ?[25]) check_run shared "$isa" "$threads" "$accumulate" "$how" ;; esac
         case $depth$threads in 3? | ?[235]) check_run wide "$isa" "$threads" "$accumulate" "$how" ;; esac
+        case $depth$isa$threads in 3* | ?$fastest[25]) check_run large "$isa" "$threads" "$accumulate" "$how" ;; esac
         case $depth$threads in 3? | ?1) check_run several "$isa" "$threads" "$accumulate" "$how" ;; esac
         case $depth$threads in 3? | ?[23]) check_run ended "$isa" "$threads" "$accumulate" "$how" ;; esac
         case $depth$threads in 3? | ?[28]) check_run muon "$isa" "$threads" "$accumulate" "$how" ;; esac

@@ -106,13 +106,16 @@ static update_case random_update(const hd_optimizer_rule *rule, random_stream *r
 static update_result run_update(const update_case *c, const hd_kernels *table, uint32_t seed) {
   update_result r;
   random_stream random = {seed, 0};
+  const bool alike = random_below(&random, 2); /* results whose lines begin at the same elements may be streamed */
+  const size_t skew = some_skew(&random, 4);
   for (int f = 0; f < RESULTS; f++)
-    r.field[f] = guarded_create((size_t)c->count * sizeof(float), some_skew(&random, 4));
+    r.field[f] = guarded_create((size_t)c->count * sizeof(float), alike ? skew : some_skew(&random, 4));
   hd_update u = {.g = floats_of(&c->field[0]),
                  .w = floats_of(&c->field[1]),
                  .w1 = floats_of(&r.field[0]),
                  .count = c->count,
-                 .hyper = &c->hyper};
+                 .hyper = &c->hyper,
+                 .streams = (int32_t)random_below(&random, 2)};
   for (int s = 0; s < HD_MAX_STATES; s++)
     if (has(c, STATE + s))
       u.s[s] = floats_of(&c->field[STATE + s]), u.s1[s] = floats_of(&r.field[1 + s]);

@@ -56,14 +56,30 @@ static void keep_version(const hd_update *u) {
       memcpy(u->s1[s], u->s[s], (size_t)u->count * sizeof *u->w);
 }
 
+enum { STREAM_BYTES = 64 << 20 };
+
+/* Whether the new version of a parameter leaves the caches before it is read: two versions of all weights and states
+ * are larger than what a shared cache keeps, and nothing reads them in this step. */
+static bool streams(const hd_exec_cpu *exec, int param) {
+  const hd_plan *plan = exec->plan;
+  bool read = plan->averages || plan->params[param].is_matrix || hd__store_bytes(plan) < STREAM_BYTES;
+  for (int i = 0; i < plan->packed_count; i++)
+    read |= plan->packed[i].param == param;
+  return !read;
+}
+
 static void update_elems(const thread_at *at, int param, const float *g, int64_t elem, int64_t count,
                          float grad_scale) {
   const hd_store *store = at->exec->store;
   hd_hyper hyper = at->step->hyper[at->exec->plan->params[param].group];
   hyper.grad_scale = grad_scale;
   int from = at->buffer, to = 1 - at->buffer;
-  hd_update update = {
-      .g = g, .w = store->weights[from] + elem, .w1 = store->weights[to] + elem, .count = count, .hyper = &hyper};
+  hd_update update = {.g = g,
+                      .w = store->weights[from] + elem,
+                      .w1 = store->weights[to] + elem,
+                      .count = count,
+                      .hyper = &hyper,
+                      .streams = streams(at->exec, param)};
   const hd_plan_group *group = &at->exec->plan->groups[at->exec->plan->params[param].group];
   for (int s = 0; s < group->states; s++)
     if (group->kept >> s & 1) {
@@ -113,9 +129,20 @@ static void finish_tile(const thread_at *at, hd_phase_kind kind, int param, cons
   }
 }
 
+/* What the update of the tile reads. */
+static void find_update(hd_form *form, const thread_at *at, int param, const tile *t) {
+  const hd_store *store = at->exec->store;
+  const hd_plan_param *way = &at->exec->plan->params[param];
+  const hd_plan_group *group = &at->exec->plan->groups[way->group];
+  form->soon[0] = store->weights[at->buffer] + way->offset + t->elem;
+  for (int s = 0; s < group->states; s++)
+    if (group->kept >> s & 1)
+      form->soon[1 + s] = store->state[at->buffer][s] + way->offset + t->elem;
+}
+
 /* g: the tile, its rows `ld` apart. */
-static void form_tile(const thread_at *at, const hd_plan_use *use, const hd_reduction *reduction, float *g, int64_t ld,
-                      const tile *t) {
+static void form_tile(const thread_at *at, int param, const hd_plan_use *use, const hd_reduction *reduction, float *g,
+                      int64_t ld, const tile *t) {
   hd_form form = {.g = use->geom,
                   .x = hd__place_at(&use->x, at->thread->origin),
                   .dy = hd__place_at(&use->dy, at->thread->origin),
@@ -128,7 +155,10 @@ static void form_tile(const thread_at *at, const hd_plan_use *use, const hd_redu
                   .k0 = t->k0,
                   .k1 = t->k1,
                   .out = g,
-                  .out_ld = ld};
+                  .out_ld = ld,
+                  .soon_ld = t->elem_ld};
+  if (at->last && !at->sums_host)
+    find_update(&form, at, param, t);
   use->form(&form);
 }
 
@@ -177,7 +207,7 @@ static void sum_host_tile(const thread_at *at, int param, const tile *t) {
       const hd_plan_use *use = &exec->plan->uses[way->first_use + u];
       float *sum = exec->host_sum + (first + c) * exec->plan->grad_elems + use->offset + t->elem;
       if (way->deferred)
-        form_tile(at, use, &hosts->shards[c], sum, t->elem_ld, t);
+        form_tile(at, param, use, &hosts->shards[c], sum, t->elem_ld, t);
       else
         sum_tile(at, use, &at->layout->stage[use->stage].host_sums[c], sum, t);
     }
@@ -196,7 +226,7 @@ static void reduce_tile(const thread_at *at, hd_phase_kind kind, int param, cons
     if (at->layout->hosts)
       load_or_reduce_hosts(at, use, g, t);
     else if (way->deferred)
-      form_tile(at, use, &at->layout->shards, g, t->ld, t);
+      form_tile(at, param, use, &at->layout->shards, g, t->ld, t);
     else
       sum_tile(at, use, &at->layout->stage[use->stage].sums.reduction, g, t);
     add_earlier_micro_batches(at, use, g, t);

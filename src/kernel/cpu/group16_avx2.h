@@ -18,6 +18,11 @@ G16 void g16_store(float *x, g16 value) {
   _mm256_storeu_ps(x, value.lo);
   _mm256_storeu_ps(x + 8, value.hi);
 }
+G16 void g16_stream(float *x, g16 value) {
+  _mm256_stream_ps(x, value.lo);
+  _mm256_stream_ps(x + 8, value.hi);
+}
+G16 void g16_end_streams(void) { _mm_sfence(); }
 
 static const int32_t g16_ones_then_zeros[32] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
 

@@ -10,6 +10,8 @@ G16 g16 g16_zero(void) { return _mm512_setzero_ps(); }
 G16 g16 g16_all(float x) { return _mm512_set1_ps(x); }
 G16 g16 g16_load(const float *x) { return _mm512_loadu_ps(x); }
 G16 void g16_store(float *x, g16 value) { _mm512_storeu_ps(x, value); }
+G16 void g16_stream(float *x, g16 value) { _mm512_stream_ps(x, value); }
+G16 void g16_end_streams(void) { _mm_sfence(); }
 
 G16 g16_mask g16_first(int count) { return (g16_mask)((1u << count) - 1u); }
 G16 g16 g16_load_mask(const float *x, g16_mask mask) { return _mm512_maskz_loadu_ps(mask, x); }

@@ -24,6 +24,8 @@ G16 void g16_store(float *x, g16 value) {
   for (int i = 0; i < 4; i++)
     vst1q_f32(x + 4 * i, value.q[i]);
 }
+G16 void g16_stream(float *x, g16 value) { g16_store(x, value); }
+G16 void g16_end_streams(void) {}
 
 static const uint32_t g16_lane_number[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 

@@ -40,6 +40,8 @@ G16 g16 g16_load(const float *x) {
   return out;
 }
 G16 void g16_store(float *x, g16 value) { memcpy(x, &value, sizeof value); }
+G16 void g16_stream(float *x, g16 value) { g16_store(x, value); }
+G16 void g16_end_streams(void) {}
 
 G16 g16_mask g16_first(int count) { return (1u << count) - 1u; }
 APART g16 g16_load_mask(const float *x, g16_mask mask) { G16_LANES(mask >> i & 1 ? x[i] : 0); }
