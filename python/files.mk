@@ -23,6 +23,10 @@ python-stage:
 # The libraries and the program find each other by their places in the package, and nothing of this build folder.
 stage_library = python/stage/heddle/libheddle.so.0
 stage_tools = python/stage/heddle/libheddle-tools.so.0
+# Modules for GPUs and for several hosts belong to an installation, which the wheel is not.
+stage_formats = $(shell echo '$(BUILT_WITH)' | sed 's/, /\n/g' | grep -E 'files|pictures' | paste -sd, | sed 's/,/, /g')
+stage_lacks = $(shell echo '$(LEFT_OUT)' | sed 's/, /\n/g' | grep -E 'files|pictures' | sed 's/$$/,/') \
+  NVIDIA GPUs (an installation), runs over several hosts (an installation)
 stage_link = $(CC) $(OPENMP_CFLAGS) $(CFLAGS) $(LDFLAGS) -Wl,--as-needed
 python-program: libheddle.la libtoolscore.la libheddle-tools.la heddle$(EXEEXT)
 	$(MAKE) $(AM_MAKEFLAGS) python-stage
@@ -30,15 +34,18 @@ python-program: libheddle.la libtoolscore.la libheddle-tools.la heddle$(EXEEXT)
 	cp .libs/libheddle.so $(stage_library)
 	$(stage_link) -shared -Wl,-soname,libheddle-tools.so.0 -Wl,-rpath,'$$ORIGIN' -o $(stage_tools) \
 	  -Wl,--whole-archive .libs/libtoolscore.a -Wl,--no-whole-archive $(stage_library) $(LIBS)
-	$(stage_link) -Wl,-rpath,'$$ORIGIN/..' -o python/stage/heddle/bin/heddle $(heddle_OBJECTS) $(stage_tools) \
-	  $(stage_library) $(LIBS)
+	$(CC) $(DEFS) $(DEFAULT_INCLUDES) -D_GNU_SOURCE -I$(top_srcdir)/src -I$(top_srcdir)/include \
+	  -DBUILT_WITH='"$(stage_formats)"' -DLEFT_OUT='"$(strip $(stage_lacks))"' $(AM_CFLAGS) $(CFLAGS) \
+	  -c $(srcdir)/src/cli/main.c -o python/stage/main.o
+	$(stage_link) -Wl,-rpath,'$$ORIGIN/..' -o python/stage/heddle/bin/heddle python/stage/main.o \
+	  $(filter-out src/cli/heddle-main.$(OBJEXT),$(heddle_OBJECTS)) $(stage_tools) $(stage_library) $(LIBS)
 	$(STRIP) --strip-unneeded $(stage_library) $(stage_tools) python/stage/heddle/bin/heddle
 	cp $(srcdir)/python/scripts/heddle python/stage/scripts/
 
 python:
 	@$(PYTHON) $(srcdir)/python/make_wheel.py --check
 	$(MAKE) $(AM_MAKEFLAGS) python-program
-	@$(PYTHON) $(srcdir)/python/make_wheel.py python/stage python/dist '$(BUILT_WITH)' '$(LEFT_OUT)'
+	@$(PYTHON) $(srcdir)/python/make_wheel.py python/stage python/dist '$(stage_formats)' '$(strip $(stage_lacks))'
 .PHONY: python python-program python-stage
 clean-python:
 	rm -rf python/stage python/dist python/version

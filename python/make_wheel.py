@@ -42,7 +42,7 @@ def main(stage: str, output: str, built_with: str, left_out: str) -> None:
         print(wheel)
     print(f"  built with: {built_with}")
     if left_out:
-        print(f"  left out:   {left_out}\n              install what is in brackets, configure and make it again")
+        print(f"  left out:   {left_out}")
 
 
 if __name__ == "__main__":

@@ -169,8 +169,8 @@ def takes_options(*names: str) -> Callable[[Any], Any]:
 
 # Words that follow the name of an option that takes a text, and are not its value.
 _WORDS = set("a above and are as asked at below but cannot chose expected expects for found from given has have holds "
-             "if in instead is itself must of on or out reads says so takes than that the there to together twice unless "
-             "was when where which while with".split())
+             "if in instead is itself must of on or out reads says so takes than that the there to together twice "
+             "unless was when where which while with".split())
 _OF_COMMANDS = ("draws", "folds", "halving", "jobs", "rank-by", "seconds", "spot", "tolerance")
 _COMMAND = re.compile(r"heddle ([a-z]+)((?: --[a-z-]+(?: [^\s;,)`']+)?)*)")
 _NAME = re.compile(r"(?<![\w/.'\"-])--([a-z][a-z-]*[a-z])(?![\w/.-])(?: ('[^']*'|[^\s;,:)`']+(?::[^\s;,:)`']+)*))?")

@@ -86,10 +86,11 @@ def sweep(vary: Mapping[str, Any] | Sequence[str] | str | os.PathLike[str] | Non
     """Trains a run for each combination of values, several at a time, in the folder `out`.
 
     `vary`: {"lr": [0.1, 0.01], "seed": range(10)}; with `draws`, random ones such as {"lr": "log(1e-4,1e-1)"}; a YAML
-    file; None: goes on with what the folder holds. Arrays and data sets in Python are written to the folder OUT-data. `folds`: each run once for every one of so many parts of the
-    training set, its test set. `halving`: runs all with few steps, the best 1/K with K times as many, and so on.
-    `rank_by`: test_accuracy, test_loss, val_accuracy, val_loss or train_loss. `jobs`: runs side by side, by default one
-    for each CPU. Ctrl-C saves the runs; the same call goes on with them.
+    file; None: goes on with what the folder holds. Arrays and data sets in Python are written to the folder OUT-data.
+    `folds`: each run once for every one of so many parts of the training set, its test set. `halving`: runs all with
+    few steps, the best 1/K with K times as many, and so on. `rank_by`: test_accuracy, test_loss, val_accuracy, val_loss
+    or train_loss. `jobs`: runs side by side, by default one for each CPU. Ctrl-C saves the runs; the same call goes on
+    with them.
 
     >>> import heddle
     >>> found = heddle.sweep({"lr": [0.1, 0.001]}, "simplenet", "digits", max_steps=20, jobs=2, out=folder)
@@ -99,8 +100,8 @@ def sweep(vary: Mapping[str, Any] | Sequence[str] | str | os.PathLike[str] | Non
     check_names(options, of="heddle.sweep")
     for each in (transforms, eval_transforms):
         if isinstance(each, (list, tuple)) and any(callable(t) for t in each):
-            raise UnsupportedError("expected transforms of the library in a sweep, whose runs any process may continue, "
-                                   "found a function; train these runs one by one")
+            raise UnsupportedError("expected transforms of the library in a sweep, whose runs any process may "
+                                   "continue, found a function; train these runs one by one")
     context = Context()
     options = _add_model(model, {**options, "transforms": _data.add_transforms(context, transforms),
                                  "eval_transforms": _data.add_transforms(context, eval_transforms)})

@@ -92,8 +92,8 @@ def _check_transforms(run: Any) -> None:
         return  # the library says what is wrong with it
     for name in ("transforms", "eval_transforms", "eval-transforms"):
         if "python_" in str(settings.get(name, "")):
-            raise UnsupportedError(f"{folder}: expected a run without transforms in Python, found some, which its files "
-                                   "do not have; train it again to compare digests")
+            raise UnsupportedError(f"{folder}: expected a run without transforms in Python, found some, which its "
+                                   "files do not have; train it again to compare digests")
 
 
 def _folder(run: Any) -> Any:

@@ -98,8 +98,15 @@ class _Stopper:
 class _Network(BaseEstimator):
     """What both estimators share: arguments, the network, the run."""
 
-    def _refuse_arguments(self, refused: dict[str, Any]) -> None:
-        _refuse(type(self).__name__, refused, self._get_param_names())
+    def __new__(cls, *arguments: Any, **named: Any) -> Any:
+        known = cls._get_param_names()
+        _refuse(cls.__name__, {name: None for name in named if name not in known}, known)
+        return super().__new__(cls)
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        own = inspect.signature(cls.__init__)
+        cls.__signature__ = own.replace(parameters=list(own.parameters.values())[1:])
 
     # ---- Arguments ----
 
@@ -192,7 +199,7 @@ class _Network(BaseEstimator):
         options["optimizer"] = self._argument("optimizer")[0]
         for option in ("epochs", "lr"):
             options[option] = self._argument(option)[0]
-        options.update(weight_decay=self.weight_decay, threads=self.threads, seed=self._seed())
+        options.update(weight_decay=self._decay(rows, options["optimizer"]), threads=self.threads, seed=self._seed())
         for name, option in _RENAMED.items():
             if getattr(self, name) is not None:
                 options[option] = getattr(self, name)
@@ -205,9 +212,12 @@ class _Network(BaseEstimator):
             self._add_alpha(options)
         return options
 
+    def _decay(self, rows: int, optimizer: Any) -> Any:
+        return self.weight_decay
+
     def _add_alpha(self, options: dict[str, Any]) -> None:
         """alpha / batch times each weight is added to its gradient, and to no bias's, as in MLPClassifier."""
-        if self.weight_decay is not None or "parameters" in options:
+        if not self._is_default("weight_decay") or "parameters" in options:
             raise UsageError("expected alpha without weight_decay and without parameters among the options, found "
                              "both; leave one out")
         if options["optimizer"] not in ("adam", "sgd"):
@@ -404,8 +414,8 @@ class _Network(BaseEstimator):
 _SHARED = """
     Without `model` a perceptron with the hidden layers `hidden` and the `activation` identity, logistic, tanh, relu,
     leaky_relu, gelu or swish; with one, a built-in name, a model file or a heddle.Model. An lr or a weight_decay of
-    None is the optimizer's default. `options` are further options of heddle.train. Columns are normalised by the rows of
-    the first fit.
+    None is the optimizer's default. `options` are further options of heddle.train. Columns are normalised by the rows
+    of the first fit.
 
     `early_stopping` holds out `validation_fraction` of the rows, ends when their score, {score}, does not rise by more
     than `tol` for `n_iter_no_change` epochs, and keeps the weights of the best epoch. Without it a `tol` ends a fit in
@@ -442,8 +452,7 @@ class HeddleClassifier(ClassifierMixin, _Network):
                  hidden_layer_sizes: int | Sequence[int] | None = None, max_iter: int | None = None,
                  batch_size: int | str | None = None, solver: str | None = None,
                  learning_rate_init: float | None = None, random_state: Any = None, learning_rate: str = "constant",
-                 power_t: float = 0.5, max_fun: int = 15000, **refused: Any) -> None:
-        self._refuse_arguments(refused)
+                 power_t: float = 0.5, max_fun: int = 15000) -> None:
         self.model = model
         self.hidden = hidden
         self.epochs = epochs
@@ -500,7 +509,8 @@ class HeddleClassifier(ClassifierMixin, _Network):
         kind = type_of_target(y)
         several = kind == "multilabel-indicator"
         if kind == "multiclass-multioutput":
-            raise ValueError(f"expected y (N), or (N, K) of zeros and ones where rows have several labels, found {kind!r}")
+            raise ValueError("expected y (N), or (N, K) of zeros and ones where rows have several labels, found "
+                             f"{kind!r}; fit an estimator for each column")
         if several:
             y = y.toarray() if sparse.issparse(y) else np.asarray(y)
             found = np.arange(y.shape[1])
@@ -509,7 +519,8 @@ class HeddleClassifier(ClassifierMixin, _Network):
             found = np.unique(y)
         known = self._classes(found, classes, several, once, goes_on)
         if len(known) < 2 and not several:
-            raise ValueError(f"expected two classes or more in y, found 1 class, {known.tolist()[0]!r}; add samples of another")
+            raise ValueError(f"expected two classes or more in y, found 1 class, {known.tolist()[0]!r}; add samples of "
+                             "another")
         self.classes_, self._several = known, several
         if several:
             self._train(X, y.astype(np.float32), len(known), "bce_with_logits", once)
@@ -568,7 +579,8 @@ class HeddleClassifier(ClassifierMixin, _Network):
 
 
 class HeddleRegressor(RegressorMixin, _Network):
-    """A regressor of one number or several; targets are standardised for training.
+    """A regressor of one number or several; targets are standardised for training. A weight_decay of "auto" is
+    8 / rows, at most 0.03, with adam, and the optimizer's default with others.
 
     >>> import numpy as np
     >>> x = np.linspace(-1, 1, 50, dtype=np.float32)[:, None]
@@ -578,18 +590,17 @@ class HeddleRegressor(RegressorMixin, _Network):
 
     __doc__ = (__doc__ or "") + _SHARED.format(score="R2")
 
-    def __init__(self, model: Any = None, hidden: int | Sequence[int] = (100,), epochs: float = 200, batch: int = 32,
-                 optimizer: str = "adam", lr: float | None = 0.003, weight_decay: float | None = None, seed: int = 0,
-                 threads: Any = "auto", options: dict[str, Any] | None = None, *, activation: str = "relu",
-                 shuffle: bool = True, tol: float | None = None, verbose: bool = False, warm_start: bool = False,
-                 early_stopping: bool = False, validation_fraction: float = 0.1, n_iter_no_change: int = 10,
+    def __init__(self, model: Any = None, hidden: int | Sequence[int] = (100,), epochs: float = 100, batch: int = 32,
+                 optimizer: str = "adam", lr: float | None = 0.003, weight_decay: float | str | None = "auto",
+                 seed: int = 0, threads: Any = "auto", options: dict[str, Any] | None = None, *,
+                 activation: str = "relu", shuffle: bool = True, tol: float | None = None, verbose: bool = False,
+                 warm_start: bool = False, early_stopping: bool = False, validation_fraction: float = 0.1, n_iter_no_change: int = 10,
                  momentum: float | None = None, nesterovs_momentum: bool | None = None, beta_1: float | None = None,
                  beta_2: float | None = None, epsilon: float | None = None, alpha: float | None = None,
                  hidden_layer_sizes: int | Sequence[int] | None = None, max_iter: int | None = None,
                  batch_size: int | str | None = None, solver: str | None = None,
                  learning_rate_init: float | None = None, random_state: Any = None, learning_rate: str = "constant",
-                 power_t: float = 0.5, max_fun: int = 15000, **refused: Any) -> None:
-        self._refuse_arguments(refused)
+                 power_t: float = 0.5, max_fun: int = 15000) -> None:
         self.model = model
         self.hidden = hidden
         self.epochs = epochs
@@ -651,6 +662,12 @@ class HeddleRegressor(RegressorMixin, _Network):
         self._train(X, ((y - self._mean) / self._std).astype(np.float32), y.shape[1], "mse", once)
         self.n_outputs_, self.out_activation_ = y.shape[1], "identity"
         return self
+
+    def _decay(self, rows: int, optimizer: Any) -> Any:
+        """ "auto": as much for a whole table, whatever its rows, so that few noisy ones are not learned by heart."""
+        if not isinstance(self.weight_decay, str) or self.weight_decay != "auto":
+            return self.weight_decay
+        return min(0.03, 8 / rows) if optimizer == "adam" else None
 
     def _metric(self) -> str | None:
         return "r2"
