@@ -8,8 +8,8 @@ from typing import Any
 
 from . import data as _data
 from ._interrupt import stopped_by_ctrl_c
-from ._library import Config, Context, UnsupportedError, UsageError, ffi, lib, record_of
-from ._options import check_names, takes_options
+from ._library import Config, Context, UnsupportedError, UsageError, ffi, lib, record_of, text
+from ._options import check_names, in_python, takes_options
 from .run import Run
 
 _LAYOUT = ("threads", "stages", "schedule_stages", "cpus", "placement", "accumulate", "workers", "device", "cache",
@@ -122,7 +122,7 @@ def verify(run: Any, data: Any = None, *, spot: int | None = None, seed: int | N
     out = ffi.new("hd_verification *", {"struct_bytes": ffi.sizeof("hd_verification")})
     request.struct_bytes = ffi.sizeof("hd_verify_request")
     repeat.call(lib.hd_verify, out, request)
-    return Verification(**{**record_of(out), "verdict": _VERDICTS[out.verdict]})
+    return Verification(**{**record_of(out), "verdict": _VERDICTS[out.verdict], "why": in_python(text(out.why))})
 
 
 def bisect(a: Any, b: Any = None, data: Any = None, *, data_dir: Any = None, tolerance: float | None = None,
@@ -154,5 +154,6 @@ def bisect(a: Any, b: Any = None, data: Any = None, *, data_dir: Any = None, tol
     repeat.call(lib.hd_bisect, out, request)
     found = record_of(out)
     del found["results"]
-    found.update(verdict=_BISECTED[out.verdict], from_step=found.pop("from"), a=out.value[0], b=out.value[1])
+    found.update(why=in_python(found["why"]), verdict=_BISECTED[out.verdict], from_step=found.pop("from"),
+                 a=out.value[0], b=out.value[1])
     return Bisection(**found)

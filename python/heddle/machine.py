@@ -7,7 +7,7 @@ from typing import Any, Sequence
 from . import data as _data
 from ._interrupt import stopped_by_ctrl_c
 from ._library import Config, Context, UsageError, ffi, lib, record_of, text, tools
-from ._options import check_names, takes_options
+from ._options import check_names, in_python, takes_options
 from .model import add as _add_model
 
 _PLACING = ("threads", "cpus", "placement", "workers")
@@ -52,9 +52,10 @@ def topo(**options: Any) -> Topology:
             place, budget = out[0], machine.budget
             own = {name: getattr(machine, name) for name in ("packages", "numa_nodes", "cores", "cpus",
                                                              "memory_bytes")}
-            return Topology(model=text(machine.model), **own, budget=budget.cpus, budget_why=text(budget.why),
+            return Topology(model=text(machine.model), **own, budget=budget.cpus,
+                            budget_why=in_python(text(budget.why)),
                             usable=sorted(c.cpu for c in machine.cpu[0:machine.cpus] if c.usable),
-                            threads=_bound(place.thread, place.threads), threads_why=text(place.why),
+                            threads=_bound(place.thread, place.threads), threads_why=in_python(text(place.why)),
                             workers=_bound(place.worker, place.workers))
         finally:
             lib.hd_placement_destroy(out[0])
@@ -101,7 +102,8 @@ def doctor(**options: Any) -> Findings:
     threads = lib.hd_config_get_int(config.pointer, lib.HD_OPT_THREADS)
     found = context.make("hd_doctor", tools().hd_doctor_create, threads)
     try:
-        findings = [Finding(text(tools().hd_check_name(f.check)), f.factor, text(f.measured), text(f.remedy))
+        findings = [Finding(text(tools().hd_check_name(f.check)), f.factor, in_python(text(f.measured)),
+                            in_python(text(f.remedy)))
                     for f in found.finding[0:found.count]]
         checks = [text(tools().hd_check_name(check)) for check in found.check[0:found.checks]]
         return Findings(findings, checks, text(found.isa))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, Sequence, Union
 from . import data as _data
 from ._interrupt import stopped_by_ctrl_c
 from ._library import Config, Context, StoppedError, UsageError, ffi, lib, text
-from ._options import check_names, takes_options
+from ._options import check_names, in_python, takes_options
 from .model import add as _add_model
 from .run import Run
 
@@ -51,7 +51,7 @@ Callbacks = Union[Callback, Sequence[Callback], None]
 
 
 def _event_of(e: Any) -> Event:
-    return Event(kind=_KINDS[e.kind], text=text(e.text) if e.kind == lib.HD_EVENT_NOTE else "",
+    return Event(kind=_KINDS[e.kind], text=in_python(text(e.text)) if e.kind == lib.HD_EVENT_NOTE else "",
                  **{name: getattr(e, name) for name in _NUMBERS})
 
 
@@ -231,7 +231,7 @@ def _report_of(report: Any) -> dict[str, Any]:
         if kind == "primitive":
             result[name] = value
         elif kind == "array" or field.type.cname in _TEXTS:
-            result[name] = text(value)
+            result[name] = in_python(text(value)) if name.endswith("_note") else text(value)
     for name, option in (("optimizer", lib.HD_OPT_OPTIMIZER), ("arithmetic", lib.HD_OPT_ARITHMETIC),
                          ("precision", lib.HD_OPT_PRECISION)):
         result[name] = text(lib.hd_choice_name(option, int(getattr(report, name))))

@@ -362,15 +362,12 @@ class _Network(BaseEstimator):
         wide = None if sparse.issparse(rows) else _rows(rows)
         self._spread = (x if wide is None or wide.shape != x.shape else wide).std(0, dtype=np.float64)
 
-    def _inputs(self, x: Any, y: Any = None, reset: bool = True, **checks: Any) -> Any:
+    def _inputs(self, x: Any, *y: Any, reset: bool = True, **checks: Any) -> Any:
         """Checked rows as float32, with y where it is given; sparse ones are filled with their zeros."""
-        if y is None:
-            checked, rest = validate_data(self, x, dtype=np.float32, reset=reset, accept_sparse=True), None
-        else:
-            checked, rest = validate_data(self, x, y, dtype=np.float32, reset=reset, accept_sparse=True, **checks)
-        if sparse.issparse(checked):
-            checked = checked.toarray()
-        return checked if y is None else (checked, rest)
+        checked = validate_data(self, x, *y, dtype=np.float32, reset=reset, accept_sparse=True, **checks)
+        rows = checked[0] if y else checked
+        rows = rows.toarray() if sparse.issparse(rows) else rows
+        return (rows, checked[1]) if y else rows
 
     def _values(self, x: Any) -> np.ndarray:
         check_is_fitted(self)
@@ -447,10 +444,10 @@ class HeddleClassifier(ClassifierMixin, _Network):
                  threads: Any = "auto", options: dict[str, Any] | None = None, *, activation: str = "relu",
                  shuffle: bool = True, tol: float | None = None, verbose: bool = False, warm_start: bool = False,
                  early_stopping: bool = False, validation_fraction: float = 0.1, n_iter_no_change: int = 10,
-                 momentum: float | None = None, nesterovs_momentum: bool | None = None, beta_1: float | None = None,
-                 beta_2: float | None = None, epsilon: float | None = None, alpha: float | None = None,
-                 hidden_layer_sizes: int | Sequence[int] | None = None, max_iter: int | None = None,
-                 batch_size: int | str | None = None, solver: str | None = None,
+                 momentum: float | None = None, nesterovs_momentum: bool | None = None,
+                 beta_1: float | None = None, beta_2: float | None = None, epsilon: float | None = None,
+                 alpha: float | None = None, hidden_layer_sizes: int | Sequence[int] | None = None,
+                 max_iter: int | None = None, batch_size: int | str | None = None, solver: str | None = None,
                  learning_rate_init: float | None = None, random_state: Any = None, learning_rate: str = "constant",
                  power_t: float = 0.5, max_fun: int = 15000) -> None:
         self.model = model
@@ -594,11 +591,11 @@ class HeddleRegressor(RegressorMixin, _Network):
                  optimizer: str = "adam", lr: float | None = 0.003, weight_decay: float | str | None = "auto",
                  seed: int = 0, threads: Any = "auto", options: dict[str, Any] | None = None, *,
                  activation: str = "relu", shuffle: bool = True, tol: float | None = None, verbose: bool = False,
-                 warm_start: bool = False, early_stopping: bool = False, validation_fraction: float = 0.1, n_iter_no_change: int = 10,
-                 momentum: float | None = None, nesterovs_momentum: bool | None = None, beta_1: float | None = None,
-                 beta_2: float | None = None, epsilon: float | None = None, alpha: float | None = None,
-                 hidden_layer_sizes: int | Sequence[int] | None = None, max_iter: int | None = None,
-                 batch_size: int | str | None = None, solver: str | None = None,
+                 warm_start: bool = False, early_stopping: bool = False, validation_fraction: float = 0.1,
+                 n_iter_no_change: int = 10, momentum: float | None = None, nesterovs_momentum: bool | None = None,
+                 beta_1: float | None = None, beta_2: float | None = None, epsilon: float | None = None,
+                 alpha: float | None = None, hidden_layer_sizes: int | Sequence[int] | None = None,
+                 max_iter: int | None = None, batch_size: int | str | None = None, solver: str | None = None,
                  learning_rate_init: float | None = None, random_state: Any = None, learning_rate: str = "constant",
                  power_t: float = 0.5, max_fun: int = 15000) -> None:
         self.model = model

@@ -59,11 +59,11 @@ def test_verify():
 
 def test_bisect():
     """bisect finds the step and the layer where two runs part"""
-    a, b = train("a"), train("b", threads=1)
+    a, b = train("bisect-a"), train("bisect-b", threads=1)
     assert heddle.bisect(a, b).verdict == "equal"
-    found = heddle.bisect(a, train("c", lr=0.002), (x, y))
+    found = heddle.bisect(a, train("bisect-c", lr=0.002), (x, y))
     assert found.verdict == "differ" and found.what == "fc.weight, update" and "lr" in found.settings, found
-    assert heddle.bisect(a.folder, train("d", lr=0.002).folder, (x, y)).step == found.step
+    assert heddle.bisect(a.folder, train("bisect-d", lr=0.002).folder, (x, y)).step == found.step
     long = heddle.train("simplenet", "digits", max_steps=6, out=path("long"))
     planted = heddle.bisect(long, inject=(3, 1))
     assert planted.verdict == "differ" and planted.step == 3 and planted.ulps == 1 and planted.planted, planted
