@@ -8,7 +8,7 @@ import inspect
 import re
 import textwrap
 from dataclasses import dataclass
-from typing import Any, Callable, Iterable, Sequence
+from typing import Any, Callable, Iterable, Sequence, TypeVar
 
 from ._library import UsageError, ffi, lib, text
 
@@ -73,7 +73,9 @@ def _default(row: Any) -> Any:
         return None
     if row.type == lib.HD_OPTION_PAIR:
         return tuple(float(part) for part in shown.split(","))
-    return {lib.HD_OPTION_INT: lambda s: int(float(s)), lib.HD_OPTION_REAL: float}.get(row.type, str)(shown)
+    if row.type == lib.HD_OPTION_INT:
+        return int(float(shown))
+    return float(shown) if row.type == lib.HD_OPTION_REAL else shown
 
 
 @functools.lru_cache(maxsize=None)
@@ -155,7 +157,10 @@ def described(wanted: inspect.Signature) -> str:
     return "\n".join(lines)
 
 
-def takes_options(*names: str) -> Callable[[Any], Any]:
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def takes_options(*names: str) -> Callable[[_Function], _Function]:
     """Gives a function with **options its real signature, and the options' help behind its own; without names all."""
     def decorate(function: Any) -> Any:
         function.__signature__ = signature(function, names or None)

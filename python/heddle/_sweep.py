@@ -5,7 +5,7 @@ import os
 import pathlib
 import tempfile
 from dataclasses import dataclass, field
-from typing import Any, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 from . import data as _data
 from ._interrupt import stopped_by_ctrl_c
@@ -13,6 +13,11 @@ from ._library import Config, Context, UnsupportedError, UsageError, ffi, lib, r
 from ._options import check_names, takes_options
 from .model import add as _add_model
 from .run import Run
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._option_types import Options
 
 
 @dataclass(frozen=True)
@@ -80,9 +85,9 @@ def _vary(vary: Any) -> list[str]:
 
 @takes_options()
 def sweep(vary: Mapping[str, Any] | Sequence[str] | str | os.PathLike[str] | None, model: Any = None, data: Any = None,
-          *, out: Any = None, draws: int | None = None, folds: int | None = None, halving: int | None = None,
+          *, draws: int | None = None, folds: int | None = None, halving: int | None = None,
           rank_by: str | None = None, jobs: int | None = None, transforms: Any = None, eval_transforms: Any = None,
-          **options: Any) -> SweepResult:
+          config: Any = None, **options: Unpack[Options]) -> SweepResult:
     """Trains a run for each combination of values, several at a time, in the folder `out`.
 
     `vary`: {"lr": [0.1, 0.01], "seed": range(10)}; with `draws`, random ones such as {"lr": "log(1e-4,1e-1)"}; a YAML
@@ -103,20 +108,18 @@ def sweep(vary: Mapping[str, Any] | Sequence[str] | str | os.PathLike[str] | Non
             raise UnsupportedError("expected transforms of the library in a sweep, whose runs any process may "
                                    "continue, found a function; train these runs one by one")
     context = Context()
-    options = _add_model(model, {**options, "transforms": _data.add_transforms(context, transforms),
-                                 "eval_transforms": _data.add_transforms(context, eval_transforms)})
-    if out is not None:
-        options["out"] = out
-    config = Config(context, {**options, "data": _files_of(data, out)})
+    given = _add_model(model, {**options, "config": config, "transforms": _data.add_transforms(context, transforms),
+                               "eval_transforms": _data.add_transforms(context, eval_transforms)})
+    settings = Config(context, {**given, "data": _files_of(data, given.get("out"))})
     texts = [ffi.new("char[]", os.fsencode(each)) for each in _vary(vary)]
     array = ffi.new("char *[]", [*texts, ffi.NULL])
-    folder = ffi.new("char[]", config.get("out").encode())
+    folder = ffi.new("char[]", settings.get("out").encode())
     metric = ffi.NULL if rank_by is None else ffi.new("char[]", rank_by.encode())
     request = ffi.new("hd_sweep_request *", {"folder": folder, "vary": array, "draws": draws or 0,
                                              "halving": halving or 0, "metric": metric, "jobs": jobs or 0,
                                              "folds": folds or 0})
     request.struct_bytes = ffi.sizeof("hd_sweep_request")
-    pointer = context.make("hd_sweep", tools().hd_sweep_create, config.pointer, request)
+    pointer = context.make("hd_sweep", tools().hd_sweep_create, settings.pointer, request)
     try:
         with stopped_by_ctrl_c(lambda: tools().hd_sweep_stop(pointer)):
             status = tools().hd_sweep_run(pointer, context.pointer)

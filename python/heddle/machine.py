@@ -2,13 +2,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
 
 from . import data as _data
 from ._interrupt import stopped_by_ctrl_c
 from ._library import Config, Context, UsageError, ffi, lib, record_of, text, tools
 from ._options import check_names, in_python, takes_options
 from .model import add as _add_model
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._option_types import Options
 
 _PLACING = ("threads", "cpus", "placement", "workers")
 
@@ -162,7 +167,7 @@ def _setting(s: Any) -> TuneSetting:
 
 @takes_options()
 def tune(model: Any = None, data: Any = None, *, seconds: float = 15.0, sweep: str | Sequence[str] | None = None,
-         **options: Any) -> Tuning:
+         config: Any = None, **options: Unpack[Options]) -> Tuning:
     """Measures how many threads train a model fastest on this machine, and where; threads="auto" then uses the best.
 
     `seconds`: how long to measure. `sweep`: what is varied, "threads", "placement", "workers" or several; by default
@@ -174,8 +179,8 @@ def tune(model: Any = None, data: Any = None, *, seconds: float = 15.0, sweep: s
         if name not in _VARIED:
             raise UsageError(f"sweep= expects threads, placement, workers, or several of them, found {name!r}")
     context = Context()
-    options = _add_model(model, options)
-    config = Config(context, {**options, "data": _data.add(context, data)})
+    given = {**_add_model(model, {**options, "config": config}), "data": _data.add(context, data)}
+    configured = Config(context, given)
     stop: list[bool] = []
     progress = ffi.callback("int(void *, double, double)", lambda *_: int(bool(stop)))
     request = ffi.new("hd_tune_request *", {"seconds": seconds, "sweep": sum(_VARIED[name] for name in set(varied)),
@@ -184,12 +189,12 @@ def tune(model: Any = None, data: Any = None, *, seconds: float = 15.0, sweep: s
     out = ffi.new("hd_tune *")
     out.struct_bytes = ffi.sizeof("hd_tune")
     with stopped_by_ctrl_c(lambda: stop.append(True)):
-        context.check(tools().hd_tune_run(out, context.pointer, config.pointer, request))
+        context.check(tools().hd_tune_run(out, context.pointer, configured.pointer, request))
     if stop:
         raise KeyboardInterrupt
     found = record_of(out)
     settings = [_setting(out.settings[i]) for i in range(out.count)]
-    saved = not out.busy and (not varied or "threads" in varied) and not config.get("cpus")
+    saved = not out.busy and (not varied or "threads" in varied) and not configured.get("cpus")
     for name in ("count", "seconds", "busy"):
         del found[name]
     return Tuning(**{**found, "settings": settings, "best": settings[out.best], "saved": saved})

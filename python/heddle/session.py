@@ -79,10 +79,9 @@ class Session:
         self._context = context = Context()
         self._model = model
         self._lock = threading.Lock()
-        options["config"] = config
-        options["transforms"] = _data.add_transforms(context, transforms)
-        options["eval_transforms"] = _data.add_transforms(context, eval_transforms)
-        self._options = _add_model(model, options)
+        given = {**options, "config": config, "transforms": _data.add_transforms(context, transforms),
+                 "eval_transforms": _data.add_transforms(context, eval_transforms)}
+        self._options = _add_model(model, given)
         self._options["data"] = _data.add(context, data)
         self._config = Config(context, dict(self._options))
         with stopped_by_ctrl_c(context.calls.interrupt):

@@ -17,7 +17,7 @@ y = np.arange(40) % 10
 
 def test_signature():
     """signatures have every option with its default, and help its bounds and words"""
-    wanted = set(_options.table()) - {"json"}
+    wanted = set(_options.table()) - {"json"} | {"config"}
     for function in (heddle.train, heddle.Session, heddle.tune, heddle.sweep):
         found = inspect.signature(function).parameters
         assert wanted <= set(found), (function, wanted - set(found))
