@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import re
 import textwrap
 from dataclasses import dataclass
-from typing import Any, Callable, Iterable, Sequence, TypeVar
+from typing import Any, Callable, Iterable, Literal, Optional, Sequence, Tuple, TypeVar, Union
 
 from ._library import UsageError, ffi, lib, text
 
@@ -40,10 +41,19 @@ class Option:
         return f"{self.low:g} to {self.high:g}" if self.high < HUGE else f"{self.low:g} or more"
 
     @property
+    def type(self) -> Any:
+        """As an annotation."""
+        kind = Literal[self.choices] if self.choices else _TYPES[self.annotation]
+        return Optional[kind] if self.default is None else kind
+
+    @property
     def line(self) -> str:
         return f"{self.name}: {self.annotation} = {self.default!r}" + (f", {self.values}" if self.values else "")
 
 
+_TYPES = {"int": int, "float": float, "bool": bool, "str": str, "int | str": Union[int, str],
+          "str | list": Union[str, list], "str | os.PathLike[str]": Union[str, os.PathLike],
+          "tuple[float, float]": Tuple[float, float]}
 _KINDS = {"EXPERIMENT": "experiment", "LAYOUT": "layout", "FILES": "files"}
 _HEADS = {"experiment": "Of the experiment: these define the result.",
           "layout": "Of the layout: these never change the result.", "files": "Of files:"}
@@ -139,9 +149,19 @@ def signature(function: Callable[..., Any], names: Iterable[str] | None = None) 
     taken = {p.name for p in own}
     wanted = [o for o in table().values() if o.name not in taken and o.name not in NOT_HERE
               and (names is None or o.name in set(names))]
-    further = [inspect.Parameter(o.name, inspect.Parameter.KEYWORD_ONLY, default=o.default,
-                                 annotation=o.annotation) for o in wanted]
-    return found.replace(parameters=own + further)
+    further = [inspect.Parameter(o.name, inspect.Parameter.KEYWORD_ONLY, default=o.default, annotation=o.type)
+               for o in wanted]
+    own = [p.replace(annotation=_evaluated(p.annotation, function)) for p in own]
+    return found.replace(parameters=own + further,
+                         return_annotation=_evaluated(found.return_annotation, function))
+
+
+def _evaluated(annotation: Any, function: Any) -> Any:
+    """What a text says as an annotation; the text itself, where this Python cannot tell."""
+    try:
+        return eval(annotation, function.__globals__) if isinstance(annotation, str) else annotation
+    except (NameError, TypeError):
+        return annotation
 
 
 def described(wanted: inspect.Signature) -> str:
@@ -151,10 +171,14 @@ def described(wanted: inspect.Signature) -> str:
     for kind, head in _HEADS.items():
         of_kind = [o for o in options if o.kind == kind]
         lines += ["", head] * bool(of_kind)
-        for option in of_kind:
-            lines += textwrap.wrap(option.line, WIDTH, initial_indent="  ", subsequent_indent="      ")
-            lines += textwrap.wrap(option.help, WIDTH, initial_indent="      ", subsequent_indent="      ")
+        lines += [_entry(option) for option in of_kind]
     return "\n".join(lines)
+
+
+@functools.lru_cache(maxsize=None)
+def _entry(option: Option) -> str:
+    return "\n".join([textwrap.fill(option.line, WIDTH, initial_indent="  ", subsequent_indent="      "),
+                      textwrap.fill(option.help, WIDTH, initial_indent="      ", subsequent_indent="      ")])
 
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])

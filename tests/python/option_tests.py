@@ -4,6 +4,7 @@ import inspect
 import pickle
 import pydoc
 import re
+from typing import Optional, get_args
 
 import numpy as np
 from tap import path, refuses
@@ -23,7 +24,9 @@ def test_signature():
         assert wanted <= set(found), (function, wanted - set(found))
         assert not any(p.kind == p.VAR_KEYWORD for p in found.values()), function
     found = inspect.signature(heddle.train).parameters
-    assert found["lr"].default == 0.001 and found["lr"].annotation == "float"
+    assert found["lr"].default == 0.001 and found["lr"].annotation is float
+    assert found["max_steps"].annotation == Optional[int] and "sgd" in get_args(found["optimizer"].annotation)
+    assert "lr: float = 0.001" in str(inspect.signature(heddle.train))
     assert found["batch"].default == 64 and found["betas"].default == (0.9, 0.999)
     assert found["max_steps"].default is None and found["nesterov"].default is False
     shown = pydoc.render_doc(heddle.train, renderer=pydoc.plaintext)
