@@ -41,7 +41,7 @@ def write(data: Any, folder: str) -> None:
     """Writes data of the program as a folder of .npy files with the same samples, for what repeats a run."""
     if _is_set(data):
         data = (data, None)
-    if len(data) == 2 and any(_is_set(part) for part in data):
+    if len(data) == 2 and all(part is None or _is_set(part) for part in data):
         parts = [_read_all(part) for part in data if part is not None]
     else:
         train, test = _splits(data)

@@ -64,7 +64,7 @@ class _Repeat:
             _data.add(self.context, data)  # what reads the run's record finds it by its name there
             data = self.folder.name
         for run in runs:
-            _check_transforms(run)
+            _check_record(run, data)
         self.config = Config(self.context, {"data": data, **options})
         self.step_done = ffi.callback("int(void *, int64_t, int64_t)", lambda *_: int(self.stopped))
 
@@ -83,13 +83,17 @@ class _Repeat:
         self.context.check(status)
 
 
-def _check_transforms(run: Any) -> None:
-    """Functions of the program are in no folder."""
+def _check_record(run: Any, data: Any) -> None:
+    """Arrays and functions of the program are in no folder."""
     folder = run.folder if isinstance(run, Run) else run
     try:
-        settings = Run(folder)._record()["settings"] if folder is not None and os.path.isdir(folder) else {}
+        record = Run(folder)._record() if folder is not None and os.path.isdir(folder) else None
+        settings = record["settings"] if record else {}
     except (OSError, ValueError, KeyError):
         return  # the library says what is wrong with it
+    if record and data is None and record["data"]["name"] == _data.NAME:
+        raise UsageError(f"{folder}: expected data=, since that run was trained on arrays or on a data set in Python, "
+                         "found none; give the same data")
     for name in ("transforms", "eval_transforms", "eval-transforms"):
         if "python_" in str(settings.get(name, "")):
             raise UnsupportedError(f"{folder}: expected a run without transforms in Python, found some, which its "

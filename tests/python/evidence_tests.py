@@ -48,6 +48,9 @@ def test_verify():
     assert found.verdict == "verified" and found.steps == 6 and found.weights_sha256 == run.digest
     assert heddle.verify(run.folder, data=(x, y)).verdict == "verified"
     assert heddle.verify(where, (x, y)).verdict == "verified"
+    refuses(heddle.UsageError, "give the same data", lambda: heddle.verify(run.folder))
+    transformed = train("transformed", transforms=["to_float", lambda image: image])
+    refuses(heddle.UnsupportedError, "without transforms in Python", lambda: heddle.verify(transformed))
     other = heddle.verify(run.folder, data=(255 - x, y))
     assert other.verdict == "not comparable" and "data" in other.why, other
     weights = run.folder / "last" / "model.safetensors"
@@ -55,6 +58,30 @@ def test_verify():
     assert heddle.verify(run).verdict == "refuted"
     refuses(heddle.Error, "none", lambda: heddle.verify(path("none")))
     refuses(heddle.UsageError, "spot= expects 1 to 1000", lambda: heddle.verify(run, spot=0))
+
+
+def test_sets():
+    """a run on a data set in Python is verified with it"""
+    class Set:
+        classes = 10
+
+        def __len__(self):
+            return 100
+
+        def __getitem__(self, i):
+            return x[i], y[i]
+
+    run = heddle.train("simplenet", (Set(), Set()), max_steps=4, out=path("sets"))
+    assert heddle.verify(run).verdict == "verified"
+    assert heddle.verify(run.folder, (x[:100], y[:100], x[:100], y[:100])).verdict == "verified"
+
+
+def test_rows():
+    """a run on rows with numbers to predict is verified with them"""
+    rows = np.random.default_rng(1).normal(size=(90, 5))
+    model = heddle.Model("rows", (1, 1, 5)).add("flat", "flatten").add("fc", "linear", out=2).loss("mse")
+    run = heddle.train(model, (rows, rows[:, :2] * 3 + 100), max_steps=6, batch=16, out=path("rows"))
+    assert heddle.verify(run).verdict == "verified"
 
 
 def test_bisect():
