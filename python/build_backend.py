@@ -1,8 +1,8 @@
 """What pip calls to make a wheel or an archive of this tree (PEP 517): it configures and makes heddle in a folder of
 its own, `build-pip`, and setuptools packs what `make python-program` puts together there.
 
-    pip install . -C build-dir=build      uses a folder that is configured already
-    pip install . -C configure=--with-onnx   gives options to configure
+    pip install . -C build-dir=build            uses a folder that is configured already
+    pip install . -C configure=--without-onnx   gives options to configure: here, leaves ONNX files out
 """
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ import tarfile
 from typing import Any
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
-CONFIGURE = ["--without-cuda", "--without-nccl", "--without-mpi", "--without-scdoc", "--disable-dependency-tracking"]
+CONFIGURE = ["--with-libzip", "--with-turbojpeg", "--with-onnx", "--without-cuda", "--without-nccl", "--without-mpi",
+             "--without-scdoc", "--disable-dependency-tracking"]
 
 
 def _run(command: list[str], folder: pathlib.Path, remedy: str) -> None:
@@ -36,7 +37,7 @@ def _configured(settings: dict[str, Any] | None) -> pathlib.Path:
     unknown = set(settings) - {"build-dir", "configure"}
     if unknown:
         sys.exit(f"heddle: expected build-dir or configure as a setting, found {sorted(unknown)[0]}; leave it out")
-    remedy = "read the lines above; tools/install-deps --build lists what a build needs"
+    remedy = "read the lines above: tools/install-deps --build prints how to install what is missing"
     if not (SOURCE / "configure").exists():
         _run(["./bootstrap"], SOURCE, remedy)
     own = SOURCE if (SOURCE / "config.status").exists() else SOURCE / "build-pip"

@@ -255,9 +255,15 @@ class _Network(BaseEstimator):
             self.loss_curve_, self.n_iter_, self.t_, self._fits = [], 0, 0, 0
         options["seed"] = options["seed"] + self._fits  # of the order of the rows
         self._fits += 1
+        network = self._network(x.shape[1], outputs, loss)
+        text = getattr(network, "text", network)
+        if goes_on and text != self._text:
+            raise UsageError("expected the network of the first fit, whose weights this one starts from, found another; "
+                             "change hidden, activation and model with warm_start=False")
+        self._text = text
         train, test = self._split(x, y, loss) if self.early_stopping else ((x, y), (x[:1], y[:1]))
         try:
-            self._fit_run(self._network(x.shape[1], outputs, loss), (*train, *test), options, goes_on)
+            self._fit_run(network, (*train, *test), options, goes_on)
         except Error as error:
             raise self._renamed(error) from error.__cause__
 
@@ -342,13 +348,14 @@ class _Network(BaseEstimator):
     def _normalised(self, x: np.ndarray, options: dict[str, Any]) -> np.ndarray:
         """Rows for a run that goes on from the weights of the last, which belong to its normalisation: these rows are
         normalised as that run's were, whatever their own means are. The optimizer starts anew."""
-        for name in ("transforms", "eval_transforms", "init", "normalize"):
+        for name in ("transforms", "eval_transforms", "init"):
             if options.get(name) is not None:
                 raise UsageError(f"expected options without {name} to go on from earlier weights, found it; leave it "
                                  "out")
         if self._scaling is None:
             self._scaling = self.run_._scaling()
-        options["normalize"] = "none"
+        if not hasattr(self.model, "options"):  # a module of PyTorch brings transforms, which normalise nothing
+            options["normalize"] = "none"
         return self._scaled(x)
 
     def _scaled(self, x: np.ndarray) -> np.ndarray:

@@ -165,6 +165,13 @@ def test_warm_start():
     assert estimator.loss_ < losses[-1]
     assert digest(estimator.set_params(warm_start=False, epochs=20).fit(x, y)) == \
         digest(HeddleClassifier(hidden=(16,), epochs=20).fit(x, y))
+    refuses(heddle.UsageError, "expected the network of the first fit",
+            lambda: short(warm_start=True).fit(x, y).set_params(hidden=(9,)).fit(x, y))
+    for normalize in ("none", "channel"):
+        plain = short(warm_start=True, options={"normalize": normalize}).fit(x, y)
+        first = plain.predict_proba(x)
+        plain.set_params(epochs=1, lr=1e-12).fit(4 * x[:50], y[:50])
+        assert np.allclose(plain.predict_proba(x), first, atol=1e-5), normalize
     refuses(ValueError, "of the classes of the first fit", lambda: HeddleClassifier(
         epochs=1, warm_start=True).fit(x, y).fit(x, np.where(x[:, 0] > 0, "new", "same")))
     regressor = HeddleRegressor(epochs=100, warm_start=True).fit(x, target)
@@ -294,6 +301,20 @@ def test_copies():
     refuses(AttributeError, "expected a perceptron", lambda: estimator.coefs_)
     search = GridSearchCV(HeddleClassifier(), {"hidden_layer_sizes": [4, (8, 8)], "max_iter": [2, 5]}, cv=2)
     assert search.fit(x, y).best_estimator_.n_iter_ in (2, 5)
+
+
+def test_torch():
+    """a module of PyTorch as the model: cloned, and trained on"""
+    try:
+        from torch import nn
+    except ImportError as error:
+        raise Skipped(str(error))
+    model = heddle.from_torch(nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2)), (4,))
+    estimator = HeddleClassifier(model, epochs=20, warm_start=True).fit(x, y)
+    assert digest(clone(estimator).fit(x, y)) == digest(estimator)
+    first = estimator.predict_proba(x)
+    estimator.set_params(epochs=1, lr=1e-12).fit(x[:50] * 3 + 1, y[:50])
+    assert np.allclose(estimator.predict_proba(x), first, atol=1e-6)
 
 
 def test_regressor_defaults():
