@@ -28,7 +28,8 @@ def _run(command: list[str], folder: pathlib.Path, remedy: str) -> None:
     except OSError as error:
         sys.exit(f"heddle: expected {command[0]} to run, found {error.strerror}; {remedy}")
     if code:
-        sys.exit(f"heddle: expected {shlex.join(command)} to succeed, found exit code {code}; {remedy}")
+        words = " ".join([os.path.basename(command[0]), *command[1:]])
+        sys.exit(f"heddle: expected {words} to succeed, found exit code {code}; {remedy}")
 
 
 def _configured(settings: dict[str, Any] | None) -> pathlib.Path:
@@ -42,7 +43,7 @@ def _configured(settings: dict[str, Any] | None) -> pathlib.Path:
         _run(["./bootstrap"], SOURCE, remedy)
     own = SOURCE if (SOURCE / "config.status").exists() else SOURCE / "build-pip"
     build = pathlib.Path(settings.get("build-dir") or own).absolute()
-    if not (build / "Makefile").exists():
+    if not (build / "Makefile").exists() or "configure" in settings:
         build.mkdir(parents=True, exist_ok=True)
         asked = settings.get("configure") or []
         words = shlex.split(asked) if isinstance(asked, str) else list(asked)
