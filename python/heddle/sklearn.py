@@ -258,8 +258,8 @@ class _Network(BaseEstimator):
         network = self._network(x.shape[1], outputs, loss)
         text = getattr(network, "text", network)
         if goes_on and text != self._text:
-            raise UsageError("expected the network of the first fit, whose weights this one starts from, found another; "
-                             "change hidden, activation and model with warm_start=False")
+            raise UsageError("expected the network of the first fit, whose weights this one starts from, found "
+                             "another; change hidden, activation and model with warm_start=False")
         self._text = text
         train, test = self._split(x, y, loss) if self.early_stopping else ((x, y), (x[:1], y[:1]))
         try:

@@ -71,14 +71,14 @@ def interrupted(call, begins):
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGINT)
 
-    waiter = threading.Thread(target=wait)
-    waiter.start()
+    sender = threading.Thread(target=wait)
+    sender.start()
     try:
         call()
     except KeyboardInterrupt:
         return
     finally:
-        waiter.join()
+        sender.join()
     raise AssertionError("expected a KeyboardInterrupt")
 
 
