@@ -8,7 +8,10 @@ from setuptools import Distribution, setup
 try:
     from setuptools.command.bdist_wheel import bdist_wheel
 except ImportError:
-    from wheel.bdist_wheel import bdist_wheel
+    try:
+        from wheel.bdist_wheel import bdist_wheel
+    except ImportError:
+        bdist_wheel = object  # what installs without a wheel needs none
 
 WHOLE = pathlib.Path("heddle", "bin", "heddle").exists()
 
@@ -35,4 +38,4 @@ setup(name="heddle", version=version(), license="MIT",
       scripts=["scripts/heddle"] if WHOLE else [],
       python_requires=">=3.9", install_requires=["cffi>=1.15", "numpy>=1.22"],
       extras_require={"sklearn": ["scikit-learn>=1.2"], "torch": ["torch>=1.13"]},
-      distclass=Contents, cmdclass={"bdist_wheel": Wheel})
+      distclass=Contents, cmdclass={} if bdist_wheel is object else {"bdist_wheel": Wheel})

@@ -41,6 +41,8 @@ except ImportError:  # scikit-learn before 1.6
 _MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 _OWN = ("data", "keep", "out", "progress", "callback", "config")  # options that a fit sets itself
+_ITS_END = ("patience", "metric")
+_EVALUATIONS = ("eval_epochs", "eval_every", "save_every")
 _PRIMARY = ("model", "hidden", "epochs", "batch", "optimizer", "lr", "weight_decay", "seed", "threads")
 
 # Another name of an argument, in MLPClassifier's words.
@@ -186,6 +188,11 @@ class _Network(BaseEstimator):
             if name in _PRIMARY or name in _ALIASES or name in renamed:
                 raise UsageError(f"expected further options, found the argument {name!r} among them; give it as "
                                  f"{renamed.get(name, name)}=...")
+            if name in _ITS_END:
+                raise UsageError(f"expected further options, found {name!r}, which needs rows held out; use "
+                                 "early_stopping=True with n_iter_no_change, which chooses by the score")
+            if name in _EVALUATIONS and self.early_stopping:
+                raise UsageError(f"early_stopping evaluates after each epoch, found the option {name!r}; leave it out")
             if name in _OWN:
                 raise UsageError(f"expected further options, found {name!r}, which the estimator sets itself; leave it "
                                  "out")
@@ -277,12 +284,8 @@ class _Network(BaseEstimator):
         return (parts[0], parts[2]), (parts[1], parts[3])
 
     def _fit_run(self, network: Any, data: tuple[Any, ...], options: dict[str, Any], goes_on: bool) -> None:
-        metric = self._metric()
-        if self.early_stopping and metric:
-            if "metric" in options:
-                raise UsageError(f"early_stopping sets the option metric itself, to {metric!r}; leave it "
-                                 "out of options")
-            options["metric"] = metric
+        if self.early_stopping and self._metric():
+            options["metric"] = self._metric()
         with tempfile.TemporaryDirectory(prefix="heddle-", dir=_MEMORY) as folder:
             if goes_on:
                 options["init"] = folder + "/init.safetensors"
@@ -315,6 +318,9 @@ class _Network(BaseEstimator):
             self.t_ += rows
             score = self._score(session.report) if self.early_stopping else -loss
             if self.early_stopping:
+                if np.isnan(score):
+                    raise UsageError("early_stopping expects rows to validate whose score is a number, found none: "
+                                     "their targets are all equal; give more rows or a larger validation_fraction")
                 self.validation_scores_.append(score)
             ends = tol is not None and stopper.ends(score)
             if self.verbose:

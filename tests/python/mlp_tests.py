@@ -66,7 +66,10 @@ def test_signature():
                              "give it as momentum"),
                             ({"model": "linear", "activation": "tanh"}, "expected model or activation"),
                             ({"model": "linear", "hidden": 3}, "expected model or hidden"),
-                            ({"options": {"fold": "1/2"}}, "not all rows")):
+                            ({"options": {"fold": "1/2"}}, "not all rows"),
+                            ({"options": {"patience": 3}}, "use early_stopping=True"),
+                            ({"options": {"metric": "f1"}}, "use early_stopping=True"),
+                            ({"options": {"eval_epochs": 2}, "early_stopping": True}, "after each epoch")):
         refuses(heddle.UsageError, says, lambda: HeddleClassifier(**{"epochs": 2, **arguments} if "epochs" not in
                                                                   arguments else arguments).fit(x, y))
     for call in (lambda: HeddleClassifier(class_weight="balanced"),
@@ -137,6 +140,8 @@ def test_early_stopping():
     regressor = HeddleRegressor(early_stopping=True, n_iter_no_change=3, validation_fraction=0.2, lr=0.01,
                                 batch=16).fit(noise, noise[:, 0] + rng.normal(size=200))
     assert regressor.n_iter_ < 200 and np.isfinite(regressor.best_validation_score_)
+    refuses(heddle.UsageError, "targets are all equal",
+            lambda: HeddleRegressor(early_stopping=True, epochs=3).fit(noise, np.zeros(200)))
     flat = HeddleClassifier(tol=1e9, n_iter_no_change=2, epochs=50).fit(x, y)
     assert flat.n_iter_ == 4 and flat.validation_scores_ is None
     assert digest(flat) == digest(HeddleClassifier(epochs=4).fit(x, y))
