@@ -147,6 +147,10 @@ def bisect(a: Any, b: Any = None, data: Any = None, *, data_dir: Any = None, tol
         raise UsageError("expected two runs, or one and inject=, found " + ("one" if b is None else "both")
                          + "; give one of them")
     repeat = _Repeat((a, b), data, {"data_dir": data_dir})
+    if inject is not None and repeat.folder is not None:
+        repeat.folder.cleanup()
+        raise UnsupportedError("inject= expects a run on a data set with a name, found one on arrays or on a data set "
+                               "in Python; plant the fault in a run on 'digits'")
     names = [_folder(a), ffi.NULL if b is None else _folder(b)]
     request = ffi.new("hd_bisect_request *", {"a": names[0], "b": names[1], "progress": repeat.step_done,
                                               "tolerance": tolerance or 0})

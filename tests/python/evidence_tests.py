@@ -95,6 +95,8 @@ def test_bisect():
     planted = heddle.bisect(long, inject=(3, 1))
     assert planted.verdict == "differ" and planted.step == 3 and planted.ulps == 1 and planted.planted, planted
     refuses(heddle.UsageError, "expected two runs, or one and inject=, found one", lambda: heddle.bisect(a))
+    refuses(heddle.UnsupportedError, "inject= expects a run on a data set with a name",
+            lambda: heddle.bisect(a, inject=(3, 1)))
 
 
 def test_sweep():
