@@ -18,13 +18,15 @@ SYSTEM_HEADERS = {"signal.h": "typedef int sig_atomic_t;\n", "stddef.h": "", "st
 
 
 def declarations(include: str, cc: str) -> str:
-    """The text of heddle/experimental.h, core included, without comments and directives."""
+    """The text of heddle/experimental.h and heddle/tools.h, core included, without comments and directives."""
     with tempfile.TemporaryDirectory() as empty:
+        whole = pathlib.Path(empty, "whole.h")
+        whole.write_text('#include "heddle/experimental.h"\n#include "heddle/tools.h"\n')
         for name, text in SYSTEM_HEADERS.items():
             pathlib.Path(empty, name).write_text(text)
         # Without __GNUC__ the headers have no attributes.
         command = [*cc.split(), "-E", "-P", "-U__GNUC__", "-nostdinc", "-I", empty, "-I", include,
-                   str(pathlib.Path(include, "heddle", "experimental.h"))]
+                   str(whole)]
         return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 

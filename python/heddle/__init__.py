@@ -4,7 +4,17 @@
     run.evaluate().accuracy
     run.predict(x)
 
-Options are those of the command `heddle train`. docs/python.md shows the rest.
+train, Session      train a model; help(heddle.train) lists every option with its bounds
+load                opens a run to evaluate, predict, export or certify it
+Model, from_torch   networks of your own, layer by layer or from PyTorch
+summary             layers, parameters, costs, memory
+sweep, tune         many runs side by side; the best number of threads
+verify, bisect      repeat a run, and find where two runs part
+topo, doctor        the machine, and what makes it slow
+build_info          what this build has
+
+heddle.sklearn has estimators. The command `heddle`, or `python -m heddle`, is the program with all of its commands.
+docs/python.md shows the rest.
 """
 from __future__ import annotations
 
@@ -12,10 +22,15 @@ from typing import TYPE_CHECKING, Any, Sequence
 
 from ._library import (Error, FileError, FormatError, MachineError, NotFiniteError, OutOfMemoryError, ShapeError,
                        StoppedError, UnsupportedError, UsageError, version)
+from ._program import build_info
 from .data import folds
+from .evidence import Bisection, Verification, bisect, verify
+from .machine import Finding, Findings, Topology, TuneSetting, Tuning, doctor, topo, tune
 from .model import Model
 from .run import Evaluation, Run, load
 from .session import Event, Session, train
+from ._summary import Layer, Summary, summary
+from ._sweep import SweepGroup, SweepResult, SweepRun, sweep
 
 if TYPE_CHECKING:
     import torch
@@ -23,9 +38,11 @@ if TYPE_CHECKING:
     from .pytorch import TorchModel
 
 __version__ = version()
-__all__ = ["Error", "Evaluation", "Event", "FileError", "FormatError", "MachineError", "Model", "NotFiniteError",
-           "OutOfMemoryError", "Run", "Session", "ShapeError", "StoppedError", "UnsupportedError", "UsageError",
-           "folds", "from_torch", "load", "train", "version"]
+__all__ = ["Bisection", "Error", "Evaluation", "Event", "FileError", "Finding", "Findings", "FormatError", "Layer",
+           "MachineError", "Model", "NotFiniteError", "OutOfMemoryError", "Run", "Session", "ShapeError",
+           "StoppedError", "Summary", "SweepGroup", "SweepResult", "SweepRun", "Topology", "TuneSetting", "Tuning",
+           "UnsupportedError", "UsageError", "Verification", "bisect", "build_info", "doctor", "folds", "from_torch",
+           "load", "summary", "sweep", "topo", "train", "tune", "verify", "version"]
 
 
 def from_torch(module: torch.nn.Module, input_shape: Sequence[int], loss: Any = "cross_entropy") -> TorchModel:

@@ -58,9 +58,9 @@ def samples(x: Any, what: str = "x") -> np.ndarray:
     return np.ascontiguousarray(x, np.uint8 if x.dtype == np.uint8 else np.float32)
 
 
-def warn_of_rounding(x: Any, std: Any = None, stacklevel: int = 3) -> None:
+def warn_of_rounding(x: Any, std: Any = None, stacklevel: int = 3, names: Any = None) -> None:
     """Warns of columns of rows (N, F) that lose more as float32 than a thousandth of their standard deviation, which is
-    that of x unless `std` has it.
+    that of x unless `std` has it. `names`: of the columns, where they have some.
 
     >>> import warnings
     >>> with warnings.catch_warnings(record=True) as caught:
@@ -79,10 +79,10 @@ deviation of 30; subtract a constant from it, such as its mean
         std = wide.std(0) if std is None else np.asarray(std, np.float64)
         bad = np.flatnonzero(np.isfinite(lost) & (lost > 1e-3 * std)) if std.shape == lost.shape else []
     if len(bad):
-        warnings.warn(f"expected numbers that float32 can tell apart in column {bad[0]} of x, found some that change "
-                      f"by up to {lost[bad[0]]:.6g}, of a standard deviation of {std[bad[0]]:.6g}; subtract a constant "
-                      f"from "
-                      "it, such as its mean", stacklevel=stacklevel)
+        column, named = bad[0], "" if names is None else f" ({names[bad[0]]!r})"
+        warnings.warn(f"expected numbers that float32 can tell apart in column {column}{named} of x, found some that "
+                      f"change by up to {lost[column]:.6g}, of a standard deviation of {std[column]:.6g}; subtract a "
+                      "constant from it, such as its mean", stacklevel=stacklevel)
 
 
 def labels(y: Any, count: int, what: str = "y") -> np.ndarray:

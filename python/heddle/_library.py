@@ -5,6 +5,8 @@ the library calls. Calls into the library run without the interpreter's lock.
 """
 from __future__ import annotations
 
+import functools
+import json
 import os
 import pathlib
 import weakref
@@ -56,18 +58,31 @@ class MachineError(Error, RuntimeError):
 _SONAME = "libheddle.so.0"  # what these declarations fit
 
 
-def _open_library() -> Any:
+def _library_path() -> str:
     """The library of $HEDDLE_LIBRARY, else the one inside of the package, else the system's."""
     here = pathlib.Path(__file__).parent
-    path = os.environ.get("HEDDLE_LIBRARY") or next(map(str, here.glob("libheddle.so*")), _SONAME)
+    return os.environ.get("HEDDLE_LIBRARY") or next(map(str, here.glob("libheddle.so*")), _SONAME)
+
+
+def _open_library(path: str) -> Any:
     try:
         return ffi.dlopen(path, os.RTLD_NOW | os.RTLD_LOCAL)
     except OSError as error:
-        raise ImportError(f"expected libheddle in {here} or {_SONAME} among the system's libraries, found {error}; "
-                          "install heddle, or set HEDDLE_LIBRARY to the path of libheddle.so") from None
+        raise ImportError(f"expected {os.path.basename(path)} in {pathlib.Path(__file__).parent} or among the "
+                          f"system's libraries, found {error}; install heddle, or set HEDDLE_LIBRARY to the path of "
+                          "libheddle.so") from None
 
 
-lib = _open_library()
+library_path = _library_path()
+lib = _open_library(library_path)
+
+
+@functools.lru_cache(maxsize=None)
+def tools() -> Any:
+    """The library that measures and sweeps, beside the other; opened when it is needed."""
+    folder, name = os.path.split(library_path)
+    return _open_library(os.path.join(folder, name.replace("libheddle", "libheddle-tools", 1)))
+
 
 _ERRORS = {lib.HD_E_USAGE: UsageError, lib.HD_E_NOMEM: OutOfMemoryError, lib.HD_E_IO: FileError,
            lib.HD_E_FORMAT: FormatError, lib.HD_E_SHAPE: ShapeError, lib.HD_E_NOTFINITE: NotFiniteError,
@@ -118,6 +133,7 @@ class Context:
             raise OutOfMemoryError("expected memory for a context, found none; close other programs")
         self.pointer = out[0]
         self.calls = Calls()
+        self.data: Any = None  # of the program, under the name that run.json has
         self.kept: list[Any] = []  # what the library may call or read as long as the context exists; not the context
         weakref.finalize(self, _end_context, self.pointer, self.kept)
 
@@ -127,7 +143,13 @@ class Context:
         if cause is not None and (status in (lib.HD_OK, lib.HD_E_INTERRUPTED) or not isinstance(cause, Exception)):
             raise cause
         if status != lib.HD_OK:
-            raise _ERRORS.get(status, Error)(text(lib.hd_ctx_message(self.pointer))) from cause
+            raise _ERRORS.get(status, Error)(self.message()) from cause
+
+    def message(self) -> str:
+        """That of the last failure, or a note that a call has left."""
+        from ._options import in_python
+
+        return in_python(text(lib.hd_ctx_message(self.pointer)))
 
     def make(self, kind: str, create: Any, *arguments: Any) -> Any:
         """A new object by create(out, ctx, ...). What Python code raised while it was made none the less, a data set
@@ -166,14 +188,30 @@ class Config:
 
 
 def _as_text(value: Any) -> bytes:
-    """A value as it is typed behind an option: True as "true", (0.9, 0.99) as "0.9,0.99"."""
-    if isinstance(value, bool):
+    """A value as it is typed behind an option: True as "true", (0.9, 0.99) as "0.9,0.99", rules as JSON."""
+    if type(value).__name__ in ("bool", "bool_"):  # NumPy's too
         return b"true" if value else b"false"
     if isinstance(value, os.PathLike):
         return os.fsencode(value)
+    if isinstance(value, dict) or (isinstance(value, (tuple, list)) and any(isinstance(v, dict) for v in value)):
+        return json.dumps(value).encode()
     if isinstance(value, (tuple, list)):
         return b",".join(_as_text(v) for v in value)
     result = str(value).encode()
     if b"\0" in result:
         raise UsageError("expected a text without NUL characters as the value of an option, found one; leave it out")
+    return result
+
+
+def record_of(struct: Any) -> dict[str, Any]:
+    """Numbers and texts of a struct of the library's, by their names there."""
+    kind = ffi.typeof(struct)
+    fields = (kind.item if kind.kind == "pointer" else kind).fields
+    result: dict[str, Any] = {}
+    for name, field in fields:
+        of = field.type
+        if of.kind in ("primitive", "enum") and name != "struct_bytes":
+            result[name] = getattr(struct, name)
+        elif of.cname in ("const char *", "char *") or (of.kind == "array" and of.item.cname == "char"):
+            result[name] = text(getattr(struct, name))
     return result

@@ -28,11 +28,35 @@ def add(context: Context, data: Any, name: str = NAME) -> Any:
     """Registers data with a context; returns the value of the option `data`."""
     if data is None or isinstance(data, str) or hasattr(data, "__fspath__"):
         return data
+    if name == NAME:
+        context.data = data
     if _is_set(data):
         return _add_sets(context, data, None, name)
     if isinstance(data, (tuple, list)) and len(data) == 2 and all(_is_set(part) for part in data):
         return _add_sets(context, *data, name)
     return _add_arrays(context, *_splits(data), name)
+
+
+def write(data: Any, folder: str) -> None:
+    """Writes data of the program as a folder of .npy files with the same samples, for what repeats a run."""
+    if _is_set(data):
+        data = (data, None)
+    if len(data) == 2 and all(part is None or _is_set(part) for part in data):
+        parts = [_read_all(part) for part in data if part is not None]
+    else:
+        train, test = _splits(data)
+        parts = [(_arrays.samples(x, "x"), y) for x, y in ([train] + [test] * (test is not None))]
+    for (x, y), part in zip(parts, ("train", "test") if len(parts) == 2 else ("",)):
+        end = f"_{part}.npy" if part else ".npy"
+        x = x.reshape(len(x), -1) if x.shape[1] == x.shape[2] == 1 else x
+        np.save(f"{folder}/x{end}", x)
+        np.save(f"{folder}/y{end}", _arrays.labels(y, len(x)))
+
+
+def _read_all(data: Any) -> tuple[np.ndarray, np.ndarray]:
+    reader = _Reader(data)
+    samples = [reader.sample(i) for i in range(len(data))]
+    return np.stack([x for x, _ in samples]), np.stack([y for _, y in samples])
 
 
 def is_split(data: Any) -> bool:

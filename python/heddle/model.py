@@ -21,17 +21,25 @@ class Model:
         if not isinstance(input, (tuple, list)) or len(input) != 3:
             raise ShapeError(f"expected channels, height and width as a model's input, found {input}; "
                              "rows of n numbers are (1, 1, n)")
-        self._context = context = Context()
-        self._pointer = ffi.gc(context.make("hd_model", lib.hd_model_create, name.encode(), *input),
-                               lib.hd_model_destroy)
+        self._name, self._input = name, tuple(input)
+        self._layers: list[tuple[str, str]] = []  # names and descriptions
         self._loss = ""
+        self._create()
+
+    def _create(self) -> None:
+        self._context = context = Context()
+        self._pointer = ffi.gc(context.make("hd_model", lib.hd_model_create, self._name.encode(), *self._input),
+                               lib.hd_model_destroy)
+
+    def _add(self, name: str, description: str) -> None:
+        self._context.check(lib.hd_model_add(self._pointer, self._context.pointer, name.encode(), b"%s",
+                                             ffi.new("char[]", description.encode())))
+        self._layers.append((name, description))
 
     def add(self, name: str, op: str, **settings: Any) -> Model:
         """Adds a layer, which reads the one above or those that `from_` names; returns the model."""
         settings = {("from" if key == "from_" else key): value for key, value in settings.items()}
-        description = json.dumps({"op": op, **settings})[1:-1]
-        self._context.check(lib.hd_model_add(self._pointer, self._context.pointer, name.encode(), b"%s",
-                                             ffi.new("char[]", description.encode())))
+        self._add(name, json.dumps({"op": op, **settings})[1:-1])
         return self
 
     def loss(self, op: str, **settings: Any) -> Model:
@@ -50,6 +58,35 @@ class Model:
     def text(self) -> str:
         """The description as a model file has it."""
         return text(lib.hd_model_text(self._pointer)) + self._loss
+
+    def summary(self, **options: Any) -> Any:
+        """Its layers, parameters and costs, and the memory of a training run: see heddle.summary.
+
+        >>> print(Model("tiny", (1, 28, 28)).add("flat", "flatten").add("fc", "linear", out=10).summary().params)
+        7850
+        """
+        from ._summary import summary
+
+        return summary(self, **options)
+
+    def __repr__(self) -> str:
+        layers = ", ".join(name for name, _ in self._layers)
+        return f"Model({self._name!r}, {self._input}: {layers or 'no layers'})"
+
+    def __str__(self) -> str:
+        return self.text
+
+    # ---- Copies and pickles carry the layers ----
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"name": self._name, "input": self._input, "layers": self._layers, "loss": self._loss}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._name, self._input, self._loss = state["name"], state["input"], state["loss"]
+        self._layers = []
+        self._create()
+        for name, description in state["layers"]:
+            self._add(name, description)
 
 
 def add(model: Any, options: dict[str, Any]) -> dict[str, Any]:

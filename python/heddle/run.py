@@ -16,6 +16,7 @@ import numpy as np
 from . import _arrays
 from . import data as _data
 from ._library import Config, Context, ShapeError, UsageError, ffi, lib, text
+from ._options import check_names, takes_options
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,13 @@ _PARTS = {lib.HD_EVALUATED_ALL: "all", lib.HD_EVALUATED_CHANGED: "changed"}
 _OUTPUT_NUMBERS = ("positives", "f1", "auc", "r2", "mean_absolute_error", "root_mean_square_error")
 
 
+_RECORDS = ("run.json", "metrics.jsonl", "history.jsonl", "losses.bin")
+
+# Those of `heddle eval`.
+_EVALUATION_OPTIONS = ("data_dir", "label", "header", "missing", "categories", "normalize", "on_error", "exif",
+                       "allow_empty", "tta", "threads", "device")
+
+
 class Run:
     """A run's folder. heddle.train returns it, heddle.load opens it; pickled, it carries its last checkpoint."""
 
@@ -68,7 +76,22 @@ class Run:
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"Run({str(self.folder)!r})"
+        """Its folder, and what it was: it never fails, as a debugger shows it of any run."""
+        try:
+            record, state = self._record(), self._state_now()
+            result = f"{record['model']!r} on {record['data']['name']!r}, {state}, "
+        except Exception:  # pylint: disable=broad-except
+            result = ""
+        return f"Run({result}folder={str(self.folder)!r})"
+
+    def _state_now(self) -> str:
+        """done, stopped, failed, running or unfinished; a checkpoint by itself has none."""
+        with self._lock:
+            runs = self._context.make("hd_runs", lib.hd_runs_open, os.fsencode(self.folder))
+            try:
+                return text(lib.hd_runs_value(runs, 0, b"state")) if lib.hd_runs_count(runs) else "a checkpoint"
+            finally:
+                lib.hd_runs_close(runs)
 
     # ---- What it did ----
 
@@ -115,20 +138,28 @@ class Run:
             finally:
                 lib.hd_runs_close(runs)
 
-    def report(self) -> Any:
-        """Curves and confusion matrix, drawn where a notebook shows the result."""
+    def report(self, path: Any = None) -> Any:
+        """Curves and confusion matrix, drawn where a notebook shows the result. With a path: writes the page of
+        `heddle report` there, which needs no other file, and returns the path."""
         from .report import Report
 
-        return Report(self)
+        if path is None:
+            return Report(self)
+        from . import _program
+
+        _program.run("report", self.folder, "--output", os.path.abspath(path))
+        return pathlib.Path(path)
 
     def _repr_html_(self) -> str:
         return self.report()._repr_html_()
 
     # ---- Using it ----
 
+    @takes_options(*_EVALUATION_OPTIONS)
     def evaluate(self, data: Any = None, **options: Any) -> Evaluation:
         """Evaluates the last checkpoint on the test set of `data`, or of the run's data. All samples count of two
         arrays (x, y), and of a file, a folder or an object without a test set that is not the run's data."""
+        check_names(options, _EVALUATION_OPTIONS, "evaluate")
         context = self._context
         if isinstance(data, (tuple, list)) and len(data) == 2 and not _data.is_split(data):
             data = (*data, *data)
@@ -173,6 +204,16 @@ class Run:
             context.check(call(value, predictor, context.pointer, _arrays.pointer(kind, x), len(x)))
         return out
 
+    @property
+    def class_names(self) -> list[str]:
+        """The names of the classes, in the order of the columns of predict; "" for one without a name, and none where
+        it predicts no classes."""
+        with self._lock:
+            predictor = self._predictor_of()
+            if lib.hd_predictor_gives(predictor) != lib.HD_PREDICTS_CLASSES:
+                return []
+            return [text(lib.hd_predictor_class_name(predictor, c)) for c in range(lib.hd_predictor_count(predictor))]
+
     def _predict_file(self, path: str) -> np.ndarray:
         predictor, context, rows = self._predictor_of(), self._context, None
         if path.lower().endswith((".csv", ".npy")):
@@ -189,13 +230,27 @@ class Run:
             lib.hd_rows_close(rows)
         return out
 
+    def _record(self) -> dict[str, Any]:
+        with open(self.checkpoint / "run.json", encoding="utf-8") as record:
+            return json.load(record)
+
     def _deviations(self) -> list[float]:
         """The standard deviation of each number of a row in training; none where rows are not normalised so."""
         if self._std is None:
-            with open(self.checkpoint / "run.json", encoding="utf-8") as record:
-                features = json.load(record).get("data", {}).get("features", {}).get("of", [])
+            features = self._record().get("data", {}).get("features", {}).get("of", [])
             self._std = [feature["std"] for feature in features]
         return self._std
+
+    def _scaling(self) -> tuple[np.ndarray, np.ndarray]:
+        """The mean and the standard deviation that normalise rows of floats: of each number, or one for all."""
+        record = self._record()
+        features = record["data"].get("features", {}).get("of", [])
+        settings = record["settings"]
+        if features:
+            return np.array([f["mean"] for f in features]), np.array([f["std"] for f in features])
+        if settings.get("transforms") or settings.get("normalize") == "none":
+            return np.zeros(1), np.ones(1)
+        return np.array(record["data"]["mean"]), np.array(record["data"]["std"])
 
     def _predictor_of(self) -> Any:
         if self._predictor is None:
@@ -212,6 +267,36 @@ class Run:
         if tuple(shape) != x.shape[1:] and (x.shape[1] * x.shape[2] != 1 or x[0].size != np.prod(list(shape))):
             raise ShapeError(f"expected samples of {tuple(shape)} as the model's input, found {x.shape[1:]}; "
                              "reshape x")
+
+    # ---- For others ----
+
+    def export(self, *, onnx: Any = None, c: Any = None) -> None:
+        """Writes the network for other programs: an ONNX file, one C file without dependencies, or both. They take what
+        predict takes, and compute the scores before any softmax."""
+        if onnx is None and c is None:
+            raise UsageError("export expects onnx=, c= or both, found neither; give the path of a file")
+        for kind, path in ((lib.HD_EXPORT_ONNX, onnx), (lib.HD_EXPORT_C, c)):
+            if path is not None:
+                self._context.check(lib.hd_model_export(self._context.pointer, os.fsencode(self.folder), kind,
+                                                        os.fsencode(path)))
+
+    def certify(self, path: Any = None) -> pathlib.Path:
+        """Writes the certificate of a run that has ended, which heddle.verify checks; returns its path, by default
+        certificate.json in the run's folder. The data must be there."""
+        where = pathlib.Path(path) if path is not None else self.folder / "certificate.json"
+        self._context.check(lib.hd_certify(self._context.pointer, os.fsencode(self.folder), os.fsencode(where)))
+        return where
+
+    def summary(self, **options: Any) -> Any:
+        """The layers of its network, their costs, and the memory of a training run: see heddle.summary."""
+        from ._summary import summary
+
+        return summary(self, **options)
+
+    @property
+    def model_text(self) -> str:
+        """Its network as a model file has it."""
+        return self._record()["model_yaml"]
 
     # ---- Its files ----
 
@@ -245,28 +330,57 @@ class Run:
                              "load_state_dict(heddle.load(folder).weights)")
         return self.model.with_weights(self.weights)
 
-    def detached(self) -> Run:
-        """The last checkpoint as a run of its own in a temporary folder, which goes with the object."""
+    def detached(self, best: bool = False) -> Run:
+        """A copy with the last checkpoint, or the best one, in a temporary folder, which goes with the object."""
         result = Run.__new__(Run)
-        result.__setstate__(self.__getstate__())
+        result.__setstate__(self._state("best" if best else "last"))
         return result
 
+    # A copy has the last checkpoint and the records of the whole run, in a folder that goes with the object.
+
     def __getstate__(self) -> dict[str, Any]:
-        files = {path.name: path.read_bytes() for path in self.checkpoint.iterdir() if path.is_file()}
-        return {"files": files, "model": self.model, "report": self._report}
+        return self._state("last")
+
+    def _state(self, which: str) -> dict[str, Any]:
+        def files(folder: pathlib.Path, *names: str) -> dict[str, bytes]:
+            return {path.name: path.read_bytes() for path in folder.iterdir()
+                    if path.is_file() and (not names or path.name in names)}
+
+        step = (self.folder / which).resolve() if (self.folder / which).exists() else self.checkpoint
+        records = files(self.folder, *_RECORDS) if step != self.folder.resolve() else {}
+        return {"files": files(step), "step": step.name, "records": records, "model": self.model,
+                "report": self._report if which == "last" else None,
+                "options": {name: self._options.get(name) for name in ("threads", "device")}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._temporary = tempfile.TemporaryDirectory(prefix="heddle-")  # removed with the object
-        self.folder = pathlib.Path(self._temporary.name)
-        for name, content in state["files"].items():
-            (self.folder / name).write_bytes(content)
-        self.model, self._report, self._options = state["model"], state["report"], {}
+        self.folder = folder = pathlib.Path(tempfile.mkdtemp(prefix="heddle-"))
+        weakref.finalize(self, _remove, folder, os.getpid())
+        if state.get("records"):
+            folder = self.folder / state["step"]
+            folder.mkdir()
+            (self.folder / "last").symlink_to(state["step"])
+        for where, contents in ((folder, state["files"]), (self.folder, state.get("records", {}))):
+            for name, content in contents.items():
+                (where / name).write_bytes(content)
+        self.model, self._report, self._options = state["model"], state["report"], state.get("options", {})
         self._set_up(Context())
 
 
-def load(folder: Any) -> Run:
-    """The run in a folder, or a checkpoint."""
-    run = Run(folder)
+def _remove(folder: pathlib.Path, process: int) -> None:
+    """Removes the folder of a copy; not in a forked child, whose parent has it."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def load(folder: Any, *, threads: int | str | None = None, device: str | None = None) -> Run:
+    """The run in a folder, or a checkpoint, ready to predict; `threads` and `device` are those of predictions.
+
+    >>> import heddle
+    >>> path = heddle.train("simplenet", "digits", max_steps=3, out=folder).folder
+    >>> heddle.load(path).predict(np.zeros((2, 28, 28), np.uint8)).shape
+    (2, 10)
+    """
+    run = Run(folder, options={"threads": threads, "device": device})
     run.digest  # pylint: disable=pointless-statement  # raises where there is none
     return run
 

@@ -6,17 +6,22 @@ state saved, where Python's own handler of SIGINT is installed and the main thre
 from __future__ import annotations
 
 import contextlib
-import signal
-import socket
 import threading
 import weakref
 from dataclasses import dataclass, fields
-from typing import Any, Callable, Iterator, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Sequence, Union
 
 from . import data as _data
+from ._interrupt import stopped_by_ctrl_c
 from ._library import Config, Context, StoppedError, UsageError, ffi, lib, text
+from ._options import check_names, in_python, takes_options
 from .model import add as _add_model
 from .run import Run
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._option_types import Options
 
 _KINDS = ("step", "log", "epoch", "eval", "saved", "note")  # of hd_event_kind, in its order
 
@@ -46,7 +51,7 @@ Callbacks = Union[Callback, Sequence[Callback], None]
 
 
 def _event_of(e: Any) -> Event:
-    return Event(kind=_KINDS[e.kind], text=text(e.text) if e.kind == lib.HD_EVENT_NOTE else "",
+    return Event(kind=_KINDS[e.kind], text=in_python(text(e.text)) if e.kind == lib.HD_EVENT_NOTE else "",
                  **{name: getattr(e, name) for name in _NUMBERS})
 
 
@@ -55,7 +60,8 @@ class Session:
 
     `model`: a built-in name, a model file, its text, a heddle.Model or a module by heddle.from_torch. `data`: a name, a
     path, arrays (x, y) or (x, y, x_test, y_test), or a data set in Python (heddle.data). Options are those of the
-    command `heddle train`, with _ for -. Without test samples a fifth of the data becomes the test set.
+    command `heddle train`, with _ for -; help(heddle.train) lists them. Without test samples a fifth of the data
+    becomes the test set. `config` is a YAML file of options; those given here count before its.
 
     >>> import heddle
     >>> with heddle.Session("simplenet", "digits", max_steps=3, out=folder) as session:
@@ -66,23 +72,36 @@ class Session:
     True
     """
 
+    @takes_options()
     def __init__(self, model: Any = None, data: Any = None, *, transforms: Any = None, eval_transforms: Any = None,
-                 **options: Any) -> None:
+                 config: Any = None, **options: Unpack[Options]) -> None:
+        check_names(options)
         self._context = context = Context()
         self._model = model
         self._lock = threading.Lock()
-        _check_names(options)
-        options["transforms"] = _data.add_transforms(context, transforms)
-        options["eval_transforms"] = _data.add_transforms(context, eval_transforms)
-        self._options = _add_model(model, options)
+        given = {**options, "config": config, "transforms": _data.add_transforms(context, transforms),
+                 "eval_transforms": _data.add_transforms(context, eval_transforms)}
+        self._options = _add_model(model, given)
         self._options["data"] = _data.add(context, data)
         self._config = Config(context, dict(self._options))
-        with _stopped_by_ctrl_c(context.calls.interrupt):
+        with stopped_by_ctrl_c(context.calls.interrupt):
             self._pointer = context.make("hd_session", lib.hd_session_create, self._config.pointer)
         self._end = weakref.finalize(self, lib.hd_session_destroy, self._pointer)
         context.calls.stop = _stopper(self._pointer)
         if isinstance(context.calls.failure, KeyboardInterrupt):  # while samples were read ahead
             context.check(lib.HD_OK)
+
+    def __repr__(self) -> str:
+        if not self._end.alive:
+            return "Session(closed)"
+        report = self.report
+        end = ", stopped" if report["stopped"] else ""
+        return (f"Session({report['model']!r} on {report['data']!r}, step {report['steps']:,} of "
+                f"{report['steps_in_all']:,}{end}, out={report['out']!r})")
+
+    def __reduce__(self) -> Any:
+        raise TypeError("expected something that can be copied or pickled, found a Session, which belongs to its "
+                        "process; use session.save(), which returns a Run")
 
     # ---- Its end ----
 
@@ -138,7 +157,7 @@ class Session:
                 calls.caught(error)
                 calls.stop()
 
-        with self._busy() as pointer, _stopped_by_ctrl_c(calls.stop):
+        with self._busy() as pointer, stopped_by_ctrl_c(calls.stop):
             self._check(lib.hd_session_train(pointer, self._context.pointer, on_event if callbacks else ffi.NULL,
                                              ffi.NULL))
         return self.report
@@ -146,7 +165,7 @@ class Session:
     def step(self, steps: int = 1) -> float:
         """Trains `steps` more steps, fewer at the run's end; returns their mean loss, NaN if none was left."""
         loss = ffi.new("double *")
-        with self._busy() as pointer, _stopped_by_ctrl_c(self._context.calls.stop, steps > 1):
+        with self._busy() as pointer, stopped_by_ctrl_c(self._context.calls.stop, steps > 1):
             self._check(lib.hd_session_step(loss, pointer, self._context.pointer, steps))
         return loss[0]
 
@@ -158,8 +177,12 @@ class Session:
     @property
     def done(self) -> bool:
         """Every step has been trained, or the run was stopped."""
-        pointer = self._open()
-        return bool(lib.hd_session_done(pointer)) or bool(lib.hd_session_report(pointer).stopped)
+        return bool(lib.hd_session_done(self._open())) or self.stopped
+
+    @property
+    def stopped(self) -> bool:
+        """It was ended by Ctrl-C or stop()."""
+        return bool(lib.hd_session_report(self._open()).stopped)
 
     def stop(self) -> None:
         """Ends a run after its step, with its state saved. From any thread, and from callbacks."""
@@ -191,13 +214,6 @@ class Session:
                    options=self._options)
 
 
-def _check_names(options: dict[str, Any]) -> None:
-    """No option is given twice, with _ and with -."""
-    for name in options:
-        if "-" in name and name.replace("-", "_") in options:
-            raise UsageError(f"expected each option once, found {name.replace('-', '_')!r} and {name!r}; leave one out")
-
-
 def _stopper(pointer: Any) -> Callable[[], None]:
     return lambda: lib.hd_session_stop(pointer)
 
@@ -214,7 +230,7 @@ def _report_of(report: Any) -> dict[str, Any]:
         if kind == "primitive":
             result[name] = value
         elif kind == "array" or field.type.cname in _TEXTS:
-            result[name] = text(value)
+            result[name] = in_python(text(value)) if name.endswith("_note") else text(value)
     for name, option in (("optimizer", lib.HD_OPT_OPTIMIZER), ("arithmetic", lib.HD_OPT_ARITHMETIC),
                          ("precision", lib.HD_OPT_PRECISION)):
         result[name] = text(lib.hd_choice_name(option, int(getattr(report, name))))
@@ -222,42 +238,10 @@ def _report_of(report: Any) -> dict[str, Any]:
     return result
 
 
-@contextlib.contextmanager
-def _stopped_by_ctrl_c(stop: Callable[[], None], watch: bool = True) -> Iterator[None]:
-    """Makes Ctrl-C call `stop` while the library runs.
-
-    Python runs handlers of signals between two of its own instructions, of which there may be none for long. So the
-    signal's number also goes to a socket that a thread reads.
-    """
-    main = threading.current_thread() is threading.main_thread()
-    if not watch or not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    read, write = socket.socketpair()
-    write.setblocking(False)
-
-    def wait() -> None:
-        while signal.SIGINT not in (seen := read.recv(64)) and seen:
-            pass
-        if seen:
-            stop()
-
-    watcher = threading.Thread(target=wait, name="heddle-ctrl-c", daemon=True)
-    before = signal.set_wakeup_fd(write.fileno(), warn_on_full_buffer=False)
-    signal.signal(signal.SIGINT, lambda *_: None)
-    watcher.start()
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.set_wakeup_fd(before)
-        write.close()
-        watcher.join()
-        read.close()
-
-
-def train(model: Any = None, data: Any = None, *, callback: Callbacks = None, progress: bool | None = None,
-          **options: Any) -> Run:
+@takes_options()
+def train(model: Any = None, data: Any = None, *, transforms: Any = None, eval_transforms: Any = None,
+          config: Any = None, callback: Callbacks = None, progress: bool | None = None,
+          **options: Unpack[Options]) -> Run:
     """Trains a model to its end, as the command `heddle train` does with these options; returns the run.
 
     Arguments are those of heddle.Session, `callback` that of Session.train. `progress` shows a bar; None: in a
@@ -271,7 +255,8 @@ def train(model: Any = None, data: Any = None, *, callback: Callbacks = None, pr
     from . import report as _report
 
     callbacks = [] if callback is None else [callback] if callable(callback) else list(callback)
-    with Session(model, data, **options) as session:
+    with Session(model, data, transforms=transforms, eval_transforms=eval_transforms, config=config,
+                 **options) as session:
         with _report.progress(session, progress) as bar:
             session.train(callbacks + bar)
         return session.run()

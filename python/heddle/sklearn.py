@@ -4,24 +4,31 @@
     HeddleClassifier(epochs=20).fit(x_train, y_train).score(x_test, y_test)
 
 They take rows of numbers (N, F). Without `model` the network is a perceptron with hidden layers of `hidden` units; with
-a built-in name, a model file or a heddle.Model it is that one. Every row is trained on; nothing is held out.
+a built-in name, a model file or a heddle.Model it is that one. Every row is trained on; nothing is held out, unless
+`early_stopping` asks for it. The arguments of scikit-learn's MLPClassifier and MLPRegressor are taken too: they mean
+what they mean there, or are refused by name.
 """
 from __future__ import annotations
 
+import inspect
 import operator
 import os
 import tempfile
 from typing import Any, Sequence
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ._arrays import warn_of_rounding
-from ._library import UsageError
+from ._library import Error, UsageError
+from ._options import nearest
 from .model import Model
-from .session import train
+from .session import Session
 
 try:
     from sklearn.utils.validation import validate_data
@@ -33,8 +40,33 @@ except ImportError:  # scikit-learn before 1.6
 # Checkpoints are synced to the disk, which takes longer than training on few rows; in memory it takes no time.
 _MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
+_OWN = ("data", "keep", "out", "progress", "callback", "config")  # options that a fit sets itself
+_ITS_END = ("patience", "metric")
+_EVALUATIONS = ("eval_epochs", "eval_every", "save_every")
+_PRIMARY = ("model", "hidden", "epochs", "batch", "optimizer", "lr", "weight_decay", "seed", "threads")
 
-_OWN = ("data", "keep", "out", "progress")  # options that a fit sets itself
+# Another name of an argument, in MLPClassifier's words.
+_ALIASES = {"hidden_layer_sizes": "hidden", "max_iter": "epochs", "batch_size": "batch", "solver": "optimizer",
+            "learning_rate_init": "lr", "random_state": "seed"}
+
+# Arguments that are options of other names.
+_RENAMED = {"momentum": "momentum", "nesterovs_momentum": "nesterov", "epsilon": "eps"}
+
+_ACTIVATIONS = {"identity": None, "logistic": "sigmoid", "sigmoid": "sigmoid", "tanh": "tanh", "relu": "relu",
+                "leaky_relu": "leaky_relu", "gelu": "gelu", "swish": "swish"}
+
+_NO_WEIGHTS = "every row counts once: repeat rows, or draw classes alike with options={'sampler': 'balanced'}"
+_REFUSED = {"sample_weight": _NO_WEIGHTS, "class_weight": _NO_WEIGHTS}
+
+
+def _refuse(where: str, names: dict[str, Any], known: Sequence[str]) -> None:
+    """Raises for arguments that heddle does not have, with the reason where it is known."""
+    for name in names:
+        if name in _REFUSED:
+            raise TypeError(f"{where} expects no {name}, found one; {_REFUSED[name]}")
+        near = nearest(name, known)
+        raise TypeError(f"{where} got an unexpected keyword argument {name!r}"
+                        + (f"; did you mean {near!r}?" if near else ""))
 
 
 def _rows(x: Any) -> np.ndarray | None:
@@ -48,18 +80,389 @@ def _rows(x: Any) -> np.ndarray | None:
 
 
 def _warn(x: Any, std: Any = None) -> None:
-    rows = _rows(x)
+    rows = None if sparse.issparse(x) else _rows(x)
     if rows is not None:
-        warn_of_rounding(rows, std, stacklevel=5)
+        warn_of_rounding(rows, std, stacklevel=5, names=getattr(x, "columns", None))
+
+
+class _Stopper:
+    """Counts epochs without improvement by more than `tol`, as MLPClassifier does."""
+
+    def __init__(self, patience: int, tol: float) -> None:
+        self.patience, self.tol, self.best, self.stale = patience, tol, -np.inf, 0
+
+    def ends(self, score: float) -> bool:
+        self.stale = 0 if score >= self.best + self.tol else self.stale + 1
+        self.best = max(self.best, score)
+        return self.stale > self.patience
 
 
 class _Network(BaseEstimator):
-    """What both estimators share: parameters, the network, the run. An lr or a weight_decay of None is the default of
-    the optimizer, any that `heddle train` has."""
+    """What both estimators share: arguments, the network, the run."""
 
-    def __init__(self, model: Any = None, hidden: Sequence[int] = (100,), epochs: float = 200, batch: int = 32,
+    def __new__(cls, *arguments: Any, **named: Any) -> Any:
+        known = cls._get_param_names()
+        _refuse(cls.__name__, {name: None for name in named if name not in known}, known)
+        return super().__new__(cls)
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        own = inspect.signature(cls.__init__)
+        cls.__signature__ = own.replace(parameters=list(own.parameters.values())[1:])
+
+    # ---- Arguments ----
+
+    @classmethod
+    def _defaults(cls) -> dict[str, Any]:
+        return {name: p.default for name, p in inspect.signature(cls.__init__).parameters.items()}
+
+    def _is_default(self, name: str) -> bool:
+        value, default = getattr(self, name), self._defaults()[name]
+        return value is default or (type(value) is type(default) and value == default)
+
+    def _argument(self, name: str) -> tuple[Any, str]:
+        """The value of an argument, and the name by which it was given: its own or its alias."""
+        alias = next((alias for alias, of in _ALIASES.items() if of == name), None)
+        if alias is None or getattr(self, alias) is None:
+            return getattr(self, name), name
+        if not self._is_default(name):
+            raise UsageError(f"expected {name} or {alias}, found both; leave one out")
+        return getattr(self, alias), alias
+
+    def _seed(self) -> int:
+        value, name = self._argument("seed")
+        if name == "seed" or isinstance(value, (int, np.integer)):
+            return value
+        return int(check_random_state(value).randint(np.iinfo(np.int32).max))
+
+    def _hidden(self) -> list[int]:
+        value, name = self._argument("hidden")
+        try:
+            if not isinstance(value, str):
+                return [operator.index(units) for units in (value if np.iterable(value) else [value])]
+        except TypeError:
+            pass
+        raise UsageError(f"expected the sizes of the hidden layers as {name}, found {value!r}; write (32,) for "
+                         "one layer of 32 units")
+
+    def _check_arguments(self) -> None:
+        """What heddle does not have is refused, with the reason."""
+        defaults = self._defaults()
+        if self.learning_rate != "constant":
+            raise UsageError(f"learning_rate expects 'constant', found {self.learning_rate!r}, a schedule that heddle "
+                             "does not have; use options={'schedule': 'cosine'} or another of heddle train, and "
+                             "learning_rate_init for a number")
+        for name, of in (("power_t", "learning_rate='invscaling'"), ("max_fun", "solver='lbfgs'")):
+            if not self._is_default(name):
+                raise UsageError(f"{name} expects {defaults[name]}, found {getattr(self, name)!r}; it belongs to {of}, "
+                                 "which heddle does not have: leave it out")
+        solver, name = self._argument("optimizer")
+        if solver == "lbfgs":
+            raise UsageError(f"{name} expects an optimizer that takes batches, found 'lbfgs'; use 'adam' or 'sgd'")
+        if self.activation not in _ACTIVATIONS:
+            raise UsageError(f"activation expects {', '.join(_ACTIVATIONS)}, found {self.activation!r}")
+        if not 0 < self.validation_fraction < 1:
+            raise UsageError(f"validation_fraction expects a number between 0 and 1, found {self.validation_fraction}")
+        if not isinstance(self.n_iter_no_change, (int, np.integer)) or self.n_iter_no_change < 1:
+            raise UsageError(f"n_iter_no_change expects a number of epochs from 1, found {self.n_iter_no_change!r}")
+        if self.tol is not None and not self.tol >= 0:
+            raise UsageError(f"tol expects a number from 0, or None, found {self.tol!r}")
+        if self.model is not None:
+            for name in ("hidden", "hidden_layer_sizes", "activation", "alpha"):
+                if not self._is_default(name):
+                    raise UsageError(f"expected model or {name}, found both; {name} is of the perceptron that is made "
+                                     "without a model")
+
+    def _further(self) -> dict[str, Any]:
+        """The options, none of which repeats an argument."""
+        if not isinstance(self.options, (dict, type(None))):
+            raise UsageError(f"expected a dictionary as options, found {type(self.options).__name__}; write "
+                             "{'momentum': 0.9}")
+        options = {name.replace("-", "_"): value for name, value in (self.options or {}).items()}
+        renamed = {option: name for name, option in _RENAMED.items() if getattr(self, name) is not None}
+        if self.beta_1 is not None or self.beta_2 is not None:
+            renamed["betas"] = "beta_1"
+        if not self.shuffle:
+            renamed["no_shuffle"] = "shuffle"
+        for name in options:
+            if name in _PRIMARY or name in _ALIASES or name in renamed:
+                raise UsageError(f"expected further options, found the argument {name!r} among them; give it as "
+                                 f"{renamed.get(name, name)}=...")
+            if name in _ITS_END:
+                raise UsageError(f"expected further options, found {name!r}, which needs rows held out; use "
+                                 "early_stopping=True with n_iter_no_change, which chooses by the score")
+            if name in _EVALUATIONS and self.early_stopping:
+                raise UsageError(f"early_stopping evaluates after each epoch, found the option {name!r}; leave it out")
+            if name in _OWN:
+                raise UsageError(f"expected further options, found {name!r}, which the estimator sets itself; leave it "
+                                 "out")
+        return options
+
+    def _run_options(self, rows: int) -> dict[str, Any]:
+        """The options of a run by all arguments."""
+        options = self._further()
+        batch, name = self._argument("batch")
+        options["batch"] = min(200, rows) if isinstance(batch, str) and batch == "auto" else batch
+        options["optimizer"] = self._argument("optimizer")[0]
+        for option in ("epochs", "lr"):
+            options[option] = self._argument(option)[0]
+        options.update(weight_decay=self._decay(rows, options["optimizer"]), threads=self.threads, seed=self._seed())
+        for name, option in _RENAMED.items():
+            if getattr(self, name) is not None:
+                options[option] = getattr(self, name)
+        if self.beta_1 is not None or self.beta_2 is not None:
+            options["betas"] = (0.9 if self.beta_1 is None else self.beta_1,
+                                0.999 if self.beta_2 is None else self.beta_2)
+        if not self.shuffle:
+            options["no_shuffle"] = True
+        if self.alpha is not None:
+            self._add_alpha(options)
+        return options
+
+    def _decay(self, rows: int, optimizer: Any) -> Any:
+        return self.weight_decay
+
+    def _add_alpha(self, options: dict[str, Any]) -> None:
+        """alpha / batch times each weight is added to its gradient, and to no bias's, as in MLPClassifier."""
+        if not self._is_default("weight_decay") or "parameters" in options:
+            raise UsageError("expected alpha without weight_decay and without parameters among the options, found "
+                             "both; leave one out")
+        if options["optimizer"] not in ("adam", "sgd"):
+            raise UsageError(f"alpha expects the solver adam or sgd, found {options['optimizer']!r}; use weight_decay")
+        if not self.alpha >= 0:
+            raise UsageError(f"alpha expects a number from 0, found {self.alpha!r}")
+        options["weight_decay"] = self.alpha / options["batch"]
+        options["parameters"] = [{"match": "*.bias", "weight_decay": 0}]
+
+    def _network(self, features: int, outputs: int, loss: str) -> Any:
+        if self.model is not None:
+            return self.model
+        model, activation = Model("perceptron", (1, 1, features)).add("flat", "flatten"), _ACTIVATIONS[self.activation]
+        for number, units in enumerate(self._hidden(), 1):
+            model.add(f"fc{number}", "linear", out=units)
+            if activation:
+                model.add(f"{activation}{number}", activation)
+        return model.add("out", "linear", out=outputs).loss(loss)
+
+    # ---- Training ----
+
+    def _train(self, x: np.ndarray, y: np.ndarray, outputs: int, loss: str, once: bool = False) -> None:
+        """Trains on all rows, or all but those of early_stopping. `once`: for one epoch, from the weights at hand."""
+        self._check_arguments()
+        if once and self.early_stopping:
+            raise UsageError("partial_fit expects early_stopping=False, found True: it trains for one epoch; use fit")
+        goes_on = (once or self.warm_start) and hasattr(self, "run_")
+        options = self._run_options(len(x))
+        if once:
+            options["epochs"] = 1
+        if goes_on:
+            x = self._normalised(x, options)
+        else:
+            self._scaling = None
+            self.loss_curve_, self.n_iter_, self.t_, self._fits = [], 0, 0, 0
+        options["seed"] = options["seed"] + self._fits  # of the order of the rows
+        self._fits += 1
+        network = self._network(x.shape[1], outputs, loss)
+        text = getattr(network, "text", network)
+        if goes_on and text != self._text:
+            raise UsageError("expected the network of the first fit, whose weights this one starts from, found "
+                             "another; change hidden, activation and model with warm_start=False")
+        self._text = text
+        train, test = self._split(x, y, loss) if self.early_stopping else ((x, y), (x[:1], y[:1]))
+        try:
+            self._fit_run(network, (*train, *test), options, goes_on)
+        except Error as error:
+            raise self._renamed(error) from error.__cause__
+
+    def _split(self, x: np.ndarray, y: np.ndarray, loss: str) -> tuple[Any, Any]:
+        """Rows to train on and to validate."""
+        parts = train_test_split(x, y, test_size=self.validation_fraction, random_state=self._seed(),
+                                 stratify=y if loss == "cross_entropy" else None)
+        if len(parts[1]) < 2:
+            raise UsageError(f"early_stopping expects two rows or more to validate, found {len(parts[1])} of {len(x)}; "
+                             "give more rows or a larger validation_fraction")
+        return (parts[0], parts[2]), (parts[1], parts[3])
+
+    def _fit_run(self, network: Any, data: tuple[Any, ...], options: dict[str, Any], goes_on: bool) -> None:
+        if self.early_stopping and self._metric():
+            options["metric"] = self._metric()
+        with tempfile.TemporaryDirectory(prefix="heddle-", dir=_MEMORY) as folder:
+            if goes_on:
+                options["init"] = folder + "/init.safetensors"
+                self.run_.save(options["init"])
+            with Session(network, data, keep=1, out=folder + "/run", **options) as session:
+                self._follow(session, len(data[0]), options)
+                if session.stopped:
+                    raise KeyboardInterrupt
+                if session.done:
+                    session.train()
+                    run = session.run()
+                else:
+                    run = session.save()
+            self.run_ = run.detached(best=self.early_stopping)
+        self.loss_ = self.loss_curve_[-1]
+
+    def _follow(self, session: Session, rows: int, options: dict[str, Any]) -> None:
+        """Trains epoch by epoch, and ends where nothing improves any more."""
+        tol = self.tol if self.tol is not None else 1e-4 if self.early_stopping else None
+        stopper = _Stopper(self.n_iter_no_change, tol or 0.0)
+        self.validation_scores_: list[float] | None = [] if self.early_stopping else None
+        ends = False
+        steps = self._steps(rows, options)
+        while not session.done and not ends:
+            loss = session.step(steps)
+            if session.stopped:
+                return
+            self.loss_curve_.append(loss)
+            self.n_iter_ += 1
+            self.t_ += rows
+            score = self._score(session.report) if self.early_stopping else -loss
+            if self.early_stopping:
+                if np.isnan(score):
+                    raise UsageError("early_stopping expects rows to validate whose score is a number, found none: "
+                                     "their targets are all equal; give more rows or a larger validation_fraction")
+                self.validation_scores_.append(score)
+            ends = tol is not None and stopper.ends(score)
+            if self.verbose:
+                shown = f", validation score {score:.6f}" if self.early_stopping else ""
+                print(f"epoch {self.n_iter_}, loss {loss:.8f}{shown}")
+        if self.verbose and ends:
+            print(f"{'validation score' if self.early_stopping else 'loss'} did not improve by more than tol={tol} for "
+                  f"{self.n_iter_no_change} epochs: stopped")
+        self.best_loss_ = None if self.early_stopping else min(self.loss_curve_)
+        self.best_validation_score_ = max(self.validation_scores_) if self.early_stopping else None
+
+    def _steps(self, rows: int, options: dict[str, Any]) -> int:
+        """Steps of an epoch."""
+        for name in ("fold", "val_split", "resume"):
+            if options.get(name) is not None:
+                raise UsageError(f"expected further options, found {name!r}, by which not all rows given to fit would "
+                                 "be trained on; leave it out")
+        whole, rest = divmod(rows, int(options["batch"]))
+        return max(1, whole + (rest > 0 and not options.get("drop_last")))
+
+    def _renamed(self, error: Error) -> Error:
+        """The failure in the words of the arguments that were given."""
+        message = str(error)
+        for alias, name in _ALIASES.items():
+            if getattr(self, alias) is not None:
+                message = message.replace(f"{name}=", f"{alias}=")
+        return type(error)(message)
+
+    # ---- Going on ----
+
+    def _normalised(self, x: np.ndarray, options: dict[str, Any]) -> np.ndarray:
+        """Rows for a run that goes on from the weights of the last, which belong to its normalisation: these rows are
+        normalised as that run's were, whatever their own means are. The optimizer starts anew."""
+        for name in ("transforms", "eval_transforms", "init"):
+            if options.get(name) is not None:
+                raise UsageError(f"expected options without {name} to go on from earlier weights, found it; leave it "
+                                 "out")
+        if self._scaling is None:
+            self._scaling = self.run_._scaling()
+        if not hasattr(self.model, "options"):  # a module of PyTorch brings transforms, which normalise nothing
+            options["normalize"] = "none"
+        return self._scaled(x)
+
+    def _scaled(self, x: np.ndarray) -> np.ndarray:
+        if self._scaling is None:
+            return x
+        mean, std = self._scaling
+        return ((x - mean) / std).astype(np.float32)
+
+    def _keep_spread(self, rows: Any, x: np.ndarray) -> None:
+        """The standard deviation of each column, as predict needs it to tell what float32 loses."""
+        wide = None if sparse.issparse(rows) else _rows(rows)
+        self._spread = (x if wide is None or wide.shape != x.shape else wide).std(0, dtype=np.float64)
+
+    def _inputs(self, x: Any, *y: Any, reset: bool = True, **checks: Any) -> Any:
+        """Checked rows as float32, with y where it is given; sparse ones are filled with their zeros."""
+        checked = validate_data(self, x, *y, dtype=np.float32, reset=reset, accept_sparse=True, **checks)
+        rows = checked[0] if y else checked
+        rows = rows.toarray() if sparse.issparse(rows) else rows
+        return (rows, checked[1]) if y else rows
+
+    def _values(self, x: Any) -> np.ndarray:
+        check_is_fitted(self)
+        _warn(x, self._spread)
+        return self.run_.predict(self._scaled(self._inputs(x, reset=False)))
+
+    # ---- What was learned, as MLPClassifier has it ----
+
+    def _layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Weights (inputs, outputs) and biases of the perceptron, in the units of X."""
+        check_is_fitted(self)
+        if self.model is not None:
+            raise AttributeError("expected a perceptron, found a model; its weights are run_.weights")
+        weights, names = self.run_.weights, [f"fc{i}" for i in range(1, len(self._hidden()) + 1)] + ["out"]
+        layers = [(np.array(weights[name + ".weight"], np.float64).T, np.array(weights[name + ".bias"], np.float64))
+                  for name in names]
+        mean, std = self._scaling or self.run_._scaling()
+        w, b = layers[0]
+        layers[0] = (w / np.reshape(std, (-1, 1)), b - (np.broadcast_to(mean / std, len(w)) @ w))
+        return layers
+
+    @property
+    def coefs_(self) -> list[np.ndarray]:
+        """The weights of each layer, (inputs, outputs), in the units of X."""
+        return [w for w, _ in self._layers()]
+
+    @property
+    def intercepts_(self) -> list[np.ndarray]:
+        """The biases of each layer, in the units of X."""
+        return [b for _, b in self._layers()]
+
+    @property
+    def n_layers_(self) -> int:
+        """Layers of units, inputs and outputs included."""
+        return len(self._layers()) + 1
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "run_")
+
+
+_SHARED = """
+    Without `model` a perceptron with the hidden layers `hidden` and the `activation` identity, logistic, tanh, relu,
+    leaky_relu, gelu or swish; with one, a built-in name, a model file or a heddle.Model. An lr or a weight_decay of
+    None is the optimizer's default. `options` are further options of heddle.train. Columns are normalised by the rows
+    of the first fit.
+
+    `early_stopping` holds out `validation_fraction` of the rows, ends when their score, {score}, does not rise by more
+    than `tol` for `n_iter_no_change` epochs, and keeps the weights of the best epoch. Without it a `tol` ends a fit in
+    the same way by the training loss; None trains all epochs. With `warm_start` fit goes on from the weights of the
+    last fit; partial_fit does so for one epoch.
+
+    hidden_layer_sizes, max_iter, batch_size ("auto": 200, or all rows), solver, learning_rate_init and random_state are
+    other names of hidden, epochs, batch, optimizer, lr and seed; `alpha` is the L2 penalty of MLPClassifier, on weights
+    alone. learning_rate is "constant"; power_t and max_fun belong to what heddle does not have.
+
+    Attributes: run_ (the heddle.Run), n_iter_ and loss_curve_ (epochs, and the mean loss of each), loss_, best_loss_,
+    validation_scores_, best_validation_score_, t_ (rows seen), coefs_, intercepts_.
+"""
+
+
+class HeddleClassifier(ClassifierMixin, _Network):
+    """A classifier; classes may be of any type, and a row may have several (y of zeros and ones, (N, K)).
+
+    >>> import numpy as np
+    >>> x = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], np.float32)
+    >>> HeddleClassifier(epochs=300).fit(x, ["off", "on", "on", "off"]).predict(x).tolist()
+    ['off', 'on', 'on', 'off']
+    """
+
+    __doc__ = (__doc__ or "") + _SHARED.format(score="accuracy (with several labels a row: minus the loss)")
+
+    def __init__(self, model: Any = None, hidden: int | Sequence[int] = (100,), epochs: float = 200, batch: int = 32,
                  optimizer: str = "adam", lr: float | None = 0.003, weight_decay: float | None = None, seed: int = 0,
-                 threads: Any = "auto", options: dict[str, Any] | None = None) -> None:
+                 threads: Any = "auto", options: dict[str, Any] | None = None, *, activation: str = "relu",
+                 shuffle: bool = True, tol: float | None = None, verbose: bool = False, warm_start: bool = False,
+                 early_stopping: bool = False, validation_fraction: float = 0.1, n_iter_no_change: int = 10,
+                 momentum: float | None = None, nesterovs_momentum: bool | None = None,
+                 beta_1: float | None = None, beta_2: float | None = None, epsilon: float | None = None,
+                 alpha: float | None = None, hidden_layer_sizes: int | Sequence[int] | None = None,
+                 max_iter: int | None = None, batch_size: int | str | None = None, solver: str | None = None,
+                 learning_rate_init: float | None = None, random_state: Any = None, learning_rate: str = "constant",
+                 power_t: float = 0.5, max_fun: int = 15000) -> None:
         self.model = model
         self.hidden = hidden
         self.epochs = epochs
@@ -70,100 +473,124 @@ class _Network(BaseEstimator):
         self.seed = seed
         self.threads = threads
         self.options = options
+        self.activation = activation
+        self.shuffle = shuffle
+        self.tol = tol
+        self.verbose = verbose
+        self.warm_start = warm_start
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.momentum = momentum
+        self.nesterovs_momentum = nesterovs_momentum
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+        self.epsilon = epsilon
+        self.alpha = alpha
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.solver = solver
+        self.learning_rate_init = learning_rate_init
+        self.random_state = random_state
+        self.learning_rate = learning_rate
+        self.power_t = power_t
+        self.max_fun = max_fun
 
-    def _network(self, features: int, outputs: int, loss: str) -> Any:
-        if self.model is not None:
-            return self.model
-        model = Model("perceptron", (1, 1, features)).add("flat", "flatten")
-        for number, units in enumerate(self._hidden(), 1):
-            model.add(f"fc{number}", "linear", out=units).add(f"relu{number}", "relu")
-        return model.add("out", "linear", out=outputs).loss(loss)
+    def fit(self, X: Any, y: Any, **refused: Any) -> HeddleClassifier:
+        """Trains on X (N, F), dense or sparse, and labels y: (N), or (N, K) of zeros and ones."""
+        _refuse("fit", refused, ("X", "y"))
+        return self._fit(X, y, None)
 
-    def _hidden(self) -> list[int]:
-        try:
-            if not isinstance(self.hidden, str):
-                return [operator.index(units) for units in self.hidden]
-        except TypeError:
-            pass
-        raise UsageError(f"expected the sizes of the hidden layers as hidden, found {self.hidden!r}; write (32,) for "
-                         "one layer of 32 units")
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, **refused: Any) -> HeddleClassifier:
+        """Trains for one epoch on X and y, on from the weights at hand; the first call names all `classes`, unless y
+        has them."""
+        _refuse("partial_fit", refused, ("X", "y", "classes"))
+        return self._fit(X, y, classes, once=True)
 
-    def _further(self) -> dict[str, Any]:
-        """The options, none of which repeats an argument."""
-        if not isinstance(self.options, (dict, type(None))):
-            raise UsageError(f"expected a dictionary as options, found {type(self.options).__name__}; write "
-                             "{'momentum': 0.9}")
-        options = {name.replace("-", "_"): value for name, value in (self.options or {}).items()}
-        for name in options:
-            if name in self.get_params(deep=False):
-                raise UsageError(f"expected further options, found the argument {name!r} among them; give it as "
-                                 f"{name}=...")
-            if name in _OWN:
-                raise UsageError(f"expected further options, found {name!r}, which the estimator sets itself; leave it "
-                                 "out")
-        return options
-
-    def _train(self, x: np.ndarray, y: np.ndarray, outputs: int, loss: str) -> None:
-        """Trains on all rows; the first stands for the test set that a run has."""
-        options = self._further()
-        with tempfile.TemporaryDirectory(prefix="heddle-", dir=_MEMORY) as folder:
-            run = train(self._network(x.shape[1], outputs, loss), (x, y, x[:1], y[:1]), epochs=self.epochs,
-                        batch=self.batch, optimizer=self.optimizer, lr=self.lr, weight_decay=self.weight_decay,
-                        seed=self.seed, threads=self.threads, keep=1, out=folder + "/run", progress=False,
-                        **options)
-            if run.stopped:
-                raise KeyboardInterrupt
-            self.loss_curve_ = run.losses
-            self.run_ = run.detached()
-        self.n_iter_ = len(self.loss_curve_)
-
-    def _keep_spread(self, rows: Any, x: np.ndarray) -> None:
-        """The standard deviation of each column, as predict needs it to tell what float32 loses."""
-        wide = _rows(rows)
-        self._spread = (x if wide is None or wide.shape != x.shape else wide).std(0, dtype=np.float64)
-
-    def _values(self, x: Any) -> np.ndarray:
-        check_is_fitted(self)
-        _warn(x, self._spread)
-        x = validate_data(self, x, dtype=np.float32, reset=False)
-        return self.run_.predict(x)
-
-
-class HeddleClassifier(ClassifierMixin, _Network):
-    """A classifier; classes may be of any type.
-
-    >>> import numpy as np
-    >>> x = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], np.float32)
-    >>> HeddleClassifier(epochs=300).fit(x, ["off", "on", "on", "off"]).predict(x).tolist()
-    ['off', 'on', 'on', 'off']
-    """
-
-    def fit(self, X: Any, y: Any) -> HeddleClassifier:
-        """Trains on X (N, F) and labels y (N)."""
+    def _fit(self, X: Any, y: Any, classes: Any, once: bool = False) -> HeddleClassifier:
+        goes_on = (once or self.warm_start) and hasattr(self, "run_")
         _warn(X)
         rows = X
-        X, y = validate_data(self, X, y, dtype=np.float32)
-        self._keep_spread(rows, X)
+        X, y = self._inputs(X, y, reset=not goes_on, multi_output=True)
         check_classification_targets(y)
-        self.classes_, labels = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(f"expected two classes or more in y, found 1 class, {self.classes_[0]!r}; add samples of "
+        if not goes_on:
+            self._keep_spread(rows, X)
+        kind = type_of_target(y)
+        several = kind == "multilabel-indicator"
+        if kind == "multiclass-multioutput":
+            raise ValueError("expected y (N), or (N, K) of zeros and ones where rows have several labels, found "
+                             f"{kind!r}; fit an estimator for each column")
+        if several:
+            y = y.toarray() if sparse.issparse(y) else np.asarray(y)
+            found = np.arange(y.shape[1])
+        else:
+            y = column_or_1d(y, warn=True)
+            found = np.unique(y)
+        known = self._classes(found, classes, several, once, goes_on)
+        if len(known) < 2 and not several:
+            raise ValueError(f"expected two classes or more in y, found 1 class, {known.tolist()[0]!r}; add samples of "
                              "another")
-        self._train(X, labels, len(self.classes_), "cross_entropy")
+        self.classes_, self._several = known, several
+        if several:
+            self._train(X, y.astype(np.float32), len(known), "bce_with_logits", once)
+        else:
+            self._train(X, np.searchsorted(known, y), len(known), "cross_entropy", once)
+        self.n_outputs_, self.out_activation_ = len(known), "logistic" if several else "softmax"
         return self
 
+    def _classes(self, found: np.ndarray, named: Any, several: bool, once: bool, goes_on: bool) -> np.ndarray:
+        """The classes of the network: those of the first call, which a later one has too."""
+        if goes_on:
+            new = np.setdiff1d(found, self.classes_)
+            if several != self._several or len(new) or (several and len(found) != len(self.classes_)):
+                raise ValueError(f"expected labels y of the classes of the first fit, {self.classes_.tolist()}, found "
+                                 f"{new.tolist() if len(new) else 'labels of another kind'}; fit another estimator")
+            if named is not None and not np.array_equal(np.unique(named), self.classes_):
+                raise ValueError(f"expected classes as in the first call, {self.classes_.tolist()}, found "
+                                 f"{np.unique(named).tolist()}; leave them out")
+            return self.classes_
+        if named is None:
+            return found
+        known = np.unique(named)
+        new = np.setdiff1d(found, known)
+        if len(new):
+            raise ValueError(f"expected labels y among the classes, found {new.tolist()[0]!r}; add it to classes")
+        return known
+
+    def _metric(self) -> str | None:
+        return None
+
+    def _score(self, report: dict[str, Any]) -> float:
+        return -report["test_loss"] if self._several else report["test_accuracy"]
+
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The probability of each class: (N, classes)."""
+        """The probability of each class: (N, classes). Of several labels a row each has its own."""
         return self._values(X)
 
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """The logarithms of predict_proba."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable class: (N)."""
+        """The most probable class, (N); or the labels whose probability is above 1/2, (N, K) of zeros and ones."""
         values = self._values(X)
-        return self.classes_[values.argmax(1)]
+        return (values > 0.5).astype(int) if self._several else self.classes_[values.argmax(1)]
+
+    def _more_tags(self) -> dict[str, Any]:  # scikit-learn before 1.6
+        return {"multilabel": True}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        tags.input_tags.sparse = True
+        return tags
 
 
 class HeddleRegressor(RegressorMixin, _Network):
-    """A regressor of one number or several; targets are standardised for training.
+    """A regressor of one number or several; targets are standardised for training. A weight_decay of "auto" is
+    8 / rows, at most 0.03, with adam, and the optimizer's default with others.
 
     >>> import numpy as np
     >>> x = np.linspace(-1, 1, 50, dtype=np.float32)[:, None]
@@ -171,24 +598,103 @@ class HeddleRegressor(RegressorMixin, _Network):
     True
     """
 
-    def fit(self, X: Any, y: Any) -> HeddleRegressor:
-        """Trains on X (N, F) and targets y (N) or (N, K)."""
+    __doc__ = (__doc__ or "") + _SHARED.format(score="R2")
+
+    def __init__(self, model: Any = None, hidden: int | Sequence[int] = (100,), epochs: float = 100, batch: int = 32,
+                 optimizer: str = "adam", lr: float | None = 0.003, weight_decay: float | str | None = "auto",
+                 seed: int = 0, threads: Any = "auto", options: dict[str, Any] | None = None, *,
+                 activation: str = "relu", shuffle: bool = True, tol: float | None = None, verbose: bool = False,
+                 warm_start: bool = False, early_stopping: bool = False, validation_fraction: float = 0.1,
+                 n_iter_no_change: int = 10, momentum: float | None = None, nesterovs_momentum: bool | None = None,
+                 beta_1: float | None = None, beta_2: float | None = None, epsilon: float | None = None,
+                 alpha: float | None = None, hidden_layer_sizes: int | Sequence[int] | None = None,
+                 max_iter: int | None = None, batch_size: int | str | None = None, solver: str | None = None,
+                 learning_rate_init: float | None = None, random_state: Any = None, learning_rate: str = "constant",
+                 power_t: float = 0.5, max_fun: int = 15000) -> None:
+        self.model = model
+        self.hidden = hidden
+        self.epochs = epochs
+        self.batch = batch
+        self.optimizer = optimizer
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.seed = seed
+        self.threads = threads
+        self.options = options
+        self.activation = activation
+        self.shuffle = shuffle
+        self.tol = tol
+        self.verbose = verbose
+        self.warm_start = warm_start
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.momentum = momentum
+        self.nesterovs_momentum = nesterovs_momentum
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+        self.epsilon = epsilon
+        self.alpha = alpha
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.solver = solver
+        self.learning_rate_init = learning_rate_init
+        self.random_state = random_state
+        self.learning_rate = learning_rate
+        self.power_t = power_t
+        self.max_fun = max_fun
+
+    def fit(self, X: Any, y: Any, **refused: Any) -> HeddleRegressor:
+        """Trains on X (N, F), dense or sparse, and targets y (N) or (N, K)."""
+        _refuse("fit", refused, ("X", "y"))
+        return self._fit(X, y)
+
+    def partial_fit(self, X: Any, y: Any, **refused: Any) -> HeddleRegressor:
+        """Trains for one epoch on X and y, on from the weights at hand; targets are scaled as in the first call."""
+        _refuse("partial_fit", refused, ("X", "y"))
+        return self._fit(X, y, once=True)
+
+    def _fit(self, X: Any, y: Any, once: bool = False) -> HeddleRegressor:
+        goes_on = (once or self.warm_start) and hasattr(self, "run_")
         _warn(X)
         rows = X
-        X, y = validate_data(self, X, y, dtype=np.float32, multi_output=True, y_numeric=True)
-        self._keep_spread(rows, X)
+        X, y = self._inputs(X, y, reset=not goes_on, multi_output=True, y_numeric=True)
         y = np.asarray(y, np.float64)
-        self._is_flat = y.ndim == 1
-        y = y.reshape(len(y), -1)
-        self._mean, self._std = y.mean(0), y.std(0)
-        self._std[self._std == 0] = 1
-        self._train(X, ((y - self._mean) / self._std).astype(np.float32), y.shape[1], "mse")
+        flat, y = y.ndim == 1, y.reshape(len(y), -1)
+        if not goes_on:
+            self._keep_spread(rows, X)
+            self._is_flat, self._mean, self._std = flat, y.mean(0), y.std(0)
+            self._std[self._std == 0] = 1
+        elif flat != self._is_flat or y.shape[1] != len(self._mean):
+            raise ValueError(f"expected targets y as in the first fit, {len(self._mean)} of each row, found "
+                             f"{y.shape[1]}; fit another estimator")
+        self._train(X, ((y - self._mean) / self._std).astype(np.float32), y.shape[1], "mse", once)
+        self.n_outputs_, self.out_activation_ = y.shape[1], "identity"
         return self
+
+    def _decay(self, rows: int, optimizer: Any) -> Any:
+        """ "auto": as much for a whole table, whatever its rows, so that few noisy ones are not learned by heart."""
+        if not isinstance(self.weight_decay, str) or self.weight_decay != "auto":
+            return self.weight_decay
+        return min(0.03, 8 / rows) if optimizer == "adam" else None
+
+    def _metric(self) -> str | None:
+        return "r2"
+
+    def _score(self, report: dict[str, Any]) -> float:
+        return report["test_r2"]
 
     def predict(self, X: Any) -> np.ndarray:
         """The targets: (N) or (N, K) as in fit."""
         values = self._values(X) * self._std + self._mean
         return values[:, 0] if self._is_flat else values
+
+    def _layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        layers = super()._layers()
+        w, b = layers[-1]
+        layers[-1] = (w * self._std, b * self._std + self._mean)
+        return layers
 
     def _more_tags(self) -> dict[str, Any]:  # scikit-learn before 1.6
         return {"multioutput": True}
@@ -196,4 +702,5 @@ class HeddleRegressor(RegressorMixin, _Network):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
+        tags.input_tags.sparse = True
         return tags

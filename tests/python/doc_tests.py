@@ -8,7 +8,7 @@ import pathlib
 import re
 import runpy
 
-from tap import path
+from tap import Skipped, path
 
 import heddle
 
@@ -29,7 +29,8 @@ def fresh() -> str:
 
 def test_doctests():
     """doctests run"""
-    names = ["_arrays", "_library", "data", "model", "run", "session", "report"]
+    names = ["_arrays", "_library", "_options", "_program", "_summary", "_sweep", "data", "evidence", "machine"]
+    names += ["model", "run", "session", "report"]
     names += ["sklearn"] * has("sklearn") + ["pytorch"] * has("torch")
     ran = 0
     for name in names:
@@ -42,16 +43,28 @@ def test_doctests():
     assert ran > 10, ran
 
 
-def test_page():
-    """the examples of docs/python.md run, one after the other"""
-    text = (SOURCE / "docs" / "python.md").read_text()
+def run_page(name: str) -> dict:
+    """Runs the examples of a page, one after the other; returns their names."""
+    text = (SOURCE / "docs" / name).read_text()
     names = {}
     for block in re.findall("```python\n(.*?)```", text, re.S):
         if ("torch" in block and not has("torch")) or ("sklearn" in block and not has("sklearn")):
             continue
         with contextlib.redirect_stdout(io.StringIO()):
-            exec(compile(block, "docs/python.md", "exec"), names)  # pylint: disable=exec-used
-    assert names["run"].digest
+            exec(compile(block, "docs/" + name, "exec"), names)  # pylint: disable=exec-used
+    return names
+
+
+def test_page():
+    """the examples of docs/python.md run"""
+    assert run_page("python.md")["run"].digest
+
+
+def test_estimators_page():
+    """the examples of docs/scikit-learn.md run"""
+    if not has("sklearn"):
+        raise Skipped("expected scikit-learn, found none")
+    assert run_page("scikit-learn.md")["estimator"].run_.digest
 
 
 def test_examples():

@@ -22,8 +22,8 @@ def refused(kind, says, *data, **options):
 def test_options():
     """options: an unknown name has the nearest one, a value its bounds"""
     refused(heddle.UsageError, "found 'bacth'; did you mean 'batch'?", bacth=3)
-    refused(ValueError, "--batch expects a whole number from 1 to", batch=0)
-    refused(heddle.UsageError, "--optimizer expects", optimizer="sdg")
+    refused(ValueError, "batch= expects a whole number from 1 to", batch=0)
+    refused(heddle.UsageError, "optimizer= expects", optimizer="sdg")
     refused(heddle.UsageError, "without NUL characters", lr="1\0")
     refused(heddle.UsageError, "found 'weight_decay' and 'weight-decay'", **{"weight_decay": 1, "weight-decay": 1})
     refused(heddle.Error, "did you mean simplenet?", (x, y), "simplent")

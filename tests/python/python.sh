@@ -21,8 +21,9 @@ cp -r "$SRCDIR/python/heddle" "$folder/heddle"
 if [ ! -s "$folder/heddle/_ffi.py" ]; then
   echo "1..1"; echo "not ok 1 - the declarations are made from the headers"; sed 's/^/# /' "$folder/out"; exit 0
 fi
-HEDDLE_LIBRARY=$library PYTHONPATH=$folder:$SRCDIR/tests/python PYTHONDONTWRITEBYTECODE=1 TMPDIR=$folder HOME=$folder
-export HEDDLE_LIBRARY PYTHONPATH PYTHONDONTWRITEBYTECODE TMPDIR HOME
+HEDDLE_LIBRARY=$library HEDDLE_PROGRAM=$HEDDLE PYTHONPATH=$folder:$SRCDIR/tests/python PYTHONDONTWRITEBYTECODE=1
+TMPDIR=$folder HOME=$folder
+export HEDDLE_LIBRARY HEDDLE_PROGRAM PYTHONPATH PYTHONDONTWRITEBYTECODE TMPDIR HOME
 timeout 900 "$python" "$SRCDIR/tests/python/tap.py" \
-  ${TESTS_PYTHON:-run_tests data_tests error_tests stop_tests fork_tests doc_tests \
-  sklearn_tests torch_tests}
+  ${TESTS_PYTHON:-run_tests option_tests data_tests error_tests stop_tests fork_tests evidence_tests program_tests \
+  doc_tests sklearn_tests mlp_tests torch_tests}

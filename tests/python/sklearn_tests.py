@@ -95,8 +95,8 @@ def test_bad():
     refuses(NotFittedError, "not fitted", lambda: HeddleClassifier().predict(x))
     refuses(ValueError, "1 class", lambda: HeddleClassifier().fit(x, ["a"] * 120))
     refuses(ValueError, "NaN", lambda: HeddleClassifier().fit(np.full((120, 4), np.nan), y))
-    refuses(heddle.UsageError, "--lr expects", lambda: HeddleClassifier(lr=-1).fit(x, y))
-    for hidden in (32, "32", (1.5,)):
+    refuses(heddle.UsageError, "lr= expects", lambda: HeddleClassifier(lr=-1).fit(x, y))
+    for hidden in (1.5, "32", (1.5,)):
         refuses(heddle.UsageError, "write (32,) for one layer", lambda: HeddleClassifier(hidden=hidden).fit(x, y))
     for options, says in (({"lr": 1}, "give it as lr="), ({"weight-decay": 1}, "give it as weight_decay="),
                           ({"out": "r"}, "leave it out"), (["lr"], "expected a dictionary")):

@@ -1,8 +1,10 @@
 """Ctrl-C, stop(), and the interpreter's lock, which is free while the library trains."""
 import itertools
 import os
+import pathlib
 import signal
 import threading
+import time
 
 import numpy as np
 from tap import path
@@ -60,6 +62,35 @@ def test_ctrl_c_at_start():
     except KeyboardInterrupt:
         return
     raise AssertionError("expected a KeyboardInterrupt")
+
+
+def interrupted(call, begins):
+    """The call is a KeyboardInterrupt, by Ctrl-C when begins() holds."""
+    def wait():
+        while not begins():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    sender = threading.Thread(target=wait)
+    sender.start()
+    try:
+        call()
+    except KeyboardInterrupt:
+        return
+    finally:
+        sender.join()
+    raise AssertionError("expected a KeyboardInterrupt")
+
+
+def test_ctrl_c_in_sweep():
+    """Ctrl-C ends a sweep, whose runs are saved and go on; and the search for the number of threads"""
+    out = pathlib.Path(path("swept"))
+    interrupted(lambda: heddle.sweep({"seed": range(2)}, "simplenet", (x, y), epochs=1000000, jobs=1, out=out),
+                (out / "run-0001" / "losses.bin").exists)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    interrupted(lambda: heddle.tune("simplenet", (x, y), seconds=86400),
+                lambda: signal.getsignal(signal.SIGINT) is not signal.default_int_handler)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_lock():

@@ -1,0 +1,4 @@
+"""python -m heddle: the program."""
+from ._program import main
+
+main()

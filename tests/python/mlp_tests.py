@@ -1,0 +1,333 @@
+"""The estimators beside MLPClassifier and MLPRegressor: each of their arguments works, or is refused by name."""
+import contextlib
+import copy
+import inspect
+import io
+import pickle
+import warnings
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, make_friedman1
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.neural_network import MLPClassifier, MLPRegressor
+from tap import Skipped, refuses
+
+import heddle
+from heddle.sklearn import HeddleClassifier, HeddleRegressor
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(120, 4)).astype(np.float32)
+y = np.where(x[:, 0] * x[:, 1] > 0, "same", "other")
+target = x[:, 0] * 3 - x[:, 1] ** 2 + 40
+both = {HeddleClassifier: y, HeddleRegressor: target}
+
+
+def short(**arguments):
+    return HeddleClassifier(**{"epochs": 3, "hidden": (8,), **arguments})
+
+
+def digest(estimator):
+    return estimator.run_.digest
+
+
+def test_signature():
+    """every argument of MLPClassifier and MLPRegressor is one of ours, and works or says why not"""
+    for ours, theirs in ((HeddleClassifier, MLPClassifier), (HeddleRegressor, MLPRegressor)):
+        mine = ours().get_params()
+        for name, p in inspect.signature(theirs.__init__).parameters.items():
+            if name in ("self", "loss"):
+                continue
+            assert name in mine, name
+            if name in ("solver", "learning_rate") or p.default is None:
+                continue
+            default = {"nesterovs_momentum": False, "momentum": 0.9}.get(name, p.default)
+            extra = {"optimizer": "sgd"} if name == "momentum" else {}
+            alias = {"hidden_layer_sizes": "hidden", "max_iter": "epochs"}.get(name)
+            arguments = {"epochs": 2, "hidden": (8,), name: default, **extra}
+            arguments.pop(alias, None)
+            if name == "max_iter":
+                arguments["max_iter"] = 2
+            ours(**arguments).fit(x, both[ours])
+    for arguments, says in (({"solver": "lbfgs"}, "solver expects an optimizer that takes batches, found 'lbfgs'"),
+                            ({"learning_rate": "adaptive"}, "learning_rate expects 'constant', found 'adaptive'"),
+                            ({"power_t": 0.4}, "power_t expects 0.5"), ({"max_fun": 3}, "max_fun expects 15000"),
+                            ({"activation": "cos"}, "activation expects identity"),
+                            ({"hidden_layer_sizes": 3, "hidden": 8}, "expected hidden or hidden_layer_sizes"),
+                            ({"validation_fraction": 1.5}, "validation_fraction expects a number between 0 and 1"),
+                            ({"n_iter_no_change": 0}, "n_iter_no_change expects a number of epochs from 1"),
+                            ({"tol": -1}, "tol expects a number from 0"),
+                            ({"learning_rate_init": -1, "epochs": 200}, "learning_rate_init= expects"),
+                            ({"alpha": 1, "weight_decay": 1}, "expected alpha without weight_decay"),
+                            ({"alpha": -1}, "alpha expects a number from 0"),
+                            ({"momentum": 0.5, "optimizer": "sgd", "options": {"momentum": 0.9}},
+                             "give it as momentum"),
+                            ({"model": "linear", "activation": "tanh"}, "expected model or activation"),
+                            ({"model": "linear", "hidden": 3}, "expected model or hidden"),
+                            ({"options": {"fold": "1/2"}}, "not all rows"),
+                            ({"options": {"patience": 3}}, "use early_stopping=True"),
+                            ({"options": {"metric": "f1"}}, "use early_stopping=True"),
+                            ({"options": {"eval_epochs": 2}, "early_stopping": True}, "after each epoch")):
+        refuses(heddle.UsageError, says, lambda: HeddleClassifier(**{"epochs": 2, **arguments} if "epochs" not in
+                                                                  arguments else arguments).fit(x, y))
+    for call in (lambda: HeddleClassifier(class_weight="balanced"),
+                 lambda: HeddleClassifier().fit(x, y, sample_weight=np.ones(120)),
+                 lambda: HeddleRegressor().partial_fit(x, target, sample_weight=np.ones(120))):
+        refuses(TypeError, "every row counts once", call)
+    refuses(TypeError, "did you mean 'hidden_layer_sizes'?", lambda: HeddleClassifier(hidden_layer_size=3))
+
+
+def test_aliases():
+    """other names of arguments mean the same, to the bit"""
+    plain = digest(HeddleClassifier(hidden=(9, 5), epochs=4, batch=16, optimizer="adam", lr=0.01, seed=3).fit(x, y))
+    assert plain == digest(HeddleClassifier(hidden_layer_sizes=(9, 5), max_iter=4, batch_size=16, solver="adam",
+                                            learning_rate_init=0.01, random_state=3).fit(x, y))
+    assert plain == digest(HeddleClassifier(hidden_layer_sizes=[9, 5], max_iter=4, batch_size=16, solver="adam",
+                                            learning_rate_init=0.01, random_state=3, beta_1=0.9, epsilon=1e-8,
+                                            activation="relu", shuffle=True).fit(x, y))
+    assert digest(short(hidden=8).fit(x, y)) == digest(short(hidden=(8,)).fit(x, y))
+    assert digest(short(batch_size="auto").fit(x, y)) == digest(short(batch=120).fit(x, y))
+    a, b = (digest(short(random_state=np.random.RandomState(5)).fit(x, y)) for _ in range(2))
+    assert a == b != digest(short(random_state=np.random.RandomState(6)).fit(x, y))
+    generator = np.random.RandomState(5)
+    estimator = short(random_state=generator)
+    assert digest(estimator.fit(x, y)) != digest(estimator.fit(x, y))
+    different = [digest(short(**changed).fit(x, y)) for changed in ({}, {"activation": "tanh"}, {"alpha": 1.0},
+                                                                   {"activation": "identity"}, {"shuffle": False},
+                                                                   {"activation": "logistic"}, {"beta_1": 0.5},
+                                                                   {"epsilon": 0.1}, {"seed": 1})]
+    assert len(set(different)) == len(different)
+
+
+def test_alpha():
+    """alpha is the penalty of MLPClassifier: a linear network with it comes to the ridge solution"""
+    alpha, batch = 30.0, 120
+    ours = HeddleRegressor(hidden=(), epochs=3000, batch=batch, lr=0.02, alpha=alpha).fit(x, target)
+    rows = (x - x.mean(0)) / x.std(0)
+    wanted = np.linalg.solve(rows.T @ rows * 2 / batch + alpha / batch * np.eye(4),
+                             rows.T @ ((target - target.mean()) / target.std()) * 2 / batch)
+    found = ours.coefs_[0][:, 0] * x.std(0) / target.std()
+    assert np.allclose(found, wanted, atol=2e-3), (found, wanted)
+
+
+def test_epochs():
+    """n_iter_ and loss_curve_ count epochs"""
+    estimator = short(epochs=7).fit(x, y)
+    assert estimator.n_iter_ == len(estimator.loss_curve_) == 7 and estimator.t_ == 7 * 120
+    steps = estimator.run_.losses
+    assert len(steps) == 7 * 4 and np.isclose(estimator.loss_curve_[0], np.average(steps[:4], weights=[32] * 3 + [24]))
+    assert estimator.loss_ == estimator.loss_curve_[-1] and estimator.best_loss_ == min(estimator.loss_curve_)
+    run = heddle.train(estimator._network(4, 2, "cross_entropy"),
+                       (x, np.unique(y, return_inverse=True)[1], x[:1], np.unique(y, return_inverse=True)[1][:1]),
+                       epochs=7, batch=32, optimizer="adam", lr=0.003)
+    assert run.digest == digest(estimator)
+
+
+def test_early_stopping():
+    """early stopping holds rows out, ends, and keeps the best epoch"""
+    noise = rng.normal(size=(200, 10)).astype(np.float32)
+    labels = rng.integers(0, 2, 200)
+    estimator = HeddleClassifier(early_stopping=True, n_iter_no_change=4, lr=0.01, batch=16).fit(noise, labels)
+    assert 5 <= estimator.n_iter_ < 200 and estimator.best_loss_ is None
+    scores = estimator.validation_scores_
+    assert len(scores) == estimator.n_iter_ and estimator.best_validation_score_ == max(scores)
+    held_x, held_y = train_test_split(noise, labels, test_size=0.1, random_state=0, stratify=labels)[1::2]
+    assert np.isclose(estimator.score(held_x, held_y), max(scores))
+    tail = scores[int(np.argmax(scores)) + 1:]
+    assert len(tail) >= 4
+    regressor = HeddleRegressor(early_stopping=True, n_iter_no_change=3, validation_fraction=0.2, lr=0.01,
+                                batch=16).fit(noise, noise[:, 0] + rng.normal(size=200))
+    assert regressor.n_iter_ < 200 and np.isfinite(regressor.best_validation_score_)
+    refuses(heddle.UsageError, "targets are all equal",
+            lambda: HeddleRegressor(early_stopping=True, epochs=3).fit(noise, np.zeros(200)))
+    flat = HeddleClassifier(tol=1e9, n_iter_no_change=2, epochs=50).fit(x, y)
+    assert flat.n_iter_ == 4 and flat.validation_scores_ is None
+    assert digest(flat) == digest(HeddleClassifier(epochs=4).fit(x, y))
+
+
+def test_early_stopping_is_exact():
+    """the kept weights are those of a run of as many epochs on the same rows, whatever the threads"""
+    numbers = (rng.normal(size=120) + x[:, 0]).astype(np.float64)
+    found = [HeddleRegressor(early_stopping=True, n_iter_no_change=5, lr=0.01, threads=threads).fit(x, numbers)
+             for threads in (1, 2, 2)]
+    assert len({digest(estimator) for estimator in found}) == 1
+    best = int(np.argmax(found[0].validation_scores_)) + 1
+    again = HeddleRegressor(early_stopping=True, n_iter_no_change=1000, lr=0.01, epochs=best).fit(x, numbers)
+    assert digest(again) == digest(found[0]), best
+
+
+def test_warm_start():
+    """warm_start and partial_fit go on from the weights and the normalisation of the first fit"""
+    estimator = HeddleClassifier(hidden=(16,), epochs=20, warm_start=True).fit(x, y)
+    first = estimator.predict_proba(x)
+    losses = list(estimator.loss_curve_)
+    estimator.set_params(epochs=1, lr=1e-12).fit(5 * x[:60] + 3, y[:60])
+    assert np.allclose(estimator.predict_proba(x), first, atol=1e-5)
+    assert estimator.n_iter_ == 21 and estimator.loss_curve_[:20] == losses
+    estimator.set_params(epochs=30, lr=0.003).fit(x, y)
+    assert estimator.loss_ < losses[-1]
+    assert digest(estimator.set_params(warm_start=False, epochs=20).fit(x, y)) == \
+        digest(HeddleClassifier(hidden=(16,), epochs=20).fit(x, y))
+    refuses(heddle.UsageError, "expected the network of the first fit",
+            lambda: short(warm_start=True).fit(x, y).set_params(hidden=(9,)).fit(x, y))
+    for normalize in ("none", "channel"):
+        plain = short(warm_start=True, options={"normalize": normalize}).fit(x, y)
+        first = plain.predict_proba(x)
+        plain.set_params(epochs=1, lr=1e-12).fit(4 * x[:50], y[:50])
+        assert np.allclose(plain.predict_proba(x), first, atol=1e-5), normalize
+    refuses(ValueError, "of the classes of the first fit", lambda: HeddleClassifier(
+        epochs=1, warm_start=True).fit(x, y).fit(x, np.where(x[:, 0] > 0, "new", "same")))
+    regressor = HeddleRegressor(epochs=100, warm_start=True).fit(x, target)
+    first = regressor.predict(x)
+    regressor.set_params(epochs=1, lr=1e-12).fit(x + 1, 3 * target + 5)
+    assert np.allclose(regressor.predict(x), first, atol=1e-3)
+    refuses(ValueError, "1 of each row, found 2", lambda: regressor.fit(x, np.stack([target, target], 1)))
+
+
+def test_partial_fit():
+    """partial_fit trains for an epoch, takes classes, and learns in parts"""
+    estimator = HeddleClassifier(hidden=(32,), lr=0.01)
+    for _ in range(60):
+        for part in np.array_split(np.arange(120), 2):
+            estimator.partial_fit(x[part], y[part], classes=["same", "other"])
+    assert estimator.n_iter_ == 120 and estimator.score(x, y) > 0.9
+    assert estimator.classes_.tolist() == ["other", "same"]
+    one = HeddleClassifier(hidden=(8,)).partial_fit(x[:3], ["same"] * 3, classes=["other", "same", "third"])
+    assert one.predict_proba(x).shape == (120, 3)
+    refuses(ValueError, "found 'none'; add it to classes",
+            lambda: HeddleClassifier().partial_fit(x, np.where(x[:, 0] > 0, "none", "a"), classes=["a", "b"]))
+    refuses(ValueError, "expected classes as in the first call",
+            lambda: estimator.partial_fit(x, y, classes=["same", "x"]))
+    refuses(heddle.UsageError, "early_stopping=False",
+            lambda: HeddleClassifier(early_stopping=True).partial_fit(x, y))
+    regressor = HeddleRegressor(lr=0.01)
+    for _ in range(80):
+        regressor.partial_fit(x[:60], target[:60]).partial_fit(x[60:], target[60:])
+    assert regressor.score(x, target) > 0.9, regressor.score(x, target)
+    same = [digest(HeddleRegressor().partial_fit(x, target).partial_fit(x, target)) for _ in range(2)]
+    assert same[0] == same[1]
+
+
+def test_verbose():
+    """verbose prints a line an epoch"""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        HeddleClassifier(epochs=3, verbose=True).fit(x, y)
+    assert [line.split(",")[0] for line in printed.getvalue().splitlines()] == [f"epoch {i}" for i in (1, 2, 3)]
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        HeddleClassifier(epochs=30, verbose=True, early_stopping=True, n_iter_no_change=1).fit(x, y)
+    assert "validation score" in printed.getvalue() and "stopped" in printed.getvalue()
+
+
+def test_probabilities():
+    """predict_log_proba is the logarithm of predict_proba"""
+    estimator = short().fit(x, y)
+    assert np.allclose(np.exp(estimator.predict_log_proba(x)), estimator.predict_proba(x))
+
+
+def test_sparse():
+    """sparse rows are rows"""
+    few = np.where(x > 0.5, x, 0)
+    dense = short().fit(few, y)
+    for kind in (sparse.csr_matrix, sparse.csc_matrix, sparse.coo_matrix, sparse.csr_array):
+        estimator = short().fit(kind(few), y)
+        assert digest(estimator) == digest(dense)
+        assert np.array_equal(estimator.predict_proba(kind(few)), dense.predict_proba(few))
+
+
+def test_multilabel():
+    """rows with several labels"""
+    labels = np.stack([x[:, 0] > 0, x[:, 1] > 0, x[:, 2] + x[:, 3] > 0], 1).astype(int)
+    estimator = HeddleClassifier(epochs=100).fit(x, labels)
+    assert estimator.predict(x).shape == (120, 3) and estimator.score(x, labels) > 0.9
+    chances = estimator.predict_proba(x)
+    assert chances.shape == (120, 3) and np.array_equal(estimator.predict(x), chances > 0.5)
+    assert digest(HeddleClassifier(epochs=100).fit(x, sparse.csr_matrix(labels))) == digest(estimator)
+    stopped = HeddleClassifier(early_stopping=True, n_iter_no_change=2).fit(x, labels)
+    assert stopped.best_validation_score_ == max(stopped.validation_scores_) <= 0
+    refuses(ValueError, "found 'multiclass-multioutput'", lambda: HeddleClassifier().fit(x, labels + [0, 0, 2]))
+
+
+def test_names():
+    """names of columns are kept, and other columns are refused"""
+    try:
+        import pandas
+    except ImportError as error:
+        raise Skipped(str(error))
+    table = pandas.DataFrame(x, columns=["a", "b", "c", "time"])
+    estimator = short().fit(table, y)
+    assert estimator.feature_names_in_.tolist() == ["a", "b", "c", "time"]
+    refuses(ValueError, "feature names", lambda: estimator.predict(table[["b", "a", "c", "time"]]))
+    times = table.astype(float).assign(time=1.7e9 + 60 * np.arange(120))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        short(epochs=1).fit(times, y)
+    assert any("column 3 ('time')" in str(one.message) for one in caught), [str(one.message) for one in caught]
+
+
+def test_coefficients():
+    """coefs_ and intercepts_ compute what predict does, in the units of X and y"""
+    rows = x * [1, 10, 100, 0.01] + [5, 0, -3, 7]
+
+    def forward(estimator, values):
+        layers = list(zip(estimator.coefs_, estimator.intercepts_))
+        for number, (w, b) in enumerate(layers):
+            values = values @ w + b
+            if number + 1 < len(layers):
+                values = np.maximum(values, 0)
+        return values
+
+    for estimator, wanted in ((HeddleRegressor(epochs=20), target), (HeddleClassifier(epochs=20), y)):
+        estimator.fit(rows, wanted)
+        again = copy.deepcopy(estimator).set_params(warm_start=True, epochs=1).fit(rows[:50], wanted[:50])
+        for each in (estimator, again):
+            found = forward(each, rows.astype(np.float32).astype(np.float64))
+            if wanted is target:
+                assert np.allclose(found[:, 0], each.predict(rows), rtol=1e-4, atol=1e-3)
+            else:
+                chances = np.exp(found - found.max(1, keepdims=True))
+                assert np.allclose(chances / chances.sum(1, keepdims=True), each.predict_proba(rows), atol=1e-4)
+    assert estimator.n_layers_ == 3 and [w.shape for w in estimator.coefs_] == [(4, 100), (100, 2)]
+
+
+def test_copies():
+    """clones and pickles, with a model of the program too"""
+    model = heddle.Model("m", (1, 1, 4)).add("flat", "flatten").add("fc", "linear", out=2)
+    estimator = HeddleClassifier(model, epochs=2).fit(x, y)
+    again = clone(estimator)
+    assert again.model.text == model.text and digest(again.fit(x, y)) == digest(estimator)
+    refuses(NotFittedError, "not fitted", lambda: clone(estimator).predict(x))
+    for other in (pickle.loads(pickle.dumps(estimator)), copy.deepcopy(estimator)):
+        assert np.array_equal(other.predict_proba(x), estimator.predict_proba(x))
+        other.set_params(warm_start=True).fit(x, y)
+    refuses(AttributeError, "expected a perceptron", lambda: estimator.coefs_)
+    search = GridSearchCV(HeddleClassifier(), {"hidden_layer_sizes": [4, (8, 8)], "max_iter": [2, 5]}, cv=2)
+    assert search.fit(x, y).best_estimator_.n_iter_ in (2, 5)
+
+
+def test_torch():
+    """a module of PyTorch as the model: cloned, and trained on"""
+    try:
+        from torch import nn
+    except ImportError as error:
+        raise Skipped(str(error))
+    model = heddle.from_torch(nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2)), (4,))
+    estimator = HeddleClassifier(model, epochs=20, warm_start=True).fit(x, y)
+    assert digest(clone(estimator).fit(x, y)) == digest(estimator)
+    first = estimator.predict_proba(x)
+    estimator.set_params(epochs=1, lr=1e-12).fit(x[:50] * 3 + 1, y[:50])
+    assert np.allclose(estimator.predict_proba(x), first, atol=1e-6)
+
+
+def test_regressor_defaults():
+    """the defaults of the regressor suit small tables: no worse than MLPRegressor's on scaled columns"""
+    for rows, wanted, least in ((*load_diabetes(return_X_y=True), 0.35),
+                                (*make_friedman1(400, noise=1, random_state=0), 0.85)):
+        scores = []
+        for seed in range(3):
+            a, b, c, d = train_test_split(rows, wanted, random_state=seed)
+            scores.append(HeddleRegressor().fit(a, c).score(b, d))
+        assert np.mean(scores) > least, scores
