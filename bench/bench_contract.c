@@ -90,7 +90,7 @@ static hd_status prepare(variant *v, hd_ctx *ctx, const hd_session *s) {
   memcpy(v->store->segment.base, s->compute.store->segment.base, s->compute.store->segment.bytes);
   if (v->one_version) {
     v->store->weights[1] = v->store->weights[0];
-    for (int i = 0; i < s->compute.plan->states; i++)
+    for (int i = 0; i < s->compute.plan->update.states; i++)
       v->store->state[1][i] = v->store->state[0][i];
   }
   if (v->one_sum)

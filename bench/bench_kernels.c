@@ -42,18 +42,21 @@ typedef struct shape {
 
 #define CONV(ci_, side, co_, k, s, p, pool_)                                                                           \
   {                                                                                                                    \
-    .ci = ci_, .hi = side, .wi = side, .co = co_, .kh = k, .kw = k, .sh = s, .sw = s, .ph = p, .pw = p, .pool = pool_, \
-    .relu = 1                                                                                                          \
+    .ci = ci_, .hi = side, .wi = side, .co = co_, .window = {.kh = k, .kw = k, .sh = s, .sw = s, .ph = p, .pw = p},    \
+    .conv.pool = pool_, .relu = 1                                                                                      \
   }
 
 /* Padding 1, no ReLU: as before a GELU. */
 #define SMOOTH(ci_, side, co_, pool_)                                                                                  \
-  { .ci = ci_, .hi = side, .wi = side, .co = co_, .kh = 3, .kw = 3, .sh = 1, .sw = 1, .ph = 1, .pw = 1, .pool = pool_ }
+  {                                                                                                                    \
+    .ci = ci_, .hi = side, .wi = side, .co = co_, .window = {.kh = 3, .kw = 3, .sh = 1, .sw = 1, .ph = 1, .pw = 1},    \
+    .conv.pool = pool_                                                                                                 \
+  }
 
 #define GROUPS(groups_, ci_, side, co_, k, s, p)                                                                       \
   {                                                                                                                    \
-    .ci = ci_, .hi = side, .wi = side, .co = co_, .kh = k, .kw = k, .sh = s, .sw = s, .ph = p, .pw = p,                \
-    .groups = groups_, .pool = 1, .relu = 1                                                                            \
+    .ci = ci_, .hi = side, .wi = side, .co = co_, .window = {.kh = k, .kw = k, .sh = s, .sw = s, .ph = p, .pw = p},    \
+    .conv.groups = groups_, .conv.pool = 1, .relu = 1                                                                  \
   }
 
 static const shape convs[] = {
@@ -91,19 +94,25 @@ static const shape convs[] = {
 };
 
 static const shape pools[] = {
-    {"32x26x26, 2x2 stride 2", 8, {.ci = 32, .hi = 26, .wi = 26, .kh = 2, .kw = 2, .sh = 2, .sw = 2, .pool = 1}},
+    {"32x26x26, 2x2 stride 2",
+     8,
+     {.ci = 32, .hi = 26, .wi = 26, .window = {.kh = 2, .kw = 2, .sh = 2, .sw = 2}, .conv = {.pool = 1}}},
     {"64x16x16, 3x3 stride 2 pad 1",
      8,
-     {.ci = 64, .hi = 16, .wi = 16, .kh = 3, .kw = 3, .sh = 2, .sw = 2, .ph = 1, .pw = 1, .pool = 1}},
+     {.ci = 64,
+      .hi = 16,
+      .wi = 16,
+      .window = {.kh = 3, .kw = 3, .sh = 2, .sw = 2, .ph = 1, .pw = 1},
+      .conv = {.pool = 1}}},
 };
 
 static hd_geom finished(hd_geom g) {
   g.co = g.co ? g.co : g.ci;
-  g.groups = g.groups ? g.groups : 1;
-  g.ho = (g.hi + 2 * g.ph - g.kh) / g.sh + 1;
-  g.wo = (g.wi + 2 * g.pw - g.kw) / g.sw + 1;
-  g.hp = g.ho / g.pool;
-  g.wp = g.wo / g.pool;
+  g.conv.groups = g.conv.groups ? g.conv.groups : 1;
+  g.ho = (g.hi + 2 * g.window.ph - g.window.kh) / g.window.sh + 1;
+  g.wo = (g.wi + 2 * g.window.pw - g.window.kw) / g.window.sw + 1;
+  g.hp = g.ho / g.conv.pool;
+  g.wp = g.wo / g.conv.pool;
   return g;
 }
 
@@ -165,15 +174,15 @@ static void time_conv(const setting *s, const shape *what) {
   hd_geom g = finished(what->g);
   int64_t x = slot((int64_t)g.hi * g.wi * g.ci, 16), y = slot((int64_t)g.hp * g.wp * g.co, 16), bytes = slot(y, 64);
   double zeros = g.relu ? 0.5 : 0;
-  int64_t taps = (int64_t)g.kh * g.kw * (g.ci / g.groups), w = slot(taps * g.co, 16), n = what->rows;
+  int64_t taps = (int64_t)g.window.kh * g.window.kw * (g.ci / g.conv.groups), w = slot(taps * g.co, 16), n = what->rows;
   float *xs = random_floats(n * x, 0), *ys = random_floats(n * y, 0), *dys = random_floats(n * y, zeros),
         *dxs = random_floats(n * x, 0);
   float *ws = random_floats(w, 0), *bs = random_floats(slot(g.co, 16), 0), *dws = random_floats(w, 0),
         *dbs = random_floats(slot(g.co, 16), 0);
-  uint8_t *at = random_bytes(n * bytes, g.pool * g.pool), *argmax = g.pool > 1 ? at : NULL;
+  uint8_t *at = random_bytes(n * bytes, g.conv.pool * g.conv.pool), *argmax = g.conv.pool > 1 ? at : NULL;
   hd_call calls[] = {
       {.in = {xs, ws, bs},
-       .out = {ys, g.pool > 1 ? random_bytes(n * bytes, 1) : NULL},
+       .out = {ys, g.conv.pool > 1 ? random_bytes(n * bytes, 1) : NULL},
        .in_stride = {x},
        .out_stride = {y, bytes}},
       {.in = {dys, ws, argmax}, .out = {dxs}, .in_stride = {y, 0, bytes}, .out_stride = {x}},
@@ -192,8 +201,8 @@ static void time_conv(const setting *s, const shape *what) {
     call->g = &g;
     call->rows = n;
     double took = time_call(s->table->run[op], call, s->seconds);
-    double gradient = g.pool > 1 ? windows * (1 - zeros) : dense;
-    report(s, what, names[i], took, dense, i == 0 ? windows * g.pool * g.pool : gradient);
+    double gradient = g.conv.pool > 1 ? windows * (1 - zeros) : dense;
+    report(s, what, names[i], took, dense, i == 0 ? windows * g.conv.pool * g.conv.pool : gradient);
     free(pack);
     free(call->scratch);
   }

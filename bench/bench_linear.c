@@ -137,11 +137,8 @@ static void bench_layer(const hd_kernels *table, hd_op op, const char *name, int
                   .co = out,
                   .ho = 1,
                   .wo = 1,
-                  .kh = 1,
-                  .kw = 1,
-                  .sh = 1,
-                  .sw = 1,
-                  .pool = 1,
+                  .window = {.kh = 1, .kw = 1, .sh = 1, .sw = 1},
+                  .conv = {.pool = 1},
                   .hp = 1,
                   .wp = 1};
   float *x = floats(rows * padded(in), 1), *y = floats(rows * padded(out), 1), *w = floats((int64_t)in * out + 16, 1),
@@ -174,14 +171,11 @@ static void bench_loss(const hd_kernels *table, int32_t classes, int64_t rows) {
                   .co = classes,
                   .ho = 1,
                   .wo = 1,
-                  .kh = 1,
-                  .kw = 1,
-                  .sh = 1,
-                  .sw = 1,
-                  .pool = 1,
+                  .window = {.kh = 1, .kw = 1, .sh = 1, .sw = 1},
+                  .conv = {.pool = 1},
                   .hp = 1,
                   .wp = 1,
-                  .ignore_index = -1};
+                  .cross_entropy = {.ignore_index = -1}};
   for (int64_t n = 0; n < rows; n++)
     labels[n] = (int32_t)(n * 7 % classes);
   l.call = (hd_call){
@@ -223,11 +217,8 @@ static void bench_form(const hd_kernels *table, int32_t in, int32_t out, int32_t
                .co = out,
                .ho = 1,
                .wo = 1,
-               .kh = 1,
-               .kw = 1,
-               .sh = 1,
-               .sw = 1,
-               .pool = 1,
+               .window = {.kh = 1, .kw = 1, .sh = 1, .sw = 1},
+               .conv = {.pool = 1},
                .hp = 1,
                .wp = 1};
   hd_micro_batch part = hd__tree_micro_batch(samples, shards, 1, 0);

@@ -114,44 +114,50 @@ static hd_status read_shape(hd_st_tensor *t, hd_ctx *ctx, const char *path, cons
   return HD_OK;
 }
 
+/* What follows the header of a file. */
+typedef struct file_data {
+  const char *path;
+  const unsigned char *data;
+  size_t length;
+} file_data;
+
 /* Two offsets inside the data whose difference is the tensor's length. */
-static hd_status read_offsets(hd_st_tensor *t, hd_ctx *ctx, const char *path, const json_t *offsets,
-                              const unsigned char *data, size_t data_length) {
+static hd_status read_offsets(hd_st_tensor *t, hd_ctx *ctx, const file_data *file, const json_t *offsets) {
   const json_t *first = json_array_get(offsets, 0), *second = json_array_get(offsets, 1);
   if (json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(second))
-    return bad(ctx, path, t->name, "two whole numbers as data_offsets", "others");
+    return bad(ctx, file->path, t->name, "two whole numbers as data_offsets", "others");
   json_int_t begin = json_integer_value(first), end = json_integer_value(second);
   char expected[80], found[80];
-  snprintf(expected, sizeof expected, "data_offsets from 0 to %zu", data_length);
+  snprintf(expected, sizeof expected, "data_offsets from 0 to %zu", file->length);
   snprintf(found, sizeof found, "[%lld,%lld]", (long long)begin, (long long)end);
-  if (begin < 0 || end < begin || (uint64_t)end > data_length)
-    return bad(ctx, path, t->name, expected, found);
+  if (begin < 0 || end < begin || (uint64_t)end > file->length)
+    return bad(ctx, file->path, t->name, expected, found);
   snprintf(expected, sizeof expected, "data_offsets %zu bytes apart, as the shape says", t->length);
   if ((size_t)(end - begin) != t->length)
-    return bad(ctx, path, t->name, expected, found);
-  t->bytes = data + begin;
+    return bad(ctx, file->path, t->name, expected, found);
+  t->bytes = file->data + begin;
   return HD_OK;
 }
 
-static hd_status read_entry(hd_st_tensor *t, hd_ctx *ctx, const char *path, const char *name, const json_t *entry,
-                            const unsigned char *data, size_t data_length) {
+static hd_status read_entry(hd_st_tensor *t, hd_ctx *ctx, const file_data *file, const char *name,
+                            const json_t *entry) {
   t->name = hd__strdup(name);
   if (!t->name)
-    return out_of_memory(ctx, path);
+    return out_of_memory(ctx, file->path);
   const char *type = json_string_value(json_object_get(entry, "dtype"));
   int found = -1;
   for (int i = 0; type && i < TYPES; i++)
     if (!strcmp(types[i].name, type))
       found = i;
   if (!type)
-    return bad(ctx, path, name, "a dtype", "none");
+    return bad(ctx, file->path, name, "a dtype", "none");
   if (found < 0)
     return hd__fail(ctx, HD_E_FORMAT,
-                    "%s: tensor '%s': expected dtype F32, F64, F16, BF16 or I64, found %s; save it as F32", path, name,
-                    type);
+                    "%s: tensor '%s': expected dtype F32, F64, F16, BF16 or I64, found %s; save it as F32", file->path,
+                    name, type);
   t->type = (hd_st_type)found;
-  HD_TRY(read_shape(t, ctx, path, json_object_get(entry, "shape")));
-  return read_offsets(t, ctx, path, json_object_get(entry, "data_offsets"), data, data_length);
+  HD_TRY(read_shape(t, ctx, file->path, json_object_get(entry, "shape")));
+  return read_offsets(t, ctx, file, json_object_get(entry, "data_offsets"));
 }
 
 static int by_offset(const void *a, const void *b) {
@@ -160,38 +166,36 @@ static int by_offset(const void *a, const void *b) {
 }
 
 /* Tensors must follow each other without gaps and fill the file. */
-static hd_status check_layout(const hd_st_list *list, hd_ctx *ctx, const char *path, const unsigned char *data,
-                              size_t length) {
+static hd_status check_layout(const hd_st_list *list, hd_ctx *ctx, const file_data *file) {
   HD_OWNED hd_st_tensor *sorted = hd__malloc((size_t)(list->count + 1) * sizeof *sorted);
   if (!sorted)
-    return out_of_memory(ctx, path);
+    return out_of_memory(ctx, file->path);
   memcpy(sorted, list->tensor, (size_t)list->count * sizeof *sorted);
   qsort(sorted, (size_t)list->count, sizeof *sorted, by_offset);
   size_t at = 0;
   for (int i = 0; i < list->count; i++) {
-    if ((const unsigned char *)sorted[i].bytes != data + at)
-      return bad(ctx, path, sorted[i].name, "tensors without gaps or overlaps", "one");
+    if ((const unsigned char *)sorted[i].bytes != file->data + at)
+      return bad(ctx, file->path, sorted[i].name, "tensors without gaps or overlaps", "one");
     at += sorted[i].length;
   }
-  if (at != length)
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected %zu bytes of tensors, found %zu; the file is damaged", path, at,
-                    length);
+  if (at != file->length)
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected %zu bytes of tensors, found %zu; the file is damaged", file->path,
+                    at, file->length);
   return HD_OK;
 }
 
-static hd_status read_header(hd_st_list *out, hd_ctx *ctx, const char *path, json_t *header, const unsigned char *data,
-                             size_t length) {
+static hd_status read_header(hd_st_list *out, hd_ctx *ctx, const file_data *file, json_t *header) {
   const char *name;
   json_t *entry;
   out->tensor = hd__calloc(json_object_size(header) + 1, sizeof *out->tensor);
   if (!out->tensor)
-    return out_of_memory(ctx, path);
+    return out_of_memory(ctx, file->path);
   json_object_foreach(header, name, entry) {
     if (!strcmp(name, "__metadata__"))
       continue;
-    HD_TRY(read_entry(&out->tensor[out->count++], ctx, path, name, entry, data, length));
+    HD_TRY(read_entry(&out->tensor[out->count++], ctx, file, name, entry));
   }
-  return check_layout(out, ctx, path, data, length);
+  return check_layout(out, ctx, file);
 }
 
 hd_status hd__st_parse(hd_st_list *out, hd_ctx *ctx, const char *path, const unsigned char *bytes, size_t length) {
@@ -209,7 +213,8 @@ hd_status hd__st_parse(hd_st_list *out, hd_ctx *ctx, const char *path, const uns
   if (!json_is_object(header))
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected a JSON header, found: %s; the file is damaged or of another format",
                     path, header ? "not an object" : error.text);
-  hd_status status = read_header(out, ctx, path, header, bytes + 8 + header_length, length - 8 - (size_t)header_length);
+  const file_data file = {path, bytes + 8 + header_length, length - 8 - (size_t)header_length};
+  hd_status status = read_header(out, ctx, &file, header);
   if (status != HD_OK)
     hd__st_fini(out);
   return status;

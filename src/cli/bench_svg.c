@@ -195,8 +195,8 @@ static void draw_bar(const chart *c, int index, double top, double longest) {
   char bound[64] = "";
   svg_text(c->file, 24, top + 14, "end small", "%d", index + 1);
   svg_text(c->file, 34, top + 14, "small", "%s%s%s", op->name, named ? "" : ": ", named ? "" : op->op);
-  svg_rect(c->file, NAMES, top + 3, length, ROW - 6, 0, "took");
-  svg_rect(c->file, NAMES, top + 3, space * fmin(op->least_s, op->s) / longest, ROW - 6, 0, "least");
+  svg_rect(c->file, (svg_box){NAMES, top + 3, length, ROW - 6}, 0, "took");
+  svg_rect(c->file, (svg_box){NAMES, top + 3, space * fmin(op->least_s, op->s) / longest, ROW - 6}, 0, "least");
   if (op->bytes > 0)
     snprintf(bound, sizeof bound, ", %.0f %% of %s", op->s > 0 ? 100 * op->least_s / op->s : 0,
              bench_bound(c->all, op));

@@ -414,15 +414,22 @@ static const char *option_word(char **argv) { return argv[optind - (optarg && op
  * that begins so. */
 static bool is_in_full(const char *word, const char *name) { return strcspn(word + 2, "=") == strlen(name); }
 
-static int parse_words(int *first, hd_config *config, hd_ctx *ctx, int argc, char **argv, const cli_command *command,
+/* The command's name and what follows it. */
+typedef struct command_line {
+  int argc;
+  char **argv;
+} command_line;
+
+static int parse_words(int *first, hd_config *config, hd_ctx *ctx, const command_line *line, const cli_command *command,
                        const struct option *list) {
   const cli_extra *extra = command->extra;
   char letters[LETTERS_BYTES];
   const char *file = NULL;
+  char **const argv = line->argv;
   list_letters(letters, command);
   optind = 0;
   opterr = 0;
-  for (int which, place = -1; (which = getopt_long(argc, argv, letters, list, &place)) != -1; place = -1) {
+  for (int which, place = -1; (which = getopt_long(line->argc, argv, letters, list, &place)) != -1; place = -1) {
     if (which == '?' || which == ':')
       return wrong_option(argv, which == ':', list);
     if (place >= 0 && !is_in_full(option_word(argv), list[place].name)) {
@@ -443,11 +450,11 @@ static int parse_words(int *first, hd_config *config, hd_ctx *ctx, int argc, cha
 }
 
 /* *first is the index of the first operand; -1: help was printed. */
-static int parse(int *first, hd_config *config, hd_ctx *ctx, int argc, char **argv, const cli_command *command) {
+static int parse(int *first, hd_config *config, hd_ctx *ctx, const command_line *line, const cli_command *command) {
   struct option *list = list_options(command);
   if (!list)
     return hd_ctx_fail(ctx, HD_E_NOMEM, "out of memory for the options");
-  const int code = parse_words(first, config, ctx, argc, argv, command, list);
+  const int code = parse_words(first, config, ctx, line, command, list);
   free(list);
   return code;
 }
@@ -471,7 +478,7 @@ static int check_operands(const cli_command *command, int count, char **operand)
 
 static int parse_and_run(const cli_command *command, hd_ctx *ctx, hd_config *config, int argc, char **argv) {
   int first = 0;
-  int code = parse(&first, config, ctx, argc, argv, command);
+  int code = parse(&first, config, ctx, &(command_line){argc, argv}, command);
   if (code == 0 && first >= 0)
     code = check_operands(command, argc - first, argv + first);
   if (code == 0)

@@ -91,7 +91,7 @@ static void note_comparison(report *r) {
     note(r, "the runs were trained on different data; their results cannot be compared");
 }
 
-int report_open(report *r, hd_ctx *ctx, int count, char *const *folder) {
+int report_open(report *r, hd_ctx *ctx, int count, const char *const *folder) {
   *r = (report){.ctx = ctx};
   for (int i = 0; i < count; i++)
     CLI_TRY(take_folder(r, folder[i]));
@@ -133,9 +133,8 @@ static void draw_figure(FILE *to, const void *what) {
 
 int report_save(char path[4096], hd_ctx *ctx, const char *folder) {
   static report r;
-  char *run = (char *)(size_t)folder;
   snprintf(path, 4096, "%s/report.html", folder);
-  int code = report_open(&r, ctx, 1, &run);
+  int code = report_open(&r, ctx, 1, &folder);
   const int error = code == CLI_OK ? cli_save(path, false, draw_page, &(page_request){&r, 0}) : 0;
   if (error) {
     cli_complain("warning: cannot write %s: %s; heddle report can write it later", path, strerror(error));
@@ -218,7 +217,7 @@ static void print(const report *r, const char *path, int json) {
 static int write_all(report *r, char path[4096], hd_ctx *ctx, int count, char **folder, int fd) {
   for (int on = 1, is_last = !asked.follow; on;) {
     report_close(r);
-    CLI_TRY(report_open(r, ctx, count, folder));
+    CLI_TRY(report_open(r, ctx, count, (const char *const *)folder));
     watch(fd, r);
     if (asked.output)
       snprintf(path, 4096, "%s", asked.output);

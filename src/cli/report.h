@@ -34,7 +34,7 @@ typedef struct report {
 
 /* Reads the runs in a list of folders and draws their figures; a message and an exit code, or HD_E_..., where one has
  * no run. report_close in either case. */
-int report_open(report *r, hd_ctx *ctx, int count, char *const *folder);
+int report_open(report *r, hd_ctx *ctx, int count, const char *const *folder);
 void report_close(report *r);
 
 /* Writes the page: report_page.c. refresh_s: the browser loads it again after so many seconds; 0: never. */

@@ -10,14 +10,18 @@
 
 enum { WIDTH = 640, LEFT = 76, RIGHT = 16, BOTTOM = 46, KEY_HEIGHT = 22, BINS = 150 };
 
+typedef struct figure_size {
+  int width, height, fixed;
+} figure_size;
+
 /* Starts and ends a figure; NULL: no memory, or too many. */
-__attribute__((format(printf, 6, 7))) static FILE *begin(report *r, const char *name, int width, int height, int fixed,
-                                                         const char *fmt, ...) {
+__attribute__((format(printf, 4, 5))) static FILE *begin(report *r, const char *name, figure_size size, const char *fmt,
+                                                         ...) {
   report_figure *f = &r->figure[r->figures];
   va_list args;
   if (r->figures == REPORT_FIGURES)
     return NULL;
-  *f = (report_figure){.name = name, .width = width, .height = height, .fixed = fixed};
+  *f = (report_figure){.name = name, .width = size.width, .height = size.height, .fixed = size.fixed};
   va_start(args, fmt);
   vsnprintf(f->caption, sizeof f->caption, fmt, args);
   va_end(args);
@@ -75,9 +79,13 @@ static int put_keys(FILE *to, const curve *c, int count) {
   return (at + across - 1) / across;
 }
 
+typedef struct curves_figure {
+  const char *name, *unit, *x_name, *caption;
+  int plot; /* the height of the axis */
+} curves_figure;
+
 /* A chart of curves; none where no curve has two points. */
-static void put_curves(report *r, const char *name, int plot, const char *unit, const char *x_name, const curve *c,
-                       int count, const char *caption) {
+static void put_curves(report *r, const curves_figure *f, const curve *c, int count) {
   double low = INFINITY, high = -INFINITY, last = 0;
   int longest = 0;
   for (int i = 0; i < count; i++)
@@ -87,21 +95,24 @@ static void put_curves(report *r, const char *name, int plot, const char *unit, 
       last = fmax(last, c[i].x[k]);
       longest = k + 1 > longest ? k + 1 : longest;
     }
-  const int top = 10 + KEY_HEIGHT * put_keys(NULL, c, count), height = top + plot + BOTTOM;
-  FILE *to = longest + count > 2 && longest > 0 ? begin(r, name, WIDTH, height, 0, "%s", caption) : NULL;
-  svg_chart chart = {to, LEFT, WIDTH - RIGHT, top, top + plot, .x_high = fmax(longest > 1 ? last : 1.05 * last, 1e-9)};
-  chart.log = strstr(name, "loss") && low > 1e-99 && high > 30 * low;
+  const int top = 10 + KEY_HEIGHT * put_keys(NULL, c, count), height = top + f->plot + BOTTOM;
+  FILE *to =
+      longest + count > 2 && longest > 0 ? begin(r, f->name, (figure_size){WIDTH, height, 0}, "%s", f->caption) : NULL;
+  svg_chart chart = {to,  LEFT,          WIDTH - RIGHT,
+                     top, top + f->plot, .x_high = fmax(longest > 1 ? last : 1.05 * last, 1e-9)};
+  chart.log = strstr(f->name, "loss") && low > 1e-99 && high > 30 * low;
   if (!to)
     return;
   svg_scale(&chart, low, high);
-  if (*unit == '%' && high <= 100)
+  if (*f->unit == '%' && high <= 100)
     chart.high = fmin(chart.high, 100); /* no share is larger */
   put_keys(to, c, count);
   svg_axes(&chart);
-  svg_text(to, (LEFT + WIDTH - RIGHT) / 2.0, height - 6, "mid", "%s", x_name);
-  svg_text(to, LEFT - 8, 14, "end", "%s", unit);
-  fprintf(to, "<g class=\"plot\" data-x=\"%s\" data-axes=\"%g %g %g %g %.9g %.9g %.9g %.9g %d\">\n", x_name, chart.left,
-          chart.right, chart.top, chart.bottom, chart.x_low, chart.x_high, chart.low, chart.high, chart.log);
+  svg_text(to, (LEFT + WIDTH - RIGHT) / 2.0, height - 6, "mid", "%s", f->x_name);
+  svg_text(to, LEFT - 8, 14, "end", "%s", f->unit);
+  fprintf(to, "<g class=\"plot\" data-x=\"%s\" data-axes=\"%g %g %g %g %.9g %.9g %.9g %.9g %d\">\n", f->x_name,
+          chart.left, chart.right, chart.top, chart.bottom, chart.x_low, chart.x_high, chart.low, chart.high,
+          chart.log);
   for (int i = 0; i < count; i++)
     if (c[i].numbers > c[i].count && count < 4)
       svg_band(&chart, c[i].colour, c[i].count, c[i].x, c[i].low, c[i].high);
@@ -143,9 +154,13 @@ static void put_quantities(report *r) {
       c[count].colour = several ? count : (int)(strcmp(c[count].name, "test") == 0) + 2 * (*c[count].name == 'v');
       take_curve(&c[count], r, several ? count : 0, quantity[q + count * !several].key);
     }
-    put_curves(r, several ? quantity[q].key : quantity[q].kind, strcmp(quantity[q].kind, "lr") ? 250 : 120,
-               *quantity[q].kind == 'a' ? "%" : "", "step", c, count,
-               caption_of(caption, several ? quantity[q].title_alone : quantity[q].title, r, c));
+    const curves_figure figure = {.name = several ? quantity[q].key : quantity[q].kind,
+                                  .unit = *quantity[q].kind == 'a' ? "%" : "",
+                                  .x_name = "step",
+                                  .caption =
+                                      caption_of(caption, several ? quantity[q].title_alone : quantity[q].title, r, c),
+                                  .plot = strcmp(quantity[q].kind, "lr") ? 250 : 120};
+    put_curves(r, &figure, c, count);
   }
   free(c);
 }
@@ -162,8 +177,10 @@ static void put_scatter(report *r) {
       take_number(&c[i], 0, x, y);
     }
   }
+  static const curves_figure figure = {"time-accuracy", "%", "seconds of training", "Test accuracy by training time",
+                                       250};
   if (c && r->runs > 1)
-    put_curves(r, "time-accuracy", 250, "%", "seconds of training", c, r->runs, "Test accuracy by training time");
+    put_curves(r, &figure, c, r->runs);
   free(c);
 }
 
@@ -189,7 +206,7 @@ static void draw_outputs(report *r, const char *name, int output, const double *
   char score[64] = "";
   if (isfinite(r2))
     snprintf(score, sizeof score, ", R2 %.4f", r2);
-  FILE *to = begin(r, name, LEFT + SIDE + EDGE, TOP + SIDE + BOTTOM, 1,
+  FILE *to = begin(r, name, (figure_size){LEFT + SIDE + EDGE, TOP + SIDE + BOTTOM, 1},
                    "Target and output %d of the test set%s; they are equal on the line", output, score);
   svg_chart chart = {to, LEFT, LEFT + SIDE, TOP, TOP + SIDE, .log = false};
   if (!to)
@@ -231,15 +248,21 @@ const char *report_class(const report *r, int number) {
   return report_value(r, 0, key);
 }
 
-static void put_cell(const report *r, FILE *to, double x, double y, double side, double share, int label, int guess) {
-  const int right = label == guess;
+/* A field of the matrix: the share of a label's samples that the model takes for `guess`. */
+typedef struct cell {
+  double x, y, side, share;
+  int label, guess;
+} cell;
+
+static void put_cell(const report *r, FILE *to, const cell *c) {
+  const int right = c->label == c->guess;
   fprintf(to, "<rect class=\"f%d\" fill-opacity=\"%.2f\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\">", !right,
-          0.08 + 0.72 * (right ? share : sqrt(share)), x, y, side - 1, side - 1);
-  fprintf(to, "<title>%d ", label);
-  svg_escaped(to, report_class(r, label));
-  fprintf(to, " taken for %d ", guess);
-  svg_escaped(to, report_class(r, guess));
-  fprintf(to, ": %.2f %%</title></rect>\n", 100 * share);
+          0.08 + 0.72 * (right ? c->share : sqrt(c->share)), c->x, c->y, c->side - 1, c->side - 1);
+  fprintf(to, "<title>%d ", c->label);
+  svg_escaped(to, report_class(r, c->label));
+  fprintf(to, " taken for %d ", c->guess);
+  svg_escaped(to, report_class(r, c->guess));
+  fprintf(to, ": %.2f %%</title></rect>\n", 100 * c->share);
 }
 
 enum { NAME_SHOWN = 20, LETTER = 8 };
@@ -258,10 +281,11 @@ static void put_confusion(report *r) {
     return;
   const int classes = (int)lround(sqrt((double)n.count)), numbers = classes <= 16;
   const double side = fmin(46, 560.0 / classes), left = 64 + (numbers ? name_room(r, classes) : 0), top = 44;
-  FILE *to = n.count == (int64_t)classes * classes
-                 ? begin(r, "confusion", (int)(left + side * classes + 8), (int)(top + side * classes + 8), 1,
-                         "Confusion matrix of the test set: rows are labels, columns are predictions")
-                 : NULL;
+  FILE *to =
+      n.count == (int64_t)classes * classes
+          ? begin(r, "confusion", (figure_size){(int)(left + side * classes + 8), (int)(top + side * classes + 8), 1},
+                  "Confusion matrix of the test set: rows are labels, columns are predictions")
+          : NULL;
   if (!to)
     return;
   svg_text(to, left + side * classes / 2, 14, "mid", "taken for");
@@ -281,7 +305,7 @@ static void put_confusion(report *r) {
     for (int column = 0; column < classes; column++) {
       const double count = n.value[row * classes + column], x = left + column * side;
       if (count > 0)
-        put_cell(r, to, x, y, side, count / of, row, column);
+        put_cell(r, to, &(cell){x, y, side, count / of, row, column});
       if (numbers && count > 0)
         svg_text(to, x + side / 2 - 0.5, y + at, row == column && count / of > 0.5 ? "mid on" : "mid strong", "%.0f",
                  count);
@@ -337,7 +361,8 @@ static void put_time(report *r) {
   const double wall = report_number(r, 0, "wall_s");
   double s[TIMES], at = 0;
   const int rows = (find_times(s, r, wall) + TIMES_A_ROW - 1) / TIMES_A_ROW;
-  FILE *to = wall > 0 ? begin(r, "time", WIDTH, 34 + rows * TIME_ROW, 0, "Where %.2f seconds went", wall) : NULL;
+  FILE *to = wall > 0 ? begin(r, "time", (figure_size){WIDTH, 34 + rows * TIME_ROW, 0}, "Where %.2f seconds went", wall)
+                      : NULL;
   for (int i = 0, place = 0; to && i < TIMES; i++)
     if (isfinite(s[i])) {
       fprintf(to, "<rect class=\"f%d\" x=\"%.1f\" y=\"8\" width=\"%.1f\" height=\"24\"><title>%s</title></rect>\n",
@@ -371,25 +396,24 @@ static int choose_lanes(int *lane, const hd_summary *s) {
   return lanes > MOST_LANES ? MOST_LANES : lanes;
 }
 
-static void put_layer(FILE *to, double x, int row, const char *name, const char *op, int rank, const int32_t *shape,
-                      int64_t params) {
+static void put_layer(FILE *to, double x, int row, const hd_summary_layer *layer) {
   const double y = row_y(row);
   char text[64] = "";
-  for (int i = 0, at = 0; i < rank; i++)
-    at += snprintf(text + at, sizeof text - (size_t)at, "%s%d", i ? " \303\227 " : "", shape[i]);
-  svg_rect(to, x, y, BOX_WIDTH, BOX_HEIGHT, 4, "box");
-  svg_text(to, x + 10, y + 18, "strong", "%.20s", name);
-  svg_text(to, x + BOX_WIDTH - 10, y + 18, "end", "%.14s", op);
+  for (int i = 0, at = 0; i < layer->rank; i++)
+    at += snprintf(text + at, sizeof text - (size_t)at, "%s%d", i ? " \303\227 " : "", layer->shape[i]);
+  svg_rect(to, (svg_box){x, y, BOX_WIDTH, BOX_HEIGHT}, 4, "box");
+  svg_text(to, x + 10, y + 18, "strong", "%.20s", layer->name);
+  svg_text(to, x + BOX_WIDTH - 10, y + 18, "end", "%.14s", layer->op);
   svg_text(to, x + BOX_WIDTH + 20, y + 18, "", "%s", text);
-  if (params > 0)
-    svg_text(to, x + BOX_WIDTH + 280, y + 18, "end", "%s", cli_grouped(params));
+  if (layer->params > 0)
+    svg_text(to, x + BOX_WIDTH + 280, y + 18, "end", "%s", cli_grouped(layer->params));
 }
 
 static void put_network(report *r, const hd_summary *s) {
   int *lane = calloc((size_t)s->edge_count + 1, sizeof *lane);
   const int lanes = lane ? choose_lanes(lane, s) : 0;
   const double x = 8 + lanes * LANE;
-  FILE *to = lane ? begin(r, "network", (int)x + BOX_WIDTH + 290, (int)row_y(s->layer_count), 1,
+  FILE *to = lane ? begin(r, "network", (figure_size){(int)x + BOX_WIDTH + 290, (int)row_y(s->layer_count), 1},
                           "The network: %s parameters, %s multiply-adds per sample", cli_grouped(s->params),
                           cli_grouped(s->macs))
                   : NULL;
@@ -406,10 +430,11 @@ static void put_network(report *r, const hd_summary *s) {
     svg_text(to, x + 10, 18, "", "layer");
     svg_text(to, x + BOX_WIDTH + 20, 18, "", "output");
     svg_text(to, x + BOX_WIDTH + 280, 18, "end", "parameters");
-    put_layer(to, x, -1, "input", "", 3, s->input, 0);
+    put_layer(
+        to, x, -1,
+        &(hd_summary_layer){.name = "input", .op = "", .rank = 3, .shape = {s->input[0], s->input[1], s->input[2]}});
     for (int i = 0; i < s->layer_count; i++)
-      put_layer(to, x, i, s->layers[i].name, s->layers[i].op, s->layers[i].rank, s->layers[i].shape,
-                s->layers[i].params);
+      put_layer(to, x, i, &s->layers[i]);
     end(r, to);
   }
   free(lane);

@@ -56,9 +56,9 @@ void svg_line(FILE *to, double x0, double y0, double x1, double y1, const char *
   fprintf(to, "<path d=\"M%.1f %.1fL%.1f %.1f\" class=\"%s\"/>\n", x0, y0, x1, y1, class);
 }
 
-void svg_rect(FILE *to, double x, double y, double width, double height, double radius, const char *class) {
-  fprintf(to, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%g\" class=\"%s\"/>\n", x, y, width,
-          height, radius, class);
+void svg_rect(FILE *to, svg_box box, double radius, const char *class) {
+  fprintf(to, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%g\" class=\"%s\"/>\n", box.x, box.y,
+          box.width, box.height, radius, class);
 }
 
 /* 1, 2, 5 or 10 times a power of ten, at least the value. */

@@ -5,6 +5,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+typedef struct svg_box {
+  double x, y, width, height;
+} svg_box;
+
 /* Begins a file: a white picture with a style sheet. Ends it. */
 void svg_open(FILE *to, int width, int height, const char *style);
 void svg_close(FILE *to);
@@ -16,7 +20,7 @@ void svg_escaped(FILE *to, const char *text);
 void svg_text(FILE *to, double x, double y, const char *class, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 void svg_line(FILE *to, double x0, double y0, double x1, double y1, const char *class);
-void svg_rect(FILE *to, double x, double y, double width, double height, double radius, const char *class);
+void svg_rect(FILE *to, svg_box box, double radius, const char *class);
 
 /* 1, 2 or 5 times a power of ten, so that a handful of steps make `whole`. */
 double svg_step(double whole);

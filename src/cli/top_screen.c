@@ -392,23 +392,30 @@ static void draw_chosen(canvas *c, const hd_job *job) {
 
 /* ---- Curves ---- */
 
+/* Where a curve is drawn: its range, and columns and rows of characters. */
+typedef struct plot {
+  double low, high;
+  int width, rows;
+} plot;
+
 /* The row of dots, from the top, in which a column of a curve is: the mean of the values that fall on it. */
-static int dot_of(const top_curve *v, double low, double high, int column, int columns, int dots) {
+static int dot_of(const top_curve *v, const plot *p, int column) {
+  const int columns = 2 * p->width, dots = 4 * p->rows;
   const int64_t from = column * v->count / columns, end = (column + 1) * v->count / columns;
   double sum = v->value[from];
   for (int64_t i = from + 1; i < end; i++)
     sum += v->value[i];
   const double mean = sum / (double)(end > from ? end - from : 1);
-  return high > low ? (int)((high - mean) / (high - low) * (dots - 1) + 0.5) : dots / 2;
+  return p->high > p->low ? (int)((p->high - mean) / (p->high - p->low) * (dots - 1) + 0.5) : dots / 2;
 }
 
 /* A row of a curve's characters, each of two columns of four dots; a column reaches to the dot of the one before. */
-static void put_dots(canvas *c, const top_curve *v, double low, double high, int row, int width, int rows) {
+static void put_dots(canvas *c, const top_curve *v, const plot *p, int row) {
   static const unsigned char bit[2][4] = {{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}};
-  for (int x = 0, before = -1; x < 2 * width; x += 2) {
+  for (int x = 0, before = -1; x < 2 * p->width; x += 2) {
     unsigned bits = 0;
     for (int side = 0; side < 2; side++) {
-      const int y = dot_of(v, low, high, x + side, 2 * width, 4 * rows), last = before < 0 ? y : before;
+      const int y = dot_of(v, p, x + side), last = before < 0 ? y : before;
       for (int dot = 4 * row; dot < 4 * row + 4; dot++)
         if (dot >= (y < last ? y : last + (y > last)) && dot <= (y > last ? y : last - (y < last)))
           bits |= bit[side][dot % 4];
@@ -416,28 +423,28 @@ static void put_dots(canvas *c, const top_curve *v, double low, double high, int
     }
     fprintf(c->to, "\342%c%c", 0xa0 | bits >> 6, 0x80 | (bits & 0x3f)); /* U+2800 and the dots */
   }
-  c->used += width;
+  c->used += p->width;
 }
 
 static void draw_curves(canvas *c, const top_curve *v, int count, int rows) {
   const int width = (c->columns - 2) / (count > 0 ? count : 1) - 2;
-  double low[TOP_CURVES], high[TOP_CURVES];
+  plot p[TOP_CURVES];
   if (count == 0 || rows < 4 || width < 20)
     return;
   end_row(c);
   for (int i = 0; i < count; i++) {
-    low[i] = high[i] = v[i].value[0];
+    p[i] = (plot){v[i].value[0], v[i].value[0], width, rows - 2};
     for (int64_t k = 1; k < v[i].count; k++) {
-      low[i] = fmin(low[i], v[i].value[k]);
-      high[i] = fmax(high[i], v[i].value[k]);
+      p[i].low = fmin(p[i].low, v[i].value[k]);
+      p[i].high = fmax(p[i].high, v[i].value[k]);
     }
     put(c, PLAIN, "%*s%s %.4g", i * (width + 2) - c->used, "", v[i].name, v[i].value[v[i].count - 1]);
-    put(c, DIM, ", from %.4g to %.4g", low[i], high[i]);
+    put(c, DIM, ", from %.4g to %.4g", p[i].low, p[i].high);
   }
   end_row(c);
   for (int row = 0; row < rows - 2; row++) {
     for (int i = 0; i < count; i++) {
-      put_dots(c, &v[i], low[i], high[i], row, width, rows - 2);
+      put_dots(c, &v[i], &p[i], row);
       put(c, PLAIN, "  ");
     }
     end_row(c);

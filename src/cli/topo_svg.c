@@ -81,7 +81,7 @@ static void measure(drawing *d) {
 }
 
 static void box(drawing *d, int x, int y, int width, int height, const char *class) {
-  svg_rect(d->file, x, y, width, height, 4, class);
+  svg_rect(d->file, (svg_box){x, y, width, height}, 4, class);
 }
 
 static void draw_cpu(drawing *d, const hd_cpu *cpu, int x, int y) {

@@ -106,26 +106,30 @@ static void list_points(svg_point *point, marks *m, const hd_tune *t, double sca
   }
 }
 
-/* Medians times `scale`, the axis up to `most`, and the fitted law; with `ideal` the line of as many times as there are
- * threads. */
-static void put_chart(FILE *to, const hd_tune *t, const char *caption, const char *title, double scale, double most,
-                      bool ideal) {
+typedef struct chart_form {
+  const char *caption, *title;
+  double scale, most; /* medians times `scale`, the axis up to `most` */
+  bool ideal;         /* with the line of as many times as there are threads */
+} chart_form;
+
+/* Medians and the fitted law. */
+static void put_chart(FILE *to, const hd_tune *t, const chart_form *f) {
   svg_point point[HD_TUNE_MAX_SETTINGS];
   svg_chart c = {to, LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM, .point = point, .count = t->count};
   marks m = {.workers = tune_look(t).workers_vary};
   const double threads = t->settings[t->count - 1].threads;
-  list_points(point, &m, t, scale);
-  svg_scale(&c, 0, most);
+  list_points(point, &m, t, f->scale);
+  svg_scale(&c, 0, f->most);
   fprintf(to, "<figure><figcaption>%s</figcaption>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n",
-          caption, WIDTH, HEIGHT, title);
+          f->caption, WIDTH, HEIGHT, f->title);
   svg_axes(&c);
   svg_text(to, (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 6, "mid", "threads");
-  fprintf(to, "<title>%s</title>\n", title);
+  fprintf(to, "<title>%s</title>\n", f->title);
   for (int i = 0; i < m.count && m.count > 1; i++)
     svg_key(to, LEFT + 6 + i * (WIDTH - LEFT - RIGHT) / (double)MAX_MARKS, TOP - 22, i, m.name[i]);
-  if (ideal)
+  if (f->ideal)
     svg_line(to, svg_x(&c, 1), svg_y(&c, 1), svg_x(&c, threads), svg_y(&c, threads), "ideal");
-  put_law(&c, t, unit_of(t) * scale);
+  put_law(&c, t, unit_of(t) * f->scale);
   svg_points(&c);
   fprintf(to, "</svg></figure>\n");
 }
@@ -134,10 +138,12 @@ static void put_charts(FILE *to, const hd_tune *t) {
   double most = 0;
   for (int i = 0; i < t->count; i++)
     most = fmax(most, t->settings[i].high);
-  put_chart(to, t, "Samples per second: medians, their 95 % intervals, and the fitted law",
-            "samples per second by threads", 1, most, false);
-  put_chart(to, t, "Speed-up over one thread; dashed: ideal, n times for n threads", "speed-up by threads",
-            1 / t->settings[0].samples_per_s, t->settings[t->count - 1].threads, true);
+  put_chart(to, t,
+            &(chart_form){"Samples per second: medians, their 95 % intervals, and the fitted law",
+                          "samples per second by threads", 1, most, false});
+  put_chart(to, t,
+            &(chart_form){"Speed-up over one thread; dashed: ideal, n times for n threads", "speed-up by threads",
+                          1 / t->settings[0].samples_per_s, t->settings[t->count - 1].threads, true});
 }
 
 static void put_table(FILE *to, const hd_tune *t) {

@@ -307,8 +307,8 @@ hd_status hd_group_init(hd_group **out, hd_ctx *ctx, const hd_group_settings *se
     HD_TRY(hd__struct_read(&wanted, ctx, settings, sizeof wanted, "hd_group_settings"));
   HD_TRY(check_settings(ctx, s));
   const double timeout_s = s->timeout_s > 0 ? s->timeout_s : TIMEOUT_S;
-  const hd_way way = way_of(s->backend);
-  HD_TRY(hd__rendezvous(&local, ctx, way, s->init_method, s->rank, s->world_size, timeout_s));
+  const hd_rendezvous at = {s->init_method, s->rank, s->world_size, timeout_s};
+  HD_TRY(hd__rendezvous(&local, ctx, way_of(s->backend), &at));
   hd__local_group_keep_process(local);
   const hd_status status = hd__group_of_ranks(out, ctx, local, timeout_s);
   if (status != HD_OK) {

@@ -15,11 +15,11 @@ static int entry_count(const hd_plan *plan) { return plan->param_count + plan->a
 
 static void fill_directory(hd_directory *directory, const hd_plan *plan) {
   directory->entries = entry_count(plan);
-  directory->states = plan->states;
-  directory->averages = plan->averages;
-  directory->param_elems = plan->param_elems;
-  directory->trained_elems = plan->trained_elems;
-  directory->packed_elems = plan->packed_elems;
+  directory->states = plan->update.states;
+  directory->averages = plan->update.averages;
+  directory->param_elems = plan->size.param_elems;
+  directory->trained_elems = plan->size.trained_elems;
+  directory->packed_elems = plan->size.packed_elems;
   for (int p = 0; p < plan->param_count; p++) {
     const hd_plan_param *param = &plan->params[p];
     hd_store_entry *entry = &directory->entry[p];
@@ -29,8 +29,8 @@ static void fill_directory(hd_directory *directory, const hd_plan *plan) {
     entry->same_as = -1;
     entry->running = param->is_running;
     entry->trained = !param->frozen && !param->is_running;
-    entry->update = (int32_t)plan->groups[param->group].update;
-    entry->kept = entry->trained && plan->trains ? plan->groups[param->group].kept : 0;
+    entry->update = (int32_t)plan->update.groups[param->group].update;
+    entry->kept = entry->trained && plan->trains ? plan->update.groups[param->group].kept : 0;
     entry->rows = param->rows;
     entry->c = param->c;
     entry->h = param->h;
@@ -121,8 +121,9 @@ static int64_t head_bytes(const hd_plan *plan) {
 }
 
 int64_t hd__store_bytes(const hd_plan *plan) {
-  const int64_t versions = (plan->averages ? 2 : 1) * plan->param_elems + plan->states * plan->trained_elems;
-  return head_bytes(plan) + 4 * (2 * versions + plan->packed_elems);
+  const int64_t versions =
+      (plan->update.averages ? 2 : 1) * plan->size.param_elems + plan->update.states * plan->size.trained_elems;
+  return head_bytes(plan) + 4 * (2 * versions + plan->size.packed_elems);
 }
 
 static const char purpose[] = "weights and optimizer state";
@@ -131,13 +132,13 @@ static const char purpose[] = "weights and optimizer state";
 static hd_status fill(hd_store *store, hd_ctx *ctx, hd_local_group *local, const hd_plan *plan) {
   HD_TRY(hd__local_group_memory(&store->segment, local, ctx, (size_t)hd__store_bytes(plan), purpose));
   store->directory = store->segment.base;
-  int64_t head = head_bytes(plan), weights = 2 * 4 * plan->param_elems,
-          state = 2 * 4 * plan->states * plan->trained_elems;
+  int64_t head = head_bytes(plan), weights = 2 * 4 * plan->size.param_elems,
+          state = 2 * 4 * plan->update.states * plan->size.trained_elems;
   if (hd__local_group_rank(local) == 0) {
     store->directory->weights_offset = head;
     store->directory->state_offset = head + weights;
     store->directory->average_offset = head + weights + state;
-    store->directory->packed_offset = head + weights + state + (plan->averages ? weights : 0);
+    store->directory->packed_offset = head + weights + state + (plan->update.averages ? weights : 0);
     fill_directory(store->directory, plan);
   }
   HD_TRY(hd__local_group_barrier(local, ctx));

@@ -14,7 +14,7 @@ static hd_status add_node(hd_node **out, hd_grad *grad, hd_op op, const hd_node 
 /* Makes an output with the shape of `like`. */
 static hd_status add_output(hd_grad *grad, hd_node *node, int slot, const char *suffix, hd_value_kind kind, int like) {
   const hd_shape shape = grad->graph->values[like].shape;
-  HD_TRY(hd__graph_output(grad->graph, grad->ctx, node, slot, suffix, kind, HD_F32, &shape));
+  HD_TRY(hd__graph_output(grad->graph, grad->ctx, node, slot, suffix, &(hd_value_type){kind, HD_F32, shape}));
   grad->graph->values[node->out[slot]].producer = (int)(node - grad->graph->nodes);
   return HD_OK;
 }

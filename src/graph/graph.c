@@ -28,9 +28,11 @@ hd_status hd__graph_create(hd_graph **out, hd_ctx *ctx, const hd_shape *input) {
   if (!graph)
     return no_memory(ctx);
   graph->logits = graph->loss = -1;
-  hd_status status = hd__graph_new_value(&graph->input, graph, ctx, "input", HD_VALUE_INPUT, HD_F32, input);
+  hd_status status =
+      hd__graph_new_value(&graph->input, graph, ctx, "input", &(hd_value_type){HD_VALUE_INPUT, HD_F32, *input});
   if (status == HD_OK)
-    status = hd__graph_new_value(&graph->label, graph, ctx, "label", HD_VALUE_LABEL, HD_I32, &(hd_shape){.rank = 0});
+    status =
+        hd__graph_new_value(&graph->label, graph, ctx, "label", &(hd_value_type){HD_VALUE_LABEL, HD_I32, {.rank = 0}});
   if (status != HD_OK) {
     hd__graph_destroy(graph);
     *out = NULL;
@@ -56,25 +58,22 @@ void hd__graph_destroy(hd_graph *graph) {
   hd__free(graph);
 }
 
-/* Takes ownership of the name, also on failure; NULL: out of memory. `like` may be the shape of a value of the
- * graph. */
-static hd_status add_value(int *out, hd_graph *graph, hd_ctx *ctx, char *name, hd_value_kind kind, hd_dtype dtype,
-                           const hd_shape *like) {
-  const hd_shape shape = *like; /* the values may move */
+/* Takes ownership of the name, also on failure; NULL: out of memory. */
+static hd_status add_value(int *out, hd_graph *graph, hd_ctx *ctx, char *name, const hd_value_type *type) {
   char text[HD_SHAPE_TEXT_BYTES];
   hd_status status = HD_OK;
   *out = -1;
   if (!name || !grow((void **)&graph->values, &graph->value_room, graph->value_count, sizeof *graph->values))
     status = no_memory(ctx);
-  else if (hd__shape_elems(&shape) > INT_MAX / 8)
+  else if (hd__shape_elems(&type->shape) > INT_MAX / 8)
     status = hd__fail(ctx, HD_E_SHAPE, "'%s': expected at most %d elements, found %s; make it smaller", name,
-                      INT_MAX / 8, hd__shape_text(text, sizeof text, &shape));
+                      INT_MAX / 8, hd__shape_text(text, sizeof text, &type->shape));
   if (status != HD_OK) {
     hd__free(name);
     return status;
   }
-  graph->values[graph->value_count] =
-      (hd_value){.name = name, .kind = kind, .dtype = dtype, .shape = shape, .producer = -1, .param = -1};
+  graph->values[graph->value_count] = (hd_value){
+      .name = name, .kind = type->kind, .dtype = type->dtype, .shape = type->shape, .producer = -1, .param = -1};
   *out = graph->value_count++;
   return HD_OK;
 }
@@ -84,9 +83,8 @@ static char *name_of(const hd_node *node, const char *suffix) {
   return suffix ? hd__printf_alloc("%s.%s", node->name, suffix) : hd__strdup(node->name);
 }
 
-hd_status hd__graph_new_value(int *out, hd_graph *graph, hd_ctx *ctx, const char *name, hd_value_kind kind,
-                              hd_dtype dtype, const hd_shape *shape) {
-  return add_value(out, graph, ctx, hd__strdup(name), kind, dtype, shape);
+hd_status hd__graph_new_value(int *out, hd_graph *graph, hd_ctx *ctx, const char *name, const hd_value_type *type) {
+  return add_value(out, graph, ctx, hd__strdup(name), type);
 }
 
 hd_status hd__graph_new_node(hd_node **out, hd_graph *graph, hd_ctx *ctx, hd_op op, const char *name, int written) {
@@ -111,7 +109,8 @@ hd_status hd__graph_new_param(int *out, hd_graph *graph, hd_ctx *ctx, const hd_n
   *out = -1;
   if (!grow((void **)&graph->params, &graph->param_room, graph->param_count, sizeof *graph->params))
     return no_memory(ctx);
-  HD_TRY(add_value(out, graph, ctx, name_of(node, like->suffix), HD_VALUE_PARAM, HD_F32, &like->shape));
+  HD_TRY(
+      add_value(out, graph, ctx, name_of(node, like->suffix), &(hd_value_type){HD_VALUE_PARAM, HD_F32, like->shape}));
   graph->values[*out].param = graph->param_count;
   graph->params[graph->param_count++] = (hd_param){.value = *out,
                                                    .written = node->written,
@@ -131,8 +130,8 @@ hd_status hd__graph_new_param(int *out, hd_graph *graph, hd_ctx *ctx, const hd_n
 }
 
 hd_status hd__graph_output(hd_graph *graph, hd_ctx *ctx, hd_node *node, int slot, const char *suffix,
-                           hd_value_kind kind, hd_dtype dtype, const hd_shape *shape) {
-  return add_value(&node->out[slot], graph, ctx, name_of(node, suffix), kind, dtype, shape);
+                           const hd_value_type *type) {
+  return add_value(&node->out[slot], graph, ctx, name_of(node, suffix), type);
 }
 
 hd_status hd__graph_new_alias(hd_graph *graph, hd_ctx *ctx, const hd_node *node, const char *suffix, int param) {
@@ -155,9 +154,8 @@ static void find_producers(hd_graph *graph) {
         graph->values[graph->nodes[i].out[k]].producer = i;
 }
 
-hd_status hd__graph_insert_node(hd_node **out, hd_graph *graph, hd_ctx *ctx, int index, hd_op op, const char *name,
-                                int written) {
-  HD_TRY(hd__graph_new_node(out, graph, ctx, op, name, written));
+hd_status hd__graph_insert_node(hd_node **out, hd_graph *graph, hd_ctx *ctx, int index, hd_op op, const hd_node *of) {
+  HD_TRY(hd__graph_new_node(out, graph, ctx, op, of->name, of->written));
   hd_node node = **out;
   memmove(&graph->nodes[index + 1], &graph->nodes[index], (size_t)(graph->node_count - 1 - index) * sizeof node);
   graph->nodes[index] = node;

@@ -112,11 +112,18 @@ typedef struct hd_graph {
 hd_status hd__graph_create(hd_graph **out, hd_ctx *ctx, const hd_shape *input);
 void hd__graph_destroy(hd_graph *graph);
 
-/* Adds a node as written in a model: infers its shapes, makes its parameters ("NAME.weight", "NAME.bias"). `in` has
- * `count` values; parameters of another node in the place of this node's are used instead of new ones. *out is the
+/* A layer of a model. */
+typedef struct hd_layer_spec {
+  hd_op op;
+  const char *name;
+  const int *in; /* values; parameters of another node in the place of this node's are used instead of new ones */
+  int inputs;
+  const hd_attrs *attrs;
+} hd_layer_spec;
+
+/* Adds a node as written in a model: infers its shapes, makes its parameters ("NAME.weight", "NAME.bias"). *out is the
  * node's output value. */
-hd_status hd__graph_add(int *out, hd_graph *graph, hd_ctx *ctx, hd_op op, const char *name, const int *in, int count,
-                        const hd_attrs *attrs);
+hd_status hd__graph_add(int *out, hd_graph *graph, hd_ctx *ctx, const hd_layer_spec *layer);
 
 /* Adds the loss, which determines kind and shape of the labels; sets logits and loss. */
 hd_status hd__graph_add_loss(hd_graph *graph, hd_ctx *ctx, int logits, const hd_loss *loss);
@@ -131,24 +138,29 @@ void hd__graph_soften_labels(hd_graph *graph);
 /* Changes the label smoothing; call before any pass. Fails unless the loss is cross_entropy. */
 hd_status hd__graph_smooth_labels(hd_graph *graph, hd_ctx *ctx, double smoothing);
 
+typedef struct hd_value_type {
+  hd_value_kind kind;
+  hd_dtype dtype;
+  hd_shape shape;
+} hd_value_type;
+
 /* For passes and operations. A node added by a pass has its geometry set and makes no parameters. A value has at most
  * INT_MAX / 8 elements a sample, so that kernels may count them in 32 bits. */
-hd_status hd__graph_new_value(int *out, hd_graph *graph, hd_ctx *ctx, const char *name, hd_value_kind kind,
-                              hd_dtype dtype, const hd_shape *shape);
+hd_status hd__graph_new_value(int *out, hd_graph *graph, hd_ctx *ctx, const char *name, const hd_value_type *type);
 hd_status hd__graph_new_node(hd_node **out, hd_graph *graph, hd_ctx *ctx, hd_op op, const char *name, int written);
 hd_status hd__graph_new_param(int *out, hd_graph *graph, hd_ctx *ctx, const hd_node *node, int slot,
                               const hd_op_param *like);
 
 /* Makes out[slot] of a node, named "NODE" or "NODE.SUFFIX". */
 hd_status hd__graph_output(hd_graph *graph, hd_ctx *ctx, hd_node *node, int slot, const char *suffix,
-                           hd_value_kind kind, hd_dtype dtype, const hd_shape *shape);
+                           const hd_value_type *type);
 
 /* Adds the alias "NODE.SUFFIX" for a parameter that the node uses in the place of a new one. */
 hd_status hd__graph_new_alias(hd_graph *graph, hd_ctx *ctx, const hd_node *node, const char *suffix, int param);
 
-/* Inserts a node at `index` and moves the later ones; *out is empty except for op, name and number. */
-hd_status hd__graph_insert_node(hd_node **out, hd_graph *graph, hd_ctx *ctx, int index, hd_op op, const char *name,
-                                int written);
+/* Inserts a node at `index` and moves the later ones; *out is empty except for op, and the name and number of `of`,
+ * which may be a node of the graph. */
+hd_status hd__graph_insert_node(hd_node **out, hd_graph *graph, hd_ctx *ctx, int index, hd_op op, const hd_node *of);
 
 /* Removes a node and updates the producers of values. Its outputs must have another producer or no reader. */
 void hd__graph_remove_node(hd_graph *graph, int index);

@@ -50,25 +50,26 @@ static hd_status infer(hd_graph *graph, hd_ctx *ctx, hd_node *node, int inputs) 
         "layer '%s': 'init: whiten' expects a layer that reads the input, found one that reads '%s'; use it "
         "in the first layer",
         node->name, graph->values[node->in[0]].name);
+  hd__op_settings_to_geom(&s.geom, &node->attrs, info->rule->settings);
   node->geom = s.geom;
   node->view = s.view;
   HD_TRY(make_params(graph, ctx, node, &s));
-  HD_TRY(hd__graph_output(graph, ctx, node, 0, NULL, HD_VALUE_ROWS, HD_F32, &s.y));
+  HD_TRY(hd__graph_output(graph, ctx, node, 0, NULL, &(hd_value_type){HD_VALUE_ROWS, HD_F32, s.y}));
   graph->values[node->out[0]].order = s.y_order;
-  return s.argmax ? hd__graph_output(graph, ctx, node, 1, "argmax", HD_VALUE_ROWS, HD_U8, &s.y) : HD_OK;
+  return s.argmax ? hd__graph_output(graph, ctx, node, 1, "argmax", &(hd_value_type){HD_VALUE_ROWS, HD_U8, s.y})
+                  : HD_OK;
 }
 
 /* Inputs behind the first `count` are parameters of another node, which this one shares. */
-hd_status hd__graph_add(int *out, hd_graph *graph, hd_ctx *ctx, hd_op op, const char *name, const int *in, int count,
-                        const hd_attrs *attrs) {
-  assert(count <= HD_MAX_IN);
+hd_status hd__graph_add(int *out, hd_graph *graph, hd_ctx *ctx, const hd_layer_spec *layer) {
+  assert(layer->inputs <= HD_MAX_IN);
   *out = -1;
   hd_node *node;
-  HD_TRY(hd__graph_new_node(&node, graph, ctx, op, name, graph->written_count));
+  HD_TRY(hd__graph_new_node(&node, graph, ctx, layer->op, layer->name, graph->written_count));
   int index = (int)(node - graph->nodes);
-  memcpy(node->in, in, (size_t)count * sizeof *in);
-  node->attrs = *attrs;
-  hd_status status = infer(graph, ctx, node, count);
+  memcpy(node->in, layer->in, (size_t)layer->inputs * sizeof *layer->in);
+  node->attrs = *layer->attrs;
+  hd_status status = infer(graph, ctx, node, layer->inputs);
   if (status != HD_OK) {
     hd__free(graph->nodes[--graph->node_count].name);
     return status;
@@ -83,7 +84,7 @@ hd_status hd__graph_add(int *out, hd_graph *graph, hd_ctx *ctx, hd_op op, const 
 
 /* The weights of the loss, a constant with one element per score. */
 static hd_status add_weights(int *out, hd_graph *graph, hd_ctx *ctx, const float *weight, const hd_shape *scores) {
-  HD_TRY(hd__graph_new_value(out, graph, ctx, "loss.weight", HD_VALUE_CONST, HD_F32, scores));
+  HD_TRY(hd__graph_new_value(out, graph, ctx, "loss.weight", &(hd_value_type){HD_VALUE_CONST, HD_F32, *scores}));
   hd_value *value = &graph->values[*out];
   size_t used = (size_t)hd__shape_elems(&value->shape) * sizeof *weight;
   value->constant = hd__calloc((size_t)hd__value_stride(value), sizeof *weight);
@@ -96,14 +97,16 @@ static hd_status add_weights(int *out, hd_graph *graph, hd_ctx *ctx, const float
 hd_status hd__graph_add_loss(hd_graph *graph, hd_ctx *ctx, int logits, const hd_loss *loss) {
   int out, weight = -1, written = logits;
   if (graph->values[written].order.rank == 3) /* the order of classes is the order in which PyTorch flattens */
-    HD_TRY(hd__graph_add(&logits, graph, ctx, HD_OP_flatten, "logits", &written, 1, &(hd_attrs){.move = 1}));
+    HD_TRY(hd__graph_add(&logits, graph, ctx,
+                         &(hd_layer_spec){HD_OP_flatten, "logits", &written, 1, &(hd_attrs){.move = 1}}));
   if (loss->op != HD_OP_cross_entropy) {
     graph->values[graph->label].dtype = HD_F32;
     graph->values[graph->label].shape = graph->values[logits].shape;
   }
   if (loss->weight)
     HD_TRY(add_weights(&weight, graph, ctx, loss->weight, &graph->values[logits].shape));
-  HD_TRY(hd__graph_add(&out, graph, ctx, loss->op, "loss", (int[]){logits, graph->label, weight}, 3, &loss->attrs));
+  HD_TRY(hd__graph_add(&out, graph, ctx,
+                       &(hd_layer_spec){loss->op, "loss", (int[]){logits, graph->label, weight}, 3, &loss->attrs}));
   graph->logits = logits;
   graph->loss = out;
   return HD_OK;
@@ -115,7 +118,7 @@ void hd__graph_soften_labels(hd_graph *graph) {
   hd_node *node = &graph->nodes[graph->values[graph->loss].producer];
   if (node->op != HD_OP_cross_entropy)
     return;
-  node->geom.soft_labels = 1;
+  node->geom.cross_entropy.soft_labels = 1;
   graph->values[graph->label].dtype = HD_F32;
   graph->values[graph->label].shape = graph->values[graph->logits].shape;
 }
@@ -126,6 +129,6 @@ hd_status hd__graph_smooth_labels(hd_graph *graph, hd_ctx *ctx, double smoothing
     return hd__fail(ctx, HD_E_USAGE,
                     "--label-smoothing expects a model with the loss cross_entropy, found %s; leave it out",
                     hd__op_info(node->op)->name);
-  node->attrs.label_smoothing = node->geom.label_smoothing = (float)smoothing;
+  node->attrs.label_smoothing = node->geom.cross_entropy.label_smoothing = (float)smoothing;
   return HD_OK;
 }

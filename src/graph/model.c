@@ -178,7 +178,7 @@ static hd_status add_layer(parser *p, const scope *where, const char *name, cons
   HD_TRY(read_inputs(in, &count, p, where, layer, &form));
   HD_TRY(read_share(in, &count, &attrs, p, where, layer));
   HD_TRY(read_stage(p, layer));
-  hd_status status = hd__graph_add(&value, p->graph, p->ctx, form.op, name, in, count, &attrs);
+  hd_status status = hd__graph_add(&value, p->graph, p->ctx, &(hd_layer_spec){form.op, name, in, count, &attrs});
   if (status != HD_OK)
     return hd__fail_in(p->ctx, status, "%s:%d", layer->source, layer->line);
   p->layer[p->count] = (layer_entry){.value = value, .node = layer};
@@ -323,10 +323,16 @@ static hd_status read_model(hd_graph **out, char **name, hd_ctx *ctx, const hd_y
   return status;
 }
 
-static hd_status parse(hd_graph **out, char **name, hd_ctx *ctx, const char *text, size_t length, const char *source,
-                       const hd_shape *input) {
+/* A model file. */
+typedef struct model_text {
+  const char *text;
+  size_t length;
+  const char *source; /* its name, for messages */
+} model_text;
+
+static hd_status parse(hd_graph **out, char **name, hd_ctx *ctx, const model_text *m, const hd_shape *input) {
   HD_YAML_OWNED *yaml = NULL;
-  HD_TRY(hd__yaml_parse(&yaml, ctx, text, length, source));
+  HD_TRY(hd__yaml_parse(&yaml, ctx, m->text, m->length, m->source));
   const hd_status status = read_model(out, name, ctx, hd__yaml_root(yaml), input);
   if (status == HD_OK)
     return HD_OK;
@@ -340,10 +346,9 @@ static hd_status parse(hd_graph **out, char **name, hd_ctx *ctx, const char *tex
 }
 
 /* The words that the file leaves to the data get the default data's values, except a given `input`. */
-static hd_status default_facts(hd_model_facts *facts, hd_ctx *ctx, const char *text, size_t length, const char *source,
-                               const hd_shape *input) {
+static hd_status default_facts(hd_model_facts *facts, hd_ctx *ctx, const model_text *m, const hd_shape *input) {
   hd_model_outline outline;
-  HD_TRY(hd__model_outline(&outline, ctx, text, length, source));
+  HD_TRY(hd__model_outline(&outline, ctx, m->text, m->length, m->source));
   *facts = hd__model_default_facts(&outline, NULL);
   if (input)
     facts->input = hd__shape_sample(input);
@@ -351,19 +356,18 @@ static hd_status default_facts(hd_model_facts *facts, hd_ctx *ctx, const char *t
   return HD_OK;
 }
 
-static hd_status parse_any(hd_graph **out, char **name, hd_ctx *ctx, const char *text, size_t length,
-                           const char *source, const hd_shape *input) {
+static hd_status parse_any(hd_graph **out, char **name, hd_ctx *ctx, const model_text *m, const hd_shape *input) {
   HD_OWNED char *resolved = NULL;
   hd_model_facts facts;
   char found[HD_SHAPE_TEXT_BYTES], message[HD_MESSAGE_BYTES];
   *out = NULL;
   if (name)
     *name = NULL;
-  HD_TRY(default_facts(&facts, ctx, text, length, source, input));
-  HD_TRY(hd__model_resolve(&resolved, ctx, text, length, source, &facts));
+  HD_TRY(default_facts(&facts, ctx, m, input));
+  HD_TRY(hd__model_resolve(&resolved, ctx, m->text, m->length, m->source, &facts));
   if (!resolved)
-    return parse(out, name, ctx, text, length, source, input);
-  const hd_status status = parse(out, name, ctx, resolved, strlen(resolved), source, input);
+    return parse(out, name, ctx, m, input);
+  const hd_status status = parse(out, name, ctx, &(model_text){resolved, strlen(resolved), m->source}, input);
   if (status == HD_OK || status == HD_E_NOMEM)
     return status;
   snprintf(message, sizeof message, "%s", hd_ctx_message(ctx));
@@ -373,10 +377,10 @@ static hd_status parse_any(hd_graph **out, char **name, hd_ctx *ctx, const char 
 
 hd_status hd__model_parse(hd_graph **out, char **name, hd_ctx *ctx, const char *text, size_t length,
                           const char *source) {
-  return parse_any(out, name, ctx, text, length, source, NULL);
+  return parse_any(out, name, ctx, &(model_text){text, length, source}, NULL);
 }
 
 hd_status hd__model_parse_for(hd_graph **out, hd_ctx *ctx, const char *text, size_t length, const char *source,
                               const hd_shape *input) {
-  return parse_any(out, NULL, ctx, text, length, source, input);
+  return parse_any(out, NULL, ctx, &(model_text){text, length, source}, input);
 }

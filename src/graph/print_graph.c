@@ -31,8 +31,8 @@ void hd__graph_print(const hd_graph *graph, FILE *to) {
     print_values(graph, to, node->out, HD_MAX_OUT);
     fprintf(to, " <- ");
     print_values(graph, to, node->in, HD_MAX_IN);
-    if (g->pool > 1)
-      fprintf(to, " pool %d", g->pool);
+    if (g->conv.pool > 1)
+      fprintf(to, " pool %d", g->conv.pool);
     if (g->relu)
       fprintf(to, " relu");
     fprintf(to, "\n");

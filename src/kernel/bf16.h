@@ -21,8 +21,8 @@ enum { BF16_DEPTH = 32 }; /* factors of a block */
 
 /* Whether a convolution is computed in bfloat16: half a block of factors for an output, at least; no dilation. */
 static inline int bf16_takes(const hd_geom *g) {
-  const int channels = g->ci / g->groups;
-  return !hd_geom_is_dilated(g) && channels * g->kh * g->kw >= BF16_DEPTH / 2 && channels > 1;
+  const int channels = g->ci / g->conv.groups;
+  return !hd_geom_is_dilated(g) && channels * g->window.kh * g->window.kw >= BF16_DEPTH / 2 && channels > 1;
 }
 
 static inline uint16_t bf16_of(float x) {

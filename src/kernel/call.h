@@ -5,57 +5,26 @@
 #include <stdint.h>
 
 #include "base/host_device.h"
+#include "op/op_geoms.h"
 
 enum { HD_MAX_IN = 7, HD_MAX_OUT = 3 };
 
-/* The shape and the attributes of an operation, one struct for all of them: it is an argument of GPU kernels, by value.
- * Flat values have h = w = 1 and their length in ci or co. */
+/* The shape and the settings of an operation, one struct for all of them: it is an argument of GPU kernels, by value.
+ * Flat values have h = w = 1 and their length in ci or co. Besides what every operation has, it holds an op/NAME_geom.h
+ * of each family and an op/NAME/NAME_geom.h of each operation that has settings of its own, as a member NAME; those of
+ * other operations are 0, or what the header says. */
 typedef struct hd_geom {
-  int32_t ci, hi, wi;        /* input channels, height, width */
-  int32_t co, ho, wo;        /* output before any fused pool: channels, height, width */
-  int32_t kh, kw;            /* window of a convolution or of a pooling operation (not fused) */
-  int32_t sh, sw;            /* its strides */
-  int32_t ph, pw;            /* its zero padding, each side (pooling: -inf) */
-  int32_t dilation[2];       /* convolutions: pixels from one of its taps to the next, down and across; else 1 */
-  int32_t transposed;        /* 1: conv_transpose2d, whose windows lie over the output */
-  int32_t output_padding[2]; /* conv_transpose2d: rows and columns that its output has besides those of windows */
-  int32_t groups;            /* conv2d: each group of co / groups outputs reads ci / groups inputs; 1 for none */
-  int32_t pool;              /* conv2d: side and stride of the max pool fused behind it; 1 for none, as with groups */
-  int32_t hp, wp;            /* conv2d: height and width after that pool (ho / pool, wo / pool, rest dropped) */
-  int32_t part[HD_MAX_IN];   /* concat: channels of each input, 0 behind the last */
-  int32_t first;             /* concat_dx: the first of its channels in the output */
-  int32_t relu;              /* 1 if a ReLU is fused after it (conv2d: after the pool; linear: after the bias) */
+  int32_t ci, hi, wi; /* input channels, height, width */
+  int32_t co, ho, wo; /* output before any fused pool: channels, height, width */
+  int32_t hp, wp;     /* height and width behind it (ho / pool, wo / pool, rest dropped) */
+  int32_t relu;       /* 1 if a ReLU is fused after it (conv2d: after the pool; linear: after the bias) */
 
-  /* As in hd_attrs, for the operations that have them. */
-  float negative_slope, factor, p, eps;
-  float shift; /* shifted_linear: added to each input */
-  int32_t approximate, count_include_pad;
-  const struct hd_custom_op *custom_op; /* custom, custom_dx: the operation of the caller's program */
-
-  /* Of a loss, as in hd_attrs. */
-  int32_t ignore_index;
-  int32_t soft_labels; /* cross_entropy: the target holds a probability per class */
-  float label_smoothing, delta;
+#define HD_GEOM_MEMBER(name) hd_##name##_geom name;
+  HD_GEOMS(HD_GEOM_MEMBER)
+#undef HD_GEOM_MEMBER
 } hd_geom;
 
-HD_BOTH int hd_geom_is_dilated(const hd_geom *g) { return g->dilation[0] > 1 || g->dilation[1] > 1; }
-
-/* Whether a convolution is computed by Winograd's tiles of 4 x 4 (3 x 3 kernels) or 2 x 2 outputs (5 x 5), which take
- * 36 products where 144 or 100 are summed: a rule of the operation, so every device follows it. Narrow ones would spend
- * more on the transforms than they save, and tiles of few outputs more products. Its gradients are by tiles too, except
- * behind a pool: there most of dy is zero. */
-enum { HD_WINOGRAD_CHANNELS = 16, HD_WINOGRAD_LINE = 6 };
-
-/* Outputs along an axis of a tile, of a patch of 6 x 6. */
-HD_BOTH int hd_winograd_side(const hd_geom *g) { return HD_WINOGRAD_LINE + 1 - g->kh; }
-HD_BOTH int hd_winograd_tiles(int outputs, int side) { return (outputs + side - 1) / side; }
-
-HD_BOTH int hd_geom_is_winograd(const hd_geom *g) {
-  const int height = g->hp * g->pool, width = g->wp * g->pool, side = hd_winograd_side(g);
-  return (g->kh == 3 || g->kh == 5) && g->kw == g->kh && g->sh == 1 && g->sw == 1 && g->groups == 1 && g->pool <= 2 &&
-         g->ci >= HD_WINOGRAD_CHANNELS && g->co >= HD_WINOGRAD_CHANNELS && !hd_geom_is_dilated(g) &&
-         36 * hd_winograd_tiles(height, side) * hd_winograd_tiles(width, side) < g->kh * g->kw * height * width;
-}
+HD_BOTH int hd_geom_is_dilated(const hd_geom *g) { return g->window.dilation[0] > 1 || g->window.dilation[1] > 1; }
 
 /* The keys of a call's random numbers, see base/philox.h. Row r is the sample at `position + r` of the epoch. */
 typedef struct hd_draw {

@@ -74,6 +74,11 @@ typedef struct hd_gemm {
   int64_t c_row;
 } hd_gemm;
 
+/* Of each channel, over a range of samples: the mean and the sum of squared deviations. */
+typedef struct hd_stats {
+  float *mean, *m2;
+} hd_stats;
+
 typedef int hd_update_fn(const hd_update *update);
 
 typedef struct hd_kernels {
@@ -112,8 +117,7 @@ typedef struct hd_kernels {
   /* Statistics of two neighbouring ranges of samples become those of both, by Chan's formula, per channel:
    * d = mean_right - mean; mean = fma(d, share, mean); m2 = fma(d * d, both, m2 + m2_right)
    * with share = n_right / (n + n_right) and both = n * n_right / (n + n_right), rounded once from double. */
-  void (*merge_stats)(float *mean, float *m2, const float *mean_right, const float *m2_right, int64_t count,
-                      float share, float both);
+  void (*merge_stats)(hd_stats left, hd_stats right, int64_t count, hd_chan factors);
 
   /* A running average of weights: out[i] = fma(share, x[i] - average[i], average[i]). */
   void (*average)(float *out, const float *average, const float *x, float share, int64_t count);

@@ -168,17 +168,18 @@ static void write_window(writer *w, const hd_node *node, const char *op) {
   const hd_geom *g = &node->geom;
   const bool pool = node->op == HD_OP_max_pool2d || node->op == HD_OP_avg_pool2d;
   attributes a = {.count = 0};
-  add_sides(&a, "kernel_shape", g->kh, g->kw, false);
-  add_sides(&a, "strides", g->sh, g->sw, false);
-  add_sides(&a, "pads", g->ph, g->pw, true);
+  add_sides(&a, "kernel_shape", g->window.kh, g->window.kw, false);
+  add_sides(&a, "strides", g->window.sh, g->window.sw, false);
+  add_sides(&a, "pads", g->window.ph, g->window.pw, true);
   if (!pool) {
-    add_sides(&a, "dilations", g->dilation[0], g->dilation[1], false);
-    add_int(&a, "group", g->groups);
+    add_sides(&a, "dilations", g->window.dilation[0], g->window.dilation[1], false);
+    add_int(&a, "group", g->conv.groups);
   }
-  if (g->transposed)
-    add_sides(&a, "output_padding", g->output_padding[0], g->output_padding[1], false);
+  if (g->window.transposed)
+    add_sides(&a, "output_padding", g->conv_transpose2d.output_padding[0], g->conv_transpose2d.output_padding[1],
+              false);
   if (node->op == HD_OP_avg_pool2d)
-    add_int(&a, "count_include_pad", g->count_include_pad);
+    add_int(&a, "count_include_pad", g->avg_pool2d.count_include_pad);
   put_node(w, op, w->layer, w->out, &a, input(w, node, 0), input(w, node, 1), input(w, node, 2), (char *)NULL);
 }
 
@@ -191,7 +192,7 @@ static void write_linear(writer *w, const hd_node *node, const char *op) {
 static void write_plain(writer *w, const hd_node *node, const char *op) {
   attributes a = {.count = 0};
   if (node->op == HD_OP_leaky_relu)
-    add_float(&a, "alpha", node->geom.negative_slope);
+    add_float(&a, "alpha", node->geom.leaky_relu.negative_slope);
   if (node->op == HD_OP_flatten || node->op == HD_OP_softmax)
     add_int(&a, "axis", 1);
   finish(w, op, &a, input(w, node, 0), input(w, node, 1));
@@ -205,7 +206,7 @@ static void write_concat(writer *w, const hd_node *node, const char *op) {
 }
 
 static void write_scale(writer *w, const hd_node *node, const char *op) {
-  finish(w, op, NULL, input(w, node, 0), constant(w, node->geom.factor));
+  finish(w, op, NULL, input(w, node, 0), constant(w, node->geom.scale.factor));
 }
 
 static void write_swish(writer *w, const hd_node *node, const char *op) {
@@ -228,7 +229,7 @@ static void write_gelu(writer *w, const hd_node *node, const char *op) {
 
 static void write_batch_norm(writer *w, const hd_node *node, const char *op) {
   attributes a = {.count = 0};
-  add_float(&a, "epsilon", node->geom.eps);
+  add_float(&a, "epsilon", node->geom.norm.eps);
   add_float(&a, "momentum", 1 - node->attrs.momentum);
   put_node(w, op, w->layer, w->out, &a, input(w, node, 0), input(w, node, 1), input(w, node, 2), input(w, node, 3),
            input(w, node, 4), (char *)NULL);
@@ -236,7 +237,7 @@ static void write_batch_norm(writer *w, const hd_node *node, const char *op) {
 
 static void write_layer_norm(writer *w, const hd_node *node, const char *op) {
   attributes a = {.count = 0};
-  add_float(&a, "epsilon", node->geom.eps);
+  add_float(&a, "epsilon", node->geom.norm.eps);
   add_int(&a, "axis", 1);
   put_node(w, op, w->layer, w->out, &a, input(w, node, 0), input(w, node, 1), input(w, node, 2), (char *)NULL);
 }
@@ -251,20 +252,20 @@ static const char *reshape(writer *w, const char *x, const int64_t *shape, size_
 static void write_group_norm(writer *w, const hd_node *node, const char *op) {
   const hd_geom *g = &node->geom;
   const size_t rank = 1 + (size_t)w->net->graph->values[node->in[0]].shape.rank;
-  float *one = hd__malloc((size_t)g->groups * 2 * sizeof *one);
+  float *one = hd__malloc((size_t)g->norm.groups * 2 * sizeof *one);
   attributes a = {.count = 0};
   w->failed |= !one;
   if (!one)
     return;
-  for (int i = 0; i < 2 * g->groups; i++)
-    one[i] = (float)(i < g->groups);
+  for (int i = 0; i < 2 * g->norm.groups; i++)
+    one[i] = (float)(i < g->norm.groups);
   const char *weight = new_name(w), *bias = new_name(w), *normal = new_name(w);
-  put_tensor(w, weight, FLOAT, one, (int64_t[]){g->groups}, 1);
-  put_tensor(w, bias, FLOAT, one + g->groups, (int64_t[]){g->groups}, 1);
+  put_tensor(w, weight, FLOAT, one, (int64_t[]){g->norm.groups}, 1);
+  put_tensor(w, bias, FLOAT, one + g->norm.groups, (int64_t[]){g->norm.groups}, 1);
   hd__free(one);
-  add_float(&a, "epsilon", g->eps);
+  add_float(&a, "epsilon", g->norm.eps);
   put_node(w, "InstanceNormalization", normal, normal, &a,
-           reshape(w, input(w, node, 0), (int64_t[]){0, g->groups, -1}, 3), weight, bias, (char *)NULL);
+           reshape(w, input(w, node, 0), (int64_t[]){0, g->norm.groups, -1}, 3), weight, bias, (char *)NULL);
   const char *back = reshape(w, normal, (int64_t[]){0, g->ci, g->hi, g->wi}, rank);
   finish(w, op, NULL, step(w, "Mul", back, input(w, node, 1)), input(w, node, 2));
 }

@@ -5,7 +5,7 @@
 
 #include "kernel/unit.h"
 
-HD_BOTH int norm_channels(const hd_geom *g) { return g->ci / g->groups; }
+HD_BOTH int norm_channels(const hd_geom *g) { return g->ci / g->norm.groups; }
 HD_BOTH int64_t norm_elems(const hd_geom *g) { return op_pixels(g) * norm_channels(g); }
 
 /* The place in a sample of element i of a group: pixel by pixel, its channels. */
@@ -14,7 +14,7 @@ HD_BOTH int64_t norm_place(const hd_geom *g, int64_t group, int64_t i) {
   return i / channels * g->ci + group * channels + i % channels;
 }
 
-HD_BOTH real norm_rate(const hd_geom *g, real var) { return 1 / REAL_SQRT(var + g->eps); }
+HD_BOTH real norm_rate(const hd_geom *g, real var) { return 1 / REAL_SQRT(var + g->norm.eps); }
 
 /* mean = the sum of x / N; var = the sum of fma(d, d) / N with d = x - mean; r = 1 / sqrt(var + eps). Normalised: xhat
  * = (x - mean) * r. */

@@ -64,6 +64,12 @@ void hd__op_defaults(hd_attrs *attrs, const hd_op_setting *settings) {
   }
 }
 
+void hd__op_settings_to_geom(hd_geom *geom, const hd_attrs *attrs, const hd_op_setting *settings) {
+  for (const hd_op_setting *s = settings; s && s->key; s++)
+    if (s->geom)
+      memcpy((char *)geom + s->geom, (const char *)attrs + s->field, sizeof(int32_t));
+}
+
 const hd_op_setting *hd__op_weights(const hd_op_rule *rule) {
   const hd_op_setting *s = rule->settings;
   while (s && s->key && s->type != HD_SETTING_WEIGHTS)
@@ -81,11 +87,11 @@ int hd__op_sample(hd_geom *g, hd_op op, int index) {
   default_to(&g->hi, 1);
   default_to(&g->wi, 1);
   default_to(&g->co, g->ci);
-  default_to(&g->kh, 1);
-  default_to(&g->kw, 1);
-  default_to(&g->sh, 1);
-  default_to(&g->sw, 1);
-  default_to(&g->pool, 1);
+  default_to(&g->window.kh, 1);
+  default_to(&g->window.kw, 1);
+  default_to(&g->window.sh, 1);
+  default_to(&g->window.sw, 1);
+  default_to(&g->conv.pool, 1);
   if (!hd__geom_finish(g))
     return 0;
   if (info->role == HD_ROLE_DX && info->rule->part)

@@ -58,6 +58,7 @@ typedef struct hd_op_setting {
   const char *key; /* NULL ends a list */
   hd_setting_type type;
   size_t field;           /* in hd_attrs: int32_t; REAL: float; SIDES: int32_t[2]; LAYER, WEIGHTS: none */
+  size_t geom;            /* where it is copied to in hd_geom, for kernels; 0: nowhere, or by the shape rule */
   double low, high;       /* both included */
   const char *choices[4]; /* CHOICE: the names of 0, 1, ..., at most three */
   bool required;
@@ -67,6 +68,7 @@ typedef struct hd_op_setting {
 
 #define HD_SETTING(KEY, TYPE, member, ...)                                                                             \
   { .key = KEY, .type = HD_SETTING_##TYPE, .field = offsetof(hd_attrs, member), __VA_ARGS__ }
+#define HD_TO_GEOM(member) .geom = offsetof(hd_geom, member)
 #define HD_SETTINGS_END                                                                                                \
   { .key = NULL }
 
@@ -92,7 +94,8 @@ typedef struct hd_op_setting {
       HD_SETTING("padding", SIDES, padding, .low = 0, .high = 1024,                                                    \
                  .help = "padding at each edge, at most half the kernel")
 #define HD_EPS_SETTING                                                                                                 \
-  HD_SETTING("eps", REAL, eps, .low = 0, .high = 1, .default_value = 1e-5, .help = "added to the variance")
+  HD_SETTING("eps", REAL, eps, HD_TO_GEOM(norm.eps), .low = 0, .high = 1, .default_value = 1e-5,                       \
+             .help = "added to the variance")
 
 /* First values; the first ones are the choices of a convolution's setting `init`. */
 typedef enum hd_init {
@@ -224,6 +227,9 @@ int64_t hd__op_macs(hd_op op, const hd_geom *geom);
 /* The default settings of a layer. */
 void hd__op_defaults(hd_attrs *attrs, const hd_op_setting *settings);
 
+/* Copies those that kernels read. */
+void hd__op_settings_to_geom(hd_geom *geom, const hd_attrs *attrs, const hd_op_setting *settings);
+
 /* The setting of a loss with a weight for each score; NULL: there is none. */
 const hd_op_setting *hd__op_weights(const hd_op_rule *rule);
 
@@ -242,7 +248,7 @@ hd_geom hd__geom_of_shape(const hd_shape *shape);
  * no output position exists. */
 HD_TOOLS_API int hd__geom_finish(hd_geom *geom);
 
-/* y has the shape and memory order of x. As a rule: of elementwise operations, whose geometry has all settings. */
+/* y has the shape and memory order of x. */
 hd_shape_rule hd__shapes_same;
 
 /* Windows over an image, from kernel, stride and padding. */

@@ -4,7 +4,8 @@
 #include "op/op.h"
 
 hd_geom hd__geom_of_shape(const hd_shape *shape) {
-  hd_geom g = {.ci = shape->dim[0], .hi = 1, .wi = 1, .kh = 1, .kw = 1, .sh = 1, .sw = 1, .pool = 1};
+  hd_geom g = {
+      .ci = shape->dim[0], .hi = 1, .wi = 1, .window = {.kh = 1, .kw = 1, .sh = 1, .sw = 1}, .conv = {.pool = 1}};
   if (shape->rank == 3) {
     g.hi = shape->dim[1];
     g.wi = shape->dim[2];
@@ -18,29 +19,25 @@ static int32_t whole(int64_t pixels) { return pixels < 0 || pixels > INT_MAX ? 0
 
 /* Pixels of the output along an axis, from the input's, the kernel's span and the stride. */
 static int32_t output_side(const hd_geom *g, int axis, int64_t input, int64_t reach, int64_t step, int64_t padding) {
-  if (g->transposed)
-    return whole((input - 1) * step - 2 * padding + reach + g->output_padding[axis]);
+  if (g->window.transposed)
+    return whole((input - 1) * step - 2 * padding + reach + g->conv_transpose2d.output_padding[axis]);
   return input + 2 * padding < reach ? 0 : whole((input + 2 * padding - reach) / step + 1);
 }
 
 int hd__geom_finish(hd_geom *g) {
-  int32_t *const defaults[] = {&g->groups, &g->dilation[0], &g->dilation[1]};
-  for (int i = 0; i < 3; i++)
+  int32_t *const defaults[] = {&g->conv.groups, &g->norm.groups, &g->window.dilation[0], &g->window.dilation[1]};
+  for (int i = 0; i < 4; i++)
     *defaults[i] = *defaults[i] ? *defaults[i] : 1;
-  g->ho = output_side(g, 0, g->hi, (int64_t)g->dilation[0] * (g->kh - 1) + 1, g->sh, g->ph);
-  g->wo = output_side(g, 1, g->wi, (int64_t)g->dilation[1] * (g->kw - 1) + 1, g->sw, g->pw);
-  g->hp = g->ho / g->pool;
-  g->wp = g->wo / g->pool;
+  const hd_window_geom *w = &g->window;
+  g->ho = output_side(g, 0, g->hi, (int64_t)w->dilation[0] * (w->kh - 1) + 1, w->sh, w->ph);
+  g->wo = output_side(g, 1, g->wi, (int64_t)w->dilation[1] * (w->kw - 1) + 1, w->sw, w->pw);
+  g->hp = g->ho / g->conv.pool;
+  g->wp = g->wo / g->conv.pool;
   return g->hp > 0 && g->wp > 0;
 }
 
 hd_status hd__shapes_same(hd_op_shapes *s) {
   s->geom = hd__geom_of_shape(&s->x[0]);
-  s->geom.negative_slope = s->attrs->negative_slope;
-  s->geom.factor = s->attrs->factor;
-  s->geom.approximate = s->attrs->approximate;
-  s->geom.p = s->attrs->p;
-  s->geom.eps = s->attrs->eps;
   s->y = s->x[0];
   s->y_order = s->order[0];
   return HD_OK;
@@ -62,25 +59,24 @@ hd_status hd__shapes_pool(hd_op_shapes *s) {
                       .hi = x->dim[1],
                       .wi = x->dim[2],
                       .co = x->dim[0],
-                      .kh = a->kernel[0],
-                      .kw = a->kernel[1],
-                      .sh = a->stride[0] ? a->stride[0] : a->kernel[0],
-                      .sw = a->stride[1] ? a->stride[1] : a->kernel[1],
-                      .ph = a->padding[0],
-                      .pw = a->padding[1],
-                      .pool = 1,
-                      .count_include_pad = a->count_include_pad};
+                      .window = {.kh = a->kernel[0],
+                                 .kw = a->kernel[1],
+                                 .sh = a->stride[0] ? a->stride[0] : a->kernel[0],
+                                 .sw = a->stride[1] ? a->stride[1] : a->kernel[1],
+                                 .ph = a->padding[0],
+                                 .pw = a->padding[1]},
+                      .conv = {.pool = 1}};
   const hd_geom *g = &s->geom;
   if (!hd__geom_finish(&s->geom))
     return hd__fail(s->ctx, HD_E_SHAPE,
                     "layer '%s': a %dx%d window expects an input at least that large, found %s; use a smaller kernel",
-                    s->layer, g->kh, g->kw, hd__shape_text(text, sizeof text, x));
+                    s->layer, g->window.kh, g->window.kw, hd__shape_text(text, sizeof text, x));
   s->y = (hd_shape){3, {g->co, g->ho, g->wo}};
   return HD_OK;
 }
 
 int64_t hd__flops_mean(const hd_geom *g, hd_op_role role) {
-  return (int64_t)g->co * g->ho * g->wo * (g->kh * g->kw + 1);
+  return (int64_t)g->co * g->ho * g->wo * (g->window.kh * g->window.kw + 1);
 }
 
 hd_status hd__shapes_conv(hd_op_shapes *s) {
@@ -100,15 +96,14 @@ hd_status hd__shapes_conv(hd_op_shapes *s) {
                       .hi = x->dim[1],
                       .wi = x->dim[2],
                       .co = a->out,
-                      .kh = a->kernel[0],
-                      .kw = a->kernel[1],
-                      .sh = a->stride[0],
-                      .sw = a->stride[1],
-                      .ph = a->padding[0],
-                      .pw = a->padding[1],
-                      .dilation = {a->dilation[0], a->dilation[1]},
-                      .groups = a->groups,
-                      .pool = 1};
+                      .window = {.kh = a->kernel[0],
+                                 .kw = a->kernel[1],
+                                 .sh = a->stride[0],
+                                 .sw = a->stride[1],
+                                 .ph = a->padding[0],
+                                 .pw = a->padding[1],
+                                 .dilation = {a->dilation[0], a->dilation[1]}},
+                      .conv = {.groups = a->groups, .pool = 1}};
   return HD_OK;
 }
 
@@ -136,9 +131,6 @@ hd_status hd__shapes_loss(hd_op_shapes *s) {
                     "flatten and linear",
                     s->op, hd__shape_text(text, sizeof text, &s->x[0]));
   s->geom = hd__geom_of_shape(&s->x[0]);
-  s->geom.ignore_index = s->attrs->ignore_index;
-  s->geom.label_smoothing = s->attrs->label_smoothing;
-  s->geom.delta = s->attrs->delta;
   s->y = (hd_shape){.rank = 0};
   return HD_OK;
 }
@@ -152,14 +144,15 @@ hd_op_param *hd__shapes_param(hd_op_shapes *s, const char *suffix, const hd_shap
 const hd_geom hd__samples_each[5] = {
     {.ci = 1}, {.ci = 19}, {.ci = 3, .hi = 4, .wi = 5}, {.ci = 17, .hi = 3, .wi = 3}, {.ci = 1, .hi = 6, .wi = 7}};
 
-const hd_geom hd__samples_loss[11] = {{.ci = 1, .ignore_index = -100, .delta = 1},
-                                      {.ci = 2, .ignore_index = -100, .delta = 0.5f},
-                                      {.ci = 10, .ignore_index = -100, .delta = 1},
-                                      {.ci = 16, .ignore_index = -100, .label_smoothing = 0.1f, .delta = 0.25f},
-                                      {.ci = 17, .ignore_index = -100, .delta = 1.5f},
-                                      {.ci = 40, .ignore_index = 3, .label_smoothing = 0.3f, .delta = 0.1f},
-                                      {.ci = 4, .ignore_index = 2, .delta = 100},
-                                      {.ci = 5, .label_smoothing = 1, .delta = 1},
-                                      {.ci = 33, .ignore_index = 7, .delta = 1},
-                                      {.ci = 1, .label_smoothing = 0.1f, .delta = 1},
-                                      {.ci = 12, .ignore_index = -100, .label_smoothing = 0.5f, .delta = 1}};
+const hd_geom hd__samples_loss[11] = {
+    {.ci = 1, .cross_entropy = {.ignore_index = -100}, .huber = {.delta = 1}},
+    {.ci = 2, .cross_entropy = {.ignore_index = -100}, .huber = {.delta = 0.5f}},
+    {.ci = 10, .cross_entropy = {.ignore_index = -100}, .huber = {.delta = 1}},
+    {.ci = 16, .cross_entropy = {.ignore_index = -100, .label_smoothing = 0.1f}, .huber = {.delta = 0.25f}},
+    {.ci = 17, .cross_entropy = {.ignore_index = -100}, .huber = {.delta = 1.5f}},
+    {.ci = 40, .cross_entropy = {.ignore_index = 3, .label_smoothing = 0.3f}, .huber = {.delta = 0.1f}},
+    {.ci = 4, .cross_entropy = {.ignore_index = 2}, .huber = {.delta = 100}},
+    {.ci = 5, .cross_entropy = {.label_smoothing = 1}, .huber = {.delta = 1}},
+    {.ci = 33, .cross_entropy = {.ignore_index = 7}, .huber = {.delta = 1}},
+    {.ci = 1, .cross_entropy = {.label_smoothing = 0.1f}, .huber = {.delta = 1}},
+    {.ci = 12, .cross_entropy = {.ignore_index = -100, .label_smoothing = 0.5f}, .huber = {.delta = 1}}};

@@ -11,15 +11,19 @@ HD_BOTH real window_pixel(const real *image, int height, int width, int channels
 }
 
 /* Pixels that a window spans along an axis, 0 down or 1 across; the pixel of the image under tap k of window `at`. */
-HD_BOTH int window_reach(const hd_geom *g, int axis) { return g->dilation[axis] * ((axis ? g->kw : g->kh) - 1) + 1; }
+HD_BOTH int window_reach(const hd_geom *g, int axis) {
+  return g->window.dilation[axis] * ((axis ? g->window.kw : g->window.kh) - 1) + 1;
+}
 HD_BOTH int window_tap(const hd_geom *g, int axis, int at, int k) {
-  return axis ? at * g->sw + k * g->dilation[1] - g->pw : at * g->sh + k * g->dilation[0] - g->ph;
+  return axis ? at * g->window.sw + k * g->window.dilation[1] - g->window.pw
+              : at * g->window.sh + k * g->window.dilation[0] - g->window.ph;
 }
 
 /* The tap of a window that lies this many pixels below and to the right of its first one; -1: none. */
 HD_BOTH int window_tap_at(const hd_geom *g, int below, int right) {
-  return below % g->dilation[0] || right % g->dilation[1] ? -1
-                                                          : below / g->dilation[0] * g->kw + right / g->dilation[1];
+  return below % g->window.dilation[0] || right % g->window.dilation[1]
+             ? -1
+             : below / g->window.dilation[0] * g->window.kw + right / g->window.dilation[1];
 }
 
 /* The gradient of a bias: acc = +0; samples of the shard ascending, the output's pixels ascending: acc = acc + dy. */

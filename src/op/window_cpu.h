@@ -9,10 +9,10 @@ typedef struct window16 {
 } window16;
 
 static inline window16 window16_at(const hd_geom *g, int oy, int ox) {
-  window16 w = {.top = oy * g->sh - g->ph, .left = ox * g->sw - g->pw};
+  window16 w = {.top = oy * g->window.sh - g->window.ph, .left = ox * g->window.sw - g->window.pw};
   w.y0 = w.top < 0 ? -w.top : 0;
   w.x0 = w.left < 0 ? -w.left : 0;
-  w.y1 = w.top + g->kh > g->hi ? g->hi - w.top : g->kh;
-  w.x1 = w.left + g->kw > g->wi ? g->wi - w.left : g->kw;
+  w.y1 = w.top + g->window.kh > g->hi ? g->hi - w.top : g->window.kh;
+  w.x1 = w.left + g->window.kw > g->wi ? g->wi - w.left : g->window.kw;
   return w;
 }

@@ -79,8 +79,8 @@ static void check_segments(hd_finding *f, const hd_plan *plan) {
   const hd_graph *graph = plan->graph;
   for (int i = 0; i < graph->node_count; i++) {
     const hd_plan_node *node = &plan->nodes[i];
-    if (node->stage < 0 || node->stage >= plan->stages.count)
-      hd__plan_fault(f, "%s is in stage %d of %d", graph->nodes[i].name, node->stage, plan->stages.count);
+    if (node->stage < 0 || node->stage >= plan->pipeline.stages.count)
+      hd__plan_fault(f, "%s is in stage %d of %d", graph->nodes[i].name, node->stage, plan->pipeline.stages.count);
     if (plan->segments > 0 && (node->segment < 0 || node->segment >= plan->segments))
       hd__plan_fault(f, "%s is in segment %d of %d", graph->nodes[i].name, node->segment, plan->segments);
     if (i > 0 && node->segment < node[-1].segment)

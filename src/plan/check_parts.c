@@ -88,7 +88,8 @@ static void check_phases(hd_finding *f, const hd_plan *plan) {
 }
 
 static bool has_cut_edge(const hd_plan *plan, const hd_place *place, int from, int stage) {
-  for (const hd_cut_edge *c = plan->cut_edges; c < plan->cut_edges + plan->cut_edge_count; c++)
+  for (const hd_cut_edge *c = plan->pipeline.cut_edges; c < plan->pipeline.cut_edges + plan->pipeline.cut_edge_count;
+       c++)
     if (c->place.where == place->where && c->place.offset == place->offset && c->from == from && c->first <= stage &&
         stage <= c->last)
       return true;
@@ -120,7 +121,7 @@ static void check_gradient(hd_finding *f, const hd_plan *plan, int p, int64_t *d
   if (way->uses < 1)
     hd__plan_fault(f, "%s has no gradient", name_of(plan, param->value));
   for (int u = way->first_use; u < way->first_use + way->uses; u++) {
-    const hd_plan_use *use = &plan->uses[u];
+    const hd_plan_use *use = &plan->update.uses[u];
     int value = plan->graph->nodes[use->node].out[use->output];
     if (value < 0 || plan->graph->values[value].param != p)
       hd__plan_fault(f, "use %d of %s makes no gradient of it", u - way->first_use, name_of(plan, param->value));
@@ -137,10 +138,10 @@ static void check_gradient(hd_finding *f, const hd_plan *plan, int p, int64_t *d
 }
 
 void hd__check_parts(hd_finding *f, const hd_plan *plan) {
-  int64_t at = 0, direct = 0, packed = 0, grad = plan->trained_elems;
+  int64_t at = 0, direct = 0, packed = 0, grad = plan->size.trained_elems;
   int chunks = 0;
   at = follow_params(f, plan, true, 0);
-  follow(f, "the end of what is trained", at, plan->trained_elems, 0);
+  follow(f, "the end of what is trained", at, plan->size.trained_elems, 0);
   at = follow_params(f, plan, false, at);
   for (int p = 0; p < plan->param_count; p++) {
     if (plan->params[p].first_chunk != chunks)
@@ -165,10 +166,10 @@ void hd__check_parts(hd_finding *f, const hd_plan *plan) {
   check_segments(f, plan);
   check_cut_edges(f, plan);
   check_phases(f, plan);
-  follow(f, "the end of the parameters", at, plan->param_elems, 0);
-  follow(f, "the end of the gradients", grad, plan->grad_elems, 0);
-  follow(f, "the end of the shard sums", direct, plan->direct_elems, 0);
-  follow(f, "the end of the packed copies", packed, plan->packed_elems, 0);
+  follow(f, "the end of the parameters", at, plan->size.param_elems, 0);
+  follow(f, "the end of the gradients", grad, plan->size.grad_elems, 0);
+  follow(f, "the end of the shard sums", direct, plan->size.direct_elems, 0);
+  follow(f, "the end of the packed copies", packed, plan->size.packed_elems, 0);
   if (chunks != plan->chunk_count)
     hd__plan_fault(f, "the parameters have %d chunks, the plan %d", chunks, plan->chunk_count);
 }

@@ -35,7 +35,7 @@ static int stage_of(const walk *w, int value) {
 
 static int *owners(const walk *w, int value) {
   const hd_place *place = &w->plan->place[value];
-  return (place->where == HD_AT_ARENA ? w->arena + stage_of(w, value) * w->plan->arena_bytes : w->batch) +
+  return (place->where == HD_AT_ARENA ? w->arena + stage_of(w, value) * w->plan->size.arena_bytes : w->batch) +
          place->offset;
 }
 
@@ -169,7 +169,7 @@ static void check_place(walk *w, int value) {
   const hd_value *info = &w->plan->graph->values[value];
   if (!is_stored(place))
     return;
-  int64_t room = place->where == HD_AT_ARENA ? w->plan->arena_bytes : w->plan->batch_bytes;
+  int64_t room = place->where == HD_AT_ARENA ? w->plan->size.arena_bytes : w->plan->size.batch_bytes;
   if (place->offset < 0 || place->offset % 64 || slot_bytes(w->plan, value) % 64)
     hd__plan_fault(w->finding, "%s is not aligned to 64 bytes", info->name);
   if (place->stride < hd__shape_elems(&info->shape) || place->offset + slot_bytes(w->plan, value) > room)
@@ -199,9 +199,9 @@ void hd__check_memory(hd_finding *finding, const hd_plan *plan) {
   check_order(&w);
   if (finding->found)
     return;
-  w.arena = no_owners(plan->arena_bytes * plan->stages.count);
-  w.batch = no_owners(plan->batch_bytes);
-  w.segment = no_owners(plan->batch_bytes);
+  w.arena = no_owners(plan->size.arena_bytes * plan->pipeline.stages.count);
+  w.batch = no_owners(plan->size.batch_bytes);
+  w.segment = no_owners(plan->size.batch_bytes);
   finding->no_memory = !w.arena || !w.batch || !w.segment;
   if (!finding->no_memory)
     walk_calls(&w);

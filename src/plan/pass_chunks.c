@@ -15,33 +15,33 @@ static int64_t padded(int64_t elems) { return (elems + PAD_ELEMS - 1) / PAD_ELEM
 /* Gradient nodes follow the network, the last node's first: so a parameter's uses are in reverse order of the nodes. */
 static void find_uses(hd_plan *plan, int p) {
   hd_plan_param *way = &plan->params[p];
-  way->first_use = plan->use_count;
+  way->first_use = plan->update.use_count;
   for (int i = 0; i < plan->graph->node_count; i++)
     for (int k = 0; k < HD_MAX_OUT; k++) {
       int value = plan->graph->nodes[i].out[k];
       if (value < 0 || plan->graph->values[value].kind != HD_VALUE_PARAM_GRAD || plan->graph->values[value].param != p)
         continue;
       const hd_node *node = &plan->graph->nodes[i];
-      plan->uses[plan->use_count++] = (hd_plan_use){.node = i,
-                                                    .stage = plan->nodes[i].stage,
-                                                    .op = node->op,
-                                                    .output = k,
-                                                    .offset = way->offset,
-                                                    .geom = &node->geom,
-                                                    .x = plan->place[node->in[0]],
-                                                    .dy = plan->place[node->in[1]]};
+      plan->update.uses[plan->update.use_count++] = (hd_plan_use){.node = i,
+                                                                  .stage = plan->nodes[i].stage,
+                                                                  .op = node->op,
+                                                                  .output = k,
+                                                                  .offset = way->offset,
+                                                                  .geom = &node->geom,
+                                                                  .x = plan->place[node->in[0]],
+                                                                  .dy = plan->place[node->in[1]]};
       way->uses++;
     }
 }
 
 /* Sums over one shard: gradients, then statistics; those that are gathered also have a place for the whole sum. */
 static int64_t place_sum(hd_plan *plan, int value) {
-  const int64_t elems = hd__shape_elems(&plan->graph->values[value].shape), offset = plan->direct_elems;
+  const int64_t elems = hd__shape_elems(&plan->graph->values[value].shape), offset = plan->size.direct_elems;
   plan->place[value] =
-      (hd_place){.where = HD_AT_DIRECT, .offset = offset, .gathered = plan->gathered_elems, .elems = elems};
-  plan->direct_elems += padded(elems);
+      (hd_place){.where = HD_AT_DIRECT, .offset = offset, .gathered = plan->size.gathered_elems, .elems = elems};
+  plan->size.direct_elems += padded(elems);
   if (plan->nodes[plan->graph->values[value].producer].gathered)
-    plan->gathered_elems += padded(elems);
+    plan->size.gathered_elems += padded(elems);
   return offset;
 }
 
@@ -50,12 +50,12 @@ static void choose_way(hd_plan *plan, int p) {
   hd_plan_param *way = &plan->params[p];
   int64_t elems = padded(hd__param_elems(&plan->graph->params[p]));
   find_uses(plan, p);
-  way->deferred = plan->kernels->form[plan->graph->nodes[plan->uses[way->first_use].node].op] != NULL;
-  for (int u = way->first_use; u < plan->use_count; u++) {
-    hd_plan_use *use = &plan->uses[u];
+  way->deferred = plan->kernels->form[plan->graph->nodes[plan->update.uses[way->first_use].node].op] != NULL;
+  for (int u = way->first_use; u < plan->update.use_count; u++) {
+    hd_plan_use *use = &plan->update.uses[u];
     if (u > way->first_use) {
-      use->offset = plan->grad_elems;
-      plan->grad_elems += elems;
+      use->offset = plan->size.grad_elems;
+      plan->size.grad_elems += elems;
     }
     if (!way->deferred)
       use->direct = place_sum(plan, plan->graph->nodes[use->node].out[use->output]);
@@ -79,8 +79,8 @@ static void place_statistics(hd_plan *plan) {
 static void place_params(hd_plan *plan, bool trained) {
   for (int p = 0; p < plan->param_count; p++)
     if (hd__param_trains(&plan->graph->params[p]) == trained) {
-      plan->params[p].offset = plan->place[plan->graph->params[p].value].offset = plan->param_elems;
-      plan->param_elems += padded(hd__param_elems(&plan->graph->params[p]));
+      plan->params[p].offset = plan->place[plan->graph->params[p].value].offset = plan->size.param_elems;
+      plan->size.param_elems += padded(hd__param_elems(&plan->graph->params[p]));
     }
 }
 
@@ -103,9 +103,9 @@ static void cut(hd_plan *plan, int p) {
 
 hd_status hd__pass_chunks(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
   int chunks = 0;
-  HD_TRY(HD_NEW(plan->uses, plan->graph->node_count * HD_MAX_OUT, ctx, "out of memory while cutting chunks"));
+  HD_TRY(HD_NEW(plan->update.uses, plan->graph->node_count * HD_MAX_OUT, ctx, "out of memory while cutting chunks"));
   place_params(plan, true);
-  plan->trained_elems = plan->grad_elems = plan->param_elems;
+  plan->size.trained_elems = plan->size.grad_elems = plan->size.param_elems;
   place_params(plan, false);
   for (int p = 0; p < plan->param_count; p++) {
     const hd_param *param = &plan->graph->params[p];

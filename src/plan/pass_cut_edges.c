@@ -21,12 +21,12 @@ static hd_cut_edge find(const hd_plan *plan, int value) {
 }
 
 hd_status hd__pass_cut_edges(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
-  HD_TRY(HD_NEW(plan->cut_edges, plan->graph->value_count, ctx, "out of memory while cutting stages"));
+  HD_TRY(HD_NEW(plan->pipeline.cut_edges, plan->graph->value_count, ctx, "out of memory while cutting stages"));
   for (int v = 0; v < plan->graph->value_count; v++) {
     const hd_cut_edge edge = find(plan, v);
     const bool is_kept = edge.place.where == HD_AT_BATCH || edge.place.where == HD_AT_LABELS;
     if (is_kept && edge.first != edge.last)
-      plan->cut_edges[plan->cut_edge_count++] = edge;
+      plan->pipeline.cut_edges[plan->pipeline.cut_edge_count++] = edge;
   }
   return HD_OK;
 }

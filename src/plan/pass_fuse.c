@@ -7,12 +7,13 @@
 #include "plan/passes.h"
 
 static bool is_fusible_pool(const hd_geom *g) {
-  return g->kh == g->kw && g->sh == g->kh && g->sw == g->kw && g->ph == 0 && g->pw == 0 && g->kh > 1;
+  return g->window.kh == g->window.kw && g->window.sh == g->window.kh && g->window.sw == g->window.kw &&
+         g->window.ph == 0 && g->window.pw == 0 && g->window.kh > 1;
 }
 
 static bool takes_pool(const hd_node *node, const hd_node *next) {
-  return next->op == HD_OP_max_pool2d && node->op == HD_OP_conv2d && node->geom.pool == 1 && node->geom.groups == 1 &&
-         is_fusible_pool(&next->geom);
+  return next->op == HD_OP_max_pool2d && node->op == HD_OP_conv2d && node->geom.conv.pool == 1 &&
+         node->geom.conv.groups == 1 && is_fusible_pool(&next->geom);
 }
 
 /* Whether the ReLU behind the node is followed by a pool that can be fused. */
@@ -30,7 +31,7 @@ static bool absorb(const hd_graph *graph, hd_node *node, const hd_node *next, bo
   if (relu)
     node->geom.relu = 1;
   if (pool) {
-    node->geom.pool = next->geom.kh;
+    node->geom.conv.pool = next->geom.window.kh;
     node->geom.hp = next->geom.ho;
     node->geom.wp = next->geom.wo;
     node->out[1] = next->out[1];

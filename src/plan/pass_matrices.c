@@ -8,8 +8,8 @@
 #include "plan/passes.h"
 
 static int64_t take(hd_plan *plan, int64_t elems) {
-  const int64_t at = plan->matrix_elems;
-  plan->matrix_elems += (elems + 15) / 16 * 16;
+  const int64_t at = plan->muon.matrix_elems;
+  plan->muon.matrix_elems += (elems + 15) / 16 * 16;
   return at;
 }
 
@@ -25,9 +25,9 @@ static double lr_factor(hd_update_adjust adjust, double rows, double columns) {
 
 static void add_matrix(hd_plan *plan, int p) {
   const hd_param *param = &plan->graph->params[p];
-  const hd_update_settings *settings = &plan->groups[plan->params[p].group].settings;
+  const hd_update_settings *settings = &plan->update.groups[plan->params[p].group].settings;
   const int64_t rows = param->rows, columns = hd__param_columns(param);
-  hd_plan_matrix *m = &plan->matrices[plan->matrix_count++];
+  hd_plan_matrix *m = &plan->muon.matrices[plan->muon.matrix_count++];
   *m = (hd_plan_matrix){
       .param = p,
       .turned = rows > columns,
@@ -42,10 +42,10 @@ static void add_matrix(hd_plan *plan, int p) {
 }
 
 hd_status hd__pass_matrices(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
-  HD_TRY(HD_NEW(plan->matrices, plan->param_count + 1, ctx, "out of memory while planning"));
+  HD_TRY(HD_NEW(plan->muon.matrices, plan->param_count + 1, ctx, "out of memory while planning"));
   for (int p = 0; p < plan->param_count; p++) {
     const hd_value *value = &plan->graph->values[plan->graph->params[p].value];
-    const hd_optimizer_rule *optimizer = plan->groups[plan->params[p].group].optimizer;
+    const hd_optimizer_rule *optimizer = plan->update.groups[plan->params[p].group].optimizer;
     char shape[HD_SHAPE_TEXT_BYTES];
     if (!plan->params[p].trained || !optimizer->matrices)
       continue;
@@ -64,7 +64,7 @@ hd_status hd__pass_matrices(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *
 /* All matrices go through the phases together; one with fewer rounds is left out of the last ones. */
 int hd__plan_matrix_rounds(const hd_plan *plan) {
   int most = 0;
-  for (int i = 0; i < plan->matrix_count; i++)
-    most = plan->matrices[i].rounds > most ? plan->matrices[i].rounds : most;
+  for (int i = 0; i < plan->muon.matrix_count; i++)
+    most = plan->muon.matrices[i].rounds > most ? plan->muon.matrices[i].rounds : most;
   return most;
 }

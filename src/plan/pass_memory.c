@@ -160,15 +160,15 @@ static void place_classes(memory *m, bool *placed) {
     life *l = &m->lives[v];
     if (!l->live)
       continue;
-    int64_t *all = l->batch ? &plan->batch_bytes : &plan->stage_arena_bytes[l->stage];
+    int64_t *all = l->batch ? &plan->size.batch_bytes : &plan->size.stage_arena_bytes[l->stage];
     l->offset = m->guard ? guarded_offset(l, *all) : first_fit(m, placed, v);
     placed[v] = true;
     const int64_t end = l->offset + l->bytes + (m->guard ? HD_GUARD_BYTES : 0);
     *all = *all > end ? *all : end;
   }
-  for (int s = 0; s < plan->stages.count; s++)
-    if (plan->arena_bytes < plan->stage_arena_bytes[s])
-      plan->arena_bytes = plan->stage_arena_bytes[s];
+  for (int s = 0; s < plan->pipeline.stages.count; s++)
+    if (plan->size.arena_bytes < plan->size.stage_arena_bytes[s])
+      plan->size.arena_bytes = plan->size.stage_arena_bytes[s];
 }
 
 /* Sums over shards and parameters are placed by the pass of chunks. */
@@ -183,8 +183,8 @@ static hd_place place_of(const memory *m, int v) {
                     .row_bytes = hd__value_stride(value) * hd__dtype_bytes(value->dtype),
                     .elems = hd__shape_elems(&value->shape)};
   if (place.where == HD_AT_CONST) {
-    place.offset = m->plan->const_elems;
-    m->plan->const_elems += (place.stride + 15) / 16 * 16;
+    place.offset = m->plan->size.const_elems;
+    m->plan->size.const_elems += (place.stride + 15) / 16 * 16;
   } else if (place.where == HD_AT_NOWHERE && l->live) {
     place.where = l->batch ? HD_AT_BATCH : HD_AT_ARENA;
     place.offset = l->offset;

@@ -112,11 +112,11 @@ static hd_status insert(copies *c, int index, const hd_node *like) {
   plan->nodes = nodes;
   memmove(nodes + index + 1, nodes + index, (size_t)(graph->node_count - index) * sizeof *nodes);
   nodes[index] = (hd_plan_node){.segment = nodes[index].segment, .stage = nodes[index].stage};
-  HD_TRY(hd__graph_insert_node(&node, graph, c->ctx, index, from.op, from.name, from.written));
+  HD_TRY(hd__graph_insert_node(&node, graph, c->ctx, index, from.op, &from));
   node->geom = from.geom;
   node->attrs = from.attrs;
   node->again = true;
-  HD_TRY(hd__graph_output(graph, c->ctx, node, 0, "again", HD_VALUE_ROWS, value.dtype, &value.shape));
+  HD_TRY(hd__graph_output(graph, c->ctx, node, 0, "again", &(hd_value_type){HD_VALUE_ROWS, value.dtype, value.shape}));
   graph->values[node->out[0]].order = value.order;
   graph->values[node->out[0]].producer = index;
   return HD_OK;

@@ -31,6 +31,6 @@ bool hd__pass_shift(hd_graph *graph, float shift) {
   if (node->op != HD_OP_linear || node->geom.co < FEWEST_OUTPUTS || hd__graph_reads(graph, node->in[1], NULL) != 1)
     return false;
   node->op = HD_OP_shifted_linear;
-  node->geom.shift = shift;
+  node->geom.shifted_linear.shift = shift;
   return true;
 }

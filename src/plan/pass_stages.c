@@ -21,8 +21,8 @@ static const char NO_MEMORY[] = "out of memory while cutting stages";
 enum { OPERATIONS_PER_OUTPUT = 24 };
 
 int hd__plan_stage_of(const hd_plan *plan, int written) {
-  int stage = plan->stages.count - 1;
-  while (stage > 0 && plan->stages.first[stage] > written)
+  int stage = plan->pipeline.stages.count - 1;
+  while (stage > 0 && plan->pipeline.stages.first[stage] > written)
     stage--;
   return stage;
 }
@@ -152,14 +152,14 @@ static hd_status check_stage(const hd_plan *plan, hd_ctx *ctx, int stage) {
   const hd_node *first = NULL, *before = NULL;
   bool params = false;
   for (const hd_node *node = graph->nodes; node < graph->nodes + nodes; node++) {
-    if (node->written < plan->stages.first[stage])
+    if (node->written < plan->pipeline.stages.first[stage])
       before = node;
     if (hd__plan_stage_of(plan, node->written) != stage)
       continue;
     first = first ? first : node;
     params |= has_params(graph, node);
   }
-  if (stage > 0 && (!first || first->written != plan->stages.first[stage]))
+  if (stage > 0 && (!first || first->written != plan->pipeline.stages.first[stage]))
     return hd__fail(ctx, HD_E_USAGE,
                     "stage %d cannot begin inside layers that are computed together with '%s'; begin it there or later",
                     stage, before->name);
@@ -188,13 +188,13 @@ static void number_nodes(hd_plan *plan) {
 
 hd_status hd__pass_stages(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
   HD_TRY(HD_NEW(plan->nodes, plan->graph->node_count, ctx, NO_MEMORY));
-  plan->stages = (hd_stages){.count = 1};
+  plan->pipeline.stages = (hd_stages){.count = 1};
   if (settings->stages.count <= 1)
     return HD_OK;
-  plan->stages = settings->stages;
-  if (plan->stages.first[1] == 0)
-    HD_TRY(hd__stages_cut(&plan->stages, ctx, plan->graph, NULL));
-  for (int s = 0; s < plan->stages.count; s++)
+  plan->pipeline.stages = settings->stages;
+  if (plan->pipeline.stages.first[1] == 0)
+    HD_TRY(hd__stages_cut(&plan->pipeline.stages, ctx, plan->graph, NULL));
+  for (int s = 0; s < plan->pipeline.stages.count; s++)
     HD_TRY(check_stage(plan, ctx, s));
   number_nodes(plan);
   return HD_OK;

@@ -10,12 +10,12 @@
 /* The group of these settings, created if needed; -1 if there is no room. */
 static int group_of(hd_plan *plan, const hd_update_settings *settings) {
   int g = 0;
-  while (g < plan->group_count && !hd__update_settings_equal(&plan->groups[g].settings, settings))
+  while (g < plan->update.group_count && !hd__update_settings_equal(&plan->update.groups[g].settings, settings))
     g++;
   if (g == HD_MAX_GROUPS)
     return -1;
-  if (g == plan->group_count) {
-    hd_plan_group *group = &plan->groups[plan->group_count++];
+  if (g == plan->update.group_count) {
+    hd_plan_group *group = &plan->update.groups[plan->update.group_count++];
     group->settings = *settings;
     group->optimizer = hd__optimizer_of(settings);
     group->update = group->optimizer->op;
@@ -58,8 +58,8 @@ static hd_status assign(hd_plan *plan, hd_ctx *ctx, int p, const hd_update_setti
                     "the same settings",
                     HD_MAX_GROUPS - 1);
   plan->params[p].group = group;
-  if (plan->groups[group].states > plan->states)
-    plan->states = plan->groups[group].states;
+  if (plan->update.groups[group].states > plan->update.states)
+    plan->update.states = plan->update.groups[group].states;
   return HD_OK;
 }
 

@@ -56,21 +56,19 @@ static void lower_calls(hd_plan *plan, int64_t shard_rows) {
       continue;
     lower_call(&plan->calls[plan->call_count++], plan, i, shard_rows);
     const int64_t bytes = hd_scratch_bytes(plan->kernels, node->op, &node->geom);
-    if (plan->scratch_bytes < bytes)
-      plan->scratch_bytes = bytes;
+    if (plan->size.scratch_bytes < bytes)
+      plan->size.scratch_bytes = bytes;
   }
 }
 
-/* Padding is not compared: a pointer lies between the numbers of all operations and those of losses. */
+/* Padding between members is not compared. */
 static bool is_same_geom(const hd_geom *a, const hd_geom *b) {
-  const size_t numbers = offsetof(hd_geom, count_include_pad) + sizeof a->count_include_pad,
-               loss = offsetof(hd_geom, ignore_index), end = offsetof(hd_geom, delta) + sizeof a->delta;
-  return !memcmp(a, b, numbers) && a->custom_op == b->custom_op &&
-         !memcmp((const char *)a + loss, (const char *)b + loss, end - loss);
+  bool same = !memcmp(a, b, offsetof(hd_geom, relu) + sizeof a->relu);
+#define SAME(name) same = same && !memcmp(&a->name, &b->name, sizeof a->name);
+  HD_GEOMS(SAME)
+#undef SAME
+  return same;
 }
-
-_Static_assert(sizeof(hd_geom) - sizeof(void *) - (34 + HD_MAX_IN) * sizeof(int32_t) < sizeof(void *),
-               "is_same_geom compares every member of hd_geom");
 
 static int find_packed(const hd_plan *plan, const hd_plan_packed *wanted) {
   int i = 0;
@@ -89,12 +87,12 @@ static void lower_packed(hd_plan *plan) {
     hd_plan_packed copy = {.param = plan->graph->values[node->in[1]].param,
                            .op = node->op,
                            .geom = node->geom,
-                           .offset = plan->packed_elems,
+                           .offset = plan->size.packed_elems,
                            .elems = elems};
     const int found = find_packed(plan, &copy);
     if (found == plan->packed_count) {
       plan->packed[plan->packed_count++] = copy;
-      plan->packed_elems += (elems + 15) / 16 * 16;
+      plan->size.packed_elems += (elems + 15) / 16 * 16;
     }
     plan->calls[i].packed = (hd_place){.where = HD_AT_PACKED, .offset = plan->packed[found].offset, .elems = elems};
   }
@@ -129,12 +127,12 @@ static void lower_params(hd_plan *plan) {
 /* Samples, targets, scores, and the model's numbers. */
 static hd_status lower_values(hd_plan *plan, hd_ctx *ctx) {
   const hd_graph *graph = plan->graph;
-  plan->input = plan->place[graph->input];
-  plan->label = plan->place[graph->label];
-  plan->logits = plan->place[graph->logits];
+  plan->io.input = plan->place[graph->input];
+  plan->io.label = plan->place[graph->label];
+  plan->io.logits = plan->place[graph->logits];
   plan->alias_count = graph->alias_count;
-  plan->target_outputs = graph->values[graph->label].dtype == HD_F32 ? (int32_t)plan->label.elems : 0;
-  plan->constants = hd__malloc_aligned((size_t)plan->const_elems * sizeof *plan->constants + 1);
+  plan->io.target_outputs = graph->values[graph->label].dtype == HD_F32 ? (int32_t)plan->io.label.elems : 0;
+  plan->constants = hd__malloc_aligned((size_t)plan->size.const_elems * sizeof *plan->constants + 1);
   if (!plan->constants)
     return hd__fail(ctx, HD_E_NOMEM, NO_MEMORY);
   for (int v = 0; v < graph->value_count; v++)
@@ -155,14 +153,14 @@ void hd__plan_set_kernels(hd_plan *plan, const hd_kernels *kernels) {
     hd_plan_packed *packed = &plan->packed[i];
     packed->pack = hd_kernels_for(kernels, packed->op, &packed->geom)->pack[packed->op];
   }
-  for (int u = 0; u < plan->use_count; u++)
-    plan->uses[u].form = kernels->form[plan->graph->nodes[plan->uses[u].node].op];
+  for (int u = 0; u < plan->update.use_count; u++)
+    plan->update.uses[u].form = kernels->form[plan->graph->nodes[plan->update.uses[u].node].op];
 }
 
 /* Adds stage ranges without calls, as if each stage on the way back to `stage` had some; returns the end. */
 static int add_empty_stage_ranges(hd_plan *plan, int end, int stage, int call) {
-  for (int s = end > 0 ? plan->stage_ranges[end - 1].stage - 1 : -1; s > stage; s--)
-    plan->stage_ranges[end++] = (hd_stage_range){.stage = s, .call0 = call, .call1 = call};
+  for (int s = end > 0 ? plan->pipeline.ranges[end - 1].stage - 1 : -1; s > stage; s--)
+    plan->pipeline.ranges[end++] = (hd_stage_range){.stage = s, .call0 = call, .call1 = call};
   return end;
 }
 
@@ -172,9 +170,9 @@ static void add_stage_ranges(hd_plan *plan, hd_phase *phase) {
   int end = phase->range0 = before ? before->range1 : 0;
   for (int i = phase->call0; i < phase->call1; i++) {
     end = add_empty_stage_ranges(plan, end, plan->calls[i].stage, i);
-    if (end == phase->range0 || plan->stage_ranges[end - 1].stage != plan->calls[i].stage)
-      plan->stage_ranges[end++] = (hd_stage_range){.stage = plan->calls[i].stage, .call0 = i};
-    plan->stage_ranges[end - 1].call1 = i + 1;
+    if (end == phase->range0 || plan->pipeline.ranges[end - 1].stage != plan->calls[i].stage)
+      plan->pipeline.ranges[end++] = (hd_stage_range){.stage = plan->calls[i].stage, .call0 = i};
+    plan->pipeline.ranges[end - 1].call1 = i + 1;
   }
   if (plan->trains && plan->phase_count == plan->segments)
     end = add_empty_stage_ranges(plan, end, -1, phase->call1);
@@ -184,7 +182,7 @@ static void add_stage_ranges(hd_plan *plan, hd_phase *phase) {
 static void add_phase(hd_plan *plan, hd_phase_kind kind, int call0, int call1) {
   hd_phase *phase = &plan->phases[plan->phase_count++];
   *phase = (hd_phase){.kind = kind, .call0 = call0, .call1 = call1};
-  phase->gradients = plan->phase_count == plan->segments ? plan->grad_elems : 0;
+  phase->gradients = plan->phase_count == plan->segments ? plan->size.grad_elems : 0;
   for (int i = call0; i < call1; i++)
     for (int o = 0; o < HD_MAX_OUT && plan->calls[i].gathered; o++)
       phase->gathered += plan->calls[i].out[o].elems;
@@ -198,7 +196,7 @@ static void add_matrix_phase(hd_plan *plan, hd_matrix_stage stage, int round) {
 }
 
 static void add_matrix_phases(hd_plan *plan) {
-  if (plan->matrix_count == 0)
+  if (plan->muon.matrix_count == 0)
     return;
   add_matrix_phase(plan, HD_STAGE_SCALE, 0);
   for (int round = 0; round < hd__plan_matrix_rounds(plan); round++)
@@ -225,7 +223,7 @@ static void lower_phases(hd_plan *plan, const hd_plan_settings *settings) {
 
 static hd_status lower(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
   HD_TRY(HD_NEW(plan->calls, plan->graph->node_count, ctx, NO_MEMORY));
-  HD_TRY(HD_NEW(plan->stage_ranges, plan->graph->node_count + plan->stages.count, ctx, NO_MEMORY));
+  HD_TRY(HD_NEW(plan->pipeline.ranges, plan->graph->node_count + plan->pipeline.stages.count, ctx, NO_MEMORY));
   HD_TRY(HD_NEW(plan->packed, plan->graph->node_count, ctx, NO_MEMORY));
   HD_TRY(HD_NEW(plan->phases, plan->segments + 4 + 3 * hd__plan_matrix_rounds(plan), ctx, NO_MEMORY));
   lower_calls(plan, settings->shard_rows);
@@ -319,7 +317,7 @@ hd_status hd__plan_create(hd_plan **out, hd_ctx *ctx, hd_graph *graph, const hd_
   plan->graph = graph;
   plan->kernels = kernels;
   plan->trains = settings->train;
-  plan->averages = settings->averages;
+  plan->update.averages = settings->averages;
   plan->guarded = settings->guard;
   hd_status status = run_passes(plan, ctx, settings);
   if (status != HD_OK) {
@@ -328,8 +326,8 @@ hd_status hd__plan_create(hd_plan **out, hd_ctx *ctx, hd_graph *graph, const hd_
   }
   *out = plan;
   HD_LOG(PLAN, "%s: calls %d, phases %d; per sample %lld bytes of a thread's memory and %lld of the batch's",
-         plan->trains ? "step" : "evaluation", plan->call_count, plan->phase_count, (long long)plan->arena_bytes,
-         (long long)plan->batch_bytes);
+         plan->trains ? "step" : "evaluation", plan->call_count, plan->phase_count, (long long)plan->size.arena_bytes,
+         (long long)plan->size.batch_bytes);
   return HD_OK;
 }
 
@@ -338,12 +336,12 @@ void hd__plan_destroy(hd_plan *plan) {
     return;
   hd__graph_destroy(plan->graph);
   hd__free(plan->calls);
-  hd__free(plan->stage_ranges);
-  hd__free(plan->cut_edges);
+  hd__free(plan->pipeline.ranges);
+  hd__free(plan->pipeline.cut_edges);
   hd__free(plan->place);
   hd__free(plan->params);
-  hd__free(plan->uses);
-  hd__free(plan->matrices);
+  hd__free(plan->update.uses);
+  hd__free(plan->muon.matrices);
   hd__free(plan->packed);
   hd__free(plan->chunks);
   hd__free(plan->phases);

@@ -216,47 +216,71 @@ typedef struct hd_plan_node {
   uint64_t needed; /* likewise */
 } hd_plan_node;
 
-/* It has many fields because it is all that executors read: they know no graph. */
-typedef struct hd_plan {
-  hd_graph *graph; /* owned */
-  const hd_kernels *kernels;
-  hd_plan_call *calls;
-  int call_count;
-  hd_place *place; /* one per value */
+/* The places of what a step gets and what it finds. */
+typedef struct hd_plan_io {
   hd_place input, label, logits;
   int32_t target_outputs; /* floats of a target; 0: class numbers */
-  hd_plan_param *params;
-  int param_count, alias_count;
+} hd_plan_io;
+
+/* How parameters get their gradients and change. */
+typedef struct hd_plan_update {
   hd_plan_use *uses;
   int use_count;
   hd_plan_group groups[HD_MAX_GROUPS]; /* the first has the run's settings */
   int group_count;
   int states; /* the most that a group keeps */
   hd_averages averages;
+} hd_plan_update;
+
+/* The parameters of muon. */
+typedef struct hd_plan_muon {
   hd_plan_matrix *matrices;
   int matrix_count;
   int64_t matrix_elems; /* floats of the executor's memory for matrices */
-  hd_plan_packed *packed;
-  int packed_count;
-  hd_chunk *chunks;
-  int chunk_count;
-  hd_phase *phases;
-  int phase_count;
-  hd_stage_range *stage_ranges;
+} hd_plan_muon;
+
+/* The stages that the network is cut into. */
+typedef struct hd_plan_pipeline {
+  hd_stages stages;
+  hd_stage_range *ranges;
   hd_cut_edge *cut_edges;
   int cut_edge_count;
-  hd_plan_node *nodes; /* as the graph's */
-  int segments;
-  hd_stages stages;
-  bool gathers; /* whether any node is gathered */
+} hd_plan_pipeline;
 
+/* How much memory the places are in. */
+typedef struct hd_plan_size {
   int64_t arena_bytes, batch_bytes;         /* per sample */
   int64_t stage_arena_bytes[HD_MAX_STAGES]; /* of arena_bytes, the most that a stage needs */
   int64_t scratch_bytes;                    /* per thread */
   int64_t param_elems, packed_elems, direct_elems, gathered_elems, const_elems;
-  float *constants;      /* numbers of the model's description */
   int64_t trained_elems; /* the first of param_elems: parameters with gradients and optimizer state */
   int64_t grad_elems;    /* of all uses' gradients: trained_elems, then those of further uses */
+} hd_plan_size;
+
+/* All that executors read: they know no graph. */
+typedef struct hd_plan {
+  hd_graph *graph; /* owned */
+  const hd_kernels *kernels;
+  hd_plan_node *nodes; /* as the graph's */
+  int segments;
+  hd_plan_call *calls;
+  int call_count;
+  hd_phase *phases;
+  int phase_count;
+  hd_place *place; /* one per value */
+  hd_plan_io io;
+  hd_plan_size size;
+  float *constants; /* numbers of the model's description */
+  hd_plan_param *params;
+  int param_count, alias_count;
+  hd_plan_packed *packed;
+  int packed_count;
+  hd_chunk *chunks;
+  int chunk_count;
+  hd_plan_update update;
+  hd_plan_muon muon;
+  hd_plan_pipeline pipeline;
+  bool gathers; /* whether any node is gathered */
   bool trains;
   bool guarded; /* HD_GUARD_BYTES a sample behind each value are never touched */
   bool shifts;  /* samples come without the shift; the first layer adds it */

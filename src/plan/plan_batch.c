@@ -16,23 +16,22 @@ static hd_status normalise_by_shard(hd_graph *graph, hd_ctx *ctx, int index) {
   hd_node *node = &graph->nodes[index];
   const hd_shape channels = {1, {node->geom.ci}};
   node->op = HD_OP_shard_norm;
-  HD_TRY(hd__graph_output(graph, ctx, node, 1, "shard_mean", HD_VALUE_ROWS, HD_F32, &channels));
-  HD_TRY(hd__graph_output(graph, ctx, node, 2, "shard_var", HD_VALUE_ROWS, HD_F32, &channels));
+  HD_TRY(hd__graph_output(graph, ctx, node, 1, "shard_mean", &(hd_value_type){HD_VALUE_ROWS, HD_F32, channels}));
+  HD_TRY(hd__graph_output(graph, ctx, node, 2, "shard_var", &(hd_value_type){HD_VALUE_ROWS, HD_F32, channels}));
   graph->values[node->out[1]].producer = graph->values[node->out[2]].producer = index;
   return HD_OK;
 }
 
 static hd_status add_statistics(hd_graph *graph, hd_ctx *ctx, int index) {
   hd_node *stats;
-  const hd_node *norm = &graph->nodes[index];
-  HD_TRY(hd__graph_insert_node(&stats, graph, ctx, index, HD_OP_batch_stats, norm->name, norm->written));
+  HD_TRY(hd__graph_insert_node(&stats, graph, ctx, index, HD_OP_batch_stats, &graph->nodes[index]));
   hd_node *reader = &graph->nodes[index + 1];
   stats->geom = reader->geom;
   stats->attrs = reader->attrs;
   stats->in[0] = reader->in[0];
   const hd_shape channels = {1, {stats->geom.ci}};
-  HD_TRY(hd__graph_output(graph, ctx, stats, 0, "mean", HD_VALUE_STATISTIC, HD_F32, &channels));
-  HD_TRY(hd__graph_output(graph, ctx, stats, 1, "var", HD_VALUE_STATISTIC, HD_F32, &channels));
+  HD_TRY(hd__graph_output(graph, ctx, stats, 0, "mean", &(hd_value_type){HD_VALUE_STATISTIC, HD_F32, channels}));
+  HD_TRY(hd__graph_output(graph, ctx, stats, 1, "var", &(hd_value_type){HD_VALUE_STATISTIC, HD_F32, channels}));
   for (int i = 0; i < 2; i++) {
     int running = graph->values[reader->in[3 + i]].param;
     graph->params[running].statistic = stats->out[i];
@@ -73,7 +72,8 @@ static bool is_formed(const hd_plan *plan, int param) {
 static bool is_by_outputs(const hd_plan *plan, int index, const hd_plan_settings *settings) {
   enum { WORTH_A_BARRIER = 16384 };
   const hd_node *node = &plan->graph->nodes[index];
-  if (!settings->train || plan->stages.count > 1 || settings->shard_rows > 0 || !plan->kernels->run_outputs[node->op])
+  if (!settings->train || plan->pipeline.stages.count > 1 || settings->shard_rows > 0 ||
+      !plan->kernels->run_outputs[node->op])
     return false;
   const hd_value *weight = &plan->graph->values[node->in[1]];
   return (int64_t)node->geom.ci * node->geom.co >= WORTH_A_BARRIER && node->geom.ci >= settings->batch &&

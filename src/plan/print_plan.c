@@ -17,7 +17,8 @@ static const char *phase_text(hd_phase_kind kind) {
 /* The groups that need a call, if not every step does. */
 static void print_needed(const hd_plan *plan, const hd_plan_call *call, FILE *to) {
   const char *before = "  for groups ";
-  for (int g = 0; g < plan->group_count && plan->group_count > 1 && !(call->needed & HD_NEEDED_ALWAYS); g++)
+  for (int g = 0; g < plan->update.group_count && plan->update.group_count > 1 && !(call->needed & HD_NEEDED_ALWAYS);
+       g++)
     if (call->needed >> g & 1) {
       fprintf(to, "%s%d", before, g);
       before = " ";
@@ -38,7 +39,7 @@ static void print_calls(const hd_plan *plan, const hd_phase *phase, FILE *to) {
     }
     fprintf(to, "%s", call->per_shard ? "  per shard" : "");
     print_needed(plan, call, to);
-    if (plan->stages.count > 1)
+    if (plan->pipeline.stages.count > 1)
       fprintf(to, "  stage %d", call->stage);
     fprintf(to, "\n");
   }
@@ -68,6 +69,6 @@ void hd__plan_print(const hd_plan *plan, FILE *to) {
     print_calls(plan, &plan->phases[i], to);
   }
   print_params(plan, to);
-  fprintf(to, "per sample: arena %lld bytes, batch %lld bytes\n", (long long)plan->arena_bytes,
-          (long long)plan->batch_bytes);
+  fprintf(to, "per sample: arena %lld bytes, batch %lld bytes\n", (long long)plan->size.arena_bytes,
+          (long long)plan->size.batch_bytes);
 }

@@ -17,7 +17,7 @@ static bool is_set(const char *variable, const char *const *set) {
   return false;
 }
 
-static size_t count_of(char *const *list) {
+static size_t count_of(const char *const *list) {
   size_t count = 0;
   while (list[count])
     count++;
@@ -26,7 +26,7 @@ static size_t count_of(char *const *list) {
 
 /* The copy has room for one more pointer behind the NULL. */
 char **hd__environment_with(const char *const *set) {
-  const size_t count = count_of(environ), more = count_of((char *const *)(size_t)set);
+  const size_t count = count_of((const char *const *)environ), more = count_of(set);
   char **copy = hd__calloc(count + more + 2, sizeof *copy);
   size_t kept = 0;
   for (size_t i = 0; copy && i < count; i++)
@@ -41,19 +41,19 @@ void hd__environment_during(const char *const *set, void (*call)(void *arg), voi
   enum { MOST = 8 };
   static char **lists; /* all lists made here, linked behind the NULL of each */
   const char *lacking[MOST + 1] = {NULL};
-  char **before = environ, *wanted[MOST + 1] = {NULL};
+  char **before = environ;
   size_t count = 0;
   for (; *set && count < MOST; set++) {
-    wanted[0] = (char *)(size_t)*set;
+    const char *const wanted[] = {*set, NULL};
     bool there = false; /* in a setuid program the user's variables do not count */
     for (char **at = before; *at && !there && !getauxval(AT_SECURE); at++)
-      there = is_set(*at, (const char *const *)wanted);
+      there = is_set(*at, wanted);
     if (!there)
       lacking[count++] = *set;
   }
   char **list = count > 0 ? hd__environment_with(lacking) : NULL;
   if (list) {
-    list[count_of(list) + 1] = (char *)lists;
+    list[count_of((const char *const *)list) + 1] = (char *)lists;
     lists = list;
     __atomic_store_n(&environ, list, __ATOMIC_RELEASE);
   }

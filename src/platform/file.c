@@ -226,16 +226,21 @@ static int make_one_folder(const char *name, const char *target) { return mkdir(
 
 static int make_link(const char *name, const char *target) { return symlink(target, name); }
 
+/* What is made, and what that is called in messages. */
+typedef struct made_thing {
+  make_fn *make;
+  const char *target, *action;
+} made_thing;
+
 /* Makes a file, folder or link beside `path`, under a new temporary name. */
-static hd_status make_beside(int *made, char name[HD_PATH_BYTES], hd_ctx *ctx, const char *path, make_fn *make,
-                             const char *target, const char *action) {
+static hd_status make_beside(int *made, char name[HD_PATH_BYTES], hd_ctx *ctx, const char *path, made_thing what) {
   *made = -1;
   errno = EEXIST;
   for (int i = 0; i < TRIES && *made < 0 && errno == EEXIST; i++) {
     HD_TRY(temporary_name(name, ctx, path, tmp_mark));
-    *made = make(name, target);
+    *made = what.make(name, what.target);
   }
-  return *made < 0 ? hd__file_error(ctx, path, action) : HD_OK;
+  return *made < 0 ? hd__file_error(ctx, path, what.action) : HD_OK;
 }
 
 /* Lets `write` fill an open file, syncs and closes it. */
@@ -262,7 +267,7 @@ hd_status hd__file_write(hd_ctx *ctx, const char *path, hd_write_fn *write, void
   if (lstat(path, &there) == 0 && !S_ISREG(there.st_mode) && !S_ISLNK(there.st_mode) && !S_ISDIR(there.st_mode))
     return hd__fail(ctx, HD_E_IO, "%s: expected a file or nothing in its place, found %s; move that away", path,
                     kind_text(there.st_mode));
-  HD_TRY(make_beside(&fd, temporary, ctx, path, make_file, NULL, "create it"));
+  HD_TRY(make_beside(&fd, temporary, ctx, path, (made_thing){make_file, NULL, "create it"}));
   hd_status status = fill(fd, ctx, path, write, arg);
   if (status == HD_OK && rename(temporary, path) != 0)
     status = hd__file_error(ctx, path, "give it its name");
@@ -377,7 +382,7 @@ static void remove_any(const char *path) {
 
 hd_status hd__file_folder_begin(char temporary[HD_PATH_BYTES], hd_ctx *ctx, const char *path) {
   int made;
-  return make_beside(&made, temporary, ctx, path, make_one_folder, NULL, "create the folder");
+  return make_beside(&made, temporary, ctx, path, (made_thing){make_one_folder, NULL, "create the folder"});
 }
 
 hd_status hd__file_check_place(hd_ctx *ctx, const char *path, bool for_link) {
@@ -526,7 +531,7 @@ hd_status hd__file_link(hd_ctx *ctx, const char *target, const char *path) {
   char temporary[HD_PATH_BYTES];
   int made;
   HD_TRY(hd__file_check_place(ctx, path, true));
-  HD_TRY(make_beside(&made, temporary, ctx, path, make_link, target, "create the link"));
+  HD_TRY(make_beside(&made, temporary, ctx, path, (made_thing){make_link, target, "create the link"}));
   if (rename(temporary, path) == 0)
     return sync_parent(ctx, path);
   hd_status status = hd__file_error(ctx, path, "give the link its name");

@@ -126,12 +126,12 @@ int32_t hd__tree_most_sums(int32_t lo, int32_t hi) {
   return most;
 }
 
-int hd__tree_holds(int64_t samples, int32_t shards, int32_t micro_batches, int32_t lo, int32_t hi, int64_t first,
+int hd__tree_holds(int64_t samples, int32_t shards, int32_t micro_batches, hd_shard_range range, int64_t first,
                    int64_t rows) {
   for (int32_t p = 0; p < micro_batches; p++) {
     const int32_t start = hd__tree_micro_batch(samples, shards, micro_batches, p).lo;
-    if (first < hd__tree_first_sample(samples, shards, start + hi) &&
-        hd__tree_first_sample(samples, shards, start + lo) < first + rows)
+    if (first < hd__tree_first_sample(samples, shards, start + range.hi) &&
+        hd__tree_first_sample(samples, shards, start + range.lo) < first + rows)
       return 1;
   }
   return 0;
@@ -193,11 +193,11 @@ void hd__tree_distribute(int32_t *border, int32_t items, const int32_t *speed, i
     border[l + 1] += border[l];
 }
 
-void hd__tree_split(int32_t *lo, int32_t *hi, const int64_t *weight, int32_t count, const int32_t *speed,
-                    int32_t threads, int32_t thread) {
+void hd__tree_split(int32_t *lo, int32_t *hi, const int64_t *weight, int32_t count, hd_thread_speeds of,
+                    int32_t thread) {
   int64_t total = 0, sum = 0;
-  int64_t all = speed_before(speed, threads), begin = speed_before(speed, thread),
-          end = begin + speed_of(speed, thread);
+  int64_t all = speed_before(of.speed, of.threads), begin = speed_before(of.speed, thread),
+          end = begin + speed_of(of.speed, thread);
   for (int32_t i = 0; i < count; i++)
     total += weight[i];
   *lo = *hi = count;

@@ -84,7 +84,11 @@ int32_t hd__tree_most_sums(int32_t lo, int32_t hi);
 
 /* Whether the shards [lo, hi) of a micro-batch, counted from its first, hold one of the samples [first, first + rows)
  * of the batch; of any micro-batch. */
-int hd__tree_holds(int64_t samples, int32_t shards, int32_t micro_batches, int32_t lo, int32_t hi, int64_t first,
+typedef struct hd_shard_range {
+  int32_t lo, hi;
+} hd_shard_range;
+
+int hd__tree_holds(int64_t samples, int32_t shards, int32_t micro_batches, hd_shard_range range, int64_t first,
                    int64_t rows);
 
 /* Splits a reduction that leaves several sums into reductions that leave one each, in order; returns their number. */
@@ -103,8 +107,13 @@ int64_t hd__tree_share(int64_t items, const int32_t *speed, int32_t threads, int
 
 /* Divides [0, count) into contiguous ranges with weights in proportion to the threads' speeds, as nearly as possible:
  * `thread` has [*lo, *hi). The ranges are in order, without gap or overlap. */
-void hd__tree_split(int32_t *lo, int32_t *hi, const int64_t *weight, int32_t count, const int32_t *speed,
-                    int32_t threads, int32_t thread);
+typedef struct hd_thread_speeds {
+  const int32_t *speed;
+  int32_t threads;
+} hd_thread_speeds;
+
+void hd__tree_split(int32_t *lo, int32_t *hi, const int64_t *weight, int32_t count, hd_thread_speeds of,
+                    int32_t thread);
 
 /* For accumulation, which reduces micro-batches one after the other: pushes micro-batch `index` on the stack
  * `pending` of subtrees and returns the number of merges, each of which adds a pending sum. Micro-batches without

@@ -60,8 +60,17 @@ static hd_status await_slot(hd_rpc_future **out, hd_rpc *rpc, hd_ctx *ctx) {
 
 /* ---- starting ---- */
 
-static hd_status describe_input(hd_rpc_header *h, size_t *bytes, const hd_rpc *rpc, hd_ctx *ctx, int32_t rank,
-                                const char *name, const hd_rpc_array *input) {
+/* A call of a function of another rank. */
+typedef struct wanted_call {
+  int32_t rank;
+  const char *name;
+  const hd_rpc_array *input;
+} wanted_call;
+
+static hd_status describe_input(hd_rpc_header *h, size_t *bytes, const hd_rpc *rpc, hd_ctx *ctx,
+                                const wanted_call *wanted) {
+  const char *name = wanted->name;
+  const hd_rpc_array *input = wanted->input;
   const size_t length = name ? strnlen(name, HD_RPC_NAME_BYTES) : 0;
   if (length == 0 || length == HD_RPC_NAME_BYTES)
     return hd__fail(ctx, HD_E_USAGE, "expected the name of a function, of 1 to %d bytes, found '%.*s'",
@@ -80,11 +89,11 @@ static hd_status describe_input(hd_rpc_header *h, size_t *bytes, const hd_rpc *r
         ctx, HD_E_USAGE,
         "'%s' of rank %d: expected an array of a type of groups with 0 to %d sizes, found type %d, %d sizes "
         "and %s",
-        name, rank, HD_RPC_MAX_DIMS, (int)input->dtype, input->ndim, input->data ? "data" : "no data");
+        name, wanted->rank, HD_RPC_MAX_DIMS, (int)input->dtype, input->ndim, input->data ? "data" : "no data");
   if (*bytes > rpc->most_bytes)
     return hd__fail(ctx, HD_E_SHAPE,
                     "'%s' of rank %d: expected at most %zu bytes, found %zu; raise most_bytes of hd_rpc_settings", name,
-                    rank, rpc->most_bytes, *bytes);
+                    wanted->rank, rpc->most_bytes, *bytes);
   return HD_OK;
 }
 
@@ -113,26 +122,25 @@ static void put(hd_rpc *rpc, const hd_rpc_future *call) {
     hd__word_wake(&queue->sleeps);
 }
 
-static hd_status start(hd_rpc_future **out, hd_rpc *rpc, hd_ctx *ctx, int32_t rank, const char *name,
-                       const hd_rpc_array *input, bool waits) {
+static hd_status start(hd_rpc_future **out, hd_rpc *rpc, hd_ctx *ctx, const wanted_call *wanted, bool waits) {
   hd_rpc_header header;
   size_t bytes = 0;
   *out = NULL;
-  HD_TRY(check_call(rpc, ctx, rank));
-  HD_TRY(describe_input(&header, &bytes, rpc, ctx, rank, name, input));
+  HD_TRY(check_call(rpc, ctx, wanted->rank));
+  HD_TRY(describe_input(&header, &bytes, rpc, ctx, wanted));
   hd_rpc_future *call = try_slot(rpc);
   if (!call && !waits)
-    return hd__fail(ctx, HD_E_USAGE, "'%s' of rank %d: %d calls are already in progress; wait for a future first", name,
-                    rank, HD_RPC_CALLS);
+    return hd__fail(ctx, HD_E_USAGE, "'%s' of rank %d: %d calls are already in progress; wait for a future first",
+                    wanted->name, wanted->rank, HD_RPC_CALLS);
   if (!call)
     HD_TRY(await_slot(&call, rpc, ctx));
-  call->rank = rank;
+  call->rank = wanted->rank;
   memcpy(call->name, header.name, sizeof call->name);
   call->slot->header = header;
   if (bytes > 0)
-    memcpy(call->elements, input->data, bytes);
+    memcpy(call->elements, wanted->input->data, bytes);
   atomic_store_explicit(&call->slot->state, HD_RPC_PENDING, memory_order_relaxed);
-  if (hd__group_is_remote(rpc->group, rank))
+  if (hd__group_is_remote(rpc->group, wanted->rank))
     HD_TRY(hd__rpc_hosts_start(rpc, ctx, call, bytes));
   else
     put(rpc, call);
@@ -142,7 +150,7 @@ static hd_status start(hd_rpc_future **out, hd_rpc *rpc, hd_ctx *ctx, int32_t ra
 
 hd_status hd_rpc_start(hd_rpc_future **out, hd_rpc *rpc, hd_ctx *ctx, int32_t rank, const char *name,
                        const hd_rpc_array *input) {
-  return start(out, rpc, ctx, rank, name, input, false);
+  return start(out, rpc, ctx, &(wanted_call){rank, name, input}, false);
 }
 
 /* ---- waiting ---- */
@@ -240,7 +248,7 @@ int hd_rpc_is_done(hd_rpc_future *call) {
 hd_status hd_rpc_call(hd_rpc_array *output, hd_rpc *rpc, hd_ctx *ctx, int32_t rank, const char *name,
                       const hd_rpc_array *input) {
   hd_rpc_future *call;
-  HD_TRY(start(&call, rpc, ctx, rank, name, input, true));
+  HD_TRY(start(&call, rpc, ctx, &(wanted_call){rank, name, input}, true));
   return hd_rpc_wait(output, call, ctx, rpc->timeout_s);
 }
 

@@ -32,29 +32,39 @@ struct hd_rpc_hosts {
   int other;            /* a rank of another host, which a failed transport is reported for */
 };
 
-/* Starts to send or receive a header, elements, or both; `bytes` of elements at `data`. */
-static hd_status start(hd_transfer **out, hd_rpc *rpc, hd_ctx *ctx, hd_rpc_mail *mail, void *data, int64_t bytes,
-                       int peer, int tag, bool receives) {
+/* A header, elements, or both. */
+typedef struct message {
+  hd_rpc_mail *mail; /* NULL: none */
+  void *data;
+  int64_t bytes;
+  int peer; /* -1: any rank */
+  int tag;
+  bool received; /* else sent */
+} message;
+
+/* Starts to send or receive it. */
+static hd_status start(hd_transfer **out, hd_rpc *rpc, hd_ctx *ctx, const message *m) {
   const hd_group *g = rpc->group;
   hd_transfer_part parts[2];
   int count = 0;
-  const int32_t to = peer < 0 ? HD_TRANSPORT_ANY_RANK : g->member[peer];
-  if (mail)
-    parts[count++] = (hd_transfer_part){mail, sizeof *mail, to, g->tag + tag, receives};
-  if (bytes > 0)
-    parts[count++] = (hd_transfer_part){data, bytes, to, g->tag + tag, receives};
+  const int32_t to = m->peer < 0 ? HD_TRANSPORT_ANY_RANK : g->member[m->peer];
+  if (m->mail)
+    parts[count++] = (hd_transfer_part){m->mail, sizeof *m->mail, to, g->tag + m->tag, m->received};
+  if (m->bytes > 0)
+    parts[count++] = (hd_transfer_part){m->data, m->bytes, to, g->tag + m->tag, m->received};
   *out = NULL;
   return hd__cluster_start(out, g->local, ctx, parts, count);
 }
 
 static hd_status receive_header(hd_rpc *rpc, hd_ctx *ctx, flow *f) {
   f->stage = HEADER;
-  return start(&f->transfer, rpc, ctx, &f->mail, NULL, 0, -1, f->tag, true);
+  return start(&f->transfer, rpc, ctx, &(message){.mail = &f->mail, .peer = -1, .tag = f->tag, .received = true});
 }
 
 static void receive_elements(hd_rpc *rpc, flow *f, char *to, int from) {
   f->stage = ELEMENTS;
-  start(&f->transfer, rpc, NULL, NULL, to, f->mail.bytes, from, f->tag, true);
+  start(&f->transfer, rpc, NULL,
+        &(message){.data = to, .bytes = f->mail.bytes, .peer = from, .tag = f->tag, .received = true});
 }
 
 /* Whether the transfer has come to its end. */
@@ -73,7 +83,10 @@ hd_status hd__rpc_hosts_start(hd_rpc *rpc, hd_ctx *ctx, hd_rpc_future *call, siz
                              .called = call->rank,
                              .slot = (int32_t)(call - rpc->call),
                              .bytes = (int32_t)bytes};
-  return start(&call->sent, rpc, ctx, &call->mail, call->elements, (int64_t)bytes, call->rank, TAG_CALL, false);
+  return start(
+      &call->sent, rpc, ctx,
+      &(message){
+          .mail = &call->mail, .data = call->elements, .bytes = (int64_t)bytes, .peer = call->rank, .tag = TAG_CALL});
 }
 
 /* ---- serving ---- */
@@ -85,8 +98,12 @@ static void run_call(hd_rpc *rpc) {
   *answer = f->mail;
   answer->bytes = (int32_t)hd__rpc_run(rpc, &answer->header, hosts->elements, f->mail.caller);
   f->stage = SENT;
-  start(&f->transfer, rpc, NULL, answer, hd__rpc_result(rpc, &answer->header, hosts->elements), answer->bytes,
-        f->mail.caller, TAG_REPLY, false);
+  start(&f->transfer, rpc, NULL,
+        &(message){.mail = answer,
+                   .data = hd__rpc_result(rpc, &answer->header, hosts->elements),
+                   .bytes = answer->bytes,
+                   .peer = f->mail.caller,
+                   .tag = TAG_REPLY});
 }
 
 bool hd__rpc_hosts_serve(hd_rpc *rpc) {

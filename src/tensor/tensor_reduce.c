@@ -201,15 +201,20 @@ static hd_status run_reduction(reduction *job, hd_ctx *ctx, const hd_tensor *x) 
   return status;
 }
 
-static hd_status reduce(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x, reduction_kind kind, int ndim,
-                        const int64_t *dims, int keepdim) {
+typedef struct over_dims {
+  int ndim;
+  const int64_t *dims;
+  int keepdim;
+} over_dims;
+
+static hd_status reduce(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x, reduction_kind kind, over_dims over) {
   int64_t size[HD_TENSOR_MAX_DIMS];
   unsigned reduced;
   *out = NULL;
   HD_TRY(hd__tensor_here(ctx, x));
-  HD_TRY(find_dims(&reduced, ctx, x, ndim, dims));
+  HD_TRY(find_dims(&reduced, ctx, x, over.ndim, over.dims));
   reduction job = {.kind = kind, .kernels = &hd__tensor_kernels()->array, .dtype = x->dtype};
-  const int kept = lay_out(&job, size, x, reduced, keepdim);
+  const int kept = lay_out(&job, size, x, reduced, over.keepdim);
   HD_TRY(check_kind(ctx, &job, x));
   HD_TRY(hd__tensor_new(out, ctx, type_of_result(kind, x->dtype), kept, size));
   job.out = *out;
@@ -219,7 +224,7 @@ static hd_status reduce(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x, reduct
 #define REDUCTION(name, kind)                                                                                          \
   hd_status hd_tensor_##name(hd_tensor **out, hd_ctx *ctx, const hd_tensor *x, int ndim, const int64_t *dims,          \
                              int keepdim) {                                                                            \
-    return reduce(out, ctx, x, kind, ndim, dims, keepdim);                                                             \
+    return reduce(out, ctx, x, kind, (over_dims){ndim, dims, keepdim});                                                \
   }
 REDUCTION(sum, SUM)
 REDUCTION(mean, MEAN)

@@ -29,12 +29,12 @@ static bool shapes_of(hd_op_shapes *s, hd_op op, const hd_geom *g, bool bias) {
   static hd_attrs attrs; /* what the shapes point to */
   const hd_op_info *info = hd__op_info(op);
   attrs = (hd_attrs){.out = g->co,
-                     .kernel = {g->kh, g->kw},
-                     .stride = {g->sh, g->sw},
-                     .padding = {g->ph, g->pw},
-                     .dilation = {g->dilation[0], g->dilation[1]},
-                     .output_padding = {g->output_padding[0], g->output_padding[1]},
-                     .groups = g->groups,
+                     .kernel = {g->window.kh, g->window.kw},
+                     .stride = {g->window.sh, g->window.sw},
+                     .padding = {g->window.ph, g->window.pw},
+                     .dilation = {g->window.dilation[0], g->window.dilation[1]},
+                     .output_padding = {g->conv_transpose2d.output_padding[0], g->conv_transpose2d.output_padding[1]},
+                     .groups = g->norm.groups > 1 ? g->norm.groups : g->conv.groups,
                      .bias = bias};
   *s = (hd_op_shapes){.layer = "case", .op = info->name, .attrs = &attrs, .inputs = 1};
   for (int rank = 3; rank > 0 && info->rule->shapes; rank -= 2) {
@@ -62,15 +62,15 @@ static void describe_forward(kernel_case *c, hd_op op, const hd_geom *g, bool dr
     c->in[1 + i] = param(hd__shape_elems(&s.param[i].shape));
   if (info->class == HD_CLASS_SHARD)
     c->out[1] = c->out[2] = param(g->ci);
-  if (!drop && (s.argmax || g->pool > 1))
+  if (!drop && (s.argmax || g->conv.pool > 1))
     c->out[1] = bytes(c->out[0].elems);
   if (rule->dx_kind == HD_DX_SAME)
     c->in[1] = c->in[0];
-  for (int i = 0; rule->part && i < HD_MAX_IN && g->part[i] > 0; i++)
-    c->in[i] = floats(pixels * g->part[i]);
+  for (int i = 0; rule->part && i < HD_CONCAT_INPUTS && g->concat.part[i] > 0; i++)
+    c->in[i] = floats(pixels * g->concat.part[i]);
   if (!rule->loss)
     return;
-  c->in[1] = rule->labels && !g->soft_labels ? (arg){ARG_LABELS, true, 1, 1} : floats(g->ci);
+  c->in[1] = rule->labels && !g->cross_entropy.soft_labels ? (arg){ARG_LABELS, true, 1, 1} : floats(g->ci);
   c->in[2] = hd__op_weights(rule) && !drop ? param(g->ci) : (arg){0};
   c->out[0] = (arg){ARG_FLOATS, true, 1, 1};
 }
@@ -110,11 +110,8 @@ hd_geom flat_geom(int32_t in, int32_t out) {
                    .co = out,
                    .ho = 1,
                    .wo = 1,
-                   .kh = 1,
-                   .kw = 1,
-                   .sh = 1,
-                   .sw = 1,
-                   .pool = 1,
+                   .window = {.kh = 1, .kw = 1, .sh = 1, .sw = 1},
+                   .conv = {.pool = 1},
                    .hp = 1,
                    .wp = 1};
 }
@@ -128,8 +125,8 @@ bool kernel_case_takes(hd_op op, hd_geom *g) {
     return true;
   if (!shapes_of(&s, layer, g, true))
     return false;
-  g->kh = s.geom.kh; /* where the image decides it */
-  g->kw = s.geom.kw;
+  g->window.kh = s.geom.window.kh; /* where the image decides it */
+  g->window.kw = s.geom.window.kw;
   return hd__geom_finish(g);
 }
 
@@ -143,35 +140,36 @@ static int32_t between(random_stream *random, int32_t low, int32_t high) {
 /* Groups stay groups, one for each channel too; `more`: no fewer channels, so that wide layers stay wide. */
 static void draw_channels(hd_geom *g, hd_op op, bool more, random_stream *random) {
   int32_t *const side[] = {&g->ci, &g->co};
-  const bool depthwise = g->groups > 1 && g->ci == g->groups && g->co == g->groups && USES(co);
-  if (g->groups > 1)
-    g->groups = CHOOSE(random, 2, 3, 5, 16, 17);
+  int32_t *const groups = g->norm.groups > 1 ? &g->norm.groups : &g->conv.groups;
+  const bool depthwise = *groups > 1 && g->ci == *groups && g->co == *groups && USES(co);
+  if (*groups > 1)
+    *groups = CHOOSE(random, 2, 3, 5, 16, 17);
   for (int i = 0; i < 2; i++)
-    *side[i] = g->groups > 1 ? g->groups * (depthwise ? 1 : CHOOSE(random, 1, 1, 2, 3, 8, 17))
-               : more        ? between(random, *side[i], 3 * *side[i])
-               : !USES(hi)   ? between(random, 1, random_below(random, 4) ? 70 : 600)
-                             : CHOOSE(random, 1, 1, 2, 3, 4, 8, 15, 16, 17, 24, 32, 33, 48, 64, 70);
-  if (USES(part)) {
-    memset(g->part, 0, sizeof g->part);
+    *side[i] = *groups > 1 ? *groups * (depthwise ? 1 : CHOOSE(random, 1, 1, 2, 3, 8, 17))
+               : more      ? between(random, *side[i], 3 * *side[i])
+               : !USES(hi) ? between(random, 1, random_below(random, 4) ? 70 : 600)
+                           : CHOOSE(random, 1, 1, 2, 3, 4, 8, 15, 16, 17, 24, 32, 33, 48, 64, 70);
+  if (USES(concat.part)) {
+    memset(g->concat.part, 0, sizeof g->concat.part);
     g->ci = 0;
-    for (int i = 0, parts = between(random, 2, HD_MAX_IN); i < parts; i++)
-      g->ci += g->part[i] = between(random, 1, 20);
+    for (int i = 0, parts = between(random, 2, HD_CONCAT_INPUTS); i < parts; i++)
+      g->ci += g->concat.part[i] = between(random, 1, 20);
   }
   if (!USES(co))
     g->co = g->ci;
 }
 
 static void draw_window(hd_geom *g, hd_op op, random_stream *random) {
-  g->kh = between(random, 1, 5);
-  g->kw = random_below(random, 3) ? g->kh : between(random, 1, 5);
-  if (USES(sh)) {
-    g->sh = random_below(random, 3) ? 1 : between(random, 1, 3);
-    g->sw = random_below(random, 3) ? g->sh : between(random, 1, 3);
+  g->window.kh = between(random, 1, 5);
+  g->window.kw = random_below(random, 3) ? g->window.kh : between(random, 1, 5);
+  if (USES(window.sh)) {
+    g->window.sh = random_below(random, 3) ? 1 : between(random, 1, 3);
+    g->window.sw = random_below(random, 3) ? g->window.sh : between(random, 1, 3);
   }
-  for (int axis = 0; axis < 2 && USES(dilation); axis++)
-    g->dilation[axis] = random_below(random, 4) ? 1 : between(random, 2, 4);
-  if (USES(pool) && g->groups == 1)
-    g->pool = CHOOSE(random, 1, 1, 2, 2, 3);
+  for (int axis = 0; axis < 2 && USES(window.dilation); axis++)
+    g->window.dilation[axis] = random_below(random, 4) ? 1 : between(random, 2, 4);
+  if (USES(conv.pool) && g->conv.groups == 1)
+    g->conv.pool = CHOOSE(random, 1, 1, 2, 2, 3);
 }
 
 /* Numbers are those of any sample. */
@@ -180,16 +178,16 @@ static void draw_settings(hd_geom *g, hd_op op, random_stream *random) {
   const hd_geom *const from = rule->samples;
   const uint32_t samples = (uint32_t)rule->sample_count;
   g->relu = USES(relu) && random_below(random, 2);
-  g->approximate = USES(approximate) && random_below(random, 2);
-  g->count_include_pad = USES(count_include_pad) && random_below(random, 2);
-  g->negative_slope = from[random_below(random, samples)].negative_slope;
-  g->factor = from[random_below(random, samples)].factor;
-  g->p = from[random_below(random, samples)].p;
-  g->eps = from[random_below(random, samples)].eps;
-  g->delta = from[random_below(random, samples)].delta;
-  g->shift = from[random_below(random, samples)].shift;
-  g->label_smoothing = from[random_below(random, samples)].label_smoothing;
-  g->ignore_index = from[random_below(random, samples)].ignore_index;
+  g->gelu.approximate = USES(gelu.approximate) && random_below(random, 2);
+  g->avg_pool2d.count_include_pad = USES(avg_pool2d.count_include_pad) && random_below(random, 2);
+  g->leaky_relu.negative_slope = from[random_below(random, samples)].leaky_relu.negative_slope;
+  g->scale.factor = from[random_below(random, samples)].scale.factor;
+  g->dropout.p = from[random_below(random, samples)].dropout.p;
+  g->norm.eps = from[random_below(random, samples)].norm.eps;
+  g->huber.delta = from[random_below(random, samples)].huber.delta;
+  g->shifted_linear.shift = from[random_below(random, samples)].shifted_linear.shift;
+  g->cross_entropy.label_smoothing = from[random_below(random, samples)].cross_entropy.label_smoothing;
+  g->cross_entropy.ignore_index = from[random_below(random, samples)].cross_entropy.ignore_index;
 }
 
 static bool is_small(const hd_geom *g, hd_op op, int64_t most) {
@@ -205,11 +203,11 @@ void random_geom(hd_geom *g, hd_op op, int64_t most, random_stream *random) {
     hd__op_sample(g, layer, (int)random_below(random, (uint32_t)info->rule->sample_count));
     draw_channels(g, layer, near, random);
     draw_settings(g, layer, random);
-    if (kernel_case_uses(layer, offsetof(hd_geom, kh)) && !near)
+    if (kernel_case_uses(layer, offsetof(hd_geom, window.kh)) && !near)
       draw_window(g, layer, random);
-    if (kernel_case_uses(layer, offsetof(hd_geom, ph))) {
-      g->ph = between(random, 0, near ? 3 : 2);
-      g->pw = between(random, 0, near ? 3 : 2);
+    if (kernel_case_uses(layer, offsetof(hd_geom, window.ph))) {
+      g->window.ph = between(random, 0, near ? 3 : 2);
+      g->window.pw = between(random, 0, near ? 3 : 2);
     }
     if (kernel_case_uses(layer, offsetof(hd_geom, hi))) {
       g->hi = between(random, 1, 12);
@@ -278,7 +276,7 @@ static float spread(const kernel_case *c, uint32_t seed) {
 
 static void fill_input(kernel_case *c, const arg *a, void *data, fill_kind fill, random_stream *random) {
   float scale = spread(c, random->seed);
-  uint32_t positions = (uint32_t)(c->g.pool > 1 ? c->g.pool * c->g.pool : 1);
+  uint32_t positions = (uint32_t)(c->g.conv.pool > 1 ? c->g.conv.pool * c->g.conv.pool : 1);
   for (int64_t s = 0; s < slots(c, a); s++)
     for (int64_t i = 0; i < a->stride; i++) {
       int64_t at = s * a->stride + i;
@@ -316,7 +314,7 @@ static void restrict_inputs(kernel_case *c, random_stream *random) {
   const hd_backward *backward = kernel_case_backward(&layer, c->op);
   for (int i = 0; i < HD_MAX_IN; i++) {
     const bool variance = backward ? backward->in[i] == HD_ARG_IN4 || backward->in[i] == HD_ARG_OUT2 : i == 4;
-    if (c->in[i].kind == ARG_BYTES && c->g.pool == 1)
+    if (c->in[i].kind == ARG_BYTES && c->g.conv.pool == 1)
       fill_argmax(c, layer, i, random);
     else if (variance && c->in[i].kind == ARG_FLOATS && !c->in[i].rows)
       make_positive(c, i);
@@ -404,11 +402,12 @@ static kernel_case copy_inputs(const kernel_case *c) {
 
 void kernel_case_text(char *text, size_t size, const kernel_case *c, const hd_kernels *table) {
   const hd_geom *g = &c->g;
+  const hd_window_geom *w = &g->window;
   snprintf(text, size,
            "%s %s, %d rows, in %dx%dx%d, out %dx%dx%d, window %dx%d, stride %dx%d, padding %dx%d, groups %d, pool %d, "
            "relu %d",
-           table->name, hd__op_info(c->op)->name, (int)c->rows, g->ci, g->hi, g->wi, g->co, g->ho, g->wo, g->kh, g->kw,
-           g->sh, g->sw, g->ph, g->pw, g->groups, g->pool, g->relu);
+           table->name, hd__op_info(c->op)->name, (int)c->rows, g->ci, g->hi, g->wi, g->co, g->ho, g->wo, w->kh, w->kw,
+           w->sh, w->sw, w->ph, w->pw, g->conv.groups * g->norm.groups, g->conv.pool, g->relu);
 }
 
 /* Handler of accesses beyond guarded memory: prints the case, then lets the signal end the process. */

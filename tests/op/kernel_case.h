@@ -43,7 +43,7 @@ typedef struct kernel_case {
   guarded input[HD_MAX_IN];
 } kernel_case;
 
-/* Whether a sample of the operation's rule sets a field of the geometry, such as offsetof(hd_geom, kh): what none sets
+/* Whether a sample of the operation's rule sets a field of the geometry, such as offsetof(hd_geom, co): what none sets
  * stays as it is in samples. */
 bool kernel_case_uses(hd_op op, size_t field);
 

@@ -47,18 +47,19 @@ static double *run_bare(hd_op op, const hd_call *call, const hd_geom *bare, int6
 static double fused_window(const hd_geom *g, const double *y, int64_t element) {
   int64_t co = element % g->co, wx = element / g->co % g->wp, wy = element / g->co / g->wp;
   top_two top = NOTHING_YET;
-  for (int p = 0; p < g->pool * g->pool; p++)
-    look_at(&top, y[((wy * g->pool + p / g->pool) * g->wo + wx * g->pool + p % g->pool) * g->co + co]);
+  for (int p = 0; p < g->conv.pool * g->conv.pool; p++)
+    look_at(&top,
+            y[((wy * g->conv.pool + p / g->conv.pool) * g->wo + wx * g->conv.pool + p % g->conv.pool) * g->co + co]);
   return distance_of(top, g->relu);
 }
 
 /* A fused pool or ReLU. */
 static double of_fused(hd_op op, const hd_call *call) {
   const hd_geom *g = call->g;
-  if (g->pool == 1 && !g->relu)
+  if (g->conv.pool == 1 && !g->relu)
     return HUGE_VAL;
   hd_geom bare = *g;
-  bare.pool = 1;
+  bare.conv.pool = 1;
   bare.relu = 0;
   bare.hp = g->ho;
   bare.wp = g->wo;
@@ -86,8 +87,9 @@ static double of_relu(const hd_call *call) {
 static double pool_window(const hd_geom *g, const double *x, int64_t element) {
   int64_t c = element % g->ci, ox = element / g->ci % g->wo, oy = element / g->ci / g->wo;
   top_two top = NOTHING_YET;
-  for (int p = 0; p < g->kh * g->kw; p++) {
-    int64_t row = oy * g->sh + p / g->kw - g->ph, column = ox * g->sw + p % g->kw - g->pw;
+  for (int p = 0; p < g->window.kh * g->window.kw; p++) {
+    int64_t row = oy * g->window.sh + p / g->window.kw - g->window.ph,
+            column = ox * g->window.sw + p % g->window.kw - g->window.pw;
     if (row >= 0 && row < g->hi && column >= 0 && column < g->wi)
       look_at(&top, x[(row * g->wi + column) * g->ci + c]);
   }
@@ -124,6 +126,6 @@ double kink_distance(hd_op op, const hd_call *call) {
   if (rule->dx.in[1] == HD_ARG_OUT1) /* the maximum of a window */
     return of_pool(call);
   if (rule->loss && !rule->labels)
-    return fmin(of_difference(call, 0), of_difference(call, (double)call->g->delta));
+    return fmin(of_difference(call, 0), of_difference(call, (double)call->g->huber.delta));
   return rule->macs ? of_fused(op, call) : HUGE_VAL;
 }

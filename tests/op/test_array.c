@@ -127,8 +127,8 @@ static bool merges_alike(const hd_kernels *table, const guarded left[2], const g
       result[k][i] = guarded_create(left[i].bytes, AT_THE_END);
       memcpy(result[k][i].data, left[i].data, left[i].bytes);
     }
-    tables[k]->merge_stats(floats_of(&result[k][0]), floats_of(&result[k][1]), floats_of(&right[0]),
-                           floats_of(&right[1]), count, share, both);
+    tables[k]->merge_stats((hd_stats){floats_of(&result[k][0]), floats_of(&result[k][1])},
+                           (hd_stats){floats_of(&right[0]), floats_of(&right[1])}, count, (hd_chan){share, both});
   }
   for (int i = 0; i < 2; i++) {
     alike &= floats_equal(floats_of(&result[0][i]), floats_of(&result[1][i]), count);

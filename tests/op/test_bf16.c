@@ -61,12 +61,12 @@ static const struct {
   hd_geom g;
   int64_t rows;
 } chosen[] = {
-    {{.ci = 5, .hi = 3, .wi = 32, .co = 17, .kh = 3, .kw = 3, .ph = 1, .pw = 1}, 3},
-    {{.ci = 16, .hi = 2, .wi = 66, .co = 16, .kh = 3, .kw = 3, .ph = 1}, 2},
-    {{.ci = 3, .hi = 34, .wi = 34, .co = 40, .kh = 3, .kw = 3}, 2},
-    {{.ci = 33, .hi = 3, .wi = 3, .co = 35, .kh = 3, .kw = 3, .ph = 1, .pw = 1}, 9},
-    {{.ci = 20, .hi = 8, .wi = 8, .co = 18, .kh = 3, .kw = 3, .ph = 1, .pw = 1, .pool = 2}, 3},
-    {{.ci = 130, .hi = 4, .wi = 4, .co = 37, .kh = 5, .kw = 5, .ph = 2, .pw = 2}, 2},
+    {{.ci = 5, .hi = 3, .wi = 32, .co = 17, .window = {.kh = 3, .kw = 3, .ph = 1, .pw = 1}}, 3},
+    {{.ci = 16, .hi = 2, .wi = 66, .co = 16, .window = {.kh = 3, .kw = 3, .ph = 1}}, 2},
+    {{.ci = 3, .hi = 34, .wi = 34, .co = 40, .window = {.kh = 3, .kw = 3}}, 2},
+    {{.ci = 33, .hi = 3, .wi = 3, .co = 35, .window = {.kh = 3, .kw = 3, .ph = 1, .pw = 1}}, 9},
+    {{.ci = 20, .hi = 8, .wi = 8, .co = 18, .window = {.kh = 3, .kw = 3, .ph = 1, .pw = 1}, .conv = {.pool = 2}}, 3},
+    {{.ci = 130, .hi = 4, .wi = 4, .co = 37, .window = {.kh = 5, .kw = 5, .ph = 2, .pw = 2}}, 2},
     {{.ci = 2300, .co = 20}, 70},
     {{.ci = 20, .co = 2300}, 3},
 };
@@ -76,10 +76,11 @@ static bool choose(hd_geom *g, hd_op op, size_t i) {
   *g = chosen[i].g;
   if ((g->hi > 0) != kernel_case_uses(op, offsetof(hd_geom, hi)))
     return false;
-  int32_t *const one[] = {&g->hi, &g->wi, &g->kh, &g->kw, &g->sh, &g->sw, &g->pool, &g->groups};
+  int32_t *const one[] = {&g->hi,        &g->wi,        &g->window.kh, &g->window.kw,
+                          &g->window.sh, &g->window.sw, &g->conv.pool, &g->conv.groups};
   for (size_t k = 0; k < sizeof one / sizeof *one; k++)
     *one[k] = *one[k] ? *one[k] : 1;
-  g->dilation[0] = g->dilation[1] = 1;
+  g->window.dilation[0] = g->window.dilation[1] = 1;
   return kernel_case_takes(op, g);
 }
 

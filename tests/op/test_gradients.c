@@ -183,11 +183,8 @@ static guarded masked(const problem *p, const guarded *dy) {
                .hi = p->c.g.hp,
                .wi = p->c.g.wp,
                .co = p->c.g.co,
-               .kh = 1,
-               .kw = 1,
-               .sh = 1,
-               .sw = 1,
-               .pool = 1};
+               .window = {.kh = 1, .kw = 1, .sh = 1, .sw = 1},
+               .conv = {.pool = 1}};
   hd__geom_finish(&g);
   guarded result;
   run_gradient(&result, NULL, HD_OP_relu_dx, p, &g, (const guarded *[]){dy, &p->out[0], NULL});
@@ -254,7 +251,7 @@ static void fill_levels(const problem *p, random_stream *random) {
 }
 
 /* How far pre-activations can move while each input element moves by one: the longest sum's share of both factors. */
-static double reach(const hd_geom *g) { return 2.0 * g->ci * g->kh * g->kw + 2; }
+static double reach(const hd_geom *g) { return 2.0 * g->ci * g->window.kh * g->window.kw + 2; }
 
 static bool is_clear_of_kinks(const problem *p) {
   hd_call call = call_of(p);
@@ -363,9 +360,10 @@ static double size_of(const problem *p) {
 
 static void say(const problem *p, const char *what, int input, int64_t element, double found, double expected) {
   const hd_geom *g = &p->c.g;
+  const hd_window_geom *w = &g->window;
   diag("%s of input %d at %lld: kernels %.12g, differences %.12g", what, input, (long long)element, found, expected);
   diag("  %d rows, in %dx%dx%d, out %dx%dx%d, window %dx%d, stride %dx%d, padding %dx%d, pool %d, relu %d",
-       (int)p->c.rows, g->ci, g->hi, g->wi, g->co, g->ho, g->wo, g->kh, g->kw, g->sh, g->sw, g->ph, g->pw, g->pool,
+       (int)p->c.rows, g->ci, g->hi, g->wi, g->co, g->ho, g->wo, w->kh, w->kw, w->sh, w->sw, w->ph, w->pw, g->conv.pool,
        g->relu);
 }
 

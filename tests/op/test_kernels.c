@@ -230,10 +230,10 @@ static bool odd_shape(hd_geom *g, hd_op op, int n) {
                                                        : flat_channels[DIGIT(co, 10)];
   const int side = DIGIT(hi, 4);
   g->hi = height[side], g->wi = width[side];
-  g->kh = 1 + DIGIT(kh, 3), g->kw = g->kh == 2 ? 5 : g->kh;
-  g->sh = 1 + DIGIT(sh, 3), g->sw = g->sh == 3 ? 1 : g->sh;
-  g->ph = DIGIT(ph, 3), g->pw = g->ph == 2 ? 1 : g->ph;
-  g->pool = 1 + DIGIT(pool, 3);
+  g->window.kh = 1 + DIGIT(window.kh, 3), g->window.kw = g->window.kh == 2 ? 5 : g->window.kh;
+  g->window.sh = 1 + DIGIT(window.sh, 3), g->window.sw = g->window.sh == 3 ? 1 : g->window.sh;
+  g->window.ph = DIGIT(window.ph, 3), g->window.pw = g->window.ph == 2 ? 1 : g->window.ph;
+  g->conv.pool = 1 + DIGIT(conv.pool, 3);
   g->relu = kernel_case_uses(op, offsetof(hd_geom, relu)) && n % 2;
   return rest == 0;
 }
@@ -262,44 +262,64 @@ static const struct {
   hd_geom g;
   int64_t rows;
 } large[] = {
-    {{.ci = 1, .hi = 28, .wi = 28, .co = 32, .kh = 3, .kw = 3, .pool = 2, .relu = 1}, 2},
-    {{.ci = 32, .hi = 13, .wi = 13, .co = 64, .kh = 3, .kw = 3, .pool = 2, .relu = 1}, 2},
-    {{.ci = 24, .hi = 12, .wi = 12, .co = 32, .kh = 3, .kw = 3}, 2},
-    {{.ci = 64, .hi = 14, .wi = 14, .co = 64, .kh = 3, .kw = 3, .ph = 1, .pw = 1, .groups = 64}, 2},
-    {{.ci = 40, .hi = 13, .wi = 9, .co = 40, .kh = 7, .kw = 7, .sh = 2, .sw = 2, .ph = 3, .pw = 3, .groups = 40}, 2},
-    {{.ci = 32, .hi = 10, .wi = 10, .co = 64, .kh = 3, .kw = 3, .sh = 2, .sw = 2, .ph = 1, .pw = 1, .groups = 4}, 2},
-    {{.ci = 65, .hi = 3, .wi = 3, .co = 16, .kh = 3, .kw = 3, .ph = 1, .pw = 1}, 130},
-    {{.ci = 16, .hi = 3, .wi = 3, .co = 40, .kh = 3, .kw = 3, .ph = 1, .pw = 1}, 170},
-    {{.ci = 80, .hi = 5, .wi = 7, .co = 70, .kh = 3, .kw = 3, .ph = 1, .pw = 1, .pool = 2}, 2},
-    {{.ci = 132, .hi = 5, .wi = 5, .co = 33, .kh = 3, .kw = 3, .ph = 1, .pw = 2, .pool = 2}, 3},
-    {{.ci = 50, .hi = 13, .wi = 8, .co = 30, .kh = 4, .kw = 3, .sh = 2, .sw = 1, .ph = 1, .pool = 3}, 3},
-    {{.ci = 24, .hi = 7, .wi = 9, .co = 70, .kh = 3, .kw = 3, .ph = 1, .pw = 1, .pool = 2}, 2},
-    {{.ci = 17, .hi = 28, .wi = 30, .co = 12, .kh = 3, .kw = 3, .ph = 1, .pw = 1, .pool = 2}, 2},
+    {{.ci = 1, .hi = 28, .wi = 28, .co = 32, .window = {.kh = 3, .kw = 3}, .conv = {.pool = 2}, .relu = 1}, 2},
+    {{.ci = 32, .hi = 13, .wi = 13, .co = 64, .window = {.kh = 3, .kw = 3}, .conv = {.pool = 2}, .relu = 1}, 2},
+    {{.ci = 24, .hi = 12, .wi = 12, .co = 32, .window = {.kh = 3, .kw = 3}}, 2},
+    {{.ci = 64, .hi = 14, .wi = 14, .co = 64, .window = {.kh = 3, .kw = 3, .ph = 1, .pw = 1}, .conv = {.groups = 64}},
+     2},
+    {{.ci = 40,
+      .hi = 13,
+      .wi = 9,
+      .co = 40,
+      .window = {.kh = 7, .kw = 7, .sh = 2, .sw = 2, .ph = 3, .pw = 3},
+      .conv = {.groups = 40}},
+     2},
+    {{.ci = 32,
+      .hi = 10,
+      .wi = 10,
+      .co = 64,
+      .window = {.kh = 3, .kw = 3, .sh = 2, .sw = 2, .ph = 1, .pw = 1},
+      .conv = {.groups = 4}},
+     2},
+    {{.ci = 65, .hi = 3, .wi = 3, .co = 16, .window = {.kh = 3, .kw = 3, .ph = 1, .pw = 1}}, 130},
+    {{.ci = 16, .hi = 3, .wi = 3, .co = 40, .window = {.kh = 3, .kw = 3, .ph = 1, .pw = 1}}, 170},
+    {{.ci = 80, .hi = 5, .wi = 7, .co = 70, .window = {.kh = 3, .kw = 3, .ph = 1, .pw = 1}, .conv = {.pool = 2}}, 2},
+    {{.ci = 132, .hi = 5, .wi = 5, .co = 33, .window = {.kh = 3, .kw = 3, .ph = 1, .pw = 2}, .conv = {.pool = 2}}, 3},
+    {{.ci = 50,
+      .hi = 13,
+      .wi = 8,
+      .co = 30,
+      .window = {.kh = 4, .kw = 3, .sh = 2, .sw = 1, .ph = 1},
+      .conv = {.pool = 3}},
+     3},
+    {{.ci = 24, .hi = 7, .wi = 9, .co = 70, .window = {.kh = 3, .kw = 3, .ph = 1, .pw = 1}, .conv = {.pool = 2}}, 2},
+    {{.ci = 17, .hi = 28, .wi = 30, .co = 12, .window = {.kh = 3, .kw = 3, .ph = 1, .pw = 1}, .conv = {.pool = 2}}, 2},
     {{.ci = 1600, .co = 128}, 12},
     {{.ci = 784, .co = 10}, 64},
     {{.ci = 128, .co = 10}, 37},
     {{.ci = 257, .co = 100}, 131},
     {{.ci = 1}, 33},
-    {{.ci = 17, .label_smoothing = 0.1f}, 70},
-    {{.ci = 1000, .label_smoothing = 0.1f}, 1},
-    {{.ci = 1000, .soft_labels = 1}, 19},
-    {{.ci = 4113, .label_smoothing = 0.2f, .soft_labels = 1}, 2},
+    {{.ci = 17, .cross_entropy = {.label_smoothing = 0.1f}}, 70},
+    {{.ci = 1000, .cross_entropy = {.label_smoothing = 0.1f}}, 1},
+    {{.ci = 1000, .cross_entropy = {.soft_labels = 1}}, 19},
+    {{.ci = 4113, .cross_entropy = {.label_smoothing = 0.2f, .soft_labels = 1}}, 2},
     {{.ci = 257}, 35},
     {{.ci = 8200}, 1},
-    {{.ci = 10, .label_smoothing = 0.3f, .soft_labels = 1}, 64},
+    {{.ci = 10, .cross_entropy = {.label_smoothing = 0.3f, .soft_labels = 1}}, 64},
     {{.ci = 33, .hi = 13, .wi = 11}, 3},
     {{.ci = 260, .hi = 3, .wi = 5}, 20},
 };
 
 /* Whether the operation has what the geometry sets, and the work is not too much. */
 static bool takes_large(hd_op op, hd_geom *g, int64_t rows) {
-  static const size_t fields[] = {offsetof(hd_geom, co),   offsetof(hd_geom, hi),  offsetof(hd_geom, kh),
-                                  offsetof(hd_geom, sh),   offsetof(hd_geom, ph),  offsetof(hd_geom, groups),
-                                  offsetof(hd_geom, pool), offsetof(hd_geom, relu)};
+  static const size_t fields[] = {offsetof(hd_geom, co),        offsetof(hd_geom, hi),
+                                  offsetof(hd_geom, window.kh), offsetof(hd_geom, window.sh),
+                                  offsetof(hd_geom, window.ph), offsetof(hd_geom, conv.groups),
+                                  offsetof(hd_geom, conv.pool), offsetof(hd_geom, relu)};
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
     if (*(const int32_t *)(const void *)((const char *)g + fields[i]) && !kernel_case_uses(op, fields[i]))
       return false;
-  int32_t *const one[] = {&g->hi, &g->wi, &g->kh, &g->kw, &g->sh, &g->sw, &g->pool};
+  int32_t *const one[] = {&g->hi, &g->wi, &g->window.kh, &g->window.kw, &g->window.sh, &g->window.sw, &g->conv.pool};
   for (size_t i = 0; i < sizeof one / sizeof *one; i++)
     *one[i] = *one[i] ? *one[i] : 1;
   g->co = g->co ? g->co : g->ci;
@@ -308,7 +328,8 @@ static bool takes_large(hd_op op, hd_geom *g, int64_t rows) {
   if (!kernel_case_takes(op, g))
     return false;
   const int64_t macs = hd__op_macs(layer, g); /* the reference of a norm of groups computes the mean for each channel */
-  const int64_t group_norm_macs = kernel_case_uses(op, fields[5]) ? (int64_t)g->ci * g->ci * g->hi * g->wi : 0;
+  const int64_t group_norm_macs =
+      kernel_case_uses(op, offsetof(hd_geom, norm.groups)) ? (int64_t)g->ci * g->ci * g->hi * g->wi : 0;
   return rows * (macs ? macs : group_norm_macs) <= 11000000;
 }
 
@@ -319,9 +340,9 @@ static void check_large(hd_op op) {
     hd_geom g = large[i].g;
     if (!takes_large(op, &g, large[i].rows))
       continue;
-    g.eps = 1e-5f;
-    g.delta = 0.5f;
-    g.ignore_index = i % 2 ? -100 : 0;
+    g.norm.eps = 1e-5f;
+    g.huber.delta = 0.5f;
+    g.cross_entropy.ignore_index = i % 2 ? -100 : 0;
     shapes++;
     if (check_depth() > 1)
       check_shape(op, &g, large[i].rows, (uint32_t)i, failed);
@@ -358,11 +379,8 @@ static void check_special_values(const hd_kernels *table) {
                     .co = 1,
                     .ho = 1,
                     .wo = 2,
-                    .kh = 2,
-                    .kw = 2,
-                    .sh = 2,
-                    .sw = 2,
-                    .pool = 1,
+                    .window = {.kh = 2, .kw = 2, .sh = 2, .sw = 2},
+                    .conv = {.pool = 1},
                     .hp = 1,
                     .wp = 2};
   memcpy(x, image, sizeof image);
@@ -381,7 +399,7 @@ static void check_dropout(const hd_kernels *table) {
   guarded in, out[2];
   float *x = values(&in, COUNT), *y[2] = {values(&out[0], COUNT), values(&out[1], COUNT)};
   hd_geom g = flat_geom(COUNT, COUNT);
-  g.p = 0.25f;
+  g.dropout.p = 0.25f;
   int zeros = 0, wrong = 0, same = 0;
   for (int i = 0; i < COUNT; i++)
     x[i] = 3;
@@ -402,14 +420,33 @@ static void check_dropout(const hd_kernels *table) {
   guarded_destroy(&out[1]);
 }
 
+/* Of the numbers at `at` that a sample of the operation sets, each is copied there from a setting of model files. */
+static void check_settings(hd_op op, size_t at, size_t bytes) {
+  const hd_op_setting *const settings = op < HD_OP_COUNT ? hd__op_info(op)->rule->settings : NULL;
+  int set = 0, copied = 0;
+  if (!settings || op == HD_OP_conv_transpose2d) /* whose shape rule reads them */
+    return;
+  for (size_t field = at; field < at + bytes; field += sizeof(int32_t))
+    for (const hd_op_setting *s = settings; s->key && kernel_case_uses(op, field); s++)
+      copied += s->geom == field;
+  for (size_t field = at; field < at + bytes; field += sizeof(int32_t))
+    set += kernel_case_uses(op, field);
+  ok(set > 0 && set == copied, "%s: kernels get %d settings of %d", hd__op_info(op)->name, copied, set);
+}
+
 int main(void) {
   hd_geom g;
+#define CHECK_SETTINGS(name) check_settings(hd__op_find(#name), offsetof(hd_geom, name), sizeof g.name);
+  HD_GEOMS(CHECK_SETTINGS)
+  for (int i = 0; i < 3; i++)
+    check_settings((hd_op[]){HD_OP_layer_norm, HD_OP_group_norm, HD_OP_batch_norm}[i], offsetof(hd_geom, norm),
+                   sizeof g.norm);
   uint64_t before = hd__fpmode_enter();
   cuda_table_open();
   for (hd_op op = 0; op < HD_OP_COUNT; op++)
     if (hd__op_info(op)->class != HD_CLASS_UPDATE && hd__op_sample(&g, op, 0)) { /* else the custom operation */
       check_op(op);
-      if (kernel_case_uses(op, offsetof(hd_geom, part))) /* its inputs' sides are those of its output */
+      if (kernel_case_uses(op, offsetof(hd_geom, concat.part))) /* its inputs' sides are those of its output */
         continue;
       check_odd(op);
       check_large(op);

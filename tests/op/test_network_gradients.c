@@ -165,15 +165,15 @@ static double *weights_of(const hd_graph *graph) {
 static void network_create(network *n, const char *text) {
   *n = (network){.plan = plan_of(text)};
   const hd_plan *plan = n->plan;
-  n->arena_elems = plan->arena_bytes / 4 * ROWS;
-  n->batch_elems = plan->batch_bytes / 4 * ROWS;
+  n->arena_elems = plan->size.arena_bytes / 4 * ROWS;
+  n->batch_elems = plan->size.batch_bytes / 4 * ROWS;
   n->x_elems = hd__shape_elems(&plan->graph->values[plan->graph->input].shape);
   n->arena = doubles(n->arena_elems);
   n->batch = doubles(n->batch_elems);
-  n->params = doubles(plan->param_elems);
-  n->direct = doubles(plan->direct_elems);
-  n->gathered = doubles(plan->gathered_elems);
-  n->scratch = doubles(plan->scratch_bytes / 8);
+  n->params = doubles(plan->size.param_elems);
+  n->direct = doubles(plan->size.direct_elems);
+  n->gathered = doubles(plan->size.gathered_elems);
+  n->scratch = doubles(plan->size.scratch_bytes / 8);
   n->x = doubles(n->x_elems * ROWS);
   n->target = doubles(hd__value_stride(&plan->graph->values[plan->graph->label]) * ROWS);
   n->weight = weights_of(plan->graph);
@@ -240,9 +240,9 @@ static double network_run(network *n, bool watch) {
     n->arena[i] = NAN;
   for (int64_t i = 0; i < n->batch_elems; i++)
     n->batch[i] = NAN;
-  double *x = resolve(n, &n->plan->input);
+  double *x = resolve(n, &n->plan->io.input);
   for (int64_t i = 0; i < n->x_elems * ROWS; i++)
-    x[i / n->x_elems * n->plan->input.stride + i % n->x_elems] = n->x[i];
+    x[i / n->x_elems * n->plan->io.input.stride + i % n->x_elems] = n->x[i];
   for (int i = 0; i < n->plan->call_count; i++)
     run_call(n, &n->plan->calls[i], watch);
   double sum = 0;
@@ -269,7 +269,7 @@ static bool draw_network(network *n, uint32_t seed) {
     random_stream random = {seed + 1000 * draw, 0};
     for (int64_t i = 0; i < n->x_elems * ROWS; i++)
       n->x[i] = random_float(&random);
-    for (int64_t i = 0; i < n->plan->param_elems; i++)
+    for (int64_t i = 0; i < n->plan->size.param_elems; i++)
       n->params[i] = random_float(&random);
     draw_targets(n, &random);
     network_run(n, true);
@@ -296,7 +296,7 @@ static void take_gradient(double *sum, const network *n, int param) {
   const hd_plan_param *way = &n->plan->params[param];
   for (int u = way->first_use; u < way->first_use + way->uses; u++)
     for (int64_t i = 0; i < hd__param_elems(&n->plan->graph->params[param]); i++)
-      sum[i] += n->direct[n->plan->uses[u].direct + i];
+      sum[i] += n->direct[n->plan->update.uses[u].direct + i];
 }
 
 /* Every element of one parameter; `grad` is a copy of its gradient. Returns how many are wrong. */
@@ -318,7 +318,7 @@ static int check_elements(network *n, int param, const double *grad) {
 
 /* All parameters at once along random directions. `grad` lies as the parameters do. */
 static int check_directions(network *n, const double *grad, uint32_t seed) {
-  int64_t count = n->plan->param_elems;
+  int64_t count = n->plan->size.param_elems;
   double *was = doubles(count), *direction = doubles(count);
   random_stream random = {seed, 0};
   int wrong = 0;
@@ -406,7 +406,7 @@ static bool check_network(const char *title, const char *text, uint32_t seed) {
   for (int i = 0; i < n.plan->graph->node_count; i++)
     occurs[n.plan->graph->nodes[i].op] |= !n.plan->graph->nodes[i].view;
   near(network_run(&n, false), loss_as_written(&n, text), 1e-12, "%s: the loss of the model as written", title);
-  double *grad = doubles(n.plan->param_elems);
+  double *grad = doubles(n.plan->size.param_elems);
   int64_t elems = 0;
   int wrong = 0;
   for (int p = 0; p < n.plan->param_count; p++) {

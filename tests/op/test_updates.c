@@ -280,7 +280,7 @@ static form_case random_form(hd_op op, random_stream *random, int32_t in, int32_
   form_case c = {.op = op, .g = flat_geom(in, out)};
   hd_geom sample;
   hd__op_sample(&sample, op, (int)random_below(random, 4));
-  c.g.shift = sample.shift;
+  c.g.shifted_linear.shift = sample.shifted_linear.shift;
   const uint32_t zeros = random_below(random, 101), idle = random_below(random, 101); /* percent of x, of inputs */
   bool is_idle[MOST_INPUTS];
   for (int k = 0; k < in; k++)

@@ -203,7 +203,7 @@ static void check_clipping(const char *name, const text *model) {
          clipped->phases[segments + 1].kind == HD_PHASE_UPDATE && evaluation->phase_count == 1 &&
          evaluation->phases[0].kind == HD_PHASE_SHARDS,
      "%s: %d phases of shards and one behind them, two with clipping, one in all in evaluation", name, segments);
-  ok(plan->arena_bytes == clipped->arena_bytes && plan->call_count == clipped->call_count,
+  ok(plan->size.arena_bytes == clipped->size.arena_bytes && plan->call_count == clipped->call_count,
      "%s: clipping leaves the shards' phase as it is", name);
   hd__plan_destroy(plan);
   hd__plan_destroy(clipped);
@@ -337,9 +337,12 @@ static void check_padding(void) {
       bail_out("not a model");
     for (int i = 0; i < graph->node_count && pass; i++) {
       hd_geom *g = &graph->nodes[i].geom;
-      char *const from = (char *)(&g->count_include_pad + 1), *const to = (char *)&g->custom_op;
-      memset(from, i, (size_t)(to - from));
-      memset(&g->delta + 1, i, (size_t)((char *)(g + 1) - (char *)(&g->delta + 1)));
+      const hd_geom was = *g;
+      memset(g, i, sizeof *g);
+      memcpy(g, &was, offsetof(hd_geom, relu) + sizeof was.relu);
+#define RESTORE(name) g->name = was.name;
+      HD_GEOMS(RESTORE)
+#undef RESTORE
     }
     if (hd__plan_create(&plan, ctx, graph, hd__kernels_select(NULL, &why), &cut) != HD_OK)
       bail_out("%s", hd_ctx_message(ctx));

@@ -62,19 +62,23 @@ static double share(hd_op op, hd_geom g, double live) {
 }
 
 static void test_shares(void) {
-  const hd_geom pooled = {
-      .ci = 1, .hi = 13, .wi = 13, .co = 8, .kh = 3, .kw = 3, .sh = 1, .sw = 1, .pool = 2, .groups = 1};
+  const hd_geom pooled = {.ci = 1,
+                          .hi = 13,
+                          .wi = 13,
+                          .co = 8,
+                          .window = {.kh = 3, .kw = 3, .sh = 1, .sw = 1},
+                          .conv = {.pool = 2, .groups = 1}};
   hd_geom plain = pooled, wide = pooled;
-  plain.pool = 1;
+  plain.conv.pool = 1;
   wide.ci = wide.co = 32;
   ok(fabs(share(HD_OP_conv2d, pooled, 1) - 100.0 / 121) < 1e-12, "a pool reads 10 x 10 of 11 x 11 outputs");
   ok(fabs(share(HD_OP_conv2d_dw, pooled, 0.5) - 12.5 / 121) < 1e-12, "half of 5 x 5 gradients behind it are not zero");
   ok(share(HD_OP_conv2d, plain, 1) == 1 && share(HD_OP_conv2d_dx, plain, 0.5) == 1, "without a pool all is executed");
   ok(fabs(share(HD_OP_conv2d, wide, 1) - 17 * 17 / (121 * 9.0)) < 1e-12,
      "3 x 3 tiles of Winograd's, 6 x 6 products each, 5 where an edge cuts them");
-  wide.pool = 1, wide.hp = wide.wp = 11;
+  wide.conv.pool = 1, wide.hp = wide.wp = 11;
   ok(fabs(share(HD_OP_conv2d_dx, wide, 1) - 23 * 23 / (121 * 9.0)) < 1e-12, "and 4 x 4 over the input");
-  wide.ci = 4, wide.pool = 1, wide.ph = wide.pw = 1;
+  wide.ci = 4, wide.conv.pool = 1, wide.window.ph = wide.window.pw = 1;
   ok(share(HD_OP_conv2d, wide, 1) == 1 && fabs(share(HD_OP_conv2d_dw, wide, 1) - pow(37.0 / 39, 2)) < 1e-12,
      "gradients leave out the padding: 37 of 39 taps across");
   ok(share(HD_OP_shifted_linear, pooled, 0.5) == 0.5, "half of the products with samples are not zero");

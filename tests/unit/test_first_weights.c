@@ -134,20 +134,20 @@ static double pixel(int64_t sample, int c, int y, int x) {
  * diagonal, so below 1, and 0 beside it. */
 static double whiteness(const float *weight, const hd_geom *g, const uint32_t *members, int64_t count, int filters) {
   static double z[64], sum[64][64];
-  const int size = CHANNELS * g->kh * g->kw;
+  const int size = CHANNELS * g->window.kh * g->window.kw;
   double wrong = 0, patches = 0;
   memset(sum, 0, sizeof sum);
   for (int64_t i = 0; i < count; i++)
-    for (int y = 0; y + g->dilation[0] * (g->kh - 1) < SIDE; y++)
-      for (int x = 0; x + g->dilation[1] * (g->kw - 1) < WIDTH; x++, patches++)
+    for (int y = 0; y + g->window.dilation[0] * (g->window.kh - 1) < SIDE; y++)
+      for (int x = 0; x + g->window.dilation[1] * (g->window.kw - 1) < WIDTH; x++, patches++)
         for (int f = 0; f < filters; f++) {
           const float *w = weight + f * size;
           z[f] = 0;
           for (int c = 0; c < CHANNELS; c++)
-            for (int ky = 0; ky < g->kh; ky++)
-              for (int kx = 0; kx < g->kw; kx++)
-                z[f] +=
-                    (double)*w++ * pixel(members ? members[i] : i, c, y + ky * g->dilation[0], x + kx * g->dilation[1]);
+            for (int ky = 0; ky < g->window.kh; ky++)
+              for (int kx = 0; kx < g->window.kw; kx++)
+                z[f] += (double)*w++ * pixel(members ? members[i] : i, c, y + ky * g->window.dilation[0],
+                                             x + kx * g->window.dilation[1]);
           for (int e = 0; e <= f; e++)
             sum[f][e] += z[f] * z[e];
         }
@@ -160,7 +160,7 @@ static double whiteness(const float *weight, const hd_geom *g, const uint32_t *m
 static void check_whitening(const char *conv, const uint32_t *members, int64_t count, int filters, uint64_t digest) {
   hd_graph *graph = graph_of(conv);
   const hd_geom *g = &graph->nodes[0].geom;
-  const int elems = g->co * CHANNELS * g->kh * g->kw;
+  const int elems = g->co * CHANNELS * g->window.kh * g->window.kw;
   float *weight = whiten(graph, members, count, 1);
   const double wrong = whiteness(weight, g, members, count, filters);
   ok(wrong < 2e-5, "%s: its outputs are uncorrelated, of variance 1, but for %.1e", conv, wrong);

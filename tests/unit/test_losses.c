@@ -196,7 +196,7 @@ static double divisor_of(const hd_target *target, const problem *p, bool classes
 /* Runs the loss, or its gradient, over all rows. */
 static void run(void *out, int64_t out_stride, hd_op op, problem *p, const hd_graph *graph, double divisor) {
   const hd_node *node = hd__graph_loss_node(graph);
-  bool classes = node->op == HD_OP_cross_entropy && !node->geom.soft_labels;
+  bool classes = node->op == HD_OP_cross_entropy && !node->geom.cross_entropy.soft_labels;
   int scores = node->geom.ci;
   hd_call call = {.g = &node->geom,
                   .rows = ROWS,

@@ -343,51 +343,47 @@ static hd_directory *make_store(hd_segment *segment, hd_local_group *local) {
   return d;
 }
 
-static void test_store(void) {
-  static const struct {
-    size_t at;
-    int64_t value;
-    int bytes;
-    const char *name;
-  } lies[] = {
-#define LIE(member, value, name) {offsetof(hd_directory, member), value, sizeof(((hd_directory *)0)->member), name}
+static const struct {
+  size_t at;
+  int64_t value;
+  int bytes;
+  const char *name;
+} store_lies[] = {
+#define LIE(member, value, name)                                                                                       \
+  { offsetof(hd_directory, member), value, sizeof(((hd_directory *)0)->member), name }
 #define ENTRY(member, value, name)                                                                                     \
   { sizeof(hd_directory) + offsetof(hd_store_entry, member), value, sizeof(((hd_store_entry *)0)->member), name }
-      LIE(entries, INT32_MAX, "entries"),
-      LIE(entries, -1, "entries"),
-      LIE(states, HD_MAX_STATES + 1, "states"),
-      LIE(states, -1, "states"),
-      LIE(param_elems, INT64_MAX / 8, "parameters"),
-      LIE(param_elems, -1, "parameters"),
-      LIE(trained_elems, 1 << 20, "trained ones"),
-      LIE(packed_elems, INT64_MAX, "packed ones"),
-      LIE(weights_offset, 1 << 30, "a place of weights"),
-      LIE(weights_offset, -64, "a place of weights"),
-      LIE(weights_offset, 0, "weights in the directory"),
-      LIE(state_offset, 4096, "a place of states"),
-      LIE(average_offset, 1 << 30, "a place of averages"),
-      LIE(averages, 3, "averages"),
-      LIE(packed_offset, 1LL << 40, "a place of packed ones"),
-      ENTRY(rows, -2, "rows"),
-      ENTRY(rows, INT32_MAX, "rows"),
-      ENTRY(w, 0, "columns"),
-      ENTRY(kept, 2, "states of a parameter"),
-      ENTRY(kept, -1, "states of a parameter"),
-      ENTRY(kept, 1, "states of what is no optimizer"),
-      ENTRY(update, -1, "an update"),
-      ENTRY(offset, 11, "a place of floats"),
-      ENTRY(offset, INT64_MAX, "a place of floats"),
-      ENTRY(same_as, 1, "another entry"),
-      ENTRY(shape.rank, 99, "a rank"),
-      ENTRY(shape.dim[0], 4, "a side")};
-  hd_local_group *local;
-  hd_segment segment;
-  hd_store *store;
-  if (hd__local_group_found(&local, ctx, 1, false) != HD_OK)
-    bail_out("%s", hd_ctx_message(ctx));
-  hd_directory *d = make_store(&segment, local);
-  /* By its name: that of the block is empty. */
-  char *base = mmap(NULL, 2 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, hd__local_group_fd(local), 0);
+    LIE(entries, INT32_MAX, "entries"),
+    LIE(entries, -1, "entries"),
+    LIE(states, HD_MAX_STATES + 1, "states"),
+    LIE(states, -1, "states"),
+    LIE(param_elems, INT64_MAX / 8, "parameters"),
+    LIE(param_elems, -1, "parameters"),
+    LIE(trained_elems, 1 << 20, "trained ones"),
+    LIE(packed_elems, INT64_MAX, "packed ones"),
+    LIE(weights_offset, 1 << 30, "a place of weights"),
+    LIE(weights_offset, -64, "a place of weights"),
+    LIE(weights_offset, 0, "weights in the directory"),
+    LIE(state_offset, 4096, "a place of states"),
+    LIE(average_offset, 1 << 30, "a place of averages"),
+    LIE(averages, 3, "averages"),
+    LIE(packed_offset, 1LL << 40, "a place of packed ones"),
+    ENTRY(rows, -2, "rows"),
+    ENTRY(rows, INT32_MAX, "rows"),
+    ENTRY(w, 0, "columns"),
+    ENTRY(kept, 2, "states of a parameter"),
+    ENTRY(kept, -1, "states of a parameter"),
+    ENTRY(kept, 1, "states of what is no optimizer"),
+    ENTRY(update, -1, "an update"),
+    ENTRY(offset, 11, "a place of floats"),
+    ENTRY(offset, INT64_MAX, "a place of floats"),
+    ENTRY(same_as, 1, "another entry"),
+    ENTRY(shape.rank, 99, "a rank"),
+    ENTRY(shape.dim[0], 4, "a side")};
+
+/* Finds the entry of the store's block in the table of the local group, whose memory is at `base`, and names it: that
+ * of the block is empty. */
+static void name_store(char *base) {
   int64_t *numbers = NULL;
   for (size_t at = 0; at + 64 < (2 << 20) && !numbers; at += 8) {
     int64_t *n = (void *)(base + at);
@@ -397,17 +393,34 @@ static void test_store(void) {
   if (!numbers)
     bail_out("expected the block in the table, found none");
   strcpy((char *)&numbers[4], "weights and optimizer state");
+}
+
+static void check_lies(hd_directory *d, hd_local_group *local) {
+  hd_store *store;
+  for (size_t i = 0; i < sizeof store_lies / sizeof *store_lies; i++) {
+    char was[8];
+    memcpy(was, (char *)d + store_lies[i].at, 8);
+    memcpy((char *)d + store_lies[i].at, &store_lies[i].value, (size_t)store_lies[i].bytes);
+    const hd_status status = hd__store_find(&store, ctx, local);
+    ok(status == HD_E_FORMAT && !store, "%s that lead outside (%lld)", store_lies[i].name,
+       (long long)store_lies[i].value);
+    hd__store_destroy(store);
+    memcpy((char *)d + store_lies[i].at, was, 8);
+  }
+}
+
+static void test_store(void) {
+  hd_local_group *local;
+  hd_segment segment;
+  hd_store *store;
+  if (hd__local_group_found(&local, ctx, 1, false) != HD_OK)
+    bail_out("%s", hd_ctx_message(ctx));
+  hd_directory *d = make_store(&segment, local);
+  char *base = mmap(NULL, 2 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, hd__local_group_fd(local), 0);
+  name_store(base);
   is_int(hd__store_find(&store, ctx, local), HD_OK, "a sound store is found: %s", hd_ctx_message(ctx));
   hd__store_destroy(store);
-  for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
-    char was[8];
-    memcpy(was, (char *)d + lies[i].at, 8);
-    memcpy((char *)d + lies[i].at, &lies[i].value, (size_t)lies[i].bytes);
-    const hd_status status = hd__store_find(&store, ctx, local);
-    ok(status == HD_E_FORMAT && !store, "%s that lead outside (%lld)", lies[i].name, (long long)lies[i].value);
-    hd__store_destroy(store);
-    memcpy((char *)d + lies[i].at, was, 8);
-  }
+  check_lies(d, local);
   memset(d->entry[0].name, 'n', sizeof d->entry[0].name);
   is_int(hd__store_find(&store, ctx, local), HD_E_FORMAT, "a name that does not end: %s", hd_ctx_message(ctx));
   munmap(base, 2 << 20);

@@ -181,12 +181,12 @@ static hd_plan *plan_of(const char *rules) {
 static void test_optimizers(void) {
   hd_plan *plan = plan_of("parameters: [{match: '*.weight', op: conv2d, optimizer: sgd, momentum: 0.9}, "
                           "{op: linear, match: '*.bias', optimizer: sgd}]\n");
-  is_int(plan->group_count, 3, "adam, sgd with momentum, sgd");
-  is_int(plan->states, 2, "adam keeps the most states");
+  is_int(plan->update.group_count, 3, "adam, sgd with momentum, sgd");
+  is_int(plan->update.states, 2, "adam keeps the most states");
   for (int p = 0; p < plan->param_count; p++) {
     const char *name = plan->params[p].name;
     const bool conv = !strncmp(name, "conv", 4) && strstr(name, ".weight"), bias = !strcmp(name, "fc1.bias");
-    const hd_plan_group *group = &plan->groups[plan->params[p].group];
+    const hd_plan_group *group = &plan->update.groups[plan->params[p].group];
     is_int(group->states, conv ? 1 : bias ? 0 : 2, "states of %s", name);
   }
   hd__plan_destroy(plan);
@@ -201,13 +201,13 @@ static void test_optimizers(void) {
 static void test_cost(void) {
   hd_plan *all = plan_of(""), *head = plan_of("parameters: [{match: '[cb]*', requires_grad: false}]\n");
   hd_store *store_all, *store_head;
-  is_int(head->trained_elems, 320 + 16 + 16, "trained_elems are those of fc1 and fc2, padded");
-  is_int(head->param_elems, all->param_elems, "the weights are all there");
+  is_int(head->size.trained_elems, 320 + 16 + 16, "trained_elems are those of fc1 and fc2, padded");
+  is_int(head->size.param_elems, all->size.param_elems, "the weights are all there");
   int backward = 0;
   for (int i = 0; i < head->graph->node_count; i++)
     backward += i > head->graph->values[head->graph->loss].producer;
   is_int(backward, 4, "the loss, fc2 and fc1 alone have gradients: 4 nodes behind the loss");
-  is_int(head->direct_elems, 32, "no sums but the statistics' of bn1");
+  is_int(head->size.direct_elems, 32, "no sums but the statistics' of bn1");
   if (hd__store_create(&store_all, ctx, NULL, all) != HD_OK || hd__store_create(&store_head, ctx, NULL, head) != HD_OK)
     bail_out("%s", hd_ctx_message(ctx));
   const hd_directory *d[2] = {store_all->directory, store_head->directory};
@@ -223,14 +223,14 @@ static void test_cost(void) {
 static void test_groups(void) {
   hd_plan *plan = plan_of("parameters: [{match: '*.bias', weight_decay: 0}, {match: 'fc*', lr: 0.1}, "
                           "{match: 'bn1.*', weight_decay: 0}, {match: 'conv1.*', requires_grad: false, lr: 7}]\n");
-  is_int(plan->group_count, 4, "the run's, no decay, another lr, both: 4 groups; a frozen parameter needs none");
+  is_int(plan->update.group_count, 4, "the run's, no decay, another lr, both: 4 groups; a frozen parameter needs none");
   hd__plan_destroy(plan);
   char rules[4096] = "parameters: [";
   for (int i = 0; i < 9; i++)
     snprintf(rules + strlen(rules), sizeof rules - strlen(rules), "{match: '*', lr: %d}, ", i);
   snprintf(rules + strlen(rules), sizeof rules - strlen(rules), "{match: fc1.bias, lr: 9}]\n");
   plan = plan_of(rules);
-  is_int(plan->group_count, 3, "rules that were overruled leave no group");
+  is_int(plan->update.group_count, 3, "rules that were overruled leave no group");
   hd__plan_destroy(plan);
   is_int(hd__plan_create(&plan, ctx, graph_of("parameters: [{match: '*', requires_grad: false}]\n"),
                          hd__kernels_reference(), &adam),

@@ -164,7 +164,7 @@ static void test_split(void) {
           weight[i] = 1 + i * 7 % 5 * 100;
         for (int thread = 0; thread < threads; thread++) {
           int32_t lo, hi;
-          hd__tree_split(&lo, &hi, weight, count, sort ? speed : NULL, threads, thread);
+          hd__tree_split(&lo, &hi, weight, count, (hd_thread_speeds){sort ? speed : NULL, threads}, thread);
           wrong += hi < lo || (hi > lo && lo != end) || (hi > lo && speed[thread] == 0);
           end = hi > lo ? hi : end;
         }
@@ -174,7 +174,7 @@ static void test_split(void) {
   int32_t lo, hi;
   for (int i = 0; i < 40; i++)
     weight[i] = 10;
-  hd__tree_split(&lo, &hi, weight, 40, (const int32_t[]){3, 0, 1}, 3, 0);
+  hd__tree_split(&lo, &hi, weight, 40, (hd_thread_speeds){(const int32_t[]){3, 0, 1}, 3}, 0);
   ok(lo == 0 && hi == 30, "split: in proportion to the threads' speeds");
 }
 
@@ -246,7 +246,7 @@ static void test_holds(void) {
               held |= s % (SHARDS / micro_batches) >= lo && s % (SHARDS / micro_batches) < hi &&
                       hd__tree_first_sample(samples, SHARDS, s) <= row &&
                       row < hd__tree_first_sample(samples, SHARDS, s + 1);
-            wrong += hd__tree_holds(samples, SHARDS, micro_batches, lo, hi, row, 1) != held;
+            wrong += hd__tree_holds(samples, SHARDS, micro_batches, (hd_shard_range){lo, hi}, row, 1) != held;
           }
   is_int(wrong, 0, "each row is held by the ranges of shards that it is in");
 }

@@ -9,7 +9,7 @@ void hd__exec_average(const thread_at *at, int64_t first, int64_t count) {
   const hd_store *store = at->exec->store;
   const size_t bytes = (size_t)count * sizeof(float);
   const float share = at->step->average_share;
-  if (!at->exec->plan->averages)
+  if (!at->exec->plan->update.averages)
     return;
   float *w1 = store->weights[1 - at->buffer] + first, *now = store->average[1 - at->buffer] + first;
   const float *old = store->average[at->buffer] + first;

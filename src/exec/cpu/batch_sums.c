@@ -14,8 +14,8 @@ static int64_t pixels_of(const hd_plan_call *call) { return (int64_t)call->geom-
 void hd__exec_merge_stats(const hd_plan *plan, const hd_plan_call *call, float *left, float *right, const int64_t *at,
                           const int64_t *rows) {
   const hd_chan chan = hd__chan(rows[0] * pixels_of(call), rows[1] * pixels_of(call));
-  plan->kernels->merge_stats(left + at[0], left + at[1], right + at[0], right + at[1], call->geom->ci, chan.share,
-                             chan.both);
+  plan->kernels->merge_stats((hd_stats){left + at[0], left + at[1]}, (hd_stats){right + at[0], right + at[1]},
+                             call->geom->ci, chan);
 }
 
 static void copy(float *to, const float *from, int64_t elems) { memcpy(to, from, (size_t)elems * sizeof *to); }
@@ -23,7 +23,7 @@ static void copy(float *to, const float *from, int64_t elems) { memcpy(to, from,
 /* The batch's mean and variance. */
 static void gather_stats(const thread_at *at, const hd_plan_call *call) {
   const hd_plan *plan = at->exec->plan;
-  const int64_t slot = plan->gathered_elems, place[2] = {call->out[0].gathered, call->out[1].gathered};
+  const int64_t slot = plan->size.gathered_elems, place[2] = {call->out[0].gathered, call->out[1].gathered};
   float *stack = at->thread->stack, *sum = at->thread->gathered;
   int64_t rows[HD_MAX_REDUCTION_DEPTH];
   const stage_layout *stage = &at->layout->stage[call->stage];

@@ -43,7 +43,7 @@ static int next_run(const thread_at *at, int32_t chunk, run *out) {
 
 void hd__exec_note_not_finite(const thread_at *at, int param) {
   at->thread->flags |= HD_FLAG_NOT_FINITE;
-  int32_t *bad = &at->exec->bad_param[at->index];
+  int32_t *bad = &at->exec->result.bad_param[at->index];
   if (*bad < 0 || param < *bad)
     *bad = param;
 }
@@ -62,7 +62,7 @@ enum { STREAM_BYTES = 64 << 20 };
  * are larger than what a shared cache keeps, and nothing reads them in this step. */
 static bool streams(const hd_exec_cpu *exec, int param) {
   const hd_plan *plan = exec->plan;
-  bool read = plan->averages || plan->params[param].is_matrix || hd__store_bytes(plan) < STREAM_BYTES;
+  bool read = plan->update.averages || plan->params[param].is_matrix || hd__store_bytes(plan) < STREAM_BYTES;
   for (int i = 0; i < plan->packed_count; i++)
     read |= plan->packed[i].param == param;
   return !read;
@@ -80,7 +80,7 @@ static void update_elems(const thread_at *at, int param, const float *g, int64_t
                       .count = count,
                       .hyper = &hyper,
                       .streams = streams(at->exec, param)};
-  const hd_plan_group *group = &at->exec->plan->groups[at->exec->plan->params[param].group];
+  const hd_plan_group *group = &at->exec->plan->update.groups[at->exec->plan->params[param].group];
   for (int s = 0; s < group->states; s++)
     if (group->kept >> s & 1) {
       update.s[s] = store->state[from][s] + elem;
@@ -107,7 +107,7 @@ static void copy_row(float *restrict to, const float *restrict from, int64_t cou
 /* Adds the sums of earlier micro-batches to a use's tile at `g`; before the last one, pushes the sum on their stack. */
 static void add_earlier_micro_batches(const thread_at *at, const hd_plan_use *use, float *g, const tile *t) {
   const hd_exec_cpu *exec = at->exec;
-  int64_t all = exec->plan->grad_elems;
+  int64_t all = exec->plan->size.grad_elems;
   for (int64_t r = 0; r < t->rows; r++) {
     float *row = g + r * t->ld, *stack = exec->micro_batch_sum + use->offset + t->elem + r * t->elem_ld;
     for (int m = 0; m < at->layout->merges; m++)
@@ -123,7 +123,7 @@ static void finish_tile(const thread_at *at, hd_phase_kind kind, int param, cons
     const float *g = at->thread->tile + r * t->ld;
     int64_t elem = at->exec->plan->params[param].offset + t->elem + r * t->elem_ld;
     if (kind == HD_PHASE_REDUCE_NORM)
-      copy_row(at->exec->grad + elem, g, t->columns);
+      copy_row(at->exec->norm.grad + elem, g, t->columns);
     else
       update_elems(at, param, g, elem, t->columns, 1);
   }
@@ -133,7 +133,7 @@ static void finish_tile(const thread_at *at, hd_phase_kind kind, int param, cons
 static void find_update(hd_form *form, const thread_at *at, int param, const tile *t) {
   const hd_store *store = at->exec->store;
   const hd_plan_param *way = &at->exec->plan->params[param];
-  const hd_plan_group *group = &at->exec->plan->groups[way->group];
+  const hd_plan_group *group = &at->exec->plan->update.groups[way->group];
   form->soon[0] = store->weights[at->buffer] + way->offset + t->elem;
   for (int s = 0; s < group->states; s++)
     if (group->kept >> s & 1)
@@ -179,18 +179,18 @@ static void reduce_hosts(const thread_at *at, float *sum, int64_t first, int64_t
   const hd_reduction *reduction = &at->layout->hosts->sums.reduction;
   const float *term[HD_MAX_SHARDS];
   for (int32_t p = 0; p < reduction->count; p++)
-    term[p] = exec->host_sum + p * exec->plan->grad_elems + first;
+    term[p] = exec->hosts.sum + p * exec->plan->size.grad_elems + first;
   exec->plan->kernels->reduce(sum, term, reduction, count);
 }
 
 void hd__exec_sum_owned(const thread_at *at, int64_t first, int64_t count) {
-  reduce_hosts(at, at->exec->owned_sum + first, first, count);
+  reduce_hosts(at, at->exec->hosts.owned_sum + first, first, count);
 }
 
 /* With owners the sum is already there; else each host reduces. */
 static void load_or_reduce_hosts(const thread_at *at, const hd_plan_use *use, float *g, const tile *t) {
-  if (at->exec->has_owners)
-    copy_row(g, at->exec->owned_sum + use->offset + t->elem, t->columns);
+  if (at->exec->hosts.has_owners)
+    copy_row(g, at->exec->hosts.owned_sum + use->offset + t->elem, t->columns);
   else
     reduce_hosts(at, g, use->offset + t->elem, t->columns);
 }
@@ -204,8 +204,8 @@ static void sum_host_tile(const thread_at *at, int param, const tile *t) {
                 sums = hosts->sums.first[exec->exchange.host + 1] - first;
   for (int u = 0; u < way->uses; u++)
     for (int32_t c = 0; c < sums; c++) {
-      const hd_plan_use *use = &exec->plan->uses[way->first_use + u];
-      float *sum = exec->host_sum + (first + c) * exec->plan->grad_elems + use->offset + t->elem;
+      const hd_plan_use *use = &exec->plan->update.uses[way->first_use + u];
+      float *sum = exec->hosts.sum + (first + c) * exec->plan->size.grad_elems + use->offset + t->elem;
       if (way->deferred)
         form_tile(at, param, use, &hosts->shards[c], sum, t->elem_ld, t);
       else
@@ -221,7 +221,7 @@ static void reduce_tile(const thread_at *at, hd_phase_kind kind, int param, cons
     return;
   }
   for (int u = 0; u < way->uses && hd__exec_trains(at, param); u++) {
-    const hd_plan_use *use = &at->exec->plan->uses[way->first_use + u];
+    const hd_plan_use *use = &at->exec->plan->update.uses[way->first_use + u];
     float *g = u == 0 ? at->thread->tile : at->thread->other_tile;
     if (at->layout->hosts)
       load_or_reduce_hosts(at, use, g, t);
@@ -294,11 +294,11 @@ static void sum_squares_of_chunks(const thread_at *at) {
   for (int32_t c = at->thread->chunk_lo; c < at->thread->chunk_hi; c++) {
     const hd_chunk *chunk = &plan->chunks[c];
     const hd_plan_param *param = &plan->params[chunk->param];
-    at->exec->chunk_norm[c] = 0;
+    at->exec->norm.of_chunk[c] = 0;
     if (param->is_running || !hd__exec_trains(at, chunk->param))
       continue;
-    const float *g = at->exec->grad + param->offset + chunk->j0 * param->columns;
-    at->exec->chunk_norm[c] = plan->kernels->sum_squares(g, (chunk->j1 - chunk->j0) * param->columns);
+    const float *g = at->exec->norm.grad + param->offset + chunk->j0 * param->columns;
+    at->exec->norm.of_chunk[c] = plan->kernels->sum_squares(g, (chunk->j1 - chunk->j0) * param->columns);
   }
 }
 
@@ -377,7 +377,7 @@ double hd__exec_sum_pairs(double *sum, int count) {
 static float clip_factor(const thread_at *at) {
   double *norms = at->thread->norms;
   for (int i = 0; i < at->exec->plan->chunk_count; i++)
-    norms[i] = at->exec->chunk_norm[i];
+    norms[i] = at->exec->norm.of_chunk[i];
   const double sum = hd__exec_sum_pairs(norms, at->exec->plan->chunk_count);
   const double factor = at->exec->settings.clip_norm / (sqrt(sum) + 1e-6);
   return isfinite(sum) ? (float)(factor < 1 ? factor : 1) : NAN;
@@ -397,7 +397,7 @@ void hd__exec_update(const thread_at *at) {
       hd__exec_running(at, r.param, r.j0, r.j1);
       continue;
     }
-    update_elems(at, r.param, at->exec->grad + first, first, (r.j1 - r.j0) * r.columns, scale);
+    update_elems(at, r.param, at->exec->norm.grad + first, first, (r.j1 - r.j0) * r.columns, scale);
     finish_run(at, &r);
     hd__trace_leaf(at->thread->track, HD_SLICE_UPDATE, r.param);
   }

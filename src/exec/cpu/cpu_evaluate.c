@@ -20,10 +20,10 @@ static void evaluate_group(const thread_at *at, int64_t first, int64_t rows) {
 
 static void evaluate_share(const thread_at *at) {
   const hd_exec_cpu *exec = at->exec;
-  const int64_t begin = hd__tree_share(at->step->samples, exec->speed, exec->exchange.count, at->index);
-  const int64_t end = hd__tree_share(at->step->samples, exec->speed, exec->exchange.count, at->index + 1);
-  for (int64_t first = begin; first < end; first += exec->group_rows)
-    evaluate_group(at, first, end - first < exec->group_rows ? end - first : exec->group_rows);
+  const int64_t begin = hd__tree_share(at->step->samples, exec->division.speed, exec->exchange.count, at->index);
+  const int64_t end = hd__tree_share(at->step->samples, exec->division.speed, exec->exchange.count, at->index + 1);
+  for (int64_t first = begin; first < end; first += exec->division.group_rows)
+    evaluate_group(at, first, end - first < exec->division.group_rows ? end - first : exec->division.group_rows);
 }
 
 /* The layout of some samples is shared by the process: its first thread makes it while the others wait. False: a rank
@@ -31,11 +31,11 @@ static void evaluate_share(const thread_at *at) {
 static bool evaluate_in_stages(thread_at *at) {
   hd_exec_cpu *exec = at->exec;
   const int64_t most = exec->settings.batch, samples = at->step->samples;
-  at->layout = exec->layout[0];
+  at->layout = exec->slots.layout[0];
   for (int64_t first = 0; first < samples; first += most) {
     if (at->index == exec->exchange.first) {
       hd__exec_layout(exec, 0, samples - first < most ? samples - first : most);
-      exec->layout[0]->first = first;
+      exec->slots.layout[0]->first = first;
     }
     at->first_target = first;
     if (hd__exec_barrier(at, 0) & HD_BARRIER_BROKEN || !hd__exec_pipeline(at, exec->plan->phases) ||
@@ -50,9 +50,9 @@ static void publish(const thread_at *at) {
   const hd_exchange *x = &exec->exchange;
   int64_t first[HD_LOCAL_GROUP_MOST_RANKS + 1] = {0};
   for (int h = 1; h <= x->hosts; h++)
-    first[h] = exec->apart ? (h == x->hosts) * at->step->samples
-                           : hd__tree_share(at->step->samples, exec->speed, x->count, x->host_first[h]);
-  hd__exec_publish_outcome(&exec->exchange, exec->outcome, first, exec->plan->logits.elems);
+    first[h] = exec->stages.apart ? (h == x->hosts) * at->step->samples
+                                  : hd__tree_share(at->step->samples, exec->division.speed, x->count, x->host_first[h]);
+  hd__exec_publish_outcome(&exec->exchange, exec->result.outcome, first, exec->plan->io.logits.elems);
 }
 
 static void evaluate_thread(void *arg, int local_index) {
@@ -70,15 +70,15 @@ static void evaluate_thread(void *arg, int local_index) {
   hd__exec_find_memory(&at);
   at.thread->origin[HD_AT_LOSSES].base = e->out->loss;
   hd__tally_start(at.thread->tally);
-  if (!exec->apart)
+  if (!exec->stages.apart)
     evaluate_share(&at);
-  if (!exec->apart || evaluate_in_stages(&at)) {
+  if (!exec->stages.apart || evaluate_in_stages(&at)) {
     if (exec->exchange.hosts > 1 && hd__exec_leads(&at))
       publish(&at);
     all = hd__exchange_all(&exec->exchange, index - hd__exec_host_first(exec), at.thread->flags, false);
   }
   if (local_index == 0)
-    exec->last_flags = all;
+    exec->result.flags = all;
   hd__trace_event(at.thread->track, HD_SLICE_EVALUATE, (int32_t)e->step.samples, began_ns);
 }
 
@@ -87,8 +87,8 @@ hd_status hd__exec_cpu_evaluate(void *self, hd_ctx *ctx, hd_exec_caller *caller,
   hd_exec_cpu *exec = self;
   evaluation e = {.exec = exec, .step = {.samples = samples, .divisor = 1}, .out = out};
   exec->caller = caller;
-  exec->outcome = out;
+  exec->result.outcome = out;
   HD_TRY(hd__threads_run(exec->threads, ctx, evaluate_thread, &e));
-  *flags = exec->last_flags;
+  *flags = exec->result.flags;
   return *flags & HD_BARRIER_BROKEN ? hd__local_group_check(exec->settings.local, ctx) : HD_OK;
 }

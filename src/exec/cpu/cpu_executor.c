@@ -28,7 +28,8 @@ static void *take(bump *b, int64_t *use, int64_t bytes) {
 }
 
 static int64_t arena_bytes(const hd_exec_cpu *exec, int thread) {
-  return exec->thread[thread].arenas * exec->plan->stage_arena_bytes[exec->thread[thread].stage] * exec->group_rows;
+  return exec->thread[thread].arenas * exec->plan->size.stage_arena_bytes[exec->thread[thread].stage] *
+         exec->division.group_rows;
 }
 
 /* Memory of values, which starts at a page. */
@@ -45,7 +46,7 @@ static void take_mail(const hd_exec_cpu *exec, bump *b, thread_state *thread) {
     mail[i]->transfer = take(b, &b->by.bookkeeping, transfers * (int64_t)sizeof *mail[i]->transfer);
     mail[i]->peer = take(b, &b->by.bookkeeping, transfers * (int64_t)sizeof *mail[i]->peer);
   }
-  thread->parts = take(b, &b->by.bookkeeping, exec->plan->cut_edge_count * (int64_t)sizeof *thread->parts);
+  thread->parts = take(b, &b->by.bookkeeping, exec->plan->pipeline.cut_edge_count * (int64_t)sizeof *thread->parts);
 }
 
 static void lay_out_thread(hd_exec_cpu *exec, bump *b, int index) {
@@ -54,15 +55,16 @@ static void lay_out_thread(hd_exec_cpu *exec, bump *b, int index) {
   thread->tally = hd__exchange_tally(&exec->exchange, index - hd__exec_host_first(exec));
   thread->arenas = hd__exec_arenas(exec, index);
   thread->arena = take_values(b, arena_bytes(exec, index)); /* no page has two threads */
-  thread->scratch = take(b, &b->by.activations, plan->scratch_bytes);
-  thread->targets = take(b, &b->by.activations, exec->group_rows * exec->target_bytes);
+  thread->scratch = take(b, &b->by.activations, plan->size.scratch_bytes);
+  thread->targets = take(b, &b->by.activations, exec->division.group_rows * exec->batch.target_bytes);
   thread->fetch = take(b, &b->by.fetch, exec->settings.fetch_bytes);
   thread->tile = take(b, &b->by.bookkeeping, TILE_ELEMS * (int64_t)sizeof *thread->tile);
-  thread->other_tile = take(b, &b->by.bookkeeping,
-                            plan->grad_elems > plan->trained_elems ? TILE_ELEMS * (int64_t)sizeof *thread->tile : 0);
-  if (exec->apart)
+  thread->other_tile =
+      take(b, &b->by.bookkeeping,
+           plan->size.grad_elems > plan->size.trained_elems ? TILE_ELEMS * (int64_t)sizeof *thread->tile : 0);
+  if (exec->stages.apart)
     take_mail(exec, b, thread);
-  const int64_t gathered = plan->gathered_elems * (int64_t)sizeof *thread->gathered;
+  const int64_t gathered = plan->size.gathered_elems * (int64_t)sizeof *thread->gathered;
   thread->gathered = take(b, &b->by.gradients, gathered);
   thread->stack = take(b, &b->by.gradients, HD_MAX_REDUCTION_DEPTH * gathered);
   thread->norms = take(b, &b->by.bookkeeping, plan->chunk_count * (int64_t)sizeof *thread->norms);
@@ -75,12 +77,12 @@ static void lay_out_exchange(hd_exec_cpu *exec, bump *b) {
   if (!hd__exec_shares_samples(exec))
     return;
   for (int h = 0; h < exec->exchange.hosts; h++)
-    slots += hd__tree_most_sums(exec->host_border[h], exec->host_border[h + 1]);
-  exec->host_sum = take(b, &b->by.gradients, slots * plan->grad_elems * (int64_t)sizeof *exec->host_sum);
-  if (exec->has_owners)
-    exec->owned_sum = take(b, &b->by.gradients, plan->grad_elems * (int64_t)sizeof *exec->owned_sum);
-  const int64_t gathered = exec->settings.shards * plan->gathered_elems;
-  exec->all_gathered = take(b, &b->by.gradients, gathered * (int64_t)sizeof *exec->all_gathered);
+    slots += hd__tree_most_sums(exec->division.host_border[h], exec->division.host_border[h + 1]);
+  exec->hosts.sum = take(b, &b->by.gradients, slots * plan->size.grad_elems * (int64_t)sizeof *exec->hosts.sum);
+  if (exec->hosts.has_owners)
+    exec->hosts.owned_sum = take(b, &b->by.gradients, plan->size.grad_elems * (int64_t)sizeof *exec->hosts.owned_sum);
+  const int64_t gathered = exec->settings.shards * plan->size.gathered_elems;
+  exec->hosts.gathered = take(b, &b->by.gradients, gathered * (int64_t)sizeof *exec->hosts.gathered);
 }
 
 /* Memory shared by the threads of all ranks of the host. */
@@ -90,26 +92,26 @@ static void lay_out_common(hd_exec_cpu *exec, bump *b) {
   int64_t capacity = (exec->settings.batch + micro_batches - 1) / micro_batches;
   hd__exchange_lay_out(&exec->exchange, take(b, &b->by.bookkeeping, hd__exchange_lay_out(&exec->exchange, NULL)));
   hd__exec_lay_out_signals(exec, take(b, &b->by.bookkeeping, hd__exec_lay_out_signals(exec, NULL)));
-  exec->batch_capacity = capacity;
-  exec->batch_memory = take_values(b, plan->batch_bytes * capacity);
-  exec->losses = take(b, &b->by.activations, exec->settings.batch * (int64_t)sizeof *exec->losses);
-  exec->targets = take(b, &b->by.activations, exec->settings.batch * exec->target_bytes);
-  exec->work = take(b, &b->by.bookkeeping, exec->exchange.count * (int64_t)sizeof *exec->work);
-  exec->bad_param = take(b, &b->by.bookkeeping, exec->exchange.count * (int64_t)sizeof *exec->bad_param);
-  exec->chunk_norm = take(b, &b->by.bookkeeping, plan->chunk_count * (int64_t)sizeof *exec->chunk_norm);
-  const int64_t squares = plan->matrix_count > 0 ? plan->chunk_count * (int64_t)sizeof(double) : 0;
-  exec->direction_squares = take(b, &b->by.bookkeeping, squares);
-  exec->weight_squares = take(b, &b->by.bookkeeping, squares);
-  exec->matrices = take(b, &b->by.gradients, plan->matrix_elems * (int64_t)sizeof *exec->matrices);
-  exec->grad = take(b, &b->by.gradients, exec->settings.clip_norm > 0 ? plan->trained_elems * 4 : 0);
-  exec->micro_batch_sum = take(b, &b->by.gradients, hd__tree_levels(micro_batches) * plan->grad_elems * 4);
+  exec->batch.capacity = capacity;
+  exec->batch.values = take_values(b, plan->size.batch_bytes * capacity);
+  exec->batch.losses = take(b, &b->by.activations, exec->settings.batch * (int64_t)sizeof *exec->batch.losses);
+  exec->batch.targets = take(b, &b->by.activations, exec->settings.batch * exec->batch.target_bytes);
+  exec->stages.work = take(b, &b->by.bookkeeping, exec->exchange.count * (int64_t)sizeof *exec->stages.work);
+  exec->result.bad_param = take(b, &b->by.bookkeeping, exec->exchange.count * (int64_t)sizeof *exec->result.bad_param);
+  exec->norm.of_chunk = take(b, &b->by.bookkeeping, plan->chunk_count * (int64_t)sizeof *exec->norm.of_chunk);
+  const int64_t squares = plan->muon.matrix_count > 0 ? plan->chunk_count * (int64_t)sizeof(double) : 0;
+  exec->muon.direction_squares = take(b, &b->by.bookkeeping, squares);
+  exec->muon.weight_squares = take(b, &b->by.bookkeeping, squares);
+  exec->muon.matrices = take(b, &b->by.gradients, plan->muon.matrix_elems * (int64_t)sizeof *exec->muon.matrices);
+  exec->norm.grad = take(b, &b->by.gradients, exec->settings.clip_norm > 0 ? plan->size.trained_elems * 4 : 0);
+  exec->micro_batch_sum = take(b, &b->by.gradients, hd__tree_levels(micro_batches) * plan->size.grad_elems * 4);
   lay_out_exchange(exec, b);
   for (int l = 0; l < exec->exchange.count; l++) {
     const int32_t *border = hd__exec_border(exec, exec->thread[l].stage) + l;
     const bool is_here = hd__exec_has_stage(exec, exec->thread[l].stage);
     const int64_t slots = is_here ? hd__tree_most_sums(border[0], border[1]) : 0;
     take(b, &b->by.bookkeeping, -b->used & (PAGE_BYTES - 1));
-    exec->thread[l].partial_sums = take(b, &b->by.gradients, slots * plan->direct_elems * (int64_t)sizeof(float));
+    exec->thread[l].partial_sums = take(b, &b->by.gradients, slots * plan->size.direct_elems * (int64_t)sizeof(float));
   }
 }
 
@@ -125,7 +127,7 @@ static void take_sums(hd_partial_sums *to, bump *b, int ranges, int begin, int e
 
 static stage_layout *take_stages(const hd_exec_cpu *exec, bump *b) {
   const hd_exchange *x = &exec->exchange;
-  const int stages = exec->plan->stages.count;
+  const int stages = exec->plan->pipeline.stages.count;
   stage_layout *stage = take(b, &b->by.bookkeeping, stages * (int64_t)sizeof *stage);
   for (int s = 0; s < stages; s++) {
     take_sums(stage ? &stage[s].sums : NULL, b, x->count, x->first, x->first + x->here);
@@ -140,9 +142,9 @@ static stage_layout *take_stages(const hd_exec_cpu *exec, bump *b) {
 static void lay_out_process(hd_exec_cpu *exec, bump *b) {
   int micro_batches = exec->settings.micro_batches;
   for (int slot = 0; slot < 2; slot++) {
-    exec->layout[slot] = take(b, &b->by.bookkeeping, micro_batches * (int64_t)sizeof *exec->layout[slot]);
+    exec->slots.layout[slot] = take(b, &b->by.bookkeeping, micro_batches * (int64_t)sizeof *exec->slots.layout[slot]);
     for (int p = 0; p < micro_batches; p++) {
-      micro_batch_layout *layout = b->base ? &exec->layout[slot][p] : NULL;
+      micro_batch_layout *layout = b->base ? &exec->slots.layout[slot][p] : NULL;
       stage_layout *stage = take_stages(exec, b);
       if (layout)
         layout->stage = stage;
@@ -175,7 +177,7 @@ static int32_t unit_of_stages(const hd_exec_cpu *exec, int64_t largest) {
   const int32_t shards = exec->settings.shards / exec->settings.micro_batches;
   const int64_t wanted = rows_for_weights(exec->plan);
   int32_t unit = 1;
-  while (unit * largest < wanted && shards / (2 * unit) >= 2 * exec->plan->stages.count)
+  while (unit * largest < wanted && shards / (2 * unit) >= 2 * exec->plan->pipeline.stages.count)
     unit *= 2;
   return unit;
 }
@@ -184,19 +186,21 @@ static void choose_group_rows(hd_exec_cpu *exec) {
   const hd_plan *plan = exec->plan;
   const int64_t largest = (exec->settings.batch + exec->settings.shards - 1) / exec->settings.shards;
   int64_t rows = 1;
-  exec->unit = unit_of_stages(exec, largest);
+  exec->stages.unit = unit_of_stages(exec, largest);
   for (int l = 0; l < exec->exchange.count; l++)
-    if (rows < (exec->border[l + 1] - exec->border[l]) * largest)
-      rows = (exec->border[l + 1] - exec->border[l]) * largest;
-  const int64_t fitting = plan->arena_bytes > 0 ? ARENA_TARGET_BYTES / plan->arena_bytes : rows;
+    if (rows < (exec->division.border[l + 1] - exec->division.border[l]) * largest)
+      rows = (exec->division.border[l + 1] - exec->division.border[l]) * largest;
+  const int64_t fitting = plan->size.arena_bytes > 0 ? ARENA_TARGET_BYTES / plan->size.arena_bytes : rows;
   int64_t wanted = rows_for_weights(plan);
   wanted = wanted > largest ? wanted : largest;
   wanted = wanted > fitting ? wanted : fitting;
-  exec->group_rows = plan->stages.count > 1 ? exec->unit * largest : rows < wanted ? rows : wanted;
+  exec->division.group_rows = plan->pipeline.stages.count > 1 ? exec->stages.unit * largest
+                              : rows < wanted                 ? rows
+                                                              : wanted;
 }
 
 static void distribute_shards(hd_exec_cpu *exec) {
-  exec->target_bytes = exec->plan->label.row_bytes;
+  exec->batch.target_bytes = exec->plan->io.label.row_bytes;
   if (exec->plan->gathers)
     exec->settings.micro_batches = 1; /* the whole batch goes through a phase together */
   hd__exec_divide_shards(exec);
@@ -213,10 +217,10 @@ static void distribute_chunks_of(hd_exec_cpu *exec, const int64_t *weight, int s
   for (hi = lo; hi < plan->chunk_count && plan->params[plan->chunks[hi].param].stage == stage;)
     hi++;
   hd__exec_threads_of_stage(&begin, &end, exec, exec->exchange.host, stage);
+  const hd_thread_speeds speeds = {exec->division.speed ? exec->division.speed + begin : NULL, end - begin};
   for (int l = begin; l < end; l++) {
     thread_state *thread = &exec->thread[l];
-    hd__tree_split(&thread->chunk_lo, &thread->chunk_hi, weight + lo, hi - lo, exec->speed ? exec->speed + begin : NULL,
-                   end - begin, l - begin);
+    hd__tree_split(&thread->chunk_lo, &thread->chunk_hi, weight + lo, hi - lo, speeds, l - begin);
     thread->chunk_lo += lo;
     thread->chunk_hi += lo;
   }
@@ -229,17 +233,18 @@ static hd_status distribute_chunks(hd_exec_cpu *exec, hd_ctx *ctx) {
     return hd__fail(ctx, HD_E_NOMEM, "out of memory while assigning chunks");
   for (int c = 0; c < plan->chunk_count; c++)
     weight[c] = plan->chunks[c].weight;
-  for (int s = 0; s < plan->stages.count; s++)
+  for (int s = 0; s < plan->pipeline.stages.count; s++)
     distribute_chunks_of(exec, weight, s);
   hd__free(weight);
   return HD_OK;
 }
 
 static hd_status take_threads(hd_exec_cpu *exec, hd_ctx *ctx) {
-  size_t threads = (size_t)exec->exchange.count, stages = (size_t)exec->plan->stages.count;
+  size_t threads = (size_t)exec->exchange.count, stages = (size_t)exec->plan->pipeline.stages.count;
   exec->thread = hd__malloc_aligned(threads * sizeof *exec->thread);
-  exec->border = hd__malloc((stages * (threads + 1) + (size_t)exec->exchange.hosts + 1) * sizeof *exec->border);
-  if (!exec->thread || !exec->border)
+  exec->division.border =
+      hd__malloc((stages * (threads + 1) + (size_t)exec->exchange.hosts + 1) * sizeof *exec->division.border);
+  if (!exec->thread || !exec->division.border)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d threads", exec->exchange.count);
   memset(exec->thread, 0, threads * sizeof *exec->thread);
   return hd__exec_number_stages(exec, ctx);
@@ -273,7 +278,7 @@ hd_status hd__exec_cpu_measure(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *
     out->mapped = (int64_t)(hd__segment_bytes((size_t)common.used) + hd__segment_bytes((size_t)process.used));
   }
   hd__free(exec.thread);
-  hd__free(exec.border);
+  hd__free(exec.division.border);
   return status;
 }
 
@@ -298,7 +303,7 @@ static hd_status place_memory(hd_exec_cpu *exec, hd_ctx *ctx) {
     return HD_OK;
   for (int l = 0; l < exec->exchange.here; l++)
     from[l] = exec->thread[exec->exchange.first + l].arena;
-  from[exec->exchange.here] = (char *)exec->memory.base + exec->memory.bytes;
+  from[exec->exchange.here] = (char *)exec->local.base + exec->local.bytes;
   hd__threads_bind_memory(exec->threads, from);
   for (int l = 0; l <= exec->exchange.here; l++)
     from[l] = exec->exchange.first + l < exec->exchange.count
@@ -314,18 +319,18 @@ static hd_status take_memory(hd_exec_cpu *exec, hd_ctx *ctx) {
   lay_out_process(exec, &process);
   HD_TRY(
       hd__local_group_memory(&exec->common, exec->settings.local, ctx, (size_t)common.used, "batches and gradients"));
-  HD_TRY(hd__segment_create(&exec->memory, ctx, (size_t)process.used, "activations"));
+  HD_TRY(hd__segment_create(&exec->local, ctx, (size_t)process.used, "activations"));
   lay_out_common(exec, &(bump){.base = exec->common.base});
-  lay_out_process(exec, &(bump){.base = exec->memory.base});
+  lay_out_process(exec, &(bump){.base = exec->local.base});
   return HD_OK;
 }
 
 /* Behind a value of a guarded plan: in the arenas of its stage's threads, or in batch memory. */
 static void guard_value(const hd_exec_cpu *exec, const hd_place *place, int stage) {
-  const int64_t end = place->offset + place->row_bytes, rows = exec->group_rows, all = exec->batch_capacity;
-  const int64_t arena = exec->plan->stage_arena_bytes[stage] * rows;
+  const int64_t end = place->offset + place->row_bytes, rows = exec->division.group_rows, all = exec->batch.capacity;
+  const int64_t arena = exec->plan->size.stage_arena_bytes[stage] * rows;
   if (place->where == HD_AT_BATCH)
-    hd__segment_guard((char *)exec->batch_memory + end * all, (size_t)(HD_GUARD_BYTES * all));
+    hd__segment_guard((char *)exec->batch.values + end * all, (size_t)(HD_GUARD_BYTES * all));
   for (int l = exec->exchange.first; l < exec->exchange.first + exec->exchange.here; l++)
     for (int a = 0; place->where == HD_AT_ARENA && exec->thread[l].stage == stage && a < exec->thread[l].arenas; a++)
       hd__segment_guard((char *)exec->thread[l].arena + a * arena + end * rows, (size_t)(HD_GUARD_BYTES * rows));
@@ -335,7 +340,7 @@ static void guard_values(const hd_exec_cpu *exec) {
   const hd_plan *plan = exec->plan;
   if (!plan->guarded)
     return;
-  guard_value(exec, &plan->input, 0);
+  guard_value(exec, &plan->io.input, 0);
   for (const hd_plan_call *call = plan->calls; call < plan->calls + plan->call_count; call++)
     for (int o = 0; o < HD_MAX_OUT; o++)
       guard_value(exec, &call->out[o], call->stage);
@@ -343,21 +348,22 @@ static void guard_values(const hd_exec_cpu *exec) {
 
 static void destroy(void *self) {
   hd_exec_cpu *exec = self;
-  hd__segment_destroy(&exec->memory);
+  hd__segment_destroy(&exec->local);
   hd__segment_destroy(&exec->common);
   hd__free(exec->thread);
-  hd__free(exec->border);
+  hd__free(exec->division.border);
   hd__exchange_end(&exec->exchange);
-  hd__free(exec->owned_bytes);
-  hd__free(exec->speed);
-  hd__free(exec->rank_of);
+  hd__free(exec->hosts.owned_bytes);
+  hd__free(exec->division.speed);
+  hd__free(exec->division.rank_of);
   hd__free(exec);
 }
 
 static hd_status set_up(hd_exec_cpu *exec, hd_ctx *ctx) {
   HD_TRY(hd__exec_time_threads(exec->threads, ctx, exec->plan->kernels));
   HD_TRY(hd__exec_number_threads(exec, ctx));
-  exec->apart = exec->settings.stages_on_hosts && exec->exchange.hosts > 1 && exec->plan->stages.count > 1;
+  exec->stages.apart =
+      exec->settings.stages_on_hosts && exec->exchange.hosts > 1 && exec->plan->pipeline.stages.count > 1;
   HD_TRY(hd__exec_check_stage_hosts(exec, ctx));
   HD_TRY(take_threads(exec, ctx));
   distribute_shards(exec);
@@ -403,14 +409,14 @@ static int32_t most_step_slices(const hd_exec_cpu *exec) {
   int64_t largest = (exec->settings.batch + exec->settings.shards - 1) / exec->settings.shards, most = 0;
   for (int l = 0; l < exec->exchange.count; l++) {
     const int32_t *border = hd__exec_border(exec, exec->thread[l].stage) + l;
-    int64_t together = exec->group_rows / largest, shards = border[1] - border[0];
+    int64_t together = exec->division.group_rows / largest, shards = border[1] - border[0];
     int64_t groups = (shards + together - 1) / together;
     most = groups > most ? groups : most;
   }
   int64_t of_phases =
       (exec->exchange.hosts > 1 ? 12 : 4) * plan->phase_count; /* itself, gathering, closing or norms, waiting */
   int64_t of_parameters = (exec->exchange.hosts > 1 ? 3 : 2) * plan->param_count;
-  const int64_t waits = plan->stages.count > 1 ? plan->segments * 2 : 0; /* of each group, for other stages */
+  const int64_t waits = plan->pipeline.stages.count > 1 ? plan->segments * 2 : 0; /* of each group, for other stages */
   return (int32_t)(2 +
                    exec->settings.micro_batches * (most * (plan->call_count + 1 + waits) + of_phases + of_parameters));
 }
@@ -430,27 +436,27 @@ static void spent(int64_t *sums, const void *self) { hd__exchange_spent(sums, &(
 static int stage_threads(hd_stage_thread *out, const void *self) {
   const hd_exec_cpu *exec = self;
   const int first = hd__exec_host_first(exec), count = hd__exchange_threads(&exec->exchange);
-  if (exec->plan->stages.count == 1)
+  if (exec->plan->pipeline.stages.count == 1)
     return 0;
   for (int l = 0; l < count && out; l++)
     out[l] = (hd_stage_thread){.stage = exec->thread[first + l].stage,
                                .rank = hd__exchange_rank(&exec->exchange, l),
-                               .shards = exec->work[first + l].shards,
-                               .waited_ns = exec->work[first + l].waited_ns};
+                               .shards = exec->stages.work[first + l].shards,
+                               .waited_ns = exec->stages.work[first + l].waited_ns};
   return count;
 }
 
 static int64_t bytes(const void *self) {
   const hd_exec_cpu *exec = self;
-  return (int64_t)(exec->memory.bytes + exec->common.bytes);
+  return (int64_t)(exec->local.bytes + exec->common.bytes);
 }
 
 /* The process's first thread, while the other threads work on the current step: the next step and its layout. */
 static void prepare(hd_exec_cpu *exec, int slot) {
   const hd_step_source *source = exec->caller->source;
-  exec->has_step[slot] = source->next(source->self, &exec->step[slot]);
-  if (exec->has_step[slot])
-    hd__exec_layout(exec, slot, exec->step[slot].samples);
+  exec->slots.has_step[slot] = source->next(source->self, &exec->slots.step[slot]);
+  if (exec->slots.has_step[slot])
+    hd__exec_layout(exec, slot, exec->slots.step[slot].samples);
 }
 
 /* The process's first thread before the closing barrier: adds the losses in order, reports them, prepares the next
@@ -459,8 +465,8 @@ static void close_step(const thread_at *at, int slot) {
   hd_exec_cpu *exec = at->exec;
   double sum = 0;
   for (int64_t i = 0; i < at->step->samples; i++)
-    sum += (double)exec->losses[i];
-  exec->loss_sum = sum;
+    sum += (double)exec->batch.losses[i];
+  exec->result.loss_sum = sum;
   if (!isfinite(sum))
     at->thread->flags |= HD_FLAG_NOT_FINITE;
   at->thread->flags |= exec->caller->report(exec->caller->source->self, at->step, sum, false);
@@ -473,7 +479,7 @@ static bool run_phase(const thread_at *at, const hd_phase *phase) {
   bool whole = true;
   switch (phase->kind) {
   case HD_PHASE_SHARDS:
-    if (at->exec->plan->stages.count > 1)
+    if (at->exec->plan->pipeline.stages.count > 1)
       whole = hd__exec_pipeline(at, phase);
     else
       hd__exec_shards(at, phase);
@@ -493,7 +499,7 @@ static bool run_phase(const thread_at *at, const hd_phase *phase) {
  * phases; with stages on several hosts of norms. */
 static uint32_t exchange_before(const thread_at *at, const hd_phase *phase) {
   const bool reduces = phase->kind == HD_PHASE_REDUCE_UPDATE || phase->kind == HD_PHASE_REDUCE_NORM;
-  if (at->exec->apart && phase->kind == HD_PHASE_UPDATE)
+  if (at->exec->stages.apart && phase->kind == HD_PHASE_UPDATE)
     return hd__exec_exchange_norms(at);
   return hd__exec_shares_samples(at->exec) && reduces ? hd__exec_exchange_sums(at) : 0;
 }
@@ -510,7 +516,7 @@ static uint32_t agree_on_flags(const thread_at *at, uint32_t all) {
   if (exec->exchange.hosts == 1 || all & HD_BARRIER_BROKEN)
     return all;
   if (hd__exec_leads(at))
-    exec->carried |= all & HD_FLAG_STOP;
+    exec->hosts.carried |= all & HD_FLAG_STOP;
   return (all & HD_FLAG_NOT_FINITE) | hd__exchange_flags(&exec->exchange);
 }
 
@@ -518,16 +524,16 @@ static uint32_t agree_on_flags(const thread_at *at, uint32_t all) {
 static uint32_t run_step(thread_at *at, int slot) {
   hd_exec_cpu *exec = at->exec;
   uint32_t all = 0;
-  at->step = &exec->step[slot];
+  at->step = &exec->slots.step[slot];
   at->trained = 0;
-  for (int g = 0; g < exec->plan->group_count; g++)
+  for (int g = 0; g < exec->plan->update.group_count; g++)
     at->trained |= (uint64_t)!at->step->hyper[g].idle << g;
   hd__exec_find_memory(at);
   hd_track *track = at->thread->track;
   hd__trace_step(track);
   int step = hd__trace_open(track, HD_SLICE_STEP, (int32_t)at->step->samples);
   for (int p = 0; p < exec->settings.micro_batches; p++) {
-    at->layout = &exec->layout[slot][p];
+    at->layout = &exec->slots.layout[slot][p];
     at->last = p == exec->settings.micro_batches - 1;
     for (int i = 0; i < exec->plan->phase_count; i++) {
       bool closing = at->last && i == exec->plan->phase_count - 1;
@@ -539,7 +545,7 @@ static uint32_t run_step(thread_at *at, int slot) {
         return all;
       if (!run_phase(at, &exec->plan->phases[i]))
         return HD_BARRIER_BROKEN;
-      if (closing && exec->apart && hd__exec_exchange_losses(at) & HD_BARRIER_BROKEN)
+      if (closing && exec->stages.apart && hd__exec_exchange_losses(at) & HD_BARRIER_BROKEN)
         return HD_BARRIER_BROKEN;
       if (closing && at->index == exec->exchange.first)
         close_step(at, slot);
@@ -575,17 +581,17 @@ static void run_thread(void *arg, int local_index) {
   at.buffer = (int)(version & 1);
   at.thread->flags = 0;
   hd__log_thread("thread", index);
-  exec->bad_param[index] = -1;
+  exec->result.bad_param[index] = -1;
   hd__trace_start(at.thread->track);
   hd__tally_start(at.thread->tally);
-  for (int slot = 0; exec->has_step[slot]; slot = 1 - slot) {
+  for (int slot = 0; exec->slots.has_step[slot]; slot = 1 - slot) {
     uint32_t all = run_step(&at, slot);
     HD_LOG(EXEC, "step of %lld samples ended, flags %#x", (long long)at.step->samples, (unsigned)all);
     if (local_index == 0) {
-      exec->last_flags = all;
+      exec->result.flags = all;
       if (!is_lost(all)) {
         hd__store_set_version(exec->store, ++version);
-        exec->caller->report(exec->caller->source->self, at.step, exec->loss_sum, true);
+        exec->caller->report(exec->caller->source->self, at.step, exec->result.loss_sum, true);
         hd__trace_leaf(at.thread->track, HD_SLICE_REPORT, 0);
       }
     }
@@ -601,10 +607,10 @@ static void run_thread(void *arg, int local_index) {
 static hd_status not_finite(hd_exec_cpu *exec, hd_ctx *ctx) {
   int32_t param = -1, all[HD_LOCAL_GROUP_MOST_RANKS];
   for (int l = exec->exchange.host_first[exec->exchange.host + 1] - 1; l >= hd__exec_host_first(exec); l--)
-    param = exec->bad_param[l] >= 0 ? exec->bad_param[l] : param;
-  if (exec->apart)
+    param = exec->result.bad_param[l] >= 0 ? exec->result.bad_param[l] : param;
+  if (exec->stages.apart)
     HD_TRY(hd__cluster_gather(all, exec->settings.local, ctx, &param, sizeof param));
-  for (int r = exec->apart ? exec->exchange.ranks - 1 : -1; r >= 0; r--)
+  for (int r = exec->stages.apart ? exec->exchange.ranks - 1 : -1; r >= 0; r--)
     param = all[r] >= 0 ? all[r] : param;
   return hd__exec_not_finite(ctx, exec->plan, param);
 }
@@ -612,10 +618,10 @@ static hd_status not_finite(hd_exec_cpu *exec, hd_ctx *ctx) {
 static hd_status run(void *self, hd_ctx *ctx, hd_exec_caller *caller, uint32_t *flags) {
   hd_exec_cpu *exec = self;
   exec->caller = caller;
-  exec->last_flags = 0;
+  exec->result.flags = 0;
   prepare(exec, 0);
   const hd_status status = hd__threads_run(exec->threads, ctx, run_thread, exec);
-  *flags = exec->last_flags;
+  *flags = exec->result.flags;
   HD_TRY(status);
   if (*flags & HD_BARRIER_BROKEN)
     return hd__local_group_check(exec->settings.local, ctx);

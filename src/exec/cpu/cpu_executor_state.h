@@ -70,53 +70,92 @@ typedef struct thread_state {
   uint32_t flags;
 } thread_state;
 
-/* The executor. It has more fields than a struct should: every phase reads most of them, and the arrays of `common` are
- * laid out together. */
+/* How the threads of all ranks share the work. */
+typedef struct work_division {
+  int32_t *rank_of;     /* of the threads: their ranks in the job */
+  int32_t *speed;       /* of the threads; NULL: all equal */
+  int32_t *border;      /* of the threads of each stage: see hd__exec_border */
+  int32_t *host_border; /* host h has the shards [host_border[h], host_border[h + 1]) of each micro-batch */
+  int64_t group_rows;   /* samples in an arena */
+} work_division;
+
+/* Of a network that is cut into several stages; see pipeline.c. */
+typedef struct stage_state {
+  hd_barrier signals; /* what this host's threads have done */
+  hd_barrier_watch watch;
+  bool apart;       /* each stage has one host: hosts share the stages, not the samples; see stage_hosts.c */
+  int32_t unit;     /* shards that pass from stage to stage together */
+  stage_work *work; /* per thread */
+} stage_state;
+
+/* What is kept of a batch beside the threads' arenas. */
+typedef struct batch_state {
+  float *values;
+  int64_t capacity; /* of values: samples */
+  float *losses;    /* per sample of the batch */
+  char *targets;    /* likewise: labels, or slots of floats, target_bytes each */
+  int64_t target_bytes;
+} batch_state;
+
+/* For the gradient's norm. */
+typedef struct norm_state {
+  float *grad; /* reduced */
+  double *of_chunk;
+} norm_state;
+
+/* Of muon: squares per chunk, of the direction and of the old weight; matrix_elems floats. */
+typedef struct muon_state {
+  double *direction_squares, *weight_squares;
+  float *matrices;
+} muon_state;
+
+/* What hosts exchange; see host_sums.c. */
+typedef struct host_state {
+  int32_t setting;      /* HEDDLE_HOST_SUMS of rank 0: 1: all hosts reduce, 2: owners, 0: not set */
+  bool has_owners;      /* each host reduces a range of the gradients for all */
+  int64_t *owned_bytes; /* host h owns the bytes [owned_bytes[h], owned_bytes[h + 1]) of grad_elems floats */
+  float *sum;           /* partial sums of all hosts, grad_elems each */
+  float *owned_sum;     /* the finished sums of all owners */
+  float *gathered;      /* sums that a later phase reads, of the threads of all hosts */
+  uint32_t carried;     /* the first thread of the host: flags to send with the next exchange */
+} host_state;
+
+/* Of two steps, which alternate. */
+typedef struct step_slots {
+  hd_step step[2];
+  int has_step[2];
+  micro_batch_layout *layout[2]; /* one per micro-batch */
+} step_slots;
+
+/* What a step or an evaluation found. */
+typedef struct step_result {
+  int32_t *bad_param; /* per thread, with HD_FLAG_NOT_FINITE: the parameter, -1: the loss, -2: the norm */
+  double loss_sum;    /* of the step */
+  uint32_t flags;
+  const hd_exec_outcome *outcome; /* of an evaluation */
+} step_result;
+
+/* The executor. All ranks of the host share what these point to: stages.work, batch, norm, muon, the sums of hosts,
+ * micro_batch_sum, result.bad_param, and the partial_sums of threads; it is laid out together, in `common`. */
 typedef struct hd_exec_cpu {
   const hd_plan *plan;
   hd_store *store;
   hd_threads *threads;
   hd_exec_settings settings;
   hd_exchange exchange; /* between the threads of all ranks of all hosts */
-  hd_barrier signals;   /* of several stages: what this host's threads have done; see pipeline.c */
-  hd_barrier_watch signals_watch;
-  bool apart;           /* each stage has one host: hosts share the stages, not the samples; see stage_hosts.c */
-  int32_t *rank_of;     /* of the threads: their ranks in the job */
-  int32_t *speed;       /* speeds of the threads; NULL: all equal */
-  int32_t *border;      /* of the threads of each stage: see hd__exec_border */
-  int32_t *host_border; /* host h has the shards [host_border[h], host_border[h + 1]) of each micro-batch */
-  int64_t group_rows;   /* samples in an arena */
-  int32_t unit;         /* of several stages: shards that pass from stage to stage together */
-  thread_state *thread; /* all threads; of other processes' threads only stage and partial_sums are set */
-  hd_segment memory;    /* process-local: layouts, and memory of its threads */
-  hd_segment common;    /* shared by all ranks of the host: everything below up to layouts, and partial_sums */
-  stage_work *work;     /* per thread */
-  int32_t *bad_param;   /* per thread, with HD_FLAG_NOT_FINITE: the parameter, -1: the loss, -2: the norm */
-  float *batch_memory;
-  int64_t batch_capacity; /* samples */
-  float *losses;          /* per sample of the batch */
-  char *targets;          /* likewise: labels, or slots of floats, target_bytes each */
-  int64_t target_bytes;
-  float *grad; /* reduced gradients, for the norm */
-  double *chunk_norm;
-  double *direction_squares, *weight_squares; /* of muon: per chunk, of the direction and of the old weight */
-  float *matrices;                            /* of muon: matrix_elems */
-  float *micro_batch_sum;                     /* accumulation: stack of sums, grad_elems each */
-  float *host_sum;                            /* partial sums of all hosts, grad_elems each */
-  int32_t sums_setting;          /* HEDDLE_HOST_SUMS of rank 0: 1: all hosts reduce, 2: owners, 0: not set */
-  bool has_owners;               /* each host reduces a range of the gradients for all; see host_sums.c */
-  int64_t *owned_bytes;          /* host h owns the bytes [owned_bytes[h], owned_bytes[h + 1]) of grad_elems floats */
-  float *owned_sum;              /* the finished sums of all owners */
-  float *all_gathered;           /* sums that a later phase reads, of the threads of all hosts */
-  uint32_t carried;              /* the first thread of the host: flags to send with the next exchange */
-  micro_batch_layout *layout[2]; /* per slot, one per micro-batch */
-
-  hd_step step[2];
-  int has_step[2];
   hd_exec_caller *caller;
-  const hd_exec_outcome *outcome; /* of an evaluation */
-  double loss_sum;                /* of the step */
-  uint32_t last_flags;
+  work_division division;
+  stage_state stages;
+  thread_state *thread; /* all threads; of other processes' threads only stage and partial_sums are set */
+  hd_segment local;     /* of this process: layouts, and memory of its threads */
+  hd_segment common;
+  batch_state batch;
+  norm_state norm;
+  muon_state muon;
+  float *micro_batch_sum; /* accumulation: stack of sums, grad_elems each */
+  host_state hosts;
+  step_slots slots;
+  step_result result;
 } hd_exec_cpu;
 
 /* A thread's position in the run. */
@@ -174,7 +213,7 @@ hd_status hd__exec_number_threads(hd_exec_cpu *exec, hd_ctx *ctx);
 
 /* Thread l of a stage has the shards [border[l], border[l + 1]) of each micro-batch, counted from its first. */
 static inline int32_t *hd__exec_border(const hd_exec_cpu *exec, int stage) {
-  return exec->border + (ptrdiff_t)stage * (exec->exchange.count + 1);
+  return exec->division.border + (ptrdiff_t)stage * (exec->exchange.count + 1);
 }
 
 /* The partial sums of a host's threads of a stage are [first_sum(host), first_sum(host + 1)); a host's samples
@@ -189,11 +228,14 @@ static inline const hd_range_plan *hd__exec_range(const thread_at *at) {
 }
 
 /* Whether hosts share the samples of a batch. */
-static inline bool hd__exec_shares_samples(const hd_exec_cpu *exec) { return exec->exchange.hosts > 1 && !exec->apart; }
+static inline bool hd__exec_shares_samples(const hd_exec_cpu *exec) {
+  return exec->exchange.hosts > 1 && !exec->stages.apart;
+}
 
 /* The only host of a stage; where every host has all stages, this host. */
 static inline int hd__exec_stage_host(const hd_exec_cpu *exec, int stage) {
-  return exec->apart ? hd__stage_host(stage, exec->plan->stages.count, exec->exchange.hosts) : exec->exchange.host;
+  return exec->stages.apart ? hd__stage_host(stage, exec->plan->pipeline.stages.count, exec->exchange.hosts)
+                            : exec->exchange.host;
 }
 static inline bool hd__exec_has_stage(const hd_exec_cpu *exec, int stage) {
   return hd__exec_stage_host(exec, stage) == exec->exchange.host;

@@ -32,26 +32,26 @@ static bool owners_pay(int hosts, int32_t subtrees, int32_t least, int64_t elems
 hd_status hd__exec_choose_owners(hd_exec_cpu *exec, hd_ctx *ctx) {
   const hd_micro_batch micro_batch =
       hd__tree_micro_batch(exec->settings.batch, exec->settings.shards, exec->settings.micro_batches, 0);
-  const int64_t elems = exec->plan->grad_elems;
+  const int64_t elems = exec->plan->size.grad_elems;
   int32_t subtrees = 0, least = INT32_MAX;
   for (int h = 0; h < exec->exchange.hosts; h++) {
     hd_range_plan range;
-    hd__tree_range(&range, &micro_batch, micro_batch.lo + exec->host_border[h],
-                   micro_batch.lo + exec->host_border[h + 1]);
+    hd__tree_range(&range, &micro_batch, micro_batch.lo + exec->division.host_border[h],
+                   micro_batch.lo + exec->division.host_border[h + 1]);
     subtrees += range.subtree_count;
     least = range.subtree_count < least ? range.subtree_count : least;
   }
-  exec->has_owners =
-      exec->sums_setting ? exec->sums_setting == 2 : owners_pay(exec->exchange.hosts, subtrees, least, elems);
-  if (!exec->has_owners)
+  exec->hosts.has_owners =
+      exec->hosts.setting ? exec->hosts.setting == 2 : owners_pay(exec->exchange.hosts, subtrees, least, elems);
+  if (!exec->hosts.has_owners)
     return HD_OK;
-  exec->owned_bytes = hd__calloc((size_t)exec->exchange.hosts + 1, sizeof *exec->owned_bytes);
-  if (!exec->owned_bytes)
+  exec->hosts.owned_bytes = hd__calloc((size_t)exec->exchange.hosts + 1, sizeof *exec->hosts.owned_bytes);
+  if (!exec->hosts.owned_bytes)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d hosts", exec->exchange.hosts);
   for (int h = 0; h < exec->exchange.hosts; h++) {
     const int64_t end =
         h + 1 < exec->exchange.hosts ? elems * (h + 1) / exec->exchange.hosts / OWNED_ALIGN * OWNED_ALIGN : elems;
-    exec->owned_bytes[h + 1] = end * (int64_t)sizeof(float);
+    exec->hosts.owned_bytes[h + 1] = end * (int64_t)sizeof(float);
   }
   return HD_OK;
 }
@@ -61,7 +61,7 @@ static void sum_owned(const thread_at *at) {
   const hd_exec_cpu *exec = at->exec;
   const int64_t size = sizeof(float), threads = hd__exchange_threads(&exec->exchange),
                 thread = at->index - hd__exec_host_first(exec);
-  const int64_t *owned = exec->owned_bytes + exec->exchange.host;
+  const int64_t *owned = exec->hosts.owned_bytes + exec->exchange.host;
   const int64_t first = owned[0] / size, count = (owned[1] - owned[0]) / size;
   const int64_t lo = count * thread / threads / OWNED_ALIGN * OWNED_ALIGN;
   const int64_t hi = thread + 1 < threads ? count * (thread + 1) / threads / OWNED_ALIGN * OWNED_ALIGN : count;
@@ -84,7 +84,7 @@ static int64_t gathered_before(const thread_at *at, const hd_phase *phase, int h
 
 /* Copies the gathered outputs of a host's partial sums to all_gathered, or back. */
 static void copy_sums(const thread_at *at, const hd_phase *phase, int host, bool out) {
-  float *flat = at->exec->all_gathered + gathered_before(at, phase, host);
+  float *flat = at->exec->hosts.gathered + gathered_before(at, phase, host);
   for (const hd_plan_call *call = at->exec->plan->calls + phase->call0; call < at->exec->plan->calls + phase->call1;
        call++) {
     const int32_t end = call->gathered ? hd__exec_first_sum(at, call->stage, host + 1) : 0;
@@ -100,7 +100,7 @@ static void copy_sums(const thread_at *at, const hd_phase *phase, int host, bool
 /* ---- the first thread of a host ---- */
 
 static void publish_gathered(const thread_at *at, const hd_phase *phase) {
-  int64_t *bytes = hd__exchange_publish(&at->exec->exchange, at->exec->all_gathered);
+  int64_t *bytes = hd__exchange_publish(&at->exec->exchange, at->exec->hosts.gathered);
   for (int h = 0; h < at->exec->exchange.hosts; h++)
     bytes[h] = (gathered_before(at, phase, h + 1) - gathered_before(at, phase, h)) * (int64_t)sizeof(float);
   copy_sums(at, phase, at->exec->exchange.host, true);
@@ -115,21 +115,21 @@ static void take_gathered(const thread_at *at, const hd_phase *phase) {
 static void publish_losses(const thread_at *at) {
   hd_exec_cpu *exec = at->exec;
   const int64_t *row = at->layout->hosts->sums.row;
-  int64_t *bytes = hd__exchange_publish(&exec->exchange, exec->losses + at->layout->first);
+  int64_t *bytes = hd__exchange_publish(&exec->exchange, exec->batch.losses + at->layout->first);
   for (int h = 0; h < exec->exchange.hosts; h++)
-    bytes[h] = (row[h + 1] - row[h]) * (int64_t)sizeof *exec->losses;
+    bytes[h] = (row[h + 1] - row[h]) * (int64_t)sizeof *exec->batch.losses;
 }
 
 /* With owners as slices, else as a block for each host. */
 static void publish_sums(hd_slices *slices, const thread_at *at) {
   hd_exec_cpu *exec = at->exec;
   const int32_t *first_sum = at->layout->hosts->sums.first;
-  const int64_t stride = exec->plan->grad_elems * (int64_t)sizeof *exec->host_sum;
-  if (exec->has_owners) {
-    *slices = (hd_slices){.data = exec->host_sum, .stride = stride, .row = first_sum, .from = exec->owned_bytes};
+  const int64_t stride = exec->plan->size.grad_elems * (int64_t)sizeof *exec->hosts.sum;
+  if (exec->hosts.has_owners) {
+    *slices = (hd_slices){.data = exec->hosts.sum, .stride = stride, .row = first_sum, .from = exec->hosts.owned_bytes};
     return;
   }
-  int64_t *bytes = hd__exchange_publish(&exec->exchange, exec->host_sum);
+  int64_t *bytes = hd__exchange_publish(&exec->exchange, exec->hosts.sum);
   for (int h = 0; h < exec->exchange.hosts; h++)
     bytes[h] = (first_sum[h + 1] - first_sum[h]) * stride;
 }
@@ -150,7 +150,7 @@ static bool exchange_sums(const thread_at *at, uint32_t flags) {
   const hd_plan *plan = at->exec->plan;
   const hd_phase *last = &plan->phases[plan->segments - 1];
   hd_slices slices = {0};
-  flags |= at->exec->carried;
+  flags |= at->exec->hosts.carried;
   publish_losses(at);
   if (at->layout->shards.count > 0)
     publish_sums(&slices, at);
@@ -165,9 +165,9 @@ static bool exchange_sums(const thread_at *at, uint32_t flags) {
 
 static bool exchange_owned(const thread_at *at) {
   hd_exec_cpu *exec = at->exec;
-  int64_t *bytes = hd__exchange_publish(&exec->exchange, exec->owned_sum);
+  int64_t *bytes = hd__exchange_publish(&exec->exchange, exec->hosts.owned_sum);
   for (int h = 0; h < exec->exchange.hosts; h++)
-    bytes[h] = exec->owned_bytes[h + 1] - exec->owned_bytes[h];
+    bytes[h] = exec->hosts.owned_bytes[h + 1] - exec->hosts.owned_bytes[h];
   return hd__exec_finish_exchange(at, NULL, NULL, false);
 }
 
@@ -181,7 +181,7 @@ uint32_t hd__exec_exchange_sums(const thread_at *at) {
   if (hd__exec_leads(at) && !exchange_sums(at, all))
     return HD_BARRIER_BROKEN;
   all = hd__exec_wait_for_exchange(at, 0);
-  if (!sums || !at->exec->has_owners || all & HD_BARRIER_BROKEN)
+  if (!sums || !at->exec->hosts.has_owners || all & HD_BARRIER_BROKEN)
     return all;
   sum_owned(at);
   all = hd__exec_wait_for_exchange(at, 0);

@@ -46,8 +46,8 @@ static const hd_hyper *hyper_of(const thread_at *at, const hd_plan_matrix *m) {
 static void scale(const thread_at *at, const hd_plan_matrix *m, rows r) {
   const hd_plan_param *param = &at->exec->plan->params[m->param];
   const float *d = at->exec->store->weights[1 - at->buffer] + param->offset;
-  const float factor = (float)(1 / (norm_of(at, param, at->exec->direction_squares) + EPS));
-  float *x = at->exec->matrices + m->x[0];
+  const float factor = (float)(1 / (norm_of(at, param, at->exec->muon.direction_squares) + EPS));
+  float *x = at->exec->muon.matrices + m->x[0];
   for (int64_t i = r.lo; i < r.hi; i++)
     for (int64_t k = 0; k < m->columns; k++)
       x[i * m->columns + k] = d[m->turned ? k * m->rows + i : i * m->columns + k] * factor;
@@ -61,8 +61,8 @@ static void copy_across(float *square, int64_t side, rows block) {
 }
 
 static void gram(const thread_at *at, const hd_plan_matrix *m, int round, rows block) {
-  const float *x = at->exec->matrices + m->x[round & 1];
-  float *a = at->exec->matrices + m->gram;
+  const float *x = at->exec->muon.matrices + m->x[round & 1];
+  float *a = at->exec->muon.matrices + m->gram;
   const hd_gemm product = {.m = block.hi - block.lo,
                            .n = block.hi,
                            .k = m->columns,
@@ -78,27 +78,32 @@ static void gram(const thread_at *at, const hd_plan_matrix *m, int round, rows b
   copy_across(a, m->rows, block);
 }
 
-/* Rows of a square times the first `n` columns of another matrix, both with contiguous rows. */
-static void multiply(const thread_at *at, float *to, const float *square, const float *by, int64_t side,
-                     int64_t columns, int64_t n, rows r) {
+/* A matrix with contiguous rows. */
+typedef struct matrix {
+  const float *at;
+  int64_t columns;
+} matrix;
+
+/* Rows of a square times the first `n` columns of another matrix. */
+static void multiply(const thread_at *at, float *to, matrix square, matrix by, int64_t n, rows r) {
   const hd_gemm product = {.m = r.hi - r.lo,
                            .n = n,
-                           .k = side,
-                           .a = square + r.lo * side,
-                           .b = by,
-                           .a_row = side,
+                           .k = square.columns,
+                           .a = square.at + r.lo * square.columns,
+                           .b = by.at,
+                           .a_row = square.columns,
                            .a_step = 1,
-                           .b_step = columns,
+                           .b_step = by.columns,
                            .b_column = 1,
-                           .c = to + r.lo * columns,
-                           .c_row = columns};
+                           .c = to + r.lo * by.columns,
+                           .c_row = by.columns};
   at->exec->plan->kernels->gemm(&product);
 }
 
 static void polynomial(const thread_at *at, const hd_plan_matrix *m, int round, rows block) {
-  const float *a = at->exec->matrices + m->gram;
-  float *p = at->exec->matrices + m->polynomial;
-  multiply(at, p, a, a, m->rows, m->rows, block.hi, block);
+  const float *a = at->exec->muon.matrices + m->gram;
+  float *p = at->exec->muon.matrices + m->polynomial;
+  multiply(at, p, (matrix){a, m->rows}, (matrix){a, m->rows}, block.hi, block);
   for (int64_t i = block.lo; i < block.hi; i++) {
     for (int64_t e = i * m->rows; e < i * m->rows + block.hi; e++)
       p[e] = B * a[e] + C * p[e];
@@ -108,9 +113,9 @@ static void polynomial(const thread_at *at, const hd_plan_matrix *m, int round, 
 }
 
 static void apply(const thread_at *at, const hd_plan_matrix *m, int round, rows r) {
-  float *memory = at->exec->matrices;
-  multiply(at, memory + m->x[1 - (round & 1)], memory + m->polynomial, memory + m->x[round & 1], m->rows, m->columns,
-           m->columns, r);
+  float *memory = at->exec->muon.matrices;
+  multiply(at, memory + m->x[1 - (round & 1)], (matrix){memory + m->polynomial, m->rows},
+           (matrix){memory + m->x[round & 1], m->columns}, m->columns, r);
 }
 
 /* The first of thread `number`'s rows, of `count` rows up to the diagonal, in whole groups: rows grow longer, and the
@@ -121,9 +126,10 @@ static int64_t rows_before(int64_t count, int64_t thread, int64_t threads) {
   return before < count ? before : count;
 }
 
+typedef void block_fn(const thread_at *at, const hd_plan_matrix *m, int round, rows block);
+
 /* This thread's blocks of a symmetric matrix. */
-static void symmetric(const thread_at *at, const hd_plan_matrix *m, int round,
-                      void block_of(const thread_at *, const hd_plan_matrix *, int, rows)) {
+static void symmetric(const thread_at *at, const hd_plan_matrix *m, int round, block_fn *block_of) {
   const int64_t threads = hd__exchange_threads(&at->exec->exchange), thread = at->index - hd__exec_host_first(at->exec);
   const int64_t end = rows_before(m->rows, thread + 1, threads);
   for (int64_t lo = rows_before(m->rows, thread, threads); lo < end; lo += BLOCK)
@@ -133,7 +139,7 @@ static void symmetric(const thread_at *at, const hd_plan_matrix *m, int round,
 /* The factor of the old weight: decay, and the recipe's norm of sqrt(rows). A weight of zeros has no norm. */
 static float keep_of(const thread_at *at, const hd_plan_param *param, const hd_hyper *h) {
   double keep = (double)h->decay_keep;
-  const double norm = h->normalize_weight ? norm_of(at, param, at->exec->weight_squares) : 0;
+  const double norm = h->normalize_weight ? norm_of(at, param, at->exec->muon.weight_squares) : 0;
   return (float)(norm > 0 ? keep * (sqrt((double)param->rows) / norm) : keep);
 }
 
@@ -142,7 +148,7 @@ static void write(const thread_at *at, const hd_plan_matrix *m, rows r) {
   const hd_plan_param *param = &at->exec->plan->params[m->param];
   const hd_hyper *h = hyper_of(at, m);
   const float keep = keep_of(at, param, h), lr = (float)((double)h->lr * m->lr_factor);
-  const float *x = at->exec->matrices + m->x[m->rounds & 1];
+  const float *x = at->exec->muon.matrices + m->x[m->rounds & 1];
   const float *w = at->exec->store->weights[at->buffer] + param->offset;
   float *w1 = at->exec->store->weights[1 - at->buffer] + param->offset;
   for (int64_t j = r.lo; j < r.hi; j++)
@@ -158,7 +164,7 @@ static void write(const thread_at *at, const hd_plan_matrix *m, rows r) {
 
 void hd__exec_matrices(const thread_at *at, const hd_phase *phase) {
   const hd_plan *plan = at->exec->plan;
-  for (const hd_plan_matrix *m = plan->matrices; m < plan->matrices + plan->matrix_count; m++) {
+  for (const hd_plan_matrix *m = plan->muon.matrices; m < plan->muon.matrices + plan->muon.matrix_count; m++) {
     const rows r = share_of(at, phase->stage == HD_STAGE_WRITE ? plan->params[m->param].rows : m->rows);
     const bool divides = phase->stage == HD_STAGE_GRAM || phase->stage == HD_STAGE_POLYNOMIAL; /* by itself */
     if ((r.lo == r.hi && !divides) || hyper_of(at, m)->idle || phase->round >= m->rounds ||
@@ -172,19 +178,19 @@ void hd__exec_matrices(const thread_at *at, const hd_phase *phase) {
     case HD_STAGE_WRITE: write(at, m, r); break;
     }
   }
-  hd__trace_leaf(at->thread->track, HD_SLICE_UPDATE, plan->matrices[0].param);
+  hd__trace_leaf(at->thread->track, HD_SLICE_UPDATE, plan->muon.matrices[0].param);
 }
 
 void hd__exec_sum_directions(const thread_at *at) {
   const hd_exec_cpu *exec = at->exec;
   const hd_plan *plan = exec->plan;
-  for (int32_t c = at->thread->chunk_lo; plan->matrix_count > 0 && c < at->thread->chunk_hi; c++) {
+  for (int32_t c = at->thread->chunk_lo; plan->muon.matrix_count > 0 && c < at->thread->chunk_hi; c++) {
     const hd_chunk *chunk = &plan->chunks[c];
     const hd_plan_param *param = &plan->params[chunk->param];
     const int64_t first = param->offset + chunk->j0 * param->columns, count = (chunk->j1 - chunk->j0) * param->columns;
     if (!param->is_matrix)
       continue;
-    exec->direction_squares[c] = plan->kernels->sum_squares(exec->store->weights[1 - at->buffer] + first, count);
-    exec->weight_squares[c] = plan->kernels->sum_squares(exec->store->weights[at->buffer] + first, count);
+    exec->muon.direction_squares[c] = plan->kernels->sum_squares(exec->store->weights[1 - at->buffer] + first, count);
+    exec->muon.weight_squares[c] = plan->kernels->sum_squares(exec->store->weights[at->buffer] + first, count);
   }
 }

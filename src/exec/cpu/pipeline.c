@@ -24,9 +24,10 @@ enum { NUMBERS_PER_PHASE = 2 * HD_MAX_SHARDS, LONGER_SPINS = 16 };
 typedef enum direction { FORWARD, BACKWARD, DIRECTIONS } direction;
 
 int32_t hd__exec_arenas(const hd_exec_cpu *exec, int thread) {
-  const int stage = exec->thread[thread].stage, later = exec->plan->stages.count - 1 - stage;
+  const int stage = exec->thread[thread].stage, later = exec->plan->pipeline.stages.count - 1 - stage;
   const int32_t *border = hd__exec_border(exec, stage) + thread;
-  const int32_t units = border[1] > border[0] ? (border[1] - 1) / exec->unit - border[0] / exec->unit + 1 : 1;
+  const int32_t units =
+      border[1] > border[0] ? (border[1] - 1) / exec->stages.unit - border[0] / exec->stages.unit + 1 : 1;
   return exec->settings.schedule == HD_SCHEDULE_GPIPE && later > 0 ? units : later < units ? later + 1 : units;
 }
 
@@ -34,11 +35,11 @@ int32_t hd__exec_arenas(const hd_exec_cpu *exec, int thread) {
 
 int64_t hd__exec_lay_out_signals(hd_exec_cpu *exec, void *base) {
   const int lines = DIRECTIONS * hd__exchange_threads(&exec->exchange);
-  if (exec->plan->stages.count == 1)
+  if (exec->plan->pipeline.stages.count == 1)
     return 0;
   if (base)
-    exec->signals.line = base;
-  return HD_BARRIER_LINES(lines) * (int64_t)sizeof *exec->signals.line;
+    exec->stages.signals.line = base;
+  return HD_BARRIER_LINES(lines) * (int64_t)sizeof *exec->stages.signals.line;
 }
 
 static void report_late(void *self, int line, int64_t waited_ns) {
@@ -47,14 +48,14 @@ static void report_late(void *self, int line, int64_t waited_ns) {
 }
 
 void hd__exec_open_signals(hd_exec_cpu *exec, bool crowded) {
-  if (exec->plan->stages.count == 1)
+  if (exec->plan->pipeline.stages.count == 1)
     return;
-  exec->signals_watch = exec->exchange.watch;
-  exec->signals_watch.late = report_late;
-  exec->signals_watch.self = exec;
-  hd__barrier_join(&exec->signals, exec->signals.line, DIRECTIONS * hd__exchange_threads(&exec->exchange), crowded,
-                   exec->settings.local ? &exec->signals_watch : NULL);
-  exec->signals.wait.spins *= LONGER_SPINS;
+  exec->stages.watch = exec->exchange.watch;
+  exec->stages.watch.late = report_late;
+  exec->stages.watch.self = exec;
+  hd__barrier_join(&exec->stages.signals, exec->stages.signals.line, DIRECTIONS * hd__exchange_threads(&exec->exchange),
+                   crowded, exec->settings.local ? &exec->stages.watch : NULL);
+  exec->stages.signals.wait.spins *= LONGER_SPINS;
 }
 
 static int line_of(const hd_exec_cpu *exec, int thread, direction way) {
@@ -76,7 +77,7 @@ typedef struct position {
 } position;
 
 static direction way_of(const hd_plan *plan, const hd_phase *phase, const hd_stage_range *range) {
-  for (const hd_stage_range *s = plan->stage_ranges + phase->range0; s < range; s++)
+  for (const hd_stage_range *s = plan->pipeline.ranges + phase->range0; s < range; s++)
     if (s->stage == range->stage)
       return BACKWARD;
   return FORWARD;
@@ -89,7 +90,7 @@ static int32_t shard_of(const thread_at *at, int push) {
 
 /* The first push after a unit. */
 static int end_of(const thread_at *at, int push) {
-  const int count = hd__exec_range(at)->pushes.count, unit = at->exec->unit;
+  const int count = hd__exec_range(at)->pushes.count, unit = at->exec->stages.unit;
   int end = push < count ? push + 1 : count;
   while (end < count && shard_of(at, end) / unit == shard_of(at, push) / unit)
     end++;
@@ -101,14 +102,14 @@ static bool await_shard(const thread_at *at, int thread, direction way, int32_t 
   hd_exec_cpu *exec = at->exec;
   const int line = line_of(exec, thread, way);
   const unsigned number = number_of(at, shard);
-  if (hd__barrier_has_come(&exec->signals, line, number))
+  if (hd__barrier_has_come(&exec->stages.signals, line, number))
     return true;
   const int64_t began_ns = hd__clock_ns();
   hd__tally_end(at->thread->tally, HD_SPENT_COMPUTE);
-  const bool came = hd__barrier_await(&exec->signals, line, number);
+  const bool came = hd__barrier_await(&exec->stages.signals, line, number);
   hd__tally_waited(at->thread->tally, hd__exchange_rank(&exec->exchange, thread - hd__exec_host_first(exec)));
   hd__trace_leaf(at->thread->track, HD_SLICE_BUBBLE, stage);
-  exec->work[at->index].waited_ns += hd__clock_ns() - began_ns;
+  exec->stages.work[at->index].waited_ns += hd__clock_ns() - began_ns;
   return came;
 }
 
@@ -117,9 +118,9 @@ static bool await_shard(const thread_at *at, int thread, direction way, int32_t 
 static bool await_unit(const thread_at *at, const hd_phase *phase, const hd_stage_range *range, int push, int end) {
   const hd_exec_cpu *exec = at->exec;
   const hd_stage_range *before = range - 1;
-  if (range > exec->plan->stage_ranges && !hd__exec_has_stage(exec, before->stage))
+  if (range > exec->plan->pipeline.ranges && !hd__exec_has_stage(exec, before->stage))
     return hd__exec_receive_values(at, range, push, end, end_of(at, end));
-  if (range == exec->plan->stage_ranges + phase->range0)
+  if (range == exec->plan->pipeline.ranges + phase->range0)
     return true;
   const int32_t *border = hd__exec_border(exec, before->stage);
   const direction way = way_of(exec->plan, phase, before);
@@ -143,10 +144,10 @@ static bool advance(const thread_at *at, const hd_phase *phase, position *p) {
     return false;
   const hd_walk walk = hd__walk_steps(step + p->push, end - p->push, p->depth);
   hd__exec_run_group(at, phase, p->range, &walk, p->unit++ % at->thread->arenas);
-  hd__barrier_signal(&exec->signals, line_of(exec, at->index, way_of(exec->plan, phase, p->range)),
+  hd__barrier_signal(&exec->stages.signals, line_of(exec, at->index, way_of(exec->plan, phase, p->range)),
                      number_of(at, shard_of(at, end - 1)));
-  exec->work[at->index].shards += end - p->push;
-  if (exec->apart && !hd__exec_send_values(at, p->range, p->push, end))
+  exec->stages.work[at->index].shards += end - p->push;
+  if (exec->stages.apart && !hd__exec_send_values(at, p->range, p->push, end))
     return false;
   for (; p->push < end; p->push++)
     p->depth += 1 - step[p->push].merges;
@@ -164,8 +165,8 @@ static int count_units(const thread_at *at) {
 static void find_stage_ranges(position way[DIRECTIONS], const thread_at *at, const hd_phase *phase) {
   const hd_plan *plan = at->exec->plan;
   for (int s = phase->range0; s < phase->range1; s++)
-    if (plan->stage_ranges[s].stage == at->thread->stage)
-      way[way_of(plan, phase, &plan->stage_ranges[s])].range = &plan->stage_ranges[s];
+    if (plan->pipeline.ranges[s].stage == at->thread->stage)
+      way[way_of(plan, phase, &plan->pipeline.ranges[s])].range = &plan->pipeline.ranges[s];
 }
 
 bool hd__exec_pipeline(const thread_at *at, const hd_phase *phase) {
@@ -182,5 +183,5 @@ bool hd__exec_pipeline(const thread_at *at, const hd_phase *phase) {
     if (i >= ahead && way[BACKWARD].range && !advance(at, phase, &way[BACKWARD]))
       return false;
   }
-  return !at->exec->apart || hd__exec_finish_sends(at);
+  return !at->exec->stages.apart || hd__exec_finish_sends(at);
 }

@@ -37,17 +37,17 @@ static hd_status take_offers(hd_exec_cpu *exec, hd_ctx *ctx, const offer *all) {
   bool differ = false;
   for (int r = 0; r < exec->exchange.ranks; r++)
     differ |= all[r].has_speeds;
-  exec->sums_setting = all[0].sums_setting;
-  exec->rank_of = hd__malloc(threads * sizeof *exec->rank_of);
-  exec->speed = differ ? hd__malloc(threads * sizeof *exec->speed) : NULL;
-  if (!exec->rank_of || (differ && !exec->speed))
+  exec->hosts.setting = all[0].sums_setting;
+  exec->division.rank_of = hd__malloc(threads * sizeof *exec->division.rank_of);
+  exec->division.speed = differ ? hd__malloc(threads * sizeof *exec->division.speed) : NULL;
+  if (!exec->division.rank_of || (differ && !exec->division.speed))
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d threads", exec->exchange.count);
   for (int place = 0, thread = 0; place < exec->exchange.ranks; place++) {
     const int rank = hd__cluster_member(local, place);
     for (int i = 0; i < all[rank].threads; i++, thread++) {
-      exec->rank_of[thread] = rank;
+      exec->division.rank_of[thread] = rank;
       if (differ)
-        exec->speed[thread] = all[rank].speed[i];
+        exec->division.speed[thread] = all[rank].speed[i];
     }
   }
   return HD_OK;

@@ -11,10 +11,10 @@
 
 /* The stages [*begin, *end) of a host. */
 static void stages_of_host(int *begin, int *end, const hd_exec_cpu *exec, int host) {
-  const int stages = exec->plan->stages.count;
-  *begin = exec->apart ? stages : 0;
-  *end = exec->apart ? 0 : stages;
-  for (int s = 0; s < stages && exec->apart; s++)
+  const int stages = exec->plan->pipeline.stages.count;
+  *begin = exec->stages.apart ? stages : 0;
+  *end = exec->stages.apart ? 0 : stages;
+  for (int s = 0; s < stages && exec->stages.apart; s++)
     if (hd__exec_stage_host(exec, s) == host) {
       *begin = s < *begin ? s : *begin;
       *end = s + 1;
@@ -34,7 +34,7 @@ hd_status hd__exec_number_stages(hd_exec_cpu *exec, hd_ctx *ctx) {
           "--stages expects at least one thread for each of the %d stages%s, found %d; use more --threads or "
           "--procs, or fewer stages%s",
           end - begin, hosts > 1 ? " on every host" : "", threads,
-          hosts > 1 && !exec->apart ? ", or --place-stages hosts" : "");
+          hosts > 1 && !exec->stages.apart ? ", or --place-stages hosts" : "");
     for (int l = 0; l < threads; l++)
       exec->thread[first + l].stage = begin + l * (end - begin) / threads;
   }
@@ -51,39 +51,47 @@ void hd__exec_threads_of_stage(int *begin, int *end, const hd_exec_cpu *exec, in
     (*end)++;
 }
 
-/* Divides the shards [first, last) among the threads of a host that run a stage. The other threads with borders in
- * [from, to] get none. */
-static void divide(const hd_exec_cpu *exec, int host, int stage, int32_t first, int32_t last, int from, int to) {
+/* The shards [first, last), for threads with the borders [from, to]. */
+typedef struct shards_to_divide {
+  int32_t first, last;
+  int from, to;
+} shards_to_divide;
+
+/* Divides them among the threads of a host that run a stage. The other threads get none. */
+static void divide(const hd_exec_cpu *exec, int host, int stage, shards_to_divide r) {
   int32_t *border = hd__exec_border(exec, stage);
   int begin, end;
   hd__exec_threads_of_stage(&begin, &end, exec, host, stage);
-  for (int l = from; l <= to; l++)
-    border[l] = l <= begin ? first : last;
-  hd__tree_distribute(border + begin, last - first, exec->speed ? exec->speed + begin : NULL, end - begin);
+  for (int l = r.from; l <= r.to; l++)
+    border[l] = l <= begin ? r.first : r.last;
+  hd__tree_distribute(border + begin, r.last - r.first, exec->division.speed ? exec->division.speed + begin : NULL,
+                      end - begin);
   for (int l = begin; l <= end; l++)
-    border[l] += first;
+    border[l] += r.first;
 }
 
 static void divide_stage(const hd_exec_cpu *exec, int stage, int32_t shards) {
   const hd_exchange *x = &exec->exchange;
-  if (exec->apart)
-    divide(exec, hd__exec_stage_host(exec, stage), stage, 0, shards, 0, x->count);
-  for (int h = 0; h < x->hosts && !exec->apart; h++)
-    divide(exec, h, stage, exec->host_border[h], exec->host_border[h + 1], x->host_first[h], x->host_first[h + 1]);
+  if (exec->stages.apart)
+    divide(exec, hd__exec_stage_host(exec, stage), stage, (shards_to_divide){0, shards, 0, x->count});
+  for (int h = 0; h < x->hosts && !exec->stages.apart; h++)
+    divide(exec, h, stage,
+           (shards_to_divide){exec->division.host_border[h], exec->division.host_border[h + 1], x->host_first[h],
+                              x->host_first[h + 1]});
 }
 
 void hd__exec_divide_shards(hd_exec_cpu *exec) {
   const int32_t shards = exec->settings.shards / exec->settings.micro_batches;
-  exec->host_border = hd__exec_border(exec, exec->plan->stages.count);
-  hd__tree_distribute(exec->border, shards, exec->speed, exec->exchange.count);
+  exec->division.host_border = hd__exec_border(exec, exec->plan->pipeline.stages.count);
+  hd__tree_distribute(exec->division.border, shards, exec->division.speed, exec->exchange.count);
   for (int h = 0; h <= exec->exchange.hosts; h++)
-    exec->host_border[h] = exec->border[exec->exchange.host_first[h]];
-  for (int s = 0; s < exec->plan->stages.count && exec->plan->stages.count > 1; s++)
+    exec->division.host_border[h] = exec->division.border[exec->exchange.host_first[h]];
+  for (int s = 0; s < exec->plan->pipeline.stages.count && exec->plan->pipeline.stages.count > 1; s++)
     divide_stage(exec, s, shards);
 }
 
 static void lay_out_hosts(const hd_exec_cpu *exec, host_layout *hosts, const micro_batch_layout *layout) {
-  hd__tree_lay_out(&hosts->sums, &layout->micro_batch, exec->host_border);
+  hd__tree_lay_out(&hosts->sums, &layout->micro_batch, exec->division.host_border);
   hd__tree_split_reduction(hosts->shards, &hosts->sums.range->pushes);
 }
 
@@ -102,7 +110,7 @@ static void lay_out_stage(const hd_exec_cpu *exec, stage_layout *stage, const hd
   hd__tree_lay_out(&stage->sums, micro_batch, hd__exec_border(exec, index));
   for (int l = 0; l < exec->exchange.count; l++)
     for (int32_t p = stage->sums.first[l]; p < stage->sums.first[l + 1]; p++)
-      stage->sum[p] = exec->thread[l].partial_sums + (p - stage->sums.first[l]) * exec->plan->direct_elems;
+      stage->sum[p] = exec->thread[l].partial_sums + (p - stage->sums.first[l]) * exec->plan->size.direct_elems;
   if (stage->host_sums)
     lay_out_host_sums(exec, stage, micro_batch);
 }
@@ -110,7 +118,7 @@ static void lay_out_stage(const hd_exec_cpu *exec, stage_layout *stage, const hd
 static void lay_out_micro_batch(const hd_exec_cpu *exec, micro_batch_layout *layout) {
   const hd_micro_batch *micro_batch = &layout->micro_batch;
   layout->first = hd__tree_first_sample(micro_batch->samples, micro_batch->shards, micro_batch->lo);
-  for (int s = 0; s < exec->plan->stages.count; s++)
+  for (int s = 0; s < exec->plan->pipeline.stages.count; s++)
     lay_out_stage(exec, &layout->stage[s], micro_batch, s);
   if (layout->hosts)
     lay_out_hosts(exec, layout->hosts, layout);
@@ -123,17 +131,17 @@ static void lay_out_micro_batch(const hd_exec_cpu *exec, micro_batch_layout *lay
 bool hd__exec_cpu_fetches(const void *self, int64_t samples, int64_t first, int64_t rows) {
   const hd_exec_cpu *exec = self;
   const int32_t *border = hd__exec_border(exec, 0) + exec->exchange.first;
-  return hd__tree_holds(samples, exec->settings.shards, exec->settings.micro_batches, border[0],
-                        border[exec->exchange.here], first, rows);
+  return hd__tree_holds(samples, exec->settings.shards, exec->settings.micro_batches,
+                        (hd_shard_range){border[0], border[exec->exchange.here]}, first, rows);
 }
 
 void hd__exec_layout(hd_exec_cpu *exec, int slot, int64_t samples) {
-  if (exec->layout[slot][0].samples == samples)
+  if (exec->slots.layout[slot][0].samples == samples)
     return;
   hd_subtree pending[HD_MAX_SUBTREES];
   int32_t depth = 0;
   for (int p = 0; p < exec->settings.micro_batches; p++) {
-    micro_batch_layout *layout = &exec->layout[slot][p];
+    micro_batch_layout *layout = &exec->slots.layout[slot][p];
     layout->samples = samples;
     layout->micro_batch = hd__tree_micro_batch(samples, exec->settings.shards, exec->settings.micro_batches, p);
     lay_out_micro_batch(exec, layout);

@@ -14,10 +14,10 @@ void hd__exec_find_memory(const thread_at *at) {
   const hd_exec_settings *is = &exec->settings;
   const int64_t floats = sizeof(float);
   const hd_origin origin[HD_WHERES] = {
-      [HD_AT_ARENA] = {thread->arena, .scale = exec->group_rows},
-      [HD_AT_BATCH] = {exec->batch_memory, .scale = (is->batch + is->micro_batches - 1) / is->micro_batches},
-      [HD_AT_LABELS] = {.base = exec->targets},
-      [HD_AT_LOSSES] = {.base = exec->losses},
+      [HD_AT_ARENA] = {thread->arena, .scale = exec->division.group_rows},
+      [HD_AT_BATCH] = {exec->batch.values, .scale = (is->batch + is->micro_batches - 1) / is->micro_batches},
+      [HD_AT_LABELS] = {.base = exec->batch.targets},
+      [HD_AT_LOSSES] = {.base = exec->batch.losses},
       [HD_AT_PARAM] = {exec->store->weights[at->buffer], .scale = floats},
       [HD_AT_PACKED] = {exec->store->packed, .scale = floats},
       [HD_AT_CONST] = {exec->plan->constants, .scale = floats},
@@ -35,11 +35,11 @@ static void advance(call_rows *rows, int64_t by) {
 
 void hd__exec_fetch_group(const thread_at *at, const call_rows *group) {
   const hd_plan *plan = at->exec->plan;
-  hd_slots to = {.x = hd__place_at(&plan->input, group->origin),
-                 .x_stride = plan->input.stride,
-                 .target = hd__place_at(&plan->label, group->origin),
-                 .target_stride = plan->label.stride,
-                 .outputs = plan->target_outputs,
+  hd_slots to = {.x = hd__place_at(&plan->io.input, group->origin),
+                 .x_stride = plan->io.input.stride,
+                 .target = hd__place_at(&plan->io.label, group->origin),
+                 .target_stride = plan->io.label.stride,
+                 .outputs = plan->io.target_outputs,
                  .scratch = at->thread->fetch};
   at->thread->flags |= hd__exec_fetch(at->exec->caller, at->step, group->batch_row, group->rows, &to);
 }
@@ -70,10 +70,10 @@ void hd__exec_call(const thread_at *at, const hd_plan_call *planned, const call_
 }
 
 void hd__exec_note_outcome(const thread_at *at, const call_rows *group) {
-  const hd_place *logits = &at->exec->plan->logits;
+  const hd_place *logits = &at->exec->plan->io.logits;
   const float *score = hd__place_at(logits, group->origin);
   for (int64_t r = 0; r < group->rows; r++, score += logits->stride)
-    hd__exec_write_outcome(at->exec->outcome, group->batch_row + r, score, (int32_t)logits->elems);
+    hd__exec_write_outcome(at->exec->result.outcome, group->batch_row + r, score, (int32_t)logits->elems);
 }
 
 static void merge_sums(const hd_plan *plan, const hd_plan_call *call, float *left, const float *right) {
@@ -101,14 +101,14 @@ static void run_per_shard(const thread_at *at, const hd_plan_call *call, const c
   if (call->class == HD_CLASS_STATS)
     count_rows(slot_rows, at, w.next);
   while (hd__walk_push(&w)) {
-    float *slot = at->thread->partial_sums + w.top * plan->direct_elems;
+    float *slot = at->thread->partial_sums + w.top * plan->size.direct_elems;
     rows.rows = w.step->row1 - w.step->row0;
     rows.origin[HD_AT_DIRECT].base = slot;
     hd__exec_call(at, call, &rows);
     advance(&rows, rows.rows);
     for (slot_rows[w.top] = rows.rows; hd__walk_merge(&w); slot_rows[w.top] += slot_rows[w.top + 1]) {
       float *right = slot;
-      slot -= plan->direct_elems;
+      slot -= plan->size.direct_elems;
       if (call->class == HD_CLASS_STATS)
         hd__exec_merge_stats(plan, call, slot, right, place, slot_rows + w.top);
       else if (sums)
@@ -124,7 +124,7 @@ void hd__exec_run_group(const thread_at *at, const hd_phase *phase, const hd_sta
   const int32_t row0 = walk->step->row0, rows = walk->end[-1].row1 - row0;
   call_rows group = hd__exec_rows(at, rows, row0, at->layout->first + row0);
   hd_origin *origin = &group.origin[HD_AT_ARENA];
-  origin->base = (char *)origin->base + arena * plan->stage_arena_bytes[range->stage] * exec->group_rows;
+  origin->base = (char *)origin->base + arena * plan->size.stage_arena_bytes[range->stage] * exec->division.group_rows;
   if (phase == plan->phases && range->call0 == phase->call0) {
     hd__tally_end(at->thread->tally, HD_SPENT_COMPUTE);
     hd__exec_fetch_group(at, &group);
@@ -139,7 +139,7 @@ void hd__exec_run_group(const thread_at *at, const hd_phase *phase, const hd_sta
     else
       hd__exec_call(at, &plan->calls[i], &group);
     hd__trace_leaf(at->thread->track, HD_SLICE_CALL, plan->calls[i].node);
-    if (exec->apart)
+    if (exec->stages.apart)
       hd__exec_move_values(at);
   }
   if (!plan->trains && range->call1 == phase->call1)
@@ -156,7 +156,7 @@ void hd__exec_shards(const thread_at *at, const hd_phase *phase) {
     hd__exec_gather(at, phase - 1);
   for (int first = 0, end; first < pushes->count; first = end) {
     end = first + 1;
-    while (end < pushes->count && step[end].row1 - step[first].row0 <= at->exec->group_rows)
+    while (end < pushes->count && step[end].row1 - step[first].row0 <= at->exec->division.group_rows)
       end++;
     const hd_walk group = hd__walk_steps(step + first, end - first, depth);
     hd__exec_run_group(at, phase, &all, &group, 0);

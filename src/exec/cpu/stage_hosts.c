@@ -20,8 +20,8 @@
 
 /* All layers that share a weight must be on one host. */
 static hd_status check_uses(hd_ctx *ctx, const hd_exec_cpu *exec, const hd_plan_param *param) {
-  for (const hd_plan_use *use = exec->plan->uses + param->first_use;
-       use < exec->plan->uses + param->first_use + param->uses; use++)
+  for (const hd_plan_use *use = exec->plan->update.uses + param->first_use;
+       use < exec->plan->update.uses + param->first_use + param->uses; use++)
     if (hd__exec_stage_host(exec, use->stage) != hd__exec_stage_host(exec, param->stage))
       return hd__fail(ctx, HD_E_USAGE,
                       "--place-stages hosts expects all layers that use '%s' on one host, found them in stages %d and "
@@ -32,13 +32,14 @@ static hd_status check_uses(hd_ctx *ctx, const hd_exec_cpu *exec, const hd_plan_
 
 hd_status hd__exec_check_stage_hosts(const hd_exec_cpu *exec, hd_ctx *ctx) {
   const hd_plan *plan = exec->plan;
-  if (exec->apart && plan->stages.count < exec->exchange.hosts)
+  if (exec->stages.apart && plan->pipeline.stages.count < exec->exchange.hosts)
     return hd__fail(
         ctx, HD_E_USAGE,
         "--place-stages hosts expects a stage for each of the %d hosts, found %d stages; use more --stages, "
         "or --place-stages threads",
-        exec->exchange.hosts, plan->stages.count);
-  for (const hd_plan_param *param = plan->params; exec->apart && param < plan->params + plan->param_count; param++)
+        exec->exchange.hosts, plan->pipeline.stages.count);
+  for (const hd_plan_param *param = plan->params; exec->stages.apart && param < plan->params + plan->param_count;
+       param++)
     HD_TRY(check_uses(ctx, exec, param));
   return HD_OK;
 }
@@ -51,7 +52,7 @@ static int rank_at(const hd_exec_cpu *exec, int stage, int32_t shard) {
   int thread = 0;
   while (border[thread + 1] <= shard)
     thread++;
-  return exec->rank_of[thread];
+  return exec->division.rank_of[thread];
 }
 
 /* Whether a value passes between two neighbouring stages. */
@@ -71,7 +72,8 @@ static bool start(hd_transfer **out, const thread_at *at, const passage *p, cons
   const int32_t tag = HD_TAG_STAGES + (p->from > p->to) * HD_MAX_SHARDS + hd__exec_shard(at, step);
   const call_rows at_row = hd__exec_rows(at, rows, step->row0, at->layout->first + step->row0);
   int count = 0;
-  for (const hd_cut_edge *value = plan->cut_edges; value < plan->cut_edges + plan->cut_edge_count; value++)
+  for (const hd_cut_edge *value = plan->pipeline.cut_edges;
+       value < plan->pipeline.cut_edges + plan->pipeline.cut_edge_count; value++)
     if (passes(value, p->from, p->to))
       at->thread->parts[count++] = (hd_transfer_part){.data = hd__place_at(&value->place, at_row.origin),
                                                       .bytes = rows * value->place.row_bytes,
@@ -114,14 +116,14 @@ bool hd__exec_receive_values(const thread_at *at, const hd_stage_range *range, i
   const bool came = started && finish(mail, at, end - push);
   hd__tally_waited(at->thread->tally, peer);
   hd__trace_leaf(at->thread->track, HD_SLICE_BUBBLE, p.from);
-  at->exec->work[at->index].waited_ns += hd__clock_ns() - began_ns;
+  at->exec->stages.work[at->index].waited_ns += hd__clock_ns() - began_ns;
   return came;
 }
 
 bool hd__exec_send_values(const thread_at *at, const hd_stage_range *range, int push, int end) {
   const hd_plan *plan = at->exec->plan;
   const hd_stage_range *next = range + 1;
-  const bool is_last = next == plan->stage_ranges + plan->phases[plan->segments - 1].range1;
+  const bool is_last = next == plan->pipeline.ranges + plan->phases[plan->segments - 1].range1;
   if (is_last || hd__exec_has_stage(at->exec, next->stage))
     return true;
   return start_unit(&at->thread->sent, at, (passage){.from = range->stage, .to = next->stage}, push, end);
@@ -156,14 +158,14 @@ static void publish_chunks(const thread_at *at, double *of_chunk) {
 
 static void publish_losses(const thread_at *at) {
   hd_exec_cpu *exec = at->exec;
-  int64_t *bytes = hd__exchange_publish(&exec->exchange, exec->losses);
+  int64_t *bytes = hd__exchange_publish(&exec->exchange, exec->batch.losses);
   for (int h = 0; h < exec->exchange.hosts; h++)
-    bytes[h] = h == exec->exchange.hosts - 1 ? at->step->samples * (int64_t)sizeof *exec->losses : 0;
+    bytes[h] = h == exec->exchange.hosts - 1 ? at->step->samples * (int64_t)sizeof *exec->batch.losses : 0;
 }
 
 uint32_t hd__exec_exchange_norms(const thread_at *at) {
   if (hd__exec_leads(at)) {
-    publish_chunks(at, at->exec->chunk_norm);
+    publish_chunks(at, at->exec->norm.of_chunk);
     if (!hd__exec_finish_exchange(at, NULL, NULL, false))
       return HD_BARRIER_BROKEN;
   }
@@ -175,7 +177,7 @@ uint32_t hd__exec_exchange_losses(const thread_at *at) {
   if (all & HD_BARRIER_BROKEN)
     return all;
   if (hd__exec_leads(at)) {
-    all |= at->exec->carried;
+    all |= at->exec->hosts.carried;
     publish_losses(at);
     if (!hd__exec_finish_exchange(at, NULL, &all, at->step->reports))
       return HD_BARRIER_BROKEN;
@@ -188,7 +190,7 @@ uint32_t hd__exec_exchange_losses(const thread_at *at) {
 /* Where a host's parameters end in the concatenation of all: among the trained ones, or among the others. */
 static int64_t end_of_host(const hd_exec_cpu *exec, int host, bool trained) {
   const hd_plan *plan = exec->plan;
-  int64_t end = trained ? plan->trained_elems : plan->param_elems;
+  int64_t end = trained ? plan->size.trained_elems : plan->size.param_elems;
   for (const hd_plan_param *p = plan->params; p < plan->params + plan->param_count; p++)
     if (p->trained == trained && hd__exec_stage_host(exec, p->stage) > host && p->offset < end)
       end = p->offset;
@@ -204,7 +206,7 @@ typedef struct shared_array {
 enum { MOST_ARRAYS = 4 + HD_MAX_STATES };
 
 static void add_array(shared_array *to, int *count, const hd_exec_cpu *exec, float *data, bool trained) {
-  const int64_t first = trained ? 0 : exec->plan->trained_elems;
+  const int64_t first = trained ? 0 : exec->plan->size.trained_elems;
   shared_array *array = &to[(*count)++];
   array->data = data + first;
   array->from[0] = 0;
@@ -241,7 +243,7 @@ static hd_status move_array(const hd_exec_cpu *exec, hd_ctx *ctx, const shared_a
 
 static hd_status move_all(const hd_exec_cpu *exec, hd_ctx *ctx, bool collects) {
   HD_OWNED shared_array *array = hd__calloc(MOST_ARRAYS, sizeof *array);
-  if (!exec->apart)
+  if (!exec->stages.apart)
     return HD_OK;
   HD_TRY(HD_ALLOCATED(array, ctx, "out of memory for the weights of other hosts"));
   const int count = hd__cluster_leads(exec->settings.local) ? find_arrays(array, exec) : 0;

@@ -26,12 +26,8 @@ static void time_thread(void *arg, int thread) {
                         .co = SIZE,
                         .ho = 1,
                         .wo = 1,
-                        .kh = 1,
-                        .kw = 1,
-                        .sh = 1,
-                        .sw = 1,
-                        .groups = 1,
-                        .pool = 1,
+                        .window = {.kh = 1, .kw = 1, .sh = 1, .sw = 1},
+                        .conv = {.groups = 1, .pool = 1},
                         .hp = 1,
                         .wp = 1};
   hd_call call = {.g = &geom, .rows = ROWS, .in = {x, w}, .in_stride = {SIZE}, .out = {y}, .out_stride = {SIZE}};

@@ -475,21 +475,20 @@ static hd_status choose_way(bool *mpi, hd_ctx *ctx, hd_way way, const hd_start *
   return HD_OK;
 }
 
-hd_status hd__rendezvous(hd_local_group **out, hd_ctx *ctx, hd_way way, const char *method, int rank, int ranks,
-                         double timeout_s) {
+hd_status hd__rendezvous(hd_local_group **out, hd_ctx *ctx, hd_way way, const hd_rendezvous *at) {
   hd_start start = {.rank = -1, .ranks = -1};
-  place p = {.timeout_s = timeout_s, .end_s = hd__clock_s() + timeout_s};
+  place p = {.timeout_s = at->timeout_s, .end_s = hd__clock_s() + at->timeout_s};
   char key[METHOD_BYTES];
   int given_rank, given_ranks;
   bool mpi;
   *out = NULL;
-  if ((!method || !strcmp(method, "env://")) && hd__local_group_launched(&given_rank, &given_ranks) &&
+  if ((!at->method || !strcmp(at->method, "env://")) && hd__local_group_launched(&given_rank, &given_ranks) &&
       way != HD_WAY_MPI)
-    return join_launched(out, ctx, rank, ranks, timeout_s);
-  if (rank == -1 || ranks == -1 || way == HD_WAY_MPI)
+    return join_launched(out, ctx, at->rank, at->ranks, at->timeout_s);
+  if (at->rank == -1 || at->ranks == -1 || way == HD_WAY_MPI)
     HD_TRY(hd__start_read(&start, ctx));
   HD_TRY(choose_way(&mpi, ctx, way, &start));
-  HD_TRY(read_method(key, &p, ctx, method, &start));
-  HD_TRY(settle_numbers(&p, ctx, &start, rank, ranks));
+  HD_TRY(read_method(key, &p, ctx, at->method, &start));
+  HD_TRY(settle_numbers(&p, ctx, &start, at->rank, at->ranks));
   return mpi ? rendezvous_over_mpi(out, ctx, &p, &start) : without_mpi(out, ctx, &p, &start, key);
 }

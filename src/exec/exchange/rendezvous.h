@@ -18,10 +18,14 @@
 /* How bytes get from rank to rank: shared memory, MPI between hosts; ANY: MPI where there are several hosts. */
 typedef enum hd_way { HD_WAY_ANY, HD_WAY_SHM, HD_WAY_MPI } hd_way;
 
-/* `method`: NULL or "env://", "file://PATH", "tcp://HOST:PORT"; rank and ranks -1: from the environment. Errors as for
- * hd_group_init. */
-hd_status hd__rendezvous(hd_local_group **out, hd_ctx *ctx, hd_way way, const char *method, int rank, int ranks,
-                         double timeout_s);
+typedef struct hd_rendezvous {
+  const char *method; /* NULL or "env://", "file://PATH", "tcp://HOST:PORT" */
+  int rank, ranks;    /* -1: from the environment */
+  double timeout_s;
+} hd_rendezvous;
+
+/* Errors as for hd_group_init. */
+hd_status hd__rendezvous(hd_local_group **out, hd_ctx *ctx, hd_way way, const hd_rendezvous *at);
 
 /* What launchers put into the environment; `rank` and `ranks` are -1 where they are not given. */
 typedef struct hd_start {

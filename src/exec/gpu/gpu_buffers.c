@@ -24,9 +24,9 @@ static void *take(bump *b, hd_gpu_purpose purpose, int64_t bytes) {
   return at;
 }
 
-static int64_t score_bytes(const hd_exec_cuda *x) { return x->settings.batch * x->plan->logits.row_bytes; }
+static int64_t score_bytes(const hd_exec_cuda *x) { return x->settings.batch * x->plan->io.logits.row_bytes; }
 
-static int64_t x_bytes(const hd_exec_cuda *x) { return x->data ? 0 : x->settings.batch * x->plan->input.row_bytes; }
+static int64_t x_bytes(const hd_exec_cuda *x) { return x->data ? 0 : x->settings.batch * x->plan->io.input.row_bytes; }
 
 /* What is copied for a step comes first. */
 static void lay_out_inlet(hd_exec_cuda *x, cuda_samples *to, bump *b) {
@@ -36,7 +36,7 @@ static void lay_out_inlet(hd_exec_cuda *x, cuda_samples *to, bump *b) {
   to->sample = take(b, HD_GPU_SAMPLES, x->data ? x->settings.batch * (int64_t)sizeof *to->sample : 0);
   if (x->data)
     x->inlet_bytes = b->used - first;
-  to->target = take(b, HD_GPU_SAMPLES, x->settings.batch * x->plan->label.row_bytes);
+  to->target = take(b, HD_GPU_SAMPLES, x->settings.batch * x->plan->io.label.row_bytes);
   to->x = take(b, HD_GPU_SAMPLES, x_bytes(x));
   if (!x->data)
     x->inlet_bytes = b->used - first;
@@ -60,31 +60,31 @@ static void lay_out(hd_exec_cuda *x, bump *b) {
   const bool several = share->exchanges > 0;
   const int states = plan->trains ? x->store->directory->states : 0;
   for (int buffer = 0; buffer < 2; buffer++) {
-    x->weights[buffer] = take(b, HD_GPU_WEIGHTS, plan->param_elems * floats);
+    x->weights[buffer] = take(b, HD_GPU_WEIGHTS, plan->size.param_elems * floats);
     for (int s = 0; s < states; s++)
-      x->state[buffer][s] = take(b, HD_GPU_OPTIMIZER, plan->trained_elems * floats);
+      x->state[buffer][s] = take(b, HD_GPU_OPTIMIZER, plan->size.trained_elems * floats);
   }
   for (int i = 0; i < x->inlets; i++)
     lay_out_inlet(x, &x->inlet[i].gpu, b);
-  x->arena = take(b, HD_GPU_SAMPLES, plan->arena_bytes * batch);
-  x->batch_memory = take(b, HD_GPU_SAMPLES, plan->batch_bytes * batch);
+  x->arena = take(b, HD_GPU_SAMPLES, plan->size.arena_bytes * batch);
+  x->batch_memory = take(b, HD_GPU_SAMPLES, plan->size.batch_bytes * batch);
   x->losses = take(b, HD_GPU_SAMPLES, batch * floats);
-  x->sums = take(b, HD_GPU_GRADIENTS, x->settings.shards * plan->direct_elems * floats);
+  x->sums = take(b, HD_GPU_GRADIENTS, x->settings.shards * plan->size.direct_elems * floats);
   x->all_losses = several ? take(b, HD_GPU_SAMPLES, share->batch * floats) : x->losses;
   if (several) {
     x->partial_sums = take(b, HD_GPU_GRADIENTS, hd__cuda_share_gpu_elems(share, x->number) * floats);
     x->all_partial_sums = take(b, HD_GPU_GRADIENTS, hd__cuda_share_all_elems(share) * floats);
   }
-  x->gathered = take(b, HD_GPU_GRADIENTS, plan->gathered_elems * floats);
-  x->grad = x->settings.clip_norm > 0 ? take(b, HD_GPU_GRADIENTS, plan->trained_elems * floats) : NULL;
+  x->gathered = take(b, HD_GPU_GRADIENTS, plan->size.gathered_elems * floats);
+  x->grad = x->settings.clip_norm > 0 ? take(b, HD_GPU_GRADIENTS, plan->size.trained_elems * floats) : NULL;
   for (int i = 0; i < 3; i++)
     x->native.bf16[i] = take(b, HD_GPU_LIBRARIES, x->native.bf16_bytes[i]);
   x->native.dense = take(b, HD_GPU_LIBRARIES, x->native.dense_bytes);
   x->native.workspace = take(b, HD_GPU_LIBRARIES, x->native.workspace_bytes);
   x->squares = take(b, HD_GPU_TABLES, plan->chunk_count * (int64_t)sizeof(double));
-  x->constants = take(b, HD_GPU_TABLES, plan->const_elems * floats);
+  x->constants = take(b, HD_GPU_TABLES, plan->size.const_elems * floats);
   x->chunk = take(b, HD_GPU_TABLES, plan->chunk_count * (int64_t)sizeof *x->chunk);
-  x->use = take(b, HD_GPU_TABLES, plan->use_count * (int64_t)sizeof *x->use);
+  x->use = take(b, HD_GPU_TABLES, plan->update.use_count * (int64_t)sizeof *x->use);
   x->flags = take(b, HD_GPU_TABLES, (int64_t)sizeof *x->flags);
   x->results = take(b, HD_GPU_TABLES, RESULT_BYTES);
   x->bad = take(b, HD_GPU_TABLES, bad_bytes(x));
@@ -149,7 +149,7 @@ static hd_cuda_use use_of(const hd_exec_cuda *x, const hd_plan_use *use) {
     return (hd_cuda_use){.at = use->direct, .is_sum = hd__exec_cuda_is_sum(x, use)};
   return (hd_cuda_use){.op = (int32_t)use->op,
                        .output = use->output,
-                       .shift = use->geom->shift,
+                       .shift = use->geom->shifted_linear.shift,
                        .x = hd__exec_cuda_is_input(x, &use->x) ? NULL : hd__exec_cuda_at(x, &use->x),
                        .dy = hd__exec_cuda_at(x, &use->dy),
                        .x_stride = use->x.stride,
@@ -159,7 +159,7 @@ static hd_cuda_use use_of(const hd_exec_cuda *x, const hd_plan_use *use) {
 static hd_status upload_chunks(hd_exec_cuda *x, hd_ctx *ctx) {
   const hd_plan *plan = x->plan;
   hd_cuda_chunk *chunk = hd__calloc((size_t)plan->chunk_count + 1, sizeof *chunk);
-  hd_cuda_use *use = hd__calloc((size_t)plan->use_count + 1, sizeof *use);
+  hd_cuda_use *use = hd__calloc((size_t)plan->update.use_count + 1, sizeof *use);
   hd_status status = HD_OK;
   if (!chunk || !use)
     status = hd__fail(ctx, HD_E_NOMEM, "out of memory for the GPU's chunks");
@@ -176,12 +176,12 @@ static hd_status upload_chunks(hd_exec_cuda *x, hd_ctx *ctx) {
                                .first_use = way->first_use,
                                .uses = way->uses};
   }
-  for (int u = 0; status == HD_OK && u < plan->use_count; u++)
-    use[u] = use_of(x, &plan->uses[u]);
+  for (int u = 0; status == HD_OK && u < plan->update.use_count; u++)
+    use[u] = use_of(x, &plan->update.uses[u]);
   if (status == HD_OK)
     status = upload(x, ctx, x->chunk, chunk, plan->chunk_count * (int64_t)sizeof *chunk);
   if (status == HD_OK)
-    status = upload(x, ctx, x->use, use, plan->use_count * (int64_t)sizeof *use);
+    status = upload(x, ctx, x->use, use, plan->update.use_count * (int64_t)sizeof *use);
   hd__free(chunk);
   hd__free(use);
   return status;
@@ -262,5 +262,5 @@ hd_status hd__exec_cuda_memory(hd_exec_cuda *x, hd_ctx *ctx) {
 hd_status hd__exec_cuda_tables(hd_exec_cuda *x, hd_ctx *ctx) {
   if (x->plan->trains)
     HD_TRY(upload_chunks(x, ctx));
-  return upload(x, ctx, x->constants, x->plan->constants, x->plan->const_elems * (int64_t)sizeof(float));
+  return upload(x, ctx, x->constants, x->plan->constants, x->plan->size.const_elems * (int64_t)sizeof(float));
 }

@@ -153,10 +153,11 @@ static void destroy(void *self) {
 
 static hd_status create(void **self, hd_ctx *ctx, const hd_plan *plan, hd_store *store, hd_threads *threads,
                         const hd_exec_settings *settings) {
-  if (plan->averages)
+  if (plan->update.averages)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
                     "--device cuda expects a run without --ema and --lookahead, found one; use --device cpu");
-  for (const hd_plan_group *g = plan->groups; g < plan->groups + plan->group_count && plan->matrix_count > 0; g++)
+  for (const hd_plan_group *g = plan->update.groups;
+       g < plan->update.groups + plan->update.group_count && plan->muon.matrix_count > 0; g++)
     if (g->optimizer->matrices)
       return hd__fail(ctx, HD_E_UNSUPPORTED,
                       "--device cuda expects a run without the optimizer %s, found one; use --device cpu",
@@ -271,12 +272,13 @@ static hd_status fetch_all(uint32_t *flags, hd_exec_cuda *first, hd_ctx *ctx, hd
     *flags |= hd__exec_fetch(caller, step, 0, step->samples, &(hd_slots){.sample = s->chosen});
   for (hd_exec_cuda *x = first; x; x = x->next) {
     const int64_t row0 = s->sums.row[x->number], rows = s->sums.row[x->number + 1] - row0;
+    const cuda_step_rows from = {step, row0, rows};
     HD_TRY(wait_for_inlet(x, ctx, &x->inlet[inlet]));
     hd__trace_leaf(hd__exec_cuda_host_track(x), HD_SLICE_INLET, 0);
     if (x->data)
       memcpy(x->inlet[inlet].host.sample, s->chosen + row0, (size_t)rows * sizeof *s->chosen);
     else
-      HD_TRY(hd__exec_cuda_fetch(flags, x, ctx, caller, step, row0, rows, &x->inlet[inlet]));
+      HD_TRY(hd__exec_cuda_fetch(flags, x, ctx, caller, &from, &x->inlet[inlet]));
   }
   return HD_OK;
 }

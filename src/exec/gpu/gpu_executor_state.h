@@ -130,9 +130,15 @@ hd_status hd__exec_cuda_fill_store(hd_exec_cuda *exec, hd_ctx *ctx);
 /* With NCCL, collective over all ranks: fails unless all GPUs have the same weights. */
 hd_status hd__exec_cuda_compare_weights(const hd_exec_cuda *exec, hd_ctx *ctx);
 
-/* Fetches samples [first, first + rows) of the step into the inlet's host memory. */
+/* Samples [first, first + rows) of a step. */
+typedef struct cuda_step_rows {
+  const hd_step *step;
+  int64_t first, rows;
+} cuda_step_rows;
+
+/* Fetches them into the inlet's host memory. */
 hd_status hd__exec_cuda_fetch(uint32_t *flags, hd_exec_cuda *exec, hd_ctx *ctx, hd_exec_caller *caller,
-                              const hd_step *step, int64_t first, int64_t rows, const cuda_inlet *inlet);
+                              const cuda_step_rows *from, const cuda_inlet *inlet);
 
 /* Describes the samples [first, first + rows) of the step, `samples` of the batch. */
 void hd__exec_cuda_describe(hd_cuda_step *to, const hd_step *step, int64_t first, int64_t rows, int64_t samples,

@@ -37,10 +37,15 @@ static const tiled kernels[] = {
 /* Whether `blocks` blocks keep all multiprocessors occupied: at least half of these have two blocks. */
 static bool is_busy(int64_t blocks, int processors) { return 2 * blocks >= 3 * (int64_t)processors; }
 
-/* A block kernel with its cut of the outputs. NULL: the plain kernel. */
-static const tiled *pick(hd_cuda_cut *cut, int64_t *blocks, const hd_cuda *cuda, hd_op op, const hd_geom *g,
-                         int64_t rows, int64_t shards) {
-  const tiled *best = NULL;
+/* A block kernel with its cut of the outputs; NULL: the plain kernel. */
+typedef struct choice {
+  const tiled *best;
+  hd_cuda_cut cut;
+  int64_t blocks;
+} choice;
+
+static choice pick(const hd_cuda *cuda, hd_op op, const hd_geom *g, int64_t rows, int64_t shards) {
+  choice c = {.cut = cuda_no_matrix()};
   for (size_t i = 0; i < sizeof kernels / sizeof *kernels && cuda->processors > 0; i++) {
     if (kernels[i].op != op)
       continue;
@@ -49,34 +54,30 @@ static const tiled *pick(hd_cuda_cut *cut, int64_t *blocks, const hd_cuda *cuda,
         cuda_cut(&matrix, kernels[i].a_side, kernels[i].b_side, rows) * (matrix.by_shard ? shards : 1);
     if (found == 0 || found > INT32_MAX / HD_CUDA_BLOCK)
       continue;
-    best = &kernels[i];
-    *cut = matrix;
-    *blocks = found;
+    c = (choice){&kernels[i], matrix, found};
     if (is_busy(found, cuda->processors))
       break;
   }
-  return best;
+  return c;
 }
 
 bool hd__exec_cuda_has_blocks(const hd_cuda *cuda, hd_op op, const hd_geom *g, int64_t rows, int64_t shards) {
-  hd_cuda_cut cut;
-  int64_t blocks;
-  return pick(&cut, &blocks, cuda, op, g, rows, shards) != NULL;
+  return pick(cuda, op, g, rows, shards).best != NULL;
 }
 
 static hd_cuda_divisors divisors_of(const hd_geom *g) {
   const bool winograd = hd_geom_is_winograd(g);
   return (hd_cuda_divisors){.ci = cuda_divisor(g->ci),
                             .co = cuda_divisor(g->co),
-                            .kw = cuda_divisor(g->kw),
-                            .sh = cuda_divisor(g->sh),
-                            .sw = cuda_divisor(g->sw),
-                            .pool = cuda_divisor(g->pool),
+                            .kw = cuda_divisor(g->window.kw),
+                            .sh = cuda_divisor(g->window.sh),
+                            .sw = cuda_divisor(g->window.sw),
+                            .pool = cuda_divisor(g->conv.pool),
                             .wp = cuda_divisor(g->wp),
                             .wi = cuda_divisor(g->wi),
-                            .squared = cuda_divisor(g->pool * g->pool),
+                            .squared = cuda_divisor(g->conv.pool * g->conv.pool),
                             .windows = cuda_divisor(g->hp * g->wp),
-                            .padded = cuda_divisor((g->wi + 2 * g->pw) * g->ci),
+                            .padded = cuda_divisor((g->wi + 2 * g->window.pw) * g->ci),
                             .across = cuda_divisor(winograd ? conv2d_tiles_across(g) : 1),
                             .dx_across = cuda_divisor(winograd ? conv2d_dx_tiles_across(g) : 1)};
 }
@@ -96,16 +97,14 @@ static hd_status launch_plain(hd_cuda *cuda, hd_ctx *ctx, hd_op op, int64_t rows
 
 hd_status hd__exec_cuda_launch(hd_cuda *cuda, hd_ctx *ctx, hd_op op, int64_t rows, int64_t shards,
                                const hd_cuda_call *call) {
-  int64_t blocks = 0;
-  hd_cuda_cut cut = cuda_no_matrix();
-  const tiled *best = pick(&cut, &blocks, cuda, op, &call->g, rows, shards);
-  if (!best || (op == HD_OP_linear_dw && !call->out[0]))
+  const choice c = pick(cuda, op, &call->g, rows, shards);
+  if (!c.best || (op == HD_OP_linear_dw && !call->out[0]))
     return launch_plain(cuda, ctx, op, rows, shards, call);
   if (op != HD_OP_conv2d_dw || call->out[0])
-    HD_TRY(launch_blocks(cuda, ctx, best->kernel, &cut, blocks, call));
-  if (op != HD_OP_conv2d_dw || !call->out[1] || (cut.biased && call->out[0]))
+    HD_TRY(launch_blocks(cuda, ctx, c.best->kernel, &c.cut, c.blocks, call));
+  if (op != HD_OP_conv2d_dw || !call->out[1] || (c.cut.biased && call->out[0]))
     return HD_OK;
   hd_cuda_cut bias = conv_db_matrix(&call->g, rows);
-  blocks = cuda_cut(&bias, HD_BLOCK_CHANNELS, 1, rows) * shards;
+  const int64_t blocks = cuda_cut(&bias, HD_BLOCK_CHANNELS, 1, rows) * shards;
   return launch_blocks(cuda, ctx, HD_CUDA_conv_db, &bias, blocks, call);
 }

@@ -36,12 +36,12 @@ static bool is_same(const hd_place *a, const hd_place *b) {
 }
 
 bool hd__exec_cuda_is_input(const hd_exec_cuda *x, const hd_place *place) {
-  return !x->data && is_same(place, &x->plan->input);
+  return !x->data && is_same(place, &x->plan->io.input);
 }
 
 /* Calls from the first on that find the samples where the plan has its input: until one writes there. */
 static int count_input_calls(const hd_plan *plan) {
-  const hd_place *input = &plan->input;
+  const hd_place *input = &plan->io.input;
   for (int i = 0; i < plan->call_count; i++)
     for (int o = 0; o < HD_MAX_OUT; o++) {
       const hd_place *out = &plan->calls[i].out[o];
@@ -57,7 +57,7 @@ static int count_input_calls(const hd_plan *plan) {
 static hd_cuda_call arguments_of(const hd_exec_cuda *x, const hd_plan_call *planned, int inlet) {
   const bool reads_input = planned - x->plan->calls < x->input_calls;
   hd_cuda_call call = {.g = *planned->geom,
-                       .sums_stride = x->plan->direct_elems,
+                       .sums_stride = x->plan->size.direct_elems,
                        .step = x->inlet[inlet].gpu.step,
                        .node = planned->written};
   for (int i = 0; i < HD_MAX_IN; i++) {
@@ -127,13 +127,20 @@ hd_status hd__exec_cuda_warm_up(hd_exec_cuda *x, hd_ctx *ctx) {
  * sum. */
 typedef enum sums_way { TO_PARTIAL_SUMS, FROM_PARTIAL_SUMS, FROM_SHARDS } sums_way;
 
+/* The sums of a phase: floats of a partial sum, the inlet. */
+typedef struct phase_sums {
+  int64_t elems;
+  int inlet;
+  sums_way way;
+} phase_sums;
+
 static float *offset_of(float *base, int64_t offset) { return base ? base + offset : NULL; }
 
 /* The reduction of a call's output, at float `offset` of the exchange; for a statistic also of the next output. */
-static hd_cuda_reduce sums_of(const hd_exec_cuda *x, const hd_plan_call *call, int o, int64_t offset, int64_t elems,
-                              int inlet, sums_way way) {
+static hd_cuda_reduce sums_of(const hd_exec_cuda *x, const hd_plan_call *call, int o, int64_t offset,
+                              const phase_sums *of) {
   const hd_place *first = &call->out[o], *second = call->class == HD_CLASS_STATS ? first + 1 : NULL;
-  const bool after_exchange = way == FROM_PARTIAL_SUMS, before_exchange = way == TO_PARTIAL_SUMS;
+  const bool after_exchange = of->way == FROM_PARTIAL_SUMS, before_exchange = of->way == TO_PARTIAL_SUMS;
   return (hd_cuda_reduce){.sums = after_exchange ? offset_of(x->all_partial_sums, offset) : x->sums + first->offset,
                           .out = before_exchange ? offset_of(x->partial_sums, offset) : x->gathered + first->gathered,
                           .sums2 = !second          ? NULL
@@ -142,24 +149,24 @@ static hd_cuda_reduce sums_of(const hd_exec_cuda *x, const hd_plan_call *call, i
                           .out2 = !second           ? NULL
                                   : before_exchange ? offset_of(x->partial_sums, offset + first->elems)
                                                     : x->gathered + second->gathered,
-                          .sums_stride = after_exchange ? elems : x->plan->direct_elems,
-                          .out_stride = elems,
+                          .sums_stride = after_exchange ? of->elems : x->plan->size.direct_elems,
+                          .out_stride = of->elems,
                           .count = first->elems,
                           .pixels = (int64_t)call->geom->hi * call->geom->wi,
-                          .step = before_exchange ? x->inlet[inlet].gpu.step : x->inlet[inlet].gpu.whole};
+                          .step = before_exchange ? x->inlet[of->inlet].gpu.step : x->inlet[of->inlet].gpu.whole};
 }
 
 /* Launches the reductions of a call's sums over shards. */
 static hd_status launch_sums_of(const hd_exec_cuda *x, hd_ctx *ctx, const hd_plan_call *call, int64_t *offset,
-                                int64_t elems, int inlet, sums_way way) {
-  const bool stats = call->class == HD_CLASS_STATS, before_exchange = way == TO_PARTIAL_SUMS;
+                                const phase_sums *of) {
+  const bool stats = call->class == HD_CLASS_STATS, before_exchange = of->way == TO_PARTIAL_SUMS;
   const int kernel = stats             ? (before_exchange ? HD_CUDA_partial_stats : HD_CUDA_reduce_stats)
                      : before_exchange ? HD_CUDA_partial_sums
                                        : HD_CUDA_reduce;
   for (int o = 0; o < (stats ? 1 : HD_MAX_OUT); o++) {
     if (call->out[o].where == HD_AT_NOWHERE)
       continue;
-    const hd_cuda_reduce sums = sums_of(x, call, o, *offset, elems, inlet, way);
+    const hd_cuda_reduce sums = sums_of(x, call, o, *offset, of);
     HD_TRY(hd__cuda_launch(x->cuda, ctx, kernel, sums.count, 1, &sums));
     *offset += stats ? 2 * sums.count : sums.count;
   }
@@ -173,7 +180,7 @@ static hd_status launch_sums(const hd_exec_cuda *x, hd_ctx *ctx, const hd_phase 
   int64_t offset = gradients;
   const hd_cuda_reduce sums = {.sums = x->sums,
                                .out = x->partial_sums,
-                               .sums_stride = plan->direct_elems,
+                               .sums_stride = plan->size.direct_elems,
                                .out_stride = elems,
                                .count = gradients,
                                .as_one = x->share->nccl != NULL,
@@ -182,7 +189,7 @@ static hd_status launch_sums(const hd_exec_cuda *x, hd_ctx *ctx, const hd_phase 
     HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_partial_sums, gradients, 1, &sums));
   for (int i = phase->call0; i < phase->call1; i++)
     if (plan->calls[i].gathered)
-      HD_TRY(launch_sums_of(x, ctx, &plan->calls[i], &offset, elems, inlet, way));
+      HD_TRY(launch_sums_of(x, ctx, &plan->calls[i], &offset, &(phase_sums){elems, inlet, way}));
   return HD_OK;
 }
 
@@ -222,7 +229,7 @@ static hd_cuda_chunks chunks_of(const hd_exec_cuda *x, int inlet) {
                            .chunks = plan->chunk_count,
                            .params = plan->param_count,
                            .sums = several ? x->all_partial_sums : x->sums,
-                           .sums_stride = several ? x->share->elems[x->share->exchanges - 1] : plan->direct_elems,
+                           .sums_stride = several ? x->share->elems[x->share->exchanges - 1] : plan->size.direct_elems,
                            .grad = x->grad,
                            .squares = x->squares,
                            .clip_norm = x->settings.clip_norm,
@@ -253,8 +260,8 @@ static int64_t largest_chunk(const hd_plan *plan) {
 
 /* A launch for each optimizer that a group has. */
 static hd_status lower_updates(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_chunks *chunks) {
-  const hd_plan_group *group = x->plan->groups;
-  for (int g = 0; g < x->plan->group_count; g++) {
+  const hd_plan_group *group = x->plan->update.groups;
+  for (int g = 0; g < x->plan->update.group_count; g++) {
     int first = 0;
     while (group[first].update != group[g].update)
       first++;
@@ -314,10 +321,10 @@ static hd_status lower_gather(const hd_exec_cuda *x, hd_ctx *ctx, int inlet) {
   hd_cuda_gather gather = {.data = (const void *)(uintptr_t)x->data,
                            .labels = (const int32_t *)(uintptr_t)x->labels,
                            .sample = x->inlet[inlet].gpu.sample,
-                           .x = resolve(x, &plan->input, inlet),
-                           .label = resolve(x, &plan->label, inlet),
-                           .x_stride = plan->input.stride,
-                           .label_stride = plan->label.stride,
+                           .x = resolve(x, &plan->io.input, inlet),
+                           .label = resolve(x, &plan->io.label, inlet),
+                           .x_stride = plan->io.input.stride,
+                           .label_stride = plan->io.label.stride,
                            .elems = data->elems,
                            .plane = data->plane,
                            .channels = cuda_divisor((int32_t)(data->elems / data->plane)),

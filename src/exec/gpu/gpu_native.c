@@ -7,6 +7,7 @@
  * bfloat16 all calls, since that precision was requested. */
 #include "base/alloc.h"
 #include "exec/gpu/gpu_executor_state.h"
+#include "op/conv2d/winograd_rule.h"
 
 /* Multiply-adds of a call from which on the libraries' kernels are assumed to be faster in float32. A guess from the
  * cost of a launch, to be measured on a GPU. */
@@ -26,9 +27,9 @@ static int64_t work_of(const hd_exec_cuda *x, const hd_plan_call *call) {
   if (!is_conv(call->op) || (call->op == HD_OP_conv2d && !hd_geom_is_winograd(g)))
     return all;
   const int side = hd_winograd_side(g);
-  return hd_geom_is_winograd(g) && (call->op == HD_OP_conv2d || g->pool == 1)
-             ? all * HD_WINOGRAD_LINE * HD_WINOGRAD_LINE / (g->kh * g->kw * side * side)
-             : all / (g->pool * g->pool);
+  return hd_geom_is_winograd(g) && (call->op == HD_OP_conv2d || g->conv.pool == 1)
+             ? all * HD_WINOGRAD_LINE * HD_WINOGRAD_LINE / (g->window.kh * g->window.kw * side * side)
+             : all / (g->conv.pool * g->conv.pool);
 }
 
 /* The libraries' element counts are int. */
@@ -39,7 +40,9 @@ static bool is_countable(const hd_exec_cuda *x, const hd_geom *g) {
 
 static int64_t in_elems(const hd_geom *g) { return (int64_t)g->ci * g->hi * g->wi; }
 static int64_t out_elems(const hd_geom *g) { return (int64_t)g->co * g->ho * g->wo; }
-static int64_t weight_elems(const hd_geom *g) { return (int64_t)g->co * g->kh * g->kw * (g->ci / g->groups); }
+static int64_t weight_elems(const hd_geom *g) {
+  return (int64_t)g->co * g->window.kh * g->window.kw * (g->ci / g->conv.groups);
+}
 
 /* x and y with their strides, or packed: both for bfloat16, and y if a pool makes it a separate buffer. */
 static hd_cuda_conv conv_of(const hd_exec_cuda *x, const hd_plan_call *call) {
@@ -52,7 +55,7 @@ static hd_cuda_conv conv_of(const hd_exec_cuda *x, const hd_plan_call *call) {
                         .precision = x->settings.precision,
                         .rows = x->settings.batch,
                         .x_stride = packed ? in_elems(g) : image->stride,
-                        .y_stride = packed || g->pool > 1 ? out_elems(g) : result->stride};
+                        .y_stride = packed || g->conv.pool > 1 ? out_elems(g) : result->stride};
 }
 
 static hd_cuda_conv_way way_of(hd_op op) {
@@ -102,7 +105,7 @@ hd_status hd__exec_cuda_native_plan(hd_exec_cuda *x, hd_ctx *ctx) {
       continue;
     for (int what = 0; what < 3 && x->settings.precision == HD_CUDA_BF16; what++)
       n->bf16_bytes[what] = larger(n->bf16_bytes[what], elems_of(x, call, what) * (int64_t)sizeof(uint16_t));
-    if (is_conv(call->op) && call->geom->pool > 1)
+    if (is_conv(call->op) && call->geom->conv.pool > 1)
       n->dense_bytes = larger(n->dense_bytes, elems_of(x, call, 2) * (int64_t)sizeof(float));
   }
   return HD_OK;
@@ -121,12 +124,17 @@ bool hd__exec_cuda_is_sum(const hd_exec_cuda *x, const hd_plan_use *use) {
 
 /* ---- Launches around a product ---- */
 
-static hd_status convert(const hd_exec_cuda *x, hd_ctx *ctx, int kernel, const void *from, void *to, int64_t rows,
-                         int64_t columns, int64_t stride, int inlet) {
-  const hd_cuda_convert arguments = {
-      .from = from, .to = to, .rows = rows, .columns = columns, .stride = stride, .step = x->inlet[inlet].gpu.step};
-  return hd__cuda_launch(x->cuda, ctx, kernel, columns, rows, &arguments);
+/* `c` without its step. */
+static hd_status convert(const hd_exec_cuda *x, hd_ctx *ctx, int kernel, hd_cuda_convert c, int inlet) {
+  c.step = x->inlet[inlet].gpu.step;
+  return hd__cuda_launch(x->cuda, ctx, kernel, c.columns, c.rows, &c);
 }
+
+/* Rows of floats, `stride` apart. */
+typedef struct float_rows {
+  const void *at;
+  int64_t rows, columns, stride;
+} float_rows;
 
 /* An operand for a library: rows of floats in place, or packed as bfloat16 in buffer `what`. */
 typedef struct operand {
@@ -134,13 +142,34 @@ typedef struct operand {
   int64_t stride;
 } operand;
 
-static hd_status take(operand *out, const hd_exec_cuda *x, hd_ctx *ctx, int what, const void *at, int64_t rows,
-                      int64_t columns, int64_t stride, int inlet) {
-  *out = (operand){(void *)(uintptr_t)at, stride};
+static hd_status take(operand *out, const hd_exec_cuda *x, hd_ctx *ctx, int what, float_rows from, int inlet) {
+  *out = (operand){(void *)(uintptr_t)from.at, from.stride};
   if (x->settings.precision != HD_CUDA_BF16)
     return HD_OK;
-  *out = (operand){x->native.bf16[what], columns};
-  return convert(x, ctx, HD_CUDA_narrow, at, out->at, rows, columns, stride, inlet);
+  *out = (operand){x->native.bf16[what], from.columns};
+  return convert(x, ctx, HD_CUDA_narrow,
+                 (hd_cuda_convert){
+                     .from = from.at, .to = out->at, .rows = from.rows, .columns = from.columns, .stride = from.stride},
+                 inlet);
+}
+
+/* Results of a library in bfloat16. */
+static hd_status widen(const hd_exec_cuda *x, hd_ctx *ctx, int what, float_rows to, int inlet) {
+  return convert(x, ctx, HD_CUDA_widen,
+                 (hd_cuda_convert){.from = x->native.bf16[what],
+                                   .to = (void *)(uintptr_t)to.at,
+                                   .rows = to.rows,
+                                   .columns = to.columns,
+                                   .stride = to.stride},
+                 inlet);
+}
+
+/* Sets rows beyond the step's samples to zero. */
+static hd_status blank(const hd_exec_cuda *x, hd_ctx *ctx, float_rows at, int inlet) {
+  return convert(
+      x, ctx, HD_CUDA_blank,
+      (hd_cuda_convert){.to = (void *)(uintptr_t)at.at, .rows = at.rows, .columns = at.columns, .stride = at.stride},
+      inlet);
 }
 
 static hd_status finish(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, const float *product,
@@ -154,20 +183,21 @@ static hd_status finish(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *
 
 /* ---- Linear layers ---- */
 
-static hd_status multiply(const hd_exec_cuda *x, hd_ctx *ctx, int64_t m, int64_t n, int64_t k, const operand *a,
-                          bool a_transposed, const operand *b, bool b_transposed, float *c, int64_t stride) {
-  return hd__cuda_product(x->cuda->native, ctx, x->settings.precision, m, n, k,
-                          &(hd_cuda_matrix){a->at, a->stride, a_transposed},
-                          &(hd_cuda_matrix){b->at, b->stride, b_transposed}, c, stride);
+static hd_status multiply(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_product *p) {
+  return hd__cuda_product(x->cuda->native, ctx, x->settings.precision, p);
 }
+
+static hd_cuda_matrix as_is(const operand *of) { return (hd_cuda_matrix){of->at, of->stride, false}; }
+static hd_cuda_matrix transposed(const operand *of) { return (hd_cuda_matrix){of->at, of->stride, true}; }
 
 static hd_status linear(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, int inlet) {
   const hd_geom *g = &call->g;
   const int64_t rows = x->settings.batch;
   operand in, w;
-  HD_TRY(take(&in, x, ctx, 0, call->in[0], rows, g->ci, call->in_stride[0], inlet));
-  HD_TRY(take(&w, x, ctx, 1, call->in[1], g->co, g->ci, g->ci, inlet));
-  HD_TRY(multiply(x, ctx, rows, g->co, g->ci, &in, false, &w, true, call->out[0], call->out_stride[0]));
+  HD_TRY(take(&in, x, ctx, 0, (float_rows){call->in[0], rows, g->ci, call->in_stride[0]}, inlet));
+  HD_TRY(take(&w, x, ctx, 1, (float_rows){call->in[1], g->co, g->ci, g->ci}, inlet));
+  HD_TRY(multiply(
+      x, ctx, &(hd_cuda_product){rows, g->co, g->ci, as_is(&in), transposed(&w), call->out[0], call->out_stride[0]}));
   return finish(x, ctx, call, call->out[0], call->out_stride[0]);
 }
 
@@ -175,18 +205,19 @@ static hd_status linear_dx(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_cal
   const hd_geom *g = &call->g;
   const int64_t rows = x->settings.batch;
   operand dy, w;
-  HD_TRY(take(&dy, x, ctx, 2, call->in[0], rows, g->co, call->in_stride[0], inlet));
-  HD_TRY(take(&w, x, ctx, 1, call->in[1], g->co, g->ci, g->ci, inlet));
-  return multiply(x, ctx, rows, g->ci, g->co, &dy, false, &w, false, call->out[0], call->out_stride[0]);
+  HD_TRY(take(&dy, x, ctx, 2, (float_rows){call->in[0], rows, g->co, call->in_stride[0]}, inlet));
+  HD_TRY(take(&w, x, ctx, 1, (float_rows){call->in[1], g->co, g->ci, g->ci}, inlet));
+  return multiply(x, ctx,
+                  &(hd_cuda_product){rows, g->ci, g->co, as_is(&dy), as_is(&w), call->out[0], call->out_stride[0]});
 }
 
 static hd_status linear_dw(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, int inlet) {
   const hd_geom *g = &call->g;
   const int64_t rows = x->settings.batch;
   operand in, dy;
-  HD_TRY(take(&in, x, ctx, 0, call->in[0], rows, g->ci, call->in_stride[0], inlet));
-  HD_TRY(take(&dy, x, ctx, 2, call->in[1], rows, g->co, call->in_stride[1], inlet));
-  return multiply(x, ctx, g->co, g->ci, rows, &dy, true, &in, false, call->out[0], g->ci);
+  HD_TRY(take(&in, x, ctx, 0, (float_rows){call->in[0], rows, g->ci, call->in_stride[0]}, inlet));
+  HD_TRY(take(&dy, x, ctx, 2, (float_rows){call->in[1], rows, g->co, call->in_stride[1]}, inlet));
+  return multiply(x, ctx, &(hd_cuda_product){g->co, g->ci, rows, transposed(&dy), as_is(&in), call->out[0], g->ci});
 }
 
 /* ---- Convolutions ---- */
@@ -194,16 +225,16 @@ static hd_status linear_dw(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_cal
 static hd_status conv(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, const hd_cuda_conv *way,
                       int inlet) {
   const hd_geom *g = &call->g;
-  const bool packed = x->settings.precision == HD_CUDA_BF16, pooled = g->pool > 1;
+  const bool packed = x->settings.precision == HD_CUDA_BF16, pooled = g->conv.pool > 1;
   float *product = pooled ? x->native.dense : call->out[0];
   const int64_t stride = pooled ? out_elems(g) : call->out_stride[0];
   operand in, w;
-  HD_TRY(take(&in, x, ctx, 0, call->in[0], way->rows, in_elems(g), call->in_stride[0], inlet));
-  HD_TRY(take(&w, x, ctx, 1, call->in[1], 1, weight_elems(g), weight_elems(g), inlet));
-  HD_TRY(hd__cuda_conv_run(x->cuda->native, ctx, way, HD_CUDA_CONV_FORWARD, in.at, w.at,
-                           packed ? (void *)x->native.bf16[2] : product));
+  HD_TRY(take(&in, x, ctx, 0, (float_rows){call->in[0], way->rows, in_elems(g), call->in_stride[0]}, inlet));
+  HD_TRY(take(&w, x, ctx, 1, (float_rows){call->in[1], 1, weight_elems(g), weight_elems(g)}, inlet));
+  HD_TRY(hd__cuda_conv_run(x->cuda->native, ctx, way, HD_CUDA_CONV_FORWARD,
+                           (hd_cuda_conv_arrays){in.at, w.at, packed ? (void *)x->native.bf16[2] : product}));
   if (packed)
-    HD_TRY(convert(x, ctx, HD_CUDA_widen, x->native.bf16[2], product, way->rows, out_elems(g), stride, inlet));
+    HD_TRY(widen(x, ctx, 2, (float_rows){product, way->rows, out_elems(g), stride}, inlet));
   return finish(x, ctx, call, product, stride);
 }
 
@@ -213,7 +244,7 @@ static hd_status all_positions(operand *out, const hd_exec_cuda *x, hd_ctx *ctx,
   const hd_geom *g = &call->g;
   const void *at = call->in[slot];
   int64_t stride = call->in_stride[slot];
-  if (g->pool > 1) {
+  if (g->conv.pool > 1) {
     hd_cuda_call spread = *call;
     spread.in[0] = at;
     spread.in_stride[0] = stride;
@@ -222,8 +253,8 @@ static hd_status all_positions(operand *out, const hd_exec_cuda *x, hd_ctx *ctx,
     at = x->native.dense;
     HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_spread, out_elems(g), x->settings.batch, &spread));
   }
-  HD_TRY(convert(x, ctx, HD_CUDA_blank, NULL, (void *)(uintptr_t)at, x->settings.batch, out_elems(g), stride, inlet));
-  return take(out, x, ctx, 2, at, x->settings.batch, out_elems(g), stride, inlet);
+  HD_TRY(blank(x, ctx, (float_rows){at, x->settings.batch, out_elems(g), stride}, inlet));
+  return take(out, x, ctx, 2, (float_rows){at, x->settings.batch, out_elems(g), stride}, inlet);
 }
 
 static hd_status conv_dx(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, const hd_cuda_conv *way,
@@ -232,11 +263,10 @@ static hd_status conv_dx(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call 
   const bool packed = x->settings.precision == HD_CUDA_BF16;
   operand dy, w;
   HD_TRY(all_positions(&dy, x, ctx, call, 0, inlet));
-  HD_TRY(take(&w, x, ctx, 1, call->in[1], 1, weight_elems(g), weight_elems(g), inlet));
+  HD_TRY(take(&w, x, ctx, 1, (float_rows){call->in[1], 1, weight_elems(g), weight_elems(g)}, inlet));
   HD_TRY(hd__cuda_conv_run(x->cuda->native, ctx, way, HD_CUDA_CONV_DATA,
-                           packed ? (void *)x->native.bf16[0] : call->out[0], w.at, dy.at));
-  return packed ? convert(x, ctx, HD_CUDA_widen, x->native.bf16[0], call->out[0], way->rows, in_elems(g),
-                          call->out_stride[0], inlet)
+                           (hd_cuda_conv_arrays){packed ? (void *)x->native.bf16[0] : call->out[0], w.at, dy.at}));
+  return packed ? widen(x, ctx, 0, (float_rows){call->out[0], way->rows, in_elems(g), call->out_stride[0]}, inlet)
                 : HD_OK;
 }
 
@@ -246,12 +276,10 @@ static hd_status conv_dw(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call 
   const bool packed = x->settings.precision == HD_CUDA_BF16;
   operand in, dy;
   HD_TRY(all_positions(&dy, x, ctx, call, 1, inlet));
-  HD_TRY(take(&in, x, ctx, 0, call->in[0], way->rows, in_elems(g), call->in_stride[0], inlet));
-  HD_TRY(hd__cuda_conv_run(x->cuda->native, ctx, way, HD_CUDA_CONV_FILTER, in.at,
-                           packed ? (void *)x->native.bf16[1] : call->out[0], dy.at));
-  return packed ? convert(x, ctx, HD_CUDA_widen, x->native.bf16[1], call->out[0], 1, weight_elems(g), weight_elems(g),
-                          inlet)
-                : HD_OK;
+  HD_TRY(take(&in, x, ctx, 0, (float_rows){call->in[0], way->rows, in_elems(g), call->in_stride[0]}, inlet));
+  HD_TRY(hd__cuda_conv_run(x->cuda->native, ctx, way, HD_CUDA_CONV_FILTER,
+                           (hd_cuda_conv_arrays){in.at, packed ? (void *)x->native.bf16[1] : call->out[0], dy.at}));
+  return packed ? widen(x, ctx, 1, (float_rows){call->out[0], 1, weight_elems(g), weight_elems(g)}, inlet) : HD_OK;
 }
 
 /* The bias by heddle's kernel, shard by shard; the weights, if trained, by the library. */
@@ -265,8 +293,7 @@ static hd_status weights(const hd_exec_cuda *x, hd_ctx *ctx, const hd_plan_call 
     return HD_OK;
   if (planned->op == HD_OP_conv2d_dw)
     return conv_dw(x, ctx, call, way, inlet);
-  HD_TRY(convert(x, ctx, HD_CUDA_blank, NULL, (void *)(uintptr_t)call->in[1], x->settings.batch, call->g.co,
-                 call->in_stride[1], inlet));
+  HD_TRY(blank(x, ctx, (float_rows){call->in[1], x->settings.batch, call->g.co, call->in_stride[1]}, inlet));
   return linear_dw(x, ctx, call, inlet);
 }
 

@@ -46,7 +46,7 @@ void hd__cuda_share_evaluates(int64_t *begin, int64_t *end, const cuda_share *s,
 
 bool hd__cuda_share_fetches(const cuda_share *s, int64_t samples, int64_t first, int64_t rows) {
   const int32_t *border = s->border + s->exchange.first;
-  return hd__tree_holds(samples, s->shards, 1, border[0], border[s->exchange.here], first, rows);
+  return hd__tree_holds(samples, s->shards, 1, (hd_shard_range){border[0], border[s->exchange.here]}, first, rows);
 }
 
 /* The additions of a GPU count samples from its first. */
@@ -130,7 +130,7 @@ static void list_exchanges(cuda_share *s, const hd_plan *plan) {
 
 /* NCCL reduces the last exchange if it has gradients alone; some networks add statistics, which are not sums. */
 static hd_status begin_nccl(cuda_share *s, hd_ctx *ctx, const hd_plan *plan, const hd_exec_settings *settings) {
-  if (!settings->native || s->exchanges == 0 || s->elems[s->exchanges - 1] != plan->grad_elems)
+  if (!settings->native || s->exchanges == 0 || s->elems[s->exchanges - 1] != plan->size.grad_elems)
     return HD_OK;
   return hd__cuda_nccl_begin(&s->nccl, s->why, ctx, s->local, settings->cuda, s->exchange.first, s->exchange.count);
 }

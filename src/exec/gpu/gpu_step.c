@@ -9,8 +9,7 @@ typedef struct fetching {
   const hd_exec_cuda *exec;
   const cuda_inlet *inlet;
   hd_exec_caller *caller;
-  const hd_step *step;
-  int64_t first, rows;
+  const cuda_step_rows *from;
   uint32_t flags[HD_MAX_THREADS];
 } fetching;
 
@@ -19,20 +18,21 @@ static void fetch_thread(void *arg, int thread) {
   const hd_exec_cuda *x = f->exec;
   const hd_plan *plan = x->plan;
   const int threads = hd__threads_count(x->threads);
-  const int64_t begin = hd__tree_share(f->rows, NULL, threads, thread),
-                end = hd__tree_share(f->rows, NULL, threads, thread + 1);
-  const hd_slots slots = {.x = (float *)(void *)f->inlet->host.x + begin * plan->input.stride,
-                          .x_stride = plan->input.stride,
-                          .target = f->inlet->host.target + begin * plan->label.row_bytes,
-                          .target_stride = plan->label.stride,
-                          .outputs = plan->target_outputs,
+  const int64_t begin = hd__tree_share(f->from->rows, NULL, threads, thread),
+                end = hd__tree_share(f->from->rows, NULL, threads, thread + 1);
+  const hd_slots slots = {.x = (float *)(void *)f->inlet->host.x + begin * plan->io.input.stride,
+                          .x_stride = plan->io.input.stride,
+                          .target = f->inlet->host.target + begin * plan->io.label.row_bytes,
+                          .target_stride = plan->io.label.stride,
+                          .outputs = plan->io.target_outputs,
                           .scratch = x->fetch + thread * x->settings.fetch_bytes};
-  f->flags[thread] = end > begin ? hd__exec_fetch(f->caller, f->step, f->first + begin, end - begin, &slots) : 0;
+  f->flags[thread] =
+      end > begin ? hd__exec_fetch(f->caller, f->from->step, f->from->first + begin, end - begin, &slots) : 0;
 }
 
 hd_status hd__exec_cuda_fetch(uint32_t *flags, hd_exec_cuda *x, hd_ctx *ctx, hd_exec_caller *caller,
-                              const hd_step *step, int64_t first, int64_t rows, const cuda_inlet *inlet) {
-  fetching f = {.exec = x, .inlet = inlet, .caller = caller, .step = step, .first = first, .rows = rows};
+                              const cuda_step_rows *from, const cuda_inlet *inlet) {
+  fetching f = {.exec = x, .inlet = inlet, .caller = caller, .from = from};
   HD_TRY(hd__threads_run(x->threads, ctx, fetch_thread, &f));
   for (int l = 0; l < hd__threads_count(x->threads); l++)
     *flags |= f.flags[l];

@@ -7,8 +7,8 @@
 #include "exec/exchange/cluster.h"
 #include "exec/gpu/gpu_executor_state.h"
 
-static int64_t weight_bytes(const hd_exec_cuda *x) { return x->plan->param_elems * (int64_t)sizeof(float); }
-static int64_t state_bytes(const hd_exec_cuda *x) { return x->plan->trained_elems * (int64_t)sizeof(float); }
+static int64_t weight_bytes(const hd_exec_cuda *x) { return x->plan->size.param_elems * (int64_t)sizeof(float); }
+static int64_t state_bytes(const hd_exec_cuda *x) { return x->plan->size.trained_elems * (int64_t)sizeof(float); }
 
 /* Uploads both buffers: frozen parameters are in both. */
 static hd_status upload_one(const hd_exec_cuda *x, hd_ctx *ctx) {

@@ -132,8 +132,8 @@ static void spread_window(bf16_elem *out, const conv_frame *f, const hd_geom *g,
   for (int c = 0; c < g->co; c += TILE_SIDE) {
     const int left = g->co - c;
     const g16 v = g16_load_some(dy + c, left), position = g16_from_bytes(taken + c, left);
-    for (int i = 0; i < g->pool * g->pool; i++)
-      elem_store(out + ((int64_t)(i / g->pool) * f->width + i % g->pool) * f->channels + c,
+    for (int i = 0; i < g->conv.pool * g->conv.pool; i++)
+      elem_store(out + ((int64_t)(i / g->conv.pool) * f->width + i % g->conv.pool) * f->channels + c,
                  g16_keep(v, g16_equal(position, g16_all((float)i))), left);
   }
 }
@@ -146,25 +146,26 @@ static void spread_frame(bf16_elem *out, const conv_frame *f, const group_call *
   memset(out, 0, (size_t)frame_slot(f) * sizeof *out);
   for (int wy = 0; wy < g->hp; wy++)
     for (int wx = 0; wx < g->wp; wx++, dy += p->call->g->co, taken += p->call->g->co)
-      spread_window(out + ((int64_t)(wy * g->pool + f->top) * f->width + wx * g->pool + f->left) * f->channels, f, g,
-                    dy, taken);
+      spread_window(out +
+                        ((int64_t)(wy * g->conv.pool + f->top) * f->width + wx * g->conv.pool + f->left) * f->channels,
+                    f, g, dy, taken);
 }
 
 /* ---- Forward ---- */
 
 static windows forward_windows(const hd_geom *g) {
-  const int64_t line = (int64_t)(g->wi + 2 * g->pw) * g->ci;
-  return (windows){.taps_y = g->kh,
-                   .run = g->kw * g->ci,
-                   .positions = g->pool * g->pool,
-                   .side = g->pool,
+  const int64_t line = (int64_t)(g->wi + 2 * g->window.pw) * g->ci;
+  return (windows){.taps_y = g->window.kh,
+                   .run = g->window.kw * g->ci,
+                   .positions = g->conv.pool * g->conv.pool,
+                   .side = g->conv.pool,
                    .height = g->hp,
                    .width = g->wp,
                    .line = line,
-                   .step_y = g->pool * g->sh * line,
-                   .step_x = (int64_t)g->pool * g->sw * g->ci,
-                   .pool_y = g->sh * line,
-                   .pool_x = (int64_t)g->sw * g->ci,
+                   .step_y = g->conv.pool * g->window.sh * line,
+                   .step_x = (int64_t)g->conv.pool * g->window.sw * g->ci,
+                   .pool_y = g->window.sh * line,
+                   .pool_x = (int64_t)g->window.sw * g->ci,
                    .columns = g->co};
 }
 
@@ -220,7 +221,7 @@ static void forward_group(const group_call *p) {
 static void conv2d(const hd_call *call) {
   group_call p = {.call = call, .g = group_geom(call->g)};
   tiles_begin();
-  for (; p.group < call->g->groups; p.group++)
+  for (; p.group < call->g->conv.groups; p.group++)
     forward_group(&p);
   tiles_end();
 }
@@ -236,7 +237,7 @@ static int64_t conv_scratch(const hd_geom *g) {
 static int64_t conv_packed(const hd_geom *g) {
   const hd_geom part = group_geom(g);
   const windows v = forward_windows(&part);
-  return packed_floats(g->groups * group_elems(&v));
+  return packed_floats(g->conv.groups * group_elems(&v));
 }
 
 static void conv_pack(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
@@ -258,8 +259,8 @@ static void conv_pack(const hd_geom *g, const float *w, float *packed, int32_t j
 /* As if there were no pool: dy at all positions of its windows. */
 static hd_geom spread_geom(const hd_geom *g) {
   hd_geom part = group_geom(g);
-  part.hp *= part.pool;
-  part.wp *= part.pool;
+  part.hp *= part.conv.pool;
+  part.wp *= part.conv.pool;
   return part;
 }
 
@@ -293,7 +294,7 @@ static windows nth_phase(conv_phase *y, conv_phase *x, int64_t *before, const hd
 static int64_t dx_group_elems(const hd_geom *g) {
   conv_phase y, x;
   int64_t before;
-  nth_phase(&y, &x, &before, g, g->sh * g->sw);
+  nth_phase(&y, &x, &before, g, g->window.sh * g->window.sw);
   return before;
 }
 
@@ -301,9 +302,12 @@ static float *dx_at(const group_call *p, int64_t n, int y, int x) {
   return out_row(p->call, 0, n) + ((int64_t)y * p->g.wi + x) * p->call->g->ci + (int64_t)p->group * p->g.ci;
 }
 
+typedef struct phase_pair {
+  const conv_phase *y, *x;
+} phase_pair;
+
 /* Samples n to n + rows - 1, whose dy is framed. */
-static void run_phase(const group_call *p, const windows *v, const memory *m, const conv_phase *y, const conv_phase *x,
-                      int64_t n, int64_t rows) {
+static void run_phase(const group_call *p, const windows *v, const memory *m, phase_pair of, int64_t n, int64_t rows) {
   const hd_geom *g = &p->g;
   const int64_t all = rows * v->height * v->width, columns = tiles_of(v->columns) * TILE_SIDE;
   for (int64_t first = 0; first < all; first += BLOCK_ROWS) {
@@ -314,21 +318,21 @@ static void run_phase(const group_call *p, const windows *v, const memory *m, co
     else
       memset(m->c, 0, (size_t)(count * columns) * sizeof *m->c);
     for (int i = 0; i < count; i++, next_window(&at, v))
-      memcpy(dx_at(p, n + at.sample, y->first + at.y * g->sh, x->first + at.x * g->sw), m->c + i * columns,
-             (size_t)g->ci * sizeof *m->c);
+      memcpy(dx_at(p, n + at.sample, of.y->first + at.y * g->window.sh, of.x->first + at.x * g->window.sw),
+             m->c + i * columns, (size_t)g->ci * sizeof *m->c);
   }
 }
 
 static void dx_group(const group_call *p) {
   const hd_geom *g = &p->g;
   const hd_call *call = p->call;
-  const bool pooled = g->pool > 1;
+  const bool pooled = g->conv.pool > 1;
   const hd_geom whole = spread_geom(call->g);
   const conv_frame frame = gradient_frame(&whole, call->g->co);
   const bf16_elem *w = (const bf16_elem *)(const void *)call->packed + p->group * dx_group_elems(&whole);
   for (int64_t n = 0; n < call->rows; n += frame_rows(&frame)) {
     const int64_t rows = fewest(frame_rows(&frame), call->rows - n);
-    for (int i = 0; i < g->sh * g->sw; i++) {
+    for (int i = 0; i < g->window.sh * g->window.sw; i++) {
       conv_phase y, x;
       int64_t before;
       memory m;
@@ -342,7 +346,7 @@ static void dx_group(const group_call *p) {
           frame_round(m.frame + r * m.slot, &frame, in_row(call, 0, n + r) + p->group * g->co);
       v.w = w + before;
       m.frame += (frame.top + y.start) * v.line + (int64_t)(frame.left + x.start) * g->co;
-      run_phase(p, &v, &m, &y, &x, n, rows);
+      run_phase(p, &v, &m, (phase_pair){&y, &x}, n, rows);
     }
   }
 }
@@ -350,7 +354,7 @@ static void dx_group(const group_call *p) {
 static void conv2d_dx(const hd_call *call) {
   group_call p = {.call = call, .g = group_geom(call->g)};
   tiles_begin();
-  for (; p.group < call->g->groups; p.group++)
+  for (; p.group < call->g->conv.groups; p.group++)
     dx_group(&p);
   tiles_end();
 }
@@ -359,7 +363,7 @@ static int64_t dx_scratch(const hd_geom *g) {
   const hd_geom whole = spread_geom(g);
   const conv_frame frame = gradient_frame(&whole, g->co);
   int64_t bytes = 0;
-  for (int i = 0; i < g->sh * g->sw; i++) {
+  for (int i = 0; i < g->window.sh * g->window.sw; i++) {
     conv_phase y, x;
     int64_t before;
     memory m;
@@ -372,22 +376,22 @@ static int64_t dx_scratch(const hd_geom *g) {
 
 static int64_t dx_packed(const hd_geom *g) {
   const hd_geom whole = spread_geom(g);
-  return packed_floats(g->groups * dx_group_elems(&whole));
+  return packed_floats(g->conv.groups * dx_group_elems(&whole));
 }
 
 /* Output j is a row of the depth under each tap; tap t of a phase is the kernel's last - t * stride. */
 static void dx_pack(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
   const hd_geom whole = spread_geom(g);
-  for (int i = 0; i < g->sh * g->sw; i++) {
+  for (int i = 0; i < g->window.sh * g->window.sw; i++) {
     conv_phase y, x;
     int64_t before;
     const windows v = nth_phase(&y, &x, &before, &whole, i);
     const int64_t panel = blocks_of(depth_of(&v)) * TILE_ELEMS;
     for (int32_t j = j0; j < j1; j++)
       for (int t = 0; t < y.taps * x.taps; t++) {
-        const int ky = y.last - t / x.taps * g->sh, kx = x.last - t % x.taps * g->sw;
+        const int ky = y.last - t / x.taps * g->window.sh, kx = x.last - t % x.taps * g->window.sw;
         const int depth = t * whole.co + j % whole.co;
-        const float *from = w + (((int64_t)j * g->kh + ky) * g->kw + kx) * whole.ci;
+        const float *from = w + (((int64_t)j * g->window.kh + ky) * g->window.kw + kx) * whole.ci;
         bf16_elem *tile = (bf16_elem *)(void *)packed + j / whole.co * dx_group_elems(&whole) + before +
                           depth / BF16_DEPTH * TILE_ELEMS;
         for (int c = 0; c < whole.ci; c += TILE_SIDE, tile += panel)

@@ -23,13 +23,13 @@ static shape shape_of(const hd_geom *whole) {
   shape s = {.g = group_geom(whole)};
   const hd_geom *g = &s.g;
   s.frame = input_frame(g, whole->ci);
-  s.width = g->wp * g->pool;
-  s.pixels = g->hp * g->pool * s.width;
+  s.width = g->wp * g->conv.pool;
+  s.pixels = g->hp * g->conv.pool * s.width;
   s.set = (BF16_DEPTH + s.pixels - 1) / s.pixels;
   s.set_blocks = blocks_of((int64_t)s.set * s.pixels);
   s.sets = (int)(s.set_blocks < RUN_BLOCKS ? RUN_BLOCKS / s.set_blocks : 1);
-  s.run = g->kw * g->ci;
-  s.panels = g->kh * (int)tiles_of(s.run);
+  s.run = g->window.kw * g->ci;
+  s.panels = g->window.kh * (int)tiles_of(s.run);
   s.outputs = tiles_of(g->co) * TILE_SIDE;
   return s;
 }
@@ -109,8 +109,8 @@ static void places_of(place *at, const work *w, int64_t block) {
 /* A pixel's dy: at a position of a window behind a pool, zeros where the maximum was not taken. */
 static void put_dy(bf16_elem *to, const work *w, const place *p) {
   const hd_geom *g = &w->s->g;
-  const bool pooled = g->pool > 1; /* divisions are slow */
-  const int wy = pooled ? p->y / g->pool : p->y, wx = pooled ? p->x / g->pool : p->x;
+  const bool pooled = g->conv.pool > 1; /* divisions are slow */
+  const int wy = pooled ? p->y / g->conv.pool : p->y, wx = pooled ? p->x / g->conv.pool : p->x;
   const int64_t at = ((int64_t)wy * g->wp + wx) * w->call->g->co + (int64_t)w->group * g->co;
   const float *dy = in_row(w->call, 1, w->n + p->sample) + at;
   if (!pooled) {
@@ -118,7 +118,7 @@ static void put_dy(bf16_elem *to, const work *w, const place *p) {
     return;
   }
   const uint8_t *taken = (const uint8_t *)w->call->in[2] + (w->n + p->sample) * w->call->in_stride[2] + at;
-  const g16 position = g16_all((float)((p->y - wy * g->pool) * g->pool + p->x - wx * g->pool));
+  const g16 position = g16_all((float)((p->y - wy * g->conv.pool) * g->conv.pool + p->x - wx * g->conv.pool));
   for (int c = 0; c < g->co; c += TILE_SIDE) {
     const int left = g->co - c;
     const g16 v = g16_load_some(dy + c, left);
@@ -138,7 +138,8 @@ static void put_strips(const work *w, int64_t first, int64_t blocks) {
       int64_t *at = w->m.at + k * BF16_DEPTH + i;
       *at = -1;
       if (p->sample >= 0) {
-        *at = p->sample * frame_slot(&s->frame) + ((int64_t)p->y * g->sh * s->frame.width + p->x * g->sw) * g->ci;
+        *at = p->sample * frame_slot(&s->frame) +
+              ((int64_t)p->y * g->window.sh * s->frame.width + p->x * g->window.sw) * g->ci;
         put_dy(w->m.dy + i * s->outputs, w, p);
       } else {
         memset(w->m.dy + i * s->outputs, 0, (size_t)s->outputs * sizeof *w->m.dy);
@@ -218,9 +219,9 @@ static void add_blocks(const work *w, int64_t first, int64_t blocks, int add) {
 
 static void store_group(const work *w) {
   const shape *s = w->s;
-  const int64_t factors = (int64_t)s->g.kh * s->run, across = tiles_of(s->run) * TILE_SIDE;
+  const int64_t factors = (int64_t)s->g.window.kh * s->run, across = tiles_of(s->run) * TILE_SIDE;
   for (int co = 0; co < s->g.co; co++)
-    for (int ky = 0; ky < s->g.kh; ky++)
+    for (int ky = 0; ky < s->g.window.kh; ky++)
       memcpy((float *)w->call->out[0] + ((int64_t)w->group * s->g.co + co) * factors + (int64_t)ky * s->run,
              w->m.c + (int64_t)co * s->panels * TILE_SIDE + ky * across, (size_t)s->run * sizeof(float));
 }
@@ -250,7 +251,7 @@ static void conv2d_dw(const hd_call *call) {
     hd_kernels_for(float_kernels(), HD_OP_conv2d_dw, call->g)->run[HD_OP_conv2d_dw](&bias);
   }
   tiles_begin();
-  for (int group = 0; group < call->g->groups && call->out[0]; group++)
+  for (int group = 0; group < call->g->conv.groups && call->out[0]; group++)
     dw_group(call, &s, group);
   tiles_end();
 }

@@ -7,14 +7,21 @@
 enum { RUN_BLOCKS = BF16_RUN_BLOCKS, STRIPS = BF16_STRIPS, PANELS = BF16_PANELS };
 
 #if HD_ISA_IS(amx)
+/* Where sums are, and the elements from one row to the next. */
+typedef struct tile_sums {
+  float *at;
+  int64_t row;
+} tile_sums;
+
 /* The sums of up to two strips by two panels; constants where this is inlined. Tiles 0 to 3 are the sums, 4 and 5 of
  * strips, 6 and 7 of panels. */
-G16 void run_tiles(const bf16_product *p, float *c, int64_t c_row, const bf16_elem *a, const bf16_elem *b, int strips,
+G16 void run_tiles(const bf16_product *p, tile_sums to, const bf16_elem *a, const bf16_elem *b, int strips,
                    int panels) {
+  float *const c = to.at;
   const int64_t a_strip = p->a_blocks * TILE_ELEMS, b_panel = p->b_tile ? p->b_panel : p->b_blocks * TILE_ELEMS;
   const int64_t b_line = p->b_tile ? p->b_line : 64;
-  const int64_t line = c_row * (int64_t)sizeof *c;
-  float *below = c + TILE_SIDE * c_row;
+  const int64_t line = to.row * (int64_t)sizeof *c;
+  float *below = c + TILE_SIDE * to.row;
   if (p->add) {
     _tile_loadd(0, c, line);
     if (panels > 1)
@@ -54,16 +61,16 @@ G16 void run_tiles(const bf16_product *p, float *c, int64_t c_row, const bf16_el
     _tile_stored(3, below + TILE_SIDE, line);
 }
 
-static void run_whole(const bf16_product *p, float *c, int64_t c_row, const bf16_elem *a, const bf16_elem *b,
-                      int strips, int panels) {
+static void run_whole(const bf16_product *p, tile_sums to, const bf16_elem *a, const bf16_elem *b, int strips,
+                      int panels) {
   if (strips > 1 && panels > 1)
-    run_tiles(p, c, c_row, a, b, 2, 2);
+    run_tiles(p, to, a, b, 2, 2);
   else if (strips > 1)
-    run_tiles(p, c, c_row, a, b, 2, 1);
+    run_tiles(p, to, a, b, 2, 1);
   else if (panels > 1)
-    run_tiles(p, c, c_row, a, b, 1, 2);
+    run_tiles(p, to, a, b, 1, 2);
   else
-    run_tiles(p, c, c_row, a, b, 1, 1);
+    run_tiles(p, to, a, b, 1, 1);
 }
 
 static void copy_rows(float *to, int64_t to_row, const float *from, int64_t from_row, int rows, int panels) {
@@ -77,12 +84,12 @@ static void run_block(const bf16_product *p, float *c, const bf16_elem *a, const
   _Alignas(64) float all[STRIPS * TILE_SIDE * PANELS * TILE_SIDE];
   const int64_t row = (int64_t)panels * TILE_SIDE;
   if (rows % TILE_SIDE == 0) {
-    run_whole(p, c, p->c_row, a, b, strips, panels);
+    run_whole(p, (tile_sums){c, p->c_row}, a, b, strips, panels);
     return;
   }
   if (p->add)
     copy_rows(all, row, c, p->c_row, rows, panels);
-  run_whole(p, all, row, a, b, strips, panels);
+  run_whole(p, (tile_sums){all, row}, a, b, strips, panels);
   copy_rows(c, p->c_row, all, row, rows, panels);
 }
 

@@ -102,14 +102,14 @@ static float pixel_of(const hd_geom *g, const float *x, int iy, int ix, int c) {
 /* (ky, kx, ci) ascending, ci over the channels of the output's group; then + bias. */
 static float conv_at(const hd_call *call, int64_t n, int oy, int ox, int co) {
   const hd_geom *g = call->g;
-  const int channels = g->ci / g->groups, first = co / (g->co / g->groups) * channels;
-  const float *w = (const float *)call->in[1] + (int64_t)co * g->kh * g->kw * channels;
+  const int channels = g->ci / g->conv.groups, first = co / (g->co / g->conv.groups) * channels;
+  const float *w = (const float *)call->in[1] + (int64_t)co * g->window.kh * g->window.kw * channels;
   chain c = {0};
-  for (int k = 0; k < g->kh * g->kw * channels; k++) {
+  for (int k = 0; k < g->window.kh * g->window.kw * channels; k++) {
     const int tap = k / channels;
     take(&c,
-         pixel_of(g, row_of(call, 0, n), oy * g->sh + tap / g->kw - g->ph, ox * g->sw + tap % g->kw - g->pw,
-                  first + k % channels),
+         pixel_of(g, row_of(call, 0, n), oy * g->window.sh + tap / g->window.kw - g->window.ph,
+                  ox * g->window.sw + tap % g->window.kw - g->window.pw, first + k % channels),
          w[k]);
   }
   const float sum = finish(&c);
@@ -121,8 +121,8 @@ static void window(const hd_call *call, int64_t n, int wy, int wx, int co) {
   const int64_t out = ((int64_t)wy * g->wp + wx) * g->co + co;
   float best = 0;
   int at = 0;
-  for (int p = 0; p < g->pool * g->pool; p++) {
-    const float v = conv_at(call, n, wy * g->pool + p / g->pool, wx * g->pool + p % g->pool, co);
+  for (int p = 0; p < g->conv.pool * g->conv.pool; p++) {
+    const float v = conv_at(call, n, wy * g->conv.pool + p / g->conv.pool, wx * g->conv.pool + p % g->conv.pool, co);
     if (p == 0 || v > best || v != v) {
       best = v;
       at = p;
@@ -145,12 +145,12 @@ static void conv2d(const hd_call *call) {
 /* The gradient of an output before the pool; dy is in[k]. */
 static float dy_at(const hd_call *call, int k, int64_t n, int oy, int ox, int co) {
   const hd_geom *g = call->g;
-  if (oy < 0 || ox < 0 || oy >= g->hp * g->pool || ox >= g->wp * g->pool)
+  if (oy < 0 || ox < 0 || oy >= g->hp * g->conv.pool || ox >= g->wp * g->conv.pool)
     return 0;
-  const int64_t at = ((int64_t)(oy / g->pool) * g->wp + ox / g->pool) * g->co + co;
-  if (g->pool > 1) {
+  const int64_t at = ((int64_t)(oy / g->conv.pool) * g->wp + ox / g->conv.pool) * g->co + co;
+  if (g->conv.pool > 1) {
     const uint8_t *taken = (const uint8_t *)call->in[2] + n * call->in_stride[2];
-    if (taken[at] != oy % g->pool * g->pool + ox % g->pool)
+    if (taken[at] != oy % g->conv.pool * g->conv.pool + ox % g->conv.pool)
       return 0;
   }
   return row_of(call, k, n)[at];
@@ -159,17 +159,17 @@ static float dy_at(const hd_call *call, int k, int64_t n, int oy, int ox, int co
 /* dx: the output's pixels (oy, ox) ascending whose windows reach the pixel, inside the channels co of the group. */
 static float conv_dx_at(const hd_call *call, int64_t n, int iy, int ix, int ci) {
   const hd_geom *g = call->g;
-  const int channels = g->ci / g->groups, outputs = g->co / g->groups, first = ci / channels * outputs;
+  const int channels = g->ci / g->conv.groups, outputs = g->co / g->conv.groups, first = ci / channels * outputs;
   const float *w = call->in[1];
   chain c = {0};
-  for (int ky = g->kh - 1; ky >= 0; ky--)
-    for (int kx = g->kw - 1; kx >= 0; kx--) {
-      const int y = iy + g->ph - ky, x = ix + g->pw - kx;
-      if ((y % g->sh + g->sh) % g->sh || (x % g->sw + g->sw) % g->sw)
+  for (int ky = g->window.kh - 1; ky >= 0; ky--)
+    for (int kx = g->window.kw - 1; kx >= 0; kx--) {
+      const int y = iy + g->window.ph - ky, x = ix + g->window.pw - kx;
+      if ((y % g->window.sh + g->window.sh) % g->window.sh || (x % g->window.sw + g->window.sw) % g->window.sw)
         continue;
       for (int co = first; co < first + outputs; co++)
-        take(&c, y < 0 || x < 0 ? 0 : dy_at(call, 0, n, y / g->sh, x / g->sw, co),
-             w[(((int64_t)co * g->kh + ky) * g->kw + kx) * channels + ci % channels]);
+        take(&c, y < 0 || x < 0 ? 0 : dy_at(call, 0, n, y / g->window.sh, x / g->window.sw, co),
+             w[(((int64_t)co * g->window.kh + ky) * g->window.kw + kx) * channels + ci % channels]);
     }
   return finish(&c);
 }
@@ -186,12 +186,14 @@ static void conv2d_dx(const hd_call *call) {
  * all positions of its windows; each set is filled up with zeros to whole blocks. */
 static float conv_dw_at(const hd_call *call, int co, int ky, int kx, int channel) {
   const hd_geom *g = call->g;
-  const int width = g->wp * g->pool, pixels = g->hp * g->pool * width, set = (BF16_DEPTH + pixels - 1) / pixels;
+  const int width = g->wp * g->conv.pool, pixels = g->hp * g->conv.pool * width,
+            set = (BF16_DEPTH + pixels - 1) / pixels;
   chain c = {0};
   for (int64_t n = 0; n < call->rows; n++) {
     for (int p = 0; p < pixels; p++)
       take(&c, dy_at(call, 1, n, p / width, p % width, co),
-           pixel_of(g, row_of(call, 0, n), p / width * g->sh + ky - g->ph, p % width * g->sw + kx - g->pw, channel));
+           pixel_of(g, row_of(call, 0, n), p / width * g->window.sh + ky - g->window.ph,
+                    p % width * g->window.sw + kx - g->window.pw, channel));
     if ((n + 1) % set == 0)
       finish(&c);
   }
@@ -200,12 +202,12 @@ static float conv_dw_at(const hd_call *call, int co, int ky, int kx, int channel
 
 static void conv2d_dw(const hd_call *call) {
   const hd_geom *g = call->g;
-  const int channels = g->ci / g->groups, factors = g->kh * g->kw * channels;
+  const int channels = g->ci / g->conv.groups, factors = g->window.kh * g->window.kw * channels;
   bias_of(call, HD_OP_conv2d_dw);
   for (int64_t i = 0; i < (int64_t)g->co * factors && call->out[0]; i++) {
     const int co = (int)(i / factors), k = (int)(i % factors), tap = k / channels;
-    ((float *)call->out[0])[i] =
-        conv_dw_at(call, co, tap / g->kw, tap % g->kw, co / (g->co / g->groups) * channels + k % channels);
+    ((float *)call->out[0])[i] = conv_dw_at(call, co, tap / g->window.kw, tap % g->window.kw,
+                                            co / (g->co / g->conv.groups) * channels + k % channels);
   }
 }
 

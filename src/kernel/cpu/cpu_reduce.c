@@ -40,14 +40,13 @@ static void reduce(float *out, const float *const *term, const hd_reduction *f, 
     reduce_block(out, term, f, i, 1, count - i);
 }
 
-static void merge_stats(float *mean, float *m2, const float *mean_right, const float *m2_right, int64_t count,
-                        float share, float both) {
+static void merge_stats(hd_stats left, hd_stats right, int64_t count, hd_chan factors) {
   for (int64_t i = 0; i < count; i += 16) {
-    int64_t left = count - i;
-    g16 m = g16_load_some(mean + i, left), d = g16_sub(g16_load_some(mean_right + i, left), m);
-    g16 sum = g16_add(g16_load_some(m2 + i, left), g16_load_some(m2_right + i, left));
-    g16_store_some(mean + i, g16_fma(d, g16_all(share), m), left);
-    g16_store_some(m2 + i, g16_fma(g16_mul(d, d), g16_all(both), sum), left);
+    int64_t rest = count - i;
+    g16 m = g16_load_some(left.mean + i, rest), d = g16_sub(g16_load_some(right.mean + i, rest), m);
+    g16 sum = g16_add(g16_load_some(left.m2 + i, rest), g16_load_some(right.m2 + i, rest));
+    g16_store_some(left.mean + i, g16_fma(d, g16_all(factors.share), m), rest);
+    g16_store_some(left.m2 + i, g16_fma(g16_mul(d, d), g16_all(factors.both), sum), rest);
   }
 }
 

@@ -15,12 +15,11 @@ static void reduce(float *out, const float *const *term, const hd_reduction *f, 
   }
 }
 
-static void merge_stats(float *mean, float *m2, const float *mean_right, const float *m2_right, int64_t count,
-                        float share, float both) {
+static void merge_stats(hd_stats left, hd_stats right, int64_t count, hd_chan factors) {
   for (int64_t i = 0; i < count; i++) {
-    float d = mean_right[i] - mean[i];
-    mean[i] = fmaf(d, share, mean[i]);
-    m2[i] = fmaf(d * d, both, m2[i] + m2_right[i]);
+    float d = right.mean[i] - left.mean[i];
+    left.mean[i] = fmaf(d, factors.share, left.mean[i]);
+    left.m2[i] = fmaf(d * d, factors.both, left.m2[i] + right.m2[i]);
   }
 }
 

@@ -5,11 +5,11 @@
 
 /* By how much the sum of the window at (oy, ox) is divided: its positions, without the padding unless that counts. */
 HD_BOTH real avg_pool2d_divisor(const hd_geom *g, int oy, int ox) {
-  int rows = g->kh, columns = g->kw;
-  if (!g->count_include_pad) {
-    const int top = oy * g->sh - g->ph, left = ox * g->sw - g->pw;
-    rows = (top + g->kh < g->hi ? top + g->kh : g->hi) - (top > 0 ? top : 0);
-    columns = (left + g->kw < g->wi ? left + g->kw : g->wi) - (left > 0 ? left : 0);
+  int rows = g->window.kh, columns = g->window.kw;
+  if (!g->avg_pool2d.count_include_pad) {
+    const int top = oy * g->window.sh - g->window.ph, left = ox * g->window.sw - g->window.pw;
+    rows = (top + g->window.kh < g->hi ? top + g->window.kh : g->hi) - (top > 0 ? top : 0);
+    columns = (left + g->window.kw < g->wi ? left + g->window.kw : g->wi) - (left > 0 ? left : 0);
   }
   return (real)(rows * columns);
 }
@@ -21,8 +21,9 @@ HD_BOTH void avg_pool2d_at(const op_call *c, int64_t n, int64_t i) {
   const hd_geom *g = op_geom(c);
   const int ch = (int)(i % g->ci), oy = (int)(i / g->ci) / g->wo, ox = (int)(i / g->ci) % g->wo;
   real acc = 0;
-  for (int p = 0; p < g->kh * g->kw; p++) {
-    const int row = oy * g->sh + p / g->kw - g->ph, col = ox * g->sw + p % g->kw - g->pw;
+  for (int p = 0; p < g->window.kh * g->window.kw; p++) {
+    const int row = oy * g->window.sh + p / g->window.kw - g->window.ph,
+              col = ox * g->window.sw + p % g->window.kw - g->window.pw;
     if (row >= 0 && row < g->hi && col >= 0 && col < g->wi)
       acc = acc + op_in(c, 0, n)[((int64_t)row * g->wi + col) * g->ci + ch];
   }
@@ -34,10 +35,11 @@ HD_BOTH int64_t avg_pool2d_dx_count(const hd_geom *g) { return op_elems(g); }
 HD_BOTH void avg_pool2d_dx_at(const op_call *c, int64_t n, int64_t i) {
   const hd_geom *g = op_geom(c);
   const int ch = (int)(i % g->ci), y = (int)(i / g->ci) / g->wi, x = (int)(i / g->ci) % g->wi;
-  const int oy1 = window_last(y + g->ph, g->sh, g->ho), ox1 = window_last(x + g->pw, g->sw, g->wo);
+  const int oy1 = window_last(y + g->window.ph, g->window.sh, g->ho),
+            ox1 = window_last(x + g->window.pw, g->window.sw, g->wo);
   real acc = 0;
-  for (int oy = window_first(y + g->ph, g->kh, g->sh); oy <= oy1; oy++)
-    for (int ox = window_first(x + g->pw, g->kw, g->sw); ox <= ox1; ox++)
+  for (int oy = window_first(y + g->window.ph, g->window.kh, g->window.sh); oy <= oy1; oy++)
+    for (int ox = window_first(x + g->window.pw, g->window.kw, g->window.sw); ox <= ox1; ox++)
       acc = acc + op_in(c, 0, n)[((int64_t)oy * g->wo + ox) * g->ci + ch] / avg_pool2d_divisor(g, oy, ox);
   op_out(c, 0, n)[i] = acc;
 }

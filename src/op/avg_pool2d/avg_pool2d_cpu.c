@@ -3,7 +3,8 @@
 #include "op/window_cpu.h"
 
 G16 g16 divisor_of(const hd_geom *g, const window16 *w) {
-  return g16_all((float)(g->count_include_pad ? g->kh * g->kw : (w->y1 - w->y0) * (w->x1 - w->x0)));
+  return g16_all(
+      (float)(g->avg_pool2d.count_include_pad ? g->window.kh * g->window.kw : (w->y1 - w->y0) * (w->x1 - w->x0)));
 }
 
 G16 g16 mean_group(const hd_geom *g, const window16 *w, const float *x, int count) {

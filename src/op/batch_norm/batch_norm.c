@@ -35,12 +35,12 @@ static hd_status shapes(hd_op_shapes *s) {
   return hd__shapes_same(s);
 }
 
-static const hd_geom samples[] = {{.ci = 1, .eps = 1e-5f},
-                                  {.ci = 16, .eps = 1e-5f},
-                                  {.ci = 3, .hi = 5, .wi = 4, .eps = 1e-5f},
-                                  {.ci = 17, .hi = 3, .wi = 3, .eps = 1e-5f},
-                                  {.ci = 40, .hi = 2, .wi = 7, .eps = 1e-5f},
-                                  {.ci = 64, .eps = 1e-5f}};
+static const hd_geom samples[] = {{.ci = 1, .norm = {.eps = 1e-5f}},
+                                  {.ci = 16, .norm = {.eps = 1e-5f}},
+                                  {.ci = 3, .hi = 5, .wi = 4, .norm = {.eps = 1e-5f}},
+                                  {.ci = 17, .hi = 3, .wi = 3, .norm = {.eps = 1e-5f}},
+                                  {.ci = 40, .hi = 2, .wi = 7, .norm = {.eps = 1e-5f}},
+                                  {.ci = 64, .norm = {.eps = 1e-5f}}};
 
 const hd_op_rule hd__rule_batch_norm = {
     .fewest = 1,

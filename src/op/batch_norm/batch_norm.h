@@ -42,7 +42,7 @@ HD_BOTH void batch_norm_sums(const op_call *c, int64_t k, int64_t channel, int x
 
 /* y: `fma(x - mean, weight / sqrt(var + eps), bias)`; in training mean and variance are the batch's (below), with
  * `stats: shard` the shard's, in evaluation the running ones */
-HD_BOTH real batch_norm_scale(const hd_geom *g, real w, real var) { return w / REAL_SQRT(var + g->eps); }
+HD_BOTH real batch_norm_scale(const hd_geom *g, real w, real var) { return w / REAL_SQRT(var + g->norm.eps); }
 
 /* dx: with N samples * pixels in the batch and the sums dw, db of all its shards (`stats: shard`: in the shard, and its
  * sums): `(weight * r) * (dy - fma((x - mean) * r, dw / N, db / N))` */

@@ -42,7 +42,7 @@ G16 void store_channels(float *to, const g16 *value, int c, int groups, int left
     g16_store_some(to + c + 16 * q, value[q], left);
 }
 
-G16 g16 deviation(g16 variance, const hd_geom *g) { return g16_sqrt(g16_add(variance, g16_all(g->eps))); }
+G16 g16 deviation(g16 variance, const hd_geom *g) { return g16_sqrt(g16_add(variance, g16_all(g->norm.eps))); }
 
 G16 void sum_pixels(g16 *sum, const hd_call *call, int c, int groups, int left) {
   const hd_geom *g = call->g;

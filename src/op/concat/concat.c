@@ -33,7 +33,7 @@ static hd_status check_alike(const hd_op_shapes *s, int i) {
 
 static hd_status shapes(hd_op_shapes *s) {
   hd_shape image = image_of(s, 0);
-  int32_t part[HD_MAX_IN] = {0};
+  int32_t part[HD_CONCAT_INPUTS] = {0};
   bool ordered = false;
   image.dim[0] = 0;
   for (int i = 0; i < s->inputs; i++) {
@@ -43,8 +43,8 @@ static hd_status shapes(hd_op_shapes *s) {
     image.dim[0] += part[i];
   }
   s->geom = hd__geom_of_shape(&image);
-  for (int i = 0; i < HD_MAX_IN; i++)
-    s->geom.part[i] = part[i];
+  for (int i = 0; i < HD_CONCAT_INPUTS; i++)
+    s->geom.concat.part[i] = part[i];
   s->y = image;
   if (s->x[0].rank != 1)
     return HD_OK;
@@ -57,20 +57,22 @@ static hd_status shapes(hd_op_shapes *s) {
 static void part_of(hd_geom *g, const hd_geom *layer, int input) {
   int32_t first = 0;
   for (int i = 0; i < input; i++)
-    first += layer->part[i];
-  g->first = first;
-  g->ci = layer->part[input];
+    first += layer->concat.part[i];
+  g->concat.first = first;
+  g->ci = layer->concat.part[input];
 }
 
-static const hd_geom samples[] = {{.ci = 2, .part = {1, 1}},
-                                  {.ci = 38, .part = {19, 3, 16}},
-                                  {.ci = 18, .hi = 3, .wi = 2, .part = {1, 17}},
-                                  {.ci = 32, .hi = 2, .wi = 5, .part = {16, 16}},
-                                  {.ci = 49, .hi = 4, .wi = 1, .part = {5, 1, 2, 3, 4, 33, 1}}};
+_Static_assert((int)HD_CONCAT_INPUTS <= (int)HD_MAX_IN, "an input needs a slot of a call");
+
+static const hd_geom samples[] = {{.ci = 2, .concat = {.part = {1, 1}}},
+                                  {.ci = 38, .concat = {.part = {19, 3, 16}}},
+                                  {.ci = 18, .hi = 3, .wi = 2, .concat = {.part = {1, 17}}},
+                                  {.ci = 32, .hi = 2, .wi = 5, .concat = {.part = {16, 16}}},
+                                  {.ci = 49, .hi = 4, .wi = 1, .concat = {.part = {5, 1, 2, 3, 4, 33, 1}}}};
 
 const hd_op_rule hd__rule_concat = {
     .fewest = 2,
-    .most = HD_MAX_IN,
+    .most = HD_CONCAT_INPUTS,
     .torch = "torch.cat((a, b), 1)",
     .shapes = shapes,
     .dx = {HD_OP_concat_dx, {HD_ARG_DY}},

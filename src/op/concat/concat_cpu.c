@@ -5,19 +5,19 @@
 
 static void concat(const hd_call *call) {
   const hd_geom *g = call->g;
-  for (int i = 0, first = 0; i < HD_MAX_IN && g->part[i] > 0; first += g->part[i++])
+  for (int i = 0, first = 0; i < HD_CONCAT_INPUTS && g->concat.part[i] > 0; first += g->concat.part[i++])
     for (int64_t n = 0; n < call->rows; n++) {
       const float *x = in_row(call, i, n);
       float *y = out_row(call, 0, n) + first;
-      for (int64_t p = 0; p < pixels_of(g); p++, x += g->part[i], y += g->co)
-        memcpy(y, x, (size_t)g->part[i] * sizeof *y);
+      for (int64_t p = 0; p < pixels_of(g); p++, x += g->concat.part[i], y += g->co)
+        memcpy(y, x, (size_t)g->concat.part[i] * sizeof *y);
     }
 }
 
 static void concat_dx(const hd_call *call) {
   const hd_geom *g = call->g;
   for (int64_t n = 0; n < call->rows; n++) {
-    const float *dy = in_row(call, 0, n) + g->first;
+    const float *dy = in_row(call, 0, n) + g->concat.first;
     float *dx = out_row(call, 0, n);
     for (int64_t p = 0; p < pixels_of(g); p++, dx += g->ci, dy += g->co)
       memcpy(dx, dy, (size_t)g->ci * sizeof *dx);

@@ -20,16 +20,16 @@ static const hd_op_setting settings[] = {
 /* Filters that whiten patches are the eigenvectors of their second moments, and the negatives of these. */
 static hd_status check_whitening(const hd_op_shapes *s) {
   const hd_geom *g = &s->geom;
-  const int64_t size = (int64_t)g->ci * g->kh * g->kw;
-  if (g->groups > 1)
+  const int64_t size = (int64_t)g->ci * g->window.kh * g->window.kw;
+  if (g->conv.groups > 1)
     return hd__fail(s->ctx, HD_E_SHAPE, "layer '%s': 'init: whiten' expects one group, found %d; leave 'groups' out",
-                    s->layer, g->groups);
+                    s->layer, g->conv.groups);
   if (size > HD_WHITEN_MOST)
     return hd__fail(
         s->ctx, HD_E_SHAPE,
         "layer '%s': 'init: whiten' expects patches of at most %d numbers, found %d x %d x %d; use a smaller "
         "kernel",
-        s->layer, HD_WHITEN_MOST, g->ci, g->kh, g->kw);
+        s->layer, HD_WHITEN_MOST, g->ci, g->window.kh, g->window.kw);
   if (g->co <= 2 * size)
     return HD_OK;
   return hd__fail(
@@ -47,48 +47,64 @@ static hd_status shapes(hd_op_shapes *s) {
     return hd__fail(s->ctx, HD_E_SHAPE,
                     "layer '%s': a %dx%d kernel expects an input at least that large, found %s with padding %d; use a "
                     "smaller kernel or more padding",
-                    s->layer, g->dilation[0] * (g->kh - 1) + 1, g->dilation[1] * (g->kw - 1) + 1,
-                    hd__shape_text(text, sizeof text, &s->x[0]), g->ph);
+                    s->layer, g->window.dilation[0] * (g->window.kh - 1) + 1,
+                    g->window.dilation[1] * (g->window.kw - 1) + 1, hd__shape_text(text, sizeof text, &s->x[0]),
+                    g->window.ph);
   s->y = (hd_shape){3, {g->co, g->ho, g->wo}};
-  HD_TRY(hd__shapes_conv_params(s, &(hd_shape){4, {g->co, g->ci / g->groups, g->kh, g->kw}}));
+  HD_TRY(hd__shapes_conv_params(s, &(hd_shape){4, {g->co, g->ci / g->conv.groups, g->window.kh, g->window.kw}}));
   s->param[0].init = (hd_init)s->attrs->init;
   return s->param[0].init == HD_INIT_WHITEN ? check_whitening(s) : HD_OK;
 }
 
-static int64_t macs(const hd_geom *g) { return (int64_t)g->co * g->ho * g->wo * (g->ci / g->groups) * g->kh * g->kw; }
+static int64_t macs(const hd_geom *g) {
+  return (int64_t)g->co * g->ho * g->wo * (g->ci / g->conv.groups) * g->window.kh * g->window.kw;
+}
 static int64_t flops(const hd_geom *g, hd_op_role role) { return 2 * macs(g); }
 
 static const hd_geom samples[] = {
     {.ci = 1, .co = 1},
-    {.ci = 1, .hi = 8, .wi = 8, .co = 4, .kh = 3, .kw = 3, .pool = 2, .relu = 1},
-    {.ci = 3, .hi = 7, .wi = 6, .co = 5, .kh = 3, .kw = 3, .ph = 1, .pw = 1},
-    {.ci = 17, .hi = 5, .wi = 5, .co = 18, .kh = 3, .kw = 2, .sh = 2, .pw = 1, .relu = 1},
-    {.ci = 4, .hi = 9, .wi = 9, .co = 19, .kh = 2, .kw = 2, .pool = 3},
-    {.ci = 6, .hi = 6, .wi = 5, .co = 4, .kh = 3, .kw = 3, .sw = 2, .ph = 1, .groups = 2},
-    {.ci = 5, .hi = 7, .wi = 7, .co = 5, .kh = 3, .kw = 3, .sh = 2, .pw = 1, .groups = 5, .relu = 1},
-    {.ci = 3, .hi = 4, .wi = 5, .co = 6, .kh = 2, .kw = 3, .ph = 1, .groups = 3},
-    {.ci = 1, .hi = 7, .wi = 6, .co = 35, .kh = 2, .kw = 2, .ph = 1, .pool = 3},
-    {.ci = 2, .hi = 5, .wi = 4, .co = 3, .pool = 2},
-    {.ci = 16, .hi = 7, .wi = 6, .co = 18, .kh = 3, .kw = 3, .pool = 2, .relu = 1},
-    {.ci = 17, .hi = 4, .wi = 5, .co = 16, .kh = 3, .kw = 3, .ph = 1, .pw = 2},
-    {.ci = 16, .co = 35, .kh = 3, .kw = 3, .ph = 3, .pw = 1},
-    {.ci = 16, .hi = 6, .wi = 8, .co = 16, .kh = 5, .kw = 5, .pool = 2, .relu = 1},
-    {.ci = 17, .hi = 3, .wi = 4, .co = 16, .kh = 5, .kw = 5, .ph = 2, .pw = 1},
-    {.ci = 32, .hi = 4, .wi = 3, .co = 34, .kh = 3, .kw = 3, .ph = 1, .groups = 2},
-    {.ci = 16, .hi = 9, .wi = 8, .co = 17, .kh = 3, .kw = 3, .ph = 2, .pw = 1, .dilation = {2, 1}},
+    {.ci = 1, .hi = 8, .wi = 8, .co = 4, .window = {.kh = 3, .kw = 3}, .conv = {.pool = 2}, .relu = 1},
+    {.ci = 3, .hi = 7, .wi = 6, .co = 5, .window = {.kh = 3, .kw = 3, .ph = 1, .pw = 1}},
+    {.ci = 17, .hi = 5, .wi = 5, .co = 18, .window = {.kh = 3, .kw = 2, .sh = 2, .pw = 1}, .relu = 1},
+    {.ci = 4, .hi = 9, .wi = 9, .co = 19, .window = {.kh = 2, .kw = 2}, .conv = {.pool = 3}},
+    {.ci = 6, .hi = 6, .wi = 5, .co = 4, .window = {.kh = 3, .kw = 3, .sw = 2, .ph = 1}, .conv = {.groups = 2}},
+    {.ci = 5,
+     .hi = 7,
+     .wi = 7,
+     .co = 5,
+     .window = {.kh = 3, .kw = 3, .sh = 2, .pw = 1},
+     .conv = {.groups = 5},
+     .relu = 1},
+    {.ci = 3, .hi = 4, .wi = 5, .co = 6, .window = {.kh = 2, .kw = 3, .ph = 1}, .conv = {.groups = 3}},
+    {.ci = 1, .hi = 7, .wi = 6, .co = 35, .window = {.kh = 2, .kw = 2, .ph = 1}, .conv = {.pool = 3}},
+    {.ci = 2, .hi = 5, .wi = 4, .co = 3, .conv = {.pool = 2}},
+    {.ci = 16, .hi = 7, .wi = 6, .co = 18, .window = {.kh = 3, .kw = 3}, .conv = {.pool = 2}, .relu = 1},
+    {.ci = 17, .hi = 4, .wi = 5, .co = 16, .window = {.kh = 3, .kw = 3, .ph = 1, .pw = 2}},
+    {.ci = 16, .co = 35, .window = {.kh = 3, .kw = 3, .ph = 3, .pw = 1}},
+    {.ci = 16, .hi = 6, .wi = 8, .co = 16, .window = {.kh = 5, .kw = 5}, .conv = {.pool = 2}, .relu = 1},
+    {.ci = 17, .hi = 3, .wi = 4, .co = 16, .window = {.kh = 5, .kw = 5, .ph = 2, .pw = 1}},
+    {.ci = 32, .hi = 4, .wi = 3, .co = 34, .window = {.kh = 3, .kw = 3, .ph = 1}, .conv = {.groups = 2}},
+    {.ci = 16, .hi = 9, .wi = 8, .co = 17, .window = {.kh = 3, .kw = 3, .ph = 2, .pw = 1, .dilation = {2, 1}}},
     {.ci = 6,
      .hi = 7,
      .wi = 11,
      .co = 4,
-     .kh = 2,
-     .kw = 3,
-     .sh = 2,
-     .pw = 3,
-     .dilation = {3, 4},
-     .groups = 2,
+     .window = {.kh = 2, .kw = 3, .sh = 2, .pw = 3, .dilation = {3, 4}},
+     .conv = {.groups = 2},
      .relu = 1},
-    {.ci = 3, .hi = 9, .wi = 9, .co = 5, .kh = 3, .kw = 3, .ph = 2, .pw = 2, .dilation = {2, 2}, .pool = 2, .relu = 1},
-    {.ci = 2, .hi = 11, .wi = 10, .co = 3, .kh = 5, .kw = 5, .sh = 2, .sw = 2, .ph = 2, .pw = 2, .pool = 2},
+    {.ci = 3,
+     .hi = 9,
+     .wi = 9,
+     .co = 5,
+     .window = {.kh = 3, .kw = 3, .ph = 2, .pw = 2, .dilation = {2, 2}},
+     .conv = {.pool = 2},
+     .relu = 1},
+    {.ci = 2,
+     .hi = 11,
+     .wi = 10,
+     .co = 3,
+     .window = {.kh = 5, .kw = 5, .sh = 2, .sw = 2, .ph = 2, .pw = 2},
+     .conv = {.pool = 2}},
 };
 
 const hd_op_rule hd__rule_conv2d = {

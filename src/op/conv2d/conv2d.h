@@ -10,7 +10,7 @@
 
 /* ---- Forward ---- */
 
-HD_BOTH int conv2d_channels(const hd_geom *g) { return g->ci / g->groups; }
+HD_BOTH int conv2d_channels(const hd_geom *g) { return g->ci / g->conv.groups; }
 
 /* y: `acc = bias`, or +0 without one; (ky, kx, ci) ascending: `acc = fma(x, w, acc)`. Pixels of the padding are
  * zeros and are included. In groups, ci runs over the channels of the output's group. With a dilation, taps lie that
@@ -18,15 +18,15 @@ HD_BOTH int conv2d_channels(const hd_geom *g) { return g->ci / g->groups; }
  * positions. With a ReLU: of that. */
 HD_BOTH real conv2d_value(const op_call *c, const real *x, int oy, int ox, int co) {
   const hd_geom *g = op_geom(c);
-  const int channels = conv2d_channels(g), first = co / (g->co / g->groups) * channels;
-  const real *w = op_param(c, 1) + (int64_t)co * g->kh * g->kw * channels;
+  const int channels = conv2d_channels(g), first = co / (g->co / g->conv.groups) * channels;
+  const real *w = op_param(c, 1) + (int64_t)co * g->window.kh * g->window.kw * channels;
   real acc = c->in[2] ? op_param(c, 2)[co] : 0;
-  for (int ky = 0; ky < g->kh; ky++)
-    for (int kx = 0; kx < g->kw; kx++)
+  for (int ky = 0; ky < g->window.kh; ky++)
+    for (int kx = 0; kx < g->window.kw; kx++)
       for (int ci = 0; ci < channels; ci++)
         acc = REAL_FMA(
             window_pixel(x, g->hi, g->wi, g->ci, window_tap(g, 0, oy, ky), window_tap(g, 1, ox, kx), first + ci),
-            w[(ky * g->kw + kx) * channels + ci], acc);
+            w[(ky * g->window.kw + kx) * channels + ci], acc);
   return acc;
 }
 
@@ -40,7 +40,7 @@ HD_BOTH void conv2d_put(const op_call *c, int64_t n, int64_t window, int co, rea
 }
 
 /* Windows along an axis that a tile has, and tiles along the axes: of windows, and of pixels of the input. */
-HD_BOTH int conv2d_tile_side(const hd_geom *g) { return hd_winograd_side(g) / g->pool; }
+HD_BOTH int conv2d_tile_side(const hd_geom *g) { return hd_winograd_side(g) / g->conv.pool; }
 HD_BOTH int conv2d_tiles_down(const hd_geom *g) { return hd_winograd_tiles(g->hp, conv2d_tile_side(g)); }
 HD_BOTH int conv2d_tiles_across(const hd_geom *g) { return hd_winograd_tiles(g->wp, conv2d_tile_side(g)); }
 HD_BOTH int conv2d_dx_tiles_down(const hd_geom *g) { return hd_winograd_tiles(g->hi, hd_winograd_side(g)); }
@@ -48,11 +48,12 @@ HD_BOTH int conv2d_dx_tiles_across(const hd_geom *g) { return hd_winograd_tiles(
 
 /* The maps of patches: of the input, of dy for its gradient, and of dy itself. */
 HD_BOTH winograd_map conv2d_map(const hd_geom *g, const real *x) {
-  const winograd_map map = {x, g->hi, g->wi, g->ci, -g->ph, -g->pw, hd_winograd_side(g)};
+  const winograd_map map = {x, g->hi, g->wi, g->ci, -g->window.ph, -g->window.pw, hd_winograd_side(g)};
   return map;
 }
 HD_BOTH winograd_map conv2d_dx_map(const hd_geom *g, const real *dy) {
-  const winograd_map map = {dy, g->hp, g->wp, g->co, g->ph + 1 - g->kh, g->pw + 1 - g->kw, hd_winograd_side(g)};
+  const winograd_map map = {
+      dy, g->hp, g->wp, g->co, g->window.ph + 1 - g->window.kh, g->window.pw + 1 - g->window.kw, hd_winograd_side(g)};
   return map;
 }
 HD_BOTH winograd_map conv2d_dy_map(const hd_geom *g, const real *dy) {
@@ -66,14 +67,14 @@ HD_BOTH void conv2d_put_tile(const op_call *c, int64_t n, int ty, int tx, int si
   const hd_geom *g = op_geom(c);
   for (int y = 0; y < side && ty * side + y < g->hp; y++)
     for (int x = 0; x < side && tx * side + x < g->wp; x++) {
-      const real *first = value + (y * WINOGRAD_SIDE + x) * g->pool;
+      const real *first = value + (y * WINOGRAD_SIDE + x) * g->conv.pool;
       real best = first[0];
       int at = 0;
-      for (int py = 0; py < g->pool; py++)
-        for (int px = 0; px < g->pool; px++)
+      for (int py = 0; py < g->conv.pool; py++)
+        for (int px = 0; px < g->conv.pool; px++)
           if (op_takes_over(first[py * WINOGRAD_SIDE + px], best)) {
             best = first[py * WINOGRAD_SIDE + px];
-            at = py * g->pool + px;
+            at = py * g->conv.pool + px;
           }
       conv2d_put(c, n, (int64_t)(ty * side + y) * g->wp + tx * side + x, co, best, at);
     }
@@ -85,7 +86,7 @@ HD_BOTH void conv2d_tile_at(const op_call *c, int64_t n, int64_t i) {
   const int tx = (int)(i / g->co) % across;
   const winograd_map map = conv2d_map(g, op_in(c, 0, n));
   real value[WINOGRAD_OUTPUTS];
-  winograd_tile(value, &map, ty, tx, op_param(c, 1) + (int64_t)co * g->kh * g->kw * g->ci, g->ci, 1,
+  winograd_tile(value, &map, ty, tx, op_param(c, 1) + (int64_t)co * g->window.kh * g->window.kw * g->ci, g->ci, 1,
                 c->in[2] ? op_param(c, 2)[co] : 0);
   conv2d_put_tile(c, n, ty, tx, conv2d_tile_side(g), co, value);
 }
@@ -104,12 +105,12 @@ HD_BOTH void conv2d_at(const op_call *c, int64_t n, int64_t i) {
     return;
   }
   const int co = (int)(i % g->co), window = (int)(i / g->co);
-  const int oy = window / g->wp * g->pool, ox = window % g->wp * g->pool;
+  const int oy = window / g->wp * g->conv.pool, ox = window % g->wp * g->conv.pool;
   const real *x = op_in(c, 0, n);
   real best = conv2d_value(c, x, oy, ox, co);
   int at = 0;
-  for (int p = 1; p < g->pool * g->pool; p++) {
-    const real value = conv2d_value(c, x, oy + p / g->pool, ox + p % g->pool, co);
+  for (int p = 1; p < g->conv.pool * g->conv.pool; p++) {
+    const real value = conv2d_value(c, x, oy + p / g->conv.pool, ox + p % g->conv.pool, co);
     if (op_takes_over(value, best)) {
       best = value;
       at = p;
@@ -120,7 +121,7 @@ HD_BOTH void conv2d_at(const op_call *c, int64_t n, int64_t i) {
 
 /* ---- Gradient of the input ---- */
 
-HD_BOTH int conv2d_tiled_gradients(const hd_geom *g) { return hd_geom_is_winograd(g) && g->pool == 1; }
+HD_BOTH int conv2d_tiled_gradients(const hd_geom *g) { return hd_geom_is_winograd(g) && g->conv.pool == 1; }
 
 /* dx: `acc = +0`; pixels of the output (oy, ox) ascending, inside output channels (of its group) ascending: `acc =
  * fma(dy, w, acc)`; at last `acc + 0`. Behind a pool, `dy` is the window's at the position whose maximum was taken and
@@ -129,20 +130,21 @@ HD_BOTH int conv2d_tiled_gradients(const hd_geom *g) { return hd_geom_is_winogra
  * zero. */
 HD_BOTH real conv2d_dx_value(const op_call *c, int64_t n, int y, int x, int ci) {
   const hd_geom *g = op_geom(c);
-  const int channels = conv2d_channels(g), outputs = g->co / g->groups, group = ci / channels;
+  const int channels = conv2d_channels(g), outputs = g->co / g->conv.groups, group = ci / channels;
   const real *dy = op_in(c, 0, n), *w = op_param(c, 1);
   const uint8_t *argmax = c->in[2] ? op_bytes_in(c, 2, n) : 0;
-  const int oy1 = window_last(y + g->ph, g->sh, g->hp * g->pool);
-  const int ox1 = window_last(x + g->pw, g->sw, g->wp * g->pool);
+  const int oy1 = window_last(y + g->window.ph, g->window.sh, g->hp * g->conv.pool);
+  const int ox1 = window_last(x + g->window.pw, g->window.sw, g->wp * g->conv.pool);
   real acc = 0;
-  for (int oy = window_first(y + g->ph, window_reach(g, 0), g->sh); oy <= oy1; oy++)
-    for (int ox = window_first(x + g->pw, window_reach(g, 1), g->sw); ox <= ox1; ox++) {
-      const int tap = window_tap_at(g, y + g->ph - oy * g->sh, x + g->pw - ox * g->sw);
-      const int64_t window = ((int64_t)(oy / g->pool) * g->wp + ox / g->pool) * g->co;
-      const int position = oy % g->pool * g->pool + ox % g->pool;
+  for (int oy = window_first(y + g->window.ph, window_reach(g, 0), g->window.sh); oy <= oy1; oy++)
+    for (int ox = window_first(x + g->window.pw, window_reach(g, 1), g->window.sw); ox <= ox1; ox++) {
+      const int tap = window_tap_at(g, y + g->window.ph - oy * g->window.sh, x + g->window.pw - ox * g->window.sw);
+      const int64_t window = ((int64_t)(oy / g->conv.pool) * g->wp + ox / g->conv.pool) * g->co;
+      const int position = oy % g->conv.pool * g->conv.pool + ox % g->conv.pool;
       for (int co = group * outputs; co < (group + 1) * outputs && tap >= 0; co++)
         if (dy[window + co] != 0 && (argmax ? argmax[window + co] : 0) == position)
-          acc = REAL_FMA(dy[window + co], w[((int64_t)co * g->kh * g->kw + tap) * channels + ci % channels], acc);
+          acc = REAL_FMA(dy[window + co],
+                         w[((int64_t)co * g->window.kh * g->window.kw + tap) * channels + ci % channels], acc);
     }
   return acc + 0;
 }
@@ -172,7 +174,7 @@ HD_BOTH void conv2d_dx_at(const op_call *c, int64_t n, int64_t i) {
     op_put_dx(c, n, i, conv2d_dx_value(c, n, at / g->wi, at % g->wi, ci));
     return;
   }
-  const int across = conv2d_dx_tiles_across(g), ty = at / across, tx = at % across, taps = g->kh * g->kw;
+  const int across = conv2d_dx_tiles_across(g), ty = at / across, tx = at % across, taps = g->window.kh * g->window.kw;
   const winograd_map map = conv2d_dx_map(g, op_in(c, 0, n));
   winograd_tile(value, &map, ty, tx, op_param(c, 1) + (taps - 1) * g->ci + ci, -g->ci, taps * (int64_t)g->ci, 0);
   conv2d_put_dx_tile(c, n, ty, tx, ci, value);
@@ -186,7 +188,7 @@ HD_BOTH void conv2d_dx_at(const op_call *c, int64_t n, int64_t i) {
 HD_BOTH real conv2d_dw_value(const op_call *c, int64_t k, int co, int column) {
   const hd_geom *g = op_geom(c);
   const int channels = conv2d_channels(g), tap = column / channels;
-  const int ci = co / (g->co / g->groups) * channels + column % channels;
+  const int ci = co / (g->co / g->conv.groups) * channels + column % channels;
   real acc = 0;
   for (int64_t n = op_row0(c, k); n < op_row1(c, k); n++) {
     const real *x = op_in(c, 0, n), *dy = op_in(c, 1, n);
@@ -194,11 +196,12 @@ HD_BOTH real conv2d_dw_value(const op_call *c, int64_t k, int co, int column) {
     for (int window = 0; window < g->hp * g->wp; window++) {
       const int64_t at = (int64_t)window * g->co + co;
       const int p = argmax ? argmax[at] : 0;
-      const int oy = window / g->wp * g->pool + p / g->pool, ox = window % g->wp * g->pool + p % g->pool;
+      const int oy = window / g->wp * g->conv.pool + p / g->conv.pool,
+                ox = window % g->wp * g->conv.pool + p % g->conv.pool;
       if (dy[at] != 0)
         acc = REAL_FMA(dy[at],
-                       window_pixel(x, g->hi, g->wi, g->ci, window_tap(g, 0, oy, tap / g->kw),
-                                    window_tap(g, 1, ox, tap % g->kw), ci),
+                       window_pixel(x, g->hi, g->wi, g->ci, window_tap(g, 0, oy, tap / g->window.kw),
+                                    window_tap(g, 1, ox, tap % g->window.kw), ci),
                        acc);
     }
   }
@@ -225,7 +228,8 @@ HD_BOTH void conv2d_dw_tiled(const op_call *c, int64_t k, int co, int ci) {
         s[i] = REAL_FMA(z[i], d[i], s[i]);
     }
   }
-  winograd_kernel_back(op_sums(c, 0, k) + (int64_t)co * g->kh * g->kw * g->ci + ci, s, g->ci, g->kh);
+  winograd_kernel_back(op_sums(c, 0, k) + (int64_t)co * g->window.kh * g->window.kw * g->ci + ci, s, g->ci,
+                       g->window.kh);
 }
 
 /* db: per shard: `acc = +0`; samples ascending, windows ascending: `acc = acc + dy` */
@@ -236,7 +240,7 @@ HD_BOTH real conv2d_db_value(const op_call *c, int64_t k, int co) {
 
 /* The units of the weights of an output channel. Those of the biases come last. */
 HD_BOTH int conv2d_dw_columns(const hd_geom *g) {
-  return conv2d_tiled_gradients(g) ? g->ci : g->kh * g->kw * conv2d_channels(g);
+  return conv2d_tiled_gradients(g) ? g->ci : g->window.kh * g->window.kw * conv2d_channels(g);
 }
 
 HD_BOTH int64_t conv2d_dw_count(const hd_geom *g) { return (int64_t)g->co * (conv2d_dw_columns(g) + 1); }

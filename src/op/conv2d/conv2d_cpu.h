@@ -69,14 +69,16 @@ static inline int is_contiguous(const hd_geom *g) { return !hd_geom_is_dilated(g
  * other. A pool is never fused behind groups. */
 static inline hd_geom group_geom(const hd_geom *g) {
   hd_geom part = *g;
-  part.ci /= g->groups;
-  part.co /= g->groups;
-  part.groups = 1;
+  part.ci /= g->conv.groups;
+  part.co /= g->conv.groups;
+  part.conv.groups = 1;
   return part;
 }
 
 /* Every channel is a group with one output: channels lie in vector lanes then, see conv2d_depth_cpu.c. */
-static inline int is_depthwise(const hd_geom *g) { return g->groups > 1 && g->groups == g->ci && g->groups == g->co; }
+static inline int is_depthwise(const hd_geom *g) {
+  return g->conv.groups > 1 && g->conv.groups == g->ci && g->conv.groups == g->co;
+}
 
 /* Height and width with the border; offset of the image in the frame (may be negative: cropped). */
 typedef struct conv_frame {
@@ -87,10 +89,10 @@ typedef struct conv_frame {
 
 /* The input with its padding; `pixel` as above. */
 static inline conv_frame input_frame(const hd_geom *g, int64_t pixel) {
-  return (conv_frame){.height = g->hi + 2 * g->ph,
-                      .width = g->wi + 2 * g->pw,
-                      .top = g->ph,
-                      .left = g->pw,
+  return (conv_frame){.height = g->hi + 2 * g->window.ph,
+                      .width = g->wi + 2 * g->window.pw,
+                      .top = g->window.ph,
+                      .left = g->window.pw,
                       .image_height = g->hi,
                       .image_width = g->wi,
                       .channels = g->ci,
@@ -226,15 +228,15 @@ static inline conv_phase phase_of(int phase, int image, int kernel, int stride, 
 
 /* Phase i of both axes; there are sh * sw. */
 static inline void phases_of(conv_phase *y, conv_phase *x, const hd_geom *g, int i) {
-  *y = phase_of(i / g->sw, g->hi, g->kh, g->sh, g->ph);
-  *x = phase_of(i % g->sw, g->wi, g->kw, g->sw, g->pw);
+  *y = phase_of(i / g->window.sw, g->hi, g->window.kh, g->window.sh, g->window.ph);
+  *x = phase_of(i % g->window.sw, g->wi, g->window.kw, g->window.sw, g->window.pw);
 }
 
 /* The gradient framed so that every phase's windows lie inside. */
 static inline conv_frame gradient_frame(const hd_geom *g, int64_t pixel) {
-  int top = (g->kh - 1) / g->sh, left = (g->kw - 1) / g->sw;
-  return (conv_frame){.height = top + most(g->hp, (g->hi - 1 + g->ph) / g->sh + 1),
-                      .width = left + most(g->wp, (g->wi - 1 + g->pw) / g->sw + 1),
+  int top = (g->window.kh - 1) / g->window.sh, left = (g->window.kw - 1) / g->window.sw;
+  return (conv_frame){.height = top + most(g->hp, (g->hi - 1 + g->window.ph) / g->window.sh + 1),
+                      .width = left + most(g->wp, (g->wi - 1 + g->window.pw) / g->window.sw + 1),
                       .top = top,
                       .left = left,
                       .image_height = g->hp,

@@ -94,12 +94,12 @@ static depth_walk forward_walk(const hd_call *call, const conv_frame *frame, int
   const hd_geom *g = call->g;
   const float *bias = call->in[2];
   return (depth_walk){.x = call->scratch,
-                      .x_step_y = (int64_t)g->sh * frame->width * LANES,
-                      .x_step_x = (int64_t)g->sw * LANES,
+                      .x_step_y = (int64_t)g->window.sh * frame->width * LANES,
+                      .x_step_x = (int64_t)g->window.sw * LANES,
                       .x_line = (int64_t)frame->width * LANES,
-                      .taps_y = g->kh,
-                      .taps_x = g->kw,
-                      .w = call->packed + (int64_t)c * g->kh * g->kw,
+                      .taps_y = g->window.kh,
+                      .taps_x = g->window.kw,
+                      .w = call->packed + (int64_t)c * g->window.kh * g->window.kw,
                       .start = bias ? g16_load_some(bias + c, channels_at(g, c)) : g16_zero(),
                       .y = out_row(call, 0, n) + c,
                       .y_step_y = (int64_t)g->wo * g->co,
@@ -125,8 +125,8 @@ void HD_SYM(conv_depth_forward)(const hd_call *call) {
 /* All phases of the stride for the channels from c on of row n; the framed gradient lies in scratch. */
 static void run_phases(const hd_call *call, const conv_frame *frame, int64_t n, int c) {
   const hd_geom *g = call->g;
-  const float *w = call->packed + (int64_t)c * g->kh * g->kw;
-  for (int i = 0; i < g->sh * g->sw; i++) {
+  const float *w = call->packed + (int64_t)c * g->window.kh * g->window.kw;
+  for (int i = 0; i < g->window.sh * g->window.sw; i++) {
     conv_phase y, x;
     phases_of(&y, &x, g, i);
     float *dx = out_row(call, 0, n) + ((int64_t)y.first * g->wi + x.first) * g->ci + c;
@@ -140,8 +140,8 @@ static void run_phases(const hd_call *call, const conv_frame *frame, int64_t n, 
                        .w = w,
                        .start = g16_zero(),
                        .y = dx,
-                       .y_step_y = (int64_t)g->sh * g->wi * g->ci,
-                       .y_step_x = (int64_t)g->sw * g->ci,
+                       .y_step_y = (int64_t)g->window.sh * g->wi * g->ci,
+                       .y_step_x = (int64_t)g->window.sw * g->ci,
                        .height = y.count,
                        .width = x.count,
                        .channels = channels_at(g, c),
@@ -225,30 +225,30 @@ BLOCK_TABLE(taps_fn)
 /* Adds one sample, whose image lies framed in scratch, to all taps' sums. */
 static void add_sample(const hd_geom *g, const conv_frame *frame, const float *x, const float *dy, float *sums,
                        int channels) {
-  int across = even_part(g->kw, least(TAPS_ACROSS, ACC_GROUPS));
-  int down = even_part(g->kh, most(1, least(TAPS_DOWN, ACC_GROUPS / across)));
+  int across = even_part(g->window.kw, least(TAPS_ACROSS, ACC_GROUPS));
+  int down = even_part(g->window.kh, most(1, least(TAPS_DOWN, ACC_GROUPS / across)));
   int64_t line = (int64_t)frame->width * LANES;
-  for (int ky = 0; ky < g->kh; ky += down)
-    for (int kx = 0; kx < g->kw; kx += across) {
+  for (int ky = 0; ky < g->window.kh; ky += down)
+    for (int kx = 0; kx < g->window.kw; kx += across) {
       depth_taps block = {.x = x + ky * line + kx * LANES,
                           .dy = dy,
-                          .x_step_y = g->sh * line,
-                          .x_step_x = (int64_t)g->sw * LANES,
+                          .x_step_y = g->window.sh * line,
+                          .x_step_x = (int64_t)g->window.sw * LANES,
                           .x_line = line,
                           .dy_pixel = g->co,
-                          .sum = sums + ((int64_t)ky * g->kw + kx) * LANES,
-                          .sum_line = (int64_t)g->kw * LANES,
+                          .sum = sums + ((int64_t)ky * g->window.kw + kx) * LANES,
+                          .sum_line = (int64_t)g->window.kw * LANES,
                           .height = g->ho,
                           .width = g->wo,
                           .channels = channels};
-      blocks[least(down, g->kh - ky) - 1][least(across, g->kw - kx) - 1](&block);
+      blocks[least(down, g->window.kh - ky) - 1][least(across, g->window.kw - kx) - 1](&block);
     }
 }
 
 void HD_SYM(conv_depth_dw)(const hd_call *call) {
   const hd_geom *g = call->g;
   conv_frame frame = input_frame(g, g->ci);
-  int taps = g->kh * g->kw;
+  int taps = g->window.kh * g->window.kw;
   float *x = call->scratch, *sums = x + depth_frame_elems(&frame), *dw = call->out[0];
   for (int c = 0; c < g->ci; c += LANES) {
     int channels = channels_at(g, c);
@@ -274,18 +274,18 @@ int64_t HD_SYM(conv_depth_dx_scratch)(const hd_geom *g) {
 }
 
 int64_t HD_SYM(conv_depth_dw_scratch)(const hd_geom *g) {
-  return HD_SYM(conv_depth_forward_scratch)(g) + whole_bytes((int64_t)g->kh * g->kw * LANES);
+  return HD_SYM(conv_depth_forward_scratch)(g) + whole_bytes((int64_t)g->window.kh * g->window.kw * LANES);
 }
 
 /* [channels / LANES][taps][LANES] */
-int64_t HD_SYM(conv_depth_packed)(const hd_geom *g) { return (int64_t)up16(g->co) * g->kh * g->kw; }
+int64_t HD_SYM(conv_depth_packed)(const hd_geom *g) { return (int64_t)up16(g->co) * g->window.kh * g->window.kw; }
 
 static float *packed_at(const hd_geom *g, float *packed, int32_t channel) {
-  return packed + (int64_t)(channel / LANES) * LANES * g->kh * g->kw + channel % LANES;
+  return packed + (int64_t)(channel / LANES) * LANES * g->window.kh * g->window.kw + channel % LANES;
 }
 
 void HD_SYM(conv_depth_forward_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
-  int taps = g->kh * g->kw;
+  int taps = g->window.kh * g->window.kw;
   for (int32_t j = j0; j < j1; j++)
     for (int t = 0; t < taps; t++)
       packed_at(g, packed, j)[t * LANES] = w[(int64_t)j * taps + t];
@@ -295,12 +295,12 @@ void HD_SYM(conv_depth_forward_pack)(const hd_geom *g, const float *w, float *pa
 void HD_SYM(conv_depth_dx_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
   for (int32_t j = j0; j < j1; j++) {
     float *to = packed_at(g, packed, j);
-    for (int i = 0; i < g->sh * g->sw; i++) {
+    for (int i = 0; i < g->window.sh * g->window.sw; i++) {
       conv_phase y, x;
       phases_of(&y, &x, g, i);
       for (int t = 0; t < y.taps * x.taps; t++, to += LANES) {
-        int ky = y.last - t / x.taps * g->sh, kx = x.last - t % x.taps * g->sw;
-        *to = w[((int64_t)j * g->kh + ky) * g->kw + kx];
+        int ky = y.last - t / x.taps * g->window.sh, kx = x.last - t % x.taps * g->window.sw;
+        *to = w[((int64_t)j * g->window.kh + ky) * g->window.kw + kx];
       }
     }
   }

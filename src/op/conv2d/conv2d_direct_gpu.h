@@ -11,10 +11,11 @@
 enum { HD_DIRECT_LINES = 4, HD_DIRECT_FLOATS = 8192 };
 
 HD_BOTH int cuda_is_direct(const hd_geom *g) {
-  const int64_t floats = (int64_t)(HD_DIRECT_LINES * g->pool + g->kh - 1) * (g->wi + 2 * g->pw) * g->ci;
-  return ((g->kh == 3 && (g->ci == 1 || g->ci == 3)) || (g->kh == 5 && g->ci == 1)) && g->kw == g->kh && g->pool <= 2 &&
-         g->sh == 1 && g->sw == 1 && g->groups == 1 && !hd_geom_is_dilated(g) && g->co <= HD_CUDA_BLOCK &&
-         floats <= HD_DIRECT_FLOATS;
+  const int64_t floats =
+      (int64_t)(HD_DIRECT_LINES * g->conv.pool + g->window.kh - 1) * (g->wi + 2 * g->window.pw) * g->ci;
+  return ((g->window.kh == 3 && (g->ci == 1 || g->ci == 3)) || (g->window.kh == 5 && g->ci == 1)) &&
+         g->window.kw == g->window.kh && g->conv.pool <= 2 && g->window.sh == 1 && g->window.sw == 1 &&
+         g->conv.groups == 1 && !hd_geom_is_dilated(g) && g->co <= HD_CUDA_BLOCK && floats <= HD_DIRECT_FLOATS;
 }
 
 /* Loads thread t's share of lines y0 .. y0 + lines - 1 of the sample at row n into shared memory, with the padding. */
@@ -23,14 +24,14 @@ HD_BOTH void cuda_load_image(float *image, const hd_cuda_call *c, int64_t n, int
   const int width = (int)c->over.padded.by;
   const float *x = op_in(c, 0, n);
   for (int i = t; i < lines * width; i += HD_CUDA_BLOCK) {
-    const int y = y0 + cuda_over(i, c->over.padded), column = cuda_rest(i, c->over.padded) - g->pw * g->ci;
+    const int y = y0 + cuda_over(i, c->over.padded), column = cuda_rest(i, c->over.padded) - g->window.pw * g->ci;
     image[i] = cuda_is_inside(y, column, g->hi, g->wi * g->ci) ? x[y * g->wi * g->ci + column] : 0;
   }
 }
 
 #define CONV_DIRECT_MATRIX(name, K, CI, POOL)                                                                          \
   HD_BOTH hd_cuda_cut name##_matrix(const hd_geom *g, int64_t rows) {                                                  \
-    return cuda_is_direct(g) && g->kh == (K) && g->ci == (CI) && g->pool == (POOL)                                     \
+    return cuda_is_direct(g) && g->window.kh == (K) && g->ci == (CI) && g->conv.pool == (POOL)                         \
                ? cuda_matrix(cuda_ceil(g->hp, HD_DIRECT_LINES), rows, (K) * (K) * (CI), 1, HD_NO_SHARDS)               \
                : cuda_no_matrix();                                                                                     \
   }
@@ -47,7 +48,7 @@ HD_BOTH void cuda_load_image(float *image, const hd_cuda_call *c, int64_t n, int
   HD_SHARED(float, image, [HD_DIRECT_FLOATS]);                                                                         \
   HD_PER_THREAD(float, w, taps);                                                                                       \
   HD_PHASE {                                                                                                           \
-    cuda_load_image(image, c, p.b0, y0 *(POOL)-g->ph, (y1 - y0) * (POOL) + (K)-1, t);                                  \
+    cuda_load_image(image, c, p.b0, y0 *(POOL)-g->window.ph, (y1 - y0) * (POOL) + (K)-1, t);                           \
     HD_UNROLL                                                                                                          \
     for (int i = 0; i < taps; i++)                                                                                     \
       HD_THIS(w)[i] = op_param(c, 1)[cuda_rest(t, c->over.co) * taps + i];                                             \

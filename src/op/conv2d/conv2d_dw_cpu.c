@@ -31,21 +31,21 @@ typedef enum dw_way { LIVE, DENSE, PICKED, WIDE } dw_way;
 
 /* Chooses by the number of vector instructions; half of a pooled gradient is assumed to be zero. */
 static dw_way way_of(const hd_geom *g) {
-  double run16 = up16(g->kw * g->ci) / 16, wide = (double)g->co * g->kh * run16;
-  double dense = (double)g->kh * g->kw * g->ci * (up16(g->co) / 16), live = 4 * g->co + 0.5 * wide;
-  if (g->pool == 1)
+  double run16 = up16(g->window.kw * g->ci) / 16, wide = (double)g->co * g->window.kh * run16;
+  double dense = (double)g->window.kh * g->window.kw * g->ci * (up16(g->co) / 16), live = 4 * g->co + 0.5 * wide;
+  if (g->conv.pool == 1)
     return wide <= dense ? WIDE : DENSE;
-  if (g->pool == 2)
+  if (g->conv.pool == 2)
     return 1.5 * dense <= live ? PICKED : LIVE;
-  return g->pool * g->pool * dense <= live ? DENSE : LIVE;
+  return g->conv.pool * g->conv.pool * dense <= live ? DENSE : LIVE;
 }
 
 /* The geometry of one group of channels, g, of the convolution `whole`. */
 static dw_shape shape_of(const hd_geom *g, const hd_geom *whole) {
-  dw_shape s = {.frame = input_frame(g, whole->ci), .run = g->kw * g->ci, .co16 = up16(g->co)};
+  dw_shape s = {.frame = input_frame(g, whole->ci), .run = g->window.kw * g->ci, .co16 = up16(g->co)};
   s.dy_pixel = whole->co;
   s.line = (int64_t)s.frame.width * g->ci;
-  s.taps = g->kh * s.run;
+  s.taps = g->window.kh * s.run;
   s.slot = frame_slot(&s.frame);
   s.framed = !frame_is_image(&s.frame);
   s.group = frame_rows(&s.frame);
@@ -97,8 +97,9 @@ G16 void add_window(g16 (*acc)[BLOCK_GROUPS], const dense_block *b, const float 
     add_position(acc, all, x, b->tap, taps, groups);
     return;
   }
-  for (int p = 0; p < b->g->pool * b->g->pool; p++) {
-    int64_t at = p / b->g->pool * b->g->sh * b->line + (int64_t)(p % b->g->pool) * b->g->sw * b->g->ci;
+  for (int p = 0; p < b->g->conv.pool * b->g->conv.pool; p++) {
+    int64_t at =
+        p / b->g->conv.pool * b->g->window.sh * b->line + (int64_t)(p % b->g->conv.pool) * b->g->window.sw * b->g->ci;
     UNROLL_FOR (q, groups)
       here[q] = g16_keep(all[q], g16_equal(taken[q], g16_all((float)p)));
     add_position(acc, here, x + at, b->tap, taps, groups);
@@ -107,7 +108,7 @@ G16 void add_window(g16 (*acc)[BLOCK_GROUPS], const dense_block *b, const float 
 
 G16 void run_block(const dense_block *b, int taps, int groups) {
   const hd_geom *g = b->g;
-  int64_t step_y = g->pool * g->sh * b->line, step_x = (int64_t)g->pool * g->sw * g->ci;
+  int64_t step_y = g->conv.pool * g->window.sh * b->line, step_x = (int64_t)g->conv.pool * g->window.sw * g->ci;
   g16 acc[TAPS][BLOCK_GROUPS];
   UNROLL_FOR (t, taps)
     UNROLL_FOR (q, groups)
@@ -224,7 +225,7 @@ static void run_group(const hd_call *whole, const hd_geom *g, int group) {
   }
 }
 
-static int is_tiled(const hd_geom *g) { return hd_geom_is_winograd(g) && g->pool == 1; }
+static int is_tiled(const hd_geom *g) { return hd_geom_is_winograd(g) && g->conv.pool == 1; }
 
 static int64_t scratch_bytes(const hd_geom *g) {
   hd_geom part = group_geom(g);
@@ -240,7 +241,7 @@ static void weight_sums(const hd_call *call) {
   else if (is_tiled(call->g))
     HD_SYM(winograd_dw)(call);
   else
-    for (int group = 0; group < call->g->groups; group++)
+    for (int group = 0; group < call->g->conv.groups; group++)
       run_group(call, &part, group);
 }
 

@@ -43,16 +43,16 @@ static int64_t floats(int64_t count) { return whole_bytes(count) / (int64_t)size
 
 /* Lines are whole groups of quads: sixteen are made at a time. */
 static pick_shape shape_of(const hd_geom *g, int64_t dy_pixel, int64_t pixel, float *scratch) {
-  pick_shape s = {.frame = input_frame(g, pixel), .run = g->kw * g->ci, .dy_pixel = dy_pixel};
-  s.lines = s.frame.height - g->sh;
-  s.line = (int64_t)QUAD * up16((s.frame.width - g->sw) * g->ci);
-  s.taps = g->kh * s.run;
+  pick_shape s = {.frame = input_frame(g, pixel), .run = g->window.kw * g->ci, .dy_pixel = dy_pixel};
+  s.lines = s.frame.height - g->window.sh;
+  s.line = (int64_t)QUAD * up16((s.frame.width - g->window.sw) * g->ci);
+  s.taps = g->window.kh * s.run;
   s.image = scratch;
   s.quads = s.image + floats(frame_elems(&s.frame) + FRAME_SLACK);
   s.sums = s.quads + s.lines * s.line + QUADS_SLACK;
   s.dy = s.sums + (int64_t)s.taps * up16(g->co);
   s.argmax = (uint8_t *)(void *)(s.dy + 16 * (int64_t)(g->hp * g->wp));
-  cut_taps(&s, g->kh);
+  cut_taps(&s, g->window.kh);
   return s;
 }
 
@@ -78,7 +78,8 @@ G16 void add_windows(const pick_block *b, int down, int across) {
   const hd_geom *g = b->g;
   const float *dy = b->dy, *x[PICK_LINES];
   const uint8_t *argmax = b->argmax;
-  int64_t step_x = (int64_t)QUAD * 2 * g->sw * g->ci, step_y = 2 * g->sh * b->shape->line - g->wp * step_x;
+  int64_t step_x = (int64_t)QUAD * 2 * g->window.sw * g->ci,
+          step_y = 2 * g->window.sh * b->shape->line - g->wp * step_x;
   g16 acc[PICK_LINES][PICK_ACROSS];
   UNROLL_FOR (r, down) {
     x[r] = b->quads + r * b->shape->line;
@@ -116,13 +117,13 @@ BLOCK_TABLE(block_fn)
 /* Computes the quads of one sample. */
 static void make_quads(const pick_shape *s, const hd_geom *g, const float *x) {
   const float *image = x;
-  int64_t line = (int64_t)s->frame.width * g->ci, right = (int64_t)g->sw * g->ci, count = line - right;
+  int64_t line = (int64_t)s->frame.width * g->ci, right = (int64_t)g->window.sw * g->ci, count = line - right;
   if (!frame_is_image(&s->frame)) {
     HD_SYM(conv_frame_fill)(s->image, &s->frame, x);
     image = s->image;
   }
   for (int y = 0; y < s->lines; y++) {
-    const float *upper = image + y * line, *lower = upper + g->sh * line;
+    const float *upper = image + y * line, *lower = upper + g->window.sh * line;
     for (int64_t i = 0; i < count; i += 16)
       g16_store_quads(s->quads + y * s->line + QUAD * i, g16_load_some(upper + i, count - i),
                       g16_load_some(upper + right + i, count - i), g16_load_some(lower + i, count - i),
@@ -132,12 +133,12 @@ static void make_quads(const pick_shape *s, const hd_geom *g, const float *x) {
 
 /* Adds one sample, given as quads, to the sums of a group; dy and argmax: its first channel. */
 static void add_group(const pick_shape *s, const hd_geom *g, int group, const pick_block *whole) {
-  for (int ky = 0; ky < g->kh; ky += s->down)
+  for (int ky = 0; ky < g->window.kh; ky += s->down)
     for (int k = 0; k < s->run; k += s->across) {
       pick_block block = *whole;
       block.quads = s->quads + ky * s->line + QUAD * k;
       block.sums = s->sums + ((int64_t)group * s->taps + ky * s->run + k) * 16;
-      blocks[least(s->down, g->kh - ky) - 1][least(s->across, s->run - k) - 1](&block);
+      blocks[least(s->down, g->window.kh - ky) - 1][least(s->across, s->run - k) - 1](&block);
     }
 }
 

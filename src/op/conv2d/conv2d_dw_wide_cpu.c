@@ -19,8 +19,8 @@ typedef struct wide_shape {
 
 /* Groups are read whole, so where rows are not whole groups images need the frame's slack. */
 static wide_shape shape_of(const hd_geom *g, int64_t pixel) {
-  wide_shape s = {.frame = input_frame(g, pixel), .run16 = up16(g->kw * g->ci)};
-  s.framed = !frame_is_image(&s.frame) || s.run16 != g->kw * g->ci;
+  wide_shape s = {.frame = input_frame(g, pixel), .run16 = up16(g->window.kw * g->ci)};
+  s.framed = !frame_is_image(&s.frame) || s.run16 != g->window.kw * g->ci;
   s.line = (int64_t)s.frame.width * g->ci;
   s.at_once = frame_rows(&s.frame);
   s.slot = frame_slot(&s.frame);
@@ -28,7 +28,7 @@ static wide_shape shape_of(const hd_geom *g, int64_t pixel) {
 }
 
 /* Sums of [co][kh][run16], then the frames. */
-static int64_t sums_elems(const hd_geom *g, const wide_shape *s) { return (int64_t)g->co * g->kh * s->run16; }
+static int64_t sums_elems(const hd_geom *g, const wide_shape *s) { return (int64_t)g->co * g->window.kh * s->run16; }
 
 int64_t HD_SYM(conv_dw_wide_scratch)(const hd_geom *g, int64_t pixel) {
   wide_shape s = shape_of(g, pixel);
@@ -54,14 +54,14 @@ typedef struct wide_block {
 /* outputs and groups are constants where this is inlined. */
 G16 void add_windows(const wide_block *b, int outputs, int groups) {
   const hd_geom *g = b->g;
-  int64_t step = (int64_t)g->sw * g->ci;
+  int64_t step = (int64_t)g->window.sw * g->ci;
   g16 acc[WIDE_OUTPUTS][WIDE_GROUPS];
   UNROLL_FOR (o, outputs)
     UNROLL_FOR (q, groups)
       acc[o][q] = g16_load(b->sum + o * b->sum_step + 16 * q);
   const int across = b->wx.to - b->wx.from;
   const int64_t dy_line = g->wo * b->dy_pixel, dy_first = b->wy.from * dy_line + b->wx.from * b->dy_pixel;
-  const int64_t x_line = g->sh * b->x_line, x_first = b->wy.from * x_line + b->wx.from * step;
+  const int64_t x_line = g->window.sh * b->x_line, x_first = b->wy.from * x_line + b->wx.from * step;
   for (int64_t r = 0; r < b->rows; r++) {
     const float *dy_row = b->dy + r * b->dy_stride + dy_first, *x_row = b->x + r * b->x_stride + x_first;
     for (int wy = b->wy.from; wy < b->wy.to; wy++, dy_row += dy_line, x_row += x_line) {
@@ -107,12 +107,12 @@ static void add_rows(const wide_block *whole, const wide_shape *s) {
   const hd_geom *g = whole->g;
   int groups = s->run16 / 16, across = even_part(groups, WIDE_GROUPS);
   int outputs = even_part(g->co, least(WIDE_OUTPUTS, ACC_GROUPS / across));
-  for (int ky = 0; ky < g->kh; ky++)
+  for (int ky = 0; ky < g->window.kh; ky++)
     for (int q = 0; q < groups; q += across) {
-      const int first = 16 * q / g->ci, last = (least(16 * (q + across), g->kw * g->ci) - 1) / g->ci;
+      const int first = 16 * q / g->ci, last = (least(16 * (q + across), g->window.kw * g->ci) - 1) / g->ci;
       wide_block block = *whole;
-      block.wy = span_of(g->ho, g->sh, g->ph, g->hi, ky, ky);
-      block.wx = span_of(g->wo, g->sw, g->pw, g->wi, first, last);
+      block.wy = span_of(g->ho, g->window.sh, g->window.ph, g->hi, ky, ky);
+      block.wx = span_of(g->wo, g->window.sw, g->window.pw, g->wi, first, last);
       block.x += ky * s->line + 16 * q;
       block.sum += ky * s->run16 + 16 * q;
       for (int j = 0; j < g->co; j += outputs, block.dy += outputs, block.sum += outputs * block.sum_step)
@@ -124,7 +124,7 @@ void HD_SYM(conv_dw_wide)(const hd_call *call, int64_t dy_pixel, int64_t pixel) 
   const hd_geom *g = call->g;
   wide_shape s = shape_of(g, pixel);
   float *sums = call->scratch, *frames = sums + whole_bytes(sums_elems(g, &s)) / (int64_t)sizeof(float);
-  int run = g->kw * g->ci;
+  int run = g->window.kw * g->ci;
   memset(sums, 0, (size_t)sums_elems(g, &s) * sizeof *sums);
   for (int64_t n = 0; n < call->rows; n += s.at_once) {
     int64_t rows = call->rows - n < s.at_once ? call->rows - n : s.at_once;
@@ -138,9 +138,9 @@ void HD_SYM(conv_dw_wide)(const hd_call *call, int64_t dy_pixel, int64_t pixel) 
                         .dy_pixel = dy_pixel,
                         .rows = rows,
                         .sum = sums,
-                        .sum_step = (int64_t)g->kh * s.run16};
+                        .sum_step = (int64_t)g->window.kh * s.run16};
     add_rows(&whole, &s);
   }
-  for (int64_t line = 0; line < (int64_t)g->co * g->kh; line++)
+  for (int64_t line = 0; line < (int64_t)g->co * g->window.kh; line++)
     HD_SYM(conv_finish_sums)((float *)call->out[0] + line * run, sums + line * s.run16, run);
 }

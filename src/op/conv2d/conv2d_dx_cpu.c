@@ -21,7 +21,7 @@ typedef enum dx_way { SLICES, TAPS, DEPTH, TILES, WALKS } dx_way;
 static dx_way way_of(const hd_geom *g) {
   if (is_depthwise(g))
     return DEPTH;
-  if (g->pool > 1)
+  if (g->conv.pool > 1)
     return g->ci >= TAPS_CHANNELS ? TAPS : SLICES;
   return hd_geom_is_winograd(g) ? TILES : WALKS;
 }
@@ -33,7 +33,7 @@ static int64_t phase_elems(const hd_geom *g, const conv_phase *y, const conv_pha
 /* Of one group without a pool. */
 static int64_t group_packed_elems(const hd_geom *g) {
   int64_t elems = 0;
-  for (int i = 0; i < g->sh * g->sw; i++) {
+  for (int i = 0; i < g->window.sh * g->window.sw; i++) {
     conv_phase y, x;
     phases_of(&y, &x, g, i);
     elems += phase_elems(g, &y, &x);
@@ -90,7 +90,8 @@ static void clear_spans(const dx_part *part, const dx_phase *p, const dx_span *v
   for (int64_t r = p->n; r < p->n + p->rows; r++)
     for (int y = v->i0; y < v->i1; y++)
       for (int x = h->i0; x < h->i1; x++)
-        memset(dx_at(part, r, p->y.first + y * g->sh, p->x.first + x * g->sw), 0, (size_t)g->ci * sizeof(float));
+        memset(dx_at(part, r, p->y.first + y * g->window.sh, p->x.first + x * g->window.sw), 0,
+               (size_t)g->ci * sizeof(float));
 }
 
 static void walk_spans(const dx_part *part, const dx_phase *p, const dx_span *v, const dx_span *h) {
@@ -109,10 +110,10 @@ static void walk_spans(const dx_part *part, const dx_phase *p, const dx_span *v,
                     .w_first = ((int64_t)v->t0 * p->x.taps + h->t0) * g->co,
                     .w_skip = (p->x.taps - across) * g->co,
                     .channels = g->ci,
-                    .y = dx_at(part, p->n, p->y.first + v->i0 * g->sh, p->x.first + h->i0 * g->sw),
+                    .y = dx_at(part, p->n, p->y.first + v->i0 * g->window.sh, p->x.first + h->i0 * g->window.sw),
                     .y_stride = part->call->out_stride[0],
-                    .y_step_y = (int64_t)g->sh * g->wi * pixel,
-                    .y_step_x = g->sw * pixel,
+                    .y_step_y = (int64_t)g->window.sh * g->wi * pixel,
+                    .y_step_x = g->window.sw * pixel,
                     .height = v->i1 - v->i0,
                     .width = h->i1 - h->i0,
                     .rows = p->rows,
@@ -155,7 +156,7 @@ static void without_pool(const dx_part *part) {
                           frame_images(call->scratch, &frame, !frame_is_image(&frame), dy, call->in_stride[0], rows),
                       .n = n,
                       .rows = rows};
-    for (int i = 0; i < g->sh * g->sw; i++) {
+    for (int i = 0; i < g->window.sh * g->window.sw; i++) {
       phases_of(&phase.y, &phase.x, g, i);
       walk_phase(part, &phase);
       phase.w += phase_elems(g, &phase.y, &phase.x);
@@ -171,7 +172,7 @@ static void conv2d_dx(const hd_call *call) {
   case DEPTH: HD_SYM(conv_depth_dx)(call); break;
   case TILES: HD_SYM(winograd_dx)(call); break;
   default:
-    for (; part.group < call->g->groups; part.group++)
+    for (; part.group < call->g->conv.groups; part.group++)
       without_pool(&part);
   }
 }
@@ -195,20 +196,20 @@ static int64_t packed_elems(const hd_geom *g) {
   case TAPS: return HD_SYM(conv_tap_dx_packed)(g);
   case DEPTH: return HD_SYM(conv_depth_packed)(g);
   case TILES: return HD_SYM(winograd_dx_packed)(g);
-  default: return g->groups * group_packed_elems(&part);
+  default: return g->conv.groups * group_packed_elems(&part);
   }
 }
 
 /* Output channel co of a group, whose weights are w. In each phase tap t of a walk's window is the pair (y, x) and,
  * inside, the channel. */
 static void pack_channel(const hd_geom *g, const float *w, float *packed, int co) {
-  for (int i = 0; i < g->sh * g->sw; i++) {
+  for (int i = 0; i < g->window.sh * g->window.sw; i++) {
     conv_phase y, x;
     phases_of(&y, &x, g, i);
     int taps = y.taps * x.taps * g->co;
     for (int t = 0; t < y.taps * x.taps; t++) {
-      int ky = y.last - t / x.taps * g->sh, kx = x.last - t % x.taps * g->sw;
-      walk_pack_tap(packed, g->ci, taps, t * g->co + co, w + (ky * g->kw + kx) * g->ci);
+      int ky = y.last - t / x.taps * g->window.sh, kx = x.last - t % x.taps * g->window.sw;
+      walk_pack_tap(packed, g->ci, taps, t * g->co + co, w + (ky * g->window.kw + kx) * g->ci);
     }
     packed += phase_elems(g, &y, &x);
   }
@@ -216,7 +217,7 @@ static void pack_channel(const hd_geom *g, const float *w, float *packed, int co
 
 static void pack(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
   hd_geom part = group_geom(g);
-  int64_t taps = (int64_t)part.kh * part.kw * part.ci;
+  int64_t taps = (int64_t)part.window.kh * part.window.kw * part.ci;
   switch (way_of(g)) {
   case SLICES: HD_SYM(conv_pool_dx_pack)(g, w, packed, j0, j1); break;
   case TAPS: HD_SYM(conv_tap_dx_pack)(g, w, packed, j0, j1); break;

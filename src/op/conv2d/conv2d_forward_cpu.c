@@ -7,7 +7,9 @@
 #include "op/conv2d/winograd_cpu.h"
 
 /* Of one group. */
-static int64_t group_packed_elems(const hd_geom *g) { return (int64_t)up16(g->co) * g->kh * g->kw * g->ci; }
+static int64_t group_packed_elems(const hd_geom *g) {
+  return (int64_t)up16(g->co) * g->window.kh * g->window.kw * g->ci;
+}
 
 static int64_t packed_elems(const hd_geom *g) {
   hd_geom part = group_geom(g);
@@ -15,38 +17,44 @@ static int64_t packed_elems(const hd_geom *g) {
     return HD_SYM(conv_depth_packed)(g);
   if (hd_geom_is_winograd(g))
     return HD_SYM(winograd_forward_packed)(g);
-  return g->groups * group_packed_elems(&part);
+  return g->conv.groups * group_packed_elems(&part);
 }
 
-/* One group's walk over rows n .. n + rows - 1, images where `images` says; g: the group's geometry. */
+/* Rows n .. n + rows - 1 of a call, with their images. */
+typedef struct walked_rows {
+  int64_t n, rows;
+  conv_images images;
+} walked_rows;
+
+/* One group's walk over them; g: the group's geometry. */
 static conv_walk forward_walk(const hd_call *call, const hd_geom *g, int group, const conv_frame *frame,
-                              const conv_images *images, int64_t n, int64_t rows) {
+                              const walked_rows *of) {
   int64_t line = (int64_t)frame->width * g->ci, pixel = call->g->co;
   const float *bias = call->in[2];
-  return (conv_walk){.x = images->first,
-                     .x_stride = images->stride,
-                     .x_step_y = g->pool * g->sh * line,
-                     .x_step_x = (int64_t)g->pool * g->sw * g->ci,
+  return (conv_walk){.x = of->images.first,
+                     .x_stride = of->images.stride,
+                     .x_step_y = g->conv.pool * g->window.sh * line,
+                     .x_step_x = (int64_t)g->conv.pool * g->window.sw * g->ci,
                      .x_line = line,
-                     .taps_y = g->kh,
-                     .run = g->kw * g->ci,
+                     .taps_y = g->window.kh,
+                     .run = g->window.kw * g->ci,
                      .w = call->packed + group * group_packed_elems(g),
-                     .w_taps = (int64_t)g->kh * g->kw * g->ci,
+                     .w_taps = (int64_t)g->window.kh * g->window.kw * g->ci,
                      .bias = bias ? bias + group * g->co : NULL,
                      .channels = g->co,
-                     .y = out_row(call, 0, n) + group * g->co,
+                     .y = out_row(call, 0, of->n) + group * g->co,
                      .y_stride = call->out_stride[0],
                      .y_step_y = g->wp * pixel,
                      .y_step_x = pixel,
-                     .argmax = call->out[1] ? (uint8_t *)call->out[1] + n * call->out_stride[1] : NULL,
+                     .argmax = call->out[1] ? (uint8_t *)call->out[1] + of->n * call->out_stride[1] : NULL,
                      .argmax_stride = call->out_stride[1],
                      .height = g->hp,
                      .width = g->wp,
-                     .rows = rows,
-                     .pool = g->pool,
+                     .rows = of->rows,
+                     .pool = g->conv.pool,
                      .relu = g->relu,
-                     .at_step_y = g->sh * line,
-                     .at_step_x = (int64_t)g->sw * g->ci};
+                     .at_step_y = g->window.sh * line,
+                     .at_step_x = (int64_t)g->window.sw * g->ci};
 }
 
 static void run_group(const hd_call *call, const hd_geom *g, int group) {
@@ -55,8 +63,9 @@ static void run_group(const hd_call *call, const hd_geom *g, int group) {
   for (int64_t n = 0; n < call->rows; n += at_once) {
     int64_t rows = call->rows - n < at_once ? call->rows - n : at_once;
     const float *x = in_row(call, 0, n) + group * g->ci;
-    conv_images images = frame_images(call->scratch, &frame, !frame_is_image(&frame), x, call->in_stride[0], rows);
-    conv_walk walk = forward_walk(call, g, group, &frame, &images, n, rows);
+    const walked_rows of = {n, rows,
+                            frame_images(call->scratch, &frame, !frame_is_image(&frame), x, call->in_stride[0], rows)};
+    conv_walk walk = forward_walk(call, g, group, &frame, &of);
     HD_SYM(conv_walk)(&walk);
   }
 }
@@ -68,7 +77,7 @@ static void conv2d(const hd_call *call) {
   else if (hd_geom_is_winograd(call->g))
     HD_SYM(winograd_forward)(call);
   else
-    for (int group = 0; group < call->g->groups; group++)
+    for (int group = 0; group < call->g->conv.groups; group++)
       run_group(call, &part, group);
 }
 
@@ -92,7 +101,7 @@ static void pack(const hd_geom *g, const float *w, float *packed, int32_t j0, in
     return;
   }
   hd_geom part = group_geom(g);
-  int taps = part.kh * part.kw * part.ci;
+  int taps = part.window.kh * part.window.kw * part.ci;
   for (int32_t j = j0; j < j1; j++)
     walk_pack_channel(packed + j / part.co * group_packed_elems(&part), part.co, taps, j % part.co,
                       w + (int64_t)j * taps);

@@ -14,7 +14,7 @@
 
 #define CONV_TILES(what, taps)                                                                                         \
   HD_BOTH hd_cuda_cut what##_##taps##_matrix(const hd_geom *g, int64_t rows) {                                         \
-    return g->kh == taps ? what##_matrix(g, rows) : cuda_no_matrix();                                                  \
+    return g->window.kh == taps ? what##_matrix(g, rows) : cuda_no_matrix();                                           \
   }
 
 /* Puts a transformed square: the places of one row and step. */
@@ -195,10 +195,11 @@ HD_TILED(conv2d_dw, conv_dw_tiles_5_1, conv_dw_tiles_5, 8, 8) { HD_CHAINS(conv_d
 
 enum { conv_sums_A_DEEP = 1, conv_sums_B_DEEP = 1, conv_sums_A_SUMMED = 0 };
 HD_BOTH hd_cuda_cut conv_sums_matrix(const hd_geom *g, int64_t rows) {
-  const int squared = g->pool * g->pool;
-  if (g->groups > 1 || hd_geom_is_dilated(g) || hd_geom_is_winograd(g) || cuda_is_direct(g))
+  const int squared = g->conv.pool * g->conv.pool;
+  if (g->conv.groups > 1 || hd_geom_is_dilated(g) || hd_geom_is_winograd(g) || cuda_is_direct(g))
     return cuda_no_matrix();
-  return cuda_matrix(g->co, rows * g->hp * g->wp * squared, (int64_t)g->kh * g->kw * g->ci, squared, HD_NO_SHARDS);
+  return cuda_matrix(g->co, rows * g->hp * g->wp * squared, (int64_t)g->window.kh * g->window.kw * g->ci, squared,
+                     HD_NO_SHARDS);
 }
 HD_BOTH cuda_line conv_sums_a_line(const cuda_part *p, int32_t co) {
   return cuda_line_at(op_param(p->c, 1) + (int64_t)co * p->steps);
@@ -210,8 +211,8 @@ HD_BOTH cuda_line cuda_conv_output(const hd_cuda_call *c, int32_t position) {
   const hd_cuda_divisors *o = &c->over;
   const int32_t window = cuda_over(position, o->squared), inside = cuda_rest(position, o->squared);
   cuda_line at = cuda_line_at(0);
-  at.y = cuda_over(window, o->wp) * c->g.pool + cuda_over(inside, o->pool);
-  at.x = cuda_rest(window, o->wp) * c->g.pool + cuda_rest(inside, o->pool);
+  at.y = cuda_over(window, o->wp) * c->g.conv.pool + cuda_over(inside, o->pool);
+  at.x = cuda_rest(window, o->wp) * c->g.conv.pool + cuda_rest(inside, o->pool);
   return at;
 }
 
@@ -225,8 +226,8 @@ HD_BOTH cuda_line conv_sums_b_line(const cuda_part *p, int32_t row) {
   const hd_geom *g = &p->c->g;
   cuda_line line = cuda_conv_output(p->c, cuda_rest(row, p->c->cut.sample));
   line.from = op_in(p->c, 0, cuda_over(row, p->c->cut.sample));
-  line.y = line.y * g->sh - g->ph;
-  line.x = line.x * g->sw - g->pw;
+  line.y = line.y * g->window.sh - g->window.ph;
+  line.x = line.x * g->window.sw - g->window.pw;
   return line;
 }
 HD_BOTH float conv_sums_b(const cuda_part *p, const cuda_line *line, int32_t step) {
@@ -240,7 +241,7 @@ HD_BOTH float conv_sums_first(const cuda_part *p, int32_t co, float sum) {
 }
 HD_BOTH void conv_sums_store(const cuda_part *p, const float *outputs, int line, int a_side, int b_side, int t) {
   const hd_cuda_divisors *o = &p->c->over;
-  const int squared = p->c->g.pool * p->c->g.pool;
+  const int squared = p->c->g.conv.pool * p->c->g.conv.pool;
   HD_EACH_OUTPUT(p, a_side, cuda_over(b_side, o->squared), t, co, at) {
     const int32_t window = cuda_over(p->b0, o->squared) + at;
     if (p->b0 + at * squared >= p->b_rows)
@@ -265,14 +266,15 @@ HD_TILED(conv2d, conv_sums_2_2, conv_sums, 32, 32) { HD_PRODUCT(conv_sums, 2, 2)
 
 enum { conv_dx_sums_A_DEEP = 0, conv_dx_sums_B_DEEP = 1, conv_dx_sums_A_SUMMED = 0 };
 HD_BOTH hd_cuda_cut conv_dx_sums_matrix(const hd_geom *g, int64_t rows) {
-  if (g->groups > 1 || hd_geom_is_dilated(g) || conv2d_tiled_gradients(g) || conv_dx_scatter_matrix(g, rows).a_rows > 0)
+  if (g->conv.groups > 1 || hd_geom_is_dilated(g) || conv2d_tiled_gradients(g) ||
+      conv_dx_scatter_matrix(g, rows).a_rows > 0)
     return cuda_no_matrix();
-  return cuda_matrix(g->ci, rows * g->hi * g->wi, (int64_t)g->kh * g->kw * g->co, 1, HD_NO_SHARDS);
+  return cuda_matrix(g->ci, rows * g->hi * g->wi, (int64_t)g->window.kh * g->window.kw * g->co, 1, HD_NO_SHARDS);
 }
 HD_BOTH cuda_line conv_dx_sums_a_line(const cuda_part *p, int32_t ci) { return cuda_line_at(op_param(p->c, 1) + ci); }
 HD_BOTH float conv_dx_sums_a(const cuda_part *p, const cuda_line *line, int32_t step) {
   const hd_geom *g = &p->c->g;
-  const int taps = g->kh * g->kw, tap = taps - 1 - cuda_over(step, p->c->over.co);
+  const int taps = g->window.kh * g->window.kw, tap = taps - 1 - cuda_over(step, p->c->over.co);
   return line->from[((int64_t)cuda_rest(step, p->c->over.co) * taps + tap) * g->ci];
 }
 HD_BOTH cuda_line conv_dx_sums_b_line(const cuda_part *p, int32_t row) {
@@ -281,23 +283,23 @@ HD_BOTH cuda_line conv_dx_sums_b_line(const cuda_part *p, int32_t row) {
   const int32_t pixel = cuda_rest(row, c->cut.sample);
   cuda_line line = cuda_line_at(op_in(c, 0, n));
   line.bytes = c->in[2] ? op_bytes_in(c, 2, n) : 0;
-  line.y = cuda_over(pixel, c->over.wi) + c->g.ph;
-  line.x = cuda_rest(pixel, c->over.wi) + c->g.pw;
+  line.y = cuda_over(pixel, c->over.wi) + c->g.window.ph;
+  line.x = cuda_rest(pixel, c->over.wi) + c->g.window.pw;
   return line;
 }
 HD_BOTH float conv_dx_sums_b(const cuda_part *p, const cuda_line *line, int32_t step) {
   const hd_geom *g = &p->c->g;
   const hd_cuda_divisors *o = &p->c->over;
-  const int tap = g->kh * g->kw - 1 - cuda_over(step, o->co);
+  const int tap = g->window.kh * g->window.kw - 1 - cuda_over(step, o->co);
   const int y = line->y - cuda_over(tap, o->kw), x = line->x - cuda_rest(tap, o->kw);
   if (y < 0 || x < 0)
     return 0;
   const int oy = cuda_over(y, o->sh), ox = cuda_over(x, o->sw);
-  if (oy * g->sh != y || ox * g->sw != x || oy >= g->hp * g->pool || ox >= g->wp * g->pool)
+  if (oy * g->window.sh != y || ox * g->window.sw != x || oy >= g->hp * g->conv.pool || ox >= g->wp * g->conv.pool)
     return 0;
   const int at = (cuda_over(oy, o->pool) * g->wp + cuda_over(ox, o->pool)) * g->co + cuda_rest(step, o->co);
   const int position = line->bytes ? line->bytes[at] : 0;
-  return position == cuda_rest(oy, o->pool) * g->pool + cuda_rest(ox, o->pool) ? line->from[at] : 0;
+  return position == cuda_rest(oy, o->pool) * g->conv.pool + cuda_rest(ox, o->pool) ? line->from[at] : 0;
 }
 HD_BOTH float conv_dx_sums_first(const cuda_part *p, int32_t ci, float sum) { return 0; }
 HD_BOTH void conv_dx_sums_store(const cuda_part *p, const float *outputs, int line, int a_side, int b_side, int t) {
@@ -315,24 +317,26 @@ HD_TILED(conv2d_dx, conv_dx_sums_2_2, conv_dx_sums, 32, 32) { HD_PRODUCT(conv_dx
 
 enum { conv_dw_sums_A_DEEP = 0, conv_dw_sums_B_DEEP = 0, conv_dw_sums_A_SUMMED = 0 };
 HD_BOTH hd_cuda_cut conv_dw_sums_matrix(const hd_geom *g, int64_t rows) {
-  if (g->groups > 1 || hd_geom_is_dilated(g) || conv2d_tiled_gradients(g) || cuda_live_matrix(g, rows, 1).a_rows > 0)
+  if (g->conv.groups > 1 || hd_geom_is_dilated(g) || conv2d_tiled_gradients(g) ||
+      cuda_live_matrix(g, rows, 1).a_rows > 0)
     return cuda_no_matrix();
-  return cuda_matrix((int64_t)g->kh * g->kw * g->ci, g->co, (int64_t)g->hp * g->wp * g->pool * g->pool, 1, rows);
+  return cuda_matrix((int64_t)g->window.kh * g->window.kw * g->ci, g->co,
+                     (int64_t)g->hp * g->wp * g->conv.pool * g->conv.pool, 1, rows);
 }
 /* The tap of a column, from the image of the shard's first sample. */
 HD_BOTH cuda_line conv_dw_sums_a_line(const cuda_part *p, int32_t column) {
   const hd_cuda_divisors *o = &p->c->over;
   const int32_t tap = cuda_over(column, o->ci);
   cuda_line line = cuda_line_at(op_in(p->c, 0, p->row0) + cuda_rest(column, o->ci));
-  line.y = cuda_over(tap, o->kw) - p->c->g.ph;
-  line.x = cuda_rest(tap, o->kw) - p->c->g.pw;
+  line.y = cuda_over(tap, o->kw) - p->c->g.window.ph;
+  line.x = cuda_rest(tap, o->kw) - p->c->g.window.pw;
   return line;
 }
 HD_BOTH float conv_dw_sums_a(const cuda_part *p, const cuda_line *line, int32_t step) {
   const hd_cuda_call *c = p->c;
   const cuda_line at = cuda_conv_output(c, cuda_rest(step, c->cut.sample));
-  return cuda_pixel(&c->g, line->from + cuda_over(step, c->cut.sample) * c->in_stride[0], at.y * c->g.sh + line->y,
-                    at.x * c->g.sw + line->x);
+  return cuda_pixel(&c->g, line->from + cuda_over(step, c->cut.sample) * c->in_stride[0],
+                    at.y * c->g.window.sh + line->y, at.x * c->g.window.sw + line->x);
 }
 HD_BOTH cuda_line conv_dw_sums_b_line(const cuda_part *p, int32_t co) {
   cuda_line line = cuda_line_at(op_in(p->c, 1, p->row0) + co);

@@ -9,14 +9,14 @@ void HD_SYM(conv_mark_live)(uint64_t *bits, const hd_call *call, int64_t n, int 
   const hd_geom *g = call->g;
   const float *dy = in_row(call, 0, n);
   const uint8_t *argmax = (const uint8_t *)call->in[2] + n * call->in_stride[2];
-  const int words = words_of(g, part), line = g->wp * g->pool * words;
-  for (int wy = 0; wy < g->hp; wy++, bits += (g->pool - 1) * line)
-    for (int wx = 0; wx < g->wp; wx++, dy += g->co, argmax += g->co, bits += g->pool * words)
+  const int words = words_of(g, part), line = g->wp * g->conv.pool * words;
+  for (int wy = 0; wy < g->hp; wy++, bits += (g->conv.pool - 1) * line)
+    for (int wx = 0; wx < g->wp; wx++, dy += g->co, argmax += g->co, bits += g->conv.pool * words)
       for (int c = 0, k = 0; c < g->co; c += part, k++) {
         const int count = least(part, g->co - c);
         const uint64_t live = bits_nonzero(dy + c, count);
-        for (int py = 0, p = 0; py < g->pool; py++)
-          for (int px = 0; px < g->pool; px++, p++)
+        for (int py = 0, p = 0; py < g->conv.pool; py++)
+          for (int px = 0; px < g->conv.pool; px++, p++)
             bits[py * line + px * words + k] = live & bits_equal(argmax + c, count, p);
       }
 }

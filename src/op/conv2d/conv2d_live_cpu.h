@@ -14,15 +14,15 @@ enum { SLICE = 16, SLICE_WEIGHTS = 20 * 1024, LIVE_ROWS = 8, LIVE_LINES = 5, LIV
 /* Up to 32 channels in one slice, if a kernel's patch fits into registers and the weights of one of its lines into
  * L1. */
 static inline int slice_channels(const hd_geom *g) {
-  int64_t run = up16(g->kw * g->ci);
-  int whole =
-      g->ci % SLICE != 0 && g->ci < 2 * SLICE && run / 16 * g->kh <= ACC_GROUPS && run * g->kh * g->co <= SLICE_WEIGHTS;
+  int64_t run = up16(g->window.kw * g->ci);
+  int whole = g->ci % SLICE != 0 && g->ci < 2 * SLICE && run / 16 * g->window.kh <= ACC_GROUPS &&
+              run * g->window.kh * g->co <= SLICE_WEIGHTS;
   return whole ? g->ci : least(SLICE, g->ci);
 }
 static inline int slice_count(const hd_geom *g) { return (g->ci + slice_channels(g) - 1) / slice_channels(g); }
 
 /* Elements of a row of the kernel in a slice, whole groups. */
-static inline int slice_run(const hd_geom *g) { return up16(g->kw * slice_channels(g)); }
+static inline int slice_run(const hd_geom *g) { return up16(g->window.kw * slice_channels(g)); }
 
 /* One slice of the input with its padding. */
 static inline conv_frame slice_frame(const hd_geom *g, int64_t pixel) {
@@ -45,7 +45,7 @@ typedef struct conv_cut {
 } conv_cut;
 
 static inline conv_cut cut_of(const hd_geom *g) {
-  conv_cut cut = {.rows = g->kh, .groups = slice_run(g) / 16};
+  conv_cut cut = {.rows = g->window.kh, .groups = slice_run(g) / 16};
   cut.across = even_part(cut.groups, least(LIVE_ACROSS, ACC_GROUPS));
   cut.lines = even_part(cut.rows, most(1, least(LIVE_LINES, ACC_GROUPS / cut.across)));
   return cut;
@@ -61,7 +61,7 @@ void HD_SYM(conv_add_live)(float *sum, int64_t sum_line, const conv_list *list, 
 
 /* Pixels of the output behind a pool, and words of bits of each when a word has `part` channels, WORD at most. */
 enum { WORD = 64 };
-static inline int64_t positions_of(const hd_geom *g) { return (int64_t)g->hp * g->pool * g->wp * g->pool; }
+static inline int64_t positions_of(const hd_geom *g) { return (int64_t)g->hp * g->conv.pool * g->wp * g->conv.pool; }
 static inline int words_of(const hd_geom *g, int part) { return (g->co + part - 1) / part; }
 
 /* The channels of row n whose gradient is not zero: bits[pixel][word]. */

@@ -25,10 +25,11 @@ static live_shape shape_of(const hd_geom *g, int64_t pixel) {
   s.rows = (int)most(1, least(LIVE_ROWS, (int)(FRAMES_BYTES / (s.slot * (int64_t)sizeof(float)))));
   s.band = g->hp;
   if (s.slot * (int64_t)sizeof(float) > FRAMES_BYTES)
-    s.band = most(1, ((int)(BAND_BYTES / (s.line * (int64_t)sizeof(float))) - g->kh) / (g->pool * g->sh));
+    s.band =
+        most(1, ((int)(BAND_BYTES / (s.line * (int64_t)sizeof(float))) - g->window.kh) / (g->conv.pool * g->window.sh));
   s.bands = (g->hp + s.band - 1) / s.band;
   s.capacity = s.rows * g->hp * g->wp;
-  s.sums = (int64_t)g->co * g->kh * s.run;
+  s.sums = (int64_t)g->co * g->window.kh * s.run;
   return s;
 }
 
@@ -74,8 +75,8 @@ static void list_rows(const live_scratch *to, const live_shape *s, const hd_call
                       int rows) {
   const hd_geom *g = call->g;
   int32_t places[MOST_POSITIONS], pixel = s->frame.channels;
-  for (int p = 0; p < g->pool * g->pool; p++)
-    places[p] = (int32_t)(p / g->pool * g->sh * s->line) + p % g->pool * g->sw * pixel;
+  for (int p = 0; p < g->conv.pool * g->conv.pool; p++)
+    places[p] = (int32_t)(p / g->conv.pool * g->window.sh * s->line) + p % g->conv.pool * g->window.sw * pixel;
   int32_t *count = to->ends;
   memset(count, 0, (size_t)g->co * sizeof *count);
   for (int r = 0; r < rows; r++) {
@@ -85,7 +86,8 @@ static void list_rows(const live_scratch *to, const live_shape *s, const hd_call
       if (wy > 0 && wy % s->band == 0)
         count = memcpy(count + g->co, count, (size_t)g->co * sizeof *count);
       for (int wx = 0; wx < g->wp; wx++, dy += dy_pixel) {
-        int32_t window = (int32_t)(r * s->slot + wy * g->pool * g->sh * s->line) + wx * g->pool * g->sw * pixel;
+        int32_t window = (int32_t)(r * s->slot + wy * g->conv.pool * g->window.sh * s->line) +
+                         wx * g->conv.pool * g->window.sw * pixel;
         list_window(to, s, count, dy, argmax, g->co, window, places);
         argmax = argmax ? argmax + g->co : NULL;
       }
@@ -101,15 +103,15 @@ static void add_slice(const hd_geom *g, const live_shape *s, const live_scratch 
       const int32_t *end = from->ends + (int64_t)band * g->co + j, first = band > 0 ? end[-g->co] : 0;
       const int64_t entry = (int64_t)j * s->capacity + first;
       conv_list list = {from->at + entry, from->by + entry, *end - first};
-      HD_SYM(conv_add_live)(sums + (int64_t)j * g->kh * s->run, s->run, &list, from->frames, s->line, cut);
+      HD_SYM(conv_add_live)(sums + (int64_t)j * g->window.kh * s->run, s->run, &list, from->frames, s->line, cut);
     }
 }
 
 /* The sums of one slice, back to the weights' order: + 0. dw: the slice's first channel; channels: from it on. */
 static void put_slice(float *dw, const float *sums, const hd_geom *g, const live_shape *s, int channels) {
   int pixel = s->frame.channels, count = least(pixel, channels);
-  for (int line = 0; line < g->co * g->kh; line++, sums += s->run)
-    for (int x = 0; x < g->kw; x++, dw += g->ci)
+  for (int line = 0; line < g->co * g->window.kh; line++, sums += s->run)
+    for (int x = 0; x < g->window.kw; x++, dw += g->ci)
       HD_SYM(conv_finish_sums)(dw, sums + x * pixel, count);
 }
 

@@ -9,7 +9,7 @@
 enum { NEAR_WEIGHTS = 12 * 1024 };
 
 /* Elements of one slice's weights: for each block of a patch [co][lines][across * 16]. */
-static int64_t slice_weights(const hd_geom *g) { return (int64_t)g->co * g->kh * slice_run(g); }
+static int64_t slice_weights(const hd_geom *g) { return (int64_t)g->co * g->window.kh * slice_run(g); }
 
 /* Blocks of a patch, each computed over all pixels before the next one. All weights of a block are read for each pixel:
  * if those of a whole patch do not fit into the first-level cache, a block has one line. It also has one line if a line
@@ -44,11 +44,11 @@ static void add_block_of_pixels(const hd_geom *g, const conv_frame *f, float *fr
   const int64_t line = (int64_t)f->width * f->channels, channel = (int64_t)b->lines * b->across * 16;
   frame += b->row * line + 16 * b->group;
   for (int wy = 0; wy < g->hp; wy++, dy += g->wp * g->co)
-    for (int py = 0; py < g->pool; py++, frame += g->sh * line) {
+    for (int py = 0; py < g->conv.pool; py++, frame += g->window.sh * line) {
       const float *here = dy;
       float *patch = frame;
       for (int wx = 0; wx < g->wp; wx++, here += g->co)
-        for (int px = 0; px < g->pool; px++, patch += g->sw * f->channels)
+        for (int px = 0; px < g->conv.pool; px++, patch += g->window.sw * f->channels)
           for (int c = 0; c < g->co; c += WORD, bits++)
             if (*bits)
               add(patch, line, *bits, here + c, b->w + c * channel);
@@ -109,13 +109,18 @@ int64_t HD_SYM(conv_pool_dx_scratch)(const hd_geom *g) {
 
 int64_t HD_SYM(conv_pool_dx_packed)(const hd_geom *g) { return slice_count(g) * slice_weights(g); }
 
-/* The weights of one of the kernel's lines as far as they lie in elements first .. first + run - 1 of the slice's line,
- * which has `slice` for each tap; what is left is padding. */
-static void pack_line(float *to, const hd_geom *g, const float *w, int first, int run, int slice, int channels) {
-  for (int x = 0; x < g->kw; x++) {
-    const int begin = x * slice > first ? x * slice : first, end = least(x * slice + channels, first + run);
+/* Elements first .. first + run - 1 of a slice's line, which has `slice` for each tap, of which `channels` are used. */
+typedef struct line_part {
+  int first, run, slice, channels;
+} line_part;
+
+/* The weights of one of the kernel's lines as far as they lie in them; what is left is padding. */
+static void pack_line(float *to, const hd_geom *g, const float *w, const line_part *p) {
+  for (int x = 0; x < g->window.kw; x++) {
+    const int at = x * p->slice, begin = at > p->first ? at : p->first,
+              end = least(at + p->channels, p->first + p->run);
     if (begin < end)
-      memcpy(to + begin - first, w + (int64_t)x * g->ci + begin - x * slice, (size_t)(end - begin) * sizeof *to);
+      memcpy(to + begin - p->first, w + (int64_t)x * g->ci + begin - at, (size_t)(end - begin) * sizeof *to);
   }
 }
 
@@ -127,9 +132,9 @@ static void pack_slice(const hd_geom *g, const float *w, float *packed, int32_t 
     for (int group = 0; group < cut.groups; group += cut.across) {
       int lines = least(cut.lines, cut.rows - row), run = 16 * least(cut.across, cut.groups - group);
       float *to = packed + (int64_t)j * lines * run;
+      const line_part part = {16 * group, run, slice, least(channels, slice)};
       for (int i = 0; i < lines; i++)
-        pack_line(to + i * run, g, w + (int64_t)(row + i) * g->kw * g->ci, 16 * group, run, slice,
-                  least(channels, slice));
+        pack_line(to + i * run, g, w + (int64_t)(row + i) * g->window.kw * g->ci, &part);
       packed += (int64_t)g->co * lines * run;
     }
 }
@@ -137,5 +142,5 @@ static void pack_slice(const hd_geom *g, const float *w, float *packed, int32_t 
 void HD_SYM(conv_pool_dx_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
   for (int s = 0; s < slice_count(g); s++, packed += slice_weights(g))
     for (int32_t j = j0; j < j1; j++)
-      pack_slice(g, w + (int64_t)j * g->kh * g->kw * g->ci + s * SLICE, packed, j, g->ci - s * SLICE);
+      pack_slice(g, w + (int64_t)j * g->window.kh * g->window.kw * g->ci + s * SLICE, packed, j, g->ci - s * SLICE);
 }

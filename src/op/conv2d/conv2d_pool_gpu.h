@@ -14,10 +14,10 @@
 enum { HD_LIVE_FLOATS = 8192, HD_LIVE_WINDOWS = 2048 };
 
 /* A thread has R taps, nine of them if there are enough channels. */
-HD_BOTH int cuda_live_chains(const hd_geom *g, int R) { return (g->kh * g->kw + R - 1) / R * g->ci; }
+HD_BOTH int cuda_live_chains(const hd_geom *g, int R) { return (g->window.kh * g->window.kw + R - 1) / R * g->ci; }
 HD_BOTH hd_cuda_cut cuda_live_matrix(const hd_geom *g, int64_t rows, int R) {
-  const int64_t floats = (int64_t)(g->hi + 2 * g->ph) * (g->wi + 2 * g->pw) * g->ci;
-  if (g->groups > 1 || hd_geom_is_dilated(g) || g->pool == 1 || floats > HD_LIVE_FLOATS)
+  const int64_t floats = (int64_t)(g->hi + 2 * g->window.ph) * (g->wi + 2 * g->window.pw) * g->ci;
+  if (g->conv.groups > 1 || hd_geom_is_dilated(g) || g->conv.pool == 1 || floats > HD_LIVE_FLOATS)
     return cuda_no_matrix();
   hd_cuda_cut cut = cuda_matrix((int64_t)g->co * cuda_live_chains(g, R), 1, 1, 1, rows);
   cut.biased = 1;
@@ -50,17 +50,17 @@ HD_BOTH void cuda_live_windows(cuda_live *live, const hd_cuda_call *c, int64_t n
       w++;
     }
     const int window = first + w, from = window * g->co + co0 + k, position = argmax ? argmax[from] : 0;
-    const int oy = cuda_over(window, o->wp) * g->pool + cuda_over(position, o->pool);
-    const int ox = cuda_rest(window, o->wp) * g->pool + cuda_rest(position, o->pool);
+    const int oy = cuda_over(window, o->wp) * g->conv.pool + cuda_over(position, o->pool);
+    const int ox = cuda_rest(window, o->wp) * g->conv.pool + cuda_rest(position, o->pool);
     live[i].dy = op_in(c, 1, n)[from];
-    live[i].at = (oy * g->sh * (g->wi + 2 * g->pw) + ox * g->sw) * g->ci;
+    live[i].at = (oy * g->window.sh * (g->wi + 2 * g->window.pw) + ox * g->window.sw) * g->ci;
   }
 }
 
 /* Tap r of chain q of an output channel, and the offset that it reads at, from that of the window. */
 HD_BOTH int cuda_live_tap(const hd_geom *g, int q, int r, int R) { return q / g->ci * R + r; }
 HD_BOTH int cuda_live_reach(const hd_geom *g, int q, int tap) {
-  return (tap / g->kw * (g->wi + 2 * g->pw) + tap % g->kw) * g->ci + q % g->ci;
+  return (tap / g->window.kw * (g->wi + 2 * g->window.pw) + tap % g->window.kw) * g->ci + q % g->ci;
 }
 
 #define HD_LIVE(R, CHAINS)                                                                                             \
@@ -81,7 +81,7 @@ HD_BOTH int cuda_live_reach(const hd_geom *g, int q, int tap) {
     for (int r = 0; r < R; r++) {                                                                                      \
       const int q = (p.a0 + t) % of_channel, tap = cuda_live_tap(g, q, r, R);                                          \
       HD_THIS(acc)[r] = 0;                                                                                             \
-      HD_THIS(reach)[r] = cuda_live_reach(g, q, tap < g->kh * g->kw ? tap : 0);                                        \
+      HD_THIS(reach)[r] = cuda_live_reach(g, q, tap < g->window.kh * g->window.kw ? tap : 0);                          \
     }                                                                                                                  \
   }                                                                                                                    \
   for (int64_t n = p.row0; n < row1; n++)                                                                              \
@@ -89,7 +89,7 @@ HD_BOTH int cuda_live_reach(const hd_geom *g, int q, int tap) {
       const int count = windows - first < round ? windows - first : round;                                             \
       HD_PHASE {                                                                                                       \
         if (first == 0)                                                                                                \
-          cuda_load_image(image, c, n, -g->ph, g->hi + 2 * g->ph, t);                                                  \
+          cuda_load_image(image, c, n, -g->window.ph, g->hi + 2 * g->window.ph, t);                                    \
         cuda_live_windows(live, c, n, first, count, co0, channels, t);                                                 \
       }                                                                                                                \
       HD_PHASE {                                                                                                       \
@@ -115,8 +115,10 @@ HD_BOTH int cuda_live_reach(const hd_geom *g, int q, int tap) {
     if (c->out[0] && t < last - p.a0)                                                                                  \
       HD_UNROLL                                                                                                        \
     for (int r = 0; r < R; r++)                                                                                        \
-      if (cuda_live_tap(g, q, r, R) < g->kh * g->kw)                                                                   \
-        op_sums(c, 0, p.shard)[((int64_t)co * g->kh * g->kw + cuda_live_tap(g, q, r, R)) * g->ci + q % g->ci] =        \
+      if (cuda_live_tap(g, q, r, R) < g->window.kh * g->window.kw)                                                     \
+        op_sums(                                                                                                       \
+            c, 0,                                                                                                      \
+            p.shard)[((int64_t)co * g->window.kh * g->window.kw + cuda_live_tap(g, q, r, R)) * g->ci + q % g->ci] =    \
             HD_THIS(acc)[r] + 0;                                                                                       \
     if (c->out[1] && t >= CHAINS && t < CHAINS + channels && biased * of_channel >= p.a0)                              \
       op_sums(c, 1, p.shard)[biased] = HD_THIS(acc)[0];                                                                \
@@ -132,10 +134,10 @@ enum { HD_SCATTER_ENTRIES = 3072, HD_SCATTER_LISTS = 1024 };
 
 HD_BOTH hd_cuda_cut conv_dx_scatter_matrix(const hd_geom *g, int64_t rows) {
   const int64_t windows = (int64_t)g->hp * g->wp;
-  if (g->groups > 1 || hd_geom_is_dilated(g) || g->pool == 1 || windows * g->co > HD_SCATTER_ENTRIES ||
-      windows * g->pool * g->pool > HD_SCATTER_LISTS)
+  if (g->conv.groups > 1 || hd_geom_is_dilated(g) || g->conv.pool == 1 || windows * g->co > HD_SCATTER_ENTRIES ||
+      windows * g->conv.pool * g->conv.pool > HD_SCATTER_LISTS)
     return cuda_no_matrix();
-  return cuda_matrix(op_elems(g), rows, (int64_t)g->co * g->kh * g->kw * g->ci, 1, HD_NO_SHARDS);
+  return cuda_matrix(op_elems(g), rows, (int64_t)g->co * g->window.kh * g->window.kw * g->ci, 1, HD_NO_SHARDS);
 }
 
 /* An entry: dy, and where the output channel's kernel begins. */
@@ -148,7 +150,7 @@ typedef struct cuda_entry {
  * entries as it has channels. start: the first entry and the end of a list. */
 HD_BOTH void cuda_list_channels(cuda_entry *entry, int32_t *start, const float *dy, const uint8_t *argmax, int list,
                                 const hd_cuda_call *c) {
-  const int channels = c->g.co, kernel = c->g.kh * c->g.kw * c->g.ci;
+  const int channels = c->g.co, kernel = c->g.window.kh * c->g.window.kw * c->g.ci;
   const int first = cuda_over(list, c->over.squared) * channels, position = cuda_rest(list, c->over.squared);
   int before = 0, found = 0;
   for (int co = 0; co < channels; co++)
@@ -168,16 +170,16 @@ HD_BOTH float cuda_scattered(const hd_cuda_call *c, const cuda_entry *entry, con
   const hd_geom *g = &c->g;
   const hd_cuda_divisors *o = &c->over;
   const int pixel = cuda_over(i, o->ci), ci = cuda_rest(i, o->ci);
-  const int y = cuda_over(pixel, o->wi) + g->ph, x = cuda_rest(pixel, o->wi) + g->pw;
-  const int oy0 = y < g->kh ? 0 : cuda_over(y - g->kh, o->sh) + 1,
-            ox0 = x < g->kw ? 0 : cuda_over(x - g->kw, o->sw) + 1;
+  const int y = cuda_over(pixel, o->wi) + g->window.ph, x = cuda_rest(pixel, o->wi) + g->window.pw;
+  const int oy0 = y < g->window.kh ? 0 : cuda_over(y - g->window.kh, o->sh) + 1,
+            ox0 = x < g->window.kw ? 0 : cuda_over(x - g->window.kw, o->sw) + 1;
   float acc = 0;
-  for (int oy = oy0; oy * g->sh <= y && oy < g->hp * g->pool; oy++)
-    for (int ox = ox0; ox * g->sw <= x && ox < g->wp * g->pool; ox++) {
+  for (int oy = oy0; oy * g->window.sh <= y && oy < g->hp * g->conv.pool; oy++)
+    for (int ox = ox0; ox * g->window.sw <= x && ox < g->wp * g->conv.pool; ox++) {
       const int wy = cuda_over(oy, o->pool), wx = cuda_over(ox, o->pool);
-      const int position = (oy - wy * g->pool) * g->pool + ox - wx * g->pool;
-      const int list = (wy * g->wp + wx) * g->pool * g->pool + position, end = start[2 * list + 1];
-      const float *w = op_param(c, 1) + ((y - oy * g->sh) * g->kw + x - ox * g->sw) * g->ci + ci;
+      const int position = (oy - wy * g->conv.pool) * g->conv.pool + ox - wx * g->conv.pool;
+      const int list = (wy * g->wp + wx) * g->conv.pool * g->conv.pool + position, end = start[2 * list + 1];
+      const float *w = op_param(c, 1) + ((y - oy * g->window.sh) * g->window.kw + x - ox * g->window.sw) * g->ci + ci;
       HD_UNROLL_BY_8
       for (int e = start[2 * list]; e < end; e++)
         acc = fmaf(entry[e].dy, w[entry[e].kernel], acc);
@@ -190,7 +192,7 @@ HD_BOTH float cuda_scattered(const hd_cuda_call *c, const cuda_entry *entry, con
   cuda_part p;                                                                                                         \
   if (!cuda_place(&p, c, HD_BLOCK, ELEMENTS))                                                                          \
     return;                                                                                                            \
-  const int windows = g->hp * g->wp, positions = g->pool * g->pool;                                                    \
+  const int windows = g->hp * g->wp, positions = g->conv.pool * g->conv.pool;                                          \
   HD_SHARED(float, dy, [HD_SCATTER_ENTRIES]);                                                                          \
   HD_SHARED(uint8_t, argmax, [HD_SCATTER_ENTRIES]);                                                                    \
   HD_SHARED(cuda_entry, entry, [HD_SCATTER_ENTRIES]);                                                                  \

@@ -31,15 +31,15 @@ typedef struct tap_part {
 /* groups is a constant where this is inlined. */
 G16 void add_pixels(const tap_part *p, int groups) {
   const hd_geom *g = p->g;
-  const int words = p->words, width = g->wp * g->pool, pixel = up16(g->ci);
+  const int words = p->words, width = g->wp * g->conv.pool, pixel = up16(g->ci);
   for (int y = p->y0; y < p->y1; y++) {
     const uint64_t *bits = p->bits + ((int64_t)y * width + p->x0) * words;
-    const float *dy = p->dy + ((int64_t)(y / g->pool) * g->wp + p->x0 / g->pool) * g->co;
-    float *sum = p->sum + (p->under + ((int64_t)y * g->sh * g->wi + (int64_t)p->x0 * g->sw) * pixel);
-    for (int x = p->x0, px = p->x0 % g->pool; x < p->x1; x++, bits += words, sum += g->sw * pixel) {
+    const float *dy = p->dy + ((int64_t)(y / g->conv.pool) * g->wp + p->x0 / g->conv.pool) * g->co;
+    float *sum = p->sum + (p->under + ((int64_t)y * g->window.sh * g->wi + (int64_t)p->x0 * g->window.sw) * pixel);
+    for (int x = p->x0, px = p->x0 % g->conv.pool; x < p->x1; x++, bits += words, sum += g->window.sw * pixel) {
       if (*bits)
         add_live(sum, 0, *bits, dy, p->w, 1, groups);
-      if (++px == g->pool) {
+      if (++px == g->conv.pool) {
         px = 0;
         dy += g->co;
       }
@@ -57,22 +57,25 @@ typedef void block_fn(const tap_part *part);
   }
 BLOCK_TABLE(block_fn)
 
+typedef struct pixel_range {
+  int first, end;
+} pixel_range;
+
 /* Of `count` pixels those whose element under a tap is in the image: i * stride + tap - padding in 0 .. size - 1. */
-static void reach(int *first, int *end, int count, int stride, int tap, int padding, int size) {
+static pixel_range reach(int count, int stride, int tap, int padding, int size) {
   int low = padding - tap, high = size - 1 + padding - tap;
-  *first = low > 0 ? (low + stride - 1) / stride : 0;
-  *end = high < 0 ? 0 : least(count, high / stride + 1);
+  return (pixel_range){low > 0 ? (low + stride - 1) / stride : 0, high < 0 ? 0 : least(count, high / stride + 1)};
 }
 
 /* A tap of a block of groups for one sample. w: [co][groups * 16]; sum: of the image's first element, the block's first
  * group. */
 static void add_tap(const hd_geom *g, int tap, const uint64_t *bits, const float *dy, const float *w, float *sum,
                     int groups) {
-  const int ky = tap / g->kw, kx = tap % g->kw, part = part_of(g);
-  tap_part p = {.g = g, .words = words_of(g, part), .sum = sum};
-  reach(&p.y0, &p.y1, g->hp * g->pool, g->sh, ky, g->ph, g->hi);
-  reach(&p.x0, &p.x1, g->wp * g->pool, g->sw, kx, g->pw, g->wi);
-  p.under = ((int64_t)(ky - g->ph) * g->wi + kx - g->pw) * up16(g->ci);
+  const int ky = tap / g->window.kw, kx = tap % g->window.kw, part = part_of(g);
+  const pixel_range y = reach(g->hp * g->conv.pool, g->window.sh, ky, g->window.ph, g->hi);
+  const pixel_range x = reach(g->wp * g->conv.pool, g->window.sw, kx, g->window.pw, g->wi);
+  tap_part p = {.g = g, .words = words_of(g, part), .sum = sum, .y0 = y.first, .y1 = y.end, .x0 = x.first, .x1 = x.end};
+  p.under = ((int64_t)(ky - g->window.ph) * g->wi + kx - g->window.pw) * up16(g->ci);
   for (int c = 0; c < g->co; c += part) {
     p.bits = bits++;
     p.dy = dy + c;
@@ -83,7 +86,7 @@ static void add_tap(const hd_geom *g, int tap, const uint64_t *bits, const float
 
 /* One sample: all blocks of groups, all taps. */
 static void add_sample(const hd_geom *g, const uint64_t *bits, const float *dy, const float *w, float *sums) {
-  int all = groups_of(g), across = across_of(g), taps = g->kh * g->kw;
+  int all = groups_of(g), across = across_of(g), taps = g->window.kh * g->window.kw;
   for (int q = 0, groups; q < all; q += groups, w += (int64_t)taps * g->co * 16 * groups) {
     groups = least(across, all - q);
     for (int tap = taps - 1; tap >= 0; tap--)
@@ -111,10 +114,12 @@ int64_t HD_SYM(conv_tap_dx_scratch)(const hd_geom *g) {
   return sums_elems(g) * (int64_t)sizeof(float) + positions_of(g) * words_of(g, part_of(g)) * (int64_t)sizeof(uint64_t);
 }
 
-int64_t HD_SYM(conv_tap_dx_packed)(const hd_geom *g) { return (int64_t)g->kh * g->kw * g->co * up16(g->ci); }
+int64_t HD_SYM(conv_tap_dx_packed)(const hd_geom *g) {
+  return (int64_t)g->window.kh * g->window.kw * g->co * up16(g->ci);
+}
 
 void HD_SYM(conv_tap_dx_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
-  int all = groups_of(g), across = across_of(g), taps = g->kh * g->kw;
+  int all = groups_of(g), across = across_of(g), taps = g->window.kh * g->window.kw;
   for (int q = 0, groups; q < all; q += groups) {
     groups = least(across, all - q);
     for (int tap = 0; tap < taps; tap++, packed += (int64_t)g->co * 16 * groups)

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "op/conv2d/winograd_points.h"
+#include "op/conv2d/winograd_rule.h"
 #include "op/window.h"
 
 /* One axis of the transforms, values `step` apart. a, b, na, nb, n0: WINOGRAD_A and so on. */

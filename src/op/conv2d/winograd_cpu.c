@@ -209,10 +209,16 @@ static void put_block(const winograd_job *job, const winograd_planes *sums, cons
     put_tiles(job, sums, *at, tiles, c, groups, 2, 2);
 }
 
-/* The sums of a block of channels whose weights are w, for the tiles from `at` up to `end`, kind after kind of places;
- * at once where all of them have all tiles. */
+/* The tiles from `at` up to `end`. */
+typedef struct tile_range {
+  winograd_cursor at, end;
+} tile_range;
+
+/* The sums of a block of channels whose weights are w, kind after kind of places; at once where all of them have all
+ * tiles. */
 static void sum_tiles(const winograd_planes *sums, const winograd_job *job, const winograd_planes *patches,
-                      const float *w, int groups, const winograd_cursor *at, const winograd_cursor *end) {
+                      const float *w, int groups, const tile_range *of) {
+  const winograd_cursor *at = &of->at, *end = &of->end;
   const int channels = job->map.channels, is_whole = end->kept.of[LAST_BOTH] == end->kept.of[EVERY];
   for (int kind = 0, place = 0, past; place < PLACES; kind++, place = past) {
     const int first = at->kept.of[kind], tiles = end->kept.of[kind] - first;
@@ -244,16 +250,15 @@ static void run_tiles(const winograd_job *job, const winograd_planes *patches, f
     groups = walk_block_groups(group, all);
     const float *w = job->w + (int64_t)group * 16 * PLACES * job->map.channels;
     const int even = even_part(tiles, SUM_GROUPS / groups);
-    winograd_cursor at = first;
+    tile_range of = {first, first};
     for (int done = 0, size; done < tiles; done += size) {
       size = least(even, tiles - done);
       const winograd_planes sums = {scratch, 16 * (int64_t)size * groups, 16, 16 * groups};
-      winograd_cursor end = at;
       for (int t = 0; t < size; t++)
-        next_tile(&end, &job->map);
-      sum_tiles(&sums, job, patches, w, groups, &at, &end);
-      put_block(job, &sums, &at, size, group * 16, groups);
-      at = end;
+        next_tile(&of.end, &job->map);
+      sum_tiles(&sums, job, patches, w, groups, &of);
+      put_block(job, &sums, &of.at, size, group * 16, groups);
+      of.at = of.end;
     }
   }
 }
@@ -279,10 +284,10 @@ void HD_SYM(winograd_forward)(const hd_call *call) {
                               .height = g->hi,
                               .width = g->wi,
                               .channels = g->ci,
-                              .top = g->ph,
-                              .left = g->pw,
-                              .down = g->hp * g->pool,
-                              .across = g->wp * g->pool,
+                              .top = g->window.ph,
+                              .left = g->window.pw,
+                              .down = g->hp * g->conv.pool,
+                              .across = g->wp * g->conv.pool,
                               .side = hd_winograd_side(g)},
                       .w = call->packed,
                       .bias = call->in[2],
@@ -293,7 +298,7 @@ void HD_SYM(winograd_forward)(const hd_call *call) {
                       .argmax_stride = call->out_stride[1],
                       .height = g->hp,
                       .width = g->wp,
-                      .pool = g->pool,
+                      .pool = g->conv.pool,
                       .relu = g->relu};
   run_job(&job, call->rows, call->scratch);
 }
@@ -305,8 +310,8 @@ void HD_SYM(winograd_dx)(const hd_call *call) {
                               .height = g->hp,
                               .width = g->wp,
                               .channels = g->co,
-                              .top = g->kh - 1 - g->ph,
-                              .left = g->kw - 1 - g->pw,
+                              .top = g->window.kh - 1 - g->window.ph,
+                              .left = g->window.kw - 1 - g->window.pw,
                               .down = g->hi,
                               .across = g->wi,
                               .side = hd_winograd_side(g)},
@@ -340,7 +345,7 @@ G16 void take_kernels(float (*out)[16], const hd_geom *g, const float *w, int c,
 }
 
 static void transform_kernels(float out[PLACES][16], const hd_geom *g, const float *w, int c, int turned) {
-  if (g->kh == 3)
+  if (g->window.kh == 3)
     take_kernels(out, g, w, c, turned, 3);
   else
     take_kernels(out, g, w, c, turned, 5);
@@ -362,7 +367,7 @@ void HD_SYM(winograd_forward_pack)(const hd_geom *g, const float *w, float *pack
     for (int c = 0; c < g->ci; c += 16) {
       _Alignas(64) float lanes[PLACES][16];
       int64_t place, step, first = weight_at(&place, &step, g->ci, g->co, c, j);
-      transform_kernels(lanes, g, w + (int64_t)j * g->kh * g->kw * g->ci, c, 0);
+      transform_kernels(lanes, g, w + (int64_t)j * g->window.kh * g->window.kw * g->ci, c, 0);
       for (int i = 0; i < PLACES; i++)
         for (int l = 0; l < least(16, g->ci - c); l++)
           packed[first + i * place + l * step] = lanes[i][l];
@@ -374,7 +379,7 @@ void HD_SYM(winograd_dx_pack)(const hd_geom *g, const float *w, float *packed, i
     for (int c = 0; c < g->ci; c += 16) {
       _Alignas(64) float lanes[PLACES][16];
       int64_t place, step, first = weight_at(&place, &step, g->co, g->ci, j, c);
-      transform_kernels(lanes, g, w + (int64_t)j * g->kh * g->kw * g->ci, c, 1);
+      transform_kernels(lanes, g, w + (int64_t)j * g->window.kh * g->window.kw * g->ci, c, 1);
       for (int i = 0; i < PLACES; i++)
         g16_store(packed + first + i * place, g16_load(lanes[i]));
     }

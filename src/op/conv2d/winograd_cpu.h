@@ -8,6 +8,7 @@
 
 #include "op/conv2d/conv2d_cpu.h"
 #include "op/conv2d/winograd_points.h"
+#include "op/conv2d/winograd_rule.h"
 
 enum { LINE = WINOGRAD_LINE, PLACES = WINOGRAD_PLACES };
 enum { TILES_STEP = 12, FORWARD_BYTES = 64 * 1024, DW_TILES = 128 };

@@ -204,8 +204,8 @@ static void add_last(const dw_tiles *d, const hd_geom *g, float *dw) {
       dw_panel p = panel_of(q, j, least(groups, d->inputs - q), least(outputs, g->co - j));
       for (int place = 0; place < PLACES; place++)
         add_to_panel(d, place, &p, d->panel + place * panel_place(&p));
-      float *kernels = dw + (int64_t)j * g->kh * g->kw * g->ci;
-      if (g->kh == 3)
+      float *kernels = dw + (int64_t)j * g->window.kh * g->window.kw * g->ci;
+      if (g->window.kh == 3)
         put_squares(kernels, d->panel, g, &p, 3);
       else
         put_squares(kernels, d->panel, g, &p, 5);
@@ -220,7 +220,8 @@ static winograd_planes planes_of(float *first, int channels) {
 void HD_SYM(winograd_dw)(const hd_call *call) {
   const hd_geom *g = call->g;
   const int side = hd_winograd_side(g);
-  winograd_map x = {call->in[0], call->in_stride[0], g->hi, g->wi, g->ci, g->ph, g->pw, g->hp, g->wp, side};
+  winograd_map x = {call->in[0],  call->in_stride[0], g->hi, g->wi, g->ci,
+                    g->window.ph, g->window.pw,       g->hp, g->wp, side};
   winograd_map dy = {call->in[1], call->in_stride[1], g->hp, g->wp, g->co, 0, 0, g->hp, g->wp, side};
   dw_tiles d = {.patch = planes_of(call->scratch, g->ci), .inputs = up16(g->ci) / 16, .outputs = up16(g->co) / 16};
   d.grad = planes_of(d.patch.first + PLACES * d.patch.place, g->co);

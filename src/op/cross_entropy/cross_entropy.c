@@ -4,9 +4,9 @@
 
 static const hd_op_setting settings[] = {
     HD_SETTING("weight", WEIGHTS, bias, .low = 0, .high = 1e6, .help = "weights of the classes, a number per class"),
-    HD_SETTING("ignore_index", INT, ignore_index, .low = INT32_MIN, .high = INT32_MAX, .default_value = -100,
-               .help = "samples with this label are ignored"),
-    HD_SETTING("label_smoothing", REAL, label_smoothing, .low = 0, .high = 1,
+    HD_SETTING("ignore_index", INT, ignore_index, HD_TO_GEOM(cross_entropy.ignore_index), .low = INT32_MIN,
+               .high = INT32_MAX, .default_value = -100, .help = "samples with this label are ignored"),
+    HD_SETTING("label_smoothing", REAL, label_smoothing, HD_TO_GEOM(cross_entropy.label_smoothing), .low = 0, .high = 1,
                .help = "fraction of the target that is spread over all classes"),
     HD_SETTINGS_END};
 

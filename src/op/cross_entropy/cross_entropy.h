@@ -9,16 +9,19 @@
 /* ---- Class i in sums over all classes, which only smoothing and targets of probabilities need: w[i], of
  * probabilities v[i]. ---- */
 
-HD_BOTH int cross_entropy_needs_all(const hd_geom *g) { return g->soft_labels || g->label_smoothing > 0; }
+HD_BOTH int cross_entropy_needs_all(const hd_geom *g) {
+  return g->cross_entropy.soft_labels || g->cross_entropy.label_smoothing > 0;
+}
 
 HD_BOTH real cross_entropy_share(const hd_geom *g, real weight, real target) {
-  const real smoothing = g->label_smoothing;
-  if (!g->soft_labels)
+  const real smoothing = g->cross_entropy.label_smoothing;
+  if (!g->cross_entropy.soft_labels)
     return weight;
   return weight * (smoothing > 0 ? REAL_FMA(1 - smoothing, target, smoothing / (real)g->ci) : target);
 }
 HD_BOTH real cross_entropy_share_at(const op_call *c, int64_t n, int64_t i) {
-  return cross_entropy_share(op_geom(c), loss_weight(c, i), op_geom(c)->soft_labels ? op_in(c, 1, n)[i] : 0);
+  return cross_entropy_share(op_geom(c), loss_weight(c, i),
+                             op_geom(c)->cross_entropy.soft_labels ? op_in(c, 1, n)[i] : 0);
 }
 
 /* y: m, e and sum as in `softmax`; nll[i] = `log(sum) - (x[i] - m)`; hard = `w[label] * nll[label]`, w being the class
@@ -27,11 +30,11 @@ HD_BOTH real cross_entropy_share_at(const op_call *c, int64_t n, int64_t i) {
  * `fma(v[i], nll[i], acc)` and the tree, `v[i] = w[i] * t[i]`, with smoothing `w[i] * fma(1 - s, t[i], s / C)`. */
 HD_BOTH real cross_entropy_loss(const op_call *c, int64_t n, real m, real log_sum, real all) {
   const hd_geom *g = op_geom(c);
-  const real smoothing = g->label_smoothing;
-  if (g->soft_labels)
+  const real smoothing = g->cross_entropy.label_smoothing;
+  if (g->cross_entropy.soft_labels)
     return all;
   const int32_t label = op_label(c, n);
-  if (label == g->ignore_index)
+  if (label == g->cross_entropy.ignore_index)
     return 0;
   const real hard = loss_weight(c, label) * (log_sum - (op_in(c, 0, n)[label] - m));
   return smoothing > 0 ? REAL_FMA(1 - smoothing, hard, smoothing / (real)g->ci * all) : hard;
@@ -57,10 +60,10 @@ typedef struct cross_entropy_target {
 
 HD_BOTH cross_entropy_target cross_entropy_target_of(const op_call *c, int64_t n) {
   cross_entropy_target target = {0, 1, 0};
-  if (op_geom(c)->soft_labels)
+  if (op_geom(c)->cross_entropy.soft_labels)
     return target;
   target.label = op_label(c, n);
-  target.counts = target.label != op_geom(c)->ignore_index;
+  target.counts = target.label != op_geom(c)->cross_entropy.ignore_index;
   target.weight = target.counts ? loss_weight(c, target.label) : 0;
   return target;
 }
@@ -73,11 +76,11 @@ HD_BOTH cross_entropy_target cross_entropy_target_of(const op_call *c, int64_t n
 HD_BOTH real cross_entropy_slope(const op_call *c, const cross_entropy_target *target, int64_t i, real p, real u,
                                  real all) {
   const hd_geom *g = op_geom(c);
-  const real smoothing = g->label_smoothing, share = smoothing / (real)g->ci;
+  const real smoothing = g->cross_entropy.label_smoothing, share = smoothing / (real)g->ci;
   const real kept = (1 - smoothing) * target->weight;
   if (!target->counts)
     return 0;
-  if (g->soft_labels)
+  if (g->cross_entropy.soft_labels)
     return REAL_FMA(all, p, -u) / op_divisor(c);
   if (smoothing > 0)
     return REAL_FMA(REAL_FMA(share, all, kept), p, -(i == target->label ? REAL_FMA(share, u, kept) : share * u)) /

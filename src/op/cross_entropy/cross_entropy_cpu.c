@@ -36,16 +36,16 @@ static void (*soft_cross_entropy)(const hd_call *call), (*soft_cross_entropy_dx)
 
 static void cross_entropy(const hd_call *call) {
   const int classes = call->g->ci;
-  if (call->g->soft_labels) {
+  if (call->g->cross_entropy.soft_labels) {
     soft_cross_entropy(call);
     return;
   }
-  const float smoothing = call->g->label_smoothing, share = smoothing / (float)classes;
+  const float smoothing = call->g->cross_entropy.label_smoothing, share = smoothing / (float)classes;
   for (int64_t n = 0; n < call->rows; n++) {
     const float *logits = in_row(call, 0, n);
     const int32_t label = label_of(call, n);
     float loss = 0;
-    if (label != call->g->ignore_index) {
+    if (label != call->g->cross_entropy.ignore_index) {
       const float m = largest(logits, classes), log_sum = hd__logf(sum_of_exp(logits, classes, m));
       loss = weight_of(call, label) * (log_sum - (logits[label] - m));
       if (smoothing > 0)
@@ -77,7 +77,7 @@ static void hard_row(const hd_call *call, const float *logits, float *dx, int32_
 
 static void soft_row(const hd_call *call, const float *logits, float *dx, int32_t label, float all) {
   const int classes = call->g->ci;
-  const float smoothing = call->g->label_smoothing, share = smoothing / (float)classes;
+  const float smoothing = call->g->cross_entropy.label_smoothing, share = smoothing / (float)classes;
   const float m = largest(logits, classes), sum = sum_of_exp(logits, classes, m);
   const float kept = (1 - smoothing) * weight_of(call, label), a = fmaf(share, all, kept);
   const g16 divisor = g16_all(call->divisor), minus_share = g16_all(-share);
@@ -91,18 +91,18 @@ static void soft_row(const hd_call *call, const float *logits, float *dx, int32_
 }
 
 static void cross_entropy_dx(const hd_call *call) {
-  if (call->g->soft_labels) {
+  if (call->g->cross_entropy.soft_labels) {
     soft_cross_entropy_dx(call);
     return;
   }
-  const float all = call->g->label_smoothing > 0 ? sum_of_weights(call) : 0;
+  const float all = call->g->cross_entropy.label_smoothing > 0 ? sum_of_weights(call) : 0;
   for (int64_t n = 0; n < call->rows; n++) {
     const float *logits = in_row(call, 0, n);
     float *dx = out_row(call, 0, n);
     const int32_t label = label_of(call, n);
-    if (label == call->g->ignore_index)
+    if (label == call->g->cross_entropy.ignore_index)
       fill_zero(dx, call->g->ci);
-    else if (call->g->label_smoothing > 0)
+    else if (call->g->cross_entropy.label_smoothing > 0)
       soft_row(call, logits, dx, label, all);
     else
       hard_row(call, logits, dx, label);

@@ -6,7 +6,7 @@
 #include "op/softmax/softmax_gpu.h"
 
 HD_BOTH const float *cuda_row_targets(const cuda_rows *r, int row) {
-  return r->c->g.soft_labels ? cuda_row_in(r, 1, row) : 0;
+  return r->c->g.cross_entropy.soft_labels ? cuda_row_in(r, 1, row) : 0;
 }
 
 /* The loss to output `loss`, the gradient to output `dx`; below 0: not asked for. */

@@ -40,7 +40,7 @@ static hd_status shapes(hd_op_shapes *s) {
     return hd__fail(s->ctx, HD_E_SHAPE, "layer '%s': %s expects an image, found a flattened one; put it before flatten",
                     s->layer, op->name);
   s->geom = hd__geom_of_shape(s->order[0].rank == 3 ? &s->order[0] : &s->x[0]);
-  s->geom.custom_op = op;
+  s->geom.custom.op = op;
   s->y = s->x[0];
   s->y_order = s->order[0];
   if (!op->shape)
@@ -53,7 +53,7 @@ static hd_status shapes(hd_op_shapes *s) {
 }
 
 static int64_t flops(const hd_geom *g, hd_op_role role) {
-  return (role == HD_ROLE_FORWARD ? 1 : 2) * g->custom_op->flops * g->co * g->hp * g->wp;
+  return (role == HD_ROLE_FORWARD ? 1 : 2) * g->custom.op->flops * g->co * g->hp * g->wp;
 }
 
 const hd_op_rule hd__rule_custom = {

@@ -23,7 +23,7 @@ HD_BOTH hd_custom_call custom_call(const hd_geom *g) {
                           .y_shape = {g->co, g->hp, g->wp},
                           .x_elems = op_elems(g),
                           .y_elems = (int64_t)g->co * g->hp * g->wp,
-                          .user = g->custom_op->user};
+                          .user = g->custom.op->user};
 }
 
 /* y: what the caller's function computes */
@@ -33,7 +33,7 @@ HD_BOTH void custom_at(const op_call *c, int64_t n, int64_t unused) {
   for (int i = 0; i < HD_CUSTOM_OP_INPUTS; i++)
     call.x[i] = custom_in(c, i, n);
   call.y = custom_out(c, 0, n);
-  op_geom(c)->custom_op->forward(&call);
+  op_geom(c)->custom.op->forward(&call);
 }
 
 /* dx: what the caller's function computes */
@@ -46,7 +46,7 @@ HD_BOTH void custom_dx_at(const op_call *c, int64_t n, int64_t unused) {
     call.x[i] = custom_in(c, 2 + i, n);
     call.dx[i] = custom_out(c, i, n);
   }
-  op_geom(c)->custom_op->backward(&call);
+  op_geom(c)->custom.op->backward(&call);
 }
 
 #endif

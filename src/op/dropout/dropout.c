@@ -2,15 +2,16 @@
  * same mask again. In evaluation it is the identity: hd__pass_evaluation makes it a view. */
 #include "op/op.h"
 
-static const hd_op_setting settings[] = {HD_SETTING("p", REAL, p, .low = 0, .high = 1, .default_value = 0.5,
+static const hd_op_setting settings[] = {HD_SETTING("p", REAL, p, HD_TO_GEOM(dropout.p), .low = 0, .high = 1,
+                                                    .default_value = 0.5,
                                                     .help = "the probability that an element becomes zero"),
                                          HD_SETTINGS_END};
 
-static const hd_geom samples[] = {{.ci = 1, .p = 0.5f},
+static const hd_geom samples[] = {{.ci = 1, .dropout = {.p = 0.5f}},
                                   {.ci = 19},
-                                  {.ci = 3, .hi = 4, .wi = 5, .p = 0.1f},
-                                  {.ci = 17, .hi = 3, .wi = 3, .p = 0.9f},
-                                  {.ci = 1, .hi = 6, .wi = 7, .p = 1}};
+                                  {.ci = 3, .hi = 4, .wi = 5, .dropout = {.p = 0.1f}},
+                                  {.ci = 17, .hi = 3, .wi = 3, .dropout = {.p = 0.9f}},
+                                  {.ci = 1, .hi = 6, .wi = 7, .dropout = {.p = 1}}};
 
 const hd_op_rule hd__rule_dropout = {
     .fewest = 1,

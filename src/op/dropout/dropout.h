@@ -14,14 +14,14 @@ HD_BOTH void dropout_at(const op_call *c, int64_t n, int64_t block) {
   const hd_draw draw = op_draw(c);
   const uint32_t counter[4] = {(uint32_t)HD_RNG_DROPOUT << 24 | draw.node, draw.epoch, draw.position + (uint32_t)n,
                                (uint32_t)block};
-  const real kept = 1 / (1 - (real)g->p);
+  const real kept = 1 / (1 - (real)g->dropout.p);
   uint32_t word[4];
   hd__philox_rounds(word, draw.seed, counter);
   HD_UNROLL
   for (int k = 0; k < 4; k++) {
     const int64_t i = block * 4 + k;
     if (i < op_elems(g))
-      op_out(c, 0, n)[i] = op_in(c, 0, n)[i] * (hd__rng_uniform(word[k]) < g->p ? 0 : kept);
+      op_out(c, 0, n)[i] = op_in(c, 0, n)[i] * (hd__rng_uniform(word[k]) < g->dropout.p ? 0 : kept);
   }
 }
 

@@ -18,7 +18,7 @@ G16 g16 draw_group(const hd_draw *draw, uint32_t position, int64_t i) {
 static void dropout(const hd_call *call) {
   const hd_geom *g = call->g;
   const int64_t count = elems_of(g);
-  const g16 p = g16_all(g->p), kept = g16_all(1 / (1 - g->p));
+  const g16 p = g16_all(g->dropout.p), kept = g16_all(1 / (1 - g->dropout.p));
   for (int64_t n = 0; n < call->rows; n++) {
     const float *x = in_row(call, 0, n);
     float *y = out_row(call, 0, n);

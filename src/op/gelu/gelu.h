@@ -18,7 +18,7 @@ HD_BOTH real gelu_inner(real x) { return (real)HD_SQRT_2_BY_PI * x * REAL_FMA((r
 /* y: share = `(1 + erf(x * sqrt(1/2))) * 0.5`; `x * share`. With `approximate: tanh`: inner = `(sqrt(2/pi) * x) *
  * fma(0.044715, x * x, 1)`; `(0.5 * x) * (1 + tanh(inner))` */
 HD_BOTH real gelu_of(const hd_geom *g, real x) {
-  if (g->approximate)
+  if (g->gelu.approximate)
     return (real)0.5 * x * (1 + REAL_TANH(gelu_inner(x)));
   return x * gelu_share(x);
 }
@@ -26,7 +26,7 @@ HD_BOTH real gelu_of(const hd_geom *g, real x) {
 /* dx: density = `exp((x * x) * -0.5) * (1 / sqrt(2 pi))`; `dy * fma(x, density, share)`. With `approximate: tanh`: t =
  * `tanh(inner)`; `dy * fma((0.5 * x) * fma(-t, t, 1), sqrt(2/pi) * fma(3 * 0.044715, x * x, 1), 0.5 * (1 + t))` */
 HD_BOTH real gelu_dx_of(const hd_geom *g, real dy, real x) {
-  if (!g->approximate) {
+  if (!g->gelu.approximate) {
     const real density = REAL_EXP(x * x * (real)-0.5) * (real)HD_ONE_BY_SQRT_2PI;
     return dy * REAL_FMA(x, density, gelu_share(x));
   }

@@ -32,14 +32,14 @@ G16 g16 gelu_tanh_back(const hd_geom *g, g16 dy, g16 x) {
 }
 
 static void gelu(const hd_call *call) {
-  if (call->g->approximate)
+  if (call->g->gelu.approximate)
     g16_each(call, gelu_tanh16);
   else
     g16_each(call, gelu16);
 }
 
 static void gelu_dx(const hd_call *call) {
-  if (call->g->approximate)
+  if (call->g->gelu.approximate)
     g16_each_dx(call, gelu_tanh_back);
   else
     g16_each_dx(call, gelu_back);

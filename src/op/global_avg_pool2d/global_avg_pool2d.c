@@ -6,18 +6,18 @@ static hd_status shapes(hd_op_shapes *s) {
   const hd_attrs *given = s->attrs;
   for (int side = 0; side < 2; side++)
     attrs.kernel[side] = s->x[0].rank == 3 ? s->x[0].dim[1 + side] : 1;
-  attrs.count_include_pad = 1;
   s->attrs = &attrs;
   hd_status status = hd__shapes_pool(s);
   s->attrs = given;
+  s->geom.avg_pool2d.count_include_pad = 1;
   return status;
 }
 
 static const hd_geom samples[] = {{.ci = 1},
                                   {.ci = 19},
-                                  {.ci = 3, .hi = 4, .wi = 5, .kh = 4, .kw = 5},
-                                  {.ci = 17, .hi = 3, .wi = 3, .kh = 3, .kw = 3},
-                                  {.ci = 1, .hi = 6, .wi = 7, .kh = 6, .kw = 7}};
+                                  {.ci = 3, .hi = 4, .wi = 5, .window = {.kh = 4, .kw = 5}},
+                                  {.ci = 17, .hi = 3, .wi = 3, .window = {.kh = 3, .kw = 3}},
+                                  {.ci = 1, .hi = 6, .wi = 7, .window = {.kh = 6, .kw = 7}}};
 
 const hd_op_rule hd__rule_global_avg_pool2d = {
     .fewest = 1,

@@ -3,7 +3,8 @@
  * x. */
 #include "op/op.h"
 
-static const hd_op_setting settings[] = {HD_SETTING("groups", INT, groups, .low = 1, .high = 1 << 20, .required = true,
+static const hd_op_setting settings[] = {HD_SETTING("groups", INT, groups, HD_TO_GEOM(norm.groups), .low = 1,
+                                                    .high = 1 << 20, .required = true,
                                                     .help = "groups of channels; a divisor of the channels"),
                                          HD_EPS_SETTING, HD_SETTINGS_END};
 
@@ -24,17 +25,15 @@ static hd_status shapes(hd_op_shapes *s) {
   const hd_shape shape = {1, {channels}}, in_memory = {4, {channels, 1, 1, 1}};
   hd__shapes_param(s, "weight", &shape, &in_memory)->init = HD_INIT_ONE;
   hd__shapes_param(s, "bias", &shape, &in_memory)->init = HD_INIT_ZERO;
-  HD_TRY(hd__shapes_same(s));
-  s->geom.groups = groups;
-  return HD_OK;
+  return hd__shapes_same(s);
 }
 
-static const hd_geom samples[] = {{.ci = 2, .eps = 1e-5f},
-                                  {.ci = 16, .groups = 4, .eps = 1e-5f},
-                                  {.ci = 6, .hi = 5, .wi = 4, .groups = 2, .eps = 1e-5f},
-                                  {.ci = 34, .hi = 3, .wi = 3, .groups = 2, .eps = 1e-5f},
-                                  {.ci = 40, .hi = 2, .wi = 7, .groups = 5, .eps = 1e-5f},
-                                  {.ci = 3, .hi = 3, .wi = 6, .groups = 3, .eps = 1e-5f}};
+static const hd_geom samples[] = {{.ci = 2, .norm = {.eps = 1e-5f}},
+                                  {.ci = 16, .norm = {.groups = 4, .eps = 1e-5f}},
+                                  {.ci = 6, .hi = 5, .wi = 4, .norm = {.groups = 2, .eps = 1e-5f}},
+                                  {.ci = 34, .hi = 3, .wi = 3, .norm = {.groups = 2, .eps = 1e-5f}},
+                                  {.ci = 40, .hi = 2, .wi = 7, .norm = {.groups = 5, .eps = 1e-5f}},
+                                  {.ci = 3, .hi = 3, .wi = 6, .norm = {.groups = 3, .eps = 1e-5f}}};
 
 const hd_op_rule hd__rule_group_norm = {
     .fewest = 1,

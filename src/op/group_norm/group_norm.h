@@ -5,7 +5,7 @@
 
 /* y: as `layer_norm`, over the N elements of a group of channels as they lie in memory (pixel by pixel, its channels);
  * weight and bias of the channel */
-HD_BOTH int64_t group_norm_count(const hd_geom *g) { return g->groups; }
+HD_BOTH int64_t group_norm_count(const hd_geom *g) { return g->norm.groups; }
 HD_BOTH void group_norm_at(const op_call *c, int64_t n, int64_t group) { norm_forward(c, n, group, op_geom(c)->ci); }
 
 /* dw, db: per shard and channel: `dw = +0`, `db = +0`; samples ascending, pixels ascending: `dw = fma(dy, (x - mean) *
@@ -30,7 +30,7 @@ HD_BOTH void group_norm_dw_at(const op_call *c, int64_t k, int64_t channel) {
 }
 
 /* dx: as `layer_norm`, over the group */
-HD_BOTH int64_t group_norm_dx_count(const hd_geom *g) { return g->groups; }
+HD_BOTH int64_t group_norm_dx_count(const hd_geom *g) { return g->norm.groups; }
 HD_BOTH void group_norm_dx_at(const op_call *c, int64_t n, int64_t group) {
   norm_backward(c, n, group, op_geom(c)->ci);
 }

@@ -8,7 +8,7 @@
 enum { LANES = 16 };
 
 static int64_t up16(int64_t count) { return (count + LANES - 1) / LANES * LANES; }
-static int64_t group_elems(const hd_geom *g) { return pixels_of(g) * (g->ci / g->groups); }
+static int64_t group_elems(const hd_geom *g) { return pixels_of(g) * (g->ci / g->norm.groups); }
 
 /* Scratch: two groups, and four numbers for each channel. */
 typedef struct norm {
@@ -33,14 +33,14 @@ static norm norm_of(const hd_call *call) {
 
 /* The elements of a group, end to end. */
 static void gather(float *to, const norm *s, const float *sample, int group) {
-  const int channels = s->g->ci / s->g->groups;
+  const int channels = s->g->ci / s->g->norm.groups;
   for (int64_t p = 0; p < pixels_of(s->g); p++)
     memcpy(to + p * channels, sample + p * s->g->ci + group * channels, (size_t)channels * sizeof *to);
 }
 
 /* Sets a number of each channel of a group. */
 static void set(const norm *s, float *of_channel, int group, float value) {
-  const int channels = s->g->ci / s->g->groups;
+  const int channels = s->g->ci / s->g->norm.groups;
   for (int c = group * channels; c < (group + 1) * channels; c++)
     of_channel[c] = value;
 }
@@ -48,7 +48,7 @@ static void set(const norm *s, float *of_channel, int group, float value) {
 /* Mean and rate of one group, whose elements stay in s->x. */
 static void find_moments(const norm *s, const float *sample, int group) {
   gather(s->x, s, sample, group);
-  const moments m = moments_of(s->x, s->count, s->g->eps);
+  const moments m = moments_of(s->x, s->count, s->g->norm.eps);
   float lane[LANES];
   g16_store(lane, m.mean);
   set(s, s->mean, group, lane[0]);
@@ -65,7 +65,7 @@ static void group_norm(const hd_call *call) {
   for (int64_t n = 0; n < call->rows; n++) {
     const float *x = in_row(call, 0, n);
     float *y = out_row(call, 0, n);
-    for (int group = 0; group < s.g->groups; group++)
+    for (int group = 0; group < s.g->norm.groups; group++)
       find_moments(&s, x, group);
     for (int64_t p = 0; p < pixels_of(s.g); p++, x += s.g->ci, y += s.g->ci)
       for (int c = 0; c < s.g->ci; c += LANES) {
@@ -82,7 +82,7 @@ static void group_norm_dw(const hd_call *call) {
   memset(s.a, 0, 2 * (size_t)up16(s.g->ci) * sizeof *s.a);
   for (int64_t n = 0; n < call->rows; n++) {
     const float *x = in_row(call, 0, n), *dy = in_row(call, 1, n);
-    for (int group = 0; group < s.g->groups; group++)
+    for (int group = 0; group < s.g->norm.groups; group++)
       find_moments(&s, x, group);
     for (int64_t p = 0; p < pixels_of(s.g); p++, x += s.g->ci, dy += s.g->ci)
       for (int c = 0; c < s.g->ci; c += LANES) {
@@ -100,7 +100,7 @@ static void group_norm_dw(const hd_call *call) {
 
 /* The means of h and of h * xhat over a group; s->x has its elements. */
 static void find_means(const norm *s, const float *dy, const float *w, int group) {
-  const int channels = s->g->ci / s->g->groups;
+  const int channels = s->g->ci / s->g->norm.groups;
   const moments m = {g16_all(s->mean[group * channels]), g16_all(s->r[group * channels])};
   gather(s->h, s, dy, group);
   for (int64_t i = 0; i < s->count; i++)
@@ -116,7 +116,7 @@ static void group_norm_dx(const hd_call *call) {
   for (int64_t n = 0; n < call->rows; n++) {
     const float *dy = in_row(call, 0, n), *x = in_row(call, 2, n);
     float *dx = out_row(call, 0, n);
-    for (int group = 0; group < s.g->groups; group++) {
+    for (int group = 0; group < s.g->norm.groups; group++) {
       find_moments(&s, x, group);
       find_means(&s, dy, w, group);
     }

@@ -2,7 +2,7 @@
 #include "op/loss_cpu.h"
 
 G16 g16 huber_term(const hd_call *call, int32_t i, g16 y, g16 target, g16 chains) {
-  const float delta = call->g->delta;
+  const float delta = call->g->huber.delta;
   g16 a = loss16_magnitude(g16_sub(y, target));
   g16 near = g16_mul(g16_mul(g16_all(0.5f), a), a);
   g16 far = g16_mul(g16_all(delta), g16_sub(a, g16_all(0.5f * delta)));
@@ -10,7 +10,7 @@ G16 g16 huber_term(const hd_call *call, int32_t i, g16 y, g16 target, g16 chains
 }
 
 G16 g16 huber_slope(const hd_call *call, int32_t i, g16 y, g16 target) {
-  const float delta = call->g->delta;
+  const float delta = call->g->huber.delta;
   g16 d = g16_sub(y, target);
   g16 slope = g16_choose(g16_less(d, g16_all(-delta)), g16_all(-delta), d);
   return g16_choose(g16_less(g16_all(delta), d), g16_all(delta), slope);

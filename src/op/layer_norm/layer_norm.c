@@ -17,12 +17,12 @@ static hd_status shapes(hd_op_shapes *s) {
   return hd__shapes_same(s);
 }
 
-static const hd_geom samples[] = {{.ci = 2, .eps = 1e-5f},
-                                  {.ci = 16, .eps = 1e-5f},
-                                  {.ci = 45, .eps = 1e-5f},
-                                  {.ci = 3, .hi = 4, .wi = 5, .eps = 1e-5f},
-                                  {.ci = 17, .hi = 1, .wi = 3, .eps = 1e-5f},
-                                  {.ci = 1, .hi = 2, .wi = 7, .eps = 1e-5f}};
+static const hd_geom samples[] = {{.ci = 2, .norm = {.eps = 1e-5f}},
+                                  {.ci = 16, .norm = {.eps = 1e-5f}},
+                                  {.ci = 45, .norm = {.eps = 1e-5f}},
+                                  {.ci = 3, .hi = 4, .wi = 5, .norm = {.eps = 1e-5f}},
+                                  {.ci = 17, .hi = 1, .wi = 3, .norm = {.eps = 1e-5f}},
+                                  {.ci = 1, .hi = 2, .wi = 7, .norm = {.eps = 1e-5f}}};
 
 const hd_op_rule hd__rule_layer_norm = {
     .fewest = 1,

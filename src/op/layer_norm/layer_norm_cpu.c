@@ -9,7 +9,7 @@ static void layer_norm(const hd_call *call) {
   for (int64_t n = 0; n < call->rows; n++) {
     const float *x = in_row(call, 0, n);
     float *y = out_row(call, 0, n);
-    const moments m = moments_of(x, count, call->g->eps);
+    const moments m = moments_of(x, count, call->g->norm.eps);
     for (int64_t i = 0; i < count; i += 16) {
       const int64_t left = count - i;
       const g16 xhat = normalised(m, g16_load_some(x + i, left));
@@ -23,7 +23,7 @@ static void weight_sums(const hd_call *call, float *dw) {
   memset(dw, 0, (size_t)count * sizeof *dw);
   for (int64_t n = 0; n < call->rows; n++) {
     const float *x = in_row(call, 0, n), *dy = in_row(call, 1, n);
-    const moments m = moments_of(x, count, call->g->eps);
+    const moments m = moments_of(x, count, call->g->norm.eps);
     for (int64_t i = 0; i < count; i += 16) {
       const int64_t left = count - i;
       g16 sum = g16_load_some(dw + i, left);
@@ -59,7 +59,7 @@ static void layer_norm_dx(const hd_call *call) {
   for (int64_t n = 0; n < call->rows; n++) {
     const float *dy = in_row(call, 0, n), *x = in_row(call, 2, n);
     float *dx = out_row(call, 0, n);
-    const moments m = moments_of(x, count, call->g->eps);
+    const moments m = moments_of(x, count, call->g->norm.eps);
     const norm_sums sums = norm_sums_of(m, dy, w, x, count);
     const g16 a = g16_div(g16_all(sums.h), all), b = g16_div(g16_all(sums.dot), all);
     for (int64_t i = 0; i < count; i += 16) {

@@ -9,23 +9,23 @@ static hd_status shapes(hd_op_shapes *s) {
   HD_TRY(hd__shapes_pool(s));
   const hd_geom *g = &s->geom;
   s->argmax = true;
-  if (g->kh * g->kw <= 256)
+  if (g->window.kh * g->window.kw <= 256)
     return HD_OK;
   return hd__fail(s->ctx, HD_E_SHAPE,
                   "layer '%s': max_pool2d expects a window of at most 256 positions, found %dx%d; use a smaller kernel",
-                  s->layer, g->kh, g->kw);
+                  s->layer, g->window.kh, g->window.kw);
 }
 
 /* A comparison for each position except the first. */
 static int64_t flops(const hd_geom *g, hd_op_role role) {
-  return (int64_t)g->co * g->ho * g->wo * (role == HD_ROLE_FORWARD ? g->kh * g->kw - 1 : 1);
+  return (int64_t)g->co * g->ho * g->wo * (role == HD_ROLE_FORWARD ? g->window.kh * g->window.kw - 1 : 1);
 }
 
 static const hd_geom samples[] = {
     {.ci = 1},
-    {.ci = 3, .hi = 7, .wi = 6, .kh = 2, .kw = 2, .sh = 2, .sw = 2},
-    {.ci = 17, .hi = 8, .wi = 9, .kh = 3, .kw = 3, .sh = 2, .sw = 2, .ph = 1, .pw = 1},
-    {.ci = 5, .hi = 6, .wi = 6, .kh = 3, .kw = 2, .sh = 1, .sw = 2, .pw = 1},
+    {.ci = 3, .hi = 7, .wi = 6, .window = {.kh = 2, .kw = 2, .sh = 2, .sw = 2}},
+    {.ci = 17, .hi = 8, .wi = 9, .window = {.kh = 3, .kw = 3, .sh = 2, .sw = 2, .ph = 1, .pw = 1}},
+    {.ci = 5, .hi = 6, .wi = 6, .window = {.kh = 3, .kw = 2, .sh = 1, .sw = 2, .pw = 1}},
 };
 
 const hd_op_rule hd__rule_max_pool2d = {

@@ -12,8 +12,9 @@ HD_BOTH void max_pool2d_at(const op_call *c, int64_t n, int64_t i) {
   const real *x = op_in(c, 0, n);
   int taken = -1;
   real best = 0;
-  for (int p = 0; p < g->kh * g->kw; p++) {
-    const int row = oy * g->sh + p / g->kw - g->ph, col = ox * g->sw + p % g->kw - g->pw;
+  for (int p = 0; p < g->window.kh * g->window.kw; p++) {
+    const int row = oy * g->window.sh + p / g->window.kw - g->window.ph,
+              col = ox * g->window.sw + p % g->window.kw - g->window.pw;
     if (row < 0 || row >= g->hi || col < 0 || col >= g->wi)
       continue;
     const real v = x[((int64_t)row * g->wi + col) * g->ci + ch];
@@ -34,12 +35,13 @@ HD_BOTH void max_pool2d_dx_at(const op_call *c, int64_t n, int64_t i) {
   const int ch = (int)(i % g->ci), y = (int)(i / g->ci) / g->wi, x = (int)(i / g->ci) % g->wi;
   const real *dy = op_in(c, 0, n);
   const uint8_t *argmax = op_bytes_in(c, 1, n);
-  const int oy1 = window_last(y + g->ph, g->sh, g->ho), ox1 = window_last(x + g->pw, g->sw, g->wo);
+  const int oy1 = window_last(y + g->window.ph, g->window.sh, g->ho),
+            ox1 = window_last(x + g->window.pw, g->window.sw, g->wo);
   real acc = 0;
-  for (int oy = window_first(y + g->ph, g->kh, g->sh); oy <= oy1; oy++)
-    for (int ox = window_first(x + g->pw, g->kw, g->sw); ox <= ox1; ox++) {
+  for (int oy = window_first(y + g->window.ph, g->window.kh, g->window.sh); oy <= oy1; oy++)
+    for (int ox = window_first(x + g->window.pw, g->window.kw, g->window.sw); ox <= ox1; ox++) {
       const int64_t at = ((int64_t)oy * g->wo + ox) * g->ci + ch;
-      if (argmax[at] == (y + g->ph - oy * g->sh) * g->kw + x + g->pw - ox * g->sw)
+      if (argmax[at] == (y + g->window.ph - oy * g->window.sh) * g->window.kw + x + g->window.pw - ox * g->window.sw)
         acc = acc + dy[at];
     }
   op_out(c, 0, n)[i] = acc;

@@ -9,7 +9,7 @@ G16 void forward_group(const hd_geom *g, const window16 *w, const float *x, floa
   for (int ky = w->y0; ky < w->y1; ky++)
     for (int kx = w->x0; kx < w->x1; kx++) {
       g16 v = g16_load_some(x + ((int64_t)(w->top + ky) * g->wi + w->left + kx) * g->ci, count);
-      g16 number = g16_all((float)(ky * g->kw + kx));
+      g16 number = g16_all((float)(ky * g->window.kw + kx));
       g16_mask over = g16_or(g16_less(best, v), g16_nan(v));
       best = first ? v : g16_choose(over, v, best);
       taken = first ? number : g16_choose(over, number, taken);
@@ -44,7 +44,7 @@ G16 void backward_group(const hd_geom *g, const window16 *w, const float *dy, co
     for (int kx = w->x0; kx < w->x1; kx++) {
       float *at = dx + ((int64_t)(w->top + ky) * g->wi + w->left + kx) * g->ci;
       g16 old = g16_load_some(at, count);
-      g16_mask here = g16_equal(taken, g16_all((float)(ky * g->kw + kx)));
+      g16_mask here = g16_equal(taken, g16_all((float)(ky * g->window.kw + kx)));
       g16_store_some(at, g16_choose(here, g16_add(old, d), old), count);
     }
 }

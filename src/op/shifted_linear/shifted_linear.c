@@ -21,7 +21,7 @@ static float shard_chain(const hd_form *f, int j, int k, int row0, int row1) {
     sum = sum + f->dy[n * f->dy_stride + j];
   if (f->output == 1)
     return sum;
-  float acc = shifted_linear_start(f->g->shift, sum, 0);
+  float acc = shifted_linear_start(f->g->shifted_linear.shift, sum, 0);
   for (int64_t n = row0; n < row1; n++)
     acc = fmaf(f->dy[n * f->dy_stride + j], f->x[n * f->x_stride + k], acc);
   return acc + 0;
@@ -34,12 +34,12 @@ static void fill_reference(hd_kernels *table) {
   table->form[HD_OP_shifted_linear_dw] = form;
 }
 
-static const hd_geom samples[] = {{.ci = 1, .co = 1, .shift = -0.5f},
+static const hd_geom samples[] = {{.ci = 1, .co = 1, .shifted_linear = {.shift = -0.5f}},
                                   {.ci = 17, .co = 3},
-                                  {.ci = 16, .co = 16, .shift = 0.25f, .relu = 1},
-                                  {.ci = 33, .co = 10, .shift = -4},
-                                  {.ci = 100, .co = 35, .shift = -0.42f, .relu = 1},
-                                  {.ci = 15, .co = 64, .shift = 1}};
+                                  {.ci = 16, .co = 16, .shifted_linear = {.shift = 0.25f}, .relu = 1},
+                                  {.ci = 33, .co = 10, .shifted_linear = {.shift = -4}},
+                                  {.ci = 100, .co = 35, .shifted_linear = {.shift = -0.42f}, .relu = 1},
+                                  {.ci = 15, .co = 64, .shifted_linear = {.shift = 1}}};
 
 const hd_op_rule hd__rule_shifted_linear = {
     .shapes = hd__shapes_linear,

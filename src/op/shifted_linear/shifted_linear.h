@@ -21,7 +21,7 @@ HD_BOTH real shifted_linear_first(const op_call *c, int64_t j) {
   const hd_geom *g = op_geom(c);
   const real *w = op_param(c, 1) + j * g->ci;
   OP_CHAINS16(sum, g->ci, s + w[i]);
-  return shifted_linear_start(g->shift, sum, c->in[2] ? op_param(c, 2)[j] : 0);
+  return shifted_linear_start(g->shifted_linear.shift, sum, c->in[2] ? op_param(c, 2)[j] : 0);
 }
 HD_BOTH real shifted_linear_last(const hd_geom *g, real acc) {
   const real y = acc + 0;
@@ -49,7 +49,7 @@ HD_BOTH void shifted_linear_dw_at(const op_call *c, int64_t shard, int64_t i) {
   real sum = 0;
   for (int64_t n = op_row0(c, shard); n < op_row1(c, shard); n++)
     sum = sum + op_in(c, 1, n)[j];
-  real acc = shifted_linear_start(g->shift, sum, 0);
+  real acc = shifted_linear_start(g->shifted_linear.shift, sum, 0);
   for (int64_t n = op_row0(c, shard); n < op_row1(c, shard) && !output; n++)
     acc = REAL_FMA(op_in(c, 1, n)[j], op_in(c, 0, n)[i % g->ci], acc);
   op_sums(c, output, shard)[output ? j : i] = output ? sum : acc + 0;

@@ -148,7 +148,7 @@ static void start(float first[MOST_OUTPUTS], const panel *p) {
     sum[j] = sum_of(w + (int64_t)j * g->ci, g->ci);
   for (int j = 0; j < p->outputs; j += 16) {
     const g16 constant = bias ? g16_load_some(bias + p->j + j, p->outputs - j) : g16_zero();
-    g16_store(first + j, shifted_linear_start16(g->shift, g16_load(sum + j), constant));
+    g16_store(first + j, shifted_linear_start16(g->shifted_linear.shift, g16_load(sum + j), constant));
   }
 }
 

@@ -19,7 +19,7 @@ static void make_starts(float (*start)[STARTS], const hd_form *f) {
       g16 sum = g16_zero();
       for (int64_t n = r->step[i].row0; n < r->step[i].row1; n++)
         sum = g16_add(sum, g16_load_some(f->dy + n * f->dy_stride + j, f->j1 - j));
-      g16_store(start[i] + (j - f->j0), shifted_linear_start16(f->g->shift, sum, g16_zero()));
+      g16_store(start[i] + (j - f->j0), shifted_linear_start16(f->g->shifted_linear.shift, sum, g16_zero()));
     }
 }
 

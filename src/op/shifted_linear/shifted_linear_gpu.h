@@ -17,7 +17,7 @@ HD_BOTH cuda_line shifted_linear_product_b_line(const cuda_part *p, int32_t n) {
 HD_BOTH float shifted_linear_product_a(const cuda_part *p, const cuda_line *line, int32_t k) { return line->from[k]; }
 HD_BOTH float shifted_linear_product_b(const cuda_part *p, const cuda_line *line, int32_t k) { return line->from[k]; }
 HD_BOTH float shifted_linear_product_first(const cuda_part *p, int32_t j, float sum) {
-  return shifted_linear_start(p->c->g.shift, sum, p->c->in[2] ? op_param(p->c, 2)[j] : 0);
+  return shifted_linear_start(p->c->g.shifted_linear.shift, sum, p->c->in[2] ? op_param(p->c, 2)[j] : 0);
 }
 HD_BOTH void shifted_linear_product_store(const cuda_part *p, const float *outputs, int line, int a_side, int b_side,
                                           int t) {

@@ -39,7 +39,7 @@ static double live_share(const hd_call *call, int slot, int64_t elems) {
  * conv2d_dx and in[1] of conv2d_dw, and of samples. */
 static double live_products(const hd_call *call, hd_op op) {
   const hd_geom *g = call->g;
-  if ((op == HD_OP_conv2d_dx || op == HD_OP_conv2d_dw) && g->pool > 1)
+  if ((op == HD_OP_conv2d_dx || op == HD_OP_conv2d_dw) && g->conv.pool > 1)
     return live_share(call, op == HD_OP_conv2d_dw, (int64_t)g->hp * g->wp * g->co);
   return op == HD_OP_shifted_linear ? live_share(call, 0, g->ci) : 1;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "op/conv2d/winograd_rule.h"
 #include "platform/clock.h"
 #include "platform/machine.h"
 #include "platform/threads.h"
@@ -201,7 +202,7 @@ static double tiled_line(int outputs, int side) {
 /* The products of Winograd's tiles for this many outputs, divided by those of the plain sums. */
 static double tiled(const hd_geom *g, int height, int width) {
   const int side = hd_winograd_side(g);
-  return tiled_line(height, side) * tiled_line(width, side) / ((double)g->kh * g->kw * height * width);
+  return tiled_line(height, side) * tiled_line(width, side) / ((double)g->window.kh * g->window.kw * height * width);
 }
 
 double hd__bench_executed_share(hd_op op, const hd_geom *g, double live) {
@@ -210,16 +211,16 @@ double hd__bench_executed_share(hd_op op, const hd_geom *g, double live) {
   if (op != HD_OP_conv2d && op != HD_OP_conv2d_dx && op != HD_OP_conv2d_dw)
     return 1;
   double windows = (double)g->hp * g->wp / ((double)g->ho * g->wo);
-  if (op != HD_OP_conv2d && g->pool > 1)
+  if (op != HD_OP_conv2d && g->conv.pool > 1)
     return windows * live;
   if (hd_geom_is_winograd(g) && op == HD_OP_conv2d_dx)
     return tiled(g, g->hi, g->wi) * g->hi * g->wi / ((double)g->ho * g->wo);
   if (hd_geom_is_winograd(g))
-    return windows * g->pool * g->pool * tiled(g, g->hp * g->pool, g->wp * g->pool);
-  if (op != HD_OP_conv2d && !g->transposed)
-    return inside(g->ho, g->kh, g->sh, g->dilation[0], g->ph, g->hi) *
-           inside(g->wo, g->kw, g->sw, g->dilation[1], g->pw, g->wi);
-  return windows * g->pool * g->pool;
+    return windows * g->conv.pool * g->conv.pool * tiled(g, g->hp * g->conv.pool, g->wp * g->conv.pool);
+  if (op != HD_OP_conv2d && !g->window.transposed)
+    return inside(g->ho, g->window.kh, g->window.sh, g->window.dilation[0], g->window.ph, g->hi) *
+           inside(g->wo, g->window.kw, g->window.sw, g->window.dilation[1], g->window.pw, g->wi);
+  return windows * g->conv.pool * g->conv.pool;
 }
 
 hd_status hd__bench_check_seconds(hd_ctx *ctx, double seconds) {

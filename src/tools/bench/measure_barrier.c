@@ -69,9 +69,11 @@ static hd_status run_openmp(barrier_timing *b, hd_ctx *ctx, hd_threads *threads)
                                   count, came);
 }
 
+typedef hd_status run_fn(barrier_timing *b, hd_ctx *ctx, hd_threads *threads);
+
 /* Microseconds of one barrier, in a turn of about `seconds`. */
-static hd_status time_turn(double *us, hd_ctx *ctx, barrier_timing *b, hd_threads *threads,
-                           hd_status (*run)(barrier_timing *, hd_ctx *, hd_threads *), double seconds) {
+static hd_status time_turn(double *us, hd_ctx *ctx, barrier_timing *b, hd_threads *threads, run_fn *run,
+                           double seconds) {
   for (b->barriers = FIRST_BARRIERS;; b->barriers *= 2) {
     HD_TRY(run(b, ctx, threads));
     if (b->s >= seconds / 2)

@@ -77,12 +77,13 @@ static hd_status make_call(experiment *e, job *j, hd_ctx *ctx) {
   const hd_geom *g = &j->g;
   const hd_kernels *k = e->kernels;
   int64_t x = slot((int64_t)g->hi * g->wi * g->ci, 16), y = slot((int64_t)g->hp * g->wp * g->co, 16);
-  int64_t at = slot(y, 64), w = slot((int64_t)g->kh * g->kw * (g->ci / g->groups) * g->co, 16), b = slot(g->co, 16);
+  int64_t at = slot(y, 64), w = slot((int64_t)g->window.kh * g->window.kw * (g->ci / g->conv.groups) * g->co, 16),
+          b = slot(g->co, 16);
   int64_t n = CALL_BYTES / ((x + y) * (int64_t)sizeof(float));
   n = n < 1 ? 1 : n > MOST_ROWS ? MOST_ROWS : n;
   float *xs = random_floats(e, j, n * x, 0), *ys = random_floats(e, j, n * y, j->op == HD_OP_conv2d ? 0 : 1 - LIVE);
   float *ws = random_floats(e, j, w, 0), *bs = random_floats(e, j, b, 0);
-  uint8_t *places = g->pool > 1 ? random_places(e, j, n * at, g->pool * g->pool) : NULL;
+  uint8_t *places = g->conv.pool > 1 ? random_places(e, j, n * at, g->conv.pool * g->conv.pool) : NULL;
   if (j->op == HD_OP_conv2d)
     j->call = (hd_call){.in = {xs, ws, bs}, .out = {ys, places}, .in_stride = {x}, .out_stride = {y, at}};
   else if (j->op == HD_OP_conv2d_dx)
@@ -105,8 +106,8 @@ static hd_status make_call(experiment *e, job *j, hd_ctx *ctx) {
 static void describe(experiment *e, const job *j, hd_bench_op *op) {
   const hd_geom *g = &j->g;
   double n = (double)j->call.rows;
-  double images = (double)g->hi * g->wi * g->ci + (double)g->hp * g->wp * g->co * (g->pool > 1 ? 1.25 : 1);
-  double weights = ((double)g->kh * g->kw * (g->ci / g->groups) + 1) * g->co;
+  double images = (double)g->hi * g->wi * g->ci + (double)g->hp * g->wp * g->co * (g->conv.pool > 1 ? 1.25 : 1);
+  double weights = ((double)g->window.kh * g->window.kw * (g->ci / g->conv.groups) + 1) * g->co;
   double column[TURNS];
   memcpy(column, j->turn, sizeof column);
   op->op = hd__op_info(j->op)->name;
@@ -180,14 +181,13 @@ static hd_status add_shape(experiment *e, hd_ctx *ctx, const hd_bench_conv_shape
                .hi = s->height,
                .wi = s->width,
                .co = s->out,
-               .kh = s->kernel[0],
-               .kw = s->kernel[1],
-               .sh = s->stride[0],
-               .sw = s->stride[1],
-               .ph = s->padding[0],
-               .pw = s->padding[1],
-               .groups = s->groups,
-               .pool = s->pool,
+               .window = {.kh = s->kernel[0],
+                          .kw = s->kernel[1],
+                          .sh = s->stride[0],
+                          .sw = s->stride[1],
+                          .ph = s->padding[0],
+                          .pw = s->padding[1]},
+               .conv = {.groups = s->groups, .pool = s->pool},
                .relu = 1};
   shape_text(name, sizeof name, s);
   if (!is_sound(s) || !hd__geom_finish(&g) || g.hp < 1 || g.wp < 1)

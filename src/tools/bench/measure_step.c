@@ -148,7 +148,7 @@ static int64_t list_rows(experiment *e, int64_t steps, bool times) {
     const hd_probe_sum *sum;
   } others[] = {{"gather", "gather", &e->probe.gathers},
                 {"reduce", "reduce", &e->probe.reductions},
-                {"update", hd__op_info(e->probe.plan->groups[0].update)->name, &e->probe.updates},
+                {"update", hd__op_info(e->probe.plan->update.groups[0].update)->name, &e->probe.updates},
                 {"pack", "pack", &e->probe.packs}};
   int64_t calls = 0;
   e->out->op_count = 0;

@@ -33,8 +33,9 @@ hd_status hd__product_init(hd_product *p, hd_ctx *ctx, const hd_kernels *kernels
     hd__product_fini(p);
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
   }
-  p->g = (hd_geom){.ci = size, .hi = 1, .wi = 1, .co = size, .ho = 1, .wo = 1, .kh = 1, .kw = 1, .sh = 1, .sw = 1};
-  p->g.groups = p->g.pool = p->g.hp = p->g.wp = 1;
+  p->g = (hd_geom){
+      .ci = size, .hi = 1, .wi = 1, .co = size, .ho = 1, .wo = 1, .window = {.kh = 1, .kw = 1, .sh = 1, .sw = 1}};
+  p->g.conv.groups = p->g.conv.pool = p->g.hp = p->g.wp = 1;
   p->call = (hd_call){.rows = size, .in = {p->x, p->w}, .in_stride = {stride}, .out = {p->y}, .out_stride = {stride}};
   return HD_OK;
 }

@@ -27,14 +27,14 @@ hd_status hd__sweep_path(char path[HD_PATH_BYTES], const hd_sweep *s, hd_ctx *ct
 }
 
 static hd_status write_text(FILE *to, hd_ctx *ctx, void *text) {
-  fputs(text, to);
+  fputs(*(const char **)text, to);
   return HD_OK;
 }
 
 hd_status hd__sweep_write(const hd_sweep *s, hd_ctx *ctx, const char *name, const char *text) {
   char path[HD_PATH_BYTES];
   HD_TRY(hd__file_join(path, ctx, s->folder, name));
-  return hd__file_write(ctx, path, write_text, (char *)(size_t)text);
+  return hd__file_write(ctx, path, write_text, &text);
 }
 
 double hd__sweep_rank(const hd_sweep *s, double metric) {

@@ -15,10 +15,11 @@
 #include "train/checkpoint/saver_hosts.h"
 
 int64_t hd__saver_bytes(const hd_plan *plan) {
-  int64_t elems = (plan->averages ? 2 : 1) * plan->param_elems + plan->states * plan->trained_elems;
+  int64_t elems =
+      (plan->update.averages ? 2 : 1) * plan->size.param_elems + plan->update.states * plan->size.trained_elems;
   for (const hd_plan_param *p = plan->params; p < plan->params + plan->param_count; p++)
     if (p->c > 1 && p->h * p->w > 1)
-      elems += ((plan->averages ? 2 : 1) + (p->trained ? plan->states : 0)) * p->rows * p->columns;
+      elems += ((plan->update.averages ? 2 : 1) + (p->trained ? plan->update.states : 0)) * p->rows * p->columns;
   return elems * (int64_t)sizeof(float);
 }
 
@@ -357,9 +358,9 @@ hd_status hd__saver_settle(hd_saver *saver, hd_ctx *ctx, int64_t step, bool is_b
   return HD_OK;
 }
 
-hd_status hd__saver_amend(hd_saver *saver, hd_ctx *ctx, const json_t *record, const char *key) {
+hd_status hd__saver_amend(hd_saver *saver, hd_ctx *ctx, json_t *record, const char *key) {
   if (!saver->record) /* nothing was saved yet */
-    saver->record = json_copy((json_t *)(size_t)record);
+    saver->record = json_copy(record);
   if (!saver->record || json_object_set(saver->record, key, json_object_get(record, key)) != 0)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for the run's record");
   return hd__checkpoint_write_record(ctx, saver->run, saver->record);

@@ -88,7 +88,7 @@ hd_status hd__saver_begin(hd_saver *saver, hd_ctx *ctx, const hd_counters *count
 hd_status hd__saver_settle(hd_saver *saver, hd_ctx *ctx, int64_t step, bool is_best);
 
 /* Rewrites the run's run.json, with this key of the record. No save may be in progress. */
-hd_status hd__saver_amend(hd_saver *saver, hd_ctx *ctx, const json_t *record, const char *key);
+hd_status hd__saver_amend(hd_saver *saver, hd_ctx *ctx, json_t *record, const char *key);
 
 /* Waits for the save in progress and reports its failure. */
 hd_status hd__saver_wait(hd_saver *saver, hd_ctx *ctx);

@@ -155,7 +155,7 @@ static hd_status is_common(bool *both, bool *equal, const bisect *b, hd_ctx *ctx
   if (*both) {
     HD_TRY(hd__saver_step_path(of_a, ctx, b->a.run, step));
     HD_TRY(hd__saver_step_path(of_b, ctx, b->b.run, step));
-    HD_TRY(hd__compare_checkpoints(&differs, what, sizeof what, ctx, of_a, of_b, true));
+    HD_TRY(hd__compare_checkpoints(&differs, what, sizeof what, ctx, &(hd_file_pair){of_a, of_b, .other_end = true}));
   }
   *equal = *both && !differs;
   return HD_OK;
@@ -326,7 +326,7 @@ static void check_loss(bisect *b, const side *s) {
 static hd_status compare_steps(bisect *b, hd_ctx *ctx) {
   hd_recorder *of_a = &b->a.replay.recorder, *of_b = &b->b.replay.recorder;
   hd_status status[2] = {HD_OK, HD_OK};
-  if (b->out->from == 0 && of_a->plan->param_elems == of_b->plan->param_elems)
+  if (b->out->from == 0 && of_a->plan->size.param_elems == of_b->plan->size.param_elems)
     compare_start(b);
   b->found = (watch){.expected = of_a, .place = -1};
   of_b->on_result = on_result;

@@ -113,7 +113,7 @@ static hd_status unknown(hd_ctx *ctx, const char *path, const char *name, const 
 }
 
 /* Checks that an object has the entries of its shape, of their kinds. */
-static hd_status check_shape(hd_ctx *ctx, const json_t *object, const shape *s, const char *path) {
+static hd_status check_shape(hd_ctx *ctx, json_t *object, const shape *s, const char *path) {
   const char *name;
   json_t *value;
   if (!json_is_object(object))
@@ -124,12 +124,11 @@ static hd_status check_shape(hd_ctx *ctx, const json_t *object, const shape *s, 
     if (expected)
       return refuse(ctx, path, e->name, s->name, expected, found);
   }
-  json_object_foreach((json_t *)(size_t)object, name, value) if (!find(s, name)) return unknown(ctx, path, name,
-                                                                                                s->name);
+  json_object_foreach(object, name, value) if (!find(s, name)) return unknown(ctx, path, name, s->name);
   return HD_OK;
 }
 
-static hd_status check_data(hd_ctx *ctx, const json_t *is, const char *path) {
+static hd_status check_data(hd_ctx *ctx, json_t *is, const char *path) {
   HD_TRY(check_shape(ctx, is, &data, path));
   const json_t *list = json_object_get(is, "sha256");
   for (size_t i = 0; i < HD_DATA_PARTS; i++)
@@ -144,7 +143,7 @@ int64_t hd__certificate_every(int64_t steps) { return (steps + HD_CERTIFICATE_MA
 static hd_status check_chain(hd_ctx *ctx, const json_t *chain, int64_t steps, const char *path) {
   const int64_t every = hd__certificate_every(steps), count = (steps + every - 1) / every;
   for (int64_t i = 0; i < (int64_t)json_array_size(chain); i++) {
-    const json_t *is = json_array_get(chain, (size_t)i);
+    json_t *is = json_array_get(chain, (size_t)i);
     HD_TRY(check_shape(ctx, is, &mark, path));
     const json_int_t step = json_integer_value(json_object_get(is, "step"));
     if (step != (i + 1 < count ? (i + 1) * every : steps))
@@ -178,11 +177,11 @@ static bool is_stated(int id, const char *text) {
   return !list || *text == '[';
 }
 
-static hd_status read_settings(hd_config *config, hd_ctx *ctx, const json_t *settings, const char *path) {
+static hd_status read_settings(hd_config *config, hd_ctx *ctx, json_t *settings, const char *path) {
   const char *name;
   json_t *value;
   HD_TRY(hd__config_suggest(config, ctx, HD_OPT_NORMALIZE, hd_choice_name(HD_OPT_NORMALIZE, HD_NORMALIZE_CHANNEL)));
-  json_object_foreach((json_t *)(size_t)settings, name, value) {
+  json_object_foreach(settings, name, value) {
     const int id = find_option(name);
     if (id < 0)
       return unknown(ctx, path, name, "settings");
@@ -199,7 +198,7 @@ enum { LAST_OLD_OPTION = HD_OPT_EVAL_EPOCHS };
 
 /* A run records an option that has a value and applies, and no other. */
 static hd_status check_present(const hd_config *config, hd_ctx *ctx, const json_t *certificate, const char *path) {
-  const json_t *settings = json_object_get(certificate, "settings");
+  json_t *settings = json_object_get(certificate, "settings");
   const bool old = !json_object_get(json_object_get(certificate, "data"), "rules");
   for (int id = 0; hd_option_at(id); id++) {
     const char *name = hd_option_at(id)->name;
@@ -253,7 +252,7 @@ static hd_status check_model(hd_ctx *ctx, const json_t *certificate, const char 
 
 static hd_status check_settings(hd_ctx *ctx, const json_t *certificate, const char *path) {
   HD_CONFIG_OWNED *config = NULL;
-  const json_t *settings = json_object_get(certificate, "settings");
+  json_t *settings = json_object_get(certificate, "settings");
   const bool has_init = json_object_get(settings, hd_option_at(HD_OPT_INIT)->name);
   HD_TRY(hd_config_create(&config, ctx));
   HD_TRY(read_settings(config, ctx, settings, path));
@@ -270,7 +269,7 @@ static hd_status check_settings(hd_ctx *ctx, const json_t *certificate, const ch
                         "%s: expected no 'init_sha256' of a run without 'init' in settings, found one" REMEDY, path);
 }
 
-hd_status hd__certificate_check(hd_ctx *ctx, const json_t *certificate, const char *path) {
+hd_status hd__certificate_check(hd_ctx *ctx, json_t *certificate, const char *path) {
   const json_t *version = json_object_get(certificate, "certificate");
   if (!json_is_integer(version))
     return hd__fail(ctx, HD_E_FORMAT,

@@ -15,4 +15,4 @@ int64_t hd__certificate_every(int64_t steps);
 
 /* Checks that every entry of a certificate is known, of its type and in its range, and that none is missing; the
  * message names the first that is not. `path` is for messages. */
-hd_status hd__certificate_check(hd_ctx *ctx, const json_t *certificate, const char *path);
+hd_status hd__certificate_check(hd_ctx *ctx, json_t *certificate, const char *path);

@@ -97,39 +97,40 @@ static bool has_same_header(const hd_mapping *a, const hd_mapping *b) {
   return a->length == b->length && !memcmp(a->bytes, b->bytes, sizeof bytes + (size_t)bytes);
 }
 
-static hd_status compare_files(bool *differs, char *what, size_t bytes, hd_ctx *ctx, const char *claimed,
-                               const char *found, int64_t arithmetic, bool other_end) {
+static hd_status compare_files(bool *differs, char *what, size_t bytes, hd_ctx *ctx, const hd_file_pair *pair,
+                               int64_t arithmetic) {
   HD_MAPPED a = {0};
   HD_MAPPED b = {0};
   HD_ST_OWNED of_a = {0};
   HD_ST_OWNED of_b = {0};
   hd_ctx quiet = {0};
-  HD_TRY(hd__file_map(&b, ctx, found));
-  HD_TRY(hd__st_parse(&of_b, ctx, found, b.bytes, b.length));
+  HD_TRY(hd__file_map(&b, ctx, pair->found));
+  HD_TRY(hd__st_parse(&of_b, ctx, pair->found, b.bytes, b.length));
   *differs = true;
-  if (hd__file_map(&a, &quiet, claimed) != HD_OK || hd__st_parse(&of_a, &quiet, claimed, a.bytes, a.length) != HD_OK) {
+  if (hd__file_map(&a, &quiet, pair->claimed) != HD_OK ||
+      hd__st_parse(&of_a, &quiet, pair->claimed, a.bytes, a.length) != HD_OK) {
     snprintf(what, bytes, "%s", quiet.message);
     return HD_OK;
   }
-  const char *name = differing(&of_a, &of_b, arithmetic, other_end);
-  *differs = name || (!other_end && !has_same_header(&a, &b));
-  snprintf(what, bytes, "%s: expected the %s that the repetition found, found another", claimed,
+  const char *name = differing(&of_a, &of_b, arithmetic, pair->other_end);
+  *differs = name || (!pair->other_end && !has_same_header(&a, &b));
+  snprintf(what, bytes, "%s: expected the %s that the repetition found, found another", pair->claimed,
            name ? name : "header");
   return HD_OK;
 }
 
-hd_status hd__compare_checkpoints(bool *differs, char *what, size_t bytes, hd_ctx *ctx, const char *claimed,
-                                  const char *found, bool other_end) {
+hd_status hd__compare_checkpoints(bool *differs, char *what, size_t bytes, hd_ctx *ctx, const hd_file_pair *pair) {
   static const char *const file[] = {"model.safetensors", "state.safetensors"};
   char a[HD_PATH_BYTES], b[HD_PATH_BYTES];
   json_auto_t *record = NULL;
   hd_ctx quiet = {0};
-  hd__checkpoint_record(&record, &quiet, claimed);
+  hd__checkpoint_record(&record, &quiet, pair->claimed);
   *differs = false;
   for (int i = 0; i < 2 && !*differs; i++) {
-    HD_TRY(hd__file_join(a, ctx, claimed, file[i]));
-    HD_TRY(hd__file_join(b, ctx, found, file[i]));
-    HD_TRY(compare_files(differs, what, bytes, ctx, a, b, hd__checkpoint_arithmetic(record), other_end));
+    HD_TRY(hd__file_join(a, ctx, pair->claimed, file[i]));
+    HD_TRY(hd__file_join(b, ctx, pair->found, file[i]));
+    HD_TRY(compare_files(differs, what, bytes, ctx, &(hd_file_pair){a, b, pair->other_end},
+                         hd__checkpoint_arithmetic(record)));
   }
   return HD_OK;
 }

@@ -10,10 +10,14 @@
  * the run's own, not that of a checkpoint, after which the run's end may have been moved. */
 bool hd__compare_records(char *what, size_t bytes, const json_t *certificate, const json_t *record, bool of_run);
 
-/* Weights, optimizer states and counters of two checkpoints. other_end: one of the runs ended, and so was evaluated, at
- * a step at which the other went on; counters of evaluations may differ then. */
-hd_status hd__compare_checkpoints(bool *differs, char *what, size_t bytes, hd_ctx *ctx, const char *claimed,
-                                  const char *found, bool other_end);
+typedef struct hd_file_pair {
+  const char *claimed, *found;
+  bool other_end; /* one of the runs ended, and so was evaluated, at a step at which the other went on: counters of
+                   * evaluations may differ */
+} hd_file_pair;
+
+/* Weights, optimizer states and counters of two checkpoints. */
+hd_status hd__compare_checkpoints(bool *differs, char *what, size_t bytes, hd_ctx *ctx, const hd_file_pair *pair);
 
 /* Lines of metrics.jsonl, without what time measures. A run without the file claims nothing. */
 hd_status hd__compare_metrics(bool *differs, char *what, size_t bytes, hd_ctx *ctx, const char *claimed,

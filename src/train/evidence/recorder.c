@@ -12,9 +12,10 @@ static _Thread_local hd_recorder *here;
 /* ---- Recording ---- */
 
 /* The next float away from zero. */
-static void plant(char *at, int64_t stride_bytes, const hd_result *r) {
+static void plant(const void *at, int64_t stride_bytes, const hd_result *r) {
+  char *memory = (char *)(size_t)at; /* of outputs, which kernels have written */
   const int64_t element = here->fault.element % (r->rows * r->elems);
-  float *victim = (float *)(void *)(at + element / r->elems * stride_bytes) + element % r->elems;
+  float *victim = (float *)(void *)(memory + element / r->elems * stride_bytes) + element % r->elems;
   *victim = nextafterf(*victim, signbit(*victim) ? -INFINITY : INFINITY);
   here->planted = *r;
 }
@@ -39,7 +40,7 @@ static bool takes_fault(int64_t place, const hd_result *r) {
 }
 
 /* Adds a result, whose rows are stride_bytes apart. */
-static void note(void *at, int64_t stride_bytes, hd_result *r) {
+static void note(const void *at, int64_t stride_bytes, hd_result *r) {
   const size_t row_bytes = (size_t)(r->elems * r->elem_bytes);
   if (r->rows < 1 || r->elems < 1 || !has_room())
     return;
@@ -63,9 +64,17 @@ static const hd_plan_call *planned_call(int *index, const hd_geom *g) {
 
 static bool same_place(const hd_place *a, const hd_place *b) { return a->where == b->where && a->offset == b->offset; }
 
-/* Rows of one of the call's places; a place that all samples share is one row. */
+/* Rows of one of a call's places. */
+typedef struct place_rows {
+  const hd_place *place;
+  const void *at;
+  int64_t stride;
+} place_rows;
+
+/* A place that all samples share is one row. */
 static void note_rows(const hd_call *call, const hd_plan_call *planned, hd_result_kind kind, int value,
-                      const hd_place *place, void *at, int64_t stride) {
+                      place_rows rows) {
+  const hd_place *place = rows.place;
   const bool shared = place->where >= HD_AT_PARAM || (kind == HD_RESULT_OUTPUT && planned->class == HD_CLASS_SHARD &&
                                                       !same_place(place, &planned->out[0]));
   const int bytes = hd__dtype_bytes(here->plan->graph->values[value].dtype);
@@ -78,7 +87,7 @@ static void note_rows(const hd_call *call, const hd_plan_call *planned, hd_resul
                  .samples = call->rows,
                  .rows = shared ? 1 : call->rows,
                  .elems = place->elems};
-  note(at, stride * bytes, &r);
+  note(rows.at, rows.stride * bytes, &r);
 }
 
 static void note_inputs(const hd_call *call, const hd_plan_call *planned) {
@@ -86,7 +95,7 @@ static void note_inputs(const hd_call *call, const hd_plan_call *planned) {
   for (int i = 0; i < HD_MAX_IN; i++) {
     const hd_place *place = &planned->in[i];
     if (node->in[i] == here->plan->graph->input || place->where == HD_AT_LABELS)
-      note_rows(call, planned, HD_RESULT_INPUT, node->in[i], place, (void *)(size_t)call->in[i], call->in_stride[i]);
+      note_rows(call, planned, HD_RESULT_INPUT, node->in[i], (place_rows){place, call->in[i], call->in_stride[i]});
   }
 }
 
@@ -98,7 +107,8 @@ static void run(const hd_call *call) {
   here->run[index](call);
   for (int i = 0; i < HD_MAX_OUT; i++)
     if (call->out[i])
-      note_rows(call, planned, HD_RESULT_OUTPUT, node->out[i], &planned->out[i], call->out[i], call->out_stride[i]);
+      note_rows(call, planned, HD_RESULT_OUTPUT, node->out[i],
+                (place_rows){&planned->out[i], call->out[i], call->out_stride[i]});
 }
 
 static void run_outputs(const hd_call *call, int32_t j0, int32_t j1) {
@@ -129,13 +139,13 @@ static void note_param(hd_result_kind kind, int param, int state, const float *a
                  .first = first,
                  .rows = 1,
                  .elems = count};
-  note((void *)(size_t)at, 0, &r);
+  note(at, 0, &r);
 }
 
 static int update(const hd_update *u) {
   const hd_plan *plan = here->plan;
   const float *const *weights = (const float *const *)here->store->weights;
-  const bool in_second = u->w >= weights[1] && u->w < weights[1] + plan->param_elems;
+  const bool in_second = u->w >= weights[1] && u->w < weights[1] + plan->size.param_elems;
   const int64_t at = u->w - weights[in_second];
   int param = 0;
   while (at < plan->params[param].offset ||
@@ -203,7 +213,9 @@ static void name_output(char *text, size_t bytes, const hd_graph *graph, const h
              (long long)(r->sample + r->samples - 1));
 }
 
-static hd_op update_of(const hd_recorder *w, int param) { return w->plan->groups[w->plan->params[param].group].update; }
+static hd_op update_of(const hd_recorder *w, int param) {
+  return w->plan->update.groups[w->plan->params[param].group].update;
+}
 
 void hd__result_name(char *text, size_t bytes, const hd_recorder *w, const hd_result *r) {
   const hd_graph *graph = w->plan->graph;

@@ -177,7 +177,7 @@ hd_status hd__runs_read_lines(hd_run_entry *run, hd_ctx *ctx) {
 }
 
 /* The value at a path of names, and of places in lists, with dots between them. */
-static const json_t *value_at(const json_t *object, const char *path) {
+static json_t *value_at(json_t *object, const char *path) {
   char name[128];
   for (size_t length; object && *path; path += length + (path[length] == '.')) {
     length = strcspn(path, ".");
@@ -188,8 +188,8 @@ static const json_t *value_at(const json_t *object, const char *path) {
   return object;
 }
 
-const json_t *hd__runs_find(const hd_run_entry *run, const char *key) {
-  const json_t *value = json_object_get(json_object_get(run->record, "settings"), key);
+json_t *hd__runs_find(const hd_run_entry *run, const char *key) {
+  json_t *value = json_object_get(json_object_get(run->record, "settings"), key);
   if (!value)
     value = value_at(run->end, key);
   if (!value)

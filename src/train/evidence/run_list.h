@@ -21,7 +21,7 @@ struct hd_runs {
 };
 
 /* The value with a key, NULL for none: of the settings, the last end, the last start, the record. */
-const json_t *hd__runs_find(const hd_run_entry *run, const char *key);
+json_t *hd__runs_find(const hd_run_entry *run, const char *key);
 
 /* Reads the lines of metrics.jsonl, if there is one, once. */
 hd_status hd__runs_read_lines(hd_run_entry *run, hd_ctx *ctx);

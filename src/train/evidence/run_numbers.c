@@ -28,14 +28,14 @@ static hd_status add(hd_runs *runs, hd_ctx *ctx, double step, double value) {
 }
 
 /* Adds all numbers in a list, in order; text and the like count as none. */
-static hd_status add_list(hd_runs *runs, hd_ctx *ctx, const json_t *value) {
+static hd_status add_list(hd_runs *runs, hd_ctx *ctx, json_t *value) {
   size_t i;
   const char *key;
   json_t *item;
   if (json_is_number(value))
     return add(runs, ctx, (double)(runs->numbers + 1), json_number_value(value));
   json_array_foreach(value, i, item) { HD_TRY(add_list(runs, ctx, item)); }
-  json_object_foreach((json_t *)(size_t)value, key, item) { HD_TRY(add_list(runs, ctx, item)); }
+  json_object_foreach(value, key, item) { HD_TRY(add_list(runs, ctx, item)); }
   return HD_OK;
 }
 
@@ -46,7 +46,7 @@ static hd_status add_lines(hd_runs *runs, hd_ctx *ctx, const hd_run_entry *run, 
   size_t i;
   const json_t *line;
   json_array_foreach(run->lines, i, line) {
-    const json_t *value = json_object_get(line, key);
+    json_t *value = json_object_get(line, key);
     if (json_is_array(value)) {
       runs->numbers = 0;
       HD_TRY(add_list(runs, ctx, value));
@@ -117,7 +117,7 @@ static hd_status add_losses(hd_runs *runs, hd_ctx *ctx, const hd_run_entry *run)
 
 hd_status hd_runs_numbers(hd_run_numbers *out, hd_runs *runs, hd_ctx *ctx, int64_t index, const char *key) {
   hd_run_entry *run = &runs->run[index];
-  const json_t *list = hd__runs_find(run, key);
+  json_t *list = hd__runs_find(run, key);
   HD_TRY(hd__struct_check(ctx, out, sizeof *out, "hd_run_numbers"));
   HD_TRY(hd__runs_read_lines(run, ctx));
   runs->numbers = runs->file_steps = 0;

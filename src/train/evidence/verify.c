@@ -342,7 +342,8 @@ static hd_status check_checkpoint(verify *v, hd_ctx *ctx, int64_t step) {
   if (v->decided || !hd__file_is_folder(claimed) || !hd__file_is_folder(found))
     return HD_OK;
   HD_TRY(hd__history_ends(&ends, ctx, v->run));
-  HD_TRY(hd__compare_checkpoints(&differs, what, sizeof what, ctx, claimed, found, v->request->spot > 0 || ends > 1));
+  const hd_file_pair pair = {claimed, found, .other_end = v->request->spot > 0 || ends > 1};
+  HD_TRY(hd__compare_checkpoints(&differs, what, sizeof what, ctx, &pair));
   if (differs)
     decide(v, HD_REFUTED, 0, "%s", what);
   return check_record(v, claimed);

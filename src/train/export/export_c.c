@@ -160,7 +160,7 @@ static const hd_plan_param *next_param(const hd_plan *plan, int64_t offset) {
 /* By offset, with zeros between parameters: C++ has no elements that are named by their index. */
 static hd_status write_weights(writer *w) {
   int64_t at = 0;
-  fprintf(w->to, "\nstatic const float weight[%lld] = {", (long long)w->plan->param_elems);
+  fprintf(w->to, "\nstatic const float weight[%lld] = {", (long long)w->plan->size.param_elems);
   for (const hd_plan_param *param; (param = next_param(w->plan, at));) {
     const float *x = weights_of(w) + param->offset;
     const int64_t count = param->rows * param->columns;
@@ -190,19 +190,38 @@ static const struct field {
   size_t offset;
   int count;
   bool is_real;
-} fields[] = {INTS(ci, 1),          INTS(hi, 1),           INTS(wi, 1),
-              INTS(co, 1),          INTS(ho, 1),           INTS(wo, 1),
-              INTS(kh, 1),          INTS(kw, 1),           INTS(sh, 1),
-              INTS(sw, 1),          INTS(ph, 1),           INTS(pw, 1),
-              INTS(dilation, 2),    INTS(transposed, 1),   INTS(output_padding, 2),
-              INTS(groups, 1),      INTS(pool, 1),         INTS(hp, 1),
-              INTS(wp, 1),          INTS(part, HD_MAX_IN), INTS(relu, 1),
-              REAL(negative_slope), REAL(factor),          REAL(eps),
-              REAL(shift),          INTS(approximate, 1),  INTS(count_include_pad, 1)};
+} fields[] = {INTS(ci, 1),
+              INTS(hi, 1),
+              INTS(wi, 1),
+              INTS(co, 1),
+              INTS(ho, 1),
+              INTS(wo, 1),
+              INTS(hp, 1),
+              INTS(wp, 1),
+              INTS(relu, 1),
+              INTS(window.kh, 1),
+              INTS(window.kw, 1),
+              INTS(window.sh, 1),
+              INTS(window.sw, 1),
+              INTS(window.ph, 1),
+              INTS(window.pw, 1),
+              INTS(window.dilation, 2),
+              INTS(window.transposed, 1),
+              INTS(conv.groups, 1),
+              INTS(conv.pool, 1),
+              INTS(conv_transpose2d.output_padding, 2),
+              INTS(norm.groups, 1),
+              REAL(norm.eps),
+              INTS(concat.part, HD_CONCAT_INPUTS),
+              REAL(leaky_relu.negative_slope),
+              REAL(scale.factor),
+              REAL(shifted_linear.shift),
+              INTS(gelu.approximate, 1),
+              INTS(avg_pool2d.count_include_pad, 1)};
 
 static void write_field(FILE *to, const hd_geom *geom, const struct field *field) {
   const char *at = (const char *)geom + field->offset;
-  int32_t value[HD_MAX_IN];
+  int32_t value[HD_CONCAT_INPUTS];
   float real;
   if (field->is_real) {
     memcpy(&real, at, sizeof real);
@@ -231,7 +250,7 @@ static void write_geom(FILE *to, const hd_geom *geom) {
 }
 
 /* Floats of memory before the values of a whole batch. */
-static int64_t arena_floats(const hd_plan *plan) { return plan->arena_bytes / (int64_t)sizeof(float); }
+static int64_t arena_floats(const hd_plan *plan) { return plan->size.arena_bytes / (int64_t)sizeof(float); }
 
 static void write_place(const writer *w, const hd_place *place) {
   const int64_t floats = place->offset / (int64_t)sizeof(float);
@@ -276,12 +295,12 @@ static void set_name(writer *w) {
 static const hd_shape *input_of(const writer *w) { return &w->plan->graph->values[w->plan->graph->input].shape; }
 
 static int64_t memory_floats(const writer *w) {
-  return arena_floats(w->plan) + w->plan->batch_bytes / (int64_t)sizeof(float);
+  return arena_floats(w->plan) + w->plan->size.batch_bytes / (int64_t)sizeof(float);
 }
 
 static void write_signature(const writer *w) {
   fprintf(w->to, "void %s_scores(float score[%lld], const %s pixel[%lld], float memory[%lld])", w->name,
-          (long long)w->plan->logits.elems,
+          (long long)w->plan->io.logits.elems,
           hd__trained_reads_columns(w->network->trained) ? "double"
           : w->network->bytes                            ? "uint8_t"
                                                          : "float",
@@ -399,7 +418,7 @@ static void write_row(const writer *w) {
   write_doubles(w->to, "mean", &f->feature->mean, sizeof *f->feature, f->count);
   write_doubles(w->to, "std", &f->feature->std, sizeof *f->feature, f->count);
   fprintf(w->to, "  for (int64_t i = 0; i < %d; i++)\n    (", f->count);
-  write_place(w, &w->plan->input);
+  write_place(w, &w->plan->io.input);
   fprintf(w->to, ")[i] = (float)(((double)pixel[i] - mean[i]) / std[i]);\n");
 }
 
@@ -413,7 +432,7 @@ static void write_input(const writer *w) {
   write_floats(w->to, w->network->normalise.shift, channels);
   fprintf(w->to, "};\n  for (int64_t i = 0; i < %lld; i++)\n    for (int c = 0; c < %d; c++)\n      (", plane,
           channels);
-  write_place(w, &w->plan->input);
+  write_place(w, &w->plan->io.input);
   fprintf(w->to, ")[i * %d + c] = fmaf((float)pixel[c * %lldLL + i], scale[c], shift[c]);\n", channels, plane);
 }
 
@@ -432,7 +451,7 @@ static void write_unscaling(const writer *w) {
 
 static void write_scores(const writer *w) {
   fprintf(w->to, "\nenum { %s_pixels = %lld, %s_outputs = %lld, %s_memory = %lld };\n\n", w->name,
-          (long long)hd__shape_elems(input_of(w)), w->name, (long long)w->plan->logits.elems, w->name,
+          (long long)hd__shape_elems(input_of(w)), w->name, (long long)w->plan->io.logits.elems, w->name,
           (long long)memory_floats(w));
   write_signature(w);
   fprintf(w->to, ";\n");
@@ -446,8 +465,8 @@ static void write_scores(const writer *w) {
     if (!is_loss(&w->plan->calls[i]))
       write_call(w, &w->plan->calls[i]);
   fprintf(w->to, "  memcpy(score, ");
-  write_place(w, &w->plan->logits);
-  fprintf(w->to, ", %lld * sizeof *score);\n", (long long)w->plan->logits.elems);
+  write_place(w, &w->plan->io.logits);
+  fprintf(w->to, ", %lld * sizeof *score);\n", (long long)w->plan->io.logits.elems);
   write_unscaling(w);
   fprintf(w->to, "  hd__fpmode_leave(mode);\n}\n");
 }

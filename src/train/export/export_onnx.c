@@ -17,8 +17,13 @@ static const hd_store_entry *find_entry(const hd_directory *d, const char *name)
   return NULL;
 }
 
+/* Of the record, as JSON; NULL: none. */
+typedef struct record_texts {
+  char *class_names, *features;
+} record_texts;
+
 static hd_status write_values(FILE *to, hd_ctx *ctx, const hd_exported *network, const hd_graph *graph,
-                              hd_values values, const char *class_names, const char *features) {
+                              hd_values values, const record_texts *texts) {
   const hd_directory *d = network->trained->store->directory;
   float shift[HD_DATA_MAX_CHANNELS];
   const hd_features *f = &network->trained->features;
@@ -45,8 +50,8 @@ static hd_status write_values(FILE *to, hd_ctx *ctx, const hd_exported *network,
                                            .std = mean + f->count,
                                            .target_mean = network->trained->targets.mean,
                                            .target_std = network->trained->targets.std,
-                                           .class_names = class_names,
-                                           .features = features});
+                                           .class_names = texts->class_names,
+                                           .features = texts->features});
 }
 
 /* The value of a key of `data` in run.json, as JSON; NULL: none. The caller frees it. */
@@ -62,10 +67,10 @@ hd_status hd__export_onnx(FILE *to, hd_ctx *ctx, const hd_exported *network) {
   HD_TRY(hd__network_graph(&graph, ctx, &network->trained->network));
   HD_TRY(HD_NEW_RAW(file, store->directory->param_elems, ctx, "out of memory for an ONNX file"));
   const float *memory = store->weights[hd__store_buffer(store)];
-  char *class_names = text_of(network, "class_names"), *features = text_of(network, "features");
-  const hd_status status = write_values(
-      to, ctx, network, graph, hd__tensors_order(file, memory, store->directory, false, NULL), class_names, features);
-  free(class_names);
-  free(features);
+  const record_texts texts = {text_of(network, "class_names"), text_of(network, "features")};
+  const hd_status status =
+      write_values(to, ctx, network, graph, hd__tensors_order(file, memory, store->directory, false, NULL), &texts);
+  free(texts.class_names);
+  free(texts.features);
   return status;
 }

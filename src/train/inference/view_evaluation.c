@@ -30,7 +30,7 @@ static void add_scores(float *sum, const float *score, float share, int64_t elem
 static hd_status judge(const hd_exec_outcome *out, hd_ctx *ctx, const hd_feed *feed, const hd_view_evaluation *is) {
   const hd_node *const loss = hd__graph_loss_node(is->plan->graph);
   const hd_kernels *const table = hd_kernels_for(is->kernels, loss->op, &loss->geom);
-  const int64_t scores = is->plan->logits.elems, outputs = is->plan->target_outputs, slot = whole_lines(scores);
+  const int64_t scores = is->plan->io.logits.elems, outputs = is->plan->io.target_outputs, slot = whole_lines(scores);
   HD_OWNED float *room = hd__malloc_aligned((size_t)(2 * slot + whole_lines(outputs + 1) + LINE_ELEMS) * sizeof *room);
   HD_OWNED void *scratch = hd__malloc_aligned((size_t)hd_scratch_bytes(is->kernels, loss->op, &loss->geom) + 1);
   HD_TRY(HD_ALLOCATED(room && scratch, ctx, "out of memory for the scores of views"));
@@ -66,7 +66,7 @@ static hd_status evaluate(const hd_exec_outcome *out, hd_exec *exec, hd_ctx *ctx
     feed->view = &view[v];
     status = hd__exec_evaluate(exec, ctx, &source, feed->count, views);
     if (status == HD_OK)
-      add_scores(out->score, views->score, view[v].share, feed->count * is->plan->logits.elems, v == 0);
+      add_scores(out->score, views->score, view[v].share, feed->count * is->plan->io.logits.elems, v == 0);
     HD_THEN(status, hd__local_group_barrier(exec->local, ctx)); /* the scores have been read */
   }
   feed->view = view;
@@ -79,7 +79,7 @@ hd_status hd__evaluate_views(const hd_exec_outcome *out, hd_exec *exec, hd_ctx *
     const hd_step_source source = hd__feed_source(feed);
     return hd__exec_evaluate(exec, ctx, &source, feed->count, out);
   }
-  const int64_t samples = feed->count, scores = is->plan->logits.elems;
+  const int64_t samples = feed->count, scores = is->plan->io.logits.elems;
   HD_OWNED float *memory = is->views ? NULL : hd__malloc((size_t)(samples * (2 + scores)) * sizeof *memory);
   HD_TRY(HD_ALLOCATED(is->views || memory, ctx, "out of memory for the views of %lld samples", (long long)samples));
   hd_exec_outcome alone = {.loss = memory};

@@ -136,7 +136,7 @@ void hd__planned_device(hd_exec_settings *settings, const hd_plan *plan, struct 
   settings->executor = cuda ? &hd__gpu_executor : &hd__cpu_executor;
   if (!cuda || plan->trains)
     return;
-  const int64_t fitting = most_bytes / (plan->arena_bytes + plan->batch_bytes + 1);
+  const int64_t fitting = most_bytes / (plan->size.arena_bytes + plan->size.batch_bytes + 1);
   const int64_t samples = fitting < most ? fitting : most;
   settings->batch = samples > settings->batch ? samples : settings->batch;
 }
@@ -147,16 +147,17 @@ hd_status hd__planned_memory(hd_memory *out, hd_ctx *ctx, const hd_planned *p) {
   hd_exec_memory train, eval;
   HD_TRY(hd__exec_cpu_measure(&train, ctx, p->plan, p->threads, &p->train));
   HD_TRY(hd__exec_cpu_measure(&eval, ctx, p->eval_plan, p->threads, &p->eval));
-  int64_t version = p->plan->param_elems * (int64_t)sizeof(float), store = hd__store_bytes(p->plan);
-  *out = (hd_memory){.weights_bytes = 2 * version,
-                     .optimizer_bytes = 2 * p->plan->trained_elems * (int64_t)sizeof(float) * p->plan->states,
-                     .packed_bytes = p->plan->packed_elems * (int64_t)sizeof(float),
-                     .activations_bytes = train.activations,
-                     .samples_bytes = train.fetch,
-                     .gradients_bytes = train.gradients,
-                     .evaluation_bytes = sum_of(&eval),
-                     .checkpoint_bytes = hd__saver_bytes(p->plan)};
-  const bool ema = p->plan->averages == HD_AVERAGES_EMA;
+  int64_t version = p->plan->size.param_elems * (int64_t)sizeof(float), store = hd__store_bytes(p->plan);
+  *out =
+      (hd_memory){.weights_bytes = 2 * version,
+                  .optimizer_bytes = 2 * p->plan->size.trained_elems * (int64_t)sizeof(float) * p->plan->update.states,
+                  .packed_bytes = p->plan->size.packed_elems * (int64_t)sizeof(float),
+                  .activations_bytes = train.activations,
+                  .samples_bytes = train.fetch,
+                  .gradients_bytes = train.gradients,
+                  .evaluation_bytes = sum_of(&eval),
+                  .checkpoint_bytes = hd__saver_bytes(p->plan)};
+  const bool ema = p->plan->update.averages == HD_AVERAGES_EMA;
   const int64_t average = ema ? (int64_t)hd__segment_bytes((size_t)hd__store_bytes(p->eval_plan)) : 0;
   out->total_bytes =
       average + (int64_t)hd__segment_bytes((size_t)store) + train.mapped + eval.mapped + out->checkpoint_bytes;

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "base/version.h"
+#include "op/conv2d/winograd_rule.h"
 #include "op/op.h"
 #include "plan/passes.h"
 #include "train/placement/run_plan.h"
@@ -23,7 +24,7 @@ static bool has_shift(const hd_graph *graph) {
 
 static bool has_tiles(const hd_graph *graph, int side) {
   for (int i = 0; i < graph->node_count; i++)
-    if (graph->nodes[i].op == HD_OP_conv2d && graph->nodes[i].geom.kh == side &&
+    if (graph->nodes[i].op == HD_OP_conv2d && graph->nodes[i].geom.window.kh == side &&
         hd_geom_is_winograd(&graph->nodes[i].geom))
       return true;
   return false;

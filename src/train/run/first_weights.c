@@ -42,7 +42,7 @@ static float first_value(const hd_graph *graph, const hd_param *param, uint64_t 
   case HD_INIT_ONE: return 1;
   case HD_INIT_WHITEN: return whitening[element];
   case HD_INIT_DIRAC:
-    if (dirac(&value, param, conv_of(graph, param)->geom.groups, element))
+    if (dirac(&value, param, conv_of(graph, param)->geom.conv.groups, element))
       return value;
     break;
   case HD_INIT_UNIFORM: break;

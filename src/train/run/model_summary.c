@@ -24,7 +24,8 @@ typedef struct owner {
   hd_summary summary; /* first: a summary's address is its owner's */
   hd_config *config;
   hd_network network;
-  hd_graph *graph; /* with gradients, nothing fused: names of layers */
+  hd_graph *graph;     /* with gradients, nothing fused: names of layers */
+  int32_t (*edges)[2]; /* of the summary */
   const hd_kernels *kernels;
   int64_t train_fetch, eval_fetch; /* bytes that transforms need */
   bool unshiftable; /* no plan may add the shift of samples; without transforms it is assumed to be small */
@@ -118,9 +119,9 @@ static hd_status list_layers(owner *o, hd_ctx *ctx) {
   int written = o->graph->node_count, loss = o->graph->values[o->graph->loss].producer;
   s->layers = hd__calloc((size_t)written, sizeof *s->layers);
   HD_OWNED int *layer_of = hd__malloc((size_t)written * sizeof *layer_of);
-  int32_t(*edges)[2] = hd__calloc((size_t)written * HD_MAX_IN, sizeof *edges);
-  s->edges = (const int32_t(*)[2])edges;
-  HD_TRY(HD_ALLOCATED(s->layers && layer_of && edges, ctx, "out of memory for the summary"));
+  o->edges = hd__calloc((size_t)written * HD_MAX_IN, sizeof *o->edges);
+  s->edges = (const int32_t(*)[2])o->edges;
+  HD_TRY(HD_ALLOCATED(s->layers && layer_of && o->edges, ctx, "out of memory for the summary"));
   for (int i = 0; i < written; i++) {
     const hd_node *node = &o->graph->nodes[i];
     bool is_layer = i != loss && !node->attrs.move;
@@ -128,7 +129,7 @@ static hd_status list_layers(owner *o, hd_ctx *ctx) {
     if (!is_layer)
       continue;
     describe_layer(&s->layers[s->layer_count++], o->graph, node);
-    list_inputs(s, edges, o->graph, node, layer_of);
+    list_inputs(s, o->edges, o->graph, node, layer_of);
   }
   HD_TRY(count_training(o, ctx, layer_of));
   add_up(s);
@@ -186,7 +187,7 @@ static void describe_stage(hd_summary_stage *stage, const hd_plan *plan, int ind
   }
   for (int p = 0; p < plan->param_count; p++) {
     const int64_t elems = plan->params[p].stage == index ? hd__param_elems(&graph->params[p]) : 0;
-    const int states = plan->params[p].trained ? plan->groups[plan->params[p].group].states : 0;
+    const int states = plan->params[p].trained ? plan->update.groups[plan->params[p].group].states : 0;
     stage->params += plan->params[p].is_running ? 0 : elems;
     stage->weights_bytes += 2 * (1 + states) * elems * (int64_t)sizeof(float);
   }
@@ -197,15 +198,15 @@ static void describe_stage(hd_summary_stage *stage, const hd_plan *plan, int ind
 /* Layers have their number as written. */
 static hd_status list_stages(hd_summary *s, hd_ctx *ctx, const hd_plan *plan, const hd_exec_settings *settings) {
   hd_exec_memory memory;
-  if (plan->stages.count == 1)
+  if (plan->pipeline.stages.count == 1)
     return HD_OK;
   HD_TRY(hd__exec_cpu_measure(&memory, ctx, plan, s->threads, settings));
-  HD_TRY(HD_NEW(s->stages, plan->stages.count, ctx, "out of memory for the summary"));
-  s->stage_count = plan->stages.count;
+  HD_TRY(HD_NEW(s->stages, plan->pipeline.stages.count, ctx, "out of memory for the summary"));
+  s->stage_count = plan->pipeline.stages.count;
   for (int i = 0; i < s->stage_count; i++) {
     describe_stage(&s->stages[i], plan, i, &memory);
-    const int end = i + 1 < s->stage_count ? plan->stages.first[i + 1] : s->layer_count;
-    s->stages[i].first = s->layers[plan->stages.first[i]].name;
+    const int end = i + 1 < s->stage_count ? plan->pipeline.stages.first[i + 1] : s->layer_count;
+    s->stages[i].first = s->layers[plan->pipeline.stages.first[i]].name;
     s->stages[i].last = s->layers[end - 1].name;
   }
   return HD_OK;
@@ -323,6 +324,6 @@ void hd_summary_destroy(hd_summary *summary) {
   hd__free(summary->stages);
   free(summary->plan); /* of open_memstream */
   free(summary->evaluation_plan);
-  hd__free((void *)(size_t)summary->edges);
+  hd__free(o->edges);
   hd__free(o);
 }

@@ -254,7 +254,7 @@ static hd_status share_saver(hd_session *s, hd_ctx *ctx) {
   HD_OWNED int *host = hd__calloc((size_t)(plan->param_count + plan->alias_count), sizeof *host);
   HD_TRY(HD_ALLOCATED(host, ctx, "out of memory for checkpoints"));
   for (int p = 0; p < plan->param_count; p++)
-    host[p] = hd__stage_host(plan->params[p].stage, plan->stages.count, hosts);
+    host[p] = hd__stage_host(plan->params[p].stage, plan->pipeline.stages.count, hosts);
   if (!hd__session_writes(s))
     HD_TRY(hd__saver_init(&s->checkpoints.saver, ctx, s->compute.store, "", 1));
   return hd__saver_share(&s->checkpoints.saver, ctx, s->compute.local, host);

@@ -252,7 +252,7 @@ static void note_patience_on_test(hd_session *s) {
 /* Of the run, or of a group of parameters. */
 static void note_constant_momentum(hd_session *s) {
   bool constant = false;
-  for (int g = 0; g < s->compute.plan->group_count; g++)
+  for (int g = 0; g < s->compute.plan->update.group_count; g++)
     constant |= hd__schedule_keeps_momentum(&s->run.schedule[g]);
   if (constant)
     note(s, "--schedule onecycle leaves a momentum of 0 unchanged; PyTorch's OneCycleLR cycles it from 0.95 to 0.85: "

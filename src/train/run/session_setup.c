@@ -126,8 +126,8 @@ static hd_status check_fit(const hd_session *s, hd_ctx *ctx) {
 
 static hd_status make_schedules(hd_session *s, hd_ctx *ctx) {
   const hd_plan *plan = s->compute.plan;
-  for (int g = 0; g < plan->group_count; g++)
-    HD_TRY(hd__schedule_init(&s->run.schedule[g], ctx, &plan->groups[g].settings, s->run.steps_of_epochs,
+  for (int g = 0; g < plan->update.group_count; g++)
+    HD_TRY(hd__schedule_init(&s->run.schedule[g], ctx, &plan->update.groups[g].settings, s->run.steps_of_epochs,
                              s->run.steps_per_epoch));
   return HD_OK;
 }
@@ -140,7 +140,7 @@ static hd_status make_plans(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__stages_choose(&stages, s, ctx));
   HD_TRY(hd__session_plan(&s->compute.plan, s, ctx, shift, true, &stages));
   HD_TRY(hd__session_plan(&s->compute.eval_plan, s, ctx, shift, false,
-                          hd__stages_are_apart(s) ? &s->compute.plan->stages : &whole));
+                          hd__stages_are_apart(s) ? &s->compute.plan->pipeline.stages : &whole));
   HD_TRY(hd__agree_on_plan(s, ctx, s->compute.plan));
   HD_TRY(hd__agree_on_plan(s, ctx, s->compute.eval_plan));
   hd__stages_find(s);
@@ -149,7 +149,7 @@ static hd_status make_plans(hd_session *s, hd_ctx *ctx) {
     if (feed[i]->count > 0)
       hd__feed_leave_shift(feed[i], s->compute.plan->shifts);
   HD_TRY(make_schedules(s, ctx));
-  if (s->compute.plan->averages == HD_AVERAGES_EMA)
+  if (s->compute.plan->update.averages == HD_AVERAGES_EMA)
     HD_TRY(hd__store_create(&s->compute.average_store, ctx, s->compute.local, s->compute.eval_plan));
   return hd__store_create(&s->compute.store, ctx, s->compute.local, s->compute.plan);
 }
@@ -165,7 +165,7 @@ static int32_t steps_ahead(const hd_session *s) {
 
 static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
   hd_exec_settings train = hd__planned_training(s->run.config, shards);
-  hd_exec_settings eval = hd__planned_evaluation(s->compute.eval_plan->stages.count);
+  hd_exec_settings eval = hd__planned_evaluation(s->compute.eval_plan->pipeline.stages.count);
   train.local = eval.local = s->compute.local;
   eval.stages_on_hosts = train.stages_on_hosts;
   hd__planned_device(&train, s->compute.plan, s->compute.cuda);
@@ -173,7 +173,7 @@ static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
   train.native = hd__device_is_native(s->compute.cuda);
   train.precision = train.native ? hd__device_precision(s->run.config) : HD_CUDA_F32;
   train.lookahead = steps_ahead(s);
-  if (s->compute.plan->target_outputs == 0 && s->run.settings->workers == 0 &&
+  if (s->compute.plan->io.target_outputs == 0 && s->run.settings->workers == 0 &&
       hd__feed_resident(&s->input.resident, &s->input.train))
     train.resident = &s->input.resident;
   train.fetch_bytes = hd__feed_scratch_bytes(&s->input.train);
@@ -496,7 +496,7 @@ static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
   const char *omp = getenv("OMP_NUM_THREADS");
   bool given = s->run.settings->thread_count > 0 || *s->run.settings->cpus;
   if (given || ctx->threads || (omp && *omp) || s->compute.local || hd__exec_on_gpu(s->compute.exec) ||
-      s->compute.plan->stages.count > 1)
+      s->compute.plan->pipeline.stages.count > 1)
     return HD_OK;
   hd_best best = hd__best_threads_recall(s);
   if (!best.threads)

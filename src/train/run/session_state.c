@@ -66,7 +66,7 @@ void hd__session_describe(hd_step *step, const hd_session *s, int64_t index) {
   step->divisor =
       (float)hd__target_divisor(&s->run.network.target, &s->input.train, step->epoch, cursor, step->samples);
   describe_average(step, s);
-  for (int g = 0; g < s->compute.plan->group_count; g++)
+  for (int g = 0; g < s->compute.plan->update.group_count; g++)
     hd__schedule_hyper(&step->hyper[g], &s->run.schedule[g], index);
 }
 
@@ -76,8 +76,8 @@ hd_status hd__session_batches(hd_batches **out, hd_ctx *ctx, hd_session *s, cons
                                         .seed = (uint64_t)s->report.facts.seed,
                                         .batch = s->run.batch,
                                         .steps_per_epoch = s->run.steps_per_epoch,
-                                        .sample_elems = s->compute.plan->input.elems,
-                                        .outputs = s->compute.plan->target_outputs,
+                                        .sample_elems = s->compute.plan->io.input.elems,
+                                        .outputs = s->compute.plan->io.target_outputs,
                                         .workers = workers,
                                         .prefetch_factor = (int32_t)s->run.settings->prefetch_factor,
                                         .pin = s->run.settings->pin_memory,

@@ -33,7 +33,7 @@ static bool next_step(void *self, hd_step *step) {
     return false;
   const int64_t samples = s->run.batch < s->input.train.count ? s->run.batch : s->input.train.count;
   *step = (hd_step){.samples = samples, .number = t->steps++, .divisor = (float)samples};
-  for (int g = 0; g < t->plan->group_count; g++)
+  for (int g = 0; g < t->plan->update.group_count; g++)
     step->hyper[g] = (hd_hyper){.decay_keep = 1, .sqrt_bias2 = 1, .eps = 1}; /* a rate of 0 */
   return true;
 }

@@ -30,7 +30,7 @@ bool hd__stages_are_apart(const hd_session *s) {
 
 void hd__stages_find(hd_session *s) {
   const int hosts = hd__cluster_count(s->compute.local), host = hd__cluster_this_host(s->compute.local);
-  const int count = s->compute.plan->stages.count;
+  const int count = s->compute.plan->pipeline.stages.count;
   for (int i = 0; i < count; i++)
     s->compute.here[i] = !hd__stages_are_apart(s) || hd__stage_host(i, count, hosts) == host;
 }
@@ -81,8 +81,8 @@ static hd_status read_work(work *out, hd_ctx *ctx, const hd_exec *exec) {
 
 /* The layers and parameters of a stage. */
 static void describe(hd_stage *stage, const hd_graph *written, const hd_plan *plan, int index) {
-  const int *first = plan->stages.first, loss = written->values[written->loss].producer;
-  const int end = index + 1 < plan->stages.count ? first[index + 1] : loss;
+  const int *first = plan->pipeline.stages.first, loss = written->values[written->loss].producer;
+  const int end = index + 1 < plan->pipeline.stages.count ? first[index + 1] : loss;
   stage->first = written->nodes[first[index]].name;
   stage->last = written->nodes[end - 1].name;
   for (int p = 0; p < plan->param_count; p++)
@@ -109,7 +109,7 @@ static void fill(hd_stage_accounts *a, const hd_plan *plan, const hd_rank_place 
 static hd_status gather(hd_stage_accounts *a, hd_ctx *ctx, const hd_session *session) {
   const hd_exec *exec = session->compute.exec;
   const hd_plan *plan = session->compute.plan;
-  const int ranks = hd__cluster_ranks(exec->local), stages = plan->stages.count;
+  const int ranks = hd__cluster_ranks(exec->local), stages = plan->pipeline.stages.count;
   hd__stages_fini(a);
   if (stages == 1)
     return HD_OK;

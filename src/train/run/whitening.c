@@ -61,9 +61,10 @@ static hd_status read_round(whitening *w, hd_ctx *ctx, int64_t first) {
 static void take_patch(double *patch, const whitening *w, const float *image, int y, int x) {
   const hd_geom *g = w->g;
   for (int c = 0; c < g->ci; c++)
-    for (int ky = 0; ky < g->kh; ky++)
-      for (int kx = 0; kx < g->kw; kx++)
-        *patch++ = (double)image[((int64_t)(y + ky * g->dilation[0]) * g->wi + x + kx * g->dilation[1]) * g->ci + c];
+    for (int ky = 0; ky < g->window.kh; ky++)
+      for (int kx = 0; kx < g->window.kw; kx++)
+        *patch++ = (double)
+            image[((int64_t)(y + ky * g->window.dilation[0]) * g->wi + x + kx * g->window.dilation[1]) * g->ci + c];
 }
 
 /* Adds the products of a patch's numbers to the columns from the diagonal on. */
@@ -77,8 +78,8 @@ static void add_patch(double *sums, const double *patch, int size, int columns) 
 }
 
 /* Rows and columns of patches in an image. */
-static int rows_of(const hd_geom *g) { return g->hi - g->dilation[0] * (g->kh - 1); }
-static int columns_of(const hd_geom *g) { return g->wi - g->dilation[1] * (g->kw - 1); }
+static int rows_of(const hd_geom *g) { return g->hi - g->window.dilation[0] * (g->window.kh - 1); }
+static int columns_of(const hd_geom *g) { return g->wi - g->window.dilation[1] * (g->window.kw - 1); }
 
 /* The thread's group of the round. */
 static void add_group(void *self, int thread) {
@@ -148,7 +149,7 @@ hd_status hd__whiten(float **weight, hd_ctx *ctx, const hd_node *conv, const hd_
   whitening w = {.g = g,
                  .from = samples,
                  .samples = wanted < samples->count ? wanted : samples->count,
-                 .size = g->ci * g->kh * g->kw,
+                 .size = g->ci * g->window.kh * g->window.kw,
                  .sample_elems = (int64_t)g->ci * g->hi * g->wi};
   w.columns = (w.size + PAIR - 1) / PAIR * PAIR;
   HD_TRY(make_room(&w, ctx, hd__threads_count(samples->threads)));

@@ -227,8 +227,8 @@ hd_status hd__target_init(hd_target *out, hd_ctx *ctx, const hd_graph *graph) {
   bool classes = node->op == HD_OP_cross_entropy;
   const float *weight = node->in[2] < 0 ? NULL : graph->values[node->in[2]].constant;
   *out = (hd_target){.loss = node->op, .scores = node->geom.ci, .ignored = -1};
-  if (classes && node->geom.ignore_index >= 0)
-    out->ignored = node->geom.ignore_index;
+  if (classes && node->geom.cross_entropy.ignore_index >= 0)
+    out->ignored = node->geom.cross_entropy.ignore_index;
   if (!classes || !weight)
     return HD_OK;
   HD_TRY(HD_NEW_RAW(out->weight, out->scores, ctx, "out of memory for the weights of classes"));

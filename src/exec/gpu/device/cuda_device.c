@@ -265,20 +265,26 @@ static hd_status mark(const hd_cuda *cuda, hd_ctx *ctx, int kernel) {
   return hd__cuda_check(cuda, ctx, cuda->driver.event_record(m->event[m->count++], cuda->compute), "timing a kernel");
 }
 
-static hd_status launch_on(cu_stream stream, const hd_cuda *cuda, hd_ctx *ctx, int kernel, int64_t columns,
-                           int64_t rows, const void *arguments) {
-  const unsigned block_x = power_of_two(columns, HD_CUDA_BLOCK), block_y = power_of_two(rows, HD_CUDA_BLOCK / block_x);
-  void *list[] = {(void *)arguments};
+typedef struct launch {
+  int kernel;
+  int64_t columns, rows;
+  const void *arguments;
+} launch;
+
+static hd_status launch_on(cu_stream stream, const hd_cuda *cuda, hd_ctx *ctx, const launch *l) {
+  const unsigned block_x = power_of_two(l->columns, HD_CUDA_BLOCK),
+                 block_y = power_of_two(l->rows, HD_CUDA_BLOCK / block_x);
+  void *list[] = {(void *)l->arguments};
   return hd__cuda_check(cuda, ctx,
-                        cuda->driver.launch(cuda->kernel[kernel], blocks(columns, block_x, INT32_MAX),
-                                            blocks(rows, block_y, 65535), 1, block_x, block_y, 1, 0, stream, list,
+                        cuda->driver.launch(cuda->kernel[l->kernel], blocks(l->columns, block_x, INT32_MAX),
+                                            blocks(l->rows, block_y, 65535), 1, block_x, block_y, 1, 0, stream, list,
                                             NULL),
-                        names[kernel]);
+                        names[l->kernel]);
 }
 
 hd_status hd__cuda_launch(hd_cuda *cuda, hd_ctx *ctx, int kernel, int64_t columns, int64_t rows,
                           const void *arguments) {
-  HD_TRY(launch_on(cuda->compute, cuda, ctx, kernel, columns, rows, arguments));
+  HD_TRY(launch_on(cuda->compute, cuda, ctx, &(launch){kernel, columns, rows, arguments}));
   return mark(cuda, ctx, kernel);
 }
 
@@ -293,7 +299,7 @@ hd_status hd__cuda_launch_beside(hd_cuda *cuda, hd_ctx *ctx, int kernel, int64_t
   if (cuda->marks)
     return hd__cuda_launch(cuda, ctx, kernel, columns, rows, arguments);
   HD_TRY(order(cuda, ctx, cuda->forked, cuda->compute, cuda->beside));
-  return launch_on(cuda->beside, cuda, ctx, kernel, columns, rows, arguments);
+  return launch_on(cuda->beside, cuda, ctx, &(launch){kernel, columns, rows, arguments});
 }
 
 hd_status hd__cuda_join(hd_cuda *cuda, hd_ctx *ctx) {

@@ -88,14 +88,13 @@ hd_status hd__cuda_native_workspace(hd_cuda_native *n, hd_ctx *ctx, void *memory
 
 /* ---- Products ---- */
 
-hd_status hd__cuda_product(hd_cuda_native *n, hd_ctx *ctx, hd_cuda_precision precision, int64_t m, int64_t columns,
-                           int64_t k, const hd_cuda_matrix *a, const hd_cuda_matrix *b, float *c, int64_t stride) {
+hd_status hd__cuda_product(hd_cuda_native *n, hd_ctx *ctx, hd_cuda_precision precision, const hd_cuda_product *p) {
   const int type = precision == HD_CUDA_BF16 ? CU_R_16BF : CU_R_32F;
   const int compute = precision == HD_CUDA_TF32 ? CU_COMPUTE_32F_TF32 : CU_COMPUTE_32F;
   return check_blas(n, ctx,
-                    n->lib.gemm(n->blas, b->transposed ? CU_OP_T : CU_OP_N, a->transposed ? CU_OP_T : CU_OP_N,
-                                (int)columns, (int)m, (int)k, &one, b->at, type, (int)b->stride, a->at, type,
-                                (int)a->stride, &zero, c, CU_R_32F, (int)stride, compute, CU_GEMM_DEFAULT),
+                    n->lib.gemm(n->blas, p->b.transposed ? CU_OP_T : CU_OP_N, p->a.transposed ? CU_OP_T : CU_OP_N,
+                                (int)p->n, (int)p->m, (int)p->k, &one, p->b.at, type, (int)p->b.stride, p->a.at, type,
+                                (int)p->a.stride, &zero, p->c, CU_R_32F, (int)p->stride, compute, CU_GEMM_DEFAULT),
                     "multiplying");
 }
 
@@ -133,11 +132,12 @@ static int fill(const descriptors *d, const hd_cuda_native *n, const hd_cuda_con
   error = error ? error
                 : n->lib.tensor_set(d->y, type, (int)c->rows, g->co, g->ho, g->wo, (int)c->y_stride, 1, g->wo * g->co,
                                     g->co);
-  error = error ? error : n->lib.filter_set(d->w, type, CU_DNN_NHWC, g->co, g->ci / g->groups, g->kh, g->kw);
   error = error ? error
-                : n->lib.conv_set(d->conv, g->ph, g->pw, g->sh, g->sw, g->dilation[0], g->dilation[1],
-                                  CU_DNN_CROSS_CORRELATION, CU_DNN_FLOAT);
-  error = error ? error : n->lib.conv_groups(d->conv, g->groups);
+                : n->lib.filter_set(d->w, type, CU_DNN_NHWC, g->co, g->ci / g->conv.groups, g->window.kh, g->window.kw);
+  error = error ? error
+                : n->lib.conv_set(d->conv, g->window.ph, g->window.pw, g->window.sh, g->window.sw,
+                                  g->window.dilation[0], g->window.dilation[1], CU_DNN_CROSS_CORRELATION, CU_DNN_FLOAT);
+  error = error ? error : n->lib.conv_groups(d->conv, g->conv.groups);
   return error ? error : n->lib.conv_math(d->conv, c->precision == HD_CUDA_F32 ? CU_DNN_FMA : CU_DNN_TENSOR_OPS);
 }
 
@@ -179,24 +179,24 @@ hd_status hd__cuda_conv_bytes(int64_t *out, hd_cuda_native *n, hd_ctx *ctx, cons
   return error ? refused(n, ctx, error) : HD_OK;
 }
 
-hd_status hd__cuda_conv_run(hd_cuda_native *n, hd_ctx *ctx, const hd_cuda_conv *c, hd_cuda_conv_way way, void *x,
-                            void *w, void *y) {
+hd_status hd__cuda_conv_run(hd_cuda_native *n, hd_ctx *ctx, const hd_cuda_conv *c, hd_cuda_conv_way way,
+                            hd_cuda_conv_arrays at) {
   descriptors d;
   const size_t bytes = (size_t)n->workspace_bytes;
   int error = 0;
   HD_TRY(describe(&d, n, ctx, c));
   switch (way) {
   case HD_CUDA_CONV_FORWARD:
-    error = n->lib.forward(n->dnn, &one, d.x, x, d.w, w, d.conv, CU_DNN_FORWARD_PRECOMPUTED, n->workspace, bytes, &zero,
-                           d.y, y);
+    error = n->lib.forward(n->dnn, &one, d.x, at.x, d.w, at.w, d.conv, CU_DNN_FORWARD_PRECOMPUTED, n->workspace, bytes,
+                           &zero, d.y, at.y);
     break;
   case HD_CUDA_CONV_DATA:
-    error =
-        n->lib.data(n->dnn, &one, d.w, w, d.y, y, d.conv, CU_DNN_BACKWARD_DATA_1, n->workspace, bytes, &zero, d.x, x);
+    error = n->lib.data(n->dnn, &one, d.w, at.w, d.y, at.y, d.conv, CU_DNN_BACKWARD_DATA_1, n->workspace, bytes, &zero,
+                        d.x, at.x);
     break;
   case HD_CUDA_CONV_FILTER:
-    error = n->lib.filter(n->dnn, &one, d.x, x, d.y, y, d.conv, CU_DNN_BACKWARD_FILTER_1, n->workspace, bytes, &zero,
-                          d.w, w);
+    error = n->lib.filter(n->dnn, &one, d.x, at.x, d.y, at.y, d.conv, CU_DNN_BACKWARD_FILTER_1, n->workspace, bytes,
+                          &zero, d.w, at.w);
     break;
   }
   forget(n, &d);

@@ -33,8 +33,14 @@ typedef struct hd_cuda_matrix {
 } hd_cuda_matrix;
 
 /* c = a b: m by n floats in rows of `stride`; after transposition the factors are m by k and k by n. */
-hd_status hd__cuda_product(hd_cuda_native *native, hd_ctx *ctx, hd_cuda_precision precision, int64_t m, int64_t n,
-                           int64_t k, const hd_cuda_matrix *a, const hd_cuda_matrix *b, float *c, int64_t stride);
+typedef struct hd_cuda_product {
+  int64_t m, n, k;
+  hd_cuda_matrix a, b;
+  float *c;
+  int64_t stride;
+} hd_cuda_product;
+
+hd_status hd__cuda_product(hd_cuda_native *native, hd_ctx *ctx, hd_cuda_precision precision, const hd_cuda_product *p);
 
 /* A convolution of `rows` images without the operations fused with it, between x, w and y or their gradients:
  * elements are floats, or bfloat16 if that is the precision, also of the result. Strides count elements, from image
@@ -51,7 +57,11 @@ typedef enum hd_cuda_conv_way { HD_CUDA_CONV_FORWARD, HD_CUDA_CONV_DATA, HD_CUDA
 hd_status hd__cuda_conv_bytes(int64_t *out, hd_cuda_native *native, hd_ctx *ctx, const hd_cuda_conv *conv,
                               hd_cuda_conv_way way);
 
-/* HD_E_UNSUPPORTED: cuDNN does not support it after all, and nothing was done.
- * FORWARD: y from x and w; DATA: x (its gradient) from y and w; FILTER: w (its gradient) from x and y. */
+/* FORWARD: y from x and w; DATA: x (its gradient) from y and w; FILTER: w (its gradient) from x and y. */
+typedef struct hd_cuda_conv_arrays {
+  void *x, *w, *y;
+} hd_cuda_conv_arrays;
+
+/* HD_E_UNSUPPORTED: cuDNN does not support it after all, and nothing was done. */
 hd_status hd__cuda_conv_run(hd_cuda_native *native, hd_ctx *ctx, const hd_cuda_conv *conv, hd_cuda_conv_way way,
-                            void *x, void *w, void *y);
+                            hd_cuda_conv_arrays at);
