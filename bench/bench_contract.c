@@ -84,7 +84,8 @@ static hd_status run(double *rate, hd_ctx *ctx, const variant *v, hd_session *s)
 }
 
 static hd_status prepare(variant *v, hd_ctx *ctx, const hd_session *s) {
-  hd_exec_settings settings = hd__planned_training(s->run.config, (int32_t)s->report.facts.shards);
+  const hd_run_device here = hd__device_threads(s->run.config);
+  hd_exec_settings settings = hd__planned_training(s->run.config, (int32_t)s->report.facts.shards, &here);
   settings.fetch_bytes = hd__feed_scratch_bytes(&s->input.train);
   HD_TRY(hd__store_create(&v->store, ctx, NULL, s->compute.plan));
   memcpy(v->store->segment.base, s->compute.store->segment.base, s->compute.store->segment.bytes);

@@ -313,14 +313,14 @@ void hd__feed_target(void *target, const hd_feed *feed, int64_t position, int32_
     fetch_target(feed, sample, 0, &to);
 }
 
-bool hd__feed_resident(hd_resident *out, const hd_feed *feed) {
+bool hd__feed_table(hd_sample_table *out, const hd_feed *feed) {
   const hd_dataset *data = feed->data;
-  *out = (hd_resident){.data = data->images ? (const void *)data->images : data->floats,
-                       .labels = data->labels,
-                       .count = data->count,
-                       .elems = hd__dataset_elems(data),
-                       .plane = (int64_t)data->height * data->width,
-                       .bytes = data->elem == HD_ELEM_U8};
+  *out = (hd_sample_table){.data = data->images ? (const void *)data->images : data->floats,
+                           .labels = data->labels,
+                           .count = data->count,
+                           .elems = hd__dataset_elems(data),
+                           .plane = (int64_t)data->height * data->width,
+                           .bytes = data->elem == HD_ELEM_U8};
   memcpy(out->scale, feed->scale, sizeof out->scale);
   memcpy(out->shift, feed->shift, sizeof out->shift);
   return hd__dataset_resident(data) && !feed->pipeline && data->labels && data->count <= INT32_MAX;

@@ -77,6 +77,7 @@ typedef struct hd_exec_cpu {
   hd_store *store;
   hd_threads *threads;
   hd_exec_settings settings;
+  hd_cpu_settings own;
   hd_exchange exchange; /* between the threads of all ranks of all hosts */
   hd_barrier signals;   /* of several stages: what this host's threads have done; see pipeline.c */
   hd_barrier_watch signals_watch;

@@ -44,12 +44,12 @@ static int64_t weight_elems(const hd_geom *g) { return (int64_t)g->co * g->kh * 
 /* x and y with their strides, or packed: both for bfloat16, and y if a pool makes it a separate buffer. */
 static hd_cuda_conv conv_of(const hd_exec_cuda *x, const hd_plan_call *call) {
   const hd_geom *g = call->geom;
-  const bool packed = x->settings.precision == HD_CUDA_BF16;
+  const bool packed = x->cuda->precision == HD_CUDA_BF16;
   const hd_place *in = call->in, *out = call->out;
   const hd_place *image = call->op == HD_OP_conv2d_dx ? out : in;
   const hd_place *result = call->op == HD_OP_conv2d ? out : call->op == HD_OP_conv2d_dx ? in : in + 1;
   return (hd_cuda_conv){.g = g,
-                        .precision = x->settings.precision,
+                        .precision = x->cuda->precision,
                         .rows = x->settings.batch,
                         .x_stride = packed ? in_elems(g) : image->stride,
                         .y_stride = packed || g->pool > 1 ? out_elems(g) : result->stride};
@@ -64,7 +64,7 @@ static hd_status decide(bool *taken, hd_exec_cuda *x, hd_ctx *ctx, const hd_plan
   const hd_geom *g = call->geom;
   int64_t bytes = 0;
   *taken = (is_linear(call->op) || is_conv(call->op)) && is_countable(x, g) &&
-           (x->settings.precision != HD_CUDA_F32 || work_of(x, call) >= worth);
+           (x->cuda->precision != HD_CUDA_F32 || work_of(x, call) >= worth);
   if (!*taken || is_linear(call->op))
     return HD_OK;
   hd_ctx why = {0};
@@ -89,7 +89,7 @@ static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 hd_status hd__exec_cuda_native_plan(hd_exec_cuda *x, hd_ctx *ctx) {
   cuda_native *n = &x->native;
-  if (!x->settings.native)
+  if (!x->plan->trains || !x->cuda->native)
     return HD_OK;
   n->taken = hd__calloc((size_t)x->plan->call_count + 1, sizeof *n->taken);
   if (!n->taken)
@@ -100,7 +100,7 @@ hd_status hd__exec_cuda_native_plan(hd_exec_cuda *x, hd_ctx *ctx) {
     HD_TRY(decide(&n->taken[i], x, ctx, call));
     if (!n->taken[i])
       continue;
-    for (int what = 0; what < 3 && x->settings.precision == HD_CUDA_BF16; what++)
+    for (int what = 0; what < 3 && x->cuda->precision == HD_CUDA_BF16; what++)
       n->bf16_bytes[what] = larger(n->bf16_bytes[what], elems_of(x, call, what) * (int64_t)sizeof(uint16_t));
     if (is_conv(call->op) && call->geom->pool > 1)
       n->dense_bytes = larger(n->dense_bytes, elems_of(x, call, 2) * (int64_t)sizeof(float));
@@ -137,7 +137,7 @@ typedef struct operand {
 static hd_status take(operand *out, const hd_exec_cuda *x, hd_ctx *ctx, int what, const void *at, int64_t rows,
                       int64_t columns, int64_t stride, int inlet) {
   *out = (operand){(void *)(uintptr_t)at, stride};
-  if (x->settings.precision != HD_CUDA_BF16)
+  if (x->cuda->precision != HD_CUDA_BF16)
     return HD_OK;
   *out = (operand){x->native.bf16[what], columns};
   return convert(x, ctx, HD_CUDA_narrow, at, out->at, rows, columns, stride, inlet);
@@ -156,7 +156,7 @@ static hd_status finish(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *
 
 static hd_status multiply(const hd_exec_cuda *x, hd_ctx *ctx, int64_t m, int64_t n, int64_t k, const operand *a,
                           bool a_transposed, const operand *b, bool b_transposed, float *c, int64_t stride) {
-  return hd__cuda_product(x->cuda->native, ctx, x->settings.precision, m, n, k,
+  return hd__cuda_product(x->cuda->native, ctx, x->cuda->precision, m, n, k,
                           &(hd_cuda_matrix){a->at, a->stride, a_transposed},
                           &(hd_cuda_matrix){b->at, b->stride, b_transposed}, c, stride);
 }
@@ -194,7 +194,7 @@ static hd_status linear_dw(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_cal
 static hd_status conv(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, const hd_cuda_conv *way,
                       int inlet) {
   const hd_geom *g = &call->g;
-  const bool packed = x->settings.precision == HD_CUDA_BF16, pooled = g->pool > 1;
+  const bool packed = x->cuda->precision == HD_CUDA_BF16, pooled = g->pool > 1;
   float *product = pooled ? x->native.dense : call->out[0];
   const int64_t stride = pooled ? out_elems(g) : call->out_stride[0];
   operand in, w;
@@ -229,7 +229,7 @@ static hd_status all_positions(operand *out, const hd_exec_cuda *x, hd_ctx *ctx,
 static hd_status conv_dx(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, const hd_cuda_conv *way,
                          int inlet) {
   const hd_geom *g = &call->g;
-  const bool packed = x->settings.precision == HD_CUDA_BF16;
+  const bool packed = x->cuda->precision == HD_CUDA_BF16;
   operand dy, w;
   HD_TRY(all_positions(&dy, x, ctx, call, 0, inlet));
   HD_TRY(take(&w, x, ctx, 1, call->in[1], 1, weight_elems(g), weight_elems(g), inlet));
@@ -243,7 +243,7 @@ static hd_status conv_dx(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call 
 static hd_status conv_dw(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, const hd_cuda_conv *way,
                          int inlet) {
   const hd_geom *g = &call->g;
-  const bool packed = x->settings.precision == HD_CUDA_BF16;
+  const bool packed = x->cuda->precision == HD_CUDA_BF16;
   operand in, dy;
   HD_TRY(all_positions(&dy, x, ctx, call, 1, inlet));
   HD_TRY(take(&in, x, ctx, 0, call->in[0], way->rows, in_elems(g), call->in_stride[0], inlet));

@@ -202,7 +202,7 @@ static void finish_report(hd_session *s) {
   s->report.facts.samples_per_s = s->run.train_s > 0 ? (double)s->run.trained_samples / s->run.train_s : 0;
   s->report.facts.wall_s = hd__clock_process_s();
   s->report.facts.rank_time = hd__rank_times_whole(&s->report.rank_times);
-  hd__gpu_accounts_read(&s->report.gpu_memory, s->compute.cuda);
+  hd__gpu_accounts_read(&s->report.gpu_memory, s->compute.exec);
   s->report.facts.gpu_memory = s->report.gpu_memory.of;
   s->report.facts.gpus = s->report.gpu_memory.count;
 }

@@ -7,10 +7,10 @@
 
 #include "base/tools_api.h"
 #include "exec/executor.h"
-#include "exec/gpu/device/cuda_device.h"
 #include "heddle/session.h"
 #include "platform/job_page.h"
 #include "optimizer/schedule.h"
+#include "train/placement/device_open.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/emergency_save.h"
 #include "train/checkpoint/losses.h"
@@ -48,10 +48,10 @@ typedef struct session_run {
 
 /* What computes. */
 typedef struct session_compute {
-  hd_local_group *local;     /* the ranks that share each step; NULL: a single process. It outlives the session */
-  const hd_kernels *kernels; /* of the CPU */
+  hd_local_group *local; /* the ranks that share each step; NULL: a single process. It outlives the session */
+  hd_run_device device;
+  const hd_kernels *kernels; /* of the threads */
   hd_threads *threads;
-  hd_cuda *cuda; /* the GPU that computes instead; NULL: none */
   hd_plan *plan, *eval_plan;
   hd_store *store;
   hd_store *average_store;  /* --ema: the average as weights, for evaluations; else NULL */
@@ -66,7 +66,7 @@ typedef struct session_input {
   hd_feed train, val, test; /* val has no samples without a split */
   hd_target_scale targets;  /* of numbers to predict */
   bool chose_epochs;        /* --epochs was not given, and follows the data */
-  hd_resident resident;     /* training samples in the form that a GPU gathers */
+  hd_sample_table table;    /* training samples in the form that a device gathers by itself */
   hd_supply *supply;        /* reads the training samples by workers; NULL: threads read them */
   hd_segment skip_memory;   /* marks of samples that a rank could not read */
   int64_t spread_skips[2];  /* marks of train and test samples that are known on all hosts */
@@ -142,7 +142,7 @@ void hd__session_event(hd_session *session, const hd_event *event);
 /* Seconds of training so far, including those of the present region. */
 double hd__session_train_s(const hd_session *session);
 
-/* The instruction set, or the GPU's architecture; and the bytes of the session's memory. */
+/* The instruction set of the device; and the bytes of the session's memory. */
 const char *hd__session_isa(const hd_session *session);
 int64_t hd__session_bytes(const hd_session *session);
 
@@ -153,8 +153,9 @@ hd_status hd__session_plan(hd_plan **out, hd_session *session, hd_ctx *ctx, cons
                            const hd_stages *stages);
 hd_status hd__session_draw(hd_store *store, hd_session *session, hd_ctx *ctx, const hd_plan *plan, const bool *here);
 
-/* Fills in gpu_sums and nccl of the report; returns why NCCL does not add, "" if it does or none is wanted. */
-const char *hd__session_note_gpu_sums(hd_session *session);
+/* Fills in how devices add gradients; returns why not a library although it was requested, "" if it does or none is
+ * wanted. */
+const char *hd__session_note_sums(hd_session *session);
 
 /* The library of --arithmetic native that computes the session; "" for none. Valid as long as the session. */
 HD_TOOLS_API const char *hd__session_library(const hd_session *session);
@@ -190,17 +191,17 @@ hd_status hd__session_read(const hd_session *session, hd_supply *supply, hd_ctx 
 /* Everything from the configuration up to the first step: settings, data, model, plan, memory, weights. */
 hd_status hd__session_setup(hd_session *session, hd_ctx *ctx);
 
-/* Creates plans, the store without weights, and executors, for the GPU in `cuda` or the threads. */
+/* Creates plans, the store without weights, and executors, for the session's device. */
 hd_status hd__session_equip(hd_session *session, hd_ctx *ctx, int32_t shards);
 
-/* Destroys these, and closes the GPU; the threads stay. */
+/* Destroys these, and closes the device; the threads stay. */
 void hd__session_unequip(session_compute *compute);
 
 /* ---- Moving between devices: session_device.c ---- */
 
-/* Continues on another device, a GPU or with NULL the threads, with the bits of the last whole version. The session
- * owns the GPU from now on; on failure the session stays on its device, and the GPU is closed. No region may run. */
-hd_status hd__session_move(hd_session *session, hd_ctx *ctx, hd_cuda *cuda);
+/* Continues on another device, with the bits of the last whole version. The session owns the device from now on; on
+ * failure the session stays on its own, and the other is closed. No region may run. */
+hd_status hd__session_move(hd_session *session, hd_ctx *ctx, hd_run_device *device);
 
 /* For a session that is set up. --device auto: times a few steps on the CPU and on the first GPU, without a trace, and
  * continues where they were faster, or on the device of the resumed run; a GPU that cannot be used is reported, and no

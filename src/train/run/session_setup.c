@@ -11,7 +11,6 @@
 #include "base/version.h"
 #include "exec/exchange/cluster.h"
 #include "train/run/agreement.h"
-#include "train/placement/device_open.h"
 #include "train/records/metric.h"
 #include "train/run/model_of_data.h"
 #include "train/records/output_scores.h"
@@ -135,7 +134,7 @@ static hd_status make_schedules(hd_session *s, hd_ctx *ctx) {
 static hd_status make_plans(hd_session *s, hd_ctx *ctx) {
   hd_feed *const feed[] = {&s->input.train, &s->input.test, &s->input.val};
   float value;
-  const float *shift = !hd__device_is_native(s->compute.cuda) && find_shift(&value, s) ? &value : NULL;
+  const float *shift = s->compute.device.may_shift && find_shift(&value, s) ? &value : NULL;
   hd_stages stages, whole = {.count = 1};
   HD_TRY(hd__stages_choose(&stages, s, ctx));
   HD_TRY(hd__session_plan(&s->compute.plan, s, ctx, shift, true, &stages));
@@ -154,9 +153,9 @@ static hd_status make_plans(hd_session *s, hd_ctx *ctx) {
   return hd__store_create(&s->compute.store, ctx, s->compute.local, s->compute.plan);
 }
 
-/* Steps that a GPU may have in flight: one for each batch that loader workers buffer, since a batch is released when
+/* Steps that may wait for their report: one for each batch that loader workers buffer, since a batch is released when
  * its step has counted. */
-static int32_t steps_ahead(const hd_session *s) {
+static int32_t most_unreported(const hd_session *s) {
   const int64_t workers = s->run.settings->workers;
   const int64_t room = workers * s->run.settings->prefetch_factor;
   const int64_t fitting = room < s->run.steps_per_epoch ? room : s->run.steps_per_epoch;
@@ -164,18 +163,13 @@ static int32_t steps_ahead(const hd_session *s) {
 }
 
 static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
-  hd_exec_settings train = hd__planned_training(s->run.config, shards);
-  hd_exec_settings eval = hd__planned_evaluation(s->compute.eval_plan->stages.count);
+  hd_exec_settings train = hd__planned_training(s->run.config, shards, &s->compute.device);
+  hd_exec_settings eval = hd__planned_evaluation(s->compute.eval_plan, &s->compute.device);
   train.local = eval.local = s->compute.local;
-  eval.stages_on_hosts = train.stages_on_hosts;
-  hd__planned_device(&train, s->compute.plan, s->compute.cuda);
-  hd__planned_device(&eval, s->compute.eval_plan, s->compute.cuda);
-  train.native = hd__device_is_native(s->compute.cuda);
-  train.precision = train.native ? hd__device_precision(s->run.config) : HD_CUDA_F32;
-  train.lookahead = steps_ahead(s);
+  train.unreported = most_unreported(s);
   if (s->compute.plan->target_outputs == 0 && s->run.settings->workers == 0 &&
-      hd__feed_resident(&s->input.resident, &s->input.train))
-    train.resident = &s->input.resident;
+      hd__feed_table(&s->input.table, &s->input.train))
+    train.samples = &s->input.table;
   train.fetch_bytes = hd__feed_scratch_bytes(&s->input.train);
   const int64_t test = hd__feed_scratch_bytes(&s->input.test);
   const int64_t val = s->input.val.count > 0 ? hd__feed_scratch_bytes(&s->input.val) : 0;
@@ -455,7 +449,7 @@ static void fill_report(hd_session *s, int32_t shards) {
                   .test_skipped = -1,
                   .wrong_png = s->report.wrong_png};
   clear_scores(&s->report.facts);
-  const char *why = hd__session_note_gpu_sums(s);
+  const char *why = hd__session_note_sums(s);
   if (*why)
     snprintf(s->report.device_note, sizeof s->report.device_note,
              "gradients of GPUs are added along the tree, not by NCCL: %s", why);
@@ -496,7 +490,7 @@ static hd_status count_all_cpus(hd_session *s, hd_ctx *ctx) {
 static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
   const char *omp = getenv("OMP_NUM_THREADS");
   bool given = s->run.settings->thread_count > 0 || *s->run.settings->cpus;
-  if (given || ctx->threads || (omp && *omp) || s->compute.local || hd__exec_on_gpu(s->compute.exec) ||
+  if (given || ctx->threads || (omp && *omp) || s->compute.local || !s->compute.device.executor->threads_compute ||
       s->compute.plan->stages.count > 1)
     return HD_OK;
   hd_best best = hd__best_threads_recall(s);
@@ -562,9 +556,9 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   if (hd__config_has(s->run.config, HD_OPT_LABEL_SMOOTHING))
     s->run.network.label_smoothing = s->run.settings->label_smoothing;
   HD_TRY(hd__agree_on_settings(s, ctx));
-  HD_TRY(hd__device_open(&s->compute.cuda, s->report.device, sizeof s->report.device, ctx, s->run.config,
+  HD_TRY(hd__device_open(&s->compute.device, s->report.device, sizeof s->report.device, ctx, s->run.config,
                          s->compute.local));
-  HD_TRY(hd__device_thread_kernels(&s->compute.kernels, ctx, s->run.config, s->compute.cuda));
+  HD_TRY(hd__device_thread_kernels(&s->compute.kernels, ctx, s->run.config, &s->compute.device));
   if (resumes)
     HD_TRY(hd__record_check_library(ctx, s->run.record, hd__session_library(s), s->run.settings->resume));
   HD_TRY(choose_threads(s, ctx));
@@ -591,7 +585,7 @@ hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__stages_note(s, ctx));
   HD_TRY(hd__rank_times_init(&s->report.rank_times, ctx, s->compute.exec, s->report.places,
                              hd__cluster_ranks(s->compute.local)));
-  HD_TRY(hd__gpu_accounts_gather(&s->report.gpu_memory, ctx, s->compute.local, s->compute.cuda));
+  HD_TRY(hd__gpu_accounts_gather(&s->report.gpu_memory, ctx, s->compute.exec));
   json_decref(s->run.record);
   s->run.record = NULL;
   HD_TRY(hd__record_make(&s->run.record, ctx, s->run.config, &s->run.network, s->input.data, shards,
