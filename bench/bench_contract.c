@@ -140,7 +140,7 @@ static hd_status measure(hd_ctx *ctx, const hd_config *config, double seconds) {
   hd_session *s;
   int variants = VARIANTS, rounds = 0;
   memcpy(v, kinds, sizeof v);
-  HD_TRY(hd__session_rehearse(&s, ctx, config));
+  HD_TRY(hd__session_create(&s, ctx, config, &(hd_session_use){.rehearses = true, .lock = -1}));
   hd_status status = HD_OK;
   if (s->report.facts.threads & (s->report.facts.threads - 1))
     status = hd__fail(ctx, HD_E_USAGE, "expected a power of two of threads, found %d; set OMP_NUM_THREADS",

@@ -33,6 +33,7 @@ typedef struct session_run {
   hd_schedule schedule[HD_MAX_GROUPS]; /* of the plan's groups; the first is the run's */
   int64_t steps_of_epochs;             /* of all epochs, without --max-steps */
   int64_t batch, steps_per_epoch, steps_in_all;
+  int32_t shards; /* of a batch */
   hd_counters counters;
   int32_t resumed_arithmetic;         /* its version in the checkpoint; 0 for a new run */
   int32_t earlier_arithmetic;         /* the version of earlier steps, where it has other numbers; 0: there are none */
@@ -76,11 +77,12 @@ typedef struct session_input {
 /* What is kept in the run's folder to resume from. */
 typedef struct session_checkpoints {
   char folder[HD_PATH_BYTES];
-  int lock;                /* on the folder, -1: none */
-  hd_saver saver;          /* used by rank 0 only, like the metrics, the lock and the profile */
-  int64_t saved_step;      /* of the last checkpoint in the folder, whole or in progress; -1: there is none */
-  hd_emergency *emergency; /* NULL without other ranks */
-  hd_losses losses;        /* of each step */
+  char resumed[HD_PATH_BYTES]; /* the checkpoint to continue from; "": none */
+  int lock;                    /* on the folder, -1: none */
+  hd_saver saver;              /* used by rank 0 only, like the metrics, the lock and the profile */
+  int64_t saved_step;          /* of the last checkpoint in the folder, whole or in progress; -1: there is none */
+  hd_emergency *emergency;     /* NULL without other ranks */
+  hd_losses losses;            /* of each step */
 } session_checkpoints;
 
 /* What is reported to the caller, written to the run's folder and published to other processes. */
@@ -162,15 +164,17 @@ HD_TOOLS_API const char *hd__session_library(const hd_session *session);
 
 /* ---- Creating sessions: session.c ---- */
 
-/* A session whose steps the ranks of a local group share: all ranks create one, with the same configuration except for
- * the layout. The group outlives it. */
-hd_status hd__session_create_in(hd_session **out, hd_ctx *ctx, const hd_config *config, hd_local_group *local);
+/* What a session is created for. */
+typedef struct hd_session_use {
+  hd_local_group *local; /* whose ranks share its steps: all create one, with the same configuration except for the
+                            layout. It outlives the session. NULL: this process alone */
+  bool rehearses;        /* it has no run's folder: it is set up, saves nothing and logs nothing */
+  int lock;              /* on the run's folder, the option out, by the caller: the session takes it over, also when it
+                            fails; -1: none */
+} hd_session_use;
 
-/* A session whose run's folder, the option out, the caller has locked. It takes over the lock, also when it fails. */
-HD_TOOLS_API hd_status hd__session_create_locked(hd_session **out, hd_ctx *ctx, const hd_config *config, int lock);
-
-/* A session without a run's folder: it is set up, saves nothing and logs nothing. */
-HD_TOOLS_API hd_status hd__session_rehearse(hd_session **out, hd_ctx *ctx, const hd_config *config);
+HD_TOOLS_API hd_status hd__session_create(hd_session **out, hd_ctx *ctx, const hd_config *config,
+                                          const hd_session_use *use);
 
 /* ---- The steps of a run, and the loader workers that read their samples: session_state.c ---- */
 
@@ -188,11 +192,37 @@ hd_status hd__session_read(const hd_session *session, hd_supply *supply, hd_ctx 
 
 /* ---- From a configuration to a session that is ready to train: session_setup.c ---- */
 
-/* Everything from the configuration up to the first step: settings, data, model, plan, memory, weights. */
-hd_status hd__session_setup(hd_session *session, hd_ctx *ctx);
+/* In which sessions a step of the set-up is taken. */
+typedef enum hd_setup_when {
+  HD_SETUP_ALWAYS,
+  HD_SETUP_NEW,     /* they begin a run */
+  HD_SETUP_RESUMED, /* they continue one */
+  HD_SETUP_REHEARSED,
+  HD_SETUP_KEPT /* they have a run's folder */
+} hd_setup_when;
 
-/* Creates plans, the store without weights, and executors, for the session's device. */
-hd_status hd__session_equip(hd_session *session, hd_ctx *ctx, int32_t shards);
+/* A step of the set-up. What it needs and makes are words: a word is made before all steps that need it. */
+typedef struct hd_setup_step {
+  const char *name, *needs, *makes;
+  hd_status (*take)(hd_session *session, hd_ctx *ctx);
+  hd_setup_when when;
+} hd_setup_step;
+
+/* All steps in their order. */
+const hd_setup_step *hd__session_steps(int *count);
+
+/* Takes them: everything from the configuration up to the first step of the training. */
+hd_status hd__session_setup(hd_session *session, hd_ctx *ctx, bool rehearses);
+
+/* ---- Plans, stores and executors for the session's device: session_equip.c ---- */
+
+/* Creates plans and the store, without weights; executors; both. */
+hd_status hd__session_make_plans(hd_session *session, hd_ctx *ctx);
+hd_status hd__session_make_executors(hd_session *session, hd_ctx *ctx);
+hd_status hd__session_equip(hd_session *session, hd_ctx *ctx);
+
+/* Whether all samples have the same shift, so that a plan may add it. */
+bool hd__session_shift(float *shift, hd_session *session);
 
 /* Destroys these, and closes the device; the threads stay. */
 void hd__session_unequip(session_compute *compute);

@@ -12,16 +12,6 @@
 #include "train/run/rehearsal.h"
 #include "train/settings/run_record.h"
 
-void hd__session_unequip(session_compute *c) {
-  hd__exec_destroy(c->exec);
-  hd__exec_destroy(c->eval_exec);
-  hd__device_close(&c->device);
-  hd__store_destroy(c->store);
-  hd__store_destroy(c->average_store);
-  hd__plan_destroy(c->plan);
-  hd__plan_destroy(c->eval_plan);
-}
-
 static void copy_version(hd_store *to, const hd_plan *plan, const hd_store *from) {
   const int buffer = hd__store_buffer(from);
   hd__store_set_version(to, hd__store_version(from));
@@ -92,7 +82,7 @@ hd_status hd__session_move(hd_session *s, hd_ctx *ctx, hd_run_device *device) {
   s->compute.plan = s->compute.eval_plan = NULL;
   s->compute.store = s->compute.average_store = NULL;
   s->compute.exec = s->compute.eval_exec = NULL;
-  status = hd__session_equip(s, ctx, (int32_t)s->report.facts.shards);
+  status = hd__session_equip(s, ctx);
   if (status == HD_OK) {
     copy_version(s->compute.store, s->compute.plan, before.store);
     status = note_device(s, ctx);
