@@ -393,9 +393,8 @@ static bool fetches(const void *self, int64_t samples, int64_t first, int64_t ro
 
 static int facts(void *out, const void *self, hd_fact fact) {
   const cuda_share *s = ((const hd_exec_cuda *)self)->share;
-  const bool sums = fact == HD_FACT_SUMS && s->exchange.count > 1;
-  int count = sums ? 1 : 0;
-  if (sums && out)
+  int count = fact == HD_FACT_SUMS && s->exchange.count > 1 ? 1 : 0;
+  if (count > 0 && out)
     *(hd_sums_fact *)out = (hd_sums_fact){s->nccl ? hd__cuda_nccl_name(s->nccl) : "", s->why};
   for (const hd_exec_cuda *x = self; x && fact == HD_FACT_MEMORY; x = x->next, count++)
     if (out)

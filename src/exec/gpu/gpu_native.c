@@ -31,15 +31,15 @@ static int64_t work_of(const hd_exec_cuda *x, const hd_plan_call *call) {
              : all / (g->pool * g->pool);
 }
 
-/* The libraries' element counts are int. */
-static bool is_countable(const hd_exec_cuda *x, const hd_geom *g) {
-  const int64_t in = (int64_t)g->ci * g->hi * g->wi, out = (int64_t)g->co * g->ho * g->wo;
-  return x->settings.batch * (in > out ? in : out) < INT32_MAX / 2;
-}
-
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t in_elems(const hd_geom *g) { return (int64_t)g->ci * g->hi * g->wi; }
 static int64_t out_elems(const hd_geom *g) { return (int64_t)g->co * g->ho * g->wo; }
 static int64_t weight_elems(const hd_geom *g) { return (int64_t)g->co * g->kh * g->kw * (g->ci / g->groups); }
+
+/* The libraries' element counts are int. */
+static bool is_countable(const hd_exec_cuda *x, const hd_geom *g) {
+  return x->settings.batch * larger(in_elems(g), out_elems(g)) < INT32_MAX / 2;
+}
 
 /* x and y with their strides, or packed: both for bfloat16, and y if a pool makes it a separate buffer. */
 static hd_cuda_conv conv_of(const hd_exec_cuda *x, const hd_plan_call *call) {
@@ -84,8 +84,6 @@ static int64_t elems_of(const hd_exec_cuda *x, const hd_plan_call *call, int wha
     return what == 0 ? x->settings.batch * g->ci : what == 1 ? (int64_t)g->ci * g->co : x->settings.batch * g->co;
   return what == 0 ? x->settings.batch * in_elems(g) : what == 1 ? weight_elems(g) : x->settings.batch * out_elems(g);
 }
-
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 hd_status hd__exec_cuda_native_plan(hd_exec_cuda *x, hd_ctx *ctx) {
   cuda_native *n = &x->native;
