@@ -84,7 +84,8 @@ static hd_status run(double *rate, hd_ctx *ctx, const variant *v, hd_session *s)
 }
 
 static hd_status prepare(variant *v, hd_ctx *ctx, const hd_session *s) {
-  hd_exec_settings settings = hd__planned_training(s->run.config, (int32_t)s->report.facts.shards);
+  const hd_run_device here = hd__device_threads(s->run.config);
+  hd_exec_settings settings = hd__planned_training(s->run.config, (int32_t)s->report.facts.shards, &here);
   settings.fetch_bytes = hd__feed_scratch_bytes(&s->input.train);
   HD_TRY(hd__store_create(&v->store, ctx, NULL, s->compute.plan));
   memcpy(v->store->segment.base, s->compute.store->segment.base, s->compute.store->segment.bytes);
@@ -139,7 +140,7 @@ static hd_status measure(hd_ctx *ctx, const hd_config *config, double seconds) {
   hd_session *s;
   int variants = VARIANTS, rounds = 0;
   memcpy(v, kinds, sizeof v);
-  HD_TRY(hd__session_rehearse(&s, ctx, config));
+  HD_TRY(hd__session_create(&s, ctx, config, &(hd_session_use){.rehearses = true, .lock = -1}));
   hd_status status = HD_OK;
   if (s->report.facts.threads & (s->report.facts.threads - 1))
     status = hd__fail(ctx, HD_E_USAGE, "expected a power of two of threads, found %d; set OMP_NUM_THREADS",

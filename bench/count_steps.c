@@ -27,7 +27,7 @@ static hd_status run(hd_ctx *ctx, hd_config *config, char **argv) {
   HD_TRY(hd_config_set(config, ctx, "data", data));
   HD_TRY(hd_config_set(config, ctx, "batch", "16"));
   HD_TRY(hd_config_set(config, ctx, "threads", "1"));
-  HD_TRY(hd__session_rehearse(&session, ctx, config));
+  HD_TRY(hd__session_create(&session, ctx, config, &(hd_session_use){.rehearses = true, .lock = -1}));
   hd__feed_shuffle(&session->input.train, 0, 0);
   hd_threads *threads;
   hd_status status = hd__threads_open(&threads, ctx, &(hd_placement_request){.threads = 1});

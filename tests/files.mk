@@ -35,7 +35,8 @@ unit_tests = tests/unit/test_bench tests/unit/test_digits tests/unit/test_doctor
   tests/unit/test_pool \
   tests/unit/test_predict tests/unit/test_quota tests/unit/test_loader \
   tests/unit/test_batch_ring tests/unit/test_sampler tests/unit/test_safetensors tests/unit/test_scaling \
-  tests/unit/test_schedule tests/unit/test_settings tests/unit/test_summary tests/unit/test_tensor \
+  tests/unit/test_schedule tests/unit/test_settings tests/unit/test_setup tests/unit/test_summary \
+  tests/unit/test_tensor \
   tests/unit/test_reduction_tree tests/unit/test_yaml
 unit_tests += tests/unit/test_threads tests/unit/test_fork tests/unit/test_openmp tests/unit/test_quiet_steps \
   tests/unit/test_refused tests/unit/test_no_pidfd

@@ -36,11 +36,8 @@ bool hd__exec_fetches(const hd_exec *exec, int64_t samples, int64_t first, int64
   return exec->device->fetches(exec->self, samples, first, rows);
 }
 
-bool hd__exec_on_gpu(const hd_exec *exec) { return exec->device->on_gpu; }
-
-const char *hd__exec_gpu_sums(const char **why, const hd_exec *exec) {
-  *why = "";
-  return exec->device->gpu_sums ? exec->device->gpu_sums(why, exec->self) : "";
+int hd__exec_facts(void *out, const hd_exec *exec, hd_fact fact) {
+  return exec->device->facts ? exec->device->facts(out, exec->self, fact) : 0;
 }
 
 hd_status hd__exec_trace(hd_exec *exec, hd_ctx *ctx, hd_trace *trace) {
@@ -57,10 +54,6 @@ void hd__exec_spent(int64_t *sums, const hd_exec *exec) {
   exec->device->spent(sums, exec->self);
 }
 
-int hd__exec_stage_threads(hd_stage_thread *out, const hd_exec *exec) {
-  return exec->device->stage_threads ? exec->device->stage_threads(out, exec->self) : 0;
-}
-
 hd_status hd__exec_collect(hd_exec *exec, hd_ctx *ctx) {
   return exec->device->collect ? exec->device->collect(exec->self, ctx) : HD_OK;
 }
@@ -70,6 +63,14 @@ hd_status hd__exec_spread(hd_exec *exec, hd_ctx *ctx) {
 }
 
 int64_t hd__exec_bytes(const hd_exec *exec) { return exec->device->bytes ? exec->device->bytes(exec->self) : 0; }
+
+hd_status hd__exec_measure(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *plan, int threads,
+                           const hd_exec_settings *settings) {
+  if (!settings->executor->measure)
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "expected a device that knows its memory beforehand, found one that does not; use --device cpu");
+  return settings->executor->measure(out, ctx, plan, threads, settings);
+}
 
 /* ---- Samples that cannot be read ---- */
 

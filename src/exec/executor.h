@@ -1,5 +1,6 @@
-/* Runs a plan's phases, step after step, on threads or on GPUs: one interface, which each kind of device fills with a
- * table of functions. What uses an executor does not depend on the device; only the settings of its creation name it.
+/* Runs a plan's phases, step after step, on a device: one interface, which each kind of device fills with a table of
+ * functions. What uses an executor does not ask which device it has: a device has settings of its own, says in its
+ * table what it can do, and reports what it alone knows by name (exec/facts.h).
  *
  * A step allocates nothing and takes no lock; all that can fail fails in hd__exec_create.
  *
@@ -16,6 +17,7 @@
 #include <stdint.h>
 
 #include "base/tools_api.h"
+#include "exec/facts.h"
 #include "exec/trace.h"
 #include "exec/weight_store.h"
 #include "plan/plan.h"
@@ -37,7 +39,7 @@ typedef struct hd_step {
 } hd_step;
 
 /* Memory for fetched samples: row r at x + r * x_stride, its target at row r of `target`. For a device that gathers
- * resident samples itself: their indices alone. */
+ * samples itself: their indices alone. */
 typedef struct hd_slots {
   int32_t *sample; /* receives the indices, and nothing else is written; NULL: samples are written */
   float *x;
@@ -48,15 +50,15 @@ typedef struct hd_slots {
   void *scratch;   /* fetch_bytes, per thread */
 } hd_slots;
 
-/* Samples that stay in memory, for a device that gathers them itself: bytes or floats in planes, x = fma(element,
- * scale, shift) of the channel, with class numbers as targets. */
-typedef struct hd_resident {
+/* All samples of a source, where they stay in memory, so that a device may gather them itself: bytes or floats in
+ * planes, x = fma(element, scale, shift) of the channel, with class numbers as targets. */
+typedef struct hd_sample_table {
   const void *data;
   const int32_t *labels;
   int64_t count, elems, plane;
   bool bytes;
   float scale[4], shift[4];
-} hd_resident;
+} hd_sample_table;
 
 /* Flags that threads raise at a barrier. */
 enum { HD_FLAG_NOT_FINITE = 1, HD_FLAG_STOP = 2, HD_FLAG_NO_DATA = 4 };
@@ -78,27 +80,20 @@ typedef uint32_t hd_report_fn(void *self, const hd_step *step, double loss_sum, 
 
 typedef struct hd_executor hd_executor;
 
-/* In which order a stage runs forward and backward: see cpu/pipeline.c. */
-typedef enum hd_stage_schedule { HD_SCHEDULE_1F1B, HD_SCHEDULE_GPIPE } hd_stage_schedule;
-
 /* Where each of some stages runs on one host: that of a stage. */
 static inline int hd__stage_host(int stage, int stages, int hosts) { return stage * hosts / stages; }
 
 typedef struct hd_exec_settings {
-  const hd_executor *executor; /* the functions of the device */
+  const hd_executor *executor; /* the functions of the device, */
+  void *own;                   /* and its own settings, filled where it is opened: see its header. NULL: none */
   int64_t batch;
-  int32_t shards;        /* power of two */
-  int32_t micro_batches; /* accumulation: power of two <= shards */
-  double clip_norm;      /* > 0 with a plan that clips */
-  hd_stage_schedule schedule;
-  bool stages_on_hosts;  /* each stage runs on one host; else every host runs all stages */
-  int64_t fetch_bytes;   /* per-thread memory for fetching; may be 0 */
-  hd_local_group *local; /* the ranks that share each step; NULL: this process alone */
-  struct hd_cuda *cuda;  /* the GPU that computes, for which the plan was made; threads fetch. NULL: threads compute */
-  bool native;           /* of a GPU: its libraries compute the calls where they are faster, */
-  int precision;         /* with factors of this precision: hd_cuda_precision */
-  const hd_resident *resident; /* copied to the GPU if it fits. NULL: none */
-  int32_t lookahead;           /* of a GPU: steps that may be queued before the first is reported, at least 1 */
+  int32_t shards;                 /* power of two */
+  int32_t micro_batches;          /* accumulation: power of two <= shards */
+  double clip_norm;               /* > 0 with a plan that clips */
+  int64_t fetch_bytes;            /* per-thread memory for fetching; may be 0 */
+  hd_local_group *local;          /* the ranks that share each step; NULL: this process alone */
+  const hd_sample_table *samples; /* of the source. NULL: they can only be fetched */
+  int32_t unreported; /* training: steps that the source lets run before the first of them is reported, at least 1 */
 } hd_exec_settings;
 
 /* The results of an evaluation, per sample. */
@@ -134,14 +129,11 @@ hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_step_source *so
  * samples. */
 bool hd__exec_fetches(const hd_exec *exec, int64_t samples, int64_t first, int64_t rows);
 
-/* Whether GPUs compute: their memory has the versions of weights and states, and a rank's first thread waits for it. */
-bool hd__exec_on_gpu(const hd_exec *exec);
+/* What the device alone knows, by name: writes entries of the fact's type, for which the caller has room, to *out, or
+ * none if it is NULL. Returns their number, 0: the device has no such fact. */
+int hd__exec_facts(void *out, const hd_exec *exec, hd_fact fact);
 
-/* How several GPUs add their gradients: "tree" or "NCCL 2.28.3"; "" for one GPU and for threads. *why: the reason why
- * NCCL is not used although it was requested, else "". The executor owns both texts. */
-const char *hd__exec_gpu_sums(const char **why, const hd_exec *exec);
-
-/* Makes threads, or host and GPU, record their work from the next run on. The trace must outlive the executor. */
+/* Makes the device record its work from the next run on. The trace must outlive the executor. */
 hd_status hd__exec_trace(hd_exec *exec, hd_ctx *ctx, hd_trace *trace);
 
 /* The size of a trace of this executor's steps, with about `slices` slices in all. */
@@ -153,16 +145,6 @@ hd_trace_size hd__exec_trace_size(const hd_exec *exec, int64_t slices);
  * time, from any thread. */
 void hd__exec_spent(int64_t *sums, const hd_exec *exec);
 
-/* What the threads of this host have done so far for the stages of the plan, one entry per thread: *out, which the
- * caller has room for hd__exec_stage_threads(NULL, exec). Returns their number, 0 for a plan of one stage. */
-typedef struct hd_stage_thread {
-  int32_t stage, rank; /* rank: in the job */
-  int64_t shards;      /* that it has taken through stage ranges of its stage, */
-  int64_t waited_ns;   /* waiting for other stages meanwhile */
-} hd_stage_thread;
-
-int hd__exec_stage_threads(hd_stage_thread *out, const hd_exec *exec);
-
 /* Where each stage runs on one host, that host alone has the weights and states of its layers: gives the first host
  * those of all, of the last version; and gives each host its own from the first one. Else both do nothing. Calls of
  * all ranks. */
@@ -171,6 +153,22 @@ hd_status hd__exec_spread(hd_exec *exec, hd_ctx *ctx);
 
 /* Bytes of the executor's memory on this host: arenas, batch memory, gradients. */
 int64_t hd__exec_bytes(const hd_exec *exec);
+
+/* An executor's memory in bytes, by use; the sum is the segment's size before rounding to pages. */
+typedef struct hd_exec_memory {
+  int64_t activations; /* arenas, batch memory, scratch */
+  int64_t fetch;       /* settings.fetch_bytes of all threads */
+  int64_t gradients;   /* sums that are still to be reduced */
+  int64_t bookkeeping;
+  int64_t mapped;                       /* all of it, in whole pages */
+  int64_t stage_arenas[HD_MAX_STAGES];  /* of activations: of the threads of each stage, */
+  int32_t stage_threads[HD_MAX_STAGES]; /* and the number of those */
+} hd_exec_memory;
+
+/* The memory that an executor of these settings would take with `threads` threads. HD_E_UNSUPPORTED: the device cannot
+ * tell. */
+hd_status hd__exec_measure(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *plan, int threads,
+                           const hd_exec_settings *settings);
 
 /* ---- For the devices ---- */
 
@@ -193,9 +191,16 @@ typedef struct hd_exec_caller {
  * failure, which is kept. */
 uint32_t hd__exec_fetch(hd_exec_caller *caller, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to);
 
-/* What a device's executor does; each function as the one of that name above. If samples could not be read, `run` and
- * `evaluate` return HD_OK with that flag, unless a step before was not finite. `spent` adds to sums that are 0. */
+/* What a device can do, and the functions that do it, each as the one of that name above. If samples could not be read,
+ * `run` and `evaluate` return HD_OK with that flag, unless a step before was not finite. `spent` adds to sums that are
+ * 0. */
 struct hd_executor {
+  bool threads_compute;    /* those of the process; else they fetch samples, and the first one waits for the device */
+  bool versions_in_store;  /* the store has every version; else the device has, and the store the last of a run */
+  bool runs_stages;        /* plans of several stages */
+  bool recomputes;         /* a cheap value costs less to compute again than to keep: not where each node is a launch */
+  bool guards;             /* has memory without access behind the values of a guarded plan */
+  int64_t evaluates_bytes; /* of values that keep it busy in evaluations; 0: any number */
   hd_status (*create)(void **self, hd_ctx *ctx, const hd_plan *plan, hd_store *store, hd_threads *threads,
                       const hd_exec_settings *settings);
   void (*destroy)(void *self);
@@ -203,15 +208,15 @@ struct hd_executor {
   hd_status (*evaluate)(void *self, hd_ctx *ctx, hd_exec_caller *caller, int64_t samples, const hd_exec_outcome *out,
                         uint32_t *flags);
   bool (*fetches)(const void *self, int64_t samples, int64_t first, int64_t rows);
-  const char *(*gpu_sums)(const char **why, const void *self); /* NULL: "" */
-  bool on_gpu;
+  int (*facts)(void *out, const void *self, hd_fact fact); /* NULL: none */
   hd_status (*trace)(void *self, hd_ctx *ctx, hd_trace *trace);
   hd_trace_size (*trace_size)(const void *self, int64_t slices);
   void (*spent)(int64_t *sums, const void *self);
-  int (*stage_threads)(hd_stage_thread *out, const void *self); /* NULL: 0 */
-  hd_status (*collect)(void *self, hd_ctx *ctx);                /* NULL: nothing to do */
-  hd_status (*spread)(void *self, hd_ctx *ctx);                 /* likewise */
-  int64_t (*bytes)(const void *self);                           /* NULL: 0 */
+  hd_status (*collect)(void *self, hd_ctx *ctx); /* NULL: nothing to do */
+  hd_status (*spread)(void *self, hd_ctx *ctx);  /* likewise */
+  int64_t (*bytes)(const void *self);            /* NULL: 0 */
+  hd_status (*measure)(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *plan, int threads,
+                       const hd_exec_settings *settings); /* NULL: it cannot tell */
 };
 
 struct hd_exchange;

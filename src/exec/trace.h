@@ -88,6 +88,7 @@ typedef struct hd_trace_size {
   int all_threads;            /* of all hosts; 0: a single host */
   int32_t room;               /* slices of a thread's step, at most */
   int64_t slices;             /* of all steps together, about */
+  const char *const *names;   /* of tracks that are no threads', of which the last computes; NULL: of threads */
 } hd_trace_size;
 
 /* Collective over the local group (NULL: this process alone). */

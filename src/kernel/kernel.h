@@ -2,7 +2,8 @@
  *
  * One rule holds for every kernel: an output element is ONE fixed chain of operations with explicit FMA that depends on
  * the element's inputs alone, never on the number of rows, the tile, the vector width or the thread. The chains are
- * listed in docs/determinism.md and repeated above each reference kernel. Any two tables give the same bits.
+ * listed in docs/determinism.md and repeated above each reference kernel. Any two tables give the same bits, except
+ * those of --arithmetic native (kernel/native/native.h), whose sums are a library's.
  *
  * Memory. A value holds one slot per sample ("row"). Images are stored height, width, channel (channel fastest), flat
  * values as they are. Base pointers are 64-byte aligned; a slot of floats is padded to a multiple of 16 elements (a
@@ -95,10 +96,9 @@ typedef struct hd_kernels {
   hd_run_outputs_fn *run_outputs[HD_OP_COUNT]; /* ROWS operations whose output j needs row j of in[1] and in[2]
                                                   alone, else NULL */
 
-  /* In tables of --arithmetic native, else NULL: a kernel for ROWS operations whose order may depend on the number of
-   * rows, so that a call must be exactly one shard; and whether it is the faster one for shards of so many rows. */
-  hd_run_fn *shard_run[HD_OP_COUNT];
-  int (*shard_wins[HD_OP_COUNT])(const hd_geom *g, int64_t rows);
+  /* Of ROWS operations in tables of --arithmetic native: the order of sums may depend on the number of rows, so that a
+   * call must be exactly one shard. */
+  int per_shard[HD_OP_COUNT];
 
   /* Bytes of thread-local scratch that a call needs for any number of rows; NULL for none. */
   int64_t (*scratch_bytes[HD_OP_COUNT])(const hd_geom *g);

@@ -15,21 +15,13 @@ static bool emits_call(const hd_plan *plan, const hd_node *node) {
   return !node->view && !(reduce && plan->kernels->form[node->op]);
 }
 
-/* Whether an operation runs by its kernel for whole shards. */
-static bool is_by_shard(const hd_plan *plan, const hd_node *node, int64_t shard_rows) {
-  const hd_kernels *table = plan->kernels;
-  return shard_rows > 0 && table->shard_run[node->op] && table->shard_wins[node->op](&node->geom, shard_rows);
-}
-
 static hd_place place_of(const hd_plan *plan, int value) { return value < 0 ? (hd_place){0} : plan->place[value]; }
 
-static void lower_call(hd_plan_call *call, const hd_plan *plan, int index, int64_t shard_rows) {
+static void lower_call(hd_plan_call *call, const hd_plan *plan, int index) {
   const hd_node *node = &plan->graph->nodes[index];
-  const bool by_shard = is_by_shard(plan, node, shard_rows);
   *call = (hd_plan_call){.op = node->op,
                          .class = hd__op_info(node->op)->class,
                          .geom = &node->geom,
-                         .by_shard = by_shard,
                          .gathered = plan->nodes[index].gathered,
                          .flops = hd__op_flops(node->op, &node->geom),
                          .needed = plan->nodes[index].needed,
@@ -37,7 +29,8 @@ static void lower_call(hd_plan_call *call, const hd_plan *plan, int index, int64
                          .stage = plan->nodes[index].stage,
                          .node = index,
                          .name = node->name};
-  call->per_shard = by_shard || call->class != HD_CLASS_ROWS;
+  const hd_kernels *kernels = hd_kernels_for(plan->kernels, node->op, &node->geom);
+  call->per_shard = call->class != HD_CLASS_ROWS || kernels->per_shard[node->op];
   for (int i = 0; i < HD_MAX_IN; i++) {
     call->in[i] = place_of(plan, node->in[i]);
     if (call->in[i].where == HD_AT_DIRECT) {
@@ -49,12 +42,12 @@ static void lower_call(hd_plan_call *call, const hd_plan *plan, int index, int64
     call->out[i] = place_of(plan, node->out[i]);
 }
 
-static void lower_calls(hd_plan *plan, int64_t shard_rows) {
+static void lower_calls(hd_plan *plan) {
   for (int i = 0; i < plan->graph->node_count; i++) {
     const hd_node *node = &plan->graph->nodes[i];
     if (!emits_call(plan, node))
       continue;
-    lower_call(&plan->calls[plan->call_count++], plan, i, shard_rows);
+    lower_call(&plan->calls[plan->call_count++], plan, i);
     const int64_t bytes = hd_scratch_bytes(plan->kernels, node->op, &node->geom);
     if (plan->size.scratch_bytes < bytes)
       plan->size.scratch_bytes = bytes;
@@ -145,8 +138,7 @@ void hd__plan_set_kernels(hd_plan *plan, const hd_kernels *kernels) {
   plan->kernels = kernels;
   for (int i = 0; i < plan->call_count; i++) {
     hd_plan_call *call = &plan->calls[i];
-    call->run =
-        call->by_shard ? kernels->shard_run[call->op] : hd_kernels_for(kernels, call->op, call->geom)->run[call->op];
+    call->run = hd_kernels_for(kernels, call->op, call->geom)->run[call->op];
     call->run_outputs = plan->nodes[call->node].by_outputs ? kernels->run_outputs[call->op] : NULL;
   }
   for (int i = 0; i < plan->packed_count; i++) {
@@ -226,7 +218,7 @@ static hd_status lower(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *setti
   HD_TRY(HD_NEW(plan->pipeline.ranges, plan->graph->node_count + plan->pipeline.stages.count, ctx, NO_MEMORY));
   HD_TRY(HD_NEW(plan->packed, plan->graph->node_count, ctx, NO_MEMORY));
   HD_TRY(HD_NEW(plan->phases, plan->segments + 4 + 3 * hd__plan_matrix_rounds(plan), ctx, NO_MEMORY));
-  lower_calls(plan, settings->shard_rows);
+  lower_calls(plan);
   lower_packed(plan);
   lower_phases(plan, settings);
   lower_params(plan);

@@ -67,11 +67,10 @@ typedef struct hd_plan_call {
   hd_run_fn *run;
   hd_run_outputs_fn *run_outputs; /* if threads divide the call by its outputs, else NULL */
   hd_place in[HD_MAX_IN], out[HD_MAX_OUT], packed;
-  bool per_shard;   /* SHARD, REDUCE, STATS, by_shard: once per shard; else once for a group of neighbouring shards */
-  bool by_shard;    /* by the table's shard_run */
-  bool gathered;    /* its sums over all shards are read by a later segment or become running statistics */
-  int64_t flops;    /* of a sample */
-  uint64_t needed;  /* the groups that need it, see HD_NEEDED_ALWAYS */
+  bool per_shard;  /* SHARD, REDUCE, STATS, the table's: once per shard; else once for a group of neighbouring shards */
+  bool gathered;   /* its sums over all shards are read by a later segment or become running statistics */
+  int64_t flops;   /* of a sample */
+  uint64_t needed; /* the groups that need it, see HD_NEEDED_ALWAYS */
   uint32_t written; /* the node's number as written, the key of its random numbers */
   int stage;        /* whose threads run it */
   int node;
@@ -297,15 +296,14 @@ typedef enum hd_omission {
 } hd_omission;
 
 typedef struct hd_plan_settings {
-  bool train;         /* with gradients and updates; else forward and loss only */
-  int64_t batch;      /* train: samples of a batch; 0: not known */
-  int64_t shard_rows; /* train: samples of a shard, for kernels chosen by that number; 0 for none such */
-  bool clip_norm;     /* train: a phase for the gradient's norm */
-  hd_stages stages;   /* count 0 or 1: a single stage; without the nodes where stages begin: cut evenly */
-  bool recompute;     /* train: cheap values are computed again for gradients instead of kept */
-  uint32_t omit;      /* hd_omission bits */
-  bool guard;         /* each value has memory of its own, and a page without access behind it: with OMIT_REUSE */
-  bool check;         /* the plan is checked after each pass */
+  bool train;       /* with gradients and updates; else forward and loss only */
+  int64_t batch;    /* train: samples of a batch; 0: not known */
+  bool clip_norm;   /* train: a phase for the gradient's norm */
+  hd_stages stages; /* count 0 or 1: a single stage; without the nodes where stages begin: cut evenly */
+  bool recompute;   /* train: cheap values are computed again for gradients instead of kept */
+  uint32_t omit;    /* hd_omission bits */
+  bool guard;       /* each value has memory of its own, and a page without access behind it: with OMIT_REUSE */
+  bool check;       /* the plan is checked after each pass */
   hd_update_settings update; /* train: the run's */
   hd_averages averages;      /* train */
   bool may_shift;            /* samples may come without `shift`, the number that normalisation adds to each element */

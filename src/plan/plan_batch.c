@@ -72,8 +72,7 @@ static bool is_formed(const hd_plan *plan, int param) {
 static bool is_by_outputs(const hd_plan *plan, int index, const hd_plan_settings *settings) {
   enum { WORTH_A_BARRIER = 16384 };
   const hd_node *node = &plan->graph->nodes[index];
-  if (!settings->train || plan->pipeline.stages.count > 1 || settings->shard_rows > 0 ||
-      !plan->kernels->run_outputs[node->op])
+  if (!settings->train || plan->pipeline.stages.count > 1 || !plan->kernels->run_outputs[node->op])
     return false;
   const hd_value *weight = &plan->graph->values[node->in[1]];
   return (int64_t)node->geom.ci * node->geom.co >= WORTH_A_BARRIER && node->geom.ci >= settings->batch &&

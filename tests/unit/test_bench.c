@@ -98,7 +98,7 @@ static hd_session *open_session(hd_ctx *ctx) {
   must(hd_config_create(&config, ctx), ctx);
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
     must(hd_config_set(config, ctx, settings[i][0], settings[i][1]), ctx);
-  must(hd__session_rehearse(&s, ctx, config), ctx);
+  must(hd__session_create(&s, ctx, config, &(hd_session_use){.rehearses = true, .lock = -1}), ctx);
   hd_config_destroy(config);
   hd__feed_shuffle(&s->input.train, 0, 0);
   return s;

@@ -41,7 +41,7 @@ static hd_status train(finding *out, hd_ctx *ctx, hd_local_group *local, const c
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i += 2)
     if (i != 6 || strcmp(threads, "1") || local)
       HD_TRY(hd_config_set(config, ctx, settings[i], settings[i + 1]));
-  HD_TRY(hd__session_create_in(&s, ctx, config, local));
+  HD_TRY(hd__session_create(&s, ctx, config, &(hd_session_use){.local = local, .lock = -1}));
   HD_TRY(hd_session_train(s, ctx, NULL, NULL));
   const hd_exec_cpu *exec = s->compute.exec->self;
   const hd_barrier *m = &exec->exchange.barrier;

@@ -303,9 +303,9 @@ void hd__feed_target(void *target, const hd_feed *feed, int64_t position, int32_
     fetch_target(feed, sample, 0, &to);
 }
 
-bool hd__feed_resident(hd_resident *out, const hd_feed *feed) {
+bool hd__feed_table(hd_sample_table *out, const hd_feed *feed) {
   const hd_split *split = feed->split;
-  *out = (hd_resident){.data = split->images ? (const void *)split->images : split->floats,
+  *out = (hd_sample_table){.data = split->images ? (const void *)split->images : split->floats,
                        .labels = split->labels,
                        .count = split->count,
                        .elems = hd__split_elems(split),

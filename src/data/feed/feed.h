@@ -81,7 +81,7 @@ void hd__feed_leave_shift(hd_feed *feed, bool leaves);
 
 /* The samples in the form that a device gathers by itself; false where threads must gather: samples are decoded,
  * transformed, or have other targets than class numbers. The feed must outlive *out. */
-bool hd__feed_resident(hd_resident *out, const hd_feed *feed);
+bool hd__feed_table(hd_sample_table *out, const hd_feed *feed);
 
 /* The size of the scratch in hd_slots that a thread needs to read. */
 int64_t hd__feed_scratch_bytes(const hd_feed *feed);

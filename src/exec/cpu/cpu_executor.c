@@ -250,11 +250,16 @@ static hd_status take_threads(hd_exec_cpu *exec, hd_ctx *ctx) {
   return hd__exec_number_stages(exec, ctx);
 }
 
-hd_status hd__exec_cpu_measure(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *plan, int threads,
-                               const hd_exec_settings *settings) {
+static hd_cpu_settings own_settings(const hd_exec_settings *settings) {
+  return settings->own ? *(const hd_cpu_settings *)settings->own : (hd_cpu_settings){0};
+}
+
+static hd_status measure(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *plan, int threads,
+                         const hd_exec_settings *settings) {
   int32_t all[2] = {0, threads};
   hd_exec_cpu exec = {.plan = plan,
                       .settings = *settings,
+                      .own = own_settings(settings),
                       .exchange = {.hosts = 1,
                                    .ranks = hd__cluster_ranks(settings->local),
                                    .count = threads,
@@ -362,8 +367,7 @@ static void destroy(void *self) {
 static hd_status set_up(hd_exec_cpu *exec, hd_ctx *ctx) {
   HD_TRY(hd__exec_time_threads(exec->threads, ctx, exec->plan->kernels));
   HD_TRY(hd__exec_number_threads(exec, ctx));
-  exec->stages.apart =
-      exec->settings.stages_on_hosts && exec->exchange.hosts > 1 && exec->plan->pipeline.stages.count > 1;
+  exec->stages.apart = exec->own.stages_on_hosts && exec->exchange.hosts > 1 && exec->plan->pipeline.stages.count > 1;
   HD_TRY(hd__exec_check_stage_hosts(exec, ctx));
   HD_TRY(take_threads(exec, ctx));
   distribute_shards(exec);
@@ -388,6 +392,7 @@ static hd_status create(void **self, hd_ctx *ctx, const hd_plan *plan, hd_store 
   exec->store = store;
   exec->threads = threads;
   exec->settings = *settings;
+  exec->own = own_settings(settings);
   const hd_status status = set_up(exec, ctx);
   if (status != HD_OK)
     destroy(exec);
@@ -433,16 +438,17 @@ static hd_trace_size trace_size(const void *self, int64_t slices) {
 
 static void spent(int64_t *sums, const void *self) { hd__exchange_spent(sums, &((const hd_exec_cpu *)self)->exchange); }
 
-static int stage_threads(hd_stage_thread *out, const void *self) {
+static int facts(void *out, const void *self, hd_fact fact) {
   const hd_exec_cpu *exec = self;
   const int first = hd__exec_host_first(exec), count = hd__exchange_threads(&exec->exchange);
-  if (exec->plan->pipeline.stages.count == 1)
+  hd_stage_work *work = out;
+  if (fact != HD_FACT_STAGE_WORK || exec->plan->pipeline.stages.count == 1)
     return 0;
-  for (int l = 0; l < count && out; l++)
-    out[l] = (hd_stage_thread){.stage = exec->thread[first + l].stage,
-                               .rank = hd__exchange_rank(&exec->exchange, l),
-                               .shards = exec->stages.work[first + l].shards,
-                               .waited_ns = exec->stages.work[first + l].waited_ns};
+  for (int l = 0; l < count && work; l++)
+    work[l] = (hd_stage_work){.stage = exec->thread[first + l].stage,
+                              .rank = hd__exchange_rank(&exec->exchange, l),
+                              .shards = exec->stages.work[first + l].shards,
+                              .waited_ns = exec->stages.work[first + l].waited_ns};
   return count;
 }
 
@@ -630,15 +636,21 @@ static hd_status run(void *self, hd_ctx *ctx, hd_exec_caller *caller, uint32_t *
   return *flags & HD_FLAG_NOT_FINITE ? not_finite(exec, ctx) : HD_OK;
 }
 
-const hd_executor hd__cpu_executor = {.create = create,
+const hd_executor hd__cpu_executor = {.threads_compute = true,
+                                      .versions_in_store = true,
+                                      .runs_stages = true,
+                                      .recomputes = true,
+                                      .guards = true,
+                                      .create = create,
                                       .destroy = destroy,
                                       .run = run,
                                       .evaluate = hd__exec_cpu_evaluate,
                                       .fetches = hd__exec_cpu_fetches,
+                                      .facts = facts,
                                       .trace = trace,
                                       .trace_size = trace_size,
                                       .spent = spent,
-                                      .stage_threads = stage_threads,
                                       .collect = hd__exec_cpu_collect,
                                       .spread = hd__exec_cpu_spread,
-                                      .bytes = bytes};
+                                      .bytes = bytes,
+                                      .measure = measure};

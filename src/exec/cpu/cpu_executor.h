@@ -8,17 +8,11 @@
 
 extern const hd_executor hd__cpu_executor;
 
-/* An executor's memory in bytes, by use; the sum is the segment's size before rounding to pages. */
-typedef struct hd_exec_memory {
-  int64_t activations; /* arenas, batch memory, scratch */
-  int64_t fetch;       /* settings.fetch_bytes of all threads */
-  int64_t gradients;   /* sums that are still to be reduced */
-  int64_t bookkeeping;
-  int64_t mapped;                       /* all of it, in whole pages */
-  int64_t stage_arenas[HD_MAX_STAGES];  /* of activations: of the threads of each stage, */
-  int32_t stage_threads[HD_MAX_STAGES]; /* and the number of those */
-} hd_exec_memory;
+/* In which order a stage runs forward and backward: see pipeline.c. */
+typedef enum hd_stage_schedule { HD_SCHEDULE_1F1B, HD_SCHEDULE_GPIPE } hd_stage_schedule;
 
-/* The memory that an executor would take with `threads` threads. */
-hd_status hd__exec_cpu_measure(hd_exec_memory *out, hd_ctx *ctx, const hd_plan *plan, int threads,
-                               const hd_exec_settings *settings);
+/* The own settings of this executor; NULL: all 0. */
+typedef struct hd_cpu_settings {
+  hd_stage_schedule schedule; /* of plans that train */
+  bool stages_on_hosts;       /* each stage runs on one host; else every host runs all stages */
+} hd_cpu_settings;

@@ -142,6 +142,7 @@ typedef struct hd_exec_cpu {
   hd_store *store;
   hd_threads *threads;
   hd_exec_settings settings;
+  hd_cpu_settings own;
   hd_exchange exchange; /* between the threads of all ranks of all hosts */
   hd_exec_caller *caller;
   work_division division;

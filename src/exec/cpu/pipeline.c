@@ -28,7 +28,8 @@ int32_t hd__exec_arenas(const hd_exec_cpu *exec, int thread) {
   const int32_t *border = hd__exec_border(exec, stage) + thread;
   const int32_t units =
       border[1] > border[0] ? (border[1] - 1) / exec->stages.unit - border[0] / exec->stages.unit + 1 : 1;
-  return exec->settings.schedule == HD_SCHEDULE_GPIPE && later > 0 ? units : later < units ? later + 1 : units;
+  const bool whole = exec->own.schedule == HD_SCHEDULE_GPIPE && exec->plan->trains && later > 0;
+  return whole || later >= units ? units : later + 1;
 }
 
 /* ---- Signals ---- */

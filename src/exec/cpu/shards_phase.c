@@ -95,7 +95,6 @@ static void count_rows(int64_t rows[HD_MAX_SUBTREES], const thread_at *at, const
 static void run_per_shard(const thread_at *at, const hd_plan_call *call, const call_rows *group, hd_walk w) {
   const hd_plan *plan = at->exec->plan;
   int64_t slot_rows[HD_MAX_SUBTREES];
-  const bool sums = call->class != HD_CLASS_SHARD && !call->by_shard; /* else nothing is summed */
   const int64_t place[2] = {call->out[0].offset, call->out[1].offset};
   call_rows rows = *group;
   if (call->class == HD_CLASS_STATS)
@@ -111,7 +110,7 @@ static void run_per_shard(const thread_at *at, const hd_plan_call *call, const c
       slot -= plan->size.direct_elems;
       if (call->class == HD_CLASS_STATS)
         hd__exec_merge_stats(plan, call, slot, right, place, slot_rows + w.top);
-      else if (sums)
+      else if (call->class == HD_CLASS_REDUCE) /* else nothing is summed */
         merge_sums(plan, call, slot, right);
     }
   }

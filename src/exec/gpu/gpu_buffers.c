@@ -228,7 +228,7 @@ static hd_status take_memory(hd_exec_cuda *x, hd_ctx *ctx) {
 
 /* Puts resident samples on the GPU if they fit into half of the free memory; else samples are fetched. */
 static hd_status take_data(hd_exec_cuda *x, hd_ctx *ctx) {
-  const hd_resident *data = x->settings.resident;
+  const hd_sample_table *data = x->settings.samples;
   const int64_t bytes = data ? data->count * data->elems * (data->bytes ? 1 : (int64_t)sizeof(float)) : 0;
   const int64_t labels = data ? data->count * (int64_t)sizeof *data->labels : 0;
   if (!data || bytes + labels > hd__cuda_free_bytes(x->cuda) / 2)

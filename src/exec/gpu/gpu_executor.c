@@ -12,7 +12,7 @@
  *
  * The host fills an inlet again when the samples before have been copied from it; the copy to the GPU waits until the
  * step that read them is done. The results of several steps are read back at once and received after as many more
- * steps have been launched, so that the GPU never waits for the host: a step is reported up to `lookahead` steps
+ * steps have been launched, so that the GPU never waits for the host: a step is reported up to `unreported` steps
  * late. If a value is not finite, the GPU itself stops updating, so the last whole version stays valid
  * whatever was launched after it.
  *
@@ -93,7 +93,7 @@ static hd_status add_all(hd_exec_cuda **out, hd_ctx *ctx, hd_exec_cuda *like) {
   HD_TRY(hd__cuda_share_create(&like->share, ctx, like->plan, &like->settings));
   like->number = like->share->exchange.first;
   hd_status status = HD_OK;
-  for (hd_cuda *cuda = like->settings.cuda; cuda && status == HD_OK; cuda = cuda->next) {
+  for (hd_cuda *cuda = like->settings.own; cuda && status == HD_OK; cuda = cuda->next) {
     status = add(out, ctx, like, cuda);
     like->number++;
     out = *out ? &(*out)->next : out;
@@ -268,7 +268,7 @@ static void close_ranked(hd_exec_cuda *x, hd_exec_caller *caller, const hd_step 
 static hd_status fetch_all(uint32_t *flags, hd_exec_cuda *first, hd_ctx *ctx, hd_exec_caller *caller,
                            const hd_step *step, int inlet) {
   const cuda_share *s = first->share;
-  if (first->settings.resident)
+  if (first->settings.samples)
     *flags |= hd__exec_fetch(caller, step, 0, step->samples, &(hd_slots){.sample = s->chosen});
   for (hd_exec_cuda *x = first; x; x = x->next) {
     const int64_t row0 = s->sums.row[x->number], rows = s->sums.row[x->number + 1] - row0;
@@ -304,7 +304,7 @@ static hd_status launch_step(hd_exec_cuda *first, hd_ctx *ctx, hd_exec_caller *c
 }
 
 static hd_status run_steps(hd_exec_cuda *x, hd_ctx *ctx, hd_exec_caller *caller, uint32_t *flags) {
-  const int32_t most = x->settings.lookahead < HD_CUDA_RESULTS ? x->settings.lookahead : HD_CUDA_RESULTS;
+  const int32_t most = x->settings.unreported < HD_CUDA_RESULTS ? x->settings.unreported : HD_CUDA_RESULTS;
   const bool ranked = hd__cuda_share_is_ranked(x->share);
   uint64_t version = x->version;
   x->requested = x->launched;
@@ -393,10 +393,15 @@ static bool fetches(const void *self, int64_t samples, int64_t first, int64_t ro
   return hd__cuda_share_fetches(x->share, samples, first, rows);
 }
 
-static const char *sums_by(const char **why, const void *self) {
+static int facts(void *out, const void *self, hd_fact fact) {
   const cuda_share *s = ((const hd_exec_cuda *)self)->share;
-  *why = s->why;
-  return s->exchange.count == 1 ? "" : s->nccl ? hd__cuda_nccl_name(s->nccl) : "tree";
+  int count = fact == HD_FACT_SUMS && s->exchange.count > 1 ? 1 : 0;
+  if (count > 0 && out)
+    *(hd_sums_fact *)out = (hd_sums_fact){s->nccl ? hd__cuda_nccl_name(s->nccl) : "", s->why};
+  for (const hd_exec_cuda *x = self; x && fact == HD_FACT_MEMORY; x = x->next, count++)
+    if (out)
+      hd__cuda_memory((hd_gpu_memory *)out + count, x->cuda);
+  return count;
 }
 
 /* Of a rank's host thread, which waits for its GPU. */
@@ -404,13 +409,13 @@ static void spent(int64_t *sums, const void *self) {
   hd__exchange_spent(sums, &((const hd_exec_cuda *)self)->share->exchange);
 }
 
-const hd_executor hd__gpu_executor = {.create = create,
+const hd_executor hd__gpu_executor = {.evaluates_bytes = 256 << 20,
+                                      .create = create,
                                       .destroy = destroy,
                                       .run = run,
                                       .evaluate = hd__exec_cuda_evaluate,
                                       .fetches = fetches,
-                                      .gpu_sums = sums_by,
-                                      .on_gpu = true,
+                                      .facts = facts,
                                       .trace = hd__exec_cuda_trace,
                                       .trace_size = hd__exec_cuda_trace_size,
                                       .spent = spent};

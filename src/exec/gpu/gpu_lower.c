@@ -317,7 +317,7 @@ static hd_status lower_phase(hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase
 
 static hd_status lower_gather(const hd_exec_cuda *x, hd_ctx *ctx, int inlet) {
   const hd_plan *plan = x->plan;
-  const hd_resident *data = x->settings.resident;
+  const hd_sample_table *data = x->settings.samples;
   hd_cuda_gather gather = {.data = (const void *)(uintptr_t)x->data,
                            .labels = (const int32_t *)(uintptr_t)x->labels,
                            .sample = x->inlet[inlet].gpu.sample,

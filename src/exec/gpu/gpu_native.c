@@ -32,27 +32,27 @@ static int64_t work_of(const hd_exec_cuda *x, const hd_plan_call *call) {
              : all / (g->conv.pool * g->conv.pool);
 }
 
-/* The libraries' element counts are int. */
-static bool is_countable(const hd_exec_cuda *x, const hd_geom *g) {
-  const int64_t in = (int64_t)g->ci * g->hi * g->wi, out = (int64_t)g->co * g->ho * g->wo;
-  return x->settings.batch * (in > out ? in : out) < INT32_MAX / 2;
-}
-
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t in_elems(const hd_geom *g) { return (int64_t)g->ci * g->hi * g->wi; }
 static int64_t out_elems(const hd_geom *g) { return (int64_t)g->co * g->ho * g->wo; }
 static int64_t weight_elems(const hd_geom *g) {
   return (int64_t)g->co * g->window.kh * g->window.kw * (g->ci / g->conv.groups);
 }
 
+/* The libraries' element counts are int. */
+static bool is_countable(const hd_exec_cuda *x, const hd_geom *g) {
+  return x->settings.batch * larger(in_elems(g), out_elems(g)) < INT32_MAX / 2;
+}
+
 /* x and y with their strides, or packed: both for bfloat16, and y if a pool makes it a separate buffer. */
 static hd_cuda_conv conv_of(const hd_exec_cuda *x, const hd_plan_call *call) {
   const hd_geom *g = call->geom;
-  const bool packed = x->settings.precision == HD_CUDA_BF16;
+  const bool packed = x->cuda->precision == HD_CUDA_BF16;
   const hd_place *in = call->in, *out = call->out;
   const hd_place *image = call->op == HD_OP_conv2d_dx ? out : in;
   const hd_place *result = call->op == HD_OP_conv2d ? out : call->op == HD_OP_conv2d_dx ? in : in + 1;
   return (hd_cuda_conv){.g = g,
-                        .precision = x->settings.precision,
+                        .precision = x->cuda->precision,
                         .rows = x->settings.batch,
                         .x_stride = packed ? in_elems(g) : image->stride,
                         .y_stride = packed || g->conv.pool > 1 ? out_elems(g) : result->stride};
@@ -67,7 +67,7 @@ static hd_status decide(bool *taken, hd_exec_cuda *x, hd_ctx *ctx, const hd_plan
   const hd_geom *g = call->geom;
   int64_t bytes = 0;
   *taken = (is_linear(call->op) || is_conv(call->op)) && is_countable(x, g) &&
-           (x->settings.precision != HD_CUDA_F32 || work_of(x, call) >= worth);
+           (x->cuda->precision != HD_CUDA_F32 || work_of(x, call) >= worth);
   if (!*taken || is_linear(call->op))
     return HD_OK;
   hd_ctx why = {0};
@@ -88,11 +88,9 @@ static int64_t elems_of(const hd_exec_cuda *x, const hd_plan_call *call, int wha
   return what == 0 ? x->settings.batch * in_elems(g) : what == 1 ? weight_elems(g) : x->settings.batch * out_elems(g);
 }
 
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 hd_status hd__exec_cuda_native_plan(hd_exec_cuda *x, hd_ctx *ctx) {
   cuda_native *n = &x->native;
-  if (!x->settings.native)
+  if (!x->plan->trains || !x->cuda->native)
     return HD_OK;
   n->taken = hd__calloc((size_t)x->plan->call_count + 1, sizeof *n->taken);
   if (!n->taken)
@@ -103,7 +101,7 @@ hd_status hd__exec_cuda_native_plan(hd_exec_cuda *x, hd_ctx *ctx) {
     HD_TRY(decide(&n->taken[i], x, ctx, call));
     if (!n->taken[i])
       continue;
-    for (int what = 0; what < 3 && x->settings.precision == HD_CUDA_BF16; what++)
+    for (int what = 0; what < 3 && x->cuda->precision == HD_CUDA_BF16; what++)
       n->bf16_bytes[what] = larger(n->bf16_bytes[what], elems_of(x, call, what) * (int64_t)sizeof(uint16_t));
     if (is_conv(call->op) && call->geom->conv.pool > 1)
       n->dense_bytes = larger(n->dense_bytes, elems_of(x, call, 2) * (int64_t)sizeof(float));
@@ -144,7 +142,7 @@ typedef struct operand {
 
 static hd_status take(operand *out, const hd_exec_cuda *x, hd_ctx *ctx, int what, float_rows from, int inlet) {
   *out = (operand){(void *)(uintptr_t)from.at, from.stride};
-  if (x->settings.precision != HD_CUDA_BF16)
+  if (x->cuda->precision != HD_CUDA_BF16)
     return HD_OK;
   *out = (operand){x->native.bf16[what], from.columns};
   return convert(x, ctx, HD_CUDA_narrow,
@@ -184,7 +182,7 @@ static hd_status finish(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *
 /* ---- Linear layers ---- */
 
 static hd_status multiply(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_product *p) {
-  return hd__cuda_product(x->cuda->native, ctx, x->settings.precision, p);
+  return hd__cuda_product(x->cuda->native, ctx, x->cuda->precision, p);
 }
 
 static hd_cuda_matrix as_is(const operand *of) { return (hd_cuda_matrix){of->at, of->stride, false}; }
@@ -225,7 +223,7 @@ static hd_status linear_dw(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_cal
 static hd_status conv(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, const hd_cuda_conv *way,
                       int inlet) {
   const hd_geom *g = &call->g;
-  const bool packed = x->settings.precision == HD_CUDA_BF16, pooled = g->conv.pool > 1;
+  const bool packed = x->cuda->precision == HD_CUDA_BF16, pooled = g->conv.pool > 1;
   float *product = pooled ? x->native.dense : call->out[0];
   const int64_t stride = pooled ? out_elems(g) : call->out_stride[0];
   operand in, w;
@@ -260,7 +258,7 @@ static hd_status all_positions(operand *out, const hd_exec_cuda *x, hd_ctx *ctx,
 static hd_status conv_dx(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, const hd_cuda_conv *way,
                          int inlet) {
   const hd_geom *g = &call->g;
-  const bool packed = x->settings.precision == HD_CUDA_BF16;
+  const bool packed = x->cuda->precision == HD_CUDA_BF16;
   operand dy, w;
   HD_TRY(all_positions(&dy, x, ctx, call, 0, inlet));
   HD_TRY(take(&w, x, ctx, 1, (float_rows){call->in[1], 1, weight_elems(g), weight_elems(g)}, inlet));
@@ -273,7 +271,7 @@ static hd_status conv_dx(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call 
 static hd_status conv_dw(const hd_exec_cuda *x, hd_ctx *ctx, const hd_cuda_call *call, const hd_cuda_conv *way,
                          int inlet) {
   const hd_geom *g = &call->g;
-  const bool packed = x->settings.precision == HD_CUDA_BF16;
+  const bool packed = x->cuda->precision == HD_CUDA_BF16;
   operand in, dy;
   HD_TRY(all_positions(&dy, x, ctx, call, 1, inlet));
   HD_TRY(take(&in, x, ctx, 0, (float_rows){call->in[0], way->rows, in_elems(g), call->in_stride[0]}, inlet));

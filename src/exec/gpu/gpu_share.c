@@ -130,9 +130,10 @@ static void list_exchanges(cuda_share *s, const hd_plan *plan) {
 
 /* NCCL reduces the last exchange if it has gradients alone; some networks add statistics, which are not sums. */
 static hd_status begin_nccl(cuda_share *s, hd_ctx *ctx, const hd_plan *plan, const hd_exec_settings *settings) {
-  if (!settings->native || s->exchanges == 0 || s->elems[s->exchanges - 1] != plan->size.grad_elems)
+  hd_cuda *first = settings->own;
+  if (!first->native || s->exchanges == 0 || s->elems[s->exchanges - 1] != plan->size.grad_elems)
     return HD_OK;
-  return hd__cuda_nccl_begin(&s->nccl, s->why, ctx, s->local, settings->cuda, s->exchange.first, s->exchange.count);
+  return hd__cuda_nccl_begin(&s->nccl, s->why, ctx, s->local, first, s->exchange.first, s->exchange.count);
 }
 
 /* A buffer of an exchange, shared by the ranks of a host: losses, partial sums. */
@@ -155,7 +156,7 @@ static hd_status take_memory(cuda_share *s, hd_ctx *ctx, hd_cuda *cuda, bool tra
 }
 
 static hd_status create(cuda_share *s, hd_ctx *ctx, const hd_plan *plan, const hd_exec_settings *settings) {
-  HD_TRY(number_gpus(s, ctx, settings->cuda));
+  HD_TRY(number_gpus(s, ctx, settings->own));
   if (plan->trains && s->exchange.count > s->shards)
     return hd__fail(
         ctx, HD_E_UNSUPPORTED,
@@ -166,7 +167,7 @@ static hd_status create(cuda_share *s, hd_ctx *ctx, const hd_plan *plan, const h
   hd__tree_distribute(s->border, s->shards, NULL, s->exchange.count);
   list_exchanges(s, plan);
   HD_TRY(begin_nccl(s, ctx, plan, settings));
-  return hd__cuda_share_is_ranked(s) ? take_memory(s, ctx, settings->cuda, plan->trains) : HD_OK;
+  return hd__cuda_share_is_ranked(s) ? take_memory(s, ctx, settings->own, plan->trains) : HD_OK;
 }
 
 hd_status hd__cuda_share_create(cuda_share **out, hd_ctx *ctx, const hd_plan *plan, const hd_exec_settings *settings) {

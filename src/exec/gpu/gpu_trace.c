@@ -33,9 +33,10 @@ struct hd_cuda_timing {
 static int32_t most_launches(const hd_plan *plan) { return 8 * plan->call_count + 2 * plan->param_count + 16; }
 
 hd_trace_size hd__exec_cuda_trace_size(const void *self, int64_t slices) {
+  static const char *const names[TRACKS] = {"host", "GPU copy", "GPU compute"};
   const hd_exec_cuda *x = self;
-  return (hd_trace_size){
-      .threads = TRACKS, .process_threads = TRACKS, .room = most_launches(x->plan) + 8, .slices = slices};
+  const int32_t room = most_launches(x->plan) + 8;
+  return (hd_trace_size){.threads = TRACKS, .process_threads = TRACKS, .room = room, .slices = slices, .names = names};
 }
 
 static hd_status create_event(cu_event *out, const hd_exec_cuda *x, hd_ctx *ctx) {

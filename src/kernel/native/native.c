@@ -3,37 +3,39 @@
 #include "kernel/native/native.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 
-enum { TABLES = 8, ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
+enum { TABLES = 16, ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 
 /* The numbers of rows of a shard and of weights of a layer from which on the library's product is faster than heddle's
  * kernel; measured, see docs/performance.md. For other core types the library was not faster in any measurement. */
 typedef struct bound {
   const char *core;
-  int64_t forward_rows, forward_weights, dx_rows, dx_weights;
+  int64_t rows, forward_weights, dx_weights;
 } bound;
 
-static const bound bounds[] = {{"SkylakeX", 256, 1 << 20, 256, 1 << 22},
-                               {"Cooperlake", 256, 1 << 20, 256, 1 << 22},
-                               {"SapphireRapids", 256, 1 << 20, 256, 1 << 22}};
+static const bound bounds[] = {{"SkylakeX", 256, 1 << 20, 1 << 22},
+                               {"Cooperlake", 256, 1 << 20, 1 << 22},
+                               {"SapphireRapids", 256, 1 << 20, 1 << 22}};
+
+/* A table that was made, and what for. */
+typedef struct made {
+  const hd_kernels *of;
+  bool wins; /* for shards of that size some products are the library's */
+  hd_kernels table;
+} made;
 
 static struct {
   pthread_mutex_t lock;
   hd_sgemm_fn *sgemm;
   const bound *bound; /* NULL: never */
-  const hd_kernels *of[TABLES];
-  hd_kernels table[TABLES];
+  made table[TABLES];
   int count;
 } native = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static int forward_wins(const hd_geom *g, int64_t rows) {
-  return native.bound && rows >= native.bound->forward_rows && (int64_t)g->ci * g->co >= native.bound->forward_weights;
-}
-
-static int dx_wins(const hd_geom *g, int64_t rows) {
-  return native.bound && rows >= native.bound->dx_rows && (int64_t)g->ci * g->co >= native.bound->dx_weights;
-}
+static int forward_wins(const hd_geom *g) { return (int64_t)g->ci * g->co >= native.bound->forward_weights; }
+static int dx_wins(const hd_geom *g) { return (int64_t)g->ci * g->co >= native.bound->dx_weights; }
 
 /* y = x * w^T by the library; then + bias and the ReLU. */
 static void linear(const hd_call *call) {
@@ -57,19 +59,33 @@ static void linear_dx(const hd_call *call) {
                call->in[1], g->ci, 0, call->out[0], (int)call->out_stride[0]);
 }
 
-static const hd_kernels *add(const hd_kernels *table) {
-  hd_kernels *out = &native.table[native.count];
-  native.of[native.count++] = table;
-  *out = *table;
-  out->shard_run[HD_OP_linear] = linear;
-  out->shard_wins[HD_OP_linear] = forward_wins;
-  out->shard_run[HD_OP_linear_dx] = linear_dx;
-  out->shard_wins[HD_OP_linear_dx] = dx_wins;
-  return out;
+static void take(hd_kernels *table, hd_op op, hd_run_fn *run, int (*wins)(const hd_geom *g)) {
+  table->run[op] = run;
+  table->supports[op] = wins;
+  table->per_shard[op] = 1;
 }
 
-const hd_kernels *hd__kernels_native(const hd_kernels *table, hd_sgemm_fn *sgemm, const char *core) {
-  const hd_kernels *found = NULL;
+static void fill(made *m) {
+  m->table = *m->of;
+  m->table.others = m->of;
+  memset(m->table.run_outputs, 0, sizeof m->table.run_outputs);
+  if (!m->wins)
+    return;
+  take(&m->table, HD_OP_linear, linear, forward_wins);
+  take(&m->table, HD_OP_linear_dx, linear_dx, dx_wins);
+}
+
+static const hd_kernels *find(const hd_kernels *table, bool wins) {
+  for (int i = 0; i < native.count; i++)
+    if (native.table[i].of == table && native.table[i].wins == wins)
+      return &native.table[i].table;
+  made *m = &native.table[native.count++];
+  *m = (made){.of = table, .wins = wins};
+  fill(m);
+  return &m->table;
+}
+
+const hd_kernels *hd__kernels_native(const hd_kernels *table, hd_sgemm_fn *sgemm, const char *core, int64_t rows) {
   pthread_mutex_lock(&native.lock);
   if (native.count == 0) {
     native.sgemm = sgemm;
@@ -77,11 +93,7 @@ const hd_kernels *hd__kernels_native(const hd_kernels *table, hd_sgemm_fn *sgemm
       if (!strcmp(bounds[i].core, core))
         native.bound = &bounds[i];
   }
-  for (int i = 0; i < native.count; i++)
-    if (native.of[i] == table)
-      found = &native.table[i];
-  if (!found)
-    found = add(table);
+  const hd_kernels *found = find(table, native.bound && rows >= native.bound->rows);
   pthread_mutex_unlock(&native.lock);
   return found;
 }

@@ -79,7 +79,7 @@ static hd_status train(job *j, int64_t run, const char *folder, int lock) {
     hd__file_unlock(&lock);
     return status;
   }
-  HD_TRY(hd__session_create_locked(&j->session, &j->ctx, config, lock));
+  HD_TRY(hd__session_create(&j->session, &j->ctx, config, &(hd_session_use){.lock = lock}));
   const hd_status end = hd_session_train(j->session, &j->ctx, on_step, j);
   hd_session_destroy(j->session);
   return end == HD_E_NOTFINITE ? HD_OK : end;

@@ -328,7 +328,7 @@ static hd_status rehearse(hd_sweep *s, hd_ctx *ctx, int64_t run) {
   hd_status status = hd__sweep_config(&config, ctx, s, run);
   if (!hd__config_given(s->fixed, HD_OPT_THREADS))
     HD_THEN(status, hd_config_set_int(config, ctx, HD_OPT_THREADS, 1));
-  HD_THEN(status, hd__session_rehearse(&session, ctx, config));
+  HD_THEN(status, hd__session_create(&session, ctx, config, &(hd_session_use){.rehearses = true, .lock = -1}));
   if (status != HD_OK)
     return hd__sweep_fail(ctx, status, s, run);
   s->run[run].steps = session->run.steps_in_all;

@@ -304,7 +304,7 @@ static hd_status open_session(hd_session **out, hd_ctx *ctx, const hd_config *co
   hd_config *copy;
   HD_TRY(hd__config_copy(&copy, ctx, config));
   hd_status status = hd_config_set(copy, ctx, "threads", "1");
-  HD_THEN(status, hd__session_rehearse(out, ctx, copy));
+  HD_THEN(status, hd__session_create(out, ctx, copy, &(hd_session_use){.rehearses = true, .lock = -1}));
   hd_config_destroy(copy);
   return status;
 }

@@ -18,7 +18,7 @@ static const char purpose[] = "the emergency save";
 typedef struct emergency_page {
   _Atomic int ready;
   char run[HD_PATH_BYTES]; /* absolute path */
-  int32_t keep, on_gpu, apart;
+  int32_t keep, remote, apart;
   int64_t record_bytes;
   hd_counters counters[2]; /* of an even and of an odd version */
   char record[];           /* JSON */
@@ -34,7 +34,7 @@ static void fill(emergency_page *page, const hd_emergency_run *run, const char *
   char path[PATH_MAX];
   snprintf(page->run, sizeof page->run, "%.*s", HD_PATH_BYTES - 1, realpath(run->folder, path) ? path : run->folder);
   page->keep = run->keep;
-  page->on_gpu = run->on_gpu;
+  page->remote = run->remote;
   page->apart = run->apart;
   page->counters[run->counters->step & 1] = *run->counters;
   page->record_bytes = (int64_t)strlen(record);
@@ -114,7 +114,7 @@ static hd_status no_checkpoint(hd_ctx *ctx, const emergency_page *page, long lon
 static hd_status lost(int64_t *step, hd_ctx *ctx, const emergency_page *page) {
   const int64_t even = page->counters[0].step, odd = page->counters[1].step;
   const long long last = even > odd ? even : odd;
-  const char *why = page->on_gpu ? "it was only in the memory of GPUs whose ranks have all ended"
+  const char *why = page->remote ? "it was only in the memory of GPUs whose ranks have all ended"
                                  : "each host had only the weights of its own stages";
   *step = hd__saver_linked_step(page->run, "last");
   if (*step < 0)
@@ -163,7 +163,7 @@ hd_status hd__emergency_save(int64_t *step, char run[HD_PATH_BYTES], bool *wrote
   *step = (int64_t)hd__store_version(store);
   snprintf(run, HD_PATH_BYTES, "%.*s", HD_PATH_BYTES - 1, page->run);
   if (counters.step != *step)
-    return page->on_gpu ? lost(step, ctx, page) : hd__fail(ctx, HD_E_USAGE, "there is no started run to save");
+    return page->remote ? lost(step, ctx, page) : hd__fail(ctx, HD_E_USAGE, "there is no started run to save");
   if (page->apart && !hd__saver_has_step(page->run, *step))
     return lost(step, ctx, page);
   if (hd__local_group_rank(local) != 0) /* rank 0 holds the lock already */

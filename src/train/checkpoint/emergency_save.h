@@ -18,8 +18,9 @@ typedef struct hd_emergency hd_emergency;
 typedef struct hd_emergency_run {
   const char *folder; /* must exist */
   int keep;           /* number of checkpoints */
-  bool on_gpu; /* versions are in GPU memory, and are copied to the host's only while a process is left to copy them */
-  bool apart;  /* each host has only the weights of its own stages */
+  bool
+      remote; /* versions are in a device's memory, and copied to the store only while a process is left to copy them */
+  bool apart; /* each host has only the weights of its own stages */
   const json_t *record;
   const hd_counters *counters; /* of the present version */
 } hd_emergency_run;

@@ -56,7 +56,7 @@ static uint32_t report(void *self, const hd_step *step, double loss_sum, bool co
 
 hd_status hd__replay_open(hd_replay *out, hd_ctx *ctx, const hd_config *config) {
   *out = (hd_replay){0};
-  HD_TRY(hd__session_rehearse(&out->session, ctx, config));
+  HD_TRY(hd__session_create(&out->session, ctx, config, &(hd_session_use){.rehearses = true, .lock = -1}));
   hd_session *s = out->session;
   out->step = s->run.counters.step;
   return hd__recorder_init(&out->recorder, ctx, s->compute.plan, s->compute.store);

@@ -7,7 +7,6 @@
 #include "base/event_log.h"
 #include "data/formats/formats.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/placement/device_open.h"
 #include "train/placement/run_plan.h"
 #include "train/inference/view_evaluation.h"
 #include "train/settings/run_record.h"
@@ -23,13 +22,13 @@ static const char *chosen_device(const hd_trained *t, const hd_config *config) {
 static hd_status choose_machine(hd_trained *t, hd_ctx *ctx, const hd_config *config) {
   const hd_placement_request request = hd__config_placement(config);
   HD_TRY(hd__planned_kernels(&t->kernels, ctx));
-  HD_TRY(hd__device_open_named(&t->cuda, ctx, config, chosen_device(t, config)));
+  HD_TRY(hd__device_open_named(&t->device, ctx, config, chosen_device(t, config)));
   return hd__threads_open(&t->threads, ctx, &request);
 }
 
 static hd_status open_executor(hd_trained *t, hd_ctx *ctx) {
-  hd_exec_settings settings = {.batch = 64, .shards = 1, .micro_batches = 1, .fetch_bytes = t->fetch_bytes};
-  hd__planned_device(&settings, t->plan, t->cuda);
+  hd_exec_settings settings = hd__planned_evaluation(t->plan, &t->device);
+  settings.fetch_bytes = t->fetch_bytes;
   return hd__exec_create(&t->exec, ctx, t->plan, t->store, t->threads, &settings);
 }
 
@@ -42,7 +41,7 @@ static hd_status make_executor(hd_trained *t, hd_ctx *ctx, const char *folder) {
   HD_TRY(hd__network_graph(&graph, ctx, &t->network));
   const float shift = hd__record_shift(t->record);
   const hd_plan_settings settings = {.may_shift = !isnan(shift), .shift = shift};
-  HD_TRY(hd__plan_create(&t->plan, ctx, graph, hd__device_kernels(t->cuda, t->kernels, 0), &settings));
+  HD_TRY(hd__plan_create(&t->plan, ctx, graph, hd__device_kernels(&t->device, t->kernels, t->run, false), &settings));
   HD_TRY(hd__store_create(&t->store, ctx, NULL, t->plan));
   HD_TRY(open_executor(t, ctx));
   HD_TRY(hd__file_join(path, ctx, folder, "model.safetensors"));
@@ -125,7 +124,7 @@ hd_status hd__trained_open(hd_trained *out, hd_ctx *ctx, const char *checkpoint,
 
 void hd__trained_fini(hd_trained *t) {
   hd__exec_destroy(t->exec);
-  hd__cuda_close(t->cuda);
+  hd__device_close(&t->device);
   hd__store_destroy(t->store);
   hd__plan_destroy(t->plan);
   hd__threads_destroy(t->threads);

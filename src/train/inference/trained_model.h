@@ -4,11 +4,11 @@
 
 #include <jansson.h>
 
-#include "exec/gpu/device/cuda_device.h"
 #include "data/dataset/dataset.h"
 #include "exec/executor.h"
 #include "heddle/session.h"
 #include "data/feed/feed_options.h"
+#include "train/placement/device_open.h"
 #include "train/settings/config.h"
 #include "train/settings/model_source.h"
 
@@ -18,7 +18,7 @@ typedef struct hd_trained {
   hd_network network;
   const hd_kernels *kernels;
   hd_threads *threads;
-  hd_cuda *cuda; /* the GPU that computes; NULL: the threads do */
+  hd_run_device device;
   hd_plan *plan;
   hd_store *store;
   hd_exec *exec;

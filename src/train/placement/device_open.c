@@ -3,6 +3,11 @@
 
 #include <stdio.h>
 
+#include "exec/cpu/cpu_executor.h"
+#include "exec/exchange/cluster.h"
+#include "exec/gpu/device/cuda_products.h"
+#include "exec/gpu/device/idle_gpus.h"
+#include "exec/gpu/gpu_executor.h"
 #include "train/placement/run_plan.h"
 
 static hd_status refuse(hd_ctx *ctx, const char *what, const char *remedy) {
@@ -39,39 +44,49 @@ static hd_status check_settings(hd_ctx *ctx, const hd_config *config) {
   return HD_OK;
 }
 
-bool hd__device_is_one_gpu(const hd_cuda *cuda) { return cuda && !cuda->next; }
+/* ---- The threads ---- */
 
-bool hd__device_runs_stages(const hd_cuda *cuda) { return !cuda; }
-
-bool hd__device_recomputes(const hd_cuda *cuda) { return !cuda; }
-
-const char *hd__device_kind(const hd_cuda *cuda) { return cuda ? "cuda" : "cpu"; }
-
-hd_status hd__device_thread_kernels(const hd_kernels **of_threads, hd_ctx *ctx, const hd_config *config,
-                                    const hd_cuda *cuda) {
-  return cuda ? hd__planned_kernels(of_threads, ctx) : hd__planned_run_kernels(of_threads, ctx, config);
+hd_run_device hd__device_threads(const hd_config *config) {
+  static hd_cpu_settings own[2][2] = {{{HD_SCHEDULE_1F1B, false}, {HD_SCHEDULE_1F1B, true}},
+                                      {{HD_SCHEDULE_GPIPE, false}, {HD_SCHEDULE_GPIPE, true}}};
+  const hd_settings *is = hd__settings(config);
+  return (hd_run_device){.executor = &hd__cpu_executor,
+                         .own = &own[is->schedule_stages][is->place_stages == HD_PLACE_STAGES_HOSTS],
+                         .name = {HD_CPU, 0},
+                         .count = 1,
+                         .kind = "cpu",
+                         .library = hd__planned_library(config),
+                         .may_shift = true,
+                         .kernels = is_native(config) ? hd__planned_native_kernels : NULL};
 }
 
-const hd_kernels *hd__device_kernels(const hd_cuda *cuda, const hd_kernels *of_threads, int64_t shard_rows) {
-  return cuda ? hd__kernels_cuda(cuda->native ? 0 : shard_rows) : of_threads;
+/* ---- GPUs ---- */
+
+static const hd_kernels *kernels_of_one(const hd_kernels *of_threads, int64_t batch, int32_t shards) {
+  return hd__kernels_cuda((batch + shards - 1) / shards);
 }
 
-const char *hd__device_isa(const hd_cuda *cuda, const hd_kernels *of_threads) {
-  return cuda ? cuda->arch : of_threads->isa;
+static const hd_kernels *kernels_of_several(const hd_kernels *of_threads, int64_t batch, int32_t shards) {
+  return hd__kernels_cuda(0);
 }
 
-bool hd__device_is_native(const hd_cuda *cuda) { return cuda && cuda->native; }
+static void close_gpus(void *own) { hd__cuda_close(own); }
 
-const char *hd__device_library(const hd_cuda *cuda, const hd_config *config) {
-  if (!cuda)
-    return hd__planned_library(config);
-  return cuda->native ? hd__cuda_native_name(cuda->native) : "";
-}
-
-hd_cuda_precision hd__device_precision(const hd_config *config) {
-  static const hd_cuda_precision of[] = {
-      [HD_PRECISION_F32] = HD_CUDA_F32, [HD_PRECISION_TF32] = HD_CUDA_TF32, [HD_PRECISION_BF16] = HD_CUDA_BF16};
-  return of[hd__settings(config)->precision];
+/* `ranks`: of the run. */
+static hd_run_device device_of(hd_cuda *first, int ranks) {
+  const bool has_all = !first->next && ranks == 1;
+  hd_run_device device = {.executor = &hd__gpu_executor,
+                          .own = first,
+                          .name = {HD_CUDA, first->index},
+                          .kind = "cuda",
+                          .isa = first->arch,
+                          .library = first->native ? hd__cuda_native_name(first->native) : "",
+                          .may_shift = !first->native,
+                          .kernels = has_all && !first->native ? kernels_of_one : kernels_of_several,
+                          .close = close_gpus};
+  for (const hd_cuda *cuda = first; cuda; cuda = cuda->next)
+    device.count++;
+  return device;
 }
 
 /* Names the GPUs of a host, in the order of its ranks. */
@@ -107,50 +122,84 @@ static void list_gpus(char *text, size_t bytes, const hd_device_choice *c) {
     at += (size_t)snprintf(text + at, bytes - at, "%s%d", i ? "," : "", c->index[i]);
 }
 
-static hd_status open_libraries(hd_cuda *first, hd_ctx *ctx) {
+static hd_status open_libraries(hd_cuda *first, hd_ctx *ctx, int precision) {
+  static const hd_cuda_precision of[] = {
+      [HD_PRECISION_F32] = HD_CUDA_F32, [HD_PRECISION_TF32] = HD_CUDA_TF32, [HD_PRECISION_BF16] = HD_CUDA_BF16};
   for (hd_cuda *cuda = first; cuda; cuda = cuda->next) {
     hd__cuda_use(cuda);
+    cuda->precision = of[precision];
     HD_TRY(hd__cuda_native_create(&cuda->native, ctx, cuda));
   }
   return HD_OK;
 }
 
-/* For rank `rank` of `ranks` on this host. */
-static hd_status open_as(hd_cuda **out, char *text, size_t bytes, hd_ctx *ctx, const hd_config *config, int rank,
-                         int ranks, const hd_device_choice *wanted) {
+/* ---- By name ---- */
+
+static hd_status open_as(hd_run_device *out, char *text, size_t bytes, hd_ctx *ctx, const hd_config *config,
+                         const hd_local_group *local, const hd_device_choice *wanted) {
+  const int rank = hd__local_group_rank(local), ranks = hd__local_group_ranks(local);
   hd_device_choice c = *wanted;
-  *out = NULL;
+  hd_cuda *first;
+  *out = (hd_run_device){0};
   snprintf(text, bytes, "cpu");
-  if (c.automatic)
-    return check_auto_settings(ctx, config);
-  if (!c.gpus)
-    return check_cpu_settings(ctx, config);
+  if (!c.gpus) {
+    HD_TRY(c.automatic ? check_auto_settings(ctx, config) : check_cpu_settings(ctx, config));
+    *out = hd__device_threads(config);
+    return HD_OK;
+  }
   HD_TRY(check_settings(ctx, config));
   HD_TRY(name_all(&c, ctx, ranks));
   HD_TRY(check_ranks(ctx, &c, ranks));
   if (c.count > 1 && *hd__settings(config)->profile)
     return refuse(ctx, "one GPU with --profile, found several", "name one");
   list_gpus(text, bytes, &c);
-  HD_TRY(ranks == 1 ? hd__cuda_open_all(out, ctx, c.index, c.count) : hd__cuda_open_all(out, ctx, &c.index[rank], 1));
-  const hd_status status = is_native(config) ? open_libraries(*out, ctx) : HD_OK;
-  return HD_CREATED(status, out, hd__cuda_close);
+  HD_TRY(hd__cuda_open_all(&first, ctx, ranks == 1 ? c.index : &c.index[rank], ranks == 1 ? c.count : 1));
+  const hd_status status = is_native(config) ? open_libraries(first, ctx, hd__settings(config)->precision) : HD_OK;
+  if (status == HD_OK)
+    *out = device_of(first, hd__cluster_ranks(local));
+  else
+    hd__cuda_close(first);
+  return status;
 }
 
-hd_status hd__device_open(hd_cuda **out, char *text, size_t bytes, hd_ctx *ctx, const hd_config *config,
+hd_status hd__device_open(hd_run_device *out, char *text, size_t bytes, hd_ctx *ctx, const hd_config *config,
                           const hd_local_group *local) {
-  return open_as(out, text, bytes, ctx, config, hd__local_group_rank(local), hd__local_group_ranks(local),
-                 &hd__settings(config)->devices);
+  return open_as(out, text, bytes, ctx, config, local, &hd__settings(config)->devices);
 }
 
-hd_status hd__device_open_named(hd_cuda **out, hd_ctx *ctx, const hd_config *config, const char *text) {
+hd_status hd__device_open_named(hd_run_device *out, hd_ctx *ctx, const hd_config *config, const char *text) {
   char unused[16];
   hd_device_choice named;
-  *out = NULL;
+  *out = (hd_run_device){0};
   if (text)
     HD_TRY(hd__device_read(&named, ctx, text));
   else
     named = hd__settings(config)->devices;
   if (hd__settings(config)->procs > 1 && (named.gpus || named.automatic))
     return refuse(ctx, "one process when it is not named from the start, found --procs", "name it");
-  return open_as(out, unused, sizeof unused, ctx, config, 0, 1, &named);
+  return open_as(out, unused, sizeof unused, ctx, config, NULL, &named);
 }
+
+void hd__device_close(hd_run_device *device) {
+  if (device->close)
+    device->close(device->own);
+  *device = (hd_run_device){0};
+}
+
+hd_status hd__device_thread_kernels(const hd_kernels **out, hd_ctx *ctx, const hd_config *config,
+                                    const hd_run_device *device) {
+  return device->executor->threads_compute ? hd__planned_run_kernels(out, ctx, config) : hd__planned_kernels(out, ctx);
+}
+
+const hd_kernels *hd__device_kernels(const hd_run_device *device, const hd_kernels *of_threads, const hd_config *config,
+                                     bool train) {
+  hd_ctx quiet = {0};
+  int32_t shards = 1; /* checked before */
+  if (!device->kernels)
+    return of_threads;
+  if (!train || hd__planned_shards(&shards, &quiet, config) != HD_OK)
+    return device->kernels(of_threads, 0, 1);
+  return device->kernels(of_threads, hd__settings(config)->batch, shards);
+}
+
+int hd__device_idle(char *name) { return hd__idle_gpus(name); }

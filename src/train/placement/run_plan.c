@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/cpu/cpu_executor.h"
-#include "exec/gpu/gpu_executor.h"
 #include "graph/param_rules.h"
 #include "kernel/native/native.h"
 #include "platform/segment.h"
@@ -40,15 +38,19 @@ const char *hd__planned_library(const hd_config *config) {
   return is_native(config) && hd__blas() ? hd__blas()->name : "";
 }
 
-static hd_status take_library(const hd_kernels **out, hd_ctx *ctx) {
+static hd_status check_library(hd_ctx *ctx) {
+  if (hd__blas())
+    return HD_OK;
+  return hd__fail(ctx, HD_E_UNSUPPORTED,
+                  "--arithmetic native expects OpenBLAS, found none that can be used; install it (Debian: "
+                  "libopenblas0), name it in HEDDLE_BLAS, or use --arithmetic portable");
+}
+
+const hd_kernels *hd__planned_native_kernels(const hd_kernels *of_threads, int64_t batch, int32_t shards) {
   const hd_blas *blas = hd__blas();
-  if (!blas)
-    return hd__fail(ctx, HD_E_UNSUPPORTED,
-                    "--arithmetic native expects OpenBLAS, found none that can be used; install it (Debian: "
-                    "libopenblas0), name it in HEDDLE_BLAS, or use --arithmetic portable");
-  const char *core = strrchr(blas->name, ' ');
-  *out = hd__kernels_native(*out, blas->sgemm, core ? core + 1 : "");
-  return HD_OK;
+  const char *core = blas ? strrchr(blas->name, ' ') : NULL;
+  return blas && batch > 0 ? hd__kernels_native(of_threads, blas->sgemm, core ? core + 1 : "", batch / shards)
+                           : of_threads;
 }
 
 hd_status hd__planned_run_kernels(const hd_kernels **out, hd_ctx *ctx, const hd_config *config) {
@@ -56,7 +58,7 @@ hd_status hd__planned_run_kernels(const hd_kernels **out, hd_ctx *ctx, const hd_
   HD_TRY(hd__omissions_read(&omissions, ctx));
   HD_TRY(select_kernels(out, ctx, &omissions));
   if (is_native(config))
-    HD_TRY(take_library(out, ctx));
+    HD_TRY(check_library(ctx));
   const hd_kernels *reference = hd__kernels_reference();
   if (hd__settings(config)->precision == HD_PRECISION_BF16) {
     *out = hd__kernels_bf16(*out, omissions.plain ? NULL : getenv("HEDDLE_ISA"));
@@ -90,12 +92,8 @@ hd_status hd__planned_rules(hd_graph *graph, hd_ctx *ctx, const char *text) {
 }
 
 hd_plan_settings hd__planned_passes(const hd_config *config, bool train) {
-  hd_ctx quiet = {0};
-  int32_t shards = 1; /* checked before */
-  bool by_shard = train && is_native(config) && hd__planned_shards(&shards, &quiet, config) == HD_OK;
   hd_plan_settings passes = {.train = train,
                              .batch = hd__settings(config)->batch,
-                             .shard_rows = by_shard ? hd__settings(config)->batch / shards : 0,
                              .clip_norm = hd__config_has(config, HD_OPT_CLIP_GRAD_NORM),
                              .stages.count = train ? hd__settings(config)->stage_count : 1,
                              .recompute = train,
@@ -115,38 +113,33 @@ hd_plan_settings hd__planned_passes(const hd_config *config, bool train) {
   return passes;
 }
 
-hd_exec_settings hd__planned_training(const hd_config *config, int32_t shards) {
-  return (hd_exec_settings){.executor = &hd__cpu_executor,
+hd_exec_settings hd__planned_training(const hd_config *config, int32_t shards, const hd_run_device *device) {
+  return (hd_exec_settings){.executor = device->executor,
+                            .own = device->own,
                             .batch = hd__settings(config)->batch,
                             .shards = shards,
                             .micro_batches = (int32_t)hd__settings(config)->accumulate,
-                            .clip_norm = hd__settings(config)->clip_grad_norm,
-                            .schedule = (hd_stage_schedule)hd__settings(config)->schedule_stages,
-                            .stages_on_hosts = hd__settings(config)->place_stages == HD_PLACE_STAGES_HOSTS};
+                            .clip_norm = hd__settings(config)->clip_grad_norm};
 }
 
-hd_exec_settings hd__planned_evaluation(int stages) {
-  const int32_t units = stages > 1 ? 16 : 1; /* that may be in stages at the same time */
-  return (hd_exec_settings){.executor = &hd__cpu_executor, .batch = 64 * units, .shards = units, .micro_batches = 1};
-}
-
-void hd__planned_device(hd_exec_settings *settings, const hd_plan *plan, struct hd_cuda *cuda) {
-  const int64_t most_bytes = 256 << 20, most = 1024;
-  settings->cuda = cuda;
-  settings->executor = cuda ? &hd__gpu_executor : &hd__cpu_executor;
-  if (!cuda || plan->trains)
-    return;
-  const int64_t fitting = most_bytes / (plan->size.arena_bytes + plan->size.batch_bytes + 1);
-  const int64_t samples = fitting < most ? fitting : most;
-  settings->batch = samples > settings->batch ? samples : settings->batch;
+hd_exec_settings hd__planned_evaluation(const hd_plan *plan, const hd_run_device *device) {
+  const int64_t most = 1024,
+                fitting = device->executor->evaluates_bytes / (plan->size.arena_bytes + plan->size.batch_bytes + 1);
+  const int32_t units = plan->pipeline.stages.count > 1 ? 16 : 1; /* that may be in stages at the same time */
+  const int64_t samples = fitting < most ? fitting : most, least = 64 * units;
+  return (hd_exec_settings){.executor = device->executor,
+                            .own = device->own,
+                            .batch = samples > least ? samples : least,
+                            .shards = units,
+                            .micro_batches = 1};
 }
 
 static int64_t sum_of(const hd_exec_memory *m) { return m->activations + m->fetch + m->gradients + m->bookkeeping; }
 
 hd_status hd__planned_memory(hd_memory *out, hd_ctx *ctx, const hd_planned *p) {
   hd_exec_memory train, eval;
-  HD_TRY(hd__exec_cpu_measure(&train, ctx, p->plan, p->threads, &p->train));
-  HD_TRY(hd__exec_cpu_measure(&eval, ctx, p->eval_plan, p->threads, &p->eval));
+  HD_TRY(hd__exec_measure(&train, ctx, p->plan, p->threads, &p->train));
+  HD_TRY(hd__exec_measure(&eval, ctx, p->eval_plan, p->threads, &p->eval));
   int64_t version = p->plan->size.param_elems * (int64_t)sizeof(float), store = hd__store_bytes(p->plan);
   *out =
       (hd_memory){.weights_bytes = 2 * version,

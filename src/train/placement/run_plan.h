@@ -6,13 +6,17 @@
 #include "exec/executor.h"
 #include "graph/graph.h"
 #include "heddle/summary.h"
+#include "train/placement/device_open.h"
 #include "train/settings/config.h"
 
 /* The best kernels of this CPU, or those that HEDDLE_ISA names. */
 HD_TOOLS_API hd_status hd__planned_kernels(const hd_kernels **out, hd_ctx *ctx);
 
-/* The kernels of a run: for its --precision and --arithmetic. */
+/* The kernels of a run on threads: for its --precision. HD_E_UNSUPPORTED: no library for --arithmetic native. */
 hd_status hd__planned_run_kernels(const hd_kernels **out, hd_ctx *ctx, const hd_config *config);
+
+/* With --arithmetic native: those of a plan for the shards of such a batch, 0 for an evaluation. */
+const hd_kernels *hd__planned_native_kernels(const hd_kernels *of_threads, int64_t batch, int32_t shards);
 
 /* The library of --arithmetic native, "OpenBLAS 0.3.21 SkylakeX"; "" for portable. Static. */
 const char *hd__planned_library(const hd_config *config);
@@ -25,13 +29,10 @@ hd_status hd__planned_rules(hd_graph *graph, hd_ctx *ctx, const char *text);
 
 HD_TOOLS_API hd_plan_settings hd__planned_passes(const hd_config *config, bool train);
 
-/* The settings of the executors of training and of evaluation, on threads. */
-hd_exec_settings hd__planned_training(const hd_config *config, int32_t shards);
-hd_exec_settings hd__planned_evaluation(int stages); /* of the plan */
-
-/* Chooses what runs the plan: GPUs, or threads where `cuda` is NULL. A GPU evaluates more samples at a time: enough to
- * keep it busy, with little memory. No result depends on it. */
-void hd__planned_device(hd_exec_settings *settings, const hd_plan *plan, struct hd_cuda *cuda);
+/* The settings of the executors of training and of evaluation. A device evaluates as many samples at a time as keep it
+ * busy; no result depends on it. */
+hd_exec_settings hd__planned_training(const hd_config *config, int32_t shards, const hd_run_device *device);
+hd_exec_settings hd__planned_evaluation(const hd_plan *plan, const hd_run_device *device);
 
 typedef struct hd_planned {
   const hd_plan *plan, *eval_plan;

@@ -62,17 +62,14 @@ static void sign(hd_track *track, const hd_profiler *p, int cpu) {
 
 hd_status hd__profile_open(hd_profiler *p, hd_ctx *ctx, const hd_profile_of *of) {
   const hd_trace_size size = hd__exec_trace_size(of->exec, SLICES);
-  *p = (hd_profiler){.plan = of->plan,
-                     .local = of->local,
-                     .model = of->model,
-                     .first_step = of->first_step,
-                     .gpu = hd__exec_on_gpu(of->exec)};
+  *p = (hd_profiler){
+      .plan = of->plan, .local = of->local, .model = of->model, .first_step = of->first_step, .names = size.names};
   if (hd__profile_writes(p))
     HD_TRY(claim_file(p, ctx, of->path));
   HD_TRY(make_labels(p, ctx));
   HD_TRY(hd__trace_create(&p->trace, ctx, of->local, &size));
   for (int l = 0; l < size.process_threads; l++)
-    sign(&p->trace->track[size.first + l], p, p->gpu ? -1 : hd__threads_cpu(of->threads, l));
+    sign(&p->trace->track[size.first + l], p, p->names ? -1 : hd__threads_cpu(of->threads, l));
   if (hd__profile_writes(p))
     sign(hd__profile_writer_track(p), p, -1);
   return hd__exec_trace(of->exec, ctx, p->trace);

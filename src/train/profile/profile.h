@@ -19,8 +19,8 @@ typedef struct hd_profiler {
   const hd_plan *plan;
   hd_local_group *local;
   const char *model;
-  int64_t first_step; /* done before this session */
-  bool gpu;           /* tracks are those of a GPU: host, copy, compute */
+  int64_t first_step;       /* done before this session */
+  const char *const *names; /* of tracks, of which the last computes; NULL: they are threads' */
   char path[HD_PATH_BYTES];
   char **label; /* labels of nodes, then of parameters: as JSON, quotes included */
   hd_profile_item *item;

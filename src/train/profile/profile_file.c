@@ -201,8 +201,8 @@ static void name_tracks(writing *w) {
     const int cpu = track->cpu;
     if (l == 0 || track->rank != hd__trace_track(p->trace, l - 1)->rank)
       name_process(w, track);
-    if (p->gpu)
-      snprintf(name, sizeof name, "%s", (const char *[]){"host", "GPU copy", "GPU compute"}[l]);
+    if (p->names)
+      snprintf(name, sizeof name, "%s", p->names[l]);
     else if (cpu >= 0)
       snprintf(name, sizeof name, "thread %d, CPU %d", l, cpu);
     else

@@ -40,8 +40,8 @@ static bool add_slice(void *arg, int track, int64_t step, const hd_slice *slice)
   sums *s = arg;
   int64_t spent = slice->end_ns - slice->begin_ns;
   int other = other_of((hd_slice_kind)slice->kind);
-  if (s->profiler->gpu && track != s->threads - 1)
-    return true; /* only the GPU's compute track counts */
+  if (s->profiler->names && track != s->threads - 1)
+    return true; /* only the track that computes counts */
   if (slice->kind == HD_SLICE_STEP) {
     s->barriers = 0;
     s->thread_ns[track] += spent;

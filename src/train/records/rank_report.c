@@ -50,7 +50,7 @@ static void read_times(hd_rank_times *t, const int64_t *before) {
   hd__exec_spent(t->now, t->exec);
   for (int r = 0; r < t->ranks; r++)
     t->time[r] = time_of(t->now + r * each, before ? before + r * each : nothing, t->ranks,
-                         hd__exec_on_gpu(t->exec) ? 1 : t->place[r].threads); /* of a thread that waits for its GPU */
+                         t->exec->device->threads_compute ? t->place[r].threads : 1); /* that waits for the device */
 }
 
 const hd_rank_time *hd__rank_times_whole(hd_rank_times *t) {
@@ -79,22 +79,26 @@ json_t *hd__rank_times_interval(hd_rank_times *t) {
 
 _Static_assert(sizeof(hd_gpu_memory) <= HD_LOCAL_GROUP_GATHER_BYTES, "an account is gathered whole");
 
-void hd__gpu_accounts_read(hd_gpu_accounts *a, hd_cuda *first) {
-  int i = a->first_here;
-  for (hd_cuda *cuda = first; cuda; cuda = cuda->next, i++) {
-    const int32_t rank = a->of[i].rank;
-    hd__cuda_memory(&a->of[i], cuda);
-    a->of[i].rank = rank;
-  }
+/* Those of this process, in its own memory; *count: how many. */
+static hd_status read_here(hd_gpu_memory **out, int32_t *count, hd_ctx *ctx, const hd_exec *exec) {
+  *count = hd__exec_facts(NULL, exec, HD_FACT_MEMORY);
+  HD_TRY(HD_NEW(*out, *count + 1, ctx, "out of memory for the accounts of GPUs"));
+  hd__exec_facts(*out, exec, HD_FACT_MEMORY);
+  for (int i = 0; i < *count; i++)
+    (*out)[i].rank = hd__cluster_rank(exec->local);
+  return HD_OK;
+}
+
+void hd__gpu_accounts_read(hd_gpu_accounts *a, const hd_exec *exec) {
+  const int32_t rank = hd__cluster_rank(exec->local);
+  const int count = hd__exec_facts(a->of ? a->of + a->first_here : NULL, exec, HD_FACT_MEMORY);
+  for (int i = 0; a->of && i < count; i++)
+    a->of[a->first_here + i].rank = rank;
 }
 
 /* The number of GPUs of each rank, and the sum. */
-static hd_status count_all(int32_t *of_rank, hd_gpu_accounts *a, hd_ctx *ctx, hd_local_group *local,
-                           const hd_cuda *first) {
-  int32_t this_rank = 0;
-  for (const hd_cuda *cuda = first; cuda; cuda = cuda->next)
-    this_rank++;
-  HD_TRY(hd__cluster_gather(of_rank, local, ctx, &this_rank, sizeof this_rank));
+static hd_status count_all(int32_t *of_rank, hd_gpu_accounts *a, hd_ctx *ctx, hd_local_group *local, int32_t here) {
+  HD_TRY(hd__cluster_gather(of_rank, local, ctx, &here, sizeof here));
   for (int r = 0; r < hd__cluster_ranks(local); r++) {
     a->first_here = r == hd__cluster_rank(local) ? a->count : a->first_here;
     a->count += of_rank[r];
@@ -103,48 +107,44 @@ static hd_status count_all(int32_t *of_rank, hd_gpu_accounts *a, hd_ctx *ctx, hd
 }
 
 /* Gathers each rank's first GPU, then each rank's second, and so on. */
-static hd_status gather_all(hd_gpu_accounts *a, hd_ctx *ctx, hd_local_group *local, hd_cuda *first,
+static hd_status gather_all(hd_gpu_accounts *a, hd_ctx *ctx, hd_local_group *local, const hd_gpu_memory *here,
                             const int32_t *of_rank) {
-  const int ranks = hd__cluster_ranks(local);
+  const int ranks = hd__cluster_ranks(local), rank = hd__cluster_rank(local);
   HD_OWNED hd_gpu_memory *all = hd__calloc((size_t)ranks, sizeof *all);
   HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the accounts of GPUs"));
-  hd_gpu_memory this_rank = {0};
-  hd_cuda *cuda = first;
   for (int round = 0, left = a->count; left > 0; round++) {
-    if (cuda)
-      hd__cuda_memory(&this_rank, cuda);
-    this_rank.rank = hd__cluster_rank(local);
-    HD_TRY(hd__cluster_gather(all, local, ctx, &this_rank, sizeof this_rank));
+    const hd_gpu_memory *sent = &here[round < of_rank[rank] ? round : of_rank[rank]];
+    HD_TRY(hd__cluster_gather(all, local, ctx, sent, sizeof *sent));
     for (int r = 0, before = 0; r < ranks; before += of_rank[r++])
       if (round < of_rank[r]) {
         a->of[before + round] = all[r];
         left--;
       }
-    cuda = cuda ? cuda->next : NULL;
   }
   return HD_OK;
 }
 
 /* Names are pointers to texts of the process that reported them: replaces them by this process's. */
-static void name_parts(hd_gpu_accounts *a, hd_cuda *cuda) {
-  hd_gpu_memory named;
-  hd__cuda_memory(&named, cuda);
+static void name_parts(hd_gpu_accounts *a, const hd_gpu_memory *named) {
   for (int i = 0; i < a->count; i++)
     for (int p = 0; p < HD_GPU_PARTS; p++)
-      a->of[i].part[p].name = named.part[p].name;
+      a->of[i].part[p].name = named->part[p].name;
 }
 
-hd_status hd__gpu_accounts_gather(hd_gpu_accounts *a, hd_ctx *ctx, hd_local_group *local, hd_cuda *cuda) {
+hd_status hd__gpu_accounts_gather(hd_gpu_accounts *a, hd_ctx *ctx, const hd_exec *exec) {
+  HD_OWNED int32_t *of_rank = hd__calloc((size_t)hd__cluster_ranks(exec->local), sizeof *of_rank);
+  HD_OWNED hd_gpu_memory *here = NULL;
+  int32_t count;
   hd__gpu_accounts_fini(a);
-  HD_OWNED int32_t *of_rank = hd__calloc((size_t)hd__cluster_ranks(local), sizeof *of_rank);
   HD_TRY(HD_ALLOCATED(of_rank, ctx, "out of memory for the accounts of GPUs"));
-  HD_TRY(count_all(of_rank, a, ctx, local, cuda));
+  HD_TRY(read_here(&here, &count, ctx, exec));
+  HD_TRY(count_all(of_rank, a, ctx, exec->local, count));
   if (a->count == 0)
     return HD_OK;
   HD_TRY(HD_NEW(a->of, a->count, ctx, "out of memory for the accounts of GPUs"));
-  HD_TRY(gather_all(a, ctx, local, cuda, of_rank));
-  if (cuda)
-    name_parts(a, cuda);
+  HD_TRY(gather_all(a, ctx, exec->local, here, of_rank));
+  if (count > 0)
+    name_parts(a, here);
   return HD_OK;
 }
 

@@ -7,7 +7,6 @@
 
 #include "exec/exchange/local_group.h"
 #include "exec/executor.h"
-#include "exec/gpu/device/cuda_device.h"
 #include "heddle/session.h"
 
 typedef struct hd_rank_times {
@@ -34,7 +33,7 @@ typedef struct hd_gpu_accounts {
   int count, first_here; /* first_here: index of this process's first */
 } hd_gpu_accounts;
 
-/* Collective over all ranks; `cuda` is the list of this process's GPUs, NULL: there is none. */
-hd_status hd__gpu_accounts_gather(hd_gpu_accounts *accounts, hd_ctx *ctx, hd_local_group *local, hd_cuda *cuda);
-void hd__gpu_accounts_read(hd_gpu_accounts *accounts, hd_cuda *cuda);
+/* Collective over the executor's ranks. */
+hd_status hd__gpu_accounts_gather(hd_gpu_accounts *accounts, hd_ctx *ctx, const hd_exec *exec);
+void hd__gpu_accounts_read(hd_gpu_accounts *accounts, const hd_exec *exec);
 void hd__gpu_accounts_fini(hd_gpu_accounts *accounts);

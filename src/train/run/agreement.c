@@ -14,7 +14,6 @@
 #include "op/op.h"
 #include "optimizer/optimizer.h"
 #include "reduce/reduction_tree.h"
-#include "train/placement/device_open.h"
 
 /* ---- A text of named values ---- */
 
@@ -232,7 +231,7 @@ hd_status hd__agree_on_input(const hd_session *s, hd_ctx *ctx) {
     return HD_OK;
   HD_TRY(begin(&v, ctx));
   put_data(v.to, s->input.data);
-  fprintf(v.to, "the kind of --device\t%s\n", hd__device_kind(s->compute.cuda));
+  fprintf(v.to, "the kind of --device\t%s\n", s->compute.device.kind);
   fprintf(v.to, "the library of --arithmetic native\t%s\n", hd__session_library(s));
   fprintf(v.to, "the instruction set of --arithmetic native\t%s\n", is_native ? s->compute.kernels->isa : "");
   HD_TRY(compare(&v, s, ctx));

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "exec/cpu/cpu_executor.h"
 #include "graph/model.h"
 #include "op/op.h"
 #include "plan/passes.h"
@@ -26,6 +25,7 @@ typedef struct owner {
   hd_network network;
   hd_graph *graph;     /* with gradients, nothing fused: names of layers */
   int32_t (*edges)[2]; /* of the summary */
+  hd_run_device device;
   const hd_kernels *kernels;
   int64_t train_fetch, eval_fetch; /* bytes that transforms need */
   bool unshiftable; /* no plan may add the shift of samples; without transforms it is assumed to be small */
@@ -143,7 +143,7 @@ static hd_status make_plan(hd_plan **out, owner *o, hd_ctx *ctx, const int32_t i
   HD_TRY(parse(&graph, o, ctx, input));
   if (settings.stages.count == 0)
     settings.stages = graph->stages;
-  return hd__plan_create(out, ctx, graph, o->kernels, &settings);
+  return hd__plan_create(out, ctx, graph, hd__device_kernels(&o->device, o->kernels, o->config, train), &settings);
 }
 
 /* Raises *bytes to what a split's samples need for the transforms, and derives the kind of targets. */
@@ -200,7 +200,7 @@ static hd_status list_stages(hd_summary *s, hd_ctx *ctx, const hd_plan *plan, co
   hd_exec_memory memory;
   if (plan->pipeline.stages.count == 1)
     return HD_OK;
-  HD_TRY(hd__exec_cpu_measure(&memory, ctx, plan, s->threads, settings));
+  HD_TRY(hd__exec_measure(&memory, ctx, plan, s->threads, settings));
   HD_TRY(HD_NEW(s->stages, plan->pipeline.stages.count, ctx, "out of memory for the summary"));
   s->stage_count = plan->pipeline.stages.count;
   for (int i = 0; i < s->stage_count; i++) {
@@ -232,8 +232,8 @@ static hd_status plan_memory(owner *o, hd_ctx *ctx, const int32_t input[3]) {
   HD_TRY(print_plan(&o->summary.evaluation_plan, ctx, eval_plan));
   hd_planned planned = {.plan = plan,
                         .eval_plan = eval_plan,
-                        .train = hd__planned_training(o->config, (int32_t)o->summary.shards),
-                        .eval = hd__planned_evaluation(1),
+                        .train = hd__planned_training(o->config, (int32_t)o->summary.shards, &o->device),
+                        .eval = hd__planned_evaluation(eval_plan, &o->device),
                         .threads = o->summary.threads};
   HD_TRY(list_stages(&o->summary, ctx, plan, &planned.train));
   planned.train.fetch_bytes = o->train_fetch;
@@ -293,7 +293,8 @@ static hd_status summarize(owner *o, hd_ctx *ctx, const hd_config *config, const
   HD_TRY(hd__config_copy(&o->config, ctx, config));
   HD_TRY(hd__config_complete(o->config, ctx));
   HD_TRY(hd__network_find(&o->network, ctx, hd__settings(o->config)->model));
-  HD_TRY(hd__planned_run_kernels(&o->kernels, ctx, o->config));
+  o->device = hd__device_threads(o->config);
+  HD_TRY(hd__device_thread_kernels(&o->kernels, ctx, o->config, &o->device));
   HD_TRY(hd__planned_shards(&shards, ctx, o->config));
   HD_TRY(fit_network(o, ctx, input));
   HD_TRY(parse(&o->graph, o, ctx, input));

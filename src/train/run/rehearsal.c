@@ -82,7 +82,8 @@ static hd_status borrow(hd_rehearsal *r, hd_ctx *ctx) {
 
 static hd_status make_executor_here(hd_rehearsal *r, hd_ctx *ctx) {
   hd_session *s = r->session;
-  hd_exec_settings settings = hd__planned_training(s->run.config, (int32_t)s->report.facts.shards);
+  const hd_run_device here = hd__device_threads(s->run.config);
+  hd_exec_settings settings = hd__planned_training(s->run.config, (int32_t)s->report.facts.shards, &here);
   settings.fetch_bytes = hd__feed_scratch_bytes(&s->input.train);
   HD_TRY(hd__store_create(&r->store, ctx, NULL, s->compute.plan));
   HD_TRY(hd__exec_create(&r->exec, ctx, s->compute.plan, r->store, r->threads, &settings));

@@ -271,7 +271,7 @@ hd_status hd__session_open_run(hd_session *s, hd_ctx *ctx) {
     HD_TRY(hd__emergency_open(&s->checkpoints.emergency, ctx, s->compute.local,
                               &(hd_emergency_run){.folder = s->checkpoints.folder,
                                                   .keep = (int)s->run.settings->keep,
-                                                  .on_gpu = hd__exec_on_gpu(s->compute.exec),
+                                                  .remote = !s->compute.device.executor->versions_in_store,
                                                   .apart = hd__stages_are_apart(s),
                                                   .record = s->run.record,
                                                   .counters = &s->run.counters}));

@@ -203,7 +203,7 @@ static void finish_report(hd_session *s) {
   s->report.facts.samples_per_s = s->run.train_s > 0 ? (double)s->run.trained_samples / s->run.train_s : 0;
   s->report.facts.wall_s = hd__clock_process_s();
   s->report.facts.rank_time = hd__rank_times_whole(&s->report.rank_times);
-  hd__gpu_accounts_read(&s->report.gpu_memory, s->compute.cuda);
+  hd__gpu_accounts_read(&s->report.gpu_memory, s->compute.exec);
   s->report.facts.gpu_memory = s->report.gpu_memory.of;
   s->report.facts.gpus = s->report.gpu_memory.count;
 }
@@ -500,73 +500,24 @@ hd_status hd_session_save(hd_session *s, hd_ctx *ctx) {
   return conclude(s, ctx, save_now(s, ctx));
 }
 
-static hd_status open_profile(hd_session *s, hd_ctx *ctx) {
-  const hd_profile_of of = {.path = s->run.settings->profile,
-                            .model = s->run.network.name,
-                            .exec = s->compute.exec,
-                            .plan = s->compute.plan,
-                            .threads = s->compute.threads,
-                            .local = s->compute.local,
-                            .first_step = s->run.counters.step};
-  if (!*s->run.settings->profile)
-    return HD_OK;
-  HD_TRY(hd__profile_open(&s->report.profiler, ctx, &of));
-  return hd__exec_trace(s->compute.eval_exec, ctx, s->report.profiler.trace);
-}
-
-static hd_status start_workers(hd_session *s, hd_ctx *ctx) {
-  HD_TRY(hd__session_batches(&s->input.batches, ctx, s, s->compute.threads, (int)s->run.settings->workers, 0));
-  s->report.facts.workers = s->input.batches ? hd__ring_workers(hd__batches_ring(s->input.batches)) : 0;
-  return HD_OK;
-}
-
-/* A session that `writes` has a run's folder, restores what it resumes, and has loader workers. It takes over the lock
- * on that folder, -1 for none. */
-static hd_status create(hd_session **out, hd_ctx *ctx, const hd_config *config, hd_local_group *local, bool writes,
-                        int lock) {
+hd_status hd__session_create(hd_session **out, hd_ctx *ctx, const hd_config *config, const hd_session_use *use) {
   hd_session *s = *out = hd__calloc(1, sizeof *s);
+  int lock = use->lock;
   if (!s)
     hd__file_unlock(&lock);
   HD_TRY(HD_ALLOCATED(s, ctx, "out of memory for the session"));
   s->process = hd__this_process();
-  s->compute.local = local;
+  s->compute.local = use->local;
   s->run.evaluated_step = s->checkpoints.saved_step = -1;
   s->checkpoints.losses.fd = -1;
   s->checkpoints.lock = lock;
   hd_status status = hd__thread_check_stack(ctx);
   HD_THEN(status, hd__config_copy(&s->run.config, ctx, config));
   s->run.settings = status == HD_OK ? hd__settings(s->run.config) : NULL;
-  if (status == HD_OK && !writes)
-    status = hd_config_set_text(s->run.config, ctx, HD_OPT_STAGES, "1"); /* it may run on any number of threads */
-  if (status == HD_OK && writes)
-    status = hd__session_lock_resumed(s, ctx);
-  HD_THEN(status, hd__session_setup(s, ctx));
-  if (status == HD_OK && writes)
-    status = hd__device_settle(s, ctx);
-  if (status == HD_OK && writes)
-    status = start_workers(s, ctx);
-  if (status == HD_OK && writes)
-    status = open_profile(s, ctx);
-  if (status == HD_OK && writes)
-    status = hd__session_open_run(s, ctx);
+  HD_THEN(status, hd__session_setup(s, ctx, use->rehearses));
   if (fails_alone(status))
-    hd__local_group_give_up(local, hd_ctx_message(ctx));
+    hd__local_group_give_up(use->local, hd_ctx_message(ctx));
   return HD_CREATED(status, out, hd_session_destroy);
-}
-
-hd_status hd__session_rehearse(hd_session **out, hd_ctx *ctx, const hd_config *config) {
-  return create(out, ctx, config, NULL, false, -1);
-}
-
-hd_status hd__session_create_locked(hd_session **out, hd_ctx *ctx, const hd_config *config, int lock) {
-  return create(out, ctx, config, NULL, true, lock);
-}
-
-hd_status hd__session_create_in(hd_session **out, hd_ctx *ctx, const hd_config *config, hd_local_group *local) {
-  *out = NULL;
-  HD_TRY(hd__log_start(ctx));
-  hd__local_group_set_timeout(local, hd__settings(config)->stall_timeout);
-  return create(out, ctx, config, local, true, -1);
 }
 
 hd_status hd_session_create(hd_session **out, hd_ctx *ctx, const hd_config *config) {
@@ -586,7 +537,9 @@ hd_status hd_ddp(hd_session **out, hd_ctx *ctx, const hd_config *config, const h
                             hd_ctx_message(ctx)); /* the other ranks may have the right number */
     return HD_E_USAGE;
   }
-  return hd__session_create_in(out, ctx, config, hd__group_local(group));
+  HD_TRY(hd__log_start(ctx));
+  hd__local_group_set_timeout(hd__group_local(group), hd__settings(config)->stall_timeout);
+  return hd__session_create(out, ctx, config, &(hd_session_use){.local = hd__group_local(group), .lock = -1});
 }
 
 void hd_session_destroy(hd_session *s) {

@@ -7,10 +7,10 @@
 
 #include "base/tools_api.h"
 #include "exec/executor.h"
-#include "exec/gpu/device/cuda_device.h"
 #include "heddle/session.h"
 #include "platform/job_page.h"
 #include "optimizer/schedule.h"
+#include "train/placement/device_open.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/emergency_save.h"
 #include "train/checkpoint/losses.h"
@@ -33,6 +33,7 @@ typedef struct session_run {
   hd_schedule schedule[HD_MAX_GROUPS]; /* of the plan's groups; the first is the run's */
   int64_t steps_of_epochs;             /* of all epochs, without --max-steps */
   int64_t batch, steps_per_epoch, steps_in_all;
+  int32_t shards; /* of a batch */
   hd_counters counters;
   int32_t resumed_arithmetic;         /* its version in the checkpoint; 0 for a new run */
   int32_t earlier_arithmetic;         /* the version of earlier steps, where it has other numbers; 0: there are none */
@@ -48,10 +49,10 @@ typedef struct session_run {
 
 /* What computes. */
 typedef struct session_compute {
-  hd_local_group *local;     /* the ranks that share each step; NULL: a single process. It outlives the session */
-  const hd_kernels *kernels; /* of the CPU */
+  hd_local_group *local; /* the ranks that share each step; NULL: a single process. It outlives the session */
+  hd_run_device device;
+  const hd_kernels *kernels; /* of the threads */
   hd_threads *threads;
-  hd_cuda *cuda; /* the GPU that computes instead; NULL: none */
   hd_plan *plan, *eval_plan;
   hd_store *store;
   hd_store *average_store;  /* --ema: the average as weights, for evaluations; else NULL */
@@ -66,7 +67,7 @@ typedef struct session_input {
   hd_feed train, val, test; /* val has no samples without a split */
   hd_target_scale targets;  /* of numbers to predict */
   bool chose_epochs;        /* --epochs was not given, and follows the data */
-  hd_resident resident;     /* training samples in the form that a GPU gathers */
+  hd_sample_table table;    /* training samples in the form that a device gathers by itself */
   hd_batches *batches;      /* reads the training samples by workers; NULL: threads read them */
   hd_segment skip_memory;   /* marks of samples that a rank could not read */
   int64_t spread_skips[2];  /* marks of train and test samples that are known on all hosts */
@@ -76,11 +77,12 @@ typedef struct session_input {
 /* What is kept in the run's folder to resume from. */
 typedef struct session_checkpoints {
   char folder[HD_PATH_BYTES];
-  int lock;                /* on the folder, -1: none */
-  hd_saver saver;          /* used by rank 0 only, like the metrics, the lock and the profile */
-  int64_t saved_step;      /* of the last checkpoint in the folder, whole or in progress; -1: there is none */
-  hd_emergency *emergency; /* NULL without other ranks */
-  hd_losses losses;        /* of each step */
+  char resumed[HD_PATH_BYTES]; /* the checkpoint to continue from; "": none */
+  int lock;                    /* on the folder, -1: none */
+  hd_saver saver;              /* used by rank 0 only, like the metrics, the lock and the profile */
+  int64_t saved_step;          /* of the last checkpoint in the folder, whole or in progress; -1: there is none */
+  hd_emergency *emergency;     /* NULL without other ranks */
+  hd_losses losses;            /* of each step */
 } session_checkpoints;
 
 /* What is reported to the caller, written to the run's folder and published to other processes. */
@@ -142,7 +144,7 @@ void hd__session_event(hd_session *session, const hd_event *event);
 /* Seconds of training so far, including those of the present region. */
 double hd__session_train_s(const hd_session *session);
 
-/* The instruction set, or the GPU's architecture; and the bytes of the session's memory. */
+/* The instruction set of the device; and the bytes of the session's memory. */
 const char *hd__session_isa(const hd_session *session);
 int64_t hd__session_bytes(const hd_session *session);
 
@@ -153,23 +155,26 @@ hd_status hd__session_plan(hd_plan **out, hd_session *session, hd_ctx *ctx, cons
                            const hd_stages *stages);
 hd_status hd__session_draw(hd_store *store, hd_session *session, hd_ctx *ctx, const hd_plan *plan, const bool *here);
 
-/* Fills in gpu_sums and nccl of the report; returns why NCCL does not add, "" if it does or none is wanted. */
-const char *hd__session_note_gpu_sums(hd_session *session);
+/* Fills in how devices add gradients; returns why not a library although it was requested, "" if it does or none is
+ * wanted. */
+const char *hd__session_note_sums(hd_session *session);
 
 /* The library of --arithmetic native that computes the session; "" for none. Valid as long as the session. */
 HD_TOOLS_API const char *hd__session_library(const hd_session *session);
 
 /* ---- Creating sessions: session.c ---- */
 
-/* A session whose steps the ranks of a local group share: all ranks create one, with the same configuration except for
- * the layout. The group outlives it. */
-hd_status hd__session_create_in(hd_session **out, hd_ctx *ctx, const hd_config *config, hd_local_group *local);
+/* What a session is created for. */
+typedef struct hd_session_use {
+  hd_local_group *local; /* whose ranks share its steps: all create one, with the same configuration except for the
+                            layout. It outlives the session. NULL: this process alone */
+  bool rehearses;        /* it has no run's folder: it is set up, saves nothing and logs nothing */
+  int lock;              /* on the run's folder, the option out, by the caller: the session takes it over, also when it
+                            fails; -1: none */
+} hd_session_use;
 
-/* A session whose run's folder, the option out, the caller has locked. It takes over the lock, also when it fails. */
-HD_TOOLS_API hd_status hd__session_create_locked(hd_session **out, hd_ctx *ctx, const hd_config *config, int lock);
-
-/* A session without a run's folder: it is set up, saves nothing and logs nothing. */
-HD_TOOLS_API hd_status hd__session_rehearse(hd_session **out, hd_ctx *ctx, const hd_config *config);
+HD_TOOLS_API hd_status hd__session_create(hd_session **out, hd_ctx *ctx, const hd_config *config,
+                                          const hd_session_use *use);
 
 /* ---- The steps of a run, and the loader workers that read their samples: session_state.c ---- */
 
@@ -187,20 +192,46 @@ hd_status hd__session_read(const hd_session *session, hd_batches *batches, hd_ct
 
 /* ---- From a configuration to a session that is ready to train: session_setup.c ---- */
 
-/* Everything from the configuration up to the first step: settings, data, model, plan, memory, weights. */
-hd_status hd__session_setup(hd_session *session, hd_ctx *ctx);
+/* In which sessions a step of the set-up is taken. */
+typedef enum hd_setup_when {
+  HD_SETUP_ALWAYS,
+  HD_SETUP_NEW,     /* they begin a run */
+  HD_SETUP_RESUMED, /* they continue one */
+  HD_SETUP_REHEARSED,
+  HD_SETUP_KEPT /* they have a run's folder */
+} hd_setup_when;
 
-/* Creates plans, the store without weights, and executors, for the GPU in `cuda` or the threads. */
-hd_status hd__session_equip(hd_session *session, hd_ctx *ctx, int32_t shards);
+/* A step of the set-up. What it needs and makes are words: a word is made before all steps that need it. */
+typedef struct hd_setup_step {
+  const char *name, *needs, *makes;
+  hd_status (*take)(hd_session *session, hd_ctx *ctx);
+  hd_setup_when when;
+} hd_setup_step;
 
-/* Destroys these, and closes the GPU; the threads stay. */
+/* All steps in their order. */
+const hd_setup_step *hd__session_steps(int *count);
+
+/* Takes them: everything from the configuration up to the first step of the training. */
+hd_status hd__session_setup(hd_session *session, hd_ctx *ctx, bool rehearses);
+
+/* ---- Plans, stores and executors for the session's device: session_equip.c ---- */
+
+/* Creates plans and the store, without weights; executors; both. */
+hd_status hd__session_make_plans(hd_session *session, hd_ctx *ctx);
+hd_status hd__session_make_executors(hd_session *session, hd_ctx *ctx);
+hd_status hd__session_equip(hd_session *session, hd_ctx *ctx);
+
+/* Whether all samples have the same shift, so that a plan may add it. */
+bool hd__session_shift(float *shift, hd_session *session);
+
+/* Destroys these, and closes the device; the threads stay. */
 void hd__session_unequip(session_compute *compute);
 
 /* ---- Moving between devices: session_device.c ---- */
 
-/* Continues on another device, a GPU or with NULL the threads, with the bits of the last whole version. The session
- * owns the GPU from now on; on failure the session stays on its device, and the GPU is closed. No region may run. */
-hd_status hd__session_move(hd_session *session, hd_ctx *ctx, hd_cuda *cuda);
+/* Continues on another device, with the bits of the last whole version. The session owns the device from now on; on
+ * failure the session stays on its own, and the other is closed. No region may run. */
+hd_status hd__session_move(hd_session *session, hd_ctx *ctx, hd_run_device *device);
 
 /* For a session that is set up. --device auto: times a few steps on the CPU and on the first GPU, without a trace, and
  * continues where they were faster, or on the device of the resumed run; a GPU that cannot be used is reported, and no

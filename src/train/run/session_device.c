@@ -8,21 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "exec/gpu/device/idle_gpus.h"
 #include "platform/clock.h"
-#include "train/placement/device_open.h"
 #include "train/run/rehearsal.h"
 #include "train/settings/run_record.h"
-
-void hd__session_unequip(session_compute *c) {
-  hd__exec_destroy(c->exec);
-  hd__exec_destroy(c->eval_exec);
-  hd__cuda_close(c->cuda);
-  hd__store_destroy(c->store);
-  hd__store_destroy(c->average_store);
-  hd__plan_destroy(c->plan);
-  hd__plan_destroy(c->eval_plan);
-}
 
 static void copy_version(hd_store *to, const hd_plan *plan, const hd_store *from) {
   const int buffer = hd__store_buffer(from);
@@ -57,16 +45,16 @@ static hd_status check_movable(const hd_session *s, hd_ctx *ctx) {
 }
 
 static hd_status note_device(hd_session *s, hd_ctx *ctx) {
-  snprintf(s->report.device, sizeof s->report.device, s->compute.cuda ? "cuda:%d" : "cpu",
-           s->compute.cuda ? s->compute.cuda->index : 0);
+  char text[HD_DEVICE_TEXT_BYTES];
+  snprintf(s->report.device, sizeof s->report.device, "%s", hd_device_text(text, s->compute.device.name));
   s->report.facts.isa = hd__session_isa(s);
   s->report.facts.memory_bytes = hd__session_bytes(s);
   s->report.facts.gpu_memory = NULL;
   s->report.facts.gpus = 0;
-  hd__session_note_gpu_sums(s);
+  hd__session_note_sums(s);
   s->report.rank_times.exec = s->compute.exec;
   s->checkpoints.saver.store = s->checkpoints.saver.store ? s->compute.store : NULL;
-  HD_TRY(hd__gpu_accounts_gather(&s->report.gpu_memory, ctx, s->compute.local, s->compute.cuda));
+  HD_TRY(hd__gpu_accounts_gather(&s->report.gpu_memory, ctx, s->compute.exec));
   return hd__record_note_device(s->run.record, ctx, s->report.device, s->report.facts.isa);
 }
 
@@ -82,19 +70,19 @@ static void go_back(hd_session *s, const session_compute *before) {
   (void)note_device(s, &quiet);
 }
 
-hd_status hd__session_move(hd_session *s, hd_ctx *ctx, hd_cuda *cuda) {
+hd_status hd__session_move(hd_session *s, hd_ctx *ctx, hd_run_device *device) {
   session_compute before = s->compute;
   hd_status status = check_movable(s, ctx);
   HD_THEN(status, hd__saver_wait(&s->checkpoints.saver, ctx));
   if (status != HD_OK) {
-    hd__cuda_close(cuda);
+    hd__device_close(device);
     return status;
   }
-  s->compute.cuda = cuda;
+  s->compute.device = *device;
   s->compute.plan = s->compute.eval_plan = NULL;
   s->compute.store = s->compute.average_store = NULL;
   s->compute.exec = s->compute.eval_exec = NULL;
-  status = hd__session_equip(s, ctx, (int32_t)s->report.facts.shards);
+  status = hd__session_equip(s, ctx);
   if (status == HD_OK) {
     copy_version(s->compute.store, s->compute.plan, before.store);
     status = note_device(s, ctx);
@@ -106,19 +94,17 @@ hd_status hd__session_move(hd_session *s, hd_ctx *ctx, hd_cuda *cuda) {
   return status;
 }
 
-hd_device hd_session_device(const hd_session *s) {
-  return s->compute.cuda ? (hd_device){HD_CUDA, s->compute.cuda->index} : (hd_device){HD_CPU, 0};
-}
+hd_device hd_session_device(const hd_session *s) { return s->compute.device.name; }
 
 hd_status hd_session_to(hd_session *s, hd_ctx *ctx, hd_device device) {
-  const hd_device here = hd_session_device(s);
-  char text[HD_DEVICE_TEXT_BYTES];
-  hd_cuda *cuda;
+  char here[HD_DEVICE_TEXT_BYTES], there[HD_DEVICE_TEXT_BYTES];
+  hd_run_device opened;
   HD_TRY(hd__session_check_process(s, ctx));
-  if (here.kind == device.kind && (here.kind == HD_CPU || (here.index == device.index && !s->compute.cuda->next)))
+  if (s->compute.device.count == 1 &&
+      !strcmp(hd_device_text(here, hd_session_device(s)), hd_device_text(there, device)))
     return HD_OK;
-  HD_TRY(hd__device_open_named(&cuda, ctx, s->run.config, hd_device_text(text, device)));
-  return hd__session_move(s, ctx, cuda);
+  HD_TRY(hd__device_open_named(&opened, ctx, s->run.config, hd_device_text(there, device)));
+  return hd__session_move(s, ctx, &opened);
 }
 
 /* ---- --device auto ----
@@ -171,9 +157,9 @@ static void stay_on_cpu(hd_session *s, const hd_ctx *why) {
 /* Moves the session to the GPU; on failure the session stays, and the reason is noted. */
 static bool try_gpu(hd_session *s, const char *device) {
   hd_ctx why = {0};
-  hd_cuda *cuda;
-  hd_status status = hd__device_open_named(&cuda, &why, s->run.config, device);
-  HD_THEN(status, hd__session_move(s, &why, cuda));
+  hd_run_device gpu;
+  hd_status status = hd__device_open_named(&gpu, &why, s->run.config, device);
+  HD_THEN(status, hd__session_move(s, &why, &gpu));
   if (status != HD_OK)
     stay_on_cpu(s, &why);
   return status == HD_OK;
@@ -181,25 +167,26 @@ static bool try_gpu(hd_session *s, const char *device) {
 
 static hd_status choose(hd_session *s, hd_ctx *ctx) {
   const double begin_s = hd__clock_s();
-  double cpu = 0, gpu = 0;
+  double on_cpu = 0, on_gpu = 0;
   hd_ctx why = {0};
-  hd_cuda *cuda;
-  if (hd__device_open_named(&cuda, &why, s->run.config, "cuda") != HD_OK) { /* before time is spent on timing */
+  hd_run_device gpu, cpu = hd__device_threads(s->run.config);
+  if (hd__device_open_named(&gpu, &why, s->run.config, "cuda") != HD_OK) { /* before time is spent on timing */
     stay_on_cpu(s, &why);
     return HD_OK;
   }
-  HD_TRY(time_here(&cpu, s, ctx));
-  hd_status status = hd__session_move(s, &why, cuda);
-  HD_THEN(status, time_here(&gpu, s, &why));
+  HD_TRY(time_here(&on_cpu, s, ctx));
+  hd_status status = hd__session_move(s, &why, &gpu);
+  const bool moved = status == HD_OK;
+  HD_THEN(status, time_here(&on_gpu, s, &why));
   if (status != HD_OK) {
     stay_on_cpu(s, &why);
-    return s->compute.cuda ? hd__session_move(s, ctx, NULL) : HD_OK;
+    return moved ? hd__session_move(s, ctx, &cpu) : HD_OK;
   }
-  if (gpu <= cpu)
-    HD_TRY(hd__session_move(s, ctx, NULL));
+  if (on_gpu <= on_cpu)
+    HD_TRY(hd__session_move(s, ctx, &cpu));
   snprintf(s->report.device_note, sizeof s->report.device_note,
            "--device auto: %s, with %.0f samples/s on the GPU and %.0f on %d thread%s of the CPU, measured in %.2f s",
-           s->report.device, gpu, cpu, s->report.facts.threads, s->report.facts.threads == 1 ? "" : "s",
+           s->report.device, on_gpu, on_cpu, s->report.facts.threads, s->report.facts.threads == 1 ? "" : "s",
            hd__clock_s() - begin_s);
   return HD_OK;
 }
@@ -215,9 +202,9 @@ static hd_status settle_auto(hd_session *s, hd_ctx *ctx) {
 
 bool hd__device_note_idle(hd_session *s) {
   char name[HD_LOOK_TEXT_BYTES];
-  if (s->compute.cuda || s->run.settings->devices.automatic || !hd__session_writes(s))
+  if (!s->compute.device.executor->threads_compute || s->run.settings->devices.automatic || !hd__session_writes(s))
     return false;
-  s->report.facts.idle_gpus = hd__idle_gpus(name);
+  s->report.facts.idle_gpus = hd__device_idle(name);
   if (s->report.facts.idle_gpus > 0)
     snprintf(s->report.device_note, sizeof s->report.device_note,
              "%d GPU%s idle (%.96s) while the CPU computed; --device cuda uses it, --device auto times both",

@@ -1,35 +1,24 @@
 /* A session's plans and the first weights of their parameters. */
-#include "exec/exchange/cluster.h"
-#include "train/placement/device_open.h"
 #include "data/feed/feed_options.h"
 #include "train/run/first_weights.h"
 #include "train/placement/run_plan.h"
 #include "train/run/session.h"
 
-/* The most samples of a shard, where one GPU has all shards of a batch; else 0. */
-static int64_t shard_rows(const hd_session *s) {
-  hd_ctx quiet = {0};
-  int32_t shards;
-  if (!hd__device_is_one_gpu(s->compute.cuda) || hd__cluster_ranks(s->compute.local) > 1 ||
-      hd__planned_shards(&shards, &quiet, s->run.config) != HD_OK)
-    return 0;
-  return (s->run.batch + shards - 1) / shards;
-}
-
 hd_status hd__session_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, const float *shift, bool train,
                            const hd_stages *stages) {
+  const hd_run_device *device = &s->compute.device;
   hd_graph *graph;
   HD_TRY(hd__network_graph(&graph, ctx, &s->run.network));
   hd_plan_settings settings = hd__planned_passes(s->run.config, train);
   hd_status status = hd__planned_rules(graph, ctx, s->run.settings->parameters);
   HD_TRY(HD_CREATED(status, &graph, hd__graph_destroy));
   settings.may_shift &= shift != NULL;
-  settings.recompute &= hd__device_recomputes(s->compute.cuda);
-  settings.guard &= !s->compute.cuda;
+  settings.recompute &= device->executor->recomputes;
+  settings.guard &= device->executor->guards;
   settings.shift = shift ? *shift : 0;
   settings.stages = *stages;
-  return hd__plan_create(out, ctx, graph,
-                         hd__device_kernels(s->compute.cuda, s->compute.kernels, train ? shard_rows(s) : 0), &settings);
+  return hd__plan_create(out, ctx, graph, hd__device_kernels(device, s->compute.kernels, s->run.config, train),
+                         &settings);
 }
 
 hd_status hd__session_draw(hd_store *store, hd_session *s, hd_ctx *ctx, const hd_plan *plan, const bool *here) {

@@ -11,7 +11,6 @@
 #include "base/version.h"
 #include "exec/exchange/cluster.h"
 #include "train/run/agreement.h"
-#include "train/placement/device_open.h"
 #include "train/records/metric.h"
 #include "train/run/model_of_data.h"
 #include "train/records/output_scores.h"
@@ -36,8 +35,9 @@ static hd_status adopt_device(hd_session *s, hd_ctx *ctx) {
 }
 
 /* Reads a resumed run: its record, the experiment in it, the folder to load from. */
-static hd_status adopt_run(hd_session *s, hd_ctx *ctx, char folder[HD_PATH_BYTES]) {
+static hd_status adopt_run(hd_session *s, hd_ctx *ctx) {
   const char *from = s->run.settings->resume;
+  char *folder = s->checkpoints.resumed;
   HD_TRY(hd__checkpoint_find(folder, ctx, from));
   HD_TRY(hd__checkpoint_record(&s->run.record, ctx, folder));
   HD_TRY(hd__record_adopt(s->run.config, ctx, s->run.record, from));
@@ -89,11 +89,11 @@ static hd_status choose_epochs(hd_session *s, hd_ctx *ctx) {
 }
 
 /* Derives batch, shards and steps. */
-static hd_status choose_steps(hd_session *s, hd_ctx *ctx, int32_t *shards) {
+static hd_status choose_steps(hd_session *s, hd_ctx *ctx) {
   const hd_settings *is = s->run.settings;
   int64_t samples = s->input.train.count;
   s->run.batch = s->input.train.batch = is->batch;
-  HD_TRY(hd__planned_shards(shards, ctx, s->run.config));
+  HD_TRY(hd__planned_shards(&s->run.shards, ctx, s->run.config));
   s->run.steps_per_epoch = is->drop_last ? samples / s->run.batch : (samples + s->run.batch - 1) / s->run.batch;
   if (s->run.steps_per_epoch == 0)
     return hd__fail(ctx, HD_E_USAGE,
@@ -105,89 +105,6 @@ static hd_status choose_steps(hd_session *s, hd_ctx *ctx, int32_t *shards) {
   if (is->max_steps > 0 && is->max_steps < s->run.steps_in_all)
     s->run.steps_in_all = is->max_steps;
   return HD_OK;
-}
-
-/* Whether all samples have the same shift, so that a plan may add it. */
-static bool find_shift(float *shift, hd_session *s) {
-  hd_feed *const feed[] = {&s->input.test, &s->input.val};
-  float other;
-  bool found = s->input.data->normalize == HD_NORMALIZE_CHANNEL && hd__feed_shift(shift, &s->input.train);
-  for (int i = 0; i < 2; i++)
-    if (feed[i]->count > 0)
-      found = found && hd__feed_shift(&other, feed[i]) && other == *shift;
-  return found;
-}
-
-static hd_status check_fit(const hd_session *s, hd_ctx *ctx) {
-  const char *name = s->input.data->name;
-  HD_TRY(hd__feed_check(ctx, &s->input.train, &s->run.network, s->compute.plan->graph, name));
-  return hd__feed_check(ctx, &s->input.test, &s->run.network, s->compute.plan->graph, name);
-}
-
-static hd_status make_schedules(hd_session *s, hd_ctx *ctx) {
-  const hd_plan *plan = s->compute.plan;
-  for (int g = 0; g < plan->update.group_count; g++)
-    HD_TRY(hd__schedule_init(&s->run.schedule[g], ctx, &plan->update.groups[g].settings, s->run.steps_of_epochs,
-                             s->run.steps_per_epoch));
-  return HD_OK;
-}
-
-static hd_status make_plans(hd_session *s, hd_ctx *ctx) {
-  hd_feed *const feed[] = {&s->input.train, &s->input.test, &s->input.val};
-  float value;
-  const float *shift = !hd__device_is_native(s->compute.cuda) && find_shift(&value, s) ? &value : NULL;
-  hd_stages stages, whole = {.count = 1};
-  HD_TRY(hd__stages_choose(&stages, s, ctx));
-  HD_TRY(hd__session_plan(&s->compute.plan, s, ctx, shift, true, &stages));
-  HD_TRY(hd__session_plan(&s->compute.eval_plan, s, ctx, shift, false,
-                          hd__stages_are_apart(s) ? &s->compute.plan->pipeline.stages : &whole));
-  HD_TRY(hd__agree_on_plan(s, ctx, s->compute.plan));
-  HD_TRY(hd__agree_on_plan(s, ctx, s->compute.eval_plan));
-  hd__stages_find(s);
-  HD_TRY(check_fit(s, ctx));
-  for (int i = 0; i < 3; i++)
-    if (feed[i]->count > 0)
-      hd__feed_leave_shift(feed[i], s->compute.plan->shifts);
-  HD_TRY(make_schedules(s, ctx));
-  if (s->compute.plan->update.averages == HD_AVERAGES_EMA)
-    HD_TRY(hd__store_create(&s->compute.average_store, ctx, s->compute.local, s->compute.eval_plan));
-  return hd__store_create(&s->compute.store, ctx, s->compute.local, s->compute.plan);
-}
-
-/* Steps that a GPU may have in flight: one for each batch that loader workers buffer, since a batch is released when
- * its step has counted. */
-static int32_t steps_ahead(const hd_session *s) {
-  const int64_t workers = s->run.settings->workers;
-  const int64_t room = workers * s->run.settings->prefetch_factor;
-  const int64_t fitting = room < s->run.steps_per_epoch ? room : s->run.steps_per_epoch;
-  return workers == 0 || fitting > INT32_MAX ? INT32_MAX : (int32_t)fitting;
-}
-
-static hd_status make_executors(hd_session *s, hd_ctx *ctx, int32_t shards) {
-  hd_exec_settings train = hd__planned_training(s->run.config, shards);
-  hd_exec_settings eval = hd__planned_evaluation(s->compute.eval_plan->pipeline.stages.count);
-  train.local = eval.local = s->compute.local;
-  eval.stages_on_hosts = train.stages_on_hosts;
-  hd__planned_device(&train, s->compute.plan, s->compute.cuda);
-  hd__planned_device(&eval, s->compute.eval_plan, s->compute.cuda);
-  train.native = hd__device_is_native(s->compute.cuda);
-  train.precision = train.native ? hd__device_precision(s->run.config) : HD_CUDA_F32;
-  train.lookahead = steps_ahead(s);
-  if (s->compute.plan->io.target_outputs == 0 && s->run.settings->workers == 0 &&
-      hd__feed_resident(&s->input.resident, &s->input.train))
-    train.resident = &s->input.resident;
-  train.fetch_bytes = hd__feed_scratch_bytes(&s->input.train);
-  const int64_t test = hd__feed_scratch_bytes(&s->input.test);
-  const int64_t val = s->input.val.count > 0 ? hd__feed_scratch_bytes(&s->input.val) : 0;
-  eval.fetch_bytes = val > test ? val : test;
-  HD_TRY(hd__exec_create(&s->compute.exec, ctx, s->compute.plan, s->compute.store, s->compute.threads, &train));
-  hd_store *evaluated = s->compute.average_store ? s->compute.average_store : s->compute.store;
-  return hd__exec_create(&s->compute.eval_exec, ctx, s->compute.eval_plan, evaluated, s->compute.threads, &eval);
-}
-
-hd_status hd__session_equip(hd_session *s, hd_ctx *ctx, int32_t shards) {
-  HD_TRY(make_plans(s, ctx));
-  return make_executors(s, ctx, shards);
 }
 
 static hd_status set_transforms(hd_session *s, hd_ctx *ctx) {
@@ -227,7 +144,7 @@ static hd_status make_feeds(hd_session *s, hd_ctx *ctx) {
 }
 
 /* Whether the model has the requested metric. */
-static hd_status check_metric(const hd_session *s, hd_ctx *ctx) {
+static hd_status check_metric(hd_session *s, hd_ctx *ctx) {
   const int metric = s->run.settings->metric;
   if (metric < 0 || hd__metric_is_of((hd_metric_choice)metric, &s->run.network.target, hd__dataset_test(s->input.data)))
     return HD_OK;
@@ -323,13 +240,15 @@ static void begin_average(hd_store *store) {
 }
 
 /* Sets the first weights: drawn, from --init, or from the checkpoint. */
-static hd_status fill_store(hd_session *s, hd_ctx *ctx, const char *resumed) {
+static hd_status fill_store(hd_session *s, hd_ctx *ctx) {
+  const char *resumed = s->checkpoints.resumed;
+  const bool resumes = *resumed;
   char path[HD_PATH_BYTES];
   s->run.counters = (hd_counters){.best_score = -INFINITY,
                                   .best_loss = INFINITY,
                                   .step_loss = NAN,
-                                  .arithmetic = resumed ? 1 : HD_ARITHMETIC_VERSION}; /* 1: a checkpoint without one */
-  if (resumed) {
+                                  .arithmetic = resumes ? 1 : HD_ARITHMETIC_VERSION}; /* 1: a checkpoint without one */
+  if (resumes) {
     HD_TRY(hd__checkpoint_load_state(s->compute.store, &s->run.counters, ctx, resumed, s->run.record));
     HD_TRY(adopt_arithmetic(s, ctx));
     HD_TRY(hd__file_join(path, ctx, resumed, "model.safetensors"));
@@ -339,7 +258,7 @@ static hd_status fill_store(hd_session *s, hd_ctx *ctx, const char *resumed) {
   } else {
     HD_TRY(hd__session_draw(s->compute.store, s, ctx, s->compute.plan, s->compute.here));
   }
-  if (!resumed)
+  if (!resumes)
     begin_average(s->compute.store);
   hd__store_pack(s->compute.store, s->compute.plan, s->compute.here);
   return HD_OK;
@@ -374,16 +293,16 @@ static hd_status spread_to_hosts(hd_session *s, hd_ctx *ctx) {
 
 /* Rank 0 sets the weights for all ranks, and broadcasts the counters that belong to them. Where hosts have stages of
  * their own, each draws the weights of its stages. */
-static hd_status fill_weights(hd_session *s, hd_ctx *ctx, const char *resumed) {
+static hd_status fill_weights(hd_session *s, hd_ctx *ctx) {
   typedef struct filled {
     hd_counters counters;
     uint64_t version;
   } filled;
   HD_OWNED filled *all = hd__malloc((size_t)hd__cluster_ranks(s->compute.local) * sizeof *all);
   HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the counters of %d ranks", hd__cluster_ranks(s->compute.local)));
-  const bool apart = hd__stages_are_apart(s), draws = apart && !resumed && !*s->run.settings->init;
+  const bool apart = hd__stages_are_apart(s), draws = apart && !*s->checkpoints.resumed && !*s->run.settings->init;
   if (hd__session_writes(s) || (draws && hd__cluster_leads(s->compute.local)))
-    HD_TRY(fill_store(s, ctx, resumed));
+    HD_TRY(fill_store(s, ctx));
   const filled this_rank = {s->run.counters, hd__store_version(s->compute.store)};
   HD_TRY(hd__cluster_gather(all, s->compute.local, ctx, &this_rank, sizeof this_rank));
   s->run.counters = all[0].counters;
@@ -409,7 +328,7 @@ static void clear_scores(hd_report *r) {
       r->test_r2 = r->test_mean_absolute_error = r->test_root_mean_square_error = NAN;
 }
 
-static void fill_report(hd_session *s, int32_t shards) {
+static hd_status fill_report(hd_session *s, hd_ctx *ctx) {
   int64_t parameters, trainable;
   count_parameters(&parameters, &trainable, s->compute.plan);
   s->report.facts =
@@ -428,7 +347,7 @@ static void fill_report(hd_session *s, int32_t shards) {
                   .epochs_asked = s->run.settings->epochs,
                   .steps = s->run.counters.step,
                   .batch = s->run.batch,
-                  .shards = shards,
+                  .shards = s->run.shards,
                   .accumulate = s->run.settings->accumulate,
                   .seed = s->run.settings->seed,
                   .steps_in_all = s->run.steps_in_all,
@@ -454,10 +373,11 @@ static void fill_report(hd_session *s, int32_t shards) {
                   .test_skipped = -1,
                   .wrong_png = s->report.wrong_png};
   clear_scores(&s->report.facts);
-  const char *why = hd__session_note_gpu_sums(s);
+  const char *why = hd__session_note_sums(s);
   if (*why)
     snprintf(s->report.device_note, sizeof s->report.device_note,
              "gradients of GPUs are added along the tree, not by NCCL: %s", why);
+  return HD_OK;
 }
 
 /* Gathers the places of all ranks, for the report. */
@@ -492,10 +412,10 @@ static hd_status count_all_cpus(hd_session *s, hd_ctx *ctx) {
 
 /* --threads auto: uses the number that was found best. A number given by the user stands, also by --cpus,
  * hd_set_num_threads or OMP_NUM_THREADS. */
-static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
+static hd_status settle_threads(hd_session *s, hd_ctx *ctx) {
   const char *omp = getenv("OMP_NUM_THREADS");
   bool given = s->run.settings->thread_count > 0 || *s->run.settings->cpus;
-  if (given || ctx->threads || (omp && *omp) || s->compute.local || hd__exec_on_gpu(s->compute.exec) ||
+  if (given || ctx->threads || (omp && *omp) || s->compute.local || !s->compute.device.executor->threads_compute ||
       s->compute.plan->pipeline.stages.count > 1)
     return HD_OK;
   hd_best best = hd__best_threads_recall(s);
@@ -511,18 +431,17 @@ static hd_status settle_threads(hd_session *s, hd_ctx *ctx, int32_t shards) {
   s->compute.exec = s->compute.eval_exec = NULL;
   s->compute.threads = NULL;
   HD_TRY(choose_best_threads(s, ctx, &best));
-  HD_TRY(make_executors(s, ctx, shards));
+  HD_TRY(hd__session_make_executors(s, ctx));
   HD_TRY(find_places(s, ctx));
   HD_TRY(count_all_cpus(s, ctx));
-  fill_report(s, shards);
-  return HD_OK;
+  return fill_report(s, ctx);
 }
 
 /* Statistics that came with the run's network and are not in its description. */
-static hd_status adopt_statistics(hd_session *s, hd_ctx *ctx, const char *folder) {
+static hd_status adopt_statistics(hd_session *s, hd_ctx *ctx) {
   HD_RELEASED(hd__features_fini) hd_features f = {0};
   hd_onnx_input *in = &s->run.network.input;
-  HD_TRY(hd__record_features(&f, ctx, s->run.record, folder));
+  HD_TRY(hd__record_features(&f, ctx, s->run.record, s->checkpoints.resumed));
   if (!f.given)
     return HD_OK;
   HD_TRY(HD_NEW_RAW(in->mean, 2 * (size_t)f.count, ctx, "out of memory for a run's features"));
@@ -549,57 +468,155 @@ static hd_status scale_targets(hd_session *s, hd_ctx *ctx) {
   return HD_OK;
 }
 
-hd_status hd__session_setup(hd_session *s, hd_ctx *ctx) {
-  char folder[HD_PATH_BYTES];
-  int32_t shards;
-  float shift;
-  bool resumes = *s->run.settings->resume;
-  if (resumes)
-    HD_TRY(adopt_run(s, ctx, folder));
-  HD_TRY(hd__config_complete(s->run.config, ctx));
-  HD_TRY(resumes ? adopt_statistics(s, ctx, folder) : find_network(s, ctx));
+/* ---- The steps ---- */
+
+/* A rehearsal may run on any number of threads. */
+static hd_status use_one_stage(hd_session *s, hd_ctx *ctx) {
+  return hd_config_set_text(s->run.config, ctx, HD_OPT_STAGES, "1");
+}
+
+static hd_status complete_settings(hd_session *s, hd_ctx *ctx) { return hd__config_complete(s->run.config, ctx); }
+
+static hd_status smooth_labels(hd_session *s, hd_ctx *ctx) {
   if (hd__config_has(s->run.config, HD_OPT_LABEL_SMOOTHING))
     s->run.network.label_smoothing = s->run.settings->label_smoothing;
-  HD_TRY(hd__agree_on_settings(s, ctx));
-  HD_TRY(hd__device_open(&s->compute.cuda, s->report.device, sizeof s->report.device, ctx, s->run.config,
-                         s->compute.local));
-  HD_TRY(hd__device_thread_kernels(&s->compute.kernels, ctx, s->run.config, s->compute.cuda));
-  if (resumes)
-    HD_TRY(hd__record_check_library(ctx, s->run.record, hd__session_library(s), s->run.settings->resume));
-  HD_TRY(choose_threads(s, ctx));
-  HD_TRY(find_places(s, ctx));
-  HD_TRY(count_all_cpus(s, ctx));
-  HD_TRY(hd__session_data(&s->input.data, ctx, s->run.config, &s->run.network));
-  if (resumes)
-    HD_TRY(hd__record_check_data(ctx, s->run.record, s->input.data, "--resume ", s->run.settings->resume));
-  HD_TRY(hd__input_map_adopt(s->report.input_note, sizeof s->report.input_note, ctx, s->run.config, &s->run.network,
-                             s->input.data, s->compute.kernels));
-  HD_TRY(make_feeds(s, ctx));
+  return HD_OK;
+}
+
+static hd_status agree_on_settings(hd_session *s, hd_ctx *ctx) { return hd__agree_on_settings(s, ctx); }
+
+static hd_status open_device(hd_session *s, hd_ctx *ctx) {
+  return hd__device_open(&s->compute.device, s->report.device, sizeof s->report.device, ctx, s->run.config,
+                         s->compute.local);
+}
+
+static hd_status choose_kernels(hd_session *s, hd_ctx *ctx) {
+  return hd__device_thread_kernels(&s->compute.kernels, ctx, s->run.config, &s->compute.device);
+}
+
+static hd_status compare_library(hd_session *s, hd_ctx *ctx) {
+  return hd__record_check_library(ctx, s->run.record, hd__session_library(s), s->run.settings->resume);
+}
+
+static hd_status open_data(hd_session *s, hd_ctx *ctx) {
+  return hd__session_data(&s->input.data, ctx, s->run.config, &s->run.network);
+}
+
+static hd_status compare_data(hd_session *s, hd_ctx *ctx) {
+  return hd__record_check_data(ctx, s->run.record, s->input.data, "--resume ", s->run.settings->resume);
+}
+
+static hd_status adopt_input_map(hd_session *s, hd_ctx *ctx) {
+  return hd__input_map_adopt(s->report.input_note, sizeof s->report.input_note, ctx, s->run.config, &s->run.network,
+                             s->input.data, s->compute.kernels);
+}
+
+static hd_status fit_network(hd_session *s, hd_ctx *ctx) {
   hd_line note = {.text = s->report.model_note, .bytes = sizeof s->report.model_note};
-  HD_TRY(hd__network_fit(&s->run.network, &note, ctx, s->run.config, &s->input.train, s->input.data->name));
-  HD_TRY(scale_targets(s, ctx));
-  HD_TRY(hd__agree_on_input(s, ctx));
-  HD_TRY(hd__session_share_skips(s, ctx));
-  HD_TRY(check_metric(s, ctx));
-  HD_TRY(make_guesses(s, ctx));
-  HD_TRY(choose_steps(s, ctx, &shards));
-  HD_TRY(hd__session_equip(s, ctx, shards));
-  HD_TRY(fill_weights(s, ctx, resumes ? folder : NULL));
-  fill_report(s, shards);
-  HD_TRY(settle_threads(s, ctx, shards));
-  HD_TRY(hd__stages_note(s, ctx));
-  HD_TRY(hd__rank_times_init(&s->report.rank_times, ctx, s->compute.exec, s->report.places,
-                             hd__cluster_ranks(s->compute.local)));
-  HD_TRY(hd__gpu_accounts_gather(&s->report.gpu_memory, ctx, s->compute.local, s->compute.cuda));
+  return hd__network_fit(&s->run.network, &note, ctx, s->run.config, &s->input.train, s->input.data->name);
+}
+
+static hd_status agree_on_input(hd_session *s, hd_ctx *ctx) { return hd__agree_on_input(s, ctx); }
+
+static hd_status watch_ranks(hd_session *s, hd_ctx *ctx) {
+  return hd__rank_times_init(&s->report.rank_times, ctx, s->compute.exec, s->report.places,
+                             hd__cluster_ranks(s->compute.local));
+}
+
+static hd_status account_memory(hd_session *s, hd_ctx *ctx) {
+  return hd__gpu_accounts_gather(&s->report.gpu_memory, ctx, s->compute.exec);
+}
+
+static hd_status make_record(hd_session *s, hd_ctx *ctx) {
+  float shift;
   json_decref(s->run.record);
   s->run.record = NULL;
-  HD_TRY(hd__record_make(&s->run.record, ctx, s->run.config, &s->run.network, s->input.data, shards,
+  HD_TRY(hd__record_make(&s->run.record, ctx, s->run.config, &s->run.network, s->input.data, s->run.shards,
                          hd__threads_count(s->compute.threads)));
   HD_TRY(hd__target_scale_note(s->run.record, ctx, &s->input.targets));
   HD_TRY(hd__record_note_device(s->run.record, ctx, s->report.device, hd__session_isa(s)));
   HD_TRY(hd__record_note_library(s->run.record, ctx, hd__session_library(s)));
   HD_TRY(hd__record_note_earlier_arithmetic(s->run.record, ctx, s->run.earlier_arithmetic));
-  if (s->compute.plan->shifts && find_shift(&shift, s))
-    HD_TRY(hd__record_note_shift(s->run.record, ctx, shift));
-  return hd__session_count_skips(s, ctx);
+  return s->compute.plan->shifts && hd__session_shift(&shift, s) ? hd__record_note_shift(s->run.record, ctx, shift)
+                                                                 : HD_OK;
+}
+
+static hd_status start_workers(hd_session *s, hd_ctx *ctx) {
+  HD_TRY(hd__session_batches(&s->input.batches, ctx, s, s->compute.threads, (int)s->run.settings->workers, 0));
+  s->report.facts.workers = s->input.batches ? hd__ring_workers(hd__batches_ring(s->input.batches)) : 0;
+  return HD_OK;
+}
+
+static hd_status open_profile(hd_session *s, hd_ctx *ctx) {
+  const hd_profile_of of = {.path = s->run.settings->profile,
+                            .model = s->run.network.name,
+                            .exec = s->compute.exec,
+                            .plan = s->compute.plan,
+                            .threads = s->compute.threads,
+                            .local = s->compute.local,
+                            .first_step = s->run.counters.step};
+  if (!*s->run.settings->profile)
+    return HD_OK;
+  HD_TRY(hd__profile_open(&s->report.profiler, ctx, &of));
+  return hd__exec_trace(s->compute.eval_exec, ctx, s->report.profiler.trace);
+}
+
+static const hd_setup_step steps[] = {
+    {"lock the resumed run", "", "lock", hd__session_lock_resumed, HD_SETUP_KEPT},
+    {"use one stage", "", "stages", use_one_stage, HD_SETUP_REHEARSED},
+    {"adopt the resumed run", "lock stages", "options old-record network", adopt_run, HD_SETUP_RESUMED},
+    {"complete the settings", "options stages", "settings", complete_settings, HD_SETUP_ALWAYS},
+    {"find the network", "settings", "network", find_network, HD_SETUP_NEW},
+    {"adopt statistics", "old-record network settings", "statistics", adopt_statistics, HD_SETUP_RESUMED},
+    {"smooth labels", "settings network", "smoothing", smooth_labels, HD_SETUP_ALWAYS},
+    {"agree on settings", "settings network statistics smoothing", "agreement", agree_on_settings, HD_SETUP_ALWAYS},
+    {"open the device", "agreement", "device", open_device, HD_SETUP_ALWAYS},
+    {"choose kernels", "device", "kernels", choose_kernels, HD_SETUP_ALWAYS},
+    {"compare the library", "old-record kernels", "", compare_library, HD_SETUP_RESUMED},
+    {"open threads", "agreement", "threads", choose_threads, HD_SETUP_ALWAYS},
+    {"find places", "threads", "places", find_places, HD_SETUP_ALWAYS},
+    {"count CPUs", "threads", "cpus", count_all_cpus, HD_SETUP_ALWAYS},
+    {"open the data", "agreement", "data", open_data, HD_SETUP_ALWAYS},
+    {"compare the data", "old-record data", "", compare_data, HD_SETUP_RESUMED},
+    {"adopt the network's statistics", "network data kernels", "input-map", adopt_input_map, HD_SETUP_ALWAYS},
+    {"make feeds", "data kernels input-map", "feeds", make_feeds, HD_SETUP_ALWAYS},
+    {"fit the network to the data", "network feeds", "model", fit_network, HD_SETUP_ALWAYS},
+    {"scale targets", "model feeds", "targets", scale_targets, HD_SETUP_ALWAYS},
+    {"agree on input", "device kernels feeds targets", "input", agree_on_input, HD_SETUP_ALWAYS},
+    {"share skips", "input", "skips", hd__session_share_skips, HD_SETUP_ALWAYS},
+    {"check the metric", "model data", "", check_metric, HD_SETUP_ALWAYS},
+    {"make room for guesses", "model feeds", "guesses", make_guesses, HD_SETUP_ALWAYS},
+    {"count steps", "model feeds", "steps", choose_steps, HD_SETUP_ALWAYS},
+    {"make plans and stores", "device kernels places model input steps", "plans", hd__session_make_plans,
+     HD_SETUP_ALWAYS},
+    {"make executors", "plans threads", "executors", hd__session_make_executors, HD_SETUP_ALWAYS},
+    {"set weights", "executors", "weights", fill_weights, HD_SETUP_ALWAYS},
+    {"fill the report", "places cpus executors weights", "report", fill_report, HD_SETUP_ALWAYS},
+    {"settle the number of threads", "report", "layout", settle_threads, HD_SETUP_ALWAYS},
+    {"report stages", "layout", "stage-report", hd__stages_note, HD_SETUP_ALWAYS},
+    {"watch the time of ranks", "layout", "rank-times", watch_ranks, HD_SETUP_ALWAYS},
+    {"account for memory", "layout", "accounts", account_memory, HD_SETUP_ALWAYS},
+    {"make the record", "data targets device layout", "record", make_record, HD_SETUP_ALWAYS},
+    {"count skips", "skips report record", "skip-counts", hd__session_count_skips, HD_SETUP_ALWAYS},
+    {"settle the device", "rank-times accounts record stage-report", "place", hd__device_settle, HD_SETUP_KEPT},
+    {"start loader workers", "place steps", "workers", start_workers, HD_SETUP_KEPT},
+    {"open the profile", "place", "profile", open_profile, HD_SETUP_KEPT},
+    {"open the run's folder", "place workers profile guesses skip-counts", "", hd__session_open_run, HD_SETUP_KEPT}};
+
+const hd_setup_step *hd__session_steps(int *count) {
+  *count = sizeof steps / sizeof *steps;
+  return steps;
+}
+
+hd_status hd__session_setup(hd_session *s, hd_ctx *ctx, bool rehearses) {
+  const bool resumes = *s->run.settings->resume;
+  const bool taken[] = {[HD_SETUP_ALWAYS] = true,
+                        [HD_SETUP_NEW] = !resumes,
+                        [HD_SETUP_RESUMED] = resumes,
+                        [HD_SETUP_REHEARSED] = rehearses,
+                        [HD_SETUP_KEPT] = !rehearses};
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+    if (taken[steps[i].when])
+      HD_TRY(steps[i].take(s, ctx));
+  return HD_OK;
 }

@@ -5,7 +5,6 @@
 #include "exec/exchange/cluster.h"
 #include "platform/clock.h"
 #include "platform/thread_start.h"
-#include "train/placement/device_open.h"
 #include "train/records/loss_score.h"
 
 hd_status hd__session_check_process(const hd_session *s, hd_ctx *ctx) {
@@ -25,17 +24,19 @@ void hd__session_event(hd_session *s, const hd_event *event) {
     s->report.on_event(s->report.user, event);
 }
 
-const char *hd__session_library(const hd_session *s) { return hd__device_library(s->compute.cuda, s->run.config); }
+const char *hd__session_library(const hd_session *s) { return s->compute.device.library; }
 
-const char *hd__session_note_gpu_sums(hd_session *s) {
-  const char *why, *text = hd__exec_gpu_sums(&why, s->compute.exec);
-  const bool tree = !strcmp(text, "tree");
-  s->report.facts.gpu_sums = tree ? HD_GPU_SUMS_TREE : *text ? HD_GPU_SUMS_NCCL : HD_GPU_SUMS_NONE;
-  s->report.facts.nccl = tree ? "" : text;
-  return why;
+const char *hd__session_note_sums(hd_session *s) {
+  hd_sums_fact sums = {"", ""};
+  const bool adds = hd__exec_facts(&sums, s->compute.exec, HD_FACT_SUMS) > 0;
+  s->report.facts.gpu_sums = *sums.library ? HD_GPU_SUMS_NCCL : adds ? HD_GPU_SUMS_TREE : HD_GPU_SUMS_NONE;
+  s->report.facts.nccl = sums.library;
+  return sums.why;
 }
 
-const char *hd__session_isa(const hd_session *s) { return hd__device_isa(s->compute.cuda, s->compute.kernels); }
+const char *hd__session_isa(const hd_session *s) {
+  return s->compute.device.isa ? s->compute.device.isa : s->compute.kernels->isa;
+}
 
 int64_t hd__session_bytes(const hd_session *s) {
   const hd_store *average = s->compute.average_store;

@@ -80,7 +80,8 @@ static hd_status prepare(timing *t, hd_ctx *ctx) {
   HD_TRY(hd__session_plan(&t->plan, s, ctx, NULL, true, &whole));
   HD_TRY(hd__store_create(&t->store, ctx, NULL, t->plan));
   HD_TRY(hd__session_draw(t->store, s, ctx, t->plan, NULL));
-  hd_exec_settings settings = hd__planned_training(s->run.config, shards);
+  const hd_run_device here = hd__device_threads(s->run.config);
+  hd_exec_settings settings = hd__planned_training(s->run.config, shards, &here);
   settings.fetch_bytes = hd__feed_scratch_bytes(&s->input.train);
   HD_TRY(hd__exec_create(&t->exec, ctx, t->plan, t->store, s->compute.threads, &settings));
   const hd_trace_size size = hd__exec_trace_size(t->exec, SLICES);

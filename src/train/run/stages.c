@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "exec/exchange/cluster.h"
-#include "train/placement/device_open.h"
 #include "train/run/session.h"
 
 /* The threads, or with `ranks` the ranks, of the host that has the fewest. */
@@ -41,7 +40,7 @@ hd_status hd__stages_choose(hd_stages *out, hd_session *s, hd_ctx *ctx) {
   const hd_stages file = graph->stages;
   hd__graph_destroy(graph);
   const int asked = s->run.settings->stage_count;
-  const bool runs = hd__device_runs_stages(s->compute.cuda);
+  const bool runs = s->compute.device.executor->runs_stages;
   const int ranks = fewest_on_a_host(s, true), threads = fewest_on_a_host(s, false);
   const bool apart = hd__stages_are_apart(s);
   *out = (hd_stages){.count = asked};
@@ -66,10 +65,10 @@ typedef struct work {
 _Static_assert(sizeof(work) <= HD_LOCAL_GROUP_GATHER_BYTES, "a rank's work fits into a gather");
 
 static hd_status read_work(work *out, hd_ctx *ctx, const hd_exec *exec) {
-  const int threads = hd__exec_stage_threads(NULL, exec), rank = hd__cluster_rank(exec->local);
-  HD_OWNED hd_stage_thread *all = hd__calloc((size_t)threads + 1, sizeof *all);
+  const int threads = hd__exec_facts(NULL, exec, HD_FACT_STAGE_WORK), rank = hd__cluster_rank(exec->local);
+  HD_OWNED hd_stage_work *all = hd__calloc((size_t)threads + 1, sizeof *all);
   HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the report of stages"));
-  hd__exec_stage_threads(all, exec);
+  hd__exec_facts(all, exec, HD_FACT_STAGE_WORK);
   for (int l = 0; l < threads; l++)
     if (all[l].rank == rank) {
       out->threads[all[l].stage]++;
@@ -135,7 +134,7 @@ void hd__stages_fini(hd_stage_accounts *a) {
 
 hd_status hd__stages_note(hd_session *s, hd_ctx *ctx) {
   const int32_t file = s->compute.plan->graph->stages.count;
-  const bool runs = hd__device_runs_stages(s->compute.cuda);
+  const bool runs = s->compute.device.executor->runs_stages;
   hd_report *facts = &s->report.facts;
   HD_TRY(gather(&s->report.stages, ctx, s));
   facts->stages = s->report.stages.count;

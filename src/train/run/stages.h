@@ -7,9 +7,9 @@
 struct hd_session;
 
 /* The stages of the session's training plan: those of --stages, or of the model file. The latter alone are left out
- * where a host has fewer threads, or a GPU computes. HD_E_UNSUPPORTED: a GPU, and --stages. With --stages auto as
- * many as the host with the fewest has ranks, or threads if one process runs there, cut by the time that the layers
- * take: rank 0 measures it. Collective over all ranks. */
+ * where a host has fewer threads, or the device runs none. HD_E_UNSUPPORTED: such a device, and --stages. With --stages
+ * auto as many as the host with the fewest has ranks, or threads if one process runs there, cut by the time that the
+ * layers take: rank 0 measures it. Collective over all ranks. */
 hd_status hd__stages_choose(hd_stages *out, struct hd_session *session, hd_ctx *ctx);
 
 /* Whether each stage runs on one host, of several. */

@@ -52,6 +52,7 @@ typedef struct hd_cuda {
   cu_stream compute, copy, beside;
   cu_event forked, joined;
   struct hd_cuda_native *native; /* NVIDIA's libraries, for --arithmetic native; closed with the GPU */
+  int precision;                 /* of their factors: hd_cuda_precision */
   hd_cuda_account account;
   hd_cuda_marks *marks; /* for timing launches; NULL: no timing */
   struct hd_cuda *next; /* of the run's GPUs in this process; NULL: the last */

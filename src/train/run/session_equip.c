@@ -1,0 +1,93 @@
+/* What a session has for its device: plans, stores and executors; see session.h. */
+#include "train/run/session.h"
+
+#include "data/feed/feed_options.h"
+#include "train/placement/run_plan.h"
+#include "train/run/agreement.h"
+
+bool hd__session_shift(float *shift, hd_session *s) {
+  hd_feed *const feed[] = {&s->input.test, &s->input.val};
+  float other;
+  bool found = s->input.data->normalize == HD_NORMALIZE_CHANNEL && hd__feed_shift(shift, &s->input.train);
+  for (int i = 0; i < 2; i++)
+    if (feed[i]->count > 0)
+      found = found && hd__feed_shift(&other, feed[i]) && other == *shift;
+  return found;
+}
+
+static hd_status check_fit(const hd_session *s, hd_ctx *ctx) {
+  const char *name = s->input.data->name;
+  HD_TRY(hd__feed_check(ctx, &s->input.train, &s->run.network, s->compute.plan->graph, name));
+  return hd__feed_check(ctx, &s->input.test, &s->run.network, s->compute.plan->graph, name);
+}
+
+static hd_status make_schedules(hd_session *s, hd_ctx *ctx) {
+  const hd_plan *plan = s->compute.plan;
+  for (int g = 0; g < plan->update.group_count; g++)
+    HD_TRY(hd__schedule_init(&s->run.schedule[g], ctx, &plan->update.groups[g].settings, s->run.steps_of_epochs,
+                             s->run.steps_per_epoch));
+  return HD_OK;
+}
+
+hd_status hd__session_make_plans(hd_session *s, hd_ctx *ctx) {
+  hd_feed *const feed[] = {&s->input.train, &s->input.test, &s->input.val};
+  float value;
+  const float *shift = s->compute.device.may_shift && hd__session_shift(&value, s) ? &value : NULL;
+  hd_stages stages, whole = {.count = 1};
+  HD_TRY(hd__stages_choose(&stages, s, ctx));
+  HD_TRY(hd__session_plan(&s->compute.plan, s, ctx, shift, true, &stages));
+  HD_TRY(hd__session_plan(&s->compute.eval_plan, s, ctx, shift, false,
+                          hd__stages_are_apart(s) ? &s->compute.plan->pipeline.stages : &whole));
+  HD_TRY(hd__agree_on_plan(s, ctx, s->compute.plan));
+  HD_TRY(hd__agree_on_plan(s, ctx, s->compute.eval_plan));
+  hd__stages_find(s);
+  HD_TRY(check_fit(s, ctx));
+  for (int i = 0; i < 3; i++)
+    if (feed[i]->count > 0)
+      hd__feed_leave_shift(feed[i], s->compute.plan->shifts);
+  HD_TRY(make_schedules(s, ctx));
+  if (s->compute.plan->update.averages == HD_AVERAGES_EMA)
+    HD_TRY(hd__store_create(&s->compute.average_store, ctx, s->compute.local, s->compute.eval_plan));
+  return hd__store_create(&s->compute.store, ctx, s->compute.local, s->compute.plan);
+}
+
+/* Steps that may wait for their report: one for each batch that loader workers buffer, since a batch is released when
+ * its step has counted. */
+static int32_t most_unreported(const hd_session *s) {
+  const int64_t workers = s->run.settings->workers;
+  const int64_t room = workers * s->run.settings->prefetch_factor;
+  const int64_t fitting = room < s->run.steps_per_epoch ? room : s->run.steps_per_epoch;
+  return workers == 0 || fitting > INT32_MAX ? INT32_MAX : (int32_t)fitting;
+}
+
+hd_status hd__session_make_executors(hd_session *s, hd_ctx *ctx) {
+  hd_exec_settings train = hd__planned_training(s->run.config, s->run.shards, &s->compute.device);
+  hd_exec_settings eval = hd__planned_evaluation(s->compute.eval_plan, &s->compute.device);
+  train.local = eval.local = s->compute.local;
+  train.unreported = most_unreported(s);
+  if (s->compute.plan->io.target_outputs == 0 && s->run.settings->workers == 0 &&
+      hd__feed_table(&s->input.table, &s->input.train))
+    train.samples = &s->input.table;
+  train.fetch_bytes = hd__feed_scratch_bytes(&s->input.train);
+  const int64_t test = hd__feed_scratch_bytes(&s->input.test);
+  const int64_t val = s->input.val.count > 0 ? hd__feed_scratch_bytes(&s->input.val) : 0;
+  eval.fetch_bytes = val > test ? val : test;
+  HD_TRY(hd__exec_create(&s->compute.exec, ctx, s->compute.plan, s->compute.store, s->compute.threads, &train));
+  hd_store *evaluated = s->compute.average_store ? s->compute.average_store : s->compute.store;
+  return hd__exec_create(&s->compute.eval_exec, ctx, s->compute.eval_plan, evaluated, s->compute.threads, &eval);
+}
+
+hd_status hd__session_equip(hd_session *s, hd_ctx *ctx) {
+  HD_TRY(hd__session_make_plans(s, ctx));
+  return hd__session_make_executors(s, ctx);
+}
+
+void hd__session_unequip(session_compute *c) {
+  hd__exec_destroy(c->exec);
+  hd__exec_destroy(c->eval_exec);
+  hd__device_close(&c->device);
+  hd__store_destroy(c->store);
+  hd__store_destroy(c->average_store);
+  hd__plan_destroy(c->plan);
+  hd__plan_destroy(c->eval_plan);
+}
