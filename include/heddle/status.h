@@ -22,7 +22,7 @@ extern "C" {
 #define HD_API
 #endif
 
-/* The version of the library that runs, "MAJOR.MINOR.PATCH", with "-dev" behind it until it is released; and as a number,
+/* The version of the library that runs, "MAJOR.MINOR.PATCH", with "-dev" behind it until its release; and as a number,
  * to compare: HD_VERSION_NUMBER is that of the headers (heddle/version.h). */
 HD_API const char *hd_version(void);
 HD_API int hd_version_number(void);

@@ -47,8 +47,6 @@ typedef void hd_run_outputs_fn(const hd_call *call, int32_t j0, int32_t j1);
  * every element is, per step of the reduction, the chain over rows row0 .. row1-1 that the REDUCE kernel would
  * compute, pushed and merged on a stack in registers. out[(j - j0) * out_ld + (k - k0)] for rows j and columns
  * k, k0 a multiple of 16; output 1 is the bias: out[j - j0]. x and dy point at row 0 of the micro-batch. */
-enum { HD_FORM_SOON = 1 + HD_MAX_STATES };
-
 typedef struct hd_form {
   const hd_geom *g;
   const float *x, *dy;
@@ -58,8 +56,6 @@ typedef struct hd_form {
   int32_t j0, j1, k0, k1;
   float *out;
   int64_t out_ld;
-  const float *soon[HD_FORM_SOON]; /* what the caller reads next of element (j0, k0): a kernel may fetch it and the */
-  int64_t soon_ld;                 /* other elements' meanwhile; NULL: nothing */
 } hd_form;
 
 typedef void hd_form_fn(const hd_form *form);

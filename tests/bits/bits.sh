@@ -7,7 +7,8 @@
 # statistics of a shard, one whose first layer leaves the zeros of samples out, one whose updates are written past the
 # caches, one of nearly every operation, dropout among them, one with frozen parameters and groups, one whose groups end
 # in the middle, one whose layers share weights, three of groups with several optimizers, two of them with averages of
-# weights, and each other optimizer. The reference's kernels are one more instruction set. Threads of unequal speed, some without a shard, and loader workers are added. By default every
+# weights, and each other optimizer. The reference's kernels are one more instruction set. Threads of unequal speed,
+# some without a shard, and loader workers are added. By default every
 # pair of settings occurs in some run; with `make check-bits` every combination, and each
 # resumed run was killed. The JSON of a run shows that the requested threads and instruction set ran.
 . "$SRCDIR/tests/bits/trained.sh"

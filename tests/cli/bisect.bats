@@ -107,6 +107,12 @@ END
   [ -z "$(ls -A tmp)" ]
 }
 
+@test "a planted fault is found behind an epoch's end" {
+  "$HEDDLE" train --model simplenet --data "$FEW" --batch 1920 --epochs 3 --out a >out
+  bisect 3 a --inject 5,1 --json
+  [ "$(json_get step <out)" = 5 ]
+}
+
 # dump FILE [NAME INDEX]: what the run r says of its first three steps, as another program would; an element is 1 % off.
 dump() {
   python3 - "$@" <<'END'

@@ -129,20 +129,9 @@ static void finish_tile(const thread_at *at, hd_phase_kind kind, int param, cons
   }
 }
 
-/* What the update of the tile reads. */
-static void find_update(hd_form *form, const thread_at *at, int param, const tile *t) {
-  const hd_store *store = at->exec->store;
-  const hd_plan_param *way = &at->exec->plan->params[param];
-  const hd_plan_group *group = &at->exec->plan->update.groups[way->group];
-  form->soon[0] = store->weights[at->buffer] + way->offset + t->elem;
-  for (int s = 0; s < group->states; s++)
-    if (group->kept >> s & 1)
-      form->soon[1 + s] = store->state[at->buffer][s] + way->offset + t->elem;
-}
-
 /* g: the tile, its rows `ld` apart. */
-static void form_tile(const thread_at *at, int param, const hd_plan_use *use, const hd_reduction *reduction, float *g,
-                      int64_t ld, const tile *t) {
+static void form_tile(const thread_at *at, const hd_plan_use *use, const hd_reduction *reduction, float *g, int64_t ld,
+                      const tile *t) {
   hd_form form = {.g = use->geom,
                   .x = hd__place_at(&use->x, at->thread->origin),
                   .dy = hd__place_at(&use->dy, at->thread->origin),
@@ -155,10 +144,7 @@ static void form_tile(const thread_at *at, int param, const hd_plan_use *use, co
                   .k0 = t->k0,
                   .k1 = t->k1,
                   .out = g,
-                  .out_ld = ld,
-                  .soon_ld = t->elem_ld};
-  if (at->last && !at->sums_host)
-    find_update(&form, at, param, t);
+                  .out_ld = ld};
   use->form(&form);
 }
 
@@ -207,7 +193,7 @@ static void sum_host_tile(const thread_at *at, int param, const tile *t) {
       const hd_plan_use *use = &exec->plan->update.uses[way->first_use + u];
       float *sum = exec->hosts.sum + (first + c) * exec->plan->size.grad_elems + use->offset + t->elem;
       if (way->deferred)
-        form_tile(at, param, use, &hosts->shards[c], sum, t->elem_ld, t);
+        form_tile(at, use, &hosts->shards[c], sum, t->elem_ld, t);
       else
         sum_tile(at, use, &at->layout->stage[use->stage].host_sums[c], sum, t);
     }
@@ -226,7 +212,7 @@ static void reduce_tile(const thread_at *at, hd_phase_kind kind, int param, cons
     if (at->layout->hosts)
       load_or_reduce_hosts(at, use, g, t);
     else if (way->deferred)
-      form_tile(at, param, use, &at->layout->shards, g, t->ld, t);
+      form_tile(at, use, &at->layout->shards, g, t->ld, t);
     else
       sum_tile(at, use, &at->layout->stage[use->stage].sums.reduction, g, t);
     add_earlier_micro_batches(at, use, g, t);

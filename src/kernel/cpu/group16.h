@@ -5,8 +5,10 @@
  * except g16_tree and g16_tree4, which are the fixed tree t[i] = s[i] + s[i + 8], then + 4, + 2, + 1, and g16_largest.
  *
  * A mask chooses lanes. g16_first(n) is lanes 0 .. n-1 of a tail; masked loads give zero elsewhere and touch no memory
- * there, masked stores leave memory there unchanged. Any alignment, except that g16_stream, a store past the caches where
- * the instruction set has one, is of whole lines; g16_end_streams makes such stores visible to other threads.
+ * there, masked stores leave memory there unchanged. Any alignment.
+ *
+ * g16_stream stores past the caches, where the instruction set can, and a whole line; g16_end_streams makes such stores
+ * visible to other threads.
  *
  * All functions are static: the copies of two instruction sets must never be merged by the linker. */
 #pragma once

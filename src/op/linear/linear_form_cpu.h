@@ -189,15 +189,6 @@ typedef struct columns {
   int count;
 } columns;
 
-/* Fetches what the caller reads next of some rows and columns, k counted from k0: while a block is formed, which takes
- * no memory, it arrives. */
-G16 void fetch_soon(const hd_form *f, int j, int rows, int64_t k, int width) {
-  for (int s = 0; s < HD_FORM_SOON; s++)
-    for (int r = 0; f->soon[s] && r < rows; r++)
-      for (int c = 0; c < width; c += 16)
-        __builtin_prefetch(f->soon[s] + (j - f->j0 + r) * f->soon_ld + k + c, 0, 2);
-}
-
 /* All outputs, in blocks as even as they can be, of some columns: their x stays in L1. start: of the first output in
  * each step; NULL: +0. */
 G16 void form_columns(const hd_form *f, const columns *c, const float *start, form_fn *const *form_of) {
@@ -211,13 +202,11 @@ G16 void form_columns(const hd_form *f, const columns *c, const float *start, fo
              .out_ld = c->out_ld,
              .left = c->count - 16 * (groups - 1)};
   int j = f->j0;
-  const int64_t k = c->out - f->out;
   for (int blocks = (f->j1 - j + most - 1) / most; blocks > 0; blocks--) {
     const int rows = (f->j1 - j + blocks - 1) / blocks;
     b.dy = f->dy + first->row0 * f->dy_stride + j;
     b.start = start ? start + (j - f->j0) : NULL;
     b.out = c->out + (j - f->j0) * c->out_ld;
-    fetch_soon(f, j, rows, k, c->count);
     form_of[groups](&b, rows);
     j += rows;
   }

@@ -89,7 +89,6 @@ static void form_panel(panel *p, const float *start, const float *idle) {
   together.k1 = p->columns;
   together.out = p->out;
   together.out_ld = PANEL;
-  memset(together.soon, 0, sizeof together.soon); /* its columns are others */
   move_together(p);
   form_weight(&together, p->x, 0, p->columns, start, form_of);
   move_apart(p, idle);

@@ -73,7 +73,6 @@ typedef struct faulty_run {
 
 static void on_event(void *user, const hd_event *event) {
   faulty_run *f = user;
-  hd_step next;
   hd_ctx quiet = {0};
   if (event->kind != HD_EVENT_STEP)
     return;
@@ -81,8 +80,7 @@ static void on_event(void *user, const hd_event *event) {
     f->b->out->results = f->recorder.count;
   if (show_progress(f->b, &quiet, event->step, f->b->a.steps) != HD_OK)
     hd_session_stop(f->session);
-  hd__session_describe(&next, f->session, event->step);
-  hd__recorder_step(&f->recorder, event->step + 1, next.cursor);
+  hd__recorder_step(&f->recorder, event->step + 1, hd__session_cursor(f->session, event->step));
 }
 
 static hd_status name_planted(const bisect *b, hd_ctx *ctx, const hd_recorder *r) {

@@ -136,11 +136,10 @@ static hd_status check_arithmetic(verify *v, hd_ctx *ctx) {
 static hd_status check_data(verify *v, hd_ctx *ctx) {
   static const char *const part[HD_DATA_PARTS] = {"training samples", "training labels", "test samples", "test labels"};
   char hex[HD_DATA_PARTS][HD_SHA256_HEX_BYTES];
-  hd_ctx quiet = {0};
   if (v->decided)
     return HD_OK;
-  if (hd__certificate_data(&v->data, &quiet, v->certificate, v->layout) != HD_OK) {
-    decide(v, HD_NOT_COMPARABLE, 0, "its data cannot be read: %.900s", quiet.message);
+  if (hd__certificate_data(&v->data, ctx, v->certificate, v->layout) != HD_OK) { /* ctx has the program's data sets */
+    decide(v, HD_NOT_COMPARABLE, 0, "its data cannot be read: %.900s", hd_ctx_message(ctx));
     return HD_OK;
   }
   HD_TRY(hd__data_sha256(hex, ctx, v->data));

@@ -178,7 +178,12 @@ HD_TOOLS_API hd_status hd__session_create(hd_session **out, hd_ctx *ctx, const h
 
 /* ---- The steps of a run, and the loader workers that read their samples: session_state.c ---- */
 
-/* Fills in step number `index` of the run, counted from 0. */
+/* The sample of its epoch that a step begins with. */
+static inline int64_t hd__session_cursor(const hd_session *s, int64_t index) {
+  return index % s->run.steps_per_epoch * s->run.batch;
+}
+
+/* Fills in step number `index` of the run, counted from 0, whose epoch has been shuffled. */
 void hd__session_describe(hd_step *step, const hd_session *session, int64_t index);
 
 /* Creates loader workers for the session's training samples, beside these threads; *out is NULL without workers.

@@ -59,8 +59,8 @@ static void describe_average(hd_step *step, const hd_session *s) {
 }
 
 void hd__session_describe(hd_step *step, const hd_session *s, int64_t index) {
-  int64_t in_epoch = index % s->run.steps_per_epoch, cursor = in_epoch * s->run.batch;
-  int64_t left = s->input.train.count - cursor;
+  const int64_t cursor = hd__session_cursor(s, index);
+  const int64_t left = s->input.train.count - cursor;
   *step = (hd_step){.samples = left < s->run.batch ? left : s->run.batch, .cursor = cursor, .number = index};
   step->seed = (uint64_t)s->run.settings->seed;
   step->epoch = (uint32_t)(index / s->run.steps_per_epoch);
