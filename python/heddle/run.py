@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import shutil
 import tempfile
 import threading
@@ -246,9 +247,12 @@ class Run:
         record = self._record()
         features = record["data"].get("features", {}).get("of", [])
         settings = record["settings"]
+        transforms = settings.get("transforms")
+        if transforms and re.sub(r"[\[\]\"' ]", "", str(transforms)) != "to_float":
+            raise UsageError("expected a run whose columns are normalised by themselves, found one with transforms")
         if features:
             return np.array([f["mean"] for f in features]), np.array([f["std"] for f in features])
-        if settings.get("transforms") or settings.get("normalize") == "none":
+        if transforms or settings.get("normalize") == "none":
             return np.zeros(1), np.ones(1)
         return np.array(record["data"]["mean"]), np.array(record["data"]["std"])
 
@@ -259,6 +263,12 @@ class Run:
                                                  config.pointer)
             weakref.finalize(self, lib.hd_predictor_destroy, self._predictor)
         return self._predictor
+
+    def _gives(self) -> tuple[int, int]:
+        """What predict returns, a value of hd_predicts, and how many numbers of each sample."""
+        with self._lock:
+            predictor = self._predictor_of()
+            return lib.hd_predictor_gives(predictor), lib.hd_predictor_count(predictor)
 
     @staticmethod
     def _check_shape(predictor: Any, x: np.ndarray) -> None:
