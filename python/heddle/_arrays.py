@@ -19,8 +19,8 @@ MAX_LABEL = 65535
 def check_mask(array: Any, what: str) -> None:
     """Refuses masked numbers, whose values nobody has vouched for."""
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
-        raise FormatError(f"expected numbers as {what}, found a masked array; give {what}.filled(VALUE), or leave these "
-                          "samples out")
+        raise FormatError(f"expected numbers as {what}, found a masked array; give {what}.filled(VALUE), or leave "
+                          "these samples out")
 
 
 def as_numpy(array: Any, what: str) -> np.ndarray:

@@ -114,7 +114,7 @@ def sweep(vary: Mapping[str, Any] | Sequence[str] | str | os.PathLike[str] | Non
     for name, number in (("draws", draws), ("folds", folds), ("halving", halving), ("jobs", jobs)):
         least = 1 if name in ("draws", "jobs") else 2
         if number is not None and not (isinstance(number, (int, np.integer)) and number >= least):
-            raise UsageError(f"{name}= expects a whole number from {least}, found {number!r}; give more, or leave it out")
+            raise UsageError(f"{name}= expects a whole number from {least}, found {number!r}; give more, or none")
     context = Context()
     given = _add_model(model, {**options, "config": config, "transforms": _data.add_transforms(context, transforms),
                                "eval_transforms": _data.add_transforms(context, eval_transforms)})

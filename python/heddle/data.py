@@ -60,8 +60,8 @@ def _read_sets(sets: Sequence[Any]) -> list[tuple[np.ndarray, np.ndarray]]:
     last = max(int(y.max()) for _, y in parts) if classes else -1
     if classes > last + 1:
         raise UnsupportedError(f"expected labels up to the last of {classes} classes, since files of arrays state no "
-                               f"other number of classes, found labels up to {last}; add a sample of the last class, or "
-                               "train without files, by heddle.train")
+                               f"other number of classes, found labels up to {last}; add a sample of the last class, "
+                               "or train without files, by heddle.train")
     return parts
 
 
@@ -206,7 +206,12 @@ class _Reader:
         if self.outputs:
             return 0
         if known is not None:
-            return int(known) if np.ndim(known) == 0 else len(known)
+            if isinstance(known, (list, tuple, np.ndarray)) and np.ndim(known) == 1:
+                return len(known)
+            if isinstance(known, (int, np.integer)):
+                return int(known)
+            raise UsageError(f"expected the number of classes or a list of their names as classes, found {known!r}; "
+                             "write a list")
         targets = getattr(self.data, "targets", None)
         if targets is None:
             targets = [self.sample(i)[1] for i in range(len(self.data))]
@@ -281,6 +286,7 @@ def add_transforms(context: Context, transforms: Any) -> Any:
 def _add_transform(context: Context, function: Callable[..., Any]) -> str:
     """f(x) is kept in evaluation; f(x, rng) is random, and evaluation leaves it out."""
     name = f"python_{len(context.kept)}"
+    context.functions = True
     random, calls = len(inspect.signature(function).parameters) > 1, context.calls
 
     @ffi.callback("void(hd_custom_transform_call const *)", onerror=calls.escaped)

@@ -156,8 +156,8 @@ def bisect(a: Any, b: Any = None, data: Any = None, *, data_dir: Any = None, tol
     if inject is not None:
         place = list(inject) if isinstance(inject, (tuple, list)) else []
         if not 1 <= len(place) <= 3 or not all(isinstance(n, int) for n in place) or place[0] < 1 or min(place) < 0:
-            raise UsageError(f"inject= expects (STEP, RESULT, ELEMENT), whole numbers, found {inject!r}; the first step "
-                             "is 1, the first result and its first element 0")
+            raise UsageError(f"inject= expects (STEP, RESULT, ELEMENT), whole numbers, found {inject!r}; the first "
+                             "step is 1, the first result and its first element 0")
         place += [0] * (3 - len(place))
     repeat = _Repeat((a, b), data, {"data_dir": data_dir})
     if inject is not None and repeat.folder is not None:

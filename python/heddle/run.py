@@ -16,7 +16,7 @@ import numpy as np
 
 from . import _arrays
 from . import data as _data
-from ._library import Config, Context, ShapeError, UsageError, ffi, lib, text
+from ._library import Config, Context, ShapeError, UnsupportedError, UsageError, ffi, lib, text
 from ._options import check_names, takes_options
 
 
@@ -166,6 +166,7 @@ class Run:
             data = (*data, *data)
         if data is not None and not isinstance(data, (str, os.PathLike)):
             context = Context()
+        self._check_functions(context)
         name = _data.add(context, data, _data.OTHER) if data is not None else self._options.get("data")
         config = Config(context, {"data": name, **options})
         out = ffi.new("hd_evaluation *", {"struct_bytes": ffi.sizeof("hd_evaluation")})
@@ -235,6 +236,19 @@ class Run:
         with open(self.checkpoint / "run.json", encoding="utf-8") as record:
             return json.load(record)
 
+    def _check_functions(self, context: Context) -> None:
+        """Transforms in Python are in no file: the run that heddle.train returned has them, a copy has not."""
+        if context.functions:
+            return
+        try:
+            settings = self._record()["settings"]
+        except (OSError, ValueError, KeyError):
+            return  # the library says what is wrong
+        if any("python_" in str(settings.get(name)) for name in ("transforms", "eval_transforms", "eval-transforms")):
+            raise UnsupportedError("expected a run whose transforms are all of the library, found a function in "
+                                   "Python, which its files do not have; use the run that heddle.train returned, on its own "
+                                   "data or by predict")
+
     def _deviations(self) -> list[float]:
         """The standard deviation of each number of a row in training; none where rows are not normalised so."""
         if self._std is None:
@@ -258,6 +272,7 @@ class Run:
 
     def _predictor_of(self) -> Any:
         if self._predictor is None:
+            self._check_functions(self._context)
             config = Config(self._context, {name: self._options.get(name) for name in ("threads", "device")})
             self._predictor = self._context.make("hd_predictor", lib.hd_predictor_create, os.fsencode(self.folder),
                                                  config.pointer)
