@@ -246,8 +246,8 @@ class Run:
             return  # the library says what is wrong
         if any("python_" in str(settings.get(name)) for name in ("transforms", "eval_transforms", "eval-transforms")):
             raise UnsupportedError("expected a run whose transforms are all of the library, found a function in "
-                                   "Python, which its files do not have; use the run that heddle.train returned, on its own "
-                                   "data or by predict")
+                                   "Python, which its files do not have; use the run that heddle.train returned, on "
+                                   "its own data or by predict")
 
     def _deviations(self) -> list[float]:
         """The standard deviation of each number of a row in training; none where rows are not normalised so."""

@@ -406,7 +406,7 @@ class _Network(BaseEstimator):
 
     def _renamed(self, error: Error) -> Error:
         """The failure in the words of the arguments that were given."""
-        message = str(error)
+        message = re.sub(r", from the last good weights: init='[^']*'", "", str(error))  # of a folder that is gone
         for alias, name in _ALIASES.items():
             if getattr(self, alias) is not None:
                 message = re.sub(rf"\b{name}=", f"{alias}=", message)

@@ -397,6 +397,12 @@ def test_refused_values():
     for wrong, says in ((wide * 1e300, "divide them"), (wide * 1e-300, "divide them"),
                         (sparse.csr_matrix(target[:, None]), "y.toarray()")):
         refuses(heddle.FormatError, says, lambda: HeddleRegressor(epochs=1).fit(x, wrong))
+    try:
+        HeddleRegressor(hidden=(), optimizer="sgd", lr=3, epochs=100).fit(x, target)  # some epochs are saved
+    except heddle.NotFiniteError as error:
+        assert "lower lr=" in str(error) and "init=" not in str(error), error
+    else:
+        raise AssertionError("expected NotFiniteError, found none")
     assert short(early_stopping=True, seed=2**40).fit(x, y).n_iter_ == 3
     assert short(options={"max_steps": 5}).fit(x, y).t_ == 120 + 32
     assert short(options={"drop_last": True}).fit(x, y).t_ == 3 * 96
