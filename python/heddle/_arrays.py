@@ -16,10 +16,18 @@ MAX_CHANNELS = 4
 MAX_LABEL = 65535
 
 
+def check_mask(array: Any, what: str) -> None:
+    """Refuses masked numbers, whose values nobody has vouched for."""
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        raise FormatError(f"expected numbers as {what}, found a masked array; give {what}.filled(VALUE), or leave "
+                          "these samples out")
+
+
 def as_numpy(array: Any, what: str) -> np.ndarray:
     """Any array as NumPy's, sharing memory where it can."""
     if isinstance(array, np.ndarray):
-        return array
+        check_mask(array, what)
+        return np.asarray(array)  # a matrix has no other shapes
     if hasattr(array, "detach"):  # PyTorch refuses tensors that need gradients
         array = array.detach()
     try:

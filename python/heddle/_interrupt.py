@@ -29,14 +29,20 @@ def stopped_by_ctrl_c(stop: Callable[[], None], watch: bool = True) -> Iterator[
             stop()
 
     watcher = threading.Thread(target=wait, name="heddle-ctrl-c", daemon=True)
-    before = signal.set_wakeup_fd(write.fileno(), warn_on_full_buffer=False)
-    signal.signal(signal.SIGINT, lambda *_: None)
-    watcher.start()
+    ending: list[bool] = []
+    late: list[bool] = []  # those that the watcher sees no more
+    signal.signal(signal.SIGINT, lambda *_: late.append(True) if ending else None)  # first and last: nothing is raised
+    before = signal.set_wakeup_fd(write.fileno(), warn_on_full_buffer=False)        # between these lines
     try:
+        watcher.start()
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        ending.append(True)
         signal.set_wakeup_fd(before)
         write.close()
-        watcher.join()
+        if watcher.ident is not None:
+            watcher.join()
         read.close()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if late:
+            raise KeyboardInterrupt

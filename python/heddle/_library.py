@@ -134,6 +134,7 @@ class Context:
         self.pointer = out[0]
         self.calls = Calls()
         self.data: Any = None  # of the program, under the name that run.json has
+        self.functions = False  # whether transforms are functions of the program
         self.kept: list[Any] = []  # what the library may call or read as long as the context exists; not the context
         weakref.finalize(self, _end_context, self.pointer, self.kept)
 

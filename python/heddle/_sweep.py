@@ -7,6 +7,8 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
+import numpy as np
+
 from . import data as _data
 from ._interrupt import stopped_by_ctrl_c
 from ._library import Config, Context, UnsupportedError, UsageError, ffi, lib, record_of, text, tools
@@ -69,9 +71,11 @@ def _values(key: str, values: Any) -> str:
         return f"{key}={values.start}..{values.stop - 1}"
     if not hasattr(values, "__iter__"):
         raise UsageError(f"expected the values of {key}, a list or a text, found {values!r}; write [{values!r}]")
-    texts = [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
-    if not texts or any("," in each for each in texts):
-        raise UsageError(f"expected values of {key} without commas, found {list(values)!r}; run these by themselves")
+    texts = [str(value).lower() if type(value).__name__ in ("bool", "bool_") else str(value) for value in values]
+    if not texts:
+        raise UsageError(f"expected the values of {key}, found none; write [{key.upper()}]")
+    if any("," in each for each in texts):
+        raise UsageError(f"expected values of {key} without commas, found {texts!r}; run these by themselves")
     return f"{key}={','.join(texts)}"
 
 
@@ -107,11 +111,19 @@ def sweep(vary: Mapping[str, Any] | Sequence[str] | str | os.PathLike[str] | Non
         if isinstance(each, (list, tuple)) and any(callable(t) for t in each):
             raise UnsupportedError("expected transforms of the library in a sweep, whose runs any process may "
                                    "continue, found a function; train these runs one by one")
+    for name, number in (("draws", draws), ("folds", folds), ("halving", halving), ("jobs", jobs)):
+        least = 1 if name in ("draws", "jobs") else 2
+        if number is not None and not (isinstance(number, (int, np.integer)) and number >= least):
+            raise UsageError(f"{name}= expects a whole number from {least}, found {number!r}; give more, or none")
     context = Context()
     given = _add_model(model, {**options, "config": config, "transforms": _data.add_transforms(context, transforms),
                                "eval_transforms": _data.add_transforms(context, eval_transforms)})
+    keys = _vary(vary)
     settings = Config(context, {**given, "data": _files_of(data, given.get("out"))})
-    texts = [ffi.new("char[]", os.fsencode(each)) for each in _vary(vary)]
+    if _data.is_rows(data) and settings.get("normalize") == "auto" and not settings.get("transforms"):
+        if not any(key.startswith(("normalize", "transforms")) for key in keys):
+            settings.set("normalize", "channel")  # as heddle.train does it: rows of a file are normalised per column
+    texts = [ffi.new("char[]", os.fsencode(each)) for each in keys]
     array = ffi.new("char *[]", [*texts, ffi.NULL])
     folder = ffi.new("char[]", settings.get("out").encode())
     metric = ffi.NULL if rank_by is None else ffi.new("char[]", rank_by.encode())

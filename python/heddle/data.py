@@ -17,7 +17,7 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from . import _arrays
-from ._library import Context, FormatError, ShapeError, UsageError, ffi, lib
+from ._library import Context, FormatError, ShapeError, UnsupportedError, UsageError, ffi, lib
 
 NAME = "python"  # of the data set of a context, which run.json keeps
 OTHER = "other"  # of one that a run is evaluated on, of which the run's fold is no part
@@ -30,10 +30,8 @@ def add(context: Context, data: Any, name: str = NAME) -> Any:
         return data
     if name == NAME:
         context.data = data
-    if _is_set(data):
-        return _add_sets(context, data, None, name)
-    if isinstance(data, (tuple, list)) and len(data) == 2 and all(_is_set(part) for part in data):
-        return _add_sets(context, *data, name)
+    if is_set(data):
+        return _add_sets(context, *((data, None) if _is_set(data) else data), name)
     return _add_arrays(context, *_splits(data), name)
 
 
@@ -42,7 +40,7 @@ def write(data: Any, folder: str) -> None:
     if _is_set(data):
         data = (data, None)
     if len(data) == 2 and all(part is None or _is_set(part) for part in data):
-        parts = [_read_all(part) for part in data if part is not None]
+        parts = _read_sets([part for part in data if part is not None])
     else:
         train, test = _splits(data)
         parts = [(_arrays.samples(x, "x"), y) for x, y in ([train] + [test] * (test is not None))]
@@ -53,10 +51,28 @@ def write(data: Any, folder: str) -> None:
         np.save(f"{folder}/y{end}", _arrays.labels(y, len(x)))
 
 
-def _read_all(data: Any) -> tuple[np.ndarray, np.ndarray]:
-    reader = _Reader(data)
-    samples = [reader.sample(i) for i in range(len(data))]
-    return np.stack([x for x, _ in samples]), np.stack([y for _, y in samples])
+def _read_sets(sets: Sequence[Any]) -> list[tuple[np.ndarray, np.ndarray]]:
+    readers, parts = [_Reader(data) for data in sets], []
+    for reader in readers:
+        samples = [reader.sample(i) for i in range(len(reader.data))]
+        parts.append((np.stack([x for x, _ in samples]), np.stack([y for _, y in samples])))
+    classes = max(reader.classes() for reader in readers)
+    last = max(int(y.max()) for _, y in parts) if classes else -1
+    if classes > last + 1:
+        raise UnsupportedError(f"expected labels up to the last of {classes} classes, since files of arrays state no "
+                               f"other number of classes, found labels up to {last}; add a sample of the last class, "
+                               "or train without files, by heddle.train")
+    return parts
+
+
+def is_set(data: Any) -> bool:
+    """Whether it is a data set in Python, or a training and a test set."""
+    return _is_set(data) or (isinstance(data, (tuple, list)) and len(data) == 2 and all(map(_is_set, data)))
+
+
+def is_rows(data: Any) -> bool:
+    """Whether its samples are rows of a data set in Python, which are normalised per channel; of arrays, per column."""
+    return is_set(data) and _Reader(data if _is_set(data) else data[0]).shape[:2] == (1, 1)
 
 
 def is_split(data: Any) -> bool:
@@ -190,7 +206,12 @@ class _Reader:
         if self.outputs:
             return 0
         if known is not None:
-            return int(known) if np.ndim(known) == 0 else len(known)
+            if isinstance(known, (list, tuple, np.ndarray)) and np.ndim(known) == 1:
+                return len(known)
+            if isinstance(known, (int, np.integer)):
+                return int(known)
+            raise UsageError(f"expected the number of classes or a list of their names as classes, found {known!r}; "
+                             "write a list")
         targets = getattr(self.data, "targets", None)
         if targets is None:
             targets = [self.sample(i)[1] for i in range(len(self.data))]
@@ -265,6 +286,7 @@ def add_transforms(context: Context, transforms: Any) -> Any:
 def _add_transform(context: Context, function: Callable[..., Any]) -> str:
     """f(x) is kept in evaluation; f(x, rng) is random, and evaluation leaves it out."""
     name = f"python_{len(context.kept)}"
+    context.functions = True
     random, calls = len(inspect.signature(function).parameters) > 1, context.calls
 
     @ffi.callback("void(hd_custom_transform_call const *)", onerror=calls.escaped)

@@ -54,11 +54,13 @@ class Bisection:
 class _Repeat:
     """A call that repeats runs, with its context, its settings and Ctrl-C."""
 
-    def __init__(self, runs: tuple[Any, ...], data: Any, options: dict[str, Any]) -> None:
+    def __init__(self, runs: tuple[Any, ...], data: Any, options: dict[str, Any], *, files: bool = True) -> None:
         self.context, self.stopped, self.folder = Context(), False, None
         known = [run._context.data for run in runs if isinstance(run, Run)]
         data = data if data is not None else next((each for each in known if each is not None), None)
-        if data is not None and not isinstance(data, (str, os.PathLike)):  # repeated from files
+        if not files and _data.is_set(data):
+            data = _data.add(self.context, data)
+        elif data is not None and not isinstance(data, (str, os.PathLike)):  # repeated from files
             self.folder = tempfile.TemporaryDirectory(prefix="heddle-")
             _data.write(data, self.folder.name)
             _data.add(self.context, data)  # what reads the run's record finds it by its name there
@@ -118,9 +120,12 @@ def verify(run: Any, data: Any = None, *, spot: int | None = None, seed: int | N
     'verified'
     """
     check_names(options, _LAYOUT, "heddle.verify")
-    if spot is not None and not 1 <= spot <= 1000:
-        raise UsageError(f"spot= expects 1 to 1000 segments, found {spot}; leave it out for the whole run")
-    repeat, what = _Repeat((run,), data, options), _folder(run)
+    if spot is not None and not (isinstance(spot, int) and 1 <= spot <= 1000):
+        raise UsageError(f"spot= expects 1 to 1000 segments, found {spot!r}; leave it out for the whole run")
+    if seed is not None and (spot is None or not 0 <= seed <= 2**53):
+        raise UsageError(f"seed= expects a whole number from 0, with spot=, found {seed} "
+                         + ("without; give both" if spot is None else "with it"))
+    repeat, what = _Repeat((run,), data, options, files=False), _folder(run)
     request = ffi.new("hd_verify_request *", {"what": what, "spot": spot or 0, "seed": -1 if seed is None else seed,
                                               "progress": repeat.step_done})
     out = ffi.new("hd_verification *", {"struct_bytes": ffi.sizeof("hd_verification")})
@@ -146,6 +151,14 @@ def bisect(a: Any, b: Any = None, data: Any = None, *, data_dir: Any = None, tol
     if (b is None) == (inject is None):
         raise UsageError("expected two runs, or one and inject=, found " + ("one" if b is None else "both")
                          + "; give one of them")
+    if tolerance is not None and not 0 < tolerance < float("inf"):
+        raise UsageError(f"tolerance= expects a number above 0, found {tolerance}; leave it out for 0.001")
+    if inject is not None:
+        place = list(inject) if isinstance(inject, (tuple, list)) else []
+        if not 1 <= len(place) <= 3 or not all(isinstance(n, int) for n in place) or place[0] < 1 or min(place) < 0:
+            raise UsageError(f"inject= expects (STEP, RESULT, ELEMENT), whole numbers, found {inject!r}; the first "
+                             "step is 1, the first result and its first element 0")
+        place += [0] * (3 - len(place))
     repeat = _Repeat((a, b), data, {"data_dir": data_dir})
     if inject is not None and repeat.folder is not None:
         repeat.folder.cleanup()
@@ -156,7 +169,6 @@ def bisect(a: Any, b: Any = None, data: Any = None, *, data_dir: Any = None, tol
                                               "tolerance": tolerance or 0})
     request.struct_bytes = ffi.sizeof("hd_bisect_request")
     if inject is not None:
-        place = [*inject, 0, 0][:3]
         request.fault.step, request.fault.result, request.fault.element = place
     out = ffi.new("hd_bisection *", {"struct_bytes": ffi.sizeof("hd_bisection")})
     repeat.call(lib.hd_bisect, out, request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import shutil
 import tempfile
 import threading
@@ -15,7 +16,7 @@ import numpy as np
 
 from . import _arrays
 from . import data as _data
-from ._library import Config, Context, ShapeError, UsageError, ffi, lib, text
+from ._library import Config, Context, ShapeError, UnsupportedError, UsageError, ffi, lib, text
 from ._options import check_names, takes_options
 
 
@@ -165,6 +166,7 @@ class Run:
             data = (*data, *data)
         if data is not None and not isinstance(data, (str, os.PathLike)):
             context = Context()
+        self._check_functions(context)
         name = _data.add(context, data, _data.OTHER) if data is not None else self._options.get("data")
         config = Config(context, {"data": name, **options})
         out = ffi.new("hd_evaluation *", {"struct_bytes": ffi.sizeof("hd_evaluation")})
@@ -234,6 +236,19 @@ class Run:
         with open(self.checkpoint / "run.json", encoding="utf-8") as record:
             return json.load(record)
 
+    def _check_functions(self, context: Context) -> None:
+        """Transforms in Python are in no file: the run that heddle.train returned has them, a copy has not."""
+        if context.functions:
+            return
+        try:
+            settings = self._record()["settings"]
+        except (OSError, ValueError, KeyError):
+            return  # the library says what is wrong
+        if any("python_" in str(settings.get(name)) for name in ("transforms", "eval_transforms", "eval-transforms")):
+            raise UnsupportedError("expected a run whose transforms are all of the library, found a function in "
+                                   "Python, which its files do not have; use the run that heddle.train returned, on "
+                                   "its own data or by predict")
+
     def _deviations(self) -> list[float]:
         """The standard deviation of each number of a row in training; none where rows are not normalised so."""
         if self._std is None:
@@ -246,19 +261,29 @@ class Run:
         record = self._record()
         features = record["data"].get("features", {}).get("of", [])
         settings = record["settings"]
+        transforms = settings.get("transforms")
+        if transforms and re.sub(r"[\[\]\"' ]", "", str(transforms)) != "to_float":
+            raise UsageError("expected a run whose columns are normalised by themselves, found one with transforms")
         if features:
             return np.array([f["mean"] for f in features]), np.array([f["std"] for f in features])
-        if settings.get("transforms") or settings.get("normalize") == "none":
+        if transforms or settings.get("normalize") == "none":
             return np.zeros(1), np.ones(1)
         return np.array(record["data"]["mean"]), np.array(record["data"]["std"])
 
     def _predictor_of(self) -> Any:
         if self._predictor is None:
+            self._check_functions(self._context)
             config = Config(self._context, {name: self._options.get(name) for name in ("threads", "device")})
             self._predictor = self._context.make("hd_predictor", lib.hd_predictor_create, os.fsencode(self.folder),
                                                  config.pointer)
             weakref.finalize(self, lib.hd_predictor_destroy, self._predictor)
         return self._predictor
+
+    def _gives(self) -> tuple[int, int]:
+        """What predict returns, a value of hd_predicts, and how many numbers of each sample."""
+        with self._lock:
+            predictor = self._predictor_of()
+            return lib.hd_predictor_gives(predictor), lib.hd_predictor_count(predictor)
 
     @staticmethod
     def _check_shape(predictor: Any, x: np.ndarray) -> None:

@@ -164,6 +164,8 @@ class Session:
 
     def step(self, steps: int = 1) -> float:
         """Trains `steps` more steps, fewer at the run's end; returns their mean loss, NaN if none was left."""
+        if steps < 1:
+            raise UsageError(f"step expects a number of steps from 1, found {steps}")
         loss = ffi.new("double *")
         with self._busy() as pointer, stopped_by_ctrl_c(self._context.calls.stop, steps > 1):
             self._check(lib.hd_session_step(loss, pointer, self._context.pointer, steps))

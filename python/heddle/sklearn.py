@@ -10,11 +10,14 @@ what they mean there, or are refused by name.
 """
 from __future__ import annotations
 
+import functools
 import inspect
+import numbers
 import operator
 import os
+import re
 import tempfile
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 import numpy as np
 from scipy import sparse
@@ -24,8 +27,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from ._arrays import warn_of_rounding
-from ._library import Error, UsageError
+from ._arrays import check_mask, warn_of_rounding
+from ._library import Error, FormatError, ShapeError, UsageError, lib
 from ._options import nearest
 from .model import Model
 from .session import Session
@@ -58,6 +61,8 @@ _ACTIVATIONS = {"identity": None, "logistic": "sigmoid", "sigmoid": "sigmoid", "
 _NO_WEIGHTS = "every row counts once: repeat rows, or draw classes alike with options={'sampler': 'balanced'}"
 _REFUSED = {"sample_weight": _NO_WEIGHTS, "class_weight": _NO_WEIGHTS}
 
+_FLAGS = ("shuffle", "warm_start", "early_stopping", "nesterovs_momentum")
+
 
 def _refuse(where: str, names: dict[str, Any], known: Sequence[str]) -> None:
     """Raises for arguments that heddle does not have, with the reason where it is known."""
@@ -83,6 +88,25 @@ def _warn(x: Any, std: Any = None) -> None:
     rows = None if sparse.issparse(x) else _rows(x)
     if rows is not None:
         warn_of_rounding(rows, std, stacklevel=5, names=getattr(x, "columns", None))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _wholly(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """A fit that fails, or that Ctrl-C ends, leaves the estimator as it was: never classes or a scaling of one fit with
+    weights of another."""
+    @functools.wraps(fit)
+    def whole(self: Any, *arguments: Any, **named: Any) -> Any:
+        before = dict(vars(self))
+        try:
+            return fit(self, *arguments, **named)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+    return whole
 
 
 class _Stopper:
@@ -131,14 +155,21 @@ class _Network(BaseEstimator):
 
     def _seed(self) -> int:
         value, name = self._argument("seed")
-        if name == "seed" or isinstance(value, (int, np.integer)):
-            return value
-        return int(check_random_state(value).randint(np.iinfo(np.int32).max))
+        if isinstance(value, (int, np.integer)):
+            return int(value)
+        try:
+            if name != "seed" and not _is_number(value):
+                return int(check_random_state(value).randint(np.iinfo(np.int32).max))
+        except ValueError:
+            pass
+        raise UsageError(f"{name} expects a whole number from 0" + (", a RandomState or None" * (name != "seed"))
+                         + f", found {value!r}")
 
     def _hidden(self) -> list[int]:
         value, name = self._argument("hidden")
         try:
-            if not isinstance(value, str):
+            if not isinstance(value, (str, bool)) and not (np.iterable(value) and any(isinstance(units, bool)
+                                                                                      for units in value)):
                 return [operator.index(units) for units in (value if np.iterable(value) else [value])]
         except TypeError:
             pass
@@ -148,6 +179,14 @@ class _Network(BaseEstimator):
     def _check_arguments(self) -> None:
         """What heddle does not have is refused, with the reason."""
         defaults = self._defaults()
+        for name in _FLAGS:
+            value = getattr(self, name)
+            if value is not None or name != "nesterovs_momentum":
+                if not isinstance(value, (bool, np.bool_)) and not (isinstance(value, int) and value in (0, 1)):
+                    raise UsageError(f"{name} expects True or False, found {value!r}")
+        for name in ("epochs", "batch", "optimizer"):
+            if self._argument(name)[0] is None:
+                raise UsageError(f"{name} expects a value, found None; leave it out for {defaults[name]!r}")
         if self.learning_rate != "constant":
             raise UsageError(f"learning_rate expects 'constant', found {self.learning_rate!r}, a schedule that heddle "
                              "does not have; use options={'schedule': 'cosine'} or another of heddle train, and "
@@ -159,14 +198,17 @@ class _Network(BaseEstimator):
         solver, name = self._argument("optimizer")
         if solver == "lbfgs":
             raise UsageError(f"{name} expects an optimizer that takes batches, found 'lbfgs'; use 'adam' or 'sgd'")
-        if self.activation not in _ACTIVATIONS:
+        if not isinstance(self.activation, str) or self.activation not in _ACTIVATIONS:
             raise UsageError(f"activation expects {', '.join(_ACTIVATIONS)}, found {self.activation!r}")
-        if not 0 < self.validation_fraction < 1:
-            raise UsageError(f"validation_fraction expects a number between 0 and 1, found {self.validation_fraction}")
+        if not _is_number(self.validation_fraction) or not 0 < self.validation_fraction < 1:
+            raise UsageError("validation_fraction expects a number between 0 and 1, found "
+                             f"{self.validation_fraction!r}")
         if not isinstance(self.n_iter_no_change, (int, np.integer)) or self.n_iter_no_change < 1:
             raise UsageError(f"n_iter_no_change expects a number of epochs from 1, found {self.n_iter_no_change!r}")
-        if self.tol is not None and not self.tol >= 0:
+        if self.tol is not None and not (_is_number(self.tol) and self.tol >= 0):
             raise UsageError(f"tol expects a number from 0, or None, found {self.tol!r}")
+        if self.alpha is not None and not (_is_number(self.alpha) and 0 <= self.alpha < np.inf):
+            raise UsageError(f"alpha expects a number from 0, found {self.alpha!r}")
         if self.model is not None:
             for name in ("hidden", "hidden_layer_sizes", "activation", "alpha"):
                 if not self._is_default(name):
@@ -178,7 +220,11 @@ class _Network(BaseEstimator):
         if not isinstance(self.options, (dict, type(None))):
             raise UsageError(f"expected a dictionary as options, found {type(self.options).__name__}; write "
                              "{'momentum': 0.9}")
-        options = {name.replace("-", "_"): value for name, value in (self.options or {}).items()}
+        options = {str(name).replace("-", "_"): value for name, value in (self.options or {}).items()}
+        for name in ("transforms", "eval_transforms"):
+            if isinstance(options.get(name), (list, tuple)) and any(callable(each) for each in options[name]):
+                raise UsageError(f"expected {name} of the library, whose names a copy of the estimator keeps, found a "
+                                 "function; change the rows in a step of a pipeline")
         renamed = {option: name for name, option in _RENAMED.items() if getattr(self, name) is not None}
         if self.beta_1 is not None or self.beta_2 is not None:
             renamed["betas"] = "beta_1"
@@ -198,15 +244,15 @@ class _Network(BaseEstimator):
                                  "out")
         return options
 
-    def _run_options(self, rows: int) -> dict[str, Any]:
-        """The options of a run by all arguments."""
+    def _run_options(self, rows: int, seed: int) -> dict[str, Any]:
+        """The options of a run by all arguments; alpha needs the network too."""
         options = self._further()
         batch, name = self._argument("batch")
         options["batch"] = min(200, rows) if isinstance(batch, str) and batch == "auto" else batch
         options["optimizer"] = self._argument("optimizer")[0]
         for option in ("epochs", "lr"):
             options[option] = self._argument(option)[0]
-        options.update(weight_decay=self._decay(rows, options["optimizer"]), threads=self.threads, seed=self._seed())
+        options.update(weight_decay=self._decay(rows, options["optimizer"]), threads=self.threads, seed=seed)
         for name, option in _RENAMED.items():
             if getattr(self, name) is not None:
                 options[option] = getattr(self, name)
@@ -215,24 +261,29 @@ class _Network(BaseEstimator):
                                 0.999 if self.beta_2 is None else self.beta_2)
         if not self.shuffle:
             options["no_shuffle"] = True
-        if self.alpha is not None:
-            self._add_alpha(options)
         return options
 
     def _decay(self, rows: int, optimizer: Any) -> Any:
         return self.weight_decay
 
-    def _add_alpha(self, options: dict[str, Any]) -> None:
-        """alpha / batch times each weight is added to its gradient, and to no bias's, as in MLPClassifier."""
+    def _add_alpha(self, options: dict[str, Any], rows: int, outputs: int, loss: str) -> None:
+        """alpha / batch times each weight is added to its gradient, and to no bias's, as in MLPClassifier.
+
+        The losses there are sums over outputs, and half of the squared error; here they are means. Two classes have one
+        output there, whose weights are the difference of those of the two here: the least penalty of two such weights
+        is half of the difference's.
+        """
         if not self._is_default("weight_decay") or "parameters" in options:
             raise UsageError("expected alpha without weight_decay and without parameters among the options, found "
                              "both; leave one out")
         if options["optimizer"] not in ("adam", "sgd"):
             raise UsageError(f"alpha expects the solver adam or sgd, found {options['optimizer']!r}; use weight_decay")
-        if not self.alpha >= 0:
-            raise UsageError(f"alpha expects a number from 0, found {self.alpha!r}")
-        options["weight_decay"] = self.alpha / options["batch"]
+        decay = float(self.alpha) / min(int(options["batch"]), rows)
+        decay *= {"mse": 2 / outputs, "bce_with_logits": 1 / outputs}.get(loss, 1)
+        options["weight_decay"] = decay
         options["parameters"] = [{"match": "*.bias", "weight_decay": 0}]
+        if loss == "cross_entropy" and outputs == 2:
+            options["parameters"].append({"match": "out.weight", "weight_decay": 2 * decay})
 
     def _network(self, features: int, outputs: int, loss: str) -> Any:
         if self.model is not None:
@@ -252,38 +303,43 @@ class _Network(BaseEstimator):
         if once and self.early_stopping:
             raise UsageError("partial_fit expects early_stopping=False, found True: it trains for one epoch; use fit")
         goes_on = (once or self.warm_start) and hasattr(self, "run_")
-        options = self._run_options(len(x))
+        seed = self._seed()
+        options = self._run_options(len(x), seed)
         if once:
             options["epochs"] = 1
         if goes_on:
             x = self._normalised(x, options)
+            self.loss_curve_ = list(self.loss_curve_)
         else:
             self._scaling = None
             self.loss_curve_, self.n_iter_, self.t_, self._fits = [], 0, 0, 0
-        options["seed"] = options["seed"] + self._fits  # of the order of the rows
+        options["seed"] = seed + self._fits  # of the order of the rows
         self._fits += 1
         network = self._network(x.shape[1], outputs, loss)
         text = getattr(network, "text", network)
         if goes_on and text != self._text:
             raise UsageError("expected the network of the first fit, whose weights this one starts from, found "
                              "another; change hidden, activation and model with warm_start=False")
-        self._text = text
-        train, test = self._split(x, y, loss) if self.early_stopping else ((x, y), (x[:1], y[:1]))
+        self._text, self._depth = text, len(self._hidden()) + 1 if self.model is None else 0
+        train, test = self._split(x, y, loss, seed) if self.early_stopping else ((x, y), (x[:1], y[:1]))
         try:
-            self._fit_run(network, (*train, *test), options, goes_on)
+            self._fit_run(network, (*train, *test), options, goes_on, outputs, loss)
         except Error as error:
             raise self._renamed(error) from error.__cause__
 
-    def _split(self, x: np.ndarray, y: np.ndarray, loss: str) -> tuple[Any, Any]:
+    def _split(self, x: np.ndarray, y: np.ndarray, loss: str, seed: int) -> tuple[Any, Any]:
         """Rows to train on and to validate."""
-        parts = train_test_split(x, y, test_size=self.validation_fraction, random_state=self._seed(),
+        parts = train_test_split(x, y, test_size=self.validation_fraction, random_state=seed % 2**32,
                                  stratify=y if loss == "cross_entropy" else None)
         if len(parts[1]) < 2:
             raise UsageError(f"early_stopping expects two rows or more to validate, found {len(parts[1])} of {len(x)}; "
                              "give more rows or a larger validation_fraction")
         return (parts[0], parts[2]), (parts[1], parts[3])
 
-    def _fit_run(self, network: Any, data: tuple[Any, ...], options: dict[str, Any], goes_on: bool) -> None:
+    def _fit_run(self, network: Any, data: tuple[Any, ...], options: dict[str, Any], goes_on: bool, outputs: int,
+                 loss: str) -> None:
+        if self.alpha is not None:
+            self._add_alpha(options, len(data[0]), outputs, loss)
         if self.early_stopping and self._metric():
             options["metric"] = self._metric()
         with tempfile.TemporaryDirectory(prefix="heddle-", dir=_MEMORY) as folder:
@@ -299,8 +355,13 @@ class _Network(BaseEstimator):
                     run = session.run()
                 else:
                     run = session.save()
+            if self.model is not None:
+                self._check_outputs(run, outputs)
             self.run_ = run.detached(best=self.early_stopping)
         self.loss_ = self.loss_curve_[-1]
+
+    def _check_outputs(self, run: Any, outputs: int) -> None:
+        """A model of the user's may compute something else."""
 
     def _follow(self, session: Session, rows: int, options: dict[str, Any]) -> None:
         """Trains epoch by epoch, and ends where nothing improves any more."""
@@ -310,12 +371,14 @@ class _Network(BaseEstimator):
         ends = False
         steps = self._steps(rows, options)
         while not session.done and not ends:
+            before = session.report["steps"]
             loss = session.step(steps)
             if session.stopped:
                 return
             self.loss_curve_.append(loss)
             self.n_iter_ += 1
-            self.t_ += rows
+            taken = session.report["steps"] - before
+            self.t_ += rows if taken == steps and not options.get("drop_last") else taken * int(options["batch"])
             score = self._score(session.report) if self.early_stopping else -loss
             if self.early_stopping:
                 if np.isnan(score):
@@ -343,10 +406,13 @@ class _Network(BaseEstimator):
 
     def _renamed(self, error: Error) -> Error:
         """The failure in the words of the arguments that were given."""
-        message = str(error)
+        message = re.sub(r", from the last good weights: init='[^']*'", "", str(error))  # of a folder that is gone
         for alias, name in _ALIASES.items():
             if getattr(self, alias) is not None:
-                message = message.replace(f"{name}=", f"{alias}=")
+                message = re.sub(rf"\b{name}=", f"{alias}=", message)
+        for name, option in (*_RENAMED.items(), ("beta_1, beta_2", "betas")):
+            if option not in (self.options or {}):
+                message = re.sub(rf"\b{option}=", f"{name}=", message)
         return type(error)(message)
 
     # ---- Going on ----
@@ -377,6 +443,8 @@ class _Network(BaseEstimator):
 
     def _inputs(self, x: Any, *y: Any, reset: bool = True, **checks: Any) -> Any:
         """Checked rows as float32, with y where it is given; sparse ones are filled with their zeros."""
+        for array, what in zip((x, *y), ("X", "y")):
+            check_mask(array, what)
         checked = validate_data(self, x, *y, dtype=np.float32, reset=reset, accept_sparse=True, **checks)
         rows = checked[0] if y else checked
         rows = rows.toarray() if sparse.issparse(rows) else rows
@@ -392,12 +460,15 @@ class _Network(BaseEstimator):
     def _layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Weights (inputs, outputs) and biases of the perceptron, in the units of X."""
         check_is_fitted(self)
-        if self.model is not None:
+        if not self._depth:
             raise AttributeError("expected a perceptron, found a model; its weights are run_.weights")
-        weights, names = self.run_.weights, [f"fc{i}" for i in range(1, len(self._hidden()) + 1)] + ["out"]
+        weights, names = self.run_.weights, [f"fc{i}" for i in range(1, self._depth)] + ["out"]
         layers = [(np.array(weights[name + ".weight"], np.float64).T, np.array(weights[name + ".bias"], np.float64))
                   for name in names]
-        mean, std = self._scaling or self.run_._scaling()
+        try:
+            mean, std = self._scaling or self.run_._scaling()
+        except UsageError as error:
+            raise AttributeError(f"{error}; its weights are run_.weights") from None
         w, b = layers[0]
         layers[0] = (w / np.reshape(std, (-1, 1)), b - (np.broadcast_to(mean / std, len(w)) @ w))
         return layers
@@ -508,6 +579,7 @@ class HeddleClassifier(ClassifierMixin, _Network):
         _refuse("partial_fit", refused, ("X", "y", "classes"))
         return self._fit(X, y, classes, once=True)
 
+    @_wholly
     def _fit(self, X: Any, y: Any, classes: Any, once: bool = False) -> HeddleClassifier:
         goes_on = (once or self.warm_start) and hasattr(self, "run_")
         _warn(X)
@@ -523,6 +595,9 @@ class HeddleClassifier(ClassifierMixin, _Network):
                              f"{kind!r}; fit an estimator for each column")
         if several:
             y = y.toarray() if sparse.issparse(y) else np.asarray(y)
+            if not np.isin(y, (0, 1)).all():
+                raise FormatError("expected y (N, K) of zeros and ones, where rows have several labels, found "
+                                  f"{y[~np.isin(y, (0, 1))][0]}; write 1 for each label that a row has")
             found = np.arange(y.shape[1])
         else:
             y = column_or_1d(y, warn=True)
@@ -563,6 +638,16 @@ class HeddleClassifier(ClassifierMixin, _Network):
 
     def _score(self, report: dict[str, Any]) -> float:
         return -report["test_loss"] if self._several else report["test_accuracy"]
+
+    def _check_outputs(self, run: Any, outputs: int) -> None:
+        gives, count = run._gives()
+        if gives != (lib.HD_PREDICTS_CHANCES if self._several else lib.HD_PREDICTS_CLASSES):
+            raise ShapeError("expected a model that predicts " + ("labels, of the loss bce_with_logits" if self._several
+                             else "classes, of the loss cross_entropy") + ", found another; change its loss, or use "
+                             "HeddleRegressor")
+        if count != outputs:
+            raise ShapeError(f"expected a model of {outputs} outputs for the classes {self.classes_.tolist()}, found "
+                             f"{count}; give its last layer 'out: {outputs}'")
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class: (N, classes). Of several labels a row each has its own."""
@@ -655,16 +740,23 @@ class HeddleRegressor(RegressorMixin, _Network):
         _refuse("partial_fit", refused, ("X", "y"))
         return self._fit(X, y, once=True)
 
+    @_wholly
     def _fit(self, X: Any, y: Any, once: bool = False) -> HeddleRegressor:
         goes_on = (once or self.warm_start) and hasattr(self, "run_")
         _warn(X)
         rows = X
         X, y = self._inputs(X, y, reset=not goes_on, multi_output=True, y_numeric=True)
+        if sparse.issparse(y):
+            raise FormatError("expected dense targets y, found a sparse array; give y.toarray()")
         y = np.asarray(y, np.float64)
         flat, y = y.ndim == 1, y.reshape(len(y), -1)
         if not goes_on:
             self._keep_spread(rows, X)
-            self._is_flat, self._mean, self._std = flat, y.mean(0), y.std(0)
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._is_flat, self._mean, self._std = flat, y.mean(0), y.std(0)
+            if not np.isfinite(self._std).all() or ((self._std == 0) & (y != y[0]).any(0)).any():
+                raise FormatError("expected targets y whose standard deviation is a number above 0, found "
+                                  f"{np.abs(y).max():.6g} as the largest; divide them by a constant")
             self._std[self._std == 0] = 1
         elif flat != self._is_flat or y.shape[1] != len(self._mean):
             raise ValueError(f"expected targets y as in the first fit, {len(self._mean)} of each row, found "

@@ -1,4 +1,7 @@
 """Bad input: one clear exception each, no crash, no hang; the next run works."""
+import copy
+import tempfile
+
 import numpy as np
 from tap import path, refuses
 
@@ -154,3 +157,29 @@ def test_transforms():
     refused(heddle.ShapeError, "expected (1, 28, 28) from a transform", transforms=["to_float", lambda image: image[0]])
     refused(heddle.UsageError, "expected a transform, found 'rotate'", transforms=["rotate"])
     train()
+
+
+def test_functions():
+    """a copy of a run with a transform in Python says what it lacks; classes are a number or a list"""
+    rows, labels = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32), np.arange(60) % 3
+    run = heddle.train("mlp", (rows, labels), max_steps=2, transforms=["to_float", lambda row: 2 * row],
+                       out=tempfile.mkdtemp() + "/run")
+    assert run.predict(rows).shape == (60, 3)
+    for call in (lambda: copy.copy(run).predict(rows), lambda: heddle.load(run.folder).predict(rows),
+                 lambda: run.evaluate((rows, labels))):
+        refuses(heddle.UnsupportedError, "found a function in Python", call)
+
+    class Set:
+        def __len__(self):
+            return 60
+
+        def __getitem__(self, i):
+            return rows[i], i % 3
+
+    for classes in ("abc", {"a": 0}, 2.5):
+        Set.classes = classes
+        refuses(heddle.UsageError, "a list of their names", lambda: heddle.train("mlp", Set(), max_steps=1))
+    with heddle.Session("mlp", (rows, labels), max_steps=2, out=tempfile.mkdtemp() + "/run") as session:
+        refuses(heddle.UsageError, "from 1, found 0", lambda: session.step(0))
+    run = heddle.train("mlp", (np.asmatrix(rows), labels), max_steps=2, out=tempfile.mkdtemp() + "/run")
+    assert run.digest == heddle.train("mlp", (rows, labels), max_steps=2, out=tempfile.mkdtemp() + "/run").digest

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 
 import numpy as np
 from tap import Skipped, path, refuses
@@ -153,3 +154,56 @@ def test_machine():
 def test_class_names():
     """a run knows the names of its classes"""
     assert train("names").class_names == [""] * 10 or len(train("names-2").class_names) == 10
+
+
+class Rows:
+    """Rows of a data set in Python, whose labels do not reach its last class."""
+
+    def __init__(self, count, classes=None):
+        self.count = count
+        if classes is not None:
+            self.classes = classes
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, i):
+        return np.array([i % 7, i % 5 * 100, i % 3], np.float32), i % 3
+
+
+def test_sets():
+    """a run on a data set in Python is verified as it was; a sweep on it trains what heddle.train trains, or refuses"""
+    for data in (Rows(60, 5), Rows(60, list("abcd")), (Rows(60, 5), Rows(20, 5)), Rows(60)):
+        run = heddle.train("mlp", data, max_steps=3, out=tempfile.mkdtemp() + "/run")
+        found = heddle.verify(run)
+        assert found.verdict == "verified", found.why
+        assert heddle.verify(run, spot=1).verdict == "verified"
+        out = tempfile.mkdtemp() + "/sweep"
+        if isinstance(data, Rows) and not hasattr(data, "classes"):
+            swept = heddle.sweep({"seed": [0]}, "mlp", data, max_steps=3, out=out).best
+            assert swept.digest == run.digest
+            assert heddle.bisect(run, swept).verdict == "equal"
+        else:
+            refuses(heddle.UnsupportedError, "found labels up to 2",
+                    lambda: heddle.sweep({"seed": [0]}, "mlp", data, max_steps=3, out=out))
+
+
+def test_numbers():
+    """numbers that say nothing are refused, and none stands for another"""
+    for call, says in ((lambda: heddle.verify("r", seed=3), "with spot="),
+                       (lambda: heddle.verify("r", spot=1, seed=-5), "found -5"),
+                       (lambda: heddle.verify("r", spot="1"), "found '1'"),
+                       (lambda: heddle.bisect("r", "s", tolerance=0), "above 0, found 0"),
+                       (lambda: heddle.bisect("r", inject=(2, 1, 5, 7)), "found (2, 1, 5, 7)"),
+                       (lambda: heddle.bisect("r", inject=(2, -1)), "found (2, -1)"),
+                       (lambda: heddle.bisect("r", inject=5), "found 5")):
+        refuses(heddle.UsageError, says, call)
+    for name in ("draws", "folds", "halving", "jobs"):
+        for number in (0, -1, 1.5, "2"):
+            refuses(heddle.UsageError, f"{name}= expects a whole number",
+                    lambda: heddle.sweep({"seed": [0, 1]}, "mlp", "digits", max_steps=1, out="s", **{name: number}))
+    refuses(heddle.UsageError, "expected the values of lr, found none",
+            lambda: heddle.sweep({"lr": []}, "mlp", "digits", max_steps=1, out="s"))
+    flags = heddle.sweep({"no_shuffle": np.array([True, False])}, "mlp", "digits", max_steps=1,
+                         out=tempfile.mkdtemp() + "/s")
+    assert sorted(run.settings["no_shuffle"] for run in flags.runs) == ["false", "true"]

@@ -4,6 +4,8 @@ import copy
 import inspect
 import io
 import pickle
+import signal
+import threading
 import warnings
 
 import numpy as np
@@ -102,14 +104,28 @@ def test_aliases():
 
 
 def test_alpha():
-    """alpha is the penalty of MLPClassifier: a linear network with it comes to the ridge solution"""
-    alpha, batch = 30.0, 120
-    ours = HeddleRegressor(hidden=(), epochs=3000, batch=batch, lr=0.02, alpha=alpha).fit(x, target)
-    rows = (x - x.mean(0)) / x.std(0)
-    wanted = np.linalg.solve(rows.T @ rows * 2 / batch + alpha / batch * np.eye(4),
-                             rows.T @ ((target - target.mean()) / target.std()) * 2 / batch)
-    found = ours.coefs_[0][:, 0] * x.std(0) / target.std()
-    assert np.allclose(found, wanted, atol=2e-3), (found, wanted)
+    """alpha is the penalty of MLPClassifier and MLPRegressor: networks without hidden layers come to their weights"""
+    rows = ((x - x.mean(0)) / x.std(0)).astype(np.float32)
+    alpha = 30.0
+    several = np.stack([target, x[:, 1] ** 2, x[:, 2] - target], 1)
+    for wanted in (target, several):
+        scaled = (wanted - wanted.mean(0)) / wanted.std(0)
+        ridge = np.linalg.solve(rows.T @ rows + alpha * np.eye(4), rows.T @ scaled).reshape(4, -1)
+        for batch in (120, 200):
+            ours = HeddleRegressor(hidden=(), epochs=2000, batch=batch, lr=0.02, alpha=alpha).fit(rows, wanted)
+            assert np.allclose(ours.coefs_[0] / wanted.std(0), ridge, atol=2e-3), (ours.coefs_[0], ridge)
+    labels = np.stack([x[:, 0] > 0, x[:, 1] > 0.3], 1).astype(int)
+    for wanted in (np.arange(120) % 3, y, labels):
+        ours = HeddleClassifier(hidden=(), epochs=2000, batch=200, lr=0.02, alpha=alpha).fit(rows, wanted)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            theirs = MLPClassifier((), solver="lbfgs", max_iter=5000, alpha=alpha, tol=1e-9).fit(rows, wanted)
+        found = ours.coefs_[0]
+        found = found[:, 1:] - found[:, :1] if wanted is y else found
+        assert np.allclose(found, theirs.coefs_[0], atol=2e-3), (found, theirs.coefs_[0])
+    held = {"early_stopping": True, "validation_fraction": 0.5, "n_iter_no_change": 1000, "hidden": (), "alpha": alpha}
+    some, other = (HeddleRegressor(batch=batch, epochs=2, **held).fit(x, target) for batch in (60, 120))
+    assert digest(some) == digest(other)
 
 
 def test_epochs():
@@ -210,6 +226,39 @@ def test_partial_fit():
     assert same[0] == same[1]
 
 
+def test_failed_fits():
+    """a fit that fails or is stopped leaves the estimator as it was"""
+    few = np.where(y == "same", "p", "q")
+    three = np.array(["a", "b", "c"] * 40)
+    bad = [{"lr": -1}, {"optimizer": "sgd", "lr": 1e6, "momentum": 0.99}]
+    for estimator, old, new in ((short(), three, few), (HeddleRegressor(epochs=3), target, 100 * target)):
+        first, coefs = estimator.fit(x, old).predict(x), estimator.coefs_[0]
+        for arguments in [*bad, {"lr": -1, "warm_start": True}]:
+            other = copy.deepcopy(estimator).set_params(**arguments)
+            try:
+                other.fit(7 * x[:, :3] + 3 if "warm_start" not in arguments else x, new)
+            except (heddle.Error, ValueError):
+                pass
+            else:
+                assert new is not few and "momentum" in arguments, arguments
+                continue
+            assert np.array_equal(other.predict(x), first), arguments
+            assert np.array_equal(other.coefs_[0], coefs) and other.n_iter_ == len(other.loss_curve_) == 3
+    estimator = HeddleRegressor(epochs=3).fit(x, target)
+    first = estimator.predict(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+        timer.start()
+        try:
+            estimator.set_params(epochs=1000000).fit(7 * x, 100 * target)
+        except KeyboardInterrupt:
+            pass
+        else:
+            raise AssertionError("expected KeyboardInterrupt, found none")
+    assert np.array_equal(estimator.predict(x), first) and estimator.n_iter_ == len(estimator.loss_curve_) == 3
+
+
 def test_verbose():
     """verbose prints a line an epoch"""
     printed = io.StringIO()
@@ -290,7 +339,12 @@ def test_coefficients():
             else:
                 chances = np.exp(found - found.max(1, keepdims=True))
                 assert np.allclose(chances / chances.sum(1, keepdims=True), each.predict_proba(rows), atol=1e-4)
+    estimator.set_params(hidden=(3, 3), model="linear")
     assert estimator.n_layers_ == 3 and [w.shape for w in estimator.coefs_] == [(4, 100), (100, 2)]
+    changed = short(options={"transforms": [{"normalise": {"mean": [5], "std": [3]}}]}).fit(x, y)
+    refuses(AttributeError, "found one with transforms", lambda: changed.coefs_)
+    refuses(heddle.UsageError, "found one with transforms",
+            lambda: changed.set_params(options=None, warm_start=True).fit(x, y))
 
 
 def test_copies():
@@ -306,6 +360,52 @@ def test_copies():
     refuses(AttributeError, "expected a perceptron", lambda: estimator.coefs_)
     search = GridSearchCV(HeddleClassifier(), {"hidden_layer_sizes": [4, (8, 8)], "max_iter": [2, 5]}, cv=2)
     assert search.fit(x, y).best_estimator_.n_iter_ in (2, 5)
+
+
+def test_models():
+    """a model that computes something else than the estimator predicts is refused"""
+    def of(outputs, loss):
+        return heddle.Model("m", (1, 1, 4)).add("flat", "flatten").add("fc", "linear", out=outputs).loss(loss)
+
+    for model, labels, says in ((of(1, "mse"), y, "predicts classes"), (of(1, "l1"), np.arange(120) % 3, "classes"),
+                                (of(5, "cross_entropy"), y, "a model of 2 outputs for the classes ['other', 'same']"),
+                                (of(2, "mse"), (x[:, :2] > 0).astype(int), "predicts labels")):
+        refuses(heddle.ShapeError, says, lambda: HeddleClassifier(model, epochs=1).fit(x, labels))
+    assert HeddleClassifier(of(1, "bce_with_logits"), epochs=40).fit(x, x[:, 0] > 0).score(x, x[:, 0] > 0) > 0.7
+
+
+def test_refused_values():
+    """values of arguments and arrays that mean nothing are refused in one line"""
+    masked = np.ma.masked_greater(x, 1)
+    for arguments, says in (({"validation_fraction": "a"}, "between 0 and 1, found 'a'"), ({"tol": "x"}, "found 'x'"),
+                            ({"alpha": "x"}, "found 'x'"), ({"activation": ["relu"]}, "found ['relu']"),
+                            ({"hidden": True}, "found True"), ({"hidden": (4, True)}, "found (4, True)"),
+                            ({"batch": None}, "batch expects a value"), ({"epochs": None}, "epochs expects a value"),
+                            ({"seed": None}, "seed expects a whole number"), ({"seed": "3"}, "found '3'"),
+                            ({"random_state": 1.5}, "random_state expects"), ({"options": {1: 2}}, "found '1'"),
+                            ({"early_stopping": "no"}, "True or False, found 'no'"),
+                            ({"shuffle": None}, "True or False, found None"),
+                            ({"nesterovs_momentum": True}, "nesterovs_momentum= expects"),
+                            ({"beta_1": 2}, "beta_1, beta_2= expects"), ({"epsilon": -1}, "epsilon= expects"),
+                            ({"options": {"transforms": [lambda rows: rows]}}, "found a function")):
+        refuses(heddle.UsageError, says, lambda: HeddleClassifier(**arguments).fit(x, y))
+    refuses(heddle.FormatError, "masked array", lambda: short().fit(masked, y))
+    refuses(heddle.FormatError, "masked array", lambda: short().fit(x, y).predict(masked))
+    refuses(heddle.FormatError, "masked array", lambda: heddle.train("mlp", (masked, np.arange(120)), max_steps=1))
+    refuses(heddle.FormatError, "zeros and ones", lambda: short().fit(x, 2 * (x[:, :2] > 0) - 1))
+    wide = target.astype(np.float64)
+    for wrong, says in ((wide * 1e300, "divide them"), (wide * 1e-300, "divide them"),
+                        (sparse.csr_matrix(target[:, None]), "y.toarray()")):
+        refuses(heddle.FormatError, says, lambda: HeddleRegressor(epochs=1).fit(x, wrong))
+    try:
+        HeddleRegressor(hidden=(), optimizer="sgd", lr=3, epochs=100).fit(x, target)  # some epochs are saved
+    except heddle.NotFiniteError as error:
+        assert "lower lr=" in str(error) and "init=" not in str(error), error
+    else:
+        raise AssertionError("expected NotFiniteError, found none")
+    assert short(early_stopping=True, seed=2**40).fit(x, y).n_iter_ == 3
+    assert short(options={"max_steps": 5}).fit(x, y).t_ == 120 + 32
+    assert short(options={"drop_last": True}).fit(x, y).t_ == 3 * 96
 
 
 def test_torch():

@@ -3,6 +3,7 @@ import itertools
 import os
 import pathlib
 import signal
+import tempfile
 import threading
 import time
 
@@ -125,3 +126,24 @@ def test_two():
     for name in ("a", "bb"):
         assert heddle.train("simplenet", (x, y), epochs=3, batch=16, seed=len(name),
                             out=path(name + "-alone")).digest == digest[name]
+
+
+def test_early():
+    """Ctrl-C at the moment when its handler is changed leaves the wake-up file of signals as it was"""
+    own = signal.set_wakeup_fd
+
+    def interrupted(*arguments, **named):
+        result = own(*arguments, **named)
+        signal.raise_signal(signal.SIGINT)
+        return result
+
+    for _ in range(2):
+        signal.set_wakeup_fd = interrupted
+        try:
+            heddle.train("simplenet", "digits", max_steps=2, out=tempfile.mkdtemp() + "/run")
+        except KeyboardInterrupt:
+            pass
+        finally:
+            signal.set_wakeup_fd = own
+        assert signal.set_wakeup_fd(-1) == -1
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
