@@ -17,7 +17,7 @@ MAX_LABEL = 65535
 
 
 def check_mask(array: Any, what: str) -> None:
-    """Refuses masked numbers, whose values nobody has vouched for."""
+    """Refuses masked numbers: what is behind the mask is not meant to be read."""
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
         raise FormatError(f"expected numbers as {what}, found a masked array; give {what}.filled(VALUE), or leave "
                           "these samples out")
