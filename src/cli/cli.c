@@ -260,6 +260,12 @@ static int takes_settings(const cli_command *command) { return !command->options
 static const char OF_TRAIN[] = "--model, --data, --batch, --optimizer, --lr, --threads, --device, --json and the "
                                "others; see heddle train --help";
 
+static const char *default_of(const cli_command *command, const hd_option *option) {
+  const char *own = !strcmp(option->name, "procs") ? command->procs : NULL;
+  own = !strcmp(option->name, "data") ? command->data : own;
+  return own ? own : option->fallback;
+}
+
 static void print_settings(const cli_command *command) {
   static const char *const title[] = {"The experiment (defines the result)", "The layout (never changes the result)",
                                       "Files and output"};
@@ -270,8 +276,7 @@ static void print_settings(const cli_command *command) {
         continue;
       if (!shown++)
         cli_print("\n%s:\n", title[kind]);
-      const bool own = command->procs && !strcmp(hd_option_at(i)->name, "procs");
-      print_option(hd_option_at(i), own ? command->procs : hd_option_at(i)->fallback);
+      print_option(hd_option_at(i), default_of(command, hd_option_at(i)));
     }
   }
 }

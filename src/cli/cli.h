@@ -105,7 +105,7 @@ typedef struct cli_command {
   const char *usage;          /* "heddle NAME ...", a line; NULL: "heddle NAME [options]: HELP" */
   const char *notes;          /* printed after the options in its help; NULL: none */
   const char *const *options; /* accepted options of the table, NULL-terminated; NULL: all */
-  const char *procs;          /* its default of --procs; NULL: that of the table */
+  const char *procs, *data;   /* its defaults of --procs and --data; NULL: those of the table */
   const cli_extra *extra;     /* up to 16 command-specific ones, and {0}; NULL: none */
   int operands;               /* number accepted: 0, 1 or CLI_ANY */
   const char *operand;        /* its name in help */

@@ -134,6 +134,7 @@ static const cli_extra extra[] = {
 
 const cli_command cli_bisect = {
     .name = "bisect",
+    .data = "the run's",
     .help = "the first step, node and element in which two runs differ",
     .usage =
         "heddle bisect A B|DUMP [--json]: repeats two runs up to their first difference; DUMP: results from PyTorch",

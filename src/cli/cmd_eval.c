@@ -339,6 +339,7 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 
 const cli_command cli_eval = {
     .name = "eval",
+    .data = "the run's",
     .help = "accuracy and loss of a checkpoint",
     .usage = "heddle eval CHECKPOINT [--data NAME|PATH] [--data-dir DIR] [--label NAME] [--header auto|yes|no] "
              "[--missing mean|refuse] [--categories N] [--normalize N] [--on-error stop|skip] [--exif apply|ignore] "

@@ -286,6 +286,7 @@ static const cli_extra extra[] = {
 
 const cli_command cli_predict = {
     .name = "predict",
+    .data = "the run's",
     .help = "classes of pictures and rows with their probabilities, or predicted numbers",
     .usage =
         "heddle predict CHECKPOINT [FILE...] [--index N]... [options]: the classes, or the numbers, that a trained "

@@ -93,6 +93,7 @@ static const cli_extra extra[] = {
 
 const cli_command cli_verify = {
     .name = "verify",
+    .data = "the run's",
     .help = "repeat a run and check that it is what it claims to be",
     .usage = "heddle verify RUN|CERTIFICATE [--spot N] [layout] [--json]: repeats a run on any layout",
     .notes =

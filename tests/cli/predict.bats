@@ -10,6 +10,10 @@ load cli
   grep -Eq '^digits\[3\] +[0-9] +[0-9.]+ %   then [0-9] \([0-9.]+ %\), [0-9] \([0-9.]+ %\)   label 7$' out
   "$HEDDLE" predict r --index 3 >out
   [ "$(wc -l <out)" -eq 12 ] # all ten classes for a single one
+  for each in predict eval verify bisect; do
+    "$HEDDLE" $each --help >out
+    grep -q "(default the run's)" out
+  done
 }
 
 @test "the JSON of predictions" {

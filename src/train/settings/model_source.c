@@ -276,9 +276,9 @@ static hd_status check_numbers(hd_ctx *ctx, const hd_target *target, const hd_sp
   if (target->loss == HD_OP_cross_entropy && !target->of_classes)
     return hd__fail(
         ctx, HD_E_SHAPE,
-        "%s: expected class labels for the loss cross_entropy, but the labels of %s are floats; give integers, or "
-        "train with --loss mse, or write 'loss: mse', l1, huber or bce_with_logits",
-        source, data_name);
+        "%s: expected class labels for the loss cross_entropy, but the labels of %s are floats; give integers from 0 "
+        "to %d, or train with --loss mse, or write 'loss: mse', l1, huber or bce_with_logits",
+        source, data_name, HD_DATA_MAX_CLASSES - 1);
   if (target->scores != split->outputs)
     return hd__fail(ctx, HD_E_SHAPE,
                     "%s: expected %d output%s for the targets of %s, found %d; give the last layer 'out: %d'", source,
