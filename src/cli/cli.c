@@ -261,8 +261,8 @@ static const char OF_TRAIN[] = "--model, --data, --batch, --optimizer, --lr, --t
                                "others; see heddle train --help";
 
 static const char *default_of(const cli_command *command, const hd_option *option) {
-  const char *own = !strcmp(option->name, "procs") ? command->procs : NULL;
-  own = !strcmp(option->name, "data") ? command->data : own;
+  const char *name = option->name;
+  const char *own = !strcmp(name, "procs") ? command->procs : !strcmp(name, "data") ? command->data : NULL;
   return own ? own : option->fallback;
 }
 
