@@ -342,7 +342,7 @@ const cli_command cli_eval = {
     .data = "the run's",
     .help = "accuracy and loss of a checkpoint",
     .usage = "heddle eval CHECKPOINT [--data NAME|PATH] [--data-dir DIR] [--label NAME] [--header auto|yes|no] "
-             "[--missing mean|refuse] [--categories N] [--normalize N] [--on-error stop|skip] [--exif apply|ignore] "
+             "[--missing mean|refuse] [--categories N] [--normalize HOW] [--on-error stop|skip] [--exif apply|ignore] "
              "[--allow-empty] [--tta V] [--threads N] [--device D] [--json]",
     .options = (const char *const[]){"data", "data-dir", "label", "header", "missing", "categories", "normalize",
                                      "on-error", "exif", "allow-empty", "tta", "threads", "device", "json", NULL},
