@@ -128,19 +128,24 @@ static int64_t padded(int64_t n) {
   return whole % 256 ? whole : whole + 16;
 }
 
+/* A flat value of `in` elements and one of `out`. */
+static hd_geom flat(int32_t in, int32_t out) {
+  return (hd_geom){.ci = in,
+                   .hi = 1,
+                   .wi = 1,
+                   .co = out,
+                   .ho = 1,
+                   .wo = 1,
+                   .window = {.kh = 1, .kw = 1, .sh = 1, .sw = 1},
+                   .conv = {.pool = 1},
+                   .hp = 1,
+                   .wp = 1};
+}
+
 static void bench_layer(const hd_kernels *table, hd_op op, const char *name, int32_t in, int32_t out, int64_t rows,
                         double peak) {
   layer l = {.table = table, .op = op};
-  l.g = (hd_geom){.ci = in,
-                  .hi = 1,
-                  .wi = 1,
-                  .co = out,
-                  .ho = 1,
-                  .wo = 1,
-                  .window = {.kh = 1, .kw = 1, .sh = 1, .sw = 1},
-                  .conv = {.pool = 1},
-                  .hp = 1,
-                  .wp = 1};
+  l.g = flat(in, out);
   float *x = floats(rows * padded(in), 1), *y = floats(rows * padded(out), 1), *w = floats((int64_t)in * out + 16, 1),
         *b = floats(out + 16, 1);
   l.call = (hd_call){.g = &l.g, .rows = rows};
@@ -211,16 +216,7 @@ static void run_form(void *self) {
 }
 
 static void bench_form(const hd_kernels *table, int32_t in, int32_t out, int32_t samples, int32_t shards, double peak) {
-  hd_geom g = {.ci = in,
-               .hi = 1,
-               .wi = 1,
-               .co = out,
-               .ho = 1,
-               .wo = 1,
-               .window = {.kh = 1, .kw = 1, .sh = 1, .sw = 1},
-               .conv = {.pool = 1},
-               .hp = 1,
-               .wp = 1};
+  hd_geom g = flat(in, out);
   hd_micro_batch part = hd__tree_micro_batch(samples, shards, 1, 0);
   hd_range_plan range;
   hd__tree_range(&range, &part, 0, shards);

@@ -56,16 +56,13 @@ static void keep_version(const hd_update *u) {
       memcpy(u->s1[s], u->s[s], (size_t)u->count * sizeof *u->w);
 }
 
-enum { STREAM_BYTES = 64 << 20 };
-
-/* Whether the new version of a parameter leaves the caches before it is read: two versions of all weights and states
- * are larger than what a shared cache keeps, and nothing reads them in this step. */
+/* Whether the new version of a parameter leaves the caches before it is read: nothing reads it in this step. */
 static bool streams(const hd_exec_cpu *exec, int param) {
   const hd_plan *plan = exec->plan;
-  bool read = plan->update.averages || plan->params[param].is_matrix || hd__store_bytes(plan) < STREAM_BYTES;
-  for (int i = 0; i < plan->packed_count; i++)
-    read |= plan->packed[i].param == param;
-  return !read;
+  bool wanted = exec->streams && !plan->params[param].is_matrix;
+  for (int i = 0; i < plan->packed_count && wanted; i++)
+    wanted = plan->packed[i].param != param;
+  return wanted;
 }
 
 static void update_elems(const thread_at *at, int param, const float *g, int64_t elem, int64_t count,

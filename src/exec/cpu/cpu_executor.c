@@ -367,6 +367,7 @@ static void destroy(void *self) {
 static hd_status set_up(hd_exec_cpu *exec, hd_ctx *ctx) {
   HD_TRY(hd__exec_time_threads(exec->threads, ctx, exec->plan->kernels));
   HD_TRY(hd__exec_number_threads(exec, ctx));
+  exec->streams = !exec->plan->update.averages && hd__store_bytes(exec->plan) >= STREAM_BYTES;
   exec->stages.apart = exec->own.stages_on_hosts && exec->exchange.hosts > 1 && exec->plan->pipeline.stages.count > 1;
   HD_TRY(hd__exec_check_stage_hosts(exec, ctx));
   HD_TRY(take_threads(exec, ctx));

@@ -11,7 +11,7 @@
 
 /* Elements of a thread's reduction buffer. A tile of a deferred gradient has at most TILE_COLUMNS columns; a tile of a
  * direct gradient has REDUCE_ELEMS consecutive elements. */
-enum { TILE_ELEMS = 50176, TILE_COLUMNS = 4096, REDUCE_ELEMS = 4096, OWNED_ALIGN = 16 };
+enum { TILE_ELEMS = 50176, TILE_COLUMNS = 4096, REDUCE_ELEMS = 4096, OWNED_ALIGN = 16, STREAM_BYTES = 64 << 20 };
 
 /* How a micro-batch's sums are exchanged between hosts; see host_sums.c. */
 typedef struct host_layout {
@@ -153,6 +153,7 @@ typedef struct hd_exec_cpu {
   batch_state batch;
   norm_state norm;
   muon_state muon;
+  bool streams;           /* two versions of all weights and states are larger than what a shared cache keeps */
   float *micro_batch_sum; /* accumulation: stack of sums, grad_elems each */
   host_state hosts;
   step_slots slots;
