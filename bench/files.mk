@@ -2,7 +2,7 @@
 check_PROGRAMS += bench/bench_kernels bench/bench_linear bench/bench_threads bench/bench_topology bench/count_steps
 
 # Instructions of a step, against those recorded.
-EXTRA_DIST += bench/performance_table bench/random_networks bench/recipe_seeds bench/instructions \
+EXTRA_DIST += bench/performance_table bench/random_networks bench/usual_networks bench/recipe_seeds bench/instructions \
   bench/instructions.txt \
   bench/tables bench/gpu_instructions bench/museum
 

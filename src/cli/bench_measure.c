@@ -29,8 +29,7 @@ static void print_step(const hd_bench_step_result *r, const bench_ops *ops) {
   cli_print("  dense     %8.1f GFLOP/s, %5.1f %% of the peak (%.2f MFLOP per sample)\n", gflops, 100 * gflops / peak,
             1e-6 * r->flops);
   cli_print("  executed  %8.1f GFLOP/s, %5.1f %% of the peak (%.2f MFLOP per sample)\n", executed,
-            100 * executed / peak,
-            1e-6 * r->executed_flops);
+            100 * executed / peak, 1e-6 * r->executed_flops);
   bench_print_ops(ops);
   if (r->cpu_share < MOSTLY)
     cli_print("other programs used this CPU for %.0f %% of the time; measure again without them\n",
@@ -139,12 +138,13 @@ static double try_core(const char *self, const char *core) {
 static void choose_core(void) {
   static const char *const cores[] = {"", "Haswell", "Zen", "SkylakeX", "Cooperlake", "Sapphirerapids"};
   const char *said = getenv("OPENBLAS_CORETYPE"), *chosen = getenv("HEDDLE_BENCH_CORE"), *best = "";
+  const char *library = getenv("HEDDLE_BLAS");
   char self[4096], user[64];
   double most = 0;
-  if (chosen || !hd__program_path(self, sizeof self))
+  if (chosen || (library && !strcmp(library, "none")) || !hd__program_path(self, sizeof self))
     return;
   snprintf(user, sizeof user, "%s", said ? said : "");
-  for (int i = -1; i < (int)(sizeof cores / sizeof *cores); i++) {
+  for (int i = said ? -1 : 0; i < (int)(sizeof cores / sizeof *cores); i++) {
     const char *core = i < 0 ? user : cores[i];
     const double gflops = try_core(self, core);
     if (gflops > 1.03 * most) {

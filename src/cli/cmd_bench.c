@@ -83,16 +83,22 @@ static int take_shape(const cli_extra *option, const char *value) {
   return 0;
 }
 
+enum { MOST_SIZE = 16384 }; /* as hd_bench_gemm() takes */
+
+static bool is_size(int32_t side) { return side >= 1 && side <= MOST_SIZE; }
+
 static int take_size(const cli_extra *option, const char *value) {
   int32_t size[3] = {0};
   const char *rest;
   int count = read_sizes(size, 3, value, &rest);
-  if ((count != 1 && count != 3) || *rest || bench_asked.products == BENCH_MOST_SHAPES) {
-    cli_complain("--size expects MxNxK, or N for NxNxN, up to %d times, found '%s'", BENCH_MOST_SHAPES, value);
+  const hd_bench_product p = {.m = size[0], .n = size[count == 1 ? 0 : 1], .k = size[count == 1 ? 0 : 2]};
+  if ((count != 1 && count != 3) || *rest || !is_size(p.m) || !is_size(p.n) || !is_size(p.k) ||
+      bench_asked.products == BENCH_MOST_SHAPES) {
+    cli_complain("--size expects MxNxK, or N for NxNxN, of 1 to %d, up to %d times, found '%s'", MOST_SIZE,
+                 BENCH_MOST_SHAPES, value);
     return CLI_USAGE;
   }
-  bench_asked.product[bench_asked.products++] =
-      (hd_bench_product){.m = size[0], .n = size[count == 1 ? 0 : 1], .k = size[count == 1 ? 0 : 2]};
+  bench_asked.product[bench_asked.products++] = p;
   return 0;
 }
 

@@ -81,7 +81,7 @@ else
       check "$net in bfloat16" 0.01 bf16 "$wanted" $options --device cuda --arithmetic native --precision bf16 ;;
     esac
   done
-  large="--model cnn --batch 128 --lr 0.01 --max-steps 3" # with the fewer products of tiles, too
+  large="--model cnn --batch 128 --lr 0.01 --max-steps 2" # with the fewer products of tiles, too
   # shellcheck disable=SC2086
   run $large
   # shellcheck disable=SC2086
@@ -92,11 +92,11 @@ else
   run $wide
   # shellcheck disable=SC2086
   check "wide linear layers in float32" 0.00001 products "$loss" $wide --device cuda --arithmetic native
-  run --model cnn --device cuda --arithmetic native --precision tf32 --max-steps 6
+  run --model cnn --device cuda --arithmetic native --precision tf32 --max-steps 4
   whole=$digest
-  (train --model cnn --device cuda --arithmetic native --precision tf32 --max-steps 4 --out "$folder/half" >/dev/null \
+  (train --model cnn --device cuda --arithmetic native --precision tf32 --max-steps 2 --out "$folder/half" >/dev/null \
     2>"$folder/err")
-  (train --resume "$folder/half" --device cuda --max-steps 6 >"$folder/json" 2>>"$folder/err")
+  (train --resume "$folder/half" --device cuda --max-steps 4 >"$folder/json" 2>>"$folder/err")
   if [ -n "$whole" ] && [ "$(value weights_sha256 "$folder/json")" = "$whole" ]; then
     result pass "stopped and resumed: the same bits"
   else

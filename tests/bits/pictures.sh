@@ -47,7 +47,7 @@ npz=$(make planes-npz colours.npz) && npz=yes || { echo "$npz"; count=$((count +
 
 turn=0
 isas="avx2 avx512 neon"
-[ "$depth" -lt 2 ] || isas="$isas scalar reference" # seconds a run: one layout each
+[ "$depth" -lt 2 ] || isas="$isas scalar" # seconds a run: one layout
 for isa in $isas; do
   export HEDDLE_ISA=$isa
   if ! "$HEDDLE" train --model simplenet --max-steps 1 --out "$folder/probe-$isa" >/dev/null 2>"$folder/err"; then
@@ -56,7 +56,7 @@ for isa in $isas; do
     continue
   fi
   several_threads="1 3" several_workers="0 1 8"
-  case $isa in scalar | reference) several_threads=3 several_workers=8 ;; esac
+  case $isa in scalar) several_threads=3 several_workers=8 ;; esac
   for threads in $several_threads; do
     for workers in $several_workers; do
       turn=$((turn + 1))
