@@ -75,8 +75,9 @@ static int take_shape(const cli_extra *option, const char *value) {
     sound = read_setting(&s, at, &at);
   if (!sound || s.out < 1 || bench_asked.shapes == BENCH_MOST_SHAPES) {
     cli_complain("--shape expects CxHxW,out=N[,kernel=K][,stride=S][,padding=P][,groups=G][,pool=M], for example "
-                 "32x13x13,out=64,pool=2, up to %d times, found '%s'",
-                 BENCH_MOST_SHAPES, value);
+                 "32x13x13,out=64,pool=2, up to %d times, found '%s'; %s",
+                 BENCH_MOST_SHAPES, value,
+                 bench_asked.shapes == BENCH_MOST_SHAPES ? "leave some out" : "write its sizes in this form");
     return CLI_USAGE;
   }
   bench_asked.shape[bench_asked.shapes++] = s;
@@ -88,7 +89,8 @@ static int take_size(const cli_extra *option, const char *value) {
   const char *rest;
   int count = read_sizes(size, 3, value, &rest);
   if ((count != 1 && count != 3) || *rest || bench_asked.products == BENCH_MOST_SHAPES) {
-    cli_complain("--size expects MxNxK, or N for NxNxN, up to %d times, found '%s'", BENCH_MOST_SHAPES, value);
+    cli_complain("--size expects MxNxK, or N for NxNxN, up to %d times, found '%s'; %s", BENCH_MOST_SHAPES, value,
+                 bench_asked.products == BENCH_MOST_SHAPES ? "leave some out" : "write 256x1024x64, for example");
     return CLI_USAGE;
   }
   bench_asked.product[bench_asked.products++] =
@@ -116,7 +118,9 @@ static int take_work(const cli_extra *option, const char *value) {
       return take_word(option, value);
   if (access(value, R_OK) == 0)
     return take_word(option, value);
-  cli_complain("--work expects cnn, mlp, simplenet, fastmnist, ddp or a model file, found '%s'", value);
+  cli_complain("--work expects cnn, mlp, simplenet, fastmnist, ddp or a model file, found '%s'; name one of these, or "
+               "a file that can be read",
+               value);
   return CLI_USAGE;
 }
 

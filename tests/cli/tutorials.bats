@@ -56,7 +56,7 @@ printed() {
   commands README.md >lines
   as_printed <lines
   grep -q '^test accuracy   99\.' out
-  grep -Eq '^    9( +[0-9.]+){10}$' out # of the confusion matrix, in one line
+  grep -Eq '^    9 +[0-9.]+ % +[0-9,]+ of [0-9,]+( +[0-9.]+){10}$' out # with its row of the matrix, in one line
   grep -q '^6 of 6 runs done' out
   grep -q '^verified 900 steps' out
   [ -s mnist.onnx ]
