@@ -36,7 +36,7 @@ static int no_command(void) {
   cli_print("usage: heddle COMMAND [options]\n\n");
   cli_print("\theddle %s trains small neural networks on all cores; the layout never changes the result.\n\n",
             hd_version());
-  static const char *const first[][2] = {{"heddle train", "train a small network on handwritten digits"},
+  static const char *const first[][2] = {{"heddle train", "train a small network on drawn digits"},
                                          {"heddle eval runs/cnn-1", "accuracy and confusion matrix of that run"},
                                          {"heddle predict runs/cnn-1 FILE.png", "the class of a picture"},
                                          {"heddle runs", "the runs in the folder runs"},
