@@ -197,10 +197,22 @@ static int print_json(const hd_summary *s) {
   return CLI_OK;
 }
 
+/* The bytes before the column in which the rest of a plan's line continues: behind the number and the operation of
+ * "3   conv2d   pool2[64x5x5] <- ...". */
+static int head_of(const char *line, int length) {
+  int at = 0;
+  for (int word = 0; word < 2; word++) {
+    at += (int)strcspn(line + at, " \n");
+    at += (int)strspn(line + at, " ");
+  }
+  return *line < '0' || *line > '9' || at > length ? 0 : at;
+}
+
 static void print_lines(const char *text) {
   for (const char *end; *text; text = end + 1) {
     end = strchr(text, '\n');
-    cli_print("%.*s\n", (int)(end - text), text);
+    const int length = (int)(end - text), head = head_of(text, length);
+    cli_print("%.*s\t%.*s\n", head, text, length - head, text + head);
   }
 }
 
