@@ -103,6 +103,15 @@ typedef struct hd_data_bad {
   const char *why; /* one line, which names the file */
 } hd_data_bad;
 
+/* A column of a table, or of rows of numbers; without the column of labels. */
+typedef struct hd_data_column {
+  const char *name; /* NULL: it has none */
+  int32_t number;   /* in the file, from 0 on */
+  int32_t texts;    /* different texts; 0: numbers */
+  double empty;     /* fraction of the training set's fields that are empty */
+  double mean, std; /* of the training set's numbers, as for normalize column; NAN for texts */
+} hd_data_column;
+
 /* All texts and arrays are owned by the hd_data_look. Arrays of two: training set, test set. */
 typedef struct hd_data_facts {
   const char *name;                /* as asked for */
@@ -122,6 +131,8 @@ typedef struct hd_data_facts {
   const hd_data_bad *bad;          /* in the order of the sets */
   const char *const *notes;        /* lines: classes without samples, folders that are not used; NULL after the last */
   int64_t validation;              /* of the training set, the last samples: a validation set that came with it */
+  int32_t columns;                 /* of rows; 0: samples are no rows */
+  const hd_data_column *column;
 } hd_data_facts;
 
 /* Opens the data set of a configuration's options data and data-dir and reads every sample. With on-error skip

@@ -55,6 +55,11 @@ HD_API void hd_ctx_destroy(hd_ctx *ctx);
  * context, valid until its next failure. */
 HD_API const char *hd_ctx_message(const hd_ctx *ctx);
 
+/* Calls `on_wait` during calls with this context that wait for another process, such as one that still writes to the
+ * folder of a resumed run: once for each wait longer than 0.2 s, on the waiting thread, with a line that says for what.
+ * NULL: never, as at first. The text is valid during the call. */
+HD_API void hd_ctx_on_wait(hd_ctx *ctx, void (*on_wait)(void *user, const char *text), void *user);
+
 /* For caller code that the library calls (a task, an operation): stores a message as printf does, and returns
  * `status`. ctx may be NULL. */
 HD_API hd_status hd_ctx_fail(hd_ctx *ctx, hd_status status, const char *format, ...)

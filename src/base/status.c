@@ -61,6 +61,23 @@ hd_status hd_ctx_fail(hd_ctx *ctx, hd_status status, const char *format, ...) {
   return status;
 }
 
+void hd_ctx_on_wait(hd_ctx *ctx, void (*on_wait)(void *user, const char *text), void *user) {
+  ctx->on_wait = on_wait;
+  ctx->wait_user = user;
+}
+
+void hd__tell_wait(const hd_ctx *ctx, const char *fmt, ...) {
+  char text[HD_MESSAGE_BYTES];
+  if (!ctx || !ctx->on_wait)
+    return;
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(text, sizeof text, fmt, args);
+  va_end(args);
+  keep_one_line(text);
+  ctx->on_wait(ctx->wait_user, text);
+}
+
 hd_status hd__fail_in(hd_ctx *ctx, hd_status code, const char *fmt, ...) {
   if (!ctx)
     return code;

@@ -18,6 +18,8 @@ struct hd_ctx {
   void *custom_data; /* data sets of the caller's program, ended after that */
   void (*end_custom_data)(void *custom_data);
   struct hd_custom_transforms *custom_transforms; /* transforms of the caller's program */
+  void (*on_wait)(void *user, const char *text);  /* NULL: nobody asked */
+  void *wait_user;
 };
 
 /* Stores the formatted message in ctx (ctx may be NULL: the message is lost, the code is not) and returns `code`. */
@@ -38,6 +40,9 @@ struct hd_ctx {
 
 /* Puts "prefix: " (a file or layer) before the stored message; returns `code`. */
 hd_status hd__fail_in(hd_ctx *ctx, hd_status code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* Tells the caller what is waited for, if the context has a function for that; see hd_ctx_on_wait. */
+void hd__tell_wait(const hd_ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #define HD_TRY(expr)                                                                                                   \
   do {                                                                                                                 \

@@ -23,7 +23,7 @@ static void print_step(const hd_bench_step_result *r, const bench_ops *ops) {
   const double gflops = 1e-9 * r->flops * r->samples_per_s, executed = 1e-9 * r->executed_flops * r->samples_per_s;
   const double peak = r->machine->all_peak_gflops;
   bench_print_machine(r->machine);
-  cli_print("\n%s on %s, batch %lld, %s: %s samples/s (%s to %s, fastest turn %s)\n", r->model, r->data,
+  cli_print("\n%s on %s, batch %lld, trained with %s: %s samples/s (%s to %s, fastest turn %s)\n", r->model, r->data,
             (long long)r->batch, cli_counted(r->threads, "thread"), cli_grouped(llround(r->samples_per_s)),
             cli_grouped(llround(r->low)), cli_grouped(llround(r->high)), cli_grouped(llround(r->best)));
   cli_print("  dense     %8.1f GFLOP/s, %5.1f %% of the peak (%.2f MFLOP per sample)\n", gflops, 100 * gflops / peak,
@@ -208,7 +208,7 @@ int bench_procs(const hd_config *config) { return (int)hd_config_get_int(config,
 /* Makes the ranks that exchange. */
 static hd_status start_ranks(int *rank, hd_ctx *ctx, const hd_config *config) {
   if (bench_procs(config) < 2)
-    return hd_ctx_fail(ctx, HD_E_USAGE, "--procs: expected 2 or more ranks to exchange, found 1");
+    return hd_ctx_fail(ctx, HD_E_USAGE, "--procs: expected 2 or more ranks to exchange, found 1; use --procs 2");
   return hd_spawn(rank, ctx, bench_procs(config));
 }
 

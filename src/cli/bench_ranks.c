@@ -140,8 +140,7 @@ static int measure(sweep *s, int index, int round) {
   if (!strcmp(t->digest, digest))
     return CLI_OK;
   cli_complain("%d ranks of %d threads: expected the weights %s of the other settings, found %s", row->ranks,
-               row->threads,
-               t->digest, digest);
+               row->threads, t->digest, digest);
   return CLI_FAILED;
 }
 
@@ -189,23 +188,46 @@ static void conclude(sweep *s) {
 
 /* ---- Results ---- */
 
+/* Columns of the whole table; a narrower screen has no column of cores, and shorter ranges. */
+enum { WIDE = 95, RATE = 25, RATIO = 22, NARROW_RATE = 21, NARROW_RATIO = 19, RANGE_BYTES = 64, RATIO_BYTES = 96 };
+
+/* "(35,761 to 43,665)", or "35,761-43,665" on a narrow screen. */
+static const char *range_text(char text[RANGE_BYTES], const char *low, const char *high, bool narrow) {
+  snprintf(text, RANGE_BYTES, narrow ? "%s-%s" : "(%s to %s)", low, high);
+  return text;
+}
+
+static const char *ratio_text(char text[RATIO_BYTES], const bench_ranks_row *row, bool narrow) {
+  char range[RANGE_BYTES], low[16], high[16];
+  *text = 0;
+  if (row->ranks == 1)
+    return text;
+  snprintf(low, sizeof low, "%.3f", row->ratio_low);
+  snprintf(high, sizeof high, "%.3f", row->ratio_high);
+  snprintf(text, RATIO_BYTES, "%5.3f %s", row->ratio, range_text(range, low, high, narrow));
+  return text;
+}
+
+static void print_row(const bench_ranks_row *row, bool narrow) {
+  char range[RANGE_BYTES], ratio[RATIO_BYTES];
+  if (!narrow)
+    cli_print("%5d  ", row->cores);
+  cli_print("%5d x %-7d  %*s  ", row->ranks, row->threads, narrow ? 9 : 12, cli_grouped(llround(row->rate)));
+  range_text(range, cli_grouped(llround(row->low)), cli_grouped(llround(row->high)), narrow);
+  cli_print("%-*s  %-*s  %*.3f\n", narrow ? NARROW_RATE : RATE, range, narrow ? NARROW_RATIO : RATIO,
+            ratio_text(ratio, row, narrow), narrow ? 6 : 7, row->startup_s);
+}
+
 static void print_text(const bench_ranks_table *t) {
+  const bool narrow = cli_columns() > 0 && cli_columns() < WIDE;
   cli_print("%s, %s: %s on %s, batch %lld in %lld shards, %lld steps; medians of %d rounds (their middle half)\n\n",
             t->cpu, t->isa, t->model, t->data, t->batch, t->shards, t->steps, t->rounds);
-  cli_print("cores  ranks x threads     samples/s  (middle half)              against threads     start-up s\n");
-  for (int i = 0; i < t->rows; i++) {
-    const bench_ranks_row *row = &t->row[i];
-    cli_print("%5d  %5d x %-7d  %12s  (%s to %s)", row->cores, row->ranks, row->threads,
-              cli_grouped(llround(row->rate)), cli_grouped(llround(row->low)), cli_grouped(llround(row->high)));
-    const int used = (int)(strlen(cli_grouped(llround(row->low))) + strlen(cli_grouped(llround(row->high)))) + 6;
-    cli_print("%*s  ", used < 25 ? 25 - used : 0, "");
-    if (row->ranks > 1)
-      cli_print("%5.3f (%.3f to %.3f)", row->ratio, row->ratio_low, row->ratio_high);
-    else
-      cli_print("%22s", "");
-    cli_print("  %7.3f\n", row->startup_s);
-  }
-  cli_print("\nweights_sha256  \t%s, of all %d runs\n", t->digest, t->rows * t->rounds);
+  cli_print(narrow
+                ? "ranks x threads  samples/s  (middle half)          against threads    start s\n"
+                : "cores  ranks x threads     samples/s  (middle half)              against threads     start-up s\n");
+  for (int i = 0; i < t->rows; i++)
+    print_row(&t->row[i], narrow);
+  cli_print("\nweights_sha256  \t%s of all %d runs\n", t->digest, t->rows * t->rounds);
 }
 
 static void print_json(const bench_ranks_table *t) {

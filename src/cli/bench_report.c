@@ -79,8 +79,8 @@ static void print_op(const layout *l, const bench_ops *all, const hd_bench_op *o
 
 void bench_print_ops(const bench_ops *all) {
   const layout l = lay_out(all);
-  cli_print("\n%-*s  %-*s %9s%s", l.operation, "operation", l.kernel, "kernel", "us",
-            all->whole_s > 0 ? "   share" : "");
+  cli_print("\none %s on one thread, operation by operation\n\n", all->per);
+  cli_print("%-*s  %-*s %9s%s", l.operation, "operation", l.kernel, "kernel", "us", all->whole_s > 0 ? "   share" : "");
   if (!l.narrow)
     cli_print(" %8s", "dense");
   cli_print(" %8s", "executed");
@@ -92,8 +92,7 @@ void bench_print_ops(const bench_ops *all) {
     print_op(&l, all, &all->op[i]);
     over |= is_over(&all->op[i]);
   }
-  cli_print("\ntimes of one %s on one thread; %sexecuted: GFLOP/s; reached: of the bound\n", all->per,
-            l.narrow ? "" : "dense, ");
+  cli_print("\n%sexecuted: GFLOP/s; reached: of the bound\n", l.narrow ? "" : "dense, ");
   if (over)
     cli_print("!: above the bound; skipped work was counted, or the limits were measured on a busy CPU\n");
 }

@@ -22,7 +22,7 @@
 enum { MAX_LINE_BYTES = 8192, HELP_COLUMN = 27, HELP_COLUMNS = 80, LETTERS_BYTES = 32, TEXT_BYTES = 48 };
 enum { HELP_BYTES = 512, RANGE_BYTES = 96 };
 
-/* An upper bound that no one meets is not shown. */
+/* Upper bounds that no one meets are multiples of this, and not shown. */
 static const double HUGE_BOUND = 1e9;
 
 /* What getopt_long returns for each option: above every character, to distinguish it from an unknown short option. */
@@ -51,11 +51,23 @@ int cli_take_flag(const cli_extra *option, const char *value) {
   return 0;
 }
 
+static const char *number_remedy(char text[RANGE_BYTES], const cli_extra *option, const char *value) {
+  double number;
+  if (cli_number(&number, value) && number < option->least)
+    snprintf(text, RANGE_BYTES, "raise it to %.16g or more", option->least);
+  else if (cli_number(&number, value) && number > option->most)
+    snprintf(text, RANGE_BYTES, "lower it to %.16g or less", option->most);
+  else
+    snprintf(text, RANGE_BYTES, "write a number such as %.16g", fmax(option->least, 1));
+  return text;
+}
+
 static int refuse_number(const cli_extra *option, const char *value) {
-  char letter[] = {'-', option->letter, 0};
-  cli_complain("%s%s expects %s%.10g to %.10g%s, found '%s'", option->letter ? letter : "--",
+  char letter[] = {'-', option->letter, 0}, remedy[RANGE_BYTES];
+  cli_complain("%s%s expects %s%.16g to %.16g%s, found '%s'; %s", option->letter ? letter : "--",
                option->letter ? "" : option->name, option->take == cli_take_real ? "" : "a whole number from ",
-               option->least, option->most, !strcmp(option->arg, "S") ? " seconds" : "", value);
+               option->least, option->most, option->arg && !strcmp(option->arg, "S") ? " seconds" : "", value,
+               number_remedy(remedy, option, value));
   return CLI_USAGE;
 }
 
@@ -128,9 +140,16 @@ int cli_save_svg(const char *path, void (*draw)(FILE *file, const void *what), c
   return CLI_FAILED;
 }
 
+static pid_t parent; /* when the command began */
+
+/* Whether heddle's launcher, which names a lost rank itself, started this process and still runs. */
+static bool has_launcher(void) { return getenv("HEDDLE_WORLD") && getppid() == parent; }
+
 int cli_report(hd_ctx *ctx, int result) {
   if (result >= 0)
     return result;
+  if (result == HD_E_PEER && has_launcher())
+    return CLI_FAILED;
   const char *message = hd_ctx_message(ctx);
   cli_complain("%s", *message ? message : hd_status_text((hd_status)result));
   return result == HD_E_USAGE ? CLI_USAGE : CLI_FAILED;
@@ -199,15 +218,15 @@ void cli_print_entry(const char *name, const char *text) {
   }
 }
 
-/* "1 to 256", "1 or more", "" for text and for numbers from 0 without a maximum. */
+/* "1 to 256", "1 or more", "" for text. */
 static void name_range(char text[RANGE_BYTES], double least, double most, const char *beside) {
   char from[HD_JSON_NUMBER_BYTES], to[HD_JSON_NUMBER_BYTES];
   hd__json_number(from, least);
   hd__json_number(to, most);
   *text = 0;
-  if (most < HUGE_BOUND && most > least)
+  if (most > least && fmod(most, HUGE_BOUND) != 0)
     snprintf(text, RANGE_BYTES, "%s%s to %s", beside, from, to);
-  else if (most > least && least > 0)
+  else if (most > least)
     snprintf(text, RANGE_BYTES, "%s%s or more", beside, from);
 }
 
@@ -229,16 +248,35 @@ static void join_help(char text[HELP_BYTES], const char *help, const char *choic
   (void)bytes;
 }
 
-static void print_option(const hd_option *option, const char *fallback) {
-  char name[64], text[HELP_BYTES], range[RANGE_BYTES], choices[128] = "";
+static const char *default_of(const cli_command *command, const hd_option *option) {
+  const char *name = option->name;
+  const char *own = !strcmp(name, "procs") ? command->procs : !strcmp(name, "data") ? command->data : NULL;
+  return own ? own : option->fallback;
+}
+
+/* The option's help; for a command on a run, settings of the experiment are the run's unless they are given. */
+static const char *help_of(char text[HELP_BYTES], const cli_command *command, const hd_option *option) {
+  const bool of_run = command->data && !strcmp(command->data, "the run's");
+  if (!of_run || option->kind != HD_OPTION_EXPERIMENT)
+    return option->help;
+  const char *own = strstr(option->help, " (default");
+  snprintf(text, HELP_BYTES, "%.*s (default: as the run did)", own ? (int)(own - option->help) : HELP_BYTES,
+           option->help);
+  return text;
+}
+
+static void print_option(const cli_command *command, const hd_option *option) {
+  char name[64], help[HELP_BYTES], text[HELP_BYTES], range[RANGE_BYTES], choices[128] = "";
   size_t at = 0;
   for (int i = 0; option->choices && option->choices[i]; i++) {
     at += (size_t)snprintf(choices + at, sizeof choices - at, "%s%s", i ? "|" : "", option->choices[i]);
     assert(at < sizeof choices);
   }
   name_range(range, option->min, option->max, option->type == HD_OPTION_TEXT ? "N: " : "");
+  if (strstr(option->help, "above 0") || strstr(option->help, "below 1")) /* it says its range itself */
+    *range = 0;
   snprintf(name, sizeof name, "--%s%s%s", option->name, option->arg ? " " : "", option->arg ? option->arg : "");
-  join_help(text, option->help, choices, fallback, range);
+  join_help(text, help_of(help, command, option), choices, default_of(command, option), range);
   cli_print_entry(name, text);
 }
 
@@ -260,12 +298,6 @@ static int takes_settings(const cli_command *command) { return !command->options
 static const char OF_TRAIN[] = "--model, --data, --batch, --optimizer, --lr, --threads, --device, --json and the "
                                "others; see heddle train --help";
 
-static const char *default_of(const cli_command *command, const hd_option *option) {
-  const char *name = option->name;
-  const char *own = !strcmp(name, "procs") ? command->procs : !strcmp(name, "data") ? command->data : NULL;
-  return own ? own : option->fallback;
-}
-
 static void print_settings(const cli_command *command) {
   static const char *const title[] = {"The experiment (defines the result)", "The layout (never changes the result)",
                                       "Files and output"};
@@ -276,7 +308,7 @@ static void print_settings(const cli_command *command) {
         continue;
       if (!shown++)
         cli_print("\n%s:\n", title[kind]);
-      print_option(hd_option_at(i), default_of(command, hd_option_at(i)));
+      print_option(command, hd_option_at(i));
     }
   }
 }
@@ -497,6 +529,7 @@ static int parse_and_run(const cli_command *command, hd_ctx *ctx, hd_config *con
 int cli_run(const cli_command *command, int argc, char **argv) {
   hd_ctx *ctx = NULL;
   hd_config *config = NULL;
+  parent = getppid();
   int code = hd_ctx_create(&ctx);
   if (code == HD_OK)
     code = hd_config_create(&config, ctx);

@@ -75,8 +75,9 @@ static int take_shape(const cli_extra *option, const char *value) {
     sound = read_setting(&s, at, &at);
   if (!sound || s.out < 1 || bench_asked.shapes == BENCH_MOST_SHAPES) {
     cli_complain("--shape expects CxHxW,out=N[,kernel=K][,stride=S][,padding=P][,groups=G][,pool=M], for example "
-                 "32x13x13,out=64,pool=2, up to %d times, found '%s'",
-                 BENCH_MOST_SHAPES, value);
+                 "32x13x13,out=64,pool=2, up to %d times, found '%s'; %s",
+                 BENCH_MOST_SHAPES, value,
+                 bench_asked.shapes == BENCH_MOST_SHAPES ? "leave some out" : "write its sizes in this form");
     return CLI_USAGE;
   }
   bench_asked.shape[bench_asked.shapes++] = s;
@@ -94,8 +95,9 @@ static int take_size(const cli_extra *option, const char *value) {
   const hd_bench_product p = {.m = size[0], .n = size[count == 1 ? 0 : 1], .k = size[count == 1 ? 0 : 2]};
   if ((count != 1 && count != 3) || *rest || !is_size(p.m) || !is_size(p.n) || !is_size(p.k) ||
       bench_asked.products == BENCH_MOST_SHAPES) {
-    cli_complain("--size expects MxNxK, or N for NxNxN, of 1 to %d, up to %d times, found '%s'", MOST_SIZE,
-                 BENCH_MOST_SHAPES, value);
+    cli_complain("--size expects MxNxK, or N for NxNxN, of 1 to %d, up to %d times, found '%s'; %s", MOST_SIZE,
+                 BENCH_MOST_SHAPES, value,
+                 bench_asked.products == BENCH_MOST_SHAPES ? "leave some out" : "write 256x1024x64, for example");
     return CLI_USAGE;
   }
   bench_asked.product[bench_asked.products++] = p;
@@ -122,7 +124,9 @@ static int take_work(const cli_extra *option, const char *value) {
       return take_word(option, value);
   if (access(value, R_OK) == 0)
     return take_word(option, value);
-  cli_complain("--work expects cnn, mlp, simplenet, fastmnist, ddp or a model file, found '%s'", value);
+  cli_complain("--work expects cnn, mlp, simplenet, fastmnist, ddp or a model file, found '%s'; name one of these, or "
+               "a file that can be read",
+               value);
   return CLI_USAGE;
 }
 
@@ -149,7 +153,7 @@ static const cli_extra extra[] = {
      "measure this convolution instead of a model's: CxHxW,out=N and, unless they are these, "
      "kernel=3,stride=1,pool=1,padding=0,groups=1; may be repeated",
      take_shape, .of = CONV},
-    {"size", "MxNxK", "measure this product (default: a list of them); may be repeated", take_size, .of = GEMM},
+    {"size", "MxNxK", "measure this product, of sides from 1 to 16384 (default: a list of them); may be repeated", take_size, .of = GEMM},
     {"python", "PATH", "a Python with PyTorch or JAX (default python3); may be repeated", take_word, .of = SCRIPTS},
     {"markdown", NULL, "print a Markdown table", take_word, .of = SCRIPTS},
     {"rounds", "N", "measure each N times, taking turns (default 5)", take_rounds, &bench_asked.rounds, 1,

@@ -1,8 +1,10 @@
 /* heddle data: contents of a data set, its unreadable samples, and a contact sheet. */
 
+#include <string.h>
+
 #include "cli/cli.h"
 
-enum { CLASSES_SHOWN = 200, NAME_ROOM = 32 };
+enum { CLASSES_SHOWN = 200, COLUMNS_SHOWN = 20, NAME_ROOM = 32, TEXT_BYTES = 32 };
 
 static struct {
   const char *sheet; /* NULL: none */
@@ -27,9 +29,34 @@ static void print_channels(const char *what, const double *value, int channels) 
   cli_print("\n");
 }
 
-static const char *name_of(const hd_data_facts *f, int c) { return f->class_names ? f->class_names[c] : ""; }
-
 static int padding(int width, const char *name) { return cli_width(name) < width ? width - cli_width(name) : 0; }
+
+/* "rooms    numbers          4.48          2.29    0.0 %", a line for each column; the first, if there are many. */
+static void print_columns(const hd_data_facts *f) {
+  const int shown = f->columns < COLUMNS_SHOWN ? f->columns : COLUMNS_SHOWN;
+  char text[TEXT_BYTES];
+  int width = (int)strlen("column 12");
+  for (int i = 0; i < shown; i++)
+    width = f->column[i].name && cli_width(f->column[i].name) > width ? cli_width(f->column[i].name) : width;
+  width = width > NAME_ROOM ? NAME_ROOM : width;
+  cli_print("\n%-*s  %-10s  %12s  %12s  %7s\n", width, "column", "holds", "mean", "std", "empty");
+  for (int i = 0; i < shown; i++) {
+    const hd_data_column *c = &f->column[i];
+    snprintf(text, sizeof text, "column %d", c->number + 1);
+    cli_print("%s%*s", c->name ? c->name : text, padding(width, c->name ? c->name : text), "");
+    snprintf(text, sizeof text, "%d texts", c->texts);
+    cli_print("  %-10s", c->texts ? text : "numbers");
+    if (c->texts)
+      cli_print("  %12s  %12s", "-", "-");
+    else
+      cli_print("  %12.6g  %12.6g", c->mean, c->std);
+    cli_print("  %5.1f %%\n", 100 * c->empty);
+  }
+  if (f->columns > shown)
+    cli_print("and %s more, which --json lists\n", cli_grouped(f->columns - shown));
+}
+
+static const char *name_of(const hd_data_facts *f, int c) { return f->class_names ? f->class_names[c] : ""; }
 
 /* A line for each class: its number, its name, its samples. */
 static void print_classes(const hd_data_facts *f) {
@@ -54,14 +81,18 @@ static void print_facts(const hd_data_facts *f) {
     cli_print("samples    \t%s to train, %s to test\n", cli_grouped(f->samples[0]), cli_grouped(f->samples[1]));
   print_shape(f);
   cli_print("size       \t%s bytes to train, %s to test\n", cli_grouped(f->bytes[0]), cli_grouped(f->bytes[1]));
-  print_channels("mean", f->mean, f->channels);
-  print_channels("std", f->std, f->channels);
-  if (f->classes) {
-    cli_print("classes    %s\n", cli_grouped(f->classes));
-    print_classes(f);
-  } else {
-    cli_print("targets    %d per sample, %.6g to %.6g\n", f->outputs, f->target_low, f->target_high);
+  if (f->columns == 0) {
+    print_channels("mean", f->mean, f->channels);
+    print_channels("std", f->std, f->channels);
   }
+  if (f->classes)
+    cli_print("classes    %s\n", cli_grouped(f->classes));
+  else
+    cli_print("targets    %d per sample, %.6g to %.6g\n", f->outputs, f->target_low, f->target_high);
+  if (f->columns > 0)
+    print_columns(f);
+  if (f->classes)
+    print_classes(f);
   if (f->notes[0])
     cli_print("\n");
   for (int i = 0; f->notes[i]; i++)
@@ -116,6 +147,18 @@ static void json_bad(const hd_data_facts *f) {
   cli_json("]");
 }
 
+static void json_columns(const hd_data_facts *f) {
+  cli_json(", 'columns': [");
+  for (int i = 0; i < f->columns; i++) {
+    const hd_data_column *c = &f->column[i];
+    cli_json("%c{'name': ", i);
+    cli_json(c->name ? "%s" : "null", c->name);
+    cli_json(", 'number': %d, 'texts': %d, 'empty': %g, 'mean': %g, 'std': %g}", c->number, c->texts, c->empty, c->mean,
+             c->std);
+  }
+  cli_json("]");
+}
+
 static void json_notes(const hd_data_facts *f) {
   cli_json(", 'notes': [");
   for (int i = 0; f->notes[i]; i++)
@@ -141,6 +184,8 @@ static void print_json(const hd_data_facts *f) {
     cli_json(", 'outputs': %d, 'target_low': %e, 'target_high': %e", f->outputs, f->target_low, f->target_high);
   json_channels("mean", f->mean, f->channels);
   json_channels("std", f->std, f->channels);
+  if (f->columns > 0)
+    json_columns(f);
   if (f->notes[0])
     json_notes(f);
   if (asked.check)

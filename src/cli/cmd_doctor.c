@@ -14,10 +14,10 @@ static void print_report(const hd_doctor *d) {
     cli_print("\nnothing found\n");
   for (int i = 0; i < d->count; i++) {
     const hd_finding *f = &d->finding[i];
-    cli_print("\n%s", hd_check_name(f->check));
+    cli_print("\n%s\n", hd_check_name(f->check));
+    cli_print("  found:  \t%s\n", f->measured);
     if (isfinite(f->factor))
-      cli_print(" (%.2f times)", f->factor);
-    cli_print("\n  found:  \t%s\n", f->measured);
+      cli_print("  cost:   \twhat was measured took %.2f times as long\n", f->factor);
     cli_print("  remedy: \t%s\n", f->remedy);
   }
 }

@@ -9,8 +9,7 @@ enum {
   MATRIX_COLUMNS = 16, /* more classes: a list of the most frequent mistakes instead */
   WORST_SHOWN = 16,
   NAME_ROOM = 24,
-  OUTPUTS_SHOWN = 64,
-  CLASS_COLUMNS = 36 /* of print_class, without a name */
+  OUTPUTS_SHOWN = 64
 };
 
 static int digits_of(int64_t n) {
@@ -18,13 +17,6 @@ static int digits_of(int64_t n) {
   for (; n >= 10; n /= 10)
     digits++;
   return digits;
-}
-
-static int64_t largest_count(const hd_evaluation *e) {
-  int64_t largest = 0;
-  for (int i = 0; i < e->classes * e->classes; i++)
-    largest = e->confusion[i] > largest ? e->confusion[i] : largest;
-  return largest;
 }
 
 /* ---- Classes ---- */
@@ -49,65 +41,104 @@ static void print_name(const hd_evaluation *e, int c, int width) {
     cli_print(" %s%*s", name, padding > 0 ? padding : 0, "");
 }
 
-/* "    7 seven    98.93 %   1,017 of 1,028" */
-static void print_class(const hd_evaluation *e, int c, int width) {
-  cli_print("%5d", c);
-  print_name(e, c, width);
-  if (e->class_samples[c] > 0)
-    cli_print("  %7.2f %%  %*s of %*s", 100.0 * (double)e->class_right[c] / (double)e->class_samples[c], 7,
-              cli_grouped(e->class_right[c]), -7, cli_grouped(e->class_samples[c]));
-  else
-    cli_print("        -                       ");
+/* Widths of the table of classes, and of each column of the confusion matrix. */
+typedef struct layout {
+  int names, right, of, cell[MATRIX_COLUMNS];
+} layout;
+
+enum { CLASS = 5, ACCURACY = 8, GAP = 2, USUAL_CELL = 5 };
+
+static int class_columns(const layout *l) { return CLASS + l->names + GAP + ACCURACY + GAP + l->right + 4 + l->of; }
+
+static layout lay_out_classes(const hd_evaluation *e) {
+  layout l = {.names = name_width(e), .right = 1, .of = 1};
+  for (int c = 0; c < e->classes; c++) {
+    const int right = cli_width(cli_grouped(e->class_right[c])), of = cli_width(cli_grouped(e->class_samples[c]));
+    l.right = right > l.right ? right : l.right;
+    l.of = of > l.of ? of : l.of;
+  }
+  return l;
 }
 
-static void print_numbers(const hd_evaluation *e, int width) {
+/* Returns the width of the classes with the matrix beside them. */
+static int lay_out_matrix(layout *l, const hd_evaluation *e, int least) {
+  int all = class_columns(l);
+  for (int c = 0; c < e->classes; c++) {
+    int digits = digits_of(c);
+    for (int row = 0; row < e->classes; row++) {
+      const int needed = digits_of(e->confusion[row * e->classes + c]);
+      digits = needed > digits ? needed : digits;
+    }
+    l->cell[c] = digits + 1 > least ? digits + 1 : least;
+    all += l->cell[c];
+  }
+  return all;
+}
+
+/* "    7 seven   98.93 %  1,017 of 1,028" */
+static void print_class(const hd_evaluation *e, int c, const layout *l) {
+  cli_print("%*d", CLASS, c);
+  print_name(e, c, l->names);
+  if (e->class_samples[c] > 0)
+    cli_print("  %6.2f %%  %*s of %*s", 100.0 * (double)e->class_right[c] / (double)e->class_samples[c], l->right,
+              cli_grouped(e->class_right[c]), -l->of, cli_grouped(e->class_samples[c]));
+  else
+    cli_print("%*s%*s", GAP + ACCURACY, "-", class_columns(l) - CLASS - l->names - GAP - ACCURACY, "");
+}
+
+static void print_numbers(const hd_evaluation *e, const layout *l) {
   for (int c = 0; c < e->classes; c++)
-    cli_print("%*d", width, c);
+    cli_print("%*d", l->cell[c], c);
   cli_print("\n");
 }
 
-static void print_row(const hd_evaluation *e, int row, int width) {
+static void print_row(const hd_evaluation *e, int row, const layout *l) {
   for (int c = 0; c < e->classes; c++) {
     const int64_t count = e->confusion[row * e->classes + c];
     if (count)
-      cli_print("%*lld", width, (long long)count);
+      cli_print("%*lld", l->cell[c], (long long)count);
     else
-      cli_print("%*s", width, ".");
+      cli_print("%*s", l->cell[c], ".");
   }
   cli_print("\n");
+}
+
+/* The matrix as a table of its own. */
+static void print_apart(const hd_evaluation *e, const layout *l) {
+  cli_print("\nclass%*s%*s\n", l->names, "", l->cell[0] + 9, "taken for");
+  cli_print("%*s", CLASS + l->names, "");
+  print_numbers(e, l);
+  for (int row = 0; row < e->classes; row++) {
+    cli_print("%*d", CLASS, row);
+    print_name(e, row, l->names);
+    print_row(e, row, l);
+  }
 }
 
 /* A line for each class: its accuracy, and its row of the confusion matrix, which is a table of its own where the
  * screen has no room for both. */
 static void print_matrix(const hd_evaluation *e) {
-  const int names = name_width(e), columns = cli_columns(), digits = digits_of(largest_count(e));
-  const int width = digits + 2 < 5 ? 5 : digits + 2;
-  const bool apart = columns > 0 && CLASS_COLUMNS + names + width * e->classes > columns;
+  const int columns = cli_columns();
+  layout l = lay_out_classes(e);
+  const bool apart = columns > 0 && lay_out_matrix(&l, e, USUAL_CELL) > columns && lay_out_matrix(&l, e, 0) > columns;
+  if (columns == 0 || apart)
+    lay_out_matrix(&l, e, USUAL_CELL);
   if (!apart)
-    cli_print("%*s\n", CLASS_COLUMNS - 3 + names + width + 9, "taken for");
-  cli_print("class%*s   accuracy            right  ", names, "");
+    cli_print("%*s\n", class_columns(&l) + l.cell[0] + 8, "taken for");
+  cli_print("class%*s  accuracy  %*s", l.names, "", -(l.right + 4 + l.of), "right");
   if (apart)
     cli_print("\n");
   else
-    print_numbers(e, width);
+    print_numbers(e, &l);
   for (int row = 0; row < e->classes; row++) {
-    print_class(e, row, names);
+    print_class(e, row, &l);
     if (apart)
       cli_print("\n");
     else
-      print_row(e, row, width);
+      print_row(e, row, &l);
   }
-  if (!apart)
-    return;
-  cli_print("\n");
-  cli_print("class%*s%*s\n", names, "", width + 9, "taken for");
-  cli_print("     %*s", names, "");
-  print_numbers(e, width);
-  for (int row = 0; row < e->classes; row++) {
-    cli_print("%5d", row);
-    print_name(e, row, names);
-    print_row(e, row, width);
-  }
+  if (apart)
+    print_apart(e, &l);
 }
 
 static void print_mistake(const hd_evaluation *e, int cell, int names, int64_t times) {
@@ -150,9 +181,10 @@ static void print_classes(const hd_evaluation *e) {
     print_matrix(e);
     return;
   }
-  cli_print("class%*s   accuracy\n", name_width(e), "");
+  const layout l = lay_out_classes(e);
+  cli_print("class%*s  accuracy  right\n", l.names, "");
   for (int c = 0; c < e->classes; c++) {
-    print_class(e, c, name_width(e));
+    print_class(e, c, &l);
     cli_print("\n");
   }
   print_worst(e);

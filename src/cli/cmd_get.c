@@ -23,8 +23,15 @@ static int add(const char *text) {
 /* Options are the script's own, under the same names. */
 static int take(const cli_extra *option, const char *value) {
   static const char *const name[] = {"--from", "--dir", "--patience"};
-  CLI_TRY(add(name[*(const int *)option->self]));
+  for (int i = 0; i < 3; i++)
+    if (!strcmp(option->name, name[i] + strlen("--")))
+      CLI_TRY(add(name[i]));
   return add(value);
+}
+
+static int take_patience(const cli_extra *option, const char *value) {
+  CLI_TRY(cli_take_whole(option, value));
+  return take(option, value);
 }
 
 static const char *text_of(const char *name) {
@@ -57,14 +64,14 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   return hd_ctx_fail(ctx, HD_E_SYSTEM, "expected a shell, sh, found: %m; install one");
 }
 
-static int from = 0, dir = 1, patience = 2;
+static int patience;
 static const cli_extra extra[] = {
     {"from", "URL|DIR|FILE",
      "fetch from here, or use files that are already downloaded (default: the known mirrors); may be repeated", take,
-     .self = &from},
-    {"dir", "DIR", "put data sets here (default ~/.cache/heddle)", take, .self = &dir},
-    {"patience", "S", "give up on a mirror that sends less than 1 kB/s for S seconds (default 20)", take,
-     .self = &patience},
+     .self = NULL},
+    {"dir", "DIR", "put data sets here (default ~/.cache/heddle)", take, .self = NULL},
+    {"patience", "S", "give up on a mirror that sends less than 1 kB/s for S seconds (default 20)", take_patience,
+     .self = &patience, .least = 1, .most = 86400},
     {0}};
 
 const cli_command cli_get = {

@@ -41,7 +41,7 @@ static int take_index(const cli_extra *option, const char *value) {
   errno = 0;
   long long index = strtoll(value, &end, 10);
   if (*value < '0' || *value > '9' || *end || errno) {
-    cli_complain("--index expects a whole number from 0 up, found '%s'", value);
+    cli_complain("--index expects a whole number from 0, found '%s'; write one such as 0", value);
     return CLI_USAGE;
   }
   long long *more = realloc(asked.index, ((size_t)asked.count + 1) * sizeof *more);
@@ -282,7 +282,8 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 }
 
 static const cli_extra extra[] = {
-    {"index", "N", "predict sample N of the test set of --data; may be repeated", .take = take_index}, {0}};
+    {"index", "N", "predict sample N of the test set of --data; may be repeated", .take = take_index, .most = 1e15},
+    {0}};
 
 const cli_command cli_predict = {
     .name = "predict",
@@ -293,8 +294,8 @@ const cli_command cli_predict = {
         "model predicts",
     .notes = "FILE is a picture (.png or .jpg), a table (.csv; - reads one from standard input) or an array of samples "
              "(.npy). CHECKPOINT is the folder of a run or of one of its steps.",
-    .options = (const char *const[]){"data", "data-dir", "label", "header", "missing", "tta", "threads", "device",
-                                     "json", NULL},
+    .options = (const char *const[]){"data", "data-dir", "label", "header", "missing", "categories", "tta", "threads",
+                                     "device", "json", NULL},
     .extra = extra,
     .operands = CLI_ANY,
     .run = run};

@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "heddle/evidence.h"
 
-enum { MOST_COLUMNS = 32, MOST_TERMS = 16, NAME_BYTES = 64 };
+enum { MOST_COLUMNS = 32, MOST_TERMS = 16, NAME_BYTES = 64, LEAST_TEXT = 12 };
 
 static const char default_columns[] = "run,model,state,step,test_accuracy,lr,train_s",
                   columns_of_numbers[] = "run,model,state,step,test_loss,outputs.0.r2,lr,train_s"; /* no classes */
@@ -36,7 +36,8 @@ static struct {
 static int take_term(const cli_extra *option, const char *value) {
   const char *equals = strchr(value, '=');
   if (!equals || equals == value || equals - value >= NAME_BYTES || asked.terms == MOST_TERMS) {
-    cli_complain("--where expects KEY=VALUE, lr=0.01 for example, at most %d times, found '%s'", MOST_TERMS, value);
+    cli_complain("--where expects KEY=VALUE, lr=0.01 for example, at most %d times, found '%s'; %s", MOST_TERMS, value,
+                 asked.terms == MOST_TERMS ? "leave some out" : "write a setting's name, = and a value");
     return CLI_USAGE;
   }
   term *t = &asked.term[asked.terms++];
@@ -161,7 +162,8 @@ static int choose_columns(listing *l) {
   for (size_t length; *at; at += length + (at[length] == ',')) {
     length = strcspn(at, ",");
     if (l->columns == MOST_COLUMNS || length == 0 || length >= NAME_BYTES) {
-      cli_complain("--columns expects at most %d names separated by commas, found '%s'", MOST_COLUMNS, asked.columns);
+      cli_complain("--columns expects at most %d names separated by commas, found '%s'; %s", MOST_COLUMNS,
+                   asked.columns, l->columns == MOST_COLUMNS ? "leave some out" : "write run,state, for example");
       return CLI_USAGE;
     }
     snprintf(l->column[l->columns++], NAME_BYTES, "%.*s", (int)length, at);
@@ -186,26 +188,81 @@ static const char *shown(char text[512], const char *value) {
   return text;
 }
 
-/* Numbers stand at the right of their column. */
+/* The bytes of the first characters of a text. */
+static int bytes_of(const char *text, int characters) {
+  int bytes = 0;
+  while (text[bytes] && characters-- > 0)
+    do
+      bytes++;
+    while (((unsigned char)text[bytes] & 0xc0) == 0x80);
+  return bytes;
+}
+
+/* Numbers stand at the right of their column; a text that is wider than its column ends in "..". */
 static void print_cell(const char *value, int width, int last) {
   double number;
   char text[512];
   const bool right = is_number(&number, value) || !*value;
   const char *is = shown(text, value);
   const int blanks = width - cli_width(is);
-  cli_print("%*s%s%*s", right ? blanks : 0, "", is, right || last ? 0 : blanks, "");
+  if (blanks < 0)
+    cli_print("%.*s..", bytes_of(is, width - 2), is);
+  else
+    cli_print("%*s%s%*s", right ? blanks : 0, "", is, right || last ? 0 : blanks, "");
   cli_print(last ? "\n" : "  ");
 }
 
-static void print_table(const listing *l) {
-  int width[MOST_COLUMNS];
+/* Of each column, and the least to which it can be cut: numbers are never cut. */
+static void find_widths(int width[MOST_COLUMNS], int least[MOST_COLUMNS], const listing *l) {
   char text[512];
+  double number;
   for (int c = 0; c < l->columns; c++) {
     width[c] = cli_width(l->column[c]);
+    least[c] = width[c] > LEAST_TEXT ? width[c] : LEAST_TEXT;
     for (int64_t row = 0; row < l->count; row++) {
-      const int needed = cli_width(shown(text, value_of(l, row, c)));
+      const char *value = value_of(l, row, c);
+      const int needed = cli_width(shown(text, value));
       width[c] = needed > width[c] ? needed : width[c];
+      least[c] = is_number(&number, value) && needed > least[c] ? needed : least[c];
     }
+  }
+}
+
+/* Cuts the widest columns of text until the table fits the screen; false: it cannot. */
+static bool fit(int width[MOST_COLUMNS], const int least[MOST_COLUMNS], const listing *l) {
+  int all = 2 * (l->columns - 1);
+  for (int c = 0; c < l->columns; c++)
+    all += width[c];
+  for (const int columns = cli_columns(); columns > 0 && all > columns; all--) {
+    int widest = -1;
+    for (int c = 0; c < l->columns; c++)
+      if (width[c] > least[c] && (widest < 0 || width[c] > width[widest]))
+        widest = c;
+    if (widest < 0)
+      return false;
+    width[widest]--;
+  }
+  return true;
+}
+
+/* A line for each value: for a screen that is too narrow for the table. */
+static void print_lines(const listing *l) {
+  char text[512];
+  int width = 0;
+  for (int c = 0; c < l->columns; c++)
+    width = cli_width(l->column[c]) > width ? cli_width(l->column[c]) : width;
+  for (int64_t row = 0; row < l->count; row++)
+    for (int c = 0; c < l->columns; c++)
+      cli_print(row > 0 && c == 0 ? "\n%-*s  \t%s\n" : "%-*s  \t%s\n", width, l->column[c],
+                shown(text, value_of(l, row, c)));
+}
+
+static void print_table(const listing *l) {
+  int width[MOST_COLUMNS], least[MOST_COLUMNS];
+  find_widths(width, least, l);
+  if (!fit(width, least, l)) {
+    print_lines(l);
+    return;
   }
   for (int c = 0; c < l->columns; c++)
     cli_print("%s%*s%s", l->column[c], c + 1 < l->columns ? width[c] - cli_width(l->column[c]) : 0, "",

@@ -21,7 +21,8 @@ static int take_input(const cli_extra *option, const char *value) {
   if (strspn(value, "0123456789x") == strlen(value) && strlen(value) <= 24 &&
       sscanf(value, "%d%*1[x]%d%*1[x]%d%n", &input[0], &input[1], &input[2], &end) == 3 && !value[end])
     return 0;
-  cli_complain("--input expects CHANNELSxHEIGHTxWIDTH, for example 1x28x28, found '%s'", value);
+  cli_complain("--input expects CHANNELSxHEIGHTxWIDTH, for example 1x28x28, found '%s'; write three whole numbers",
+               value);
   return CLI_USAGE;
 }
 
@@ -196,10 +197,22 @@ static int print_json(const hd_summary *s) {
   return CLI_OK;
 }
 
+/* The bytes before the column in which the rest of a plan's line continues: behind the number and the operation of
+ * "3   conv2d   pool2[64x5x5] <- ...". */
+static int head_of(const char *line, int length) {
+  int at = 0;
+  for (int word = 0; word < 2; word++) {
+    at += (int)strcspn(line + at, " \n");
+    at += (int)strspn(line + at, " ");
+  }
+  return *line < '0' || *line > '9' || at > length ? 0 : at;
+}
+
 static void print_lines(const char *text) {
   for (const char *end; *text; text = end + 1) {
     end = strchr(text, '\n');
-    cli_print("%.*s\n", (int)(end - text), text);
+    const int length = (int)(end - text), head = head_of(text, length);
+    cli_print("%.*s\t%.*s\n", head, text, length - head, text + head);
   }
 }
 
@@ -229,18 +242,16 @@ static const cli_extra extra[] = {
      .take = cli_take_flag, .self = &wants_plan},
     {0}};
 
-const cli_command cli_summary = {.name = "summary",
-                                 .help = "layers, parameters, costs and memory of a model",
-                                 .usage =
-                                     "heddle summary [options]: layers, parameters, costs, and the memory of a run",
-                                 .options = (const char *const[]){"model",          "recipe",     "batch",
-                                                                  "shards",         "optimizer",  "momentum",
-                                                                  "clip-grad-norm", "parameters", "precision",
-                                                                  "threads",        "stages",     "schedule-stages",
-                                                                  "accumulate",     "transforms", "eval-transforms",
-                                                                  "centered",       "data",       "data-dir",
-                                                                  "label",          "header",     "loss",
-                                                                  "allow-empty",    "json",       NULL},
-                                 .extra = extra,
-                                 .remedy = "use --model NAME or --model FILE.yaml",
-                                 .run = run};
+const cli_command cli_summary = {
+    .name = "summary",
+    .help = "layers, parameters, costs and memory of a model",
+    .usage = "heddle summary [options]: layers, parameters, costs, and the memory of a run",
+    .options =
+        (const char *const[]){
+            "model",           "recipe",    "batch",   "shards",   "optimizer",       "momentum",   "clip-grad-norm",
+            "parameters",      "precision", "threads", "stages",   "schedule-stages", "accumulate", "transforms",
+            "eval-transforms", "centered",  "data",    "data-dir", "label",           "header",     "missing",
+            "categories",      "loss",      "exif",    "on-error", "allow-empty",     "json",       NULL},
+    .extra = extra,
+    .remedy = "use --model NAME or --model FILE.yaml",
+    .run = run};

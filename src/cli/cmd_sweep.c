@@ -12,6 +12,8 @@
 
 enum { SHOWN = 20, BAR = 24, PATH_BYTES = 4096 };
 
+enum { NUMBERS = 51 /* columns behind the settings of a row of the summary */ };
+
 static struct {
   int draws, halving, folds, jobs;
   const char *metric;
@@ -112,24 +114,28 @@ static void print_summary(const hd_sweep *s) {
   const hd_sweep_report *r = hd_sweep_result(s);
   char text[512];
   int width = 8;
+  cli_print("%s of %s done%s%s, %s; best first\n\n", cli_grouped(r->done), cli_grouped_of(r->runs, "run"),
+            r->failed ? ", failed: " : "", r->failed ? cli_grouped(r->failed) : "", r->metric);
   for (int64_t g = 0; g < r->groups && g < SHOWN; g++) {
     const int needed = cli_width(values_of(text, s, r->group[g].first, r->groups == r->done));
     width = needed > width ? needed : width;
   }
+  if (cli_columns() > 0 && width > cli_columns() - NUMBERS)
+    width = cli_columns() > NUMBERS + 8 ? cli_columns() - NUMBERS : 8;
   cli_print("%-*s  %5s  %10s  %9s  95 %% interval\n", width, "settings", "n", "mean", "deviation");
   for (int64_t g = 0; g < r->groups && g < SHOWN; g++) {
     const hd_sweep_group *is = &r->group[g];
-    cli_print("%-*s  %5lld  %10.6g", width, values_of(text, s, is->first, r->groups == r->done), (long long)is->n,
-              is->mean);
+    const bool has_room = cli_width(values_of(text, s, is->first, r->groups == r->done)) <= width;
+    if (!has_room) /* a line of its own */
+      cli_print("%s\n", text);
+    cli_print("%-*s  %5lld  %10.6g", width, has_room ? text : "", (long long)is->n, is->mean);
     if (is->n > 1)
       cli_print("  %9.3g  %.4g to %.4g", is->deviation, is->low, is->high);
     cli_print("\n");
   }
   if (r->groups > SHOWN)
     cli_print("and %s more in %s/summary.csv\n", cli_grouped(r->groups - SHOWN), r->folder);
-  cli_print("\n%s of %s done%s%s, %s; best first\n", cli_grouped(r->done), cli_grouped_of(r->runs, "run"),
-            r->failed ? ", failed: " : "", r->failed ? cli_grouped(r->failed) : "", r->metric);
-  cli_print("table           \t%s/table.csv\n", r->folder);
+  cli_print("\ntable           \t%s/table.csv\n", r->folder);
   cli_print("page            \t%s/sweep.html\n", r->folder);
   cli_print("table_sha256    \t%s\n", r->table_sha256);
 }

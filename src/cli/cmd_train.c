@@ -46,9 +46,13 @@ static void catch_signals(int is_rank) {
   cli_catch_signals(on_signal);
 }
 
+/* What a line says of an evaluation: all; the accuracy without its split; no more than numbers, and no speed. */
+typedef enum detail { WHOLE, SHORT, SHORTEST } detail;
+
 typedef struct progress {
   hd_session *session;
   int terminal, quiet; /* quiet: not rank 0 */
+  detail detail;       /* as much as fitted so far: lines of a run look alike */
   double shown_s;      /* when the progress line was last drawn */
 } progress;
 
@@ -74,19 +78,58 @@ static void draw_progress(progress *p, const hd_event *event) {
   cli_draw_line(line);
 }
 
-/* Without classes there is no accuracy. */
-static void print_score(const char *split, double loss, double accuracy) {
-  cli_print("%s loss %.4f", split, loss);
-  if (!isnan(accuracy))
-    cli_print(", %s accuracy %.2f %%", split, 100 * accuracy);
+enum { SCORE_BYTES = 96, RESULT_BYTES = 320 };
+
+/* "test loss 0.0442, test accuracy 98.60 %"; "test 0.0442 (98.60 %)". Without classes there is no accuracy. */
+static const char *score_text(char text[SCORE_BYTES], const char *split, double loss, double accuracy, detail is) {
+  const int at = snprintf(text, SCORE_BYTES, "%s%s %.4f", split, is == SHORTEST ? "" : " loss", loss);
+  if (isnan(accuracy))
+    return text;
+  if (is == SHORTEST)
+    snprintf(text + at, SCORE_BYTES - (size_t)at, " (%.2f %%)", 100 * accuracy);
+  else
+    snprintf(text + at, SCORE_BYTES - (size_t)at, ", %s%saccuracy %.2f %%", is == WHOLE ? split : "",
+             is == WHOLE ? " " : "", 100 * accuracy);
+  return text;
 }
 
-static void print_evaluation(const hd_event *event) {
-  if (!isnan(event->val_loss)) {
-    print_score("validation", event->val_loss, event->val_accuracy);
-    cli_print(", ");
-  }
-  print_score("test", event->test_loss, event->test_accuracy);
+/* "step 5: ", then what an evaluation gave, if there was one, then the speed. */
+static const char *result_text(char text[RESULT_BYTES], const char *head, const hd_event *event, const char *speed,
+                               detail is) {
+  char score[SCORE_BYTES];
+  int at = snprintf(text, RESULT_BYTES, "%s", head);
+  if (!isnan(event->val_loss) && !isnan(event->test_loss))
+    at += snprintf(text + at, RESULT_BYTES - (size_t)at, "%s, ",
+                   score_text(score, "validation", event->val_loss, event->val_accuracy, is));
+  if (!isnan(event->test_loss))
+    at += snprintf(text + at, RESULT_BYTES - (size_t)at, "%s",
+                   score_text(score, "test", event->test_loss, event->test_accuracy, is));
+  if (*speed && (is != SHORTEST || isnan(event->test_loss)))
+    snprintf(text + at, RESULT_BYTES - (size_t)at, "%s%s", isnan(event->test_loss) ? "" : ", ", speed);
+  return text;
+}
+
+/* One line, whatever the width of the screen. */
+static void print_result(progress *p, const char *head, const hd_event *event, const char *speed) {
+  char text[RESULT_BYTES];
+  const int columns = cli_columns();
+  while (columns > 0 && p->detail < SHORTEST && cli_width(result_text(text, head, event, speed, p->detail)) > columns)
+    p->detail++;
+  cli_print("%s\n", result_text(text, head, event, speed, p->detail));
+}
+
+static void print_epoch(progress *p, const hd_event *event) {
+  char head[64], speed[64] = "resumed";
+  snprintf(head, sizeof head, "epoch %lld: loss %.4f, ", (long long)event->epoch + 1, event->loss);
+  if (!isnan(event->samples_per_s))
+    snprintf(speed, sizeof speed, "%s samples/s", cli_grouped((long long)event->samples_per_s));
+  print_result(p, head, event, speed);
+}
+
+static void print_step_result(progress *p, const hd_event *event) {
+  char head[64];
+  snprintf(head, sizeof head, "step %lld: ", (long long)event->step);
+  print_result(p, head, event, "");
 }
 
 enum { MANY_EPOCHS = 20 }; /* of as many, those that are evaluated have a line */
@@ -111,21 +154,11 @@ static void on_event(void *user, const hd_event *event) {
     if (isnan(event->test_loss) && hd_session_report(p->session)->epochs_asked >= MANY_EPOCHS)
       return;
     clear_line(p);
-    cli_print("epoch %lld: loss %.4f, ", (long long)event->epoch + 1, event->loss);
-    if (!isnan(event->test_loss)) {
-      print_evaluation(event);
-      cli_print(", ");
-    }
-    if (isnan(event->samples_per_s))
-      cli_print("resumed\n");
-    else
-      cli_print("%s samples/s\n", cli_grouped((long long)event->samples_per_s));
+    print_epoch(p, event);
     break;
   case HD_EVENT_EVAL:
     clear_line(p);
-    cli_print("step %lld: ", (long long)event->step);
-    print_evaluation(event);
-    cli_print("\n");
+    print_step_result(p, event);
     break;
   case HD_EVENT_NOTE:
     clear_line(p);
@@ -255,7 +288,7 @@ static void warn_of_threads(const hd_report *r) {
 static void print_profile(const hd_profile *p, int ranks) {
   enum { SHOWN = 6 };
   double rest = 1 - p->waiting;
-  cli_print("profile         \t%s: ", p->path);
+  cli_print("profile         \t%s: of %s time ", p->path, p->waiter >= 0 ? "all threads'" : "the steps'");
   for (int i = 0; i < p->items && i < SHOWN; i++) {
     cli_print("%s %.0f %%, ", p->item[i].name, 100 * p->item[i].share);
     rest -= p->item[i].share;
@@ -264,10 +297,10 @@ static void print_profile(const hd_profile *p, int ranks) {
   if (p->waiting > 0)
     cli_print(", waiting %.1f %%", 100 * p->waiting);
   if (p->waiter >= 0 && ranks > 1)
-    cli_print(" (thread %d of rank %d for thread %d of rank %d: %.1f %%)", p->waiter, p->waiter_rank, p->awaited,
-              p->awaited_rank, 100 * p->longest);
+    cli_print("; thread %d of rank %d waited for thread %d of rank %d for %.1f %% of its time", p->waiter,
+              p->waiter_rank, p->awaited, p->awaited_rank, 100 * p->longest);
   else if (p->waiter >= 0)
-    cli_print(" (thread %d for thread %d: %.1f %%)", p->waiter, p->awaited, 100 * p->longest);
+    cli_print("; thread %d waited for thread %d for %.1f %% of its time", p->waiter, p->awaited, 100 * p->longest);
   cli_print("; %s of %s\n", cli_grouped(p->kept), cli_grouped_of(p->steps, "step"));
 }
 
@@ -487,10 +520,16 @@ static int finish_quietly(hd_status status, hd_ctx *ctx) {
   return cli_report(ctx, status);
 }
 
+static void on_wait(void *user, const char *text) {
+  cli_print("%s\n", text);
+  fflush(stdout);
+}
+
 /* Rank 0 prints the output. */
 static int run_in(hd_ctx *ctx, const hd_config *config, const hd_group *group) {
   const int rank = hd_group_rank(group);
   hd_session *session;
+  hd_ctx_on_wait(ctx, on_wait, NULL);
   hd_status status = hd_ddp(&session, ctx, config, group);
   if (status != HD_OK)
     return cli_report(ctx, status);

@@ -15,7 +15,9 @@ static struct {
 } asked = {.seconds = 15};
 
 static int refuse_sweep(const char *value) {
-  cli_complain("--sweep expects threads, placement, workers, or several with commas, found '%s'", value);
+  cli_complain("--sweep expects threads, placement, workers, or several with commas, found '%s'; write --sweep "
+               "threads,workers, for example",
+               value);
   return CLI_USAGE;
 }
 

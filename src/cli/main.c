@@ -28,6 +28,28 @@ static int help(void) {
   return CLI_OK;
 }
 
+/* What git shows for a missing command: how to begin. On standard error, since it is an error. */
+static int no_command(void) {
+  fflush(stdout);
+  dup2(STDERR_FILENO, STDOUT_FILENO);
+  cli_help_width();
+  cli_print("usage: heddle COMMAND [options]\n\n");
+  cli_print("\theddle %s trains small neural networks on all cores; the layout never changes the result.\n\n",
+            hd_version());
+  static const char *const first[][2] = {{"heddle train", "train a small network on drawn digits"},
+                                         {"heddle eval runs/cnn-1", "accuracy and confusion matrix of that run"},
+                                         {"heddle predict runs/cnn-1 FILE.png", "the class of a picture"},
+                                         {"heddle runs", "the runs in the folder runs"},
+                                         {"heddle data PATH", "what a data set of your own holds"},
+                                         {"heddle summary --model mlp", "layers and costs of a model"},
+                                         {"heddle tune", "how many threads are best here"},
+                                         {"heddle doctor", "what slows down training here"}};
+  for (size_t i = 0; i < sizeof first / sizeof *first; i++)
+    cli_print("  %-36s \t%s\n", first[i][0], first[i][1]);
+  cli_print("\nheddle --help lists all commands, heddle COMMAND --help the options of one.\n");
+  return CLI_USAGE;
+}
+
 static const char *name_of_command(int index) { return index < COMMANDS ? commands[index]->name : NULL; }
 
 /* argv[0] is the command's name. */
@@ -94,5 +116,5 @@ int main(int argc, char **argv) {
       cli_print("left out    %s\n", LEFT_OUT);
     return cli_end(CLI_OK);
   }
-  return run_command(argc - 1, argv + 1);
+  return argc > 1 ? run_command(argc - 1, argv + 1) : cli_end(no_command());
 }

@@ -178,9 +178,10 @@ const char *tune_amdahl(char text[TUNE_LAW_BYTES], const hd_tune *t) {
   if (!tune_look(t).threads_vary)
     snprintf(text, TUNE_LAW_BYTES, "a single number of threads does not show how much of the work runs in parallel");
   else if (t->amdahl >= 1)
-    snprintf(text, TUNE_LAW_BYTES, "no number of threads is faster than one");
+    snprintf(text, TUNE_LAW_BYTES, "s = 1: no number of threads is faster than one");
   else
-    snprintf(text, TUNE_LAW_BYTES, "%.1f %% of the work does not run in parallel", 100 * t->amdahl);
+    snprintf(text, TUNE_LAW_BYTES, "s = %.3f: %.1f %% of the work does not run in parallel", t->amdahl,
+             100 * t->amdahl);
   return text;
 }
 

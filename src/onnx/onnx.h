@@ -21,6 +21,7 @@ typedef struct hd_onnx_network {
   const double *target_mean, *target_std;
   const char *class_names; /* a list in JSON, for the file's metadata; NULL: none */
   const char *features;    /* the meaning of each element of a row, the same */
+  const char *transforms;  /* what made the run's samples, a list as options have it; NULL: nothing */
 } hd_onnx_network;
 
 hd_status hd__onnx_write(FILE *to, hd_ctx *ctx, const hd_onnx_network *network);

@@ -159,9 +159,10 @@ static hd_status read_conv(hd_onnx_reader *r, const HdOnnx__Node *node, const ch
         transposed ? "and no output_shape" : "and groups");
   for (int i = 0; i < 4; i++)
     if (t->dims[i] < 1 || t->dims[i] > HD_ONNX_MOST_SIDE || (i > 1 && w.kernel[i - 2] && w.kernel[i - 2] != t->dims[i]))
-      return hd__onnx_refuse(r, node,
-                             "expected a weight of sides from 1 to %d that agree with kernel_shape, found others",
-                             HD_ONNX_MOST_SIDE);
+      return hd__onnx_refuse(
+          r, node,
+          "expected a weight of sides from 1 to %d that agree with kernel_shape, found others; export it again",
+          HD_ONNX_MOST_SIDE);
   const long long out = transposed ? t->dims[1] * groups : t->dims[0];
   char extra[64] = "";
   if (transposed)
@@ -252,8 +253,10 @@ static hd_status read_layer_norm(hd_onnx_reader *r, const HdOnnx__Node *node, co
   const HdOnnx__Tensor *t = hd__onnx_tensor(r, weight);
   const int64_t axis = hd__onnx_int(node, "axis", -1);
   if (t && axis != 1 && axis != -(int64_t)t->n_dims)
-    return hd__onnx_refuse(r, node, "expected a norm over whole samples, from axis 1, found axis %lld",
-                           (long long)axis);
+    return hd__onnx_refuse(
+        r, node,
+        "expected a norm over whole samples, from axis 1, found axis %lld; normalise over all axes behind the batch",
+        (long long)axis);
   HD_TRY(put_layer(&layer, r, node, hd__onnx_resolve(r, weight), "op: layer_norm, from: \"%s\", eps: %s", x,
                    eps_of(eps, node)));
   HD_TRY(hd__onnx_add_weight(r, node, layer, "weight", weight, HD_ONNX_AS_IT_IS));
@@ -340,7 +343,8 @@ static hd_status read_softmax(hd_onnx_reader *r, const HdOnnx__Node *node, const
   const int64_t axis = hd__onnx_int(node, "axis", r->opset < SOFTMAX_OF_ONE_AXIS ? 1 : -1);
   const char *layer;
   if (axis != 1 && axis != -1)
-    return hd__onnx_refuse(r, node, "expected a softmax over channels, axis 1, found axis %lld", (long long)axis);
+    return hd__onnx_refuse(r, node, "expected a softmax over channels, axis 1, found axis %lld; use axis 1",
+                           (long long)axis);
   HD_TRY(put_layer(&layer, r, node, NULL, "op: softmax, from: \"%s\"", x));
   if (axis == -1 || r->opset < SOFTMAX_OF_ONE_AXIS)
     expect_flat(r, layer, 0);
@@ -534,7 +538,8 @@ hd_status hd__onnx_layer(const char **layer, hd_onnx_reader *r, const char *valu
   if (**layer)
     return HD_OK;
   if (++r->depth > HD_ONNX_LAYERS)
-    return hd__onnx_refuse(r, node, "expected a chain of at most %d layers, found more, or a cycle", HD_ONNX_LAYERS);
+    return hd__onnx_refuse(r, node, "expected a chain of at most %d layers, found more, or a cycle; split the network",
+                           HD_ONNX_LAYERS);
   HD_TRY(make_layer(r, node));
   r->depth--;
   return HD_OK;

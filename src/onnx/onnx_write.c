@@ -23,7 +23,7 @@ enum {
   NAME_BYTES = 160,
   NAMES = 24,
   MOST_ATTRIBUTES = 8,
-  ENTRIES = 3
+  ENTRIES = 4
 };
 enum { ATTRIBUTE_FLOAT = 1, ATTRIBUTE_INT = 2, ATTRIBUTE_INTS = 7 };
 static const int64_t MOST_BYTES = INT32_MAX; /* of a message */
@@ -446,7 +446,8 @@ static void write_model(FILE *to, const hd_onnx_network *net, const char *graph,
   HdOnnx__OperatorSet opset = HD_ONNX__OPERATOR_SET__INIT, *opsets = &opset;
   const char *const text[ENTRIES][2] = {{"heddle.loss", hd__op_info(hd__graph_loss_node(net->graph)->op)->name},
                                         {"class_names", net->class_names},
-                                        {"features", net->features}};
+                                        {"features", net->features},
+                                        {"transforms", net->transforms}};
   HdOnnx__Entry entry[ENTRIES], *entries[ENTRIES];
   for (int i = 0; i < ENTRIES; i++) {
     if (!text[i][1])
@@ -488,8 +489,8 @@ hd_status hd__onnx_write(FILE *to, hd_ctx *ctx, const hd_onnx_network *network) 
   whole = w.to && fclose(w.to) == 0 && whole;
   if (!whole)
     status = hd__fail(ctx, HD_E_NOMEM, "out of memory for an ONNX file");
-  else if (status == HD_OK &&
-           (int64_t)(length + length_of(network->class_names) + length_of(network->features)) > MOST_BYTES - 1024)
+  else if (status == HD_OK && (int64_t)(length + length_of(network->class_names) + length_of(network->features) +
+                                        length_of(network->transforms)) > MOST_BYTES - 1024)
     status = hd__fail(ctx, HD_E_UNSUPPORTED,
                       "expected at most 2 GiB of weights for an ONNX file, found %zu bytes; export "
                       "to C, or use model.safetensors",

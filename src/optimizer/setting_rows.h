@@ -13,7 +13,7 @@
 #define HD_ROW_lr REAL, "0.001", 0, 1e6, NULL, "X", "learning rate"
 #define HD_ROW_momentum REAL, "0", 0, 1, NULL, "X", "momentum"
 #define HD_ROW_nesterov FLAG, "", 0, 0, NULL, NULL, "use Nesterov momentum (default: off)"
-#define HD_ROW_betas PAIR, "0.9,0.999", 0, 1, NULL, "B1,B2", "decay rates of the two moments"
+#define HD_ROW_betas PAIR, "0.9,0.999", 0, 1, NULL, "B1,B2", "decay rates of the two moments, each from 0 to below 1"
 #define HD_ROW_eps REAL, "1e-8", 0, 1, NULL, "X", "added to the denominator"
 #define HD_ROW_weight_decay REAL, "", 0, 1e6, NULL, "X", "weight decay"
 #define HD_ROW_ns_steps INT, "5", 1, 99, NULL, "N", "iterations of Newton-Schulz"
@@ -28,7 +28,8 @@
 #define HD_ROW_decoupled_weight_decay                                                                                  \
   FLAG, "", 0, 0, NULL, NULL, "multiply the weights by the decay, as adamw does (default: off)"
 #define HD_ROW_schedule CHOICE, "const", 0, 0, hd__schedule_names, "S", "learning-rate schedule"
-#define HD_ROW_step_size INT, "", 1, 1000000, NULL, "EPOCHS", "epochs between two multiplications by --gamma"
+#define HD_ROW_step_size                                                                                               \
+  INT, "", 1, 1000000, NULL, "EPOCHS", "epochs between two multiplications by --gamma; must be given"
 #define HD_ROW_gamma REAL, "0.1", 0, 10, NULL, "X", "factor of the learning rate"
 #define HD_ROW_warmup INT, "0", 0, 1e15, NULL, "STEPS", "linear warm-up over N steps"
 #define HD_ROW_start_factor REAL, "0", 0, 1, NULL, "X", "fraction of the learning rate at the start"

@@ -107,8 +107,8 @@ bool hd__file_holds_only(const char *folder, hd_writes_fn *writes);
 void hd__file_remove_leftovers(const char *folder, hd_writes_fn *writes);
 
 /* Locks a folder for writing by this process, until hd__file_unlock or the end of the process: HD_E_IO if another
- * process holds the lock for `wait_s` seconds; below 0 that is no failure, and *lock is -1. The lock is on a file in
- * the folder, so that other hosts that share the file system see it. */
+ * process holds the lock for `wait_s` seconds, of which hd__tell_wait tells; below 0 that is no failure, and *lock is
+ * -1. The lock is on a file in the folder, so that other hosts that share the file system see it. */
 #define HD_LOCK_NAME ".lock"
 HD_TOOLS_API hd_status hd__file_lock_folder(int *lock, hd_ctx *ctx, const char *path, double wait_s);
 

@@ -28,6 +28,8 @@
 
 enum { LINE_BYTES = 512, PLACE_BYTES = 384, LOCK_MODE = 0600 };
 
+static const double TELL_S = 0.2; /* a shorter wait is not worth a line */
+
 int flock(int fd, int operation); /* declared in <platform/file.h>, which here is another header */
 
 typedef enum answer { TAKEN, BUSY, NO_LOCKS } answer;
@@ -228,9 +230,18 @@ static hd_status try_lock(int *lock, hd_ctx *ctx, const char *path, const char *
   return HD_OK;
 }
 
+/* Says whose end is waited for, and how long at most. */
+static void tell(const hd_ctx *ctx, const char *path, double wait_s) {
+  char who[HD_LOCK_WHO_BYTES];
+  state_at(who, path, true);
+  hd__tell_wait(ctx, "waiting up to %g s for %s, which still writes to %s", wait_s, *who ? who : "another heddle",
+                path);
+}
+
 hd_status hd__file_lock_folder(int *lock, hd_ctx *ctx, const char *path, double wait_s) {
   const struct timespec pause = {.tv_nsec = 20000000};
-  const double end_s = hd__clock_s() + wait_s;
+  const double end_s = hd__clock_s() + wait_s, tell_s = hd__clock_s() + TELL_S;
+  bool told = wait_s < TELL_S;
   char file[HD_PATH_BYTES];
   *lock = -1;
   HD_TRY(hd__file_join(file, ctx, path, HD_LOCK_NAME));
@@ -240,6 +251,10 @@ hd_status hd__file_lock_folder(int *lock, hd_ctx *ctx, const char *path, double 
       return HD_OK;
     if (hd__clock_s() >= end_s)
       return wait_s < 0 ? HD_OK : is_busy(ctx, path);
+    if (!told && hd__clock_s() >= tell_s) {
+      tell(ctx, path, wait_s);
+      told = true;
+    }
     nanosleep(&pause, NULL);
   }
 }

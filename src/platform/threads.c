@@ -76,7 +76,9 @@ static hd_status read_speeds(hd_threads *threads, hd_ctx *ctx, const char *text)
     size_t length = strcspn(at, ",");
     strncat(item, at, length < sizeof item ? length : 0);
     if (!hd__parse_int64(&speed, item) || speed < 0 || speed > MOST_SPEED)
-      return hd__fail(ctx, HD_E_USAGE, "HEDDLE_THREAD_SPEEDS expects numbers from 0 to %d such as 2,2,1, found '%.80s'",
+      return hd__fail(ctx, HD_E_USAGE,
+                      "HEDDLE_THREAD_SPEEDS expects numbers from 0 to %d such as 2,2,1, found '%.80s'; unset it to "
+                      "have them measured",
                       MOST_SPEED, text);
     threads->speed[i] = (int32_t)speed;
     sum += threads->speed[i];

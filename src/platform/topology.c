@@ -76,7 +76,9 @@ static hd_status load(hwloc_topology_t *machine, hd_ctx *ctx, const char *descri
   hwloc_topology_destroy(*machine);
   *machine = NULL;
   if (description)
-    return hd__fail(ctx, HD_E_USAGE, "expected a machine as an hwloc synthetic description or XML file, found '%.80s'",
+    return hd__fail(ctx, HD_E_USAGE,
+                    "expected a machine as an hwloc synthetic description or XML file, found '%.80s'; unset "
+                    "HWLOC_SYNTHETIC and HWLOC_XMLFILE for this one",
                     description);
   return hd__fail(ctx, HD_E_SYSTEM, "hwloc found no CPUs; see what lstopo says");
 }

@@ -48,6 +48,7 @@ points() {
   grep -Eq '^fc1 +shifted_linear_dw +[0-9].* %$' out # a row is one line
   grep -Eq '^fc1 +shifted_linear +[0-9.]+ +[0-9.]+ %' out
   grep -q '^other ' out
+  grep -qx 'one step on one thread, operation by operation' out
 }
 
 @test "bench step: workers gather outside of the probe" {
@@ -289,6 +290,9 @@ END
   [ -z "$(find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'heddle-ranks-*' -newer one.out)" ]
   "$HEDDLE" bench ranks --model simplenet --threads 1 --seconds 0.1 --rounds 1 >out
   grep -Eq '^ +1 +1 x 1 ' out
+  COLUMNS=80 "$HEDDLE" bench ranks --model simplenet --threads 2 --seconds 0.1 --rounds 1 >out
+  [ "$(wc -L <out)" -le 80 ]
+  grep -Eq '^ +2 x 1 +[0-9,]+ +[0-9,]+-[0-9,]+ +[0-9.]+ [0-9.]+-[0-9.]+ +[0-9.]+$' out # a row is one line
   fails 1 bench ranks --model simplenet --threads 1 --seconds 0.1 --rounds 1 --svg no/such/r.svg
   fails 2 bench ranks --rounds 0
 }

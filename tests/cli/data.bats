@@ -48,16 +48,80 @@ is_png() {
     [ "$(wc -l <out)" -eq 1 ]
     case $data in
     numbers.csv)
-      [ "$(json_keys <out)" = "${KEYS%% classes*} outputs target_low target_high mean std notes" ]
+      [ "$(json_keys <out)" = "${KEYS%% classes*} outputs target_low target_high mean std columns notes" ]
       [ "$(json_get outputs <out)" = 1 ]
       [[ "$(json_get target_low)" == -*.5 ]] <out
       ;;
-    rows.csv) [ "$(json_keys <out)" = "$KEYS class_names mean std notes" ] ;;
+    rows.csv) [ "$(json_keys <out)" = "$KEYS class_names mean std columns notes" ] ;;
     pictures) [ "$(json_keys <out)" = "$KEYS class_names mean std" ] ;;
     *) [ "$(json_keys <out)" = "$KEYS mean std" ] ;;
     esac
   done
   make npz digits.npz && "$HEDDLE" data digits.npz --sheet sheet.png >out || [ $? -eq 77 ]
+}
+
+@test "a table is described column by column, and many classes get a note" {
+  {
+    echo 'rooms,area,town,age,price'
+    for i in $(seq 80); do # each column of numbers is the same in training and test set
+      echo "3,$((20 + 40 * (i % 2))).5,$([ $((i % 3)) -eq 0 ] && echo Ulm || echo Bonn),$([ $((i % 2)) -eq 0 ] || echo 7),$i.5"
+    done
+  } >houses.csv
+  COLUMNS=80 "$HEDDLE" data houses.csv >out
+  [ "$(wc -L <out)" -le 80 ]
+  grep -Eqx 'rooms      numbers                3             [01]    0.0 %' out
+  grep -Eqx 'area       numbers +[34][0-9.]+ +(20|19)[.0-9]* +0.0 %' out
+  grep -qx 'town       2 texts                -             -    0.0 %' out
+  grep -Eqx 'age        numbers +7 +[01] +[45][0-9].[0-9] %' out
+  no grep -q '^mean' out
+  "$HEDDLE" data houses.csv --json >out
+  [ "$(json_get columns.0 <out | json_keys)" = "name number texts empty mean std" ]
+  [ "$(json_get columns.0.name columns.1.number columns.2.texts columns.2.mean columns.3.mean <out)" = "rooms 1 2 null 7" ]
+  make floats rows # an array
+  "$HEDDLE" data rows >out
+  {
+    echo 'a,label'
+    for i in $(seq 120); do echo "$i,$((i % 51))"; done
+  } >many.csv
+  "$HEDDLE" data many.csv >out
+  grep -q '^note       the labels were read as 51 classes; heddle train --loss mse reads them as numbers' out
+  sed -i '/,50$/d' many.csv
+  "$HEDDLE" data many.csv >out
+  no grep -q 'were read as' out
+}
+
+# picture FILE COLOUR: a PNG of 8x8 pixels, in colours with 2, grey with 0.
+picture() {
+  python3 - "$@" <<'END' || skip "python3 is not installed"
+import struct, sys, zlib
+path, colour = sys.argv[1], int(sys.argv[2])
+chunk = lambda kind, body: struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+rows = (b"\0" + bytes(range(8 * (colour + 1)))) * 8
+open(path, "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">2I5B", 8, 8, 8, colour, 0, 0, 0)) +
+                       chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+END
+}
+
+@test "a coloured picture in another set gives all samples three channels, and a line says so" {
+  mkdir -p shades/train/a shades/train/b shades/validation/a shades/validation/b shades/test/a shades/test/b
+  picture grey.png 0
+  picture coloured.png 2
+  for folder in shades/*/*; do cp grey.png "$folder"; done
+  "$HEDDLE" data shades >out
+  grep -qx 'shape      1x8x8, bytes' out
+  no grep -q 'are grey' out
+  for part in validation test; do
+    cp coloured.png shades/$part/b
+    "$HEDDLE" data shades >out
+    grep -qx 'shape      3x8x8, bytes' out
+    grep -q "^note       shades: all pictures of train/ are grey, but shades/$part/b/coloured.png has colours: samples "\
+'have 3 channels' out
+    rm shades/$part/b/coloured.png
+  done
+  cp coloured.png shades/train/a
+  "$HEDDLE" data shades >out
+  grep -qx 'shape      3x8x8, bytes' out
+  no grep -q 'are grey' out
 }
 
 @test "pictures of several sizes are described and drawn" {

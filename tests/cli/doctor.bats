@@ -56,6 +56,16 @@ made_up_host() { # QUOTA (cgroup version 2)
   [ "$(json_get findings.0 <out | json_keys)" = "id factor measured remedy" ]
 }
 
+@test "each finding has lines of its own, and says of what its factor is" {
+  made_up_host "100000 100000"
+  "$HEDDLE" doctor --threads 4 >out || [ $? -eq 3 ]
+  sed -n '/^quota$/,/^$/p' out >quota
+  grep -q '^  found:  4 threads under a quota of 1 CPUs' quota
+  grep -q '^  remedy: .*--threads 1' quota
+  no grep -v -x -e 'quota' -e '  found:  .*' -e '  cost:   what was measured took [0-9.]* times as long' \
+    -e '  remedy: .*' -e '' quota
+}
+
 @test "more threads than the quota allows" {
   made_up_host "100000 100000"
   finding quota --threads 4
@@ -152,6 +162,7 @@ EOF
   HEDDLE=$PWD/limited
   finding memlock --threads 1
   holds "ulimit -l"
+  [ "$("$HEDDLE" devices --json | json_get gpus)" != "[]" ] || no holds GPU
   [ "$factor" = null ]
 }
 

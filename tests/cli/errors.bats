@@ -23,7 +23,24 @@ load cli
 @test "an unknown command, and none, are wrong usage" {
   fails 2 weave
   says "found 'weave'" "train, launch, eval, predict, summary, "
-  fails 2
+}
+
+@test "without a command heddle shows how to begin, in a short screen on standard error" {
+  for columns in 80 120; do
+    code=0
+    COLUMNS=$columns "$HEDDLE" >out 2>screen || code=$?
+    [ "$code" -eq 2 ]
+    [ ! -s out ]
+    [ "$(wc -l <screen)" -le 24 ]
+    awk -v most=$columns 'length > most { print; bad = 1 } END { exit bad }' screen
+    grep -q '^usage: heddle COMMAND' screen
+    grep -q 'heddle train ' screen
+    grep -q 'heddle --help' screen
+  done
+  while read -r word command _; do # what it names exists
+    [ "$word" = heddle ] || continue
+    [ "$command" = --help ] || "$HEDDLE" "$command" --help >help
+  done < <(grep -o '^  heddle [a-z-]*' screen)
 }
 
 @test "unknown options, operands and missing values are named" {
@@ -110,13 +127,50 @@ out_of_range() {
 @test "help says the range of every number, and what every option does by default" {
   COLUMNS=1000 "$HEDDLE" train --help >help
   numeric_options | while read -r option _; do
-    case $option in seed | warmup | clip-grad-norm) continue ;; esac # any number that is not negative
-    grep -qE -- "^  --$option .*\(.*[0-9] (to [0-9.]+|or more)\)$" help || { echo "no range of --$option"; false; }
+    case $option in
+    clip-grad-norm) grep -q -- "--$option .*, above 0," help ;;
+    betas) grep -q -- "--$option .*, each from 0 to below 1 " help ;;
+    *) grep -qE -- "^  --$option .*\(.*[0-9] (to [0-9.]+|or more)\)$" help ;;
+    esac || { echo "no range of --$option"; false; }
   done
   sed -nE 's/^  --([a-z-]+) [A-Z].*/\1/p' help | while read -r option; do
     case $option in recipe | step-size | data-dir | resume | config) continue ;; esac
     grep -A1 -E -- "^  --$option " help | grep -q 'default' || { echo "no default of --$option"; false; }
   done
+}
+
+# own_numbers: "COMMAND OPTION", each command's own options with a number.
+own_numbers() {
+  local command
+  for command in launch predict verify bisect sweep tune top get 'bench step' 'bench ranks' 'bench peers'; do
+    "$HEDDLE" $command --help | sed -nE 's/^  (-[a-z], )?(--[a-z-]+) (N|X|K|S|N\|auto) .*/\2/p' | grep -v -- --threads |
+      sed "s/^/$command\t/"
+  done
+}
+
+@test "help says the range of every number that a command has for itself, and out of it is refused with a remedy" {
+  own_numbers >all
+  [ "$(wc -l <all)" -ge 15 ]
+  while IFS=$'\t' read -r command option; do
+    COLUMNS=1000 "$HEDDLE" $command --help >help
+    grep -qE -- "$option .*[(; ][0-9.e-]+ (to [0-9.]+|or more)\)$" help || { echo "$command $option"; false; }
+    fails 2 $command $option -1
+    says "expects" "found '-1'; "
+  done <all
+}
+
+@test "a number out of its range, or none, is answered with what to write" {
+  refuses <<'END'
+    2 train --seed 9007199254740993 | lower it to 9007199254740992 or less
+    2 train --batch 0 | raise it to 1 or more
+    2 train --batch 1e3 | write it in digits alone
+    2 train --batch many | write a number such as 64
+    2 train --lr 0,1 | write a decimal point
+    2 train --threads 9999 | lower it to 1024 or less
+    2 train --fold 3 | write 2/5
+    2 predict r --index x | write one such as 0
+    2 launch -n 2000 -- true | lower it to 1024 or less
+END
 }
 
 @test "a command's own options come first, and those of train are left to train" {

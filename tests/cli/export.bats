@@ -39,6 +39,19 @@ same_scores() {
   same_scores m99 mnist_99
 }
 
+@test "the files name the transforms that are not part of the network" {
+  small_run mnist-99 m99 --recipe mnist-99 --warmup 0
+  "$HEDDLE" export m99 --c m99.c >out
+  grep -q '^ \* pixel: one sample, 1x24x24 in planes' m99.c
+  grep -qF ' *     [{centre_crop: {size: 24}}, to_float, normalise]' m99.c
+  need_onnx
+  "$HEDDLE" export m99 --onnx m99.onnx >out
+  grep -aqF '[{centre_crop: {size: 24}}, to_float, normalise]' m99.onnx
+  small_run simplenet plain
+  "$HEDDLE" export plain --c plain.c >out
+  no grep -q 'transforms' plain.c
+}
+
 @test "compilers read the C file, as C++ too, and have nothing to warn of" {
   for network in cnn "$SRCDIR/tests/bits/mixed.yaml" "$SRCDIR/tests/bits/norm.yaml"; do
     rm -rf r

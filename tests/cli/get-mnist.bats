@@ -92,6 +92,8 @@ complete() {
   fails 2 get
   fails 2 get imagenet
   says "get expects a data set (mnist, fashion, cifar10, cifar100), found 'imagenet'; see heddle get --help"
+  fails 2 get mnist --patience 0
+  says "--patience expects a whole number from 1 to 86400 seconds, found '0'; raise it to 1 or more"
   fails 2 get mnist --from nowhere
   code=0
   "$HEDDLE" get mnist --from empty --dir cache >out 2>err || code=$?
@@ -133,7 +135,7 @@ complete() {
   publish
   get lies
   [ "$status" -eq 1 ]
-  [ -z "$(ls cache/small)" ]
+  [ ! -e cache ]
   [[ $output == *"put these files into cache/small"*"one.gz  SHA-256"*"two.gz  SHA-256"* ]]
 }
 
@@ -189,6 +191,21 @@ complete() {
   [[ $output == *"put these files into cache/small"*"one.gz  SHA-256"*"published at"*"http://127.0.0.1:1"* ]]
 }
 
+@test "offline: folders that were made for nothing are removed, and no others" {
+  publish
+  run "$GET_MNIST" --table table --dir "a b/cache" --patience 1 small packed
+  [ "$status" -eq 1 ]
+  [ ! -e "a b" ]
+  mkdir -p "a b/cache"
+  run "$GET_MNIST" --table table --dir "a b/cache" --patience 1 small
+  [ "$status" -eq 1 ]
+  [ -z "$(ls "a b/cache")" ]
+  echo mine >"a b/cache/file"
+  mkdir "a b/cache/small"
+  run "$GET_MNIST" --table table --dir "a b/cache" --patience 1 small
+  [ "$(ls "a b/cache")" = "$(printf 'file\nsmall')" ]
+}
+
 @test "an archive" {
   publish
   SET=packed get half
@@ -200,7 +217,7 @@ complete() {
 }
 
 @test "wrong usage" {
-  for args in nonesuch --nonsense --dir "--patience soon" "--table absent mnist"; do
+  for args in nonesuch --nonsense --dir "--patience soon" "--patience 0" "--table absent mnist"; do
     run "$GET_MNIST" $args
     [ "$status" -eq 2 ]
     [ "${#lines[@]}" -eq 1 ]
@@ -216,7 +233,7 @@ complete() {
   [ "$status" -eq 1 ]
   [[ "$output" == *"one.gz: expected a file, found a folder, a pipe or a device"* ]]
   [[ "$output" == *"two.gz: expected a file, found a folder, a pipe or a device"* ]]
-  [ -z "$(ls cache/small)" ]
+  [ ! -e cache ]
   sed 's/^most_blocks=.*/most_blocks=100/' "$GET_MNIST" >bounded
   head -c 1000000 /dev/zero >published/one.gz
   run sh bounded --table table --dir cache --from published small

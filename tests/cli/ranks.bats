@@ -114,7 +114,7 @@ load ranks
   no_rank_left || { rm -f "$trace"; false; }
   [ "$code" -eq 137 ]
   told "rank 1 (pid ${PID[1]} on .*) was killed by signal 9 (Killed) after step [0-9]*"
-  [ "$(grep -c 'rank 1 (pid' err)" -eq 3 ]
+  [ "$(grep -c 'rank 1 (pid' err)" -eq 1 ] # by the launcher; the ranks leave it to it
   nothing_lost
 }
 
@@ -485,8 +485,8 @@ slow_rank_1() {
   grep -q '"pid": 1, .*"wait", "args": {"for": "rank 1, thread 1"}' p.json
   grep -q '"pid": 3, .*"wait", "args": {"for": "rank 1, thread 1"}' p.json
   grep -q '"step": 6, "samples": 1024, "data_us": [0-9.]*, "compute_us": [0-9.]*, "waiting_us": [0-9.]*}' p.json
-  grep -Eq '^profile .*waiting [0-9.]+ % \(thread [02] of rank [02] for thread 1 of rank 1: [0-9.]+ %\); 6 of 6 '\
-'steps$' out
+  grep -Eq '^profile .*waiting [0-9.]+ %; thread [02] of rank [02] waited for thread 1 of rank 1 for '\
+'[0-9.]+ % of its time; 6 of 6 steps$' out
   json_keys <<<"$(tr -d '\n' <p.json)" | grep -q traceEvents
   nothing_half_written
 }

@@ -112,6 +112,7 @@ stops_and_resumes() {
   await_line 'step 60:'
   fails 1 train --resume r
   says "r: " "another heddle"
+  grep -q "^waiting up to 3 s for process $CHILD on .*, which still writes to .*r$" out
   fails 1 train $TINY --resume r/last --out ./r/
   says "another heddle"
   kill -INT "$CHILD"

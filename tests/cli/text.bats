@@ -192,6 +192,31 @@ END
   done
 }
 
+@test "results of a training, plans, sweeps and runs fit 80 columns, a row in a line" {
+  export COLUMNS=80
+  "$HEDDLE" train $TINY --epochs 2 --max-steps 100 --val-split 0.2 --eval-every 20 --out r >results
+  [ "$(grep -Ec '^step [0-9]+: validation [0-9.]+ \([0-9.]+ %\), test [0-9.]+ \([0-9.]+ %\)$' results)" -eq 4 ]
+  grep -Eq '^epoch 1: loss [0-9.]+, (validation|test) .*[0-9)]$' results
+  COLUMNS=120 "$HEDDLE" train $TINY --val-split 0.2 --out wide | grep -E '^epoch 1: ' >wide.out
+  grep -Eq '^epoch 1: loss [0-9.]+, validation loss [0-9.]+, accuracy [0-9.]+ %, test loss .* samples/s$' wide.out
+  for model in cnn cifar-94; do
+    "$HEDDLE" summary --plan --model $model >plan-$model
+    no grep -Ev '^$|^ |^[0-9]+ +[a-z_0-9]+ |^(a step|an evaluation|phase|param|per sample)' plan-$model
+  done
+  "$HEDDLE" sweep lr=0.01,0.02 batch=32,64 weight-decay=0.0125,0.00125 label-smoothing=0.0125,0.1 $TINY --max-steps 4 \
+    --jobs 2 --out s >sweep
+  awk '/runs done, test_accuracy; best first/ { caption = NR } /^settings / { exit !caption }' sweep
+  "$HEDDLE" runs . --columns run,machine.cpu,command,model,test_loss,lr >runs
+  [ "$(wc -l <runs)" -eq 3 ]
+  grep -Eq '^\./r .*\.\. .* simplenet +[0-9.]+ +0\.001$' runs
+  "$HEDDLE" runs . --columns run,state,step,time,train_loss,test_loss,val_loss,test_accuracy,samples_per_s,lr >lines
+  grep -Eqx 'samples_per_s  [0-9.e+]+' lines
+  for file in results plan-* runs lines; do
+    awk -v name="$file" 'length > 80 { print name ": " $0; bad = 1 } END { exit bad }' "$file"
+  done
+  awk 'length > 80' sweep | no grep -v '^run-0'
+}
+
 @test "lines for programs are as long as they are" {
   "$HEDDLE" tune --model simplenet --seconds 0.1 >tune
   grep -Eqx 'weights_sha256  [0-9a-f]{64} after [0-9]+ steps, at every setting' tune

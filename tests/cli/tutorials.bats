@@ -56,7 +56,7 @@ printed() {
   commands README.md >lines
   as_printed <lines
   grep -q '^test accuracy   99\.' out
-  grep -Eq '^    9( +[0-9.]+){10}$' out # of the confusion matrix, in one line
+  grep -Eq '^    9 +[0-9.]+ % +[0-9,]+ of [0-9,]+( +[0-9.]+){10}$' out # with its row of the matrix, in one line
   grep -q '^6 of 6 runs done' out
   grep -q '^verified 900 steps' out
   [ -s mnist.onnx ]
@@ -90,9 +90,14 @@ END
   COLUMNS=120 as_printed <lines
   printed docs/mnist.md 'test accuracy' weights_sha256 saved 'what it got wrong' report 'mnist\[' 'samples  ' 'shape  '
   sed 's/  *//g' out >squeezed
-  for row in '    0        5,923' '    1        6,742' '    4    98.78' '    9    98.91'; do
+  for row in '    0        5,923' '    1        6,742' '    4   98.78' '    9   98.91'; do
     grep -Fqx -- "$(grep -F -- "$row" "$SRCDIR/docs/mnist.md" | sed 's/  *//g')" squeezed
   done
+}
+
+@test "the first lines of runs that pages show are those of this version" {
+  version=$("$HEDDLE" --version | sed -n '1s/^heddle \([0-9.]*\).*/\1/p')
+  for page in mnist cluster; do grep -q "^    heddle $version: cnn " "$SRCDIR/docs/$page.md"; done
 }
 
 PAGES="mnist how-many-threads course from-a-script"

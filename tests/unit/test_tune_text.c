@@ -21,11 +21,11 @@ static void says(int count, double amdahl, double contention, double best, const
 }
 
 int main(void) {
-  says(2, 0.1, 0.05, 22.4, "10.0 % of the work does not run in parallel", "fastest with 22 threads");
-  says(2, 0, 0, INFINITY, "0.0 % of the work does not run in parallel", "no limit in sight");
-  says(2, 0.1, 0.1, INFINITY, "10.0 % of the work does not run in parallel",
+  says(2, 0.1, 0.05, 22.4, "s = 0.100: 10.0 % of the work does not run in parallel", "fastest with 22 threads");
+  says(2, 0, 0, INFINITY, "s = 0.000: 0.0 % of the work does not run in parallel", "no limit in sight");
+  says(2, 0.1, 0.1, INFINITY, "s = 0.100: 10.0 % of the work does not run in parallel",
        "at most 10 times as fast as one thread, however many there are");
-  says(4, 1, 1, 1, "no number of threads is faster than one", "fastest with 1 thread");
+  says(4, 1, 1, 1, "s = 1: no number of threads is faster than one", "fastest with 1 thread");
   says(1, 0, 0, INFINITY, "a single number of threads does not show how much of the work runs in parallel",
        "unknown from a single number of threads");
   return done_testing();

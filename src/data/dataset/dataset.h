@@ -32,6 +32,9 @@ typedef struct hd_fold {
 } hd_fold;
 enum { HD_MOST_FOLDS = 10000 };
 
+/* More classes than these, where labels are whole numbers, may be meant as numbers to predict. */
+enum { HD_MANY_CLASSES = 50 };
+
 /* The version of the rules by which files become samples; run.json has it. The first rules, those of runs without a
  * version, took a fifth of all samples as the test set whatever their classes, did not know validation/ and dev/ as
  * test sets of pictures, and ignored the transparency and the EXIF orientation of pictures. */

@@ -336,7 +336,8 @@ static hd_status open_split(hd_dataset *data, const idx_set *set, hd_ctx *ctx, c
                     "%s: expected %lld labels, one per image, found %lld; the files do not belong together",
                     labels_path, (long long)images->size[0], (long long)labels->size[0]);
   if (images->size[1] > HD_DATA_MAX_SIDE || images->size[2] > HD_DATA_MAX_SIDE)
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected images of at most %d pixels per side, found %lldx%lld",
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected images of at most %d pixels per side, found %lldx%lld; scale them down",
                     path[2 * split], HD_DATA_MAX_SIDE, (long long)images->size[1], (long long)images->size[2]);
   *out = (hd_split){.images = images->bytes,
                     .count = images->size[0],
@@ -349,8 +350,8 @@ static hd_status open_split(hd_dataset *data, const idx_set *set, hd_ctx *ctx, c
     return HD_OK;
   }
   if (labels->rank == 2 && labels->size[1] > MOST_OUTPUTS)
-    return hd__fail(ctx, HD_E_FORMAT, "%s: expected at most %d targets per sample, found %lld", labels_path,
-                    MOST_OUTPUTS, (long long)labels->size[1]);
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected at most %d targets per sample, found %lld; leave some out",
+                    labels_path, MOST_OUTPUTS, (long long)labels->size[1]);
   HD_TRY(decode_targets(&memory->targets, ctx, labels_path, labels));
   out->targets = memory->targets;
   out->outputs = labels->rank == 2 ? (int)labels->size[1] : 1;

@@ -49,6 +49,7 @@ typedef struct folder_set {
   texts classes;
   album album[2];
   int64_t validation; /* the last pictures of the first album, a validation set */
+  bool has_test;      /* in a folder of its own */
   char *mixed;
 } folder_set;
 
@@ -492,8 +493,30 @@ static hd_status list_pictures(hd_dataset *out, folder_set *set, hd_ctx *ctx, co
     HD_TRY(
         hd__dataset_note(out, ctx, "%s: the validation set is %s/, the test set %s/", path, use.validation, use.test));
   }
+  set->has_test = true;
   HD_TRY(hd__file_join(other, ctx, path, use.test));
   return add_split(&set->album[1], &set->classes, ctx, other, request->allow_empty);
+}
+
+/* Says why samples have three channels although the folder of the training set is grey. */
+static hd_status note_colours(hd_dataset *out, const folder_set *set, hd_ctx *ctx, const char *path) {
+  const int64_t trained = set->album[0].count - set->validation;
+  const photo *coloured = NULL;
+  if (!set->has_test || out->split[0].channels == 1)
+    return HD_OK;
+  for (int s = 0; s < 2; s++)
+    for (int64_t i = 0; i < set->album[s].count; i++) {
+      const photo *p = &set->album[s].photo[i];
+      if (p->head.grey || !is_known(p))
+        continue;
+      if (s == 0 && i < trained)
+        return HD_OK;
+      coloured = coloured ? coloured : p;
+    }
+  return hd__dataset_note(out, ctx,
+                          "%s: all pictures of train/ are grey, but %s has colours: samples have 3 channels, and grey "
+                          "ones three equal channels",
+                          path, coloured ? coloured->path : "the rest");
 }
 
 /* Transparent pictures are ordinary in drawings, and a mistake in photos. */
@@ -519,6 +542,7 @@ static hd_status open_folder(hd_dataset *out, hd_ctx *ctx, const hd_dataset_requ
   HD_TRY(find_heads(set->album, ctx, request, path));
   HD_TRY(note_alpha(out, set, ctx, path));
   HD_TRY(describe(out, set, ctx, path));
+  HD_TRY(note_colours(out, set, ctx, path));
   if (set->album[1].count == 0)
     hd__dataset_share(out);
   return HD_OK;

@@ -27,7 +27,9 @@ static hd_status describe(offer *this_rank, hd_ctx *ctx, const hd_threads *threa
   this_rank->sums_setting = !strcmp(sums, "all-gather") ? 1 : !strcmp(sums, "owners") ? 2 : 0;
   return this_rank->sums_setting
              ? HD_OK
-             : hd__fail(ctx, HD_E_USAGE, "HEDDLE_HOST_SUMS expects all-gather or owners, found '%.40s'", sums);
+             : hd__fail(ctx, HD_E_USAGE,
+                        "HEDDLE_HOST_SUMS expects all-gather or owners, found '%.40s'; unset it for the faster one",
+                        sums);
 }
 
 /* `all` is ordered by rank of the job; threads are numbered host after host. */

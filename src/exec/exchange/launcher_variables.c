@@ -60,7 +60,8 @@ static hd_status read_number(int *out, hd_ctx *ctx, const char *name, int least,
   errno = 0;
   const long number = strtol(text, &end, 10);
   if (*end || errno || number < least || number > INT_MAX)
-    return hd__fail(ctx, HD_E_USAGE, "expected a number of %d or more in %s, found '%.40s'", least, name, text);
+    return hd__fail(ctx, HD_E_USAGE, "expected a number of %d or more in %s, found '%.40s'; correct it or unset it",
+                    least, name, text);
   *out = (int)number;
   return HD_OK;
 }
@@ -110,8 +111,8 @@ static hd_status read_launcher(hd_start *out, hd_ctx *ctx, const launcher *l) {
     return hd__fail(ctx, HD_E_USAGE, "expected %s and %s in the environment, found only %s; set the other one too",
                     l->rank, l->ranks, out->rank < 0 ? l->ranks : l->rank);
   if (out->rank >= out->ranks)
-    return hd__fail(ctx, HD_E_USAGE, "expected %s from 0 to %d, as %s is %d, found %d", l->rank, out->ranks - 1,
-                    l->ranks, out->ranks, out->rank);
+    return hd__fail(ctx, HD_E_USAGE, "expected %s from 0 to %d, as %s is %d, found %d; correct one of them", l->rank,
+                    out->ranks - 1, l->ranks, out->ranks, out->rank);
   out->has_mpi = l->has_mpi;
   HD_TRY(check_host_id(ctx, out));
   out->spans = hosts > 1 || (local > 0 && local != out->ranks) || (l->has_mpi && value_of("HEDDLE_HOST_ID"));

@@ -389,7 +389,10 @@ static hd_status read_method(char key[METHOD_BYTES], place *p, hd_ctx *ctx, cons
     snprintf(p->host, sizeof p->host, "%.*s", (int)(port - method - 6), method + 6);
     return HD_OK;
   }
-  return hd__fail(ctx, HD_E_USAGE, "expected env://, file:///PATH or tcp://HOST:PORT, found '%.80s'", method);
+  return hd__fail(
+      ctx, HD_E_USAGE,
+      "expected env://, file:///PATH or tcp://HOST:PORT, found '%.80s'; write tcp://127.0.0.1:29500, for example",
+      method);
 }
 
 static hd_status settle_numbers(place *p, hd_ctx *ctx, const hd_start *start, int rank, int ranks) {

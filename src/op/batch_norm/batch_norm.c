@@ -20,9 +20,10 @@ static hd_status shapes(hd_op_shapes *s) {
   static const char *const suffix[] = {"weight", "bias", "running_mean", "running_var"};
   char text[HD_SHAPE_TEXT_BYTES];
   if (s->x[0].rank != 1 && s->x[0].rank != 3)
-    return hd__fail(s->ctx, HD_E_SHAPE,
-                    "layer '%s': batch_norm expects channels or channels x height x width, found %s", s->layer,
-                    hd__shape_text(text, sizeof text, &s->x[0]));
+    return hd__fail(
+        s->ctx, HD_E_SHAPE,
+        "layer '%s': batch_norm expects channels or channels x height x width, found %s; add a flatten before it",
+        s->layer, hd__shape_text(text, sizeof text, &s->x[0]));
   const hd_shape channels = {1, {s->x[0].dim[0]}}, *image = &s->order[0];
   hd_shape in_memory = {4, {channels.dim[0], 1, 1, 1}};
   if (image->rank == 3) /* each element of a flattened image is a channel: the order of memory is the image's */

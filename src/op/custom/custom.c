@@ -20,7 +20,8 @@ static hd_status call_for_shape(hd_shape *out, const hd_op_shapes *s) {
               y.width <= MAX_SIDE;
   *out = (hd_shape){3, {y.channels, y.height, y.width}};
   if (!good)
-    return hd__fail(s->ctx, HD_E_SHAPE, "layer '%s': expected sides from 1 to %d as the shape of %s, found %s",
+    return hd__fail(s->ctx, HD_E_SHAPE,
+                    "layer '%s': expected sides from 1 to %d as the shape of %s, found %s; correct its shapes",
                     s->layer, MAX_SIDE, op->name, hd__shape_text(text, sizeof text, out));
   if (in->rank == 1 && y.height == 1 && y.width == 1)
     out->rank = 1;

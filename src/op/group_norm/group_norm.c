@@ -12,9 +12,10 @@ static hd_status shapes(hd_op_shapes *s) {
   char text[HD_SHAPE_TEXT_BYTES];
   const int32_t channels = s->x[0].dim[0], groups = s->attrs->groups;
   if (s->x[0].rank != 1 && s->x[0].rank != 3)
-    return hd__fail(s->ctx, HD_E_SHAPE,
-                    "layer '%s': group_norm expects channels or channels x height x width, found %s", s->layer,
-                    hd__shape_text(text, sizeof text, &s->x[0]));
+    return hd__fail(
+        s->ctx, HD_E_SHAPE,
+        "layer '%s': group_norm expects channels or channels x height x width, found %s; add a flatten before it",
+        s->layer, hd__shape_text(text, sizeof text, &s->x[0]));
   if (s->order[0].rank == 3)
     return hd__fail(s->ctx, HD_E_SHAPE,
                     "layer '%s': group_norm expects an image, found a flattened one; put it before flatten", s->layer);

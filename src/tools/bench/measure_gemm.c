@@ -139,8 +139,9 @@ static hd_status run(experiment *e, hd_ctx *ctx, const hd_config *config, const 
 static hd_status check(hd_ctx *ctx, const hd_bench_product *p, int32_t count) {
   for (int i = 0; i < count; i++)
     if (p[i].m < 1 || p[i].n < 1 || p[i].k < 1 || p[i].m > 16384 || p[i].n > 16384 || p[i].k > 16384)
-      return hd__fail(ctx, HD_E_USAGE, "expected a product's sizes from 1 to 16384, found %dx%dx%d", p[i].m, p[i].n,
-                      p[i].k);
+      return hd__fail(ctx, HD_E_USAGE,
+                      "expected a product's sizes from 1 to 16384, found %dx%dx%d; keep each within these", p[i].m,
+                      p[i].n, p[i].k);
   return HD_OK;
 }
 

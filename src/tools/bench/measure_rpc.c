@@ -75,7 +75,7 @@ static hd_status bench_all(hd_bench_rpc_result *out, hd_ctx *ctx, hd_group *grou
   out->cpus = hd__bench_bind_rank(hd_group_rank(group), out->ranks);
   hd__cpu_name(out->cpu, sizeof out->cpu);
   if (out->ranks < 2)
-    return hd__fail(ctx, HD_E_USAGE, "expected two ranks or more for calls, found %d", out->ranks);
+    return hd__fail(ctx, HD_E_USAGE, "expected two ranks or more for calls, found %d; use --procs 2", out->ranks);
   HD_TRY(hd_rpc_open(&rpc, group, ctx, functions, 1, NULL));
   hd_status status = hd_group_rank(group) == 0 ? measure(out, rpc, ctx) : HD_OK;
   HD_THEN(status, hd_rpc_close(rpc, ctx));

@@ -5,8 +5,9 @@
 #include <sys/mman.h>
 #include <sys/statvfs.h>
 
-#include "tools/doctor/doctor_checks.h"
+#include "heddle/device.h"
 #include "platform/clock.h"
+#include "tools/doctor/doctor_checks.h"
 
 enum { LINES = 8192, PAGE = 4096, LINE = 64, MEGABYTE = 1 << 20 };
 
@@ -47,10 +48,13 @@ hd_status hd__check_memlock(hd_finding *out, hd_ctx *ctx, const hd_machine_facts
   if (memory == MAP_FAILED)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for a measurement");
   int refused = mlock(memory, WANTED);
+  hd_ctx quiet = {0};
   munmap(memory, WANTED);
   if (refused)
-    hd__find(out, NAN, "ulimit -l unlimited (docker: --ulimit memlock=-1)",
-             "%d MiB cannot be locked in memory: buffers for a GPU are copied twice", WANTED / MEGABYTE);
+    hd__find(out, NAN, "ulimit -l unlimited (docker: --ulimit memlock=-1)", "%d MiB cannot be locked in memory: %s",
+             WANTED / MEGABYTE,
+             hd_device_count(&quiet) > 0 ? "buffers for a GPU are copied twice"
+                                         : "--pin-memory has no effect; nothing else needs it here");
   return HD_OK;
 }
 

@@ -84,7 +84,9 @@ static hd_status add_item(hd_axis *axis, hd_ctx *ctx, char *item) {
   }
   *dots = 0;
   if (!hd__parse_int64(&first, item) || !hd__parse_int64(&last, dots + 2) || first > last)
-    return hd__fail(ctx, HD_E_USAGE, "%s expects an ascending range of whole numbers, 0..9 for example, found %s..%s",
+    return hd__fail(ctx, HD_E_USAGE,
+                    "%s expects an ascending range of whole numbers, 0..9 for example, found %s..%s; begin with the "
+                    "smaller one",
                     option->name, item, dots + 2);
   HD_TRY(check_value(ctx, axis, dots + 2));
   for (int64_t i = first; i <= last; i++) {
@@ -106,11 +108,13 @@ static hd_status add_draw(hd_axis *axis, hd_ctx *ctx, const char *text) {
   sscanf(text, axis->log ? "log( %31[^, ] , %31[^) ] )%n" : "uniform( %31[^, ] , %31[^) ] )%n", low, high, &end);
   if (!end || text[end] || !hd__parse_double(&axis->low, low) || !hd__parse_double(&axis->high, high) ||
       axis->low >= axis->high || (axis->log && axis->low <= 0))
-    return hd__fail(ctx, HD_E_USAGE, "%s expects %s of two ascending numbers%s, found '%s'", option->name,
-                    axis->log ? "log(1e-4,1e-1)" : "uniform(0,0.9)", axis->log ? ", both above 0" : "", text);
+    return hd__fail(ctx, HD_E_USAGE, "%s expects %s of two ascending numbers%s, found '%s'; correct the bounds",
+                    option->name, axis->log ? "log(1e-4,1e-1)" : "uniform(0,0.9)", axis->log ? ", both above 0" : "",
+                    text);
   if (option->type != HD_OPTION_REAL)
-    return hd__fail(ctx, HD_E_USAGE, "%s expects a list of values, found '%s': only real numbers can be drawn",
-                    option->name, text);
+    return hd__fail(ctx, HD_E_USAGE,
+                    "%s expects a list of values, found '%s': only real numbers can be drawn; write a,b", option->name,
+                    text);
   HD_TRY(check_value(ctx, axis, low));
   HD_TRY(check_value(ctx, axis, high));
   return add_value(axis, ctx, text);
@@ -125,7 +129,7 @@ static hd_status add_values(hd_axis *axis, hd_ctx *ctx, const char *text) {
   for (size_t length;; text += length + 1) {
     length = strcspn(text, ends);
     if ((size_t)snprintf(item, sizeof item, "%.*s", (int)length, text) >= sizeof item)
-      return hd__fail(ctx, HD_E_USAGE, "%s expects values shorter than %d bytes, found a longer one",
+      return hd__fail(ctx, HD_E_USAGE, "%s expects values shorter than %d bytes, found a longer one; shorten it",
                       hd_option_at((int)axis->option)->name, HD_SWEEP_VALUE_BYTES);
     HD_TRY(add_item(axis, ctx, item));
     if (!text[length])
@@ -141,7 +145,7 @@ static hd_status add_axis(hd_axis **out, hd_grid *grid, hd_ctx *ctx, const char 
       return hd__fail(ctx, HD_E_USAGE, "a sweep expects each key once, found %s twice; put its values into one list",
                       hd_option_at((int)option)->name);
   if (grid->axes == HD_SWEEP_MOST_KEYS)
-    return hd__fail(ctx, HD_E_USAGE, "a sweep expects at most %d keys, found more", HD_SWEEP_MOST_KEYS);
+    return hd__fail(ctx, HD_E_USAGE, "a sweep expects at most %d keys, found more; leave some out", HD_SWEEP_MOST_KEYS);
   *out = &grid->axis[grid->axes++];
   **out = (hd_axis){.option = option};
   return HD_OK;
@@ -188,7 +192,8 @@ hd_status hd__grid_complete(hd_grid *grid, hd_ctx *ctx, int64_t draws, uint64_t 
     const hd_axis *axis = &grid->axis[a];
     drawn |= axis->draw;
     if (axis->count == 0)
-      return hd__fail(ctx, HD_E_USAGE, "%s expects a list of values, found an empty one",
+      return hd__fail(ctx, HD_E_USAGE,
+                      "%s expects a list of values, found an empty one; write one or leave the key out",
                       hd_option_at((int)axis->option)->name);
     grid->runs *= axis->count;
     if (grid->runs > HD_SWEEP_MOST_RUNS)

@@ -134,9 +134,11 @@ static hd_status check_metric(const hd_sweep *s, hd_ctx *ctx) {
   for (size_t i = 0; i < sizeof name / sizeof *name; i++)
     if (!*s->asked || !strcmp(s->asked, name[i]))
       return HD_OK;
-  return hd__fail(ctx, HD_E_USAGE,
-                  "--rank-by expects test_accuracy, test_loss, val_accuracy, val_loss or train_loss, found '%s'",
-                  s->asked);
+  return hd__fail(
+      ctx, HD_E_USAGE,
+      "--rank-by expects test_accuracy, test_loss, val_accuracy, val_loss or train_loss, found '%s'; name one of "
+      "these",
+      s->asked);
 }
 
 /* ---- sweep.json ---- */
@@ -400,12 +402,14 @@ hd_status hd__sweep_plan(hd_sweep *s, hd_ctx *ctx, const hd_config *config, cons
   if (!request->folder || !*request->folder)
     return hd__fail(ctx, HD_E_USAGE, "a sweep expects --out DIR, the folder of its runs, found none; add it");
   if (request->folds < 0 || request->folds == 1 || request->folds > HD_MOST_FOLDS)
-    return hd__fail(ctx, HD_E_USAGE, "a sweep expects from 2 to %d folds, found %lld", HD_MOST_FOLDS,
-                    (long long)request->folds);
+    return hd__fail(ctx, HD_E_USAGE, "a sweep expects from 2 to %d folds, found %lld; use --folds 5, for example",
+                    HD_MOST_FOLDS, (long long)request->folds);
   if (s->draws < 0 || s->halving < 0 || s->halving == 1 || request->jobs < 0 || request->jobs > HD_MAX_THREADS)
-    return hd__fail(ctx, HD_E_USAGE,
-                    "a sweep expects draws, a halving above 1 and up to %d jobs, found %lld, %lld and %d",
-                    HD_MAX_THREADS, (long long)s->draws, (long long)s->halving, (int)request->jobs);
+    return hd__fail(
+        ctx, HD_E_USAGE,
+        "a sweep expects draws, a halving above 1 and up to %d jobs, found %lld, %lld and %d; leave one out for "
+        "its default",
+        HD_MAX_THREADS, (long long)s->draws, (long long)s->halving, (int)request->jobs);
   HD_TRY(hd__file_join(s->folder, ctx, request->folder, ""));
   for (size_t end = strlen(s->folder); end > 1 && s->folder[end - 1] == '/'; end--)
     s->folder[end - 1] = 0;

@@ -63,9 +63,11 @@ static hd_status check_arithmetic(hd_ctx *ctx, const json_t *record, const char 
   hd__network_fini(&network);
   if (status != HD_OK || (version < HD_ARITHMETIC_VERSION && !change.version))
     return status;
-  return hd__fail(ctx, HD_E_USAGE,
-                  "expected version %d of the arithmetic, found a run of version %lld, whose numbers differ",
-                  HD_ARITHMETIC_VERSION, (long long)version);
+  return hd__fail(
+      ctx, HD_E_USAGE,
+      "expected version %d of the arithmetic, found a run of version %lld, whose numbers differ; use another "
+      "--out",
+      HD_ARITHMETIC_VERSION, (long long)version);
 }
 
 static hd_status check_record(const hd_sweep *s, hd_ctx *ctx, int64_t run, const json_t *record) {
@@ -75,14 +77,17 @@ static hd_status check_record(const hd_sweep *s, hd_ctx *ctx, int64_t run, const
   HD_TRY(hd__config_complete(config, ctx));
   if (strcmp(hd__json_text(record, "model_yaml"), source->model))
     return hd__fail(ctx, HD_E_USAGE,
-                    "expected a run of the model %.200s as it is now, found one of a different description",
+                    "expected a run of the model %.200s as it is now, found one of a different description; "
+                    "use another --out",
                     hd_config_get(config, "model"));
   HD_TRY(hd__record_check_settings(ctx, record, config, s->halving ? HD_OPT_MAX_STEPS : -1));
   if (strcmp(hd__json_text(record, "library"), source->library))
-    return hd__fail(ctx, HD_E_USAGE, "expected a run with the library %.200s, found one with %.200s",
+    return hd__fail(ctx, HD_E_USAGE, "expected a run with the library %.200s, found one with %.200s; use another --out",
                     *source->library ? source->library : "none", hd__json_text(record, "library"));
   if (!hd__record_has_sums(record, source->data))
-    return hd__fail(ctx, HD_E_USAGE, "expected a run on the data %.200s as it is now, found one on other data",
+    return hd__fail(ctx, HD_E_USAGE,
+                    "expected a run on the data %.200s as it is now, found one on other data; use another "
+                    "--out",
                     hd_config_get(config, "data"));
   return check_arithmetic(ctx, record, source->model);
 }

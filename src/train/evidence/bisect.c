@@ -86,7 +86,8 @@ static void on_event(void *user, const hd_event *event) {
 static hd_status name_planted(const bisect *b, hd_ctx *ctx, const hd_recorder *r) {
   char what[sizeof b->out->what], index[sizeof b->out->index];
   if (r->planted.rows == 0)
-    return hd__fail(ctx, HD_E_USAGE, "step %lld: expected a result below %lld to plant a fault in, found %lld",
+    return hd__fail(ctx, HD_E_USAGE,
+                    "step %lld: expected a result below %lld to plant a fault in, found %lld; lower it",
                     (long long)r->fault.step, (long long)b->out->results, (long long)r->fault.result);
   hd__result_name(what, sizeof what, r, &r->planted);
   hd__result_index(index, sizeof index, r, &r->planted, r->fault.element % (r->planted.rows * r->planted.elems));
@@ -112,7 +113,8 @@ static hd_status make_faulty(bisect *b, hd_ctx *ctx) {
   faulty_run f = {.b = b};
   const hd_fault_place *place = &b->request->fault;
   if (place->step < 1 || place->step > b->a.steps)
-    return hd__fail(ctx, HD_E_USAGE, "expected a step from 1 to %lld to plant a fault in, found %lld",
+    return hd__fail(ctx, HD_E_USAGE,
+                    "expected a step from 1 to %lld to plant a fault in, found %lld; name one of these",
                     (long long)b->a.steps, (long long)place->step);
   b->b.fault = *place;
   HD_TRY(hd__scratch_make(b->scratch, b->faulty, ctx));

@@ -355,7 +355,10 @@ static hd_status check_text(hd_ctx *ctx, const json_t *certificate, const hd_map
   HD_TRY(HD_ALLOCATED(text, ctx, "out of memory for the certificate"));
   if (has_text(file, text) || has_text(file, hd__json_dump_long(certificate, LAYOUT)))
     return HD_OK;
-  return hd__fail(ctx, HD_E_FORMAT, "%s: expected a certificate as heddle certify writes it, found other text", path);
+  return hd__fail(ctx, HD_E_FORMAT,
+                  "%s: expected a certificate as heddle certify writes it, found other text; make a "
+                  "certificate with heddle certify RUN",
+                  path);
 }
 
 hd_status hd__certificate_read(json_t **out, hd_ctx *ctx, const char *path) {
@@ -364,7 +367,10 @@ hd_status hd__certificate_read(json_t **out, hd_ctx *ctx, const char *path) {
   HD_TRY(hd__file_read(&file, ctx, path));
   *out = json_loadb(file.bytes ? (const char *)file.bytes : "", file.length, JSON_REJECT_DUPLICATES, &error);
   if (!*out)
-    return hd__fail(ctx, HD_E_FORMAT, "%s:%d: expected a certificate, found no JSON: %s", path, error.line, error.text);
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s:%d: expected a certificate, found no JSON: %s; make a certificate "
+                    "with heddle certify RUN",
+                    path, error.line, error.text);
   hd_status status = hd__certificate_check(ctx, *out, path);
   HD_THEN(status, check_text(ctx, *out, &file, path));
   if (status != HD_OK) {

@@ -34,13 +34,20 @@ static hd_split sample_of(const hd_trained *trained) {
                     .classes = 1};
 }
 
+/* Those of evaluation, else of training, whose random ones evaluation leaves out. */
+static const char *transforms_of(const hd_trained *trained) {
+  const hd_transform_lists lists = hd__transform_lists(trained->run);
+  return *lists.eval ? lists.eval : lists.train;
+}
+
 static hd_status export_trained(hd_trained *trained, hd_ctx *ctx, export_fn *write, const char *path) {
   char digest[65];
   HD_FEED_OWNED feed = {0};
   const hd_split sample = sample_of(trained);
   HD_TRY(hd__checkpoint_digest(digest, ctx, trained->store));
   HD_TRY(hd__trained_feed(&feed, ctx, trained, &sample, HD_PIPELINE_FITTED));
-  hd_exported network = {.trained = trained, .digest = digest, .bytes = sample.elem == HD_ELEM_U8};
+  hd_exported network = {
+      .trained = trained, .digest = digest, .bytes = sample.elem == HD_ELEM_U8, .transforms = transforms_of(trained)};
   hd__feed_affine(&network.normalise, &feed);
   return hd__file_write_named(ctx, path, write_network, &(export_job){write, &network});
 }

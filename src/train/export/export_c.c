@@ -373,6 +373,7 @@ static void write_columns(const writer *w) {
   }
 }
 
+/* What a sample is, and how the run made it. */
 static void write_sample(const writer *w) {
   char shape[HD_SHAPE_TEXT_BYTES];
   if (hd__trained_reads_columns(w->network->trained)) {
@@ -382,6 +383,14 @@ static void write_sample(const writer *w) {
   }
   fprintf(w->to, " * pixel: one sample, %s in planes (channel, row, column)%s\n",
           hd__shape_text(shape, sizeof shape, input_of(w)), w->network->bytes ? ", 0 to 255, not normalised" : "");
+  if (!*w->network->transforms)
+    return;
+  fprintf(w->to, " *\n * In the run samples were made by these transforms, random ones in training only. This file has "
+                 "to_float and\n"
+                 " * normalise of them; the program must do the others, crops and sizes for example, before it "
+                 "calls:\n *\n *     ");
+  write_quoted(w->to, w->network->transforms);
+  fprintf(w->to, "\n *\n");
 }
 
 static void write_head(const writer *w) {

@@ -51,7 +51,8 @@ static hd_status write_values(FILE *to, hd_ctx *ctx, const hd_exported *network,
                                            .target_mean = network->trained->targets.mean,
                                            .target_std = network->trained->targets.std,
                                            .class_names = texts->class_names,
-                                           .features = texts->features});
+                                           .features = texts->features,
+                                           .transforms = *network->transforms ? network->transforms : NULL});
 }
 
 /* The value of a key of `data` in run.json, as JSON; NULL: none. The caller frees it. */

@@ -7,9 +7,11 @@
 
 typedef struct hd_exported {
   const hd_trained *trained;
-  const char *digest;  /* of the weights */
-  bool bytes;          /* samples are bytes, else floats */
-  hd_affine normalise; /* samples */
+  const char *digest;     /* of the weights */
+  bool bytes;             /* samples are bytes, else floats */
+  hd_affine normalise;    /* samples */
+  const char *transforms; /* the list that made the run's samples; "": none, or rows. The file has only its to_float and
+                             normalise */
 } hd_exported;
 
 /* Writes one C file without dependencies. */

@@ -275,7 +275,9 @@ hd_status hd_predict_picture(double *value, hd_predictor *p, hd_ctx *ctx, const 
   int32_t shape[3];
   hd_predictor_input(shape, p);
   if (shape[0] != 1 && shape[0] != 3)
-    return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected a model with 1 or 3 channels for pictures, found one with %d",
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "%s: expected a model with 1 or 3 channels for pictures, found one with %d; give "
+                    "its samples as a .npy file",
                     path, shape[0]);
   if (shape[1] == 1)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
@@ -299,7 +301,8 @@ hd_status hd_predict_item(double *value, int32_t *label, hd_predictor *p, hd_ctx
     HD_TRY(hd__trained_data(&p->data, &part, ctx, &p->trained, p->config));
   const hd_split *test = hd__dataset_test(p->data);
   if (index < 0 || index >= test->count)
-    return hd__fail(ctx, HD_E_USAGE, "expected an index from 0 to %lld in the test set of %s, found %lld",
+    return hd__fail(ctx, HD_E_USAGE,
+                    "expected an index from 0 to %lld in the test set of %s, found %lld; choose one of these",
                     (long long)test->count - 1, p->data->name, (long long)index);
   if (hd__skips_has(test, index))
     return hd__fail(ctx, HD_E_IO, "sample %lld of the test set of %s cannot be read; choose another", (long long)index,

@@ -315,7 +315,8 @@ static hd_status launch_ranks(hd_launch_result *out, hd_ctx *ctx, const hd_launc
   if (settings->hosts)
     return hd__launch_hosts(out, ctx, settings);
   if (settings->ranks < 1 || settings->ranks > HD_LOCAL_GROUP_MOST_RANKS)
-    return hd__fail(ctx, HD_E_USAGE, "expected 1 to %d ranks, found %d", HD_LOCAL_GROUP_MOST_RANKS, settings->ranks);
+    return hd__fail(ctx, HD_E_USAGE, "expected 1 to %d ranks, found %d; set -n or --procs to one of these",
+                    HD_LOCAL_GROUP_MOST_RANKS, settings->ranks);
   l.child = hd__calloc((size_t)settings->ranks, sizeof *l.child);
   hd_status status = HD_ALLOCATED(l.child, ctx, "out of memory for %d ranks", settings->ranks);
   if (status == HD_OK && !settings->argv)

@@ -136,7 +136,7 @@ hd_status hd__launch_hosts(hd_launch_result *out, hd_ctx *ctx, const hd_launch_s
   if (ranks == 0)
     return hd__fail(ctx, HD_E_USAGE,
                     "expected hosts with the number of ranks on each, such as node1:2,node2:2, with at most %d in all, "
-                    "found '%.100s'",
+                    "found '%.100s'; write --hosts in this form",
                     MOST_RANKS, is->hosts);
   if ((is->ranks > 0 && is->ranks != ranks) || is->max_restarts > 0 || !is->argv)
     return hd__fail(ctx, HD_E_USAGE, "expected only hosts and a program, found %s; leave it out",

@@ -44,7 +44,8 @@ static hd_status write_nothing(FILE *to, hd_ctx *ctx, void *arg) {
 
 static hd_status claim_file(hd_profiler *p, hd_ctx *ctx, const char *path) {
   if (strlen(path) >= sizeof p->path)
-    return hd__fail(ctx, HD_E_USAGE, "--profile expects a path below %zu bytes, found a longer one", sizeof p->path);
+    return hd__fail(ctx, HD_E_USAGE, "--profile expects a path below %zu bytes, found a longer one; shorten it",
+                    sizeof p->path);
   snprintf(p->path, sizeof p->path, "%s", path);
   if (hd__file_is_stream(path))
     return HD_OK; /* a format with one text, at the end */

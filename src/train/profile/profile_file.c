@@ -52,7 +52,7 @@ static const struct {
              [HD_SLICE_REDUCE_UPDATE] = {"reduce, update", "update"},
              [HD_SLICE_UPDATE] = {"update", "update"},
              [HD_SLICE_NORM] = {"norm", "update"},
-             [HD_SLICE_CLOSE] = {"loss, next step", "close"},
+             [HD_SLICE_CLOSE] = {"loss and next step", "close"},
              [HD_SLICE_WAIT] = {"wait", "wait"},
              [HD_SLICE_BUBBLE] = {"wait for a stage", "wait"},
              [HD_SLICE_INLET] = {"wait for a copy", "wait"},

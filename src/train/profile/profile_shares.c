@@ -9,8 +9,8 @@
 /* Items besides the nodes. */
 enum { FETCHING, GATHERING, UPDATING, CLOSING, EXCHANGING, STAGING, OTHERS };
 
-static const char *const other_name[OTHERS] = {"samples",         "gather",         "reduce and update",
-                                               "loss, next step", "to other hosts", "wait for a stage"};
+static const char *const other_name[OTHERS] = {
+    "samples", "gather", "reduce and update", "loss and next step", "to other hosts", "wait for a stage"};
 
 typedef struct sums {
   const hd_profiler *profiler;

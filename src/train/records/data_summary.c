@@ -1,4 +1,5 @@
 /* Facts about a data set (hd_data_look): see heddle/dataset.h. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,6 +17,8 @@ struct hd_data_look {
   hd_dataset *data;
   int64_t *per_class; /* of both splits */
   hd_data_bad *bad;
+  hd_features measured; /* of rows of an array that has none */
+  hd_data_column *column;
   hd_data_facts facts;
 };
 
@@ -94,11 +97,56 @@ static hd_status list_bad(hd_data_look *l, hd_ctx *ctx) {
   return HD_ALLOCATED(enough, ctx, "out of memory for a list of samples");
 }
 
+static void add_feature(hd_data_column *to, const hd_feature *f) {
+  to->name = f->column;
+  to->number = f->place;
+  to->texts += f->category != NULL;
+  if (f->empty)
+    to->empty = f->mean;
+  else
+    to->mean = f->category ? NAN : f->mean;
+  if (!f->empty)
+    to->std = f->category ? NAN : f->std;
+}
+
+/* Features of one column stand together. */
+static hd_status list_columns(hd_data_look *l, hd_ctx *ctx) {
+  const hd_split *d = split_of(l, 0);
+  const hd_features *f = hd__dataset_features(l->data);
+  if (!f && d->flat && d->floats) {
+    HD_TRY(hd__features_numbers(&l->measured, ctx, d->width));
+    HD_TRY(hd__features_measure(&l->measured, ctx, NULL, d->floats, d->count));
+    f = &l->measured;
+  }
+  if (!f)
+    return HD_OK;
+  HD_TRY(HD_NEW(l->column, f->count, ctx, "out of memory for %d columns", f->count));
+  int32_t columns = 0;
+  for (int32_t i = 0; i < f->count; i++) {
+    columns += i == 0 || f->feature[i].place != f->feature[i - 1].place;
+    add_feature(&l->column[columns - 1], &f->feature[i]);
+  }
+  l->facts.columns = columns;
+  l->facts.column = l->column;
+  return HD_OK;
+}
+
+/* What a run with a loss of classes says. */
+static hd_status note_many_classes(const hd_data_look *l, hd_ctx *ctx) {
+  const hd_split *d = split_of(l, 0);
+  if (!d->flat || !d->labels || d->class_names || d->classes <= HD_MANY_CLASSES)
+    return HD_OK;
+  return hd__dataset_note(
+      l->data, ctx, "the labels were read as %d classes; heddle train --loss mse reads them as numbers to predict",
+      d->classes);
+}
+
 static hd_status look(hd_data_look *l, hd_ctx *ctx, const hd_config *config) {
   hd_dataset_request request = hd__config_data(config);
   request.cache = HD_CACHE_NONE; /* so that list_bad reads the files again */
   HD_TRY(hd__dataset_open(&l->data, ctx, &request));
   const hd_split *d = split_of(l, 0);
+  HD_TRY(note_many_classes(l, ctx));
   l->facts = (hd_data_facts){.name = l->data->name,
                              .format = l->data->format->name,
                              .dtype = d->elem == HD_ELEM_U8 ? HD_U8 : HD_F32,
@@ -113,6 +161,7 @@ static hd_status look(hd_data_look *l, hd_ctx *ctx, const hd_config *config) {
   memcpy(l->facts.mean, l->data->statistics.mean, (size_t)d->channels * sizeof(double));
   memcpy(l->facts.std, l->data->statistics.std, (size_t)d->channels * sizeof(double));
   find_targets(l);
+  HD_TRY(list_columns(l, ctx));
   HD_TRY(count_classes(l, ctx));
   HD_TRY(find_sizes(l, ctx));
   return list_bad(l, ctx);
@@ -133,6 +182,8 @@ void hd_data_look_destroy(hd_data_look *l) {
     hd__free((void *)(uintptr_t)l->bad[i].why);
   hd__free(l->bad);
   hd__free(l->per_class);
+  hd__free(l->column);
+  hd__features_fini(&l->measured);
   hd__dataset_close(l->data);
   hd__free(l);
 }

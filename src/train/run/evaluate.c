@@ -81,7 +81,10 @@ static hd_status count_guesses(hd_evaluation *out, hd_ctx *ctx, const evaluator 
   bool judges = hd__target_judges(target, test);
   int classes = judges ? hd__target_classes(target) : 0;
   if (classes > HD_MAX_CLASSES_REPORTED)
-    return hd__fail(ctx, HD_E_UNSUPPORTED, "expected at most %d classes, found %d", HD_MAX_CLASSES_REPORTED, classes);
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "expected at most %d classes, found %d; "
+                    "predict gives the classes of single samples",
+                    HD_MAX_CLASSES_REPORTED, classes);
   const int64_t skipped = hd__skips_count(test);
   *out = (hd_evaluation){.samples = test->count - skipped, .skipped = skipped, .classes = classes, .part = e->part};
   out->confusion = hd__calloc((size_t)classes * (size_t)classes + 1, sizeof *out->confusion);

@@ -46,11 +46,10 @@ static int32_t outputs_of(const char *loss, const hd_split *seen) {
 
 /* Whether targets are few whole numbers, which may be meant as classes. */
 static bool may_be_classes(const hd_split *seen) {
-  enum { MANY = 50 };
   bool whole = seen->targets && seen->outputs == 1 && seen->flat;
   for (int64_t i = 0; i < seen->count && whole; i++) {
     const float target = seen->targets[i];
-    whole = target >= 0 && target < MANY && target == (float)(int)target;
+    whole = target >= 0 && target < HD_MANY_CLASSES && target == (float)(int)target;
   }
   return whole;
 }
@@ -58,9 +57,8 @@ static bool may_be_classes(const hd_split *seen) {
 /* Whether labels are whole numbers of a table that may be meant as numbers (they are classes unless --loss says
  * otherwise): the loss reads them as numbers, or there are many. */
 static bool may_be_numbers(const hd_network *network, const hd_config *config, const hd_split *seen) {
-  enum { MANY = 50 };
   return seen->flat && seen->labels && !seen->class_names && hd__settings(config)->loss < 0 &&
-         (hd__target_numbers(&network->target) || seen->classes > MANY);
+         (hd__target_numbers(&network->target) || seen->classes > HD_MANY_CLASSES);
 }
 
 static void describe(hd_line *note, const hd_network *network, const char *was, const hd_config *config,

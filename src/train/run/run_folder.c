@@ -100,7 +100,7 @@ static hd_status choose_folder(hd_session *s, hd_ctx *ctx) {
   if (!*wanted)
     return *s->run.settings->resume ? resumed_folder(s->checkpoints.folder, s, ctx) : claim_new(s, ctx);
   if (strlen(wanted) >= sizeof s->checkpoints.folder)
-    return hd__fail(ctx, HD_E_USAGE, "--out expects a path below %zu bytes, found a longer one",
+    return hd__fail(ctx, HD_E_USAGE, "--out expects a path below %zu bytes, found a longer one; shorten it",
                     sizeof s->checkpoints.folder);
   snprintf(s->checkpoints.folder, sizeof s->checkpoints.folder, "%s", wanted);
   HD_TRY(hd__file_make_folder(ctx, s->checkpoints.folder));

@@ -189,7 +189,8 @@ static hd_status wrong_type(hd_ctx *ctx, hd_option_id id, const char *found) {
       [HD_OPTION_FLAG] = "true or false", [HD_OPTION_CHOICE] = "a choice", [HD_OPTION_PAIR] = "two numbers"};
   const hd_option *option = hd_option_at((int)id);
   return option
-             ? hd__fail(ctx, HD_E_USAGE, "--%s expects %s, found %s", option->name, name[option->type], found)
+             ? hd__fail(ctx, HD_E_USAGE, "--%s expects %s, found %s; set it by the function of that type", option->name,
+                        name[option->type], found)
              : hd__fail(ctx, HD_E_USAGE,
                         "expected the number of an option, found %d; is the library older than the program?", (int)id);
 }
@@ -448,7 +449,8 @@ static hd_status check_taken(const hd_config *config, hd_ctx *ctx) {
 static hd_status check_optimizer(const hd_config *config, hd_ctx *ctx) {
   const hd_settings *is = &config->settings;
   if (is->nesterov && is->momentum <= 0)
-    return REFUSE(config, ctx, HD_OPT_NESTEROV, "--nesterov expects a --momentum above 0, found none");
+    return REFUSE(config, ctx, HD_OPT_NESTEROV,
+                  "--nesterov expects a --momentum above 0, found none; add --momentum 0.9");
   if (hd__config_given(config, HD_OPT_CLIP_GRAD_NORM) && is->clip_grad_norm <= 0)
     return REFUSE(config, ctx, HD_OPT_CLIP_GRAD_NORM,
                   "--clip-grad-norm expects a norm above 0, found %s; leave it out for no clipping",
@@ -475,7 +477,8 @@ static hd_status entry_text(char *text, size_t bytes, hd_ctx *ctx, const hd_yaml
   }
   HD_TRY(hd__yaml_text(&first, ctx, node));
   if ((size_t)snprintf(text, bytes, "%s", first) >= bytes)
-    return hd__yaml_fail(ctx, node, "expected at most %zu characters as '%s', found more", bytes - 1, node->key);
+    return hd__yaml_fail(ctx, node, "expected at most %zu characters as '%s', found more; shorten it", bytes - 1,
+                         node->key);
   return HD_OK;
 }
 

@@ -24,7 +24,8 @@ static hd_status check_name(hd_ctx *ctx, const char *name, const char *what) {
     good = good && (isalnum((unsigned char)*c) || *c == '-' || *c == '_');
   if (good)
     return HD_OK;
-  return hd__fail(ctx, HD_E_USAGE, "expected letters, digits, '-' and '_' as the %s's name, found '%.40s'", what, name);
+  return hd__fail(ctx, HD_E_USAGE, "expected letters, digits, '-' and '_' as the %s's name, found '%.40s'; rename it",
+                  what, name);
 }
 
 static hd_status append(hd_model *model, hd_ctx *ctx, const char *line) {

@@ -74,7 +74,10 @@ static hd_status unknown_model(hd_ctx *ctx, const char *name) {
   if (nearest.name)
     return hd__fail(ctx, HD_E_USAGE, "--model expects %s or a .yaml or .onnx file, found '%s'; did you mean %s?", list,
                     name, nearest.name);
-  return hd__fail(ctx, HD_E_USAGE, "--model expects %s or a .yaml or .onnx file, found '%s'", list, name);
+  return hd__fail(ctx, HD_E_USAGE,
+                  "--model expects %s or a .yaml or .onnx file, found '%s'; name one of these, or a "
+                  "file",
+                  list, name);
 }
 
 static const hd_embedded *find_built_in(const char *name) {

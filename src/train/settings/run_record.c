@@ -325,8 +325,8 @@ hd_status hd__record_check_settings(hd_ctx *ctx, const json_t *record, const hd_
     if ((option->kind != HD_OPTION_EXPERIMENT && i != HD_OPT_INIT) || i == HD_OPT_MODEL || i == but || chosen)
       continue;
     if (!same_value(wanted, saved) && !older)
-      return hd__fail(ctx, HD_E_USAGE, "expected a run with %s %.200s, found one with %.200s", option->name,
-                      *wanted ? wanted : "unset", *saved ? saved : "unset");
+      return hd__fail(ctx, HD_E_USAGE, "expected a run with %s %.200s, found one with %.200s; use another --out",
+                      option->name, *wanted ? wanted : "unset", *saved ? saved : "unset");
   }
   return HD_OK;
 }

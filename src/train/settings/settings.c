@@ -49,20 +49,43 @@ const char *hd_choice_name(hd_option_id id, int value) {
   return "";
 }
 
+enum { REMEDY_BYTES = 96 };
+
+/* What to write instead of a number that is not one of the option's. */
+static const char *number_remedy(char remedy[REMEDY_BYTES], const hd_option *option, const char *text) {
+  double number;
+  const bool is_number = hd__parse_double(&number, text), digits = strspn(text, "-0123456789") == strlen(text);
+  if (is_number && number < option->min)
+    snprintf(remedy, REMEDY_BYTES, "raise it to %.16g or more", option->min);
+  else if (is_number && (number > option->max || digits))
+    snprintf(remedy, REMEDY_BYTES, "lower it to %.16g or less", option->max);
+  else if (is_number)
+    snprintf(remedy, REMEDY_BYTES, "write it in digits alone");
+  else if (strchr(text, ',') && option->type == HD_OPTION_REAL)
+    snprintf(remedy, REMEDY_BYTES, "write a decimal point");
+  else
+    snprintf(remedy, REMEDY_BYTES, "write a number such as %s", *option->fallback ? option->fallback : "1");
+  return remedy;
+}
+
 static hd_status read_int(int64_t *out, hd_ctx *ctx, const hd_option *option, const char *text) {
+  char remedy[REMEDY_BYTES];
   int64_t number;
   if (!hd__parse_int64(&number, text) || number < (int64_t)option->min || number > (int64_t)option->max)
-    return hd__fail(ctx, HD_E_USAGE, "--%s expects a whole number from %.16g to %.16g, found '%s'", option->name,
-                    option->min, option->max, text); /* compared as integers: a double would take 2^53 + 1 for 2^53 */
+    return hd__fail(
+        ctx, HD_E_USAGE, "--%s expects a whole number from %.16g to %.16g, found '%s'; %s", option->name, option->min,
+        option->max, text,
+        number_remedy(remedy, option, text)); /* compared as integers: a double would take 2^53 + 1 for 2^53 */
   *out = number;
   return HD_OK;
 }
 
 static hd_status read_real(double *out, hd_ctx *ctx, const hd_option *option, const char *text) {
+  char remedy[REMEDY_BYTES];
   double number;
   if (!hd__parse_double(&number, text) || !(number >= option->min && number <= option->max))
-    return hd__fail(ctx, HD_E_USAGE, "--%s expects a number from %.10g to %.10g, found '%s'", option->name, option->min,
-                    option->max, text);
+    return hd__fail(ctx, HD_E_USAGE, "--%s expects a number from %.10g to %.10g, found '%s'; %s", option->name,
+                    option->min, option->max, text, number_remedy(remedy, option, text));
   *out = number;
   return HD_OK;
 }
@@ -82,8 +105,8 @@ static hd_status read_pair(double out[2], hd_ctx *ctx, const hd_option *option, 
   double pair[2];
   if (!split_pair(pair, text) || !(pair[0] >= option->min && pair[0] < option->max) ||
       !(pair[1] >= option->min && pair[1] < option->max))
-    return hd__fail(ctx, HD_E_USAGE, "--%s expects two numbers from %g to below %g, such as %s, found '%s'",
-                    option->name, option->min, option->max, option->fallback, text);
+    return hd__fail(ctx, HD_E_USAGE, "--%s expects two numbers from %g to below %g, found '%s'; write them as %s",
+                    option->name, option->min, option->max, text, option->fallback);
   memcpy(out, pair, sizeof pair);
   return HD_OK;
 }
@@ -91,7 +114,7 @@ static hd_status read_pair(double out[2], hd_ctx *ctx, const hd_option *option, 
 static hd_status read_flag(bool *out, hd_ctx *ctx, const hd_option *option, const char *text) {
   const bool on = !strcmp(text, "true");
   if (!on && strcmp(text, "false") != 0)
-    return hd__fail(ctx, HD_E_USAGE, "%s expects true or false, found '%s'", option->name, text);
+    return hd__fail(ctx, HD_E_USAGE, "%s expects true or false, found '%s'; write one of them", option->name, text);
   *out = on;
   return HD_OK;
 }
@@ -111,15 +134,16 @@ static hd_status read_choice(int *out, hd_ctx *ctx, const hd_option *option, con
   if (nearest.name)
     return hd__fail(ctx, HD_E_USAGE, "--%s expects %s, found '%s'; did you mean '%s'?", option->name, list, text,
                     nearest.name);
-  return hd__fail(ctx, HD_E_USAGE, "--%s expects %s, found '%s'", option->name, list, text);
+  return hd__fail(ctx, HD_E_USAGE, "--%s expects %s, found '%s'; choose one of these", option->name, list, text);
 }
 
 /* `automatic` for "auto". */
 static hd_status read_count(int32_t *out, hd_ctx *ctx, const hd_option *option, int32_t automatic, const char *text) {
+  char remedy[REMEDY_BYTES];
   int64_t number = automatic;
   if (strcmp(text, "auto") != 0 && !(hd__parse_int64(&number, text) && number >= 1 && (double)number <= option->max))
-    return hd__fail(ctx, HD_E_USAGE, "--%s expects 'auto' or a whole number from 1 to %d, found '%s'", option->name,
-                    (int)option->max, text);
+    return hd__fail(ctx, HD_E_USAGE, "--%s expects 'auto' or a whole number from 1 to %d, found '%s'; %s", option->name,
+                    (int)option->max, text, number_remedy(remedy, option, text));
   *out = (int32_t)number;
   return HD_OK;
 }
@@ -133,8 +157,10 @@ static hd_status read_fold(hd_fold *out, hd_ctx *ctx, const char *text) {
     snprintf(first, sizeof first, "%.*s", (int)(slash - text), text);
   if (!slash || !hd__parse_int64(&number, first) || !hd__parse_int64(&of, slash + 1) || of < 2 || of > HD_MOST_FOLDS ||
       number < 1 || number > of)
-    return hd__fail(ctx, HD_E_USAGE, "--fold expects a part and the number of parts, from 1/2 to %d/%d, found '%s'",
-                    HD_MOST_FOLDS, HD_MOST_FOLDS, text);
+    return hd__fail(
+        ctx, HD_E_USAGE,
+        "--fold expects a part and the number of parts, from 1/2 to %d/%d, found '%s'; write 2/5, for example",
+        HD_MOST_FOLDS, HD_MOST_FOLDS, text);
   *out = (hd_fold){(int32_t)number, (int32_t)of};
   return HD_OK;
 }
@@ -149,7 +175,8 @@ static hd_status read_text(hd_settings *settings, hd_ctx *ctx, hd_option_id id, 
   else if (id == HD_OPT_FOLD)
     HD_TRY(read_fold(&settings->fold_part, ctx, text));
   else if (!*text)
-    return hd__fail(ctx, HD_E_USAGE, "--%s expects a value, found nothing", table[id].name);
+    return hd__fail(ctx, HD_E_USAGE, "--%s expects a value, found nothing; give one or leave the option out",
+                    table[id].name);
   *out = text;
   return HD_OK;
 }
@@ -234,7 +261,8 @@ hd_status hd__device_read(hd_device_choice *out, hd_ctx *ctx, const char *text) 
   hd_device_choice c;
   if (!parse(&c, text))
     return hd__fail(ctx, HD_E_USAGE,
-                    "--device expects auto, cpu, cuda, cuda:N, a list such as cuda:0,1 or cuda:all, found '%.60s'",
+                    "--device expects auto, cpu, cuda, cuda:N, a list such as cuda:0,1 or cuda:all, found '%.60s'; see "
+                    "heddle devices",
                     text);
   for (int i = 0; i < c.count; i++)
     for (int j = 0; j < i; j++)
