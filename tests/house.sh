@@ -1,6 +1,6 @@
 #!/bin/sh
-# TAP: no figure of tools/house is above its bound, and the check can fail.
-echo 1..2
+# TAP: no figure of tools/house is above its bound, and the check can fail; tools/follow-calls finds ways.
+echo 1..5
 if out=$("$SRCDIR/tools/house" "$SRCDIR" 2>&1); then echo "ok 1 - each figure is within its bound"; else
   echo "not ok 1 - each figure is within its bound"
 fi
@@ -20,4 +20,28 @@ if out=$("$SRCDIR/tools/house" "$folder" 2>/dev/null); then echo "not ok 2 - a f
     echo "$out" | sed 's/^/# /'
   fi
 fi
+
+# Calls by name, of a static function, through a table, in an argument, and by a member that is named as a function.
+printf 'static int middle(const int *given, int n) {\n  return last(n, given);\n}\n' >"$folder/src/f.c"
+printf 'int first(const int *config) {\n  return THEN(middle(config, 1));\n}\n' >>"$folder/src/f.c"
+printf 'const table hd_table = {.run = middle};\nint aside(int *config) { return config->first; }\n' >"$folder/src/t.c"
+printf '/* first(config) */\nint last(int n, const int *it) { return hd_end(n) + puts("first"); }\n' >"$folder/src/l.c"
+printf 'int hd_end(int n) { return n; }\nint start(void) { return hd_table.run(0, 1); }\n' >"$folder/src/e.c"
+
+# follows NUMBER WHAT WANTED ARGUMENTS...: what the walk prints, FILE FUNCTION after FILE FUNCTION.
+follows() {
+  number=$1 what=$2 wanted=$3
+  shift 3
+  found=$(cd "$folder" && "$SRCDIR/tools/follow-calls" "$@" 2>&1 | tr '\n' ' ')
+  if [ "$found" = "$wanted " ]; then echo "ok $number - $what"; else
+    echo "not ok $number - $what"
+    echo "# expected '$wanted', found '$found'"
+  fi
+}
+follows 3 'a way is all that stands between its ends' \
+  'src/e.c hd_end src/f.c first src/f.c src/f.c:middle src/l.c last' way first hd_end
+follows 4 'a value is followed under its names, and not where another is passed' \
+  'src/f.c first src/f.c src/f.c:middle src/l.c last' from first config
+follows 5 'a call through a pointer is one where it is told' \
+  'src/e.c hd_end src/e.c start src/f.c src/f.c:middle src/l.c last' -e start=middle way start hd_end
 rm -rf "$folder"

@@ -1,108 +1,23 @@
-"""The C library: finding and opening it, contexts, and errors as exceptions.
+"""Contexts of the C library, settings and records.
 
 A context holds what the program adds to the library (data sets, transforms), and keeps those Python objects alive that
 the library calls. Calls into the library run without the interpreter's lock.
 """
 from __future__ import annotations
 
-import functools
 import json
 import os
-import pathlib
 import weakref
 from typing import Any, Callable
 
-from ._ffi import ffi
-
-
-class Error(Exception):
-    """A failure that the library reports: one line with what was expected, what was found and what to do."""
-
-
-class UsageError(Error, ValueError):
-    """A setting or an argument is out of range or contradicts another."""
-
-
-class OutOfMemoryError(Error, MemoryError):
-    """An allocation failed."""
-
-
-class FileError(Error, OSError):
-    """A file or a sample could not be read or written."""
-
-
-class FormatError(Error, ValueError):
-    """The content of a file or an array violates its format."""
-
-
-class ShapeError(Error, ValueError):
-    """Shapes do not fit each other."""
-
-
-class NotFiniteError(Error, ArithmeticError):
-    """A loss, a gradient or a weight is not finite; the last good checkpoint is untouched."""
-
-
-class UnsupportedError(Error, NotImplementedError):
-    """Valid, but this build or this machine cannot do it."""
-
-
-class StoppedError(Error):
-    """Stopped on request, state saved."""
-
-
-class MachineError(Error, RuntimeError):
-    """Threads, memory mapping or another service of the system failed, or a time limit was exceeded."""
-
-
-_SONAME = "libheddle.so.0"  # what these declarations fit
-
-
-def _library_path() -> str:
-    """The library of $HEDDLE_LIBRARY, else the one inside of the package, else the system's."""
-    here = pathlib.Path(__file__).parent
-    return os.environ.get("HEDDLE_LIBRARY") or next(map(str, here.glob("libheddle.so*")), _SONAME)
-
-
-def _open_library(path: str) -> Any:
-    try:
-        return ffi.dlopen(path, os.RTLD_NOW | os.RTLD_LOCAL)
-    except OSError as error:
-        raise ImportError(f"expected {os.path.basename(path)} in {pathlib.Path(__file__).parent} or among the "
-                          f"system's libraries, found {error}; install heddle, or set HEDDLE_LIBRARY to the path of "
-                          "libheddle.so") from None
-
-
-library_path = _library_path()
-lib = _open_library(library_path)
-
-
-@functools.lru_cache(maxsize=None)
-def tools() -> Any:
-    """The library that measures and sweeps, beside the other; opened when it is needed."""
-    folder, name = os.path.split(library_path)
-    return _open_library(os.path.join(folder, name.replace("libheddle", "libheddle-tools", 1)))
-
+from ._binding import (Error, FileError, FormatError, MachineError, NotFiniteError, OutOfMemoryError, ShapeError,
+                       StoppedError, UnsupportedError, UsageError, ffi, lib, library_path, text, tools, version)
+from ._options import in_python
 
 _ERRORS = {lib.HD_E_USAGE: UsageError, lib.HD_E_NOMEM: OutOfMemoryError, lib.HD_E_IO: FileError,
            lib.HD_E_FORMAT: FormatError, lib.HD_E_SHAPE: ShapeError, lib.HD_E_NOTFINITE: NotFiniteError,
            lib.HD_E_UNSUPPORTED: UnsupportedError, lib.HD_E_INTERRUPTED: StoppedError,
            lib.HD_E_SYSTEM: MachineError, lib.HD_E_TIMEOUT: MachineError, lib.HD_E_PEER: MachineError}
-
-
-def text(pointer: Any) -> str:
-    """A C string, "" for NULL."""
-    return ffi.string(pointer).decode("utf-8", "replace") if pointer else ""
-
-
-def version() -> str:
-    """The version of the library that runs.
-
-    >>> import heddle
-    >>> heddle.version().count(".")
-    2
-    """
-    return text(lib.hd_version())
 
 
 class Calls:
@@ -148,8 +63,6 @@ class Context:
 
     def message(self) -> str:
         """That of the last failure, or a note that a call has left."""
-        from ._options import in_python
-
         return in_python(text(lib.hd_ctx_message(self.pointer)))
 
     def make(self, kind: str, create: Any, *arguments: Any) -> Any:

@@ -11,7 +11,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Literal, Optional, Sequence, Tuple, TypeVar, Union
 
-from ._library import UsageError, ffi, lib, text
+from ._binding import UsageError, ffi, lib, text
 
 NOT_HERE = {"json": "a run's result is its attribute `result`"}  # options of the command alone, with what is instead
 WIDTH = 100
@@ -192,6 +192,18 @@ def takes_options(*names: str) -> Callable[[_Function], _Function]:
             function.__doc__ = inspect.cleandoc(function.__doc__) + "\n" + described(function.__signature__)
         return function
     return decorate
+
+
+def add_model(model: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """The options with the model among them, and what it brings: first weights, transforms."""
+    if model is None:
+        return options
+    if hasattr(model, "named_parameters"):  # a PyTorch module, or its class
+        raise UsageError("expected a model, found a module of PyTorch; use heddle.from_torch(model, (C, H, W)), which "
+                         "returns a model")
+    if hasattr(model, "options"):
+        return {**model.options(), **{key: value for key, value in options.items() if value is not None}}
+    return {**options, "model": getattr(model, "text", model)}
 
 
 # ---- Messages ----

@@ -6,8 +6,7 @@ from typing import Any
 
 from . import data as _data
 from ._library import Config, Context, ShapeError, ffi, lib, record_of, text
-from ._options import check_names, takes_options
-from .model import add as _add_model
+from ._options import add_model, check_names, takes_options
 
 _USED = ("recipe", "batch", "shards", "optimizer", "momentum", "clip_grad_norm", "parameters", "precision", "threads",
          "stages", "schedule_stages", "accumulate", "centered", "data_dir", "label", "header", "loss")
@@ -83,7 +82,7 @@ def summary(model: Any = None, data: Any = None, *, input: Any = None, transform
     context = Context()
     if hasattr(model, "model_text"):
         model = model.model_text
-    options = _add_model(model, options)
+    options = add_model(model, options)
     for name, value in (("transforms", transforms), ("eval_transforms", eval_transforms)):
         if value is not None:
             options[name] = _data.add_transforms(context, value)

@@ -12,8 +12,7 @@ import numpy as np
 from . import data as _data
 from ._interrupt import stopped_by_ctrl_c
 from ._library import Config, Context, UnsupportedError, UsageError, ffi, lib, record_of, text, tools
-from ._options import check_names, takes_options
-from .model import add as _add_model
+from ._options import add_model, check_names, takes_options
 from .run import Run
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ def sweep(vary: Mapping[str, Any] | Sequence[str] | str | os.PathLike[str] | Non
         if number is not None and not (isinstance(number, (int, np.integer)) and number >= least):
             raise UsageError(f"{name}= expects a whole number from {least}, found {number!r}; give more, or none")
     context = Context()
-    given = _add_model(model, {**options, "config": config, "transforms": _data.add_transforms(context, transforms),
+    given = add_model(model, {**options, "config": config, "transforms": _data.add_transforms(context, transforms),
                                "eval_transforms": _data.add_transforms(context, eval_transforms)})
     keys = _vary(vary)
     settings = Config(context, {**given, "data": _files_of(data, given.get("out"))})

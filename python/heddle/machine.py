@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Sequence
 from . import data as _data
 from ._interrupt import stopped_by_ctrl_c
 from ._library import Config, Context, UsageError, ffi, lib, record_of, text, tools
-from ._options import check_names, in_python, takes_options
-from .model import add as _add_model
+from ._options import add_model, check_names, in_python, takes_options
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -179,7 +178,7 @@ def tune(model: Any = None, data: Any = None, *, seconds: float = 15.0, sweep: s
         if name not in _VARIED:
             raise UsageError(f"sweep= expects threads, placement, workers, or several of them, found {name!r}")
     context = Context()
-    given = {**_add_model(model, {**options, "config": config}), "data": _data.add(context, data)}
+    given = {**add_model(model, {**options, "config": config}), "data": _data.add(context, data)}
     configured = Config(context, given)
     stop: list[bool] = []
     progress = ffi.callback("int(void *, double, double)", lambda *_: int(bool(stop)))

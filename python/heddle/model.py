@@ -4,7 +4,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ._library import Context, ShapeError, UsageError, ffi, lib, text
+from ._library import Context, ShapeError, ffi, lib, text
+from ._summary import summary
 
 
 class Model:
@@ -65,8 +66,6 @@ class Model:
         >>> print(Model("tiny", (1, 28, 28)).add("flat", "flatten").add("fc", "linear", out=10).summary().params)
         7850
         """
-        from ._summary import summary
-
         return summary(self, **options)
 
     def __repr__(self) -> str:
@@ -87,15 +86,3 @@ class Model:
         self._create()
         for name, description in state["layers"]:
             self._add(name, description)
-
-
-def add(model: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """The options with the model among them, and what it brings: first weights, transforms."""
-    if model is None:
-        return options
-    if hasattr(model, "named_parameters"):  # a PyTorch module, or its class
-        raise UsageError("expected a model, found a module of PyTorch; use heddle.from_torch(model, (C, H, W)), which "
-                         "returns a model")
-    if hasattr(model, "options"):
-        return {**model.options(), **{key: value for key, value in options.items() if value is not None}}
-    return {**options, "model": model.text if isinstance(model, Model) else model}

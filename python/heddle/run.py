@@ -348,9 +348,7 @@ class Run:
 
     def to_torch(self) -> Any:
         """The module that was given to heddle.from_torch, with the weights of the last checkpoint: a copy."""
-        from .pytorch import TorchModel
-
-        if not isinstance(self.model, TorchModel):
+        if not hasattr(self.model, "with_weights"):  # a TorchModel
             raise UsageError("expected a run of a model by heddle.from_torch, found another; load its weights with "
                              "load_state_dict(heddle.load(folder).weights)")
         return self.model.with_weights(self.weights)

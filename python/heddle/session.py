@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, Sequence, Union
 from . import data as _data
 from ._interrupt import stopped_by_ctrl_c
 from ._library import Config, Context, StoppedError, UsageError, ffi, lib, text
-from ._options import check_names, in_python, takes_options
-from .model import add as _add_model
+from ._options import add_model, check_names, in_python, takes_options
 from .run import Run
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ class Session:
         self._lock = threading.Lock()
         given = {**options, "config": config, "transforms": _data.add_transforms(context, transforms),
                  "eval_transforms": _data.add_transforms(context, eval_transforms)}
-        self._options = _add_model(model, given)
+        self._options = add_model(model, given)
         self._options["data"] = _data.add(context, data)
         self._config = Config(context, dict(self._options))
         with stopped_by_ctrl_c(context.calls.interrupt):

@@ -117,9 +117,8 @@ typedef struct cli_command {
   int (*choose)(int argc, char **argv);          /* instead: runs the command that the first argument names */
 } cli_command;
 
-extern const cli_command cli_train, cli_launch, cli_eval, cli_predict, cli_summary, cli_data, cli_digest, cli_topo,
-    cli_tune, cli_doctor, cli_bench, cli_devices, cli_top, cli_runs, cli_certify, cli_verify, cli_bisect, cli_sweep,
-    cli_report_runs, cli_export, cli_get;
+#define COMMAND(name) extern const cli_command cli_##name;
+#include "cli/commands.def"
 
 /* Makes a context and a configuration, reads the options into it, with --config FILE (set after the command line, which
  * wins) and --help, and runs the command; argv[0] is its name. Returns the exit code. */

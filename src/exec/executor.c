@@ -12,17 +12,11 @@
 
 hd_status hd__exec_create(hd_exec **out, hd_ctx *ctx, const hd_plan *plan, hd_store *store, hd_threads *threads,
                           const hd_exec_settings *settings) {
-  *out = NULL;
-  hd_exec *exec = hd__malloc(sizeof *exec);
-  if (!exec)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the executor");
+  HD_TRY(HD_NEW(*out, 1, ctx, "out of memory for the executor"));
+  hd_exec *exec = *out;
   *exec = (hd_exec){.device = settings->executor, .local = settings->local};
   const hd_status status = exec->device->create(&exec->self, ctx, plan, store, threads, settings);
-  if (status == HD_OK)
-    *out = exec;
-  else
-    hd__free(exec);
-  return status;
+  return HD_CREATED(status, out, hd__free);
 }
 
 void hd__exec_destroy(hd_exec *exec) {
@@ -96,15 +90,13 @@ uint32_t hd__exec_fetch(hd_exec_caller *caller, const hd_step *step, int64_t fir
 /* Why samples could not be read: the error of the first rank that has one. */
 static hd_status find_fault(hd_local_group *local, hd_ctx *ctx, const hd_fetch_fault *fault) {
   const int ranks = hd__cluster_ranks(local);
-  hd_fetch_fault *all = hd__malloc((size_t)ranks * sizeof *all);
-  if (!all)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the reasons of %d ranks", ranks);
-  hd_status status = hd__cluster_gather(all, local, ctx, fault, sizeof *fault);
-  for (int r = 0; r < ranks && status == HD_OK; r++)
+  HD_OWNED hd_fetch_fault *all = NULL;
+  HD_TRY(HD_NEW_RAW(all, ranks, ctx, "out of memory for the reasons of %d ranks", ranks));
+  HD_TRY(hd__cluster_gather(all, local, ctx, fault, sizeof *fault));
+  for (int r = 0; r < ranks; r++)
     if (all[r].status != HD_OK)
-      status = hd__fail(ctx, all[r].status, "%s", all[r].message);
-  hd__free(all);
-  return status;
+      return hd__fail(ctx, all[r].status, "%s", all[r].message);
+  return HD_OK;
 }
 
 hd_status hd__exec_not_finite(hd_ctx *ctx, const hd_plan *plan, int32_t param) {

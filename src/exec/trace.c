@@ -57,25 +57,18 @@ static hd_status open_trace(hd_trace *t, hd_ctx *ctx, hd_local_group *local, con
   }
   if (size->first == 0)
     place(&t->track[threads].events, buffers + threads * (events + steps), EVENT_HALF, 1);
-  char *barrier = hd__malloc((size_t)hd__cluster_ranks(local));
-  hd_status status = barrier ? hd__cluster_gather(barrier, local, ctx, "", 1)
-                             : hd__fail(ctx, HD_E_NOMEM, "out of memory for the profile");
-  hd__free(barrier);
+  HD_OWNED char *barrier = NULL;
+  HD_TRY(HD_NEW_RAW(barrier, hd__cluster_ranks(local), ctx, "out of memory for the profile"));
+  HD_TRY(hd__cluster_gather(barrier, local, ctx, "", 1));
   t->start_ns = hd__clock_ns();
-  return status;
+  return HD_OK;
 }
 
 hd_status hd__trace_create(hd_trace **out, hd_ctx *ctx, hd_local_group *local, const hd_trace_size *size) {
-  *out = NULL;
-  hd_trace *trace = hd__calloc(1, sizeof *trace);
-  if (!trace)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the profile");
+  HD_TRY(HD_NEW(*out, 1, ctx, "out of memory for the profile"));
+  hd_trace *trace = *out;
   hd_status status = open_trace(trace, ctx, local, size);
-  if (status == HD_OK)
-    *out = trace;
-  else
-    hd__trace_destroy(trace);
-  return status;
+  return HD_CREATED(status, out, hd__trace_destroy);
 }
 
 void hd__trace_destroy(hd_trace *trace) {
@@ -178,18 +171,14 @@ hd_status hd__trace_collect(hd_trace *t, hd_ctx *ctx, hd_local_group *local) {
   if (hd__cluster_is_one_host(local))
     return hd__local_group_barrier(local, ctx);
   const host_part this_rank = {(int64_t)t->memory.bytes, t->start_ns, t->threads};
-  host_part *all = hd__malloc((size_t)hd__cluster_ranks(local) * sizeof *all);
-  if (!all)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the profile");
-  hd_status status = hd__cluster_gather(all, local, ctx, &this_rank, sizeof this_rank);
-  if (status == HD_OK && hd__local_group_rank(local) == 0) {
-    status = collect_hosts(t, ctx, local, all);
-    if (status != HD_OK && list_hosts(t, ctx, 1) == HD_OK) { /* keep this host's tracks */
-      t->of_host[0] = t->track;
-      t->all_threads = t->host_thread[1] = t->threads;
-    }
+  HD_OWNED host_part *all = NULL;
+  HD_TRY(HD_NEW_RAW(all, hd__cluster_ranks(local), ctx, "out of memory for the profile"));
+  HD_TRY(hd__cluster_gather(all, local, ctx, &this_rank, sizeof this_rank));
+  const hd_status status = hd__local_group_rank(local) == 0 ? collect_hosts(t, ctx, local, all) : HD_OK;
+  if (status != HD_OK && list_hosts(t, ctx, 1) == HD_OK) { /* keep this host's tracks */
+    t->of_host[0] = t->track;
+    t->all_threads = t->host_thread[1] = t->threads;
   }
-  hd__free(all);
   return status;
 }
 

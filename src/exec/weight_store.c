@@ -148,34 +148,21 @@ static hd_status fill(hd_store *store, hd_ctx *ctx, hd_local_group *local, const
 }
 
 hd_status hd__store_create(hd_store **out, hd_ctx *ctx, hd_local_group *local, const hd_plan *plan) {
-  *out = NULL;
-  hd_store *store = hd__calloc(1, sizeof *store);
-  if (!store)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the weights");
+  HD_TRY(HD_NEW(*out, 1, ctx, "out of memory for the weights"));
+  hd_store *store = *out;
   hd_status status = fill(store, ctx, local, plan);
-  if (status == HD_OK)
-    *out = store;
-  else
-    hd__store_destroy(store);
-  return status;
+  return HD_CREATED(status, out, hd__store_destroy);
 }
 
 hd_status hd__store_find(hd_store **out, hd_ctx *ctx, hd_local_group *local) {
-  *out = NULL;
-  hd_store *store = hd__calloc(1, sizeof *store);
-  if (!store)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the weights");
+  HD_TRY(HD_NEW(*out, 1, ctx, "out of memory for the weights"));
+  hd_store *store = *out;
   hd_status status = hd__local_group_find(&store->segment, local, ctx, purpose);
   store->directory = store->segment.base;
+  HD_THEN(status, check_directory(store, ctx));
   if (status == HD_OK)
-    status = check_directory(store, ctx);
-  if (status != HD_OK) {
-    hd__store_destroy(store);
-    return status;
-  }
-  find_buffers(store);
-  *out = store;
-  return HD_OK;
+    find_buffers(store);
+  return HD_CREATED(status, out, hd__store_destroy);
 }
 
 void hd__store_destroy(hd_store *store) {

@@ -2,7 +2,6 @@
 #include "graph/graph.h"
 
 #include <limits.h>
-#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -88,8 +88,7 @@ static hd_status add_weights(int *out, hd_graph *graph, hd_ctx *ctx, const float
   hd_value *value = &graph->values[*out];
   size_t used = (size_t)hd__shape_elems(&value->shape) * sizeof *weight;
   value->constant = hd__calloc((size_t)hd__value_stride(value), sizeof *weight);
-  if (!value->constant)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory while building the graph");
+  HD_TRY(HD_ALLOCATED(value->constant, ctx, "out of memory while building the graph"));
   memcpy(value->constant, weight, used);
   return HD_OK;
 }

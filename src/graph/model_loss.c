@@ -69,12 +69,9 @@ hd_status hd__model_read_loss(hd_graph *graph, hd_ctx *ctx, const hd_yaml_node *
   if (!weights)
     return add_loss(graph, ctx, scores, &loss, last);
   int64_t count = hd__shape_elems(&graph->values[scores].shape);
-  float *weight;
+  HD_OWNED float *weight = NULL;
   HD_TRY(HD_NEW_RAW(weight, count, ctx, "out of memory while reading a model"));
   loss.weight = weight;
-  hd_status status = read_weights(weight, ctx, weights, setting, (int)count);
-  if (status == HD_OK)
-    status = add_loss(graph, ctx, scores, &loss, last);
-  hd__free(weight);
-  return status;
+  HD_TRY(read_weights(weight, ctx, weights, setting, (int)count));
+  return add_loss(graph, ctx, scores, &loss, last);
 }

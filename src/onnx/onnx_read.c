@@ -230,8 +230,7 @@ static hd_status read_graph(hd_onnx_reader *r, const HdOnnx__Model *model) {
   hd_status status = write_description(r, model);
   if (fclose(r->text) != 0)
     status = hd__fail(r->ctx, HD_E_NOMEM, NO_MEMORY, r->path);
-  if (status == HD_OK)
-    status = HD_ALLOCATED(r->out->text = hd__strdup(text), r->ctx, NO_MEMORY, r->path);
+  HD_THEN(status, HD_ALLOCATED(r->out->text = hd__strdup(text), r->ctx, NO_MEMORY, r->path));
   free(text);
   return status == HD_OK ? check_model(r) : status;
 }

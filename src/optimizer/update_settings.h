@@ -8,7 +8,7 @@
 #include "base/yaml_bind.h"
 #include "optimizer/setting_rows.h"
 
-/* The values of all settings, HD_SET_lr and so on; a pair has a second one, HD_SET_betas_2. */
+/* The values of all settings, HD_SET_NAME; a pair has a second one, HD_SET_betas_2. */
 #define HD_SETS_REAL(id) HD_SET_##id,
 #define HD_SETS_INT(id) HD_SET_##id,
 #define HD_SETS_FLAG(id) HD_SET_##id,

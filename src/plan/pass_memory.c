@@ -198,24 +198,15 @@ hd_status hd__pass_memory(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *se
               .in_place = !(settings->omit & HD_OMIT_IN_PLACE),
               .reuse = !(settings->omit & HD_OMIT_REUSE),
               .guard = settings->guard};
-  hd_status status = HD_E_NOMEM;
-  m.class_of = hd__calloc(values, sizeof *m.class_of);
-  m.lives = hd__calloc(values, sizeof *m.lives);
-  bool *placed = hd__calloc(values, sizeof *placed);
+  HD_OWNED int *class_of = m.class_of = hd__calloc(values, sizeof *m.class_of);
+  HD_OWNED life *lives = m.lives = hd__calloc(values, sizeof *m.lives);
+  HD_OWNED bool *placed = hd__calloc(values, sizeof *placed);
   plan->place = hd__calloc(values, sizeof *plan->place);
-  if (!m.class_of || !m.lives || !placed || !plan->place) {
-    hd__fail(ctx, status, "out of memory while planning memory");
-    goto out;
-  }
+  HD_TRY(HD_ALLOCATED(class_of && lives && placed && plan->place, ctx, "out of memory while planning memory"));
   find_lives(&m);
   find_classes(&m);
   place_classes(&m, placed);
   for (size_t v = 0; v < values; v++)
     plan->place[v] = place_of(&m, (int)v);
-  status = HD_OK;
-out:
-  hd__free(m.class_of);
-  hd__free(m.lives);
-  hd__free(placed);
-  return status;
+  return HD_OK;
 }

@@ -9,7 +9,6 @@
  * backwards, and a stage is entered at most twice. The cuts are given in the settings, or chosen so that the most
  * expensive stage costs as little as possible. */
 #include <float.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "op/op.h"
@@ -127,8 +126,7 @@ hd_status hd__stages_cut(hd_stages *out, hd_ctx *ctx, const hd_graph *graph, con
   HD_OWNED prefix *sum = hd__calloc(width, sizeof *sum);
   HD_OWNED double *least = hd__calloc(width * stages, sizeof *least);
   HD_OWNED int *begin = hd__calloc(width * stages, sizeof *begin);
-  if (!sum || !least || !begin)
-    return hd__fail(ctx, HD_E_NOMEM, NO_MEMORY);
+  HD_TRY(HD_ALLOCATED(sum && least && begin, ctx, NO_MEMORY));
   if (most < out->count)
     return hd__fail(ctx, HD_E_USAGE,
                     "--stages expects at most %d for this network, one for each layer with parameters, found %d; use "

@@ -126,8 +126,7 @@ static hd_status lower_values(hd_plan *plan, hd_ctx *ctx) {
   plan->alias_count = graph->alias_count;
   plan->io.target_outputs = graph->values[graph->label].dtype == HD_F32 ? (int32_t)plan->io.label.elems : 0;
   plan->constants = hd__malloc_aligned((size_t)plan->size.const_elems * sizeof *plan->constants + 1);
-  if (!plan->constants)
-    return hd__fail(ctx, HD_E_NOMEM, NO_MEMORY);
+  HD_TRY(HD_ALLOCATED(plan->constants, ctx, NO_MEMORY));
   for (int v = 0; v < graph->value_count; v++)
     if (graph->values[v].constant)
       memcpy(plan->constants + plan->place[v].offset, graph->values[v].constant, (size_t)plan->place[v].row_bytes);

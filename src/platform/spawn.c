@@ -107,22 +107,18 @@ static hd_status read_arguments(char **text, size_t *used, hd_ctx *ctx) {
 }
 
 hd_status hd__spawn_arguments(char ***out, hd_ctx *ctx) {
-  char *text = NULL;
+  HD_OWNED char *text = NULL;
   size_t used = 0, count = 0;
   *out = NULL;
-  hd_status status = read_arguments(&text, &used, ctx);
-  for (size_t i = 0; status == HD_OK && i < used; i++)
+  HD_TRY(read_arguments(&text, &used, ctx));
+  for (size_t i = 0; i < used; i++)
     count += !text[i];
   const size_t pointers = (count + 2) * sizeof **out;
-  if (status == HD_OK)
-    status = HD_ALLOCATED(*out = hd__malloc(pointers + used + 1), ctx, "out of memory for this program's arguments");
-  if (status == HD_OK) {
-    char *copy = memcpy((char *)*out + pointers, text, used + 1);
-    count = 0;
-    for (char *at = copy; at < copy + used; at += strlen(at) + 1)
-      (*out)[count++] = at;
-    (*out)[count] = NULL;
-  }
-  hd__free(text);
-  return status;
+  HD_TRY(HD_ALLOCATED(*out = hd__malloc(pointers + used + 1), ctx, "out of memory for this program's arguments"));
+  char *copy = memcpy((char *)*out + pointers, text, used + 1);
+  count = 0;
+  for (char *at = copy; at < copy + used; at += strlen(at) + 1)
+    (*out)[count++] = at;
+  (*out)[count] = NULL;
+  return HD_OK;
 }

@@ -11,7 +11,6 @@
 
 #include <pthread.h>
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "base/status.h"
 #include "base/tools_api.h"

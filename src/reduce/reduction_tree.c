@@ -1,8 +1,6 @@
 /* Shards, subtrees and reductions: see reduction_tree.h. push() below defines every order of additions in heddle. */
 #include "reduce/reduction_tree.h"
 
-#include <stddef.h>
-
 typedef struct stack {
   hd_subtree *entry;
   int32_t depth;

@@ -54,7 +54,7 @@ void hd__rpc_finish(hd_rpc_slot *slot) {
     hd__word_wake(&slot->state);
 }
 
-bool hd__rpc_is_empty(const hd_rpc_header *h) {
+static bool is_empty(const hd_rpc_header *h) {
   for (int i = 0; i < h->ndim; i++)
     if (h->size[i] == 0)
       return true;
@@ -71,7 +71,7 @@ size_t hd__rpc_bytes(const hd_rpc_header *h, size_t most) {
   size_t bytes = hd__dtype_size((hd_dtype)h->dtype);
   if (bytes == 0 || h->ndim < 0 || h->ndim > HD_RPC_MAX_DIMS)
     return SIZE_MAX;
-  if (hd__rpc_is_empty(h))
+  if (is_empty(h))
     return 0;
   for (int i = 0; i < h->ndim; i++) {
     if (h->size[i] < 0 || bytes > most / (size_t)h->size[i])

@@ -111,9 +111,6 @@ hd_rpc_header hd__rpc_header(const hd_rpc_slot *slot);
 /* Bytes of the elements; SIZE_MAX: not an array of at most `most` bytes. */
 size_t hd__rpc_bytes(const hd_rpc_header *header, size_t most);
 
-/* Whether the elements are none. */
-bool hd__rpc_is_empty(const hd_rpc_header *header);
-
 /* ---- Serving ---- */
 
 /* Runs the function that the header names, on `elements`, whose input is followed by room for the output; the header

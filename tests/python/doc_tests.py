@@ -29,7 +29,7 @@ def fresh() -> str:
 
 def test_doctests():
     """doctests run"""
-    names = ["_arrays", "_library", "_options", "_program", "_summary", "_sweep", "data", "evidence", "machine"]
+    names = ["_arrays", "_binding", "_options", "_program", "_summary", "_sweep", "data", "evidence", "machine"]
     names += ["model", "run", "session", "report"]
     names += ["sklearn"] * has("sklearn") + ["pytorch"] * has("torch")
     ran = 0

@@ -102,7 +102,7 @@ hd_status hd__split_allocate(hd_split_memory *out, hd_split *split, hd_ctx *ctx,
   return HD_ALLOCATED(enough, ctx, "%s: out of memory for %lld samples", path, (long long)split->count);
 }
 
-void hd__split_memory_fini(hd_split_memory *memory) {
+static void release_memory(hd_split_memory *memory) {
   hd__free(memory->images);
   hd__free(memory->floats);
   hd__free(memory->labels);
@@ -118,7 +118,7 @@ void hd__dataset_close(hd_dataset *data) {
     data->release(data->self);
   hd__free(data->self);
   for (int s = 0; s < 2; s++) {
-    hd__split_memory_fini(&data->memory[s]);
+    release_memory(&data->memory[s]);
     hd__cache_fini(&data->cache[s]);
     hd__skips_destroy(data->skips[s]);
     hd__free(data->rows[s]);
@@ -215,7 +215,7 @@ hd_status hd__dataset_take_fold(hd_dataset *data, hd_ctx *ctx) {
   HD_TRY(hd__dataset_note(data, ctx,
                           "%s: --fold divides the training set; the %lld samples of its test set are left out", name,
                           (long long)data->split[1].count));
-  hd__split_memory_fini(&data->memory[1]);
+  release_memory(&data->memory[1]);
   return divide(data, ctx, name);
 }
 

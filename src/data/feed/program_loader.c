@@ -1,8 +1,6 @@
 /* Loaders for the caller's program: batches of a feed, read ahead or by the calling thread; see heddle/loader.h. */
 #include "heddle/loader.h"
 
-#include <string.h>
-
 #include "base/alloc.h"
 #include "base/event_log.h"
 #include "platform/fpmode.h"

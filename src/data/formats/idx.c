@@ -162,9 +162,8 @@ static hd_status read_unpacked(hd_idx *idx, hd_ctx *ctx, const char *path, int r
   if (idx->length / MOST_PER_BYTE > (int64_t)packed)
     return wrong_length(ctx, path, idx->length, text);
   idx->copy = hd__malloc_scattered((size_t)idx->length);
-  if (!idx->copy)
-    return hd__fail(ctx, HD_E_NOMEM, "%s: %lld bytes of memory are not available; free some", path,
-                    (long long)idx->length);
+  HD_TRY(HD_ALLOCATED(idx->copy, ctx, "%s: %lld bytes of memory are not available; free some", path,
+                      (long long)idx->length));
   HD_TRY(unpack(&got, u, ctx, path, idx->copy, idx->length));
   snprintf(text, sizeof text, "%lld", (long long)got);
   if (got < idx->length)

@@ -1,7 +1,6 @@
 /* NPY files: a strict parser of their header, a dictionary of three keys in any order. See named_arrays.h. */
 #include "data/formats/named_arrays.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/half.h"

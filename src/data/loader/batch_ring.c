@@ -2,7 +2,6 @@
 #include "data/loader/batch_ring.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>

@@ -108,9 +108,8 @@ static hd_status keep(void *self, hd_ctx *ctx, int64_t sample, const void *elems
 hd_status hd__cache_in_memory(hd_sample_cache *out, hd_split *split, hd_ctx *ctx) {
   const int64_t sizes = sizes_bytes(split), bytes = hd__cache_bytes(split);
   out->memory = hd__malloc_aligned((size_t)(sizes + bytes));
-  if (!out->memory)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %lld decoded samples; use --cache disk or none",
-                    (long long)split->count);
+  HD_TRY(HD_ALLOCATED(out->memory, ctx, "out of memory for %lld decoded samples; use --cache disk or none",
+                      (long long)split->count));
   sink s = {.split = split, .memory = out->memory + sizes};
   if (split->mixed)
     s.size = (int32_t(*)[2])(void *)out->memory;
@@ -144,8 +143,7 @@ static hd_status copy_sizes(hd_sample_cache *out, hd_ctx *ctx, const uint8_t *fr
   if (bytes == 0)
     return HD_OK;
   out->memory = hd__malloc_aligned(bytes);
-  if (!out->memory)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the sizes of decoded samples; use --cache none");
+  HD_TRY(HD_ALLOCATED(out->memory, ctx, "out of memory for the sizes of decoded samples; use --cache none"));
   memcpy(out->memory, from, bytes);
   out->size = (const int32_t(*)[2])(const void *)out->memory;
   return HD_OK;

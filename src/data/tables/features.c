@@ -2,7 +2,6 @@
 #include "data/tables/features.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/alloc.h"
 

@@ -2,7 +2,6 @@
  * transform.h. */
 #include "data/transforms/transform.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -1,7 +1,6 @@
 /* Reading the parameters of a step by its row of the table: see transform_step.h. */
 #include "data/transforms/transform_step.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/text_buffer.h"

@@ -229,8 +229,7 @@ static void distribute_chunks_of(hd_exec_cpu *exec, const int64_t *weight, int s
 static hd_status distribute_chunks(hd_exec_cpu *exec, hd_ctx *ctx) {
   const hd_plan *plan = exec->plan;
   int64_t *weight = hd__malloc((size_t)plan->chunk_count * sizeof *weight + 1);
-  if (!weight)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory while assigning chunks");
+  HD_TRY(HD_ALLOCATED(weight, ctx, "out of memory while assigning chunks"));
   for (int c = 0; c < plan->chunk_count; c++)
     weight[c] = plan->chunks[c].weight;
   for (int s = 0; s < plan->pipeline.stages.count; s++)
@@ -244,8 +243,8 @@ static hd_status take_threads(hd_exec_cpu *exec, hd_ctx *ctx) {
   exec->thread = hd__malloc_aligned(threads * sizeof *exec->thread);
   exec->division.border =
       hd__malloc((stages * (threads + 1) + (size_t)exec->exchange.hosts + 1) * sizeof *exec->division.border);
-  if (!exec->thread || !exec->division.border)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d threads", exec->exchange.count);
+  HD_TRY(
+      HD_ALLOCATED(exec->thread && exec->division.border, ctx, "out of memory for %d threads", exec->exchange.count));
   memset(exec->thread, 0, threads * sizeof *exec->thread);
   return hd__exec_number_stages(exec, ctx);
 }
@@ -387,8 +386,7 @@ static hd_status set_up(hd_exec_cpu *exec, hd_ctx *ctx) {
 static hd_status create(void **self, hd_ctx *ctx, const hd_plan *plan, hd_store *store, hd_threads *threads,
                         const hd_exec_settings *settings) {
   hd_exec_cpu *exec = *self = hd__calloc(1, sizeof *exec);
-  if (!exec)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the executor");
+  HD_TRY(HD_ALLOCATED(exec, ctx, "out of memory for the executor"));
   exec->plan = plan;
   exec->store = store;
   exec->threads = threads;

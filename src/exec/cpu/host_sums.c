@@ -9,7 +9,6 @@
  * chooses. The first thread of a host runs the exchange while the other threads wait at a barrier. The sums are sent
  * together with the losses of the host's samples, the sums that a gather reads, and the flags raised so far. A stop
  * flag raised later is sent with the next step, so all hosts receive it in the same step. */
-#include <limits.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -45,9 +44,8 @@ hd_status hd__exec_choose_owners(hd_exec_cpu *exec, hd_ctx *ctx) {
       exec->hosts.setting ? exec->hosts.setting == 2 : owners_pay(exec->exchange.hosts, subtrees, least, elems);
   if (!exec->hosts.has_owners)
     return HD_OK;
-  exec->hosts.owned_bytes = hd__calloc((size_t)exec->exchange.hosts + 1, sizeof *exec->hosts.owned_bytes);
-  if (!exec->hosts.owned_bytes)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d hosts", exec->exchange.hosts);
+  HD_TRY(HD_NEW(exec->hosts.owned_bytes, exec->exchange.hosts + 1, ctx, "out of memory for %d hosts",
+                exec->exchange.hosts));
   for (int h = 0; h < exec->exchange.hosts; h++) {
     const int64_t end =
         h + 1 < exec->exchange.hosts ? elems * (h + 1) / exec->exchange.hosts / OWNED_ALIGN * OWNED_ALIGN : elems;

@@ -58,18 +58,11 @@ static hd_status take_offers(hd_exec_cpu *exec, hd_ctx *ctx, const offer *all) {
 hd_status hd__exec_number_threads(hd_exec_cpu *exec, hd_ctx *ctx) {
   hd_local_group *local = exec->settings.local;
   const int ranks = hd__cluster_ranks(local);
-  offer this_rank, *all = hd__malloc((size_t)ranks * sizeof *all);
-  hd_status status = HD_OK;
-  if (!all)
-    status = hd__fail(ctx, HD_E_NOMEM, "out of memory for the threads of %d ranks", ranks);
-  if (status == HD_OK)
-    status = describe(&this_rank, ctx, exec->threads);
-  if (status == HD_OK)
-    status = hd__exchange_begin(&exec->exchange, ctx, local, this_rank.threads, false);
-  if (status == HD_OK)
-    status = hd__cluster_gather(all, local, ctx, &this_rank, sizeof this_rank);
-  if (status == HD_OK)
-    status = take_offers(exec, ctx, all);
-  hd__free(all);
-  return status;
+  HD_OWNED offer *all = NULL;
+  offer this_rank;
+  HD_TRY(HD_NEW_RAW(all, ranks, ctx, "out of memory for the threads of %d ranks", ranks));
+  HD_TRY(describe(&this_rank, ctx, exec->threads));
+  HD_TRY(hd__exchange_begin(&exec->exchange, ctx, local, this_rank.threads, false));
+  HD_TRY(hd__cluster_gather(all, local, ctx, &this_rank, sizeof this_rank));
+  return take_offers(exec, ctx, all);
 }

@@ -84,28 +84,24 @@ static void sort_ranks(hd_cluster *h, const identity *all) {
 
 static hd_status find_hosts(hd_cluster *h, hd_ctx *ctx) {
   char why[HD_TRANSPORT_WHY_BYTES];
-  identity self, *all = hd__calloc((size_t)h->ranks, sizeof *all);
+  HD_OWNED identity *all = hd__calloc((size_t)h->ranks, sizeof *all);
+  identity self;
   h->host = hd__calloc((size_t)h->ranks + 1, sizeof *h->host);
   h->member = hd__calloc((size_t)h->ranks, sizeof *h->member);
   describe(&self);
-  hd_status status = HD_OK;
-  if (!all || !h->host || !h->member)
-    status = hd__fail(ctx, HD_E_NOMEM, "out of memory for a job of %d ranks", h->ranks);
-  else if (h->transport->gather(all, &self, sizeof self, why) != 0)
-    status = hd__fail(ctx, HD_E_SYSTEM, "cannot exchange the names of all ranks: %s", why);
-  for (int r = 1; r < h->ranks && status == HD_OK; r++)
+  HD_TRY(HD_ALLOCATED(all && h->host && h->member, ctx, "out of memory for a job of %d ranks", h->ranks));
+  if (h->transport->gather(all, &self, sizeof self, why) != 0)
+    return hd__fail(ctx, HD_E_SYSTEM, "cannot exchange the names of all ranks: %s", why);
+  for (int r = 1; r < h->ranks; r++)
     if (strcmp(all[r].version, all[0].version))
-      status = hd__fail(ctx, HD_E_USAGE,
-                        "expected one version of heddle on all hosts, found %s in rank 0 on %s and %s in rank %d on "
-                        "%s; install the same version",
-                        all[0].version, all[0].name, all[r].version, r, all[r].name);
-  if (status == HD_OK) {
-    sort_ranks(h, all);
-    h->nonce = all[0].nonce;
-    memcpy(h->id, self.id, sizeof h->id);
-  }
-  hd__free(all);
-  return status;
+      return hd__fail(ctx, HD_E_USAGE,
+                      "expected one version of heddle on all hosts, found %s in rank 0 on %s and %s in rank %d on "
+                      "%s; install the same version",
+                      all[0].version, all[0].name, all[r].version, r, all[r].name);
+  sort_ranks(h, all);
+  h->nonce = all[0].nonce;
+  memcpy(h->id, self.id, sizeof h->id);
+  return HD_OK;
 }
 
 static hd_status start_transport(hd_cluster *h, hd_ctx *ctx, const char *by, int ranks) {
@@ -131,12 +127,10 @@ static hd_status start_transport(hd_cluster *h, hd_ctx *ctx, const char *by, int
 hd_status hd__cluster_open(hd_cluster **out, hd_ctx *ctx, const char *by, int ranks) {
   hd_cluster *h = hd__calloc(1, sizeof *h);
   *out = NULL;
-  if (!h)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the hosts of a job");
+  HD_TRY(HD_ALLOCATED(h, ctx, "out of memory for the hosts of a job"));
   pthread_mutex_init(&h->lock, NULL);
   hd_status status = start_transport(h, ctx, by, ranks);
-  if (status == HD_OK)
-    status = find_hosts(h, ctx);
+  HD_THEN(status, find_hosts(h, ctx));
   if (status == HD_OK)
     *out = h;
   else
@@ -265,16 +259,12 @@ void hd__cluster_free_tags(hd_local_group *local, int32_t tag) {
 /* The leader writes the data of all ranks to the board, host after host. The board is not written again before all
  * ranks have read it: the next gather begins with a barrier. */
 static hd_status fill_board(hd_cluster *h, hd_ctx *ctx, const void *self, size_t bytes) {
-  int64_t *of = hd__calloc((size_t)h->count, sizeof *of);
-  if (!of)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d hosts", h->count);
+  HD_OWNED int64_t *of = NULL;
+  HD_TRY(HD_NEW(of, h->count, ctx, "out of memory for %d hosts", h->count));
   for (int i = 0; i < h->count; i++)
     of[i] = (int64_t)bytes * (h->host[i + 1].first - h->host[i].first);
   memcpy((char *)h->board.base + bytes * (size_t)h->host[h->this_host].first, self, (size_t)of[h->this_host]);
-  hd_status status =
-      hd__cluster_join_blocks(NULL, h->local, ctx, &(hd_blocks){.data = h->board.base, .bytes = of}, 1, NULL);
-  hd__free(of);
-  return status;
+  return hd__cluster_join_blocks(NULL, h->local, ctx, &(hd_blocks){.data = h->board.base, .bytes = of}, 1, NULL);
 }
 
 hd_status hd__cluster_gather(void *all, hd_local_group *local, hd_ctx *ctx, const void *input, size_t bytes) {

@@ -289,11 +289,8 @@ hd_status hd__cluster_join_blocks(int *last, hd_local_group *local, hd_ctx *ctx,
 hd_status hd__cluster_broadcast(hd_local_group *local, hd_ctx *ctx, void *data, int64_t bytes) {
   const struct hd_cluster *h = hd__local_group_cluster(local);
   const int hosts = h ? h->count : 1;
-  int64_t *of = hd__calloc((size_t)hosts, sizeof *of);
-  if (!of)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d hosts", hosts);
+  HD_OWNED int64_t *of = NULL;
+  HD_TRY(HD_NEW(of, hosts, ctx, "out of memory for %d hosts", hosts));
   of[0] = bytes;
-  hd_status status = hd__cluster_join_blocks(NULL, local, ctx, &(hd_blocks){.data = data, .bytes = of}, 1, NULL);
-  hd__free(of);
-  return status;
+  return hd__cluster_join_blocks(NULL, local, ctx, &(hd_blocks){.data = data, .bytes = of}, 1, NULL);
 }

@@ -18,8 +18,8 @@ hd_status hd__exchange_begin(hd_exchange *x, hd_ctx *ctx, hd_local_group *local,
   x->host_first = hd__calloc((size_t)x->hosts + 1, sizeof *x->host_first);
   x->rank_first = hd__calloc((size_t)hd__local_group_ranks(local) + 1, sizeof *x->rank_first);
   x->bytes = hd__calloc((size_t)x->hosts * HD_EXCHANGE_BLOCKS, sizeof *x->bytes);
-  if (!x->host_first || !x->rank_first || !x->bytes)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the exchange between %d ranks", x->ranks);
+  HD_TRY(HD_ALLOCATED(x->host_first && x->rank_first && x->bytes, ctx,
+                      "out of memory for the exchange between %d ranks", x->ranks));
   HD_TRY(hd__cluster_gather(count, local, ctx, &this_rank, sizeof this_rank));
   for (int h = 0; h < x->hosts; h++) {
     const int place = hd__cluster_first(local, h), end = hd__cluster_first(local, h + 1);

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -31,9 +30,8 @@ static const double TIMEOUT_S = 60;
 
 static hd_status make(hd_local_group **out, hd_ctx *ctx) {
   *out = NULL;
-  hd_local_group *group = hd__calloc(1, sizeof *group);
-  if (!group)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the group of ranks");
+  hd_local_group *group;
+  HD_TRY(HD_NEW(group, 1, ctx, "out of memory for the group of ranks"));
   group->fd = group->rank = -1;
   group->process = hd__this_process();
   group->timeout_s = TIMEOUT_S;

@@ -162,9 +162,8 @@ hd_status hd__local_group_memory(hd_segment *out, hd_local_group *group, hd_ctx 
   snprintf(input.name, sizeof input.name, "%s", what);
   if (group->rank == 0)
     input.status = take(&input.block, group, NULL, bytes, group->ranks, what);
-  request *all = hd__calloc((size_t)group->ranks, sizeof *all);
-  if (!all)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %s", what);
+  request *all;
+  HD_TRY(HD_NEW(all, group->ranks, ctx, "out of memory for %s", what));
   hd_status status = hd__local_group_gather(all, group, ctx, &input, sizeof input);
   for (int r = 0; r < group->ranks; r++)
     all[r].name[sizeof all[r].name - 1] = 0;

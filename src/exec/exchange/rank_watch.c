@@ -159,9 +159,7 @@ static hd_status open_all(hd_watch *w, hd_ctx *ctx) {
   const int ranks = hd__local_group_ranks(w->local), this_rank = hd__local_group_rank(w->local);
   uint64_t start;
   w->fds = ranks + 2;
-  w->fd = hd__calloc((size_t)w->fds, sizeof *w->fd);
-  if (!w->fd)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for watching %d ranks", ranks);
+  HD_TRY(HD_NEW(w->fd, w->fds, ctx, "out of memory for watching %d ranks", ranks));
   for (int r = 0; r < ranks; r++) {
     const hd_rank_view view = hd__local_group_view(w->local, r);
     watch_process(&w->fd[r], r == this_rank ? 0 : view.pid, view.start);
@@ -197,20 +195,13 @@ static void release(hd_watch *w) {
 }
 
 hd_status hd__watch_start(hd_watch **out, hd_ctx *ctx, hd_local_group *local) {
-  *out = NULL;
-  hd_watch *w = hd__calloc(1, sizeof *w);
-  if (!w)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for watching the ranks");
+  HD_TRY(HD_NEW(*out, 1, ctx, "out of memory for watching the ranks"));
+  hd_watch *w = *out;
   w->local = local;
   w->stopped_rank = w->end = -1;
   hd_status status = open_all(w, ctx);
-  if (status == HD_OK)
-    status = start_thread(w, ctx);
-  if (status == HD_OK)
-    *out = w;
-  else
-    release(w);
-  return status;
+  HD_THEN(status, start_thread(w, ctx));
+  return HD_CREATED(status, out, release);
 }
 
 void hd__watch_end(hd_watch *w) {

@@ -218,25 +218,22 @@ static void give_up(hd_local_group *local, hd_ctx *ctx) {
 }
 
 static hd_status receive_others(hd_local_group **out, hd_ctx *ctx, const place *p) {
-  int listener, *pid_of = hd__calloc((size_t)p->ranks, sizeof *pid_of);
+  HD_OWNED int *pid_of = hd__calloc((size_t)p->ranks, sizeof *pid_of);
+  int listener;
   hd_local_group *local;
-  if (!pid_of)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for %d ranks", p->ranks);
+  HD_TRY(HD_ALLOCATED(pid_of, ctx, "out of memory for %d ranks", p->ranks));
   pid_of[0] = (int)getpid();
-  hd_status status = hd__local_group_found(&local, ctx, p->ranks, false);
+  HD_TRY(hd__local_group_found(&local, ctx, p->ranks, false));
+  hd_status status = listen_at(&listener, ctx, p);
   if (status == HD_OK) {
-    status = listen_at(&listener, ctx, p);
-    if (status == HD_OK) {
-      status = serve_all(ctx, p, local, listener, pid_of);
-      close(listener);
-    }
-    if (status == HD_OK)
-      status = hd__local_group_join(out, ctx, hd__local_group_fd(local), 0, left_s(p) > 1 ? left_s(p) : 1);
-    else
-      give_up(local, ctx);
-    hd__local_group_leave(local);
+    status = serve_all(ctx, p, local, listener, pid_of);
+    close(listener);
   }
-  hd__free(pid_of);
+  if (status == HD_OK)
+    status = hd__local_group_join(out, ctx, hd__local_group_fd(local), 0, left_s(p) > 1 ? left_s(p) : 1);
+  else
+    give_up(local, ctx);
+  hd__local_group_leave(local);
   return status;
 }
 
@@ -361,8 +358,7 @@ static hd_status join_rank_0(hd_local_group **out, hd_ctx *ctx, const place *p) 
   if (status != HD_OK)
     return status;
   status = hd__local_group_check_file(ctx, fd, p->ranks);
-  if (status == HD_OK)
-    status = hd__local_group_join(out, ctx, fd, p->rank, left_s(p) > 1 ? left_s(p) : 1);
+  HD_THEN(status, hd__local_group_join(out, ctx, fd, p->rank, left_s(p) > 1 ? left_s(p) : 1));
   close(fd);
   return status;
 }

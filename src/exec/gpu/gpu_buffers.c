@@ -178,10 +178,8 @@ static hd_status upload_chunks(hd_exec_cuda *x, hd_ctx *ctx) {
   }
   for (int u = 0; status == HD_OK && u < plan->update.use_count; u++)
     use[u] = use_of(x, &plan->update.uses[u]);
-  if (status == HD_OK)
-    status = upload(x, ctx, x->chunk, chunk, plan->chunk_count * (int64_t)sizeof *chunk);
-  if (status == HD_OK)
-    status = upload(x, ctx, x->use, use, plan->update.use_count * (int64_t)sizeof *use);
+  HD_THEN(status, upload(x, ctx, x->chunk, chunk, plan->chunk_count * (int64_t)sizeof *chunk));
+  HD_THEN(status, upload(x, ctx, x->use, use, plan->update.use_count * (int64_t)sizeof *use));
   hd__free(chunk);
   hd__free(use);
   return status;
@@ -234,8 +232,7 @@ static hd_status take_data(hd_exec_cuda *x, hd_ctx *ctx) {
   if (!data || bytes + labels > hd__cuda_free_bytes(x->cuda) / 2)
     return HD_OK;
   hd_status status = hd__cuda_take_for(&x->labels, x->cuda, ctx, labels, HD_GPU_DATA);
-  if (status == HD_OK)
-    status = hd__cuda_take_for(&x->data, x->cuda, ctx, bytes, HD_GPU_DATA);
+  HD_THEN(status, hd__cuda_take_for(&x->data, x->cuda, ctx, bytes, HD_GPU_DATA));
   if (status == HD_E_NOMEM) {
     free_data(x);
     return HD_OK;

@@ -64,8 +64,7 @@ static hd_status create_events(hd_exec_cuda *x, hd_ctx *ctx) {
 
 static hd_status fill(hd_exec_cuda *x, hd_ctx *ctx) {
   x->fetch = hd__malloc_aligned((size_t)(hd__threads_count(x->threads) * x->settings.fetch_bytes) + 1);
-  if (!x->fetch)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for fetching samples");
+  HD_TRY(HD_ALLOCATED(x->fetch, ctx, "out of memory for fetching samples"));
   HD_TRY(create_events(x, ctx));
   HD_TRY(hd__exec_cuda_native_plan(x, ctx));
   HD_TRY(hd__exec_cuda_memory(x, ctx));
@@ -77,8 +76,7 @@ static hd_status fill(hd_exec_cuda *x, hd_ctx *ctx) {
 /* Adds the executor of one GPU. *out is set also on failure, except when out of memory. */
 static hd_status add(hd_exec_cuda **out, hd_ctx *ctx, const hd_exec_cuda *like, hd_cuda *cuda) {
   hd_exec_cuda *x = *out = hd__calloc(1, sizeof *x);
-  if (!x)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the executor");
+  HD_TRY(HD_ALLOCATED(x, ctx, "out of memory for the executor"));
   *x = *like;
   x->cuda = cuda;
   if (x->plan->trains) {

@@ -348,8 +348,7 @@ hd_status hd__exec_cuda_record(hd_exec_cuda *x, hd_ctx *ctx) {
   for (int i = 0; i < x->inlets; i++) {
     x->segments = 0;
     x->inlet[i].recorded = hd__calloc((size_t)x->share->exchanges + 1, sizeof *x->inlet[i].recorded);
-    if (!x->inlet[i].recorded)
-      return hd__fail(ctx, HD_E_NOMEM, "out of memory for a recorded step");
+    HD_TRY(HD_ALLOCATED(x->inlet[i].recorded, ctx, "out of memory for a recorded step"));
     HD_TRY(hd__cuda_record(x->cuda, ctx));
     const hd_status status = hd__exec_cuda_lower(x, ctx, i);
     hd_ctx quiet = {0};

@@ -92,9 +92,7 @@ hd_status hd__exec_cuda_native_plan(hd_exec_cuda *x, hd_ctx *ctx) {
   cuda_native *n = &x->native;
   if (!x->plan->trains || !x->cuda->native)
     return HD_OK;
-  n->taken = hd__calloc((size_t)x->plan->call_count + 1, sizeof *n->taken);
-  if (!n->taken)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the GPU's libraries");
+  HD_TRY(HD_NEW(n->taken, x->plan->call_count + 1, ctx, "out of memory for the GPU's libraries"));
   n->workspace_bytes = HD_CUDA_WORKSPACE_BYTES;
   for (int i = 0; i < x->plan->call_count; i++) {
     const hd_plan_call *call = &x->plan->calls[i];

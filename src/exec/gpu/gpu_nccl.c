@@ -197,8 +197,7 @@ static hd_status invite(bool *all_have, char id[HD_NCCL_ID_BYTES], char why[HD_C
                         hd_ctx *ctx) {
   const int ranks = hd__cluster_ranks(n->local);
   invitation this_rank = {0}, *all = hd__calloc((size_t)ranks, sizeof *all);
-  if (!all)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for NCCL's ranks");
+  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for NCCL's ranks"));
   prepare(&this_rank, n, hd__cluster_rank(n->local) == 0);
   const hd_status status = hd__cluster_gather(all, n->local, ctx, &this_rank, sizeof this_rank);
   *all_have = true;
@@ -231,9 +230,7 @@ static hd_status begin(bool *all_have, cuda_nccl *n, char why[HD_CUDA_WHY_BYTES]
   char id[HD_NCCL_ID_BYTES];
   for (const hd_cuda *cuda = n->gpus; cuda; cuda = cuda->next)
     n->count++;
-  n->communicator = hd__calloc((size_t)n->count, sizeof *n->communicator);
-  if (!n->communicator)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for NCCL's communicators");
+  HD_TRY(HD_NEW(n->communicator, n->count, ctx, "out of memory for NCCL's communicators"));
   HD_TRY(invite(all_have, id, why, n, ctx));
   if (!*all_have)
     return HD_OK;
@@ -246,8 +243,7 @@ hd_status hd__cuda_nccl_begin(cuda_nccl **out, char why[HD_CUDA_WHY_BYTES], hd_c
                               hd_cuda *gpus, int first, int count) {
   bool all_have = false;
   cuda_nccl *n = *out = hd__calloc(1, sizeof *n);
-  if (!n)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for NCCL");
+  HD_TRY(HD_ALLOCATED(n, ctx, "out of memory for NCCL"));
   n->local = local;
   n->gpus = gpus;
   const hd_status status = begin(&all_have, n, why, ctx, first, count);

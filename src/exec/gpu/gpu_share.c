@@ -92,14 +92,11 @@ static hd_status number_gpus(cuda_share *s, hd_ctx *ctx, hd_cuda *gpus) {
     here++;
   HD_TRY(hd__exchange_begin(&s->exchange, ctx, s->local, here, true));
   cu_uuid *all = hd__calloc((size_t)ranks, sizeof *all), first;
-  if (!all)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the GPUs of %d ranks", ranks);
+  HD_TRY(HD_ALLOCATED(all, ctx, "out of memory for the GPUs of %d ranks", ranks));
   hd_status status =
       hd__cuda_check(gpus, ctx, gpus->driver.device_uuid(&first, gpus->device), "asking for the GPU's name");
-  if (status == HD_OK)
-    status = hd__cluster_gather(all, s->local, ctx, &first, sizeof first);
-  if (status == HD_OK)
-    status = check_apart(s, ctx, all);
+  HD_THEN(status, hd__cluster_gather(all, s->local, ctx, &first, sizeof first));
+  HD_THEN(status, check_apart(s, ctx, all));
   hd__free(all);
   return status;
 }
@@ -171,19 +168,13 @@ static hd_status create(cuda_share *s, hd_ctx *ctx, const hd_plan *plan, const h
 }
 
 hd_status hd__cuda_share_create(cuda_share **out, hd_ctx *ctx, const hd_plan *plan, const hd_exec_settings *settings) {
-  *out = NULL;
-  cuda_share *s = hd__calloc(1, sizeof *s);
-  if (!s)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the GPUs of a run");
+  HD_TRY(HD_NEW(*out, 1, ctx, "out of memory for the GPUs of a run"));
+  cuda_share *s = *out;
   s->local = settings->local;
   s->shards = settings->shards > 0 ? settings->shards : 1;
   s->batch = settings->batch;
   const hd_status status = create(s, ctx, plan, settings);
-  if (status == HD_OK)
-    *out = s;
-  else
-    hd__cuda_share_destroy(s);
-  return status;
+  return HD_CREATED(status, out, hd__cuda_share_destroy);
 }
 
 void hd__cuda_share_forget(cuda_share *s) {

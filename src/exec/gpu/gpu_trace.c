@@ -47,8 +47,7 @@ static hd_status create_step(timed_step *step, const hd_exec_cuda *x, hd_ctx *ct
   step->event = hd__calloc((size_t)(FIRST_KERNEL + room), sizeof *step->event);
   step->marks.kernel = hd__calloc((size_t)room, sizeof *step->marks.kernel);
   step->marks.label = hd__calloc((size_t)room, sizeof *step->marks.label);
-  if (!step->event || !step->marks.kernel || !step->marks.label)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the profile");
+  HD_TRY(HD_ALLOCATED(step->event && step->marks.kernel && step->marks.label, ctx, "out of memory for the profile"));
   step->marks.event = step->event + FIRST_KERNEL;
   step->marks.room = room;
   for (int e = 0; e < FIRST_KERNEL + room; e++)
@@ -61,9 +60,8 @@ hd_status hd__exec_cuda_trace(void *self, hd_ctx *ctx, hd_trace *trace) {
   if (x->share->exchanges > 0)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
                     "--profile expects a run on one GPU, found several that share its steps; leave it out");
-  hd_cuda_timing *t = hd__calloc(1, sizeof *t);
-  if (!t)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the profile");
+  hd_cuda_timing *t;
+  HD_TRY(HD_NEW(t, 1, ctx, "out of memory for the profile"));
   x->timing = t;
   t->track = trace->track;
   t->room = most_launches(x->plan);

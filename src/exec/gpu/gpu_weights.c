@@ -84,8 +84,7 @@ hd_status hd__exec_cuda_compare_weights(const hd_exec_cuda *x, hd_ctx *ctx) {
   float *copy = hd__malloc_aligned((size_t)weight_bytes(x));
   hd_status status = all && copy ? compare_process(&sum, x, ctx, copy)
                                  : hd__fail(ctx, HD_E_NOMEM, "out of memory for comparing the weights of GPUs");
-  if (status == HD_OK)
-    status = hd__cluster_gather(all, local, ctx, &sum, sizeof sum);
+  HD_THEN(status, hd__cluster_gather(all, local, ctx, &sum, sizeof sum));
   for (int r = 0; r < ranks && status == HD_OK; r++)
     if (all[r] != sum) {
       snprintf(other, sizeof other, "rank %d", r);

@@ -2,7 +2,6 @@
  * It holds no other code: heddle works without it, and all code around the kernels is tested in builds without it. */
 #pragma once
 
-#include <stddef.h>
 #include <stdint.h>
 
 typedef struct hd_cuda_module {

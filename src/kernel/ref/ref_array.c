@@ -1,6 +1,5 @@
 /* Reference kernels over plain arrays: what each operation of a tensor means, element by element. */
 #include <math.h>
-#include <string.h>
 
 #include "kernel/ref/ref_fill.h"
 #include "base/exact_math.h"

@@ -1,6 +1,5 @@
 /* Reference reductions, sums of squares and the gathering of samples; float only. */
 #include <math.h>
-#include <stddef.h>
 
 #include "kernel/kernel.h"
 #include "kernel/ref/ref_fill.h"

@@ -1,7 +1,6 @@
 /* The time of a barrier: heddle's against the OpenMP runtime's, in turns, on threads without other work. A turn's time
  * is that of the first thread. Nothing else in heddle uses OpenMP. */
 #include <omp.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/sized_struct.h"

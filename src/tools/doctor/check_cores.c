@@ -91,14 +91,12 @@ static void look_up(sharing *s, const hd_machine_facts *facts) {
 /* By measuring all pairs. */
 static hd_status try_pairs(sharing *s, hd_ctx *ctx, const hd_machine_facts *facts) {
   *s = (sharing){.of = facts->cpus < MOST_PAIRED ? facts->cpus : MOST_PAIRED};
-  double *rate = hd__malloc((size_t)(s->of * s->of) * sizeof *rate);
-  HD_TRY(HD_ALLOCATED(rate, ctx, "out of memory for a measurement"));
-  hd_status status = measure_pairs(rate, ctx, facts, s->of);
-  if (status == HD_OK)
-    s->shared = hd__judge_pairs(&s->share, s->pair, rate, s->of);
+  HD_OWNED double *rate = NULL;
+  HD_TRY(HD_NEW_RAW(rate, s->of * s->of, ctx, "out of memory for a measurement"));
+  HD_TRY(measure_pairs(rate, ctx, facts, s->of));
+  s->shared = hd__judge_pairs(&s->share, s->pair, rate, s->of);
   s->cores = s->of - s->shared / 2;
-  hd__free(rate);
-  return status;
+  return HD_OK;
 }
 
 static hd_status measure_share(sharing *s, hd_ctx *ctx, const hd_machine_facts *facts) {

@@ -147,12 +147,10 @@ hd_status hd__launch_hosts(hd_launch_result *out, hd_ctx *ctx, const hd_launch_s
   snprintf(count, sizeof count, "%d", ranks);
   while (is->argv[arguments])
     arguments++;
-  const char **argv = hd__calloc(arguments + MOST_OPTIONS, sizeof *argv);
-  HD_TRY(HD_ALLOCATED(argv, ctx, "out of memory for mpirun's arguments"));
+  HD_OWNED const char **argv = NULL;
+  HD_TRY(HD_NEW(argv, arguments + MOST_OPTIONS, ctx, "out of memory for mpirun's arguments"));
   argv[0] = mpirun;
   const int options = 1 + add_options(argv + 1, which, is->hosts, count);
   memcpy(argv + options, is->argv, arguments * sizeof *argv);
-  hd_status status = run(out, ctx, is, argv);
-  hd__free(argv);
-  return status;
+  return run(out, ctx, is, argv);
 }

@@ -234,10 +234,6 @@ void hd__session_unequip(session_compute *compute);
 
 /* ---- Moving between devices: session_device.c ---- */
 
-/* Continues on another device, with the bits of the last whole version. The session owns the device from now on; on
- * failure the session stays on its own, and the other is closed. No region may run. */
-hd_status hd__session_move(hd_session *session, hd_ctx *ctx, hd_run_device *device);
-
 /* For a session that is set up. --device auto: times a few steps on the CPU and on the first GPU, without a trace, and
  * continues where they were faster, or on the device of the resumed run; a GPU that cannot be used is reported, and no
  * failure. The second is for the end of a training on the CPU that --device did not leave open: whether a GPU is idle,

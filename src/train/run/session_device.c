@@ -70,7 +70,9 @@ static void go_back(hd_session *s, const session_compute *before) {
   (void)note_device(s, &quiet);
 }
 
-hd_status hd__session_move(hd_session *s, hd_ctx *ctx, hd_run_device *device) {
+/* Continues on another device, with the bits of the last whole version. The session owns the device from now on; on
+ * failure the session stays on its own, and the other is closed. No region may run. */
+static hd_status move_to(hd_session *s, hd_ctx *ctx, hd_run_device *device) {
   session_compute before = s->compute;
   hd_status status = check_movable(s, ctx);
   HD_THEN(status, hd__saver_wait(&s->checkpoints.saver, ctx));
@@ -104,7 +106,7 @@ hd_status hd_session_to(hd_session *s, hd_ctx *ctx, hd_device device) {
       !strcmp(hd_device_text(here, hd_session_device(s)), hd_device_text(there, device)))
     return HD_OK;
   HD_TRY(hd__device_open_named(&opened, ctx, s->run.config, hd_device_text(there, device)));
-  return hd__session_move(s, ctx, &opened);
+  return move_to(s, ctx, &opened);
 }
 
 /* ---- --device auto ----
@@ -159,7 +161,7 @@ static bool try_gpu(hd_session *s, const char *device) {
   hd_ctx why = {0};
   hd_run_device gpu;
   hd_status status = hd__device_open_named(&gpu, &why, s->run.config, device);
-  HD_THEN(status, hd__session_move(s, &why, &gpu));
+  HD_THEN(status, move_to(s, &why, &gpu));
   if (status != HD_OK)
     stay_on_cpu(s, &why);
   return status == HD_OK;
@@ -175,15 +177,15 @@ static hd_status choose(hd_session *s, hd_ctx *ctx) {
     return HD_OK;
   }
   HD_TRY(time_here(&on_cpu, s, ctx));
-  hd_status status = hd__session_move(s, &why, &gpu);
+  hd_status status = move_to(s, &why, &gpu);
   const bool moved = status == HD_OK;
   HD_THEN(status, time_here(&on_gpu, s, &why));
   if (status != HD_OK) {
     stay_on_cpu(s, &why);
-    return moved ? hd__session_move(s, ctx, &cpu) : HD_OK;
+    return moved ? move_to(s, ctx, &cpu) : HD_OK;
   }
   if (on_gpu <= on_cpu)
-    HD_TRY(hd__session_move(s, ctx, &cpu));
+    HD_TRY(move_to(s, ctx, &cpu));
   snprintf(s->report.device_note, sizeof s->report.device_note,
            "--device auto: %s, with %.0f samples/s on the GPU and %.0f on %d thread%s of the CPU, measured in %.2f s",
            s->report.device, on_gpu, on_cpu, s->report.facts.threads, s->report.facts.threads == 1 ? "" : "s",

@@ -113,15 +113,23 @@ hd_status hd__config_describe(hd_config *config, hd_ctx *ctx, const char *descri
 
 const char *hd__config_description(const hd_config *config) { return config->description; }
 
+/* Whether there was memory. */
+static bool copy_text(char **out, const char *text) {
+  *out = text ? hd__strdup(text) : NULL;
+  return *out || !text;
+}
+
 hd_status hd__config_copy(hd_config **out, hd_ctx *ctx, const hd_config *config) {
   HD_TRY(hd_config_create(out, ctx));
-  hd_status status = HD_OK;
-  for (int i = 0; i < HD_OPTION_COUNT && status == HD_OK; i++)
-    if (config->value[i])
-      status = keep(*out, ctx, i, hd__strdup(config->value[i]), hd__strdup(config->origin[i]));
-  (*out)->first_rules = config->first_rules;
-  if (config->description)
-    HD_THEN(status, hd__config_describe(*out, ctx, config->description));
+  hd_config *copy = *out;
+  bool whole = copy_text(&copy->description, config->description);
+  copy->settings = config->settings; /* its texts are those of `config` until they are held */
+  copy->first_rules = config->first_rules;
+  for (int i = 0; i < HD_OPTION_COUNT; i++) {
+    whole = copy_text(&copy->value[i], config->value[i]) && copy_text(&copy->origin[i], config->origin[i]) && whole;
+    hd__settings_hold(&copy->settings, (hd_option_id)i, copy->value[i]);
+  }
+  const hd_status status = HD_ALLOCATED(whole, ctx, "out of memory for the settings");
   return HD_CREATED(status, out, hd_config_destroy);
 }
 

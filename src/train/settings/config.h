@@ -65,6 +65,7 @@ const char *hd__config_description(const hd_config *config);
 HD_RELEASER(hd__config_release, hd_config, hd_config_destroy)
 #define HD_CONFIG_OWNED HD_RELEASED(hd__config_release) hd_config
 
+/* A copy with texts of its own. No value is read again. */
 HD_TOOLS_API hd_status hd__config_copy(hd_config **out, hd_ctx *ctx, const hd_config *config);
 
 /* Checks that --no-shuffle and --sampler do not contradict each other. */

@@ -195,6 +195,11 @@ hd_status hd__settings_read(hd_settings *settings, hd_ctx *ctx, hd_option_id id,
   return HD_OK;
 }
 
+void hd__settings_hold(hd_settings *settings, hd_option_id id, const char *text) {
+  if (text && table[id].type == HD_OPTION_TEXT)
+    *(const char **)((char *)settings + offset[id]) = text;
+}
+
 int64_t hd__settings_int(const hd_settings *settings, hd_option_id id) {
   const hd_option *const option = hd_option_at((int)id);
   const void *const field = option ? (const char *)settings + offset[id] : NULL;

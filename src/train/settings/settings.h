@@ -64,3 +64,6 @@ const double *hd__settings_pair(const hd_settings *settings, hd_option_id id);
 /* Sets an option from text; HD_E_USAGE names the option, what is expected and what was found, and the option keeps its
  * value. A field of type TEXT points to `text`, which must outlive it. */
 hd_status hd__settings_read(hd_settings *settings, hd_ctx *ctx, hd_option_id id, const char *text);
+
+/* Gives a field of type TEXT another copy of its text, which must outlive it; other fields, and NULL, change nothing. */
+void hd__settings_hold(hd_settings *settings, hd_option_id id, const char *text);

@@ -123,9 +123,7 @@ static hd_status open_device(hd_cuda *cuda, hd_ctx *ctx) {
 }
 
 static hd_status load_kernels(hd_cuda *cuda, hd_ctx *ctx, const hd_cuda_module *module) {
-  cuda->kernel = hd__calloc(HD_CUDA_COUNT, sizeof *cuda->kernel);
-  if (!cuda->kernel)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the GPU's kernels");
+  HD_TRY(HD_NEW(cuda->kernel, HD_CUDA_COUNT, ctx, "out of memory for the GPU's kernels"));
   HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.module_load(&cuda->module, module->image), "loading the kernels"));
   for (int i = 0; i < HD_CUDA_COUNT; i++)
     HD_TRY(hd__cuda_check(cuda, ctx, cuda->driver.module_function(&cuda->kernel[i], cuda->module, names[i]), names[i]));
@@ -163,16 +161,10 @@ static hd_status open_all(hd_cuda *cuda, hd_ctx *ctx, int index) {
 }
 
 hd_status hd__cuda_open(hd_cuda **out, hd_ctx *ctx, int index) {
-  *out = NULL;
-  hd_cuda *cuda = hd__calloc(1, sizeof *cuda);
-  if (!cuda)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the GPU");
+  HD_TRY(HD_NEW(*out, 1, ctx, "out of memory for the GPU"));
+  hd_cuda *cuda = *out;
   const hd_status status = open_all(cuda, ctx, index);
-  if (status == HD_OK)
-    *out = cuda;
-  else
-    hd__cuda_close(cuda);
-  return status;
+  return HD_CREATED(status, out, hd__cuda_close);
 }
 
 /* If GPUs cannot access each other's memory, the driver copies through the host's. */

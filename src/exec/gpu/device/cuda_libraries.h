@@ -4,7 +4,6 @@
 #pragma once
 
 #include <stddef.h>
-#include <stdint.h>
 
 #include "exec/gpu/device/cuda_driver.h"
 

@@ -113,8 +113,7 @@ static cuda_block *new_block(int64_t bytes, bool pinned) {
 hd_status hd__cuda_take(cu_pointer *out, hd_cuda *cuda, hd_ctx *ctx, int64_t bytes, const hd_cuda_bytes *parts) {
   *out = 0;
   cuda_block *block = new_block(bytes, false);
-  if (!block)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the account of the GPU's");
+  HD_TRY(HD_ALLOCATED(block, ctx, "out of memory for the account of the GPU's"));
   block->parts = *parts;
   hd__cuda_use(cuda);
   const cu_result error = cuda->driver.memory_take(&block->memory, (size_t)block->bytes);
@@ -146,8 +145,7 @@ void hd__cuda_free(hd_cuda *cuda, cu_pointer memory) {
 hd_status hd__cuda_take_host(void **out, hd_cuda *cuda, hd_ctx *ctx, int64_t bytes) {
   *out = NULL;
   cuda_block *block = new_block(bytes, true);
-  if (!block)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the account of the GPU's");
+  HD_TRY(HD_ALLOCATED(block, ctx, "out of memory for the account of the GPU's"));
   hd__cuda_use(cuda);
   const cu_result error = cuda->driver.host_take(out, (size_t)block->bytes, 0);
   if (error != CU_DONE) {

@@ -3,7 +3,6 @@
 #include "exec/gpu/device/cuda_products.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "exec/gpu/device/cuda_libraries.h"
@@ -55,17 +54,11 @@ static hd_status start(hd_cuda_native *n, hd_ctx *ctx) {
 }
 
 hd_status hd__cuda_native_create(hd_cuda_native **out, hd_ctx *ctx, hd_cuda *cuda) {
-  *out = NULL;
-  hd_cuda_native *n = hd__calloc(1, sizeof *n);
-  if (!n)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for the GPU's libraries");
+  HD_TRY(HD_NEW(*out, 1, ctx, "out of memory for the GPU's libraries"));
+  hd_cuda_native *n = *out;
   n->cuda = cuda;
   const hd_status status = start(n, ctx);
-  if (status == HD_OK)
-    *out = n;
-  else
-    hd__cuda_native_destroy(n);
-  return status;
+  return HD_CREATED(status, out, hd__cuda_native_destroy);
 }
 
 void hd__cuda_native_destroy(hd_cuda_native *n) {

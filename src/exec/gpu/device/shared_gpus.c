@@ -16,9 +16,8 @@ static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static hd_cuda_shared *list;
 
 static hd_status open_shared(hd_cuda_shared **out, hd_ctx *ctx, int index) {
-  hd_cuda_shared *shared = hd__calloc(1, sizeof *shared);
-  if (!shared)
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a GPU");
+  hd_cuda_shared *shared;
+  HD_TRY(HD_NEW(shared, 1, ctx, "out of memory for a GPU"));
   const hd_status status = hd__cuda_open(&shared->cuda, ctx, index);
   if (status != HD_OK) {
     hd__free(shared);
