@@ -59,6 +59,14 @@ typedef struct shape {
     .conv.groups = groups_, .conv.pool = 1, .relu = 1                                                                  \
   }
 
+/* A transposed convolution. */
+#define SPREAD(ci_, side, co_, k, s, p, more)                                                                          \
+  {                                                                                                                    \
+    .ci = ci_, .hi = side, .wi = side, .co = co_,                                                                      \
+    .window = {.kh = k, .kw = k, .sh = s, .sw = s, .ph = p, .pw = p, .transposed = 1},                                 \
+    .conv_transpose2d.output_padding = {more, more}, .conv.pool = 1                                                    \
+  }
+
 static const shape convs[] = {
     {"cnn conv1: 1x28x28, 32 3x3, pool 2", 8, CONV(1, 28, 32, 3, 1, 0, 2)},
     {"cnn conv2: 32x13x13, 64 3x3, pool 2", 8, CONV(32, 13, 64, 3, 1, 0, 2)},
@@ -91,6 +99,14 @@ static const shape convs[] = {
     {"smooth 256x7x7, 256 3x3 pad 1, pool 2", 125, SMOOTH(256, 7, 256, 2)},
     {"smooth 256x3x3, 256 3x3 pad 1", 125, SMOOTH(256, 3, 256, 1)},
     {"64x16x16, 64 3x3 pad 1, groups 4", 4, GROUPS(4, 64, 16, 64, 3, 1, 1)},
+    {"transposed 128x16x16, 64 2x2 stride 2", 4, SPREAD(128, 16, 64, 2, 2, 0, 0)},
+    {"transposed 512x8x8, 256 2x2 stride 2", 4, SPREAD(512, 8, 256, 2, 2, 0, 0)},
+    {"transposed 512x4x4, 256 4x4 stride 2 pad 1", 4, SPREAD(512, 4, 256, 4, 2, 1, 0)},
+    {"transposed 128x16x16, 64 4x4 stride 2 pad 1", 4, SPREAD(128, 16, 64, 4, 2, 1, 0)},
+    {"transposed 64x32x32, 3 4x4 stride 2 pad 1", 4, SPREAD(64, 32, 3, 4, 2, 1, 0)},
+    {"transposed 128x14x14, 64 3x3 stride 2, 1 more", 4, SPREAD(128, 14, 64, 3, 2, 1, 1)},
+    {"transposed 100x1x1, 512 4x4", 4, SPREAD(100, 1, 512, 4, 1, 0, 0)},
+    {"transposed 72x5x5, 40 5x5 stride 3 pad 2", 4, SPREAD(72, 5, 40, 5, 3, 2, 0)},
 };
 
 static const shape pools[] = {
@@ -109,8 +125,14 @@ static const shape pools[] = {
 static hd_geom finished(hd_geom g) {
   g.co = g.co ? g.co : g.ci;
   g.conv.groups = g.conv.groups ? g.conv.groups : 1;
-  g.ho = (g.hi + 2 * g.window.ph - g.window.kh) / g.window.sh + 1;
-  g.wo = (g.wi + 2 * g.window.pw - g.window.kw) / g.window.sw + 1;
+  g.window.dilation[0] = g.window.dilation[1] = 1;
+  if (g.window.transposed) {
+    g.ho = (g.hi - 1) * g.window.sh - 2 * g.window.ph + g.window.kh + g.conv_transpose2d.output_padding[0];
+    g.wo = (g.wi - 1) * g.window.sw - 2 * g.window.pw + g.window.kw + g.conv_transpose2d.output_padding[1];
+  } else {
+    g.ho = (g.hi + 2 * g.window.ph - g.window.kh) / g.window.sh + 1;
+    g.wo = (g.wi + 2 * g.window.pw - g.window.kw) / g.window.sw + 1;
+  }
   g.hp = g.ho / g.conv.pool;
   g.wp = g.wo / g.conv.pool;
   return g;
@@ -170,7 +192,7 @@ static void report(const setting *s, const shape *what, const char *kernel, doub
 }
 
 static void time_conv(const setting *s, const shape *what) {
-  static const char *const names[] = {"conv2d", "conv2d_dx", "conv2d_dw"};
+  static const char *const names[] = {"forward", "dx", "dw"};
   hd_geom g = finished(what->g);
   int64_t x = slot((int64_t)g.hi * g.wi * g.ci, 16), y = slot((int64_t)g.hp * g.wp * g.co, 16), bytes = slot(y, 64);
   double zeros = g.relu ? 0.5 : 0;
@@ -189,13 +211,15 @@ static void time_conv(const setting *s, const shape *what) {
       {.in = {xs, dys, argmax}, .out = {dws, dbs}, .in_stride = {x, y, bytes}},
   };
   double windows = (double)g.hp * g.wp * g.co * (double)taps * 2, dense = (double)g.ho * g.wo * g.co * (double)taps * 2;
+  if (g.window.transposed)
+    windows = dense = (double)g.hi * g.wi * g.co * (double)taps * 2;
   for (int i = 0; i < 3; i++) {
-    hd_op op = HD_OP_conv2d + (hd_op)i;
+    hd_op op = (g.window.transposed ? HD_OP_conv_transpose2d : HD_OP_conv2d) + (hd_op)i;
     hd_call *call = &calls[i];
     int64_t packed = s->table->packed_elems[op] ? s->table->packed_elems[op](&g) : 0;
     float *pack = allocate(packed * 4);
     if (packed)
-      s->table->pack[op](&g, ws, pack, 0, g.co);
+      s->table->pack[op](&g, ws, pack, 0, g.window.transposed ? g.ci : g.co);
     call->packed = pack;
     call->scratch = allocate(s->table->scratch_bytes[op] ? s->table->scratch_bytes[op](&g) : 0);
     call->g = &g;

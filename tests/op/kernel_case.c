@@ -346,10 +346,10 @@ guarded kernel_case_pack(const kernel_case *c, const hd_kernels *table) {
     return (guarded){0};
   guarded packed = guarded_create((size_t)elems * sizeof(float), 0);
   memset(packed.data, 0, packed.bytes);
-  const int32_t middle = c->g.co / 2;
+  const int32_t rows = c->g.window.transposed ? c->g.ci : c->g.co, middle = rows / 2; /* of the weight */
   table = hd_kernels_for(table, c->op, &c->g);
   const float *w = (const float *)c->input[1].data;
-  table->pack[c->op](&c->g, w, (float *)packed.data, middle, c->g.co);
+  table->pack[c->op](&c->g, w, (float *)packed.data, middle, rows);
   if (middle > 0)
     table->pack[c->op](&c->g, w, (float *)packed.data, 0, middle);
   return packed;

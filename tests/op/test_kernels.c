@@ -294,6 +294,8 @@ static const struct {
      3},
     {{.ci = 24, .hi = 7, .wi = 9, .co = 70, .window = {.kh = 3, .kw = 3, .ph = 1, .pw = 1}, .conv = {.pool = 2}}, 2},
     {{.ci = 17, .hi = 28, .wi = 30, .co = 12, .window = {.kh = 3, .kw = 3, .ph = 1, .pw = 1}, .conv = {.pool = 2}}, 2},
+    {{.ci = 80, .hi = 5, .wi = 7, .co = 70, .window = {.kh = 4, .kw = 4, .sh = 2, .sw = 2, .ph = 1, .pw = 1}}, 3},
+    {{.ci = 130, .hi = 3, .wi = 2, .co = 67, .window = {.kh = 2, .kw = 2, .sh = 2, .sw = 2}}, 19},
     {{.ci = 1600, .co = 128}, 12},
     {{.ci = 784, .co = 10}, 64},
     {{.ci = 128, .co = 10}, 37},
@@ -323,6 +325,7 @@ static bool takes_large(hd_op op, hd_geom *g, int64_t rows) {
   for (size_t i = 0; i < sizeof one / sizeof *one; i++)
     *one[i] = *one[i] ? *one[i] : 1;
   g->co = g->co ? g->co : g->ci;
+  g->window.transposed = kernel_case_uses(op, offsetof(hd_geom, window.transposed));
   hd_op layer;
   kernel_case_backward(&layer, op);
   if (!kernel_case_takes(op, g))

@@ -251,8 +251,25 @@ void HD_SYM(conv_dw_pick)(const hd_call *call, int64_t dy_pixel, int64_t pixel);
 int64_t HD_SYM(conv_dw_pick_scratch)(const hd_geom *g);
 
 /* The weight's gradient without a pool, for wide rows of the kernel, see conv2d_dw_wide_cpu.c; as above. */
-void HD_SYM(conv_dw_wide)(const hd_call *call, int64_t dy_pixel, int64_t pixel);
+void HD_SYM(conv_dw_wide)(const hd_call *call, int64_t dy_pixel, int64_t pixel, int plus_zero);
 int64_t HD_SYM(conv_dw_wide_scratch)(const hd_geom *g, int64_t pixel);
+
+/* The direct methods, for any groups and strides, with their scratch and packed weights; call->g is of a convolution
+ * without dilation: forward, and without a pool the gradients of the input, which may start from a bias, and of the
+ * weight. plus_zero: whether + 0 ends their chains; without it zeros of the padding are not left out either. */
+void HD_SYM(conv_direct)(const hd_call *call);
+int64_t HD_SYM(conv_direct_scratch)(const hd_geom *g);
+int64_t HD_SYM(conv_direct_packed)(const hd_geom *g);
+void HD_SYM(conv_direct_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1);
+void HD_SYM(conv_dx_walk)(const hd_call *call, const float *bias, int plus_zero);
+int64_t HD_SYM(conv_dx_walk_scratch)(const hd_geom *g);
+int64_t HD_SYM(conv_dx_walk_packed)(const hd_geom *g);
+void HD_SYM(conv_dx_walk_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1);
+void HD_SYM(conv_direct_dw)(const hd_call *call, int plus_zero);
+int64_t HD_SYM(conv_direct_dw_scratch)(const hd_geom *g);
+
+/* The gradient of a bias, of any operation whose output is co channels of hp x wp. */
+void HD_SYM(conv_bias_sums)(const hd_call *call);
 
 /* The depthwise kernels, with the scratch and the packed weights that they need. */
 void HD_SYM(conv_depth_forward)(const hd_call *call);

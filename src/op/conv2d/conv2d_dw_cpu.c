@@ -153,7 +153,7 @@ static void add_rows(const dense_block *whole, const int32_t *tap, int taps) {
     }
 }
 
-static void dense_sums(const hd_call *call, const dw_shape *s) {
+static void dense_sums(const hd_call *call, const dw_shape *s, int plus_zero) {
   const hd_geom *g = call->g;
   float *sums = (float *)call->scratch + (s->framed ? s->group * s->slot : 0), *dw = call->out[0];
   int32_t *tap = (int32_t *)(void *)(sums + whole_bytes(s->sums) / (int64_t)sizeof(float));
@@ -181,7 +181,8 @@ static void dense_sums(const hd_call *call, const dw_shape *s) {
   }
   for (int co = 0; co < g->co; co++)
     for (int t = 0; t < s->taps; t++)
-      dw[(int64_t)co * s->taps + t] = sums[(int64_t)t * s->co16 + co] + 0.0f;
+      dw[(int64_t)co * s->taps + t] =
+          plus_zero ? sums[(int64_t)t * s->co16 + co] + 0.0f : sums[(int64_t)t * s->co16 + co];
 }
 
 /* Up to four groups of channels at once, so that their chains overlap in time; `groups` is a constant where this is
@@ -199,7 +200,7 @@ G16 void sum_bias(const hd_call *call, int c, int groups) {
     g16_store_some((float *)call->out[1] + c + 16 * q, acc[q], g->co - c - 16 * q);
 }
 
-static void bias_sums(const hd_call *call) {
+void HD_SYM(conv_bias_sums)(const hd_call *call) {
   for (int c = 0; c < call->g->co; c += 64)
     switch (least(4, (call->g->co - c + 15) / 16)) {
     case 1: sum_bias(call, c, 1); break;
@@ -210,7 +211,7 @@ static void bias_sums(const hd_call *call) {
 }
 
 /* The weight's gradient of one group: the call again, on the group's channels. */
-static void run_group(const hd_call *whole, const hd_geom *g, int group) {
+static void run_group(const hd_call *whole, const hd_geom *g, int group, int plus_zero) {
   dw_shape s = shape_of(g, whole->g);
   hd_call call = *whole;
   call.g = g;
@@ -220,36 +221,44 @@ static void run_group(const hd_call *whole, const hd_geom *g, int group) {
   switch (way_of(g)) {
   case PICKED: HD_SYM(conv_dw_pick)(&call, whole->g->co, whole->g->ci); break;
   case LIVE: HD_SYM(conv_live_dw)(&call, whole->g->co, whole->g->ci); break;
-  case WIDE: HD_SYM(conv_dw_wide)(&call, whole->g->co, whole->g->ci); break;
-  default: dense_sums(&call, &s);
+  case WIDE: HD_SYM(conv_dw_wide)(&call, whole->g->co, whole->g->ci, plus_zero); break;
+  default: dense_sums(&call, &s, plus_zero);
   }
 }
 
 static int is_tiled(const hd_geom *g) { return hd_geom_is_winograd(g) && g->conv.pool == 1; }
 
-static int64_t scratch_bytes(const hd_geom *g) {
+int64_t HD_SYM(conv_direct_dw_scratch)(const hd_geom *g) {
   hd_geom part = group_geom(g);
+  return group_scratch_bytes(&part, g);
+}
+
+void HD_SYM(conv_direct_dw)(const hd_call *call, int plus_zero) {
+  hd_geom part = group_geom(call->g);
+  for (int group = 0; group < call->g->conv.groups; group++)
+    run_group(call, &part, group, plus_zero);
+}
+
+static int64_t scratch_bytes(const hd_geom *g) {
   if (is_tiled(g))
     return HD_SYM(winograd_dw_scratch)(g);
-  return is_depthwise(g) ? HD_SYM(conv_depth_dw_scratch)(g) : group_scratch_bytes(&part, g);
+  return is_depthwise(g) ? HD_SYM(conv_depth_dw_scratch)(g) : HD_SYM(conv_direct_dw_scratch)(g);
 }
 
 static void weight_sums(const hd_call *call) {
-  hd_geom part = group_geom(call->g);
   if (is_depthwise(call->g))
     HD_SYM(conv_depth_dw)(call);
   else if (is_tiled(call->g))
     HD_SYM(winograd_dw)(call);
   else
-    for (int group = 0; group < call->g->conv.groups; group++)
-      run_group(call, &part, group);
+    HD_SYM(conv_direct_dw)(call, 1);
 }
 
 static void conv2d_dw(const hd_call *call) {
   if (call->out[0])
     weight_sums(call);
   if (call->out[1])
-    bias_sums(call);
+    HD_SYM(conv_bias_sums)(call);
 }
 
 void HD_SYM(conv_dw_fill)(hd_kernels *table) {

@@ -2,7 +2,8 @@
  * in lanes, and a block of output channels by a block of taps stays in registers for all windows. Sums have the layout
  * of the weights.
  *
- * Order: per weight, over samples ascending, windows row-major: acc = fma(dy, x, acc), at last acc + 0. */
+ * Order: per weight, over samples ascending, windows row-major: acc = fma(dy, x, acc), at last acc + 0. Without that
+ * windows in the padding are not left out, which could change the sign of a zero. */
 #include "op/conv2d/conv2d_cpu.h"
 
 /* Groups of taps in a block: enough that few operands are loaded for each product. */
@@ -40,8 +41,8 @@ typedef struct wide_span {
   int from, to;
 } wide_span;
 
-/* Some output channels by some taps of one row of the kernel, over the windows of some samples that overlap the image
- * through one of these taps: a window whose taps lie in the padding adds zeros. */
+/* Some output channels by some taps of one row of the kernel, over the windows of some samples, or over those that
+ * overlap the image through one of these taps: a window whose taps lie in the padding adds zeros. */
 typedef struct wide_block {
   const hd_geom *g;
   const float *x, *dy; /* the first window's first tap, first output channel */
@@ -103,7 +104,7 @@ static wide_span span_of(int windows, int stride, int padding, int size, int fir
 
 /* All blocks over the windows of some samples: one row of the kernel after the other, and all output channels for some
  * of its taps, so that the parts of images in use stay in the caches. */
-static void add_rows(const wide_block *whole, const wide_shape *s) {
+static void add_rows(const wide_block *whole, const wide_shape *s, int plus_zero) {
   const hd_geom *g = whole->g;
   int groups = s->run16 / 16, across = even_part(groups, WIDE_GROUPS);
   int outputs = even_part(g->co, least(WIDE_OUTPUTS, ACC_GROUPS / across));
@@ -111,8 +112,12 @@ static void add_rows(const wide_block *whole, const wide_shape *s) {
     for (int q = 0; q < groups; q += across) {
       const int first = 16 * q / g->ci, last = (least(16 * (q + across), g->window.kw * g->ci) - 1) / g->ci;
       wide_block block = *whole;
-      block.wy = span_of(g->ho, g->window.sh, g->window.ph, g->hi, ky, ky);
-      block.wx = span_of(g->wo, g->window.sw, g->window.pw, g->wi, first, last);
+      block.wy = (wide_span){0, g->ho};
+      block.wx = (wide_span){0, g->wo};
+      if (plus_zero) {
+        block.wy = span_of(g->ho, g->window.sh, g->window.ph, g->hi, ky, ky);
+        block.wx = span_of(g->wo, g->window.sw, g->window.pw, g->wi, first, last);
+      }
       block.x += ky * s->line + 16 * q;
       block.sum += ky * s->run16 + 16 * q;
       for (int j = 0; j < g->co; j += outputs, block.dy += outputs, block.sum += outputs * block.sum_step)
@@ -120,7 +125,7 @@ static void add_rows(const wide_block *whole, const wide_shape *s) {
     }
 }
 
-void HD_SYM(conv_dw_wide)(const hd_call *call, int64_t dy_pixel, int64_t pixel) {
+void HD_SYM(conv_dw_wide)(const hd_call *call, int64_t dy_pixel, int64_t pixel, int plus_zero) {
   const hd_geom *g = call->g;
   wide_shape s = shape_of(g, pixel);
   float *sums = call->scratch, *frames = sums + whole_bytes(sums_elems(g, &s)) / (int64_t)sizeof(float);
@@ -139,8 +144,12 @@ void HD_SYM(conv_dw_wide)(const hd_call *call, int64_t dy_pixel, int64_t pixel) 
                         .rows = rows,
                         .sum = sums,
                         .sum_step = (int64_t)g->window.kh * s.run16};
-    add_rows(&whole, &s);
+    add_rows(&whole, &s, plus_zero);
   }
+  float *dw = call->out[0];
   for (int64_t line = 0; line < (int64_t)g->co * g->window.kh; line++)
-    HD_SYM(conv_finish_sums)((float *)call->out[0] + line * run, sums + line * s.run16, run);
+    if (plus_zero)
+      HD_SYM(conv_finish_sums)(dw + line * run, sums + line * s.run16, run);
+    else
+      memcpy(dw + line * run, sums + line * s.run16, (size_t)run * sizeof *dw);
 }

@@ -11,13 +11,15 @@ static int64_t group_packed_elems(const hd_geom *g) {
   return (int64_t)up16(g->co) * g->window.kh * g->window.kw * g->ci;
 }
 
-static int64_t packed_elems(const hd_geom *g) {
+int64_t HD_SYM(conv_direct_packed)(const hd_geom *g) {
   hd_geom part = group_geom(g);
+  return g->conv.groups * group_packed_elems(&part);
+}
+
+static int64_t packed_elems(const hd_geom *g) {
   if (is_depthwise(g))
     return HD_SYM(conv_depth_packed)(g);
-  if (hd_geom_is_winograd(g))
-    return HD_SYM(winograd_forward_packed)(g);
-  return g->conv.groups * group_packed_elems(&part);
+  return hd_geom_is_winograd(g) ? HD_SYM(winograd_forward_packed)(g) : HD_SYM(conv_direct_packed)(g);
 }
 
 /* Rows n .. n + rows - 1 of a call, with their images. */
@@ -70,41 +72,48 @@ static void run_group(const hd_call *call, const hd_geom *g, int group) {
   }
 }
 
-static void conv2d(const hd_call *call) {
+void HD_SYM(conv_direct)(const hd_call *call) {
   hd_geom part = group_geom(call->g);
+  for (int group = 0; group < call->g->conv.groups; group++)
+    run_group(call, &part, group);
+}
+
+static void conv2d(const hd_call *call) {
   if (is_depthwise(call->g))
     HD_SYM(conv_depth_forward)(call);
   else if (hd_geom_is_winograd(call->g))
     HD_SYM(winograd_forward)(call);
   else
-    for (int group = 0; group < call->g->conv.groups; group++)
-      run_group(call, &part, group);
+    HD_SYM(conv_direct)(call);
 }
 
-static int64_t scratch_bytes(const hd_geom *g) {
+int64_t HD_SYM(conv_direct_scratch)(const hd_geom *g) {
   hd_geom part = group_geom(g);
   conv_frame frame = input_frame(&part, g->ci);
-  if (is_depthwise(g))
-    return HD_SYM(conv_depth_forward_scratch)(g);
-  if (hd_geom_is_winograd(g))
-    return HD_SYM(winograd_scratch)(g->ci);
   return frame_is_image(&frame) ? 0 : whole_bytes(frame_rows(&frame) * frame_slot(&frame));
 }
 
-static void pack(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
-  if (is_depthwise(g)) {
-    HD_SYM(conv_depth_forward_pack)(g, w, packed, j0, j1);
-    return;
-  }
-  if (hd_geom_is_winograd(g)) {
-    HD_SYM(winograd_forward_pack)(g, w, packed, j0, j1);
-    return;
-  }
+static int64_t scratch_bytes(const hd_geom *g) {
+  if (is_depthwise(g))
+    return HD_SYM(conv_depth_forward_scratch)(g);
+  return hd_geom_is_winograd(g) ? HD_SYM(winograd_scratch)(g->ci) : HD_SYM(conv_direct_scratch)(g);
+}
+
+void HD_SYM(conv_direct_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
   hd_geom part = group_geom(g);
   int taps = part.window.kh * part.window.kw * part.ci;
   for (int32_t j = j0; j < j1; j++)
     walk_pack_channel(packed + j / part.co * group_packed_elems(&part), part.co, taps, j % part.co,
                       w + (int64_t)j * taps);
+}
+
+static void pack(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
+  if (is_depthwise(g))
+    HD_SYM(conv_depth_forward_pack)(g, w, packed, j0, j1);
+  else if (hd_geom_is_winograd(g))
+    HD_SYM(winograd_forward_pack)(g, w, packed, j0, j1);
+  else
+    HD_SYM(conv_direct_pack)(g, w, packed, j0, j1);
 }
 
 void HD_SYM(conv_forward_fill)(hd_kernels *table) {
