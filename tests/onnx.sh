@@ -27,7 +27,7 @@ compare() {
 
 for model in simplenet mlp cnn lenet5 fastmnist allconv resnet regression; do compare $model $model; done
 compare mnist-99 mnist-99 --recipe mnist-99 --warmup 0
-for network in groups mixed norm patches shared upsampled tiles wide shard_norm; do
+for network in activations groups mixed norm patches shared upsampled tiles wide shard_norm; do
   compare $network "$SRCDIR/tests/bits/$network.yaml"
 done
 sed 's/: relu/: swish/' "$SRCDIR/tests/bits/tiny.yaml" >"$folder/swish.yaml"

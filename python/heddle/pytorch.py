@@ -107,7 +107,7 @@ def _refuse(node: Any, why: str, remedy: str = "see docs/model-files.md, or repl
 
 
 # A last layer that a loss includes: trained with both, a network computes it twice.
-_INCLUDED = {"cross_entropy": "softmax", "bce_with_logits": "sigmoid"}
+_INCLUDED = {"cross_entropy": ("softmax", "log_softmax"), "bce_with_logits": ("sigmoid",)}
 
 
 class _Network:
@@ -167,7 +167,7 @@ class _Network:
     def check_last(self, loss: str) -> None:
         """The last layer is none that the loss includes."""
         node, op = self.last_op
-        if op and op == _INCLUDED.get(loss):
+        if op in _INCLUDED.get(loss, ()):
             raise _refuse(node, f"a final {op} before {loss}", f"leave it out; {loss} includes it")
 
     def frozen(self) -> str:
@@ -294,8 +294,8 @@ def _softmax(node: Any, dim: Any = None, _stacklevel: int = 3, dtype: Any = None
     return "softmax", {}
 
 
-def _log_softmax(node: Any, *_: Any, **__: Any) -> Layer:
-    raise _refuse(node, "log_softmax", "leave it out; cross_entropy includes it")
+def _log_softmax(node: Any, dim: Any = None, _stacklevel: int = 3, dtype: Any = None) -> Layer:
+    return "log_softmax", _softmax(node, dim, _stacklevel, dtype)[1]
 
 
 def _mean(node: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Layer:
@@ -319,12 +319,17 @@ _MODULES: dict[type, Callable[[Any, Any], Layer | None]] = {
     nn.ReLU: lambda n, m: ("relu", {}), nn.Sigmoid: lambda n, m: ("sigmoid", {}), nn.Tanh: lambda n, m: ("tanh", {}),
     nn.SiLU: lambda n, m: ("swish", {}), nn.GELU: lambda n, m: ("gelu", {"approximate": m.approximate}),
     nn.LeakyReLU: lambda n, m: ("leaky_relu", {"negative_slope": m.negative_slope}),
+    nn.ReLU6: lambda n, m: ("relu6", {}), nn.Hardswish: lambda n, m: ("hardswish", {}),
+    nn.Hardsigmoid: lambda n, m: ("hardsigmoid", {}), nn.ELU: lambda n, m: ("elu", {"alpha": m.alpha}),
+    nn.SELU: lambda n, m: ("selu", {}), nn.Mish: lambda n, m: ("mish", {}),
+    nn.Softplus: lambda n, m: _softplus(n, m.beta, m.threshold),
+    nn.Hardtanh: lambda n, m: _clip(n, m.min_val, m.max_val),
+    nn.PReLU: lambda n, m: ("prelu", {"num_parameters": m.num_parameters}),
+    nn.LogSoftmax: lambda n, m: _log_softmax(n, m.dim),
 }
 
 
 def _of_module(node: Any, module: nn.Module) -> Layer | None:
-    if type(module) is nn.LogSoftmax:
-        return _log_softmax(node)
     convert = _MODULES.get(type(module))
     if convert is None:
         raise _refuse(node, f"nn.{type(module).__name__}")
@@ -336,8 +341,12 @@ def _of_module(node: Any, module: nn.Module) -> Layer | None:
 def _add(node: Any, other: Any = None, *, alpha: float = 1) -> Layer:
     _only(node, alpha=(alpha, 1))
     if len(_inputs(node)) != 2:
-        raise _refuse(node, f"a sum with {other!r}")
+        raise _refuse(node, f"a sum or a difference with {other!r}")
     return "add", {}
+
+
+def _sub(node: Any, other: Any = None, *, alpha: float = 1) -> Layer:
+    return "sub", _add(node, other, alpha=alpha)[1]
 
 
 def _cat(node: Any, dim: int = 0) -> Layer:
@@ -346,7 +355,9 @@ def _cat(node: Any, dim: int = 0) -> Layer:
 
 
 def _times(node: Any, *numbers: Any, invert: bool = False) -> Layer:
-    """x * c, c * x or x / c."""
+    """x * c, c * x or x / c; x * y or x / y."""
+    if len(_inputs(node)) == 2:
+        return ("div" if invert else "mul"), {}
     constants = [each for each in node.args if isinstance(each, (int, float))]
     if len(_inputs(node)) != 1 or len(constants) != 1 or (invert and node.args[0] is constants[0]):
         raise _refuse(node, "a product or a quotient other than of a value and a number")
@@ -361,6 +372,20 @@ def _leaky_relu(node: Any, negative_slope: float = 0.01, inplace: bool = False) 
     return "leaky_relu", {"negative_slope": negative_slope}
 
 
+def _elu(node: Any, alpha: float = 1, inplace: bool = False) -> Layer:
+    return "elu", {"alpha": alpha}
+
+
+def _softplus(node: Any, beta: float = 1, threshold: float = 20) -> Layer:
+    return "softplus", {"beta": beta, "threshold": threshold}
+
+
+def _clip(node: Any, min: Any = None, max: Any = None) -> Layer:
+    if any(isinstance(each, torch.fx.Node) for each in (*node.args[1:], *node.kwargs.values())):
+        raise _refuse(node, "limits that are computed")
+    return "clip", {name: float(value) for name, value in (("min", min), ("max", max)) if value is not None}
+
+
 def _simple(op: str) -> Callable[..., Layer]:
     return lambda node, inplace=False: (op, {})
 
@@ -369,7 +394,11 @@ _FUNCTIONS: dict[Any, Callable[..., Layer | None]] = {}
 for _names, _convert in (
         ((F.relu, torch.relu, "relu", F.relu_, "relu_"), _simple("relu")), ((F.silu,), _simple("swish")),
         ((torch.sigmoid, F.sigmoid, "sigmoid"), _simple("sigmoid")), ((torch.tanh, F.tanh, "tanh"), _simple("tanh")),
-        ((F.gelu,), _gelu), ((F.leaky_relu,), _leaky_relu), ((F.dropout,), _dropout),
+        ((F.gelu,), _gelu), ((F.leaky_relu,), _leaky_relu), ((F.dropout,), _dropout), ((F.relu6,), _simple("relu6")),
+        ((F.hardswish,), _simple("hardswish")), ((F.hardsigmoid,), _simple("hardsigmoid")), ((F.elu,), _elu),
+        ((F.selu, torch.selu), _simple("selu")), ((F.mish,), _simple("mish")), ((F.softplus,), _softplus),
+        ((torch.clamp, torch.clip, "clamp", "clip"), _clip),
+        ((F.hardtanh,), lambda node, min_val=-1, max_val=1, inplace=False: _clip(node, min_val, max_val)),
         ((F.max_pool2d, torch.max_pool2d), _max_pool), ((F.avg_pool2d,), _avg_pool),
         ((F.adaptive_avg_pool2d,), _adaptive_pool), ((F.softmax, torch.softmax, "softmax"), _softmax),
         ((F.log_softmax, torch.log_softmax, "log_softmax"), _log_softmax),
@@ -377,6 +406,7 @@ for _names, _convert in (
         ((operator.mul, operator.imul, torch.mul, "mul", "mul_"), _times),
         ((operator.truediv, operator.itruediv, torch.div, "div", "div_"),
          lambda node, *numbers: _times(node, *numbers, invert=True)),
+        ((operator.sub, operator.isub, torch.sub, "sub", "sub_"), _sub),
         ((operator.add, operator.iadd, torch.add, "add", "add_"), _add), ((torch.cat, torch.concat), _cat),
         ((torch.mean, "mean"), _mean)):
     _FUNCTIONS.update({name: _convert for name in _names})

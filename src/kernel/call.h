@@ -63,12 +63,18 @@ typedef struct hd_draw {
  * flatten            x (h,w,c)                                 y (c,h,w order, the order that PyTorch flattens in)
  * flatten_dx         dy                                        dx
  * add                a             b                           y           HD_INPLACE allowed (y over a)
+ * mul, sub, div      a             b                           y
+ * mul_dx, div_dx     dy            a          b                dx of one input
+ * sub_dx             dy                                        dx of one input
  * concat             x0            x1         x2      ...      y
  * concat_dx          dy                                        dx of one input
  * layer_norm         x             w*         b*               y
  * layer_norm_dx      dy            w*         x                dx
  * layer_norm_dw      x             dy                          dw*|NULL    db*|NULL
- * softmax            x                                         y           HD_INPLACE allowed
+ * prelu              x             w*                          y
+ * prelu_dx           dy            w*         x                dx
+ * prelu_dw           x             dy                          dw*
+ * softmax            x                                         y           HD_INPLACE allowed, log_softmax too
  * softmax_dx         dy            y                           dx          HD_INPLACE allowed (dx over dy)
  * batch_stats        x                                             mean*       m2*
  * batch_norm         x             w*         b*      mean*    y           in[4]: var*

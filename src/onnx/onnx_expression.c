@@ -2,7 +2,7 @@
  *
  *     x W + b                                              linear
  *     a reshape to groups, InstanceNormalization, back     group_norm; then times a weight, plus a bias
- *     an expression of one value                           gelu, swish
+ *     an expression of one value                           gelu, swish, hardswish, mish, softplus
  *
  * Exporters write the same function in many forms. An expression of elements is recognised by its values at some
  * points, whatever its form is. */
@@ -27,46 +27,55 @@ typedef struct evaluation {
 
 static bool evaluate(double *out, evaluation *e, const char *name);
 
-static double compute(const char *op, double a, double b) {
+enum { MOST_OPERANDS = 3 };
+
+static const struct operation {
+  const char *name;
+  int operands;
+} operators[] = {{"Add", 2},   {"Sub", 2}, {"Mul", 2},  {"Div", 2},     {"Pow", 2},      {"Greater", 2}, {"Clip", 3},
+                 {"Where", 3}, {"Erf", 1}, {"Tanh", 1}, {"Sigmoid", 1}, {"Softplus", 1}, {NULL, 0}};
+
+static double compute(const char *op, double a, double b, double c) {
   switch (op[0] == 'S' ? op[1] : op[0]) {
   case 'A': return a + b;
   case 'u': return a - b;
   case 'M': return a * b;
   case 'D': return a / b;
   case 'P': return pow(a, b);
+  case 'G': return a > b;
+  case 'C': return fmin(fmax(a, b), c);
+  case 'W': return a != 0 ? b : c;
   case 'E': return erf(a);
   case 'T': return tanh(a);
   case 'i': return 1 / (1 + exp(-a));
+  case 'o': return log1p(exp(-fabs(a))) + fmax(a, 0);
   default: return (double)NAN;
   }
 }
-
-static const char *const operators[] = {"Add", "Sub", "Mul", "Div", "Pow", "Erf", "Tanh", "Sigmoid", NULL};
-enum { UNARY = 5 }; /* the first of one operand */
 
 /* The operator of the node that computes a value; the end of the list: none of these. */
 static int operator_of(const hd_onnx_reader *r, const char *name) {
   const HdOnnx__Node *node = hd__onnx_producer(r, name, NULL);
   int i = 0;
-  while (operators[i] && !(node && hd__onnx_is(node, operators[i])))
+  while (operators[i].name && !(node && hd__onnx_is(node, operators[i].name)))
     i++;
   return i;
 }
 
 static bool evaluate(double *out, evaluation *e, const char *name) {
-  double operand[2] = {0, 0};
+  double operand[MOST_OPERANDS] = {0};
   name = hd__onnx_resolve(e->r, name);
   *out = e->at;
   if (!strcmp(name, e->x) || hd__onnx_scalar(out, e->r, name))
     return true;
-  const int op = operator_of(e->r, name), count = op < UNARY ? 2 : 1;
-  const HdOnnx__Node *node = operators[op] ? hd__onnx_producer(e->r, name, operators[op]) : NULL;
-  if (!node || node->n_input != (size_t)count || ++e->operators > MOST_OPERATORS)
+  const struct operation *op = &operators[operator_of(e->r, name)];
+  const HdOnnx__Node *node = op->name ? hd__onnx_producer(e->r, name, op->name) : NULL;
+  if (!node || node->n_input != (size_t)op->operands || ++e->operators > MOST_OPERATORS)
     return false;
-  for (int i = 0; i < count; i++)
+  for (int i = 0; i < op->operands; i++)
     if (!evaluate(&operand[i], e, node->input[i]))
       return false;
-  *out = compute(operators[op], operand[0], operand[1]);
+  *out = compute(op->name, operand[0], operand[1], operand[2]);
   return true;
 }
 
@@ -74,14 +83,25 @@ static double swish(double x) { return x / (1 + exp(-x)); }
 static double gelu(double x) { return x / 2 * (1 + erf(x * sqrt(0.5))); }
 static double gelu_tanh(double x) { return x / 2 * (1 + tanh(0.79788456080286536 * (x + 0.044715 * x * x * x))); }
 
+static double hardsigmoid(double x) { return fmin(fmax(x + 3, 0), 6) / 6; }
+static double hardswish(double x) { return x * hardsigmoid(x); }
+static double softplus(double x) { return log1p(exp(-fabs(x))) + fmax(x, 0); }
+static double mish(double x) { return x * tanh(softplus(x)); }
+
 static const struct function {
   double (*of)(double x);
   const char *layer;
-} functions[] = {{swish, "op: swish"}, {gelu, "op: gelu"}, {gelu_tanh, "op: gelu, approximate: tanh"}};
+} functions[] = {{swish, "op: swish"},
+                 {gelu, "op: gelu"},
+                 {gelu_tanh, "op: gelu, approximate: tanh"},
+                 {hardsigmoid, "op: hardsigmoid"},
+                 {hardswish, "op: hardswish"},
+                 {softplus, "op: softplus"},
+                 {mish, "op: mish"}};
 
 /* Whether a value is a function of x. */
 static bool is_function(const hd_onnx_reader *r, const char *name, const char *x, double (*of)(double x)) {
-  static const double points[] = {-4.5, -2.25, -1, -0.375, 0, 0.25, 0.75, 1.5, 3};
+  static const double points[] = {-4.5, -2.25, -1, -0.375, 0, 0.25, 0.75, 1.5, 3, 7};
   for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
     evaluation e = {.r = r, .x = x, .at = points[i]};
     double value;
@@ -95,11 +115,11 @@ static bool is_function(const hd_onnx_reader *r, const char *name, const char *x
 static int list_candidates(const char *list[MOST_CANDIDATES], const hd_onnx_reader *r, const HdOnnx__Node *end) {
   int count = 0, next = 0;
   for (const HdOnnx__Node *node = end; node;) {
-    for (size_t i = 0; i < node->n_input && i < 2 && count < MOST_CANDIDATES; i++)
+    for (size_t i = 0; i < node->n_input && i < MOST_OPERANDS && count < MOST_CANDIDATES; i++)
       if (!hd__onnx_tensor(r, node->input[i]))
         list[count++] = hd__onnx_resolve(r, node->input[i]);
     for (node = NULL; next < count && !node; next++)
-      node = operators[operator_of(r, list[next])] ? hd__onnx_producer(r, list[next], NULL) : NULL;
+      node = operators[operator_of(r, list[next])].name ? hd__onnx_producer(r, list[next], NULL) : NULL;
   }
   return count;
 }
@@ -167,8 +187,9 @@ static void find_group_norm(hd_onnx_expression *out, const hd_onnx_reader *r, co
 
 void hd__onnx_find_expression(hd_onnx_expression *out, const hd_onnx_reader *r, const HdOnnx__Node *node) {
   *out = (hd_onnx_expression){.kind = HD_ONNX_NO_EXPRESSION};
-  if (hd__onnx_producer(r, node->output[0], "Mul") || hd__onnx_producer(r, node->output[0], "Div"))
-    find_function(out, r, node);
+  for (int i = 0; i < 3; i++)
+    if (hd__onnx_producer(r, node->output[0], (const char *const[]){"Mul", "Div", "Where"}[i]))
+      find_function(out, r, node);
   if (!hd__onnx_producer(r, node->output[0], "Add"))
     return;
   find_linear(out, r, node);

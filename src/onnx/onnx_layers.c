@@ -3,6 +3,8 @@
 #ifdef HD_HAVE_ONNX
 
 #include <ctype.h>
+#include <float.h>
+#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -340,12 +342,13 @@ static hd_status read_squeeze(hd_onnx_reader *r, const HdOnnx__Node *node, const
 enum { SOFTMAX_OF_ONE_AXIS = 13 };
 
 static hd_status read_softmax(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  const char *op = strcmp(node->op_type, "Softmax") ? "log_softmax" : "softmax";
   const int64_t axis = hd__onnx_int(node, "axis", r->opset < SOFTMAX_OF_ONE_AXIS ? 1 : -1);
   const char *layer;
   if (axis != 1 && axis != -1)
     return hd__onnx_refuse(r, node, "expected a softmax over channels, axis 1, found axis %lld; use axis 1",
                            (long long)axis);
-  HD_TRY(put_layer(&layer, r, node, NULL, "op: softmax, from: \"%s\"", x));
+  HD_TRY(put_layer(&layer, r, node, NULL, "op: %s, from: \"%s\"", op, x));
   if (axis == -1 || r->opset < SOFTMAX_OF_ONE_AXIS)
     expect_flat(r, layer, 0);
   return HD_OK;
@@ -365,34 +368,100 @@ static hd_status read_concat(hd_onnx_reader *r, const HdOnnx__Node *node, const 
   return put_layer(NULL, r, node, NULL, "op: concat, from: [%s]", list);
 }
 
-static hd_status read_add(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
-  const char *a, *b;
+/* Add, Mul, Sub and Div of two computed values. */
+static hd_status read_binary(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  static const char *const ops[] = {"add", "sub", "mul", "div"};
+  const char *op = ops[strcspn("ASMD", (char[]){*node->op_type, 0})], *a, *b;
   for (size_t i = 0; i < 2; i++)
     if (hd__onnx_tensor(r, hd__onnx_input(node, i)))
       return hd__onnx_refuse(r, node,
-                             "expected two computed values, found the constant '%.80s'; heddle adds constants only in "
-                             "linear layers and norms",
+                             "expected two computed values, found the constant '%.80s'; heddle has constants only as "
+                             "factors, and in linear layers and norms",
                              hd__onnx_input(node, i));
   HD_TRY(hd__onnx_layer(&a, r, hd__onnx_input(node, 0)));
   HD_TRY(hd__onnx_layer(&b, r, hd__onnx_input(node, 1)));
-  return put_layer(NULL, r, node, NULL, "op: add, from: [\"%s\", \"%s\"]", a, b);
+  return put_layer(NULL, r, node, NULL, "op: %s, from: [\"%s\", \"%s\"]", op, a, b);
 }
 
 /* ---- Elements ---- */
 
 static hd_status read_plain(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   static const char *const op[][2] = {
-      {"Relu", "relu"}, {"Sigmoid", "sigmoid"}, {"Tanh", "tanh"}, {"GlobalAveragePool", "global_avg_pool2d"}};
+      {"Relu", "relu"},         {"Sigmoid", "sigmoid"}, {"Tanh", "tanh"}, {"HardSwish", "hardswish"},
+      {"Softplus", "softplus"}, {"Mish", "mish"},       {"Selu", "selu"}, {"GlobalAveragePool", "global_avg_pool2d"}};
   size_t i = 0;
-  while (i < 3 && strcmp(op[i][0], node->op_type))
+  while (i + 1 < sizeof op / sizeof *op && strcmp(op[i][0], node->op_type))
     i++;
   return put_layer(NULL, r, node, NULL, "op: %s, from: \"%s\"", op[i][1], x);
 }
 
-static hd_status read_leaky_relu(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
-  char slope[HD_NUMBER_BYTES];
-  hd__format_float(slope, hd__onnx_float(node, "alpha", 0.01f));
-  return put_layer(NULL, r, node, NULL, "op: leaky_relu, from: \"%s\", negative_slope: %s", x, slope);
+/* LeakyRelu and Elu. */
+static hd_status read_slope(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  const bool is_elu = !strcmp(node->op_type, "Elu");
+  char alpha[HD_NUMBER_BYTES];
+  hd__format_float(alpha, hd__onnx_float(node, "alpha", is_elu ? 1 : 0.01f));
+  return put_layer(NULL, r, node, NULL, "op: %s, from: \"%s\", %s: %s", is_elu ? "elu" : "leaky_relu", x,
+                   is_elu ? "alpha" : "negative_slope", alpha);
+}
+
+/* Whether an attribute has a value that heddle's layer has fixed, given here, to the precision of float. */
+static hd_status fixed(hd_onnx_reader *r, const HdOnnx__Node *node, const char *name, float standard, double value) {
+  const float found = hd__onnx_float(node, name, standard);
+  if (fabs((double)found - value) < 1e-6)
+    return HD_OK;
+  return hd__onnx_refuse(r, node, "expected %s %.6g, which heddle's layer has, found %.6g; use that one", name, value,
+                         (double)found);
+}
+
+static hd_status read_hardsigmoid(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  HD_TRY(fixed(r, node, "alpha", 0.2f, 1.0 / 6));
+  HD_TRY(fixed(r, node, "beta", 0.5f, 0.5));
+  return put_layer(NULL, r, node, NULL, "op: hardsigmoid, from: \"%s\"", x);
+}
+
+static hd_status read_selu(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  HD_TRY(fixed(r, node, "alpha", 1.67326319f, 1.6732632423543773));
+  HD_TRY(fixed(r, node, "gamma", 1.05070102f, 1.0507009873554805));
+  return read_plain(r, node, x);
+}
+
+/* A limit of a clip: an attribute in older opsets, an input in later ones. */
+static hd_status read_limit(float *out, hd_onnx_reader *r, const HdOnnx__Node *node, const char *name, size_t input) {
+  const bool is_input = *hd__onnx_input(node, input);
+  double value = (double)hd__onnx_float(node, name, input == 1 ? -FLT_MAX : FLT_MAX);
+  if (is_input && !hd__onnx_scalar(&value, r, hd__onnx_input(node, input)))
+    return hd__onnx_refuse(r, node, "expected a constant '%s', found a computed value; write a number", name);
+  *out = (float)value < -FLT_MAX ? -FLT_MAX : (float)value > FLT_MAX ? FLT_MAX : (float)value;
+  return HD_OK;
+}
+
+static hd_status read_clip(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  char text[2][HD_NUMBER_BYTES];
+  float min, max;
+  HD_TRY(read_limit(&min, r, node, "min", 1));
+  HD_TRY(read_limit(&max, r, node, "max", 2));
+  if (min == 0 && max == 6)
+    return put_layer(NULL, r, node, NULL, "op: relu6, from: \"%s\"", x);
+  hd__format_float(text[0], min);
+  hd__format_float(text[1], max);
+  return put_layer(NULL, r, node, NULL, "op: clip, from: \"%s\", min: %s, max: %s", x, text[0], text[1]);
+}
+
+/* A slope for all elements, or C x 1 x 1, one for each channel. */
+static hd_status read_prelu(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  const char *slope = hd__onnx_input(node, 1), *layer;
+  const HdOnnx__Tensor *t = hd__onnx_tensor(r, slope);
+  const long long weights = t && t->n_dims > 0 ? t->dims[0] : 1;
+  bool good = t && weights > 0;
+  for (size_t i = 1; t && i < t->n_dims; i++)
+    good &= t->dims[i] == 1;
+  if (!good)
+    return hd__onnx_refuse(r, node,
+                           "expected a constant slope, one number or one for each channel (C x 1 x 1), found "
+                           "another value; use PyTorch's PReLU");
+  HD_TRY(put_layer(&layer, r, node, hd__onnx_resolve(r, slope), "op: prelu, from: \"%s\", num_parameters: %lld", x,
+                   weights));
+  return hd__onnx_add_weight(r, node, layer, "weight", slope, HD_ONNX_AS_VECTOR);
 }
 
 /* x * c, c * x or x / c. */
@@ -406,9 +475,7 @@ static hd_status read_scale(hd_onnx_reader *r, const HdOnnx__Node *node, const c
       hd__format_float(factor, (float)(divides ? 1 / number : number));
       return put_layer(NULL, r, node, NULL, "op: scale, from: \"%s\", factor: %s", x, factor);
     }
-  return hd__onnx_refuse(r, node,
-                         "expected a product of a value and a number, or an activation, found another product; "
-                         "docs/export.md lists what is read");
+  return read_binary(r, node, x);
 }
 
 static hd_status read_gelu(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
@@ -446,7 +513,8 @@ static const struct form {
     {"ReduceMean", read_mean, false, "axes keepdims noop_with_empty_axes"},
     {"Gemm", read_gemm, true, "alpha beta transA transB"},
     {"MatMul", read_matmul, true, ""},
-    {"Add", read_add, true, ""},
+    {"Add", read_binary, true, ""},
+    {"Sub", read_binary, true, ""},
     {"Concat", read_concat, true, "axis"},
     {"Flatten", read_flatten, false, "axis"},
     {"Reshape", read_reshape, false, "allowzero"},
@@ -456,7 +524,15 @@ static const struct form {
     {"GroupNormalization", read_group_norm, false, "epsilon num_groups stash_type"},
     {"InstanceNormalization", read_group_norm, false, "epsilon"},
     {"Relu", read_plain, false, ""},
-    {"LeakyRelu", read_leaky_relu, false, "alpha"},
+    {"LeakyRelu", read_slope, false, "alpha"},
+    {"Elu", read_slope, false, "alpha"},
+    {"Selu", read_selu, false, "alpha gamma"},
+    {"HardSigmoid", read_hardsigmoid, false, "alpha beta"},
+    {"HardSwish", read_plain, false, ""},
+    {"Softplus", read_plain, false, ""},
+    {"Mish", read_plain, false, ""},
+    {"Clip", read_clip, false, "min max"},
+    {"PRelu", read_prelu, false, ""},
     {"Sigmoid", read_plain, false, ""},
     {"Tanh", read_plain, false, ""},
     {"Gelu", read_gelu, false, "approximate"},
@@ -464,6 +540,7 @@ static const struct form {
     {"Div", read_scale, true, ""},
     {"Dropout", read_dropout, false, "ratio seed"},
     {"Softmax", read_softmax, false, "axis"},
+    {"LogSoftmax", read_softmax, false, "axis"},
 };
 
 /* Whether a list of words has one. */

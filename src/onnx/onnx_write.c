@@ -191,9 +191,11 @@ static void write_linear(writer *w, const hd_node *node, const char *op) {
 
 static void write_plain(writer *w, const hd_node *node, const char *op) {
   attributes a = {.count = 0};
-  if (node->op == HD_OP_leaky_relu)
-    add_float(&a, "alpha", node->geom.leaky_relu.negative_slope);
-  if (node->op == HD_OP_flatten || node->op == HD_OP_softmax)
+  if (node->op == HD_OP_leaky_relu || node->op == HD_OP_elu)
+    add_float(&a, "alpha", node->op == HD_OP_elu ? node->geom.elu.alpha : node->geom.leaky_relu.negative_slope);
+  if (node->op == HD_OP_hardsigmoid)
+    add_float(&a, "alpha", (float)(1.0 / 6));
+  if (node->op == HD_OP_flatten || node->op == HD_OP_softmax || node->op == HD_OP_log_softmax)
     add_int(&a, "axis", 1);
   finish(w, op, &a, input(w, node, 0), input(w, node, 1));
 }
@@ -212,6 +214,27 @@ static void write_scale(writer *w, const hd_node *node, const char *op) {
 static void write_swish(writer *w, const hd_node *node, const char *op) {
   const char *x = input(w, node, 0);
   finish(w, op, NULL, x, step(w, "Sigmoid", x, NULL));
+}
+
+static void write_clip(writer *w, const hd_node *node, const char *op) {
+  const bool is_relu6 = node->op == HD_OP_relu6;
+  const char *min = constant(w, is_relu6 ? 0 : node->geom.clip.min);
+  const char *max = constant(w, is_relu6 ? 6 : node->geom.clip.max);
+  put_node(w, op, w->layer, w->out, NULL, input(w, node, 0), min, max, (char *)NULL);
+}
+
+/* Where(beta * x > threshold, x, Softplus(beta * x) / beta) */
+static void write_softplus(writer *w, const hd_node *node, const char *op) {
+  const hd_softplus_geom *s = &node->geom.softplus;
+  const char *x = input(w, node, 0), *beta = constant(w, s->beta), *z = step(w, "Mul", x, beta);
+  const char *above = step(w, "Greater", z, constant(w, s->threshold));
+  const char *y = step(w, "Div", step(w, "Softplus", z, NULL), beta);
+  put_node(w, op, w->layer, w->out, NULL, above, x, y, (char *)NULL);
+}
+
+static void write_mish(writer *w, const hd_node *node, const char *op) {
+  const char *x = input(w, node, 0);
+  finish(w, op, NULL, x, step(w, "Tanh", step(w, "Softplus", x, NULL), NULL));
 }
 
 /* x / 2 * (1 + erf(x sqrt(1/2))), or tanh(sqrt(2/pi) (x + 0.044715 x^3)) in place of erf. */
@@ -288,15 +311,28 @@ static const struct form {
     {HD_OP_leaky_relu, "LeakyRelu", write_plain},
     {HD_OP_gelu, "Mul", write_gelu},
     {HD_OP_swish, "Mul", write_swish},
+    {HD_OP_relu6, "Clip", write_clip},
+    {HD_OP_hardswish, "HardSwish", write_plain},
+    {HD_OP_hardsigmoid, "HardSigmoid", write_plain},
+    {HD_OP_elu, "Elu", write_plain},
+    {HD_OP_selu, "Selu", write_plain},
+    {HD_OP_softplus, "Where", write_softplus},
+    {HD_OP_mish, "Mul", write_mish},
+    {HD_OP_clip, "Clip", write_clip},
+    {HD_OP_prelu, "PRelu", write_plain},
     {HD_OP_scale, "Mul", write_scale},
     {HD_OP_dropout, "Identity", write_plain},
     {HD_OP_flatten, "Flatten", write_plain},
     {HD_OP_add, "Add", write_plain},
+    {HD_OP_mul, "Mul", write_plain},
+    {HD_OP_sub, "Sub", write_plain},
+    {HD_OP_div, "Div", write_plain},
     {HD_OP_concat, "Concat", write_concat},
     {HD_OP_batch_norm, "BatchNormalization", write_batch_norm},
     {HD_OP_layer_norm, "LayerNormalization", write_layer_norm},
     {HD_OP_group_norm, "Add", write_group_norm},
     {HD_OP_softmax, "Softmax", write_plain},
+    {HD_OP_log_softmax, "LogSoftmax", write_plain},
 };
 
 static hd_status write_layer(writer *w, const hd_node *node) {
@@ -321,7 +357,7 @@ static hd_status write_layer(writer *w, const hd_node *node) {
 
 /* ---- The graph ---- */
 
-/* A parameter as its operator takes it: of group_norm, a number for each channel of an image. */
+/* A parameter as its operator takes it: of group_norm and prelu, a number for each channel of an image. */
 static void write_param(writer *w, const hd_param *param, const float *elems) {
   const hd_graph *graph = w->net->graph;
   const hd_value *value = &graph->values[param->value];
@@ -331,7 +367,7 @@ static void write_param(writer *w, const hd_param *param, const float *elems) {
   for (size_t i = 0; i < rank; i++)
     dim[i] = value->shape.dim[i];
   hd__graph_reads(graph, param->value, &reader);
-  if (graph->nodes[reader].op == HD_OP_group_norm)
+  if (graph->nodes[reader].op == HD_OP_group_norm || graph->nodes[reader].op == HD_OP_prelu)
     for (int i = 1; i < graph->values[graph->nodes[reader].in[0]].shape.rank; i++)
       dim[rank++] = 1;
   snprintf(w->value[param->value], NAME_BYTES, "%s", value->name);

@@ -29,6 +29,10 @@ typedef struct hd_attrs {
   int32_t count_include_pad; /* avg_pool2d: 1 divides by the whole window, padding included */
   int32_t approximate;       /* gelu: 1: the tanh form, 0: the erf form */
   float negative_slope;      /* leaky_relu */
+  float alpha;               /* elu */
+  float beta, threshold;     /* softplus */
+  float min, max;            /* clip */
+  int32_t num_parameters;    /* prelu */
   float factor;              /* scale */
   float p;                   /* dropout: the share of elements that become zero */
   float eps;                 /* normalisation: added to the variance */
@@ -103,7 +107,8 @@ typedef enum hd_init {
   HD_INIT_WHITEN,  /* made of the training samples: train/run/whitening.h */
   HD_INIT_DIRAC,   /* outputs copy inputs */
   HD_INIT_ZERO,
-  HD_INIT_ONE
+  HD_INIT_ONE,
+  HD_INIT_QUARTER
 } hd_init;
 
 /* The most numbers of a patch that a convolution whitens: its eigenvectors take the cube in time. */
@@ -176,6 +181,10 @@ typedef enum hd_dx_kind {
 /* The kernels of a rule. */
 typedef enum hd_op_role { HD_ROLE_FORWARD, HD_ROLE_DX, HD_ROLE_DW } hd_op_role;
 
+/* Writes the values of an element of x at which its output bends; returns how many. */
+enum { HD_OP_CORNERS = 2 };
+typedef int hd_corners(double at[HD_OP_CORNERS], const hd_geom *g);
+
 typedef struct hd_op_rule {
   int fewest, most;  /* inputs of a layer of model files; 0: not a layer */
   bool loss;         /* a loss of model files */
@@ -186,7 +195,8 @@ typedef struct hd_op_rule {
   hd_backward dx, dw; /* dw writes the gradients of in[1] and in[2] */
   hd_dx_kind dx_kind;
   void (*part)(hd_geom *geom, const hd_geom *layer, int input); /* HD_DX_EACH */
-  bool elementwise;                                             /* y = f(x); its corner, if any, is at 0 */
+  bool elementwise;                                             /* y = f(x); without `corners` its corner is at 0 */
+  hd_corners *corners;                                          /* where f has corners or jumps */
   bool in_place;                                                /* y may be x, and dx dy */
 
   /* Costs of a sample, counted as for dense libraries. Multiply-adds of layers with weights to multiply; NULL: 0.
@@ -203,11 +213,14 @@ typedef struct hd_op_rule {
 
 #define HD_SAMPLES(list) .samples = list, .sample_count = sizeof(list) / sizeof *(list)
 
-/* Shared by the rules of elementwise operations, and by those of losses. Their gradients read dy and `other`, which is
- * x or y; scores, target and weights. */
+/* Shared by the rules of elementwise operations, whose gradients read dy and `other`, which is x or y; of those of two
+ * values; and of losses, whose gradients read scores, target and weights. */
 #define HD_ELEMENTWISE(name, other)                                                                                    \
   .fewest = 1, .most = 1, .shapes = hd__shapes_same, .elementwise = true, .in_place = true,                            \
   .dx = {HD_OP_##name##_dx, {HD_ARG_DY, other}}
+#define HD_BINARY(name)                                                                                                \
+  .fewest = 2, .most = 2, .shapes = hd__shapes_binary, .dx_kind = HD_DX_EACH, .part = hd__part_binary,                 \
+  .flops_of = hd__flops_binary, HD_SAMPLES(hd__samples_binary)
 #define HD_LOSS(name)                                                                                                  \
   .loss = true, .shapes = hd__shapes_loss, .dx = {HD_OP_##name##_dx, {HD_ARG_X, HD_ARG_W, HD_ARG_B}},                  \
   HD_SAMPLES(hd__samples_loss)
@@ -251,6 +264,9 @@ HD_TOOLS_API int hd__geom_finish(hd_geom *geom);
 /* y has the shape and memory order of x. */
 hd_shape_rule hd__shapes_same;
 
+/* At -3 and 3. */
+hd_corners hd__corners_hard;
+
 /* Windows over an image, from kernel, stride and padding. */
 hd_shape_rule hd__shapes_pool;
 
@@ -272,5 +288,11 @@ hd_shape_rule hd__shapes_loss;
 hd_op_param *hd__shapes_param(hd_op_shapes *shapes, const char *suffix, const hd_shape *shape,
                               const hd_shape *in_memory);
 
-/* Samples of elementwise operations, and of losses. */
-extern const hd_geom hd__samples_each[5], hd__samples_loss[11];
+/* The rule of operations of two values of one shape, or of one that is spread over the pixels or channels of the other;
+ * the part of an input; an operation for each element, two in gradients. */
+hd_shape_rule hd__shapes_binary;
+void hd__part_binary(hd_geom *geom, const hd_geom *layer, int input);
+int64_t hd__flops_binary(const hd_geom *g, hd_op_role role);
+
+/* Samples of elementwise operations, of those of two values, and of losses. */
+extern const hd_geom hd__samples_each[5], hd__samples_binary[9], hd__samples_loss[11];

@@ -60,6 +60,8 @@ check groups "$SRCDIR/tests/bits/groups.yaml" labels caf3359ac77b8cf321d2222d428
 check upsampled "$SRCDIR/tests/bits/upsampled.yaml" labels \
   db19218c415258f92b725bc8318a8b9a17a99e414876a1a322c2f9c452f90c0d \
   --optimizer adamw --lr 0.01
+check activations "$SRCDIR/tests/bits/activations.yaml" labels \
+  801c9b78e0238e7e602499e74bd3d45f2b9b78eea5c4bc8d6096194846590693 --lr 0.01
 check tiles "$SRCDIR/tests/bits/tiles.yaml" labels bd51cfa6634d7f0f5d727815a8a5e92dad87930725f649b82c18081d6022f4c4 \
   --optimizer adamw --lr 0.01
 check shard_norms "$SRCDIR/tests/bits/shard_norms.yaml" labels \

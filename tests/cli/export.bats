@@ -2,7 +2,7 @@
 
 load cli
 
-NETWORKS="groups patches mixed norm shared upsampled tiles wide shard_norm"
+NETWORKS="activations groups patches mixed norm shared upsampled tiles wide shard_norm"
 
 need_onnx() {
   "$HEDDLE" train $TINY --out probe >out 2>err
@@ -53,7 +53,8 @@ same_scores() {
 }
 
 @test "compilers read the C file, as C++ too, and have nothing to warn of" {
-  for network in cnn "$SRCDIR/tests/bits/mixed.yaml" "$SRCDIR/tests/bits/norm.yaml"; do
+  for network in cnn "$SRCDIR/tests/bits/mixed.yaml" "$SRCDIR/tests/bits/norm.yaml" \
+    "$SRCDIR/tests/bits/activations.yaml"; do
     rm -rf r
     small_run "$network" r
     "$HEDDLE" export r --c net.c >out

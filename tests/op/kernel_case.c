@@ -35,6 +35,7 @@ static bool shapes_of(hd_op_shapes *s, hd_op op, const hd_geom *g, bool bias) {
                      .dilation = {g->window.dilation[0], g->window.dilation[1]},
                      .output_padding = {g->conv_transpose2d.output_padding[0], g->conv_transpose2d.output_padding[1]},
                      .groups = g->norm.groups > 1 ? g->norm.groups : g->conv.groups,
+                     .num_parameters = g->prelu.num_parameters,
                      .bias = bias};
   *s = (hd_op_shapes){.layer = "case", .op = info->name, .attrs = &attrs, .inputs = 1};
   for (int rank = 3; rank > 0 && info->rule->shapes; rank -= 2) {
@@ -66,8 +67,11 @@ static void describe_forward(kernel_case *c, hd_op op, const hd_geom *g, bool dr
     c->out[1] = bytes(c->out[0].elems);
   if (rule->dx_kind == HD_DX_SAME)
     c->in[1] = c->in[0];
-  for (int i = 0; rule->part && i < HD_CONCAT_INPUTS && g->concat.part[i] > 0; i++)
-    c->in[i] = floats(pixels * g->concat.part[i]);
+  for (int i = 0; rule->part && i < rule->most; i++) {
+    hd_geom part = *g;
+    rule->part(&part, g, i);
+    c->in[i] = part.ci > 0 ? floats((int64_t)part.ci * part.hi * part.wi) : (arg){0};
+  }
   if (!rule->loss)
     return;
   c->in[1] = rule->labels && !g->cross_entropy.soft_labels ? (arg){ARG_LABELS, true, 1, 1} : floats(g->ci);
@@ -157,6 +161,8 @@ static void draw_channels(hd_geom *g, hd_op op, bool more, random_stream *random
   }
   if (!USES(co))
     g->co = g->ci;
+  if (USES(prelu.num_parameters))
+    g->prelu.num_parameters = random_below(random, 2) ? g->ci : 1;
 }
 
 static void draw_window(hd_geom *g, hd_op op, random_stream *random) {
@@ -172,21 +178,16 @@ static void draw_window(hd_geom *g, hd_op op, random_stream *random) {
     g->conv.pool = CHOOSE(random, 1, 1, 2, 2, 3);
 }
 
-/* Numbers are those of any sample. */
+/* Numbers and choices are those of any sample. */
 static void draw_settings(hd_geom *g, hd_op op, random_stream *random) {
   const hd_op_rule *rule = hd__op_info(op)->rule;
   const hd_geom *const from = rule->samples;
   const uint32_t samples = (uint32_t)rule->sample_count;
   g->relu = USES(relu) && random_below(random, 2);
-  g->gelu.approximate = USES(gelu.approximate) && random_below(random, 2);
-  g->avg_pool2d.count_include_pad = USES(avg_pool2d.count_include_pad) && random_below(random, 2);
-  g->leaky_relu.negative_slope = from[random_below(random, samples)].leaky_relu.negative_slope;
-  g->scale.factor = from[random_below(random, samples)].scale.factor;
-  g->dropout.p = from[random_below(random, samples)].dropout.p;
-  g->norm.eps = from[random_below(random, samples)].norm.eps;
-  g->huber.delta = from[random_below(random, samples)].huber.delta;
+  for (const hd_op_setting *o = rule->settings; o && o->key; o++)
+    if (o->geom && o->type != HD_SETTING_INT)
+      memcpy((char *)g + o->geom, (const char *)&from[random_below(random, samples)] + o->geom, sizeof(int32_t));
   g->shifted_linear.shift = from[random_below(random, samples)].shifted_linear.shift;
-  g->cross_entropy.label_smoothing = from[random_below(random, samples)].cross_entropy.label_smoothing;
   g->cross_entropy.ignore_index = from[random_below(random, samples)].cross_entropy.ignore_index;
 }
 
@@ -308,14 +309,23 @@ static void make_positive(kernel_case *c, int input) {
     x[i] = x[i] < 0 ? -x[i] : x[i];
 }
 
-/* Inputs that are not any numbers: statistics, and positions in windows. */
-static void restrict_inputs(kernel_case *c, random_stream *random) {
+/* A divisor, where a quotient is to be smooth. */
+static void move_from_zero(kernel_case *c, int input) {
+  float *x = (float *)(void *)c->input[input].data;
+  for (int64_t i = 0; i < slots(c, &c->in[input]) * c->in[input].stride; i++)
+    x[i] += x[i] < 0 ? -0.5f : 0.5f;
+}
+
+/* Inputs that are not any numbers: statistics, positions in windows, and divisors. */
+static void restrict_inputs(kernel_case *c, fill_kind fill, random_stream *random) {
   hd_op layer;
   const hd_backward *backward = kernel_case_backward(&layer, c->op);
   for (int i = 0; i < HD_MAX_IN; i++) {
     const bool variance = backward ? backward->in[i] == HD_ARG_IN4 || backward->in[i] == HD_ARG_OUT2 : i == 4;
     if (c->in[i].kind == ARG_BYTES && c->g.conv.pool == 1)
       fill_argmax(c, layer, i, random);
+    else if (layer == HD_OP_div && fill == FILL_PLAIN && (backward ? backward->in[i] == HD_ARG_W : i == 1))
+      move_from_zero(c, i);
     else if (variance && c->in[i].kind == ARG_FLOATS && !c->in[i].rows)
       make_positive(c, i);
   }
@@ -332,7 +342,7 @@ void kernel_case_create(kernel_case *c, hd_op op, const hd_geom *g, int64_t rows
       c->input[i] = guarded_create(arg_bytes(c, &c->in[i]), 0);
       fill_input(c, &c->in[i], c->input[i].data, fill, &random);
     }
-  restrict_inputs(c, &random);
+  restrict_inputs(c, fill, &random);
 }
 
 void kernel_case_destroy(kernel_case *c) {

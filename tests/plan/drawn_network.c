@@ -206,7 +206,8 @@ static void add_branch(drawn_network *s, hd_op op) {
   const drawn_network before = *s;
   char from[64], line[64];
   snprintf(from, sizeof from, "n%d", s->layers - 2 - steps_back(s->layers - 1));
-  const hd_op joins = chance(60) ? HD_OP_add : HD_OP_concat;
+  static const hd_op join[] = {HD_OP_add, HD_OP_concat, HD_OP_mul, HD_OP_sub, HD_OP_div};
+  const hd_op joins = join[chance(45) ? 0 : chance(50) ? 1 : 2 + (int)draw(3)];
   snprintf(line, sizeof line, "[n%d, n%d]", s->layers, s->layers - 1);
   snprintf(s->line[s->layers], DRAWN_LINE, "n%d: {op: %s, from: %s", s->layers, hd__op_info(op)->name, from);
   draw_settings(s->line[s->layers], DRAWN_LINE, s, op);

@@ -18,6 +18,15 @@ class Add(nn.Module):
         return sum(values[1:], values[0])
 
 
+class Binary(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, a, b):
+        return self.function(a, b)
+
+
 class Scale(nn.Module):
     def __init__(self, factor):
         super().__init__()
@@ -25,6 +34,15 @@ class Scale(nn.Module):
 
     def forward(self, x):
         return x * self.factor
+
+
+class Clip(nn.Module):
+    def __init__(self, low, high):
+        super().__init__()
+        self.low, self.high = low, high
+
+    def forward(self, x):
+        return torch.clamp(x, self.low, self.high)
 
 
 class Concat(nn.Module):
@@ -80,11 +98,24 @@ MAKERS = {
     "tanh": lambda s, x: nn.Tanh(),
     "leaky_relu": lambda s, x: nn.LeakyReLU(float(s.get("negative_slope", 0.01))),
     "swish": lambda s, x: nn.SiLU(),
+    "relu6": lambda s, x: nn.ReLU6(),
+    "hardswish": lambda s, x: nn.Hardswish(),
+    "hardsigmoid": lambda s, x: nn.Hardsigmoid(),
+    "elu": lambda s, x: nn.ELU(float(s.get("alpha", 1))),
+    "selu": lambda s, x: nn.SELU(),
+    "softplus": lambda s, x: nn.Softplus(float(s.get("beta", 1)), float(s.get("threshold", 20))),
+    "mish": lambda s, x: nn.Mish(),
+    "clip": lambda s, x: Clip(float(s.get("min", "-inf")), float(s.get("max", "inf"))),
+    "prelu": lambda s, x: nn.PReLU(s.get("num_parameters", 1)),
+    "log_softmax": lambda s, x: nn.LogSoftmax(dim=1),
     "scale": lambda s, x: Scale(float(s["factor"])),
     "gelu": lambda s, x: nn.GELU(approximate=s.get("approximate", "none")),
     "flatten": lambda s, x: nn.Flatten(),
     "softmax": lambda s, x: nn.Softmax(dim=1),
     "add": lambda s, x: Add(),
+    "mul": lambda s, x: Binary(torch.mul),
+    "sub": lambda s, x: Binary(torch.sub),
+    "div": lambda s, x: Binary(torch.div),
     "concat": lambda s, x: Concat(),
 }
 

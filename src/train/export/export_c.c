@@ -215,6 +215,13 @@ static const struct field {
               INTS(concat.part, HD_CONCAT_INPUTS),
               REAL(leaky_relu.negative_slope),
               REAL(scale.factor),
+              REAL(elu.alpha),
+              REAL(softplus.beta),
+              REAL(softplus.threshold),
+              REAL(clip.min),
+              REAL(clip.max),
+              INTS(prelu.num_parameters, 1),
+              INTS(binary.spread, 2),
               REAL(shifted_linear.shift),
               INTS(gelu.approximate, 1),
               INTS(avg_pool2d.count_include_pad, 1)};
