@@ -229,18 +229,17 @@ static const cli_extra extra[] = {
      .take = cli_take_flag, .self = &wants_plan},
     {0}};
 
-const cli_command cli_summary = {.name = "summary",
-                                 .help = "layers, parameters, costs and memory of a model",
-                                 .usage =
-                                     "heddle summary [options]: layers, parameters, costs, and the memory of a run",
-                                 .options = (const char *const[]){"model",          "recipe",     "batch",
-                                                                  "shards",         "optimizer",  "momentum",
-                                                                  "clip-grad-norm", "parameters", "precision",
-                                                                  "threads",        "stages",     "schedule-stages",
-                                                                  "accumulate",     "transforms", "eval-transforms",
-                                                                  "centered",       "data",       "data-dir",
-                                                                  "label",          "header",     "loss",
-                                                                  "allow-empty",    "json",       NULL},
-                                 .extra = extra,
-                                 .remedy = "use --model NAME or --model FILE.yaml",
-                                 .run = run};
+const cli_command cli_summary = {
+    .name = "summary",
+    .help = "layers, parameters, costs and memory of a model",
+    .usage = "heddle summary [options]: layers, parameters, costs, and the memory of a run",
+    .options = (const char *const[]){"model",      "recipe",     "batch",           "shards",
+                                     "optimizer",  "momentum",   "clip-grad-norm",  "parameters",
+                                     "precision",  "threads",    "stages",          "schedule-stages",
+                                     "accumulate", "transforms", "eval-transforms", "centered",
+                                     "data",       "data-dir",   "label",           "weights",
+                                     "header",     "loss",       "allow-empty",     "json",
+                                     NULL},
+    .extra = extra,
+    .remedy = "use --model NAME or --model FILE.yaml",
+    .run = run};

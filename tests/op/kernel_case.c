@@ -66,6 +66,8 @@ static void describe_forward(kernel_case *c, hd_op op, const hd_geom *g, bool dr
     c->out[1] = bytes(c->out[0].elems);
   if (rule->dx_kind == HD_DX_SAME)
     c->in[1] = c->in[0];
+  if (op == HD_OP_weigh)
+    c->in[1] = floats(g->weigh.at + 1);
   for (int i = 0; rule->part && i < HD_CONCAT_INPUTS && g->concat.part[i] > 0; i++)
     c->in[i] = floats(pixels * g->concat.part[i]);
   if (!rule->loss)
@@ -185,6 +187,7 @@ static void draw_settings(hd_geom *g, hd_op op, random_stream *random) {
   g->dropout.p = from[random_below(random, samples)].dropout.p;
   g->norm.eps = from[random_below(random, samples)].norm.eps;
   g->huber.delta = from[random_below(random, samples)].huber.delta;
+  g->weigh.at = from[random_below(random, samples)].weigh.at;
   g->shifted_linear.shift = from[random_below(random, samples)].shifted_linear.shift;
   g->cross_entropy.label_smoothing = from[random_below(random, samples)].cross_entropy.label_smoothing;
   g->cross_entropy.ignore_index = from[random_below(random, samples)].cross_entropy.ignore_index;
