@@ -59,6 +59,7 @@ op_tests = tests/op/test_array tests/op/test_expf tests/op/test_gemm tests/op/te
 op_tests += tests/op/test_bf16
 cli_tests = tests/cli/ranks.bats tests/cli/sweep.bats tests/cli/train.bats tests/cli/errors.bats \
   tests/cli/export.bats tests/cli/tutorials.bats tests/cli/files.bats tests/cli/evidence.bats tests/cli/tables.bats \
+  tests/cli/weights.bats \
   tests/cli/signals.bats tests/cli/data.bats tests/cli/predict.bats tests/cli/losses.bats tests/cli/top.bats \
   tests/cli/loader.bats tests/cli/model_words.bats tests/cli/older.bats tests/cli/manual.bats tests/cli/stages.bats \
   tests/cli/topo.bats tests/cli/get-mnist.bats tests/cli/profile.bats tests/cli/metric.bats tests/cli/tta.bats \

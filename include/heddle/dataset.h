@@ -65,6 +65,7 @@ typedef struct hd_custom_arrays {
   const float *floats;   /* one of both, as the dtype says: count x channels x height x width, finite */
   const int32_t *labels; /* with classes: a class of each */
   const float *targets;  /* without: count x outputs, finite */
+  const float *weights;  /* of each sample in losses and scores, 0 or from 1e-18 to 1e18; NULL: all count once */
 } hd_custom_arrays;
 
 typedef struct hd_custom_data {

@@ -14,6 +14,7 @@ from ._library import FormatError, ShapeError, UsageError, ffi
 
 MAX_CHANNELS = 4
 MAX_LABEL = 65535
+WEIGHTS = (1e-18, 1e18)  # the least and the largest, beside 0
 
 
 def check_mask(array: Any, what: str) -> None:
@@ -109,6 +110,26 @@ def labels(y: Any, count: int, what: str = "y") -> np.ndarray:
                               "predict as floats")
         return np.ascontiguousarray(y, np.int32)
     return np.ascontiguousarray(y.reshape(count, -1), np.float32)
+
+
+def weights(w: Any, count: int, what: str = "sample_weight") -> np.ndarray:
+    """Weights of samples as float32 (N).
+
+    >>> weights([1, 0, 2.5], 3).tolist()
+    [1.0, 0.0, 2.5]
+    """
+    w = _numbers(w, what)
+    if w.shape != (count,):
+        raise ShapeError(f"expected {count} weights in {what}, one for each sample, found the shape {w.shape}; "
+                         "the arrays do not belong together")
+    w = w.astype(np.float64)
+    bad = np.flatnonzero(~((w == 0) | ((w >= WEIGHTS[0]) & (w <= WEIGHTS[1]))))
+    if len(bad):
+        raise FormatError(f"expected weights of 0, or from {WEIGHTS[0]:g} to {WEIGHTS[1]:g}, in {what}, found "
+                          f"{w[bad[0]]:g} for sample {bad[0]}; correct it")
+    if not w.any():
+        raise FormatError(f"expected a weight above 0 in {what}, found only zeros; change one")
+    return np.ascontiguousarray(w, np.float32)
 
 
 def pointer(kind: str, array: np.ndarray) -> Any:

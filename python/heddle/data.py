@@ -24,12 +24,40 @@ OTHER = "other"  # of one that a run is evaluated on, of which the run's fold is
 AT_ONCE = 64  # samples that __getitems__ is asked for
 
 
+class Weighed:
+    """Arrays with a weight for each sample: in losses and scores a sample counts as often as its weight says."""
+
+    def __init__(self, data: Any, train: Any, test: Any = None) -> None:
+        self.data, self.train, self.test = data, train, test
+
+
+def weigh(data: Any, sample_weight: Any) -> Any:
+    """Data with weights, None for none: an array for the samples, or a pair of arrays where there is a test set."""
+    if sample_weight is None:
+        return data
+    if data is None or isinstance(data, str) or hasattr(data, "__fspath__"):
+        raise UsageError("expected arrays (x, y) with sample_weight, found a name or a path; name a column of a CSV "
+                         "file with weights=, or save an array sample_weight next to x and y")
+    if is_set(data):
+        raise UsageError("expected arrays (x, y) with sample_weight, found a data set in Python; give arrays")
+    _, test = _splits(data)
+    if isinstance(sample_weight, (tuple, list)) and len(sample_weight) == 2 and all(np.ndim(w) > 0
+                                                                                    for w in sample_weight):
+        if test is None:
+            raise UsageError("expected one array as sample_weight, found two, and data without a test set; leave one "
+                             "out")
+        return Weighed(data, *sample_weight)
+    return Weighed(data, sample_weight)
+
+
 def add(context: Context, data: Any, name: str = NAME) -> Any:
     """Registers data with a context; returns the value of the option `data`."""
     if data is None or isinstance(data, str) or hasattr(data, "__fspath__"):
         return data
     if name == NAME:
         context.data = data
+    if isinstance(data, Weighed):
+        return _add_arrays(context, *_splits(data.data), name, (data.train, data.test))
     if is_set(data):
         return _add_sets(context, *((data, None) if _is_set(data) else data), name)
     return _add_arrays(context, *_splits(data), name)
@@ -37,6 +65,8 @@ def add(context: Context, data: Any, name: str = NAME) -> Any:
 
 def write(data: Any, folder: str) -> None:
     """Writes data of the program as a folder of .npy files with the same samples, for what repeats a run."""
+    weights = (data.train, data.test) if isinstance(data, Weighed) else (None, None)
+    data = data.data if isinstance(data, Weighed) else data
     if _is_set(data):
         data = (data, None)
     if len(data) == 2 and all(part is None or _is_set(part) for part in data):
@@ -44,8 +74,10 @@ def write(data: Any, folder: str) -> None:
     else:
         train, test = _splits(data)
         parts = [(_arrays.samples(x, "x"), y) for x, y in ([train] + [test] * (test is not None))]
-    for (x, y), part in zip(parts, ("train", "test") if len(parts) == 2 else ("",)):
+    for (x, y), part, w in zip(parts, ("train", "test") if len(parts) == 2 else ("",), weights):
         end = f"_{part}.npy" if part else ".npy"
+        if w is not None:
+            np.save(f"{folder}/sample_weight{end}", _arrays.weights(w, len(x)))
         x = x.reshape(len(x), -1) if x.shape[1] == x.shape[2] == 1 else x
         np.save(f"{folder}/x{end}", x)
         np.save(f"{folder}/y{end}", _arrays.labels(y, len(x)))
@@ -108,7 +140,7 @@ def _fill(custom: Any, shape: Sequence[int], dtype: Any, classes: int, outputs: 
     custom.classes, custom.outputs = classes, outputs
 
 
-def _c_arrays(x: np.ndarray, y: np.ndarray) -> Any:
+def _c_arrays(x: np.ndarray, y: np.ndarray, w: np.ndarray | None) -> Any:
     out = ffi.new("hd_custom_arrays *", {"struct_bytes": ffi.sizeof("hd_custom_arrays"), "count": len(x)})
     if x.dtype == np.uint8:
         out.bytes = _arrays.pointer("uint8_t", x)
@@ -118,22 +150,26 @@ def _c_arrays(x: np.ndarray, y: np.ndarray) -> Any:
         out.labels = _arrays.pointer("int32_t", y)
     else:
         out.targets = _arrays.pointer("float", y)
+    if w is not None:
+        out.weights = _arrays.pointer("float", w)
     return out
 
 
-def _add_arrays(context: Context, train: tuple[Any, Any], test: tuple[Any, Any] | None, called: str) -> str:
+def _add_arrays(context: Context, train: tuple[Any, Any], test: tuple[Any, Any] | None, called: str,
+                weights: tuple[Any, Any] = (None, None)) -> str:
     parts = []
-    for x, y, which in [(*train, "")] + ([(*test, "_test")] if test else []):
+    for (x, y), w, which in zip([train] + [test] * (test is not None), weights, ("", "_test")):
         x = _arrays.samples(x, "x" + which)
-        parts.append((x, _arrays.labels(y, len(x), "y" + which)))
-    x, y = parts[0]
-    for other, its in parts[1:]:
+        parts.append((x, _arrays.labels(y, len(x), "y" + which),
+                      None if w is None else _arrays.weights(w, len(x), "sample_weight" + which)))
+    x, y, _ = parts[0]
+    for other, its, _ in parts[1:]:
         if other.shape[1:] != x.shape[1:] or other.dtype != x.dtype or its.dtype != y.dtype:
             raise ShapeError(f"expected x_test and y_test as x and y: samples of {x.shape[1:]} {x.dtype}, {y.dtype}, "
                              f"found {other.shape[1:]} {other.dtype}, {its.dtype}; convert one of them")
     custom = ffi.new("hd_custom_data *")
     is_class = y.dtype == np.int32
-    _fill(custom, x.shape[1:], x.dtype, 1 + max(int(y.max()) for _, y in parts) if is_class else 0,
+    _fill(custom, x.shape[1:], x.dtype, 1 + max(int(y.max()) for _, y, _ in parts) if is_class else 0,
           0 if is_class else y.shape[1])
     name, c = ffi.new("char[]", called.encode()), [_c_arrays(*part) for part in parts]
     custom.name, custom.train, custom.test = name, c[0], c[1] if test else ffi.NULL

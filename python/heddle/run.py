@@ -55,8 +55,8 @@ _OUTPUT_NUMBERS = ("positives", "f1", "auc", "r2", "mean_absolute_error", "root_
 _RECORDS = ("run.json", "metrics.jsonl", "history.jsonl", "losses.bin")
 
 # Those of `heddle eval`.
-_EVALUATION_OPTIONS = ("data_dir", "label", "header", "missing", "categories", "normalize", "on_error", "exif",
-                       "allow_empty", "tta", "threads", "device")
+_EVALUATION_OPTIONS = ("data_dir", "label", "weights", "header", "missing", "categories", "normalize", "on_error",
+                       "exif", "allow_empty", "tta", "threads", "device")
 
 
 class Run:
@@ -157,13 +157,16 @@ class Run:
     # ---- Using it ----
 
     @takes_options(*_EVALUATION_OPTIONS)
-    def evaluate(self, data: Any = None, **options: Any) -> Evaluation:
+    def evaluate(self, data: Any = None, sample_weight: Any = None, **options: Any) -> Evaluation:
         """Evaluates the last checkpoint on the test set of `data`, or of the run's data. All samples count of two
-        arrays (x, y), and of a file, a folder or an object without a test set that is not the run's data."""
+        arrays (x, y), and of a file, a folder or an object without a test set that is not the run's data; as often as
+        `sample_weight` says, a number for each sample."""
         check_names(options, _EVALUATION_OPTIONS, "evaluate")
         context = self._context
         if isinstance(data, (tuple, list)) and len(data) == 2 and not _data.is_split(data):
             data = (*data, *data)
+        if sample_weight is not None:
+            data = _data.Weighed(_data.weigh(data, sample_weight).data, None, sample_weight)
         if data is not None and not isinstance(data, (str, os.PathLike)):
             context = Context()
         self._check_functions(context)

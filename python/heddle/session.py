@@ -60,7 +60,8 @@ class Session:
     `model`: a built-in name, a model file, its text, a heddle.Model or a module by heddle.from_torch. `data`: a name, a
     path, arrays (x, y) or (x, y, x_test, y_test), or a data set in Python (heddle.data). Options are those of the
     command `heddle train`, with _ for -; help(heddle.train) lists them. Without test samples a fifth of the data
-    becomes the test set. `config` is a YAML file of options; those given here count before its.
+    becomes the test set. `config` is a YAML file of options; those given here count before its. `sample_weight` has a
+    number for each of x, or for each of x and of x_test, (w, w_test): as often samples count in losses and scores.
 
     >>> import heddle
     >>> with heddle.Session("simplenet", "digits", max_steps=3, out=folder) as session:
@@ -73,7 +74,7 @@ class Session:
 
     @takes_options()
     def __init__(self, model: Any = None, data: Any = None, *, transforms: Any = None, eval_transforms: Any = None,
-                 config: Any = None, **options: Unpack[Options]) -> None:
+                 config: Any = None, sample_weight: Any = None, **options: Unpack[Options]) -> None:
         check_names(options)
         self._context = context = Context()
         self._model = model
@@ -81,7 +82,7 @@ class Session:
         given = {**options, "config": config, "transforms": _data.add_transforms(context, transforms),
                  "eval_transforms": _data.add_transforms(context, eval_transforms)}
         self._options = add_model(model, given)
-        self._options["data"] = _data.add(context, data)
+        self._options["data"] = _data.add(context, _data.weigh(data, sample_weight))
         self._config = Config(context, dict(self._options))
         with stopped_by_ctrl_c(context.calls.interrupt):
             self._pointer = context.make("hd_session", lib.hd_session_create, self._config.pointer)
@@ -241,7 +242,7 @@ def _report_of(report: Any) -> dict[str, Any]:
 
 @takes_options()
 def train(model: Any = None, data: Any = None, *, transforms: Any = None, eval_transforms: Any = None,
-          config: Any = None, callback: Callbacks = None, progress: bool | None = None,
+          config: Any = None, sample_weight: Any = None, callback: Callbacks = None, progress: bool | None = None,
           **options: Unpack[Options]) -> Run:
     """Trains a model to its end, as the command `heddle train` does with these options; returns the run.
 
@@ -257,7 +258,7 @@ def train(model: Any = None, data: Any = None, *, transforms: Any = None, eval_t
 
     callbacks = [] if callback is None else [callback] if callable(callback) else list(callback)
     with Session(model, data, transforms=transforms, eval_transforms=eval_transforms, config=config,
-                 **options) as session:
+                 sample_weight=sample_weight, **options) as session:
         with _report.progress(session, progress) as bar:
             session.train(callbacks + bar)
         return session.run()

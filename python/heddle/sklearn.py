@@ -23,11 +23,12 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.model_selection import train_test_split
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ._arrays import check_mask, warn_of_rounding
+from ._arrays import weights as as_float32
 from ._library import Error, FormatError, ShapeError, UsageError, lib
 from ._options import nearest
 from .model import Model
@@ -58,17 +59,12 @@ _RENAMED = {"momentum": "momentum", "nesterovs_momentum": "nesterov", "epsilon":
 _ACTIVATIONS = {"identity": None, "logistic": "sigmoid", "sigmoid": "sigmoid", "tanh": "tanh", "relu": "relu",
                 "leaky_relu": "leaky_relu", "gelu": "gelu", "swish": "swish"}
 
-_NO_WEIGHTS = "every row counts once: repeat rows, or draw classes alike with options={'sampler': 'balanced'}"
-_REFUSED = {"sample_weight": _NO_WEIGHTS, "class_weight": _NO_WEIGHTS}
-
 _FLAGS = ("shuffle", "warm_start", "early_stopping", "nesterovs_momentum")
 
 
 def _refuse(where: str, names: dict[str, Any], known: Sequence[str]) -> None:
-    """Raises for arguments that heddle does not have, with the reason where it is known."""
+    """Raises for arguments that heddle does not have."""
     for name in names:
-        if name in _REFUSED:
-            raise TypeError(f"{where} expects no {name}, found one; {_REFUSED[name]}")
         near = nearest(name, known)
         raise TypeError(f"{where} got an unexpected keyword argument {name!r}"
                         + (f"; did you mean {near!r}?" if near else ""))
@@ -92,6 +88,32 @@ def _warn(x: Any, std: Any = None) -> None:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _weights(sample_weight: Any, count: int) -> np.ndarray | None:
+    """Weights of rows as float64; None where all count once."""
+    if sample_weight is None:
+        return None
+    if _is_number(sample_weight):
+        sample_weight = np.full(count, float(sample_weight))
+    as_float32(sample_weight, count)
+    return np.asarray(sample_weight, np.float64)
+
+
+def _counted(x: np.ndarray, y: np.ndarray, weights: np.ndarray | None) -> tuple[Any, Any, np.ndarray | None]:
+    """Without the rows of weight 0, which are as good as none, and without weights that are all the same."""
+    if weights is None:
+        return x, y, None
+    if not weights.all():
+        x, y, weights = x[weights > 0], y[weights > 0], weights[weights > 0]
+    return x, y, None if (weights == weights[0]).all() else weights
+
+
+def _mean_and_std(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    if weights is None:
+        return y.mean(0), y.std(0)
+    mean = np.average(y, 0, weights)
+    return mean, np.sqrt(np.average((y - mean) ** 2, 0, weights))
 
 
 def _wholly(fit: Callable[..., Any]) -> Callable[..., Any]:
@@ -297,7 +319,8 @@ class _Network(BaseEstimator):
 
     # ---- Training ----
 
-    def _train(self, x: np.ndarray, y: np.ndarray, outputs: int, loss: str, once: bool = False) -> None:
+    def _train(self, x: np.ndarray, y: np.ndarray, weights: np.ndarray | None, outputs: int, loss: str,
+               once: bool = False) -> None:
         """Trains on all rows, or all but those of early_stopping. `once`: for one epoch, from the weights at hand."""
         self._check_arguments()
         if once and self.early_stopping:
@@ -321,23 +344,25 @@ class _Network(BaseEstimator):
             raise UsageError("expected the network of the first fit, whose weights this one starts from, found "
                              "another; change hidden, activation and model with warm_start=False")
         self._text, self._depth = text, len(self._hidden()) + 1 if self.model is None else 0
-        train, test = self._split(x, y, loss, seed) if self.early_stopping else ((x, y), (x[:1], y[:1]))
+        w = np.ones(len(x)) if weights is None else weights
+        train, test = self._split(x, y, w, loss, seed) if self.early_stopping else ((x, y, w), (x[:1], y[:1], w[:1]))
         try:
-            self._fit_run(network, (*train, *test), options, goes_on, outputs, loss)
+            self._fit_run(network, (*train[:2], *test[:2]), None if weights is None else (train[2], test[2]), options,
+                          goes_on, outputs, loss)
         except Error as error:
             raise self._renamed(error) from error.__cause__
 
-    def _split(self, x: np.ndarray, y: np.ndarray, loss: str, seed: int) -> tuple[Any, Any]:
-        """Rows to train on and to validate."""
-        parts = train_test_split(x, y, test_size=self.validation_fraction, random_state=seed % 2**32,
+    def _split(self, x: np.ndarray, y: np.ndarray, weights: np.ndarray, loss: str, seed: int) -> tuple[Any, Any]:
+        """Rows to train on and to validate, with their weights."""
+        parts = train_test_split(x, y, weights, test_size=self.validation_fraction, random_state=seed % 2**32,
                                  stratify=y if loss == "cross_entropy" else None)
         if len(parts[1]) < 2:
             raise UsageError(f"early_stopping expects two rows or more to validate, found {len(parts[1])} of {len(x)}; "
                              "give more rows or a larger validation_fraction")
-        return (parts[0], parts[2]), (parts[1], parts[3])
+        return parts[::2], parts[1::2]
 
-    def _fit_run(self, network: Any, data: tuple[Any, ...], options: dict[str, Any], goes_on: bool, outputs: int,
-                 loss: str) -> None:
+    def _fit_run(self, network: Any, data: tuple[Any, ...], weights: Any, options: dict[str, Any], goes_on: bool,
+                 outputs: int, loss: str) -> None:
         if self.alpha is not None:
             self._add_alpha(options, len(data[0]), outputs, loss)
         if self.early_stopping and self._metric():
@@ -346,7 +371,7 @@ class _Network(BaseEstimator):
             if goes_on:
                 options["init"] = folder + "/init.safetensors"
                 self.run_.save(options["init"])
-            with Session(network, data, keep=1, out=folder + "/run", **options) as session:
+            with Session(network, data, keep=1, out=folder + "/run", sample_weight=weights, **options) as session:
                 self._follow(session, len(data[0]), options)
                 if session.stopped:
                     raise KeyboardInterrupt
@@ -501,7 +526,7 @@ _SHARED = """
     `early_stopping` holds out `validation_fraction` of the rows, ends when their score, {score}, does not rise by more
     than `tol` for `n_iter_no_change` epochs, and keeps the weights of the best epoch. Without it a `tol` ends a fit in
     the same way by the training loss; None trains all epochs. With `warm_start` fit goes on from the weights of the
-    last fit; partial_fit does so for one epoch.
+    last fit; partial_fit does so for one epoch. Rows count as often as `sample_weight` says.
 
     hidden_layer_sizes, max_iter, batch_size ("auto": 200, or all rows), solver, learning_rate_init and random_state are
     other names of hidden, epochs, batch, optimizer, lr and seed; `alpha` is the L2 penalty of MLPClassifier, on weights
@@ -533,7 +558,7 @@ class HeddleClassifier(ClassifierMixin, _Network):
                  alpha: float | None = None, hidden_layer_sizes: int | Sequence[int] | None = None,
                  max_iter: int | None = None, batch_size: int | str | None = None, solver: str | None = None,
                  learning_rate_init: float | None = None, random_state: Any = None, learning_rate: str = "constant",
-                 power_t: float = 0.5, max_fun: int = 15000) -> None:
+                 power_t: float = 0.5, max_fun: int = 15000, class_weight: Any = None) -> None:
         self.model = model
         self.hidden = hidden
         self.epochs = epochs
@@ -567,20 +592,39 @@ class HeddleClassifier(ClassifierMixin, _Network):
         self.learning_rate = learning_rate
         self.power_t = power_t
         self.max_fun = max_fun
+        self.class_weight = class_weight
 
-    def fit(self, X: Any, y: Any, **refused: Any) -> HeddleClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HeddleClassifier:
         """Trains on X (N, F), dense or sparse, and labels y: (N), or (N, K) of zeros and ones."""
-        _refuse("fit", refused, ("X", "y"))
-        return self._fit(X, y, None)
+        return self._fit(X, y, None, sample_weight)
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, **refused: Any) -> HeddleClassifier:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> HeddleClassifier:
         """Trains for one epoch on X and y, on from the weights at hand; the first call names all `classes`, unless y
         has them."""
-        _refuse("partial_fit", refused, ("X", "y", "classes"))
-        return self._fit(X, y, classes, once=True)
+        return self._fit(X, y, classes, sample_weight, once=True)
+
+    def _weights_of(self, y: np.ndarray, sample_weight: Any, once: bool) -> np.ndarray | None:
+        """The weights of rows times those of their classes."""
+        weights = _weights(sample_weight, len(y))
+        if self.class_weight is None:
+            return weights
+        if self._several:
+            raise UsageError("class_weight expects one label a row, found several; give sample_weight")
+        if not isinstance(self.class_weight, dict) and self.class_weight != "balanced":
+            raise ValueError(f"class_weight expects a dictionary, 'balanced' or None, found {self.class_weight!r}")
+        if once and self.class_weight == "balanced":
+            raise ValueError("class_weight='balanced' expects all rows at once, found partial_fit; give the weights of "
+                             "classes as a dictionary")
+        if isinstance(self.class_weight, dict):
+            unknown = [key for key in self.class_weight if key not in set(self.classes_.tolist())]
+            if unknown:
+                raise ValueError(f"class_weight expects classes of y, {self.classes_.tolist()}, found {unknown[0]!r}; "
+                                 "leave it out")
+        of_classes = compute_sample_weight(self.class_weight, y)
+        return _weights(of_classes if weights is None else weights * of_classes, len(y))
 
     @_wholly
-    def _fit(self, X: Any, y: Any, classes: Any, once: bool = False) -> HeddleClassifier:
+    def _fit(self, X: Any, y: Any, classes: Any, sample_weight: Any, once: bool = False) -> HeddleClassifier:
         goes_on = (once or self.warm_start) and hasattr(self, "run_")
         _warn(X)
         rows = X
@@ -607,10 +651,11 @@ class HeddleClassifier(ClassifierMixin, _Network):
             raise ValueError(f"expected two classes or more in y, found 1 class, {known.tolist()[0]!r}; add samples of "
                              "another")
         self.classes_, self._several = known, several
+        X, y, weights = _counted(X, y, self._weights_of(y, sample_weight, once))
         if several:
-            self._train(X, y.astype(np.float32), len(known), "bce_with_logits", once)
+            self._train(X, y.astype(np.float32), weights, len(known), "bce_with_logits", once)
         else:
-            self._train(X, np.searchsorted(known, y), len(known), "cross_entropy", once)
+            self._train(X, np.searchsorted(known, y), weights, len(known), "cross_entropy", once)
         self.n_outputs_, self.out_activation_ = len(known), "logistic" if several else "softmax"
         return self
 
@@ -730,18 +775,16 @@ class HeddleRegressor(RegressorMixin, _Network):
         self.power_t = power_t
         self.max_fun = max_fun
 
-    def fit(self, X: Any, y: Any, **refused: Any) -> HeddleRegressor:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HeddleRegressor:
         """Trains on X (N, F), dense or sparse, and targets y (N) or (N, K)."""
-        _refuse("fit", refused, ("X", "y"))
-        return self._fit(X, y)
+        return self._fit(X, y, sample_weight)
 
-    def partial_fit(self, X: Any, y: Any, **refused: Any) -> HeddleRegressor:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> HeddleRegressor:
         """Trains for one epoch on X and y, on from the weights at hand; targets are scaled as in the first call."""
-        _refuse("partial_fit", refused, ("X", "y"))
-        return self._fit(X, y, once=True)
+        return self._fit(X, y, sample_weight, once=True)
 
     @_wholly
-    def _fit(self, X: Any, y: Any, once: bool = False) -> HeddleRegressor:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, once: bool = False) -> HeddleRegressor:
         goes_on = (once or self.warm_start) and hasattr(self, "run_")
         _warn(X)
         rows = X
@@ -752,8 +795,10 @@ class HeddleRegressor(RegressorMixin, _Network):
         flat, y = y.ndim == 1, y.reshape(len(y), -1)
         if not goes_on:
             self._keep_spread(rows, X)
+        X, y, weights = _counted(X, y, _weights(sample_weight, len(y)))
+        if not goes_on:
             with np.errstate(over="ignore", invalid="ignore"):
-                self._is_flat, self._mean, self._std = flat, y.mean(0), y.std(0)
+                self._is_flat, (self._mean, self._std) = flat, _mean_and_std(y, weights)
             if not np.isfinite(self._std).all() or ((self._std == 0) & (y != y[0]).any(0)).any():
                 raise FormatError("expected targets y whose standard deviation is a number above 0, found "
                                   f"{np.abs(y).max():.6g} as the largest; divide them by a constant")
@@ -761,7 +806,7 @@ class HeddleRegressor(RegressorMixin, _Network):
         elif flat != self._is_flat or y.shape[1] != len(self._mean):
             raise ValueError(f"expected targets y as in the first fit, {len(self._mean)} of each row, found "
                              f"{y.shape[1]}; fit another estimator")
-        self._train(X, ((y - self._mean) / self._std).astype(np.float32), y.shape[1], "mse", once)
+        self._train(X, ((y - self._mean) / self._std).astype(np.float32), weights, y.shape[1], "mse", once)
         self.n_outputs_, self.out_activation_ = y.shape[1], "identity"
         return self
 

@@ -373,11 +373,13 @@ const cli_command cli_eval = {
     .name = "eval",
     .data = "the run's",
     .help = "accuracy and loss of a checkpoint",
-    .usage = "heddle eval CHECKPOINT [--data NAME|PATH] [--data-dir DIR] [--label NAME] [--header auto|yes|no] "
+    .usage = "heddle eval CHECKPOINT [--data NAME|PATH] [--data-dir DIR] [--label NAME] [--weights NAME] [--header "
+             "auto|yes|no] "
              "[--missing mean|refuse] [--categories N] [--normalize HOW] [--on-error stop|skip] [--exif apply|ignore] "
              "[--allow-empty] [--tta V] [--threads N] [--device D] [--json]",
-    .options = (const char *const[]){"data", "data-dir", "label", "header", "missing", "categories", "normalize",
-                                     "on-error", "exif", "allow-empty", "tta", "threads", "device", "json", NULL},
+    .options =
+        (const char *const[]){"data", "data-dir", "label", "weights", "header", "missing", "categories", "normalize",
+                              "on-error", "exif", "allow-empty", "tta", "threads", "device", "json", NULL},
     .operands = 1,
     .operand = "checkpoint (a run's folder or a step's)",
     .run = run};

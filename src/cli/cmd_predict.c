@@ -294,8 +294,8 @@ const cli_command cli_predict = {
         "model predicts",
     .notes = "FILE is a picture (.png or .jpg), a table (.csv; - reads one from standard input) or an array of samples "
              "(.npy). CHECKPOINT is the folder of a run or of one of its steps.",
-    .options = (const char *const[]){"data", "data-dir", "label", "header", "missing", "categories", "tta", "threads",
-                                     "device", "json", NULL},
+    .options = (const char *const[]){"data", "data-dir", "label", "weights", "header", "missing", "categories", "tta",
+                                     "threads", "device", "json", NULL},
     .extra = extra,
     .operands = CLI_ANY,
     .run = run};

@@ -248,10 +248,11 @@ const cli_command cli_summary = {
     .usage = "heddle summary [options]: layers, parameters, costs, and the memory of a run",
     .options =
         (const char *const[]){
-            "model",           "recipe",    "batch",   "shards",   "optimizer",       "momentum",   "clip-grad-norm",
-            "parameters",      "precision", "threads", "stages",   "schedule-stages", "accumulate", "transforms",
-            "eval-transforms", "centered",  "data",    "data-dir", "label",           "header",     "missing",
-            "categories",      "loss",      "exif",    "on-error", "allow-empty",     "json",       NULL},
+            "model",          "recipe",     "batch",           "shards",   "optimizer",  "momentum",
+            "clip-grad-norm", "parameters", "precision",       "threads",  "stages",     "schedule-stages",
+            "accumulate",     "transforms", "eval-transforms", "centered", "data",       "data-dir",
+            "label",          "weights",    "header",          "missing",  "categories", "loss",
+            "exif",           "on-error",   "allow-empty",     "json",     NULL},
     .extra = extra,
     .remedy = "use --model NAME or --model FILE.yaml",
     .run = run};

@@ -47,8 +47,14 @@ typedef struct hd_slots {
   void *target; /* int32_t class numbers, or floats */
   int64_t target_stride;
   int32_t outputs; /* floats of a target; 0: class numbers */
+  float *weight;   /* of samples, target_stride apart; NULL: not asked for */
   void *scratch;   /* fetch_bytes, per thread */
 } hd_slots;
+
+/* The place of weights that follow targets. */
+static inline float *hd__weight_after(void *target, const hd_plan_io *io) {
+  return io->weighs ? (float *)target + (io->target_outputs > 0 ? io->target_outputs : 1) : NULL;
+}
 
 /* All samples of a source, where they stay in memory, so that a device may gather them itself: bytes or floats in
  * planes, x = fma(element, scale, shift) of the channel, with class numbers as targets. */

@@ -106,6 +106,7 @@ typedef struct hd_graph {
   int written_count;
   int input, label; /* value indices */
   int logits, loss; /* value indices, -1 before the loss exists */
+  bool weighs;      /* samples have weights: a target is followed by one */
   hd_stages stages; /* as the model file cuts it */
 } hd_graph;
 
@@ -134,6 +135,9 @@ const hd_node *hd__graph_loss_node(const hd_graph *graph);
 /* Makes cross_entropy read a probability for each class instead of a label; call before any pass. The targets of other
  * losses are numbers already. */
 void hd__graph_soften_labels(hd_graph *graph);
+
+/* Makes training weigh the samples: each target is followed by a weight; call before any pass, after the above. */
+void hd__graph_weigh_samples(hd_graph *graph);
 
 /* Changes the label smoothing; call before any pass. Fails unless the loss is cross_entropy. */
 hd_status hd__graph_smooth_labels(hd_graph *graph, hd_ctx *ctx, double smoothing);

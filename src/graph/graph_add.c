@@ -111,7 +111,10 @@ hd_status hd__graph_add_loss(hd_graph *graph, hd_ctx *ctx, int logits, const hd_
   return HD_OK;
 }
 
-const hd_node *hd__graph_loss_node(const hd_graph *graph) { return &graph->nodes[graph->values[graph->loss].producer]; }
+const hd_node *hd__graph_loss_node(const hd_graph *graph) {
+  const hd_node *node = &graph->nodes[graph->values[graph->loss].producer];
+  return node->op == HD_OP_weigh ? &graph->nodes[graph->values[node->in[0]].producer] : node;
+}
 
 void hd__graph_soften_labels(hd_graph *graph) {
   hd_node *node = &graph->nodes[graph->values[graph->loss].producer];
@@ -120,6 +123,12 @@ void hd__graph_soften_labels(hd_graph *graph) {
   node->geom.cross_entropy.soft_labels = 1;
   graph->values[graph->label].dtype = HD_F32;
   graph->values[graph->label].shape = graph->values[graph->logits].shape;
+}
+
+void hd__graph_weigh_samples(hd_graph *graph) {
+  hd_shape *shape = &graph->values[graph->label].shape;
+  *shape = (hd_shape){1, {(int32_t)hd__shape_elems(shape) + 1}};
+  graph->weighs = true;
 }
 
 hd_status hd__graph_smooth_labels(hd_graph *graph, hd_ctx *ctx, double smoothing) {

@@ -1,7 +1,7 @@
 /* The passes that compile a graph to a plan; each can be printed.
  *
- *     evaluation -> fuse -> shift -> gradients -> stages -> segments -> recompute -> groups -> needed -> matrices ->
- *     memory -> cut edges -> chunks -> lower */
+ *     evaluation -> fuse -> shift -> gradients -> weigh -> stages -> segments -> recompute -> groups -> needed ->
+ *     matrices -> memory -> cut edges -> chunks -> lower */
 #pragma once
 
 #include "graph/graph.h"
@@ -12,6 +12,7 @@ void hd__pass_fuse(hd_graph *graph, bool relu); /* relu: the ReLUs too that need
 bool hd__pass_shift(hd_graph *graph, float shift);
 hd_status hd__pass_batch_statistics(hd_graph *graph, hd_ctx *ctx);
 hd_status hd__pass_grad(hd_graph *graph, hd_ctx *ctx);
+hd_status hd__pass_weigh(hd_graph *graph, hd_ctx *ctx);
 hd_status hd__pass_stages(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings);
 void hd__pass_segments(hd_plan *plan, const hd_plan_settings *settings);
 hd_status hd__pass_recompute(hd_plan *plan, hd_ctx *ctx);

@@ -124,7 +124,9 @@ static hd_status lower_values(hd_plan *plan, hd_ctx *ctx) {
   plan->io.label = plan->place[graph->label];
   plan->io.logits = plan->place[graph->logits];
   plan->alias_count = graph->alias_count;
-  plan->io.target_outputs = graph->values[graph->label].dtype == HD_F32 ? (int32_t)plan->io.label.elems : 0;
+  plan->io.weighs = graph->weighs;
+  plan->io.target_outputs =
+      graph->values[graph->label].dtype == HD_F32 ? (int32_t)plan->io.label.elems - graph->weighs : 0;
   plan->constants = hd__malloc_aligned((size_t)plan->size.const_elems * sizeof *plan->constants + 1);
   HD_TRY(HD_ALLOCATED(plan->constants, ctx, NO_MEMORY));
   for (int v = 0; v < graph->value_count; v++)
@@ -253,6 +255,10 @@ static hd_status add_gradients(hd_plan *plan, hd_ctx *ctx, const hd_plan_setting
   return hd__pass_grad(plan->graph, ctx);
 }
 
+static hd_status weigh(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
+  return settings->train && plan->graph->weighs ? hd__pass_weigh(plan->graph, ctx) : HD_OK;
+}
+
 static hd_status segments(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {
   hd__pass_segments(plan, settings);
   return HD_OK;
@@ -275,6 +281,7 @@ static const struct {
               {"fuse", fuse},
               {"shift", shift},
               {"gradients", add_gradients},
+              {"weigh", weigh},
               {"stages", hd__pass_stages},
               {"segments", segments},
               {"recompute", recompute},

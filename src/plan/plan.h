@@ -219,6 +219,7 @@ typedef struct hd_plan_node {
 typedef struct hd_plan_io {
   hd_place input, label, logits;
   int32_t target_outputs; /* floats of a target; 0: class numbers */
+  bool weighs;            /* a target is followed by the weight of its sample */
 } hd_plan_io;
 
 /* How parameters get their gradients and change. */

@@ -72,6 +72,8 @@ static void describe_forward(kernel_case *c, hd_op op, const hd_geom *g, bool dr
     rule->part(&part, g, i);
     c->in[i] = part.ci > 0 ? floats((int64_t)part.ci * part.hi * part.wi) : (arg){0};
   }
+  if (op == HD_OP_weigh)
+    c->in[1] = floats(g->weigh.at + 1);
   if (!rule->loss)
     return;
   c->in[1] = rule->labels && !g->cross_entropy.soft_labels ? (arg){ARG_LABELS, true, 1, 1} : floats(g->ci);
@@ -187,6 +189,7 @@ static void draw_settings(hd_geom *g, hd_op op, random_stream *random) {
   for (const hd_op_setting *o = rule->settings; o && o->key; o++)
     if (o->geom && o->type != HD_SETTING_INT)
       memcpy((char *)g + o->geom, (const char *)&from[random_below(random, samples)] + o->geom, sizeof(int32_t));
+  g->weigh.at = from[random_below(random, samples)].weigh.at;
   g->shifted_linear.shift = from[random_below(random, samples)].shifted_linear.shift;
   g->cross_entropy.ignore_index = from[random_below(random, samples)].cross_entropy.ignore_index;
 }

@@ -138,6 +138,9 @@ static double *doubles(int64_t count) {
 
 static const double SHIFT = -0.375; /* of samples, where a plan adds it */
 
+/* Whether samples have weights: in every other network whose targets are numbers. */
+static bool weighs;
+
 static hd_graph *graph_of(const char *text) {
   hd_ctx *ctx;
   hd_graph *graph;
@@ -146,6 +149,8 @@ static hd_graph *graph_of(const char *text) {
   if (hd__model_parse(&graph, NULL, ctx, text, strlen(text), "model") != HD_OK)
     bail_out("%s", hd_ctx_message(ctx));
   hd_ctx_destroy(ctx);
+  if (weighs && graph->values[graph->label].dtype == HD_F32)
+    hd__graph_weigh_samples(graph);
   return graph;
 }
 
@@ -394,8 +399,10 @@ static double loss_as_written(network *n, const char *text) {
       hd__kernels_reference_f64()->run[node->op](&call);
   }
   double sum = 0;
+  const int64_t unused = hd__value_stride(label) - hd__shape_elems(&label->shape) + 1; /* behind the weight, and it */
   for (int r = 0; r < ROWS; r++)
-    sum += ((const double *)at[graph->loss])[r];
+    sum += ((const double *)at[graph->loss])[r] *
+           (graph->weighs ? ((const double *)n->target)[(r + 1) * hd__value_stride(label) - unused] : 1);
   for (int v = 0; v < graph->value_count; v++)
     free(at[v]);
   free(at);
@@ -406,6 +413,7 @@ static double loss_as_written(network *n, const char *text) {
 /* Returns whether there is a draw of its parameters clear of kinks. */
 static bool check_network(const char *title, const char *text, uint32_t seed) {
   network n;
+  weighs = seed % 2;
   network_create(&n, text);
   if (!draw_network(&n, seed)) {
     network_destroy(&n);

@@ -102,11 +102,19 @@ hd_status hd__split_allocate(hd_split_memory *out, hd_split *split, hd_ctx *ctx,
   return HD_ALLOCATED(enough, ctx, "%s: out of memory for %lld samples", path, (long long)split->count);
 }
 
+hd_status hd__split_take_weights(hd_split_memory *out, hd_split *split, hd_ctx *ctx, const char *path) {
+  HD_TRY(
+      HD_NEW_RAW(out->weights, split->count, ctx, "%s: out of memory for %lld weights", path, (long long)split->count));
+  split->weights = out->weights;
+  return HD_OK;
+}
+
 static void release_memory(hd_split_memory *memory) {
   hd__free(memory->images);
   hd__free(memory->floats);
   hd__free(memory->labels);
   hd__free(memory->targets);
+  hd__free(memory->weights);
   hd__free(memory->numbers);
   *memory = (hd_split_memory){0};
 }
@@ -169,6 +177,10 @@ static hd_status take_copy(hd_split_memory *to, hd_split *split, hd_ctx *ctx, co
     memcpy(to->labels, from.labels, (size_t)from.count * sizeof *to->labels);
   if (from.targets != to->targets)
     memcpy(to->targets, from.targets, (size_t)(from.count * from.outputs) * sizeof *to->targets);
+  if (from.weights != to->weights) {
+    HD_TRY(hd__split_take_weights(to, split, ctx, path));
+    memcpy(to->weights, from.weights, (size_t)from.count * sizeof *to->weights);
+  }
   return HD_OK;
 }
 
@@ -188,7 +200,10 @@ static hd_status divide(hd_dataset *data, hd_ctx *ctx, const char *path) {
   test->floats = NULL;
   test->labels = NULL;
   test->targets = NULL;
+  test->weights = NULL;
   HD_TRY(hd__split_allocate(taken, test, ctx, path));
+  if (train->weights)
+    HD_TRY(hd__split_take_weights(taken, test, ctx, path));
   divide_rows(taken->images, all->images, count, elems, marks);
   divide_rows(taken->floats, all->floats, count, elems * (int64_t)sizeof(float), marks);
   if (all->numbers)
@@ -197,6 +212,7 @@ static hd_status divide(hd_dataset *data, hd_ctx *ctx, const char *path) {
   divide_rows(taken->numbers, all->numbers, count, elems * (int64_t)sizeof(double), marks);
   divide_rows(taken->labels, all->labels, count, sizeof(int32_t), marks);
   divide_rows(taken->targets, all->targets, count, train->outputs * (int64_t)sizeof(float), marks);
+  divide_rows(taken->weights, all->weights, count, sizeof(float), marks);
   train->count = count - marked;
   return HD_OK;
 }

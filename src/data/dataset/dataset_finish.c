@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/digest.h"
 #include "data/dataset/format.h"
+#include "data/split/sample_weights.h"
 #include "platform/cgroup.h"
 
 /* Limits of every data set: sample numbers have 32 bits, kernels limit the channels. */
@@ -116,7 +117,7 @@ static hd_status find_features(hd_dataset *data, hd_ctx *ctx, const hd_dataset_r
                     data->features.count, data->split[0].width);
   if (!given)
     HD_TRY(hd__features_measure(&data->features, ctx, data->memory[0].numbers, data->split[0].floats,
-                                data->split[0].count));
+                                data->split[0].weights, data->split[0].count));
   if (request->mean && columns)
     HD_TRY(take_statistics(data, ctx, request));
   for (int s = 0; s < 2; s++)
@@ -171,6 +172,8 @@ hd_status hd__dataset_finish(hd_dataset *data, hd_ctx *ctx, const hd_dataset_req
   HD_TRY(check_split(ctx, data->name, &split[0]));
   HD_TRY(check_split(ctx, data->name, &split[1]));
   HD_TRY(check_alike(ctx, data->name, &split[0], &split[1]));
+  HD_TRY(hd__weights_check(ctx, data->name, &split[0], "training set"));
+  HD_TRY(hd__weights_check(ctx, data->name, &split[1], "test set"));
   HD_TRY(prepare_decoding(data, ctx, request));
   HD_TRY(choose_normalize(data, ctx, request));
   HD_TRY(find_features(data, ctx, request));

@@ -41,6 +41,8 @@ hd_status hd__names_read(hd_names *out, hd_ctx *ctx, const char *path, int count
 /* Allocates what `split` needs by its count, shape, element, classes and outputs, and sets its pointers; pointers
  * that are not NULL stay. `path` is for messages. */
 hd_status hd__split_allocate(hd_split_memory *out, hd_split *split, hd_ctx *ctx, const char *path);
+/* Allocates a weight for each sample of the split, which the format fills. */
+hd_status hd__split_take_weights(hd_split_memory *out, hd_split *split, hd_ctx *ctx, const char *path);
 
 /* Marks the test set of a data set that has none: a fifth of `count` samples, rounded, at least one; or the requested
  * fold. `labels`: their classes, the share is taken of each; NULL: they have none. The caller frees the marks, after a

@@ -17,8 +17,8 @@ enum { LINE_ELEMS = 16 };
 
 static int32_t target_elems(int32_t outputs) { return outputs > 0 ? outputs : 1; }
 
-int64_t hd__batches_row_elems(int64_t sample_elems, int32_t outputs) {
-  return (sample_elems + target_elems(outputs) + LINE_ELEMS - 1) / LINE_ELEMS * LINE_ELEMS;
+int64_t hd__batches_row_elems(int64_t sample_elems, int32_t outputs, bool weighs) {
+  return (sample_elems + target_elems(outputs) + weighs + LINE_ELEMS - 1) / LINE_ELEMS * LINE_ELEMS;
 }
 
 /* Fills a worker's rows of a batch; the last batch of an epoch may be short. */
@@ -33,6 +33,7 @@ static hd_status fill(void *self, hd_ctx *ctx, void *scratch, int64_t batch, int
                           .target = x + s->is.sample_elems,
                           .target_stride = s->row_elems,
                           .outputs = s->is.outputs,
+                          .weight = s->is.weighs ? x + s->is.sample_elems + target_elems(s->is.outputs) : NULL,
                           .scratch = scratch};
   const int64_t rest = left + first, samples = rest < s->is.batch ? rest : s->is.batch;
   if (left <= 0 || (s->is.exec && !hd__exec_fetches(s->is.exec, samples, first, rows)))
@@ -47,7 +48,7 @@ hd_status hd__batches_create(hd_batches **out, hd_ctx *ctx, const hd_batches_set
   hd_batches *s = *out = hd__calloc(1, sizeof *s);
   HD_TRY(HD_ALLOCATED(s, ctx, "out of memory for the loader"));
   s->is = *settings;
-  s->row_elems = hd__batches_row_elems(settings->sample_elems, settings->outputs);
+  s->row_elems = hd__batches_row_elems(settings->sample_elems, settings->outputs, settings->weighs);
   const int64_t wanted = (int64_t)settings->workers * settings->prefetch_factor;
   const hd_ring_settings ring = {.workers = settings->workers,
                                  .batches =
@@ -85,6 +86,8 @@ hd_status hd__batches_read(hd_batches *s, hd_ctx *ctx, int64_t step, int64_t fir
     memcpy(to->x + r * to->x_stride, x, (size_t)s->is.sample_elems * sizeof *x);
     memcpy((float *)to->target + r * to->target_stride, x + s->is.sample_elems,
            (size_t)target_elems(s->is.outputs) * sizeof *x);
+    if (to->weight)
+      to->weight[r * to->target_stride] = x[s->is.sample_elems + target_elems(s->is.outputs)];
   }
   return HD_OK;
 }

@@ -16,6 +16,7 @@ typedef struct hd_batches_settings {
   int64_t batch, steps_per_epoch;
   int64_t sample_elems;    /* floats of a sample */
   int32_t outputs;         /* floats of a target; 0: a class number */
+  bool weighs;             /* with the samples' weights */
   int32_t workers;         /* at least 1 */
   int32_t prefetch_factor; /* batches in the ring for each worker */
   bool pin;
@@ -24,8 +25,8 @@ typedef struct hd_batches_settings {
   const hd_binding *place; /* of each worker; NULL: not bound */
 } hd_batches_settings;
 
-/* Floats from one row of the ring to the next: a sample, then its target, in whole cache lines. */
-int64_t hd__batches_row_elems(int64_t sample_elems, int32_t outputs);
+/* Floats from one row of the ring to the next: a sample, then its target and weight, in whole cache lines. */
+int64_t hd__batches_row_elems(int64_t sample_elems, int32_t outputs, bool weighs);
 
 /* Starts the workers, which wait for hd__batches_seek. */
 hd_status hd__batches_create(hd_batches **out, hd_ctx *ctx, const hd_batches_settings *settings);

@@ -282,6 +282,8 @@ hd_status hd__feed_read(const hd_feed *feed, hd_ctx *ctx, uint32_t epoch, int64_
     prefetch_next(feed, epoch, first + r + feed->batch, bytes);
     if (!target)
       fetch_target(feed, sample, r, to);
+    if (to->weight)
+      to->weight[r * to->target_stride] = (float)hd__split_weight(split, sample);
     if (feed->view) {
       const hd_split seen = hd__feed_seen(feed);
       hd__view_take(x, to->scratch, feed->view, seen.height, seen.width, seen.channels);
@@ -306,14 +308,14 @@ void hd__feed_target(void *target, const hd_feed *feed, int64_t position, int32_
 bool hd__feed_table(hd_sample_table *out, const hd_feed *feed) {
   const hd_split *split = feed->split;
   *out = (hd_sample_table){.data = split->images ? (const void *)split->images : split->floats,
-                       .labels = split->labels,
-                       .count = split->count,
-                       .elems = hd__split_elems(split),
-                       .plane = (int64_t)split->height * split->width,
-                       .bytes = split->elem == HD_ELEM_U8};
+                           .labels = split->labels,
+                           .count = split->count,
+                           .elems = hd__split_elems(split),
+                           .plane = (int64_t)split->height * split->width,
+                           .bytes = split->elem == HD_ELEM_U8};
   memcpy(out->scale, feed->scale, sizeof out->scale);
   memcpy(out->shift, feed->shift, sizeof out->shift);
-  return hd__split_in_memory(split) && !feed->pipeline && split->labels && split->count <= INT32_MAX;
+  return hd__split_in_memory(split) && !feed->pipeline && split->labels && !split->weights && split->count <= INT32_MAX;
 }
 
 static hd_status fetch(void *self, hd_ctx *ctx, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {

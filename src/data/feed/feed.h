@@ -80,7 +80,7 @@ void hd__feed_affine(hd_affine *out, hd_feed *feed);
 void hd__feed_leave_shift(hd_feed *feed, bool leaves);
 
 /* The samples in the form that a device gathers by itself; false where threads must gather: samples are decoded,
- * transformed, or have other targets than class numbers. The feed must outlive *out. */
+ * transformed, have weights, or other targets than class numbers. The feed must outlive *out. */
 bool hd__feed_table(hd_sample_table *out, const hd_feed *feed);
 
 /* The size of the scratch in hd_slots that a thread needs to read. */

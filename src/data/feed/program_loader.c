@@ -120,7 +120,7 @@ static hd_status open_all(hd_loader *l, hd_ctx *ctx, const hd_config *config, hd
   HD_TRY(order(l, ctx, config, part, sampler));
   l->feed.batch = l->batch;
   HD_TRY(describe(l, ctx, config));
-  l->row_elems = hd__batches_row_elems(sample_elems(l), l->shape.outputs);
+  l->row_elems = hd__batches_row_elems(sample_elems(l), l->shape.outputs, false);
   return hd__settings(config)->workers > 0 ? start_workers(l, ctx, config) : take_rows(l, ctx);
 }
 

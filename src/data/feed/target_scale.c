@@ -22,16 +22,19 @@ static hd_status make_room(hd_target_scale *out, hd_ctx *ctx, int32_t count) {
 /* ---- Choosing ---- */
 
 static void measure(hd_target_scale *s, const hd_split *train) {
+  double counted = 0;
+  for (int64_t i = 0; i < train->count; i++)
+    counted += hd__split_weight(train, i);
   for (int32_t k = 0; k < s->count; k++) {
     double sum = 0, square = 0;
     for (int64_t i = 0; i < train->count; i++)
-      sum += (double)hd__split_number(train, i, k);
-    s->mean[k] = sum / (double)train->count;
+      sum += hd__split_weight(train, i) * (double)hd__split_number(train, i, k);
+    s->mean[k] = sum / counted;
     for (int64_t i = 0; i < train->count; i++) {
       const double off = (double)hd__split_number(train, i, k) - s->mean[k];
-      square += off * off;
+      square += hd__split_weight(train, i) * (off * off);
     }
-    const double std = sqrt(square / (double)train->count);
+    const double std = sqrt(square / counted);
     s->std[k] = isnormal(std) ? std : 1;
   }
 }

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/utf8.h"
+#include "data/split/sample_weights.h"
 #include "data/tables/csv_table.h"
 #include "data/tables/table_features.h"
 #include "platform/file.h"
@@ -38,8 +39,8 @@ static bool is_inexact(const csv_set *set) {
   bool inexact = false;
   for (int i = 0; i < set->files; i++)
     for (int32_t c = 0; c < set->table[i].columns; c++)
-      inexact = inexact ||
-                (c != set->table[i].label && (set->table[i].column[c].inexact || set->table[i].column[c].empties > 0));
+      inexact = inexact || (c != set->table[i].label && c != set->table[i].weight &&
+                            (set->table[i].column[c].inexact || set->table[i].column[c].empties > 0));
   return inexact;
 }
 
@@ -248,6 +249,25 @@ static hd_status take_labels(hd_dataset *out, const csv_set *set, hd_ctx *ctx, c
                                                 : take_numbers(out, set, ctx, are_classes(set));
 }
 
+static hd_status take_weights(hd_dataset *out, const csv_set *set, hd_ctx *ctx) {
+  for (int i = 0; i < set->files; i++) {
+    const hd_csv_table *t = &set->table[i];
+    if (t->weight < 0)
+      continue;
+    HD_TRY(hd__split_take_weights(&out->memory[i], &out->split[i], ctx, t->path));
+    for (int64_t row = 0; row < t->count; row++) {
+      double weight;
+      if (!hd__csv_number(&weight, &t->weight_text[row]))
+        return hd__csv_no_number(ctx, t, t->line[row], t->weight, &t->weight_text[row]);
+      if (!hd__weight_is_valid(weight))
+        return hd__fail(ctx, HD_E_FORMAT, "%s:%lld: expected " HD_WEIGHT_WORDS ", found %g; correct the line", t->path,
+                        (long long)t->line[row], weight);
+      out->memory[i].weights[row] = (float)weight;
+    }
+  }
+  return HD_OK;
+}
+
 /* ---- Files ---- */
 
 static bool find_tables(char out[2][HD_PATH_BYTES], const char *path) {
@@ -313,6 +333,7 @@ static hd_status open_path(hd_dataset *out, hd_ctx *ctx, const hd_dataset_reques
   if (of_arrays && request->features)
     HD_TRY(take_features(out, ctx, request->features));
   HD_TRY(take_labels(out, &set, ctx, request));
+  HD_TRY(take_weights(out, &set, ctx));
   HD_TRY(add_notes(out, ctx, &set.table[0]));
   if (set.files == 2)
     HD_TRY(note_unused(out, ctx, request->name));

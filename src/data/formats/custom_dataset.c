@@ -270,7 +270,8 @@ static hd_status take_arrays(hd_split *out, hd_ctx *ctx, const hd_custom_data *d
                     .classes = d->classes,
                     .class_names = d->class_names,
                     .targets = d->classes ? NULL : a.targets,
-                    .outputs = d->outputs};
+                    .outputs = d->outputs,
+                    .weights = a.weights};
   return check_arrays(ctx, d, out, s);
 }
 

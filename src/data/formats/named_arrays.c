@@ -9,21 +9,30 @@
 
 enum { X_TRAIN, Y_TRAIN, X_TEST, Y_TEST, PARTS, MOST_OUTPUTS = 1 << 20 };
 
+/* Weights of samples, which need not be there: of the training and the test set, and of a set without one. */
+static const char *const weights[] = {"sample_weight_train", "sample_weight_test"};
+static const char one_weights[] = "sample_weight";
+
 static const char *const names[][PARTS] = {{"x_train", "y_train", "x_test", "y_test"},
                                            {"train_images", "train_labels", "test_images", "test_labels"},
                                            {"images", "labels"},
                                            {"x", "y"}};
 
 typedef struct array_set {
-  hd_named_array part[PARTS];
+  hd_named_array part[PARTS], weights[2];
 } array_set;
+
+static void free_array(hd_named_array *array) {
+  hd__file_unmap(&array->mapping);
+  hd__free(array->copy);
+}
 
 static void release(void *self) {
   array_set *set = self;
-  for (int i = 0; i < PARTS; i++) {
-    hd__file_unmap(&set->part[i].mapping);
-    hd__free(set->part[i].copy);
-  }
+  for (int i = 0; i < PARTS; i++)
+    free_array(&set->part[i]);
+  for (int i = 0; i < 2; i++)
+    free_array(&set->weights[i]);
 }
 
 /* The first set of names of which any exists; NULL if none. */
@@ -193,6 +202,36 @@ static hd_status take_split(hd_split *d, hd_split_memory *to, hd_ctx *ctx, const
   return copy_labels(to, ctx, d, y);
 }
 
+/* Weights that are there, of a split whose samples are known. */
+static hd_status read_weights(hd_dataset *out, int part, hd_ctx *ctx, hd_named_array *array,
+                              const hd_named_arrays *arrays, const char *name) {
+  hd_split *d = &out->split[part];
+  hd_split_memory *to = &out->memory[part];
+  const hd_npy *a = &array->npy;
+  if (!arrays->has(arrays->self, name))
+    return HD_OK;
+  HD_TRY(arrays->read(array, ctx, arrays->self, name));
+  if (a->rank != 1 || a->size[0] != d->count)
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected %lld weights, one for each sample, found %lld of %d dimension%s; the arrays do not "
+                    "belong together",
+                    array->name, (long long)d->count, (long long)a->count, a->rank, a->rank == 1 ? "" : "s");
+  HD_TRY(hd__split_take_weights(to, d, ctx, array->name));
+  for (int64_t i = 0; i < d->count; i++)
+    to->weights[i] = hd__npy_float(a, i * a->stride[0]);
+  return hd__dataset_note(out, ctx, "%s: the weights of samples in losses and scores", array->name);
+}
+
+/* Names that belong to the other kind of set are a mistake. */
+static hd_status refuse_weights(hd_ctx *ctx, const hd_named_arrays *arrays, bool both) {
+  const char *const wrong[] = {both ? one_weights : weights[0], both ? one_weights : weights[1]};
+  for (int i = 0; i < 2; i++)
+    if (arrays->has(arrays->self, wrong[i]))
+      return hd__fail(ctx, HD_E_FORMAT, "%s: expected weights as %s, found %s; rename it", arrays->path,
+                      both ? "sample_weight_train and sample_weight_test" : one_weights, wrong[i]);
+  return HD_OK;
+}
+
 static hd_status read_parts(array_set *set, hd_ctx *ctx, const hd_named_arrays *arrays, const char *const *name) {
   for (int i = 0; i < PARTS && name[i]; i++) {
     if (!arrays->has(arrays->self, name[i]))
@@ -217,9 +256,13 @@ hd_status hd__arrays_open(hd_dataset *out, hd_ctx *ctx, const hd_named_arrays *a
   array_set *set = self;
   HD_TRY(read_parts(set, ctx, arrays, name));
   const bool both = name[X_TEST] != NULL;
+  HD_TRY(refuse_weights(ctx, arrays, both));
   HD_TRY(take_split(&out->split[0], &out->memory[0], ctx, &set->part[X_TRAIN], &set->part[Y_TRAIN], labels, !both));
+  HD_TRY(read_weights(out, 0, ctx, &set->weights[0], arrays, both ? weights[0] : one_weights));
   if (both)
     HD_TRY(take_split(&out->split[1], &out->memory[1], ctx, &set->part[X_TEST], &set->part[Y_TEST], labels, false));
+  if (both)
+    HD_TRY(read_weights(out, 1, ctx, &set->weights[1], arrays, weights[1]));
   else
     HD_TRY(hd__dataset_divide(out, ctx, arrays->path));
   if (out->split[0].outputs > 0 || out->split[1].outputs > 0)

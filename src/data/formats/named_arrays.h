@@ -1,6 +1,8 @@
 /* Data sets from named arrays: x_train, y_train, x_test, y_test; or train_images, train_labels, test_images,
  * test_labels; or images and labels; or x and y. Of the latter a fifth becomes the test set (format.h).
  *
+ * Weights of samples, sample_weight_train and sample_weight_test, or sample_weight, may be there too.
+ *
  * Samples have the shape (N, H, W), (N, C, H, W) or (N, H, W, C), depending on which side has 1 to 4 elements, the
  * first if both have; (N, F) and (N) are rows of numbers. Bytes (uint8) are pixels, every other type becomes float.
  * Labels of the shape (N) or (N, 1) are classes if they are integers; floats, or several a sample, are targets. */

@@ -44,6 +44,7 @@ struct hd_split {
   const char *const *class_names; /* NULL if unknown */
   const float *targets;           /* finite numbers, `outputs` a sample; NULL with labels */
   int outputs;
+  const float *weights; /* of samples in losses and scores (sample_weights.h); NULL: all count once */
 };
 
 static inline int64_t hd__split_elems(const hd_split *split) {
@@ -71,6 +72,10 @@ static inline hd_status hd__split_get(void *elems, int size[2], hd_ctx *ctx, con
   size[0] = split->height;
   size[1] = split->width;
   return HD_OK;
+}
+
+static inline double hd__split_weight(const hd_split *split, int64_t sample) {
+  return split->weights ? (double)split->weights[sample] : 1;
 }
 
 /* The target of a loss on numbers: a target, or the label as a number. */

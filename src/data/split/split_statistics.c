@@ -107,7 +107,8 @@ static uint64_t samples_checksum(const hd_split *split) {
   return hd__xxh3(split->images ? (const void *)split->images : split->floats, bytes);
 }
 
-/* Labels as bytes where they are all below 256, else as 32-bit numbers; targets as big-endian floats. */
+/* Labels as bytes where they are all below 256, else as 32-bit numbers; targets as big-endian floats. Weights
+ * change the sum. */
 static hd_status labels_checksum(uint64_t *out, hd_ctx *ctx, const hd_split *split) {
   const int64_t count = split->labels ? split->count : split->count * split->outputs;
   bool narrow = split->labels != NULL;
@@ -123,6 +124,10 @@ static hd_status labels_checksum(uint64_t *out, hd_ctx *ctx, const hd_split *spl
       all[i * bytes + b] = (uint8_t)(word >> 8 * (split->labels ? b : bytes - 1 - b));
   }
   *out = hd__xxh3(all, (size_t)(count * bytes));
+  if (split->weights) {
+    const uint64_t both[2] = {*out, hd__xxh3(split->weights, (size_t)split->count * sizeof *split->weights)};
+    *out = hd__xxh3(both, sizeof both);
+  }
   return HD_OK;
 }
 

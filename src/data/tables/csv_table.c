@@ -21,6 +21,7 @@ void hd__csv_close(hd_csv_table *t) {
   }
   hd__free(t->column);
   hd__free(t->label_text);
+  hd__free(t->weight_text);
   hd__free(t->line);
   hd__file_unmap(&t->file);
   *t = (hd_csv_table){0};
@@ -106,7 +107,9 @@ static void take_kind(hd_csv_table *t, int name) {
   t->is_class = name != TARGET;
 }
 
-static hd_status refuse_label(hd_ctx *ctx, const hd_csv_table *t, const char *label) {
+/* `what` the column is, "label's column", and the option that names it. */
+static hd_status refuse_column(hd_ctx *ctx, const hd_csv_table *t, const char *label, const char *what,
+                               const char *option) {
   enum { BYTES = 64, SHOWN = 8 };
   char name[BYTES], best[BYTES], list[SHOWN * (BYTES + 2)] = "";
   hd_nearest nearest = {.word = label};
@@ -122,11 +125,11 @@ static hd_status refuse_label(hd_ctx *ctx, const hd_csv_table *t, const char *la
   }
   if (nearest.name)
     return hd__fail(ctx, HD_E_FORMAT,
-                    "%s:1: expected the label's column '%.200s' in the first line, found none; did you mean '%s'?",
-                    t->path, label, best);
+                    "%s:1: expected the %s '%.200s' in the first line, found none; did you mean '%s'?", t->path, what,
+                    label, best);
   return hd__fail(ctx, HD_E_FORMAT,
-                  "%s:1: expected the label's column '%.200s' in the first line, found none; name one with --label%s%s",
-                  t->path, label, list, *list && t->columns > SHOWN ? " and others" : "");
+                  "%s:1: expected the %s '%.200s' in the first line, found none; name one with %s%s%s", t->path, what,
+                  label, option, list, *list && t->columns > SHOWN ? " and others" : "");
 }
 
 static hd_status take_named(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options *options) {
@@ -143,7 +146,26 @@ static hd_status take_named(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options *
       take_kind(t, i);
   if (t->label >= 0 || options->is_unlabelled)
     return HD_OK;
-  return refuse_label(ctx, t, options->label);
+  return refuse_column(ctx, t, options->label, "label's column", "--label");
+}
+
+/* Weights have a name in the first line. */
+static hd_status find_weights(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options *options) {
+  t->weight = NONE;
+  if (!options->weights || !*options->weights)
+    return HD_OK;
+  if (options->header == HD_CSV_HEADER_NO)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--weights expects a table whose first line has names, found --header no; name "
+                    "the columns");
+  t->weight = find_named(t, options->weights);
+  if (t->weight == SEVERAL || (t->weight >= 0 && t->weight == t->label))
+    return hd__fail(ctx, HD_E_FORMAT, "%s:1: expected a column '%.200s' of weights, found %s", t->path,
+                    options->weights,
+                    t->weight < 0 ? "several; rename all but one" : "it as the label; name the label with --label");
+  if (t->weight >= 0 || options->may_lack_weights)
+    return HD_OK;
+  return refuse_column(ctx, t, options->weights, "column of weights", "--weights");
 }
 
 static hd_status take_usual(hd_csv_table *t, hd_ctx *ctx, int32_t otherwise) {
@@ -244,6 +266,8 @@ static hd_status read_row(hd_csv_table *t, hd_ctx *ctx, hd_csv_cursor *c, int32_
     to->comes_again = to->comes_again || (f.length > 0 && hd__csv_compare(&f, &to->first) == 0);
     if (column == t->label)
       t->label_text[t->count] = f;
+    if (column == t->weight)
+      t->weight_text[t->count] = f;
     HD_TRY(add_field(to, ctx, t, &f, line, most));
   }
   if (column != t->columns)
@@ -278,6 +302,8 @@ static hd_status read_rows(hd_csv_table *t, hd_ctx *ctx, hd_csv_cursor c, int64_
   const int64_t room = most_rows(t, &c) + 1;
   HD_TRY(HD_NEW_RAW(t->label_text, room, ctx, NO_MEMORY, t->path));
   HD_TRY(HD_NEW_RAW(t->line, room, ctx, NO_MEMORY, t->path));
+  if (t->weight >= 0)
+    HD_TRY(HD_NEW(t->weight_text, room, ctx, NO_MEMORY, t->path));
   t->line[0] = first_line;
   if (t->label >= 0)
     t->label_text[0] = t->column[t->label].first;
@@ -368,7 +394,7 @@ static bool comes_again(const hd_csv_table *t) {
 static answer has_header(const hd_csv_table *t, int32_t most) {
   double number;
   bool numbers = false;
-  if (t->by_name)
+  if (t->by_name || t->weight >= 0)
     return YES;
   for (int32_t i = 0; i < t->columns; i++)
     if (is_name(&t->column[i]))
@@ -412,6 +438,8 @@ static hd_status settle_first_line(hd_csv_table *t, hd_ctx *ctx, const hd_csv_op
   if (t->header) {
     t->count--;
     memmove(t->label_text, t->label_text + 1, (size_t)t->count * sizeof *t->label_text);
+    if (t->weight_text)
+      memmove(t->weight_text, t->weight_text + 1, (size_t)t->count * sizeof *t->weight_text);
     memmove(t->line, t->line + 1, (size_t)t->count * sizeof *t->line);
     return HD_OK;
   }
@@ -470,7 +498,7 @@ static void find_index(hd_csv_table *t) {
 hd_status hd__csv_open(hd_csv_table *t, hd_ctx *ctx, const char *path, const hd_csv_options *options) {
   const bool input = options->is_unlabelled && !strcmp(path, "-");
   path = input ? "standard input" : path;
-  *t = (hd_csv_table){.path = path};
+  *t = (hd_csv_table){.path = path, .weight = NONE};
   HD_TRY((input ? hd__file_read_input : hd__file_read)(&t->file, ctx, path));
   hd_csv_cursor c = hd__csv_begin(&t->file, path);
   t->rows = c;
@@ -480,6 +508,7 @@ hd_status hd__csv_open(hd_csv_table *t, hd_ctx *ctx, const char *path, const hd_
   const int64_t line = c.line;
   HD_TRY(read_first_line(t, ctx, &c, options));
   HD_TRY(find_label(t, ctx, options));
+  HD_TRY(find_weights(t, ctx, options));
   HD_TRY(read_rows(t, ctx, c, line, options->categories));
   HD_TRY(find_header(t, ctx, options));
   HD_TRY(settle_first_line(t, ctx, options));

@@ -19,15 +19,17 @@ typedef enum hd_labels { HD_LABELS_AUTO, HD_LABELS_CLASSES, HD_LABELS_NUMBERS } 
 
 /* The options for reading a table. */
 typedef struct hd_csv_options {
-  const char *label; /* the column's name, or its number from 1 on where there is no header; "": by itself */
+  const char *label;   /* the column's name, or its number from 1 on where there is no header; "": by itself */
+  const char *weights; /* the name of the column of weights; "" or NULL: none */
   hd_csv_header header;
   int32_t categories; /* the most texts of a column that become features; 0: HD_CSV_CATEGORIES */
   bool refuses_empty; /* no field may be empty */
   hd_labels labels;
-  bool is_found;      /* the label is the column that training chose by default, which determines what its numbers
+  bool is_found;         /* the label is the column that training chose by default, which determines what its numbers
                          are */
-  bool is_unlabelled; /* rows to predict: they need no label, and may come on standard input, "-" */
-  int32_t columns;    /* of those: training's where columns have no names, its label's among them */
+  bool may_lack_weights; /* other rows than training's need not have that column */
+  bool is_unlabelled;    /* rows to predict: they need no label, and may come on standard input, "-" */
+  int32_t columns;       /* of those: training's where columns have no names, its label's among them */
 } hd_csv_options;
 
 typedef struct hd_csv_column {
@@ -49,15 +51,17 @@ typedef struct hd_csv_table {
   hd_mapping file;
   hd_csv_cursor rows; /* at the first row */
   hd_csv_column *column;
-  int32_t columns, label;   /* the label's column; -1: there is none */
-  bool by_name;             /* the label's column has a usual name, or --label named it */
-  bool is_doubtful;         /* --label is a number that the first line has: a column's name, or a field of a sample */
-  bool is_target;           /* it is called target */
-  bool is_class;            /* it is called label, class or species */
-  bool header, index;       /* there is one */
-  int64_t count;            /* rows */
-  hd_csv_field *label_text; /* of each row */
-  int64_t *line;            /* of each row */
+  int32_t columns, label;    /* the label's column; -1: there is none */
+  int32_t weight;            /* that of weights; -1: there is none */
+  bool by_name;              /* the label's column has a usual name, or --label named it */
+  bool is_doubtful;          /* --label is a number that the first line has: a column's name, or a field of a sample */
+  bool is_target;            /* it is called target */
+  bool is_class;             /* it is called label, class or species */
+  bool header, index;        /* there is one */
+  int64_t count;             /* rows */
+  hd_csv_field *label_text;  /* of each row */
+  hd_csv_field *weight_text; /* likewise, if there are weights */
+  int64_t *line;             /* of each row */
 } hd_csv_table;
 
 /* Reads a file once. The table is to be released after a failure, too. HD_E_FORMAT, naming the line, for rows of

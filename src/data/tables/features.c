@@ -48,62 +48,72 @@ hd_status hd__features_numbers(hd_features *out, hd_ctx *ctx, int32_t count) {
 /* Rows of numbers. */
 typedef struct table_rows {
   const double *numbers;
-  const float *floats;
+  const float *floats, *weights;
   int64_t rows;
   int32_t count;
 } table_rows;
 
 static double at(const table_rows *t, int64_t i) { return t->numbers ? t->numbers[i] : (double)t->floats[i]; }
 
+static double weight_of(const table_rows *t, int64_t row) { return t->weights ? (double)t->weights[row] : 1; }
+
 /* Adds x - origin of each column, and finds the largest; empty fields are NAN and do not count. */
-static void add_differences(double *sum, double *largest, int64_t *there, const table_rows *t, const double *origin) {
-  for (int64_t row = 0; row < t->rows; row++)
-    for (int32_t c = 0; c < t->count; c++) {
+static void add_differences(double *sum, double *largest, double *there, const table_rows *t, const double *origin) {
+  for (int64_t row = 0; row < t->rows; row++) {
+    const double weight = weight_of(t, row);
+    for (int32_t c = 0; c < t->count && weight > 0; c++) {
       const double d = at(t, row * t->count + c) - origin[c];
-      sum[c] += isnan(d) ? 0 : d;
+      sum[c] += isnan(d) ? 0 : weight * d;
       largest[c] = fabs(d) > largest[c] ? fabs(d) : largest[c];
-      there[c] += !isnan(d);
+      there[c] += isnan(d) ? 0 : weight;
     }
+  }
 }
 
 /* Adds the squares of (x - mean) / largest, which neither overflow nor vanish. */
 static void add_squares(double *sum, const double *largest, const table_rows *t, const double *mean) {
-  for (int64_t row = 0; row < t->rows; row++)
-    for (int32_t c = 0; c < t->count; c++) {
+  for (int64_t row = 0; row < t->rows; row++) {
+    const double weight = weight_of(t, row);
+    for (int32_t c = 0; c < t->count && weight > 0; c++) {
       const double d = (at(t, row * t->count + c) - mean[c]) / largest[c];
-      sum[c] += isnan(d) ? 0 : d * d;
+      sum[c] += isnan(d) ? 0 : weight * (d * d);
     }
+  }
 }
 
-/* The first number of a column; 0 if there is none. */
+/* The first number of a column that counts; 0 if there is none. */
 static double first_of(const table_rows *t, int32_t column) {
   int64_t row = 0;
-  while (row < t->rows && isnan(at(t, row * t->count + column)))
+  while (row < t->rows && (isnan(at(t, row * t->count + column)) || weight_of(t, row) == 0))
     row++;
   return row < t->rows ? at(t, row * t->count + column) : 0;
 }
 
-hd_status hd__features_measure(hd_features *f, hd_ctx *ctx, const double *numbers, const float *floats, int64_t rows) {
-  const table_rows t = {numbers, floats, rows, f->count};
+hd_status hd__features_measure(hd_features *f, hd_ctx *ctx, const double *numbers, const float *floats,
+                               const float *weights, int64_t rows) {
+  const table_rows t = {.numbers = numbers, .floats = floats, .weights = weights, .rows = rows, .count = f->count};
+  double counted = 0;
   HD_OWNED double *mean = NULL;
   HD_OWNED double *sum = NULL;
   HD_OWNED double *largest = NULL;
-  HD_OWNED int64_t *there = NULL;
+  HD_OWNED double *there = NULL;
   HD_TRY(HD_NEW(mean, f->count, ctx, NO_MEMORY));
   HD_TRY(HD_NEW(sum, f->count, ctx, NO_MEMORY));
   HD_TRY(HD_NEW(largest, f->count, ctx, NO_MEMORY));
   HD_TRY(HD_NEW(there, f->count, ctx, NO_MEMORY));
+  for (int64_t row = 0; row < rows; row++)
+    counted += weight_of(&t, row);
   for (int32_t c = 0; c < f->count; c++)
     mean[c] = first_of(&t, c);
   add_differences(sum, largest, there, &t, mean);
   for (int32_t c = 0; c < f->count; c++) {
-    mean[c] += there[c] > 0 ? sum[c] / (double)there[c] : 0;
+    mean[c] += there[c] > 0 ? sum[c] / there[c] : 0;
     sum[c] = 0;
   }
   add_squares(sum, largest, &t, mean);
   for (int32_t c = 0; c < f->count; c++) {
     hd_feature *to = &f->feature[c];
-    const double std = largest[c] * sqrt(sum[c] / (double)rows);
+    const double std = largest[c] * sqrt(sum[c] / counted);
     to->mean = mean[c];
     to->std = largest[c] > 0 && isnormal(std) ? std : 1;
     to->fill = isnan(to->fill) ? NAN : mean[c];
@@ -123,7 +133,7 @@ void hd__features_fill(double *numbers, float *floats, const hd_features *f, int
 }
 
 void hd__features_apply(float *floats, const hd_features *f, const double *numbers, int64_t rows) {
-  const table_rows t = {numbers, floats, rows, f->count};
+  const table_rows t = {.numbers = numbers, .floats = floats, .rows = rows, .count = f->count};
   for (int64_t row = 0; row < rows; row++)
     for (int32_t c = 0; c < f->count; c++) {
       const int64_t i = row * f->count + c;

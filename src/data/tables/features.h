@@ -41,9 +41,9 @@ hd_status hd__features_numbers(hd_features *out, hd_ctx *ctx, int32_t count);
 
 /* Computes the means and standard deviations of `rows` rows, which are doubles or, where those are NULL, floats; NAN is
  * an empty field, and does not count towards the mean, which it is read as. Each sum runs down the rows, over
- * differences to the first number, in double. */
+ * differences to the first number, in double. `weights`: of rows; NULL: all count once. */
 hd_status hd__features_measure(hd_features *features, hd_ctx *ctx, const double *numbers, const float *floats,
-                               int64_t rows);
+                               const float *weights, int64_t rows);
 
 /* Fills empty fields in the floats and, unless NULL, the doubles. */
 void hd__features_fill(double *numbers, float *floats, const hd_features *features, int64_t rows);

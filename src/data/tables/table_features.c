@@ -10,7 +10,7 @@
 static const char NO_MEMORY[] = "%s: out of memory for a table";
 
 static bool is_left_out(const hd_csv_table *t, int32_t column) {
-  return column == t->label || (column == 0 && t->index);
+  return column == t->label || column == t->weight || (column == 0 && t->index);
 }
 
 /* ---- Features of a training table ---- */
@@ -291,6 +291,9 @@ static void describe_columns(char *note, const hd_csv_table *t, const hd_feature
   int n = snprintf(note, HD_TABLE_NOTE_BYTES, "%.100s: %s, the label is %.100s; %d other column%s", t->path,
                    t->header ? "the first line is a header" : "no header", hd__csv_column_name(label, t, t->label),
                    columns, columns == 1 ? "" : "s");
+  if (t->weight >= 0)
+    n += snprintf(note + n, (size_t)(HD_TABLE_NOTE_BYTES - n), ", weights in %.100s",
+                  hd__csv_column_name(label, t, t->weight));
   if (texts > 0)
     n += snprintf(note + n, (size_t)(HD_TABLE_NOTE_BYTES - n), ", %d of texts: %d numbers per row", texts, f->count);
   if (t->index)

@@ -15,7 +15,7 @@ static hd_csv_options options_for(const hd_csv_options *given, const hd_features
   hd_csv_options options = *given;
   options.label = options.label ? options.label : "";
   options.categories = options.categories > 0 ? options.categories : HD_CSV_CATEGORIES;
-  options.is_unlabelled = true;
+  options.is_unlabelled = options.may_lack_weights = true;
   if (!features || features->columns == 0)
     return options;
   options.columns = features->columns;

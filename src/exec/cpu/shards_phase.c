@@ -41,6 +41,7 @@ void hd__exec_fetch_group(const thread_at *at, const call_rows *group) {
                  .target_stride = plan->io.label.stride,
                  .outputs = plan->io.target_outputs,
                  .scratch = at->thread->fetch};
+  to.weight = hd__weight_after(to.target, &plan->io);
   at->thread->flags |= hd__exec_fetch(at->exec->caller, at->step, group->batch_row, group->rows, &to);
 }
 

@@ -20,11 +20,13 @@ static void fetch_thread(void *arg, int thread) {
   const int threads = hd__threads_count(x->threads);
   const int64_t begin = hd__tree_share(f->from->rows, NULL, threads, thread),
                 end = hd__tree_share(f->from->rows, NULL, threads, thread + 1);
+  void *const target = f->inlet->host.target + begin * plan->io.label.row_bytes;
   const hd_slots slots = {.x = (float *)(void *)f->inlet->host.x + begin * plan->io.input.stride,
                           .x_stride = plan->io.input.stride,
-                          .target = f->inlet->host.target + begin * plan->io.label.row_bytes,
+                          .target = target,
                           .target_stride = plan->io.label.stride,
                           .outputs = plan->io.target_outputs,
+                          .weight = hd__weight_after(target, &plan->io),
                           .scratch = x->fetch + thread * x->settings.fetch_bytes};
   f->flags[thread] =
       end > begin ? hd__exec_fetch(f->caller, f->from->step, f->from->first + begin, end - begin, &slots) : 0;

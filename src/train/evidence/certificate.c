@@ -84,6 +84,8 @@ static hd_status hash_labels(char hex[HD_SHA256_HEX_BYTES], hd_ctx *ctx, const h
   for (int64_t i = 0; i < split->count; i++)
     if (!hd__skips_has(split, i))
       hd__sha256_update(sha, all + i * each, (size_t)each);
+  for (int64_t i = 0; split->weights && i < split->count; i++)
+    hd__sha256_update(sha, split->weights + i, sizeof *split->weights);
   hd__sha256_finish(sha, hex);
   return HD_OK;
 }
@@ -153,7 +155,7 @@ static hd_status request_of(hd_config **out, hd_ctx *ctx, const json_t *record, 
   static const hd_option_id id[] = {HD_OPT_DATA,       HD_OPT_DATA_DIR, HD_OPT_ON_ERROR,    HD_OPT_TRANSFORMS,
                                     HD_OPT_NORMALIZE,  HD_OPT_LABEL,    HD_OPT_HEADER,      HD_OPT_MISSING,
                                     HD_OPT_CATEGORIES, HD_OPT_EXIF,     HD_OPT_ALLOW_EMPTY, HD_OPT_FOLD,
-                                    HD_OPT_LOSS};
+                                    HD_OPT_LOSS,       HD_OPT_WEIGHTS};
   HD_TRY(hd__config_copy(out, ctx, config));
   HD_TRY(hd__record_take_rules(*out, ctx, record, "the record"));
   for (size_t i = 0; i < sizeof id / sizeof *id; i++) {

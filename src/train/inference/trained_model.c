@@ -242,6 +242,9 @@ hd_csv_options hd__trained_table(const hd_trained *t, const hd_config *config) {
   if (is_asked)
     is.label = given.label;
   is.is_found = !was_asked && !is_asked;
+  is.may_lack_weights = !hd__config_given(config, HD_OPT_WEIGHTS);
+  if (!is.may_lack_weights)
+    is.weights = given.weights;
   if (hd__config_given(config, HD_OPT_HEADER))
     is.header = given.header;
   if (hd__config_given(config, HD_OPT_MISSING))

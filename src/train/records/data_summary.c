@@ -115,7 +115,7 @@ static hd_status list_columns(hd_data_look *l, hd_ctx *ctx) {
   const hd_features *f = hd__dataset_features(l->data);
   if (!f && d->flat && d->floats) {
     HD_TRY(hd__features_numbers(&l->measured, ctx, d->width));
-    HD_TRY(hd__features_measure(&l->measured, ctx, NULL, d->floats, d->count));
+    HD_TRY(hd__features_measure(&l->measured, ctx, NULL, d->floats, d->weights, d->count));
     f = &l->measured;
   }
   if (!f)

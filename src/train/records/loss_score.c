@@ -14,14 +14,16 @@ static double share_of(const hd_target *target, int32_t label) {
 
 /* The share of the sample at a position in the divisor. */
 static double share_at(const hd_target *target, const hd_feed *feed, uint32_t epoch, int64_t position) {
+  const int64_t sample = hd__feed_sample(feed, epoch, position);
+  const double weight = hd__split_weight(feed->split, sample);
   if (target->loss != HD_OP_cross_entropy)
-    return target->scores;
-  return target->of_classes ? 1 : share_of(target, feed->split->labels[hd__feed_sample(feed, epoch, position)]);
+    return weight * target->scores;
+  return weight * (target->of_classes ? 1 : share_of(target, feed->split->labels[sample]));
 }
 
 double hd__target_divisor(const hd_target *target, const hd_feed *feed, uint32_t epoch, int64_t first, int64_t count) {
   double sum = 0;
-  if (target->loss != HD_OP_cross_entropy || target->of_classes)
+  if (!feed->split->weights && (target->loss != HD_OP_cross_entropy || target->of_classes))
     return (double)count * share_at(target, feed, epoch, first);
   for (int64_t i = first; i < first + count; i++)
     sum += share_at(target, feed, epoch, i);
@@ -41,21 +43,25 @@ static double sum_of_shares(const hd_target *target, const hd_feed *feed) {
 
 void hd__target_score(hd_score *out, const hd_target *target, const hd_feed *feed, const hd_exec_outcome *outcome) {
   bool judges = hd__target_judges(target, feed->split);
-  double sum = 0;
+  double sum = 0, judged = 0, right = 0;
   *out = (hd_score){.accuracy = NAN, .metric = NAN};
   for (int64_t i = 0; i < feed->count; i++) {
     int64_t sample = hd__feed_sample(feed, 0, i);
     if (hd__skips_has(feed->split, sample))
       continue;
-    sum += (double)outcome->loss[i];
+    const double weight = hd__split_weight(feed->split, sample);
+    sum += weight * (double)outcome->loss[i];
     if (!judges || !hd__target_counts(target, feed->split, sample))
       continue;
+    const bool is_right = outcome->guess[i] == feed->split->labels[sample];
     out->judged++;
-    out->right += outcome->guess[i] == feed->split->labels[sample];
+    out->right += is_right;
+    judged += weight;
+    right += is_right ? weight : 0;
   }
   out->loss = sum / sum_of_shares(target, feed);
-  if (out->judged > 0)
-    out->accuracy = (double)out->right / (double)out->judged;
+  if (judged > 0)
+    out->accuracy = right / judged;
 }
 
 void hd__target_tally(hd_tally *tally, const hd_target *target, const hd_feed *feed, const hd_exec_outcome *outcome) {

@@ -1,7 +1,8 @@
 /* The mean of a loss over samples of a feed: its divisor, and the score of an evaluation.
  *
  * A sample adds to the divisor, for cross_entropy, its class's weight, or 1, or nothing if its label is ignored; 1
- * where transforms made probabilities of the labels; for the other losses, one per output. */
+ * where transforms made probabilities of the labels; for the other losses, one per output. Samples with weights add
+ * that much times their weight, and losses and guesses count as much. */
 #pragma once
 
 #include "exec/executor.h"
@@ -17,7 +18,7 @@ typedef struct hd_score {
   double loss;           /* the mean */
   double accuracy;       /* NAN where guesses are not judged */
   double metric;         /* of --metric: see metric.h */
-  int64_t judged, right; /* samples */
+  int64_t judged, right; /* samples, whatever their weights */
 } hd_score;
 
 /* Samples of a class, and those of them that were guessed right. */

@@ -56,6 +56,10 @@ static double target_at(const judged *j, int64_t at, int32_t k) {
   return (double)hd__split_number(j->data, hd__feed_sample(j->feed, 0, at), k);
 }
 
+static double weight_at(const judged *j, int64_t at) {
+  return hd__split_weight(j->data, hd__feed_sample(j->feed, 0, at));
+}
+
 static double score_at(const judged *j, int64_t at, int32_t k) {
   const double score = (double)j->score[at * j->outputs + k];
   return j->feed->targets ? hd__target_unscaled(j->feed->targets, k, score) : score;
@@ -125,26 +129,25 @@ static hd_status score_labels(hd_output_scores *out, hd_ctx *ctx, const judged *
 /* ---- A regression ---- */
 
 static void score_number(hd_output_score *out, const judged *j, int32_t k) {
-  double sum = 0, absolute = 0, square = 0, spread = 0;
-  int64_t count = 0;
+  double sum = 0, absolute = 0, square = 0, spread = 0, count = 0;
   for (int64_t i = 0; i < j->feed->count; i++)
     if (is_there(j, i)) {
-      sum += target_at(j, i, k);
-      count++;
+      sum += weight_at(j, i) * target_at(j, i, k);
+      count += weight_at(j, i);
     }
   for (int64_t i = 0; i < j->feed->count; i++) {
     if (!is_there(j, i))
       continue;
-    const double is = target_at(j, i, k), off = is - sum / (double)count, missed = score_at(j, i, k) - is;
-    absolute += fabs(missed);
-    square += missed * missed;
-    spread += off * off;
+    const double is = target_at(j, i, k), off = is - sum / count, missed = score_at(j, i, k) - is;
+    absolute += weight_at(j, i) * fabs(missed);
+    square += weight_at(j, i) * (missed * missed);
+    spread += weight_at(j, i) * (off * off);
   }
   *out = (hd_output_score){.f1 = NAN,
                            .auc = NAN,
                            .r2 = spread > 0 ? 1 - square / spread : NAN,
-                           .mean_absolute_error = absolute / (double)count,
-                           .root_mean_square_error = sqrt(square / (double)count)};
+                           .mean_absolute_error = absolute / count,
+                           .root_mean_square_error = sqrt(square / count)};
 }
 
 /* ---- All outputs ---- */

@@ -125,6 +125,27 @@ static hd_status set_transforms(hd_session *s, hd_ctx *ctx) {
   return HD_OK;
 }
 
+/* A mixture of two samples has no weight, and a part without weights above 0 no mean. */
+static hd_status check_weights(const hd_session *s, hd_ctx *ctx) {
+  const hd_feed *const feed[] = {&s->input.train, &s->input.val};
+  static const char *const part[] = {"training set", "validation set"};
+  const hd_pipeline *transforms = s->input.train.pipeline;
+  if (!s->input.train.split->weights)
+    return HD_OK;
+  if (transforms && hd_pipeline_shape_of(transforms)->partner)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--transforms expects no mixup and no cutmix where samples have weights, found one; leave it out");
+  for (int i = 0; i < 2; i++) {
+    int64_t k = 0;
+    while (k < feed[i]->count && hd__split_weight(feed[i]->split, feed[i]->members ? feed[i]->members[k] : k) == 0)
+      k++;
+    if (feed[i]->count > 0 && k == feed[i]->count)
+      return hd__fail(ctx, HD_E_FORMAT, "%s: expected a weight above 0 in the %s, found only zeros; change one",
+                      s->input.data->name, part[i]);
+  }
+  return HD_OK;
+}
+
 static hd_status make_feeds(hd_session *s, hd_ctx *ctx) {
   const double *mean = s->input.data->statistics.mean, *std = s->input.data->statistics.std;
   const hd_split *test = hd__dataset_test(s->input.data);
@@ -140,7 +161,7 @@ static hd_status make_feeds(hd_session *s, hd_ctx *ctx) {
     HD_TRY(hd__feed_hold_out(&s->input.val, &s->input.train, ctx, share, (uint64_t)s->run.settings->seed));
   HD_TRY(hd__feed_set_order(&s->input.train, ctx, s->run.config, s->input.data->name));
   HD_TRY(set_transforms(s, ctx));
-  return HD_OK;
+  return check_weights(s, ctx);
 }
 
 /* Whether the model has the requested metric. */

@@ -79,6 +79,7 @@ hd_status hd__session_batches(hd_batches **out, hd_ctx *ctx, hd_session *s, cons
                                         .steps_per_epoch = s->run.steps_per_epoch,
                                         .sample_elems = s->compute.plan->io.input.elems,
                                         .outputs = s->compute.plan->io.target_outputs,
+                                        .weighs = s->compute.plan->io.weighs,
                                         .workers = workers,
                                         .prefetch_factor = (int32_t)s->run.settings->prefetch_factor,
                                         .pin = s->run.settings->pin_memory,

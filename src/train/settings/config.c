@@ -248,6 +248,7 @@ hd_status hd__config_check_used(const hd_config *config, hd_ctx *ctx, const hd_d
     bool table; /* else pictures */
     const char *what;
   } uses[] = {{HD_OPT_LABEL, true, "CSV files"},
+              {HD_OPT_WEIGHTS, true, "CSV files"},
               {HD_OPT_HEADER, true, "CSV files"},
               {HD_OPT_MISSING, true, "CSV files"},
               {HD_OPT_CATEGORIES, true, "CSV files"},
@@ -305,6 +306,7 @@ hd_dataset_request hd__config_data(const hd_config *config) {
                                                ? HD_NORMALIZE_CHANNEL
                                                : (hd_normalize_choice)is->normalize,
                               .table = {.label = is->label,
+                                        .weights = is->weights,
                                         .header = (hd_csv_header)is->header,
                                         .categories = (int32_t)is->categories,
                                         .refuses_empty = is->missing == HD_MISSING_REFUSE,
@@ -368,6 +370,7 @@ bool hd__config_applies(const hd_config *config, hd_option_id id) {
   case HD_OPT_LOOKAHEAD_POWER: return config->settings.lookahead > 0;
   case HD_OPT_NORMALIZE: /* later than the first rules, as all that follow: a run that is resumed keeps its record */
   case HD_OPT_LABEL:
+  case HD_OPT_WEIGHTS:
   case HD_OPT_HEADER:
   case HD_OPT_MISSING:
   case HD_OPT_CATEGORIES:

@@ -277,7 +277,7 @@ static hd_status suggest_forward(hd_config *config, hd_ctx *ctx, const json_t *r
                                          HD_OPT_TTA,        HD_OPT_NORMALIZE,       HD_OPT_LABEL,
                                          HD_OPT_HEADER,     HD_OPT_MISSING,         HD_OPT_CATEGORIES,
                                          HD_OPT_EXIF,       HD_OPT_ALLOW_EMPTY,     HD_OPT_FOLD,
-                                         HD_OPT_LOSS,       HD_OPT_TARGET_SCALE};
+                                         HD_OPT_LOSS,       HD_OPT_TARGET_SCALE,    HD_OPT_WEIGHTS};
   HD_TRY(hd__record_take_rules(config, ctx, record, folder));
   for (size_t i = 0; i < sizeof forward / sizeof *forward; i++)
     HD_TRY(suggest(config, ctx, record, folder, forward[i]));

@@ -1,0 +1,208 @@
+"""Weights of samples: part of the data, in losses and scores, by the numbers of NumPy and of PyTorch in float64."""
+import os
+import tempfile
+
+import numpy as np
+from tap import Skipped, refuses
+
+import heddle
+
+rng = np.random.default_rng(3)
+x = rng.normal(size=(96, 5)).astype(np.float32)
+labels = (np.arange(96) * 7 % 3).astype(np.int32)
+targets = np.stack([x[:, 0] * 2, x[:, 1] - x[:, 2]], 1).astype(np.float32)
+chances = (targets > 0).astype(np.float32)
+w = rng.integers(0, 5, 96) / 2
+test = (x[:32], labels[:32])
+PLAIN = {"batch": 96, "optimizer": "sgd", "lr": 0.2, "no_shuffle": True, "normalize": "none", "epochs": 30,
+         "target_scale": "none"}
+
+
+def network(outputs, loss, **settings):
+    return (heddle.Model("net", (1, 1, 5)).add("flat", "flatten").add("fc1", "linear", out=8).add("t", "tanh")
+            .add("out", "linear", out=outputs).loss(loss, **settings))
+
+
+def train(model, y, weights, **options):
+    data = (x, y, x[:32], y[:32])
+    return heddle.train(model, data, sample_weight=weights, progress=False,
+                        out=tempfile.mkdtemp() + "/run", **{**PLAIN, **options})
+
+
+CASES = [("cross_entropy", {}, labels, 3),
+         ("cross_entropy", {"label_smoothing": 0.2, "weight": [1, 2, 0.5]}, labels, 3),
+         ("mse", {}, targets, 2), ("l1", {}, targets, 2), ("huber", {"delta": 0.5}, targets, 2),
+         ("bce_with_logits", {"pos_weight": [2, 0.5]}, chances, 2)]
+
+
+def test_torch():
+    """losses and weights are those of PyTorch in float64, for every loss"""
+    try:
+        import torch
+    except ImportError as error:
+        raise Skipped(str(error)) from None
+    from torch.nn import functional as f
+    t = lambda array: torch.tensor(np.asarray(array), dtype=torch.float64)
+    for name, settings, y, outputs in CASES:
+        start = train(network(outputs, name, **settings), y, w, max_steps=1, lr=1e-30)
+        run = train(network(outputs, name, **settings), y, w, init=str(start.checkpoint / "model.safetensors"))
+        p = {key: t(value).requires_grad_() for key, value in start.weights.items()}
+        losses = []
+        for _ in range(30):
+            h = torch.tanh(t(x) @ p["fc1.weight"].T + p["fc1.bias"]) @ p["out.weight"].T + p["out.bias"]
+            share = t(w)
+            if name == "cross_entropy":
+                of = t(settings.get("weight", [1, 1, 1]))
+                each = f.cross_entropy(h, torch.tensor(labels, dtype=torch.long), weight=of, reduction="none",
+                                       label_smoothing=settings.get("label_smoothing", 0))
+                share = share * of[torch.tensor(labels, dtype=torch.long)]
+                loss = (t(w) * each).sum() / share.sum()
+            else:
+                call = {"mse": f.mse_loss, "l1": f.l1_loss, "huber": f.huber_loss,
+                        "bce_with_logits": f.binary_cross_entropy_with_logits}[name]
+                more = {"delta": 0.5} if name == "huber" else {}
+                if name == "bce_with_logits":
+                    more = {"pos_weight": t(settings["pos_weight"])}
+                loss = (t(w) * call(h, t(y), reduction="none", **more).mean(1)).sum() / share.sum()
+            losses.append(loss.item())
+            for key, gradient in zip(p, torch.autograd.grad(loss, list(p.values()))):
+                p[key] = (p[key] - 0.2 * gradient).detach().requires_grad_()
+        assert np.allclose(run.losses, losses, rtol=2e-5), (name, run.losses[-1], losses[-1])
+        for key, value in run.weights.items():
+            assert np.abs(value - p[key].detach().numpy()).max() < 2e-5, (name, key)
+
+
+def test_repeated():
+    """weights that are whole numbers are repeated samples, to rounding, with the same normalisation"""
+    whole = np.arange(96) % 4
+    again = np.repeat(np.arange(96), whole)
+    for y, name, outputs in ((labels, "cross_entropy", 3), (targets, "mse", 2)):
+        model = network(outputs, name)
+        start = train(model, y, None, max_steps=1, lr=1e-30)
+        options = {"batch": 200, "normalize": "column", "init": str(start.checkpoint / "model.safetensors")}
+        weighed = train(model, y, (whole, np.ones(32)), **options)
+        repeated = heddle.train(model, (x[again], y[again], x[:32], y[:32]), progress=False,
+                                out=tempfile.mkdtemp() + "/run", **{**PLAIN, **options})
+        assert np.allclose(weighed.losses, repeated.losses, rtol=2e-5)
+        for key, value in weighed.weights.items():
+            assert np.abs(value - repeated.weights[key]).max() < 5e-6, key
+        assert np.isclose(weighed.evaluate().loss, repeated.evaluate().loss, rtol=1e-5)
+
+
+def test_bits():
+    """the weights are the same for any layout, and those of weights of 1 are those without"""
+    for name, settings, y, outputs in CASES:
+        options = {"batch": 24, "epochs": 3, "optimizer": "adam", "lr": 0.01, "no_shuffle": False}
+        model = network(outputs, name, **settings)
+        digest = train(model, y, w, threads=1, **options).digest
+        for layout in ({"threads": 3}, {"workers": 1}, {"accumulate": 2}, {"threads": 2, "stages": 2}):
+            assert train(model, y, w, **layout, **options).digest == digest, (name, layout)
+        plain = train(model, y, None, **options).digest
+        assert train(model, y, np.ones(96), **options).digest == plain != digest
+        assert train(model, y, np.full(96, 8), **options).digest == plain
+
+
+def test_scores():
+    """accuracy, loss and the scores of a regression are weighed; predictions are not"""
+    run = train(network(3, "cross_entropy"), labels, (w, w[:32]))
+    chance = run.predict(x[:32])
+    of = w[:32]
+    right = chance.argmax(1) == labels[:32]
+    found = run.evaluate()
+    assert np.isclose(found.accuracy, of @ right / of.sum())
+    loss = -np.log(chance[np.arange(32), labels[:32]])
+    assert np.isclose(found.loss, of @ loss / of.sum(), rtol=1e-5)
+    assert np.isclose(found.accuracy, run.history["test_accuracy"][-1])
+    assert np.isclose(run.evaluate((x, labels), sample_weight=w).accuracy,
+                      w @ (run.predict(x).argmax(1) == labels) / w.sum())
+    run = train(network(2, "mse"), targets, (w, w[:32]))
+    found, off = run.evaluate(), run.predict(x[:32]) - targets[:32]
+    assert np.isclose(found.mean_absolute_error, np.average(np.abs(off), 0, of).mean(), rtol=1e-5)
+    assert np.isclose(found.loss, np.average((off ** 2).mean(1), weights=of), rtol=1e-5)
+    mean = np.average(targets[:32], 0, of)
+    r2 = 1 - np.average(off ** 2, 0, of) / np.average((targets[:32] - mean) ** 2, 0, of)
+    assert np.isclose(found.r2, r2.mean(), rtol=1e-4)
+
+
+def test_files():
+    """the same weights as arrays, in NPY files and in a column train to the same bits; a run of them is verified"""
+    folder = tempfile.mkdtemp()
+    rows = np.round(x * 64) / 64
+    model = network(3, "cross_entropy")
+    options = {**PLAIN, "batch": 24, "epochs": 2, "progress": False, "normalize": "column"}
+    run = heddle.train(model, (rows, labels), sample_weight=w, out=folder + "/a", **options)
+    for name, array in (("x", rows), ("y", labels), ("sample_weight", w)):
+        np.save(f"{folder}/{name}.npy", array)
+    assert heddle.train(model, folder, out=folder + "/b", **options).digest == run.digest
+    np.savez(folder + "/all.npz", x=rows, y=labels, sample_weight=w)
+    try:
+        assert heddle.train(model, folder + "/all.npz", out=folder + "/c", **options).digest == run.digest
+    except heddle.UnsupportedError:
+        pass  # a build without NPZ
+    with open(folder + "/t.csv", "w", encoding="ascii") as table:
+        print("a,b,c,d,e,weight,label", file=table)
+        for row, weight, label in zip(rows, w, labels):
+            print(*row, weight, label, sep=",", file=table)
+    table = heddle.train(model, folder + "/t.csv", weights="weight", out=folder + "/d", **options)
+    assert table.digest == run.digest
+    assert heddle.verify(run, threads=1).verdict == "verified"
+    np.save(f"{folder}/sample_weight.npy", w[:-1])
+    refuses(heddle.FormatError, "expected 96 weights, one for each sample, found 95",
+            lambda: heddle.train(model, folder, out=folder + "/e", **options))
+    os.rename(f"{folder}/sample_weight.npy", f"{folder}/sample_weight_train.npy")
+    refuses(heddle.FormatError, "expected weights as sample_weight, found sample_weight_train; rename it",
+            lambda: heddle.train(model, folder, out=folder + "/e", **options))
+
+
+def test_empty_batch():
+    """a batch whose weights are all 0 has the loss 0 and no gradient; the others go on"""
+    some = np.r_[np.zeros(48), np.ones(48)]
+    run = train(network(3, "cross_entropy"), labels, some, batch=48, epochs=2)
+    assert run.losses[0] == 0 and run.losses[2] == 0 and run.losses[3] < run.losses[1]
+
+
+def test_refused():
+    """weights that are none are refused by name"""
+    model = network(3, "cross_entropy")
+    for bad, says in ((np.r_[w[:-1], -1], "found -1 for sample 95"), (np.r_[np.nan, w[1:]], "found nan for sample 0"),
+                      (np.zeros(96), "found only zeros"), (w[:-1], "expected 96 weights in sample_weight"),
+                      (w[:, None], "expected 96 weights"), (["a"] * 96, "expected numbers"),
+                      (np.r_[1e-40, w[1:]], "from 1e-18 to 1e+18")):
+        refuses(heddle.Error, says, lambda: train(model, labels, bad))
+    refuses(heddle.UsageError, "found a name or a path", lambda: heddle.train(model, "digits", sample_weight=w))
+    refuses(heddle.UsageError, "expected one array as sample_weight, found two",
+            lambda: heddle.train(model, (x, labels), sample_weight=(w, w)))
+    images = rng.integers(0, 255, (20, 8, 8), dtype=np.uint8)
+    net = heddle.Model("n", (1, 8, 8)).add("flat", "flatten").add("out", "linear", out=2)
+    refuses(heddle.UsageError, "no mixup and no cutmix",
+            lambda: heddle.train(net, (images, np.arange(20) % 2), sample_weight=np.arange(20), progress=False,
+                                 transforms=["to_float", "one_hot", {"mixup": {"alpha": 1}}]))
+
+
+def test_estimators():
+    """estimators take sample_weight and class_weight: rows of weight 0 are as good as none"""
+    try:
+        from sklearn.utils import compute_sample_weight
+    except ImportError as error:
+        raise Skipped(str(error)) from None
+    from heddle.sklearn import HeddleClassifier, HeddleRegressor
+    for estimator, y in ((HeddleClassifier(epochs=3), labels), (HeddleRegressor(epochs=3), targets)):
+        zero = np.where(np.arange(96) % 4 == 1, 0.0, 1.0)
+        some = estimator.fit(x, y, sample_weight=zero).run_.digest
+        assert some == estimator.fit(x[zero > 0], y[zero > 0]).run_.digest
+        estimator.fit(x, y, sample_weight=w).partial_fit(x, y, sample_weight=w)
+        estimator.fit(x, y, sample_weight=2.0)
+        refuses(ValueError, "found -1", lambda: estimator.fit(x, y, sample_weight=-np.ones(96)))
+        early = type(estimator)(epochs=5, early_stopping=True).fit(x, y, sample_weight=w)
+        assert len(early.validation_scores_) == 5
+    uneven = np.r_[np.zeros(84), np.ones(12)].astype(int)
+    balanced = HeddleClassifier(epochs=3, class_weight="balanced").fit(x, uneven)
+    by_hand = HeddleClassifier(epochs=3).fit(x, uneven, sample_weight=compute_sample_weight("balanced", uneven))
+    assert balanced.run_.digest == by_hand.run_.digest
+    both = HeddleClassifier(epochs=3, class_weight={1: 4}).fit(x, uneven, sample_weight=np.arange(96) + 1)
+    by_hand = HeddleClassifier(epochs=3).fit(x, uneven, sample_weight=(np.arange(96) + 1) * np.where(uneven, 4, 1))
+    assert both.run_.digest == by_hand.run_.digest
+    refuses(ValueError, "expects classes of y", lambda: HeddleClassifier(class_weight={7: 1}).fit(x, uneven))
+    refuses(ValueError, "'balanced' or None", lambda: HeddleClassifier(class_weight="even").fit(x, uneven))
+    refuses(ValueError, "found partial_fit", lambda: HeddleClassifier(class_weight="balanced").partial_fit(x, uneven))
+    refuses(heddle.UsageError, "one label a row", lambda: HeddleClassifier(class_weight="balanced").fit(x, chances))
