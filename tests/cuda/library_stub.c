@@ -6,6 +6,7 @@
  *   STUB_CUBLAS_FAILS=N    the N-th product fails, from 1
  *   STUB_CUDA_SAY=FILE     at the end, the number of calls for products and convolutions */
 #include <dlfcn.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
