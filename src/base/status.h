@@ -18,7 +18,7 @@ struct hd_ctx {
   void *custom_data; /* data sets of the caller's program, ended after that */
   void (*end_custom_data)(void *custom_data);
   struct hd_custom_transforms *custom_transforms; /* transforms of the caller's program */
-  void (*on_wait)(void *user, const char *text);  /* NULL: nobody asked */
+  void (*on_wait)(void *user, const char *text);  /* or NULL */
   void *wait_user;
 };
 

@@ -153,7 +153,8 @@ static const cli_extra extra[] = {
      "measure this convolution instead of a model's: CxHxW,out=N and, unless they are these, "
      "kernel=3,stride=1,pool=1,padding=0,groups=1; may be repeated",
      take_shape, .of = CONV},
-    {"size", "MxNxK", "measure this product, of sides from 1 to 16384 (default: a list of them); may be repeated", take_size, .of = GEMM},
+    {"size", "MxNxK", "measure this product, of sides from 1 to 16384 (default: a list of them); may be repeated",
+     take_size, .of = GEMM},
     {"python", "PATH", "a Python with PyTorch or JAX (default python3); may be repeated", take_word, .of = SCRIPTS},
     {"markdown", NULL, "print a Markdown table", take_word, .of = SCRIPTS},
     {"rounds", "N", "measure each N times, taking turns (default 5)", take_rounds, &bench_asked.rounds, 1,

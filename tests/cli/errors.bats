@@ -143,8 +143,8 @@ out_of_range() {
 own_numbers() {
   local command
   for command in launch predict verify bisect sweep tune top get 'bench step' 'bench ranks' 'bench peers'; do
-    "$HEDDLE" $command --help | sed -nE 's/^  (-[a-z], )?(--[a-z-]+) (N|X|K|S|N\|auto) .*/\2/p' | grep -v -- --threads |
-      sed "s/^/$command\t/"
+    "$HEDDLE" $command --help | sed -nE 's/^  (-[a-z], )?(--[a-z-]+) (N|X|K|S|N\|auto) .*/\2/p' |
+      grep -v -e --threads -e --schedule-stages | sed "s/^/$command\t/"
   done
 }
 
@@ -180,6 +180,11 @@ END
     grep -q '^and the options of heddle train: ' out
   done
   "$HEDDLE" data --help | grep -E '^  --' | head -n 1 | grep -q -- '--sheet'
+  for option in tta label header missing categories; do
+    for command in eval predict; do
+      COLUMNS=1000 "$HEDDLE" $command --help | grep -q -- "^  --$option .*(default: as the run did"
+    done
+  done
   "$HEDDLE" predict --help >out
   grep -q '^FILE is a picture (.png or .jpg), a table (.csv;' out
   "$HEDDLE" --help | tr '\n' ' ' | grep -q '137 when a process of the run was killed'

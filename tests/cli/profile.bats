@@ -7,8 +7,8 @@ load cli
   plain=$DIGEST
   train --profile p.json --threads 2
   [ "$DIGEST" = "$plain" ]
-  grep -Eqx 'profile         p.json: of all threads.? time .*fc forward [0-9]+ %.*, waiting [0-9.]+ %; thread [01] waited for '\
-'thread [01] for [0-9.]+ % of its time; 50 of 50 steps' out
+  grep -Eqx 'profile         p.json: of all threads.? time .*fc forward [0-9]+ %.*, waiting [0-9.]+ %; thread '\
+'[01] waited for thread [01] for [0-9.]+ % of its time; 50 of 50 steps' out
   [ "$(head -c 1 p.json)" = "{" ]
   json_keys <<<"$(tr -d '\n' <p.json)" | grep -q traceEvents
   nothing_half_written

@@ -31,6 +31,15 @@ keys="layers params trainable macs memory_bytes"
   [ "$(json_get layers.9.name layers.9.shape <out)" = "fc2 [10]" ]
 }
 
+@test "a table is read as train reads it: --missing and --categories" {
+  printf 'a,b,label\n1,x,0\n2,y,1\n3,z,0\n,x,1\n5,y,0\n6,z,1\n' >t.csv
+  "$HEDDLE" summary --model mlp --data t.csv >out
+  fails 1 summary --model mlp --data t.csv --missing refuse
+  says "'a'"
+  fails 1 summary --model mlp --data t.csv --categories 2
+  says "'b'"
+}
+
 @test "--input replaces the model's input, for any data" {
   "$HEDDLE" summary --model mlp --input 3x32x32 --json >out
   [ "$(json_get layers.0.shape layers.1.macs <out)" = "[3072] 393216" ]

@@ -75,9 +75,8 @@ static hd_status unknown_model(hd_ctx *ctx, const char *name) {
     return hd__fail(ctx, HD_E_USAGE, "--model expects %s or a .yaml or .onnx file, found '%s'; did you mean %s?", list,
                     name, nearest.name);
   return hd__fail(ctx, HD_E_USAGE,
-                  "--model expects %s or a .yaml or .onnx file, found '%s'; name one of these, or a "
-                  "file",
-                  list, name);
+                  "--model expects %s or a .yaml or .onnx file, found '%s'; name one of these or give a file", list,
+                  name);
 }
 
 static const hd_embedded *find_built_in(const char *name) {
