@@ -35,7 +35,8 @@ $(completions): options.table tools/make-completion
 	  $(model_files:data/models/%.yaml=%) >$@.tmp && mv $@.tmp $@
 endif
 
-EXTRA_DIST += docs/add-a-data-format.md docs/add-an-op.md docs/add-an-optimizer.md docs/api.md docs/arithmetic.md \
+EXTRA_DIST += docs/add-a-command.md docs/add-a-data-format.md docs/add-an-op.md docs/add-an-optimizer.md docs/api.md \
+  docs/arithmetic.md \
   docs/cluster.md docs/course.md docs/data.md \
   docs/determinism.md docs/export.md docs/from-a-script.md docs/from-pytorch.md docs/glossary.md docs/gpu.md \
   docs/how-many-threads.md docs/mnist.md docs/model-files.md docs/museum.md docs/performance.md docs/porting.md \

@@ -1,9 +1,10 @@
 #!/bin/sh
-# TAP: docs/add-an-op.md is enough to add an operation, docs/add-an-optimizer.md to add an optimizer,
-# docs/add-a-data-format.md to add a data format. A copy of the tree gets one of each by the pages' rows, headers, rules
-# and code, the first two under other names, and nothing else; it builds, the tests of gradients and updates find them,
-# and a network trains with them to the bits of those that the pages show, on a file of the format to those of the same
-# samples in NPY files. It is a separate build, of the reference kernels: minutes.
+# TAP: docs/add-an-op.md is enough to add an operation, docs/add-an-optimizer.md to add an optimizer and a schedule,
+# docs/add-a-data-format.md to add a data format, docs/add-a-command.md to add a command. A copy of the tree gets one of
+# each by the pages' rows, headers, rules and code, the first three under other names, and nothing else; it builds, the
+# tests of gradients and updates find them, and a network trains with them to the bits of those that the pages show, on
+# a file of the format to those of the same samples in NPY files. It is a separate build, of the reference kernels:
+# minutes.
 . "$SRCDIR/tests/tap.sh"
 for tool in autoreconf automake libtoolize; do
   command -v $tool >/dev/null || { echo "1..0 # SKIP expected $tool, found none"; exit 0; }
@@ -50,6 +51,20 @@ grep -q '^FORMAT(pixels)' "$tree/src/data/formats/formats.def" &&
   grep -q 'hd_format hd__format_pixels = ' "$tree/src/data/formats/pixels.c"
 result $? "that of data formats has a row and a file"
 
+sed -i "s/^#undef SCHEDULE\$/SCHEDULE(by_the_page)\\
+&/" "$tree/src/optimizer/schedules.def"
+block add-an-optimizer.md 3 linear by_the_page >"$folder/curve"
+sed -i "/^\/\* ---- The table/{
+r $folder/curve
+N
+}" "$tree/src/optimizer/schedule_rules.c"
+sed -i "s/^#undef COMMAND\$/COMMAND(params)\\
+&/" "$tree/src/cli/commands.def"
+block add-a-command.md 1 params params >"$tree/src/cli/cmd_params.c"
+grep -q '^SCHEDULE(by_the_page)' "$tree/src/optimizer/schedules.def" && grep -q by_the_page_at "$folder/curve" &&
+  grep -q 'cli_command cli_params = ' "$tree/src/cli/cmd_params.c"
+result $? "those of schedules and commands have a row and code"
+
 (cd "$tree" && ./bootstrap && cd build && ../configure CFLAGS=-O0 --disable-shared --without-scdoc &&
   make -j2 HAVE_ISA= libheddlecore_la_LIBADD=libkernel_double.la libheddlecore_la_DEPENDENCIES=libkernel_double.la \
     heddle tests/op/test_gradients tests/op/test_network_gradients tests/op/test_updates) >"$folder/log" 2>&1
@@ -66,7 +81,7 @@ digest() {
   printf 'model: m\ninput: [1, 28, 28]\nlayers:\n  - f: {op: flatten}\n  - l: {op: linear, out: 9}\n' >"$folder/m.yaml"
   printf '  - a: {op: %s}\n  - o: {op: linear, out: 10}\n' "$1" >>"$folder/m.yaml"
   HEDDLE_ISA=reference "$tree/build/heddle" train --model "$folder/m.yaml" --data digits --max-steps 20 --threads 1 \
-    --optimizer "$2" --out "$folder/$1-$2" --json 2>"$folder/err" >"$folder/json"
+    --optimizer "$2" --schedule "${3:-const}" --out "$folder/$1-$2" --json 2>"$folder/err" >"$folder/json"
   value weights_sha256 "$folder/json"
 }
 known=$(digest tanh adamw) new=$(digest of_the_page adamw)
@@ -79,6 +94,13 @@ result $? "and the optimizer of the page has the bits of the one that it shows" 
 "$(cat "$folder/err")"
 "$tree/build/heddle" train --help | grep -q 'lion.*by_the_page: decay rates'
 result $? "and help says what it takes"
+rm -r "$folder/tanh-adamw"
+known=$(digest tanh adamw linear) && rm -r "$folder/tanh-adamw" && new=$(digest tanh adamw by_the_page)
+[ -n "$known" ] && [ "$known" = "$new" ]
+result $? "so has its schedule" "'$known' and '$new': $(cat "$folder/err")"
+"$tree/build/heddle" params --model mlp >"$folder/out" 2>&1 && grep -qx '101,770 parameters' "$folder/out" &&
+  "$tree/build/heddle" --help | grep -q '^  params  *how many numbers'
+result $? "the command of the page runs" "$(cat "$folder/out")"
 
 # The same 40 pictures of 6x5 pixels as one file of the page's format, and as NPY files.
 bytes() { # COUNT MODULUS FACTOR

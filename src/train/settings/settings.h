@@ -65,5 +65,6 @@ const double *hd__settings_pair(const hd_settings *settings, hd_option_id id);
  * value. A field of type TEXT points to `text`, which must outlive it. */
 hd_status hd__settings_read(hd_settings *settings, hd_ctx *ctx, hd_option_id id, const char *text);
 
-/* Gives a field of type TEXT another copy of its text, which must outlive it; other fields, and NULL, change nothing. */
+/* Gives a field of type TEXT another copy of its text, which must outlive it; other fields, and NULL, change
+ * nothing. */
 void hd__settings_hold(hd_settings *settings, hd_option_id id, const char *text);
