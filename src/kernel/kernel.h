@@ -15,6 +15,7 @@
  * A kernel depends on no graph, plan, thread or model. It allocates nothing and cannot fail. */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/tools_api.h"
@@ -46,7 +47,9 @@ typedef void hd_run_outputs_fn(const hd_call *call, int32_t j0, int32_t j1);
 /* Forms a rectangle of a parameter's gradient directly from stored activations, over all shards of a micro-batch:
  * every element is, per step of the reduction, the chain over rows row0 .. row1-1 that the REDUCE kernel would
  * compute, pushed and merged on a stack in registers. out[(j - j0) * out_ld + (k - k0)] for rows j and columns
- * k, k0 a multiple of 16; output 1 is the bias: out[j - j0]. x and dy point at row 0 of the micro-batch. */
+ * k, k0 a multiple of 16; output 1 is the bias: out[j - j0]. x and dy point at row 0 of the micro-batch. Of a
+ * convolution columns are input channels, and a row has a row of the rectangle for each tap of the kernel:
+ * out[((j - j0) * taps + tap) * out_ld + (k - k0)]. */
 typedef struct hd_form {
   const hd_geom *g;
   const float *x, *dy;
@@ -56,9 +59,13 @@ typedef struct hd_form {
   int32_t j0, j1, k0, k1;
   float *out;
   int64_t out_ld;
+  void *scratch; /* of this thread alone, see form_scratch_bytes */
+  int32_t again; /* 1: the call before, with this scratch, was for other rows and all else the same */
 } hd_form;
 
 typedef void hd_form_fn(const hd_form *form);
+
+enum { HD_FORM_CHANNELS = 128 }; /* the most columns of a convolution's rectangle */
 
 /* A product of matrices: c[i][j] = a chain from +0, p ascending: acc = fma(a[i][p], b[p][j], acc). Rows of c are
  * contiguous; a and b have any strides: element (i, p) of a at a[i * a_row + p * a_step], (p, j) of b at b[p *
@@ -89,6 +96,9 @@ typedef struct hd_kernels {
   hd_run_fn *run[HD_OP_COUNT];       /* all classes but UPDATE */
   hd_update_fn *update[HD_OP_COUNT]; /* UPDATE */
   hd_form_fn *form[HD_OP_COUNT]; /* REDUCE operations whose gradient can be formed inside the reduction, else NULL */
+  int (*forms[HD_OP_COUNT])(const hd_geom *g); /* whether that is worth it, see hd_form_for; NULL: always */
+  int32_t form_columns[HD_OP_COUNT];           /* the most columns of a rectangle; 0: any number */
+  int64_t (*form_scratch_bytes[HD_OP_COUNT])(const hd_geom *g, int64_t rows); /* for at most this many samples */
   hd_run_outputs_fn *run_outputs[HD_OP_COUNT]; /* ROWS operations whose output j needs row j of in[1] and in[2]
                                                   alone, else NULL */
 
@@ -146,6 +156,22 @@ static inline const hd_kernels *hd_kernels_for(const hd_kernels *table, hd_op op
   while (table->supports[op] && !table->supports[op](g))
     table = table->others;
   return table;
+}
+
+/* What forms the gradient of this geometry; NULL: shard sums are reduced. */
+static inline hd_form_fn *hd_form_for(const hd_kernels *table, hd_op op, const hd_geom *g) {
+  table = hd_kernels_for(table, op, g);
+  return !table->forms[op] || table->forms[op](g) ? table->form[op] : NULL;
+}
+
+/* Rows of a formed rectangle for each row of the parameter. */
+static inline int32_t hd_form_taps(const hd_geom *g, int32_t output) {
+  return output == 0 ? g->window.kh * g->window.kw : 1;
+}
+
+static inline int64_t hd_form_scratch_bytes(const hd_kernels *table, hd_op op, const hd_geom *g, int64_t rows) {
+  table = hd_kernels_for(table, op, g);
+  return table->form_scratch_bytes[op] ? table->form_scratch_bytes[op](g, rows) : 0;
 }
 
 static inline int64_t hd_scratch_bytes(const hd_kernels *table, hd_op op, const hd_geom *g) {

@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "op/op.h"
 #include "plan/check.h"
+#include "plan/passes.h"
 
 enum { NO_VALUE = -1 };
 
@@ -137,8 +138,7 @@ static void check_order(walk *w) {
   int next = 0;
   for (int i = 0; i < w->plan->graph->node_count; i++) {
     const hd_node *node = &w->plan->graph->nodes[i];
-    bool formed = hd__op_info(node->op)->class == HD_CLASS_REDUCE && w->plan->kernels->form[node->op];
-    if (node->view || formed)
+    if (node->view || hd__plan_defers(w->plan, node))
       continue;
     if (next == w->plan->call_count || w->plan->calls[next++].node != i)
       hd__plan_fault(w->finding, "%s is not called in its turn", node->name);
@@ -152,7 +152,7 @@ static void check_end(walk *w) {
   const hd_graph *graph = w->plan->graph;
   for (int i = 0; i < graph->node_count; i++) {
     const hd_node *node = &graph->nodes[i];
-    if (hd__op_info(node->op)->class != HD_CLASS_REDUCE || !w->plan->kernels->form[node->op])
+    if (!hd__plan_defers(w->plan, node))
       continue;
     for (int k = 0; k < 2; k++) {
       read_value(w, node->in[k], "the deferred gradient", w->plan->segments);

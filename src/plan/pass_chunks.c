@@ -2,7 +2,8 @@
  *
  * A chunk is a run of whole rows of one parameter, about CHUNK_ELEMS elements: small, so that few parameters
  * still occupy many threads; owners work on neighbouring chunks at once. Chunks depend on shapes alone; a frozen
- * parameter has none. A gradient whose operation has a form function (linear layers) is deferred: it never exists as an
+ * parameter has none. A gradient that has a form function (of linear layers, of wide convolutions with few pixels) is
+ * deferred: it never exists as an
  * array, the owner forms it from x and dy, shard after shard. The others are summed per shard by the thread that runs
  * the shard and passed to the owner as partial sums. */
 #include "base/alloc.h"
@@ -50,7 +51,7 @@ static void choose_way(hd_plan *plan, int p) {
   hd_plan_param *way = &plan->params[p];
   int64_t elems = padded(hd__param_elems(&plan->graph->params[p]));
   find_uses(plan, p);
-  way->deferred = plan->kernels->form[plan->graph->nodes[plan->update.uses[way->first_use].node].op] != NULL;
+  way->deferred = hd__plan_defers(plan, &plan->graph->nodes[plan->update.uses[way->first_use].node]);
   for (int u = way->first_use; u < plan->update.use_count; u++) {
     hd_plan_use *use = &plan->update.uses[u];
     if (u > way->first_use) {
@@ -84,11 +85,18 @@ static void place_params(hd_plan *plan, bool trained) {
     }
 }
 
-/* Relative cost of a row, for each use: forming multiplies for every sample, reducing adds for every partial
- * sum. */
+/* Relative cost of an element of a deferred gradient: forming multiplies for every sample, and its windows. */
+static int64_t forming_weight(const hd_plan *plan, int p) {
+  const hd_geom *g = plan->update.uses[plan->params[p].first_use].geom;
+  return 3 + (int64_t)g->ho * g->wo;
+}
+
+/* Relative cost of a row, for each use; reducing adds for every partial sum. */
 static int64_t row_weight(const hd_plan *plan, int p) {
   int64_t columns = hd__param_columns(&plan->graph->params[p]);
-  return columns * (plan->params[p].deferred ? 4 : 1) * (plan->params[p].uses > 1 ? plan->params[p].uses : 1) + 16;
+  return columns * (plan->params[p].deferred ? forming_weight(plan, p) : 1) *
+             (plan->params[p].uses > 1 ? plan->params[p].uses : 1) +
+         16;
 }
 
 static void cut(hd_plan *plan, int p) {

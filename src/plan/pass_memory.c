@@ -30,8 +30,25 @@ typedef struct memory {
   bool in_place, reuse, guard;
 } memory;
 
+static bool can_form(const hd_plan *plan, const hd_node *node) {
+  return hd__op_info(node->op)->class == HD_CLASS_REDUCE && hd_form_for(plan->kernels, node->op, &node->geom);
+}
+
+/* All uses of a parameter have one way: the gradients of shared weights are deferred if all of them can be. */
 bool hd__plan_defers(const hd_plan *plan, const hd_node *node) {
-  return hd__op_info(node->op)->class == HD_CLASS_REDUCE && plan->kernels->form[node->op];
+  const hd_graph *graph = plan->graph;
+  if (!can_form(plan, node))
+    return false;
+  if (!plan->kernels->forms[node->op])
+    return true;
+  for (int k = 0; k < HD_MAX_OUT; k++) {
+    const hd_value *gradient = node->out[k] < 0 ? NULL : &graph->values[node->out[k]];
+    for (const hd_value *v = graph->values; gradient && v < graph->values + graph->value_count; v++)
+      if (v->kind == HD_VALUE_PARAM_GRAD && v->param == gradient->param && v->producer >= 0 &&
+          !can_form(plan, &graph->nodes[v->producer]))
+        return false;
+  }
+  return true;
 }
 
 /* The segment in which a value is written: samples are fetched for the first. */

@@ -10,10 +10,7 @@
 
 static const char NO_MEMORY[] = "out of memory while planning";
 
-static bool emits_call(const hd_plan *plan, const hd_node *node) {
-  bool reduce = hd__op_info(node->op)->class == HD_CLASS_REDUCE;
-  return !node->view && !(reduce && plan->kernels->form[node->op]);
-}
+static bool emits_call(const hd_plan *plan, const hd_node *node) { return !node->view && !hd__plan_defers(plan, node); }
 
 static hd_place place_of(const hd_plan *plan, int value) { return value < 0 ? (hd_place){0} : plan->place[value]; }
 
@@ -146,8 +143,10 @@ void hd__plan_set_kernels(hd_plan *plan, const hd_kernels *kernels) {
     hd_plan_packed *packed = &plan->packed[i];
     packed->pack = hd_kernels_for(kernels, packed->op, &packed->geom)->pack[packed->op];
   }
-  for (int u = 0; u < plan->update.use_count; u++)
-    plan->update.uses[u].form = kernels->form[plan->graph->nodes[plan->update.uses[u].node].op];
+  for (int u = 0; u < plan->update.use_count; u++) {
+    hd_plan_use *use = &plan->update.uses[u];
+    use->form = hd__plan_defers(plan, &plan->graph->nodes[use->node]) ? hd_form_for(kernels, use->op, use->geom) : NULL;
+  }
 }
 
 /* Adds stage ranges without calls, as if each stage on the way back to `stage` had some; returns the end. */

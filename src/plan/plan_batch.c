@@ -61,7 +61,7 @@ static bool is_formed(const hd_plan *plan, int param) {
   const hd_graph *graph = plan->graph;
   for (const hd_value *v = graph->values; v < graph->values + graph->value_count; v++)
     if (v->kind == HD_VALUE_PARAM_GRAD && v->param == param && v->producer >= 0)
-      return plan->kernels->form[graph->nodes[v->producer].op];
+      return hd__plan_defers(plan, &graph->nodes[v->producer]);
   return false;
 }
 

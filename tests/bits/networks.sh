@@ -64,6 +64,8 @@ check activations "$SRCDIR/tests/bits/activations.yaml" labels \
   801c9b78e0238e7e602499e74bd3d45f2b9b78eea5c4bc8d6096194846590693 --lr 0.01
 check tiles "$SRCDIR/tests/bits/tiles.yaml" labels bd51cfa6634d7f0f5d727815a8a5e92dad87930725f649b82c18081d6022f4c4 \
   --optimizer adamw --lr 0.01
+check deep "$SRCDIR/tests/bits/deep.yaml" labels 9ab62cb2f3101a34003389500ca808052ae88189b8d0295dd470d7f32760b138 \
+  --optimizer adamw --lr 0.01
 check shard_norms "$SRCDIR/tests/bits/shard_norms.yaml" labels \
   ad2b084bb8415cd6563f248562c0bf313fe56cfb0b901ae9adb71a4c2265f1bc \
   --optimizer adamw --lr 0.01

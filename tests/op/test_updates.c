@@ -259,7 +259,7 @@ static void check_fold_in_place(void) {
 
 enum { MOST_INPUTS = 1300 };
 
-/* Activations of one linear layer over a batch part. */
+/* Activations of one layer over a batch part. */
 typedef struct form_case {
   hd_op op;
   hd_geom g;
@@ -279,6 +279,7 @@ static float random_input(random_stream *random, bool idle, uint32_t zeros) {
 static form_case random_form(hd_op op, random_stream *random, int32_t in, int32_t out) {
   form_case c = {.op = op, .g = flat_geom(in, out)};
   hd_geom sample;
+  c.g.window.dilation[0] = c.g.window.dilation[1] = c.g.conv.groups = 1;
   hd__op_sample(&sample, op, (int)random_below(random, 4));
   c.g.shifted_linear.shift = sample.shifted_linear.shift;
   const uint32_t zeros = random_below(random, 101), idle = random_below(random, 101); /* percent of x, of inputs */
@@ -297,9 +298,41 @@ static form_case random_form(hd_op op, random_stream *random, int32_t in, int32_
   return c;
 }
 
+/* A convolution without groups and dilation; by tiles or not. */
+static form_case random_conv_form(random_stream *random) {
+  static const int32_t channels[] = {1, 3, 16, 17, 31, 32, 48, 70, 96, 150};
+  const int32_t in = channels[random_below(random, 10)], out = channels[random_below(random, 9)];
+  form_case c = {.op = HD_OP_conv2d_dw};
+  do {
+    const int32_t kernel = 1 + (int32_t)random_below(random, 5), stride = random_below(random, 3) ? 1 : 2;
+    c.g = (hd_geom){.ci = in,
+                    .hi = 1 + (int32_t)random_below(random, 7),
+                    .wi = 1 + (int32_t)random_below(random, 7),
+                    .co = out,
+                    .window = {.kh = kernel,
+                               .kw = random_below(random, 4) ? kernel : 2,
+                               .sh = stride,
+                               .sw = stride,
+                               .ph = (int32_t)random_below(random, 3),
+                               .pw = (int32_t)random_below(random, 3)},
+                    .conv = {.pool = 1}};
+  } while (!kernel_case_takes(HD_OP_conv2d_dw, &c.g) || hd__op_macs(HD_OP_conv2d, &c.g) > 40000);
+  c.reduction = random_reduction(random, &c.rows);
+  c.x_stride = (in * c.g.hi * c.g.wi + 15) / 16 * 16;
+  c.dy_stride = (out * c.g.hp * c.g.wp + 15) / 16 * 16;
+  c.x = some_floats(random, c.rows * c.x_stride, 1);
+  c.dy = some_floats(random, c.rows * c.dy_stride, 1);
+  for (int64_t i = 0; i < c.rows * c.dy_stride; i++)
+    if (!random_below(random, 3))
+      floats_of(&c.dy)[i] = 0;
+  return c;
+}
+
+static int64_t weights_of(const hd_geom *g) { return (int64_t)g->co * hd_form_taps(g, 0) * g->ci; }
+
 /* The whole gradient as REDUCE sums shard by shard and the reduction of these: weights, then biases. */
 static guarded reduce_and_fold(const form_case *c, const hd_kernels *table) {
-  int64_t weights = (int64_t)c->g.ci * c->g.co, all = (weights + c->g.co + 31) / 16 * 16;
+  int64_t weights = weights_of(&c->g), all = (weights + c->g.co + 31) / 16 * 16;
   guarded sum = guarded_create((size_t)all * 4, 0), memory[HD_MAX_SHARDS] = {{0}};
   const float *dw[HD_MAX_SHARDS], *db[HD_MAX_SHARDS];
   for (int s = 0; s < c->reduction.count; s++) {
@@ -316,7 +349,7 @@ static guarded reduce_and_fold(const form_case *c, const hd_kernels *table) {
     call.out[1] = bias;
     guarded scratch = guarded_create((size_t)hd_scratch_bytes(table, c->op, &c->g), 0);
     call.scratch = scratch.data;
-    table->run[c->op](&call);
+    hd_kernels_for(table, c->op, &c->g)->run[c->op](&call);
     guarded_destroy(&scratch);
     dw[step->term] = floats_of(m);
     db[step->term] = bias;
@@ -327,8 +360,8 @@ static guarded reduce_and_fold(const form_case *c, const hd_kernels *table) {
   return sum;
 }
 
-/* Forms one random rectangle, compares it with the whole gradient. */
-static bool forms_alike(const form_case *c, const hd_kernels *table, const guarded *whole, random_stream *random) {
+/* A random rectangle; that of a convolution has few columns. */
+static hd_form random_rectangle(const form_case *c, random_stream *random) {
   hd_form f = {.g = &c->g,
                .x = floats_of(&c->x),
                .dy = floats_of(&c->dy),
@@ -340,17 +373,37 @@ static bool forms_alike(const form_case *c, const hd_kernels *table, const guard
   f.j1 = f.j0 + 1 + (int32_t)random_below(random, (uint32_t)(c->g.co - f.j0));
   f.k0 = f.output ? 0 : (int32_t)random_below(random, (uint32_t)c->g.ci) / 16 * 16;
   f.k1 = f.output ? 1 : f.k0 + 1 + (int32_t)random_below(random, (uint32_t)(c->g.ci - f.k0));
-  int64_t width = f.k1 - f.k0, rows = f.j1 - f.j0;
-  f.out_ld = f.output ? 1 : width + random_below(random, 20);
+  if (c->op == HD_OP_conv2d_dw && f.k1 > f.k0 + HD_FORM_CHANNELS)
+    f.k1 = f.k0 + HD_FORM_CHANNELS;
+  f.out_ld = f.output ? 1 : f.k1 - f.k0 + random_below(random, 20);
+  return f;
+}
+
+/* Forms one random rectangle, in one or two calls, and compares it with the whole gradient. */
+static bool forms_alike(const form_case *c, const hd_kernels *table, const guarded *whole, random_stream *random) {
+  hd_form f = random_rectangle(c, random);
+  const int64_t width = f.k1 - f.k0, taps = hd_form_taps(&c->g, f.output), rows = taps * (f.j1 - f.j0);
   guarded out = guarded_create((size_t)((rows - 1) * f.out_ld + width) * 4, AT_THE_END);
+  guarded scratch = guarded_create((size_t)hd_form_scratch_bytes(table, c->op, &c->g, c->rows), 0);
+  f.scratch = scratch.data;
+  const int32_t end = f.j1, cut = f.j0 + (int32_t)random_below(random, (uint32_t)(end - f.j0));
   f.out = floats_of(&out);
+  f.j1 = cut > f.j0 ? cut : end;
   table->form[c->op](&f);
-  bool alike = guarded_is_intact(&out);
-  for (int64_t j = f.j0; j < f.j1; j++) {
-    const float *want = floats_of(whole) + (f.output ? (int64_t)c->g.ci * c->g.co + j : j * c->g.ci + f.k0);
-    alike &= floats_equal(want, f.out + (j - f.j0) * f.out_ld, width);
+  for (hd_form rest = f; rest.j1 < end;) {
+    rest = f;
+    rest.out += (cut - f.j0) * taps * f.out_ld;
+    rest.j0 = cut, rest.j1 = end, rest.again = 1;
+    table->form[c->op](&rest);
+  }
+  bool alike = guarded_is_intact(&out) && guarded_is_intact(&scratch);
+  for (int64_t row = 0; row < rows; row++) {
+    const float *want =
+        floats_of(whole) + (f.output ? weights_of(&c->g) + f.j0 + row : (f.j0 * taps + row) * c->g.ci + f.k0);
+    alike &= floats_equal(want, f.out + row * f.out_ld, width);
   }
   guarded_destroy(&out);
+  guarded_destroy(&scratch);
   return alike;
 }
 
@@ -360,6 +413,24 @@ static const hd_kernels *table_of(const char *isa, bool bf16) {
   return floats && bf16 ? hd__kernels_bf16(floats, isa) : floats;
 }
 
+/* One case through every table; counts failures. */
+static void check_form_case(form_case *c, bool bf16, random_stream *random, int failed[TABLES]) {
+  guarded whole = reduce_and_fold(c, table_of("reference", bf16));
+  for (int t = 0; t < TABLES; t++) {
+    const hd_kernels *table = table_of(isas[t], bf16);
+    if (!table || !table->form[c->op])
+      continue;
+    guarded own = reduce_and_fold(c, table);
+    failed[t] += !floats_equal(floats_of(&whole), floats_of(&own), weights_of(&c->g) + c->g.co);
+    for (int i = 0; i < 4; i++)
+      failed[t] += !forms_alike(c, table, &whole, random);
+    guarded_destroy(&own);
+  }
+  guarded_destroy(&whole);
+  guarded_destroy(&c->x);
+  guarded_destroy(&c->dy);
+}
+
 static void check_form(hd_op op, bool bf16) {
   random_stream random = {9, 0};
   int failed[TABLES] = {0};
@@ -367,23 +438,20 @@ static void check_form(hd_op op, bool bf16) {
     int32_t in = 1 + (int32_t)random_below(&random, trial % 6 ? 70 : MOST_INPUTS),
             out = 1 + (int32_t)random_below(&random, trial % 5 ? 40 : 200);
     form_case c = random_form(op, &random, in, out);
-    guarded whole = reduce_and_fold(&c, table_of("reference", bf16));
-    for (int t = 0; t < TABLES; t++) {
-      const hd_kernels *table = table_of(isas[t], bf16);
-      if (!table)
-        continue;
-      guarded own = reduce_and_fold(&c, table);
-      failed[t] += !floats_equal(floats_of(&whole), floats_of(&own), (int64_t)in * out + out);
-      for (int i = 0; i < 4; i++)
-        failed[t] += !forms_alike(&c, table, &whole, &random);
-      guarded_destroy(&own);
-    }
-    guarded_destroy(&whole);
-    guarded_destroy(&c.x);
-    guarded_destroy(&c.dy);
+    check_form_case(&c, bf16, &random, failed);
   }
   report(failed,
          bf16 ? "form of bfloat16 equals the reduced sums of shards" : "form equals the reduced sums of shards");
+}
+
+static void check_conv_form(void) {
+  random_stream random = {11, 0};
+  int failed[TABLES] = {0};
+  for (int trial = 0; trial < 80 * check_depth(); trial++) {
+    form_case c = random_conv_form(&random);
+    check_form_case(&c, false, &random, failed);
+  }
+  report(failed, "form of convolutions equals the reduced sums of shards");
 }
 
 /* ---- sums of squares, pixels ---- */
@@ -496,6 +564,7 @@ int main(void) {
     if (hd__kernels_reference()->form[op])
       check_form(op, false);
   check_form(HD_OP_linear_dw, true);
+  check_conv_form();
   check_fold();
   check_fold_in_place();
   check_sum_squares();

@@ -22,11 +22,13 @@ typedef struct run {
 
 /* A tile of a parameter's gradient: rows x columns, `ld` apart in the thread's memory; `elem` is the first one's
  * place in the parameter, its rows are `elem_ld` apart there. Deferred: rows j0 .. j1-1 and columns k0 .. k1-1;
- * whole rows are one row of the tile. */
+ * whole rows are one row of the tile. A convolution's columns are channels there, and its rows have a row for each tap.
+ * again: the tile before had the same columns. */
 typedef struct tile {
   int64_t ld, rows, columns;
   int64_t elem, elem_ld;
   int32_t j0, j1, k0, k1;
+  bool again;
 } tile;
 
 static int next_run(const thread_at *at, int32_t chunk, run *out) {
@@ -141,7 +143,9 @@ static void form_tile(const thread_at *at, const hd_plan_use *use, const hd_redu
                   .k0 = t->k0,
                   .k1 = t->k1,
                   .out = g,
-                  .out_ld = ld};
+                  .out_ld = ld,
+                  .scratch = at->thread->scratch,
+                  .again = t->again};
   use->form(&form);
 }
 
@@ -221,18 +225,23 @@ static void reduce_tile(const thread_at *at, hd_phase_kind kind, int param, cons
 }
 
 static void reduce_deferred(const thread_at *at, hd_phase_kind kind, const run *r) {
-  const int32_t columns = (int32_t)r->columns, parts = (columns + TILE_COLUMNS - 1) / TILE_COLUMNS;
+  const hd_plan_param *way = &at->exec->plan->params[r->param];
+  const hd_plan_use *use = &at->exec->plan->update.uses[way->first_use];
+  const int32_t taps = hd_form_taps(use->geom, use->output), columns = (int32_t)r->columns / taps;
+  const int32_t limit = at->exec->plan->kernels->form_columns[use->op], widest = limit ? limit : TILE_COLUMNS;
+  const int32_t parts = (columns + widest - 1) / widest;
   const int32_t width = ((columns + parts - 1) / parts + 15) / 16 * 16;
-  const int32_t most = TILE_ELEMS / width, tiles = (r->j1 - r->j0 + most - 1) / most;
-  const int32_t rows = (r->j1 - r->j0 + tiles - 1) / tiles;
+  const int32_t fitting = TILE_ELEMS / width / taps, most = fitting > 0 ? fitting : 1;
+  const int32_t tiles = (r->j1 - r->j0 + most - 1) / most, rows = (r->j1 - r->j0 + tiles - 1) / tiles;
   for (int32_t k = 0; k < columns; k += width)
     for (int32_t j = r->j0; j < r->j1; j += rows) {
-      tile t = {.j0 = j, .j1 = j + rows < r->j1 ? j + rows : r->j1, .k0 = k, .elem = (int64_t)j * columns + k};
+      tile t = {.j0 = j, .j1 = j + rows < r->j1 ? j + rows : r->j1, .k0 = k, .elem = (int64_t)j * taps * columns + k};
       t.k1 = k + width < columns ? k + width : columns;
       t.ld = parts > 1 ? width : columns;
       t.elem_ld = columns;
-      t.rows = parts > 1 ? t.j1 - t.j0 : 1;
-      t.columns = (parts > 1 ? 1 : t.j1 - t.j0) * (t.k1 - t.k0);
+      t.rows = parts > 1 ? (t.j1 - t.j0) * taps : 1;
+      t.columns = (parts > 1 ? 1 : (t.j1 - t.j0) * taps) * (t.k1 - t.k0);
+      t.again = j > r->j0 && way->uses == 1 && !at->sums_host;
       reduce_tile(at, kind, r->param, &t);
     }
 }

@@ -49,13 +49,28 @@ static void take_mail(const hd_exec_cpu *exec, bump *b, thread_state *thread) {
   thread->parts = take(b, &b->by.bookkeeping, exec->plan->pipeline.cut_edge_count * (int64_t)sizeof *thread->parts);
 }
 
+/* Scratch that forming gradients needs. */
+static int64_t form_scratch_bytes(const hd_exec_cpu *exec) {
+  const hd_plan *plan = exec->plan;
+  const int64_t micro_batches = exec->settings.micro_batches;
+  const int64_t rows = (exec->settings.batch + micro_batches - 1) / micro_batches;
+  int64_t most = 0;
+  for (const hd_plan_use *use = plan->update.uses; use < plan->update.uses + plan->update.use_count; use++) {
+    const int64_t bytes = use->form ? hd_form_scratch_bytes(plan->kernels, use->op, use->geom, rows) : 0;
+    most = most > bytes ? most : bytes;
+  }
+  return most;
+}
+
 static void lay_out_thread(hd_exec_cpu *exec, bump *b, int index) {
   const hd_plan *plan = exec->plan;
   thread_state *thread = &exec->thread[index];
   thread->tally = hd__exchange_tally(&exec->exchange, index - hd__exec_host_first(exec));
   thread->arenas = hd__exec_arenas(exec, index);
   thread->arena = take_values(b, arena_bytes(exec, index)); /* no page has two threads */
-  thread->scratch = take(b, &b->by.activations, plan->size.scratch_bytes);
+  const int64_t form_scratch = form_scratch_bytes(exec);
+  thread->scratch =
+      take(b, &b->by.activations, form_scratch > plan->size.scratch_bytes ? form_scratch : plan->size.scratch_bytes);
   thread->targets = take(b, &b->by.activations, exec->division.group_rows * exec->batch.target_bytes);
   thread->fetch = take(b, &b->by.fetch, exec->settings.fetch_bytes);
   thread->tile = take(b, &b->by.bookkeeping, TILE_ELEMS * (int64_t)sizeof *thread->tile);

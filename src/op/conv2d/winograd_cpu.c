@@ -54,16 +54,22 @@ G16 void tile_line(g16 *m, int side) {
 }
 
 winograd_square HD_SYM(winograd_square)(float *copy, const winograd_map *map, int64_t row, int y, int x, int size) {
-  int64_t pixel = map->channels, line = map->width * pixel;
+  int64_t pixel = map->pixel, line = map->width * pixel;
   const float *image = map->x + row * map->stride;
   int top = most(y, 0), left = most(x, 0), bottom = least(y + size, map->height), right = least(x + size, map->width);
   if (bottom - top == size && right - left == size)
     return (winograd_square){image + y * line + x * pixel, line, pixel};
-  memset(copy, 0, (size_t)(size * size * pixel) * sizeof *copy);
-  for (int at = top; at < bottom && left < right; at++)
-    memcpy(copy + ((at - y) * size + left - x) * pixel, image + at * line + left * pixel,
-           (size_t)((right - left) * pixel) * sizeof *copy);
-  return (winograd_square){copy, size * pixel, pixel};
+  const int64_t channels = map->channels;
+  memset(copy, 0, (size_t)(size * size * channels) * sizeof *copy);
+  for (int at = top; at < bottom && left < right; at++) {
+    float *to = copy + ((at - y) * size + left - x) * channels;
+    const float *from = image + at * line + left * pixel;
+    for (int i = left; i < right && pixel != channels; i++, to += channels, from += pixel)
+      memcpy(to, from, (size_t)channels * sizeof *to);
+    if (pixel == channels)
+      memcpy(to, from, (size_t)((right - left) * pixel) * sizeof *to);
+  }
+  return (winograd_square){copy, size * channels, channels};
 }
 
 /* `some` channels of a patch from c on, 16 at most. */
@@ -284,6 +290,7 @@ void HD_SYM(winograd_forward)(const hd_call *call) {
                               .height = g->hi,
                               .width = g->wi,
                               .channels = g->ci,
+                              .pixel = g->ci,
                               .top = g->window.ph,
                               .left = g->window.pw,
                               .down = g->hp * g->conv.pool,
@@ -310,6 +317,7 @@ void HD_SYM(winograd_dx)(const hd_call *call) {
                               .height = g->hp,
                               .width = g->wp,
                               .channels = g->co,
+                              .pixel = g->co,
                               .top = g->window.kh - 1 - g->window.ph,
                               .left = g->window.kw - 1 - g->window.pw,
                               .down = g->hi,
@@ -362,25 +370,78 @@ static int64_t weight_at(int64_t *place, int64_t *step, int inputs, int outputs,
   return (int64_t)first * 16 * PLACES * inputs + k * *step + c - first * 16;
 }
 
-void HD_SYM(winograd_forward_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
-  for (int32_t j = j0; j < j1; j++)
-    for (int c = 0; c < g->ci; c += 16) {
-      _Alignas(64) float lanes[PLACES][16];
-      int64_t place, step, first = weight_at(&place, &step, g->ci, g->co, c, j);
-      transform_kernels(lanes, g, w + (int64_t)j * g->window.kh * g->window.kw * g->ci, c, 0);
-      for (int i = 0; i < PLACES; i++)
-        for (int l = 0; l < least(16, g->ci - c); l++)
-          packed[first + i * place + l * step] = lanes[i][l];
-    }
+/* From this size on packed weights do not stay in the caches until they are read. */
+enum { STREAM_ELEMS = 1 << 20 };
+
+G16 void put_packed(float *to, g16 value, int streams) {
+  if (streams)
+    g16_stream(to, value);
+  else
+    g16_store(to, value);
 }
 
+/* The kernels of sixteen output channels and of the input channels c to c + 15, of which `left` exist: channels of the
+ * output are moved into lanes. */
+static void pack_square(const hd_geom *g, const float *w, float *packed, int j, int c, int streams) {
+  _Alignas(64) float lanes[16][PLACES][16];
+  const int64_t row = (int64_t)g->window.kh * g->window.kw * g->ci;
+  const int left = least(16, g->ci - c);
+  int64_t place, step, first = weight_at(&place, &step, g->ci, g->co, c, j);
+  for (int i = 0; i < 16; i++)
+    transform_kernels(lanes[i], g, w + (j + i) * row, c, 0);
+  for (int p = 0; p < PLACES; p++) {
+    g16 rows[16];
+    UNROLL_FOR (i, 16)
+      rows[i] = g16_load(lanes[i][p]);
+    g16_transpose(rows);
+    float *to = packed + first + p * place;
+    if (left == 16)
+      UNROLL_FOR (i, 16)
+        put_packed(to + i * step, rows[i], streams);
+    else
+      UNROLL_FOR (i, 16)
+        if (i < left)
+          g16_store(to + i * step, rows[i]);
+  }
+}
+
+static void pack_row(const hd_geom *g, const float *w, float *packed, int j, int c) {
+  _Alignas(64) float lanes[PLACES][16];
+  int64_t place, step, first = weight_at(&place, &step, g->ci, g->co, c, j);
+  transform_kernels(lanes, g, w + (int64_t)j * g->window.kh * g->window.kw * g->ci, c, 0);
+  for (int i = 0; i < PLACES; i++)
+    for (int l = 0; l < least(16, g->ci - c); l++)
+      packed[first + i * place + l * step] = lanes[i][l];
+}
+
+void HD_SYM(winograd_forward_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
+  const int streams = HD_SYM(winograd_forward_packed)(g) >= STREAM_ELEMS;
+  for (int32_t j = j0, rows; j < j1; j += rows) {
+    rows = j % 16 == 0 && j + 16 <= j1 ? 16 : 1;
+    for (int c = 0; c < g->ci; c += 16)
+      if (rows == 16)
+        pack_square(g, w, packed, j, c, streams);
+      else
+        pack_row(g, w, packed, j, c);
+  }
+  if (streams)
+    g16_end_streams();
+}
+
+/* Block of input channels after block, so that what is written lies together. */
 void HD_SYM(winograd_dx_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
-  for (int32_t j = j0; j < j1; j++)
-    for (int c = 0; c < g->ci; c += 16) {
-      _Alignas(64) float lanes[PLACES][16];
-      int64_t place, step, first = weight_at(&place, &step, g->co, g->ci, j, c);
-      transform_kernels(lanes, g, w + (int64_t)j * g->window.kh * g->window.kw * g->ci, c, 1);
-      for (int i = 0; i < PLACES; i++)
-        g16_store(packed + first + i * place, g16_load(lanes[i]));
-    }
+  const int streams = HD_SYM(winograd_dx_packed)(g) >= STREAM_ELEMS, all = up16(g->ci) / 16;
+  for (int group = 0, groups; group < all; group += groups) {
+    groups = walk_block_groups(group, all);
+    for (int32_t j = j0; j < j1; j++)
+      for (int c = 16 * group; c < 16 * (group + groups); c += 16) {
+        _Alignas(64) float lanes[PLACES][16];
+        int64_t place, step, first = weight_at(&place, &step, g->co, g->ci, j, c);
+        transform_kernels(lanes, g, w + (int64_t)j * g->window.kh * g->window.kw * g->ci, c, 1);
+        for (int i = 0; i < PLACES; i++)
+          put_packed(packed + first + i * place, g16_load(lanes[i]), streams);
+      }
+  }
+  if (streams)
+    g16_end_streams();
 }

@@ -18,6 +18,7 @@ typedef struct winograd_map {
   const float *x; /* row 0 */
   int64_t stride; /* to the next row */
   int height, width, channels;
+  int64_t pixel;    /* elements to the next pixel: `channels`, or more if only some of them are taken */
   int top, left;    /* how far the first patch begins outside of the image */
   int down, across; /* outputs of an image */
   int side;         /* of a tile */
@@ -169,6 +170,25 @@ static inline float *value_at(const winograd_target *target, int64_t place, int 
 void HD_SYM(winograd_patches)(const winograd_planes *out, float *copy, const winograd_map *map, winograd_cursor *at,
                               int count);
 
+/* The tiles of dy, transformed, in the layout of patches. */
+void HD_SYM(winograd_gradients)(const winograd_planes *out, float *copy, const winograd_map *dy, winograd_cursor *at,
+                                int count);
+
+/* A line of the sums of a kernel's gradient, back to `taps` of the kernel. */
+G16 void kernel_gradient_line(g16 *v, int taps) {
+  g16 s = times(WINOGRAD_NA, g16_add(v[1], v[2])), d = times(WINOGRAD_NA, g16_sub(v[1], v[2]));
+  g16 t = times(WINOGRAD_NB, g16_add(v[3], v[4])), e = times(WINOGRAD_NB, g16_sub(v[3], v[4]));
+  v[0] = plus(g16_add(s, t), WINOGRAD_N0, v[0]);
+  v[1] = plus(times(WINOGRAD_A, d), WINOGRAD_B, e);
+  if (taps == 3) {
+    v[2] = plus(plus(v[5], WINOGRAD_A2, s), WINOGRAD_B2, t);
+    return;
+  }
+  v[2] = plus(times(WINOGRAD_A2, s), WINOGRAD_B2, t);
+  v[3] = plus(times(WINOGRAD_A3, d), WINOGRAD_B3, e);
+  v[4] = plus(plus(v[5], WINOGRAD_A4, s), WINOGRAD_B4, t);
+}
+
 void HD_SYM(winograd_forward)(const hd_call *call);
 void HD_SYM(winograd_dx)(const hd_call *call);
 int64_t HD_SYM(winograd_scratch)(int channels); /* of either, by the channels that patches have */
@@ -177,5 +197,8 @@ int64_t HD_SYM(winograd_dx_packed)(const hd_geom *g);
 void HD_SYM(winograd_forward_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1);
 void HD_SYM(winograd_dx_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1);
 
-void HD_SYM(winograd_dw)(const hd_call *call); /* the weight's gradient alone */
+/* The weight's gradient alone; formed inside the reduction: winograd_form_cpu.c. */
+void HD_SYM(winograd_dw)(const hd_call *call);
 int64_t HD_SYM(winograd_dw_scratch)(const hd_geom *g);
+void HD_SYM(winograd_form)(const hd_form *form);
+int64_t HD_SYM(winograd_form_scratch)(const hd_geom *g, int64_t rows);

@@ -29,20 +29,6 @@ G16 void tile_gradient_line(g16 *z, int side) {
   z[4] = g16_sub(even_b, odd_b);
 }
 
-G16 void kernel_gradient_line(g16 *v, int taps) {
-  g16 s = times(WINOGRAD_NA, g16_add(v[1], v[2])), d = times(WINOGRAD_NA, g16_sub(v[1], v[2]));
-  g16 t = times(WINOGRAD_NB, g16_add(v[3], v[4])), e = times(WINOGRAD_NB, g16_sub(v[3], v[4]));
-  v[0] = plus(g16_add(s, t), WINOGRAD_N0, v[0]);
-  v[1] = plus(times(WINOGRAD_A, d), WINOGRAD_B, e);
-  if (taps == 3) {
-    v[2] = plus(plus(v[5], WINOGRAD_A2, s), WINOGRAD_B2, t);
-    return;
-  }
-  v[2] = plus(times(WINOGRAD_A2, s), WINOGRAD_B2, t);
-  v[3] = plus(times(WINOGRAD_A3, d), WINOGRAD_B3, e);
-  v[4] = plus(plus(v[5], WINOGRAD_A4, s), WINOGRAD_B4, t);
-}
-
 /* `some` channels of a tile of dy from c on, 16 at most; `side` is a constant where this is inlined. */
 G16 void put_gradient(const winograd_target *to, int64_t place, const winograd_square *square, int c, int some,
                       int side) {
@@ -53,9 +39,8 @@ G16 void put_gradient(const winograd_target *to, int64_t place, const winograd_s
 #undef PUT
 }
 
-/* The tiles of dy, transformed, in the layout of patches. */
-static void take_gradients(const winograd_planes *out, float *copy, const winograd_map *dy, winograd_cursor *at,
-                           int count) {
+void HD_SYM(winograd_gradients)(const winograd_planes *out, float *copy, const winograd_map *dy, winograd_cursor *at,
+                                int count) {
   int side = dy->side;
   for (int t = 0; t < count; t++, next_tile(at, dy)) {
     winograd_square square = HD_SYM(winograd_square)(copy, dy, at->row, side * at->ty, side * at->tx, side);
@@ -220,9 +205,9 @@ static winograd_planes planes_of(float *first, int channels) {
 void HD_SYM(winograd_dw)(const hd_call *call) {
   const hd_geom *g = call->g;
   const int side = hd_winograd_side(g);
-  winograd_map x = {call->in[0],  call->in_stride[0], g->hi, g->wi, g->ci,
+  winograd_map x = {call->in[0],  call->in_stride[0], g->hi, g->wi, g->ci, g->ci,
                     g->window.ph, g->window.pw,       g->hp, g->wp, side};
-  winograd_map dy = {call->in[1], call->in_stride[1], g->hp, g->wp, g->co, 0, 0, g->hp, g->wp, side};
+  winograd_map dy = {call->in[1], call->in_stride[1], g->hp, g->wp, g->co, g->co, 0, 0, g->hp, g->wp, side};
   dw_tiles d = {.patch = planes_of(call->scratch, g->ci), .inputs = up16(g->ci) / 16, .outputs = up16(g->co) / 16};
   d.grad = planes_of(d.patch.first + PLACES * d.patch.place, g->co);
   d.panel = d.grad.first + PLACES * d.grad.place;
@@ -234,7 +219,7 @@ void HD_SYM(winograd_dw)(const hd_call *call) {
     tiles = (int)((left + rounds - 1) / rounds);
     from = also = from_here(from);
     HD_SYM(winograd_patches)(&d.patch, copy, &x, &from, tiles);
-    take_gradients(&d.grad, copy, &dy, &also, tiles);
+    HD_SYM(winograd_gradients)(&d.grad, copy, &dy, &also, tiles);
     d.tiles = from.kept;
     d.near = even_part(tiles, NEAR_TILES);
     if (rounds > 1)

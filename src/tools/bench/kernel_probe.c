@@ -70,7 +70,8 @@ static void run_outputs(const hd_call *call, int32_t j0, int32_t j1) {
 
 static void form(const hd_form *f) {
   int index = node_of(f->g);
-  TIMED(&here->node[index], here->inner->form[here->plan->graph->nodes[index].op](f));
+  const hd_op op = here->plan->graph->nodes[index].op;
+  TIMED(&here->node[index], hd_form_for(here->inner, op, f->g)(f));
 }
 
 static int update(const hd_update *u) {
@@ -101,7 +102,7 @@ GATHER(gather_floats, float, gather_f32)
 static void pack(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {
   const hd_plan_packed *copy = (const hd_plan_packed *)(const void *)((const char *)g - offsetof(hd_plan_packed, geom));
   TIMED(&here->packs, hd_kernels_for(here->inner, copy->op, g)->pack[copy->op](g, w, packed, j0, j1));
-  here->packs.bytes += 8.0 * (double)copy->elems * (j1 - j0) / g->co;
+  here->packs.bytes += 8.0 * (double)copy->elems * (j1 - j0) / (g->window.transposed ? g->ci : g->co);
 }
 
 static double shortest_tick(void) {

@@ -120,7 +120,7 @@ static double bytes_in_place(const experiment *e, const hd_node *node, double ca
 
 /* Describes a node's work in a step. A gradient that is formed in tiles reads and writes everything once. */
 static void describe_node(experiment *e, const hd_node *node, const hd_probe_sum *sum, int64_t steps, hd_bench_op *op) {
-  bool formed = hd__op_info(node->op)->class == HD_CLASS_REDUCE && e->probe.inner->form[node->op];
+  bool formed = hd__op_info(node->op)->class == HD_CLASS_REDUCE && hd_form_for(e->probe.inner, node->op, &node->geom);
   snprintf(op->name, sizeof op->name, "%s", node->name);
   op->op = hd__op_info(node->op)->name;
   op->calls = sum->calls / steps;
