@@ -207,6 +207,15 @@ HD_API hd_status hd_session_profile(hd_session *session, hd_ctx *ctx);
 HD_API hd_device hd_session_device(const hd_session *session);
 HD_API hd_status hd_session_to(hd_session *session, hd_ctx *ctx, hd_device device);
 
+/* The learning rate of the next step; and setting it, in the place of what the schedule has there: later rates of the
+ * schedule, and those of parameters with rates of their own, change in the same proportion. To be called between steps:
+ * between calls of hd_session_step, or by a callback at HD_EVENT_EPOCH and HD_EVENT_EVAL; then the layout changes no
+ * bit. Checkpoints have the proportion, so a resumed run goes on with it; such a run cannot be certified or verified,
+ * since its options do not define it. HD_E_USAGE: during steps, a negative or infinite rate, or a schedule that is at
+ * 0; HD_E_UNSUPPORTED: with several ranks. */
+HD_API double hd_session_lr(const hd_session *session);
+HD_API hd_status hd_session_set_lr(hd_session *session, hd_ctx *ctx, double lr);
+
 /* Asks a running hd_session_train or hd_session_step to finish its step, save and return. Safe in a signal handler and
  * from any thread. */
 HD_API void hd_session_stop(hd_session *session);

@@ -10,6 +10,7 @@ Model, from_torch   networks of your own, layer by layer or from PyTorch
 summary             layers, parameters, costs, memory
 sweep, tune         many runs side by side; the best number of threads
 verify, bisect      repeat a run, and find where two runs part
+watch               a run's page in a browser while it trains
 topo, doctor        the machine, and what makes it slow
 build_info          what this build has
 
@@ -28,8 +29,9 @@ from .evidence import Bisection, Verification, bisect, verify
 from .machine import Finding, Findings, Topology, TuneSetting, Tuning, doctor, topo, tune
 from .model import Model
 from .run import Evaluation, Run, load
-from .session import Event, Session, train
+from .session import Event, ReduceOnPlateau, Session, train
 from ._summary import Layer, Summary, summary
+from ._watch import Watch, watch
 from ._sweep import SweepGroup, SweepResult, SweepRun, sweep
 
 if TYPE_CHECKING:
@@ -39,10 +41,11 @@ if TYPE_CHECKING:
 
 __version__ = version()
 __all__ = ["Bisection", "Error", "Evaluation", "Event", "FileError", "Finding", "Findings", "FormatError", "Layer",
-           "MachineError", "Model", "NotFiniteError", "OutOfMemoryError", "Run", "Session", "ShapeError",
+           "MachineError", "Model", "NotFiniteError", "OutOfMemoryError", "ReduceOnPlateau", "Run", "Session", "ShapeError",
            "StoppedError", "Summary", "SweepGroup", "SweepResult", "SweepRun", "Topology", "TuneSetting", "Tuning",
-           "UnsupportedError", "UsageError", "Verification", "bisect", "build_info", "doctor", "folds", "from_torch",
-           "load", "summary", "sweep", "topo", "train", "tune", "verify", "version"]
+           "UnsupportedError", "UsageError", "Verification", "Watch", "bisect", "build_info", "doctor", "folds", "from_torch",
+           "load", "summary", "sweep", "topo", "train", "tune", "verify", "version",
+           "watch"]
 
 
 def from_torch(module: torch.nn.Module, input_shape: Sequence[int], loss: Any = "cross_entropy") -> TorchModel:

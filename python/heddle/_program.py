@@ -52,7 +52,11 @@ def run(*words: Any) -> str:
 
 
 def main() -> NoReturn:
-    """Becomes the program, with this process's arguments: python -m heddle."""
+    """Becomes the program, with this process's arguments: python -m heddle. It has one command more, watch."""
+    if sys.argv[1:2] == ["watch"]:
+        from ._watch import main as watch
+
+        sys.exit(watch(sys.argv[2:]))
     program = find()
     try:
         if program is None:

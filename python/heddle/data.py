@@ -97,6 +97,40 @@ def _read_sets(sets: Sequence[Any]) -> list[tuple[np.ndarray, np.ndarray]]:
     return parts
 
 
+def _is_loader(data: Any) -> bool:
+    return hasattr(data, "dataset") and hasattr(data, "batch_size") and hasattr(data, "collate_fn")
+
+
+def of_loaders(data: Any, options: dict[str, Any]) -> Any:
+    """The data sets of a PyTorch DataLoader, or of two, in the place of these; their batch, workers, drop_last and order
+    become options, where none are given. heddle reads samples itself: in the order of its own seed."""
+    parts = list(data) if isinstance(data, (tuple, list)) and len(data) == 2 else [data]
+    if not any(map(_is_loader, parts)):
+        return data
+    loader = parts[0]
+    if not _is_loader(loader) or not all(_is_loader(part) or _is_set(part) for part in parts):
+        raise UsageError("expected a DataLoader for training, and one or a data set for testing, found something else; "
+                         "give data sets")
+    sampler = type(loader.sampler).__name__
+    replaces = getattr(loader.sampler, "replacement", False)
+    if loader.batch_size is None or sampler not in ("RandomSampler", "SequentialSampler") or replaces:
+        raise UsageError(f"expected a DataLoader that takes all samples in batches, in order or shuffled, found one "
+                         f"with {'a ' + sampler if loader.batch_size else 'a batch_sampler'}; pass its dataset, with "
+                         "sampler= as an option")
+    for part in parts:
+        if getattr(getattr(part, "collate_fn", None), "__name__", "default_collate") != "default_collate":
+            raise UsageError("expected a DataLoader without a collate_fn, found one, which heddle would not call; let "
+                             "the data set's __getitem__ return what a sample is")
+    found = {"batch": loader.batch_size, "workers": loader.num_workers, "drop_last": loader.drop_last}
+    if sampler == "SequentialSampler":
+        found["no_shuffle"] = True
+    for name, value in found.items():
+        if options.get(name) is None and value not in (0, False):
+            options[name] = value
+    sets = [part.dataset if _is_loader(part) else part for part in parts]
+    return sets[0] if len(sets) == 1 else tuple(sets)
+
+
 def is_set(data: Any) -> bool:
     """Whether it is a data set in Python, or a training and a test set."""
     return _is_set(data) or (isinstance(data, (tuple, list)) and len(data) == 2 and all(map(_is_set, data)))
@@ -124,9 +158,6 @@ def _splits(data: Any) -> tuple[tuple[Any, Any], tuple[Any, Any] | None]:
             return tuple(data[0]), tuple(data[1])
         if len(data) == 2:
             return (data[0], data[1]), None
-    if hasattr(data, "dataset") and hasattr(data, "batch_size"):
-        raise UsageError("expected data, found a DataLoader; pass its dataset, data=loader.dataset, with batch "
-                         "and workers as options")
     raise UsageError("expected a name, a path, (x, y), (x, y, x_test, y_test) or an object with __len__ and "
                      f"__getitem__ as data, found {type(data).__name__}; see heddle.data")
 

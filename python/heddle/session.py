@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Sequence, Union
 
 from . import data as _data
@@ -41,16 +41,17 @@ class Event:
     test_loss: float  # epoch, eval
     test_accuracy: float
     text: str  # of a note
+    session: Session = field(repr=False, compare=False)  # that trains
 
 
-_NUMBERS = tuple(field.name for field in fields(Event) if field.name not in ("kind", "text"))
+_NUMBERS = tuple(field.name for field in fields(Event) if field.name not in ("kind", "text", "session"))
 
 Callback = Callable[[Event], Any]
 Callbacks = Union[Callback, Sequence[Callback], None]
 
 
-def _event_of(e: Any) -> Event:
-    return Event(kind=_KINDS[e.kind], text=in_python(text(e.text)) if e.kind == lib.HD_EVENT_NOTE else "",
+def _event_of(e: Any, session: Session) -> Event:
+    return Event(session=session, kind=_KINDS[e.kind], text=in_python(text(e.text)) if e.kind == lib.HD_EVENT_NOTE else "",
                  **{name: getattr(e, name) for name in _NUMBERS})
 
 
@@ -58,9 +59,9 @@ class Session:
     """A training session, for loops of the program.
 
     `model`: a built-in name, a model file, its text, a heddle.Model or a module by heddle.from_torch. `data`: a name, a
-    path, arrays (x, y) or (x, y, x_test, y_test), or a data set in Python (heddle.data). Options are those of the
-    command `heddle train`, with _ for -; help(heddle.train) lists them. Without test samples a fifth of the data
-    becomes the test set. `config` is a YAML file of options; those given here count before its. `sample_weight` has a
+    path, arrays (x, y) or (x, y, x_test, y_test), or a data set in Python (heddle.data), also behind a DataLoader.
+    Options are those of the command `heddle train`, with _ for -; help(heddle.train) lists them. Without test samples a
+    fifth of the data becomes the test set. `config` is a YAML file of options; those given here count before its. `sample_weight` has a
     number for each of x, or for each of x and of x_test, (w, w_test): as often samples count in losses and scores.
 
     >>> import heddle
@@ -76,6 +77,7 @@ class Session:
     def __init__(self, model: Any = None, data: Any = None, *, transforms: Any = None, eval_transforms: Any = None,
                  config: Any = None, sample_weight: Any = None, **options: Unpack[Options]) -> None:
         check_names(options)
+        data = _data.of_loaders(data, options)
         self._context = context = Context()
         self._model = model
         self._lock = threading.Lock()
@@ -150,7 +152,7 @@ class Session:
         def on_event(_: Any, event: Any) -> None:
             try:
                 if calls.failure is None:
-                    seen = _event_of(event)
+                    seen = _event_of(event, self)
                     for function in callbacks:
                         function(seen)
             except BaseException as error:  # pylint: disable=broad-except
@@ -175,6 +177,16 @@ class Session:
         """A run that was stopped on request has not failed: report["stopped"]."""
         with contextlib.suppress(StoppedError):
             self._context.check(status)
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of the next step. Setting it takes effect with that step, and changes later rates of the
+        schedule in the same proportion: between calls of step, and in a callback at "epoch" and "eval"."""
+        return lib.hd_session_lr(self._open())
+
+    @lr.setter
+    def lr(self, value: float) -> None:
+        self._context.check(lib.hd_session_set_lr(self._open(), self._context.pointer, float(value)))
 
     @property
     def done(self) -> bool:
@@ -214,6 +226,48 @@ class Session:
         """The run with the checkpoints that have been saved."""
         return Run(self.report["out"], context=self._context, model=self._model, report=self.report,
                    options=self._options)
+
+
+class ReduceOnPlateau:
+    """A callback that multiplies the learning rate by `factor` when the watched number of an epoch has not fallen by
+    more than `threshold`, a fraction of the best, for more than `patience` epochs, as PyTorch's ReduceLROnPlateau does;
+    for accuracies: has not risen.
+
+    `watch`: test_loss, val_loss, test_accuracy or val_accuracy of an event, loss, or a function of it.
+
+    >>> import heddle
+    >>> slower = heddle.ReduceOnPlateau("test_loss", patience=0, factor=0.5)
+    >>> run = heddle.train("simplenet", "digits", max_steps=3, out=folder, callback=slower)
+    """
+
+    def __init__(self, watch: str | Callable[[Event], float] = "val_loss", *, factor: float = 0.1, patience: int = 10,
+                 threshold: float = 1e-4, cooldown: int = 0, min_lr: float = 0.0) -> None:
+        if not 0 < factor < 1:
+            raise UsageError(f"factor expects a number between 0 and 1, found {factor!r}")
+        if not callable(watch) and watch not in ("loss", *(f"{part}_{what}" for part in ("test", "val")
+                                                           for what in ("loss", "accuracy"))):
+            raise UsageError(f"watch expects the name of a number of an epoch, such as 'test_loss', or a function, "
+                             f"found {watch!r}")
+        self.watch, self.factor, self.patience = watch, factor, patience
+        self.threshold, self.cooldown, self.min_lr = threshold, cooldown, min_lr
+        self.best, self.stale, self.rests = float("inf"), 0, 0
+
+    def __call__(self, event: Event) -> None:
+        if event.kind != "epoch" or event.session.done:
+            return
+        value = self.watch(event) if callable(self.watch) else getattr(event, self.watch)
+        if value != value:
+            raise UsageError(f"expected a number as {self.watch} at the end of epoch {event.epoch + 1}, found none; "
+                             "watch another, or give val_split")
+        if not callable(self.watch) and self.watch.endswith("accuracy"):
+            value = -value
+        better = value < self.best - self.threshold * abs(self.best) if self.best < float("inf") else True
+        self.best, self.stale = (value, 0) if better else (self.best, self.stale + 1)
+        if self.rests > 0:
+            self.rests, self.stale = self.rests - 1, 0
+        if self.stale > self.patience:
+            event.session.lr = max(event.session.lr * self.factor, self.min_lr)
+            self.rests, self.stale = self.cooldown, 0
 
 
 def _stopper(pointer: Any) -> Callable[[], None]:

@@ -17,11 +17,13 @@ import operator
 import os
 import re
 import tempfile
+import warnings
 from typing import Any, Callable, Sequence
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -225,7 +227,8 @@ class _Network(BaseEstimator):
         if not _is_number(self.validation_fraction) or not 0 < self.validation_fraction < 1:
             raise UsageError("validation_fraction expects a number between 0 and 1, found "
                              f"{self.validation_fraction!r}")
-        if not isinstance(self.n_iter_no_change, (int, np.integer)) or self.n_iter_no_change < 1:
+        patience = self.n_iter_no_change
+        if not isinstance(patience, (int, np.integer)) and patience != np.inf or patience < 1:
             raise UsageError(f"n_iter_no_change expects a number of epochs from 1, found {self.n_iter_no_change!r}")
         if self.tol is not None and not (_is_number(self.tol) and self.tol >= 0):
             raise UsageError(f"tol expects a number from 0, or None, found {self.tol!r}")
@@ -281,6 +284,8 @@ class _Network(BaseEstimator):
         if self.beta_1 is not None or self.beta_2 is not None:
             options["betas"] = (0.9 if self.beta_1 is None else self.beta_1,
                                 0.999 if self.beta_2 is None else self.beta_2)
+        if options.get("nesterov") and options.get("momentum") == 0:  # it changes nothing
+            del options["nesterov"]
         if not self.shuffle:
             options["no_shuffle"] = True
         return options
@@ -333,6 +338,7 @@ class _Network(BaseEstimator):
         if goes_on:
             x = self._normalised(x, options)
             self.loss_curve_ = list(self.loss_curve_)
+            self.n_iter_ = self.n_iter_ if once else 0
         else:
             self._scaling = None
             self.loss_curve_, self.n_iter_, self.t_, self._fits = [], 0, 0, 0
@@ -348,7 +354,7 @@ class _Network(BaseEstimator):
         train, test = self._split(x, y, w, loss, seed) if self.early_stopping else ((x, y, w), (x[:1], y[:1], w[:1]))
         try:
             self._fit_run(network, (*train[:2], *test[:2]), None if weights is None else (train[2], test[2]), options,
-                          goes_on, outputs, loss)
+                          goes_on, outputs, loss, once)
         except Error as error:
             raise self._renamed(error) from error.__cause__
 
@@ -362,7 +368,7 @@ class _Network(BaseEstimator):
         return parts[::2], parts[1::2]
 
     def _fit_run(self, network: Any, data: tuple[Any, ...], weights: Any, options: dict[str, Any], goes_on: bool,
-                 outputs: int, loss: str) -> None:
+                 outputs: int, loss: str, once: bool) -> None:
         if self.alpha is not None:
             self._add_alpha(options, len(data[0]), outputs, loss)
         if self.early_stopping and self._metric():
@@ -372,7 +378,7 @@ class _Network(BaseEstimator):
                 options["init"] = folder + "/init.safetensors"
                 self.run_.save(options["init"])
             with Session(network, data, keep=1, out=folder + "/run", sample_weight=weights, **options) as session:
-                self._follow(session, len(data[0]), options)
+                self._follow(session, len(data[0]), options, once)
                 if session.stopped:
                     raise KeyboardInterrupt
                 if session.done:
@@ -388,7 +394,7 @@ class _Network(BaseEstimator):
     def _check_outputs(self, run: Any, outputs: int) -> None:
         """A model of the user's may compute something else."""
 
-    def _follow(self, session: Session, rows: int, options: dict[str, Any]) -> None:
+    def _follow(self, session: Session, rows: int, options: dict[str, Any], once: bool) -> None:
         """Trains epoch by epoch, and ends where nothing improves any more."""
         tol = self.tol if self.tol is not None else 1e-4 if self.early_stopping else None
         stopper = _Stopper(self.n_iter_no_change, tol or 0.0)
@@ -417,6 +423,10 @@ class _Network(BaseEstimator):
         if self.verbose and ends:
             print(f"{'validation score' if self.early_stopping else 'loss'} did not improve by more than tol={tol} for "
                   f"{self.n_iter_no_change} epochs: stopped")
+        if self.tol is not None and not ends and not once:
+            warnings.warn(f"expected {'a validation score' if self.early_stopping else 'a loss'} that stops improving by "
+                          f"more than tol={tol} within {self.n_iter_} epochs, found one that goes on; raise max_iter",
+                          ConvergenceWarning, stacklevel=6)
         self.best_loss_ = None if self.early_stopping else min(self.loss_curve_)
         self.best_validation_score_ = max(self.validation_scores_) if self.early_stopping else None
 

@@ -296,6 +296,12 @@ hd_status hd__certificate_make(json_t **out, hd_ctx *ctx, const char *run, char 
   json_auto_t *end = NULL;
   char init[HD_SHA256_HEX_BYTES] = "";
   HD_TRY(hd__checkpoint_record(&record, ctx, run));
+  double scale;
+  if (hd__record_lr(&scale, record))
+    return hd__fail(ctx, HD_E_USAGE,
+                    "%s: expected a run whose options define its learning rate, found one whose program set it; use "
+                    "--schedule for a run that others can repeat",
+                    run);
   if (hd__record_earlier_arithmetic(record))
     return hd__fail(ctx, HD_E_USAGE,
                     "%s: steps of this run were computed by version %d of the arithmetic and others by version %lld, "

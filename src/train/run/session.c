@@ -183,7 +183,9 @@ static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
     hd__batches_seek(s->input.batches, s->run.counters.step, s->run.steps_in_all);
   hd__job_enter(&s->report.page, HD_JOB_TRAINING);
   HD_LOG(EXEC, "steps %lld to %lld begin", (long long)s->run.counters.step + 1, (long long)s->run.target);
+  s->run.steps = true;
   hd_status status = hd__exec_run(s->compute.exec, ctx, &source, report, flags);
+  s->run.steps = false;
   HD_LOG(EXEC, "steps ended after %lld, flags %#x", (long long)s->run.counters.step, (unsigned)*flags);
   hd__job_enter(&s->report.page, HD_JOB_READY);
   note_refusals(s);

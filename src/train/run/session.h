@@ -37,6 +37,9 @@ typedef struct session_run {
   hd_counters counters;
   int32_t resumed_arithmetic;         /* its version in the checkpoint; 0 for a new run */
   int32_t earlier_arithmetic;         /* the version of earlier steps, where it has other numbers; 0: there are none */
+  bool steps;                         /* are running */
+  bool lr_is_set;                     /* by the program: */
+  double lr_scale;                    /* the factor of the schedules' learning rates */
   int64_t planned, target;            /* steps handed to the executor, and the end of the present region */
   int64_t pause;                      /* the step at which train_until returns to the caller */
   int64_t evaluated_step;             /* -1: never */
@@ -151,6 +154,9 @@ int64_t hd__session_bytes(const hd_session *session);
 /* A plan of the session's network in these stages, for training or for evaluation. shift: NULL if it may not add it.
  * Draws the first weights of such a plan, of the stages that are here (NULL: all); what is computed from samples
  * reads those of training as an evaluation sees them. */
+/* Gives the schedules the learning rate that the program set. */
+void hd__session_scale_lr(hd_session *session);
+
 hd_status hd__session_plan(hd_plan **out, hd_session *session, hd_ctx *ctx, const float *shift, bool train,
                            const hd_stages *stages);
 hd_status hd__session_draw(hd_store *store, hd_session *session, hd_ctx *ctx, const hd_plan *plan, const bool *here);

@@ -26,6 +26,7 @@ static hd_status make_schedules(hd_session *s, hd_ctx *ctx) {
   for (int g = 0; g < plan->update.group_count; g++)
     HD_TRY(hd__schedule_init(&s->run.schedule[g], ctx, &plan->update.groups[g].settings, s->run.steps_of_epochs,
                              s->run.steps_per_epoch));
+  hd__session_scale_lr(s);
   return HD_OK;
 }
 

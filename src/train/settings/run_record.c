@@ -377,3 +377,18 @@ hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data
                     option, folder, data->name);
   return HD_OK;
 }
+
+/* ---- Learning rates of the program ---- */
+
+static const char PROGRAM_LR[] = "program_lr";
+
+hd_status hd__record_note_lr(json_t *record, hd_ctx *ctx, double scale) {
+  return HD_ALLOCATED(json_object_set_new(record, PROGRAM_LR, json_real(scale)) == 0, ctx,
+                      "out of memory for a run's record");
+}
+
+bool hd__record_lr(double *scale, const json_t *record) {
+  const json_t *found = json_object_get(record, PROGRAM_LR);
+  *scale = json_is_number(found) ? json_number_value(found) : 1;
+  return json_is_number(found);
+}

@@ -31,6 +31,10 @@ HD_TOOLS_API hd_status hd__record_check_settings(hd_ctx *ctx, const json_t *reco
 hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_dataset *data, const char *option,
                                 const char *folder);
 
+/* The factor of learning rates that a program set (hd_session_set_lr): in the record, if it has one. */
+hd_status hd__record_note_lr(json_t *record, hd_ctx *ctx, double scale);
+bool hd__record_lr(double *scale, const json_t *record);
+
 /* Whether these are the checksums of the run's data. */
 HD_TOOLS_API bool hd__record_has_sums(const json_t *record, const uint64_t sum[HD_DATA_PARTS]);
 

@@ -1,0 +1,50 @@
+/* A learning rate that the program sets between steps: a factor of every schedule, which run.json has, so that a run that
+ * is resumed keeps it, and one that the options do not define is not certified. */
+#include <math.h>
+
+#include "exec/exchange/cluster.h"
+#include "train/run/session.h"
+#include "train/settings/run_record.h"
+
+/* The rate of the next step by the schedule alone. */
+static double scheduled(const hd_session *s) {
+  hd_schedule plain = s->run.schedule[0];
+  double lr, unused;
+  plain.curve.lr = plain.settings.value[HD_SET_lr];
+  hd__schedule_at(&plain, s->run.counters.step, &lr, &unused);
+  return lr;
+}
+
+void hd__session_scale_lr(hd_session *s) {
+  for (int g = 0; g < s->compute.plan->update.group_count && s->run.lr_is_set; g++)
+    s->run.schedule[g].curve.lr = s->run.schedule[g].settings.value[HD_SET_lr] * s->run.lr_scale;
+}
+
+double hd_session_lr(const hd_session *s) {
+  double lr, unused;
+  hd__schedule_at(s->run.schedule, s->run.counters.step, &lr, &unused);
+  return lr;
+}
+
+hd_status hd_session_set_lr(hd_session *s, hd_ctx *ctx, double lr) {
+  const double by_schedule = scheduled(s);
+  HD_TRY(hd__session_check_process(s, ctx));
+  if (!isfinite(lr) || lr < 0 || lr > 1e6)
+    return hd__fail(ctx, HD_E_USAGE, "expected a learning rate from 0 to 1e+06, found %g; give another", lr);
+  if (s->run.steps)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "expected a learning rate between two steps, found one during steps; set it at the end of an epoch "
+                    "or an evaluation, or between calls of hd_session_step");
+  if (hd__cluster_ranks(s->compute.local) > 1)
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "expected a run of one process to set the learning rate of, found %d ranks; use --schedule",
+                    hd__cluster_ranks(s->compute.local));
+  if (by_schedule <= 0)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "expected a schedule with a learning rate above 0 at step %lld, found 0; use --schedule const",
+                    (long long)s->run.counters.step + 1);
+  s->run.lr_scale = lr / by_schedule;
+  s->run.lr_is_set = true;
+  hd__session_scale_lr(s);
+  return hd__record_note_lr(s->run.record, ctx, s->run.lr_scale);
+}
