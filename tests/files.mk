@@ -49,7 +49,7 @@ unit_tests += tests/fault/test_alloc tests/fault/test_forgery tests/fault/test_b
 unit_tests += tests/unit/test_sessions tests/unit/test_shared_sessions tests/unit/test_step_counts \
   tests/unit/test_custom_op tests/unit/test_device
 unit_tests += tests/unit/test_tables tests/unit/test_rows tests/unit/test_model_words
-unit_tests += tests/unit/test_profile tests/unit/test_formats tests/unit/test_pictures tests/unit/test_csv \
+unit_tests += tests/unit/test_tokens tests/unit/test_profile tests/unit/test_formats tests/unit/test_pictures tests/unit/test_csv \
   tests/unit/test_custom_data
 unit_tests += tests/unit/test_transform tests/unit/test_augment tests/unit/test_first_weights tests/unit/test_skip \
   tests/unit/test_rendezvous tests/unit/test_local_group tests/unit/test_group tests/unit/test_rpc
@@ -134,6 +134,7 @@ tests_unit_test_tables_SOURCES = tests/unit/test_tables.c tests/unit/data_trial.
 tests_unit_test_model_words_SOURCES = tests/unit/test_model_words.c
 tests_unit_test_yaml_SOURCES = tests/unit/test_yaml.c tests/unit/comma_locale.h
 tests_unit_test_pictures_SOURCES = tests/unit/test_pictures.c tests/unit/data_trial.h
+tests_unit_test_tokens_SOURCES = tests/unit/test_tokens.c tests/unit/data_trial.h tests/unit/format_files.h
 tests_unit_test_formats_SOURCES = tests/unit/test_formats.c tests/unit/data_trial.h tests/unit/format_files.h
 tests_unit_test_tune_text_SOURCES = tests/unit/test_tune_text.c src/cli/tune_page.c src/cli/page.c src/cli/svg.c \
   src/cli/cli.c src/cli/wrapped_text.c

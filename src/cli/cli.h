@@ -119,7 +119,7 @@ typedef struct cli_command {
 
 extern const cli_command cli_train, cli_launch, cli_eval, cli_predict, cli_summary, cli_data, cli_digest, cli_topo,
     cli_tune, cli_doctor, cli_bench, cli_devices, cli_top, cli_runs, cli_certify, cli_verify, cli_bisect, cli_sweep,
-    cli_report_runs, cli_export, cli_get;
+    cli_report_runs, cli_export, cli_get, cli_generate;
 
 /* Makes a context and a configuration, reads the options into it, with --config FILE (set after the command line, which
  * wins) and --help, and runs the command; argv[0] is its name. Returns the exit code. */

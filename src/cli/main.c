@@ -8,9 +8,9 @@
 #include "cli/cli.h"
 
 static const cli_command *const commands[] = {
-    &cli_train,       &cli_launch,  &cli_eval,   &cli_predict, &cli_summary, &cli_data,    &cli_runs,
-    &cli_report_runs, &cli_certify, &cli_verify, &cli_bisect,  &cli_digest,  &cli_export,  &cli_get,
-    &cli_sweep,       &cli_tune,    &cli_bench,  &cli_topo,    &cli_doctor,  &cli_devices, &cli_top};
+    &cli_train,   &cli_launch, &cli_eval,   &cli_predict, &cli_summary, &cli_data,    &cli_runs,  &cli_report_runs,
+    &cli_certify, &cli_verify, &cli_bisect, &cli_digest,  &cli_export,  &cli_get,     &cli_sweep, &cli_tune,
+    &cli_bench,   &cli_topo,   &cli_doctor, &cli_devices, &cli_top,     &cli_generate};
 
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

@@ -120,6 +120,7 @@ hd_status hd__graph_new_param(int *out, hd_graph *graph, hd_ctx *ctx, const hd_n
                                                    .h = like->in_memory.dim[2],
                                                    .w = like->in_memory.dim[3],
                                                    .fan_in = like->fan_in,
+                                                   .std = like->std,
                                                    .init = like->init,
                                                    .running = like->running,
                                                    .momentum = node->attrs.momentum,

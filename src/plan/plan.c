@@ -124,7 +124,10 @@ static hd_status lower_values(hd_plan *plan, hd_ctx *ctx) {
   plan->io.label = plan->place[graph->label];
   plan->io.logits = plan->place[graph->logits];
   plan->alias_count = graph->alias_count;
-  plan->io.target_outputs = graph->values[graph->label].dtype == HD_F32 ? (int32_t)plan->io.label.elems : 0;
+  const hd_value *label = &graph->values[graph->label];
+  plan->io.target_outputs = label->shape.rank > 0 ? (int32_t)plan->io.label.elems : 0;
+  plan->io.places = label->dtype == HD_I32 ? plan->io.target_outputs : 0;
+  plan->io.ignored = hd__graph_loss_node(graph)->geom.cross_entropy.ignore_index;
   plan->constants = hd__malloc_aligned((size_t)plan->size.const_elems * sizeof *plan->constants + 1);
   if (!plan->constants)
     return hd__fail(ctx, HD_E_NOMEM, NO_MEMORY);

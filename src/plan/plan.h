@@ -218,7 +218,8 @@ typedef struct hd_plan_node {
 /* The places of what a step gets and what it finds. */
 typedef struct hd_plan_io {
   hd_place input, label, logits;
-  int32_t target_outputs; /* floats of a target; 0: class numbers */
+  int32_t target_outputs;  /* numbers of a target; 0: one class number */
+  int32_t places, ignored; /* class numbers of a target, one of them ignored; 0: at most one class number */
 } hd_plan_io;
 
 /* How parameters get their gradients and change. */

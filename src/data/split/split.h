@@ -21,6 +21,12 @@ typedef struct hd_split hd_split;
  * height and width. A failure names the file. Thread-safe with a separate context per thread. */
 typedef hd_status hd_get_fn(void *elems, int size[2], hd_ctx *ctx, const hd_split *split, int64_t sample);
 
+/* Places first to first + count - 1 of a window of `width` tokens: fills x with tokens as numbers, and label with the
+ * token that follows each, -1 where none does or it is no target; either may be NULL. `offset` moves the windows of
+ * training. */
+typedef void hd_window_fn(float *x, int32_t *label, const hd_split *split, int64_t sample, int64_t offset,
+                          int32_t first, int32_t count);
+
 struct hd_split {
   int64_t count;
   int64_t validation; /* of them, the last: a validation set that came with the training set */
@@ -36,6 +42,9 @@ struct hd_split {
   const float *floats;    /* HD_ELEM_F32 */
   hd_get_fn *get;         /* if they are not */
   void *self;             /* argument of get */
+  hd_window_fn *window;   /* of a text; then labels and targets are NULL, and `classes` tokens are known */
+  int64_t offsets;        /* of windows of training: how many there are */
+  bool whole_answers;     /* windows are right if all their labels are guessed: tasks, not a text */
   struct hd_skips *skips; /* unreadable samples; NULL: these are failures (skipped_samples.h) */
   uint64_t key;           /* identifies the samples before they are decoded; 0: nothing */
 
@@ -60,6 +69,9 @@ static inline int64_t hd__split_most_bytes(const hd_split *split) {
 
 /* Every sample is in memory, all of one size: sample i begins at element i * hd__split_elems. */
 static inline bool hd__split_in_memory(const hd_split *split) { return split->images || split->floats; }
+
+/* Samples are decoded one by one. */
+static inline bool hd__split_decodes(const hd_split *split) { return !hd__split_in_memory(split) && !split->window; }
 
 /* One sample of any split, as hd_get_fn. */
 static inline hd_status hd__split_get(void *elems, int size[2], hd_ctx *ctx, const hd_split *split, int64_t sample) {

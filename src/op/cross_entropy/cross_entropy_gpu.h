@@ -30,9 +30,9 @@ HD_BY_BLOCK void cuda_rows_entropy(const cuda_rows *r, int loss, int dx) {
       HD_THIS(all)[k] = cross_entropy_needs_all(&c->g) ? cuda_row_sum(r, ends, k, t) : 0;
     if (loss >= 0 && cuda_row_leads(r, t))
       cuda_row_out(r, loss, cuda_row(r, t))[0] =
-          cross_entropy_loss(c, r->first + cuda_row(r, t), HD_THIS(found)[0], HD_THIS(log_sum)[0], HD_THIS(all)[0]);
+          cross_entropy_loss(c, r->first + cuda_row(r, t), 0, HD_THIS(found)[0], HD_THIS(log_sum)[0], HD_THIS(all)[0]);
     if (dx >= 0 && cuda_row(r, t) < r->count)
-      HD_THIS(target)[0] = cross_entropy_target_of(c, r->first + cuda_row(r, t));
+      HD_THIS(target)[0] = cross_entropy_target_of(c, r->first + cuda_row(r, t), 0);
   }
   if (dx >= 0)
     HD_ROWS_OUT(r, dx, cuda_row_in(r, 0, row), cuda_row_targets(r, row), op_param(c, 2),
@@ -41,5 +41,15 @@ HD_BY_BLOCK void cuda_rows_entropy(const cuda_rows *r, int loss, int dx) {
 }
 HD_BY_BLOCK void cross_entropy_of_rows(const cuda_rows *r) { cuda_rows_entropy(r, 0, r->c->out[1] ? 1 : -1); }
 HD_BY_BLOCK void cross_entropy_dx_of_rows(const cuda_rows *r) { cuda_rows_entropy(r, -1, 0); }
-HD_ROWS(cross_entropy, g->ci, 1)
-HD_ROWS(cross_entropy_dx, g->ci, 1)
+
+/* Samples with several places are left to the plain kernel. */
+HD_BOTH hd_cuda_cut cross_entropy_rows_matrix(const hd_geom *g, int64_t rows) {
+  return op_pixels(g) > 1 ? cuda_no_matrix() : cuda_matrix(1, rows, g->ci, 1, HD_NO_SHARDS);
+}
+HD_BOTH hd_cuda_cut cross_entropy_dx_rows_matrix(const hd_geom *g, int64_t rows) {
+  return cross_entropy_rows_matrix(g, rows);
+}
+HD_ROWS_OF_BLOCK(cross_entropy, 16)
+HD_ROWS_OF_BLOCK(cross_entropy, 1)
+HD_ROWS_OF_BLOCK(cross_entropy_dx, 16)
+HD_ROWS_OF_BLOCK(cross_entropy_dx, 1)

@@ -5,17 +5,39 @@
 
 #include "data/split/skipped_samples.h"
 
-/* The share of a sample of cross_entropy in the divisor. */
+/* The share of a label of cross_entropy in the divisor. */
 static double share_of(const hd_target *target, int32_t label) {
   if (label == target->ignored || label >= target->scores)
     return 0;
   return target->weight ? target->weight[label] : 1;
 }
 
+/* The sum of the shares of a window's places; *labels: how many of them have a label that counts. */
+static double window_share(int64_t *labels, const hd_target *target, const hd_feed *feed, uint32_t epoch,
+                           int64_t position) {
+  enum { SOME = 256 };
+  int32_t label[SOME];
+  double sum = 0;
+  *labels = 0;
+  for (int32_t first = 0; first < target->places; first += SOME) {
+    const int32_t count = target->places - first < SOME ? target->places - first : SOME;
+    hd__feed_labels(label, feed, epoch, position, first, count);
+    for (int32_t i = 0; i < count; i++) {
+      const bool counts = label[i] >= 0 && label[i] != target->ignored;
+      sum += counts ? share_of(target, label[i]) : 0;
+      *labels += counts;
+    }
+  }
+  return sum;
+}
+
 /* The share of the sample at a position in the divisor. */
 static double share_at(const hd_target *target, const hd_feed *feed, uint32_t epoch, int64_t position) {
+  int64_t labels;
   if (target->loss != HD_OP_cross_entropy)
     return target->scores;
+  if (feed->split->window)
+    return window_share(&labels, target, feed, epoch, position);
   return target->of_classes ? 1 : share_of(target, feed->split->labels[hd__feed_sample(feed, epoch, position)]);
 }
 
@@ -39,6 +61,14 @@ static double sum_of_shares(const hd_target *target, const hd_feed *feed) {
   return sum > 0 ? sum : 1;
 }
 
+/* A window is right if all its labels are guessed; not where a device does not tell its guesses. */
+static void judge_window(hd_score *out, const hd_target *target, const hd_feed *feed, int64_t position, int32_t right) {
+  int64_t labels;
+  window_share(&labels, target, feed, 0, position);
+  out->judged += right >= 0;
+  out->right += right == labels;
+}
+
 void hd__target_score(hd_score *out, const hd_target *target, const hd_feed *feed, const hd_exec_outcome *outcome) {
   bool judges = hd__target_judges(target, feed->split);
   double sum = 0;
@@ -48,6 +78,8 @@ void hd__target_score(hd_score *out, const hd_target *target, const hd_feed *fee
     if (hd__skips_has(feed->split, sample))
       continue;
     sum += (double)outcome->loss[i];
+    if (feed->split->whole_answers)
+      judge_window(out, target, feed, i, outcome->guess[i]);
     if (!judges || !hd__target_counts(target, feed->split, sample))
       continue;
     out->judged++;
