@@ -49,8 +49,8 @@ unit_tests += tests/fault/test_alloc tests/fault/test_forgery tests/fault/test_b
 unit_tests += tests/unit/test_sessions tests/unit/test_shared_sessions tests/unit/test_step_counts \
   tests/unit/test_custom_op tests/unit/test_device
 unit_tests += tests/unit/test_tables tests/unit/test_rows tests/unit/test_model_words
-unit_tests += tests/unit/test_tokens tests/unit/test_profile tests/unit/test_formats tests/unit/test_pictures tests/unit/test_csv \
-  tests/unit/test_custom_data
+unit_tests += tests/unit/test_profile tests/unit/test_formats tests/unit/test_pictures tests/unit/test_csv \
+  tests/unit/test_custom_data tests/unit/test_tokens
 unit_tests += tests/unit/test_transform tests/unit/test_augment tests/unit/test_first_weights tests/unit/test_skip \
   tests/unit/test_rendezvous tests/unit/test_local_group tests/unit/test_group tests/unit/test_rpc
 unit_tests += tests/fuzz/test_fuzz
@@ -63,7 +63,7 @@ cli_tests = tests/cli/ranks.bats tests/cli/sweep.bats tests/cli/train.bats tests
   tests/cli/loader.bats tests/cli/model_words.bats tests/cli/older.bats tests/cli/manual.bats tests/cli/stages.bats \
   tests/cli/topo.bats tests/cli/get-mnist.bats tests/cli/profile.bats tests/cli/metric.bats tests/cli/tta.bats \
   tests/cli/report.bats tests/neighbours.sh tests/cli/bisect.bats tests/cli/completion.bats tests/cli/locale.bats \
-  tests/cli/transforms.bats tests/cli/summary.bats tests/cli/rpc.bats
+  tests/cli/tokens.bats tests/cli/transforms.bats tests/cli/summary.bats tests/cli/rpc.bats
 script_tests = tests/python/python.sh tests/museum/museum.sh tests/quickstart.sh tests/fault/kill-everywhere.sh \
   tests/check-abi.sh tests/check-symbols.sh tests/check-layers.sh tests/op-tables.sh tests/check-links.sh \
   tests/check-columns.sh tests/house.sh tests/model-files.sh tests/check-words.sh tests/tap-total.sh tests/tensors.sh
@@ -213,7 +213,7 @@ plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_poo
   scores_as_image shard_norm shared stages
 plan_models = allconv cifar-94 cnn lenet5 linear mlp mnist-99 regression resnet
 bits_networks = ended groups large losses mixed mixed_samples native norm optimizers patches probabilities rules \
-  several smooth shard_norm shard_norms shared soft tiles tiny transforms units upsampled wide preact bn3 \
+  several smooth shard_norm shard_norms shared soft text tiles tiny transforms units upsampled wide preact bn3 \
   conv_swish_norm norm_after_flatten two_norms_swish
 EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/%.plan) \
   $(plan_models:%=tests/plan/%.plan) $(bits_networks:%=tests/bits/%.yaml) tests/plan/networks tests/older

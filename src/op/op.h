@@ -98,9 +98,6 @@ typedef struct hd_op_setting {
                  .help = "step from window to window (default: the kernel's size)"),                                   \
       HD_SETTING("padding", SIDES, padding, .low = 0, .high = 1024,                                                    \
                  .help = "padding at each edge, at most half the kernel")
-#define HD_STD_SETTING(value)                                                                                          \
-  HD_SETTING("std", REAL, init_std, .low = 0, .high = 1e6, .default_value = value,                                     \
-             .help = "standard deviation of the initial weights, which are normally distributed")
 #define HD_EPS_SETTING                                                                                                 \
   HD_SETTING("eps", REAL, eps, HD_TO_GEOM(norm.eps), .low = 0, .high = 1, .default_value = 1e-5,                       \
              .help = "added to the variance")

@@ -177,6 +177,7 @@ static hd_status fill_split(hd_split *split, hd_ctx *ctx, text_split *t, int con
   HD_TRY(check_length(ctx, &t->own, context, trains ? "training" : "the test set"));
   HD_TRY(measure(split, ctx, &t->own));
   split->count = windows_of(&t->own, context);
+  split->token_bytes = (double)hd__token_file_bytes(t->own.file, t->own.first, t->own.count) / (double)t->own.count;
   if (!trains)
     return HD_OK;
   split->count = t->own.count >= 2 * (int64_t)context ? t->own.count / context - 1 : 1;

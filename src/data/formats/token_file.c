@@ -201,6 +201,12 @@ static int64_t byte_of(const hd_token_file *f, int64_t character) {
   return at;
 }
 
+int64_t hd__token_file_bytes(const hd_token_file *f, int64_t first, int64_t count) {
+  if (f->numbers || !f->marks)
+    return f->numbers ? 0 : count;
+  return (first + count < f->count ? byte_of(f, first + count) : (int64_t)f->file.length) - byte_of(f, first);
+}
+
 static void read_characters(int32_t *out, const hd_token_file *f, int64_t first, int64_t count) {
   int64_t at = byte_of(f, first);
   for (int64_t i = 0; i < count; i++) {

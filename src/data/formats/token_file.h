@@ -50,6 +50,9 @@ void hd__alphabet_fini(hd_alphabet *alphabet);
 /* The token of a character; -1: it has none. */
 int32_t hd__alphabet_token(const hd_alphabet *alphabet, uint32_t code);
 
+/* The bytes of these tokens in a text; 0: they are numbers. */
+int64_t hd__token_file_bytes(const hd_token_file *file, int64_t first, int64_t count);
+
 /* Tokens first to first + count - 1; -1 where the file has changed, and is no longer text of the alphabet. */
 void hd__token_file_read(int32_t *out, const hd_token_file *file, int64_t first, int64_t count);
 

@@ -44,6 +44,7 @@ struct hd_split {
   void *self;             /* argument of get */
   hd_window_fn *window;   /* of a text; then labels and targets are NULL, and `classes` tokens are known */
   int64_t offsets;        /* of windows of training: how many there are */
+  double token_bytes;     /* of a token of a text, on average; 0: unknown */
   bool whole_answers;     /* windows are right if all their labels are guessed: tasks, not a text */
   struct hd_skips *skips; /* unreadable samples; NULL: these are failures (skipped_samples.h) */
   uint64_t key;           /* identifies the samples before they are decoded; 0: nothing */

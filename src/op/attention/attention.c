@@ -4,9 +4,9 @@
 #include "op/op.h"
 
 static const hd_op_setting settings[] = {
-    HD_SETTING("heads", INT, heads, HD_TO_GEOM(attention.heads), .low = 1, .high = 1 << 16, .required = true,
+    HD_SETTING("heads", INT, heads, HD_TO_GEOM(attention.heads), .low = 1, .high = 65536, .required = true,
                .help = "heads of queries"),
-    HD_SETTING("key_heads", INT, key_heads, .low = 1, .high = 1 << 16,
+    HD_SETTING("key_heads", INT, key_heads, .low = 1, .high = 65536,
                .help = "heads of keys and values, a divisor of heads (default: as many)"),
     HD_SETTING("causal", FLAG, causal, HD_TO_GEOM(attention.causal), .high = 1, .default_value = 1,
                .help = "whether a place reads itself and those before it alone"),

@@ -42,14 +42,7 @@ HD_BY_BLOCK void cuda_rows_entropy(const cuda_rows *r, int loss, int dx) {
 HD_BY_BLOCK void cross_entropy_of_rows(const cuda_rows *r) { cuda_rows_entropy(r, 0, r->c->out[1] ? 1 : -1); }
 HD_BY_BLOCK void cross_entropy_dx_of_rows(const cuda_rows *r) { cuda_rows_entropy(r, -1, 0); }
 
-/* Samples with several places are left to the plain kernel. */
-HD_BOTH hd_cuda_cut cross_entropy_rows_matrix(const hd_geom *g, int64_t rows) {
-  return op_pixels(g) > 1 ? cuda_no_matrix() : cuda_matrix(1, rows, g->ci, 1, HD_NO_SHARDS);
-}
-HD_BOTH hd_cuda_cut cross_entropy_dx_rows_matrix(const hd_geom *g, int64_t rows) {
-  return cross_entropy_rows_matrix(g, rows);
-}
-HD_ROWS_OF_BLOCK(cross_entropy, 16)
-HD_ROWS_OF_BLOCK(cross_entropy, 1)
-HD_ROWS_OF_BLOCK(cross_entropy_dx, 16)
-HD_ROWS_OF_BLOCK(cross_entropy_dx, 1)
+/* Samples with several places are left to the plain kernel: a row so long has no matrix. */
+HD_BOTH int64_t cross_entropy_length(const hd_geom *g) { return op_pixels(g) > 1 ? INT32_MAX : g->ci; }
+HD_ROWS(cross_entropy, cross_entropy_length(g), 1)
+HD_ROWS(cross_entropy_dx, cross_entropy_length(g), 1)

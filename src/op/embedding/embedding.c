@@ -8,7 +8,9 @@ static const hd_op_setting settings[] = {
     HD_SETTING("tokens", INT, tokens, HD_TO_GEOM(embedding.tokens), .low = 1, .high = 1 << 20, .required = true,
                .help = "rows of the weight; samples are numbers from 0 to one less"),
     HD_SETTING("out", INT, out, .low = 1, .high = 1 << 20, .required = true, .help = "channels of the output"),
-    HD_STD_SETTING(1), HD_SETTINGS_END};
+    HD_SETTING("std", REAL, init_std, .low = 0, .high = 1e6, .default_value = 1,
+               .help = "standard deviation of the initial weights, which are normally distributed"),
+    HD_SETTINGS_END};
 
 static hd_status shapes(hd_op_shapes *s) {
   const hd_shape *x = &s->x[0];

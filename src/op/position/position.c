@@ -2,7 +2,10 @@
  * added. */
 #include "op/op.h"
 
-static const hd_op_setting settings[] = {HD_STD_SETTING(0.02), HD_SETTINGS_END};
+static const hd_op_setting settings[] = {
+    HD_SETTING("std", REAL, init_std, .low = 0, .high = 1e6, .default_value = 0.02,
+               .help = "standard deviation of the initial weights, which are normally distributed"),
+    HD_SETTINGS_END};
 
 static hd_status shapes(hd_op_shapes *s) {
   const hd_shape *x = &s->x[0];

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/hdmath.h"
 #include "data/split/skipped_samples.h"
 
 /* The share of a label of cross_entropy in the divisor. */
@@ -59,6 +60,14 @@ static double sum_of_shares(const hd_target *target, const hd_feed *feed) {
     if (!hd__skips_has(feed->split, hd__feed_sample(feed, 0, i)))
       sum += share_at(target, feed, 0, i);
   return sum > 0 ? sum : 1;
+}
+
+double hd__perplexity(const hd_split *split, double loss) {
+  return split->window && !split->whole_answers ? hd__exp(loss) : NAN;
+}
+
+double hd__bits_per_byte(const hd_split *split, double loss) {
+  return split->window && split->token_bytes > 0 ? loss / hd__log(2) / split->token_bytes : NAN;
 }
 
 /* A window is right if all its labels are guessed; not where a device does not tell its guesses. */

@@ -96,6 +96,8 @@ static hd_status count_guesses(hd_evaluation *out, hd_ctx *ctx, const evaluator 
   hd__target_score(&score, target, &e->feed, &e->outcome);
   out->loss = score.loss;
   out->accuracy = score.accuracy;
+  out->perplexity = hd__perplexity(test, score.loss);
+  out->bits_per_byte = hd__bits_per_byte(test, score.loss);
   HD_TRY(hd__outputs_are_judged(target, test) ? score_outputs(out, ctx, e) : score_classes(out, ctx, e, &score));
   HD_TRY(copy_names(out, ctx, &e->trained));
   for (int64_t i = 0; judges && i < test->count; i++) {
