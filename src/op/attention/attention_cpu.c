@@ -55,11 +55,19 @@ static queries queries_at(const head *h, int64_t place) {
   return q;
 }
 
-/* to[k * padded + j] = from[j * stride + k], 0 behind the last place. */
+/* to[k * padded + j] = from[j * stride + k], 0 behind the last place: squares of sixteen. */
 static void transpose(float *to, const float *from, const head *h) {
-  for (int64_t j = 0; j < h->padded; j++)
-    for (int k = 0; k < h->width; k++)
-      to[k * h->padded + j] = j < h->places ? from[j * h->stride + k] : 0;
+  for (int64_t j = 0; j < h->padded; j += 16)
+    for (int k = 0; k < h->width; k += 16) {
+      const int channels = h->width - k < 16 ? h->width - k : 16;
+      g16 square[16];
+      UNROLL
+      for (int i = 0; i < 16; i++)
+        square[i] = j + i < h->places ? g16_load_some(from + (j + i) * h->stride + k, channels) : g16_zero();
+      g16_transpose(square);
+      for (int i = 0; i < channels; i++)
+        g16_store(to + (k + i) * h->padded + j, square[i]);
+    }
 }
 
 /* to[i * padded + j]: the chain over channels of row i of `rows` and place j of what was transposed. */
@@ -99,30 +107,37 @@ static float exponentials(float *s, int64_t reach, float scale) {
   return 1 / g16_tree(chains);
 }
 
+/* What follows are sums over the places that each query reads. All queries read those before the first one's reach; a
+ * causal query i reads i more. */
+
 /* Of each query: acc = +0; places ascending: acc = fma(weight, row, acc); to = acc * factor. Rows are `stride` apart. */
 static void mix(float *to, int64_t to_stride, const float *weight, const float *rows, const float *factor,
                 const queries *q, const head *h) {
   for (int k = 0; k < h->width; k += 16) {
     const int left = h->width - k;
-    const g16_mask mask = g16_first(left < 16 ? left : 16);
+    const float *const first = rows + k;
     g16 acc[QUERIES];
-    int64_t j = 0;
     UNROLL
     for (int i = 0; i < QUERIES; i++)
       acc[i] = g16_zero();
-    for (; j < q->reach[0]; j++) {
-      const g16 row = left >= 16 ? g16_load(rows + j * h->stride + k) : g16_load_mask(rows + j * h->stride + k, mask);
+    for (int64_t j = 0; j < q->reach[0]; j++) {
+      const g16 row = g16_load_some(first + j * h->stride, left);
       UNROLL
       for (int i = 0; i < QUERIES; i++)
         acc[i] = g16_fma(g16_all(weight[i * h->padded + j]), row, acc[i]);
     }
     UNROLL
-    for (int i = 0; i < QUERIES; i++) {
-      for (int64_t l = j; l < q->reach[i]; l++)
-        acc[i] = g16_fma(g16_all(weight[i * h->padded + l]), g16_load_some(rows + l * h->stride + k, left), acc[i]);
-      if (i < q->count)
-        g16_store_some(to + i * to_stride + k, g16_mul(acc[i], g16_all(factor[i])), left);
+    for (int more = 1; more < QUERIES; more++) {
+      const int64_t j = q->reach[0] + more - 1;
+      if (j >= q->reach[QUERIES - 1])
+        break;
+      const g16 row = g16_load_some(first + j * h->stride, left);
+      UNROLL
+      for (int i = more; i < QUERIES; i++)
+        acc[i] = g16_fma(g16_all(weight[i * h->padded + j]), row, acc[i]);
     }
+    for (int i = 0; i < q->count; i++)
+      g16_store_some(to + i * to_stride + k, g16_mul(acc[i], g16_all(factor[i])), left);
   }
 }
 
@@ -155,24 +170,26 @@ static void spread(float *to, const float *weight, const float *rows, int64_t ro
                    const head *h) {
   for (int k = 0; k < h->width; k += 16) {
     const int left = h->width - k;
+    float *const first = to + k;
     g16 row[QUERIES];
     int64_t j = 0;
     UNROLL
     for (int i = 0; i < QUERIES; i++)
       row[i] = g16_load_some(rows + (i < q->count ? i : q->count - 1) * row_stride + k, left);
     for (; q->count == QUERIES && j < q->reach[0]; j++) {
-      g16 acc = g16_load_some(to + j * h->stride + k, left);
+      g16 acc = g16_load_some(first + j * h->stride, left);
       UNROLL
       for (int i = 0; i < QUERIES; i++)
         acc = g16_fma(g16_all(weight[i * h->padded + j]), row[i], acc);
-      g16_store_some(to + j * h->stride + k, acc, left);
+      g16_store_some(first + j * h->stride, acc, left);
     }
     for (; j < q->reach[QUERIES - 1]; j++) {
-      g16 acc = g16_load_some(to + j * h->stride + k, left);
-      for (int i = 0; i < q->count; i++)
-        if (j < q->reach[i])
-          acc = g16_fma(g16_all(weight[i * h->padded + j]), g16_load_some(rows + i * row_stride + k, left), acc);
-      g16_store_some(to + j * h->stride + k, acc, left);
+      g16 acc = g16_load_some(first + j * h->stride, left);
+      UNROLL
+      for (int i = 0; i < QUERIES; i++)
+        if (i < q->count && j < q->reach[i])
+          acc = g16_fma(g16_all(weight[i * h->padded + j]), row[i], acc);
+      g16_store_some(first + j * h->stride, acc, left);
     }
   }
 }
