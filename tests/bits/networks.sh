@@ -46,7 +46,10 @@ for rows in "2x4x3 3 classes" "1x1x11 3 targets" "2x2x3 3 targets"; do
 done
 
 awk 'BEGIN { # 2,224 characters to train, 138 windows of 16
-  for (s = 7; i < 2471; i++) { s = (s * 1103 + 12345) % 65536; printf "%s", substr("abcdefgh \n", int(s / 64) % 10 + 1, 1) }
+  for (s = 7; i < 2471; i++) {
+    s = (s * 1103 + 12345) % 65536
+    printf "%s", substr("abcdefgh \n", int(s / 64) % 10 + 1, 1)
+  }
 }' >"$folder/text.txt"
 
 "$HEDDLE" train --model simplenet --data "$folder/labels" --max-steps 1 --json --out "$folder/probe" >"$folder/json"

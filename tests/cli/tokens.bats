@@ -6,7 +6,10 @@ load cli
 text() {
   awk -v n="$2" 'BEGIN {
     split("the cat sat on a mat and saw it;then ran.\n", w, "")
-    for (s = 1; i < n; i++) { if (i % 7 == 0) s = (s * 1103 + 12345) % 65536; printf "%s", w[(int(s / 64) + i) % 41 + 1] }
+    for (s = 1; i < n; i++) {
+      if (i % 7 == 0) s = (s * 1103 + 12345) % 65536
+      printf "%s", w[(int(s / 64) + i) % 41 + 1]
+    }
   }' >"$1"
 }
 

@@ -329,22 +329,22 @@ static void make_positive(kernel_case *c, int input) {
     x[i] = x[i] < 0 ? -x[i] : x[i];
 }
 
-/* Numbers of rows, and one in eight that is none. */
-static void make_numbers(kernel_case *c, int input, random_stream *random) {
+/* Numbers of rows, and with special values one in eight that is none. */
+static void make_numbers(kernel_case *c, int input, fill_kind fill, random_stream *random) {
   float *x = (float *)(void *)c->input[input].data;
   for (int64_t i = 0; i < slots(c, &c->in[input]) * c->in[input].stride; i++)
-    if (i % c->in[input].stride < c->in[input].elems && random_below(random, 8))
+    if (i % c->in[input].stride < c->in[input].elems && (fill != FILL_SPECIAL || random_below(random, 8)))
       x[i] = (float)random_below(random, (uint32_t)c->g.embedding.tokens);
 }
 
 /* Inputs that are not any numbers: statistics, positions in windows, and numbers of rows. */
-static void restrict_inputs(kernel_case *c, random_stream *random) {
+static void restrict_inputs(kernel_case *c, fill_kind fill, random_stream *random) {
   hd_op layer;
   const hd_backward *backward = kernel_case_backward(&layer, c->op);
   for (int i = 0; i < HD_MAX_IN; i++) {
     const bool variance = backward ? backward->in[i] == HD_ARG_IN4 || backward->in[i] == HD_ARG_OUT2 : i == 4;
     if (i == 0 && c->g.embedding.tokens > 0)
-      make_numbers(c, i, random);
+      make_numbers(c, i, fill, random);
     else if (c->in[i].kind == ARG_BYTES && c->g.conv.pool == 1)
       fill_argmax(c, layer, i, random);
     else if (variance && c->in[i].kind == ARG_FLOATS && !c->in[i].rows)
@@ -363,7 +363,7 @@ void kernel_case_create(kernel_case *c, hd_op op, const hd_geom *g, int64_t rows
       c->input[i] = guarded_create(arg_bytes(c, &c->in[i]), 0);
       fill_input(c, &c->in[i], c->input[i].data, fill, &random);
     }
-  restrict_inputs(c, &random);
+  restrict_inputs(c, fill, &random);
 }
 
 void kernel_case_destroy(kernel_case *c) {

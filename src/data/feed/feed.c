@@ -139,8 +139,8 @@ static int64_t offset_of(const hd_feed *feed, uint32_t epoch) { return feed->sam
 
 void hd__feed_labels(int32_t *label, const hd_feed *feed, uint32_t epoch, int64_t position, int32_t first,
                      int32_t count) {
-  feed->split->window(NULL, label, feed->split, hd__feed_sample(feed, epoch, position), offset_of(feed, epoch), first,
-                      count);
+  const hd_window some = {hd__feed_sample(feed, epoch, position), offset_of(feed, epoch), first, count};
+  feed->split->window(NULL, label, feed->split, &some);
 }
 
 static void fetch_target(const hd_feed *feed, int64_t sample, int64_t row, const hd_slots *to) {
@@ -296,8 +296,8 @@ hd_status hd__feed_read(const hd_feed *feed, hd_ctx *ctx, uint32_t epoch, int64_
     }
     float *x = to->x + r * to->x_stride, *target = target_of(feed, r, to);
     if (split->window) {
-      split->window(x, (int32_t *)to->target + r * to->target_stride, split, sample, offset_of(feed, epoch), 0,
-                    split->width);
+      const hd_window all = {.sample = sample, .offset = offset_of(feed, epoch), .count = split->width};
+      split->window(x, (int32_t *)to->target + r * to->target_stride, split, &all);
       continue;
     }
     if (feed->pipeline)
@@ -321,7 +321,7 @@ void hd__feed_target(void *target, const hd_feed *feed, int64_t position, int32_
   const hd_slots to = {.target = target, .outputs = outputs};
   float *const made = target_of(feed, 0, &to);
   if (split->window)
-    split->window(NULL, target, split, sample, 0, 0, split->width);
+    split->window(NULL, target, split, &(hd_window){.sample = sample, .count = split->width});
   else if (made)
     hd__pipeline_target(made, feed->pipeline,
                         &(hd_sample){.label = split->labels ? split->labels[sample] : 0,

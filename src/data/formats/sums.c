@@ -1,5 +1,6 @@
 /* The built-in sums: all sums of two numbers from 10 to 99 as a text to complete, "37+58=95", in a drawn order. What
- * follows '=', the end of the line included, are the labels; a sum is right if all of it is. A fifth is the test set. */
+ * follows '=', the end of the line included, are the labels; a sum is right if all of it is. A fifth is the test
+ * set. */
 #include "data/formats/formats.h"
 
 #include <stdio.h>
@@ -19,23 +20,22 @@ typedef struct sums {
 
 static bool takes(hd_ctx *ctx, const char *name) { return !strcmp(name, "sums"); }
 
-static void window(float *x, int32_t *label, const hd_split *split, int64_t sample, int64_t offset, int32_t first,
-                   int32_t count) {
-  const uint16_t pair = ((const uint16_t *)split->self)[sample];
+static void write_sum(float *x, int32_t *label, const hd_split *split, const hd_window *w) {
+  const uint16_t pair = ((const uint16_t *)split->self)[w->sample];
   const int a = LOWEST + pair / NUMBERS, b = LOWEST + pair % NUMBERS;
   char line[CONTEXT + 2] = "";
   const int length = snprintf(line, sizeof line, "%d+%d=%d\n", a, b, a + b);
-  for (int i = first; i < first + count; i++) {
+  for (int i = w->first; i < w->first + w->count; i++) {
     const char now = i < length ? line[i] : '\n', next = i + 1 < length ? line[i + 1] : '\n';
     if (x)
-      x[i - first] = (float)(strchr(ALPHABET, now) - ALPHABET);
+      x[i - w->first] = (float)(strchr(ALPHABET, now) - ALPHABET);
     if (label)
-      label[i - first] = i + 1 >= PROMPT && i + 1 < length ? (int32_t)(strchr(ALPHABET, next) - ALPHABET) : -1;
+      label[i - w->first] = i + 1 >= PROMPT && i + 1 < length ? (int32_t)(strchr(ALPHABET, next) - ALPHABET) : -1;
   }
 }
 
 static hd_status get(void *elems, int size[2], hd_ctx *ctx, const hd_split *split, int64_t sample) {
-  window(elems, NULL, split, sample, 0, 0, CONTEXT);
+  write_sum(elems, NULL, split, &(hd_window){.sample = sample, .count = CONTEXT});
   size[0] = 1;
   size[1] = CONTEXT;
   return HD_OK;
@@ -66,7 +66,7 @@ static hd_status open_sums(hd_dataset *out, hd_ctx *ctx, const hd_dataset_reques
                                .width = CONTEXT,
                                .flat = true,
                                .get = get,
-                               .window = window,
+                               .window = write_sum,
                                .whole_answers = true,
                                .self = s->pair + (i ? ALL - TEST_SUMS : 0),
                                .key = (uint64_t)i + 1,

@@ -2,7 +2,7 @@
  * val and test files (token_file.h). A sample is a window of as many tokens as the model reads; its labels are the
  * tokens that follow each. Windows lie side by side: those of training begin at an offset that is drawn for each epoch,
  * so that an epoch has every token once, but for fewer than two windows' worth at the ends; those of the other sets
- * cover every token, the last one with less. */
+ * hold every token, the last one with less. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,16 +53,16 @@ static void write_tokens(float *x, int32_t *label, const int32_t *token, int64_t
     label[i] = i + 1 < there ? label_of(token[i + 1], classes) : -1;
 }
 
-static void window(float *x, int32_t *label, const hd_split *split, int64_t sample, int64_t offset, int32_t first,
-                   int32_t places) {
+static void read_window(float *x, int32_t *label, const hd_split *split, const hd_window *w) {
   enum { SOME = 256 };
   int32_t token[SOME + 1];
   const text_split *t = split->self;
   const int64_t own = split->count - split->validation;
-  const range *from = sample < own ? &t->own : &t->validation;
-  const int64_t begin = first + (sample < own ? sample * split->width + offset : (sample - own) * split->width);
-  for (int64_t at = 0; at < places; at += SOME) {
-    const int64_t count = places - at < SOME ? places - at : SOME, left = from->count - begin - at;
+  const range *from = w->sample < own ? &t->own : &t->validation;
+  const int64_t begin =
+      w->first + (w->sample < own ? w->sample * split->width + w->offset : (w->sample - own) * split->width);
+  for (int64_t at = 0; at < w->count; at += SOME) {
+    const int64_t count = w->count - at < SOME ? w->count - at : SOME, left = from->count - begin - at;
     const int64_t there = left < 0 ? 0 : left < count + 1 ? left : count + 1;
     hd__token_file_read(token, from->file, from->first + begin + at, there);
     write_tokens(x ? x + at : NULL, label ? label + at : NULL, token, count, there, split->classes);
@@ -70,7 +70,7 @@ static void window(float *x, int32_t *label, const hd_split *split, int64_t samp
 }
 
 static hd_status get(void *elems, int size[2], hd_ctx *ctx, const hd_split *split, int64_t sample) {
-  window(elems, NULL, split, sample, 0, 0, split->width);
+  read_window(elems, NULL, split, &(hd_window){.sample = sample, .count = split->width});
   size[0] = 1;
   size[1] = split->width;
   return HD_OK;
@@ -172,7 +172,7 @@ static hd_status fill_split(hd_split *split, hd_ctx *ctx, text_split *t, int con
                       .width = context,
                       .flat = true,
                       .get = get,
-                      .window = window,
+                      .window = read_window,
                       .self = t};
   HD_TRY(check_length(ctx, &t->own, context, trains ? "training" : "the test set"));
   HD_TRY(measure(split, ctx, &t->own));

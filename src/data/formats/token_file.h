@@ -1,5 +1,5 @@
-/* A file as a row of tokens, which stays mapped and is not copied: the characters of a UTF-8 text, by their places in an
- * alphabet; its bytes; or the numbers of a .bin or .npy file.
+/* A file as a row of tokens, which stays mapped and is not copied: the characters of a UTF-8 text, by their places in
+ * an alphabet; its bytes; or the numbers of a .bin or .npy file.
  *
  *     .txt   text
  *     .bin   numbers of 16 bits, little-endian; or | 20240520 | version 1 | tokens | 253 more numbers | numbers |, the
@@ -56,7 +56,7 @@ int64_t hd__token_file_bytes(const hd_token_file *file, int64_t first, int64_t c
 /* Tokens first to first + count - 1; -1 where the file has changed, and is no longer text of the alphabet. */
 void hd__token_file_read(int32_t *out, const hd_token_file *file, int64_t first, int64_t count);
 
-/* Reads all: the largest token, and a checksum of tokens first to first + count - 1 as 32-bit numbers. HD_E_FORMAT for a
- * character that is not of the alphabet, and for a number that is no token. */
+/* Reads all: the largest token, and a checksum of tokens first to first + count - 1 as 32-bit numbers. HD_E_FORMAT for
+ * a character that is not of the alphabet, and for a number that is no token. */
 hd_status hd__token_file_measure(int32_t *largest, uint64_t *checksum, hd_ctx *ctx, const hd_token_file *file,
                                  int64_t first, int64_t count);

@@ -21,11 +21,16 @@ typedef struct hd_split hd_split;
  * height and width. A failure names the file. Thread-safe with a separate context per thread. */
 typedef hd_status hd_get_fn(void *elems, int size[2], hd_ctx *ctx, const hd_split *split, int64_t sample);
 
-/* Places first to first + count - 1 of a window of `width` tokens: fills x with tokens as numbers, and label with the
- * token that follows each, -1 where none does or it is no target; either may be NULL. `offset` moves the windows of
- * training. */
-typedef void hd_window_fn(float *x, int32_t *label, const hd_split *split, int64_t sample, int64_t offset,
-                          int32_t first, int32_t count);
+/* Some places of a sample that is a window of a text: `count` of them from the place `first` on. `offset` moves the
+ * windows of training. */
+typedef struct hd_window {
+  int64_t sample, offset;
+  int32_t first, count;
+} hd_window;
+
+/* Fills x with the tokens of these places as numbers, and label with the token that follows each, -1 where none does or
+ * it is no target; either may be NULL. */
+typedef void hd_window_fn(float *x, int32_t *label, const hd_split *split, const hd_window *window);
 
 struct hd_split {
   int64_t count;

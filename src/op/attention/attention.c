@@ -6,7 +6,7 @@
 static const hd_op_setting settings[] = {
     HD_SETTING("heads", INT, heads, HD_TO_GEOM(attention.heads), .low = 1, .high = 65536, .required = true,
                .help = "heads of queries"),
-    HD_SETTING("key_heads", INT, key_heads, .low = 1, .high = 65536,
+    HD_SETTING("key_heads", INT, key_heads, HD_TO_GEOM(attention.key_heads), .low = 1, .high = 65536,
                .help = "heads of keys and values, a divisor of heads (default: as many)"),
     HD_SETTING("causal", FLAG, causal, HD_TO_GEOM(attention.causal), .high = 1, .default_value = 1,
                .help = "whether a place reads itself and those before it alone"),
@@ -21,7 +21,7 @@ static hd_status shapes(hd_op_shapes *s) {
                     "layer '%s': attention expects channels for each place, found %s; put it behind an embedding and a "
                     "linear layer",
                     s->layer, hd__shape_text(text, sizeof text, x));
-  if (heads % key_heads != 0)
+  if (heads < 1 || heads % key_heads != 0)
     return hd__fail(s->ctx, HD_E_SHAPE,
                     "layer '%s': attention expects key_heads that divide its %d heads, found %d; use a divisor",
                     s->layer, heads, key_heads);
@@ -35,7 +35,7 @@ static hd_status shapes(hd_op_shapes *s) {
   s->geom = hd__geom_of_shape(&s->y);
   s->geom.ci = x->dim[0];
   s->geom.attention.heads = heads;
-  s->geom.attention.key_heads = key_heads;
+  s->geom.attention.key_heads = s->attrs->key_heads;
   s->geom.attention.causal = s->attrs->causal;
   return HD_OK;
 }

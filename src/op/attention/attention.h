@@ -1,6 +1,6 @@
 /* attention: scaled dot-product attention of several heads over the places of a sample. A place has its queries, keys
- * and values one after the other: `heads` times d channels, then twice `key_heads` times d. Neighbouring heads share the
- * keys and values of a head. */
+ * and values one after the other: `heads` times d channels, then twice `key_heads` times d. Neighbouring heads share
+ * the keys and values of a head. */
 #pragma once
 
 #include "kernel/unit.h"
@@ -8,8 +8,12 @@
 /* Channels of a head. */
 HD_BOTH int attention_width(const hd_geom *g) { return g->co / g->attention.heads; }
 
+HD_BOTH int attention_key_heads(const hd_geom *g) {
+  return g->attention.key_heads ? g->attention.key_heads : g->attention.heads;
+}
+
 /* Query heads for each head of keys. */
-HD_BOTH int attention_sharing(const hd_geom *g) { return g->attention.heads / g->attention.key_heads; }
+HD_BOTH int attention_sharing(const hd_geom *g) { return g->attention.heads / attention_key_heads(g); }
 
 /* Where the queries of a head, and the keys and values of the head that it reads, lie in a place. */
 HD_BOTH int64_t attention_query(const hd_geom *g, int64_t head) { return head * attention_width(g); }
@@ -17,7 +21,7 @@ HD_BOTH int64_t attention_key(const hd_geom *g, int64_t head) {
   return g->co + head / attention_sharing(g) * attention_width(g);
 }
 HD_BOTH int64_t attention_value(const hd_geom *g, int64_t head) {
-  return attention_key(g, head) + (int64_t)g->attention.key_heads * attention_width(g);
+  return attention_key(g, head) + (int64_t)attention_key_heads(g) * attention_width(g);
 }
 
 /* How many places the query of a place reads, from the first on. */
@@ -114,7 +118,7 @@ HD_BOTH void attention_spread(const op_call *c, int64_t n, int64_t place, int64_
  * chains of `fma(dy, y, s)` over the channels and the tree; `ds = p * (dp - delta)`. Of a query: `acc = +0`, j
  * ascending: `acc = fma(ds, k, acc)`; `acc * scale`. Of a key, over the heads that read it and the places whose queries
  * do, ascending: `acc = +0`, `acc = fma(ds, q, acc)`; `acc * scale`. Of a value likewise: `acc = fma(p, dy, acc)` */
-HD_BOTH int64_t attention_dx_count(const hd_geom *g) { return g->attention.key_heads; }
+HD_BOTH int64_t attention_dx_count(const hd_geom *g) { return attention_key_heads(g); }
 HD_BOTH void attention_dx_at(const op_call *c, int64_t n, int64_t key_head) {
   const hd_geom *g = op_geom(c);
   const int width = attention_width(g), sharing = attention_sharing(g);

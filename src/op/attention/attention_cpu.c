@@ -1,6 +1,6 @@
-/* Attention and its gradient: a few queries at a time. Scores are groups along the places, from keys that are transposed
- * once for each head; sums over places are groups along the channels of a head. Products of places that a query does
- * not read are left out. */
+/* Attention and its gradient: a few queries at a time. Scores are groups along the places, from keys that are
+ * transposed once for each head; sums over places are groups along the channels of a head. Products of places that a
+ * query does not read are left out. */
 #include "op/softmax/softmax_cpu.h"
 
 #if HD_ISA_IS(avx512) || HD_ISA_IS(neon)
@@ -34,13 +34,17 @@ static int64_t scratch_dx(const hd_geom *g) {
   return 2 * (width_of(g) + QUERIES) * padded_places(g) * (int64_t)sizeof(float);
 }
 
+static int key_heads_of(const hd_geom *g) {
+  return g->attention.key_heads ? g->attention.key_heads : g->attention.heads;
+}
+
 static head head_of(const hd_geom *g, const float *x, int number) {
-  const int width = width_of(g), key_head = number / (g->attention.heads / g->attention.key_heads);
+  const int width = width_of(g), key_head = number / (g->attention.heads / key_heads_of(g));
   const float *const k = x + g->co + key_head * width;
   return (head){.g = g,
                 .q = x + number * width,
                 .k = k,
-                .v = k + g->attention.key_heads * width,
+                .v = k + key_heads_of(g) * width,
                 .places = pixels_of(g),
                 .padded = padded_places(g),
                 .stride = g->ci,
@@ -110,7 +114,8 @@ static float exponentials(float *s, int64_t reach, float scale) {
 /* What follows are sums over the places that each query reads. All queries read those before the first one's reach; a
  * causal query i reads i more. */
 
-/* Of each query: acc = +0; places ascending: acc = fma(weight, row, acc); to = acc * factor. Rows are `stride` apart. */
+/* Of each query: acc = +0; places ascending: acc = fma(weight, row, acc); to = acc * factor. Rows are `stride`
+ * apart. */
 static void mix(float *to, int64_t to_stride, const float *weight, const float *rows, const float *factor,
                 const queries *q, const head *h) {
   for (int k = 0; k < h->width; k += 16) {

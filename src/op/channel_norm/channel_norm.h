@@ -39,8 +39,8 @@ HD_BOTH void channel_norm_dx_at(const op_call *c, int64_t n, int64_t place) {
               norm_slope(dy[i] * w[i], x[i] - mean, r, sum / (real)channels, dot / (real)channels));
 }
 
-/* dw, db: per shard: `dw = +0`, `db = +0`; samples ascending, places of a sample in order: `dw = fma(dy, (x - mean) * r,
- * dw)`, `db = db + dy` */
+/* dw, db: per shard: `dw = +0`, `db = +0`; samples ascending, places of a sample in order: `dw = fma(dy, (x - mean) *
+ * r, dw)`, `db = db + dy` */
 HD_BOTH int64_t channel_norm_dw_count(const hd_geom *g) { return 1; }
 HD_BOTH void channel_norm_dw_at(const op_call *c, int64_t k, int64_t unused) {
   const int channels = op_geom(c)->ci;

@@ -34,8 +34,8 @@ HD_BOTH int cross_entropy_counts(const hd_geom *g, int32_t label) {
 /* y: m, e and sum as in `softmax`; nll[i] = `log(sum) - (x[i] - m)`; hard = `w[label] * nll[label]`, w being the class
  * weights, or ones. With label smoothing s over C classes: `fma(1 - s, hard, s / C * t)`, t = 16 chains of `fma(w[i],
  * nll[i], acc)` and the tree. 0 if the label is ignored. Of probabilities t (made by `one_hot`): 16 chains of
- * `fma(v[i], nll[i], acc)` and the tree, `v[i] = w[i] * t[i]`, with smoothing `w[i] * fma(1 - s, t[i], s / C)`. The places of a
- * sample are added, ascending. */
+ * `fma(v[i], nll[i], acc)` and the tree, `v[i] = w[i] * t[i]`, with smoothing `w[i] * fma(1 - s, t[i], s / C)`. The
+ * places of a sample are added, ascending. */
 HD_BOTH real cross_entropy_loss(const op_call *c, int64_t n, int64_t place, real m, real log_sum, real all) {
   const hd_geom *g = op_geom(c);
   const real smoothing = g->cross_entropy.label_smoothing;

@@ -20,7 +20,7 @@ static hd_status shapes(hd_op_shapes *s) {
     return hd__fail(s->ctx, HD_E_SHAPE,
                     "layer '%s': embedding expects one number for each place, found %s; give samples of one channel",
                     s->layer, hd__shape_text(text, sizeof text, x));
-  if ((int64_t)a->tokens * a->out > INT_MAX / 8)
+  if (a->tokens < 1 || (int64_t)a->tokens * a->out > INT_MAX / 8)
     return hd__fail(s->ctx, HD_E_SHAPE, "layer '%s': expected at most %d weights, found %d x %d; use fewer channels",
                     s->layer, INT_MAX / 8, a->tokens, a->out);
   s->y = (hd_shape){3, {a->out, x->rank == 3 ? x->dim[1] : 1, x->dim[x->rank - 1]}};

@@ -30,7 +30,7 @@ static void count_tokens(int64_t *count, const hd_split *d) {
   for (int64_t sample = 0; sample < d->count; sample++)
     for (int32_t first = 0; first < d->width; first += SOME) {
       const int32_t some = d->width - first < SOME ? d->width - first : SOME;
-      d->window(NULL, label, d, sample, 0, first, some);
+      d->window(NULL, label, d, &(hd_window){.sample = sample, .first = first, .count = some});
       for (int32_t i = 0; i < some; i++)
         if (label[i] >= 0)
           count[label[i]]++;
