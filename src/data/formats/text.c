@@ -238,6 +238,6 @@ static hd_status open_text(hd_dataset *out, hd_ctx *ctx, const hd_dataset_reques
 const hd_format hd__format_text = {.name = "text",
                                    .takes = takes,
                                    .open = open_text,
-                                   .folder = "with a text (train.txt and val.txt)",
-                                   .file = "a .txt, .bin",
+                                   .folder = "train.txt and val.txt",
+                                   .file = "a .txt",
                                    .text = true};
