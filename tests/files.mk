@@ -50,7 +50,7 @@ unit_tests += tests/unit/test_sessions tests/unit/test_shared_sessions tests/uni
   tests/unit/test_custom_op tests/unit/test_device
 unit_tests += tests/unit/test_tables tests/unit/test_rows tests/unit/test_model_words
 unit_tests += tests/unit/test_profile tests/unit/test_formats tests/unit/test_pictures tests/unit/test_csv \
-  tests/unit/test_custom_data
+  tests/unit/test_custom_data tests/unit/test_tokens
 unit_tests += tests/unit/test_transform tests/unit/test_augment tests/unit/test_first_weights tests/unit/test_skip \
   tests/unit/test_rendezvous tests/unit/test_local_group tests/unit/test_group tests/unit/test_rpc
 unit_tests += tests/fuzz/test_fuzz
@@ -64,7 +64,7 @@ cli_tests = tests/cli/ranks.bats tests/cli/sweep.bats tests/cli/train.bats tests
   tests/cli/loader.bats tests/cli/model_words.bats tests/cli/older.bats tests/cli/manual.bats tests/cli/stages.bats \
   tests/cli/topo.bats tests/cli/get-mnist.bats tests/cli/profile.bats tests/cli/metric.bats tests/cli/tta.bats \
   tests/cli/report.bats tests/neighbours.sh tests/cli/bisect.bats tests/cli/completion.bats tests/cli/locale.bats \
-  tests/cli/transforms.bats tests/cli/summary.bats tests/cli/rpc.bats
+  tests/cli/tokens.bats tests/cli/transforms.bats tests/cli/summary.bats tests/cli/rpc.bats
 script_tests = tests/python/python.sh tests/museum/museum.sh tests/quickstart.sh tests/fault/kill-everywhere.sh \
   tests/check-abi.sh tests/check-symbols.sh tests/check-layers.sh tests/op-tables.sh tests/check-links.sh \
   tests/check-columns.sh tests/house.sh tests/model-files.sh tests/check-words.sh tests/tap-total.sh tests/tensors.sh
@@ -135,6 +135,7 @@ tests_unit_test_tables_SOURCES = tests/unit/test_tables.c tests/unit/data_trial.
 tests_unit_test_model_words_SOURCES = tests/unit/test_model_words.c
 tests_unit_test_yaml_SOURCES = tests/unit/test_yaml.c tests/unit/comma_locale.h
 tests_unit_test_pictures_SOURCES = tests/unit/test_pictures.c tests/unit/data_trial.h
+tests_unit_test_tokens_SOURCES = tests/unit/test_tokens.c tests/unit/data_trial.h tests/unit/format_files.h
 tests_unit_test_formats_SOURCES = tests/unit/test_formats.c tests/unit/data_trial.h tests/unit/format_files.h
 tests_unit_test_tune_text_SOURCES = tests/unit/test_tune_text.c src/cli/tune_page.c src/cli/page.c src/cli/svg.c \
   src/cli/cli.c src/cli/wrapped_text.c
@@ -212,8 +213,9 @@ EXTRA_DIST += tests/cuda/which_gpu.sh tests/bits/trained.sh tools/gpu-report
 plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_pool pool_first read_often repeats \
   scores_as_image shard_norm shared stages
 plan_models = allconv cifar-94 cnn lenet5 linear mlp mnist-99 regression resnet
-bits_networks = activations deep ended groups large losses mixed mixed_samples native norm optimizers patches probabilities \
-  rules several smooth shard_norm shard_norms shared soft tiles tiny transforms units upsampled wide preact bn3 \
+bits_networks = activations deep ended groups large losses mixed mixed_samples native norm optimizers patches \
+  probabilities rules several smooth shard_norm shard_norms shared soft text tiles tiny transforms units upsampled wide \
+  preact bn3 \
   conv_swish_norm norm_after_flatten two_norms_swish
 EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/%.plan) \
   $(plan_models:%=tests/plan/%.plan) $(bits_networks:%=tests/bits/%.yaml) tests/plan/networks tests/older

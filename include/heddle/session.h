@@ -144,6 +144,8 @@ typedef struct hd_report {
   double test_r2, test_mean_absolute_error,
       test_root_mean_square_error; /* with the losses mse, l1 and huber, in the targets' numbers; else NAN */
   const char *threads_note;        /* why --threads auto chose this number, "" if it did not choose */
+  double test_perplexity;          /* of a text: exp(test_loss), of a token; else NAN */
+  double test_bits_per_byte;       /* of a text whose tokens are characters or bytes; else NAN */
 } hd_report;
 
 typedef enum hd_event_kind {
@@ -258,6 +260,7 @@ typedef struct hd_evaluation {
   double f1_micro, auc_micro;           /* over all labels as if they were one; else NAN */
   char **class_names;                   /* a class that the run's data had no name for: NULL; no names: NULL */
   hd_evaluated part;                    /* the samples */
+  double perplexity, bits_per_byte;     /* as those of hd_report */
 } hd_evaluation;
 
 /* Evaluates a checkpoint (a run's folder or a step's) on the test set of the configuration's data, or of the run's

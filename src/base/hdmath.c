@@ -162,3 +162,11 @@ double hd__pow_int(double base, uint64_t n) {
   }
   return result;
 }
+
+void hd__two_normals(float y[2], uint32_t radius_word, uint32_t angle_word) {
+  const double two_pi = 6.283185307179586;
+  const double radius = sqrt(-2 * hd__log(((double)radius_word + 1) * 0x1p-32));
+  const double angle = two_pi * ((double)angle_word * 0x1p-32);
+  y[0] = (float)(radius * hd__cos(angle));
+  y[1] = (float)(radius * hd__sin(angle));
+}

@@ -36,3 +36,6 @@ double hd__cos(double x);
  * doubles the error of the one before, so the error is up to about n ulp: enough for 1 - beta^t, where beta^t
  * vanishes before the error matters. */
 double hd__pow_int(double base, uint64_t n);
+
+/* Two standard normal numbers from two random words: Box and Muller's transform, the radius from a word in (0, 1]. */
+void hd__two_normals(float y[2], uint32_t radius_word, uint32_t angle_word);

@@ -31,7 +31,10 @@ typedef enum hd_rng_purpose {
   HD_RNG_TENSOR = 8,   /* random tensors: node = 0 uniform, 1 normal; epoch, block = element / 4 (high and low word) */
   HD_RNG_WEIGHTED = 9, /* draws with replacement: epoch, position in the epoch */
   HD_RNG_SPOT = 10,    /* segments of a run to verify: block = draw */
-  HD_RNG_SWEEP = 11    /* settings of a sweep: position = its key, block = draw */
+  HD_RNG_SWEEP = 11,   /* settings of a sweep: position = its key, block = draw */
+  HD_RNG_WINDOW = 12,  /* where the windows of a text begin: epoch */
+  HD_RNG_SUMS = 13,    /* sort keys of the built-in sums: position = sum / 4 */
+  HD_RNG_GENERATE = 14 /* text that a network writes: position = its token, node = its text */
 } hd_rng_purpose;
 
 /* Four random words for a whole counter: the rounds, with the constants of the paper. */

@@ -1,4 +1,4 @@
-/* Checking UTF-8: see utf8.h. */
+/* UTF-8: see utf8.h. */
 #include "base/utf8.h"
 
 #include <stdbool.h>
@@ -13,25 +13,39 @@ static int reorders(uint32_t code) {
          (code >= 0x2066 && code <= 0x2069);
 }
 
-static size_t character(const unsigned char *text, size_t length) {
+size_t hd__utf8_decode(uint32_t *code, const void *text, size_t length) {
   static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
-  const unsigned first = text[0];
+  const unsigned char *at = text;
+  const unsigned first = *code = at[0];
   if (first < 0x80)
-    return first >= 0x20 && first != 0x7f;
+    return 1;
   const size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
   if (first < 0xc2 || first > 0xf4 || bytes > length)
     return 0;
-  uint32_t code = first & (0x7fu >> bytes);
+  *code = first & (0x7fu >> bytes);
   for (size_t i = 1; i < bytes; i++) {
-    if ((text[i] & 0xc0) != 0x80)
+    if ((at[i] & 0xc0) != 0x80)
       return 0;
-    code = code << 6 | (text[i] & 0x3f);
+    *code = *code << 6 | (at[i] & 0x3f);
   }
-  const int surrogate = code >= 0xd800 && code < 0xe000, control = code < 0xa0;
-  return code < least[bytes] || code > 0x10ffff || surrogate || control || reorders(code) ? 0 : bytes;
+  const int surrogate = *code >= 0xd800 && *code < 0xe000;
+  return *code < least[bytes] || *code > 0x10ffff || surrogate ? 0 : bytes;
 }
 
-size_t hd__utf8_shown(const char *text, size_t length) { return character((const unsigned char *)text, length); }
+size_t hd__utf8_encode(char text[4], uint32_t code) {
+  const size_t bytes = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+  for (size_t i = bytes; i-- > 1; code >>= 6)
+    text[i] = (char)(0x80 | (code & 0x3f));
+  text[0] = (char)(bytes == 1 ? code : (0xf00u >> bytes & 0xff) | code);
+  return bytes;
+}
+
+size_t hd__utf8_shown(const char *text, size_t length) {
+  uint32_t code;
+  const size_t bytes = hd__utf8_decode(&code, text, length);
+  const int control = code < 0x20 || (code >= 0x7f && code < 0xa0);
+  return control || reorders(code) ? 0 : bytes;
+}
 
 /* Copies text; a byte that is not shown becomes '?', or \xHH. */
 static void copy_shown(char *out, size_t bytes, const char *text, size_t length, bool escapes) {

@@ -1,7 +1,14 @@
-/* Makes untrusted text safe to print. */
+/* UTF-8: reading and writing characters, and making untrusted text safe to print. */
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
+
+/* Reads the character at `text`, which has at least one byte: returns its bytes, 0 if it is not UTF-8. */
+size_t hd__utf8_decode(uint32_t *code, const void *text, size_t length);
+
+/* Writes a character without a NUL; returns its bytes. */
+size_t hd__utf8_encode(char text[4], uint32_t code);
 
 /* The number of bytes of the character at `text`, which has at least one byte; 0: a control character, one that changes
  * the direction or the lines of the text around it, or invalid UTF-8. */

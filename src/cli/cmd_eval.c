@@ -292,7 +292,7 @@ static void print_samples(const hd_evaluation *e, int width) {
 
 static void print_table(const hd_evaluation *e) {
   const bool labels = are_labels(e);
-  const int width = e->outputs > 0 && !labels ? WIDE_NAME : NAME;
+  const int width = (e->outputs > 0 && !labels) || !isnan(e->perplexity) ? WIDE_NAME : NAME;
   print_samples(e, width);
   cli_print("%-*s%.6f\n", width, "loss", e->loss);
   if (labels) {
@@ -304,6 +304,12 @@ static void print_table(const hd_evaluation *e) {
     cli_print("%-*s", width, "R2");
     cli_print(isnan(e->r2) ? "not defined\n" : "%.6f\n", e->r2);
   }
+  if (!isnan(e->perplexity))
+    cli_print("%-*s%.4g\n", width, "perplexity", e->perplexity);
+  if (!isnan(e->bits_per_byte))
+    cli_print("%-*s%.4g\n", width, "bits per byte", e->bits_per_byte);
+  if (e->classes == 0 && !isnan(e->accuracy))
+    cli_print("%-*s%.2f %%\n", width, "accuracy", 100 * e->accuracy);
   if (e->outputs > 0)
     print_outputs(e, labels);
   if (e->classes > 0)
@@ -333,6 +339,8 @@ static void print_json(const hd_evaluation *e) {
   cli_json("{'loss': %g, 'accuracy': %g", e->loss, e->accuracy);
   if (!isnan(e->mean_absolute_error))
     cli_json(", 'mean_absolute_error': %g", e->mean_absolute_error);
+  if (!isnan(e->perplexity))
+    cli_json(", 'perplexity': %g, 'bits_per_byte': %g", e->perplexity, e->bits_per_byte);
   cli_json(", 'per_class': [");
   for (int c = 0; c < e->classes; c++)
     cli_json("%c%g", c, e->class_samples[c] ? (double)e->class_right[c] / (double)e->class_samples[c] : NAN);

@@ -352,6 +352,10 @@ static void print_end(const hd_report *r, const char *page) {
     cli_print("test accuracy   %.2f %% (%s wrong)\n", 100 * r->test_accuracy, cli_grouped(r->wrong));
   else if (!isnan(r->test_loss))
     cli_print("test loss       %.6g\n", r->test_loss);
+  if (!isnan(r->test_perplexity))
+    cli_print("perplexity      %.4g\n", r->test_perplexity);
+  if (!isnan(r->test_bits_per_byte))
+    cli_print("bits per byte   %.4g\n", r->test_bits_per_byte);
   if (!isnan(r->test_mean_absolute_error))
     cli_print("test error      mean absolute %.6g, root mean square %.6g, R2 ", r->test_mean_absolute_error,
               r->test_root_mean_square_error);
@@ -461,6 +465,8 @@ static void print_json(const hd_report *r, const char *page) {
     cli_json("'val_loss': %g, 'val_accuracy': %g, ", r->val_loss, r->val_accuracy);
   cli_json("'test_loss': %g, 'test_accuracy': %g, 'startup_s': %g, 'train_s': %g, ", r->test_loss, r->test_accuracy,
            r->startup_s, r->train_s);
+  if (!isnan(r->test_perplexity))
+    cli_json("'test_perplexity': %g, 'test_bits_per_byte': %g, ", r->test_perplexity, r->test_bits_per_byte);
   if (!isnan(r->test_mean_absolute_error))
     cli_json("'test_r2': %g, 'test_mean_absolute_error': %g, 'test_root_mean_square_error': %g, ", r->test_r2,
              r->test_mean_absolute_error, r->test_root_mean_square_error);

@@ -149,6 +149,19 @@ static float probability_of(const float *score, int32_t count, int32_t guess) {
   return (float)(1 / sum);
 }
 
+void hd__exec_write_places(const hd_exec_outcome *out, int64_t sample, const float *score, const hd_plan_io *io,
+                           const int32_t *label) {
+  const int32_t classes = (int32_t)(io->logits.elems / io->places);
+  int32_t right = label ? 0 : -1;
+  for (int32_t i = 0; label && i < io->places; i++)
+    right += label[i] != io->ignored && label[i] == guess_of(score + (int64_t)i * classes, classes);
+  out->guess[sample] = right;
+  if (out->probability)
+    out->probability[sample] = 0;
+  if (out->score)
+    memcpy(out->score + sample * io->logits.elems, score, (size_t)io->logits.elems * sizeof *score);
+}
+
 void hd__exec_write_outcome(const hd_exec_outcome *out, int64_t sample, const float *score, int32_t classes) {
   out->guess[sample] = guess_of(score, classes);
   if (out->probability)

@@ -46,7 +46,7 @@ typedef struct hd_slots {
   int64_t x_stride;
   void *target; /* int32_t class numbers, or floats */
   int64_t target_stride;
-  int32_t outputs; /* floats of a target; 0: class numbers */
+  int32_t outputs; /* numbers of a target, floats unless each sample has several classes; 0: one class number */
   float *weight;   /* of samples, target_stride apart; NULL: not asked for */
   void *scratch;   /* fetch_bytes, per thread */
 } hd_slots;
@@ -105,7 +105,8 @@ typedef struct hd_exec_settings {
 /* The results of an evaluation, per sample. */
 typedef struct hd_exec_outcome {
   float *loss;
-  int32_t *guess;     /* index of the first of the largest scores; for a single score whether it is above 0 */
+  int32_t *guess;     /* index of the first of the largest scores; for a single score whether it is above 0; of a
+                         sample with several places at how many it is the label, -1: that is not known */
   float *probability; /* of the guess; may be NULL */
   float *score;       /* all of a sample's scores, one sample after the other; may be NULL */
 } hd_exec_outcome;
@@ -233,6 +234,8 @@ void hd__exec_publish_outcome(struct hd_exchange *exchange, const hd_exec_outcom
                               int64_t scores);
 
 /* Writes a sample's outcome from its scores. */
+void hd__exec_write_places(const hd_exec_outcome *out, int64_t sample, const float *score, const hd_plan_io *io,
+                           const int32_t *label);
 void hd__exec_write_outcome(const hd_exec_outcome *out, int64_t sample, const float *score, int32_t classes);
 
 /* The error that ends a run: names the parameter whose update is not finite, -1: the loss. */

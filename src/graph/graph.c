@@ -119,10 +119,11 @@ hd_status hd__graph_new_param(int *out, hd_graph *graph, hd_ctx *ctx, const hd_n
                                                    .h = like->in_memory.dim[2],
                                                    .w = like->in_memory.dim[3],
                                                    .fan_in = like->fan_in,
+                                                   .std = like->std,
                                                    .init = like->init,
                                                    .running = like->running,
                                                    .momentum = node->attrs.momentum,
-                                                   .op = node->op,
+                                                   .op = node->attrs.pointwise ? HD_OP_linear : node->op,
                                                    .statistic = -1};
   hd__update_settings_clear(&graph->params[graph->param_count - 1].update);
   return HD_OK;

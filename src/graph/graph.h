@@ -70,6 +70,7 @@ typedef struct hd_param {
   int written; /* node number that owns it */
   int slot;    /* 0 weight, 1 bias: keys its random numbers together with the node number */
   int32_t rows, c, h, w;
+  float std;      /* NORMAL: the standard deviation */
   int32_t fan_in; /* UNIFORM: in +-1/sqrt(fan_in), PyTorch's default for both weight and bias */
   hd_init init;
   hd_op op;                  /* of the layer that owns it */

@@ -34,8 +34,32 @@ static hd_status make_params(hd_graph *graph, hd_ctx *ctx, hd_node *node, const 
   return HD_OK;
 }
 
+/* A linear layer over the last dimension, the channels of the places of an image of height 1, is a convolution of one
+ * pixel. */
+static void make_pointwise(hd_node *node, const hd_shape *x) {
+  if (node->op != HD_OP_linear || x->rank != 3 || x->dim[1] != 1 || x->dim[2] == 1)
+    return;
+  node->op = HD_OP_conv2d;
+  node->attrs.pointwise = node->attrs.groups = 1;
+  for (int i = 0; i < 2; i++)
+    node->attrs.kernel[i] = node->attrs.stride[i] = node->attrs.dilation[i] = 1;
+}
+
+/* Numbers of rows have no gradient, so that only samples may be such. */
+static hd_status check_numbers(hd_ctx *ctx, const hd_graph *graph, const hd_node *node) {
+  const hd_op_info *info = hd__op_info(node->op);
+  if (!info->rule->numbers || node->in[0] == graph->input)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_SHAPE,
+                  "layer '%s': %s expects the numbers of samples, found the output of '%s'; write "
+                  "'from: input'",
+                  node->name, info->name, graph->values[node->in[0]].name);
+}
+
 /* Applies the shape rule: geometry, parameters, outputs. */
 static hd_status infer(hd_graph *graph, hd_ctx *ctx, hd_node *node, int inputs) {
+  make_pointwise(node, &graph->values[node->in[0]].shape);
+  HD_TRY(check_numbers(ctx, graph, node));
   const hd_op_info *info = hd__op_info(node->op);
   hd_op_shapes s = {.ctx = ctx, .layer = node->name, .op = info->name, .attrs = &node->attrs, .inputs = inputs};
   for (int i = 0; i < inputs; i++)
@@ -82,9 +106,10 @@ hd_status hd__graph_add(int *out, hd_graph *graph, hd_ctx *ctx, const hd_layer_s
   return HD_OK;
 }
 
-/* The weights of the loss, a constant with one element per score. */
+/* The weights of the loss, a constant with one element per score, of one place. */
 static hd_status add_weights(int *out, hd_graph *graph, hd_ctx *ctx, const float *weight, const hd_shape *scores) {
-  HD_TRY(hd__graph_new_value(out, graph, ctx, "loss.weight", &(hd_value_type){HD_VALUE_CONST, HD_F32, *scores}));
+  const hd_shape shape = {1, {scores->dim[0]}};
+  HD_TRY(hd__graph_new_value(out, graph, ctx, "loss.weight", &(hd_value_type){HD_VALUE_CONST, HD_F32, shape}));
   hd_value *value = &graph->values[*out];
   size_t used = (size_t)hd__shape_elems(&value->shape) * sizeof *weight;
   value->constant = hd__calloc((size_t)hd__value_stride(value), sizeof *weight);
@@ -98,6 +123,9 @@ hd_status hd__graph_add_loss(hd_graph *graph, hd_ctx *ctx, int logits, const hd_
   if (graph->values[written].order.rank == 3) /* the order of classes is the order in which PyTorch flattens */
     HD_TRY(hd__graph_add(&logits, graph, ctx,
                          &(hd_layer_spec){HD_OP_flatten, "logits", &written, 1, &(hd_attrs){.move = 1}}));
+  const hd_shape scores = graph->values[logits].shape;
+  if (scores.rank == 3 && loss->op == HD_OP_cross_entropy) /* a label for each place */
+    graph->values[graph->label].shape = (hd_shape){1, {scores.dim[1] * scores.dim[2]}};
   if (loss->op != HD_OP_cross_entropy) {
     graph->values[graph->label].dtype = HD_F32;
     graph->values[graph->label].shape = graph->values[logits].shape;

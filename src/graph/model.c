@@ -102,6 +102,16 @@ static hd_status read_inputs(int in[HD_MAX_IN], int *count, const parser *p, con
   return HD_OK;
 }
 
+/* The operation of a layer as the file has it. */
+static const char *written_op(const hd_node *node) {
+  return hd__op_info(node->attrs.pointwise ? HD_OP_linear : node->op)->name;
+}
+
+/* Whether a layer may use the parameters of another one: a linear layer those of an embedding too. */
+static bool may_share(const char *op, const hd_node *owner) {
+  return !strcmp(written_op(owner), op) || (owner->op == HD_OP_embedding && hd__op_find(op) == HD_OP_linear);
+}
+
 /* Appends the weight and the bias of the layer named by `share` to a layer's inputs. */
 static hd_status read_share(int in[HD_MAX_IN], int *count, hd_attrs *attrs, const parser *p, const scope *where,
                             const hd_yaml_node *layer) {
@@ -115,11 +125,10 @@ static hd_status read_share(int in[HD_MAX_IN], int *count, hd_attrs *attrs, cons
     return hd__yaml_fail(p->ctx, share,
                          "expected the name of a layer above as 'share', found '%s'; name an earlier layer", name);
   const hd_node *owner = &p->graph->nodes[p->graph->values[p->layer[found].value].producer];
-  const char *found_op = hd__op_info(owner->op)->name;
-  if (strcmp(found_op, op->text))
+  if (!may_share(op->text, owner))
     return hd__yaml_fail(p->ctx, share,
                          "expected a %s layer as 'share', found '%s', which is %s; name a layer of the same kind",
-                         op->text, name, found_op);
+                         op->text, name, written_op(owner));
   if (hd__yaml_get(layer, "bias") && attrs->bias != owner->attrs.bias)
     return hd__yaml_fail(p->ctx, share,
                          "expected 'bias: %s' as in '%s', whose parameters are shared, found %s; leave it out",

@@ -68,7 +68,8 @@ hd_status hd__model_read_loss(hd_graph *graph, hd_ctx *ctx, const hd_yaml_node *
     weights = hd__yaml_get(node, setting->key);
   if (!weights)
     return add_loss(graph, ctx, scores, &loss, last);
-  int64_t count = hd__shape_elems(&graph->values[scores].shape);
+  const hd_shape *shape = &graph->values[scores].shape;
+  const int64_t count = shape->rank == 3 ? shape->dim[0] : hd__shape_elems(shape);
   HD_OWNED float *weight = NULL;
   HD_TRY(HD_NEW_RAW(weight, count, ctx, "out of memory while reading a model"));
   loss.weight = weight;

@@ -61,11 +61,16 @@ static void add(edits *e, size_t at, size_t end, const char *text) {
   snprintf(e->list[e->count++].text, sizeof e->list->text, "%s", text);
 }
 
-/* Replaces `out: classes` in an entry and in all below it. */
+/* Whether an entry is `out: classes` or `tokens: classes`. */
+static bool is_classes(const hd_yaml_node *item) {
+  return item->key && (!strcmp(item->key, "out") || !strcmp(item->key, "tokens")) && is_word(item, "classes");
+}
+
+/* Replaces these words in an entry and in all below it. */
 static void visit(edits *e, const hd_yaml_node *node, const char *classes) {
   for (int i = 0; i < node->count; i++) {
     const hd_yaml_node *item = &node->item[i];
-    if (item->key && !strcmp(item->key, "out") && is_word(item, "classes"))
+    if (is_classes(item))
       add(e, item->at, item->end, classes);
     visit(e, item, classes);
   }
@@ -199,6 +204,9 @@ hd_status hd__model_outline(hd_model_outline *out, hd_ctx *ctx, const char *text
   HD_TRY(hd__yaml_parse(&yaml, ctx, text, length, source));
   const hd_yaml_node *root = hd__yaml_root(yaml), *name = get(root, "model"), *layers = get(root, "layers");
   out->input = is_word(get(root, "input"), "data");
+  const hd_yaml_node *input = get(root, "input");
+  if (input && input->kind == HD_YAML_SEQUENCE && input->count == 1)
+    out->context = number_of(&input->item[0]);
   out->rows = are_rows(get(root, "input"));
   if (layers)
     visit(&words, layers, "");
@@ -220,7 +228,7 @@ static int32_t classes_in(const hd_yaml_node *written, const hd_yaml_node *resol
   for (int i = 0; i < written->count && i < resolved->count && written->kind == resolved->kind && !found; i++) {
     const hd_yaml_node *item = &written->item[i];
     const hd_yaml_node *same = item->key ? hd__yaml_get(resolved, item->key) : &resolved->item[i];
-    if (same && item->key && !strcmp(item->key, "out") && is_word(item, "classes"))
+    if (same && is_classes(item))
       found = number_of(same);
     else if (same)
       found = classes_in(item, same);

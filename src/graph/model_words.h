@@ -2,6 +2,7 @@
  *
  *     input: data           the samples' shape: [C, H, W], or [N] for rows of N numbers
  *     out: classes          of a layer: as many outputs as there are classes, or numbers to predict
+ *     tokens: classes       of an embedding
  *
  * A missing loss is added, too. The rest of the text is unchanged, with its comments and lines. */
 #pragma once
@@ -13,6 +14,7 @@
 typedef struct hd_model_outline {
   char *name;          /* the model's; owned, NULL without one */
   bool input, classes; /* left to the data */
+  int32_t context;     /* numbers of a row that the input states; 0: it does not */
   bool rows;           /* the input has neither channels nor height, or may have none */
   bool has_loss;       /* an entry `loss` */
   hd_op loss;          /* stated, or cross_entropy */

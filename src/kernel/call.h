@@ -76,6 +76,13 @@ typedef struct hd_draw {
  * prelu_dw           x             dy                          dw*
  * softmax            x                                         y           HD_INPLACE allowed, log_softmax too
  * softmax_dx         dy            y                           dx          HD_INPLACE allowed (dx over dy)
+ * embedding          x             w*                          y
+ * embedding_dw       x             dy                          dw*
+ * position           x             w*                          y           HD_INPLACE allowed
+ * position_dx        dy                                        dx          HD_INPLACE allowed (dx over dy)
+ * position_dw        dy                                        dw*
+ * attention          x                                         y
+ * attention_dx       dy            x          y                dx
  * batch_stats        x                                             mean*       m2*
  * batch_norm         x             w*         b*      mean*    y           in[4]: var*
  * batch_norm_dx      dy            w*         x       mean*    dx          in[4], in[5], in[6]: var*, dw*, db*

@@ -50,7 +50,9 @@ int64_t hd__op_flops(hd_op op, const hd_geom *g) {
 
 int64_t hd__op_macs(hd_op op, const hd_geom *g) { return table[op].rule->macs ? table[op].rule->macs(g) : 0; }
 
-bool hd__op_works_in_place(hd_op op) { return table[op].rule && table[op].rule->in_place; }
+bool hd__op_works_in_place(hd_op op) {
+  return table[op].rule && table[op].rule->in_place && table[op].role != HD_ROLE_DW;
+}
 
 void hd__op_defaults(hd_attrs *attrs, const hd_op_setting *settings) {
   *attrs = (hd_attrs){0};

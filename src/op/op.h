@@ -37,6 +37,11 @@ typedef struct hd_attrs {
   float p;                   /* dropout: the share of elements that become zero */
   float eps;                 /* normalisation: added to the variance */
   float momentum;            /* batch_norm: of running statistics */
+  int32_t tokens;            /* embedding: rows of its weight */
+  float init_std;            /* embedding, position: the standard deviation of their first weights */
+  int32_t heads, key_heads;  /* attention: of queries; of keys and values, 0: as many */
+  int32_t causal;            /* attention: 1: a place reads itself and those before it alone */
+  int32_t pointwise;         /* conv2d: 1: a linear layer over the channels of each place, which it was written as */
   int32_t shard_stats;       /* batch_norm: 1 trains with the statistics of each shard, 0 with those of the batch */
   int32_t move;              /* flatten: 1 moves the elements into PyTorch's order, 0 keeps the memory order */
   const struct hd_custom_op *custom_op; /* the operation of the caller's program */
@@ -108,7 +113,8 @@ typedef enum hd_init {
   HD_INIT_DIRAC,   /* outputs copy inputs */
   HD_INIT_ZERO,
   HD_INIT_ONE,
-  HD_INIT_QUARTER
+  HD_INIT_QUARTER,
+  HD_INIT_NORMAL /* drawn, with a standard deviation */
 } hd_init;
 
 /* The most numbers of a patch that a convolution whitens: its eigenvectors take the cube in time. */
@@ -121,6 +127,7 @@ typedef struct hd_op_param {
   hd_shape in_memory; /* in memory: rows, channels, height, width of the input's order */
   int32_t fan_in;     /* UNIFORM: in +-1/sqrt(fan_in), PyTorch's default for both weight and bias */
   hd_init init;
+  float std;    /* NORMAL */
   bool shared;  /* may be another layer's instead */
   bool running; /* a running statistic, not trained */
 } hd_op_param;
@@ -188,6 +195,7 @@ typedef int hd_corners(double at[HD_OP_CORNERS], const hd_geom *g);
 typedef struct hd_op_rule {
   int fewest, most;  /* inputs of a layer of model files; 0: not a layer */
   bool loss;         /* a loss of model files */
+  bool numbers;      /* it reads numbers of rows, which only the input has: it has no dx */
   bool labels;       /* loss: its target is the number of a class */
   const char *torch; /* what computes the same in PyTorch, for docs/model-files.md */
   const hd_op_setting *settings;

@@ -121,9 +121,12 @@ static hd_status lower_values(hd_plan *plan, hd_ctx *ctx) {
   plan->io.label = plan->place[graph->label];
   plan->io.logits = plan->place[graph->logits];
   plan->alias_count = graph->alias_count;
+  const hd_value *label = &graph->values[graph->label];
   plan->io.weighs = graph->weighs;
-  plan->io.target_outputs =
-      graph->values[graph->label].dtype == HD_F32 ? (int32_t)plan->io.label.elems - graph->weighs : 0;
+  if (label->shape.rank > 0 && !(graph->weighs && label->dtype == HD_I32))
+    plan->io.target_outputs = (int32_t)plan->io.label.elems - graph->weighs;
+  plan->io.places = label->dtype == HD_I32 ? plan->io.target_outputs : 0;
+  plan->io.ignored = hd__graph_loss_node(graph)->geom.cross_entropy.ignore_index;
   plan->constants = hd__malloc_aligned((size_t)plan->size.const_elems * sizeof *plan->constants + 1);
   HD_TRY(HD_ALLOCATED(plan->constants, ctx, NO_MEMORY));
   for (int v = 0; v < graph->value_count; v++)

@@ -218,8 +218,9 @@ typedef struct hd_plan_node {
 /* The places of what a step gets and what it finds. */
 typedef struct hd_plan_io {
   hd_place input, label, logits;
-  int32_t target_outputs; /* floats of a target; 0: class numbers */
-  bool weighs;            /* a target is followed by the weight of its sample */
+  int32_t target_outputs;  /* numbers of a target; 0: one class number */
+  int32_t places, ignored; /* class numbers of a target, one of them ignored; 0: at most one class number */
+  bool weighs;             /* a target is followed by the weight of its sample */
 } hd_plan_io;
 
 /* How parameters get their gradients and change. */

@@ -61,15 +61,6 @@ hd_status hd_tensor_arange(hd_tensor **out, hd_ctx *ctx, hd_dtype dtype, double 
   return hd__tensor_keep(out, hd__team_run(ctx, hd__block_count((int64_t)count), (int64_t)count, fill_range, &job));
 }
 
-/* Two standard normal numbers from two random words: Box and Muller's transform, the radius from a word in (0, 1]. */
-static void two_normals(float *y, uint32_t radius_word, uint32_t angle_word) {
-  const double two_pi = 6.283185307179586;
-  const double radius = sqrt(-2 * hd__log(((double)radius_word + 1) * 0x1p-32));
-  const double angle = two_pi * ((double)angle_word * 0x1p-32);
-  y[0] = (float)(radius * hd__cos(angle));
-  y[1] = (float)(radius * hd__sin(angle));
-}
-
 enum { UNIFORM, NORMAL }; /* the `node` of a random tensor */
 
 /* Elements 4 * group .. 4 * group + 3. */
@@ -77,8 +68,8 @@ static void four_numbers(float *y, uint64_t seed, uint32_t kind, uint64_t group)
   uint32_t word[4];
   hd__rng_block(word, seed, HD_RNG_TENSOR, (uint32_t)(group >> 32), 0, kind, (uint32_t)group);
   if (kind == NORMAL) {
-    two_normals(y, word[0], word[1]);
-    two_normals(y + 2, word[2], word[3]);
+    hd__two_normals(y, word[0], word[1]);
+    hd__two_normals(y + 2, word[2], word[3]);
   } else {
     for (int i = 0; i < 4; i++)
       y[i] = hd__rng_uniform(word[i]);

@@ -45,6 +45,13 @@ for rows in "2x4x3 3 classes" "1x1x11 3 targets" "2x2x3 3 targets"; do
   "$BUILDDIR/tests/bits/make_data" rows "$folder/${rows%% *}" 138 50 $rows || { echo "Bail out! no data"; exit 1; }
 done
 
+awk 'BEGIN { # 2,224 characters to train, 138 windows of 16
+  for (s = 7; i < 2471; i++) {
+    s = (s * 1103 + 12345) % 65536
+    printf "%s", substr("abcdefgh \n", int(s / 64) % 10 + 1, 1)
+  }
+}' >"$folder/text.txt"
+
 "$HEDDLE" train --model simplenet --data "$folder/labels" --max-steps 1 --json --out "$folder/probe" >"$folder/json"
 fastest=$(values isa)
 . "$SRCDIR/tests/cuda/which_gpu.sh"
@@ -69,6 +76,8 @@ check deep "$SRCDIR/tests/bits/deep.yaml" labels 9ab62cb2f3101a34003389500ca8080
 check shard_norms "$SRCDIR/tests/bits/shard_norms.yaml" labels \
   ad2b084bb8415cd6563f248562c0bf313fe56cfb0b901ae9adb71a4c2265f1bc \
   --optimizer adamw --lr 0.01
+check text "$SRCDIR/tests/bits/text.yaml" text.txt DIGEST_OF_TEXT \
+  --lr 0.01 --clip-grad-norm 0.5
 # Norms and elementwise layers one after the other, whose values are computed again from each other for gradients; a
 # norm of a flattened image.
 chain() { # NAME DATA DIGEST

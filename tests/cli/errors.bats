@@ -119,6 +119,7 @@ out_of_range() {
   start-factor | end-factor | peak | ema | lookahead-decay) echo "-1e-9 1.01" ;;
   lookahead) echo "-1 0 1000001" ;;
   categories) echo "-1 0 10001" ;;
+  context) echo "-1 0 65536" ;;
   lookahead-power) echo "-1 17" ;;
   *) return 1 ;;
   esac

@@ -294,6 +294,10 @@ static void open_data(const char *path) {
 
 static void fuzz_csv(const uint8_t *bytes, size_t length) { open_data(put("data.csv", bytes, length)); }
 
+static void fuzz_text(const uint8_t *bytes, size_t length) { open_data(put("data.txt", bytes, length)); }
+
+static void fuzz_tokens(const uint8_t *bytes, size_t length) { open_data(put("data.bin", bytes, length)); }
+
 static void fuzz_npz(const uint8_t *bytes, size_t length) { open_data(put("data.npz", bytes, length)); }
 
 /* A whole file, and each of its elements. */
@@ -354,13 +358,17 @@ static void fuzz_photo(const uint8_t *bytes, size_t length) {
 }
 
 const fuzz_target fuzz_targets[] = {
-    {"idx", fuzz_idx},   {"model", fuzz_model},   {"config", fuzz_config}, {"safetensors", fuzz_safetensors},
-    {"png", fuzz_png},   {"record", fuzz_record}, {"npy", fuzz_npy},
+    {"idx", fuzz_idx},       {"model", fuzz_model},
+    {"config", fuzz_config}, {"safetensors", fuzz_safetensors},
+    {"png", fuzz_png},       {"record", fuzz_record},
+    {"npy", fuzz_npy},
 #ifdef HD_HAVE_ONNX
     {"onnx", fuzz_onnx},
 #endif
 #ifdef HD_HAVE_LIBZIP
     {"npz", fuzz_npz},
 #endif
-    {"csv", fuzz_csv},   {"cifar", fuzz_cifar},   {"photo", fuzz_photo},   {NULL, NULL},
+    {"csv", fuzz_csv},       {"cifar", fuzz_cifar},
+    {"photo", fuzz_photo},   {"text", fuzz_text},
+    {"tokens", fuzz_tokens}, {NULL, NULL},
 };

@@ -34,6 +34,10 @@ static bool shapes_of(hd_op_shapes *s, hd_op op, const hd_geom *g, bool bias) {
                      .padding = {g->window.ph, g->window.pw},
                      .dilation = {g->window.dilation[0], g->window.dilation[1]},
                      .output_padding = {g->conv_transpose2d.output_padding[0], g->conv_transpose2d.output_padding[1]},
+                     .tokens = g->embedding.tokens,
+                     .heads = g->attention.heads,
+                     .key_heads = g->attention.key_heads,
+                     .causal = g->attention.causal,
                      .groups = g->norm.groups > 1 ? g->norm.groups : g->conv.groups,
                      .num_parameters = g->prelu.num_parameters,
                      .bias = bias};
@@ -76,7 +80,7 @@ static void describe_forward(kernel_case *c, hd_op op, const hd_geom *g, bool dr
     c->in[1] = floats(g->weigh.at + 1);
   if (!rule->loss)
     return;
-  c->in[1] = rule->labels && !g->cross_entropy.soft_labels ? (arg){ARG_LABELS, true, 1, 1} : floats(g->ci);
+  c->in[1] = rule->labels && !g->cross_entropy.soft_labels ? (arg){ARG_LABELS, true, pixels, pixels} : floats(g->ci);
   c->in[2] = hd__op_weights(rule) && !drop ? param(g->ci) : (arg){0};
   c->out[0] = (arg){ARG_FLOATS, true, 1, 1};
 }
@@ -167,6 +171,22 @@ static void draw_channels(hd_geom *g, hd_op op, bool more, random_stream *random
     g->prelu.num_parameters = random_below(random, 2) ? g->ci : 1;
 }
 
+/* Numbers of rows of a weight, and heads of attention. */
+static void draw_places(hd_geom *g, hd_op op, random_stream *random) {
+  if (USES(embedding.tokens)) {
+    g->ci = 1;
+    g->embedding.tokens = between(random, 1, 40);
+  }
+  if (USES(attention.heads)) {
+    const int32_t width = CHOOSE(random, 1, 2, 3, 8, 15, 16, 17, 32, 33);
+    g->attention.key_heads = between(random, 1, 3);
+    g->attention.heads = g->attention.key_heads * between(random, 1, 2);
+    g->attention.causal = (int32_t)random_below(random, 2);
+    g->co = g->attention.heads * width;
+    g->ci = g->co + 2 * g->attention.key_heads * width;
+  }
+}
+
 static void draw_window(hd_geom *g, hd_op op, random_stream *random) {
   g->window.kh = between(random, 1, 5);
   g->window.kw = random_below(random, 3) ? g->window.kh : between(random, 1, 5);
@@ -206,6 +226,7 @@ void random_geom(hd_geom *g, hd_op op, int64_t most, random_stream *random) {
     const bool near = random_below(random, 2);
     hd__op_sample(g, layer, (int)random_below(random, (uint32_t)info->rule->sample_count));
     draw_channels(g, layer, near, random);
+    draw_places(g, layer, random);
     draw_settings(g, layer, random);
     if (kernel_case_uses(layer, offsetof(hd_geom, window.kh)) && !near)
       draw_window(g, layer, random);
@@ -319,13 +340,23 @@ static void move_from_zero(kernel_case *c, int input) {
     x[i] += x[i] < 0 ? -0.5f : 0.5f;
 }
 
-/* Inputs that are not any numbers: statistics, positions in windows, and divisors. */
+/* Numbers of rows, and with special values one in eight that is none. */
+static void make_numbers(kernel_case *c, int input, fill_kind fill, random_stream *random) {
+  float *x = (float *)(void *)c->input[input].data;
+  for (int64_t i = 0; i < slots(c, &c->in[input]) * c->in[input].stride; i++)
+    if (i % c->in[input].stride < c->in[input].elems && (fill != FILL_SPECIAL || random_below(random, 8)))
+      x[i] = (float)random_below(random, (uint32_t)c->g.embedding.tokens);
+}
+
+/* Inputs that are not any numbers: statistics, positions in windows, divisors, and numbers of rows. */
 static void restrict_inputs(kernel_case *c, fill_kind fill, random_stream *random) {
   hd_op layer;
   const hd_backward *backward = kernel_case_backward(&layer, c->op);
   for (int i = 0; i < HD_MAX_IN; i++) {
     const bool variance = backward ? backward->in[i] == HD_ARG_IN4 || backward->in[i] == HD_ARG_OUT2 : i == 4;
-    if (c->in[i].kind == ARG_BYTES && c->g.conv.pool == 1)
+    if (i == 0 && c->g.embedding.tokens > 0)
+      make_numbers(c, i, fill, random);
+    else if (c->in[i].kind == ARG_BYTES && c->g.conv.pool == 1)
       fill_argmax(c, layer, i, random);
     else if (layer == HD_OP_div && fill == FILL_PLAIN && (backward ? backward->in[i] == HD_ARG_W : i == 1))
       move_from_zero(c, i);

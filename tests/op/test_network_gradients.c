@@ -108,6 +108,15 @@ static const struct {
      "  - d: {op: conv2d, out: 3, kernel: 3, padding: 1}\n  - m: {op: batch_norm, eps: 0.01, momentum: 0.5}\n"
      "  - a: {op: add, from: [m, r]}\n  - s: {op: relu}\n  - f: {op: flatten}\n  - l: {op: linear, out: 5}\n"
      "  - b: {op: batch_norm, eps: 0.1}\n  - t: {op: relu}\n  - k: {op: linear, out: 3}\n"},
+    {"text: an embedding, positions, attention of the places before, scores of each place by the embedding's weight",
+     "model: t\ninput: [5]\nlayers:\n"
+     "  - e: {op: embedding, tokens: 4, out: 4}\n  - p: {op: position}\n  - q: {op: linear, out: 12, bias: false}\n"
+     "  - a: {op: attention, heads: 2}\n  - o: {op: linear, out: 4}\n  - s: {op: add, from: [o, p]}\n"
+     "  - h: {op: linear, out: 4, bias: false, share: e}\n"},
+    {"attention whose heads share keys, of all places",
+     "model: u\ninput: [1, 2, 3]\nlayers:\n"
+     "  - c: {op: conv2d, out: 8, kernel: 1}\n  - a: {op: attention, heads: 2, key_heads: 1, causal: false}\n"
+     "  - f: {op: flatten}\n  - l: {op: linear, out: 3}\n"},
     {"batch norm by shards, behind one of the batch",
      "model: n\ninput: [1, 5, 5]\nlayers:\n"
      "  - c: {op: conv2d, out: 3, kernel: 3, bias: false}\n  - n: {op: batch_norm}\n  - r: {op: relu}\n"
@@ -268,12 +277,19 @@ static double network_run(network *n, bool watch) {
 static void draw_targets(network *n, random_stream *random) {
   const hd_value *label = &n->plan->graph->values[n->plan->graph->label];
   int32_t scores = n->plan->graph->values[n->plan->graph->logits].shape.dim[0];
-  n->divisor = label->dtype == HD_I32 ? ROWS : ROWS * scores;
+  n->divisor = label->dtype == HD_I32 ? ROWS * hd__shape_elems(&label->shape) : ROWS * scores;
   for (int64_t i = 0; i < ROWS * hd__value_stride(label); i++)
     if (label->dtype == HD_I32)
       ((int32_t *)n->target)[i] = (int32_t)random_below(random, (uint32_t)scores);
     else
       ((double *)n->target)[i] = (1 + random_float(random)) / 2;
+}
+
+/* Samples of an embedding. */
+static void draw_numbers(network *n, random_stream *random) {
+  const hd_node *first = &n->plan->graph->nodes[0];
+  for (int64_t i = 0; i < n->x_elems * ROWS && hd__op_info(first->op)->rule->numbers; i++)
+    n->x[i] = random_below(random, (uint32_t)first->geom.embedding.tokens);
 }
 
 /* Samples, targets and parameters, drawn until no activation lies near a kink; returns whether one such was found. */
@@ -282,6 +298,7 @@ static bool draw_network(network *n, uint32_t seed) {
     random_stream random = {seed + 1000 * draw, 0};
     for (int64_t i = 0; i < n->x_elems * ROWS; i++)
       n->x[i] = random_float(&random);
+    draw_numbers(n, &random);
     for (int64_t i = 0; i < n->plan->size.param_elems; i++)
       n->params[i] = random_float(&random);
     draw_targets(n, &random);
@@ -518,7 +535,7 @@ static hd_op draw_op(bool loss, bool multiplies, random_stream *random) {
   const bool least = random_below(random, 2);
   for (hd_op op = 0; op < HD_OP_COUNT; op++) {
     const hd_op_rule *rule = hd__op_info(op)->rule;
-    if (!rule || hd__op_info(op)->role != HD_ROLE_FORWARD || (loss ? !rule->loss : rule->most == 0) ||
+    if (!rule || hd__op_info(op)->role != HD_ROLE_FORWARD || (loss ? !rule->loss : rule->most == 0) || rule->numbers ||
         (multiplies && !rule->macs))
       continue;
     seen++;

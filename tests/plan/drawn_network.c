@@ -69,7 +69,7 @@ static bool is_chosen[HD_OP_COUNT];
 
 static bool is_layer(hd_op op) {
   const hd_op_info *info = hd__op_info(op);
-  return info->rule && info->rule->fewest > 0 && info->role == HD_ROLE_FORWARD;
+  return info->rule && info->rule->fewest > 0 && info->role == HD_ROLE_FORWARD && !info->rule->numbers;
 }
 
 /* Of each network: layers of equal width fit each other, in an add or with shared weights. */

@@ -565,11 +565,12 @@ static void test_unknown(void) {
   refused(
       folder, HD_E_IO,
       "expected a folder of IDX files (train-images-idx3-ubyte, ...), of CIFAR's binary files, of NPY files "
-      "(x_train.npy, ...), train.csv and test.csv, or class folders of pictures, found none of them; check the path",
+      "(x_train.npy, ...), train.csv and test.csv, train.txt and val.txt, or class folders of pictures, found none of "
+      "them; check the path",
       "an empty folder");
   data_refused(
-      "nothing.at_all", HD_E_IO, "expected digits, mnist, fashion, cifar10, cifar100, random:CxHxW[:CLASSES],",
-      " a data folder, an .npz or a .csv file as --data, found 'nothing.at_all', which is none of these; check "
+      "nothing.at_all", HD_E_IO, "expected digits, sums, mnist, fashion, cifar10, cifar100, random:CxHxW[:CLASSES],",
+      " a data folder, an .npz, a .csv or a .txt file as --data, found 'nothing.at_all', which is none of these; check "
       "the path",
       "an unknown name");
   data_refused("fashon", HD_E_IO, "expected digits", "; did you mean fashion?", "a mistyped name");

@@ -50,6 +50,37 @@ class Concat(nn.Module):
         return torch.cat(values, dim=1)
 
 
+class Position(nn.Module):
+    """Of places by channels, the last two dimensions, as all layers of texts here."""
+
+    def __init__(self, places, channels):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(places, channels))
+
+    def forward(self, x):
+        return x + self.weight
+
+
+class Attention(nn.Module):
+    def __init__(self, heads, key_heads, causal):
+        super().__init__()
+        self.heads, self.key_heads, self.causal = heads, key_heads or heads, causal
+
+    def forward(self, x):
+        width = x.shape[-1] // (self.heads + 2 * self.key_heads)
+        by_head = x.unflatten(-1, (-1, width)).transpose(1, 2)
+        q, k, v = by_head.split([self.heads, self.key_heads, self.key_heads], dim=1)
+        k, v = (t.repeat_interleave(self.heads // self.key_heads, dim=1) for t in (k, v))
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        return y.transpose(1, 2).flatten(2)
+
+
+def embedding(s, x):
+    module = nn.Embedding(s["tokens"], s["out"])
+    module.register_forward_pre_hook(lambda _, inputs: (inputs[0].long(),))
+    return module
+
+
 def sides(value):
     return tuple(value) if isinstance(value, list) else value
 
@@ -91,8 +122,12 @@ MAKERS = {
     "batch_norm": batch_norm,
     "layer_norm": lambda s, x: nn.LayerNorm(x.shape[1:], eps=float(s.get("eps", 1e-5))),
     "group_norm": lambda s, x: nn.GroupNorm(int(s["groups"]), x.shape[1], eps=float(s.get("eps", 1e-5))),
+    "channel_norm": lambda s, x: nn.LayerNorm(x.shape[-1], eps=float(s.get("eps", 1e-5))),
+    "embedding": embedding,
+    "position": lambda s, x: Position(*x.shape[1:]),
+    "attention": lambda s, x: Attention(s["heads"], s.get("key_heads"), s.get("causal", True)),
     "dropout": lambda s, x: nn.Dropout(float(s.get("p", 0.5))),
-    "linear": lambda s, x: nn.Linear(x.shape[1], s["out"], bias=s.get("bias", True)),
+    "linear": lambda s, x: nn.Linear(x.shape[-1], s["out"], bias=s.get("bias", True)),
     "relu": lambda s, x: nn.ReLU(),
     "sigmoid": lambda s, x: nn.Sigmoid(),
     "tanh": lambda s, x: nn.Tanh(),
@@ -185,7 +220,7 @@ class Model:
         module = MAKERS[s["op"]](s, self.values[inputs[0]])
         if "share" in s:
             other = self.net.get_submodule(self.find(s["share"], scopes))
-            module.weight, module.bias = other.weight, other.bias
+            module.weight, module.bias = other.weight, getattr(other, "bias", None)
         self.net.put(name, module)
         self.layers.append((name, s["op"], inputs))
         self.values[name] = module(*[self.values[i] for i in inputs])

@@ -65,6 +65,8 @@ typedef struct hd_dataset_request {
   bool whole;       /* a set without a test set is not divided: both splits are all of it */
   bool allow_empty; /* class folders without pictures are accepted */
   hd_photo_rules photos;
+  int32_t context; /* of texts: tokens of a window; 0: the format decides */
+  bool bytes;      /* of texts: bytes are the tokens, not characters */
 } hd_dataset_request;
 
 /* Names of classes. */

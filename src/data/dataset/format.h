@@ -22,7 +22,7 @@ typedef struct hd_format {
   const char *names[HD_FORMAT_NAMES + 1];
   const char *folder, *file;
 
-  bool table, pictures; /* it has the options of CSV files; of class folders of pictures */
+  bool table, pictures, text; /* it has the options of CSV files; of class folders of pictures; of texts */
 } hd_format;
 
 /* Allocates the format's state, zeroed, as out->self. Without one, out->release stays NULL. */

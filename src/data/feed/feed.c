@@ -49,6 +49,13 @@ hd_status hd__feed_sample_by(hd_feed *feed, hd_ctx *ctx, hd_sampler *sampler) {
                       "out of memory for the order of %lld samples", (long long)feed->count);
 }
 
+/* Where the windows of a text begin in an epoch. */
+static int64_t window_offset(const hd_split *split, uint64_t seed, uint32_t epoch) {
+  uint32_t word[4];
+  hd__rng_block(word, seed, HD_RNG_WINDOW, epoch, 0, 0, 0);
+  return split->offsets > 1 ? hd__rng_below(word[0], (uint32_t)split->offsets) : 0;
+}
+
 bool hd__feed_shuffle(hd_feed *feed, uint64_t seed, uint32_t epoch) {
   const int at = epoch & 1;
   if (!feed->sampler)
@@ -59,6 +66,7 @@ bool hd__feed_shuffle(hd_feed *feed, uint64_t seed, uint32_t epoch) {
     hd__sampler_write(feed->order[at], feed->sampler, feed->scratch, seed, epoch);
     for (int64_t i = 0; feed->members && i < feed->count; i++)
       feed->order[at][i] = feed->members[feed->order[at][i]];
+    feed->offset[at] = window_offset(feed->split, seed, epoch);
     feed->epoch[at] = epoch;
     HD_LOG(DATA, "order of epoch %lld drawn: %lld samples", (long long)epoch + 1, (long long)feed->count);
   }
@@ -107,6 +115,10 @@ static hd_status hold_out(hd_feed *validation, hd_feed *feed, hd_ctx *ctx, int64
 hd_status hd__feed_hold_out(hd_feed *validation, hd_feed *feed, hd_ctx *ctx, double share, uint64_t seed) {
   int64_t all = feed->count, taken = (int64_t)(share * (double)all + 0.5);
   *validation = (hd_feed){0};
+  if (feed->split->window)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--val-split expects samples that stand alone, found windows of a text, which move from epoch to "
+                    "epoch; give a folder with val.txt");
   if (taken < 1 || taken >= all)
     return hd__fail(ctx, HD_E_USAGE,
                     "--val-split expects a fraction that leaves samples on both sides, found %lld of %lld held out; "
@@ -121,6 +133,14 @@ hd_status hd__feed_take_validation(hd_feed *validation, hd_feed *feed, hd_ctx *c
 
 int64_t hd__feed_sample(const hd_feed *feed, uint32_t epoch, int64_t position) {
   return feed->sampler ? feed->order[epoch & 1][position] : feed->members ? feed->members[position] : position;
+}
+
+static int64_t offset_of(const hd_feed *feed, uint32_t epoch) { return feed->sampler ? feed->offset[epoch & 1] : 0; }
+
+void hd__feed_labels(int32_t *label, const hd_feed *feed, uint32_t epoch, int64_t position, int32_t first,
+                     int32_t count) {
+  const hd_window some = {hd__feed_sample(feed, epoch, position), offset_of(feed, epoch), first, count};
+  feed->split->window(NULL, label, feed->split, &some);
 }
 
 static void fetch_target(const hd_feed *feed, int64_t sample, int64_t row, const hd_slots *to) {
@@ -275,6 +295,11 @@ hd_status hd__feed_read(const hd_feed *feed, hd_ctx *ctx, uint32_t epoch, int64_
       continue;
     }
     float *x = to->x + r * to->x_stride, *target = target_of(feed, r, to);
+    if (split->window) {
+      const hd_window all = {.sample = sample, .offset = offset_of(feed, epoch), .count = split->width};
+      split->window(x, (int32_t *)to->target + r * to->target_stride, split, &all);
+      continue;
+    }
     if (feed->pipeline)
       HD_TRY(transform_sample(x, target, feed, ctx, epoch, first + r, &sample, to->scratch));
     else
@@ -297,7 +322,9 @@ void hd__feed_target(void *target, const hd_feed *feed, int64_t position, int32_
   const int64_t sample = hd__feed_sample(feed, 0, position);
   const hd_slots to = {.target = target, .outputs = outputs};
   float *const made = target_of(feed, 0, &to);
-  if (made)
+  if (split->window)
+    split->window(NULL, target, split, &(hd_window){.sample = sample, .count = split->width});
+  else if (made)
     hd__pipeline_target(made, feed->pipeline,
                         &(hd_sample){.label = split->labels ? split->labels[sample] : 0,
                                      .target = split->targets ? split->targets + sample * split->outputs : NULL});

@@ -29,6 +29,7 @@ typedef struct hd_feed {
   const hd_kernels *kernels;
   float scale[HD_FEED_MAX_CHANNELS], shift[HD_FEED_MAX_CHANNELS];
   float left;        /* the shift that samples come without */
+  int64_t offset[2]; /* of a text's windows: in the two epochs whose orders are kept */
   int64_t count;     /* positions of an epoch */
   int64_t batch;     /* of training: the distance in the order to a thread's next sample */
   uint32_t *members; /* sample numbers, ascending; NULL: all of the split */
@@ -96,6 +97,10 @@ HD_TOOLS_API bool hd__feed_shuffle(hd_feed *feed, uint64_t seed, uint32_t epoch)
 
 /* The sample at a position of an epoch. */
 int64_t hd__feed_sample(const hd_feed *feed, uint32_t epoch, int64_t position);
+
+/* The labels of some places of the window at a position of an epoch; -1: none. */
+void hd__feed_labels(int32_t *label, const hd_feed *feed, uint32_t epoch, int64_t position, int32_t first,
+                     int32_t count);
 
 /* Copies samples at positions [first, first + rows) of an epoch and their targets; class labels become numbers where
  * floats are expected. Or, if to->sample is set, writes their indices. Fails as reading a sample does. */

@@ -45,6 +45,8 @@ hd_status hd__feed_set_transforms(hd_feed *feed, hd_ctx *ctx, const hd_transform
   HD_YAML_OWNED *list = NULL;
   if (!*text)
     return HD_OK;
+  if (split->window)
+    return hd__fail(ctx, HD_E_USAGE, "--transforms expects pictures or rows of numbers, found a text; leave it out");
   HD_TRY(hd__yaml_parse(&list, ctx, text, strlen(text), "transforms"));
   place_entries(list, has_eval_list ? "--eval-transforms" : "--transforms",
                 has_eval_list ? lists->eval_origin : lists->train_origin, source);

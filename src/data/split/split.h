@@ -21,6 +21,17 @@ typedef struct hd_split hd_split;
  * height and width. A failure names the file. Thread-safe with a separate context per thread. */
 typedef hd_status hd_get_fn(void *elems, int size[2], hd_ctx *ctx, const hd_split *split, int64_t sample);
 
+/* Some places of a sample that is a window of a text: `count` of them from the place `first` on. `offset` moves the
+ * windows of training. */
+typedef struct hd_window {
+  int64_t sample, offset;
+  int32_t first, count;
+} hd_window;
+
+/* Fills x with the tokens of these places as numbers, and label with the token that follows each, -1 where none does or
+ * it is no target; either may be NULL. */
+typedef void hd_window_fn(float *x, int32_t *label, const hd_split *split, const hd_window *window);
+
 struct hd_split {
   int64_t count;
   int64_t validation; /* of them, the last: a validation set that came with the training set */
@@ -36,6 +47,10 @@ struct hd_split {
   const float *floats;    /* HD_ELEM_F32 */
   hd_get_fn *get;         /* if they are not */
   void *self;             /* argument of get */
+  hd_window_fn *window;   /* of a text; then labels and targets are NULL, and `classes` tokens are known */
+  int64_t offsets;        /* of windows of training: how many there are */
+  double token_bytes;     /* of a token of a text, on average; 0: unknown */
+  bool whole_answers;     /* windows are right if all their labels are guessed: tasks, not a text */
   struct hd_skips *skips; /* unreadable samples; NULL: these are failures (skipped_samples.h) */
   uint64_t key;           /* identifies the samples before they are decoded; 0: nothing */
 
@@ -61,6 +76,9 @@ static inline int64_t hd__split_most_bytes(const hd_split *split) {
 
 /* Every sample is in memory, all of one size: sample i begins at element i * hd__split_elems. */
 static inline bool hd__split_in_memory(const hd_split *split) { return split->images || split->floats; }
+
+/* Samples are decoded one by one. */
+static inline bool hd__split_decodes(const hd_split *split) { return !hd__split_in_memory(split) && !split->window; }
 
 /* One sample of any split, as hd_get_fn. */
 static inline hd_status hd__split_get(void *elems, int size[2], hd_ctx *ctx, const hd_split *split, int64_t sample) {

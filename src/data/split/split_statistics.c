@@ -194,6 +194,12 @@ hd_status hd__statistics_measure(hd_statistics *out, hd_ctx *ctx, const hd_split
   hd_split trained = *train;
   trained.count -= trained.validation;
   for (int s = 0; s < 2; s++) {
+    if (split[s]->window) {
+      out->checksum[2 * s] = split[s]->key;
+      out->mean[0] = 0;
+      out->std[0] = 1;
+      continue;
+    }
     if (!hd__split_in_memory(split[s])) /* before its labels, which may be read with the samples */
       HD_TRY(measure_walk(out, ctx, split[s], 2 * s));
     HD_TRY(labels_checksum(&out->checksum[2 * s + 1], ctx, split[s]));

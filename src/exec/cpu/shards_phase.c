@@ -73,8 +73,13 @@ void hd__exec_call(const thread_at *at, const hd_plan_call *planned, const call_
 void hd__exec_note_outcome(const thread_at *at, const call_rows *group) {
   const hd_place *logits = &at->exec->plan->io.logits;
   const float *score = hd__place_at(logits, group->origin);
-  for (int64_t r = 0; r < group->rows; r++, score += logits->stride)
-    hd__exec_write_outcome(at->exec->result.outcome, group->batch_row + r, score, (int32_t)logits->elems);
+  const hd_plan_io *io = &at->exec->plan->io;
+  const int32_t *label = hd__place_at(&io->label, group->origin);
+  for (int64_t r = 0; r < group->rows; r++, score += logits->stride, label += io->label.stride)
+    if (io->places > 0)
+      hd__exec_write_places(at->exec->result.outcome, group->batch_row + r, score, io, label);
+    else
+      hd__exec_write_outcome(at->exec->result.outcome, group->batch_row + r, score, (int32_t)logits->elems);
 }
 
 static void merge_sums(const hd_plan *plan, const hd_plan_call *call, float *left, const float *right) {

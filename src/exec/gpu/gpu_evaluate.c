@@ -26,7 +26,10 @@ static hd_status end_group(hd_exec_cuda *x, hd_ctx *ctx, int64_t first, int64_t 
   HD_TRY(hd__exec_cuda_wait(x, ctx));
   memcpy(out->loss + first, x->host_losses, (size_t)rows * sizeof *out->loss);
   for (int64_t r = 0; r < rows; r++)
-    hd__exec_write_outcome(out, first + r, x->host_scores + r * logits->stride, (int32_t)logits->elems);
+    if (x->plan->io.places > 0)
+      hd__exec_write_places(out, first + r, x->host_scores + r * logits->stride, &x->plan->io, NULL);
+    else
+      hd__exec_write_outcome(out, first + r, x->host_scores + r * logits->stride, (int32_t)logits->elems);
   return HD_OK;
 }
 

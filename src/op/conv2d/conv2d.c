@@ -53,6 +53,8 @@ static hd_status shapes(hd_op_shapes *s) {
   s->y = (hd_shape){3, {g->co, g->ho, g->wo}};
   HD_TRY(hd__shapes_conv_params(s, &(hd_shape){4, {g->co, g->ci / g->conv.groups, g->window.kh, g->window.kw}}));
   s->param[0].init = (hd_init)s->attrs->init;
+  if (s->attrs->pointwise)
+    s->param[0].shape.rank = 2;
   return s->param[0].init == HD_INIT_WHITEN ? check_whitening(s) : HD_OK;
 }
 

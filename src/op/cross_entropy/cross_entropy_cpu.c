@@ -2,9 +2,18 @@
  * Few classes fit one group; the code has no special case for them. */
 #include "op/softmax/softmax_cpu.h"
 
-static int32_t label_of(const hd_call *call, int64_t n) {
-  return ((const int32_t *)call->in[1])[n * call->in_stride[1]];
+/* A place of a sample: its scores and label. */
+typedef struct place_of {
+  const float *logits;
+  int32_t label;
+} place_of;
+
+static place_of place_at(const hd_call *call, int64_t n, int64_t place) {
+  return (place_of){in_row(call, 0, n) + place * call->g->ci,
+                    ((const int32_t *)call->in[1])[n * call->in_stride[1] + place]};
 }
+
+static int counts(const hd_geom *g, int32_t label) { return label >= 0 && label != g->cross_entropy.ignore_index; }
 
 static float weight_of(const hd_call *call, int32_t i) { return call->in[2] ? ((const float *)call->in[2])[i] : 1; }
 
@@ -34,22 +43,27 @@ static float sum_of_weights(const hd_call *call) {
 /* The reference's, for targets that are probabilities. */
 static void (*soft_cross_entropy)(const hd_call *call), (*soft_cross_entropy_dx)(const hd_call *call);
 
-static void cross_entropy(const hd_call *call) {
+static float loss_of(const hd_call *call, const place_of *at) {
   const int classes = call->g->ci;
+  const float smoothing = call->g->cross_entropy.label_smoothing, share = smoothing / (float)classes;
+  if (!counts(call->g, at->label))
+    return 0;
+  const float m = largest(at->logits, classes), log_sum = hd__logf(sum_of_exp(at->logits, classes, m));
+  const float loss = weight_of(call, at->label) * (log_sum - (at->logits[at->label] - m));
+  return smoothing > 0 ? fmaf(1 - smoothing, loss, share * sum_of_nll(call, at->logits, m, log_sum)) : loss;
+}
+
+static void cross_entropy(const hd_call *call) {
   if (call->g->cross_entropy.soft_labels) {
     soft_cross_entropy(call);
     return;
   }
-  const float smoothing = call->g->cross_entropy.label_smoothing, share = smoothing / (float)classes;
   for (int64_t n = 0; n < call->rows; n++) {
-    const float *logits = in_row(call, 0, n);
-    const int32_t label = label_of(call, n);
-    float loss = 0;
-    if (label != call->g->cross_entropy.ignore_index) {
-      const float m = largest(logits, classes), log_sum = hd__logf(sum_of_exp(logits, classes, m));
-      loss = weight_of(call, label) * (log_sum - (logits[label] - m));
-      if (smoothing > 0)
-        loss = fmaf(1 - smoothing, loss, share * sum_of_nll(call, logits, m, log_sum));
+    place_of at = place_at(call, n, 0);
+    float loss = loss_of(call, &at);
+    for (int64_t place = 1; place < pixels_of(call->g); place++) {
+      at = place_at(call, n, place);
+      loss = loss + loss_of(call, &at);
     }
     *out_row(call, 0, n) = loss;
   }
@@ -96,16 +110,16 @@ static void cross_entropy_dx(const hd_call *call) {
     return;
   }
   const float all = call->g->cross_entropy.label_smoothing > 0 ? sum_of_weights(call) : 0;
-  for (int64_t n = 0; n < call->rows; n++) {
-    const float *logits = in_row(call, 0, n);
-    float *dx = out_row(call, 0, n);
-    const int32_t label = label_of(call, n);
-    if (label == call->g->cross_entropy.ignore_index)
+  for (int64_t i = 0; i < call->rows * pixels_of(call->g); i++) {
+    const int64_t n = i / pixels_of(call->g), place = i % pixels_of(call->g);
+    const place_of at = place_at(call, n, place);
+    float *dx = out_row(call, 0, n) + place * call->g->ci;
+    if (!counts(call->g, at.label))
       fill_zero(dx, call->g->ci);
     else if (call->g->cross_entropy.label_smoothing > 0)
-      soft_row(call, logits, dx, label, all);
+      soft_row(call, at.logits, dx, at.label, all);
     else
-      hard_row(call, logits, dx, label);
+      hard_row(call, at.logits, dx, at.label);
   }
 }
 

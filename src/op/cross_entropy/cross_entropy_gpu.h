@@ -30,9 +30,9 @@ HD_BY_BLOCK void cuda_rows_entropy(const cuda_rows *r, int loss, int dx) {
       HD_THIS(all)[k] = cross_entropy_needs_all(&c->g) ? cuda_row_sum(r, ends, k, t) : 0;
     if (loss >= 0 && cuda_row_leads(r, t))
       cuda_row_out(r, loss, cuda_row(r, t))[0] =
-          cross_entropy_loss(c, r->first + cuda_row(r, t), HD_THIS(found)[0], HD_THIS(log_sum)[0], HD_THIS(all)[0]);
+          cross_entropy_loss(c, r->first + cuda_row(r, t), 0, HD_THIS(found)[0], HD_THIS(log_sum)[0], HD_THIS(all)[0]);
     if (dx >= 0 && cuda_row(r, t) < r->count)
-      HD_THIS(target)[0] = cross_entropy_target_of(c, r->first + cuda_row(r, t));
+      HD_THIS(target)[0] = cross_entropy_target_of(c, r->first + cuda_row(r, t), 0);
   }
   if (dx >= 0)
     HD_ROWS_OUT(r, dx, cuda_row_in(r, 0, row), cuda_row_targets(r, row), op_param(c, 2),
@@ -41,5 +41,8 @@ HD_BY_BLOCK void cuda_rows_entropy(const cuda_rows *r, int loss, int dx) {
 }
 HD_BY_BLOCK void cross_entropy_of_rows(const cuda_rows *r) { cuda_rows_entropy(r, 0, r->c->out[1] ? 1 : -1); }
 HD_BY_BLOCK void cross_entropy_dx_of_rows(const cuda_rows *r) { cuda_rows_entropy(r, -1, 0); }
-HD_ROWS(cross_entropy, g->ci, 1)
-HD_ROWS(cross_entropy_dx, g->ci, 1)
+
+/* Samples with several places are left to the plain kernel: a row so long has no matrix. */
+HD_BOTH int64_t cross_entropy_length(const hd_geom *g) { return op_pixels(g) > 1 ? INT32_MAX : g->ci; }
+HD_ROWS(cross_entropy, cross_entropy_length(g), 1)
+HD_ROWS(cross_entropy_dx, cross_entropy_length(g), 1)

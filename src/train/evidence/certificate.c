@@ -81,7 +81,7 @@ static hd_status hash_labels(char hex[HD_SHA256_HEX_BYTES], hd_ctx *ctx, const h
   const char *all = split->targets ? (const char *)split->targets : (const char *)split->labels;
   hd_sha256 *sha = hd__sha256_create();
   HD_TRY(HD_ALLOCATED(sha, ctx, "out of memory for the digest of the data"));
-  for (int64_t i = 0; i < split->count; i++)
+  for (int64_t i = 0; i < split->count && all; i++)
     if (!hd__skips_has(split, i))
       hd__sha256_update(sha, all + i * each, (size_t)each);
   for (int64_t i = 0; split->weights && i < split->count; i++)

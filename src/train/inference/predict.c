@@ -26,6 +26,11 @@ static hd_status make_room(hd_predictor *p, hd_ctx *ctx) {
 static hd_status set_up(hd_predictor *p, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
   HD_TRY(config ? hd__config_copy(&p->config, ctx, config) : hd_config_create(&p->config, ctx));
   HD_TRY(hd__trained_open(&p->trained, ctx, checkpoint, p->config));
+  if (p->trained.network.target.places > 0)
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "%s: expected a network with one prediction for each sample, found one that predicts every next "
+                    "token of a text; use heddle generate",
+                    checkpoint);
   return make_room(p, ctx);
 }
 

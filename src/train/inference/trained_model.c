@@ -283,6 +283,8 @@ static hd_dataset_request request_of(const hd_trained *t, const hd_config *confi
   if (hd__config_given(config, HD_OPT_EXIF))
     request.photos.ignore_exif = hd__settings(config)->exif == HD_EXIF_IGNORE;
   request.normalize = of_run.normalize;
+  request.context = t->network.target.places;
+  request.bytes = of_run.bytes;
   request.table = hd__trained_table(t, config);
   request.of_run = true;
   request.classes = (hd_class_names){t->class_name, t->class_names};

@@ -26,13 +26,29 @@ static const hd_split *split_of(const hd_data_look *l, int split) {
   return split ? hd__dataset_test(l->data) : hd__dataset_train(l->data);
 }
 
+/* The tokens that follow others in windows that begin side by side. */
+static void count_tokens(int64_t *count, const hd_split *d) {
+  enum { SOME = 256 };
+  int32_t label[SOME];
+  for (int64_t sample = 0; sample < d->count; sample++)
+    for (int32_t first = 0; first < d->width; first += SOME) {
+      const int32_t some = d->width - first < SOME ? d->width - first : SOME;
+      d->window(NULL, label, d, &(hd_window){.sample = sample, .first = first, .count = some});
+      for (int32_t i = 0; i < some; i++)
+        if (label[i] >= 0)
+          count[label[i]]++;
+    }
+}
+
 static hd_status count_classes(hd_data_look *l, hd_ctx *ctx) {
   const int32_t classes = l->facts.classes;
   HD_TRY(HD_NEW(l->per_class, 2 * (size_t)classes + 1, ctx, "out of memory for the counts of %d classes", classes));
   for (int p = 0; p < 2 && classes > 0; p++) {
     const hd_split *d = split_of(l, p);
     int64_t *count = l->per_class + p * classes;
-    for (int64_t i = 0; i < d->count; i++)
+    if (d->window)
+      count_tokens(count, d);
+    for (int64_t i = 0; i < d->count && d->labels; i++)
       count[d->labels[i]]++;
     l->facts.per_class[p] = count;
   }
@@ -153,7 +169,7 @@ static hd_status look(hd_data_look *l, hd_ctx *ctx, const hd_config *config) {
                              .channels = d->channels,
                              .height = d->height,
                              .width = d->width,
-                             .classes = d->labels ? d->classes : 0,
+                             .classes = d->labels || d->window ? d->classes : 0,
                              .class_names = d->class_names,
                              .outputs = d->outputs,
                              .notes = (const char *const *)l->data->note,
@@ -198,6 +214,8 @@ hd_status hd_data_look_sheet(const hd_data_look *l, hd_ctx *ctx, const char *pat
   else
     snprintf(shape, sizeof shape, "%dx%dx%d to %dx%dx%d", f->channels, f->smallest[0], f->smallest[1], f->channels,
              f->largest[0], f->largest[1]);
+  if (split_of(l, 0)->window)
+    return hd__fail(ctx, HD_E_USAGE, "--sheet expects pictures or rows, found the text %s; leave it out", f->name);
   const char *base = strrchr(f->name, '/');
   snprintf(title, sizeof title, "%.60s: %lld samples of %s", base && base[1] ? base + 1 : f->name,
            (long long)f->samples[0], shape);

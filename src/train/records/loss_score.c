@@ -3,21 +3,44 @@
 
 #include <math.h>
 
+#include "base/hdmath.h"
 #include "data/split/skipped_samples.h"
 
-/* The share of a sample of cross_entropy in the divisor. */
+/* The share of a label of cross_entropy in the divisor. */
 static double share_of(const hd_target *target, int32_t label) {
   if (label == target->ignored || label >= target->scores)
     return 0;
   return target->weight ? target->weight[label] : 1;
 }
 
+/* The sum of the shares of a window's places; *labels: how many of them have a label that counts. */
+static double window_share(int64_t *labels, const hd_target *target, const hd_feed *feed, uint32_t epoch,
+                           int64_t position) {
+  enum { SOME = 256 };
+  int32_t label[SOME];
+  double sum = 0;
+  *labels = 0;
+  for (int32_t first = 0; first < target->places; first += SOME) {
+    const int32_t count = target->places - first < SOME ? target->places - first : SOME;
+    hd__feed_labels(label, feed, epoch, position, first, count);
+    for (int32_t i = 0; i < count; i++) {
+      const bool counts = label[i] >= 0 && label[i] != target->ignored;
+      sum += counts ? share_of(target, label[i]) : 0;
+      *labels += counts;
+    }
+  }
+  return sum;
+}
+
 /* The share of the sample at a position in the divisor. */
 static double share_at(const hd_target *target, const hd_feed *feed, uint32_t epoch, int64_t position) {
   const int64_t sample = hd__feed_sample(feed, epoch, position);
   const double weight = hd__split_weight(feed->split, sample);
+  int64_t labels;
   if (target->loss != HD_OP_cross_entropy)
     return weight * target->scores;
+  if (feed->split->window)
+    return window_share(&labels, target, feed, epoch, position);
   return weight * (target->of_classes ? 1 : share_of(target, feed->split->labels[sample]));
 }
 
@@ -41,6 +64,22 @@ static double sum_of_shares(const hd_target *target, const hd_feed *feed) {
   return sum > 0 ? sum : 1;
 }
 
+double hd__perplexity(const hd_split *split, double loss) {
+  return split->window && !split->whole_answers ? hd__exp(loss) : NAN;
+}
+
+double hd__bits_per_byte(const hd_split *split, double loss) {
+  return split->window && split->token_bytes > 0 ? loss / hd__log(2) / split->token_bytes : NAN;
+}
+
+/* A window is right if all its labels are guessed; not where a device does not tell its guesses. */
+static void judge_window(hd_score *out, const hd_target *target, const hd_feed *feed, int64_t position, int32_t right) {
+  int64_t labels;
+  window_share(&labels, target, feed, 0, position);
+  out->judged += right >= 0;
+  out->right += right == labels;
+}
+
 void hd__target_score(hd_score *out, const hd_target *target, const hd_feed *feed, const hd_exec_outcome *outcome) {
   bool judges = hd__target_judges(target, feed->split);
   double sum = 0, judged = 0, right = 0;
@@ -51,6 +90,8 @@ void hd__target_score(hd_score *out, const hd_target *target, const hd_feed *fee
       continue;
     const double weight = hd__split_weight(feed->split, sample);
     sum += weight * (double)outcome->loss[i];
+    if (feed->split->whole_answers)
+      judge_window(out, target, feed, i, outcome->guess[i]);
     if (!judges || !hd__target_counts(target, feed->split, sample))
       continue;
     const bool is_right = outcome->guess[i] == feed->split->labels[sample];
@@ -60,6 +101,10 @@ void hd__target_score(hd_score *out, const hd_target *target, const hd_feed *fee
     right += is_right ? weight : 0;
   }
   out->loss = sum / sum_of_shares(target, feed);
+  if (feed->split->whole_answers) {
+    judged = (double)out->judged;
+    right = (double)out->right;
+  }
   if (judged > 0)
     out->accuracy = right / judged;
 }

@@ -30,8 +30,11 @@ static hd_status open_all(evaluator *e, hd_ctx *ctx, const char *checkpoint, con
   HD_TRY(hd__trained_feed(&e->feed, ctx, &e->trained, test, HD_PIPELINE_EVALUATION));
   e->outcome.loss = hd__malloc((size_t)test->count * sizeof *e->outcome.loss);
   e->outcome.guess = hd__malloc((size_t)test->count * sizeof *e->outcome.guess);
-  e->outcome.score = hd__malloc((size_t)test->count * (size_t)e->trained.network.target.scores * sizeof(float));
-  return HD_ALLOCATED(e->outcome.loss && e->outcome.guess && e->outcome.score, ctx, "out of memory for the evaluation");
+  const hd_target *target = &e->trained.network.target;
+  if (target->places == 0)
+    e->outcome.score = hd__malloc((size_t)test->count * (size_t)target->scores * sizeof(float));
+  return HD_ALLOCATED(e->outcome.loss && e->outcome.guess && (e->outcome.score || target->places > 0), ctx,
+                      "out of memory for the evaluation");
 }
 
 /* Scores of outputs: of a regression, or of labels when a sample may have several. */
@@ -96,6 +99,8 @@ static hd_status count_guesses(hd_evaluation *out, hd_ctx *ctx, const evaluator 
   hd__target_score(&score, target, &e->feed, &e->outcome);
   out->loss = score.loss;
   out->accuracy = score.accuracy;
+  out->perplexity = hd__perplexity(test, score.loss);
+  out->bits_per_byte = hd__bits_per_byte(test, score.loss);
   HD_TRY(hd__outputs_are_judged(target, test) ? score_outputs(out, ctx, e) : score_classes(out, ctx, e, &score));
   HD_TRY(copy_names(out, ctx, &e->trained));
   for (int64_t i = 0; judges && i < test->count; i++) {

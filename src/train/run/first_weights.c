@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "base/hdmath.h"
 #include "base/philox.h"
 
 /* Uniform in (-bound, bound), symmetric: the draw's 2^24 values lie at odd multiples of half a step. */
@@ -12,6 +13,15 @@ static float draw(uint64_t seed, const hd_param *param, int64_t element, double 
   hd__rng_block(word, seed, HD_RNG_INIT, 0, (uint32_t)param->slot, (uint32_t)param->written, (uint32_t)(element / 4));
   double unit = ((double)(word[element % 4] >> 8) + 0.5) * 0x1p-24;
   return (float)((2 * unit - 1) * bound);
+}
+
+/* Normally distributed, two elements from two words. */
+static float draw_normal(uint64_t seed, const hd_param *param, int64_t element) {
+  uint32_t word[4];
+  float two[2];
+  hd__rng_block(word, seed, HD_RNG_INIT, 0, (uint32_t)param->slot, (uint32_t)param->written, (uint32_t)(element / 4));
+  hd__two_normals(two, word[element / 2 % 2 * 2], word[element / 2 % 2 * 2 + 1]);
+  return two[element % 2] * param->std;
 }
 
 /* The convolution to which the weight belongs. */
@@ -46,6 +56,7 @@ static float first_value(const hd_graph *graph, const hd_param *param, uint64_t 
     if (dirac(&value, param, conv_of(graph, param)->geom.conv.groups, element))
       return value;
     break;
+  case HD_INIT_NORMAL: return draw_normal(seed, param, element);
   case HD_INIT_UNIFORM: break;
   }
   return draw(seed, param, element, 1 / sqrt((double)param->fan_in));

@@ -347,7 +347,8 @@ static void count_parameters(int64_t *all, int64_t *trainable, const hd_plan *pl
 /* Not measured yet. */
 static void clear_scores(hd_report *r) {
   r->train_loss = r->val_loss = r->val_accuracy = r->test_loss = r->test_accuracy = r->val_metric = r->test_metric =
-      r->test_r2 = r->test_mean_absolute_error = r->test_root_mean_square_error = NAN;
+      r->test_r2 = r->test_mean_absolute_error = r->test_root_mean_square_error = r->test_perplexity =
+          r->test_bits_per_byte = NAN;
 }
 
 static hd_status fill_report(hd_session *s, hd_ctx *ctx) {

@@ -164,6 +164,8 @@ static hd_status evaluate(hd_session *s, hd_ctx *ctx) {
   HD_TRY(evaluate_split(&score, s, ctx, &s->input.test));
   r->test_loss = score.loss;
   r->test_accuracy = score.accuracy;
+  r->test_perplexity = hd__perplexity(hd__dataset_test(s->input.data), score.loss);
+  r->test_bits_per_byte = hd__bits_per_byte(hd__dataset_test(s->input.data), score.loss);
   r->test_metric = score.metric;
   r->wrong = isnan(score.accuracy) ? -1 : score.judged - score.right;
   s->run.evaluated_step = s->run.counters.step;

@@ -245,20 +245,22 @@ hd_status hd__config_settle(hd_config *config, hd_ctx *ctx, hd_option_id id, con
 hd_status hd__config_check_used(const hd_config *config, hd_ctx *ctx, const hd_dataset *data) {
   static const struct use {
     hd_option_id id;
-    bool table; /* else pictures */
+    size_t of; /* a flag of hd_format */
     const char *what;
-  } uses[] = {{HD_OPT_LABEL, true, "CSV files"},
-              {HD_OPT_WEIGHTS, true, "CSV files"},
-              {HD_OPT_HEADER, true, "CSV files"},
-              {HD_OPT_MISSING, true, "CSV files"},
-              {HD_OPT_CATEGORIES, true, "CSV files"},
-              {HD_OPT_EXIF, false, "class folders of pictures"},
-              {HD_OPT_ALLOW_EMPTY, false, "class folders of pictures"}};
+  } uses[] = {{HD_OPT_LABEL, offsetof(hd_format, table), "CSV files"},
+              {HD_OPT_WEIGHTS, offsetof(hd_format, table), "CSV files"},
+              {HD_OPT_HEADER, offsetof(hd_format, table), "CSV files"},
+              {HD_OPT_MISSING, offsetof(hd_format, table), "CSV files"},
+              {HD_OPT_CATEGORIES, offsetof(hd_format, table), "CSV files"},
+              {HD_OPT_EXIF, offsetof(hd_format, pictures), "class folders of pictures"},
+              {HD_OPT_ALLOW_EMPTY, offsetof(hd_format, pictures), "class folders of pictures"},
+              {HD_OPT_TOKENS, offsetof(hd_format, text), "texts"},
+              {HD_OPT_CONTEXT, offsetof(hd_format, text), "texts"}};
   for (const struct use *u = uses; u < uses + sizeof uses / sizeof *uses; u++) {
     const hd_option *option = hd_option_at((int)u->id);
     const char *shown = hd__config_shown(config, u->id);
-    if (!(u->table ? data->format->table : data->format->pictures) && strcmp(shown, option->fallback) != 0 &&
-        strcmp(shown, "false") != 0)
+    const bool takes = *(const bool *)((const char *)data->format + u->of);
+    if (!takes && strcmp(shown, option->fallback) != 0 && strcmp(shown, "false") != 0)
       return hd__fail(ctx, HD_E_USAGE, "--%s is for %s, found --data %s; leave --%s out", option->name, u->what,
                       data->name, option->name);
   }
@@ -314,6 +316,8 @@ hd_dataset_request hd__config_data(const hd_config *config) {
                               .first_rules = config->first_rules,
                               .fold = is->fold_part,
                               .allow_empty = is->allow_empty,
+                              .context = (int32_t)is->context,
+                              .bytes = is->tokens == HD_TOKENS_BYTES,
                               .photos = {.ignore_exif = config->first_rules || is->exif == HD_EXIF_IGNORE,
                                          .ignore_alpha = config->first_rules}};
 }
@@ -377,6 +381,8 @@ bool hd__config_applies(const hd_config *config, hd_option_id id) {
   case HD_OPT_EXIF:
   case HD_OPT_ALLOW_EMPTY:
   case HD_OPT_TARGET_SCALE:
+  case HD_OPT_TOKENS:
+  case HD_OPT_CONTEXT:
   case HD_OPT_FOLD: return !config->first_rules;
   default: return true;
   }

@@ -26,6 +26,7 @@ static hd_status check_text(hd_network *out, hd_ctx *ctx) {
   out->asks_input = outline.input;
   out->asks_classes = outline.classes;
   out->reads_rows = outline.rows;
+  out->context = outline.context;
   out->has_loss = outline.has_loss;
   out->target =
       (hd_target){.loss = outline.loss, .ignored = outline.loss == HD_OP_cross_entropy ? outline.ignored : -1};
@@ -113,6 +114,8 @@ hd_status hd__network_find(hd_network *out, hd_ctx *ctx, const char *name_or_pat
 hd_dataset_request hd__network_request(const hd_network *network, const hd_config *config) {
   hd_dataset_request request = hd__config_data(config);
   request.ignored = network->target.ignored;
+  if (request.context == 0)
+    request.context = network->context;
   if (network->has_loss && hd__target_numbers(&network->target) && hd__settings(config)->loss < 0 &&
       request.table.labels == HD_LABELS_AUTO && !request.first_rules)
     request.table.labels = HD_LABELS_NUMBERS;
@@ -229,6 +232,8 @@ hd_status hd__target_init(hd_target *out, hd_ctx *ctx, const hd_graph *graph) {
   bool classes = node->op == HD_OP_cross_entropy;
   const float *weight = node->in[2] < 0 ? NULL : graph->values[node->in[2]].constant;
   *out = (hd_target){.loss = node->op, .scores = node->geom.ci, .ignored = -1};
+  if (classes && graph->values[graph->label].shape.rank > 0 && graph->values[graph->label].dtype == HD_I32)
+    out->places = graph->values[graph->label].shape.dim[0];
   if (classes && node->geom.cross_entropy.ignore_index >= 0)
     out->ignored = node->geom.cross_entropy.ignore_index;
   if (!classes || !weight)
@@ -296,6 +301,17 @@ static hd_status check_numbers(hd_ctx *ctx, const hd_target *target, const hd_sp
 
 hd_status hd__target_check(hd_ctx *ctx, const hd_target *target, const hd_split *split, const char *source,
                            const char *data_name) {
+  if (split->window && (target->loss != HD_OP_cross_entropy || target->places != split->width))
+    return hd__fail(ctx, HD_E_SHAPE,
+                    "%s: expected scores for each of the %d tokens of a window of %s and the loss cross_entropy, found "
+                    "%s; begin the model with an embedding, and end it with a linear layer over its channels, without "
+                    "flatten",
+                    source, split->width, data_name, target->places ? "other" : "one label a sample");
+  if (!split->window && target->places > 0)
+    return hd__fail(ctx, HD_E_SHAPE,
+                    "%s: expected one score per class for %s, found scores for each of %d places; end the model with "
+                    "flatten and linear",
+                    source, data_name, target->places);
   return split->outputs ? check_numbers(ctx, target, split, source, data_name)
                         : check_labels(ctx, target, split, source, data_name);
 }

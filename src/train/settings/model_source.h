@@ -21,6 +21,7 @@ typedef struct hd_target {
   hd_op loss;
   int32_t scores;
   int32_t ignored; /* a label, -1 for none */
+  int32_t places;  /* of a sample with scores and a label for each; 0: it has one label */
   bool of_classes; /* targets are numbers made of labels, a score for each class */
   double *weight;  /* one per class, `scores` of them; NULL: all are 1 */
 } hd_target;
@@ -64,6 +65,7 @@ typedef struct hd_network {
    * replace these words the target has no scores. */
   bool asks_input, asks_classes;
   bool input_of_data; /* it left the samples' shape to the data, which have taken its place */
+  int32_t context;    /* the numbers of a row that it reads; 0: not stated, or it reads no rows */
   bool reads_rows;    /* its input has neither channels nor height, or is that of the data */
   bool has_loss;      /* the text states one */
 } hd_network;

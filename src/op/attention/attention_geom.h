@@ -1,0 +1,9 @@
+/* The settings of attention. */
+#pragma once
+
+#include <stdint.h>
+
+typedef struct hd_attention_geom {
+  int32_t heads, key_heads; /* of queries; of keys and values, a divisor of it, 0: as many */
+  int32_t causal;           /* 1: a place attends to itself and those before it */
+} hd_attention_geom;

@@ -1,0 +1,133 @@
+# Texts: training on the next token, whatever the layout; the text that a network writes; what does not fit a text.
+
+load cli
+
+# text FILE CHARACTERS: words that repeat themselves, but not in the same order.
+text() {
+  awk -v n="$2" 'BEGIN {
+    split("the cat sat on a mat and saw it;then ran.\n", w, "")
+    for (s = 1; i < n; i++) {
+      if (i % 7 == 0) s = (s * 1103 + 12345) % 65536
+      printf "%s", w[(int(s / 64) + i) % 41 + 1]
+    }
+  }' >"$1"
+}
+
+small() {
+  printf '%s\n' "model: small" "input: data" "layers:" \
+    "  - wte: {op: embedding, tokens: classes, out: 16, std: 0.1}" "  - wpe: {op: position}" \
+    "  - qkv: {op: linear, out: 48}" "  - attn: {op: attention, heads: 2}" "  - sum: {op: add, from: [attn, wpe]}" \
+    "  - scores: {op: linear, out: classes, bias: false, share: wte}" >small.yaml
+}
+
+run_of() {
+  "$HEDDLE" train --model small.yaml --context 8 --batch 8 --epochs 3 --lr 0.01 --json "$@" >out 2>err ||
+    { cat err; return 1; }
+}
+
+@test "a text: the digest does not depend on the layout, nor does what is resumed; the run is certified" {
+  text a.txt 3000
+  small
+  run_of --data a.txt --out a
+  digest=$(digest_of out)
+  for layout in "--threads 2" "--procs 2" "--workers 2" "--accumulate 2"; do
+    run_of --data a.txt --out "b$layout" $layout
+    [ "$(digest_of out)" = "$digest" ]
+  done
+  run_of --data a.txt --out c --max-steps 60
+  "$HEDDLE" train --resume c --max-steps 10000 >out
+  [ "$(digest_of out)" = "$digest" ]
+  "$HEDDLE" certify a >out
+  "$HEDDLE" verify a/certificate.json >out
+  grep -q verified out
+}
+
+@test "tokens in a .bin and in a .npy file train as the text does that they are" {
+  text a.txt 3000
+  small
+  run_of --data a.txt --out a
+  digest=$(digest_of out)
+  tokens=$(fold -b -w 1 a.txt 2>/dev/null | LC_ALL=C sort -u | wc -l)
+  [ "$tokens" -gt 5 ]
+  LC_ALL=C od -An -v -tu1 a.txt | tr -s ' ' '\n' | awk 'NF { b[n++] = $1; seen[$1] = 1 } END {
+    for (c = 0; c < 256; c++) if (seen[c]) token[c] = k++
+    for (i = 0; i < n; i++) printf "\\%03o\\0", token[b[i]] }' >tokens
+  printf "$(cat tokens)" >a.bin
+  run_of --data a.bin --out b
+  [ "$(digest_of out)" = "$digest" ]
+  grep -q '"train_samples": 336' b/run.json
+  run_of --data a.txt --tokens bytes --out c
+  [ "$(digest_of out)" != "$digest" ]
+}
+
+@test "a network writes the same text whatever the threads and the instruction set" {
+  text a.txt 3000
+  small
+  run_of --data a.txt --out a
+  "$HEDDLE" generate a --length 100 --seed 5 --prompt 'the cat' >one
+  HEDDLE_ISA=scalar "$HEDDLE" generate a --length 100 --seed 5 --prompt 'the cat' --threads 2 >two
+  cmp one two
+  [ "$(head -c 7 one)" = 'the cat' ]
+  [ "$(wc -c <one)" -ge 107 ]
+  printf 'the cat' | "$HEDDLE" generate a --length 100 --seed 5 --prompt - >two
+  cmp one two
+  "$HEDDLE" generate a --length 100 --seed 6 --prompt 'the cat' >two
+  no cmp -s one two
+  "$HEDDLE" generate a --length 40 --temperature 0 >one
+  "$HEDDLE" generate a --length 40 --top-k 1 --seed 9 >two
+  cmp one two
+  "$HEDDLE" generate a --length 100000 | head -c 1 >/dev/null
+}
+
+@test "sums are right or wrong as a whole" {
+  printf '%s\n' "model: sums" "input: data" "layers:" "  - e: {op: embedding, tokens: classes, out: 16, std: 0.1}" \
+    "  - p: {op: position, std: 0.1}" "  - q: {op: linear, out: 48}" "  - a: {op: attention, heads: 2}" \
+    "  - s: {op: add, from: [a, p]}" "  - l: {op: linear, out: classes}" >sums.yaml
+  "$HEDDLE" train --model sums.yaml --data sums --max-steps 100 --lr 0.01 --out a --json >out
+  grep -Eq '^test accuracy +[0-9.]+ % \(1,[0-9]+ wrong\)$' out
+  [ "$(json_get test_accuracy <out)" != null ]
+  "$HEDDLE" eval a --json >out
+  [ "$(json_get accuracy <out)" != null ]
+}
+
+@test "heddle data describes a text" {
+  text a.txt 3000
+  "$HEDDLE" data a.txt --context 8 --json >out
+  [ "$(json_get samples <out)" = 336 ]
+  [ "$(json_get test_samples <out)" = 38 ]
+  grep -q '"class_names": \["\\n", " ", ' out
+}
+
+@test "what does not fit a text is refused in one line" {
+  text a.txt 3000
+  small
+  run_of --data a.txt --out a
+  printf 'abc' >short.txt
+  printf 'the cat \377' >bad.txt
+  text other.txt 3000
+  printf 'Q' >>other.txt
+  refuses <<'END'
+1 train --model mlp --data a.txt | expected scores for each of the 64 tokens of a window of a.txt
+1 train --model simplenet --data a.txt | expected the input
+1 train --model small.yaml --data digits | layer 'wte'
+2 train --model small.yaml --data a.txt --val-split 0.1 | --val-split expects samples that stand alone | val.txt
+2 train --model small.yaml --data a.txt --transforms '[to_float]' | --transforms expects pictures
+2 train --model small.yaml --data a.txt --tta mirror | --tta
+2 train --model small.yaml --data a.txt --sampler balanced | --sampler balanced
+2 train --model small.yaml --data a.txt --loss mse | expected scores
+1 train --model small.yaml --data short.txt | expected at least 65 tokens
+1 train --model small.yaml --data bad.txt | 0xff at byte 8 | --tokens bytes
+2 train --model mlp --data digits --context 8 | --context is for texts
+2 train --model mlp --data digits --tokens bytes | --tokens is for texts
+1 eval a --data other.txt | found U+0051 'Q'
+1 predict a --index 0 | heddle generate
+1 export a --c a.c | heddle generate
+2 data a.txt --sheet a.png | --sheet
+2 generate | found none
+2 generate a --prompt 'Qed' | the prompt
+2 generate a --temperature -1 | temperature
+END
+  "$HEDDLE" train $TINY --max-steps 1 --out tiny >out
+  fails 1 generate tiny
+  says "use heddle predict"
+}
