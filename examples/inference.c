@@ -1,21 +1,17 @@
 /* Inference inside another program: pictures, and pixels that the program has in memory.
  *
  *     inference RUN [FILE.png...]     RUN: the folder of a run that was trained on pictures
- * The drawn seven is for runs on digits or MNIST, such as runs/cnn-1 of `heddle train --model cnn`, and runs/mnist of
- * `heddle train --recipe mnist-99 --data mnist --out runs/mnist`, which reads the middle 24 x 24 of 28 x 28 pixels. */
+ * The drawn seven is for runs on digits or MNIST: runs/cnn-1 of `heddle train`, or runs/mnist of the README. */
 #include <heddle.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The middle of a seven in 28 x 28 bytes, light on black: height x width of them. */
-static void draw_seven(unsigned char *pixels, int height, int width) {
-  const int top = (28 - height) / 2, left = (28 - width) / 2;
-  for (int row = 0; row < height; row++)
-    for (int column = 0; column < width; column++) {
-      const int y = top + row, x = left + column;
-      const int bar = y >= 5 && y < 8 && x >= 8 && x < 20, stem = y >= 8 && y < 23 && abs(2 * x + y - 45) <= 3;
-      pixels[width * row + column] = bar || stem ? 255 : 0;
-    }
+/* A seven in 28 x 28 bytes, light on black: the middle `side` x `side` of them. */
+static void draw_seven(unsigned char *pixels, int side) {
+  for (int i = 0; i < side * side; i++) {
+    const int y = (28 - side) / 2 + i / side, x = (28 - side) / 2 + i % side;
+    pixels[i] = (y >= 5 && y < 8 && x >= 8 && x < 20) || (y >= 8 && y < 23 && abs(2 * x + y - 45) <= 3) ? 255 : 0;
+  }
 }
 
 static void print_prediction(const char *what, const double *probability, int classes) {
@@ -29,18 +25,15 @@ static hd_status predict(hd_predictor *predictor, hd_ctx *ctx, char **file, doub
   int32_t in[3];
   hd_status status = HD_OK;
   hd_predictor_input(in, predictor);
-  const int fits = in[0] == 1 && in[1] >= 24 && in[1] <= 28 && in[2] >= 24 && in[2] <= 28;
-  if (fits)
-    draw_seven(seven, in[1], in[2]);
-  if (!fits)
+  const int side = in[0] == 1 && in[1] == in[2] && in[1] >= 24 && in[1] <= 28 ? in[1] : 0;
+  draw_seven(seven, side);
+  if (side == 0)
     printf("the program's seven has 1x28x28 pixels, the run reads %dx%dx%d: give it pictures\n", in[0], in[1], in[2]);
   else if ((status = hd_predict_pixels(probability, predictor, ctx, seven, 1)) == HD_OK)
     print_prediction("a seven drawn by the program", probability, classes);
-  for (; *file && status == HD_OK; file++) {
-    status = hd_predict_picture(probability, predictor, ctx, *file);
-    if (status == HD_OK)
+  for (; *file && status == HD_OK; file++)
+    if ((status = hd_predict_picture(probability, predictor, ctx, *file)) == HD_OK)
       print_prediction(*file, probability, classes);
-  }
   return status;
 }
 
