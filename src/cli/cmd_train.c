@@ -254,12 +254,13 @@ static void warn_of_precision(const hd_report *r) {
 }
 
 /* Warns of fewer threads than requested, which each rank does for itself. */
-static void warn_of_limit(const hd_report *r, const char *asked, int rank) {
+static void warn_of_limit(const hd_report *r, int64_t asked, int rank) {
   char of_rank[24] = "";
   if (r->ranks > 1)
     snprintf(of_rank, sizeof of_rank, " of rank %d", rank);
-  if (atoi(asked) > r->threads)
-    cli_complain("warning: OMP_THREAD_LIMIT allows %d of %s threads%s; raise or unset it", r->threads, asked, of_rank);
+  if (asked > r->threads)
+    cli_complain("warning: OMP_THREAD_LIMIT allows %d of %d threads%s; raise or unset it", r->threads, (int)asked,
+                 of_rank);
 }
 
 /* Warns of more threads than CPUs. */
@@ -541,7 +542,7 @@ static int run_in(hd_ctx *ctx, const hd_config *config, const hd_group *group) {
     return cli_report(ctx, status);
   running = session;
   catch_signals(group != NULL);
-  warn_of_limit(hd_session_report(session), hd_config_get(config, "threads"), rank);
+  warn_of_limit(hd_session_report(session), hd_config_get_int(config, HD_OPT_THREADS), rank);
   progress p = {.session = session, .terminal = rank == 0 && cli_is_terminal(), .quiet = rank > 0};
   if (!p.quiet) {
     print_start(hd_session_report(session));
