@@ -81,8 +81,9 @@ G16 void taps(g16 (*acc)[MOST_GROUPS], const conv_walk *walk, const walk_block *
     UNROLL_FOR (q, groups)
       acc[p][q] = bias[q];
   }
-  for (int ky = 0; ky < walk->taps_y; ky++, at += walk->x_line, w += walk->w_skip * 16 * groups)
-    for (int64_t i = at; i < at + walk->run; i++, w += 16 * groups) {
+  const int runs = walk->taps_y * walk->runs, run = walk->run;
+  for (int k = 0, kx = walk->runs; k < runs; k++) {
+    for (int64_t i = at; i < at + run; i++, w += 16 * groups) {
       g16 wv[MOST_GROUPS];
       UNROLL_FOR (q, groups)
         wv[q] = g16_load(w + 16 * q);
@@ -95,6 +96,14 @@ G16 void taps(g16 (*acc)[MOST_GROUPS], const conv_walk *walk, const walk_block *
         before = xv;
       }
     }
+    if (--kx > 0) {
+      at += walk->x_tap;
+      continue;
+    }
+    kx = walk->runs;
+    at += walk->x_line - (kx - 1) * walk->x_tap;
+    w += walk->w_skip * 16 * groups;
+  }
 }
 
 /* The rule of the maximum. */
@@ -264,7 +273,9 @@ static void repeat_window(walk_block *block, int p) {
 }
 
 /* Halves are blended for every product and separated at the end: too expensive for short chains without a pool. */
-static int worth_halves(const conv_walk *walk) { return walk->pool > 1 || walk->taps_y * walk->run >= LONG_CHAIN; }
+static int worth_halves(const conv_walk *walk) {
+  return walk->pool > 1 || walk->taps_y * walk->runs * walk->run >= LONG_CHAIN;
+}
 
 /* All windows for the groups from `first` on, in blocks of nearly equal size. */
 static void walk_channels(const conv_walk *walk, int first, int groups) {
