@@ -81,28 +81,25 @@ G16 void taps(g16 (*acc)[MOST_GROUPS], const conv_walk *walk, const walk_block *
     UNROLL_FOR (q, groups)
       acc[p][q] = bias[q];
   }
-  const int runs = walk->taps_y * walk->runs, run = walk->run;
-  for (int k = 0, kx = walk->runs; k < runs; k++) {
-    for (int64_t i = at; i < at + run; i++, w += 16 * groups) {
-      g16 wv[MOST_GROUPS];
-      UNROLL_FOR (q, groups)
-        wv[q] = g16_load(w + 16 * q);
-      UNROLL_FOR (p, pixels) {
-        g16 xv = g16_all(x[p][i]);
-        UNROLL_FOR (q, groups - half)
-          acc[p][q] = g16_fma(xv, wv[q], acc[p][q]);
-        if (half && p % 2)
-          acc[p - 1][groups - 1] = g16_fma(g16_halves(before, xv), wv[groups - 1], acc[p - 1][groups - 1]);
-        before = xv;
+  for (int ky = 0; ky < walk->taps_y; ky++, at += walk->x_line, w += walk->w_skip * 16 * groups) {
+    int64_t i = at;
+    for (int left = walk->runs;; i += walk->x_tap - walk->run) {
+      for (const int64_t end = i + walk->run; i < end; i++, w += 16 * groups) {
+        g16 wv[MOST_GROUPS];
+        UNROLL_FOR (q, groups)
+          wv[q] = g16_load(w + 16 * q);
+        UNROLL_FOR (p, pixels) {
+          g16 xv = g16_all(x[p][i]);
+          UNROLL_FOR (q, groups - half)
+            acc[p][q] = g16_fma(xv, wv[q], acc[p][q]);
+          if (half && p % 2)
+            acc[p - 1][groups - 1] = g16_fma(g16_halves(before, xv), wv[groups - 1], acc[p - 1][groups - 1]);
+          before = xv;
+        }
       }
+      if (--left == 0)
+        break;
     }
-    if (--kx > 0) {
-      at += walk->x_tap;
-      continue;
-    }
-    kx = walk->runs;
-    at += walk->x_line - (kx - 1) * walk->x_tap;
-    w += walk->w_skip * 16 * groups;
   }
 }
 
