@@ -62,8 +62,11 @@ static inline int even_part(int whole, int at_most) {
   return (whole + parts - 1) / parts;
 }
 
-/* Kernels whose rows are contiguous in the image are computed here, dilated ones by the reference. */
-static inline int is_contiguous(const hd_geom *g) { return !hd_geom_is_dilated(g); }
+/* Dilated convolutions are computed here too, except behind a pool, and gradients of the input with strides. */
+static inline int takes_dilation(const hd_geom *g) { return !hd_geom_is_dilated(g) || g->conv.pool == 1; }
+static inline int takes_dilation_back(const hd_geom *g) {
+  return !hd_geom_is_dilated(g) || (g->conv.pool == 1 && g->window.sh == 1 && g->window.sw == 1);
+}
 
 /* The geometry of one group of a convolution in groups, on a slice of the channels; groups are computed one after the
  * other. A pool is never fused behind groups. */
@@ -77,7 +80,7 @@ static inline hd_geom group_geom(const hd_geom *g) {
 
 /* Every channel is a group with one output: channels lie in vector lanes then, see conv2d_depth_cpu.c. */
 static inline int is_depthwise(const hd_geom *g) {
-  return g->conv.groups > 1 && g->conv.groups == g->ci && g->conv.groups == g->co;
+  return g->conv.groups > 1 && g->conv.groups == g->ci && g->conv.groups == g->co && !hd_geom_is_dilated(g);
 }
 
 /* Height and width with the border; offset of the image in the frame (may be negative: cropped). */
@@ -146,8 +149,8 @@ static inline conv_images frame_images(float *scratch, const conv_frame *frame, 
 typedef struct conv_walk {
   const float *x;                       /* the first window's first element in row 0 */
   int64_t x_stride, x_step_y, x_step_x; /* to the next row (sample), window below, window to the right */
-  int64_t x_line;                       /* to the kernel's next row */
-  int taps_y, run;                      /* the kernel's rows, and contiguous elements in each */
+  int64_t x_line, x_tap;                /* to the kernel's next row, to its next run in the row */
+  int taps_y, runs, run;                /* the kernel's rows, runs in each, and contiguous elements of a run */
   const float *w;                       /* [block][w_taps][groups of the block * 16], see walk_block_groups */
   int64_t w_taps, w_first, w_skip;      /* elements of the kernel: all, those skipped before the first, those
                                            skipped after each row */
@@ -215,10 +218,11 @@ typedef struct conv_phase {
   int last;
   int first, count;
   int start; /* the output's pixel under the first tap of the first one's window, may be negative */
+  int step;  /* from one tap's pixel to the next one's */
 } conv_phase;
 
 static inline conv_phase phase_of(int phase, int image, int kernel, int stride, int padding) {
-  conv_phase p = {.taps = phase < kernel ? (kernel - 1 - phase) / stride + 1 : 0};
+  conv_phase p = {.step = 1, .taps = phase < kernel ? (kernel - 1 - phase) / stride + 1 : 0};
   p.first = ((phase - padding) % stride + stride) % stride;
   p.count = p.first < image ? (image - 1 - p.first) / stride + 1 : 0;
   p.last = phase + (p.taps - 1) * stride;
@@ -226,8 +230,19 @@ static inline conv_phase phase_of(int phase, int image, int kernel, int stride, 
   return p;
 }
 
+/* Without strides, taps `dilation` pixels apart. */
+static inline conv_phase dilated_phase(int image, int kernel, int dilation, int padding) {
+  return (conv_phase){
+      .taps = kernel, .last = kernel - 1, .count = image, .start = padding - (kernel - 1) * dilation, .step = dilation};
+}
+
 /* Phase i of both axes; there are sh * sw. */
 static inline void phases_of(conv_phase *y, conv_phase *x, const hd_geom *g, int i) {
+  if (hd_geom_is_dilated(g)) {
+    *y = dilated_phase(g->hi, g->window.kh, g->window.dilation[0], g->window.ph);
+    *x = dilated_phase(g->wi, g->window.kw, g->window.dilation[1], g->window.pw);
+    return;
+  }
   *y = phase_of(i / g->window.sw, g->hi, g->window.kh, g->window.sh, g->window.ph);
   *x = phase_of(i % g->window.sw, g->wi, g->window.kw, g->window.sw, g->window.pw);
 }
@@ -255,7 +270,7 @@ void HD_SYM(conv_dw_wide)(const hd_call *call, int64_t dy_pixel, int64_t pixel, 
 int64_t HD_SYM(conv_dw_wide_scratch)(const hd_geom *g, int64_t pixel);
 
 /* The direct methods, for any groups and strides, with their scratch and packed weights; call->g is of a convolution
- * without dilation: forward, and without a pool the gradients of the input, which may start from a bias, and of the
+ * (takes_dilation, takes_dilation_back): forward, and without a pool the gradients of the input, which may start from a bias, and of the
  * weight. plus_zero: whether + 0 ends their chains; without it zeros of the padding are not left out either. */
 void HD_SYM(conv_direct)(const hd_call *call);
 int64_t HD_SYM(conv_direct_scratch)(const hd_geom *g);

@@ -158,7 +158,8 @@ static void dense_sums(const hd_call *call, const dw_shape *s, int plus_zero) {
   float *sums = (float *)call->scratch + (s->framed ? s->group * s->slot : 0), *dw = call->out[0];
   int32_t *tap = (int32_t *)(void *)(sums + whole_bytes(s->sums) / (int64_t)sizeof(float));
   for (int t = 0; t < s->taps; t++)
-    tap[t] = (int32_t)(t / s->run * s->line + t % s->run);
+    tap[t] = (int32_t)(t / s->run * g->window.dilation[0] * s->line +
+                       t % s->run / g->ci * g->window.dilation[1] * g->ci + t % g->ci);
   memset(sums, 0, (size_t)s->sums * sizeof *sums);
   for (int64_t n = 0; n < call->rows; n += s->group) {
     int64_t rows = call->rows - n < s->group ? call->rows - n : s->group;
@@ -262,7 +263,7 @@ static void conv2d_dw(const hd_call *call) {
 }
 
 void HD_SYM(conv_dw_fill)(hd_kernels *table) {
-  table->supports[HD_OP_conv2d_dw] = is_contiguous;
+  table->supports[HD_OP_conv2d_dw] = takes_dilation;
   table->run[HD_OP_conv2d_dw] = conv2d_dw;
   table->scratch_bytes[HD_OP_conv2d_dw] = scratch_bytes;
 }

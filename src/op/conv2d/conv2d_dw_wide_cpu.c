@@ -13,23 +13,28 @@ enum { WIDE_GROUPS = ACC_GROUPS >= 24 ? 3 : 1, WIDE_OUTPUTS = ACC_GROUPS >= 24 ?
 typedef struct wide_shape {
   conv_frame frame;
   int framed;
-  int64_t line; /* elements of an image's line */
-  int run16;    /* taps in a row of the kernel, whole groups */
+  int64_t line;  /* elements of an image's line */
+  int runs, run; /* contiguous taps of the kernel: in all, and in each */
+  int run16;     /* whole groups */
   int64_t at_once, slot;
 } wide_shape;
 
 /* Groups are read whole, so where rows are not whole groups images need the frame's slack. */
 static wide_shape shape_of(const hd_geom *g, int64_t pixel) {
-  wide_shape s = {.frame = input_frame(g, pixel), .run16 = up16(g->window.kw * g->ci)};
-  s.framed = !frame_is_image(&s.frame) || s.run16 != g->window.kw * g->ci;
+  const int apart = g->window.dilation[1] > 1;
+  wide_shape s = {.frame = input_frame(g, pixel)};
+  s.runs = g->window.kh * (apart ? g->window.kw : 1);
+  s.run = g->ci * (apart ? 1 : g->window.kw);
+  s.run16 = up16(s.run);
+  s.framed = !frame_is_image(&s.frame) || s.run16 != s.run;
   s.line = (int64_t)s.frame.width * g->ci;
   s.at_once = frame_rows(&s.frame);
   s.slot = frame_slot(&s.frame);
   return s;
 }
 
-/* Sums of [co][kh][run16], then the frames. */
-static int64_t sums_elems(const hd_geom *g, const wide_shape *s) { return (int64_t)g->co * g->window.kh * s->run16; }
+/* Sums of [co][runs][run16], then the frames. */
+static int64_t sums_elems(const hd_geom *g, const wide_shape *s) { return (int64_t)g->co * s->runs * s->run16; }
 
 int64_t HD_SYM(conv_dw_wide_scratch)(const hd_geom *g, int64_t pixel) {
   wide_shape s = shape_of(g, pixel);
@@ -108,18 +113,20 @@ static void add_rows(const wide_block *whole, const wide_shape *s, int plus_zero
   const hd_geom *g = whole->g;
   int groups = s->run16 / 16, across = even_part(groups, WIDE_GROUPS);
   int outputs = even_part(g->co, least(WIDE_OUTPUTS, ACC_GROUPS / across));
-  for (int ky = 0; ky < g->window.kh; ky++)
+  const int in_row = s->runs / g->window.kh;
+  for (int run = 0; run < s->runs; run++)
     for (int q = 0; q < groups; q += across) {
-      const int first = 16 * q / g->ci, last = (least(16 * (q + across), g->window.kw * g->ci) - 1) / g->ci;
+      const int down = run / in_row * g->window.dilation[0], right = run % in_row * g->window.dilation[1];
+      const int first = right + 16 * q / g->ci, last = right + (least(16 * (q + across), s->run) - 1) / g->ci;
       wide_block block = *whole;
       block.wy = (wide_span){0, g->ho};
       block.wx = (wide_span){0, g->wo};
       if (plus_zero) {
-        block.wy = span_of(g->ho, g->window.sh, g->window.ph, g->hi, ky, ky);
+        block.wy = span_of(g->ho, g->window.sh, g->window.ph, g->hi, down, down);
         block.wx = span_of(g->wo, g->window.sw, g->window.pw, g->wi, first, last);
       }
-      block.x += ky * s->line + 16 * q;
-      block.sum += ky * s->run16 + 16 * q;
+      block.x += down * s->line + right * (int64_t)g->ci + 16 * q;
+      block.sum += run * s->run16 + 16 * q;
       for (int j = 0; j < g->co; j += outputs, block.dy += outputs, block.sum += outputs * block.sum_step)
         blocks[least(across, groups - q) - 1][least(outputs, g->co - j) - 1](&block);
     }
@@ -129,7 +136,6 @@ void HD_SYM(conv_dw_wide)(const hd_call *call, int64_t dy_pixel, int64_t pixel, 
   const hd_geom *g = call->g;
   wide_shape s = shape_of(g, pixel);
   float *sums = call->scratch, *frames = sums + whole_bytes(sums_elems(g, &s)) / (int64_t)sizeof(float);
-  int run = g->window.kw * g->ci;
   memset(sums, 0, (size_t)sums_elems(g, &s) * sizeof *sums);
   for (int64_t n = 0; n < call->rows; n += s.at_once) {
     int64_t rows = call->rows - n < s.at_once ? call->rows - n : s.at_once;
@@ -143,13 +149,13 @@ void HD_SYM(conv_dw_wide)(const hd_call *call, int64_t dy_pixel, int64_t pixel, 
                         .dy_pixel = dy_pixel,
                         .rows = rows,
                         .sum = sums,
-                        .sum_step = (int64_t)g->window.kh * s.run16};
+                        .sum_step = (int64_t)s.runs * s.run16};
     add_rows(&whole, &s, plus_zero);
   }
   float *dw = call->out[0];
-  for (int64_t line = 0; line < (int64_t)g->co * g->window.kh; line++)
+  for (int64_t i = 0; i < (int64_t)g->co * s.runs; i++)
     if (plus_zero)
-      HD_SYM(conv_finish_sums)(dw + line * run, sums + line * s.run16, run);
+      HD_SYM(conv_finish_sums)(dw + i * s.run, sums + i * s.run16, s.run);
     else
-      memcpy(dw + line * run, sums + line * s.run16, (size_t)run * sizeof *dw);
+      memcpy(dw + i * s.run, sums + i * s.run16, (size_t)s.run * sizeof *dw);
 }

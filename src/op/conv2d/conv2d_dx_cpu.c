@@ -66,7 +66,7 @@ static void pack(const hd_geom *g, const float *w, float *packed, int32_t j0, in
 }
 
 void HD_SYM(conv_dx_fill)(hd_kernels *table) {
-  table->supports[HD_OP_conv2d_dx] = is_contiguous;
+  table->supports[HD_OP_conv2d_dx] = takes_dilation_back;
   table->run[HD_OP_conv2d_dx] = conv2d_dx;
   table->scratch_bytes[HD_OP_conv2d_dx] = scratch_bytes;
   table->packed_elems[HD_OP_conv2d_dx] = packed_elems;

@@ -42,9 +42,9 @@ typedef struct dx_span {
 } dx_span;
 
 static void meet_taps(dx_span *s, const conv_phase *phase, int i, int image) {
-  const int first = phase->start + i;
-  s->t0 = most(0, -first);
-  s->t1 = most(s->t0, least(phase->taps, image - first));
+  const int first = phase->start + i, before = -first, inside = image - first, up = phase->step - 1;
+  s->t0 = before > 0 ? (before + up) / phase->step : 0;
+  s->t1 = most(s->t0, inside > 0 ? least(phase->taps, (inside + up) / phase->step) : 0);
 }
 
 static dx_span span_from(const conv_phase *phase, int i, int image) {
@@ -83,14 +83,17 @@ static void fill_spans(const dx_part *part, const dx_phase *p, const dx_span *v,
 static void walk_spans(const dx_part *part, const dx_phase *p, const dx_span *v, const dx_span *h) {
   const hd_geom *g = &part->g;
   const int64_t line = (int64_t)g->wp * g->co, pixel = part->call->g->ci, across = h->t1 - h->t0;
-  conv_walk walk = {.x = p->images.first + (p->y.start + v->i0 + v->t0) * line +
-                         (int64_t)(p->x.start + h->i0 + h->t0) * g->co,
+  const int64_t first_y = p->y.start + v->i0 + v->t0 * p->y.step, first_x = p->x.start + h->i0 + h->t0 * p->x.step;
+  const int apart = p->x.step > 1;
+  conv_walk walk = {.x = p->images.first + first_y * line + first_x * g->co,
                     .x_stride = p->images.stride,
                     .x_step_y = line,
                     .x_step_x = g->co,
-                    .x_line = line,
+                    .x_line = p->y.step * line,
+                    .x_tap = (int64_t)p->x.step * g->co,
                     .taps_y = v->t1 - v->t0,
-                    .run = (int)across * g->co,
+                    .runs = apart ? (int)across : 1,
+                    .run = (apart ? 1 : (int)across) * g->co,
                     .w = p->w,
                     .w_taps = (int64_t)p->y.taps * p->x.taps * g->co,
                     .w_first = ((int64_t)v->t0 * p->x.taps + h->t0) * g->co,

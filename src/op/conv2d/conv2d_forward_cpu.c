@@ -37,9 +37,11 @@ static conv_walk forward_walk(const hd_call *call, const hd_geom *g, int group, 
                      .x_stride = of->images.stride,
                      .x_step_y = g->conv.pool * g->window.sh * line,
                      .x_step_x = (int64_t)g->conv.pool * g->window.sw * g->ci,
-                     .x_line = line,
+                     .x_line = g->window.dilation[0] * line,
+                     .x_tap = (int64_t)g->window.dilation[1] * g->ci,
                      .taps_y = g->window.kh,
-                     .run = g->window.kw * g->ci,
+                     .runs = g->window.dilation[1] > 1 ? g->window.kw : 1,
+                     .run = (g->window.dilation[1] > 1 ? 1 : g->window.kw) * g->ci,
                      .w = call->packed + group * group_packed_elems(g),
                      .w_taps = (int64_t)g->window.kh * g->window.kw * g->ci,
                      .bias = bias ? bias + group * g->co : NULL,
@@ -117,7 +119,7 @@ static void pack(const hd_geom *g, const float *w, float *packed, int32_t j0, in
 }
 
 void HD_SYM(conv_forward_fill)(hd_kernels *table) {
-  table->supports[HD_OP_conv2d] = is_contiguous;
+  table->supports[HD_OP_conv2d] = takes_dilation;
   table->run[HD_OP_conv2d] = conv2d;
   table->scratch_bytes[HD_OP_conv2d] = scratch_bytes;
   table->packed_elems[HD_OP_conv2d] = packed_elems;

@@ -81,20 +81,26 @@ G16 void taps(g16 (*acc)[MOST_GROUPS], const conv_walk *walk, const walk_block *
     UNROLL_FOR (q, groups)
       acc[p][q] = bias[q];
   }
-  for (int ky = 0; ky < walk->taps_y; ky++, at += walk->x_line, w += walk->w_skip * 16 * groups)
-    for (int64_t i = at; i < at + walk->run; i++, w += 16 * groups) {
-      g16 wv[MOST_GROUPS];
-      UNROLL_FOR (q, groups)
-        wv[q] = g16_load(w + 16 * q);
-      UNROLL_FOR (p, pixels) {
-        g16 xv = g16_all(x[p][i]);
-        UNROLL_FOR (q, groups - half)
-          acc[p][q] = g16_fma(xv, wv[q], acc[p][q]);
-        if (half && p % 2)
-          acc[p - 1][groups - 1] = g16_fma(g16_halves(before, xv), wv[groups - 1], acc[p - 1][groups - 1]);
-        before = xv;
+  for (int ky = 0; ky < walk->taps_y; ky++, at += walk->x_line, w += walk->w_skip * 16 * groups) {
+    int64_t i = at;
+    for (int left = walk->runs;; i += walk->x_tap - walk->run) {
+      for (const int64_t end = i + walk->run; i < end; i++, w += 16 * groups) {
+        g16 wv[MOST_GROUPS];
+        UNROLL_FOR (q, groups)
+          wv[q] = g16_load(w + 16 * q);
+        UNROLL_FOR (p, pixels) {
+          g16 xv = g16_all(x[p][i]);
+          UNROLL_FOR (q, groups - half)
+            acc[p][q] = g16_fma(xv, wv[q], acc[p][q]);
+          if (half && p % 2)
+            acc[p - 1][groups - 1] = g16_fma(g16_halves(before, xv), wv[groups - 1], acc[p - 1][groups - 1]);
+          before = xv;
+        }
       }
+      if (--left == 0)
+        break;
     }
+  }
 }
 
 /* The rule of the maximum. */
@@ -264,7 +270,9 @@ static void repeat_window(walk_block *block, int p) {
 }
 
 /* Halves are blended for every product and separated at the end: too expensive for short chains without a pool. */
-static int worth_halves(const conv_walk *walk) { return walk->pool > 1 || walk->taps_y * walk->run >= LONG_CHAIN; }
+static int worth_halves(const conv_walk *walk) {
+  return walk->pool > 1 || walk->taps_y * walk->runs * walk->run >= LONG_CHAIN;
+}
 
 /* All windows for the groups from `first` on, in blocks of nearly equal size. */
 static void walk_channels(const conv_walk *walk, int first, int groups) {

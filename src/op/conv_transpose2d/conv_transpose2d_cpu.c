@@ -62,17 +62,17 @@ static void dx_pack(const hd_geom *g, const float *w, float *packed, int32_t j0,
 }
 
 void HD_SYM(conv_transpose2d_fill)(hd_kernels *table) {
-  table->supports[HD_OP_conv_transpose2d] = is_contiguous;
+  table->supports[HD_OP_conv_transpose2d] = takes_dilation_back;
   table->run[HD_OP_conv_transpose2d] = conv_transpose2d;
   table->scratch_bytes[HD_OP_conv_transpose2d] = forward_scratch;
   table->packed_elems[HD_OP_conv_transpose2d] = forward_packed;
   table->pack[HD_OP_conv_transpose2d] = forward_pack;
-  table->supports[HD_OP_conv_transpose2d_dx] = is_contiguous;
+  table->supports[HD_OP_conv_transpose2d_dx] = takes_dilation;
   table->run[HD_OP_conv_transpose2d_dx] = conv_transpose2d_dx;
   table->scratch_bytes[HD_OP_conv_transpose2d_dx] = dx_scratch;
   table->packed_elems[HD_OP_conv_transpose2d_dx] = dx_packed;
   table->pack[HD_OP_conv_transpose2d_dx] = dx_pack;
-  table->supports[HD_OP_conv_transpose2d_dw] = is_contiguous;
+  table->supports[HD_OP_conv_transpose2d_dw] = takes_dilation;
   table->run[HD_OP_conv_transpose2d_dw] = conv_transpose2d_dw;
   table->scratch_bytes[HD_OP_conv_transpose2d_dw] = dw_scratch;
 }
