@@ -197,6 +197,11 @@ class Session:
         return bool(lib.hd_session_done(self._open())) or self.stopped
 
     @property
+    def steps(self) -> int:
+        """Steps trained so far, those before it was resumed included."""
+        return lib.hd_session_report(self._open()).steps
+
+    @property
     def stopped(self) -> bool:
         """It was ended by Ctrl-C or stop()."""
         return bool(lib.hd_session_report(self._open()).stopped)

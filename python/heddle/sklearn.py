@@ -402,13 +402,13 @@ class _Network(BaseEstimator):
         ends = False
         steps = self._steps(rows, options)
         while not session.done and not ends:
-            before = session.report["steps"]
+            before = session.steps
             loss = session.step(steps)
             if session.stopped:
                 return
             self.loss_curve_.append(loss)
             self.n_iter_ += 1
-            taken = session.report["steps"] - before
+            taken = session.steps - before
             self.t_ += rows if taken == steps and not options.get("drop_last") else taken * int(options["batch"])
             score = self._score(session.report) if self.early_stopping else -loss
             if self.early_stopping:
