@@ -9,7 +9,8 @@ $(examples): $(examples:%=%.c) libheddle.la
 check_SCRIPTS += $(examples)
 script_tests += tests/examples.sh
 rare_tests += tests/valgrind.sh
-EXTRA_DIST += $(examples:%=%.c) tests/examples_lib.sh examples/tensors.txt examples/pictures.yaml examples/train.py
+EXTRA_DIST += $(examples:%=%.c) tests/examples_lib.sh examples/tensors.txt examples/pictures.yaml \
+  examples/train.py examples/optuna_search.py
 CLEANFILES += $(examples)
 clean-examples:
 	rm -rf examples/.libs

@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 __version__ = version()
 __all__ = ["Bisection", "Error", "Evaluation", "Event", "FileError", "Finding", "Findings", "FormatError", "Layer",
-           "MachineError", "Model", "NotFiniteError", "OutOfMemoryError", "ReduceOnPlateau", "Run", "Session", "ShapeError",
-           "StoppedError", "Summary", "SweepGroup", "SweepResult", "SweepRun", "Topology", "TuneSetting", "Tuning",
-           "UnsupportedError", "UsageError", "Verification", "Watch", "bisect", "build_info", "doctor", "folds", "from_torch",
-           "load", "summary", "sweep", "topo", "train", "tune", "verify", "version",
+           "MachineError", "Model", "NotFiniteError", "OutOfMemoryError", "ReduceOnPlateau", "Run", "Session",
+           "ShapeError", "StoppedError", "Summary", "SweepGroup", "SweepResult", "SweepRun", "Topology",
+           "TuneSetting", "Tuning", "UnsupportedError", "UsageError", "Verification", "Watch", "bisect", "build_info",
+           "doctor", "folds", "from_torch", "load", "summary", "sweep", "topo", "train", "tune", "verify", "version",
            "watch"]
 
 

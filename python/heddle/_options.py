@@ -227,10 +227,16 @@ def _is_value(row: Any, word: str) -> bool:
     return word.rstrip(".") in choices if choices else word not in _WORDS and not word.startswith(("(", "--"))
 
 
+@functools.lru_cache(maxsize=None)
+def _named_rows() -> dict[str, Any]:
+    rows: dict[str, Any] = {text(row.name): row for row in _rows()}
+    rows.update({name: None for name in _OF_COMMANDS}, **{"batch-size": rows["batch"]})
+    return rows
+
+
 def _named(message: str) -> str:
     """A text of the library's with the names of options as arguments: threads=2 for --threads 2, lr= for --lr."""
-    rows = {text(row.name): row for row in _rows()}
-    rows.update({name: None for name in _OF_COMMANDS}, **{"batch-size": rows["batch"]})
+    rows = _named_rows()
 
     def argument(match: re.Match[str]) -> str:
         name, value = match[1], match[2]
@@ -255,6 +261,8 @@ def in_python(message: str) -> str:
     >>> in_python("use --threads 2, or --device cpu; continue with: heddle train --resume runs/a")
     "use threads=2, or device='cpu'; continue with: heddle.train(resume='runs/a')"
     """
+    if not message:
+        return message
     parts, at = [], 0
     for match in _COMMAND.finditer(message):
         command, options = match[1], match[2].split()

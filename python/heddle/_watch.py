@@ -1,5 +1,5 @@
-"""The report page of a run while it trains, in a browser: served on this machine alone, under an address that only those
-know who were told it. The command `heddle report --follow` writes the page, which renews itself until the run has ended.
+"""The report page of a run while it trains, in a browser: served on this machine alone, under an address that only
+those know who were told it. `heddle report --follow` writes the page, which renews itself until the run has ended.
 """
 from __future__ import annotations
 

@@ -102,8 +102,8 @@ def _is_loader(data: Any) -> bool:
 
 
 def of_loaders(data: Any, options: dict[str, Any]) -> Any:
-    """The data sets of a PyTorch DataLoader, or of two, in the place of these; their batch, workers, drop_last and order
-    become options, where none are given. heddle reads samples itself: in the order of its own seed."""
+    """The data sets of a PyTorch DataLoader, or of two, in the place of these; their batch, workers, drop_last and
+    order become options, where none are given. heddle reads samples itself: in the order of its own seed."""
     parts = list(data) if isinstance(data, (tuple, list)) and len(data) == 2 else [data]
     if not any(map(_is_loader, parts)):
         return data

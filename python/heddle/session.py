@@ -51,7 +51,8 @@ Callbacks = Union[Callback, Sequence[Callback], None]
 
 
 def _event_of(e: Any, session: Session) -> Event:
-    return Event(session=session, kind=_KINDS[e.kind], text=in_python(text(e.text)) if e.kind == lib.HD_EVENT_NOTE else "",
+    said = in_python(text(e.text)) if e.kind == lib.HD_EVENT_NOTE else ""
+    return Event(session=session, kind=_KINDS[e.kind], text=said,
                  **{name: getattr(e, name) for name in _NUMBERS})
 
 
@@ -61,8 +62,9 @@ class Session:
     `model`: a built-in name, a model file, its text, a heddle.Model or a module by heddle.from_torch. `data`: a name, a
     path, arrays (x, y) or (x, y, x_test, y_test), or a data set in Python (heddle.data), also behind a DataLoader.
     Options are those of the command `heddle train`, with _ for -; help(heddle.train) lists them. Without test samples a
-    fifth of the data becomes the test set. `config` is a YAML file of options; those given here count before its. `sample_weight` has a
-    number for each of x, or for each of x and of x_test, (w, w_test): as often samples count in losses and scores.
+    fifth of the data becomes the test set. `config` is a YAML file of options; those given here count before its.
+    `sample_weight` has a number for each of x, or for each of x and of x_test, (w, w_test): as often samples count in
+    losses and scores.
 
     >>> import heddle
     >>> with heddle.Session("simplenet", "digits", max_steps=3, out=folder) as session:
@@ -192,6 +194,11 @@ class Session:
     def done(self) -> bool:
         """Every step has been trained, or the run was stopped."""
         return bool(lib.hd_session_done(self._open())) or self.stopped
+
+    @property
+    def steps(self) -> int:
+        """Steps trained so far, those before it was resumed included."""
+        return lib.hd_session_report(self._open()).steps
 
     @property
     def stopped(self) -> bool:

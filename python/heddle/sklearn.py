@@ -402,13 +402,13 @@ class _Network(BaseEstimator):
         ends = False
         steps = self._steps(rows, options)
         while not session.done and not ends:
-            before = session.report["steps"]
+            before = session.steps
             loss = session.step(steps)
             if session.stopped:
                 return
             self.loss_curve_.append(loss)
             self.n_iter_ += 1
-            taken = session.report["steps"] - before
+            taken = session.steps - before
             self.t_ += rows if taken == steps and not options.get("drop_last") else taken * int(options["batch"])
             score = self._score(session.report) if self.early_stopping else -loss
             if self.early_stopping:
@@ -424,9 +424,9 @@ class _Network(BaseEstimator):
             print(f"{'validation score' if self.early_stopping else 'loss'} did not improve by more than tol={tol} for "
                   f"{self.n_iter_no_change} epochs: stopped")
         if self.tol is not None and not ends and not once:
-            warnings.warn(f"expected {'a validation score' if self.early_stopping else 'a loss'} that stops improving by "
-                          f"more than tol={tol} within {self.n_iter_} epochs, found one that goes on; raise max_iter",
-                          ConvergenceWarning, stacklevel=6)
+            watched = "a validation score" if self.early_stopping else "a loss"
+            warnings.warn(f"expected {watched} that stops improving by more than tol={tol} within {self.n_iter_} epochs, "
+                          "found one that goes on; raise max_iter", ConvergenceWarning, stacklevel=6)
         self.best_loss_ = None if self.early_stopping else min(self.loss_curve_)
         self.best_validation_score_ = max(self.validation_scores_) if self.early_stopping else None
 

@@ -71,6 +71,8 @@ void hd__schedule_at(const hd_schedule *s, int64_t step, double *lr, double *mom
     *momentum = cycled;
 }
 
+void hd__schedule_scale(hd_schedule *s, double factor) { s->curve.lr = s->settings.value[HD_SET_lr] * factor; }
+
 static double momentum_at(const hd_schedule *s, int64_t step) {
   double lr, momentum;
   hd__schedule_at(s, step, &lr, &momentum);

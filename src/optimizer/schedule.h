@@ -28,5 +28,8 @@ bool hd__schedule_keeps_momentum(const hd_schedule *schedule);
 /* Learning rate and momentum (or the first of betas) of step `step`, counted from 0. */
 void hd__schedule_at(const hd_schedule *schedule, int64_t step, double *lr, double *momentum);
 
+/* Multiplies the rates of all steps, those of the settings, by a factor. */
+void hd__schedule_scale(hd_schedule *schedule, double factor);
+
 /* The scalars of step `step`, counted from 0. */
 void hd__schedule_hyper(hd_hyper *out, const hd_schedule *schedule, int64_t step);

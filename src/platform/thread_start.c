@@ -82,10 +82,12 @@ static size_t stack_bytes(void) {
 }
 
 /* The thread that calls has the stack that the program gave it; of the first thread of a program that is
- * `ulimit -s`. */
+ * `ulimit -s`, which the system tells only after reading the list of all mappings: a thread that had enough has. */
 hd_status hd__thread_check_stack(hd_ctx *ctx) {
-  const size_t bytes = stack_bytes();
-  if (bytes >= LEAST_STACK_BYTES)
+  static _Thread_local bool has_enough;
+  const size_t bytes = has_enough ? LEAST_STACK_BYTES : stack_bytes();
+  has_enough = bytes >= LEAST_STACK_BYTES;
+  if (has_enough)
     return HD_OK;
   return hd__fail(ctx, HD_E_SYSTEM,
                   "expected a stack of %d KB or more for the calling thread, found %zu KB; raise `ulimit -s`, or give "

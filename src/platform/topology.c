@@ -61,9 +61,54 @@ static bool is_xml(const char *description) {
   return length > 4 && !strcmp(description + length - 4, ".xml");
 }
 
+/* This machine as it was found first, for as long as as many CPUs are online: hwloc reads hundreds of files, which takes
+ * longer than training a small network. */
+static struct {
+  pthread_mutex_t lock;
+  hwloc_topology_t found;
+  long online;
+} found_here = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Whether environment variables of hwloc's describe another machine. */
+static bool is_described(void) {
+  static const char *const names[] = {"HWLOC_XMLFILE",    "HWLOC_SYNTHETIC",  "HWLOC_FSROOT",
+                                      "HWLOC_COMPONENTS", "HWLOC_THISSYSTEM", "HWLOC_CPUID_PATH"};
+  size_t i = 0;
+  while (i < sizeof names / sizeof *names && !getenv(names[i]))
+    i++;
+  return i < sizeof names / sizeof *names;
+}
+
+/* A copy of what was found; NULL: nothing yet. */
+static hwloc_topology_t copy_found(void) {
+  hwloc_topology_t copy = NULL;
+  pthread_mutex_lock(&found_here.lock);
+  if (found_here.found && found_here.online == sysconf(_SC_NPROCESSORS_ONLN) &&
+      hwloc_topology_dup(&copy, found_here.found) != 0)
+    copy = NULL;
+  pthread_mutex_unlock(&found_here.lock);
+  return copy;
+}
+
+static void keep_found(hwloc_topology_t machine) {
+  hwloc_topology_t copy;
+  if (hwloc_topology_dup(&copy, machine) != 0)
+    return;
+  pthread_mutex_lock(&found_here.lock);
+  hwloc_topology_t before = found_here.found;
+  found_here.found = copy;
+  found_here.online = sysconf(_SC_NPROCESSORS_ONLN);
+  pthread_mutex_unlock(&found_here.lock);
+  if (before)
+    hwloc_topology_destroy(before);
+}
+
 /* `description` NULL: this machine, or the one that hwloc's environment variables name. */
 static hd_status load(hwloc_topology_t *machine, hd_ctx *ctx, const char *description) {
   HD_TRY(hd__thread_check_stack(ctx)); /* hwloc needs tens of KB */
+  const bool is_here = !description && !is_described();
+  if (is_here && (*machine = copy_found()) != NULL)
+    return HD_OK;
   if (start(machine) != 0)
     return hd__fail(ctx, HD_E_NOMEM, "out of memory for hwloc's topology");
   choose_parts(*machine);
@@ -71,8 +116,11 @@ static hd_status load(hwloc_topology_t *machine, hd_ctx *ctx, const char *descri
   if (description)
     failed = is_xml(description) ? hwloc_topology_set_xml(*machine, description)
                                  : hwloc_topology_set_synthetic(*machine, description);
-  if (!failed && hwloc_topology_load(*machine) == 0 && hwloc_get_nbobjs_by_type(*machine, HWLOC_OBJ_PU) > 0)
+  if (!failed && hwloc_topology_load(*machine) == 0 && hwloc_get_nbobjs_by_type(*machine, HWLOC_OBJ_PU) > 0) {
+    if (is_here)
+      keep_found(*machine);
     return HD_OK;
+  }
   hwloc_topology_destroy(*machine);
   *machine = NULL;
   if (description)

@@ -374,11 +374,28 @@ def test_bad():
         refuses(heddle.ShapeError, "leave the batch out", lambda: heddle.from_torch(nn.Flatten(), shape))
     refuses(heddle.UsageError, "use heddle.from_torch(model, ", lambda: heddle.train(rows, (x, y)))
     model = heddle.from_torch(nn.Sequential(nn.Flatten(), nn.Linear(784, 10)), (1, 28, 28))
-    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.tensor(x), torch.tensor(y)))
-    refuses(heddle.UsageError, "pass its dataset", lambda: heddle.train(model, loader))
     refuses(heddle.ShapeError, "are floats; give integers", lambda: heddle.train(model, (x, y.astype(float))))
     run = heddle.train("simplenet", (x, y), max_steps=1, out=path("torch-none"))
     refuses(heddle.UsageError, "a run of a model by heddle.from_torch", run.to_torch)
+
+
+def test_loaders():
+    """a DataLoader is its data set, with its batch, workers and order; one that does more is refused"""
+    from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
+    data = TensorDataset(torch.tensor(x), torch.tensor(y))
+    model = heddle.from_torch(nn.Sequential(nn.Flatten(), nn.Linear(784, 10)), (1, 28, 28))
+    run = heddle.train(model, (DataLoader(data, 32, shuffle=True, num_workers=1), DataLoader(data, 100)), epochs=1,
+                       progress=False, out=path("torch-loader"))
+    assert run.digest == heddle.train(model, (data, data), batch=32, epochs=1, out=path("torch-loader-2")).digest
+    assert run.result["batch"] == 32 and run.result["workers"] == 1
+    run = heddle.train(model, DataLoader(data, 32, drop_last=True), epochs=1, batch=64, out=path("torch-loader-3"))
+    assert run.digest == heddle.train(model, data, batch=64, epochs=1, no_shuffle=True, drop_last=True,
+                                      out=path("torch-loader-4")).digest
+    for bad, says in ((DataLoader(data, 32, collate_fn=lambda samples: samples), "without a collate_fn"),
+                      (DataLoader(data, None), "a batch_sampler"),
+                      (DataLoader(data, 32, sampler=WeightedRandomSampler([1.0] * len(data), 5)), "found one with a "
+                       "WeightedRandomSampler"), ((DataLoader(data, 32), 3), "found something else")):
+        refuses(heddle.UsageError, says, lambda: heddle.train(model, bad, epochs=1))
 
 
 BOTH = """

@@ -10,14 +10,14 @@
 static double scheduled(const hd_session *s) {
   hd_schedule plain = s->run.schedule[0];
   double lr, unused;
-  plain.curve.lr = plain.settings.value[HD_SET_lr];
+  hd__schedule_scale(&plain, 1);
   hd__schedule_at(&plain, s->run.counters.step, &lr, &unused);
   return lr;
 }
 
 void hd__session_scale_lr(hd_session *s) {
   for (int g = 0; g < s->compute.plan->update.group_count && s->run.lr_is_set; g++)
-    s->run.schedule[g].curve.lr = s->run.schedule[g].settings.value[HD_SET_lr] * s->run.lr_scale;
+    hd__schedule_scale(&s->run.schedule[g], s->run.lr_scale);
 }
 
 double hd_session_lr(const hd_session *s) {
