@@ -109,7 +109,7 @@ run_of() {
   refuses <<'END'
 1 train --model mlp --data a.txt | expected scores for each of the 64 tokens of a window of a.txt
 1 train --model simplenet --data a.txt | expected the input
-1 train --model small.yaml --data digits | layer 'wte'
+1 train --model small.yaml --data digits | expects a flat input
 2 train --model small.yaml --data a.txt --val-split 0.1 | --val-split expects samples that stand alone | val.txt
 2 train --model small.yaml --data a.txt --transforms '[to_float]' | --transforms expects pictures
 2 train --model small.yaml --data a.txt --tta mirror | --tta
