@@ -93,11 +93,11 @@ static hd_status open_npy(hd_token_file *f, hd_ctx *ctx) {
   HD_TRY(hd__npy_parse(&f->npy, ctx, f->path, f->file.bytes, f->file.length));
   if (f->npy.rank == 1 && f->npy.kind != 'f')
     return HD_OK;
-  return hd__fail(
-      ctx, HD_E_FORMAT,
-      "%s: expected a row of integers, the tokens of a text, found %d dimensions of %s; give samples as a folder "
-      "with x_train.npy, y_train.npy, x_test.npy and y_test.npy, or an .npz file",
-      f->path, f->npy.rank, f->npy.kind == 'f' ? "floats" : "integers");
+  return hd__fail(ctx, HD_E_IO,
+                  "%s: expected a row of integers, the tokens of a text, found an array of %d dimensions of %s without "
+                  "labels; give samples as a folder with x_train.npy, y_train.npy, x_test.npy and y_test.npy, or an "
+                  ".npz file",
+                  f->path, f->npy.rank, f->npy.kind == 'f' ? "floats" : "integers");
 }
 
 hd_status hd__token_file_open(hd_token_file *f, hd_ctx *ctx, const char *path, bool bytes) {
