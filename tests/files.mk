@@ -212,7 +212,7 @@ EXTRA_DIST += tests/cuda/which_gpu.sh tests/bits/trained.sh tools/gpu-report
 # digests.
 plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_pool pool_first read_often repeats \
   scores_as_image shard_norm shared stages
-plan_models = allconv cifar-94 cnn lenet5 linear mlp mnist-99 regression resnet
+plan_models = allconv cifar-94 cnn gpt-nano lenet5 linear mlp mnist-99 regression resnet
 bits_networks = activations deep ended groups large losses mixed mixed_samples native norm optimizers patches \
   probabilities rules several smooth shard_norm shard_norms shared soft text tiles tiny transforms units upsampled wide \
   preact bn3 \

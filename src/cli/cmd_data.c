@@ -239,9 +239,9 @@ const cli_command cli_data = {
     .help = "what a data set holds, and which samples cannot be read",
     .usage = "heddle data NAME|PATH [--data-dir DIR] [--label NAME] [--weights NAME] [--header auto|yes|no] "
              "[--missing mean|refuse] [--categories N] [--normalize HOW] [--exif apply|ignore] "
-             "[--allow-empty] [--sheet FILE.png] [--check] [--json]",
+             "[--allow-empty] [--tokens characters|bytes] [--context N] [--sheet FILE.png] [--check] [--json]",
     .options = (const char *const[]){"data-dir", "label", "weights", "header", "missing", "categories", "normalize",
-                                     "exif", "allow-empty", "json", NULL},
+                                     "exif", "allow-empty", "tokens", "context", "json", NULL},
     .extra = extra,
     .operands = 1,
     .operand = "data set (a name or a path)",

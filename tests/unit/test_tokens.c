@@ -152,7 +152,7 @@ static void check_tokens(void) {
     hd__dataset_close(data);
   }
   put_npy(in_scratch("rows.npy"), "<i8", wide, sizeof wide, "(4, 10)");
-  data_refused(in_scratch("rows.npy"), HD_E_FORMAT, in_scratch("rows.npy"), "found 2 dimensions of integers", "rows");
+  data_refused(in_scratch("rows.npy"), HD_E_IO, in_scratch("rows.npy"), "of 2 dimensions of integers", "rows");
   wide[7] = -1;
   put_npy(in_scratch("row.npy"), "<i8", wide, sizeof wide, "(40,)");
   data_refused(in_scratch("row.npy"), HD_E_FORMAT, in_scratch("row.npy"), "found -1 at index 7", "a negative token");
@@ -206,7 +206,8 @@ static void check_sums(void) {
 /* An epoch's windows begin at an offset that its number and the seed decide. */
 static void check_epochs(void) {
   request.context = WINDOW;
-  hd_dataset *data = data_opens(put_text("long.txt", "abcdefghabcdefghabcdefghabcdefghabcdefghabcdefgh"), "a text");
+  hd_dataset *data =
+      data_opens(put_text("long.txt", "abcdefghabcdefghabcdefghabcdefghabcdefghabcdefghabcdefgh"), "a text");
   HD_FEED_OWNED feed;
   hd_sampler *sampler;
   int offsets = 0;
@@ -235,7 +236,8 @@ int main(void) {
   check_refused();
   check_sums();
   check_epochs();
-  data_survives_no_memory(put_text("memory.txt", "abc\xc3\xa4 abc abc abc abc abc abc abc abc abc abc"), "a text");
+  data_survives_no_memory(
+      put_text("memory.txt", "abc\xc3\xa4 abc abc abc abc abc abc abc abc abc abc abc abc abc abc abc abc"), "a text");
   hd_ctx_destroy(ctx);
   return done_testing();
 }

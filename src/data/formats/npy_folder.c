@@ -21,19 +21,13 @@ static hd_named_arrays arrays_of(const char *path) {
   return (hd_named_arrays){.path = path, .self = (void *)(size_t)path, .has = has, .read = read_file};
 }
 
-/* Accepts a file of that name too, to report what is missing. */
 static bool takes(hd_ctx *ctx, const char *path) {
   const hd_named_arrays arrays = arrays_of(path);
-  return hd__path_ends(path, ".npy") || hd__arrays_there(&arrays);
+  return hd__arrays_there(&arrays);
 }
 
 static hd_status open_folder(hd_dataset *out, hd_ctx *ctx, const hd_dataset_request *request) {
   const hd_named_arrays arrays = arrays_of(request->name);
-  if (!hd__file_is_folder(request->name))
-    return hd__fail(ctx, HD_E_IO,
-                    "%s: expected a folder with x_train.npy, y_train.npy, x_test.npy and y_test.npy, or an .npz file, "
-                    "found a single array without labels; give the folder",
-                    request->name);
   return hd__arrays_open(out, ctx, &arrays, request);
 }
 

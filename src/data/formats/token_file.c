@@ -93,9 +93,10 @@ static hd_status open_npy(hd_token_file *f, hd_ctx *ctx) {
   HD_TRY(hd__npy_parse(&f->npy, ctx, f->path, f->file.bytes, f->file.length));
   if (f->npy.rank == 1 && f->npy.kind != 'f')
     return HD_OK;
-  return hd__fail(ctx, HD_E_FORMAT,
-                  "%s: expected a row of integers, the tokens, found %d dimensions of %s; save tokens as one row, and "
-                  "samples as x_train.npy in a folder",
+  return hd__fail(ctx, HD_E_IO,
+                  "%s: expected a row of integers, the tokens of a text, found an array of %d dimensions of %s without "
+                  "labels; give samples as a folder with x_train.npy, y_train.npy, x_test.npy and y_test.npy, or an "
+                  ".npz file",
                   f->path, f->npy.rank, f->npy.kind == 'f' ? "floats" : "integers");
 }
 

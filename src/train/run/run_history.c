@@ -139,7 +139,7 @@ static json_t *confusion(const hd_session *s) {
   enum { MOST_CLASSES = 100 };
   const hd_split *test = hd__dataset_test(s->input.data);
   const hd_target *target = &s->run.network.target;
-  const int classes = s->report.facts.wrong >= 0 ? hd__target_classes(target) : 0;
+  const int classes = s->report.facts.wrong >= 0 && hd__target_judges(target, test) ? hd__target_classes(target) : 0;
   HD_OWNED int64_t *count = classes > MOST_CLASSES ? NULL : hd__calloc((size_t)(classes * classes) + 1, sizeof *count);
   if (classes < 1 || !count)
     return NULL;
