@@ -471,7 +471,11 @@ static hd_status read_scale(hd_onnx_reader *r, const HdOnnx__Node *node, const c
       hd__format_float(factor, (float)(divides ? 1 / number : number));
       return put_layer(NULL, r, node, NULL, "op: scale, from: \"%s\", factor: %s", x, factor);
     }
-  return read_binary(r, node, x);
+  if (!hd__onnx_tensor(r, hd__onnx_input(node, 0)) && !hd__onnx_tensor(r, hd__onnx_input(node, 1)))
+    return read_binary(r, node, x);
+  return hd__onnx_refuse(r, node,
+                         "expected a product of a value and a number, or an activation, found another product; "
+                         "docs/export.md lists what is read");
 }
 
 static hd_status read_gelu(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
@@ -566,16 +570,20 @@ static hd_status check_attributes(hd_onnx_reader *r, const HdOnnx__Node *node, c
 }
 
 static hd_status make_expression(hd_onnx_reader *r, const HdOnnx__Node *node, const hd_onnx_expression *e) {
-  char eps[HD_NUMBER_BYTES];
+  char number[HD_NUMBER_BYTES];
   const char *from, *layer;
   if (e->kind == HD_ONNX_LINEAR)
     return read_linear(r, node, e->x, e->weight, e->bias, false);
   HD_TRY(hd__onnx_layer(&from, r, e->x));
   if (e->kind == HD_ONNX_FUNCTION)
     return put_layer(NULL, r, node, NULL, "%s, from: \"%s\"", e->layer, from);
+  if (e->kind == HD_ONNX_SOFTPLUS) {
+    hd__format_float(number, e->beta);
+    return put_layer(NULL, r, node, NULL, "op: softplus, from: \"%s\", beta: %s", from, number);
+  }
   HD_TRY(put_layer(&layer, r, node, hd__onnx_resolve(r, e->weight),
                    "op: group_norm, from: \"%s\", groups: %lld, eps: %s", from, (long long)e->groups,
-                   eps_of(eps, e->norm)));
+                   eps_of(number, e->norm)));
   return add_weights(r, node, layer, e->weight, e->bias, HD_ONNX_AS_VECTOR);
 }
 

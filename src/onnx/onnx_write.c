@@ -223,13 +223,20 @@ static void write_clip(writer *w, const hd_node *node, const char *op) {
   put_node(w, op, w->layer, w->out, NULL, input(w, node, 0), min, max, (char *)NULL);
 }
 
-/* Where(beta * x > threshold, x, Softplus(beta * x) / beta) */
+/* Softplus(beta * x) / beta; with Where(beta * x > threshold, x, ...) if it jumps by more than rounding does. */
 static void write_softplus(writer *w, const hd_node *node, const char *op) {
   const hd_softplus_geom *s = &node->geom.softplus;
-  const char *x = input(w, node, 0), *beta = constant(w, s->beta), *z = step(w, "Mul", x, beta);
-  const char *above = step(w, "Greater", z, constant(w, s->threshold));
-  const char *y = step(w, "Div", step(w, "Softplus", z, NULL), beta);
-  put_node(w, op, w->layer, w->out, NULL, above, x, y, (char *)NULL);
+  const char *x = input(w, node, 0), *beta = s->beta != 1 ? constant(w, s->beta) : NULL;
+  const char *z = beta ? step(w, "Mul", x, beta) : x;
+  if (s->threshold >= 16) {
+    if (beta)
+      finish(w, "Div", NULL, step(w, op, z, NULL), beta);
+    else
+      finish(w, op, NULL, z, NULL);
+    return;
+  }
+  const char *above = step(w, "Greater", z, constant(w, s->threshold)), *y = step(w, op, z, NULL);
+  put_node(w, "Where", w->layer, w->out, NULL, above, x, beta ? step(w, "Div", y, beta) : y, (char *)NULL);
 }
 
 static void write_mish(writer *w, const hd_node *node, const char *op) {
@@ -316,7 +323,7 @@ static const struct form {
     {HD_OP_hardsigmoid, "HardSigmoid", write_plain},
     {HD_OP_elu, "Elu", write_plain},
     {HD_OP_selu, "Selu", write_plain},
-    {HD_OP_softplus, "Where", write_softplus},
+    {HD_OP_softplus, "Softplus", write_softplus},
     {HD_OP_mish, "Mul", write_mish},
     {HD_OP_clip, "Clip", write_clip},
     {HD_OP_prelu, "PRelu", write_plain},
