@@ -59,6 +59,8 @@ same_scores() {
   sed 's/: relu/: swish/; s/: tiny/: swish/' "$SRCDIR/tests/bits/tiny.yaml" >swish.yaml
   small_run swish.yaml swish
   same_scores swish swish
+  small_run "$SRCDIR/tests/bits/resized.yaml" resized
+  same_scores resized resized
 }
 
 @test "the C file of a run on floats takes floats, of rows normalised by columns doubles" {
