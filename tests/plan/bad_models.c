@@ -38,7 +38,7 @@ const bad_model bad_models[] = {
      "(without data 'input: data' is 1x28x28"},
     {"another word for outputs", SHAPED("data") "  - f: {op: flatten}\n  - a: {op: linear, out: data}\n", 5,
      HD_E_FORMAT, "found 'data'"},
-    {"an input of two numbers", SHAPED("[8, 8]") END, 2, HD_E_FORMAT, "found a list of 2"},
+    {"a signal of more channels than there are", SHAPED("[5, 8]") END, 2, HD_E_FORMAT, "from 1 to 4"},
     {"an input of four numbers", SHAPED("[1, 1, 8, 8]") END, 2, HD_E_FORMAT, "found a list of 4"},
     {"a mapping as input", SHAPED("{height: 8}") END, 2, HD_E_FORMAT, "found a mapping"},
     {"an input without channels", SHAPED("[0, 8, 8]") END, 2, HD_E_FORMAT, "from 1 to 4"},
