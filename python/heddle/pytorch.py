@@ -327,8 +327,17 @@ def _pad(node: Any, pad: Any, mode: str = "constant", value: Any = None) -> Laye
     return "pad", {"padding": [top, left], "end": [bottom, right], "mode": modes[mode]}
 
 
+def _chunk(node: Any, sizes: Any = None, dim: int = 0, **named: Any) -> None:
+    """Chunks of channels: each one is a slice of what is cut."""
+    _only(node, dim=(dim, 1))
+
+
 def _slice(node: Any, index: Any = None) -> Layer:
-    """x[:, start:end]"""
+    """x[:, start:end], or a chunk of channels."""
+    if isinstance(index, int):
+        widths = [each.shape[1] for each in node.args[0].meta["tensor_meta"]]
+        first = sum(widths[:index % len(widths)])
+        return "slice", {"start": first, "end": first + widths[index]}
     index = index if isinstance(index, tuple) else (index,)
     plain = [each for each in index[:1] + index[2:] if each not in (slice(None), Ellipsis)]
     if plain or len(index) < 2 or not isinstance(index[1], slice) or index[1].step not in (None, 1):
@@ -508,7 +517,8 @@ for _names, _convert in (
          lambda node, *numbers: _times(node, *numbers, invert=True)),
         ((operator.sub, operator.isub, torch.sub, "sub", "sub_"), _sub),
         ((operator.add, operator.iadd, torch.add, "add", "add_"), _add), ((torch.cat, torch.concat), _cat),
-        ((F.interpolate,), _upsample), ((F.pad,), _pad), ((operator.getitem,), _slice), ((F.dropout2d,), _dropout2d),
+        ((F.interpolate,), _upsample), ((F.pad,), _pad), ((operator.getitem,), _slice),
+        ((torch.chunk, "chunk", torch.split, "split"), _chunk), ((F.dropout2d,), _dropout2d),
         ((F.adaptive_max_pool2d,), _adaptive_max_pool), ((torch.amax, "amax"), _amax),
         ((torch.mean, "mean"), _mean)):
     _FUNCTIONS.update({name: _convert for name in _names})

@@ -160,7 +160,28 @@ static void find_softplus(hd_onnx_expression *out, const hd_onnx_reader *r, cons
   const char *x = times ? beside_constant(&again, r, times) : NULL;
   double factor, divisor;
   if (x && hd__onnx_scalar(&factor, r, again) && hd__onnx_scalar(&divisor, r, beta) && factor == divisor)
-    *out = (hd_onnx_expression){.kind = HD_ONNX_SOFTPLUS, .x = x, .beta = (float)factor};
+    *out = (hd_onnx_expression){.kind = HD_ONNX_SOFTPLUS, .x = x, .number = (float)factor};
+}
+
+static bool same(const hd_onnx_reader *r, const char *a, const char *b) {
+  return !strcmp(hd__onnx_resolve(r, a), hd__onnx_resolve(r, b));
+}
+
+/* x / Sqrt(ReduceMean(x * x) + eps) * weight, over the channels */
+static void find_rms_norm(hd_onnx_expression *out, const hd_onnx_reader *r, const HdOnnx__Node *node) {
+  const char *weight, *added, *normal = beside_constant(&weight, r, node);
+  const HdOnnx__Node *quotient = normal ? hd__onnx_producer(r, normal, "Div") : NULL;
+  const HdOnnx__Node *root = quotient ? hd__onnx_producer(r, hd__onnx_input(quotient, 1), "Sqrt") : NULL;
+  const HdOnnx__Node *sum = root ? hd__onnx_producer(r, hd__onnx_input(root, 0), "Add") : NULL;
+  const char *mean = sum ? beside_constant(&added, r, sum) : NULL;
+  const HdOnnx__Node *reduce = mean ? hd__onnx_producer(r, mean, "ReduceMean") : NULL;
+  const HdOnnx__Node *square = reduce ? hd__onnx_producer(r, hd__onnx_input(reduce, 0), "Mul") : NULL;
+  const HdOnnx__Attribute *axes = reduce ? hd__onnx_attribute(reduce, "axes") : NULL;
+  const char *x = square ? hd__onnx_input(square, 0) : NULL;
+  double eps;
+  if (x && same(r, x, hd__onnx_input(square, 1)) && same(r, x, hd__onnx_input(quotient, 0)) && axes &&
+      axes->n_ints == 1 && axes->ints[0] == 1 && hd__onnx_int(reduce, "keepdims", 1) && hd__onnx_scalar(&eps, r, added))
+    *out = (hd_onnx_expression){.kind = HD_ONNX_RMS_NORM, .x = x, .weight = weight, .number = (float)eps};
 }
 
 static bool all_equal(const hd_onnx_reader *r, const char *name, float expected) {
@@ -198,6 +219,8 @@ void hd__onnx_find_expression(hd_onnx_expression *out, const hd_onnx_reader *r, 
   *out = (hd_onnx_expression){.kind = HD_ONNX_NO_EXPRESSION};
   if (hd__onnx_producer(r, node->output[0], "Mul") || hd__onnx_producer(r, node->output[0], "Div"))
     find_function(out, r, node);
+  if (hd__onnx_producer(r, node->output[0], "Mul"))
+    find_rms_norm(out, r, node);
   if (hd__onnx_producer(r, node->output[0], "Div"))
     find_softplus(out, r, node);
   if (!hd__onnx_producer(r, node->output[0], "Add"))

@@ -267,6 +267,29 @@ static hd_status read_layer_norm(hd_onnx_reader *r, const HdOnnx__Node *node, co
   return HD_OK;
 }
 
+static bool turns(const HdOnnx__Node *node, const int64_t perm[4]) {
+  const HdOnnx__Attribute *a = node ? hd__onnx_attribute(node, "perm") : NULL;
+  return a && a->n_ints == 4 && !memcmp(a->ints, perm, 4 * sizeof *perm);
+}
+
+/* A layer norm of the channels, which are last between two transpositions. */
+static hd_status read_transpose(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  static const int64_t last[] = {0, 2, 3, 1}, back[] = {0, 3, 1, 2};
+  const HdOnnx__Node *norm = hd__onnx_producer(r, hd__onnx_input(node, 0), "LayerNormalization");
+  const HdOnnx__Node *before = norm ? hd__onnx_producer(r, hd__onnx_input(norm, 0), "Transpose") : NULL;
+  const int64_t axis = norm ? hd__onnx_int(norm, "axis", -1) : 0;
+  const char *layer;
+  char eps[HD_NUMBER_BYTES];
+  if (!turns(node, back) || !turns(before, last) || (axis != -1 && axis != 3) || !*hd__onnx_input(norm, 2))
+    return hd__onnx_refuse(r, node,
+                           "expected transpositions around a layer norm of the channels, found another one; heddle's "
+                           "images have one order");
+  HD_TRY(hd__onnx_layer(&x, r, hd__onnx_input(before, 0)));
+  HD_TRY(put_layer(&layer, r, node, hd__onnx_resolve(r, hd__onnx_input(norm, 1)),
+                   "op: layer_norm2d, from: \"%s\", eps: %s", x, eps_of(eps, norm)));
+  return add_weights(r, node, layer, hd__onnx_input(norm, 1), hd__onnx_input(norm, 2), HD_ONNX_AS_VECTOR);
+}
+
 /* GroupNormalization, and InstanceNormalization, whose groups are the channels. */
 static hd_status read_group_norm(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   char eps[HD_NUMBER_BYTES];
@@ -614,6 +637,7 @@ static const struct form {
     {"Squeeze", read_squeeze, false, "axes"},
     {"BatchNormalization", read_batch_norm, false, "epsilon momentum spatial training_mode"},
     {"LayerNormalization", read_layer_norm, false, "axis epsilon stash_type"},
+    {"Transpose", read_transpose, true, "perm"},
     {"GroupNormalization", read_group_norm, false, "epsilon num_groups stash_type"},
     {"InstanceNormalization", read_group_norm, false, "epsilon"},
     {"Relu", read_plain, false, ""},
@@ -671,8 +695,14 @@ static hd_status make_expression(hd_onnx_reader *r, const HdOnnx__Node *node, co
   if (e->kind == HD_ONNX_FUNCTION)
     return put_layer(NULL, r, node, NULL, "%s, from: \"%s\"", e->layer, from);
   if (e->kind == HD_ONNX_SOFTPLUS) {
-    hd__format_float(number, e->beta);
+    hd__format_float(number, e->number);
     return put_layer(NULL, r, node, NULL, "op: softplus, from: \"%s\", beta: %s", from, number);
+  }
+  if (e->kind == HD_ONNX_RMS_NORM) {
+    hd__format_float(number, e->number);
+    HD_TRY(put_layer(&layer, r, node, hd__onnx_resolve(r, e->weight), "op: rms_norm, from: \"%s\", eps: %s", from,
+                     number));
+    return hd__onnx_add_weight(r, node, layer, "weight", e->weight, HD_ONNX_AS_VECTOR);
   }
   HD_TRY(put_layer(&layer, r, node, hd__onnx_resolve(r, e->weight),
                    "op: group_norm, from: \"%s\", groups: %lld, eps: %s", from, (long long)e->groups,

@@ -129,6 +129,7 @@ typedef enum hd_onnx_kind {
   HD_ONNX_NO_EXPRESSION,
   HD_ONNX_FUNCTION, /* `layer` of x */
   HD_ONNX_SOFTPLUS,
+  HD_ONNX_RMS_NORM,
   HD_ONNX_LINEAR,
   HD_ONNX_GROUP_NORM /* with the attributes of `norm` */
 } hd_onnx_kind;
@@ -138,7 +139,7 @@ typedef struct hd_onnx_expression {
   const char *layer, *x, *weight, *bias;
   const HdOnnx__Node *norm;
   int64_t groups;
-  float beta; /* of a softplus */
+  float number; /* beta of a softplus, eps of an RMS norm */
 } hd_onnx_expression;
 
 /* The expression that a node ends. */

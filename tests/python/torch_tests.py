@@ -185,12 +185,14 @@ with torch.random.fork_rng():  # the random numbers of what follows are those wi
     MODULES["gated"] = Gated()
     MORE = {
         nn.ReLU6: (_rows(nn.ReLU6()),), nn.Hardswish: (_rows(nn.Hardswish()),),
-        nn.Hardsigmoid: (_rows(nn.Hardsigmoid()),), nn.ELU: (_rows(nn.ELU(0.7)),), nn.SELU: (_rows(nn.SELU()),), nn.Mish: (_rows(nn.Mish()),),
+        nn.Hardsigmoid: (_rows(nn.Hardsigmoid()),), nn.ELU: (_rows(nn.ELU(0.7)),),
+        nn.SELU: (_rows(nn.SELU()),), nn.Mish: (_rows(nn.Mish()),),
         nn.Softplus: (_rows(nn.Softplus(2, 3)),), nn.Hardtanh: (_rows(nn.Hardtanh(-0.4, 0.7)),),
         nn.PReLU: (_rows(nn.PReLU()), _behind([nn.PReLU(4)], 144)),
         nn.LogSoftmax: (_rows(nn.LogSoftmax(1)), _behind([nn.LogSoftmax(1)], 144)),
         nn.AdaptiveMaxPool2d: (_behind([nn.AdaptiveMaxPool2d((4, 5))], 80),),
-        nn.Upsample: (_behind([nn.Upsample(scale_factor=2)], 576), _behind([nn.Upsample((5, 9), mode="bilinear")], 180)),
+        nn.Upsample: (_behind([nn.Upsample(scale_factor=2)], 576),
+                      _behind([nn.Upsample((5, 9), mode="bilinear")], 180)),
         nn.UpsamplingNearest2d: (_behind([nn.UpsamplingNearest2d((8, 7))], 224),),
         nn.UpsamplingBilinear2d: (_behind([nn.UpsamplingBilinear2d(scale_factor=2)], 576),),
         nn.ZeroPad2d: (_behind([nn.ZeroPad2d((1, 2, 0, 1))], 252),),
