@@ -68,6 +68,13 @@ typedef struct hd_draw {
  * sub_dx             dy                                        dx of one input
  * concat             x0            x1         x2      ...      y
  * concat_dx          dy                                        dx of one input
+ * slice, upsample, pad, mean, adaptive_avg_pool2d
+ *                    x                                         y
+ * their gradients    dy                                        dx
+ * max, adaptive_max_pool2d
+ *                    x                                         y
+ * their gradients    dy            x                           dx
+ * rms_norm           x             w*                          y           its gradients as those of layer_norm
  * layer_norm         x             w*         b*               y
  * layer_norm_dx      dy            w*         x                dx
  * layer_norm_dw      x             dy                          dw*|NULL    db*|NULL

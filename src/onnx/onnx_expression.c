@@ -32,8 +32,8 @@ enum { MOST_OPERANDS = 3 };
 static const struct operation {
   const char *name;
   int operands;
-} operators[] = {{"Add", 2},   {"Sub", 2}, {"Mul", 2},  {"Div", 2},     {"Pow", 2},      {"Greater", 2}, {"Clip", 3},
-                 {"Where", 3}, {"Erf", 1}, {"Tanh", 1}, {"Sigmoid", 1}, {"Softplus", 1}, {NULL, 0}};
+} operators[] = {{"Add", 2}, {"Sub", 2},  {"Mul", 2},     {"Div", 2},      {"Pow", 2}, {"Clip", 3},
+                 {"Erf", 1}, {"Tanh", 1}, {"Sigmoid", 1}, {"Softplus", 1}, {NULL, 0}};
 
 static double compute(const char *op, double a, double b, double c) {
   switch (op[0] == 'S' ? op[1] : op[0]) {
@@ -42,9 +42,7 @@ static double compute(const char *op, double a, double b, double c) {
   case 'M': return a * b;
   case 'D': return a / b;
   case 'P': return pow(a, b);
-  case 'G': return a > b;
   case 'C': return fmin(fmax(a, b), c);
-  case 'W': return a != 0 ? b : c;
   case 'E': return erf(a);
   case 'T': return tanh(a);
   case 'i': return 1 / (1 + exp(-a));
@@ -154,6 +152,38 @@ static void find_linear(hd_onnx_expression *out, const hd_onnx_reader *r, const 
         .kind = HD_ONNX_LINEAR, .x = hd__onnx_input(matmul, 0), .weight = hd__onnx_input(matmul, 1), .bias = bias};
 }
 
+/* Softplus(x * beta) / beta */
+static void find_softplus(hd_onnx_expression *out, const hd_onnx_reader *r, const HdOnnx__Node *node) {
+  const char *beta, *again, *soft = beside_constant(&beta, r, node);
+  const HdOnnx__Node *plus = soft ? hd__onnx_producer(r, soft, "Softplus") : NULL;
+  const HdOnnx__Node *times = plus ? hd__onnx_producer(r, hd__onnx_input(plus, 0), "Mul") : NULL;
+  const char *x = times ? beside_constant(&again, r, times) : NULL;
+  double factor, divisor;
+  if (x && hd__onnx_scalar(&factor, r, again) && hd__onnx_scalar(&divisor, r, beta) && factor == divisor)
+    *out = (hd_onnx_expression){.kind = HD_ONNX_SOFTPLUS, .x = x, .number = (float)factor};
+}
+
+static bool same(const hd_onnx_reader *r, const char *a, const char *b) {
+  return !strcmp(hd__onnx_resolve(r, a), hd__onnx_resolve(r, b));
+}
+
+/* x / Sqrt(ReduceMean(x * x) + eps) * weight, over the channels */
+static void find_rms_norm(hd_onnx_expression *out, const hd_onnx_reader *r, const HdOnnx__Node *node) {
+  const char *weight, *added, *normal = beside_constant(&weight, r, node);
+  const HdOnnx__Node *quotient = normal ? hd__onnx_producer(r, normal, "Div") : NULL;
+  const HdOnnx__Node *root = quotient ? hd__onnx_producer(r, hd__onnx_input(quotient, 1), "Sqrt") : NULL;
+  const HdOnnx__Node *sum = root ? hd__onnx_producer(r, hd__onnx_input(root, 0), "Add") : NULL;
+  const char *mean = sum ? beside_constant(&added, r, sum) : NULL;
+  const HdOnnx__Node *reduce = mean ? hd__onnx_producer(r, mean, "ReduceMean") : NULL;
+  const HdOnnx__Node *square = reduce ? hd__onnx_producer(r, hd__onnx_input(reduce, 0), "Mul") : NULL;
+  const HdOnnx__Attribute *axes = reduce ? hd__onnx_attribute(reduce, "axes") : NULL;
+  const char *x = square ? hd__onnx_input(square, 0) : NULL;
+  double eps;
+  if (x && same(r, x, hd__onnx_input(square, 1)) && same(r, x, hd__onnx_input(quotient, 0)) && axes &&
+      axes->n_ints == 1 && axes->ints[0] == 1 && hd__onnx_int(reduce, "keepdims", 1) && hd__onnx_scalar(&eps, r, added))
+    *out = (hd_onnx_expression){.kind = HD_ONNX_RMS_NORM, .x = x, .weight = weight, .number = (float)eps};
+}
+
 static bool all_equal(const hd_onnx_reader *r, const char *name, float expected) {
   const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
   const size_t count = t && t->has_raw_data ? t->raw_data.len / sizeof(float) : 0;
@@ -187,9 +217,12 @@ static void find_group_norm(hd_onnx_expression *out, const hd_onnx_reader *r, co
 
 void hd__onnx_find_expression(hd_onnx_expression *out, const hd_onnx_reader *r, const HdOnnx__Node *node) {
   *out = (hd_onnx_expression){.kind = HD_ONNX_NO_EXPRESSION};
-  for (int i = 0; i < 3; i++)
-    if (hd__onnx_producer(r, node->output[0], (const char *const[]){"Mul", "Div", "Where"}[i]))
-      find_function(out, r, node);
+  if (hd__onnx_producer(r, node->output[0], "Mul") || hd__onnx_producer(r, node->output[0], "Div"))
+    find_function(out, r, node);
+  if (hd__onnx_producer(r, node->output[0], "Mul"))
+    find_rms_norm(out, r, node);
+  if (hd__onnx_producer(r, node->output[0], "Div"))
+    find_softplus(out, r, node);
   if (!hd__onnx_producer(r, node->output[0], "Add"))
     return;
   find_linear(out, r, node);

@@ -33,17 +33,25 @@ typedef struct hd_attrs {
   float beta, threshold;     /* softplus */
   float min, max;            /* clip */
   int32_t num_parameters;    /* prelu */
-  float factor;              /* scale */
-  float p;                   /* dropout: the share of elements that become zero */
-  float eps;                 /* normalisation: added to the variance */
-  float momentum;            /* batch_norm: of running statistics */
-  int32_t tokens;            /* embedding: rows of its weight */
-  float init_std;            /* embedding, position: the standard deviation of their first weights */
-  int32_t heads, key_heads;  /* attention: of queries; of keys and values, 0: as many */
-  int32_t causal;            /* attention: 1: a place reads itself and those before it alone */
-  int32_t pointwise;         /* conv2d: 1: a linear layer over the channels of each place, which it was written as */
-  int32_t shard_stats;       /* batch_norm: 1 trains with the statistics of each shard, 0 with those of the batch */
-  int32_t move;              /* flatten: 1 moves the elements into PyTorch's order, 0 keeps the memory order */
+  int32_t size[2];           /* upsample, adaptive pools: of the output */
+  int32_t factor_of[2];      /* upsample: how often the input's sides fit the output's; 0: not given */
+  int32_t mode;              /* upsample, pad: one of its choices */
+  int32_t align_corners;     /* upsample */
+  int32_t end[2];           /* pad: pixels below and to the right, -1: as padding; slice: the channel behind the last */
+  int32_t start;            /* slice */
+  int32_t over;             /* mean, max: 1 channels, 0 pixels */
+  int32_t ceil_mode;        /* pools */
+  int32_t tokens;           /* embedding: rows of its weight */
+  float init_std;           /* embedding, position: the standard deviation of their first weights */
+  int32_t heads, key_heads; /* attention: of queries; of keys and values, 0: as many */
+  int32_t causal;           /* attention: 1: a place reads itself and those before it alone */
+  int32_t pointwise;        /* conv2d: 1: a linear layer over the channels of each place, which it was written as */
+  float factor;             /* scale */
+  float p;                  /* dropout: the share of elements that become zero */
+  float eps;                /* normalisation: added to the variance */
+  float momentum;           /* batch_norm: of running statistics */
+  int32_t shard_stats;      /* batch_norm: 1 trains with the statistics of each shard, 0 with those of the batch */
+  int32_t move;             /* flatten: 1 moves the elements into PyTorch's order, 0 keeps the memory order */
   const struct hd_custom_op *custom_op; /* the operation of the caller's program */
 
   /* Of the loss. */
@@ -101,7 +109,9 @@ typedef struct hd_op_setting {
       HD_SETTING("stride", SIDES, stride, .low = 1, .high = 1024,                                                      \
                  .help = "step from window to window (default: the kernel's size)"),                                   \
       HD_SETTING("padding", SIDES, padding, .low = 0, .high = 1024,                                                    \
-                 .help = "padding at each edge, at most half the kernel")
+                 .help = "padding at each edge, at most half the kernel"),                                             \
+      HD_SETTING("ceil_mode", FLAG, ceil_mode, HD_TO_GEOM(window.ceil_mode), .high = 1,                                \
+                 .help = "whether a last window may reach beyond the padding")
 #define HD_EPS_SETTING                                                                                                 \
   HD_SETTING("eps", REAL, eps, HD_TO_GEOM(norm.eps), .low = 0, .high = 1, .default_value = 1e-5,                       \
              .help = "added to the variance")
@@ -204,6 +214,7 @@ typedef struct hd_op_rule {
   hd_dx_kind dx_kind;
   void (*part)(hd_geom *geom, const hd_geom *layer, int input); /* HD_DX_EACH */
   bool elementwise;                                             /* y = f(x); without `corners` its corner is at 0 */
+  bool maximum;                                                 /* y is a maximum of some of x; dx reads x */
   hd_corners *corners;                                          /* where f has corners or jumps */
   bool in_place;                                                /* y may be x, and dx dy */
 
@@ -302,5 +313,18 @@ hd_shape_rule hd__shapes_binary;
 void hd__part_binary(hd_geom *geom, const hd_geom *layer, int input);
 int64_t hd__flops_binary(const hd_geom *g, hd_op_role role);
 
-/* Samples of elementwise operations, of those of two values, and of losses. */
+/* y has the shape of x, an image. An output of other sides; of the sides of `size`; of one pixel or one channel, as
+ * `over` says. */
+hd_shape_rule hd__shapes_image, hd__shapes_adaptive, hd__shapes_line;
+hd_status hd__shapes_sides(hd_op_shapes *shapes, const int32_t out[2]);
+
+/* A norm with a weight for each channel, and a bias if it has one. */
+hd_status hd__shapes_channel_norm(hd_op_shapes *shapes, bool biased);
+
+/* Whether it is the identity in evaluation: dropout. */
+bool hd__op_drops(hd_op op);
+
+/* Samples of elementwise operations, of those of two values, of losses, and of the rules above. */
 extern const hd_geom hd__samples_each[5], hd__samples_binary[9], hd__samples_loss[11];
+extern const hd_geom hd__samples_line[5], hd__samples_adaptive[5], hd__samples_channel_norm[5],
+    hd__samples_instance_norm[3];

@@ -40,7 +40,19 @@ static bool shapes_of(hd_op_shapes *s, hd_op op, const hd_geom *g, bool bias) {
                      .causal = g->attention.causal,
                      .groups = g->norm.groups > 1 ? g->norm.groups : g->conv.groups,
                      .num_parameters = g->prelu.num_parameters,
+                     .size = {g->sides.out[0], g->sides.out[1]},
+                     .over = g->line.channels,
+                     .start = g->slice.start,
+                     .end = {g->slice.start + g->co},
+                     .ceil_mode = g->window.ceil_mode,
                      .bias = bias};
+  if (op == HD_OP_pad) {
+    attrs.mode = g->pad.mode;
+    for (int i = 0; i < 2; i++) {
+      attrs.padding[i] = g->pad.before[i];
+      attrs.end[i] = g->sides.out[i] - (i ? g->wi : g->hi) - g->pad.before[i];
+    }
+  }
   *s = (hd_op_shapes){.layer = "case", .op = info->name, .attrs = &attrs, .inputs = 1};
   for (int rank = 3; rank > 0 && info->rule->shapes; rank -= 2) {
     s->x[0] = (hd_shape){rank, {g->ci, g->hi, g->wi}};
@@ -135,6 +147,10 @@ bool kernel_case_takes(hd_op op, hd_geom *g) {
     return true;
   if (!shapes_of(&s, layer, g, true))
     return false;
+  g->sides = s.geom.sides;
+  g->co = s.geom.co;
+  if (layer == HD_OP_instance_norm)
+    g->norm.groups = g->ci;
   g->window.kh = s.geom.window.kh; /* where the image decides it */
   g->window.kw = s.geom.window.kw;
   return hd__geom_finish(g);
@@ -238,6 +254,9 @@ void random_geom(hd_geom *g, hd_op op, int64_t most, random_stream *random) {
       g->hi = between(random, 1, 12);
       g->wi = between(random, 1, 12);
     }
+    for (int axis = 0; axis < 2 && kernel_case_uses(layer, offsetof(hd_geom, sides.out)); axis++)
+      g->sides.out[axis] = layer == HD_OP_pad ? g->pad.before[axis] + (axis ? g->wi : g->hi) + between(random, 0, 3)
+                                              : between(random, 1, 12);
   } while (!kernel_case_takes(layer, g) || !is_small(g, layer, most));
   if (hd__op_info(op)->role == HD_ROLE_DX && info->rule->part)
     info->rule->part(g, g, 1);

@@ -107,6 +107,20 @@ static double of_pool(const hd_call *call) {
   return nearest;
 }
 
+/* A maximum of any elements of a sample: the smallest difference of two. Equal ones stay equal: they are what a ReLU
+ * left. */
+static double of_any_maximum(const hd_call *call) {
+  double nearest = HUGE_VAL;
+  const int64_t elems = (int64_t)call->g->ci * call->g->hi * call->g->wi;
+  for (int64_t n = 0; n < call->rows; n++)
+    for (int64_t i = 0; i < elems; i++)
+      for (int64_t k = 0; k < i; k++) {
+        const double *x = (const double *)call->in[0] + n * call->in_stride[0], gap = fabs(x[i] - x[k]);
+        nearest = gap == 0 ? nearest : fmin(nearest, gap);
+      }
+  return nearest;
+}
+
 /* A quotient bends much near a divisor of 0: a tenth of the smallest one. */
 static double of_divisor(const hd_call *call) {
   hd_geom part;
@@ -137,6 +151,8 @@ double kink_distance(hd_op op, const hd_call *call) {
     return HUGE_VAL;
   if (op == HD_OP_div)
     return of_divisor(call);
+  if (rule->maximum)
+    return of_any_maximum(call);
   if (rule->elementwise || rule->corners)
     return of_corners(rule, call);
   if (rule->dx.in[1] == HD_ARG_OUT1) /* the maximum of a window */

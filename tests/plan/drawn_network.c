@@ -107,7 +107,7 @@ static void draw_setting(char *line, size_t room, const drawn_network *s, hd_op 
   case HD_SETTING_FLAG: snprintf(value, sizeof value, "%s", draw(2) ? "true" : "false"); break;
   case HD_SETTING_REAL: snprintf(value, sizeof value, "%.3f", low + (high - low) * draw(1000) / 1000.0); break;
   case HD_SETTING_SIDES: snprintf(value, sizeof value, "%d", (int)low + (int)draw(4)); break;
-  case HD_SETTING_CHOICE: snprintf(value, sizeof value, "%s", o->choices[draw(2)]); break;
+  case HD_SETTING_CHOICE: snprintf(value, sizeof value, "%s", o->choices[draw(o->choices[2] ? 3 : 2)]); break;
   case HD_SETTING_WEIGHTS: draw_weights(value, sizeof value, s->outputs); break;
   case HD_SETTING_LAYER:
     for (int i = s->layers - 1; i >= 0 && !*value; i--)

@@ -222,6 +222,13 @@ static const struct field {
               REAL(clip.max),
               INTS(prelu.num_parameters, 1),
               INTS(binary.spread, 2),
+              INTS(sides.out, 2),
+              INTS(upsample.bilinear, 1),
+              INTS(upsample.align_corners, 1),
+              INTS(pad.before, 2),
+              INTS(pad.mode, 1),
+              INTS(line.channels, 1),
+              INTS(slice.start, 1),
               REAL(shifted_linear.shift),
               INTS(gelu.approximate, 1),
               INTS(avg_pool2d.count_include_pad, 1)};
