@@ -136,6 +136,8 @@ const bad_model bad_models[] = {
      "found both"},
     {"a reflection of more than the image", HEAD "  - a: {op: pad, padding: 8, mode: reflect}\n" END, 4, HD_E_SHAPE,
      "fewer pixels than the image's 8, found 8"},
+    {"a norm of single pixels", HEAD "  - c: {op: conv2d, out: 4, kernel: 8}\n  - a: {op: instance_norm}\n" END, 5,
+     HD_E_SHAPE, "more than one pixel, found 4x1x1"},
     {"a slice behind the last channel",
      HEAD "  - c: {op: conv2d, out: 4, kernel: 3}\n  - a: {op: slice, start: 2, end: 5}\n" END, 5, HD_E_SHAPE,
      "of at most 4 channels, found 2 and 5"},

@@ -22,11 +22,12 @@ static int corners(double at[HD_OP_CORNERS], const hd_geom *g) {
   return 2;
 }
 
-static const hd_geom samples[] = {{.ci = 1, .clip = {-0.5f, 0.25f}},
+/* Limits that no level of the tests' inputs hits. */
+static const hd_geom samples[] = {{.ci = 1, .clip = {-0.513f, 0.277f}},
                                   {.ci = 19, .clip = {0, 6}},
-                                  {.ci = 3, .hi = 4, .wi = 5, .clip = {-3.4e38f, 0.3f}},
-                                  {.ci = 17, .hi = 3, .wi = 3, .clip = {-0.1f, 3.4e38f}},
-                                  {.ci = 1, .hi = 6, .wi = 7, .clip = {0.125f, 0.125f}}};
+                                  {.ci = 3, .hi = 4, .wi = 5, .clip = {-3.4e38f, 0.3137f}},
+                                  {.ci = 17, .hi = 3, .wi = 3, .clip = {-0.1071f, 3.4e38f}},
+                                  {.ci = 1, .hi = 6, .wi = 7, .clip = {0.1303f, 0.1303f}}};
 
 const hd_op_rule hd__rule_clip = {
     .fewest = 1,

@@ -11,6 +11,10 @@ static hd_status shapes(hd_op_shapes *s) {
                     "layer '%s': instance_norm expects an image (channels x height x width), found %s; put it before "
                     "flatten",
                     s->layer, hd__shape_text(text, sizeof text, &s->x[0]));
+  if (s->x[0].dim[1] * s->x[0].dim[2] == 1)
+    return hd__fail(s->ctx, HD_E_SHAPE,
+                    "layer '%s': instance_norm expects an image of more than one pixel, found %s; leave it out",
+                    s->layer, hd__shape_text(text, sizeof text, &s->x[0]));
   HD_TRY(hd__shapes_channel_norm(s, true));
   s->geom.norm.groups = s->geom.ci;
   return HD_OK;

@@ -16,7 +16,7 @@ static int corners(double at[HD_OP_CORNERS], const hd_geom *g) {
 
 static const hd_geom samples[] = {{.ci = 1, .softplus = {.beta = 0.3f, .threshold = 20}},
                                   {.ci = 19, .softplus = {.beta = 1, .threshold = 20}},
-                                  {.ci = 3, .hi = 4, .wi = 5, .softplus = {.beta = 5, .threshold = 3}},
+                                  {.ci = 3, .hi = 4, .wi = 5, .softplus = {.beta = 5.1f, .threshold = 3}},
                                   {.ci = 17, .hi = 3, .wi = 3, .softplus = {.beta = 1, .threshold = 20}},
                                   {.ci = 1, .hi = 6, .wi = 7, .softplus = {.beta = 2, .threshold = 0}}};
 
