@@ -444,8 +444,8 @@ class _Network(BaseEstimator):
                   f"{self.n_iter_no_change} epochs: stopped")
         if self.tol is not None and not ends and not once:
             watched = "a validation score" if self.early_stopping else "a loss"
-            warnings.warn(f"expected {watched} that stops improving by more than tol={tol} within {self.n_iter_} epochs, "
-                          "found one that goes on; raise max_iter", ConvergenceWarning, stacklevel=6)
+            warnings.warn(f"expected {watched} that stops improving by more than tol={tol} within {self.n_iter_} "
+                          "epochs, found one that goes on; raise max_iter", ConvergenceWarning, stacklevel=6)
         self.best_loss_ = None if self.early_stopping else min(self.loss_curve_)
         self.best_validation_score_ = max(self.validation_scores_) if self.early_stopping else None
 
