@@ -46,9 +46,11 @@ except ImportError:  # scikit-learn before 1.6
 # Checkpoints are synced to the disk, which takes longer than training on few rows; in memory it takes no time.
 _MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
+_SMALL = 300_000  # multiply-adds of a batch, forward
+
 _OWN = ("data", "keep", "out", "progress", "callback", "config")  # options that a fit sets itself
 _ITS_END = ("patience", "metric")
-_EVALUATIONS = ("eval_epochs", "eval_every", "save_every")
+_EVALUATIONS = ("eval_epochs", "eval_every", "save_every", "save_epochs")
 _PRIMARY = ("model", "hidden", "epochs", "batch", "optimizer", "lr", "weight_decay", "seed", "threads")
 
 # Another name of an argument, in MLPClassifier's words.
@@ -62,6 +64,11 @@ _ACTIVATIONS = {"identity": None, "logistic": "sigmoid", "sigmoid": "sigmoid", "
                 "leaky_relu": "leaky_relu", "gelu": "gelu", "swish": "swish"}
 
 _FLAGS = ("shuffle", "warm_start", "early_stopping", "nesterovs_momentum")
+
+
+@functools.lru_cache(maxsize=None)
+def _defaults_of(function: Any) -> dict[str, Any]:
+    return {name: p.default for name, p in inspect.signature(function).parameters.items()}
 
 
 def _refuse(where: str, names: dict[str, Any], known: Sequence[str]) -> None:
@@ -162,7 +169,7 @@ class _Network(BaseEstimator):
 
     @classmethod
     def _defaults(cls) -> dict[str, Any]:
-        return {name: p.default for name, p in inspect.signature(cls.__init__).parameters.items()}
+        return _defaults_of(cls.__init__)
 
     def _is_default(self, name: str) -> bool:
         value, default = getattr(self, name), self._defaults()[name]
@@ -373,6 +380,11 @@ class _Network(BaseEstimator):
             self._add_alpha(options, len(data[0]), outputs, loss)
         if self.early_stopping and self._metric():
             options["metric"] = self._metric()
+        if options["threads"] == "auto" and self._is_small(data, options, outputs):
+            options["threads"] = 1
+        if not self.early_stopping:  # nothing is read of the epochs before the last
+            for name in ("eval_epochs", "save_epochs"):
+                options.setdefault(name, 1000000)
         with tempfile.TemporaryDirectory(prefix="heddle-", dir=_MEMORY) as folder:
             if goes_on:
                 options["init"] = folder + "/init.safetensors"
@@ -390,6 +402,13 @@ class _Network(BaseEstimator):
                 self._check_outputs(run, outputs)
             self.run_ = run.detached(best=self.early_stopping)
         self.loss_ = self.loss_curve_[-1]
+
+    def _is_small(self, data: tuple[Any, ...], options: dict[str, Any], outputs: int) -> bool:
+        """Whether a step of the perceptron takes less time than threads take to meet."""
+        if self.model is not None:
+            return False
+        sizes = [data[0].shape[1], *self._hidden(), outputs]
+        return min(int(options["batch"]), len(data[0])) * sum(map(operator.mul, sizes, sizes[1:])) < _SMALL
 
     def _check_outputs(self, run: Any, outputs: int) -> None:
         """A model of the user's may compute something else."""
@@ -425,8 +444,8 @@ class _Network(BaseEstimator):
                   f"{self.n_iter_no_change} epochs: stopped")
         if self.tol is not None and not ends and not once:
             watched = "a validation score" if self.early_stopping else "a loss"
-            warnings.warn(f"expected {watched} that stops improving by more than tol={tol} within {self.n_iter_} epochs, "
-                          "found one that goes on; raise max_iter", ConvergenceWarning, stacklevel=6)
+            warnings.warn(f"expected {watched} that stops improving by more than tol={tol} within {self.n_iter_} "
+                          "epochs, found one that goes on; raise max_iter", ConvergenceWarning, stacklevel=6)
         self.best_loss_ = None if self.early_stopping else min(self.loss_curve_)
         self.best_validation_score_ = max(self.validation_scores_) if self.early_stopping else None
 

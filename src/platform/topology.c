@@ -61,8 +61,8 @@ static bool is_xml(const char *description) {
   return length > 4 && !strcmp(description + length - 4, ".xml");
 }
 
-/* This machine as it was found first, for as long as as many CPUs are online: hwloc reads hundreds of files, which takes
- * longer than training a small network. */
+/* This machine as it was found first, for as long as as many CPUs are online: hwloc reads hundreds of files, which
+ * takes longer than training a small network. */
 static struct {
   pthread_mutex_t lock;
   hwloc_topology_t found;

@@ -100,7 +100,7 @@ out_of_range() {
   seed) echo "-1 9007199254740993 99999999999999999999" ;;
   step-size) echo "-1 0 1000001" ;;
   val-split) echo "-1e-9 1.01" ;;
-  patience | eval-epochs) echo "-1 0 1000001" ;;
+  patience | eval-epochs | save-epochs) echo "-1 0 1000001" ;;
   warmup) echo "-1 1000000000000001" ;;
   gamma) echo "-1e-9 10.1" ;;
   lr | weight-decay) echo "-1e-9 1000001" ;;

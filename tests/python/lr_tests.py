@@ -30,7 +30,8 @@ def test_set():
     assert np.array_equal(run.numbers("lr")[1], np.repeat([0.4, 0.2, 0.1, 0.05], 10))
     assert train(halve, threads=3).digest == run.digest != train().digest
     assert run.digest == train(schedule="step", step_size=1, gamma=0.5).digest
-    with heddle.Session(model, data, out=path("lr-steps"), **{k: v for k, v in options.items() if k != "progress"}) as s:
+    of_session = {name: value for name, value in options.items() if name != "progress"}
+    with heddle.Session(model, data, out=path("lr-steps"), **of_session) as s:
         while not s.done:
             s.step(10)
             s.lr /= 2

@@ -1,4 +1,5 @@
 """The estimators, by scikit-learn's own checks and in its tools."""
+import inspect
 import pickle
 import tempfile
 import warnings
@@ -19,12 +20,18 @@ x = rng.normal(size=(120, 4))
 y = np.where(x[:, 0] * x[:, 1] > 0, "same", "other")
 
 
+# As of MLPClassifier: a row of weight 2 is not a row given twice, since batches have other rows.
+DIFFERS = {f"check_sample_weight_equivalence_on_{kind}_data": "weights are not repeated rows in batches"
+           for kind in ("dense", "sparse")}
+
+
 def check(estimator):
     if depth < 2:
         raise Skipped("make check-all runs it")
+    takes = "expected_failed_checks" in inspect.signature(check_estimator).parameters  # scikit-learn 1.6
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        check_estimator(estimator)
+        check_estimator(estimator, **({"expected_failed_checks": DIFFERS} if takes else {}))
 
 
 def test_classifier():

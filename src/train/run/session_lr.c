@@ -1,5 +1,5 @@
-/* A learning rate that the program sets between steps: a factor of every schedule, which run.json has, so that a run that
- * is resumed keeps it, and one that the options do not define is not certified. */
+/* A learning rate that the program sets between steps: a factor of every schedule, which run.json has, so that a run
+ * that is resumed keeps it, and one that the options do not define is not certified. */
 #include <math.h>
 
 #include "exec/exchange/cluster.h"
