@@ -39,8 +39,14 @@ class TorchModel:
         self._folder = tempfile.TemporaryDirectory(prefix="heddle-")  # goes with the object
         path = os.path.join(self._folder.name, "init.safetensors")
         state = self.module.state_dict()
-        write_weights(path, {ours: state[its].detach().cpu().numpy() for ours, its in self._tensors().items()})
+        write_weights(path, {ours: self._as_file(its, state[its]) for ours, its in self._tensors().items()})
         return {"model": self.text, "init": path, "transforms": "[to_float]"}
+
+    def _as_file(self, name: str, tensor: torch.Tensor) -> np.ndarray:
+        """A weight as files have it: kernels of signals are those of images of one row."""
+        owner = self.module.get_submodule(name.rpartition(".")[0])
+        is_kernel = isinstance(owner, (nn.Conv1d, nn.ConvTranspose1d)) and tensor.dim() == 3
+        return (tensor.unsqueeze(2) if is_kernel else tensor).detach().cpu().numpy()
 
     def _tensors(self) -> dict[str, str]:
         """The names of the weights in files of heddle's, with those of the module's state_dict."""
@@ -62,7 +68,7 @@ class TorchModel:
 
 
 def from_torch(module: nn.Module, input_shape: Sequence[int], loss: Any = "cross_entropy") -> TorchModel:
-    """The model of a module for samples of `input_shape`, (C, H, W) or (F); its weights are the first ones.
+    """The model of a module for samples of `input_shape`, (C, H, W), (C, L) or (F); its weights are the first ones.
 
     `loss`: a name, or a criterion such as nn.CrossEntropyLoss(label_smoothing=0.1).
 
@@ -97,8 +103,9 @@ def _shape_of(input_shape: Any) -> tuple[int, ...]:
         shape = tuple(operator.index(size) for size in input_shape)
     except TypeError:
         shape = ()
-    if len(shape) not in (1, 3):
-        raise ShapeError(f"expected (C, H, W) or (F,) as input_shape, found {input_shape!r}; leave the batch out")
+    if len(shape) not in (1, 2, 3):
+        raise ShapeError(f"expected (C, H, W), (C, L) or (F,) as input_shape, found {input_shape!r}; leave the batch "
+                         "out")
     return shape
 
 
@@ -107,7 +114,7 @@ def _refuse(node: Any, why: str, remedy: str = "see docs/model-files.md, or repl
 
 
 # A last layer that a loss includes: trained with both, a network computes it twice.
-_INCLUDED = {"cross_entropy": "softmax", "bce_with_logits": "sigmoid"}
+_INCLUDED = {"cross_entropy": ("softmax", "log_softmax"), "bce_with_logits": ("sigmoid",)}
 
 
 class _Network:
@@ -117,7 +124,7 @@ class _Network:
         self.value: dict[Any, str] = {}
         self.names: dict[str, str] = {}
         self.module, self.traced, self.last = module, traced, "input"
-        channels, height, width = (1, 1, *shape)[-3:]
+        channels, height, width = (shape[0], 1, shape[1]) if len(shape) == 2 else (1, 1, *shape)[-3:]
         self.model = Model("torch", (channels, height, width))
         self.is_flat_input = len(shape) == 1
         self.last_op: tuple[Any, str] = (None, "")  # the last layer that changes numbers: its node, its operation
@@ -167,7 +174,7 @@ class _Network:
     def check_last(self, loss: str) -> None:
         """The last layer is none that the loss includes."""
         node, op = self.last_op
-        if op and op == _INCLUDED.get(loss):
+        if op in _INCLUDED.get(loss, ()):
             raise _refuse(node, f"a final {op} before {loss}", f"leave it out; {loss} includes it")
 
     def frozen(self) -> str:
@@ -212,7 +219,7 @@ def _conv(node: Any, m: Any) -> Layer:
     _only(node, padding_mode=(m.padding_mode, "zeros"))
     settings = {"out": m.out_channels, "kernel": _pair(m.kernel_size), "stride": _pair(m.stride),
                 "dilation": _pair(m.dilation), "groups": m.groups, "bias": m.bias is not None}
-    if isinstance(m, nn.ConvTranspose2d):
+    if isinstance(m, (nn.ConvTranspose1d, nn.ConvTranspose2d)):
         return "conv_transpose2d", {**settings, "padding": _pair(m.padding),
                                     "output_padding": _pair(m.output_padding)}
     padding = m.padding
@@ -221,6 +228,17 @@ def _conv(node: Any, m: Any) -> Layer:
             raise _refuse(node, "padding='same' with an even kernel")
         padding = [(k - 1) * d // 2 for k, d in zip(m.kernel_size, m.dilation)]
     return "conv2d", {**settings, "padding": 0 if padding == "valid" else _pair(padding)}
+
+
+def _line(convert: Callable[..., Layer | None]) -> Callable[..., Layer | None]:
+    """A layer over signals from that over images: numbers in place of lists."""
+    def of(*args: Any) -> Layer | None:
+        layer = convert(*args)
+        if layer is None:
+            return None
+        settings = {key: value[0] if isinstance(value, list) else value for key, value in layer[1].items()}
+        return layer[0].replace("2d", "1d"), settings
+    return of
 
 
 def _linear(node: Any, m: Any) -> Layer:
@@ -251,28 +269,96 @@ def _group_norm(node: Any, m: Any) -> Layer:
 
 def _max_pool(node: Any, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
               return_indices: bool = False) -> Layer:
-    _only(node, dilation=(dilation, 1), ceil_mode=(ceil_mode, False), return_indices=(return_indices, False))
-    return "max_pool2d", {"kernel": _pair(kernel), "stride": _pair(stride or kernel), "padding": _pair(padding)}
+    _only(node, dilation=(dilation, 1), return_indices=(return_indices, False))
+    return "max_pool2d", {"kernel": _pair(kernel), "stride": _pair(stride or kernel), "padding": _pair(padding),
+                          "ceil_mode": ceil_mode}
 
 
 def _avg_pool(node: Any, kernel: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
               count_include_pad: bool = True, divisor_override: Any = None) -> Layer:
-    _only(node, ceil_mode=(ceil_mode, False), divisor_override=(divisor_override, None))
+    _only(node, divisor_override=(divisor_override, None))
     return "avg_pool2d", {"kernel": _pair(kernel), "stride": _pair(stride or kernel), "padding": _pair(padding),
-                          "count_include_pad": count_include_pad}
+                          "count_include_pad": count_include_pad, "ceil_mode": ceil_mode}
+
+
+def _pair_of(size: Any) -> tuple[Any, ...]:
+    return tuple(size) if isinstance(size, (tuple, list)) else (size,)
 
 
 def _adaptive_pool(node: Any, size: Any) -> Layer | None:
     """A mean over windows of one size, where the sides divide."""
-    sides = _shape(_inputs(node)[0])[2:]
+    sides = (1, 1, *_shape(_inputs(node)[0])[2:])[-2:]  # a signal is an image of one row
     size = tuple(size if isinstance(size, (tuple, list)) else (size, size))
     size = tuple(side if wanted is None else wanted for side, wanted in zip(sides, size))
     if size == (1, 1):
         return "global_avg_pool2d", {}
     if any(side % wanted for side, wanted in zip(sides, size)):
-        raise _refuse(node, f"adaptive windows from {sides} to {size}, which do not divide")
+        return "adaptive_avg_pool2d", {"size": list(size)}
     kernel = [side // wanted for side, wanted in zip(sides, size)]
     return None if kernel == [1, 1] else ("avg_pool2d", {"kernel": kernel})
+
+
+def _adaptive_max_pool(node: Any, size: Any, return_indices: bool = False) -> Layer:
+    _only(node, return_indices=(return_indices, False))
+    sides = _shape(_inputs(node)[0])[2:]
+    size = size if isinstance(size, (tuple, list)) else (size, size)
+    return "adaptive_max_pool2d", {"size": [side if wanted is None else wanted for side, wanted in zip(sides, size)]}
+
+
+def _upsample(node: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+              align_corners: Any = None, recompute_scale_factor: Any = None, antialias: bool = False) -> Layer:
+    _only(node, antialias=(antialias, False))
+    if mode not in ("nearest", "bilinear"):
+        raise _refuse(node, f"mode={mode!r}")
+    settings = {"mode": mode, "align_corners": bool(align_corners)}
+    if scale_factor is None:
+        return "upsample", {**settings, "size": _pair(size)}
+    factors = scale_factor if isinstance(scale_factor, (tuple, list)) else (scale_factor, scale_factor)
+    if any(factor != int(factor) for factor in factors):
+        raise _refuse(node, f"scale_factor={scale_factor!r}, no whole number")
+    return "upsample", {**settings, "scale_factor": [int(factor) for factor in factors]}
+
+
+def _pad(node: Any, pad: Any, mode: str = "constant", value: Any = None) -> Layer:
+    modes = {"constant": "zero", "reflect": "reflect", "replicate": "replicate"}
+    left, right, top, bottom = (*pad, *(0,) * (4 - len(pad)))
+    if mode not in modes or len(pad) > 4 or value or min(pad) < 0:
+        raise _refuse(node, f"padding by {tuple(pad)}, mode={mode!r}, value={value!r}")
+    return "pad", {"padding": [top, left], "end": [bottom, right], "mode": modes[mode]}
+
+
+def _chunk(node: Any, sizes: Any = None, dim: int = 0, **named: Any) -> None:
+    """Chunks of channels: each one is a slice of what is cut."""
+    _only(node, dim=(dim, 1))
+
+
+def _slice(node: Any, index: Any = None) -> Layer:
+    """x[:, start:end], or a chunk of channels."""
+    if isinstance(index, int):
+        widths = [each.shape[1] for each in node.args[0].meta["tensor_meta"]]
+        first = sum(widths[:index % len(widths)])
+        return "slice", {"start": first, "end": first + widths[index]}
+    index = index if isinstance(index, tuple) else (index,)
+    plain = [each for each in index[:1] + index[2:] if each not in (slice(None), Ellipsis)]
+    if plain or len(index) < 2 or not isinstance(index[1], slice) or index[1].step not in (None, 1):
+        raise _refuse(node, f"elements {index!r}; only x[:, start:end] is a layer")
+    start, end, _ = index[1].indices(_shape(_inputs(node)[0])[1])
+    return "slice", {"start": start, "end": end}
+
+
+def _dropout2d(node: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Layer | None:
+    return ("dropout2d", {"p": p}) if p > 0 and training else None
+
+
+def _instance_norm(node: Any, m: Any) -> Layer:
+    _only(node, affine=(m.affine, True), track_running_stats=(m.track_running_stats, False))
+    return "instance_norm", {"eps": m.eps}
+
+
+def _rms_norm(node: Any, m: Any) -> Layer:
+    _only(node, elementwise_affine=(m.elementwise_affine, True),
+          normalized_shape=(tuple(m.normalized_shape), _shape(node)[1:]))
+    return "rms_norm", {} if m.eps is None else {"eps": m.eps}
 
 
 def _dropout(node: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Layer | None:
@@ -294,16 +380,26 @@ def _softmax(node: Any, dim: Any = None, _stacklevel: int = 3, dtype: Any = None
     return "softmax", {}
 
 
-def _log_softmax(node: Any, *_: Any, **__: Any) -> Layer:
-    raise _refuse(node, "log_softmax", "leave it out; cross_entropy includes it")
+def _log_softmax(node: Any, dim: Any = None, _stacklevel: int = 3, dtype: Any = None) -> Layer:
+    return "log_softmax", _softmax(node, dim, _stacklevel, dtype)[1]
 
 
 def _mean(node: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Layer:
     dims = sorted(d % 4 for d in (dim if isinstance(dim, (tuple, list)) else [dim])) if dim is not None else None
-    _only(node, dim=(dims, [2, 3]), dtype=(dtype, None))
+    _only(node, dtype=(dtype, None))
+    if dims == [1] and keepdim:
+        return "mean", {"over": "channels"}
+    _only(node, dim=(dims, [2, 3]))
     if not keepdim:
         raise _refuse(node, "keepdim=False", "write x.mean((2, 3), keepdim=True).flatten(1)")
     return "global_avg_pool2d", {}
+
+
+def _amax(node: Any, dim: Any = (), keepdim: bool = False) -> Layer:
+    dims = sorted(d % 4 for d in (dim if isinstance(dim, (tuple, list)) else [dim]))
+    if dims not in ([1], [2, 3]) or not keepdim:
+        raise _refuse(node, f"amax(dim={dim!r}, keepdim={keepdim})", "write x.amax((2, 3), keepdim=True)")
+    return "max", {"over": "channels" if dims == [1] else "pixels"}
 
 
 _MODULES: dict[type, Callable[[Any, Any], Layer | None]] = {
@@ -319,12 +415,30 @@ _MODULES: dict[type, Callable[[Any, Any], Layer | None]] = {
     nn.ReLU: lambda n, m: ("relu", {}), nn.Sigmoid: lambda n, m: ("sigmoid", {}), nn.Tanh: lambda n, m: ("tanh", {}),
     nn.SiLU: lambda n, m: ("swish", {}), nn.GELU: lambda n, m: ("gelu", {"approximate": m.approximate}),
     nn.LeakyReLU: lambda n, m: ("leaky_relu", {"negative_slope": m.negative_slope}),
+    nn.ReLU6: lambda n, m: ("relu6", {}), nn.Hardswish: lambda n, m: ("hardswish", {}),
+    nn.Hardsigmoid: lambda n, m: ("hardsigmoid", {}), nn.ELU: lambda n, m: ("elu", {"alpha": m.alpha}),
+    nn.SELU: lambda n, m: ("selu", {}), nn.Mish: lambda n, m: ("mish", {}),
+    nn.Softplus: lambda n, m: _softplus(n, m.beta, m.threshold),
+    nn.Hardtanh: lambda n, m: _clip(n, m.min_val, m.max_val),
+    nn.PReLU: lambda n, m: ("prelu", {"num_parameters": m.num_parameters}),
+    nn.Conv1d: _line(_conv), nn.ConvTranspose1d: _line(_conv),
+    nn.MaxPool1d: lambda n, m: _line(_max_pool)(n, m.kernel_size, m.stride, m.padding, m.dilation, m.ceil_mode,
+                                                m.return_indices),
+    nn.AvgPool1d: lambda n, m: _line(_avg_pool)(n, m.kernel_size, m.stride, m.padding, m.ceil_mode,
+                                                m.count_include_pad),
+    nn.AdaptiveAvgPool1d: lambda n, m: _adaptive_pool(n, (1, *_pair_of(m.output_size))),
+    nn.AdaptiveMaxPool2d: lambda n, m: _adaptive_max_pool(n, m.output_size, m.return_indices),
+    nn.Upsample: lambda n, m: _upsample(n, m.size, m.scale_factor, m.mode, m.align_corners),
+    nn.UpsamplingNearest2d: lambda n, m: _upsample(n, m.size, m.scale_factor),
+    nn.UpsamplingBilinear2d: lambda n, m: _upsample(n, m.size, m.scale_factor, "bilinear", True),
+    nn.ZeroPad2d: lambda n, m: _pad(n, m.padding), nn.ReflectionPad2d: lambda n, m: _pad(n, m.padding, "reflect"),
+    nn.ReplicationPad2d: lambda n, m: _pad(n, m.padding, "replicate"),
+    nn.Dropout2d: lambda n, m: _dropout2d(n, m.p), nn.InstanceNorm2d: _instance_norm, nn.RMSNorm: _rms_norm,
+    nn.LogSoftmax: lambda n, m: _log_softmax(n, m.dim),
 }
 
 
 def _of_module(node: Any, module: nn.Module) -> Layer | None:
-    if type(module) is nn.LogSoftmax:
-        return _log_softmax(node)
     convert = _MODULES.get(type(module))
     if convert is None:
         raise _refuse(node, f"nn.{type(module).__name__}")
@@ -336,8 +450,12 @@ def _of_module(node: Any, module: nn.Module) -> Layer | None:
 def _add(node: Any, other: Any = None, *, alpha: float = 1) -> Layer:
     _only(node, alpha=(alpha, 1))
     if len(_inputs(node)) != 2:
-        raise _refuse(node, f"a sum with {other!r}")
+        raise _refuse(node, f"a sum or a difference with {other!r}")
     return "add", {}
+
+
+def _sub(node: Any, other: Any = None, *, alpha: float = 1) -> Layer:
+    return "sub", _add(node, other, alpha=alpha)[1]
 
 
 def _cat(node: Any, dim: int = 0) -> Layer:
@@ -346,7 +464,9 @@ def _cat(node: Any, dim: int = 0) -> Layer:
 
 
 def _times(node: Any, *numbers: Any, invert: bool = False) -> Layer:
-    """x * c, c * x or x / c."""
+    """x * c, c * x or x / c; x * y or x / y."""
+    if len(_inputs(node)) == 2:
+        return ("div" if invert else "mul"), {}
     constants = [each for each in node.args if isinstance(each, (int, float))]
     if len(_inputs(node)) != 1 or len(constants) != 1 or (invert and node.args[0] is constants[0]):
         raise _refuse(node, "a product or a quotient other than of a value and a number")
@@ -361,6 +481,20 @@ def _leaky_relu(node: Any, negative_slope: float = 0.01, inplace: bool = False) 
     return "leaky_relu", {"negative_slope": negative_slope}
 
 
+def _elu(node: Any, alpha: float = 1, inplace: bool = False) -> Layer:
+    return "elu", {"alpha": alpha}
+
+
+def _softplus(node: Any, beta: float = 1, threshold: float = 20) -> Layer:
+    return "softplus", {"beta": beta, "threshold": threshold}
+
+
+def _clip(node: Any, min: Any = None, max: Any = None) -> Layer:
+    if any(isinstance(each, torch.fx.Node) for each in (*node.args[1:], *node.kwargs.values())):
+        raise _refuse(node, "limits that are computed")
+    return "clip", {name: float(value) for name, value in (("min", min), ("max", max)) if value is not None}
+
+
 def _simple(op: str) -> Callable[..., Layer]:
     return lambda node, inplace=False: (op, {})
 
@@ -369,7 +503,11 @@ _FUNCTIONS: dict[Any, Callable[..., Layer | None]] = {}
 for _names, _convert in (
         ((F.relu, torch.relu, "relu", F.relu_, "relu_"), _simple("relu")), ((F.silu,), _simple("swish")),
         ((torch.sigmoid, F.sigmoid, "sigmoid"), _simple("sigmoid")), ((torch.tanh, F.tanh, "tanh"), _simple("tanh")),
-        ((F.gelu,), _gelu), ((F.leaky_relu,), _leaky_relu), ((F.dropout,), _dropout),
+        ((F.gelu,), _gelu), ((F.leaky_relu,), _leaky_relu), ((F.dropout,), _dropout), ((F.relu6,), _simple("relu6")),
+        ((F.hardswish,), _simple("hardswish")), ((F.hardsigmoid,), _simple("hardsigmoid")), ((F.elu,), _elu),
+        ((F.selu, torch.selu), _simple("selu")), ((F.mish,), _simple("mish")), ((F.softplus,), _softplus),
+        ((torch.clamp, torch.clip, "clamp", "clip"), _clip),
+        ((F.hardtanh,), lambda node, min_val=-1, max_val=1, inplace=False: _clip(node, min_val, max_val)),
         ((F.max_pool2d, torch.max_pool2d), _max_pool), ((F.avg_pool2d,), _avg_pool),
         ((F.adaptive_avg_pool2d,), _adaptive_pool), ((F.softmax, torch.softmax, "softmax"), _softmax),
         ((F.log_softmax, torch.log_softmax, "log_softmax"), _log_softmax),
@@ -377,7 +515,11 @@ for _names, _convert in (
         ((operator.mul, operator.imul, torch.mul, "mul", "mul_"), _times),
         ((operator.truediv, operator.itruediv, torch.div, "div", "div_"),
          lambda node, *numbers: _times(node, *numbers, invert=True)),
+        ((operator.sub, operator.isub, torch.sub, "sub", "sub_"), _sub),
         ((operator.add, operator.iadd, torch.add, "add", "add_"), _add), ((torch.cat, torch.concat), _cat),
+        ((F.interpolate,), _upsample), ((F.pad,), _pad), ((operator.getitem,), _slice),
+        ((torch.chunk, "chunk", torch.split, "split"), _chunk), ((F.dropout2d,), _dropout2d),
+        ((F.adaptive_max_pool2d,), _adaptive_max_pool), ((torch.amax, "amax"), _amax),
         ((torch.mean, "mean"), _mean)):
     _FUNCTIONS.update({name: _convert for name in _names})
 

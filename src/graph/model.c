@@ -108,13 +108,14 @@ static const char *written_op(const hd_node *node) {
 }
 
 /* Whether a layer may use the parameters of another one: a linear layer those of an embedding too. */
-static bool may_share(const char *op, const hd_node *owner) {
-  return !strcmp(written_op(owner), op) || (owner->op == HD_OP_embedding && hd__op_find(op) == HD_OP_linear);
+static bool may_share(hd_op kind, const hd_node *owner) {
+  return (owner->attrs.pointwise ? HD_OP_linear : owner->op) == kind ||
+         (owner->op == HD_OP_embedding && kind == HD_OP_linear);
 }
 
 /* Appends the weight and the bias of the layer named by `share` to a layer's inputs. */
 static hd_status read_share(int in[HD_MAX_IN], int *count, hd_attrs *attrs, const parser *p, const scope *where,
-                            const hd_yaml_node *layer) {
+                            const hd_yaml_node *layer, hd_op kind) {
   const hd_yaml_node *share = hd__yaml_get(layer, "share"), *op = hd__yaml_get(layer, "op");
   const char *name;
   if (!share)
@@ -125,7 +126,7 @@ static hd_status read_share(int in[HD_MAX_IN], int *count, hd_attrs *attrs, cons
     return hd__yaml_fail(p->ctx, share,
                          "expected the name of a layer above as 'share', found '%s'; name an earlier layer", name);
   const hd_node *owner = &p->graph->nodes[p->graph->values[p->layer[found].value].producer];
-  if (!may_share(op->text, owner))
+  if (!may_share(kind, owner))
     return hd__yaml_fail(p->ctx, share,
                          "expected a %s layer as 'share', found '%s', which is %s; name a layer of the same kind",
                          op->text, name, written_op(owner));
@@ -177,6 +178,17 @@ static hd_status read_stage(const parser *p, const hd_yaml_node *layer) {
   return HD_OK;
 }
 
+/* conv1d and the like read signals. */
+static hd_status check_line(const parser *p, const hd_yaml_node *layer, const hd_layer_form *form, int value) {
+  const hd_shape *x = &p->graph->values[value].shape;
+  char text[HD_SHAPE_TEXT_BYTES];
+  if (!form->line || (x->rank == 3 && x->dim[1] == 1))
+    return HD_OK;
+  return hd__yaml_fail(p->ctx, layer, "layer '%s': %s expects a signal (channels x 1 x length), found %s; use %s",
+                       layer->key, hd__yaml_get(layer, "op")->text, hd__shape_text(text, sizeof text, x),
+                       hd__op_info(form->op)->name);
+}
+
 static hd_status add_layer(parser *p, const scope *where, const char *name, const hd_yaml_node *layer) {
   hd_layer_form form;
   hd_attrs attrs;
@@ -185,7 +197,8 @@ static hd_status add_layer(parser *p, const scope *where, const char *name, cons
   HD_TRY(hd__layer_form(&form, p->ctx, layer));
   HD_TRY(hd__layer_attrs(&attrs, p->ctx, layer, &form));
   HD_TRY(read_inputs(in, &count, p, where, layer, &form));
-  HD_TRY(read_share(in, &count, &attrs, p, where, layer));
+  HD_TRY(read_share(in, &count, &attrs, p, where, layer, form.op));
+  HD_TRY(check_line(p, layer, &form, in[0]));
   HD_TRY(read_stage(p, layer));
   hd_status status = hd__graph_add(&value, p->graph, p->ctx, &(hd_layer_spec){form.op, name, in, count, &attrs});
   if (status != HD_OK)
@@ -265,22 +278,24 @@ static hd_status check_used(const parser *p) {
   return HD_OK;
 }
 
-/* Channels, height and width, or how many numbers a row has. */
+/* Channels, height and width, channels and length of a signal, or how many numbers a row has. */
 static hd_status read_input_shape(hd_shape *shape, hd_ctx *ctx, const hd_yaml_node *root) {
   const hd_yaml_node *node = hd__yaml_get(root, "input");
   char text[HD_LAYER_FOUND_BYTES];
   if (!node)
     return hd__yaml_fail(ctx, root, "expected 'input: [channels, height, width]', found none; add it");
-  if (node->kind != HD_YAML_SEQUENCE || (node->count != 3 && node->count != 1))
+  if (node->kind != HD_YAML_SEQUENCE || node->count > 3 || node->count < 1)
     return hd__yaml_fail(ctx, node,
                          "expected three numbers [channels, height, width] as 'input', found %s; write for example "
-                         "[1, 28, 28], [4] for rows of 4 numbers, or 'input: data' to use the shape of the data",
+                         "[1, 28, 28], [1, 8000] for signals of one channel, [4] for rows of 4 numbers, or 'input: "
+                         "data' to use the shape of the data",
                          hd__layer_found(text, sizeof text, node));
-  shape->rank = node->count;
+  shape->rank = node->count == 1 ? 1 : 3;
+  shape->dim[1] = 1;
   for (int i = 0; i < node->count; i++) {
     int64_t number;
-    HD_TRY(hd__yaml_int(&number, ctx, &node->item[i], 1, i == 0 && node->count == 3 ? 4 : MAX_SIDE));
-    shape->dim[i] = (int32_t)number;
+    HD_TRY(hd__yaml_int(&number, ctx, &node->item[i], 1, i == 0 && node->count > 1 ? 4 : MAX_SIDE));
+    shape->dim[i == 1 && node->count == 2 ? 2 : i] = (int32_t)number;
   }
   return HD_OK;
 }

@@ -135,22 +135,51 @@ static void list_layers(char *list, size_t bytes) {
       hd__line_add(&l, "%s%s", l.length == 0 ? "" : op == last ? " or " : ", ", hd__op_info(op)->name);
 }
 
+/* Layers over signals, channels x length: those over images that are a row of pixels. */
+static const struct line {
+  const char *name;
+  hd_op op;
+} lines[] = {{"conv1d", HD_OP_conv2d},
+             {"conv_transpose1d", HD_OP_conv_transpose2d},
+             {"max_pool1d", HD_OP_max_pool2d},
+             {"avg_pool1d", HD_OP_avg_pool2d}};
+
+/* Down, a layer over signals does nothing: each setting of two sides is its smallest number there. */
+static hd_status lay_along(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *layer, const hd_op_setting *settings) {
+  for (const hd_op_setting *s = settings; s->key; s++) {
+    const hd_yaml_node *given = hd__yaml_get(layer, s->key);
+    if (s->type != HD_SETTING_SIDES)
+      continue;
+    if (given && given->kind != HD_YAML_SCALAR)
+      return hd__yaml_fail(ctx, given, "expected one number as '%s' for op '%s', found a list; write N", s->key,
+                           hd__yaml_get(layer, "op")->text);
+    *(int32_t *)(void *)((char *)attrs + s->field) = (int32_t)s->low;
+  }
+  return HD_OK;
+}
+
 hd_status hd__layer_form(hd_layer_form *out, hd_ctx *ctx, const hd_yaml_node *layer) {
   const hd_yaml_node *node = hd__yaml_get(layer, "op");
   const char *name;
-  char list[512] = "";
+  char list[900] = "";
   if (!node)
     return hd__yaml_fail(ctx, layer, "expected 'op: NAME' in layer '%s', found none; add it", layer->key);
   HD_TRY(hd__yaml_text(&name, ctx, node));
-  const hd_op op = hd__op_find(name);
+  hd_op op = hd__op_find(name);
+  bool line = false;
+  for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+    if (!strcmp(name, lines[i].name)) {
+      op = lines[i].op;
+      line = true;
+    }
   if (is_layer(op)) {
     const hd_op_rule *rule = hd__op_info(op)->rule;
-    *out = (hd_layer_form){op, rule->fewest, rule->most, rule->settings};
+    *out = (hd_layer_form){op, rule->fewest, rule->most, rule->settings, line};
     return HD_OK;
   }
   const hd_custom_op *custom_op = hd__custom_op_find(ctx, name);
   if (custom_op) {
-    *out = (hd_layer_form){HD_OP_custom, custom_op->inputs, custom_op->inputs, NULL};
+    *out = (hd_layer_form){HD_OP_custom, custom_op->inputs, custom_op->inputs, NULL, false};
     return HD_OK;
   }
   hd_nearest nearest = {.word = name};
@@ -169,5 +198,6 @@ hd_status hd__layer_attrs(hd_attrs *attrs, hd_ctx *ctx, const hd_yaml_node *laye
   if (form->op == HD_OP_custom)
     attrs->custom_op = hd__custom_op_find(ctx, hd__yaml_get(layer, "op")->text);
   HD_TRY(hd__layer_only_keys(ctx, layer, more, form->settings));
-  return hd__layer_settings(attrs, ctx, layer, form->settings, hd__op_info(form->op)->name);
+  HD_TRY(hd__layer_settings(attrs, ctx, layer, form->settings, hd__op_info(form->op)->name));
+  return form->line ? lay_along(attrs, ctx, layer, form->settings) : HD_OK;
 }

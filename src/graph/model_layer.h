@@ -8,6 +8,7 @@ typedef struct hd_layer_form {
   hd_op op;
   int fewest, most;              /* inputs: a layer with one reads the layer above unless `from` names another */
   const hd_op_setting *settings; /* NULL: none */
+  bool line;                     /* conv1d and the like: along the width of a signal, whose height is 1 */
 } hd_layer_form;
 
 /* The form of the operation that the layer's `op` names. */

@@ -63,12 +63,25 @@ typedef struct hd_draw {
  * flatten            x (h,w,c)                                 y (c,h,w order, the order that PyTorch flattens in)
  * flatten_dx         dy                                        dx
  * add                a             b                           y           HD_INPLACE allowed (y over a)
+ * mul, sub, div      a             b                           y
+ * mul_dx, div_dx     dy            a          b                dx of one input
+ * sub_dx             dy                                        dx of one input
  * concat             x0            x1         x2      ...      y
  * concat_dx          dy                                        dx of one input
+ * slice, upsample, pad, mean, adaptive_avg_pool2d
+ *                    x                                         y
+ * their gradients    dy                                        dx
+ * max, adaptive_max_pool2d
+ *                    x                                         y
+ * their gradients    dy            x                           dx
+ * rms_norm           x             w*                          y           its gradients as those of layer_norm
  * layer_norm         x             w*         b*               y
  * layer_norm_dx      dy            w*         x                dx
  * layer_norm_dw      x             dy                          dw*|NULL    db*|NULL
- * softmax            x                                         y           HD_INPLACE allowed
+ * prelu              x             w*                          y
+ * prelu_dx           dy            w*         x                dx
+ * prelu_dw           x             dy                          dw*
+ * softmax            x                                         y           HD_INPLACE allowed, log_softmax too
  * softmax_dx         dy            y                           dx          HD_INPLACE allowed (dx over dy)
  * embedding          x             w*                          y
  * embedding_dw       x             dy                          dw*

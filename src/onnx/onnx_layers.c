@@ -3,6 +3,8 @@
 #ifdef HD_HAVE_ONNX
 
 #include <ctype.h>
+#include <float.h>
+#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -107,8 +109,6 @@ static hd_status read_window(window *w, hd_onnx_reader *r, const HdOnnx__Node *n
   const HdOnnx__Attribute *automatic = hd__onnx_attribute(node, "auto_pad");
   if (automatic && !hd__onnx_text(node, "auto_pad", "NOTSET") && !hd__onnx_text(node, "auto_pad", "VALID"))
     return hd__onnx_refuse(r, node, "expected padding in numbers, found auto_pad; export it with 'pads'");
-  if (hd__onnx_int(node, "ceil_mode", 0) != 0)
-    return hd__onnx_refuse(r, node, "expected sizes rounded down, found ceil_mode; leave it out");
   return HD_OK;
 }
 
@@ -180,11 +180,13 @@ static hd_status read_pool(hd_onnx_reader *r, const HdOnnx__Node *node, const ch
   HD_TRY(read_window(&w, r, node));
   if (w.dilation[0] != 1 || w.dilation[1] != 1)
     return hd__onnx_refuse(r, node, "expected a pool without dilation, found one; leave it out");
-  return put_layer(NULL, r, node, NULL, "op: %s, from: \"%s\", kernel: " PAIR ", stride: " PAIR ", padding: " PAIR "%s",
+  return put_layer(NULL, r, node, NULL,
+                   "op: %s, from: \"%s\", kernel: " PAIR ", stride: " PAIR ", padding: " PAIR "%s%s",
                    mean ? "avg_pool2d" : "max_pool2d", x, OF(w.kernel), OF(w.stride), OF(w.padding),
                    !mean                                        ? ""
                    : hd__onnx_int(node, "count_include_pad", 0) ? ", count_include_pad: true"
-                                                                : ", count_include_pad: false");
+                                                                : ", count_include_pad: false",
+                   hd__onnx_int(node, "ceil_mode", 0) ? ", ceil_mode: true" : "");
 }
 
 /* ---- Linear layers ---- */
@@ -265,6 +267,29 @@ static hd_status read_layer_norm(hd_onnx_reader *r, const HdOnnx__Node *node, co
   return HD_OK;
 }
 
+static bool turns(const HdOnnx__Node *node, const int64_t perm[4]) {
+  const HdOnnx__Attribute *a = node ? hd__onnx_attribute(node, "perm") : NULL;
+  return a && a->n_ints == 4 && !memcmp(a->ints, perm, 4 * sizeof *perm);
+}
+
+/* A layer norm of the channels, which are last between two transpositions. */
+static hd_status read_transpose(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  static const int64_t last[] = {0, 2, 3, 1}, back[] = {0, 3, 1, 2};
+  const HdOnnx__Node *norm = hd__onnx_producer(r, hd__onnx_input(node, 0), "LayerNormalization");
+  const HdOnnx__Node *before = norm ? hd__onnx_producer(r, hd__onnx_input(norm, 0), "Transpose") : NULL;
+  const int64_t axis = norm ? hd__onnx_int(norm, "axis", -1) : 0;
+  const char *layer;
+  char eps[HD_NUMBER_BYTES];
+  if (!turns(node, back) || !turns(before, last) || (axis != -1 && axis != 3) || !*hd__onnx_input(norm, 2))
+    return hd__onnx_refuse(r, node,
+                           "expected transpositions around a layer norm of the channels, found another one; heddle's "
+                           "images have one order");
+  HD_TRY(hd__onnx_layer(&x, r, hd__onnx_input(before, 0)));
+  HD_TRY(put_layer(&layer, r, node, hd__onnx_resolve(r, hd__onnx_input(norm, 1)),
+                   "op: layer_norm2d, from: \"%s\", eps: %s", x, eps_of(eps, norm)));
+  return add_weights(r, node, layer, hd__onnx_input(norm, 1), hd__onnx_input(norm, 2), HD_ONNX_AS_VECTOR);
+}
+
 /* GroupNormalization, and InstanceNormalization, whose groups are the channels. */
 static hd_status read_group_norm(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   char eps[HD_NUMBER_BYTES];
@@ -302,25 +327,39 @@ static hd_status read_reshape(hd_onnx_reader *r, const HdOnnx__Node *node, const
 }
 
 /* The axes of a node: an attribute in older opsets, an input in later ones. */
-static bool over_pixels(const hd_onnx_reader *r, const HdOnnx__Node *node) {
+static int axes_of(int64_t axis[8], const hd_onnx_reader *r, const HdOnnx__Node *node) {
   const HdOnnx__Attribute *a = hd__onnx_attribute(node, "axes");
-  int64_t axis[8];
-  int count = a ? (int)(a->n_ints < 8 ? a->n_ints : 0) : hd__onnx_ints(axis, r, hd__onnx_input(node, 1));
+  const int count = a ? (int)(a->n_ints < 8 ? a->n_ints : 0) : hd__onnx_ints(axis, r, hd__onnx_input(node, 1));
   if (a && count)
     memcpy(axis, a->ints, (size_t)count * sizeof *axis);
-  if (count != 2)
+  return count;
+}
+
+static bool over_channels(const hd_onnx_reader *r, const HdOnnx__Node *node) {
+  int64_t axis[8];
+  return axes_of(axis, r, node) == 1 && axis[0] == 1;
+}
+
+static bool over_pixels(const hd_onnx_reader *r, const HdOnnx__Node *node) {
+  int64_t axis[8];
+  if (axes_of(axis, r, node) != 2)
     return false;
   for (int i = 0; i < 2; i++)
     axis[i] += axis[i] < 0 ? 4 : 0;
   return (axis[0] == 2 && axis[1] == 3) || (axis[0] == 3 && axis[1] == 2);
 }
 
-static hd_status read_mean(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+/* ReduceMean and ReduceMax. */
+static hd_status read_line(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  const bool is_mean = !strcmp(node->op_type, "ReduceMean");
   char *at = r->layer[hd__onnx_index(r, node)], pool[HD_ONNX_NAME_BYTES];
+  if (over_channels(r, node) && hd__onnx_int(node, "keepdims", 1))
+    return put_layer(NULL, r, node, NULL, "op: %s, from: \"%s\", over: channels", is_mean ? "mean" : "max", x);
   if (!over_pixels(r, node))
-    return hd__onnx_refuse(
-        r, node, "expected the mean over height and width, axes 2 and 3, found other axes; heddle has no other mean");
-  HD_TRY(put_layer(NULL, r, node, NULL, "op: global_avg_pool2d, from: \"%s\"", x));
+    return hd__onnx_refuse(r, node,
+                           "expected height and width, axes 2 and 3, or axis 1 with keepdims, found other axes; heddle "
+                           "has no other mean or maximum");
+  HD_TRY(put_layer(NULL, r, node, NULL, "op: %s, from: \"%s\"", is_mean ? "global_avg_pool2d" : "max", x));
   if (hd__onnx_int(node, "keepdims", 1))
     return HD_OK;
   memcpy(pool, at, sizeof pool);
@@ -337,11 +376,12 @@ static hd_status read_squeeze(hd_onnx_reader *r, const HdOnnx__Node *node, const
 enum { SOFTMAX_OF_ONE_AXIS = 13 };
 
 static hd_status read_softmax(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  const char *op = strcmp(node->op_type, "Softmax") ? "log_softmax" : "softmax";
   const int64_t axis = hd__onnx_int(node, "axis", r->opset < SOFTMAX_OF_ONE_AXIS ? 1 : -1);
   const char *layer;
   if (axis != 1 && axis != -1)
     return hd__onnx_refuse(r, node, "expected a softmax over channels, axis 1, found axis %lld", (long long)axis);
-  HD_TRY(put_layer(&layer, r, node, NULL, "op: softmax, from: \"%s\"", x));
+  HD_TRY(put_layer(&layer, r, node, NULL, "op: %s, from: \"%s\"", op, x));
   if (axis == -1 || r->opset < SOFTMAX_OF_ONE_AXIS)
     expect_flat(r, layer, 0);
   return HD_OK;
@@ -361,34 +401,174 @@ static hd_status read_concat(hd_onnx_reader *r, const HdOnnx__Node *node, const 
   return put_layer(NULL, r, node, NULL, "op: concat, from: [%s]", list);
 }
 
-static hd_status read_add(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
-  const char *a, *b;
+/* Add, Mul, Sub and Div of two computed values. */
+static hd_status read_binary(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  static const char *const ops[] = {"add", "sub", "mul", "div"};
+  const char *op = ops[strcspn("ASMD", (char[]){*node->op_type, 0})], *a, *b;
   for (size_t i = 0; i < 2; i++)
     if (hd__onnx_tensor(r, hd__onnx_input(node, i)))
       return hd__onnx_refuse(r, node,
-                             "expected two computed values, found the constant '%.80s'; heddle adds constants only in "
-                             "linear layers and norms",
+                             "expected two computed values, found the constant '%.80s'; heddle has constants only as "
+                             "factors, and in linear layers and norms",
                              hd__onnx_input(node, i));
   HD_TRY(hd__onnx_layer(&a, r, hd__onnx_input(node, 0)));
   HD_TRY(hd__onnx_layer(&b, r, hd__onnx_input(node, 1)));
-  return put_layer(NULL, r, node, NULL, "op: add, from: [\"%s\", \"%s\"]", a, b);
+  return put_layer(NULL, r, node, NULL, "op: %s, from: [\"%s\", \"%s\"]", op, a, b);
+}
+
+/* Channels start to end - 1. */
+static hd_status read_slice(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  int64_t start[8], end[8], axis[8], stride[8] = {1};
+  const bool one = hd__onnx_ints(start, r, hd__onnx_input(node, 1)) == 1 &&
+                   hd__onnx_ints(end, r, hd__onnx_input(node, 2)) == 1 &&
+                   hd__onnx_ints(axis, r, hd__onnx_input(node, 3)) == 1 && axis[0] == 1;
+  if (*hd__onnx_input(node, 4) && hd__onnx_ints(stride, r, hd__onnx_input(node, 4)) != 1)
+    stride[0] = 0;
+  if (!one || stride[0] != 1 || start[0] < 0 || end[0] < 0)
+    return hd__onnx_refuse(r, node,
+                           "expected constant channels from start to end, axis 1 with step 1, found another "
+                           "slice; take neighbouring channels");
+  return put_layer(NULL, r, node, NULL, "op: slice, from: \"%s\", start: %lld, end: %lld", x, (long long)start[0],
+                   end[0] > 1 << 20 ? 0 : (long long)end[0]);
+}
+
+/* Resize by whole factors or to a size. */
+static hd_status read_resize(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  const bool nearest = hd__onnx_text(node, "mode", "nearest") || !hd__onnx_attribute(node, "mode");
+  const bool aligned = hd__onnx_text(node, "coordinate_transformation_mode", "align_corners");
+  const bool plain = hd__onnx_text(node, "coordinate_transformation_mode", "asymmetric") &&
+                     hd__onnx_text(node, "nearest_mode", "floor");
+  const bool half = hd__onnx_text(node, "coordinate_transformation_mode", "half_pixel") ||
+                    hd__onnx_text(node, "coordinate_transformation_mode", "pytorch_half_pixel") ||
+                    !hd__onnx_attribute(node, "coordinate_transformation_mode");
+  const HdOnnx__Tensor *t = hd__onnx_tensor(r, hd__onnx_input(node, 2));
+  const char *name = "scale_factor";
+  int64_t size[8] = {0};
+  float scale[4];
+  if (t && t->n_dims == 1 && t->dims[0] == 4 && hd__onnx_floats(scale, t, 4) && scale[0] == 1 && scale[1] == 1 &&
+      scale[2] >= 1 && scale[2] <= 1024 && scale[3] >= 1 && scale[3] <= 1024 && scale[2] == floorf(scale[2]) &&
+      scale[3] == floorf(scale[3])) {
+    size[2] = (int64_t)scale[2];
+    size[3] = (int64_t)scale[3];
+  } else if (hd__onnx_ints(size, r, hd__onnx_input(node, 3)) == 4) {
+    name = "size";
+  } else {
+    size[2] = 0;
+  }
+  if (size[2] < 1 || size[3] < 1 || !(nearest ? plain : (aligned || half) && hd__onnx_text(node, "mode", "linear")))
+    return hd__onnx_refuse(
+        r, node,
+        "expected constant whole factors or sizes of height and width; mode nearest (asymmetric, "
+        "floor) or linear (half_pixel or align_corners), found others; resize as PyTorch's Upsample");
+  return put_layer(NULL, r, node, NULL, "op: upsample, from: \"%s\", %s: [%lld, %lld], mode: %s%s", x, name,
+                   (long long)size[2], (long long)size[3], nearest ? "nearest" : "bilinear",
+                   !nearest && aligned ? ", align_corners: true" : "");
+}
+
+static hd_status read_pad(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  static const char *const modes[][2] = {{"constant", "zero"}, {"reflect", "reflect"}, {"edge", "replicate"}};
+  const HdOnnx__Attribute *given = hd__onnx_attribute(node, "pads");
+  const char *mode = hd__onnx_attribute(node, "mode") ? NULL : "zero";
+  int64_t p[8];
+  double value = (double)hd__onnx_float(node, "value", 0);
+  int count = given ? (int)(given->n_ints == 8 ? 8 : 0) : hd__onnx_ints(p, r, hd__onnx_input(node, 1));
+  if (given && count)
+    memcpy(p, given->ints, sizeof p);
+  for (int i = 0; i < 3; i++)
+    mode = hd__onnx_text(node, "mode", modes[i][0]) ? modes[i][1] : mode;
+  if (*hd__onnx_input(node, 2) && !hd__onnx_scalar(&value, r, hd__onnx_input(node, 2)))
+    value = (double)NAN;
+  bool good = count == 8 && mode && value == 0 && !p[0] && !p[1] && !p[4] && !p[5];
+  for (int i = 0; good && i < 8; i++)
+    good = p[i] >= 0 && p[i] <= 1024;
+  if (!good)
+    return hd__onnx_refuse(r, node,
+                           "expected constant pads of height and width, from 0 to 1024, with zeros, reflect or edge, "
+                           "found others; pad images alone");
+  return put_layer(NULL, r, node, NULL, "op: pad, from: \"%s\", padding: [%lld, %lld], end: [%lld, %lld], mode: %s", x,
+                   (long long)p[2], (long long)p[3], (long long)p[6], (long long)p[7], mode);
 }
 
 /* ---- Elements ---- */
 
 static hd_status read_plain(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
   static const char *const op[][2] = {
-      {"Relu", "relu"}, {"Sigmoid", "sigmoid"}, {"Tanh", "tanh"}, {"GlobalAveragePool", "global_avg_pool2d"}};
+      {"Relu", "relu"},           {"Sigmoid", "sigmoid"},   {"Tanh", "tanh"},
+      {"HardSwish", "hardswish"}, {"Softplus", "softplus"}, {"Mish", "mish"},
+      {"Selu", "selu"},           {"GlobalMaxPool", "max"}, {"GlobalAveragePool", "global_avg_pool2d"}};
   size_t i = 0;
-  while (i < 3 && strcmp(op[i][0], node->op_type))
+  while (i + 1 < sizeof op / sizeof *op && strcmp(op[i][0], node->op_type))
     i++;
   return put_layer(NULL, r, node, NULL, "op: %s, from: \"%s\"", op[i][1], x);
 }
 
-static hd_status read_leaky_relu(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
-  char slope[HD_NUMBER_BYTES];
-  hd__format_float(slope, hd__onnx_float(node, "alpha", 0.01f));
-  return put_layer(NULL, r, node, NULL, "op: leaky_relu, from: \"%s\", negative_slope: %s", x, slope);
+/* LeakyRelu and Elu. */
+static hd_status read_slope(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  const bool is_elu = !strcmp(node->op_type, "Elu");
+  char alpha[HD_NUMBER_BYTES];
+  hd__format_float(alpha, hd__onnx_float(node, "alpha", is_elu ? 1 : 0.01f));
+  return put_layer(NULL, r, node, NULL, "op: %s, from: \"%s\", %s: %s", is_elu ? "elu" : "leaky_relu", x,
+                   is_elu ? "alpha" : "negative_slope", alpha);
+}
+
+/* Whether an attribute has a value that heddle's layer has fixed, given here, to the precision of float. */
+static hd_status fixed(hd_onnx_reader *r, const HdOnnx__Node *node, const char *name, float standard, double value) {
+  const float found = hd__onnx_float(node, name, standard);
+  if (fabs((double)found - value) < 1e-6)
+    return HD_OK;
+  return hd__onnx_refuse(r, node, "expected %s %.6g, which heddle's layer has, found %.6g; use that one", name, value,
+                         (double)found);
+}
+
+static hd_status read_hardsigmoid(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  HD_TRY(fixed(r, node, "alpha", 0.2f, 1.0 / 6));
+  HD_TRY(fixed(r, node, "beta", 0.5f, 0.5));
+  return put_layer(NULL, r, node, NULL, "op: hardsigmoid, from: \"%s\"", x);
+}
+
+static hd_status read_selu(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  HD_TRY(fixed(r, node, "alpha", 1.67326319f, 1.6732632423543773));
+  HD_TRY(fixed(r, node, "gamma", 1.05070102f, 1.0507009873554805));
+  return read_plain(r, node, x);
+}
+
+/* A limit of a clip: an attribute in older opsets, an input in later ones. */
+static hd_status read_limit(float *out, hd_onnx_reader *r, const HdOnnx__Node *node, const char *name, size_t input) {
+  const bool is_input = *hd__onnx_input(node, input);
+  double value = (double)hd__onnx_float(node, name, input == 1 ? -FLT_MAX : FLT_MAX);
+  if (is_input && !hd__onnx_scalar(&value, r, hd__onnx_input(node, input)))
+    return hd__onnx_refuse(r, node, "expected a constant '%s', found a computed value; write a number", name);
+  *out = (float)value < -FLT_MAX ? -FLT_MAX : (float)value > FLT_MAX ? FLT_MAX : (float)value;
+  return HD_OK;
+}
+
+static hd_status read_clip(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  char text[2][HD_NUMBER_BYTES];
+  float min, max;
+  HD_TRY(read_limit(&min, r, node, "min", 1));
+  HD_TRY(read_limit(&max, r, node, "max", 2));
+  if (min == 0 && max == 6)
+    return put_layer(NULL, r, node, NULL, "op: relu6, from: \"%s\"", x);
+  hd__format_float(text[0], min);
+  hd__format_float(text[1], max);
+  return put_layer(NULL, r, node, NULL, "op: clip, from: \"%s\", min: %s, max: %s", x, text[0], text[1]);
+}
+
+/* A slope for all elements, or C x 1 x 1, one for each channel. */
+static hd_status read_prelu(hd_onnx_reader *r, const HdOnnx__Node *node, const char *x) {
+  const char *slope = hd__onnx_input(node, 1), *layer;
+  const HdOnnx__Tensor *t = hd__onnx_tensor(r, slope);
+  const long long weights = t && t->n_dims > 0 ? t->dims[0] : 1;
+  bool good = t && weights > 0;
+  for (size_t i = 1; t && i < t->n_dims; i++)
+    good &= t->dims[i] == 1;
+  if (!good)
+    return hd__onnx_refuse(r, node,
+                           "expected a constant slope, one number or one for each channel (C x 1 x 1), found "
+                           "another value; use PyTorch's PReLU");
+  HD_TRY(put_layer(&layer, r, node, hd__onnx_resolve(r, slope), "op: prelu, from: \"%s\", num_parameters: %lld", x,
+                   weights));
+  return hd__onnx_add_weight(r, node, layer, "weight", slope, HD_ONNX_AS_VECTOR);
 }
 
 /* x * c, c * x or x / c. */
@@ -402,6 +582,8 @@ static hd_status read_scale(hd_onnx_reader *r, const HdOnnx__Node *node, const c
       hd__format_float(factor, (float)(divides ? 1 / number : number));
       return put_layer(NULL, r, node, NULL, "op: scale, from: \"%s\", factor: %s", x, factor);
     }
+  if (!hd__onnx_tensor(r, hd__onnx_input(node, 0)) && !hd__onnx_tensor(r, hd__onnx_input(node, 1)))
+    return read_binary(r, node, x);
   return hd__onnx_refuse(r, node,
                          "expected a product of a value and a number, or an activation, found another product; "
                          "docs/export.md lists what is read");
@@ -439,20 +621,35 @@ static const struct form {
     {"MaxPool", read_pool, false, "auto_pad ceil_mode dilations kernel_shape pads storage_order strides"},
     {"AveragePool", read_pool, false, "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides"},
     {"GlobalAveragePool", read_plain, false, ""},
-    {"ReduceMean", read_mean, false, "axes keepdims noop_with_empty_axes"},
+    {"GlobalMaxPool", read_plain, false, ""},
+    {"ReduceMean", read_line, false, "axes keepdims noop_with_empty_axes"},
+    {"ReduceMax", read_line, false, "axes keepdims noop_with_empty_axes"},
+    {"Slice", read_slice, false, ""},
+    {"Resize", read_resize, false, "coordinate_transformation_mode cubic_coeff_a mode nearest_mode"},
+    {"Pad", read_pad, false, "mode pads value"},
     {"Gemm", read_gemm, true, "alpha beta transA transB"},
     {"MatMul", read_matmul, true, ""},
-    {"Add", read_add, true, ""},
+    {"Add", read_binary, true, ""},
+    {"Sub", read_binary, true, ""},
     {"Concat", read_concat, true, "axis"},
     {"Flatten", read_flatten, false, "axis"},
     {"Reshape", read_reshape, false, "allowzero"},
     {"Squeeze", read_squeeze, false, "axes"},
     {"BatchNormalization", read_batch_norm, false, "epsilon momentum spatial training_mode"},
     {"LayerNormalization", read_layer_norm, false, "axis epsilon stash_type"},
+    {"Transpose", read_transpose, true, "perm"},
     {"GroupNormalization", read_group_norm, false, "epsilon num_groups stash_type"},
     {"InstanceNormalization", read_group_norm, false, "epsilon"},
     {"Relu", read_plain, false, ""},
-    {"LeakyRelu", read_leaky_relu, false, "alpha"},
+    {"LeakyRelu", read_slope, false, "alpha"},
+    {"Elu", read_slope, false, "alpha"},
+    {"Selu", read_selu, false, "alpha gamma"},
+    {"HardSigmoid", read_hardsigmoid, false, "alpha beta"},
+    {"HardSwish", read_plain, false, ""},
+    {"Softplus", read_plain, false, ""},
+    {"Mish", read_plain, false, ""},
+    {"Clip", read_clip, false, "min max"},
+    {"PRelu", read_prelu, false, ""},
     {"Sigmoid", read_plain, false, ""},
     {"Tanh", read_plain, false, ""},
     {"Gelu", read_gelu, false, "approximate"},
@@ -460,6 +657,7 @@ static const struct form {
     {"Div", read_scale, true, ""},
     {"Dropout", read_dropout, false, "ratio seed"},
     {"Softmax", read_softmax, false, "axis"},
+    {"LogSoftmax", read_softmax, false, "axis"},
 };
 
 /* Whether a list of words has one. */
@@ -489,16 +687,26 @@ static hd_status check_attributes(hd_onnx_reader *r, const HdOnnx__Node *node, c
 }
 
 static hd_status make_expression(hd_onnx_reader *r, const HdOnnx__Node *node, const hd_onnx_expression *e) {
-  char eps[HD_NUMBER_BYTES];
+  char number[HD_NUMBER_BYTES];
   const char *from, *layer;
   if (e->kind == HD_ONNX_LINEAR)
     return read_linear(r, node, e->x, e->weight, e->bias, false);
   HD_TRY(hd__onnx_layer(&from, r, e->x));
   if (e->kind == HD_ONNX_FUNCTION)
     return put_layer(NULL, r, node, NULL, "%s, from: \"%s\"", e->layer, from);
+  if (e->kind == HD_ONNX_SOFTPLUS) {
+    hd__format_float(number, e->number);
+    return put_layer(NULL, r, node, NULL, "op: softplus, from: \"%s\", beta: %s", from, number);
+  }
+  if (e->kind == HD_ONNX_RMS_NORM) {
+    hd__format_float(number, e->number);
+    HD_TRY(put_layer(&layer, r, node, hd__onnx_resolve(r, e->weight), "op: rms_norm, from: \"%s\", eps: %s", from,
+                     number));
+    return hd__onnx_add_weight(r, node, layer, "weight", e->weight, HD_ONNX_AS_VECTOR);
+  }
   HD_TRY(put_layer(&layer, r, node, hd__onnx_resolve(r, e->weight),
                    "op: group_norm, from: \"%s\", groups: %lld, eps: %s", from, (long long)e->groups,
-                   eps_of(eps, e->norm)));
+                   eps_of(number, e->norm)));
   return add_weights(r, node, layer, e->weight, e->bias, HD_ONNX_AS_VECTOR);
 }
 

@@ -128,6 +128,8 @@ hd_status hd__onnx_add_equal(hd_onnx_reader *r, const char *layer, const char *s
 typedef enum hd_onnx_kind {
   HD_ONNX_NO_EXPRESSION,
   HD_ONNX_FUNCTION, /* `layer` of x */
+  HD_ONNX_SOFTPLUS,
+  HD_ONNX_RMS_NORM,
   HD_ONNX_LINEAR,
   HD_ONNX_GROUP_NORM /* with the attributes of `norm` */
 } hd_onnx_kind;
@@ -137,6 +139,7 @@ typedef struct hd_onnx_expression {
   const char *layer, *x, *weight, *bias;
   const HdOnnx__Node *norm;
   int64_t groups;
+  float number; /* beta of a softplus, eps of an RMS norm */
 } hd_onnx_expression;
 
 /* The expression that a node ends. */

@@ -6,6 +6,7 @@
 
 #ifdef HD_HAVE_ONNX
 
+#include <math.h>
 #include <onnx.pb-c.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@ enum {
   MOST_ATTRIBUTES = 8,
   ENTRIES = 3
 };
-enum { ATTRIBUTE_FLOAT = 1, ATTRIBUTE_INT = 2, ATTRIBUTE_INTS = 7 };
+enum { ATTRIBUTE_FLOAT = 1, ATTRIBUTE_INT = 2, ATTRIBUTE_STRING = 3, ATTRIBUTE_INTS = 7 };
 static const int64_t MOST_BYTES = INT32_MAX; /* of a message */
 
 typedef struct writer {
@@ -81,6 +82,21 @@ static void add_float(attributes *a, const char *name, float value) {
   HdOnnx__Attribute *at = add_attribute(a, name, ATTRIBUTE_FLOAT);
   at->has_f = 1;
   at->f = value;
+}
+
+static void add_text(attributes *a, const char *name, const char *text) {
+  HdOnnx__Attribute *at = add_attribute(a, name, ATTRIBUTE_STRING);
+  at->has_s = 1;
+  at->s = (ProtobufCBinaryData){strlen(text), (uint8_t *)text};
+}
+
+/* One to four numbers. */
+static void add_ints(attributes *a, const char *name, const int64_t *from, size_t count) {
+  int64_t *number = a->number[a->count];
+  HdOnnx__Attribute *at = add_attribute(a, name, ATTRIBUTE_INTS);
+  memcpy(number, from, count * sizeof *number);
+  at->ints = number;
+  at->n_ints = count;
 }
 
 /* Two numbers, down and across; `twice`: then the same again, as for padding at both ends. */
@@ -180,6 +196,8 @@ static void write_window(writer *w, const hd_node *node, const char *op) {
               false);
   if (node->op == HD_OP_avg_pool2d)
     add_int(&a, "count_include_pad", g->avg_pool2d.count_include_pad);
+  if (pool && g->window.ceil_mode)
+    add_int(&a, "ceil_mode", 1);
   put_node(w, op, w->layer, w->out, &a, input(w, node, 0), input(w, node, 1), input(w, node, 2), (char *)NULL);
 }
 
@@ -191,9 +209,11 @@ static void write_linear(writer *w, const hd_node *node, const char *op) {
 
 static void write_plain(writer *w, const hd_node *node, const char *op) {
   attributes a = {.count = 0};
-  if (node->op == HD_OP_leaky_relu)
-    add_float(&a, "alpha", node->geom.leaky_relu.negative_slope);
-  if (node->op == HD_OP_flatten || node->op == HD_OP_softmax)
+  if (node->op == HD_OP_leaky_relu || node->op == HD_OP_elu)
+    add_float(&a, "alpha", node->op == HD_OP_elu ? node->geom.elu.alpha : node->geom.leaky_relu.negative_slope);
+  if (node->op == HD_OP_hardsigmoid)
+    add_float(&a, "alpha", (float)(1.0 / 6));
+  if (node->op == HD_OP_flatten || node->op == HD_OP_softmax || node->op == HD_OP_log_softmax)
     add_int(&a, "axis", 1);
   finish(w, op, &a, input(w, node, 0), input(w, node, 1));
 }
@@ -212,6 +232,34 @@ static void write_scale(writer *w, const hd_node *node, const char *op) {
 static void write_swish(writer *w, const hd_node *node, const char *op) {
   const char *x = input(w, node, 0);
   finish(w, op, NULL, x, step(w, "Sigmoid", x, NULL));
+}
+
+static void write_clip(writer *w, const hd_node *node, const char *op) {
+  const bool is_relu6 = node->op == HD_OP_relu6;
+  const char *min = constant(w, is_relu6 ? 0 : node->geom.clip.min);
+  const char *max = constant(w, is_relu6 ? 6 : node->geom.clip.max);
+  put_node(w, op, w->layer, w->out, NULL, input(w, node, 0), min, max, (char *)NULL);
+}
+
+/* Softplus(beta * x) / beta; with Where(beta * x > threshold, x, ...) if it jumps by more than rounding does. */
+static void write_softplus(writer *w, const hd_node *node, const char *op) {
+  const hd_softplus_geom *s = &node->geom.softplus;
+  const char *x = input(w, node, 0), *beta = s->beta != 1 ? constant(w, s->beta) : NULL;
+  const char *z = beta ? step(w, "Mul", x, beta) : x;
+  if (s->threshold >= 16) {
+    if (beta)
+      finish(w, "Div", NULL, step(w, op, z, NULL), beta);
+    else
+      finish(w, op, NULL, z, NULL);
+    return;
+  }
+  const char *above = step(w, "Greater", z, constant(w, s->threshold)), *y = step(w, op, z, NULL);
+  put_node(w, "Where", w->layer, w->out, NULL, above, x, beta ? step(w, "Div", y, beta) : y, (char *)NULL);
+}
+
+static void write_mish(writer *w, const hd_node *node, const char *op) {
+  const char *x = input(w, node, 0);
+  finish(w, op, NULL, x, step(w, "Tanh", step(w, "Softplus", x, NULL), NULL));
 }
 
 /* x / 2 * (1 + erf(x sqrt(1/2))), or tanh(sqrt(2/pi) (x + 0.044715 x^3)) in place of erf. */
@@ -246,6 +294,108 @@ static const char *reshape(writer *w, const char *x, const int64_t *shape, size_
   const char *name = new_name(w);
   put_tensor(w, name, INT64, shape, (int64_t[]){(int64_t)rank}, 1);
   return step(w, "Reshape", x, name);
+}
+
+static const char *numbers(writer *w, const int64_t *number, int64_t count) {
+  const char *name = new_name(w);
+  put_tensor(w, name, INT64, number, &count, 1);
+  return name;
+}
+
+static void write_slice(writer *w, const hd_node *node, const char *op) {
+  const int64_t axis = 1, start = node->geom.slice.start, end = start + node->geom.co;
+  put_node(w, op, w->layer, w->out, NULL, input(w, node, 0), numbers(w, &start, 1), numbers(w, &end, 1),
+           numbers(w, &axis, 1), (char *)NULL);
+}
+
+/* The factor of a side, such that the output's side is its whole part times the input's. */
+static float factor_of(int32_t out, int32_t in) {
+  float factor = (float)out / (float)in;
+  while (factor * (float)in < (float)out)
+    factor = nextafterf(factor, INFINITY);
+  return factor;
+}
+
+static void write_upsample(writer *w, const hd_node *node, const char *op) {
+  const hd_geom *g = &node->geom;
+  const float scale[] = {1, 1, factor_of(g->ho, g->hi), factor_of(g->wo, g->wi)};
+  const char *name = new_name(w);
+  attributes a = {.count = 0};
+  put_tensor(w, name, FLOAT, scale, (int64_t[]){4}, 1);
+  add_text(&a, "mode", g->upsample.bilinear ? "linear" : "nearest");
+  add_text(&a, "coordinate_transformation_mode",
+           !g->upsample.bilinear       ? "asymmetric"
+           : g->upsample.align_corners ? "align_corners"
+                                       : "half_pixel");
+  if (!g->upsample.bilinear)
+    add_text(&a, "nearest_mode", "floor");
+  put_node(w, op, w->layer, w->out, &a, input(w, node, 0), "", name, (char *)NULL);
+}
+
+static void write_pad(writer *w, const hd_node *node, const char *op) {
+  static const char *const modes[] = {"constant", "reflect", "edge"};
+  const hd_geom *g = &node->geom;
+  const int32_t *before = g->pad.before;
+  const int64_t pads[] = {0, 0, before[0], before[1], 0, 0, g->ho - g->hi - before[0], g->wo - g->wi - before[1]};
+  attributes a = {.count = 0};
+  add_text(&a, "mode", modes[g->pad.mode]);
+  finish(w, op, &a, input(w, node, 0), numbers(w, pads, 8));
+}
+
+static void write_line(writer *w, const hd_node *node, const char *op) {
+  attributes a = {.count = 0};
+  add_int(&a, "keepdims", 1);
+  add_ints(&a, "axes", node->geom.line.channels ? (const int64_t[]){1} : (const int64_t[]){2, 3},
+           node->geom.line.channels ? 1 : 2);
+  finish(w, op, &a, input(w, node, 0), NULL);
+}
+
+/* Windows that divide the image; write_layer refuses others. */
+static void write_adaptive(writer *w, const hd_node *node, const char *op) {
+  const hd_geom *g = &node->geom;
+  attributes a = {.count = 0};
+  add_sides(&a, "kernel_shape", g->hi / g->ho, g->wi / g->wo, false);
+  add_sides(&a, "strides", g->hi / g->ho, g->wi / g->wo, false);
+  finish(w, op, &a, input(w, node, 0), NULL);
+}
+
+static bool divides(const hd_node *node) {
+  const bool adapts = node->op == HD_OP_adaptive_avg_pool2d || node->op == HD_OP_adaptive_max_pool2d;
+  return !adapts || (node->geom.hi % node->geom.ho == 0 && node->geom.wi % node->geom.wo == 0);
+}
+
+static void write_instance_norm(writer *w, const hd_node *node, const char *op) {
+  attributes a = {.count = 0};
+  add_float(&a, "epsilon", node->geom.norm.eps);
+  put_node(w, op, w->layer, w->out, &a, input(w, node, 0), input(w, node, 1), input(w, node, 2), (char *)NULL);
+}
+
+/* Channels last, and back. */
+static void write_layer_norm2d(writer *w, const hd_node *node, const char *op) {
+  const bool is_image = w->net->graph->values[node->in[0]].shape.rank == 3;
+  attributes a = {.count = 0}, last = {.count = 0}, back = {.count = 0};
+  add_float(&a, "epsilon", node->geom.norm.eps);
+  add_int(&a, "axis", -1);
+  add_ints(&last, "perm", (const int64_t[]){0, 2, 3, 1}, 4);
+  add_ints(&back, "perm", (const int64_t[]){0, 3, 1, 2}, 4);
+  const char *x = input(w, node, 0), *turned = new_name(w), *normal = new_name(w);
+  if (is_image)
+    x = put_node(w, "Transpose", turned, turned, &last, x, (char *)NULL);
+  put_node(w, op, is_image ? normal : w->layer, is_image ? normal : w->out, &a, x, input(w, node, 1), input(w, node, 2),
+           (char *)NULL);
+  if (is_image)
+    finish(w, "Transpose", &back, normal, NULL);
+}
+
+/* x / sqrt(mean of x * x + eps) * weight */
+static void write_rms_norm(writer *w, const hd_node *node, const char *op) {
+  const char *x = input(w, node, 0), *mean = new_name(w);
+  attributes a = {.count = 0};
+  add_int(&a, "keepdims", 1);
+  add_ints(&a, "axes", (const int64_t[]){1}, 1);
+  put_node(w, "ReduceMean", mean, mean, &a, step(w, "Mul", x, x), (char *)NULL);
+  const char *root = step(w, "Sqrt", step(w, "Add", mean, constant(w, node->geom.norm.eps)), NULL);
+  finish(w, op, NULL, step(w, "Div", x, root), input(w, node, 1));
 }
 
 /* A norm of each group, seen as one channel; then weight and bias of the channels. */
@@ -288,24 +438,48 @@ static const struct form {
     {HD_OP_leaky_relu, "LeakyRelu", write_plain},
     {HD_OP_gelu, "Mul", write_gelu},
     {HD_OP_swish, "Mul", write_swish},
+    {HD_OP_relu6, "Clip", write_clip},
+    {HD_OP_hardswish, "HardSwish", write_plain},
+    {HD_OP_hardsigmoid, "HardSigmoid", write_plain},
+    {HD_OP_elu, "Elu", write_plain},
+    {HD_OP_selu, "Selu", write_plain},
+    {HD_OP_softplus, "Softplus", write_softplus},
+    {HD_OP_mish, "Mul", write_mish},
+    {HD_OP_clip, "Clip", write_clip},
+    {HD_OP_prelu, "PRelu", write_plain},
     {HD_OP_scale, "Mul", write_scale},
     {HD_OP_dropout, "Identity", write_plain},
     {HD_OP_flatten, "Flatten", write_plain},
     {HD_OP_add, "Add", write_plain},
+    {HD_OP_mul, "Mul", write_plain},
+    {HD_OP_sub, "Sub", write_plain},
+    {HD_OP_div, "Div", write_plain},
     {HD_OP_concat, "Concat", write_concat},
+    {HD_OP_slice, "Slice", write_slice},
+    {HD_OP_upsample, "Resize", write_upsample},
+    {HD_OP_pad, "Pad", write_pad},
+    {HD_OP_mean, "ReduceMean", write_line},
+    {HD_OP_max, "ReduceMax", write_line},
+    {HD_OP_adaptive_avg_pool2d, "AveragePool", write_adaptive},
+    {HD_OP_adaptive_max_pool2d, "MaxPool", write_adaptive},
+    {HD_OP_instance_norm, "InstanceNormalization", write_instance_norm},
+    {HD_OP_layer_norm2d, "LayerNormalization", write_layer_norm2d},
+    {HD_OP_rms_norm, "Mul", write_rms_norm},
+    {HD_OP_dropout2d, "Identity", write_plain},
     {HD_OP_batch_norm, "BatchNormalization", write_batch_norm},
     {HD_OP_layer_norm, "LayerNormalization", write_layer_norm},
     {HD_OP_group_norm, "Add", write_group_norm},
     {HD_OP_softmax, "Softmax", write_plain},
+    {HD_OP_log_softmax, "LogSoftmax", write_plain},
 };
 
 static hd_status write_layer(writer *w, const hd_node *node) {
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-    if (forms[i].op == node->op) {
+    if (forms[i].op == node->op && divides(node)) {
       char *out = w->value[node->out[0]];
       snprintf(out, NAME_BYTES, node->out[0] == w->net->graph->logits && !w->net->target_mean ? "scores" : "%s/y",
                node->name);
-      if (node->op == HD_OP_dropout && node->out[0] != w->net->graph->logits) {
+      if (hd__op_drops(node->op) && node->out[0] != w->net->graph->logits) {
         memcpy(out, w->value[node->in[0]], NAME_BYTES);
         return HD_OK;
       }
@@ -321,7 +495,7 @@ static hd_status write_layer(writer *w, const hd_node *node) {
 
 /* ---- The graph ---- */
 
-/* A parameter as its operator takes it: of group_norm, a number for each channel of an image. */
+/* A parameter as its operator takes it: of some layers, a number for each channel of an image. */
 static void write_param(writer *w, const hd_param *param, const float *elems) {
   const hd_graph *graph = w->net->graph;
   const hd_value *value = &graph->values[param->value];
@@ -331,7 +505,8 @@ static void write_param(writer *w, const hd_param *param, const float *elems) {
   for (size_t i = 0; i < rank; i++)
     dim[i] = value->shape.dim[i];
   hd__graph_reads(graph, param->value, &reader);
-  if (graph->nodes[reader].op == HD_OP_group_norm)
+  const hd_op op = graph->nodes[reader].op;
+  if (op == HD_OP_group_norm || op == HD_OP_prelu || op == HD_OP_rms_norm)
     for (int i = 1; i < graph->values[graph->nodes[reader].in[0]].shape.rank; i++)
       dim[rank++] = 1;
   snprintf(w->value[param->value], NAME_BYTES, "%s", value->name);

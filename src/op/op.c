@@ -54,6 +54,8 @@ bool hd__op_works_in_place(hd_op op) {
   return table[op].rule && table[op].rule->in_place && table[op].role != HD_ROLE_DW;
 }
 
+bool hd__op_drops(hd_op op) { return op == HD_OP_dropout || op == HD_OP_dropout2d; }
+
 void hd__op_defaults(hd_attrs *attrs, const hd_op_setting *settings) {
   *attrs = (hd_attrs){0};
   for (const hd_op_setting *s = settings; s && s->key; s++) {

@@ -29,17 +29,29 @@ typedef struct hd_attrs {
   int32_t count_include_pad; /* avg_pool2d: 1 divides by the whole window, padding included */
   int32_t approximate;       /* gelu: 1: the tanh form, 0: the erf form */
   float negative_slope;      /* leaky_relu */
-  float factor;              /* scale */
-  float p;                   /* dropout: the share of elements that become zero */
-  float eps;                 /* normalisation: added to the variance */
-  float momentum;            /* batch_norm: of running statistics */
-  int32_t tokens;            /* embedding: rows of its weight */
-  float init_std;            /* embedding, position: the standard deviation of their first weights */
-  int32_t heads, key_heads;  /* attention: of queries; of keys and values, 0: as many */
-  int32_t causal;            /* attention: 1: a place reads itself and those before it alone */
-  int32_t pointwise;         /* conv2d: 1: a linear layer over the channels of each place, which it was written as */
-  int32_t shard_stats;       /* batch_norm: 1 trains with the statistics of each shard, 0 with those of the batch */
-  int32_t move;              /* flatten: 1 moves the elements into PyTorch's order, 0 keeps the memory order */
+  float alpha;               /* elu */
+  float beta, threshold;     /* softplus */
+  float min, max;            /* clip */
+  int32_t num_parameters;    /* prelu */
+  int32_t size[2];           /* upsample, adaptive pools: of the output */
+  int32_t factor_of[2];      /* upsample: how often the input's sides fit the output's; 0: not given */
+  int32_t mode;              /* upsample, pad: one of its choices */
+  int32_t align_corners;     /* upsample */
+  int32_t end[2];           /* pad: pixels below and to the right, -1: as padding; slice: the channel behind the last */
+  int32_t start;            /* slice */
+  int32_t over;             /* mean, max: 1 channels, 0 pixels */
+  int32_t ceil_mode;        /* pools */
+  float factor;             /* scale */
+  float p;                  /* dropout: the share of elements that become zero */
+  float eps;                /* normalisation: added to the variance */
+  float momentum;           /* batch_norm: of running statistics */
+  int32_t tokens;           /* embedding: rows of its weight */
+  float init_std;           /* embedding, position: the standard deviation of their first weights */
+  int32_t heads, key_heads; /* attention: of queries; of keys and values, 0: as many */
+  int32_t causal;           /* attention: 1: a place reads itself and those before it alone */
+  int32_t pointwise;        /* conv2d: 1: a linear layer over the channels of each place, which it was written as */
+  int32_t shard_stats;      /* batch_norm: 1 trains with the statistics of each shard, 0 with those of the batch */
+  int32_t move;             /* flatten: 1 moves the elements into PyTorch's order, 0 keeps the memory order */
   const struct hd_custom_op *custom_op; /* the operation of the caller's program */
 
   /* Of the loss. */
@@ -97,7 +109,9 @@ typedef struct hd_op_setting {
       HD_SETTING("stride", SIDES, stride, .low = 1, .high = 1024,                                                      \
                  .help = "step from window to window (default: the kernel's size)"),                                   \
       HD_SETTING("padding", SIDES, padding, .low = 0, .high = 1024,                                                    \
-                 .help = "padding at each edge, at most half the kernel")
+                 .help = "padding at each edge, at most half the kernel"),                                             \
+      HD_SETTING("ceil_mode", FLAG, ceil_mode, HD_TO_GEOM(window.ceil_mode), .high = 1,                                \
+                 .help = "whether a last window may reach beyond the padding")
 #define HD_EPS_SETTING                                                                                                 \
   HD_SETTING("eps", REAL, eps, HD_TO_GEOM(norm.eps), .low = 0, .high = 1, .default_value = 1e-5,                       \
              .help = "added to the variance")
@@ -109,6 +123,7 @@ typedef enum hd_init {
   HD_INIT_DIRAC,   /* outputs copy inputs */
   HD_INIT_ZERO,
   HD_INIT_ONE,
+  HD_INIT_QUARTER,
   HD_INIT_NORMAL /* drawn, with a standard deviation */
 } hd_init;
 
@@ -183,6 +198,10 @@ typedef enum hd_dx_kind {
 /* The kernels of a rule. */
 typedef enum hd_op_role { HD_ROLE_FORWARD, HD_ROLE_DX, HD_ROLE_DW } hd_op_role;
 
+/* Writes the values of an element of x at which its output bends; returns how many. */
+enum { HD_OP_CORNERS = 2 };
+typedef int hd_corners(double at[HD_OP_CORNERS], const hd_geom *g);
+
 typedef struct hd_op_rule {
   int fewest, most;  /* inputs of a layer of model files; 0: not a layer */
   bool loss;         /* a loss of model files */
@@ -194,7 +213,9 @@ typedef struct hd_op_rule {
   hd_backward dx, dw; /* dw writes the gradients of in[1] and in[2] */
   hd_dx_kind dx_kind;
   void (*part)(hd_geom *geom, const hd_geom *layer, int input); /* HD_DX_EACH */
-  bool elementwise;                                             /* y = f(x); its corner, if any, is at 0 */
+  bool elementwise;                                             /* y = f(x); without `corners` its corner is at 0 */
+  bool maximum;                                                 /* y is a maximum of some of x; dx reads x */
+  hd_corners *corners;                                          /* where f has corners or jumps */
   bool in_place;                                                /* y may be x, and dx dy */
 
   /* Costs of a sample, counted as for dense libraries. Multiply-adds of layers with weights to multiply; NULL: 0.
@@ -211,11 +232,14 @@ typedef struct hd_op_rule {
 
 #define HD_SAMPLES(list) .samples = list, .sample_count = sizeof(list) / sizeof *(list)
 
-/* Shared by the rules of elementwise operations, and by those of losses. Their gradients read dy and `other`, which is
- * x or y; scores, target and weights. */
+/* Shared by the rules of elementwise operations, whose gradients read dy and `other`, which is x or y; of those of two
+ * values; and of losses, whose gradients read scores, target and weights. */
 #define HD_ELEMENTWISE(name, other)                                                                                    \
   .fewest = 1, .most = 1, .shapes = hd__shapes_same, .elementwise = true, .in_place = true,                            \
   .dx = {HD_OP_##name##_dx, {HD_ARG_DY, other}}
+#define HD_BINARY(name)                                                                                                \
+  .fewest = 2, .most = 2, .shapes = hd__shapes_binary, .dx_kind = HD_DX_EACH, .part = hd__part_binary,                 \
+  .flops_of = hd__flops_binary, HD_SAMPLES(hd__samples_binary)
 #define HD_LOSS(name)                                                                                                  \
   .loss = true, .shapes = hd__shapes_loss, .dx = {HD_OP_##name##_dx, {HD_ARG_X, HD_ARG_W, HD_ARG_B}},                  \
   HD_SAMPLES(hd__samples_loss)
@@ -259,6 +283,9 @@ HD_TOOLS_API int hd__geom_finish(hd_geom *geom);
 /* y has the shape and memory order of x. */
 hd_shape_rule hd__shapes_same;
 
+/* At -3 and 3. */
+hd_corners hd__corners_hard;
+
 /* Windows over an image, from kernel, stride and padding. */
 hd_shape_rule hd__shapes_pool;
 
@@ -280,5 +307,24 @@ hd_shape_rule hd__shapes_loss;
 hd_op_param *hd__shapes_param(hd_op_shapes *shapes, const char *suffix, const hd_shape *shape,
                               const hd_shape *in_memory);
 
-/* Samples of elementwise operations, and of losses. */
-extern const hd_geom hd__samples_each[5], hd__samples_loss[11];
+/* The rule of operations of two values of one shape, or of one that is spread over the pixels or channels of the other;
+ * the part of an input; an operation for each element, two in gradients. */
+hd_shape_rule hd__shapes_binary;
+void hd__part_binary(hd_geom *geom, const hd_geom *layer, int input);
+int64_t hd__flops_binary(const hd_geom *g, hd_op_role role);
+
+/* y has the shape of x, an image. An output of other sides; of the sides of `size`; of one pixel or one channel, as
+ * `over` says. */
+hd_shape_rule hd__shapes_image, hd__shapes_adaptive, hd__shapes_line;
+hd_status hd__shapes_sides(hd_op_shapes *shapes, const int32_t out[2]);
+
+/* A norm with a weight for each channel, and a bias if it has one. */
+hd_status hd__shapes_channel_norm(hd_op_shapes *shapes, bool biased);
+
+/* Whether it is the identity in evaluation: dropout. */
+bool hd__op_drops(hd_op op);
+
+/* Samples of elementwise operations, of those of two values, of losses, and of the rules above. */
+extern const hd_geom hd__samples_each[5], hd__samples_binary[9], hd__samples_loss[11];
+extern const hd_geom hd__samples_line[5], hd__samples_adaptive[5], hd__samples_channel_norm[5],
+    hd__samples_instance_norm[3];

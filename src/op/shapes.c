@@ -19,6 +19,12 @@ static int32_t whole(int64_t pixels) { return pixels < 0 || pixels > INT_MAX ? 0
 
 /* Pixels of the output along an axis, from the input's, the kernel's span and the stride. */
 static int32_t output_side(const hd_geom *g, int axis, int64_t input, int64_t reach, int64_t step, int64_t padding) {
+  if (g->sides.out[axis])
+    return g->sides.out[axis];
+  if (g->window.ceil_mode && input + 2 * padding >= reach) {
+    const int64_t last = (input + 2 * padding - reach + step - 1) / step; /* it begins in the image, or before it */
+    return whole(last - (last * step >= input + padding) + 1);
+  }
   if (g->window.transposed)
     return whole((input - 1) * step - 2 * padding + reach + g->conv_transpose2d.output_padding[axis]);
   return input + 2 * padding < reach ? 0 : whole((input + 2 * padding - reach) / step + 1);
@@ -43,6 +49,12 @@ hd_status hd__shapes_same(hd_op_shapes *s) {
   return HD_OK;
 }
 
+int hd__corners_hard(double at[HD_OP_CORNERS], const hd_geom *g) {
+  at[0] = -3;
+  at[1] = 3;
+  return 2;
+}
+
 hd_status hd__shapes_pool(hd_op_shapes *s) {
   const hd_shape *x = &s->x[0];
   const hd_attrs *a = s->attrs;
@@ -64,7 +76,8 @@ hd_status hd__shapes_pool(hd_op_shapes *s) {
                                  .sh = a->stride[0] ? a->stride[0] : a->kernel[0],
                                  .sw = a->stride[1] ? a->stride[1] : a->kernel[1],
                                  .ph = a->padding[0],
-                                 .pw = a->padding[1]},
+                                 .pw = a->padding[1],
+                                 .ceil_mode = a->ceil_mode},
                       .conv = {.pool = 1}};
   const hd_geom *g = &s->geom;
   if (!hd__geom_finish(&s->geom))

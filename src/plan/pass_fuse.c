@@ -8,7 +8,7 @@
 
 static bool is_fusible_pool(const hd_geom *g) {
   return g->window.kh == g->window.kw && g->window.sh == g->window.kh && g->window.sw == g->window.kw &&
-         g->window.ph == 0 && g->window.pw == 0 && g->window.kh > 1;
+         g->window.ph == 0 && g->window.pw == 0 && g->window.kh > 1 && !g->window.ceil_mode;
 }
 
 static bool takes_pool(const hd_node *node, const hd_node *next) {

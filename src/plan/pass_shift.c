@@ -13,7 +13,7 @@ enum { FEWEST_OUTPUTS = 64 };
 static int only_reader(const hd_graph *graph) {
   int value = graph->input, reader;
   while (hd__graph_reads(graph, value, &reader) == 1) {
-    if (!graph->nodes[reader].view || graph->nodes[reader].op == HD_OP_dropout)
+    if (!graph->nodes[reader].view || hd__op_drops(graph->nodes[reader].op))
       return reader;
     value = graph->nodes[reader].out[0];
   }

@@ -231,7 +231,7 @@ static hd_status lower(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *setti
 
 void hd__pass_evaluation(hd_graph *graph) {
   for (int i = 0; i < graph->node_count; i++)
-    graph->nodes[i].view |= graph->nodes[i].op == HD_OP_dropout;
+    graph->nodes[i].view |= hd__op_drops(graph->nodes[i].op);
 }
 
 static hd_status evaluate_only(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {

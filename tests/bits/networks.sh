@@ -67,6 +67,10 @@ check groups "$SRCDIR/tests/bits/groups.yaml" labels caf3359ac77b8cf321d2222d428
 check upsampled "$SRCDIR/tests/bits/upsampled.yaml" labels \
   db19218c415258f92b725bc8318a8b9a17a99e414876a1a322c2f9c452f90c0d \
   --optimizer adamw --lr 0.01
+check activations "$SRCDIR/tests/bits/activations.yaml" labels \
+  801c9b78e0238e7e602499e74bd3d45f2b9b78eea5c4bc8d6096194846590693 --lr 0.01
+check resized "$SRCDIR/tests/bits/resized.yaml" labels \
+  8d8869964e8aa80e9f407af7f1fb5ef1d3fcdc222acd6030dc7147040c172145 --lr 0.01
 check tiles "$SRCDIR/tests/bits/tiles.yaml" labels bd51cfa6634d7f0f5d727815a8a5e92dad87930725f649b82c18081d6022f4c4 \
   --optimizer adamw --lr 0.01
 check shard_norms "$SRCDIR/tests/bits/shard_norms.yaml" labels \
@@ -83,6 +87,7 @@ chain preact labels 9c188f385fd1729474644709aa4b9ba0fa8cdd46b2a09e62070fd3ee6b3e
 chain bn3 labels 4c996df13ea579eff6f40a41105b6833f6106b3bca708fd94162bc0b6b752946
 chain conv_swish_norm 2x4x3 186eb5dffa0363d280485be13e7db81d0070306a2b437deeae98cc928ca6bb76
 chain norm_after_flatten 2x2x3 818781aac4a7a3e7a090e98add232044b6cad37c8c4bfaaff4b5165578c58d16
+chain signal 1x1x11 f19f477715abde10b2375d7ed84daabd5aaaf4888743962fdabd3efbc988e4d8
 chain two_norms_swish 1x1x11 980815e19361abb4479b47fd09fc97ad6259209a1545932fd3ee7cda85eb4fc5
 patches() { # NAME OPTIONS...
   name=$1

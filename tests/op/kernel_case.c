@@ -39,7 +39,20 @@ static bool shapes_of(hd_op_shapes *s, hd_op op, const hd_geom *g, bool bias) {
                      .key_heads = g->attention.key_heads,
                      .causal = g->attention.causal,
                      .groups = g->norm.groups > 1 ? g->norm.groups : g->conv.groups,
+                     .num_parameters = g->prelu.num_parameters,
+                     .size = {g->sides.out[0], g->sides.out[1]},
+                     .over = g->line.channels,
+                     .start = g->slice.start,
+                     .end = {g->slice.start + g->co},
+                     .ceil_mode = g->window.ceil_mode,
                      .bias = bias};
+  if (op == HD_OP_pad) {
+    attrs.mode = g->pad.mode;
+    for (int i = 0; i < 2; i++) {
+      attrs.padding[i] = g->pad.before[i];
+      attrs.end[i] = g->sides.out[i] - (i ? g->wi : g->hi) - g->pad.before[i];
+    }
+  }
   *s = (hd_op_shapes){.layer = "case", .op = info->name, .attrs = &attrs, .inputs = 1};
   for (int rank = 3; rank > 0 && info->rule->shapes; rank -= 2) {
     s->x[0] = (hd_shape){rank, {g->ci, g->hi, g->wi}};
@@ -70,8 +83,11 @@ static void describe_forward(kernel_case *c, hd_op op, const hd_geom *g, bool dr
     c->out[1] = bytes(c->out[0].elems);
   if (rule->dx_kind == HD_DX_SAME)
     c->in[1] = c->in[0];
-  for (int i = 0; rule->part && i < HD_CONCAT_INPUTS && g->concat.part[i] > 0; i++)
-    c->in[i] = floats(pixels * g->concat.part[i]);
+  for (int i = 0; rule->part && i < rule->most; i++) {
+    hd_geom part = *g;
+    rule->part(&part, g, i);
+    c->in[i] = part.ci > 0 ? floats((int64_t)part.ci * part.hi * part.wi) : (arg){0};
+  }
   if (!rule->loss)
     return;
   c->in[1] = rule->labels && !g->cross_entropy.soft_labels ? (arg){ARG_LABELS, true, pixels, pixels} : floats(g->ci);
@@ -129,6 +145,10 @@ bool kernel_case_takes(hd_op op, hd_geom *g) {
     return true;
   if (!shapes_of(&s, layer, g, true))
     return false;
+  g->sides = s.geom.sides;
+  g->co = s.geom.co;
+  if (layer == HD_OP_instance_norm)
+    g->norm.groups = g->ci;
   g->window.kh = s.geom.window.kh; /* where the image decides it */
   g->window.kw = s.geom.window.kw;
   return hd__geom_finish(g);
@@ -161,6 +181,8 @@ static void draw_channels(hd_geom *g, hd_op op, bool more, random_stream *random
   }
   if (!USES(co))
     g->co = g->ci;
+  if (USES(prelu.num_parameters))
+    g->prelu.num_parameters = random_below(random, 2) ? g->ci : 1;
 }
 
 /* Numbers of rows of a weight, and heads of attention. */
@@ -192,21 +214,16 @@ static void draw_window(hd_geom *g, hd_op op, random_stream *random) {
     g->conv.pool = CHOOSE(random, 1, 1, 2, 2, 3);
 }
 
-/* Numbers are those of any sample. */
+/* Numbers and choices are those of any sample. */
 static void draw_settings(hd_geom *g, hd_op op, random_stream *random) {
   const hd_op_rule *rule = hd__op_info(op)->rule;
   const hd_geom *const from = rule->samples;
   const uint32_t samples = (uint32_t)rule->sample_count;
   g->relu = USES(relu) && random_below(random, 2);
-  g->gelu.approximate = USES(gelu.approximate) && random_below(random, 2);
-  g->avg_pool2d.count_include_pad = USES(avg_pool2d.count_include_pad) && random_below(random, 2);
-  g->leaky_relu.negative_slope = from[random_below(random, samples)].leaky_relu.negative_slope;
-  g->scale.factor = from[random_below(random, samples)].scale.factor;
-  g->dropout.p = from[random_below(random, samples)].dropout.p;
-  g->norm.eps = from[random_below(random, samples)].norm.eps;
-  g->huber.delta = from[random_below(random, samples)].huber.delta;
+  for (const hd_op_setting *o = rule->settings; o && o->key; o++)
+    if (o->geom && o->type != HD_SETTING_INT)
+      memcpy((char *)g + o->geom, (const char *)&from[random_below(random, samples)] + o->geom, sizeof(int32_t));
   g->shifted_linear.shift = from[random_below(random, samples)].shifted_linear.shift;
-  g->cross_entropy.label_smoothing = from[random_below(random, samples)].cross_entropy.label_smoothing;
   g->cross_entropy.ignore_index = from[random_below(random, samples)].cross_entropy.ignore_index;
 }
 
@@ -234,6 +251,9 @@ void random_geom(hd_geom *g, hd_op op, int64_t most, random_stream *random) {
       g->hi = between(random, 1, 12);
       g->wi = between(random, 1, 12);
     }
+    for (int axis = 0; axis < 2 && kernel_case_uses(layer, offsetof(hd_geom, sides.out)); axis++)
+      g->sides.out[axis] = layer == HD_OP_pad ? g->pad.before[axis] + (axis ? g->wi : g->hi) + between(random, 0, 3)
+                                              : between(random, 1, 12);
   } while (!kernel_case_takes(layer, g) || !is_small(g, layer, most));
   if (hd__op_info(op)->role == HD_ROLE_DX && info->rule->part)
     info->rule->part(g, g, 1);
@@ -337,7 +357,14 @@ static void make_numbers(kernel_case *c, int input, fill_kind fill, random_strea
       x[i] = (float)random_below(random, (uint32_t)c->g.embedding.tokens);
 }
 
-/* Inputs that are not any numbers: statistics, positions in windows, and numbers of rows. */
+/* A divisor, where a quotient is to be smooth. */
+static void move_from_zero(kernel_case *c, int input) {
+  float *x = (float *)(void *)c->input[input].data;
+  for (int64_t i = 0; i < slots(c, &c->in[input]) * c->in[input].stride; i++)
+    x[i] += x[i] < 0 ? -0.5f : 0.5f;
+}
+
+/* Inputs that are not any numbers: statistics, positions in windows, numbers of rows, and divisors. */
 static void restrict_inputs(kernel_case *c, fill_kind fill, random_stream *random) {
   hd_op layer;
   const hd_backward *backward = kernel_case_backward(&layer, c->op);
@@ -347,6 +374,8 @@ static void restrict_inputs(kernel_case *c, fill_kind fill, random_stream *rando
       make_numbers(c, i, fill, random);
     else if (c->in[i].kind == ARG_BYTES && c->g.conv.pool == 1)
       fill_argmax(c, layer, i, random);
+    else if (layer == HD_OP_div && fill == FILL_PLAIN && (backward ? backward->in[i] == HD_ARG_W : i == 1))
+      move_from_zero(c, i);
     else if (variance && c->in[i].kind == ARG_FLOATS && !c->in[i].rows)
       make_positive(c, i);
   }

@@ -72,15 +72,17 @@ static double of_fused(hd_op op, const hd_call *call) {
   return nearest;
 }
 
-/* An elementwise operation may have its corner at 0, and none elsewhere. Exact zeros are sums of what other ReLUs
- * left, and stay. */
-static double of_relu(const hd_call *call) {
-  double nearest = HUGE_VAL;
+/* An elementwise operation may have its corner at 0, and elsewhere only where its rule says so. Values at a corner are
+ * what other such operations, or sums of zeros, left, and stay. */
+static double of_corners(const hd_op_rule *rule, const hd_call *call) {
+  double nearest = HUGE_VAL, corner[HD_OP_CORNERS] = {0};
+  const int corners = rule->corners ? rule->corners(corner, call->g) : 1;
   for (int64_t n = 0; n < call->rows; n++)
-    for (int64_t i = 0; i < (int64_t)call->g->ci * call->g->hi * call->g->wi; i++) {
-      double x = ((const double *)call->in[0])[n * call->in_stride[0] + i];
-      nearest = x == 0 ? nearest : fmin(nearest, fabs(x));
-    }
+    for (int64_t i = 0; i < (int64_t)call->g->ci * call->g->hi * call->g->wi; i++)
+      for (int k = 0; k < corners; k++) {
+        double away = ((const double *)call->in[0])[n * call->in_stride[0] + i] - corner[k];
+        nearest = away == 0 ? nearest : fmin(nearest, fabs(away));
+      }
   return nearest;
 }
 
@@ -105,6 +107,32 @@ static double of_pool(const hd_call *call) {
   return nearest;
 }
 
+/* A maximum of any elements of a sample: the smallest difference of two. Equal ones stay equal: they are what a ReLU
+ * left. */
+static double of_any_maximum(const hd_call *call) {
+  double nearest = HUGE_VAL;
+  const int64_t elems = (int64_t)call->g->ci * call->g->hi * call->g->wi;
+  for (int64_t n = 0; n < call->rows; n++)
+    for (int64_t i = 0; i < elems; i++)
+      for (int64_t k = 0; k < i; k++) {
+        const double *x = (const double *)call->in[0] + n * call->in_stride[0], gap = fabs(x[i] - x[k]);
+        nearest = gap == 0 ? nearest : fmin(nearest, gap);
+      }
+  return nearest;
+}
+
+/* A quotient bends much near a divisor of 0: a tenth of the smallest one. */
+static double of_divisor(const hd_call *call) {
+  hd_geom part;
+  double nearest = HUGE_VAL;
+  part = *call->g;
+  hd__op_info(HD_OP_div)->rule->part(&part, call->g, 1);
+  for (int64_t n = 0; n < call->rows; n++)
+    for (int64_t i = 0; i < (int64_t)part.ci * part.hi * part.wi; i++)
+      nearest = fmin(nearest, fabs(((const double *)call->in[1])[n * call->in_stride[1] + i]) / 10);
+  return nearest;
+}
+
 /* How near y - target comes to a corner at -corner, 0 or corner. */
 static double of_difference(const hd_call *call, double corner) {
   double nearest = HUGE_VAL;
@@ -121,8 +149,12 @@ double kink_distance(hd_op op, const hd_call *call) {
   const hd_op_rule *rule = hd__op_info(op)->rule;
   if (hd__op_info(op)->role != HD_ROLE_FORWARD)
     return HUGE_VAL;
-  if (rule->elementwise)
-    return of_relu(call);
+  if (op == HD_OP_div)
+    return of_divisor(call);
+  if (rule->maximum)
+    return of_any_maximum(call);
+  if (rule->elementwise || rule->corners)
+    return of_corners(rule, call);
   if (rule->dx.in[1] == HD_ARG_OUT1) /* the maximum of a window */
     return of_pool(call);
   if (rule->loss && !rule->labels)

@@ -227,7 +227,8 @@ static void backward(guarded grad[], const problem *p, const guarded *dy) {
 /* Whether values have to be far from each other and from zero: what looks at them compares. */
 static bool inputs_are_levels(hd_op op) {
   const hd_op_rule *rule = hd__op_info(op)->rule;
-  return rule->elementwise || rule->dx.in[1] == HD_ARG_OUT1 || (rule->dw.in[0] && !rule->macs && !rule->numbers);
+  return rule->elementwise || rule->maximum || rule->dx.in[1] == HD_ARG_OUT1 ||
+         (rule->dw.in[0] && !rule->macs && !rule->numbers);
 }
 
 /* Whether an operation has a gradient of its own; the others are called for another one's. */

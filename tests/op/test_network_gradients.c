@@ -83,6 +83,14 @@ static const struct {
      "  - j: {op: concat, from: [c, d, c]}\n  - f: {op: flatten, from: d}\n  - g: {op: flatten, from: j}\n"
      "  - k: {op: concat, from: [g, f]}\n  - l: {op: linear, out: 5}\n  - m: {op: linear, out: 4, from: k}\n"
      "  - n: {op: concat, from: [l, m]}\n  - o: {op: linear, out: 3}\n"},
+    {"gates: a number for each channel, for each pixel, for all; a quotient, differences",
+     "model: g\ninput: [2, 3, 4]\nlayers:\n"
+     "  - c: {op: conv2d, out: 3, kernel: 1}\n  - m: {op: global_avg_pool2d}\n  - g: {op: sigmoid}\n"
+     "  - x: {op: mul, from: [c, g]}\n  - p: {op: conv2d, out: 1, kernel: 1}\n  - q: {op: sigmoid}\n"
+     "  - y: {op: div, from: [x, q]}\n  - z: {op: sub, from: [g, y]}\n  - o: {op: global_avg_pool2d, from: p}\n"
+     "  - d: {op: sub, from: [z, o]}\n  - e: {op: mul, from: [q, d]}\n  - f: {op: flatten}\n"
+     "  - l: {op: linear, out: 2}\n  - s: {op: linear, out: 1, from: f}\n  - h: {op: sigmoid}\n"
+     "  - r: {op: div, from: [l, h]}\n"},
     {"pools that do not fuse: strides, padding, sides",
      "model: i\ninput: [1, 7, 7]\nlayers:\n"
      "  - c: {op: conv2d, out: 2, kernel: 2}\n  - p: {op: max_pool2d, kernel: 2, stride: 1}\n"

@@ -38,7 +38,7 @@ const bad_model bad_models[] = {
      "(without data 'input: data' is 1x28x28"},
     {"another word for outputs", SHAPED("data") "  - f: {op: flatten}\n  - a: {op: linear, out: data}\n", 5,
      HD_E_FORMAT, "found 'data'"},
-    {"an input of two numbers", SHAPED("[8, 8]") END, 2, HD_E_FORMAT, "found a list of 2"},
+    {"a signal of more channels than there are", SHAPED("[5, 8]") END, 2, HD_E_FORMAT, "from 1 to 4"},
     {"an input of four numbers", SHAPED("[1, 1, 8, 8]") END, 2, HD_E_FORMAT, "found a list of 4"},
     {"a mapping as input", SHAPED("{height: 8}") END, 2, HD_E_FORMAT, "found a mapping"},
     {"an input without channels", SHAPED("[0, 8, 8]") END, 2, HD_E_FORMAT, "from 1 to 4"},
@@ -113,6 +113,38 @@ const bad_model bad_models[] = {
      HEAD "  - c: {op: conv2d, out: 2, kernel: 7}\n  - f: {op: flatten}\n  - l: {op: linear, out: 8}\n"
           "  - m: {op: linear, out: 8, share: l}\n  - n: {op: linear, out: 3}\n",
      7, HD_E_SHAPE, "flattened image"},
+
+    /* Shapes that do not meet. */
+    {"a product of an image and a flat value",
+     HEAD "  - c: {op: conv2d, out: 4, kernel: 3}\n  - f: {op: flatten}\n  - l: {op: linear, out: 4}\n"
+          "  - m: {op: mul, from: [c, l]}\n" END,
+     7, HD_E_SHAPE, "layer 'm': mul expects two values of one shape, or one of a single pixel"},
+    {"a quotient of a column and a row of pixels",
+     HEAD "  - c: {op: conv2d, out: 4, kernel: [8, 1]}\n  - d: {op: conv2d, out: 4, kernel: [1, 8], from: input}\n"
+          "  - m: {op: div, from: [c, d]}\n" END,
+     6, HD_E_SHAPE, "found 4x1x8 and 4x8x1"},
+    {"a difference of a number for each channel and one for each pixel",
+     HEAD "  - c: {op: conv2d, out: 4, kernel: 8}\n  - m: {op: sub, from: [c, input]}\n" END, 5, HD_E_SHAPE,
+     "layer 'm': sub expects"},
+    {"a clip from above to below", HEAD "  - a: {op: clip, min: 1, max: 0.5}\n" END, 4, HD_E_SHAPE,
+     "found min 1 and max 0.5"},
+    {"slopes for other channels",
+     HEAD "  - c: {op: conv2d, out: 4, kernel: 3}\n  - a: {op: prelu, num_parameters: 3}\n" END, 5, HD_E_SHAPE,
+     "num_parameters to be 1 or its 4 channels, found 3"},
+    {"an upsample to nothing", HEAD "  - a: {op: upsample}\n" END, 4, HD_E_SHAPE, "either size or scale_factor"},
+    {"an upsample to two sizes", HEAD "  - a: {op: upsample, size: 9, scale_factor: 2}\n" END, 4, HD_E_SHAPE,
+     "found both"},
+    {"a reflection of more than the image", HEAD "  - a: {op: pad, padding: 8, mode: reflect}\n" END, 4, HD_E_SHAPE,
+     "fewer pixels than the image's 8, found 8"},
+    {"a slice behind the last channel",
+     HEAD "  - c: {op: conv2d, out: 4, kernel: 3}\n  - a: {op: slice, start: 2, end: 5}\n" END, 5, HD_E_SHAPE,
+     "of at most 4 channels, found 2 and 5"},
+    {"a maximum of a flat value", HEAD "  - f: {op: flatten}\n  - a: {op: max}\n" END, 5, HD_E_SHAPE,
+     "layer 'a': max expects an image (channels x height x width), found 64"},
+    {"a layer for signals on an image", HEAD "  - c: {op: conv1d, out: 4, kernel: 3}\n" END, 4, HD_E_FORMAT,
+     "conv1d expects a signal (channels x 1 x length), found 1x8x8; use conv2d"},
+    {"two sides for a signal", SHAPED("[1, 8]") "  - c: {op: conv1d, out: 4, kernel: [1, 3]}\n" END, 4, HD_E_FORMAT,
+     "expected one number as 'kernel' for op 'conv1d'"},
 
     /* Names. */
     {"a name twice", HEAD "  - a: {op: relu}\n  - a: {op: relu}\n" END, 5, HD_E_FORMAT, "found 'a' again"},

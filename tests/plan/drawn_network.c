@@ -107,7 +107,7 @@ static void draw_setting(char *line, size_t room, const drawn_network *s, hd_op 
   case HD_SETTING_FLAG: snprintf(value, sizeof value, "%s", draw(2) ? "true" : "false"); break;
   case HD_SETTING_REAL: snprintf(value, sizeof value, "%.3f", low + (high - low) * draw(1000) / 1000.0); break;
   case HD_SETTING_SIDES: snprintf(value, sizeof value, "%d", (int)low + (int)draw(4)); break;
-  case HD_SETTING_CHOICE: snprintf(value, sizeof value, "%s", o->choices[draw(2)]); break;
+  case HD_SETTING_CHOICE: snprintf(value, sizeof value, "%s", o->choices[draw(o->choices[2] ? 3 : 2)]); break;
   case HD_SETTING_WEIGHTS: draw_weights(value, sizeof value, s->outputs); break;
   case HD_SETTING_LAYER:
     for (int i = s->layers - 1; i >= 0 && !*value; i--)
@@ -206,7 +206,8 @@ static void add_branch(drawn_network *s, hd_op op) {
   const drawn_network before = *s;
   char from[64], line[64];
   snprintf(from, sizeof from, "n%d", s->layers - 2 - steps_back(s->layers - 1));
-  const hd_op joins = chance(60) ? HD_OP_add : HD_OP_concat;
+  static const hd_op join[] = {HD_OP_add, HD_OP_concat, HD_OP_mul, HD_OP_sub, HD_OP_div};
+  const hd_op joins = join[chance(45) ? 0 : chance(50) ? 1 : 2 + (int)draw(3)];
   snprintf(line, sizeof line, "[n%d, n%d]", s->layers, s->layers - 1);
   snprintf(s->line[s->layers], DRAWN_LINE, "n%d: {op: %s, from: %s", s->layers, hd__op_info(op)->name, from);
   draw_settings(s->line[s->layers], DRAWN_LINE, s, op);

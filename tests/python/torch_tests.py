@@ -65,7 +65,24 @@ class Shared(nn.Module):
 
 class Squared(nn.Module):
     def forward(self, x):
-        return x * x
+        return x ** 2
+
+
+class Gated(nn.Module):
+    """Squeeze and excitation, maps for all channels, and functions that are no modules."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(1, 8, 5, stride=3), nn.BatchNorm2d(8)
+        self.squeeze, self.excite, self.fc = nn.Conv2d(8, 4, 1), nn.Conv2d(4, 8, 1), nn.Linear(8, 10)
+
+    def forward(self, x):
+        x = F.hardswish(self.norm(self.conv(x)))
+        gate = F.hardsigmoid(self.excite(F.relu6(self.squeeze(F.adaptive_avg_pool2d(x, 1)))))
+        x = x * gate - x.mean(1, keepdim=True)
+        x = torch.cat((F.pad(x[:, :3], (1, 0, 1, 2), mode="reflect"), F.pad(x[:, 3:], (1, 0, 1, 2))), 1)
+        x = F.mish(F.interpolate(x, scale_factor=2)) / (1.5 * F.softplus(x.amax((2, 3), keepdim=True)))
+        return self.fc(torch.flatten(torch.clamp(x, -2, 3).mean((2, 3), keepdim=True), 1))
 
 
 class Scaled(nn.Module):
@@ -103,11 +120,11 @@ MODULES = {
 }
 
 
-def torch_losses(module, optimizer=None, dtype=torch.float32):
+def torch_losses(module, optimizer=None, dtype=torch.float32, samples=x):
     module.train()
     optimizer, losses = optimizer or torch.optim.SGD(module.parameters(), lr=0.02, momentum=0.9), []
     for at in range(0, len(x), BATCH):
-        loss = F.cross_entropy(module(torch.from_numpy(x[at:at + BATCH]).to(dtype)),
+        loss = F.cross_entropy(module(torch.from_numpy(samples[at:at + BATCH]).to(dtype)),
                                torch.from_numpy(y[at:at + BATCH]))
         optimizer.zero_grad()
         loss.backward()
@@ -117,7 +134,7 @@ def torch_losses(module, optimizer=None, dtype=torch.float32):
 
 
 def test_modules():
-    """eleven modules follow PyTorch's losses for 20 steps, and come back with the scores of the run"""
+    """twelve modules follow PyTorch's losses for 20 steps, and come back with the scores of the run"""
     for name, module in MODULES.items():
         run = heddle.train(heddle.from_torch(module, (1, 28, 28)), (x, y, x[:64], y[:64]), batch=BATCH, epochs=1,
                            optimizer="sgd", lr=0.02, momentum=0.9, no_shuffle=True, out=path("torch-" + name))
@@ -160,12 +177,51 @@ CLASSES = {
 }
 
 
-def losses_apart(module, name):
+def _signal(layers, elems):
+    return nn.Sequential(nn.Conv1d(1, 4, 9, stride=7), *layers, nn.Flatten(), nn.Linear(elems, 10))
+
+
+with torch.random.fork_rng():  # the random numbers of what follows are those without these
+    MODULES["gated"] = Gated()
+    MORE = {
+        nn.ReLU6: (_rows(nn.ReLU6()),), nn.Hardswish: (_rows(nn.Hardswish()),),
+        nn.Hardsigmoid: (_rows(nn.Hardsigmoid()),), nn.ELU: (_rows(nn.ELU(0.7)),),
+        nn.SELU: (_rows(nn.SELU()),), nn.Mish: (_rows(nn.Mish()),),
+        nn.Softplus: (_rows(nn.Softplus(2, 3)),), nn.Hardtanh: (_rows(nn.Hardtanh(-0.4, 0.7)),),
+        nn.PReLU: (_rows(nn.PReLU()), _behind([nn.PReLU(4)], 144)),
+        nn.LogSoftmax: (_rows(nn.LogSoftmax(1)), _behind([nn.LogSoftmax(1)], 144)),
+        nn.AdaptiveMaxPool2d: (_behind([nn.AdaptiveMaxPool2d((4, 5))], 80),),
+        nn.Upsample: (_behind([nn.Upsample(scale_factor=2)], 576),
+                      _behind([nn.Upsample((5, 9), mode="bilinear")], 180)),
+        nn.UpsamplingNearest2d: (_behind([nn.UpsamplingNearest2d((8, 7))], 224),),
+        nn.UpsamplingBilinear2d: (_behind([nn.UpsamplingBilinear2d(scale_factor=2)], 576),),
+        nn.ZeroPad2d: (_behind([nn.ZeroPad2d((1, 2, 0, 1))], 252),),
+        nn.ReflectionPad2d: (_behind([nn.ReflectionPad2d((1, 2, 0, 1))], 252),),
+        nn.ReplicationPad2d: (_behind([nn.ReplicationPad2d(1)], 256),),
+        nn.Dropout2d: (_behind([nn.Dropout2d(0.0)], 144),),
+        nn.InstanceNorm2d: (_behind([nn.ReLU(), nn.InstanceNorm2d(4, eps=1e-3, affine=True)], 144),),
+        nn.RMSNorm: (_rows(nn.RMSNorm(12)), _rows(nn.RMSNorm(12, eps=1e-3))),
+        nn.MaxPool2d: (_behind([nn.MaxPool2d(3, stride=2, ceil_mode=True)], 36),),
+        nn.AvgPool2d: (_behind([nn.AvgPool2d(3, stride=2, padding=1, ceil_mode=True)], 64),),
+        nn.AdaptiveAvgPool2d: (_behind([nn.AdaptiveAvgPool2d((4, 5))], 80),),
+    }
+    # The same of signals; 4 x 111 is before them.
+    SIGNALS = {
+        nn.Conv1d: (_signal([nn.Conv1d(4, 6, 3, stride=2, padding=1, dilation=2, groups=2, bias=False)], 330),),
+        nn.ConvTranspose1d: (_signal([nn.ConvTranspose1d(4, 2, 3, stride=2, padding=1)], 442),),
+        nn.MaxPool1d: (_signal([nn.MaxPool1d(4, padding=1)], 112),),
+        nn.AvgPool1d: (_signal([nn.AvgPool1d(3, stride=2, ceil_mode=True)], 220),),
+        nn.AdaptiveAvgPool1d: (_signal([nn.ReLU(), nn.BatchNorm1d(4), nn.AdaptiveAvgPool1d(1)], 4),),
+    }
+
+
+def losses_apart(module, name, samples=x):
     """How far heddle's losses are from PyTorch's."""
-    run = heddle.train(heddle.from_torch(module, (1, 28, 28)), (x, y, x[:64], y[:64]), batch=BATCH, epochs=1,
+    model = heddle.from_torch(module, samples.shape[1:])
+    run = heddle.train(model, (samples, y, samples[:64], y[:64]), batch=BATCH, epochs=1,
                        optimizer="sgd", lr=0.02, momentum=0.9, no_shuffle=True, out=path("attribute-" + name))
     before = {key: value.clone() for key, value in module.state_dict().items()}
-    apart = abs(torch_losses(module) - run.losses).max()
+    apart = abs(torch_losses(module, samples=samples) - run.losses).max()
     for key, value in run.to_torch().state_dict().items():
         if key.endswith(("running_mean", "running_var")) or not torch.equal(module.state_dict()[key], before[key]):
             assert not torch.equal(value, before[key]), f"{name}: {key} is trained by PyTorch alone"
@@ -176,10 +232,19 @@ def losses_apart(module, name):
 
 def test_classes():
     """each class of layers follows PyTorch's losses for 20 steps, with settings of its own"""
-    assert set(CLASSES) == set(heddle.pytorch._MODULES), set(CLASSES) ^ set(heddle.pytorch._MODULES)
-    for kind, modules in CLASSES.items():
+    wanted = set(CLASSES) | set(MORE) | set(SIGNALS)
+    assert wanted == set(heddle.pytorch._MODULES), wanted ^ set(heddle.pytorch._MODULES)
+    signals = x.reshape(len(x), 1, 784)
+    follow(CLASSES, x)
+    with torch.random.fork_rng():
+        follow(MORE, x)
+        follow(SIGNALS, signals)
+
+
+def follow(classes, samples):
+    for kind, modules in classes.items():
         for i, module in enumerate(modules):
-            apart = losses_apart(module, f"{kind.__name__}-{i}")
+            apart = losses_apart(module, f"{kind.__name__}-{i}-{len(classes)}", samples)
             assert apart < 1e-4, f"{module}: losses {apart} apart"
 
 
@@ -352,11 +417,12 @@ def test_bad():
     def refused(module, says, shape=(1, 28, 28)):
         refuses(heddle.UnsupportedError, says, lambda: heddle.from_torch(module, shape))
 
-    refused(nn.Sequential(nn.Conv2d(1, 4, 3), nn.InstanceNorm2d(4)), "found nn.InstanceNorm2d")
+    refused(nn.Sequential(nn.Conv2d(1, 4, 3), nn.InstanceNorm2d(4)), "affine=False")
     refused(nn.Sequential(nn.Conv2d(1, 4, 3, padding=1, padding_mode="reflect")), "padding_mode='reflect'")
     refused(nn.Sequential(nn.Linear(28, 10)), "a linear layer over images")
-    refused(nn.Sequential(nn.MaxPool2d(3, ceil_mode=True)), "ceil_mode=True")
-    refused(Squared(), "a product or a quotient other than of a value and a number")
+    refused(nn.Sequential(nn.MaxPool2d(3, dilation=2)), "dilation=2")
+    refused(nn.Sequential(nn.Upsample(scale_factor=1.5)), "scale_factor=1.5, no whole number")
+    refused(Squared(), "found pow")
     rows, row = nn.Sequential(nn.Linear(4, 2)), (4,)
     for last in (nn.Softmax(1), nn.LogSoftmax(1), nn.Sequential(nn.Softmax(1), nn.Flatten())):
         refused(nn.Sequential(rows, last), "leave it out; cross_entropy includes it", row)

@@ -18,6 +18,15 @@ class Add(nn.Module):
         return sum(values[1:], values[0])
 
 
+class Binary(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, a, b):
+        return self.function(a, b)
+
+
 class Scale(nn.Module):
     def __init__(self, factor):
         super().__init__()
@@ -25,6 +34,15 @@ class Scale(nn.Module):
 
     def forward(self, x):
         return x * self.factor
+
+
+class Clip(nn.Module):
+    def __init__(self, low, high):
+        super().__init__()
+        self.low, self.high = low, high
+
+    def forward(self, x):
+        return torch.clamp(x, self.low, self.high)
 
 
 class Concat(nn.Module):
@@ -82,12 +100,13 @@ def conv_transpose2d(s, x):
 
 def max_pool2d(s, x):
     return nn.MaxPool2d(sides(s["kernel"]), stride=sides(s.get("stride", s["kernel"])),
-                        padding=sides(s.get("padding", 0)))
+                        padding=sides(s.get("padding", 0)), ceil_mode=s.get("ceil_mode", False))
 
 
 def avg_pool2d(s, x):
     return nn.AvgPool2d(sides(s["kernel"]), stride=sides(s.get("stride", s["kernel"])),
-                        padding=sides(s.get("padding", 0)), count_include_pad=s.get("count_include_pad", True))
+                        padding=sides(s.get("padding", 0)), count_include_pad=s.get("count_include_pad", True),
+                        ceil_mode=s.get("ceil_mode", False))
 
 
 def batch_norm(s, x):
@@ -95,7 +114,72 @@ def batch_norm(s, x):
     return kind(x.shape[1], eps=float(s.get("eps", 1e-5)), momentum=float(s.get("momentum", 0.1)))
 
 
+def pair(value):
+    return value if isinstance(value, list) else [value, value]
+
+
+class Function(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def upsample(s, x):
+    mode = s.get("mode", "nearest")
+    size = pair(s["size"]) if "size" in s else [f * n for f, n in zip(pair(s["scale_factor"]), x.shape[2:])]
+    return nn.Upsample(size, mode=mode, align_corners=s.get("align_corners", False) if mode == "bilinear" else None)
+
+
+def pad(s, x):
+    before, end = pair(s["padding"]), pair(s.get("end", -1))
+    end = [b if e < 0 else e for b, e in zip(before, end)]
+    sides = (before[1], end[1], before[0], end[0])
+    mode = {"zero": "constant"}.get(s.get("mode", "zero"), s.get("mode"))
+    return Function(lambda v: nn.functional.pad(v, sides, mode=mode))
+
+
+def over(s):
+    return (1,) if s.get("over", "pixels") == "channels" else (2, 3)
+
+
+class ChannelNorm(nn.Module):
+    """A norm of the channels of each pixel."""
+
+    def __init__(self, channels, eps, centred):
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.ones(channels)), eps
+        self.bias = nn.Parameter(torch.zeros(channels)) if centred else None
+
+    def forward(self, x):
+        last, shape = x.movedim(1, -1), self.weight.shape
+        if self.bias is None:
+            return nn.functional.rms_norm(last, shape, self.weight, self.eps).movedim(-1, 1)
+        return nn.functional.layer_norm(last, shape, self.weight, self.bias, self.eps).movedim(-1, 1)
+
+
+def largest(s, x):
+    """The first of equal ones has the gradient."""
+    if over(s) == (1,):
+        return Function(lambda v: v.max(1, keepdim=True)[0])
+    return Function(lambda v: v.flatten(2).max(2)[0][:, :, None, None])
+
+
 MAKERS = {
+    "upsample": upsample,
+    "pad": pad,
+    "slice": lambda s, x: Function(lambda v: v[:, s.get("start", 0):s.get("end", 0) or None]),
+    "mean": lambda s, x: Function(lambda v: v.mean(over(s), keepdim=True)),
+    "max": largest,
+    "adaptive_avg_pool2d": lambda s, x: nn.AdaptiveAvgPool2d(tuple(pair(s["size"]))),
+    "adaptive_max_pool2d": lambda s, x: nn.AdaptiveMaxPool2d(tuple(pair(s["size"]))),
+    "dropout2d": lambda s, x: nn.Dropout2d(float(s.get("p", 0.5))),
+    "instance_norm": lambda s, x: nn.InstanceNorm2d(x.shape[1], eps=float(s.get("eps", 1e-5)), affine=True),
+    "layer_norm2d": lambda s, x: (nn.LayerNorm(x.shape[-1], eps=float(s.get("eps", 1e-5))) if x.dim() == 3
+                                  else ChannelNorm(x.shape[1], float(s.get("eps", 1e-5)), True)),
+    "rms_norm": lambda s, x: ChannelNorm(x.shape[1], float(s.get("eps", 1.1920929e-7)), False),
     "conv2d": conv2d,
     "conv_transpose2d": conv_transpose2d,
     "max_pool2d": max_pool2d,
@@ -104,7 +188,6 @@ MAKERS = {
     "batch_norm": batch_norm,
     "layer_norm": lambda s, x: nn.LayerNorm(x.shape[1:], eps=float(s.get("eps", 1e-5))),
     "group_norm": lambda s, x: nn.GroupNorm(int(s["groups"]), x.shape[1], eps=float(s.get("eps", 1e-5))),
-    "channel_norm": lambda s, x: nn.LayerNorm(x.shape[-1], eps=float(s.get("eps", 1e-5))),
     "embedding": embedding,
     "position": lambda s, x: Position(*x.shape[1:]),
     "attention": lambda s, x: Attention(s["heads"], s.get("key_heads"), s.get("causal", True)),
@@ -115,11 +198,24 @@ MAKERS = {
     "tanh": lambda s, x: nn.Tanh(),
     "leaky_relu": lambda s, x: nn.LeakyReLU(float(s.get("negative_slope", 0.01))),
     "swish": lambda s, x: nn.SiLU(),
+    "relu6": lambda s, x: nn.ReLU6(),
+    "hardswish": lambda s, x: nn.Hardswish(),
+    "hardsigmoid": lambda s, x: nn.Hardsigmoid(),
+    "elu": lambda s, x: nn.ELU(float(s.get("alpha", 1))),
+    "selu": lambda s, x: nn.SELU(),
+    "softplus": lambda s, x: nn.Softplus(float(s.get("beta", 1)), float(s.get("threshold", 20))),
+    "mish": lambda s, x: nn.Mish(),
+    "clip": lambda s, x: Clip(float(s.get("min", "-inf")), float(s.get("max", "inf"))),
+    "prelu": lambda s, x: nn.PReLU(s.get("num_parameters", 1)),
+    "log_softmax": lambda s, x: nn.LogSoftmax(dim=1),
     "scale": lambda s, x: Scale(float(s["factor"])),
     "gelu": lambda s, x: nn.GELU(approximate=s.get("approximate", "none")),
     "flatten": lambda s, x: nn.Flatten(),
     "softmax": lambda s, x: nn.Softmax(dim=1),
     "add": lambda s, x: Add(),
+    "mul": lambda s, x: Binary(torch.mul),
+    "sub": lambda s, x: Binary(torch.sub),
+    "div": lambda s, x: Binary(torch.div),
     "concat": lambda s, x: Concat(),
 }
 

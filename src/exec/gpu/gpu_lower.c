@@ -304,7 +304,7 @@ static hd_status lower_phase(hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase
     HD_TRY(settle_losses(x, ctx, &chunks));
     HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_gradients, elems, chunks.chunks, &chunks));
     HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_squares, (int64_t)chunks.chunks * HD_CUDA_BLOCK, 1, &chunks));
-    return hd__cuda_launch(x->cuda, ctx, HD_CUDA_clip, HD_CUDA_BLOCK, 1, &chunks);
+    return hd__cuda_launch(x->cuda, ctx, HD_CUDA_clip_norm, HD_CUDA_BLOCK, 1, &chunks);
   case HD_PHASE_REDUCE_UPDATE: HD_TRY(settle_losses(x, ctx, &chunks)); break;
   case HD_PHASE_UPDATE: break;
   case HD_PHASE_MATRICES: return HD_OK; /* refused when the executor is created */

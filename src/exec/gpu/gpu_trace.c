@@ -148,7 +148,7 @@ static slice_name name_of(const hd_cuda_marks *marks, int i) {
   case HD_CUDA_gather: return (slice_name){HD_SLICE_FETCH, 0};
   case HD_CUDA_gradients: return (slice_name){HD_SLICE_REDUCE, -1};
   case HD_CUDA_squares:
-  case HD_CUDA_clip: return (slice_name){HD_SLICE_NORM, 0};
+  case HD_CUDA_clip_norm: return (slice_name){HD_SLICE_NORM, 0};
   case HD_CUDA_losses: return (slice_name){HD_SLICE_CLOSE, 0};
   case HD_CUDA_running: return (slice_name){HD_SLICE_UPDATE, -1};
   default: return (slice_name){HD_SLICE_GATHER, 0};

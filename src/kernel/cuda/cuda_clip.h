@@ -41,7 +41,7 @@ HD_BLOCK_KERNEL(squares, hd_cuda_chunks) {
 }
 
 /* Two sums `apart` chunks from each other become one, in the place of the first. */
-HD_BLOCK_KERNEL(clip, hd_cuda_chunks) {
+HD_BLOCK_KERNEL(clip_norm, hd_cuda_chunks) {
   double *sum = c->squares;
   for (int64_t apart = 1; apart < c->chunks; apart *= 2)
     HD_PHASE {

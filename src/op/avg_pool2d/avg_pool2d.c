@@ -25,6 +25,11 @@ static const hd_geom samples[] = {
      .wi = 6,
      .window = {.kh = 3, .kw = 2, .sh = 1, .sw = 2, .pw = 1},
      .avg_pool2d = {.count_include_pad = 1}},
+    {.ci = 18,
+     .hi = 6,
+     .wi = 7,
+     .window = {.kh = 3, .kw = 3, .sh = 2, .sw = 2, .ph = 1, .ceil_mode = 1},
+     .avg_pool2d = {.count_include_pad = 1}},
 };
 
 const hd_op_rule hd__rule_avg_pool2d = {

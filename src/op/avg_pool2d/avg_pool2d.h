@@ -5,17 +5,16 @@
 
 /* By how much the sum of the window at (oy, ox) is divided: its positions, without the padding unless that counts. */
 HD_BOTH real avg_pool2d_divisor(const hd_geom *g, int oy, int ox) {
-  int rows = g->window.kh, columns = g->window.kw;
-  if (!g->avg_pool2d.count_include_pad) {
-    const int top = oy * g->window.sh - g->window.ph, left = ox * g->window.sw - g->window.pw;
-    rows = (top + g->window.kh < g->hi ? top + g->window.kh : g->hi) - (top > 0 ? top : 0);
-    columns = (left + g->window.kw < g->wi ? left + g->window.kw : g->wi) - (left > 0 ? left : 0);
-  }
+  const int padded = g->avg_pool2d.count_include_pad;
+  const int top = oy * g->window.sh - g->window.ph, left = ox * g->window.sw - g->window.pw;
+  const int bottom = g->hi + (padded ? g->window.ph : 0), right = g->wi + (padded ? g->window.pw : 0);
+  const int rows = (top + g->window.kh < bottom ? top + g->window.kh : bottom) - (top > 0 || padded ? top : 0);
+  const int columns = (left + g->window.kw < right ? left + g->window.kw : right) - (left > 0 || padded ? left : 0);
   return (real)(rows * columns);
 }
 
 /* y: `acc = +0`; the window's positions ascending, those in the padding left out: `acc = acc + x`; `acc / n`, n being
- * the window's positions, with `count_include_pad: false` those inside the image */
+ * the window's positions up to the padding's end, with `count_include_pad: false` those inside the image */
 HD_BOTH int64_t avg_pool2d_count(const hd_geom *g) { return (int64_t)g->ho * g->wo * g->ci; }
 HD_BOTH void avg_pool2d_at(const op_call *c, int64_t n, int64_t i) {
   const hd_geom *g = op_geom(c);

@@ -1,18 +1,14 @@
 /* avg_pool2d and global_avg_pool2d with channels in vector lanes; padding adds nothing to a mean. */
 #include <string.h>
+#include "op/avg_pool2d/avg_pool2d.h"
 #include "op/window_cpu.h"
 
-G16 g16 divisor_of(const hd_geom *g, const window16 *w) {
-  return g16_all(
-      (float)(g->avg_pool2d.count_include_pad ? g->window.kh * g->window.kw : (w->y1 - w->y0) * (w->x1 - w->x0)));
-}
-
-G16 g16 mean_group(const hd_geom *g, const window16 *w, const float *x, int count) {
+G16 g16 mean_group(const hd_geom *g, const window16 *w, g16 divisor, const float *x, int count) {
   g16 sum = g16_zero();
   for (int ky = w->y0; ky < w->y1; ky++)
     for (int kx = w->x0; kx < w->x1; kx++)
       sum = g16_add(sum, g16_load_some(x + ((int64_t)(w->top + ky) * g->wi + w->left + kx) * g->ci, count));
-  return g16_div(sum, divisor_of(g, w));
+  return g16_div(sum, divisor);
 }
 
 static void avg_pool2d(const hd_call *call) {
@@ -22,8 +18,9 @@ static void avg_pool2d(const hd_call *call) {
     float *y = out_row(call, 0, n);
     for (int i = 0; i < g->ho * g->wo; i++) {
       window16 w = window16_at(g, i / g->wo, i % g->wo);
+      const g16 divisor = g16_all(avg_pool2d_divisor(g, i / g->wo, i % g->wo));
       for (int c = 0; c < g->ci; c += 16)
-        g16_store_some(y + (int64_t)i * g->ci + c, mean_group(g, &w, x + c, g->ci - c), g->ci - c);
+        g16_store_some(y + (int64_t)i * g->ci + c, mean_group(g, &w, divisor, x + c, g->ci - c), g->ci - c);
     }
   }
 }
@@ -45,9 +42,10 @@ static void avg_pool2d_dx(const hd_call *call) {
     memset(dx, 0, (size_t)g->hi * (size_t)g->wi * (size_t)g->ci * sizeof *dx);
     for (int i = 0; i < g->ho * g->wo; i++) {
       window16 w = window16_at(g, i / g->wo, i % g->wo);
+      const g16 divisor = g16_all(avg_pool2d_divisor(g, i / g->wo, i % g->wo));
       for (int c = 0; c < g->ci; c += 16) {
         g16 d = g16_load_some(dy + (int64_t)i * g->ci + c, g->ci - c);
-        share_group(g, &w, g16_div(d, divisor_of(g, &w)), dx + c, g->ci - c);
+        share_group(g, &w, g16_div(d, divisor), dx + c, g->ci - c);
       }
     }
   }

@@ -131,8 +131,10 @@ static void group_norm_dx(const hd_call *call) {
 
 void HD_SYM(group_norm_fill)(hd_kernels *table) {
   table->run[HD_OP_group_norm] = group_norm;
+  table->run[HD_OP_instance_norm] = group_norm;
   table->run[HD_OP_group_norm_dx] = group_norm_dx;
   table->run[HD_OP_group_norm_dw] = group_norm_dw;
+  table->scratch_bytes[HD_OP_instance_norm] = scratch_bytes;
   for (hd_op op = HD_OP_group_norm; op <= HD_OP_group_norm_dw; op++)
     table->scratch_bytes[op] = scratch_bytes;
 }

@@ -50,6 +50,7 @@ static float first_value(const hd_graph *graph, const hd_param *param, uint64_t 
   switch (param->init) {
   case HD_INIT_ZERO: return 0;
   case HD_INIT_ONE: return 1;
+  case HD_INIT_QUARTER: return 0.25f;
   case HD_INIT_WHITEN: return whitening[element];
   case HD_INIT_DIRAC:
     if (dirac(&value, param, conv_of(graph, param)->geom.conv.groups, element))

@@ -1,0 +1,5 @@
+/* upsample with channels in vector lanes. */
+#include "op/upsample/upsample.h"
+#include "op/resample_cpu.h"
+
+RESAMPLE16(upsample)
