@@ -52,11 +52,7 @@ def run(*words: Any) -> str:
 
 
 def main() -> NoReturn:
-    """Becomes the program, with this process's arguments: python -m heddle. It has one command more, watch."""
-    if sys.argv[1:2] == ["watch"]:
-        from ._watch import main as watch
-
-        sys.exit(watch(sys.argv[2:]))
+    """Becomes the program, with this process's arguments."""
     program = find()
     try:
         if program is None:
