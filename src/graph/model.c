@@ -112,18 +112,20 @@ static bool may_share(hd_op op, const hd_node *owner) {
 
 /* Appends the weight and the bias of the layer named by `share` to a layer's inputs. */
 static hd_status read_share(int in[HD_MAX_IN], int *count, hd_attrs *attrs, const parser *p, const scope *where,
-                            const hd_yaml_node *layer, hd_op kind) {
+                            const hd_yaml_node *layer) {
   const hd_yaml_node *share = hd__yaml_get(layer, "share"), *op = hd__yaml_get(layer, "op");
   const char *name;
+  hd_layer_form form;
   if (!share)
     return HD_OK;
+  HD_TRY(hd__layer_form(&form, p->ctx, layer));
   HD_TRY(hd__yaml_text(&name, p->ctx, share));
   int found = find_named(p, where, name);
   if (found < 0)
     return hd__yaml_fail(p->ctx, share,
                          "expected the name of a layer above as 'share', found '%s'; name an earlier layer", name);
   const hd_node *owner = &p->graph->nodes[p->graph->values[p->layer[found].value].producer];
-  if (!may_share(kind, owner))
+  if (!may_share(form.op, owner))
     return hd__yaml_fail(p->ctx, share,
                          "expected a %s layer as 'share', found '%s', which is %s; name a layer of the same kind",
                          op->text, name, hd__op_info(written_op(owner))->name);
@@ -194,7 +196,7 @@ static hd_status add_layer(parser *p, const scope *where, const char *name, cons
   HD_TRY(hd__layer_form(&form, p->ctx, layer));
   HD_TRY(hd__layer_attrs(&attrs, p->ctx, layer, &form));
   HD_TRY(read_inputs(in, &count, p, where, layer, &form));
-  HD_TRY(read_share(in, &count, &attrs, p, where, layer, form.op));
+  HD_TRY(read_share(in, &count, &attrs, p, where, layer));
   HD_TRY(check_line(p, layer, &form, in[0]));
   HD_TRY(read_stage(p, layer));
   hd_status status = hd__graph_add(&value, p->graph, p->ctx, &(hd_layer_spec){form.op, name, in, count, &attrs});

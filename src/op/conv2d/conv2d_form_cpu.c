@@ -1,9 +1,9 @@
-/* The gradient of a wide convolution's weight over few pixels, formed inside the reduction over shards: shard sums of all
- * weights would take longer to write and to read than to compute.
+/* The gradient of a wide convolution's weight over few pixels, formed inside the reduction over shards: shard sums of
+ * all weights would take longer to write and to read than to compute.
  *
- * By Winograd's tiles: winograd_form_cpu.c. Otherwise, from copies of a rectangle's channels, tap after tap: a block of output channels by groups of input
- * channels stays in registers while the windows of a shard that have the tap inside the image pass, then it is merged
- * with the entries below it on a small stack.
+ * By Winograd's tiles: winograd_form_cpu.c. Otherwise, from copies of a rectangle's channels, tap after tap: a block of
+ * output channels by groups of input channels stays in registers while the windows of a shard that have the tap inside
+ * the image pass, then it is merged with the entries below it on a small stack.
  *
  * Order: per shard, over samples ascending, windows row-major: acc = fma(dy, x, acc), at last acc + 0, so that zeros of
  * the padding may be left out; of the bias acc = acc + dy; above it the reduction's. */
@@ -12,7 +12,8 @@
 /* Of a block; output channels whose gradients are copied together. */
 enum { FORM_WIDTH = ACC_GROUPS >= 24 ? 3 : 1, FORM_HEIGHT = ACC_GROUPS >= 24 ? 8 : ACC_GROUPS, STRIP = 48 };
 
-/* What is worth forming: the more weights for the windows of a sample the better, and tiles that stay in a near cache. */
+/* What is worth forming: the more weights for the windows of a sample the better, and tiles that stay in a near
+ * cache. */
 enum { FEW_WINDOWS = 64, FEW_TILES = 4, WIDE_CHANNELS = 16, MANY_WEIGHTS = 64 << 10, WEIGHTS_TO_SQUARE = 512 };
 
 static int has_few_tiles(const hd_geom *g) {
