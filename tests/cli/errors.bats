@@ -22,7 +22,7 @@ load cli
 
 @test "an unknown command, and none, are wrong usage" {
   fails 2 weave
-  says "found 'weave'" "train, launch, eval, predict, summary, "
+  says "found 'weave'" "train, launch, eval, predict, generate, summary, "
 }
 
 @test "without a command heddle shows how to begin, in a short screen on standard error" {

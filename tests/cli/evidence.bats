@@ -334,7 +334,7 @@ certified() {
 # earlier FOLDER DATA: its records become those of a heddle whose rules for data had no version, on other data.
 earlier() {
   find "$1" -name run.json -exec sed -i \
-    '/"\(normalize\|header\|missing\|categories\|exif\|target-scale\)": /d; s/"rules": 2/"older": 0/; '\
+    '/"\(normalize\|header\|missing\|categories\|exif\|target-scale\|tokens\)": /d; s/"rules": 2/"older": 0/; '\
 's/"\(data\|name\)": "set"/"\1": "'"$2"'"/' {} +
 }
 

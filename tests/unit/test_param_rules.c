@@ -132,8 +132,8 @@ static void test_refused(void) {
              "rules:1: expected two numbers from 0 to below 1 as 'betas', found others; write [A, B]");
   check_text("[{op: conv2, lr: 1}]",
              "rules:1: expected an operation with parameters as 'op', found 'conv2'; did you mean 'conv2d'?");
-  check_text("[{op: relu, lr: 1}]",
-             "rules:1: expected an operation with parameters as 'op', found 'relu'; write conv2d or linear");
+  check_text("[{op: flatten, lr: 1}]",
+             "rules:1: expected an operation with parameters as 'op', found 'flatten'; write conv2d or linear");
   check_text("[{lr: 1}]",
              "rules:1: expected 'match: PATTERN' or 'op: OPERATION' in a rule for parameters, found none; add it");
   check_text("[{op: linear}]", "rules:1: expected requires_grad, lr, weight_decay or another setting beside 'op: "
