@@ -132,6 +132,6 @@ printf x >>"$folder/a.pixels"
   grep -q 'a.pixels: expected 1240 bytes after the first line, found 1241' "$folder/out"
 result $? "a longer file is refused by name" "$(cat "$folder/out")"
 "$tree/build/heddle" data nothing >"$folder/out" 2>&1
-grep -q 'an .npz, a .csv or a .pixels file as --data' "$folder/out"
+grep -q 'an .npz, a .csv, a .txt or a .pixels file as --data' "$folder/out"
 result $? "and the message that lists formats has it" "$(cat "$folder/out")"
 echo "1..$count"

@@ -16,8 +16,8 @@ result $? "and so does debian/changelog" "expected $version, found $debian"
 
 if [ -f "$BUILDDIR/.libs/libheddle.so" ] && command -v readelf >/dev/null; then
   soname=$(readelf -d "$BUILDDIR/.libs/libheddle.so" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
-  grep -qx "_SONAME = \"$soname\" .*" "$SRCDIR/python/heddle/_library.py"
-  result $? "the Python package opens the library of this soname" "expected $soname in python/heddle/_library.py"
+  grep -qx "_SONAME = \"$soname\" .*" "$SRCDIR/python/heddle/_binding.py"
+  result $? "the Python package opens the library of this soname" "expected $soname in python/heddle/_binding.py"
   grep -qx "Package: $(echo "$soname" | sed 's/\.so\.//')" "$SRCDIR/debian/control"
   result $? "Debian's package has its name" "expected a package for $soname in debian/control"
 else

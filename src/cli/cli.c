@@ -265,13 +265,22 @@ static const char *help_of(char text[HELP_BYTES], const cli_command *command, co
   return text;
 }
 
-static void print_option(const cli_command *command, const hd_option *option) {
-  char name[64], help[HELP_BYTES], text[HELP_BYTES], range[RANGE_BYTES], choices[128] = "";
+enum { MOST_UNBROKEN = 52 }; /* characters of a word that fit beside the names of options */
+
+static size_t join_choices(char text[128], const char *const *choices, const char *between) {
   size_t at = 0;
-  for (int i = 0; option->choices && option->choices[i]; i++) {
-    at += (size_t)snprintf(choices + at, sizeof choices - at, "%s%s", i ? "|" : "", option->choices[i]);
-    assert(at < sizeof choices);
+  *text = 0;
+  for (int i = 0; choices && choices[i]; i++) {
+    at += (size_t)snprintf(text + at, 128 - at, "%s%s", i ? between : "", choices[i]);
+    assert(at < 128);
   }
+  return at;
+}
+
+static void print_option(const cli_command *command, const hd_option *option) {
+  char name[64], help[HELP_BYTES], text[HELP_BYTES], range[RANGE_BYTES], choices[128];
+  if (join_choices(choices, option->choices, "|") > MOST_UNBROKEN)
+    join_choices(choices, option->choices, ", ");
   name_range(range, option->min, option->max, option->type == HD_OPTION_TEXT ? "N: " : "");
   if (strstr(option->help, "above 0") || strstr(option->help, "below 1")) /* it says its range itself */
     *range = 0;

@@ -3,9 +3,9 @@
 # run. The data are few, so options take the place of a recipe's epochs and steps; all else is the recipe's.
 . "$SRCDIR/tests/tap.sh"
 
-# train RECIPE OPTIONS...: recipes for CIFAR-10 take colours.
+# train RECIPE OPTIONS...: recipes for CIFAR-10 take colours, that for Shakespeare a text.
 train() {
-  case $1 in cifar-*) data=$folder/colours ;; *) data=$folder/digits ;; esac
+  case $1 in cifar-*) data=$folder/colours ;; shakespeare) data=$folder/text.txt ;; *) data=$folder/digits ;; esac
   rm -f "$folder/json" # so that a failed run leaves none to be read
   "$HEDDLE" train --data "$data" --json --recipe "$@" >"$folder/json" 2>"$folder/err"
 }
@@ -42,6 +42,7 @@ mkdir "$folder/digits"
 "$BUILDDIR/tests/bits/make_idx" "$folder/digits" 150 50 && "$BUILDDIR/tests/bits/make_data" cifar "$folder/colours" 40 \
   10 ||
   { echo "Bail out! no data"; exit 1; }
+seq -s ' ' 1 900 >"$folder/text.txt"
 
 # The constants. A change of one changes every user's results: the commit must give the reason.
 isas="scalar avx2 avx512 neon" layouts="1,1,whole 2,1,stopped 3,4,whole 8,2,stopped"
@@ -54,6 +55,7 @@ check cifar-94 2 ed2fd8035858e0adb2ca3b402ed0927a6e1752800ae0b8cb13122fea9a51e84
 [ "$depth" -lt 2 ] || layouts="1,1,whole 3,2,stopped"
 check cifar-fast 2 cb2856ef820a17e55c4fe45699d6847fd73befe626c6a664699a97e8a6cdeea4 --epochs 2
 check cifar-resnet 2 f2fdef13e81491d7af605ce56548d321b0ffb370bceeec22ba6b48c23e12dbd1 --epochs 2 --warmup 1
+check shakespeare 8 6239192dc2c286b719ea45f083b6e45b213189bd0fe98af113905d167f1ad3a0 --epochs 2 --warmup 1
 
 # Every recipe there is has its digest here, and every setting that its file has is in the run's record.
 for file in "$SRCDIR"/data/recipes/*.yaml; do
@@ -67,7 +69,8 @@ for file in "$SRCDIR"/data/recipes/*.yaml; do
     grep -q "\"$option\": \"" "$folder/$recipe/run.json" || missing="$missing $option"
   done
   grep -q "\"recipe\": \"$recipe\"" "$folder/$recipe/run.json" &&
-    grep -q "\"model\": \"$recipe\"" "$folder/$recipe/run.json" &&
+    model=$(sed -n 's/^model: *//p' "$file") &&
+    grep -q "\"model\": \"${model:-$recipe}\"" "$folder/$recipe/run.json" &&
     [ -z "$missing" ]
   result $? "$recipe: its settings are in run.json" "missing:$missing $(cat "$folder/err")"
   train "$recipe" --out "$folder/$recipe-lr" --lr 0.5 --warmup 0 --schedule const --max-steps 1

@@ -74,7 +74,6 @@ case_() { # NAME CODE PREPARE ARGUMENTS WORD...
 
 # The command line.
 case_ "an unknown command" 2 '' 'weave' "'weave'"
-case_ "no command" 2 '' ''
 case_ "an unknown option" 2 '' 'train --bogus' "'--bogus'"
 case_ "a stray operand" 2 '' 'train stray' "'stray'"
 case_ "an option without its value" 2 '' 'train --epochs' --epochs
@@ -139,7 +138,8 @@ case_ "model: a folder" 1 'mkdir d.yaml' 'train --model d.yaml' d.yaml
 model "an empty file" ': >m.yaml' m.yaml:1
 model "no layers" 'sed -i "3,\$d" m.yaml; echo "layers: []" >>m.yaml' m.yaml:3 layers
 model "no input" 'sed -i /input/d m.yaml' m.yaml input
-model "an input of two numbers" 'sed -i "s/input.*/input: [28, 28]/" m.yaml' m.yaml:2 "a list of 2"
+model "an input of four numbers" 'sed -i "s/input.*/input: [1, 1, 28, 28]/" m.yaml' m.yaml:2 "a list of 4"
+model "a signal of many channels" 'sed -i "s/input.*/input: [28, 28]/" m.yaml' m.yaml:2 "'28'"
 model "an input without rows" 'sed -i "s/input.*/input: [1, 0, 28]/" m.yaml' m.yaml:2 "'0'"
 model "an unknown key" 'echo "extra: 1" >>m.yaml' m.yaml:6 "'extra'"
 model "an unknown operation" 'layers "fc: {op: lineal, out: 10}"' m.yaml:4 "'lineal'"

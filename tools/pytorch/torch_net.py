@@ -50,13 +50,24 @@ class Concat(nn.Module):
         return torch.cat(values, dim=1)
 
 
+def on_places(run):
+    """Of texts, places by channels, and of images, whose pixels are the places."""
+
+    def forward(self, x):
+        if x.dim() == 3:
+            return run(self, x)
+        return run(self, x.flatten(2).transpose(1, 2)).transpose(1, 2).unflatten(2, x.shape[2:])
+
+    return forward
+
+
 class Position(nn.Module):
-    """Of places by channels, the last two dimensions, as all layers of texts here."""
 
     def __init__(self, places, channels):
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(places, channels))
 
+    @on_places
     def forward(self, x):
         return x + self.weight
 
@@ -66,6 +77,7 @@ class Attention(nn.Module):
         super().__init__()
         self.heads, self.key_heads, self.causal = heads, key_heads or heads, causal
 
+    @on_places
     def forward(self, x):
         width = x.shape[-1] // (self.heads + 2 * self.key_heads)
         by_head = x.unflatten(-1, (-1, width)).transpose(1, 2)
@@ -79,6 +91,18 @@ def embedding(s, x):
     module = nn.Embedding(s["tokens"], s["out"])
     module.register_forward_pre_hook(lambda _, inputs: (inputs[0].long(),))
     return module
+
+
+class PixelLinear(nn.Linear):
+    """A linear layer over the channels of each pixel."""
+
+    def forward(self, x):
+        return super().forward(x.movedim(1, -1)).movedim(-1, 1)
+
+
+def linear(s, x):
+    kind = PixelLinear if x.dim() == 4 else nn.Linear
+    return kind(x.shape[1 if x.dim() == 4 else -1], s["out"], bias=s.get("bias", True))
 
 
 def sides(value):
@@ -194,10 +218,10 @@ MAKERS = {
     "layer_norm": lambda s, x: nn.LayerNorm(x.shape[1:], eps=float(s.get("eps", 1e-5))),
     "group_norm": lambda s, x: nn.GroupNorm(int(s["groups"]), x.shape[1], eps=float(s.get("eps", 1e-5))),
     "embedding": embedding,
-    "position": lambda s, x: Position(*x.shape[1:]),
+    "position": lambda s, x: Position(*x.shape[1:]) if x.dim() == 3 else Position(x[0, 0].numel(), x.shape[1]),
     "attention": lambda s, x: Attention(s["heads"], s.get("key_heads"), s.get("causal", True)),
     "dropout": lambda s, x: nn.Dropout(float(s.get("p", 0.5))),
-    "linear": lambda s, x: nn.Linear(x.shape[-1], s["out"], bias=s.get("bias", True)),
+    "linear": linear,
     "relu": lambda s, x: nn.ReLU(),
     "sigmoid": lambda s, x: nn.Sigmoid(),
     "tanh": lambda s, x: nn.Tanh(),
