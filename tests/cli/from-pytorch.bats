@@ -61,7 +61,8 @@ commands() {
 @test "every operation is one" {
   setup_page
   for op in $(grep -Eo '\{op: [a-z0-9_]*' "$PAGE" | sed 's/.* //' | sort -u); do
-    grep -qE "^(\|.*|.*signal.*)\`$op\`" "$SRCDIR/docs/model-files.md" || { echo "the page has $op, there is none"; false; }
+    grep -qE "^(\|.*|.*signal.*)\`$op\`" "$SRCDIR/docs/model-files.md" ||
+      { echo "the page has $op, there is none"; false; }
   done
 }
 
