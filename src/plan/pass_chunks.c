@@ -3,9 +3,8 @@
  * A chunk is a run of whole rows of one parameter, about CHUNK_ELEMS elements: small, so that few parameters
  * still occupy many threads; owners work on neighbouring chunks at once. Chunks depend on shapes alone; a frozen
  * parameter has none. A gradient that has a form function (of linear layers, of wide convolutions with few pixels) is
- * deferred: it never exists as an
- * array, the owner forms it from x and dy, shard after shard. The others are summed per shard by the thread that runs
- * the shard and passed to the owner as partial sums. */
+ * deferred: it never exists as an array, the owner forms it from x and dy, shard after shard. The others are summed per
+ * shard by the thread that runs the shard and passed to the owner as partial sums. */
 #include "base/alloc.h"
 #include "plan/passes.h"
 
@@ -23,14 +22,16 @@ static void find_uses(hd_plan *plan, int p) {
       if (value < 0 || plan->graph->values[value].kind != HD_VALUE_PARAM_GRAD || plan->graph->values[value].param != p)
         continue;
       const hd_node *node = &plan->graph->nodes[i];
-      plan->update.uses[plan->update.use_count++] = (hd_plan_use){.node = i,
-                                                                  .stage = plan->nodes[i].stage,
-                                                                  .op = node->op,
-                                                                  .output = k,
-                                                                  .offset = way->offset,
-                                                                  .geom = &node->geom,
-                                                                  .x = plan->place[node->in[0]],
-                                                                  .dy = plan->place[node->in[1]]};
+      hd_plan_use *use = &plan->update.uses[plan->update.use_count++];
+      *use = (hd_plan_use){.node = i,
+                           .stage = plan->nodes[i].stage,
+                           .op = node->op,
+                           .output = k,
+                           .offset = way->offset,
+                           .geom = &node->geom,
+                           .x = plan->place[node->in[0]]};
+      if (node->in[1] >= 0)
+        use->dy = plan->place[node->in[1]];
       way->uses++;
     }
 }
@@ -46,7 +47,7 @@ static int64_t place_sum(hd_plan *plan, int value) {
   return offset;
 }
 
-/* All uses of a parameter are of one operation, so either all its gradients are deferred or none. */
+/* Either all gradients of a parameter are deferred or none, see hd__plan_defers(). */
 static void choose_way(hd_plan *plan, int p) {
   hd_plan_param *way = &plan->params[p];
   int64_t elems = padded(hd__param_elems(&plan->graph->params[p]));

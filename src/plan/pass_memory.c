@@ -39,8 +39,6 @@ bool hd__plan_defers(const hd_plan *plan, const hd_node *node) {
   const hd_graph *graph = plan->graph;
   if (!can_form(plan, node))
     return false;
-  if (!plan->kernels->forms[node->op])
-    return true;
   for (int k = 0; k < HD_MAX_OUT; k++) {
     const hd_value *gradient = node->out[k] < 0 ? NULL : &graph->values[node->out[k]];
     for (const hd_value *v = graph->values; gradient && v < graph->values + graph->value_count; v++)
