@@ -29,8 +29,8 @@ begin_run() { # HOW THREADS ACCUMULATE EXPERIMENT...
   fi
   train --threads "$threads" --accumulate "$accumulate" "$@" --save-every 1 --out "$folder/run" >/dev/null &
   child=$!
-  # Wait for the third checkpoint or for the end, whichever comes first.
-  while kill -0 "$child" 2>/dev/null && [ ! -e "$folder/run/step-3" ]; do sleep 0.01; done
+  # Wait for the third checkpoint or for the end, whichever comes first; a short run outruns a sleep.
+  while kill -0 "$child" 2>/dev/null && [ ! -e "$folder/run/step-3" ]; do :; done
   kill -KILL "$child" 2>/dev/null
   wait "$child" 2>/dev/null
   return 0
