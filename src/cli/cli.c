@@ -85,6 +85,11 @@ int cli_take_whole(const cli_extra *option, const char *value) {
   return 0;
 }
 
+int cli_take_seed(const cli_extra *option, const char *value) {
+  const bool whole = strspn(value, "0123456789") == strlen(value);
+  return whole ? cli_take_real(option, value) : refuse_number(option, value);
+}
+
 bool cli_number(double *out, const char *text) {
   char *end;
   *out = strtod(text, &end);

@@ -89,12 +89,13 @@ typedef struct cli_extra {
   unsigned of;        /* the kinds of commands that have it; 0: all */
 } cli_extra;
 
-/* `take` of a text (self: const char **), a flag (int *, which becomes 1), a number within bounds (double *) and a
- * whole one (int *). */
+/* `take` of a text (self: const char **), a flag (int *, which becomes 1), a number within bounds (double *), a
+ * whole one (int *) and a seed, which is whole (double *). */
 int cli_take_text(const cli_extra *option, const char *value);
 int cli_take_flag(const cli_extra *option, const char *value);
 int cli_take_real(const cli_extra *option, const char *value);
 int cli_take_whole(const cli_extra *option, const char *value);
+int cli_take_seed(const cli_extra *option, const char *value);
 
 enum { CLI_ANY = -1 };
 

@@ -19,21 +19,15 @@ static void on_signal(int number) { stopped = number; }
 
 /* Standard input to its end. */
 static char *read_input(size_t *bytes) {
-  enum { BLOCK = 1 << 16 };
   char *text = NULL;
-  *bytes = 0;
-  for (;;) {
-    char *longer = realloc(text, *bytes + BLOCK);
-    if (!longer) {
-      free(text);
-      return NULL;
-    }
-    text = longer;
-    const size_t more = fread(text + *bytes, 1, BLOCK, stdin);
-    *bytes += more;
-    if (more == 0)
-      return text;
-  }
+  FILE *copy = open_memstream(&text, bytes);
+  for (int c; copy && (c = getchar()) != EOF;)
+    putc(c, copy);
+  const bool failed = !copy || ferror(copy);
+  if (copy && fclose(copy) == 0 && !failed)
+    return text;
+  free(text);
+  return NULL;
 }
 
 static int write_text(hd_ctx *ctx, hd_generator *g) {
@@ -87,7 +81,7 @@ static const cli_extra extra[] = {
      cli_take_real, .self = &asked.temperature, .least = 0, .most = 1e6},
     {"top-k", "K", "draw from the K most likely tokens (default: from all)", cli_take_whole, .self = &asked.top_k,
      .least = 1, .most = 1e6},
-    {"seed", "N", "seed of the draws (default 0)", cli_take_real, .self = &asked.seed, .least = 0,
+    {"seed", "N", "seed of the draws (default 0)", cli_take_seed, .self = &asked.seed, .least = 0,
      .most = 9007199254740992.0},
     {0}};
 

@@ -106,6 +106,9 @@ run_of() {
   printf 'the cat \377' >bad.txt
   text other.txt 3000
   printf 'Q' >>other.txt
+  printf '%s\n' "model: rows" "input: [2]" "layers:" "  - e: {op: embedding, tokens: 5, out: 4}" \
+    "  - m: {op: global_avg_pool2d}" "  - f: {op: flatten}" "  - l: {op: linear, out: 2}" >rows.yaml
+  for i in $(seq 40); do echo "$((i % 5)),$((i % 3)),$((i % 2))"; done | sed '1ia,b,label' >rows.csv
   refuses <<'END'
 1 train --model mlp --data a.txt | expected scores for each of the 64 tokens of a window of a.txt
 1 train --model simplenet --data a.txt | expected the input
@@ -126,8 +129,11 @@ run_of() {
 2 generate | found 0
 2 generate a --prompt 'Qed' | the prompt
 2 generate a --temperature -1 | temperature
+2 generate a --seed 0.5 | --seed
+2 train --model rows.yaml --data rows.csv | layer 'e': embedding expects whole numbers | --normalize none
 END
   "$HEDDLE" train $TINY --max-steps 1 --out tiny >out
   fails 1 generate tiny
   says "use heddle predict"
+  "$HEDDLE" train --model rows.yaml --data rows.csv --normalize none --max-steps 2 --out rows >out
 }

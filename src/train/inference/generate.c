@@ -132,8 +132,12 @@ static hd_status take_prompt(hd_generator *g, hd_ctx *ctx, const char *prompt, s
     return take_characters(g, ctx, prompt, length);
   if (is == NUMBERS)
     return take_numbers(g, ctx, prompt, length);
-  for (size_t i = 0; i < length; i++)
-    push(g, (unsigned char)prompt[i] < g->tokens ? (unsigned char)prompt[i] : 0);
+  for (size_t i = 0; i < length; i++) {
+    if ((unsigned char)prompt[i] >= g->tokens)
+      return hd__fail(ctx, HD_E_USAGE, "the prompt: expected bytes from 0 to %d, found %d at byte %zu; leave it out",
+                      g->tokens - 1, (unsigned char)prompt[i], i);
+    push(g, (unsigned char)prompt[i]);
+  }
   return HD_OK;
 }
 
@@ -162,6 +166,7 @@ static size_t write_token(char *text, const hd_generator *g, int32_t token) {
   }
   const char *name = token < g->trained.class_names ? g->trained.class_name[token] : "?";
   const size_t bytes = strlen(name);
+  *text = 0;
   memcpy(text, name, bytes < HD_TOKEN_BYTES ? bytes : HD_TOKEN_BYTES - 1);
   return bytes ? bytes : 1; /* the character 0 */
 }

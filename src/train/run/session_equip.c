@@ -15,8 +15,22 @@ bool hd__session_shift(float *shift, hd_session *s) {
   return found;
 }
 
+/* What reads numbers of rows, as an embedding does, takes samples as they are. */
+static hd_status check_unscaled(const hd_session *s, hd_ctx *ctx) {
+  const hd_graph *graph = s->compute.plan->graph;
+  if (s->input.data->normalize == HD_NORMALIZE_NONE || *s->run.settings->transforms || s->input.train.split->window)
+    return HD_OK;
+  for (const hd_node *node = graph->nodes; node < graph->nodes + graph->node_count; node++)
+    if (hd__op_info(node->op)->rule && hd__op_info(node->op)->rule->numbers)
+      return hd__fail(ctx, HD_E_USAGE,
+                      "layer '%s': %s expects whole numbers, found samples that are normalised; use --normalize none",
+                      node->name, hd__op_info(node->op)->name);
+  return HD_OK;
+}
+
 static hd_status check_fit(const hd_session *s, hd_ctx *ctx) {
   const char *name = s->input.data->name;
+  HD_TRY(check_unscaled(s, ctx));
   HD_TRY(hd__feed_check(ctx, &s->input.train, &s->run.network, s->compute.plan->graph, name));
   return hd__feed_check(ctx, &s->input.test, &s->run.network, s->compute.plan->graph, name);
 }
