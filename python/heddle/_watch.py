@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import weakref
 from typing import Any
 
@@ -148,7 +147,10 @@ def main(words: list[str]) -> int:
         rest = iter(words)
         for word in rest:
             if word == "--port":
-                port = int(next(rest, ""))
+                number = next(rest, "")
+                if not number.isdecimal():
+                    raise UsageError(f"--port expects a number from 0 to 65535, found {number!r}")
+                port = int(number)
             elif folder is None and not word.startswith("-"):
                 folder = word
             else:
@@ -156,13 +158,13 @@ def main(words: list[str]) -> int:
         if folder is None:
             raise UsageError("expected the folder of a run, found none; name one")
         page = watch(folder, port=port)
-    except (FileError, UsageError, ValueError) as error:
+    except (FileError, UsageError) as error:
         print(f"heddle: {error}", file=sys.stderr)
         return 2
     print(page.url, flush=True)
     try:
-        while not page.wait(0.5):
-            time.sleep(0)
+        while not page.wait(0.5):  # short, so that Ctrl-C is heard
+            pass
     except KeyboardInterrupt:
         pass
     page.close()

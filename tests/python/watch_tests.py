@@ -75,7 +75,7 @@ def test_command():
                 break
         assert program.wait(60) == 0
     for words, says in ((["nothing"], "the folder of a run, found 'nothing'"), ([], "found none"),
-                        (["a", "b"], "found 'b'"), (["a", "--port", "x"], "invalid literal")):
+                        (["a", "b"], "found 'b'"), (["a", "--port", "x"], "--port expects")):
         done = subprocess.run([sys.executable, "-m", "heddle", "watch", *words], stderr=subprocess.PIPE, text=True,
                               check=False, env={**os.environ})
         assert done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1, done.stderr
