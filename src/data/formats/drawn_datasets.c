@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/philox.h"
 #include "data/digits/digits.h"
 #include "platform/parallel_for.h"
 
@@ -81,42 +82,31 @@ static hd_status read_shape(int shape[3], int *classes, hd_ctx *ctx, const char 
       HD_DATA_MAX_CHANNELS, MOST_SIDE, MOST_CLASSES, name);
 }
 
-/* The noise is a stream of bytes, sixteen of each counter: training samples, test samples, a byte for each label. */
-typedef uint32_t words8 __attribute__((vector_size(32)));
-typedef uint64_t longs8 __attribute__((vector_size(64)));
-
-/* Eight counters from `first` on in parallel: out[w][i] is word w of counter i, as hd__philox_rounds computes it. */
-static void draw_words(words8 out[4], uint32_t first) {
-  words8 c0 = (words8){0, 1, 2, 3, 4, 5, 6, 7} + first, c1 = {0}, c2 = {0}, c3 = {0};
-  uint32_t k0 = 0, k1 = 0;
-  for (int round = 0; round < 10; round++) {
-    const longs8 p0 = __builtin_convertvector(c0, longs8) * 0xD2511F53u;
-    const longs8 p1 = __builtin_convertvector(c2, longs8) * 0xCD9E8D57u;
-    c0 = __builtin_convertvector(p1 >> 32, words8) ^ c1 ^ k0;
-    c1 = __builtin_convertvector(p1, words8);
-    c2 = __builtin_convertvector(p0 >> 32, words8) ^ c3 ^ k1;
-    c3 = __builtin_convertvector(p0, words8);
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
-  }
-  out[0] = c0;
-  out[1] = c1;
-  out[2] = c2;
-  out[3] = c3;
+/* The noise is a stream of bytes, sixteen of each counter, the low bytes of a word first: training samples, test
+ * samples, a byte for each label. */
+static void draw_block(uint8_t block[16], uint32_t counter) {
+  uint32_t word[4];
+  hd__philox_rounds(word, 0, (const uint32_t[4]){counter});
+  for (int w = 0; w < 4; w++)
+    for (int b = 0; b < 4; b++)
+      block[4 * w + b] = (uint8_t)(word[w] >> 8 * b);
 }
 
 /* The bytes [at, at + count) of the stream. */
 static void draw_noise(uint8_t *to, int64_t at, int64_t count) {
-  enum { OF_A_COUNTER = 16, COUNTERS = 8, BLOCK = COUNTERS * OF_A_COUNTER };
-  for (int64_t done = 0, skip = at % OF_A_COUNTER, taken; done < count; done += taken, skip = 0) {
-    words8 word[4];
-    uint8_t block[BLOCK];
-    draw_words(word, (uint32_t)((at + done) / OF_A_COUNTER));
-    for (int i = 0; i < COUNTERS; i++)
-      for (int b = 0; b < OF_A_COUNTER; b++)
-        block[i * OF_A_COUNTER + b] = (uint8_t)(word[b / 4][i] >> (b % 4 * 8));
+  enum { BLOCK = 16 };
+  uint8_t block[BLOCK];
+  int64_t done = 0;
+  for (int64_t skip = at % BLOCK, taken; done < count && (skip > 0 || count - done < BLOCK); done += taken, skip = 0) {
+    draw_block(block, (uint32_t)((at + done) / BLOCK));
     taken = count - done < BLOCK - skip ? count - done : BLOCK - skip;
     memcpy(to + done, block + skip, (size_t)taken);
+  }
+  for (; done + BLOCK <= count; done += BLOCK)
+    draw_block(to + done, (uint32_t)((at + done) / BLOCK));
+  if (done < count) {
+    draw_block(block, (uint32_t)((at + done) / BLOCK));
+    memcpy(to + done, block, (size_t)(count - done));
   }
 }
 

@@ -304,12 +304,14 @@ static void choose_phase_rows(hd_exec_cpu *exec, int64_t largest, int64_t rows) 
 }
 
 static void choose_group_rows(hd_exec_cpu *exec) {
-  const int64_t largest = (exec->settings.batch + exec->settings.shards - 1) / exec->settings.shards;
+  int64_t largest = (exec->settings.batch + exec->settings.shards - 1) / exec->settings.shards;
   int64_t rows = 1;
   exec->stages.unit = unit_of_stages(exec, largest);
   for (int l = 0; l < exec->exchange.count; l++)
     if (rows < (exec->division.border[l + 1] - exec->division.border[l]) * largest)
       rows = (exec->division.border[l + 1] - exec->division.border[l]) * largest;
+  if (!exec->plan->trains && exec->plan->pipeline.stages.count == 1)
+    largest = 1; /* nothing is summed over shards */
   choose_phase_rows(exec, largest, rows);
 }
 
@@ -533,7 +535,7 @@ static int32_t most_step_slices(const hd_exec_cpu *exec) {
     rows = rows < exec->division.phase_rows[p] ? rows : exec->division.phase_rows[p];
   for (int l = 0; l < exec->exchange.count; l++) {
     const int32_t *border = hd__exec_border(exec, exec->thread[l].stage) + l;
-    int64_t together = rows / largest, shards = border[1] - border[0];
+    int64_t together = rows < largest ? 1 : rows / largest, shards = border[1] - border[0];
     int64_t groups = (shards + together - 1) / together;
     most = groups > most ? groups : most;
   }
