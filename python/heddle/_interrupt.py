@@ -2,10 +2,51 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import socket
 import threading
 from typing import Callable, Iterator
+
+
+class _Watcher:
+    """A thread that waits for numbers of signals in a socket: one for the process, since starting a thread takes longer
+    than training on few rows."""
+
+    _SETTLED = 255  # no signal's number
+
+    def __init__(self) -> None:
+        self._read, self._write = socket.socketpair()
+        self._write.setblocking(False)
+        self._settled = threading.Event()
+        self.stop: Callable[[], None] | None = None  # of the call at hand
+        threading.Thread(target=self._wait, name="heddle-ctrl-c", daemon=True).start()
+
+    def _wait(self) -> None:
+        while seen := self._read.recv(64):
+            if signal.SIGINT in seen and self.stop is not None:
+                self.stop()
+            if self._SETTLED in seen:
+                self._settled.set()
+
+    def descriptor(self) -> int:
+        return self._write.fileno()
+
+    def settle(self) -> None:
+        """Returns when all signals so far have been read."""
+        self._settled.clear()
+        self._write.send(bytes([self._SETTLED]))
+        self._settled.wait()
+
+
+_watchers: list[_Watcher] = []  # none or one
+os.register_at_fork(after_in_child=_watchers.clear)  # its thread stays with the parent
+
+
+def _watcher() -> _Watcher:
+    if not _watchers:
+        _watchers.append(_Watcher())
+    return _watchers[0]
 
 
 @contextlib.contextmanager
@@ -19,30 +60,26 @@ def stopped_by_ctrl_c(stop: Callable[[], None], watch: bool = True) -> Iterator[
     if not watch or not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
-    read, write = socket.socketpair()
-    write.setblocking(False)
-
-    def wait() -> None:
-        while signal.SIGINT not in (seen := read.recv(64)) and seen:
-            pass
-        if seen:
-            stop()
-
-    watcher = threading.Thread(target=wait, name="heddle-ctrl-c", daemon=True)
+    watcher = _watcher()
     ending: list[bool] = []
-    late: list[bool] = []  # those that the watcher sees no more
-    signal.signal(signal.SIGINT, lambda *_: late.append(True) if ending else None)  # first and last: nothing is raised
-    before = signal.set_wakeup_fd(write.fileno(), warn_on_full_buffer=False)        # between these lines
+    seen: list[bool] = []
+    late: list[bool] = []  # those that came too late to stop anything
+
+    def on_signal(*_: object) -> None:
+        (late if ending else seen).append(True)
+
+    watcher.stop = stop
+    signal.signal(signal.SIGINT, on_signal)  # first and last: nothing is raised between these lines
+    before = signal.set_wakeup_fd(watcher.descriptor(), warn_on_full_buffer=False)
     try:
-        watcher.start()
         yield
     finally:
         ending.append(True)
         signal.set_wakeup_fd(before)
-        write.close()
-        if watcher.ident is not None:
-            watcher.join()
-        read.close()
+        signal.signal(signal.SIGINT, on_signal)  # what is pending is handled before that
+        if seen or late:
+            watcher.settle()
+        watcher.stop = None
         signal.signal(signal.SIGINT, signal.default_int_handler)
         if late:
             raise KeyboardInterrupt

@@ -68,7 +68,7 @@ _FLAGS = ("shuffle", "warm_start", "early_stopping", "nesterovs_momentum")
 
 @functools.lru_cache(maxsize=None)
 def _defaults_of(function: Any) -> dict[str, Any]:
-    return {name: p.default for name, p in inspect.signature(function).parameters.items()}
+    return {name: p.default for name, p in list(inspect.signature(function).parameters.items())[1:]}  # without self
 
 
 def _refuse(where: str, names: dict[str, Any], known: Sequence[str]) -> None:
@@ -156,8 +156,8 @@ class _Network(BaseEstimator):
     """What both estimators share: arguments, the network, the run."""
 
     def __new__(cls, *arguments: Any, **named: Any) -> Any:
-        known = cls._get_param_names()
-        _refuse(cls.__name__, {name: None for name in named if name not in known}, known)
+        known = cls._defaults()
+        _refuse(cls.__name__, {name: None for name in named if name not in known}, list(known))
         return super().__new__(cls)
 
     def __init_subclass__(cls, **settings: Any) -> None:
