@@ -20,7 +20,8 @@ class _Watcher:
         self._write.setblocking(False)
         self._settled = threading.Event()
         self.stop: Callable[[], None] | None = None  # of the call at hand
-        threading.Thread(target=self._wait, name="heddle-ctrl-c", daemon=True).start()
+        self._thread = threading.Thread(target=self._wait, name="heddle-ctrl-c", daemon=True)
+        self._thread.start()
 
     def _wait(self) -> None:
         while seen := self._read.recv(64):
@@ -38,48 +39,76 @@ class _Watcher:
         self._write.send(bytes([self._SETTLED]))
         self._settled.wait()
 
+    def end(self) -> None:
+        self._write.close()
+        self._thread.join()
+        self._read.close()
+
 
 _watchers: list[_Watcher] = []  # none or one
-os.register_at_fork(after_in_child=_watchers.clear)  # its thread stays with the parent
+_lock = threading.RLock()  # on it, and its `stop`
 
 
-def _watcher() -> _Watcher:
-    if not _watchers:
-        _watchers.append(_Watcher())
-    return _watchers[0]
+def _taken(stop: Callable[[], None]) -> _Watcher:
+    with _lock:
+        if not _watchers:
+            _watchers.append(_Watcher())
+        _watchers[0].stop = stop
+        return _watchers[0]
+
+
+def _before_fork() -> None:
+    """Python warns of a fork beside other threads, so an idle watcher leaves none."""
+    with _lock:
+        if _watchers and _watchers[0].stop is None:
+            _watchers.pop().end()
+
+
+def _in_child() -> None:
+    """The thread of a watcher at work stays with the parent."""
+    global _lock
+    _lock = threading.RLock()
+    _watchers.clear()
+
+
+os.register_at_fork(before=_before_fork, after_in_child=_in_child)
 
 
 @contextlib.contextmanager
-def stopped_by_ctrl_c(stop: Callable[[], None], watch: bool = True) -> Iterator[None]:
-    """Makes Ctrl-C call `stop` while the library runs.
+def stopped_by_ctrl_c(stop: Callable[[], None] | None) -> Iterator[None]:
+    """Makes Ctrl-C call `stop` while the library runs. Without it, Ctrl-C raises at the end: nothing is left half done.
 
     Python runs handlers of signals between two of its own instructions, of which there may be none for long. So the
-    signal's number also goes to a socket that a thread reads.
+    signal's number also goes to a socket that a thread reads. `stop` may be called twice, on either thread.
     """
     main = threading.current_thread() is threading.main_thread()
-    if not watch or not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
-    watcher = _watcher()
     ending: list[bool] = []
     seen: list[bool] = []
     late: list[bool] = []  # those that came too late to stop anything
 
     def on_signal(*_: object) -> None:
-        (late if ending else seen).append(True)
+        if ending or stop is None:
+            late.append(True)
+        else:
+            seen.append(True)
+            stop()  # the socket does not have it yet, or not any more, at the edges
 
-    watcher.stop = stop
+    watcher = None if stop is None else _taken(stop)
     signal.signal(signal.SIGINT, on_signal)  # first and last: nothing is raised between these lines
-    before = signal.set_wakeup_fd(watcher.descriptor(), warn_on_full_buffer=False)
+    before = signal.set_wakeup_fd(watcher.descriptor(), warn_on_full_buffer=False) if watcher else None
     try:
         yield
     finally:
         ending.append(True)
-        signal.set_wakeup_fd(before)
-        signal.signal(signal.SIGINT, on_signal)  # what is pending is handled before that
-        if seen or late:
-            watcher.settle()
-        watcher.stop = None
+        if watcher:
+            signal.set_wakeup_fd(before)
+            signal.signal(signal.SIGINT, on_signal)  # what is pending is handled before that
+            if seen or late:
+                watcher.settle()
+            watcher.stop = None
         signal.signal(signal.SIGINT, signal.default_int_handler)
         if late:
             raise KeyboardInterrupt
