@@ -71,7 +71,8 @@ def test_verify_elsewhere():
         np.save(folder + "/y.npy", y)
     for what in (run, run.folder):
         assert heddle.verify(what, data=same).verdict == "verified"
-        refuses(heddle.UsageError, "expected training samples with checksum", lambda what=what: heddle.verify(what, data=other))
+        refuses(heddle.UsageError, "expected training samples with checksum",
+                lambda what=what: heddle.verify(what, data=other))
         refuses(heddle.FileError, "none", lambda what=what: heddle.verify(what, data=path("none")))
     run.certify()
     assert heddle.verify(run, data=same).verdict == "verified"
