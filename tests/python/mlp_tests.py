@@ -262,7 +262,8 @@ def test_go_on():
     assert heddle.train(resume=path("go-on-second"), data=data).digest == one.digest
     other = heddle.Model("m", (1, 1, 4)).add("flat", "flatten").add("fc", "linear", out=3)
     for what, says in (({"model": other}, "expected a run of the session's network"),
-                       ({"lookahead": 4}, "slow weights"), ({"workers": 1}, "loader workers"), ({"schedule": "cosine"}, "a constant learning rate"),
+                       ({"lookahead": 4}, "slow weights"), ({"workers": 1}, "loader workers"),
+                       ({"schedule": "cosine"}, "a constant learning rate"),
                        ({"optimizer": "sgd"}, "expected a run with the optimizer sgd, found adam")):
         with heddle.Session(**{"model": model, "data": data, "epochs": 2, "batch": 16, "optimizer": "adam",
                                "out": path(f"go-on-{len(says)}"), **what}) as session:
