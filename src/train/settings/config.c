@@ -255,7 +255,8 @@ hd_status hd__config_check_used(const hd_config *config, hd_ctx *ctx, const hd_d
               {HD_OPT_EXIF, offsetof(hd_format, pictures), "class folders of pictures"},
               {HD_OPT_ALLOW_EMPTY, offsetof(hd_format, pictures), "class folders of pictures"},
               {HD_OPT_TOKENS, offsetof(hd_format, text), "texts"},
-              {HD_OPT_CONTEXT, offsetof(hd_format, text), "texts"}};
+              {HD_OPT_CONTEXT, offsetof(hd_format, text), "texts"},
+              {HD_OPT_SAMPLE_EVERY, offsetof(hd_format, text), "texts"}};
   for (const struct use *u = uses; u < uses + sizeof uses / sizeof *uses; u++) {
     const hd_option *option = hd_option_at((int)u->id);
     const char *shown = hd__config_shown(config, u->id);
