@@ -60,6 +60,29 @@ _EVALUATION_OPTIONS = ("data_dir", "label", "weights", "header", "missing", "cat
                        "exif", "allow_empty", "tta", "threads", "device")
 
 
+def _texts(run: Any, prompt: bytes, how: dict[str, Any], length: int) -> list[bytes]:
+    if length < 0 or how["count"] < 1 or not 0 < how["top_p"] <= 1:
+        raise UsageError(f"generate expects length >= 0, count >= 1 and top_p above 0 up to 1, found length {length}, "
+                         f"count {how['count']} and top_p {how['top_p']}; give such")
+    context, count, each = run._context, how["count"], lib.HD_TOKEN_BYTES
+    with run._lock:
+        config = Config(context, {name: run._options.get(name) for name in ("threads", "device")})
+        generator = context.make("hd_generator", lib.hd_generator_create, os.fsencode(run.folder), config.pointer)
+        try:
+            context.check(lib.hd_generator_begin(generator, context.pointer, prompt, len(prompt),
+                                                 ffi.new("hd_generation *", how)))
+            token, size = ffi.new("char[]", count * each), ffi.new("size_t[]", count)
+            texts = [bytearray(prompt) for _ in range(count)]
+            view = ffi.buffer(token)
+            for _ in range(length):
+                context.check(lib.hd_generator_next(generator, context.pointer, token, size))
+                for i, written in enumerate(texts):
+                    written += view[i * each:i * each + size[i]]
+        finally:
+            lib.hd_generator_destroy(generator)
+    return [bytes(written) for written in texts]
+
+
 class Run:
     """A run's folder. heddle.train returns it, heddle.load opens it; pickled, it carries its last checkpoint."""
 
@@ -224,6 +247,24 @@ class Run:
                           (lib.hd_predict_floats, "float"))
             context.check(call(value, predictor, context.pointer, _arrays.pointer(kind, x), len(x)))
         return out
+
+    def generate(self, prompt: str | bytes = "", *, length: int = 500, temperature: float = 1.0,
+                 top_k: int | None = None, top_p: float | None = None, seed: int = 0, count: int | None = None) -> Any:
+        """A text as the network writes it, which was trained on text: the prompt, and `length` tokens that follow it.
+        The same on every machine. With `count` a list of so many texts, which are written at the same time; the first
+        one is that without it. Bytes are returned for a prompt of bytes.
+
+        Scores are divided by `temperature`, 0 always takes the most likely token; `top_k` draws from the most likely
+        tokens, `top_p` from the fewest whose probabilities add up to it.
+
+        >>> run.generate("ROMEO:", length=200, seed=7)  # doctest: +SKIP
+        """
+        start = prompt if isinstance(prompt, bytes) else prompt.encode()
+        texts = _texts(self, start, {"temperature": temperature, "top_k": top_k or 0, "seed": seed,
+                                     "top_p": 1.0 if top_p is None else top_p, "count": 1 if count is None else count},
+                       length)
+        found = texts if isinstance(prompt, bytes) else [each.decode("utf-8", "replace") for each in texts]
+        return found[0] if count is None else found
 
     @property
     def class_names(self) -> list[str]:

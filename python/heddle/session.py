@@ -53,7 +53,7 @@ Callbacks = Union[Callback, Sequence[Callback], None]
 
 
 def _event_of(e: Any, session: Session) -> Event:
-    said = in_python(text(e.text)) if e.kind == lib.HD_EVENT_NOTE else ""
+    said = in_python(text(e.text)) if e.kind in (lib.HD_EVENT_NOTE, lib.HD_EVENT_SAMPLE) else ""
     return Event(session=session, kind=_KINDS[e.kind], text=said,
                  **{name: getattr(e, name) for name in _NUMBERS})
 

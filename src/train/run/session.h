@@ -316,6 +316,14 @@ bool hd__session_evaluates_after(const hd_session *session, int64_t step);
  * Collective over all ranks, like the calls below. */
 hd_status hd__session_end_region(hd_session *session, hd_ctx *ctx, bool stopped);
 
+/* With --ema: the average becomes the weights that evaluations read, on each host. Calls of all ranks. */
+hd_status hd__session_load_average(hd_session *session, hd_ctx *ctx);
+
+/* --sample-every: whether the network can write texts while it is trained; and after a step that is due, a text that it
+ * writes, as an event. Calls of all ranks. */
+hd_status hd__session_check_samples(const hd_session *session, hd_ctx *ctx);
+hd_status hd__session_sample(hd_session *session, hd_ctx *ctx);
+
 /* Makes the evaluation of the last step if one is due; its checkpoint is whole before. */
 hd_status hd__session_settle_evaluation(hd_session *session, hd_ctx *ctx);
 

@@ -259,7 +259,7 @@ hd_status hd__record_adopt(hd_config *config, hd_ctx *ctx, const json_t *record,
   HD_TRY(suggest(config, ctx, record, folder, HD_OPT_INIT));    /* so that the new record names them, too */
   /* Options that a user would otherwise have to repeat; --keep removes checkpoints. */
   static const hd_option_id kept[] = {HD_OPT_DATA, HD_OPT_DATA_DIR,   HD_OPT_SAVE_EVERY, HD_OPT_SAVE_EPOCHS,
-                                      HD_OPT_KEEP, HD_OPT_EVAL_EVERY, HD_OPT_LOG_EVERY};
+                                      HD_OPT_KEEP, HD_OPT_EVAL_EVERY, HD_OPT_LOG_EVERY,  HD_OPT_SAMPLE_EVERY};
   for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
     HD_TRY(suggest(config, ctx, record, folder, kept[i]));
   return HD_OK;
