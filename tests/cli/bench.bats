@@ -267,7 +267,7 @@ END
 
 @test "recipe_seeds: a line for each recipe, over its seeds" {
   command -v python3 >/dev/null || skip "python3 is not installed"
-  python3 "$SRCDIR/bench/recipe_seeds" --heddle "$HEDDLE" --data "$FEW" --seeds 2 --max-steps 2 >out
+  python3 "$SRCDIR/bench/recipe_seeds" --heddle "$HEDDLE" --data digits --seeds 2 --max-steps 2 >out
   [ "$(grep -Ec '^\| `(mnist-99|fastmnist)` \| [0-9.]+ % \| [0-9.]+ \| [0-9.]+ to [0-9.]+ % \| [0-9.]+ s \|' out)" \
     -eq 2 ]
   python3 "$SRCDIR/bench/recipe_seeds" --heddle "$HEDDLE" --recipe soup 2>err && false

@@ -39,8 +39,8 @@ stub() { export HEDDLE_CUDA_DRIVER=$STUB HEDDLE_CUDA_MODULE=$MODULE; }
   STUB_CUDA_ARCH=89 "$HEDDLE" $GPU --max-steps 1 --json >out
   grep -q '"isa": "sm_89"' out
   rm -r run
-  STUB_CUDA_ARCH=120 STUB_CUDA_GPUS=2 "$HEDDLE" train --device cuda:1 --model simplenet --data $FEW --max-steps 1 --out run \
-    --json >out
+  STUB_CUDA_ARCH=120 STUB_CUDA_GPUS=2 "$HEDDLE" train --device cuda:1 --model simplenet --data $FEW --max-steps 1 \
+    --out run --json >out
   grep -q '"device": "cuda:1"' out
   fails 2 train --device gpu
   [[ $message == *"--device expects auto, cpu, cuda, cuda:N, a list such as cuda:0,1 or cuda:all, found 'gpu'"* ]]
@@ -150,7 +150,8 @@ END
   stub
   fails 1 $GPU --optimizer sgd --lr 1e6 --weight-decay 1e6 --save-every 1 --max-steps 50
   on_gpu=$message
-  fails 1 train --model simplenet --data $FEW --out run2 --optimizer sgd --lr 1e6 --weight-decay 1e6 --save-every 1 --max-steps 50
+  fails 1 train --model simplenet --data $FEW --out run2 --optimizer sgd --lr 1e6 --weight-decay 1e6 --save-every 1 \
+    --max-steps 50
   [ "$on_gpu" = "${message//run2/run}" ]
   [ "$("$HEDDLE" digest run)" = "$("$HEDDLE" digest run2)" ]
 }

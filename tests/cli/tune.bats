@@ -254,7 +254,7 @@ threads_of() {
 }
 
 @test "a run may be tuned while it is trained: it is read, never locked or written" {
-  start --model simplenet --epochs 1000000 --log-every 1 --save-every 5 --keep 1000 --out run --threads 1
+  start --model simplenet --data $FEW --epochs 1000000 --log-every 1 --save-every 5 --keep 1000 --out run --threads 1
   until [ -e run/last ]; do # a checkpoint is written beside the steps
     await_line 'step [0-9]*:'
   done
