@@ -189,6 +189,7 @@ tests_cuda_driver_stub_la_LDFLAGS = $(stub_flags)
 tests_cuda_module_stub_la_SOURCES = tests/cuda/module_stub.c
 tests_cuda_module_stub_la_LDFLAGS = $(stub_flags)
 tests_cuda_library_stub_la_SOURCES = tests/cuda/library_stub.c
+tests_cuda_library_stub_la_CFLAGS = $(AM_CFLAGS) -O3
 tests_cuda_library_stub_la_LDFLAGS = $(stub_flags)
 
 if HAVE_NVCC
