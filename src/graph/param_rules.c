@@ -2,13 +2,15 @@
 #include "graph/param_rules.h"
 
 #include <fnmatch.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/nearest.h"
 #include "base/text_buffer.h"
 #include "optimizer/optimizer.h"
 
-enum { MAX_RULES = 1000, MAX_KEYS = 40 };
+enum { MAX_RULES = 1000, MAX_KEYS = 40, PATTERN_BYTES = 128 };
 
 typedef struct rule {
   const char *match; /* NULL: all */
@@ -142,6 +144,54 @@ hd_status hd__param_rules_apply(hd_graph *graph, hd_ctx *ctx, const hd_yaml_node
   }
   return HD_OK;
 }
+
+/* ---- Freezing by name ---- */
+
+static bool is_of(const hd_graph *graph, const hd_node *node, int param) {
+  for (int k = 1; node && k < HD_MAX_IN; k++)
+    if (node->in[k] >= 0 && graph->values[node->in[k]].param == param)
+      return true;
+  return false;
+}
+
+/* Marks what the pattern matches; false: nothing. */
+static bool mark(bool *named, const hd_graph *graph, const char *pattern, const hd_node *spared) {
+  bool any = false;
+  for (int p = 0; p < graph->param_count; p++)
+    if (!graph->params[p].running && !is_of(graph, spared, p) && matches_name(graph, p, pattern))
+      any = named[p] = true;
+  return any;
+}
+
+static void freeze(hd_graph *graph, const bool *named) {
+  for (int p = 0; p < graph->param_count; p++)
+    graph->params[p].frozen |= named[p];
+  for (const hd_node *node = graph->nodes; node < graph->nodes + graph->node_count; node++) {
+    const bool norm = node->op == HD_OP_batch_norm;
+    if (norm && named[graph->values[node->in[1]].param] && named[graph->values[node->in[2]].param])
+      graph->params[graph->values[node->in[3]].param].frozen = graph->params[graph->values[node->in[4]].param].frozen =
+          true;
+  }
+}
+
+hd_status hd__param_rules_freeze(hd_graph *graph, hd_ctx *ctx, const char *patterns, const hd_node *spared,
+                                 const char *option) {
+  char names[400], pattern[PATTERN_BYTES];
+  HD_OWNED bool *named = hd__calloc((size_t)graph->param_count, sizeof *named);
+  HD_TRY(HD_ALLOCATED(named, ctx, "out of memory for the names of parameters"));
+  for (const char *at = patterns; *at; at += strcspn(at, ","), at += *at == ',') {
+    const int length = (int)strcspn(at, ",");
+    snprintf(pattern, sizeof pattern, "%.*s", length, at);
+    if (!mark(named, graph, pattern, spared))
+      return hd__fail(ctx, HD_E_USAGE, "%s expects a pattern that matches a parameter%s%s, found '%s'; there are %s",
+                      option, spared ? ", other than those of the new head " : "", spared ? spared->name : "", pattern,
+                      list_names(names, sizeof names, graph));
+  }
+  freeze(graph, named);
+  return HD_OK;
+}
+
+/* ---- Rules as text ---- */
 
 static void append_quoted(hd_line *l, const char *text) {
   hd__line_add(l, "'");

@@ -113,7 +113,7 @@ static void check_cut_edges(hd_finding *f, const hd_plan *plan) {
 static void check_gradient(hd_finding *f, const hd_plan *plan, int p, int64_t *direct, int64_t *grad) {
   const hd_plan_param *way = &plan->params[p];
   const hd_param *param = &plan->graph->params[p];
-  if (param->running) {
+  if (param->running) { /* frozen ones are not looked at */
     if (param->statistic < 0 || way->uses > 0)
       hd__plan_fault(f, "%s has a gradient, or follows nothing", name_of(plan, param->value));
     return;

@@ -94,6 +94,7 @@ numeric_options() {
 out_of_range() {
   case $1 in
   epochs | keep) echo "-1 0 1000001" ;;
+  head) echo "-1 0 65537" ;;
   max-steps | save-every | eval-every | log-every) echo "-1 0 1000000000000001" ;;
   batch) echo "-1 0 1048577" ;;
   shards | accumulate) echo "-1 0 3 48 257 512" ;;

@@ -91,6 +91,11 @@ hd_status hd__planned_rules(hd_graph *graph, hd_ctx *ctx, const char *text) {
   return status == HD_E_FORMAT ? HD_E_USAGE : status;
 }
 
+hd_status hd__planned_freeze(hd_graph *graph, hd_ctx *ctx, const hd_config *config) {
+  const hd_settings *is = hd__settings(config);
+  return hd__param_rules_freeze(graph, ctx, is->freeze, *is->head ? hd__graph_head(graph) : NULL, "--freeze");
+}
+
 hd_plan_settings hd__planned_passes(const hd_config *config, bool train) {
   hd_plan_settings passes = {.train = train,
                              .batch = hd__settings(config)->batch,

@@ -267,8 +267,8 @@ static const hd_node *lone_norm(const hd_session *s, int64_t samples) {
   for (int i = 0; i < graph->node_count; i++) {
     const hd_node *node = &graph->nodes[i];
     const bool shard = node->op == HD_OP_shard_norm;
-    if (!shard && node->op != HD_OP_batch_norm)
-      continue;
+    if (!shard && (node->op != HD_OP_batch_norm || graph->values[node->in[3]].kind == HD_VALUE_PARAM))
+      continue; /* or it reads stored statistics */
     const hd_shape *x = &graph->values[node->in[0]].shape;
     if (hd__shape_elems(x) == x->dim[0] && samples < 2 * (shard ? s->report.facts.shards : 1))
       return node;

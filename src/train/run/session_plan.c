@@ -11,6 +11,7 @@ hd_status hd__session_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, const floa
   HD_TRY(hd__network_graph(&graph, ctx, &s->run.network));
   hd_plan_settings settings = hd__planned_passes(s->run.config, train);
   hd_status status = hd__planned_rules(graph, ctx, s->run.settings->parameters);
+  HD_THEN(status, hd__planned_freeze(graph, ctx, s->run.config));
   if (train && s->input.train.split->weights)
     hd__graph_weigh_samples(graph);
   HD_TRY(HD_CREATED(status, &graph, hd__graph_destroy));

@@ -235,9 +235,9 @@ static hd_status adopt_arithmetic(hd_session *s, hd_ctx *ctx) {
   return HD_OK;
 }
 
-static hd_status load_weights(hd_session *s, hd_ctx *ctx, const char *path, const json_t *record) {
+static hd_status load_weights(hd_session *s, hd_ctx *ctx, const char *path, const json_t *record, const char *but) {
   int64_t arithmetic;
-  HD_TRY(hd__checkpoint_load_weights(s->compute.store, &arithmetic, ctx, path, record));
+  HD_TRY(hd__checkpoint_load_weights(s->compute.store, &arithmetic, ctx, path, record, but));
   if (!*s->report.arithmetic_note && hd__checkpoint_converts(s->compute.store->directory, arithmetic))
     snprintf(s->report.arithmetic_note, sizeof s->report.arithmetic_note, HD_CHECKPOINT_CONVERTED,
              (long long)arithmetic);
@@ -251,7 +251,10 @@ static hd_status load_init(hd_session *s, hd_ctx *ctx, const char *path) {
     if (hd__file_join(file, NULL, path, inside[i]) == HD_OK && hd__file_exists(file))
       return hd__fail(ctx, HD_E_USAGE, "--init expects a .safetensors file, found the folder %s; use --init %s", path,
                       file);
-  return load_weights(s, ctx, path, NULL);
+  if (!*s->run.settings->head)
+    return load_weights(s, ctx, path, NULL, NULL);
+  HD_TRY(hd__session_draw(s->compute.store, s, ctx, s->compute.plan, s->compute.here));
+  return load_weights(s, ctx, path, NULL, hd__graph_head(s->compute.plan->graph)->name);
 }
 
 /* An average begins as the first weights. */
@@ -274,7 +277,7 @@ static hd_status fill_store(hd_session *s, hd_ctx *ctx) {
     HD_TRY(hd__checkpoint_load_state(s->compute.store, &s->run.counters, ctx, resumed, s->run.record));
     HD_TRY(adopt_arithmetic(s, ctx));
     HD_TRY(hd__file_join(path, ctx, resumed, "model.safetensors"));
-    HD_TRY(load_weights(s, ctx, path, s->run.record));
+    HD_TRY(load_weights(s, ctx, path, s->run.record, NULL));
   } else if (*s->run.settings->init) {
     HD_TRY(load_init(s, ctx, s->run.settings->init));
   } else {
@@ -479,8 +482,16 @@ static hd_status adopt_statistics(hd_session *s, hd_ctx *ctx) {
 
 static hd_status find_network(hd_session *s, hd_ctx *ctx) {
   const char *description = hd__config_description(s->run.config), *model = s->run.settings->model;
-  return description ? hd__network_from_text(&s->run.network, ctx, description, model)
-                     : hd__network_find(&s->run.network, ctx, model);
+  const hd_settings *is = s->run.settings;
+  HD_TRY(description ? hd__network_from_text(&s->run.network, ctx, description, model)
+                     : hd__network_find(&s->run.network, ctx, model));
+  if (!*is->head)
+    return HD_OK;
+  if (!*is->init)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--head expects a trained network, an ONNX file as --model or weights as --init, found none; give "
+                    "one, or leave --head out");
+  return hd__network_set_head(&s->run.network, ctx, is->head);
 }
 
 static hd_status scale_targets(hd_session *s, hd_ctx *ctx) {
@@ -530,8 +541,14 @@ static hd_status compare_data(hd_session *s, hd_ctx *ctx) {
 }
 
 static hd_status adopt_input_map(hd_session *s, hd_ctx *ctx) {
-  return hd__input_map_adopt(s->report.input_note, sizeof s->report.input_note, ctx, s->run.config, &s->run.network,
-                             s->input.data, s->compute.kernels);
+  char *note = s->report.input_note;
+  hd_config *config = s->run.config;
+  const bool open = !hd__config_given(config, HD_OPT_TRANSFORMS) && !hd__config_given(config, HD_OPT_EVAL_TRANSFORMS);
+  HD_TRY(hd__input_map_adopt(note, sizeof s->report.input_note, ctx, config, &s->run.network, s->input.data,
+                             s->compute.kernels));
+  return open && *s->run.settings->head ? hd__input_size_adopt(note, sizeof s->report.input_note, ctx, config,
+                                                               &s->run.network, s->input.data)
+                                        : HD_OK;
 }
 
 static hd_status fit_network(hd_session *s, hd_ctx *ctx) {

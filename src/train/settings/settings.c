@@ -166,12 +166,15 @@ static hd_status read_fold(hd_fold *out, hd_ctx *ctx, const char *text) {
 }
 
 static hd_status read_text(hd_settings *settings, hd_ctx *ctx, hd_option_id id, const char **out, const char *text) {
+  int32_t outputs;
   if (id == HD_OPT_THREADS)
     HD_TRY(read_count(&settings->thread_count, ctx, &table[id], 0, text));
   else if (id == HD_OPT_STAGES)
     HD_TRY(read_count(&settings->stage_count, ctx, &table[id], -1, text));
   else if (id == HD_OPT_DEVICE)
     HD_TRY(hd__device_read(&settings->devices, ctx, text));
+  else if (id == HD_OPT_HEAD)
+    HD_TRY(read_count(&outputs, ctx, &table[id], 0, text));
   else if (id == HD_OPT_FOLD)
     HD_TRY(read_fold(&settings->fold_part, ctx, text));
   else if (!*text)
