@@ -184,11 +184,12 @@ static const hd_yaml_node *last_layer(const hd_yaml_node *root) {
 static hd_status refuse_head(hd_ctx *ctx, const char *source, const hd_yaml_node *layer) {
   const hd_yaml_node *op = layer ? get(layer, "op") : NULL, *share = layer ? get(layer, "share") : NULL;
   const char *found = op && op->kind == HD_YAML_SCALAR ? op->text : "a block of layers";
-  return hd__fail(ctx, HD_E_USAGE,
-                  "--head: expected a linear layer%s as the last one of %s, found '%s', %s%s; end the model with one, or "
-                  "leave --head out",
-                  share ? " with weights of its own" : "", source, layer && layer->key ? layer->key : "", found,
-                  share ? " with those of another layer" : "");
+  return hd__fail(
+      ctx, HD_E_USAGE,
+      "--head: expected a linear layer%s as the last one of %s, found '%s', %s%s; end the model with one, or "
+      "leave --head out",
+      share ? " with weights of its own" : "", source, layer && layer->key ? layer->key : "", found,
+      share ? " with those of another layer" : "");
 }
 
 hd_status hd__model_with_head(char **out, hd_ctx *ctx, const char *text, size_t length, const char *source,

@@ -546,9 +546,9 @@ static hd_status adopt_input_map(hd_session *s, hd_ctx *ctx) {
   const bool open = !hd__config_given(config, HD_OPT_TRANSFORMS) && !hd__config_given(config, HD_OPT_EVAL_TRANSFORMS);
   HD_TRY(hd__input_map_adopt(note, sizeof s->report.input_note, ctx, config, &s->run.network, s->input.data,
                              s->compute.kernels));
-  return open && *s->run.settings->head ? hd__input_size_adopt(note, sizeof s->report.input_note, ctx, config,
-                                                               &s->run.network, s->input.data)
-                                        : HD_OK;
+  return open && *s->run.settings->head
+             ? hd__input_size_adopt(note, sizeof s->report.input_note, ctx, config, &s->run.network, s->input.data)
+             : HD_OK;
 }
 
 static hd_status fit_network(hd_session *s, hd_ctx *ctx) {
