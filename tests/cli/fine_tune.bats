@@ -68,7 +68,7 @@ END
   fails 1 $TUNE --head auto --model other.yaml
   says net.safetensors fc1.weight 10x294 9x294
   fails 1 $TUNE --head auto --model longer.yaml
-  says net.safetensors fc9.weight
+  says net.safetensors '13 tensors'
   fails 1 $TUNE --head 3
   says net.yaml 'at least 4 scores'
   fails 2 $TUNE --head auto --freeze 'layer*'
