@@ -218,6 +218,15 @@ HD_API hd_status hd_session_to(hd_session *session, hd_ctx *ctx, hd_device devic
 HD_API double hd_session_lr(const hd_session *session);
 HD_API hd_status hd_session_set_lr(hd_session *session, hd_ctx *ctx, double lr);
 
+/* Before the first step: takes over the weights, the optimizer's state and its number of steps from a checkpoint (a
+ * run's folder or a step's) of the same model and optimizer, which was trained on other data or on the same. The
+ * session's own steps and epochs are counted from its beginning; samples are shuffled, and random numbers drawn, as
+ * after `epochs` epochs, those that were trained before. So sessions of an epoch each, on the same data, train to the
+ * bits of one run. The run is recorded as one that went on: it can be resumed, but neither certified nor verified.
+ * HD_E_USAGE: after the first step, another model, optimizer or arithmetic; HD_E_UNSUPPORTED: several ranks, loader
+ * workers, lookahead, a learning rate that is not constant. After another failure destroy the session. */
+HD_API hd_status hd_session_go_on(hd_session *session, hd_ctx *ctx, const char *checkpoint, int64_t epochs);
+
 /* Asks a running hd_session_train or hd_session_step to finish its step, save and return. Safe in a signal handler and
  * from any thread. */
 HD_API void hd_session_stop(hd_session *session);

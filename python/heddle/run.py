@@ -64,7 +64,8 @@ class Run:
 
     def __init__(self, folder: Any, *, context: Context | None = None, model: Any = None,
                  report: dict[str, Any] | None = None, options: dict[str, Any] | None = None) -> None:
-        self.folder = pathlib.Path(folder).absolute()
+        self._folder: pathlib.Path | None = pathlib.Path(folder).absolute()
+        self._files: dict[str, Any] | None = None  # a copy in memory, of which a folder is made when it is asked for
         self.model = model if hasattr(model, "with_weights") else None  # for to_torch
         self._report = report
         self._options = options or {}
@@ -72,9 +73,18 @@ class Run:
 
     def _set_up(self, context: Context) -> None:
         self._context = context
+        self._making = threading.Lock()
         self._predictor: Any = None
         self._std: list[float] | None = None
         self._lock = threading.Lock()
+
+    @property
+    def folder(self) -> pathlib.Path:
+        """The run's folder; of a copy a temporary one, which goes with the object."""
+        with self._making:
+            if self._folder is None:
+                self._folder = self._make_folder()
+            return self._folder
 
     def __repr__(self) -> str:
         """Its folder, and what it was: it never fails, as a debugger shows it of any run."""
@@ -236,6 +246,9 @@ class Run:
         return out
 
     def _record(self) -> dict[str, Any]:
+        files = self._files
+        if files is not None:
+            return json.loads(files["files"]["run.json"])
         with open(self.checkpoint / "run.json", encoding="utf-8") as record:
             return json.load(record)
 
@@ -372,6 +385,9 @@ class Run:
             return {path.name: path.read_bytes() for path in folder.iterdir()
                     if path.is_file() and (not names or path.name in names)}
 
+        kept = self._files
+        if kept is not None:  # nothing has changed since
+            return {**kept, "model": self.model, "report": self._report}
         step = (self.folder / which).resolve() if (self.folder / which).exists() else self.checkpoint
         records = files(self.folder, *_RECORDS) if step != self.folder.resolve() else {}
         return {"files": files(step), "step": step.name, "records": records, "model": self.model,
@@ -379,17 +395,24 @@ class Run:
                 "options": {name: self._options.get(name) for name in ("threads", "device")}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.folder = folder = pathlib.Path(tempfile.mkdtemp(prefix="heddle-"))
-        weakref.finalize(self, _remove, folder, os.getpid())
-        if state.get("records"):
-            folder = self.folder / state["step"]
-            folder.mkdir()
-            (self.folder / "last").symlink_to(state["step"])
-        for where, contents in ((folder, state["files"]), (self.folder, state.get("records", {}))):
-            for name, content in contents.items():
-                (where / name).write_bytes(content)
+        self._folder, self._files = None, state
         self.model, self._report, self._options = state["model"], state["report"], state.get("options", {})
         self._set_up(Context())
+
+    def _make_folder(self) -> pathlib.Path:
+        """The folder of a copy, whose files are there alone from then on."""
+        state = self._files
+        top = folder = pathlib.Path(tempfile.mkdtemp(prefix="heddle-"))
+        weakref.finalize(self, _remove, top, os.getpid())
+        if state.get("records"):
+            folder = top / state["step"]
+            folder.mkdir()
+            (top / "last").symlink_to(state["step"])
+        for where, contents in ((folder, state["files"]), (top, state.get("records", {}))):
+            for name, content in contents.items():
+                (where / name).write_bytes(content)
+        self._files = None
+        return top
 
 
 def _remove(folder: pathlib.Path, process: int) -> None:

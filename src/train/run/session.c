@@ -171,7 +171,7 @@ static void note_refusals(hd_session *s) {
 
 static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
   const hd_step_source source = {.self = s, .next = next_step, .fetch = fetch_train};
-  int64_t epoch = s->run.counters.step / s->run.steps_per_epoch;
+  const int64_t epoch = s->run.earlier_epochs + s->run.counters.step / s->run.steps_per_epoch;
   s->run.region_s = hd__clock_s();
   int64_t began_ns = hd__clock_ns();
   if (hd__feed_shuffle(&s->input.train, (uint64_t)s->run.settings->seed, (uint32_t)epoch))

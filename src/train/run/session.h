@@ -35,18 +35,19 @@ typedef struct session_run {
   int64_t batch, steps_per_epoch, steps_in_all;
   int32_t shards; /* of a batch */
   hd_counters counters;
-  int32_t resumed_arithmetic;         /* its version in the checkpoint; 0 for a new run */
-  int32_t earlier_arithmetic;         /* the version of earlier steps, where it has other numbers; 0: there are none */
-  bool steps;                         /* are running */
-  bool lr_is_set;                     /* by the program: */
-  double lr_scale;                    /* the factor of the schedules' learning rates */
-  int64_t planned, target;            /* steps handed to the executor, and the end of the present region */
-  int64_t pause;                      /* the step at which train_until returns to the caller */
-  int64_t evaluated_step;             /* -1: never */
-  int64_t trained_samples;            /* by this session */
-  double train_s, region_s;           /* trained before this region, and its start */
-  double evaluate_s, save_s;          /* spent in evaluations; in saves, as far as training waited for them */
-  double call_loss_sum, call_divisor; /* since the present call of hd_session_step began */
+  int32_t resumed_arithmetic; /* its version in the checkpoint; 0 for a new run */
+  int32_t earlier_arithmetic; /* the version of earlier steps, where it has other numbers; 0: there are none */
+  int64_t earlier_steps, earlier_epochs; /* of runs that it goes on from (hd_session_go_on) */
+  bool steps;                            /* are running */
+  bool lr_is_set;                        /* by the program: */
+  double lr_scale;                       /* the factor of the schedules' learning rates */
+  int64_t planned, target;               /* steps handed to the executor, and the end of the present region */
+  int64_t pause;                         /* the step at which train_until returns to the caller */
+  int64_t evaluated_step;                /* -1: never */
+  int64_t trained_samples;               /* by this session */
+  double train_s, region_s;              /* trained before this region, and its start */
+  double evaluate_s, save_s;             /* spent in evaluations; in saves, as far as training waited for them */
+  double call_loss_sum, call_divisor;    /* since the present call of hd_session_step began */
   atomic_int stop;
 } session_run;
 
