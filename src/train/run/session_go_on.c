@@ -42,7 +42,7 @@ static hd_status take(hd_session *s, hd_ctx *ctx, const char *folder, const json
   int64_t steps, unused, arithmetic;
   HD_TRY(hd__checkpoint_load_state(s->compute.store, &counters, ctx, folder, record));
   HD_TRY(hd__file_join(path, ctx, folder, "model.safetensors"));
-  HD_TRY(hd__checkpoint_load_weights(s->compute.store, &arithmetic, ctx, path, record));
+  HD_TRY(hd__checkpoint_load_weights(s->compute.store, &arithmetic, ctx, path, record, NULL));
   hd__store_pack(s->compute.store, s->compute.plan, s->compute.here);
   hd__record_earlier(&steps, &unused, record);
   s->run.earlier_steps = steps + counters.step;
