@@ -202,6 +202,8 @@ int64_t hd__param_elems(const hd_param *param) { return param->rows * hd__param_
 
 bool hd__param_trains(const hd_param *param) { return !param->frozen && !param->running; }
 
+bool hd__param_ever_trains(const hd_param *param) { return (!param->frozen || param->later) && !param->running; }
+
 bool hd__graph_has_stored_statistics(const hd_graph *graph, const hd_node *norm) {
   return graph->params[graph->values[norm->in[3]].param].frozen;
 }

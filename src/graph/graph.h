@@ -75,6 +75,7 @@ typedef struct hd_param {
   hd_init init;
   hd_op op;                  /* of the layer that owns it */
   bool frozen;               /* takes no gradient and no update; a running statistic: stays as it is */
+  bool later;                /* it is frozen in an earlier stage of the run, and has its place among what is trained */
   hd_update_settings update; /* of this parameter; settings that are not given are the run's */
   bool running;              /* a running statistic: new = fma(momentum, batch - old, old) */
   int statistic;             /* running: the value with the batch's statistic, -1 before the batch pass */
@@ -190,6 +191,9 @@ int64_t hd__param_file_index(const hd_param *param, int64_t row, int64_t column)
 
 /* Whether training computes a gradient for it and updates it. */
 bool hd__param_trains(const hd_param *param);
+
+/* Whether it is trained in any stage of the run. */
+bool hd__param_ever_trains(const hd_param *param);
 
 /* Whether a batch_norm as written normalises by its running statistics in training too, which then stay. */
 bool hd__graph_has_stored_statistics(const hd_graph *graph, const hd_node *norm);

@@ -23,5 +23,9 @@ hd_status hd__param_rules_apply(hd_graph *graph, hd_ctx *ctx, const hd_yaml_node
 hd_status hd__param_rules_freeze(hd_graph *graph, hd_ctx *ctx, const char *patterns, const hd_node *spared,
                                  const char *option);
 
+/* The same for what is trained in a later stage: of frozen parameters, those that match are marked so, and are free
+ * `now` if that has come. */
+hd_status hd__param_rules_unfreeze(hd_graph *graph, hd_ctx *ctx, const char *patterns, bool now, const char *option);
+
 /* Checks the rules as far as possible without a graph, and writes them as one line of YAML in a canonical form. */
 hd_status hd__param_rules_text(char *text, size_t bytes, hd_ctx *ctx, const hd_yaml_node *rules);

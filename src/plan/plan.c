@@ -102,6 +102,7 @@ static void lower_params(hd_plan *plan) {
     to->w = from->w;
     to->columns = hd__param_columns(from);
     to->frozen = from->frozen;
+    to->later = from->later;
     to->is_running = from->running;
     to->stage = hd__plan_stage_of(plan, from->written);
     if (!from->running || from->frozen || !plan->trains)

@@ -1,8 +1,10 @@
 #!/bin/sh
-# Fine-tuning: a new head, frozen layers and norms, each with a committed digest, the same over threads, accumulation,
-# ranks, workers, instruction sets and resuming.
+# Fine-tuning: a new head, frozen layers and norms, a second stage, fixed views, each with a committed digest, the same
+# over threads, accumulation, ranks, workers, instruction sets and resuming, and whether or not what frozen layers make
+# of samples is kept.
 . "$SRCDIR/tests/tap.sh"
 
+export HEDDLE_CACHE=$folder/cache
 mkdir "$folder/labels"
 "$BUILDDIR/tests/bits/make_idx" "$folder/labels" 138 50 || { echo "Bail out! no data"; exit 1; }
 model=$SRCDIR/tests/bits/fine_tune.yaml
@@ -28,7 +30,9 @@ tune() {
 check() {
   name=$1 wanted=$2
   shift 2
-  for layout in "--threads 1" "--threads 3 --accumulate 4" "--procs 2 --threads 2" "--threads 2 --workers 2"; do
+  for layout in "--threads 1" "--threads 3 --accumulate 4" "--procs 2 --threads 2" "--threads 2 --workers 2" \
+    "--threads 2 --keep-features no" "--threads 2 --keep-features disk" "--procs 2 --threads 1 --keep-features disk" \
+    "--procs 2 --threads 1 --keep-features no" "--workers 2 --threads 1 --keep-features no"; do
     rm -rf "$folder/run"
     # shellcheck disable=SC2086
     tune "$folder/run" $layout "$@"
@@ -59,4 +63,11 @@ check "the first block" a0782f8f2b5580d51d64038835efb7879b0d7503d3064ed5bf697132
 check "one way of the block, and the first layer" \
   20499bd54cb6f1885bb5132395bb4d4dbc634a6b7e423d5a02d5a49854b13dff --freeze 'conv[13]*,bn[13]*' --optimizer sgd --momentum 0.9
 check "norms alone" 2b09b027686ad4c155381add4492e635b7913665a585b19659209b00d102a058 --freeze 'bn*'
+flip='[{random_crop: {size: 28, padding: 2}}, horizontal_flip, to_float, normalise]'
+check "two views of each sample" 40d0655d6e9a1c019e98c4443a259e600249bec7a0bb2e9441b891bdc9824226 \
+  --freeze '*' --transforms "$flip" --keep-views 2 --val-split 0.2
+check "a second stage" 11c94f1be3caa4907f390ba32d52b6ded9f6c52736985f309b0fb0c24ed9eaf5 \
+  --freeze '*' --unfreeze 'conv4.*,bn4.*,fc1.*@1' --lr-scale 0.3
+check "a second stage of all layers" 20b820ed2dc8826f17362bf4038a8c57b8530079a9815d33a631132b218ca882 \
+  --freeze '*' --unfreeze '*@2' --optimizer sgd --momentum 0.9 --ema 0.9
 echo "1..$count"

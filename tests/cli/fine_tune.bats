@@ -79,7 +79,9 @@ END
   says 'parameter to train'
   fails 2 train --model net.yaml --head auto --data random:3x16x16:4
   says --head 'trained network' --init
-  fails 2 train --model first.onnx --head auto --fresh
+  "$HEDDLE" export first --onnx first.onnx >out
+  fails 2 train --model first.onnx --head auto --fresh --data random:3x16x16:4
+  says --head 'trained network'
   [ ! -e tuned ]
 }
 
@@ -103,4 +105,76 @@ END
   grep -q 'pictures are resized to 16x16, the input of net.yaml' out
   "$HEDDLE" predict tuned photos/one/1.png >out
   grep -q one out
+}
+
+# pictures FOLDER COUNT: that many of each of two classes, in four sizes.
+pictures() {
+  "$BUILDDIR/tests/bits/make_data" pictures "$1" "$2" 20
+}
+
+FROZEN="--head auto --freeze * --max-steps 400 --epochs 3"
+
+@test "what frozen layers make of samples is computed once, and a file of it is not believed" {
+  trained
+  set -f
+  "$HEDDLE" $TUNE $FROZEN >out
+  digest=$(digest_of out)
+  grep -q "the frozen layers up to 'relu2' are computed once for each sample" out
+  "$HEDDLE" $TUNE $FROZEN --out none --keep-features no >out
+  [ "$(digest_of out)" = "$digest" ]
+  no grep -q 'computed once' out
+  "$HEDDLE" $TUNE $FROZEN --out disk --keep-features disk >out
+  [ "$(digest_of out)" = "$digest" ]
+  grep -q 'MB of features in the cache on disk' out
+  set +f
+  kept=$(ls .cache/heddle/features-*)
+  [ "$(wc -l <<<"$kept")" = 1 ]
+  cp "$kept" intact
+  printf x | dd of="$kept" bs=1 seek=5000 conv=notrunc status=none
+  set -f
+  "$HEDDLE" $TUNE $FROZEN --out damaged --keep-features disk >out
+  [ "$(digest_of out)" = "$digest" ]
+  cmp "$kept" intact
+  # other weights, other transforms: other files
+  "$HEDDLE" train --model net.yaml --data random:3x16x16:7 --max-steps 5 --out second >out
+  "$HEDDLE" $TUNE $FROZEN --out other --keep-features disk --init second/last/model.safetensors >out
+  "$HEDDLE" $TUNE $FROZEN --out moved --keep-features disk --transforms '[to_float, {normalise: {mean: 0.1, std: 1}}]' >out
+  set +f
+  [ "$(ls .cache/heddle/features-* | wc -l)" = 3 ]
+}
+
+@test "samples that differ in every epoch are not kept, unless as fixed views" {
+  trained
+  FLIP='[horizontal_flip,to_float,normalise]'
+  set -f
+  "$HEDDLE" $TUNE $FROZEN --transforms $FLIP >out
+  no grep -q 'computed once' out
+  "$HEDDLE" $TUNE $FROZEN --transforms $FLIP --keep-views 2 --out views >out
+  grep -q "computed once for each sample's view" out
+  digest=$(digest_of out)
+  "$HEDDLE" $TUNE $FROZEN --transforms $FLIP --keep-views 2 --keep-features no --out again >out
+  [ "$(digest_of out)" = "$digest" ]
+  fails 2 $TUNE $FROZEN --keep-views 2 --out bad
+  says --keep-views 'random --transforms'
+  fails 2 $TUNE $FROZEN --keep-views 2 --transforms '[{one_hot: {classes: 4}}, mixup, to_float, normalise]' --out bad
+  says --keep-views mixup
+  fails 2 train --resume views --keep-views 3
+  says keep-views
+  set +f
+  [ ! -e bad ]
+}
+
+@test "a second stage that makes no sense is refused" {
+  trained
+  refuses <<'END'
+    2 $TUNE --head auto --freeze 'conv*' --epochs 3 --unfreeze 'conv*' | --unfreeze | PATTERNS@EPOCH
+    2 $TUNE --head auto --freeze 'conv*' --epochs 3 --unfreeze 'conv*@0' | --unfreeze | 'conv*@0'
+    2 $TUNE --head auto --freeze 'conv*' --epochs 3 --unfreeze 'conv*@x' | --unfreeze | 'conv*@x'
+    2 $TUNE --head auto --freeze 'conv*' --epochs 3 --unfreeze '@2' | --unfreeze | '@2'
+    2 $TUNE --head auto --freeze 'conv*' --epochs 3 --unfreeze 'conv*@3' | --unfreeze | --epochs 3
+    2 $TUNE --head auto --freeze 'conv*' --epochs 3 --unfreeze 'fc1*@1' | --unfreeze | frozen | 'fc1*'
+    2 $TUNE --head auto --freeze 'conv*' --epochs 3 --lr-scale 0.5 | --lr-scale | --unfreeze
+    2 $TUNE --head auto --freeze 'conv*' --epochs 3 --unfreeze 'conv*@1' --profile p.json | --profile | --unfreeze
+END
+  [ ! -e tuned ]
 }

@@ -41,7 +41,8 @@ const char *hd__session_isa(const hd_session *s) {
 int64_t hd__session_bytes(const hd_session *s) {
   const hd_store *average = s->compute.average_store;
   return (int64_t)s->compute.store->segment.bytes + (average ? (int64_t)average->segment.bytes : 0) +
-         hd__exec_bytes(s->compute.exec) + hd__exec_bytes(s->compute.eval_exec) + s->checkpoints.saver.bytes;
+         hd__exec_bytes(s->compute.exec) + hd__exec_bytes(s->compute.eval_exec) + s->checkpoints.saver.bytes +
+         (int64_t)s->input.features.memory.bytes;
 }
 
 /* Every --lookahead-th step, and at the end of all epochs, the weights become the slow ones. */
