@@ -154,7 +154,8 @@ typedef enum hd_event_kind {
   HD_EVENT_EPOCH, /* an epoch ended and was saved and, as --eval-epochs has it, evaluated */
   HD_EVENT_EVAL,  /* an evaluation within an epoch */
   HD_EVENT_SAVED, /* a checkpoint is on its way to the disk */
-  HD_EVENT_NOTE   /* a message: `text` */
+  HD_EVENT_NOTE,  /* a message: `text` */
+  HD_EVENT_SAMPLE /* --sample-every: a text that the network writes, `text` */
 } hd_event_kind;
 
 typedef struct hd_event {
@@ -166,7 +167,7 @@ typedef struct hd_event {
   double samples_per_s;            /* NAN before this session has trained a step */
   double val_loss, val_accuracy;   /* EPOCH, EVAL; NAN without a validation split or an evaluation */
   double test_loss, test_accuracy; /* EPOCH, EVAL; NAN without an evaluation */
-  const char *text;                /* NOTE; valid during the call */
+  const char *text;                /* NOTE, SAMPLE; valid during the call */
   double loss_sum;                 /* STEP: the sum whose mean is `loss`, as losses.bin has it */
 } hd_event;
 

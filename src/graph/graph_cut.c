@@ -17,7 +17,7 @@ static bool is_fixed(const hd_graph *graph, const bool *fixed, int value) {
 }
 
 static bool is_fixed_node(const hd_graph *graph, const bool *fixed, const hd_node *node) {
-  bool all = !hd__op_drops(node->op) && node->op != HD_OP_custom;
+  bool all = !hd__op_drops(node->op) && node->op != HD_OP_custom && node->geom.attention.dropout == 0;
   for (int k = 0; k < HD_MAX_IN && all; k++)
     all = node->in[k] < 0 || is_fixed(graph, fixed, node->in[k]);
   return all;

@@ -14,17 +14,22 @@ hd_status hd__session_graph(hd_graph **out, hd_session *s, hd_ctx *ctx, bool tra
   return HD_CREATED(status, out, hd__graph_destroy);
 }
 
-static hd_status plan_of(hd_plan **out, hd_session *s, hd_ctx *ctx, hd_graph *graph, const float *shift, bool train,
-                         const hd_stages *stages) {
-  const hd_run_device *device = &s->compute.device;
+static hd_plan_settings settings_of(const hd_session *s, const float *shift, bool train, const hd_stages *stages) {
+  const hd_executor *executor = s->compute.device.executor;
   hd_plan_settings settings = hd__planned_passes(s->run.config, train);
   settings.may_shift &= shift != NULL;
-  settings.recompute &= device->executor->recomputes;
-  settings.guard &= device->executor->guards;
+  settings.recompute &= executor->recomputes;
+  settings.guard &= executor->guards;
   settings.shift = shift ? *shift : 0;
   settings.stages = *stages;
-  return hd__plan_create(out, ctx, graph, hd__device_kernels(device, s->compute.kernels, s->run.config, train),
-                         &settings);
+  return settings;
+}
+
+static hd_status plan_of(hd_plan **out, const hd_session *s, hd_ctx *ctx, hd_graph *graph,
+                         const hd_plan_settings *settings) {
+  const hd_kernels *kernels =
+      hd__device_kernels(&s->compute.device, s->compute.kernels, s->run.config, settings->train);
+  return hd__plan_create(out, ctx, graph, kernels, settings);
 }
 
 hd_status hd__session_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, const float *shift, bool train,
@@ -33,21 +38,22 @@ hd_status hd__session_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, const floa
   HD_TRY(hd__session_graph(&graph, s, ctx, train));
   if (s->compute.cut >= 0)
     hd__graph_keep_rest(graph, s->compute.cut);
-  return plan_of(out, s, ctx, graph, s->compute.cut >= 0 ? NULL : shift, train, stages);
+  const hd_plan_settings settings = settings_of(s, s->compute.cut >= 0 ? NULL : shift, train, stages);
+  return plan_of(out, s, ctx, graph, &settings);
 }
 
 hd_status hd__session_fronts(hd_session *s, hd_ctx *ctx, const float *shift) {
-  const hd_stages one = {.count = 1};
+  const hd_plan_settings settings = settings_of(s, shift, false, &(hd_stages){.count = 1});
   hd_graph *graph;
   if (s->compute.cut < 0)
     return HD_OK;
   HD_TRY(hd__session_graph(&graph, s, ctx, false));
-  HD_TRY(plan_of(&s->compute.whole, s, ctx, graph, shift, false, &one));
+  HD_TRY(plan_of(&s->compute.whole, s, ctx, graph, &settings));
   s->compute.whole->packed_count = 0; /* it is never run: stores have no room for its packed copies */
   HD_TRY(hd__session_graph(&graph, s, ctx, false));
   hd_status status = hd__graph_keep_front(graph, ctx, s->compute.cut);
   HD_TRY(HD_CREATED(status, &graph, hd__graph_destroy));
-  return plan_of(&s->compute.front, s, ctx, graph, shift, false, &one);
+  return plan_of(&s->compute.front, s, ctx, graph, &settings);
 }
 
 const hd_plan *hd__session_whole(const hd_session *s) { return s->compute.whole ? s->compute.whole : s->compute.plan; }
