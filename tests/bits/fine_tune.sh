@@ -10,7 +10,8 @@ mkdir "$folder/labels"
 model=$SRCDIR/tests/bits/fine_tune.yaml
 
 train() { # OPTIONS...
-  "$HEDDLE" train --model "$model" --data "$folder/labels" --batch 32 --seed 7 --json "$@" >"$folder/json" 2>"$folder/err"
+  "$HEDDLE" train --model "$model" --data "$folder/labels" --batch 32 --seed 7 --json "$@" >"$folder/json" \
+    2>"$folder/err"
 }
 
 train --epochs 2 --lr 0.01 --out "$folder/first"
@@ -61,7 +62,8 @@ check "a new head" 9c4464a5416a1bc75893356eb7f9f3464cc92788f938164c2f15b26a41cb9
 check "all but the head" 5934b8300b64a73c39394cc41adbb826d19acb9075c778eb87481048666aa63d --freeze '*'
 check "the first block" a0782f8f2b5580d51d64038835efb7879b0d7503d3064ed5bf69713298988d7d --freeze 'conv[123]*,bn[123]*'
 check "one way of the block, and the first layer" \
-  20499bd54cb6f1885bb5132395bb4d4dbc634a6b7e423d5a02d5a49854b13dff --freeze 'conv[13]*,bn[13]*' --optimizer sgd --momentum 0.9
+  20499bd54cb6f1885bb5132395bb4d4dbc634a6b7e423d5a02d5a49854b13dff \
+  --freeze 'conv[13]*,bn[13]*' --optimizer sgd --momentum 0.9
 check "norms alone" 2b09b027686ad4c155381add4492e635b7913665a585b19659209b00d102a058 --freeze 'bn*'
 flip='[{random_crop: {size: 28, padding: 2}}, horizontal_flip, to_float, normalise]'
 check "two views of each sample" 40d0655d6e9a1c019e98c4443a259e600249bec7a0bb2e9441b891bdc9824226 \

@@ -14,7 +14,8 @@ network() {
 # A network of seven classes in net.yaml, its weights in net.safetensors.
 trained() {
   network net "  - fc1: {op: linear, out: 9}" "  - relu2: {op: relu}" "  - fc2: {op: linear, out: 7}"
-  "$HEDDLE" train --model net.yaml --data random:3x16x16:7 --max-steps 3 --out first >out 2>err || { cat err; return 1; }
+  "$HEDDLE" train --model net.yaml --data random:3x16x16:7 --max-steps 3 --out first >out 2>err ||
+    { cat err; return 1; }
   cp first/last/model.safetensors net.safetensors
 }
 
@@ -138,7 +139,8 @@ FROZEN="--head auto --freeze * --max-steps 400 --epochs 3"
   # other weights, other transforms: other files
   "$HEDDLE" train --model net.yaml --data random:3x16x16:7 --max-steps 5 --out second >out
   "$HEDDLE" $TUNE $FROZEN --out other --keep-features disk --init second/last/model.safetensors >out
-  "$HEDDLE" $TUNE $FROZEN --out moved --keep-features disk --transforms '[to_float, {normalise: {mean: 0.1, std: 1}}]' >out
+  "$HEDDLE" $TUNE $FROZEN --out moved --keep-features disk --transforms \
+    '[to_float, {normalise: {mean: 0.1, std: 1}}]' >out
   set +f
   [ "$(ls .cache/heddle/features-* | wc -l)" = 3 ]
 }

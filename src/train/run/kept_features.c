@@ -330,7 +330,7 @@ static void note(hd_session *s, int64_t bytes) {
   const session_features *kept = &s->input.features;
   snprintf(
       s->report.features_note, sizeof s->report.features_note,
-      "the frozen layers up to '%s' are computed once for each sample%s, not in every epoch: %.1f MB of features%s",
+      "the frozen layers up to '%s' are computed once for each sample%s, not in every epoch: %.3g MB of features%s",
       kept->layer, s->input.train.views > 0 ? "'s view" : "", (double)bytes * 1e-6,
       kept->on_disk ? " in the cache on disk" : "");
 }

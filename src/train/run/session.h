@@ -229,6 +229,9 @@ void hd__session_describe(hd_step *step, const hd_session *session, int64_t inde
 hd_status hd__session_batches(hd_batches **out, hd_ctx *ctx, hd_session *session, const hd_threads *threads,
                               int workers, int64_t repeats);
 
+/* Creates those of the session, if it has some. */
+hd_status hd__session_start_workers(hd_session *session, hd_ctx *ctx);
+
 /* The fetch of an executor that trains: from the workers, or from the feed if `batches` is NULL. */
 hd_status hd__session_read(const hd_session *session, hd_batches *batches, hd_ctx *ctx, const hd_step *step,
                            int64_t first, int64_t rows, const hd_slots *to);
@@ -269,9 +272,6 @@ hd_status hd__session_equip(hd_session *session, hd_ctx *ctx);
 hd_status hd__session_stage_for(hd_session *session, hd_ctx *ctx, int64_t step);
 hd_status hd__session_enter_stage(hd_session *session, hd_ctx *ctx);
 bool hd__session_is_in_stage(const hd_session *session);
-
-/* Creates the loader's workers again. */
-hd_status hd__session_start_workers(hd_session *session, hd_ctx *ctx);
 
 /* Whether all samples have the same shift, so that a plan may add it. */
 bool hd__session_shift(float *shift, hd_session *session);

@@ -638,12 +638,6 @@ static hd_status make_record(hd_session *s, hd_ctx *ctx) {
                                                                : HD_OK;
 }
 
-hd_status hd__session_start_workers(hd_session *s, hd_ctx *ctx) {
-  HD_TRY(hd__session_batches(&s->input.batches, ctx, s, s->compute.threads, (int)s->run.settings->workers, 0));
-  s->report.facts.workers = s->input.batches ? hd__ring_workers(hd__batches_ring(s->input.batches)) : 0;
-  return HD_OK;
-}
-
 static hd_status open_profile(hd_session *s, hd_ctx *ctx) {
   const hd_profile_of of = {.path = s->run.settings->profile,
                             .model = s->run.network.name,

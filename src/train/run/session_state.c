@@ -92,6 +92,12 @@ hd_status hd__session_batches(hd_batches **out, hd_ctx *ctx, hd_session *s, cons
   return workers > 0 ? hd__batches_create(out, ctx, &settings) : HD_OK;
 }
 
+hd_status hd__session_start_workers(hd_session *s, hd_ctx *ctx) {
+  HD_TRY(hd__session_batches(&s->input.batches, ctx, s, s->compute.threads, (int)s->run.settings->workers, 0));
+  s->report.facts.workers = s->input.batches ? hd__ring_workers(hd__batches_ring(s->input.batches)) : 0;
+  return HD_OK;
+}
+
 hd_status hd__session_read(const hd_session *s, hd_batches *batches, hd_ctx *ctx, const hd_step *step, int64_t first,
                            int64_t rows, const hd_slots *to) {
   return batches && !to->sample ? hd__batches_read(batches, ctx, step->number, first, rows, to)
