@@ -15,7 +15,7 @@
 #include "graph/graph_cut.h"
 #include "train/placement/run_plan.h"
 
-enum { PARTS = 3, AT_ONCE = 4096 };
+enum { PARTS = 3, LEAST_AT_ONCE = 64, MOST_AT_ONCE = 4096, NUMBERS_AT_ONCE = 1 << 23 };
 
 static const int64_t MOST_IN_MEMORY = INT64_C(1) << 30, MOST_ON_DISK = INT64_C(1) << 34;
 
@@ -101,6 +101,12 @@ typedef struct front {
   int64_t first;   /* row of an evaluation */
 } front;
 
+/* Rows of an evaluation, so that a few MB are in flight. */
+static int64_t rows_at_once(const hd_session *s) {
+  const int64_t rows = NUMBERS_AT_ONCE / s->input.features.elems;
+  return rows < LEAST_AT_ONCE ? LEAST_AT_ONCE : rows > MOST_AT_ONCE ? MOST_AT_ONCE : rows;
+}
+
 static void front_fini(front *f) {
   hd__exec_destroy(f->exec);
   hd__store_destroy(f->store);
@@ -120,7 +126,7 @@ static hd_status open_front(front *f, hd_ctx *ctx) {
     if (feed[i]->count > 0 && hd__feed_scratch_bytes(feed[i]) > settings.fetch_bytes)
       settings.fetch_bytes = hd__feed_scratch_bytes(feed[i]);
   settings.local = local;
-  HD_TRY(hd__local_group_memory(&f->room, local, ctx, (size_t)(AT_ONCE * (2 + elems)) * sizeof(float),
+  HD_TRY(hd__local_group_memory(&f->room, local, ctx, (size_t)(rows_at_once(s) * (2 + elems)) * sizeof(float),
                                 "the features of some samples"));
   HD_TRY(hd__store_create(&f->store, ctx, local, plan));
   if (hd__local_group_rank(local) == 0) {
@@ -154,11 +160,11 @@ typedef struct sink {
 /* Other ranks of the host may write the room again when the leader has written the file. */
 static hd_status put_some(front *f, hd_ctx *ctx, sink *to, int64_t rows) {
   const int64_t elems = f->session->input.features.elems;
+  const int64_t most = rows_at_once(f->session);
   float *loss = f->room.base;
   const hd_step_source source = {.self = f, .fetch = fetch};
-  const hd_exec_outcome out = {.loss = loss,
-                               .guess = (int32_t *)(void *)(loss + AT_ONCE),
-                               .score = to->memory ? to->memory : loss + 2 * AT_ONCE};
+  const hd_exec_outcome out = {
+      .loss = loss, .guess = (int32_t *)(void *)(loss + most), .score = to->memory ? to->memory : loss + 2 * most};
   HD_TRY(hd__exec_evaluate(f->exec, ctx, &source, rows, &out));
   if (to->memory)
     to->memory += rows * elems;
@@ -175,9 +181,9 @@ static hd_status put_all(front *f, hd_ctx *ctx, sink *to) {
   for (int i = 0; i < PARTS; i++) {
     f->feed = *feed[i];
     f->feed.sampler = NULL;
-    const int64_t rows = rows_of(feed[i]);
-    for (f->first = 0; f->first < rows; f->first += AT_ONCE)
-      HD_TRY(put_some(f, ctx, to, rows - f->first < AT_ONCE ? rows - f->first : AT_ONCE));
+    const int64_t rows = rows_of(feed[i]), most = rows_at_once(f->session);
+    for (f->first = 0; f->first < rows; f->first += most)
+      HD_TRY(put_some(f, ctx, to, rows - f->first < most ? rows - f->first : most));
   }
   return HD_OK;
 }
