@@ -19,6 +19,7 @@
 #include "train/placement/run_plan.h"
 #include "train/run/session_data.h"
 #include "train/inference/view_evaluation.h"
+#include "data/dataset/class_weights.h"
 #include "data/feed/feed_options.h"
 #include "train/run/input_map.h"
 #include "train/run/first_weights.h"
@@ -589,6 +590,10 @@ static hd_status open_data(hd_session *s, hd_ctx *ctx) {
   return hd__session_data(&s->input.data, ctx, s->run.config, &s->run.network);
 }
 
+static hd_status weigh_classes(hd_session *s, hd_ctx *ctx) {
+  return hd__dataset_weigh_classes(s->input.data, ctx, s->run.settings->class_weight);
+}
+
 static hd_status compare_data(hd_session *s, hd_ctx *ctx) {
   return hd__record_check_data(ctx, s->run.record, s->input.data, "--resume ", s->run.settings->resume);
 }
@@ -670,7 +675,8 @@ static const hd_setup_step steps[] = {
     {"open the data", "agreement", "data", open_data, HD_SETUP_ALWAYS},
     {"compare the data", "old-record data", "", compare_data, HD_SETUP_RESUMED},
     {"adopt the network's statistics", "network data kernels", "input-map", adopt_input_map, HD_SETUP_ALWAYS},
-    {"make feeds", "data kernels input-map", "feeds", make_feeds, HD_SETUP_ALWAYS},
+    {"weigh classes", "data", "class-weights", weigh_classes, HD_SETUP_ALWAYS},
+    {"make feeds", "data kernels input-map class-weights", "feeds", make_feeds, HD_SETUP_ALWAYS},
     {"fit the network to the data", "network feeds", "model", fit_network, HD_SETUP_ALWAYS},
     {"scale targets", "model feeds", "targets", scale_targets, HD_SETUP_ALWAYS},
     {"agree on input", "device kernels feeds targets", "input", agree_on_input, HD_SETUP_ALWAYS},
