@@ -226,6 +226,11 @@ void hd__store_pack(hd_store *store, const hd_plan *plan, const bool *here) {
   }
 }
 
+void hd__store_unpack(hd_store *store) {
+  if (!store->segment.held)
+    hd__segment_discard(store->packed, (size_t)store->directory->packed_elems * sizeof *store->packed);
+}
+
 int64_t hd__store_entry_elems(const hd_store_entry *entry) {
   return (int64_t)entry->rows * entry->c * entry->h * entry->w;
 }

@@ -81,6 +81,9 @@ void hd__store_set_version(hd_store *store, uint64_t version);
  * the other buffer, and into the averages; of the stages that are here (NULL: all are). */
 void hd__store_pack(hd_store *store, const hd_plan *plan, const bool *here);
 
+/* Gives the memory of the packed copies back, until hd__store_pack writes them again, if no other process has it. */
+HD_TOOLS_API void hd__store_unpack(hd_store *store);
+
 /* Copies one parameter between memory order (`memory`, at the entry's offset) and file order (`file`, dense). */
 void hd__store_to_file_order(float *file, const float *memory, const hd_store_entry *entry);
 void hd__store_from_file_order(float *memory, const float *file, const hd_store_entry *entry);
