@@ -90,6 +90,8 @@ class Session:
         given = {**options, "config": config, "transforms": _data.add_transforms(context, transforms),
                  "eval_transforms": _data.add_transforms(context, eval_transforms)}
         self._functions = _losses.take(given)
+        if isinstance(given.get("class_weight"), dict):
+            given["class_weight"] = ",".join(f"{name}={weight}" for name, weight in given["class_weight"].items())
         self._options = add_model(model, given)
         self._options["data"] = _data.add(context, _data.weigh(data, sample_weight))
         self._config = Config(context, dict(self._options))

@@ -95,12 +95,46 @@ END
   done
 }
 
+@test "the commands of docs/fine-tune.md work as printed on pictures made for them" {
+  "$BUILDDIR/tests/bits/make_data" pictures photos 120 40
+  printf '%s\n' 'model: net' 'input: [3, 32, 32]' 'layers:' '  - conv1: {op: conv2d, out: 8, kernel: 3, stride: 2}' \
+    '  - norm1: {op: batch_norm}' '  - relu1: {op: relu}' '  - conv2: {op: conv2d, out: 12, kernel: 3, stride: 2}' \
+    '  - relu2: {op: relu}' '  - conv3: {op: conv2d, out: 16, kernel: 3}' '  - relu3: {op: relu}' \
+    '  - mean: {op: global_avg_pool2d}' '  - flat: {op: flatten}' '  - fc: {op: linear, out: 5}' >net.yaml
+  "$HEDDLE" train --model net.yaml --data random:3x32x32:5 --max-steps 20 --out first >out
+  "$HEDDLE" export first --onnx net.onnx >out
+  mkdir new
+  cp photos/test/c[01]/*.png new
+  commands docs/fine-tune.md >lines
+  [ "$(wc -l <lines)" -eq 6 ]
+  COLUMNS=120 as_printed <lines
+  printed docs/fine-tune.md 'the frozen layers'
+  grep -q '^net.onnx normalises its input' out
+  [ "$(grep -c '^0[0-9][0-9].png ' out)" -eq 8 ]
+  [ "$(wc -l <new.csv)" -eq 9 ]
+  [ "$("$HEDDLE" digest pets)" != "$("$HEDDLE" digest deeper)" ]
+}
+
+@test "the commands of docs/text.md work as printed, and print what it shows" {
+  [ "${HD_DEPTH:-1}" -ge 2 ] || skip "make check-all trains on Shakespeare"
+  shakespeare=$SRCDIR/../shared/data/shakespeare
+  [ -d "$shakespeare" ] || skip "expected Shakespeare in ../shared/data/shakespeare, found none"
+  mkdir -p "$HOME/.cache/heddle/shakespeare"
+  cp "$shakespeare/input.txt" "$HOME/.cache/heddle/shakespeare"
+  chmod u+w "$HOME/.cache/heddle/shakespeare/input.txt"
+  commands docs/text.md >lines
+  [ "$(wc -l <lines)" -eq 7 ]
+  as_printed <lines
+  printed docs/text.md 'test loss' perplexity 'bits per byte' 'test accuracy' weights_sha256 saved report 'samples  ' \
+    'classes  ' 'epoch ' 'a text after' ' *[A-Z][A-Za-z, ]*[.:;]$' '37+58=95' '---- '
+}
+
 @test "the first lines of runs that pages show are those of this version" {
   version=$("$HEDDLE" --version | sed -n '1s/^heddle \([0-9.]*\).*/\1/p')
   for page in mnist cluster; do grep -q "^    heddle $version: cnn " "$SRCDIR/docs/$page.md"; done
 }
 
-PAGES="mnist how-many-threads course from-a-script"
+PAGES="mnist text how-many-threads course from-a-script"
 
 @test "every command and option of the tutorials exists" {
   for page in $PAGES; do grep -hE '^    heddle [a-z]+ |`heddle [a-z]+ ' "$SRCDIR/docs/$page.md"; done |
