@@ -27,8 +27,8 @@ static void fill_directory(hd_directory *directory, const hd_plan *plan) {
     entry->op = (int32_t)param->op;
     entry->shape = *param->shape;
     entry->same_as = -1;
-    entry->running = param->is_running;
-    entry->trained = !param->frozen && !param->is_running;
+    entry->running = param->is_running && (!param->frozen || param->later);
+    entry->trained = (!param->frozen || param->later) && !param->is_running;
     entry->update = (int32_t)plan->update.groups[param->group].update;
     entry->kept = entry->trained && plan->trains ? plan->update.groups[param->group].kept : 0;
     entry->rows = param->rows;

@@ -24,7 +24,7 @@ typedef struct hd_store_entry {
   hd_shape shape;        /* in files */
   int32_t op;            /* hd_op of the layer that owns it */
   int32_t same_as;       /* the entry of which this is another name, -1: none */
-  int32_t running;       /* 1: a running statistic */
+  int32_t running;       /* 1: a statistic that follows the batches */
   int32_t trained;       /* 1: follows its gradient: has room for optimizer states, */
   int32_t update;        /* of which this hd_op keeps some, */
   uint32_t kept;         /* a bit for each state of its rule */
