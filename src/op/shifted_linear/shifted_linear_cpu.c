@@ -115,12 +115,12 @@ G16 void skip_zeros(panel *p, int n, int k, uint64_t live, int groups) {
 }
 
 /* The inputs whose weights are in a panel's w. */
-typedef struct inputs {
+typedef struct input_range {
   int k, count;
-} inputs;
+} input_range;
 
 /* Samples n to n + rows - 1, GROUPS groups from group g on, or all. All numbers but this one are constants, too. */
-G16 void take_some(panel *p, int n, inputs in, int rows, int g, int groups) {
+G16 void take_some(panel *p, int n, input_range in, int rows, int g, int groups) {
   const int now = groups < GROUPS ? groups : GROUPS;
   const float *x = p->x + n * p->x_stride + in.k, *w = p->w + 16 * g;
   g16 acc[ROWS][GROUPS];
@@ -145,7 +145,7 @@ G16 void take_some(panel *p, int n, inputs in, int rows, int g, int groups) {
     store(p->chain[n + r] + 16 * g, acc[r], now);
 }
 
-G16 void take_rows(panel *p, int n, inputs in, int rows, int groups) {
+G16 void take_rows(panel *p, int n, input_range in, int rows, int groups) {
   for (int g = 0; g < groups; g += GROUPS)
     take_some(p, n, in, rows, g, groups);
 }
@@ -157,7 +157,7 @@ G16 void take_rows(panel *p, int n, inputs in, int rows, int groups) {
     break
 
 /* All products of all samples, in blocks as even as they can be. */
-G16 void take_all(panel *p, inputs in, int groups) {
+G16 void take_all(panel *p, input_range in, int groups) {
   int n = 0;
   for (int blocks = (p->samples + ROWS - 1) / ROWS; blocks > 0; blocks--) {
     const int rows = (p->samples - n + blocks - 1) / blocks;
@@ -190,7 +190,7 @@ G16 void run_inputs(panel *p, int groups) {
       count += block_inputs(p, next);
     }
     if (next > block) {
-      take_all(p, (inputs){block * BLOCK, count}, groups);
+      take_all(p, (input_range){block * BLOCK, count}, groups);
       continue;
     }
     const block_live *live = live_of(p, next++);
