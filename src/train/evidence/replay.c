@@ -14,6 +14,7 @@ static hd_status adopt(hd_config *config, hd_ctx *ctx, const json_t *record) {
 
 hd_status hd__replay_configure(hd_config **out, hd_ctx *ctx, const hd_config *layout, const json_t *record,
                                const char *resume) {
+  HD_TRY(hd__record_check_functions(ctx, record, layout, "the run"));
   HD_TRY(hd__config_copy(out, ctx, layout));
   const hd_status status = *resume ? hd_config_set_text(*out, ctx, HD_OPT_RESUME, resume) : adopt(*out, ctx, record);
   return HD_CREATED(status, out, hd_config_destroy);
@@ -66,7 +67,8 @@ hd_status hd__replay_step(hd_replay *r, hd_ctx *ctx) {
   const hd_step_source source = {.self = r, .next = next_step, .fetch = fetch};
   const session_run *run = &r->session->run;
   uint32_t flags;
-  hd__feed_shuffle(&r->session->input.train, (uint64_t)run->settings->seed, (uint32_t)(r->step / run->steps_per_epoch));
+  hd__feed_shuffle(&r->session->input.train, (uint64_t)run->settings->seed,
+                   (uint32_t)(run->earlier_epochs + r->step / run->steps_per_epoch));
   r->handed = false;
   hd__recorder_enter(&r->recorder);
   const hd_status status = hd__exec_run(r->session->compute.exec, ctx, &source, report, &flags);

@@ -20,6 +20,7 @@
 #include "train/records/event_file.h"
 #include "train/records/rank_report.h"
 #include "data/feed/feed.h"
+#include "train/run/program_loss.h"
 #include "train/run/stages.h"
 #include "train/settings/config.h"
 #include "train/settings/model_source.h"
@@ -35,18 +36,19 @@ typedef struct session_run {
   int64_t batch, steps_per_epoch, steps_in_all;
   int32_t shards; /* of a batch */
   hd_counters counters;
-  int32_t resumed_arithmetic;         /* its version in the checkpoint; 0 for a new run */
-  int32_t earlier_arithmetic;         /* the version of earlier steps, where it has other numbers; 0: there are none */
-  bool steps;                         /* are running */
-  bool lr_is_set;                     /* by the program: */
-  double lr_scale;                    /* the factor of the schedules' learning rates */
-  int64_t planned, target;            /* steps handed to the executor, and the end of the present region */
-  int64_t pause;                      /* the step at which train_until returns to the caller */
-  int64_t evaluated_step;             /* -1: never */
-  int64_t trained_samples;            /* by this session */
-  double train_s, region_s;           /* trained before this region, and its start */
-  double evaluate_s, save_s;          /* spent in evaluations; in saves, as far as training waited for them */
-  double call_loss_sum, call_divisor; /* since the present call of hd_session_step began */
+  int32_t resumed_arithmetic; /* its version in the checkpoint; 0 for a new run */
+  int32_t earlier_arithmetic; /* the version of earlier steps, where it has other numbers; 0: there are none */
+  int64_t earlier_steps, earlier_epochs; /* of runs that it goes on from (hd_session_go_on) */
+  bool steps;                            /* are running */
+  bool lr_is_set;                        /* by the program: */
+  double lr_scale;                       /* the factor of the schedules' learning rates */
+  int64_t planned, target;               /* steps handed to the executor, and the end of the present region */
+  int64_t pause;                         /* the step at which train_until returns to the caller */
+  int64_t evaluated_step;                /* -1: never */
+  int64_t trained_samples;               /* by this session */
+  double train_s, region_s;              /* trained before this region, and its start */
+  double evaluate_s, save_s;             /* spent in evaluations; in saves, as far as training waited for them */
+  double call_loss_sum, call_divisor;    /* since the present call of hd_session_step began */
   atomic_int stop;
 } session_run;
 
@@ -56,6 +58,7 @@ typedef struct session_compute {
   hd_run_device device;
   const hd_kernels *kernels; /* of the threads */
   hd_threads *threads;
+  hd_program_loss *program; /* the loss of the program, or NULL */
   hd_plan *plan, *eval_plan;
   hd_store *store;
   hd_store *average_store;  /* --ema: the average as weights, for evaluations; else NULL */
@@ -133,6 +136,11 @@ static inline bool hd__session_patience_ended(const hd_session *s) {
 }
 static inline bool hd__session_is_over(const hd_session *s) {
   return s->run.counters.step >= s->run.steps_in_all || hd__session_patience_ended(s);
+}
+
+/* Whether a metric judges it: the option's or the program's. */
+static inline bool hd__session_has_metric(const hd_session *s) {
+  return s->run.settings->metric >= 0 || hd__config_metric(s->run.config);
 }
 
 /* HD_E_USAGE in a child of the process that created the session. */
@@ -289,7 +297,8 @@ hd_status hd__session_check_metrics(hd_session *session, hd_ctx *ctx);
 /* Writes the line of the last evaluation to metrics.jsonl. */
 void hd__session_log_evaluation(hd_session *session);
 
-/* Adds the values of --metric to a line, "val_f1" and "test_f1". */
+/* Adds the values of --metric to a line, "val_f1" and "test_f1"; of a metric of the program "val_metric" and
+ * "test_metric". */
 void hd__session_note_metric(json_t *line, const hd_session *session);
 
 /* Adds what the last evaluation found of outputs with targets of their own: output_record.c. */
@@ -306,6 +315,14 @@ bool hd__session_evaluates_after(const hd_session *session, int64_t step);
 /* Completes the last step of a region: its checkpoint and, unless the run was stopped, its evaluation if one is due.
  * Collective over all ranks, like the calls below. */
 hd_status hd__session_end_region(hd_session *session, hd_ctx *ctx, bool stopped);
+
+/* With --ema: the average becomes the weights that evaluations read, on each host. Calls of all ranks. */
+hd_status hd__session_load_average(hd_session *session, hd_ctx *ctx);
+
+/* --sample-every: whether the network can write texts while it is trained; and after a step that is due, a text that it
+ * writes, as an event. Calls of all ranks. */
+hd_status hd__session_check_samples(const hd_session *session, hd_ctx *ctx);
+hd_status hd__session_sample(hd_session *session, hd_ctx *ctx);
 
 /* Makes the evaluation of the last step if one is due; its checkpoint is whole before. */
 hd_status hd__session_settle_evaluation(hd_session *session, hd_ctx *ctx);

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/embed.h"
 #include "base/nearest.h"
+#include "base/sized_struct.h"
 #include "base/number.h"
 #include "base/status.h"
 #include "base/yaml_bind.h"
@@ -28,6 +29,7 @@ struct hd_config {
   char *origin[HD_OPTION_COUNT]; /* the file and lines that gave it; NULL: none */
   bool first_rules;              /* of a run without a version of the data's rules */
   char *description;             /* of the model, where it was read before; NULL: it was not */
+  hd_custom_loss loss, metric;   /* of the program, whose names are owned; without a name there is none */
 };
 
 hd_status hd_config_create(hd_config **out, hd_ctx *ctx) {
@@ -44,6 +46,8 @@ void hd_config_destroy(hd_config *config) {
     hd__free(config->origin[i]);
   }
   hd__free(config->description);
+  hd__free((void *)config->loss.name);
+  hd__free((void *)config->metric.name);
   hd__free(config);
 }
 
@@ -119,12 +123,60 @@ static bool copy_text(char **out, const char *text) {
   return *out || !text;
 }
 
+static bool copy_function(hd_custom_loss *copy, const hd_custom_loss *of) {
+  *copy = *of;
+  copy->name = NULL;
+  char *name = NULL;
+  const bool whole = copy_text(&name, of->name);
+  copy->name = name;
+  return whole;
+}
+
+/* ---- Functions of the program ---- */
+
+static bool is_name(const char *name) {
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  return name && *name && strlen(name) <= 32 && strspn(name, letters) == strlen(name);
+}
+
+static hd_status set_function(hd_custom_loss *kept, hd_ctx *ctx, const hd_custom_loss *function, const char *what) {
+  hd_custom_loss is = {0};
+  if (function) {
+    HD_TRY(hd__struct_read(&is, ctx, function, sizeof is, "hd_custom_loss"));
+    if (!is_name(is.name) || !is.loss)
+      return hd__fail(ctx, HD_E_USAGE, "expected a %s with a name of 1 to 32 letters, digits and '_', found %s%s", what,
+                      is.loss ? "the name " : "no function",
+                      !is.loss              ? ""
+                      : is.name && *is.name ? is.name
+                                            : "''");
+  }
+  hd_custom_loss copy;
+  HD_TRY(HD_ALLOCATED(copy_function(&copy, &is), ctx, "out of memory for the settings"));
+  hd__free((void *)kept->name);
+  *kept = copy;
+  return HD_OK;
+}
+
+hd_status hd_config_set_loss(hd_config *config, hd_ctx *ctx, const hd_custom_loss *loss) {
+  return set_function(&config->loss, ctx, loss, "loss");
+}
+
+hd_status hd_config_set_metric(hd_config *config, hd_ctx *ctx, const hd_custom_loss *metric) {
+  return set_function(&config->metric, ctx, metric, "metric");
+}
+
+const hd_custom_loss *hd__config_loss(const hd_config *config) { return config->loss.name ? &config->loss : NULL; }
+const hd_custom_loss *hd__config_metric(const hd_config *config) {
+  return config->metric.name ? &config->metric : NULL;
+}
+
 hd_status hd__config_copy(hd_config **out, hd_ctx *ctx, const hd_config *config) {
   HD_TRY(hd_config_create(out, ctx));
   hd_config *copy = *out;
   bool whole = copy_text(&copy->description, config->description);
   copy->settings = config->settings; /* its texts are those of `config` until they are held */
   copy->first_rules = config->first_rules;
+  whole = copy_function(&copy->loss, &config->loss) && copy_function(&copy->metric, &config->metric) && whole;
   for (int i = 0; i < HD_OPTION_COUNT; i++) {
     whole = copy_text(&copy->value[i], config->value[i]) && copy_text(&copy->origin[i], config->origin[i]) && whole;
     hd__settings_hold(&copy->settings, (hd_option_id)i, copy->value[i]);
@@ -255,7 +307,8 @@ hd_status hd__config_check_used(const hd_config *config, hd_ctx *ctx, const hd_d
               {HD_OPT_EXIF, offsetof(hd_format, pictures), "class folders of pictures"},
               {HD_OPT_ALLOW_EMPTY, offsetof(hd_format, pictures), "class folders of pictures"},
               {HD_OPT_TOKENS, offsetof(hd_format, text), "texts"},
-              {HD_OPT_CONTEXT, offsetof(hd_format, text), "texts"}};
+              {HD_OPT_CONTEXT, offsetof(hd_format, text), "texts"},
+              {HD_OPT_SAMPLE_EVERY, offsetof(hd_format, text), "texts"}};
   for (const struct use *u = uses; u < uses + sizeof uses / sizeof *uses; u++) {
     const hd_option *option = hd_option_at((int)u->id);
     const char *shown = hd__config_shown(config, u->id);
@@ -536,6 +589,20 @@ hd_status hd__config_take(hd_config *config, hd_ctx *ctx, const hd_yaml_node *ro
   return HD_OK;
 }
 
+/* Leaves out what a recipe sets for its optimizer or schedule, where another one was given. */
+static void drop_unused(hd_config *config, const char *recipe) {
+  for (const hd_update_setting *s = hd__update_settings; s->name; s++) {
+    const hd_option_id id = hd__option_of_setting(s);
+    const char *origin = hd__config_origin(config, id);
+    if (is_taken(config, s) || strncmp(origin, recipe, strlen(recipe)) != 0)
+      continue;
+    hd__free(config->value[id]);
+    hd__free(config->origin[id]);
+    config->value[id] = config->origin[id] = NULL;
+  }
+  take_defaults(config);
+}
+
 /* Recipes are files of settings inside the library; options given before take precedence, as over a file of
  * --config. */
 static hd_status apply_recipe(hd_config *config, hd_ctx *ctx) {
@@ -547,7 +614,9 @@ static hd_status apply_recipe(hd_config *config, hd_ctx *ctx) {
   if (!file->name)
     return HD_OK; /* none */
   HD_TRY(hd__yaml_parse(&yaml, ctx, (const char *)file->bytes, file->length, file->name));
-  return hd__config_take(config, ctx, hd__yaml_root(yaml), NULL);
+  HD_TRY(hd__config_take(config, ctx, hd__yaml_root(yaml), NULL));
+  drop_unused(config, file->name);
+  return HD_OK;
 }
 
 static hd_status check_normalize(const hd_config *config, hd_ctx *ctx) {

@@ -259,7 +259,7 @@ hd_status hd__record_adopt(hd_config *config, hd_ctx *ctx, const json_t *record,
   HD_TRY(suggest(config, ctx, record, folder, HD_OPT_INIT));    /* so that the new record names them, too */
   /* Options that a user would otherwise have to repeat; --keep removes checkpoints. */
   static const hd_option_id kept[] = {HD_OPT_DATA, HD_OPT_DATA_DIR,   HD_OPT_SAVE_EVERY, HD_OPT_SAVE_EPOCHS,
-                                      HD_OPT_KEEP, HD_OPT_EVAL_EVERY, HD_OPT_LOG_EVERY};
+                                      HD_OPT_KEEP, HD_OPT_EVAL_EVERY, HD_OPT_LOG_EVERY,  HD_OPT_SAMPLE_EVERY};
   for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
     HD_TRY(suggest(config, ctx, record, folder, kept[i]));
   return HD_OK;
@@ -391,4 +391,50 @@ bool hd__record_lr(double *scale, const json_t *record) {
   const json_t *found = json_object_get(record, PROGRAM_LR);
   *scale = json_is_number(found) ? json_number_value(found) : 1;
   return json_is_number(found);
+}
+
+static const char EARLIER_RUNS[] = "goes_on_from";
+
+hd_status hd__record_note_earlier(json_t *record, hd_ctx *ctx, int64_t steps, int64_t epochs) {
+  if (steps == 0 && epochs == 0)
+    return HD_OK;
+  json_t *is = json_pack("{s:I, s:I}", "steps", (json_int_t)steps, "epochs", (json_int_t)epochs);
+  return HD_ALLOCATED(is && json_object_set_new(record, EARLIER_RUNS, is) == 0, ctx,
+                      "out of memory for a run's record");
+}
+
+void hd__record_earlier(int64_t *steps, int64_t *epochs, const json_t *record) {
+  const json_t *is = json_object_get(record, EARLIER_RUNS);
+  *steps = json_integer_value(json_object_get(is, "steps"));
+  *epochs = json_integer_value(json_object_get(is, "epochs"));
+}
+
+static const char LOSS[] = "program_loss", METRIC[] = "program_metric";
+
+hd_status hd__record_note_functions(json_t *record, hd_ctx *ctx, const hd_config *config) {
+  const hd_custom_loss *loss = hd__config_loss(config), *metric = hd__config_metric(config);
+  const bool set = (!loss || json_object_set_new(record, LOSS, json_string(loss->name)) == 0) &&
+                   (!metric || json_object_set_new(record, METRIC, json_string(metric->name)) == 0);
+  return HD_ALLOCATED(set, ctx, "out of memory for a run's record");
+}
+
+static hd_status check_function(hd_ctx *ctx, const json_t *record, const hd_custom_loss *is, const char *key,
+                                const char *folder) {
+  const char *was = hd__json_text(record, key), *now = is ? is->name : "", *what = strrchr(key, '_') + 1;
+  if (!strcmp(was, now))
+    return HD_OK;
+  return hd__fail(
+      ctx, HD_E_USAGE,
+      "%s: expected %s%s%s%s of the program as in that run, found %s%s%s; the run's files do not have it, so "
+      "only a program can give it",
+      folder, *was ? "the " : "no ", what, *was ? " " : "", was, *now ? "'" : "", *now ? now : "none", *now ? "'" : "");
+}
+
+hd_status hd__record_check_loss(hd_ctx *ctx, const json_t *record, const hd_config *config, const char *folder) {
+  return check_function(ctx, record, hd__config_loss(config), LOSS, folder);
+}
+
+hd_status hd__record_check_functions(hd_ctx *ctx, const json_t *record, const hd_config *config, const char *folder) {
+  HD_TRY(hd__record_check_loss(ctx, record, config, folder));
+  return check_function(ctx, record, hd__config_metric(config), METRIC, folder);
 }
