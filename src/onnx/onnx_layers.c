@@ -406,6 +406,23 @@ static hd_status put_pool(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node
                       ceils ? ", ceil_mode: true" : "");
 }
 
+/* A pool with more padding at the beginning, whose first windows are left out, as are those behind the last. */
+static hd_status put_wide_pool(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, const window *w,
+                               const char *extra) {
+  const int64_t before[2] = {v->h, v->w};
+  window wide = *w;
+  int64_t first[2];
+  for (int i = 0; i < 2; i++) {
+    const int64_t missing = w->end[i] - w->begin[i];
+    first[i] = missing > 0 ? (missing + w->stride[i] - 1) / w->stride[i] : 0;
+    wide.begin[i] = wide.end[i] = w->begin[i] + first[i] * w->stride[i];
+  }
+  HD_TRY(put_pool(v, r, node, &wide, false, extra));
+  for (int i = 2 - w->sides; i < 2; i++)
+    HD_TRY(hd__onnx_cut(v, r, node, i + w->sides, first[i], first[i] + output_side(w, i, before[i])));
+  return HD_OK;
+}
+
 static hd_status read_pool(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
   const bool mean = !strcmp(node->op_type, "AveragePool"), counts = hd__onnx_int(node, "count_include_pad", 0) != 0;
   bool ceils = hd__onnx_int(node, "ceil_mode", 0) != 0;
@@ -417,7 +434,8 @@ static hd_status read_pool(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Nod
   if (w.dilation[0] != 1 || w.dilation[1] != 1)
     return hd__onnx_refuse(r, node, "expected a pool without dilation, found one; leave it out");
   const char *extra = !mean ? "" : counts ? ", count_include_pad: true" : ", count_include_pad: false";
-  if (is_even(&w))
+  const bool thick = 2 * w.begin[0] > w.kernel[0] || 2 * w.begin[1] > w.kernel[1];
+  if (is_even(&w) && !(thick && mean && counts && !ceils))
     return put_pool(v, r, node, &w, ceils, extra);
   if (mean && counts && !ceils) {
     HD_TRY(put_pad(v, r, node, &w));
@@ -432,6 +450,8 @@ static hd_status read_pool(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Nod
     floor_fits = floor_fits && output_side(&w, i, side[i]) == output_side(&even, i, side[i]);
     ceil_fits = ceil_fits && output_side(&w, i, side[i]) == ceiled_side(&w, i, side[i]);
   }
+  if (!ceils && !(mean && counts) && !floor_fits && !ceil_fits)
+    return put_wide_pool(v, r, node, &w, extra);
   if ((mean && counts) || (!floor_fits && !ceil_fits))
     return hd__onnx_refuse(r, node,
                            "expected equal padding at both ends, or one more row and column at the end, found "
@@ -680,6 +700,13 @@ static hd_status put_line(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node
                       from, channels ? ", over: channels" : "");
 }
 
+/* Whether its axes are none, or an empty list. */
+static bool has_no_axes(const hd_onnx_reader *r, const HdOnnx__Node *node) {
+  const HdOnnx__Attribute *a = hd__onnx_attribute(node, "axes");
+  const HdOnnx__Tensor *t = hd__onnx_tensor(r, hd__onnx_input(node, 1));
+  return a ? a->n_ints == 0 : !*hd__onnx_input(node, 1) || (t && hd__onnx_elems(t) == 0);
+}
+
 static hd_status read_line(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
   const bool pool = !strncmp(node->op_type, "Global", 6), largest = strstr(node->op_type, "Max") != NULL;
   const bool sum = !strcmp(node->op_type, "ReduceSum");
@@ -689,6 +716,8 @@ static hd_status read_line(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Nod
   HD_TRY(view_of(v, r, node, 0));
   const int count = pool ? 0 : hd__onnx_list(axis, r, node, "axes", 1);
   bool good = pool ? v->rank > 2 : count > 0;
+  if (!pool && !count && hd__onnx_int(node, "noop_with_empty_axes", 0) && has_no_axes(r, node))
+    return HD_OK;
   for (int i = 2; i < v->rank && pool; i++)
     axes |= 1u << i;
   for (int i = 0; i < count; i++) {
@@ -890,35 +919,50 @@ static hd_status read_power(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__No
 
 /* ---- Images ---- */
 
-/* The sides of a resized image, from scales or sizes; 0: they are others. */
-static void resized(int64_t out[2], bool *whole, const hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node) {
-  const HdOnnx__Attribute *given = hd__onnx_attribute(node, "scales");
+/* The factors, or the sizes, of all axes; 0: they are not given so. */
+static int of_axes(double out[4], hd_onnx_reader *r, const HdOnnx__Node *node, const hd_onnx_view *v, bool scales) {
+  const HdOnnx__Attribute *given = hd__onnx_attribute(node, "scales"), *axes = hd__onnx_attribute(node, "axes");
   const bool old = !strcmp(node->op_type, "Upsample") || node->n_input == 2;
   const HdOnnx__Tensor *t = hd__onnx_tensor(r, hd__onnx_input(node, old ? 1 : 2));
-  const int64_t side[2] = {v->rank > 3 ? v->h : 1, v->w};
+  const int count = axes ? (int)axes->n_ints : v->rank;
+  float scale[4];
   int64_t size[8];
-  float scale[4] = {1, 1, 1, 1};
+  if (count > 4 || v->rank > 4)
+    return 0;
+  for (int i = 0; i < v->rank; i++)
+    out[i] = scales ? 1 : i == v->batch ? 1 : (double)hd__onnx_side(v, i);
+  if (scales && given && given->n_floats == (size_t)count)
+    memcpy(scale, given->floats, (size_t)count * sizeof *scale);
+  else if (scales && !(t && hd__onnx_elems(t) == count && hd__onnx_floats(scale, t, count)))
+    return 0;
+  if (!scales && (old || !*hd__onnx_input(node, 3) || hd__onnx_ints(size, r, hd__onnx_input(node, 3)) != count))
+    return 0;
+  for (int i = 0; i < count; i++) {
+    const int a = axes ? hd__onnx_axis(v, axes->ints[i]) : i;
+    if (a < 0 || a == v->batch)
+      continue;
+    out[a] = scales ? (double)scale[i] : (double)size[i];
+  }
+  return v->rank;
+}
+
+/* The sides of a resized image; 0: they are others, or pixels lie elsewhere than in an image of that size. */
+static void resized(int64_t out[2], bool *whole, const hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node) {
+  const int64_t side[2] = {v->h, v->w};
+  const bool keeps = hd__onnx_attribute(node, "keep_aspect_ratio_policy") &&
+                     !hd__onnx_text(node, "keep_aspect_ratio_policy", "stretch");
+  double of[4];
+  const bool scales = of_axes(of, r, node, v, true) > 0;
   out[0] = out[1] = 0;
   *whole = true;
-  if (given && given->n_floats == (size_t)v->rank)
-    memcpy(scale, given->floats, given->n_floats * sizeof *scale);
-  else if (!(t && hd__onnx_elems(t) == v->rank && hd__onnx_floats(scale, t, v->rank))) {
-    if (*hd__onnx_input(node, 3) && hd__onnx_ints(size, r, hd__onnx_input(node, 3)) == v->rank && size[1] == v->c)
-      for (int i = 4 - v->rank; i < 2; i++)
-        out[i] = size[v->rank - 2 + i] > 0 && size[v->rank - 2 + i] <= 16384 ? size[v->rank - 2 + i] : 0;
-    if (v->rank == 3)
-      out[0] = 1;
-    for (int i = 0; i < 2; i++)
-      *whole = *whole && out[i] % side[i] == 0;
+  if (!scales && (keeps || !of_axes(of, r, node, v, false)))
     return;
-  }
-  for (int i = 4 - v->rank; i < 2 && scale[0] == 1 && scale[1] == 1; i++) {
-    const float f = scale[v->rank - 2 + i];
-    const double exact = (double)f * (double)side[i];
-    out[i] = f > 0 && exact < 16385 ? (int64_t)exact : 0;
-    *whole = *whole && f == floorf(f);
-    if (exact != (double)out[i])
-      out[i] = 0; /* pixels lie elsewhere than in an image of that size */
+  if (of[1] != (scales ? 1 : (double)v->c))
+    return;
+  for (int i = 4 - v->rank; i < 2; i++) {
+    const double exact = scales ? of[v->rank - 2 + i] * (double)side[i] : of[v->rank - 2 + i];
+    out[i] = exact > 0 && exact < 16385 && exact == floor(exact) ? (int64_t)exact : 0;
+    *whole = *whole && out[i] % side[i] == 0;
   }
   if (v->rank == 3)
     out[0] = 1;
@@ -947,8 +991,10 @@ static hd_status read_resize(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__N
     resized(side, &whole, v, r, node);
   }
   const bool tf = whole && floors && hd__onnx_text(node, coordinates, "tf_half_pixel_for_nn");
+  const bool point = hd__onnx_text(node, coordinates, "pytorch_half_pixel") && /* then its first pixel */
+                     ((side[0] == 1 && v->h > 1) || (side[1] == 1 && v->w > 1));
   const bool same = nearest ? (plain && floors) || (whole && half && rounds) || tf : linear && (aligned || half);
-  if (side[0] < 1 || side[1] < 1 || !same || hd__onnx_int(node, "antialias", 0) ||
+  if (side[0] < 1 || side[1] < 1 || !same || point || hd__onnx_int(node, "antialias", 0) ||
       hd__onnx_int(node, "exclude_outside", 0))
     return hd__onnx_refuse(
         r, node,
@@ -1028,18 +1074,12 @@ static hd_status read_slope(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__No
   hd__format_float(alpha, hd__onnx_float(node, "alpha", leaks ? 0.01f : 1));
   snprintf(op, sizeof op, "op: %s, %s: %s", leaks ? "leaky_relu" : "elu", leaks ? "negative_slope" : "alpha", alpha);
   HD_TRY(view_of(v, r, node, 0));
-  if (!strcmp(node->op_type, "Celu") && hd__onnx_float(node, "alpha", 1) != 1)
-    return hd__onnx_refuse(r, node, "expected alpha 1, found %s; use elu", alpha);
-  return put_plain(v, r, node, op);
-}
-
-/* Whether an attribute has a value that heddle's layer has fixed, given here, to the precision of float. */
-static hd_status fixed(hd_onnx_reader *r, const HdOnnx__Node *node, const char *name, float standard, double value) {
-  const float found = hd__onnx_float(node, name, standard);
-  if (fabs((double)found - value) < 1e-6)
-    return HD_OK;
-  return hd__onnx_refuse(r, node, "expected %s %.6g, which heddle's layer has, found %.6g; use that one", name, value,
-                         (double)found);
+  const double width = (double)hd__onnx_float(node, "alpha", 1);
+  if (strcmp(node->op_type, "Celu") != 0 || width == 1)
+    return put_plain(v, r, node, op);
+  HD_TRY(put_number(v, r, node, false, 1 / width));
+  HD_TRY(put_plain(v, r, node, "op: elu"));
+  return put_number(v, r, node, false, width);
 }
 
 static hd_status read_hardsigmoid(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
@@ -1052,10 +1092,17 @@ static hd_status read_hardsigmoid(hd_onnx_view *v, hd_onnx_reader *r, const HdOn
   return put_plain(v, r, node, "op: clip, min: 0, max: 1");
 }
 
+/* gamma * elu of x where they are not those of selu. */
 static hd_status read_selu(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
-  HD_TRY(fixed(r, node, "alpha", 1.67326319f, 1.6732632423543773));
-  HD_TRY(fixed(r, node, "gamma", 1.05070102f, 1.0507009873554805));
-  return read_plain(v, r, node, k);
+  const float alpha = hd__onnx_float(node, "alpha", 1.67326319f), gamma = hd__onnx_float(node, "gamma", 1.05070102f);
+  char op[64 + HD_NUMBER_BYTES], text[HD_NUMBER_BYTES];
+  if (fabs((double)alpha - 1.6732632423543773) < 1e-6 && fabs((double)gamma - 1.0507009873554805) < 1e-6)
+    return read_plain(v, r, node, k);
+  hd__format_float(text, alpha);
+  snprintf(op, sizeof op, "op: elu, alpha: %s", text);
+  HD_TRY(view_of(v, r, node, 0));
+  HD_TRY(put_plain(v, r, node, op));
+  return put_number(v, r, node, false, (double)gamma);
 }
 
 /* A limit of a clip: an attribute in older opsets, an input in later ones. */
@@ -1157,7 +1204,7 @@ static const struct form {
     {"ReduceMax", read_line, "axes keepdims noop_with_empty_axes"},
     {"ReduceSum", read_line, "axes keepdims noop_with_empty_axes"},
     {"Resize", read_resize,
-     "antialias coordinate_transformation_mode cubic_coeff_a exclude_outside extrapolation_value "
+     "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside extrapolation_value "
      "keep_aspect_ratio_policy mode nearest_mode"},
     {"Upsample", read_resize, "mode scales"},
     {"Pad", read_pad, "mode pads paddings value"},
@@ -1182,7 +1229,7 @@ static const struct form {
     {"Transpose", hd__onnx_read_transpose, "perm"},
     {"Expand", hd__onnx_read_expand, ""},
     {"DepthToSpace", hd__onnx_read_depth, "blocksize mode"},
-    {"SpaceToDepth", hd__onnx_read_depth, "blocksize"},
+    {"SpaceToDepth", hd__onnx_read_depth, "blocksize mode"},
     {"BatchNormalization", read_batch_norm, "epsilon momentum spatial training_mode"},
     {"LayerNormalization", read_layer_norm, "axis epsilon stash_type"},
     {"RMSNormalization", read_layer_norm, "axis epsilon stash_type"},

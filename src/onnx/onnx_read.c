@@ -93,12 +93,23 @@ static bool is_signal(const hd_onnx_reader *r, const char *name) {
   return node != NULL;
 }
 
-/* Images with their channels last, as TensorFlow's: few of them, and no layer of ONNX reads them so. */
+/* Images with their channels last, as TensorFlow's: they are transposed first, perhaps behind a normalisation; or they
+ * have one channel, and lie as an image. */
 static bool has_channels_last(const hd_onnx_reader *r, const char *name, const long long side[3]) {
+  static const char *const maps[] = {"Mul", "Add", "Sub", "Div"};
   const HdOnnx__Node *node = first_reader(r, name);
-  const bool reads =
-      node && (hd__onnx_is(node, "Conv") || hd__onnx_is(node, "BatchNormalization") || hd__onnx_is(node, "Flatten"));
-  return node && !reads && side[2] <= 4 && side[0] > 4;
+  for (int steps = 0; steps < 8 && node && node->n_output > 0; steps++) {
+    bool is_map = false;
+    const HdOnnx__Attribute *perm = hd__onnx_attribute(node, "perm");
+    if (hd__onnx_is(node, "Transpose"))
+      return perm && perm->n_ints == 4 && perm->ints[1] == 3 && perm->ints[2] == 1 && perm->ints[3] == 2;
+    for (int i = 0; i < 4; i++)
+      is_map = is_map || hd__onnx_is(node, maps[i]);
+    if (!is_map)
+      break;
+    node = first_reader(r, node->output[0]);
+  }
+  return node && hd__onnx_is(node, "Reshape") && side[2] == 1 && side[0] > 1;
 }
 
 /* What the tensor of the input is of the network's. */

@@ -157,7 +157,7 @@ hd_status hd__onnx_read_depth(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx
     return hd__onnx_reshape(out, r, node, (int64_t[]){1, rest, h * b, w * b}, 4);
   }
   HD_TRY(hd__onnx_reshape(out, r, node, (int64_t[]){1, c, h / b, b, w / b, b}, 6));
-  hd__onnx_rename_axes(out, (const int[]){0, 3, 4, 1, 5, 2}, 6);
+  hd__onnx_rename_axes(out, by_columns ? (const int[]){0, 1, 4, 2, 5, 3} : (const int[]){0, 3, 4, 1, 5, 2}, 6);
   return hd__onnx_reshape(out, r, node, (int64_t[]){1, c * b * b, h / b, w / b}, 4);
 }
 
