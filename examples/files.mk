@@ -1,6 +1,7 @@
 # Programs as users write them: C99, the public headers, the shared library. `make check` builds and runs them.
 examples = examples/train_cnn examples/own_loop examples/own_network examples/custom_op examples/own_data \
-  examples/inference examples/set_seed examples/tensors examples/squares examples/files examples/batches \
+  examples/inference examples/generate examples/set_seed examples/tensors examples/squares examples/files \
+  examples/batches \
   examples/allreduce examples/parameter_server examples/ddp examples/devices
 EXAMPLE_CFLAGS = -std=c99 -pedantic -Wall -Wextra -Wshadow -Wstrict-prototypes -I$(top_srcdir)/include
 $(examples): $(examples:%=%.c) libheddle.la

@@ -48,6 +48,13 @@ check "and what is in a file" shows inference '^runs/cnn-1/wrong.png: [0-9] \('
 check "a run on other pictures does not get the drawn digit" \
   shows inference "^the program's seven has 1x28x28 pixels, the run reads 1x20x20"
 
+seq 1 900 >numbers.txt
+"$HEDDLE" train --model gpt-nano --data numbers.txt --max-steps 2 --batch 4 --out runs/text >text.out 2>&1
+"$BUILDDIR/examples/generate" runs/text 12 >generate.out 2>&1
+result $? "generate runs" "$(cat generate.out)"
+"$HEDDLE" generate runs/text --prompt 12 --length 300 --temperature 0.8 --top-p 0.95 --seed 7 >command.out 2>&1
+check "and writes the text of the command" cmp generate.out command.out
+
 run batches 0
 lone=$(cat batches.out)
 run batches 3

@@ -50,7 +50,7 @@ unit_tests += tests/unit/test_sessions tests/unit/test_shared_sessions tests/uni
   tests/unit/test_custom_op tests/unit/test_device
 unit_tests += tests/unit/test_tables tests/unit/test_rows tests/unit/test_model_words
 unit_tests += tests/unit/test_profile tests/unit/test_formats tests/unit/test_pictures tests/unit/test_csv \
-  tests/unit/test_custom_data tests/unit/test_tokens
+  tests/unit/test_custom_data tests/unit/test_tokens tests/unit/test_generate
 unit_tests += tests/unit/test_transform tests/unit/test_augment tests/unit/test_first_weights tests/unit/test_skip \
   tests/unit/test_rendezvous tests/unit/test_local_group tests/unit/test_group tests/unit/test_rpc
 unit_tests += tests/fuzz/test_fuzz
@@ -212,8 +212,8 @@ EXTRA_DIST += tests/cuda/which_gpu.sh tests/bits/trained.sh tools/gpu-report
 # digests.
 plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_pool pool_first read_often repeats \
   scores_as_image shard_norm shared stages
-plan_models = allconv cifar-94 cnn gpt-nano lenet5 linear mlp mnist-99 regression resnet
-bits_networks = activations deep ended groups large losses mixed mixed_samples native norm optimizers patches \
+plan_models = allconv cifar-94 cnn gpt-nano lenet5 linear llama-nano mlp mnist-99 regression resnet
+bits_networks = activations deep ended groups large llama losses mixed mixed_samples native norm optimizers patches \
   probabilities resized rules several signal smooth shard_norm shard_norms shared soft text tiles tiny transforms \
   units upsampled wide preact bn3 conv_swish_norm norm_after_flatten two_norms_swish
 EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/%.plan) \

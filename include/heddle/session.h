@@ -154,7 +154,8 @@ typedef enum hd_event_kind {
   HD_EVENT_EPOCH, /* an epoch ended and was saved and, as --eval-epochs has it, evaluated */
   HD_EVENT_EVAL,  /* an evaluation within an epoch */
   HD_EVENT_SAVED, /* a checkpoint is on its way to the disk */
-  HD_EVENT_NOTE   /* a message: `text` */
+  HD_EVENT_NOTE,  /* a message: `text` */
+  HD_EVENT_SAMPLE /* --sample-every: a text that the network writes, `text` */
 } hd_event_kind;
 
 typedef struct hd_event {
@@ -166,7 +167,7 @@ typedef struct hd_event {
   double samples_per_s;            /* NAN before this session has trained a step */
   double val_loss, val_accuracy;   /* EPOCH, EVAL; NAN without a validation split or an evaluation */
   double test_loss, test_accuracy; /* EPOCH, EVAL; NAN without an evaluation */
-  const char *text;                /* NOTE; valid during the call */
+  const char *text;                /* NOTE, SAMPLE; valid during the call */
   double loss_sum;                 /* STEP: the sum whose mean is `loss`, as losses.bin has it */
 } hd_event;
 
@@ -217,6 +218,15 @@ HD_API hd_status hd_session_to(hd_session *session, hd_ctx *ctx, hd_device devic
  * 0; HD_E_UNSUPPORTED: with several ranks. */
 HD_API double hd_session_lr(const hd_session *session);
 HD_API hd_status hd_session_set_lr(hd_session *session, hd_ctx *ctx, double lr);
+
+/* Before the first step: takes over the weights, the optimizer's state and its number of steps from a checkpoint (a
+ * run's folder or a step's) of the same model and optimizer, which was trained on other data or on the same. The
+ * session's own steps and epochs are counted from its beginning; samples are shuffled, and random numbers drawn, as
+ * after `epochs` epochs, those that were trained before. So sessions of an epoch each, on the same data, train to the
+ * bits of one run. The run is recorded as one that went on: it can be resumed, but neither certified nor verified.
+ * HD_E_USAGE: after the first step, another model, optimizer or arithmetic; HD_E_UNSUPPORTED: several ranks, loader
+ * workers, lookahead, a learning rate that is not constant. After another failure destroy the session. */
+HD_API hd_status hd_session_go_on(hd_session *session, hd_ctx *ctx, const char *checkpoint, int64_t epochs);
 
 /* Asks a running hd_session_train or hd_session_step to finish its step, save and return. Safe in a signal handler and
  * from any thread. */

@@ -59,12 +59,36 @@ _EVALUATION_OPTIONS = ("data_dir", "label", "weights", "header", "missing", "cat
                        "exif", "allow_empty", "tta", "threads", "device")
 
 
+def _texts(run: Any, prompt: bytes, how: dict[str, Any], length: int) -> list[bytes]:
+    if length < 0 or how["count"] < 1 or not 0 < how["top_p"] <= 1:
+        raise UsageError(f"generate expects length >= 0, count >= 1 and top_p above 0 up to 1, found length {length}, "
+                         f"count {how['count']} and top_p {how['top_p']}; give such")
+    context, count, each = run._context, how["count"], lib.HD_TOKEN_BYTES
+    with run._lock:
+        config = Config(context, {name: run._options.get(name) for name in ("threads", "device")})
+        generator = context.make("hd_generator", lib.hd_generator_create, os.fsencode(run.folder), config.pointer)
+        try:
+            context.check(lib.hd_generator_begin(generator, context.pointer, prompt, len(prompt),
+                                                 ffi.new("hd_generation *", how)))
+            token, size = ffi.new("char[]", count * each), ffi.new("size_t[]", count)
+            texts = [bytearray(prompt) for _ in range(count)]
+            view = ffi.buffer(token)
+            for _ in range(length):
+                context.check(lib.hd_generator_next(generator, context.pointer, token, size))
+                for i, written in enumerate(texts):
+                    written += view[i * each:i * each + size[i]]
+        finally:
+            lib.hd_generator_destroy(generator)
+    return [bytes(written) for written in texts]
+
+
 class Run:
     """A run's folder. heddle.train returns it, heddle.load opens it; pickled, it carries its last checkpoint."""
 
     def __init__(self, folder: Any, *, context: Context | None = None, model: Any = None,
                  report: dict[str, Any] | None = None, options: dict[str, Any] | None = None) -> None:
-        self.folder = pathlib.Path(folder).absolute()
+        self._folder: pathlib.Path | None = pathlib.Path(folder).absolute()
+        self._files: dict[str, Any] | None = None  # a copy in memory, of which a folder is made when it is asked for
         self.model = model if hasattr(model, "with_weights") else None  # for to_torch
         self._report = report
         self._options = options or {}
@@ -72,9 +96,18 @@ class Run:
 
     def _set_up(self, context: Context) -> None:
         self._context = context
+        self._making = threading.Lock()
         self._predictor: Any = None
         self._std: list[float] | None = None
         self._lock = threading.Lock()
+
+    @property
+    def folder(self) -> pathlib.Path:
+        """The run's folder; of a copy a temporary one, which goes with the object."""
+        with self._making:
+            if self._folder is None:
+                self._folder = self._make_folder()
+            return self._folder
 
     def __repr__(self) -> str:
         """Its folder, and what it was: it never fails, as a debugger shows it of any run."""
@@ -209,6 +242,24 @@ class Run:
             context.check(call(value, predictor, context.pointer, _arrays.pointer(kind, x), len(x)))
         return out
 
+    def generate(self, prompt: str | bytes = "", *, length: int = 500, temperature: float = 1.0,
+                 top_k: int | None = None, top_p: float | None = None, seed: int = 0, count: int | None = None) -> Any:
+        """A text as the network writes it, which was trained on text: the prompt, and `length` tokens that follow it.
+        The same on every machine. With `count` a list of so many texts, which are written at the same time; the first
+        one is that without it. Bytes are returned for a prompt of bytes.
+
+        Scores are divided by `temperature`, 0 always takes the most likely token; `top_k` draws from the most likely
+        tokens, `top_p` from the fewest whose probabilities add up to it.
+
+        >>> run.generate("ROMEO:", length=200, seed=7)  # doctest: +SKIP
+        """
+        start = prompt if isinstance(prompt, bytes) else prompt.encode()
+        texts = _texts(self, start, {"temperature": temperature, "top_k": top_k or 0, "seed": seed,
+                                     "top_p": 1.0 if top_p is None else top_p, "count": 1 if count is None else count},
+                       length)
+        found = texts if isinstance(prompt, bytes) else [each.decode("utf-8", "replace") for each in texts]
+        return found[0] if count is None else found
+
     @property
     def class_names(self) -> list[str]:
         """The names of the classes, in the order of the columns of predict; "" for one without a name, and none where
@@ -236,6 +287,9 @@ class Run:
         return out
 
     def _record(self) -> dict[str, Any]:
+        files = self._files
+        if files is not None:
+            return json.loads(files["files"]["run.json"])
         with open(self.checkpoint / "run.json", encoding="utf-8") as record:
             return json.load(record)
 
@@ -372,6 +426,9 @@ class Run:
             return {path.name: path.read_bytes() for path in folder.iterdir()
                     if path.is_file() and (not names or path.name in names)}
 
+        kept = self._files
+        if kept is not None:  # nothing has changed since
+            return {**kept, "model": self.model, "report": self._report}
         step = (self.folder / which).resolve() if (self.folder / which).exists() else self.checkpoint
         records = files(self.folder, *_RECORDS) if step != self.folder.resolve() else {}
         return {"files": files(step), "step": step.name, "records": records, "model": self.model,
@@ -379,17 +436,24 @@ class Run:
                 "options": {name: self._options.get(name) for name in ("threads", "device")}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.folder = folder = pathlib.Path(tempfile.mkdtemp(prefix="heddle-"))
-        weakref.finalize(self, _remove, folder, os.getpid())
-        if state.get("records"):
-            folder = self.folder / state["step"]
-            folder.mkdir()
-            (self.folder / "last").symlink_to(state["step"])
-        for where, contents in ((folder, state["files"]), (self.folder, state.get("records", {}))):
-            for name, content in contents.items():
-                (where / name).write_bytes(content)
+        self._folder, self._files = None, state
         self.model, self._report, self._options = state["model"], state["report"], state.get("options", {})
         self._set_up(Context())
+
+    def _make_folder(self) -> pathlib.Path:
+        """The folder of a copy, whose files are there alone from then on."""
+        state = self._files
+        top = folder = pathlib.Path(tempfile.mkdtemp(prefix="heddle-"))
+        weakref.finalize(self, _remove, top, os.getpid())
+        if state.get("records"):
+            folder = top / state["step"]
+            folder.mkdir()
+            (top / "last").symlink_to(state["step"])
+        for where, contents in ((folder, state["files"]), (top, state.get("records", {}))):
+            for name, content in contents.items():
+                (where / name).write_bytes(content)
+        self._files = None
+        return top
 
 
 def _remove(folder: pathlib.Path, process: int) -> None:

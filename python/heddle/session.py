@@ -6,6 +6,7 @@ state saved, where Python's own handler of SIGINT is installed and the main thre
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import weakref
 from dataclasses import dataclass, field, fields
@@ -51,7 +52,7 @@ Callbacks = Union[Callback, Sequence[Callback], None]
 
 
 def _event_of(e: Any, session: Session) -> Event:
-    said = in_python(text(e.text)) if e.kind == lib.HD_EVENT_NOTE else ""
+    said = in_python(text(e.text)) if e.kind in (lib.HD_EVENT_NOTE, lib.HD_EVENT_SAMPLE) else ""
     return Event(session=session, kind=_KINDS[e.kind], text=said,
                  **{name: getattr(e, name) for name in _NUMBERS})
 
@@ -90,7 +91,7 @@ class Session:
         self._config = Config(context, dict(self._options))
         with stopped_by_ctrl_c(context.calls.interrupt):
             self._pointer = context.make("hd_session", lib.hd_session_create, self._config.pointer)
-        self._end = weakref.finalize(self, lib.hd_session_destroy, self._pointer)
+            self._end = weakref.finalize(self, lib.hd_session_destroy, self._pointer)
         context.calls.stop = _stopper(self._pointer)
         if isinstance(context.calls.failure, KeyboardInterrupt):  # while samples were read ahead
             context.check(lib.HD_OK)
@@ -124,15 +125,16 @@ class Session:
         self.close()
 
     @contextlib.contextmanager
-    def _busy(self) -> Iterator[Any]:
-        """The session's pointer, for one thread at a time."""
-        if not self._lock.acquire(blocking=False):
-            raise UsageError("expected a session that is idle, found one that is training, here or in another thread; "
-                             "call stop(), or wait until it returns")
-        try:
-            yield self._open()
-        finally:
-            self._lock.release()
+    def _busy(self, stop: Callable[[], None] | None = None) -> Iterator[Any]:
+        """The session's pointer, for one thread at a time. Ctrl-C calls `stop`, or is raised afterwards."""
+        with stopped_by_ctrl_c(stop):
+            if not self._lock.acquire(blocking=False):
+                raise UsageError("expected a session that is idle, found one that is training, here or in another "
+                                 "thread; call stop(), or wait until it returns")
+            try:
+                yield self._open()
+            finally:
+                self._lock.release()
 
     def _open(self) -> Any:
         if not self._end.alive:
@@ -161,7 +163,7 @@ class Session:
                 calls.caught(error)
                 calls.stop()
 
-        with self._busy() as pointer, stopped_by_ctrl_c(calls.stop):
+        with self._busy(calls.stop) as pointer:
             self._check(lib.hd_session_train(pointer, self._context.pointer, on_event if callbacks else ffi.NULL,
                                              ffi.NULL))
         return self.report
@@ -171,7 +173,7 @@ class Session:
         if steps < 1:
             raise UsageError(f"step expects a number of steps from 1, found {steps}")
         loss = ffi.new("double *")
-        with self._busy() as pointer, stopped_by_ctrl_c(self._context.calls.stop, steps > 1):
+        with self._busy(self._context.calls.stop if steps > 1 else None) as pointer:
             self._check(lib.hd_session_step(loss, pointer, self._context.pointer, steps))
         return loss[0]
 
@@ -209,6 +211,13 @@ class Session:
         """Ends a run after its step, with its state saved. From any thread, and from callbacks."""
         if self._end.alive:
             lib.hd_session_stop(self._pointer)
+
+    def go_on(self, run: Run, epochs: int) -> None:
+        """Before the first step: takes over the weights of a run's last checkpoint and the state of its optimizer,
+        whatever data that was trained on. Samples are shuffled as after `epochs` epochs: sessions of one epoch each on
+        the same data train to the bits of one run."""
+        with self._busy() as pointer:
+            self._context.check(lib.hd_session_go_on(pointer, self._context.pointer, os.fsencode(run.folder), epochs))
 
     def evaluate(self) -> dict[str, Any]:
         """Evaluates the weights as they are on the test set; returns the report."""

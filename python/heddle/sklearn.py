@@ -68,7 +68,7 @@ _FLAGS = ("shuffle", "warm_start", "early_stopping", "nesterovs_momentum")
 
 @functools.lru_cache(maxsize=None)
 def _defaults_of(function: Any) -> dict[str, Any]:
-    return {name: p.default for name, p in inspect.signature(function).parameters.items()}
+    return {name: p.default for name, p in list(inspect.signature(function).parameters.items())[1:]}  # without self
 
 
 def _refuse(where: str, names: dict[str, Any], known: Sequence[str]) -> None:
@@ -156,8 +156,8 @@ class _Network(BaseEstimator):
     """What both estimators share: arguments, the network, the run."""
 
     def __new__(cls, *arguments: Any, **named: Any) -> Any:
-        known = cls._get_param_names()
-        _refuse(cls.__name__, {name: None for name in named if name not in known}, known)
+        known = cls._defaults()
+        _refuse(cls.__name__, {name: None for name in named if name not in known}, list(known))
         return super().__new__(cls)
 
     def __init_subclass__(cls, **settings: Any) -> None:
@@ -341,6 +341,7 @@ class _Network(BaseEstimator):
         seed = self._seed()
         options = self._run_options(len(x), seed)
         if once:
+            self._check_once(options)
             options["epochs"] = 1
         if goes_on:
             x = self._normalised(x, options)
@@ -348,9 +349,10 @@ class _Network(BaseEstimator):
             self.n_iter_ = self.n_iter_ if once else 0
         else:
             self._scaling = None
-            self.loss_curve_, self.n_iter_, self.t_, self._fits = [], 0, 0, 0
-        options["seed"] = seed + self._fits  # of the order of the rows
-        self._fits += 1
+            self.loss_curve_, self.n_iter_, self.t_, self._fits, self._epochs = [], 0, 0, 0, 0
+        if not once:
+            self._fits, self._epochs = self._fits + 1, 0
+        options["seed"] = seed + max(self._fits - 1, 0)  # of the order of the rows
         network = self._network(x.shape[1], outputs, loss)
         text = getattr(network, "text", network)
         if goes_on and text != self._text:
@@ -364,6 +366,13 @@ class _Network(BaseEstimator):
                           goes_on, outputs, loss, once)
         except Error as error:
             raise self._renamed(error) from error.__cause__
+
+    def _check_once(self, options: dict[str, Any]) -> None:
+        """What a run of one epoch after the other cannot have."""
+        for name in ("schedule", "warmup", "lookahead", "workers"):
+            if options.get(name) not in (None, 0, "const"):
+                raise UsageError(f"partial_fit expects options without {name}, which counts on one run, found "
+                                 f"{options[name]!r}; use fit, or change lr between the calls")
 
     def _split(self, x: np.ndarray, y: np.ndarray, weights: np.ndarray, loss: str, seed: int) -> tuple[Any, Any]:
         """Rows to train on and to validate, with their weights."""
@@ -386,10 +395,11 @@ class _Network(BaseEstimator):
             for name in ("eval_epochs", "save_epochs"):
                 options.setdefault(name, 1000000)
         with tempfile.TemporaryDirectory(prefix="heddle-", dir=_MEMORY) as folder:
-            if goes_on:
-                options["init"] = folder + "/init.safetensors"
-                self.run_.save(options["init"])
+            if goes_on and not once:
+                options["init"] = self.run_.checkpoint / "model.safetensors"
             with Session(network, data, keep=1, out=folder + "/run", sample_weight=weights, **options) as session:
+                if goes_on and once:
+                    session.go_on(self.run_, self._epochs)
                 self._follow(session, len(data[0]), options, once)
                 if session.stopped:
                     raise KeyboardInterrupt
@@ -427,6 +437,7 @@ class _Network(BaseEstimator):
                 return
             self.loss_curve_.append(loss)
             self.n_iter_ += 1
+            self._epochs += 1
             taken = session.steps - before
             self.t_ += rows if taken == steps and not options.get("drop_last") else taken * int(options["batch"])
             score = self._score(session.report) if self.early_stopping else -loss
@@ -473,7 +484,7 @@ class _Network(BaseEstimator):
 
     def _normalised(self, x: np.ndarray, options: dict[str, Any]) -> np.ndarray:
         """Rows for a run that goes on from the weights of the last, which belong to its normalisation: these rows are
-        normalised as that run's were, whatever their own means are. The optimizer starts anew."""
+        normalised as that run's were, whatever their own means are."""
         for name in ("transforms", "eval_transforms", "init"):
             if options.get(name) is not None:
                 raise UsageError(f"expected options without {name} to go on from earlier weights, found it; leave it "
@@ -555,7 +566,8 @@ _SHARED = """
     `early_stopping` holds out `validation_fraction` of the rows, ends when their score, {score}, does not rise by more
     than `tol` for `n_iter_no_change` epochs, and keeps the weights of the best epoch. Without it a `tol` ends a fit in
     the same way by the training loss; None trains all epochs. With `warm_start` fit goes on from the weights of the
-    last fit; partial_fit does so for one epoch. Rows count as often as `sample_weight` says.
+    last fit, with a new optimizer; partial_fit goes on for one epoch, with the optimizer's state. Rows count as often
+    as `sample_weight` says.
 
     hidden_layer_sizes, max_iter, batch_size ("auto": 200, or all rows), solver, learning_rate_init and random_state are
     other names of hidden, epochs, batch, optimizer, lr and seed; `alpha` is the L2 penalty of MLPClassifier, on weights

@@ -42,7 +42,7 @@ static const char *text_of(const char *name) {
 }
 
 static const char *name_of_set(int index) {
-  static const char *const name[] = {"mnist", "fashion", "cifar10", "cifar100", NULL};
+  static const char *const name[] = {"mnist", "fashion", "cifar10", "cifar100", "shakespeare", NULL};
   return name[index];
 }
 
@@ -55,7 +55,8 @@ static int add_set(const char *name) {
 
 static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   if (count == 0)
-    return hd_ctx_fail(ctx, HD_E_USAGE, "get expects mnist, fashion, cifar10 or cifar100, found none; name one");
+    return hd_ctx_fail(ctx, HD_E_USAGE,
+                       "get expects mnist, fashion, cifar10, cifar100 or shakespeare, found none; name one");
   for (int i = 0; i < count; i++)
     CLI_TRY(add_set(operand[i]));
   argument[2] = text_of("get-mnist");
@@ -77,7 +78,8 @@ static const cli_extra extra[] = {
 const cli_command cli_get = {
     .name = "get",
     .help = "fetch published data sets and check them",
-    .usage = "heddle get mnist|fashion|cifar10|cifar100... [--from URL|DIR|FILE]... [--dir DIR] [--patience S]",
+    .usage =
+        "heddle get mnist|fashion|cifar10|cifar100|shakespeare... [--from URL|DIR|FILE]... [--dir DIR] [--patience S]",
     .options = (const char *const[]){NULL},
     .extra = extra,
     .operands = CLI_ANY,

@@ -132,6 +132,16 @@ static void print_step_result(progress *p, const hd_event *event) {
   print_result(p, head, event, "");
 }
 
+/* A text of the network, line by line. */
+static void print_sample(const hd_event *event) {
+  cli_print("a text after step %s:\n", cli_grouped(event->step));
+  for (const char *line = event->text + strspn(event->text, "\n"); *line; line += strspn(line, "\n")) {
+    const int length = (int)strcspn(line, "\n");
+    cli_print("  \t%.*s\n", length, line);
+    line += length;
+  }
+}
+
 enum { MANY_EPOCHS = 20 }; /* of as many, those that are evaluated have a line */
 
 static void on_event(void *user, const hd_event *event) {
@@ -163,6 +173,10 @@ static void on_event(void *user, const hd_event *event) {
   case HD_EVENT_NOTE:
     clear_line(p);
     cli_print("%s\n", event->text);
+    break;
+  case HD_EVENT_SAMPLE:
+    clear_line(p);
+    print_sample(event);
     break;
   case HD_EVENT_SAVED: return;
   }

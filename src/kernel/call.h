@@ -88,6 +88,8 @@ typedef struct hd_draw {
  * position           x             w*                          y           HD_INPLACE allowed
  * position_dx        dy                                        dx          HD_INPLACE allowed (dx over dy)
  * position_dw        dy                                        dw*
+ * rotary             x                                         y           HD_INPLACE allowed
+ * rotary_dx          dy                                        dx          HD_INPLACE allowed (dx over dy)
  * attention          x                                         y
  * attention_dx       dy            x          y                dx
  * batch_stats        x                                             mean*       m2*

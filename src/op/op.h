@@ -48,7 +48,8 @@ typedef struct hd_attrs {
   int32_t causal;           /* attention: 1: a place reads itself and those before it alone */
   int32_t pointwise;        /* conv2d: 1: a linear layer over the channels of each place, which it was written as */
   float factor;             /* scale */
-  float p;                  /* dropout: the share of elements that become zero */
+  float p;                  /* dropout, attention: the share of elements that become zero */
+  float base;               /* rotary */
   float eps;                /* normalisation: added to the variance */
   float momentum;           /* batch_norm: of running statistics */
   int32_t shard_stats;      /* batch_norm: 1 trains with the statistics of each shard, 0 with those of the batch */
@@ -203,6 +204,16 @@ typedef enum hd_op_role { HD_ROLE_FORWARD, HD_ROLE_DX, HD_ROLE_DW } hd_op_role;
 enum { HD_OP_CORNERS = 2 };
 typedef int hd_corners(double at[HD_OP_CORNERS], const hd_geom *g);
 
+/* Which places of its inputs a place of the output depends on, where a layer reads a text: so can the next token be
+ * computed from what is kept of those before (train/inference/decoder.h). An elementwise operation needs not say it. */
+typedef enum hd_op_places {
+  HD_PLACES_ANY,
+  HD_PLACES_SAME,     /* the same one */
+  HD_PLACES_NUMBERED, /* the same one, and its number: geom.attention.first is that of the first */
+  HD_PLACES_WEIGHTED, /* the same one, and its row of in[1] */
+  HD_PLACES_PAST      /* if causal, the same one and those before it: geom.attention.first */
+} hd_op_places;
+
 typedef struct hd_op_rule {
   int fewest, most;  /* inputs of a layer of model files; 0: not a layer */
   bool loss;         /* a loss of model files */
@@ -218,6 +229,7 @@ typedef struct hd_op_rule {
   bool maximum;                                                 /* y is a maximum of some of x; dx reads x */
   hd_corners *corners;                                          /* where f has corners or jumps */
   bool in_place;                                                /* y may be x, and dx dy */
+  hd_op_places places;
 
   /* Costs of a sample, counted as for dense libraries. Multiply-adds of layers with weights to multiply; NULL: 0.
    * Floating-point operations by role: of an element of x, or a function. A multiply-add is two; a comparison, an
@@ -239,8 +251,8 @@ typedef struct hd_op_rule {
   .fewest = 1, .most = 1, .shapes = hd__shapes_same, .elementwise = true, .in_place = true,                            \
   .dx = {HD_OP_##name##_dx, {HD_ARG_DY, other}}
 #define HD_BINARY(name)                                                                                                \
-  .fewest = 2, .most = 2, .shapes = hd__shapes_binary, .dx_kind = HD_DX_EACH, .part = hd__part_binary,                 \
-  .flops_of = hd__flops_binary, HD_SAMPLES(hd__samples_binary)
+  .fewest = 2, .most = 2, .shapes = hd__shapes_binary, .places = HD_PLACES_SAME, .dx_kind = HD_DX_EACH,                \
+  .part = hd__part_binary, .flops_of = hd__flops_binary, HD_SAMPLES(hd__samples_binary)
 #define HD_LOSS(name)                                                                                                  \
   .loss = true, .shapes = hd__shapes_loss, .dx = {HD_OP_##name##_dx, {HD_ARG_X, HD_ARG_W, HD_ARG_B}},                  \
   HD_SAMPLES(hd__samples_loss)

@@ -1,5 +1,5 @@
 /* Schedules as PyTorch defines them, by step. step is StepLR, whose epochs are counted from the end of the warm-up;
- * cosine is CosineAnnealingLR down to 0, linear a LinearLR from the whole rate to end_factor of it. triangular is two
+ * cosine is CosineAnnealingLR down to end_factor of the rate, linear a LinearLR down to it. triangular is two
  * of them: from start_factor up to the whole rate at step int(peak * steps), and down to end_factor; its lr at step i
  * is the one of airbench's triangle(steps, start, end, peak)[i]. onecycle, which includes a warm-up, is OneCycleLR with
  * its defaults: cosine from lr/25 up to lr over the first 30 % of the steps, then down to lr/25/1e4; the momentum, or
@@ -33,10 +33,10 @@ static const hd_curve_rule hd__curve_step = {
     .name = "step", .settings = {HD_SET_step_size, HD_SET_gamma}, .needs = HD_SET_step_size, .at = step_at};
 
 static void cosine_at(double *lr, double *cycled, const hd_curve *c, int64_t step) {
-  *lr = cosine_between(c->lr, 0, (double)step / (double)c->length);
+  *lr = cosine_between(c->lr, c->end_factor * c->lr, (double)step / (double)c->length);
 }
 
-static const hd_curve_rule hd__curve_cosine = {.name = "cosine", .at = cosine_at};
+static const hd_curve_rule hd__curve_cosine = {.name = "cosine", .settings = {HD_SET_end_factor}, .at = cosine_at};
 
 static void linear_at(double *lr, double *cycled, const hd_curve *c, int64_t step) {
   *lr *= line(1, c->end_factor, c->length - step, c->length);

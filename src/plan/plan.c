@@ -230,8 +230,10 @@ static hd_status lower(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *setti
 }
 
 void hd__pass_evaluation(hd_graph *graph) {
-  for (int i = 0; i < graph->node_count; i++)
+  for (int i = 0; i < graph->node_count; i++) {
     graph->nodes[i].view |= hd__op_drops(graph->nodes[i].op);
+    graph->nodes[i].geom.attention.dropout = 0;
+  }
 }
 
 static hd_status evaluate_only(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *settings) {

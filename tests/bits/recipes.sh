@@ -55,7 +55,7 @@ check cifar-94 2 ed2fd8035858e0adb2ca3b402ed0927a6e1752800ae0b8cb13122fea9a51e84
 [ "$depth" -lt 2 ] || layouts="1,1,whole 3,2,stopped"
 check cifar-fast 2 cb2856ef820a17e55c4fe45699d6847fd73befe626c6a664699a97e8a6cdeea4 --epochs 2
 check cifar-resnet 2 f2fdef13e81491d7af605ce56548d321b0ffb370bceeec22ba6b48c23e12dbd1 --epochs 2 --warmup 1
-check shakespeare 8 6239192dc2c286b719ea45f083b6e45b213189bd0fe98af113905d167f1ad3a0 --epochs 2 --warmup 1
+check shakespeare 8 10fdca3d689979b32509d7327ee54f4cec49021e3f106ec2e3c07bf60e89869c --epochs 2 --warmup 1
 
 # Every recipe there is has its digest here, and every setting that its file has is in the run's record.
 for file in "$SRCDIR"/data/recipes/*.yaml; do
@@ -66,6 +66,7 @@ for file in "$SRCDIR"/data/recipes/*.yaml; do
   train "$recipe" --out "$folder/$recipe" --warmup 0 --schedule const --max-steps 1
   missing=
   for option in $(sed -n 's/^\([a-z-]*\):.*/\1/p' "$file"); do
+    [ "$option" != end-factor ] || continue # of its schedule, not of the one that is given
     grep -q "\"$option\": \"" "$folder/$recipe/run.json" || missing="$missing $option"
   done
   grep -q "\"recipe\": \"$recipe\"" "$folder/$recipe/run.json" &&

@@ -94,7 +94,7 @@ numeric_options() {
 out_of_range() {
   case $1 in
   epochs | keep) echo "-1 0 1000001" ;;
-  max-steps | save-every | eval-every | log-every) echo "-1 0 1000000000000001" ;;
+  max-steps | save-every | eval-every | log-every | sample-every) echo "-1 0 1000000000000001" ;;
   batch) echo "-1 0 1048577" ;;
   shards | accumulate) echo "-1 0 3 48 257 512" ;;
   seed) echo "-1 9007199254740993 99999999999999999999" ;;
@@ -261,7 +261,7 @@ END
     2 train --optimizer nadam --momentum 0.5 | --momentum | sgd, muon or rmsprop | found nadam
     2 train --schedule cosine --start-factor 0.1 | --start-factor | triangular
     2 train --schedule cosine --peak 0.1 | --peak | triangular
-    2 train --schedule cosine --end-factor 0.1 | --end-factor | triangular
+    2 train --schedule onecycle --end-factor 0.1 | --end-factor | cosine, linear or triangular
     2 train --lookahead-decay 0.1 | --lookahead-decay | --lookahead STEPS
     2 train --lookahead 5 --ema 0.9 | --ema | --lookahead
     2 train $TINY --optimizer muon | muon | found 'fc | of shape | optimizer: sgd

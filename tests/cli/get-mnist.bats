@@ -24,6 +24,9 @@ publish() {
     echo "file packed bundle.tar.gz $(sha256sum <published/bundle.tar.gz | cut -d' ' -f1)"
     echo "unpack packed tar"
     echo "dir packed bundle"
+    echo "file plain one $(sha256sum <one | cut -d' ' -f1)"
+    echo "unpack plain none"
+    echo "dir plain plain"
     echo "from small http://127.0.0.1:1"
   } >table
   coproc SERVER { exec "$BAD_SERVER" published; }
@@ -91,7 +94,8 @@ complete() {
   mkdir empty
   fails 2 get
   fails 2 get imagenet
-  says "get expects a data set (mnist, fashion, cifar10, cifar100), found 'imagenet'; see heddle get --help"
+  says "get expects a data set (mnist, fashion, cifar10, cifar100, shakespeare), found 'imagenet'" \
+    "see heddle get --help"
   fails 2 get mnist --patience 0
   says "--patience expects a whole number from 1 to 86400 seconds, found '0'; raise it to 1 or more"
   fails 2 get mnist --from nowhere
@@ -214,6 +218,30 @@ complete() {
   cmp two cache/bundle/two
   SET=packed get
   [ "$status" -eq 0 ]
+}
+
+@test "a file that is kept as it is; heddle get shakespeare names its own" {
+  publish
+  cp one published/one
+  SET=plain get half good
+  [ "$status" -eq 0 ]
+  cmp one cache/plain/one
+  rm published/one
+  SET=plain get good
+  [ "$status" -eq 0 ]
+  echo more >>cache/plain/one
+  SET=plain get good
+  [ "$status" -eq 1 ]
+  mkdir empty
+  code=0
+  "$HEDDLE" get shakespeare --from empty --dir cache >out 2>err || code=$?
+  [ "$code" -eq 1 ]
+  grep -q '  input.txt  SHA-256 86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed' err
+  fails 1 train --model gpt-nano --data shakespeare --data-dir empty
+  says 'run heddle get shakespeare'
+  mkdir empty/shakespeare
+  seq 1 2000 >empty/shakespeare/input.txt
+  "$HEDDLE" data shakespeare --data-dir empty --context 8 >out
 }
 
 @test "wrong usage" {

@@ -285,7 +285,7 @@ refused() {
 
 @test "what ranks do not agree on is refused by name" {
   unset HEDDLE_PLAN
-  for option in seed eval-every save-every log-every keep eval-epochs; do
+  for option in seed eval-every save-every log-every keep eval-epochs sample-every; do
     no differ 'set -- "$@" --'$option' $((7 + RANK))'
     refused "--$option must be the same on all ranks: rank 0 has '7', and rank 1 has '8'"
   done

@@ -79,6 +79,91 @@ run_of() {
   "$HEDDLE" generate a --length 100000 | head -c 1 >/dev/null
 }
 
+@test "several texts at once: the first is that of one alone; the instruction set changes none" {
+  text a.txt 3000
+  small
+  run_of --data a.txt --out a
+  for isa in scalar avx2 avx512 ''; do
+    HEDDLE_ISA=$isa "$HEDDLE" generate a --length 60 --count 3 --prompt 'the cat' --top-k 9 --top-p 0.9 \
+      >"of$isa" 2>err || { grep -q HEDDLE_ISA err && cp of "of$isa"; }
+    cp -n "of$isa" of
+    cmp of "of$isa"
+  done
+  [ "$(grep -c '^---- [23] of 3 ----$' of)" = 2 ]
+  "$HEDDLE" generate a --length 60 --prompt 'the cat' --top-k 9 --top-p 0.9 >one
+  sed '/^---- 2 of 3/,$d' of >first
+  cmp one first
+  "$HEDDLE" generate a --length 40 --top-p 1e-6 >one
+  "$HEDDLE" generate a --length 40 --temperature 0 >two
+  cmp one two
+}
+
+@test "a text ends at Ctrl-C, and at a terminal no line is longer than that" {
+  text a.txt 3000
+  small
+  run_of --data a.txt --out a
+  mkfifo pipe
+  "$HEDDLE" generate a --length 999999999 >pipe 2>err 3>&- &
+  CHILD=$!
+  exec 9<pipe
+  read -r -N 300 -u 9 line
+  kill -INT "$CHILD"
+  finish
+  [ "$code" -eq 130 ]
+  [ ! -s err ]
+  code=0
+  { "$HEDDLE" generate a --length 999999999 || echo $? >code; } | head -c 100 >/dev/null
+  [ "$(cat code)" -eq 141 ]
+  need_terminal
+  tr -d '\n' <a.txt >flat.txt
+  run_of --data flat.txt --out flat
+  TERM=xterm "$BUILDDIR/tests/cli/on_terminal" 24x80 screen -- "$HEDDLE" generate flat --length 400
+  [ "$(tr -d '\r' <screen | awk 'length > 80' | wc -l)" -eq 0 ]
+  [ "$(wc -l <screen)" -ge 5 ]
+}
+
+@test "training shows a text every few steps, the same whatever the layout, and no other weights" {
+  text a.txt 3000
+  small
+  run_of --data a.txt --out a
+  digest=$(digest_of out)
+  "$HEDDLE" train --model small.yaml --context 8 --batch 8 --epochs 3 --lr 0.01 --data a.txt --sample-every 40 \
+    --threads 1 --out b >out
+  [ "$(digest_of out)" = "$digest" ]
+  [ "$(grep -c '^a text after step [0-9]*:$' out)" = 4 ]
+  shown='/^a text/ { p = 1; next } !/^  / { p = 0 } p'
+  awk "$shown" out >one
+  [ "$(wc -l <one)" -gt 4 ]
+  "$HEDDLE" train --model small.yaml --context 8 --batch 8 --epochs 3 --lr 0.01 --data a.txt --sample-every 40 \
+    --procs 2 --out c >out
+  [ "$(digest_of out)" = "$digest" ]
+  awk "$shown" out | cmp - one
+  run_of --data a.txt --sample-every 40 --out d
+  tail -n 1 out | json_get weights_sha256 >/dev/null
+  fails 2 train $TINY --sample-every 10
+  says "--sample-every is for texts"
+  sed 's/heads: 2}/heads: 2, causal: false}/' small.yaml >both.yaml
+  fails 1 train --model both.yaml --context 8 --data a.txt --sample-every 10 --out e
+  says "--sample-every expects a GPT"
+  "$HEDDLE" train --model both.yaml --context 8 --data a.txt --max-steps 3 --out e >out
+  "$HEDDLE" generate e --length 20 >out
+}
+
+@test "the models of texts have the parameters that the documentation says" {
+  awk 'BEGIN { for (i = 0; i < 3000; i++) printf "%c", 33 + i % 65 }' >letters.txt
+  for model in gpt-nano gpt-baby llama-nano sums; do
+    data=letters.txt
+    [ $model != sums ] || data=sums
+    wanted=$(sed -n "s/^| .$model. .* | \([0-9,]*\) |$/\1/p" "$SRCDIR/docs/data.md")
+    [ -n "$wanted" ]
+    grep -q "^# .*$wanted parameters" "$SRCDIR/data/models/$model.yaml"
+    "$HEDDLE" summary --model $model --data $data >out
+    grep -q "$wanted" out || { cat out; false; }
+  done
+  "$HEDDLE" train --model sums --data sums --max-steps 3 --out s >out
+  "$HEDDLE" generate s --prompt '12+34=' --length 4 >out
+}
+
 @test "sums are right or wrong as a whole" {
   printf '%s\n' "model: sums" "input: data" "layers:" "  - e: {op: embedding, tokens: classes, out: 16, std: 0.1}" \
     "  - p: {op: position, std: 0.1}" "  - q: {op: linear, out: 48}" "  - a: {op: attention, heads: 2}" \
@@ -130,6 +215,10 @@ run_of() {
 2 generate a --prompt 'Qed' | the prompt
 2 generate a --temperature -1 | temperature
 2 generate a --seed 0.5 | --seed
+2 generate a --top-p 0 | --top-p
+2 generate a --top-p 1.1 | --top-p
+2 generate a --count 0 | --count
+2 generate a --count 65537 | --count
 2 train --model rows.yaml --data rows.csv | layer 'e': embedding expects whole numbers | --normalize none
 END
   "$HEDDLE" train $TINY --max-steps 1 --out tiny >out

@@ -38,6 +38,8 @@ static bool shapes_of(hd_op_shapes *s, hd_op op, const hd_geom *g, bool bias) {
                      .heads = g->attention.heads,
                      .key_heads = g->attention.key_heads,
                      .causal = g->attention.causal,
+                     .p = g->attention.dropout,
+                     .base = 10000,
                      .groups = g->norm.groups > 1 ? g->norm.groups : g->conv.groups,
                      .num_parameters = g->prelu.num_parameters,
                      .size = {g->sides.out[0], g->sides.out[1]},
@@ -196,12 +198,12 @@ static void draw_places(hd_geom *g, hd_op op, random_stream *random) {
     g->embedding.tokens = between(random, 1, 40);
   }
   if (USES(attention.heads)) {
-    const int32_t width = CHOOSE(random, 1, 2, 3, 8, 15, 16, 17, 32, 33);
+    const int32_t width = CHOOSE(random, 1, 2, 3, 8, 15, 16, 17, 32, 33) * (USES(co) ? 1 : 2); /* rotary: pairs */
     g->attention.key_heads = between(random, 1, 3);
     g->attention.heads = g->attention.key_heads * between(random, 1, 2);
     g->attention.causal = (int32_t)random_below(random, 2);
-    g->co = g->attention.heads * width;
-    g->ci = g->co + 2 * g->attention.key_heads * width;
+    g->ci = (g->attention.heads + 2 * g->attention.key_heads) * width;
+    g->co = USES(co) ? g->attention.heads * width : g->ci;
   }
 }
 

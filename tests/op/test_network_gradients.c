@@ -117,6 +117,13 @@ static const struct {
      "model: u\ninput: [1, 2, 3]\nlayers:\n"
      "  - c: {op: conv2d, out: 8, kernel: 1}\n  - a: {op: attention, heads: 2, key_heads: 1, causal: false}\n"
      "  - f: {op: flatten}\n  - l: {op: linear, out: 3}\n"},
+    {"rotary positions, attention that drops weights, a gated layer",
+     "model: v\ninput: [5]\nlayers:\n"
+     "  - e: {op: embedding, tokens: 4, out: 4}\n  - n: {op: rms_norm}\n  - q: {op: linear, out: 16}\n"
+     "  - r: {op: rotary, heads: 2, key_heads: 1, base: 3}\n"
+     "  - a: {op: attention, heads: 2, key_heads: 1, dropout: 0.3}\n  - o: {op: linear, out: 4}\n"
+     "  - s: {op: add, from: [o, e]}\n  - g: {op: linear, out: 3, from: s}\n  - w: {op: swish}\n"
+     "  - u: {op: linear, out: 3, from: s}\n  - m: {op: mul, from: [w, u]}\n  - h: {op: linear, out: 4}\n"},
     {"batch norm by shards, behind one of the batch",
      "model: n\ninput: [1, 5, 5]\nlayers:\n"
      "  - c: {op: conv2d, out: 3, kernel: 3, bias: false}\n  - n: {op: batch_norm}\n  - r: {op: relu}\n"
@@ -502,7 +509,7 @@ static void draw_setting(char *text, size_t size, hd_attrs *attrs, const hd_op_s
                                                 : "false");
     break;
   case HD_SETTING_REAL:
-    *(float *)field = 0.0625f + 0.0625f * (float)random_below(random, 7);
+    *(float *)field = (float)low + 0.0625f + 0.0625f * (float)random_below(random, 7);
     add_text(text, size, "%g", (double)*(float *)field);
     break;
   case HD_SETTING_SIDES:

@@ -99,11 +99,16 @@ static void draw_weights(char *value, size_t bytes, int count) {
   snprintf(value + n, bytes - n, "]");
 }
 
+/* Heads must divide the channels, so they are few. */
+static int draw_number(const char *key) {
+  return strstr(key, "heads") ? 1 << draw(3) : chance(65) ? usual_width : draw_width();
+}
+
 static void draw_setting(char *line, size_t room, const drawn_network *s, hd_op op, const hd_op_setting *o) {
   char value[128] = "";
   const double high = o->high < 6 ? o->high : 6, low = o->low > -6 ? o->low : -6;
   switch (o->type) {
-  case HD_SETTING_INT: snprintf(value, sizeof value, "%d", chance(65) ? usual_width : draw_width()); break;
+  case HD_SETTING_INT: snprintf(value, sizeof value, "%d", draw_number(o->key)); break;
   case HD_SETTING_FLAG: snprintf(value, sizeof value, "%s", draw(2) ? "true" : "false"); break;
   case HD_SETTING_REAL: snprintf(value, sizeof value, "%.3f", low + (high - low) * draw(1000) / 1000.0); break;
   case HD_SETTING_SIDES: snprintf(value, sizeof value, "%d", (int)low + (int)draw(4)); break;
@@ -216,10 +221,30 @@ static void add_branch(drawn_network *s, hd_op op) {
     *s = before;
 }
 
+/* Channels for queries, keys and values, which others do not happen to have, and rotary positions or attention. */
+static void add_heads(drawn_network *s, hd_op op) {
+  const drawn_network before = *s;
+  const int heads = 1 << draw(3), key_heads = chance(50) ? heads : 1, width = 2 * (1 + (int)draw(3));
+  if (s->layers + 2 > DRAWN_MOST_LAYERS)
+    return;
+  snprintf(s->line[s->layers], DRAWN_LINE, "n%d: {op: conv2d, out: %d, kernel: 1", s->layers,
+           (heads + 2 * key_heads) * width);
+  s->op[s->layers++] = HD_OP_conv2d;
+  snprintf(s->line[s->layers], DRAWN_LINE, "n%d: {op: %s, heads: %d, key_heads: %d", s->layers, hd__op_info(op)->name,
+           heads, key_heads);
+  s->op[s->layers++] = op;
+  if (!drawn_is_valid(s))
+    *s = before;
+}
+
 static void add_some(drawn_network *s) {
   char from[96] = "";
   const hd_op op = s->layers > 1 && chance(8) ? HD_OP_relu : draw_op(s); /* what is fused may be read elsewhere */
   const hd_op_rule *rule = hd__op_info(op)->rule;
+  if ((op == HD_OP_rotary || op == HD_OP_attention) && chance(60)) {
+    add_heads(s, op);
+    return;
+  }
   if (rule->fewest == 1 && s->layers > 1 && chance(25)) {
     add_branch(s, op);
     return;

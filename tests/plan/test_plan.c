@@ -110,6 +110,8 @@ static const struct {
     {"cifar-fast", "cifar-94", "d9121f6e9c31361ec31df891a53e36ccdb507e3ece928638476f51d9f6ca794f"},
     {"cifar-resnet", "resnet", "82077ac35bba899edde6a01238c2e9a5cc19f699786066d01de9cbbe3ad1a0b2"},
     {"fastmnist", "cnn", "2f5d7f949dbd6f31f91be05893a7c723db9fc521a5fc639bb79db504902af598"},
+    {"gpt-baby", "gpt-nano", "5904e100ccb0461485c77cca4fc9aeb7af505ed58f8624066c1b5f22792dc879"},
+    {"sums", "gpt-nano", "37798c25074897af4cf38c9d12fcfa35d814d25ac9b69ed4ace4535691b9c9e2"},
     {"simplenet", "linear", "ae24e58665692b1dbaf2053a085e368ad11acb61fafd27cafe8b6047826d2e0a"},
 };
 

@@ -118,6 +118,25 @@ def test_tables():
     assert np.isclose(run.result["test_r2"], run.evaluate().r2)
 
 
+def test_text():
+    """text is written as the command writes it, alone or several at once, of texts and bytes"""
+    pathlib.Path(path("text.txt")).write_text("ab\u00e4 cab bac\n" * 60, encoding="utf-8")
+    model = ("model: t\ninput: [8]\nlayers:\n  - e: {op: embedding, tokens: classes, out: 8}\n  - p: {op: position}\n"
+             "  - l: {op: linear, out: classes}\n")
+    run = heddle.train(model, path("text.txt"), epochs=1, batch=16, out=path("text-run"))
+    one = run.generate("ab", length=30, seed=4)
+    assert one.startswith("ab") and len(one) == 32
+    several = run.generate("ab", length=30, seed=4, count=3)
+    assert several[0] == one and len(set(several)) == 3
+    assert run.generate(b"ab", length=30, seed=4) == one.encode()
+    assert run.generate(length=9, temperature=0) == run.generate(length=9, top_k=1, seed=8)
+    assert run.generate(length=9, temperature=0) == run.generate(length=9, top_p=1e-9, seed=8)
+    refuses(heddle.UsageError, "the prompt", lambda: run.generate("Q"))
+    refuses(heddle.UsageError, "found length -1", lambda: run.generate(length=-1))
+    refuses(heddle.UsageError, "top_p", lambda: run.generate(top_p=1.5))
+    refuses(heddle.UnsupportedError, "use heddle predict", lambda: train((x, y)).generate())
+
+
 def test_transforms():
     """transforms in Python run on threads and workers with one result; random ones stay out of evaluation"""
     def noise(image, rng):

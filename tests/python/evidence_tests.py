@@ -61,6 +61,25 @@ def test_verify():
     refuses(heddle.UsageError, "spot= expects 1 to 1000", lambda: heddle.verify(run, spot=0))
 
 
+def test_verify_elsewhere():
+    """data= says where the data of a run on arrays are: files of the same are verified, others are refused"""
+    run = train("elsewhere")
+    same, other = path("same"), path("others")
+    for folder, samples in ((same, x), (other, 255 - x)):
+        os.mkdir(folder)
+        np.save(folder + "/x.npy", samples)
+        np.save(folder + "/y.npy", y)
+    for what in (run, run.folder):
+        assert heddle.verify(what, data=same).verdict == "verified"
+        refuses(heddle.UsageError, "expected training samples with checksum",
+                lambda what=what: heddle.verify(what, data=other))
+        refuses(heddle.FileError, "none", lambda what=what: heddle.verify(what, data=path("none")))
+    run.certify()
+    assert heddle.verify(run, data=same).verdict == "verified"
+    assert heddle.verify(run, data=other).verdict == "not comparable"
+    assert heddle.verify(run, data=path("none")).verdict == "not comparable"
+
+
 def test_sets():
     """a run on a data set in Python is verified with it"""
     class Set:

@@ -25,7 +25,6 @@ FILE = "sklearn.neural_network.tests.test_mlp"
 LBFGS = "solver='lbfgs' is refused"
 SCHEDULE = "learning_rate='invscaling' and 'adaptive' are refused"
 PRIVATE = "it reads private attributes of MLPClassifier"
-ANEW = "the optimizer starts anew at each partial_fit"
 DTYPE = "coefs_ and predictions are float64"
 WORDS = "it expects the words of scikit-learn's message"
 DIFFERS = {
@@ -38,7 +37,6 @@ DIFFERS = {
     "test_learning_rate_warmstart": SCHEDULE,
     "test_multilabel_classification": LBFGS,
     "test_multioutput_regression": LBFGS,
-    "test_partial_fit_regression": ANEW,
     "test_partial_fit_errors": LBFGS,
     "test_nonfinite_params": WORDS,
     "test_predict_proba_multilabel": LBFGS,
@@ -51,7 +49,6 @@ DIFFERS = {
     "test_early_stopping_stratified": WORDS,
     "test_mlp_param_dtypes[MLPClassifier-float32]": DTYPE,
     "test_mlp_param_dtypes[MLPRegressor-float32]": DTYPE,
-    "test_mlp_loading_from_joblib_partial_fit": ANEW,
     "test_preserve_feature_names[MLPClassifier]": "a y of one class is refused",
     "test_preserve_feature_names[MLPRegressor]": "early_stopping with targets that are all equal is refused",
     "test_mlp_warm_start_no_convergence[lbfgs-MLPClassifier]": LBFGS,

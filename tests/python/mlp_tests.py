@@ -15,7 +15,7 @@ from sklearn.datasets import load_diabetes, make_friedman1
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.neural_network import MLPClassifier, MLPRegressor
-from tap import Skipped, refuses
+from tap import Skipped, path, refuses
 
 import heddle
 from heddle.sklearn import HeddleClassifier, HeddleRegressor
@@ -221,6 +221,53 @@ def test_partial_fit():
     assert regressor.score(x, target) > 0.9, regressor.score(x, target)
     same = [digest(HeddleRegressor().partial_fit(x, target).partial_fit(x, target)) for _ in range(2)]
     assert same[0] == same[1]
+
+
+def test_optimizer_state():
+    """n calls of partial_fit on the same rows train to the bits of one fit of n epochs, also after a pickle"""
+    for ours, labels in both.items():
+        for more in ({}, {"shuffle": False, "solver": "sgd", "momentum": 0.9}, {"batch": 7, "options": {"ema": 0.9}},
+                     {"solver": "nadam", "options": {"normalize": "none"}}):
+            one = digest(ours(hidden=(8,), epochs=4, **more).fit(x, labels))
+            parts = ours(hidden=(8,), **more).partial_fit(x, labels).partial_fit(x, labels)
+            parts = pickle.loads(pickle.dumps(parts)).set_params(threads=2).partial_fit(x, labels)
+            assert digest(parts.partial_fit(x, labels)) == one, (ours, more)
+            fitted = ours(hidden=(8,), epochs=3, **more).fit(x, labels).partial_fit(x, labels)
+            assert digest(fitted) == one, (ours, more)
+    seen = []
+    for lr in (0.003, 0.001):  # the rate may be changed between calls
+        estimator = HeddleClassifier(hidden=(8,)).partial_fit(x, y)
+        seen.append(digest(estimator.set_params(lr=lr).partial_fit(x, y)))
+    assert seen[0] != seen[1]
+    refuses(heddle.UsageError, "expected a run with the optimizer sgd, found adam",
+            lambda: estimator.set_params(optimizer="sgd").partial_fit(x, y))
+    for options in ({"schedule": "cosine"}, {"warmup": 3}, {"lookahead": 5}, {"workers": 1}):
+        refuses(heddle.UsageError, f"without {next(iter(options))}",
+                lambda options=options: HeddleClassifier(options=options).partial_fit(x, y))
+    refuses(heddle.UsageError, "found one that goes on from another run", estimator.run_.certify)
+
+
+def test_go_on():
+    """a session goes on from a run, before its first step, and is resumed with its order of samples"""
+    model = heddle.Model("m", (1, 1, 4)).add("flat", "flatten").add("fc", "linear", out=2)
+    data = (x, (y == "same").astype(np.int32), x[:8], np.zeros(8, np.int32))
+    one = heddle.train(model, data, epochs=4, batch=16, optimizer="adam", out=path("go-on-one"))
+    first = heddle.train(model, data, epochs=2, batch=16, optimizer="adam", out=path("go-on-first"))
+    with heddle.Session(model, data, epochs=2, batch=16, optimizer="adam", save_every=3,
+                        out=path("go-on-second")) as session:
+        session.go_on(first, 2)
+        session.step(11)
+        session.save()
+        refuses(heddle.UsageError, "before its first step", lambda: session.go_on(first, 2))
+    assert heddle.train(resume=path("go-on-second"), data=data).digest == one.digest
+    other = heddle.Model("m", (1, 1, 4)).add("flat", "flatten").add("fc", "linear", out=3)
+    for what, says in (({"model": other}, "expected a run of the session's network"),
+                       ({"lookahead": 4}, "slow weights"), ({"workers": 1}, "loader workers"),
+                       ({"schedule": "cosine"}, "a constant learning rate"),
+                       ({"optimizer": "sgd"}, "expected a run with the optimizer sgd, found adam")):
+        with heddle.Session(**{"model": model, "data": data, "epochs": 2, "batch": 16, "optimizer": "adam",
+                               "out": path(f"go-on-{len(says)}"), **what}) as session:
+            refuses(heddle.Error, says, lambda session=session: session.go_on(first, 2))
 
 
 def test_failed_fits():

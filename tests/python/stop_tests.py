@@ -3,12 +3,13 @@ import itertools
 import os
 import pathlib
 import signal
+import sys
 import tempfile
 import threading
 import time
 
 import numpy as np
-from tap import path
+from tap import depth, path
 
 import heddle
 
@@ -27,6 +28,27 @@ def test_ctrl_c():
     assert run.stopped and 3 <= run.result["steps"] < 1000000
     assert len(run.losses) == run.result["steps"] and run.predict(x).shape == (64, 10)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_in_child():
+    """Ctrl-C ends each of several runs, and that of a forked child, too"""
+    def at_three(event):
+        if event.kind == "step" and event.step == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def trained(name):
+        run = heddle.train("simplenet", (x, y), callback=at_three, threads=1, out=path(name), **MANY)
+        return run.stopped and 3 <= run.result["steps"] < 1000000
+
+    assert trained("ctrl-c-1") and trained("ctrl-c-2")
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(0 if trained("ctrl-c-child") else 1)
+        finally:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    assert trained("ctrl-c-3")
 
 
 class Interrupting:
@@ -147,3 +169,47 @@ def test_early():
             signal.set_wakeup_fd = own
         assert signal.set_wakeup_fd(-1) == -1
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def at_line(number, call):
+    """The call, with Ctrl-C at the number-th line that the package executes; whether it has so many."""
+    lines = 0
+
+    def trace(frame, event, _):
+        nonlocal lines
+        if f"{os.sep}heddle{os.sep}" not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            lines += 1
+            if lines == number:
+                sys.settrace(None)
+                signal.raise_signal(signal.SIGINT)
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(None)
+    return lines >= number
+
+
+def test_any_line():
+    """Ctrl-C at any line of the package is a KeyboardInterrupt or ends the run, and leaves nothing held"""
+    def call():
+        with heddle.Session("simplenet", (x, y, x, y), epochs=2, batch=32, threads=1,
+                            out=tempfile.mkdtemp() + "/run") as session:
+            session.step(2)
+            session.step()
+            session.train()
+            session.evaluate()
+            session.save()
+
+    number = 1
+    while at_line(number, call):
+        number += 7 if depth > 1 else 43
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, number
+        assert signal.set_wakeup_fd(-1) == -1, number
+    assert number > 1000

@@ -569,7 +569,8 @@ static void test_unknown(void) {
       "them; check the path",
       "an empty folder");
   data_refused(
-      "nothing.at_all", HD_E_IO, "expected digits, sums, mnist, fashion, cifar10, cifar100, random:CxHxW[:CLASSES],",
+      "nothing.at_all", HD_E_IO,
+      "expected digits, sums, mnist, fashion, cifar10, cifar100, shakespeare, random:CxHxW[:CLASSES],",
       " a data folder, an .npz, a .csv or a .txt file as --data, found 'nothing.at_all', which is none of these; check "
       "the path",
       "an unknown name");

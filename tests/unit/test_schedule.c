@@ -13,6 +13,7 @@ typedef enum which {
   STEP_WARM,
   COSINE,
   COSINE_WARM,
+  COSINE_TENTH,
   LINEAR,
   LINEAR_WARM,
   ONECYCLE,
@@ -23,11 +24,16 @@ typedef enum which {
 
 /* Settings beside lr 0.05, and momentum 0.9 of sgd. */
 static const struct {
-  const char *schedule, *optimizer, *warmup;
-} settings[SCHEDULES] = {[STEP] = {"step", "sgd", "0"},         [STEP_WARM] = {"step", "sgd", "8"},
-                         [COSINE] = {"cosine", "sgd", "0"},     [COSINE_WARM] = {"cosine", "sgd", "8"},
-                         [LINEAR] = {"linear", "sgd", "0"},     [LINEAR_WARM] = {"linear", "adam", "8"},
-                         [ONECYCLE] = {"onecycle", "sgd", "0"}, [ONECYCLE_ADAM] = {"onecycle", "adam", "0"},
+  const char *schedule, *optimizer, *warmup, *end_factor;
+} settings[SCHEDULES] = {[STEP] = {"step", "sgd", "0"},
+                         [STEP_WARM] = {"step", "sgd", "8"},
+                         [COSINE] = {"cosine", "sgd", "0"},
+                         [COSINE_WARM] = {"cosine", "sgd", "8"},
+                         [COSINE_TENTH] = {"cosine", "sgd", "8", "0.1"},
+                         [LINEAR] = {"linear", "sgd", "0"},
+                         [LINEAR_WARM] = {"linear", "adam", "8"},
+                         [ONECYCLE] = {"onecycle", "sgd", "0"},
+                         [ONECYCLE_ADAM] = {"onecycle", "adam", "0"},
                          [CONST_WARM] = {"const", "sgd", "8"}};
 
 /* Of some steps, counted from 0: learning rates, 0 where PyTorch was not asked; behind them the momenta of ONECYCLE. */
@@ -44,6 +50,9 @@ static const double rate[SCHEDULES + 1][ASKED] = {
     [COSINE_WARM] = {0.00625, 0.0125, 0.018750000000000003, 0, 0.0375, 0.05, 0.05, 0.04983095894354858,
                      0.0493261217644956, 0.048492315519647715, 0.037500000000000006, 0.03490199415097892,
                      0.0006738782355044049, 0.0001690410564514244},
+    [COSINE_TENTH] = {0.00625, 0.0125, 0.018750000000000003, 0.025, 0.0375, 0.05, 0.05, 0.04984786304919372,
+                      0.04939350958804604, 0.048643083967682944, 0.03875, 0.03641179473588103, 0.005606490411953964,
+                      0.005152136950806282},
     [LINEAR] = {0.05, 0.04857142857142857, 0.04714285714285714, 0.045714285714285714, 0.04285714285714286, 0, 0,
                 0.03714285714285716, 0.03571428571428573, 0.0342857142857143, 0.025714285714285724, 0,
                 0.0028571428571428593, 0.0014285714285714297},
@@ -88,6 +97,8 @@ static void test_schedules(hd_ctx *ctx) {
   double worst[SCHEDULES] = {0}; /* relative */
   for (int s = 0; s < SCHEDULES; s++) {
     hd_config *config = make_config(ctx, settings[s].schedule, settings[s].optimizer, settings[s].warmup);
+    if (settings[s].end_factor)
+      hd_config_set(config, ctx, "end-factor", settings[s].end_factor);
     ok(hd__config_complete(config, ctx) == HD_OK && init(&schedule[s], ctx, config, STEPS, STEPS_PER_EPOCH) == HD_OK,
        "%s, %s, warm-up %s: accepted", settings[s].schedule, settings[s].optimizer, settings[s].warmup);
     hd_config_destroy(config);

@@ -1,5 +1,6 @@
 /* Sessions share nothing: two in one process, their steps taken in turn or in two threads at once, end in the digests
- * of separate runs, however their steps are cut; and a thousand of them, with loader workers or without, created
+ * of separate runs, however their steps are cut; one that goes on from another ends in the digest of one run of both;
+ * and a thousand of them, with loader workers or without, created
  * and destroyed, leave no memory, no thread, no open file and no mapping behind. After a step that fails a session is
  * as it was before. */
 #include "scratch.h"
@@ -72,6 +73,26 @@ static void test_turns(hd_ctx *ctx, char want[2][TEXT]) {
   finish(found[1], b, ctx);
   is_str(found[0], want[0], "the one has the digest of a separate run");
   is_str(found[1], want[1], "so has the other");
+}
+
+/* One run of two epochs, and two of an epoch each. */
+static void test_going_on(hd_ctx *ctx) {
+  const char *const both[] = {"model", "mlp", "optimizer", "adam", "batch", "16", "epochs", "2", NULL};
+  const char *const one[] = {"model", "mlp", "optimizer", "adam", "batch", "16", "epochs", "1", NULL};
+  const char *const sgd[] = {"model", "mlp", "optimizer", "sgd", "batch", "16", NULL};
+  char want[TEXT], found[TEXT], first[SCRATCH_PATH_BYTES];
+  alone(want, ctx, both);
+  snprintf(first, sizeof first, "%s/run-%d", scratch(), runs);
+  alone(found, ctx, one);
+  hd_session *session = open_session(ctx, one, runs++);
+  is_int(hd_session_go_on(session, ctx, first, 1), HD_OK, "a session goes on from another run");
+  is_int(hd_session_step(NULL, session, ctx, 1), HD_OK, "it trains");
+  is_int(hd_session_go_on(session, ctx, first, 1), HD_E_USAGE, "not after its first step");
+  finish(found, session, ctx);
+  is_str(found, want, "and ends in the digest of one run of both");
+  session = open_session(ctx, sgd, runs++);
+  is_int(hd_session_go_on(session, ctx, first, 1), HD_E_USAGE, "nor with another optimizer");
+  hd_session_destroy(session);
 }
 
 typedef struct job {
@@ -206,6 +227,7 @@ int main(void) {
   test_turns(ctx, want);
   test_threads(want);
   test_failed_step(ctx);
+  test_going_on(ctx);
   test_many(ctx);
   hd_ctx_destroy(ctx);
   free((void *)data);

@@ -73,9 +73,9 @@ class Position(nn.Module):
 
 
 class Attention(nn.Module):
-    def __init__(self, heads, key_heads, causal):
+    def __init__(self, heads, key_heads, causal, dropout):
         super().__init__()
-        self.heads, self.key_heads, self.causal = heads, key_heads or heads, causal
+        self.heads, self.key_heads, self.causal, self.dropout = heads, key_heads or heads, causal, dropout
 
     @on_places
     def forward(self, x):
@@ -83,8 +83,30 @@ class Attention(nn.Module):
         by_head = x.unflatten(-1, (-1, width)).transpose(1, 2)
         q, k, v = by_head.split([self.heads, self.key_heads, self.key_heads], dim=1)
         k, v = (t.repeat_interleave(self.heads // self.key_heads, dim=1) for t in (k, v))
-        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        y = nn.functional.scaled_dot_product_attention(
+            q, k, v, is_causal=self.causal, dropout_p=self.dropout if self.training else 0
+        )
         return y.transpose(1, 2).flatten(2)
+
+
+class Rotary(nn.Module):
+    """Queries and keys are turned as Llama's are; values pass."""
+
+    def __init__(self, heads, key_heads, base):
+        super().__init__()
+        self.heads, self.key_heads, self.base = heads, key_heads or heads, float(base)
+
+    @on_places
+    def forward(self, x):
+        width = x.shape[-1] // (self.heads + 2 * self.key_heads)
+        turned, values = x.split([(self.heads + self.key_heads) * width, self.key_heads * width], dim=-1)
+        turned = turned.unflatten(-1, (-1, width))
+        frequency = self.base ** -(torch.arange(0, width, 2, dtype=torch.float64) / width)
+        angle = torch.outer(torch.arange(x.shape[1], dtype=torch.float64), frequency)
+        angle = torch.cat([angle, angle], dim=-1)[:, None].to(x.device)
+        low, high = turned.chunk(2, dim=-1)
+        turned = turned * angle.cos().to(x.dtype) + torch.cat([-high, low], dim=-1) * angle.sin().to(x.dtype)
+        return torch.cat([turned.flatten(2), values], dim=-1)
 
 
 def embedding(s, x):
@@ -225,7 +247,8 @@ MAKERS = {
     "group_norm": lambda s, x: nn.GroupNorm(int(s["groups"]), x.shape[1], eps=float(s.get("eps", 1e-5))),
     "embedding": embedding,
     "position": lambda s, x: Position(*x.shape[1:]) if x.dim() == 3 else Position(x[0, 0].numel(), x.shape[1]),
-    "attention": lambda s, x: Attention(s["heads"], s.get("key_heads"), s.get("causal", True)),
+    "attention": lambda s, x: Attention(s["heads"], s.get("key_heads"), s.get("causal", True), s.get("dropout", 0)),
+    "rotary": lambda s, x: Rotary(s["heads"], s.get("key_heads"), s.get("base", 10000)),
     "dropout": lambda s, x: nn.Dropout(float(s.get("p", 0.5))),
     "linear": linear,
     "relu": lambda s, x: nn.ReLU(),

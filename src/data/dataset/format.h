@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "data/dataset/dataset.h"
 
-enum { HD_FORMAT_NAMES = 4 };
+enum { HD_FORMAT_NAMES = 5 };
 
 typedef struct hd_format {
   const char *name; /* "a folder of IDX files" */

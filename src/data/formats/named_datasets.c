@@ -41,6 +41,8 @@ static const published sets[] = {
           "cifar-10-batches-bin", "cifar10", "cifar10/cifar-10-batches-bin", "."),
     CIFAR("cifar100", "cifar-100", "train.bin", "train.bin and test.bin",
           "cifar-100-binary", "cifar100", "cifar100/cifar-100-binary", "."),
+    {"shakespeare", "", &hd__format_text, "input.txt", "input.txt", "",
+     {"shakespeare", "shakespeare_char", "tinyshakespeare"}},
 };
 /* clang-format on */
 
@@ -92,10 +94,12 @@ static bool takes(hd_ctx *ctx, const char *name) { return hd__dataset_is_publish
 
 static hd_status open_named(hd_dataset *out, hd_ctx *ctx, const hd_dataset_request *request) {
   const published *set = set_of(request->name);
-  char folder[HD_PATH_BYTES];
+  char folder[HD_PATH_BYTES], file[HD_PATH_BYTES];
   hd_dataset_request there = *request;
   HD_TRY(find(folder, ctx, set, request->data_dir));
-  there.name = folder;
+  if (set->format == &hd__format_text)
+    HD_TRY(hd__file_join(file, ctx, folder, set->first));
+  there.name = set->format == &hd__format_text ? file : folder;
   out->format = set->format;
   return set->format->open(out, ctx, &there);
 }
@@ -103,4 +107,4 @@ static hd_status open_named(hd_dataset *out, hd_ctx *ctx, const hd_dataset_reque
 const hd_format hd__format_named = {.name = "a published data set",
                                     .takes = takes,
                                     .open = open_named,
-                                    .names = {"mnist", "fashion", "cifar10", "cifar100"}};
+                                    .names = {"mnist", "fashion", "cifar10", "cifar100", "shakespeare"}};

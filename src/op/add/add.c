@@ -21,6 +21,7 @@ const hd_op_rule hd__rule_add = {
     .most = 2,
     .torch = "a + b",
     .shapes = shapes,
+    .places = HD_PLACES_SAME,
     .dx_kind = HD_DX_SAME,
     .in_place = true,
     .flops = {1},

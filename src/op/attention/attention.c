@@ -10,6 +10,8 @@ static const hd_op_setting settings[] = {
                .help = "heads of keys and values, a divisor of heads (default: as many)"),
     HD_SETTING("causal", FLAG, causal, HD_TO_GEOM(attention.causal), .high = 1, .default_value = 1,
                .help = "whether a place reads itself and those before it alone"),
+    HD_SETTING("dropout", REAL, p, HD_TO_GEOM(attention.dropout), .low = 0, .high = 1,
+               .help = "the probability that a weight becomes zero in training"),
     HD_SETTINGS_END};
 
 static hd_status shapes(hd_op_shapes *s) {
@@ -37,6 +39,7 @@ static hd_status shapes(hd_op_shapes *s) {
   s->geom.attention.heads = heads;
   s->geom.attention.key_heads = s->attrs->key_heads;
   s->geom.attention.causal = s->attrs->causal;
+  s->geom.attention.dropout = s->attrs->p;
   return HD_OK;
 }
 
@@ -55,7 +58,9 @@ static const hd_geom samples[] = {
     {.ci = 96, .hi = 1, .wi = 19, .co = 32, .attention = {.heads = 2, .key_heads = 2, .causal = 1}},
     {.ci = 102, .hi = 1, .wi = 3, .co = 34, .attention = {.heads = 2, .key_heads = 2, .causal = 1}},
     {.ci = 40, .hi = 1, .wi = 33, .co = 20, .attention = {.heads = 4, .key_heads = 2, .causal = 1}},
-    {.ci = 24, .hi = 2, .wi = 9, .co = 16, .attention = {.heads = 4, .key_heads = 1}}};
+    {.ci = 24, .hi = 2, .wi = 9, .co = 16, .attention = {.heads = 4, .key_heads = 1}},
+    {.ci = 12, .hi = 1, .wi = 21, .co = 4, .attention = {.heads = 2, .key_heads = 2, .causal = 1, .dropout = 0.3f}},
+    {.ci = 68, .hi = 3, .wi = 5, .co = 34, .attention = {.heads = 2, .key_heads = 1, .dropout = 0.5f}}};
 
 const hd_op_rule hd__rule_attention = {
     .fewest = 1,
@@ -63,6 +68,7 @@ const hd_op_rule hd__rule_attention = {
     .torch = "F.scaled_dot_product_attention",
     .settings = settings,
     .shapes = shapes,
+    .places = HD_PLACES_PAST,
     .dx = {HD_OP_attention_dx, {HD_ARG_DY, HD_ARG_X, HD_ARG_Y}},
     .flops_of = flops,
     HD_SAMPLES(samples),

@@ -1,6 +1,7 @@
 /* Attention and its gradient: a few queries at a time. Scores are groups along the places, from keys that are
  * transposed once for each head; sums over places are groups along the channels of a head. Products of places that a
  * query does not read are left out. */
+#include "base/philox.h"
 #include "op/softmax/softmax_cpu.h"
 
 #if HD_ISA_IS(avx512) || HD_ISA_IS(neon)
@@ -18,6 +19,9 @@ typedef struct queries {
 /* A head of a sample. */
 typedef struct head {
   const hd_geom *g;
+  const hd_draw *draw;
+  uint32_t position;      /* of the sample, */
+  int64_t number;         /* and its own: keys of random numbers */
   const float *q, *k, *v; /* of place 0 */
   int64_t places, padded, stride;
   int width;
@@ -38,10 +42,14 @@ static int key_heads_of(const hd_geom *g) {
   return g->attention.key_heads ? g->attention.key_heads : g->attention.heads;
 }
 
-static head head_of(const hd_geom *g, const float *x, int number) {
+static head head_of(const hd_call *call, int64_t n, const float *x, int number) {
+  const hd_geom *const g = call->g;
   const int width = width_of(g), key_head = number / (g->attention.heads / key_heads_of(g));
   const float *const k = x + g->co + key_head * width;
   return (head){.g = g,
+                .draw = &call->draw,
+                .position = call->draw.position + (uint32_t)n,
+                .number = number,
                 .q = x + number * width,
                 .k = k,
                 .v = k + key_heads_of(g) * width,
@@ -111,6 +119,47 @@ static float exponentials(float *s, int64_t reach, float scale) {
   return 1 / g16_tree(chains);
 }
 
+/* ---- Dropout ---- */
+
+/* The random words of blocks `first` to `first` + 15, word by word: rounds of Philox as vectors. */
+static void draw_blocks(uint32_t word[4][16], const head *h, uint32_t first) {
+  uint32_t k0 = (uint32_t)h->draw->seed, k1 = (uint32_t)(h->draw->seed >> 32);
+  for (int i = 0; i < 16; i++) {
+    word[0][i] = (uint32_t)HD_RNG_DROPOUT << 24 | h->draw->node;
+    word[1][i] = h->draw->epoch;
+    word[2][i] = h->position;
+    word[3][i] = first + (uint32_t)i;
+  }
+  for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
+    for (int i = 0; i < 16; i++) {
+      const uint64_t p0 = (uint64_t)0xD2511F53u * word[0][i], p1 = (uint64_t)0xCD9E8D57u * word[2][i];
+      word[0][i] = (uint32_t)(p1 >> 32) ^ word[1][i] ^ k0;
+      word[1][i] = (uint32_t)p1;
+      word[2][i] = (uint32_t)(p0 >> 32) ^ word[3][i] ^ k1;
+      word[3][i] = (uint32_t)p0;
+    }
+}
+
+/* The factors of 64 weights of a query, from place j on. */
+static void draw_factors(float factor[64], const head *h, int64_t place, int64_t j) {
+  uint32_t word[4][16];
+  const float p = h->g->attention.dropout, kept = 1 / (1 - p);
+  draw_blocks(word, h, (uint32_t)((h->number * h->places + place) * ((h->places + 3) / 4) + j / 4));
+  for (int i = 0; i < 16; i++)
+    for (int k = 0; k < 4; k++)
+      factor[4 * i + k] = hd__rng_uniform(word[k][i]) < p ? 0 : kept;
+}
+
+/* e = e * f of the places that a query reads. */
+static void drop_weights(float *e, const head *h, int64_t place, int64_t reach) {
+  float factor[64];
+  for (int64_t j = 0; j < reach; j += 16) {
+    if (j % 64 == 0)
+      draw_factors(factor, h, place, j);
+    g16_store(e + j, g16_mul(g16_load(e + j), g16_load(factor + j % 64)));
+  }
+}
+
 /* What follows are sums over the places that each query reads. All queries read those before the first one's reach; a
  * causal query i reads i more. */
 
@@ -146,16 +195,84 @@ static void mix(float *to, int64_t to_stride, const float *weight, const float *
   }
 }
 
-static void attend(float *y, const head *h, float *scratch) {
+/* ---- A single query: the next token of a text ---- */
+
+enum { TOGETHER = 4 }; /* groups, whose chains hide each other's latency */
+
+/* As `dots`, of one row. */
+static void dots_of_one(float *to, const float *row, const float *across, const head *h) {
+  for (int64_t j = 0; j < h->padded; j += 16 * TOGETHER) {
+    const int64_t left = (h->padded - j) / 16;
+    const float *of_places[TOGETHER];
+    g16 acc[TOGETHER];
+    UNROLL
+    for (int i = 0; i < TOGETHER; i++) {
+      acc[i] = g16_zero();
+      of_places[i] = across + j + (i < left ? 16 * i : 0);
+    }
+    for (int k = 0; k < h->width; k++) {
+      UNROLL
+      for (int i = 0; i < TOGETHER; i++)
+        acc[i] = g16_fma(g16_all(row[k]), g16_load(of_places[i] + k * h->padded), acc[i]);
+    }
+    for (int i = 0; i < TOGETHER && i < left; i++)
+      g16_store(to + j + 16 * i, acc[i]);
+  }
+}
+
+/* As `mix`, of one query: `groups` groups of channels, a constant, of which the last one has `channels`. */
+G16 void mix_groups(float *to, const float *weight, const float *rows, float factor, const head *h, int groups,
+                    int channels) {
+  g16 acc[TOGETHER];
+  UNROLL
+  for (int i = 0; i < groups; i++)
+    acc[i] = g16_zero();
+  for (int64_t j = 0; j < h->places; j++) {
+    const g16 e = g16_all(weight[j]);
+    UNROLL
+    for (int i = 0; i < groups; i++)
+      acc[i] = g16_fma(e, g16_load_some(rows + j * h->stride + 16 * i, i + 1 < groups ? 16 : channels), acc[i]);
+  }
+  UNROLL
+  for (int i = 0; i < groups; i++)
+    g16_store_some(to + 16 * i, g16_mul(acc[i], g16_all(factor)), i + 1 < groups ? 16 : channels);
+}
+
+static void mix_of_one(float *to, const float *weight, const float *rows, float factor, const head *h) {
+  for (int k = 0; k < h->width; k += 16 * TOGETHER) {
+    const int left = h->width - k, groups = left > 48 ? 4 : (left + 15) / 16;
+    const int last = left > 64 ? 16 : left - 16 * (groups - 1);
+    switch (groups) {
+    case 1: mix_groups(to + k, weight, rows + k, factor, h, 1, last); break;
+    case 2: mix_groups(to + k, weight, rows + k, factor, h, 2, last); break;
+    case 3: mix_groups(to + k, weight, rows + k, factor, h, 3, last); break;
+    default: mix_groups(to + k, weight, rows + k, factor, h, 4, last);
+    }
+  }
+}
+
+/* The last place alone. */
+static void attend_once(float *y, const head *h, float *scratch) {
   float *const keys = scratch, *const s = scratch + h->width * h->padded;
   transpose(keys, h->k, h);
-  for (int64_t place = 0; place < h->places; place += QUERIES) {
+  dots_of_one(s, h->q + (h->places - 1) * h->stride, keys, h);
+  mix_of_one(y, s, h->v, exponentials(s, h->places, h->scale), h);
+}
+
+static void attend(float *y, const head *h, float *scratch) {
+  float *const keys = scratch, *const s = scratch + h->width * h->padded;
+  const int64_t first = h->g->attention.first;
+  transpose(keys, h->k, h);
+  for (int64_t place = first; place < h->places; place += QUERIES) {
     const queries q = queries_at(h, place);
     float r[QUERIES] = {0};
     dots(s, h->q + place * h->stride, h->stride, keys, &q, h);
-    for (int i = 0; i < q.count; i++)
+    for (int i = 0; i < q.count; i++) {
       r[i] = exponentials(s + i * h->padded, q.reach[i], h->scale);
-    mix(y + place * h->g->co, h->g->co, s, h->v, r, &q, h);
+      if (h->g->attention.dropout > 0)
+        drop_weights(s + i * h->padded, h, place + i, q.reach[i]);
+    }
+    mix(y + (place - first) * h->g->co, h->g->co, s, h->v, r, &q, h);
   }
 }
 
@@ -163,8 +280,12 @@ static void attention(const hd_call *call) {
   const hd_geom *g = call->g;
   for (int64_t n = 0; n < call->rows; n++)
     for (int i = 0; i < g->attention.heads; i++) {
-      const head h = head_of(g, in_row(call, 0, n), i);
-      attend(out_row(call, 0, n) + i * h.width, &h, call->scratch);
+      const head h = head_of(call, n, in_row(call, 0, n), i);
+      float *const y = out_row(call, 0, n) + i * h.width;
+      if (g->attention.first > 0 && g->attention.first == h.places - 1)
+        attend_once(y, &h, call->scratch);
+      else
+        attend(y, &h, call->scratch);
     }
 }
 
@@ -217,6 +338,18 @@ static void slopes(float *e, float *dp, int64_t reach, float r, float delta) {
   }
 }
 
+/* The same with dropout, whose factors are drawn again: p * f, and p * (dp * f - delta). */
+static void dropped_slopes(float *e, float *dp, const head *h, int64_t place, int64_t reach, float r, float delta) {
+  float factor[64];
+  for (int64_t j = 0; j < reach; j += 16) {
+    if (j % 64 == 0)
+      draw_factors(factor, h, place, j);
+    const g16 p = g16_mul(g16_load(e + j), g16_all(r)), f = g16_load(factor + j % 64);
+    g16_store(e + j, g16_mul(p, f));
+    g16_store(dp + j, g16_mul(p, g16_sub(g16_mul(g16_load(dp + j), f), g16_all(delta))));
+  }
+}
+
 /* What the queries of a head give: dx as x, of place 0 of the sample; dy and y of the head. */
 static void attend_back(float *dx, const float *dy, const float *y, const float *x, const head *h, float *scratch) {
   const int64_t co = h->g->co;
@@ -234,8 +367,11 @@ static void attend_back(float *dx, const float *dy, const float *y, const float 
     dots(ds, of_dy, co, values, &q, h);
     for (int i = 0; i < q.count; i++) {
       const float r = exponentials(p + i * h->padded, q.reach[i], h->scale);
-      slopes(p + i * h->padded, ds + i * h->padded, q.reach[i], r,
-             delta_of(of_dy + i * co, y + (place + i) * co, h->width));
+      const float delta = delta_of(of_dy + i * co, y + (place + i) * co, h->width);
+      if (h->g->attention.dropout > 0)
+        dropped_slopes(p + i * h->padded, ds + i * h->padded, h, place + i, q.reach[i], r, delta);
+      else
+        slopes(p + i * h->padded, ds + i * h->padded, q.reach[i], r, delta);
     }
     mix(dx + (query - x), h->stride, ds, h->k, scale, &q, h);
     spread(dx + (h->k - x), ds, query, h->stride, &q, h);
@@ -266,7 +402,7 @@ static void attention_dx(const hd_call *call) {
     float *dx = out_row(call, 0, n);
     clear_sums(dx, g);
     for (int i = 0; i < g->attention.heads; i++) {
-      const head h = head_of(g, x, i);
+      const head h = head_of(call, n, x, i);
       attend_back(dx, in_row(call, 0, n) + i * h.width, in_row(call, 2, n) + i * h.width, x, &h, call->scratch);
     }
     scale_keys(dx, g);

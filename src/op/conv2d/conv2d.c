@@ -115,6 +115,7 @@ const hd_op_rule hd__rule_conv2d = {
     .torch = "nn.Conv2d",
     .settings = settings,
     .shapes = shapes,
+    .places = HD_PLACES_SAME,
     .dx = {HD_OP_conv2d_dx, {HD_ARG_DY, HD_ARG_W, HD_ARG_OUT1}},
     .dw = {HD_OP_conv2d_dw, {HD_ARG_X, HD_ARG_DY, HD_ARG_OUT1}},
     .macs = macs,

@@ -47,6 +47,7 @@ const hd_op_rule hd__rule_embedding = {
     .torch = "nn.Embedding",
     .settings = settings,
     .shapes = shapes,
+    .places = HD_PLACES_SAME,
     .dw = {HD_OP_embedding_dw, {HD_ARG_X, HD_ARG_DY}},
     HD_SAMPLES(samples),
 };

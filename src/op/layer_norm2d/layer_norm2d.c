@@ -12,6 +12,7 @@ const hd_op_rule hd__rule_layer_norm2d = {
     .torch = "nn.LayerNorm over channels last",
     .settings = settings,
     .shapes = shapes,
+    .places = HD_PLACES_SAME,
     .dx = {HD_OP_layer_norm2d_dx, {HD_ARG_DY, HD_ARG_W, HD_ARG_X}},
     .dw = {HD_OP_layer_norm2d_dw, {HD_ARG_X, HD_ARG_DY}},
     .flops = {8, 14, 9},

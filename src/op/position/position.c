@@ -31,6 +31,7 @@ const hd_op_rule hd__rule_position = {
     .torch = "x + nn.Embedding(T, C).weight",
     .settings = settings,
     .shapes = shapes,
+    .places = HD_PLACES_WEIGHTED,
     .in_place = true,
     .dx = {HD_OP_position_dx, {HD_ARG_DY}},
     .dw = {HD_OP_position_dw, {HD_ARG_DY}},

@@ -15,6 +15,7 @@ const hd_op_rule hd__rule_rms_norm = {
     .torch = "nn.RMSNorm",
     .settings = settings,
     .shapes = shapes,
+    .places = HD_PLACES_SAME,
     .dx = {HD_OP_rms_norm_dx, {HD_ARG_DY, HD_ARG_W, HD_ARG_X}},
     .dw = {HD_OP_rms_norm_dw, {HD_ARG_X, HD_ARG_DY}},
     .flops = {4, 8, 5},

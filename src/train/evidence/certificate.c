@@ -188,9 +188,9 @@ static json_t *settings_of(const json_t *record) {
   return settings;
 }
 
-/* Digests of the data as it is now, which must be the run's. */
-static hd_status data_of(json_t **out, hd_ctx *ctx, const json_t *record, const char *run) {
-  HD_CONFIG_OWNED *config = NULL;
+/* Digests of the data as it is now, which must be the run's. `layout`: says where it is, if it names data. */
+static hd_status data_of(json_t **out, hd_ctx *ctx, const json_t *record, const char *run, const hd_config *layout) {
+  HD_CONFIG_OWNED *none = NULL;
   HD_RELEASED(release_data) hd_dataset *data = NULL;
   char hex[HD_DATA_PARTS][HD_SHA256_HEX_BYTES];
   if (json_is_true(json_object_get(json_object_get(json_object_get(record, "data"), "features"), "given")))
@@ -198,8 +198,8 @@ static hd_status data_of(json_t **out, hd_ctx *ctx, const json_t *record, const 
                     "%s: expected rows normalised by their own statistics, found those of an ONNX file, which a "
                     "certificate cannot state; train without its first nodes",
                     run);
-  HD_TRY(hd_config_create(&config, ctx));
-  HD_TRY(hd__certificate_data(&data, ctx, record, config));
+  HD_TRY(hd_config_create(&none, ctx));
+  HD_TRY(hd__certificate_data(&data, ctx, record, layout ? layout : none));
   HD_TRY(hd__record_check_data(ctx, record, data, "", run));
   HD_TRY(hd__data_sha256(hex, ctx, data));
   json_t *list = json_array();
@@ -279,19 +279,21 @@ static hd_status check_losses_digest(char *changed, hd_ctx *ctx, const char *run
   return changed && *found ? HD_OK : hd__fail(ctx, HD_E_FORMAT, "%s", what);
 }
 
-static hd_status fill(json_t *certificate, hd_ctx *ctx, const char *run, const json_t *record, const json_t *end) {
+static hd_status fill(json_t *certificate, hd_ctx *ctx, const char *run, const json_t *record, const json_t *end,
+                      const hd_config *layout) {
   HD_MAPPED losses = {0};
   json_t *data = NULL, *chain = NULL;
   const int64_t steps = json_integer_value(json_object_get(end, "step"));
   HD_TRY(hd__losses_map(&losses, ctx, run));
   hd_status status = make_chain(&chain, ctx, (const double *)losses.bytes, steps, hd__certificate_every(steps));
   json_object_set_new(certificate, "chain", chain);
-  HD_THEN(status, data_of(&data, ctx, record, run));
+  HD_THEN(status, data_of(&data, ctx, record, run, layout));
   json_object_set_new(certificate, "data", data);
   return status;
 }
 
-hd_status hd__certificate_make(json_t **out, hd_ctx *ctx, const char *run, char changed[HD_CHANGED_BYTES]) {
+hd_status hd__certificate_make(json_t **out, hd_ctx *ctx, const char *run, const hd_config *layout,
+                               char changed[HD_CHANGED_BYTES]) {
   json_auto_t *record = NULL;
   json_auto_t *end = NULL;
   char init[HD_SHA256_HEX_BYTES] = "";
@@ -302,6 +304,14 @@ hd_status hd__certificate_make(json_t **out, hd_ctx *ctx, const char *run, char 
                     "%s: expected a run whose options define its learning rate, found one whose program set it; use "
                     "--schedule for a run that others can repeat",
                     run);
+  int64_t steps, epochs;
+  hd__record_earlier(&steps, &epochs, record);
+  if (steps > 0 || epochs > 0)
+    return hd__fail(
+        ctx, HD_E_USAGE,
+        "%s: expected a run from its first step on, found one that goes on from another run, whose data its "
+        "files do not have; train it in one piece",
+        run);
   if (hd__record_earlier_arithmetic(record))
     return hd__fail(ctx, HD_E_USAGE,
                     "%s: steps of this run were computed by version %d of the arithmetic and others by version %lld, "
@@ -317,7 +327,7 @@ hd_status hd__certificate_make(json_t **out, hd_ctx *ctx, const char *run, char 
                    *init ? init : NULL, "steps", json_object_get(end, "step"), "weights_sha256",
                    json_object_get(end, "weights_sha256"), "result", result_of(end));
   HD_TRY(HD_ALLOCATED(*out, ctx, "out of memory for the certificate"));
-  hd_status status = fill(*out, ctx, run, record, end);
+  hd_status status = fill(*out, ctx, run, record, end, layout);
   HD_THEN(status, hd__certificate_check(ctx, *out, run));
   if (status != HD_OK) {
     json_decref(*out);
@@ -339,7 +349,7 @@ static hd_status write_json(FILE *to, hd_ctx *ctx, void *arg) {
 hd_status hd_certify(hd_ctx *ctx, const char *run, const char *path) {
   json_auto_t *certificate = NULL;
   char own[HD_PATH_BYTES];
-  HD_TRY(hd__certificate_make(&certificate, ctx, run, NULL));
+  HD_TRY(hd__certificate_make(&certificate, ctx, run, NULL, NULL));
   if (path)
     return hd__file_write_named(ctx, path, write_json, certificate);
   HD_TRY(hd__file_join(own, ctx, run, "certificate.json"));

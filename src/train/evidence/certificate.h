@@ -40,8 +40,10 @@ enum { HD_CHANGED_BYTES = 1024 };
 
 /* The certificate of a run, from its files; the caller owns it. Losses other than those with which the run ended are an
  * error, which is in `changed`, too ("" for none); enough of them make a certificate of what the file has, if
- * `changed` is not NULL. */
-hd_status hd__certificate_make(json_t **out, hd_ctx *ctx, const char *run, char changed[HD_CHANGED_BYTES]);
+ * `changed` is not NULL. `layout`: its data, if it names some, are read in the place of those that the run names; NULL:
+ * the run's. */
+hd_status hd__certificate_make(json_t **out, hd_ctx *ctx, const char *run, const hd_config *layout,
+                               char changed[HD_CHANGED_BYTES]);
 
 /* Reads a certificate's file, which must be as heddle certify writes it; the caller owns it. */
 hd_status hd__certificate_read(json_t **out, hd_ctx *ctx, const char *path);

@@ -66,7 +66,8 @@ hd_status hd__replay_step(hd_replay *r, hd_ctx *ctx) {
   const hd_step_source source = {.self = r, .next = next_step, .fetch = fetch};
   const session_run *run = &r->session->run;
   uint32_t flags;
-  hd__feed_shuffle(&r->session->input.train, (uint64_t)run->settings->seed, (uint32_t)(r->step / run->steps_per_epoch));
+  hd__feed_shuffle(&r->session->input.train, (uint64_t)run->settings->seed,
+                   (uint32_t)(run->earlier_epochs + r->step / run->steps_per_epoch));
   r->handed = false;
   hd__recorder_enter(&r->recorder);
   const hd_status status = hd__exec_run(r->session->compute.exec, ctx, &source, report, &flags);

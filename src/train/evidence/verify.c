@@ -76,7 +76,7 @@ static hd_status share(verify *v, hd_ctx *ctx) {
 
 /* A run without a certificate is compared with what its files say. */
 static hd_status make_certificate(verify *v, hd_ctx *ctx) {
-  const hd_status status = hd__certificate_make(&v->certificate, ctx, v->run, v->changed);
+  const hd_status status = hd__certificate_make(&v->certificate, ctx, v->run, v->layout, v->changed);
   if (status != HD_E_FORMAT || !*v->changed)
     return status;
   decide(v, HD_REFUTED, 0, "%s", v->changed);

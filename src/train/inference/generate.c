@@ -12,35 +12,71 @@
 #include "base/philox.h"
 #include "base/utf8.h"
 #include "platform/thread_start.h"
+#include "train/inference/decoder.h"
+#include "train/inference/text_network.h"
 #include "train/inference/trained_model.h"
 
+typedef struct scored {
+  float score;
+  int32_t token;
+} scored;
+
 struct hd_generator {
-  hd_trained trained;
+  hd_config *config;
+  hd_trained trained; /* of a checkpoint */
+  hd_text_network of;
   hd_generation how;
-  int32_t *window; /* `places` tokens, the first `count` of which are the text's last */
-  int32_t count, places, tokens;
+  int32_t texts, places, tokens;
+  int32_t *window;     /* of each text `places` tokens, the first `count` of which are its last */
+  int32_t count, kept; /* kept: of the first `kept` ones the decoder has what it needs */
   int64_t written;
-  float *score;   /* of all places */
-  double *chance; /* of the tokens, not normalised */
+  int32_t *drawn;      /* the last token of each text */
+  float *score;        /* of each text: those of its last token, or without a decoder those of all places */
+  double *chance;      /* of the tokens, not normalised */
+  scored *order;       /* the tokens by score */
+  hd_decoder *decoder; /* NULL: the network computes the whole window for each token */
   hd_exec_outcome outcome;
-  float loss;
-  int32_t guess;
 };
 
+bool hd__text_network_decodes(const hd_text_network *network) {
+  return network->exec->device->threads_compute && hd__decoder_takes(network->plan);
+}
+
+static hd_status use(hd_generator *g, hd_ctx *ctx, const hd_text_network *network) {
+  g->of = *network;
+  g->places = network->places;
+  g->tokens = network->tokens;
+  g->chance = hd__malloc((size_t)g->tokens * sizeof *g->chance);
+  g->order = hd__malloc((size_t)g->tokens * sizeof *g->order);
+  return HD_ALLOCATED(g->chance && g->order, ctx, "out of memory for a text");
+}
+
+hd_status hd__generator_of(hd_generator **out, hd_ctx *ctx, const hd_text_network *network) {
+  hd_generator *g = *out = hd__calloc(1, sizeof *g);
+  HD_TRY(HD_ALLOCATED(g, ctx, "out of memory for a text"));
+  const hd_status status = use(g, ctx, network);
+  return HD_CREATED(status, out, hd_generator_destroy);
+}
+
 static hd_status set_up(hd_generator *g, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
-  HD_TRY(hd__trained_open(&g->trained, ctx, checkpoint, config));
-  g->places = g->trained.network.target.places;
-  g->tokens = g->trained.network.target.scores;
-  if (g->places == 0)
+  const hd_trained *t = &g->trained;
+  HD_TRY(config ? hd__config_copy(&g->config, ctx, config) : hd_config_create(&g->config, ctx));
+  HD_TRY(hd__trained_open(&g->trained, ctx, checkpoint, g->config));
+  if (t->network.target.places == 0)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
                     "%s: expected a network that predicts the next token of a text, found one with one prediction for "
                     "each sample; use heddle predict",
                     checkpoint);
-  g->window = hd__calloc((size_t)g->places, sizeof *g->window);
-  g->score = hd__malloc((size_t)g->places * (size_t)g->tokens * sizeof *g->score);
-  g->chance = hd__malloc((size_t)g->tokens * sizeof *g->chance);
-  g->outcome = (hd_exec_outcome){.loss = &g->loss, .guess = &g->guess, .score = g->score};
-  return HD_ALLOCATED(g->window && g->score && g->chance, ctx, "out of memory for a text");
+  return use(g, ctx,
+             &(hd_text_network){.plan = t->plan,
+                                .store = t->store,
+                                .threads = t->threads,
+                                .exec = t->exec,
+                                .class_name = t->class_name,
+                                .class_names = t->class_names,
+                                .bytes = hd__settings(t->run)->tokens == HD_TOKENS_BYTES,
+                                .places = t->network.target.places,
+                                .tokens = t->network.target.scores});
 }
 
 hd_status hd_generator_create(hd_generator **out, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
@@ -52,14 +88,48 @@ hd_status hd_generator_create(hd_generator **out, hd_ctx *ctx, const char *check
   return HD_CREATED(status, out, hd_generator_destroy);
 }
 
+/* Releases what depends on the number of texts. */
+static void release_texts(hd_generator *g) {
+  hd__decoder_destroy(g->decoder);
+  hd__free(g->window);
+  hd__free(g->drawn);
+  hd__free(g->score);
+  hd__free(g->outcome.loss);
+  hd__free(g->outcome.guess);
+  g->decoder = NULL;
+  g->window = NULL;
+  g->drawn = NULL;
+  g->score = NULL;
+  g->outcome = (hd_exec_outcome){0};
+  g->texts = 0;
+}
+
 void hd_generator_destroy(hd_generator *g) {
   if (!g)
     return;
+  release_texts(g);
   hd__trained_fini(&g->trained);
-  hd__free(g->window);
-  hd__free(g->score);
+  hd_config_destroy(g->config);
   hd__free(g->chance);
+  hd__free(g->order);
   hd__free(g);
+}
+
+static hd_status make_texts(hd_generator *g, hd_ctx *ctx, int32_t texts) {
+  const bool decoded = hd__text_network_decodes(&g->of);
+  const size_t scores = (size_t)texts * (size_t)g->tokens * (decoded ? 1 : (size_t)g->places);
+  g->window = hd__calloc((size_t)texts * (size_t)g->places, sizeof *g->window);
+  g->drawn = hd__malloc((size_t)texts * sizeof *g->drawn);
+  g->score = hd__malloc(scores * sizeof *g->score);
+  g->outcome = (hd_exec_outcome){.loss = hd__malloc((size_t)texts * sizeof(float)),
+                                 .guess = hd__malloc((size_t)texts * sizeof(int32_t)),
+                                 .score = g->score};
+  HD_TRY(HD_ALLOCATED(g->window && g->drawn && g->score && g->outcome.loss && g->outcome.guess, ctx,
+                      "out of memory for %d texts", texts));
+  if (decoded)
+    HD_TRY(hd__decoder_create(&g->decoder, ctx, g->of.plan, g->of.store, g->of.threads, texts));
+  g->texts = texts;
+  return HD_OK;
 }
 
 /* ---- Tokens ---- */
@@ -67,26 +137,35 @@ void hd_generator_destroy(hd_generator *g) {
 typedef enum kind { CHARACTERS, BYTES, NUMBERS } kind;
 
 static kind kind_of(const hd_generator *g) {
-  return g->trained.class_names > 0                                ? CHARACTERS
-         : hd__settings(g->trained.run)->tokens == HD_TOKENS_BYTES ? BYTES
-                                                                   : NUMBERS;
+  return g->of.class_names > 0 ? CHARACTERS : g->of.bytes ? BYTES : NUMBERS;
 }
 
-/* Appends a token; a full window loses its first half. */
-static void push(hd_generator *g, int32_t token) {
-  if (g->count == g->places) {
-    g->count -= (g->places + 1) / 2;
-    memmove(g->window, g->window + g->places - g->count, (size_t)g->count * sizeof *g->window);
-  }
-  g->window[g->count++] = token;
+/* Makes room for a token: a full window loses its first half. */
+static void make_room(hd_generator *g) {
+  if (g->count < g->places)
+    return;
+  g->count -= (g->places + 1) / 2;
+  g->kept = 0;
+  for (int32_t *window = g->window; window < g->window + (int64_t)g->texts * g->places; window += g->places)
+    memmove(window, window + g->places - g->count, (size_t)g->count * sizeof *window);
 }
+
+/* Appends a token to each text: token[i * step] to text i. */
+static void push(hd_generator *g, const int32_t *token, int step) {
+  make_room(g);
+  for (int64_t i = 0; i < g->texts; i++)
+    g->window[i * g->places + g->count] = token[i * step];
+  g->count++;
+}
+
+static void push_to_all(hd_generator *g, int32_t token) { push(g, &token, 0); }
 
 static int32_t find_name(const hd_generator *g, const char *text, size_t bytes) {
   int32_t i = 0;
-  while (i < g->trained.class_names &&
-         (strlen(g->trained.class_name[i]) != bytes || memcmp(g->trained.class_name[i], text, bytes) != 0))
+  while (i < g->of.class_names &&
+         (strlen(g->of.class_name[i]) != bytes || memcmp(g->of.class_name[i], text, bytes) != 0))
     i++;
-  return i < g->trained.class_names && i < g->tokens ? i : -1;
+  return i < g->of.class_names && i < g->tokens ? i : -1;
 }
 
 static hd_status refuse_text(hd_ctx *ctx, const char *prompt, size_t at, size_t bytes) {
@@ -103,7 +182,7 @@ static hd_status take_characters(hd_generator *g, hd_ctx *ctx, const char *promp
     const int32_t token = bytes ? find_name(g, prompt + at, code ? bytes : 0) : -1;
     if (token < 0)
       return refuse_text(ctx, prompt, at, bytes);
-    push(g, token);
+    push_to_all(g, token);
   }
   return HD_OK;
 }
@@ -119,7 +198,7 @@ static hd_status take_numbers(hd_generator *g, hd_ctx *ctx, const char *prompt, 
                       "the prompt: expected numbers from 0 to %d, found another at byte %zu; give such", g->tokens - 1,
                       from);
     if (at > from)
-      push(g, (int32_t)number);
+      push_to_all(g, (int32_t)number);
     else
       at++;
   }
@@ -136,23 +215,38 @@ static hd_status take_prompt(hd_generator *g, hd_ctx *ctx, const char *prompt, s
     if ((unsigned char)prompt[i] >= g->tokens)
       return hd__fail(ctx, HD_E_USAGE, "the prompt: expected bytes from 0 to %d, found %d at byte %zu; leave it out",
                       g->tokens - 1, (unsigned char)prompt[i], i);
-    push(g, (unsigned char)prompt[i]);
+    push_to_all(g, (unsigned char)prompt[i]);
   }
   return HD_OK;
 }
 
-hd_status hd_generator_begin(hd_generator *g, hd_ctx *ctx, const char *prompt, size_t bytes, const hd_generation *how) {
+static hd_status check(hd_ctx *ctx, const hd_generation *how) {
   if (!(how->temperature >= 0) || !isfinite(how->temperature) || how->top_k < 0)
     return hd__fail(ctx, HD_E_USAGE, "expected a temperature and a top_k of at least 0, found %g and %d; give such",
                     how->temperature, how->top_k);
+  if (!(how->top_p >= 0 && how->top_p <= 1))
+    return hd__fail(ctx, HD_E_USAGE, "expected a top_p from 0 to 1, found %g; give such", how->top_p);
+  if (how->count < 0 || how->count > HD_MOST_TEXTS)
+    return hd__fail(ctx, HD_E_USAGE, "expected a count from 0 to %d, found %d; give such", HD_MOST_TEXTS, how->count);
+  return HD_OK;
+}
+
+hd_status hd_generator_begin(hd_generator *g, hd_ctx *ctx, const char *prompt, size_t bytes, const hd_generation *how) {
+  HD_TRY(check(ctx, how));
+  const int32_t texts = how->count ? how->count : 1;
+  if (texts != g->texts) {
+    release_texts(g);
+    HD_TRY(make_texts(g, ctx, texts));
+  }
   g->how = *how;
   g->count = 0;
+  g->kept = 0;
   g->written = 0;
   HD_TRY(take_prompt(g, ctx, prompt, bytes));
   if (g->count > 0)
     return HD_OK;
   const int32_t newline = kind_of(g) == CHARACTERS ? find_name(g, "\n", 1) : kind_of(g) == BYTES ? '\n' : 0;
-  push(g, newline < 0 || newline >= g->tokens ? 0 : newline);
+  push_to_all(g, newline < 0 || newline >= g->tokens ? 0 : newline);
   return HD_OK;
 }
 
@@ -164,7 +258,7 @@ static size_t write_token(char *text, const hd_generator *g, int32_t token) {
     text[0] = (char)token;
     return 1;
   }
-  const char *name = token < g->trained.class_names ? g->trained.class_name[token] : "?";
+  const char *name = token < g->of.class_names ? g->of.class_name[token] : "?";
   const size_t bytes = strlen(name);
   *text = 0;
   memcpy(text, name, bytes < HD_TOKEN_BYTES ? bytes : HD_TOKEN_BYTES - 1);
@@ -175,44 +269,90 @@ static size_t write_token(char *text, const hd_generator *g, int32_t token) {
 
 static hd_status fetch(void *self, hd_ctx *ctx, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {
   const hd_generator *g = self;
-  for (int32_t i = 0; i < g->places; i++) {
-    to->x[i] = i < g->count ? (float)g->window[i] : 0;
-    ((int32_t *)to->target)[i] = -1;
+  for (int64_t r = 0; r < rows; r++) {
+    const int32_t *window = g->window + (first + r) * g->places;
+    int32_t *label = (int32_t *)to->target + r * to->target_stride;
+    for (int32_t i = 0; i < g->places; i++) {
+      to->x[r * to->x_stride + i] = i < g->count ? (float)window[i] : 0;
+      label[i] = -1;
+    }
   }
   return HD_OK;
 }
 
-/* The least score that may be drawn, and the largest. */
-static void find_bounds(double *least, double *largest, hd_generator *g, const float *score) {
-  *largest = -INFINITY;
-  *least = -INFINITY;
-  for (int32_t i = 0; i < g->tokens; i++)
-    *largest = fmax(*largest, (double)score[i]);
-  if (g->how.top_k == 0 || g->how.top_k >= g->tokens)
-    return;
-  *least = INFINITY;
-  for (int32_t taken = 0; taken < g->how.top_k;) { /* the next smaller score, and how many have it */
-    double next = -INFINITY;
-    for (int32_t i = 0; i < g->tokens; i++)
-      next = (double)score[i] < *least && (double)score[i] > next ? (double)score[i] : next;
-    for (int32_t i = 0; i < g->tokens; i++)
-      taken += (double)score[i] == next;
-    *least = next;
-  }
+/* Computes the scores of the texts' next tokens. */
+static hd_status compute(hd_generator *g, hd_ctx *ctx) {
+  const hd_step_source source = {.self = g, .fetch = fetch};
+  if (!g->decoder)
+    return hd__exec_evaluate(g->of.exec, ctx, &source, g->texts, &g->outcome);
+  HD_TRY(hd__decoder_run(g->decoder, ctx, g->window + g->kept, g->places, g->kept, g->count - g->kept, g->score));
+  g->kept = g->count;
+  return HD_OK;
 }
 
-static int32_t draw(hd_generator *g, const float *score) {
-  double least, largest, sum = 0;
+static const float *score_of(const hd_generator *g, int64_t text) {
+  return g->score + (g->decoder ? text : text * g->places + g->count - 1) * g->tokens;
+}
+
+/* ---- Draws ---- */
+
+static int by_score(const void *a, const void *b) {
+  const scored *const s = a, *const t = b;
+  return s->score != t->score ? (s->score < t->score) - (s->score > t->score)
+                              : (s->token > t->token) - (s->token < t->token);
+}
+
+/* exp of a score, less the largest. */
+static double chance_of(const hd_generator *g, float score, float largest) {
+  return hd__exp(((double)score - (double)largest) / g->how.temperature);
+}
+
+/* The least of the ordered scores that make up top_p of those from `least` on. */
+static float least_of_share(const hd_generator *g, float least) {
+  const scored *const order = g->order;
+  double all = 0, sum = 0;
+  int32_t i = 0;
+  for (int32_t k = 0; k < g->tokens && order[k].score >= least; k++)
+    all += chance_of(g, order[k].score, order->score);
+  while (i < g->tokens && order[i].score >= least && sum < g->how.top_p * all)
+    sum += chance_of(g, order[i++].score, order->score);
+  return i > 0 ? order[i - 1].score : least;
+}
+
+/* The least score that may be drawn. */
+static float least_drawn(hd_generator *g, const float *score) {
+  const bool some = g->how.top_k > 0 && g->how.top_k<g->tokens, share = g->how.top_p> 0 && g->how.top_p < 1;
+  if (!some && !share)
+    return -INFINITY;
+  for (int32_t i = 0; i < g->tokens; i++)
+    g->order[i] = (scored){score[i], i};
+  qsort(g->order, (size_t)g->tokens, sizeof *g->order, by_score);
+  const float least = some ? g->order[g->how.top_k - 1].score : -INFINITY;
+  return share ? least_of_share(g, least) : least;
+}
+
+/* The first of the largest scores. */
+static int32_t most_likely(const hd_generator *g, const float *score) {
+  int32_t best = 0;
+  for (int32_t i = 1; i < g->tokens; i++)
+    best = score[i] > score[best] ? i : best;
+  return best;
+}
+
+static int32_t draw(hd_generator *g, const float *score, uint32_t text) {
   uint32_t word[4];
-  int32_t last = 0;
-  find_bounds(&least, &largest, g, score);
+  const int32_t best = most_likely(g, score);
+  if (g->how.temperature == 0)
+    return best;
+  const float least = least_drawn(g, score);
+  double sum = 0;
   for (int32_t i = 0; i < g->tokens; i++) {
-    const bool taken = g->how.temperature > 0 ? (double)score[i] >= least : (double)score[i] == largest;
-    g->chance[i] = !taken ? 0 : g->how.temperature > 0 ? hd__exp(((double)score[i] - largest) / g->how.temperature) : 1;
+    g->chance[i] = score[i] >= least ? chance_of(g, score[i], score[best]) : 0;
     sum += g->chance[i];
   }
-  hd__rng_block(word, g->how.seed, HD_RNG_GENERATE, 0, (uint32_t)g->written, 0, (uint32_t)(g->written >> 32));
-  double left = g->how.temperature > 0 ? (double)word[0] * 0x1p-32 * sum : 0;
+  hd__rng_block(word, g->how.seed, HD_RNG_GENERATE, 0, (uint32_t)g->written, text, (uint32_t)(g->written >> 32));
+  double left = (double)word[0] * 0x1p-32 * sum;
+  int32_t last = best;
   for (int32_t i = 0; i < g->tokens; i++) {
     if (g->chance[i] > 0 && left < g->chance[i])
       return i;
@@ -222,17 +362,17 @@ static int32_t draw(hd_generator *g, const float *score) {
   return last;
 }
 
-hd_status hd_generator_next(hd_generator *g, hd_ctx *ctx, char text[HD_TOKEN_BYTES], size_t *bytes) {
-  const hd_step_source source = {.self = g, .fetch = fetch};
-  *bytes = 0;
-  HD_TRY(hd__exec_evaluate(g->trained.exec, ctx, &source, 1, &g->outcome));
-  const float *score = g->score + (int64_t)(g->count - 1) * g->tokens;
-  for (int32_t i = 0; i < g->tokens; i++)
-    if (!isfinite(score[i]))
+hd_status hd_generator_next(hd_generator *g, hd_ctx *ctx, char *text, size_t *bytes) {
+  memset(bytes, 0, (size_t)g->texts * sizeof *bytes);
+  HD_TRY(compute(g, ctx));
+  for (int64_t i = 0; i < (int64_t)g->texts * g->tokens; i++)
+    if (!isfinite(score_of(g, i / g->tokens)[i % g->tokens]))
       return hd__fail(ctx, HD_E_NOTFINITE, "expected finite scores, found NaN or infinity; the network is not trained");
-  const int32_t token = draw(g, score);
+  for (int32_t i = 0; i < g->texts; i++) {
+    g->drawn[i] = draw(g, score_of(g, i), (uint32_t)i);
+    bytes[i] = write_token(text + (int64_t)i * HD_TOKEN_BYTES, g, g->drawn[i]);
+  }
+  push(g, g->drawn, 1);
   g->written++;
-  push(g, token);
-  *bytes = write_token(text, g, token);
   return HD_OK;
 }

@@ -110,8 +110,9 @@ static int64_t next_multiple(const hd_session *s, int64_t every) {
 static int64_t next_stop(const hd_session *s) {
   int64_t stop = (s->run.counters.step / s->run.steps_per_epoch + 1) * s->run.steps_per_epoch;
   const int64_t others[] = {s->run.steps_in_all, s->run.pause, next_multiple(s, s->run.settings->save_every),
-                            next_multiple(s, s->run.settings->eval_every)};
-  for (int i = 0; i < 4; i++)
+                            next_multiple(s, s->run.settings->eval_every),
+                            next_multiple(s, s->run.settings->sample_every)};
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
     stop = others[i] < stop ? others[i] : stop;
   return stop;
 }
@@ -171,7 +172,7 @@ static void note_refusals(hd_session *s) {
 
 static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
   const hd_step_source source = {.self = s, .next = next_step, .fetch = fetch_train};
-  int64_t epoch = s->run.counters.step / s->run.steps_per_epoch;
+  const int64_t epoch = s->run.earlier_epochs + s->run.counters.step / s->run.steps_per_epoch;
   s->run.region_s = hd__clock_s();
   int64_t began_ns = hd__clock_ns();
   if (hd__feed_shuffle(&s->input.train, (uint64_t)s->run.settings->seed, (uint32_t)epoch))
@@ -227,6 +228,8 @@ static hd_status train_until(hd_session *s, hd_ctx *ctx, int64_t end) {
     if (s->report.facts.stopped)
       hd__cluster_restore_timeout(s->compute.local); /* all ranks agreed to stop, and may have something to save */
     HD_TRY(hd__session_end_region(s, ctx, s->report.facts.stopped));
+    if (!s->report.facts.stopped)
+      HD_TRY(hd__session_sample(s, ctx));
   }
   return HD_OK;
 }

@@ -35,18 +35,19 @@ typedef struct session_run {
   int64_t batch, steps_per_epoch, steps_in_all;
   int32_t shards; /* of a batch */
   hd_counters counters;
-  int32_t resumed_arithmetic;         /* its version in the checkpoint; 0 for a new run */
-  int32_t earlier_arithmetic;         /* the version of earlier steps, where it has other numbers; 0: there are none */
-  bool steps;                         /* are running */
-  bool lr_is_set;                     /* by the program: */
-  double lr_scale;                    /* the factor of the schedules' learning rates */
-  int64_t planned, target;            /* steps handed to the executor, and the end of the present region */
-  int64_t pause;                      /* the step at which train_until returns to the caller */
-  int64_t evaluated_step;             /* -1: never */
-  int64_t trained_samples;            /* by this session */
-  double train_s, region_s;           /* trained before this region, and its start */
-  double evaluate_s, save_s;          /* spent in evaluations; in saves, as far as training waited for them */
-  double call_loss_sum, call_divisor; /* since the present call of hd_session_step began */
+  int32_t resumed_arithmetic; /* its version in the checkpoint; 0 for a new run */
+  int32_t earlier_arithmetic; /* the version of earlier steps, where it has other numbers; 0: there are none */
+  int64_t earlier_steps, earlier_epochs; /* of runs that it goes on from (hd_session_go_on) */
+  bool steps;                            /* are running */
+  bool lr_is_set;                        /* by the program: */
+  double lr_scale;                       /* the factor of the schedules' learning rates */
+  int64_t planned, target;               /* steps handed to the executor, and the end of the present region */
+  int64_t pause;                         /* the step at which train_until returns to the caller */
+  int64_t evaluated_step;                /* -1: never */
+  int64_t trained_samples;               /* by this session */
+  double train_s, region_s;              /* trained before this region, and its start */
+  double evaluate_s, save_s;             /* spent in evaluations; in saves, as far as training waited for them */
+  double call_loss_sum, call_divisor;    /* since the present call of hd_session_step began */
   atomic_int stop;
 } session_run;
 
@@ -306,6 +307,14 @@ bool hd__session_evaluates_after(const hd_session *session, int64_t step);
 /* Completes the last step of a region: its checkpoint and, unless the run was stopped, its evaluation if one is due.
  * Collective over all ranks, like the calls below. */
 hd_status hd__session_end_region(hd_session *session, hd_ctx *ctx, bool stopped);
+
+/* With --ema: the average becomes the weights that evaluations read, on each host. Calls of all ranks. */
+hd_status hd__session_load_average(hd_session *session, hd_ctx *ctx);
+
+/* --sample-every: whether the network can write texts while it is trained; and after a step that is due, a text that it
+ * writes, as an event. Calls of all ranks. */
+hd_status hd__session_check_samples(const hd_session *session, hd_ctx *ctx);
+hd_status hd__session_sample(hd_session *session, hd_ctx *ctx);
 
 /* Makes the evaluation of the last step if one is due; its checkpoint is whole before. */
 hd_status hd__session_settle_evaluation(hd_session *session, hd_ctx *ctx);

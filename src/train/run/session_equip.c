@@ -89,7 +89,8 @@ hd_status hd__session_make_executors(hd_session *s, hd_ctx *ctx) {
   eval.fetch_bytes = val > test ? val : test;
   HD_TRY(hd__exec_create(&s->compute.exec, ctx, s->compute.plan, s->compute.store, s->compute.threads, &train));
   hd_store *evaluated = s->compute.average_store ? s->compute.average_store : s->compute.store;
-  return hd__exec_create(&s->compute.eval_exec, ctx, s->compute.eval_plan, evaluated, s->compute.threads, &eval);
+  HD_TRY(hd__exec_create(&s->compute.eval_exec, ctx, s->compute.eval_plan, evaluated, s->compute.threads, &eval));
+  return hd__session_check_samples(s, ctx);
 }
 
 hd_status hd__session_equip(hd_session *s, hd_ctx *ctx) {

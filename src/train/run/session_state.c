@@ -47,7 +47,7 @@ int64_t hd__session_bytes(const hd_session *s) {
 /* Every --lookahead-th step, and at the end of all epochs, the weights become the slow ones. */
 static void describe_average(hd_step *step, const hd_session *s) {
   const hd_settings *is = s->run.settings;
-  const int64_t count = step->number + 1, all = s->run.steps_of_epochs;
+  const int64_t count = s->run.earlier_steps + step->number + 1, all = s->run.steps_of_epochs;
   if (hd__config_has(s->run.config, HD_OPT_EMA))
     step->average_share = count == 1 ? 1 : (float)(1 - is->ema);
   if (is->lookahead == 0)
@@ -63,12 +63,12 @@ void hd__session_describe(hd_step *step, const hd_session *s, int64_t index) {
   const int64_t left = s->input.train.count - cursor;
   *step = (hd_step){.samples = left < s->run.batch ? left : s->run.batch, .cursor = cursor, .number = index};
   step->seed = (uint64_t)s->run.settings->seed;
-  step->epoch = (uint32_t)(index / s->run.steps_per_epoch);
+  step->epoch = (uint32_t)(s->run.earlier_epochs + index / s->run.steps_per_epoch);
   step->divisor =
       (float)hd__target_divisor(&s->run.network.target, &s->input.train, step->epoch, cursor, step->samples);
   describe_average(step, s);
   for (int g = 0; g < s->compute.plan->update.group_count; g++)
-    hd__schedule_hyper(&step->hyper[g], &s->run.schedule[g], index);
+    hd__schedule_hyper(&step->hyper[g], &s->run.schedule[g], s->run.earlier_steps + index);
 }
 
 hd_status hd__session_batches(hd_batches **out, hd_ctx *ctx, hd_session *s, const hd_threads *threads, int workers,

@@ -139,8 +139,7 @@ static void copy_average(const hd_session *s, float *to, const float *from) {
       memcpy(to + p->offset, from + p->offset, (size_t)(p->rows * p->columns) * sizeof *to);
 }
 
-/* With --ema: the average becomes the weights that evaluations read, on each host. */
-static hd_status load_average(hd_session *s, hd_ctx *ctx) {
+hd_status hd__session_load_average(hd_session *s, hd_ctx *ctx) {
   hd_store *to = s->compute.average_store;
   const hd_store *from = s->compute.store;
   if (!to)
@@ -156,7 +155,7 @@ static hd_status load_average(hd_session *s, hd_ctx *ctx) {
 static hd_status evaluate(hd_session *s, hd_ctx *ctx) {
   hd_report *r = &s->report.facts;
   hd_score score;
-  HD_TRY(load_average(s, ctx));
+  HD_TRY(hd__session_load_average(s, ctx));
   if (s->input.val.count > 0) {
     HD_TRY(evaluate_split(&score, s, ctx, &s->input.val));
     r->val_loss = score.loss;

@@ -255,7 +255,8 @@ hd_status hd__config_check_used(const hd_config *config, hd_ctx *ctx, const hd_d
               {HD_OPT_EXIF, offsetof(hd_format, pictures), "class folders of pictures"},
               {HD_OPT_ALLOW_EMPTY, offsetof(hd_format, pictures), "class folders of pictures"},
               {HD_OPT_TOKENS, offsetof(hd_format, text), "texts"},
-              {HD_OPT_CONTEXT, offsetof(hd_format, text), "texts"}};
+              {HD_OPT_CONTEXT, offsetof(hd_format, text), "texts"},
+              {HD_OPT_SAMPLE_EVERY, offsetof(hd_format, text), "texts"}};
   for (const struct use *u = uses; u < uses + sizeof uses / sizeof *uses; u++) {
     const hd_option *option = hd_option_at((int)u->id);
     const char *shown = hd__config_shown(config, u->id);
@@ -536,6 +537,20 @@ hd_status hd__config_take(hd_config *config, hd_ctx *ctx, const hd_yaml_node *ro
   return HD_OK;
 }
 
+/* Leaves out what a recipe sets for its optimizer or schedule, where another one was given. */
+static void drop_unused(hd_config *config, const char *recipe) {
+  for (const hd_update_setting *s = hd__update_settings; s->name; s++) {
+    const hd_option_id id = hd__option_of_setting(s);
+    const char *origin = hd__config_origin(config, id);
+    if (is_taken(config, s) || strncmp(origin, recipe, strlen(recipe)) != 0)
+      continue;
+    hd__free(config->value[id]);
+    hd__free(config->origin[id]);
+    config->value[id] = config->origin[id] = NULL;
+  }
+  take_defaults(config);
+}
+
 /* Recipes are files of settings inside the library; options given before take precedence, as over a file of
  * --config. */
 static hd_status apply_recipe(hd_config *config, hd_ctx *ctx) {
@@ -547,7 +562,9 @@ static hd_status apply_recipe(hd_config *config, hd_ctx *ctx) {
   if (!file->name)
     return HD_OK; /* none */
   HD_TRY(hd__yaml_parse(&yaml, ctx, (const char *)file->bytes, file->length, file->name));
-  return hd__config_take(config, ctx, hd__yaml_root(yaml), NULL);
+  HD_TRY(hd__config_take(config, ctx, hd__yaml_root(yaml), NULL));
+  drop_unused(config, file->name);
+  return HD_OK;
 }
 
 static hd_status check_normalize(const hd_config *config, hd_ctx *ctx) {

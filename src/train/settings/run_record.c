@@ -259,7 +259,7 @@ hd_status hd__record_adopt(hd_config *config, hd_ctx *ctx, const json_t *record,
   HD_TRY(suggest(config, ctx, record, folder, HD_OPT_INIT));    /* so that the new record names them, too */
   /* Options that a user would otherwise have to repeat; --keep removes checkpoints. */
   static const hd_option_id kept[] = {HD_OPT_DATA, HD_OPT_DATA_DIR,   HD_OPT_SAVE_EVERY, HD_OPT_SAVE_EPOCHS,
-                                      HD_OPT_KEEP, HD_OPT_EVAL_EVERY, HD_OPT_LOG_EVERY};
+                                      HD_OPT_KEEP, HD_OPT_EVAL_EVERY, HD_OPT_LOG_EVERY,  HD_OPT_SAMPLE_EVERY};
   for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
     HD_TRY(suggest(config, ctx, record, folder, kept[i]));
   return HD_OK;
@@ -391,4 +391,20 @@ bool hd__record_lr(double *scale, const json_t *record) {
   const json_t *found = json_object_get(record, PROGRAM_LR);
   *scale = json_is_number(found) ? json_number_value(found) : 1;
   return json_is_number(found);
+}
+
+static const char EARLIER_RUNS[] = "goes_on_from";
+
+hd_status hd__record_note_earlier(json_t *record, hd_ctx *ctx, int64_t steps, int64_t epochs) {
+  if (steps == 0 && epochs == 0)
+    return HD_OK;
+  json_t *is = json_pack("{s:I, s:I}", "steps", (json_int_t)steps, "epochs", (json_int_t)epochs);
+  return HD_ALLOCATED(is && json_object_set_new(record, EARLIER_RUNS, is) == 0, ctx,
+                      "out of memory for a run's record");
+}
+
+void hd__record_earlier(int64_t *steps, int64_t *epochs, const json_t *record) {
+  const json_t *is = json_object_get(record, EARLIER_RUNS);
+  *steps = json_integer_value(json_object_get(is, "steps"));
+  *epochs = json_integer_value(json_object_get(is, "epochs"));
 }

@@ -35,6 +35,10 @@ hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data
 hd_status hd__record_note_lr(json_t *record, hd_ctx *ctx, double scale);
 bool hd__record_lr(double *scale, const json_t *record);
 
+/* Steps and epochs of the runs that this one goes on from (hd_session_go_on); 0: it began. */
+hd_status hd__record_note_earlier(json_t *record, hd_ctx *ctx, int64_t steps, int64_t epochs);
+void hd__record_earlier(int64_t *steps, int64_t *epochs, const json_t *record);
+
 /* Whether these are the checksums of the run's data. */
 HD_TOOLS_API bool hd__record_has_sums(const json_t *record, const uint64_t sum[HD_DATA_PARTS]);
 

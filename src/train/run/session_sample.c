@@ -1,0 +1,67 @@
+/* --sample-every: texts that a network writes while it is trained: see session.h. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "train/inference/text_network.h"
+#include "train/run/session.h"
+
+enum { SAMPLE_TOKENS = 240 };
+
+static hd_text_network network_of(const hd_session *s) {
+  const session_compute *c = &s->compute;
+  const hd_split *data = hd__dataset_train(s->input.data);
+  return (hd_text_network){.plan = c->eval_plan,
+                           .store = c->average_store ? c->average_store : c->store,
+                           .threads = c->threads,
+                           .exec = c->eval_exec,
+                           .class_name = data->class_names,
+                           .class_names = data->class_names ? data->classes : 0,
+                           .bytes = s->run.settings->tokens == HD_TOKENS_BYTES,
+                           .places = s->run.network.target.places,
+                           .tokens = s->run.network.target.scores};
+}
+
+hd_status hd__session_check_samples(const hd_session *s, hd_ctx *ctx) {
+  const hd_text_network network = network_of(s);
+  if (s->run.settings->sample_every == 0 ||
+      (network.places > 0 && hd__text_network_decodes(&network) && !hd__stages_are_apart(s)))
+    return HD_OK;
+  return hd__fail(
+      ctx, HD_E_UNSUPPORTED,
+      "--sample-every expects a GPT on CPUs, whose layers read a place and by causal attention those before "
+      "it, found %s; leave it out, and use heddle generate on the run",
+      s->run.network.name ? s->run.network.name : "another network");
+}
+
+static hd_status write_sample(char *text, hd_session *s, hd_ctx *ctx, hd_generator *g) {
+  const hd_generation how = {.temperature = 1, .seed = (uint64_t)s->run.settings->seed};
+  HD_TRY(hd_generator_begin(g, ctx, "", 0, &how));
+  for (int i = 0; i < SAMPLE_TOKENS; i++) {
+    size_t bytes;
+    HD_TRY(hd_generator_next(g, ctx, text, &bytes));
+    for (size_t k = 0; k < bytes; k++) /* a byte 0 would end the text */
+      text[k] = text[k] ? text[k] : '?';
+    text += bytes;
+  }
+  *text = 0;
+  return HD_OK;
+}
+
+hd_status hd__session_sample(hd_session *s, hd_ctx *ctx) {
+  const int64_t step = s->run.counters.step, every = s->run.settings->sample_every;
+  char text[(SAMPLE_TOKENS + 1) * HD_TOKEN_BYTES];
+  hd_generator *g;
+  if (every == 0 || (step % every != 0 && step != s->run.steps_in_all))
+    return HD_OK;
+  HD_TRY(hd__session_load_average(s, ctx));
+  if (!hd__session_writes(s))
+    return HD_OK;
+  const hd_text_network network = network_of(s);
+  HD_TRY(hd__generator_of(&g, ctx, &network));
+  const hd_status status = write_sample(text, s, ctx, g);
+  hd_generator_destroy(g);
+  const hd_event event = {.kind = HD_EVENT_SAMPLE, .step = step, .text = text};
+  if (status == HD_OK)
+    hd__session_event(s, &event);
+  return status;
+}
