@@ -17,7 +17,7 @@ enum { RANK = 8, MOST_INPUTS = 16, EXTERNAL = 1, MOST_LOOKS = 1 << 17 };
 /* An array while something is computed from it. */
 typedef struct array {
   int type, rank;
-  int64_t dim[RANK], count;
+  int64_t dim[RANK], count, most; /* most: elements that it may have, 0: as many as a tensor */
   double *at;
 } array;
 
@@ -122,12 +122,13 @@ static bool is_known(int type) {
 }
 
 static bool make_array(array *a, int type, int rank, const int64_t *dim) {
+  const int64_t most = a->most ? a->most : HD_ONNX_MOST_SIDE / 8;
   *a = (array){.type = type, .rank = rank};
   if (rank > RANK)
     return false;
   memcpy(a->dim, dim, (size_t)rank * sizeof *dim);
   a->count = count_of(dim, (size_t)rank);
-  a->at = a->count < 0 || a->count > HD_ONNX_MOST_SIDE / 8 ? NULL : hd__malloc((size_t)(a->count + 1) * sizeof *a->at);
+  a->at = a->count < 0 || a->count > most ? NULL : hd__malloc((size_t)(a->count + 1) * sizeof *a->at);
   return a->at;
 }
 
@@ -607,9 +608,16 @@ static const HdOnnx__Tensor *read_constant(hd_onnx_reader *r, const HdOnnx__Node
   return keep_array(r, &out);
 }
 
+/* A result may be as large as what is still allowed, and counts whether it is kept or not. */
+static const HdOnnx__Tensor *fold_and_keep(hd_onnx_reader *r, const HdOnnx__Node *node, const array *in, int inputs) {
+  ARRAY out = {.most = r->room / (int64_t)sizeof(double) + 1};
+  const bool good = r->room > 0 && fold(&out, node, in, inputs);
+  r->room -= out.at ? out.count : 0;
+  return good ? keep_array(r, &out) : NULL;
+}
+
 static const HdOnnx__Tensor *fold_node(hd_onnx_reader *r, const HdOnnx__Node *node) {
   array in[MOST_INPUTS] = {{0}};
-  ARRAY out = {0};
   const HdOnnx__Tensor *result = NULL;
   size_t n = 0;
   if (!hd__onnx_is(node, node->op_type) || node->n_output != 1 || node->n_input > MOST_INPUTS)
@@ -623,8 +631,8 @@ static const HdOnnx__Tensor *fold_node(hd_onnx_reader *r, const HdOnnx__Node *no
     if (!t || !read_array(&in[n], t))
       break;
   }
-  if (n > 0 && n == node->n_input && fold(&out, node, in, (int)n))
-    result = keep_array(r, &out);
+  if (n > 0 && n == node->n_input)
+    result = fold_and_keep(r, node, in, (int)n);
   for (size_t i = 0; i < n && i < MOST_INPUTS; i++)
     release_array(&in[i]);
   if (n < node->n_input)
@@ -653,7 +661,6 @@ static const HdOnnx__Tensor *fold_late(hd_onnx_reader *r, const char *name, int 
   const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
   const HdOnnx__Node *node = hd__onnx_producer(r, name, NULL);
   array in[MOST_INPUTS] = {{0}};
-  ARRAY out = {0};
   size_t n = 0;
   if (t || !node || depth > MOST_DEPTH || node->n_output != 1 || node->n_input > MOST_INPUTS ||
       ++r->looks > MOST_LOOKS || hd__onnx_is(node, "Shape"))
@@ -664,8 +671,8 @@ static const HdOnnx__Tensor *fold_late(hd_onnx_reader *r, const char *name, int 
     if (!from || !read_array(&in[n], from))
       break;
   }
-  if (n > 0 && n == node->n_input && fold(&out, node, in, (int)n))
-    t = r->constant[r->graph->n_initializer + (size_t)hd__onnx_index(r, node)] = keep_array(r, &out);
+  if (n > 0 && n == node->n_input)
+    t = r->constant[r->graph->n_initializer + (size_t)hd__onnx_index(r, node)] = fold_and_keep(r, node, in, (int)n);
   for (size_t i = 0; i < n || (i == n && n < node->n_input); i++)
     release_array(&in[i]);
   return t;

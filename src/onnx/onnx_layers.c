@@ -62,6 +62,10 @@ hd_status hd__onnx_put(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *n
                        const char *fmt, ...) {
   char name[HD_ONNX_NAME_BYTES];
   va_list args;
+  if (v->c < 1 || v->h < 1 || v->w < 1 || v->c > HD_ONNX_MOST_SIDE || v->h > HD_ONNX_MOST_SIDE / v->c ||
+      v->w > HD_ONNX_MOST_SIDE / (v->c * v->h))
+    return hd__onnx_refuse(r, node, "expected 1 to %d elements of a sample, found others; use smaller samples",
+                           HD_ONNX_MOST_SIDE);
   if (++r->layers > HD_ONNX_LAYERS)
     return hd__onnx_refuse(r, node, "expected at most %d layers, found more; use a smaller network", HD_ONNX_LAYERS);
   choose_name(name, r, node, weight ? weight : "");
@@ -798,9 +802,8 @@ static hd_status put_affine(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__No
   return bias ? hd__onnx_add_weight(r, v->layer, "bias", &of_bias, bias) : HD_OK;
 }
 
-/* A number for every element of a sample. */
-static hd_status put_position(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, const char *name,
-                              const float *number) {
+hd_status hd__onnx_put_position(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, const char *name,
+                                const float *number) {
   const int64_t elems = hd__onnx_sample(v), pixels = v->h * v->w;
   const hd_shape shape = {2, {(int32_t)pixels, (int32_t)v->c}};
   HD_OWNED float *weight = NULL;
@@ -855,7 +858,7 @@ static hd_status apply_constant(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx
   if (adds && hd__onnx_elems(t) == hd__onnx_sample(v)) {
     if (v->flat)
       HD_TRY(hd__onnx_image(v, r, node));
-    return put_position(v, r, node, hd__onnx_resolve(r, name), number);
+    return hd__onnx_put_position(v, r, node, hd__onnx_resolve(r, name), number);
   }
   HD_TRY(hd__onnx_to_channels(v, r, node, axes, false));
   return put_affine(v, r, node, hd__onnx_resolve(r, name), adds ? NULL : number, adds ? number : NULL, false);

@@ -16,7 +16,7 @@
 #include "onnx/onnx_reader.h"
 
 enum { TYPE_FLOAT = 1, TYPE_UINT8 = 2, TYPE_INT32 = 6, TYPE_INT64 = 7, TYPE_HALF = 10 };
-enum { MOST_RANK = 4, BYTES_PER_BYTE = 16, BYTES_AT_LEAST = 1 << 22 };
+enum { MOST_SIDE = 1 << 20, MOST_RANK = 4, BYTES_PER_BYTE = 16, BYTES_AT_LEAST = 1 << 22 };
 
 HD_RELEASER(release_graph, hd_graph, hd__graph_destroy)
 
@@ -165,8 +165,9 @@ static hd_status write_input(hd_onnx_reader *r, const HdOnnx__Value *input) {
   bool good = rank >= 2 && rank <= MOST_RANK;
   for (size_t i = 1; i < rank && good; i++) {
     side[3 - rank + i] = type->shape->dim[i]->dim_value;
-    good = side[3 - rank + i] > 0;
+    good = side[3 - rank + i] > 0 && side[3 - rank + i] <= MOST_SIDE;
   }
+  good = good && side[0] * side[1] <= HD_ONNX_MOST_SIDE / side[2];
   if (!good)
     return hd__fail(r->ctx, HD_E_UNSUPPORTED,
                     "%s: expected the input '%.80s' as batch x channels x height x width, or batch "

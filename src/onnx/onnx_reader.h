@@ -271,6 +271,10 @@ int hd__onnx_axis(const hd_onnx_view *v, int64_t axis);
 hd_status hd__onnx_put(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, const char *weight,
                        const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
+/* Adds a number to each element of a sample, in the order of the axes. */
+hd_status hd__onnx_put_position(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, const char *name,
+                                const float *number);
+
 /* The view of output k of a node; what moves elements alone is in onnx_shapes.c. */
 hd_status hd__onnx_make(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k);
 

@@ -328,27 +328,85 @@ static hd_status join(hd_onnx_view *part, int count, hd_onnx_reader *r, const Hd
   return hd__onnx_put(part, r, node, NULL, "op: concat, from: [%s]", list);
 }
 
+/* Room for `count` more places along an axis, which becomes a row of pixels. */
+static hd_status put_places(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int axis, int64_t count,
+                            bool first) {
+  char from[HD_ONNX_NAME_BYTES];
+  HD_TRY(hd__onnx_to_channels(v, r, node, ~(1u << axis), true));
+  hd_onnx_view before = *v;
+  memcpy(from, v->layer, sizeof from);
+  v->atoms = 0;
+  for (int a = 0; a < v->rank; a++) {
+    for (int i = 0; i < before.atoms && a != axis; i++)
+      if (before.atom[i].axis == a) {
+        v->atom[v->atoms] = before.atom[i];
+        v->atom[v->atoms++].step = before.atom[i].step / before.w * (before.w + count);
+      }
+    if (a == axis)
+      v->atom[v->atoms++] = (hd_onnx_atom){axis, before.w + count, 1};
+  }
+  v->w += count;
+  return hd__onnx_put(v, r, node, NULL, "op: pad, from: \"%s\", padding: [0, %lld], end: [0, %lld]", from,
+                      (long long)(first ? count : 0), (long long)(first ? 0 : count));
+}
+
+/* A constant before or behind a value, such as a token of a class: zeros, to which learned positions add it. */
+static hd_status join_constant(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int axis, size_t which) {
+  const char *name = node->input[which];
+  const HdOnnx__Tensor *t;
+  int64_t outer = 1, inner = 1, before = hd__onnx_side(v, axis);
+  float *read;
+  HD_TRY(hd__onnx_read_floats(&read, &t, r, node, name, -1));
+  HD_OWNED float *constant = read, *all = NULL;
+  bool good = (int)t->n_dims == v->rank && v->batch == 0 && v->atoms < HD_ONNX_ATOMS && t->dims[0] == 1 &&
+              (which == 0 || which + 1 == node->n_input);
+  for (int i = 1; i < v->rank && good; i++) {
+    good = i == axis ? t->dims[i] <= 1024 : t->dims[i] == hd__onnx_side(v, i);
+    *(i < axis ? &outer : &inner) *= i == axis ? 1 : t->dims[i];
+  }
+  if (!good)
+    return hd__onnx_refuse(r, node,
+                           "expected computed values, and at an end perhaps one constant for every sample, found "
+                           "the constant '%.80s'; heddle joins layers",
+                           name);
+  if (hd__onnx_sample(v) > HD_ONNX_MOST_SIDE / 8)
+    return hd__onnx_refuse(r, node, "expected at most %d elements beside a constant, found more; use smaller samples",
+                           HD_ONNX_MOST_SIDE / 8);
+  const int64_t more = t->dims[axis], side = before + more, first = which == 0 ? 0 : before;
+  HD_TRY(put_places(v, r, node, axis, more, which == 0));
+  HD_TRY(HD_NEW(all, outer * side * inner, r->ctx, "%s: out of memory while reading", r->path));
+  for (int64_t o = 0; o < outer; o++)
+    memcpy(all + (o * side + first) * inner, constant + o * more * inner, (size_t)(more * inner) * sizeof *all);
+  return hd__onnx_put_position(v, r, node, hd__onnx_resolve(r, name), all);
+}
+
 /* More than a layer may have are joined in steps. */
 hd_status hd__onnx_read_concat(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
   HD_OWNED hd_onnx_view *part = NULL;
-  int count = 0;
+  size_t constant = node->n_input;
+  int count = 0, axis = 0;
   HD_TRY(HD_NEW(part, HD_CONCAT_INPUTS, r->ctx, "%s: out of memory while reading", r->path));
   for (size_t i = 0; i < node->n_input; i++) {
-    if (hd__onnx_tensor(r, node->input[i]))
-      return hd__onnx_refuse(r, node, "expected computed values, found the constant '%.80s'; heddle joins layers alone",
-                             node->input[i]);
+    if (hd__onnx_tensor(r, node->input[i]) && constant == node->n_input) {
+      constant = i;
+      continue;
+    }
     HD_TRY(hd__onnx_view(&part[count++], r, node->input[i]));
-    const int axis = hd__onnx_axis(part, hd__onnx_int(node, "axis", 0));
+    axis = hd__onnx_axis(part, hd__onnx_int(node, "axis", 0));
     if (axis < 0 || axis == part->batch)
       return hd__onnx_refuse(r, node, "expected an axis behind the batch, found %lld; join channels",
                              (long long)hd__onnx_int(node, "axis", 0));
-    if (count == HD_CONCAT_INPUTS || (i + 1 == node->n_input && count > 1)) {
+    if (count == HD_CONCAT_INPUTS) {
       HD_TRY(join(part, count, r, node, axis));
       count = 1;
     }
   }
+  if (count == 0)
+    return hd__onnx_refuse(r, node, "expected computed values, found none; export it again");
+  if (count > 1)
+    HD_TRY(join(part, count, r, node, axis));
   *out = *part;
-  return count ? HD_OK : hd__onnx_refuse(r, node, "expected values, found none; export it again");
+  return constant < node->n_input ? join_constant(out, r, node, axis, constant) : HD_OK;
 }
 
 #endif

@@ -9,7 +9,7 @@ static const hd_op_setting settings[] = {
                .help = "height and width of the output"),
     HD_SETTING("swap", SIDES, swap, .low = 1, .high = 1 << 20, .default_value = 1,
                .help = "two parts that change places: x.view(-1, A, B, inner).transpose(1, 2)"),
-    HD_SETTING("inner", INT, inner, HD_TO_GEOM(reshape.inner), .low = 1, .high = 1 << 24, .default_value = 1,
+    HD_SETTING("inner", INT, inner, .low = 1, .high = 1 << 24, .default_value = 1,
                .help = "elements behind both parts, which keep their order"),
     HD_SETTINGS_END};
 
