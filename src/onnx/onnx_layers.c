@@ -75,6 +75,7 @@ hd_status hd__onnx_put(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *n
   va_end(args);
   fprintf(r->text, "}\n");
   memcpy(v->layer, name, sizeof name);
+  v->source = NULL;
   r->shape[r->layers - 1] = *v;
   return HD_OK;
 }
@@ -657,8 +658,6 @@ static hd_status read_layer_norm(hd_onnx_view *v, hd_onnx_reader *r, const HdOnn
 static hd_status put_group_norm(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int64_t groups, float eps,
                                 const char *weight, const char *bias) {
   char text[HD_NUMBER_BYTES], from[HD_ONNX_NAME_BYTES];
-  if (v->rank < 3)
-    return hd__onnx_refuse(r, node, "expected an image or a signal, found %d dimensions; use a layer norm", v->rank);
   HD_TRY(hd__onnx_settle(v, r, node));
   memcpy(from, v->layer, sizeof from);
   HD_TRY(hd__onnx_put(v, r, node, weight ? hd__onnx_resolve(r, weight) : NULL,

@@ -36,6 +36,7 @@ typedef struct hd_onnx_atom {
  * are listed in the order of the axes; none has the size 1. Operators that move elements alone change the view. */
 typedef struct hd_onnx_view {
   char layer[HD_ONNX_NAME_BYTES]; /* "": not known yet */
+  const HdOnnx__Node *source;     /* the operator that moved its elements last, or NULL */
   bool flat;                      /* its samples are of c flat elements; else images of c x h x w */
   int64_t c, h, w;
   int rank, batch, atoms;

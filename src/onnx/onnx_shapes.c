@@ -67,6 +67,7 @@ hd_status hd__onnx_read_transpose(hd_onnx_view *out, hd_onnx_reader *r, const Hd
     to[from] = i;
   }
   hd__onnx_rename_axes(out, to, out->rank);
+  out->source = node;
   return HD_OK;
 }
 
@@ -98,6 +99,7 @@ hd_status hd__onnx_read_squeeze(hd_onnx_view *out, hd_onnx_reader *r, const HdOn
   for (int i = 0; i < out->rank; i++)
     to[i] = mask >> i & 1 ? -1 : rank++;
   hd__onnx_rename_axes(out, to, rank);
+  out->source = node;
   return HD_OK;
 }
 

@@ -140,16 +140,26 @@ static bool list_places(int *list, const hd_onnx_view *v) {
   return step == 1;
 }
 
+/* What a layer that moves elements is called after: the operator that moved them, or NODE.KIND. */
+static const char *called_after(char text[HD_ONNX_NAME_BYTES], const HdOnnx__Node **node, const hd_onnx_view *v,
+                                const char *kind) {
+  const bool known = v->source != NULL;
+  *node = known ? v->source : *node;
+  snprintf(text, HD_ONNX_NAME_BYTES, "%.40s.%s.weight", (*node)->name ? (*node)->name : "", kind);
+  return known || !(*node)->name || !*(*node)->name ? NULL : text;
+}
+
 static hd_status put_reshape(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, const int64_t swap[2],
                              int64_t inner, const int64_t shape[3]) {
-  char from[HD_ONNX_NAME_BYTES], parts[96] = "";
+  char from[HD_ONNX_NAME_BYTES], text[HD_ONNX_NAME_BYTES], parts[96] = "";
+  const char *name = called_after(text, &node, v, "order");
   memcpy(from, v->layer, sizeof from);
   if (swap[0] > 1 && swap[1] > 1)
     snprintf(parts, sizeof parts, ", swap: [%lld, %lld], inner: %lld", (long long)swap[0], (long long)swap[1],
              (long long)inner);
   v->flat = false;
   v->c = shape[0], v->h = shape[1], v->w = shape[2];
-  return hd__onnx_put(v, r, node, NULL, "op: reshape, from: \"%s\", out: %lld, size: [%lld, %lld]%s", from,
+  return hd__onnx_put(v, r, node, name, "op: reshape, from: \"%s\", out: %lld, size: [%lld, %lld]%s", from,
                       (long long)shape[0], (long long)shape[1], (long long)shape[2], parts);
 }
 
@@ -295,7 +305,9 @@ hd_status hd__onnx_flatten(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Nod
   after.h = after.w = 1;
   if (find_move(v, r, &after))
     return HD_OK;
-  HD_TRY(hd__onnx_put(&after, r, node, NULL, "op: flatten, from: \"%s\"", before.layer));
+  char text[HD_ONNX_NAME_BYTES];
+  const char *name = called_after(text, &node, v, "flat");
+  HD_TRY(hd__onnx_put(&after, r, node, name, "op: flatten, from: \"%s\"", before.layer));
   keep_move(r, &before, &after);
   *v = after;
   return HD_OK;
@@ -392,6 +404,7 @@ hd_status hd__onnx_reshape(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Nod
       return hd__onnx_refuse(r, node, "expected a shape of the tensor's elements, found another one; export it again");
   }
   *v = out;
+  v->source = node;
   return HD_OK;
 }
 
