@@ -951,8 +951,8 @@ static int of_axes(double out[4], hd_onnx_reader *r, const HdOnnx__Node *node, c
 /* The sides of a resized image; 0: they are others, or pixels lie elsewhere than in an image of that size. */
 static void resized(int64_t out[2], bool *whole, const hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node) {
   const int64_t side[2] = {v->h, v->w};
-  const bool keeps = hd__onnx_attribute(node, "keep_aspect_ratio_policy") &&
-                     !hd__onnx_text(node, "keep_aspect_ratio_policy", "stretch");
+  const bool keeps = hd__onnx_text(node, "keep_aspect_ratio_policy", "not_larger") ||
+                     hd__onnx_text(node, "keep_aspect_ratio_policy", "not_smaller");
   double of[4];
   const bool scales = of_axes(of, r, node, v, true) > 0;
   out[0] = out[1] = 0;
