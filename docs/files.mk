@@ -44,7 +44,7 @@ EXTRA_DIST += docs/add-a-command.md docs/add-a-data-format.md docs/add-an-op.md 
   docs/python.md docs/parallelism.md docs/ranks.md docs/reproduce.md docs/rpc.md docs/scaling.md docs/scikit-learn.md \
   docs/security.md \
   docs/step.svg \
-  docs/sweep.md docs/tour.md docs/upgrading.md docs/what-others-promise.md
+  docs/sweep.md docs/text.md docs/tour.md docs/upgrading.md docs/what-others-promise.md
 EXTRA_DIST += docs/notebooks/digits.ipynb docs/notebooks/table.ipynb docs/notebooks/threads.ipynb
 EXTRA_DIST += docs/notes/convolutions.md docs/notes/linear-layers.md docs/notes/memory-and-compilers.md \
   docs/notes/plans.md docs/notes/tests.md docs/notes/ranks-and-threads.md docs/notes/recipe-cifar.md \

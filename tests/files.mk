@@ -50,7 +50,7 @@ unit_tests += tests/unit/test_sessions tests/unit/test_shared_sessions tests/uni
   tests/unit/test_custom_op tests/unit/test_device
 unit_tests += tests/unit/test_tables tests/unit/test_rows tests/unit/test_model_words
 unit_tests += tests/unit/test_profile tests/unit/test_formats tests/unit/test_pictures tests/unit/test_csv \
-  tests/unit/test_custom_data tests/unit/test_tokens tests/unit/test_generate
+  tests/unit/test_custom_data tests/unit/test_custom_loss tests/unit/test_tokens tests/unit/test_generate
 unit_tests += tests/unit/test_transform tests/unit/test_augment tests/unit/test_first_weights tests/unit/test_skip \
   tests/unit/test_rendezvous tests/unit/test_local_group tests/unit/test_group tests/unit/test_rpc
 unit_tests += tests/fuzz/test_fuzz
@@ -189,6 +189,7 @@ tests_cuda_driver_stub_la_LDFLAGS = $(stub_flags)
 tests_cuda_module_stub_la_SOURCES = tests/cuda/module_stub.c
 tests_cuda_module_stub_la_LDFLAGS = $(stub_flags)
 tests_cuda_library_stub_la_SOURCES = tests/cuda/library_stub.c
+tests_cuda_library_stub_la_CFLAGS = $(AM_CFLAGS) -O3
 tests_cuda_library_stub_la_LDFLAGS = $(stub_flags)
 
 if HAVE_NVCC

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import _arrays
+from . import _losses
 from . import data as _data
 from ._library import Config, Context, ShapeError, UnsupportedError, UsageError, ffi, lib, text
 from ._options import check_names, takes_options
@@ -86,12 +87,14 @@ class Run:
     """A run's folder. heddle.train returns it, heddle.load opens it; pickled, it carries its last checkpoint."""
 
     def __init__(self, folder: Any, *, context: Context | None = None, model: Any = None,
-                 report: dict[str, Any] | None = None, options: dict[str, Any] | None = None) -> None:
+                 report: dict[str, Any] | None = None, options: dict[str, Any] | None = None,
+                 loss: Any = None) -> None:
         self._folder: pathlib.Path | None = pathlib.Path(folder).absolute()
         self._files: dict[str, Any] | None = None  # a copy in memory, of which a folder is made when it is asked for
         self.model = model if hasattr(model, "with_weights") else None  # for to_torch
         self._report = report
         self._options = options or {}
+        self._loss = loss  # a function that trained it, for evaluations
         self._set_up(context or Context())
 
     def _set_up(self, context: Context) -> None:
@@ -205,8 +208,11 @@ class Run:
         self._check_functions(context)
         name = _data.add(context, data, _data.OTHER) if data is not None else self._options.get("data")
         config = Config(context, {"data": name, **options})
+        _losses.set_functions(context, config, {"loss": self._loss})
         out = ffi.new("hd_evaluation *", {"struct_bytes": ffi.sizeof("hd_evaluation")})
         context.check(lib.hd_evaluate(out, context.pointer, os.fsencode(self.folder), config.pointer))
+        if self._loss is not None:
+            context.check(lib.HD_OK)  # what a function raised none the less
         try:
             n = out.classes
             return Evaluation(**{name: getattr(out, name) for name in _EVALUATION_NUMBERS},
@@ -431,13 +437,14 @@ class Run:
             return {**kept, "model": self.model, "report": self._report}
         step = (self.folder / which).resolve() if (self.folder / which).exists() else self.checkpoint
         records = files(self.folder, *_RECORDS) if step != self.folder.resolve() else {}
-        return {"files": files(step), "step": step.name, "records": records, "model": self.model,
+        return {"files": files(step), "step": step.name, "records": records, "model": self.model, "loss": self._loss,
                 "report": self._report if which == "last" else None,
                 "options": {name: self._options.get(name) for name in ("threads", "device")}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._folder, self._files = None, state
         self.model, self._report, self._options = state["model"], state["report"], state.get("options", {})
+        self._loss = state.get("loss")
         self._set_up(Context())
 
     def _make_folder(self) -> pathlib.Path:
@@ -462,15 +469,16 @@ def _remove(folder: pathlib.Path, process: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def load(folder: Any, *, threads: int | str | None = None, device: str | None = None) -> Run:
-    """The run in a folder, or a checkpoint, ready to predict; `threads` and `device` are those of predictions.
+def load(folder: Any, *, threads: int | str | None = None, device: str | None = None, loss: Any = None) -> Run:
+    """The run in a folder, or a checkpoint, ready to predict; `threads` and `device` are those of predictions. `loss`
+    is the function that it was trained with, without which it is not evaluated.
 
     >>> import heddle
     >>> path = heddle.train("simplenet", "digits", max_steps=3, out=folder).folder
     >>> heddle.load(path).predict(np.zeros((2, 28, 28), np.uint8)).shape
     (2, 10)
     """
-    run = Run(folder, options={"threads": threads, "device": device})
+    run = Run(folder, options={"threads": threads, "device": device}, loss=loss)
     run.digest  # pylint: disable=pointless-statement  # raises where there is none
     return run
 

@@ -12,6 +12,7 @@ import weakref
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Sequence, Union
 
+from . import _losses
 from . import data as _data
 from ._interrupt import stopped_by_ctrl_c
 from ._library import Config, Context, StoppedError, UsageError, ffi, lib, text
@@ -65,7 +66,9 @@ class Session:
     Options are those of the command `heddle train`, with _ for -; help(heddle.train) lists them. Without test samples a
     fifth of the data becomes the test set. `config` is a YAML file of options; those given here count before its.
     `sample_weight` has a number for each of x, or for each of x and of x_test, (w, w_test): as often samples count in
-    losses and scores.
+    losses and scores. `loss` and `metric` may be functions of arrays: loss(outputs, targets) returns the loss of each
+    sample (N) and its gradient by the outputs (N, K), or is a pair of functions for the two; metric(outputs, targets)
+    is a number, larger being better.
 
     >>> import heddle
     >>> with heddle.Session("simplenet", "digits", max_steps=3, out=folder) as session:
@@ -86,9 +89,13 @@ class Session:
         self._lock = threading.Lock()
         given = {**options, "config": config, "transforms": _data.add_transforms(context, transforms),
                  "eval_transforms": _data.add_transforms(context, eval_transforms)}
+        self._functions = _losses.take(given)
+        if isinstance(given.get("class_weight"), dict):
+            given["class_weight"] = ",".join(f"{name}={weight}" for name, weight in given["class_weight"].items())
         self._options = add_model(model, given)
         self._options["data"] = _data.add(context, _data.weigh(data, sample_weight))
         self._config = Config(context, dict(self._options))
+        _losses.set_functions(context, self._config, self._functions)
         with stopped_by_ctrl_c(context.calls.interrupt):
             self._pointer = context.make("hd_session", lib.hd_session_create, self._config.pointer)
             self._end = weakref.finalize(self, lib.hd_session_destroy, self._pointer)
@@ -241,7 +248,7 @@ class Session:
     def run(self) -> Run:
         """The run with the checkpoints that have been saved."""
         return Run(self.report["out"], context=self._context, model=self._model, report=self.report,
-                   options=self._options)
+                   options=self._options, loss=self._functions.get("loss"))
 
 
 class ReduceOnPlateau:

@@ -101,6 +101,8 @@ static hd_status find_fault(hd_local_group *local, hd_ctx *ctx, const hd_fetch_f
 
 hd_status hd__exec_not_finite(hd_ctx *ctx, const hd_plan *plan, int32_t param) {
   const char *what = param < 0 ? "the loss" : plan->params[param].name;
+  if (plan->program)
+    HD_TRY(plan->program->failure(plan->program->self, ctx));
   return hd__fail(ctx, HD_E_NOTFINITE, "expected finite numbers, found NaN or infinity in %s%s",
                   param < 0 ? "" : "the update of ", what);
 }

@@ -72,10 +72,12 @@ static void check_phases(hd_finding *f, const hd_plan *plan) {
   int call = 0;
   for (int i = 0; i < plan->phase_count; i++) {
     const hd_phase *phase = &plan->phases[i];
-    if (phase->kind != HD_PHASE_SHARDS && phase->kind != HD_PHASE_OUTPUTS)
+    if (phase->kind != HD_PHASE_SHARDS && phase->kind != HD_PHASE_OUTPUTS && phase->kind != HD_PHASE_WHOLE)
       continue;
     if (phase->call0 != call || phase->call1 < call)
       hd__plan_fault(f, "phase %d does not follow its neighbour", i);
+    if (phase->kind == HD_PHASE_WHOLE && phase->call1 != call + 1)
+      hd__plan_fault(f, "phase %d gives one thread what is not one call", i);
     if (phase->kind == HD_PHASE_OUTPUTS && (phase->call1 != call + 1 || !is_deferred_call(plan, call)))
       hd__plan_fault(f, "phase %d shares out what is not one call with a deferred gradient", i);
     for (int c = phase->call0; c < phase->call1; c++)

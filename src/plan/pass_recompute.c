@@ -92,7 +92,7 @@ static bool is_dispensable(const hd_plan *plan, int value) {
     const hd_plan_node *node = &plan->nodes[i];
     if (!reads(&graph->nodes[i], value))
       continue;
-    if (hd__plan_defers(plan, &graph->nodes[i]) || node->by_outputs || graph->nodes[i].view ||
+    if (hd__plan_defers(plan, &graph->nodes[i]) || node->by_outputs || node->whole || graph->nodes[i].view ||
         (node->segment > made->segment && !can_have(plan, value, node->segment, node->stage)))
       return false;
     later |= node->segment > made->segment;

@@ -141,6 +141,9 @@ void hd__plan_set_kernels(hd_plan *plan, const hd_kernels *kernels) {
     hd_plan_call *call = &plan->calls[i];
     call->run = hd_kernels_for(kernels, call->op, call->geom)->run[call->op];
     call->run_outputs = plan->nodes[call->node].by_outputs ? kernels->run_outputs[call->op] : NULL;
+    const hd_op_info *info = hd__op_info(call->op);
+    if (plan->program && info->rule && info->rule->loss)
+      call->run = info->role == HD_ROLE_FORWARD ? plan->program->loss : plan->program->gradient;
   }
   for (int i = 0; i < plan->packed_count; i++) {
     hd_plan_packed *packed = &plan->packed[i];
@@ -204,8 +207,9 @@ static void lower_phases(hd_plan *plan, const hd_plan_settings *settings) {
   for (int s = 0, call = 0, end; s < plan->segments; s++, call = end) {
     for (end = call; end < plan->call_count && plan->nodes[plan->calls[end].node].segment == s;)
       end++;
-    bool by_outputs = end > call && plan->nodes[plan->calls[call].node].by_outputs;
-    add_phase(plan, by_outputs ? HD_PHASE_OUTPUTS : HD_PHASE_SHARDS, call, end);
+    const hd_plan_node *first = end > call ? &plan->nodes[plan->calls[call].node] : NULL;
+    const bool by_outputs = first && first->by_outputs, whole = first && first->whole;
+    add_phase(plan, whole ? HD_PHASE_WHOLE : by_outputs ? HD_PHASE_OUTPUTS : HD_PHASE_SHARDS, call, end);
   }
   if (settings->train && settings->clip_norm) {
     add_phase(plan, HD_PHASE_REDUCE_NORM, 0, 0);
@@ -321,6 +325,9 @@ hd_status hd__plan_create(hd_plan **out, hd_ctx *ctx, hd_graph *graph, const hd_
   plan->trains = settings->train;
   plan->update.averages = settings->averages;
   plan->guarded = settings->guard;
+  plan->program = settings->train ? settings->program : NULL;
+  if (plan->program)
+    graph->nodes[graph->values[graph->loss].producer].geom.custom.op = plan->program->self;
   hd_status status = run_passes(plan, ctx, settings);
   if (status != HD_OK) {
     hd__plan_destroy(plan);

@@ -170,6 +170,7 @@ typedef struct hd_chunk {
 typedef enum hd_phase_kind {
   HD_PHASE_SHARDS,        /* run a segment's calls for every shard */
   HD_PHASE_OUTPUTS,       /* run a segment's one call for every chunk of its weight: its outputs for all samples */
+  HD_PHASE_WHOLE,         /* one thread runs a segment's one call for all samples: the loss of the program */
   HD_PHASE_REDUCE_UPDATE, /* per chunk: reduce, update */
   HD_PHASE_REDUCE_NORM,   /* per chunk: reduce, keep the gradient, sum its squares */
   HD_PHASE_UPDATE,        /* per chunk: scale by the norm's factor, update */
@@ -211,6 +212,7 @@ typedef struct hd_phase {
 typedef struct hd_plan_node {
   int segment, stage;
   bool by_outputs; /* it is a segment that threads divide by its outputs instead of by shards */
+  bool whole;      /* it is a segment that one thread runs for all samples */
   bool gathered;   /* as of its call */
   uint64_t needed; /* likewise */
 } hd_plan_node;
@@ -258,6 +260,13 @@ typedef struct hd_plan_size {
   int64_t grad_elems;    /* of all uses' gradients: trained_elems, then those of further uses */
 } hd_plan_size;
 
+/* A loss that the program computes, for all samples of a batch at once. */
+typedef struct hd_plan_program {
+  hd_run_fn *loss, *gradient;      /* in the place of the kernels of the loss, and of its gradient */
+  const struct hd_custom_op *self; /* where these find it: in the geometry of both */
+  hd_status (*failure)(const struct hd_custom_op *self, hd_ctx *ctx); /* why a batch has no losses; HD_OK: it has */
+} hd_plan_program;
+
 /* All that executors read: they know no graph. */
 typedef struct hd_plan {
   hd_graph *graph; /* owned */
@@ -283,8 +292,9 @@ typedef struct hd_plan {
   hd_plan_pipeline pipeline;
   bool gathers; /* whether any node is gathered */
   bool trains;
-  bool guarded; /* HD_GUARD_BYTES a sample behind each value are never touched */
-  bool shifts;  /* samples come without the shift; the first layer adds it */
+  bool guarded;                   /* HD_GUARD_BYTES a sample behind each value are never touched */
+  bool shifts;                    /* samples come without the shift; the first layer adds it */
+  const hd_plan_program *program; /* NULL: kernels compute the loss */
 } hd_plan;
 
 /* Optimisations that a plan can omit, for comparison; none of them changes a bit. */
@@ -310,6 +320,7 @@ typedef struct hd_plan_settings {
   hd_averages averages;      /* train */
   bool may_shift;            /* samples may come without `shift`, the number that normalisation adds to each element */
   float shift;
+  const hd_plan_program *program; /* train: the loss of the program, which outlives the plan; NULL: the model's */
 } hd_plan_settings;
 
 /* Takes ownership of the graph, also on failure. The kernel table must outlive the plan. */

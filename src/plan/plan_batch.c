@@ -7,7 +7,7 @@
  * Segments: sums over all shards (statistics, the sums that batch_norm_dx needs) exist only after a barrier. The nodes
  * are divided, in order, into segments: a node that reads such a value starts a new segment if its producer is in the
  * current one. Each segment is a shards phase, and values that a later segment reads are in batch memory. A node that
- * threads divide by its outputs is a segment by itself. */
+ * threads divide by its outputs is a segment by itself, and so is a loss that the program computes. */
 #include "base/alloc.h"
 #include "op/op.h"
 #include "plan/passes.h"
@@ -95,9 +95,11 @@ void hd__pass_segments(hd_plan *plan, const hd_plan_settings *settings) {
       if (plan->nodes[producer].segment == now)
         now++;
     }
-    plan->nodes[i].by_outputs = is_by_outputs(plan, i, settings);
-    plan->nodes[i].segment = plan->nodes[i].by_outputs ? ++now : now;
-    now += plan->nodes[i].by_outputs;
+    plan->nodes[i].whole = plan->program && &graph->nodes[i] == hd__graph_loss_node(graph);
+    plan->nodes[i].by_outputs = !plan->nodes[i].whole && is_by_outputs(plan, i, settings);
+    const bool alone = plan->nodes[i].whole || plan->nodes[i].by_outputs;
+    plan->nodes[i].segment = alone ? ++now : now;
+    now += alone;
   }
   plan->segments = now + 1;
 }

@@ -14,7 +14,7 @@ points() {
 }
 
 @test "bench step --svg: no number hides another, and each roof is named once" {
-  "$HEDDLE" bench step --model cnn --threads 1 --seconds 0.1 --svg step.svg >out
+  "$HEDDLE" bench step --model cnn --data random:1x28x28 --threads 1 --seconds 0.1 --svg step.svg >out
   points step.svg >centres
   [ "$(wc -l <centres)" -ge 10 ]
   awk '{ for (i = 1; i < NR; i++) if ((x[i] - $1) ^ 2 + (y[i] - $2) ^ 2 < 17 ^ 2) exit 1; x[NR] = $1; y[NR] = $2 }' \
@@ -25,7 +25,7 @@ points() {
 }
 
 @test "bench step: the promised keys, a row for each operation, and a picture" {
-  bench step --model simplenet --batch 32 --threads 2 --seconds 0.2 --svg step.svg
+  bench step --model simplenet --data $FEW --batch 32 --threads 2 --seconds 0.2 --svg step.svg
   for key in model batch threads samples_per_s gflops peak_gflops percent_of_peak; do
     [[ " $(json_keys <out) " == *" $key "* ]]
   done
@@ -43,7 +43,7 @@ points() {
 @test "bench step: a table, with the time beside the operations" {
   "$HEDDLE" bench step --model mlp --max-steps 5 --seconds 0.2 >out
   grep -q '^mlp on digits, batch 64, .* samples/s' out
-  COLUMNS=80 "$HEDDLE" bench step --model mlp --max-steps 5 --seconds 0.2 >out
+  COLUMNS=80 "$HEDDLE" bench step --model mlp --data $FEW --max-steps 5 --seconds 0.2 >out
   [ "$(wc -L <out)" -le 80 ]
   grep -Eq '^fc1 +shifted_linear_dw +[0-9].* %$' out # a row is one line
   grep -Eq '^fc1 +shifted_linear +[0-9.]+ +[0-9.]+ %' out
@@ -52,7 +52,7 @@ points() {
 }
 
 @test "bench step: workers gather outside of the probe" {
-  bench step --model mlp --workers 1 --threads 1 --seconds 0.1
+  bench step --model mlp --data $FEW --workers 1 --threads 1 --seconds 0.1
   [ "$(json_get cpu_share <out)" = null ]
   no grep -q '"op": "gather"' out
 }
@@ -276,24 +276,25 @@ END
 }
 
 @test "bench ranks: all ways to divide the cores, the same weights, and a picture" {
-  bench ranks --model simplenet --threads 3 --seconds 0.1 --rounds 2 --svg r.svg
+  bench ranks --model simplenet --data $FEW --threads 3 --seconds 0.1 --rounds 2 --svg r.svg
   [ "$(json_keys <out)" = "cpu isa model data batch shards steps rounds settings weights_sha256" ]
   [ "$(json_get settings.0 <out | json_keys)" \
     = "cores ranks threads samples_per_s low high ratio ratio_low ratio_high startup_s" ]
   [ "$(grep -o '"ranks": [0-9]*, "threads": [0-9]*' out | tr -dc '0-9\n' | xargs)" = "11 12 21 13 31" ]
-  "$HEDDLE" train --model simplenet --threads 1 --max-steps "$(json_get steps <out)" --epochs 100000 --out one >one.out
+  "$HEDDLE" train --model simplenet --data $FEW --threads 1 --max-steps "$(json_get steps <out)" --epochs 100000 \
+    --out one >one.out
   [ "$(json_get weights_sha256 <out)" = "$(digest_of one.out)" ]
   grep -q '^<svg xmlns' r.svg
   grep -q '</svg>' r.svg
   no grep -q nan r.svg out
   [ ! -e runs ]
   [ -z "$(find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'heddle-ranks-*' -newer one.out)" ]
-  "$HEDDLE" bench ranks --model simplenet --threads 1 --seconds 0.1 --rounds 1 >out
+  "$HEDDLE" bench ranks --model simplenet --data $FEW --threads 1 --seconds 0.1 --rounds 1 >out
   grep -Eq '^ +1 +1 x 1 ' out
-  COLUMNS=80 "$HEDDLE" bench ranks --model simplenet --threads 2 --seconds 0.1 --rounds 1 >out
+  COLUMNS=80 "$HEDDLE" bench ranks --model simplenet --data $FEW --threads 2 --seconds 0.1 --rounds 1 >out
   [ "$(wc -L <out)" -le 80 ]
   grep -Eq '^ +2 x 1 +[0-9,]+ +[0-9,]+-[0-9,]+ +[0-9.]+ [0-9.]+-[0-9.]+ +[0-9.]+$' out # a row is one line
-  fails 1 bench ranks --model simplenet --threads 1 --seconds 0.1 --rounds 1 --svg no/such/r.svg
+  fails 1 bench ranks --model simplenet --data $FEW --threads 1 --seconds 0.1 --rounds 1 --svg no/such/r.svg
   fails 2 bench ranks --rounds 0
 }
 

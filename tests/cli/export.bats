@@ -74,6 +74,12 @@ same_scores() {
   same_scores swish swish
   small_run "$SRCDIR/tests/bits/resized.yaml" resized
   same_scores resized resized
+  printf '%s\n' "model: heads" "input: [1, 28, 28]" "layers:" "  - c: {op: conv2d, out: 32, kernel: 7, stride: 7}" \
+    "  - r: {op: rotary, heads: 4, key_heads: 2, base: 50}" \
+    "  - a: {op: attention, heads: 4, key_heads: 2, causal: false, dropout: 0.1}" "  - f: {op: flatten}" \
+    "  - l: {op: linear, out: 10}" >heads.yaml
+  small_run heads.yaml heads
+  same_scores heads heads
 }
 
 @test "the C file of a run on floats takes floats, of rows normalised by columns doubles" {

@@ -10,7 +10,7 @@ export HEDDLE_CUDA_DRIVER=$BUILDDIR/tests/cuda/.libs/driver_stub.so \
 export HEDDLE_CUDA_LIBRARIES=$BUILDDIR/tests/cuda/.libs/library_stub.so \
   HEDDLE_NCCL=$BUILDDIR/tests/cuda/.libs/nccl_stub.so
 export HEDDLE_MODULE_PATH=$BUILDDIR/.libs STUB_CUDA_GPUS=3
-RUN="train --model simplenet --arithmetic native --precision tf32 --max-steps 12 --threads 1"
+RUN="train --model simplenet --data $FEW --arithmetic native --precision tf32 --max-steps 12 --threads 1"
 
 need_nccl() { [ -e "$BUILDDIR/.libs/heddle-nccl.so" ] || skip "heddle was configured without NCCL"; }
 

@@ -8,7 +8,7 @@ load ranks
 export HEDDLE_CUDA_DRIVER=$BUILDDIR/tests/cuda/.libs/driver_stub.so \
   HEDDLE_CUDA_MODULE=$BUILDDIR/tests/cuda/.libs/module_stub.so
 export STUB_CUDA_GPUS=3
-RUN="train --model simplenet --out run"
+RUN="train --model simplenet --data $FEW --out run"
 MOST_BEHIND=2 # a GPU rank counts a step at the exchange of the next one
 
 @test "lists of GPUs that are none, or not there" {

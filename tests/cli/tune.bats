@@ -3,7 +3,7 @@
 load cli
 
 tune() {
-  "$HEDDLE" tune --model simplenet --seconds 0.1 "$@"
+  "$HEDDLE" tune --model simplenet --data "$FEW" --seconds 0.1 "$@"
 }
 
 # The load of others is unknown, so the result is kept: other tests may run beside this one.
@@ -38,7 +38,7 @@ rows() {
     [ "$(json_get settings.0.threads settings.0.speedup settings.0.efficiency <out)" = "1 1 1" ] ||
     [ "$(json_get settings.0.threads settings.0.speedup settings.0.efficiency <out)" = "1 1.0000 1.0000" ]
   wanted=$(json_get weights_sha256 <out) steps=$(json_get steps <out)
-  train --data digits --max-steps "$steps" --threads 1 --out run
+  train --max-steps "$steps" --epochs 100000 --threads 1 --out run
   [ "$DIGEST" = "$wanted" ]
 }
 
@@ -254,7 +254,7 @@ threads_of() {
 }
 
 @test "a run may be tuned while it is trained: it is read, never locked or written" {
-  start --model simplenet --epochs 1000000 --log-every 1 --save-every 5 --keep 1000 --out run --threads 1
+  start --model simplenet --data $FEW --epochs 1000000 --log-every 1 --save-every 5 --keep 1000 --out run --threads 1
   until [ -e run/last ]; do # a checkpoint is written beside the steps
     await_line 'step [0-9]*:'
   done

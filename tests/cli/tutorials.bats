@@ -95,12 +95,26 @@ END
   done
 }
 
+@test "the commands of docs/text.md work as printed, and print what it shows" {
+  [ "${HD_DEPTH:-1}" -ge 2 ] || skip "make check-all trains on Shakespeare"
+  shakespeare=$SRCDIR/../shared/data/shakespeare
+  [ -d "$shakespeare" ] || skip "expected Shakespeare in ../shared/data/shakespeare, found none"
+  mkdir -p "$HOME/.cache/heddle/shakespeare"
+  cp "$shakespeare/input.txt" "$HOME/.cache/heddle/shakespeare"
+  chmod u+w "$HOME/.cache/heddle/shakespeare/input.txt"
+  commands docs/text.md >lines
+  [ "$(wc -l <lines)" -eq 7 ]
+  as_printed <lines
+  printed docs/text.md 'test loss' perplexity 'bits per byte' 'test accuracy' weights_sha256 saved report 'samples  ' \
+    'classes  ' 'epoch ' 'a text after' ' *[A-Z][A-Za-z, ]*[.:;]$' '37+58=95' '---- '
+}
+
 @test "the first lines of runs that pages show are those of this version" {
   version=$("$HEDDLE" --version | sed -n '1s/^heddle \([0-9.]*\).*/\1/p')
   for page in mnist cluster; do grep -q "^    heddle $version: cnn " "$SRCDIR/docs/$page.md"; done
 }
 
-PAGES="mnist how-many-threads course from-a-script"
+PAGES="mnist text how-many-threads course from-a-script"
 
 @test "every command and option of the tutorials exists" {
   for page in $PAGES; do grep -hE '^    heddle [a-z]+ |`heddle [a-z]+ ' "$SRCDIR/docs/$page.md"; done |

@@ -105,3 +105,52 @@ run_of() {
   fails 2 train --resume a --data w2.csv
   [[ $message == *checksum* ]]
 }
+
+@test "--class-weight weighs training samples by class, is recorded, resumed and verified, and refuses what it is not" {
+  awk 'BEGIN { print "a,b,y"
+    for (i = 0; i < 240; i++)
+      printf "%d,%d,%s\n", i % 13, i * 7 % 11, (i % 13 > 3 + i * 7 % 11 ? "cat" : "dog") }' >w.csv
+  network
+  WEIGHTS=''
+  run_of --out plain
+  plain=$(digest_of out)
+  run_of --out ones --class-weight cat=1,dog=1
+  [ "$(digest_of out)" = "$plain" ]
+  run_of --out a --class-weight cat=4
+  digest=$(digest_of out)
+  [ "$digest" != "$plain" ]
+  for layout in "--threads 1" "--threads 3" "--procs 2" "--accumulate 2"; do
+    run_of --out "b$layout" --class-weight cat=4,dog=1 $layout
+    [ "$(digest_of out)" = "$digest" ] || { echo "$layout"; false; }
+  done
+  run_of --out c --class-weight 0=4
+  [ "$(digest_of out)" = "$digest" ]
+  run_of --out d --class-weight cat=4 --max-steps 7
+  "$HEDDLE" train --resume d --max-steps 18 >out
+  [ "$(digest_of out)" = "$digest" ]
+  fails 2 train --resume d --class-weight cat=3
+  [[ $message == *"class-weight cat=4 as in that run"* ]]
+  "$HEDDLE" certify a >out
+  "$HEDDLE" verify a/certificate.json >out
+  grep -q verified out
+  run_of --out e --class-weight balanced
+  digest=$(digest_of out)
+  [ "$digest" != "$plain" ]
+  "$HEDDLE" eval a >/dev/null
+  while IFS='|' read -r list says; do
+    fails 2 train --model rows.yaml --data w.csv --out z --class-weight "$list"
+    [[ $message == *"$says"* ]] || { echo "$message"; false; }
+    [ ! -e z ]
+  done <<'LISTS'
+cat|write CLASS=WEIGHT
+bird=2|found 'bird'
+2=1|found '2'
+cat=-1|found '-1'
+cat=nan|found 'nan'
+cat=|found ''
+cat=1,cat=2|found two for 'cat'
+,cat=2|found ''
+LISTS
+  fails 1 train --model rows.yaml --data w.csv --out z --class-weight cat=0,dog=0
+  [[ $message == *"above 0"* ]]
+}

@@ -139,17 +139,36 @@ typedef struct product {
   float *c;
 } product;
 
+/* Elements as doubles, `inner` of them beside each other: at[o * outer_stride + i * inner_stride]. */
+static double *doubles(const void *at, int half, long outer, long inner, long outer_stride, long inner_stride) {
+  double *out = malloc(sizeof *out * (size_t)(outer * inner + 1));
+  for (long o = 0; o < outer; o++)
+    for (long i = 0; i < inner; i++)
+      out[o * inner + i] = (double)load(at, half, o * outer_stride + i * inner_stride);
+  return out;
+}
+
+static void add_times(double *sum, const double *x, double factor, long count) {
+  for (long i = 0; i < count; i++)
+    sum[i] += x[i] * factor;
+}
+
 /* Column-major, as the real one. */
 static void multiply(const void *arguments) {
   const product *p = arguments;
-  for (long j = 0; j < p->n; j++)
-    for (long i = 0; i < p->m; i++) {
-      double sum = 0;
-      for (long l = 0; l < p->k; l++)
-        sum += (double)load(p->a, p->half, p->ta ? l + i * p->lda : i + l * p->lda) *
-               load(p->b, p->half, p->tb ? j + l * p->ldb : l + j * p->ldb);
-      p->c[i + j * p->ldc] = (float)sum;
-    }
+  double *a = doubles(p->a, p->half, p->k, p->m, p->ta ? 1 : p->lda, p->ta ? p->lda : 1);
+  double *b = doubles(p->b, p->half, p->n, p->k, p->tb ? 1 : p->ldb, p->tb ? p->ldb : 1);
+  double *sum = malloc(sizeof *sum * (size_t)p->m);
+  for (long j = 0; j < p->n; j++) {
+    memset(sum, 0, sizeof *sum * (size_t)p->m);
+    for (long l = 0; l < p->k; l++)
+      add_times(sum, a + l * p->m, b[j * p->k + l], p->m);
+    for (long i = 0; i < p->m; i++)
+      p->c[i + j * p->ldc] = (float)sum[i];
+  }
+  free(a);
+  free(b);
+  free(sum);
 }
 
 STUB cublasGemmEx(cu_blas handle, int op_a, int op_b, int m, int n, int k, const void *alpha, const void *a, int a_type,
@@ -273,52 +292,81 @@ static long place(const struct cu_tensor *t, int n, int c, int h, int w) {
   return (long)n * t->n_stride + (long)c * t->c_stride + (long)h * t->h_stride + (long)w * t->w_stride;
 }
 
-/* The sum of an element of the result, in doubles: over all pairs of elements of the two others that contribute. */
+/* A tensor as doubles, channels beside each other. */
+static double *pixels(const struct cu_tensor *t, const char *at, int half) {
+  double *out = malloc(sizeof *out * ((size_t)t->n * (size_t)t->h * (size_t)t->w * (size_t)t->c + 1)), *next = out;
+  for (int n = 0; n < t->n; n++)
+    for (int h = 0; h < t->h; h++)
+      for (int w = 0; w < t->w; w++)
+        for (int c = 0; c < t->c; c++)
+          *next++ = (double)load(at, half, place(t, n, c, h, w));
+  return out;
+}
+
+static void store_pixels(const struct cu_tensor *t, char *at, int half, const double *from) {
+  for (int n = 0; n < t->n; n++)
+    for (int h = 0; h < t->h; h++)
+      for (int w = 0; w < t->w; w++)
+        for (int c = 0; c < t->c; c++)
+          store(at, half, place(t, n, c, h, w), (float)*from++);
+}
+
+static double dot(const double *a, const double *b, int count) {
+  double sum[4] = {0};
+  int i = 0;
+  for (; i + 4 <= count; i += 4)
+    for (int j = 0; j < 4; j++)
+      sum[j] += a[i + j] * b[i + j];
+  for (; i < count; i++)
+    sum[0] += a[i] * b[i];
+  return sum[0] + sum[1] + (sum[2] + sum[3]);
+}
+
+/* What one tap of the filter gives to one pixel of y, of which it has `y` beside each other, or takes from it. */
+static void tap(const convolution *c, double *x, double *w, double *y) {
+  const int outputs = c->w.k / c->conv.groups, inputs = c->w.c;
+  const long filter = (long)c->w.h * c->w.w * inputs;
+  for (int k = 0; k < c->w.k; k++) {
+    double *from = x + k / outputs * inputs, *by = w + k * filter;
+    if (c->way == 0)
+      y[k] += dot(from, by, inputs);
+    else if (c->way == 1)
+      add_times(from, by, y[k], inputs);
+    else
+      add_times(by, from, y[k], inputs);
+  }
+}
+
+/* The sums of all elements of the result, in doubles: over all pairs of elements of the two others that contribute. */
 static void convolve(const void *arguments) {
   const convolution *c = arguments;
   const struct cu_tensor *x = &c->x, *y = &c->y;
-  const int half = x->type == CU_DNN_BFLOAT16, outputs = c->w.k / c->conv.groups;
-  const long weights = (long)c->w.k * c->w.h * c->w.w * c->w.c, images = (long)x->n * x->c * x->h * x->w;
-  const long results = c->way == 1 ? images : c->way == 2 ? weights : 0;
-  double *sum = calloc((size_t)results + 1, sizeof *sum);
+  const int half = x->type == CU_DNN_BFLOAT16;
+  const size_t weights = (size_t)c->w.k * (size_t)(c->w.h * c->w.w * c->w.c);
+  double *at[3] = {pixels(y, c->y_at, half), pixels(x, c->x_at, half), doubles(c->w_at, half, 1, (long)weights, 0, 1)};
+  const size_t counts[3] = {(size_t)y->n * (size_t)(y->c * y->h * y->w), (size_t)x->n * (size_t)(x->c * x->h * x->w),
+                            weights};
+  memset(at[c->way], 0, sizeof **at * counts[c->way]);
   for (int n = 0; n < y->n; n++)
     for (int oy = 0; oy < y->h; oy++)
       for (int ox = 0; ox < y->w; ox++)
-        for (int k = 0; k < y->c; k++) {
-          double out = 0;
-          const long at_y = place(y, n, k, oy, ox);
-          const double of_y = c->way == 0 ? 0 : (double)load(c->y_at, half, at_y);
-          for (int ky = 0; ky < c->w.h; ky++)
-            for (int kx = 0; kx < c->w.w; kx++) {
-              const int iy = oy * c->conv.stride_h + ky * c->conv.dilation_h - c->conv.pad_h;
-              const int ix = ox * c->conv.stride_w + kx * c->conv.dilation_w - c->conv.pad_w;
-              const int channel = k / outputs * c->w.c;
-              if (iy < 0 || ix < 0 || iy >= x->h || ix >= x->w)
-                continue;
-              const long at_x = place(x, n, channel, iy, ix), at_w = (((long)k * c->w.h + ky) * c->w.w + kx) * c->w.c;
-              double *to = c->way == 0
-                               ? NULL
-                               : sum + (c->way == 2 ? at_w : (((long)n * x->h + iy) * x->w + ix) * x->c + channel);
-              for (int ci = 0; ci < c->w.c; ci++)
-                if (c->way == 0)
-                  out += (double)load(c->x_at, half, at_x + ci * x->c_stride) * load(c->w_at, half, at_w + ci);
-                else if (c->way == 1)
-                  to[ci] += of_y * load(c->w_at, half, at_w + ci);
-                else
-                  to[ci] += of_y * load(c->x_at, half, at_x + ci * x->c_stride);
-            }
-          if (c->way == 0)
-            store(c->y_at, half, at_y, (float)out);
-        }
-  for (long i = 0; i < results; i++)
-    if (c->way == 2)
-      store(c->w_at, half, i, (float)sum[i]);
-    else
-      store(c->x_at, half,
-            place(x, (int)(i / ((long)x->c * x->h * x->w)), (int)(i % x->c), (int)(i / x->c / x->w % x->h),
-                  (int)(i / x->c % x->w)),
-            (float)sum[i]);
-  free(sum);
+        for (int ky = 0; ky < c->w.h; ky++)
+          for (int kx = 0; kx < c->w.w; kx++) {
+            const int iy = oy * c->conv.stride_h + ky * c->conv.dilation_h - c->conv.pad_h;
+            const int ix = ox * c->conv.stride_w + kx * c->conv.dilation_w - c->conv.pad_w;
+            if (iy >= 0 && ix >= 0 && iy < x->h && ix < x->w)
+              tap(c, at[1] + (((long)n * x->h + iy) * x->w + ix) * x->c, at[2] + ((long)ky * c->w.w + kx) * c->w.c,
+                  at[0] + (((long)n * y->h + oy) * y->w + ox) * y->c);
+          }
+  if (c->way == 0)
+    store_pixels(y, c->y_at, half, at[0]);
+  else if (c->way == 1)
+    store_pixels(x, c->x_at, half, at[1]);
+  else
+    for (size_t i = 0; i < weights; i++)
+      store(c->w_at, half, (long)i, (float)at[2][i]);
+  for (int i = 0; i < 3; i++)
+    free(at[i]);
 }
 
 static int bytes_of(size_t *bytes) {

@@ -230,8 +230,11 @@ static void add_heads(drawn_network *s, hd_op op) {
   snprintf(s->line[s->layers], DRAWN_LINE, "n%d: {op: conv2d, out: %d, kernel: 1", s->layers,
            (heads + 2 * key_heads) * width);
   s->op[s->layers++] = HD_OP_conv2d;
-  snprintf(s->line[s->layers], DRAWN_LINE, "n%d: {op: %s, heads: %d, key_heads: %d", s->layers, hd__op_info(op)->name,
-           heads, key_heads);
+  snprintf(s->line[s->layers], DRAWN_LINE, "n%d: {op: %s, heads: %d, key_heads: %d%s", s->layers, hd__op_info(op)->name,
+           heads, key_heads,
+           chance(50)           ? ""
+           : op == HD_OP_rotary ? ", base: 2.5"
+                                : ", dropout: 0.3, causal: false");
   s->op[s->layers++] = op;
   if (!drawn_is_valid(s))
     *s = before;

@@ -3,7 +3,7 @@ import os
 import tempfile
 
 import numpy as np
-from tap import Skipped, refuses
+from tap import Skipped, path, refuses
 
 import heddle
 
@@ -206,3 +206,21 @@ def test_estimators():
     refuses(ValueError, "'balanced' or None", lambda: HeddleClassifier(class_weight="even").fit(x, uneven))
     refuses(ValueError, "found partial_fit", lambda: HeddleClassifier(class_weight="balanced").partial_fit(x, uneven))
     refuses(heddle.UsageError, "one label a row", lambda: HeddleClassifier(class_weight="balanced").fit(x, chances))
+
+
+def test_class_weight_option():
+    """class_weight of train weighs training samples by their label, as weights of samples do"""
+    images = np.random.default_rng(3).integers(0, 256, (90, 28, 28), dtype=np.uint8)
+    of = (np.arange(90) % 7 % 3).astype(np.int32)
+    data = (images, of, images[:30], of[:30])
+    w = np.array([1, 3, 0.5], np.float32)[of]
+
+    def digest(name, **more):
+        return heddle.train("simplenet", data, max_steps=6, batch=16, out=path(f"class-{name}"), **more).digest
+
+    assert digest("given", class_weight={1: 3, 2: 0.5}) == digest("samples", sample_weight=(w, np.ones(30)))
+    assert digest("both", class_weight={1: 3}, sample_weight=w / np.array([1, 3, 1], np.float32)[of]) == digest(
+        "once", sample_weight=w)
+    balanced = (90 / 3 / np.bincount(of))[of]
+    assert digest("balanced", class_weight="balanced") == digest("counted", sample_weight=balanced)
+    refuses(heddle.UsageError, "found '7'", lambda: digest("none", class_weight={7: 1}))

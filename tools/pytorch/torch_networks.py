@@ -45,7 +45,7 @@ def loss_of(text):
 
 def is_left_out(text):
     layers = [next(iter(entry.values())) for entry in text["layers"]]
-    return any(s["op"] in ("dropout", "dropout2d") or s.get("stats") == "shard" for s in layers)
+    return any(s["op"] in ("dropout", "dropout2d") or s.get("dropout") or s.get("stats") == "shard" for s in layers)
 
 
 def data_of(text, labels, seed):

@@ -315,6 +315,18 @@ void hd__exec_outputs(const thread_at *at, const hd_phase *phase) {
   }
 }
 
+void hd__exec_whole(const thread_at *at, const hd_phase *phase) {
+  const hd_plan_call *call = &at->exec->plan->calls[phase->call0];
+  const int64_t row0 = hd__exec_first_row(at, at->exec->exchange.host),
+                row1 = hd__exec_first_row(at, at->exec->exchange.host + 1);
+  hd__exec_gather(at, phase - 1);
+  if (at->index != at->exec->exchange.first || row0 == row1)
+    return;
+  const call_rows rows = hd__exec_rows(at, row1 - row0, row0, at->layout->first + row0);
+  hd__exec_call(at, call, &rows);
+  hd__trace_leaf(at->thread->track, HD_SLICE_CALL, call->node);
+}
+
 void hd__exec_reduce(const thread_at *at, hd_phase_kind kind) {
   if (at->layout->shards.count == 0)
     return; /* a micro-batch without samples adds nothing */

@@ -505,6 +505,7 @@ static bool run_phase(const thread_at *at, const hd_phase *phase) {
       hd__exec_shards(at, phase);
     break;
   case HD_PHASE_OUTPUTS: hd__exec_outputs(at, phase); break;
+  case HD_PHASE_WHOLE: hd__exec_whole(at, phase); break;
   case HD_PHASE_REDUCE_UPDATE:
   case HD_PHASE_REDUCE_NORM: hd__exec_reduce(at, phase->kind); break;
   case HD_PHASE_UPDATE: hd__exec_update(at); break;

@@ -351,6 +351,7 @@ int32_t hd__exec_arenas(const hd_exec_cpu *exec, int thread);
 int64_t hd__exec_lay_out_signals(hd_exec_cpu *exec, void *base);
 void hd__exec_open_signals(hd_exec_cpu *exec, bool crowded);
 void hd__exec_outputs(const thread_at *at, const hd_phase *phase);
+void hd__exec_whole(const thread_at *at, const hd_phase *phase);
 
 /* Merges the statistics of two neighbouring ranges, of rows[0] and rows[1] samples, into the left one's; means are at
  * at[0], sums of squared deviations at at[1]. */

@@ -300,6 +300,7 @@ static hd_status lower_phase(hd_exec_cuda *x, hd_ctx *ctx, const hd_phase *phase
   switch (phase->kind) {
   case HD_PHASE_SHARDS:
   case HD_PHASE_OUTPUTS: return lower_shards(x, ctx, phase, inlet);
+  case HD_PHASE_WHOLE: return hd__fail(ctx, HD_E_UNSUPPORTED, "expected no loss of the program on a GPU, found one");
   case HD_PHASE_REDUCE_NORM:
     HD_TRY(settle_losses(x, ctx, &chunks));
     HD_TRY(hd__cuda_launch(x->cuda, ctx, HD_CUDA_gradients, elems, chunks.chunks, &chunks));

@@ -5,7 +5,7 @@
 
 #include "kernel/unit.h"
 
-#include "base/philox.h"
+#include "base/philox_words.h"
 
 /* Channels of a head. */
 HD_BOTH int attention_width(const hd_geom *g) { return g->co / g->attention.heads; }

@@ -1,7 +1,7 @@
 /* Attention and its gradient: a few queries at a time. Scores are groups along the places, from keys that are
  * transposed once for each head; sums over places are groups along the channels of a head. Products of places that a
  * query does not read are left out. */
-#include "base/philox.h"
+#include "base/philox_words.h"
 #include "op/softmax/softmax_cpu.h"
 
 #if HD_ISA_IS(avx512) || HD_ISA_IS(neon)

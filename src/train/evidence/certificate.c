@@ -306,6 +306,11 @@ hd_status hd__certificate_make(json_t **out, hd_ctx *ctx, const char *run, const
                     run);
   int64_t steps, epochs;
   hd__record_earlier(&steps, &epochs, record);
+  if (*hd__json_text(record, "program_loss") || *hd__json_text(record, "program_metric"))
+    return hd__fail(ctx, HD_E_USAGE,
+                    "%s: expected a run that its files define, found one with a loss or a metric of its program; train "
+                    "it with a loss of heddle's for a run that others can repeat",
+                    run);
   if (steps > 0 || epochs > 0)
     return hd__fail(
         ctx, HD_E_USAGE,

@@ -14,6 +14,7 @@ static hd_status adopt(hd_config *config, hd_ctx *ctx, const json_t *record) {
 
 hd_status hd__replay_configure(hd_config **out, hd_ctx *ctx, const hd_config *layout, const json_t *record,
                                const char *resume) {
+  HD_TRY(hd__record_check_functions(ctx, record, layout, "the run"));
   HD_TRY(hd__config_copy(out, ctx, layout));
   const hd_status status = *resume ? hd_config_set_text(*out, ctx, HD_OPT_RESUME, resume) : adopt(*out, ctx, record);
   return HD_CREATED(status, out, hd_config_destroy);

@@ -38,6 +38,7 @@ static void begin_event(writing *w, const char *kind, int track) {
 
 static const char *const phase_name[] = {[HD_PHASE_SHARDS] = "shards",
                                          [HD_PHASE_OUTPUTS] = "outputs",
+                                         [HD_PHASE_WHOLE] = "loss of the program",
                                          [HD_PHASE_REDUCE_UPDATE] = "chunks: reduce, update",
                                          [HD_PHASE_REDUCE_NORM] = "chunks: reduce, norm",
                                          [HD_PHASE_UPDATE] = "chunks: update",

@@ -13,6 +13,8 @@
 #include "train/records/output_scores.h"
 #include "data/feed/feed.h"
 #include "train/inference/trained_model.h"
+#include "train/run/program_loss.h"
+#include "train/settings/run_record.h"
 
 /* The resources of an evaluation of a checkpoint. */
 typedef struct evaluator {
@@ -25,6 +27,8 @@ typedef struct evaluator {
 
 static hd_status open_all(evaluator *e, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
   HD_TRY(hd__trained_open(&e->trained, ctx, checkpoint, config));
+  HD_TRY(hd__record_check_loss(ctx, e->trained.record, config, checkpoint));
+  HD_TRY(hd__program_check(&e->trained.network, ctx, config));
   HD_TRY(hd__trained_data(&e->data, &e->part, ctx, &e->trained, config));
   const hd_split *test = hd__dataset_test(e->data);
   HD_TRY(hd__trained_feed(&e->feed, ctx, &e->trained, test, HD_PIPELINE_EVALUATION));
@@ -127,6 +131,7 @@ static hd_status evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoin
   HD_RELEASED(evaluator_fini) evaluator e = {0};
   HD_TRY(open_all(&e, ctx, checkpoint, config));
   HD_TRY(hd__trained_evaluate(&e.outcome, ctx, &e.trained, &e.feed));
+  HD_TRY(hd__program_losses(&e.outcome, ctx, config, &e.trained.network.target, &e.feed));
   return count_guesses(out, ctx, &e);
 }
 

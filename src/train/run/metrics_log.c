@@ -121,12 +121,13 @@ static json_t *test_classes(const hd_session *s) {
 
 void hd__session_note_metric(json_t *line, const hd_session *s) {
   const hd_report *r = &s->report.facts;
+  const bool own = hd__config_metric(s->run.config); /* whose name may be that of another key */
   char key[64];
-  if (s->run.settings->metric < HD_METRIC_F1)
+  if (!own && s->run.settings->metric < HD_METRIC_F1)
     return; /* none, or one that has its keys */
   for (int split = 0; split < 2; split++) {
     const double is = split ? r->test_metric : r->val_metric;
-    snprintf(key, sizeof key, "%s_%s", split ? "test" : "val", r->metric);
+    snprintf(key, sizeof key, "%s_%s", split ? "test" : "val", own ? "metric" : r->metric);
     if (!isnan(is))
       json_object_set_new(line, key, json_real(is));
   }

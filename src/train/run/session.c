@@ -558,6 +558,7 @@ void hd_session_destroy(hd_session *s) {
   hd__events_close(s->report.events);
   hd__file_unlock(&s->checkpoints.lock);
   hd__session_unequip(&s->compute);
+  hd__program_loss_destroy(s->compute.program); /* after the plan that has it */
   hd__profile_close(&s->report.profiler);
   hd__threads_destroy(s->compute.threads);
   hd__batches_destroy(s->input.batches); /* before the feed that its workers read */

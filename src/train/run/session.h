@@ -20,6 +20,7 @@
 #include "train/records/event_file.h"
 #include "train/records/rank_report.h"
 #include "data/feed/feed.h"
+#include "train/run/program_loss.h"
 #include "train/run/stages.h"
 #include "train/settings/config.h"
 #include "train/settings/model_source.h"
@@ -57,6 +58,7 @@ typedef struct session_compute {
   hd_run_device device;
   const hd_kernels *kernels; /* of the threads */
   hd_threads *threads;
+  hd_program_loss *program; /* the loss of the program, or NULL */
   hd_plan *plan, *eval_plan;
   hd_store *store;
   hd_store *average_store;  /* --ema: the average as weights, for evaluations; else NULL */
@@ -134,6 +136,11 @@ static inline bool hd__session_patience_ended(const hd_session *s) {
 }
 static inline bool hd__session_is_over(const hd_session *s) {
   return s->run.counters.step >= s->run.steps_in_all || hd__session_patience_ended(s);
+}
+
+/* Whether a metric judges it: the option's or the program's. */
+static inline bool hd__session_has_metric(const hd_session *s) {
+  return s->run.settings->metric >= 0 || hd__config_metric(s->run.config);
 }
 
 /* HD_E_USAGE in a child of the process that created the session. */
@@ -290,7 +297,8 @@ hd_status hd__session_check_metrics(hd_session *session, hd_ctx *ctx);
 /* Writes the line of the last evaluation to metrics.jsonl. */
 void hd__session_log_evaluation(hd_session *session);
 
-/* Adds the values of --metric to a line, "val_f1" and "test_f1". */
+/* Adds the values of --metric to a line, "val_f1" and "test_f1"; of a metric of the program "val_metric" and
+ * "test_metric". */
 void hd__session_note_metric(json_t *line, const hd_session *session);
 
 /* Adds what the last evaluation found of outputs with targets of their own: output_record.c. */

@@ -38,6 +38,10 @@ static hd_status check_movable(const hd_session *s, hd_ctx *ctx) {
     return hd__fail(ctx, HD_E_UNSUPPORTED,
                     "only sessions with portable arithmetic can move, found native, whose results differ between "
                     "devices; create it on the device");
+  if (s->compute.program)
+    return hd__fail(
+        ctx, HD_E_UNSUPPORTED,
+        "only sessions with a loss of heddle's can move, found one of the program; create it on the device");
   if (s->report.profiler.trace)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
                     "only a session without the option profile can move, found one with it; create it on the device");

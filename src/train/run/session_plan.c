@@ -19,6 +19,7 @@ hd_status hd__session_plan(hd_plan **out, hd_session *s, hd_ctx *ctx, const floa
   settings.guard &= device->executor->guards;
   settings.shift = shift ? *shift : 0;
   settings.stages = *stages;
+  settings.program = train ? hd__program_of(s->compute.program) : NULL;
   return hd__plan_create(out, ctx, graph, hd__device_kernels(device, s->compute.kernels, s->run.config, train),
                          &settings);
 }

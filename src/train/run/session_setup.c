@@ -19,6 +19,7 @@
 #include "train/placement/run_plan.h"
 #include "train/run/session_data.h"
 #include "train/inference/view_evaluation.h"
+#include "data/dataset/class_weights.h"
 #include "data/feed/feed_options.h"
 #include "train/run/input_map.h"
 #include "train/run/first_weights.h"
@@ -41,6 +42,7 @@ static hd_status adopt_run(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__checkpoint_find(folder, ctx, from));
   HD_TRY(hd__checkpoint_record(&s->run.record, ctx, folder));
   HD_TRY(hd__record_adopt(s->run.config, ctx, s->run.record, from));
+  HD_TRY(hd__record_check_functions(ctx, s->run.record, s->run.config, from));
   s->run.lr_is_set = hd__record_lr(&s->run.lr_scale, s->run.record);
   hd__record_earlier(&s->run.earlier_steps, &s->run.earlier_epochs, s->run.record);
   HD_TRY(adopt_device(s, ctx));
@@ -166,9 +168,31 @@ static hd_status make_feeds(hd_session *s, hd_ctx *ctx) {
   return check_weights(s, ctx);
 }
 
+/* The program's loss runs on the threads of one process. */
+static hd_status take_program(hd_session *s, hd_ctx *ctx) {
+  const hd_custom_loss *loss = hd__config_loss(s->run.config), *metric = hd__config_metric(s->run.config);
+  const hd_custom_loss *is = loss ? loss : metric;
+  const char *found = hd__cluster_ranks(s->compute.local) > 1                ? "several ranks"
+                      : loss && !s->compute.device.executor->threads_compute ? "a GPU; give --device cpu"
+                                                                             : NULL;
+  if (is && found)
+    return hd__fail(ctx, HD_E_UNSUPPORTED, "the %s '%s' of the program expects threads of one process, found %s",
+                    loss ? "loss" : "metric", is->name, found);
+  HD_TRY(hd__program_check(&s->run.network, ctx, s->run.config));
+  return hd__program_loss_create(&s->compute.program, ctx, s->run.config, &s->run.network);
+}
+
 /* Whether the model has the requested metric. */
 static hd_status check_metric(hd_session *s, hd_ctx *ctx) {
   const int metric = s->run.settings->metric;
+  const hd_custom_loss *own = hd__config_metric(s->run.config);
+  if (own && metric >= 0)
+    return hd__fail(ctx, HD_E_USAGE, "expected the metric '%s' of the program or --metric, found both; leave one out",
+                    own->name);
+  if (own && s->run.network.target.places > 0)
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "the metric '%s' of the program expects one label of a sample, found one for each place",
+                    own->name);
   if (metric < 0 || hd__metric_is_of((hd_metric_choice)metric, &s->run.network.target, hd__dataset_test(s->input.data)))
     return HD_OK;
   return hd__fail(ctx, HD_E_USAGE,
@@ -193,8 +217,9 @@ static hd_status make_guesses(hd_session *s, hd_ctx *ctx) {
   const hd_target *target = &s->run.network.target;
   const hd_split *split = hd__dataset_test(s->input.data);
   const bool judged = hd__outputs_are_judged(target, split) && most <= MOST_SCORES / target->scores;
-  const bool scores =
-      views || judged || hd__metric_needs_scores((hd_metric_choice)s->run.settings->metric, target, split);
+  const bool scores = views || judged ||
+                      hd__metric_needs_scores((hd_metric_choice)s->run.settings->metric, target, split) ||
+                      hd__config_loss(s->run.config) || hd__config_metric(s->run.config);
   const size_t each = sizeof(float) + sizeof(float) + sizeof(int32_t) +
                       (scores ? (size_t)s->run.network.target.scores * sizeof(float) : 0);
   HD_TRY(hd__local_group_memory(&s->report.guess_memory, s->compute.local, ctx, (size_t)most * each,
@@ -385,7 +410,9 @@ static hd_status fill_report(hd_session *s, hd_ctx *ctx) {
                   .cpus = hd__threads_cpus(s->compute.threads),
                   .all_cpus = s->report.all_cpus,
                   .val_samples = s->input.val.count,
-                  .metric = s->run.settings->metric >= 0 ? hd_choice_name(HD_OPT_METRIC, s->run.settings->metric) : "",
+                  .metric = hd__config_metric(s->run.config) ? hd__config_metric(s->run.config)->name
+                            : s->run.settings->metric >= 0   ? hd_choice_name(HD_OPT_METRIC, s->run.settings->metric)
+                                                             : "",
                   .memory_bytes = hd__session_bytes(s),
                   .resumed_step = s->run.counters.step,
                   .arithmetic_version = HD_ARITHMETIC_VERSION,
@@ -526,6 +553,10 @@ static hd_status open_data(hd_session *s, hd_ctx *ctx) {
   return hd__session_data(&s->input.data, ctx, s->run.config, &s->run.network);
 }
 
+static hd_status weigh_classes(hd_session *s, hd_ctx *ctx) {
+  return hd__dataset_weigh_classes(s->input.data, ctx, s->run.settings->class_weight);
+}
+
 static hd_status compare_data(hd_session *s, hd_ctx *ctx) {
   return hd__record_check_data(ctx, s->run.record, s->input.data, "--resume ", s->run.settings->resume);
 }
@@ -560,6 +591,7 @@ static hd_status make_record(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__target_scale_note(s->run.record, ctx, &s->input.targets));
   if (s->run.lr_is_set)
     HD_TRY(hd__record_note_lr(s->run.record, ctx, s->run.lr_scale));
+  HD_TRY(hd__record_note_functions(s->run.record, ctx, s->run.config));
   HD_TRY(hd__record_note_earlier(s->run.record, ctx, s->run.earlier_steps, s->run.earlier_epochs));
   HD_TRY(hd__record_note_device(s->run.record, ctx, s->report.device, hd__session_isa(s)));
   HD_TRY(hd__record_note_library(s->run.record, ctx, hd__session_library(s)));
@@ -606,15 +638,17 @@ static const hd_setup_step steps[] = {
     {"open the data", "agreement", "data", open_data, HD_SETUP_ALWAYS},
     {"compare the data", "old-record data", "", compare_data, HD_SETUP_RESUMED},
     {"adopt the network's statistics", "network data kernels", "input-map", adopt_input_map, HD_SETUP_ALWAYS},
-    {"make feeds", "data kernels input-map", "feeds", make_feeds, HD_SETUP_ALWAYS},
+    {"weigh classes", "data", "class-weights", weigh_classes, HD_SETUP_ALWAYS},
+    {"make feeds", "data kernels input-map class-weights", "feeds", make_feeds, HD_SETUP_ALWAYS},
     {"fit the network to the data", "network feeds", "model", fit_network, HD_SETUP_ALWAYS},
     {"scale targets", "model feeds", "targets", scale_targets, HD_SETUP_ALWAYS},
     {"agree on input", "device kernels feeds targets", "input", agree_on_input, HD_SETUP_ALWAYS},
     {"share skips", "input", "skips", hd__session_share_skips, HD_SETUP_ALWAYS},
+    {"take the loss of the program", "device model targets input", "program", take_program, HD_SETUP_ALWAYS},
     {"check the metric", "model data", "", check_metric, HD_SETUP_ALWAYS},
     {"make room for guesses", "model feeds", "guesses", make_guesses, HD_SETUP_ALWAYS},
     {"count steps", "model feeds", "steps", choose_steps, HD_SETUP_ALWAYS},
-    {"make plans and stores", "device kernels places model input steps", "plans", hd__session_make_plans,
+    {"make plans and stores", "device kernels places model input steps program", "plans", hd__session_make_plans,
      HD_SETUP_ALWAYS},
     {"make executors", "plans threads", "executors", hd__session_make_executors, HD_SETUP_ALWAYS},
     {"set weights", "executors", "weights", fill_weights, HD_SETUP_ALWAYS},

@@ -123,7 +123,9 @@ static hd_status evaluate_split(hd_score *out, hd_session *s, hd_ctx *ctx, hd_fe
                                        .kernels = s->compute.kernels,
                                        .views = &s->report.views};
   HD_TRY(hd__evaluate_views(&s->report.guesses, s->compute.eval_exec, ctx, feed, &settings));
+  HD_TRY(hd__program_losses(&s->report.guesses, ctx, s->run.config, &s->run.network.target, feed));
   hd__target_score(out, &s->run.network.target, feed, &s->report.guesses);
+  HD_TRY(hd__program_metric(&out->metric, ctx, s->run.config, &s->run.network.target, feed, &s->report.guesses));
   if (s->run.settings->metric >= 0)
     HD_TRY(hd__metric(&out->metric, ctx, (hd_metric_choice)s->run.settings->metric, &s->run.network.target, feed,
                       &s->report.guesses, out));
@@ -205,13 +207,13 @@ static void report_progress(hd_session *s, hd_event_kind kind) {
 /* The value of --metric, larger being better: of the validation split or, without one, of the test set. */
 static double metric_of(const hd_session *s) {
   const double is = s->input.val.count > 0 ? s->report.facts.val_metric : s->report.facts.test_metric;
-  return s->run.settings->metric == HD_METRIC_LOSS ? -is : is;
+  return !hd__config_metric(s->run.config) && s->run.settings->metric == HD_METRIC_LOSS ? -is : is;
 }
 
 /* Counts the epochs since the lowest loss, or the best value of --metric. */
 static void watch_loss(hd_session *s) {
   double loss = s->input.val.count > 0 ? s->report.facts.val_loss : s->report.facts.test_loss;
-  if (s->run.settings->metric >= 0)
+  if (hd__session_has_metric(s))
     loss = -metric_of(s);
   bool better = loss < s->run.counters.best_loss;
   s->run.counters.stale_epochs = better ? 0 : s->run.counters.stale_epochs + s->run.settings->eval_epochs;
@@ -223,7 +225,7 @@ hd_status hd__session_mark_best(hd_session *s, hd_ctx *ctx) {
   const hd_report *r = &s->report.facts;
   const bool split = s->input.val.count > 0;
   const double loss = split ? r->val_loss : r->test_loss, accuracy = split ? r->val_accuracy : r->test_accuracy;
-  const double score = s->run.settings->metric >= 0 ? metric_of(s) : isnan(accuracy) ? -loss : accuracy;
+  const double score = hd__session_has_metric(s) ? metric_of(s) : isnan(accuracy) ? -loss : accuracy;
   const bool is_best = score > s->run.counters.best_score;
   const double began_s = hd__clock_s();
   if (is_best)

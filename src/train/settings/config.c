@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/embed.h"
 #include "base/nearest.h"
+#include "base/sized_struct.h"
 #include "base/number.h"
 #include "base/status.h"
 #include "base/yaml_bind.h"
@@ -28,6 +29,7 @@ struct hd_config {
   char *origin[HD_OPTION_COUNT]; /* the file and lines that gave it; NULL: none */
   bool first_rules;              /* of a run without a version of the data's rules */
   char *description;             /* of the model, where it was read before; NULL: it was not */
+  hd_custom_loss loss, metric;   /* of the program, whose names are owned; without a name there is none */
 };
 
 hd_status hd_config_create(hd_config **out, hd_ctx *ctx) {
@@ -44,6 +46,8 @@ void hd_config_destroy(hd_config *config) {
     hd__free(config->origin[i]);
   }
   hd__free(config->description);
+  hd__free((void *)config->loss.name);
+  hd__free((void *)config->metric.name);
   hd__free(config);
 }
 
@@ -119,12 +123,60 @@ static bool copy_text(char **out, const char *text) {
   return *out || !text;
 }
 
+static bool copy_function(hd_custom_loss *copy, const hd_custom_loss *of) {
+  *copy = *of;
+  copy->name = NULL;
+  char *name = NULL;
+  const bool whole = copy_text(&name, of->name);
+  copy->name = name;
+  return whole;
+}
+
+/* ---- Functions of the program ---- */
+
+static bool is_name(const char *name) {
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  return name && *name && strlen(name) <= 32 && strspn(name, letters) == strlen(name);
+}
+
+static hd_status set_function(hd_custom_loss *kept, hd_ctx *ctx, const hd_custom_loss *function, const char *what) {
+  hd_custom_loss is = {0};
+  if (function) {
+    HD_TRY(hd__struct_read(&is, ctx, function, sizeof is, "hd_custom_loss"));
+    if (!is_name(is.name) || !is.loss)
+      return hd__fail(ctx, HD_E_USAGE, "expected a %s with a name of 1 to 32 letters, digits and '_', found %s%s", what,
+                      is.loss ? "the name " : "no function",
+                      !is.loss              ? ""
+                      : is.name && *is.name ? is.name
+                                            : "''");
+  }
+  hd_custom_loss copy;
+  HD_TRY(HD_ALLOCATED(copy_function(&copy, &is), ctx, "out of memory for the settings"));
+  hd__free((void *)kept->name);
+  *kept = copy;
+  return HD_OK;
+}
+
+hd_status hd_config_set_loss(hd_config *config, hd_ctx *ctx, const hd_custom_loss *loss) {
+  return set_function(&config->loss, ctx, loss, "loss");
+}
+
+hd_status hd_config_set_metric(hd_config *config, hd_ctx *ctx, const hd_custom_loss *metric) {
+  return set_function(&config->metric, ctx, metric, "metric");
+}
+
+const hd_custom_loss *hd__config_loss(const hd_config *config) { return config->loss.name ? &config->loss : NULL; }
+const hd_custom_loss *hd__config_metric(const hd_config *config) {
+  return config->metric.name ? &config->metric : NULL;
+}
+
 hd_status hd__config_copy(hd_config **out, hd_ctx *ctx, const hd_config *config) {
   HD_TRY(hd_config_create(out, ctx));
   hd_config *copy = *out;
   bool whole = copy_text(&copy->description, config->description);
   copy->settings = config->settings; /* its texts are those of `config` until they are held */
   copy->first_rules = config->first_rules;
+  whole = copy_function(&copy->loss, &config->loss) && copy_function(&copy->metric, &config->metric) && whole;
   for (int i = 0; i < HD_OPTION_COUNT; i++) {
     whole = copy_text(&copy->value[i], config->value[i]) && copy_text(&copy->origin[i], config->origin[i]) && whole;
     hd__settings_hold(&copy->settings, (hd_option_id)i, copy->value[i]);

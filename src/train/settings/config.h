@@ -5,6 +5,7 @@
 #include "base/tools_api.h"
 #include "base/yaml_bind.h"
 #include "data/dataset/dataset.h"
+#include "heddle/custom_loss.h"
 #include "optimizer/optimizer.h"
 #include "platform/placement.h"
 #include "train/settings/settings.h"
@@ -52,6 +53,10 @@ hd_status hd__config_suggest(hd_config *config, hd_ctx *ctx, hd_option_id id, co
 
 /* HD_E_USAGE if an option is set that this data has no use for: of CSV files, of folders of pictures. */
 hd_status hd__config_check_used(const hd_config *config, hd_ctx *ctx, const hd_dataset *data);
+
+/* The loss and the metric of the program; NULL: there is none. */
+const hd_custom_loss *hd__config_loss(const hd_config *config);
+const hd_custom_loss *hd__config_metric(const hd_config *config);
 
 /* Replaces an option's value, "auto" for example, by what was chosen. */
 hd_status hd__config_settle(hd_config *config, hd_ctx *ctx, hd_option_id id, const char *value);

@@ -23,6 +23,7 @@ typedef struct hd_target {
   int32_t ignored; /* a label, -1 for none */
   int32_t places;  /* of a sample with scores and a label for each; 0: it has one label */
   bool of_classes; /* targets are numbers made of labels, a score for each class */
+  bool of_program; /* the program computes losses: their mean is over samples */
   double *weight;  /* one per class, `scores` of them; NULL: all are 1 */
 } hd_target;
 

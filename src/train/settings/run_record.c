@@ -408,3 +408,33 @@ void hd__record_earlier(int64_t *steps, int64_t *epochs, const json_t *record) {
   *steps = json_integer_value(json_object_get(is, "steps"));
   *epochs = json_integer_value(json_object_get(is, "epochs"));
 }
+
+static const char LOSS[] = "program_loss", METRIC[] = "program_metric";
+
+hd_status hd__record_note_functions(json_t *record, hd_ctx *ctx, const hd_config *config) {
+  const hd_custom_loss *loss = hd__config_loss(config), *metric = hd__config_metric(config);
+  const bool set = (!loss || json_object_set_new(record, LOSS, json_string(loss->name)) == 0) &&
+                   (!metric || json_object_set_new(record, METRIC, json_string(metric->name)) == 0);
+  return HD_ALLOCATED(set, ctx, "out of memory for a run's record");
+}
+
+static hd_status check_function(hd_ctx *ctx, const json_t *record, const hd_custom_loss *is, const char *key,
+                                const char *folder) {
+  const char *was = hd__json_text(record, key), *now = is ? is->name : "", *what = strrchr(key, '_') + 1;
+  if (!strcmp(was, now))
+    return HD_OK;
+  return hd__fail(
+      ctx, HD_E_USAGE,
+      "%s: expected %s%s%s%s of the program as in that run, found %s%s%s; the run's files do not have it, so "
+      "only a program can give it",
+      folder, *was ? "the " : "no ", what, *was ? " " : "", was, *now ? "'" : "", *now ? now : "none", *now ? "'" : "");
+}
+
+hd_status hd__record_check_loss(hd_ctx *ctx, const json_t *record, const hd_config *config, const char *folder) {
+  return check_function(ctx, record, hd__config_loss(config), LOSS, folder);
+}
+
+hd_status hd__record_check_functions(hd_ctx *ctx, const json_t *record, const hd_config *config, const char *folder) {
+  HD_TRY(hd__record_check_loss(ctx, record, config, folder));
+  return check_function(ctx, record, hd__config_metric(config), METRIC, folder);
+}

@@ -35,6 +35,12 @@ hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data
 hd_status hd__record_note_lr(json_t *record, hd_ctx *ctx, double scale);
 bool hd__record_lr(double *scale, const json_t *record);
 
+/* The names of the program's loss and metric (heddle/custom_loss.h). HD_E_USAGE: the configuration has others than the
+ * run; `folder` is for messages. */
+hd_status hd__record_note_functions(json_t *record, hd_ctx *ctx, const hd_config *config);
+hd_status hd__record_check_functions(hd_ctx *ctx, const json_t *record, const hd_config *config, const char *folder);
+hd_status hd__record_check_loss(hd_ctx *ctx, const json_t *record, const hd_config *config, const char *folder);
+
 /* Steps and epochs of the runs that this one goes on from (hd_session_go_on); 0: it began. */
 hd_status hd__record_note_earlier(json_t *record, hd_ctx *ctx, int64_t steps, int64_t epochs);
 void hd__record_earlier(int64_t *steps, int64_t *epochs, const json_t *record);
