@@ -1,7 +1,7 @@
-/* read_scores MODEL.onnx SAMPLES COUNT: reads an ONNX file and writes the scores that its network gives COUNT samples to
- * standard output: raw floats in the order of files, in SAMPLES and in what is written, one sample after the other. The
- * input's normalisation, which is none of the network's layers, is applied first. HD_VERBOSE: the model file goes to
- * standard error. */
+/* read_scores MODEL.onnx SAMPLES COUNT: reads an ONNX file and writes the scores that its network gives COUNT samples
+ * to standard output: raw floats in the order of files, in SAMPLES and in what is written, one sample after the other.
+ * The input's normalisation, which is none of the network's layers, is applied first. HD_VERBOSE: the model file goes
+ * to standard error. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
