@@ -1,5 +1,5 @@
-/* reshape: the elements of a sample in PyTorch's order, in which two neighbouring parts may change places, as an image of
- * another shape. */
+/* reshape: the elements of a sample in PyTorch's order, in which two neighbouring parts may change places, as an image
+ * of another shape. */
 #pragma once
 
 #include "kernel/unit.h"
