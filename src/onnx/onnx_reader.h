@@ -32,8 +32,8 @@ typedef struct hd_onnx_atom {
   int64_t size, step; /* step 0: an element that the tensor repeats */
 } hd_onnx_atom;
 
-/* A tensor of the file as a layer's elements in some order: its axes, one of them the batch, are products of atoms, which
- * are listed in the order of the axes; none has the size 1. Operators that move elements alone change the view. */
+/* A tensor of the file as a layer's elements in some order: its axes, one of them the batch, are products of atoms,
+ * which are listed in the order of the axes; none has the size 1. Operators that move elements alone change the view. */
 typedef struct hd_onnx_view {
   char layer[HD_ONNX_NAME_BYTES]; /* "": not known yet */
   const HdOnnx__Node *source;     /* the operator that moved its elements last, or NULL */
@@ -241,7 +241,8 @@ hd_status hd__onnx_to_channels(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx_
 /* Makes some axes all of the pixels of an image. */
 hd_status hd__onnx_to_pixels(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, uint32_t axes);
 
-/* After a layer over channels, or over pixels, the new view: its channels are `axis` alone; they are gone; pixels are. */
+/* After a layer over channels, or over pixels, the new view: its channels are `axis` alone; they are gone; pixels are
+ * gone. */
 void hd__onnx_set_channels(hd_onnx_view *v, int axis, int64_t channels);
 void hd__onnx_drop_channels(hd_onnx_view *v);
 void hd__onnx_drop_pixels(hd_onnx_view *v);
