@@ -1,5 +1,5 @@
-/* A layer for each operator of an ONNX file that computes something; see onnx_reader.h. An operator that heddle lacks is
- * refused with the node's name. */
+/* A layer for each operator of an ONNX file that computes something; see onnx_reader.h. An operator that heddle lacks
+ * is refused with the node's name. */
 #ifdef HD_HAVE_ONNX
 
 #include <ctype.h>

@@ -33,7 +33,8 @@ typedef struct hd_onnx_atom {
 } hd_onnx_atom;
 
 /* A tensor of the file as a layer's elements in some order: its axes, one of them the batch, are products of atoms,
- * which are listed in the order of the axes; none has the size 1. Operators that move elements alone change the view. */
+ * which are listed in the order of the axes; none has the size 1. Operators that move elements alone change the view.
+ */
 typedef struct hd_onnx_view {
   char layer[HD_ONNX_NAME_BYTES]; /* "": not known yet */
   const HdOnnx__Node *source;     /* the operator that moved its elements last, or NULL */

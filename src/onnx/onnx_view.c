@@ -1,7 +1,8 @@
 /* Tensors of an ONNX file as the elements of layers; see onnx_reader.h.
  *
  * A tensor that is transposed, reshaped, squeezed or repeated is another view of the same layer. Only where a layer
- * needs another order, its elements are moved, by layers `reshape`: nearly always a file moves them back before that. */
+ * needs another order, its elements are moved, by layers `reshape`: nearly always a file moves them back before that.
+ */
 #ifdef HD_HAVE_ONNX
 
 #include <string.h>
