@@ -2,7 +2,7 @@
  *
  *     Softmax(Q K' * 1 / sqrt(d) [+ mask]) V
  *
- * The factor may be at Q, at K or at the product, in parts. A mask that leaves places the ones before them and themselves
+ * The factor may be at Q, at K or at the product, in parts. A mask that leaves places themselves and those before them
  * makes it causal; a constant one of zeros makes nothing. */
 #ifdef HD_HAVE_ONNX
 
