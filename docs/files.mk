@@ -40,7 +40,8 @@ EXTRA_DIST += docs/add-a-command.md docs/add-a-data-format.md docs/add-an-op.md 
   docs/cluster.md docs/course.md docs/data.md \
   docs/determinism.md docs/export.md docs/from-a-script.md docs/from-keras.md docs/from-pytorch.md \
   docs/from-sklearn.md docs/glossary.md docs/gpu.md \
-  docs/how-many-threads.md docs/mnist.md docs/model-files.md docs/museum.md docs/performance.md docs/porting.md \
+  docs/how-many-threads.md docs/fine-tune.md docs/mnist.md docs/model-files.md docs/museum.md docs/performance.md \
+  docs/porting.md \
   docs/python.md docs/parallelism.md docs/ranks.md docs/reproduce.md docs/rpc.md docs/scaling.md docs/scikit-learn.md \
   docs/security.md \
   docs/step.svg \

@@ -59,7 +59,7 @@ op_tests = tests/op/test_array tests/op/test_expf tests/op/test_gemm tests/op/te
 op_tests += tests/op/test_bf16
 cli_tests = tests/cli/ranks.bats tests/cli/sweep.bats tests/cli/train.bats tests/cli/errors.bats \
   tests/cli/export.bats tests/cli/tutorials.bats tests/cli/files.bats tests/cli/evidence.bats tests/cli/tables.bats \
-  tests/cli/weights.bats \
+  tests/cli/weights.bats tests/cli/fine_tune.bats \
   tests/cli/signals.bats tests/cli/data.bats tests/cli/predict.bats tests/cli/losses.bats tests/cli/top.bats \
   tests/cli/loader.bats tests/cli/model_words.bats tests/cli/older.bats tests/cli/manual.bats tests/cli/stages.bats \
   tests/cli/topo.bats tests/cli/get-mnist.bats tests/cli/profile.bats tests/cli/metric.bats tests/cli/tta.bats \
@@ -72,7 +72,8 @@ script_tests = tests/python/python.sh tests/museum/museum.sh tests/quickstart.sh
 # given memory that ends at the end of a page anyway.
 slow_programs = tests/op/test_kernels tests/golden/test_golden tests/cuda/test_gpu_gradients tests/cuda/test_gpus
 bits_tests = tests/bits/bits.sh tests/bits/transforms.sh tests/bits/stages.sh \
-  tests/bits/networks.sh tests/bits/pictures.sh tests/bits/formats.sh tests/bits/bf16.sh tests/bits/certificate.sh
+  tests/bits/networks.sh tests/bits/pictures.sh tests/bits/formats.sh tests/bits/bf16.sh tests/bits/certificate.sh \
+  tests/bits/fine_tune.sh
 # What make check leaves to make check-all: a GPU's stand-in, hosts over MPI, large networks, builds and
 # installations of
 # their own, full disks, what measures the machine, long pages, and what needs tools that few have.
@@ -216,7 +217,7 @@ plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_poo
 plan_models = allconv cifar-94 cnn gpt-nano lenet5 linear llama-nano mlp mnist-99 regression resnet
 bits_networks = activations deep ended groups large llama losses mixed mixed_samples native norm optimizers patches \
   probabilities resized rules several signal smooth shard_norm shard_norms shared soft text tiles tiny transforms \
-  units upsampled wide preact bn3 conv_swish_norm norm_after_flatten two_norms_swish
+  fine_tune units upsampled wide preact bn3 conv_swish_norm norm_after_flatten two_norms_swish
 EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/%.plan) \
   $(plan_models:%=tests/plan/%.plan) $(bits_networks:%=tests/bits/%.yaml) tests/plan/networks tests/older
 

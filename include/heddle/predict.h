@@ -83,6 +83,21 @@ HD_API int32_t hd_predict_item_targets(double *target, const hd_predictor *predi
 /* The name of that data set; owned by the predictor. */
 HD_API const char *hd_predictor_data(const hd_predictor *predictor);
 
+/* ---- Pictures in a folder ---- */
+
+/* The pictures (.png, .jpg, .jpeg) in a folder and in those inside it, sorted by the bytes of their paths; other files,
+ * and names that begin with a dot, are left out. */
+typedef struct hd_pictures hd_pictures;
+
+/* HD_E_FORMAT: there is none; HD_E_IO: a folder cannot be read. The caller ends the list with hd_pictures_close (NULL
+ * allowed). */
+HD_API hd_status hd_pictures_open(hd_pictures **out, hd_ctx *ctx, const char *folder);
+HD_API void hd_pictures_close(hd_pictures *pictures);
+
+/* How many there are, and the path of one, with the folder's in front; NULL: there is no such one. */
+HD_API int64_t hd_pictures_count(const hd_pictures *pictures);
+HD_API const char *hd_pictures_path(const hd_pictures *pictures, int64_t index);
+
 /* ---- Samples in a file ---- */
 
 /* The rows of a CSV file, if the run was trained on one, or the samples of an NPY file. */

@@ -7,20 +7,25 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #include "cli/cli.h"
 
-enum { RUNNERS_UP = 2, BAR = 40, NAME_ROOM = 40, CLASS_ROOM = 24, ROWS_AT_ONCE = 256 };
+enum { TOP = 3, BAR = 40, NAME_ROOM = 40, CLASS_ROOM = 24, ROWS_AT_ONCE = 256 };
 
 static struct {
   long long *index; /* of --index */
   int count;
+  int top; /* of --top; 0: not given */
+  const char *csv;
 } asked;
 
 typedef struct predict {
   hd_ctx *ctx;
   hd_predictor *predictor;
   hd_prediction gives;
+  FILE *csv;                     /* of --csv, or NULL */
+  size_t cut;                    /* characters of files' names that are not shown: the folder they are in */
   double *value, *target;        /* `count` of them */
   int count, json, width, shown; /* width: of the longest name; shown: predictions so far */
   int class_width;               /* of the longest name of a class; 0: they have none */
@@ -72,12 +77,24 @@ static void print_class(const predict *p, const char *before, int c, int width) 
             padding, "");
 }
 
-/* "   7   99.82 %   then 1 (0.11 %), 9 (0.04 %)" */
+/* Columns of ", 1 dog (0.11 %)". */
+static int columns_of(const predict *p, int c) {
+  const char *name = hd_predictor_class_name(p->predictor, c);
+  char text[64];
+  return snprintf(text, sizeof text, "%s%d (%.2f %%)", name ? ",  " : ", ", c, 100 * p->value[c]) +
+         (name ? cli_width(name) : 0);
+}
+
+/* "   7   99.82 %   then 1 (0.11 %), 9 (0.04 %)". Without --top, no more than a line holds. */
 static void print_classes(const predict *p) {
-  int c = hd_predict_class(p->value, p->count);
+  int c = hd_predict_class(p->value, p->count), room = cli_columns() - p->width - p->class_width - 22;
+  const int more = (asked.top > 0 ? (int)asked.top : TOP) - 1;
   print_class(p, "  ", c, p->class_width ? p->class_width : -1);
   cli_print("  %6.2f %%", 100 * p->value[c]);
-  for (int i = 0; i < RUNNERS_UP && (c = next_best(p->value, p->count, c)) >= 0; i++) {
+  for (int i = 0; i < more && (c = next_best(p->value, p->count, c)) >= 0; i++) {
+    room -= columns_of(p, c);
+    if (asked.top == 0 && cli_columns() > 0 && room < 0)
+      return;
     print_class(p, i ? ", " : "   then ", c, 0);
     cli_print(" (%.2f %%)", 100 * p->value[c]);
   }
@@ -95,7 +112,7 @@ static void print_truth(const predict *p, const sample *s) {
 
 /* "seven.png", then the classes, "   99.82 %    0.04 %" or "      6.98413       0.25" */
 static void print_line(const predict *p, const sample *s) {
-  cli_print("%-*s", p->width, s->name);
+  cli_print("%-*s", p->width, s->name + p->cut);
   if (p->gives == HD_PREDICTS_CLASSES)
     print_classes(p);
   for (int i = 0; i < p->count && p->gives != HD_PREDICTS_CLASSES; i++)
@@ -146,7 +163,44 @@ static void print_json(const predict *p, const sample *s) {
   cli_json(s->targets ? "]}" : "}");
 }
 
+static void put_cell(FILE *to, const char *text) {
+  const int quoted = strpbrk(text, ",\"\n\r") != NULL;
+  fputs(quoted ? "\"" : "", to);
+  for (; *text; text++)
+    fputs(*text == '"' ? "\"\"" : (char[]){*text, 0}, to);
+  fputs(quoted ? "\"" : "", to);
+}
+
+/* file,class,name,probability, then a column for each class; or file and a column for each number. */
+static void put_head(const predict *p) {
+  fputs(p->gives == HD_PREDICTS_CLASSES ? "file,class,name,probability" : "file", p->csv);
+  for (int i = 0; i < p->count; i++) {
+    const char *name = hd_predictor_class_name(p->predictor, i);
+    fprintf(p->csv, name ? "," : ",%d", i);
+    put_cell(p->csv, name ? name : "");
+  }
+  fputs("\n", p->csv);
+}
+
+static void put_row(const predict *p, const sample *s) {
+  if (p->shown == 0)
+    put_head(p);
+  put_cell(p->csv, s->name);
+  if (p->gives == HD_PREDICTS_CLASSES) {
+    const int c = hd_predict_class(p->value, p->count);
+    const char *name = hd_predictor_class_name(p->predictor, c);
+    fprintf(p->csv, ",%d,", c);
+    put_cell(p->csv, name ? name : "");
+    fprintf(p->csv, ",%.6g", p->value[c]);
+  }
+  for (int i = 0; i < p->count; i++)
+    fprintf(p->csv, ",%.6g", p->value[i]);
+  fputs("\n", p->csv);
+}
+
 static void show(predict *p, const sample *s) {
+  if (p->csv)
+    put_row(p, s);
   if (p->json)
     print_json(p, s);
   else
@@ -210,12 +264,38 @@ static int predict_rows(predict *p, const char *path) {
   return code;
 }
 
-static int predict_file(predict *p, const char *path) {
-  if (is_rows(path))
-    return predict_rows(p, path);
+static int predict_picture(predict *p, const char *path) {
   CLI_TRY(hd_predict_picture(p->value, p->predictor, p->ctx, path));
   show(p, &(sample){.name = path, .file = path, .index = -1, .label = -1});
   return CLI_OK;
+}
+
+/* A line for each picture, with its name inside the folder; those that fail are reported. */
+static int predict_folder(predict *p, const char *path) {
+  hd_pictures *pictures;
+  int code = CLI_OK, width = 0;
+  CLI_TRY(hd_pictures_open(&pictures, p->ctx, path));
+  p->cut = strlen(path) + (path[strlen(path) - 1] != '/');
+  for (int64_t i = 0; i < hd_pictures_count(pictures); i++) {
+    const int own = cli_width(hd_pictures_path(pictures, i) + p->cut);
+    width = own > width ? own : width;
+  }
+  p->width = width < NAME_ROOM ? width : NAME_ROOM;
+  for (int64_t i = 0; i < hd_pictures_count(pictures); i++)
+    if (cli_report(p->ctx, predict_picture(p, hd_pictures_path(pictures, i))) != CLI_OK)
+      code = CLI_FAILED;
+  p->cut = 0;
+  hd_pictures_close(pictures);
+  return code;
+}
+
+static int is_folder(const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+static int predict_file(predict *p, const char *path) {
+  return is_folder(path) ? predict_folder(p, path) : is_rows(path) ? predict_rows(p, path) : predict_picture(p, path);
 }
 
 static int predict_item(predict *p, long long index) {
@@ -273,8 +353,14 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
     p.class_width = width > p.class_width ? width : p.class_width;
   }
   p.class_width = p.class_width > CLASS_ROOM ? CLASS_ROOM : p.class_width;
-  const int code = p.value ? predict_all(&p, count - 1, operand + 1)
-                           : hd_ctx_fail(ctx, HD_E_NOMEM, "out of memory for %d values", p.count);
+  int code = p.value ? CLI_OK : hd_ctx_fail(ctx, HD_E_NOMEM, "out of memory for %d values", p.count);
+  if (asked.csv && code == CLI_OK && !(p.csv = fopen(asked.csv, "we")))
+    code = hd_ctx_fail(ctx, HD_E_IO, "cannot write %s: %s; name a file in a folder that exists and can be written",
+                       asked.csv, strerror(errno));
+  if (code == CLI_OK)
+    code = predict_all(&p, count - 1, operand + 1);
+  if (p.csv && (ferror(p.csv) | fclose(p.csv)) != 0)
+    code = hd_ctx_fail(ctx, HD_E_IO, "cannot write %s: %s; free some space", asked.csv, strerror(errno));
   hd_predictor_destroy(p.predictor);
   free(p.value);
   free(asked.index);
@@ -283,6 +369,9 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
 
 static const cli_extra extra[] = {
     {"index", "N", "predict sample N of the test set of --data; may be repeated", .take = take_index, .most = 1e15},
+    {"top", "K", "show the K most probable classes (default 3, as far as a line holds them)", cli_take_whole,
+     &asked.top, .least = 1, .most = 1000},
+    {"csv", "FILE", "write all predictions as a table", cli_take_text, .self = &asked.csv},
     {0}};
 
 const cli_command cli_predict = {
@@ -292,7 +381,8 @@ const cli_command cli_predict = {
     .usage =
         "heddle predict CHECKPOINT [FILE...] [--index N]... [options]: the classes, or the numbers, that a trained "
         "model predicts",
-    .notes = "FILE is a picture (.png or .jpg), a table (.csv; - reads one from standard input) or an array of samples "
+    .notes = "FILE is a picture (.png or .jpg), a folder of pictures, a table (.csv; - reads one from standard input) "
+             "or an array of samples "
              "(.npy). CHECKPOINT is the folder of a run or of one of its steps.",
     .options = (const char *const[]){"data", "data-dir", "label", "weights", "header", "missing", "categories", "tta",
                                      "threads", "device", "json", NULL},

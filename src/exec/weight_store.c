@@ -27,8 +27,8 @@ static void fill_directory(hd_directory *directory, const hd_plan *plan) {
     entry->op = (int32_t)param->op;
     entry->shape = *param->shape;
     entry->same_as = -1;
-    entry->running = param->is_running;
-    entry->trained = !param->frozen && !param->is_running;
+    entry->running = param->is_running && (!param->frozen || param->later);
+    entry->trained = (!param->frozen || param->later) && !param->is_running;
     entry->update = (int32_t)plan->update.groups[param->group].update;
     entry->kept = entry->trained && plan->trains ? plan->update.groups[param->group].kept : 0;
     entry->rows = param->rows;
@@ -224,6 +224,11 @@ void hd__store_pack(hd_store *store, const hd_plan *plan, const bool *here) {
     if (!here || here[param->stage])
       copy->pack(&copy->geom, store->weights[buffer] + param->offset, store->packed + copy->offset, 0, param->rows);
   }
+}
+
+void hd__store_unpack(hd_store *store) {
+  if (!store->segment.held)
+    hd__segment_discard(store->packed, (size_t)store->directory->packed_elems * sizeof *store->packed);
 }
 
 int64_t hd__store_entry_elems(const hd_store_entry *entry) {

@@ -24,7 +24,7 @@ typedef struct hd_store_entry {
   hd_shape shape;        /* in files */
   int32_t op;            /* hd_op of the layer that owns it */
   int32_t same_as;       /* the entry of which this is another name, -1: none */
-  int32_t running;       /* 1: a running statistic */
+  int32_t running;       /* 1: a statistic that follows the batches */
   int32_t trained;       /* 1: follows its gradient: has room for optimizer states, */
   int32_t update;        /* of which this hd_op keeps some, */
   uint32_t kept;         /* a bit for each state of its rule */
@@ -80,6 +80,9 @@ void hd__store_set_version(hd_store *store, uint64_t version);
 /* After weights were filled in: writes the packed copies of the last whole version, and copies frozen parameters into
  * the other buffer, and into the averages; of the stages that are here (NULL: all are). */
 void hd__store_pack(hd_store *store, const hd_plan *plan, const bool *here);
+
+/* Gives the memory of the packed copies back, until hd__store_pack writes them again, if no other process has it. */
+HD_TOOLS_API void hd__store_unpack(hd_store *store);
 
 /* Copies one parameter between memory order (`memory`, at the entry's offset) and file order (`file`, dense). */
 void hd__store_to_file_order(float *file, const float *memory, const hd_store_entry *entry);

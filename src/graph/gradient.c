@@ -1,6 +1,8 @@
 /* Nodes and sums of gradients; see gradient.h. */
 #include "graph/gradient.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 
 /* Adds a node of the backward pass for `of`, with its name, number, geometry and settings; no outputs yet. */
@@ -111,6 +113,28 @@ static hd_status mask(hd_grad *grad, backward_args *args) {
   return HD_OK;
 }
 
+/* Zeros for each channel. */
+static hd_status add_zeros(int *out, hd_grad *grad, const hd_node *node) {
+  const hd_shape channels = {1, {node->geom.ci}};
+  HD_TRY(hd__graph_new_value(out, grad->graph, grad->ctx, "zeros", &(hd_value_type){HD_VALUE_CONST, HD_F32, channels}));
+  hd_value *value = &grad->graph->values[*out];
+  value->constant = hd__calloc((size_t)hd__value_stride(value), sizeof *value->constant);
+  return HD_ALLOCATED(value->constant, grad->ctx, "out of memory while building gradients");
+}
+
+/* Of a batch_norm whose statistics are numbers: dx = dy * weight / sqrt(var + eps), which is a batch_norm with mean and
+ * bias 0. */
+static hd_status add_dx_of_stored(hd_grad *grad, const hd_node *norm, int dy) {
+  hd_node *node;
+  int zeros;
+  HD_TRY(add_zeros(&zeros, grad, norm));
+  HD_TRY(add_node(&node, grad, HD_OP_batch_norm, norm));
+  const int in[] = {dy, norm->in[1], zeros, zeros, norm->in[4]};
+  memcpy(node->in, in, sizeof in);
+  HD_TRY(add_output(grad, node, 0, "dx", HD_VALUE_ROWS, norm->in[0]));
+  return give(grad, norm->in[0], node->out[0]);
+}
+
 /* Each input by a node of its own, with its part of the geometry; the same dy for each input; or one node. */
 static hd_status add_dx_of_inputs(hd_grad *grad, const hd_op_rule *rule, const backward_args *args, int inputs) {
   const hd_node *node = args->node;
@@ -136,6 +160,8 @@ hd_status hd__grad_add(hd_grad *grad, const hd_node *node) {
   bool wanted = grad->wanted[node->in[0]];
   while (rule->dx_kind != HD_DX_FIRST && inputs < HD_MAX_IN && node->in[inputs] >= 0)
     wanted |= grad->wanted[node->in[inputs++]];
+  if (node->op == HD_OP_batch_norm && grad->graph->values[node->in[3]].kind == HD_VALUE_PARAM)
+    return wanted ? add_dx_of_stored(grad, node, args.dy) : HD_OK;
   if (node->geom.relu)
     HD_TRY(mask(grad, &args));
   if (rule->dw.in[0])

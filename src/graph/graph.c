@@ -202,6 +202,12 @@ int64_t hd__param_elems(const hd_param *param) { return param->rows * hd__param_
 
 bool hd__param_trains(const hd_param *param) { return !param->frozen && !param->running; }
 
+bool hd__param_ever_trains(const hd_param *param) { return (!param->frozen || param->later) && !param->running; }
+
+bool hd__graph_has_stored_statistics(const hd_graph *graph, const hd_node *norm) {
+  return graph->params[graph->values[norm->in[3]].param].frozen;
+}
+
 int64_t hd__param_file_index(const hd_param *param, int64_t row, int64_t column) {
   int64_t channel = column % param->c, pixel = column / param->c;
   return (row * param->c + channel) * param->h * param->w + pixel;

@@ -74,7 +74,8 @@ typedef struct hd_param {
   int32_t fan_in; /* UNIFORM: in +-1/sqrt(fan_in), PyTorch's default for both weight and bias */
   hd_init init;
   hd_op op;                  /* of the layer that owns it */
-  bool frozen;               /* takes no gradient and no update */
+  bool frozen;               /* takes no gradient and no update; a running statistic: stays as it is */
+  bool later;                /* it is frozen in an earlier stage of the run, and has its place among what is trained */
   hd_update_settings update; /* of this parameter; settings that are not given are the run's */
   bool running;              /* a running statistic: new = fma(momentum, batch - old, old) */
   int statistic;             /* running: the value with the batch's statistic, -1 before the batch pass */
@@ -133,6 +134,9 @@ hd_status hd__graph_add_loss(hd_graph *graph, hd_ctx *ctx, int logits, const hd_
 /* The node of the loss. */
 const hd_node *hd__graph_loss_node(const hd_graph *graph);
 
+/* The layer whose output the loss reads. */
+const hd_node *hd__graph_head(const hd_graph *graph);
+
 /* Makes cross_entropy read a probability for each class instead of a label; call before any pass. The targets of other
  * losses are numbers already. */
 void hd__graph_soften_labels(hd_graph *graph);
@@ -187,6 +191,12 @@ int64_t hd__param_file_index(const hd_param *param, int64_t row, int64_t column)
 
 /* Whether training computes a gradient for it and updates it. */
 bool hd__param_trains(const hd_param *param);
+
+/* Whether it is trained in any stage of the run. */
+bool hd__param_ever_trains(const hd_param *param);
+
+/* Whether a batch_norm as written normalises by its running statistics in training too, which then stay. */
+bool hd__graph_has_stored_statistics(const hd_graph *graph, const hd_node *norm);
 
 /* Gradients are nodes too, named like the layer whose gradient they are; they follow the loss. And what a node
  * computes: "forward", "again" (the same for gradients), "dx" (the gradient of its input) or "dw" (of its

@@ -144,6 +144,8 @@ const hd_node *hd__graph_loss_node(const hd_graph *graph) {
   return node->op == HD_OP_weigh ? &graph->nodes[graph->values[node->in[0]].producer] : node;
 }
 
+const hd_node *hd__graph_head(const hd_graph *graph) { return &graph->nodes[graph->values[graph->logits].producer]; }
+
 void hd__graph_soften_labels(hd_graph *graph) {
   hd_node *node = &graph->nodes[graph->values[graph->loss].producer];
   if (node->op != HD_OP_cross_entropy)

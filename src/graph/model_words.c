@@ -172,6 +172,44 @@ hd_status hd__model_resolve(char **out, hd_ctx *ctx, const char *text, size_t le
   return status;
 }
 
+/* ---- Another head ---- */
+
+/* The last entry of the layers, or NULL. */
+static const hd_yaml_node *last_layer(const hd_yaml_node *root) {
+  const hd_yaml_node *layers = get(root, "layers");
+  const hd_yaml_node *entry = layers && layers->count > 0 ? &layers->item[layers->count - 1] : NULL;
+  return entry && entry->kind == HD_YAML_MAPPING && entry->count == 1 ? &entry->item[0] : NULL;
+}
+
+static hd_status refuse_head(hd_ctx *ctx, const char *source, const hd_yaml_node *layer) {
+  const hd_yaml_node *op = layer ? get(layer, "op") : NULL, *share = layer ? get(layer, "share") : NULL;
+  const char *found = op && op->kind == HD_YAML_SCALAR ? op->text : "a block of layers";
+  return hd__fail(
+      ctx, HD_E_USAGE,
+      "--head: expected a linear layer%s as the last one of %s, found '%s', %s%s; end the model with one, or "
+      "leave --head out",
+      share ? " with weights of its own" : "", source, layer && layer->key ? layer->key : "", found,
+      share ? " with those of another layer" : "");
+}
+
+hd_status hd__model_with_head(char **out, hd_ctx *ctx, const char *text, size_t length, const char *source,
+                              const char *outputs) {
+  HD_YAML_OWNED *yaml = NULL;
+  edits e = {0};
+  *out = NULL;
+  HD_TRY(hd__yaml_parse(&yaml, ctx, text, length, source));
+  const hd_yaml_node *layer = last_layer(hd__yaml_root(yaml)), *op = layer ? get(layer, "op") : NULL;
+  const hd_yaml_node *is = layer ? get(layer, "out") : NULL;
+  const bool linear = op && op->kind == HD_YAML_SCALAR && !strcmp(op->text, hd__op_info(HD_OP_linear)->name);
+  if (!linear || !is || is->kind != HD_YAML_SCALAR || get(layer, "share"))
+    return refuse_head(ctx, source, layer);
+  add(&e, is->at, is->end, outputs);
+  hd_status status = HD_ALLOCATED(!e.failed, ctx, "out of memory while reading a model");
+  HD_THEN(status, apply(out, ctx, &e, text, length));
+  hd__free(e.list);
+  return status;
+}
+
 /* ---- Before the data are known ---- */
 
 static int32_t ignored_of(const hd_yaml_node *root) {

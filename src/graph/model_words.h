@@ -39,5 +39,10 @@ hd_model_facts hd__model_default_facts(const hd_model_outline *outline, const ch
 hd_status hd__model_resolve(char **out, hd_ctx *ctx, const char *text, size_t length, const char *source,
                             const hd_model_facts *facts);
 
+/* The text with another number of outputs, or the word `classes`, in its last layer, which is a linear one with weights
+ * of its own. HD_E_USAGE: it is not; the message says what --head expects. The caller frees *out. */
+hd_status hd__model_with_head(char **out, hd_ctx *ctx, const char *text, size_t length, const char *source,
+                              const char *outputs);
+
 /* Whether the second text is the first one with its words replaced by some facts. */
 hd_status hd__model_is_resolved(bool *out, hd_ctx *ctx, const char *written, const char *resolved);

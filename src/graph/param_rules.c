@@ -2,13 +2,15 @@
 #include "graph/param_rules.h"
 
 #include <fnmatch.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/nearest.h"
 #include "base/text_buffer.h"
 #include "optimizer/optimizer.h"
 
-enum { MAX_RULES = 1000, MAX_KEYS = 40 };
+enum { MAX_RULES = 1000, MAX_KEYS = 40, PATTERN_BYTES = 128 };
 
 typedef struct rule {
   const char *match; /* NULL: all */
@@ -142,6 +144,80 @@ hd_status hd__param_rules_apply(hd_graph *graph, hd_ctx *ctx, const hd_yaml_node
   }
   return HD_OK;
 }
+
+/* ---- Freezing by name ---- */
+
+static bool is_of(const hd_graph *graph, const hd_node *node, int param) {
+  for (int k = 1; node && k < HD_MAX_IN; k++)
+    if (node->in[k] >= 0 && graph->values[node->in[k]].param == param)
+      return true;
+  return false;
+}
+
+/* Parameters that are looked at. */
+typedef struct sought {
+  const hd_node *spared; /* not those of this layer; NULL: of none */
+  bool frozen;           /* only those that are frozen */
+  const char *option;    /* for messages */
+} sought;
+
+/* Marks what the pattern matches; false: nothing. */
+static bool mark(bool *named, const hd_graph *graph, const char *pattern, const sought *s) {
+  bool any = false;
+  for (int p = 0; p < graph->param_count; p++) {
+    const hd_param *param = &graph->params[p];
+    if (!param->running && !is_of(graph, s->spared, p) && (param->frozen || !s->frozen) &&
+        matches_name(graph, p, pattern))
+      any = named[p] = true;
+  }
+  return any;
+}
+
+/* The running statistics of norms of which weight and bias are named. */
+static void mark_statistics(bool *named, const hd_graph *graph) {
+  for (const hd_node *node = graph->nodes; node < graph->nodes + graph->node_count; node++) {
+    const bool norm = node->op == HD_OP_batch_norm;
+    if (norm && named[graph->values[node->in[1]].param] && named[graph->values[node->in[2]].param])
+      named[graph->values[node->in[3]].param] = named[graph->values[node->in[4]].param] = true;
+  }
+}
+
+/* Marks what the patterns name, with commas between them; the caller frees *named. */
+static hd_status mark_all(bool **named, hd_ctx *ctx, const hd_graph *graph, const char *patterns, const sought *s) {
+  char names[400], pattern[PATTERN_BYTES];
+  HD_TRY(HD_NEW(*named, graph->param_count, ctx, "out of memory for the names of parameters"));
+  for (const char *at = patterns; *at; at += strcspn(at, ","), at += *at == ',') {
+    snprintf(pattern, sizeof pattern, "%.*s", (int)strcspn(at, ","), at);
+    if (!mark(*named, graph, pattern, s))
+      return hd__fail(ctx, HD_E_USAGE, "%s expects a pattern that matches a%s parameter%s%s, found '%s'; there are %s",
+                      s->option, s->frozen ? " frozen" : "", s->spared ? ", other than those of the new head " : "",
+                      s->spared ? s->spared->name : "", pattern, list_names(names, sizeof names, graph));
+  }
+  mark_statistics(*named, graph);
+  return HD_OK;
+}
+
+hd_status hd__param_rules_freeze(hd_graph *graph, hd_ctx *ctx, const char *patterns, const hd_node *spared,
+                                 const char *option) {
+  HD_OWNED bool *named = NULL;
+  HD_TRY(mark_all(&named, ctx, graph, patterns, &(sought){.spared = spared, .option = option}));
+  for (int p = 0; p < graph->param_count; p++)
+    graph->params[p].frozen |= named[p];
+  return HD_OK;
+}
+
+hd_status hd__param_rules_unfreeze(hd_graph *graph, hd_ctx *ctx, const char *patterns, bool now, const char *option) {
+  HD_OWNED bool *named = NULL;
+  HD_TRY(mark_all(&named, ctx, graph, patterns, &(sought){.frozen = true, .option = option}));
+  for (int p = 0; p < graph->param_count; p++)
+    if (named[p] && graph->params[p].frozen) {
+      graph->params[p].later = true;
+      graph->params[p].frozen = !now;
+    }
+  return HD_OK;
+}
+
+/* ---- Rules as text ---- */
 
 static void append_quoted(hd_line *l, const char *text) {
   hd__line_add(l, "'");

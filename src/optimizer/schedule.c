@@ -80,7 +80,7 @@ static double momentum_at(const hd_schedule *s, int64_t step) {
 }
 
 void hd__schedule_hyper(hd_hyper *out, const hd_schedule *s, int64_t step) {
-  hd_update_step at = {.schedule = s, .value = s->settings.value, .step = step};
+  hd_update_step at = {.schedule = s, .value = s->settings.value, .step = step > s->first ? step - s->first : 0};
   at.momentum_at = s->rule->cycles ? momentum_at : NULL;
   hd__schedule_at(s, step, &at.lr, &at.momentum);
   const double decay = at.value[HD_SET_weight_decay];

@@ -11,6 +11,7 @@ typedef struct hd_schedule {
   const hd_curve_rule *rule;
   hd_curve curve;
   int64_t warmup; /* steps before the curve begins */
+  int64_t first;  /* the step from which on something is trained: bias corrections count from there */
   int64_t end;    /* the step from which on nothing is trained any more; INT64_MAX: never */
 } hd_schedule;
 

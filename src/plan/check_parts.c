@@ -19,7 +19,7 @@ static int64_t follow(hd_finding *f, const char *what, int64_t at, int64_t offse
 static int64_t follow_params(hd_finding *f, const hd_plan *plan, bool trained, int64_t at) {
   const hd_graph *graph = plan->graph;
   for (int p = 0; p < graph->param_count; p++)
-    if (trained == (!graph->params[p].frozen && !graph->params[p].running))
+    if (trained == hd__param_ever_trains(&graph->params[p]))
       at = follow(f, name_of(plan, graph->params[p].value), at, plan->params[p].offset,
                   hd__param_elems(&graph->params[p]));
   return at;
@@ -115,7 +115,7 @@ static void check_cut_edges(hd_finding *f, const hd_plan *plan) {
 static void check_gradient(hd_finding *f, const hd_plan *plan, int p, int64_t *direct, int64_t *grad) {
   const hd_plan_param *way = &plan->params[p];
   const hd_param *param = &plan->graph->params[p];
-  if (param->running) {
+  if (param->running) { /* frozen ones are not looked at */
     if (param->statistic < 0 || way->uses > 0)
       hd__plan_fault(f, "%s has a gradient, or follows nothing", name_of(plan, param->value));
     return;

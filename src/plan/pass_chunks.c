@@ -76,11 +76,11 @@ static void place_statistics(hd_plan *plan) {
   }
 }
 
-/* Parameters with gradients and states come first. That depends on the graph alone: evaluation finds weights where
- * training put them. */
+/* Parameters with gradients and states, in any stage of the run, come first. That depends on the graph alone:
+ * evaluation finds weights where training put them. */
 static void place_params(hd_plan *plan, bool trained) {
   for (int p = 0; p < plan->param_count; p++)
-    if (hd__param_trains(&plan->graph->params[p]) == trained) {
+    if (hd__param_ever_trains(&plan->graph->params[p]) == trained) {
       plan->params[p].offset = plan->place[plan->graph->params[p].value].offset = plan->size.param_elems;
       plan->size.param_elems += padded(hd__param_elems(&plan->graph->params[p]));
     }

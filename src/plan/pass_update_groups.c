@@ -8,15 +8,18 @@
 #include "plan/passes.h"
 
 /* The group of these settings, created if needed; -1 if there is no room. */
-static int group_of(hd_plan *plan, const hd_update_settings *settings) {
+static int group_of(hd_plan *plan, const hd_update_settings *settings, bool later) {
+  const hd_plan_group *groups = plan->update.groups;
   int g = 0;
-  while (g < plan->update.group_count && !hd__update_settings_equal(&plan->update.groups[g].settings, settings))
+  while (g < plan->update.group_count &&
+         (groups[g].later != later || !hd__update_settings_equal(&groups[g].settings, settings)))
     g++;
   if (g == HD_MAX_GROUPS)
     return -1;
   if (g == plan->update.group_count) {
     hd_plan_group *group = &plan->update.groups[plan->update.group_count++];
     group->settings = *settings;
+    group->later = later;
     group->optimizer = hd__optimizer_of(settings);
     group->update = group->optimizer->op;
     group->kept = hd__optimizer_kept(group->optimizer, settings);
@@ -51,7 +54,7 @@ static hd_status assign(hd_plan *plan, hd_ctx *ctx, int p, const hd_update_setti
   hd__update_settings_overlay(&settings, &param->update);
   HD_TRY(check(plan, ctx, param, &settings));
   hd__optimizer_complete(&settings);
-  const int group = group_of(plan, &settings);
+  const int group = group_of(plan, &settings, param->later);
   if (group < 0)
     return hd__fail(ctx, HD_E_USAGE,
                     "expected at most %d groups of parameters with their own settings, found more; give some of them "
@@ -67,12 +70,12 @@ hd_status hd__pass_groups(hd_plan *plan, hd_ctx *ctx, const hd_plan_settings *se
   bool any = false;
   hd_update_settings run = settings->update;
   hd__optimizer_complete(&run);
-  group_of(plan, &run);
+  group_of(plan, &run, false);
   for (int p = 0; p < plan->param_count; p++) {
     hd_plan_param *way = &plan->params[p];
     way->trained = plan->trains && hd__param_trains(&plan->graph->params[p]);
     any |= way->trained;
-    if (way->trained)
+    if (plan->trains && hd__param_ever_trains(&plan->graph->params[p]))
       HD_TRY(assign(plan, ctx, p, &settings->update));
   }
   if (any || !plan->trains)

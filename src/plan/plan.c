@@ -102,9 +102,10 @@ static void lower_params(hd_plan *plan) {
     to->w = from->w;
     to->columns = hd__param_columns(from);
     to->frozen = from->frozen;
+    to->later = from->later;
     to->is_running = from->running;
     to->stage = hd__plan_stage_of(plan, from->written);
-    if (!from->running || !plan->trains)
+    if (!from->running || from->frozen || !plan->trains)
       continue;
     const hd_node *stats = &graph->nodes[graph->values[from->statistic].producer];
     to->running = (hd_plan_running){.batch = plan->place[from->statistic].gathered,

@@ -82,6 +82,7 @@ typedef struct hd_plan_group {
   hd_update_settings settings; /* complete */
   const hd_optimizer_rule *optimizer;
   hd_op update;
+  bool later;    /* its parameters are trained from a later stage of the run on */
   uint32_t kept; /* the states of its rule that it keeps of a parameter, a bit each */
   int states;    /* up to the last of them */
 } hd_plan_group;
@@ -138,6 +139,7 @@ typedef struct hd_plan_param {
   int32_t rows, c, h, w; /* in memory: rows x h x w x c */
   int64_t columns;       /* elements of a row */
   bool frozen;
+  bool later;      /* frozen now: trained in a later stage of the run, or trained since an earlier one was over */
   bool is_running; /* a running statistic: updated as `running` says */
   bool trained;    /* has a gradient and an update */
   bool is_matrix;  /* whose update has phases of its own */

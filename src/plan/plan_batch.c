@@ -2,7 +2,8 @@
  *
  * Statistics: for training, each batch_norm gets a batch_stats node before it and reads the batch's mean and variance;
  * its running statistics are updated from them. With `stats: shard` it becomes a shard_norm, which computes the shard's
- * statistics, and only the running ones use the batch's. For evaluation it keeps reading the running statistics.
+ * statistics, and only the running ones use the batch's. For evaluation it keeps reading the running statistics, and so
+ * does a frozen norm in training.
  *
  * Segments: sums over all shards (statistics, the sums that batch_norm_dx needs) exist only after a barrier. The nodes
  * are divided, in order, into segments: a node that reads such a value starts a new segment if its producer is in the
@@ -43,7 +44,7 @@ static hd_status add_statistics(hd_graph *graph, hd_ctx *ctx, int index) {
 
 hd_status hd__pass_batch_statistics(hd_graph *graph, hd_ctx *ctx) {
   for (int i = 0; i < graph->node_count; i++)
-    if (graph->nodes[i].op == HD_OP_batch_norm)
+    if (graph->nodes[i].op == HD_OP_batch_norm && !hd__graph_has_stored_statistics(graph, &graph->nodes[i]))
       HD_TRY(add_statistics(graph, ctx, i++));
   return HD_OK;
 }
@@ -82,7 +83,7 @@ static bool is_by_outputs(const hd_plan *plan, int index, const hd_plan_settings
 void hd__pass_segments(hd_plan *plan, const hd_plan_settings *settings) {
   const hd_graph *graph = plan->graph;
   for (int p = 0; p < graph->param_count; p++)
-    if (graph->params[p].running && plan->trains)
+    if (graph->params[p].running && !graph->params[p].frozen && plan->trains)
       plan->nodes[graph->values[graph->params[p].statistic].producer].gathered = plan->gathers = true;
   int now = 0;
   for (int i = 0; i < graph->node_count; i++) {

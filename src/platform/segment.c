@@ -49,11 +49,24 @@ void hd__segment_count(hd_segment *segment, int fd, int64_t offset, atomic_int *
   segment->wanted = wanted;
 }
 
-void hd__segment_guard(void *from, size_t bytes) {
+/* The whole pages inside a range; *bytes becomes theirs. */
+static void *pages_in(void *from, size_t *bytes) {
   const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)from + page - 1) & ~(page - 1);
-  const uintptr_t end = ((uintptr_t)from + bytes) & ~(page - 1);
-  if (begin < end)
-    (void)mprotect((char *)from + (begin - (uintptr_t)from), end - begin, PROT_NONE);
+  const uintptr_t end = ((uintptr_t)from + *bytes) & ~(page - 1);
+  *bytes = begin < end ? end - begin : 0;
+  return (char *)from + (begin - (uintptr_t)from);
+}
+
+void hd__segment_guard(void *from, size_t bytes) {
+  void *first = pages_in(from, &bytes);
+  if (bytes > 0)
+    (void)mprotect(first, bytes, PROT_NONE);
+}
+
+void hd__segment_discard(void *from, size_t bytes) {
+  void *first = pages_in(from, &bytes);
+  if (bytes > 0)
+    (void)madvise(first, bytes, MADV_DONTNEED);
 }
 
 void hd__segment_destroy(hd_segment *segment) {

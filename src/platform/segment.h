@@ -36,4 +36,7 @@ void hd__segment_count(hd_segment *segment, int fd, int64_t offset, atomic_int *
  * they stay as they are. */
 void hd__segment_guard(void *from, size_t bytes);
 
+/* Gives the pages inside a range of a private segment back to the system; they read as zeros. */
+void hd__segment_discard(void *from, size_t bytes);
+
 HD_TOOLS_API void hd__segment_destroy(hd_segment *segment);

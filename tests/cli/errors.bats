@@ -94,6 +94,9 @@ numeric_options() {
 out_of_range() {
   case $1 in
   epochs | keep) echo "-1 0 1000001" ;;
+  keep-views) echo "-1 0 1001" ;;
+  lr-scale) echo "-1e-9 1001" ;;
+  head) echo "-1 0 65537" ;;
   max-steps | save-every | eval-every | log-every | sample-every) echo "-1 0 1000000000000001" ;;
   batch) echo "-1 0 1048577" ;;
   shards | accumulate) echo "-1 0 3 48 257 512" ;;
@@ -187,7 +190,7 @@ END
     done
   done
   "$HEDDLE" predict --help >out
-  grep -q '^FILE is a picture (.png or .jpg), a table (.csv;' out
+  grep -q '^FILE is a picture (.png or .jpg), a folder of pictures, a table (.csv;' out
   "$HEDDLE" --help | tr '\n' ' ' | grep -q '137 when a process of the run was killed'
 }
 

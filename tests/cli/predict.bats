@@ -131,3 +131,40 @@ END
   fails 1 predict r --index 3 --data none
   says "'none'"
 }
+
+@test "a folder of pictures: a line each, as many classes as asked for, and a table" {
+  "$BUILDDIR/tests/bits/make_data" pictures photos 140 50
+  printf 'model: net\ninput: [3, 32, 32]\nlayers:\n  - flat: {op: flatten}\n  - fc: {op: linear, out: 10}\n' >net.yaml
+  "$HEDDLE" train --data photos --model net.yaml --epochs 1 --out r >out
+  mkdir -p some/inside/.hidden empty
+  cp photos/test/c0/*.png some
+  cp photos/test/c1/*.png some/inside
+  cp photos/test/c2/*.png some/inside/.hidden
+  echo text >some/notes.txt
+  COLUMNS=80 "$HEDDLE" predict r some --csv t.csv >out
+  [ "$(wc -l <out)" -eq 10 ]
+  [ "$(awk 'length > 80' out)" = "" ]
+  sort -c <(cut -d ' ' -f 1 out)
+  grep -Eq '^inside/[0-9]+.png +[0-9] c[0-9] +[0-9.]+ %   then [0-9] c[0-9] \([0-9.]+ %\)' out
+  [ "$(head -n 1 t.csv)" = "file,class,name,probability,c0,c1,c2,c3,c4,c5,c6,c7,c8,c9" ]
+  [ "$(wc -l <t.csv)" -eq 11 ]
+  grep -q '^some/inside/' t.csv
+  "$HEDDLE" predict r some --top 1 >out
+  no grep -q then out
+  "$HEDDLE" predict r some --top 5 >out
+  [ "$(grep -o '(' out | wc -l)" -eq 40 ]
+  "$HEDDLE" predict r some --json >out
+  [ "$(json_get predictions.0.file <out)" = "$(ls some/*.png | head -n 1)" ]
+  fails 1 predict r empty
+  says empty 'pictures (.png, .jpg, .jpeg)'
+  fails 2 predict r some --top 0
+  says --top
+  fails 1 predict r some --csv nowhere/t.csv
+  says nowhere/t.csv
+  echo text >some/bad.png
+  code=0
+  "$HEDDLE" predict r some >out 2>err || code=$?
+  [ "$code" -eq 1 ]
+  [ "$(wc -l <out)" -eq 10 ]
+  grep -q '^heddle: some/bad.png: ' err
+}

@@ -95,6 +95,26 @@ END
   done
 }
 
+@test "the commands of docs/fine-tune.md work as printed on pictures made for them" {
+  "$BUILDDIR/tests/bits/make_data" pictures photos 120 40
+  printf '%s\n' 'model: net' 'input: [3, 32, 32]' 'layers:' '  - conv1: {op: conv2d, out: 8, kernel: 3, stride: 2}' \
+    '  - norm1: {op: batch_norm}' '  - relu1: {op: relu}' '  - conv2: {op: conv2d, out: 12, kernel: 3, stride: 2}' \
+    '  - relu2: {op: relu}' '  - conv3: {op: conv2d, out: 16, kernel: 3}' '  - relu3: {op: relu}' \
+    '  - mean: {op: global_avg_pool2d}' '  - flat: {op: flatten}' '  - fc: {op: linear, out: 5}' >net.yaml
+  "$HEDDLE" train --model net.yaml --data random:3x32x32:5 --max-steps 20 --out first >out
+  "$HEDDLE" export first --onnx net.onnx >out
+  mkdir new
+  cp photos/test/c[01]/*.png new
+  commands docs/fine-tune.md >lines
+  [ "$(wc -l <lines)" -eq 6 ]
+  COLUMNS=120 as_printed <lines
+  printed docs/fine-tune.md 'the frozen layers'
+  grep -q '^net.onnx normalises its input' out
+  [ "$(grep -c '^0[0-9][0-9].png ' out)" -eq 8 ]
+  [ "$(wc -l <new.csv)" -eq 9 ]
+  [ "$("$HEDDLE" digest pets)" != "$("$HEDDLE" digest deeper)" ]
+}
+
 @test "the commands of docs/text.md work as printed, and print what it shows" {
   [ "${HD_DEPTH:-1}" -ge 2 ] || skip "make check-all trains on Shakespeare"
   shakespeare=$SRCDIR/../shared/data/shakespeare

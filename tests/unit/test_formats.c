@@ -5,6 +5,7 @@
 #include "data_trial.h"
 #include "format_files.h"
 
+#include "base/philox.h"
 #include "heddle/dataset.h"
 
 static void refused(const char *path, hd_status want, const char *says, const char *title) {
@@ -577,9 +578,48 @@ static void test_unknown(void) {
   data_refused("fashon", HD_E_IO, "expected digits", "; did you mean fashion?", "a mistyped name");
 }
 
+/* Noise. */
+
+/* Bytes of a sample that differ from the stream, where sixteen bytes belong to each counter. */
+static int noise_wrong(const hd_split *split, int64_t sample, int64_t first) {
+  static uint8_t elems[4000];
+  const int64_t bytes = hd__split_elems(split);
+  int size[2], wrong = hd__split_get(elems, size, ctx, split, sample) != HD_OK;
+  for (int64_t i = 0; i < bytes; i++) {
+    const int64_t at = first + sample * bytes + i;
+    uint32_t word[4];
+    hd__philox(word, 0, (const uint32_t[4]){(uint32_t)(at / 16)});
+    wrong += elems[i] != (uint8_t)(word[at % 16 / 4] >> at % 4 * 8);
+  }
+  return wrong + (size[0] != split->height) + (size[1] != split->width);
+}
+
+/* Small samples are in memory; a large set is drawn sample by sample, and never kept. */
+static void test_noise(void) {
+  static const struct {
+    const char *name;
+    int in_memory;
+  } sets[] = {{"random:1x5x5", 1}, {"random:1x61x61", 0}};
+  for (int i = 0; i < 2; i++) {
+    hd_dataset *data = data_opens(sets[i].name, sets[i].name);
+    if (!data)
+      continue;
+    const hd_split *train = hd__dataset_train(data), *test = hd__dataset_test(data);
+    const int64_t first = train->count * hd__split_elems(train);
+    int wrong = 0;
+    for (int64_t n = 0; n < 5; n++)
+      wrong += noise_wrong(train, n * 2047, 0) + noise_wrong(test, n * 255, first);
+    is_int(wrong, 0, "%s: samples are the stream's", sets[i].name);
+    is_int(hd__split_in_memory(train), sets[i].in_memory, "%s: in memory or not", sets[i].name);
+    hd__dataset_close(data);
+  }
+  data_survives_no_memory(sets[1].name, "a large set of noise");
+}
+
 int main(void) {
   if (hd_ctx_create(&ctx) != HD_OK)
     return 1;
+  test_noise();
   test_cifar10();
   test_bad_cifar10();
   test_cifar100();

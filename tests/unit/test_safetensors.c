@@ -345,9 +345,9 @@ static void load(hd_store *store, const hd_st_tensor *tensor, int count, const c
   put_file(path, bytes, length);
   free(bytes);
   int64_t arithmetic;
-  hd__checkpoint_load_weights(store, &arithmetic, ctx, path, NULL);
+  hd__checkpoint_load_weights(store, &arithmetic, ctx, path, NULL, NULL);
   held before = held_now();
-  hd_status status = hd__checkpoint_load_weights(store, &arithmetic, ctx, path, NULL);
+  hd_status status = hd__checkpoint_load_weights(store, &arithmetic, ctx, path, NULL, NULL);
   if (says)
     refuses_at(status, HD_E_FORMAT, ctx, path, says, "%s is refused", name);
   else

@@ -191,10 +191,16 @@ static void test_generated(void) {
                                      [HD_OPT_WEIGHTS] = "weights",
                                      [HD_OPT_SAVE_EPOCHS] = "save-epochs",
                                      [HD_OPT_SAMPLE_EVERY] = "sample-every",
-                                     [HD_OPT_CLASS_WEIGHT] = "class-weight"};
+                                     [HD_OPT_CLASS_WEIGHT] = "class-weight",
+                                     [HD_OPT_HEAD] = "head",
+                                     [HD_OPT_FREEZE] = "freeze",
+                                     [HD_OPT_KEEP_FEATURES] = "keep-features",
+                                     [HD_OPT_KEEP_VIEWS] = "keep-views",
+                                     [HD_OPT_UNFREEZE] = "unfreeze",
+                                     [HD_OPT_LR_SCALE] = "lr-scale"};
   for (int i = 0; i < HD_OPTION_COUNT; i++)
     ok(!name[i] || !strcmp(name[i], hd_option_at(i)->name), "option %d is %s", i, hd_option_at(i)->name);
-  ok(HD_OPT_CLASS_WEIGHT + 1 == HD_OPTION_COUNT && !hd_option_at(HD_OPTION_COUNT) && !hd_option_at(-1),
+  ok(HD_OPT_LR_SCALE + 1 == HD_OPTION_COUNT && !hd_option_at(HD_OPTION_COUNT) && !hd_option_at(-1),
      "no option is left");
   ok(!strcmp(hd_choice_name(HD_OPT_RECIPE, HD_RECIPE_MNIST_99), "mnist-99") &&
          !strcmp(hd_choice_name(HD_OPT_TTA, HD_TTA_MIRROR_TRANSLATE), "mirror+translate"),

@@ -53,10 +53,10 @@ static hd_status keep_decoded(hd_dataset *data, hd_ctx *ctx, hd_cache_choice kin
   hd_split *split = data->split;
   int64_t bytes = 0;
   for (int s = 0; s < parts_of(data); s++)
-    bytes += hd__split_decodes(&split[s]) ? hd__cache_bytes(&split[s]) : 0;
+    bytes += hd__split_decodes(&split[s]) && !split[s].drawn ? hd__cache_bytes(&split[s]) : 0;
   const bool fits = bytes <= hd__memory_budget() / SHARE;
   for (int s = 0; s < parts_of(data); s++) {
-    if (!hd__split_decodes(&split[s]) || kind == HD_CACHE_NONE)
+    if (!hd__split_decodes(&split[s]) || split[s].drawn || kind == HD_CACHE_NONE)
       continue;
     if (kind == HD_CACHE_DISK && split[s].key)
       HD_TRY(hd__cache_on_disk(&data->cache[s], &split[s], ctx));

@@ -257,10 +257,34 @@ static float *target_of(const hd_feed *feed, int64_t row, const hd_slots *to) {
   return made ? (float *)to->target + row * to->target_stride : NULL;
 }
 
+/* The place of a sample among the feed's in file order. */
+static int64_t place_of(const hd_feed *feed, int64_t sample) {
+  int64_t low = 0, high = feed->count;
+  while (feed->members && low < high) {
+    const int64_t middle = (low + high) / 2;
+    if (feed->members[middle] < sample)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return feed->members ? low : sample;
+}
+
+static const float *kept_values(const hd_feed *feed, uint32_t epoch, int64_t sample) {
+  const int64_t view = feed->views > 0 ? epoch % feed->views : 0;
+  return feed->features.memory + (view * feed->count + place_of(feed, sample)) * feed->features.elems;
+}
+
+bool hd__feed_draws(const hd_feed *feed) { return feed->pipeline && hd__pipeline_draws(feed->pipeline); }
+
 static hd_status transform_sample(float *x, float *target, const hd_feed *feed, hd_ctx *ctx, uint32_t epoch,
                                   int64_t position, int64_t *number, void *scratch) {
-  const hd_sample_key key = {.seed = feed->seed, .epoch = epoch, .position = position, .count = feed->count};
+  hd_sample_key key = {.seed = feed->seed, .epoch = epoch, .position = position, .count = feed->count};
   hd_sample sample, partner = {0};
+  if (feed->views > 0) {
+    key.epoch = epoch % (uint32_t)feed->views;
+    key.position = place_of(feed, *number);
+  }
   char *room = (char *)scratch + pipeline_bytes(feed);
   HD_TRY(sample_at(&sample, room, feed, ctx, number));
   if (has_partner(feed)) {
@@ -300,12 +324,15 @@ hd_status hd__feed_read(const hd_feed *feed, hd_ctx *ctx, uint32_t epoch, int64_
       split->window(x, (int32_t *)to->target + r * to->target_stride, split, &all);
       continue;
     }
-    if (feed->pipeline)
+    if (feed->features.memory)
+      memcpy(x, kept_values(feed, epoch, sample), (size_t)feed->features.elems * sizeof *x);
+    else if (feed->pipeline)
       HD_TRY(transform_sample(x, target, feed, ctx, epoch, first + r, &sample, to->scratch));
     else
       HD_TRY(normalise_sample(x, feed, ctx, &sample, to->scratch));
-    prefetch_next(feed, epoch, first + r + feed->batch, bytes);
-    if (!target)
+    if (!feed->features.memory)
+      prefetch_next(feed, epoch, first + r + feed->batch, bytes);
+    if (!target && to->target)
       fetch_target(feed, sample, r, to);
     if (to->weight)
       to->weight[r * to->target_stride] = (float)hd__split_weight(split, sample);
@@ -342,7 +369,8 @@ bool hd__feed_table(hd_sample_table *out, const hd_feed *feed) {
                            .bytes = split->elem == HD_ELEM_U8};
   memcpy(out->scale, feed->scale, sizeof out->scale);
   memcpy(out->shift, feed->shift, sizeof out->shift);
-  return hd__split_in_memory(split) && !feed->pipeline && split->labels && !split->weights && split->count <= INT32_MAX;
+  return hd__split_in_memory(split) && !feed->pipeline && !feed->features.memory && split->labels && !split->weights &&
+         split->count <= INT32_MAX;
 }
 
 static hd_status fetch(void *self, hd_ctx *ctx, const hd_step *step, int64_t first, int64_t rows, const hd_slots *to) {

@@ -23,6 +23,13 @@
 
 enum { HD_FEED_MAX_CHANNELS = 4 };
 
+/* What a network's first layers make of each sample, kept by the caller: `elems` numbers for each sample of the feed in
+ * file order, with views one view after the other. NULL: samples are read. */
+typedef struct hd_kept_values {
+  const float *memory;
+  int64_t elems;
+} hd_kept_values;
+
 typedef struct hd_feed {
   const hd_split *split;
   const double *mean, *std; /* per channel, of pixels in [0, 1] or of floats; the caller's */
@@ -34,9 +41,11 @@ typedef struct hd_feed {
   int64_t batch;     /* of training: the distance in the order to a thread's next sample */
   uint32_t *members; /* sample numbers, ascending; NULL: all of the split */
 
-  hd_pipeline *pipeline;          /* of transforms; NULL: the FMA alone */
-  const hd_view *view;            /* the view that is read; NULL: samples as they are, and no room for views */
-  uint64_t seed;                  /* of their draws */
+  hd_pipeline *pipeline; /* of transforms; NULL: the FMA alone */
+  const hd_view *view;   /* the view that is read; NULL: samples as they are, and no room for views */
+  uint64_t seed;         /* of their draws */
+  int64_t views;         /* fixed ones of each sample: an epoch has the next one of each; 0: new draws in every epoch */
+  hd_kept_values features;        /* in place of samples */
   const hd_target_scale *targets; /* the scale of numbers to predict; NULL: as they are */
 
   hd_sampler *sampler; /* NULL: file order */
@@ -102,8 +111,12 @@ int64_t hd__feed_sample(const hd_feed *feed, uint32_t epoch, int64_t position);
 void hd__feed_labels(int32_t *label, const hd_feed *feed, uint32_t epoch, int64_t position, int32_t first,
                      int32_t count);
 
-/* Copies samples at positions [first, first + rows) of an epoch and their targets; class labels become numbers where
- * floats are expected. Or, if to->sample is set, writes their indices. Fails as reading a sample does. */
+/* Whether a sample is another one each time it is read. */
+bool hd__feed_draws(const hd_feed *feed);
+
+/* Copies samples at positions [first, first + rows) of an epoch and their targets, unless to->target is NULL; class
+ * labels become numbers where floats are expected. Or, if to->sample is set, writes their indices. Fails as reading a
+ * sample does. */
 hd_status hd__feed_read(const hd_feed *feed, hd_ctx *ctx, uint32_t epoch, int64_t first, int64_t rows,
                         const hd_slots *to);
 

@@ -9,24 +9,24 @@
 #include "data/digits/digits.h"
 #include "platform/parallel_for.h"
 
-/* Allocates and describes both splits, consecutive in memory. */
+/* Allocates and describes both splits, consecutive in memory; without memory for samples that are not `kept`. */
 static hd_status make_room(hd_split_memory **all, hd_dataset *out, hd_ctx *ctx, const int shape[3], int classes,
-                           int64_t train, int64_t test) {
+                           const int64_t count[2], bool kept) {
   enum { SLACK_BYTES = 16 };
-  const int64_t sample = (int64_t)shape[0] * shape[1] * shape[2];
+  const int64_t sample = (int64_t)shape[0] * shape[1] * shape[2], samples = count[0] + count[1];
   hd_split_memory *to = *all = &out->memory[0];
-  to->images = hd__malloc_scattered((size_t)((train + test) * (sample + 1) + SLACK_BYTES)); /* labels as bytes after the
-                                                                                               samples */
-  to->labels = hd__malloc((size_t)(train + test) * sizeof *to->labels);
-  HD_TRY(
-      HD_ALLOCATED(to->images && to->labels, ctx, "out of memory for %lld drawn samples", (long long)(train + test)));
+  if (kept) /* labels as bytes after the samples */
+    to->images = hd__malloc_scattered((size_t)(samples * (sample + 1) + SLACK_BYTES));
+  to->labels = hd__malloc((size_t)samples * sizeof *to->labels);
+  HD_TRY(HD_ALLOCATED((to->images || !kept) && to->labels, ctx, "out of memory for %lld drawn samples",
+                      (long long)samples));
   for (int i = 0; i < 2; i++)
-    out->split[i] = (hd_split){.count = i ? test : train,
+    out->split[i] = (hd_split){.count = count[i],
                                .channels = shape[0],
                                .height = shape[1],
                                .width = shape[2],
-                               .images = to->images + (i ? train * sample : 0),
-                               .labels = to->labels + (i ? train : 0),
+                               .images = kept ? to->images + (i ? count[0] * sample : 0) : NULL,
+                               .labels = to->labels + (i ? count[0] : 0),
                                .classes = classes};
   return HD_OK;
 }
@@ -52,8 +52,9 @@ static void draw_blocks(void *arg, int64_t from, int64_t to) {
 static hd_status draw_digits(hd_dataset *out, hd_ctx *ctx, const hd_dataset_request *request) {
   enum { PIXELS = HD_DIGITS_SIDE * HD_DIGITS_SIDE, CLASSES = 10 };
   const int shape[3] = {1, HD_DIGITS_SIDE, HD_DIGITS_SIDE};
+  const int64_t count[2] = {HD_DIGITS_TRAIN, HD_DIGITS_TEST};
   hd_split_memory *d;
-  HD_TRY(make_room(&d, out, ctx, shape, CLASSES, HD_DIGITS_TRAIN, HD_DIGITS_TEST));
+  HD_TRY(make_room(&d, out, ctx, shape, CLASSES, count, true));
   digits drawn = {d->images, d->images + (size_t)DIGITS * PIXELS};
   hd__parallel_for(DIGITS / DIGITS_BLOCK, 1, draw_blocks, &drawn);
   for (int i = 0; i < DIGITS; i++)
@@ -81,24 +82,76 @@ static hd_status read_shape(int shape[3], int *classes, hd_ctx *ctx, const char 
       HD_DATA_MAX_CHANNELS, MOST_SIDE, MOST_CLASSES, name);
 }
 
-/* Noise with labels, for benchmarks on samples of any shape. */
+/* The noise is a stream of bytes, sixteen of each counter, the low bytes of a word first: training samples, test
+ * samples, a byte for each label. */
+static void draw_block(uint8_t block[16], uint32_t counter) {
+  uint32_t word[4];
+  hd__philox_rounds(word, 0, (const uint32_t[4]){counter});
+  for (int w = 0; w < 4; w++)
+    for (int b = 0; b < 4; b++)
+      block[4 * w + b] = (uint8_t)(word[w] >> 8 * b);
+}
+
+/* The bytes [at, at + count) of the stream. */
+static void draw_noise(uint8_t *to, int64_t at, int64_t count) {
+  enum { BLOCK = 16 };
+  uint8_t block[BLOCK];
+  int64_t done = 0;
+  for (int64_t skip = at % BLOCK, taken; done < count && (skip > 0 || count - done < BLOCK); done += taken, skip = 0) {
+    draw_block(block, (uint32_t)((at + done) / BLOCK));
+    taken = count - done < BLOCK - skip ? count - done : BLOCK - skip;
+    memcpy(to + done, block + skip, (size_t)taken);
+  }
+  for (; done + BLOCK <= count; done += BLOCK)
+    draw_block(to + done, (uint32_t)((at + done) / BLOCK));
+  if (done < count) {
+    draw_block(block, (uint32_t)((at + done) / BLOCK));
+    memcpy(to + done, block, (size_t)(count - done));
+  }
+}
+
+enum { NOISE_TRAIN = 8192, NOISE_TEST = 1024, NOISE_ALL = NOISE_TRAIN + NOISE_TEST };
+
+static hd_status get_noise(void *elems, int size[2], hd_ctx *ctx, const hd_split *split, int64_t sample) {
+  const int64_t *first = split->self, bytes = hd__split_elems(split);
+  draw_noise(elems, *first + sample * bytes, bytes);
+  size[0] = split->height;
+  size[1] = split->width;
+  return HD_OK;
+}
+
+/* Makes both splits draw a sample whenever it is read. */
+static hd_status draw_when_read(hd_dataset *out, hd_ctx *ctx) {
+  void *self;
+  HD_TRY(hd__dataset_hold(&self, out, ctx, 2 * sizeof(int64_t), NULL));
+  int64_t *first = self; /* byte of the stream, of each split */
+  first[1] = NOISE_TRAIN * hd__split_elems(&out->split[0]);
+  for (int s = 0; s < 2; s++) {
+    out->split[s].get = get_noise;
+    out->split[s].self = &first[s];
+    out->split[s].drawn = true;
+  }
+  return HD_OK;
+}
+
+/* Noise with labels, for benchmarks on samples of any shape. Large sets are drawn when they are read; small samples are
+ * gathered from memory in less time. */
 static hd_status draw_random(hd_dataset *out, hd_ctx *ctx, const hd_dataset_request *request) {
-  enum { TRAIN = 8192, TEST = 1024, ALL = TRAIN + TEST, OF_A_BYTE = 256 };
+  enum { OF_A_BYTE = 256, MOST_BYTES = 32 << 20 };
   int shape[3], classes;
   HD_TRY(read_shape(shape, &classes, ctx, request->name));
+  const int64_t bytes = NOISE_ALL * (int64_t)shape[0] * shape[1] * shape[2], count[2] = {NOISE_TRAIN, NOISE_TEST};
+  const bool kept = bytes <= MOST_BYTES || request->fold.of > 0;
   hd_split_memory *d;
-  HD_TRY(make_room(&d, out, ctx, shape, classes, TRAIN, TEST));
-  const int64_t sample = (int64_t)shape[0] * shape[1] * shape[2], bytes = ALL * (sample + 1);
-  for (int64_t at = 0; at < bytes; at += 16) {
-    const uint32_t counter[4] = {(uint32_t)(at / 16)};
-    uint32_t word[4];
-    hd__philox(word, 0, counter);
-    for (int i = 0; i < 16; i++)
-      d->images[at + i] = (uint8_t)(word[i / 4] >> (i % 4 * 8));
-  }
-  const uint8_t *byte = d->images + ALL * sample;
-  for (int i = 0; i < ALL; i++)
-    d->labels[i] = (byte[i] + (classes > OF_A_BYTE ? OF_A_BYTE * byte[(i + 1) % ALL] : 0)) % classes;
+  uint8_t label[NOISE_ALL];
+  HD_TRY(make_room(&d, out, ctx, shape, classes, count, kept));
+  if (kept)
+    draw_noise(d->images, 0, bytes);
+  else
+    HD_TRY(draw_when_read(out, ctx));
+  draw_noise(label, bytes, NOISE_ALL);
+  for (int i = 0; i < NOISE_ALL; i++)
+    d->labels[i] = (label[i] + (classes > OF_A_BYTE ? OF_A_BYTE * label[(i + 1) % NOISE_ALL] : 0)) % classes;
   return HD_OK;
 }
 

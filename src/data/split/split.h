@@ -47,6 +47,7 @@ struct hd_split {
   const float *floats;    /* HD_ELEM_F32 */
   hd_get_fn *get;         /* if they are not */
   void *self;             /* argument of get */
+  bool drawn;             /* get takes about as long as reading memory: its samples are never cached */
   hd_window_fn *window;   /* of a text; then labels and targets are NULL, and `classes` tokens are known */
   int64_t offsets;        /* of windows of training: how many there are */
   double token_bytes;     /* of a token of a text, on average; 0: unknown */

@@ -255,6 +255,13 @@ static const float *make_partner(const hd_pipeline *p, const hd_sample *partner,
   return (const float *)(void *)to;
 }
 
+bool hd__pipeline_draws(const hd_pipeline *p) {
+  bool draws = false;
+  for (int i = 0; i < p->steps; i++)
+    draws |= p->step[i].row && p->step[i].row->kind != HD_TRANSFORM_FIXED && !p->step[i].middle;
+  return draws;
+}
+
 void hd__pipeline_target(float *target, const hd_pipeline *p, const hd_sample *sample) {
   hd_transform_run run = {.label = sample->label, .target = target, .targets = p->shape.targets};
   if (p->input.outputs)

@@ -18,6 +18,9 @@ hd_status hd__pipeline_create(hd_pipeline **out, hd_ctx *ctx, const hd_yaml_node
 const float *hd__pipeline_scale(const hd_pipeline *pipeline);
 float *hd__pipeline_shift(hd_pipeline *pipeline);
 
+/* Whether it draws anything. */
+bool hd__pipeline_draws(const hd_pipeline *pipeline);
+
 /* The target that a pipeline without mixing makes from a sample, whose pixels it does not read. */
 void hd__pipeline_target(float *target, const hd_pipeline *pipeline, const hd_sample *sample);
 

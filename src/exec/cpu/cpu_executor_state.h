@@ -76,7 +76,8 @@ typedef struct work_division {
   int32_t *speed;       /* of the threads; NULL: all equal */
   int32_t *border;      /* of the threads of each stage: see hd__exec_border */
   int32_t *host_border; /* host h has the shards [host_border[h], host_border[h + 1]) of each micro-batch */
-  int64_t group_rows;   /* samples in an arena */
+  int64_t group_rows;   /* the most samples in an arena */
+  int64_t *phase_rows;  /* and those of each phase, since phases have arenas of different sizes */
 } work_division;
 
 /* Of a network that is cut into several stages; see pipeline.c. */

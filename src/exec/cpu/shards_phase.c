@@ -130,6 +130,7 @@ void hd__exec_run_group(const thread_at *at, const hd_phase *phase, const hd_sta
   call_rows group = hd__exec_rows(at, rows, row0, at->layout->first + row0);
   hd_origin *origin = &group.origin[HD_AT_ARENA];
   origin->base = (char *)origin->base + arena * plan->size.stage_arena_bytes[range->stage] * exec->division.group_rows;
+  origin->scale = exec->division.phase_rows[phase - plan->phases];
   if (phase == plan->phases && range->call0 == phase->call0) {
     hd__tally_end(at->thread->tally, HD_SPENT_COMPUTE);
     hd__exec_fetch_group(at, &group);
@@ -156,12 +157,13 @@ void hd__exec_shards(const thread_at *at, const hd_phase *phase) {
   const hd_reduction *pushes = &hd__exec_range(at)->pushes;
   const hd_reduction_step *step = pushes->step;
   const hd_stage_range all = {.call0 = phase->call0, .call1 = phase->call1};
+  const int64_t rows = at->exec->division.phase_rows[phase - at->exec->plan->phases];
   int depth = 0;
   if (phase > at->exec->plan->phases)
     hd__exec_gather(at, phase - 1);
   for (int first = 0, end; first < pushes->count; first = end) {
     end = first + 1;
-    while (end < pushes->count && step[end].row1 - step[first].row0 <= at->exec->division.group_rows)
+    while (end < pushes->count && step[end].row1 - step[first].row0 <= rows)
       end++;
     const hd_walk group = hd__walk_steps(step + first, end - first, depth);
     hd__exec_run_group(at, phase, &all, &group, 0);

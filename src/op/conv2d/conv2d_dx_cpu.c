@@ -40,7 +40,7 @@ static int64_t scratch_bytes(const hd_geom *g) {
   case SLICES: return HD_SYM(conv_pool_dx_scratch)(g);
   case TAPS: return HD_SYM(conv_tap_dx_scratch)(g);
   case DEPTH: return HD_SYM(conv_depth_dx_scratch)(g);
-  case TILES: return HD_SYM(winograd_scratch)(g->co);
+  case TILES: return HD_SYM(winograd_scratch)(g->co, g->ci);
   default: return HD_SYM(conv_dx_walk_scratch)(g);
   }
 }

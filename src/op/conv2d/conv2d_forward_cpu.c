@@ -98,7 +98,7 @@ int64_t HD_SYM(conv_direct_scratch)(const hd_geom *g) {
 static int64_t scratch_bytes(const hd_geom *g) {
   if (is_depthwise(g))
     return HD_SYM(conv_depth_forward_scratch)(g);
-  return hd_geom_is_winograd(g) ? HD_SYM(winograd_scratch)(g->ci) : HD_SYM(conv_direct_scratch)(g);
+  return hd_geom_is_winograd(g) ? HD_SYM(winograd_scratch)(g->ci, g->co) : HD_SYM(conv_direct_scratch)(g);
 }
 
 void HD_SYM(conv_direct_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1) {

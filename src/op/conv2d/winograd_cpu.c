@@ -269,17 +269,73 @@ static void run_tiles(const winograd_job *job, const winograd_planes *patches, f
   }
 }
 
-/* scratch: transformed patches, the sums of a block, a copy of a patch. */
+/* ---- Many channels: weights that a near cache does not keep pass once for many tiles, place after place, and the sums
+ * of all places wait in memory until the last ---- */
+
+static int is_wide(int inputs, int outputs) { return (int64_t)PLACES * inputs * up16(outputs) > WIDE_ELEMS; }
+
+static int wide_tiles(int inputs, int outputs) { return tiles_at_once(WIDE_BYTES, inputs + outputs); }
+
+/* Elements of the sums of a place. */
+static int64_t wide_place(int tiles, int outputs) { return (int64_t)tiles * up16(outputs) + 16; }
+
+/* As run_tiles. */
+static void run_places(const winograd_job *job, const winograd_planes *patches, float *scratch, winograd_cursor first,
+                       int tiles) {
+  const int all = up16(job->channels) / 16, channels = job->map.channels;
+  const int64_t sums_place = wide_place(tiles, job->channels);
+  winograd_cursor end = first;
+  int groups;
+  for (int t = 0; t < tiles; t++)
+    next_tile(&end, &job->map);
+  for (int place = 0; place < PLACES; place++) {
+    const int count = count_at(&end.kept, place);
+    for (int group = 0; group < all; group += groups) {
+      groups = walk_block_groups(group, all);
+      const int even = even_part(most(count, 1), least(TILES, ACC_GROUPS / groups));
+      winograd_block block = {.patch = patches->first + place * patches->place,
+                              .patch_place = patches->place,
+                              .patch_tile = (int)patches->tile,
+                              .w = job->w + ((int64_t)group * PLACES + place * groups) * 16 * channels,
+                              .channels = channels,
+                              .sums = scratch + place * sums_place + (int64_t)group * 16 * tiles,
+                              .sums_place = sums_place,
+                              .places = 1};
+      for (int done = 0, size; done < count; done += size) {
+        size = least(even, count - done);
+        blocks[groups - 1][size - 1](&block);
+        block.patch += size * patches->tile;
+        block.sums += size * 16 * groups;
+      }
+    }
+  }
+  for (int group = 0; group < all; group += groups) {
+    groups = walk_block_groups(group, all);
+    const winograd_planes sums = {scratch + (int64_t)group * 16 * tiles, sums_place, 16, 16 * groups};
+    put_block(job, &sums, &first, tiles, group * 16, groups);
+  }
+}
+
+/* Tiles at a time: even parts of all, in whole blocks. */
+static int part_of(int64_t all, int at_most) {
+  const int64_t parts = (all + at_most - 1) / at_most, tiles = parts > 0 ? (all + parts - 1) / parts : 0;
+  return least(((int)tiles + TILES_STEP - 1) / TILES_STEP * TILES_STEP, at_most);
+}
+
+/* scratch: transformed patches, the sums of a block or of all channels, a copy of a patch. */
 static void run_job(const winograd_job *job, int64_t rows, float *scratch) {
-  int at_once = tiles_at_once(FORWARD_BYTES, job->map.channels);
-  const winograd_planes patches = {scratch, place_elems(at_once, job->map.channels), 16, tile_elems(job->map.channels)};
-  float *sums = scratch + PLACES * patches.place, *copy = sums + PLACES * 16 * SUM_GROUPS;
+  const int channels = job->map.channels, wide = is_wide(channels, job->channels);
+  const int64_t all = tiles_of(&job->map, rows);
+  const int at_once = wide ? part_of(all, wide_tiles(channels, job->channels)) : tiles_at_once(FORWARD_BYTES, channels);
+  const winograd_planes patches = {scratch, place_elems(at_once, channels), 16, tile_elems(channels)};
+  float *sums = scratch + PLACES * patches.place;
+  float *copy = sums + PLACES * (wide ? wide_place(at_once, job->channels) : 16 * SUM_GROUPS);
   winograd_cursor at = {0};
-  for (int64_t left = tiles_of(&job->map, rows); left > 0; left -= at_once) {
+  for (int64_t left = all; left > 0; left -= at_once) {
     int tiles = left < at_once ? (int)left : at_once;
     const winograd_cursor first = at = from_here(at);
     HD_SYM(winograd_patches)(&patches, copy, &job->map, &at, tiles);
-    run_tiles(job, &patches, sums, first, tiles);
+    (wide ? run_places : run_tiles)(job, &patches, sums, first, tiles);
   }
 }
 
@@ -333,9 +389,11 @@ void HD_SYM(winograd_dx)(const hd_call *call) {
   run_job(&job, call->rows, call->scratch);
 }
 
-int64_t HD_SYM(winograd_scratch)(int channels) {
-  return whole_bytes(PLACES * (place_elems(tiles_at_once(FORWARD_BYTES, channels), channels) + 16 * SUM_GROUPS) +
-                     copy_elems(channels));
+int64_t HD_SYM(winograd_scratch)(int inputs, int outputs) {
+  const int wide = is_wide(inputs, outputs);
+  const int tiles = wide ? wide_tiles(inputs, outputs) : tiles_at_once(FORWARD_BYTES, inputs);
+  const int64_t sums = wide ? wide_place(tiles, outputs) : 16 * SUM_GROUPS;
+  return whole_bytes(PLACES * (place_elems(tiles, inputs) + sums) + copy_elems(inputs));
 }
 
 int64_t HD_SYM(winograd_forward_packed)(const hd_geom *g) { return (int64_t)PLACES * g->ci * up16(g->co); }

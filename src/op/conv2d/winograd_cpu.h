@@ -12,6 +12,7 @@
 
 enum { LINE = WINOGRAD_LINE, PLACES = WINOGRAD_PLACES };
 enum { TILES_STEP = 12, FORWARD_BYTES = 64 * 1024, DW_TILES = 128 };
+enum { WIDE_ELEMS = 1 << 18, WIDE_BYTES = 8 << 20 };
 
 /* The image that patches are taken from, and the tiles over it. */
 typedef struct winograd_map {
@@ -191,7 +192,7 @@ G16 void kernel_gradient_line(g16 *v, int taps) {
 
 void HD_SYM(winograd_forward)(const hd_call *call);
 void HD_SYM(winograd_dx)(const hd_call *call);
-int64_t HD_SYM(winograd_scratch)(int channels); /* of either, by the channels that patches have */
+int64_t HD_SYM(winograd_scratch)(int inputs, int outputs); /* of either, by the channels of patches and sums */
 int64_t HD_SYM(winograd_forward_packed)(const hd_geom *g);
 int64_t HD_SYM(winograd_dx_packed)(const hd_geom *g);
 void HD_SYM(winograd_forward_pack)(const hd_geom *g, const float *w, float *packed, int32_t j0, int32_t j1);

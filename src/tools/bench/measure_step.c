@@ -49,6 +49,7 @@ static hd_status open_session(experiment *e, hd_ctx *ctx, const hd_config *confi
   hd__threads_destroy(s->compute.threads);
   s->compute.exec = s->compute.eval_exec = NULL;
   s->compute.threads = NULL;
+  hd__store_unpack(s->compute.store); /* rehearsals have copies of their own */
   hd__feed_shuffle(&s->input.train, (uint64_t)s->report.facts.seed, 0);
   return HD_OK;
 }

@@ -164,7 +164,14 @@ typedef struct tensors {
   const char *path;
   hd_st_list list;
   int64_t arithmetic; /* the version that wrote it */
+  const char *but;    /* a layer whose parameters are not read; NULL: all are */
 } tensors;
+
+/* Whether a parameter of this name, "LAYER.weight", is left as it is. */
+static bool is_left(const tensors *from, const char *name) {
+  const size_t length = from->but ? strlen(from->but) : 0;
+  return from->but && !strncmp(name, from->but, length) && name[length] == '.' && !strchr(name + length + 1, '.');
+}
 
 static hd_status load_entry(float *memory, float *scratch, hd_ctx *ctx, const tensors *from,
                             const hd_store_entry *entry, const char *name) {
@@ -208,7 +215,7 @@ static hd_status load_entries(float *memory, hd_ctx *ctx, const tensors *from, c
   for (int p = 0; p < d->entries; p++) {
     char name[HD_TENSOR_NAME_BYTES];
     const hd_store_entry *entry = &d->entry[p];
-    if (!keeps(entry, state))
+    if (!keeps(entry, state) || is_left(from, entry->name))
       continue;
     hd__tensors_state_name(name, entry, state);
     HD_TRY(entry->same_as < 0 ? load_entry(memory, scratch, ctx, from, entry, name)
@@ -223,9 +230,9 @@ static hd_status check_count(hd_ctx *ctx, const tensors *from, const hd_director
   const hd_st_list *list = &from->list;
   int count = 0;
   for (int i = 0; i < list->count; i++)
-    count += !hd__tensors_counts_batches(list->tensor[i].name);
+    count += !hd__tensors_counts_batches(list->tensor[i].name) && !is_left(from, list->tensor[i].name);
   for (int p = 0; p < d->entries; p++)
-    count -= d->entry[p].same_as < 0 || hd__st_find(list, d->entry[p].name);
+    count -= !is_left(from, d->entry[p].name) && (d->entry[p].same_as < 0 || hd__st_find(list, d->entry[p].name));
   return count == 0
              ? HD_OK
              : hd__fail(ctx, HD_E_FORMAT, "%s: expected %d tensors, found %d; does the file belong to this model?",
@@ -238,7 +245,7 @@ static hd_status load_weights(hd_store *store, float *to, hd_ctx *ctx, const ten
 }
 
 hd_status hd__checkpoint_load_weights(hd_store *store, int64_t *arithmetic, hd_ctx *ctx, const char *path,
-                                      const json_t *record) {
+                                      const json_t *record, const char *but) {
   HD_MAPPED file = {0};
   HD_ST_OWNED list = {0};
   if (!record && hd__onnx_is_path(path)) {
@@ -246,13 +253,13 @@ hd_status hd__checkpoint_load_weights(hd_store *store, int64_t *arithmetic, hd_c
     *arithmetic = HD_ARITHMETIC_VERSION;
     HD_TRY(hd__onnx_read(&model, ctx, path));
     return load_weights(store, store->weights[hd__store_buffer(store)], ctx,
-                        &(tensors){path, model.weights, *arithmetic});
+                        &(tensors){path, model.weights, *arithmetic, but});
   }
   HD_TRY(hd__file_map(&file, ctx, path));
   HD_TRY(hd__st_parse(&list, ctx, path, file.bytes, file.length));
   float *to = record ? hd__store_result(store) : store->weights[hd__store_buffer(store)];
   *arithmetic = record ? hd__checkpoint_arithmetic(record) : arithmetic_of_file(path, &file);
-  HD_TRY(load_weights(store, to, ctx, &(tensors){path, list, *arithmetic}));
+  HD_TRY(load_weights(store, to, ctx, &(tensors){path, list, *arithmetic, but}));
   return record ? check_sum(ctx, record, &file, path) : HD_OK;
 }
 
@@ -284,7 +291,7 @@ hd_status hd__checkpoint_load_state(hd_store *store, hd_counters *counters, hd_c
   HD_TRY(hd__st_parse(&list, ctx, path, file.bytes, file.length));
   HD_TRY(load_counters(counters, ctx, path, &list));
   hd__store_set_version(store, (uint64_t)counters->step);
-  const tensors from = {path, list, counters->arithmetic};
+  const tensors from = {path, list, counters->arithmetic, NULL};
   for (int s = 0; s < store->directory->states; s++)
     HD_TRY(load_entries(store->state[hd__store_buffer(store)][s], ctx, &from, store->directory, s));
   if (store->directory->averages)

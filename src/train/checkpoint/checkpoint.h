@@ -56,9 +56,9 @@ bool hd__checkpoint_converts(const hd_directory *directory, int64_t arithmetic);
  * parameters, into the last whole version; the caller packs them. `record` is the record of the checkpoint that
  * holds this model.safetensors: the file must have the checksum stated there. NULL: the file is given by itself; if
  * it lies in a checkpoint, that one's version of the arithmetic says how to read it. *arithmetic: the version that
- * wrote the file. */
+ * wrote the file. `but`: a layer whose parameters stay as they are, whether or not the file has some; NULL: none. */
 hd_status hd__checkpoint_load_weights(hd_store *store, int64_t *arithmetic, hd_ctx *ctx, const char *path,
-                                      const json_t *record);
+                                      const json_t *record, const char *but);
 
 /* Loads counters and optimizer states from folder/state.safetensors, which must have the record's checksum. The step
  * counted becomes the store's version; weights are loaded afterwards, into that version. */

@@ -63,10 +63,22 @@ hd_status hd__replay_open(hd_replay *out, hd_ctx *ctx, const hd_config *config) 
   return hd__recorder_init(&out->recorder, ctx, s->compute.plan, s->compute.store);
 }
 
+/* A step of the other stage has another plan. */
+static hd_status enter_stage(hd_replay *r, hd_ctx *ctx) {
+  hd_session *s = r->session;
+  const hd_plan *before = s->compute.plan;
+  HD_TRY(hd__session_stage_for(s, ctx, r->step));
+  if (s->compute.plan == before)
+    return HD_OK;
+  hd__recorder_fini(&r->recorder);
+  return hd__recorder_init(&r->recorder, ctx, s->compute.plan, s->compute.store);
+}
+
 hd_status hd__replay_step(hd_replay *r, hd_ctx *ctx) {
   const hd_step_source source = {.self = r, .next = next_step, .fetch = fetch};
   const session_run *run = &r->session->run;
   uint32_t flags;
+  HD_TRY(enter_stage(r, ctx));
   hd__feed_shuffle(&r->session->input.train, (uint64_t)run->settings->seed,
                    (uint32_t)(run->earlier_epochs + r->step / run->steps_per_epoch));
   r->handed = false;

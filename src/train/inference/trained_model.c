@@ -45,7 +45,7 @@ static hd_status make_executor(hd_trained *t, hd_ctx *ctx, const char *folder) {
   HD_TRY(hd__store_create(&t->store, ctx, NULL, t->plan));
   HD_TRY(open_executor(t, ctx));
   HD_TRY(hd__file_join(path, ctx, folder, "model.safetensors"));
-  HD_TRY(hd__checkpoint_load_weights(t->store, &arithmetic, ctx, path, t->record));
+  HD_TRY(hd__checkpoint_load_weights(t->store, &arithmetic, ctx, path, t->record, NULL));
   if (hd__checkpoint_converts(t->store->directory, arithmetic))
     hd__fail(ctx, HD_OK, "note: %s: " HD_CHECKPOINT_CONVERTED, folder, (long long)arithmetic);
   hd__store_pack(t->store, t->plan, NULL);

@@ -1,6 +1,7 @@
 /* From a configuration to numbers; see run_plan.h. */
 #include "train/placement/run_plan.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,6 +90,21 @@ hd_status hd__planned_rules(hd_graph *graph, hd_ctx *ctx, const char *text) {
   HD_TRY(hd__yaml_parse(&yaml, ctx, text, strlen(text), "--parameters"));
   const hd_status status = hd__param_rules_apply(graph, ctx, hd__yaml_root(yaml));
   return status == HD_E_FORMAT ? HD_E_USAGE : status;
+}
+
+int64_t hd__planned_second_stage(const hd_config *config) {
+  return *hd__settings(config)->unfreeze ? hd__settings(config)->unfreeze_epoch : INT64_MAX;
+}
+
+hd_status hd__planned_freeze(hd_graph *graph, hd_ctx *ctx, const hd_config *config, bool second_stage) {
+  const hd_settings *is = hd__settings(config);
+  const char *at = strrchr(is->unfreeze, '@');
+  char patterns[256];
+  HD_TRY(hd__param_rules_freeze(graph, ctx, is->freeze, *is->head ? hd__graph_head(graph) : NULL, "--freeze"));
+  if (!at)
+    return HD_OK;
+  snprintf(patterns, sizeof patterns, "%.*s", (int)(at - is->unfreeze), is->unfreeze);
+  return hd__param_rules_unfreeze(graph, ctx, patterns, second_stage, "--unfreeze");
 }
 
 hd_plan_settings hd__planned_passes(const hd_config *config, bool train) {

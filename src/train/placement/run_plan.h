@@ -27,6 +27,11 @@ hd_status hd__planned_shards(int32_t *out, hd_ctx *ctx, const hd_config *config)
 /* Applies the rules of --parameters, a text, to a graph, after the model's rules. */
 hd_status hd__planned_rules(hd_graph *graph, hd_ctx *ctx, const char *text);
 
+/* Freezes what --freeze names, all but a new head's parameters, after the rules; in the second stage of a run not what
+ * --unfreeze names. The epoch in which that begins; INT64_MAX: never. */
+hd_status hd__planned_freeze(hd_graph *graph, hd_ctx *ctx, const hd_config *config, bool second_stage);
+int64_t hd__planned_second_stage(const hd_config *config);
+
 HD_TOOLS_API hd_plan_settings hd__planned_passes(const hd_config *config, bool train);
 
 /* The settings of the executors of training and of evaluation. A device evaluates as many samples at a time as keep it

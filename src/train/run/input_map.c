@@ -2,6 +2,8 @@
 #include "train/run/input_map.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/number.h"
 #include "base/text_buffer.h"
@@ -171,4 +173,34 @@ hd_status hd__input_map_adopt(char *note, size_t bytes, hd_ctx *ctx, hd_config *
   HD_TRY(check_list(ctx, network, data, kernels, &eval, *eval.eval ? "--eval-transforms" : "--transforms"));
   hd__line_add(&l, "which is that of --transforms");
   return HD_OK;
+}
+
+/* The samples' shape that the network states; rank 0: it leaves it to the data. */
+static hd_status stated_input(hd_shape *out, hd_ctx *ctx, const hd_network *network) {
+  hd_graph *graph;
+  *out = (hd_shape){.rank = 0};
+  if (network->asks_input)
+    return HD_OK;
+  HD_TRY(hd__network_graph(&graph, ctx, network));
+  *out = graph->values[graph->input].shape;
+  hd__graph_destroy(graph);
+  return HD_OK;
+}
+
+hd_status hd__input_size_adopt(char *note, size_t bytes, hd_ctx *ctx, hd_config *config, const hd_network *network,
+                               const hd_dataset *data) {
+  const hd_split *seen = hd__dataset_train(data);
+  const char *list = hd__settings(config)->transforms;
+  char text[LIST_BYTES + 64];
+  hd_shape input;
+  hd_line l = {.text = note, .bytes = bytes, .length = strlen(note)};
+  HD_TRY(stated_input(&input, ctx, network));
+  const bool picture = input.rank == 3 && seen->channels == input.dim[0] && !seen->flat && seen->elem == HD_ELEM_U8;
+  if (!picture || (!seen->mixed && seen->height == input.dim[1] && seen->width == input.dim[2]))
+    return HD_OK;
+  snprintf(text, sizeof text, "[{resize: [%d, %d]}, %s", input.dim[1], input.dim[2],
+           *list ? list + 1 : "to_float, normalise]");
+  hd__line_add(&l, "%spictures are resized to %dx%d, the input of %s", *note ? "; " : "", input.dim[2], input.dim[1],
+               network->source);
+  return hd__config_settle(config, ctx, HD_OPT_TRANSFORMS, text);
 }

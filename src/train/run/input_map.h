@@ -14,3 +14,8 @@
  * what its numbers are of pixels. */
 hd_status hd__input_map_adopt(char *note, size_t bytes, hd_ctx *ctx, hd_config *config, const hd_network *network,
                               const hd_dataset *data, const hd_kernels *kernels);
+
+/* Fine-tuning: resizes pictures to the input that the network states, by a transform before the others, and adds the
+ * line to `note`; for data without transforms of their own. */
+hd_status hd__input_size_adopt(char *note, size_t bytes, hd_ctx *ctx, hd_config *config, const hd_network *network,
+                               const hd_dataset *data);

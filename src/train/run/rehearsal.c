@@ -87,7 +87,8 @@ static hd_status make_executor_here(hd_rehearsal *r, hd_ctx *ctx) {
   settings.fetch_bytes = hd__feed_scratch_bytes(&s->input.train);
   HD_TRY(hd__store_create(&r->store, ctx, NULL, s->compute.plan));
   HD_TRY(hd__exec_create(&r->exec, ctx, s->compute.plan, r->store, r->threads, &settings));
-  memcpy(r->store->segment.base, s->compute.store->segment.base, s->compute.store->segment.bytes);
+  memcpy(r->store->segment.base, s->compute.store->segment.base, (size_t)s->compute.store->directory->packed_offset);
+  hd__store_pack(r->store, s->compute.plan, NULL);
   return HD_OK;
 }
 

@@ -17,6 +17,7 @@
 #include "platform/process.h"
 #include "platform/threads.h"
 #include "train/run/agreement.h"
+#include "train/run/kept_features.h"
 
 /* Callbacks of the executor. */
 
@@ -220,6 +221,7 @@ static hd_status train_until(hd_session *s, hd_ctx *ctx, int64_t end) {
   s->report.facts.stopped = 0;
   HD_TRY(hd__session_settle_evaluation(s, ctx)); /* of the step from which a resumed run continues */
   while (s->run.counters.step < s->run.pause && !s->report.facts.stopped && !hd__session_patience_ended(s)) {
+    HD_TRY(hd__session_enter_stage(s, ctx));
     hd_status status = run_region(s, ctx, &flags);
     if (status != HD_OK && flags & HD_FLAG_NO_DATA)
       return hd__session_save_without_data(s, ctx, status);
@@ -270,8 +272,8 @@ static const hd_node *lone_norm(const hd_session *s, int64_t samples) {
   for (int i = 0; i < graph->node_count; i++) {
     const hd_node *node = &graph->nodes[i];
     const bool shard = node->op == HD_OP_shard_norm;
-    if (!shard && node->op != HD_OP_batch_norm)
-      continue;
+    if (!shard && (node->op != HD_OP_batch_norm || graph->values[node->in[3]].kind == HD_VALUE_PARAM))
+      continue; /* or it reads stored statistics */
     const hd_shape *x = &graph->values[node->in[0]].shape;
     if (hd__shape_elems(x) == x->dim[0] && samples < 2 * (shard ? s->report.facts.shards : 1))
       return node;
@@ -320,6 +322,8 @@ static void note_data(hd_session *s) {
   note_rows(s);
   if (*s->report.model_note)
     note(s, s->report.model_note);
+  if (*s->report.features_note)
+    note(s, s->report.features_note);
 }
 
 static void note_spare_scores(hd_session *s) {
@@ -519,6 +523,7 @@ hd_status hd__session_create(hd_session **out, hd_ctx *ctx, const hd_config *con
   hd_status status = hd__thread_check_stack(ctx);
   HD_THEN(status, hd__config_copy(&s->run.config, ctx, config));
   s->run.settings = status == HD_OK ? hd__settings(s->run.config) : NULL;
+  s->run.rehearses = use->rehearses;
   HD_THEN(status, hd__session_setup(s, ctx, use->rehearses));
   if (fails_alone(status))
     hd__local_group_give_up(use->local, hd_ctx_message(ctx));
@@ -562,6 +567,7 @@ void hd_session_destroy(hd_session *s) {
   hd__profile_close(&s->report.profiler);
   hd__threads_destroy(s->compute.threads);
   hd__batches_destroy(s->input.batches); /* before the feed that its workers read */
+  hd__kept_features_fini(&s->input.features);
   hd__feed_fini(&s->input.train);
   hd__target_scale_fini(&s->input.targets);
   hd__feed_fini(&s->input.val);

@@ -39,6 +39,8 @@ typedef struct session_run {
   int32_t resumed_arithmetic; /* its version in the checkpoint; 0 for a new run */
   int32_t earlier_arithmetic; /* the version of earlier steps, where it has other numbers; 0: there are none */
   int64_t earlier_steps, earlier_epochs; /* of runs that it goes on from (hd_session_go_on) */
+  bool rehearses;                        /* as its use says */
+  bool second_stage;                     /* what --unfreeze names is trained */
   bool steps;                            /* are running */
   bool lr_is_set;                        /* by the program: */
   double lr_scale;                       /* the factor of the schedules' learning rates */
@@ -60,6 +62,8 @@ typedef struct session_compute {
   hd_threads *threads;
   hd_program_loss *program; /* the loss of the program, or NULL */
   hd_plan *plan, *eval_plan;
+  int cut;                /* the node as written behind which these begin, reading features; -1: they read samples */
+  hd_plan *whole, *front; /* with a cut: evaluations of all, for its shapes alone, and up to there; else NULL */
   hd_store *store;
   hd_store *average_store;  /* --ema: the average as weights, for evaluations; else NULL */
   bool here[HD_MAX_STAGES]; /* of each stage: whether this host runs it */
@@ -67,17 +71,28 @@ typedef struct session_compute {
   char resumed_device[16]; /* the choice of --device auto in the resumed run; "": none */
 } session_compute;
 
+/* What a frozen front of the network makes of all samples: kept_features.h. */
+typedef struct session_features {
+  int cut;        /* 1 + the cut that these are of; 0: there are none */
+  int64_t elems;  /* of a sample */
+  bool on_disk;   /* in a file, else in memory that the ranks of a host share */
+  char layer[96]; /* the last one of the front */
+  hd_segment memory;
+  hd_mapping file;
+} session_features;
+
 /* Where samples come from. */
 typedef struct session_input {
   hd_dataset *data;
   hd_feed train, val, test; /* val has no samples without a split */
   hd_target_scale targets;  /* of numbers to predict */
-  bool chose_epochs;        /* --epochs was not given, and follows the data */
-  hd_sample_table table;    /* training samples in the form that a device gathers by itself */
-  hd_batches *batches;      /* reads the training samples by workers; NULL: threads read them */
-  hd_segment skip_memory;   /* marks of samples that a rank could not read */
-  int64_t spread_skips[2];  /* marks of train and test samples that are known on all hosts */
-  bool noted_loose;         /* reported: the loader's ring is not locked */
+  session_features features;
+  bool chose_epochs;       /* --epochs was not given, and follows the data */
+  hd_sample_table table;   /* training samples in the form that a device gathers by itself */
+  hd_batches *batches;     /* reads the training samples by workers; NULL: threads read them */
+  hd_segment skip_memory;  /* marks of samples that a rank could not read */
+  int64_t spread_skips[2]; /* marks of train and test samples that are known on all hosts */
+  bool noted_loose;        /* reported: the loader's ring is not locked */
 } session_input;
 
 /* What is kept in the run's folder to resume from. */
@@ -98,7 +113,7 @@ typedef struct session_report {
   void *user;      /* of on_event */
   char device[64]; /* "cpu", "cuda:0,1" */
   char arithmetic_note[192];
-  char input_note[448], model_note[512];
+  char input_note[448], model_note[512], features_note[320];
   char device_note[320]; /* the reason for that device, or against sums by NCCL */
   char threads_note[96];
   char wrong_png[HD_PATH_BYTES];
@@ -167,6 +182,15 @@ void hd__session_scale_lr(hd_session *session);
 
 hd_status hd__session_plan(hd_plan **out, hd_session *session, hd_ctx *ctx, const float *shift, bool train,
                            const hd_stages *stages);
+
+/* The network of the session's stage, with its rules; and evaluation plans of it and of its front, for
+ * compute.whole and compute.front. */
+hd_status hd__session_graph(hd_graph **out, hd_session *session, hd_ctx *ctx, bool train);
+hd_status hd__session_fronts(hd_session *session, hd_ctx *ctx, const float *shift);
+
+/* The plan that shows the shapes of the whole network, and whether samples come without the shift. */
+const hd_plan *hd__session_whole(const hd_session *session);
+bool hd__session_shifts(const hd_session *session);
 hd_status hd__session_draw(hd_store *store, hd_session *session, hd_ctx *ctx, const hd_plan *plan, const bool *here);
 
 /* Fills in how devices add gradients; returns why not a library although it was requested, "" if it does or none is
@@ -205,6 +229,9 @@ void hd__session_describe(hd_step *step, const hd_session *session, int64_t inde
 hd_status hd__session_batches(hd_batches **out, hd_ctx *ctx, hd_session *session, const hd_threads *threads,
                               int workers, int64_t repeats);
 
+/* Creates those of the session, if it has some. */
+hd_status hd__session_start_workers(hd_session *session, hd_ctx *ctx);
+
 /* The fetch of an executor that trains: from the workers, or from the feed if `batches` is NULL. */
 hd_status hd__session_read(const hd_session *session, hd_batches *batches, hd_ctx *ctx, const hd_step *step,
                            int64_t first, int64_t rows, const hd_slots *to);
@@ -239,6 +266,12 @@ hd_status hd__session_setup(hd_session *session, hd_ctx *ctx, bool rehearses);
 hd_status hd__session_make_plans(hd_session *session, hd_ctx *ctx);
 hd_status hd__session_make_executors(hd_session *session, hd_ctx *ctx);
 hd_status hd__session_equip(hd_session *session, hd_ctx *ctx);
+
+/* The stage of a run with --unfreeze to which a step (counted from 0), or the next one, belongs: new plans and
+ * executors on the same weights, unless they are there. All ranks; no step may run. */
+hd_status hd__session_stage_for(hd_session *session, hd_ctx *ctx, int64_t step);
+hd_status hd__session_enter_stage(hd_session *session, hd_ctx *ctx);
+bool hd__session_is_in_stage(const hd_session *session);
 
 /* Whether all samples have the same shift, so that a plan may add it. */
 bool hd__session_shift(float *shift, hd_session *session);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "platform/clock.h"
+#include "train/run/kept_features.h"
 #include "train/run/rehearsal.h"
 #include "train/settings/run_record.h"
 
@@ -70,7 +71,8 @@ static void go_back(hd_session *s, const session_compute *before) {
   s->compute = *before;
   for (int i = 0; i < 3; i++)
     if (feed[i]->count > 0)
-      hd__feed_leave_shift(feed[i], s->compute.plan->shifts);
+      hd__feed_leave_shift(feed[i], hd__session_shifts(s));
+  (void)hd__features_keep(s, &quiet);
   (void)note_device(s, &quiet);
 }
 
@@ -85,13 +87,14 @@ static hd_status move_to(hd_session *s, hd_ctx *ctx, hd_run_device *device) {
     return status;
   }
   s->compute.device = *device;
-  s->compute.plan = s->compute.eval_plan = NULL;
+  s->compute.plan = s->compute.eval_plan = s->compute.whole = s->compute.front = NULL;
   s->compute.store = s->compute.average_store = NULL;
   s->compute.exec = s->compute.eval_exec = NULL;
   status = hd__session_equip(s, ctx);
   if (status == HD_OK) {
     copy_version(s->compute.store, s->compute.plan, before.store);
-    status = note_device(s, ctx);
+    status = hd__features_keep(s, ctx);
+    HD_THEN(status, note_device(s, ctx));
   }
   if (status == HD_OK)
     hd__session_unequip(&before);

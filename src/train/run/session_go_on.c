@@ -5,7 +5,7 @@
 
 #include "base/version.h"
 #include "exec/exchange/cluster.h"
-#include "train/run/session.h"
+#include "train/run/kept_features.h"
 #include "train/settings/run_record.h"
 
 static hd_status refuse(hd_ctx *ctx, const char *expected, const char *found) {
@@ -29,6 +29,8 @@ static hd_status check(hd_session *s, hd_ctx *ctx, int64_t epochs) {
     return refuse(ctx, "without loader workers", "--workers");
   if (s->run.settings->lookahead > 0)
     return refuse(ctx, "without slow weights", "--lookahead");
+  if (*s->run.settings->unfreeze)
+    return refuse(ctx, "of one stage", "--unfreeze");
   for (int g = 0; g < s->compute.plan->update.group_count; g++)
     if (!is_constant(&s->run.schedule[g]))
       return refuse(ctx, "with a constant learning rate", "a --schedule or a --warmup");
@@ -42,8 +44,10 @@ static hd_status take(hd_session *s, hd_ctx *ctx, const char *folder, const json
   int64_t steps, unused, arithmetic;
   HD_TRY(hd__checkpoint_load_state(s->compute.store, &counters, ctx, folder, record));
   HD_TRY(hd__file_join(path, ctx, folder, "model.safetensors"));
-  HD_TRY(hd__checkpoint_load_weights(s->compute.store, &arithmetic, ctx, path, record));
+  HD_TRY(hd__checkpoint_load_weights(s->compute.store, &arithmetic, ctx, path, record, NULL));
   hd__store_pack(s->compute.store, s->compute.plan, s->compute.here);
+  hd__kept_features_fini(&s->input.features); /* they are of other weights */
+  HD_TRY(hd__features_keep(s, ctx));
   hd__record_earlier(&steps, &unused, record);
   s->run.earlier_steps = steps + counters.step;
   s->run.earlier_epochs = epochs;

@@ -6,6 +6,8 @@
 #include "train/run/session.h"
 #include "train/settings/run_record.h"
 
+static const double LATER_SCALE = 0.1; /* of what --unfreeze names */
+
 /* The rate of the next step by the schedule alone. */
 static double scheduled(const hd_session *s) {
   hd_schedule plain = s->run.schedule[0];
@@ -16,8 +18,12 @@ static double scheduled(const hd_session *s) {
 }
 
 void hd__session_scale_lr(hd_session *s) {
-  for (int g = 0; g < s->compute.plan->update.group_count && s->run.lr_is_set; g++)
-    hd__schedule_scale(&s->run.schedule[g], s->run.lr_scale);
+  const double scale = hd__config_has(s->run.config, HD_OPT_LR_SCALE) ? s->run.settings->lr_scale : LATER_SCALE;
+  for (int g = 0; g < s->compute.plan->update.group_count; g++) {
+    const bool later = s->compute.plan->update.groups[g].later;
+    if (s->run.lr_is_set || later)
+      hd__schedule_scale(&s->run.schedule[g], (s->run.lr_is_set ? s->run.lr_scale : 1) * (later ? scale : 1));
+  }
 }
 
 double hd_session_lr(const hd_session *s) {

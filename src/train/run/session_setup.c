@@ -23,6 +23,7 @@
 #include "data/feed/feed_options.h"
 #include "train/run/input_map.h"
 #include "train/run/first_weights.h"
+#include "train/run/kept_features.h"
 #include "train/run/arithmetic_version.h"
 #include "train/settings/run_record.h"
 
@@ -150,6 +151,24 @@ static hd_status check_weights(const hd_session *s, hd_ctx *ctx) {
   return HD_OK;
 }
 
+/* Fixed views of training samples. */
+static hd_status keep_views(hd_session *s, hd_ctx *ctx) {
+  const hd_pipeline *transforms = s->input.train.pipeline;
+  if (s->run.settings->keep_views == 0)
+    return HD_OK;
+  if (!hd__feed_draws(&s->input.train))
+    return hd__fail(
+        ctx, HD_E_USAGE,
+        "--keep-views expects random --transforms, such as random_crop or horizontal_flip, found none; leave "
+        "it out");
+  if (hd_pipeline_shape_of(transforms)->partner)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--keep-views expects --transforms without mixup, which pairs other samples in every epoch, found "
+                    "it; leave one out");
+  s->input.train.views = s->run.settings->keep_views;
+  return HD_OK;
+}
+
 static hd_status make_feeds(hd_session *s, hd_ctx *ctx) {
   const double *mean = s->input.data->statistics.mean, *std = s->input.data->statistics.std;
   const hd_split *test = hd__dataset_test(s->input.data);
@@ -165,6 +184,7 @@ static hd_status make_feeds(hd_session *s, hd_ctx *ctx) {
     HD_TRY(hd__feed_hold_out(&s->input.val, &s->input.train, ctx, share, (uint64_t)s->run.settings->seed));
   HD_TRY(hd__feed_set_order(&s->input.train, ctx, s->run.config, s->input.data->name));
   HD_TRY(set_transforms(s, ctx));
+  HD_TRY(keep_views(s, ctx));
   return check_weights(s, ctx);
 }
 
@@ -261,9 +281,9 @@ static hd_status adopt_arithmetic(hd_session *s, hd_ctx *ctx) {
   return HD_OK;
 }
 
-static hd_status load_weights(hd_session *s, hd_ctx *ctx, const char *path, const json_t *record) {
+static hd_status load_weights(hd_session *s, hd_ctx *ctx, const char *path, const json_t *record, const char *but) {
   int64_t arithmetic;
-  HD_TRY(hd__checkpoint_load_weights(s->compute.store, &arithmetic, ctx, path, record));
+  HD_TRY(hd__checkpoint_load_weights(s->compute.store, &arithmetic, ctx, path, record, but));
   if (!*s->report.arithmetic_note && hd__checkpoint_converts(s->compute.store->directory, arithmetic))
     snprintf(s->report.arithmetic_note, sizeof s->report.arithmetic_note, HD_CHECKPOINT_CONVERTED,
              (long long)arithmetic);
@@ -277,7 +297,10 @@ static hd_status load_init(hd_session *s, hd_ctx *ctx, const char *path) {
     if (hd__file_join(file, NULL, path, inside[i]) == HD_OK && hd__file_exists(file))
       return hd__fail(ctx, HD_E_USAGE, "--init expects a .safetensors file, found the folder %s; use --init %s", path,
                       file);
-  return load_weights(s, ctx, path, NULL);
+  if (!*s->run.settings->head)
+    return load_weights(s, ctx, path, NULL, NULL);
+  HD_TRY(hd__session_draw(s->compute.store, s, ctx, hd__session_whole(s), s->compute.here));
+  return load_weights(s, ctx, path, NULL, hd__graph_head(s->compute.plan->graph)->name);
 }
 
 /* An average begins as the first weights. */
@@ -285,6 +308,12 @@ static void begin_average(hd_store *store) {
   const int buffer = hd__store_buffer(store);
   if (store->average[buffer])
     memcpy(store->average[buffer], store->weights[buffer], (size_t)store->directory->param_elems * sizeof(float));
+}
+
+/* A resumed run that is in another stage is packed when it enters that: what is frozen here would be spread. */
+static void pack(hd_session *s, const bool *here) {
+  if (hd__session_is_in_stage(s))
+    hd__store_pack(s->compute.store, s->compute.plan, here);
 }
 
 /* Sets the first weights: drawn, from --init, or from the checkpoint. */
@@ -300,15 +329,15 @@ static hd_status fill_store(hd_session *s, hd_ctx *ctx) {
     HD_TRY(hd__checkpoint_load_state(s->compute.store, &s->run.counters, ctx, resumed, s->run.record));
     HD_TRY(adopt_arithmetic(s, ctx));
     HD_TRY(hd__file_join(path, ctx, resumed, "model.safetensors"));
-    HD_TRY(load_weights(s, ctx, path, s->run.record));
+    HD_TRY(load_weights(s, ctx, path, s->run.record, NULL));
   } else if (*s->run.settings->init) {
     HD_TRY(load_init(s, ctx, s->run.settings->init));
   } else {
-    HD_TRY(hd__session_draw(s->compute.store, s, ctx, s->compute.plan, s->compute.here));
+    HD_TRY(hd__session_draw(s->compute.store, s, ctx, hd__session_whole(s), s->compute.here));
   }
   if (!resumes)
     begin_average(s->compute.store);
-  hd__store_pack(s->compute.store, s->compute.plan, s->compute.here);
+  pack(s, s->compute.here);
   return HD_OK;
 }
 
@@ -326,7 +355,7 @@ static hd_status copy_to_hosts(hd_session *s, hd_ctx *ctx) {
     if (store->average[buffer])
       HD_TRY(hd__cluster_broadcast(s->compute.local, ctx, store->average[buffer],
                                    d->param_elems * (int64_t)sizeof(float)));
-    hd__store_pack(store, s->compute.plan, NULL);
+    pack(s, NULL);
   }
   return hd__local_group_barrier(s->compute.local, ctx);
 }
@@ -335,7 +364,7 @@ static hd_status copy_to_hosts(hd_session *s, hd_ctx *ctx) {
 static hd_status spread_to_hosts(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__exec_spread(s->compute.exec, ctx));
   if (hd__cluster_leads(s->compute.local))
-    hd__store_pack(s->compute.store, s->compute.plan, s->compute.here);
+    pack(s, s->compute.here);
   return hd__local_group_barrier(s->compute.local, ctx);
 }
 
@@ -507,8 +536,16 @@ static hd_status adopt_statistics(hd_session *s, hd_ctx *ctx) {
 
 static hd_status find_network(hd_session *s, hd_ctx *ctx) {
   const char *description = hd__config_description(s->run.config), *model = s->run.settings->model;
-  return description ? hd__network_from_text(&s->run.network, ctx, description, model)
-                     : hd__network_find(&s->run.network, ctx, model);
+  const hd_settings *is = s->run.settings;
+  HD_TRY(description ? hd__network_from_text(&s->run.network, ctx, description, model)
+                     : hd__network_find(&s->run.network, ctx, model));
+  if (!*is->head)
+    return HD_OK;
+  if (!*is->init)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--head expects a trained network, an ONNX file as --model or weights as --init, found none; give "
+                    "one, or leave --head out");
+  return hd__network_set_head(&s->run.network, ctx, is->head);
 }
 
 static hd_status scale_targets(hd_session *s, hd_ctx *ctx) {
@@ -562,8 +599,14 @@ static hd_status compare_data(hd_session *s, hd_ctx *ctx) {
 }
 
 static hd_status adopt_input_map(hd_session *s, hd_ctx *ctx) {
-  return hd__input_map_adopt(s->report.input_note, sizeof s->report.input_note, ctx, s->run.config, &s->run.network,
-                             s->input.data, s->compute.kernels);
+  char *note = s->report.input_note;
+  hd_config *config = s->run.config;
+  const bool open = !hd__config_given(config, HD_OPT_TRANSFORMS) && !hd__config_given(config, HD_OPT_EVAL_TRANSFORMS);
+  HD_TRY(hd__input_map_adopt(note, sizeof s->report.input_note, ctx, config, &s->run.network, s->input.data,
+                             s->compute.kernels));
+  return open && *s->run.settings->head
+             ? hd__input_size_adopt(note, sizeof s->report.input_note, ctx, config, &s->run.network, s->input.data)
+             : HD_OK;
 }
 
 static hd_status fit_network(hd_session *s, hd_ctx *ctx) {
@@ -596,14 +639,8 @@ static hd_status make_record(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__record_note_device(s->run.record, ctx, s->report.device, hd__session_isa(s)));
   HD_TRY(hd__record_note_library(s->run.record, ctx, hd__session_library(s)));
   HD_TRY(hd__record_note_earlier_arithmetic(s->run.record, ctx, s->run.earlier_arithmetic));
-  return s->compute.plan->shifts && hd__session_shift(&shift, s) ? hd__record_note_shift(s->run.record, ctx, shift)
-                                                                 : HD_OK;
-}
-
-static hd_status start_workers(hd_session *s, hd_ctx *ctx) {
-  HD_TRY(hd__session_batches(&s->input.batches, ctx, s, s->compute.threads, (int)s->run.settings->workers, 0));
-  s->report.facts.workers = s->input.batches ? hd__ring_workers(hd__batches_ring(s->input.batches)) : 0;
-  return HD_OK;
+  return hd__session_shifts(s) && hd__session_shift(&shift, s) ? hd__record_note_shift(s->run.record, ctx, shift)
+                                                               : HD_OK;
 }
 
 static hd_status open_profile(hd_session *s, hd_ctx *ctx) {
@@ -652,7 +689,9 @@ static const hd_setup_step steps[] = {
      HD_SETUP_ALWAYS},
     {"make executors", "plans threads", "executors", hd__session_make_executors, HD_SETUP_ALWAYS},
     {"set weights", "executors", "weights", fill_weights, HD_SETUP_ALWAYS},
-    {"fill the report", "places cpus executors weights", "report", fill_report, HD_SETUP_ALWAYS},
+    {"enter the stage", "weights", "stage", hd__session_enter_stage, HD_SETUP_ALWAYS},
+    {"keep features", "stage feeds threads", "features", hd__features_keep, HD_SETUP_ALWAYS},
+    {"fill the report", "places cpus executors features", "report", fill_report, HD_SETUP_ALWAYS},
     {"settle the number of threads", "report", "layout", settle_threads, HD_SETUP_ALWAYS},
     {"report stages", "layout", "stage-report", hd__stages_note, HD_SETUP_ALWAYS},
     {"watch the time of ranks", "layout", "rank-times", watch_ranks, HD_SETUP_ALWAYS},
@@ -660,7 +699,7 @@ static const hd_setup_step steps[] = {
     {"make the record", "data targets device layout", "record", make_record, HD_SETUP_ALWAYS},
     {"count skips", "skips report record", "skip-counts", hd__session_count_skips, HD_SETUP_ALWAYS},
     {"settle the device", "rank-times accounts record stage-report", "place", hd__device_settle, HD_SETUP_KEPT},
-    {"start loader workers", "place steps", "workers", start_workers, HD_SETUP_KEPT},
+    {"start loader workers", "place steps", "workers", hd__session_start_workers, HD_SETUP_KEPT},
     {"open the profile", "place", "profile", open_profile, HD_SETUP_KEPT},
     {"open the run's folder", "place workers profile guesses skip-counts", "", hd__session_open_run, HD_SETUP_KEPT}};
 

@@ -41,7 +41,8 @@ const char *hd__session_isa(const hd_session *s) {
 int64_t hd__session_bytes(const hd_session *s) {
   const hd_store *average = s->compute.average_store;
   return (int64_t)s->compute.store->segment.bytes + (average ? (int64_t)average->segment.bytes : 0) +
-         hd__exec_bytes(s->compute.exec) + hd__exec_bytes(s->compute.eval_exec) + s->checkpoints.saver.bytes;
+         hd__exec_bytes(s->compute.exec) + hd__exec_bytes(s->compute.eval_exec) + s->checkpoints.saver.bytes +
+         (int64_t)s->input.features.memory.bytes;
 }
 
 /* Every --lookahead-th step, and at the end of all epochs, the weights become the slow ones. */
@@ -89,6 +90,12 @@ hd_status hd__session_batches(hd_batches **out, hd_ctx *ctx, hd_session *s, cons
                                         .place = hd__threads_workers(threads)};
   *out = NULL;
   return workers > 0 ? hd__batches_create(out, ctx, &settings) : HD_OK;
+}
+
+hd_status hd__session_start_workers(hd_session *s, hd_ctx *ctx) {
+  HD_TRY(hd__session_batches(&s->input.batches, ctx, s, s->compute.threads, (int)s->run.settings->workers, 0));
+  s->report.facts.workers = s->input.batches ? hd__ring_workers(hd__batches_ring(s->input.batches)) : 0;
+  return HD_OK;
 }
 
 hd_status hd__session_read(const hd_session *s, hd_batches *batches, hd_ctx *ctx, const hd_step *step, int64_t first,

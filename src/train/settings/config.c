@@ -425,6 +425,7 @@ bool hd__config_applies(const hd_config *config, hd_option_id id) {
   switch (id) {
   case HD_OPT_LOOKAHEAD_DECAY:
   case HD_OPT_LOOKAHEAD_POWER: return config->settings.lookahead > 0;
+  case HD_OPT_LR_SCALE: return *config->settings.unfreeze;
   case HD_OPT_NORMALIZE: /* later than the first rules, as all that follow: a run that is resumed keeps its record */
   case HD_OPT_LABEL:
   case HD_OPT_WEIGHTS:
@@ -470,6 +471,18 @@ static hd_status check_averages(const hd_config *config, hd_ctx *ctx) {
   if (hd__config_given(config, HD_OPT_EMA) && config->settings.lookahead > 0)
     return REFUSE(config, ctx, HD_OPT_EMA, "--ema expects a run without --lookahead, found both; leave one out");
   return check_applies(config, ctx, HD_OPT_LOOKAHEAD_DECAY, HD_OPT_LOOKAHEAD_POWER, "--lookahead STEPS");
+}
+
+static hd_status check_stages(const hd_config *config, hd_ctx *ctx) {
+  const hd_settings *is = &config->settings;
+  if (*is->unfreeze && (double)is->unfreeze_epoch >= is->epochs)
+    return REFUSE(config, ctx, HD_OPT_UNFREEZE,
+                  "--unfreeze expects an epoch before the end, found %lld of --epochs %s; use fewer, or more --epochs",
+                  (long long)is->unfreeze_epoch, hd__config_shown(config, HD_OPT_EPOCHS));
+  if (*is->unfreeze && *is->profile)
+    return REFUSE(config, ctx, HD_OPT_PROFILE,
+                  "--profile expects a run of one plan, found --unfreeze, which changes it; leave one out");
+  return check_applies(config, ctx, HD_OPT_LR_SCALE, HD_OPT_LR_SCALE, "--unfreeze PATTERNS@EPOCH");
 }
 
 static hd_status check_schedule(const hd_config *config, hd_ctx *ctx) {
@@ -639,6 +652,7 @@ hd_status hd__config_complete(hd_config *config, hd_ctx *ctx) {
   HD_TRY(check_taken(config, ctx));
   HD_TRY(check_schedule(config, ctx));
   HD_TRY(check_averages(config, ctx));
+  HD_TRY(check_stages(config, ctx));
   HD_TRY(check_normalize(config, ctx));
   return check_optimizer(config, ctx);
 }

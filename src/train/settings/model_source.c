@@ -136,6 +136,31 @@ static hd_status check_resolved(hd_ctx *ctx, const hd_network *n, const hd_model
                   facts->loss, facts->loss);
 }
 
+/* Continues with another text of the same network. */
+static void take_over(hd_network *network, hd_network *changed) {
+  changed->target.of_classes = network->target.of_classes;
+  changed->label_smoothing = network->label_smoothing;
+  changed->input = network->input;
+  changed->input_of_data = network->asks_input || network->input_of_data;
+  changed->written = network->written ? network->written : network->text;
+  if (!network->written)
+    network->text = NULL;
+  network->written = NULL;
+  network->input.mean = NULL;
+  hd__network_fini(network);
+  *network = *changed;
+}
+
+hd_status hd__network_set_head(hd_network *network, hd_ctx *ctx, const char *head) {
+  HD_OWNED char *text = NULL;
+  hd_network changed;
+  HD_TRY(hd__model_with_head(&text, ctx, network->text, network->length, network->source,
+                             strcmp(head, "auto") ? head : "classes"));
+  HD_TRY(hd__network_from_text(&changed, ctx, text, network->source));
+  take_over(network, &changed);
+  return HD_OK;
+}
+
 hd_status hd__network_resolve(hd_network *network, hd_ctx *ctx, const hd_model_facts *facts) {
   HD_OWNED char *text = NULL;
   hd_network resolved;
@@ -143,21 +168,12 @@ hd_status hd__network_resolve(hd_network *network, hd_ctx *ctx, const hd_model_f
   if (!text)
     return check_resolved(ctx, network, facts);
   HD_TRY(hd__network_from_text(&resolved, ctx, text, network->source));
-  resolved.target.of_classes = network->target.of_classes;
-  resolved.label_smoothing = network->label_smoothing;
-  resolved.input = network->input;
-  resolved.input_of_data = network->asks_input || network->input_of_data;
   const hd_status status = check_resolved(ctx, &resolved, facts);
   if (status != HD_OK) {
     hd__network_fini(&resolved);
     return status;
   }
-  resolved.written = network->written ? network->written : network->text;
-  if (!network->written)
-    network->text = NULL;
-  network->written = NULL;
-  hd__network_fini(network);
-  *network = resolved;
+  take_over(network, &resolved);
   return HD_OK;
 }
 

@@ -86,6 +86,10 @@ HD_TOOLS_API void hd__network_fini(hd_network *network);
  * checked as a whole. */
 hd_status hd__network_resolve(hd_network *network, hd_ctx *ctx, const hd_model_facts *facts);
 
+/* Gives the last layer, a linear one, as many outputs as --head says: "auto", as there are classes or numbers to
+ * predict, or a number. */
+hd_status hd__network_set_head(hd_network *network, hd_ctx *ctx, const char *head);
+
 /* Whether a recorded text is that of this description with its words replaced by facts of some data. */
 hd_status hd__network_is_of(bool *out, hd_ctx *ctx, const char *recorded, const char *description);
 

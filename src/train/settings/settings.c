@@ -165,13 +165,32 @@ static hd_status read_fold(hd_fold *out, hd_ctx *ctx, const char *text) {
   return HD_OK;
 }
 
+/* "layer4.*@5" */
+static hd_status read_unfreeze(int64_t *epoch, hd_ctx *ctx, const char *text) {
+  const char *at = strrchr(text, '@');
+  int64_t number;
+  if (!at || at == text || at - text > 255 || !hd__parse_int64(&number, at + 1) || number < 1 || number > 1000000)
+    return hd__fail(
+        ctx, HD_E_USAGE,
+        "--unfreeze expects PATTERNS@EPOCH, with an epoch from 1 to 1000000, found '%s'; write 'layer4.*@5', "
+        "for example",
+        text);
+  *epoch = number;
+  return HD_OK;
+}
+
 static hd_status read_text(hd_settings *settings, hd_ctx *ctx, hd_option_id id, const char **out, const char *text) {
+  int32_t outputs;
   if (id == HD_OPT_THREADS)
     HD_TRY(read_count(&settings->thread_count, ctx, &table[id], 0, text));
   else if (id == HD_OPT_STAGES)
     HD_TRY(read_count(&settings->stage_count, ctx, &table[id], -1, text));
   else if (id == HD_OPT_DEVICE)
     HD_TRY(hd__device_read(&settings->devices, ctx, text));
+  else if (id == HD_OPT_UNFREEZE)
+    HD_TRY(read_unfreeze(&settings->unfreeze_epoch, ctx, text));
+  else if (id == HD_OPT_HEAD)
+    HD_TRY(read_count(&outputs, ctx, &table[id], 0, text));
   else if (id == HD_OPT_FOLD)
     HD_TRY(read_fold(&settings->fold_part, ctx, text));
   else if (!*text)

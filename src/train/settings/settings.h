@@ -49,6 +49,7 @@ typedef struct hd_settings {
   int32_t stage_count;      /* of --stages; 0: not given, -1: auto */
   hd_device_choice devices; /* of --device */
   hd_fold fold_part;        /* of --fold */
+  int64_t unfreeze_epoch;   /* of --unfreeze */
 } hd_settings;
 
 /* Gives every option its default. */
