@@ -4,7 +4,7 @@ check_PROGRAMS += bench/bench_kernels bench/bench_linear bench/bench_threads ben
 # Instructions of a step, against those recorded.
 EXTRA_DIST += bench/performance_table bench/random_networks bench/usual_networks bench/recipe_seeds bench/instructions \
   bench/instructions.txt \
-  bench/tables bench/gpu_instructions bench/museum
+  bench/tables bench/estimators bench/gpu_instructions bench/museum
 
 # Networks that no kernel was tuned for.
 EXTRA_DIST += bench/models/cnn-stride.yaml bench/models/colour.yaml bench/models/pointwise.yaml \

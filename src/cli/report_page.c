@@ -14,7 +14,16 @@ static double latest(const report *r, int run, const char *key) {
   const double at_end = report_number(r, run, key);
   if (isfinite(at_end) || hd_runs_numbers(&n, r->run[run].list, r->ctx, r->run[run].index, key) != HD_OK || !n.count)
     return at_end;
-  return strcmp(key, "step") ? n.value[n.count - 1] : n.step[n.count - 1];
+  return n.value[n.count - 1];
+}
+
+/* Steps of the first run, which may not have ended: its history then has those with which it started. */
+static double steps_of(const report *r) {
+  hd_run_numbers n = {.struct_bytes = sizeof n};
+  const double at_end = report_number(r, 0, "step");
+  if (hd_runs_numbers(&n, r->run[0].list, r->ctx, r->run[0].index, "loss") != HD_OK || n.count == 0)
+    return at_end;
+  return fmax(at_end, n.step[n.count - 1]); /* at_end may be NAN */
 }
 
 static const report_figure *figure_of(const report *r, const char *name) {
@@ -51,7 +60,7 @@ static double score_of(const report *r, int output, const char *key) {
 
 /* Counts and times of the run, as far as it has them. */
 static void put_facts(FILE *to, const report *r) {
-  const double step = latest(r, 0, "step"), train_s = report_number(r, 0, "train_s");
+  const double step = steps_of(r), train_s = report_number(r, 0, "train_s");
   const double speed = report_number(r, 0, "samples_per_s"), bytes = report_number(r, 0, "peak_rss_bytes");
   const double wrong = report_number(r, 0, "wrong"), tested = report_number(r, 0, "data.test_samples");
   fprintf(to, "<p class=\"say\">%s", cli_grouped_of(llround(step > 0 ? step : 0), "step"));

@@ -39,6 +39,7 @@ def test_watch():
         with heddle.watch(session) as page:
             text = shown(page, page.url)
             assert "simplenet" in text and "http-equiv=\"refresh\"" in text, text[:300]
+            assert ">20 steps" in text  # of a run that has not ended
             where, _, token = page.url.rstrip("/").rpartition("/")
             assert where.startswith("http://127.0.0.1:") and len(token) >= 32
             for url in (where + "/", where + "/" + token[:-1] + "/", page.url + "x", page.url.rstrip("/")):
