@@ -12,74 +12,6 @@
 #include "base/number.h"
 #include "onnx/onnx_reader.h"
 
-/* ---- Names ---- */
-
-/* Takes a name for a layer; false: another layer has it. r->taken_name is a hash table with more than
- * twice the room. */
-static bool take_name(hd_onnx_reader *r, const char *name) {
-  size_t at = 0xcbf29ce484222325;
-  for (const char *c = name; *c; c++)
-    at = (at ^ (unsigned char)*c) * 0x100000001b3;
-  for (at %= HD_ONNX_NAMES; *r->taken_name[at]; at = (at + 1) % HD_ONNX_NAMES)
-    if (!strcmp(r->taken_name[at], name))
-      return false;
-  if (!strcmp(name, "input") || !strcmp(name, "above") || !strcmp(name, "flat_input"))
-    return false;
-  strcpy(r->taken_name[at], name);
-  return true;
-}
-
-/* A name in the form of layers' names: "/layer1/conv1/Conv" is layer1.conv1.Conv. */
-static void clean_name(char out[HD_ONNX_NAME_BYTES], const char *name, size_t length) {
-  size_t n = 0;
-  for (size_t i = 0; i < length && n < 48; i++) {
-    const char c = name[i] == '/' || name[i] == ':' ? '.' : name[i];
-    if (isalnum((unsigned char)c) && (unsigned char)c < 0x80)
-      out[n++] = c;
-    else if (n > 0)
-      out[n++] = c == '.' || c == '-' ? c : '_';
-  }
-  out[n] = 0;
-}
-
-/* The name of a layer: of its weight, else of its node, else of its operator; with a number if it is taken. */
-static void choose_name(char out[HD_ONNX_NAME_BYTES], hd_onnx_reader *r, const HdOnnx__Node *node, const char *weight) {
-  static const char suffix[] = ".weight";
-  const size_t length = strlen(weight), tail = sizeof suffix - 1;
-  char base[HD_ONNX_NAME_BYTES] = "";
-  if (length > tail && !strcmp(weight + length - tail, suffix))
-    clean_name(base, weight, length - tail);
-  if (!*base && node->name)
-    clean_name(base, node->name, strlen(node->name));
-  if (!*base)
-    clean_name(base, node->op_type, strlen(node->op_type));
-  snprintf(out, HD_ONNX_NAME_BYTES, "%s", *base ? base : "layer");
-  for (int i = hd__onnx_index(r, node); !take_name(r, out); i++)
-    snprintf(out, HD_ONNX_NAME_BYTES, "%.48s_%d", *base ? base : "layer", i);
-}
-
-hd_status hd__onnx_put(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, const char *weight,
-                       const char *fmt, ...) {
-  char name[HD_ONNX_NAME_BYTES];
-  va_list args;
-  if (v->c < 1 || v->h < 1 || v->w < 1 || v->c > HD_ONNX_MOST_SIDE || v->h > HD_ONNX_MOST_SIDE / v->c ||
-      v->w > HD_ONNX_MOST_SIDE / (v->c * v->h))
-    return hd__onnx_refuse(r, node, "expected 1 to %d elements of a sample, found others; use smaller samples",
-                           HD_ONNX_MOST_SIDE);
-  if (++r->layers > HD_ONNX_LAYERS)
-    return hd__onnx_refuse(r, node, "expected at most %d layers, found more; use a smaller network", HD_ONNX_LAYERS);
-  choose_name(name, r, node, weight ? weight : "");
-  fprintf(r->text, "  - \"%s\": {", name);
-  va_start(args, fmt);
-  vfprintf(r->text, fmt, args);
-  va_end(args);
-  fprintf(r->text, "}\n");
-  memcpy(v->layer, name, sizeof name);
-  v->source = NULL;
-  r->shape[r->layers - 1] = *v;
-  return HD_OK;
-}
-
 static hd_status view_of(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, size_t k) {
   return hd__onnx_view(out, r, hd__onnx_input(node, k));
 }
@@ -371,13 +303,26 @@ static hd_status read_conv(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__N
   return convolve(out, r, node, NULL, 0);
 }
 
-hd_status hd__onnx_read_chomped(bool *found, hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *conv,
-                                int64_t from_end) {
+static hd_status read_chomped(bool *found, hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *conv,
+                              int64_t from_end) {
   const HdOnnx__Tensor *t = hd__onnx_tensor(r, hd__onnx_input(conv, 1));
   const HdOnnx__Attribute *pads = hd__onnx_attribute(conv, "pads"), *strides = hd__onnx_attribute(conv, "strides");
   *found = t && t->n_dims == 3 && pads && pads->n_ints == 2 && pads->ints[1] >= from_end && from_end > 0 &&
            (!strides || (strides->n_ints == 1 && strides->ints[0] == 1)) && hd__onnx_uses(r, conv->output[0]) == 1;
   return *found ? convolve(out, r, conv, NULL, from_end) : HD_OK;
+}
+
+/* x[:, :, :-n] of a causal convolution pads it less; other parts are cut off. */
+static hd_status read_slice(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
+  const HdOnnx__Node *conv = hd__onnx_producer(r, hd__onnx_input(node, 0), "Conv");
+  int64_t start[8], end[8], axis[8], step[8] = {1};
+  bool found = false;
+  if (conv && hd__onnx_list(start, r, node, "starts", 1) == 1 && hd__onnx_list(end, r, node, "ends", 2) == 1 &&
+      hd__onnx_list(axis, r, node, "axes", 3) == 1 && start[0] == 0 && end[0] < 0 && end[0] > -1024 &&
+      (axis[0] == 2 || axis[0] == -1) &&
+      (!*hd__onnx_input(node, 4) || (hd__onnx_ints(step, r, hd__onnx_input(node, 4)) == 1 && step[0] == 1)))
+    HD_TRY(read_chomped(&found, out, r, conv, -end[0]));
+  return found ? HD_OK : hd__onnx_read_slice(out, r, node, k);
 }
 
 /* ---- Pools ---- */
@@ -466,17 +411,6 @@ static hd_status read_pool(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Nod
 
 /* ---- Linear layers ---- */
 
-/* The place in a layer of each element of a tensor of rank 2. */
-static void places_of(int64_t *place, const hd_onnx_view *v) {
-  const int64_t elems = hd__onnx_sample(v);
-  for (int64_t e = 0; e < elems; e++) {
-    int64_t left = e;
-    place[e] = 0;
-    for (int i = v->atoms - 1; i >= 0; left /= v->atom[i--].size)
-      place[e] += left % v->atom[i].size * v->atom[i].step;
-  }
-}
-
 typedef struct product {
   const char *x, *weight, *bias;
   bool by_outputs; /* the weight is a matrix of outputs x inputs */
@@ -493,7 +427,7 @@ static hd_status add_matrix(hd_onnx_reader *r, const HdOnnx__Node *node, const p
   HD_TRY(HD_NEW_RAW(to, outputs * inputs, r->ctx, "%s: out of memory while reading", r->path));
   HD_TRY(HD_NEW_RAW(place, inputs, r->ctx, "%s: out of memory while reading", r->path));
   if (x->flat)
-    places_of(place, x);
+    hd__onnx_places(place, x);
   for (int64_t i = 0; i < inputs && !x->flat; i++)
     place[i] = i;
   for (int64_t out = 0; out < outputs; out++)
@@ -799,23 +733,6 @@ static hd_status put_affine(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__No
     r->out->weights.tensor[r->out->weights.count - 1].shape = shape;
   }
   return bias ? hd__onnx_add_weight(r, v->layer, "bias", &of_bias, bias) : HD_OK;
-}
-
-hd_status hd__onnx_put_position(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, const char *name,
-                                const float *number) {
-  const int64_t elems = hd__onnx_sample(v), pixels = v->h * v->w;
-  const hd_shape shape = {2, {(int32_t)pixels, (int32_t)v->c}};
-  HD_OWNED float *weight = NULL;
-  HD_OWNED int64_t *place = NULL;
-  char from[HD_ONNX_NAME_BYTES];
-  HD_TRY(HD_NEW_RAW(weight, elems, r->ctx, "%s: out of memory while reading", r->path));
-  HD_TRY(HD_NEW_RAW(place, elems, r->ctx, "%s: out of memory while reading", r->path));
-  places_of(place, v);
-  for (int64_t i = 0; i < elems; i++)
-    weight[place[i] % pixels * v->c + place[i] / pixels] = number[i];
-  memcpy(from, v->layer, sizeof from);
-  HD_TRY(hd__onnx_put(v, r, node, name, "op: position, from: \"%s\"", from));
-  return hd__onnx_add_weight(r, v->layer, "weight", &shape, weight);
 }
 
 /* x + number, x * number. */
@@ -1222,7 +1139,7 @@ static const struct form {
     {"Max", read_bound, ""},
     {"Concat", hd__onnx_read_concat, "axis"},
     {"Split", hd__onnx_read_split, "axis num_outputs split"},
-    {"Slice", hd__onnx_read_slice, "axes ends starts"},
+    {"Slice", read_slice, "axes ends starts"},
     {"Gather", hd__onnx_read_gather, "axis"},
     {"Flatten", hd__onnx_read_flatten, "axis"},
     {"Reshape", hd__onnx_read_reshape, "allowzero shape"},

@@ -305,6 +305,7 @@ static hd_status read_graph(hd_onnx_reader *r, const HdOnnx__Model *model) {
   char *text = NULL, *rules = NULL;
   size_t length = 0, rules_length = 0;
   HD_TRY(hd__onnx_list_values(r));
+  HD_TRY(hd__onnx_fold(r));
   HD_TRY(HD_NEW(r->owner, HD_ONNX_LAYERS, r->ctx, NO_MEMORY, r->path));
   HD_TRY(HD_NEW(r->move, HD_ONNX_LAYERS, r->ctx, NO_MEMORY, r->path));
   HD_TRY(HD_NEW(r->shape, HD_ONNX_LAYERS, r->ctx, NO_MEMORY, r->path));
@@ -335,7 +336,10 @@ static hd_status read_model(hd_onnx_model *out, hd_ctx *ctx, const char *path, c
                       .out = out,
                       .opset = opset_of(model),
                       .room = (int64_t)length * BYTES_PER_BYTE + BYTES_AT_LEAST,
-                      .beside = strchr(path, '.') != NULL};
+                      .beside = strchr(path, '.') != NULL,
+                      .make = hd__onnx_make,
+                      .view = hd__onnx_view,
+                      .fold_late = hd__onnx_fold_late};
   if (!r.graph || !names_are_there(r.graph))
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected a graph with operators, found none; export it again", path);
   const hd_status status = read_graph(&r, model);

@@ -4,6 +4,7 @@
  *     onnx_fold.c        constants: their numbers, and what is computed from them alone
  *     onnx_values.c      what a value is: a node's output, or a constant tensor
  *     onnx_input.c       what the first nodes do to the input
+ *     onnx_put.c         the layers and their names; what values are
  *     onnx_view.c        a tensor of the file as the elements of a layer
  *     onnx_shapes.c      operators that move elements, or none
  *     onnx_layers.c      a layer for each other operator
@@ -79,7 +80,8 @@ typedef struct hd_onnx_map {
   double *mean, *std; /* of each element of a row instead, (x - mean) / std; the reader frees `mean`, or NULL */
 } hd_onnx_map;
 
-typedef struct hd_onnx_reader {
+typedef struct hd_onnx_reader hd_onnx_reader;
+struct hd_onnx_reader {
   hd_ctx *ctx;
   const char *path;
   const HdOnnx__Graph *graph;
@@ -111,7 +113,11 @@ typedef struct hd_onnx_reader {
   FILE *text, *rules;                     /* the layers, and the rules for parameters, so far */
   int layers, depth, looks;               /* looks: into values, for numbers */
   hd_onnx_view *shape;                    /* of each layer that was made: checked against the network's */
-} hd_onnx_reader;
+  /* Of files above those that call them: hd__onnx_make, hd__onnx_view, hd__onnx_fold_late. */
+  hd_status (*make)(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k);
+  hd_status (*view)(hd_onnx_view *out, hd_onnx_reader *r, const char *value);
+  void (*fold_late)(hd_onnx_reader *r, const char *name);
+};
 
 /* Fails with "PATH: node 'NAME' (OPERATOR): " before the message. */
 hd_status hd__onnx_refuse(hd_onnx_reader *r, const HdOnnx__Node *node, const char *fmt, ...)
@@ -133,6 +139,9 @@ int hd__onnx_index(const hd_onnx_reader *r, const HdOnnx__Node *node);
 
 /* A constant number, or one that is computed from the sizes of values. */
 bool hd__onnx_number(double *out, hd_onnx_reader *r, const char *name);
+
+/* What stands behind a name; NULL: there is nothing. */
+hd_onnx_value *hd__onnx_find(const hd_onnx_reader *r, const char *name);
 
 /* How many nodes and outputs read a value. */
 int hd__onnx_uses(const hd_onnx_reader *r, const char *name);
@@ -274,6 +283,9 @@ int hd__onnx_axis(const hd_onnx_view *v, int64_t axis);
 hd_status hd__onnx_put(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, const char *weight,
                        const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
+/* The place in a layer of each element of a sample, in the order of the axes. */
+void hd__onnx_places(int64_t *place, const hd_onnx_view *v);
+
 /* Adds a number to each element of a sample, in the order of the axes. */
 hd_status hd__onnx_put_position(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, const char *name,
                                 const float *number);
@@ -289,8 +301,3 @@ hd_onnx_form hd__onnx_read_reshape, hd__onnx_read_flatten, hd__onnx_read_transpo
 
 /* Whether a product of two computed values ends an attention. */
 bool hd__onnx_is_attention(hd_onnx_reader *r, const HdOnnx__Node *node);
-
-/* A convolution whose padding is made smaller at the end of an axis, by a slice that is its only reader: see
- * onnx_shapes.c. false: it is none such. */
-hd_status hd__onnx_read_chomped(bool *found, hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *conv,
-                                int64_t from_end);

@@ -176,13 +176,6 @@ hd_status hd__onnx_read_slice(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx
   bool good = count > 0 && ends == count && (axes == count || (axes == 0 && !*hd__onnx_input(node, 3)));
   for (int i = 0; i < count && good; i++)
     good = steps == 0 || (steps == count && step[i] == 1);
-  const HdOnnx__Node *conv = good && count == 1 ? hd__onnx_producer(r, hd__onnx_input(node, 0), "Conv") : NULL;
-  if (conv && start[0] == 0 && end[0] < 0 && axis[0] != 1) { /* x[:, :, :-n] of a causal convolution */
-    bool found;
-    HD_TRY(hd__onnx_read_chomped(&found, out, r, conv, -end[0]));
-    if (found)
-      return HD_OK;
-  }
   HD_TRY(hd__onnx_view(out, r, hd__onnx_input(node, 0)));
   for (int i = 0; i < count && good; i++) {
     const int a = hd__onnx_axis(out, axis[i]);

@@ -128,6 +128,15 @@ static void count_uses(hd_onnx_reader *r) {
   }
 }
 
+int64_t hd__onnx_side(const hd_onnx_view *v, int axis) {
+  int64_t side = 1;
+  for (int i = 0; i < v->atoms; i++)
+    side *= v->atom[i].axis == axis ? v->atom[i].size : 1;
+  return side;
+}
+
+hd_onnx_value *hd__onnx_find(const hd_onnx_reader *r, const char *name) { return find(r, hd__onnx_resolve(r, name)); }
+
 int hd__onnx_uses(const hd_onnx_reader *r, const char *name) {
   const hd_onnx_value *found = find(r, hd__onnx_resolve(r, name));
   return found ? found->uses : 0;
@@ -161,7 +170,7 @@ hd_status hd__onnx_list_values(hd_onnx_reader *r) {
   for (int i = 0; i < r->values; i++)
     find_behind(r, &r->value[i]);
   count_uses(r);
-  return hd__onnx_fold(r);
+  return HD_OK;
 }
 
 const char *hd__onnx_input(const HdOnnx__Node *node, size_t k) { return k < node->n_input ? node->input[k] : ""; }
@@ -270,7 +279,7 @@ enum { MOST_DEPTH = 64, MOST_LOOKS = 1 << 17 };
 /* The shape of a computed value, of which only the batch may be unknown. */
 static int shape_ints(int64_t out[8], hd_onnx_reader *r, const HdOnnx__Node *node) {
   hd_onnx_view v;
-  if (hd__onnx_view(&v, r, hd__onnx_input(node, 0)) != HD_OK)
+  if (r->view(&v, r, hd__onnx_input(node, 0)) != HD_OK)
     return 0;
   int64_t start = hd__onnx_int(node, "start", 0), end = hd__onnx_int(node, "end", v.rank);
   start += start < 0 ? v.rank : 0;
@@ -404,7 +413,7 @@ static int given_ints(int64_t out[8], hd_onnx_reader *r, const char *name) {
   const int count = *name ? hd__onnx_ints(out, r, name) : 0;
   if (count || !*name)
     return count;
-  hd__onnx_fold_late(r, name);
+  r->fold_late(r, name);
   return constant_ints(out, r, name);
 }
 
@@ -416,45 +425,6 @@ int hd__onnx_list(int64_t out[8], hd_onnx_reader *r, const HdOnnx__Node *node, c
     return 0;
   memcpy(out, a->ints, a->n_ints * sizeof *out);
   return (int)a->n_ints;
-}
-
-/* ---- Computed values ---- */
-
-hd_status hd__onnx_merged_view(hd_onnx_view *out, hd_onnx_reader *r, const char *value) {
-  *out = r->view_in;
-  if (hd__onnx_is_input(r, value))
-    return hd__onnx_take_input(r, value);
-  hd_onnx_value *found = find(r, hd__onnx_resolve(r, value));
-  if (!found || found->node < 0)
-    return hd__fail(
-        r->ctx, HD_E_UNSUPPORTED,
-        "%s: expected a node that computes '%.80s', found none; heddle reads values that follow from one input",
-        r->path, value);
-  const HdOnnx__Node *node = r->graph->node[found->node];
-  if (found->view) {
-    *out = *found->view;
-    return HD_OK;
-  }
-  if (found->busy || ++r->depth > HD_ONNX_LAYERS)
-    return hd__onnx_refuse(r, node, "expected a chain of at most %d layers, found more, or a cycle; split the network",
-                           HD_ONNX_LAYERS);
-  found->busy = true;
-  HD_TRY(hd__onnx_make(out, r, node, found->output));
-  found->busy = false;
-  r->depth--;
-  HD_TRY(HD_NEW_RAW(found->view, 1, r->ctx, "%s: out of memory while reading", r->path));
-  *found->view = *out;
-  return HD_OK;
-}
-
-hd_status hd__onnx_view(hd_onnx_view *out, hd_onnx_reader *r, const char *value) {
-  HD_TRY(hd__onnx_merged_view(out, r, value));
-  if (hd__onnx_side(out, out->batch) == 1)
-    return HD_OK;
-  return hd__fail(r->ctx, HD_E_UNSUPPORTED,
-                  "%s: expected a batch of samples as '%.80s', found one of their parts; keep the batch as an axis of "
-                  "its own",
-                  r->path, value);
 }
 
 /* ---- Attributes ---- */

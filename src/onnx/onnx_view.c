@@ -7,18 +7,12 @@
 
 #include <string.h>
 
+#include "base/alloc.h"
 #include "onnx/onnx_reader.h"
 
 static int64_t pixels_of(const hd_onnx_view *v) { return v->h * v->w; }
 
 static bool in_mask(uint32_t mask, int axis) { return mask >> axis & 1; }
-
-int64_t hd__onnx_side(const hd_onnx_view *v, int axis) {
-  int64_t side = 1;
-  for (int i = 0; i < v->atoms; i++)
-    side *= v->atom[i].axis == axis ? v->atom[i].size : 1;
-  return side;
-}
 
 int64_t hd__onnx_sample(const hd_onnx_view *v) {
   int64_t elems = 1;
@@ -525,6 +519,35 @@ hd_status hd__onnx_pair(hd_onnx_view *out, hd_onnx_view *a, hd_onnx_view *b, hd_
   }
   *out = *large;
   return HD_OK;
+}
+
+/* ---- Elements ---- */
+
+void hd__onnx_places(int64_t *place, const hd_onnx_view *v) {
+  const int64_t elems = hd__onnx_sample(v);
+  for (int64_t e = 0; e < elems; e++) {
+    int64_t left = e;
+    place[e] = 0;
+    for (int i = v->atoms - 1; i >= 0; left /= v->atom[i--].size)
+      place[e] += left % v->atom[i].size * v->atom[i].step;
+  }
+}
+
+hd_status hd__onnx_put_position(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, const char *name,
+                                const float *number) {
+  const int64_t elems = hd__onnx_sample(v), pixels = v->h * v->w;
+  const hd_shape shape = {2, {(int32_t)pixels, (int32_t)v->c}};
+  HD_OWNED float *weight = NULL;
+  HD_OWNED int64_t *place = NULL;
+  char from[HD_ONNX_NAME_BYTES];
+  HD_TRY(HD_NEW_RAW(weight, elems, r->ctx, "%s: out of memory while reading", r->path));
+  HD_TRY(HD_NEW_RAW(place, elems, r->ctx, "%s: out of memory while reading", r->path));
+  hd__onnx_places(place, v);
+  for (int64_t i = 0; i < elems; i++)
+    weight[place[i] % pixels * v->c + place[i] / pixels] = number[i];
+  memcpy(from, v->layer, sizeof from);
+  HD_TRY(hd__onnx_put(v, r, node, name, "op: position, from: \"%s\"", from));
+  return hd__onnx_add_weight(r, v->layer, "weight", &shape, weight);
 }
 
 #endif

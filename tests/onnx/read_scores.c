@@ -88,7 +88,7 @@ static hd_status run(hd_ctx *ctx, const char *path, const char *from, int64_t co
   HD_TRY(hd__store_create(&store, ctx, NULL, plan));
   const hd_exec_settings exec_settings = hd__planned_evaluation(plan, &device);
   HD_TRY(hd__exec_create(&exec, ctx, plan, store, threads, &exec_settings));
-  HD_TRY(hd__checkpoint_load_weights(store, &arithmetic, ctx, path, NULL));
+  HD_TRY(hd__checkpoint_load_weights(store, &arithmetic, ctx, path, NULL, NULL));
   hd__store_pack(store, plan, NULL);
   HD_TRY(read_samples(&s, ctx, from, count));
   normalise(&s, &model.input, count);
