@@ -9,8 +9,13 @@ static const char *where_text(hd_where where) {
 }
 
 static const char *phase_text(hd_phase_kind kind) {
-  static const char *text[] = {"shards",         "outputs", "chunks: reduce, update", "chunks: reduce, norm",
-                               "chunks: update", "matrices"};
+  static const char *text[] = {[HD_PHASE_SHARDS] = "shards",
+                               [HD_PHASE_OUTPUTS] = "outputs",
+                               [HD_PHASE_WHOLE] = "whole batch",
+                               [HD_PHASE_REDUCE_UPDATE] = "chunks: reduce, update",
+                               [HD_PHASE_REDUCE_NORM] = "chunks: reduce, norm",
+                               [HD_PHASE_UPDATE] = "chunks: update",
+                               [HD_PHASE_MATRICES] = "matrices"};
   return text[kind];
 }
 

@@ -151,6 +151,25 @@ static void compare_update(const update_case *c, int failed[TABLES], uint32_t se
   destroy_fields(want.field, RESULTS);
 }
 
+/* Adam's quotient of a root and the bias correction alone: w1 is its reciprocal. Divisors with the largest significand,
+ * random ones, and some so small that their reciprocals are not used. */
+static void check_quotients(const hd_optimizer_rule *rule, random_stream *random, int failed[TABLES]) {
+  static const float divisors[] = {
+      0x1.fffffep-1f, 0x1.fffffcp-1f, 0x1.fffffep-4f, 0x1p-5f, 1, 1e-3f, 1e-7f, 0, 0, 0, 0};
+  for (size_t i = 0; i < sizeof divisors / sizeof *divisors; i++) {
+    update_case c = random_update(rule, random, 20000);
+    c.hyper = (hd_hyper){.grad_scale = 1, .decay_keep = 1, .beta2 = 1, .step_size = -1};
+    c.hyper.sqrt_bias2 = divisors[i] > 0 ? divisors[i] : 0.01f + 0.99f * fabsf(random_float(random));
+    for (int64_t j = 0; j < c.count; j++) {
+      floats_of(&c.field[0])[j] = floats_of(&c.field[1])[j] = 0;
+      floats_of(&c.field[STATE])[j] = 1;
+      floats_of(&c.field[STATE + 1])[j] = 2.5f + 1.5f * random_float(random);
+    }
+    compare_update(&c, failed, (uint32_t)i, 0);
+    destroy_fields(c.field, FIELDS);
+  }
+}
+
 static void check_update(const hd_optimizer_rule *rule) {
   static const int64_t counts[] = {1, 2, 7, 15, 16, 17, 31, 33, 63, 64, 65, 100, 511, 1000};
   random_stream random = {(uint32_t)rule->op, 0};
@@ -160,6 +179,8 @@ static void check_update(const hd_optimizer_rule *rule) {
     compare_update(&c, failed, (uint32_t)i, 0);
     destroy_fields(c.field, FIELDS);
   }
+  if (rule->op == HD_OP_adam || rule->op == HD_OP_adamw)
+    check_quotients(rule, &random, failed);
   report(failed, rule->name);
 }
 

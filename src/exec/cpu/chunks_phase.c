@@ -231,8 +231,10 @@ static void reduce_deferred(const thread_at *at, hd_phase_kind kind, const run *
   const int32_t limit = at->exec->plan->kernels->form_columns[use->op], widest = limit ? limit : TILE_COLUMNS;
   const int32_t parts = (columns + widest - 1) / widest;
   const int32_t width = ((columns + parts - 1) / parts + 15) / 16 * 16;
-  const int32_t fitting = TILE_ELEMS / width / taps, most = fitting > 0 ? fitting : 1;
-  const int32_t tiles = (r->j1 - r->j0 + most - 1) / most, rows = (r->j1 - r->j0 + tiles - 1) / tiles;
+  const int32_t fitting = TILE_ELEMS / width / taps;
+  const int32_t most = fitting > TILE_ROWS ? fitting / TILE_ROWS * TILE_ROWS : fitting > 0 ? fitting : 1;
+  const int32_t tiles = (r->j1 - r->j0 + most - 1) / most, even = (r->j1 - r->j0 + tiles - 1) / tiles;
+  const int32_t rows = even > TILE_ROWS ? (even + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS : even;
   for (int32_t k = 0; k < columns; k += width)
     for (int32_t j = r->j0; j < r->j1; j += rows) {
       tile t = {.j0 = j, .j1 = j + rows < r->j1 ? j + rows : r->j1, .k0 = k, .elem = (int64_t)j * taps * columns + k};

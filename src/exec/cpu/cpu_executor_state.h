@@ -9,9 +9,17 @@
 #include "exec/exchange/exchange.h"
 #include "reduce/reduction_tree.h"
 
-/* Elements of a thread's reduction buffer. A tile of a deferred gradient has at most TILE_COLUMNS columns; a tile of a
+/* Elements of a thread's reduction buffer. A tile of a deferred gradient has at most TILE_COLUMNS columns, and of more
+ * than TILE_ROWS rows a multiple of them, so that the kernels' blocks of rows are whole; a tile of a
  * direct gradient has REDUCE_ELEMS consecutive elements. */
-enum { TILE_ELEMS = 50176, TILE_COLUMNS = 4096, REDUCE_ELEMS = 4096, OWNED_ALIGN = 16, STREAM_BYTES = 64 << 20 };
+enum {
+  TILE_ELEMS = 50176,
+  TILE_COLUMNS = 4096,
+  TILE_ROWS = 8,
+  REDUCE_ELEMS = 4096,
+  OWNED_ALIGN = 16,
+  STREAM_BYTES = 32 << 20
+};
 
 /* How a micro-batch's sums are exchanged between hosts; see host_sums.c. */
 typedef struct host_layout {

@@ -10,6 +10,9 @@
  * g16_stream stores past the caches, where the instruction set can, and a whole line; g16_end_streams makes such stores
  * visible to other threads.
  *
+ * g16_held is the value itself, which the compiler then keeps in a register: GCC reads a value that only a few
+ * instructions use from memory again for each of them.
+ *
  * All functions are static: the copies of two instruction sets must never be merged by the linker. */
 #pragma once
 

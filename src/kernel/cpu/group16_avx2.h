@@ -14,6 +14,10 @@ typedef struct g16_mask {
 G16 g16 g16_zero(void) { return (g16){_mm256_setzero_ps(), _mm256_setzero_ps()}; }
 G16 g16 g16_all(float x) { return (g16){_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
 G16 g16 g16_load(const float *x) { return (g16){_mm256_loadu_ps(x), _mm256_loadu_ps(x + 8)}; }
+G16 g16 g16_held(g16 value) {
+  __asm__("" : "+x"(value.lo), "+x"(value.hi));
+  return value;
+}
 G16 void g16_store(float *x, g16 value) {
   _mm256_storeu_ps(x, value.lo);
   _mm256_storeu_ps(x + 8, value.hi);

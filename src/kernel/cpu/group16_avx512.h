@@ -9,6 +9,10 @@ typedef __mmask16 g16_mask;
 G16 g16 g16_zero(void) { return _mm512_setzero_ps(); }
 G16 g16 g16_all(float x) { return _mm512_set1_ps(x); }
 G16 g16 g16_load(const float *x) { return _mm512_loadu_ps(x); }
+G16 g16 g16_held(g16 value) {
+  __asm__("" : "+v"(value));
+  return value;
+}
 G16 void g16_store(float *x, g16 value) { _mm512_storeu_ps(x, value); }
 G16 void g16_stream(float *x, g16 value) { _mm512_stream_ps(x, value); }
 G16 void g16_end_streams(void) { _mm_sfence(); }

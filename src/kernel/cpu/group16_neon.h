@@ -20,6 +20,7 @@ typedef struct g16_mask {
 G16 g16 g16_all(float x) { G16_QUARTERS(g16, vdupq_n_f32(x)); }
 G16 g16 g16_zero(void) { return g16_all(0); }
 G16 g16 g16_load(const float *x) { G16_QUARTERS(g16, vld1q_f32(x + 4 * i)); }
+G16 g16 g16_held(g16 value) { return value; }
 G16 void g16_store(float *x, g16 value) {
   for (int i = 0; i < 4; i++)
     vst1q_f32(x + 4 * i, value.q[i]);

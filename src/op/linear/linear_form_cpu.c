@@ -6,22 +6,42 @@
 
 FORMS(0)
 
-/* One group of biases: per shard acc = +0; samples ascending: acc = acc + dy[j]. */
-static g16 form_bias_group(const hd_form *f, int j) {
-  g16 stack[HD_MAX_REDUCTION_DEPTH], acc;
-  for (hd_walk w = hd__reduction_walk(f->reduction); hd__walk_push(&w); stack[w.top] = acc) {
-    acc = g16_zero();
-    for (int64_t n = w.step->row0; n < w.step->row1; n++)
-      acc = g16_add(acc, g16_load_some(f->dy + n * f->dy_stride + j, f->j1 - j));
-    while (hd__walk_merge(&w))
-      acc = g16_add(stack[w.top], acc);
+enum { BIAS_GROUPS = 4 };
+
+/* Groups of biases: per shard acc = +0; samples ascending: acc = acc + dy[j]. The last group may be short when there is
+ * only one; `groups` is a constant where this is inlined. */
+G16 void form_bias_groups(const hd_form *f, int j, int groups) {
+  g16 stack[HD_MAX_REDUCTION_DEPTH][BIAS_GROUPS], acc[BIAS_GROUPS];
+  const int left = f->j1 - j;
+  for (hd_walk w = hd__reduction_walk(f->reduction); hd__walk_push(&w);) {
+    UNROLL
+    for (int v = 0; v < groups; v++)
+      acc[v] = g16_zero();
+    const float *dy = f->dy + w.step->row0 * f->dy_stride + j;
+    for (int64_t n = w.step->row0; n < w.step->row1; n++, dy += f->dy_stride)
+      UNROLL
+    for (int v = 0; v < groups; v++)
+      acc[v] = g16_add(acc[v], groups > 1 ? g16_load(dy + 16 * v) : g16_load_some(dy, left));
+    while (hd__walk_merge(&w)) {
+      UNROLL
+      for (int v = 0; v < groups; v++)
+        acc[v] = g16_add(stack[w.top][v], acc[v]);
+    }
+    UNROLL
+    for (int v = 0; v < groups; v++)
+      stack[w.top][v] = acc[v];
   }
-  return stack[0];
+  UNROLL
+  for (int v = 0; v < groups; v++)
+    g16_store_some(f->out + (j - f->j0) + 16 * v, stack[0][v], left - 16 * v);
 }
 
 void HD_SYM(linear_form_bias)(const hd_form *f) {
-  for (int j = f->j0; j < f->j1; j += 16)
-    g16_store_some(f->out + (j - f->j0), form_bias_group(f, j), f->j1 - j);
+  int j = f->j0;
+  for (; j + 16 * BIAS_GROUPS <= f->j1; j += 16 * BIAS_GROUPS)
+    form_bias_groups(f, j, BIAS_GROUPS);
+  for (; j < f->j1; j += 16)
+    form_bias_groups(f, j, 1);
 }
 
 static void form_linear_dw(const hd_form *f) {

@@ -15,7 +15,7 @@
 #include "kernel/cpu/cpu_fill.h"
 #include "kernel/cpu/group16.h"
 
-enum { FILL = FORM_FILL, PAIR_FILL = FORM_PAIR_FILL, LONG_SHARD = FORM_LONG_SHARD, GROUPS = FORM_GROUPS };
+enum { FILL = FORM_FILL, PAIR_FILL = FORM_PAIR_FILL, GROUPS = FORM_GROUPS };
 enum { MAX_ROWS = FILL < 8 ? FILL : 8, SAMPLES = 4 };
 
 /* From one step to the next in `start`. */
@@ -38,7 +38,7 @@ G16 void sample(sums acc, const float *x, const float *dy, int rows, int groups)
   g16 xv[GROUPS];
   UNROLL
   for (int v = 0; v < groups; v++)
-    xv[v] = g16_load(x + 16 * v);
+    xv[v] = g16_held(g16_load(x + 16 * v));
   UNROLL
   for (int r = 0; r < rows; r++) {
     g16 d = g16_all(dy[r]);
@@ -193,7 +193,8 @@ typedef struct columns {
  * each step; NULL: +0. */
 G16 void form_columns(const hd_form *f, const columns *c, const float *start, form_fn *const *form_of) {
   const hd_reduction_step *first = f->reduction->step;
-  const int groups = (c->count + 15) / 16, fill = first->row1 - first->row0 < LONG_SHARD ? PAIR_FILL : FILL;
+  const int long_shard = start ? FORM_LONG_SHIFTED : FORM_LONG_SHARD;
+  const int groups = (c->count + 15) / 16, fill = first->row1 - first->row0 < long_shard ? PAIR_FILL : FILL;
   const int most = fill / groups < MAX_ROWS ? fill / groups : MAX_ROWS;
   block b = {.x = c->x,
              .x_stride = c->x_stride,

@@ -31,20 +31,29 @@ static int64_t rows_of(const hd_reduction *r) { return r->step[r->count - 1].row
 
 static const float *first_row(const hd_form *f) { return f->x + f->reduction->step->row0 * f->x_stride; }
 
-/* Sets a bit for each of `count` inputs from k on that is not zero in all rows; returns the number of bits. */
-static int find_live(uint32_t *live, const hd_form *f, int k, int count) {
-  const int64_t rows = rows_of(f->reduction);
-  const float *x = first_row(f) + k;
+static int count_live(const uint32_t *live, int count) {
   int all = 0;
-  memset(live, 0, SEARCHED_GROUPS * sizeof *live);
-  for (int64_t n = 0; n < rows; n++, x += f->x_stride)
-    for (int g = 0; 16 * g < count; g++)
-      live[g] |= g16_nonzero(g16_load(x + 16 * g));
-  if (count % 16)
-    live[count / 16] &= (1u << count % 16) - 1;
   for (int g = 0; 16 * g < count; g++)
     all += __builtin_popcount(live[g]);
   return all;
+}
+
+/* Sets a bit for each of `count` inputs from k on that is not zero in all rows. False: they are so many that all are
+ * computed; few rows show that mostly, and the bits may be incomplete. */
+static bool find_live(uint32_t *live, const hd_form *f, int k, int count) {
+  const int64_t rows = rows_of(f->reduction);
+  const float *x = first_row(f) + k;
+  memset(live, 0, SEARCHED_GROUPS * sizeof *live);
+  for (int64_t n = 1; n <= rows; n++, x += f->x_stride) {
+    for (int g = 0; 16 * g < count; g++)
+      live[g] |= g16_nonzero(g16_load(x + 16 * g));
+    if (count % 16)
+      live[count / 16] &= (1u << count % 16) - 1;
+    const bool is_power_of_2 = (n & (n - 1)) == 0;
+    if ((n == rows || (n > 2 && is_power_of_2)) && 4 * count_live(live, count) >= 3 * count)
+      return false;
+  }
+  return true;
 }
 
 /* Neighbouring groups of columns whose live inputs are packed together. */
@@ -121,7 +130,7 @@ static void form_outputs(const hd_form *f) {
   for (int k = f->k0, count; k < f->k1; k += count) {
     uint32_t live[SEARCHED_GROUPS];
     count = f->k1 - k < 16 * SEARCHED_GROUPS ? f->k1 - k : 16 * SEARCHED_GROUPS;
-    if (may_search && 4 * find_live(live, f, k, count) < 3 * count)
+    if (may_search && find_live(live, f, k, count))
       form_live(f, *start, idle, live, k, count);
     else
       form_weight(f, first_row(f), k, k + count, *start, form_of);
