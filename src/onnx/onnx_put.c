@@ -1,4 +1,4 @@
-/* The layers that are made of an ONNX file, their names, and the views of values that are computed; see onnx_reader.h. */
+/* The layers that are made of an ONNX file, their names, and the views of computed values; see onnx_reader.h. */
 #ifdef HD_HAVE_ONNX
 
 #include <ctype.h>
