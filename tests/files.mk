@@ -95,7 +95,7 @@ tests/install-local.log: $(filter-out tests/install-local.log,$(TEST_LOGS))
 check_PROGRAMS += $(slow_programs) $(unit_tests) $(op_tests) tests/bits/make_data tests/bits/make_idx \
   tests/cli/on_terminal \
   tests/cli/group_calls tests/cli/json_get tests/cli/rpc_calls tests/fault/kill_at tests/cli/host_steps \
-  tests/cli/bad_server tests/golden/print_scores
+  tests/cli/bad_server tests/golden/print_scores tests/onnx/read_scores
 check_PROGRAMS += tests/cli/stranger tests/cli/without
 EXTRA_DIST += tests/unit/stranger.h tests/cli/exported.c tests/onnx/runtime_rows.py tests/onnx/runtime_scores.py \
   tests/onnx/runtime_same.py

@@ -73,4 +73,14 @@ if "$HEDDLE" train --model mlp --data "$folder/rows.csv" --max-steps 8 --out "$f
     >>"$folder/out" 2>&1; then
   result pass "rows: $(tail -n 1 "$folder/out")"
 else result fail "rows" "$(tail -n 3 "$folder/out")"; fi
+
+# Networks of PyTorch's, in each way that it exports them.
+if why=$("$python" -c 'import torch' 2>&1); then
+  for network in senet shufflenet mixer vit gpt m5 tcn unet-pad autoencoder convnext multispectral; do
+    if "$python" "$SRCDIR/tools/pytorch/onnx_networks.py" "$BUILDDIR/tests/onnx/read_scores" $network \
+      >"$folder/out" 2>&1; then
+      result pass "PyTorch's $network: $(tail -n 1 "$folder/out")"
+    else result fail "PyTorch's $network" "$(tail -n 3 "$folder/out")"; fi
+  done
+else result skip "networks of PyTorch's: $(echo "$why" | tail -n 1)"; fi
 echo "1..$count"

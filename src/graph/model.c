@@ -293,7 +293,7 @@ static hd_status read_input_shape(hd_shape *shape, hd_ctx *ctx, const hd_yaml_no
   shape->dim[1] = 1;
   for (int i = 0; i < node->count; i++) {
     int64_t number;
-    HD_TRY(hd__yaml_int(&number, ctx, &node->item[i], 1, i == 0 && node->count > 1 ? 4 : MAX_SIDE));
+    HD_TRY(hd__yaml_int(&number, ctx, &node->item[i], 1, i == 0 && node->count > 1 ? 1 << 20 : MAX_SIDE));
     shape->dim[i == 1 && node->count == 2 ? 2 : i] = (int32_t)number;
   }
   return HD_OK;

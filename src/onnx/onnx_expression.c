@@ -1,6 +1,7 @@
 /* Layers that ONNX files spell out as several operators; see onnx_reader.h.
  *
  *     x W + b                                              linear
+ *     x less its mean, divided by its deviation            layer_norm, rms_norm; times a weight, plus a bias
  *     a reshape to groups, InstanceNormalization, back     group_norm; then times a weight, plus a bias
  *     an expression of one value                           gelu, swish, hardswish, mish, softplus
  *
@@ -11,6 +12,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "onnx/onnx_reader.h"
 
 /* ---- Expressions of elements ---- */
@@ -147,7 +149,9 @@ static const char *beside_constant(const char **constant, const hd_onnx_reader *
 static void find_linear(hd_onnx_expression *out, const hd_onnx_reader *r, const HdOnnx__Node *node) {
   const char *bias, *product = beside_constant(&bias, r, node);
   const HdOnnx__Node *matmul = product ? hd__onnx_producer(r, product, "MatMul") : NULL;
-  if (matmul)
+  const HdOnnx__Tensor *t = matmul ? hd__onnx_tensor(r, bias) : NULL;
+  if (t && t->n_dims > 0 && hd__onnx_elems(t) == t->dims[t->n_dims - 1] && hd__onnx_uses(r, product) == 1 &&
+      hd__onnx_tensor(r, hd__onnx_input(matmul, 1)))
     *out = (hd_onnx_expression){
         .kind = HD_ONNX_LINEAR, .x = hd__onnx_input(matmul, 0), .weight = hd__onnx_input(matmul, 1), .bias = bias};
 }
@@ -167,36 +171,93 @@ static bool same(const hd_onnx_reader *r, const char *a, const char *b) {
   return !strcmp(hd__onnx_resolve(r, a), hd__onnx_resolve(r, b));
 }
 
-/* x / Sqrt(ReduceMean(x * x) + eps) * weight, over the channels */
-static void find_rms_norm(hd_onnx_expression *out, const hd_onnx_reader *r, const HdOnnx__Node *node) {
-  const char *weight, *added, *normal = beside_constant(&weight, r, node);
-  const HdOnnx__Node *quotient = normal ? hd__onnx_producer(r, normal, "Div") : NULL;
-  const HdOnnx__Node *root = quotient ? hd__onnx_producer(r, hd__onnx_input(quotient, 1), "Sqrt") : NULL;
+/* Sqrt(sum), if a value is its reciprocal. */
+static const HdOnnx__Node *root_below(const hd_onnx_reader *r, const char *name) {
+  const HdOnnx__Node *node = hd__onnx_producer(r, name, "Reciprocal");
+  double one;
+  if (node)
+    return hd__onnx_producer(r, hd__onnx_input(node, 0), "Sqrt");
+  node = hd__onnx_producer(r, name, "Div");
+  return node && hd__onnx_scalar(&one, r, hd__onnx_input(node, 0)) && one == 1
+             ? hd__onnx_producer(r, hd__onnx_input(node, 1), "Sqrt")
+             : NULL;
+}
+
+/* y, if a value is y * y. */
+static const char *squared(const hd_onnx_reader *r, const char *name) {
+  const HdOnnx__Node *node = hd__onnx_producer(r, name, "Mul");
+  double two;
+  if (node && same(r, hd__onnx_input(node, 0), hd__onnx_input(node, 1)))
+    return hd__onnx_input(node, 0);
+  node = hd__onnx_producer(r, name, "Pow");
+  return node && hd__onnx_scalar(&two, r, hd__onnx_input(node, 1)) && two == 2 ? hd__onnx_input(node, 0) : NULL;
+}
+
+static bool keeps_axes(const HdOnnx__Node *reduce) { return reduce && hd__onnx_int(reduce, "keepdims", 1) == 1; }
+
+static bool same_axes(hd_onnx_reader *r, const HdOnnx__Node *a, const HdOnnx__Node *b) {
+  int64_t of_a[8], of_b[8];
+  const int count = hd__onnx_list(of_a, r, a, "axes", 1);
+  return count > 0 && hd__onnx_list(of_b, r, b, "axes", 1) == count &&
+         !memcmp(of_a, of_b, (size_t)count * sizeof *of_a);
+}
+
+/* y / Sqrt(ReduceMean(y * y) + eps), an RMS norm; a layer norm where y is x - ReduceMean(x) */
+static bool find_norm(hd_onnx_expression *out, hd_onnx_reader *r, const char *name) {
+  const HdOnnx__Node *end = hd__onnx_producer(r, name, NULL), *root = NULL;
+  const char *y = NULL, *added;
+  double eps;
+  if (end && hd__onnx_is(end, "Div")) {
+    y = hd__onnx_input(end, 0);
+    root = hd__onnx_producer(r, hd__onnx_input(end, 1), "Sqrt");
+  }
+  for (size_t i = 0; i < 2 && end && hd__onnx_is(end, "Mul") && !root; i++) {
+    y = hd__onnx_input(end, i);
+    root = root_below(r, hd__onnx_input(end, !i));
+  }
   const HdOnnx__Node *sum = root ? hd__onnx_producer(r, hd__onnx_input(root, 0), "Add") : NULL;
   const char *mean = sum ? beside_constant(&added, r, sum) : NULL;
   const HdOnnx__Node *reduce = mean ? hd__onnx_producer(r, mean, "ReduceMean") : NULL;
-  const HdOnnx__Node *square = reduce ? hd__onnx_producer(r, hd__onnx_input(reduce, 0), "Mul") : NULL;
-  const HdOnnx__Attribute *axes = reduce ? hd__onnx_attribute(reduce, "axes") : NULL;
-  const char *x = square ? hd__onnx_input(square, 0) : NULL;
-  double eps;
-  if (x && same(r, x, hd__onnx_input(square, 1)) && same(r, x, hd__onnx_input(quotient, 0)) && axes &&
-      axes->n_ints == 1 && axes->ints[0] == 1 && hd__onnx_int(reduce, "keepdims", 1) && hd__onnx_scalar(&eps, r, added))
-    *out = (hd_onnx_expression){.kind = HD_ONNX_RMS_NORM, .x = x, .weight = weight, .number = (float)eps};
+  const char *of = keeps_axes(reduce) ? squared(r, hd__onnx_input(reduce, 0)) : NULL;
+  if (!of || !same(r, of, y) || !hd__onnx_scalar(&eps, r, added))
+    return false;
+  *out = (hd_onnx_expression){.kind = HD_ONNX_RMS_NORM, .x = y, .norm = reduce, .number = (float)eps};
+  const HdOnnx__Node *less = hd__onnx_producer(r, y, "Sub");
+  const HdOnnx__Node *middle = less ? hd__onnx_producer(r, hd__onnx_input(less, 1), "ReduceMean") : NULL;
+  if (keeps_axes(middle) && same(r, hd__onnx_input(middle, 0), hd__onnx_input(less, 0)) &&
+      same_axes(r, middle, reduce)) {
+    out->kind = HD_ONNX_LAYER_NORM;
+    out->x = hd__onnx_input(less, 0);
+  }
+  return true;
+}
+
+/* A norm, then times a weight, plus a bias, or without these. */
+static void find_affine_norm(hd_onnx_expression *out, hd_onnx_reader *r, const HdOnnx__Node *node) {
+  hd_onnx_expression e;
+  const char *weight = NULL, *bias = NULL, *name = node->output[0];
+  if (hd__onnx_is(node, "Add") && !(name = beside_constant(&bias, r, node)))
+    return;
+  const HdOnnx__Node *times = hd__onnx_producer(r, name, "Mul");
+  const char *normal = times ? beside_constant(&weight, r, times) : NULL;
+  if (!find_norm(&e, r, normal ? normal : name))
+    return;
+  e.weight = normal ? weight : NULL;
+  e.bias = bias;
+  *out = e;
 }
 
 static bool all_equal(const hd_onnx_reader *r, const char *name, float expected) {
   const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
-  const size_t count = t && t->has_raw_data ? t->raw_data.len / sizeof(float) : 0;
-  float value;
-  for (size_t i = 0; i < count; i++) {
-    memcpy(&value, t->raw_data.data + i * sizeof value, sizeof value);
-    if (value != expected)
-      return false;
-  }
-  return count > 0;
+  const int64_t count = t ? hd__onnx_elems(t) : 0;
+  HD_OWNED float *value = count > 0 ? hd__malloc((size_t)count * sizeof *value) : NULL;
+  bool same = value && hd__onnx_floats(value, t, count);
+  for (int64_t i = 0; i < count && same; i++)
+    same = value[i] == expected;
+  return same;
 }
 
-static void find_group_norm(hd_onnx_expression *out, const hd_onnx_reader *r, const HdOnnx__Node *node) {
+static void find_group_norm(hd_onnx_expression *out, hd_onnx_reader *r, const HdOnnx__Node *node) {
   const char *bias, *weight, *scaled = beside_constant(&bias, r, node);
   const HdOnnx__Node *times = scaled ? hd__onnx_producer(r, scaled, "Mul") : NULL;
   const char *normal = times ? beside_constant(&weight, r, times) : NULL;
@@ -204,7 +265,7 @@ static void find_group_norm(hd_onnx_expression *out, const hd_onnx_reader *r, co
   const HdOnnx__Node *norm = back ? hd__onnx_producer(r, hd__onnx_input(back, 0), "InstanceNormalization") : NULL;
   const HdOnnx__Node *groups = norm ? hd__onnx_producer(r, hd__onnx_input(norm, 0), "Reshape") : NULL;
   int64_t shape[8];
-  if (!groups || hd__onnx_ints(shape, r, hd__onnx_input(groups, 1)) != 3 || shape[1] < 1 || shape[2] != -1 ||
+  if (!groups || hd__onnx_ints(shape, r, hd__onnx_input(groups, 1)) != 3 || shape[1] < 1 ||
       !all_equal(r, hd__onnx_input(norm, 1), 1) || !all_equal(r, hd__onnx_input(norm, 2), 0))
     return;
   *out = (hd_onnx_expression){.kind = HD_ONNX_GROUP_NORM,
@@ -212,18 +273,20 @@ static void find_group_norm(hd_onnx_expression *out, const hd_onnx_reader *r, co
                               .weight = weight,
                               .bias = bias,
                               .norm = norm,
+                              .back = back,
                               .groups = shape[1]};
 }
 
-void hd__onnx_find_expression(hd_onnx_expression *out, const hd_onnx_reader *r, const HdOnnx__Node *node) {
+void hd__onnx_find_expression(hd_onnx_expression *out, hd_onnx_reader *r, const HdOnnx__Node *node) {
   *out = (hd_onnx_expression){.kind = HD_ONNX_NO_EXPRESSION};
-  if (hd__onnx_producer(r, node->output[0], "Mul") || hd__onnx_producer(r, node->output[0], "Div"))
+  const bool adds = hd__onnx_is(node, "Add"), divides = hd__onnx_is(node, "Div");
+  if (hd__onnx_is(node, "Mul") || divides)
     find_function(out, r, node);
-  if (hd__onnx_producer(r, node->output[0], "Mul"))
-    find_rms_norm(out, r, node);
-  if (hd__onnx_producer(r, node->output[0], "Div"))
+  if (divides)
     find_softplus(out, r, node);
-  if (!hd__onnx_producer(r, node->output[0], "Add"))
+  if (out->kind == HD_ONNX_NO_EXPRESSION && (adds || divides || hd__onnx_is(node, "Mul")))
+    find_affine_norm(out, r, node);
+  if (!adds || out->kind != HD_ONNX_NO_EXPRESSION)
     return;
   find_linear(out, r, node);
   find_group_norm(out, r, node);

@@ -26,7 +26,8 @@ static bool read_constant(double out[HD_ONNX_CHANNELS], const hd_onnx_reader *r,
       out[c] = one;
     return true;
   }
-  if (!t || r->input_rank != 4 || t->n_dims < CHANNELS_FROM_END || t->dims[t->n_dims - CHANNELS_FROM_END] != channels ||
+  const size_t from_end = r->channel_axis == 3 ? 1 : CHANNELS_FROM_END;
+  if (!t || r->input_rank != 4 || t->n_dims < from_end || t->dims[t->n_dims - from_end] != channels ||
       !hd__onnx_floats(number, t, channels))
     return false;
   for (int c = 0; c < channels; c++)

@@ -15,8 +15,8 @@
 #include "graph/model.h"
 #include "onnx/onnx_reader.h"
 
-enum { TYPE_FLOAT = 1, TYPE_UINT8 = 2 };
-enum { MOST_RANK = 4, BYTES_PER_BYTE = 16, BYTES_AT_LEAST = 1 << 22 };
+enum { TYPE_FLOAT = 1, TYPE_UINT8 = 2, TYPE_INT32 = 6, TYPE_INT64 = 7, TYPE_HALF = 10 };
+enum { MOST_SIDE = 1 << 20, MOST_RANK = 4, BYTES_PER_BYTE = 16, BYTES_AT_LEAST = 1 << 22 };
 
 HD_RELEASER(release_graph, hd_graph, hd__graph_destroy)
 
@@ -64,11 +64,88 @@ static void write_name(hd_onnx_reader *r) {
   fprintf(r->text, "\"\n");
 }
 
+/* Whether whole numbers are looked up in a table. */
+static bool reads_tokens(const hd_onnx_reader *r, const char *name, int type) {
+  for (size_t i = 0; i < r->graph->n_node; i++)
+    if ((type == TYPE_INT32 || type == TYPE_INT64) && hd__onnx_is(r->graph->node[i], "Gather") &&
+        !strcmp(hd__onnx_resolve(r, hd__onnx_input(r->graph->node[i], 1)), name))
+      return true;
+  return false;
+}
+
+/* The first node that reads the input, and what it does with it. */
+static const HdOnnx__Node *first_reader(const hd_onnx_reader *r, const char *name) {
+  for (size_t i = 0; i < r->graph->n_node; i++)
+    for (size_t k = 0; k < r->graph->node[i]->n_input; k++)
+      if (!strcmp(hd__onnx_resolve(r, r->graph->node[i]->input[k]), name) && !hd__onnx_is(r->graph->node[i], "Shape") &&
+          !hd__onnx_is(r->graph->node[i], "Identity") && !hd__onnx_is(r->graph->node[i], "Cast"))
+        return r->graph->node[i];
+  return NULL;
+}
+
+/* Samples of batch x length x length are images without a channel if they are made flat or get one, else signals. */
+static bool is_signal(const hd_onnx_reader *r, const char *name) {
+  static const char *const flatten[] = {"Flatten", "Reshape", "Unsqueeze"};
+  const HdOnnx__Node *node = first_reader(r, name);
+  for (int i = 0; i < 3 && node; i++)
+    if (hd__onnx_is(node, flatten[i]))
+      return false;
+  return node != NULL;
+}
+
+/* Images with their channels last, as TensorFlow's: they are transposed first, perhaps behind a normalisation; or they
+ * have one channel, and lie as an image. */
+static bool has_channels_last(const hd_onnx_reader *r, const char *name, const long long side[3]) {
+  static const char *const maps[] = {"Mul", "Add", "Sub", "Div"};
+  const HdOnnx__Node *node = first_reader(r, name);
+  for (int steps = 0; steps < 8 && node && node->n_output > 0; steps++) {
+    bool is_map = false;
+    const HdOnnx__Attribute *perm = hd__onnx_attribute(node, "perm");
+    if (hd__onnx_is(node, "Transpose"))
+      return perm && perm->n_ints == 4 && perm->ints[1] == 3 && perm->ints[2] == 1 && perm->ints[3] == 2;
+    for (int i = 0; i < 4; i++)
+      is_map = is_map || hd__onnx_is(node, maps[i]);
+    if (!is_map)
+      break;
+    node = first_reader(r, node->output[0]);
+  }
+  return node && hd__onnx_is(node, "Reshape") && side[2] == 1 && side[0] > 1;
+}
+
+/* What the tensor of the input is of the network's. */
+static void view_input(hd_onnx_reader *r, size_t rank, long long side[3], const char *name) {
+  hd_onnx_view *v = &r->view_in;
+  r->channel_axis = 1;
+  if (rank == 2) {
+    hd__onnx_whole(v, "flat_input", 2, true, side[2], 1, 1);
+  } else if (rank == 4 && has_channels_last(r, name, side)) {
+    const int last[] = {0, 3, 1, 2};
+    const long long height = side[0], width = side[1];
+    side[0] = side[2];
+    side[1] = height;
+    side[2] = width;
+    hd__onnx_whole(v, "input", 4, false, side[0], height, width);
+    hd__onnx_rename_axes(v, last, 4);
+    r->channel_axis = 3;
+  } else if (rank == 4) {
+    hd__onnx_whole(v, "input", 4, false, side[0], side[1], side[2]);
+  } else if (is_signal(r, name)) {
+    side[0] = side[1];
+    side[1] = 1;
+    hd__onnx_whole(v, "input", 3, false, side[0], 1, side[2]);
+  } else {
+    const int rows[] = {0, 3, 1, 2};
+    hd__onnx_whole(v, "input", 4, false, 1, side[1], side[2]);
+    hd__onnx_rename_axes(v, rows, 4);
+    v->rank = 3;
+  }
+}
+
 /* Its type, and the map of the input itself. */
 static hd_status check_input(hd_onnx_reader *r, const HdOnnx__Value *input, long long channels) {
   hd_onnx_map *map = &r->map[r->graph->n_node];
   const int type = input->type->tensor_type->elem_type;
-  if (type != TYPE_FLOAT && type != TYPE_UINT8)
+  if (type != TYPE_FLOAT && type != TYPE_UINT8 && type != TYPE_HALF && !reads_tokens(r, input->name, type))
     return hd__fail(r->ctx, HD_E_UNSUPPORTED,
                     "%s: expected the input '%.80s' as float32 or uint8, found type %d; export it in float32", r->path,
                     input->name, type);
@@ -88,24 +165,29 @@ static hd_status write_input(hd_onnx_reader *r, const HdOnnx__Value *input) {
   bool good = rank >= 2 && rank <= MOST_RANK;
   for (size_t i = 1; i < rank && good; i++) {
     side[3 - rank + i] = type->shape->dim[i]->dim_value;
-    good = side[3 - rank + i] > 0;
+    good = side[3 - rank + i] > 0 && side[3 - rank + i] <= MOST_SIDE;
   }
+  good = good && side[0] * side[1] <= HD_ONNX_MOST_SIDE / side[2];
   if (!good)
     return hd__fail(r->ctx, HD_E_UNSUPPORTED,
                     "%s: expected the input '%.80s' as batch x channels x height x width, or batch "
                     "x elements, with fixed sizes except for the batch, found something else; export it with a sample "
                     "of fixed size",
                     r->path, input->name);
+  view_input(r, rank, side, input->name);
+  r->batch = type->shape->dim[0]->dim_value;
   HD_TRY(check_input(r, input, side[0]));
-  fprintf(r->text, "input: [%lld, %lld, %lld]\nlayers:\n", side[0], side[1], side[2]);
   r->row = side[0] == 1 && side[1] == 1 && side[2] <= HD_ONNX_ROW ? side[2] : 0;
   r->input = input->name;
   r->input_rank = rank;
-  r->layer_in = "input";
-  if (rank > 2)
+  if (reads_tokens(r, input->name, input->type->tensor_type->elem_type)) {
+    fprintf(r->text, "input: [%lld]\nlayers:\n", side[2]);
+    snprintf(r->view_in.layer, sizeof r->view_in.layer, "input");
     return HD_OK;
-  r->layer_in = strcpy(r->layer[r->graph->n_node], "flat_input");
-  fprintf(r->text, "  - flat_input: {op: flatten}\n");
+  }
+  fprintf(r->text, "input: [%lld, %lld, %lld]\nlayers:\n", side[0], side[1], side[2]);
+  if (rank == 2)
+    fprintf(r->text, "  - flat_input: {op: flatten}\n");
   return HD_OK;
 }
 
@@ -116,17 +198,13 @@ static const char *entry_of(const HdOnnx__Model *model, const char *key) {
   return NULL;
 }
 
-/* The output of the last layer. A softmax that another program put after the scores is part of heddle's loss. */
-static const char *find_scores(const hd_onnx_reader *r, bool from_heddle) {
-  static const char *const op[] = {"Softmax", "LogSoftmax"};
-  const char *scores = r->graph->output[0]->name;
-  for (int i = 0; i < 2 && !from_heddle; i++) {
-    const HdOnnx__Node *node = hd__onnx_producer(r, scores, op[i]);
-    const int64_t axis = node ? hd__onnx_int(node, "axis", -1) : 0;
-    if (axis == 1 || axis == -1)
-      return hd__onnx_input(node, 0);
-  }
-  return scores;
+/* The output of the last layer. A softmax over classes that another program put after the scores is part of heddle's
+ * loss; it may stand before nodes that drop axes of one element. */
+static const char *find_scores(const hd_onnx_reader *r, const char *scores, bool from_heddle) {
+  const HdOnnx__Node *node = hd__onnx_producer(r, scores, NULL);
+  const bool is = node && (hd__onnx_is(node, "Softmax") || hd__onnx_is(node, "LogSoftmax"));
+  const int64_t axis = is ? hd__onnx_int(node, "axis", -1) : 0;
+  return !from_heddle && (axis == 1 || axis == -1) ? hd__onnx_input(node, 0) : scores;
 }
 
 /* The last nodes of a file of heddle's may scale the scores to the targets, per output: these are no layer. */
@@ -149,7 +227,8 @@ static int64_t opset_of(const HdOnnx__Model *model) {
 }
 
 static hd_status write_description(hd_onnx_reader *r, const HdOnnx__Model *model) {
-  const char *loss = entry_of(model, "heddle.loss"), *last;
+  const char *loss = entry_of(model, "heddle.loss");
+  hd_onnx_view last;
   int inputs;
   const HdOnnx__Value *input = find_input(r, &inputs);
   if (inputs != 1 || r->graph->n_output != 1 || !r->graph->output[0]->name)
@@ -161,7 +240,14 @@ static hd_status write_description(hd_onnx_reader *r, const HdOnnx__Model *model
   r->out->input.from_heddle = loss != NULL;
   if (loss)
     HD_TRY(refuse_unscaling(r));
-  HD_TRY(hd__onnx_layer(&last, r, find_scores(r, loss)));
+  const char *scores = find_scores(r, r->graph->output[0]->name, loss);
+  HD_TRY(hd__onnx_view(&last, r, scores));
+  const HdOnnx__Node *node = hd__onnx_producer(r, scores, NULL);
+  if (node && last.rank <= 2)
+    HD_TRY(hd__onnx_settle(&last, r, node));
+  else if (node && !hd__onnx_in_order(&last) &&
+           (last.flat || last.atoms == 0 || last.atom[last.atoms - 1].step != last.h * last.w))
+    HD_TRY(hd__onnx_settle(&last, r, node));
   if (loss && strspn(loss, "abcdefghijklmnopqrstuvwxyz_0123456789") == strlen(loss))
     fprintf(r->text, "loss: \"%s\"\n", loss);
   return HD_OK;
@@ -188,19 +274,18 @@ static hd_status check(const hd_onnx_reader *r, const hd_graph *graph) {
                       value ? hd__shape_text(wanted, sizeof wanted, &value->shape) : "none",
                       hd__shape_text(found, sizeof found, &t->shape));
   }
-  for (int i = 0; i < r->flats; i++) {
-    const hd_value *value = find_value(graph, r->flat[i].layer);
-    const bool is_flat = value->shape.rank == 1;
-    if (is_flat && (!r->flat[i].elems || r->flat[i].elems == value->shape.dim[0]))
+  for (int i = 0; i < r->layers && i < HD_ONNX_LAYERS; i++) {
+    const hd_onnx_view *v = &r->shape[i];
+    const hd_value *value = find_value(graph, v->layer);
+    hd_shape shape = {v->flat ? 1 : 3, {(int32_t)v->c, (int32_t)v->h, (int32_t)v->w}};
+    if (v->flat)
+      shape.dim[1] = shape.dim[2] = 0;
+    if (value && value->shape.rank == shape.rank && value->shape.dim[0] == shape.dim[0] &&
+        (v->flat || (value->shape.dim[1] == shape.dim[1] && value->shape.dim[2] == shape.dim[2])))
       continue;
-    hd__shape_text(found, sizeof found, &value->shape);
-    if (!is_flat)
-      return hd__fail(r->ctx, HD_E_SHAPE,
-                      "%s: layer '%s': expected flat elements of a sample, found %s; flatten it first", r->path,
-                      r->flat[i].layer, found);
-    return hd__fail(r->ctx, HD_E_SHAPE,
-                    "%s: layer '%s': expected %lld elements of a sample, found %s; flatten whole samples", r->path,
-                    r->flat[i].layer, (long long)r->flat[i].elems, found);
+    return hd__fail(r->ctx, HD_E_SHAPE, "%s: layer '%s': expected %s as in the file, found %s; export it again",
+                    r->path, v->layer, hd__shape_text(wanted, sizeof wanted, &shape),
+                    value ? hd__shape_text(found, sizeof found, &value->shape) : "none");
   }
   return HD_OK;
 }
@@ -217,37 +302,59 @@ static hd_status check_model(hd_onnx_reader *r) {
 
 static hd_status read_graph(hd_onnx_reader *r, const HdOnnx__Model *model) {
   static const char NO_MEMORY[] = "%s: out of memory while reading";
-  char *text = NULL;
-  size_t length = 0;
+  char *text = NULL, *rules = NULL;
+  size_t length = 0, rules_length = 0;
   HD_TRY(hd__onnx_list_values(r));
-  HD_TRY(HD_NEW(r->layer, r->graph->n_node + 1, r->ctx, NO_MEMORY, r->path));
+  HD_TRY(hd__onnx_fold(r));
+  HD_TRY(HD_NEW(r->owner, HD_ONNX_LAYERS, r->ctx, NO_MEMORY, r->path));
+  HD_TRY(HD_NEW(r->move, HD_ONNX_LAYERS, r->ctx, NO_MEMORY, r->path));
+  HD_TRY(HD_NEW(r->shape, HD_ONNX_LAYERS, r->ctx, NO_MEMORY, r->path));
   HD_TRY(HD_NEW(r->taken_name, HD_ONNX_NAMES, r->ctx, NO_MEMORY, r->path));
   HD_TRY(HD_NEW(r->map, r->graph->n_node + 1, r->ctx, NO_MEMORY, r->path));
-  HD_TRY(HD_NEW(r->flat, r->graph->n_node + 1, r->ctx, NO_MEMORY, r->path));
   HD_TRY(HD_NEW(r->out->weights.tensor, HD_ONNX_TENSORS, r->ctx, NO_MEMORY, r->path));
   HD_TRY(HD_NEW(r->out->memory, HD_ONNX_TENSORS, r->ctx, NO_MEMORY, r->path));
-  HD_TRY(HD_ALLOCATED(r->text = open_memstream(&text, &length), r->ctx, NO_MEMORY, r->path));
-  hd_status status = write_description(r, model);
-  if (fclose(r->text) != 0)
+  HD_TRY(HD_ALLOCATED(r->rules = open_memstream(&rules, &rules_length), r->ctx, NO_MEMORY, r->path));
+  hd_status status = HD_ALLOCATED(r->text = open_memstream(&text, &length), r->ctx, NO_MEMORY, r->path);
+  HD_THEN(status, write_description(r, model));
+  if (fclose(r->rules) != 0 && status == HD_OK)
+    status = hd__fail(r->ctx, HD_E_NOMEM, NO_MEMORY, r->path);
+  if (status == HD_OK && rules_length > 0)
+    fprintf(r->text, "parameters: [%s]\n", rules);
+  free(rules);
+  if (r->text && fclose(r->text) != 0)
     status = hd__fail(r->ctx, HD_E_NOMEM, NO_MEMORY, r->path);
   HD_THEN(status, HD_ALLOCATED(r->out->text = hd__strdup(text), r->ctx, NO_MEMORY, r->path));
   free(text);
   return status == HD_OK ? check_model(r) : status;
 }
 
-static hd_status read_model(hd_onnx_model *out, hd_ctx *ctx, const char *path, const HdOnnx__Model *model) {
-  hd_onnx_reader r = {.ctx = ctx, .path = path, .graph = model->graph, .out = out, .opset = opset_of(model)};
+static hd_status read_model(hd_onnx_model *out, hd_ctx *ctx, const char *path, const HdOnnx__Model *model,
+                            size_t length) {
+  hd_onnx_reader r = {.ctx = ctx,
+                      .path = path,
+                      .graph = model->graph,
+                      .out = out,
+                      .opset = opset_of(model),
+                      .room = (int64_t)length * BYTES_PER_BYTE + BYTES_AT_LEAST,
+                      .beside = strchr(path, '.') != NULL,
+                      .make = hd__onnx_make,
+                      .view = hd__onnx_view,
+                      .fold_late = hd__onnx_fold_late};
   if (!r.graph || !names_are_there(r.graph))
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected a graph with operators, found none; export it again", path);
   const hd_status status = read_graph(&r, model);
+  for (int i = 0; i < r.values; i++)
+    hd__free(r.value[i].view);
   hd__free(r.value);
-  hd__free(r.layer);
+  hd__free(r.owner);
+  hd__free(r.move);
+  hd__free(r.shape);
+  hd__onnx_free_constants(&r);
   for (size_t i = 0; r.map && i <= r.graph->n_node; i++)
     hd__free(r.map[i].mean);
   hd__free(r.map);
   hd__free(r.taken_name);
   hd__free(r.place);
-  hd__free(r.flat);
   return status;
 }
 
@@ -259,7 +366,7 @@ hd_status hd__onnx_parse(hd_onnx_model *out, hd_ctx *ctx, const char *path, cons
   if (!model)
     return hd__fail(ctx, HD_E_FORMAT,
                     "%s: expected an ONNX file, found other bytes, or memory ran out; export it again", path);
-  const hd_status status = read_model(out, ctx, path, model);
+  const hd_status status = read_model(out, ctx, path, model, length);
   hd_onnx__model__free_unpacked(model, &allocator);
   if (status != HD_OK)
     hd__onnx_fini(out);

@@ -3,6 +3,7 @@
 
 #include "onnx/onnx_reader.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,13 +28,13 @@ static int by_name(const void *a, const void *b) {
   return strcmp(((const hd_onnx_value *)a)->name, ((const hd_onnx_value *)b)->name);
 }
 
-static void add_value(hd_onnx_reader *r, const char *name, int node, int tensor) {
+static void add_value(hd_onnx_reader *r, const char *name, int node, int tensor, int output) {
   if (name && *name)
-    r->value[r->values++] = (hd_onnx_value){name, node, tensor, NULL};
+    r->value[r->values++] = (hd_onnx_value){.name = name, .node = node, .tensor = tensor, .output = output};
 }
 
 static hd_onnx_value *search(const hd_onnx_reader *r, const char *name) {
-  const hd_onnx_value key = {name, -1, -1, NULL};
+  const hd_onnx_value key = {.name = name};
   return r->values ? bsearch(&key, r->value, (size_t)r->values, sizeof key, by_name) : NULL;
 }
 
@@ -91,7 +92,7 @@ static bool passes(const HdOnnx__Node *node) {
 
 static const char *passed_on(const hd_onnx_reader *r, const hd_onnx_value *v) {
   const HdOnnx__Node *node = v->node >= 0 ? r->graph->node[v->node] : NULL;
-  return passes(node) ? hd__onnx_input(node, 0) : NULL;
+  return v->output == 0 && passes(node) ? hd__onnx_input(node, 0) : NULL;
 }
 
 /* Sets the result for all values on the way at once, so that long chains of nodes that pass on a value stay cheap.
@@ -111,18 +112,54 @@ static void find_behind(const hd_onnx_reader *r, hd_onnx_value *from) {
   }
 }
 
+/* Of what stands behind names; nodes that pass a value on do not count. */
+static void count_uses(hd_onnx_reader *r) {
+  const HdOnnx__Graph *g = r->graph;
+  for (size_t i = 0; i < g->n_node; i++)
+    for (size_t k = 0; k < g->node[i]->n_input && !passes(g->node[i]); k++) {
+      hd_onnx_value *used = find(r, hd__onnx_resolve(r, g->node[i]->input[k]));
+      if (used)
+        used->uses++;
+    }
+  for (size_t i = 0; i < g->n_output; i++) {
+    hd_onnx_value *used = g->output[i]->name ? find(r, hd__onnx_resolve(r, g->output[i]->name)) : NULL;
+    if (used)
+      used->uses++;
+  }
+}
+
+int64_t hd__onnx_side(const hd_onnx_view *v, int axis) {
+  int64_t side = 1;
+  for (int i = 0; i < v->atoms; i++)
+    side *= v->atom[i].axis == axis ? v->atom[i].size : 1;
+  return side;
+}
+
+hd_onnx_value *hd__onnx_find(const hd_onnx_reader *r, const char *name) { return find(r, hd__onnx_resolve(r, name)); }
+
+int hd__onnx_uses(const hd_onnx_reader *r, const char *name) {
+  const hd_onnx_value *found = find(r, hd__onnx_resolve(r, name));
+  return found ? found->uses : 0;
+}
+
 hd_status hd__onnx_list_values(hd_onnx_reader *r) {
   const HdOnnx__Graph *g = r->graph;
   if (g->n_node > HD_ONNX_NODES || g->n_initializer > HD_ONNX_TENSORS)
     return hd__fail(r->ctx, HD_E_UNSUPPORTED,
                     "%s: expected at most %d nodes and %d tensors, found %zu and %zu; simplify it", r->path,
                     HD_ONNX_NODES, HD_ONNX_TENSORS, g->n_node, g->n_initializer);
-  HD_TRY(HD_NEW(r->value, g->n_node + g->n_initializer + 1, r->ctx, "%s: out of memory while reading", r->path));
-  for (size_t i = 0; i < g->n_initializer; i++)
-    add_value(r, g->initializer[i]->name, -1, (int)i);
+  size_t outputs = 0;
   for (size_t i = 0; i < g->n_node; i++)
-    if (g->node[i]->n_output > 0)
-      add_value(r, g->node[i]->output[0], (int)i, -1);
+    outputs += g->node[i]->n_output;
+  if (outputs > 4 * HD_ONNX_NODES)
+    return hd__fail(r->ctx, HD_E_UNSUPPORTED, "%s: expected at most %d outputs of nodes, found %zu; simplify it",
+                    r->path, 4 * HD_ONNX_NODES, outputs);
+  HD_TRY(HD_NEW(r->value, outputs + g->n_initializer + 1, r->ctx, "%s: out of memory while reading", r->path));
+  for (size_t i = 0; i < g->n_initializer; i++)
+    add_value(r, g->initializer[i]->name, -1, (int)i, 0);
+  for (size_t i = 0; i < g->n_node; i++)
+    for (size_t k = 0; k < g->node[i]->n_output; k++)
+      add_value(r, g->node[i]->output[k], (int)i, -1, (int)k);
   qsort(r->value, (size_t)r->values, sizeof *r->value, by_name);
   for (int i = 1; i < r->values; i++)
     if (!strcmp(r->value[i - 1].name, r->value[i].name))
@@ -132,6 +169,7 @@ hd_status hd__onnx_list_values(hd_onnx_reader *r) {
   HD_TRY(list_places(r));
   for (int i = 0; i < r->values; i++)
     find_behind(r, &r->value[i]);
+  count_uses(r);
   return HD_OK;
 }
 
@@ -152,17 +190,14 @@ int hd__onnx_index(const hd_onnx_reader *r, const HdOnnx__Node *node) { return f
 /* ---- Constants ---- */
 
 const HdOnnx__Tensor *hd__onnx_tensor(const hd_onnx_reader *r, const char *name) {
-  name = hd__onnx_resolve(r, name);
-  const hd_onnx_value *found = find(r, name);
-  if (found && found->tensor >= 0)
-    return r->graph->initializer[found->tensor];
-  const HdOnnx__Node *node = hd__onnx_producer(r, name, "Constant");
-  const HdOnnx__Attribute *value = node ? hd__onnx_attribute(node, "value") : NULL;
-  return value ? value->t : NULL;
+  const hd_onnx_value *found = find(r, hd__onnx_resolve(r, name));
+  if (!found || !r->constant || found->output > 0)
+    return NULL;
+  return r->constant[found->tensor >= 0 ? (size_t)found->tensor : r->graph->n_initializer + (size_t)found->node];
 }
 
 /* The number of elements, -1 for more than a value may have. */
-static int64_t elems_of(const HdOnnx__Tensor *t) {
+int64_t hd__onnx_elems(const HdOnnx__Tensor *t) {
   int64_t elems = 1;
   for (size_t i = 0; i < t->n_dims; i++) {
     if (t->dims[i] < 0 || t->dims[i] > HD_ONNX_MOST_SIDE || (t->dims[i] > 0 && elems > HD_ONNX_MOST_SIDE / t->dims[i]))
@@ -174,7 +209,7 @@ static int64_t elems_of(const HdOnnx__Tensor *t) {
 
 /* The bytes of a tensor with elements of `size` bytes; NULL: it does not have exactly these. */
 static const void *bytes_of(const HdOnnx__Tensor *t, int type, size_t size) {
-  const int64_t elems = elems_of(t);
+  const int64_t elems = hd__onnx_elems(t);
   const size_t listed = type == TYPE_FLOAT ? t->n_float_data : type == TYPE_DOUBLE ? t->n_double_data : t->n_int64_data;
   const void *list = type == TYPE_FLOAT    ? (const void *)t->float_data
                      : type == TYPE_DOUBLE ? (const void *)t->double_data
@@ -188,19 +223,13 @@ static const void *bytes_of(const HdOnnx__Tensor *t, int type, size_t size) {
 
 bool hd__onnx_scalar(double *out, const hd_onnx_reader *r, const char *name) {
   const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
-  const void *bytes = t && elems_of(t) == 1 ? bytes_of(t, TYPE_FLOAT, sizeof(float)) : NULL;
-  const HdOnnx__Node *node = hd__onnx_producer(r, name, "Constant");
-  const HdOnnx__Attribute *value = node ? hd__onnx_attribute(node, "value_float") : NULL;
-  float number = value ? value->f : 0;
-  if (bytes)
-    memcpy(&number, bytes, sizeof number);
-  *out = (double)number;
-  return bytes || value;
+  *out = 0;
+  return t && t->data_type != TYPE_DOUBLE && hd__onnx_reals(out, t, 1);
 }
 
 bool hd__onnx_flag(bool *out, const hd_onnx_reader *r, const char *name) {
   const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
-  if (!t || elems_of(t) != 1 || t->data_type != TYPE_BOOL || t->data_location == EXTERNAL)
+  if (!t || hd__onnx_elems(t) != 1 || t->data_type != TYPE_BOOL || t->data_location == EXTERNAL)
     return false;
   const bool is_raw = t->has_raw_data && t->raw_data.len == 1;
   *out = is_raw ? t->raw_data.data[0] != 0 : t->n_int32_data == 1 && t->int32_data[0] != 0;
@@ -208,16 +237,23 @@ bool hd__onnx_flag(bool *out, const hd_onnx_reader *r, const char *name) {
 }
 
 bool hd__onnx_floats(float *out, const HdOnnx__Tensor *t, int64_t count) {
-  const void *bytes = elems_of(t) == count ? bytes_of(t, TYPE_FLOAT, sizeof *out) : NULL;
+  const void *bytes = hd__onnx_elems(t) == count ? bytes_of(t, TYPE_FLOAT, sizeof *out) : NULL;
   if (bytes)
     memcpy(out, bytes, (size_t)count * sizeof *out);
   return bytes;
 }
 
 bool hd__onnx_reals(double *out, const HdOnnx__Tensor *t, int64_t count) {
+  int64_t whole;
+  const void *one = count == 1 && hd__onnx_elems(t) == 1 ? bytes_of(t, TYPE_INT64, sizeof whole) : NULL;
+  if (one) {
+    memcpy(&whole, one, sizeof whole);
+    *out = (double)whole;
+    return true;
+  }
   const bool doubles = t->data_type == TYPE_DOUBLE;
   const size_t size = doubles ? sizeof(double) : sizeof(float);
-  const char *bytes = elems_of(t) == count ? bytes_of(t, doubles ? TYPE_DOUBLE : TYPE_FLOAT, size) : NULL;
+  const char *bytes = hd__onnx_elems(t) == count ? bytes_of(t, doubles ? TYPE_DOUBLE : TYPE_FLOAT, size) : NULL;
   for (int64_t i = 0; i < count && bytes; i++) {
     float single;
     memcpy(&single, bytes + i * (int64_t)size, sizeof single);
@@ -228,50 +264,167 @@ bool hd__onnx_reals(double *out, const HdOnnx__Tensor *t, int64_t count) {
   return bytes;
 }
 
-/* Whole numbers of a tensor or a list; 0: the value is neither, or has too many. */
+/* Whole numbers of a tensor; 0: the value is none, or has too many. */
 static int constant_ints(int64_t out[8], const hd_onnx_reader *r, const char *name) {
   const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
-  const void *bytes = t && elems_of(t) <= 8 ? bytes_of(t, TYPE_INT64, sizeof *out) : NULL;
-  const HdOnnx__Node *node = hd__onnx_producer(r, name, "Constant");
-  const HdOnnx__Attribute *list = node ? hd__onnx_attribute(node, "value_ints") : NULL;
-  if (bytes) {
-    memcpy(out, bytes, (size_t)elems_of(t) * sizeof *out);
-    return (int)elems_of(t);
-  }
-  if (!list || list->n_ints > 8)
+  const void *bytes = t && hd__onnx_elems(t) <= 8 ? bytes_of(t, TYPE_INT64, sizeof *out) : NULL;
+  if (!bytes)
     return 0;
-  memcpy(out, list->ints, list->n_ints * sizeof *out);
-  return (int)list->n_ints;
+  memcpy(out, bytes, (size_t)hd__onnx_elems(t) * sizeof *out);
+  return (int)hd__onnx_elems(t);
 }
 
-/* Whether a value is the size of the batch as exporters spell it out: the first number of a shape. */
-static bool is_batch(const hd_onnx_reader *r, const char *name) {
-  static const char *const forms[] = {"Unsqueeze", "Squeeze", "Reshape"};
-  const HdOnnx__Node *node;
-  int64_t index[8];
-  for (int i = 0; i < 3; i++)
-    if ((node = hd__onnx_producer(r, name, forms[i])))
-      name = hd__onnx_input(node, 0);
-  node = hd__onnx_producer(r, name, "Gather");
-  if (node)
-    return hd__onnx_producer(r, hd__onnx_input(node, 0), "Shape") &&
-           constant_ints(index, r, hd__onnx_input(node, 1)) == 1 && index[0] == 0;
-  node = hd__onnx_producer(r, name, "Shape");
-  return node && hd__onnx_int(node, "start", 0) == 0 && hd__onnx_int(node, "end", 0) == 1;
+enum { MOST_DEPTH = 64, MOST_LOOKS = 1 << 17 };
+
+/* The shape of a computed value, of which only the batch may be unknown. */
+static int shape_ints(int64_t out[8], hd_onnx_reader *r, const HdOnnx__Node *node) {
+  hd_onnx_view v;
+  if (r->view(&v, r, hd__onnx_input(node, 0)) != HD_OK)
+    return 0;
+  int64_t start = hd__onnx_int(node, "start", 0), end = hd__onnx_int(node, "end", v.rank);
+  start += start < 0 ? v.rank : 0;
+  end += end < 0 ? v.rank : 0;
+  if (start < 0 || end > v.rank || start >= end)
+    return 0;
+  for (int64_t i = start; i < end; i++)
+    out[i - start] = (int)i == v.batch ? HD_ONNX_BATCH : hd__onnx_side(&v, (int)i);
+  return (int)(end - start);
 }
 
-int hd__onnx_ints(int64_t out[8], const hd_onnx_reader *r, const char *name) {
-  const HdOnnx__Node *node = hd__onnx_producer(r, name, "Concat");
-  if (!node)
-    return constant_ints(out, r, name);
-  for (size_t i = 0; i < node->n_input && i < 8; i++) {
-    int64_t one[8];
-    const bool batch = is_batch(r, node->input[i]);
-    if (!batch && constant_ints(one, r, node->input[i]) != 1)
-      return 0;
-    out[i] = batch ? -1 : one[0];
+static int64_t compute(const char *op, int64_t a, int64_t b, bool *good) {
+  const bool is_batch = a == HD_ONNX_BATCH || b == HD_ONNX_BATCH, one = a == 1 || b == 1;
+  const int64_t most = (int64_t)1 << 31;
+  if (is_batch && !((*op == 'M' && one) || (*op == 'D' && b == 1)))
+    *good = false;
+  if (is_batch)
+    return HD_ONNX_BATCH;
+  if (a > most || a < -most || b > most || b < -most || (*op == 'D' && b == 0)) {
+    *good = false;
+    return 0;
   }
-  return node->n_input <= 8 ? (int)node->n_input : 0;
+  return *op == 'M' ? a * b : *op == 'A' ? a + b : *op == 'S' ? a - b : a / b;
+}
+
+static int ints_of(int64_t out[8], hd_onnx_reader *r, const char *name, int depth);
+
+static int gathered_ints(int64_t out[8], hd_onnx_reader *r, const HdOnnx__Node *node, int depth) {
+  int64_t all[8], index[8];
+  const int count = ints_of(all, r, hd__onnx_input(node, 0), depth);
+  const int chosen = constant_ints(index, r, hd__onnx_input(node, 1));
+  for (int i = 0; i < chosen; i++) {
+    index[i] += index[i] < 0 ? count : 0;
+    if (index[i] < 0 || index[i] >= count)
+      return 0;
+    out[i] = all[index[i]];
+  }
+  return count ? chosen : 0;
+}
+
+static int sliced_ints(int64_t out[8], hd_onnx_reader *r, const HdOnnx__Node *node, int depth) {
+  int64_t all[8], start[8], end[8], step[8] = {1};
+  const int count = ints_of(all, r, hd__onnx_input(node, 0), depth);
+  if (!count || hd__onnx_list(start, r, node, "starts", 1) != 1 || hd__onnx_list(end, r, node, "ends", 2) != 1 ||
+      (*hd__onnx_input(node, 4) && (constant_ints(step, r, hd__onnx_input(node, 4)) != 1 || step[0] != 1)))
+    return 0;
+  start[0] += start[0] < 0 ? count : 0;
+  end[0] = end[0] < 0 ? end[0] + count : end[0] > count ? count : end[0];
+  if (start[0] < 0 || end[0] <= start[0])
+    return 0;
+  memcpy(out, all + start[0], (size_t)(end[0] - start[0]) * sizeof *out);
+  return (int)(end[0] - start[0]);
+}
+
+static int joined_ints(int64_t out[8], hd_onnx_reader *r, const HdOnnx__Node *node, int depth) {
+  int count = 0;
+  for (size_t i = 0; i < node->n_input; i++) {
+    int64_t some[8];
+    const int n = ints_of(some, r, node->input[i], depth);
+    if (!n || count + n > 8)
+      return 0;
+    memcpy(out + count, some, (size_t)n * sizeof *out);
+    count += n;
+  }
+  return count;
+}
+
+static int ints_of(int64_t out[8], hd_onnx_reader *r, const char *name, int depth) {
+  static const char *const plain[] = {"Unsqueeze", "Squeeze", "Reshape", "Cast", "Floor", "Ceil"};
+  static const char *const operators[] = {"Mul", "Add", "Sub", "Div"};
+  const int known = constant_ints(out, r, name);
+  const HdOnnx__Node *node = hd__onnx_producer(r, name, NULL);
+  if (known || !node || depth > MOST_DEPTH || ++r->looks > MOST_LOOKS)
+    return known;
+  for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+    if (hd__onnx_is(node, plain[i]))
+      return ints_of(out, r, hd__onnx_input(node, 0), depth + 1);
+  for (int i = 0; i < 4; i++)
+    if (hd__onnx_is(node, operators[i])) {
+      int64_t b[8];
+      bool good = true;
+      const int count = ints_of(out, r, hd__onnx_input(node, 0), depth + 1);
+      if (count < 1 || ints_of(b, r, hd__onnx_input(node, 1), depth + 1) != count)
+        return 0;
+      for (int k = 0; k < count; k++)
+        out[k] = compute(operators[i], out[k], b[k], &good);
+      return good ? count : 0;
+    }
+  if (hd__onnx_is(node, "Shape"))
+    return shape_ints(out, r, node);
+  if (hd__onnx_is(node, "Gather"))
+    return gathered_ints(out, r, node, depth + 1);
+  if (hd__onnx_is(node, "Slice"))
+    return sliced_ints(out, r, node, depth + 1);
+  if (hd__onnx_is(node, "Concat"))
+    return joined_ints(out, r, node, depth + 1);
+  return 0;
+}
+
+int hd__onnx_ints(int64_t out[8], hd_onnx_reader *r, const char *name) { return ints_of(out, r, name, 0); }
+
+static bool number_of(double *out, hd_onnx_reader *r, const char *name, int depth) {
+  static const char *const ops[] = {"Mul", "Div", "Add", "Sub", "Pow"};
+  const HdOnnx__Node *node = hd__onnx_producer(r, name, NULL);
+  int64_t one[8];
+  double a, b;
+  if (hd__onnx_scalar(out, r, name))
+    return true;
+  if (!node || depth > MOST_DEPTH || ++r->looks > MOST_LOOKS)
+    return false;
+  if (hd__onnx_is(node, "Sqrt") || hd__onnx_is(node, "Reciprocal") || hd__onnx_is(node, "Cast")) {
+    const bool good = number_of(out, r, hd__onnx_input(node, 0), depth + 1);
+    *out = hd__onnx_is(node, "Sqrt") ? sqrt(*out) : hd__onnx_is(node, "Reciprocal") ? 1 / *out : *out;
+    return good;
+  }
+  for (int i = 0; i < 5; i++)
+    if (hd__onnx_is(node, ops[i]) && number_of(&a, r, hd__onnx_input(node, 0), depth + 1) &&
+        number_of(&b, r, hd__onnx_input(node, 1), depth + 1)) {
+      *out = i == 0 ? a * b : i == 1 ? a / b : i == 2 ? a + b : i == 3 ? a - b : pow(a, b);
+      return true;
+    }
+  if (hd__onnx_ints(one, r, name) != 1 || one[0] == HD_ONNX_BATCH)
+    return false;
+  *out = (double)one[0];
+  return true;
+}
+
+bool hd__onnx_number(double *out, hd_onnx_reader *r, const char *name) { return number_of(out, r, name, 0); }
+
+static int given_ints(int64_t out[8], hd_onnx_reader *r, const char *name) {
+  const int count = *name ? hd__onnx_ints(out, r, name) : 0;
+  if (count || !*name)
+    return count;
+  r->fold_late(r, name);
+  return constant_ints(out, r, name);
+}
+
+int hd__onnx_list(int64_t out[8], hd_onnx_reader *r, const HdOnnx__Node *node, const char *attribute, size_t input) {
+  const HdOnnx__Attribute *a = hd__onnx_attribute(node, attribute);
+  if (!a)
+    return given_ints(out, r, hd__onnx_input(node, input));
+  if (a->n_ints > 8)
+    return 0;
+  memcpy(out, a->ints, a->n_ints * sizeof *out);
+  return (int)a->n_ints;
 }
 
 /* ---- Attributes ---- */
@@ -326,31 +479,31 @@ static hd_status refuse_tensor(hd_onnx_reader *r, const HdOnnx__Node *node, cons
     return hd__onnx_refuse(r, node, "expected '%.80s' as float32, found type %d; export in float32", name,
                            t->data_type);
   return hd__onnx_refuse(r, node,
-                         "expected '%.80s' with 1 to 4 dimensions and a float for each of its at most %d elements, "
-                         "found others; export it again",
+                         "expected '%.80s' with a float for each of its at most %d elements, found others; export it "
+                         "again",
                          name, HD_ONNX_MOST_SIDE);
 }
 
-hd_status hd__onnx_add_weight(hd_onnx_reader *r, const HdOnnx__Node *node, const char *layer, const char *suffix,
-                              const char *name, hd_onnx_order order) {
-  const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
-  const void *bytes = t && t->n_dims <= HD_MAX_DIMS ? bytes_of(t, TYPE_FLOAT, sizeof(float)) : NULL;
-  float *to;
-  if (!bytes || (order != HD_ONNX_AS_VECTOR && t->n_dims < 1) || (order == HD_ONNX_TRANSPOSED && t->n_dims != 2))
+hd_status hd__onnx_read_floats(float **out, const HdOnnx__Tensor **tensor, hd_onnx_reader *r, const HdOnnx__Node *node,
+                               const char *name, int64_t count) {
+  const HdOnnx__Tensor *t = *tensor = hd__onnx_tensor(r, name);
+  const void *bytes = t ? bytes_of(t, TYPE_FLOAT, sizeof **out) : NULL;
+  *out = NULL;
+  if (!bytes)
     return refuse_tensor(r, node, name, t);
-  hd_shape shape = {.rank = order == HD_ONNX_AS_VECTOR ? 1 : (int32_t)t->n_dims};
-  for (int i = 0; i < shape.rank; i++)
-    shape.dim[i] =
-        (int32_t)(order == HD_ONNX_AS_VECTOR ? elems_of(t) : t->dims[order == HD_ONNX_TRANSPOSED ? 1 - i : i]);
-  HD_TRY(new_weight(&to, r, layer, suffix, &shape));
-  if (order != HD_ONNX_TRANSPOSED) {
-    memcpy(to, bytes, (size_t)elems_of(t) * sizeof *to);
-    return HD_OK;
-  }
-  for (int64_t out = 0; out < shape.dim[0]; out++)
-    for (int64_t in = 0; in < shape.dim[1]; in++)
-      memcpy(&to[out * shape.dim[1] + in], (const char *)bytes + (in * shape.dim[0] + out) * (int64_t)sizeof *to,
-             sizeof *to);
+  if (count >= 0 && hd__onnx_elems(t) != count)
+    return hd__onnx_refuse(r, node, "expected %lld numbers as '%.80s', found %lld; export it again", (long long)count,
+                           name, (long long)hd__onnx_elems(t));
+  HD_TRY(HD_NEW_RAW(*out, hd__onnx_elems(t), r->ctx, "%s: out of memory while reading", r->path));
+  memcpy(*out, bytes, (size_t)hd__onnx_elems(t) * sizeof **out);
+  return HD_OK;
+}
+
+hd_status hd__onnx_add_weight(hd_onnx_reader *r, const char *layer, const char *suffix, const hd_shape *shape,
+                              const float *elems) {
+  float *to;
+  HD_TRY(new_weight(&to, r, layer, suffix, shape));
+  memcpy(to, elems, (size_t)hd__shape_elems(shape) * sizeof *to);
   return HD_OK;
 }
 

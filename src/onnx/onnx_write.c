@@ -308,6 +308,23 @@ static void write_slice(writer *w, const hd_node *node, const char *op) {
            numbers(w, &axis, 1), (char *)NULL);
 }
 
+/* A view, its transposition, and a view of it. */
+static void write_reshape(writer *w, const hd_node *node, const char *op) {
+  const hd_geom *g = &node->geom;
+  const int64_t parts[] = {-1, g->reshape.swap[0], g->reshape.swap[1], g->reshape.inner}, perm[] = {0, 2, 1, 3};
+  const int64_t shape[] = {-1, g->co, g->ho, g->wo};
+  const char *x = input(w, node, 0), *turned;
+  attributes a = {.count = 0};
+  if (parts[1] > 1 && parts[2] > 1) {
+    add_ints(&a, "perm", perm, 4);
+    x = step(w, op, x, numbers(w, parts, 4));
+    turned = new_name(w);
+    put_node(w, "Transpose", w->layer, turned, &a, x, (char *)NULL);
+    x = turned;
+  }
+  put_node(w, op, w->layer, w->out, NULL, x, numbers(w, shape, 4), (char *)NULL);
+}
+
 /* The factor of a side, such that the output's side is its whole part times the input's. */
 static float factor_of(int32_t out, int32_t in) {
   float factor = (float)out / (float)in;
@@ -456,6 +473,7 @@ static const struct form {
     {HD_OP_div, "Div", write_plain},
     {HD_OP_concat, "Concat", write_concat},
     {HD_OP_slice, "Slice", write_slice},
+    {HD_OP_reshape, "Reshape", write_reshape},
     {HD_OP_upsample, "Resize", write_upsample},
     {HD_OP_pad, "Pad", write_pad},
     {HD_OP_mean, "ReduceMean", write_line},

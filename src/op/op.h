@@ -39,6 +39,7 @@ typedef struct hd_attrs {
   int32_t align_corners;     /* upsample */
   int32_t end[2];           /* pad: pixels below and to the right, -1: as padding; slice: the channel behind the last */
   int32_t start;            /* slice */
+  int32_t swap[2], inner;   /* reshape: parts that change places, and the elements behind both */
   int32_t over;             /* mean, max: 1 channels, 0 pixels */
   int32_t ceil_mode;        /* pools */
   int32_t tokens;           /* embedding: rows of its weight */

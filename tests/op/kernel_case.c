@@ -46,6 +46,8 @@ static bool shapes_of(hd_op_shapes *s, hd_op op, const hd_geom *g, bool bias) {
                      .over = g->line.channels,
                      .start = g->slice.start,
                      .end = {g->slice.start + g->co},
+                     .swap = {g->reshape.swap[0], g->reshape.swap[1]},
+                     .inner = g->reshape.inner,
                      .ceil_mode = g->window.ceil_mode,
                      .bias = bias};
   if (op == HD_OP_pad) {

@@ -427,7 +427,7 @@ static void check_dropout(const hd_kernels *table) {
 static void check_settings(hd_op op, size_t at, size_t bytes) {
   const hd_op_setting *const settings = op < HD_OP_COUNT ? hd__op_info(op)->rule->settings : NULL;
   int set = 0, copied = 0;
-  if (!settings || op == HD_OP_conv_transpose2d || op == HD_OP_pad ||
+  if (!settings || op == HD_OP_conv_transpose2d || op == HD_OP_pad || op == HD_OP_reshape ||
       op == HD_OP_rotary) /* whose shape rules read them */
     return;
   for (size_t field = at; field < at + bytes; field += sizeof(int32_t))

@@ -240,12 +240,37 @@ static void add_heads(drawn_network *s, hd_op op) {
     *s = before;
 }
 
+/* An image whose elements are known, in another shape. */
+static void add_reshape(drawn_network *s) {
+  const drawn_network before = *s;
+  const int a = 1 + (int)draw(4), b = 1 + (int)draw(3), height = 1 + (int)draw(3), width = 1 + (int)draw(3);
+  const int channels = a * b * (1 + (int)draw(4));
+  if (s->layers + 3 > DRAWN_MOST_LAYERS)
+    return;
+  snprintf(s->line[s->layers], DRAWN_LINE, "n%d: {op: adaptive_avg_pool2d, size: [%d, %d]", s->layers, height, width);
+  s->op[s->layers++] = HD_OP_adaptive_avg_pool2d;
+  snprintf(s->line[s->layers], DRAWN_LINE, "n%d: {op: conv2d, out: %d, kernel: 1", s->layers, channels);
+  s->op[s->layers++] = HD_OP_conv2d;
+  snprintf(s->line[s->layers], DRAWN_LINE, "n%d: {op: reshape, out: %d, size: [%d, %d], swap: [%d, %d], inner: %d",
+           s->layers, draw(2) ? channels : channels * width, height, 1, a, b, draw(2) ? 1 : width);
+  if (draw(2))
+    snprintf(s->line[s->layers], DRAWN_LINE, "n%d: {op: reshape, out: %d, size: [%d, %d], swap: [%d, %d]", s->layers,
+             channels, width, height, a, b);
+  s->op[s->layers++] = HD_OP_reshape;
+  if (!drawn_is_valid(s))
+    *s = before;
+}
+
 static void add_some(drawn_network *s) {
   char from[96] = "";
   const hd_op op = s->layers > 1 && chance(8) ? HD_OP_relu : draw_op(s); /* what is fused may be read elsewhere */
   const hd_op_rule *rule = hd__op_info(op)->rule;
   if ((op == HD_OP_rotary || op == HD_OP_attention) && chance(60)) {
     add_heads(s, op);
+    return;
+  }
+  if (op == HD_OP_reshape) {
+    add_reshape(s);
     return;
   }
   if (rule->fewest == 1 && s->layers > 1 && chance(25)) {

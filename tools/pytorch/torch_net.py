@@ -219,7 +219,13 @@ def largest(s, x):
     return Function(lambda v: v.flatten(2).max(2)[0][:, :, None, None])
 
 
+def reshape(s, x):
+    (a, b), inner, (height, width) = pair(s.get("swap", 1)), s.get("inner", 1), pair(s.get("size", 1))
+    return Function(lambda v: v.reshape(len(v), -1, a, b, inner).transpose(2, 3).reshape(len(v), -1, height, width))
+
+
 MAKERS = {
+    "reshape": reshape,
     "upsample": upsample,
     "pad": pad,
     "slice": lambda s, x: Function(lambda v: v[:, s.get("start", 0):s.get("end", 0) or None]),

@@ -10,10 +10,10 @@ static const hd_op_setting settings[] = {
                .help = "fraction of the target that is spread over all classes"),
     HD_SETTINGS_END};
 
-/* Scores of classes, or those of each place of an image of height 1. */
+/* Scores of classes, or those of each pixel of an image, the places of a text among them. */
 static hd_status shapes(hd_op_shapes *s) {
   const hd_shape *x = &s->x[0];
-  if (x->rank != 3 || x->dim[1] != 1 || x->dim[2] == 1)
+  if (x->rank != 3 || (int64_t)x->dim[1] * x->dim[2] == 1)
     return hd__shapes_loss(s);
   s->geom = hd__geom_of_shape(x);
   s->y = (hd_shape){.rank = 0};

@@ -235,6 +235,8 @@ static const struct field {
               INTS(pad.mode, 1),
               INTS(line.channels, 1),
               INTS(slice.start, 1),
+              INTS(reshape.swap, 2),
+              INTS(reshape.inner, 1),
               REAL(shifted_linear.shift),
               INTS(gelu.approximate, 1),
               INTS(avg_pool2d.count_include_pad, 1)};

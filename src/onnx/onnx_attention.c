@@ -1,0 +1,196 @@
+/* Attention, which ONNX files spell out; see onnx_reader.h.
+ *
+ *     Softmax(Q K' * 1 / sqrt(d) [+ mask]) V
+ *
+ * The factor may be at Q, at K or at the product, in parts. A mask that leaves places themselves and those before them
+ * makes it causal; a constant one of zeros makes nothing. */
+#ifdef HD_HAVE_ONNX
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "onnx/onnx_reader.h"
+
+enum { MOST_STEPS = 32 };
+
+/* A factor that stands before a value, and the value. */
+static const char *unscaled(double *factor, hd_onnx_reader *r, const char *name) {
+  double number;
+  for (int steps = 0; steps < MOST_STEPS; steps++) {
+    const HdOnnx__Node *node = hd__onnx_producer(r, name, NULL);
+    const bool mul = node && hd__onnx_is(node, "Mul"), div = node && hd__onnx_is(node, "Div");
+    if (mul && hd__onnx_number(&number, r, hd__onnx_input(node, 0))) {
+      *factor *= number;
+      name = hd__onnx_input(node, 1);
+    } else if ((mul || div) && hd__onnx_number(&number, r, hd__onnx_input(node, 1))) {
+      *factor = mul ? *factor * number : *factor / number;
+      name = hd__onnx_input(node, 0);
+    } else {
+      return name;
+    }
+  }
+  return name;
+}
+
+/* The softmax below nodes that change none of its numbers: dropout, and a guard against NaN. */
+static const HdOnnx__Node *softmax_of(const hd_onnx_reader *r, const char *name) {
+  const HdOnnx__Node *node = hd__onnx_producer(r, name, NULL);
+  if (node && hd__onnx_is(node, "Dropout"))
+    node = hd__onnx_producer(r, hd__onnx_input(node, 0), NULL);
+  if (node && hd__onnx_is(node, "Where")) {
+    const HdOnnx__Node *nan = hd__onnx_producer(r, hd__onnx_input(node, 0), "IsNaN");
+    node = nan ? hd__onnx_producer(r, hd__onnx_input(node, 2), NULL) : NULL;
+  }
+  return node && hd__onnx_is(node, "Softmax") ? node : NULL;
+}
+
+typedef enum mask_kind { NO_MASK, CAUSAL, OTHER_MASK } mask_kind;
+
+/* What a constant of places x places leaves: `number`: added, else truth values; `keeps`: where they are true. */
+static mask_kind kind_of(const hd_onnx_reader *r, const char *name, bool number, bool keeps) {
+  const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
+  const int64_t count = t ? hd__onnx_elems(t) : 0, side = t && t->n_dims > 1 ? t->dims[t->n_dims - 1] : 0;
+  bool all = true, lower = true;
+  if (side < 1 || count != side * side || t->dims[t->n_dims - 2] != side || count > 1 << 24)
+    return OTHER_MASK;
+  HD_OWNED float *value = hd__malloc((size_t)count * sizeof *value);
+  if (!value || (number ? !hd__onnx_floats(value, t, count) : !t->has_raw_data || t->raw_data.len != (size_t)count))
+    return OTHER_MASK;
+  for (int64_t i = 0; i < count; i++) {
+    const bool sees = number ? value[i] == 0 : (t->raw_data.data[i] != 0) == keeps, hides = !sees;
+    if (number && hides && !(value[i] <= -1e4f))
+      return OTHER_MASK;
+    all = all && sees;
+    lower = lower && sees == (i % side <= i / side);
+  }
+  return all ? NO_MASK : lower ? CAUSAL : OTHER_MASK;
+}
+
+static bool is_low(hd_onnx_reader *r, const char *name) {
+  double number;
+  return hd__onnx_number(&number, r, name) && number <= -1e4;
+}
+
+/* The scores below a mask. */
+static const char *unmasked(mask_kind *kind, hd_onnx_reader *r, const char *name) {
+  const HdOnnx__Node *node = hd__onnx_producer(r, name, NULL);
+  *kind = NO_MASK;
+  for (size_t i = 0; node && (hd__onnx_is(node, "Add") || hd__onnx_is(node, "Where")) && i < node->n_input; i++)
+    hd__onnx_fold_late(r, node->input[i]);
+  if (node && hd__onnx_is(node, "Add"))
+    for (size_t i = 0; i < 2; i++)
+      if (hd__onnx_tensor(r, hd__onnx_input(node, i))) {
+        *kind = kind_of(r, hd__onnx_input(node, i), true, true);
+        return hd__onnx_input(node, !i);
+      }
+  if (node && hd__onnx_is(node, "Where"))
+    for (size_t i = 1; i < 3; i++)
+      if (is_low(r, hd__onnx_input(node, i))) {
+        *kind = kind_of(r, hd__onnx_input(node, 0), false, i == 2);
+        return hd__onnx_input(node, 3 - i);
+      }
+  return name;
+}
+
+typedef struct attention {
+  const char *q, *k, *v; /* k with its last two axes exchanged */
+  double factor;
+  mask_kind mask;
+} attention;
+
+static bool find(attention *a, hd_onnx_reader *r, const HdOnnx__Node *node) {
+  const HdOnnx__Node *softmax = softmax_of(r, hd__onnx_input(node, 0)), *scores;
+  *a = (attention){.v = hd__onnx_input(node, 1), .factor = 1};
+  if (!softmax)
+    return false;
+  const char *name = unmasked(&a->mask, r, unscaled(&a->factor, r, hd__onnx_input(softmax, 0)));
+  scores = hd__onnx_producer(r, unscaled(&a->factor, r, name), "MatMul");
+  if (!scores)
+    return false;
+  a->q = unscaled(&a->factor, r, hd__onnx_input(scores, 0));
+  a->k = hd__onnx_input(scores, 1);
+  for (int turns = 0; turns < 2; turns++) { /* a factor before the transposition */
+    a->k = unscaled(&a->factor, r, a->k);
+    const HdOnnx__Node *turned = hd__onnx_producer(r, a->k, "Transpose");
+    double before = a->factor;
+    if (turned && strcmp(unscaled(&before, r, hd__onnx_input(turned, 0)), hd__onnx_input(turned, 0)) != 0)
+      a->factor = before;
+  }
+  return true;
+}
+
+bool hd__onnx_is_attention(hd_onnx_reader *r, const HdOnnx__Node *node) {
+  return softmax_of(r, hd__onnx_input(node, 0)) != NULL;
+}
+
+/* The view of keys, where a factor before their transposition is left out. */
+static hd_status keys_of(hd_onnx_view *out, hd_onnx_reader *r, const char *name) {
+  const HdOnnx__Node *turned = hd__onnx_producer(r, name, "Transpose");
+  double ignored = 1;
+  const char *inner = turned ? unscaled(&ignored, r, hd__onnx_input(turned, 0)) : NULL;
+  if (!inner || !strcmp(inner, hd__onnx_input(turned, 0)))
+    return hd__onnx_view(out, r, name);
+  const HdOnnx__Attribute *perm = hd__onnx_attribute(turned, "perm");
+  int to[HD_ONNX_RANK] = {0};
+  HD_TRY(hd__onnx_view(out, r, inner));
+  for (int i = 0; i < out->rank; i++) {
+    if (!perm || perm->n_ints != (size_t)out->rank || perm->ints[i] < 0 || perm->ints[i] >= out->rank)
+      return hd__onnx_refuse(r, turned, "expected each axis once, found others; export it again");
+    to[perm->ints[i]] = i;
+  }
+  hd__onnx_rename_axes(out, to, out->rank);
+  return HD_OK;
+}
+
+hd_status hd__onnx_read_attention(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
+  attention a;
+  hd_onnx_view part[3];
+  char joined[HD_ONNX_NAME_BYTES];
+  if (!find(&a, r, node))
+    return hd__onnx_refuse(r, node,
+                           "expected an attention, softmax(Q K' / sqrt(d)) V, found another product; use "
+                           "F.scaled_dot_product_attention");
+  if (a.mask == OTHER_MASK)
+    return hd__onnx_refuse(r, node, "expected a causal mask or none, found another one; leave it out");
+  HD_TRY(hd__onnx_view(&part[0], r, a.q));
+  HD_TRY(keys_of(&part[1], r, a.k));
+  HD_TRY(hd__onnx_view(&part[2], r, a.v));
+  const int rank = part[0].rank, place = rank - 2, last = rank - 1;
+  const int64_t heads = rank == 4 ? hd__onnx_side(&part[0], 1) : 1, width = hd__onnx_side(&part[0], last),
+                places = hd__onnx_side(&part[0], place);
+  bool good = rank == 3 || rank == 4;
+  int swap[HD_ONNX_RANK];
+  for (int i = 0; i < rank; i++)
+    swap[i] = i == place ? last : i == last ? place : i;
+  if (good && part[1].rank == rank)
+    hd__onnx_rename_axes(&part[1], swap, rank);
+  for (int i = 0; i < 3 && good; i++)
+    good = part[i].rank == rank && part[i].batch == 0 && hd__onnx_side(&part[i], place) == places &&
+           hd__onnx_side(&part[i], last) == width && (rank == 3 || hd__onnx_side(&part[i], 1) == heads);
+  if (!good)
+    return hd__onnx_refuse(r, node,
+                           "expected queries, keys and values of one shape, batch x heads x places x channels, "
+                           "found others; heddle has self-attention");
+  if (fabs(a.factor * sqrt((double)width) - 1) > 1e-5)
+    return hd__onnx_refuse(r, node, "expected scores times %.6g, which is 1 / sqrt(%lld), found times %.6g; use that",
+                           1 / sqrt((double)width), (long long)width, a.factor);
+  const uint32_t channels = 1u << last | (rank == 4 ? 2u : 0u);
+  for (int i = 0; i < 3; i++) {
+    HD_TRY(hd__onnx_to_channels(&part[i], r, node, channels, false));
+    if (part[i].h != part[0].h || part[i].w != part[0].w)
+      return hd__onnx_refuse(r, node,
+                             "expected queries, keys and values of the same places, found others; use one "
+                             "linear layer for all");
+  }
+  *out = part[0];
+  out->c *= 3;
+  HD_TRY(hd__onnx_put(out, r, node, NULL, "op: concat, from: [\"%s\", \"%s\", \"%s\"]", part[0].layer, part[1].layer,
+                      part[2].layer));
+  memcpy(joined, out->layer, sizeof joined);
+  out->c /= 3;
+  return hd__onnx_put(out, r, node, NULL, "op: attention, from: \"%s\", heads: %lld, causal: %s", joined,
+                      (long long)heads, a.mask == CAUSAL ? "true" : "false");
+}
+
+#endif
