@@ -3,6 +3,7 @@
 #include "graph/graph_cut.h"
 #include "train/run/first_weights.h"
 #include "train/placement/run_plan.h"
+#include "train/run/program_loss.h"
 #include "train/run/session.h"
 
 hd_status hd__session_graph(hd_graph **out, hd_session *s, hd_ctx *ctx, bool train) {
@@ -22,6 +23,7 @@ static hd_plan_settings settings_of(const hd_session *s, const float *shift, boo
   settings.guard &= executor->guards;
   settings.shift = shift ? *shift : 0;
   settings.stages = *stages;
+  settings.program = train ? hd__program_of(s->compute.program) : NULL;
   return settings;
 }
 
