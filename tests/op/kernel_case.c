@@ -58,7 +58,8 @@ static bool shapes_of(hd_op_shapes *s, hd_op op, const hd_geom *g, bool bias) {
     }
   }
   *s = (hd_op_shapes){.layer = "case", .op = info->name, .attrs = &attrs, .inputs = 1};
-  for (int rank = 3; rank > 0 && info->rule->shapes; rank -= 2) {
+  const int least = g->hi * g->wi > 1 ? 3 : 1; /* rank */
+  for (int rank = 3; rank >= least && info->rule->shapes; rank -= 2) {
     s->x[0] = (hd_shape){rank, {g->ci, g->hi, g->wi}};
     s->x[1] = s->x[0];
     s->params = 0;
@@ -145,6 +146,8 @@ hd_geom flat_geom(int32_t in, int32_t out) {
 bool kernel_case_takes(hd_op op, hd_geom *g) {
   const hd_op layer = layer_of(op);
   hd_op_shapes s;
+  if (kernel_case_uses(op, offsetof(hd_geom, reshape.inner)) && g->reshape.inner == 0)
+    return false; /* of another layer, without its settings */
   if (!hd__geom_finish(g))
     return false;
   if (!hd__op_info(layer)->rule->shapes)

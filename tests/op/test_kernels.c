@@ -53,17 +53,21 @@ static const char *differs(const kernel_case *c, const hd_kernels *table, const 
 /* The same with the result over in[0]. */
 static const char *differs_in_place(const kernel_case *c, const hd_kernels *table, const kernel_result *want) {
   guarded memory = guarded_create(c->input[0].bytes, 0);
+  guarded scratch = guarded_create((size_t)hd_scratch_bytes(table, c->op, &c->g), 0);
   memcpy(memory.data, c->input[0].data, memory.bytes);
   hd_call call = {.g = &c->g, .rows = c->rows, .in = {memory.data, c->input[1].data}, .out = {memory.data}};
+  call.scratch = scratch.data;
   call.draw = c->draw;
   call.in_stride[0] = call.out_stride[0] = c->in[0].stride;
   call.in_stride[1] = c->in[1].stride;
   table->run[c->op](&call);
   kernel_result got = {.output = {memory}};
   const char *wrong = !guarded_is_intact(&memory)            ? "wrote beside its output in place"
+                      : !guarded_is_intact(&scratch)         ? "wrote beside its scratch in place"
                       : !kernel_results_equal(c, want, &got) ? "other bits in place"
                                                              : NULL;
   guarded_destroy(&memory);
+  guarded_destroy(&scratch);
   return wrong;
 }
 
