@@ -256,8 +256,8 @@ check-bits:
 
 # What takes minutes each, on an idle machine: ranks that are killed and stopped, over a hundred runs; thousands of
 # random networks; a run that is killed at each of its system calls; the thread sanitizer; fuzzing; a page's training.
-long_tests = tests/op/test_kernels tests/cli/tutorials.bats tests/long-ranks.sh tests/long-networks.sh \
-  tests/fault/kill-everywhere.sh tests/thread-sanitizer.sh tests/fuzz/fuzz-for-minutes.sh
+long_tests = tests/op/test_kernels tests/op/test_gradients tests/cli/tutorials.bats tests/long-ranks.sh \
+  tests/long-networks.sh tests/fault/kill-everywhere.sh tests/thread-sanitizer.sh tests/fuzz/fuzz-for-minutes.sh
 check-long:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(long_tests)' HD_DEPTH=3
 .PHONY: check-long

@@ -21,6 +21,12 @@ typedef struct array {
   double *at;
 } array;
 
+/* `from` may be NULL if there are none. */
+static void copy_numbers(int64_t *to, const int64_t *from, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    to[i] = from[i];
+}
+
 static void release_array(array *a) { hd__free(a->at); }
 #define ARRAY HD_RELEASED(release_array) array
 
@@ -44,7 +50,7 @@ static HdOnnx__Tensor *new_tensor(hd_onnx_reader *r, int type, const int64_t *di
   hd_onnx__tensor__init(t);
   t->n_dims = rank;
   t->dims = (int64_t *)(block + 1);
-  memcpy(t->dims, dim, rank * sizeof *dim);
+  copy_numbers(t->dims, dim, rank);
   t->has_data_type = 1;
   t->data_type = type;
   t->has_raw_data = 1;
@@ -126,7 +132,7 @@ static bool make_array(array *a, int type, int rank, const int64_t *dim) {
   *a = (array){.type = type, .rank = rank};
   if (rank > RANK)
     return false;
-  memcpy(a->dim, dim, (size_t)rank * sizeof *dim);
+  copy_numbers(a->dim, dim, (size_t)rank);
   a->count = count_of(dim, (size_t)rank);
   a->at = a->count < 0 || a->count > most ? NULL : hd__malloc((size_t)(a->count + 1) * sizeof *a->at);
   return a->at;
@@ -366,7 +372,7 @@ static bool fold_reshape(array *out, const HdOnnx__Node *node, const array *in, 
   if (rank < 0 || rank > RANK || (inputs == 2 && !whole_list(dim, &in[1])))
     return false;
   if (inputs != 2)
-    memcpy(dim, a->ints, (size_t)rank * sizeof *dim);
+    copy_numbers(dim, a->ints, (size_t)rank);
   for (int i = 0; i < rank; i++) {
     dim[i] = dim[i] == 0 && i < in->rank ? in->dim[i] : dim[i];
     known *= dim[i] > 0 && dim[i] < HD_ONNX_MOST_SIDE && known < HD_ONNX_MOST_SIDE ? dim[i] : 1;
@@ -385,7 +391,7 @@ static bool fold_sides(array *out, const HdOnnx__Node *node, const array *in, in
   if (axes > RANK || (inputs == 2 && !whole_list(axis, &in[1])) || (adds && in->rank + axes > RANK))
     return false;
   if (inputs != 2 && a)
-    memcpy(axis, a->ints, (size_t)axes * sizeof *axis);
+    copy_numbers(axis, a->ints, (size_t)axes);
   uint32_t marked = 0;
   const int rank = adds ? in->rank + axes : in->rank;
   for (int i = 0; i < axes; i++) {

@@ -139,7 +139,7 @@ model "an empty file" ': >m.yaml' m.yaml:1
 model "no layers" 'sed -i "3,\$d" m.yaml; echo "layers: []" >>m.yaml' m.yaml:3 layers
 model "no input" 'sed -i /input/d m.yaml' m.yaml input
 model "an input of four numbers" 'sed -i "s/input.*/input: [1, 1, 28, 28]/" m.yaml' m.yaml:2 "a list of 4"
-model "a signal of many channels" 'sed -i "s/input.*/input: [28, 28]/" m.yaml' m.yaml "the input 1x28x28 of the data set"
+model "a signal of many channels" 'sed -i "s/input.*/input: [28, 28]/" m.yaml' m.yaml "the input 1x28x28"
 model "an input without rows" 'sed -i "s/input.*/input: [1, 0, 28]/" m.yaml' m.yaml:2 "'0'"
 model "an unknown key" 'echo "extra: 1" >>m.yaml' m.yaml:6 "'extra'"
 model "an unknown operation" 'layers "fc: {op: lineal, out: 10}"' m.yaml:4 "'lineal'"

@@ -237,6 +237,25 @@ static void draw_settings(hd_geom *g, hd_op op, random_stream *random) {
   g->cross_entropy.ignore_index = from[random_below(random, samples)].cross_entropy.ignore_index;
 }
 
+/* A divisor of `number`, at most `most`. */
+static int32_t divisor_of(int32_t number, int32_t most, random_stream *random) {
+  int32_t divisor = between(random, 1, most);
+  while (number % divisor != 0)
+    divisor--;
+  return divisor;
+}
+
+/* Another shape of as many elements, and parts that divide them. */
+static void draw_reshape(hd_geom *g, random_stream *random) {
+  const int32_t elems = g->ci * g->hi * g->wi;
+  g->sides.out[0] = divisor_of(elems, 12, random);
+  g->sides.out[1] = divisor_of(elems / g->sides.out[0], 12, random);
+  g->co = elems / g->sides.out[0] / g->sides.out[1];
+  g->reshape.swap[0] = divisor_of(elems, 20, random);
+  g->reshape.swap[1] = divisor_of(elems / g->reshape.swap[0], 20, random);
+  g->reshape.inner = divisor_of(elems / g->reshape.swap[0] / g->reshape.swap[1], 20, random);
+}
+
 static bool is_small(const hd_geom *g, hd_op op, int64_t most) {
   return (int64_t)g->ci * g->hi * g->wi <= most && (int64_t)g->co * g->hp * g->wp <= most &&
          hd__op_macs(op, g) <= 16 * most;
@@ -264,6 +283,8 @@ void random_geom(hd_geom *g, hd_op op, int64_t most, random_stream *random) {
     for (int axis = 0; axis < 2 && kernel_case_uses(layer, offsetof(hd_geom, sides.out)); axis++)
       g->sides.out[axis] = layer == HD_OP_pad ? g->pad.before[axis] + (axis ? g->wi : g->hi) + between(random, 0, 3)
                                               : between(random, 1, 12);
+    if (layer == HD_OP_reshape)
+      draw_reshape(g, random);
   } while (!kernel_case_takes(layer, g) || !is_small(g, layer, most));
   if (hd__op_info(op)->role == HD_ROLE_DX && info->rule->part)
     info->rule->part(g, g, 1);

@@ -13,8 +13,8 @@
 
 enum { CPU_TABLES = 5, TABLES = 8, MOST_OF_STAND_IN = 1000000 };
 
-/* `make check` draws fewer shapes than `make check-all`, and that fewer than `make check-long`. The stride of odd shapes
- * is coprime to the numbers of choices in odd_shape, so that no choice is left out. */
+/* `make check` draws fewer shapes than `make check-all`, and that fewer than `make check-long`. The stride of odd
+ * shapes is coprime to the numbers of choices in odd_shape, so that no choice is left out. */
 static int random_shapes(void) { return (int[]){14, 40, 80}[check_depth() - 1]; }
 static int odd_stride(void) { return (int[]){11, 7, 1}[check_depth() - 1]; }
 

@@ -2,7 +2,7 @@
  * without each of its choices, and against layouts and instruction sets. The losses of three steps and the weights
  * after them must have the same bits. Every plan is checked after each of its passes.
  *
- *     test_networks [COUNT [FIRST_SEED]]           120 networks from seed 0 on, and those of tests/plan/networks
+ *     test_networks [COUNT [FIRST_SEED]]           140 networks from seed 0 on, and those of tests/plan/networks
  *     test_networks --write FOLDER COUNT [SEED]    model files SEED.yaml, for tools/pytorch/torch_networks.py
  *
  * A failure prints its seed and the network, made smaller, as a file for tests/plan/networks: networks that failed
@@ -383,7 +383,7 @@ static int write_models(const char *folder, int count, uint64_t first) {
 int main(int argc, char **argv) {
   if (argc > 3 && !strcmp(argv[1], "--write"))
     return write_models(argv[2], atoi(argv[3]), argc > 4 ? strtoull(argv[4], NULL, 10) : 0);
-  const int wanted = argc > 1 ? atoi(argv[1]) : 120;
+  const int wanted = argc > 1 ? atoi(argv[1]) : 140;
   const uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
   tally drawn = {0}, known = {0};
   if (access("/dev/shm", W_OK) == 0)
@@ -398,7 +398,7 @@ int main(int argc, char **argv) {
   }
   is_int(drawn.failed, 0, "%d networks, %d comparisons with the plain plan (%d drawn networks cannot be trained)",
          drawn.networks, drawn.comparisons, drawn.refused);
-  if (wanted >= 120)
+  if (wanted >= 140)
     check_used(&drawn);
   return done_testing();
 }
