@@ -256,12 +256,13 @@ check-bits:
 
 # What takes minutes each, on an idle machine: ranks that are killed and stopped, over a hundred runs; thousands of
 # random networks; a run that is killed at each of its system calls; the thread sanitizer; fuzzing; a page's training.
-long_tests = tests/op/test_kernels tests/op/test_gradients tests/cli/tutorials.bats tests/long-ranks.sh \
-  tests/long-networks.sh tests/fault/kill-everywhere.sh tests/thread-sanitizer.sh tests/fuzz/fuzz-for-minutes.sh
+long_programs = tests/op/test_kernels tests/op/test_gradients
+long_scripts = tests/cli/tutorials.bats tests/long-ranks.sh tests/long-networks.sh tests/fault/kill-everywhere.sh \
+  tests/thread-sanitizer.sh tests/fuzz/fuzz-for-minutes.sh
 check-long:
-	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(long_tests)' HD_DEPTH=3
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(long_programs) $(long_scripts)' HD_DEPTH=3
 .PHONY: check-long
-EXTRA_DIST += $(long_tests)
+EXTRA_DIST += $(long_scripts)
 
 # The NEON kernels on any machine, by cross-compiler and emulator.
 check-neon:
