@@ -8,6 +8,7 @@ import re
 import shutil
 import tempfile
 import threading
+import warnings
 import weakref
 from dataclasses import dataclass
 from typing import Any
@@ -94,6 +95,7 @@ class Run:
         self.model = model if hasattr(model, "with_weights") else None  # for to_torch
         self._report = report
         self._options = options or {}
+        self._targets: tuple[list[float], list[float]] | None = None  # mean and deviation of a regressor's targets
         self._loss = loss  # a function that trained it, for evaluations
         self._set_up(context or Context())
 
@@ -363,6 +365,10 @@ class Run:
         predict takes, and compute the scores before any softmax."""
         if onnx is None and c is None:
             raise UsageError("export expects onnx=, c= or both, found neither; give the path of a file")
+        if self._targets is not None:
+            warnings.warn("the network of a regressor predicts standardised targets: multiply its outputs by "
+                          f"{self._targets[1]} and add {self._targets[0]}, the estimator's y_std_ and y_mean_",
+                          UserWarning, stacklevel=2)
         for kind, path in ((lib.HD_EXPORT_ONNX, onnx), (lib.HD_EXPORT_C, c)):
             if path is not None:
                 self._context.check(lib.hd_model_export(self._context.pointer, os.fsencode(self.folder), kind,
@@ -422,6 +428,20 @@ class Run:
         result.__setstate__(self._state("best" if best else "last"))
         return result
 
+    def _normalising_as(self, first: Run) -> Run:
+        """A copy of a run whose rows were normalised before they were given to it, as those of `first` are by itself:
+        what it reads it normalises so."""
+        state, of_first = self._state("last"), first._record()
+        record = json.loads(state["files"]["run.json"])
+        record["settings"]["normalize"] = of_first["settings"]["normalize"]
+        for name in ("features", "mean", "std"):
+            if name in of_first["data"]:
+                record["data"][name] = of_first["data"][name]
+        state["files"] = {**state["files"], "run.json": json.dumps(record, indent=2).encode()}
+        result = Run.__new__(Run)
+        result.__setstate__(state)
+        return result
+
     # A copy has the last checkpoint and the records of the whole run, in a folder that goes with the object.
 
     def __getstate__(self) -> dict[str, Any]:
@@ -434,17 +454,17 @@ class Run:
 
         kept = self._files
         if kept is not None:  # nothing has changed since
-            return {**kept, "model": self.model, "report": self._report}
+            return {**kept, "model": self.model, "report": self._report, "targets": self._targets}
         step = (self.folder / which).resolve() if (self.folder / which).exists() else self.checkpoint
         records = files(self.folder, *_RECORDS) if step != self.folder.resolve() else {}
         return {"files": files(step), "step": step.name, "records": records, "model": self.model, "loss": self._loss,
-                "report": self._report if which == "last" else None,
+                "targets": self._targets, "report": self._report if which == "last" else None,
                 "options": {name: self._options.get(name) for name in ("threads", "device")}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._folder, self._files = None, state
         self.model, self._report, self._options = state["model"], state["report"], state.get("options", {})
-        self._loss = state.get("loss")
+        self._loss, self._targets = state.get("loss"), state.get("targets")
         self._set_up(Context())
 
     def _make_folder(self) -> pathlib.Path:

@@ -348,7 +348,6 @@ class _Network(BaseEstimator):
             self.loss_curve_ = list(self.loss_curve_)
             self.n_iter_ = self.n_iter_ if once else 0
         else:
-            self._scaling = None
             self.loss_curve_, self.n_iter_, self.t_, self._fits, self._epochs = [], 0, 0, 0, 0
         if not once:
             self._fits, self._epochs = self._fits + 1, 0
@@ -410,7 +409,8 @@ class _Network(BaseEstimator):
                     run = session.save()
             if self.model is not None:
                 self._check_outputs(run, outputs)
-            self.run_ = run.detached(best=self.early_stopping)
+            run = run.detached(best=self.early_stopping)
+            self.run_ = run._normalising_as(self.run_) if goes_on else run
         self.loss_ = self.loss_curve_[-1]
 
     def _is_small(self, data: tuple[Any, ...], options: dict[str, Any], outputs: int) -> bool:
@@ -489,16 +489,9 @@ class _Network(BaseEstimator):
             if options.get(name) is not None:
                 raise UsageError(f"expected options without {name} to go on from earlier weights, found it; leave it "
                                  "out")
-        if self._scaling is None:
-            self._scaling = self.run_._scaling()
+        mean, std = self.run_._scaling()
         if not hasattr(self.model, "options"):  # a module of PyTorch brings transforms, which normalise nothing
             options["normalize"] = "none"
-        return self._scaled(x)
-
-    def _scaled(self, x: np.ndarray) -> np.ndarray:
-        if self._scaling is None:
-            return x
-        mean, std = self._scaling
         return ((x - mean) / std).astype(np.float32)
 
     def _keep_spread(self, rows: Any, x: np.ndarray) -> None:
@@ -518,7 +511,7 @@ class _Network(BaseEstimator):
     def _values(self, x: Any) -> np.ndarray:
         check_is_fitted(self)
         _warn(x, self._spread)
-        return self.run_.predict(self._scaled(self._inputs(x, reset=False)))
+        return self.run_.predict(self._inputs(x, reset=False))
 
     # ---- What was learned, as MLPClassifier has it ----
 
@@ -531,7 +524,7 @@ class _Network(BaseEstimator):
         layers = [(np.array(weights[name + ".weight"], np.float64).T, np.array(weights[name + ".bias"], np.float64))
                   for name in names]
         try:
-            mean, std = self._scaling or self.run_._scaling()
+            mean, std = self.run_._scaling()
         except UsageError as error:
             raise AttributeError(f"{error}; its weights are run_.weights") from None
         w, b = layers[0]
@@ -573,7 +566,7 @@ _SHARED = """
     other names of hidden, epochs, batch, optimizer, lr and seed; `alpha` is the L2 penalty of MLPClassifier, on weights
     alone. learning_rate is "constant"; power_t and max_fun belong to what heddle does not have.
 
-    Attributes: run_ (the heddle.Run), n_iter_ and loss_curve_ (epochs, and the mean loss of each), loss_, best_loss_,
+    Attributes: run_ (the heddle.Run{run}), n_iter_ and loss_curve_ (epochs, and the mean loss of each), loss_, best_loss_,
     validation_scores_, best_validation_score_, t_ (rows seen), coefs_, intercepts_.
 """
 
@@ -587,7 +580,7 @@ class HeddleClassifier(ClassifierMixin, _Network):
     ['off', 'on', 'on', 'off']
     """
 
-    __doc__ = (__doc__ or "") + _SHARED.format(score="accuracy (with several labels a row: minus the loss)")
+    __doc__ = (__doc__ or "") + _SHARED.format(score="accuracy (with several labels a row: minus the loss)", run="")
 
     def __init__(self, model: Any = None, hidden: int | Sequence[int] = (100,), epochs: float = 200, batch: int = 32,
                  optimizer: str = "adam", lr: float | None = 0.003, weight_decay: float | None = None, seed: int = 0,
@@ -769,7 +762,8 @@ class HeddleRegressor(RegressorMixin, _Network):
     True
     """
 
-    __doc__ = (__doc__ or "") + _SHARED.format(score="R2")
+    __doc__ = (__doc__ or "") + _SHARED.format(
+        score="R2", run=", which predicts standardised targets: y = run_.predict(X) * y_std_ + y_mean_")
 
     def __init__(self, model: Any = None, hidden: int | Sequence[int] = (100,), epochs: float = 100, batch: int = 32,
                  optimizer: str = "adam", lr: float | None = 0.003, weight_decay: float | str | None = "auto",
@@ -839,15 +833,16 @@ class HeddleRegressor(RegressorMixin, _Network):
         X, y, weights = _counted(X, y, _weights(sample_weight, len(y)))
         if not goes_on:
             with np.errstate(over="ignore", invalid="ignore"):
-                self._is_flat, (self._mean, self._std) = flat, _mean_and_std(y, weights)
-            if not np.isfinite(self._std).all() or ((self._std == 0) & (y != y[0]).any(0)).any():
+                self._is_flat, (self.y_mean_, self.y_std_) = flat, _mean_and_std(y, weights)
+            if not np.isfinite(self.y_std_).all() or ((self.y_std_ == 0) & (y != y[0]).any(0)).any():
                 raise FormatError("expected targets y whose standard deviation is a number above 0, found "
                                   f"{np.abs(y).max():.6g} as the largest; divide them by a constant")
-            self._std[self._std == 0] = 1
-        elif flat != self._is_flat or y.shape[1] != len(self._mean):
-            raise ValueError(f"expected targets y as in the first fit, {len(self._mean)} of each row, found "
+            self.y_std_[self.y_std_ == 0] = 1
+        elif flat != self._is_flat or y.shape[1] != len(self.y_mean_):
+            raise ValueError(f"expected targets y as in the first fit, {len(self.y_mean_)} of each row, found "
                              f"{y.shape[1]}; fit another estimator")
-        self._train(X, ((y - self._mean) / self._std).astype(np.float32), weights, y.shape[1], "mse", once)
+        self._train(X, ((y - self.y_mean_) / self.y_std_).astype(np.float32), weights, y.shape[1], "mse", once)
+        self.run_._targets = self.y_mean_.tolist(), self.y_std_.tolist()
         self.n_outputs_, self.out_activation_ = y.shape[1], "identity"
         return self
 
@@ -865,13 +860,13 @@ class HeddleRegressor(RegressorMixin, _Network):
 
     def predict(self, X: Any) -> np.ndarray:
         """The targets: (N) or (N, K) as in fit."""
-        values = self._values(X) * self._std + self._mean
+        values = self._values(X) * self.y_std_ + self.y_mean_
         return values[:, 0] if self._is_flat else values
 
     def _layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
         layers = super()._layers()
         w, b = layers[-1]
-        layers[-1] = (w * self._std, b * self._std + self._mean)
+        layers[-1] = (w * self.y_std_, b * self.y_std_ + self.y_mean_)
         return layers
 
     def _more_tags(self) -> dict[str, Any]:  # scikit-learn before 1.6

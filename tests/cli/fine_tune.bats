@@ -145,6 +145,23 @@ FROZEN="--head auto --freeze * --max-steps 400 --epochs 3"
   [ "$(ls .cache/heddle/features-* | wc -l)" = 3 ]
 }
 
+@test "a file of features is of one normalisation of its rows" {
+  printf '%s\n' 'model: rows' 'input: [3]' 'layers:' '  - fc1: {op: linear, out: 4}' '  - relu1: {op: relu}' \
+    '  - fc2: {op: linear, out: 2}' >rows.yaml
+  awk -v OFS=, 'BEGIN { for (i = 0; i < 40; i++) print i % 7, 100 * (i % 5), i % 3, i % 2 }' >rows.csv
+  "$HEDDLE" train --model rows.yaml --data rows.csv --max-steps 5 --out first >out
+  set -f
+  for normalize in column none; do
+    for keep in no disk; do
+      "$HEDDLE" train --model rows.yaml --init first/last/model.safetensors --data rows.csv --freeze 'fc1.*' --epochs 3 \
+        --batch 10 --normalize $normalize --keep-features $keep --out $normalize-$keep >out
+    done
+    "$HEDDLE" digest $normalize-no >wanted
+    "$HEDDLE" digest $normalize-disk >found
+    [ "$(cut -d ' ' -f 1 wanted)" = "$(cut -d ' ' -f 1 found)" ]
+  done
+}
+
 @test "samples that differ in every epoch are not kept, unless as fixed views" {
   trained
   FLIP='[horizontal_flip,to_float,normalise]'

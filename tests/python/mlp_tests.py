@@ -5,6 +5,7 @@ import inspect
 import io
 import pickle
 import signal
+import tempfile
 import threading
 import warnings
 
@@ -197,6 +198,23 @@ def test_warm_start():
     regressor.set_params(epochs=1, lr=1e-12).fit(x + 1, 3 * target + 5)
     assert np.allclose(regressor.predict(x), first, atol=1e-3)
     refuses(ValueError, "1 of each row, found 2", lambda: regressor.fit(x, np.stack([target, target], 1)))
+
+
+def test_run_of_estimator():
+    """the run of an estimator takes rows as predict does, after every kind of fit"""
+    far = 100 + 20 * x
+    estimator = short(warm_start=True)
+    for fit in (estimator.fit, estimator.fit, estimator.partial_fit, estimator.partial_fit):
+        fit(far, y)
+        for one in (estimator, pickle.loads(pickle.dumps(estimator))):
+            assert np.array_equal(one.run_.predict(far.astype(np.float32)), one.predict_proba(far)), fit
+    regressor = HeddleRegressor(epochs=3).fit(far, 3 * target + 7).partial_fit(far, target)
+    scaled = regressor.run_.predict(far.astype(np.float32)) * regressor.y_std_ + regressor.y_mean_
+    assert np.array_equal(scaled[:, 0], regressor.predict(far))
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        pickle.loads(pickle.dumps(regressor)).run_.export(c=folder + "/network.c")
+    assert "standardised targets" in str(caught[-1].message)
 
 
 def test_partial_fit():

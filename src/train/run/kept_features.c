@@ -206,6 +206,17 @@ static const uint64_t magic = UINT64_C(0x3174616566646568); /* "hdfeat1" */
 
 static void add_text(hd_xxh3 *sum, const char *text) { hd__xxh3_update(sum, text, strlen(text) + 1); }
 
+/* How rows are normalised. */
+static void add_columns(hd_xxh3 *sum, const hd_dataset *data) {
+  const int32_t normalize = data->normalize;
+  hd__xxh3_update(sum, &normalize, sizeof normalize);
+  for (const hd_feature *f = data->features.feature; f < data->features.feature + data->features.count; f++) {
+    const double numbers[] = {f->empty, f->fill, f->mean, f->std};
+    hd__xxh3_update(sum, numbers, sizeof numbers);
+    add_text(sum, f->category ? f->category : "");
+  }
+}
+
 static void add_numbers(hd_xxh3 *sum, const hd_session *s) {
   const hd_settings *is = s->run.settings;
   const hd_dataset *data = s->input.data;
@@ -223,6 +234,7 @@ static void add_numbers(hd_xxh3 *sum, const hd_session *s) {
   hd__xxh3_update(sum, data->statistics.checksum, sizeof data->statistics.checksum);
   hd__xxh3_update(sum, data->statistics.mean, sizeof data->statistics.mean);
   hd__xxh3_update(sum, data->statistics.std, sizeof data->statistics.std);
+  add_columns(sum, data);
 }
 
 /* Each parameter that the front reads. */
