@@ -566,8 +566,8 @@ _SHARED = """
     other names of hidden, epochs, batch, optimizer, lr and seed; `alpha` is the L2 penalty of MLPClassifier, on weights
     alone. learning_rate is "constant"; power_t and max_fun belong to what heddle does not have.
 
-    Attributes: run_ (the heddle.Run{run}), n_iter_ and loss_curve_ (epochs, and the mean loss of each), loss_, best_loss_,
-    validation_scores_, best_validation_score_, t_ (rows seen), coefs_, intercepts_.
+    Attributes: run_ (the heddle.Run{run}), n_iter_ and loss_curve_ (epochs, and the mean loss of each),
+    loss_, best_loss_, validation_scores_, best_validation_score_, t_ (rows seen), coefs_, intercepts_.
 """
 
 

@@ -106,6 +106,29 @@ verify() {
   grep -q '^refuted .*losses.bin: expected SHA-256 .*found fewer steps' out
 }
 
+@test "verify refutes what a checkpoint states of the input and of itself, and links to another one" {
+  "$HEDDLE" train --model mlp --data random:1x28x28 --max-steps 50 --save-every 20 --out r --threads 1 >out
+  step=r/$(readlink r/last)
+  cp $step/run.json whole.json
+  for change in 's/"mean": /"mean": 1/' 's/"std": /"std": 1/' 's/"shift": -/"shift": -1/' '/"shift": /d' \
+    's/"train_samples": /"train_samples": 1/' 's/"weights_sha256": "./"weights_sha256": "z/'; do
+    sed "$change" whole.json >$step/run.json
+    no cmp -s whole.json $step/run.json
+    verify 3 r
+  done
+  cp whole.json $step/run.json
+  verify 0 r
+  ln -sfn step-20 r/last
+  verify 3 r
+  grep -q '^refuted r/last: expected a link to step-50, the last checkpoint, found another$' out
+  ln -sfn step-50 r/last
+  best=$(readlink r/best)
+  ln -sfn step-20 r/best
+  verify 3 r
+  ln -sfn $best r/best
+  verify 0 r
+}
+
 @test "a run that went on after its certificate is refuted with the way out" {
   train --out r
   "$HEDDLE" certify r >/dev/null

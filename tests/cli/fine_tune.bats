@@ -153,8 +153,8 @@ FROZEN="--head auto --freeze * --max-steps 400 --epochs 3"
   set -f
   for normalize in column none; do
     for keep in no disk; do
-      "$HEDDLE" train --model rows.yaml --init first/last/model.safetensors --data rows.csv --freeze 'fc1.*' --epochs 3 \
-        --batch 10 --normalize $normalize --keep-features $keep --out $normalize-$keep >out
+      "$HEDDLE" train --model rows.yaml --init first/last/model.safetensors --data rows.csv --freeze 'fc1.*' \
+        --epochs 3 --batch 10 --normalize $normalize --keep-features $keep --out $normalize-$keep >out
     done
     "$HEDDLE" digest $normalize-no >wanted
     "$HEDDLE" digest $normalize-disk >found

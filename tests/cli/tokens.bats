@@ -60,6 +60,21 @@ run_of() {
   [ "$(digest_of out)" != "$digest" ]
 }
 
+@test "a run of bytes is evaluated, continued, verified and certified as one of bytes" {
+  text a.txt 3000
+  small
+  run_of --data a.txt --tokens bytes --out a
+  loss=$(sed -n 's/.*"test_loss": \([^,]*\),.*/\1/p' out)
+  [ -n "$loss" ]
+  "$HEDDLE" eval a --json >out
+  grep -q "\"loss\": $loss," out
+  "$HEDDLE" generate a --prompt 'the cat' --length 20 >out
+  grep -q '^the cat[a-z .;]*' out
+  "$HEDDLE" verify a
+  "$HEDDLE" certify a
+  "$HEDDLE" verify a/certificate.json
+}
+
 @test "a network writes the same text whatever the threads and the instruction set" {
   text a.txt 3000
   small

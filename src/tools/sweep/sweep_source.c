@@ -15,14 +15,8 @@
 static bool is_of_model(hd_option_id option) { return option == HD_OPT_MODEL || option == HD_OPT_RECIPE; }
 
 bool hd__sweep_is_source(hd_option_id option) {
-  static const hd_option_id of_data[] = {
-      HD_OPT_DATA,  HD_OPT_TRANSFORMS, HD_OPT_EVAL_TRANSFORMS, HD_OPT_ON_ERROR,   HD_OPT_NORMALIZE,
-      HD_OPT_LABEL, HD_OPT_HEADER,     HD_OPT_MISSING,         HD_OPT_CATEGORIES, HD_OPT_EXIF,
-      HD_OPT_LOSS,  HD_OPT_FOLD,       HD_OPT_WEIGHTS};
-  for (size_t i = 0; i < sizeof of_data / sizeof *of_data; i++)
-    if (option == of_data[i])
-      return true;
-  return is_of_model(option);
+  return is_of_model(option) || hd__record_is_of_data(option) || option == HD_OPT_EVAL_TRANSFORMS ||
+         option == HD_OPT_CONTEXT;
 }
 
 /* The first run that reads what this run reads. */

@@ -152,16 +152,12 @@ hd_status hd__history_ends(int *ends, hd_ctx *ctx, const char *run) {
 }
 
 static hd_status request_of(hd_config **out, hd_ctx *ctx, const json_t *record, const hd_config *config) {
-  static const hd_option_id id[] = {HD_OPT_DATA,       HD_OPT_DATA_DIR, HD_OPT_ON_ERROR,    HD_OPT_TRANSFORMS,
-                                    HD_OPT_NORMALIZE,  HD_OPT_LABEL,    HD_OPT_HEADER,      HD_OPT_MISSING,
-                                    HD_OPT_CATEGORIES, HD_OPT_EXIF,     HD_OPT_ALLOW_EMPTY, HD_OPT_FOLD,
-                                    HD_OPT_LOSS,       HD_OPT_WEIGHTS};
   HD_TRY(hd__config_copy(out, ctx, config));
   HD_TRY(hd__record_take_rules(*out, ctx, record, "the record"));
-  for (size_t i = 0; i < sizeof id / sizeof *id; i++) {
-    const char *text = hd__record_setting(record, id[i]);
-    if (*text && !hd__config_given(*out, id[i]))
-      HD_TRY(hd__config_suggest(*out, ctx, id[i], text));
+  for (int id = 0; hd_option_at(id); id++) {
+    const char *text = hd__record_is_of_data((hd_option_id)id) ? hd__record_setting(record, (hd_option_id)id) : "";
+    if (*text && !hd__config_given(*out, (hd_option_id)id))
+      HD_TRY(hd__config_suggest(*out, ctx, (hd_option_id)id, text));
   }
   return HD_OK;
 }

@@ -119,13 +119,36 @@ static hd_status compare_files(bool *differs, char *what, size_t bytes, hd_ctx *
   return HD_OK;
 }
 
+/* What the record of a checkpoint states of its files, and of the network's input. */
+static bool says_other_record(char *what, size_t bytes, const hd_file_pair *pair, const json_t *claimed,
+                              const json_t *found) {
+  static const char *const digest[] = {"weights_sha256", "losses_sha256", "state_sha256"};
+  const bool same_version = hd__checkpoint_arithmetic(claimed) == hd__checkpoint_arithmetic(found);
+  const int of_both = pair->other_end || !same_version ? 1 : 3;
+  const json_t *a = json_object_get(json_object_get(claimed, "data"), "shift"),
+               *b = json_object_get(json_object_get(found, "data"), "shift");
+  char name[HD_PATH_BYTES + 64];
+  snprintf(name, sizeof name, "%s/run.json: shift", pair->claimed);
+  if (a != b && !json_equal(a, b))
+    return says(what, bytes, name, b, a);
+  for (int i = 0; i < of_both; i++) {
+    a = json_object_get(json_object_get(claimed, "digests"), digest[i]);
+    b = json_object_get(json_object_get(found, "digests"), digest[i]);
+    snprintf(name, sizeof name, "%s/run.json: %s", pair->claimed, digest[i]);
+    if (a && !json_equal(a, b))
+      return says(what, bytes, name, b, a);
+  }
+  return false;
+}
+
 hd_status hd__compare_checkpoints(bool *differs, char *what, size_t bytes, hd_ctx *ctx, const hd_file_pair *pair) {
   static const char *const file[] = {"model.safetensors", "state.safetensors"};
   char a[HD_PATH_BYTES], b[HD_PATH_BYTES];
-  json_auto_t *record = NULL;
+  json_auto_t *record = NULL, *again = NULL;
   hd_ctx quiet = {0};
   hd__checkpoint_record(&record, &quiet, pair->claimed);
-  *differs = false;
+  hd__checkpoint_record(&again, &quiet, pair->found);
+  *differs = says_other_record(what, bytes, pair, record, again);
   for (int i = 0; i < 2 && !*differs; i++) {
     HD_TRY(hd__file_join(a, ctx, pair->claimed, file[i]));
     HD_TRY(hd__file_join(b, ctx, pair->found, file[i]));

@@ -348,6 +348,21 @@ static hd_status check_checkpoint(verify *v, hd_ctx *ctx, int64_t step) {
   return check_record(v, claimed);
 }
 
+/* The links of the run must name its last checkpoint, and the best one of the repetition. */
+static hd_status check_links(verify *v, hd_ctx *ctx) {
+  int count, ends;
+  HD_OWNED int64_t *step = hd__saver_steps(&count, v->run);
+  const int64_t last = hd__saver_linked_step(v->run, "last"), best = hd__saver_linked_step(v->run, "best");
+  HD_TRY(hd__history_ends(&ends, ctx, v->run));
+  if (count > 0 && last != step[count - 1])
+    decide(v, HD_REFUTED, 0, "%s/last: expected a link to step-%lld, the last checkpoint, found another", v->run,
+           (long long)step[count - 1]);
+  else if (count > 0 && step[count - 1] == v->steps && ends <= 1 && best != hd__saver_linked_step(v->again, "best"))
+    decide(v, HD_REFUTED, 0, "%s/best: expected a link to step-%lld, found another", v->run,
+           (long long)hd__saver_linked_step(v->again, "best"));
+  return HD_OK;
+}
+
 static hd_status check_folder(verify *v, hd_ctx *ctx, const int64_t *step, int count) {
   char what[1024];
   bool differs;
@@ -355,6 +370,7 @@ static hd_status check_folder(verify *v, hd_ctx *ctx, const int64_t *step, int c
     return HD_OK;
   for (int i = 0; i < count; i++)
     HD_TRY(check_checkpoint(v, ctx, step[i]));
+  HD_TRY(check_links(v, ctx));
   HD_TRY(hd__compare_metrics(&differs, what, sizeof what, ctx, v->run, v->again));
   if (differs)
     decide(v, HD_REFUTED, 0, "%s", what);

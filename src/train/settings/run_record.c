@@ -53,7 +53,8 @@ hd_status hd__record_features(hd_features *out, hd_ctx *ctx, const json_t *recor
       folder);
 }
 
-static const char BYTES[] = "uint8", FLOATS[] = "float32", RULES[] = "rules";
+static const char BYTES[] = "uint8", FLOATS[] = "float32";
+#define RULES "rules"
 
 static json_t *names_of(const hd_split *split) {
   json_t *list = json_array();
@@ -270,18 +271,34 @@ const char *hd__record_chosen_device(const json_t *record) {
   return strcmp(hd__record_setting(record, HD_OPT_DEVICE), "auto") ? NULL : chosen ? chosen : "";
 }
 
+static const hd_option_id of_data[] = {HD_OPT_DATA,       HD_OPT_DATA_DIR, HD_OPT_ON_ERROR,    HD_OPT_TRANSFORMS,
+                                       HD_OPT_NORMALIZE,  HD_OPT_LABEL,    HD_OPT_HEADER,      HD_OPT_MISSING,
+                                       HD_OPT_CATEGORIES, HD_OPT_EXIF,     HD_OPT_ALLOW_EMPTY, HD_OPT_FOLD,
+                                       HD_OPT_LOSS,       HD_OPT_WEIGHTS,  HD_OPT_TOKENS};
+
+enum { OF_DATA = sizeof of_data / sizeof *of_data };
+
+bool hd__record_is_of_data(hd_option_id option) {
+  for (int i = 0; i < OF_DATA; i++)
+    if (option == of_data[i])
+      return true;
+  return false;
+}
+
+static hd_status suggest_all(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder,
+                             const hd_option_id *option, int count) {
+  for (int i = 0; i < count; i++)
+    HD_TRY(suggest(config, ctx, record, folder, option[i]));
+  return HD_OK;
+}
+
 /* The settings that a forward pass over samples depends on. */
 static hd_status suggest_forward(hd_config *config, hd_ctx *ctx, const json_t *record, const char *folder) {
-  static const hd_option_id forward[] = {HD_OPT_DATA,       HD_OPT_DATA_DIR,        HD_OPT_ON_ERROR,
-                                         HD_OPT_TRANSFORMS, HD_OPT_EVAL_TRANSFORMS, HD_OPT_LABEL_SMOOTHING,
-                                         HD_OPT_TTA,        HD_OPT_NORMALIZE,       HD_OPT_LABEL,
-                                         HD_OPT_HEADER,     HD_OPT_MISSING,         HD_OPT_CATEGORIES,
-                                         HD_OPT_EXIF,       HD_OPT_ALLOW_EMPTY,     HD_OPT_FOLD,
-                                         HD_OPT_LOSS,       HD_OPT_TARGET_SCALE,    HD_OPT_WEIGHTS};
+  static const hd_option_id forward[] = {HD_OPT_EVAL_TRANSFORMS, HD_OPT_LABEL_SMOOTHING, HD_OPT_TTA,
+                                         HD_OPT_TARGET_SCALE};
   HD_TRY(hd__record_take_rules(config, ctx, record, folder));
-  for (size_t i = 0; i < sizeof forward / sizeof *forward; i++)
-    HD_TRY(suggest(config, ctx, record, folder, forward[i]));
-  return HD_OK;
+  HD_TRY(suggest_all(config, ctx, record, folder, of_data, OF_DATA));
+  return suggest_all(config, ctx, record, folder, forward, sizeof forward / sizeof *forward);
 }
 
 hd_status hd__record_config(hd_config **out, hd_ctx *ctx, const json_t *record, const char *folder) {
@@ -348,6 +365,22 @@ bool hd__record_has_sums(const json_t *record, const uint64_t sum[HD_DATA_PARTS]
   return same;
 }
 
+/* The number of samples, what they are, and what normalises them; records of the first rules do not name them. */
+static hd_status check_facts(hd_ctx *ctx, const json_t *record, const hd_dataset *data, const char *option,
+                             const char *folder) {
+  static const char *const fact[] = {"elements", "train_samples", "test_samples", "mean", "std", RULES};
+  const json_t *is = json_object_get(record, "data");
+  json_auto_t *now = data_of(data);
+  for (size_t i = 0; i < sizeof fact / sizeof *fact; i++)
+    if ((json_object_get(is, fact[i]) || strcmp(fact[i], RULES)) &&
+        !json_equal(json_object_get(is, fact[i]), json_object_get(now, fact[i])))
+      return hd__fail(ctx, HD_E_USAGE,
+                      "%s%s: expected '%s' of the data %s as in that run, found another; give the same "
+                      "--data",
+                      option, folder, fact[i], data->name);
+  return HD_OK;
+}
+
 hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_dataset *data, const char *option,
                                 const char *folder) {
   static const char *const part[HD_DATA_PARTS] = {"training samples", "training labels", "test samples", "test labels"};
@@ -375,7 +408,7 @@ hd_status hd__record_check_data(hd_ctx *ctx, const json_t *record, const hd_data
   if (!same)
     return hd__fail(ctx, HD_E_USAGE, "%s%s: expected the columns of that run, found others in %s; give the same --data",
                     option, folder, data->name);
-  return HD_OK;
+  return check_facts(ctx, record, data, option, folder);
 }
 
 /* ---- Learning rates of the program ---- */

@@ -76,6 +76,9 @@ hd_status hd__record_features(hd_features *out, hd_ctx *ctx, const json_t *recor
 
 const char *hd__record_setting(const json_t *record, hd_option_id id);
 
+/* Whether an option says which samples a run has. */
+HD_TOOLS_API bool hd__record_is_of_data(hd_option_id option);
+
 /* The recorded choice of --device auto; NULL if the run named its device. */
 const char *hd__record_chosen_device(const json_t *record);
 
