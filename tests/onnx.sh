@@ -81,7 +81,8 @@ awk 'BEGIN { srand(3); split("the cat sat on a mat é ü and ran", word, " ")
 tail -n 60 "$folder/texts/train.txt" >"$folder/texts/test.txt"
 printf '%s\n' "model: biased" "input: [17]" "layers:" "  - e: {op: embedding, tokens: classes, out: 24}" \
   "  - d: {op: dropout, p: 0.1}" "  - q: {op: linear, out: 72}" "  - r: {op: rotary, heads: 2, base: 500}" \
-  "  - a: {op: attention, heads: 2, causal: false}" "  - l: {op: linear, out: 40}" "  - g: {op: gelu, approximate: tanh}" \
+  "  - a: {op: attention, heads: 2, causal: false}" "  - l: {op: linear, out: 40}" \
+  "  - g: {op: gelu, approximate: tanh}" \
   "  - h: {op: linear, out: 40, from: a}" "  - c: {op: concat, from: [g, h]}" \
   "  - o: {op: linear, out: classes}" >"$folder/biased.yaml"
 for model in gpt-nano llama-nano sums "$folder/biased.yaml"; do

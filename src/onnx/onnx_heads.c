@@ -1,4 +1,4 @@
-/* Queries, keys and values that one layer makes, as ONNX files spell out what becomes of them; see onnx_reader.h.
+/* Queries, keys and values of one layer, and what ONNX files spell out of them; see onnx_reader.h.
  *
  *     q, k, v = x[:, :, :a], x[:, :, a:b], x[:, :, b:], each batch x places x heads x channels, transposed
  *     x = concat(turned(x[:, :, :b]), x[:, :, b:]),  turned(h) = h * cos + (-h2, h1) * sin
@@ -222,8 +222,9 @@ hd_status hd__onnx_read_rotary(bool *found, hd_onnx_view *out, hd_onnx_reader *r
     return HD_OK;
   HD_TRY(hd__onnx_view(out, r, t.of.whole));
   const int64_t values = out->rank == 3 && out->batch == 0 ? hd__onnx_side(out, 2) - t.of.end : 0;
-  const int64_t key_heads = values / t.width, heads = t.heads - key_heads, places = values ? hd__onnx_side(out, 1) : 0;
-  if (values < t.width || values % t.width || heads < 1 || heads % key_heads)
+  const int64_t key_heads = values / t.width, queries = t.heads - key_heads,
+                places = values ? hd__onnx_side(out, 1) : 0;
+  if (values < t.width || values % t.width || queries < 1 || queries % key_heads)
     return hd__onnx_refuse(r, node,
                            "expected queries, keys and values of some heads behind a rotary, found %lld of %lld "
                            "turned; turn queries and keys alone",
@@ -241,7 +242,7 @@ hd_status hd__onnx_read_rotary(bool *found, hd_onnx_view *out, hd_onnx_reader *r
   memcpy(from, out->layer, sizeof from);
   hd__format_float(number, (float)base);
   return hd__onnx_put(out, r, node, NULL, "op: rotary, from: \"%s\", heads: %lld, key_heads: %lld, base: %s", from,
-                      (long long)heads, (long long)key_heads, number);
+                      (long long)queries, (long long)key_heads, number);
 }
 
 #endif

@@ -2,10 +2,11 @@
 
 load cli
 
-# A text of 4,000 characters, some of them of two bytes, with quotes and question marks, which C reads as something else.
+# A text of 4,000 characters, some of them of two bytes, with quotes and question marks that C reads as something else.
 setup_file() {
   awk 'BEGIN { srand(3); split("the cat sat on a mat é ü \"why??/\" and \\ran", word, " ")
-    for (i = 0; i < 900; i++) printf "%s%s", word[1 + int(rand() * 11)], i % 9 ? " " : "\n" }' >"$BATS_FILE_TMPDIR/t.txt"
+    for (i = 0; i < 900; i++) printf "%s%s", word[1 + int(rand() * 11)], i % 9 ? " " : "\n" }' \
+    >"$BATS_FILE_TMPDIR/t.txt"
 }
 
 # small_run MODEL RUN ARGS...
@@ -40,7 +41,8 @@ END
     same_text $model
     grep -q 'kept = 0 is always' $model.c
   done
-  for prompt in 'the cat é' '"why??/"' "$(printf 'a mat\n')" 'the cat sat on a mat and the cat sat on a mat and the cat ran'; do
+  for prompt in 'the cat é' '"why??/"' "$(printf 'a mat\n')" \
+    'the cat sat on a mat the cat sat on a mat the cat sat on a mat the cat sat'; do
     "$HEDDLE" generate gpt-nano --prompt "$prompt" --length 70 >wanted
     ./gpt-nano.exe --prompt "$prompt" --length 70 >found
     cmp wanted found
@@ -63,8 +65,10 @@ END
     small_run $model r
     "$HEDDLE" export r --c net.c >out
     cc -std=c99 -Wall -Wextra -pedantic -Werror -Wno-overlength-strings -DHEDDLE_MAIN -c net.c -o net.o
-    if command -v c++ >/dev/null; then c++ -std=c++11 -Wall -Wextra -pedantic -Werror -x c++ -DHEDDLE_MAIN -c net.c -o net.o; fi
-    if command -v clang >/dev/null; then clang -Wall -Wextra -Werror -c net.c -o net.o; fi
+    if command -v c++ >/dev/null; then
+      c++ -std=c++11 -Wall -Wextra -pedantic -Werror -x c++ -DHEDDLE_MAIN -c net.c -o net.o
+    fi
+    if command -v clang >/dev/null; then clang -Wall -Wextra -Werror -DHEDDLE_MAIN -c net.c -o net.o; fi
     rm -rf r
   done
 }
@@ -115,7 +119,8 @@ need_onnx() {
   awk '/^```c$/ { inside = 1; text = ""; next } /^```/ { if (index(text, "\"gpt.c\"")) print text; inside = 0 }
     inside { text = text $0 "\n" }' "$SRCDIR/docs/export.md" | sed 's/ROMEO:/the ca/' >program.c
   cc -std=c99 -O2 -Wall -Werror -ffp-contract=off program.c -o program -lm
-  { ./program; echo; } >found
+  ./program >found
   "$HEDDLE" generate gpt-nano --prompt 'the ca' --temperature 0.8 --seed 7 --length 300 >wanted
-  { printf 'the ca'; cat found; } | cmp - wanted
+  [ "$(wc -c <found)" -ge 290 ]
+  [ "the ca$(cat found)" = "$(cat wanted)" ]
 }

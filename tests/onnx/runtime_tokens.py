@@ -1,6 +1,6 @@
-"""runtime_tokens.py MODEL FOLDER SCORES: checks an ONNX file of a text's network and compares what ONNX Runtime computes
-of the windows of FOLDER/test.txt with heddle's scores (raw floats): they differ by 1e-5 at most, relative to the largest
-where that is above 1. Tokens are the sorted characters of FOLDER/train.txt. Whole windows are compared alone."""
+"""runtime_tokens.py MODEL FOLDER SCORES: checks an ONNX file of a text's network and compares what ONNX Runtime makes
+of the windows of FOLDER/test.txt with heddle's scores (raw floats): they differ by 1e-5 at most, relative to the
+largest where that is above 1. Tokens are the sorted characters of FOLDER/train.txt. Whole windows are compared."""
 import sys
 
 import numpy

@@ -155,7 +155,7 @@ def test_hugging_face():
     turned = {**state, "h.1.mlp.c_fc.weight": state["h.1.mlp.c_fc.weight"].T.copy()}
     refuses(heddle.FormatError, "unlike", lambda: _start(turned, _model(True), data))
     other = {**state, "h.1.mlp.c_fc.weight": state["h.1.mlp.c_fc.weight"][:, 1:].copy()}
-    refuses(heddle.FormatError, "h1.mlp_c_fc.weight", lambda: _start(other, _model(True), data))
+    refuses(heddle.FormatError, "h2.mlp_c_fc.weight", lambda: _start(other, _model(True), data))
     square = {name: value for name, value in state.items() if "c_fc" not in name and "mlp.c_proj" not in name}
     square = {name: value[:, :WIDTH].copy() if "c_attn.weight" in name else value for name, value in square.items()}
     refuses(heddle.FormatError, "not square", lambda: _start(square, _model(True), data))

@@ -209,8 +209,8 @@ hd_status hd__gpt_rename(hd_gpt_memory *memory, hd_st_list *list, hd_ctx *ctx, c
     t->name = renamed;
   }
   HD_TRY(add_biases(memory, list, ctx, path, d));
-  hd__fail(ctx, HD_OK, "note: %s has GPT-2's names, its linear layers as %s", path,
-           is == BY_INPUTS ? "inputs x outputs, as Hugging Face's" : "outputs x inputs, as nanoGPT's");
+  hd__fail(ctx, HD_OK, HD_GPT_NOTE "linear layers as %s",
+           is == BY_INPUTS ? "inputs x outputs, as Hugging Face has them" : "outputs x inputs, as nanoGPT has them");
   return HD_OK;
 }
 

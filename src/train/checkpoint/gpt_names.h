@@ -18,6 +18,9 @@ typedef struct hd_gpt_memory {
   int blocks;
 } hd_gpt_memory;
 
+/* What the context's message begins with after such a file. */
+#define HD_GPT_NOTE "note: the weights have GPT-2's names, "
+
 /* Renames the tensors of such a file, unless the model has their names itself; others stay as they are. */
 hd_status hd__gpt_rename(hd_gpt_memory *memory, hd_st_list *list, hd_ctx *ctx, const char *path,
                          const hd_directory *directory);

@@ -515,7 +515,7 @@ hd_status hd__export_c(FILE *to, hd_ctx *ctx, const hd_exported *network) {
   write_head(&w);
   HD_TRY(write_headers(&w));
   HD_TRY(write_weights(&w));
-  if (has_names(&w))
+  if (hd__c_has_names(&w))
     write_names(&w);
   if (is_text(&w))
     return hd__c_text(&w);

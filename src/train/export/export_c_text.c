@@ -149,7 +149,7 @@ static void write_generate(const hd_c_writer *w) {
           "int64_t %s_generate(FILE *to, const char *prompt, int64_t length, const text_settings *how);\n"
           "int64_t %s_generate(FILE *to, const char *prompt, int64_t length, const text_settings *how) {\n"
           "  %s_generator *g = (%s_generator *)malloc(sizeof *g);\n"
-          "  const int64_t result = g ? text_write(to, %s_text(g), prompt, length, how) : TEXT_NO_MEMORY;\n"
+          "  const int64_t result = g ? text_write(to, %s_text(g), prompt, length, how) : (int64_t)TEXT_NO_MEMORY;\n"
           "  free(g);\n  return result;\n}\n\n",
           name, name, name, name, name);
   fprintf(w->to,

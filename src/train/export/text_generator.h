@@ -1,5 +1,5 @@
-/* Text from a network in a C file that heddle exported: what heddle generate writes, for one text. Such files carry this
- * header, which is written in the common subset of C and C++; train/inference/generate.c is heddle's own. */
+/* Text from a network in a C file that heddle exported: what heddle generate writes, for one text. Such files carry
+ * this header, which is written in the common subset of C and C++; train/inference/generate.c is heddle's own. */
 #pragma once
 
 #include <stdint.h>
@@ -160,7 +160,7 @@ static inline int64_t text_write(FILE *to, text_generator *g, const char *prompt
 
 typedef struct text_arguments {
   const char *prompt;
-  double length, seed;
+  double length, seed, top_k;
   text_settings how;
 } text_arguments;
 
@@ -185,7 +185,7 @@ static inline int text_take(text_arguments *a, const char *option, const char *v
   else if (!strcmp(option, "--top-p"))
     number = a->how.top_p = text_argument(value, 1e-6, 1, 1);
   else if (!strcmp(option, "--top-k"))
-    a->how.top_k = (number = text_argument(value, 1, 1e6, 0)) == number ? (int32_t)number : 0;
+    number = a->top_k = text_argument(value, 1, 1e6, 0);
   else
     return 0;
   return number == number;
@@ -205,7 +205,7 @@ static inline int text_fail(const char *program, int64_t why) {
 
 /* heddle generate, of one text: the options of the same names. */
 static inline int text_main(text_generator *g, int argc, char **argv) {
-  text_arguments a = {"", 500, 0, {1, 1, 0, 0}};
+  text_arguments a = {"", 500, 0, 0, {1, 1, 0, 0}};
   for (int i = 1; i < argc; i += 2)
     if (i + 1 == argc || !text_take(&a, argv[i], argv[i + 1])) {
       fprintf(stderr,
@@ -215,6 +215,7 @@ static inline int text_main(text_generator *g, int argc, char **argv) {
       return 2;
     }
   a.how.seed = (uint64_t)a.seed;
+  a.how.top_k = (int32_t)a.top_k;
   if (!g)
     return text_fail(argv[0], TEXT_NO_MEMORY);
   const int64_t written = text_write(stdout, g, a.prompt, (int64_t)a.length, &a.how);
