@@ -80,6 +80,10 @@ static void check_peers(hd_ctx *ctx) {
       {"model resnet", 51642, 3867008, 0},         {"model regression", 50769, 50696, 0},
       {"model mnist-99", 15066, 610048, 0},        {"model cifar-94", 1972792, 118147360, 1440},
       {"model cifar-fast", 498104, 33066272, 864}, {"model cifar-resnet", 272474, 40813184, 0},
+      /* resnet18() and mobilenet_v3_small() of torchvision 0.24; M5 of PyTorch's tutorial on audio, with 10 outputs
+       * instead of 35; the module that tools/pytorch/torch_net.py makes of unet-small. */
+      {"model resnet18", 11689512, 1814073344, 0}, {"model mobilenetv3-small", 2542856, 56510208, 0},
+      {"model m5", 25290, 1878656, 0},             {"model unet-small", 117474, 0, 0},
   };
   for (size_t i = 0; i < sizeof peers / sizeof *peers; i++) {
     hd_config *config = config_of(ctx, peers[i].settings);
