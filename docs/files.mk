@@ -1,7 +1,7 @@
 # The manual: heddle.1, and a page for each command, whose options are those that the built command lists. They are made
 # where scdoc is installed and programs of the build can run; the archive has their sources alone.
-commands = bench bisect certify data devices digest doctor eval export generate get launch predict report runs summary \
-  sweep top topo train tune verify
+commands = bench bisect certify data devices digest doctor eval export generate get launch models predict report runs \
+  summary sweep top topo train tune verify
 pages = $(commands:%=docs/heddle-%.1)
 EXTRA_DIST += tools/list-options tools/make-page docs/man/heddle.scd $(commands:%=docs/man/%.scd)
 CLEANFILES += options.table docs/heddle.1 $(pages)

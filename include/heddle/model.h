@@ -52,6 +52,16 @@ HD_API hd_status hd_model_check(int64_t *parameters, const hd_model *model, hd_c
 /* The description as YAML, in the format of a model file. Owned by the model, valid until it changes. */
 HD_API const char *hd_model_text(const hd_model *model);
 
+/* A built-in model, which is a model file inside the library (the option `model` takes its name). */
+typedef struct hd_built_in_model {
+  char name[32];
+  const char *text; /* the file: valid for ever */
+} hd_built_in_model;
+
+/* Fills in the built-in model of this index, from 0 on, in the order of their names. Returns 1; or 0 behind the last,
+ * where *out stays as it was. Any thread may call it. */
+HD_API int hd_built_in_model_at(hd_built_in_model *out, int32_t index);
+
 #ifdef __cplusplus
 }
 #endif

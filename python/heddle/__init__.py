@@ -6,6 +6,7 @@
 
 train, Session      train a model; help(heddle.train) lists every option with its bounds
 load                opens a run to evaluate, predict, export or certify it
+models              the built-in models
 Model, from_torch   networks of your own, layer by layer or from PyTorch
 summary             layers, parameters, costs, memory
 sweep, tune         many runs side by side; the best number of threads
@@ -27,7 +28,7 @@ from ._program import build_info
 from .data import folds
 from .evidence import Bisection, Verification, bisect, verify
 from .machine import Finding, Findings, Topology, TuneSetting, Tuning, doctor, topo, tune
-from .model import Model
+from .model import Model, models
 from .run import Evaluation, Run, load
 from .session import Event, ReduceOnPlateau, Session, train
 from ._summary import Layer, Summary, summary
@@ -44,8 +45,8 @@ __all__ = ["Bisection", "Error", "Evaluation", "Event", "FileError", "Finding", 
            "MachineError", "Model", "NotFiniteError", "OutOfMemoryError", "ReduceOnPlateau", "Run", "Session",
            "ShapeError", "StoppedError", "Summary", "SweepGroup", "SweepResult", "SweepRun", "Topology",
            "TuneSetting", "Tuning", "UnsupportedError", "UsageError", "Verification", "Watch", "bisect", "build_info",
-           "doctor", "folds", "from_torch", "load", "summary", "sweep", "topo", "train", "tune", "verify", "version",
-           "watch"]
+           "doctor", "folds", "from_torch", "load", "models", "summary", "sweep", "topo", "train", "tune", "verify",
+           "version", "watch"]
 
 
 def from_torch(module: torch.nn.Module, input_shape: Sequence[int], loss: Any = "cross_entropy") -> TorchModel:

@@ -8,6 +8,19 @@ from ._library import Context, ShapeError, ffi, lib, text
 from ._summary import summary
 
 
+def models() -> dict[str, str]:
+    """The built-in models: their names, which `model=` takes, and their files.
+
+    >>> import heddle
+    >>> print(heddle.models()["simplenet"].splitlines()[-1])
+      - fc: {op: linear, out: 10}
+    """
+    found, files = ffi.new("hd_built_in_model *"), {}
+    while lib.hd_built_in_model_at(found, len(files)):
+        files[text(found.name)] = text(found.text)
+    return files
+
+
 class Model:
     """A network for samples of channels, height, width; docs/model-files.md has the layers and their settings.
 

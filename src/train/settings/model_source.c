@@ -9,6 +9,7 @@
 #include "base/text_buffer.h"
 #include "data/split/skipped_samples.h"
 #include "graph/model.h"
+#include "heddle/model.h"
 #include "onnx/onnx.h"
 #include "op/op.h"
 #include "platform/file.h"
@@ -88,6 +89,17 @@ static const hd_embedded *find_built_in(const char *name) {
 }
 
 bool hd__network_is_built_in(const char *name) { return find_built_in(name) != NULL; }
+
+int hd_built_in_model_at(hd_built_in_model *out, int32_t index) {
+  const hd_embedded *e = hd__embed_models;
+  while (e->name && index > 0)
+    e++, index--;
+  if (index != 0 || !e->name)
+    return 0;
+  snprintf(out->name, sizeof out->name, "%.*s", (int)strcspn(e->name, "."), e->name);
+  out->text = (const char *)e->bytes;
+  return 1;
+}
 
 hd_status hd__network_find(hd_network *out, hd_ctx *ctx, const char *name_or_path) {
   const hd_embedded *built_in = find_built_in(name_or_path);
