@@ -144,14 +144,14 @@ run_of() {
   says "--sample-every is for texts"
   sed 's/heads: 2}/heads: 2, causal: false}/' small.yaml >both.yaml
   fails 1 train --model both.yaml --context 8 --data a.txt --sample-every 10 --out e
-  says "--sample-every expects a GPT"
+  says "--sample-every expects a network of texts"
   "$HEDDLE" train --model both.yaml --context 8 --data a.txt --max-steps 3 --out e >out
   "$HEDDLE" generate e --length 20 >out
 }
 
 @test "the models of texts have the parameters that the documentation says" {
   awk 'BEGIN { for (i = 0; i < 3000; i++) printf "%c", 33 + i % 65 }' >letters.txt
-  for model in gpt-nano gpt-baby llama-nano sums; do
+  for model in gpt-nano gpt-baby llama-nano char-lstm sums; do
     data=letters.txt
     [ $model != sums ] || data=sums
     wanted=$(sed -n "s/^| .$model. .* | \([0-9,]*\) |$/\1/p" "$SRCDIR/docs/data.md")

@@ -124,6 +124,15 @@ static const struct {
      "  - a: {op: attention, heads: 2, key_heads: 1, dropout: 0.3}\n  - o: {op: linear, out: 4}\n"
      "  - s: {op: add, from: [o, e]}\n  - g: {op: linear, out: 3, from: s}\n  - w: {op: swish}\n"
      "  - u: {op: linear, out: 3, from: s}\n  - m: {op: mul, from: [w, u]}\n  - h: {op: linear, out: 4}\n"},
+    {"recurrent layers of a text, one over the other",
+     "model: r\ninput: [4]\nlayers:\n"
+     "  - e: {op: embedding, tokens: 4, out: 3}\n  - l: {op: lstm, hidden_size: 2, num_layers: 2}\n"
+     "  - g: {op: gru, hidden_size: 3}\n  - b: {op: gru, hidden_size: 3, bias: false}\n"
+     "  - s: {op: add, from: [g, b]}\n  - h: {op: linear, out: 4}\n"},
+    {"recurrent layers of a signal, of a single place",
+     "model: w\ninput: [2, 1, 3]\nlayers:\n"
+     "  - l: {op: lstm, hidden_size: 2, bias: false}\n  - p: {op: max, over: pixels}\n"
+     "  - g: {op: gru, hidden_size: 2}\n  - f: {op: flatten}\n  - o: {op: linear, out: 3}\n"},
     {"batch norm by shards, behind one of the batch",
      "model: n\ninput: [1, 5, 5]\nlayers:\n"
      "  - c: {op: conv2d, out: 3, kernel: 3, bias: false}\n  - n: {op: batch_norm}\n  - r: {op: relu}\n"
