@@ -1,6 +1,6 @@
-/* What a decoder computes from the keys, values and states that it keeps are the bits of the whole forward pass, whatever the
- * kernels, the number of texts and threads, and how many places come at once; networks that it cannot follow write text
- * all the same; how tokens are drawn. */
+/* What a decoder computes from the keys, values and states that it keeps are the bits of the whole forward pass,
+ * whatever the kernels, the number of texts and threads, and how many places come at once; networks that it cannot
+ * follow write text all the same; how tokens are drawn. */
 #include "scratch.h"
 
 #include <math.h>

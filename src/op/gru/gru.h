@@ -21,8 +21,8 @@ HD_BOTH void gru_step(const op_call *c, int64_t n, int t, int k) {
 }
 
 /* dx: places descending: back as in lstm, of the gradients of the shares, which are those of x but `dn * r` in n; `dh =
- * dy + (dh * z of the place behind + back)`, both +0 behind the last; `dn = (dh * (1 - z)) * fma(-n, n, 1)`, `dr = (dn *
- * share) * (r * (1 - r))`, `dz = (dh * (h of the place before - n)) * (z * (1 - z))` */
+ * dy + (dh * z of the place behind + back)`, both +0 behind the last; `dn = (dh * (1 - z)) * fma(-n, n, 1)`, `dr = (dn
+ * * share) * (r * (1 - r))`, `dz = (dh * (h of the place before - n)) * (z * (1 - z))` */
 /* dw: as in lstm, of the gradients of the shares */
 /* db: as in lstm, of the gradients of the shares */
 /* The product of dh and z waits where the gradient of r at the place before will be. */

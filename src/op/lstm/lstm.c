@@ -1,5 +1,5 @@
-/* lstm: long short-term memory, PyTorch's. A layer of a model file is the sum of two nodes (graph/graph_add.c): this one
- * has the gates' shares of the input already. The gradient reads what the gates and cells were. */
+/* lstm: long short-term memory, PyTorch's. A layer of a model file becomes two nodes (graph/graph_add.c): this one
+ * reads what the gates get of the input already. The gradient reads what the gates and cells were. */
 #include "op/op.h"
 
 static const hd_op_setting settings[] = {HD_RECURRENT_SETTINGS, HD_SETTINGS_END};

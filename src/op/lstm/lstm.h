@@ -25,10 +25,10 @@ HD_BOTH void lstm_step(const op_call *c, int64_t n, int t, int k) {
   op_out(c, 0, n)[(int64_t)t * width + k] = o * REAL_TANH(cell);
 }
 
-/* dx: places descending: back = `acc = +0`, gates j of the place behind ascending: `acc = fma(dx[j], w[j][k], acc)`; `dh
- * = dy + back`; `q = tanh(c)`; `dc = fma(dh * o, fma(-q, q, 1), dc * f of the place behind)`; both +0 behind the last.
- * `di = (dc * g) * (i * (1 - i))`, `df = (dc * c of the place before) * (f * (1 - f))`, `dg = (dc * i) * fma(-g, g,
- * 1)`, `do = (dh * q) * (o * (1 - o))` */
+/* dx: places descending: back = `acc = +0`, gates j of the place behind ascending: `acc = fma(dx[j], w[j][k], acc)`;
+ * `dh = dy + back`; `q = tanh(c)`; `dc = fma(dh * o, fma(-q, q, 1), dc * f of the place behind)`; both +0 behind the
+ * last. `di = (dc * g) * (i * (1 - i))`, `df = (dc * c of the place before) * (f * (1 - f))`, `dg = (dc * i) * fma(-g,
+ * g, 1)`, `do = (dh * q) * (o * (1 - o))` */
 /* dw: per shard: `acc = +0`; samples ascending, places from the second on ascending: `acc = fma(dx, h of the place
  * before, acc)`; at last `acc + 0` */
 /* db: per shard: `acc = +0`; samples ascending, places ascending: `acc = acc + dx` */
