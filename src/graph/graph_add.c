@@ -130,7 +130,7 @@ static hd_status name_params(hd_graph *graph, hd_ctx *ctx, int first, const hd_l
 /* A node of one of a recurrent layer's layers: `which` is "ih" or "hh". The last one has the layer's name. */
 static hd_status add_part(int *value, hd_graph *graph, hd_ctx *ctx, const hd_layer_spec *layer, const char *which,
                           int number, hd_op op) {
-  const int first = graph->param_count, gates = hd__op_info(layer->op)->rule->gates;
+  const int in = *value, first = graph->param_count, gates = hd__op_info(layer->op)->rule->gates;
   hd_attrs attrs = *layer->attrs;
   char suffix[SUFFIX_BYTES], name[NAME_BYTES];
   snprintf(suffix, sizeof suffix, "%s_l%d", which, number);
@@ -138,7 +138,7 @@ static hd_status add_part(int *value, hd_graph *graph, hd_ctx *ctx, const hd_lay
   snprintf(name, sizeof name, "%s%s%s", layer->name, last ? "" : ".", last ? "" : suffix);
   attrs.out = gates * attrs.hidden_size;
   attrs.pointwise = op == HD_OP_linear;
-  HD_TRY(add_node(value, graph, ctx, &(hd_layer_spec){op, name, value, 1, &attrs}));
+  HD_TRY(add_node(value, graph, ctx, &(hd_layer_spec){op, name, &in, 1, &attrs}));
   return name_params(graph, ctx, first, layer, suffix);
 }
 
