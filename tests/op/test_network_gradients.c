@@ -561,6 +561,14 @@ static hd_op draw_op(bool loss, bool multiplies, random_stream *random) {
   return chosen;
 }
 
+/* Whether the layer takes its inputs; its output. A recurrent layer becomes nodes of other shapes. */
+static bool infer(hd_op_shapes *s, const hd_op_rule *rule) {
+  if (rule->gates == 0)
+    return rule->shapes(s) == HD_OK;
+  s->y = (hd_shape){3, {s->attrs->hidden_size, 1, s->x[0].dim[2]}};
+  return s->x[0].rank == 3 && s->x[0].dim[1] == 1;
+}
+
 /* One more layer if its shapes are right. It reads the last value and, if it has several inputs, any others. The first
  * one multiplies, so that the gradients of all others are needed. */
 static void add_layer(drawing *d) {
@@ -583,7 +591,7 @@ static void add_layer(drawing *d) {
   add_text(layer, sizeof layer, "  - v%d: {op: %s, from: %s%s%s", d->values, s.op, s.inputs > 1 ? "[" : "", from,
            s.inputs > 1 ? "]" : "");
   draw_settings(layer, sizeof layer, &attrs, rule, 0, &d->random);
-  if (rule->shapes(&s) != HD_OK || hd__shape_elems(&s.y) > MOST_ELEMS)
+  if (!infer(&s, rule) || hd__shape_elems(&s.y) > MOST_ELEMS)
     return;
   drawn[op]++;
   add_text(d->text, sizeof d->text, "%s}\n", layer);
