@@ -47,7 +47,7 @@ static hd_status give(hd_grad *grad, int value, int gradient) {
 /* The values that an argument of a kernel of the gradient may be. */
 typedef struct backward_args {
   const hd_node *node;
-  int dy, sum[2]; /* dw, db */
+  int dy, sum[4]; /* dw, db; dx and its second output */
 } backward_args;
 
 static int value_of(const backward_args *args, hd_arg arg) {
@@ -98,6 +98,21 @@ static hd_status add_dx(hd_grad *grad, const hd_backward *dx, const backward_arg
     if (grad->wanted[args->node->in[i]])
       HD_TRY(give(grad, args->node->in[i], out[i - first]));
   return HD_OK;
+}
+
+/* The gradient of the input, and what the kernel of the parameters' gradient reads of it: both are computed even if one
+ * of them alone is wanted. */
+static hd_status add_dx_then_dw(hd_grad *grad, const hd_op_rule *rule, backward_args *args) {
+  hd_node *node;
+  const int x = args->node->in[0];
+  HD_TRY(add_backward(&node, grad, &rule->dx, args));
+  for (int i = 0; i < 1 + rule->dx1; i++) {
+    HD_TRY(add_output(grad, node, i, i == 0 ? "dx" : "dx1", HD_VALUE_ROWS, x));
+    args->sum[2 + i] = node->out[i];
+  }
+  if (grad->wanted[x])
+    HD_TRY(give(grad, x, args->sum[2]));
+  return add_dw(grad, &rule->dw, args);
 }
 
 /* With a fused ReLU the gradient passes where y > 0: adds a node for that mask, so that kernels read masked dy. */
@@ -155,7 +170,7 @@ static hd_status add_dx_of_inputs(hd_grad *grad, const hd_op_rule *rule, const b
 
 hd_status hd__grad_add(hd_grad *grad, const hd_node *node) {
   const hd_op_rule *rule = hd__op_info(node->op)->rule;
-  backward_args args = {.node = node, .dy = grad->gradient[node->out[0]], .sum = {-1, -1}};
+  backward_args args = {.node = node, .dy = grad->gradient[node->out[0]], .sum = {-1, -1, -1, -1}};
   int inputs = 1;
   bool wanted = grad->wanted[node->in[0]];
   while (rule->dx_kind != HD_DX_FIRST && inputs < HD_MAX_IN && node->in[inputs] >= 0)
@@ -164,6 +179,8 @@ hd_status hd__grad_add(hd_grad *grad, const hd_node *node) {
     return wanted ? add_dx_of_stored(grad, node, args.dy) : HD_OK;
   if (node->geom.relu)
     HD_TRY(mask(grad, &args));
+  if (rule->dw.in[1] >= HD_ARG_DX)
+    return add_dx_then_dw(grad, rule, &args);
   if (rule->dw.in[0])
     HD_TRY(add_dw(grad, &rule->dw, &args));
   return wanted ? add_dx_of_inputs(grad, rule, &args, inputs) : HD_OK;

@@ -1,5 +1,6 @@
 /* Adds nodes and the loss as written in a model, and changes the loss. */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -37,7 +38,7 @@ static hd_status make_params(hd_graph *graph, hd_ctx *ctx, hd_node *node, const 
 /* A linear layer over the last dimension, the channels of the places of an image of height 1, is a convolution of one
  * pixel. */
 static void make_pointwise(hd_node *node, const hd_shape *x) {
-  if (node->op != HD_OP_linear || x->rank != 3 || x->dim[1] != 1 || x->dim[2] == 1)
+  if (node->op != HD_OP_linear || x->rank != 3 || x->dim[1] != 1 || (x->dim[2] == 1 && !node->attrs.pointwise))
     return;
   node->op = HD_OP_conv2d;
   node->attrs.pointwise = node->attrs.groups = 1;
@@ -80,12 +81,14 @@ static hd_status infer(hd_graph *graph, hd_ctx *ctx, hd_node *node, int inputs) 
   HD_TRY(make_params(graph, ctx, node, &s));
   HD_TRY(hd__graph_output(graph, ctx, node, 0, NULL, &(hd_value_type){HD_VALUE_ROWS, HD_F32, s.y}));
   graph->values[node->out[0]].order = s.y_order;
+  if (s.kept.rank > 0)
+    return hd__graph_output(graph, ctx, node, 1, "kept", &(hd_value_type){HD_VALUE_ROWS, HD_F32, s.kept});
   return s.argmax ? hd__graph_output(graph, ctx, node, 1, "argmax", &(hd_value_type){HD_VALUE_ROWS, HD_U8, s.y})
                   : HD_OK;
 }
 
 /* Inputs behind the first `count` are parameters of another node, which this one shares. */
-hd_status hd__graph_add(int *out, hd_graph *graph, hd_ctx *ctx, const hd_layer_spec *layer) {
+static hd_status add_node(int *out, hd_graph *graph, hd_ctx *ctx, const hd_layer_spec *layer) {
   assert(layer->inputs <= HD_MAX_IN);
   *out = -1;
   hd_node *node;
@@ -104,6 +107,62 @@ hd_status hd__graph_add(int *out, hd_graph *graph, hd_ctx *ctx, const hd_layer_s
       graph->values[node->out[i]].producer = index;
   *out = node->out[0];
   return HD_OK;
+}
+
+/* ---- Recurrent layers ---- */
+
+enum { SUFFIX_BYTES = 16, NAME_BYTES = 96 };
+
+/* Gives the parameters from `first` on, a weight and perhaps a bias, PyTorch's names and range: "NAME.weight_ih_l0". */
+static hd_status name_params(hd_graph *graph, hd_ctx *ctx, int first, const hd_layer_spec *layer, const char *suffix) {
+  for (int i = first; i < graph->param_count; i++) {
+    hd_value *value = &graph->values[graph->params[i].value];
+    char *name = hd__printf_alloc("%s.%s_%s", layer->name, i == first ? "weight" : "bias", suffix);
+    HD_TRY(HD_ALLOCATED(name, ctx, "out of memory while building the graph"));
+    hd__free(value->name);
+    value->name = name;
+    graph->params[i].fan_in = layer->attrs->hidden_size;
+    graph->params[i].op = layer->op;
+  }
+  return HD_OK;
+}
+
+/* A node of one of a recurrent layer's layers: `which` is "ih" or "hh". The last one has the layer's name. */
+static hd_status add_part(int *value, hd_graph *graph, hd_ctx *ctx, const hd_layer_spec *layer, const char *which,
+                          int number, hd_op op) {
+  const int in = *value, first = graph->param_count, gates = hd__op_info(layer->op)->rule->gates;
+  hd_attrs attrs = *layer->attrs;
+  char suffix[SUFFIX_BYTES], name[NAME_BYTES];
+  snprintf(suffix, sizeof suffix, "%s_l%d", which, number);
+  const bool last = op == layer->op && number + 1 == attrs.num_layers;
+  snprintf(name, sizeof name, "%s%s%s", layer->name, last ? "" : ".", last ? "" : suffix);
+  attrs.out = gates * attrs.hidden_size;
+  attrs.pointwise = op == HD_OP_linear;
+  HD_TRY(add_node(value, graph, ctx, &(hd_layer_spec){op, name, &in, 1, &attrs}));
+  return name_params(graph, ctx, first, layer, suffix);
+}
+
+/* Each layer is a linear layer of the places, which computes what the gates get of the input, and the recurrence. */
+static hd_status add_recurrent(int *out, hd_graph *graph, hd_ctx *ctx, const hd_layer_spec *layer) {
+  char text[HD_SHAPE_TEXT_BYTES];
+  const hd_shape *x = &graph->values[layer->in[0]].shape;
+  int value = layer->in[0];
+  if (x->rank != 3 || x->dim[1] != 1)
+    return hd__fail(ctx, HD_E_SHAPE,
+                    "layer '%s': %s expects channels for each place of a line, found %s; put it behind an embedding or "
+                    "give it a signal",
+                    layer->name, hd__op_info(layer->op)->name, hd__shape_text(text, sizeof text, x));
+  for (int i = 0; i < layer->attrs->num_layers; i++) {
+    HD_TRY(add_part(&value, graph, ctx, layer, "ih", i, HD_OP_linear));
+    HD_TRY(add_part(&value, graph, ctx, layer, "hh", i, layer->op));
+  }
+  *out = value;
+  return HD_OK;
+}
+
+hd_status hd__graph_add(int *out, hd_graph *graph, hd_ctx *ctx, const hd_layer_spec *layer) {
+  const hd_op_rule *rule = hd__op_info(layer->op)->rule;
+  return rule && rule->gates > 0 ? add_recurrent(out, graph, ctx, layer) : add_node(out, graph, ctx, layer);
 }
 
 /* The weights of the loss, a constant with one element per score, of one place. */

@@ -92,6 +92,10 @@ typedef struct hd_draw {
  * rotary_dx          dy                                        dx          HD_INPLACE allowed (dx over dy)
  * attention          x                                         y
  * attention_dx       dy            x          y                dx
+ * lstm, gru          x             w*         b*|NULL          y           kept
+ * lstm_dx            dy            w*         kept             dx
+ * gru_dx             dy            w*         kept    y        dx          that of the state's shares
+ * lstm_dw, gru_dw    y             d shares                    dw*|NULL    db*|NULL
  * batch_stats        x                                             mean*       m2*
  * batch_norm         x             w*         b*      mean*    y           in[4]: var*
  * batch_norm_dx      dy            w*         x       mean*    dx          in[4], in[5], in[6]: var*, dw*, db*

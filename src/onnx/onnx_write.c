@@ -658,8 +658,9 @@ static hd_status write_layer(writer *w, const hd_node *node) {
       forms[i].write(w, node, forms[i].node);
       return HD_OK;
     }
-  return hd__fail(w->ctx, HD_E_UNSUPPORTED, "layer '%s': expected an operation that ONNX has, found %s; leave it out",
-                  node->name, hd__op_info(node->op)->name);
+  return hd__fail(w->ctx, HD_E_UNSUPPORTED,
+                  "layer '%s': expected an operation that heddle writes as ONNX, found %s; leave it out", node->name,
+                  hd__op_info(node->op)->name);
 }
 
 /* ---- The graph ---- */

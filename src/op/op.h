@@ -45,6 +45,8 @@ typedef struct hd_attrs {
   int32_t tokens;           /* embedding: rows of its weight */
   float init_std;           /* embedding, position: the standard deviation of their first weights */
   int32_t heads, key_heads; /* attention: of queries; of keys and values, 0: as many */
+  int32_t hidden_size;      /* lstm, gru: channels of the state */
+  int32_t num_layers;       /* lstm, gru */
   int32_t causal;           /* attention: 1: a place reads itself and those before it alone */
   int32_t pointwise;        /* conv2d: 1: a linear layer over the channels of each place, which it was written as */
   float factor;             /* scale */
@@ -114,6 +116,12 @@ typedef struct hd_op_setting {
                  .help = "padding at each edge, at most half the kernel"),                                             \
       HD_SETTING("ceil_mode", FLAG, ceil_mode, HD_TO_GEOM(window.ceil_mode), .high = 1,                                \
                  .help = "whether a last window may reach beyond the padding")
+#define HD_RECURRENT_SETTINGS                                                                                          \
+  HD_SETTING("hidden_size", INT, hidden_size, .low = 1, .high = 65536, .required = true,                               \
+             .help = "channels of the state, and of the output"),                                                      \
+      HD_SETTING("num_layers", INT, num_layers, .low = 1, .high = 64, .default_value = 1,                              \
+                 .help = "layers, each of which reads the states of the one before"),                                  \
+      HD_SETTING("bias", FLAG, bias, .high = 1, .default_value = 1, .help = "whether biases are added")
 #define HD_EPS_SETTING                                                                                                 \
   HD_SETTING("eps", REAL, eps, HD_TO_GEOM(norm.eps), .low = 0, .high = 1, .default_value = 1e-5,                       \
              .help = "added to the variance")
@@ -156,16 +164,17 @@ typedef struct hd_op_shapes {
 
   hd_geom geom;
   hd_shape y, y_order;
-  bool view;   /* y is x with another shape: same memory, no kernel */
-  bool argmax; /* out[1] has a byte for each element of y */
+  bool view;     /* y is x with another shape: same memory, no kernel */
+  bool argmax;   /* out[1] has a byte for each element of y */
+  hd_shape kept; /* out[1] has numbers for the gradient, of this shape; rank 0: it has not */
   int params;
   hd_op_param param[HD_OP_PARAMS];
 } hd_op_shapes;
 
 typedef hd_status hd_shape_rule(hd_op_shapes *shapes);
 
-/* An argument of a kernel of the gradient: input or output k of the layer, the gradient of y, or the gradients of
- * weight and bias, summed over the batch. */
+/* An argument of a kernel of the gradient: input or output k of the layer, the gradient of y, the gradients of weight
+ * and bias, summed over the batch, or an output of dx, which is then computed before dw. */
 typedef enum hd_arg {
   HD_ARG_NONE,
   HD_ARG_X,
@@ -180,7 +189,9 @@ typedef enum hd_arg {
   HD_ARG_OUT2, /* output k is HD_ARG_Y + k */
   HD_ARG_DY,
   HD_ARG_DW,
-  HD_ARG_DB
+  HD_ARG_DB,
+  HD_ARG_DX,
+  HD_ARG_DX1 /* output k of dx is HD_ARG_DX + k */
 } hd_arg;
 
 /* A kernel of the gradient: what it reads. */
@@ -211,7 +222,8 @@ typedef enum hd_op_places {
   HD_PLACES_SAME,     /* the same one */
   HD_PLACES_NUMBERED, /* the same one, and its number: geom.attention.first is that of the first */
   HD_PLACES_WEIGHTED, /* the same one, and its row of in[1] */
-  HD_PLACES_PAST      /* if causal, the same one and those before it: geom.attention.first */
+  HD_PLACES_PAST,     /* if causal, the same one and those before it: geom.attention.first */
+  HD_PLACES_STATE     /* the same one, and the outputs of the one before: geom.recurrent.first */
 } hd_op_places;
 
 typedef struct hd_op_rule {
@@ -224,6 +236,8 @@ typedef struct hd_op_rule {
   hd_shape_rule *shapes;
   hd_backward dx, dw; /* dw writes the gradients of in[1] and in[2] */
   hd_dx_kind dx_kind;
+  bool dx1;  /* dx writes a second output for dw, of the same shape */
+  int gates; /* a recurrent layer, which reads so many gates for each channel of its state; 0: it is none */
   void (*part)(hd_geom *geom, const hd_geom *layer, int input); /* HD_DX_EACH */
   bool elementwise;                                             /* y = f(x); without `corners` its corner is at 0 */
   bool maximum;                                                 /* y is a maximum of some of x; dx reads x */
@@ -330,6 +344,12 @@ int64_t hd__flops_binary(const hd_geom *g, hd_op_role role);
  * `over` says. */
 hd_shape_rule hd__shapes_image, hd__shapes_adaptive, hd__shapes_line;
 hd_status hd__shapes_sides(hd_op_shapes *shapes, const int32_t out[2]);
+
+/* A recurrent layer over gates of each place. It keeps `more` numbers beside the gates for each channel of the state.
+ * Its costs. */
+hd_status hd__shapes_recurrent(hd_op_shapes *shapes, int gates, int more);
+int64_t hd__macs_recurrent(const hd_geom *g);
+int64_t hd__flops_recurrent(const hd_geom *g, hd_op_role role);
 
 /* A norm with a weight for each channel, and a bias if it has one. */
 hd_status hd__shapes_channel_norm(hd_op_shapes *shapes, bool biased);

@@ -82,6 +82,8 @@ check text "$SRCDIR/tests/bits/text.yaml" text.txt 9bb94f2f82fd307d6f6f73360c220
   --lr 0.01 --clip-grad-norm 0.5
 check llama "$SRCDIR/tests/bits/llama.yaml" text.txt c3ccc37252e5cd894740234176428b676b2b2215072a031594eaa629130e2dd6 \
   --lr 0.01 --clip-grad-norm 0.5
+check states "$SRCDIR/tests/bits/states.yaml" text.txt \
+  3b18ae891a73fd73e1e89b11f06afa2a42bf0f0e3ddffc0756598c5d72d7cbf2 --lr 0.01 --clip-grad-norm 0.5
 # Norms and elementwise layers one after the other, whose values are computed again from each other for gradients; a
 # norm of a flattened image.
 chain() { # NAME DATA DIGEST

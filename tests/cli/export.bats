@@ -80,6 +80,14 @@ same_scores() {
     "  - l: {op: linear, out: 10}" >heads.yaml
   small_run heads.yaml heads
   same_scores heads heads
+  printf '%s\n' "model: states" "input: [1, 28, 28]" "layers:" \
+    "  - c: {op: conv2d, out: 8, kernel: [28, 4], stride: 4}" \
+    "  - l: {op: lstm, hidden_size: 9, num_layers: 2}" "  - g: {op: gru, hidden_size: 6}" "  - f: {op: flatten}" \
+    "  - o: {op: linear, out: 10}" >states.yaml
+  small_run states.yaml states
+  same_scores states states
+  fails 1 export states --onnx net.onnx
+  says "lstm"
 }
 
 @test "the C file of a run on floats takes floats, of rows normalised by columns doubles" {

@@ -42,6 +42,36 @@ run_of() {
   grep -q verified out
 }
 
+@test "recurrent layers: the digest does not depend on the layout; what they lack is refused by name" {
+  text a.txt 3000
+  printf '%s\n' "model: states" "input: [8]" "layers:" "  - e: {op: embedding, tokens: classes, out: 16}" \
+    "  - l: {op: lstm, hidden_size: 12, num_layers: 2}" "  - g: {op: gru, hidden_size: 17}" \
+    "  - o: {op: linear, out: classes}" >small.yaml
+  run_of --data a.txt --out a
+  digest=$(digest_of out)
+  for layout in "--threads 2" "--procs 2" "--stages 2 --threads 2" "--accumulate 2"; do
+    run_of --data a.txt --out "b$layout" $layout
+    [ "$(digest_of out)" = "$digest" ]
+  done
+  run_of --data a.txt --out c --max-steps 60
+  "$HEDDLE" train --resume c --max-steps 10000 >out
+  [ "$(digest_of out)" = "$digest" ]
+  "$HEDDLE" certify a >out
+  "$HEDDLE" verify a/certificate.json >out
+  for layer in 0 1; do
+    for name in weight_ih weight_hh bias_ih bias_hh; do grep -q "l\.${name}_l$layer" a/last/model.safetensors; done
+  done
+  grep -q "g\.weight_hh_l0" a/last/model.safetensors
+  for setting in "bidirectional: true" "proj_size: 4"; do
+    sed "s/hidden_size: 17/hidden_size: 17, $setting/" small.yaml >other.yaml
+    fails 1 train --model other.yaml --data a.txt --max-steps 1
+    says "${setting%:*}"
+  done
+  sed 's/hidden_size: 17/units: 17/' small.yaml >other.yaml
+  fails 1 train --model other.yaml --data a.txt --max-steps 1
+  says "hidden_size"
+}
+
 @test "tokens in a .bin and in a .npy file train as the text does that they are" {
   text a.txt 3000
   small
@@ -159,14 +189,14 @@ run_of() {
   says "--sample-every is for texts"
   sed 's/heads: 2}/heads: 2, causal: false}/' small.yaml >both.yaml
   fails 1 train --model both.yaml --context 8 --data a.txt --sample-every 10 --out e
-  says "--sample-every expects a GPT"
+  says "--sample-every expects a network of texts"
   "$HEDDLE" train --model both.yaml --context 8 --data a.txt --max-steps 3 --out e >out
   "$HEDDLE" generate e --length 20 >out
 }
 
 @test "the models of texts have the parameters that the documentation says" {
   awk 'BEGIN { for (i = 0; i < 3000; i++) printf "%c", 33 + i % 65 }' >letters.txt
-  for model in gpt-nano gpt-baby llama-nano sums; do
+  for model in gpt-nano gpt-baby llama-nano char-lstm sums; do
     data=letters.txt
     [ $model != sums ] || data=sums
     wanted=$(sed -n "s/^| .$model. .* | \([0-9,]*\) |$/\1/p" "$SRCDIR/docs/data.md")

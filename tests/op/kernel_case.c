@@ -86,6 +86,8 @@ static void describe_forward(kernel_case *c, hd_op op, const hd_geom *g, bool dr
     c->out[1] = c->out[2] = param(g->ci);
   if (!drop && (s.argmax || g->conv.pool > 1))
     c->out[1] = bytes(c->out[0].elems);
+  if (s.kept.rank > 0)
+    c->out[1] = floats(hd__shape_elems(&s.kept));
   if (rule->dx_kind == HD_DX_SAME)
     c->in[1] = c->in[0];
   for (int i = 0; rule->part && i < rule->most; i++) {
@@ -194,11 +196,16 @@ static void draw_channels(hd_geom *g, hd_op op, bool more, random_stream *random
     g->prelu.num_parameters = random_below(random, 2) ? g->ci : 1;
 }
 
-/* Numbers of rows of a weight, and heads of attention. */
+/* Numbers of rows of a weight, heads of attention, and gates. */
 static void draw_places(hd_geom *g, hd_op op, random_stream *random) {
   if (USES(embedding.tokens)) {
     g->ci = 1;
     g->embedding.tokens = between(random, 1, 40);
+  }
+  if (hd__op_info(op)->rule->gates > 0) {
+    g->co = CHOOSE(random, 1, 2, 3, 8, 15, 16, 17, 32, 33);
+    g->ci = g->co * hd__op_info(op)->rule->gates;
+    g->wi = between(random, 1, 9);
   }
   if (USES(attention.heads)) {
     const int32_t width = CHOOSE(random, 1, 2, 3, 8, 15, 16, 17, 32, 33) * (USES(co) ? 1 : 2); /* rotary: pairs */
@@ -293,6 +300,8 @@ void random_geom(hd_geom *g, hd_op op, int64_t most, random_stream *random) {
 static arg arg_of(const kernel_case *forward, hd_arg from) {
   if (from == HD_ARG_DY)
     return forward->out[0];
+  if (from >= HD_ARG_DX)
+    return forward->in[0];
   if (from >= HD_ARG_DW)
     return forward->in[1 + from - HD_ARG_DW];
   return from >= HD_ARG_Y ? forward->out[from - HD_ARG_Y] : from >= HD_ARG_X ? forward->in[from - HD_ARG_X] : (arg){0};
@@ -313,6 +322,7 @@ static void describe(kernel_case *c, const hd_geom *g, bool drop) {
     c->in[i] = arg_of(&forward, backward->in[i]);
   if (backward == &rule->dx) {
     c->out[0] = rule->part ? floats((int64_t)g->ci * g->hi * g->wi) : forward.in[0];
+    c->out[1] = rule->dx1 ? forward.in[0] : (arg){0};
     return;
   }
   c->out[0] = forward.in[1];
@@ -437,7 +447,8 @@ guarded kernel_case_pack(const kernel_case *c, const hd_kernels *table) {
     return (guarded){0};
   guarded packed = guarded_create((size_t)elems * sizeof(float), 0);
   memset(packed.data, 0, packed.bytes);
-  const int32_t rows = c->g.window.transposed ? c->g.ci : c->g.co, middle = rows / 2; /* of the weight */
+  const bool turned = c->g.window.transposed || hd__op_info(c->op)->rule->gates > 0;
+  const int32_t rows = turned ? c->g.ci : c->g.co, middle = rows / 2; /* of the weight */
   table = hd_kernels_for(table, c->op, &c->g);
   const float *w = (const float *)c->input[1].data;
   table->pack[c->op](&c->g, w, (float *)packed.data, middle, rows);

@@ -194,9 +194,10 @@ static guarded masked(const problem *p, const guarded *dy) {
 /* The gradients of the inputs, by the kernels that the rule names. */
 static void backward(guarded grad[], const problem *p, const guarded *dy) {
   const hd_op_rule *rule = hd__op_info(p->c.op)->rule;
-  guarded d = masked(p, dy);
-  const guarded *from[] = {[HD_ARG_DY] = &d, [HD_ARG_DW] = &grad[1], [HD_ARG_DB] = &grad[2]}, *dw[HD_MAX_IN],
-                *dx[HD_MAX_IN];
+  guarded d = masked(p, dy), dx1 = {0};
+  const guarded *from[] =
+      {[HD_ARG_DY] = &d, [HD_ARG_DW] = &grad[1], [HD_ARG_DB] = &grad[2], [HD_ARG_DX] = &grad[0], [HD_ARG_DX1] = &dx1},
+                *dw[HD_MAX_IN], *dx[HD_MAX_IN];
   for (int i = 0; i < HD_MAX_IN; i++)
     from[HD_ARG_X + i] = &p->in[i];
   for (int i = 0; i < HD_MAX_OUT; i++)
@@ -205,8 +206,16 @@ static void backward(guarded grad[], const problem *p, const guarded *dy) {
     dw[i] = from[rule->dw.in[i]];
     dx[i] = from[rule->dx.in[i]];
   }
+  const bool dx_first = rule->dw.in[1] >= HD_ARG_DX;
+  if (dx_first)
+    run_gradient(&grad[0], rule->dx1 ? &dx1 : NULL, rule->dx.op, p, &p->c.g, dx);
   if (rule->dw.in[0])
     run_gradient(&grad[1], p->in[2].base ? &grad[2] : NULL, rule->dw.op, p, &p->c.g, dw);
+  guarded_destroy(&dx1);
+  if (dx_first) {
+    guarded_destroy(&d);
+    return;
+  }
   if (!rule->dx.in[0] && rule->dx_kind != HD_DX_SAME) { /* it reads samples alone */
     guarded_destroy(&d);
     return;

@@ -124,6 +124,15 @@ static const struct {
      "  - a: {op: attention, heads: 2, key_heads: 1, dropout: 0.3}\n  - o: {op: linear, out: 4}\n"
      "  - s: {op: add, from: [o, e]}\n  - g: {op: linear, out: 3, from: s}\n  - w: {op: swish}\n"
      "  - u: {op: linear, out: 3, from: s}\n  - m: {op: mul, from: [w, u]}\n  - h: {op: linear, out: 4}\n"},
+    {"recurrent layers of a text, one over the other",
+     "model: r\ninput: [4]\nlayers:\n"
+     "  - e: {op: embedding, tokens: 4, out: 3}\n  - l: {op: lstm, hidden_size: 2, num_layers: 2}\n"
+     "  - g: {op: gru, hidden_size: 3}\n  - b: {op: gru, hidden_size: 3, bias: false}\n"
+     "  - s: {op: add, from: [g, b]}\n  - h: {op: linear, out: 4}\n"},
+    {"recurrent layers of a signal, of a single place",
+     "model: w\ninput: [2, 1, 3]\nlayers:\n"
+     "  - l: {op: lstm, hidden_size: 2, bias: false}\n  - p: {op: max, over: pixels}\n"
+     "  - g: {op: gru, hidden_size: 2}\n  - f: {op: flatten}\n  - o: {op: linear, out: 3}\n"},
     {"batch norm by shards, behind one of the batch",
      "model: n\ninput: [1, 5, 5]\nlayers:\n"
      "  - c: {op: conv2d, out: 3, kernel: 3, bias: false}\n  - n: {op: batch_norm}\n  - r: {op: relu}\n"
@@ -552,6 +561,14 @@ static hd_op draw_op(bool loss, bool multiplies, random_stream *random) {
   return chosen;
 }
 
+/* Whether the layer takes its inputs; its output. A recurrent layer becomes nodes of other shapes. */
+static bool infer(hd_op_shapes *s, const hd_op_rule *rule) {
+  if (rule->gates == 0)
+    return rule->shapes(s) == HD_OK;
+  s->y = (hd_shape){3, {s->attrs->hidden_size, 1, s->x[0].dim[2]}};
+  return s->x[0].rank == 3 && s->x[0].dim[1] == 1;
+}
+
 /* One more layer if its shapes are right. It reads the last value and, if it has several inputs, any others. The first
  * one multiplies, so that the gradients of all others are needed. */
 static void add_layer(drawing *d) {
@@ -574,7 +591,7 @@ static void add_layer(drawing *d) {
   add_text(layer, sizeof layer, "  - v%d: {op: %s, from: %s%s%s", d->values, s.op, s.inputs > 1 ? "[" : "", from,
            s.inputs > 1 ? "]" : "");
   draw_settings(layer, sizeof layer, &attrs, rule, 0, &d->random);
-  if (rule->shapes(&s) != HD_OK || hd__shape_elems(&s.y) > MOST_ELEMS)
+  if (!infer(&s, rule) || hd__shape_elems(&s.y) > MOST_ELEMS)
     return;
   drawn[op]++;
   add_text(d->text, sizeof d->text, "%s}\n", layer);

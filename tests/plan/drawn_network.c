@@ -101,6 +101,8 @@ static void draw_weights(char *value, size_t bytes, int count) {
 
 /* Heads must divide the channels, so they are few. */
 static int draw_number(const char *key) {
+  if (!strcmp(key, "num_layers"))
+    return 1 + (int)draw(2);
   return strstr(key, "heads") ? 1 << draw(3) : chance(65) ? usual_width : draw_width();
 }
 
@@ -261,12 +263,27 @@ static void add_reshape(drawn_network *s) {
     *s = before;
 }
 
+/* A recurrent layer along a line of places. */
+static void add_states(drawn_network *s, hd_op op) {
+  const drawn_network before = *s;
+  if (s->layers + 2 > DRAWN_MOST_LAYERS)
+    return;
+  snprintf(s->line[s->layers], DRAWN_LINE, "n%d: {op: adaptive_avg_pool2d, size: [1, %d]", s->layers, 1 + (int)draw(6));
+  s->op[s->layers++] = HD_OP_adaptive_avg_pool2d;
+  if (!add(s, op, ""))
+    *s = before;
+}
+
 static void add_some(drawn_network *s) {
   char from[96] = "";
   const hd_op op = s->layers > 1 && chance(8) ? HD_OP_relu : draw_op(s); /* what is fused may be read elsewhere */
   const hd_op_rule *rule = hd__op_info(op)->rule;
   if ((op == HD_OP_rotary || op == HD_OP_attention) && chance(60)) {
     add_heads(s, op);
+    return;
+  }
+  if (rule->gates > 0 && chance(70)) {
+    add_states(s, op);
     return;
   }
   if (op == HD_OP_reshape) {

@@ -1,6 +1,6 @@
-/* What a decoder computes from the keys and values that it keeps are the bits of the whole forward pass, whatever the
- * kernels, the number of texts and threads, and how many places come at once; networks that it cannot follow write text
- * all the same; how tokens are drawn. */
+/* What a decoder computes from the keys, values and states that it keeps are the bits of the whole forward pass,
+ * whatever the kernels, the number of texts and threads, and how many places come at once; networks that it cannot
+ * follow write text all the same; how tokens are drawn. */
 #include "scratch.h"
 
 #include <math.h>
@@ -35,6 +35,10 @@ static const struct {
      "  - d: {op: linear, out: 20}\n  - t: {op: add, from: [d, s]}\n  - q2: {op: linear, out: 32}\n"
      "  - r2: {op: rotary, heads: 4, key_heads: 2, base: 100}\n  - a2: {op: attention, heads: 4, key_heads: 2}\n"
      "  - c2: {op: linear, out: 20}\n" TAIL,
+     true},
+    {"states",
+     "model: states\n" HEAD "  - l: {op: lstm, hidden_size: 20, num_layers: 2}\n  - g: {op: gru, hidden_size: 17}\n"
+     "  - b: {op: gru, hidden_size: 20, bias: false}\n" TAIL,
      true},
     {"all-places",
      "model: all-places\n" HEAD "  - q: {op: linear, out: 60}\n  - a: {op: attention, heads: 2, causal: false}\n" TAIL,

@@ -212,6 +212,28 @@ def layer_norm2d(s, x):
     return nn.LayerNorm(x.shape[-1], eps=eps) if x.dim() == 3 else ChannelNorm(x.shape[1], eps, True)
 
 
+class Recurrent:
+    """The states of all places; of a signal, channels x 1 x length, the channels come first."""
+
+    def forward(self, x):
+        if x.dim() == 3:
+            return super().forward(x)[0]
+        return super().forward(x.squeeze(2).transpose(1, 2))[0].transpose(1, 2).unsqueeze(2)
+
+
+class LSTM(Recurrent, nn.LSTM):
+    pass
+
+
+class GRU(Recurrent, nn.GRU):
+    pass
+
+
+def recurrent(kind, s, x):
+    return kind(x.shape[-1] if x.dim() == 3 else x.shape[1], s["hidden_size"], s.get("num_layers", 1),
+                bias=s.get("bias", True), batch_first=True)
+
+
 def largest(s, x):
     """The first of equal ones has the gradient."""
     if over(s) == (1,):
@@ -249,6 +271,8 @@ MAKERS = {
     "position": lambda s, x: Position(*x.shape[1:]) if x.dim() == 3 else Position(x[0, 0].numel(), x.shape[1]),
     "attention": lambda s, x: Attention(s["heads"], s.get("key_heads"), s.get("causal", True), s.get("dropout", 0)),
     "rotary": lambda s, x: Rotary(s["heads"], s.get("key_heads"), s.get("base", 10000)),
+    "lstm": lambda s, x: recurrent(LSTM, s, x),
+    "gru": lambda s, x: recurrent(GRU, s, x),
     "dropout": lambda s, x: nn.Dropout(float(s.get("p", 0.5))),
     "linear": linear,
     "relu": lambda s, x: nn.ReLU(),

@@ -81,8 +81,13 @@ bool hd__decoder_takes(const hd_plan *plan) {
 
 /* ---- Memory ---- */
 
+/* Of a text: the input of attention, the outputs of a recurrent layer. */
 int64_t hd__decoder_kept(const hd_plan_call *call) {
-  return hd__decoder_places(call) == HD_PLACES_PAST ? (int64_t)call->geom->wi * call->geom->ci : 0;
+  switch (hd__decoder_places(call)) {
+  case HD_PLACES_PAST: return (int64_t)call->geom->wi * call->geom->ci;
+  case HD_PLACES_STATE: return call->out[0].elems + call->out[1].elems;
+  default: return 0;
+  }
 }
 
 static int64_t groups_of(const share *s, int32_t places) { return (s->count + places - 1) / places; }
@@ -197,12 +202,31 @@ static void run_past(const span *s, const hd_plan_call *planned, int64_t at) {
   }
 }
 
+/* The new places go on from what is kept of the one before them: all texts at once. */
+static void run_state(const span *s, const hd_plan_call *planned, int64_t at) {
+  hd_geom g = geom_of(planned->geom, s->from + s->count);
+  hd_call call = call_of(s, planned, &g);
+  float *const y = call.out[0], *const kept = s->d->kept + s->share->first * s->d->kept_elems + at;
+  const int64_t elems = (int64_t)s->count * g.co;
+  g.recurrent.first = s->from;
+  call.rows = s->share->count;
+  call.in_stride[0] = (int64_t)s->count * g.ci;
+  call.out[0] = kept;
+  call.out[1] = kept + planned->out[0].elems;
+  call.out_stride[0] = call.out_stride[1] = s->d->kept_elems;
+  run(s, planned, &call);
+  for (int64_t i = 0; i < call.rows; i++)
+    memcpy(y + i * elems, kept + i * s->d->kept_elems + (int64_t)s->from * g.co, (size_t)elems * sizeof *y);
+}
+
 static void run_call(const span *s, const hd_plan_call *planned, int64_t kept_at) {
   const hd_op_places places = hd__decoder_places(planned);
   const hd_geom g = geom_of(planned->geom, s->share->count * s->count);
   const hd_call call = call_of(s, planned, &g);
   if (places == HD_PLACES_PAST)
     run_past(s, planned, kept_at);
+  else if (places == HD_PLACES_STATE)
+    run_state(s, planned, kept_at);
   else if (places == HD_PLACES_SAME)
     run(s, planned, &call);
   else

@@ -1,13 +1,13 @@
 /* A decoder computes the scores of the tokens that follow a text from what it keeps of the tokens before, instead of
- * all of it again: of each attention the queries, keys and values of the places so far. Every element is the chain that
- * the whole forward pass computes (kernel/kernel.h), so the bits are the same.
+ * all of it again: of each attention the queries, keys and values of the places so far, of each recurrent layer its
+ * states. Every element is the chain that the whole forward pass computes (kernel/kernel.h), so the bits are the same.
  *
- * It takes plans whose layers compute a place from the same place, or by causal attention from those before it as well,
- * on a CPU. Several texts of equal length go along together, divided among threads; layers other than attention see
- * the places of a thread's texts as those of one sample.
+ * It takes plans whose layers compute a place from the same place, by causal attention from those before it as well, or
+ * from the state of the one before it, on a CPU. Several texts of equal length go along together, divided among
+ * threads; layers that read no other place see the places of a thread's texts as those of one sample.
  *
  *   values    texts of the thread x new places, one text after the other, in the plan's places
- *   kept      of each attention: texts x places x channels of its input */
+ *   kept      of each text and layer the places so far: an attention's input, a recurrent layer's outputs */
 #pragma once
 
 #include "exec/weight_store.h"
