@@ -134,6 +134,9 @@ typedef struct hd_data_facts {
   int64_t validation;              /* of the training set, the last samples: a validation set that came with it */
   int32_t columns;                 /* of rows; 0: samples are no rows */
   const hd_data_column *column;
+  int32_t window;         /* of a text: tokens of a sample, which are numbered as classes; 0: it is none */
+  const char *tokens_are; /* "characters", "bytes" or "numbers" */
+  int64_t tokens[2];      /* of training and validation, and of the test set */
 } hd_data_facts;
 
 /* Opens the data set of a configuration's options data and data-dir and reads every sample. With on-error skip

@@ -723,9 +723,8 @@ static hd_status put_affine(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__No
   memcpy(from, v->layer, sizeof from);
   HD_TRY(hd__onnx_put(v, r, node, name, "op: conv2d, from: \"%s\", out: %lld, kernel: 1, groups: %lld%s", from,
                       (long long)v->c, (long long)v->c, bias ? "" : ", bias: false"));
-  if (!weight || fixed)
-    fprintf(r->rules, "%s{match: \"%s.%s\", requires_grad: false}", ftell(r->rules) > 0 ? ", " : "", v->layer,
-            fixed ? "*" : "weight");
+  if (fixed)
+    fprintf(r->rules, "%s{match: \"%s.*\", requires_grad: false}", ftell(r->rules) > 0 ? ", " : "", v->layer);
   if (weight)
     HD_TRY(hd__onnx_add_weight(r, v->layer, "weight", &shape, weight));
   else {
@@ -1024,23 +1023,32 @@ static hd_status read_selu(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Nod
   return put_number(v, r, node, false, (double)gamma);
 }
 
-/* A limit of a clip: an attribute in older opsets, an input in later ones. */
+/* A limit of a clip: an attribute in older opsets, an input in later ones. The format's is the largest float where a
+ * file has none, which an infinite value is cut to. */
 static hd_status read_limit(float *out, hd_onnx_reader *r, const HdOnnx__Node *node, const char *name, size_t input) {
   const bool is_input = *hd__onnx_input(node, input);
   double value = (double)hd__onnx_float(node, name, input == 1 ? -FLT_MAX : FLT_MAX);
   if (is_input && !hd__onnx_scalar(&value, r, hd__onnx_input(node, input)))
     return hd__onnx_refuse(r, node, "expected a constant '%s', found a computed value; write a number", name);
-  *out = (float)value < -FLT_MAX ? -FLT_MAX : (float)value > FLT_MAX ? FLT_MAX : (float)value;
+  *out = (float)value;
   return HD_OK;
 }
 
+/* What is between two limits; an infinite one is none. */
 static hd_status put_clip(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, float min, float max) {
-  char text[2][HD_NUMBER_BYTES], op[64 + 2 * HD_NUMBER_BYTES];
-  if (min == 0 && (max == 6 || max == FLT_MAX))
+  char text[HD_NUMBER_BYTES], op[64 + 2 * HD_NUMBER_BYTES] = "op: clip";
+  if (min == 0 && (max == 6 || max == INFINITY))
     return put_plain(v, r, node, max == 6 ? "op: relu6" : "op: relu");
-  hd__format_float(text[0], min);
-  hd__format_float(text[1], max);
-  snprintf(op, sizeof op, "op: clip, min: %s, max: %s", text[0], text[1]);
+  if (!(min < INFINITY) || !(max > -INFINITY) || min > max)
+    return hd__onnx_refuse(r, node,
+                           "expected limits of which the first is not above the second, found %g and %g; swap them",
+                           (double)min, (double)max);
+  hd__format_float(text, min);
+  if (min > -INFINITY)
+    snprintf(op + strlen(op), sizeof op - strlen(op), ", min: %s", text);
+  hd__format_float(text, max);
+  if (max < INFINITY)
+    snprintf(op + strlen(op), sizeof op - strlen(op), ", max: %s", text);
   return put_plain(v, r, node, op);
 }
 
@@ -1060,7 +1068,7 @@ static hd_status read_bound(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__No
   if (node->n_input != 2 || !hd__onnx_scalar(&number, r, hd__onnx_input(node, which)))
     return hd__onnx_refuse(r, node, "expected a value and a constant number, found others; use clip");
   HD_TRY(view_of(v, r, node, !which));
-  return put_clip(v, r, node, min ? -FLT_MAX : (float)number, min ? (float)number : FLT_MAX);
+  return put_clip(v, r, node, min ? -INFINITY : (float)number, min ? (float)number : INFINITY);
 }
 
 /* A slope for all elements, or C x 1 x 1, one for each channel. */

@@ -185,7 +185,8 @@ int64_t hd__onnx_int(const HdOnnx__Node *node, const char *name, int64_t fallbac
 float hd__onnx_float(const HdOnnx__Node *node, const char *name, float fallback);
 bool hd__onnx_text(const HdOnnx__Node *node, const char *name, const char *expected);
 
-/* Adds the weight LAYER.SUFFIX of these elements, which it copies; `count` equal ones. */
+/* Adds the weight LAYER.SUFFIX of these elements, which it copies; one of `count` equal elements, which the file does
+ * not have and training leaves as they are. */
 hd_status hd__onnx_add_weight(hd_onnx_reader *r, const char *layer, const char *suffix, const hd_shape *shape,
                               const float *elems);
 hd_status hd__onnx_add_equal(hd_onnx_reader *r, const char *layer, const char *suffix, int64_t count, float value);

@@ -181,6 +181,49 @@ run_of() {
   [ "$(json_get samples <out)" = 336 ]
   [ "$(json_get test_samples <out)" = 38 ]
   grep -Fq '"class_names": ["\u000a", " ", ' out
+  [ "$(json_get window tokens_are tokens test_tokens shape mean <out)" = "8 characters 2700 300 null null" ]
+  kinds=$(json_get classes <out)
+  "$HEDDLE" data a.txt --context 8 >out
+  grep -qx 'windows    336 to train, 38 to test' out
+  grep -qx 'window     8 characters, each followed by the next' out
+  grep -qx 'text       2,700 characters to train, 300 to test' out
+  grep -qx "vocabulary $kinds characters" out
+  grep -Eq '^token +train +test$' out
+  no grep -Eq '^(shape|size|mean|std|classes)' out
+  "$HEDDLE" data a.txt --tokens bytes >out
+  grep -qx 'text       2,700 bytes to train, 300 to test' out
+  grep -qx 'vocabulary 256 bytes' out
+  mkdir parts
+  cp a.txt parts/train.txt
+  head -c 500 a.txt >parts/val.txt
+  head -c 400 a.txt >parts/test.txt
+  "$HEDDLE" data parts --context 8 >out
+  grep -qx 'windows    437 to train, 63 of them for validation, 50 to test' out
+  grep -qx 'text       3,500 characters to train, 400 to test' out
+  printf '\1\0\2\0\3\0%.0s' $(seq 100) >numbers.bin
+  "$HEDDLE" data numbers.bin --context 8 --json >out
+  [ "$(json_get tokens_are tokens test_tokens classes <out)" = "numbers 270 30 4" ]
+}
+
+@test "a byte order mark before a text is no character of it, and that is said" {
+  text a.txt 3000
+  small
+  run_of --data a.txt --out a
+  digest=$(digest_of out)
+  { printf '\357\273\277' && cat a.txt; } >marked.txt
+  run_of --data marked.txt --out b
+  [ "$(digest_of out)" = "$digest" ]
+  cat out err | grep -q 'marked.txt: the byte order mark (U+FEFF) that it begins with is left out'
+  "$HEDDLE" data marked.txt >out
+  grep -q 'note .*marked.txt: the byte order mark' out
+  "$HEDDLE" data marked.txt --tokens bytes --json >out
+  [ "$(json_get tokens test_tokens <out)" = "2703 300" ]
+  { printf '\357\273\277' && printf 'Q' && cat a.txt; } >other.txt
+  fails 1 eval a --data other.txt
+  says "U+0051 'Q' at byte 3"
+  printf '\357\273\277' >alone.txt
+  fails 1 train --model small.yaml --data alone.txt
+  says "expected at least 65 tokens" "found 0"
 }
 
 @test "what does not fit a text is refused in one line" {
