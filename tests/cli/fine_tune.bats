@@ -145,6 +145,28 @@ FROZEN="--head auto --freeze * --max-steps 400 --epochs 3"
   [ "$(ls .cache/heddle/features-* | wc -l)" = 3 ]
 }
 
+@test "photos of one class alone are pointed out" {
+  trained
+  "$BUILDDIR/tests/bits/make_data" pictures photos 60 20
+  rm -r photos/train/c[1-9] photos/test/c[1-9]
+  mv photos/train/c0 photos/train/cat
+  mv photos/test/c0 photos/test/cat
+  note="photos: all training samples have one label, 0 'cat': there is nothing to tell apart"
+  "$HEDDLE" data photos --json >out
+  [[ "$(json_get notes.0 <out)" == "$note"* ]]
+  sed 's/16, 16/32, 32/' net.yaml >wide.yaml
+  "$HEDDLE" train --model wide.yaml --data photos --head auto --max-steps 1 --out one >out 2>err
+  cat out err | grep -qF "$note"
+  for label in x 7; do
+    { echo a,label && for i in $(seq 30); do echo "$i,$label"; done; } >rows.csv
+    "$HEDDLE" data rows.csv >out
+    grep -q 'note .*rows.csv: all training samples have one label' out
+  done
+  { echo a,label && for i in $(seq 30); do echo "$i,$((i % 2))"; done; } >rows.csv
+  "$HEDDLE" data rows.csv >out
+  no grep -q 'one label' out
+}
+
 @test "samples that differ in every epoch are not kept, unless as fixed views" {
   trained
   FLIP='[horizontal_flip,to_float,normalise]'

@@ -1,5 +1,5 @@
-/* clip: y = x between min and max; without one of them there is no limit, not even the largest float. The gradient reads
- * x. */
+/* clip: y = x between min and max; without one of them there is no limit, not even the largest float. The gradient
+ * reads x. */
 #include <math.h>
 
 #include "op/op.h"
