@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "onnx/onnx_reader.h"
+#include "onnx/onnx_layers.h"
 
 enum { MOST_STEPS = 32 };
 

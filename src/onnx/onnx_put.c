@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "onnx/onnx_reader.h"
+#include "onnx/onnx_layers.h"
 
 /* ---- Names ---- */
 
@@ -76,6 +76,13 @@ hd_status hd__onnx_put(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *n
   return HD_OK;
 }
 
+/* A layer of each element: it leaves them where they are. */
+hd_status hd__onnx_put_plain(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, const char *op) {
+  char from[HD_ONNX_NAME_BYTES];
+  memcpy(from, v->layer, sizeof from);
+  return hd__onnx_put(v, r, node, NULL, "%s, from: \"%s\"", op, from);
+}
+
 /* ---- Computed values ---- */
 
 hd_status hd__onnx_merged_view(hd_onnx_view *out, hd_onnx_reader *r, const char *value) {
@@ -113,6 +120,10 @@ hd_status hd__onnx_view(hd_onnx_view *out, hd_onnx_reader *r, const char *value)
                   "%s: expected a batch of samples as '%.80s', found one of their parts; keep the batch as an axis of "
                   "its own",
                   r->path, value);
+}
+
+hd_status hd__onnx_view_of(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, size_t k) {
+  return hd__onnx_view(out, r, hd__onnx_input(node, k));
 }
 
 #endif

@@ -7,7 +7,7 @@
  *     onnx_put.c         the layers and their names; what values are
  *     onnx_view.c        a tensor of the file as the elements of a layer
  *     onnx_shapes.c      operators that move elements, or none
- *     onnx_layers.c      a layer for each other operator
+ *     onnx_layers.c      a layer for each other operator: the table; onnx_layers.h has the families
  *     onnx_attention.c   attention, which files spell out
  *     onnx_expression.c  layers that ONNX files spell out as several operators
  *
@@ -293,12 +293,3 @@ hd_status hd__onnx_put_position(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx
 
 /* The view of output k of a node; what moves elements alone is in onnx_shapes.c. */
 hd_status hd__onnx_make(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k);
-
-/* A row of the table of operators. */
-typedef hd_status hd_onnx_form(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k);
-hd_onnx_form hd__onnx_read_reshape, hd__onnx_read_flatten, hd__onnx_read_transpose, hd__onnx_read_squeeze,
-    hd__onnx_read_unsqueeze, hd__onnx_read_expand, hd__onnx_read_slice, hd__onnx_read_split, hd__onnx_read_gather,
-    hd__onnx_read_concat, hd__onnx_read_depth, hd__onnx_read_attention;
-
-/* Whether a product of two computed values ends an attention. */
-bool hd__onnx_is_attention(hd_onnx_reader *r, const HdOnnx__Node *node);

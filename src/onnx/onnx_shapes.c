@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "onnx/onnx_reader.h"
+#include "onnx/onnx_layers.h"
 #include "op/concat/concat_geom.h"
 
 /* ---- Axes and shapes ---- */
