@@ -143,10 +143,39 @@ run_of() {
   fails 2 train $TINY --sample-every 10
   says "--sample-every is for texts"
   sed 's/heads: 2}/heads: 2, causal: false}/' small.yaml >both.yaml
-  fails 1 train --model both.yaml --context 8 --data a.txt --sample-every 10 --out e
-  says "--sample-every expects a GPT"
-  "$HEDDLE" train --model both.yaml --context 8 --data a.txt --max-steps 3 --out e >out
+  fails 1 train --model both.yaml --context 8 --data a.txt --sample-every 10 --procs 2 --out e
+  says "--sample-every expects a single process, or a GPT"
+  "$HEDDLE" train --model both.yaml --context 8 --data a.txt --sample-every 2 --max-steps 2 --out e >out
+  grep -q '^a text after step 2:$' out
+  "$HEDDLE" train --resume e --procs 2 --max-steps 4 >out
+  grep -q -- '--sample-every shows no texts' out
+  no grep -q '^a text after' out
   "$HEDDLE" generate e --length 20 >out
+}
+
+@test "a GPU shows the texts that CPUs show, before and after a run is resumed on the other" {
+  HEDDLE_CUDA_DRIVER=$BUILDDIR/tests/cuda/.libs/driver_stub.so
+  HEDDLE_CUDA_MODULE=$BUILDDIR/tests/cuda/.libs/module_stub.so
+  [ -e "$HEDDLE_CUDA_DRIVER" ] || skip "expected a stand-in for a GPU, found none"
+  export HEDDLE_CUDA_DRIVER HEDDLE_CUDA_MODULE
+  text a.txt 3000
+  small
+  SHOWN="--model small.yaml --context 8 --batch 8 --data a.txt --sample-every 3 --max-steps 6"
+  texts='/^a text/ { p = 1 } !/^a text|^  / { p = 0 } p'
+  for device in cpu cuda; do
+    "$HEDDLE" train $SHOWN --device $device --out on-$device >$device
+    awk "$texts" $device >$device.texts
+    [ "$(grep -c '^a text after' $device.texts)" = 2 ]
+    "$HEDDLE" train $SHOWN --device $device --max-steps 3 --out half-$device >out
+  done
+  cmp cpu.texts cuda.texts
+  "$HEDDLE" train --resume half-cpu --device cuda --max-steps 6 >out
+  [ "$(digest_of out)" = "$(digest_of cpu)" ]
+  awk "$texts" out >rest
+  tail -n "$(wc -l <rest)" cpu.texts | cmp - rest
+  "$HEDDLE" train --resume half-cuda --device cpu --max-steps 6 >out
+  [ "$(digest_of out)" = "$(digest_of cpu)" ]
+  awk "$texts" out | cmp - rest
 }
 
 @test "the models of texts have the parameters that the documentation says" {

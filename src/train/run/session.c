@@ -345,6 +345,8 @@ static hd_status train(hd_session *s, hd_ctx *ctx) {
     note_lone_numbers(s);
     note_constant_momentum(s);
     note_patience_on_test(s);
+    if (s->run.settings->sample_every > 0 && !hd__session_shows_texts(s))
+      note(s, "--sample-every shows no texts of this network on these ranks and devices; heddle generate does");
   }
   HD_TRY(train_until(s, ctx, s->run.steps_in_all));
   HD_TRY(hd__stages_note(s, ctx));
