@@ -24,7 +24,8 @@
  * deviation per channel, rounded to 4 decimals.
  *
  * Samples that are in memory need no callback: without `len` and `get`, `train` and `test` are hd_custom_arrays. The
- * run reads them where they lie. They must not change while anything made with the context uses them.
+ * run reads them where they lie. They must not change while anything made with the context uses them: a session that
+ * ends or saves after they did fails with HD_E_USAGE.
  *
  * Ownership: the struct is copied; what it points to must outlive the context, whose end calls `free` once for
  * `train` and once for `test`, unless that is NULL. Sessions, predictors and everything else made with the context

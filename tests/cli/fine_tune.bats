@@ -188,6 +188,29 @@ FROZEN="--head auto --freeze * --max-steps 400 --epochs 3"
   [ ! -e bad ]
 }
 
+@test "bisect names the first step of a second stage where that is where two runs part, and repeats both stages" {
+  trained
+  network net "  - fc1: {op: linear, out: 9}" "  - relu2: {op: relu}" "  - fc2: {op: linear, out: 7}"
+  STAGES="train --model net.yaml --init net.safetensors --data random:3x16x16:4 --head auto --freeze conv*,bn* --batch 64"
+  STAGES="$STAGES --epochs 3 --unfreeze conv*@1 --shards 4"
+  set -f
+  "$HEDDLE" $STAGES --out a --json >out
+  steps=$(json_get steps <out)
+  "$HEDDLE" $STAGES --threads 1 --out b >out
+  "$HEDDLE" $STAGES --lr-scale 0.3 --out c >out
+  set +f
+  "$HEDDLE" bisect a b >out
+  grep -q "equal: $steps steps have equal losses" out
+  code=0
+  "$HEDDLE" bisect a c --json >out 2>err || code=$?
+  [ "$code" -eq 3 ]
+  [ "$(json_get step what <out)" = "$((steps / 3 + 1)) conv1.weight, update" ]
+  rm a/losses.bin c/losses.bin
+  code=0
+  "$HEDDLE" bisect a c --json >out 2>err || code=$?
+  cat out err
+}
+
 @test "a second stage that makes no sense is refused" {
   trained
   refuses <<'END'

@@ -45,6 +45,7 @@ struct hd_split {
   /* Samples in memory, one after the other, each in planes; NULL if they are elsewhere. */
   const uint8_t *images;  /* HD_ELEM_U8 */
   const float *floats;    /* HD_ELEM_F32 */
+  bool borrowed;          /* arrays of the program, which should not change them */
   hd_get_fn *get;         /* if they are not */
   void *self;             /* argument of get */
   bool drawn;             /* get takes about as long as reading memory: its samples are never cached */
