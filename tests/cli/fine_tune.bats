@@ -205,10 +205,13 @@ FROZEN="--head auto --freeze * --max-steps 400 --epochs 3"
   "$HEDDLE" bisect a c --json >out 2>err || code=$?
   [ "$code" -eq 3 ]
   [ "$(json_get step what <out)" = "$((steps / 3 + 1)) conv1.weight, update" ]
-  rm a/losses.bin c/losses.bin
-  code=0
-  "$HEDDLE" bisect a c --json >out 2>err || code=$?
-  cat out err
+  for step in $((steps / 3)) $((steps / 3 + 1)) $((steps - 1)); do
+    code=0
+    "$HEDDLE" bisect a --inject $step,2,1 --json >out 2>err || code=$?
+    [ "$code" -eq 3 ]
+    [ "$(json_get step ulps <out)" = "$step 1" ]
+    [ "$(json_get planted <out)" = "$(json_get what index <out)" ]
+  done
 }
 
 @test "a second stage that makes no sense is refused" {
