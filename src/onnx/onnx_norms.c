@@ -3,12 +3,26 @@
 
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/number.h"
 #include "onnx/onnx_layers.h"
+
+/* Whether a value is a Constant of these equal numbers: what exporters write for a norm without parameters, which are
+ * initializers. */
+static bool is_filler(hd_onnx_reader *r, const char *name, int64_t count, float value) {
+  const HdOnnx__Tensor *t = hd__onnx_producer(r, name, "Constant") ? hd__onnx_tensor(r, name) : NULL;
+  HD_OWNED float *elems = t && hd__onnx_elems(t) == count ? hd__malloc((size_t)count * sizeof *elems) : NULL;
+  bool is = elems && hd__onnx_floats(elems, t, count);
+  for (int64_t i = 0; i < count && is; i++)
+    is = elems[i] == value;
+  return is;
+}
 
 /* A weight and a bias of a norm; "" or NULL: the norm has none, so that they are 1 and 0. */
 static hd_status add_affine(hd_onnx_reader *r, const HdOnnx__Node *node, const char *layer, const char *weight,
                             const char *bias, int64_t count) {
+  weight = weight && is_filler(r, weight, count, 1) ? NULL : weight;
+  bias = bias && is_filler(r, bias, count, 0) ? NULL : bias;
   if (weight && *weight)
     HD_TRY(hd__onnx_add_vector(r, node, layer, "weight", weight, count));
   else

@@ -345,11 +345,35 @@ static hd_status put_places(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__No
                       (long long)(first ? count : 0), (long long)(first ? 0 : count));
 }
 
+/* The sizes of an Expand: PyTorch writes Where(sizes == -1, 1, sizes), and a size of 1 changes none. */
+static const char *sizes_of_expand(const hd_onnx_reader *r, const HdOnnx__Node *expand) {
+  const char *name = hd__onnx_input(expand, 1);
+  const HdOnnx__Node *where = hd__onnx_producer(r, name, "Where");
+  const bool keeps = where && hd__onnx_producer(r, hd__onnx_input(where, 0), "Equal") &&
+                     hd__onnx_producer(r, hd__onnx_input(where, 1), "ConstantOfShape");
+  return keeps ? hd__onnx_input(where, 2) : name;
+}
+
+/* The constant that a value repeats for each sample, or is; NULL: it is none. PyTorch expands a token to the batch. */
+static const char *constant_of(hd_onnx_reader *r, const char *name) {
+  const HdOnnx__Node *expand = hd__onnx_producer(r, name, "Expand");
+  const HdOnnx__Tensor *t = expand ? hd__onnx_tensor(r, hd__onnx_input(expand, 0)) : NULL;
+  int64_t side[8];
+  if (hd__onnx_tensor(r, name))
+    return name;
+  const int count = t ? hd__onnx_ints(side, r, sizes_of_expand(r, expand)) : 0;
+  bool same = count > 0 && (size_t)count == t->n_dims && t->dims[0] == 1 &&
+              (side[0] == HD_ONNX_BATCH || side[0] == -1 || side[0] == r->batch);
+  for (int i = 1; i < count && same; i++)
+    same = side[i] == t->dims[i] || side[i] == 1 || side[i] == -1;
+  return same ? hd__onnx_input(expand, 0) : NULL;
+}
+
 /* Checks that a constant may stand before or behind a value; its numbers, which the caller frees. */
 static hd_status read_token(float **out, const HdOnnx__Tensor **t, hd_onnx_reader *r, const HdOnnx__Node *node,
                             const hd_onnx_view *v, size_t which) {
   const int axis = hd__onnx_axis(v, hd__onnx_int(node, "axis", 0));
-  HD_TRY(hd__onnx_read_floats(out, t, r, node, node->input[which], -1));
+  HD_TRY(hd__onnx_read_floats(out, t, r, node, constant_of(r, node->input[which]), -1));
   bool good = (int)(*t)->n_dims == v->rank && v->batch == 0 && v->atoms < HD_ONNX_ATOMS && (*t)->dims[0] == 1 &&
               (which == 0 || which + 1 == node->n_input);
   for (int i = 1; i < v->rank && good; i++)
@@ -379,7 +403,7 @@ static hd_status join_constant(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx_
   HD_TRY(put_places(v, r, node, axis, more, first));
   hd_onnx_view token = *v, value = *v;
   HD_TRY(hd__onnx_cut(&token, r, node, axis, start, start + more));
-  HD_TRY(hd__onnx_put_position(&token, r, node, hd__onnx_resolve(r, node->input[which]), constant));
+  HD_TRY(hd__onnx_put_position(&token, r, node, hd__onnx_resolve(r, constant_of(r, node->input[which])), constant));
   HD_TRY(put_places(&token, r, node, axis, before, !first));
   HD_TRY(hd__onnx_pair(v, &value, &token, r, node));
   return hd__onnx_put(v, r, node, NULL, "op: add, from: [\"%s\", \"%s\"]", value.layer, token.layer);
@@ -392,7 +416,7 @@ hd_status hd__onnx_read_concat(hd_onnx_view *out, hd_onnx_reader *r, const HdOnn
   int count = 0, axis = 0;
   HD_TRY(HD_NEW(part, HD_CONCAT_INPUTS, r->ctx, "%s: out of memory while reading", r->path));
   for (size_t i = 0; i < node->n_input; i++) {
-    if (hd__onnx_tensor(r, node->input[i]) && constant == node->n_input) {
+    if (constant == node->n_input && constant_of(r, node->input[i])) {
       constant = i;
       continue;
     }

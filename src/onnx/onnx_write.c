@@ -319,7 +319,7 @@ static void write_reshape(writer *w, const hd_node *node, const char *op) {
     add_ints(&a, "perm", perm, 4);
     x = step(w, op, x, numbers(w, parts, 4));
     turned = new_name(w);
-    put_node(w, "Transpose", w->layer, turned, &a, x, (char *)NULL);
+    put_node(w, "Transpose", turned, turned, &a, x, (char *)NULL);
     x = turned;
   }
   put_node(w, op, w->layer, w->out, NULL, x, numbers(w, shape, 4), (char *)NULL);

@@ -143,8 +143,8 @@ run_of() {
   fails 2 train $TINY --sample-every 10
   says "--sample-every is for texts"
   sed 's/heads: 2}/heads: 2, causal: false}/' small.yaml >both.yaml
-  fails 1 train --model both.yaml --context 8 --data a.txt --sample-every 10 --procs 2 --out e
-  says "--sample-every expects a single process, or a GPT"
+  no "$HEDDLE" train --model both.yaml --context 8 --data a.txt --sample-every 10 --procs 2 --out e >out 2>err
+  grep -q -- '--sample-every expects a single process, or a GPT' err
   "$HEDDLE" train --model both.yaml --context 8 --data a.txt --sample-every 2 --max-steps 2 --out e >out
   grep -q '^a text after step 2:$' out
   "$HEDDLE" train --resume e --procs 2 --max-steps 4 >out

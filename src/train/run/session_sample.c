@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "exec/exchange/cluster.h"
 #include "train/inference/text_network.h"
 #include "train/run/session.h"
 
