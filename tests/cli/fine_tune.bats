@@ -191,8 +191,8 @@ FROZEN="--head auto --freeze * --max-steps 400 --epochs 3"
 @test "bisect names the first step of a second stage where that is where two runs part, and repeats both stages" {
   trained
   network net "  - fc1: {op: linear, out: 9}" "  - relu2: {op: relu}" "  - fc2: {op: linear, out: 7}"
-  STAGES="train --model net.yaml --init net.safetensors --data random:3x16x16:4 --head auto --freeze conv*,bn* --batch 64"
-  STAGES="$STAGES --epochs 3 --unfreeze conv*@1 --shards 4"
+  STAGES="train --model net.yaml --init net.safetensors --data random:3x16x16:4 --head auto --freeze conv*,bn*"
+  STAGES="$STAGES --batch 64 --epochs 3 --unfreeze conv*@1 --shards 4"
   set -f
   "$HEDDLE" $STAGES --out a --json >out
   steps=$(json_get steps <out)
