@@ -105,5 +105,12 @@ if why=$("$python" -c 'import torch' 2>&1); then
       result pass "PyTorch's $network: $(tail -n 1 "$folder/out")"
     else result fail "PyTorch's $network" "$(tail -n 3 "$folder/out")"; fi
   done
+  # Trained further, each by the program that reads it.
+  for network in token token-behind tokens norm-without-bias norm-without-weight instance-norm; do
+    rm -rf "$folder/trained"
+    if "$python" "$SRCDIR/tests/onnx/trained_same.py" "$HEDDLE" "$folder" $network >"$folder/out" 2>&1; then
+      result pass "PyTorch trains $network: $(tail -n 1 "$folder/out")"
+    else result fail "PyTorch trains $network" "$(tail -n 3 "$folder/out")"; fi
+  done
 else result skip "networks of PyTorch's: $(echo "$why" | tail -n 1)"; fi
 echo "1..$count"

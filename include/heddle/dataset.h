@@ -24,7 +24,8 @@
  * deviation per channel, rounded to 4 decimals.
  *
  * Samples that are in memory need no callback: without `len` and `get`, `train` and `test` are hd_custom_arrays. The
- * run reads them where they lie. They must not change while anything made with the context uses them.
+ * run reads them where they lie. They must not change while anything made with the context uses them: a session that
+ * ends or saves after they did fails with HD_E_USAGE.
  *
  * Ownership: the struct is copied; what it points to must outlive the context, whose end calls `free` once for
  * `train` and once for `test`, unless that is NULL. Sessions, predictors and everything else made with the context
@@ -134,6 +135,9 @@ typedef struct hd_data_facts {
   int64_t validation;              /* of the training set, the last samples: a validation set that came with it */
   int32_t columns;                 /* of rows; 0: samples are no rows */
   const hd_data_column *column;
+  int32_t window;         /* of a text: tokens of a sample, which are numbered as classes; 0: it is none */
+  const char *tokens_are; /* "characters", "bytes" or "numbers" */
+  int64_t tokens[2];      /* of training and validation, and of the test set */
 } hd_data_facts;
 
 /* Opens the data set of a configuration's options data and data-dir and reads every sample. With on-error skip

@@ -85,11 +85,12 @@ HD_API const char *hd_predictor_data(const hd_predictor *predictor);
 
 /* ---- Pictures in a folder ---- */
 
-/* The pictures (.png, .jpg, .jpeg) in a folder and in those inside it, sorted by the bytes of their paths; other files,
- * and names that begin with a dot, are left out. */
+/* The pictures (.png, .jpg, .jpeg) in a folder and in those inside it, sorted by the bytes of their paths. Other files,
+ * and names that begin with a dot, are left out; a folder to which several paths lead, by links, is read once. */
 typedef struct hd_pictures hd_pictures;
 
-/* HD_E_FORMAT: there is none; HD_E_IO: a folder cannot be read. The caller ends the list with hd_pictures_close (NULL
+/* HD_OK with a note as the context's message, else "": files that are no pictures were left out. HD_E_FORMAT: there is
+ * no picture; HD_E_IO: a folder cannot be read. The caller ends the list with hd_pictures_close (NULL
  * allowed). */
 HD_API hd_status hd_pictures_open(hd_pictures **out, hd_ctx *ctx, const char *folder);
 HD_API void hd_pictures_close(hd_pictures *pictures);

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import operator
 import os
 import tempfile
@@ -492,7 +493,8 @@ def _softplus(node: Any, beta: float = 1, threshold: float = 20) -> Layer:
 def _clip(node: Any, min: Any = None, max: Any = None) -> Layer:
     if any(isinstance(each, torch.fx.Node) for each in (*node.args[1:], *node.kwargs.values())):
         raise _refuse(node, "limits that are computed")
-    return "clip", {name: float(value) for name, value in (("min", min), ("max", max)) if value is not None}
+    limits = ("min", min, -math.inf), ("max", max, math.inf)
+    return "clip", {name: float(value) for name, value, none in limits if value not in (None, none)}
 
 
 def _simple(op: str) -> Callable[..., Layer]:

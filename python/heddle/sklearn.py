@@ -241,6 +241,11 @@ class _Network(BaseEstimator):
             raise UsageError(f"tol expects a number from 0, or None, found {self.tol!r}")
         if self.alpha is not None and not (_is_number(self.alpha) and 0 <= self.alpha < np.inf):
             raise UsageError(f"alpha expects a number from 0, found {self.alpha!r}")
+        if self.metric is not None and not self.early_stopping:
+            raise UsageError("metric expects early_stopping=True, whose rows it judges, found False; to judge a fit, "
+                             "use sklearn.metrics")
+        if not isinstance(self.metric, (str, type(None))) and not callable(self.metric):
+            raise UsageError(f"metric expects a name or a function of outputs and targets, found {self.metric!r}")
         if self.model is not None:
             for name in ("hidden", "hidden_layer_sizes", "activation", "alpha"):
                 if not self._is_default(name):
@@ -386,8 +391,9 @@ class _Network(BaseEstimator):
                  outputs: int, loss: str, once: bool) -> None:
         if self.alpha is not None:
             self._add_alpha(options, len(data[0]), outputs, loss)
-        if self.early_stopping and self._metric():
-            options["metric"] = self._metric()
+        metric = self._metric() if self.metric is None else self._in_units(self.metric)
+        if self.early_stopping and metric:
+            options["metric"] = metric
         if options["threads"] == "auto" and self._is_small(data, options, outputs):
             options["threads"] = 1
         if not self.early_stopping:  # nothing is read of the epochs before the last
@@ -412,6 +418,18 @@ class _Network(BaseEstimator):
             run = run.detached(best=self.early_stopping)
             self.run_ = run._normalising_as(self.run_) if goes_on else run
         self.loss_ = self.loss_curve_[-1]
+
+    def _in_units(self, metric: Any) -> Any:
+        """A metric for outputs and targets as the network has them."""
+        return metric
+
+    def _judged(self, report: dict[str, Any]) -> float:
+        """The score of the rows that are held out, by `metric` or else the estimator's own; larger is better."""
+        if self.metric is None:
+            return self._score(report)
+        if self.metric == "loss":
+            return -report["test_loss"]
+        return report["test_accuracy" if self.metric == "accuracy" else "test_metric"]
 
     def _is_small(self, data: tuple[Any, ...], options: dict[str, Any], outputs: int) -> bool:
         """Whether a step of the perceptron takes less time than threads take to meet."""
@@ -440,7 +458,7 @@ class _Network(BaseEstimator):
             self._epochs += 1
             taken = session.steps - before
             self.t_ += rows if taken == steps and not options.get("drop_last") else taken * int(options["batch"])
-            score = self._score(session.report) if self.early_stopping else -loss
+            score = self._judged(session.report) if self.early_stopping else -loss
             if self.early_stopping:
                 if np.isnan(score):
                     raise UsageError("early_stopping expects rows to validate whose score is a number, found none: "
@@ -557,7 +575,9 @@ _SHARED = """
     of the first fit.
 
     `early_stopping` holds out `validation_fraction` of the rows, ends when their score, {score}, does not rise by more
-    than `tol` for `n_iter_no_change` epochs, and keeps the weights of the best epoch. Without it a `tol` ends a fit in
+    than `tol` for `n_iter_no_change` epochs, and keeps the weights of the best epoch. `metric` takes the
+    place of that score: the name of one of `heddle train --metric`, or a function of outputs and targets, whose larger
+    values are better ({units}). Without it a `tol` ends a fit in
     the same way by the training loss; None trains all epochs. With `warm_start` fit goes on from the weights of the
     last fit, with a new optimizer; partial_fit goes on for one epoch, with the optimizer's state. Rows count as often
     as `sample_weight` says.
@@ -580,7 +600,9 @@ class HeddleClassifier(ClassifierMixin, _Network):
     ['off', 'on', 'on', 'off']
     """
 
-    __doc__ = (__doc__ or "") + _SHARED.format(score="accuracy (with several labels a row: minus the loss)", run="")
+    __doc__ = (__doc__ or "") + _SHARED.format(
+        score="accuracy (with several labels a row: minus the loss)", run="",
+        units="scores before the softmax (N, K) and the numbers of classes_ (N), or scores and zeros and ones (N, K)")
 
     def __init__(self, model: Any = None, hidden: int | Sequence[int] = (100,), epochs: float = 200, batch: int = 32,
                  optimizer: str = "adam", lr: float | None = 0.003, weight_decay: float | None = None, seed: int = 0,
@@ -592,7 +614,7 @@ class HeddleClassifier(ClassifierMixin, _Network):
                  alpha: float | None = None, hidden_layer_sizes: int | Sequence[int] | None = None,
                  max_iter: int | None = None, batch_size: int | str | None = None, solver: str | None = None,
                  learning_rate_init: float | None = None, random_state: Any = None, learning_rate: str = "constant",
-                 power_t: float = 0.5, max_fun: int = 15000, class_weight: Any = None) -> None:
+                 power_t: float = 0.5, max_fun: int = 15000, class_weight: Any = None, metric: Any = None) -> None:
         self.model = model
         self.hidden = hidden
         self.epochs = epochs
@@ -627,6 +649,7 @@ class HeddleClassifier(ClassifierMixin, _Network):
         self.power_t = power_t
         self.max_fun = max_fun
         self.class_weight = class_weight
+        self.metric = metric
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HeddleClassifier:
         """Trains on X (N, F), dense or sparse, and labels y: (N), or (N, K) of zeros and ones."""
@@ -763,7 +786,8 @@ class HeddleRegressor(RegressorMixin, _Network):
     """
 
     __doc__ = (__doc__ or "") + _SHARED.format(
-        score="R2", run=", which predicts standardised targets: y = run_.predict(X) * y_std_ + y_mean_")
+        score="R2", run=", which predicts standardised targets: y = run_.predict(X) * y_std_ + y_mean_",
+        units="both (N, K), in the units of y")
 
     def __init__(self, model: Any = None, hidden: int | Sequence[int] = (100,), epochs: float = 100, batch: int = 32,
                  optimizer: str = "adam", lr: float | None = 0.003, weight_decay: float | str | None = "auto",
@@ -775,7 +799,7 @@ class HeddleRegressor(RegressorMixin, _Network):
                  alpha: float | None = None, hidden_layer_sizes: int | Sequence[int] | None = None,
                  max_iter: int | None = None, batch_size: int | str | None = None, solver: str | None = None,
                  learning_rate_init: float | None = None, random_state: Any = None, learning_rate: str = "constant",
-                 power_t: float = 0.5, max_fun: int = 15000) -> None:
+                 power_t: float = 0.5, max_fun: int = 15000, metric: Any = None) -> None:
         self.model = model
         self.hidden = hidden
         self.epochs = epochs
@@ -809,6 +833,7 @@ class HeddleRegressor(RegressorMixin, _Network):
         self.learning_rate = learning_rate
         self.power_t = power_t
         self.max_fun = max_fun
+        self.metric = metric
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HeddleRegressor:
         """Trains on X (N, F), dense or sparse, and targets y (N) or (N, K)."""
@@ -854,6 +879,18 @@ class HeddleRegressor(RegressorMixin, _Network):
 
     def _metric(self) -> str | None:
         return "r2"
+
+    def _in_units(self, metric: Any) -> Any:
+        """A function sees outputs and targets in the units of y."""
+        if not callable(metric):
+            return metric
+        mean, std = self.y_mean_, self.y_std_
+
+        @functools.wraps(metric, updated=())
+        def unscaled(outputs: np.ndarray, targets: np.ndarray) -> Any:
+            return metric(outputs * std + mean, targets * std + mean)
+
+        return unscaled
 
     def _score(self, report: dict[str, Any]) -> float:
         return report["test_r2"]

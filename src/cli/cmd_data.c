@@ -58,13 +58,13 @@ static void print_columns(const hd_data_facts *f) {
 
 static const char *name_of(const hd_data_facts *f, int c) { return f->class_names ? f->class_names[c] : ""; }
 
-/* A line for each class: its number, its name, its samples. */
+/* A line for each class, or token: its number, its name, its samples, or how often it follows others. */
 static void print_classes(const hd_data_facts *f) {
   int width = 0;
   for (int c = 0; c < f->classes && c < CLASSES_SHOWN; c++)
     width = cli_width(name_of(f, c)) > width ? cli_width(name_of(f, c)) : width;
   width = width > NAME_ROOM ? NAME_ROOM : width;
-  cli_print("\nclass  %-*s      train        test\n", width, "");
+  cli_print("\n%s  %-*s      train        test\n", f->window ? "token" : "class", width, "");
   for (int c = 0; c < f->classes && c < CLASSES_SHOWN; c++)
     cli_print("%5d  %s%*s %10s  %10s\n", c, name_of(f, c), padding(width, name_of(f, c)), "",
               cli_grouped(f->per_class[0][c]), cli_grouped(f->per_class[1][c]));
@@ -72,13 +72,7 @@ static void print_classes(const hd_data_facts *f) {
     cli_print("and %s more, which --json lists\n", cli_grouped(f->classes - CLASSES_SHOWN));
 }
 
-static void print_facts(const hd_data_facts *f) {
-  cli_print("data       \t%s: %s\n", f->name, f->format);
-  if (f->validation)
-    cli_print("samples    \t%s to train, %s of them for validation, %s to test\n", cli_grouped(f->samples[0]),
-              cli_grouped(f->validation), cli_grouped(f->samples[1]));
-  else
-    cli_print("samples    \t%s to train, %s to test\n", cli_grouped(f->samples[0]), cli_grouped(f->samples[1]));
+static void print_numbers(const hd_data_facts *f) {
   print_shape(f);
   cli_print("size       \t%s bytes to train, %s to test\n", cli_grouped(f->bytes[0]), cli_grouped(f->bytes[1]));
   if (f->columns == 0) {
@@ -89,6 +83,25 @@ static void print_facts(const hd_data_facts *f) {
     cli_print("classes    %s\n", cli_grouped(f->classes));
   else
     cli_print("targets    %d per sample, %.6g to %.6g\n", f->outputs, f->target_low, f->target_high);
+}
+
+/* Windows of tokens, and how many tokens there are of how many kinds. */
+static void print_text(const hd_data_facts *f) {
+  cli_print("window     \t%s %s, each followed by the next\n", cli_grouped(f->window), f->tokens_are);
+  cli_print("text       \t%s %s to train, %s to test\n", cli_grouped(f->tokens[0]), f->tokens_are,
+            cli_grouped(f->tokens[1]));
+  cli_print("vocabulary \t%s %s\n", cli_grouped(f->classes), f->tokens_are);
+}
+
+static void print_facts(const hd_data_facts *f) {
+  const char *samples = f->window ? "windows    " : "samples    ";
+  cli_print("data       \t%s: %s\n", f->name, f->format);
+  if (f->validation)
+    cli_print("%s\t%s to train, %s of them for validation, %s to test\n", samples, cli_grouped(f->samples[0]),
+              cli_grouped(f->validation), cli_grouped(f->samples[1]));
+  else
+    cli_print("%s\t%s to train, %s to test\n", samples, cli_grouped(f->samples[0]), cli_grouped(f->samples[1]));
+  (f->window ? print_text : print_numbers)(f);
   if (f->columns > 0)
     print_columns(f);
   if (f->classes)
@@ -166,11 +179,12 @@ static void json_notes(const hd_data_facts *f) {
   cli_json("]");
 }
 
-static void print_json(const hd_data_facts *f) {
-  cli_json("{'data': %s, 'format': %s, 'samples': %lld, 'test_samples': %lld", f->name, f->format,
-           (long long)f->samples[0], (long long)f->samples[1]);
-  if (f->validation)
-    cli_json(", 'validation_samples': %lld", (long long)f->validation);
+static void json_window(const hd_data_facts *f) {
+  cli_json(", 'window': %d, 'tokens_are': %s, 'tokens': %lld, 'test_tokens': %lld", f->window, f->tokens_are,
+           (long long)f->tokens[0], (long long)f->tokens[1]);
+}
+
+static void json_shape(const hd_data_facts *f) {
   if (f->height)
     cli_json(", 'shape': [%d, %d, %d]", f->channels, f->height, f->width);
   else
@@ -178,12 +192,22 @@ static void print_json(const hd_data_facts *f) {
              f->smallest[1], f->largest[0], f->largest[1]);
   cli_json(", 'type': %s, 'bytes': %lld, 'test_bytes': %lld", f->dtype == HD_U8 ? "u8" : "f32", (long long)f->bytes[0],
            (long long)f->bytes[1]);
+}
+
+static void print_json(const hd_data_facts *f) {
+  cli_json("{'data': %s, 'format': %s, 'samples': %lld, 'test_samples': %lld", f->name, f->format,
+           (long long)f->samples[0], (long long)f->samples[1]);
+  if (f->validation)
+    cli_json(", 'validation_samples': %lld", (long long)f->validation);
+  (f->window ? json_window : json_shape)(f);
   if (f->classes)
     json_classes(f);
   else
     cli_json(", 'outputs': %d, 'target_low': %e, 'target_high': %e", f->outputs, f->target_low, f->target_high);
-  json_channels("mean", f->mean, f->channels);
-  json_channels("std", f->std, f->channels);
+  if (!f->window) {
+    json_channels("mean", f->mean, f->channels);
+    json_channels("std", f->std, f->channels);
+  }
   if (f->columns > 0)
     json_columns(f);
   if (f->notes[0])

@@ -275,6 +275,7 @@ static int predict_folder(predict *p, const char *path) {
   hd_pictures *pictures;
   int code = CLI_OK, width = 0;
   CLI_TRY(hd_pictures_open(&pictures, p->ctx, path));
+  cli_note(p->ctx);
   p->cut = strlen(path) + (path[strlen(path) - 1] != '/');
   for (int64_t i = 0; i < hd_pictures_count(pictures); i++) {
     const int own = cli_width(hd_pictures_path(pictures, i) + p->cut);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "onnx/onnx_reader.h"
+#include "onnx/onnx_layers.h"
 
 enum { MOST_STEPS = 32 };
 
@@ -153,7 +153,7 @@ hd_status hd__onnx_read_attention(hd_onnx_view *out, hd_onnx_reader *r, const Hd
                            "F.scaled_dot_product_attention");
   if (a.mask == OTHER_MASK)
     return hd__onnx_refuse(r, node, "expected a causal mask or none, found another one; leave it out");
-  const hd_onnx_product product = {a.q, a.k, a.v, a.factor, a.mask == CAUSAL};
+  const hd_onnx_attention product = {a.q, a.k, a.v, a.factor, a.mask == CAUSAL};
   bool is_joint;
   HD_TRY(hd__onnx_read_joint_attention(&is_joint, out, r, node, &product));
   if (is_joint)

@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "base/hdmath.h"
 #include "base/number.h"
-#include "onnx/onnx_reader.h"
+#include "onnx/onnx_layers.h"
 #include "op/rotary/rotary_angle.h"
 
 enum { MOST_TURNS = 4 };
@@ -114,7 +114,7 @@ static void view_output(hd_onnx_view *out, const heads *q, int64_t places) {
 }
 
 hd_status hd__onnx_read_joint_attention(bool *found, hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node,
-                                        const hd_onnx_product *a) {
+                                        const hd_onnx_attention *a) {
   heads q, k, v;
   char from[HD_ONNX_NAME_BYTES];
   *found = find_heads(&q, r, a->q, false) && find_heads(&k, r, a->k, true) && find_heads(&v, r, a->v, false) &&

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "onnx/onnx_reader.h"
+#include "onnx/onnx_layers.h"
 
 /* ---- Names ---- */
 
@@ -76,25 +76,11 @@ hd_status hd__onnx_put(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *n
   return HD_OK;
 }
 
-/* ---- Shared parameters ---- */
-
-static bool same_value(const hd_onnx_reader *r, const char *a, const char *b) {
-  return !strcmp(hd__onnx_resolve(r, a), hd__onnx_resolve(r, b));
-}
-
-/* The layer that has these parameters already; NULL: there is none. */
-const char *hd__onnx_find_owner(const hd_onnx_reader *r, const char *kind, const char *weight, const char *bias) {
-  for (int i = 0; i < r->owners; i++)
-    if (!strcmp(r->owner[i].kind, kind) && same_value(r, r->owner[i].weight, weight) &&
-        same_value(r, r->owner[i].bias, bias))
-      return r->owner[i].layer;
-  return NULL;
-}
-
-void hd__onnx_keep_owner(hd_onnx_reader *r, const char *layer, const char *kind, const char *weight, const char *bias) {
-  hd_onnx_owner *owner = &r->owner[r->owners++];
-  *owner = (hd_onnx_owner){.kind = kind, .weight = weight, .bias = bias};
-  snprintf(owner->layer, sizeof owner->layer, "%s", layer);
+/* A layer of each element: it leaves them where they are. */
+hd_status hd__onnx_put_plain(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, const char *op) {
+  char from[HD_ONNX_NAME_BYTES];
+  memcpy(from, v->layer, sizeof from);
+  return hd__onnx_put(v, r, node, NULL, "%s, from: \"%s\"", op, from);
 }
 
 /* ---- Computed values ---- */
@@ -134,6 +120,10 @@ hd_status hd__onnx_view(hd_onnx_view *out, hd_onnx_reader *r, const char *value)
                   "%s: expected a batch of samples as '%.80s', found one of their parts; keep the batch as an axis of "
                   "its own",
                   r->path, value);
+}
+
+hd_status hd__onnx_view_of(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, size_t k) {
+  return hd__onnx_view(out, r, hd__onnx_input(node, k));
 }
 
 #endif

@@ -7,7 +7,7 @@
  *     onnx_put.c         the layers and their names; what values are
  *     onnx_view.c        a tensor of the file as the elements of a layer
  *     onnx_shapes.c      operators that move elements, or none
- *     onnx_layers.c      a layer for each other operator
+ *     onnx_layers.c      a layer for each other operator: the table; onnx_layers.h has the families
  *     onnx_attention.c   attention, which files spell out
  *     onnx_heads.c       queries, keys and values of one layer, and rotary
  *     onnx_expression.c  layers that ONNX files spell out as several operators
@@ -186,7 +186,8 @@ int64_t hd__onnx_int(const HdOnnx__Node *node, const char *name, int64_t fallbac
 float hd__onnx_float(const HdOnnx__Node *node, const char *name, float fallback);
 bool hd__onnx_text(const HdOnnx__Node *node, const char *name, const char *expected);
 
-/* Adds the weight LAYER.SUFFIX of these elements, which it copies; `count` equal ones. */
+/* Adds the weight LAYER.SUFFIX of these elements, which it copies; one of `count` equal elements, which the file does
+ * not have and training leaves as they are. */
 hd_status hd__onnx_add_weight(hd_onnx_reader *r, const char *layer, const char *suffix, const hd_shape *shape,
                               const float *elems);
 hd_status hd__onnx_add_equal(hd_onnx_reader *r, const char *layer, const char *suffix, int64_t count, float value);
@@ -294,27 +295,14 @@ hd_status hd__onnx_put_position(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx
 /* The view of output k of a node; what moves elements alone is in onnx_shapes.c. */
 hd_status hd__onnx_make(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k);
 
-/* A layer that shares an owner's parameters: the owner of these, or NULL; and a new owner. */
-const char *hd__onnx_find_owner(const hd_onnx_reader *r, const char *kind, const char *weight, const char *bias);
-void hd__onnx_keep_owner(hd_onnx_reader *r, const char *layer, const char *kind, const char *weight, const char *bias);
-
 /* softmax(q k' * factor [+ mask]) v; k has its last two axes exchanged. */
-typedef struct hd_onnx_product {
+typedef struct hd_onnx_attention {
   const char *q, *k, *v;
   double factor;
   bool causal;
-} hd_onnx_product;
+} hd_onnx_attention;
 
 /* Of queries, keys and values that one layer makes; rotary, which a Concat ends. found: whether it is that. */
 hd_status hd__onnx_read_joint_attention(bool *found, hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node,
-                                        const hd_onnx_product *a);
+                                        const hd_onnx_attention *a);
 hd_status hd__onnx_read_rotary(bool *found, hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node);
-
-/* A row of the table of operators. */
-typedef hd_status hd_onnx_form(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k);
-hd_onnx_form hd__onnx_read_reshape, hd__onnx_read_flatten, hd__onnx_read_transpose, hd__onnx_read_squeeze,
-    hd__onnx_read_unsqueeze, hd__onnx_read_expand, hd__onnx_read_slice, hd__onnx_read_split, hd__onnx_read_gather,
-    hd__onnx_read_concat, hd__onnx_read_depth, hd__onnx_read_attention;
-
-/* Whether a product of two computed values ends an attention. */
-bool hd__onnx_is_attention(hd_onnx_reader *r, const HdOnnx__Node *node);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "onnx/onnx_reader.h"
+#include "onnx/onnx_layers.h"
 #include "op/concat/concat_geom.h"
 
 /* ---- Axes and shapes ---- */
@@ -346,34 +346,68 @@ static hd_status put_places(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__No
                       (long long)(first ? count : 0), (long long)(first ? 0 : count));
 }
 
-/* A constant before or behind a value, such as a token of a class: zeros, to which learned positions add it. */
-static hd_status join_constant(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int axis, size_t which) {
-  const char *name = node->input[which];
-  const HdOnnx__Tensor *t;
-  int64_t outer = 1, inner = 1, before = hd__onnx_side(v, axis);
-  float *read;
-  HD_TRY(hd__onnx_read_floats(&read, &t, r, node, name, -1));
-  HD_OWNED float *constant = read, *all = NULL;
-  bool good = (int)t->n_dims == v->rank && v->batch == 0 && v->atoms < HD_ONNX_ATOMS && t->dims[0] == 1 &&
+/* The sizes of an Expand: PyTorch writes Where(sizes == -1, 1, sizes), and a size of 1 changes none. */
+static const char *sizes_of_expand(const hd_onnx_reader *r, const HdOnnx__Node *expand) {
+  const char *name = hd__onnx_input(expand, 1);
+  const HdOnnx__Node *where = hd__onnx_producer(r, name, "Where");
+  const bool keeps = where && hd__onnx_producer(r, hd__onnx_input(where, 0), "Equal") &&
+                     hd__onnx_producer(r, hd__onnx_input(where, 1), "ConstantOfShape");
+  return keeps ? hd__onnx_input(where, 2) : name;
+}
+
+/* The constant that a value repeats for each sample, or is; NULL: it is none. PyTorch expands a token to the batch. */
+static const char *constant_of(hd_onnx_reader *r, const char *name) {
+  const HdOnnx__Node *expand = hd__onnx_producer(r, name, "Expand");
+  const HdOnnx__Tensor *t = expand ? hd__onnx_tensor(r, hd__onnx_input(expand, 0)) : NULL;
+  int64_t side[8];
+  if (hd__onnx_tensor(r, name))
+    return name;
+  const int count = t ? hd__onnx_ints(side, r, sizes_of_expand(r, expand)) : 0;
+  bool same = count > 0 && (size_t)count == t->n_dims && t->dims[0] == 1 &&
+              (side[0] == HD_ONNX_BATCH || side[0] == -1 || side[0] == r->batch);
+  for (int i = 1; i < count && same; i++)
+    same = side[i] == t->dims[i] || side[i] == 1 || side[i] == -1;
+  return same ? hd__onnx_input(expand, 0) : NULL;
+}
+
+/* Checks that a constant may stand before or behind a value; its numbers, which the caller frees. */
+static hd_status read_token(float **out, const HdOnnx__Tensor **t, hd_onnx_reader *r, const HdOnnx__Node *node,
+                            const hd_onnx_view *v, size_t which) {
+  const int axis = hd__onnx_axis(v, hd__onnx_int(node, "axis", 0));
+  HD_TRY(hd__onnx_read_floats(out, t, r, node, constant_of(r, node->input[which]), -1));
+  bool good = (int)(*t)->n_dims == v->rank && v->batch == 0 && v->atoms < HD_ONNX_ATOMS && (*t)->dims[0] == 1 &&
               (which == 0 || which + 1 == node->n_input);
-  for (int i = 1; i < v->rank && good; i++) {
-    good = i == axis ? t->dims[i] <= 1024 : t->dims[i] == hd__onnx_side(v, i);
-    *(i < axis ? &outer : &inner) *= i == axis ? 1 : t->dims[i];
-  }
+  for (int i = 1; i < v->rank && good; i++)
+    good = i == axis ? (*t)->dims[i] <= 1024 : (*t)->dims[i] == hd__onnx_side(v, i);
   if (!good)
     return hd__onnx_refuse(r, node,
                            "expected computed values, and at an end perhaps one constant for every sample, found "
                            "the constant '%.80s'; heddle joins layers",
-                           name);
+                           node->input[which]);
   if (hd__onnx_sample(v) > HD_ONNX_MOST_SIDE / 8)
     return hd__onnx_refuse(r, node, "expected at most %d elements beside a constant, found more; use smaller samples",
                            HD_ONNX_MOST_SIDE / 8);
-  const int64_t more = t->dims[axis], side = before + more, first = which == 0 ? 0 : before;
-  HD_TRY(put_places(v, r, node, axis, more, which == 0));
-  HD_TRY(HD_NEW(all, outer * side * inner, r->ctx, "%s: out of memory while reading", r->path));
-  for (int64_t o = 0; o < outer; o++)
-    memcpy(all + (o * side + first) * inner, constant + o * more * inner, (size_t)(more * inner) * sizeof *all);
-  return hd__onnx_put_position(v, r, node, hd__onnx_resolve(r, name), all);
+  return HD_OK;
+}
+
+/* A constant before or behind a value, such as a token of a class, is trained: learned positions add it to zeros, which
+ * are those beside the value. Zeros around both bring them to their places, where they are added. */
+static hd_status join_constant(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int axis, size_t which) {
+  const bool first = which == 0;
+  const int64_t before = hd__onnx_side(v, axis);
+  const HdOnnx__Tensor *t;
+  float *read = NULL;
+  const hd_status status = read_token(&read, &t, r, node, v, which);
+  HD_OWNED float *constant = read;
+  HD_TRY(status);
+  const int64_t more = t->dims[axis], start = first ? 0 : before;
+  HD_TRY(put_places(v, r, node, axis, more, first));
+  hd_onnx_view token = *v, value = *v;
+  HD_TRY(hd__onnx_cut(&token, r, node, axis, start, start + more));
+  HD_TRY(hd__onnx_put_position(&token, r, node, hd__onnx_resolve(r, constant_of(r, node->input[which])), constant));
+  HD_TRY(put_places(&token, r, node, axis, before, !first));
+  HD_TRY(hd__onnx_pair(v, &value, &token, r, node));
+  return hd__onnx_put(v, r, node, NULL, "op: add, from: [\"%s\", \"%s\"]", value.layer, token.layer);
 }
 
 /* More than a layer may have are joined in steps. */
@@ -387,7 +421,7 @@ hd_status hd__onnx_read_concat(hd_onnx_view *out, hd_onnx_reader *r, const HdOnn
     return HD_OK;
   HD_TRY(HD_NEW(part, HD_CONCAT_INPUTS, r->ctx, "%s: out of memory while reading", r->path));
   for (size_t i = 0; i < node->n_input; i++) {
-    if (hd__onnx_tensor(r, node->input[i]) && constant == node->n_input) {
+    if (constant == node->n_input && constant_of(r, node->input[i])) {
       constant = i;
       continue;
     }

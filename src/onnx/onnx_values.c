@@ -512,6 +512,7 @@ hd_status hd__onnx_add_equal(hd_onnx_reader *r, const char *layer, const char *s
   HD_TRY(new_weight(&to, r, layer, suffix, &(hd_shape){1, {(int32_t)count}}));
   for (int64_t i = 0; i < count; i++)
     to[i] = value;
+  fprintf(r->rules, "%s{match: \"%s.%s\", requires_grad: false}", ftell(r->rules) > 0 ? ", " : "", layer, suffix);
   return HD_OK;
 }
 

@@ -62,12 +62,25 @@ static bool is_xml(const char *description) {
 }
 
 /* This machine as it was found first, for as long as as many CPUs are online: hwloc reads hundreds of files, which
- * takes longer than training a small network. */
+ * takes longer than training a small network. A fork waits for the lock, so that no thread that a child has not got
+ * holds it there. */
 static struct {
   pthread_mutex_t lock;
   hwloc_topology_t found;
   long online;
+  bool is_safe; /* forks do wait */
 } found_here = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void lock_found(void) { pthread_mutex_lock(&found_here.lock); }
+static void unlock_found(void) { pthread_mutex_unlock(&found_here.lock); }
+static void expect_forks(void) { found_here.is_safe = pthread_atfork(lock_found, unlock_found, unlock_found) == 0; }
+
+/* False: nothing can be kept here. */
+static bool can_keep(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, expect_forks);
+  return found_here.is_safe;
+}
 
 /* Whether environment variables of hwloc's describe another machine. */
 static bool is_described(void) {
@@ -82,23 +95,25 @@ static bool is_described(void) {
 /* A copy of what was found; NULL: nothing yet. */
 static hwloc_topology_t copy_found(void) {
   hwloc_topology_t copy = NULL;
-  pthread_mutex_lock(&found_here.lock);
+  if (!can_keep())
+    return NULL;
+  lock_found();
   if (found_here.found && found_here.online == sysconf(_SC_NPROCESSORS_ONLN) &&
       hwloc_topology_dup(&copy, found_here.found) != 0)
     copy = NULL;
-  pthread_mutex_unlock(&found_here.lock);
+  unlock_found();
   return copy;
 }
 
 static void keep_found(hwloc_topology_t machine) {
   hwloc_topology_t copy;
-  if (hwloc_topology_dup(&copy, machine) != 0)
+  if (!can_keep() || hwloc_topology_dup(&copy, machine) != 0)
     return;
-  pthread_mutex_lock(&found_here.lock);
+  lock_found();
   hwloc_topology_t before = found_here.found;
   found_here.found = copy;
   found_here.online = sysconf(_SC_NPROCESSORS_ONLN);
-  pthread_mutex_unlock(&found_here.lock);
+  unlock_found();
   if (before)
     hwloc_topology_destroy(before);
 }

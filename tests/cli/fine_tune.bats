@@ -162,6 +162,28 @@ FROZEN="--head auto --freeze * --max-steps 400 --epochs 3"
   done
 }
 
+@test "photos of one class alone are pointed out" {
+  trained
+  "$BUILDDIR/tests/bits/make_data" pictures photos 60 20
+  rm -r photos/train/c[1-9] photos/test/c[1-9]
+  mv photos/train/c0 photos/train/cat
+  mv photos/test/c0 photos/test/cat
+  note="photos: all training samples have one label, 0 'cat': there is nothing to tell apart"
+  "$HEDDLE" data photos --json >out
+  [[ "$(json_get notes.0 <out)" == "$note"* ]]
+  sed 's/16, 16/32, 32/' net.yaml >wide.yaml
+  "$HEDDLE" train --model wide.yaml --data photos --max-steps 1 --out one >out 2>err
+  cat out err | grep -qF "$note"
+  for label in x 7; do
+    { echo a,label && for i in $(seq 30); do echo "$i,$label"; done; } >rows.csv
+    "$HEDDLE" data rows.csv >out
+    grep -q 'note .*rows.csv: all training samples have one label' out
+  done
+  { echo a,label && for i in $(seq 30); do echo "$i,$((i % 2))"; done; } >rows.csv
+  "$HEDDLE" data rows.csv >out
+  no grep -q 'one label' out
+}
+
 @test "samples that differ in every epoch are not kept, unless as fixed views" {
   trained
   FLIP='[horizontal_flip,to_float,normalise]'
@@ -181,6 +203,27 @@ FROZEN="--head auto --freeze * --max-steps 400 --epochs 3"
   says keep-views
   set +f
   [ ! -e bad ]
+}
+
+@test "bisect names the first step of a second stage where that is where two runs part, and repeats both stages" {
+  trained
+  network net "  - fc1: {op: linear, out: 9}" "  - relu2: {op: relu}" "  - fc2: {op: linear, out: 7}"
+  STAGES="train --model net.yaml --init net.safetensors --data random:3x16x16:4 --head auto --freeze conv*,bn*"
+  STAGES="$STAGES --batch 64 --epochs 3 --unfreeze conv*@1 --shards 4"
+  set -f
+  "$HEDDLE" $STAGES --out a --json >out
+  steps=$(json_get steps <out)
+  "$HEDDLE" $STAGES --threads 1 --out b >out
+  "$HEDDLE" $STAGES --lr-scale 0.3 --out c >out
+  set +f
+  "$HEDDLE" bisect a b >out
+  grep -q "equal: $steps steps have equal losses" out
+  code=0
+  "$HEDDLE" bisect a c --json >out 2>err || code=$?
+  [ "$code" -eq 3 ]
+  [ "$(json_get step what <out)" = "$((steps / 3 + 1)) conv1.weight, update" ]
+  fails 1 bisect a --inject 5,2,1
+  says "a: expected a run of one stage" "found --unfreeze"
 }
 
 @test "a second stage that makes no sense is refused" {

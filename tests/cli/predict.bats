@@ -149,8 +149,16 @@ END
   [ "$(head -n 1 t.csv)" = "file,class,name,probability,c0,c1,c2,c3,c4,c5,c6,c7,c8,c9" ]
   [ "$(wc -l <t.csv)" -eq 11 ]
   grep -q '^some/inside/' t.csv
-  "$HEDDLE" predict r some --top 1 >out
+  "$HEDDLE" predict r some --top 1 >out 2>err
   no grep -q then out
+  grep -qF 'note: some: 1 file is no picture (.png, .jpg, .jpeg) and is left out: some/notes.txt' err
+  echo text >some/inside/more.txt
+  "$HEDDLE" predict r some --json >out 2>err
+  [ "$(json_get predictions <out | grep -o '"file"' | wc -l)" -eq 10 ]
+  grep -qF 'some: 2 files are no pictures (.png, .jpg, .jpeg) and are left out: some/inside/more.txt, ...' err
+  rm some/notes.txt some/inside/more.txt
+  "$HEDDLE" predict r some >out 2>err
+  [ ! -s err ]
   "$HEDDLE" predict r some --top 5 >out
   [ "$(grep -o '(' out | wc -l)" -eq 40 ]
   "$HEDDLE" predict r some --json >out
@@ -167,4 +175,20 @@ END
   [ "$code" -eq 1 ]
   [ "$(wc -l <out)" -eq 10 ]
   grep -q '^heddle: some/bad.png: ' err
+}
+
+@test "a link to a folder that is listed already lists no picture twice" {
+  train --data digits --out r
+  mkdir -p some/inside other
+  cp r/wrong.png some/a.png
+  cp r/wrong.png some/inside/b.png
+  cp r/wrong.png other/c.png
+  ln -s . some/loop
+  ln -s ../inside some/inside/loop
+  ln -s inside some/again
+  ln -s ../other some/also
+  ln -s ../other some/zzz
+  ln -s c.png other/d.png
+  "$HEDDLE" predict r some >out 2>err
+  [ "$(cut -d ' ' -f 1 out | tr '\n' ' ')" = "a.png also/c.png also/d.png inside/b.png " ]
 }

@@ -188,10 +188,39 @@ run_of() {
   fails 2 train $TINY --sample-every 10
   says "--sample-every is for texts"
   sed 's/heads: 2}/heads: 2, causal: false}/' small.yaml >both.yaml
-  fails 1 train --model both.yaml --context 8 --data a.txt --sample-every 10 --out e
-  says "--sample-every expects a network of texts"
-  "$HEDDLE" train --model both.yaml --context 8 --data a.txt --max-steps 3 --out e >out
+  no "$HEDDLE" train --model both.yaml --context 8 --data a.txt --sample-every 10 --procs 2 --out e >out 2>err
+  grep -q -- '--sample-every expects a single process, or a network of texts' err
+  "$HEDDLE" train --model both.yaml --context 8 --data a.txt --sample-every 2 --max-steps 2 --out e >out
+  grep -q '^a text after step 2:$' out
+  "$HEDDLE" train --resume e --procs 2 --max-steps 4 >out
+  grep -q -- '--sample-every shows no texts' out
+  no grep -q '^a text after' out
   "$HEDDLE" generate e --length 20 >out
+}
+
+@test "a GPU shows the texts that CPUs show, before and after a run is resumed on the other" {
+  HEDDLE_CUDA_DRIVER=$BUILDDIR/tests/cuda/.libs/driver_stub.so
+  HEDDLE_CUDA_MODULE=$BUILDDIR/tests/cuda/.libs/module_stub.so
+  [ -e "$HEDDLE_CUDA_DRIVER" ] || skip "expected a stand-in for a GPU, found none"
+  export HEDDLE_CUDA_DRIVER HEDDLE_CUDA_MODULE
+  text a.txt 3000
+  small
+  SHOWN="--model small.yaml --context 8 --batch 8 --data a.txt --sample-every 3 --max-steps 6"
+  texts='/^a text/ { p = 1 } !/^a text|^  / { p = 0 } p'
+  for device in cpu cuda; do
+    "$HEDDLE" train $SHOWN --device $device --out on-$device >$device
+    awk "$texts" $device >$device.texts
+    [ "$(grep -c '^a text after' $device.texts)" = 2 ]
+    "$HEDDLE" train $SHOWN --device $device --max-steps 3 --out half-$device >out
+  done
+  cmp cpu.texts cuda.texts
+  "$HEDDLE" train --resume half-cpu --device cuda --max-steps 6 >out
+  [ "$(digest_of out)" = "$(digest_of cpu)" ]
+  awk "$texts" out >rest
+  tail -n "$(wc -l <rest)" cpu.texts | cmp - rest
+  "$HEDDLE" train --resume half-cuda --device cpu --max-steps 6 >out
+  [ "$(digest_of out)" = "$(digest_of cpu)" ]
+  awk "$texts" out | cmp - rest
 }
 
 @test "the models of texts have the parameters that the documentation says" {
@@ -226,6 +255,49 @@ run_of() {
   [ "$(json_get samples <out)" = 336 ]
   [ "$(json_get test_samples <out)" = 38 ]
   grep -Fq '"class_names": ["\u000a", " ", ' out
+  [ "$(json_get window tokens_are tokens test_tokens shape mean <out)" = "8 characters 2700 300 null null" ]
+  kinds=$(json_get classes <out)
+  "$HEDDLE" data a.txt --context 8 >out
+  grep -qx 'windows    336 to train, 38 to test' out
+  grep -qx 'window     8 characters, each followed by the next' out
+  grep -qx 'text       2,700 characters to train, 300 to test' out
+  grep -qx "vocabulary $kinds characters" out
+  grep -Eq '^token +train +test$' out
+  no grep -Eq '^(shape|size|mean|std|classes)' out
+  "$HEDDLE" data a.txt --tokens bytes >out
+  grep -qx 'text       2,700 bytes to train, 300 to test' out
+  grep -qx 'vocabulary 256 bytes' out
+  mkdir parts
+  cp a.txt parts/train.txt
+  head -c 500 a.txt >parts/val.txt
+  head -c 400 a.txt >parts/test.txt
+  "$HEDDLE" data parts --context 8 >out
+  grep -qx 'windows    437 to train, 63 of them for validation, 50 to test' out
+  grep -qx 'text       3,500 characters to train, 400 to test' out
+  printf '\1\0\2\0\3\0%.0s' $(seq 100) >numbers.bin
+  "$HEDDLE" data numbers.bin --context 8 --json >out
+  [ "$(json_get tokens_are tokens test_tokens classes <out)" = "numbers 270 30 4" ]
+}
+
+@test "a byte order mark before a text is no character of it, and that is said" {
+  text a.txt 3000
+  small
+  run_of --data a.txt --out a
+  digest=$(digest_of out)
+  { printf '\357\273\277' && cat a.txt; } >marked.txt
+  run_of --data marked.txt --out b
+  [ "$(digest_of out)" = "$digest" ]
+  cat out err | grep -q 'marked.txt: the byte order mark (U+FEFF) that it begins with is left out'
+  "$HEDDLE" data marked.txt >out
+  grep -q 'note .*marked.txt: the byte order mark' out
+  "$HEDDLE" data marked.txt --tokens bytes --json >out
+  [ "$(json_get tokens test_tokens <out)" = "2703 300" ]
+  { printf '\357\273\277' && printf 'Q' && cat a.txt; } >other.txt
+  fails 1 eval a --data other.txt
+  says "U+0051 'Q' at byte 3"
+  printf '\357\273\277' >alone.txt
+  fails 1 train --model small.yaml --data alone.txt
+  says "expected at least 65 tokens" "found 0"
 }
 
 @test "what does not fit a text is refused in one line" {

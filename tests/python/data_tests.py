@@ -53,6 +53,30 @@ def test_layouts():
     assert train((x, y, x[:9], y[:9])).digest == train(((x, y), (x[:9], y[:9]))).digest != wanted
 
 
+def test_arrays_that_change():
+    """arrays that are changed while a run reads them end it with an error; copies, and changes between runs, do not"""
+    def changes(array, value):
+        def callback(event):
+            if event.kind == "step":
+                array[...] = value
+        return callback
+
+    for fields in ((x, y), (x.astype(np.float32), y), (x, y.astype(np.float32))):
+        for which in range(2):
+            data = [fields[0].copy(), np.ascontiguousarray(fields[1], np.int32 if fields[1].dtype != np.float32 else
+                                                           np.float32).copy()]
+            model = MODEL if data[1].dtype == np.int32 else MODEL.replace("out: 4", "out: 1") + "loss: mse\n"
+            whole = (*data, fields[0][:9].copy(), data[1][:9].copy())
+            refuses(heddle.UsageError, "the training arrays changed", lambda: heddle.train(
+                model, whole, epochs=1, batch=16, target_scale="none", out=path(f"changed-{id(data)}-{which}"),
+                callback=changes(data[which], 1)))
+    copied = x.copy()
+    wanted = train((x, y)).digest  # a fifth becomes the test set, so that both parts are copies
+    assert train((copied, y), callback=changes(copied, 1)).digest == wanted
+    run = train((x, y.astype(np.int32), x[:9], y[:9]), class_weight="balanced")
+    assert run.digest
+
+
 def test_no_copy():
     """arrays that the library reads as they are are not copied"""
     for array in (x, x.astype(np.float32), x[:, 0].copy(), x.reshape(120, -1)):

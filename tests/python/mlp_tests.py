@@ -161,6 +161,43 @@ def test_early_stopping():
     assert digest(flat) == digest(HeddleClassifier(epochs=4).fit(x, y))
 
 
+def test_metric_of_early_stopping():
+    """early_stopping goes by a metric, by name or a function in the units of y; without rows held out it is refused"""
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(200, 5)).astype(np.float32)
+    labels = (rows[:, 0] + 0.5 * rng.normal(size=200) > 0.8).astype(int)
+    held = {"early_stopping": True, "validation_fraction": 0.3, "epochs": 12, "n_iter_no_change": 12, "lr": 0.01}
+    plain = HeddleClassifier(**held).fit(rows, labels)
+    assert HeddleClassifier(metric="accuracy", **held).fit(rows, labels).validation_scores_ == plain.validation_scores_
+    f1 = HeddleClassifier(metric="f1", **held).fit(rows, labels)
+    assert f1.validation_scores_ != plain.validation_scores_ and 0 <= f1.best_validation_score_ <= 1
+    losses = HeddleClassifier(metric="loss", **held).fit(rows, labels).validation_scores_
+    assert all(loss < 0 for loss in losses)
+
+    def right(outputs, targets):
+        assert outputs.shape == (60, 2) and set(targets) <= {0, 1}
+        return (outputs.argmax(1) == targets).mean()
+
+    assert np.allclose(HeddleClassifier(metric=right, **held).fit(rows, labels).validation_scores_,
+                       plain.validation_scores_)
+    targets = 1000 * rows[:, 0] + 5000
+
+    def nearness(outputs, wanted):
+        assert wanted.shape == (60, 1) and 1000 < wanted.mean() < 9000
+        return -abs(outputs - wanted).mean()
+
+    regressor = HeddleRegressor(metric=nearness, **held).fit(rows, targets)
+    assert regressor.best_validation_score_ == max(regressor.validation_scores_) < -1
+    for estimator in (HeddleClassifier, HeddleRegressor):
+        refuses(heddle.UsageError, "metric expects early_stopping=True",
+                lambda: estimator(metric="loss", epochs=1).fit(rows, labels))
+        refuses(heddle.UsageError, "metric expects a name or a function",
+                lambda: estimator(metric=3, early_stopping=True).fit(rows, labels))
+        refuses(heddle.UsageError, "metric", lambda: estimator(metric="f2", early_stopping=True).fit(rows, labels))
+        copy = clone(estimator(metric=right, early_stopping=True))
+        assert copy.metric is right
+
+
 def test_early_stopping_is_exact():
     """the kept weights are those of a run of as many epochs on the same rows, whatever the threads"""
     numbers = (rng.normal(size=120) + x[:, 0]).astype(np.float64)

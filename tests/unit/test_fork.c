@@ -3,7 +3,9 @@
  * that waited for threads of its parent would wait for ever: an alarm ends it. */
 #include "scratch.h"
 
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -14,6 +16,7 @@
 #include "heddle/pool.h"
 #include "heddle/predict.h"
 #include "heddle/tensor.h"
+#include "heddle/topology.h"
 
 enum { TEXT_BYTES = 512, ALARM_S = 60, PIXELS = 28 * 28, CLASSES = 10 };
 
@@ -220,6 +223,44 @@ static void test_refused(void) {
   hd_config_destroy(config);
 }
 
+/* ---- What another thread was doing ---- */
+
+enum { FORKS = 40 };
+
+static atomic_bool ends;
+
+static const char *look_at_machine(void *arg) {
+  hd_topology *machine;
+  if (hd_topology_create(&machine, ctx) != HD_OK)
+    return hd_ctx_message(ctx);
+  hd_topology_destroy(machine);
+  return "the machine";
+}
+
+static void *look_on(void *arg) {
+  hd_ctx *own;
+  hd_topology *machine;
+  if (hd_ctx_create(&own) != HD_OK)
+    return NULL;
+  while (!atomic_load(&ends) && hd_topology_create(&machine, own) == HD_OK)
+    hd_topology_destroy(machine);
+  hd_ctx_destroy(own);
+  return NULL;
+}
+
+/* A thread of the parent that holds a lock at the fork holds it for ever in the child, which has no such thread. */
+static void test_other_thread(void) {
+  pthread_t thread;
+  const char *found = look_at_machine(NULL);
+  if (pthread_create(&thread, NULL, look_on, NULL) != 0)
+    bail_out("no thread");
+  for (int i = 0; i < FORKS && !strcmp(found, "the machine"); i++)
+    found = in_child(look_at_machine, NULL);
+  atomic_store(&ends, true);
+  pthread_join(thread, NULL);
+  is_str(found, "the machine", "a child sees it while a thread of its parent looks at it");
+}
+
 int main(void) {
   scratch();
   if (hd_ctx_create(&ctx) != HD_OK)
@@ -228,6 +269,7 @@ int main(void) {
   test_use(1);
   test_use(2);
   test_refused();
+  test_other_thread();
   hd_ctx_destroy(ctx);
   return done_testing();
 }

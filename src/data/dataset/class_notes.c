@@ -1,5 +1,5 @@
-/* Notes for the user on classes of a data set without training samples, or with few test samples if a fifth of the
- * samples is the test set. */
+/* Notes for the user on classes of a data set: one alone, some without training samples, or with few test samples if a
+ * fifth of the samples is the test set. */
 #include "base/alloc.h"
 #include "base/text_buffer.h"
 #include "data/dataset/dataset_finish.h"
@@ -34,6 +34,24 @@ static hd_status note_few(hd_dataset *data, hd_ctx *ctx, const char *name, const
                           few == 1 ? "has" : "have", what, list, few > SHOWN ? ", ..." : "");
 }
 
+/* Notes that all training samples have one label, which leaves nothing to learn. */
+static hd_status note_lone(hd_dataset *data, hd_ctx *ctx, const char *name, const int64_t *count) {
+  const hd_split *train = &data->split[0];
+  const char *const *names = train->class_names;
+  int lone = 0, there = 0;
+  for (int c = 0; c < train->classes; c++)
+    if (count[c] > 0) {
+      lone = c;
+      there++;
+    }
+  if (there != 1)
+    return HD_OK;
+  return hd__dataset_note(data, ctx,
+                          "%s: all training samples have one label, %d%s%.40s%s: there is nothing to tell "
+                          "apart, add samples of another class",
+                          name, lone, names ? " '" : "", names ? names[lone] : "", names ? "'" : "");
+}
+
 hd_status hd__dataset_note_classes(hd_dataset *data, hd_ctx *ctx, const char *name) {
   const hd_split *train = &data->split[0], *test = &data->split[1];
   if (!train->labels || !test->labels)
@@ -44,6 +62,7 @@ hd_status hd__dataset_note_classes(hd_dataset *data, hd_ctx *ctx, const char *na
   count_labels(count, train);
   count_labels(count + classes, test);
   HD_TRY(note_few(data, ctx, name, count, 1, NULL, "no training samples"));
+  HD_TRY(note_lone(data, ctx, name, count));
   if (!data->divided)
     return HD_OK;
   return note_few(data, ctx, name, count + classes, LEAST_TEST, count, "fewer than two samples to test");

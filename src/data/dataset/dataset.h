@@ -109,6 +109,7 @@ typedef struct hd_dataset {
   hd_skips *skips[2];
   hd_sample_cache cache[2];
   hd_statistics statistics;
+  uint64_t lent[2][2];           /* checksums of labels and weights in arrays of the program */
   hd_normalize_choice normalize; /* never auto */
   float *rows[2];                /* normalised by columns */
   int32_t *labels[2];            /* with the numbers of a run's classes, or NULL */
@@ -121,6 +122,9 @@ static inline const hd_split *hd__dataset_test(const hd_dataset *data) { return 
 static inline const hd_features *hd__dataset_features(const hd_dataset *data) {
   return data->features.count > 0 ? &data->features : NULL;
 }
+
+/* HD_E_USAGE where the program has changed arrays that a custom data set reads in place. */
+hd_status hd__dataset_check_unchanged(const hd_dataset *data, hd_ctx *ctx);
 
 /* Frees everything, after a failure too; NULL is allowed. hd__dataset_open is in data/formats/formats.h. */
 void hd__dataset_close(hd_dataset *data);

@@ -164,6 +164,33 @@ static hd_status prepare_decoding(hd_dataset *data, hd_ctx *ctx, const hd_datase
   return HD_OK;
 }
 
+/* ---- Arrays of the program ---- */
+
+/* The checksums of labels and weights that the program lent, 0 for weights of the data set's own. */
+static hd_status sum_lent(uint64_t sum[2], hd_ctx *ctx, const hd_dataset *data, int s) {
+  const hd_split *split = &data->split[s];
+  const bool weighs = split->weights && !data->memory[s].weights;
+  sum[0] = 0;
+  sum[1] = split->borrowed && weighs ? hd__xxh3(split->weights, (size_t)split->count * sizeof *split->weights) : 0;
+  return split->borrowed ? hd__labels_checksum(&sum[0], ctx, split) : HD_OK;
+}
+
+/* Rows that are normalised by column are a copy. */
+hd_status hd__dataset_check_unchanged(const hd_dataset *data, hd_ctx *ctx) {
+  for (int s = 0; s < parts_of(data); s++) {
+    uint64_t now[2];
+    HD_TRY(sum_lent(now, ctx, data, s));
+    const bool same = !data->split[s].borrowed || data->rows[s] ||
+                      hd__samples_checksum(&data->split[s]) == data->statistics.checksum[2 * s];
+    if (!same || now[0] != data->lent[s][0] || (now[1] != data->lent[s][1] && !data->memory[s].weights))
+      return hd__fail(ctx, HD_E_USAGE,
+                      "data set '%s': the %s arrays changed while the run read them, so its weights are those of no "
+                      "data; give copies, or change them between runs",
+                      data->name, s ? "test" : "training");
+  }
+  return HD_OK;
+}
+
 hd_status hd__dataset_finish(hd_dataset *data, hd_ctx *ctx, const hd_dataset_request *request) {
   hd_split *split = data->split;
   HD_TRY(hd__dataset_take_fold(data, ctx));
@@ -182,6 +209,8 @@ hd_status hd__dataset_finish(hd_dataset *data, hd_ctx *ctx, const hd_dataset_req
     if (data->memory[s].numbers && !request->first_rules) /* which differ, but not as floats */
       data->statistics.checksum[2 * s] =
           hd__xxh3(data->memory[s].numbers, (size_t)(split[s].count * split[s].width) * sizeof(double));
+  for (int s = 0; s < 2; s++)
+    HD_TRY(sum_lent(data->lent[s], ctx, data, s));
   HD_TRY(normalise_columns(data, ctx));
   return hd__dataset_note_classes(data, ctx, data->name);
 }

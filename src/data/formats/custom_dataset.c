@@ -266,6 +266,7 @@ static hd_status take_arrays(hd_split *out, hd_ctx *ctx, const hd_custom_data *d
                     .flat = d->channels == 1 && d->height == 1,
                     .images = d->dtype == HD_U8 ? a.bytes : NULL,
                     .floats = d->dtype == HD_U8 ? NULL : a.floats,
+                    .borrowed = true,
                     .labels = d->classes ? a.labels : NULL,
                     .classes = d->classes,
                     .class_names = d->class_names,

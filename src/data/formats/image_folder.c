@@ -18,18 +18,13 @@
 #include "base/alloc.h"
 #include "base/digest.h"
 #include "base/text_buffer.h"
+#include "data/dataset/name_list.h"
 #include "data/images/image_file.h"
 #include "data/split/cache_file.h"
 #include "platform/file.h"
 #include "platform/parallel_for.h"
 
 enum { GRAIN = 16 }; /* pictures at a time */
-
-/* A growing list of texts. */
-typedef struct texts {
-  char **text;
-  int64_t count, room;
-} texts;
 
 typedef struct photo {
   char *path;
@@ -46,26 +41,16 @@ typedef struct album {
 } album;
 
 typedef struct folder_set {
-  texts classes;
+  hd_name_list classes;
   album album[2];
   int64_t validation; /* the last pictures of the first album, a validation set */
   bool has_test;      /* in a folder of its own */
   char *mixed;
 } folder_set;
 
-/* A list that ends with its scope. */
-#define TEXTS HD_RELEASED(texts_fini) texts
-
-static void texts_fini(texts *t) {
-  for (int64_t i = 0; i < t->count; i++)
-    hd__free(t->text[i]);
-  hd__free(t->text);
-  *t = (texts){0};
-}
-
 static void release(void *self) {
   folder_set *set = self;
-  texts_fini(&set->classes);
+  hd__name_list_fini(&set->classes);
   for (int s = 0; s < 2; s++) {
     for (int64_t i = 0; i < set->album[s].count; i++)
       hd__free(set->album[s].photo[i].path);
@@ -78,25 +63,8 @@ static hd_status no_memory(hd_ctx *ctx, const char *path) {
   return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for the list of pictures", path);
 }
 
-/* Makes room for one more element of `bytes` bytes. */
-static bool grow(void *array, int64_t count, int64_t *room, size_t bytes) {
-  void *old;
-  memcpy(&old, array, sizeof old);
-  if (count < *room)
-    return true;
-  const int64_t more = *room ? 2 * *room : 16;
-  void *larger = hd__realloc(old, (size_t)more * bytes);
-  if (!larger)
-    return false;
-  memcpy(array, &larger, sizeof larger);
-  *room = more;
-  return true;
-}
-
-static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
 /* The names in a folder, sorted; only folders if `folders` is set. */
-static hd_status list(texts *out, hd_ctx *ctx, const char *path, bool folders) {
+static hd_status list(hd_name_list *out, hd_ctx *ctx, const char *path, bool folders) {
   char inside[HD_PATH_BYTES];
   HD_FOLDER_OWNED *folder = opendir(path);
   if (!folder)
@@ -107,29 +75,22 @@ static hd_status list(texts *out, hd_ctx *ctx, const char *path, bool folders) {
     HD_TRY(hd__file_join(inside, ctx, path, entry->d_name));
     if (folders && !hd__file_is_folder(inside))
       continue;
-    if (!grow(&out->text, out->count, &out->room, sizeof *out->text) ||
-        !(out->text[out->count] = hd__strdup(entry->d_name)))
+    if (!hd__name_list_add(out, entry->d_name))
       return no_memory(ctx, path);
-    out->count++;
   }
-  if (out->count > 0)
-    qsort(out->text, (size_t)out->count, sizeof *out->text, by_bytes);
+  hd__name_list_sort(out);
   return HD_OK;
 }
 
-static bool is_picture(const char *name) {
-  return hd__path_ends(name, ".png") || hd__path_ends(name, ".jpg") || hd__path_ends(name, ".jpeg");
-}
-
 static hd_status add_class(album *to, hd_ctx *ctx, const char *path, int32_t label, bool allow_empty) {
-  TEXTS names = {0};
+  HD_NAME_LIST names = {0};
   HD_TRY(list(&names, ctx, path, false));
   for (int64_t i = 0; i < names.count; i++) {
     const char *name = names.text[i];
-    if (!is_picture(name))
+    if (!hd__is_picture(name))
       return hd__fail(ctx, HD_E_FORMAT,
                       "%s/%s: expected only pictures (.png, .jpg, .jpeg), found this; move it elsewhere", path, name);
-    if (!grow(&to->photo, to->count, &to->room, sizeof *to->photo) ||
+    if (!hd__grow(&to->photo, to->count, &to->room, sizeof *to->photo) ||
         !(to->photo[to->count].path = hd__printf_alloc("%s/%s", path, name)))
       return no_memory(ctx, path);
     to->photo[to->count++].label = label;
@@ -143,7 +104,7 @@ static hd_status add_class(album *to, hd_ctx *ctx, const char *path, int32_t lab
 }
 
 /* Both lists are sorted: reports the first name that is in only one of them. */
-static hd_status check_classes(hd_ctx *ctx, const char *path, const texts *known, const texts *found) {
+static hd_status check_classes(hd_ctx *ctx, const char *path, const hd_name_list *known, const hd_name_list *found) {
   int64_t i = 0;
   while (i < known->count && i < found->count && !strcmp(known->text[i], found->text[i]))
     i++;
@@ -157,9 +118,9 @@ static hd_status check_classes(hd_ctx *ctx, const char *path, const texts *known
 }
 
 /* The pictures of all class folders; the classes must equal those of an earlier split, if there is one. */
-static hd_status add_split(album *to, texts *classes, hd_ctx *ctx, const char *path, bool allow_empty) {
+static hd_status add_split(album *to, hd_name_list *classes, hd_ctx *ctx, const char *path, bool allow_empty) {
   char inside[HD_PATH_BYTES];
-  TEXTS found = {0};
+  HD_NAME_LIST found = {0};
   HD_TRY(list(&found, ctx, path, true));
   if (found.count > HD_DATA_MAX_CLASSES)
     return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected up to %d classes, found %lld; use fewer folders", path,
@@ -169,7 +130,7 @@ static hd_status add_split(album *to, texts *classes, hd_ctx *ctx, const char *p
                     path);
   if (classes->count == 0) {
     *classes = found;
-    found = (texts){0};
+    found = (hd_name_list){0};
   } else {
     HD_TRY(check_classes(ctx, path, classes, &found));
   }
@@ -443,7 +404,7 @@ static other_folders find_others(const char *path, const hd_dataset_request *req
 /* Notes the folders beside train/ that are not used. */
 static hd_status note_unused(hd_dataset *out, hd_ctx *ctx, const char *path, const other_folders *used) {
   const char *test = used->test, *validation = used->validation;
-  TEXTS found = {0};
+  HD_NAME_LIST found = {0};
   char unused[256] = "";
   hd_line line = {unused, sizeof unused, 0};
   HD_TRY(list(&found, ctx, path, true));

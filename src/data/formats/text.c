@@ -114,6 +114,14 @@ static hd_status open_folder(text *t, hd_ctx *ctx, const char *folder, bool byte
   return HD_OK;
 }
 
+static hd_status note_marks(hd_dataset *out, hd_ctx *ctx, const text *t) {
+  for (int i = 0; i < FILES; i++)
+    if (t->file[i].has_mark)
+      HD_TRY(hd__dataset_note(out, ctx, "%s: the byte order mark (U+FEFF) that it begins with is left out",
+                              t->file[i].path));
+  return HD_OK;
+}
+
 /* The characters of a run, or of the training text. */
 static hd_status find_alphabet(text *t, hd_ctx *ctx, const hd_dataset_request *request) {
   if (request->classes.count > 0)
@@ -177,6 +185,7 @@ static hd_status fill_split(hd_split *split, hd_ctx *ctx, text_split *t, int con
   HD_TRY(check_length(ctx, &t->own, context, trains ? "training" : "the test set"));
   HD_TRY(measure(split, ctx, &t->own));
   split->count = windows_of(&t->own, context);
+  split->tokens = t->own.count;
   split->token_bytes = (double)hd__token_file_bytes(t->own.file, t->own.first, t->own.count) / (double)t->own.count;
   if (!trains)
     return HD_OK;
@@ -188,6 +197,7 @@ static hd_status fill_split(hd_split *split, hd_ctx *ctx, text_split *t, int con
   HD_TRY(check_length(ctx, &t->validation, context, "validation"));
   HD_TRY(measure(split, ctx, &t->validation));
   split->validation = windows_of(&t->validation, context);
+  split->tokens += t->validation.count;
   split->count += split->validation;
   return HD_OK;
 }
@@ -213,6 +223,7 @@ static hd_status open_text(hd_dataset *out, hd_ctx *ctx, const hd_dataset_reques
   text *t = self;
   HD_TRY(hd__file_is_folder(request->name) ? open_folder(t, ctx, request->name, request->bytes)
                                            : hd__token_file_open(&t->file[TRAIN], ctx, request->name, request->bytes));
+  HD_TRY(note_marks(out, ctx, t));
   const bool characters = !t->file[TRAIN].numbers && !request->bytes;
   if (characters)
     HD_TRY(find_alphabet(t, ctx, request));

@@ -21,20 +21,22 @@ void hd__token_file_close(hd_token_file *file) {
 
 /* ---- Opening ---- */
 
+/* The place in the file of a byte of its text, for messages. */
+static long long place_of(const hd_token_file *f, int64_t at) { return (long long)(f->text + at - f->file.bytes); }
+
 static hd_status refuse_character(hd_ctx *ctx, const hd_token_file *f, int64_t at) {
   return hd__fail(ctx, HD_E_FORMAT,
                   "%s: expected UTF-8 text, found the byte 0x%02x at byte %lld; convert the file to UTF-8, or give "
                   "--tokens bytes",
-                  f->path, f->file.bytes[at], (long long)at);
+                  f->path, f->text[at], place_of(f, at));
 }
 
 /* Counts the characters, and marks every HD_TOKENS_MARKED-th where `marks` has room. */
 static hd_status count_characters(int64_t *count, int64_t *marks, hd_ctx *ctx, const hd_token_file *f) {
-  const int64_t length = (int64_t)f->file.length;
   int64_t found = 0;
-  for (int64_t at = 0; at < length; found++) {
+  for (int64_t at = 0; at < f->length; found++) {
     uint32_t code;
-    const size_t bytes = hd__utf8_decode(&code, f->file.bytes + at, (size_t)(length - at));
+    const size_t bytes = hd__utf8_decode(&code, f->text + at, (size_t)(f->length - at));
     if (!bytes)
       return refuse_character(ctx, f, at);
     if (marks && found < *count && found % HD_TOKENS_MARKED == 0)
@@ -47,11 +49,16 @@ static hd_status count_characters(int64_t *count, int64_t *marks, hd_ctx *ctx, c
 }
 
 static hd_status open_text(hd_token_file *f, hd_ctx *ctx, bool bytes) {
-  f->count = (int64_t)f->file.length;
+  static const char mark[] = {'\xef', '\xbb', '\xbf'};
+  f->text = f->file.bytes;
+  f->count = f->length = (int64_t)f->file.length;
   if (bytes)
     return HD_OK;
+  f->has_mark = f->file.length >= sizeof mark && !memcmp(f->text, mark, sizeof mark);
+  f->text += f->has_mark ? sizeof mark : 0;
+  f->length -= f->has_mark ? (int64_t)sizeof mark : 0;
   HD_TRY(count_characters(&f->count, NULL, ctx, f));
-  if (f->count == (int64_t)f->file.length)
+  if (f->count == f->length)
     return HD_OK;
   HD_TRY(HD_NEW(f->marks, f->count / HD_TOKENS_MARKED + 1, ctx, "%s: out of memory for a text", f->path));
   return count_characters(&f->count, f->marks, ctx, f);
@@ -155,11 +162,11 @@ static hd_status take_marked(hd_alphabet *out, hd_ctx *ctx, const uint8_t *marke
 hd_status hd__alphabet_of_text(hd_alphabet *out, hd_ctx *ctx, const hd_token_file *f) {
   HD_OWNED uint8_t *marked = hd__calloc(CODES, 1);
   HD_TRY(HD_ALLOCATED(marked, ctx, "out of memory for an alphabet"));
-  for (size_t at = 0, bytes; at < f->file.length; at += bytes) {
+  for (int64_t at = 0, bytes; at < f->length; at += bytes) {
     uint32_t code;
-    bytes = hd__utf8_decode(&code, f->file.bytes + at, f->file.length - at);
+    bytes = (int64_t)hd__utf8_decode(&code, f->text + at, (size_t)(f->length - at));
     if (!bytes)
-      return refuse_character(ctx, f, (int64_t)at);
+      return refuse_character(ctx, f, at);
     marked[code] = 1;
   }
   return take_marked(out, ctx, marked);
@@ -194,9 +201,9 @@ static int64_t number_at(const hd_token_file *f, int64_t i) {
 /* Where a character begins. */
 static int64_t byte_of(const hd_token_file *f, int64_t character) {
   int64_t at = f->marks[character / HD_TOKENS_MARKED];
-  for (int64_t left = character % HD_TOKENS_MARKED; left > 0 && at < (int64_t)f->file.length; left--) {
+  for (int64_t left = character % HD_TOKENS_MARKED; left > 0 && at < f->length; left--) {
     uint32_t code;
-    const size_t bytes = hd__utf8_decode(&code, f->file.bytes + at, f->file.length - (size_t)at);
+    const size_t bytes = hd__utf8_decode(&code, f->text + at, (size_t)(f->length - at));
     at += bytes ? (int64_t)bytes : 1;
   }
   return at;
@@ -205,15 +212,15 @@ static int64_t byte_of(const hd_token_file *f, int64_t character) {
 int64_t hd__token_file_bytes(const hd_token_file *f, int64_t first, int64_t count) {
   if (f->numbers || !f->marks)
     return f->numbers ? 0 : count;
-  return (first + count < f->count ? byte_of(f, first + count) : (int64_t)f->file.length) - byte_of(f, first);
+  return (first + count < f->count ? byte_of(f, first + count) : f->length) - byte_of(f, first);
 }
 
 static void read_characters(int32_t *out, const hd_token_file *f, int64_t first, int64_t count) {
   int64_t at = byte_of(f, first);
   for (int64_t i = 0; i < count; i++) {
     uint32_t code;
-    const size_t left = at < (int64_t)f->file.length ? f->file.length - (size_t)at : 0;
-    const size_t bytes = left ? hd__utf8_decode(&code, f->file.bytes + at, left) : 0;
+    const size_t left = at < f->length ? (size_t)(f->length - at) : 0;
+    const size_t bytes = left ? hd__utf8_decode(&code, f->text + at, left) : 0;
     out[i] = bytes ? hd__alphabet_token(f->alphabet, code) : -1;
     at += bytes ? (int64_t)bytes : 1;
   }
@@ -225,7 +232,7 @@ void hd__token_file_read(int32_t *out, const hd_token_file *f, int64_t first, in
     return;
   }
   for (int64_t i = 0; i < count; i++) {
-    const int64_t number = f->numbers ? number_at(f, first + i) : f->file.bytes[first + i];
+    const int64_t number = f->numbers ? number_at(f, first + i) : f->text[first + i];
     if (!f->alphabet)
       out[i] = number >= 0 && number < HD_DATA_MAX_CLASSES ? (int32_t)number : -1;
     else
@@ -240,13 +247,13 @@ static hd_status refuse_token(hd_ctx *ctx, const hd_token_file *f, int64_t at) {
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected tokens from 0 to %d, found %lld at index %lld; number them so",
                     f->path, HD_DATA_MAX_CLASSES - 1, (long long)number_at(f, at), (long long)at);
   const int64_t byte = f->marks ? byte_of(f, at) : at;
-  const size_t bytes = hd__utf8_decode(&code, f->file.bytes + byte, f->file.length - (size_t)byte);
-  if (hd__utf8_shown((const char *)f->file.bytes + byte, f->file.length - (size_t)byte))
-    memcpy(text, f->file.bytes + byte, bytes < 4 ? bytes : 4);
+  const size_t left = (size_t)(f->length - byte), bytes = hd__utf8_decode(&code, f->text + byte, left);
+  if (hd__utf8_shown((const char *)f->text + byte, left))
+    memcpy(text, f->text + byte, bytes < 4 ? bytes : 4);
   return hd__fail(ctx, HD_E_FORMAT,
                   "%s: expected characters of the training text, found U+%04X%s%s%s at byte %lld; leave it out, or put "
                   "it into the training text",
-                  f->path, (unsigned)code, *text ? " '" : "", text, *text ? "'" : "", (long long)byte);
+                  f->path, (unsigned)code, *text ? " '" : "", text, *text ? "'" : "", place_of(f, byte));
 }
 
 hd_status hd__token_file_measure(int32_t *largest, uint64_t *checksum, hd_ctx *ctx, const hd_token_file *f,

@@ -1,7 +1,7 @@
 /* A file as a row of tokens, which stays mapped and is not copied: the characters of a UTF-8 text, by their places in
  * an alphabet; its bytes; or the numbers of a .bin or .npy file.
  *
- *     .txt   text
+ *     .txt   text; a byte order mark at its beginning is none of its characters
  *     .bin   numbers of 16 bits, little-endian; or | 20240520 | version 1 | tokens | 253 more numbers | numbers |, the
  *            first 256 of 32 bits
  *     .npy   a row of integers
@@ -25,6 +25,9 @@ typedef struct hd_alphabet {
 typedef struct hd_token_file {
   char path[HD_PATH_BYTES];
   hd_mapping file;
+  const uint8_t *text; /* of a text: its bytes, behind the mark that it may begin with */
+  int64_t length;
+  bool has_mark;
   const hd_alphabet *alphabet; /* NULL: bytes or numbers */
   bool numbers;
   hd_npy npy;     /* numbers */

@@ -45,11 +45,13 @@ struct hd_split {
   /* Samples in memory, one after the other, each in planes; NULL if they are elsewhere. */
   const uint8_t *images;  /* HD_ELEM_U8 */
   const float *floats;    /* HD_ELEM_F32 */
+  bool borrowed;          /* arrays of the program, which should not change them */
   hd_get_fn *get;         /* if they are not */
   void *self;             /* argument of get */
   bool drawn;             /* get takes about as long as reading memory: its samples are never cached */
   hd_window_fn *window;   /* of a text; then labels and targets are NULL, and `classes` tokens are known */
   int64_t offsets;        /* of windows of training: how many there are */
+  int64_t tokens;         /* of a text, a validation set among them */
   double token_bytes;     /* of a token of a text, on average; 0: unknown */
   bool whole_answers;     /* windows are right if all their labels are guessed: tasks, not a text */
   struct hd_skips *skips; /* unreadable samples; NULL: these are failures (skipped_samples.h) */

@@ -102,14 +102,13 @@ void hd__channel_statistics(double *mean, double *std, const hd_split *split, in
   (split->elem == HD_ELEM_U8 ? count_bytes : count_floats)(mean, std, split, channel);
 }
 
-static uint64_t samples_checksum(const hd_split *split) {
+uint64_t hd__samples_checksum(const hd_split *split) {
   size_t bytes = (size_t)(split->count * hd__split_most_bytes(split));
   return hd__xxh3(split->images ? (const void *)split->images : split->floats, bytes);
 }
 
-/* Labels as bytes where they are all below 256, else as 32-bit numbers; targets as big-endian floats. Weights
- * change the sum. */
-static hd_status labels_checksum(uint64_t *out, hd_ctx *ctx, const hd_split *split) {
+/* Labels as bytes where they are all below 256, else as 32-bit numbers; targets as big-endian floats. */
+hd_status hd__labels_checksum(uint64_t *out, hd_ctx *ctx, const hd_split *split) {
   const int64_t count = split->labels ? split->count : split->count * split->outputs;
   bool narrow = split->labels != NULL;
   for (int64_t i = 0; i < count && narrow; i++)
@@ -124,6 +123,12 @@ static hd_status labels_checksum(uint64_t *out, hd_ctx *ctx, const hd_split *spl
       all[i * bytes + b] = (uint8_t)(word >> 8 * (split->labels ? b : bytes - 1 - b));
   }
   *out = hd__xxh3(all, (size_t)(count * bytes));
+  return HD_OK;
+}
+
+/* Weights change the sum. */
+static hd_status weighed_checksum(uint64_t *out, hd_ctx *ctx, const hd_split *split) {
+  HD_TRY(hd__labels_checksum(out, ctx, split));
   if (split->weights) {
     const uint64_t both[2] = {*out, hd__xxh3(split->weights, (size_t)split->count * sizeof *split->weights)};
     *out = hd__xxh3(both, sizeof both);
@@ -186,7 +191,7 @@ static void sum_some_splits(void *arg, int64_t first, int64_t end) {
   const sample_sums *s = arg;
   for (int64_t i = first; i < end; i++)
     if (hd__split_in_memory(s->split[i]))
-      s->checksum[2 * i] = samples_checksum(s->split[i]);
+      s->checksum[2 * i] = hd__samples_checksum(s->split[i]);
 }
 
 hd_status hd__statistics_measure(hd_statistics *out, hd_ctx *ctx, const hd_split *train, const hd_split *test) {
@@ -202,7 +207,7 @@ hd_status hd__statistics_measure(hd_statistics *out, hd_ctx *ctx, const hd_split
     }
     if (!hd__split_in_memory(split[s])) /* before its labels, which may be read with the samples */
       HD_TRY(measure_walk(out, ctx, split[s], 2 * s));
-    HD_TRY(labels_checksum(&out->checksum[2 * s + 1], ctx, split[s]));
+    HD_TRY(weighed_checksum(&out->checksum[2 * s + 1], ctx, split[s]));
   }
   for (int c = 0; c < train->channels && hd__split_in_memory(train); c++)
     hd__channel_statistics(&out->mean[c], &out->std[c], &trained, c);

@@ -18,6 +18,10 @@ typedef struct hd_statistics {
 /* Reads every sample once. */
 hd_status hd__statistics_measure(hd_statistics *out, hd_ctx *ctx, const hd_split *train, const hd_split *test);
 
+/* The checksums of a split that is in memory, of its samples, and of its labels without weights. */
+uint64_t hd__samples_checksum(const hd_split *split);
+hd_status hd__labels_checksum(uint64_t *out, hd_ctx *ctx, const hd_split *split);
+
 /* The mean and standard deviation of one channel of a split that is in memory. */
 void hd__channel_statistics(double *mean, double *std, const hd_split *split, int channel);
 

@@ -119,6 +119,10 @@ static hd_status make_faulty(bisect *b, hd_ctx *ctx) {
   b->b.fault = *place;
   HD_TRY(hd__scratch_make(b->scratch, b->faulty, ctx));
   HD_TRY(hd__replay_configure(&config, ctx, b->layout, b->a.record, ""));
+  if (*hd__settings(config)->unfreeze)
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "%s: expected a run of one stage to plant a fault in, found --unfreeze; train without it",
+                    b->a.run);
   HD_TRY(hd_config_set_int(config, ctx, HD_OPT_MAX_STEPS, b->a.steps));
   HD_TRY(hd_config_set_text(config, ctx, HD_OPT_OUT, b->faulty));
   const hd_status status = train_faulty(&f, ctx, config);

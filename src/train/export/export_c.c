@@ -115,6 +115,10 @@ static const char *point_of(const char *number) { return strpbrk(number, ".e") ?
 
 static void write_float(FILE *to, float x) {
   char text[HD_JSON_NUMBER_BYTES];
+  if (isinf(x)) {
+    fputs(x < 0 ? "-INFINITY" : "INFINITY", to);
+    return;
+  }
   hd__json_float(text, x);
   fprintf(to, "%s%sf", text, point_of(text));
 }

@@ -1,78 +1,141 @@
-/* The pictures in a folder, for predictions: see heddle/predict.h. */
+/* The pictures in a folder, for predictions: see heddle/predict.h. Folders are told apart by device and inode, and
+ * links to folders are followed after all others, in the order of their paths: a folder is listed once, by its own path
+ * where it is inside the first one, however many links lead to it. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-#include "base/alloc.h"
-#include "data/dataset/format.h"
+#include "data/dataset/name_list.h"
 #include "heddle/predict.h"
 #include "platform/file.h"
 
-enum { DEEPEST = 32 }; /* folders in each other: links may make circles */
+typedef struct identity {
+  dev_t device;
+  ino_t inode;
+} identity;
 
 struct hd_pictures {
-  char **path;
-  int64_t count, room;
+  hd_name_list path;
 };
 
-static bool is_picture(const char *name) {
-  return hd__path_ends(name, ".png") || hd__path_ends(name, ".jpg") || hd__path_ends(name, ".jpeg");
+/* What is known of a folder while it is walked through. */
+typedef struct walk {
+  hd_ctx *ctx;
+  hd_name_list *pictures;
+  hd_name_list folders, links; /* to go into */
+  identity *seen;
+  int64_t count, room; /* of `seen` */
+  int64_t others;      /* files that are no pictures, and the first of their paths */
+  char *other;
+} walk;
+
+static void walk_fini(walk *w) {
+  hd__name_list_fini(&w->folders);
+  hd__name_list_fini(&w->links);
+  hd__free(w->seen);
+  hd__free(w->other);
 }
 
-static hd_status add(hd_pictures *to, hd_ctx *ctx, const char *path) {
-  if (to->count == to->room) {
-    const int64_t room = to->room ? 2 * to->room : 64;
-    char **more = hd__realloc(to->path, (size_t)room * sizeof *more);
-    HD_TRY(HD_ALLOCATED(more, ctx, "%s: out of memory for the names of pictures", path));
-    to->path = more;
-    to->room = room;
-  }
-  to->path[to->count] = hd__strdup(path);
-  HD_TRY(HD_ALLOCATED(to->path[to->count], ctx, "%s: out of memory for the names of pictures", path));
-  to->count++;
+static hd_status no_memory(hd_ctx *ctx, const char *path) {
+  return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for the names of pictures", path);
+}
+
+static hd_status add(hd_name_list *to, hd_ctx *ctx, const char *path) {
+  return hd__name_list_add(to, path) ? HD_OK : no_memory(ctx, path);
+}
+
+static hd_status count_other(walk *w, const char *path) {
+  w->others++;
+  if (w->other && strcmp(path, w->other) >= 0)
+    return HD_OK;
+  hd__free(w->other);
+  return HD_ALLOCATED(w->other = hd__strdup(path), w->ctx, "%s: out of memory for the names of pictures", path);
+}
+
+/* *is_new: no path to this folder was seen before. */
+static hd_status look_at(bool *is_new, walk *w, const char *path) {
+  struct stat info;
+  if (stat(path, &info) != 0)
+    return hd__fail(w->ctx, HD_E_IO, "%s: cannot read the folder: %s; check its permissions", path, strerror(errno));
+  const identity it = {info.st_dev, info.st_ino};
+  *is_new = true;
+  for (int64_t i = 0; i < w->count && *is_new; i++)
+    *is_new = w->seen[i].device != it.device || w->seen[i].inode != it.inode;
+  if (!*is_new)
+    return HD_OK;
+  if (!hd__grow(&w->seen, w->count, &w->room, sizeof *w->seen))
+    return no_memory(w->ctx, path);
+  w->seen[w->count++] = it;
   return HD_OK;
 }
 
-static hd_status list(hd_pictures *to, hd_ctx *ctx, const char *path, int depth) {
+static hd_status list(walk *w, const char *path) {
   char inside[HD_PATH_BYTES];
+  struct stat info;
+  bool is_new;
+  HD_TRY(look_at(&is_new, w, path));
+  if (!is_new)
+    return HD_OK;
   HD_FOLDER_OWNED *folder = opendir(path);
   if (!folder)
-    return hd__fail(ctx, HD_E_IO, "%s: cannot read the folder: %s; check its permissions", path, strerror(errno));
+    return hd__fail(w->ctx, HD_E_IO, "%s: cannot read the folder: %s; check its permissions", path, strerror(errno));
   for (struct dirent *entry = NULL; (entry = readdir(folder));) {
     if (entry->d_name[0] == '.')
       continue;
-    HD_TRY(hd__file_join(inside, ctx, path, entry->d_name));
-    if (hd__file_is_folder(inside) && depth < DEEPEST)
-      HD_TRY(list(to, ctx, inside, depth + 1));
-    else if (is_picture(inside))
-      HD_TRY(add(to, ctx, inside));
+    HD_TRY(hd__file_join(inside, w->ctx, path, entry->d_name));
+    if (hd__file_is_folder(inside))
+      HD_TRY(add(lstat(inside, &info) == 0 && S_ISLNK(info.st_mode) ? &w->links : &w->folders, w->ctx, inside));
+    else
+      HD_TRY(hd__is_picture(inside) ? add(w->pictures, w->ctx, inside) : count_other(w, inside));
   }
   return HD_OK;
 }
 
-static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+/* Folders in each other; then those that links lead to, and folders in these. */
+static hd_status walk_through(walk *w, const char *folder) {
+  HD_TRY(list(w, folder));
+  for (int64_t next = 0;;) {
+    while (next < w->folders.count)
+      HD_TRY(list(w, w->folders.text[next++]));
+    if (w->links.count == 0)
+      return HD_OK;
+    HD_NAME_LIST links = w->links;
+    w->links = (hd_name_list){0};
+    hd__name_list_sort(&links);
+    for (int64_t i = 0; i < links.count; i++)
+      HD_TRY(list(w, links.text[i]));
+  }
+}
+
+static hd_status tell(const walk *w, const char *folder) {
+  if (w->pictures->count == 0)
+    return hd__fail(w->ctx, HD_E_FORMAT,
+                    "%s: expected pictures (.png, .jpg, .jpeg) in the folder, found none; name another", folder);
+  if (w->others == 0)
+    return hd__fail(w->ctx, HD_OK, "%s", "");
+  return hd__fail(w->ctx, HD_OK, "note: %s: %lld file%s (.png, .jpg, .jpeg) and %s left out: %s%s", folder,
+                  (long long)w->others, w->others == 1 ? " is no picture" : "s are no pictures",
+                  w->others == 1 ? "is" : "are", w->other, w->others == 1 ? "" : ", ...");
+}
 
 hd_status hd_pictures_open(hd_pictures **out, hd_ctx *ctx, const char *folder) {
   HD_TRY(HD_NEW(*out, 1, ctx, "%s: out of memory for the names of pictures", folder));
-  hd_status status = list(*out, ctx, folder, 0);
-  if (status == HD_OK && (*out)->count == 0)
-    status = hd__fail(ctx, HD_E_FORMAT,
-                      "%s: expected pictures (.png, .jpg, .jpeg) in the folder, found none; name another", folder);
-  if ((*out)->count > 0)
-    qsort((*out)->path, (size_t)(*out)->count, sizeof *(*out)->path, by_bytes);
+  walk w = {.ctx = ctx, .pictures = &(*out)->path};
+  hd_status status = walk_through(&w, folder);
+  HD_THEN(status, tell(&w, folder));
+  walk_fini(&w);
+  hd__name_list_sort(&(*out)->path);
   return HD_CREATED(status, out, hd_pictures_close);
 }
 
 void hd_pictures_close(hd_pictures *pictures) {
-  for (int64_t i = 0; pictures && i < pictures->count; i++)
-    hd__free(pictures->path[i]);
   if (pictures)
-    hd__free(pictures->path);
+    hd__name_list_fini(&pictures->path);
   hd__free(pictures);
 }
 
-int64_t hd_pictures_count(const hd_pictures *pictures) { return pictures->count; }
+int64_t hd_pictures_count(const hd_pictures *pictures) { return pictures->path.count; }
 
 const char *hd_pictures_path(const hd_pictures *pictures, int64_t index) {
-  return index >= 0 && index < pictures->count ? pictures->path[index] : NULL;
+  return index >= 0 && index < pictures->path.count ? pictures->path.text[index] : NULL;
 }

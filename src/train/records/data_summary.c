@@ -55,6 +55,16 @@ static hd_status count_classes(hd_data_look *l, hd_ctx *ctx) {
   return HD_OK;
 }
 
+static void describe_windows(hd_data_look *l) {
+  const hd_split *d = split_of(l, 0);
+  if (!d->window)
+    return;
+  l->facts.window = d->width;
+  l->facts.tokens_are = d->class_names ? "characters" : d->token_bytes > 0 ? "bytes" : "numbers";
+  for (int p = 0; p < 2; p++)
+    l->facts.tokens[p] = split_of(l, p)->tokens ? split_of(l, p)->tokens : split_of(l, p)->count * d->width;
+}
+
 static void find_targets(hd_data_look *l) {
   const hd_split *d = split_of(l, 0);
   if (!d->targets)
@@ -177,6 +187,7 @@ static hd_status look(hd_data_look *l, hd_ctx *ctx, const hd_config *config) {
   memcpy(l->facts.mean, l->data->statistics.mean, (size_t)d->channels * sizeof(double));
   memcpy(l->facts.std, l->data->statistics.std, (size_t)d->channels * sizeof(double));
   find_targets(l);
+  describe_windows(l);
   HD_TRY(list_columns(l, ctx));
   HD_TRY(count_classes(l, ctx));
   HD_TRY(find_sizes(l, ctx));

@@ -345,6 +345,8 @@ static hd_status train(hd_session *s, hd_ctx *ctx) {
     note_lone_numbers(s);
     note_constant_momentum(s);
     note_patience_on_test(s);
+    if (s->run.settings->sample_every > 0 && !hd__session_shows_texts(s))
+      note(s, "--sample-every shows no texts of this network on these ranks and devices; heddle generate does");
   }
   HD_TRY(train_until(s, ctx, s->run.steps_in_all));
   HD_TRY(hd__stages_note(s, ctx));
@@ -355,6 +357,7 @@ static hd_status train(hd_session *s, hd_ctx *ctx) {
   if (s->report.facts.stopped)
     return stopped(s, ctx);
   HD_TRY(hd_session_evaluate(s, ctx));
+  HD_TRY(hd__dataset_check_unchanged(s->input.data, ctx));
   return hd__session_writes(s) ? hd__session_draw_wrong(s, ctx) : HD_OK;
 }
 
@@ -501,6 +504,7 @@ static hd_status save_now(hd_session *s, hd_ctx *ctx) {
   HD_TRY(status);
   HD_TRY(digest(s, ctx));
   HD_TRY(hd__session_await_save(s, ctx));
+  HD_TRY(hd__dataset_check_unchanged(s->input.data, ctx));
   return evaluated ? hd__session_mark_best(s, ctx) : HD_OK;
 }
 

@@ -352,8 +352,9 @@ hd_status hd__session_end_region(hd_session *session, hd_ctx *ctx, bool stopped)
 /* With --ema: the average becomes the weights that evaluations read, on each host. Calls of all ranks. */
 hd_status hd__session_load_average(hd_session *session, hd_ctx *ctx);
 
-/* --sample-every: whether the network can write texts while it is trained; and after a step that is due, a text that it
- * writes, as an event. Calls of all ranks. */
+/* --sample-every: whether the network writes texts while it is trained: a resumed run goes on without them where it
+ * cannot, a new one is refused; and after a step that is due, a text, as an event. Calls of all ranks. */
+bool hd__session_shows_texts(const hd_session *session);
 hd_status hd__session_check_samples(const hd_session *session, hd_ctx *ctx);
 hd_status hd__session_sample(hd_session *session, hd_ctx *ctx);
 

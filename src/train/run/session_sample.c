@@ -1,7 +1,11 @@
-/* --sample-every: texts that a network writes while it is trained: see session.h. */
+/* --sample-every: texts that a network writes while it is trained: see session.h.
+ *
+ * The rank that writes the run's folder decodes them alone where threads compute. Any other network computes a whole
+ * window for each token, in an evaluation, which all ranks would have to take part in: a single process alone does. */
 #include <string.h>
 
 #include "base/alloc.h"
+#include "exec/exchange/cluster.h"
 #include "train/inference/text_network.h"
 #include "train/run/session.h"
 
@@ -21,15 +25,19 @@ static hd_text_network network_of(const hd_session *s) {
                            .tokens = s->run.network.target.scores};
 }
 
-hd_status hd__session_check_samples(const hd_session *s, hd_ctx *ctx) {
+bool hd__session_shows_texts(const hd_session *s) {
   const hd_text_network network = network_of(s);
-  if (s->run.settings->sample_every == 0 ||
-      (network.places > 0 && hd__text_network_decodes(&network) && !hd__stages_are_apart(s)))
+  return s->run.settings->sample_every > 0 && network.places > 0 && !hd__stages_are_apart(s) &&
+         (hd__cluster_ranks(s->compute.local) == 1 || hd__text_network_decodes(&network));
+}
+
+hd_status hd__session_check_samples(const hd_session *s, hd_ctx *ctx) {
+  if (s->run.settings->sample_every == 0 || hd__session_shows_texts(s) || *s->checkpoints.resumed)
     return HD_OK;
   return hd__fail(
       ctx, HD_E_UNSUPPORTED,
-      "--sample-every expects a network of texts on CPUs, whose layers read a place and, by causal attention or a "
-      "state, those before it, found %s; leave it out, and use heddle generate on the run",
+      "--sample-every expects a single process, or a network of texts on CPUs, whose layers read a place and, by causal "
+      "attention or a state, those before it, found %s; leave it out, and use heddle generate on the run",
       s->run.network.name ? s->run.network.name : "another network");
 }
 
@@ -51,7 +59,7 @@ hd_status hd__session_sample(hd_session *s, hd_ctx *ctx) {
   const int64_t step = s->run.counters.step, every = s->run.settings->sample_every;
   char text[(SAMPLE_TOKENS + 1) * HD_TOKEN_BYTES];
   hd_generator *g;
-  if (every == 0 || (step % every != 0 && step != s->run.steps_in_all))
+  if (!hd__session_shows_texts(s) || (step % every != 0 && step != s->run.steps_in_all))
     return HD_OK;
   HD_TRY(hd__session_load_average(s, ctx));
   if (!hd__session_writes(s))
