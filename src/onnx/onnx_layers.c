@@ -50,6 +50,29 @@ static hd_status add_affine(hd_onnx_reader *r, const HdOnnx__Node *node, const c
   return hd__onnx_add_equal(r, layer, "bias", count, 0);
 }
 
+/* The axes along which a constant has numbers; false: it does not fit the tensor. */
+static bool axes_of_constant(uint32_t *axes, const hd_onnx_view *v, const HdOnnx__Tensor *t) {
+  *axes = 0;
+  for (size_t i = 0; i < t->n_dims; i++) {
+    const int64_t axis = (int64_t)v->rank - (int64_t)t->n_dims + (int64_t)i;
+    if (t->dims[i] == 1)
+      continue;
+    if (axis < 0 || axis == v->batch || t->dims[i] != hd__onnx_side(v, (int)axis))
+      return false;
+    *axes |= 1u << axis;
+  }
+  return (int64_t)t->n_dims <= v->rank;
+}
+
+/* Whether a constant has a number for each element of some axes, and of no others; so has one that is left out. */
+static bool lies_along(const hd_onnx_view *v, const hd_onnx_reader *r, const char *name, uint32_t axes) {
+  const HdOnnx__Tensor *t = name && *name ? hd__onnx_tensor(r, name) : NULL;
+  uint32_t found, wanted = 0;
+  for (int axis = 0; axis < v->rank; axis++)
+    wanted |= axes >> axis & 1 && hd__onnx_side(v, axis) > 1 ? 1u << axis : 0;
+  return !t || (axes_of_constant(&found, v, t) && found == wanted);
+}
+
 static bool same_value(const hd_onnx_reader *r, const char *a, const char *b) {
   return !strcmp(hd__onnx_resolve(r, a), hd__onnx_resolve(r, b));
 }
@@ -411,6 +434,8 @@ static hd_status read_pool(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Nod
 
 /* ---- Linear layers ---- */
 
+enum { TYPE_FLOAT = 1 };
+
 typedef struct product {
   const char *x, *weight, *bias;
   bool by_outputs; /* the weight is a matrix of outputs x inputs */
@@ -443,7 +468,7 @@ static hd_status add_matrix(hd_onnx_reader *r, const HdOnnx__Node *node, const p
   HD_TRY(hd__onnx_read_floats(&one, &t, r, node, p->bias, -1));
   HD_TRY(HD_NEW_RAW(bias, outputs, r->ctx, "%s: out of memory while reading", r->path));
   const int64_t count = hd__onnx_elems(t);
-  if (count != 1 && (count != outputs || t->dims[t->n_dims - 1] != outputs))
+  if ((int)t->n_dims > x->rank || (count != 1 && (count != outputs || t->dims[t->n_dims - 1] != outputs)))
     return hd__onnx_refuse(r, node, "expected a bias of %lld numbers, found another shape; export a linear layer",
                            (long long)outputs);
   for (int64_t i = 0; i < outputs; i++)
@@ -456,7 +481,7 @@ static hd_status read_linear(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__N
   const HdOnnx__Node *turned = hd__onnx_producer(r, p.weight, "Transpose");
   const HdOnnx__Attribute *perm = turned ? hd__onnx_attribute(turned, "perm") : NULL;
   const HdOnnx__Tensor *t = turned ? hd__onnx_tensor(r, hd__onnx_input(turned, 0)) : NULL;
-  if (t && t->n_dims == 2 && (!perm || (perm->n_ints == 2 && perm->ints[0] == 1))) {
+  if (t && t->data_type == TYPE_FLOAT && t->n_dims == 2 && (!perm || (perm->n_ints == 2 && perm->ints[0] == 1))) {
     p.weight = hd__onnx_input(turned, 0);
     p.by_outputs = !p.by_outputs;
   }
@@ -585,6 +610,12 @@ static hd_status read_layer_norm(hd_onnx_view *v, hd_onnx_reader *r, const HdOnn
         r, node,
         "expected a norm over whole samples, or some last axes of them, found axis %lld; normalise behind the batch",
         (long long)hd__onnx_int(node, "axis", -1));
+  if (!lies_along(v, r, hd__onnx_input(node, 1), ~0u << axis) ||
+      !lies_along(v, r, hd__onnx_input(node, 2), ~0u << axis))
+    return hd__onnx_refuse(r, node,
+                           "expected a weight and a bias of the axes from %d on, found others; multiply and add them "
+                           "behind the norm",
+                           axis);
   return put_norm(v, r, node, rms ? "rms_norm" : "layer_norm", ~0u << axis, hd__onnx_float(node, "epsilon", 1e-5f),
                   hd__onnx_input(node, 1), hd__onnx_input(node, 2));
 }
@@ -701,20 +732,6 @@ static hd_status read_softmax(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__
 
 /* ---- Two values, or a value and a constant ---- */
 
-/* The axes along which a constant has numbers; false: it does not fit the tensor. */
-static bool axes_of_constant(uint32_t *axes, const hd_onnx_view *v, const HdOnnx__Tensor *t) {
-  *axes = 0;
-  for (size_t i = 0; i < t->n_dims; i++) {
-    const int64_t axis = (int64_t)v->rank - (int64_t)t->n_dims + (int64_t)i;
-    if (t->dims[i] == 1)
-      continue;
-    if (axis < 0 || axis == v->batch || t->dims[i] != hd__onnx_side(v, (int)axis))
-      return false;
-    *axes |= 1u << axis;
-  }
-  return (int64_t)t->n_dims <= v->rank;
-}
-
 /* x * weight + bias of each channel: a convolution of single pixels. A weight that the file does not have stays 1. */
 static hd_status put_affine(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, const char *name,
                             const float *weight, const float *bias, bool fixed) {
@@ -780,14 +797,19 @@ static hd_status apply_constant(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx
   return put_affine(v, r, node, hd__onnx_resolve(r, name), adds ? NULL : number, adds ? number : NULL, false);
 }
 
+/* Whether a constant behind a convolution of images is a number for each channel. */
+static bool is_bias_of(const HdOnnx__Tensor *t, const HdOnnx__Tensor *kernel) {
+  return kernel && kernel->n_dims == 4 && t->n_dims == 4 && t->dims[1] > 1 && t->dims[1] == hd__onnx_elems(t);
+}
+
 /* An operator of a value and a constant, which is input `which`. */
 static hd_status read_constant(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int which) {
   const char op = *node->op_type, *name = hd__onnx_input(node, (size_t)which);
   const HdOnnx__Node *conv = hd__onnx_producer(r, hd__onnx_input(node, (size_t)!which), NULL);
   const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
+  const char *kernel = conv ? hd__onnx_input(conv, 1) : "";
   if (op == 'A' && conv && (hd__onnx_is(conv, "Conv") || hd__onnx_is(conv, "ConvTranspose")) &&
-      !*hd__onnx_input(conv, 2) && hd__onnx_uses(r, conv->output[0]) == 1 && t->n_dims >= 3 &&
-      t->dims[t->n_dims - 1] == 1 && t->dims[t->n_dims - 2] == 1 && hd__onnx_elems(t) > 1 && t->n_dims == 4)
+      !*hd__onnx_input(conv, 2) && hd__onnx_uses(r, conv->output[0]) == 1 && is_bias_of(t, hd__onnx_tensor(r, kernel)))
     return convolve(v, r, conv, name, 0);
   HD_TRY(view_of(v, r, node, (size_t)!which));
   if (op == 'D' && which == 0)
@@ -830,7 +852,8 @@ static hd_status read_power(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__No
   double power;
   char from[HD_ONNX_NAME_BYTES];
   HD_TRY(view_of(v, r, node, 0));
-  if (!hd__onnx_scalar(&power, r, hd__onnx_input(node, 1)) || (power != 2 && power != 1))
+  if (!hd__onnx_scalar(&power, r, hd__onnx_input(node, 1)) || (power != 2 && power != 1) ||
+      (int)hd__onnx_tensor(r, hd__onnx_input(node, 1))->n_dims > v->rank)
     return hd__onnx_refuse(r, node, "expected the power 2, found another; write products");
   memcpy(from, v->layer, sizeof from);
   return power == 1 ? HD_OK : hd__onnx_put(v, r, node, NULL, "op: mul, from: [\"%s\", \"%s\"]", from, from);
@@ -1057,9 +1080,13 @@ static hd_status read_bound(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__No
   const bool min = !strcmp(node->op_type, "Min");
   const size_t which = hd__onnx_tensor(r, hd__onnx_input(node, 0)) ? 0 : 1;
   double number;
-  if (node->n_input != 2 || !hd__onnx_scalar(&number, r, hd__onnx_input(node, which)))
+  bool good = node->n_input == 2 && hd__onnx_scalar(&number, r, hd__onnx_input(node, which));
+  if (good) {
+    HD_TRY(view_of(v, r, node, !which));
+    good = (int)hd__onnx_tensor(r, hd__onnx_input(node, which))->n_dims <= v->rank;
+  }
+  if (!good)
     return hd__onnx_refuse(r, node, "expected a value and a constant number, found others; use clip");
-  HD_TRY(view_of(v, r, node, !which));
   return put_clip(v, r, node, min ? -FLT_MAX : (float)number, min ? (float)number : FLT_MAX);
 }
 
@@ -1204,24 +1231,17 @@ static hd_status check_attributes(hd_onnx_reader *r, const HdOnnx__Node *node, c
 /* A weight of the normalised axes is the norm's, another one a layer of its own. */
 static hd_status make_spelled_norm(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node,
                                    const hd_onnx_expression *e) {
-  const HdOnnx__Tensor *of[] = {e->weight ? hd__onnx_tensor(r, e->weight) : NULL,
-                                e->bias ? hd__onnx_tensor(r, e->bias) : NULL};
   const bool rms = e->kind == HD_ONNX_RMS_NORM;
-  int64_t axis[8], elems = 1;
-  uint32_t axes = 0, wanted = 0, found;
+  int64_t axis[8];
+  uint32_t axes = 0;
   const int count = hd__onnx_list(axis, r, e->norm, "axes", 1);
   for (int i = 0; i < count; i++) {
     const int a = hd__onnx_axis(v, axis[i]);
     if (a < 0 || a == v->batch)
       return hd__onnx_refuse(r, node, "expected a norm over axes behind the batch, found others; normalise channels");
     axes |= 1u << a;
-    wanted |= hd__onnx_side(v, a) > 1 ? 1u << a : 0;
-    elems *= hd__onnx_side(v, a);
   }
-  bool owns = count > 0 && !(rms && e->bias);
-  for (int i = 0; i < 2; i++)
-    owns =
-        owns && (!of[i] || (axes_of_constant(&found, v, of[i]) && found == wanted && hd__onnx_elems(of[i]) == elems));
+  const bool owns = !(rms && e->bias) && lies_along(v, r, e->weight, axes) && lies_along(v, r, e->bias, axes);
   if (!count)
     return hd__onnx_refuse(r, node, "expected constant axes of the norm, found others; export it again");
   HD_TRY(put_norm(v, r, node, rms ? "rms_norm" : "layer_norm", axes, e->number, owns ? e->weight : NULL,
@@ -1231,13 +1251,45 @@ static hd_status make_spelled_norm(hd_onnx_view *v, hd_onnx_reader *r, const HdO
   return !owns && e->bias ? apply_constant(v, r, node, 'A', e->bias) : HD_OK;
 }
 
-/* Whether a reshape has the shape of a view. */
-static bool restores(hd_onnx_reader *r, const hd_onnx_view *v, const HdOnnx__Node *reshape) {
+typedef struct tensor_shape {
+  int rank;
+  int64_t side[HD_ONNX_RANK]; /* behind the batch, from 1 on */
+} tensor_shape;
+
+/* Whether a reshape from one shape gives another, and keeps the batch. */
+static bool gives(hd_onnx_reader *r, const HdOnnx__Node *reshape, const tensor_shape *from, const tensor_shape *to) {
   int64_t side[8];
-  bool same = hd__onnx_list(side, r, reshape, "shape", 1) == v->rank && v->batch == 0;
-  for (int i = 1; i < v->rank && same; i++)
-    same = side[i] == -1 || side[i] == 0 || side[i] == hd__onnx_side(v, i);
-  return same;
+  const bool copies = !hd__onnx_int(reshape, "allowzero", 0);
+  bool same = hd__onnx_list(side, r, reshape, "shape", 1) == to->rank, open = false;
+  for (int i = 1; i < to->rank && same; i++) {
+    open = open || side[i] == -1;
+    side[i] = side[i] == 0 && copies && i < from->rank ? from->side[i] : side[i];
+    same = side[i] == -1 || side[i] == to->side[i];
+  }
+  return same && (side[0] == HD_ONNX_BATCH || (side[0] == 0 && copies) || (side[0] == -1 && !open) ||
+                  (r->batch > 0 && side[0] == r->batch));
+}
+
+/* A norm of groups of channels: samples x groups x the rest, and back. A weight of the channels is the norm's, another
+ * one a layer of its own. */
+static hd_status make_group_norm(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node,
+                                 const hd_onnx_expression *e) {
+  const HdOnnx__Node *groups = hd__onnx_producer(r, hd__onnx_input(e->norm, 0), "Reshape");
+  const uint32_t channels = 1u << 1;
+  const tensor_shape grouped = {3, {1, e->groups, hd__onnx_sample(v) / e->groups}};
+  tensor_shape whole = {.rank = v->rank};
+  for (int i = 0; i < v->rank; i++)
+    whole.side[i] = hd__onnx_side(v, i);
+  if (v->batch != 0 || v->rank < 2 || whole.side[1] % e->groups || !gives(r, groups, &whole, &grouped) ||
+      !gives(r, e->back, &grouped, &whole))
+    return hd__onnx_refuse(r, node, "expected a group norm that keeps the shape, found another one; export it again");
+  const bool owns = lies_along(v, r, e->weight, channels) && lies_along(v, r, e->bias, channels);
+  HD_TRY(put_group_norm(v, r, node, e->groups, hd__onnx_float(e->norm, "epsilon", 1e-5f), owns ? e->weight : NULL,
+                        owns ? e->bias : NULL));
+  if (owns)
+    return HD_OK;
+  HD_TRY(apply_constant(v, r, node, 'M', e->weight));
+  return apply_constant(v, r, node, 'A', e->bias);
 }
 
 static hd_status make_expression(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node,
@@ -1246,6 +1298,9 @@ static hd_status make_expression(hd_onnx_view *v, hd_onnx_reader *r, const HdOnn
   if (e->kind == HD_ONNX_LINEAR)
     return read_linear(v, r, node, (product){.x = e->x, .weight = e->weight, .bias = e->bias, .alpha = 1, .beta = 1});
   HD_TRY(hd__onnx_view(v, r, e->x));
+  if (e->rank > v->rank)
+    return hd__onnx_refuse(r, node, "expected numbers of at most %d dimensions, found %d; write single numbers",
+                           v->rank, e->rank);
   if (e->kind == HD_ONNX_FUNCTION)
     return put_plain(v, r, node, e->layer);
   if (e->kind == HD_ONNX_SOFTPLUS) {
@@ -1253,11 +1308,7 @@ static hd_status make_expression(hd_onnx_view *v, hd_onnx_reader *r, const HdOnn
     snprintf(op, sizeof op, "op: softplus, beta: %s", number);
     return put_plain(v, r, node, op);
   }
-  if (e->kind == HD_ONNX_GROUP_NORM && !restores(r, v, e->back))
-    return hd__onnx_refuse(r, node, "expected a group norm that keeps the shape, found another one; export it again");
-  if (e->kind == HD_ONNX_GROUP_NORM)
-    return put_group_norm(v, r, node, e->groups, hd__onnx_float(e->norm, "epsilon", 1e-5f), e->weight, e->bias);
-  return make_spelled_norm(v, r, node, e);
+  return e->kind == HD_ONNX_GROUP_NORM ? make_group_norm(v, r, node, e) : make_spelled_norm(v, r, node, e);
 }
 
 hd_status hd__onnx_make(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
