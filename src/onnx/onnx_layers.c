@@ -713,11 +713,8 @@ static hd_status read_line(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Nod
   return HD_OK;
 }
 
-/* Before this version a softmax is over its axis and all later ones. */
-enum { SOFTMAX_OF_ONE_AXIS = 13 };
-
 static hd_status read_softmax(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
-  const bool old = r->opset < SOFTMAX_OF_ONE_AXIS;
+  const bool old = r->opset < HD_ONNX_SOFTMAX_OF_ONE_AXIS;
   HD_TRY(view_of(v, r, node, 0));
   const int axis = hd__onnx_axis(v, hd__onnx_int(node, "axis", old ? 1 : -1));
   if (axis < 1 || axis == v->batch || v->batch != 0)

@@ -25,6 +25,8 @@ enum { HD_ONNX_ROW = 65535, HD_ONNX_ROW_MAPS = 16 }; /* elements of a row; maps 
 enum { HD_ONNX_MOST_SIDE = 1 << 28 };                /* of a tensor: elements are counted in 31 bits */
 enum { HD_ONNX_NAMES = 2 * HD_ONNX_LAYERS + 3 };
 
+enum { HD_ONNX_SOFTMAX_OF_ONE_AXIS = 13 }; /* the opset; before it, it is over all later axes, too */
+
 enum { HD_ONNX_RANK = 8, HD_ONNX_ATOMS = 10 };
 
 /* Elements `step` apart in the order of PyTorch of a layer's samples, along an axis of a tensor. */

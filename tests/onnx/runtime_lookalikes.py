@@ -98,6 +98,15 @@ NETWORKS = [
         PRODUCT + "1] c = {1}>{a = MatMul(x, w) b = Mul(a, c) d = Sigmoid(b) e = Mul(a, d) y = Flatten(e)}",
     ),
     (
+        "a softmax over columns", "", 3,
+        "(float[N,1,4,4] x) => (float[N,2,4,4] y) <float[2,1,1,1] k = {2, 3}>{a = Conv(x, k) y = Softmax <axis = -1> (a)}",
+    ),
+    (
+        "a constant of columns", "", 3,
+        IMAGE.replace("N,16", "N,1,4,4") + "float[1,1,1,1] k = {2}, float[4] c = {1, 2, 3, 4}>"
+        "{a = Conv(x, k) y = Add(a, c)}",
+    ),
+    (
         "the root of a whole number that is cast", "", 3,
         ROW + "b = Min(a, c) y = MatMul(b, w)}",
     ),
