@@ -229,8 +229,8 @@ static bool is_over_classes(const hd_onnx_reader *r, const hd_onnx_view *v, cons
   return good;
 }
 
-/* Whether the file means scores whose last axis is the channels, so that these need no other order: places x classes, or
- * images with their channels last. */
+/* Whether the file means scores whose last axis is the channels, so that these need no other order: places x classes,
+ * or images with their channels last. */
 static bool has_classes_last(const hd_onnx_reader *r, const hd_onnx_view *v, const HdOnnx__Node *node) {
   const bool are = !v->flat && v->atoms > 0 && v->atom[v->atoms - 1].step == v->h * v->w;
   return are && (v->rank < 4 || r->channel_axis == 3 || hd__onnx_is(node, "Transpose"));

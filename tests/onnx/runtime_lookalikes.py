@@ -99,7 +99,8 @@ NETWORKS = [
     ),
     (
         "a softmax over columns", "", 3,
-        "(float[N,1,4,4] x) => (float[N,2,4,4] y) <float[2,1,1,1] k = {2, 3}>{a = Conv(x, k) y = Softmax <axis = -1> (a)}",
+        "(float[N,1,4,4] x) => (float[N,2,4,4] y) <float[2,1,1,1] k = {2, 3}>"
+        "{a = Conv(x, k) y = Softmax <axis = -1> (a)}",
     ),
     (
         "a constant of columns", "", 3,
