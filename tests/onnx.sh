@@ -62,6 +62,13 @@ same own-bytes random:1x8x8 1
 same own-unclear random:1x8x8 255 --transforms '[to_float, {normalise: {mean: 0, std: 127.5}}]'
 same own-unclear random:1x8x8 1 --transforms '[to_float, {normalise: {mean: 0, std: 0.5}}]'
 
+# Networks of ONNX's operators, made as they are compared.
+for script in tests/onnx/runtime_lookalikes.py tools/pytorch/onnx_constants.py; do
+  if "$python" "$SRCDIR/$script" "$BUILDDIR/tests/onnx/read_scores" >"$folder/out" 2>&1; then
+    result pass "$(basename $script .py): $(tail -n 1 "$folder/out")"
+  else result fail "$(basename $script .py)" "$(tail -n 3 "$folder/out")"; fi
+done
+
 # Rows with names of classes: what the file says of a raw row is what predict says, and training reads it back.
 awk 'BEGIN { print "a,b,species"
   for (i = 0; i < 60; i++) print i % 7 "," i * 1000 % 977 "," (i % 3 ? i % 3 == 1 ? "iris" : "lily" : "rose") }' '\

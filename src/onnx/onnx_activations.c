@@ -100,9 +100,13 @@ hd_status hd__onnx_read_bound(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__
   const bool min = !strcmp(node->op_type, "Min");
   const size_t which = hd__onnx_tensor(r, hd__onnx_input(node, 0)) ? 0 : 1;
   double number;
-  if (node->n_input != 2 || !hd__onnx_scalar(&number, r, hd__onnx_input(node, which)))
+  bool good = node->n_input == 2 && hd__onnx_scalar(&number, r, hd__onnx_input(node, which));
+  if (good) {
+    HD_TRY(hd__onnx_view_of(v, r, node, !which));
+    good = (int)hd__onnx_tensor(r, hd__onnx_input(node, which))->n_dims <= v->rank;
+  }
+  if (!good)
     return hd__onnx_refuse(r, node, "expected a value and a constant number, found others; use clip");
-  HD_TRY(hd__onnx_view_of(v, r, node, !which));
   return put_clip(v, r, node, min ? -INFINITY : (float)number, min ? (float)number : INFINITY);
 }
 

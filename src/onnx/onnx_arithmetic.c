@@ -22,6 +22,14 @@ bool hd__onnx_axes_of_constant(uint32_t *axes, const hd_onnx_view *v, const HdOn
   return (int64_t)t->n_dims <= v->rank;
 }
 
+bool hd__onnx_lies_along(const hd_onnx_view *v, const hd_onnx_reader *r, const char *name, uint32_t axes) {
+  const HdOnnx__Tensor *t = name && *name ? hd__onnx_tensor(r, name) : NULL;
+  uint32_t found, wanted = 0;
+  for (int axis = 0; axis < v->rank; axis++)
+    wanted |= axes >> axis & 1 && hd__onnx_side(v, axis) > 1 ? 1u << axis : 0;
+  return !t || (hd__onnx_axes_of_constant(&found, v, t) && found == wanted);
+}
+
 /* x * weight + bias of each channel: a convolution of single pixels. A weight that the file does not have stays 1. */
 static hd_status put_affine(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, const char *name,
                             const float *weight, const float *bias, bool fixed) {
@@ -86,14 +94,19 @@ hd_status hd__onnx_apply_constant(hd_onnx_view *v, hd_onnx_reader *r, const HdOn
   return put_affine(v, r, node, hd__onnx_resolve(r, name), adds ? NULL : number, adds ? number : NULL, false);
 }
 
+/* Whether a constant behind a convolution of images is a number for each channel. */
+static bool is_bias_of(const HdOnnx__Tensor *t, const HdOnnx__Tensor *kernel) {
+  return kernel && kernel->n_dims == 4 && t->n_dims == 4 && t->dims[1] > 1 && t->dims[1] == hd__onnx_elems(t);
+}
+
 /* An operator of a value and a constant, which is input `which`. */
 static hd_status read_constant(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int which) {
   const char op = *node->op_type, *name = hd__onnx_input(node, (size_t)which);
   const HdOnnx__Node *conv = hd__onnx_producer(r, hd__onnx_input(node, (size_t)!which), NULL);
   const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
+  const char *kernel = conv ? hd__onnx_input(conv, 1) : "";
   if (op == 'A' && conv && (hd__onnx_is(conv, "Conv") || hd__onnx_is(conv, "ConvTranspose")) &&
-      !*hd__onnx_input(conv, 2) && hd__onnx_uses(r, conv->output[0]) == 1 && t->n_dims >= 3 &&
-      t->dims[t->n_dims - 1] == 1 && t->dims[t->n_dims - 2] == 1 && hd__onnx_elems(t) > 1 && t->n_dims == 4)
+      !*hd__onnx_input(conv, 2) && hd__onnx_uses(r, conv->output[0]) == 1 && is_bias_of(t, hd__onnx_tensor(r, kernel)))
     return hd__onnx_convolve(v, r, conv, name, 0);
   HD_TRY(hd__onnx_view_of(v, r, node, (size_t)!which));
   if (op == 'D' && which == 0)
@@ -136,7 +149,8 @@ hd_status hd__onnx_read_power(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__
   double power;
   char from[HD_ONNX_NAME_BYTES];
   HD_TRY(hd__onnx_view_of(v, r, node, 0));
-  if (!hd__onnx_scalar(&power, r, hd__onnx_input(node, 1)) || (power != 2 && power != 1))
+  if (!hd__onnx_scalar(&power, r, hd__onnx_input(node, 1)) || (power != 2 && power != 1) ||
+      (int)hd__onnx_tensor(r, hd__onnx_input(node, 1))->n_dims > v->rank)
     return hd__onnx_refuse(r, node, "expected the power 2, found another; write products");
   memcpy(from, v->layer, sizeof from);
   return power == 1 ? HD_OK : hd__onnx_put(v, r, node, NULL, "op: mul, from: [\"%s\", \"%s\"]", from, from);

@@ -25,9 +25,19 @@ typedef struct evaluation {
   const char *x;
   double at;
   int operators;
+  int rank; /* the most dimensions of a number in it */
 } evaluation;
 
 static bool evaluate(double *out, evaluation *e, const char *name);
+
+/* A constant number, whose dimensions the result has at least. */
+static bool number_of(double *out, int *rank, const hd_onnx_reader *r, const char *name) {
+  const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
+  if (!hd__onnx_scalar(out, r, name))
+    return false;
+  *rank = (int)t->n_dims > *rank ? (int)t->n_dims : *rank;
+  return true;
+}
 
 enum { MOST_OPERANDS = 3 };
 
@@ -64,9 +74,11 @@ static int operator_of(const hd_onnx_reader *r, const char *name) {
 
 static bool evaluate(double *out, evaluation *e, const char *name) {
   double operand[MOST_OPERANDS] = {0};
+  if (number_of(out, &e->rank, e->r, name))
+    return true;
   name = hd__onnx_resolve(e->r, name);
   *out = e->at;
-  if (!strcmp(name, e->x) || hd__onnx_scalar(out, e->r, name))
+  if (!strcmp(name, e->x))
     return true;
   const struct operation *op = &operators[operator_of(e->r, name)];
   const HdOnnx__Node *node = op->name ? hd__onnx_producer(e->r, name, op->name) : NULL;
@@ -100,13 +112,14 @@ static const struct function {
                  {mish, "op: mish"}};
 
 /* Whether a value is a function of x. */
-static bool is_function(const hd_onnx_reader *r, const char *name, const char *x, double (*of)(double x)) {
+static bool is_function(int *rank, const hd_onnx_reader *r, const char *name, const char *x, double (*of)(double x)) {
   static const double points[] = {-4.5, -2.25, -1, -0.375, 0, 0.25, 0.75, 1.5, 3, 7};
   for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
     evaluation e = {.r = r, .x = x, .at = points[i]};
     double value;
     if (!evaluate(&value, &e, name) || !(fabs(value - of(points[i])) < 1e-5))
       return false;
+    *rank = e.rank;
   }
   return true;
 }
@@ -127,10 +140,12 @@ static int list_candidates(const char *list[MOST_CANDIDATES], const hd_onnx_read
 static void find_function(hd_onnx_expression *out, const hd_onnx_reader *r, const HdOnnx__Node *node) {
   const char *candidate[MOST_CANDIDATES];
   const int count = list_candidates(candidate, r, node);
+  int rank = 0;
   for (int c = 0; c < count; c++)
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-      if (is_function(r, node->output[0], candidate[c], functions[i].of)) {
-        *out = (hd_onnx_expression){.kind = HD_ONNX_FUNCTION, .x = candidate[c], .layer = functions[i].layer};
+      if (is_function(&rank, r, node->output[0], candidate[c], functions[i].of)) {
+        *out = (hd_onnx_expression){
+            .kind = HD_ONNX_FUNCTION, .x = candidate[c], .layer = functions[i].layer, .rank = rank};
         return;
       }
 }
@@ -156,6 +171,10 @@ static void find_linear(hd_onnx_expression *out, const hd_onnx_reader *r, const 
         .kind = HD_ONNX_LINEAR, .x = hd__onnx_input(matmul, 0), .weight = hd__onnx_input(matmul, 1), .bias = bias};
 }
 
+static bool same(const hd_onnx_reader *r, const char *a, const char *b) {
+  return !strcmp(hd__onnx_resolve(r, a), hd__onnx_resolve(r, b));
+}
+
 /* Softplus(x * beta) / beta */
 static void find_softplus(hd_onnx_expression *out, const hd_onnx_reader *r, const HdOnnx__Node *node) {
   const char *beta, *again, *soft = beside_constant(&beta, r, node);
@@ -163,34 +182,32 @@ static void find_softplus(hd_onnx_expression *out, const hd_onnx_reader *r, cons
   const HdOnnx__Node *times = plus ? hd__onnx_producer(r, hd__onnx_input(plus, 0), "Mul") : NULL;
   const char *x = times ? beside_constant(&again, r, times) : NULL;
   double factor, divisor;
-  if (x && hd__onnx_scalar(&factor, r, again) && hd__onnx_scalar(&divisor, r, beta) && factor == divisor)
-    *out = (hd_onnx_expression){.kind = HD_ONNX_SOFTPLUS, .x = x, .number = (float)factor};
-}
-
-static bool same(const hd_onnx_reader *r, const char *a, const char *b) {
-  return !strcmp(hd__onnx_resolve(r, a), hd__onnx_resolve(r, b));
+  int rank = 0;
+  if (x && number_of(&factor, &rank, r, again) && number_of(&divisor, &rank, r, beta) && factor == divisor &&
+      same(r, soft, hd__onnx_input(node, 0)))
+    *out = (hd_onnx_expression){.kind = HD_ONNX_SOFTPLUS, .x = x, .number = (float)factor, .rank = rank};
 }
 
 /* Sqrt(sum), if a value is its reciprocal. */
-static const HdOnnx__Node *root_below(const hd_onnx_reader *r, const char *name) {
+static const HdOnnx__Node *root_below(int *rank, const hd_onnx_reader *r, const char *name) {
   const HdOnnx__Node *node = hd__onnx_producer(r, name, "Reciprocal");
   double one;
   if (node)
     return hd__onnx_producer(r, hd__onnx_input(node, 0), "Sqrt");
   node = hd__onnx_producer(r, name, "Div");
-  return node && hd__onnx_scalar(&one, r, hd__onnx_input(node, 0)) && one == 1
+  return node && number_of(&one, rank, r, hd__onnx_input(node, 0)) && one == 1
              ? hd__onnx_producer(r, hd__onnx_input(node, 1), "Sqrt")
              : NULL;
 }
 
 /* y, if a value is y * y. */
-static const char *squared(const hd_onnx_reader *r, const char *name) {
+static const char *squared(int *rank, const hd_onnx_reader *r, const char *name) {
   const HdOnnx__Node *node = hd__onnx_producer(r, name, "Mul");
   double two;
   if (node && same(r, hd__onnx_input(node, 0), hd__onnx_input(node, 1)))
     return hd__onnx_input(node, 0);
   node = hd__onnx_producer(r, name, "Pow");
-  return node && hd__onnx_scalar(&two, r, hd__onnx_input(node, 1)) && two == 2 ? hd__onnx_input(node, 0) : NULL;
+  return node && number_of(&two, rank, r, hd__onnx_input(node, 1)) && two == 2 ? hd__onnx_input(node, 0) : NULL;
 }
 
 static bool keeps_axes(const HdOnnx__Node *reduce) { return reduce && hd__onnx_int(reduce, "keepdims", 1) == 1; }
@@ -207,21 +224,22 @@ static bool find_norm(hd_onnx_expression *out, hd_onnx_reader *r, const char *na
   const HdOnnx__Node *end = hd__onnx_producer(r, name, NULL), *root = NULL;
   const char *y = NULL, *added;
   double eps;
+  int rank = 0;
   if (end && hd__onnx_is(end, "Div")) {
     y = hd__onnx_input(end, 0);
     root = hd__onnx_producer(r, hd__onnx_input(end, 1), "Sqrt");
   }
   for (size_t i = 0; i < 2 && end && hd__onnx_is(end, "Mul") && !root; i++) {
     y = hd__onnx_input(end, i);
-    root = root_below(r, hd__onnx_input(end, !i));
+    root = root_below(&rank, r, hd__onnx_input(end, !i));
   }
   const HdOnnx__Node *sum = root ? hd__onnx_producer(r, hd__onnx_input(root, 0), "Add") : NULL;
   const char *mean = sum ? beside_constant(&added, r, sum) : NULL;
   const HdOnnx__Node *reduce = mean ? hd__onnx_producer(r, mean, "ReduceMean") : NULL;
-  const char *of = keeps_axes(reduce) ? squared(r, hd__onnx_input(reduce, 0)) : NULL;
-  if (!of || !same(r, of, y) || !hd__onnx_scalar(&eps, r, added))
+  const char *of = keeps_axes(reduce) ? squared(&rank, r, hd__onnx_input(reduce, 0)) : NULL;
+  if (!of || !same(r, of, y) || !number_of(&eps, &rank, r, added))
     return false;
-  *out = (hd_onnx_expression){.kind = HD_ONNX_RMS_NORM, .x = y, .norm = reduce, .number = (float)eps};
+  *out = (hd_onnx_expression){.kind = HD_ONNX_RMS_NORM, .x = y, .norm = reduce, .number = (float)eps, .rank = rank};
   const HdOnnx__Node *less = hd__onnx_producer(r, y, "Sub");
   const HdOnnx__Node *middle = less ? hd__onnx_producer(r, hd__onnx_input(less, 1), "ReduceMean") : NULL;
   if (keeps_axes(middle) && same(r, hd__onnx_input(middle, 0), hd__onnx_input(less, 0)) &&

@@ -65,6 +65,7 @@ void hd__onnx_free_constants(hd_onnx_reader *r) {
     r->blocks = next;
   }
   hd__free(r->constant);
+  hd__free(r->type);
 }
 
 /* ---- Numbers ---- */
@@ -127,6 +128,33 @@ static bool is_known(int type) {
          type == HALF || type == DOUBLE || type == BF16;
 }
 
+static bool is_real(int type) { return type == FLOAT || type == DOUBLE || type == HALF || type == BF16; }
+
+/* A number with so many binary digits, whose places are not below 2^lowest; infinite beyond `most`. */
+static double cut_digits(double x, int digits, int lowest, double most) {
+  int exponent;
+  if (!isfinite(x) || x == 0)
+    return x;
+  frexp(x, &exponent);
+  const int place = exponent - digits < lowest ? lowest : exponent - digits;
+  const double rounded = ldexp(rint(ldexp(x, -place)), place);
+  return fabs(rounded) > most ? copysign((double)INFINITY, x) : rounded;
+}
+
+/* The nearest number that a type has; false: a whole number that lies outside it, or is not exact as a double. */
+static bool round_to(double *x, int type) {
+  switch (type) {
+  case FLOAT: *x = (double)(float)*x; return true;
+  case HALF: *x = cut_digits((double)(float)*x, 11, -24, 65504); return true;
+  case BF16: *x = cut_digits((double)(float)*x, 8, -133, 0x1.fep127); return true;
+  case INT8: return *x >= INT8_MIN && *x <= INT8_MAX;
+  case UINT8: return *x >= 0 && *x <= UINT8_MAX;
+  case INT32: return *x >= INT32_MIN && *x <= INT32_MAX;
+  case INT64: return fabs(*x) <= 0x1p53;
+  default: return true;
+  }
+}
+
 static bool make_array(array *a, int type, int rank, const int64_t *dim) {
   const int64_t most = a->most ? a->most : HD_ONNX_MOST_SIDE / 8;
   *a = (array){.type = type, .rank = rank};
@@ -152,6 +180,19 @@ static bool read_array(array *a, const HdOnnx__Tensor *t) {
     return false;
   for (int64_t i = 0; i < a->count; i++)
     a->at[i] = t->has_raw_data ? element(t->raw_data.data + (size_t)i * size, t->data_type) : listed(t, i);
+  for (int64_t i = 0; i < a->count && t->data_type == INT64; i++)
+    if (fabs(a->at[i]) > 0x1p53 && fabs(a->at[i]) < 9e18) /* the largest ones stand for the end of an axis */
+      return false;
+  return true;
+}
+
+/* A constant, as its type in the file. */
+static bool read_value(array *a, const hd_onnx_reader *r, const char *name) {
+  const HdOnnx__Tensor *t = *name ? hd__onnx_tensor(r, name) : NULL;
+  *a = (array){0};
+  if (!t || !read_array(a, t))
+    return false;
+  a->type = hd__onnx_type(r, name);
   return true;
 }
 
@@ -268,7 +309,7 @@ static double compute(const char *op, const double x[3], bool whole) {
   case 1: return a - b;
   case 2: return a * b;
   case 3: return whole ? trunc(a / b) : a / b;
-  case 4: return pow(a, b);
+  case 4: return whole ? trunc(pow(a, b)) : pow(a, b);
   case 5: return a == b;
   case 6: return a < b;
   case 7: return a > b;
@@ -286,38 +327,57 @@ static double compute(const char *op, const double x[3], bool whole) {
   case 19: return fabs(a);
   case 20: return floor(a);
   case 21: return ceil(a);
-  case 22: return fmin(a, b);
-  default: return fmax(a, b);
+  case 22: return isnan(a) || isnan(b) ? a + b : fmin(a, b);
+  default: return isnan(a) || isnan(b) ? a + b : fmax(a, b);
   }
 }
+
+/* What types an operator takes: numbers, those with fractions, truth values, any; its own: see agree. */
+typedef enum kind { NUMBERS, REALS, TRUTHS, ANY, OF_ITS_OWN } kind;
 
 static const struct elementwise {
   const char *op;
   int inputs;
+  kind takes;
   bool decides; /* its output is a bool */
-} elementwise[] = {{"Add", 2, false},        {"Sub", 2, false},  {"Mul", 2, false},           {"Div", 2, false},
-                   {"Pow", 2, false},        {"Equal", 2, true}, {"Less", 2, true},           {"Greater", 2, true},
-                   {"LessOrEqual", 2, true}, {"And", 2, true},   {"GreaterOrEqual", 2, true}, {"Or", 2, true},
-                   {"Where", 3, false},      {"Sqrt", 1, false}, {"Neg", 1, false},           {"Reciprocal", 1, false},
-                   {"Not", 1, true},         {"Exp", 1, false},  {"Log", 1, false},           {"Abs", 1, false},
-                   {"Floor", 1, false},      {"Ceil", 1, false}, {"Min", 2, false},           {"Max", 2, false}};
+} elementwise[] = {
+    {"Add", 2, NUMBERS, false},        {"Sub", 2, NUMBERS, false},      {"Mul", 2, NUMBERS, false},
+    {"Div", 2, NUMBERS, false},        {"Pow", 2, OF_ITS_OWN, false},   {"Equal", 2, ANY, true},
+    {"Less", 2, NUMBERS, true},        {"Greater", 2, NUMBERS, true},   {"And", 2, TRUTHS, true},
+    {"LessOrEqual", 2, NUMBERS, true}, {"Or", 2, TRUTHS, true},         {"GreaterOrEqual", 2, NUMBERS, true},
+    {"Not", 1, TRUTHS, true},          {"Where", 3, OF_ITS_OWN, false}, {"Sqrt", 1, REALS, false},
+    {"Reciprocal", 1, REALS, false},   {"Exp", 1, REALS, false},        {"Log", 1, REALS, false},
+    {"Floor", 1, REALS, false},        {"Ceil", 1, REALS, false},       {"Neg", 1, NUMBERS, false},
+    {"Abs", 1, NUMBERS, false},        {"Min", 2, NUMBERS, false},      {"Max", 2, NUMBERS, false}};
+
+/* Whether an operator is defined for the types of its inputs: one type, but for the exponent of a power, whose result
+ * has the type of its base, and the truth values of Where. */
+static bool agree(const struct elementwise *e, const array *in) {
+  if (!strcmp(e->op, "Pow"))
+    return in[0].type != BOOL && in[1].type != BOOL;
+  if (!strcmp(e->op, "Where"))
+    return in[0].type == BOOL && in[1].type == in[2].type;
+  const int type = in[0].type;
+  return in[e->inputs - 1].type == type && (e->takes == ANY || (e->takes == TRUTHS) == (type == BOOL)) &&
+         (e->takes != REALS || is_real(type));
+}
 
 static bool fold_elements(array *out, const HdOnnx__Node *node, const array *in, int inputs) {
   size_t i = 0;
   while (i < sizeof elementwise / sizeof *elementwise && strcmp(elementwise[i].op, node->op_type))
     i++;
-  if (i == sizeof elementwise / sizeof *elementwise || inputs != elementwise[i].inputs ||
-      !spread_shape(out, in, inputs))
+  if (i == sizeof elementwise / sizeof *elementwise || inputs != elementwise[i].inputs || node->n_attribute > 0 ||
+      !agree(&elementwise[i], in) || !spread_shape(out, in, inputs))
     return false;
-  out->type = elementwise[i].decides ? BOOL : in[inputs - 1].type;
-  const bool whole = out->type != FLOAT && out->type != DOUBLE && out->type != HALF && out->type != BF16;
+  out->type = elementwise[i].decides ? BOOL : in[strcmp(node->op_type, "Pow") ? inputs - 1 : 0].type;
+  const bool whole = !is_real(out->type);
   for (int64_t k = 0; k < out->count; k++) {
     double x[3] = {0};
     for (int j = 0; j < inputs; j++)
       x[j] = spread(&in[j], out, k);
     out->at[k] = compute(node->op_type, x, whole);
-    if (out->type == FLOAT)
-      out->at[k] = (double)(float)out->at[k];
+    if (!round_to(&out->at[k], out->type))
+      return false;
   }
   return true;
 }
@@ -359,9 +419,14 @@ static bool as_shape(array *out, const array *in, const int64_t *dim, int rank) 
   return true;
 }
 
+/* A place along an axis, or a size; those far beyond the largest are all the same. */
+static int64_t whole_number(double x) {
+  return fabs(x) <= HD_ONNX_MOST_SIDE ? (int64_t)x : x > 0 ? HD_ONNX_MOST_SIDE : -HD_ONNX_MOST_SIDE;
+}
+
 static bool whole_list(int64_t out[RANK], const array *a) {
   for (int64_t i = 0; i < a->count && a->count <= RANK; i++)
-    out[i] = (int64_t)a->at[i];
+    out[i] = whole_number(a->at[i]);
   return a->count <= RANK;
 }
 
@@ -448,8 +513,8 @@ static bool fold_slice(array *out, const HdOnnx__Node *node, const array *in, in
     if (in[1].count != 1 || in[2].count != 1 || (inputs > 3 && in[3].count != 1) || (inputs > 4 && in[4].count != 1))
       return false;
     step = inputs > 4 ? (int64_t)in[4].at[0] : 1;
-    start = (int64_t)in[1].at[0];
-    end = in[2].at[0] > HD_ONNX_MOST_SIDE ? HD_ONNX_MOST_SIDE : (int64_t)in[2].at[0];
+    start = whole_number(in[1].at[0]);
+    end = whole_number(in[2].at[0]);
     axis = inputs > 3 ? (int64_t)in[3].at[0] : 0;
   } else {
     if (!starts || !ends || starts->n_ints != 1 || ends->n_ints != 1)
@@ -480,7 +545,7 @@ static bool fold_concat(array *out, const HdOnnx__Node *node, const array *in, i
     return false;
   memcpy(dim, in->dim, sizeof dim);
   for (int k = 1; k < inputs; k++) {
-    if (in[k].rank != in->rank)
+    if (in[k].rank != in->rank || in[k].type != in->type)
       return false;
     for (int d = 0; d < in->rank; d++)
       if (d != axis && in[k].dim[d] != in->dim[d])
@@ -526,11 +591,13 @@ static bool fold_range(array *out, const array *in, int inputs) {
     return false;
   const double steps = ceil((in[1].at[0] - in[0].at[0]) / in[2].at[0]);
   const int64_t count = steps > 0 && steps < 1 << 20 ? (int64_t)steps : 0;
-  if (!make_array(out, in->type, 1, &count))
-    return false;
-  for (int64_t i = 0; i < count; i++)
+  bool good = !(steps > (double)count) && in[1].type == in->type && in[2].type == in->type &&
+              make_array(out, in->type, 1, &count);
+  for (int64_t i = 0; i < count && good; i++) {
     out->at[i] = in[0].at[0] + (double)i * in[2].at[0];
-  return true;
+    good = round_to(&out->at[i], out->type);
+  }
+  return good;
 }
 
 static bool fold_triangle(array *out, const HdOnnx__Node *node, const array *in, int inputs) {
@@ -552,10 +619,11 @@ static bool fold_cast(array *out, const HdOnnx__Node *node, const array *in) {
   if (!is_known(type) || !as_shape(out, in, in->dim, in->rank))
     return false;
   out->type = type;
-  for (int64_t i = 0; i < out->count; i++)
-    out->at[i] = type == BOOL                                                      ? in->at[i] != 0
-                 : type == FLOAT || type == DOUBLE || type == HALF || type == BF16 ? in->at[i]
-                                                                                   : trunc(in->at[i]);
+  for (int64_t i = 0; i < out->count && type != in->type; i++) {
+    out->at[i] = type == BOOL ? in->at[i] != 0 : is_real(type) ? in->at[i] : trunc(in->at[i]);
+    if (!round_to(&out->at[i], type))
+      return false;
+  }
   return true;
 }
 
@@ -592,16 +660,24 @@ static bool fold(array *out, const HdOnnx__Node *node, const array *in, int inpu
     return fold_triangle(out, node, in, inputs);
   if (!strcmp(op, "Cast"))
     return fold_cast(out, node, in);
+  if (!strcmp(op, "Identity"))
+    return as_shape(out, in, in->dim, in->rank);
   if (!strcmp(op, "Shape"))
     return node->n_attribute == 0 && fold_shape(out, in);
   return fold_elements(out, node, in, inputs);
 }
 
+static void keep_constant(hd_onnx_reader *r, size_t at, const HdOnnx__Tensor *t, int type) {
+  r->constant[at] = t;
+  r->type[at] = type;
+}
+
 /* A node Constant, in any of its forms. */
-static const HdOnnx__Tensor *read_constant(hd_onnx_reader *r, const HdOnnx__Node *node) {
+static const HdOnnx__Tensor *read_constant(int *type, hd_onnx_reader *r, const HdOnnx__Node *node) {
   const HdOnnx__Attribute *a = node->n_attribute == 1 ? node->attribute[0] : NULL;
   if (!a || !a->name)
     return NULL;
+  *type = a->t ? a->t->data_type : 0;
   if (!strcmp(a->name, "value") && a->t)
     return usual(r, a->t);
   const bool floats = strstr(a->name, "float") != NULL, list = a->name[strlen(a->name) - 1] == 's';
@@ -609,36 +685,45 @@ static const HdOnnx__Tensor *read_constant(hd_onnx_reader *r, const HdOnnx__Node
   ARRAY out = {0};
   if ((!floats && !strstr(a->name, "int")) || !make_array(&out, floats ? FLOAT : INT64, list, &count))
     return NULL;
+  *type = out.type;
   for (int64_t i = 0; i < count; i++)
     out.at[i] = floats ? (double)(list ? a->floats[i] : a->f) : (double)(list ? a->ints[i] : a->i);
   return keep_array(r, &out);
 }
 
 /* A result may be as large as what is still allowed, and counts whether it is kept or not. */
-static const HdOnnx__Tensor *fold_and_keep(hd_onnx_reader *r, const HdOnnx__Node *node, const array *in, int inputs) {
+static const HdOnnx__Tensor *fold_and_keep(int *type, hd_onnx_reader *r, const HdOnnx__Node *node, const array *in,
+                                           int inputs) {
   ARRAY out = {.most = r->room / (int64_t)sizeof(double) + 1};
   const bool good = r->room > 0 && fold(&out, node, in, inputs);
   r->room -= out.at ? out.count : 0;
+  *type = out.type;
   return good ? keep_array(r, &out) : NULL;
 }
 
-static const HdOnnx__Tensor *fold_node(hd_onnx_reader *r, const HdOnnx__Node *node) {
+/* Whether a node's output is its input as it is, in the readers' types. */
+static bool repeats_input(const hd_onnx_reader *r, const HdOnnx__Node *node) {
+  const HdOnnx__Tensor *t = node->n_input == 1 ? hd__onnx_tensor(r, node->input[0]) : NULL;
+  return t && (!strcmp(node->op_type, "Identity") ||
+               (!strcmp(node->op_type, "Cast") && t->data_type == FLOAT && hd__onnx_int(node, "to", 0) == FLOAT));
+}
+
+static const HdOnnx__Tensor *fold_node(int *type, hd_onnx_reader *r, const HdOnnx__Node *node) {
   array in[MOST_INPUTS] = {{0}};
   const HdOnnx__Tensor *result = NULL;
   size_t n = 0;
   if (!hd__onnx_is(node, node->op_type) || node->n_output != 1 || node->n_input > MOST_INPUTS)
     return NULL;
   if (!strcmp(node->op_type, "Constant"))
-    return read_constant(r, node);
-  if (!strcmp(node->op_type, "Identity") && node->n_input == 1)
+    return read_constant(type, r, node);
+  if (repeats_input(r, node)) {
+    *type = !strcmp(node->op_type, "Cast") ? FLOAT : hd__onnx_type(r, node->input[0]);
     return hd__onnx_tensor(r, node->input[0]);
-  for (; n < node->n_input; n++) {
-    const HdOnnx__Tensor *t = *node->input[n] ? hd__onnx_tensor(r, node->input[n]) : NULL;
-    if (!t || !read_array(&in[n], t))
-      break;
   }
+  while (n < node->n_input && read_value(&in[n], r, node->input[n]))
+    n++;
   if (n > 0 && n == node->n_input)
-    result = fold_and_keep(r, node, in, (int)n);
+    result = fold_and_keep(type, r, node, in, (int)n);
   for (size_t i = 0; i < n && i < MOST_INPUTS; i++)
     release_array(&in[i]);
   if (n < node->n_input)
@@ -649,7 +734,7 @@ static const HdOnnx__Tensor *fold_node(hd_onnx_reader *r, const HdOnnx__Node *no
 /* Whole numbers that follow from sizes, as an array. */
 static const HdOnnx__Tensor *sizes_of(hd_onnx_reader *r, const char *name) {
   int64_t list[8];
-  const int64_t count = hd__onnx_ints(list, r, name);
+  const int64_t count = hd__onnx_is_real(r, name) ? 0 : hd__onnx_ints(list, r, name);
   ARRAY a = {0};
   if (count == 0 || !make_array(&a, INT64, 1, &count))
     return NULL;
@@ -665,20 +750,23 @@ enum { MOST_DEPTH = 32 };
 
 static const HdOnnx__Tensor *fold_late(hd_onnx_reader *r, const char *name, int depth) {
   const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
-  const HdOnnx__Node *node = hd__onnx_producer(r, name, NULL);
+  const HdOnnx__Node *node = hd__onnx_node(r, name);
   array in[MOST_INPUTS] = {{0}};
   size_t n = 0;
+  int type;
   if (t || !node || depth > MOST_DEPTH || node->n_output != 1 || node->n_input > MOST_INPUTS ||
       ++r->looks > MOST_LOOKS || hd__onnx_is(node, "Shape"))
     return t;
   for (; n < node->n_input; n++) {
     const HdOnnx__Tensor *from = fold_late(r, node->input[n], depth + 1);
-    from = from ? from : sizes_of(r, node->input[n]);
-    if (!from || !read_array(&in[n], from))
+    if (from ? !read_value(&in[n], r, node->input[n])
+             : !(from = sizes_of(r, node->input[n])) || !read_array(&in[n], from))
       break;
   }
-  if (n > 0 && n == node->n_input)
-    t = r->constant[r->graph->n_initializer + (size_t)hd__onnx_index(r, node)] = fold_and_keep(r, node, in, (int)n);
+  if (n > 0 && n == node->n_input) {
+    t = fold_and_keep(&type, r, node, in, (int)n);
+    keep_constant(r, r->graph->n_initializer + (size_t)hd__onnx_index(r, node), t, type);
+  }
   for (size_t i = 0; i < n || (i == n && n < node->n_input); i++)
     release_array(&in[i]);
   return t;
@@ -688,12 +776,17 @@ void hd__onnx_fold_late(hd_onnx_reader *r, const char *name) { fold_late(r, name
 
 hd_status hd__onnx_fold(hd_onnx_reader *r) {
   const HdOnnx__Graph *g = r->graph;
-  HD_TRY(HD_NEW(r->constant, g->n_initializer + g->n_node + 1, r->ctx, "%s: out of memory while reading", r->path));
+  const size_t all = g->n_initializer + g->n_node + 1;
+  HD_TRY(HD_NEW(r->constant, all, r->ctx, "%s: out of memory while reading", r->path));
+  HD_TRY(HD_NEW(r->type, all, r->ctx, "%s: out of memory while reading", r->path));
   for (size_t i = 0; i < g->n_initializer; i++)
-    r->constant[i] = usual(r, g->initializer[i]);
+    keep_constant(r, i, usual(r, g->initializer[i]), g->initializer[i]->data_type);
   for (size_t i = 0; i < g->n_node; i++)
-    if (g->node[i]->n_output > 0)
-      r->constant[g->n_initializer + i] = fold_node(r, g->node[i]);
+    if (g->node[i]->n_output > 0) {
+      int type = 0;
+      const HdOnnx__Tensor *t = fold_node(&type, r, g->node[i]);
+      keep_constant(r, g->n_initializer + i, t, type);
+    }
   return HD_OK;
 }
 

@@ -101,15 +101,6 @@ static hd_status check_attributes(hd_onnx_reader *r, const HdOnnx__Node *node, c
   return HD_OK;
 }
 
-/* Whether a reshape has the shape of a view. */
-static bool restores(hd_onnx_reader *r, const hd_onnx_view *v, const HdOnnx__Node *reshape) {
-  int64_t side[8];
-  bool same = hd__onnx_list(side, r, reshape, "shape", 1) == v->rank && v->batch == 0;
-  for (int i = 1; i < v->rank && same; i++)
-    same = side[i] == -1 || side[i] == 0 || side[i] == hd__onnx_side(v, i);
-  return same;
-}
-
 static hd_status make_expression(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node,
                                  const hd_onnx_expression *e) {
   char number[HD_NUMBER_BYTES], op[64 + HD_NUMBER_BYTES];
@@ -117,6 +108,9 @@ static hd_status make_expression(hd_onnx_view *v, hd_onnx_reader *r, const HdOnn
     return hd__onnx_put_linear(
         v, r, node, (hd_onnx_product){.x = e->x, .weight = e->weight, .bias = e->bias, .alpha = 1, .beta = 1});
   HD_TRY(hd__onnx_view(v, r, e->x));
+  if (e->rank > v->rank)
+    return hd__onnx_refuse(r, node, "expected numbers of at most %d dimensions, found %d; write single numbers",
+                           v->rank, e->rank);
   if (e->kind == HD_ONNX_FUNCTION)
     return hd__onnx_put_plain(v, r, node, e->layer);
   if (e->kind == HD_ONNX_SOFTPLUS) {
@@ -124,11 +118,6 @@ static hd_status make_expression(hd_onnx_view *v, hd_onnx_reader *r, const HdOnn
     snprintf(op, sizeof op, "op: softplus, beta: %s", number);
     return hd__onnx_put_plain(v, r, node, op);
   }
-  if (e->kind == HD_ONNX_GROUP_NORM && !restores(r, v, e->back))
-    return hd__onnx_refuse(r, node, "expected a group norm that keeps the shape, found another one; export it again");
-  if (e->kind == HD_ONNX_GROUP_NORM)
-    return hd__onnx_put_group_norm(v, r, node, e->groups, hd__onnx_float(e->norm, "epsilon", 1e-5f), e->weight,
-                                   e->bias);
   return hd__onnx_put_spelled_norm(v, r, node, e);
 }
 

@@ -91,11 +91,8 @@ typedef struct hd_onnx_product {
 
 hd_status hd__onnx_put_linear(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, hd_onnx_product p);
 
-hd_status hd__onnx_put_group_norm(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int64_t groups,
-                                  float eps, const char *weight, const char *bias);
-
-/* A layer norm or an RMS norm that is spelled out. A weight of the normalised axes is the norm's, another one a layer
- * of its own. */
+/* A layer norm, an RMS norm or a group norm that is spelled out. A weight of the normalised axes is the norm's, another
+ * one a layer of its own. */
 hd_status hd__onnx_put_spelled_norm(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node,
                                     const hd_onnx_expression *e);
 
@@ -103,6 +100,9 @@ hd_status hd__onnx_put_spelled_norm(hd_onnx_view *v, hd_onnx_reader *r, const Hd
 
 /* The axes along which a constant has numbers; false: it does not fit the tensor. */
 bool hd__onnx_axes_of_constant(uint32_t *axes, const hd_onnx_view *v, const HdOnnx__Tensor *t);
+
+/* Whether a constant has a number for each element of some axes, and of no others; so has one that is left out. */
+bool hd__onnx_lies_along(const hd_onnx_view *v, const hd_onnx_reader *r, const char *name, uint32_t axes);
 
 /* x + number, x * number. */
 hd_status hd__onnx_put_number(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, bool adds, double number);

@@ -6,6 +6,8 @@
 #include "base/alloc.h"
 #include "onnx/onnx_layers.h"
 
+enum { TYPE_FLOAT = 1 };
+
 static hd_status add_matrix(hd_onnx_reader *r, const HdOnnx__Node *node, const hd_onnx_product *p,
                             const hd_onnx_view *x, const char *layer, int64_t outputs, int64_t inputs) {
   const HdOnnx__Tensor *t;
@@ -32,7 +34,7 @@ static hd_status add_matrix(hd_onnx_reader *r, const HdOnnx__Node *node, const h
   HD_TRY(hd__onnx_read_floats(&one, &t, r, node, p->bias, -1));
   HD_TRY(HD_NEW_RAW(bias, outputs, r->ctx, "%s: out of memory while reading", r->path));
   const int64_t count = hd__onnx_elems(t);
-  if (count != 1 && (count != outputs || t->dims[t->n_dims - 1] != outputs))
+  if ((int)t->n_dims > x->rank || (count != 1 && (count != outputs || t->dims[t->n_dims - 1] != outputs)))
     return hd__onnx_refuse(r, node, "expected a bias of %lld numbers, found another shape; export a linear layer",
                            (long long)outputs);
   for (int64_t i = 0; i < outputs; i++)
@@ -45,7 +47,7 @@ hd_status hd__onnx_put_linear(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__
   const HdOnnx__Node *turned = hd__onnx_producer(r, p.weight, "Transpose");
   const HdOnnx__Attribute *perm = turned ? hd__onnx_attribute(turned, "perm") : NULL;
   const HdOnnx__Tensor *t = turned ? hd__onnx_tensor(r, hd__onnx_input(turned, 0)) : NULL;
-  if (t && t->n_dims == 2 && (!perm || (perm->n_ints == 2 && perm->ints[0] == 1))) {
+  if (t && t->data_type == TYPE_FLOAT && t->n_dims == 2 && (!perm || (perm->n_ints == 2 && perm->ints[0] == 1))) {
     p.weight = hd__onnx_input(turned, 0);
     p.by_outputs = !p.by_outputs;
   }

@@ -70,11 +70,8 @@ hd_status hd__onnx_read_line(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__N
   return HD_OK;
 }
 
-/* Before this version a softmax is over its axis and all later ones. */
-enum { SOFTMAX_OF_ONE_AXIS = 13 };
-
 hd_status hd__onnx_read_softmax(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
-  const bool old = r->opset < SOFTMAX_OF_ONE_AXIS;
+  const bool old = r->opset < HD_ONNX_SOFTMAX_OF_ONE_AXIS;
   HD_TRY(hd__onnx_view_of(v, r, node, 0));
   const int axis = hd__onnx_axis(v, hd__onnx_int(node, "axis", old ? 1 : -1));
   if (axis < 1 || axis == v->batch || v->batch != 0)

@@ -100,12 +100,18 @@ hd_status hd__onnx_read_layer_norm(hd_onnx_view *v, hd_onnx_reader *r, const HdO
         r, node,
         "expected a norm over whole samples, or some last axes of them, found axis %lld; normalise behind the batch",
         (long long)hd__onnx_int(node, "axis", -1));
+  if (!hd__onnx_lies_along(v, r, hd__onnx_input(node, 1), ~0u << axis) ||
+      !hd__onnx_lies_along(v, r, hd__onnx_input(node, 2), ~0u << axis))
+    return hd__onnx_refuse(r, node,
+                           "expected a weight and a bias of the axes from %d on, found others; multiply and add them "
+                           "behind the norm",
+                           axis);
   return put_norm(v, r, node, rms ? "rms_norm" : "layer_norm", ~0u << axis, hd__onnx_float(node, "epsilon", 1e-5f),
                   hd__onnx_input(node, 1), hd__onnx_input(node, 2));
 }
 
-hd_status hd__onnx_put_group_norm(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int64_t groups,
-                                  float eps, const char *weight, const char *bias) {
+static hd_status put_group_norm(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int64_t groups, float eps,
+                                const char *weight, const char *bias) {
   char text[HD_NUMBER_BYTES], from[HD_ONNX_NAME_BYTES];
   HD_TRY(hd__onnx_settle(v, r, node));
   memcpy(from, v->layer, sizeof from);
@@ -126,31 +132,68 @@ hd_status hd__onnx_read_group_norm(hd_onnx_view *v, hd_onnx_reader *r, const HdO
                            "expected num_groups that divide the %lld channels, and a weight for each of these, "
                            "found others; export it with opset 21",
                            (long long)channels);
-  return hd__onnx_put_group_norm(v, r, node, groups, hd__onnx_float(node, "epsilon", 1e-5f), hd__onnx_input(node, 1),
-                                 hd__onnx_input(node, 2));
+  return put_group_norm(v, r, node, groups, hd__onnx_float(node, "epsilon", 1e-5f), hd__onnx_input(node, 1),
+                        hd__onnx_input(node, 2));
 }
 
-/* A weight of the normalised axes is the norm's, another one a layer of its own. */
+/* ---- Spelled out ---- */
+
+typedef struct tensor_shape {
+  int rank;
+  int64_t side[HD_ONNX_RANK]; /* behind the batch, from 1 on */
+} tensor_shape;
+
+/* Whether a reshape from one shape gives another, and keeps the batch. */
+static bool gives(hd_onnx_reader *r, const HdOnnx__Node *reshape, const tensor_shape *from, const tensor_shape *to) {
+  int64_t side[8];
+  const bool copies = !hd__onnx_int(reshape, "allowzero", 0);
+  bool same = hd__onnx_list(side, r, reshape, "shape", 1) == to->rank, open = false;
+  for (int i = 1; i < to->rank && same; i++) {
+    open = open || side[i] == -1;
+    side[i] = side[i] == 0 && copies && i < from->rank ? from->side[i] : side[i];
+    same = side[i] == -1 || side[i] == to->side[i];
+  }
+  return same && (side[0] == HD_ONNX_BATCH || (side[0] == 0 && copies) || (side[0] == -1 && !open) ||
+                  (r->batch > 0 && side[0] == r->batch));
+}
+
+/* A norm of groups of channels: samples x groups x the rest, and back. */
+static hd_status put_spelled_group_norm(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node,
+                                        const hd_onnx_expression *e) {
+  const HdOnnx__Node *groups = hd__onnx_producer(r, hd__onnx_input(e->norm, 0), "Reshape");
+  const uint32_t channels = 1u << 1;
+  const tensor_shape grouped = {3, {1, e->groups, hd__onnx_sample(v) / e->groups}};
+  tensor_shape whole = {.rank = v->rank};
+  for (int i = 0; i < v->rank; i++)
+    whole.side[i] = hd__onnx_side(v, i);
+  if (v->batch != 0 || v->rank < 2 || whole.side[1] % e->groups || !gives(r, groups, &whole, &grouped) ||
+      !gives(r, e->back, &grouped, &whole))
+    return hd__onnx_refuse(r, node, "expected a group norm that keeps the shape, found another one; export it again");
+  const bool owns = hd__onnx_lies_along(v, r, e->weight, channels) && hd__onnx_lies_along(v, r, e->bias, channels);
+  HD_TRY(put_group_norm(v, r, node, e->groups, hd__onnx_float(e->norm, "epsilon", 1e-5f), owns ? e->weight : NULL,
+                        owns ? e->bias : NULL));
+  if (owns)
+    return HD_OK;
+  HD_TRY(hd__onnx_apply_constant(v, r, node, 'M', e->weight));
+  return hd__onnx_apply_constant(v, r, node, 'A', e->bias);
+}
+
 hd_status hd__onnx_put_spelled_norm(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node,
                                     const hd_onnx_expression *e) {
-  const HdOnnx__Tensor *of[] = {e->weight ? hd__onnx_tensor(r, e->weight) : NULL,
-                                e->bias ? hd__onnx_tensor(r, e->bias) : NULL};
+  if (e->kind == HD_ONNX_GROUP_NORM)
+    return put_spelled_group_norm(v, r, node, e);
   const bool rms = e->kind == HD_ONNX_RMS_NORM;
-  int64_t axis[8], elems = 1;
-  uint32_t axes = 0, wanted = 0, found;
+  int64_t axis[8];
+  uint32_t axes = 0;
   const int count = hd__onnx_list(axis, r, e->norm, "axes", 1);
   for (int i = 0; i < count; i++) {
     const int a = hd__onnx_axis(v, axis[i]);
     if (a < 0 || a == v->batch)
       return hd__onnx_refuse(r, node, "expected a norm over axes behind the batch, found others; normalise channels");
     axes |= 1u << a;
-    wanted |= hd__onnx_side(v, a) > 1 ? 1u << a : 0;
-    elems *= hd__onnx_side(v, a);
   }
-  bool owns = count > 0 && !(rms && e->bias);
-  for (int i = 0; i < 2; i++)
-    owns = owns && (!of[i] ||
-                    (hd__onnx_axes_of_constant(&found, v, of[i]) && found == wanted && hd__onnx_elems(of[i]) == elems));
+  const bool owns =
+      !(rms && e->bias) && hd__onnx_lies_along(v, r, e->weight, axes) && hd__onnx_lies_along(v, r, e->bias, axes);
   if (!count)
     return hd__onnx_refuse(r, node, "expected constant axes of the norm, found others; export it again");
   HD_TRY(put_norm(v, r, node, rms ? "rms_norm" : "layer_norm", axes, e->number, owns ? e->weight : NULL,

@@ -218,6 +218,24 @@ static hd_status refuse_unscaling(hd_onnx_reader *r) {
                          "or export a run of --target-scale none");
 }
 
+/* Whether a softmax is over the channels of the scores before it, which are the classes. */
+static bool is_over_classes(const hd_onnx_reader *r, const hd_onnx_view *v, const HdOnnx__Node *softmax) {
+  const bool old = r->opset < HD_ONNX_SOFTMAX_OF_ONE_AXIS; /* then over all later axes, too */
+  const int axis = hd__onnx_axis(v, hd__onnx_int(softmax, "axis", old ? 1 : -1));
+  const hd_onnx_atom *last = v->atoms > 0 ? &v->atom[v->atoms - 1] : NULL;
+  bool good = v->rank <= 2 || axis == (last && last->step == v->h * v->w ? last->axis : 1);
+  for (int later = axis + 1; later < v->rank && old; later++)
+    good = good && hd__onnx_side(v, later) == 1;
+  return good;
+}
+
+/* Whether the file means scores whose last axis is the channels, so that these need no other order: places x classes,
+ * or images with their channels last. */
+static bool has_classes_last(const hd_onnx_reader *r, const hd_onnx_view *v, const HdOnnx__Node *node) {
+  const bool are = !v->flat && v->atoms > 0 && v->atom[v->atoms - 1].step == v->h * v->w;
+  return are && (v->rank < 4 || r->channel_axis == 3 || hd__onnx_is(node, "Transpose"));
+}
+
 static int64_t opset_of(const HdOnnx__Model *model) {
   for (size_t i = 0; i < model->n_opset_import; i++)
     if (!model->opset_import[i]->domain || !*model->opset_import[i]->domain ||
@@ -242,11 +260,16 @@ static hd_status write_description(hd_onnx_reader *r, const HdOnnx__Model *model
     HD_TRY(refuse_unscaling(r));
   const char *scores = find_scores(r, r->graph->output[0]->name, loss);
   HD_TRY(hd__onnx_view(&last, r, scores));
+  const HdOnnx__Node *softmax = hd__onnx_producer(r, r->graph->output[0]->name, NULL);
+  if (strcmp(hd__onnx_resolve(r, scores), hd__onnx_resolve(r, r->graph->output[0]->name)) != 0 &&
+      !is_over_classes(r, &last, softmax)) {
+    scores = r->graph->output[0]->name;
+    HD_TRY(hd__onnx_view(&last, r, scores));
+  }
   const HdOnnx__Node *node = hd__onnx_producer(r, scores, NULL);
   if (node && last.rank <= 2)
     HD_TRY(hd__onnx_settle(&last, r, node));
-  else if (node && !hd__onnx_in_order(&last) &&
-           (last.flat || last.atoms == 0 || last.atom[last.atoms - 1].step != last.h * last.w))
+  else if (node && !hd__onnx_in_order(&last) && !has_classes_last(r, &last, node))
     HD_TRY(hd__onnx_settle(&last, r, node));
   if (loss && strspn(loss, "abcdefghijklmnopqrstuvwxyz_0123456789") == strlen(loss))
     fprintf(r->text, "loss: \"%s\"\n", loss);

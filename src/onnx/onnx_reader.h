@@ -26,6 +26,8 @@ enum { HD_ONNX_ROW = 65535, HD_ONNX_ROW_MAPS = 16 }; /* elements of a row; maps 
 enum { HD_ONNX_MOST_SIDE = 1 << 28 };                /* of a tensor: elements are counted in 31 bits */
 enum { HD_ONNX_NAMES = 2 * HD_ONNX_LAYERS + 3 };
 
+enum { HD_ONNX_SOFTMAX_OF_ONE_AXIS = 13 }; /* the opset; before it, it is over all later axes, too */
+
 enum { HD_ONNX_RANK = 8, HD_ONNX_ATOMS = 10 };
 
 /* Elements `step` apart in the order of PyTorch of a layer's samples, along an axis of a tensor. */
@@ -103,7 +105,8 @@ struct hd_onnx_reader {
   const hd_onnx_map *taken;        /* the value that layers read as the input; NULL before the first of them, */
   const HdOnnx__Node *taken_node;  /* and the node that computes it, or NULL */
   const HdOnnx__Tensor **constant; /* of each initializer, then of each node's first output, or NULL; */
-  struct hd_onnx_block *blocks;    /* those that are not in the file, */
+  int *type;                       /* their types in the file, which are narrower than those that readers know; */
+  struct hd_onnx_block *blocks;    /* the constants that are not in the file, */
   int64_t room;                    /* and how many bytes they may still have */
   bool beside;                     /* constants may lie in files beside this one */
   hd_onnx_owner *owner;            /* layers with weights, */
@@ -138,6 +141,9 @@ bool hd__onnx_is(const HdOnnx__Node *node, const char *op);
 const HdOnnx__Node *hd__onnx_producer(const hd_onnx_reader *r, const char *name, const char *op);
 int hd__onnx_index(const hd_onnx_reader *r, const HdOnnx__Node *node);
 
+/* The node with an output of this very name, though it may only pass a value on. */
+const HdOnnx__Node *hd__onnx_node(const hd_onnx_reader *r, const char *name);
+
 /* A constant number, or one that is computed from the sizes of values. */
 bool hd__onnx_number(double *out, hd_onnx_reader *r, const char *name);
 
@@ -152,6 +158,8 @@ const char *hd__onnx_input(const HdOnnx__Node *node, size_t k);
 
 /* A constant; NULL: the value is none. A number; whole numbers, and how many (0: there are none, or too many). */
 const HdOnnx__Tensor *hd__onnx_tensor(const hd_onnx_reader *r, const char *name);
+int hd__onnx_type(const hd_onnx_reader *r, const char *name);     /* in the file */
+bool hd__onnx_is_real(const hd_onnx_reader *r, const char *name); /* whether it has fractions, constant or computed */
 bool hd__onnx_scalar(double *out, const hd_onnx_reader *r, const char *name);
 bool hd__onnx_flag(bool *out, const hd_onnx_reader *r, const char *name);
 int hd__onnx_ints(int64_t out[8], hd_onnx_reader *r, const char *name);
@@ -215,6 +223,7 @@ typedef struct hd_onnx_expression {
   const HdOnnx__Node *norm, *back;       /* a norm's mean; of a group norm: the norm, and the reshape behind it */
   int64_t groups;
   float number; /* beta of a softplus, eps of a norm */
+  int rank;     /* the most dimensions of its numbers */
 } hd_onnx_expression;
 
 /* The expression that a node ends. */

@@ -119,12 +119,17 @@ hd_status hd__onnx_read_unsqueeze(hd_onnx_view *out, hd_onnx_reader *r, const Hd
   return HD_OK;
 }
 
+/* Whether a tensor of so many samples is expanded to the batch itself. */
+static bool fits_batch(const hd_onnx_reader *r, int64_t side) {
+  return side == HD_ONNX_BATCH || side == 1 || side == -1 || side == r->batch;
+}
+
 /* Repeated elements: what reads them must spread them itself. */
 hd_status hd__onnx_read_expand(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
   int64_t side[8];
   HD_TRY(hd__onnx_view(out, r, hd__onnx_input(node, 0)));
   const int count = hd__onnx_ints(side, r, hd__onnx_input(node, 1));
-  bool good = count == out->rank;
+  bool good = count == out->rank && fits_batch(r, side[out->batch]);
   hd_onnx_view v = *out;
   int n = 0;
   out->atoms = 0;
@@ -222,7 +227,7 @@ static hd_status read_embedding(hd_onnx_view *out, hd_onnx_reader *r, const HdOn
   const HdOnnx__Tensor *t;
   float *elems;
   HD_TRY(hd__onnx_view(out, r, hd__onnx_input(node, 1)));
-  if (strcmp(out->layer, r->view_in.layer) != 0 || out->rank != 2)
+  if (strcmp(out->layer, r->view_in.layer) != 0 || out->rank != 2 || out->batch != 0 || !hd__onnx_in_order(out))
     return hd__onnx_refuse(r, node,
                            "expected the input as tokens, batch x places, found other indices; heddle's "
                            "embedding is the first layer");

@@ -10,7 +10,16 @@
 
 #include "base/alloc.h"
 
-enum { TYPE_FLOAT = 1, TYPE_INT64 = 7, TYPE_BOOL = 9, TYPE_DOUBLE = 11, EXTERNAL = 1 };
+enum {
+  TYPE_FLOAT = 1,
+  TYPE_INT32 = 6,
+  TYPE_INT64 = 7,
+  TYPE_BOOL = 9,
+  TYPE_HALF = 10,
+  TYPE_DOUBLE = 11,
+  TYPE_BFLOAT16 = 16,
+  EXTERNAL = 1
+};
 
 hd_status hd__onnx_refuse(hd_onnx_reader *r, const HdOnnx__Node *node, const char *fmt, ...) {
   char message[HD_MESSAGE_BYTES];
@@ -180,6 +189,8 @@ const char *hd__onnx_resolve(const hd_onnx_reader *r, const char *name) {
   return found ? found->behind : name;
 }
 
+const HdOnnx__Node *hd__onnx_node(const hd_onnx_reader *r, const char *name) { return node_of(r, name); }
+
 const HdOnnx__Node *hd__onnx_producer(const hd_onnx_reader *r, const char *name, const char *op) {
   const HdOnnx__Node *node = node_of(r, hd__onnx_resolve(r, name));
   return node && (!op || hd__onnx_is(node, op)) ? node : NULL;
@@ -189,11 +200,31 @@ int hd__onnx_index(const hd_onnx_reader *r, const HdOnnx__Node *node) { return f
 
 /* ---- Constants ---- */
 
+/* Where the constant of this very name is among them; -1: there is none. */
+static int64_t own_place(const hd_onnx_reader *r, const hd_onnx_value *v) {
+  if (!v || !r->constant || v->output > 0)
+    return -1;
+  const int64_t at = v->tensor >= 0 ? v->tensor : (int64_t)r->graph->n_initializer + v->node;
+  return r->constant[at] ? at : -1;
+}
+
+/* A cast to float that stands between a name and another type's numbers has made them its own. */
+static int64_t place_of_constant(const hd_onnx_reader *r, const char *name) {
+  const int64_t own = own_place(r, find(r, name));
+  if (own >= 0)
+    return own;
+  const int64_t behind = own_place(r, hd__onnx_find(r, name));
+  return behind >= 0 && r->constant[behind]->data_type == TYPE_FLOAT ? behind : -1;
+}
+
 const HdOnnx__Tensor *hd__onnx_tensor(const hd_onnx_reader *r, const char *name) {
-  const hd_onnx_value *found = find(r, hd__onnx_resolve(r, name));
-  if (!found || !r->constant || found->output > 0)
-    return NULL;
-  return r->constant[found->tensor >= 0 ? (size_t)found->tensor : r->graph->n_initializer + (size_t)found->node];
+  const int64_t at = place_of_constant(r, name);
+  return at < 0 ? NULL : r->constant[at];
+}
+
+int hd__onnx_type(const hd_onnx_reader *r, const char *name) {
+  const int64_t at = place_of_constant(r, name);
+  return at < 0 ? 0 : r->type[at];
 }
 
 /* The number of elements, -1 for more than a value may have. */
@@ -291,6 +322,25 @@ static int shape_ints(int64_t out[8], hd_onnx_reader *r, const HdOnnx__Node *nod
   return (int)(end - start);
 }
 
+static bool is_real_type(int64_t type) {
+  return type == TYPE_FLOAT || type == TYPE_HALF || type == TYPE_DOUBLE || type == TYPE_BFLOAT16;
+}
+
+bool hd__onnx_is_real(const hd_onnx_reader *r, const char *name) {
+  for (int steps = 0; steps < MOST_DEPTH; steps++) {
+    const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
+    const HdOnnx__Node *node = node_of(r, name);
+    if (t || !node)
+      return !t || is_real_type(t->data_type);
+    if (hd__onnx_is(node, "Cast"))
+      return is_real_type(hd__onnx_int(node, "to", 0));
+    if (hd__onnx_is(node, "Shape") || hd__onnx_is(node, "Size"))
+      return false;
+    name = hd__onnx_input(node, 0);
+  }
+  return true;
+}
+
 static int64_t compute(const char *op, int64_t a, int64_t b, bool *good) {
   const bool is_batch = a == HD_ONNX_BATCH || b == HD_ONNX_BATCH, one = a == 1 || b == 1;
   const int64_t most = (int64_t)1 << 31;
@@ -348,14 +398,15 @@ static int joined_ints(int64_t out[8], hd_onnx_reader *r, const HdOnnx__Node *no
 }
 
 static int ints_of(int64_t out[8], hd_onnx_reader *r, const char *name, int depth) {
-  static const char *const plain[] = {"Unsqueeze", "Squeeze", "Reshape", "Cast", "Floor", "Ceil"};
+  static const char *const plain[] = {"Unsqueeze", "Squeeze", "Reshape", "Floor", "Ceil"};
   static const char *const operators[] = {"Mul", "Add", "Sub", "Div"};
   const int known = constant_ints(out, r, name);
   const HdOnnx__Node *node = hd__onnx_producer(r, name, NULL);
   if (known || !node || depth > MOST_DEPTH || ++r->looks > MOST_LOOKS)
     return known;
+  const int64_t to = hd__onnx_is(node, "Cast") ? hd__onnx_int(node, "to", 0) : 0;
   for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-    if (hd__onnx_is(node, plain[i]))
+    if (hd__onnx_is(node, plain[i]) || to == TYPE_INT64 || to == TYPE_INT32 || to == TYPE_FLOAT || to == TYPE_DOUBLE)
       return ints_of(out, r, hd__onnx_input(node, 0), depth + 1);
   for (int i = 0; i < 4; i++)
     if (hd__onnx_is(node, operators[i])) {
@@ -364,8 +415,11 @@ static int ints_of(int64_t out[8], hd_onnx_reader *r, const char *name, int dept
       const int count = ints_of(out, r, hd__onnx_input(node, 0), depth + 1);
       if (count < 1 || ints_of(b, r, hd__onnx_input(node, 1), depth + 1) != count)
         return 0;
-      for (int k = 0; k < count; k++)
+      const bool exact = i == 3 && hd__onnx_is_real(r, hd__onnx_input(node, 0));
+      for (int k = 0; k < count; k++) {
+        good = good && !(exact && out[k] != HD_ONNX_BATCH && b[k] != 0 && out[k] % b[k] != 0);
         out[k] = compute(operators[i], out[k], b[k], &good);
+      }
       return good ? count : 0;
     }
   if (hd__onnx_is(node, "Shape"))
@@ -383,22 +437,24 @@ int hd__onnx_ints(int64_t out[8], hd_onnx_reader *r, const char *name) { return 
 
 static bool number_of(double *out, hd_onnx_reader *r, const char *name, int depth) {
   static const char *const ops[] = {"Mul", "Div", "Add", "Sub", "Pow"};
-  const HdOnnx__Node *node = hd__onnx_producer(r, name, NULL);
+  const HdOnnx__Node *node = hd__onnx_node(r, name);
   int64_t one[8];
   double a, b;
   if (hd__onnx_scalar(out, r, name))
     return true;
   if (!node || depth > MOST_DEPTH || ++r->looks > MOST_LOOKS)
     return false;
-  if (hd__onnx_is(node, "Sqrt") || hd__onnx_is(node, "Reciprocal") || hd__onnx_is(node, "Cast")) {
-    const bool good = number_of(out, r, hd__onnx_input(node, 0), depth + 1);
-    *out = hd__onnx_is(node, "Sqrt") ? sqrt(*out) : hd__onnx_is(node, "Reciprocal") ? 1 / *out : *out;
-    return good;
+  const bool casts = hd__onnx_is(node, "Cast"), root = hd__onnx_is(node, "Sqrt"), real = hd__onnx_is_real(r, name);
+  if (casts || root || hd__onnx_is(node, "Reciprocal") || hd__onnx_is(node, "Identity")) {
+    const bool good = number_of(&a, r, hd__onnx_input(node, 0), depth + 1);
+    *out = root ? sqrt(a) : hd__onnx_is(node, "Reciprocal") ? 1 / a : casts && !real ? trunc(a) : a;
+    return good && !(casts && hd__onnx_int(node, "to", 0) == TYPE_BOOL);
   }
   for (int i = 0; i < 5; i++)
     if (hd__onnx_is(node, ops[i]) && number_of(&a, r, hd__onnx_input(node, 0), depth + 1) &&
         number_of(&b, r, hd__onnx_input(node, 1), depth + 1)) {
       *out = i == 0 ? a * b : i == 1 ? a / b : i == 2 ? a + b : i == 3 ? a - b : pow(a, b);
+      *out = real ? *out : trunc(*out);
       return true;
     }
   if (hd__onnx_ints(one, r, name) != 1 || one[0] == HD_ONNX_BATCH)

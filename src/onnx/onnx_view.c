@@ -263,7 +263,7 @@ hd_status hd__onnx_to_channels(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx_
 hd_status hd__onnx_to_pixels(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, uint32_t axes) {
   int order[HD_ONNX_ATOMS];
   int64_t shape[3], pixels = 1;
-  bool are = !v->flat;
+  bool are = !v->flat && !repeats(v);
   for (int i = 0; i < v->atoms; i++)
     if (in_mask(axes, v->atom[i].axis)) {
       are = are && v->atom[i].step < pixels_of(v) && v->atom[i].step > 0;
@@ -485,12 +485,26 @@ static hd_status refuse_pair(hd_onnx_reader *r, const HdOnnx__Node *node) {
       "make the shapes equal");
 }
 
+/* Leaves out what one value repeats and the other has: the operator repeats it. What only one of them has once would be
+ * lost. */
+static hd_status strip_both(hd_onnx_view *a, hd_onnx_view *b, hd_onnx_reader *r, const HdOnnx__Node *node) {
+  hd_onnx_view before[] = {*a, *b};
+  const uint32_t repeated = strip(a), others = strip(b);
+  bool good = !(repeated & others);
+  for (int axis = 0; axis < a->rank && good; axis++)
+    if (in_mask(repeated | others, axis))
+      good = hd__onnx_side(&before[0], axis) == hd__onnx_side(&before[1], axis);
+  return good ? HD_OK
+              : hd__onnx_refuse(r, node,
+                                "expected a repeated value beside one with as many elements along its axes, found "
+                                "others; repeat the result");
+}
+
 hd_status hd__onnx_pair(hd_onnx_view *out, hd_onnx_view *a, hd_onnx_view *b, hd_onnx_reader *r,
                         const HdOnnx__Node *node) {
   if (a->rank != b->rank || a->batch != b->batch)
     return refuse_pair(r, node);
-  if (strip(a) & strip(b))
-    return refuse_pair(r, node);
+  HD_TRY(strip_both(a, b, r, node));
   merge(a);
   merge(b);
   uint32_t a_alone = 0, b_alone = 0, both = 0;
@@ -540,6 +554,10 @@ hd_status hd__onnx_put_position(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx
   HD_OWNED float *weight = NULL;
   HD_OWNED int64_t *place = NULL;
   char from[HD_ONNX_NAME_BYTES];
+  if (repeats(v))
+    return hd__onnx_refuse(r, node,
+                           "expected a value that repeats no elements beside a constant, found one; repeat "
+                           "the result");
   HD_TRY(HD_NEW_RAW(weight, elems, r->ctx, "%s: out of memory while reading", r->path));
   HD_TRY(HD_NEW_RAW(place, elems, r->ctx, "%s: out of memory while reading", r->path));
   hd__onnx_places(place, v);

@@ -1,0 +1,161 @@
+"""Networks that look like a usual form and differ from it in a shape or a type: heddle computes what ONNX Runtime does,
+or refuses them.
+
+    runtime_lookalikes.py READ_SCORES     build/tests/onnx/read_scores; exit code 1: some differ
+
+Each is its name, what heddle's refusal says ("": it reads the network), the batch, and the graph.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnxruntime
+from onnx import parser, save
+
+GROUPED = """
+a = Relu(x) b = Reshape(a, to) c = InstanceNormalization(b, one, zero) d = Reshape(c, back)
+e = Mul(d, w) g = Add(e, s) y = Flatten(g)
+"""
+GROUPS = """(float[N,4,4,4] x) => (float[N,64] y)
+<float[2] one = {1, 1}, float[2] zero = {0, 0}, int64[4] back = {0, 4, 4, 4}, int64[3] to = {0, 2, -1},"""
+OF_COLUMNS = "float[4] w = {1, -2, 0.5, 3}, float[4] s = {1, 2, 3, 4}"
+OF_CHANNELS = "float[4,1,1] w = {1, -2, 0.5, 3}, float[4,1,1] s = {1, 2, 3, 4}"
+IMAGE = "(float[N,1,4,4] x) => (float[N,16] y) <"
+MATRIX = "float[4,4] w = {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7}"
+ROW = "(float[N,4] x) => (float[N,4] y) <int64 i = {2}, " + MATRIX + ">{a = Relu(x) f = Cast <to = 1> (i) c = Sqrt(f)"
+PRODUCT = "(float[3,4] x) => (float[1,12] y) <" + MATRIX + ", float[1,1,"
+
+NETWORKS = [
+    ("a group norm", "", 3, GROUPS + OF_CHANNELS + ">{" + GROUPED + "}"),
+    ("a group norm, its weight of columns", "", 3, GROUPS + OF_COLUMNS + ">{" + GROUPED + "}"),
+    (
+        "a group norm, its weight of rows", "", 3,
+        GROUPS + OF_CHANNELS.replace("4,1,1", "1,4,1") + ">{" + GROUPED + "}",
+    ),
+    (
+        "groups over samples", "keeps the shape", 4,
+        GROUPS.replace("{0, 4,", "{-1, 4,").replace("{0, 2, -1}", "{-1, 2, 64}") + OF_CHANNELS + ">{" + GROUPED + "}",
+    ),
+    (
+        "groups that become the channels", "keeps the shape", 4,
+        GROUPS.replace("{0, 4, 4, 4}", "{0, 0, 8, 4}") + "float[2,1,1] w = {1, -2}, float[2,1,1] s = {1, 2}>{"
+        + GROUPED + "}",
+    ),
+    (
+        "a bias of a convolution's channels", "", 3,
+        "(float[N,1,4,4] x) => (float[N,32] y) <float[2,1,1,1] k = {2, 3}, float[1,2,1,1] c = {1, 5}>"
+        "{a = Conv(x, k) b = Add(a, c) y = Flatten(b)}",
+    ),
+    (
+        "a bias of the batch", "along axes of the value", 2,
+        "(float[N,1,4,4] x) => (float[N,32] y) <float[2,1,1,1] k = {2, 3}, float[2,1,1,1] c = {1, 5}>"
+        "{a = Conv(x, k) b = Add(a, c) y = Flatten(b)}",
+    ),
+    (
+        "a bias of images behind a convolution of signals", "another shape", 2,
+        "(float[2,1,8] x) => (float[1,32] y) <float[2,1,1] k = {2, 3}, float[1,2,1,1] c = {1, 5}>"
+        "{a = Conv(x, k) b = Add(a, c) y = Flatten(b)}",
+    ),
+    (
+        "a bias of more dimensions than a product", "another shape", 3,
+        PRODUCT + "4] c = {1, 5, 2, 3}>{a = MatMul(x, w) b = Add(a, c) y = Flatten(b)}",
+    ),
+    (
+        "a layer norm, its weight of rows", "a weight and a bias of the axes", 3,
+        "(float[N,4,4] x) => (float[N,16] y) <float[4,1] w = {1, -2, 0.5, 3}>"
+        "{a = LayerNormalization <axis = 2> (x, w) y = Flatten(a)}",
+    ),
+    (
+        "an expanded value and a sum over what it repeats", "repeated value", 3,
+        IMAGE + "float[1,1,1,1] k = {2}, int64[4] to = {1, 3, 1, 1}, int64[1] axis = {1}>"
+        "{a = Conv(x, k) b = Relu(x) c = Expand(a, to) d = Add(c, b) e = ReduceSum(d, axis) y = Flatten(e)}",
+    ),
+    (
+        "an expanded value beside what it becomes", "", 3,
+        "(float[N,3,4,4] x) => (float[N,48] y) <float[1,3,1,1] k = {2, 1, -1}, int64[4] to = {1, 3, 1, 1}>"
+        "{a = Conv(x, k) b = Relu(x) c = Expand(a, to) d = Mul(c, b) y = Flatten(d)}",
+    ),
+    (
+        "a mean of an expanded value", "repeats some", 3,
+        "(float[N,1,4,4] x) => (float[N,1] y) <float[1,1,1,1] k = {2}, int64[4] to = {1, 3, 1, 1},"
+        "int64[2] sides = {2, 3}, int64[1] axis = {1}>{a = Conv(x, k) c = Expand(a, to)"
+        "d = ReduceMean(c, sides) e = ReduceSum <keepdims = 0> (d, axis) y = Flatten(e)}",
+    ),
+    (
+        "positions of an expanded value", "repeats no elements", 3,
+        "(float[N,1,1,2] x) => (float[N,4] y) <float[1,1,1,1] k = {2}, int64[4] to = {1, 2, 1, 1},"
+        "float[2,1,2] c = {1, 2, 3, 4}>{a = Conv(x, k) b = Expand(a, to) d = Add(b, c) y = Flatten(d)}",
+    ),
+    (
+        "a bound of more dimensions than its value", "a constant number", 3,
+        PRODUCT + "1] c = {0.5}>{a = MatMul(x, w) b = Min(a, c) y = Flatten(b)}",
+    ),
+    (
+        "a swish of more dimensions than its value", "at most 2 dimensions", 3,
+        PRODUCT + "1] c = {1}>{a = MatMul(x, w) b = Mul(a, c) d = Sigmoid(b) e = Mul(a, d) y = Flatten(e)}",
+    ),
+    (
+        "a softmax over columns", "", 3,
+        "(float[N,1,4,4] x) => (float[N,2,4,4] y) <float[2,1,1,1] k = {2, 3}>"
+        "{a = Conv(x, k) y = Softmax <axis = -1> (a)}",
+    ),
+    (
+        "a constant of columns", "", 3,
+        IMAGE.replace("N,16", "N,1,4,4") + "float[1,1,1,1] k = {2}, float[4] c = {1, 2, 3, 4}>"
+        "{a = Conv(x, k) y = Add(a, c)}",
+    ),
+    (
+        "the root of a whole number that is cast", "", 3,
+        ROW + "b = Min(a, c) y = MatMul(b, w)}",
+    ),
+    (
+        "a swish of a scaled value", "", 3,
+        ROW + "b = Mul(a, c) d = Sigmoid(b) e = Mul(a, d) y = MatMul(e, w)}",
+    ),
+    (
+        "the quotient of sizes, rounded up", "", 3,
+        "(float[N,1,7,4] x) => (float[N,16] y) <float[1,1,1,1] k = {2}, int64 h = {2}, int64 two = {2},"
+        "int64[1] zero = {0}, int64[1] last = {-1}, int64[1] axis = {2}>{a = Conv(x, k) s = Shape(a)"
+        "i = Gather(s, h) f = Cast <to = 1> (i) t = Cast <to = 1> (two) q = Div(f, t) c = Ceil(q) e = Cast <to = 7> (c)"
+        "n = Reshape(e, last) b = Slice(a, zero, n, axis) y = Flatten(b)}",
+    ),
+]
+
+
+def compare(program, folder, name, words, batch, text):
+    """What is wrong with a network; None: nothing is."""
+    model = parser.parse_model('<ir_version: 8, opset_import: ["" : 18]> g ' + text)
+    sides = [side.dim_value or batch for side in model.graph.input[0].type.tensor_type.shape.dim]
+    x = np.random.default_rng(3).standard_normal(sides).astype(np.float32)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    wanted = session.run(None, {"x": x})[0].ravel()
+    path, samples = os.path.join(folder, "network.onnx"), os.path.join(folder, "samples")
+    save(model, path)
+    x.tofile(samples)
+    run = subprocess.run([program, path, samples, str(batch)], capture_output=True)
+    said = run.stderr.decode().strip()
+    if run.returncode or words:
+        expected = run.returncode and words and words in said
+        return None if expected else f"expected a refusal of '{words}', found '{said}'"
+    found = np.frombuffer(run.stdout, np.float32)
+    same = found.size == wanted.size and np.allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    return None if same else f"expected {wanted[:4]}, found {found[:4]}"
+
+
+def main(program):
+    wrong = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for name, *network in NETWORKS:
+            why = compare(program, folder, name, *network)
+            wrong += why is not None
+            if why:
+                print(f"{name}: {why}")
+    print(f"{len(NETWORKS)} networks, {wrong} wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
