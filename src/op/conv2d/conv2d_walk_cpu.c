@@ -39,25 +39,7 @@ typedef struct walk_cursor {
   int wy, wx;
 } walk_cursor;
 
-/* Windows of one row, which does not end before the next block. */
-static void take_neighbours(walk_block *block, walk_cursor *at, const conv_walk *walk, int pixels) {
-  const int64_t x = walk->x_step_x, y = walk->y_step_x;
-  for (int p = 0; p < pixels; p++) {
-    block->x[p] = at->x + p * x;
-    block->y[p] = at->y + p * y;
-    block->argmax[p] = at->argmax ? at->argmax + p * y : NULL;
-  }
-  at->x += pixels * x;
-  at->y += pixels * y;
-  at->argmax = at->argmax ? at->argmax + pixels * y : NULL;
-  at->wx += pixels;
-}
-
 static void take_windows(walk_block *block, walk_cursor *at, const conv_walk *walk, int pixels) {
-  if (at->wx + pixels < walk->width) {
-    take_neighbours(block, at, walk, pixels);
-    return;
-  }
   for (int p = 0; p < pixels; p++) {
     int64_t x = walk->x_step_x, y = walk->y_step_x, argmax = y;
     block->x[p] = at->x;
