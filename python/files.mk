@@ -5,7 +5,8 @@ PYTHON = python3
 python_modules = python/heddle/__init__.py python/heddle/__main__.py python/heddle/_arrays.py \
   python/heddle/_binding.py python/heddle/_interrupt.py python/heddle/_library.py python/heddle/_losses.py \
   python/heddle/_options.py python/heddle/_program.py python/heddle/_summary.py python/heddle/_sweep.py \
-  python/heddle/_torch_checks.py python/heddle/_watch.py python/heddle/data.py python/heddle/evidence.py \
+  python/heddle/_torch_checks.py python/heddle/_torch_places.py \
+  python/heddle/_watch.py python/heddle/data.py python/heddle/evidence.py \
   python/heddle/machine.py python/heddle/model.py python/heddle/pytorch.py python/heddle/report.py \
   python/heddle/run.py python/heddle/session.py python/heddle/sklearn.py
 EXTRA_DIST += pyproject.toml python/build_backend.py python/make_ffi.py python/make_types.py python/make_wheel.py \
@@ -57,4 +58,4 @@ EXTRA_DIST += tests/python/tap.py tests/python/run_tests.py tests/python/data_te
   tests/python/evidence_tests.py tests/python/program_tests.py tests/python/weight_tests.py tests/python/loss_tests.py \
   tests/python/watch_tests.py tests/python/lr_tests.py tests/python/notebook_tests.py tests/python/mlp_suite_tests.py \
   tests/python/sklearn_tests.py tests/python/mlp_tests.py tests/python/torch_tests.py \
-  tests/python/gpt_tests.py
+  tests/python/gpt_tests.py tests/python/encoder_tests.py

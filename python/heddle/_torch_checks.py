@@ -170,6 +170,16 @@ def owner_of(module: nn.Module, name: str) -> str:
     return owners[0] if owners else name
 
 
+def tied_embedding(module: nn.Module, name: str) -> str:
+    """The embedding whose weight the linear layer of this name has too; "" for none."""
+    part = module.get_submodule(name)
+    owners = [other for other, owner in module.named_modules()
+              if type(owner) is nn.Embedding and owner.weight is part.weight]
+    if owners and part.bias is not None:
+        raise _refuse(f"{name}.weight", f"a parameter that {owners[0]} has too, and a bias", "leave the bias out")
+    return owners[0] if owners else ""
+
+
 # ---- Calls that write into their input ----
 
 def _writes(node: torch.fx.Node, traced: torch.fx.GraphModule) -> bool:

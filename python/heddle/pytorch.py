@@ -22,6 +22,7 @@ from torch import nn
 from torch.fx.passes.shape_prop import ShapeProp
 
 from . import _torch_checks as _checks
+from . import _torch_places as _places
 from ._library import ShapeError, UnsupportedError
 from .model import Model
 from .run import write_weights
@@ -30,10 +31,12 @@ Layer = tuple[str, dict[str, Any]]  # an operation and its settings
 
 
 class TorchModel:
-    """A module as heddle trains it: `text` is the model file, `names` the module's name of each layer's."""
+    """A module as heddle trains it: `text` is the model file, `names` the module's name of each layer's, `weights` that
+    of each weight that is called otherwise."""
 
-    def __init__(self, module: nn.Module, text: str, names: dict[str, str]) -> None:
-        self.module, self.text, self.names = module, text, names
+    def __init__(self, module: nn.Module, text: str, names: dict[str, str], weights: dict[str, str]) -> None:
+        self.module, self.text, self.names, self.weights = module, text, names, weights
+        self.tokens = "op: embedding" in text or '"embedding"' in text  # samples are whole numbers
 
     def options(self) -> dict[str, Any]:
         """The options of a run that starts from the module's weights."""
@@ -41,19 +44,22 @@ class TorchModel:
         path = os.path.join(self._folder.name, "init.safetensors")
         state = self.module.state_dict()
         write_weights(path, {ours: self._as_file(its, state[its]) for ours, its in self._tensors().items()})
-        return {"model": self.text, "init": path, "transforms": "[to_float]"}
+        return {"model": self.text, "init": path, **({} if self.tokens else {"transforms": "[to_float]"})}
 
     def _as_file(self, name: str, tensor: torch.Tensor) -> np.ndarray:
         """A weight as files have it: kernels of signals are those of images of one row."""
         owner = self.module.get_submodule(name.rpartition(".")[0])
         is_kernel = isinstance(owner, (nn.Conv1d, nn.ConvTranspose1d)) and tensor.dim() == 3
+        if name in self.weights.values() and tensor.dim() == 3:  # of positions, with an axis for the batch
+            return tensor[0].detach().cpu().numpy()
         return (tensor.unsqueeze(2) if is_kernel else tensor).detach().cpu().numpy()
 
     def _tensors(self) -> dict[str, str]:
         """The names of the weights in files of heddle's, with those of the module's state_dict."""
         state = self.module.state_dict()
-        return {f"{ours}.{name.rpartition('.')[2]}": name for ours, its in self.names.items() for name in state
-                if name.rpartition(".")[0] == its}
+        named = {f"{ours}.{name.rpartition('.')[2]}": name for ours, its in self.names.items() for name in state
+                 if name.rpartition(".")[0] == its}
+        return {**named, **self.weights}
 
     def with_weights(self, weights: dict[str, np.ndarray]) -> nn.Module:
         """A copy of the module with these weights, on the CPU, in its mode of evaluation."""
@@ -69,7 +75,8 @@ class TorchModel:
 
 
 def from_torch(module: nn.Module, input_shape: Sequence[int], loss: Any = "cross_entropy") -> TorchModel:
-    """The model of a module for samples of `input_shape`, (C, H, W), (C, L) or (F); its weights are the first ones.
+    """The model of a module for samples of `input_shape`, (C, H, W), (C, L), (F), or (T) tokens that an nn.Embedding
+    reads; its weights are the first ones.
 
     `loss`: a name, or a criterion such as nn.CrossEntropyLoss(label_smoothing=0.1).
 
@@ -85,18 +92,24 @@ def from_torch(module: nn.Module, input_shape: Sequence[int], loss: Any = "cross
     _checks.check_writes(traced)
     parameter = next(module.parameters(), torch.zeros(1))
     training = {part: part.training for part in traced.modules()}
-    x = torch.zeros(2, *shape, dtype=parameter.dtype, device=parameter.device)
+    tokens = _places.reads_tokens(traced)
+    if tokens and len(shape) != 1:
+        raise ShapeError(f"expected the number of tokens, (T,), as input_shape, found {input_shape!r}; leave the batch "
+                         "and channels out")
+    x = torch.zeros(2, *shape, dtype=torch.long if tokens else parameter.dtype, device=parameter.device)
     _checks.check_run(traced.eval(), x)
     ShapeProp(traced).propagate(x)
     for part, mode in training.items():
         part.training = mode
-    network = _Network(module, traced, shape)
+    network = _Network(module, traced, shape, tokens)
     for node in traced.graph.nodes:
         network.add(node)
     name, settings = _loss_of(loss)
     network.check_last(name)
     text = network.model.loss(name, **settings).text + network.frozen()
-    return TorchModel(module, text, network.names)
+    if tokens:
+        text = text.replace(f"input: [1, 1, {shape[0]}]", f"input: [{shape[0]}]", 1)
+    return TorchModel(module, text, network.names, network.weights)
 
 
 def _shape_of(input_shape: Any) -> tuple[int, ...]:
@@ -121,13 +134,15 @@ _INCLUDED = {"cross_entropy": ("softmax", "log_softmax"), "bce_with_logits": ("s
 class _Network:
     """The layers so far: `value` is the name of each node's."""
 
-    def __init__(self, module: nn.Module, traced: torch.fx.GraphModule, shape: tuple[int, ...]) -> None:
+    def __init__(self, module: nn.Module, traced: torch.fx.GraphModule, shape: tuple[int, ...], tokens: bool) -> None:
         self.value: dict[Any, str] = {}
         self.names: dict[str, str] = {}
+        self.weights: dict[str, str] = {}
         self.module, self.traced, self.last = module, traced, "input"
         channels, height, width = (shape[0], 1, shape[1]) if len(shape) == 2 else (1, 1, *shape)[-3:]
         self.model = Model("torch", (channels, height, width))
-        self.is_flat_input = len(shape) == 1
+        self.is_flat_input = len(shape) == 1 and not tokens
+        self.places = _places.Places(self) if tokens else None
         self.last_op: tuple[Any, str] = (None, "")  # the last layer that changes numbers: its node, its operation
 
     def add(self, node: Any) -> None:
@@ -143,6 +158,10 @@ class _Network:
                 raise _refuse(node, "an output that is not the last layer's")
         elif "tensor_meta" not in node.meta:  # a size, which a view reads
             return
+        elif self.places and node.op == "get_attr":
+            self.places.keep(node)
+        elif self.places and self.places.take(node):
+            return
         elif node.op == "call_module":
             module = self.traced.get_submodule(node.target)
             layer = _of_module(node, module)
@@ -155,6 +174,11 @@ class _Network:
             is_layer = type(self.module) in _MODULES
             raise _refuse(node, f"a parameter that is used outside of a module, {node.target}",
                           "wrap it: nn.Sequential(module)" if is_layer else "use a module of torch.nn")
+
+    def convert(self, node: Any) -> Layer | None:
+        """The layer of a call without parameters."""
+        is_module = node.op == "call_module"
+        return _of_module(node, self.traced.get_submodule(node.target)) if is_module else _of_function(node)
 
     def call(self, node: Any, layer: Layer | None, module: str | None) -> None:
         inputs = [self.value[each] for each in _inputs(node)]
@@ -182,6 +206,8 @@ class _Network:
         """Rules for parameters that are not to be trained."""
         rules = [{"match": f"{ours}.{key}", "requires_grad": False} for ours, its in self.names.items()
                  for key, parameter in self.module.get_submodule(its).named_parameters() if not parameter.requires_grad]
+        trained = {name for name, parameter in self.module.named_parameters() if parameter.requires_grad}
+        rules += [{"match": ours, "requires_grad": False} for ours, its in self.weights.items() if its not in trained]
         return f"parameters: {json.dumps(rules)}\n" if rules else ""
 
     def layer(self, node: Any, op: str, settings: dict[str, Any], name: str, inputs: list[str]) -> None:

@@ -1,0 +1,289 @@
+"""PyTorch's modules over the places of a text, batch x places x channels, as the layers that they are made of."""
+from __future__ import annotations
+
+import inspect
+import operator
+from typing import Any, Callable
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from . import _torch_checks as _checks
+from ._library import UnsupportedError
+
+Step = tuple[str, str, dict[str, Any]]  # a module's name, an operation and its settings
+
+
+def reads_tokens(traced: torch.fx.GraphModule) -> bool:
+    """Whether the input is whole numbers, which an embedding reads."""
+    inputs = [node for node in traced.graph.nodes if node.op == "placeholder"]
+    return len(inputs) == 1 and any(user.op == "call_module" and
+                                    type(traced.get_submodule(user.target)) is nn.Embedding
+                                    for user in inputs[0].users)
+
+
+def _refuse(node: Any, why: str, remedy: str = "leave it out") -> UnsupportedError:
+    return UnsupportedError(f"{node.name}: expected a layer that heddle has, found {why}; {remedy}")
+
+
+def _only(node: Any, **settings: tuple[Any, Any]) -> None:
+    for name, (found, has) in settings.items():
+        if found != has:
+            raise _refuse(node, f"{name}={found!r}")
+
+
+_ACTIVATIONS = {F.relu: ("relu", {}), torch.relu: ("relu", {}), F.gelu: ("gelu", {}), F.silu: ("swish", {}),
+                torch.tanh: ("tanh", {})}
+# Operations of each element, which are the same over places.
+_ELEMENTS = {"relu", "gelu", "swish", "tanh", "sigmoid", "leaky_relu", "elu", "selu", "mish", "softplus", "relu6",
+             "hardswish", "hardsigmoid", "clip", "scale", "dropout"}
+
+
+class Places:
+    """Adds the layers of calls over places to a network (heddle.pytorch._Network)."""
+
+    def __init__(self, network: Any) -> None:
+        self.network = network
+        self.constant: dict[Any, tuple[torch.Tensor, str]] = {}  # values that depend on no sample; their parameters
+        self.joint: set[Any] = set()  # calls whose first output is the layer's
+        self.made: set[str] = set()
+
+    # ---- What calls read ----
+
+    def keep(self, node: Any) -> None:
+        """A parameter or a tensor of the module itself."""
+        value: Any = self.network.traced
+        for name in node.target.split("."):
+            value = getattr(value, name)
+        self.constant[node] = value, node.target if node.target in self.network.module.state_dict() else ""
+
+    def shape(self, node: Any) -> tuple[int, ...]:
+        return tuple(node.meta["tensor_meta"].shape)
+
+    def _value(self, node: Any) -> str:
+        if node in self.constant:
+            raise _refuse(node, f"a parameter that is used outside of a module, {node.target}",
+                          "use a module of torch.nn")
+        return self.network.value[node]
+
+    def _add(self, node: Any, name: str, op: str, settings: dict[str, Any], inputs: list[str],
+             module: str = "") -> str:
+        """A layer, whose weights are those of a module that is called once."""
+        if name in self.made:
+            raise _refuse(node, f"a second call of {module or name}", "make another module with weights of its own")
+        if module:
+            part = self.network.traced.get_submodule(module)
+            _checks.check_layer(module, part)
+            others = [other for other in self.network.module.modules() if isinstance(part, nn.Embedding) and
+                      getattr(other, "weight", None) is self.network.module.get_submodule(module).weight and
+                      type(other) is not nn.Linear]
+            if len(others) > 1 or (not others and _checks.owner_of(self.network.module, module) != module):
+                raise _refuse(node, f"weights of {module} that another module has too", "give it its own")
+            self.network.names[name] = module
+        self.made.add(name)
+        self.network.layer(node, op, settings, name, inputs)
+        return name
+
+    # ---- Calls ----
+
+    def take(self, node: Any) -> bool:
+        """Adds a call over places; False: it is one of flat values."""
+        if node.op == "call_module":
+            module = self.network.traced.get_submodule(node.target)
+            take = _MODULES.get(type(module))
+            if take:
+                take(self, node, module)
+                return True
+        if node.target is operator.getitem and node.args[0] in self.joint:
+            if node.args[1] != 0:
+                raise _refuse(node, "the weights of attention", "use its first output alone")
+            self.network.value[node] = self.network.value[node.args[0]]
+            return True
+        if any(each in self.constant for each in node.all_input_nodes):
+            self._position(node)
+            return True
+        sides = [each for each in node.all_input_nodes if len(self.shape(each)) == 3]
+        return bool(sides) and self._of_places(node, sides)
+
+    def _of_places(self, node: Any, inputs: list[Any]) -> bool:
+        if node.target in (torch.mean, "mean"):
+            arguments = [*node.args[1:], *node.kwargs.values()]
+            if arguments not in ([1], [(1,)], [[1]], [1, False]):
+                raise _refuse(node, "a mean other than over the places", "write x.mean(1)")
+            pooled = self._add(node, node.name + "_pool", "global_avg_pool2d", {}, [self._value(inputs[0])])
+            self._add(node, node.name, "flatten", {}, [pooled])
+            return True
+        layer = self.network.convert(node)
+        if layer is None:
+            return False
+        same = len({self.shape(each) for each in node.all_input_nodes}) == 1
+        if layer[0] not in _ELEMENTS and not (layer[0] in ("add", "sub", "mul", "div") and same):
+            raise _refuse(node, f"{layer[0]} over places", "see docs/python.md, or replace it")
+        return False
+
+    def _position(self, node: Any) -> None:
+        """x + a weight of places x channels."""
+        values = [each for each in node.all_input_nodes if each not in self.constant]
+        constant = [each for each in node.all_input_nodes if each in self.constant]
+        weight, name = self.constant[constant[0]]
+        adds = node.target in (operator.add, operator.iadd, torch.add, "add") and not node.kwargs
+        fits = adds and len(values) == len(constant) == 1 and name and len(self.shape(values[0])) == 3 and \
+            tuple(weight.shape) in (self.shape(values[0])[1:], (1, *self.shape(values[0])[1:]))
+        if not fits:
+            self._value(constant[0])
+        self._add(node, node.name, "position", {}, [self._value(values[0])])
+        self.network.weights[f"{node.name}.weight"] = name
+
+    def _embedding(self, node: Any, m: nn.Embedding) -> None:
+        _only(node, padding_idx=(m.padding_idx, None), max_norm=(m.max_norm, None), sparse=(m.sparse, False),
+              scale_grad_by_freq=(m.scale_grad_by_freq, False))
+        index = node.args[0]
+        if index in self.constant:
+            rows = self.constant[index][0].flatten().tolist()
+            if rows != list(range(m.num_embeddings)):
+                raise _refuse(node, f"an embedding of constant numbers other than 0 to {m.num_embeddings - 1}",
+                              "give it as many rows as there are places, and torch.arange of them")
+            self.constant[node] = m.weight, node.target + ".weight"
+            return
+        if self.network.value[index] != "input":
+            raise _refuse(node, "an embedding of computed numbers", "let it read the input")
+        self._add(node, node.target.replace(".", "_"), "embedding",
+                  {"tokens": m.num_embeddings, "out": m.embedding_dim}, ["input"], node.target)
+
+    def _linear(self, node: Any, m: nn.Linear, module: str = "", name: str = "", x: str = "") -> str:
+        module = module or node.target
+        return self._add(node, name or module.replace(".", "_"), "linear",
+                         {"out": m.out_features, "bias": m.bias is not None}, [x or self._value(node.args[0])], module)
+
+    def _norm(self, node: Any, m: Any, module: str = "", x: str = "") -> str:
+        module, channels = module or node.target, tuple(m.normalized_shape)
+        _only(node, elementwise_affine=(m.elementwise_affine, True), normalized_shape=(len(channels), 1))
+        rms = isinstance(m, nn.RMSNorm)
+        if not rms and m.bias is None:
+            raise _refuse(node, "bias=False", "give the norm a bias of zeros")
+        settings = {} if m.eps is None else {"eps": m.eps}
+        return self._add(node, module.replace(".", "_"), "rms_norm" if rms else "layer_norm2d", settings,
+                         [x or self._value(node.args[0])], module)
+
+    def _drop(self, node: Any, m: nn.Dropout, module: str, x: str) -> str:
+        _checks.check_layer(module, m)
+        return x if m.p == 0 else self._add(node, module.replace(".", "_"), "dropout", {"p": m.p}, [x])
+
+    # ---- Attention ----
+
+    def _is_causal(self, node: Any, mask: Any, hint: Any, places: int) -> bool:
+        if mask is None:
+            if hint:
+                raise _refuse(node, "is_causal=True without a mask", "give the mask too")
+            return False
+        if mask not in self.constant:
+            raise _refuse(node, "a mask that is computed", "make it in __init__, or of a constant size")
+        tensor = self.constant[mask][0]
+        sees = tensor == 0 if tensor.is_floating_point() else ~tensor.bool()
+        hides = sees | (tensor == -torch.inf) if tensor.is_floating_point() else torch.ones(())
+        if tuple(tensor.shape) == (places, places) and hides.all():
+            if sees.all():
+                return False
+            if torch.equal(sees, torch.ones(places, places).tril().bool()):
+                return True
+        raise _refuse(node, "a mask other than a causal one", "leave it out")
+
+    def _attend(self, node: Any, m: nn.MultiheadAttention, module: str, x: str, causal: bool) -> str:
+        _only(node, batch_first=(m.batch_first, True), add_zero_attn=(m.add_zero_attn, False),
+              add_bias_kv=(m.bias_k is not None, False), kdim=(m._qkv_same_embed_dim, True))
+        if m.dropout > 0 and not m.training:
+            raise _refuse(node, "nn.MultiheadAttention in eval()", "call train() first")
+        name, width = module.replace(".", "_"), m.embed_dim
+        joint = self._add(node, name + "_in_proj", "linear", {"out": 3 * width, "bias": m.in_proj_bias is not None},
+                          [x])
+        for kind in ("weight", "bias")[:1 + (m.in_proj_bias is not None)]:
+            self.network.weights[f"{joint}.{kind}"] = f"{module}.in_proj_{kind}"
+        y = self._add(node, name, "attention", {"heads": m.num_heads, "causal": causal, "dropout": m.dropout}, [joint])
+        return self._linear(node, m.out_proj, module + ".out_proj", name + "_out_proj", y)
+
+    def _multihead(self, node: Any, m: nn.MultiheadAttention) -> None:
+        of = inspect.signature(m.forward).bind(*node.args, **node.kwargs).arguments
+        if not of["query"] is of["key"] is of["value"]:
+            raise _refuse(node, "keys and values of other places than the queries", "use self-attention")
+        _only(node, key_padding_mask=(of.get("key_padding_mask"), None))
+        causal = self._is_causal(node, of.get("attn_mask"), of.get("is_causal"), self.shape(of["query"])[1])
+        self._attend(node, m, node.target, self._value(of["query"]), causal)
+        self.joint.add(node)
+
+    def _activation(self, node: Any, m: nn.TransformerEncoderLayer) -> tuple[str, dict[str, Any]]:
+        if isinstance(m.activation, nn.Module):
+            kinds = {nn.ReLU: ("relu", {}), nn.SiLU: ("swish", {}), nn.Tanh: ("tanh", {})}
+            if type(m.activation) is nn.GELU:
+                return "gelu", {"approximate": m.activation.approximate}
+            found = kinds.get(type(m.activation))
+        else:
+            found = _ACTIVATIONS.get(m.activation)
+        if found is None:
+            raise _refuse(node, f"the activation {m.activation!r}", "use F.relu or F.gelu")
+        return found
+
+    def _block(self, node: Any, m: nn.TransformerEncoderLayer, module: str, x: str, causal: bool) -> str:
+        name = module.replace(".", "_")
+
+        def attention(x: str) -> str:
+            y = self._attend(node, m.self_attn, module + ".self_attn", x, causal)
+            return self._drop(node, m.dropout1, module + ".dropout1", y)
+
+        def hidden(x: str) -> str:
+            op, settings = self._activation(node, m)
+            y = self._linear(node, m.linear1, module + ".linear1", name + "_linear1", x)
+            y = self._drop(node, m.dropout, module + ".dropout", self._add(node, name + "_" + op, op, settings, [y]))
+            y = self._linear(node, m.linear2, module + ".linear2", name + "_linear2", y)
+            return self._drop(node, m.dropout2, module + ".dropout2", y)
+
+        parts: list[tuple[int, Any, Callable[[str], str]]] = [(1, m.norm1, attention), (2, m.norm2, hidden)]
+        for number, norm, part in parts:
+            if m.norm_first:
+                y = part(self._norm(node, norm, f"{module}.norm{number}", x))
+                x = self._add(node, f"{name}_sum{number}", "add", {}, [x, y])
+            else:
+                x = self._add(node, f"{name}_sum{number}", "add", {}, [x, part(x)])
+                x = self._norm(node, norm, f"{module}.norm{number}", x)
+        return x
+
+    def _encoder(self, node: Any, m: Any) -> None:
+        of = inspect.signature(m.forward).bind(*node.args, **node.kwargs).arguments
+        _only(node, src_key_padding_mask=(of.get("src_key_padding_mask"), None))
+        mask, x = of.get("src_mask", of.get("mask")), self._value(of["src"])
+        causal = self._is_causal(node, mask, of.get("is_causal"), self.shape(of["src"])[1])
+        if isinstance(m, nn.TransformerEncoderLayer):
+            self._block(node, m, node.target, x, causal)
+            return
+        for i, layer in enumerate(m.layers):
+            if type(layer) is not nn.TransformerEncoderLayer:
+                raise _refuse(node, f"nn.{type(layer).__name__} in an encoder")
+            x = self._block(node, layer, f"{node.target}.layers.{i}", x, causal)
+        if m.norm is not None:
+            self._norm(node, m.norm, node.target + ".norm", x)
+
+    def _maybe_linear(self, node: Any, m: nn.Linear) -> None:
+        """Over places, or over flat values; a head may have the weight of an embedding."""
+        owner = _checks.tied_embedding(self.network.module, node.target)
+        if owner:
+            self.network.layer(node, "linear", {"out": m.out_features, "bias": False, "share": owner.replace(".", "_")},
+                               node.target.replace(".", "_"), [self._value(node.args[0])])
+        else:
+            self._linear(node, m)
+
+    def _maybe_norm(self, node: Any, m: Any) -> None:
+        if len(self.shape(node)) == 3:
+            self._norm(node, m)
+            return
+        op = "rms_norm" if isinstance(m, nn.RMSNorm) else "layer_norm"
+        _only(node, elementwise_affine=(m.elementwise_affine, True),
+              normalized_shape=(tuple(m.normalized_shape), self.shape(node)[1:]))
+        self._add(node, node.target.replace(".", "_"), op, {} if m.eps is None else {"eps": m.eps},
+                  [self._value(node.args[0])], node.target)
+
+
+_MODULES: dict[type, Callable[[Places, Any, Any], Any]] = {
+    nn.Embedding: Places._embedding, nn.Linear: Places._maybe_linear, nn.LayerNorm: Places._maybe_norm,
+    nn.RMSNorm: Places._maybe_norm, nn.MultiheadAttention: Places._multihead,
+    nn.TransformerEncoderLayer: Places._encoder, nn.TransformerEncoder: Places._encoder,
+}
