@@ -61,6 +61,20 @@ void hd__c_text_head(const hd_c_writer *w) {
 
 /* ---- Scores ---- */
 
+/* A recurrent layer's outputs of all places so far are kept; a copy of the new ones is what other layers read. */
+static void write_states(const hd_c_writer *w, const hd_plan_call *call, int64_t kept_at) {
+  const int co = call->geom->co;
+  hd__c_begin_call(w, call);
+  fprintf(w->to, "    g.wi = g.wo = g.wp = kept + count;\n    g.recurrent.first = kept;\n");
+  fprintf(w->to, "    c.out[0] = memory + %lld;\n    c.out[1] = memory + %lld;\n", (long long)kept_at,
+          (long long)(kept_at + call->out[0].elems));
+  hd__c_end_call(w, call);
+  fprintf(w->to, "  memcpy(");
+  hd__c_place(w, &call->out[0]);
+  fprintf(w->to, ", memory + %lld + (int64_t)kept * %d, (size_t)count * %d * sizeof *memory);\n", (long long)kept_at,
+          co, co);
+}
+
 /* A call for `count` places behind `kept` others. */
 static void write_decoding(const hd_c_writer *w, const hd_plan_call *call, int64_t kept_at) {
   const hd_op_places places = hd__decoder_places(call);
@@ -86,7 +100,10 @@ static void write_calls(const hd_c_writer *w, bool decodes) {
     if (hd__c_is_loss(call))
       continue;
     if (decodes) {
-      write_decoding(w, call, kept_at);
+      if (hd__decoder_places(call) == HD_PLACES_STATE)
+        write_states(w, call, kept_at);
+      else
+        write_decoding(w, call, kept_at);
       kept_at += hd__decoder_kept(call);
     } else {
       hd__c_begin_call(w, call);

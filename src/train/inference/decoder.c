@@ -81,7 +81,6 @@ bool hd__decoder_takes(const hd_plan *plan) {
 
 /* ---- Memory ---- */
 
-/* Of a text: the input of attention, the outputs of a recurrent layer. */
 int64_t hd__decoder_kept(const hd_plan_call *call) {
   switch (hd__decoder_places(call)) {
   case HD_PLACES_PAST: return (int64_t)call->geom->wi * call->geom->ci;

@@ -19,7 +19,7 @@ typedef struct hd_decoder hd_decoder;
 /* Whether a plan of texts can be decoded so. */
 bool hd__decoder_takes(const hd_plan *plan);
 
-/* What a place of a call's output depends on; the floats that are kept of its input, 0 for none. */
+/* What a place of a call's output depends on; the floats that are kept for it, 0 for none. */
 hd_op_places hd__decoder_places(const hd_plan_call *call);
 int64_t hd__decoder_kept(const hd_plan_call *call);
 
