@@ -115,7 +115,7 @@ static hd_status make_expression(hd_onnx_view *v, hd_onnx_reader *r, const HdOnn
   char number[HD_NUMBER_BYTES], op[64 + HD_NUMBER_BYTES];
   if (e->kind == HD_ONNX_LINEAR)
     return hd__onnx_put_linear(
-        v, r, node, (hd_onnx_product){.x = e->x, .weight = e->weight, .bias = e->bias, .alpha = 1, .beta = 1});
+        v, r, node, (hd_onnx_linear){.x = e->x, .weight = e->weight, .bias = e->bias, .alpha = 1, .beta = 1});
   HD_TRY(hd__onnx_view(v, r, e->x));
   if (e->kind == HD_ONNX_FUNCTION)
     return hd__onnx_put_plain(v, r, node, e->layer);

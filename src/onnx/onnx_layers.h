@@ -29,6 +29,18 @@ hd_onnx_form hd__onnx_read_reshape, hd__onnx_read_flatten, hd__onnx_read_transpo
 /* Whether a product of two computed values ends an attention. */
 bool hd__onnx_is_attention(hd_onnx_reader *r, const HdOnnx__Node *node);
 
+/* softmax(q k' * factor [+ mask]) v; k has its last two axes exchanged. */
+typedef struct hd_onnx_product {
+  const char *q, *k, *v;
+  double factor;
+  bool causal;
+} hd_onnx_product;
+
+/* Of queries, keys and values that one layer makes; rotary, which a Concat ends. found: whether it is that. */
+hd_status hd__onnx_read_joint_attention(bool *found, hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node,
+                                        const hd_onnx_product *a);
+hd_status hd__onnx_read_rotary(bool *found, hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node);
+
 /* The view of input k of a node. */
 hd_status hd__onnx_view_of(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, size_t k);
 
@@ -83,13 +95,13 @@ hd_status hd__onnx_convolve(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__No
 /* ---- Linear layers and norms ---- */
 
 /* alpha * x * weight + beta * bias */
-typedef struct hd_onnx_product {
+typedef struct hd_onnx_linear {
   const char *x, *weight, *bias;
   bool by_outputs; /* the weight is a matrix of outputs x inputs */
   float alpha, beta;
-} hd_onnx_product;
+} hd_onnx_linear;
 
-hd_status hd__onnx_put_linear(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, hd_onnx_product p);
+hd_status hd__onnx_put_linear(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, hd_onnx_linear p);
 
 hd_status hd__onnx_put_group_norm(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int64_t groups,
                                   float eps, const char *weight, const char *bias);

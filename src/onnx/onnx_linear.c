@@ -6,8 +6,8 @@
 #include "base/alloc.h"
 #include "onnx/onnx_layers.h"
 
-static hd_status add_matrix(hd_onnx_reader *r, const HdOnnx__Node *node, const hd_onnx_product *p,
-                            const hd_onnx_view *x, const char *layer, int64_t outputs, int64_t inputs) {
+static hd_status add_matrix(hd_onnx_reader *r, const HdOnnx__Node *node, const hd_onnx_linear *p, const hd_onnx_view *x,
+                            const char *layer, int64_t outputs, int64_t inputs) {
   const HdOnnx__Tensor *t;
   float *read;
   HD_TRY(hd__onnx_read_floats(&read, &t, r, node, p->weight, outputs * inputs));
@@ -41,7 +41,7 @@ static hd_status add_matrix(hd_onnx_reader *r, const HdOnnx__Node *node, const h
   return hd__onnx_add_weight(r, layer, "bias", &of_bias, bias);
 }
 
-hd_status hd__onnx_put_linear(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, hd_onnx_product p) {
+hd_status hd__onnx_put_linear(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, hd_onnx_linear p) {
   const HdOnnx__Node *turned = hd__onnx_producer(r, p.weight, "Transpose");
   const HdOnnx__Attribute *perm = turned ? hd__onnx_attribute(turned, "perm") : NULL;
   const HdOnnx__Tensor *t = turned ? hd__onnx_tensor(r, hd__onnx_input(turned, 0)) : NULL;
@@ -88,12 +88,12 @@ hd_status hd__onnx_read_gemm(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx_
   if (hd__onnx_int(node, "transA", 0))
     return hd__onnx_refuse(r, node, "expected transA 0, found 1; export it as a linear layer");
   return hd__onnx_put_linear(out, r, node,
-                             (hd_onnx_product){.x = hd__onnx_input(node, 0),
-                                               .weight = hd__onnx_input(node, 1),
-                                               .bias = hd__onnx_input(node, 2),
-                                               .by_outputs = hd__onnx_int(node, "transB", 0) != 0,
-                                               .alpha = hd__onnx_float(node, "alpha", 1),
-                                               .beta = hd__onnx_float(node, "beta", 1)});
+                             (hd_onnx_linear){.x = hd__onnx_input(node, 0),
+                                              .weight = hd__onnx_input(node, 1),
+                                              .bias = hd__onnx_input(node, 2),
+                                              .by_outputs = hd__onnx_int(node, "transB", 0) != 0,
+                                              .alpha = hd__onnx_float(node, "alpha", 1),
+                                              .beta = hd__onnx_float(node, "beta", 1)});
 }
 
 hd_status hd__onnx_read_matmul(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
@@ -101,7 +101,7 @@ hd_status hd__onnx_read_matmul(hd_onnx_view *out, hd_onnx_reader *r, const HdOnn
     return hd__onnx_read_attention(out, r, node, k);
   return hd__onnx_put_linear(
       out, r, node,
-      (hd_onnx_product){
+      (hd_onnx_linear){
           .x = hd__onnx_input(node, 0), .weight = hd__onnx_input(node, 1), .bias = "", .alpha = 1, .beta = 1});
 }
 

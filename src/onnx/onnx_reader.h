@@ -9,6 +9,7 @@
  *     onnx_shapes.c      operators that move elements, or none
  *     onnx_layers.c      a layer for each other operator: the table; onnx_layers.h has the families
  *     onnx_attention.c   attention, which files spell out
+ *     onnx_heads.c       queries, keys and values of one layer, and rotary
  *     onnx_expression.c  layers that ONNX files spell out as several operators
  *
  * Layers are made from the output backwards, each after its inputs; nodes that no layer needs are never looked at. */
