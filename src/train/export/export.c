@@ -40,23 +40,24 @@ static const char *transforms_of(const hd_trained *trained) {
   return *lists.eval ? lists.eval : lists.train;
 }
 
-/* How samples are normalised; tokens of a text are not. */
-static hd_status find_normalisation(hd_affine *out, hd_ctx *ctx, hd_trained *trained, const hd_split *sample) {
-  HD_FEED_OWNED feed = {0};
+/* How samples are normalised, whose numbers the feed owns; tokens of a text are not. */
+static hd_status find_normalisation(hd_affine *out, hd_feed *feed, hd_ctx *ctx, hd_trained *trained,
+                                    const hd_split *sample) {
   if (trained->network.target.places > 0)
     return HD_OK;
-  HD_TRY(hd__trained_feed(&feed, ctx, trained, sample, HD_PIPELINE_FITTED));
-  hd__feed_affine(out, &feed);
+  HD_TRY(hd__trained_feed(feed, ctx, trained, sample, HD_PIPELINE_FITTED));
+  hd__feed_affine(out, feed);
   return HD_OK;
 }
 
 static hd_status export_trained(hd_trained *trained, hd_ctx *ctx, export_fn *write, const char *path) {
   char digest[65];
+  HD_FEED_OWNED feed = {0};
   const hd_split sample = sample_of(trained);
   HD_TRY(hd__checkpoint_digest(digest, ctx, trained->store));
   hd_exported network = {
       .trained = trained, .digest = digest, .bytes = sample.elem == HD_ELEM_U8, .transforms = transforms_of(trained)};
-  HD_TRY(find_normalisation(&network.normalise, ctx, trained, &sample));
+  HD_TRY(find_normalisation(&network.normalise, &feed, ctx, trained, &sample));
   return hd__file_write_named(ctx, path, write_network, &(export_job){write, &network});
 }
 
