@@ -45,6 +45,8 @@ for rows in "2x4x3 3 classes" "1x1x11 3 targets" "2x2x3 3 targets"; do
   "$BUILDDIR/tests/bits/make_data" rows "$folder/${rows%% *}" 138 50 $rows || { echo "Bail out! no data"; exit 1; }
 done
 
+"$BUILDDIR/tests/bits/make_data" shapes "$folder/shapes" 138 50 || { echo "Bail out! no data"; exit 1; }
+
 awk 'BEGIN { # 2,224 characters to train, 138 windows of 16
   for (s = 7; i < 2471; i++) {
     s = (s * 1103 + 12345) % 65536
@@ -82,6 +84,10 @@ check text "$SRCDIR/tests/bits/text.yaml" text.txt 9bb94f2f82fd307d6f6f73360c220
   --lr 0.01 --clip-grad-norm 0.5
 check llama "$SRCDIR/tests/bits/llama.yaml" text.txt c3ccc37252e5cd894740234176428b676b2b2215072a031594eaa629130e2dd6 \
   --lr 0.01 --clip-grad-norm 0.5
+check pixels "$SRCDIR/tests/bits/pixels.yaml" shapes 0 --lr 0.01 --clip-grad-norm 0.5
+check "pixels that move" "$SRCDIR/tests/bits/pixels.yaml" shapes 0 --lr 0.01 \
+  --transforms '[horizontal_flip, {random_crop: {size: 16, padding: 3}}, {rotation: 20}, to_float, normalise]'
+check unet-small unet-small shapes 0 --lr 0.01
 # Norms and elementwise layers one after the other, whose values are computed again from each other for gradients; a
 # norm of a flattened image.
 chain() { # NAME DATA DIGEST

@@ -111,6 +111,10 @@ static uint64_t samples_checksum(const hd_split *split) {
  * change the sum. */
 static hd_status labels_checksum(uint64_t *out, hd_ctx *ctx, const hd_split *split) {
   const int64_t count = split->labels ? split->count : split->count * split->outputs;
+  if (split->masks) {
+    *out = hd__xxh3(split->masks, (size_t)(split->count * hd__split_plane(split)));
+    return HD_OK;
+  }
   bool narrow = split->labels != NULL;
   for (int64_t i = 0; i < count && narrow; i++)
     narrow = split->labels[i] < 256;

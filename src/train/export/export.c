@@ -57,7 +57,7 @@ hd_status hd_model_export(hd_ctx *ctx, const char *checkpoint, hd_export_format 
   HD_CONFIG_OWNED *config = NULL;
   HD_TRY(hd_config_create(&config, ctx));
   HD_TRY(hd__trained_open(&trained, ctx, checkpoint, config));
-  if (trained.network.target.places > 0)
+  if (trained.network.target.places > 0 && trained.network.reads_rows)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
                     "%s: expected a network with one prediction for each sample, found one of a text, which cannot be "
                     "exported; use heddle generate",

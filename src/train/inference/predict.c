@@ -28,9 +28,10 @@ static hd_status set_up(hd_predictor *p, hd_ctx *ctx, const char *checkpoint, co
   HD_TRY(hd__trained_open(&p->trained, ctx, checkpoint, p->config));
   if (p->trained.network.target.places > 0)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
-                    "%s: expected a network with one prediction for each sample, found one that predicts every next "
-                    "token of a text; use heddle generate",
-                    checkpoint);
+                    "%s: expected a network with one prediction for each sample, found one that predicts %s",
+                    checkpoint,
+                    p->trained.network.reads_rows ? "every next token of a text; use heddle generate"
+                                                  : "a class for each pixel; use heddle eval, or heddle export");
   return make_room(p, ctx);
 }
 
