@@ -158,9 +158,9 @@ class Run:
 
     @property
     def history(self) -> dict[str, np.ndarray]:
-        """Results of evaluations, float64 each: "step", and those of test_loss, test_accuracy, val_loss, val_accuracy
-        that were measured."""
-        keys = ("test_loss", "test_accuracy", "val_loss", "val_accuracy")
+        """Results of evaluations, float64 each: "step", and those of test_loss, test_accuracy, val_loss,
+        val_accuracy, test_iou, val_iou that were measured."""
+        keys = ("test_loss", "test_accuracy", "val_loss", "val_accuracy", "test_iou", "val_iou")
         found = {key: self.numbers(key) for key in keys}
         steps = max((steps for steps, _ in found.values()), key=len)
         return {"step": steps, **{key: values for key, (_, values) in found.items() if len(values)}}

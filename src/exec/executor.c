@@ -124,8 +124,7 @@ hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_step_source *so
   return flags & HD_FLAG_NO_DATA ? find_fault(exec->local, ctx, &caller.fault) : HD_OK;
 }
 
-void hd__exec_publish_outcome(hd_exchange *x, const hd_exec_outcome *out, const int64_t *first,
-                              const hd_plan_io *io) {
+void hd__exec_publish_outcome(hd_exchange *x, const hd_exec_outcome *out, const int64_t *first, const hd_plan_io *io) {
   enum { ARRAYS = 5 };
   void *const array[ARRAYS] = {out->loss, out->guess, out->probability, out->score, out->classes};
   const int64_t each[ARRAYS] = {4, 4, 4, 4 * io->logits.elems, io->places};

@@ -806,7 +806,8 @@ static const struct {
      "[{random_resized_crop: {size: 8}}, horizontal_flip, to_float, {cutout: 3}]"},
     {"[{rotation: {degrees: 40, interpolation: nearest, fill: 255}}, to_float]",
      "[{rotation: 40}, to_float, {erase: {p: 1}}]"},
-    {"[{affine: {degrees: 20, translate: [0.2, 0.1], scale: [0.7, 1.2], shear: 10, interpolation: nearest, fill: 255}}, "
+    {"[{affine: {degrees: 20, translate: [0.2, 0.1], scale: [0.7, 1.2], shear: 10, interpolation: nearest, fill: "
+     "255}}, "
      "to_float]",
      "[{affine: {degrees: 20, translate: [0.2, 0.1], scale: [0.7, 1.2], shear: 10}}, to_float]"},
     {"[{elastic: {alpha: 4, sigma: 2, interpolation: nearest, fill: 255}}, to_float]",
@@ -833,8 +834,8 @@ static void check_mask_list(const char *list, const char *smooth, int64_t positi
   if (!smooth)
     return;
   open_subject(&s, smooth, &input, HD_PIPELINE_TRAINING, hd__kernels_reference());
-  ok(hd__pipeline_check_masks(ctx, s.p) == HD_OK && !memcmp(seen, hd__pipeline_mask(s.p, &sample, &key, s.scratch),
-                                                            (size_t)s.elems),
+  ok(hd__pipeline_check_masks(ctx, s.p) == HD_OK &&
+         !memcmp(seen, hd__pipeline_mask(s.p, &sample, &key, s.scratch), (size_t)s.elems),
      "%s: and is not mixed", smooth);
   close_subject(&s);
 }

@@ -261,10 +261,11 @@ hd_status hd__dataset_count_classes(hd_split split[2], hd_ctx *ctx, const char *
   if (split[0].masked && split[1].masked)
     return count_pixel_classes(split, ignored);
   if (split[0].masked || split[1].masked)
-    return hd__fail(ctx, HD_E_FORMAT,
-                    "%s: expected a class for each pixel in both sets or in none, found it in the %s alone; they do not "
-                    "belong together",
-                    path, split[0].masked ? "training set" : "test set");
+    return hd__fail(
+        ctx, HD_E_FORMAT,
+        "%s: expected a class for each pixel in both sets or in none, found it in the %s alone; they do not "
+        "belong together",
+        path, split[0].masked ? "training set" : "test set");
   for (int s = 0; s < 2; s++)
     for (int64_t i = 0; i < split[s].count; i++) {
       int32_t label = split[s].labels[i];

@@ -246,11 +246,11 @@ static hd_status check_arrays(hd_ctx *ctx, const hd_custom_data *d, const hd_spl
                     d->name, UINT32_MAX, split_name[s], (long long)split->count);
   for (int64_t i = 0; split->masks && i < split->count * hd__split_plane(split); i++)
     if (split->masks[i] != HD_NO_CLASS && split->masks[i] >= d->classes)
-      return hd__fail(ctx, HD_E_FORMAT,
-                      "data set '%s': expected classes of pixels from 0 to %d, or 255 for none, found %d in picture %lld "
-                      "of the %s; number the classes from 0",
-                      d->name, (int)d->classes - 1, split->masks[i], (long long)(i / hd__split_plane(split)),
-                      split_name[s]);
+      return hd__fail(
+          ctx, HD_E_FORMAT,
+          "data set '%s': expected classes of pixels from 0 to %d, or 255 for none, found %d in picture %lld "
+          "of the %s; number the classes from 0",
+          d->name, (int)d->classes - 1, split->masks[i], (long long)(i / hd__split_plane(split)), split_name[s]);
   for (int64_t i = 0; split->labels && i < split->count; i++)
     if (!within(split->labels[i], 0, d->classes - 1))
       return hd__fail(ctx, HD_E_FORMAT,

@@ -104,8 +104,9 @@ static hd_status check_pairs(hd_ctx *ctx, const set *s) {
   }
   for (int i = 0; i < s->mask.count; i++)
     if (!has_stem(&s->picture, s->mask.entry[i]->d_name, i))
-      return hd__fail(ctx, HD_E_FORMAT, "%s/%s: expected a picture of this name in %s, found none; add it, or remove "
-                                        "the mask",
+      return hd__fail(ctx, HD_E_FORMAT,
+                      "%s/%s: expected a picture of this name in %s, found none; add it, or remove "
+                      "the mask",
                       s->masks, s->mask.entry[i]->d_name, s->images);
   if (s->picture.count == 0)
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected pictures, found none; add some", s->images);
@@ -129,11 +130,12 @@ static hd_status read_heads(set *s, hd_ctx *ctx) {
     if (i == 0)
       memcpy(s->size, head.size, sizeof s->size);
     if (memcmp(s->size, head.size, sizeof s->size) != 0)
-      return hd__fail(ctx, HD_E_FORMAT,
-                      "%s: expected pictures of one size, found %s of %dx%d and %s of %dx%d; resize them and their masks, "
-                      "those by the nearest pixel",
-                      s->images, s->picture.entry[0]->d_name, s->size[1], s->size[0], s->picture.entry[i]->d_name,
-                      head.size[1], head.size[0]);
+      return hd__fail(
+          ctx, HD_E_FORMAT,
+          "%s: expected pictures of one size, found %s of %dx%d and %s of %dx%d; resize them and their masks, "
+          "those by the nearest pixel",
+          s->images, s->picture.entry[0]->d_name, s->size[1], s->size[0], s->picture.entry[i]->d_name, head.size[1],
+          head.size[0]);
     s->channels = head.grey ? s->channels : 3;
   }
   return HD_OK;

@@ -128,11 +128,12 @@ static hd_status see_masks(hd_split *d, hd_ctx *ctx, const hd_named_array *array
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected integers as classes of pixels, found floats; convert them",
                     array->name);
   if (d->flat || a->size[0] != d->count || a->size[1] != d->height || a->size[2] != d->width)
-    return hd__fail(ctx, HD_E_FORMAT,
-                    "%s: expected a class for each pixel of %lld pictures of %dx%d (N, H, W), found %lldx%lldx%lld; the "
-                    "arrays do not belong together",
-                    array->name, (long long)d->count, d->height, d->width, (long long)a->size[0],
-                    (long long)a->size[1], (long long)a->size[2]);
+    return hd__fail(
+        ctx, HD_E_FORMAT,
+        "%s: expected a class for each pixel of %lld pictures of %dx%d (N, H, W), found %lldx%lldx%lld; the "
+        "arrays do not belong together",
+        array->name, (long long)d->count, d->height, d->width, (long long)a->size[0], (long long)a->size[1],
+        (long long)a->size[2]);
   d->masked = true;
   return HD_OK;
 }
@@ -170,7 +171,7 @@ static hd_status copy_masks(uint8_t *to, hd_ctx *ctx, const hd_split *d, const h
                           "%s: expected classes of pixels from 0 to %d, or -100 or 255 for none, found %lld in picture "
                           "%lld; number the classes from 0",
                           array->name, HD_NO_CLASS - 1, (long long)class, (long long)n);
-        *to++ = class < 0 ? HD_NO_CLASS : (uint8_t)class;
+        *to++ = class < 0 ? HD_NO_CLASS : (uint8_t) class;
       }
   return HD_OK;
 }

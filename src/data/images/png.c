@@ -102,10 +102,11 @@ static hd_status set_up(reader *r, hd_ctx *ctx, const char *path) {
 static hd_status check_mask(const reader *r, const int size[2], hd_ctx *ctx, const char *path) {
   const int type = png_get_color_type(r->png, r->info), depth = png_get_bit_depth(r->png, r->info);
   if ((type != PNG_COLOR_TYPE_GRAY && type != PNG_COLOR_TYPE_PALETTE) || depth > 8)
-    return hd__fail(ctx, HD_E_FORMAT,
-                    "%s: expected the number of a class in each pixel, a grey PNG of 8 bits or one with a palette, found "
-                    "%s; convert it",
-                    path, depth > 8 ? "16 bits" : "colours");
+    return hd__fail(
+        ctx, HD_E_FORMAT,
+        "%s: expected the number of a class in each pixel, a grey PNG of 8 bits or one with a palette, found "
+        "%s; convert it",
+        path, depth > 8 ? "16 bits" : "colours");
   if (r->height != size[0] || r->width != size[1])
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected a mask of %dx%d as its picture, found %dx%d; make them equal", path,
                     size[1], size[0], r->width, r->height);

@@ -16,8 +16,9 @@ hd_status hd__views_open(hd_feed *feed, hd_ctx *ctx, hd_tta_choice tta, const ch
   const hd_view *const view = hd__views(&count, tta);
   feed->view = count > 1 ? view : NULL;
   if (count > 1 && feed->split->masks)
-    return hd__fail(ctx, HD_E_UNSUPPORTED, "--tta %s expects one label for each sample, found a class for each pixel in "
-                                           "%s; leave it out",
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "--tta %s expects one label for each sample, found a class for each pixel in "
+                    "%s; leave it out",
                     hd_choice_name(HD_OPT_TTA, (int32_t)tta), data_name);
   if (count == 1 || !feed->split->flat)
     return HD_OK;

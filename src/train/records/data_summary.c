@@ -220,8 +220,10 @@ hd_status hd_data_look_sheet(const hd_data_look *l, hd_ctx *ctx, const char *pat
   if (split_of(l, 0)->window)
     return hd__fail(ctx, HD_E_USAGE, "--sheet expects pictures or rows, found the text %s; leave it out", f->name);
   if (split_of(l, 0)->masks)
-    return hd__fail(ctx, HD_E_UNSUPPORTED, "--sheet expects samples with a label, found a class for each pixel in %s; "
-                                           "leave it out", f->name);
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "--sheet expects samples with a label, found a class for each pixel in %s; "
+                    "leave it out",
+                    f->name);
   const char *base = strrchr(f->name, '/');
   snprintf(title, sizeof title, "%.60s: %lld samples of %s", base && base[1] ? base + 1 : f->name,
            (long long)f->samples[0], shape);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "train/records/loss_score.h"
 #include "train/records/pixel_score.h"
 
 /* Writes a line of metrics.jsonl and releases it. */
@@ -153,11 +154,11 @@ void hd__session_log_evaluation(hd_session *s) {
   if (!s->report.metrics)
     return;
   json_t *line = json_pack(
-      "{s:I, s:I, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:s}", "step", (json_int_t)s->run.counters.step, "epoch",
-      (json_int_t)((s->run.counters.step - 1) / s->run.steps_per_epoch), "train_loss", known(r->train_loss), "val_loss",
-      known(r->val_loss), "val_accuracy", known(r->val_accuracy), "test_loss", known(r->test_loss), "test_accuracy",
-      known(r->test_accuracy), "test_classes", test_classes(s), "val_iou", known(r->val_iou), "test_iou", known(r->test_iou),
-      "test_class_iou", test_class_iou(s), "type", "evaluation");
+      "{s:I, s:I, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:s}", "step", (json_int_t)s->run.counters.step,
+      "epoch", (json_int_t)((s->run.counters.step - 1) / s->run.steps_per_epoch), "train_loss", known(r->train_loss),
+      "val_loss", known(r->val_loss), "val_accuracy", known(r->val_accuracy), "test_loss", known(r->test_loss),
+      "test_accuracy", known(r->test_accuracy), "test_classes", test_classes(s), "val_iou", known(r->val_iou),
+      "test_iou", known(r->test_iou), "test_class_iou", test_class_iou(s), "type", "evaluation");
   hd__session_note_metric(line, s);
   write_line(s->report.metrics, line);
   const int64_t step = s->run.counters.step;

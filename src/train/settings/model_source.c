@@ -331,12 +331,13 @@ static hd_status check_numbers(hd_ctx *ctx, const hd_target *target, const hd_sp
 static hd_status check_masks(hd_ctx *ctx, const hd_target *target, const hd_split *split, const char *source,
                              const char *data_name) {
   if (target->loss != HD_OP_cross_entropy || target->places != hd__split_plane(split))
-    return hd__fail(ctx, HD_E_SHAPE,
-                    "%s: expected scores for each of the %dx%d pixels of %s and the loss cross_entropy, since each pixel "
-                    "has a class, found %s; end the model with a conv2d 'out: classes' at the size of the pictures, "
-                    "without flatten, such as --model unet-small",
-                    source, split->height, split->width, data_name,
-                    target->places ? "scores of another size" : "one prediction for each sample");
+    return hd__fail(
+        ctx, HD_E_SHAPE,
+        "%s: expected scores for each of the %dx%d pixels of %s and the loss cross_entropy, since each pixel "
+        "has a class, found %s; end the model with a conv2d 'out: classes' at the size of the pictures, "
+        "without flatten, such as --model unet-small",
+        source, split->height, split->width, data_name,
+        target->places ? "scores of another size" : "one prediction for each sample");
   if (target->scores > HD_NO_CLASS)
     return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected at most %d classes of pixels, found %d; use fewer", source,
                     HD_NO_CLASS, target->scores);
