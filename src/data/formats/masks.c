@@ -85,6 +85,13 @@ static bool has_stem(const names *n, const char *name, int guess) {
   return i < n->count;
 }
 
+/* masks/NAME.png of images/NAME.jpg. */
+static hd_status mask_path(char path[HD_PATH_BYTES], hd_ctx *ctx, const set *s, const char *picture) {
+  char name[HD_NAME_MAX + 5];
+  snprintf(name, sizeof name, "%.*s.png", stem_of(picture) < HD_NAME_MAX ? stem_of(picture) : HD_NAME_MAX, picture);
+  return hd__file_join(path, ctx, s->masks, name);
+}
+
 /* Each picture has a mask, and each mask a picture. */
 static hd_status check_pairs(hd_ctx *ctx, const set *s) {
   char path[HD_PATH_BYTES];
@@ -97,8 +104,8 @@ static hd_status check_pairs(hd_ctx *ctx, const set *s) {
     if (i > 0 && same_stem(s->picture.entry[i - 1]->d_name, name))
       return hd__fail(ctx, HD_E_FORMAT, "%s/%s: expected one picture of this name, found %s too; remove one", s->images,
                       name, s->picture.entry[i - 1]->d_name);
-    if (snprintf(path, sizeof path, "%s/%.*s.png", s->masks, stem_of(name), name) >= HD_PATH_BYTES ||
-        !hd__file_exists(path))
+    HD_TRY(mask_path(path, ctx, s, name));
+    if (!hd__file_exists(path))
       return hd__fail(ctx, HD_E_FORMAT, "%s/%s: expected its mask %s, found none; add it, or remove the picture",
                       s->images, name, path);
   }
@@ -158,7 +165,7 @@ static hd_status decode(const job *j, hd_ctx *ctx, int64_t i) {
   HD_TRY(hd__file_read(&picture, ctx, path));
   HD_TRY(hd__photo_read(j->to->images + i * hd__split_elems(j->split), j->split->channels, s->size, ctx, path,
                         picture.bytes, picture.length, s->rules));
-  snprintf(path, sizeof path, "%s/%.*s.png", s->masks, stem_of(name), name);
+  HD_TRY(mask_path(path, ctx, s, name));
   HD_TRY(hd__file_read(&mask, ctx, path));
   return hd__png_mask(j->to->masks + i * hd__split_plane(j->split), s->size, ctx, path, mask.bytes, mask.length);
 }
