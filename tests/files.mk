@@ -61,7 +61,8 @@ cli_tests = tests/cli/ranks.bats tests/cli/sweep.bats tests/cli/train.bats tests
   tests/cli/export.bats tests/cli/tutorials.bats tests/cli/files.bats tests/cli/evidence.bats tests/cli/tables.bats \
   tests/cli/weights.bats tests/cli/fine_tune.bats \
   tests/cli/signals.bats tests/cli/data.bats tests/cli/predict.bats tests/cli/losses.bats tests/cli/top.bats \
-  tests/cli/loader.bats tests/cli/model_words.bats tests/cli/models.bats tests/cli/masks.bats tests/cli/older.bats tests/cli/manual.bats tests/cli/stages.bats \
+  tests/cli/loader.bats tests/cli/model_words.bats tests/cli/models.bats tests/cli/masks.bats tests/cli/older.bats \
+  tests/cli/manual.bats tests/cli/stages.bats \
   tests/cli/topo.bats tests/cli/get-mnist.bats tests/cli/profile.bats tests/cli/metric.bats tests/cli/tta.bats \
   tests/cli/report.bats tests/neighbours.sh tests/cli/bisect.bats tests/cli/completion.bats tests/cli/locale.bats \
   tests/cli/tokens.bats tests/cli/transforms.bats tests/cli/summary.bats tests/cli/rpc.bats

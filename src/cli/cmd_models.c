@@ -16,9 +16,7 @@ typedef struct entry {
 } entry;
 
 /* Whether a sentence's first part ends here. */
-static bool ends_at(const char *at) {
-  return *at == '(' || (strchr(".:;", *at) && (at[1] == ' ' || at[1] == '\n'));
-}
+static bool ends_at(const char *at) { return *at == '(' || (strchr(".:;", *at) && (at[1] == ' ' || at[1] == '\n')); }
 
 /* The first part of the comment that the file begins with. */
 static void describe(char about[LINE_BYTES], const char *text) {

@@ -111,6 +111,10 @@ static const struct {
     {"cifar-resnet", "resnet", "82077ac35bba899edde6a01238c2e9a5cc19f699786066d01de9cbbe3ad1a0b2"},
     {"fastmnist", "cnn", "2f5d7f949dbd6f31f91be05893a7c723db9fc521a5fc639bb79db504902af598"},
     {"gpt-baby", "gpt-nano", "5904e100ccb0461485c77cca4fc9aeb7af505ed58f8624066c1b5f22792dc879"},
+    {"m5", "allconv", "aefac909e5e487c07c7478c5114f228e62fd1bd4eebbfda94fcf0d2f46289591"},
+    {"mobilenetv3-small", "resnet", "e30b351680bd42829d5f0d2adbf5ecfc78513079651092f3475e25926a9a2672"},
+    {"resnet18", "resnet", "895527aa3641e0b0b17f396287231636aa5ccd8c3aef2e341b1a82b06b44c5fe"},
+    {"unet-small", "branches", "b5972ba69be671cfb68e36178726b73e1503807d712ef3fd5f34b23ca635defd"},
     {"sums", "gpt-nano", "37798c25074897af4cf38c9d12fcfa35d814d25ac9b69ed4ace4535691b9c9e2"},
     {"simplenet", "linear", "ae24e58665692b1dbaf2053a085e368ad11acb61fafd27cafe8b6047826d2e0a"},
 };

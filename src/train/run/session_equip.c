@@ -25,9 +25,11 @@ static hd_status check_unscaled(const hd_session *s, hd_ctx *ctx) {
     return HD_OK;
   for (const hd_node *node = graph->nodes; node < graph->nodes + graph->node_count; node++)
     if (hd__op_info(node->op)->rule && hd__op_info(node->op)->rule->numbers)
-      return hd__fail(ctx, HD_E_USAGE,
-                      "layer '%s': %s expects whole numbers, found samples that are normalised; use --normalize none",
-                      node->name, hd__op_info(node->op)->name);
+      return hd__fail(
+          ctx, HD_E_USAGE,
+          "layer '%s': %s expects whole numbers, found samples of %s, which are normalised; choose a text, as "
+          "--data shakespeare or a .txt file, or use --normalize none",
+          node->name, hd__op_info(node->op)->name, s->input.data->name);
   return HD_OK;
 }
 
