@@ -65,7 +65,7 @@ cli_tests = tests/cli/ranks.bats tests/cli/sweep.bats tests/cli/train.bats tests
   tests/cli/manual.bats tests/cli/stages.bats \
   tests/cli/topo.bats tests/cli/get-mnist.bats tests/cli/profile.bats tests/cli/metric.bats tests/cli/tta.bats \
   tests/cli/report.bats tests/neighbours.sh tests/cli/bisect.bats tests/cli/completion.bats tests/cli/locale.bats \
-  tests/cli/tokens.bats tests/cli/transforms.bats tests/cli/summary.bats tests/cli/rpc.bats
+  tests/cli/tokens.bats tests/cli/text_export.bats tests/cli/transforms.bats tests/cli/summary.bats tests/cli/rpc.bats
 script_tests = tests/python/python.sh tests/museum/museum.sh tests/quickstart.sh tests/fault/kill-everywhere.sh \
   tests/check-abi.sh tests/check-symbols.sh tests/check-layers.sh tests/op-tables.sh tests/check-links.sh \
   tests/check-columns.sh tests/house.sh tests/model-files.sh tests/check-words.sh tests/tap-total.sh tests/tensors.sh
@@ -99,6 +99,7 @@ check_PROGRAMS += $(slow_programs) $(unit_tests) $(op_tests) tests/bits/make_dat
   tests/cli/bad_server tests/golden/print_scores tests/onnx/read_scores
 check_PROGRAMS += tests/cli/stranger tests/cli/without
 EXTRA_DIST += tests/unit/stranger.h tests/cli/exported.c tests/onnx/runtime_rows.py tests/onnx/runtime_scores.py \
+  tests/onnx/runtime_tokens.py \
   tests/onnx/runtime_same.py
 EXTRA_DIST += tests/museum/museum_files.py tests/museum/museum_heddle.py tests/museum/museum_table.py \
   tests/museum/rows_arrays.py tests/museum/rows_csv.py tests/museum/rows_pictures.py tests/museum/rows_runs.py \
@@ -242,7 +243,7 @@ check-archives:
 # page for the header that glibc wrote before 2.25 in front of a thread's variables, and fails at exit with a signal 11
 # where one of them happens to lie there. intercept_tls_get_addr=0 keeps it from looking.
 sanitized_cli_tests = tests/cli/data.bats tests/cli/errors.bats tests/cli/export.bats tests/cli/files.bats \
-  tests/cli/losses.bats \
+  tests/cli/losses.bats tests/cli/text_export.bats \
   tests/cli/predict.bats tests/cli/summary.bats tests/cli/text.bats tests/cli/transforms.bats
 check-sanitized:
 	LSAN_OPTIONS=suppressions='$(abs_top_srcdir)'/tests/leaks.supp:print_suppressions=0:intercept_tls_get_addr=0 \

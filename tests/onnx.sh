@@ -74,6 +74,29 @@ if "$HEDDLE" train --model mlp --data "$folder/rows.csv" --max-steps 8 --out "$f
   result pass "rows: $(tail -n 1 "$folder/out")"
 else result fail "rows" "$(tail -n 3 "$folder/out")"; fi
 
+# Texts: characters of one and two bytes.
+mkdir "$folder/texts"
+awk 'BEGIN { srand(3); split("the cat sat on a mat é ü and ran", word, " ")
+  for (i = 0; i < 2000; i++) printf "%s%s", word[1 + int(rand() * 10)], i % 9 ? " " : "\n" }' >"$folder/texts/train.txt"
+tail -n 60 "$folder/texts/train.txt" >"$folder/texts/test.txt"
+printf '%s\n' "model: biased" "input: [17]" "layers:" "  - e: {op: embedding, tokens: classes, out: 24}" \
+  "  - d: {op: dropout, p: 0.1}" "  - q: {op: linear, out: 72}" "  - r: {op: rotary, heads: 2, base: 500}" \
+  "  - a: {op: attention, heads: 2, causal: false}" "  - l: {op: linear, out: 40}" \
+  "  - g: {op: gelu, approximate: tanh}" \
+  "  - h: {op: linear, out: 40, from: a}" "  - c: {op: concat, from: [g, h]}" \
+  "  - o: {op: linear, out: classes}" >"$folder/biased.yaml"
+for model in gpt-nano llama-nano sums "$folder/biased.yaml"; do
+  name=$(basename "$model" .yaml)
+  if "$HEDDLE" train --model "$model" --data "$folder/texts" --max-steps 8 --batch 16 --lr 0.01 --out "$folder/$name" \
+    >"$folder/out" 2>&1 &&
+    "$HEDDLE" export "$folder/$name" --onnx "$folder/$name.onnx" >>"$folder/out" 2>&1 &&
+    "$BUILDDIR/tests/golden/print_scores" "$folder/$name" "$folder/texts" >"$folder/scores" 2>>"$folder/out" &&
+    "$python" "$SRCDIR/tests/onnx/runtime_tokens.py" "$folder/$name.onnx" "$folder/texts" "$folder/scores" \
+      >>"$folder/out" 2>&1; then
+    result pass "$name: $(tail -n 1 "$folder/out")"
+  else result fail "$name" "$(tail -n 3 "$folder/out")"; fi
+done
+
 # Networks of PyTorch's, in each way that it exports them.
 if why=$("$python" -c 'import torch' 2>&1); then
   for network in senet shufflenet mixer vit gpt m5 tcn unet-pad autoencoder convnext multispectral; do

@@ -4,7 +4,8 @@
  *
  * An exported network takes what hd_predict_pixels takes, samples in planes that are not normalised yet, or rows of
  * numbers as they are in a table (in C as doubles). It computes the scores of the last layer, before any softmax of the
- * loss. Dropout is left out and batch norm uses its running statistics, as in evaluation.
+ * loss. Dropout is left out and batch norm uses its running statistics, as in evaluation. The network of a text takes
+ * tokens, has scores for each place, and in C writes what heddle/generate.h does.
  *
  * Thread safety: any thread, with a context of its own. */
 #ifndef HEDDLE_EXPORT_H

@@ -7,14 +7,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/exact_exp.h"
+
 _Static_assert(FLT_EVAL_METHOD == 0, "double arithmetic must round to double after every operation");
 
-static const double LOG2_E = 0x1.71547652b82fep+0;
-static const double LN2_HI = 0x1.62e42fefa2000p-1, LN2_LO = 0x1.9ef35793c7673p-41; /* LN2_HI has 40 bits */
-static const double SQRT_HALF_UP = 0x1.6a09e667f3bcdp-1;                           /* sqrt 1/2, rounded up */
+static const double SQRT_HALF_UP = 0x1.6a09e667f3bcdp-1; /* sqrt 1/2, rounded up */
 static const double TWO_OVER_PI = 0x1.45f306dc9c883p-1;
 static const double PIO2_1 = 0x1.921fb54400000p+0, PIO2_2 = 0x1.0b4611a600000p-34, PIO2_3 = 0x1.3198a2e037073p-69;
-static const double ROUNDER = 0x1.8p+52; /* adding and subtracting it rounds to the nearest integer, ties to even */
 
 /* A number as the unevaluated sum of two doubles, |lo| at most half an ulp of hi. */
 typedef struct pair {
@@ -27,49 +26,7 @@ static uint64_t bits_of(double x) {
   return bits;
 }
 
-static double from_bits(uint64_t bits) {
-  double x;
-  memcpy(&x, &bits, sizeof x);
-  return x;
-}
-
-static double power_of_two(int k) { return from_bits((uint64_t)(k + 1023) << 52); } /* -1022 <= k <= 1023 */
-
-/* x * 2^k for x in [0.5, 2] and any k whose result is not far outside of double's range. */
-static double scale(double x, int k) {
-  if (k > 1023)
-    return x * 2 * power_of_two(k - 1);
-  if (k < -1021)
-    return x * power_of_two(k + 64) * 0x1p-64; /* one rounding: the first product is exact */
-  return x * power_of_two(k);
-}
-
-/* coef[0] + x coef[1] + x^2 coef[2] + ..., from the highest power down. */
-static double poly(double x, const double *coef, int count) {
-  double sum = coef[count - 1];
-  for (int i = count - 2; i >= 0; i--)
-    sum = sum * x + coef[i];
-  return sum;
-}
-
-double hd__exp(double x) {
-  static const double inverse_factorial[] = {/* 1 / 2! ... 1 / 13! */
-                                             1.0 / 2,       1.0 / 6,        1.0 / 24,        1.0 / 120,
-                                             1.0 / 720,     1.0 / 5040,     1.0 / 40320,     1.0 / 362880,
-                                             1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800};
-  if (isnan(x))
-    return x;
-  if (x > 710)
-    return (double)INFINITY;
-  if (x < -746)
-    return 0;
-  double k = (x * LOG2_E + ROUNDER) - ROUNDER;
-  double t = x - k * LN2_HI; /* exact */
-  double u = k * LN2_LO;
-  double r = t - u, rest = (t - r) - u;
-  double tail = r * r * poly(r, inverse_factorial, 12) + rest;
-  return scale(1 + (r + tail), (int)k);
-}
+double hd__exp(double x) { return hd__exp_of(x); }
 
 /* x > 0 and finite: x = 2^k m with m in [sqrt 1/2, sqrt 2). */
 static double split_exponent(double x, int *k) {
@@ -80,7 +37,7 @@ static double split_exponent(double x, int *k) {
   }
   uint64_t bits = bits_of(x);
   int exponent = (int)(bits >> 52) - 1022;
-  double m = from_bits((bits & 0xfffffffffffffu) | (uint64_t)1022 << 52); /* [1/2, 1) */
+  double m = hd__double_of_bits((bits & 0xfffffffffffffu) | (uint64_t)1022 << 52); /* [1/2, 1) */
   if (m < SQRT_HALF_UP) {
     m *= 2;
     exponent--;
@@ -105,13 +62,13 @@ double hd__log(double x) {
   double m = split_exponent(x, &k), f = m - 1;
   double s = f / (2 + f), z = s * s;
   double half = 0.5 * f * f; /* 2s = f - s f = f - half + s half */
-  double tail = s * (half + z * poly(z, coef, 11));
-  return k * LN2_HI - ((half - (tail + k * LN2_LO)) - f);
+  double tail = s * (half + z * hd__polynomial(z, coef, 11));
+  return k * HD_LN2_HIGH - ((half - (tail + k * HD_LN2_LOW)) - f);
 }
 
 /* x = k pi/2 + r for |x| <= 2^20; returns k mod 4. */
 static int reduce_angle(pair *r, double x) {
-  double k = (x * TWO_OVER_PI + ROUNDER) - ROUNDER;
+  double k = (x * TWO_OVER_PI + HD_ROUNDER) - HD_ROUNDER;
   double a = x - k * PIO2_1;                      /* exact */
   double second = k * PIO2_2, third = k * PIO2_3; /* the first is exact */
   double b = a - second;
@@ -127,7 +84,7 @@ static double sin_kernel(pair r) {
                                 -1.0 / 6,        1.0 / 120,        -1.0 / 5040,          1.0 / 362880,
                                 -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000, 1.0 / 355687428096000};
   double z = r.hi * r.hi;
-  double tail = r.hi * z * poly(z, coef, 8) + r.lo * (1 - 0.5 * z);
+  double tail = r.hi * z * hd__polynomial(z, coef, 8) + r.lo * (1 - 0.5 * z);
   return r.hi + tail;
 }
 
@@ -137,7 +94,7 @@ static double cos_kernel(pair r) {
                                 1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000, -1.0 / 6402373705728000};
   double z = r.hi * r.hi, half = 0.5 * z;
   double w = 1 - half;
-  return w + (((1 - w) - half) + (z * z * poly(z, coef, 8) - r.hi * r.lo));
+  return w + (((1 - w) - half) + (z * z * hd__polynomial(z, coef, 8) - r.hi * r.lo));
 }
 
 static double sin_or_cos(double x, int quarter_turns) {

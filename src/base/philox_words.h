@@ -42,7 +42,7 @@ HD_BOTH void hd__philox_rounds(uint32_t out[4], uint64_t seed, const uint32_t co
 }
 
 /* [0, 1) in steps of 2^-24, from the upper 24 bits: exact in float, and never rounded up to 1. */
-HD_BOTH float hd__rng_uniform(uint32_t bits) { return (float)(bits >> 8) * 0x1p-24f; }
+HD_BOTH float hd__rng_uniform(uint32_t bits) { return (float)(bits >> 8) * (1.0f / 16777216); }
 
 /* [0, bound), by multiplication. Its bias is below bound / 2^32: enough for choices, too coarse for statistics over
  * bounds near 2^32. */

@@ -153,6 +153,11 @@ hd_status hd__onnx_read_attention(hd_onnx_view *out, hd_onnx_reader *r, const Hd
                            "F.scaled_dot_product_attention");
   if (a.mask == OTHER_MASK)
     return hd__onnx_refuse(r, node, "expected a causal mask or none, found another one; leave it out");
+  const hd_onnx_product product = {a.q, a.k, a.v, a.factor, a.mask == CAUSAL};
+  bool is_joint;
+  HD_TRY(hd__onnx_read_joint_attention(&is_joint, out, r, node, &product));
+  if (is_joint)
+    return HD_OK;
   HD_TRY(hd__onnx_view(&part[0], r, a.q));
   HD_TRY(keys_of(&part[1], r, a.k));
   HD_TRY(hd__onnx_view(&part[2], r, a.v));

@@ -50,25 +50,6 @@ static hd_status add_affine(hd_onnx_reader *r, const HdOnnx__Node *node, const c
   return hd__onnx_add_equal(r, layer, "bias", count, 0);
 }
 
-static bool same_value(const hd_onnx_reader *r, const char *a, const char *b) {
-  return !strcmp(hd__onnx_resolve(r, a), hd__onnx_resolve(r, b));
-}
-
-/* The layer that has these parameters already; NULL: there is none. */
-static const char *find_owner(const hd_onnx_reader *r, const char *kind, const char *weight, const char *bias) {
-  for (int i = 0; i < r->owners; i++)
-    if (!strcmp(r->owner[i].kind, kind) && same_value(r, r->owner[i].weight, weight) &&
-        same_value(r, r->owner[i].bias, bias))
-      return r->owner[i].layer;
-  return NULL;
-}
-
-static void keep_owner(hd_onnx_reader *r, const char *layer, const char *kind, const char *weight, const char *bias) {
-  hd_onnx_owner *owner = &r->owner[r->owners++];
-  *owner = (hd_onnx_owner){.kind = kind, .weight = weight, .bias = bias};
-  snprintf(owner->layer, sizeof owner->layer, "%s", layer);
-}
-
 /* The settings of a layer that has parameters, or shares an owner's. */
 static const char *parameters(char text[HD_ONNX_NAME_BYTES + 16], const char *owner, bool has_bias) {
   if (owner)
@@ -215,14 +196,14 @@ static hd_status add_kernel(hd_onnx_reader *r, const convolution *c, const char 
   hd__free(elems);
   if (*c->bias)
     HD_THEN(status, add_vector(r, c->node, layer, "bias", c->bias, c->out));
-  keep_owner(r, layer, c->node->op_type, c->weight, c->bias);
+  hd__onnx_keep_owner(r, layer, c->node->op_type, c->weight, c->bias);
   return status;
 }
 
 /* `v`: the image that it reads, then its output, whose sides the caller knows. */
 static hd_status put_conv(hd_onnx_view *v, hd_onnx_reader *r, const convolution *c, const window *w,
                           const int64_t side[2], const char *extra) {
-  const char *owner = find_owner(r, c->node->op_type, c->weight, c->bias);
+  const char *owner = hd__onnx_find_owner(r, c->node->op_type, c->weight, c->bias);
   char from[HD_ONNX_NAME_BYTES], text[HD_ONNX_NAME_BYTES + 16];
   if (side[0] < 1 || side[1] < 1)
     return hd__onnx_refuse(r, c->node,
@@ -480,7 +461,7 @@ static hd_status read_linear(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__N
   const bool shares = p.alpha == 1 && p.beta == 1 && (!v->flat || hd__onnx_in_order(v));
   const bool pixels = !v->flat && v->h > 1; /* `linear` is over flat values, or those of a row of places */
   const char *kind = pixels ? p.by_outputs ? "pixels" : "turned pixels" : p.by_outputs ? "linear" : "turned";
-  const char *owner = shares ? find_owner(r, kind, p.weight, p.bias) : NULL;
+  const char *owner = shares ? hd__onnx_find_owner(r, kind, p.weight, p.bias) : NULL;
   char from[HD_ONNX_NAME_BYTES], text[HD_ONNX_NAME_BYTES + 16];
   const hd_onnx_view x = *v;
   memcpy(from, v->layer, sizeof from);
@@ -491,7 +472,7 @@ static hd_status read_linear(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__N
   if (owner)
     return HD_OK;
   if (shares)
-    keep_owner(r, v->layer, kind, p.weight, p.bias);
+    hd__onnx_keep_owner(r, v->layer, kind, p.weight, p.bias);
   return add_matrix(r, node, &p, &x, v->layer, outputs, inputs);
 }
 

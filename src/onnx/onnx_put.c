@@ -76,6 +76,27 @@ hd_status hd__onnx_put(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *n
   return HD_OK;
 }
 
+/* ---- Shared parameters ---- */
+
+static bool same_value(const hd_onnx_reader *r, const char *a, const char *b) {
+  return !strcmp(hd__onnx_resolve(r, a), hd__onnx_resolve(r, b));
+}
+
+/* The layer that has these parameters already; NULL: there is none. */
+const char *hd__onnx_find_owner(const hd_onnx_reader *r, const char *kind, const char *weight, const char *bias) {
+  for (int i = 0; i < r->owners; i++)
+    if (!strcmp(r->owner[i].kind, kind) && same_value(r, r->owner[i].weight, weight) &&
+        same_value(r, r->owner[i].bias, bias))
+      return r->owner[i].layer;
+  return NULL;
+}
+
+void hd__onnx_keep_owner(hd_onnx_reader *r, const char *layer, const char *kind, const char *weight, const char *bias) {
+  hd_onnx_owner *owner = &r->owner[r->owners++];
+  *owner = (hd_onnx_owner){.kind = kind, .weight = weight, .bias = bias};
+  snprintf(owner->layer, sizeof owner->layer, "%s", layer);
+}
+
 /* ---- Computed values ---- */
 
 hd_status hd__onnx_merged_view(hd_onnx_view *out, hd_onnx_reader *r, const char *value) {

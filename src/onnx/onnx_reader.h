@@ -9,6 +9,7 @@
  *     onnx_shapes.c      operators that move elements, or none
  *     onnx_layers.c      a layer for each other operator
  *     onnx_attention.c   attention, which files spell out
+ *     onnx_heads.c       queries, keys and values of one layer, and rotary
  *     onnx_expression.c  layers that ONNX files spell out as several operators
  *
  * Layers are made from the output backwards, each after its inputs; nodes that no layer needs are never looked at. */
@@ -292,6 +293,22 @@ hd_status hd__onnx_put_position(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx
 
 /* The view of output k of a node; what moves elements alone is in onnx_shapes.c. */
 hd_status hd__onnx_make(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k);
+
+/* A layer that shares an owner's parameters: the owner of these, or NULL; and a new owner. */
+const char *hd__onnx_find_owner(const hd_onnx_reader *r, const char *kind, const char *weight, const char *bias);
+void hd__onnx_keep_owner(hd_onnx_reader *r, const char *layer, const char *kind, const char *weight, const char *bias);
+
+/* softmax(q k' * factor [+ mask]) v; k has its last two axes exchanged. */
+typedef struct hd_onnx_product {
+  const char *q, *k, *v;
+  double factor;
+  bool causal;
+} hd_onnx_product;
+
+/* Of queries, keys and values that one layer makes; rotary, which a Concat ends. found: whether it is that. */
+hd_status hd__onnx_read_joint_attention(bool *found, hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node,
+                                        const hd_onnx_product *a);
+hd_status hd__onnx_read_rotary(bool *found, hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node);
 
 /* A row of the table of operators. */
 typedef hd_status hd_onnx_form(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k);

@@ -240,6 +240,7 @@ static hd_status read_embedding(hd_onnx_view *out, hd_onnx_reader *r, const HdOn
                       (long long)channels));
   const hd_shape shape = {2, {(int32_t)t->dims[0], (int32_t)channels}};
   HD_TRY(hd__onnx_add_weight(r, out->layer, "weight", &shape, owned));
+  hd__onnx_keep_owner(r, out->layer, "linear", hd__onnx_input(node, 0), ""); /* a head may have these weights too */
   hd__onnx_rename_axes(out, (const int[]){0, 2, 1}, 3);
   return HD_OK;
 }
@@ -380,6 +381,10 @@ hd_status hd__onnx_read_concat(hd_onnx_view *out, hd_onnx_reader *r, const HdOnn
   HD_OWNED hd_onnx_view *part = NULL;
   size_t constant = node->n_input;
   int count = 0, axis = 0;
+  bool is_rotary;
+  HD_TRY(hd__onnx_read_rotary(&is_rotary, out, r, node));
+  if (is_rotary)
+    return HD_OK;
   HD_TRY(HD_NEW(part, HD_CONCAT_INPUTS, r->ctx, "%s: out of memory while reading", r->path));
   for (size_t i = 0; i < node->n_input; i++) {
     if (hd__onnx_tensor(r, node->input[i]) && constant == node->n_input) {

@@ -1,5 +1,8 @@
 /* Writes a network as an ONNX file of opset 17: one node for a layer, or the few that ONNX needs for it.
  *
+ * Images are batch x channels x height x width. In a network that reads tokens, whose first layer is an embedding,
+ * values are batch x places x channels.
+ *
  * Every node and every tensor is packed as a message of its own and appended to the graph: the fields of a message may
  * be written one after the other in any pieces. */
 #include "onnx/onnx.h"
@@ -14,6 +17,8 @@
 
 #include "base/alloc.h"
 #include "base/version.h"
+#include "op/attention/attention.h"
+#include "op/rotary/rotary.h"
 
 enum {
   OPSET = 17,
@@ -22,8 +27,9 @@ enum {
   INT64 = 7,
   DOUBLE = 11,
   NAME_BYTES = 160,
-  NAMES = 24,
+  NAMES = 40,
   MOST_ATTRIBUTES = 8,
+  MOST_INTS = 5,
   ENTRIES = 4
 };
 enum { ATTRIBUTE_FLOAT = 1, ATTRIBUTE_INT = 2, ATTRIBUTE_STRING = 3, ATTRIBUTE_INTS = 7 };
@@ -37,12 +43,14 @@ typedef struct writer {
   const char *layer, *out;   /* of the layer that is being written: its name, that of its output */
   char name[NAMES][NAME_BYTES];
   int names;   /* of values and constants within the layer */
+  bool places; /* it reads tokens */
+  bool masked; /* the constant that makes attention causal is written */
   bool failed; /* out of memory */
 } writer;
 
 typedef struct attributes {
   HdOnnx__Attribute item[MOST_ATTRIBUTES], *list[MOST_ATTRIBUTES];
-  int64_t number[MOST_ATTRIBUTES][4];
+  int64_t number[MOST_ATTRIBUTES][MOST_INTS];
   size_t count;
 } attributes;
 
@@ -90,7 +98,7 @@ static void add_text(attributes *a, const char *name, const char *text) {
   at->s = (ProtobufCBinaryData){strlen(text), (uint8_t *)text};
 }
 
-/* One to four numbers. */
+/* One to MOST_INTS numbers. */
 static void add_ints(attributes *a, const char *name, const int64_t *from, size_t count) {
   int64_t *number = a->number[a->count];
   HdOnnx__Attribute *at = add_attribute(a, name, ATTRIBUTE_INTS);
@@ -176,12 +184,23 @@ static void finish(writer *w, const char *op, const attributes *a, const char *x
 
 /* ---- Layers ---- */
 
+/* The axis of channels: of places, or of flat values, the last. */
+static int64_t channel_axis(const writer *w, const hd_node *node) {
+  return w->places && w->net->graph->values[node->in[0]].shape.rank == 3 ? 2 : 1;
+}
+
 static const char *input(const writer *w, const hd_node *node, int k) {
   return node->in[k] < 0 ? NULL : w->value[node->in[k]];
 }
 
+static void write_pointwise(writer *w, const hd_node *node);
+
 static void write_window(writer *w, const hd_node *node, const char *op) {
   const hd_geom *g = &node->geom;
+  if (w->places) {
+    write_pointwise(w, node);
+    return;
+  }
   const bool pool = node->op == HD_OP_max_pool2d || node->op == HD_OP_avg_pool2d;
   attributes a = {.count = 0};
   add_sides(&a, "kernel_shape", g->window.kh, g->window.kw, false);
@@ -214,13 +233,13 @@ static void write_plain(writer *w, const hd_node *node, const char *op) {
   if (node->op == HD_OP_hardsigmoid)
     add_float(&a, "alpha", (float)(1.0 / 6));
   if (node->op == HD_OP_flatten || node->op == HD_OP_softmax || node->op == HD_OP_log_softmax)
-    add_int(&a, "axis", 1);
+    add_int(&a, "axis", channel_axis(w, node));
   finish(w, op, &a, input(w, node, 0), input(w, node, 1));
 }
 
 static void write_concat(writer *w, const hd_node *node, const char *op) {
   attributes a = {.count = 0};
-  add_int(&a, "axis", 1);
+  add_int(&a, "axis", channel_axis(w, node));
   put_node(w, op, w->layer, w->out, &a, input(w, node, 0), input(w, node, 1), input(w, node, 2), input(w, node, 3),
            input(w, node, 4), input(w, node, 5), input(w, node, 6), (char *)NULL);
 }
@@ -303,7 +322,7 @@ static const char *numbers(writer *w, const int64_t *number, int64_t count) {
 }
 
 static void write_slice(writer *w, const hd_node *node, const char *op) {
-  const int64_t axis = 1, start = node->geom.slice.start, end = start + node->geom.co;
+  const int64_t axis = channel_axis(w, node), start = node->geom.slice.start, end = start + node->geom.co;
   put_node(w, op, w->layer, w->out, NULL, input(w, node, 0), numbers(w, &start, 1), numbers(w, &end, 1),
            numbers(w, &axis, 1), (char *)NULL);
 }
@@ -389,7 +408,7 @@ static void write_instance_norm(writer *w, const hd_node *node, const char *op) 
 
 /* Channels last, and back. */
 static void write_layer_norm2d(writer *w, const hd_node *node, const char *op) {
-  const bool is_image = w->net->graph->values[node->in[0]].shape.rank == 3;
+  const bool is_image = !w->places && w->net->graph->values[node->in[0]].shape.rank == 3;
   attributes a = {.count = 0}, last = {.count = 0}, back = {.count = 0};
   add_float(&a, "epsilon", node->geom.norm.eps);
   add_int(&a, "axis", -1);
@@ -409,7 +428,7 @@ static void write_rms_norm(writer *w, const hd_node *node, const char *op) {
   const char *x = input(w, node, 0), *mean = new_name(w);
   attributes a = {.count = 0};
   add_int(&a, "keepdims", 1);
-  add_ints(&a, "axes", (const int64_t[]){1}, 1);
+  add_ints(&a, "axes", (const int64_t[]){channel_axis(w, node)}, 1);
   put_node(w, "ReduceMean", mean, mean, &a, step(w, "Mul", x, x), (char *)NULL);
   const char *root = step(w, "Sqrt", step(w, "Add", mean, constant(w, node->geom.norm.eps)), NULL);
   finish(w, op, NULL, step(w, "Div", x, root), input(w, node, 1));
@@ -435,6 +454,118 @@ static void write_group_norm(writer *w, const hd_node *node, const char *op) {
            reshape(w, input(w, node, 0), (int64_t[]){0, g->norm.groups, -1}, 3), weight, bias, (char *)NULL);
   const char *back = reshape(w, normal, (int64_t[]){0, g->ci, g->hi, g->wi}, rank);
   finish(w, op, NULL, step(w, "Mul", back, input(w, node, 1)), input(w, node, 2));
+}
+
+/* ---- Layers of places ---- */
+
+static const char *transpose(writer *w, const char *x, const int64_t *perm, size_t rank) {
+  const char *name = new_name(w);
+  attributes a = {.count = 0};
+  if (rank > 0)
+    add_ints(&a, "perm", perm, rank);
+  return put_node(w, "Transpose", name, name, &a, x, (char *)NULL);
+}
+
+/* x W' + b */
+static void write_pointwise(writer *w, const hd_node *node) {
+  const char *x = input(w, node, 0), *weight = transpose(w, input(w, node, 1), NULL, 0);
+  if (node->in[2] >= 0)
+    finish(w, "Add", NULL, step(w, "MatMul", x, weight), input(w, node, 2));
+  else
+    finish(w, "MatMul", NULL, x, weight);
+}
+
+static void write_embedding(writer *w, const hd_node *node, const char *op) {
+  finish(w, op, NULL, input(w, node, 1), input(w, node, 0));
+}
+
+/* Elements from `first` to `end` - 1 along the last axis. */
+static const char *cut(writer *w, const char *x, int64_t first, int64_t end) {
+  const int64_t axis = -1;
+  const char *name = new_name(w);
+  return put_node(w, "Slice", name, name, NULL, x, numbers(w, &first, 1), numbers(w, &end, 1), numbers(w, &axis, 1),
+                  (char *)NULL);
+}
+
+static const char *join(writer *w, const char *name, const char *out, const char *a, const char *b) {
+  attributes axis = {.count = 0};
+  add_int(&axis, "axis", -1);
+  return put_node(w, "Concat", name, out, &axis, a, b, (char *)NULL);
+}
+
+/* cos or sin of the angle of each pair of channels, twice, for each place: places x 1 x channels of a head. */
+static const char *angles(writer *w, const hd_geom *g, bool sine) {
+  const int64_t places = g->wi, half = rotary_width(g) / 2;
+  HD_OWNED float *value = hd__malloc((size_t)(places * half) * 2 * sizeof *value);
+  const char *name = new_name(w);
+  w->failed |= !value;
+  for (int64_t i = 0; i < places * half && value; i++) {
+    float c, s;
+    rotary_cos_sin(&c, &s, (double)(i / half) * rotary_frequency(g, (int)(i % half)));
+    float *at = value + i / half * 2 * half + i % half;
+    at[0] = at[half] = sine ? s : c;
+  }
+  if (value)
+    put_tensor(w, name, FLOAT, value, (int64_t[]){places, 1, 2 * half}, 3);
+  return name;
+}
+
+/* Of queries and keys x * cos + (-x2, x1) * sin, x1 and x2 being the halves of a head; then the values. */
+static void write_rotary(writer *w, const hd_node *node, const char *op) {
+  const hd_geom *g = &node->geom;
+  const int64_t heads = rotary_heads(g), width = rotary_width(g), turned = heads * width;
+  const char *x = input(w, node, 0), *head = new_name(w);
+  const int64_t shape[] = {0, 0, heads, width}, flat[] = {0, 0, turned};
+  put_node(w, "Reshape", head, head, NULL, cut(w, x, 0, turned), numbers(w, shape, 4), (char *)NULL);
+  const char *minus = step(w, "Neg", cut(w, head, width / 2, width), NULL), *swapped = new_name(w);
+  join(w, swapped, swapped, minus, cut(w, head, 0, width / 2));
+  const char *y =
+      step(w, "Add", step(w, "Mul", head, angles(w, g, false)), step(w, "Mul", swapped, angles(w, g, true)));
+  join(w, w->layer, w->out, step(w, "Reshape", y, numbers(w, flat, 3)), cut(w, x, turned, g->ci));
+}
+
+/* 0 where a place sees another, else minus infinity. */
+static const char *causal_mask(writer *w, int64_t places) {
+  static const char name[] = "causal_mask";
+  HD_OWNED float *value = w->masked ? NULL : hd__malloc((size_t)(places * places) * sizeof *value);
+  w->failed |= !w->masked && !value;
+  for (int64_t i = 0; i < places * places && value; i++)
+    value[i] = i % places <= i / places ? 0 : -INFINITY;
+  if (value)
+    put_tensor(w, name, FLOAT, value, (int64_t[]){places, places}, 2);
+  w->masked = true;
+  return name;
+}
+
+/* A part of the channels as heads x places x channels, or with the last two exchanged; where heads share keys, as key
+ * heads x heads that share one x places x channels. */
+static const char *heads_of(writer *w, const hd_geom *g, const char *part, int64_t sharing, bool turned) {
+  static const int64_t perm[2][2][5] = {{{0, 2, 1, 3}, {0, 2, 3, 1}}, {{0, 2, 3, 1, 4}, {0, 2, 3, 4, 1}}};
+  const bool shared = attention_sharing(g) > 1;
+  const int64_t width = attention_width(g), rank = shared ? 5 : 4;
+  const int64_t shape[] = {0, 0, attention_key_heads(g), shared ? sharing : width, width};
+  return transpose(w, step(w, "Reshape", part, numbers(w, shape, rank)), perm[shared][turned], (size_t)rank);
+}
+
+static void write_attention(writer *w, const hd_node *node, const char *op) {
+  const hd_geom *g = &node->geom;
+  const int64_t first = attention_key(g, 0), second = attention_value(g, 0), flat[] = {0, 0, g->co};
+  const int64_t sharing = attention_sharing(g), back[] = {0, 2, 1, 3}, back_shared[] = {0, 3, 1, 2, 4};
+  const char *x = input(w, node, 0);
+  const char *q = heads_of(w, g, cut(w, x, 0, first), sharing, false);
+  const char *k = heads_of(w, g, cut(w, x, first, second), 1, true);
+  const char *v = heads_of(w, g, cut(w, x, second, g->ci), 1, false);
+  const char *score = step(w, "Mul", step(w, "MatMul", q, k), constant(w, 1 / sqrtf((float)attention_width(g))));
+  const char *weight = new_name(w);
+  attributes last = {.count = 0};
+  add_int(&last, "axis", -1);
+  if (g->attention.causal)
+    score = step(w, "Add", score, causal_mask(w, g->wi));
+  put_node(w, "Softmax", weight, weight, &last, score, (char *)NULL);
+  const char *y = new_name(w);
+  put_node(w, "MatMul", w->layer, y, NULL, weight, v, (char *)NULL);
+  y = sharing > 1 ? transpose(w, y, back_shared, 5) : transpose(w, y, back, 4);
+  put_node(w, op, new_name(w), w->out, NULL, y, numbers(w, flat, 3), (char *)NULL);
 }
 
 /* The form of each operation: its node, or the last of its nodes. */
@@ -489,11 +620,31 @@ static const struct form {
     {HD_OP_group_norm, "Add", write_group_norm},
     {HD_OP_softmax, "Softmax", write_plain},
     {HD_OP_log_softmax, "LogSoftmax", write_plain},
+    {HD_OP_embedding, "Gather", write_embedding},
+    {HD_OP_position, "Add", write_plain},
+    {HD_OP_rotary, "Concat", write_rotary},
+    {HD_OP_attention, "Reshape", write_attention},
 };
+
+static bool is_pointwise(const hd_geom *g) {
+  return g->window.kh == 1 && g->window.kw == 1 && g->window.sh == 1 && g->window.sw == 1 && g->window.ph == 0 &&
+         g->window.pw == 0 && g->conv.groups == 1;
+}
+
+/* Whether there is a form for values of batch x places x channels; or, without tokens, for images. */
+static bool fits(const writer *w, const hd_node *node) {
+  const hd_op_rule *rule = hd__op_info(node->op)->rule;
+  if (!w->places || w->net->graph->values[node->in[0]].shape.rank == 1)
+    return rule->places != HD_PLACES_NUMBERED && rule->places != HD_PLACES_PAST && rule->places != HD_PLACES_WEIGHTED &&
+           (node->op != HD_OP_embedding || w->places);
+  return node->op == HD_OP_conv2d ? is_pointwise(&node->geom)
+                                  : rule->elementwise || rule->places != HD_PLACES_ANY || hd__op_drops(node->op) ||
+                                        node->op == HD_OP_concat || node->op == HD_OP_slice;
+}
 
 static hd_status write_layer(writer *w, const hd_node *node) {
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-    if (forms[i].op == node->op && divides(node)) {
+    if (forms[i].op == node->op && divides(node) && fits(w, node)) {
       char *out = w->value[node->out[0]];
       snprintf(out, NAME_BYTES, node->out[0] == w->net->graph->logits && !w->net->target_mean ? "scores" : "%s/y",
                node->name);
@@ -524,15 +675,15 @@ static void write_param(writer *w, const hd_param *param, const float *elems) {
     dim[i] = value->shape.dim[i];
   hd__graph_reads(graph, param->value, &reader);
   const hd_op op = graph->nodes[reader].op;
-  if (op == HD_OP_group_norm || op == HD_OP_prelu || op == HD_OP_rms_norm)
+  if (!w->places && (op == HD_OP_group_norm || op == HD_OP_prelu || op == HD_OP_rms_norm))
     for (int i = 1; i < graph->values[graph->nodes[reader].in[0]].shape.rank; i++)
       dim[rank++] = 1;
   snprintf(w->value[param->value], NAME_BYTES, "%s", value->name);
   put_tensor(w, value->name, FLOAT, elems, dim, rank);
 }
 
-/* A value of the network: "batch" samples of a shape. */
-static void write_value(writer *w, const char *name, const hd_shape *shape, bool is_input) {
+/* A value of the network: "batch" samples of a shape; the input, of a type, or the output. */
+static void write_value(writer *w, const char *name, const hd_shape *shape, int input_type) {
   HdOnnx__Graph graph = HD_ONNX__GRAPH__INIT;
   HdOnnx__Value value = HD_ONNX__VALUE__INIT, *list = &value;
   HdOnnx__Type type = HD_ONNX__TYPE__INIT;
@@ -549,12 +700,12 @@ static void write_value(writer *w, const char *name, const hd_shape *shape, bool
   dims.dim = dim_list;
   dims.n_dim = 1 + (size_t)shape->rank;
   tensor.has_elem_type = 1;
-  tensor.elem_type = FLOAT;
+  tensor.elem_type = input_type ? input_type : FLOAT;
   tensor.shape = &dims;
   type.tensor_type = &tensor;
   value.name = (char *)name;
   value.type = &type;
-  if (is_input) {
+  if (input_type) {
     graph.input = &list;
     graph.n_input = 1;
   } else {
@@ -588,9 +739,14 @@ static void write_input(writer *w) {
   const hd_shape *shape = &graph->values[graph->input].shape;
   const int64_t dim[] = {hd__shape_image(shape).dim[0], 1, 1};
   const size_t rank = (size_t)shape->rank;
+  if (w->places) {
+    const hd_shape places = {1, {shape->dim[shape->rank - 1]}};
+    write_value(w, strcpy(w->value[graph->input], "tokens"), &places, INT64);
+    return;
+  }
   w->layer = "pixels";
   w->out = strcpy(w->value[graph->input], "pixels/normalised");
-  write_value(w, "pixels", shape, true);
+  write_value(w, "pixels", shape, FLOAT);
   if (w->net->mean) {
     write_row_input(w, shape);
     return;
@@ -616,8 +772,24 @@ static void write_unscaling(writer *w) {
   finish(w, "Cast", &a, step(w, "Add", spread, "scores/mean"), NULL);
 }
 
+/* Whether the input is tokens, which one layer makes channels of places of. */
+static bool reads_tokens(const hd_graph *graph) {
+  int reader;
+  const hd_shape *shape = &graph->values[graph->input].shape;
+  return hd__graph_reads(graph, graph->input, &reader) == 1 && graph->nodes[reader].op == HD_OP_embedding &&
+         hd__shape_elems(shape) == shape->dim[shape->rank - 1];
+}
+
+/* Scores for each place, or one after the other. */
+static void write_scores(writer *w) {
+  const hd_shape *shape = &w->net->graph->values[w->net->graph->logits].shape;
+  const hd_shape places = {2, {shape->dim[2], shape->dim[0]}};
+  write_value(w, "scores", w->places && shape->rank == 3 ? &places : shape, 0);
+}
+
 static hd_status write_graph(writer *w) {
   const hd_graph *graph = w->net->graph;
+  w->places = reads_tokens(graph);
   HdOnnx__Graph head = HD_ONNX__GRAPH__INIT;
   head.name = (char *)w->net->name;
   pack(w->to, &head.base);
@@ -629,7 +801,7 @@ static hd_status write_graph(writer *w) {
       HD_TRY(write_layer(w, &graph->nodes[i]));
   if (w->net->target_mean)
     write_unscaling(w);
-  write_value(w, "scores", &graph->values[graph->logits].shape, false);
+  write_scores(w);
   return HD_OK;
 }
 

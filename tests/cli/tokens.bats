@@ -209,7 +209,6 @@ run_of() {
 2 train --model mlp --data digits --tokens bytes | --tokens is for texts
 1 eval a --data other.txt | found U+0051 'Q'
 1 predict a --index 0 | heddle generate
-1 export a --c a.c | heddle generate
 2 data a.txt --sheet a.png | --sheet
 2 generate | found 0
 2 generate a --prompt 'Qed' | the prompt

@@ -6,8 +6,9 @@
 #include "base/host_device.h"
 
 HD_BOTH void rotary_cos_sin(float *cosine, float *sine, double angle) {
-  const double q = (angle * 0x1.45f306dc9c883p-1 + 0x1.8p+52) - 0x1.8p+52;
-  const double r = ((angle - q * 0x1.921fb54400000p+0) - q * 0x1.0b4611a600000p-34) - q * 0x1.3198a2e037073p-69;
+  const double rounder = 6755399441055744.0; /* 1.5 * 2^52 */
+  const double q = (angle * 0.6366197723675814 + rounder) - rounder;
+  const double r = ((angle - q * 1.5707963267341256) - q * 6.077100506303966e-11) - q * 2.0222662487959506e-21;
   const double z = r * r, s9 = 1.0 / 362880 + z * (-1.0 / 39916800), s5 = 1.0 / 120 + z * (-1.0 / 5040 + z * s9);
   const double c8 = 1.0 / 40320 + z * (-1.0 / 3628800), c4 = 1.0 / 24 + z * (-1.0 / 720 + z * c8);
   const double s = r + r * z * (-1.0 / 6 + z * s5), c = 1 + z * (-0.5 + z * c4);

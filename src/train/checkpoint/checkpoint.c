@@ -11,6 +11,7 @@
 #include "base/digest.h"
 #include "base/version.h"
 #include "onnx/onnx.h"
+#include "train/checkpoint/gpt_names.h"
 
 /* A file must have the checksum that the record states. */
 static hd_status check_sum(hd_ctx *ctx, const json_t *record, const hd_mapping *file, const char *path) {
@@ -248,6 +249,7 @@ hd_status hd__checkpoint_load_weights(hd_store *store, int64_t *arithmetic, hd_c
                                       const json_t *record, const char *but) {
   HD_MAPPED file = {0};
   HD_ST_OWNED list = {0};
+  HD_GPT_MEMORY_OWNED turned = {0};
   if (!record && hd__onnx_is_path(path)) {
     HD_ONNX_OWNED model = {0};
     *arithmetic = HD_ARITHMETIC_VERSION;
@@ -257,6 +259,8 @@ hd_status hd__checkpoint_load_weights(hd_store *store, int64_t *arithmetic, hd_c
   }
   HD_TRY(hd__file_map(&file, ctx, path));
   HD_TRY(hd__st_parse(&list, ctx, path, file.bytes, file.length));
+  if (!record)
+    HD_TRY(hd__gpt_rename(&turned, &list, ctx, path, store->directory));
   float *to = record ? hd__store_result(store) : store->weights[hd__store_buffer(store)];
   *arithmetic = record ? hd__checkpoint_arithmetic(record) : arithmetic_of_file(path, &file);
   HD_TRY(load_weights(store, to, ctx, &(tensors){path, list, *arithmetic, but}));

@@ -40,15 +40,23 @@ static const char *transforms_of(const hd_trained *trained) {
   return *lists.eval ? lists.eval : lists.train;
 }
 
+/* How samples are normalised; tokens of a text are not. */
+static hd_status find_normalisation(hd_affine *out, hd_ctx *ctx, hd_trained *trained, const hd_split *sample) {
+  HD_FEED_OWNED feed = {0};
+  if (trained->network.target.places > 0)
+    return HD_OK;
+  HD_TRY(hd__trained_feed(&feed, ctx, trained, sample, HD_PIPELINE_FITTED));
+  hd__feed_affine(out, &feed);
+  return HD_OK;
+}
+
 static hd_status export_trained(hd_trained *trained, hd_ctx *ctx, export_fn *write, const char *path) {
   char digest[65];
-  HD_FEED_OWNED feed = {0};
   const hd_split sample = sample_of(trained);
   HD_TRY(hd__checkpoint_digest(digest, ctx, trained->store));
-  HD_TRY(hd__trained_feed(&feed, ctx, trained, &sample, HD_PIPELINE_FITTED));
   hd_exported network = {
       .trained = trained, .digest = digest, .bytes = sample.elem == HD_ELEM_U8, .transforms = transforms_of(trained)};
-  hd__feed_affine(&network.normalise, &feed);
+  HD_TRY(find_normalisation(&network.normalise, ctx, trained, &sample));
   return hd__file_write_named(ctx, path, write_network, &(export_job){write, &network});
 }
 
@@ -57,10 +65,5 @@ hd_status hd_model_export(hd_ctx *ctx, const char *checkpoint, hd_export_format 
   HD_CONFIG_OWNED *config = NULL;
   HD_TRY(hd_config_create(&config, ctx));
   HD_TRY(hd__trained_open(&trained, ctx, checkpoint, config));
-  if (trained.network.target.places > 0 && trained.network.reads_rows)
-    return hd__fail(ctx, HD_E_UNSUPPORTED,
-                    "%s: expected a network with one prediction for each sample, found one of a text, which cannot be "
-                    "exported; use heddle generate",
-                    checkpoint);
   return export_trained(&trained, ctx, format == HD_EXPORT_C ? hd__export_c : hd__export_onnx, path);
 }

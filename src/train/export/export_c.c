@@ -14,30 +14,21 @@
 #include "base/json_number.h"
 #include "base/version.h"
 #include "op/op.h"
-#include "train/export/exported.h"
+#include "train/export/export_c.h"
 
-enum { MOST_HEADERS = 128, NAME_BYTES = 128, LINE_BYTES = 512, VALUES_A_LINE = 8 };
+enum { LINE_BYTES = 512, VALUES_A_LINE = 8 };
 
-typedef struct writer {
-  FILE *to;
-  hd_ctx *ctx;
-  const hd_exported *network;
-  const hd_plan *plan;
-  char name[NAME_BYTES];
-  bool written[MOST_HEADERS]; /* by the index in hd__embed_chains */
-} writer;
+typedef hd_c_writer writer;
 
 /* ---- The headers ---- */
 
 static int find_header(const char *path) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-  for (int i = 0; i < MOST_HEADERS && hd__embed_chains[i].name; i++)
+  for (int i = 0; i < HD_C_HEADERS && hd__embed_chains[i].name; i++)
     if (!strcmp(hd__embed_chains[i].name, name))
       return i;
   return -1;
 }
-
-static hd_status write_header(writer *w, const char *path);
 
 static const char INTRINSICS[] = "#include <xmmintrin.h>";
 
@@ -72,7 +63,7 @@ static hd_status write_line(writer *w, const char *line, int length) {
   if (!strncmp(line, "#pragma once", 12))
     return HD_OK;
   if (length < LINE_BYTES && sscanf(line, "#include \"%511[^\"\n]\"", path) == 1)
-    return write_header(w, path);
+    return hd__c_header(w, path);
   if ((size_t)length == strlen(INTRINSICS) && !strncmp(line, INTRINSICS, strlen(INTRINSICS)))
     write_intrinsics(w->to);
   else
@@ -80,7 +71,7 @@ static hd_status write_line(writer *w, const char *line, int length) {
   return HD_OK;
 }
 
-static hd_status write_header(writer *w, const char *path) {
+hd_status hd__c_header(hd_c_writer *w, const char *path) {
   const int header = find_header(path);
   if (header < 0)
     return hd__fail(w->ctx, HD_E_UNSUPPORTED, "C export does not know the operation %s; export to ONNX", path);
@@ -93,17 +84,17 @@ static hd_status write_header(writer *w, const char *path) {
   return HD_OK;
 }
 
-static bool is_loss(const hd_plan_call *call) { return hd__op_info(call->op)->rule->loss; }
+bool hd__c_is_loss(const hd_plan_call *call) { return hd__op_info(call->op)->rule->loss; }
 
 static hd_status write_headers(writer *w) {
   char path[LINE_BYTES];
   write_quiet(w->to);
   fprintf(w->to, "#include <stdint.h>\n\nstatic uint64_t hd__fpmode_enter(void);\nstatic void "
                  "hd__fpmode_leave(uint64_t before);\n");
-  HD_TRY(write_header(w, "fpmode.c"));
+  HD_TRY(hd__c_header(w, "fpmode.c"));
   for (int i = 0; i < w->plan->call_count; i++) {
     const hd_plan_call *call = &w->plan->calls[i];
-    if (is_loss(call))
+    if (hd__c_is_loss(call))
       continue;
     if (call->class != HD_CLASS_ROWS || call->op == HD_OP_custom)
       return hd__fail(
@@ -111,7 +102,7 @@ static hd_status write_headers(writer *w) {
           "layer '%s': expected an operation of heddle, found the custom operation %s; remove it before exporting",
           call->name, hd__op_info(call->op)->name);
     snprintf(path, sizeof path, "%s.h", hd__op_info(call->op)->name);
-    HD_TRY(write_header(w, path));
+    HD_TRY(hd__c_header(w, path));
   }
   return HD_OK;
 }
@@ -274,7 +265,7 @@ static void write_geom(FILE *to, const hd_geom *geom) {
 /* Floats of memory before the values of a whole batch. */
 static int64_t arena_floats(const hd_plan *plan) { return plan->size.arena_bytes / (int64_t)sizeof(float); }
 
-static void write_place(const writer *w, const hd_place *place) {
+void hd__c_place(const hd_c_writer *w, const hd_place *place) {
   const int64_t floats = place->offset / (int64_t)sizeof(float);
   switch (place->where) {
   case HD_AT_ARENA: fprintf(w->to, "memory + %lld", (long long)floats); return;
@@ -288,18 +279,21 @@ static void write_places(const writer *w, const char *name, const hd_place *plac
   for (int i = 0; i < count; i++)
     if (place[i].where == HD_AT_ARENA || place[i].where == HD_AT_BATCH || place[i].where == HD_AT_PARAM) {
       fprintf(w->to, "    c.%s[%d] = ", name, i);
-      write_place(w, &place[i]);
+      hd__c_place(w, &place[i]);
       fprintf(w->to, ";\n");
     }
 }
 
-static void write_call(const writer *w, const hd_plan_call *call) {
-  const char *op = hd__op_info(call->op)->name;
+void hd__c_begin_call(const hd_c_writer *w, const hd_plan_call *call) {
   fprintf(w->to, "  { /* %s */\n", call->name);
   write_geom(w->to, call->geom);
   fprintf(w->to, "    hd_call c;\n    memset(&c, 0, sizeof c);\n    c.g = &g;\n    c.rows = 1;\n");
   write_places(w, "in", call->in, HD_MAX_IN);
   write_places(w, "out", call->out, HD_MAX_OUT);
+}
+
+void hd__c_end_call(const hd_c_writer *w, const hd_plan_call *call) {
+  const char *op = hd__op_info(call->op)->name;
   fprintf(w->to, "    for (int64_t i = 0; i < %s_count(&g); i++)\n      %s_at(&c, 0, i);\n  }\n", op, op);
 }
 
@@ -316,7 +310,7 @@ static void set_name(writer *w) {
 
 static const hd_shape *input_of(const writer *w) { return &w->plan->graph->values[w->plan->graph->input].shape; }
 
-static int64_t memory_floats(const writer *w) {
+int64_t hd__c_memory(const hd_c_writer *w) {
   return arena_floats(w->plan) + w->plan->size.batch_bytes / (int64_t)sizeof(float);
 }
 
@@ -326,16 +320,16 @@ static void write_signature(const writer *w) {
           hd__trained_reads_columns(w->network->trained) ? "double"
           : w->network->bytes                            ? "uint8_t"
                                                          : "float",
-          (long long)hd__shape_elems(input_of(w)), (long long)memory_floats(w));
+          (long long)hd__shape_elems(input_of(w)), (long long)hd__c_memory(w));
 }
 
 /* Names of classes: one for each score, if the data had them. */
-static bool has_names(const writer *w) {
+bool hd__c_has_names(const hd_c_writer *w) {
   const hd_trained *t = w->network->trained;
   return t->class_names > 0 && hd__target_classes(&t->network.target) > 0;
 }
 
-static void write_names_signature(const writer *w) {
+void hd__c_names_signature(const hd_c_writer *w) {
   fprintf(w->to, "const char *const %s_class_names[%d]", w->name,
           hd__target_classes(&w->network->trained->network.target));
 }
@@ -355,9 +349,9 @@ static void write_names(const writer *w) {
   const hd_trained *t = w->network->trained;
   const int32_t classes = hd__target_classes(&t->network.target);
   fprintf(w->to, "\nextern ");
-  write_names_signature(w);
+  hd__c_names_signature(w);
   fprintf(w->to, ";\n");
-  write_names_signature(w);
+  hd__c_names_signature(w);
   fprintf(w->to, " = {");
   for (int32_t c = 0; c < classes; c++) {
     fprintf(w->to, "%s\n    ", c ? "," : "");
@@ -415,22 +409,33 @@ static void write_sample(const writer *w) {
   fprintf(w->to, "\n *\n");
 }
 
-static void write_head(const writer *w) {
-  fprintf(w->to, "/* %s: a network trained by heddle %s, weights %s.\n *\n *     ", w->name, hd__version(),
-          w->network->digest);
+/* The declarations, what a sample is and what comes out. */
+static void write_use(const writer *w) {
+  fprintf(w->to, " *     ");
   write_signature(w);
-  if (has_names(w)) {
+  if (hd__c_has_names(w)) {
     fprintf(w->to, ";\n *     extern ");
-    write_names_signature(w);
+    hd__c_names_signature(w);
   }
   fprintf(w->to, ";\n *\n");
   write_sample(w);
-  fprintf(w->to,
-          " * score: %s\n * memory: working memory. The scores equal heddle's bit for bit if the compiler may not "
-          "contract or reorder:\n *\n *     cc -O2 -ffp-contract=off -c FILE.c       and link with -lm, after the "
-          "program's "
-          "objects\n *\n * The functions above it are copies of heddle's own operations. */\n",
+  fprintf(w->to, " * score: %s\n * memory: working memory\n",
           w->network->trained->targets.count > 0 ? "the predicted numbers" : "the output of the last layer");
+}
+
+static bool is_text(const writer *w) { return w->network->trained->network.target.places > 0; }
+
+static void write_head(const writer *w) {
+  fprintf(w->to, "/* %s: a network trained by heddle %s, weights %s.\n *\n", w->name, hd__version(),
+          w->network->digest);
+  if (is_text(w))
+    hd__c_text_head(w);
+  else
+    write_use(w);
+  fprintf(w->to,
+          " *\n * What it computes equals heddle's bit for bit if the compiler may not contract or reorder:\n *\n"
+          " *     cc -O2 -ffp-contract=off -c FILE.c       and link with -lm, after the program's objects\n *\n"
+          " * The functions above it are copies of heddle's own operations. */\n");
 }
 
 /* Numbers that are `bytes` apart. */
@@ -449,7 +454,7 @@ static void write_row(const writer *w) {
   write_doubles(w->to, "mean", &f->feature->mean, sizeof *f->feature, f->count);
   write_doubles(w->to, "std", &f->feature->std, sizeof *f->feature, f->count);
   fprintf(w->to, "  for (int64_t i = 0; i < %d; i++)\n    (", f->count);
-  write_place(w, &w->plan->io.input);
+  hd__c_place(w, &w->plan->io.input);
   fprintf(w->to, ")[i] = (float)(((double)pixel[i] - mean[i]) / std[i]);\n");
 }
 
@@ -463,7 +468,7 @@ static void write_input(const writer *w) {
   write_floats(w->to, w->network->normalise.shift, channels);
   fprintf(w->to, "};\n  for (int64_t i = 0; i < %lld; i++)\n    for (int c = 0; c < %d; c++)\n      (", plane,
           channels);
-  write_place(w, &w->plan->io.input);
+  hd__c_place(w, &w->plan->io.input);
   fprintf(w->to, ")[i * %d + c] = fmaf((float)pixel[c * %lldLL + i], scale[c], shift[c]);\n", channels, plane);
 }
 
@@ -483,7 +488,7 @@ static void write_unscaling(const writer *w) {
 static void write_scores(const writer *w) {
   fprintf(w->to, "\nenum { %s_pixels = %lld, %s_outputs = %lld, %s_memory = %lld };\n\n", w->name,
           (long long)hd__shape_elems(input_of(w)), w->name, (long long)w->plan->io.logits.elems, w->name,
-          (long long)memory_floats(w));
+          (long long)hd__c_memory(w));
   write_signature(w);
   fprintf(w->to, ";\n");
   write_signature(w);
@@ -493,10 +498,12 @@ static void write_scores(const writer *w) {
   else
     write_input(w);
   for (int i = 0; i < w->plan->call_count; i++)
-    if (!is_loss(&w->plan->calls[i]))
-      write_call(w, &w->plan->calls[i]);
+    if (!hd__c_is_loss(&w->plan->calls[i])) {
+      hd__c_begin_call(w, &w->plan->calls[i]);
+      hd__c_end_call(w, &w->plan->calls[i]);
+    }
   fprintf(w->to, "  memcpy(score, ");
-  write_place(w, &w->plan->io.logits);
+  hd__c_place(w, &w->plan->io.logits);
   fprintf(w->to, ", %lld * sizeof *score);\n", (long long)w->plan->io.logits.elems);
   write_unscaling(w);
   fprintf(w->to, "  hd__fpmode_leave(mode);\n}\n");
@@ -508,8 +515,10 @@ hd_status hd__export_c(FILE *to, hd_ctx *ctx, const hd_exported *network) {
   write_head(&w);
   HD_TRY(write_headers(&w));
   HD_TRY(write_weights(&w));
-  if (has_names(&w))
+  if (hd__c_has_names(&w))
     write_names(&w);
+  if (is_text(&w))
+    return hd__c_text(&w);
   write_scores(&w);
   return HD_OK;
 }

@@ -38,7 +38,8 @@ static hd_status write_values(FILE *to, hd_ctx *ctx, const hd_exported *network,
   }
   for (int p = 0; p < graph->param_count; p++)
     param[p] = hd__tensors_entry(values, find_entry(d, graph->values[graph->params[p].value].name));
-  for (int c = 0; c < hd__shape_image(&graph->values[graph->input].shape).dim[0]; c++)
+  const int channels = network->normalise.shift ? hd__shape_image(&graph->values[graph->input].shape).dim[0] : 0;
+  for (int c = 0; c < channels; c++)
     shift[c] = network->normalise.shift[c] + network->normalise.left;
   return hd__onnx_write(to, ctx,
                         &(hd_onnx_network){.name = network->trained->network.name,

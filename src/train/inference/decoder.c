@@ -37,7 +37,7 @@ static hd_geom geom_of(const hd_geom *planned, int32_t places) {
   return g;
 }
 
-static hd_op_places places_of(const hd_plan_call *call) {
+hd_op_places hd__decoder_places(const hd_plan_call *call) {
   const hd_op_rule *rule = hd__op_info(call->op)->rule;
   return rule->elementwise ? HD_PLACES_SAME : rule->places;
 }
@@ -57,7 +57,7 @@ static bool packs_alike(const hd_plan *plan, const hd_plan_call *call, int32_t p
 
 static bool takes_call(const hd_plan *plan, const hd_plan_call *call) {
   const hd_geom *g = call->geom;
-  const hd_op_places places = places_of(call);
+  const hd_op_places places = hd__decoder_places(call);
   for (int i = 0; i < HD_MAX_IN + HD_MAX_OUT; i++) {
     const hd_where at = i < HD_MAX_IN ? call->in[i].where : call->out[i - HD_MAX_IN].where;
     if (at != HD_AT_NOWHERE && at != HD_AT_ARENA && at != HD_AT_PARAM)
@@ -81,8 +81,8 @@ bool hd__decoder_takes(const hd_plan *plan) {
 
 /* ---- Memory ---- */
 
-static int64_t kept_of(const hd_plan_call *call) {
-  return places_of(call) == HD_PLACES_PAST ? (int64_t)call->geom->wi * call->geom->ci : 0;
+int64_t hd__decoder_kept(const hd_plan_call *call) {
+  return hd__decoder_places(call) == HD_PLACES_PAST ? (int64_t)call->geom->wi * call->geom->ci : 0;
 }
 
 static int64_t groups_of(const share *s, int32_t places) { return (s->count + places - 1) / places; }
@@ -101,7 +101,7 @@ static int64_t scratch_bytes(const hd_plan *plan, int32_t room) {
 
 static hd_status set_up(hd_decoder *d, hd_ctx *ctx) {
   for (int i = 0; i < d->plan->call_count; i++)
-    d->kept_elems += is_loss(&d->plan->calls[i]) ? 0 : kept_of(&d->plan->calls[i]);
+    d->kept_elems += is_loss(&d->plan->calls[i]) ? 0 : hd__decoder_kept(&d->plan->calls[i]);
   const int threads = hd__threads_count(d->threads);
   d->shares = threads < d->texts ? threads : d->texts;
   HD_TRY(HD_NEW(d->share, d->shares, ctx, "out of memory for texts"));
@@ -171,7 +171,7 @@ static void run_numbered(const span *s, const hd_plan_call *planned) {
   const float *const x = call.in[0];
   float *const y = call.out[0];
   g.attention.first = s->from;
-  if (places_of(planned) == HD_PLACES_WEIGHTED)
+  if (hd__decoder_places(planned) == HD_PLACES_WEIGHTED)
     call.in[1] = (const float *)call.in[1] + (int64_t)s->from * g.ci;
   for (int64_t i = 0; i < s->share->count; i++) {
     call.in[0] = x + i * s->count * g.ci;
@@ -198,7 +198,7 @@ static void run_past(const span *s, const hd_plan_call *planned, int64_t at) {
 }
 
 static void run_call(const span *s, const hd_plan_call *planned, int64_t kept_at) {
-  const hd_op_places places = places_of(planned);
+  const hd_op_places places = hd__decoder_places(planned);
   const hd_geom g = geom_of(planned->geom, s->share->count * s->count);
   const hd_call call = call_of(s, planned, &g);
   if (places == HD_PLACES_PAST)
@@ -220,7 +220,7 @@ static void run_span(const span *s) {
     if (is_loss(&plan->calls[i]))
       break;
     run_call(s, &plan->calls[i], kept_at);
-    kept_at += kept_of(&plan->calls[i]);
+    kept_at += hd__decoder_kept(&plan->calls[i]);
   }
 }
 

@@ -19,6 +19,10 @@ typedef struct hd_decoder hd_decoder;
 /* Whether a plan of texts can be decoded so. */
 bool hd__decoder_takes(const hd_plan *plan);
 
+/* What a place of a call's output depends on; the floats that are kept of its input, 0 for none. */
+hd_op_places hd__decoder_places(const hd_plan_call *call);
+int64_t hd__decoder_kept(const hd_plan_call *call);
+
 /* The plan, which it takes, the store and the threads must outlive the decoder. */
 hd_status hd__decoder_create(hd_decoder **out, hd_ctx *ctx, const hd_plan *plan, const hd_store *store,
                              hd_threads *threads, int32_t texts);

@@ -4,36 +4,27 @@
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hdmath.h"
-#include "base/philox.h"
 #include "base/utf8.h"
 #include "platform/thread_start.h"
 #include "train/inference/decoder.h"
 #include "train/inference/text_network.h"
+#include "train/inference/token_draw.h"
 #include "train/inference/trained_model.h"
-
-typedef struct scored {
-  float score;
-  int32_t token;
-} scored;
 
 struct hd_generator {
   hd_config *config;
   hd_trained trained; /* of a checkpoint */
   hd_text_network of;
-  hd_generation how;
+  token_draws draws;
   int32_t texts, places, tokens;
   int32_t *window;     /* of each text `places` tokens, the first `count` of which are its last */
   int32_t count, kept; /* kept: of the first `kept` ones the decoder has what it needs */
   int64_t written;
   int32_t *drawn;      /* the last token of each text */
   float *score;        /* of each text: those of its last token, or without a decoder those of all places */
-  double *chance;      /* of the tokens, not normalised */
-  scored *order;       /* the tokens by score */
   hd_decoder *decoder; /* NULL: the network computes the whole window for each token */
   hd_exec_outcome outcome;
 };
@@ -46,9 +37,10 @@ static hd_status use(hd_generator *g, hd_ctx *ctx, const hd_text_network *networ
   g->of = *network;
   g->places = network->places;
   g->tokens = network->tokens;
-  g->chance = hd__malloc((size_t)g->tokens * sizeof *g->chance);
-  g->order = hd__malloc((size_t)g->tokens * sizeof *g->order);
-  return HD_ALLOCATED(g->chance && g->order, ctx, "out of memory for a text");
+  g->draws.tokens = g->tokens;
+  g->draws.chance = hd__malloc((size_t)g->tokens * sizeof *g->draws.chance);
+  g->draws.order = hd__malloc((size_t)g->tokens * sizeof *g->draws.order);
+  return HD_ALLOCATED(g->draws.chance && g->draws.order, ctx, "out of memory for a text");
 }
 
 hd_status hd__generator_of(hd_generator **out, hd_ctx *ctx, const hd_text_network *network) {
@@ -110,8 +102,8 @@ void hd_generator_destroy(hd_generator *g) {
   release_texts(g);
   hd__trained_fini(&g->trained);
   hd_config_destroy(g->config);
-  hd__free(g->chance);
-  hd__free(g->order);
+  hd__free(g->draws.chance);
+  hd__free(g->draws.order);
   hd__free(g);
 }
 
@@ -238,7 +230,10 @@ hd_status hd_generator_begin(hd_generator *g, hd_ctx *ctx, const char *prompt, s
     release_texts(g);
     HD_TRY(make_texts(g, ctx, texts));
   }
-  g->how = *how;
+  g->draws.temperature = how->temperature;
+  g->draws.top_p = how->top_p;
+  g->draws.top_k = how->top_k;
+  g->draws.seed = how->seed;
   g->count = 0;
   g->kept = 0;
   g->written = 0;
@@ -294,74 +289,6 @@ static const float *score_of(const hd_generator *g, int64_t text) {
   return g->score + (g->decoder ? text : text * g->places + g->count - 1) * g->tokens;
 }
 
-/* ---- Draws ---- */
-
-static int by_score(const void *a, const void *b) {
-  const scored *const s = a, *const t = b;
-  return s->score != t->score ? (s->score < t->score) - (s->score > t->score)
-                              : (s->token > t->token) - (s->token < t->token);
-}
-
-/* exp of a score, less the largest. */
-static double chance_of(const hd_generator *g, float score, float largest) {
-  return hd__exp(((double)score - (double)largest) / g->how.temperature);
-}
-
-/* The least of the ordered scores that make up top_p of those from `least` on. */
-static float least_of_share(const hd_generator *g, float least) {
-  const scored *const order = g->order;
-  double all = 0, sum = 0;
-  int32_t i = 0;
-  for (int32_t k = 0; k < g->tokens && order[k].score >= least; k++)
-    all += chance_of(g, order[k].score, order->score);
-  while (i < g->tokens && order[i].score >= least && sum < g->how.top_p * all)
-    sum += chance_of(g, order[i++].score, order->score);
-  return i > 0 ? order[i - 1].score : least;
-}
-
-/* The least score that may be drawn. */
-static float least_drawn(hd_generator *g, const float *score) {
-  const bool some = g->how.top_k > 0 && g->how.top_k<g->tokens, share = g->how.top_p> 0 && g->how.top_p < 1;
-  if (!some && !share)
-    return -INFINITY;
-  for (int32_t i = 0; i < g->tokens; i++)
-    g->order[i] = (scored){score[i], i};
-  qsort(g->order, (size_t)g->tokens, sizeof *g->order, by_score);
-  const float least = some ? g->order[g->how.top_k - 1].score : -INFINITY;
-  return share ? least_of_share(g, least) : least;
-}
-
-/* The first of the largest scores. */
-static int32_t most_likely(const hd_generator *g, const float *score) {
-  int32_t best = 0;
-  for (int32_t i = 1; i < g->tokens; i++)
-    best = score[i] > score[best] ? i : best;
-  return best;
-}
-
-static int32_t draw(hd_generator *g, const float *score, uint32_t text) {
-  uint32_t word[4];
-  const int32_t best = most_likely(g, score);
-  if (g->how.temperature == 0)
-    return best;
-  const float least = least_drawn(g, score);
-  double sum = 0;
-  for (int32_t i = 0; i < g->tokens; i++) {
-    g->chance[i] = score[i] >= least ? chance_of(g, score[i], score[best]) : 0;
-    sum += g->chance[i];
-  }
-  hd__rng_block(word, g->how.seed, HD_RNG_GENERATE, 0, (uint32_t)g->written, text, (uint32_t)(g->written >> 32));
-  double left = (double)word[0] * 0x1p-32 * sum;
-  int32_t last = best;
-  for (int32_t i = 0; i < g->tokens; i++) {
-    if (g->chance[i] > 0 && left < g->chance[i])
-      return i;
-    last = g->chance[i] > 0 ? i : last;
-    left -= g->chance[i];
-  }
-  return last;
-}
-
 hd_status hd_generator_next(hd_generator *g, hd_ctx *ctx, char *text, size_t *bytes) {
   memset(bytes, 0, (size_t)g->texts * sizeof *bytes);
   HD_TRY(compute(g, ctx));
@@ -369,7 +296,7 @@ hd_status hd_generator_next(hd_generator *g, hd_ctx *ctx, char *text, size_t *by
     if (!isfinite(score_of(g, i / g->tokens)[i % g->tokens]))
       return hd__fail(ctx, HD_E_NOTFINITE, "expected finite scores, found NaN or infinity; the network is not trained");
   for (int32_t i = 0; i < g->texts; i++) {
-    g->drawn[i] = draw(g, score_of(g, i), (uint32_t)i);
+    g->drawn[i] = token_draw(&g->draws, score_of(g, i), g->written, (uint32_t)i);
     bytes[i] = write_token(text + (int64_t)i * HD_TOKEN_BYTES, g, g->drawn[i]);
   }
   push(g, g->drawn, 1);

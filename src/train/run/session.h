@@ -110,9 +110,9 @@ typedef struct session_checkpoints {
 typedef struct session_report {
   hd_report facts;
   hd_event_fn *on_event;
-  void *user;      /* of on_event */
-  char device[64]; /* "cpu", "cuda:0,1" */
-  char arithmetic_note[192];
+  void *user;                /* of on_event */
+  char device[64];           /* "cpu", "cuda:0,1" */
+  char arithmetic_note[192]; /* of converted numbers, or names */
   char input_note[448], model_note[512], features_note[320];
   char device_note[320]; /* the reason for that device, or against sums by NCCL */
   char threads_note[96];

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/version.h"
 #include "exec/exchange/cluster.h"
+#include "train/checkpoint/gpt_names.h"
 #include "train/run/agreement.h"
 #include "train/records/metric.h"
 #include "train/run/model_of_data.h"
@@ -296,8 +297,11 @@ static hd_status adopt_arithmetic(hd_session *s, hd_ctx *ctx) {
 }
 
 static hd_status load_weights(hd_session *s, hd_ctx *ctx, const char *path, const json_t *record, const char *but) {
+  static const char mark[] = "note: ";
   int64_t arithmetic;
   HD_TRY(hd__checkpoint_load_weights(s->compute.store, &arithmetic, ctx, path, record, but));
+  if (!record && !strncmp(hd_ctx_message(ctx), HD_GPT_NOTE, strlen(HD_GPT_NOTE)))
+    snprintf(s->report.arithmetic_note, sizeof s->report.arithmetic_note, "%s", hd_ctx_message(ctx) + strlen(mark));
   if (!*s->report.arithmetic_note && hd__checkpoint_converts(s->compute.store->directory, arithmetic))
     snprintf(s->report.arithmetic_note, sizeof s->report.arithmetic_note, HD_CHECKPOINT_CONVERTED,
              (long long)arithmetic);
