@@ -84,10 +84,12 @@ check text "$SRCDIR/tests/bits/text.yaml" text.txt 9bb94f2f82fd307d6f6f73360c220
   --lr 0.01 --clip-grad-norm 0.5
 check llama "$SRCDIR/tests/bits/llama.yaml" text.txt c3ccc37252e5cd894740234176428b676b2b2215072a031594eaa629130e2dd6 \
   --lr 0.01 --clip-grad-norm 0.5
-check pixels "$SRCDIR/tests/bits/pixels.yaml" shapes 0 --lr 0.01 --clip-grad-norm 0.5
-check "pixels that move" "$SRCDIR/tests/bits/pixels.yaml" shapes 0 --lr 0.01 \
+check pixels "$SRCDIR/tests/bits/pixels.yaml" shapes 3c2689a11d0a24cc5c8b310bd50868afb520d586b0ebbad1351ca41223d8cc46 \
+  --lr 0.01 --clip-grad-norm 0.5
+check "pixels that move" "$SRCDIR/tests/bits/pixels.yaml" shapes \
+  a47ddaeb9c02824be44e756a09934f7a3d72fcf0954abd0af6614e5d1d8661ce --lr 0.01 \
   --transforms '[horizontal_flip, {random_crop: {size: 16, padding: 3}}, {rotation: 20}, to_float, normalise]'
-check unet-small unet-small shapes 0 --lr 0.01
+check unet-small unet-small shapes 8b2d23fccca4fe62b3ddbd79e9a7631935a689a06576f8825c6cfaea91204304 --lr 0.01
 # Norms and elementwise layers one after the other, whose values are computed again from each other for gradients; a
 # norm of a flattened image.
 chain() { # NAME DATA DIGEST
