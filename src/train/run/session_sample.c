@@ -24,7 +24,7 @@ static hd_text_network network_of(const hd_session *s) {
 hd_status hd__session_check_samples(const hd_session *s, hd_ctx *ctx) {
   const hd_text_network network = network_of(s);
   if (s->run.settings->sample_every == 0 ||
-      (network.places > 0 && hd__text_network_decodes(&network) && !hd__stages_are_apart(s)))
+      (hd__network_reads_text(&s->run.network) && hd__text_network_decodes(&network) && !hd__stages_are_apart(s)))
     return HD_OK;
   return hd__fail(
       ctx, HD_E_UNSUPPORTED,
