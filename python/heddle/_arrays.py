@@ -104,8 +104,8 @@ def _masks(y: np.ndarray, what: str) -> np.ndarray:
     [[[0, 2, 255]]]
     """
     if y.dtype.kind == "f":
-        raise FormatError(f"expected integers as classes of pixels in {what} (N, H, W), found {y.dtype}; convert it with "
-                          "astype")
+        raise FormatError(f"expected integers as classes of pixels in {what} (N, H, W), found {y.dtype}; convert it "
+                          "with astype")
     bad = y[(y != -100) & ((y < 0) | (y > NO_CLASS))] if y.dtype != np.uint8 else ()
     if len(bad):
         raise FormatError(f"expected classes of pixels from 0 to {NO_CLASS - 1}, or -100 or {NO_CLASS} for none, in "

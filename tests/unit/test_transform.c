@@ -791,8 +791,8 @@ static void test_no_place(void) {
 
 /* ---- Masks ---- */
 
-/* A mask goes where its picture goes: one with the mask's numbers as colours becomes the same by these lists, which take
- * the nearest pixel and fill with 255; `smooth` is the list for usual pictures, under which masks are the same. */
+/* A mask goes where its picture goes: one with the mask's numbers as colours becomes the same by these lists, which
+ * take the nearest pixel and fill with 255; `smooth` is the list for usual pictures, under which masks are the same. */
 static const struct {
   const char *list, *smooth;
 } mask_lists[] = {
