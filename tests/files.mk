@@ -61,8 +61,8 @@ cli_tests = tests/cli/ranks.bats tests/cli/sweep.bats tests/cli/train.bats tests
   tests/cli/export.bats tests/cli/tutorials.bats tests/cli/files.bats tests/cli/evidence.bats tests/cli/tables.bats \
   tests/cli/weights.bats tests/cli/fine_tune.bats \
   tests/cli/signals.bats tests/cli/data.bats tests/cli/predict.bats tests/cli/losses.bats tests/cli/top.bats \
-  tests/cli/loader.bats tests/cli/model_words.bats tests/cli/models.bats tests/cli/older.bats tests/cli/manual.bats \
-  tests/cli/stages.bats \
+  tests/cli/loader.bats tests/cli/model_words.bats tests/cli/models.bats tests/cli/masks.bats tests/cli/older.bats \
+  tests/cli/manual.bats tests/cli/stages.bats \
   tests/cli/topo.bats tests/cli/get-mnist.bats tests/cli/profile.bats tests/cli/metric.bats tests/cli/tta.bats \
   tests/cli/report.bats tests/neighbours.sh tests/cli/bisect.bats tests/cli/completion.bats tests/cli/locale.bats \
   tests/cli/tokens.bats tests/cli/text_export.bats tests/cli/transforms.bats tests/cli/summary.bats tests/cli/rpc.bats
@@ -218,7 +218,7 @@ plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_poo
   scores_as_image shard_norm shared stages
 plan_models = allconv cifar-94 cnn gpt-nano lenet5 linear llama-nano mlp mnist-99 regression resnet
 bits_networks = activations deep ended groups large llama losses mixed mixed_samples native norm optimizers patches \
-  probabilities resized rules several signal smooth shard_norm shard_norms shared soft text tiles tiny \
+  pixels probabilities resized rules several signal smooth shard_norm shard_norms shared soft text tiles tiny \
   transforms fine_tune states units upsampled wide preact bn3 conv_swish_norm norm_after_flatten two_norms_swish
 EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/%.plan) \
   $(plan_models:%=tests/plan/%.plan) $(bits_networks:%=tests/bits/%.yaml) tests/plan/networks tests/older

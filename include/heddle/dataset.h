@@ -67,6 +67,8 @@ typedef struct hd_custom_arrays {
   const int32_t *labels; /* with classes: a class of each */
   const float *targets;  /* without: count x outputs, finite */
   const float *weights;  /* of each sample in losses and scores, 0 or from 1e-18 to 1e18; NULL: all count once */
+  const uint8_t *masks;  /* with up to 255 classes, in place of labels: the class of each pixel, count x height x width,
+                          * 255 for none; NULL: there are labels */
 } hd_custom_arrays;
 
 typedef struct hd_custom_data {

@@ -146,6 +146,8 @@ typedef struct hd_report {
   const char *threads_note;        /* why --threads auto chose this number, "" if it did not choose */
   double test_perplexity;          /* of a text: exp(test_loss), of a token; else NAN */
   double test_bits_per_byte;       /* of a text whose tokens are characters or bytes; else NAN */
+  double val_iou, test_iou;        /* where each pixel has a class: the mean IoU over classes; else NAN. The accuracies
+                                    * and `wrong` are of pixels then */
 } hd_report;
 
 typedef enum hd_event_kind {
@@ -271,6 +273,9 @@ typedef struct hd_evaluation {
   char **class_names;                   /* a class that the run's data had no name for: NULL; no names: NULL */
   hd_evaluated part;                    /* the samples */
   double perplexity, bits_per_byte;     /* as those of hd_report */
+  double iou;                           /* where each pixel has a class: the mean IoU over classes; else NAN. Counts of
+                                         * classes, `confusion`, accuracy and f1 are of pixels then, auc is NAN */
+  double *class_iou;                    /* of each class, NAN where there is none; NULL with `iou` NAN */
 } hd_evaluation;
 
 /* Evaluates a checkpoint (a run's folder or a step's) on the test set of the configuration's data, or of the run's

@@ -94,14 +94,36 @@ deviation of 30; subtract a constant from it, such as its mean
                       "constant from it, such as its mean", stacklevel=stacklevel)
 
 
+NO_CLASS = 255  # of a pixel
+
+
+def _masks(y: np.ndarray, what: str) -> np.ndarray:
+    """The class of each pixel as uint8 (N, H, W); 255, and PyTorch's -100, are none.
+
+    >>> _masks(np.array([[[0, 2, -100]]]), "y").tolist()
+    [[[0, 2, 255]]]
+    """
+    if y.dtype.kind == "f":
+        raise FormatError(f"expected integers as classes of pixels in {what} (N, H, W), found {y.dtype}; convert it "
+                          "with astype")
+    bad = y[(y != -100) & ((y < 0) | (y > NO_CLASS))] if y.dtype != np.uint8 else ()
+    if len(bad):
+        raise FormatError(f"expected classes of pixels from 0 to {NO_CLASS - 1}, or -100 or {NO_CLASS} for none, in "
+                          f"{what}, found {bad[0]}; number the classes from 0")
+    return np.ascontiguousarray(y if y.dtype == np.uint8 else np.where(y < 0, NO_CLASS, y), np.uint8)
+
+
 def labels(y: Any, count: int, what: str = "y") -> np.ndarray:
-    """Labels as int32 (N), if they are integers; else targets as float32 (N, K)."""
+    """Labels as int32 (N), if they are integers, or of pixels as uint8 (N, H, W); else targets as float32 (N, K)."""
     y = _numbers(y, what)
-    if y.ndim not in (1, 2) or 0 in y.shape:
-        raise ShapeError(f"expected {what} of the shape (N) or (N, K) and not empty, found {y.shape}; reshape it")
+    if y.ndim not in (1, 2, 3) or 0 in y.shape:
+        raise ShapeError(f"expected {what} of the shape (N), (N, K) or (N, H, W) and not empty, found {y.shape}; "
+                         "reshape it")
     if len(y) != count:
         raise ShapeError(f"expected {count} labels in {what}, one for each sample, found {len(y)}; "
                          "the arrays do not belong together")
+    if y.ndim == 3:
+        return _masks(y, what)
     if y.dtype.kind != "f" and y.size == count:
         y = y.reshape(count)
         if y.min() < 0 or y.max() > MAX_LABEL:

@@ -177,7 +177,9 @@ def _c_arrays(x: np.ndarray, y: np.ndarray, w: np.ndarray | None) -> Any:
         out.bytes = _arrays.pointer("uint8_t", x)
     else:
         out.floats = _arrays.pointer("float", x)
-    if y.dtype == np.int32:
+    if y.dtype == np.uint8:
+        out.masks = _arrays.pointer("uint8_t", y)
+    elif y.dtype == np.int32:
         out.labels = _arrays.pointer("int32_t", y)
     else:
         out.targets = _arrays.pointer("float", y)
@@ -198,10 +200,14 @@ def _add_arrays(context: Context, train: tuple[Any, Any], test: tuple[Any, Any] 
         if other.shape[1:] != x.shape[1:] or other.dtype != x.dtype or its.dtype != y.dtype:
             raise ShapeError(f"expected x_test and y_test as x and y: samples of {x.shape[1:]} {x.dtype}, {y.dtype}, "
                              f"found {other.shape[1:]} {other.dtype}, {its.dtype}; convert one of them")
+    for x, y, _ in parts:
+        if y.ndim == 3 and y.shape[1:] != x.shape[2:]:
+            raise ShapeError(f"expected a class for each pixel of {x.shape[2]}x{x.shape[3]} pictures, found masks of "
+                             f"{y.shape[1]}x{y.shape[2]}; the arrays do not belong together")
     custom = ffi.new("hd_custom_data *")
-    is_class = y.dtype == np.int32
-    _fill(custom, x.shape[1:], x.dtype, 1 + max(int(y.max()) for _, y, _ in parts) if is_class else 0,
-          0 if is_class else y.shape[1])
+    is_class = y.dtype != np.float32
+    last = max(int(np.max(y, initial=0, where=y != _arrays.NO_CLASS if y.ndim == 3 else True)) for _, y, _ in parts)
+    _fill(custom, x.shape[1:], x.dtype, 1 + last if is_class else 0, 0 if is_class else y.shape[1])
     name, c = ffi.new("char[]", called.encode()), [_c_arrays(*part) for part in parts]
     custom.name, custom.train, custom.test = name, c[0], c[1] if test else ffi.NULL
     context.kept += [parts, c, name]

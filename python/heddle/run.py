@@ -41,12 +41,14 @@ class Evaluation:
     class_right: np.ndarray  # (classes)
     confusion: np.ndarray  # (classes, classes), row: label, column: guess
     class_names: list[str]  # of the data that the run was trained on; "" for a class without one
+    iou: float  # where each pixel has a class: the mean over classes; the counts and scores above are of pixels then
+    class_iou: np.ndarray  # (classes), NaN for one that is nowhere
     outputs: list[dict[str, float]]  # the scores of each output that has targets of its own
     part: str  # which samples: "test" set, "all", or "changed": the test set of data that are not as in training
 
 
 _EVALUATION_NUMBERS = ("samples", "skipped", "loss", "accuracy", "mean_absolute_error", "f1", "auc", "r2",
-                       "root_mean_square_error", "f1_micro", "auc_micro")
+                       "root_mean_square_error", "f1_micro", "auc_micro", "iou")
 
 
 _PARTS = {lib.HD_EVALUATED_ALL: "all", lib.HD_EVALUATED_CHANGED: "changed"}
@@ -158,9 +160,9 @@ class Run:
 
     @property
     def history(self) -> dict[str, np.ndarray]:
-        """Results of evaluations, float64 each: "step", and those of test_loss, test_accuracy, val_loss, val_accuracy
-        that were measured."""
-        keys = ("test_loss", "test_accuracy", "val_loss", "val_accuracy")
+        """Results of evaluations, float64 each: "step", and those of test_loss, test_accuracy, val_loss,
+        val_accuracy, test_iou, val_iou that were measured."""
+        keys = ("test_loss", "test_accuracy", "val_loss", "val_accuracy", "test_iou", "val_iou")
         found = {key: self.numbers(key) for key in keys}
         steps = max((steps for steps, _ in found.values()), key=len)
         return {"step": steps, **{key: values for key, (_, values) in found.items() if len(values)}}
@@ -221,6 +223,7 @@ class Run:
                               class_samples=_copy("int64_t", out.class_samples, n),
                               class_right=_copy("int64_t", out.class_right, n),
                               confusion=_copy("int64_t", out.confusion, n * n).reshape(n, n),
+                              class_iou=_copy("double", out.class_iou, n if out.class_iou else 0),
                               class_names=[text(out.class_names[c]) if out.class_names[c] else "" for c in range(n)]
                               if out.class_names else [],
                               outputs=[{name: getattr(out.output[k], name) for name in _OUTPUT_NUMBERS}

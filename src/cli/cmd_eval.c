@@ -168,6 +168,20 @@ static void print_worst(const hd_evaluation *e) {
   }
 }
 
+/* "   2 tree    81.20 %" */
+static void print_iou(const hd_evaluation *e) {
+  const int names = name_width(e);
+  cli_print("\nclass%*s       IoU\n", names, "");
+  for (int c = 0; c < e->classes; c++) {
+    cli_print("%*d", CLASS, c);
+    print_name(e, c, names);
+    if (isnan(e->class_iou[c]))
+      cli_print("  %*s\n", ACCURACY, "-");
+    else
+      cli_print("  %6.2f %%\n", 100 * e->class_iou[c]);
+  }
+}
+
 static void print_classes(const hd_evaluation *e) {
   int64_t wrong = 0;
   for (int c = 0; c < e->classes; c++)
@@ -176,6 +190,8 @@ static void print_classes(const hd_evaluation *e) {
   cli_print("F1        %.4f\n", e->f1);
   if (!isnan(e->auc))
     cli_print("AUC       %.4f\n", e->auc);
+  if (!isnan(e->iou))
+    cli_print("IoU       %.4f\n", e->iou);
   cli_print("\n");
   if (e->classes <= MATRIX_COLUMNS) {
     print_matrix(e);
@@ -314,6 +330,8 @@ static void print_table(const hd_evaluation *e) {
     print_outputs(e, labels);
   if (e->classes > 0)
     print_classes(e);
+  if (e->class_iou)
+    print_iou(e);
 }
 
 static void json_outputs(const hd_evaluation *e) {
@@ -360,6 +378,12 @@ static void print_json(const hd_evaluation *e) {
   }
   if (e->classes > 0)
     cli_json(", 'f1': %g, 'auc': %g", e->f1, e->auc);
+  if (e->class_iou) {
+    cli_json(", 'iou': %g, 'class_iou': [", e->iou);
+    for (int c = 0; c < e->classes; c++)
+      cli_json("%c%g", c, e->class_iou[c]);
+    cli_json("]");
+  }
   if (e->outputs > 0)
     json_outputs(e);
   cli_json(", 'samples': %lld, 'part': %s", (long long)e->samples, part[e->part]);

@@ -367,6 +367,8 @@ static void print_end(const hd_report *r, const char *page) {
     cli_print("test accuracy   %.2f %% (%s wrong)\n", 100 * r->test_accuracy, cli_grouped(r->wrong));
   else if (!isnan(r->test_loss))
     cli_print("test loss       %.6g\n", r->test_loss);
+  if (!isnan(r->test_iou))
+    cli_print("test IoU        %.2f %%\n", 100 * r->test_iou);
   if (!isnan(r->test_perplexity))
     cli_print("perplexity      %.4g\n", r->test_perplexity);
   if (!isnan(r->test_bits_per_byte))
@@ -480,6 +482,10 @@ static void print_json(const hd_report *r, const char *page) {
     cli_json("'val_loss': %g, 'val_accuracy': %g, ", r->val_loss, r->val_accuracy);
   cli_json("'test_loss': %g, 'test_accuracy': %g, 'startup_s': %g, 'train_s': %g, ", r->test_loss, r->test_accuracy,
            r->startup_s, r->train_s);
+  if (!isnan(r->val_iou))
+    cli_json("'val_iou': %g, ", r->val_iou);
+  if (!isnan(r->test_iou))
+    cli_json("'test_iou': %g, ", r->test_iou);
   if (!isnan(r->test_perplexity))
     cli_json("'test_perplexity': %g, 'test_bits_per_byte': %g, ", r->test_perplexity, r->test_bits_per_byte);
   if (!isnan(r->test_mean_absolute_error))

@@ -124,12 +124,14 @@ hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_step_source *so
   return flags & HD_FLAG_NO_DATA ? find_fault(exec->local, ctx, &caller.fault) : HD_OK;
 }
 
-void hd__exec_publish_outcome(hd_exchange *x, const hd_exec_outcome *out, const int64_t *first, int64_t scores) {
-  void *const array[] = {out->loss, out->guess, out->probability, out->score};
-  for (int i = 0; i < 4; i++) {
+void hd__exec_publish_outcome(hd_exchange *x, const hd_exec_outcome *out, const int64_t *first, const hd_plan_io *io) {
+  enum { ARRAYS = 5 };
+  void *const array[ARRAYS] = {out->loss, out->guess, out->probability, out->score, out->classes};
+  const int64_t each[ARRAYS] = {4, 4, 4, 4 * io->logits.elems, io->places};
+  for (int i = 0; i < ARRAYS; i++) {
     int64_t *bytes = array[i] ? hd__exchange_publish(x, array[i]) : NULL;
     for (int h = 0; bytes && h < x->hosts; h++)
-      bytes[h] = (i < 3 ? 4 : 4 * scores) * (first[h + 1] - first[h]);
+      bytes[h] = each[i] * (first[h + 1] - first[h]);
   }
 }
 
@@ -154,9 +156,15 @@ static float probability_of(const float *score, int32_t count, int32_t guess) {
 void hd__exec_write_places(const hd_exec_outcome *out, int64_t sample, const float *score, const hd_plan_io *io,
                            const int32_t *label) {
   const int32_t classes = (int32_t)(io->logits.elems / io->places);
+  uint8_t *to = out->classes ? out->classes + sample * io->places : NULL;
   int32_t right = label ? 0 : -1;
-  for (int32_t i = 0; label && i < io->places; i++)
-    right += label[i] != io->ignored && label[i] == guess_of(score + (int64_t)i * classes, classes);
+  for (int32_t i = 0; (label || to) && i < io->places; i++) {
+    const int32_t guess = guess_of(score + (int64_t)i * classes, classes);
+    if (label)
+      right += label[i] != io->ignored && label[i] == guess;
+    if (to)
+      to[i] = (uint8_t)guess;
+  }
   out->guess[sample] = right;
   if (out->probability)
     out->probability[sample] = 0;

@@ -109,6 +109,7 @@ typedef struct hd_exec_outcome {
                          sample with several places at how many it is the label, -1: that is not known */
   float *probability; /* of the guess; may be NULL */
   float *score;       /* all of a sample's scores, one sample after the other; may be NULL */
+  uint8_t *classes;   /* the guess of each place, of at most 255 classes, one sample after the other; may be NULL */
 } hd_exec_outcome;
 
 /* An executor: the functions of its device, and what they work on. */
@@ -229,9 +230,9 @@ struct hd_executor {
 struct hd_exchange;
 
 /* The first waiting thread of a host publishes the results of an evaluation: host h has those of the samples
- * [first[h], first[h + 1]), `scores` floats for each. */
+ * [first[h], first[h + 1]). */
 void hd__exec_publish_outcome(struct hd_exchange *exchange, const hd_exec_outcome *out, const int64_t *first,
-                              int64_t scores);
+                              const hd_plan_io *io);
 
 /* Writes a sample's outcome from its scores. */
 void hd__exec_write_places(const hd_exec_outcome *out, int64_t sample, const float *score, const hd_plan_io *io,

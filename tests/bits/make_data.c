@@ -8,6 +8,9 @@
  *   pictures  train/CLASS/NUMBER.png and test/… of that noise, classes called c0 to c9
  *   jpegs   the same as NUMBER.jpg (with libjpeg-turbo)
  *   floats  a folder of .npy files of that noise as float64 in Fortran's order, each pixel divided by 256
+ *   shapes  a folder of .npy files: colour pictures of 16 x 16 with a disc or a square on noise, and the class of each
+ *           pixel, 0 around them, 1 in discs, 2 in squares; 255, no class, in the first row
+ *   shape-pictures  the same as train/images/NUMBER.png and train/masks/NUMBER.png, and in test/
  *   rows    a folder of .npy files of float32 noise of mean 0, for networks of any input and number of outputs; three
  *           more arguments: CxHxW, outputs, and what is trained to, classes or targets */
 #include <png.h>
@@ -221,6 +224,69 @@ static int write_rows(int split, int64_t count, const char *image, const char *o
   return good;
 }
 
+/* ---- Shapes, and the class of each pixel ---- */
+
+enum { SHAPE_SIDE = 16, SHAPE_PIXELS = SHAPE_SIDE * SHAPE_SIDE, VOID = 255 };
+
+static int is_inside(int class, int x, int y, int radius) {
+  return class == 1 ? x * x + y * y <= radius * radius : abs(x) < radius && abs(y) < radius;
+}
+
+static void draw_shape(uint8_t *planes, uint8_t *mask, int split, int64_t n) {
+  uint32_t word[4];
+  hd__rng_block(word, 1, HD_RNG_TEST, (uint32_t)split, (uint32_t)n, 0, 0);
+  const int class = 1 + (int)(word[0] & 1), radius = 3 + (int)hd__rng_below(word[1], 3);
+  const int x0 = 4 + (int)hd__rng_below(word[2], 8), y0 = 4 + (int)hd__rng_below(word[3], 8);
+  noise(planes, 3 * SHAPE_PIXELS, 1000 + (int)(2 * n) + split);
+  for (int i = 0; i < SHAPE_PIXELS; i++) {
+    const int in = is_inside(class, i % SHAPE_SIDE - x0, i / SHAPE_SIDE - y0, radius);
+    for (int c = 0; c < 3; c++)
+      planes[c * SHAPE_PIXELS + i] = (uint8_t)(planes[c * SHAPE_PIXELS + i] / 2 + (in && c != class ? 120 : 0));
+    mask[i] = (uint8_t)(i < SHAPE_SIDE ? VOID : in ? class : 0);
+  }
+}
+
+static int write_shape(const char *part, int64_t n, const uint8_t *planes, const uint8_t *mask) {
+  png_image image = {.version = PNG_IMAGE_VERSION, .width = SHAPE_SIDE, .height = SHAPE_SIDE};
+  char path[MOST];
+  uint8_t pixels[3 * SHAPE_PIXELS];
+  for (int i = 0; i < 3 * SHAPE_PIXELS; i++)
+    pixels[i] = planes[i % 3 * SHAPE_PIXELS + i / 3];
+  image.format = PNG_FORMAT_RGB;
+  snprintf(path, sizeof path, "%s/%s/images/%03d.png", where, part, (int)n);
+  if (!png_image_write_to_file(&image, path, 0, pixels, 0, NULL))
+    return 0;
+  image.format = PNG_FORMAT_GRAY;
+  snprintf(path, sizeof path, "%s/%s/masks/%03d.png", where, part, (int)n);
+  return png_image_write_to_file(&image, path, 0, mask, 0, NULL);
+}
+
+static int write_shapes(int split, int64_t count) {
+  const char *part = split ? "test" : "train";
+  uint8_t *x = malloc((size_t)count * 3 * SHAPE_PIXELS), *y = malloc((size_t)count * SHAPE_PIXELS);
+  char path[MOST], shape[64];
+  int good = x && y;
+  for (int64_t n = 0; n < count && good; n++)
+    draw_shape(x + n * 3 * SHAPE_PIXELS, y + n * SHAPE_PIXELS, split, n);
+  for (int i = 0; i < 3 && !strcmp(kind, "shape-pictures"); i++) {
+    snprintf(path, sizeof path, "%s/%s%s", where, part, i == 0 ? "" : i == 1 ? "/images" : "/masks");
+    mkdir(path, 0755);
+  }
+  for (int64_t n = 0; n < count && good && !strcmp(kind, "shape-pictures"); n++)
+    good = write_shape(part, n, x + n * 3 * SHAPE_PIXELS, y + n * SHAPE_PIXELS);
+  if (!strcmp(kind, "shapes")) {
+    snprintf(path, sizeof path, "x_%s.npy", part);
+    snprintf(shape, sizeof shape, "(%lld, 3, %d, %d)", (long long)count, SHAPE_SIDE, SHAPE_SIDE);
+    good = good && put_array(path, "|u1", 0, shape, x, (size_t)count * 3 * SHAPE_PIXELS);
+    snprintf(path, sizeof path, "y_%s.npy", part);
+    snprintf(shape, sizeof shape, "(%lld, %d, %d)", (long long)count, SHAPE_SIDE, SHAPE_SIDE);
+    good = good && put_array(path, "|u1", 0, shape, y, (size_t)count * SHAPE_PIXELS);
+  }
+  free(x);
+  free(y);
+  return good;
+}
+
 int main(int argc, char **argv) {
   if (argc < 5 || (!strcmp(argv[1], "rows") && argc < 8))
     return 2;
@@ -242,6 +308,8 @@ int main(int argc, char **argv) {
     int64_t count = strtoll(argv[3 + split], NULL, 10);
     if (!strcmp(kind, "pictures") || !strcmp(kind, "jpegs"))
       good = good && write_pictures(split, count);
+    else if (!strncmp(kind, "shape", 5))
+      good = good && write_shapes(split, count);
     else if (!strcmp(kind, "rows"))
       good = good && write_rows(split, count, argv[5], argv[6], argv[7]);
     else

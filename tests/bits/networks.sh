@@ -45,6 +45,8 @@ for rows in "2x4x3 3 classes" "1x1x11 3 targets" "2x2x3 3 targets"; do
   "$BUILDDIR/tests/bits/make_data" rows "$folder/${rows%% *}" 138 50 $rows || { echo "Bail out! no data"; exit 1; }
 done
 
+"$BUILDDIR/tests/bits/make_data" shapes "$folder/shapes" 138 50 || { echo "Bail out! no data"; exit 1; }
+
 awk 'BEGIN { # 2,224 characters to train, 138 windows of 16
   for (s = 7; i < 2471; i++) {
     s = (s * 1103 + 12345) % 65536
@@ -84,6 +86,12 @@ check llama "$SRCDIR/tests/bits/llama.yaml" text.txt c3ccc37252e5cd8947402341764
   --lr 0.01 --clip-grad-norm 0.5
 check states "$SRCDIR/tests/bits/states.yaml" text.txt \
   3b18ae891a73fd73e1e89b11f06afa2a42bf0f0e3ddffc0756598c5d72d7cbf2 --lr 0.01 --clip-grad-norm 0.5
+check pixels "$SRCDIR/tests/bits/pixels.yaml" shapes 3c2689a11d0a24cc5c8b310bd50868afb520d586b0ebbad1351ca41223d8cc46 \
+  --lr 0.01 --clip-grad-norm 0.5
+check "pixels that move" "$SRCDIR/tests/bits/pixels.yaml" shapes \
+  a47ddaeb9c02824be44e756a09934f7a3d72fcf0954abd0af6614e5d1d8661ce --lr 0.01 \
+  --transforms '[horizontal_flip, {random_crop: {size: 16, padding: 3}}, {rotation: 20}, to_float, normalise]'
+check unet-small unet-small shapes 8b2d23fccca4fe62b3ddbd79e9a7631935a689a06576f8825c6cfaea91204304 --lr 0.01
 # Norms and elementwise layers one after the other, whose values are computed again from each other for gradients; a
 # norm of a flattened image.
 chain() { # NAME DATA DIGEST

@@ -789,6 +789,71 @@ static void test_no_place(void) {
   }
 }
 
+/* ---- Masks ---- */
+
+/* A mask goes where its picture goes: one with the mask's numbers as colours becomes the same by these lists, which
+ * take the nearest pixel and fill with 255; `smooth` is the list for usual pictures, under which masks are the same. */
+static const struct {
+  const char *list, *smooth;
+} mask_lists[] = {
+    {"[horizontal_flip, vertical_flip, alternating_flip, to_float]", NULL},
+    {"[{random_crop: {size: [9, 7], padding: 4, fill: 255}}, to_float]",
+     "[{colour_jitter: {brightness: 0.4}}, {random_crop: {size: [9, 7], padding: 4}}, to_float, normalise]"},
+    {"[{pad: {padding: 3, padding_mode: reflect}}, {centre_crop: 14}, horizontal_flip, to_float]", NULL},
+    {"[{translate: {pixels: 2, padding_mode: edge}}, to_float]", NULL},
+    {"[{resize: {size: [5, 17], interpolation: nearest}}, to_float]", "[{resize: [5, 17]}, to_float]"},
+    {"[{random_resized_crop: {size: 8, interpolation: nearest}}, horizontal_flip, to_float]",
+     "[{random_resized_crop: {size: 8}}, horizontal_flip, to_float, {cutout: 3}]"},
+    {"[{rotation: {degrees: 40, interpolation: nearest, fill: 255}}, to_float]",
+     "[{rotation: 40}, to_float, {erase: {p: 1}}]"},
+    {"[{affine: {degrees: 20, translate: [0.2, 0.1], scale: [0.7, 1.2], shear: 10, interpolation: nearest, fill: "
+     "255}}, "
+     "to_float]",
+     "[{affine: {degrees: 20, translate: [0.2, 0.1], scale: [0.7, 1.2], shear: 10}}, to_float]"},
+    {"[{elastic: {alpha: 4, sigma: 2, interpolation: nearest, fill: 255}}, to_float]",
+     "[{elastic: {alpha: 4, sigma: 2}}, to_float]"},
+};
+
+enum { MASK_SIDE = 12, MASK_PIXELS = MASK_SIDE * MASK_SIDE };
+
+static void check_mask_list(const char *list, const char *smooth, int64_t position) {
+  static subject s;
+  static uint8_t mask[MASK_PIXELS], seen[MOST_PIXELS];
+  const hd_pipeline_input input = input_of(1, MASK_SIDE, MASK_SIDE);
+  const hd_sample_key key = {.seed = 5, .epoch = 1, .position = position, .count = 100};
+  const hd_sample sample = {.pixels = mask, .height = MASK_SIDE, .width = MASK_SIDE, .number = position};
+  draw_bytes(mask, MASK_PIXELS, (uint32_t)position);
+  open_subject(&s, list, &input, HD_PIPELINE_TRAINING, hd__kernels_reference());
+  hd_pipeline_apply(s.image, NULL, s.p, &sample, NULL, &key, s.scratch);
+  memcpy(seen, hd__pipeline_mask(s.p, &sample, &key, s.scratch), (size_t)s.elems);
+  int64_t other = 0;
+  for (int64_t i = 0; i < s.elems; i++)
+    other += seen[i] != (int)(s.image[i] * 255 + 0.5f);
+  is_int(other, 0, "%s: a mask goes where its picture goes, position %lld", list, (long long)position);
+  close_subject(&s);
+  if (!smooth)
+    return;
+  open_subject(&s, smooth, &input, HD_PIPELINE_TRAINING, hd__kernels_reference());
+  ok(hd__pipeline_check_masks(ctx, s.p) == HD_OK &&
+         !memcmp(seen, hd__pipeline_mask(s.p, &sample, &key, s.scratch), (size_t)s.elems),
+     "%s: and is not mixed", smooth);
+  close_subject(&s);
+}
+
+static void test_masks(void) {
+  static subject s;
+  const hd_pipeline_input input = input_of(1, MASK_SIDE, MASK_SIDE);
+  static const char *const refused[] = {"[to_float, one_hot]", "[to_float, one_hot, {mixup: 0.5}]"};
+  for (size_t i = 0; i < sizeof mask_lists / sizeof *mask_lists; i++)
+    for (int64_t position = 0; position < 4; position++)
+      check_mask_list(mask_lists[i].list, mask_lists[i].smooth, position);
+  for (int i = 0; i < 2; i++) {
+    open_subject(&s, refused[i], &input, HD_PIPELINE_TRAINING, hd__kernels_reference());
+    is_int(hd__pipeline_check_masks(ctx, s.p), HD_E_USAGE, "%s: refused for masks", refused[i]);
+    close_subject(&s);
+  }
+}
+
 int main(int argc, char **argv) {
   if (hd_ctx_create(&ctx) != HD_OK)
     bail_out("out of memory");
@@ -818,6 +883,7 @@ int main(int argc, char **argv) {
   test_any_size();
   test_refused();
   test_text();
+  test_masks();
   hd_ctx_destroy(ctx);
   return done_testing();
 }

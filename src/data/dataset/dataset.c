@@ -95,7 +95,10 @@ hd_status hd__split_allocate(hd_split_memory *out, hd_split *split, hd_ctx *ctx,
   if (enough && split->outputs > 0 && !split->targets) {
     enough = make(&out->targets, split->count * split->outputs, sizeof *out->targets);
     split->targets = out->targets;
-  } else if (enough && split->outputs == 0 && !split->labels) {
+  } else if (enough && split->masked && !split->masks) {
+    enough = make(&out->masks, split->count * hd__split_plane(split), sizeof *out->masks);
+    split->masks = out->masks;
+  } else if (enough && split->outputs == 0 && !split->masked && !split->labels) {
     enough = make(&out->labels, split->count, sizeof *out->labels);
     split->labels = out->labels;
   }
@@ -113,6 +116,7 @@ static void release_memory(hd_split_memory *memory) {
   hd__free(memory->images);
   hd__free(memory->floats);
   hd__free(memory->labels);
+  hd__free(memory->masks);
   hd__free(memory->targets);
   hd__free(memory->weights);
   hd__free(memory->numbers);
@@ -167,6 +171,7 @@ static hd_status take_copy(hd_split_memory *to, hd_split *split, hd_ctx *ctx, co
   split->images = to->images;
   split->floats = to->floats;
   split->labels = to->labels;
+  split->masks = to->masks;
   split->targets = to->targets;
   HD_TRY(hd__split_allocate(to, split, ctx, path));
   if (from.images != to->images)
@@ -175,6 +180,8 @@ static hd_status take_copy(hd_split_memory *to, hd_split *split, hd_ctx *ctx, co
     memcpy(to->floats, from.floats, (size_t)elems * sizeof *to->floats);
   if (from.labels != to->labels)
     memcpy(to->labels, from.labels, (size_t)from.count * sizeof *to->labels);
+  if (from.masks != to->masks)
+    memcpy(to->masks, from.masks, (size_t)(from.count * hd__split_plane(&from)));
   if (from.targets != to->targets)
     memcpy(to->targets, from.targets, (size_t)(from.count * from.outputs) * sizeof *to->targets);
   if (from.weights != to->weights) {
@@ -199,6 +206,7 @@ static hd_status divide(hd_dataset *data, hd_ctx *ctx, const char *path) {
   test->images = NULL;
   test->floats = NULL;
   test->labels = NULL;
+  test->masks = NULL;
   test->targets = NULL;
   test->weights = NULL;
   HD_TRY(hd__split_allocate(taken, test, ctx, path));
@@ -211,6 +219,7 @@ static hd_status divide(hd_dataset *data, hd_ctx *ctx, const char *path) {
         HD_NEW_RAW(taken->numbers, marked * elems, ctx, "%s: out of memory for %lld samples", path, (long long)count));
   divide_rows(taken->numbers, all->numbers, count, elems * (int64_t)sizeof(double), marks);
   divide_rows(taken->labels, all->labels, count, sizeof(int32_t), marks);
+  divide_rows(taken->masks, all->masks, count, hd__split_plane(train), marks);
   divide_rows(taken->targets, all->targets, count, train->outputs * (int64_t)sizeof(float), marks);
   divide_rows(taken->weights, all->weights, count, sizeof(float), marks);
   train->count = count - marked;
@@ -235,8 +244,28 @@ hd_status hd__dataset_take_fold(hd_dataset *data, hd_ctx *ctx) {
   return divide(data, ctx, name);
 }
 
+/* One more than the largest class of a pixel. */
+static hd_status count_pixel_classes(hd_split split[2], int ignored) {
+  int32_t most = -1;
+  for (int s = 0; s < 2; s++)
+    for (int64_t i = 0; i < split[s].count * hd__split_plane(&split[s]); i++) {
+      const int32_t class = split[s].masks[i];
+      most = class > most && class != ignored && class != HD_NO_CLASS ? class : most;
+    }
+  split[0].classes = split[1].classes = most < 0 ? 1 : most + 1;
+  return HD_OK;
+}
+
 hd_status hd__dataset_count_classes(hd_split split[2], hd_ctx *ctx, const char *path, int ignored) {
   int32_t most = -1;
+  if (split[0].masked && split[1].masked)
+    return count_pixel_classes(split, ignored);
+  if (split[0].masked || split[1].masked)
+    return hd__fail(
+        ctx, HD_E_FORMAT,
+        "%s: expected a class for each pixel in both sets or in none, found it in the %s alone; they do not "
+        "belong together",
+        path, split[0].masked ? "training set" : "test set");
   for (int s = 0; s < 2; s++)
     for (int64_t i = 0; i < split[s].count; i++) {
       int32_t label = split[s].labels[i];

@@ -81,6 +81,7 @@ typedef struct hd_split_memory {
   uint8_t *images; /* memory of the split's fields of these names, or NULL */
   float *floats;
   int32_t *labels;
+  uint8_t *masks;
   float *targets, *weights;
   double *numbers; /* of rows of a table, where floats would round some of them; else NULL */
 } hd_split_memory;

@@ -41,6 +41,14 @@ static hd_status check_alike(hd_ctx *ctx, const char *name, const hd_split *a, c
                     "%s: expected %d float targets per sample as in training (0: class labels), found %d; they do not "
                     "belong together",
                     name, a->outputs, b->outputs);
+  if (a->masked != b->masked)
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected %s in the test set as in training, found %s; they do not belong together", name,
+                    a->masked ? "a class for each pixel" : "a label for each sample", a->masked ? "others" : "masks");
+  if (a->masked && (a->weights || b->weights))
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "%s: expected samples without weights, since each pixel has a class, found weights; leave them out",
+                    name);
   return HD_OK;
 }
 

@@ -62,5 +62,5 @@ hd_status hd__dataset_divide(hd_dataset *data, hd_ctx *ctx, const char *path);
 hd_status hd__dataset_take_fold(hd_dataset *data, hd_ctx *ctx);
 
 /* Sets the classes of both splits to one more than the largest label; `ignored` does not count. HD_E_FORMAT if a label
- * is negative or beyond HD_DATA_MAX_CLASSES. */
+ * is negative or beyond HD_DATA_MAX_CLASSES, or if pixels have classes in one split alone. */
 hd_status hd__dataset_count_classes(hd_split split[2], hd_ctx *ctx, const char *path, int ignored);

@@ -28,6 +28,7 @@ hd_status hd__feed_init(hd_feed *feed, hd_ctx *ctx, const hd_split *split, const
 
 void hd__feed_fini(hd_feed *feed) {
   hd_pipeline_destroy(feed->pipeline);
+  hd__free(feed->mask_room);
   hd__free(feed->members);
   hd__free(feed->order[0]);
   hd__free(feed->order[1]);
@@ -101,6 +102,7 @@ static hd_status hold_out(hd_feed *validation, hd_feed *feed, hd_ctx *ctx, int64
   const int64_t all = feed->count;
   *validation = *feed;
   validation->pipeline = NULL; /* not shared: each feed gets a pipeline */
+  validation->mask_room = NULL;
   validation->members = hd__malloc((size_t)taken * sizeof *validation->members);
   feed->members = hd__malloc((size_t)(all - taken) * sizeof *feed->members);
   HD_OWNED char *held = hd__calloc((size_t)all, 1);
@@ -277,14 +279,36 @@ static const float *kept_values(const hd_feed *feed, uint32_t epoch, int64_t sam
 
 bool hd__feed_draws(const hd_feed *feed) { return feed->pipeline && hd__pipeline_draws(feed->pipeline); }
 
-static hd_status transform_sample(float *x, float *target, const hd_feed *feed, hd_ctx *ctx, uint32_t epoch,
-                                  int64_t position, int64_t *number, void *scratch) {
+/* The key of the random numbers of a sample at a position of an epoch. */
+static hd_sample_key key_of(const hd_feed *feed, uint32_t epoch, int64_t position, int64_t number) {
   hd_sample_key key = {.seed = feed->seed, .epoch = epoch, .position = position, .count = feed->count};
-  hd_sample sample, partner = {0};
   if (feed->views > 0) {
     key.epoch = epoch % (uint32_t)feed->views;
-    key.position = place_of(feed, *number);
+    key.position = place_of(feed, number);
   }
+  return key;
+}
+
+const uint8_t *hd__feed_mask(const hd_feed *feed, uint32_t epoch, int64_t position, void *room) {
+  const hd_split *split = feed->split;
+  const int64_t number = hd__feed_sample(feed, epoch, position);
+  const uint8_t *mask = split->masks + number * hd__split_plane(split);
+  const hd_sample sample = {.pixels = mask, .height = split->height, .width = split->width, .number = number};
+  const hd_sample_key key = key_of(feed, epoch, position, number);
+  return feed->pipeline ? hd__pipeline_mask(feed->pipeline, &sample, &key, room) : mask;
+}
+
+static void fetch_mask(int32_t *label, const hd_feed *feed, uint32_t epoch, int64_t position, void *scratch) {
+  const hd_split seen = hd__feed_seen(feed);
+  const uint8_t *mask = hd__feed_mask(feed, epoch, position, scratch);
+  for (int64_t i = 0; i < hd__split_plane(&seen); i++)
+    label[i] = mask[i] == HD_NO_CLASS ? -1 : mask[i];
+}
+
+static hd_status transform_sample(float *x, float *target, const hd_feed *feed, hd_ctx *ctx, uint32_t epoch,
+                                  int64_t position, int64_t *number, void *scratch) {
+  const hd_sample_key key = key_of(feed, epoch, position, *number);
+  hd_sample sample, partner = {0};
   char *room = (char *)scratch + pipeline_bytes(feed);
   HD_TRY(sample_at(&sample, room, feed, ctx, number));
   if (has_partner(feed)) {
@@ -332,7 +356,9 @@ hd_status hd__feed_read(const hd_feed *feed, hd_ctx *ctx, uint32_t epoch, int64_
       HD_TRY(normalise_sample(x, feed, ctx, &sample, to->scratch));
     if (!feed->features.memory)
       prefetch_next(feed, epoch, first + r + feed->batch, bytes);
-    if (!target && to->target)
+    if (to->target && split->masks)
+      fetch_mask((int32_t *)to->target + r * to->target_stride, feed, epoch, first + r, to->scratch);
+    else if (!target && to->target)
       fetch_target(feed, sample, r, to);
     if (to->weight)
       to->weight[r * to->target_stride] = (float)hd__split_weight(split, sample);
@@ -351,6 +377,8 @@ void hd__feed_target(void *target, const hd_feed *feed, int64_t position, int32_
   float *const made = target_of(feed, 0, &to);
   if (split->window)
     split->window(NULL, target, split, &(hd_window){.sample = sample, .count = split->width});
+  else if (split->masks)
+    fetch_mask(target, feed, 0, position, feed->mask_room);
   else if (made)
     hd__pipeline_target(made, feed->pipeline,
                         &(hd_sample){.label = split->labels ? split->labels[sample] : 0,

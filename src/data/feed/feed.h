@@ -42,6 +42,7 @@ typedef struct hd_feed {
   uint32_t *members; /* sample numbers, ascending; NULL: all of the split */
 
   hd_pipeline *pipeline; /* of transforms; NULL: the FMA alone */
+  void *mask_room;       /* with both masks and transforms: scratch of the thread that asks for masks alone */
   const hd_view *view;   /* the view that is read; NULL: samples as they are, and no room for views */
   uint64_t seed;         /* of their draws */
   int64_t views;         /* fixed ones of each sample: an epoch has the next one of each; 0: new draws in every epoch */
@@ -110,6 +111,10 @@ int64_t hd__feed_sample(const hd_feed *feed, uint32_t epoch, int64_t position);
 /* The labels of some places of the window at a position of an epoch; -1: none. */
 void hd__feed_labels(int32_t *label, const hd_feed *feed, uint32_t epoch, int64_t position, int32_t first,
                      int32_t count);
+
+/* Where pixels have classes: those of the sample at a position of an epoch, height x width of hd__feed_seen. They are
+ * the split's, or in `room`, of hd__feed_scratch_bytes, after transforms. */
+const uint8_t *hd__feed_mask(const hd_feed *feed, uint32_t epoch, int64_t position, void *room);
 
 /* Whether a sample is another one each time it is read. */
 bool hd__feed_draws(const hd_feed *feed);

@@ -28,6 +28,13 @@ static void place_entries(hd_yaml *list, const char *option, const char *origin,
   }
 }
 
+/* For masks, which go through the transforms with their samples. */
+static hd_status make_mask_room(hd_feed *feed, hd_ctx *ctx) {
+  HD_TRY(hd__pipeline_check_masks(ctx, feed->pipeline));
+  feed->mask_room = hd__malloc_aligned((size_t)hd__feed_scratch_bytes(feed));
+  return HD_ALLOCATED(feed->mask_room, ctx, "out of memory for transforms of masks");
+}
+
 hd_status hd__feed_set_transforms(hd_feed *feed, hd_ctx *ctx, const hd_transform_lists *lists, hd_pipeline_mode mode,
                                   uint64_t seed) {
   const hd_split *split = feed->split;
@@ -51,7 +58,8 @@ hd_status hd__feed_set_transforms(hd_feed *feed, hd_ctx *ctx, const hd_transform
   place_entries(list, has_eval_list ? "--eval-transforms" : "--transforms",
                 has_eval_list ? lists->eval_origin : lists->train_origin, source);
   feed->seed = seed;
-  return hd__pipeline_create(&feed->pipeline, ctx, hd__yaml_root(list), &input, mode, feed->kernels);
+  HD_TRY(hd__pipeline_create(&feed->pipeline, ctx, hd__yaml_root(list), &input, mode, feed->kernels));
+  return split->masks ? make_mask_room(feed, ctx) : HD_OK;
 }
 
 hd_status hd__feed_check(hd_ctx *ctx, const hd_feed *feed, const hd_network *network, const hd_graph *graph,
@@ -75,9 +83,8 @@ bool hd__transform_lists_make_numbers(const hd_transform_lists *lists) {
 static hd_status balance(hd_sampler **out, hd_ctx *ctx, const hd_feed *feed, const char *data_name) {
   const hd_split *split = feed->split;
   if (!split->labels)
-    return hd__fail(ctx, HD_E_USAGE,
-                    "--sampler balanced expects class labels, found float targets in %s; use another sampler",
-                    data_name);
+    return hd__fail(ctx, HD_E_USAGE, "--sampler balanced expects class labels, found %s in %s; use another sampler",
+                    split->masks ? "a class of each pixel" : "float targets", data_name);
   HD_OWNED double *weight = hd__malloc((size_t)feed->count * sizeof *weight);
   HD_OWNED int64_t *count = hd__calloc((size_t)split->classes, sizeof *count);
   HD_TRY(HD_ALLOCATED(weight, ctx, "out of memory for %lld weights", (long long)feed->count));

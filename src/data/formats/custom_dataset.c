@@ -237,14 +237,21 @@ static hd_status check_finite(hd_ctx *ctx, const char *name, int s, const float 
 
 static hd_status check_arrays(hd_ctx *ctx, const hd_custom_data *d, const hd_split *split, int s) {
   const int64_t elems = hd__split_elems(split);
-  if (!hd__split_in_memory(split) || (d->classes ? !split->labels : !split->targets))
+  if (!hd__split_in_memory(split) || (d->classes ? !split->labels && !split->masks : !split->targets))
     return hd__fail(ctx, HD_E_USAGE,
                     "data set '%s': expected arrays of %s and %s for the %s, found one missing; add it", d->name,
                     d->dtype == HD_U8 ? "bytes" : "floats", d->classes ? "labels" : "targets", split_name[s]);
   if (!within(split->count, 1, UINT32_MAX))
     return hd__fail(ctx, HD_E_USAGE, "data set '%s': expected 1 to %u samples in the %s, found %lld; check the arrays",
                     d->name, UINT32_MAX, split_name[s], (long long)split->count);
-  for (int64_t i = 0; d->classes && i < split->count; i++)
+  for (int64_t i = 0; split->masks && i < split->count * hd__split_plane(split); i++)
+    if (split->masks[i] != HD_NO_CLASS && split->masks[i] >= d->classes)
+      return hd__fail(
+          ctx, HD_E_FORMAT,
+          "data set '%s': expected classes of pixels from 0 to %d, or 255 for none, found %d in picture %lld "
+          "of the %s; number the classes from 0",
+          d->name, (int)d->classes - 1, split->masks[i], (long long)(i / hd__split_plane(split)), split_name[s]);
+  for (int64_t i = 0; split->labels && i < split->count; i++)
     if (!within(split->labels[i], 0, d->classes - 1))
       return hd__fail(ctx, HD_E_FORMAT,
                       "data set '%s': expected labels from 0 to %d, found %d in sample %lld of the %s; number the "
@@ -267,7 +274,9 @@ static hd_status take_arrays(hd_split *out, hd_ctx *ctx, const hd_custom_data *d
                     .images = d->dtype == HD_U8 ? a.bytes : NULL,
                     .floats = d->dtype == HD_U8 ? NULL : a.floats,
                     .borrowed = true,
-                    .labels = d->classes ? a.labels : NULL,
+                    .labels = d->classes && !a.masks ? a.labels : NULL,
+                    .masked = d->classes && a.masks,
+                    .masks = d->classes ? a.masks : NULL,
                     .classes = d->classes,
                     .class_names = d->class_names,
                     .targets = d->classes ? NULL : a.targets,

@@ -121,15 +121,34 @@ static hd_status check_finite(hd_ctx *ctx, const char *name, const float *number
   return HD_OK;
 }
 
+/* A class for each pixel. */
+static hd_status see_masks(hd_split *d, hd_ctx *ctx, const hd_named_array *array) {
+  const hd_npy *a = &array->npy;
+  if (a->kind == 'f')
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected integers as classes of pixels, found floats; convert them",
+                    array->name);
+  if (d->flat || a->size[0] != d->count || a->size[1] != d->height || a->size[2] != d->width)
+    return hd__fail(
+        ctx, HD_E_FORMAT,
+        "%s: expected a class for each pixel of %lld pictures of %dx%d (N, H, W), found %lldx%lldx%lld; the "
+        "arrays do not belong together",
+        array->name, (long long)d->count, d->height, d->width, (long long)a->size[0], (long long)a->size[1],
+        (long long)a->size[2]);
+  d->masked = true;
+  return HD_OK;
+}
+
 /* Checks shapes first, so that memory is allocated once: samples, and classes or targets. */
 static hd_status see_labels(hd_split *d, hd_ctx *ctx, const hd_named_array *array, hd_labels labels) {
   const hd_npy *a = &array->npy;
+  if (a->rank == 3)
+    return see_masks(d, ctx, array);
   const int64_t outputs = a->rank == 2 ? a->size[1] : 1;
   if (a->rank < 1 || a->rank > 2 || outputs < 1 || outputs > MOST_OUTPUTS)
     return hd__fail(
         ctx, HD_E_FORMAT,
-        "%s: expected labels of the shape (N), or up to %d targets per sample, found %d dimensions and %lld; "
-        "save it in another shape",
+        "%s: expected labels of the shape (N), (N, H, W) for classes of pixels, or up to %d targets per sample, found "
+        "%d dimensions and %lld; save it in another shape",
         array->name, MOST_OUTPUTS, a->rank, (long long)outputs);
   if (a->size[0] != d->count)
     return hd__fail(ctx, HD_E_FORMAT,
@@ -140,8 +159,27 @@ static hd_status see_labels(hd_split *d, hd_ctx *ctx, const hd_named_array *arra
   return HD_OK;
 }
 
+static hd_status copy_masks(uint8_t *to, hd_ctx *ctx, const hd_split *d, const hd_named_array *array) {
+  enum { NO_CLASS_OF_TORCH = -100 };
+  const hd_npy *a = &array->npy;
+  for (int64_t n = 0; n < d->count; n++)
+    for (int y = 0; y < d->height; y++)
+      for (int x = 0; x < d->width; x++) {
+        const int64_t class = hd__npy_int(a, n * a->stride[0] + y * a->stride[1] + x * a->stride[2]);
+        if (class != NO_CLASS_OF_TORCH && (class < 0 || class > HD_NO_CLASS))
+          return hd__fail(ctx, HD_E_FORMAT,
+                          "%s: expected classes of pixels from 0 to %d, or -100 or 255 for none, found %lld in picture "
+                          "%lld; number the classes from 0",
+                          array->name, HD_NO_CLASS - 1, (long long)class, (long long)n);
+        *to++ = class < 0 ? HD_NO_CLASS : (uint8_t) class;
+      }
+  return HD_OK;
+}
+
 static hd_status copy_labels(hd_split_memory *to, hd_ctx *ctx, const hd_split *d, const hd_named_array *array) {
   const hd_npy *a = &array->npy;
+  if (d->masked)
+    return copy_masks(to->masks, ctx, d, array);
   for (int64_t i = 0; i < d->count && d->outputs == 0; i++) {
     const int64_t label = hd__npy_int(a, i * a->stride[0]);
     if (label < 0 || label >= HD_DATA_MAX_CLASSES)

@@ -27,6 +27,11 @@ hd_status hd__png_parse(hd_picture *out, hd_ctx *ctx, const char *path, const ui
 
 void hd__picture_fini(hd_picture *picture);
 
+/* A mask: fills height x width bytes with the pixels' numbers, those of a grey picture or the places in a palette.
+ * HD_E_FORMAT for a picture of another size, of colours, or of 16 bits, which are no classes. */
+hd_status hd__png_mask(uint8_t *out, const int size[2], hd_ctx *ctx, const char *path, const uint8_t *bytes,
+                       size_t length);
+
 /* ---- Files of either kind ---- */
 
 typedef struct hd_photo_rules {

@@ -17,6 +17,7 @@ typedef struct reader {
   png_structp png;
   png_infop info;
   uint8_t *rgba;
+  uint8_t *mask; /* the caller's, which gets numbers of pixels instead; NULL: none */
   uint8_t **row;
   int width, height;
   int out_of_memory;
@@ -62,18 +63,26 @@ static void transform(reader *r) {
   png_read_update_info(r->png, r->info);
 }
 
+/* A byte for each pixel: its grey, or its place in the palette. */
+static void keep_numbers(reader *r) {
+  png_set_packing(r->png);
+  png_set_interlace_handling(r->png);
+  png_read_update_info(r->png, r->info);
+}
+
 static void read_rows(reader *r) {
-  size_t stride = (size_t)r->width * 4;
+  size_t stride = (size_t)r->width * (r->mask ? 1 : 4);
   if (png_get_rowbytes(r->png, r->info) != stride)
     png_error(r->png, "rows of an unknown layout");
-  r->rgba = hd__calloc((size_t)r->height, stride);
+  if (!r->mask)
+    r->rgba = hd__calloc((size_t)r->height, stride);
   r->row = hd__malloc((size_t)r->height * sizeof *r->row);
-  if (!r->rgba || !r->row) {
+  if ((!r->rgba && !r->mask) || !r->row) {
     r->out_of_memory = 1;
     png_error(r->png, "no memory");
   }
   for (int y = 0; y < r->height; y++)
-    r->row[y] = r->rgba + (size_t)y * stride;
+    r->row[y] = (r->mask ? r->mask : r->rgba) + (size_t)y * stride;
   png_read_image(r->png, r->row);
   png_read_end(r->png, NULL);
 }
@@ -89,7 +98,23 @@ static hd_status set_up(reader *r, hd_ctx *ctx, const char *path) {
   return HD_OK;
 }
 
-static hd_status decode(reader *r, hd_ctx *ctx, const char *path) {
+/* Numbers of classes are grey or places in a palette, of one byte, in a picture of the wanted size. */
+static hd_status check_mask(const reader *r, const int size[2], hd_ctx *ctx, const char *path) {
+  const int type = png_get_color_type(r->png, r->info), depth = png_get_bit_depth(r->png, r->info);
+  if ((type != PNG_COLOR_TYPE_GRAY && type != PNG_COLOR_TYPE_PALETTE) || depth > 8)
+    return hd__fail(
+        ctx, HD_E_FORMAT,
+        "%s: expected the number of a class in each pixel, a grey PNG of 8 bits or one with a palette, found "
+        "%s; convert it",
+        path, depth > 8 ? "16 bits" : "colours");
+  if (r->height != size[0] || r->width != size[1])
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a mask of %dx%d as its picture, found %dx%d; make them equal", path,
+                    size[1], size[0], r->width, r->height);
+  return HD_OK;
+}
+
+/* size: of the mask that is wanted; NULL: a picture is. */
+static hd_status decode(reader *r, const int size[2], hd_ctx *ctx, const char *path) {
   HD_TRY(set_up(r, ctx, path));
   if (setjmp(png_jmpbuf(r->png))) {
     if (r->out_of_memory)
@@ -103,7 +128,12 @@ static hd_status decode(reader *r, hd_ctx *ctx, const char *path) {
   if ((int64_t)r->width * r->height > HD_PNG_MAX_PIXELS)
     return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected a picture of at most %d pixels, found %dx%d; make it smaller",
                     path, HD_PNG_MAX_PIXELS, r->width, r->height);
-  transform(r);
+  if (size)
+    HD_TRY(check_mask(r, size, ctx, path));
+  if (size)
+    keep_numbers(r);
+  else
+    transform(r);
   read_rows(r);
   return HD_OK;
 }
@@ -127,13 +157,24 @@ hd_status hd__png_parse(hd_picture *out, hd_ctx *ctx, const char *path, const ui
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected a PNG or JPEG picture, found %s; convert it", path,
                     kind_of(bytes, length));
   reader r = {.bytes = bytes, .length = length};
-  hd_status status = decode(&r, ctx, path);
+  hd_status status = decode(&r, NULL, ctx, path);
   png_destroy_read_struct(&r.png, &r.info, NULL);
   hd__free(r.row);
   if (status == HD_OK)
     *out = (hd_picture){.width = r.width, .height = r.height, .rgba = r.rgba};
   else
     hd__free(r.rgba);
+  return status;
+}
+
+hd_status hd__png_mask(uint8_t *out, const int size[2], hd_ctx *ctx, const char *path, const uint8_t *bytes,
+                       size_t length) {
+  if (length < SIGNATURE_BYTES || png_sig_cmp(bytes, 0, SIGNATURE_BYTES))
+    return hd__fail(ctx, HD_E_FORMAT, "%s: expected a mask as PNG, found %s; convert it", path, kind_of(bytes, length));
+  reader r = {.bytes = bytes, .length = length, .mask = out};
+  const hd_status status = decode(&r, size, ctx, path);
+  png_destroy_read_struct(&r.png, &r.info, NULL);
+  hd__free(r.row);
   return status;
 }
 

@@ -13,6 +13,9 @@
 
 enum { HD_DATA_MAX_CHANNELS = 4, HD_DATA_MAX_SIDE = 65535, HD_DATA_MAX_CLASSES = 65536, HD_DATA_PARTS = 4 };
 
+/* In a mask: a pixel that has no class, and does not count. Classes are below it. */
+enum { HD_NO_CLASS = 255 };
+
 typedef enum hd_elem { HD_ELEM_U8, HD_ELEM_F32 } hd_elem;
 
 typedef struct hd_split hd_split;
@@ -62,12 +65,17 @@ struct hd_split {
   const char *const *class_names; /* NULL if unknown */
   const float *targets;           /* finite numbers, `outputs` a sample; NULL with labels */
   int outputs;
+  bool masked;          /* each pixel has a class of its own; then there are neither labels nor targets, but */
+  const uint8_t *masks; /* height x width of them a sample, HD_NO_CLASS for none */
   const float *weights; /* of samples in losses and scores (sample_weights.h); NULL: all count once */
 };
 
 static inline int64_t hd__split_elems(const hd_split *split) {
   return (int64_t)split->channels * split->height * split->width;
 }
+
+/* Pixels of a sample, all of one size. */
+static inline int64_t hd__split_plane(const hd_split *split) { return (int64_t)split->height * split->width; }
 
 static inline int64_t hd__split_elem_bytes(const hd_split *split) { return split->elem == HD_ELEM_U8 ? 1 : 4; }
 

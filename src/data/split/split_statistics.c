@@ -110,6 +110,10 @@ uint64_t hd__samples_checksum(const hd_split *split) {
 /* Labels as bytes where they are all below 256, else as 32-bit numbers; targets as big-endian floats. */
 hd_status hd__labels_checksum(uint64_t *out, hd_ctx *ctx, const hd_split *split) {
   const int64_t count = split->labels ? split->count : split->count * split->outputs;
+  if (split->masks) {
+    *out = hd__xxh3(split->masks, (size_t)(split->count * hd__split_plane(split)));
+    return HD_OK;
+  }
   bool narrow = split->labels != NULL;
   for (int64_t i = 0; i < count && narrow; i++)
     narrow = split->labels[i] < 256;

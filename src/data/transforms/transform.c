@@ -37,7 +37,7 @@ static void keep_nothing(hd_transform_fit *fit) {
 }
 
 /* Applies the deferred scaling as a separate pass. */
-static void apply_scaling(const hd_transform_step *step, hd_transform_run *run) {
+void hd__apply_scaling(const hd_transform_step *step, hd_transform_run *run) {
   hd__run_settle(run);
   const hd_image *from = &run->image;
   float *to = hd__run_buffer(run);
@@ -53,7 +53,7 @@ static void apply_scaling(const hd_transform_step *step, hd_transform_run *run) 
 }
 
 static hd_status insert_scaling(hd_pipeline *p, const hd_transform_step *before, hd_transform_fit *fit) {
-  static const hd_transform scaling = {.name = "scaling", .apply = apply_scaling};
+  static const hd_transform scaling = {.name = "scaling", .apply = hd__apply_scaling};
   if (fit->shape.height == 0)
     return hd__yaml_fail(
         fit->ctx, before->where,
@@ -215,6 +215,12 @@ const hd_pipeline_shape *hd_pipeline_shape_of(const hd_pipeline *pipeline) { ret
 
 int64_t hd_pipeline_partner(int64_t position, int64_t count) { return position + 1 < count ? position + 1 : 0; }
 
+hd_status hd__pipeline_check_masks(hd_ctx *ctx, const hd_pipeline *p) {
+  for (int i = 0; i < p->steps; i++)
+    HD_TRY(hd__mask_check(ctx, &p->step[i]));
+  return HD_OK;
+}
+
 /* ---- Applying ---- */
 
 /* The initial state of a run. */
@@ -286,4 +292,34 @@ void hd_pipeline_apply(float *image, float *target, const hd_pipeline *p, const 
   else
     p->kernels->gather_f32(image, run.image.at, plane, p->shape.channels, p->by, p->shift);
   hd__fpmode_leave(mode);
+}
+
+/* A mask that a warp has made of floats, as bytes again. */
+static const uint8_t *mask_bytes(hd_transform_run *run) {
+  const int64_t count = run->image.plane;
+  const float *from = run->image.at;
+  uint8_t *to = hd__run_buffer(run);
+  for (int64_t i = 0; i < count; i++)
+    to[i] = (uint8_t)from[i];
+  return to;
+}
+
+const uint8_t *hd__pipeline_mask(const hd_pipeline *p, const hd_sample *sample, const hd_sample_key *key,
+                                 void *scratch) {
+  const uint64_t mode = hd__fpmode_enter();
+  char *buffer = scratch;
+  hd_transform_run run = {.kernels = p->kernels,
+                          .image = {.channels = 1},
+                          .buffer = {buffer, buffer + p->buffer_bytes},
+                          .work = buffer + 2 * p->buffer_bytes,
+                          .key = *key,
+                          .number = sample->number};
+  hd__run_dense(&run, NULL, true, sample->height, sample->width);
+  run.image.at = sample->pixels;
+  for (int i = 0; i < p->steps; i++)
+    hd__mask_apply(&p->step[i], &run);
+  hd__run_settle(&run);
+  const uint8_t *mask = run.image.bytes ? run.image.at : mask_bytes(&run);
+  hd__fpmode_leave(mode);
+  return mask;
 }

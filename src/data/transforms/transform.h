@@ -24,6 +24,15 @@ bool hd__pipeline_draws(const hd_pipeline *pipeline);
 /* The target that a pipeline without mixing makes from a sample, whose pixels it does not read. */
 void hd__pipeline_target(float *target, const hd_pipeline *pipeline, const hd_sample *sample);
 
+/* A mask, the class of each pixel of a sample, through the transforms that move pixels, drawn as for the sample with
+ * this key: by the nearest pixel, and HD_NO_CLASS outside of the picture. The result is in `scratch`, of the pipeline's
+ * size. sample->pixels is the mask. */
+const uint8_t *hd__pipeline_mask(const hd_pipeline *pipeline, const hd_sample *sample, const hd_sample_key *key,
+                                 void *scratch);
+
+/* HD_E_USAGE if a transform does to pixels what cannot be done to their classes: one_hot, mixup, those of programs. */
+hd_status hd__pipeline_check_masks(hd_ctx *ctx, const hd_pipeline *pipeline);
+
 /* ---- A list of transforms as text ---- */
 
 /* Checks a list as far as possible without samples, and writes it as one line in canonical form. `evaluation`:

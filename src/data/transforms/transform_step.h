@@ -193,7 +193,7 @@ hd_step_fit_fn hd__fit_to_float, hd__fit_normalise, hd__fit_resize, hd__fit_pad,
 hd_step_apply_fn hd__apply_resize, hd__apply_pad, hd__apply_random_crop, hd__apply_random_resized_crop,
     hd__apply_centre_crop, hd__apply_horizontal_flip, hd__apply_vertical_flip, hd__apply_rotation, hd__apply_affine,
     hd__apply_elastic, hd__apply_erase, hd__apply_cutout, hd__apply_colour_jitter, hd__apply_one_hot, hd__apply_mixup,
-    hd__apply_alternating_flip;
+    hd__apply_alternating_flip, hd__apply_scaling;
 
 /* Transforms of the caller's program, which belong to the context (transform_custom.c). */
 typedef struct hd_custom_row {
@@ -303,6 +303,14 @@ typedef struct hd_rectangle {
  * drawn from blocks 1 to 10; false if none of ten attempts fits. */
 bool hd__drawn_box(hd_rectangle *out, const hd_transform_step *step, const hd_transform_run *run, hd_range scale,
                    hd_range ratio, bool ratio_is_width);
+
+/* ---- Masks, the classes of pixels (transform_mask.c) ---- */
+
+/* HD_E_USAGE if the step has no meaning for them. */
+hd_status hd__mask_check(hd_ctx *ctx, const hd_transform_step *step);
+
+/* Applies what the step does to places of pixels; run->image is a mask. */
+void hd__mask_apply(const hd_transform_step *step, hd_transform_run *run);
 
 /* ---- Reading a list of transforms ---- */
 

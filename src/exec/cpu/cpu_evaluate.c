@@ -52,7 +52,7 @@ static void publish(const thread_at *at) {
   for (int h = 1; h <= x->hosts; h++)
     first[h] = exec->stages.apart ? (h == x->hosts) * at->step->samples
                                   : hd__tree_share(at->step->samples, exec->division.speed, x->count, x->host_first[h]);
-  hd__exec_publish_outcome(&exec->exchange, exec->result.outcome, first, exec->plan->io.logits.elems);
+  hd__exec_publish_outcome(&exec->exchange, exec->result.outcome, first, &exec->plan->io);
 }
 
 static void evaluate_thread(void *arg, int local_index) {

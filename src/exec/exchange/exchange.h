@@ -18,7 +18,7 @@
 #include "exec/exchange/thread_times.h"
 #include "platform/threads.h"
 
-enum { HD_EXCHANGE_BLOCKS = 5 };
+enum { HD_EXCHANGE_BLOCKS = 6 };
 
 typedef struct hd_exchange {
   hd_local_group *local;

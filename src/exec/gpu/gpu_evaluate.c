@@ -76,7 +76,7 @@ hd_status hd__exec_cuda_evaluate(void *self, hd_ctx *ctx, hd_exec_caller *caller
   for (int64_t group = 0; more && !e.flags; group++)
     HD_TRY(evaluate_groups(&more, &e, all, ctx, group));
   *flags = e.flags;
-  HD_TRY(hd__cuda_share_outcome(all->share, ctx, out, samples, all->plan->io.logits.elems, flags));
+  HD_TRY(hd__cuda_share_outcome(all->share, ctx, out, samples, &all->plan->io, flags));
   hd__trace_event(hd__exec_cuda_host_track(all), HD_SLICE_EVALUATE, (int32_t)samples, began_ns);
   return HD_OK;
 }

@@ -216,7 +216,7 @@ hd_status hd__cuda_share_wait(cuda_share *s, hd_ctx *ctx, uint32_t *flags, bool 
 /* ---- evaluation ---- */
 
 hd_status hd__cuda_share_outcome(cuda_share *s, hd_ctx *ctx, const hd_exec_outcome *out, int64_t samples,
-                                 int64_t scores, uint32_t *flags) {
+                                 const hd_plan_io *io, uint32_t *flags) {
   const hd_exchange *x = &s->exchange;
   int64_t first[HD_LOCAL_GROUP_MOST_RANKS + 1];
   if (!hd__cuda_share_is_ranked(s))
@@ -224,6 +224,6 @@ hd_status hd__cuda_share_outcome(cuda_share *s, hd_ctx *ctx, const hd_exec_outco
   for (int h = 0; h <= x->hosts; h++)
     first[h] = hd__tree_share(samples, NULL, x->count, x->host_first[h]);
   if (hd__cluster_leads(s->local))
-    hd__exec_publish_outcome(&s->exchange, out, first, scores);
+    hd__exec_publish_outcome(&s->exchange, out, first, io);
   return hd__cuda_share_wait(s, ctx, flags, false);
 }

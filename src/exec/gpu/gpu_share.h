@@ -79,7 +79,7 @@ hd_status hd__cuda_share_wait(cuda_share *share, hd_ctx *ctx, uint32_t *flags, b
  * ranks. */
 void hd__cuda_share_evaluates(int64_t *begin, int64_t *end, const cuda_share *share, int number, int64_t samples);
 hd_status hd__cuda_share_outcome(cuda_share *share, hd_ctx *ctx, const hd_exec_outcome *out, int64_t samples,
-                                 int64_t scores, uint32_t *flags);
+                                 const hd_plan_io *io, uint32_t *flags);
 
 /* Whether one of this process's GPUs has one of the rows [first, first + rows) of a step of `samples` samples. */
 bool hd__cuda_share_fetches(const cuda_share *share, int64_t samples, int64_t first, int64_t rows);

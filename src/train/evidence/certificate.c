@@ -77,8 +77,12 @@ static hd_status hash_samples(char hex[HD_SHA256_HEX_BYTES], hd_ctx *ctx, const 
 }
 
 static hd_status hash_labels(char hex[HD_SHA256_HEX_BYTES], hd_ctx *ctx, const hd_split *split) {
-  const int64_t each = split->targets ? split->outputs * (int64_t)sizeof(float) : (int64_t)sizeof(int32_t);
-  const char *all = split->targets ? (const char *)split->targets : (const char *)split->labels;
+  const int64_t each = split->masks     ? hd__split_plane(split)
+                       : split->targets ? split->outputs * (int64_t)sizeof(float)
+                                        : (int64_t)sizeof(int32_t);
+  const char *all = split->masks     ? (const char *)split->masks
+                    : split->targets ? (const char *)split->targets
+                                     : (const char *)split->labels;
   hd_sha256 *sha = hd__sha256_create();
   HD_TRY(HD_ALLOCATED(sha, ctx, "out of memory for the digest of the data"));
   for (int64_t i = 0; i < split->count && all; i++)

@@ -43,7 +43,7 @@ static const char *transforms_of(const hd_trained *trained) {
 /* How samples are normalised, whose numbers the feed owns; tokens of a text are not. */
 static hd_status find_normalisation(hd_affine *out, hd_feed *feed, hd_ctx *ctx, hd_trained *trained,
                                     const hd_split *sample) {
-  if (trained->network.target.places > 0)
+  if (hd__network_reads_text(&trained->network))
     return HD_OK;
   HD_TRY(hd__trained_feed(feed, ctx, trained, sample, HD_PIPELINE_FITTED));
   hd__feed_affine(out, feed);

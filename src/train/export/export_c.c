@@ -427,7 +427,7 @@ static void write_use(const writer *w) {
           w->network->trained->targets.count > 0 ? "the predicted numbers" : "the output of the last layer");
 }
 
-static bool is_text(const writer *w) { return w->network->trained->network.target.places > 0; }
+static bool is_text(const writer *w) { return hd__network_reads_text(&w->network->trained->network); }
 
 static void write_head(const writer *w) {
   fprintf(w->to, "/* %s: a network trained by heddle %s, weights %s.\n *\n", w->name, hd__version(),

@@ -54,7 +54,7 @@ static hd_status set_up(hd_generator *g, hd_ctx *ctx, const char *checkpoint, co
   const hd_trained *t = &g->trained;
   HD_TRY(config ? hd__config_copy(&g->config, ctx, config) : hd_config_create(&g->config, ctx));
   HD_TRY(hd__trained_open(&g->trained, ctx, checkpoint, g->config));
-  if (t->network.target.places == 0)
+  if (!hd__network_reads_text(&t->network))
     return hd__fail(ctx, HD_E_UNSUPPORTED,
                     "%s: expected a network that predicts the next token of a text, found one with one prediction for "
                     "each sample; use heddle predict",

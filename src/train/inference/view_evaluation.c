@@ -15,6 +15,11 @@ hd_status hd__views_open(hd_feed *feed, hd_ctx *ctx, hd_tta_choice tta, const ch
   int count;
   const hd_view *const view = hd__views(&count, tta);
   feed->view = count > 1 ? view : NULL;
+  if (count > 1 && feed->split->masks)
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "--tta %s expects one label for each sample, found a class for each pixel in "
+                    "%s; leave it out",
+                    hd_choice_name(HD_OPT_TTA, (int32_t)tta), data_name);
   if (count == 1 || !feed->split->flat)
     return HD_OK;
   return hd__fail(ctx, HD_E_USAGE, "--tta %s expects images, found rows of numbers in %s; leave it out",

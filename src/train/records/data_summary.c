@@ -48,6 +48,9 @@ static hd_status count_classes(hd_data_look *l, hd_ctx *ctx) {
     int64_t *count = l->per_class + p * classes;
     if (d->window)
       count_tokens(count, d);
+    for (int64_t i = 0; d->masks && i < d->count * hd__split_plane(d); i++)
+      if (d->masks[i] < classes)
+        count[d->masks[i]]++;
     for (int64_t i = 0; i < d->count && d->labels; i++)
       count[d->labels[i]]++;
     l->facts.per_class[p] = count;
@@ -179,7 +182,7 @@ static hd_status look(hd_data_look *l, hd_ctx *ctx, const hd_config *config) {
                              .channels = d->channels,
                              .height = d->height,
                              .width = d->width,
-                             .classes = d->labels || d->window ? d->classes : 0,
+                             .classes = d->labels || d->window || d->masks ? d->classes : 0,
                              .class_names = d->class_names,
                              .outputs = d->outputs,
                              .notes = (const char *const *)l->data->note,
@@ -227,6 +230,11 @@ hd_status hd_data_look_sheet(const hd_data_look *l, hd_ctx *ctx, const char *pat
              f->largest[0], f->largest[1]);
   if (split_of(l, 0)->window)
     return hd__fail(ctx, HD_E_USAGE, "--sheet expects pictures or rows, found the text %s; leave it out", f->name);
+  if (split_of(l, 0)->masks)
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "--sheet expects samples with a label, found a class for each pixel in %s; "
+                    "leave it out",
+                    f->name);
   const char *base = strrchr(f->name, '/');
   snprintf(title, sizeof title, "%.60s: %lld samples of %s", base && base[1] ? base + 1 : f->name,
            (long long)f->samples[0], shape);

@@ -5,6 +5,7 @@
 
 #include "base/hdmath.h"
 #include "data/split/skipped_samples.h"
+#include "train/records/pixel_score.h"
 
 /* The share of a label of cross_entropy in the divisor. */
 static double share_of(const hd_target *target, int32_t label) {
@@ -32,6 +33,15 @@ static double window_share(int64_t *labels, const hd_target *target, const hd_fe
   return sum;
 }
 
+/* The sum of the shares of a sample's pixels. */
+static double mask_share(const hd_target *target, const hd_feed *feed, uint32_t epoch, int64_t position) {
+  const uint8_t *mask = hd__feed_mask(feed, epoch, position, feed->mask_room);
+  double sum = 0;
+  for (int32_t i = 0; i < target->places; i++)
+    sum += mask[i] == HD_NO_CLASS ? 0 : share_of(target, mask[i]);
+  return sum;
+}
+
 /* The share of the sample at a position in the divisor. */
 static double share_at(const hd_target *target, const hd_feed *feed, uint32_t epoch, int64_t position) {
   const int64_t sample = hd__feed_sample(feed, epoch, position);
@@ -43,6 +53,8 @@ static double share_at(const hd_target *target, const hd_feed *feed, uint32_t ep
     return weight * target->scores;
   if (feed->split->window)
     return window_share(&labels, target, feed, epoch, position);
+  if (feed->split->masks)
+    return mask_share(target, feed, epoch, position);
   return weight * (target->of_classes ? 1 : share_of(target, feed->split->labels[sample]));
 }
 
@@ -82,10 +94,22 @@ static void judge_window(hd_score *out, const hd_target *target, const hd_feed *
   out->right += right == labels;
 }
 
+static void score_pixels(hd_score *out, const hd_target *target, const hd_feed *feed, const hd_exec_outcome *outcome) {
+  hd_pixel_counts counts;
+  hd__pixels_count(&counts, NULL, target, feed, outcome);
+  for (int32_t c = 0; c < target->scores; c++) {
+    out->judged += counts.labels[c];
+    out->right += counts.right[c];
+  }
+  out->iou = hd__pixels_mean_iou(&counts, target->scores);
+  if (out->judged > 0)
+    out->accuracy = (double)out->right / (double)out->judged;
+}
+
 void hd__target_score(hd_score *out, const hd_target *target, const hd_feed *feed, const hd_exec_outcome *outcome) {
   bool judges = hd__target_judges(target, feed->split);
   double sum = 0, judged = 0, right = 0;
-  *out = (hd_score){.accuracy = NAN, .metric = NAN};
+  *out = (hd_score){.accuracy = NAN, .iou = NAN, .metric = NAN};
   for (int64_t i = 0; i < feed->count; i++) {
     int64_t sample = hd__feed_sample(feed, 0, i);
     if (hd__skips_has(feed->split, sample))
@@ -109,6 +133,8 @@ void hd__target_score(hd_score *out, const hd_target *target, const hd_feed *fee
   }
   if (judged > 0)
     out->accuracy = right / judged;
+  if (feed->split->masks)
+    score_pixels(out, target, feed, outcome);
 }
 
 void hd__target_tally(hd_tally *tally, const hd_target *target, const hd_feed *feed, const hd_exec_outcome *outcome) {

@@ -21,8 +21,9 @@ double hd__bits_per_byte(const hd_split *split, double loss);
 typedef struct hd_score {
   double loss;           /* the mean */
   double accuracy;       /* NAN where guesses are not judged */
+  double iou;            /* of pixels, the mean over classes (pixel_score.h); else NAN */
   double metric;         /* of --metric: see metric.h */
-  int64_t judged, right; /* samples, whatever their weights */
+  int64_t judged, right; /* samples, whatever their weights; or pixels */
 } hd_score;
 
 /* Samples of a class, and those of them that were guessed right. */

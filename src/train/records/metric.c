@@ -5,6 +5,7 @@
 
 #include "base/hdmath.h"
 #include "train/records/output_scores.h"
+#include "train/records/pixel_score.h"
 
 bool hd__metric_needs_scores(hd_metric_choice metric, const hd_target *target, const hd_split *split) {
   return metric == HD_METRIC_AUC || metric == HD_METRIC_R2 ||
@@ -13,8 +14,12 @@ bool hd__metric_needs_scores(hd_metric_choice metric, const hd_target *target, c
 
 bool hd__metric_is_of(hd_metric_choice metric, const hd_target *target, const hd_split *split) {
   const bool labels = hd__outputs_are_labels(target, split) && metric != HD_METRIC_ACCURACY;
+  if (split->masks)
+    return metric == HD_METRIC_LOSS || metric == HD_METRIC_ACCURACY || metric == HD_METRIC_F1 ||
+           metric == HD_METRIC_IOU;
   return metric == HD_METRIC_LOSS ||
-         (metric == HD_METRIC_R2 ? hd__target_numbers(target) : labels || hd__target_judges(target, split));
+         (metric == HD_METRIC_R2 ? hd__target_numbers(target)
+                                 : metric != HD_METRIC_IOU && (labels || hd__target_judges(target, split)));
 }
 
 /* The label of a sample at a position of the feed; -1: it does not count. */
@@ -31,12 +36,22 @@ typedef struct class_count {
   int64_t labels, guesses, right;
 } class_count;
 
+static double f1_of_pixels(const hd_target *target, const hd_feed *feed, const hd_exec_outcome *outcome) {
+  hd_pixel_counts counts;
+  hd__pixels_count(&counts, NULL, target, feed, outcome);
+  return hd__pixels_f1(&counts, target->scores);
+}
+
 static hd_status f1(double *out, hd_ctx *ctx, const hd_target *target, const hd_feed *feed,
                     const hd_exec_outcome *outcome) {
   const int32_t classes = hd__target_classes(target);
   HD_OWNED class_count *count = NULL;
   double sum = 0;
   int32_t there = 0;
+  if (feed->split->masks) {
+    *out = f1_of_pixels(target, feed, outcome);
+    return HD_OK;
+  }
   HD_TRY(HD_NEW(count, classes, ctx, "out of memory for a metric"));
   for (int64_t i = 0; i < feed->count; i++) {
     const int32_t label = label_at(target, feed, i), guess = outcome->guess[i];
@@ -114,6 +129,7 @@ hd_status hd__metric(double *out, hd_ctx *ctx, hd_metric_choice metric, const hd
   case HD_METRIC_AUC: return auc(out, ctx, target, feed, outcome);
   case HD_METRIC_R2: return of_outputs(out, ctx, metric, target, feed, outcome);
   case HD_METRIC_LOSS: *out = score->loss; return HD_OK;
+  case HD_METRIC_IOU: *out = score->iou; return HD_OK;
   case HD_METRIC_ACCURACY: break;
   }
   *out = score->accuracy;

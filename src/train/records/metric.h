@@ -4,6 +4,7 @@
  *   auc   the share of pairs of a sample of a class and one of another in which the first has the larger probability of
  *         the class, ties half; the mean over classes with both. Scores are compared, not their probabilities,
  *         which rounding makes equal near 0 and 1
+ *   iou   of pixels: pixel_score.h, which also has their F1
  *   r2    the mean over outputs: output_scores.h, which also has F1 and AUC where a sample may have several labels
  *
  * They are those of scikit-learn: f1_score(average="macro"), roc_auc_score(multi_class="ovr"), r2_score. Sums are made

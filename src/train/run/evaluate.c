@@ -1,5 +1,6 @@
 /* Evaluating and digesting checkpoints without training. */
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -11,6 +12,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/records/metric.h"
 #include "train/records/output_scores.h"
+#include "train/records/pixel_score.h"
 #include "data/feed/feed.h"
 #include "train/inference/trained_model.h"
 #include "train/run/program_loss.h"
@@ -37,8 +39,11 @@ static hd_status open_all(evaluator *e, hd_ctx *ctx, const char *checkpoint, con
   const hd_target *target = &e->trained.network.target;
   if (target->places == 0)
     e->outcome.score = hd__malloc((size_t)test->count * (size_t)target->scores * sizeof(float));
-  return HD_ALLOCATED(e->outcome.loss && e->outcome.guess && (e->outcome.score || target->places > 0), ctx,
-                      "out of memory for the evaluation");
+  if (test->masks)
+    e->outcome.classes = hd__malloc((size_t)(test->count * target->places));
+  return HD_ALLOCATED(e->outcome.loss && e->outcome.guess && (e->outcome.score || target->places > 0) &&
+                          (e->outcome.classes || !test->masks),
+                      ctx, "out of memory for the evaluation");
 }
 
 /* Scores of outputs: of a regression, or of labels when a sample may have several. */
@@ -82,11 +87,24 @@ static hd_status copy_names(hd_evaluation *out, hd_ctx *ctx, const hd_trained *t
   return HD_OK;
 }
 
+/* The counts of classes, of pixels, from the confusion matrix; and IoU. */
+static hd_status count_pixels(hd_evaluation *out, hd_ctx *ctx, const evaluator *e) {
+  hd_pixel_counts counts;
+  HD_TRY(HD_NEW(out->class_iou, out->classes + 1, ctx, "out of memory for the evaluation"));
+  hd__pixels_count(&counts, out->confusion, &e->trained.network.target, &e->feed, &e->outcome);
+  for (int32_t c = 0; c < out->classes; c++) {
+    out->class_samples[c] = counts.labels[c];
+    out->class_right[c] = counts.right[c];
+    out->class_iou[c] = hd__pixels_iou(&counts, c);
+  }
+  return HD_OK;
+}
+
 static hd_status count_guesses(hd_evaluation *out, hd_ctx *ctx, const evaluator *e) {
   const hd_split *test = hd__dataset_test(e->data);
   const hd_target *target = &e->trained.network.target;
-  bool judges = hd__target_judges(target, test);
-  int classes = judges ? hd__target_classes(target) : 0;
+  const bool judges = hd__target_judges(target, test);
+  int classes = judges || test->masks ? hd__target_classes(target) : 0;
   if (classes > HD_MAX_CLASSES_REPORTED)
     return hd__fail(ctx, HD_E_UNSUPPORTED,
                     "expected at most %d classes, found %d; "
@@ -105,6 +123,9 @@ static hd_status count_guesses(hd_evaluation *out, hd_ctx *ctx, const evaluator 
   out->accuracy = score.accuracy;
   out->perplexity = hd__perplexity(test, score.loss);
   out->bits_per_byte = hd__bits_per_byte(test, score.loss);
+  out->iou = score.iou;
+  if (test->masks)
+    HD_TRY(count_pixels(out, ctx, e));
   HD_TRY(hd__outputs_are_judged(target, test) ? score_outputs(out, ctx, e) : score_classes(out, ctx, e, &score));
   HD_TRY(copy_names(out, ctx, &e->trained));
   for (int64_t i = 0; judges && i < test->count; i++) {
@@ -125,6 +146,7 @@ static void evaluator_fini(evaluator *e) {
   hd__free(e->outcome.loss);
   hd__free(e->outcome.guess);
   hd__free(e->outcome.score);
+  hd__free(e->outcome.classes);
 }
 
 static hd_status evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
@@ -141,6 +163,7 @@ static void free_counts(const hd_evaluation *evaluation) {
   hd__free(evaluation->class_right);
   hd__free(evaluation->output);
   hd__free(evaluation->class_names);
+  hd__free(evaluation->class_iou);
 }
 
 hd_status hd_evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
@@ -152,7 +175,9 @@ hd_status hd_evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoint, c
     free_counts(&result);
     result = (hd_evaluation){0};
   }
-  if (out->struct_bytes < sizeof result) { /* compiled with an older header, whose struct lacks the last fields */
+  if (out->struct_bytes < sizeof result)
+    hd__free(result.class_iou);
+  if (out->struct_bytes < offsetof(hd_evaluation, iou)) { /* compiled with an older header, whose struct lacks these */
     hd__free(result.output);
     hd__free(result.class_names);
   }

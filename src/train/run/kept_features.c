@@ -47,7 +47,8 @@ static bool may_keep(const hd_session *s, int stages) {
       is->keep_features == HD_KEEP_FEATURES_AUTO ? *is->freeze : is->keep_features != HD_KEEP_FEATURES_NO;
   return wanted && !s->run.rehearses && same && stages <= 1 && s->compute.device.executor->threads_compute &&
          is->arithmetic == HD_ARITHMETIC_PORTABLE && is->tta == HD_TTA_NONE && is->on_error != HD_ON_ERROR_SKIP &&
-         !train->split->window && !hd__feed_makes_targets(train) && s->run.steps_in_all > s->run.steps_per_epoch;
+         !train->split->window && !train->split->masks && !hd__feed_makes_targets(train) &&
+         s->run.steps_in_all > s->run.steps_per_epoch;
 }
 
 static bool fits_memory(const hd_session *s, int64_t bytes) {

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "train/records/loss_score.h"
+#include "train/records/pixel_score.h"
 
 /* Writes a line of metrics.jsonl and releases it. */
 static void write_line(FILE *to, json_t *line) {
@@ -105,6 +106,21 @@ void hd__session_log(hd_session *s) {
 /* An accuracy, or a loss that is not measured, has no entry. */
 static json_t *known(double value) { return isnan(value) ? NULL : json_real(value); }
 
+/* The IoU of each class of the test set's pixels. */
+static json_t *test_class_iou(const hd_session *s) {
+  const hd_target *target = &s->run.network.target;
+  hd_pixel_counts counts;
+  if (!hd__dataset_test(s->input.data)->masks)
+    return NULL;
+  hd__pixels_count(&counts, NULL, target, &s->input.test, &s->report.guesses);
+  json_t *list = json_array();
+  for (int32_t c = 0; c < target->scores; c++) {
+    const double is = hd__pixels_iou(&counts, c);
+    json_array_append_new(list, isnan(is) ? json_null() : json_real(is));
+  }
+  return list;
+}
+
 /* The share of each class of the test set that the last evaluation got right, null for a class without samples; NULL
  * where guesses are not judged. */
 static json_t *test_classes(const hd_session *s) {
@@ -138,10 +154,11 @@ void hd__session_log_evaluation(hd_session *s) {
   if (!s->report.metrics)
     return;
   json_t *line = json_pack(
-      "{s:I, s:I, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:s}", "step", (json_int_t)s->run.counters.step, "epoch",
-      (json_int_t)((s->run.counters.step - 1) / s->run.steps_per_epoch), "train_loss", known(r->train_loss), "val_loss",
-      known(r->val_loss), "val_accuracy", known(r->val_accuracy), "test_loss", known(r->test_loss), "test_accuracy",
-      known(r->test_accuracy), "test_classes", test_classes(s), "type", "evaluation");
+      "{s:I, s:I, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:s}", "step", (json_int_t)s->run.counters.step,
+      "epoch", (json_int_t)((s->run.counters.step - 1) / s->run.steps_per_epoch), "train_loss", known(r->train_loss),
+      "val_loss", known(r->val_loss), "val_accuracy", known(r->val_accuracy), "test_loss", known(r->test_loss),
+      "test_accuracy", known(r->test_accuracy), "test_classes", test_classes(s), "val_iou", known(r->val_iou),
+      "test_iou", known(r->test_iou), "test_class_iou", test_class_iou(s), "type", "evaluation");
   hd__session_note_metric(line, s);
   write_line(s->report.metrics, line);
   const int64_t step = s->run.counters.step;

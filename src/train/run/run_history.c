@@ -18,6 +18,7 @@
 #include "exec/exchange/cluster.h"
 #include "platform/machine.h"
 #include "platform/spawn.h"
+#include "train/records/pixel_score.h"
 
 /* The words of the command that started this process; none if the system does not provide them. */
 static json_t *command_words(void) {
@@ -139,11 +140,15 @@ static json_t *confusion(const hd_session *s) {
   enum { MOST_CLASSES = 100 };
   const hd_split *test = hd__dataset_test(s->input.data);
   const hd_target *target = &s->run.network.target;
-  const int classes = s->report.facts.wrong >= 0 && hd__target_judges(target, test) ? hd__target_classes(target) : 0;
+  const bool judges = hd__target_judges(target, test) || test->masks;
+  hd_pixel_counts pixels;
+  const int classes = s->report.facts.wrong >= 0 && judges ? hd__target_classes(target) : 0;
   HD_OWNED int64_t *count = classes > MOST_CLASSES ? NULL : hd__calloc((size_t)(classes * classes) + 1, sizeof *count);
   if (classes < 1 || !count)
     return NULL;
-  for (int64_t i = 0; i < test->count; i++)
+  if (test->masks)
+    hd__pixels_count(&pixels, count, target, &s->input.test, &s->report.guesses);
+  for (int64_t i = 0; i < test->count && !test->masks; i++)
     if (hd__target_counts(target, test, i))
       count[test->labels[i] * classes + s->report.guesses.guess[i]]++;
   json_t *rows = json_array();

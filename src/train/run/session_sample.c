@@ -27,18 +27,18 @@ static hd_text_network network_of(const hd_session *s) {
 
 bool hd__session_shows_texts(const hd_session *s) {
   const hd_text_network network = network_of(s);
-  return s->run.settings->sample_every > 0 && network.places > 0 && !hd__stages_are_apart(s) &&
+  return s->run.settings->sample_every > 0 && hd__network_reads_text(&s->run.network) && !hd__stages_are_apart(s) &&
          (hd__cluster_ranks(s->compute.local) == 1 || hd__text_network_decodes(&network));
 }
 
 hd_status hd__session_check_samples(const hd_session *s, hd_ctx *ctx) {
   if (s->run.settings->sample_every == 0 || hd__session_shows_texts(s) || *s->checkpoints.resumed)
     return HD_OK;
-  return hd__fail(
-      ctx, HD_E_UNSUPPORTED,
-      "--sample-every expects a single process, or a network of texts on CPUs, whose layers read a place and, by causal "
-      "attention or a state, those before it, found %s; leave it out, and use heddle generate on the run",
-      s->run.network.name ? s->run.network.name : "another network");
+  return hd__fail(ctx, HD_E_UNSUPPORTED,
+                  "--sample-every expects a single process, or a network of texts on CPUs, whose layers read a place "
+                  "and, by causal "
+                  "attention or a state, those before it, found %s; leave it out, and use heddle generate on the run",
+                  s->run.network.name ? s->run.network.name : "another network");
 }
 
 static hd_status write_sample(char *text, hd_session *s, hd_ctx *ctx, hd_generator *g) {

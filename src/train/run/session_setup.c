@@ -218,14 +218,29 @@ static hd_status check_metric(hd_session *s, hd_ctx *ctx) {
     return HD_OK;
   return hd__fail(ctx, HD_E_USAGE,
                   "--metric %s expects a model that predicts %s, found another loss; choose another metric",
-                  hd_choice_name(HD_OPT_METRIC, metric), metric == HD_METRIC_R2 ? "numbers" : "classes");
+                  hd_choice_name(HD_OPT_METRIC, metric),
+                  metric == HD_METRIC_R2    ? "numbers"
+                  : metric == HD_METRIC_IOU ? "a class for each pixel"
+                                            : "classes");
 }
 
-static void place_outcome(hd_exec_outcome *out, void *memory, int64_t samples, bool scores) {
+/* What an evaluation's outcome has: scores of a sample, and guesses of its pixels. */
+typedef struct outcome_room {
+  int64_t samples, scores, pixels;
+} outcome_room;
+
+static size_t outcome_bytes(const outcome_room *r) {
+  return (size_t)r->samples *
+         (2 * sizeof(float) + sizeof(int32_t) + (size_t)r->scores * sizeof(float) + (size_t)r->pixels);
+}
+
+static void place_outcome(hd_exec_outcome *out, void *memory, const outcome_room *r) {
   out->loss = memory;
-  out->probability = out->loss + samples;
-  out->guess = (int32_t *)(out->probability + samples);
-  out->score = scores ? (float *)(out->guess + samples) : NULL;
+  out->probability = out->loss + r->samples;
+  out->guess = (int32_t *)(out->probability + r->samples);
+  float *behind = (float *)(out->guess + r->samples);
+  out->score = r->scores ? behind : NULL;
+  out->classes = r->pixels ? (uint8_t *)(behind + r->scores * r->samples) : NULL;
 }
 
 /* Shared memory for guesses: each rank fills in the samples that its threads evaluate. With --tta that is of views, and
@@ -241,16 +256,15 @@ static hd_status make_guesses(hd_session *s, hd_ctx *ctx) {
   const bool scores = views || judged ||
                       hd__metric_needs_scores((hd_metric_choice)s->run.settings->metric, target, split) ||
                       hd__config_loss(s->run.config) || hd__config_metric(s->run.config);
-  const size_t each = sizeof(float) + sizeof(float) + sizeof(int32_t) +
-                      (scores ? (size_t)s->run.network.target.scores * sizeof(float) : 0);
-  HD_TRY(hd__local_group_memory(&s->report.guess_memory, s->compute.local, ctx, (size_t)most * each,
+  const outcome_room room = {most, scores ? target->scores : 0, split->masks ? target->places : 0};
+  HD_TRY(hd__local_group_memory(&s->report.guess_memory, s->compute.local, ctx, outcome_bytes(&room),
                                 "the evaluation's samples"));
-  place_outcome(views ? &s->report.views : &s->report.guesses, s->report.guess_memory.base, most, scores);
+  place_outcome(views ? &s->report.views : &s->report.guesses, s->report.guess_memory.base, &room);
   if (!views)
     return HD_OK;
-  s->report.mean_memory = hd__malloc((size_t)most * each);
+  s->report.mean_memory = hd__malloc(outcome_bytes(&room));
   HD_TRY(HD_ALLOCATED(s->report.mean_memory, ctx, "out of memory for the evaluation's samples"));
-  place_outcome(&s->report.guesses, s->report.mean_memory, most, scores);
+  place_outcome(&s->report.guesses, s->report.mean_memory, &room);
   return HD_OK;
 }
 
@@ -407,7 +421,7 @@ static void count_parameters(int64_t *all, int64_t *trainable, const hd_plan *pl
 static void clear_scores(hd_report *r) {
   r->train_loss = r->val_loss = r->val_accuracy = r->test_loss = r->test_accuracy = r->val_metric = r->test_metric =
       r->test_r2 = r->test_mean_absolute_error = r->test_root_mean_square_error = r->test_perplexity =
-          r->test_bits_per_byte = NAN;
+          r->test_bits_per_byte = r->val_iou = r->test_iou = NAN;
 }
 
 static hd_status fill_report(hd_session *s, hd_ctx *ctx) {

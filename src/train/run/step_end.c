@@ -162,11 +162,13 @@ static hd_status evaluate(hd_session *s, hd_ctx *ctx) {
     HD_TRY(evaluate_split(&score, s, ctx, &s->input.val));
     r->val_loss = score.loss;
     r->val_accuracy = score.accuracy;
+    r->val_iou = score.iou;
     r->val_metric = score.metric;
   }
   HD_TRY(evaluate_split(&score, s, ctx, &s->input.test));
   r->test_loss = score.loss;
   r->test_accuracy = score.accuracy;
+  r->test_iou = score.iou;
   r->test_perplexity = hd__perplexity(hd__dataset_test(s->input.data), score.loss);
   r->test_bits_per_byte = hd__bits_per_byte(hd__dataset_test(s->input.data), score.loss);
   r->test_metric = score.metric;

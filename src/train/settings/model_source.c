@@ -327,6 +327,23 @@ static hd_status check_numbers(hd_ctx *ctx, const hd_target *target, const hd_sp
   return HD_OK;
 }
 
+/* Masks as targets: a score for each class of each pixel. */
+static hd_status check_masks(hd_ctx *ctx, const hd_target *target, const hd_split *split, const char *source,
+                             const char *data_name) {
+  if (target->loss != HD_OP_cross_entropy || target->places != hd__split_plane(split))
+    return hd__fail(
+        ctx, HD_E_SHAPE,
+        "%s: expected scores for each of the %dx%d pixels of %s and the loss cross_entropy, since each pixel "
+        "has a class, found %s; end the model with a conv2d 'out: classes' at the size of the pictures, "
+        "without flatten, such as --model unet-small",
+        source, split->height, split->width, data_name,
+        target->places ? "scores of another size" : "one prediction for each sample");
+  if (target->scores > HD_NO_CLASS)
+    return hd__fail(ctx, HD_E_UNSUPPORTED, "%s: expected at most %d classes of pixels, found %d; use fewer", source,
+                    HD_NO_CLASS, target->scores);
+  return check_labels(ctx, target, split, source, data_name);
+}
+
 hd_status hd__target_check(hd_ctx *ctx, const hd_target *target, const hd_split *split, const char *source,
                            const char *data_name) {
   if (split->window && (target->loss != HD_OP_cross_entropy || target->places != split->width))
@@ -335,10 +352,12 @@ hd_status hd__target_check(hd_ctx *ctx, const hd_target *target, const hd_split 
                     "%s; begin the model with an embedding, and end it with a linear layer over its channels, without "
                     "flatten",
                     source, split->width, data_name, target->places ? "other" : "one label a sample");
+  if (split->masked)
+    return check_masks(ctx, target, split, source, data_name);
   if (!split->window && target->places > 0)
     return hd__fail(ctx, HD_E_SHAPE,
                     "%s: expected one score per class for %s, found scores for each of %d places; end the model with "
-                    "flatten and linear",
+                    "flatten and linear, or give data with masks, a class for each pixel",
                     source, data_name, target->places);
   return split->outputs ? check_numbers(ctx, target, split, source, data_name)
                         : check_labels(ctx, target, split, source, data_name);

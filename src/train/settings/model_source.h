@@ -71,6 +71,12 @@ typedef struct hd_network {
   bool has_loss;      /* the text states one */
 } hd_network;
 
+/* Whether it predicts the token after each of a text; a network of pictures with scores for each place gives pixels
+ * their classes. */
+static inline bool hd__network_reads_text(const hd_network *network) {
+  return network->target.places > 0 && network->reads_rows;
+}
+
 /* `name_or_path`: a built-in model, a file (a name with '/' or ending in .yaml, .yml or .onnx), or a description (a
  * text of more than one line). */
 HD_TOOLS_API hd_status hd__network_find(hd_network *out, hd_ctx *ctx, const char *name_or_path);

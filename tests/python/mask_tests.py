@@ -1,0 +1,80 @@
+"""A class for each pixel: y of (N, H, W); scores, losses and gradients against PyTorch in float64."""
+import numpy as np
+from tap import Skipped, path, refuses
+
+import heddle
+
+rng = np.random.default_rng(3)
+x = rng.integers(0, 256, (64, 3, 8, 12)).astype(np.uint8)
+y = (x[:, 0] > 128).astype(np.int64) + (x[:, 1] > 200)
+y[:, :2, 3] = -100  # no class
+WEIGHTS = [0.5, 1, 2]
+TEXT = """model: tiny
+input: [3, 8, 12]
+layers:
+  - conv1: {op: conv2d, out: 6, kernel: 3, padding: 1}
+  - tanh: {op: tanh}
+  - scores: {op: conv2d, out: 3, kernel: 1}
+loss: {op: cross_entropy, weight: [0.5, 1, 2]}
+"""
+
+
+def test_loss_and_gradients_are_those_of_pytorch():
+    """loss, gradients and scores are those of PyTorch in float64"""
+    try:
+        import torch
+        import torch.nn.functional as F
+    except ImportError as missing:
+        raise Skipped("no PyTorch") from missing
+    lr = 0.25
+    options = dict(batch=64, epochs=1, optimizer="sgd", lr=lr, no_shuffle=True, progress=False)
+    heddle.train(TEXT, (x, y, x, y), max_steps=1, out=path("first"), **{**options, "lr": 1e-30})
+    run = heddle.train(TEXT, (x, y, x, y), max_steps=1, out=path("second"), **options)
+    before, after = heddle.load(path("first")).weights, run.weights
+    mean, std = x.mean((0, 2, 3)) / 255, x.std((0, 2, 3)) / 255
+    mean, std = mean.round(4), std.round(4)
+    inputs = torch.tensor((x / 255 - mean[:, None, None]) / std[:, None, None])
+    weight = {name: torch.tensor(np.asarray(value, np.float64), requires_grad=True) for name, value in before.items()}
+    out = torch.tanh(F.conv2d(inputs, weight["conv1.weight"], weight["conv1.bias"], padding=1))
+    out = F.conv2d(out, weight["scores.weight"], weight["scores.bias"])
+    loss = F.cross_entropy(out, torch.tensor(y), weight=torch.tensor(WEIGHTS, dtype=torch.float64))
+    loss.backward()
+    assert abs(run.result["train_loss"] - loss.item()) < 1e-6 * loss.item(), (run.result["train_loss"], loss.item())
+    for name, value in weight.items():
+        found = (np.asarray(before[name], np.float64) - np.asarray(after[name], np.float64)) / lr
+        wanted = value.grad.numpy()
+        assert np.abs(found - wanted).max() < 2e-6 * max(1, np.abs(wanted).max()), name
+    guess = out.argmax(1).numpy()
+    evaluation = heddle.load(path("first")).evaluate((x, y, x, y))
+    counted = y >= 0
+    assert abs(evaluation.loss - loss.item()) < 1e-5
+    assert abs(evaluation.accuracy - (guess == y)[counted].mean()) < 1e-3
+    for c in range(3):
+        either = ((guess == c) | (y == c)) & counted
+        assert abs(evaluation.class_iou[c] - ((guess == c) & (y == c) & counted).sum() / either.sum()) < 2e-3
+
+
+def test_scores_are_of_pixels():
+    """accuracy, confusion and IoU count pixels, those without a class left out"""
+    run = heddle.train(TEXT, (x, y), max_steps=20, lr=0.01, batch=16, out=path("scores"), progress=False)
+    evaluation = run.evaluate()
+    n = evaluation.confusion
+    hit = np.diag(n)
+    assert n.sum() == evaluation.samples * (8 * 12 - 2)
+    assert np.allclose(evaluation.class_iou, hit / (n.sum(0) + n.sum(1) - hit))
+    assert np.isclose(evaluation.iou, np.mean(evaluation.class_iou))
+    assert np.isclose(evaluation.accuracy, hit.sum() / n.sum())
+    assert run.result["test_iou"] == evaluation.iou
+
+
+def test_masks_of_another_shape_or_kind_are_refused():
+    """masks of another shape, kind or with other numbers are refused"""
+    refuses(heddle.ShapeError, "found masks of 8x8", lambda: heddle.train(TEXT, (x, y[:, :, :8]), max_steps=1))
+    refuses(heddle.FormatError, "found float64", lambda: heddle.train(TEXT, (x, y * 1.0), max_steps=1))
+    refuses(heddle.FormatError, "found 300", lambda: heddle.train(TEXT, (x, y + 299 * (y == 1)), max_steps=1))
+    refuses(heddle.ShapeError, "expected at least 4 scores", lambda: heddle.train(TEXT, (x, y + (y >= 0)), max_steps=1))
+    np.savez(path("bad.npz"), x=x, y=y[:, :, :8])
+    refuses(heddle.FormatError, "expected a class for each pixel of 64 pictures of 8x12",
+            lambda: heddle.train(TEXT, path("bad.npz"), max_steps=1))
+    np.savez(path("low.npz"), x=x, y=y - 2)
+    refuses(heddle.FormatError, "found -2", lambda: heddle.train(TEXT, path("low.npz"), max_steps=1))
