@@ -19,10 +19,14 @@ static bool is_filler(hd_onnx_reader *r, const char *name, int64_t count, float 
 }
 
 /* A weight and a bias of a norm; "" or NULL: the norm has none, so that they are 1 and 0. */
-static hd_status add_affine(hd_onnx_reader *r, const HdOnnx__Node *node, const char *layer, const char *weight,
-                            const char *bias, int64_t count) {
-  weight = weight && is_filler(r, weight, count, 1) ? NULL : weight;
-  bias = bias && is_filler(r, bias, count, 0) ? NULL : bias;
+typedef struct affine {
+  const char *weight, *bias;
+} affine;
+
+static hd_status add_affine(hd_onnx_reader *r, const HdOnnx__Node *node, const char *layer, const affine *a,
+                            int64_t count) {
+  const char *weight = a->weight && is_filler(r, a->weight, count, 1) ? NULL : a->weight;
+  const char *bias = a->bias && is_filler(r, a->bias, count, 0) ? NULL : a->bias;
   if (weight && *weight)
     HD_TRY(hd__onnx_add_vector(r, node, layer, "weight", weight, count));
   else
@@ -85,7 +89,7 @@ static hd_status put_norm(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node
   else if (rms)
     HD_TRY(hd__onnx_add_equal(r, v->layer, "weight", elems, 1));
   else
-    HD_TRY(add_affine(r, node, v->layer, weight, bias, elems));
+    HD_TRY(add_affine(r, node, v->layer, &(affine){weight, bias}, elems));
   for (int i = first; i < r->out->weights.count && whole && !v->flat; i++)
     r->out->weights.tensor[i].shape = (hd_shape){3, {(int32_t)v->c, (int32_t)v->h, (int32_t)v->w}};
   return HD_OK;
@@ -111,14 +115,14 @@ hd_status hd__onnx_read_layer_norm(hd_onnx_view *v, hd_onnx_reader *r, const HdO
 }
 
 static hd_status put_group_norm(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node, int64_t groups, float eps,
-                                const char *weight, const char *bias) {
+                                const affine *a) {
   char text[HD_NUMBER_BYTES], from[HD_ONNX_NAME_BYTES];
   HD_TRY(hd__onnx_settle(v, r, node));
   memcpy(from, v->layer, sizeof from);
-  HD_TRY(hd__onnx_put(v, r, node, weight ? hd__onnx_resolve(r, weight) : NULL,
+  HD_TRY(hd__onnx_put(v, r, node, a->weight ? hd__onnx_resolve(r, a->weight) : NULL,
                       "op: group_norm, from: \"%s\", groups: %lld, eps: %s", from, (long long)groups,
                       eps_of(text, eps)));
-  return add_affine(r, node, v->layer, weight, bias, v->c);
+  return add_affine(r, node, v->layer, a, v->c);
 }
 
 /* GroupNormalization, whose weights once were those of groups, and InstanceNormalization. */
@@ -132,8 +136,8 @@ hd_status hd__onnx_read_group_norm(hd_onnx_view *v, hd_onnx_reader *r, const HdO
                            "expected num_groups that divide the %lld channels, and a weight for each of these, "
                            "found others; export it with opset 21",
                            (long long)channels);
-  return put_group_norm(v, r, node, groups, hd__onnx_float(node, "epsilon", 1e-5f), hd__onnx_input(node, 1),
-                        hd__onnx_input(node, 2));
+  return put_group_norm(v, r, node, groups, hd__onnx_float(node, "epsilon", 1e-5f),
+                        &(affine){hd__onnx_input(node, 1), hd__onnx_input(node, 2)});
 }
 
 /* ---- Spelled out ---- */
@@ -170,8 +174,8 @@ static hd_status put_spelled_group_norm(hd_onnx_view *v, hd_onnx_reader *r, cons
       !gives(r, e->back, &grouped, &whole))
     return hd__onnx_refuse(r, node, "expected a group norm that keeps the shape, found another one; export it again");
   const bool owns = hd__onnx_lies_along(v, r, e->weight, channels) && hd__onnx_lies_along(v, r, e->bias, channels);
-  HD_TRY(put_group_norm(v, r, node, e->groups, hd__onnx_float(e->norm, "epsilon", 1e-5f), owns ? e->weight : NULL,
-                        owns ? e->bias : NULL));
+  HD_TRY(put_group_norm(v, r, node, e->groups, hd__onnx_float(e->norm, "epsilon", 1e-5f),
+                        owns ? &(affine){e->weight, e->bias} : &(affine){0}));
   if (owns)
     return HD_OK;
   HD_TRY(hd__onnx_apply_constant(v, r, node, 'M', e->weight));
