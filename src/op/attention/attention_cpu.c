@@ -288,53 +288,32 @@ static void attention(const hd_call *call) {
 
 /* ---- The gradient ---- */
 
-/* Adds to each place the products of its weights with the rows of the queries that read it, ascending. `count`, their
- * number, is a constant where this is inlined. */
-G16 void spread_rows(float *to, const float *weight, const float *rows, int64_t row_stride, const queries *q,
-                     const head *h, int count) {
+/* Adds to each place the products of its weights with the rows of the queries that read it, ascending. */
+static void spread(float *to, const float *weight, const float *rows, int64_t row_stride, const queries *q,
+                   const head *h) {
   for (int k = 0; k < h->width; k += 16) {
     const int left = h->width - k;
     float *const first = to + k;
     g16 row[QUERIES];
     int64_t j = 0;
     UNROLL
-    for (int i = 0; i < count; i++)
-      row[i] = g16_load_some(rows + i * row_stride + k, left);
-    for (; j < q->reach[0]; j++) {
+    for (int i = 0; i < QUERIES; i++)
+      row[i] = g16_load_some(rows + (i < q->count ? i : q->count - 1) * row_stride + k, left);
+    for (; q->count == QUERIES && j < q->reach[0]; j++) {
       g16 acc = g16_load_some(first + j * h->stride, left);
       UNROLL
-      for (int i = 0; i < count; i++)
+      for (int i = 0; i < QUERIES; i++)
         acc = g16_fma(g16_all(weight[i * h->padded + j]), row[i], acc);
       g16_store_some(first + j * h->stride, acc, left);
     }
-    for (; j < q->reach[count - 1]; j++) {
+    for (; j < q->reach[QUERIES - 1]; j++) {
       g16 acc = g16_load_some(first + j * h->stride, left);
       UNROLL
-      for (int i = 0; i < count; i++)
-        if (j < q->reach[i])
+      for (int i = 0; i < QUERIES; i++)
+        if (i < q->count && j < q->reach[i])
           acc = g16_fma(g16_all(weight[i * h->padded + j]), row[i], acc);
       g16_store_some(first + j * h->stride, acc, left);
     }
-  }
-}
-
-#define SPREAD(count)                                                                                                  \
-  case count:                                                                                                          \
-    if (count <= QUERIES)                                                                                              \
-      spread_rows(to, weight, rows, row_stride, q, h, count);                                                          \
-    break
-
-static void spread(float *to, const float *weight, const float *rows, int64_t row_stride, const queries *q,
-                   const head *h) {
-  switch (q->count) {
-    SPREAD(1);
-    SPREAD(2);
-    SPREAD(3);
-    SPREAD(4);
-    SPREAD(5);
-    SPREAD(6);
-    SPREAD(7);
-    SPREAD(8);
   }
 }
 
