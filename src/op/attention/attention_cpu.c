@@ -2,10 +2,13 @@
  * transposed once for each head; sums over places are groups along the channels of a head. Products of places that a
  * query does not read are left out. */
 #include "base/philox_words.h"
-#include "kernel/cpu/blocks.h"
 #include "op/softmax/softmax_cpu.h"
 
-enum { QUERIES = ATTENTION_QUERIES };
+#if HD_ISA_IS(avx512) || HD_ISA_IS(neon)
+enum { QUERIES = 8 };
+#else
+enum { QUERIES = 4 };
+#endif
 
 /* The queries that are computed together: `count` of them, and the last one again for the rest. */
 typedef struct queries {
