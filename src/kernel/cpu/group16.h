@@ -10,9 +10,6 @@
  * g16_stream stores past the caches, where the instruction set can, and a whole line; g16_end_streams makes such stores
  * visible to other threads.
  *
- * g16_at_least is false for a NaN. g16_capped is limit < x ? limit : x, and so x for a NaN. g16_magnitude has no sign;
- * g16_signed_as gives y the other sign where x has one.
- *
  * g16_held is the value itself, which the compiler then keeps in a register: GCC reads a value that only a few
  * instructions use from memory again for each of them.
  *
@@ -79,8 +76,8 @@ G16 g16 g16_take_over(g16 best, g16 later) {
   return g16_choose(g16_or(g16_less(best, later), g16_nan(later)), later, best);
 }
 
-/* exp in each lane, if it is from HD_EXPF_LOW to HD_EXPF_HIGH; any number in others. */
-G16 g16 g16_exp_between(g16 x) {
+/* exp in each lane: hd__expf's chain. */
+G16 g16 g16_exp(g16 x) {
   g16 shifted = g16_fma(x, g16_all(HD_EXPF_LOG2E), g16_all(HD_EXPF_ROUND));
   g16 minus_n = g16_sub(g16_all(HD_EXPF_ROUND), shifted);
   g16 r = g16_fma(minus_n, g16_all(HD_EXPF_LN2_HIGH), x);
@@ -92,44 +89,43 @@ G16 g16 g16_exp_between(g16 x) {
   p = g16_fma(p, r, g16_all(HD_EXPF_C2));
   p = g16_fma(p, r, g16_all(1.0f));
   p = g16_fma(p, r, g16_all(1.0f));
-  return g16_scale_2n(p, shifted);
-}
-
-/* exp in each lane: hd__expf's chain. */
-G16 g16 g16_exp(g16 x) {
-  g16 e = g16_exp_between(x);
+  g16 e = g16_scale_2n(p, shifted);
   e = g16_choose(g16_less(x, g16_all(HD_EXPF_LOW)), g16_zero(), e);
   e = g16_choose(g16_less(g16_all(HD_EXPF_HIGH), x), g16_all(INFINITY), e);
   return g16_choose(g16_nan(x), x, e);
 }
 
-/* tanh in each lane: hd__tanhf's chain, both branches computed and one chosen, for a NaN the first. */
+/* tanh in each lane: hd__tanhf's chain, both branches computed and one chosen. */
 G16 g16 g16_tanh(g16 x) {
-  g16 a = g16_magnitude(x), twice = g16_add(a, a), z = g16_mul(x, x), one = g16_all(1.0f);
+  g16_mask below = g16_less(x, g16_zero());
+  g16 a = g16_choose(below, g16_sub(g16_zero(), x), x), z = g16_mul(x, x), one = g16_all(1.0f);
   g16 p = g16_fma(g16_all(HD_TANHF_C3), z, g16_all(HD_TANHF_C2));
   p = g16_fma(p, z, g16_all(HD_TANHF_C1));
   p = g16_fma(p, z, g16_all(HD_TANHF_C0));
   g16 small = g16_fma(g16_mul(x, z), p, x);
-  g16 e = g16_choose(g16_less(g16_all(HD_EXPF_HIGH), twice), g16_all(INFINITY), g16_exp_between(twice));
-  g16 y = g16_sub(one, g16_div(g16_all(2.0f), g16_add(e, one)));
-  return g16_choose(g16_at_least(a, g16_all(HD_TANHF_SMALL)), g16_signed_as(y, x), small);
+  g16 y = g16_sub(one, g16_div(g16_all(2.0f), g16_add(g16_exp(g16_add(a, a)), one)));
+  y = g16_choose(below, g16_sub(g16_zero(), y), y);
+  return g16_choose(g16_less(a, g16_all(HD_TANHF_SMALL)), small, y);
 }
 
-/* erf in each lane: hd__erff's chain, as above. */
+/* erf in each lane: hd__erff's chain. */
 G16 g16 g16_erf(g16 x) {
-  g16 a = g16_magnitude(x), z = g16_mul(x, x);
+  g16_mask below = g16_less(x, g16_zero());
+  g16 a = g16_choose(below, g16_sub(g16_zero(), x), x), z = g16_mul(x, x);
   g16 p = g16_fma(g16_all(HD_ERFF_C5), z, g16_all(HD_ERFF_C4));
   p = g16_fma(p, z, g16_all(HD_ERFF_C3));
   p = g16_fma(p, z, g16_all(HD_ERFF_C2));
   p = g16_fma(p, z, g16_all(HD_ERFF_C1));
   p = g16_fma(p, z, g16_all(HD_ERFF_C0));
-  g16 small = g16_fma(x, p, x), b = g16_capped(a, g16_all(HD_ERFF_LARGEST));
+  g16 small = g16_fma(x, p, x), limit = g16_all(HD_ERFF_LARGEST);
+  g16 b = g16_choose(g16_less(limit, a), limit, a);
   g16 q = g16_fma(g16_all(HD_ERFF_L6), b, g16_all(HD_ERFF_L5));
   q = g16_fma(q, b, g16_all(HD_ERFF_L4));
   q = g16_fma(q, b, g16_all(HD_ERFF_L3));
   q = g16_fma(q, b, g16_all(HD_ERFF_L2));
   q = g16_fma(q, b, g16_all(HD_ERFF_L1));
   q = g16_fma(q, b, g16_all(HD_ERFF_L0));
-  g16 y = g16_sub(g16_all(1.0f), g16_exp_between(q));
-  return g16_choose(g16_at_least(a, g16_all(HD_ERFF_SMALL)), g16_signed_as(y, x), small);
+  g16 y = g16_sub(g16_all(1.0f), g16_exp(q));
+  y = g16_choose(below, g16_sub(g16_zero(), y), y);
+  return g16_choose(g16_less(a, g16_all(HD_ERFF_SMALL)), small, y);
 }

@@ -61,19 +61,6 @@ G16 g16_mask g16_less(g16 a, g16 b) {
 G16 g16_mask g16_nan(g16 a) {
   return (g16_mask){_mm256_cmp_ps(a.lo, a.lo, _CMP_UNORD_Q), _mm256_cmp_ps(a.hi, a.hi, _CMP_UNORD_Q)};
 }
-G16 g16_mask g16_at_least(g16 a, g16 b) {
-  return (g16_mask){_mm256_cmp_ps(a.lo, b.lo, _CMP_GE_OQ), _mm256_cmp_ps(a.hi, b.hi, _CMP_GE_OQ)};
-}
-/* The instruction gives its second operand for a NaN. */
-G16 g16 g16_capped(g16 x, g16 limit) { return (g16){_mm256_min_ps(limit.lo, x.lo), _mm256_min_ps(limit.hi, x.hi)}; }
-G16 g16 g16_magnitude(g16 x) {
-  const __m256 sign = _mm256_set1_ps(-0.0f);
-  return (g16){_mm256_andnot_ps(sign, x.lo), _mm256_andnot_ps(sign, x.hi)};
-}
-G16 g16 g16_signed_as(g16 y, g16 x) {
-  const __m256 sign = _mm256_set1_ps(-0.0f);
-  return (g16){_mm256_xor_ps(y.lo, _mm256_and_ps(sign, x.lo)), _mm256_xor_ps(y.hi, _mm256_and_ps(sign, x.hi))};
-}
 /* Bit i: lane i is not zero. */
 G16 uint32_t g16_nonzero(g16 a) {
   const __m256 lo = _mm256_cmp_ps(a.lo, _mm256_setzero_ps(), _CMP_NEQ_UQ);

@@ -30,16 +30,6 @@ G16 g16 g16_fma(g16 a, g16 b, g16 c) { return _mm512_fmadd_ps(a, b, c); }
 
 G16 g16_mask g16_less(g16 a, g16 b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
 G16 g16_mask g16_nan(g16 a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
-G16 g16_mask g16_at_least(g16 a, g16 b) { return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ); }
-/* The instruction gives its second operand for a NaN. */
-G16 g16 g16_capped(g16 x, g16 limit) { return _mm512_min_ps(limit, x); }
-G16 g16 g16_magnitude(g16 x) {
-  return _mm512_castsi512_ps(_mm512_and_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff)));
-}
-G16 g16 g16_signed_as(g16 y, g16 x) {
-  const __m512i sign = _mm512_and_epi32(_mm512_castps_si512(x), _mm512_set1_epi32((int)0x80000000u));
-  return _mm512_castsi512_ps(_mm512_xor_epi32(_mm512_castps_si512(y), sign));
-}
 /* Bit i: lane i is not zero. */
 G16 uint32_t g16_nonzero(g16 a) { return _mm512_cmp_ps_mask(a, _mm512_setzero_ps(), _CMP_NEQ_UQ); }
 

@@ -65,16 +65,6 @@ G16 g16 g16_fma(g16 a, g16 b, g16 c) { G16_QUARTERS(g16, vfmaq_f32(c.q[i], a.q[i
 
 G16 g16_mask g16_less(g16 a, g16 b) { G16_QUARTERS(g16_mask, vcltq_f32(a.q[i], b.q[i])); }
 G16 g16_mask g16_nan(g16 a) { G16_QUARTERS(g16_mask, vmvnq_u32(vceqq_f32(a.q[i], a.q[i]))); }
-G16 g16_mask g16_at_least(g16 a, g16 b) { G16_QUARTERS(g16_mask, vcgeq_f32(a.q[i], b.q[i])); }
-G16 g16 g16_capped(g16 x, g16 limit) {
-  G16_QUARTERS(g16, vbslq_f32(vcltq_f32(limit.q[i], x.q[i]), limit.q[i], x.q[i]));
-}
-G16 g16 g16_magnitude(g16 x) { G16_QUARTERS(g16, vabsq_f32(x.q[i])); }
-G16 g16 g16_signed_as(g16 y, g16 x) {
-  G16_QUARTERS(g16,
-               vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(y.q[i]),
-                                               vandq_u32(vreinterpretq_u32_f32(x.q[i]), vdupq_n_u32(0x80000000u)))));
-}
 /* Bit i: lane i is not zero. */
 G16 uint32_t g16_nonzero(g16 a) {
   static const uint32_t weight[4] = {1, 2, 4, 8};

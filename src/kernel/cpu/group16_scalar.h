@@ -61,10 +61,6 @@ APART g16 g16_fma(g16 a, g16 b, g16 c) { G16_LANES(fmaf(a.f[i], b.f[i], c.f[i]))
 
 APART g16_mask g16_less(g16 a, g16 b) { G16_BITS(a.f[i] < b.f[i]); }
 APART g16_mask g16_nan(g16 a) { G16_BITS(a.f[i] != a.f[i]); }
-APART g16_mask g16_at_least(g16 a, g16 b) { G16_BITS(a.f[i] >= b.f[i]); }
-APART g16 g16_capped(g16 x, g16 limit) { G16_LANES(limit.f[i] < x.f[i] ? limit.f[i] : x.f[i]); }
-G16 g16 g16_magnitude(g16 x) { return (g16){(g16_lanes)((g16_words)x.f & 0x7fffffff)}; }
-G16 g16 g16_signed_as(g16 y, g16 x) { return (g16){(g16_lanes)((g16_words)y.f ^ ((g16_words)x.f & ~0x7fffffff))}; }
 /* Bit i: lane i is not zero. */
 APART uint32_t g16_nonzero(g16 a) { G16_BITS(a.f[i] != 0); }
 

@@ -18,11 +18,8 @@ G16 g16 gelu_tanh16(const hd_geom *g, g16 x) {
   return g16_mul(g16_mul(g16_all(0.5f), x), g16_add(g16_all(1), g16_tanh(tanh_inner(x))));
 }
 
-/* exp of what is not positive; for a NaN any number. */
-G16 g16 fall(g16 x) { return g16_choose(g16_at_least(x, g16_all(HD_EXPF_LOW)), g16_exp_between(x), g16_zero()); }
-
 G16 g16 gelu_back(const hd_geom *g, g16 dy, g16 x) {
-  g16 density = g16_mul(fall(g16_mul(g16_mul(x, x), g16_all(-0.5f))), g16_all((float)HD_ONE_BY_SQRT_2PI));
+  g16 density = g16_mul(g16_exp(g16_mul(g16_mul(x, x), g16_all(-0.5f))), g16_all((float)HD_ONE_BY_SQRT_2PI));
   return g16_mul(dy, g16_fma(x, density, share_below(x)));
 }
 
