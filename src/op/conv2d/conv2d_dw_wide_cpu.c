@@ -33,10 +33,8 @@ static wide_shape shape_of(const hd_geom *g, int64_t pixel) {
   return s;
 }
 
-/* Sums of [co][runs][run16], in scratch if that is not the layout of the weights, then the frames. */
-static int64_t sums_elems(const hd_geom *g, const wide_shape *s) {
-  return s->run16 == s->run ? 0 : (int64_t)g->co * s->runs * s->run16;
-}
+/* Sums of [co][runs][run16], then the frames. */
+static int64_t sums_elems(const hd_geom *g, const wide_shape *s) { return (int64_t)g->co * s->runs * s->run16; }
 
 int64_t HD_SYM(conv_dw_wide_scratch)(const hd_geom *g, int64_t pixel) {
   wide_shape s = shape_of(g, pixel);
@@ -56,28 +54,17 @@ typedef struct wide_block {
   int64_t x_stride, x_line, dy_stride, dy_pixel, rows;
   float *sum;
   int64_t sum_step; /* from an output channel to the next */
-  int first, end;   /* whether chains begin here, whether + 0 ends them */
   wide_span wy, wx;
 } wide_block;
-
-/* The sums so far; a condition inside of the loops would keep them in memory. */
-G16 void begin(g16 (*acc)[WIDE_GROUPS], const wide_block *b, int outputs, int groups) {
-  if (b->first)
-    UNROLL_FOR (o, outputs)
-      UNROLL_FOR (q, groups)
-        acc[o][q] = g16_zero();
-  else
-    UNROLL_FOR (o, outputs)
-      UNROLL_FOR (q, groups)
-        acc[o][q] = g16_load(b->sum + o * b->sum_step + 16 * q);
-}
 
 /* outputs and groups are constants where this is inlined. */
 G16 void add_windows(const wide_block *b, int outputs, int groups) {
   const hd_geom *g = b->g;
   int64_t step = (int64_t)g->window.sw * g->ci;
   g16 acc[WIDE_OUTPUTS][WIDE_GROUPS];
-  begin(acc, b, outputs, groups);
+  UNROLL_FOR (o, outputs)
+    UNROLL_FOR (q, groups)
+      acc[o][q] = g16_load(b->sum + o * b->sum_step + 16 * q);
   const int across = b->wx.to - b->wx.from;
   const int64_t dy_line = g->wo * b->dy_pixel, dy_first = b->wy.from * dy_line + b->wx.from * b->dy_pixel;
   const int64_t x_line = g->window.sh * b->x_line, x_first = b->wy.from * x_line + b->wx.from * step;
@@ -97,10 +84,6 @@ G16 void add_windows(const wide_block *b, int outputs, int groups) {
       }
     }
   }
-  if (b->end)
-    UNROLL_FOR (o, outputs)
-      UNROLL_FOR (q, groups)
-        acc[o][q] = g16_add(acc[o][q], g16_zero());
   UNROLL_FOR (o, outputs)
     UNROLL_FOR (q, groups)
       g16_store(b->sum + o * b->sum_step + 16 * q, acc[o][q]);
@@ -149,20 +132,13 @@ static void add_rows(const wide_block *whole, const wide_shape *s, int plus_zero
     }
 }
 
-/* Sums in scratch become weights, without the lanes behind a run. */
-static void take_sums(float *dw, const float *sums, const wide_shape *s, int64_t runs) {
-  for (int64_t i = 0; i < runs; i++)
-    memcpy(dw + i * s->run, sums + i * s->run16, (size_t)s->run * sizeof *dw);
-}
-
 void HD_SYM(conv_dw_wide)(const hd_call *call, int64_t dy_pixel, int64_t pixel, int plus_zero) {
   const hd_geom *g = call->g;
   wide_shape s = shape_of(g, pixel);
-  const int in_place = s.run16 == s.run;
-  float *scratch = call->scratch, *frames = scratch + whole_bytes(sums_elems(g, &s)) / (int64_t)sizeof(float);
-  int64_t n = 0;
-  do {
-    const int64_t left = call->rows - n, rows = left < s.at_once ? left : s.at_once;
+  float *sums = call->scratch, *frames = sums + whole_bytes(sums_elems(g, &s)) / (int64_t)sizeof(float);
+  memset(sums, 0, (size_t)sums_elems(g, &s) * sizeof *sums);
+  for (int64_t n = 0; n < call->rows; n += s.at_once) {
+    int64_t rows = call->rows - n < s.at_once ? call->rows - n : s.at_once;
     conv_images images = frame_images(frames, &s.frame, s.framed, in_row(call, 0, n), call->in_stride[0], rows);
     wide_block whole = {.g = g,
                         .x = images.first,
@@ -172,13 +148,14 @@ void HD_SYM(conv_dw_wide)(const hd_call *call, int64_t dy_pixel, int64_t pixel, 
                         .dy_stride = call->in_stride[1],
                         .dy_pixel = dy_pixel,
                         .rows = rows,
-                        .sum = in_place ? call->out[0] : scratch,
-                        .sum_step = (int64_t)s.runs * s.run16,
-                        .first = n == 0,
-                        .end = plus_zero && rows == left};
+                        .sum = sums,
+                        .sum_step = (int64_t)s.runs * s.run16};
     add_rows(&whole, &s, plus_zero);
-    n += rows;
-  } while (n < call->rows);
-  if (!in_place)
-    take_sums(call->out[0], scratch, &s, (int64_t)g->co * s.runs);
+  }
+  float *dw = call->out[0];
+  for (int64_t i = 0; i < (int64_t)g->co * s.runs; i++)
+    if (plus_zero)
+      HD_SYM(conv_finish_sums)(dw + i * s.run, sums + i * s.run16, s.run);
+    else
+      memcpy(dw + i * s.run, sums + i * s.run16, (size_t)s.run * sizeof *dw);
 }
