@@ -48,7 +48,8 @@ static inline float token_least_of_share(const token_draws *d, float least) {
 
 /* The least score that may be drawn. */
 static inline float token_least_drawn(const token_draws *d, const float *score) {
-  const int some = d->top_k > 0 && d->top_k<d->tokens, share = d->top_p> 0 && d->top_p < 1;
+  const int some = d->top_k > 0 && d->top_k < d->tokens;
+  const int share = d->top_p > 0 && d->top_p < 1;
   if (!some && !share)
     return -INFINITY;
   for (int32_t i = 0; i < d->tokens; i++) {
