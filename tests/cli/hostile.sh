@@ -230,8 +230,8 @@ npy_case "a header that is none" 'sed -i "s/descr/decsr/" n/x_train.npy' n/x_tra
 npy_case "labels of another count" 'sed -i "s/(10,)/(9,) /" n/y_train.npy; truncate -s -1 n/y_train.npy' \
   n/y_train.npy 10 9
 npy_case "classes of pixels in one set" 'cp n/x_train.npy n/y_train.npy' n 'training set alone'
-npy_case "classes of pixels of other pictures" 'cp n/x_train.npy n/y_train.npy; sed -i "s/28, 28/56, 14/" n/y_train.npy' \
-  n/y_train.npy 28x28 10x56x14
+npy_case "classes of pixels of other pictures" \
+  'cp n/x_train.npy n/y_train.npy; sed -i "s/28, 28/56, 14/" n/y_train.npy' n/y_train.npy 28x28 10x56x14
 npy_case "a pipe" 'rm n/x_test.npy; mkfifo n/x_test.npy' n/x_test.npy
 case_ "NPZ: a file that is none" 1 'cp good.png a.npz' 'train --data a.npz' a.npz
 case_ "NPZ: no file at all" 1 '' 'train --data a.npz' a.npz
