@@ -123,7 +123,7 @@ END
   cp "$shakespeare/input.txt" "$HOME/.cache/heddle/shakespeare"
   chmod u+w "$HOME/.cache/heddle/shakespeare/input.txt"
   commands docs/text.md >lines
-  [ "$(wc -l <lines)" -eq 7 ]
+  [ "$(wc -l <lines)" -eq 8 ]
   if [ "$HD_DEPTH" -lt 3 ]; then # make check-long trains for the two minutes of the page
     sed -i 's/^heddle train .*/& --max-steps 10 --warmup 0/' lines
     as_printed <lines
