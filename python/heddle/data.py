@@ -206,8 +206,9 @@ def _add_arrays(context: Context, train: tuple[Any, Any], test: tuple[Any, Any] 
                              f"{y.shape[1]}x{y.shape[2]}; the arrays do not belong together")
     custom = ffi.new("hd_custom_data *")
     is_class = y.dtype != np.float32
-    last = max(int(np.max(y, initial=0, where=y != _arrays.NO_CLASS if y.ndim == 3 else True)) for _, y, _ in parts)
-    _fill(custom, x.shape[1:], x.dtype, 1 + last if is_class else 0, 0 if is_class else y.shape[1])
+    last = max(int(np.max(y, initial=0, where=y != _arrays.NO_CLASS if y.ndim == 3 else True))
+               for _, y, _ in parts) if is_class else -1
+    _fill(custom, x.shape[1:], x.dtype, 1 + last, 0 if is_class else y.shape[1])
     name, c = ffi.new("char[]", called.encode()), [_c_arrays(*part) for part in parts]
     custom.name, custom.train, custom.test = name, c[0], c[1] if test else ffi.NULL
     context.kept += [parts, c, name]

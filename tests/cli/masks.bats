@@ -27,8 +27,8 @@ shapes() {
           exit (mean - v[13]) ^ 2 > 1e-20 }'
   "$HEDDLE" eval r | grep -Eq '^IoU +0\.9'
   grep -q '"test_class_iou":\[0\.' r/metrics.jsonl
-  "$HEDDLE" report r --out page.html
-  grep -q 'confus' page.html
+  "$HEDDLE" report r --output page.html
+  grep -q 'Confusion matrix' page.html
 }
 
 @test "a folder and arrays are the same data, over ranks, threads, workers and accumulation" {
@@ -95,8 +95,8 @@ shapes() {
   says "--metric iou expects a model that predicts a class for each pixel"
   fails 2 train --model unet-small --data photos --max-steps 1 --transforms '[to_float, one_hot]'
   says "found one_hot"
-  fails 1 train --model unet-small --data photos --max-steps 1 --tta flip --out t
-  says "--tta flip expects one label for each sample"
+  fails 1 train --model unet-small --data photos --max-steps 1 --tta mirror --out t
+  says "--tta mirror expects one label for each sample"
   "$HEDDLE" train --model unet-small --data photos --max-steps 1 --out r >out
   fails 1 predict r photos/test/images/000.png
   says "a class for each pixel"

@@ -30,7 +30,7 @@ load cli
     [ "$(json_get models.$number.params models.$number.macs <out)" = "$(json_get params macs <summary)" ]
     number=$((number + 1))
   done
-  [ "$(json_get models.4.name models.4.input models.4.of_data <out)" = "cnn 1x28x28 false" ]
+  [ "$(json_get models.5.name models.5.input models.5.of_data <out)" = "cnn 1x28x28 false" ]
 }
 
 @test "the file of a model is printed as it is, and trains" {

@@ -36,22 +36,6 @@ static void keep_nothing(hd_transform_fit *fit) {
     fit->scale.std[c] = 1;
 }
 
-/* Applies the deferred scaling as a separate pass. */
-void hd__apply_scaling(const hd_transform_step *step, hd_transform_run *run) {
-  hd__run_settle(run);
-  const hd_image *from = &run->image;
-  float *to = hd__run_buffer(run);
-  for (int32_t c = 0; c < from->channels; c++) {
-    if (from->bytes)
-      run->kernels->gather_u8(to + c * from->plane, hd__image_byte(from, c, 0, 0), from->plane, 1,
-                              &step->is.scaling.by[c], &step->is.scaling.shift[c]);
-    else
-      run->kernels->gather_f32(to + c * from->plane, hd__image_float(from, c, 0, 0), from->plane, 1,
-                               &step->is.scaling.by[c], &step->is.scaling.shift[c]);
-  }
-  hd__run_dense(run, to, false, from->height, from->width);
-}
-
 static hd_status insert_scaling(hd_pipeline *p, const hd_transform_step *before, hd_transform_fit *fit) {
   static const hd_transform scaling = {.name = "scaling", .apply = hd__apply_scaling};
   if (fit->shape.height == 0)

@@ -355,3 +355,19 @@ void hd__apply_mixup(const hd_transform_step *step, hd_transform_run *run) {
   run->kernels->image.blend(x, run->partner, x, share, run->image.plane * run->image.channels);
   run->kernels->image.blend(run->target, run->partner_target, run->target, share, run->targets);
 }
+
+/* Applies the deferred scaling as a separate pass. */
+void hd__apply_scaling(const hd_transform_step *step, hd_transform_run *run) {
+  hd__run_settle(run);
+  const hd_image *from = &run->image;
+  float *to = hd__run_buffer(run);
+  for (int32_t c = 0; c < from->channels; c++) {
+    if (from->bytes)
+      run->kernels->gather_u8(to + c * from->plane, hd__image_byte(from, c, 0, 0), from->plane, 1,
+                              &step->is.scaling.by[c], &step->is.scaling.shift[c]);
+    else
+      run->kernels->gather_f32(to + c * from->plane, hd__image_float(from, c, 0, 0), from->plane, 1,
+                               &step->is.scaling.by[c], &step->is.scaling.shift[c]);
+  }
+  hd__run_dense(run, to, false, from->height, from->width);
+}

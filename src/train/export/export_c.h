@@ -1,4 +1,5 @@
-/* What the writers of C files share: export_c.c, and export_c_text.c for networks of texts. */
+/* What the writers of C files share: export_c.c, and export_c_text.c for networks of texts. Its parts are in
+ * export_c_parts.c. */
 #pragma once
 
 #include <stdbool.h>
@@ -20,6 +21,10 @@ typedef struct hd_c_writer {
 /* The text of a header and of those that it includes, unless it has been written. */
 hd_status hd__c_header(hd_c_writer *w, const char *path);
 
+/* The shortest decimal that reads back as the same number. C++ has hexadecimal floats only since 17. */
+void hd__c_float(FILE *to, float x);
+void hd__c_double(FILE *to, double x);
+
 /* An address: floats of the network's memory, or weights. */
 void hd__c_place(const hd_c_writer *w, const hd_place *place);
 
@@ -33,7 +38,7 @@ bool hd__c_is_loss(const hd_plan_call *call);
 /* Floats of working memory. */
 int64_t hd__c_memory(const hd_c_writer *w);
 
-/* Whether the classes have names, and the declaration of these. */
+/* Whether the classes have names, one for each score, and the declaration of these. */
 bool hd__c_has_names(const hd_c_writer *w);
 void hd__c_names_signature(const hd_c_writer *w);
 
