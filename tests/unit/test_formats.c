@@ -460,7 +460,7 @@ static void test_bad_npy(void) {
           "(3,)");
   refused(folder, HD_E_FORMAT, "from 0 to 65535", "a label beyond all bounds");
   put_npy(in_scratch("bad/y_train.npy"), "|u1", bytes, 12, "(3, 2, 2)");
-  refused(folder, HD_E_FORMAT, "labels of the shape (N)", "labels that are images");
+  refused(folder, HD_E_FORMAT, "in the training set alone", "labels that are images");
   unlink(in_scratch("bad/y_train.npy"));
   refused(folder, HD_E_IO, "expected an array y_train", "a folder without labels");
   make_small("bad");
@@ -566,8 +566,8 @@ static void test_unknown(void) {
   refused(
       folder, HD_E_IO,
       "expected a folder of IDX files (train-images-idx3-ubyte, ...), of CIFAR's binary files, of NPY files "
-      "(x_train.npy, ...), train.csv and test.csv, train.txt and val.txt, or class folders of pictures, found none of "
-      "them; check the path",
+      "(x_train.npy, ...), train.csv and test.csv, train.txt and val.txt, images/ and masks/, or class folders of "
+      "pictures, found none of them; check the path",
       "an empty folder");
   data_refused(
       "nothing.at_all", HD_E_IO,

@@ -798,7 +798,7 @@ static const struct {
 } mask_lists[] = {
     {"[horizontal_flip, vertical_flip, alternating_flip, to_float]", NULL},
     {"[{random_crop: {size: [9, 7], padding: 4, fill: 255}}, to_float]",
-     "[{colour_jitter: {brightness: 0.4}}, {random_crop: {size: [9, 7], padding: 4}}, to_float, normalise]"},
+     "[{random_crop: {size: [9, 7], padding: 4}}, {colour_jitter: {brightness: 0.4}}, to_float, normalise]"},
     {"[{pad: {padding: 3, padding_mode: reflect}}, {centre_crop: 14}, horizontal_flip, to_float]", NULL},
     {"[{translate: {pixels: 2, padding_mode: edge}}, to_float]", NULL},
     {"[{resize: {size: [5, 17], interpolation: nearest}}, to_float]", "[{resize: [5, 17]}, to_float]"},
