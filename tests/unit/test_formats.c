@@ -563,12 +563,11 @@ static void test_damaged_npz(void) {
 static void test_unknown(void) {
   const char *folder = in_scratch("nothing");
   mkdir(folder, 0755);
-  refused(
-      folder, HD_E_IO,
-      "expected a folder of IDX files (train-images-idx3-ubyte, ...), of CIFAR's binary files, of NPY files "
-      "(x_train.npy, ...), train.csv and test.csv, train.txt and val.txt, images/ and masks/, or class folders of "
-      "pictures, found none of them; check the path",
-      "an empty folder");
+  refused(folder, HD_E_IO,
+          "expected a folder of IDX files (train-images-idx3-ubyte, ...), of CIFAR's binary files, of NPY files "
+          "(x_train.npy, ...), train.csv and test.csv, train.txt and val.txt, images/ and masks/, or class folders of "
+          "pictures, found none of them; check the path",
+          "an empty folder");
   data_refused(
       "nothing.at_all", HD_E_IO,
       "expected digits, sums, mnist, fashion, cifar10, cifar100, shakespeare, random:CxHxW[:CLASSES],",
