@@ -248,7 +248,7 @@ static void *look_on(void *arg) {
   return NULL;
 }
 
-/* The allocator of a sanitizer has locks of its own, which it does not prepare for a fork: a child may wait for ever. */
+/* A sanitizer's allocator has locks of its own, which it does not prepare for a fork: a child may wait for ever. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define MAY_FORK_BESIDE_A_THREAD 0
 #elif defined(__has_feature)
