@@ -44,8 +44,7 @@ void hd__c_text_head(const hd_c_writer *w) {
           name);
   fprintf(w->to,
           " *\n * generate: writes a prompt and `length` tokens that follow it, as heddle generate does: %s. Returns "
-          "-1, or "
-          "the\n * byte of the prompt at which there is no token, or another of the negative numbers below.\n",
+          "-1, or the\n * byte of the prompt at which there is no token, or another of the negative numbers below.\n",
           kind_of(w));
   fprintf(w->to, " *     cc -O2 -ffp-contract=off -DHEDDLE_MAIN FILE.c -o %s -lm && ./%s --prompt TEXT --length 300\n",
           name, name);

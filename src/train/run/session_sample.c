@@ -36,8 +36,8 @@ hd_status hd__session_check_samples(const hd_session *s, hd_ctx *ctx) {
     return HD_OK;
   return hd__fail(ctx, HD_E_UNSUPPORTED,
                   "--sample-every expects a single process, or a network of texts on CPUs, whose layers read a place "
-                  "and, by causal "
-                  "attention or a state, those before it, found %s; leave it out, and use heddle generate on the run",
+                  "and, by causal attention or a state, those before it, found %s; leave it out, and use heddle "
+                  "generate on the run",
                   s->run.network.name ? s->run.network.name : "another network");
 }
 
