@@ -9,6 +9,11 @@ AC_DEFUN([HD_TRY_FLAGS], [
   CFLAGS=$hd_saved_cflags
   AC_MSG_RESULT([$$2])])
 
+# HD_COMPILE_AT_ONCE: after LT_INIT; objects of shared libraries are compiled without the way through libtool.
+AC_DEFUN([HD_COMPILE_AT_ONCE], [
+  AS_IF([test "$enable_shared" = yes && test "$enable_static" = no && test "$lt_prog_compiler_pic" = " -fPIC -DPIC"],
+    [LIBTOOL='/bin/sh $(top_srcdir)/tools/libtool-compile $(SHELL) $(top_builddir)/libtool'])])
+
 # HD_SANITIZERS: --enable-sanitizers.
 AC_DEFUN([HD_SANITIZERS], [
   AC_ARG_ENABLE([sanitizers],

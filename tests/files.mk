@@ -93,11 +93,11 @@ TESTS = $(bits_tests) $(slow_programs) $(cli_tests) $(script_tests) $(op_tests) 
 tests/install.log: $(filter-out tests/install.log tests/install-local.log,$(TEST_LOGS))
 tests/install-local.log: $(filter-out tests/install-local.log,$(TEST_LOGS))
 
-check_PROGRAMS += $(slow_programs) $(unit_tests) $(op_tests) tests/bits/make_data tests/bits/make_idx \
-  tests/cli/on_terminal \
-  tests/cli/group_calls tests/cli/json_get tests/cli/rpc_calls tests/fault/kill_at tests/cli/host_steps \
-  tests/cli/bad_server tests/golden/print_scores tests/onnx/read_scores
-check_PROGRAMS += tests/cli/stranger tests/cli/without
+# Programs that scripts call.
+script_programs = tests/bits/make_data tests/bits/make_idx tests/cli/on_terminal tests/cli/group_calls \
+  tests/cli/json_get tests/cli/rpc_calls tests/fault/kill_at tests/cli/host_steps tests/cli/bad_server \
+  tests/golden/print_scores tests/onnx/read_scores tests/cli/stranger tests/cli/without
+check_PROGRAMS += $(slow_programs) $(unit_tests) $(op_tests) $(script_programs)
 EXTRA_DIST += tests/unit/stranger.h tests/cli/exported.c tests/onnx/runtime_rows.py tests/onnx/runtime_scores.py \
   tests/onnx/runtime_tokens.py tests/onnx/runtime_same.py tests/onnx/runtime_lookalikes.py \
   tests/onnx/trained_same.py
@@ -230,12 +230,13 @@ check-all:
 
 # Digests alone: for a second compiler. GPUs' kernels are not its own.
 check-digests:
-	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(bits_tests) $(large_bits) $(host_bits)'
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(bits_tests) $(large_bits) $(host_bits)' \
+	  check_PROGRAMS='tests/bits/make_data tests/bits/make_idx' check_LTLIBRARIES=
 .PHONY: check-digests
 
 # Of a build with --enable-static.
 check-archives:
-	$(MAKE) $(AM_MAKEFLAGS) check TESTS='tests/check-symbols.sh tests/install.sh'
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='tests/check-symbols.sh tests/install.sh' check_PROGRAMS= check_LTLIBRARIES=
 .PHONY: check-archives
 
 # For builds with sanitizers, which are slow.
@@ -247,7 +248,8 @@ sanitized_cli_tests = tests/cli/data.bats tests/cli/errors.bats tests/cli/export
   tests/cli/predict.bats tests/cli/summary.bats tests/cli/text.bats tests/cli/transforms.bats
 check-sanitized:
 	LSAN_OPTIONS=suppressions='$(abs_top_srcdir)'/tests/leaks.supp:print_suppressions=0:intercept_tls_get_addr=0 \
-	  $(MAKE) $(AM_MAKEFLAGS) check TESTS='$(unit_tests) $(op_tests) $(sanitized_cli_tests)'
+	  $(MAKE) $(AM_MAKEFLAGS) check TESTS='$(unit_tests) $(op_tests) $(sanitized_cli_tests)' \
+	  check_PROGRAMS='$(unit_tests) $(op_tests) $(script_programs)'
 .PHONY: check-sanitized
 EXTRA_DIST += tests/leaks.supp
 

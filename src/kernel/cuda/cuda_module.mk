@@ -19,6 +19,8 @@ cuda_kernels.fatbin: $(cuda_kernels) cuda_kernels.options
 	$(AM_V_GEN)$(NVCC) -fatbin -MMD -MP -MF cuda_kernels.d -Xptxas -v $(NVCC_FLAGS) $(CUDA_GENCODE) -o $@ \
 	  $(cuda_kernels) 2>cuda_kernels.resources; code=$$?; \
 	grep -Ev '^ptxas info|bytes stack frame' cuda_kernels.resources >&2; exit $$code
+# What takes longest, and one CPU alone, begins first: the first of all objects waits for it.
+$(firstword $(libheddlecore_la_OBJECTS)): | cuda_kernels.fatbin
 # Changes when ./configure sets other options.
 cuda_kernels.options: cuda-options
 	@echo '$(NVCC) $(NVCC_FLAGS) $(CUDA_GENCODE)' >$@.new; if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
