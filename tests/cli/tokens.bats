@@ -183,6 +183,18 @@ run_of() {
     --procs 2 --out c >out
   [ "$(digest_of out)" = "$digest" ]
   awk "$shown" out | cmp - one
+  [ "$(grep -c '^<p class="soft">After step' b/report.html)" = 4 ]
+  grep -q '<h2>Hard characters</h2>' b/report.html
+  sed -i 's/"text":"./&<b>/; s/"step":40,/"step":41,/' c/history.jsonl # a file that was edited is text, too
+  "$HEDDLE" report c >out
+  grep -q '^<pre class="">.&lt;b&gt;' c/report.html
+  grep -q 'After step 41' c/report.html
+  for key in character_samples character_losses; do
+    tail -n 1 b/history.jsonl | json_get $key | tr -d '[],' | tr -s ' ' '\n' >$key
+    tail -n 1 c/history.jsonl | json_get $key | tr -d '[],' | tr -s ' ' '\n' | cmp - $key
+  done
+  loss=$(paste character_samples character_losses | awk '{ n += $1; l += $1 * $2 } END { printf "%.5f", l / n }')
+  [ "$loss" = "$(tail -n 1 b/history.jsonl | json_get test_loss | xargs printf '%.5f')" ]
   run_of --data a.txt --sample-every 40 --out d
   tail -n 1 out | json_get weights_sha256 >/dev/null
   fails 2 train $TINY --sample-every 10
