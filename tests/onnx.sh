@@ -56,6 +56,7 @@ same() { # NAME DATA RANGE OPTIONS...
 
 for name in cnn residual spelled twins means; do same $name random:1x8x8 ""; done
 same mlp random:1x1x12 ""
+same recurrent random:4x1x8 ""
 same own random:1x8x8 255
 same own-channels random:3x8x8 255
 same own-bytes random:1x8x8 1

@@ -143,7 +143,8 @@ class _Network:
         self.names: dict[str, str] = {}
         self.weights: dict[str, str] = {}
         self.module, self.traced, self.last = module, traced, "input"
-        channels, height, width = (shape[0], 1, shape[1]) if len(shape) == 2 else (1, 1, *shape)[-3:]
+        is_signal = len(shape) == 2 and not sequences
+        channels, height, width = (shape[0], 1, shape[1]) if is_signal else (1, 1, *shape)[-3:]
         self.model = Model("torch", (channels, height, width))
         self.is_flat_input = len(shape) == 1 and not tokens
         self.sequence = shape if sequences else None

@@ -65,8 +65,9 @@ def test_recurrent():
         x, y = _samples(tokens)
         for part, ends in parts:
             module = Net(part, ends, tokens)
+            given = {"normalize": "none"} if tokens else {}
             run = heddle.train(heddle.from_torch(module, x.shape[1:]), (x, y), batch=8, max_steps=1, lr=0,
-                               optimizer="sgd", normalize="none")
+                               optimizer="sgd", **given)
             wanted = _scores(module, x, tokens)
             apart = abs(run.predict(x) - wanted).max()
             assert apart < 1e-5 and np.ptp(wanted) > 0.05, f"{part}, {ends.__name__}, {tokens}: {apart} apart"
@@ -80,9 +81,9 @@ def test_trained():
         module = Net(kind(WIDTH, 9, 2, batch_first=True), last, False)
         x, y = _samples(False)
         run = heddle.train(heddle.from_torch(module, (PLACES, WIDTH)), (x, y), batch=SAMPLES, max_steps=30, lr=0.5,
-                           optimizer="sgd", momentum=0, normalize="none", no_shuffle=True, epochs=30)
+                           optimizer="sgd", momentum=0.9, no_shuffle=True, epochs=30)
         module.double()
-        optimizer = torch.optim.SGD(module.parameters(), lr=0.5)
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.5, momentum=0.9)
         losses = []
         for _ in range(30):
             optimizer.zero_grad()
