@@ -71,7 +71,7 @@ CASES = {
     "two_gru": {"batch": "8", "optimizer": "adamw", "lr": "0.01", "weight-decay": "0.01", "transforms": "[to_float]"},
 }
 DATA = {"cifar-94": "planes", "conv_swish_norm": "2x4x3 3 classes", "norm_after_flatten": "2x2x3 3 targets",
-        "two_norms_swish": "1x1x11 3 targets", "two_lstm": "6x1x9 3 classes", "two_gru": "6x1x9 3 classes"}
+        "two_norms_swish": "1x1x11 3 targets", "two_lstm": "4x1x9 3 classes", "two_gru": "4x1x9 3 classes"}
 FILES = {name: "tests/bits/%s.yaml" % name
          for name in ("preact", "bn3", "conv_swish_norm", "norm_after_flatten", "two_norms_swish", "two_lstm",
                       "two_gru")}
