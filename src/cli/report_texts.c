@@ -6,8 +6,25 @@
 
 #include "cli/page.h"
 #include "cli/report.h"
+#include "cli/svg.h"
 
 enum { MOST_TEXTS = 8, MOST_CHARACTERS = 15, RARE = 1000 };
+
+/* A text of several lines. The line feed behind the element's name is no part of it. */
+static void put_lines(FILE *to, const char *text) {
+  char line[4096];
+  fprintf(to, "<pre>\n");
+  for (size_t length; *text; text += length) {
+    length = strcspn(text, "\n");
+    snprintf(line, sizeof line, "%.*s", (int)length, text);
+    svg_escaped(to, line);
+    if (text[length]) {
+      fputc('\n', to);
+      length++;
+    }
+  }
+  fprintf(to, "</pre>\n");
+}
 
 /* Of many texts the first, the last, and some between. */
 static void put_texts(FILE *to, const report *r) {
@@ -22,7 +39,7 @@ static void put_texts(FILE *to, const report *r) {
     snprintf(key, sizeof key, "samples.%lld.step", at);
     page_put_text(to, "p", "soft", "After step %s", cli_grouped(llround(report_number(r, 0, key))));
     snprintf(key, sizeof key, "samples.%lld.text", at);
-    page_put_text(to, "pre", "", "%s", report_value(r, 0, key));
+    put_lines(to, report_value(r, 0, key));
   }
 }
 

@@ -187,7 +187,8 @@ run_of() {
   grep -q '<h2>Hard characters</h2>' b/report.html
   sed -i 's/"text":"./&<b>/; s/"step":40,/"step":41,/' c/history.jsonl # a file that was edited is text, too
   "$HEDDLE" report c >out
-  grep -q '^<pre class="">.&lt;b&gt;' c/report.html
+  [ "$(grep -c '^.&lt;b&gt;' c/report.html)" -ge 4 ]
+  [ "$(sed -n '/^<pre>/,/<.pre>$/p' b/report.html | grep -c '?')" = 0 ]
   grep -q 'After step 41' c/report.html
   for key in character_samples character_losses; do
     tail -n 1 b/history.jsonl | json_get $key | tr -d '[]' | tr , '\n' >$key
