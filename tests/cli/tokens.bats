@@ -167,6 +167,13 @@ run_of() {
   [ "$(wc -l <screen)" -ge 5 ]
 }
 
+@test "a window of one token is refused by name" {
+  text a.txt 3000
+  small
+  fails 1 train --model small.yaml --context 1 --data a.txt
+  says "expects windows of at least 2 tokens, found 1"
+}
+
 @test "training shows a text every few steps, the same whatever the layout, and no other weights" {
   text a.txt 3000
   small
