@@ -75,7 +75,8 @@ DATA = {"cifar-94": "planes", "conv_swish_norm": "2x4x3 3 classes", "norm_after_
 FILES = {name: "tests/bits/%s.yaml" % name
          for name in ("preact", "bn3", "conv_swish_norm", "norm_after_flatten", "two_norms_swish", "two_lstm",
                       "two_gru")}
-SMALL = ("conv_swish_norm", "norm_after_flatten", "two_norms_swish", "two_lstm", "two_gru")  # whose weights are compared too
+# Whose weights are compared too.
+SMALL = ("conv_swish_norm", "norm_after_flatten", "two_norms_swish", "two_lstm", "two_gru")
 
 
 def first_weights(heddle, model, data, out):

@@ -1,6 +1,6 @@
 /* history.jsonl: the history of a run, with a line for each start, for each text that it wrote along the way, and for
- * each end unless the run was killed: session.h. Lines are added and never changed, also when a run is resumed. Apart from the page that is made from them
- * they are the only part of a run's folder that differs between equal runs. */
+ * each end unless the run was killed: session.h. Lines are added and never changed, also when a run is resumed. Apart
+ * from the page that is made from them they are the only part of a run's folder that differs between equal runs. */
 #include "base/json_text.h"
 #include "train/run/session.h"
 
