@@ -55,9 +55,15 @@ class LSTM(nn.Module):
         return self.head(self.states(self.tokens(x))[0])
 
 
+def draw(module):
+    """The first weights of nanoGPT."""
+    if isinstance(module, (nn.Linear, nn.Embedding)):
+        nn.init.normal_(module.weight, std=0.02)
+
+
 def network(model):
     settings = {key: value for key, value in TEXTS[model].items() if key != "batch"}
-    return GPT(**settings) if "heads" in settings else LSTM(settings["channels"], settings["layers"])
+    return GPT(**settings).apply(draw) if "heads" in settings else LSTM(settings["channels"], settings["layers"])
 
 
 def windows(model, count):
