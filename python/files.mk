@@ -58,4 +58,4 @@ EXTRA_DIST += tests/python/tap.py tests/python/run_tests.py tests/python/data_te
   tests/python/evidence_tests.py tests/python/program_tests.py tests/python/weight_tests.py tests/python/loss_tests.py \
   tests/python/mask_tests.py tests/python/watch_tests.py tests/python/lr_tests.py tests/python/notebook_tests.py \
   tests/python/mlp_suite_tests.py tests/python/sklearn_tests.py tests/python/mlp_tests.py tests/python/torch_tests.py \
-  tests/python/gpt_tests.py tests/python/encoder_tests.py
+  tests/python/gpt_tests.py tests/python/encoder_tests.py tests/python/recurrent_tests.py

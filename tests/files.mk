@@ -147,7 +147,8 @@ tests_unit_test_top_screen_SOURCES = tests/unit/test_top_screen.c src/cli/top_sc
   src/cli/topo.c src/cli/cli.c src/cli/wrapped_text.c
 
 tests_unit_test_stop_SOURCES = tests/unit/test_stop.c src/cli/cmd_launch.c src/cli/cmd_report.c src/cli/report.c \
-  src/cli/report_page.c src/cli/report_figures.c src/cli/page.c src/cli/svg.c src/cli/cli.c src/cli/wrapped_text.c
+  src/cli/report_page.c src/cli/report_texts.c src/cli/report_figures.c src/cli/page.c src/cli/svg.c src/cli/cli.c \
+  src/cli/wrapped_text.c
 nodist_tests_unit_test_stop_SOURCES = embed_pages.c
 
 tests_unit_test_transform_SOURCES = tests/unit/test_transform.c tests/unit/transform_digests.h \
@@ -219,7 +220,8 @@ plan_networks = batch_norm branches doubled flat_branches frozen no_pool own_poo
 plan_models = allconv char-lstm cifar-94 cnn gpt-nano lenet5 linear llama-nano mlp mnist-99 regression resnet
 bits_networks = activations deep ended groups large llama losses mixed mixed_samples native norm optimizers patches \
   pixels probabilities resized rules several signal smooth shard_norm shard_norms shared soft text tiles tiny \
-  transforms fine_tune states units upsampled wide preact bn3 conv_swish_norm norm_after_flatten two_norms_swish
+  transforms fine_tune states units upsampled wide preact bn3 conv_swish_norm norm_after_flatten two_norms_swish \
+  two_lstm two_gru
 EXTRA_DIST += $(plan_networks:%=tests/plan/%.yaml) $(plan_networks:%=tests/plan/%.plan) \
   $(plan_models:%=tests/plan/%.plan) $(bits_networks:%=tests/bits/%.yaml) tests/plan/networks tests/older
 

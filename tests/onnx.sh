@@ -56,6 +56,7 @@ same() { # NAME DATA RANGE OPTIONS...
 
 for name in cnn residual spelled twins means; do same $name random:1x8x8 ""; done
 same mlp random:1x1x12 ""
+same recurrent random:4x1x8 ""
 same own random:1x8x8 255
 same own-channels random:3x8x8 255
 same own-bytes random:1x8x8 1
@@ -92,7 +93,13 @@ printf '%s\n' "model: biased" "input: [17]" "layers:" "  - e: {op: embedding, to
   "  - g: {op: gelu, approximate: tanh}" \
   "  - h: {op: linear, out: 40, from: a}" "  - c: {op: concat, from: [g, h]}" \
   "  - o: {op: linear, out: classes}" >"$folder/biased.yaml"
-for model in gpt-nano llama-nano sums "$folder/biased.yaml"; do
+# Two layers that are no other one's: their names tell them apart when the file is read.
+printf '%s\n' "model: recurrent" "input: [17]" "layers:" "  - e: {op: embedding, tokens: classes, out: 24}" \
+  "  - first: {op: lstm, hidden_size: 20, num_layers: 3}" "  - second: {op: lstm, hidden_size: 20, bias: false}" \
+  "  - third: {op: lstm, hidden_size: 20, bias: false}" "  - sum: {op: add, from: [second, third]}" \
+  "  - d: {op: dropout, p: 0.1}" "  - g: {op: gru, hidden_size: 18, num_layers: 2}" \
+  "  - plain: {op: gru, hidden_size: 9, bias: false}" "  - o: {op: linear, out: classes}" >"$folder/recurrent.yaml"
+for model in gpt-nano llama-nano sums "$folder/biased.yaml" char-lstm "$folder/recurrent.yaml"; do
   name=$(basename "$model" .yaml)
   if "$HEDDLE" train --model "$model" --data "$folder/texts" --max-steps 8 --batch 16 --lr 0.01 --out "$folder/$name" \
     >"$folder/out" 2>&1 &&
@@ -103,10 +110,16 @@ for model in gpt-nano llama-nano sums "$folder/biased.yaml"; do
     result pass "$name: $(tail -n 1 "$folder/out")"
   else result fail "$name" "$(tail -n 3 "$folder/out")"; fi
 done
+for name in char-lstm recurrent; do
+  if [ "$("$HEDDLE" digest "$folder/$name")" = "$("$HEDDLE" digest "$folder/$name.onnx")" ]; then
+    result pass "$name, read back: the same weights"
+  else result fail "$name, read back: the same weights"; fi
+done
 
 # Networks of PyTorch's, in each way that it exports them.
 if why=$("$python" -c 'import torch' 2>&1); then
-  for network in senet shufflenet mixer vit gpt m5 tcn unet-pad autoencoder convnext multispectral; do
+  for network in lstm gru lstm-state gru-batch-last lstm-tokens \
+    senet shufflenet mixer vit gpt m5 tcn unet-pad autoencoder convnext multispectral; do
     if "$python" "$SRCDIR/tools/pytorch/onnx_networks.py" "$BUILDDIR/tests/onnx/read_scores" $network \
       >"$folder/out" 2>&1; then
       result pass "PyTorch's $network: $(tail -n 1 "$folder/out")"

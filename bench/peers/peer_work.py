@@ -27,14 +27,20 @@ MODELS = {
 
 RECIPE = {"batch": 256, "lr": 0.01, "steps": 235}
 
+# Networks of texts, from the window to a score for each character; heddle's models of these names. Samples are windows.
+TEXTS = {"gpt-nano": {"batch": 12, "window": 64, "channels": 128, "heads": 4, "blocks": 4},
+         "gpt-baby": {"batch": 16, "window": 256, "channels": 384, "heads": 6, "blocks": 6, "dropout": 0.2},
+         "char-lstm": {"batch": 50, "window": 50, "channels": 128, "layers": 2}}
+CHARACTERS = 65
+
 
 def is_file(model):
-    """Whether a model is a file of heddle's, not one of MODELS."""
-    return model not in MODELS
+    """Whether a model is a file of heddle's, not one of MODELS or TEXTS."""
+    return model not in MODELS and model not in TEXTS
 
 
 def is_convolutional(model):
-    return is_file(model) or any(layer[0] == "conv" for layer in MODELS[model])
+    return is_file(model) or model in MODELS and any(layer[0] == "conv" for layer in MODELS[model])
 
 
 def read_idx(folder, name):

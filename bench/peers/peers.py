@@ -10,8 +10,9 @@ a factor of two to PyTorch. Then heddle and the best setting of each peer take t
 uses another one all the same is left out.
 
 heddle runs as anybody runs it: `heddle train` on MNIST. Peers have the data in memory, normalised; but with `ddp`,
-where both read and normalise samples as they train, an epoch of SimpleNet in 4 ranks of one thread. --work also takes a
-model file of heddle's, which PyTorch trains, too; the samples are noise.
+where both read and normalise samples as they train, an epoch of SimpleNet in 4 ranks of one thread. --work also takes
+gpt-nano, gpt-baby and char-lstm, whose samples are windows of random characters, and a model file of heddle's; PyTorch
+trains them, too, and the samples of a file are noise.
 """
 import argparse
 import datetime
@@ -26,6 +27,7 @@ import tempfile
 from math import prod
 
 from model_file import classes_of, read_model
+from peer_work import CHARACTERS, TEXTS
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORKERS = {"torch": "torch_worker.py", "jax": "jax_worker.py"}
@@ -40,6 +42,7 @@ SEARCH_S, TIMEOUT_S = 0.7, 600
 NOISE_BATCHES = 400  # an epoch, after which heddle saves, takes as long as with a data set
 DDP_RANKS = 4
 WORKS = ["cnn", "mlp", "simplenet", "fastmnist", "ddp"]
+TEXT_CHARACTERS = 1 << 20  # of noise
 
 
 def say(text):
@@ -175,7 +178,7 @@ def run_heddle(command, spoilers):
 
 
 def is_file(work):
-    return work not in WORKS
+    return work not in WORKS and work not in TEXTS
 
 
 def write_npy(path, shape, data):
@@ -206,6 +209,8 @@ class Heddle:
         options = ["--model", model, "--batch", str(batch), "--optimizer", "sgd", "--lr", "0.01", "--epochs", "1000"]
         if is_file(model):
             options += ["--data", self.noise(model, batch)]
+        if model in TEXTS:
+            options += ["--data", self.text()]
         if (model, batch) not in self.steps:
             first = self.train(*options, "--max-steps", "20")["samples_per_s"]
             self.steps[model, batch] = max(20, round(seconds * first / batch))
@@ -222,6 +227,15 @@ class Heddle:
                 write_npy(os.path.join(folder, "y_%s.npy" % part), [count],
                           bytes(n % min(256, classes_of(layers)) for n in range(count)))
         return folder
+
+    def text(self):
+        """A file of random characters."""
+        path = os.path.join(self.scratch, "noise.txt")
+        if not os.path.exists(path):
+            letters = bytes(ord("0") + n for n in range(CHARACTERS))
+            with open(path, "wb") as file:
+                file.write(letters + bytes(letters[n % CHARACTERS] for n in os.urandom(TEXT_CHARACTERS)))
+        return path
 
     def recipe(self, seed):
         run = self.train("--recipe", "fastmnist", "--seed", str(seed))
@@ -296,10 +310,11 @@ def find_peers(args, folder):
 def measure(work, args, heddle, peers):
     """One row: medians over rounds, heddle and every peer once in each."""
     recipe = work == "fastmnist"
-    batch = 256 if recipe else args.batch
+    batch = 256 if recipe else TEXTS[work]["batch"] if work in TEXTS else args.batch
     if peers:
         say("%s: searching the peers' best settings" % work)
-    here = [p for p in peers if (p.library == "torch" or not is_file(work)) and p.open(work, batch, args.eager)]
+    here = [p for p in peers if (p.library == "torch" or not (is_file(work) or work in TEXTS)) and
+            p.open(work, batch, args.eager)]
     values = {id(p): [] for p in here + [heddle]}
     accuracy = {id(p): [] for p in here + [heddle]}
     for turn in range(args.rounds):
@@ -432,7 +447,7 @@ def main():
     p.add_argument("--markdown", action="store_true")
     args = p.parse_args()
     limits.update(ISAS.get(args.isa, {}))
-    folder = find_mnist(args.data_dir)
+    folder = find_mnist(args.data_dir) if set(args.work or WORKS) - set(TEXTS) else ""
     with tempfile.TemporaryDirectory() as scratch:
         heddle = Heddle(args.heddle, folder, args.threads, scratch)
         peers = find_peers(args, folder)

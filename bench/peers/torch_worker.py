@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from model_file import classes_of, read_model
-from peer_work import MODELS, RECIPE, images, is_convolutional, is_file, serve
+import torch_texts
+from peer_work import MODELS, RECIPE, TEXTS, images, is_convolutional, is_file, serve
 
 FOLDER, THREADS = sys.argv[1], int(sys.argv[2])
 state = {"trainers": {}}
@@ -60,6 +61,8 @@ class Network(nn.Module):
 def network(model):
     if is_file(model):
         return Network(model)
+    if model in TEXTS:
+        return torch_texts.network(model)
     make = {"conv": lambda i, o, k: nn.Conv2d(i, o, k), "pool": nn.MaxPool2d, "relu": nn.ReLU, "flatten": nn.Flatten,
             "linear": nn.Linear}
     return nn.Sequential(*(make[kind](*sizes) for kind, *sizes in MODELS[model]))
@@ -83,7 +86,7 @@ class Trainer:
         self.net = network(state["model"]).to(memory_format=self.format)
         self.x = state["x"].contiguous(memory_format=self.format)
         self.optimizer = None
-        self.loss = lambda x, y: nn.functional.cross_entropy(self.net(x), y)
+        self.loss = lambda x, y: nn.functional.cross_entropy(self.net(x).flatten(0, -2), y.flatten())
         if way == "compile":
             torch._dynamo.reset()
             self.loss = torch.compile(self.loss, dynamic=False)
@@ -103,6 +106,8 @@ def open_model(model, batch):
     if is_file(model):
         shape, layers = read_model(model)
         x, y = torch.randn(40 * batch, *shape), torch.randint(classes_of(layers), (40 * batch,))
+    elif model in TEXTS:
+        x, y = torch_texts.windows(model, 40 * batch)
     else:
         x, y = (torch.from_numpy(array) for array in images(FOLDER, "train"))
         x = x.unsqueeze(1)

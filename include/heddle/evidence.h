@@ -125,8 +125,9 @@ HD_API int64_t hd_runs_count(const hd_runs *runs);
 
 /* A value of a run as text, "" if it has none: "run" (its folder), "state" (done, stopped, failed, running, or
  * unfinished), "time", a setting's name, a path of its last line of history.jsonl ("test_accuracy", "outputs.0.r2"),
- * a path of run.json ("data.name"), "command" (as a shell takes it), or "unreadable_lines" (of metrics.jsonl, which
- * were passed over). Owned by the list, valid until the next call. */
+ * a path of run.json ("data.name"), "samples.0.step" and "samples.0.text" (texts of --sample-every), "command" (as a
+ * shell takes it), or "unreadable_lines" (of metrics.jsonl, which were passed over). Owned by the list, valid until the
+ * next call. */
 HD_API const char *hd_runs_value(const hd_runs *runs, int64_t run, const char *key);
 
 /* Numbers of a run, in order. Owned by the list, valid until the next call. */
@@ -141,8 +142,9 @@ typedef struct hd_run_numbers {
 /* The numbers with a key: "loss", the mean loss of each step; another key of the lines of metrics.jsonl ("lr",
  * "test_loss"); or a list in history.jsonl, with all numbers in it: "confusion" (of the test set, classes x classes,
  * row: label, column: guess), "rank_times" (of each rank data_s, compute_s, waiting_s), "outputs.0.scatter" (targets
- * of the test set, each with its output). Of a list in metrics.jsonl ("test_classes"), the last. None where a run has
- * no such key. */
+ * of the test set, each with its output), "character_samples" and "character_losses" (of a text's characters, how often
+ * the test set has them, and the mean loss there), "samples" (steps of its texts). Of a list in metrics.jsonl
+ * ("test_classes"), the last. None where a run has no such key. */
 HD_API hd_status hd_runs_numbers(hd_run_numbers *out, hd_runs *runs, hd_ctx *ctx, int64_t run, const char *key);
 
 #ifdef __cplusplus

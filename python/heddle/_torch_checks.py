@@ -135,9 +135,16 @@ def check_module(module: nn.Module) -> None:
         check_hooks(name, part)
 
 
+def recurrent_kinds(module: nn.RNNBase) -> list[str]:
+    """The parameters of each layer of a recurrent module, without the layer's number."""
+    return [f"{kind}_{part}" for kind in ("weight", "bias")[:1 + module.bias] for part in ("ih", "hh")]
+
+
 def check_layer(name: str, module: nn.Module) -> None:
     """A module that becomes a layer has the parameters and buffers of its class, and is in the mode of training."""
-    expected = {kind for kind in ("weight", "bias") if getattr(module, kind, None) is not None}
+    is_recurrent = isinstance(module, nn.RNNBase)
+    expected = {f"{kind}_l{i}" for i in range(module.num_layers) for kind in recurrent_kinds(module)} \
+        if is_recurrent else {kind for kind in ("weight", "bias") if getattr(module, kind, None) is not None}
     found = set(dict(module.named_parameters(recurse=False)))
     if expected != found:
         what = min(expected ^ found)
@@ -147,7 +154,7 @@ def check_layer(name: str, module: nn.Module) -> None:
     buffers = set(dict(module.named_buffers(recurse=False))) - (_NORM_BUFFERS if is_norm else set())
     if buffers:
         raise _refuse(f"{name}.{min(buffers)}", "a buffer that its class does not have", "remove it")
-    drops = isinstance(module, nn.Dropout) and module.p > 0
+    drops = isinstance(module, nn.Dropout) and module.p > 0 or is_recurrent and module.dropout > 0
     if not module.training and (is_norm or drops):
         raise _refuse(name, f"nn.{type(module).__name__} in eval()", "call train() first, or leave it out")
 

@@ -1,4 +1,5 @@
-"""PyTorch's modules over the places of a text, batch x places x channels, as the layers that they are made of."""
+"""PyTorch's modules over the places of a text or a sequence, batch x places x channels, as the layers that they are
+made of."""
 from __future__ import annotations
 
 import inspect
@@ -21,6 +22,13 @@ def reads_tokens(traced: torch.fx.GraphModule) -> bool:
     return len(inputs) == 1 and any(user.op == "call_module" and
                                     type(traced.get_submodule(user.target)) is nn.Embedding
                                     for user in inputs[0].users)
+
+
+def reads_sequences(traced: torch.fx.GraphModule) -> bool:
+    """Whether the input is places x channels: a recurrent layer follows them, and no convolution has them otherwise."""
+    called = {type(traced.get_submodule(node.target)) for node in traced.graph.nodes if node.op == "call_module"}
+    return bool(called & {nn.LSTM, nn.GRU}) and not called & {nn.Conv1d, nn.ConvTranspose1d, nn.Conv2d} and \
+        not reads_tokens(traced)
 
 
 def _refuse(node: Any, why: str, remedy: str = "leave it out") -> UnsupportedError:
@@ -47,6 +55,7 @@ class Places:
         self.network = network
         self.constant: dict[Any, tuple[torch.Tensor, str]] = {}  # values that depend on no sample; their parameters
         self.joint: set[Any] = set()  # calls whose first output is the layer's
+        self.states: dict[Any, str] = {}  # what recurrent layers give beside it: the layer's value, "" for the cell
         self.made: set[str] = set()
 
     # ---- What calls read ----
@@ -73,17 +82,20 @@ class Places:
         if name in self.made:
             raise _refuse(node, f"a second call of {module or name}", "make another module with weights of its own")
         if module:
-            part = self.network.traced.get_submodule(module)
-            _checks.check_layer(module, part)
-            others = [other for other in self.network.module.modules() if isinstance(part, nn.Embedding) and
-                      getattr(other, "weight", None) is self.network.module.get_submodule(module).weight and
-                      type(other) is not nn.Linear]
-            if len(others) > 1 or (not others and _checks.owner_of(self.network.module, module) != module):
-                raise _refuse(node, f"weights of {module} that another module has too", "give it its own")
+            self._check_own(node, self.network.traced.get_submodule(module), module)
             self.network.names[name] = module
         self.made.add(name)
         self.network.layer(node, op, settings, name, inputs)
         return name
+
+    def _check_own(self, node: Any, part: nn.Module, module: str) -> None:
+        """A module becomes a layer, and no other has its weights; an embedding shares them with a head."""
+        _checks.check_layer(module, part)
+        others = [other for other in self.network.module.modules() if isinstance(part, nn.Embedding) and
+                  getattr(other, "weight", None) is self.network.module.get_submodule(module).weight and
+                  type(other) is not nn.Linear]
+        if len(others) > 1 or (not others and _checks.owner_of(self.network.module, module) != module):
+            raise _refuse(node, f"weights of {module} that another module has too", "give it its own")
 
     # ---- Calls ----
 
@@ -95,7 +107,14 @@ class Places:
             if take:
                 take(self, node, module)
                 return True
+        if node.target is operator.getitem and node.args[0] in self.states:
+            return self._state(node)
+        if any(each in self.states for each in node.all_input_nodes):
+            raise _refuse(node, "states of a recurrent layer other than h[-1]", "use its first output")
         if node.target is operator.getitem and node.args[0] in self.joint:
+            if node.args[1] != 0 and type(self._called(node.args[0])) in (nn.LSTM, nn.GRU):
+                self.states[node] = self.network.value[node.args[0]]
+                return True
             if node.args[1] != 0:
                 raise _refuse(node, "the weights of attention", "use its first output alone")
             self.network.value[node] = self.network.value[node.args[0]]
@@ -106,7 +125,17 @@ class Places:
         sides = [each for each in node.all_input_nodes if len(self.shape(each)) == 3]
         return bool(sides) and self._of_places(node, sides)
 
+    def _called(self, node: Any) -> nn.Module:
+        return self.network.traced.get_submodule(node.target)
+
     def _of_places(self, node: Any, inputs: list[Any]) -> bool:
+        if node.target is operator.getitem:
+            index = node.args[1]
+            if type(index) is not tuple or len(index) < 2 or index[0] != slice(None) or type(index[1]) is not int or \
+                    any(each != slice(None) for each in index[2:]):
+                raise _refuse(node, f"elements {index!r}", "use one place, x[:, -1]")
+            self._take_place(node, self._value(inputs[0]), self.shape(inputs[0]), index[1])
+            return True
         if node.target in (torch.mean, "mean"):
             arguments = [*node.args[1:], *node.kwargs.values()]
             if arguments not in ([1], [(1,)], [[1]], [1, False]):
@@ -121,6 +150,15 @@ class Places:
         if layer[0] not in _ELEMENTS and not (layer[0] in ("add", "sub", "mul", "div") and same):
             raise _refuse(node, f"{layer[0]} over places", "see docs/python.md, or replace it")
         return False
+
+    def _take_place(self, node: Any, value: str, shape: tuple[int, ...], index: int) -> None:
+        """The channels of one place of a value, batch x places x channels."""
+        _, places, channels = shape
+        index %= places
+        turned = self._add(node, node.name + "_turned", "reshape",
+                           {"out": places, "size": [1, channels], "swap": [channels, places]}, [value])
+        place = self._add(node, node.name + "_place", "slice", {"start": index, "end": index + 1}, [turned])
+        self._add(node, node.name, "flatten", {}, [place])
 
     def _position(self, node: Any) -> None:
         """x + a weight of places x channels."""
@@ -169,6 +207,46 @@ class Places:
     def _drop(self, node: Any, m: nn.Dropout, module: str, x: str) -> str:
         _checks.check_layer(module, m)
         return x if m.p == 0 else self._add(node, module.replace(".", "_"), "dropout", {"p": m.p}, [x])
+
+    # ---- Recurrent layers ----
+
+    def begin(self, node: Any, shape: tuple[int, ...]) -> None:
+        """The input, places x channels, with its channels first."""
+        self._add(node, "input_places", "reshape", {"out": shape[1], "size": [1, shape[0]], "swap": list(shape)},
+                  ["input"])
+
+    def _recurrent(self, node: Any, m: Any) -> None:
+        """A layer; with dropout between the module's layers, a layer for each."""
+        of = inspect.signature(m.forward).bind(*node.args, **node.kwargs).arguments
+        _only(node, hx=(of.get("hx"), None), batch_first=(m.batch_first, True), bidirectional=(m.bidirectional, False),
+              proj_size=(m.proj_size, 0))
+        op, name, x = type(m).__name__.lower(), node.target.replace(".", "_"), self._value(of["input"])
+        settings = {"hidden_size": m.hidden_size, "bias": m.bias}
+        if m.dropout == 0 or m.num_layers == 1:
+            self._add(node, name, op, {**settings, "num_layers": m.num_layers}, [x], node.target)
+        for i in range(m.num_layers if m.dropout > 0 and m.num_layers > 1 else 0):
+            if i == 0:
+                self._check_own(node, m, node.target)
+            else:
+                x = self._add(node, f"{name}_dropout{i}", "dropout", {"p": m.dropout}, [x])
+            x = self._add(node, f"{name}_l{i}", op, settings, [x])
+            self.network.weights.update({f"{x}.{kind}_l0": f"{node.target}.{kind}_l{i}"
+                                         for kind in _checks.recurrent_kinds(m)})
+        self.joint.add(node)
+
+    def _state(self, node: Any) -> bool:
+        """Of nn.GRU h[-1], of nn.LSTM the same of h of (h, c): the last place of the last layer."""
+        source, index = node.args
+        value, shape = self.states[source], source.meta["tensor_meta"]
+        if isinstance(shape, tuple) and not isinstance(shape, torch.fx.passes.shape_prop.TensorMetadata):  # (h, c)
+            self.states[node] = value if index == 0 else ""
+        elif not value or index not in (-1, shape.shape[0] - 1):
+            raise _refuse(node, "the cell of a recurrent layer" if not value else f"the state of layer {index!r}",
+                          "use the last layer's states")
+        else:
+            first = next(each for each, name in self.network.value.items() if name == value)
+            self._take_place(node, value, first.meta["tensor_meta"][0].shape, -1)
+        return True
 
     # ---- Attention ----
 
@@ -285,5 +363,6 @@ class Places:
 _MODULES: dict[type, Callable[[Places, Any, Any], Any]] = {
     nn.Embedding: Places._embedding, nn.Linear: Places._maybe_linear, nn.LayerNorm: Places._maybe_norm,
     nn.RMSNorm: Places._maybe_norm, nn.MultiheadAttention: Places._multihead,
-    nn.TransformerEncoderLayer: Places._encoder, nn.TransformerEncoder: Places._encoder,
+    nn.TransformerEncoderLayer: Places._encoder, nn.TransformerEncoder: Places._encoder, nn.LSTM: Places._recurrent,
+    nn.GRU: Places._recurrent,
 }

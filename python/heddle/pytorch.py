@@ -75,8 +75,8 @@ class TorchModel:
 
 
 def from_torch(module: nn.Module, input_shape: Sequence[int], loss: Any = "cross_entropy") -> TorchModel:
-    """The model of a module for samples of `input_shape`, (C, H, W), (C, L), (F), or (T) tokens that an nn.Embedding
-    reads; its weights are the first ones.
+    """The model of a module for samples of `input_shape`, (C, H, W), (C, L), (F), (T) tokens that an nn.Embedding
+    reads, or (T, F) that an nn.LSTM or nn.GRU reads; its weights are the first ones.
 
     `loss`: a name, or a criterion such as nn.CrossEntropyLoss(label_smoothing=0.1).
 
@@ -92,16 +92,19 @@ def from_torch(module: nn.Module, input_shape: Sequence[int], loss: Any = "cross
     _checks.check_writes(traced)
     parameter = next(module.parameters(), torch.zeros(1))
     training = {part: part.training for part in traced.modules()}
-    tokens = _places.reads_tokens(traced)
+    tokens, sequences = _places.reads_tokens(traced), _places.reads_sequences(traced)
     if tokens and len(shape) != 1:
         raise ShapeError(f"expected the number of tokens, (T,), as input_shape, found {input_shape!r}; leave the batch "
                          "and channels out")
+    if sequences and len(shape) != 2:
+        raise ShapeError(f"expected places and their features, (T, F), as input_shape, found {input_shape!r}; leave "
+                         "the batch out")
     x = torch.zeros(2, *shape, dtype=torch.long if tokens else parameter.dtype, device=parameter.device)
     _checks.check_run(traced.eval(), x)
     ShapeProp(traced).propagate(x)
     for part, mode in training.items():
         part.training = mode
-    network = _Network(module, traced, shape, tokens)
+    network = _Network(module, traced, shape, tokens, sequences)
     for node in traced.graph.nodes:
         network.add(node)
     name, settings = _loss_of(loss)
@@ -134,15 +137,18 @@ _INCLUDED = {"cross_entropy": ("softmax", "log_softmax"), "bce_with_logits": ("s
 class _Network:
     """The layers so far: `value` is the name of each node's."""
 
-    def __init__(self, module: nn.Module, traced: torch.fx.GraphModule, shape: tuple[int, ...], tokens: bool) -> None:
+    def __init__(self, module: nn.Module, traced: torch.fx.GraphModule, shape: tuple[int, ...], tokens: bool,
+                 sequences: bool) -> None:
         self.value: dict[Any, str] = {}
         self.names: dict[str, str] = {}
         self.weights: dict[str, str] = {}
         self.module, self.traced, self.last = module, traced, "input"
-        channels, height, width = (shape[0], 1, shape[1]) if len(shape) == 2 else (1, 1, *shape)[-3:]
+        is_signal = len(shape) == 2 and not sequences
+        channels, height, width = (shape[0], 1, shape[1]) if is_signal else (1, 1, *shape)[-3:]
         self.model = Model("torch", (channels, height, width))
         self.is_flat_input = len(shape) == 1 and not tokens
-        self.places = _places.Places(self) if tokens else None
+        self.sequence = shape if sequences else None
+        self.places = _places.Places(self) if tokens or sequences else None
         self.last_op: tuple[Any, str] = (None, "")  # the last layer that changes numbers: its node, its operation
 
     def add(self, node: Any) -> None:
@@ -152,6 +158,8 @@ class _Network:
             self.value[node] = "input"
             if self.is_flat_input:
                 self.layer(node, "flatten", {}, "input_flat", ["input"])
+            if self.places and self.sequence:
+                self.places.begin(node, self.sequence)
         elif node.op == "output":
             result = node.args[0]
             if result not in self.value or self.value[result] != self.last:

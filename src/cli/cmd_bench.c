@@ -118,14 +118,15 @@ static int take_word(const cli_extra *option, const char *value) {
 static int take_nothing(const cli_extra *option, const char *value) { return 0; }
 
 static int take_work(const cli_extra *option, const char *value) {
-  static const char *const works[] = {"cnn", "mlp", "simplenet", "fastmnist", "ddp"};
+  static const char *const works[] = {"cnn", "mlp",      "simplenet", "fastmnist",
+                                      "ddp", "gpt-nano", "gpt-baby",  "char-lstm"};
   for (size_t i = 0; i < sizeof works / sizeof *works; i++)
     if (!strcmp(value, works[i]))
       return take_word(option, value);
   if (access(value, R_OK) == 0)
     return take_word(option, value);
-  cli_complain("--work expects cnn, mlp, simplenet, fastmnist, ddp or a model file, found '%s'; name one of these, or "
-               "a file that can be read",
+  cli_complain("--work expects cnn, mlp, simplenet, fastmnist, ddp, gpt-nano, gpt-baby, char-lstm or a model file, "
+               "found '%s'; name one of these, or a file that can be read",
                value);
   return CLI_USAGE;
 }
@@ -160,7 +161,8 @@ static const cli_extra extra[] = {
     {"rounds", "N", "measure each N times, taking turns (default 5)", take_rounds, &bench_asked.rounds, 1,
      BENCH_RANKS_ROUNDS, .of = SCRIPTS | RANKS},
     {"work", "NAME|FILE",
-     "what to train: cnn, mlp, simplenet, fastmnist, ddp or a model file (default: all of these); may be repeated",
+     "what to train: cnn, mlp, simplenet, fastmnist, ddp (default: these), gpt-nano, gpt-baby, char-lstm or a model "
+     "file; may be repeated",
      take_work, .of = PEERS},
     {"eager", NULL, "use PyTorch without torch.compile, which takes a minute per network (default: with it)", take_word,
      .of = PEERS},

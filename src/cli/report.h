@@ -55,5 +55,8 @@ int report_differs(const report *r, const char *key);
 /* Writes FOLDER/report.html and returns its path, or an exit code after a message. */
 int report_save(char path[4096], hd_ctx *ctx, const char *folder);
 
+/* Writes what the first run says of texts: report_texts.c. */
+void report_put_texts(FILE *to, const report *r);
+
 /* Draws the figures, a new report's: report_figures.c. */
 void report_draw(report *r);

@@ -247,6 +247,7 @@ static void put_single(FILE *to, const report *r) {
   put_figure(to, figure_of(r, "loss"));
   put_figure(to, figure_of(r, "accuracy"));
   put_figure(to, figure_of(r, "lr"));
+  report_put_texts(to, r);
   put_figure(to, figure_of(r, "confusion"));
   put_classes(to, r);
   for (int i = 0; i < r->figures; i++)

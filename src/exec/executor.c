@@ -125,9 +125,9 @@ hd_status hd__exec_evaluate(hd_exec *exec, hd_ctx *ctx, const hd_step_source *so
 }
 
 void hd__exec_publish_outcome(hd_exchange *x, const hd_exec_outcome *out, const int64_t *first, const hd_plan_io *io) {
-  enum { ARRAYS = 5 };
-  void *const array[ARRAYS] = {out->loss, out->guess, out->probability, out->score, out->classes};
-  const int64_t each[ARRAYS] = {4, 4, 4, 4 * io->logits.elems, io->places};
+  enum { ARRAYS = 6 };
+  void *const array[ARRAYS] = {out->loss, out->guess, out->probability, out->score, out->classes, out->place_loss};
+  const int64_t each[ARRAYS] = {4, 4, 4, 4 * io->logits.elems, io->places, 4 * io->places};
   for (int i = 0; i < ARRAYS; i++) {
     int64_t *bytes = array[i] ? hd__exchange_publish(x, array[i]) : NULL;
     for (int h = 0; bytes && h < x->hosts; h++)
@@ -153,6 +153,23 @@ static float probability_of(const float *score, int32_t count, int32_t guess) {
   return (float)(1 / sum);
 }
 
+/* The cross-entropy of a place: its label's score against the sum over all, added in order. */
+static float place_loss(const float *score, int32_t count, int32_t label) {
+  const double most = (double)score[guess_of(score, count)];
+  double sum = 0;
+  for (int32_t i = 0; i < count; i++)
+    sum += hd__exp((double)score[i] - most);
+  return (float)(hd__log(sum) + most - (double)score[label]);
+}
+
+static void write_losses(float *to, const float *score, const hd_plan_io *io, const int32_t *label) {
+  const int32_t classes = (int32_t)(io->logits.elems / io->places);
+  for (int32_t i = 0; i < io->places; i++) {
+    const bool known = label && label[i] >= 0 && label[i] < classes;
+    to[i] = known ? place_loss(score + (int64_t)i * classes, classes, label[i]) : NAN;
+  }
+}
+
 void hd__exec_write_places(const hd_exec_outcome *out, int64_t sample, const float *score, const hd_plan_io *io,
                            const int32_t *label) {
   const int32_t classes = (int32_t)(io->logits.elems / io->places);
@@ -170,6 +187,8 @@ void hd__exec_write_places(const hd_exec_outcome *out, int64_t sample, const flo
     out->probability[sample] = 0;
   if (out->score)
     memcpy(out->score + sample * io->logits.elems, score, (size_t)io->logits.elems * sizeof *score);
+  if (out->place_loss)
+    write_losses(out->place_loss + sample * io->places, score, io, label);
 }
 
 void hd__exec_write_outcome(const hd_exec_outcome *out, int64_t sample, const float *score, int32_t classes) {

@@ -110,6 +110,8 @@ typedef struct hd_exec_outcome {
   float *probability; /* of the guess; may be NULL */
   float *score;       /* all of a sample's scores, one sample after the other; may be NULL */
   uint8_t *classes;   /* the guess of each place, of at most 255 classes, one sample after the other; may be NULL */
+  float *place_loss;  /* of each place the cross-entropy with its label, whatever the weights, NAN: that is not known;
+                         one sample after the other; may be NULL */
 } hd_exec_outcome;
 
 /* An executor: the functions of its device, and what they work on. */

@@ -57,9 +57,22 @@ static hd_status check_numbers(hd_ctx *ctx, const hd_graph *graph, const hd_node
                   node->name, info->name, graph->values[node->in[0]].name);
 }
 
+/* The places of a window of one token look like a pooled image. */
+static hd_status check_window(hd_ctx *ctx, const hd_graph *graph, const hd_node *node) {
+  const bool one_token =
+      graph->nodes[0].op == HD_OP_embedding && hd__shape_elems(&graph->values[graph->input].shape) == 1;
+  if (node->op != HD_OP_linear || !one_token || graph->values[node->in[0]].shape.rank != 3)
+    return HD_OK;
+  return hd__fail(ctx, HD_E_SHAPE,
+                  "layer '%s': linear over the places of a text expects windows of at least 2 tokens, found 1; write "
+                  "'input: [2]' or give --context 2, or more",
+                  node->name);
+}
+
 /* Applies the shape rule: geometry, parameters, outputs. */
 static hd_status infer(hd_graph *graph, hd_ctx *ctx, hd_node *node, int inputs) {
   make_pointwise(node, &graph->values[node->in[0]].shape);
+  HD_TRY(check_window(ctx, graph, node));
   HD_TRY(check_numbers(ctx, graph, node));
   const hd_op_info *info = hd__op_info(node->op);
   hd_op_shapes s = {.ctx = ctx, .layer = node->name, .op = info->name, .attrs = &node->attrs, .inputs = inputs};

@@ -73,6 +73,10 @@ static const struct form {
     {"Dropout", hd__onnx_read_dropout, "ratio seed"},
     {"Softmax", hd__onnx_read_softmax, "axis"},
     {"LogSoftmax", hd__onnx_read_softmax, "axis"},
+    {"LSTM", hd__onnx_read_recurrent,
+     "activation_alpha activation_beta activations clip direction hidden_size input_forget layout"},
+    {"GRU", hd__onnx_read_recurrent,
+     "activation_alpha activation_beta activations clip direction hidden_size layout linear_before_reset"},
 };
 
 /* Whether a list of words has one. */
@@ -130,7 +134,7 @@ hd_status hd__onnx_make(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
     if (hd__onnx_is(node, forms[i].op)) {
       HD_TRY(check_attributes(r, node, forms[i].attributes));
-      if (k > 0 && forms[i].read != hd__onnx_read_split)
+      if (k > 0 && forms[i].read != hd__onnx_read_split && forms[i].read != hd__onnx_read_recurrent)
         return hd__onnx_refuse(r, node, "expected its first output to be read, found output %d; use the first alone",
                                k + 1);
       return forms[i].read(out, r, node, k);

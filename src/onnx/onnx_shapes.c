@@ -16,9 +16,46 @@ static int64_t beside_batch(const hd_onnx_reader *r, int64_t first, int64_t elem
   return more == 1 || merges ? more : 0;
 }
 
+/* The elements along the axes from first to end - 1. */
+static int64_t sides_between(const hd_onnx_view *v, int first, int end) {
+  int64_t elems = 1;
+  for (int i = first; i < end; i++)
+    elems *= hd__onnx_side(v, i);
+  return elems;
+}
+
+/* Of a tensor whose batch is not its first axis, and stays where it is: steps x batch x states. */
+static hd_status reshape_around_batch(hd_onnx_view *v, hd_onnx_reader *r, const HdOnnx__Node *node) {
+  int64_t side[8], list[HD_ONNX_RANK] = {1}, elems[] = {1, 1};
+  int to[HD_ONNX_RANK], back[HD_ONNX_RANK];
+  const int rank = hd__onnx_list(side, r, node, "shape", 1), b = v->batch;
+  bool good = rank > b && hd__onnx_side(v, b) == 1 &&
+              (side[b] == 0 || side[b] == HD_ONNX_BATCH || (r->batch > 0 && side[b] == r->batch));
+  for (int i = 0; i < rank && good; i++) {
+    if (i == b)
+      continue;
+    list[i < b ? i + 1 : i] = side[i] == 0 && i < v->rank ? hd__onnx_side(v, i) : side[i];
+    good = side[i] >= 0 && side[i] <= HD_ONNX_MOST_SIDE && elems[i > b] <= HD_ONNX_MOST_SIDE;
+    elems[i > b] *= list[i < b ? i + 1 : i];
+  }
+  if (!good || elems[0] != sides_between(v, 0, b) || elems[1] != sides_between(v, b + 1, v->rank))
+    return hd__onnx_refuse(r, node,
+                           "expected a constant shape that leaves the batch as axis %d, found another; keep it", b);
+  for (int i = 0; i < HD_ONNX_RANK; i++) {
+    to[i] = i == b ? 0 : i < b ? i + 1 : i;
+    back[i] = i == 0 ? b : i <= b ? i - 1 : i;
+  }
+  hd__onnx_rename_axes(v, to, v->rank);
+  HD_TRY(hd__onnx_reshape(v, r, node, list, rank));
+  hd__onnx_rename_axes(v, back, rank);
+  return HD_OK;
+}
+
 hd_status hd__onnx_read_reshape(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
   int64_t side[HD_ONNX_RANK], known = 1;
   HD_TRY(hd__onnx_merged_view(out, r, hd__onnx_input(node, 0)));
+  if (out->batch > 0)
+    return reshape_around_batch(out, r, node);
   const int rank = hd__onnx_list(side, r, node, "shape", 1);
   const int64_t elems = hd__onnx_sample(out);
   int open = -1;

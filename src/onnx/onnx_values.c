@@ -196,7 +196,12 @@ const HdOnnx__Node *hd__onnx_producer(const hd_onnx_reader *r, const char *name,
   return node && (!op || hd__onnx_is(node, op)) ? node : NULL;
 }
 
-int hd__onnx_index(const hd_onnx_reader *r, const HdOnnx__Node *node) { return find(r, node->output[0])->node; }
+int hd__onnx_index(const hd_onnx_reader *r, const HdOnnx__Node *node) {
+  size_t k = 0;
+  while (k + 1 < node->n_output && !*node->output[k]) /* it is left out */
+    k++;
+  return find(r, node->output[k])->node;
+}
 
 /* ---- Constants ---- */
 

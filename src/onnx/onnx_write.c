@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/version.h"
+#include "onnx/onnx_gates.h"
 #include "op/attention/attention.h"
 #include "op/rotary/rotary.h"
 
@@ -568,6 +569,93 @@ static void write_attention(writer *w, const hd_node *node, const char *op) {
   put_node(w, op, new_name(w), w->out, NULL, y, numbers(w, flat, 3), (char *)NULL);
 }
 
+/* ---- Recurrent layers ---- */
+
+/* Whether a node computes what a recurrent layer's gates read, which ONNX does together with the recurrence. */
+static bool is_for_gates(const hd_graph *graph, const hd_node *node) {
+  int reader;
+  return hd__graph_reads(graph, node->out[0], &reader) == 1 && hd__op_info(graph->nodes[reader].op)->rule->gates > 0;
+}
+
+/* Whether a value is read by another layer than a recurrent one, which has it in another order. */
+static bool is_read_by_places(const hd_graph *graph, int value) {
+  bool is_read = value == graph->logits;
+  for (int i = 0; i < graph->node_count && !is_read; i++)
+    for (int k = 0; k < HD_MAX_IN; k++)
+      is_read = is_read || (graph->nodes[i].in[k] == value && !is_for_gates(graph, &graph->nodes[i]));
+  return is_read;
+}
+
+/* Copies the rows of each gate to where ONNX has them. */
+static void order_gates(float *to, const writer *w, int value, int gates, size_t each) {
+  const hd_graph *graph = w->net->graph;
+  int p = 0;
+  while (graph->params[p].value != value)
+    p++;
+  for (int k = 0; k < gates; k++)
+    memcpy(to + (size_t)k * each, w->net->param[p] + (size_t)hd__onnx_gate(gates, k) * each, each * sizeof *to);
+}
+
+/* The parameters of a row of values, each of `gates` gates, in one tensor; its first dimension is of directions. */
+static const char *put_gates(writer *w, const char *name, const int *value, int values, int gates) {
+  const hd_shape *shape = &w->net->graph->values[value[0]].shape;
+  const size_t elems = (size_t)hd__shape_elems(shape);
+  const int64_t dim[] = {1, (int64_t)shape->dim[0] * values, shape->rank > 1 ? shape->dim[1] : 1};
+  HD_OWNED float *all = hd__malloc((size_t)values * elems * sizeof *all);
+  w->failed |= !all;
+  for (int i = 0; i < values && all; i++)
+    order_gates(all + (size_t)i * elems, w, value[i], gates, elems / (size_t)gates);
+  if (all)
+    put_tensor(w, name, FLOAT, all, dim, shape->rank > 1 ? 3 : 2);
+  return name;
+}
+
+/* What a recurrent layer computed, as steps x batch x channels. */
+static const char *steps_of(char name[NAME_BYTES + 8], const writer *w, int value) {
+  snprintf(name, NAME_BYTES + 8, "%s/steps", w->net->graph->nodes[w->net->graph->values[value].producer].name);
+  return name;
+}
+
+/* Another layer's output as steps x batch x channels; an image has one row. */
+static const char *to_steps(writer *w, int value) {
+  static const int64_t row = 2, of_signal[] = {2, 0, 1}, of_places[] = {1, 0, 2};
+  const char *x = w->value[value];
+  return w->places ? transpose(w, x, of_places, 3)
+                   : transpose(w, step(w, "Squeeze", x, numbers(w, &row, 1)), of_signal, 3);
+}
+
+static void write_recurrent(writer *w, const hd_node *node, const char *op) {
+  static const int64_t direction = 1, of_places[] = {1, 0, 2}, of_signal[] = {1, 2, 0}, row = 2;
+  const hd_graph *graph = w->net->graph;
+  const hd_node *input_part = &graph->nodes[graph->values[node->in[0]].producer];
+  const int x = input_part->in[0], producer = graph->values[x].producer, gates = hd__op_info(node->op)->rule->gates;
+  char before[NAME_BYTES + 8], after[NAME_BYTES + 8];
+  const bool chained = producer >= 0 && hd__op_info(graph->nodes[producer].op)->rule->gates > 0;
+  const char *in = chained ? steps_of(before, w, x) : to_steps(w, x), *y = new_name(w);
+  const char *weight = put_gates(w, graph->values[input_part->in[1]].name, &input_part->in[1], 1, gates);
+  const char *state_weight = put_gates(w, graph->values[node->in[1]].name, &node->in[1], 1, gates), *bias = NULL;
+  if (node->in[2] >= 0)
+    bias = put_gates(w, new_name(w), (const int[]){input_part->in[2], node->in[2]}, 2, gates);
+  attributes a = {.count = 0};
+  add_int(&a, "hidden_size", node->geom.co);
+  if (node->op == HD_OP_gru)
+    add_int(&a, "linear_before_reset", 1);
+  put_node(w, op, w->layer, y, &a, in, weight, state_weight, bias, (char *)NULL);
+  steps_of(after, w, node->out[0]);
+  put_node(w, "Squeeze", after, after, NULL, y, numbers(w, &direction, 1), (char *)NULL);
+  if (!is_read_by_places(graph, node->out[0]))
+    return;
+  attributes back = {.count = 0};
+  add_ints(&back, "perm", w->places ? of_places : of_signal, 3);
+  if (w->places) {
+    put_node(w, "Transpose", new_name(w), w->out, &back, after, (char *)NULL);
+    return;
+  }
+  const char *signal = new_name(w);
+  put_node(w, "Transpose", signal, signal, &back, after, (char *)NULL);
+  put_node(w, "Unsqueeze", new_name(w), w->out, NULL, signal, numbers(w, &row, 1), (char *)NULL);
+}
+
 /* The form of each operation: its node, or the last of its nodes. */
 static const struct form {
   hd_op op;
@@ -624,6 +712,8 @@ static const struct form {
     {HD_OP_position, "Add", write_plain},
     {HD_OP_rotary, "Concat", write_rotary},
     {HD_OP_attention, "Reshape", write_attention},
+    {HD_OP_lstm, "LSTM", write_recurrent},
+    {HD_OP_gru, "GRU", write_recurrent},
 };
 
 static bool is_pointwise(const hd_geom *g) {
@@ -643,6 +733,8 @@ static bool fits(const writer *w, const hd_node *node) {
 }
 
 static hd_status write_layer(writer *w, const hd_node *node) {
+  if (is_for_gates(w->net->graph, node))
+    return HD_OK;
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
     if (forms[i].op == node->op && divides(node) && fits(w, node)) {
       char *out = w->value[node->out[0]];
@@ -665,7 +757,8 @@ static hd_status write_layer(writer *w, const hd_node *node) {
 
 /* ---- The graph ---- */
 
-/* A parameter as its operator takes it: of some layers, a number for each channel of an image. */
+/* A parameter as its operator takes it: of some layers, a number for each channel of an image. Recurrent layers write
+ * theirs. */
 static void write_param(writer *w, const hd_param *param, const float *elems) {
   const hd_graph *graph = w->net->graph;
   const hd_value *value = &graph->values[param->value];
@@ -676,6 +769,8 @@ static void write_param(writer *w, const hd_param *param, const float *elems) {
     dim[i] = value->shape.dim[i];
   hd__graph_reads(graph, param->value, &reader);
   const hd_op op = graph->nodes[reader].op;
+  if (hd__op_info(op)->rule->gates > 0 || is_for_gates(graph, &graph->nodes[reader]))
+    return;
   if (!w->places && (op == HD_OP_group_norm || op == HD_OP_prelu || op == HD_OP_rms_norm))
     for (int i = 1; i < graph->values[graph->nodes[reader].in[0]].shape.rank; i++)
       dim[rank++] = 1;

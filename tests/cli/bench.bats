@@ -127,7 +127,7 @@ fake_python() {
     --data-dir D --isa avx2 --markdown >out || code=$?
   [ "$code" -eq 7 ]
   [ "$(sed -n 1p out)" = "allreduce.py ddp_rank.py jax_worker.py loader_worker.py loaders.py model_file.py "\
-"mpi_allreduce.c mpi_roundtrip.c peer_work.py peers.py rpc.py torch_worker.py" ]
+"mpi_allreduce.c mpi_roundtrip.c peer_work.py peers.py rpc.py torch_texts.py torch_worker.py" ]
   [[ "$(sed -n 2p out)" == "--heddle /"*"heddle --python A --python B --work cnn --rounds 3 --isa avx2 --markdown "\
 "--seconds 3 --threads 2 --data-dir D --batch 64" ]]
   [ -z "$(ls tmp)" ]

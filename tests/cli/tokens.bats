@@ -167,6 +167,13 @@ run_of() {
   [ "$(wc -l <screen)" -ge 5 ]
 }
 
+@test "a window of one token is refused by name" {
+  text a.txt 3000
+  small
+  fails 1 train --model small.yaml --context 1 --data a.txt
+  says "expects windows of at least 2 tokens, found 1"
+}
+
 @test "training shows a text every few steps, the same whatever the layout, and no other weights" {
   text a.txt 3000
   small
@@ -183,6 +190,19 @@ run_of() {
     --procs 2 --out c >out
   [ "$(digest_of out)" = "$digest" ]
   awk "$shown" out | cmp - one
+  [ "$(grep -c '^<p class="soft">After step' b/report.html)" = 4 ]
+  grep -q '<h2>Hard characters</h2>' b/report.html
+  sed -i 's/"text":"./&<b>/; s/"step":40,/"step":41,/' c/history.jsonl # a file that was edited is text, too
+  "$HEDDLE" report c >out
+  [ "$(grep -c '^.&lt;b&gt;' c/report.html)" -ge 4 ]
+  [ "$(sed -n '/^<pre>/,/<.pre>$/p' b/report.html | grep -c '?')" = 0 ]
+  grep -q 'After step 41' c/report.html
+  for key in character_samples character_losses; do
+    tail -n 1 b/history.jsonl | json_get $key | tr -d '[]' | tr , '\n' >$key
+    tail -n 1 c/history.jsonl | json_get $key | tr -d '[]' | tr , '\n' | cmp - $key
+  done
+  paste character_samples character_losses | awk -v loss="$(tail -n 1 b/history.jsonl | json_get test_loss)" '
+    { n += $1; l += $1 * $2 } END { exit !(n > 100 && (l / n - loss) ^ 2 < 1e-10) }'
   run_of --data a.txt --sample-every 40 --out d
   tail -n 1 out | json_get weights_sha256 >/dev/null
   fails 2 train $TINY --sample-every 10

@@ -81,6 +81,12 @@ report          runs/cnn-1/report.html
 ./bootstrap && ./configure && make -j"$(nproc)" && sudo make install
 END
   diff expected others
+  grep '^> ' "$SRCDIR/README.md" | sed 's/^> //; s/\\$//' >quoted
+  grep -o '^`[0-9a-f]\{64\}' "$SRCDIR/README.md" | tr -d '`' >>quoted
+  [ "$(wc -l <quoted)" -eq 5 ]
+  while read -r line; do
+    grep -qF -e "$line" "$SRCDIR/docs/text.md" || { echo "docs/text.md: expected '$line', found none"; return 1; }
+  done <quoted
 }
 
 @test "the commands of docs/mnist.md work as printed, and print what it shows" {

@@ -28,7 +28,46 @@ MATRIX = "float[4,4] w = {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7}"
 ROW = "(float[N,4] x) => (float[N,4] y) <int64 i = {2}, " + MATRIX + ">{a = Relu(x) f = Cast <to = 1> (i) c = Sqrt(f)"
 PRODUCT = "(float[3,4] x) => (float[1,12] y) <" + MATRIX + ", float[1,1,"
 
+
+
+def recurrent(op, settings="", inputs="t, w, r, b", more="", outputs="a", end=""):
+    """A recurrent layer of 4 steps, 2 channels and 3 states."""
+    gates = 4 if op == "LSTM" else 3
+    sides = {"w": (1, 3 * gates, 2), "r": (1, 3 * gates, 3), "b": (1, 6 * gates)}
+    weights = ", ".join(
+        f"float{list(side)} {name} = {{{', '.join(str(n * 37 % 19 / 10 - 0.9) for n in range(np.prod(side)))}}}"
+        for name, side in sides.items()
+    )
+    end = end or "s = Squeeze(a, one) z = Transpose <perm = [1, 0, 2]> (s) y = Flatten(z)"
+    return (
+        f"(float[N,4,2] x) => (float[N,{3 if 'h' in outputs or 'c' in outputs else 12}] y) <{weights}, "
+        f"int64[1] one = {{1}}, int64[1] zero = {{0}}{more}>{{t = Transpose <perm = [1, 0, 2]> (x) "
+        f"{outputs} = {op} <hidden_size = 3{settings}> ({inputs}) {end}}}"
+    )
+
+
+ZEROS = ", float[1,3,3] i = {" + ", ".join("0" * 9) + "}"
+RESET = ", linear_before_reset = 1"
+LAST = "s = Squeeze(h, zero) y = Flatten(s)"
 NETWORKS = [
+    ("an lstm", "", 3, recurrent("LSTM")),
+    ("a gru without biases", "", 3, recurrent("GRU", RESET, "t, w, r")),
+    ("the last state of an lstm", "", 3, recurrent("LSTM", outputs="a, h", end=LAST)),
+    ("the last state of a gru alone", "", 3, recurrent("GRU", RESET, outputs=", h", end=LAST)),
+    ("a state that begins with zeros", "", 3, recurrent("LSTM", "", "t, w, r, b, , i, i", ZEROS)),
+    ("one that does not", "begin with zeros", 3, recurrent("GRU", RESET, "t, w, r, b, , i", ZEROS.replace("0,", "1,"))),
+    ("the cell of the last step", "the cell", 3, recurrent("LSTM", outputs="a, h, c", end=LAST.replace("h", "c", 1))),
+    ("a gru that resets the state itself", "linear_before_reset", 3, recurrent("GRU")),
+    ("an lstm from the end", "direction forward, found reverse", 3, recurrent("LSTM", ', direction = "reverse"')),
+    ("activations", "activations", 3, recurrent("LSTM", ', activations = ["Sigmoid", "Relu", "Tanh"]')),
+    ("the usual activations", "", 3, recurrent("GRU", RESET + ', activations = ["Sigmoid", "Tanh"]')),
+    ("bounded gates", "clip", 3, recurrent("LSTM", ", clip = 0.5")),
+    ("peepholes", "peepholes", 3,
+     recurrent("LSTM", "", "t, w, r, b, , , , p", ", float[1,9] p = {" + ", ".join("1" * 9) + "}")),
+    ("lengths", "sequence_lens", 3, recurrent("GRU", RESET, "t, w, r, b, n", ", int32[3] n = {4, 2, 3}")),
+    ("two layers of one weight", "weights of its own", 3,
+     recurrent("LSTM", end="s = Squeeze(a, one) k = LSTM <hidden_size = 3> (t, w, r) l = Squeeze(k, one) m = Add(s, l) "
+               "z = Transpose <perm = [1, 0, 2]> (m) y = Flatten(z)")),
     ("a group norm", "", 3, GROUPS + OF_CHANNELS + ">{" + GROUPED + "}"),
     ("a group norm, its weight of columns", "", 3, GROUPS + OF_COLUMNS + ">{" + GROUPED + "}"),
     (

@@ -20,12 +20,12 @@ def scores(path, samples):
 
 shape = [20] + onnxruntime.InferenceSession(exported).get_inputs()[0].shape[1:]
 pixels = numpy.random.default_rng(0).integers(0, 256, shape).astype(numpy.float32)
-rank = len(graph.input[0].type.tensor_type.shape.dim)
+dims = graph.input[0].type.tensor_type.shape.dim
 normal = pixels * constant["pixels/scale"] + constant["pixels/shift"]
 if own_range:
     normal = (pixels / numpy.float32(own_range)).astype(onnx.helper.tensor_dtype_to_np_dtype(
         graph.input[0].type.tensor_type.elem_type))
-wanted = scores(original, normal if rank == 4 else normal.reshape(20, -1))
+wanted = scores(original, normal.reshape(20, *[dim.dim_value for dim in dims[1:]]))
 found = scores(exported, pixels)
 if graph.node[-1].op_type == "Softmax":
     found = numpy.exp(found - found.max(1, keepdims=True))

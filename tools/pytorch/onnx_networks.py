@@ -603,7 +603,25 @@ class Incep(nn.Module):
         return self.fc(F.adaptive_avg_pool2d(F.relu(x), 1).reshape(x.shape[0], -1))
 
 
+class Recurrent(nn.Module):
+    """A sequence of features, or tokens, to classes."""
+
+    def __init__(self, part, ends, tokens=0):
+        super().__init__()
+        self.e = nn.Embedding(tokens, 8) if tokens else nn.Identity()
+        self.p, self.h, self.ends = part, nn.Linear(part.hidden_size, 10), ends
+
+    def forward(self, x):
+        x = self.e(x)
+        return self.h(self.ends(*self.p(x if self.p.batch_first else x.transpose(0, 1))))
+
+
 nets = {
+    "lstm": (Recurrent(nn.LSTM(8, 12, 2, batch_first=True), lambda y, h: y[:, -1]), (9, 8)),
+    "gru": (Recurrent(nn.GRU(8, 12, 3, batch_first=True), lambda y, h: y.mean(1)), (9, 8)),
+    "lstm-state": (Recurrent(nn.LSTM(8, 12, bias=False, batch_first=True), lambda y, h: h[0][-1]), (9, 8)),
+    "gru-batch-last": (Recurrent(nn.GRU(8, 12, 2), lambda y, h: h[-1]), (9, 8)),
+    "lstm-tokens": (Recurrent(nn.LSTM(8, 12, 2, batch_first=True), lambda y, h: y.mean(1), 7), (9,)),
     "mlp": (
         nn.Sequential(nn.Flatten(), nn.Linear(784, 64), nn.ReLU(), nn.BatchNorm1d(64), nn.Linear(64, 10)),
         (1, 28, 28),
@@ -680,7 +698,7 @@ def exported(module, x, path, settings):
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             torch.onnx.export(
-                module, (torch.from_numpy(x[:2]),), path, input_names=["x"], output_names=["y"], **settings
+                module, (x[:2],), path, input_names=["x"], output_names=["y"], **settings
             )
     except Exception:  # of many kinds
         return False
@@ -694,11 +712,15 @@ def main(program, *names):
     with tempfile.TemporaryDirectory() as folder:
         for name, (module, shape) in nets.items():
             x = np.random.default_rng(1).normal(size=(4, *shape)).astype(np.float32)
+            tokens = getattr(getattr(module, "e", None), "num_embeddings", 0)
+            if tokens:
+                x = np.random.default_rng(1).integers(0, tokens, (4, *shape)).astype(np.float32)
+            samples = torch.from_numpy(x).long() if tokens else torch.from_numpy(x)
             with torch.no_grad():
-                y = module(torch.from_numpy(x)).numpy().astype(float)
+                y = module(samples).numpy().astype(float)
             for way, settings in WAYS.items():
                 path = os.path.join(folder, "net.onnx")
-                if (names and name not in names) or not exported(module, x, path, settings):
+                if (names and name not in names) or not exported(module, samples, path, settings):
                     continue
                 found = scores(program, path, x, folder)
                 if isinstance(found, str):

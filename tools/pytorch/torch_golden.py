@@ -66,12 +66,17 @@ CASES = {
     "conv_swish_norm": {"batch": "8", "optimizer": "sgd", "lr": "0.05", "transforms": "[to_float]"},
     "norm_after_flatten": {"batch": "8", "optimizer": "sgd", "lr": "0.05", "transforms": "[to_float]"},
     "two_norms_swish": {"batch": "8", "optimizer": "sgd", "lr": "0.05", "transforms": "[to_float]"},
+    # Two recurrent layers over a signal.
+    "two_lstm": {"batch": "8", "optimizer": "sgd", "lr": "0.2", "momentum": "0.9", "transforms": "[to_float]"},
+    "two_gru": {"batch": "8", "optimizer": "adamw", "lr": "0.01", "weight-decay": "0.01", "transforms": "[to_float]"},
 }
 DATA = {"cifar-94": "planes", "conv_swish_norm": "2x4x3 3 classes", "norm_after_flatten": "2x2x3 3 targets",
-        "two_norms_swish": "1x1x11 3 targets"}
+        "two_norms_swish": "1x1x11 3 targets", "two_lstm": "4x1x9 3 classes", "two_gru": "4x1x9 3 classes"}
 FILES = {name: "tests/bits/%s.yaml" % name
-         for name in ("preact", "bn3", "conv_swish_norm", "norm_after_flatten", "two_norms_swish")}
-SMALL = ("conv_swish_norm", "norm_after_flatten", "two_norms_swish")  # whose weights are compared too
+         for name in ("preact", "bn3", "conv_swish_norm", "norm_after_flatten", "two_norms_swish", "two_lstm",
+                      "two_gru")}
+# Whose weights are compared too.
+SMALL = ("conv_swish_norm", "norm_after_flatten", "two_norms_swish", "two_lstm", "two_gru")
 
 
 def first_weights(heddle, model, data, out):

@@ -22,14 +22,25 @@ typedef struct run_parts {
   int64_t peak_bytes;
   int trained;        /* parts with steps */
   json_t *rank_times; /* of the last one */
+  json_t *texts;      /* the texts of --sample-every */
   int64_t open_step;  /* the first step of a part whose end is missing; -1: there is none */
   bool lacks;         /* the run has steps of a part that was killed, whose times are not known */
 } run_parts;
 
 static double number_of(const json_t *line, const char *key) { return json_number_value(json_object_get(line, key)); }
 
+/* A part that begins before texts of an earlier one writes them again. */
+static void take_sample(json_t *samples, json_t *line) {
+  size_t count = json_array_size(samples);
+  for (; count > 0 && number_of(json_array_get(samples, count - 1), "step") >= number_of(line, "step"); count--)
+    json_array_remove(samples, count - 1);
+  json_array_append(samples, line);
+}
+
 static void take_part(void *to, json_t *line, const char *type) {
   run_parts *p = to;
+  if (!strcmp(type, "sample"))
+    take_sample(p->texts, line);
   if (!strcmp(type, "start")) {
     const int64_t step = json_integer_value(json_object_get(line, "step"));
     p->lacks |= p->open_step >= 0 && step > p->open_step;
@@ -54,11 +65,8 @@ static void take_part(void *to, json_t *line, const char *type) {
 
 /* The end states the times of all parts. If those of a part are not known it states no training times; shares of ranks
  * only if one part trained. */
-static hd_status sum_parts(hd_ctx *ctx, json_t *end, const char *folder) {
-  run_parts p = {.open_step = -1};
-  if (!end)
-    return HD_OK;
-  HD_TRY(hd__history_lines(ctx, folder, take_part, &p));
+static void sum_parts(json_t *end, const run_parts *parts) {
+  const run_parts p = *parts;
   for (int i = 0; i < TIMES; i++)
     json_object_set_new(end, times[i], p.lacks || p.unknown[i] ? json_null() : json_real(p.sum[i]));
   if (p.sum[TRAIN_S] > 0)
@@ -68,8 +76,16 @@ static hd_status sum_parts(hd_ctx *ctx, json_t *end, const char *folder) {
     json_object_set(end, "rank_times", p.rank_times);
   if (p.trained > 1)
     json_object_del(end, "rank_times");
+}
+
+static hd_status read_parts(hd_run_entry *run, hd_ctx *ctx) {
+  run_parts p = {.open_step = -1, .texts = json_array()};
+  const hd_status status = hd__history_lines(ctx, run->folder, take_part, &p);
+  if (status == HD_OK && run->end)
+    sum_parts(run->end, &p);
+  run->written = json_pack("{s:o}", "samples", p.texts);
   json_decref(p.rank_times);
-  return HD_OK;
+  return status;
 }
 
 /* Reads the record of a run; NULL, which is no failure, where there is none, it is damaged or another user's. */
@@ -101,8 +117,8 @@ static hd_status add_run(hd_runs *runs, hd_ctx *ctx, const char *folder) {
   hd_run_entry *run = &runs->run[runs->count++];
   *run = (hd_run_entry){.folder = hd__strdup(folder), .record = record};
   HD_TRY(hd__history_read(&run->start, &run->end, ctx, folder));
-  HD_TRY(sum_parts(ctx, run->end, folder));
-  return HD_ALLOCATED(run->folder, ctx, "out of memory for a list of runs");
+  HD_TRY(HD_ALLOCATED(run->folder, ctx, "out of memory for a list of runs"));
+  return read_parts(run, ctx);
 }
 
 /* cnn-9 before cnn-10. */
@@ -145,6 +161,7 @@ void hd_runs_close(hd_runs *runs) {
     json_decref(runs->run[i].record);
     json_decref(runs->run[i].start);
     json_decref(runs->run[i].end);
+    json_decref(runs->run[i].written);
     json_decref(runs->run[i].lines);
   }
   hd__free(runs->step);
@@ -194,6 +211,8 @@ json_t *hd__runs_find(const hd_run_entry *run, const char *key) {
     value = value_at(run->end, key);
   if (!value)
     value = value_at(run->start, key);
+  if (!value)
+    value = value_at(run->written, key);
   return value ? value : value_at(run->record, key);
 }
 

@@ -8,6 +8,7 @@
 typedef struct hd_run_entry {
   char *folder;
   json_t *record, *start, *end; /* end: NULL for a run that was killed, or still runs */
+  json_t *written;              /* "samples": the texts of --sample-every, by step */
   json_t *lines;                /* of metrics.jsonl; NULL before they are read */
   int64_t unreadable;           /* lines that are no objects */
 } hd_run_entry;
@@ -20,7 +21,8 @@ struct hd_runs {
   int64_t numbers, numbers_room, file_steps; /* file_steps: of these, those of losses.bin */
 };
 
-/* The value with a key, NULL for none: of the settings, the last end, the last start, the record. */
+/* The value with a key, NULL for none: of the settings, the last end, the last start, the texts, the
+ * record. */
 json_t *hd__runs_find(const hd_run_entry *run, const char *key);
 
 /* Reads the lines of metrics.jsonl, if there is one, once. */

@@ -1,10 +1,12 @@
 /* The entry of history.jsonl for an evaluation whose outputs have targets of their own: the scores of each output, and
- * for the first outputs of a regression pairs of target and output from the test set, for a plot. */
+ * for the first outputs of a regression pairs of target and output from the test set, for a plot; and for one of a
+ * text the losses of its characters. */
 #include <math.h>
 
 #include "base/alloc.h"
 #include "base/json_text.h"
 #include "data/split/skipped_samples.h"
+#include "train/records/character_score.h"
 #include "train/records/output_scores.h"
 #include "train/run/session.h"
 
@@ -66,4 +68,20 @@ hd_status hd__session_note_outputs(json_t *line, const hd_session *s, hd_ctx *ct
   json_object_set_new(line, "scores", mean);
   json_object_set_new(line, "outputs", list);
   return HD_OK;
+}
+
+void hd__session_note_characters(json_t *line, const hd_session *s) {
+  const hd_split *test = hd__dataset_test(s->input.data);
+  const int classes = s->report.guesses.place_loss && s->run.evaluated_step == s->run.counters.step ? test->classes : 0;
+  HD_OWNED hd_character_score *score = hd__calloc((size_t)classes + 1, sizeof *score);
+  if (classes == 0 || !score ||
+      !hd__character_scores(score, &s->run.network.target, &s->input.test, &s->report.guesses))
+    return;
+  json_t *samples = json_array(), *losses = json_array();
+  for (int c = 0; c < classes; c++) {
+    json_array_append_new(samples, json_integer((json_int_t)score[c].samples));
+    json_array_append_new(losses, json_real(score[c].samples > 0 ? score[c].loss / (double)score[c].samples : 0));
+  }
+  json_object_set_new(line, "character_samples", samples);
+  json_object_set_new(line, "character_losses", losses);
 }

@@ -1,6 +1,6 @@
-/* history.jsonl: the history of a run, with a line for each start, and for each end unless the run was killed:
- * session.h. Lines are added and never changed, also when a run is resumed. Apart from the page that is made from them
- * they are the only part of a run's folder that differs between equal runs. */
+/* history.jsonl: the history of a run, with a line for each start, for each text that it wrote along the way, and for
+ * each end unless the run was killed: session.h. Lines are added and never changed, also when a run is resumed. Apart
+ * from the page that is made from them they are the only part of a run's folder that differs between equal runs. */
 #include "base/json_text.h"
 #include "train/run/session.h"
 
@@ -123,6 +123,20 @@ hd_status hd__session_open_history(hd_session *s, hd_ctx *ctx) {
                             r->hosts, "device", r->device, "isa", r->isa));
 }
 
+hd_status hd__session_note_sample(const hd_session *s, hd_ctx *ctx, const char *text) {
+  char plain[HD_SAMPLE_BYTES];
+  if (!s->report.metrics) /* it has no folder */
+    return HD_OK;
+  json_t *line = json_pack("{s:s, s:I}", "type", "sample", "step", (json_int_t)s->run.counters.step);
+  if (json_object_set_new(line, "text", json_string(text)) == 0)
+    return add_line(s, ctx, line);
+  size_t length = 0; /* bytes that are no text: those of single tokens */
+  for (; text[length] && length < sizeof plain - 1; length++)
+    plain[length] = text[length] & 0x80 ? '?' : text[length];
+  json_object_set_new(line, "text", json_stringn(plain, length));
+  return add_line(s, ctx, line);
+}
+
 /* null where it was not measured. */
 static json_t *measured(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 
@@ -180,6 +194,8 @@ hd_status hd__session_close_history(hd_session *s, hd_ctx *ctx, hd_status status
       (json_int_t)r->peak_rss_bytes, "confusion", status == HD_OK ? confusion(s) : NULL, "rank_times", rank_times(r),
       "weights_sha256", *r->weights_sha256 ? r->weights_sha256 : NULL, "losses_sha256", *losses ? losses : NULL);
   hd__session_note_metric(line, s);
+  if (status == HD_OK)
+    hd__session_note_characters(line, s);
   if (status == HD_OK && hd__session_note_outputs(line, s, ctx) != HD_OK) {
     json_decref(line);
     return HD_E_NOMEM;

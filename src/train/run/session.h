@@ -7,6 +7,7 @@
 
 #include "base/tools_api.h"
 #include "exec/executor.h"
+#include "heddle/generate.h"
 #include "heddle/session.h"
 #include "platform/job_page.h"
 #include "optimizer/schedule.h"
@@ -309,12 +310,15 @@ hd_status hd__session_spread_skips(hd_session *session, hd_ctx *ctx);
 /* Writes the number of samples that could not be read so far to report and record. */
 hd_status hd__session_count_skips(hd_session *session, hd_ctx *ctx);
 
-/* ---- history.jsonl, a line for each start and end of the run: run_history.c ---- */
+/* ---- history.jsonl, a line for each start and end of the run, and for texts between: run_history.c ---- */
 
 /* Finds whether anything is left to do: a resume without is no part of the run. */
 hd_status hd__session_find_end(hd_session *session, hd_ctx *ctx);
 
 hd_status hd__session_open_history(hd_session *session, hd_ctx *ctx);
+
+/* A text of --sample-every, after the last step. */
+hd_status hd__session_note_sample(const hd_session *session, hd_ctx *ctx, const char *text);
 
 /* `status`: how the run ended, with `message` if it failed. */
 hd_status hd__session_close_history(hd_session *session, hd_ctx *ctx, hd_status status, const char *message);
@@ -337,6 +341,9 @@ void hd__session_note_metric(json_t *line, const hd_session *session);
 /* Adds what the last evaluation found of outputs with targets of their own: output_record.c. */
 hd_status hd__session_note_outputs(json_t *line, const hd_session *s, hd_ctx *ctx);
 
+/* Adds how hard each character of a text was in the last evaluation: output_record.c. */
+void hd__session_note_characters(json_t *line, const hd_session *s);
+
 /* Writes the last step's line to metrics.jsonl, if the step is logged. */
 void hd__session_log(hd_session *session);
 
@@ -354,6 +361,7 @@ hd_status hd__session_load_average(hd_session *session, hd_ctx *ctx);
 
 /* --sample-every: whether the network writes texts while it is trained: a resumed run goes on without them where it
  * cannot, a new one is refused; and after a step that is due, a text, as an event. Calls of all ranks. */
+enum { HD_SAMPLE_TOKENS = 240, HD_SAMPLE_BYTES = (HD_SAMPLE_TOKENS + 1) * HD_TOKEN_BYTES };
 bool hd__session_shows_texts(const hd_session *session);
 hd_status hd__session_check_samples(const hd_session *session, hd_ctx *ctx);
 hd_status hd__session_sample(hd_session *session, hd_ctx *ctx);

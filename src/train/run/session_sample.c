@@ -9,8 +9,6 @@
 #include "train/inference/text_network.h"
 #include "train/run/session.h"
 
-enum { SAMPLE_TOKENS = 240 };
-
 static hd_text_network network_of(const hd_session *s) {
   const session_compute *c = &s->compute;
   const hd_split *data = hd__dataset_train(s->input.data);
@@ -44,7 +42,7 @@ hd_status hd__session_check_samples(const hd_session *s, hd_ctx *ctx) {
 static hd_status write_sample(char *text, hd_session *s, hd_ctx *ctx, hd_generator *g) {
   const hd_generation how = {.temperature = 1, .seed = (uint64_t)s->run.settings->seed};
   HD_TRY(hd_generator_begin(g, ctx, "", 0, &how));
-  for (int i = 0; i < SAMPLE_TOKENS; i++) {
+  for (int i = 0; i < HD_SAMPLE_TOKENS; i++) {
     size_t bytes;
     HD_TRY(hd_generator_next(g, ctx, text, &bytes));
     for (size_t k = 0; k < bytes; k++) /* a byte 0 would end the text */
@@ -57,7 +55,7 @@ static hd_status write_sample(char *text, hd_session *s, hd_ctx *ctx, hd_generat
 
 hd_status hd__session_sample(hd_session *s, hd_ctx *ctx) {
   const int64_t step = s->run.counters.step, every = s->run.settings->sample_every;
-  char text[(SAMPLE_TOKENS + 1) * HD_TOKEN_BYTES];
+  char text[HD_SAMPLE_BYTES];
   hd_generator *g;
   if (!hd__session_shows_texts(s) || (step % every != 0 && step != s->run.steps_in_all))
     return HD_OK;
@@ -69,7 +67,7 @@ hd_status hd__session_sample(hd_session *s, hd_ctx *ctx) {
   const hd_status status = write_sample(text, s, ctx, g);
   hd_generator_destroy(g);
   const hd_event event = {.kind = HD_EVENT_SAMPLE, .step = step, .text = text};
-  if (status == HD_OK)
-    hd__session_event(s, &event);
-  return status;
+  HD_TRY(status);
+  hd__session_event(s, &event);
+  return hd__session_note_sample(s, ctx, text);
 }

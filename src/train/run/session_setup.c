@@ -224,14 +224,14 @@ static hd_status check_metric(hd_session *s, hd_ctx *ctx) {
                                             : "classes");
 }
 
-/* What an evaluation's outcome has: scores of a sample, and guesses of its pixels. */
+/* What an evaluation's outcome has: scores of a sample, losses of its places, and guesses of its pixels. */
 typedef struct outcome_room {
-  int64_t samples, scores, pixels;
+  int64_t samples, scores, places, pixels;
 } outcome_room;
 
 static size_t outcome_bytes(const outcome_room *r) {
   return (size_t)r->samples *
-         (2 * sizeof(float) + sizeof(int32_t) + (size_t)r->scores * sizeof(float) + (size_t)r->pixels);
+         (2 * sizeof(float) + sizeof(int32_t) + (size_t)(r->scores + r->places) * sizeof(float) + (size_t)r->pixels);
 }
 
 static void place_outcome(hd_exec_outcome *out, void *memory, const outcome_room *r) {
@@ -240,7 +240,9 @@ static void place_outcome(hd_exec_outcome *out, void *memory, const outcome_room
   out->guess = (int32_t *)(out->probability + r->samples);
   float *behind = (float *)(out->guess + r->samples);
   out->score = r->scores ? behind : NULL;
-  out->classes = r->pixels ? (uint8_t *)(behind + r->scores * r->samples) : NULL;
+  behind += r->scores * r->samples;
+  out->place_loss = r->places ? behind : NULL;
+  out->classes = r->pixels ? (uint8_t *)(behind + r->places * r->samples) : NULL;
 }
 
 /* Shared memory for guesses: each rank fills in the samples that its threads evaluate. With --tta that is of views, and
@@ -256,7 +258,9 @@ static hd_status make_guesses(hd_session *s, hd_ctx *ctx) {
   const bool scores = views || judged ||
                       hd__metric_needs_scores((hd_metric_choice)s->run.settings->metric, target, split) ||
                       hd__config_loss(s->run.config) || hd__config_metric(s->run.config);
-  const outcome_room room = {most, scores ? target->scores : 0, split->masks ? target->places : 0};
+  const bool characters = split->window && split->class_names && most <= MOST_SCORES / target->places;
+  const outcome_room room = {most, scores ? target->scores : 0, characters ? target->places : 0,
+                             split->masks ? target->places : 0};
   HD_TRY(hd__local_group_memory(&s->report.guess_memory, s->compute.local, ctx, outcome_bytes(&room),
                                 "the evaluation's samples"));
   place_outcome(views ? &s->report.views : &s->report.guesses, s->report.guess_memory.base, &room);
