@@ -12,14 +12,16 @@ python_modules = python/heddle/__init__.py python/heddle/__main__.py python/hedd
 EXTRA_DIST += pyproject.toml python/build_backend.py python/make_ffi.py python/make_types.py python/make_wheel.py \
   python/setup.py python/scripts/heddle $(python_modules) python/heddle/py.typed
 
-# Types of the options are the library's own words, where it was built as a shared one that can run here.
+# Types of the options are the library's own words, where it was built as a shared one. One that was built for another
+# machine cannot say them here: TYPES_LIBRARY names one of the same version that can.
+TYPES_LIBRARY = .libs/libheddle.so
 python-stage:
 	$(AM_V_GEN)rm -rf python/stage && $(MKDIR_P) python/stage/heddle && \
 	  for each in $(python_modules) python/heddle/py.typed; do cp $(srcdir)/$$each python/stage/heddle/; done && \
 	  cp $(srcdir)/python/setup.py python/stage/ && \
 	  echo '$(PACKAGE_VERSION)' >python/version && cp python/version python/stage/ && \
 	  $(PYTHON) $(srcdir)/python/make_ffi.py $(top_srcdir)/include python/stage/heddle/_ffi.py '$(CC)' && \
-	  { test ! -f .libs/libheddle.so || HEDDLE_LIBRARY=.libs/libheddle.so \
+	  { test ! -f $(TYPES_LIBRARY) || HEDDLE_LIBRARY=$(TYPES_LIBRARY) \
 	    $(PYTHON) $(srcdir)/python/make_types.py python/stage; }
 
 # The libraries and the program find each other by their places in the package, and nothing of this build folder.
@@ -56,6 +58,7 @@ clean-local: clean-python
 EXTRA_DIST += tests/python/tap.py tests/python/run_tests.py tests/python/data_tests.py tests/python/error_tests.py \
   tests/python/stop_tests.py tests/python/fork_tests.py tests/python/doc_tests.py tests/python/option_tests.py \
   tests/python/evidence_tests.py tests/python/program_tests.py tests/python/weight_tests.py tests/python/loss_tests.py \
-  tests/python/mask_tests.py tests/python/watch_tests.py tests/python/lr_tests.py tests/python/notebook_tests.py \
+  tests/python/mask_tests.py tests/python/heads_tests.py tests/python/watch_tests.py tests/python/lr_tests.py \
+  tests/python/notebook_tests.py \
   tests/python/mlp_suite_tests.py tests/python/sklearn_tests.py tests/python/mlp_tests.py tests/python/torch_tests.py \
   tests/python/gpt_tests.py tests/python/encoder_tests.py tests/python/recurrent_tests.py

@@ -33,9 +33,20 @@ def run(command: list, folder: str) -> None:
         sys.exit(f"make python: expected {' '.join(command[1:4])} to succeed, found what it says above")
 
 
+MACHINES = {62: "x86_64", 183: "aarch64"}  # the field e_machine of an ELF file
+
+
+def platform(library: pathlib.Path) -> list:
+    """The option that names the machine that the library is for, which need not be this one."""
+    with open(library, "rb") as file:
+        machine = MACHINES.get(int.from_bytes(file.read(20)[18:], "little"))
+    return ["--plat-name", f"linux_{machine}"] if machine else []
+
+
 def main(stage: str, output: str, built_with: str, left_out: str) -> None:
     shutil.rmtree(output, ignore_errors=True)
-    run([sys.executable, "setup.py", "-q", "bdist_wheel"], stage)
+    named = platform(pathlib.Path(stage, "heddle", "libheddle.so.0"))
+    run([sys.executable, "setup.py", "-q", "bdist_wheel", *named], stage)
     plain = [str(wheel) for wheel in pathlib.Path(stage, "dist").glob("*.whl")]
     run([sys.executable, "-m", "auditwheel", "repair", "-w", output, *plain], ".")
     for wheel in pathlib.Path(output).glob("*.whl"):

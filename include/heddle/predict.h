@@ -37,10 +37,21 @@ typedef enum hd_prediction {
   HD_PREDICTS_CLASSES, /* cross_entropy, or bce_with_logits with one output (two classes): a probability for each class,
                           the softmax of the scores; they sum to 1 but for rounding */
   HD_PREDICTS_CHANCES, /* bce_with_logits with several outputs: an independent probability for each */
-  HD_PREDICTS_NUMBERS  /* mse, l1, huber: the outputs */
+  HD_PREDICTS_NUMBERS, /* mse, l1, huber: the outputs */
+  HD_PREDICTS_HEADS    /* several losses: for each head what its loss says above, one after the other; chances with
+                          bce_with_logits, also with one output */
 } hd_prediction;
 
 HD_API hd_prediction hd_predictor_gives(const hd_predictor *predictor);
+
+/* A head of a model with several losses: the layer's name, owned by the predictor, what it gives, and which values of a
+ * prediction are its own. Returns 0 where there is no such head. */
+typedef struct hd_predicted_head {
+  const char *name;
+  hd_prediction gives;
+  int32_t first, count;
+} hd_predicted_head;
+HD_API int hd_predictor_head(hd_predicted_head *out, const hd_predictor *predictor, int32_t index);
 
 /* The number of values in a prediction, and the model's input: channels, height, width. */
 HD_API int32_t hd_predictor_count(const hd_predictor *predictor);

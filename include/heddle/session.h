@@ -246,6 +246,16 @@ typedef struct hd_output_score {
   double r2, mean_absolute_error, root_mean_square_error; /* of a number */
 } hd_output_score;
 
+/* What a head of a network with several losses does. NAN: not of its loss. */
+enum { HD_HEAD_NAME_BYTES = 65, HD_LOSS_NAME_BYTES = 32 };
+typedef struct hd_head_score {
+  char name[HD_HEAD_NAME_BYTES]; /* the layer's */
+  char loss_name[HD_LOSS_NAME_BYTES];
+  double loss;                    /* its mean, without its weight */
+  double accuracy;                /* cross_entropy; bce_with_logits: of all its outputs, above 0.5 or not */
+  double r2, mean_absolute_error; /* mse, l1, huber: the means over its outputs */
+} hd_head_score;
+
 /* Which samples hd_evaluate took. */
 typedef enum hd_evaluated {
   HD_EVALUATED_OWN,    /* the run's test set */
@@ -276,6 +286,8 @@ typedef struct hd_evaluation {
   double iou;                           /* where each pixel has a class: the mean IoU over classes; else NAN. Counts of
                                          * classes, `confusion`, accuracy and f1 are of pixels then, auc is NAN */
   double *class_iou;                    /* of each class, NAN where there is none; NULL with `iou` NAN */
+  int32_t heads;                        /* of a model with several losses, whose weighted sum `loss` is; else 0 */
+  hd_head_score *head;
 } hd_evaluation;
 
 /* Evaluates a checkpoint (a run's folder or a step's) on the test set of the configuration's data, or of the run's

@@ -49,6 +49,11 @@ __all__ = ["Bisection", "Error", "Evaluation", "Event", "FileError", "Finding", 
            "version", "watch"]
 
 
+def __dir__() -> list[str]:
+    """What completion offers: no modules, and nothing that this file imports for itself."""
+    return sorted([*__all__, "__doc__", "__file__", "__version__"])
+
+
 def from_torch(module: torch.nn.Module, input_shape: Sequence[int], loss: Any = "cross_entropy") -> TorchModel:
     """A PyTorch module as a model for heddle.train: see heddle.pytorch.from_torch."""
     from .pytorch import from_torch as convert

@@ -64,7 +64,13 @@ def samples(x: Any, what: str = "x") -> np.ndarray:
                              "reshape it")
         x = np.moveaxis(x, 3, 1)
     x = x.reshape({1: (-1, 1, 1, 1), 2: (len(x), 1, 1, -1), 3: (len(x), 1, *x.shape[1:])}.get(x.ndim, x.shape))
-    return np.ascontiguousarray(x, np.uint8 if x.dtype == np.uint8 else np.float32)
+    return _as_float32(x)
+
+
+def _as_float32(array: np.ndarray) -> np.ndarray:
+    """Bytes as they are; what float32 cannot hold becomes infinity, which the library refuses by name."""
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(array, np.uint8 if array.dtype == np.uint8 else np.float32)
 
 
 def warn_of_rounding(x: Any, std: Any = None, stacklevel: int = 3, names: Any = None) -> None:
@@ -131,7 +137,8 @@ def labels(y: Any, count: int, what: str = "y") -> np.ndarray:
                               f"{y.min() if y.min() < 0 else y.max()}; number the classes from 0, or give numbers to "
                               "predict as floats")
         return np.ascontiguousarray(y, np.int32)
-    return np.ascontiguousarray(y.reshape(count, -1), np.float32)
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(y.reshape(count, -1), np.float32)
 
 
 def weights(w: Any, count: int, what: str = "sample_weight") -> np.ndarray:

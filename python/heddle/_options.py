@@ -203,7 +203,8 @@ def add_model(model: Any, options: dict[str, Any]) -> dict[str, Any]:
                          "returns a model")
     if hasattr(model, "options"):
         return {**model.options(), **{key: value for key, value in options.items() if value is not None}}
-    return {**options, "model": getattr(model, "text", model)}
+    described = model._described() if hasattr(model, "_described") else getattr(model, "text", model)
+    return {**options, "model": described}
 
 
 # ---- Messages ----

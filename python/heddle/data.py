@@ -158,8 +158,9 @@ def _splits(data: Any) -> tuple[tuple[Any, Any], tuple[Any, Any] | None]:
             return tuple(data[0]), tuple(data[1])
         if len(data) == 2:
             return (data[0], data[1]), None
+    of = f" of {len(data)}" if isinstance(data, (tuple, list, dict)) else ""
     raise UsageError("expected a name, a path, (x, y), (x, y, x_test, y_test) or an object with __len__ and "
-                     f"__getitem__ as data, found {type(data).__name__}; see heddle.data")
+                     f"__getitem__ as data, found {type(data).__name__}{of}; see heddle.data")
 
 
 # ---- Arrays ----

@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ._library import Context, ShapeError, ffi, lib, text
+from ._library import Context, ShapeError, UsageError, ffi, lib, text
 from ._summary import summary
 
 
@@ -61,12 +61,35 @@ class Model:
         self._loss = f"loss: {json.dumps({'op': op, **settings})}\n"
         return self
 
+    def losses(self, **heads: Any) -> Model:
+        """A loss for each of several layers, the network's heads, whose weighted sum is trained; returns the model.
+        They read the columns of y in this order: cross_entropy one, the number of a class, others one for each output.
+
+        >>> model = Model("two", (1, 1, 4)).add("body", "linear", out=8).add("kind", "linear", out=3)
+        >>> model = model.add("size", "linear", out=1, from_="body")
+        >>> model = model.losses(kind="cross_entropy", size={"op": "mse", "loss_weight": 0.5})
+        >>> print(model.text.splitlines()[-1])
+        loss: [{"kind": "cross_entropy"}, {"size": {"op": "mse", "loss_weight": 0.5}}]
+        """
+        self._loss = f"loss: {json.dumps([{name: loss} for name, loss in heads.items()])}\n"
+        return self
+
     @property
     def parameters(self) -> int:
         """How many numbers it learns; checks the whole network."""
+        self._check_layers()
         out = ffi.new("int64_t *")
         self._context.check(lib.hd_model_check(out, self._pointer, self._context.pointer))
         return out[0]
+
+    def _check_layers(self) -> None:
+        if not self._layers:
+            raise UsageError(f"expected layers in the model {self._name!r}, found none; add them with add")
+
+    def _described(self) -> str:
+        """Its text, for a run."""
+        self._check_layers()
+        return self.text
 
     @property
     def text(self) -> str:

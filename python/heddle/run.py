@@ -18,7 +18,7 @@ import numpy as np
 from . import _arrays
 from . import _losses
 from . import data as _data
-from ._library import Config, Context, ShapeError, UnsupportedError, UsageError, ffi, lib, text
+from ._library import Config, Context, ShapeError, UnsupportedError, UsageError, ffi, lib, record_of, text
 from ._options import check_names, takes_options
 
 
@@ -44,6 +44,7 @@ class Evaluation:
     iou: float  # where each pixel has a class: the mean over classes; the counts and scores above are of pixels then
     class_iou: np.ndarray  # (classes), NaN for one that is nowhere
     outputs: list[dict[str, float]]  # the scores of each output that has targets of its own
+    heads: dict[str, dict[str, Any]]  # of a model with several losses: loss_name, loss, and scores of each head
     part: str  # which samples: "test" set, "all", or "changed": the test set of data that are not as in training
 
 
@@ -55,6 +56,10 @@ _PARTS = {lib.HD_EVALUATED_ALL: "all", lib.HD_EVALUATED_CHANGED: "changed"}
 
 _OUTPUT_NUMBERS = ("positives", "f1", "auc", "r2", "mean_absolute_error", "root_mean_square_error")
 
+
+# In memory a folder takes less time than some predictions; a large one is left to the disk.
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+_SMALL = 1 << 20
 
 _RECORDS = ("run.json", "metrics.jsonl", "history.jsonl", "losses.bin")
 
@@ -228,19 +233,23 @@ class Run:
                               if out.class_names else [],
                               outputs=[{name: getattr(out.output[k], name) for name in _OUTPUT_NUMBERS}
                                        for k in range(out.outputs)],
+                              heads={text(out.head[k].name): {name: value for name, value in
+                                                              record_of(out.head[k]).items() if name != "name"}
+                                     for k in range(out.heads)},
                               part=_PARTS.get(out.part, "test"))
         finally:
             lib.hd_evaluation_fini(out)
 
-    def predict(self, x: Any) -> np.ndarray:
-        """Predictions of the last checkpoint, float64 (N, K): probabilities of classes, or the outputs.
+    def predict(self, x: Any) -> Any:
+        """Predictions of the last checkpoint, float64 (N, K): probabilities of classes, or the outputs; of a model with
+        several losses a dictionary of such arrays, one for each head.
 
         `x`: samples as for training, (N, C, H, W) or flat, uint8 pixels or floats; or a path, of a .csv file of rows, a
         .npy file of samples, or a PNG or JPEG file, N = 1.
         """
         if isinstance(x, (str, os.PathLike)):
             with self._lock:
-                return self._predict_file(os.fspath(x))
+                return self._of_heads(self._predict_file(os.fspath(x)))
         _arrays.warn_of_rounding(x, self._deviations())
         x = _arrays.samples(x)
         with self._lock:
@@ -251,7 +260,15 @@ class Run:
             call, kind = ((lib.hd_predict_pixels, "uint8_t") if x.dtype == np.uint8 else
                           (lib.hd_predict_floats, "float"))
             context.check(call(value, predictor, context.pointer, _arrays.pointer(kind, x), len(x)))
-        return out
+            return self._of_heads(out)
+
+    def _of_heads(self, values: np.ndarray) -> Any:
+        """The values of each head by its name, where there are several."""
+        head, predictor = ffi.new("hd_predicted_head *"), self._predictor_of()
+        heads: dict[str, np.ndarray] = {}
+        while lib.hd_predictor_head(head, predictor, len(heads)):
+            heads[text(head.name)] = values[:, head.first:head.first + head.count]
+        return heads or values
 
     def generate(self, prompt: str | bytes = "", *, length: int = 500, temperature: float = 1.0,
                  top_k: int | None = None, top_p: float | None = None, seed: int = 0, count: int | None = None) -> Any:
@@ -358,7 +375,8 @@ class Run:
         shape = ffi.new("int32_t[3]")
         lib.hd_predictor_input(shape, predictor)
         if tuple(shape) != x.shape[1:] and (x.shape[1] * x.shape[2] != 1 or x[0].size != np.prod(list(shape))):
-            raise ShapeError(f"expected samples of {tuple(shape)} as the model's input, found {x.shape[1:]}; "
+            one = " one sample is x[None]," if x.size == np.prod(list(shape)) else ""
+            raise ShapeError(f"expected samples of {tuple(shape)} as the model's input, found {x.shape[1:]};{one} "
                              "reshape x")
 
     # ---- For others ----
@@ -473,7 +491,8 @@ class Run:
     def _make_folder(self) -> pathlib.Path:
         """The folder of a copy, whose files are there alone from then on."""
         state = self._files
-        top = folder = pathlib.Path(tempfile.mkdtemp(prefix="heddle-"))
+        size = sum(map(len, (*state["files"].values(), *state.get("records", {}).values())))
+        top = folder = pathlib.Path(tempfile.mkdtemp(prefix="heddle-", dir=MEMORY if size < _SMALL else None))
         weakref.finalize(self, _remove, top, os.getpid())
         if state.get("records"):
             folder = top / state["step"]

@@ -6,11 +6,12 @@ state saved, where Python's own handler of SIGINT is installed and the main thre
 from __future__ import annotations
 
 import contextlib
+import numbers
 import os
 import threading
 import weakref
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Sequence, Union
 
 from . import _losses
 from . import data as _data
@@ -50,6 +51,15 @@ _NUMBERS = tuple(field.name for field in fields(Event) if field.name not in ("ki
 
 Callback = Callable[[Event], Any]
 Callbacks = Union[Callback, Sequence[Callback], None]
+
+
+def _functions(callback: Callbacks) -> list[Callback]:
+    if callback is None or callable(callback):
+        return [] if callback is None else [callback]
+    several = list(callback) if isinstance(callback, Iterable) else [callback]
+    if not all(map(callable, several)):
+        raise UsageError(f"callback expects a function or several, found {callback!r}")
+    return several
 
 
 def _event_of(e: Any, session: Session) -> Event:
@@ -143,6 +153,11 @@ class Session:
             finally:
                 self._lock.release()
 
+    def _stopped_by_ctrl_c(self) -> contextlib.AbstractContextManager[None]:
+        """A context for loops of many short calls: Ctrl-C in it stops the session after its step. Handlers are set once
+        and not for each call, which takes longer than a step on few rows."""
+        return stopped_by_ctrl_c(self._context.calls.stop)
+
     def _open(self) -> Any:
         if not self._end.alive:
             raise UsageError("expected an open session, found a closed one; make another")
@@ -156,7 +171,7 @@ class Session:
         `callback`, a function or several, is called with each Event on this thread. An exception in one ends the run
         after the step and is raised here, when the state is saved.
         """
-        callbacks = [] if callback is None else [callback] if callable(callback) else list(callback)
+        callbacks = _functions(callback)
         calls = self._context.calls
 
         @ffi.callback("void(void *, const hd_event *)", onerror=calls.escaped)
@@ -177,8 +192,8 @@ class Session:
 
     def step(self, steps: int = 1) -> float:
         """Trains `steps` more steps, fewer at the run's end; returns their mean loss, NaN if none was left."""
-        if steps < 1:
-            raise UsageError(f"step expects a number of steps from 1, found {steps}")
+        if not isinstance(steps, numbers.Integral) or steps < 1:
+            raise UsageError(f"step expects a number of steps from 1, found {steps!r}")
         loss = ffi.new("double *")
         with self._busy(self._context.calls.stop if steps > 1 else None) as pointer:
             self._check(lib.hd_session_step(loss, pointer, self._context.pointer, steps))
@@ -247,7 +262,8 @@ class Session:
 
     def run(self) -> Run:
         """The run with the checkpoints that have been saved."""
-        return Run(self.report["out"], context=self._context, model=self._model, report=self.report,
+        report = self.report
+        return Run(report["out"], context=self._context, model=self._model, report=report,
                    options=self._options, loss=self._functions.get("loss"))
 
 
@@ -333,7 +349,7 @@ def train(model: Any = None, data: Any = None, *, transforms: Any = None, eval_t
     """
     from . import report as _report
 
-    callbacks = [] if callback is None else [callback] if callable(callback) else list(callback)
+    callbacks = _functions(callback)
     with Session(model, data, transforms=transforms, eval_transforms=eval_transforms, config=config,
                  sample_weight=sample_weight, **options) as session:
         with _report.progress(session, progress) as bar:

@@ -34,6 +34,7 @@ from ._arrays import weights as as_float32
 from ._library import Error, FormatError, ShapeError, UsageError, lib
 from ._options import nearest
 from .model import Model
+from .run import MEMORY
 from .session import Session
 
 try:
@@ -42,9 +43,6 @@ except ImportError:  # scikit-learn before 1.6
     def validate_data(estimator: Any, *arguments: Any, **settings: Any) -> Any:
         return estimator._validate_data(*arguments, **settings)
 
-
-# Checkpoints are synced to the disk, which takes longer than training on few rows; in memory it takes no time.
-_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 _SMALL = 300_000  # multiply-adds of a batch, forward
 
@@ -62,6 +60,9 @@ _RENAMED = {"momentum": "momentum", "nesterovs_momentum": "nesterov", "epsilon":
 
 _ACTIVATIONS = {"identity": None, "logistic": "sigmoid", "sigmoid": "sigmoid", "tanh": "tanh", "relu": "relu",
                 "leaky_relu": "leaky_relu", "gelu": "gelu", "swish": "swish"}
+
+_RATES = ("constant", "invscaling", "adaptive")  # the last two with sgd alone, as in MLPClassifier
+_LEAST_RATE = 1e-6  # at which "adaptive" ends
 
 _FLAGS = ("shuffle", "warm_start", "early_stopping", "nesterovs_momentum")
 
@@ -184,6 +185,9 @@ class _Network(BaseEstimator):
             raise UsageError(f"expected {name} or {alias}, found both; leave one out")
         return getattr(self, alias), alias
 
+    def _schedule(self) -> str:
+        return self.learning_rate if self._argument("optimizer")[0] == "sgd" else "constant"
+
     def _seed(self) -> int:
         value, name = self._argument("seed")
         if isinstance(value, (int, np.integer)):
@@ -218,14 +222,14 @@ class _Network(BaseEstimator):
         for name in ("epochs", "batch", "optimizer"):
             if self._argument(name)[0] is None:
                 raise UsageError(f"{name} expects a value, found None; leave it out for {defaults[name]!r}")
-        if self.learning_rate != "constant":
-            raise UsageError(f"learning_rate expects 'constant', found {self.learning_rate!r}, a schedule that heddle "
-                             "does not have; use options={'schedule': 'cosine'} or another of heddle train, and "
-                             "learning_rate_init for a number")
-        for name, of in (("power_t", "learning_rate='invscaling'"), ("max_fun", "solver='lbfgs'")):
-            if not self._is_default(name):
-                raise UsageError(f"{name} expects {defaults[name]}, found {getattr(self, name)!r}; it belongs to {of}, "
-                                 "which heddle does not have: leave it out")
+        if not isinstance(self.learning_rate, str) or self.learning_rate not in _RATES:
+            raise UsageError(f"learning_rate expects {', '.join(map(repr, _RATES))}, found {self.learning_rate!r}; use "
+                             "options={'schedule': 'cosine'} for another schedule, and learning_rate_init for a number")
+        if not _is_number(self.power_t) or not 0 <= self.power_t < np.inf:
+            raise UsageError(f"power_t expects a number from 0, found {self.power_t!r}")
+        if not self._is_default("max_fun"):
+            raise UsageError(f"max_fun expects {defaults['max_fun']}, found {self.max_fun!r}; it belongs to "
+                             "solver='lbfgs', which heddle does not have: leave it out")
         solver, name = self._argument("optimizer")
         if solver == "lbfgs":
             raise UsageError(f"{name} expects an optimizer that takes batches, found 'lbfgs'; use 'adam' or 'sgd'")
@@ -267,6 +271,9 @@ class _Network(BaseEstimator):
             renamed["betas"] = "beta_1"
         if not self.shuffle:
             renamed["no_shuffle"] = "shuffle"
+        if self._schedule() != "constant" and options.get("schedule") not in (None, "const"):
+            raise UsageError(f"expected learning_rate={self.learning_rate!r} or the option 'schedule', found both; "
+                             "leave one out")
         for name in options:
             if name in _PRIMARY or name in _ALIASES or name in renamed:
                 raise UsageError(f"expected further options, found the argument {name!r} among them; give it as "
@@ -341,7 +348,7 @@ class _Network(BaseEstimator):
         """Trains on all rows, or all but those of early_stopping. `once`: for one epoch, from the weights at hand."""
         self._check_arguments()
         if once and self.early_stopping:
-            raise UsageError("partial_fit expects early_stopping=False, found True: it trains for one epoch; use fit")
+            raise UsageError("partial_fit does not support early_stopping=True: it trains for one epoch; use fit")
         goes_on = (once or self.warm_start) and hasattr(self, "run_")
         seed = self._seed()
         options = self._run_options(len(x), seed)
@@ -383,8 +390,8 @@ class _Network(BaseEstimator):
         parts = train_test_split(x, y, weights, test_size=self.validation_fraction, random_state=seed % 2**32,
                                  stratify=y if loss == "cross_entropy" else None)
         if len(parts[1]) < 2:
-            raise UsageError(f"early_stopping expects two rows or more to validate, found {len(parts[1])} of {len(x)}; "
-                             "give more rows or a larger validation_fraction")
+            raise UsageError(f"The validation set is too small: early_stopping expects two rows or more, found "
+                             f"{len(parts[1])} of {len(x)}; give more rows or a larger validation_fraction")
         return parts[::2], parts[1::2]
 
     def _fit_run(self, network: Any, data: tuple[Any, ...], weights: Any, options: dict[str, Any], goes_on: bool,
@@ -399,13 +406,17 @@ class _Network(BaseEstimator):
         if not self.early_stopping:  # nothing is read of the epochs before the last
             for name in ("eval_epochs", "save_epochs"):
                 options.setdefault(name, 1000000)
-        with tempfile.TemporaryDirectory(prefix="heddle-", dir=_MEMORY) as folder:
+        # Checkpoints are synced to the disk, which takes longer than training on few rows; in memory it takes no time.
+        with tempfile.TemporaryDirectory(prefix="heddle-", dir=MEMORY) as folder:
             if goes_on and not once:
                 options["init"] = self.run_.checkpoint / "model.safetensors"
             with Session(network, data, keep=1, out=folder + "/run", sample_weight=weights, **options) as session:
                 if goes_on and once:
                     session.go_on(self.run_, self._epochs)
-                self._follow(session, len(data[0]), options, once)
+                    if self._schedule() != "constant":
+                        session.lr = self.learning_rate_
+                with session._stopped_by_ctrl_c():
+                    self._follow(session, len(data[0]), options, once)
                 if session.stopped:
                     raise KeyboardInterrupt
                 if session.done:
@@ -440,13 +451,20 @@ class _Network(BaseEstimator):
 
     def _check_outputs(self, run: Any, outputs: int) -> None:
         """A model of the user's may compute something else."""
+        if run._gives()[0] == lib.HD_PREDICTS_HEADS:
+            raise ShapeError("expected a model with one loss, found several; use heddle.train, whose run predicts each "
+                             "head")
 
     def _follow(self, session: Session, rows: int, options: dict[str, Any], once: bool) -> None:
         """Trains epoch by epoch, and ends where nothing improves any more."""
-        tol = self.tol if self.tol is not None else 1e-4 if self.early_stopping else None
+        watches = self.early_stopping or (self._schedule() == "adaptive" and not once)
+        tol = self.tol if self.tol is not None else 1e-4 if watches else None
         stopper = _Stopper(self.n_iter_no_change, tol or 0.0)
         self.validation_scores_: list[float] | None = [] if self.early_stopping else None
         ends = False
+        self.learning_rate_ = session.lr
+        if self.t_ == 0:
+            self._first_rate = session.lr
         steps = self._steps(rows, options)
         while not session.done and not ends:
             before = session.steps
@@ -465,18 +483,34 @@ class _Network(BaseEstimator):
                                      "their targets are all equal; give more rows or a larger validation_fraction")
                 self.validation_scores_.append(score)
             ends = tol is not None and stopper.ends(score)
+            self._no_improvement_count = stopper.stale
             if self.verbose:
-                shown = f", validation score {score:.6f}" if self.early_stopping else ""
-                print(f"epoch {self.n_iter_}, loss {loss:.8f}{shown}")
+                print(f"Iteration {self.n_iter_}, loss = {loss:.8f}")
+                if self.early_stopping:
+                    print(f"Validation score: {score:.6f}")
+            ends = self._change_rate(session, stopper, ends)
         if self.verbose and ends:
-            print(f"{'validation score' if self.early_stopping else 'loss'} did not improve by more than tol={tol} for "
-                  f"{self.n_iter_no_change} epochs: stopped")
+            print(f"{'Validation score' if self.early_stopping else 'Training loss'} did not improve more than "
+                  f"tol={tol} for {self.n_iter_no_change} consecutive epochs. Stopping.")
         if self.tol is not None and not ends and not once:
             watched = "a validation score" if self.early_stopping else "a loss"
             warnings.warn(f"expected {watched} that stops improving by more than tol={tol} within {self.n_iter_} "
                           "epochs, found one that goes on; raise max_iter", ConvergenceWarning, stacklevel=6)
         self.best_loss_ = None if self.early_stopping else min(self.loss_curve_)
         self.best_validation_score_ = max(self.validation_scores_) if self.early_stopping else None
+
+    def _change_rate(self, session: Session, stopper: _Stopper, ends: bool) -> bool:
+        """The learning rate of the next epoch, by `learning_rate`; returns whether the fit ends."""
+        schedule, rate = self._schedule(), self.learning_rate_
+        if schedule == "invscaling":
+            first = self._argument("lr")[0]
+            rate = (self._first_rate if first is None else float(first)) / (self.t_ + 1) ** self.power_t
+        elif schedule == "adaptive" and ends and rate > _LEAST_RATE:
+            rate, ends, stopper.stale = rate / 5, False, 0
+        if rate != self.learning_rate_ and not session.done and not ends:
+            session.lr = rate
+        self.learning_rate_ = rate
+        return ends
 
     def _steps(self, rows: int, options: dict[str, Any]) -> int:
         """Steps of an epoch."""
@@ -584,10 +618,12 @@ _SHARED = """
 
     hidden_layer_sizes, max_iter, batch_size ("auto": 200, or all rows), solver, learning_rate_init and random_state are
     other names of hidden, epochs, batch, optimizer, lr and seed; `alpha` is the L2 penalty of MLPClassifier, on weights
-    alone. learning_rate is "constant"; power_t and max_fun belong to what heddle does not have.
+    alone. learning_rate and power_t are MLPClassifier's too, for sgd alone: "invscaling" divides the first rate by
+    (rows seen + 1) ** power_t after each epoch, "adaptive" the rate by 5 where a fit would end, until it is 1e-6.
+    max_fun belongs to a solver that heddle does not have.
 
     Attributes: run_ (the heddle.Run{run}), n_iter_ and loss_curve_ (epochs, and the mean loss of each),
-    loss_, best_loss_, validation_scores_, best_validation_score_, t_ (rows seen), coefs_, intercepts_.
+    loss_, best_loss_, learning_rate_, validation_scores_, best_validation_score_, t_ (rows seen), coefs_, intercepts_.
 """
 
 
@@ -686,10 +722,11 @@ class HeddleClassifier(ClassifierMixin, _Network):
         _warn(X)
         rows = X
         X, y = self._inputs(X, y, reset=not goes_on, multi_output=True)
-        check_classification_targets(y)
+        kind = type_of_target(y, input_name="y")
+        if kind not in ("binary", "multiclass", "multilabel-indicator"):
+            check_classification_targets(y)
         if not goes_on:
             self._keep_spread(rows, X)
-        kind = type_of_target(y)
         several = kind == "multilabel-indicator"
         if kind == "multiclass-multioutput":
             raise ValueError("expected y (N), or (N, K) of zeros and ones where rows have several labels, found "

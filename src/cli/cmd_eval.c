@@ -306,6 +306,22 @@ static void print_samples(const hd_evaluation *e, int width) {
   cli_print("\n");
 }
 
+/* A line for each head. */
+static void print_all_heads(const hd_evaluation *e) {
+  cli_print("\nhead              loss               value  score\n");
+  for (int k = 0; k < e->heads; k++) {
+    const hd_head_score *h = &e->head[k];
+    cli_print("%-16s  %-15s  %8.6f", h->name, h->loss_name, h->loss);
+    if (!isnan(h->accuracy))
+      cli_print("  accuracy %.2f %%", 100 * h->accuracy);
+    if (!isnan(h->mean_absolute_error))
+      cli_print("  mean absolute error %.6g", h->mean_absolute_error);
+    if (!isnan(h->r2))
+      cli_print(", R2 %.6f", h->r2);
+    cli_print("\n");
+  }
+}
+
 static void print_table(const hd_evaluation *e) {
   const bool labels = are_labels(e);
   const int width = (e->outputs > 0 && !labels) || !isnan(e->perplexity) ? WIDE_NAME : NAME;
@@ -332,6 +348,8 @@ static void print_table(const hd_evaluation *e) {
     print_classes(e);
   if (e->class_iou)
     print_iou(e);
+  if (e->heads > 0)
+    print_all_heads(e);
 }
 
 static void json_outputs(const hd_evaluation *e) {
@@ -348,6 +366,16 @@ static void json_outputs(const hd_evaluation *e) {
     else
       cli_json("%c{'r2': %g, 'mean_absolute_error': %g, 'root_mean_square_error': %g}", k, o->r2,
                o->mean_absolute_error, o->root_mean_square_error);
+  }
+  cli_json("]");
+}
+
+static void json_heads(const hd_evaluation *e) {
+  cli_json(", 'heads': [");
+  for (int k = 0; k < e->heads; k++) {
+    const hd_head_score *h = &e->head[k];
+    cli_json("%c{'name': %s, 'loss_name': %s, 'loss': %g, 'accuracy': %g, 'r2': %g, 'mean_absolute_error': %g}", k,
+             h->name, h->loss_name, h->loss, h->accuracy, h->r2, h->mean_absolute_error);
   }
   cli_json("]");
 }
@@ -386,6 +414,8 @@ static void print_json(const hd_evaluation *e) {
   }
   if (e->outputs > 0)
     json_outputs(e);
+  if (e->heads > 0)
+    json_heads(e);
   cli_json(", 'samples': %lld, 'part': %s", (long long)e->samples, part[e->part]);
   if (e->skipped > 0)
     cli_json(", 'skipped': %lld", (long long)e->skipped);

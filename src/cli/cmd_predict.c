@@ -110,12 +110,30 @@ static void print_truth(const predict *p, const sample *s) {
     cli_print("%s%.6g", i ? "  " : s->targets > 1 ? "   targets " : "   target ", s->target[i]);
 }
 
+/* "   digit 7 (99.82 %)   size 0.25  1.5" */
+static void print_heads(const predict *p) {
+  hd_predicted_head head;
+  for (int k = 0; hd_predictor_head(&head, p->predictor, k); k++) {
+    const double *value = p->value + head.first;
+    cli_print("   %s", head.name);
+    if (head.gives == HD_PREDICTS_CLASSES) {
+      const int c = hd_predict_class(value, head.count);
+      cli_print(" %d (%.2f %%)", c, 100 * value[c]);
+    }
+    for (int i = 0; i < head.count && head.gives != HD_PREDICTS_CLASSES; i++)
+      cli_print(head.gives == HD_PREDICTS_CHANCES ? " %.2f %%" : " %.6g",
+                head.gives == HD_PREDICTS_CHANCES ? 100 * value[i] : value[i]);
+  }
+}
+
 /* "seven.png", then the classes, "   99.82 %    0.04 %" or "      6.98413       0.25" */
 static void print_line(const predict *p, const sample *s) {
   cli_print("%-*s", p->width, s->name + p->cut);
   if (p->gives == HD_PREDICTS_CLASSES)
     print_classes(p);
-  for (int i = 0; i < p->count && p->gives != HD_PREDICTS_CLASSES; i++)
+  if (p->gives == HD_PREDICTS_HEADS)
+    print_heads(p);
+  for (int i = 0; i < p->count && p->gives != HD_PREDICTS_CLASSES && p->gives != HD_PREDICTS_HEADS; i++)
     if (p->gives == HD_PREDICTS_CHANCES)
       cli_print("  %6.2f %%", 100 * p->value[i]);
     else
@@ -133,6 +151,24 @@ static void print_bars(const predict *p) {
     print_class(p, "  ", c, p->class_width ? p->class_width : -1);
     cli_print("  %6.2f %%%s%.*s\n", 100 * p->value[c], length ? "  " : "", length, bar);
   }
+}
+
+static void json_values(const predict *p, const char *key, int first, int count) {
+  cli_json(", %s: [", key);
+  for (int i = 0; i < count; i++)
+    cli_json("%c%g", i, p->value[first + i]);
+  cli_json("]");
+}
+
+static void json_heads(const predict *p) {
+  hd_predicted_head head;
+  cli_json(", 'heads': [");
+  for (int k = 0; hd_predictor_head(&head, p->predictor, k); k++) {
+    cli_json("%c{'name': %s", k, head.name);
+    json_values(p, head.gives == HD_PREDICTS_NUMBERS ? "outputs" : "probabilities", head.first, head.count);
+    cli_json("}");
+  }
+  cli_json("]");
 }
 
 static void print_json(const predict *p, const sample *s) {
@@ -154,10 +190,10 @@ static void print_json(const predict *p, const sample *s) {
     if ((name = hd_predictor_class_name(p->predictor, c)))
       cli_json(", 'class_name': %s", name);
   }
-  cli_json(", %s: [", p->gives == HD_PREDICTS_NUMBERS ? "outputs" : "probabilities");
-  for (int i = 0; i < p->count; i++)
-    cli_json("%c%g", i, p->value[i]);
-  cli_json("]");
+  if (p->gives == HD_PREDICTS_HEADS)
+    json_heads(p);
+  else
+    json_values(p, p->gives == HD_PREDICTS_NUMBERS ? "outputs" : "probabilities", 0, p->count);
   for (int i = 0; i < s->targets; i++)
     cli_json(i ? ", %e" : ", 'targets': [%e", s->target[i]);
   cli_json(s->targets ? "]}" : "}");
@@ -171,10 +207,15 @@ static void put_cell(FILE *to, const char *text) {
   fputs(quoted ? "\"" : "", to);
 }
 
-/* file,class,name,probability, then a column for each class; or file and a column for each number. */
+/* file,class,name,probability, then a column for each class; or file and a column for each number, of several heads
+ * called "size.0". */
 static void put_head(const predict *p) {
+  hd_predicted_head head;
   fputs(p->gives == HD_PREDICTS_CLASSES ? "file,class,name,probability" : "file", p->csv);
-  for (int i = 0; i < p->count; i++) {
+  for (int k = 0; hd_predictor_head(&head, p->predictor, k); k++)
+    for (int i = 0; i < head.count; i++)
+      fprintf(p->csv, ",%s.%d", head.name, i);
+  for (int i = 0; i < p->count && p->gives != HD_PREDICTS_HEADS; i++) {
     const char *name = hd_predictor_class_name(p->predictor, i);
     fprintf(p->csv, name ? "," : ",%d", i);
     put_cell(p->csv, name ? name : "");
@@ -327,7 +368,7 @@ static int predict_all(predict *p, int files, char **file) {
   }
   if (p->json)
     printf("]}\n");
-  else if (p->shown == 1 && p->gives != HD_PREDICTS_NUMBERS)
+  else if (p->shown == 1 && p->gives != HD_PREDICTS_NUMBERS && p->gives != HD_PREDICTS_HEADS)
     print_bars(p);
   return code;
 }

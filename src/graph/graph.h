@@ -49,6 +49,7 @@ typedef struct hd_loss {
   hd_op op;
   hd_attrs attrs;
   const float *weight;
+  const hd_weighted_sum_geom *heads; /* weighted_sum: those whose scores `logits` joins; else NULL */
 } hd_loss;
 
 typedef struct hd_node {
@@ -134,8 +135,13 @@ hd_status hd__graph_add_loss(hd_graph *graph, hd_ctx *ctx, int logits, const hd_
 /* The node of the loss. */
 const hd_node *hd__graph_loss_node(const hd_graph *graph);
 
-/* The layer whose output the loss reads. */
+/* The layer whose output the loss reads; of several heads the node that joins them. */
 const hd_node *hd__graph_head(const hd_graph *graph);
+
+/* The loss of one of several heads, the targets that it reads, and those that all read. */
+hd_op hd__head_op(const hd_loss_head *head);
+int32_t hd__head_numbers(const hd_loss_head *head);
+int32_t hd__heads_targets(const hd_weighted_sum_geom *heads);
 
 /* Makes cross_entropy read a probability for each class instead of a label; call before any pass. The targets of other
  * losses are numbers already. */

@@ -200,15 +200,34 @@ hd_status hd__graph_add_loss(hd_graph *graph, hd_ctx *ctx, int logits, const hd_
     graph->values[graph->label].shape = (hd_shape){1, {scores.dim[1] * scores.dim[2]}};
   if (loss->op != HD_OP_cross_entropy) {
     graph->values[graph->label].dtype = HD_F32;
-    graph->values[graph->label].shape = graph->values[logits].shape;
+    graph->values[graph->label].shape =
+        loss->heads ? (hd_shape){1, {hd__heads_targets(loss->heads)}} : graph->values[logits].shape;
   }
   if (loss->weight)
     HD_TRY(add_weights(&weight, graph, ctx, loss->weight, &graph->values[logits].shape));
   HD_TRY(hd__graph_add(&out, graph, ctx,
                        &(hd_layer_spec){loss->op, "loss", (int[]){logits, graph->label, weight}, 3, &loss->attrs}));
+  if (loss->heads)
+    graph->nodes[graph->node_count - 1].geom.weighted_sum = *loss->heads;
   graph->logits = logits;
   graph->loss = out;
   return HD_OK;
+}
+
+hd_op hd__head_op(const hd_loss_head *head) {
+  static const hd_op of[] = {[HD_HEAD_CROSS_ENTROPY] = HD_OP_cross_entropy,
+                             [HD_HEAD_MSE] = HD_OP_mse,
+                             [HD_HEAD_L1] = HD_OP_l1,
+                             [HD_HEAD_HUBER] = HD_OP_huber,
+                             [HD_HEAD_BCE_WITH_LOGITS] = HD_OP_bce_with_logits};
+  return of[head->loss];
+}
+
+int32_t hd__head_numbers(const hd_loss_head *head) { return head->loss == HD_HEAD_CROSS_ENTROPY ? 1 : head->count; }
+
+int32_t hd__heads_targets(const hd_weighted_sum_geom *heads) {
+  const hd_loss_head *last = &heads->head[heads->heads - 1];
+  return last->target + hd__head_numbers(last);
 }
 
 const hd_node *hd__graph_loss_node(const hd_graph *graph) {

@@ -266,8 +266,8 @@ static hd_status read_entry(parser *p, const scope *where, const hd_yaml_node *e
 }
 
 /* Refuses layers without a reader: their parameters would have no gradient. */
-static hd_status check_used(const parser *p) {
-  for (int i = 0; i < p->count - 1; i++) {
+static hd_status check_used(const parser *p, int count) {
+  for (int i = 0; i < count; i++) {
     if (hd__graph_reads(p->graph, p->layer[i].value, NULL) == 0)
       return hd__yaml_fail(
           p->ctx, p->layer[i].node,
@@ -303,12 +303,17 @@ static hd_status read_layers(parser *p, const hd_yaml_node *root, const hd_yaml_
   const scope file = {.prefix = ""};
   for (int i = 0; i < layers->count; i++)
     HD_TRY(read_entry(p, &file, &layers->item[i]));
-  HD_TRY(check_used(p));
-  const hd_yaml_node *last = p->layer[p->count - 1].node;
+  const hd_yaml_node *last = p->layer[p->count - 1].node, *loss = hd__yaml_get(root, "loss");
+  const bool heads = loss && loss->kind == HD_YAML_SEQUENCE;
+  if (!heads)
+    HD_TRY(check_used(p, p->count - 1));
   if (p->graph->param_count == 0)
     return hd__yaml_fail(p->ctx, last,
                          "expected at least one layer with weights, found none; add a conv2d or linear layer");
-  return hd__model_read_loss(p->graph, p->ctx, root, p->layer[p->count - 1].value, last);
+  if (!heads)
+    return hd__model_read_loss(p->graph, p->ctx, root, p->layer[p->count - 1].value, last);
+  HD_TRY(hd__model_read_heads(p->graph, p->ctx, loss));
+  return check_used(p, p->count);
 }
 
 /* `input`: the samples' shape instead of the file's, or NULL. */

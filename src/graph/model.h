@@ -18,9 +18,9 @@
  * width); stride defaults to 1, for max_pool2d to its kernel; groups, of conv2d, to 1. A repeat's layers are named
  * block1.conv, block1.sum, block2.conv and so on; within a round a name refers first to the round's layers, and `above`
  * is the round's input. The last layer's output is one score per class or output; the loss is cross-entropy unless an
- * entry `loss` names another (model_loss.c). `input: [4]` is for rows of 4 numbers, and `input: data` and `out:
- * classes` for what the data have (model_words.h); without data that is 1x28x28 and 10. `parameters` may be left out:
- * see param_rules.h. */
+ * entry `loss` names another (model_loss.c), or one for each of several layers (model_heads.c). `input: [4]` is for
+ * rows of 4 numbers, and `input: data` and `out: classes` for what the data have (model_words.h); without data that is
+ * 1x28x28 and 10. `parameters` may be left out: see param_rules.h. */
 #pragma once
 
 #include "base/yaml_bind.h"
@@ -39,3 +39,9 @@ hd_status hd__model_parse_for(hd_graph **out, hd_ctx *ctx, const char *text, siz
  * file. */
 hd_status hd__model_read_loss(hd_graph *graph, hd_ctx *ctx, const hd_yaml_node *root, int scores,
                               const hd_yaml_node *last);
+
+/* For model.c: adds the losses of a list, one for each head: a layer and its loss, as `loss` states a single one. */
+hd_status hd__model_read_heads(hd_graph *graph, hd_ctx *ctx, const hd_yaml_node *list);
+
+/* For model_heads.c: the operation that a loss names. */
+hd_status hd__model_find_loss(hd_op *out, hd_ctx *ctx, const hd_yaml_node *name);

@@ -11,11 +11,16 @@
 #include "graph/model.h"
 #include "graph/model_layer.h"
 
-static hd_status find_loss(hd_op *out, hd_ctx *ctx, const hd_yaml_node *node) {
+hd_status hd__model_find_loss(hd_op *out, hd_ctx *ctx, const hd_yaml_node *node) {
   const char *name;
   HD_TRY(hd__yaml_text(&name, ctx, node));
   *out = hd__op_find(name);
   const hd_op_info *info = *out < HD_OP_COUNT ? hd__op_info(*out) : NULL;
+  if (info && info->rule && info->rule->several)
+    return hd__yaml_fail(ctx, node,
+                         "expected a loss, found '%s', which is written as a list; write '- LAYER: LOSS' "
+                         "for each head",
+                         name);
   if (info && info->rule && info->rule->loss && info->role == HD_ROLE_FORWARD)
     return HD_OK;
   return hd__yaml_fail(ctx, node, "expected a loss, found '%s'; use cross_entropy, mse, l1, huber or bce_with_logits",
@@ -56,7 +61,7 @@ hd_status hd__model_read_loss(hd_graph *graph, hd_ctx *ctx, const hd_yaml_node *
   if (node && !name)
     return hd__yaml_fail(ctx, node, "expected 'op: NAME' in the loss, found none; add it");
   if (name)
-    HD_TRY(find_loss(&loss.op, ctx, name));
+    HD_TRY(hd__model_find_loss(&loss.op, ctx, name));
   const hd_op_rule *rule = hd__op_info(loss.op)->rule;
   hd__op_defaults(&loss.attrs, rule->settings);
   if (!node || node->kind != HD_YAML_MAPPING)

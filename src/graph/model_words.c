@@ -25,6 +25,8 @@ static const hd_yaml_node *get(const hd_yaml_node *root, const char *key) {
 /* HD_OP_COUNT where the text states none, or what is none. */
 static hd_op stated_loss(const hd_yaml_node *root) {
   const hd_yaml_node *loss = get(root, "loss");
+  if (loss && loss->kind == HD_YAML_SEQUENCE)
+    return HD_OP_weighted_sum;
   const hd_yaml_node *name = loss && loss->kind == HD_YAML_MAPPING ? hd__yaml_get(loss, "op") : loss;
   const hd_op op = name && name->kind == HD_YAML_SCALAR ? hd__op_find(name->text) : HD_OP_COUNT;
   const hd_op_info *info = op < HD_OP_COUNT ? hd__op_info(op) : NULL;
@@ -200,6 +202,9 @@ hd_status hd__model_with_head(char **out, hd_ctx *ctx, const char *text, size_t 
   HD_TRY(hd__yaml_parse(&yaml, ctx, text, length, source));
   const hd_yaml_node *layer = last_layer(hd__yaml_root(yaml)), *op = layer ? get(layer, "op") : NULL;
   const hd_yaml_node *is = layer ? get(layer, "out") : NULL;
+  if (stated_loss(hd__yaml_root(yaml)) == HD_OP_weighted_sum)
+    return hd__fail(ctx, HD_E_USAGE, "--head: expected a model with one loss, found the several of %s; change the file",
+                    source);
   const bool linear = op && op->kind == HD_YAML_SCALAR && !strcmp(op->text, hd__op_info(HD_OP_linear)->name);
   if (!linear || !is || is->kind != HD_YAML_SCALAR || get(layer, "share"))
     return refuse_head(ctx, source, layer);

@@ -110,6 +110,8 @@ typedef struct hd_draw {
  * mse_dx, ..         y             target                      dy
  * bce_with_logits    logits        target     pos_weight*|NULL loss (1 float a row): a sum over the outputs
  * bce_with_logits_dx logits        target     pos_weight*|NULL dlogits
+ * weighted_sum       y             target                      loss (1 float a row): the heads' losses, weighed
+ * weighted_sum_dx    y             target                      dy
  * weigh              x             target                      y           HD_INPLACE allowed; w follows the target
  *
  * A star marks parameters, their gradients and statistics: one array, no rows. What batch_norm and its gradients read

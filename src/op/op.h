@@ -231,6 +231,7 @@ typedef struct hd_op_rule {
   bool loss;         /* a loss of model files */
   bool numbers;      /* it reads numbers of rows, which only the input has: it has no dx */
   bool labels;       /* loss: its target is the number of a class */
+  bool several;      /* loss: of several heads, which model files state as a list */
   const char *torch; /* what computes the same in PyTorch, for docs/model-files.md */
   const hd_op_setting *settings;
   hd_shape_rule *shapes;

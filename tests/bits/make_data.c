@@ -12,7 +12,8 @@
  *           pixel, 0 around them, 1 in discs, 2 in squares; 255, no class, in the first row
  *   shape-pictures  the same as train/images/NUMBER.png and train/masks/NUMBER.png, and in test/
  *   rows    a folder of .npy files of float32 noise of mean 0, for networks of any input and number of outputs; three
- *           more arguments: CxHxW, outputs, and what is trained to, classes or targets */
+ *           more arguments: CxHxW, outputs, and what is trained to: classes, targets, or heads, of which the first is
+           the number of one of three classes and the last one 0 or 1 */
 #include <png.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -199,7 +200,7 @@ static void uniform(float *to, int64_t count, int split, int purpose) {
 static int write_rows(int split, int64_t count, const char *image, const char *outputs, const char *what) {
   int c, h, w;
   char name[64], shape[64];
-  const int wide = atoi(outputs), targets = !strcmp(what, "targets");
+  const int wide = atoi(outputs), heads = !strcmp(what, "heads"), targets = heads || !strcmp(what, "targets");
   if (sscanf(image, "%dx%dx%d", &c, &h, &w) != 3 || wide < 1)
     return 0;
   const int64_t elems = count * c * h * w;
@@ -211,6 +212,10 @@ static int write_rows(int split, int64_t count, const char *image, const char *o
   uniform(y, count * wide, split, 1);
   for (int64_t n = 0; n < count; n++)
     classes[n] = n % wide;
+  for (int64_t n = 0; n < count && heads; n++) {
+    y[n * wide] = (float)(n % 3);
+    y[n * wide + wide - 1] = y[n * wide + wide - 1] > 0 ? 1 : 0;
+  }
   snprintf(name, sizeof name, "x_%s.npy", split ? "test" : "train");
   snprintf(shape, sizeof shape, "(%lld, %d, %d, %d)", (long long)count, c, h, w);
   int good = put_array(name, "<f4", 0, shape, x, (size_t)elems * sizeof *x);

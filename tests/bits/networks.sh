@@ -40,7 +40,7 @@ mkdir "$folder/labels" "$folder/targets"
 "$BUILDDIR/tests/bits/make_idx" "$folder/labels" 138 50 || { echo "Bail out! no data"; exit 1; }
 "$BUILDDIR/tests/bits/make_idx" "$folder/targets" 138 50 targets || { echo "Bail out! no data"; exit 1; }
 
-for rows in "2x4x3 3 classes" "1x1x11 3 targets" "2x2x3 3 targets"; do
+for rows in "2x4x3 3 classes" "1x1x11 3 targets" "2x2x3 3 targets" "2x3x5 5 heads"; do
   # shellcheck disable=SC2086
   "$BUILDDIR/tests/bits/make_data" rows "$folder/${rows%% *}" 138 50 $rows || { echo "Bail out! no data"; exit 1; }
 done
@@ -126,4 +126,6 @@ check_loss l1 targets 8dcab0dc9dd48b9ee0f3ceb26a98b6736b2377d7a59cbe76fcf0525a26
 check_loss '{op: huber, delta: 0.25}' targets 16bfa0f7f810bccc4c348bf9d29a7e9631fe0af6fe915e7a855a55c20c53d177
 check_loss '{op: bce_with_logits, pos_weight: [2.5, 0.3]}' \
   targets bc974ec33d0ecf6cdf4d0d3d20f2b6fd2a2b1fc76c89ebbfa46b6976768d31c7
+check heads "$SRCDIR/tests/bits/heads.yaml" 2x3x5 \
+  f4f86dc74778319f8d9fa097d18851040d75601e0769160c326a5a97e88af34a --lr 0.01
 echo "1..$count"

@@ -172,6 +172,22 @@ static int32_t between(random_stream *random, int32_t low, int32_t high) {
 #define CHOOSE(random, ...)                                                                                            \
   ((const int32_t[]){__VA_ARGS__}[random_below(random, sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t))])
 
+/* Heads, whose scores are all there are. */
+static void draw_heads(hd_geom *g, random_stream *random) {
+  hd_weighted_sum_geom *sum = &g->weighted_sum;
+  *sum = (hd_weighted_sum_geom){.heads = between(random, 2, HD_LOSS_HEADS)};
+  g->ci = 0;
+  for (int k = 0; k < sum->heads; k++) {
+    hd_loss_head *h = &sum->head[k];
+    h->loss = between(random, HD_HEAD_CROSS_ENTROPY, HD_HEAD_BCE_WITH_LOGITS);
+    h->first = g->ci;
+    g->ci += h->count = between(random, 1, 20);
+    h->target = k > 0 ? h[-1].target + (h[-1].loss == HD_HEAD_CROSS_ENTROPY ? 1 : h[-1].count) : 0;
+    h->share = 0.25f * (float)between(random, 1, 8);
+    h->setting = h->loss == HD_HEAD_HUBER ? 0.5f : h->loss == HD_HEAD_CROSS_ENTROPY ? 0.1f * (float)(k % 2) : 0;
+  }
+}
+
 /* Groups stay groups, one for each channel too; `more`: no fewer channels, so that wide layers stay wide. */
 static void draw_channels(hd_geom *g, hd_op op, bool more, random_stream *random) {
   int32_t *const side[] = {&g->ci, &g->co};
@@ -190,6 +206,8 @@ static void draw_channels(hd_geom *g, hd_op op, bool more, random_stream *random
     for (int i = 0, parts = between(random, 2, HD_CONCAT_INPUTS); i < parts; i++)
       g->ci += g->concat.part[i] = between(random, 1, 20);
   }
+  if (USES(weighted_sum.heads))
+    draw_heads(g, random);
   if (!USES(co))
     g->co = g->ci;
   if (USES(prelu.num_parameters))

@@ -145,6 +145,22 @@ static double of_difference(const hd_call *call, double corner) {
   return nearest;
 }
 
+/* The same for the heads of a weighted sum. */
+static double of_heads(const hd_call *call) {
+  double nearest = HUGE_VAL;
+  for (const hd_loss_head *h = call->g->weighted_sum.head; h < call->g->weighted_sum.head + call->g->weighted_sum.heads;
+       h++) {
+    hd_geom g = {.ci = h->count};
+    hd_call of = *call;
+    of.g = &g;
+    of.in[0] = (const double *)call->in[0] + h->first;
+    of.in[1] = (const double *)call->in[1] + h->target;
+    if (h->loss != HD_HEAD_CROSS_ENTROPY)
+      nearest = fmin(nearest, fmin(of_difference(&of, 0), of_difference(&of, (double)h->setting)));
+  }
+  return nearest;
+}
+
 double kink_distance(hd_op op, const hd_call *call) {
   const hd_op_rule *rule = hd__op_info(op)->rule;
   if (hd__op_info(op)->role != HD_ROLE_FORWARD)
@@ -157,6 +173,8 @@ double kink_distance(hd_op op, const hd_call *call) {
     return of_corners(rule, call);
   if (rule->dx.in[1] == HD_ARG_OUT1) /* the maximum of a window */
     return of_pool(call);
+  if (rule->several)
+    return of_heads(call);
   if (rule->loss && !rule->labels)
     return fmin(of_difference(call, 0), of_difference(call, (double)call->g->huber.delta));
   return rule->macs ? of_fused(op, call) : HUGE_VAL;

@@ -552,7 +552,7 @@ static hd_op draw_op(bool loss, bool multiplies, random_stream *random) {
   for (hd_op op = 0; op < HD_OP_COUNT; op++) {
     const hd_op_rule *rule = hd__op_info(op)->rule;
     if (!rule || hd__op_info(op)->role != HD_ROLE_FORWARD || (loss ? !rule->loss : rule->most == 0) || rule->numbers ||
-        (multiplies && !rule->macs))
+        rule->several || (multiplies && !rule->macs))
       continue;
     seen++;
     if (chosen == HD_OP_COUNT || (least ? drawn[op] < drawn[chosen] : random_below(random, seen) == 0))

@@ -5,6 +5,7 @@
 #define HEAD "model: bad\ninput: [1, 8, 8]\nlayers:\n"
 #define SHAPED(input) "model: bad\ninput: " input "\nlayers:\n"
 #define BLOCK(rounds) HEAD "  - b:\n      repeat: " #rounds "\n      layers:\n"
+#define HEADS HEAD "  - f: {op: flatten}\n  - a: {op: linear, out: 2}\n  - b: {op: linear, out: 3, from: f}\n"
 #define END "  - end: {op: flatten}\n  - scores: {op: linear, out: 3}\n"
 
 const bad_model bad_models[] = {
@@ -64,7 +65,24 @@ const bad_model bad_models[] = {
     {"an unknown loss", HEAD END "loss: mae\n", 6, HD_E_FORMAT,
      "found 'mae'; use cross_entropy, mse, l1, huber or bce_with_logits"},
     {"a layer as the loss", HEAD END "loss: relu\n", 6, HD_E_FORMAT, "found 'relu'"},
-    {"a list of losses", HEAD END "loss: [mse, l1]\n", 6, HD_E_FORMAT, "a list"},
+    {"a list of losses without heads", HEAD END "loss: [mse, l1]\n", 6, HD_E_FORMAT, "(- LAYER: LOSS)"},
+    {"one head", HEAD END "loss:\n  - scores: mse\n", 7, HD_E_FORMAT, "2 to 7 heads"},
+    {"a head that is no layer", HEADS "loss: [{a: mse}, {c: mse}]\n", 7, HD_E_FORMAT, "found 'c'"},
+    {"a head twice", HEADS "loss: [{a: mse}, {a: l1}]\n", 7, HD_E_FORMAT, "found 'a' again"},
+    {"a layer that is no head", HEADS "  - c: {op: relu}\nloss: [{a: mse}, {b: mse}]\n", 7, HD_E_FORMAT,
+     "found 'c' unused"},
+    {"a head that is an image", HEAD "  - c: {op: conv2d, out: 2, kernel: 3}\n" END "loss: [{c: mse}, {scores: mse}]\n",
+     7, HD_E_FORMAT, "the head 'c', found 2x6x6"},
+    {"a head without op", HEADS "loss: [{a: {delta: 1}}, {b: mse}]\n", 7, HD_E_FORMAT, "in the loss of 'a'"},
+    {"a head with class weights", HEADS "loss: [{a: {op: cross_entropy, weight: [1, 2]}}, {b: mse}]\n", 7, HD_E_FORMAT,
+     "without 'weight'"},
+    {"a weight of a loss of 0", HEADS "loss: [{a: {op: mse, loss_weight: 0}}, {b: mse}]\n", 7, HD_E_FORMAT,
+     "found '0'"},
+    {"a weight of the only loss", HEAD END "loss: {op: mse, loss_weight: 2}\n", 6, HD_E_FORMAT, "found 'loss_weight'"},
+    {"the name of what joins heads",
+     HEAD END "  - outputs: {op: linear, out: 2}\nloss: [{scores: mse}, {outputs: mse}]\n", 7, HD_E_FORMAT,
+     "no layer 'outputs'"},
+    {"the loss of heads by name", HEAD END "loss: weighted_sum\n", 6, HD_E_FORMAT, "written as a list"},
     {"a loss without op", HEAD END "loss: {delta: 1}\n", 6, HD_E_FORMAT, "'op: NAME' in the loss, found none"},
     {"a setting that the loss does not have", HEAD END "loss: {op: mse, delta: 1}\n", 6, HD_E_FORMAT, "found 'delta'"},
     {"class weights of mse", HEAD END "loss: {op: mse, weight: [1, 1, 1]}\n", 6, HD_E_FORMAT, "found 'weight'"},

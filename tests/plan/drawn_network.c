@@ -309,7 +309,7 @@ static void draw_loss(drawn_network *s) {
   do
     s->loss_op = (hd_op)draw(HD_OP_COUNT);
   while (!hd__op_info(s->loss_op)->rule || !hd__op_info(s->loss_op)->rule->loss ||
-         hd__op_info(s->loss_op)->role != HD_ROLE_FORWARD);
+         hd__op_info(s->loss_op)->rule->several || hd__op_info(s->loss_op)->role != HD_ROLE_FORWARD);
   s->outputs = hd__op_info(s->loss_op)->rule->labels ? 10 : 1 + (int)draw(5);
   snprintf(s->loss, sizeof s->loss, "loss: {op: %s", hd__op_info(s->loss_op)->name);
   draw_settings(s->loss, sizeof s->loss - 4, s, s->loss_op);

@@ -358,7 +358,8 @@ static void check_used(const tally *t) {
   for (hd_op op = 0; op < HD_OP_COUNT; op++) {
     const hd_op_info *info = hd__op_info(op);
     const bool is_drawn = info->rule && (info->rule->fewest > 0 || info->rule->loss) && info->role == HD_ROLE_FORWARD;
-    if (is_drawn && !t->used[op] && op != HD_OP_custom && !info->rule->numbers && op != HD_OP_shifted_linear) {
+    if (is_drawn && !t->used[op] && op != HD_OP_custom && !info->rule->numbers && !info->rule->several &&
+        op != HD_OP_shifted_linear) {
       diag("%s is in none", info->name);
       missing++;
     }

@@ -1,6 +1,7 @@
 """Bad input: one clear exception each, no crash, no hang; the next run works."""
 import copy
 import tempfile
+import warnings
 
 import numpy as np
 from tap import path, refuses
@@ -50,11 +51,19 @@ def test_arrays():
     refused(heddle.ShapeError, "expected the input 1x9x9 of the data set", (x[:, :9, :9], y))
     refused(heddle.ShapeError, "at least 11 scores", (x, y + 1))
     refused(heddle.FormatError, "from 2 up to", (x[:1], y[:1]))
-    refused(heddle.UsageError, "found dict", {"x": x})
+    refused(heddle.UsageError, "found dict of 1", {"x": x})
+    refused(heddle.UsageError, "found tuple of 3", (x, y, x))
+    refused(heddle.UsageError, "callback expects a function or several, found 3", (x, y), callback=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        refused(heddle.FormatError, "found infinity in sample 0", (x * 1e300 + 1e300, y))
+        refused(heddle.FormatError, "found infinity in sample 0", (x, (y + 1) * 1e300), "regression")
     refused(heddle.UsageError, "found int", 3)
     run = train()
     refuses(heddle.ShapeError, "expected samples of (1, 28, 28)", lambda: run.predict(x[:, :9]))
     refuses(heddle.ShapeError, "not empty", lambda: run.predict(x[:0]))
+    rows = heddle.train("mlp", (x.reshape(40, -1), y), max_steps=1, out=path("one-row"), progress=False)
+    refuses(heddle.ShapeError, "one sample is x[None]", lambda: rows.predict(x[0].ravel()))
     refuses(heddle.FileError, "none.png", lambda: run.predict("none.png"))
 
 
@@ -64,13 +73,24 @@ def test_model():
     model = heddle.Model("m", (1, 2, 2)).add("a", "relu")
     refuses(heddle.UsageError, "found 'a' again", lambda: model.add("a", "relu"))
     refuses(heddle.UsageError, "found 'a b'", lambda: heddle.Model("a b", (1, 2, 2)))
+    refuses(heddle.UsageError, "expected layers in the model 'm', found none",
+            lambda: heddle.Model("m", (1, 2, 2)).parameters)
+    refused(heddle.UsageError, "expected layers in the model 'm', found none", (x, y), heddle.Model("m", (1, 28, 28)))
     for shape in (4, (4,), (1, 2, 3, 4)):
         refuses(heddle.ShapeError, f"found {shape}; rows of n", lambda: heddle.Model("m", shape))
+
+
+def test_names():
+    """completion offers what a program may use"""
+    assert set(dir(heddle)) >= {"train", "load", "Model", "__version__"} and "Any" not in dir(heddle)
+    assert all(hasattr(heddle, name) for name in dir(heddle))
 
 
 def test_session():
     """sessions: closed ones, and calls from within a callback"""
     session = heddle.Session("simplenet", (x, y), max_steps=3, out=path("closed"))
+    for steps in (0, "1", 1.5):
+        refuses(heddle.UsageError, f"a number of steps from 1, found {steps!r}", lambda: session.step(steps))
     refuses(heddle.UsageError, "found one that is training", lambda: session.train(lambda event: session.step()))
     refuses(heddle.UsageError, "found one that is training", lambda: session.train(lambda event: session.close()))
     session.close()

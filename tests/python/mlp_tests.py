@@ -55,8 +55,9 @@ def test_signature():
                 arguments["max_iter"] = 2
             ours(**arguments).fit(x, both[ours])
     for arguments, says in (({"solver": "lbfgs"}, "solver expects an optimizer that takes batches, found 'lbfgs'"),
-                            ({"learning_rate": "adaptive"}, "learning_rate expects 'constant', found 'adaptive'"),
-                            ({"power_t": 0.4}, "power_t expects 0.5"), ({"max_fun": 3}, "max_fun expects 15000"),
+                            ({"learning_rate": "fast"}, "learning_rate expects 'constant', 'invscaling', 'adaptive'"),
+                            ({"power_t": -1}, "power_t expects a number from 0"),
+                            ({"max_fun": 3}, "max_fun expects 15000"),
                             ({"activation": "cos"}, "activation expects identity"),
                             ({"hidden_layer_sizes": 3, "hidden": 8}, "expected hidden or hidden_layer_sizes"),
                             ({"validation_fraction": 1.5}, "validation_fraction expects a number between 0 and 1"),
@@ -268,7 +269,7 @@ def test_partial_fit():
             lambda: HeddleClassifier().partial_fit(x, np.where(x[:, 0] > 0, "none", "a"), classes=["a", "b"]))
     refuses(ValueError, "expected classes as in the first call",
             lambda: estimator.partial_fit(x, y, classes=["same", "x"]))
-    refuses(heddle.UsageError, "early_stopping=False",
+    refuses(heddle.UsageError, "does not support early_stopping=True",
             lambda: HeddleClassifier(early_stopping=True).partial_fit(x, y))
     regressor = HeddleRegressor(lr=0.01)
     for _ in range(80):
@@ -363,11 +364,31 @@ def test_verbose():
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         HeddleClassifier(epochs=3, verbose=True).fit(x, y)
-    assert [line.split(",")[0] for line in printed.getvalue().splitlines()] == [f"epoch {i}" for i in (1, 2, 3)]
+    assert [line.split(",")[0] for line in printed.getvalue().splitlines()] == [f"Iteration {i}" for i in (1, 2, 3)]
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         HeddleClassifier(epochs=30, verbose=True, early_stopping=True, n_iter_no_change=1).fit(x, y)
-    assert "validation score" in printed.getvalue() and "stopped" in printed.getvalue()
+    assert "Validation score: " in printed.getvalue() and "Stopping." in printed.getvalue()
+
+
+def test_learning_rates():
+    """invscaling and adaptive change the rate of sgd after an epoch, and partial_fit goes on with it"""
+    slow = {"solver": "sgd", "learning_rate_init": 0.1, "batch_size": len(x)}
+    scaled = HeddleClassifier(epochs=3, learning_rate="invscaling", power_t=0.5, **slow).fit(x, y)
+    rates = [0.1 / (i * len(x) + 1) ** 0.5 for i in range(4)]
+    assert scaled.learning_rate_ == rates[3]
+    once = HeddleClassifier(learning_rate="invscaling", power_t=0.5, **slow)
+    for i in (1, 2, 3):
+        assert once.partial_fit(x, y).learning_rate_ == rates[i]
+    assert all(np.array_equal(a, b) for a, b in zip(once.coefs_, scaled.coefs_))
+    constant = HeddleClassifier(epochs=3, **slow).fit(x, y)
+    assert constant.learning_rate_ == 0.1 and not np.array_equal(constant.coefs_[0], scaled.coefs_[0])
+    adaptive = HeddleClassifier(epochs=500, learning_rate="adaptive", tol=1.0, n_iter_no_change=2, **slow).fit(x, y)
+    assert adaptive.learning_rate_ < 1e-6 and adaptive.n_iter_ < 50
+    adam = [HeddleClassifier(epochs=2, learning_rate=rate).fit(x, y).coefs_[0] for rate in ("constant", "adaptive")]
+    assert np.array_equal(*adam)  # as there
+    refuses(heddle.UsageError, "learning_rate='adaptive' or the option 'schedule'",
+            lambda: HeddleClassifier(learning_rate="adaptive", solver="sgd", options={"schedule": "cosine"}).fit(x, y))
 
 
 def test_probabilities():

@@ -26,5 +26,5 @@ TMPDIR=$folder HOME=$folder
 export HEDDLE_LIBRARY HEDDLE_PROGRAM PYTHONPATH PYTHONDONTWRITEBYTECODE TMPDIR HOME
 timeout 900 "$python" "$SRCDIR/tests/python/tap.py" \
   ${TESTS_PYTHON:-run_tests option_tests data_tests error_tests stop_tests fork_tests weight_tests loss_tests \
-  mask_tests watch_tests lr_tests notebook_tests evidence_tests program_tests doc_tests sklearn_tests mlp_tests \
-  mlp_suite_tests torch_tests gpt_tests encoder_tests recurrent_tests}
+  mask_tests heads_tests watch_tests lr_tests notebook_tests evidence_tests program_tests doc_tests sklearn_tests \
+  mlp_tests mlp_suite_tests torch_tests gpt_tests encoder_tests recurrent_tests}

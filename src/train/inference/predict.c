@@ -61,7 +61,21 @@ hd_prediction hd_predictor_gives(const hd_predictor *p) {
   const hd_target *target = &p->trained.network.target;
   if (hd__target_classes(target) > 0)
     return HD_PREDICTS_CLASSES;
+  if (target->heads > 0)
+    return HD_PREDICTS_HEADS;
   return hd__target_numbers(target) ? HD_PREDICTS_NUMBERS : HD_PREDICTS_CHANCES;
+}
+
+int hd_predictor_head(hd_predicted_head *out, const hd_predictor *p, int32_t index) {
+  const hd_target *target = &p->trained.network.target;
+  if (index < 0 || index >= target->heads)
+    return 0;
+  const hd_target_head *head = &target->head[index];
+  *out = (hd_predicted_head){.name = head->name, .first = head->is.first, .count = head->is.count};
+  out->gives = head->is.loss == HD_HEAD_CROSS_ENTROPY     ? HD_PREDICTS_CLASSES
+               : head->is.loss == HD_HEAD_BCE_WITH_LOGITS ? HD_PREDICTS_CHANCES
+                                                          : HD_PREDICTS_NUMBERS;
+  return 1;
 }
 
 int32_t hd_predictor_count(const hd_predictor *p) {
@@ -109,9 +123,31 @@ static void softmax_of_two(double *probability, float score) {
   softmax(probability, both, 2);
 }
 
+static void chances(double *value, const float *score, int32_t count) {
+  double pair[2];
+  for (int32_t i = 0; i < count; i++) {
+    softmax_of_two(pair, score[i]);
+    value[i] = pair[1];
+  }
+}
+
+static void convert_heads(double *value, const hd_predictor *p, const float *score) {
+  hd_predicted_head head;
+  for (int32_t k = 0; hd_predictor_head(&head, p, k); k++) {
+    double *to = value + head.first;
+    const float *from = score + head.first;
+    if (head.gives == HD_PREDICTS_CLASSES)
+      softmax(to, from, head.count);
+    else if (head.gives == HD_PREDICTS_CHANCES)
+      chances(to, from, head.count);
+    else
+      for (int32_t i = 0; i < head.count; i++)
+        to[i] = (double)from[i];
+  }
+}
+
 static void convert(double *value, const hd_predictor *p, const float *score) {
   int32_t scores = p->trained.network.target.scores;
-  double pair[2];
   switch (hd_predictor_gives(p)) {
   case HD_PREDICTS_CLASSES:
     if (scores == hd_predictor_count(p))
@@ -119,12 +155,8 @@ static void convert(double *value, const hd_predictor *p, const float *score) {
     else
       softmax_of_two(value, *score);
     return;
-  case HD_PREDICTS_CHANCES:
-    for (int32_t i = 0; i < scores; i++) {
-      softmax_of_two(pair, score[i]);
-      value[i] = pair[1];
-    }
-    return;
+  case HD_PREDICTS_CHANCES: chances(value, score, scores); return;
+  case HD_PREDICTS_HEADS: convert_heads(value, p, score); return;
   case HD_PREDICTS_NUMBERS:
     for (int32_t i = 0; i < scores; i++)
       value[i] = hd__target_unscaled(&p->trained.targets, i, (double)score[i]);

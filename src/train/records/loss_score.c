@@ -47,7 +47,7 @@ static double share_at(const hd_target *target, const hd_feed *feed, uint32_t ep
   const int64_t sample = hd__feed_sample(feed, epoch, position);
   const double weight = hd__split_weight(feed->split, sample);
   int64_t labels;
-  if (target->of_program)
+  if (target->of_program || target->heads > 0)
     return weight;
   if (target->loss != HD_OP_cross_entropy)
     return weight * target->scores;

@@ -2,9 +2,11 @@
 #include "train/records/output_scores.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/hdmath.h"
 #include "data/split/skipped_samples.h"
 
 bool hd__outputs_are_labels(const hd_target *target, const hd_split *split) {
@@ -47,13 +49,14 @@ typedef struct judged {
   const hd_split *data;
   const hd_feed *feed;
   const float *score;
-  int32_t outputs;
+  int32_t outputs;       /* of a sample */
+  int32_t first, target; /* the first output that is judged, and its target */
 } judged;
 
 static bool is_there(const judged *j, int64_t at) { return !hd__skips_has(j->data, hd__feed_sample(j->feed, 0, at)); }
 
 static double target_at(const judged *j, int64_t at, int32_t k) {
-  return (double)hd__split_number(j->data, hd__feed_sample(j->feed, 0, at), k);
+  return (double)hd__split_number(j->data, hd__feed_sample(j->feed, 0, at), j->target + k);
 }
 
 static double weight_at(const judged *j, int64_t at) {
@@ -61,7 +64,7 @@ static double weight_at(const judged *j, int64_t at) {
 }
 
 static double score_at(const judged *j, int64_t at, int32_t k) {
-  const double score = (double)j->score[at * j->outputs + k];
+  const double score = (double)j->score[at * j->outputs + j->first + k];
   return j->feed->targets ? hd__target_unscaled(j->feed->targets, k, score) : score;
 }
 
@@ -182,7 +185,7 @@ static void take_means(hd_output_scores *out) {
 
 hd_status hd__output_scores(hd_output_scores *out, hd_ctx *ctx, const hd_target *target, const hd_feed *feed,
                             const hd_exec_outcome *outcome) {
-  const judged j = {feed->split, feed, outcome->score, target->scores};
+  const judged j = {.data = feed->split, .feed = feed, .score = outcome->score, .outputs = target->scores};
   *out = (hd_output_scores){.labels = hd__outputs_are_labels(target, feed->split), .f1_micro = NAN, .auc_micro = NAN};
   if (!hd__outputs_are_judged(target, feed->split))
     return HD_OK;
@@ -193,5 +196,90 @@ hd_status hd__output_scores(hd_output_scores *out, hd_ctx *ctx, const hd_target 
   for (int32_t k = 0; k < j.outputs && !out->labels; k++)
     score_number(&out->output[k], &j, k);
   take_means(out);
+  return HD_OK;
+}
+
+/* ---- Heads ---- */
+
+static int32_t guess_of(const float *score, int32_t count) {
+  int32_t best = 0;
+  for (int32_t c = 1; c < count; c++)
+    best = score[c] > score[best] ? c : best;
+  return best;
+}
+
+static double entropy_of(const hd_loss_head *h, const float *score, int32_t label) {
+  const double largest = (double)score[guess_of(score, h->count)], smoothing = (double)h->setting;
+  double sum = 0, all = 0;
+  for (int32_t c = 0; c < h->count; c++)
+    sum += hd__exp((double)score[c] - largest);
+  for (int32_t c = 0; c < h->count; c++)
+    all += hd__log(sum) - ((double)score[c] - largest);
+  return (1 - smoothing) * (hd__log(sum) - ((double)score[label] - largest)) + smoothing / h->count * all;
+}
+
+/* The loss of an output, of which the head has the mean. */
+static double term_of(const hd_loss_head *h, double score, double target) {
+  const double off = fabs(score - target), delta = (double)h->setting;
+  switch (h->loss) {
+  case HD_HEAD_MSE: return off * off;
+  case HD_HEAD_L1: return off;
+  case HD_HEAD_HUBER: return off < delta ? 0.5 * off * off : delta * (off - 0.5 * delta);
+  default: return hd__log(1 + hd__exp(-fabs(score))) + fmax(score, 0) - target * score;
+  }
+}
+
+/* Adds a sample's loss to *loss and the share of its guesses that are right to *right. */
+static void judge_head(double *loss, double *right, const judged *j, const hd_loss_head *h, int64_t at) {
+  const float *score = j->score + at * j->outputs + j->first;
+  const double weight = weight_at(j, at);
+  if (h->loss == HD_HEAD_CROSS_ENTROPY) {
+    const int32_t label = (int32_t)target_at(j, at, 0);
+    *loss += weight * entropy_of(h, score, label);
+    *right += guess_of(score, h->count) == label ? weight : 0;
+    return;
+  }
+  for (int32_t k = 0; k < h->count; k++) {
+    const double target = target_at(j, at, k);
+    *loss += weight * term_of(h, (double)score[k], target) / h->count;
+    *right += (score[k] > 0) == (target > 0.5) ? weight / h->count : 0;
+  }
+}
+
+static void score_head(hd_head_score *out, const judged *j, const hd_target_head *head) {
+  const hd_loss_head *h = &head->is;
+  const bool guesses = h->loss == HD_HEAD_CROSS_ENTROPY || h->loss == HD_HEAD_BCE_WITH_LOGITS;
+  double loss = 0, right = 0, count = 0;
+  mean r2 = {0}, absolute = {0};
+  for (int64_t i = 0; i < j->feed->count; i++)
+    if (is_there(j, i)) {
+      judge_head(&loss, &right, j, h, i);
+      count += weight_at(j, i);
+    }
+  for (int32_t k = 0; k < h->count && !guesses; k++) {
+    hd_output_score one;
+    score_number(&one, j, k);
+    add(&r2, one.r2);
+    add(&absolute, one.mean_absolute_error);
+  }
+  snprintf(out->name, sizeof out->name, "%s", head->name);
+  snprintf(out->loss_name, sizeof out->loss_name, "%s", hd__head_loss(head));
+  out->loss = loss / count;
+  out->accuracy = guesses ? right / count : NAN;
+  out->r2 = value_of(&r2);
+  out->mean_absolute_error = value_of(&absolute);
+}
+
+hd_status hd__head_scores(hd_head_score **out, hd_ctx *ctx, const hd_target *target, const hd_feed *feed,
+                          const hd_exec_outcome *outcome) {
+  *out = NULL;
+  if (target->heads == 0)
+    return HD_OK;
+  HD_TRY(HD_NEW(*out, target->heads, ctx, "out of memory for the scores of heads"));
+  for (int32_t k = 0; k < target->heads; k++) {
+    const hd_target_head *head = &target->head[k];
+    score_head(&(*out)[k],
+               &(judged){feed->split, feed, outcome->score, target->scores, head->is.first, head->is.target}, head);
+  }
   return HD_OK;
 }

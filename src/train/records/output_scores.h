@@ -31,6 +31,11 @@ bool hd__outputs_are_judged(const hd_target *target, const hd_split *split);
 hd_status hd__output_scores(hd_output_scores *out, hd_ctx *ctx, const hd_target *target, const hd_feed *feed,
                             const hd_exec_outcome *outcome);
 
+/* The scores of the heads of a network with several losses, in their order; *out is NULL where it has one. The caller
+ * frees *out. Losses are computed in double of the outputs. */
+hd_status hd__head_scores(hd_head_score **out, hd_ctx *ctx, const hd_target *target, const hd_feed *feed,
+                          const hd_exec_outcome *outcome);
+
 /* A sample's score in a ranking. Sorts them and returns the AUC; NAN unless there are samples of both kinds, and
  * where a score is NAN. */
 typedef struct hd_ranked {

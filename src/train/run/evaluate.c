@@ -127,6 +127,8 @@ static hd_status count_guesses(hd_evaluation *out, hd_ctx *ctx, const evaluator 
   if (test->masks)
     HD_TRY(count_pixels(out, ctx, e));
   HD_TRY(hd__outputs_are_judged(target, test) ? score_outputs(out, ctx, e) : score_classes(out, ctx, e, &score));
+  out->heads = target->heads;
+  HD_TRY(hd__head_scores(&out->head, ctx, target, &e->feed, &e->outcome));
   HD_TRY(copy_names(out, ctx, &e->trained));
   for (int64_t i = 0; judges && i < test->count; i++) {
     if (!hd__target_counts(target, test, i))
@@ -164,6 +166,7 @@ static void free_counts(const hd_evaluation *evaluation) {
   hd__free(evaluation->output);
   hd__free(evaluation->class_names);
   hd__free(evaluation->class_iou);
+  hd__free(evaluation->head);
 }
 
 hd_status hd_evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
@@ -176,6 +179,8 @@ hd_status hd_evaluate(hd_evaluation *out, hd_ctx *ctx, const char *checkpoint, c
     result = (hd_evaluation){0};
   }
   if (out->struct_bytes < sizeof result)
+    hd__free(result.head);
+  if (out->struct_bytes < offsetof(hd_evaluation, heads))
     hd__free(result.class_iou);
   if (out->struct_bytes < offsetof(hd_evaluation, iou)) { /* compiled with an older header, whose struct lacks these */
     hd__free(result.output);

@@ -44,12 +44,33 @@ static json_t *scatter(const hd_session *s, int32_t output) {
   return list;
 }
 
+/* {"name": "size", "loss": 0.25, "r2": 0.9, ...} of each head. */
+static hd_status note_heads(json_t *line, const hd_session *s, hd_ctx *ctx) {
+  const hd_target *target = &s->run.network.target;
+  HD_OWNED hd_head_score *head = NULL;
+  HD_TRY(hd__head_scores(&head, ctx, target, &s->input.test, &s->report.guesses));
+  json_t *list = json_array();
+  for (int32_t k = 0; k < target->heads; k++) {
+    json_t *one = json_pack("{s:s, s:s}", "name", head[k].name, "loss_name", head[k].loss_name);
+    set_known(one, "loss", head[k].loss);
+    set_known(one, "accuracy", head[k].accuracy);
+    set_known(one, "r2", head[k].r2);
+    set_known(one, "mean_absolute_error", head[k].mean_absolute_error);
+    json_array_append_new(list, one);
+  }
+  json_object_set_new(line, "heads", list);
+  return HD_OK;
+}
+
 hd_status hd__session_note_outputs(json_t *line, const hd_session *s, hd_ctx *ctx) {
   const hd_target *target = &s->run.network.target;
   HD_OWNED hd_output_score *owned = NULL;
   hd_output_scores scores;
-  if (!s->report.guesses.score || s->run.evaluated_step != s->run.counters.step ||
-      !hd__outputs_are_judged(target, s->input.test.split))
+  if (!s->report.guesses.score || s->run.evaluated_step != s->run.counters.step)
+    return HD_OK;
+  if (target->heads > 0)
+    return note_heads(line, s, ctx);
+  if (!hd__outputs_are_judged(target, s->input.test.split))
     return HD_OK;
   const hd_status status = hd__output_scores(&scores, ctx, target, &s->input.test, &s->report.guesses);
   owned = scores.output;

@@ -201,6 +201,9 @@ hd_status hd__program_check(hd_network *network, hd_ctx *ctx, const hd_config *c
                       : is->stage_count > 1                ? "--stages"
                       : is->precision == HD_PRECISION_BF16 ? "--precision bf16"
                                                            : NULL;
+  if (target->heads > 0 && (hd__config_loss(config) || hd__config_metric(config)))
+    return hd__fail(ctx, HD_E_UNSUPPORTED, "a loss or metric of the program expects a model with one loss, found %d",
+                    target->heads);
   if (!hd__config_loss(config))
     return HD_OK;
   if (found)

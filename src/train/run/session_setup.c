@@ -254,7 +254,8 @@ static hd_status make_guesses(hd_session *s, hd_ctx *ctx) {
   const bool views = s->run.settings->tta != HD_TTA_NONE;
   const hd_target *target = &s->run.network.target;
   const hd_split *split = hd__dataset_test(s->input.data);
-  const bool judged = hd__outputs_are_judged(target, split) && most <= MOST_SCORES / target->scores;
+  const bool judged =
+      (hd__outputs_are_judged(target, split) || target->heads > 0) && most <= MOST_SCORES / target->scores;
   const bool scores = views || judged ||
                       hd__metric_needs_scores((hd_metric_choice)s->run.settings->metric, target, split) ||
                       hd__config_loss(s->run.config) || hd__config_metric(s->run.config);

@@ -29,6 +29,11 @@ static hd_status check_text(hd_network *out, hd_ctx *ctx) {
   out->reads_rows = outline.rows;
   out->context = outline.context;
   out->has_loss = outline.has_loss;
+  if (outline.classes && outline.loss == HD_OP_weighted_sum)
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected numbers as 'out' in a model with several losses, found 'classes'; write how many "
+                    "outputs each head has",
+                    out->source);
   out->target =
       (hd_target){.loss = outline.loss, .ignored = outline.loss == HD_OP_cross_entropy ? outline.ignored : -1};
   if (outline.name && (outline.input || outline.classes))
@@ -128,8 +133,9 @@ hd_dataset_request hd__network_request(const hd_network *network, const hd_confi
   request.ignored = network->target.ignored;
   if (request.context == 0)
     request.context = network->context;
-  if (network->has_loss && hd__target_numbers(&network->target) && hd__settings(config)->loss < 0 &&
-      request.table.labels == HD_LABELS_AUTO && !request.first_rules)
+  const bool numbers = hd__target_numbers(&network->target) || network->target.loss == HD_OP_weighted_sum;
+  if (network->has_loss && numbers && hd__settings(config)->loss < 0 && request.table.labels == HD_LABELS_AUTO &&
+      !request.first_rules)
     request.table.labels = HD_LABELS_NUMBERS;
   return request;
 }
@@ -176,6 +182,9 @@ hd_status hd__network_set_head(hd_network *network, hd_ctx *ctx, const char *hea
 hd_status hd__network_resolve(hd_network *network, hd_ctx *ctx, const hd_model_facts *facts) {
   HD_OWNED char *text = NULL;
   hd_network resolved;
+  if (facts->loss && network->target.loss == HD_OP_weighted_sum)
+    return hd__fail(ctx, HD_E_USAGE, "--loss expects a model with one loss, found the several of %s; leave it out",
+                    network->source);
   HD_TRY(hd__model_resolve(&text, ctx, network->text, network->length, network->source, facts));
   if (!text)
     return check_resolved(ctx, network, facts);
@@ -255,11 +264,25 @@ hd_status hd__network_graph(hd_graph **out, hd_ctx *ctx, const hd_network *netwo
 
 /* ---- Targets ---- */
 
+static hd_status init_heads(hd_target *out, hd_ctx *ctx, const hd_graph *graph, const hd_weighted_sum_geom *of) {
+  const hd_node *joined = hd__graph_head(graph);
+  HD_TRY(HD_NEW(out->head, of->heads, ctx, "out of memory for the heads of a model"));
+  out->heads = of->heads;
+  out->numbers = hd__heads_targets(of);
+  for (int32_t k = 0; k < of->heads; k++) {
+    out->head[k].is = of->head[k];
+    snprintf(out->head[k].name, sizeof out->head[k].name, "%s", graph->values[joined->in[k]].name);
+  }
+  return HD_OK;
+}
+
 hd_status hd__target_init(hd_target *out, hd_ctx *ctx, const hd_graph *graph) {
   const hd_node *node = hd__graph_loss_node(graph);
   bool classes = node->op == HD_OP_cross_entropy;
   const float *weight = node->in[2] < 0 ? NULL : graph->values[node->in[2]].constant;
-  *out = (hd_target){.loss = node->op, .scores = node->geom.ci, .ignored = -1};
+  *out = (hd_target){.loss = node->op, .scores = node->geom.ci, .numbers = node->geom.ci, .ignored = -1};
+  if (node->op == HD_OP_weighted_sum)
+    return init_heads(out, ctx, graph, &node->geom.weighted_sum);
   if (classes && graph->values[graph->label].shape.rank > 0 && graph->values[graph->label].dtype == HD_I32)
     out->places = graph->values[graph->label].shape.dim[0];
   if (classes && node->geom.cross_entropy.ignore_index >= 0)
@@ -274,7 +297,9 @@ hd_status hd__target_init(hd_target *out, hd_ctx *ctx, const hd_graph *graph) {
 
 void hd__target_fini(hd_target *target) {
   hd__free(target->weight);
+  hd__free(target->head);
   target->weight = NULL;
+  target->head = NULL;
 }
 
 /* Class labels as targets: probabilities are 0 or 1. */
@@ -302,6 +327,38 @@ static hd_status check_labels(hd_ctx *ctx, const hd_target *target, const hd_spl
                       "%s: expected labels 0 and 1 in %s for the loss %s, found %d at index %lld; train with --loss "
                       "cross_entropy",
                       source, data_name, loss, split->labels[i], (long long)i);
+  return HD_OK;
+}
+
+/* The numbers of classes, and chances, among the targets of several heads. */
+static hd_status check_head(hd_ctx *ctx, const hd_target_head *head, const hd_split *split, const char *data_name) {
+  const bool classes = head->is.loss == HD_HEAD_CROSS_ENTROPY, chances = head->is.loss == HD_HEAD_BCE_WITH_LOGITS;
+  const float high = classes ? (float)(head->is.count - 1) : 1;
+  for (int64_t i = 0; split->targets && i < split->count && (classes || chances); i++)
+    for (int32_t k = 0; k < hd__head_numbers(&head->is); k++) {
+      const float target = split->targets[i * split->outputs + head->is.target + k];
+      if (!(target >= 0 && target <= high) || (classes && target != (float)(int32_t)target))
+        return hd__fail(ctx, HD_E_FORMAT,
+                        "%s: expected %s from 0 to %g in target %d, for the head '%s' and its loss %s, found %g at "
+                        "index %lld; correct it",
+                        data_name, classes ? "the number of a class" : "targets", (double)high, head->is.target + k,
+                        head->name, hd__head_loss(head), (double)target, (long long)i);
+    }
+  return HD_OK;
+}
+
+static hd_status check_heads(hd_ctx *ctx, const hd_target *target, const hd_split *split, const char *source,
+                             const char *data_name) {
+  char list[512] = "";
+  hd_line names = {.text = list, .bytes = sizeof list};
+  for (int32_t k = 0; k < target->heads; k++)
+    hd__line_add(&names, "%s%d for %s", k ? ", " : "", hd__head_numbers(&target->head[k].is), target->head[k].name);
+  if (target->numbers != split->outputs)
+    return hd__fail(ctx, HD_E_SHAPE,
+                    "%s: expected %d targets for each sample (%s) in %s, found %d; give an array of that many columns",
+                    source, target->numbers, list, data_name, split->outputs > 0 ? split->outputs : 1);
+  for (int32_t k = 0; k < target->heads; k++)
+    HD_TRY(check_head(ctx, &target->head[k], split, data_name));
   return HD_OK;
 }
 
@@ -359,6 +416,8 @@ hd_status hd__target_check(hd_ctx *ctx, const hd_target *target, const hd_split 
                     "%s: expected one score per class for %s, found scores for each of %d places; end the model with "
                     "flatten and linear, or give data with masks, a class for each pixel",
                     source, data_name, target->places);
+  if (target->heads > 0)
+    return check_heads(ctx, target, split, source, data_name);
   return split->outputs ? check_numbers(ctx, target, split, source, data_name)
                         : check_labels(ctx, target, split, source, data_name);
 }
@@ -370,8 +429,11 @@ int32_t hd__target_classes(const hd_target *target) {
   return target->loss == HD_OP_cross_entropy || target->of_classes ? target->scores : binary ? 2 : 0;
 }
 
+const char *hd__head_loss(const hd_target_head *head) { return hd__op_info(hd__head_op(&head->is))->name; }
+
 bool hd__target_numbers(const hd_target *target) {
-  return target->loss != HD_OP_cross_entropy && target->loss != HD_OP_bce_with_logits && !target->of_classes;
+  return target->loss != HD_OP_weighted_sum && target->loss != HD_OP_cross_entropy &&
+         target->loss != HD_OP_bce_with_logits && !target->of_classes;
 }
 
 bool hd__target_judges(const hd_target *target, const hd_split *split) {

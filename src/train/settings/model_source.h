@@ -12,6 +12,13 @@
 #include "onnx/onnx.h"
 #include "train/settings/config.h"
 
+/* A head of a network with several losses: its layer, and what it reads of the scores and targets. */
+enum { HD_TARGET_HEAD_BYTES = 65 };
+typedef struct hd_target_head {
+  char name[HD_TARGET_HEAD_BYTES];
+  hd_loss_head is;
+} hd_target_head;
+
 /* How a loss reads a split's targets: whether they fit, and whether a guess can be judged.
  *
  * cross_entropy reads class labels or, where transforms made probabilities of the labels, these. The other losses read
@@ -20,6 +27,9 @@
 typedef struct hd_target {
   hd_op loss;
   int32_t scores;
+  int32_t numbers; /* of the target of a sample, where it is numbers: as many as scores, but for several heads */
+  int32_t heads;   /* of weighted_sum; else 0 */
+  hd_target_head *head;
   int32_t ignored; /* a label, -1 for none */
   int32_t places;  /* of a sample with scores and a label for each; 0: it has one label */
   bool of_classes; /* targets are numbers made of labels, a score for each class */
@@ -40,6 +50,9 @@ const char *hd__target_loss(const hd_target *target);
 /* The number of classes that a model with this loss distinguishes: its scores where they are classes', 2 for a single
  * bce_with_logits score, else 0. */
 int32_t hd__target_classes(const hd_target *target);
+
+/* The name of a head's loss. */
+const char *hd__head_loss(const hd_target_head *head);
 
 /* Whether its outputs are numbers of the targets' kind: mse, l1, huber. */
 bool hd__target_numbers(const hd_target *target);
