@@ -22,21 +22,20 @@ enum { PARTS_FROM = 256 << 10 };
 
 typedef struct kind {
   const char *name;
-  int puts, takes;      /* the ranks of the call */
-  bool input_per_rank;  /* input has a block for each rank */
-  bool output_per_rank; /* output has a block of each rank */
+  int puts, takes;     /* the ranks of the call */
+  bool input_per_rank; /* input has a block for each rank */
   int how;
 } kind;
 
-static const kind kinds[] = {[HD_GROUP_BARRIER] = {"barrier", NO_RANK, NO_RANK, false, false, TAKE_NOTHING},
-                             [HD_GROUP_BROADCAST] = {"broadcast", ROOT, ALL, false, false, COPY_ROOT},
-                             [HD_GROUP_ALL_REDUCE] = {"all_reduce", ALL, ALL, false, false, REDUCE},
-                             [HD_GROUP_REDUCE] = {"reduce", ALL, ROOT, false, false, REDUCE},
-                             [HD_GROUP_GATHER] = {"gather", ALL, ROOT, false, true, COPY_ALL},
-                             [HD_GROUP_ALL_GATHER] = {"all_gather", ALL, ALL, false, true, COPY_ALL},
-                             [HD_GROUP_SCATTER] = {"scatter", ROOT, ALL, true, false, COPY_ROOT},
-                             [HD_GROUP_REDUCE_SCATTER] = {"reduce_scatter", ALL, ALL, true, false, REDUCE},
-                             [HD_GROUP_ALL_TO_ALL] = {"all_to_all", ALL, ALL, true, true, COPY_ALL}};
+static const kind kinds[] = {[HD_GROUP_BARRIER] = {"barrier", NO_RANK, NO_RANK, false, TAKE_NOTHING},
+                             [HD_GROUP_BROADCAST] = {"broadcast", ROOT, ALL, false, COPY_ROOT},
+                             [HD_GROUP_ALL_REDUCE] = {"all_reduce", ALL, ALL, false, REDUCE},
+                             [HD_GROUP_REDUCE] = {"reduce", ALL, ROOT, false, REDUCE},
+                             [HD_GROUP_GATHER] = {"gather", ALL, ROOT, false, COPY_ALL},
+                             [HD_GROUP_ALL_GATHER] = {"all_gather", ALL, ALL, false, COPY_ALL},
+                             [HD_GROUP_SCATTER] = {"scatter", ROOT, ALL, true, COPY_ROOT},
+                             [HD_GROUP_REDUCE_SCATTER] = {"reduce_scatter", ALL, ALL, true, REDUCE},
+                             [HD_GROUP_ALL_TO_ALL] = {"all_to_all", ALL, ALL, true, COPY_ALL}};
 
 /* The call that a rank makes: the note of its first barrier. */
 typedef struct note {

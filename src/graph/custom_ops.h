@@ -1,5 +1,5 @@
-/* The custom operations of a context: hd_custom_op_add adds one, model files name it. Their rules are in
- * op_custom.c. */
+/* The custom operations of a context: hd_custom_op_add adds one, model files name it. Their rule is in
+ * op/custom/custom.c. */
 #pragma once
 
 #include "base/status.h"

@@ -54,15 +54,15 @@ typedef struct hd_draw {
  * linear_dw          x             dy                          dw*|NULL    db*|NULL
  * shifted_linear     x             w*         b*|NULL          y
  * shifted_linear_dw  x             dy                          dw*|NULL    db*|NULL
- * relu               x                                         y           HD_INPLACE allowed
- * relu_dx            dy            y                           dx = y > 0 ? dy : 0, HD_INPLACE allowed (dx over dy)
- * elementwise        x                                         y           HD_INPLACE allowed
- * their gradients    dy            x or y                      dx          HD_INPLACE allowed (dx over dy)
- * dropout            x                                         y           HD_INPLACE allowed
- * dropout_dx         dy                                        dx          HD_INPLACE allowed
+ * relu               x                                         y           in place too
+ * relu_dx            dy            y                           dx = y > 0 ? dy : 0, in place too (dx over dy)
+ * elementwise        x                                         y           in place too
+ * their gradients    dy            x or y                      dx          in place too (dx over dy)
+ * dropout            x                                         y           in place too
+ * dropout_dx         dy                                        dx          in place too
  * flatten            x (h,w,c)                                 y (c,h,w order, the order that PyTorch flattens in)
  * flatten_dx         dy                                        dx
- * add                a             b                           y           HD_INPLACE allowed (y over a)
+ * add                a             b                           y           in place too (y over a)
  * mul, sub, div      a             b                           y
  * mul_dx, div_dx     dy            a          b                dx of one input
  * sub_dx             dy                                        dx of one input
@@ -81,15 +81,15 @@ typedef struct hd_draw {
  * prelu              x             w*                          y
  * prelu_dx           dy            w*         x                dx
  * prelu_dw           x             dy                          dw*
- * softmax            x                                         y           HD_INPLACE allowed, log_softmax too
- * softmax_dx         dy            y                           dx          HD_INPLACE allowed (dx over dy)
+ * softmax            x                                         y           in place too, log_softmax too
+ * softmax_dx         dy            y                           dx          in place too (dx over dy)
  * embedding          x             w*                          y
  * embedding_dw       x             dy                          dw*
- * position           x             w*                          y           HD_INPLACE allowed
- * position_dx        dy                                        dx          HD_INPLACE allowed (dx over dy)
+ * position           x             w*                          y           in place too
+ * position_dx        dy                                        dx          in place too (dx over dy)
  * position_dw        dy                                        dw*
- * rotary             x                                         y           HD_INPLACE allowed
- * rotary_dx          dy                                        dx          HD_INPLACE allowed (dx over dy)
+ * rotary             x                                         y           in place too
+ * rotary_dx          dy                                        dx          in place too (dx over dy)
  * attention          x                                         y
  * attention_dx       dy            x          y                dx
  * lstm, gru          x             w*         b*|NULL          y           kept
@@ -112,7 +112,7 @@ typedef struct hd_draw {
  * bce_with_logits_dx logits        target     pos_weight*|NULL dlogits
  * weighted_sum       y             target                      loss (1 float a row): the heads' losses, weighed
  * weighted_sum_dx    y             target                      dy
- * weigh              x             target                      y           HD_INPLACE allowed; w follows the target
+ * weigh              x             target                      y           in place too; w follows the target
  *
  * A star marks parameters, their gradients and statistics: one array, no rows. What batch_norm and its gradients read
  * is of the whole batch: var is m2 / (batch_rows * pixels), dw and db are sums over all shards. A plus marks what is

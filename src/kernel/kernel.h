@@ -10,7 +10,7 @@
  * slot of bytes to 64), the padding may be read and written, its content is undefined. Parameters and their gradients
  * are dense in memory order: a convolution's weight [co][kh][kw][ci / groups], a transposed one's [ci][kh][kw][co /
  * groups], a linear layer's [out][in] with `in` in the memory order of its input, a bias [co]; only their end is
- * padded, to 16 elements. Inputs and outputs never overlap, except where HD_INPLACE is noted.
+ * padded, to 16 elements. Inputs and outputs never overlap, except where call.h says "in place".
  *
  * A kernel depends on no graph, plan, thread or model. It allocates nothing and cannot fail. */
 #pragma once

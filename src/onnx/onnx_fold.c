@@ -295,16 +295,31 @@ static bool spread_shape(array *out, const array *in, int count) {
   return make_array(out, in[count - 1].type, rank, dim);
 }
 
-static double compute(const char *op, const double x[3], bool whole) {
-  static const char *const names[] = {
-      "Add",   "Sub",  "Mul",   "Div",  "Pow", "Equal",      "Less", "Greater", "LessOrEqual", "GreaterOrEqual",
-      "And",   "Or",   "Where", "Sqrt", "Neg", "Reciprocal", "Not",  "Exp",     "Log",         "Abs",
-      "Floor", "Ceil", "Min",   "Max"};
-  size_t i = 0;
-  while (i < sizeof names / sizeof *names && strcmp(names[i], op))
-    i++;
+/* What types an operator takes: numbers, those with fractions, truth values, any; its own: see agree. */
+typedef enum kind { NUMBERS, REALS, TRUTHS, ANY, OF_ITS_OWN } kind;
+
+static const struct elementwise {
+  const char *op;
+  int inputs;
+  kind takes;
+  bool decides; /* its output is a bool */
+} elementwise[] = {{"Add", 2, NUMBERS, false},        {"Sub", 2, NUMBERS, false},
+                   {"Mul", 2, NUMBERS, false},        {"Div", 2, NUMBERS, false},
+                   {"Pow", 2, OF_ITS_OWN, false},     {"Equal", 2, ANY, true},
+                   {"Less", 2, NUMBERS, true},        {"Greater", 2, NUMBERS, true},
+                   {"LessOrEqual", 2, NUMBERS, true}, {"GreaterOrEqual", 2, NUMBERS, true},
+                   {"And", 2, TRUTHS, true},          {"Or", 2, TRUTHS, true},
+                   {"Where", 3, OF_ITS_OWN, false},   {"Sqrt", 1, REALS, false},
+                   {"Neg", 1, NUMBERS, false},        {"Reciprocal", 1, REALS, false},
+                   {"Not", 1, TRUTHS, true},          {"Exp", 1, REALS, false},
+                   {"Log", 1, REALS, false},          {"Abs", 1, NUMBERS, false},
+                   {"Floor", 1, REALS, false},        {"Ceil", 1, REALS, false},
+                   {"Min", 2, NUMBERS, false},        {"Max", 2, NUMBERS, false}};
+
+/* The operator in this row of the table. */
+static double compute(size_t row, const double x[3], bool whole) {
   const double a = x[0], b = x[1];
-  switch (i) {
+  switch (row) {
   case 0: return a + b;
   case 1: return a - b;
   case 2: return a * b;
@@ -332,24 +347,6 @@ static double compute(const char *op, const double x[3], bool whole) {
   }
 }
 
-/* What types an operator takes: numbers, those with fractions, truth values, any; its own: see agree. */
-typedef enum kind { NUMBERS, REALS, TRUTHS, ANY, OF_ITS_OWN } kind;
-
-static const struct elementwise {
-  const char *op;
-  int inputs;
-  kind takes;
-  bool decides; /* its output is a bool */
-} elementwise[] = {
-    {"Add", 2, NUMBERS, false},        {"Sub", 2, NUMBERS, false},      {"Mul", 2, NUMBERS, false},
-    {"Div", 2, NUMBERS, false},        {"Pow", 2, OF_ITS_OWN, false},   {"Equal", 2, ANY, true},
-    {"Less", 2, NUMBERS, true},        {"Greater", 2, NUMBERS, true},   {"And", 2, TRUTHS, true},
-    {"LessOrEqual", 2, NUMBERS, true}, {"Or", 2, TRUTHS, true},         {"GreaterOrEqual", 2, NUMBERS, true},
-    {"Not", 1, TRUTHS, true},          {"Where", 3, OF_ITS_OWN, false}, {"Sqrt", 1, REALS, false},
-    {"Reciprocal", 1, REALS, false},   {"Exp", 1, REALS, false},        {"Log", 1, REALS, false},
-    {"Floor", 1, REALS, false},        {"Ceil", 1, REALS, false},       {"Neg", 1, NUMBERS, false},
-    {"Abs", 1, NUMBERS, false},        {"Min", 2, NUMBERS, false},      {"Max", 2, NUMBERS, false}};
-
 /* Whether an operator is defined for the types of its inputs: one type, but for the exponent of a power, whose result
  * has the type of its base, and the truth values of Where. */
 static bool agree(const struct elementwise *e, const array *in) {
@@ -375,7 +372,7 @@ static bool fold_elements(array *out, const HdOnnx__Node *node, const array *in,
     double x[3] = {0};
     for (int j = 0; j < inputs; j++)
       x[j] = spread(&in[j], out, k);
-    out->at[k] = compute(node->op_type, x, whole);
+    out->at[k] = compute(i, x, whole);
     if (!round_to(&out->at[k], out->type))
       return false;
   }

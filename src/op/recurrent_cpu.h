@@ -3,7 +3,8 @@
  * those of recurrent.h.
  *
  * The packed weight is transposed, in panels of PANEL gates that are contiguous. The products of a place are written
- * where its gates are kept, and the gradient's where that of the place before will be; there is no scratch. */
+ * where its gates are kept, and the gradient's where that of the place before will be; the gradient of the weight alone
+ * has scratch. */
 #pragma once
 
 #include "op/conv2d/conv2d_cpu.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "op/op.h"
-#include "optimizer/optimizer.h"
+#include "optimizer/schedule.h"
 #include "op/kernel_case.h"
 #include "platform/fpmode.h"
 #include "tap.h"
@@ -43,7 +43,7 @@ static float *floats_of(const guarded *memory) { return (float *)memory->data; }
 enum { STATE = 2, FIELDS = STATE + HD_MAX_STATES, RESULTS = 1 + HD_MAX_STATES };
 typedef struct update_case {
   const hd_optimizer_rule *rule;
-  uint32_t kept;
+  uint32_t kept, squares; /* states that are kept; of them those that are never below 0 */
   int64_t count;
   hd_hyper hyper;
   guarded field[FIELDS];
@@ -57,44 +57,59 @@ typedef struct update_result {
 /* Whether the optimizer has a field, and may have it: a state that no case keeps is none of its. */
 static bool has(const update_case *c, int field) { return field < STATE || (c->kept >> (field - STATE) & 1); }
 
-/* A mean of squares. */
-static bool is_square(const hd_optimizer_rule *rule, int state) {
-  return rule->states[state].name && strstr(rule->states[state].name, "sq") != NULL;
+static bool is_square(const update_case *c, int field) { return field >= STATE && c->squares >> (field - STATE) & 1; }
+
+/* Finds the states that are means of squares or the like: those without an element below 0 after some steps of the
+ * reference. */
+static void find_squares(update_case *c, random_stream *random) {
+  enum { SOME = 64, STEPS = 3 };
+  float w[2][SOME] = {{0}}, state[2][HD_MAX_STATES][SOME] = {{{0}}}, g[SOME];
+  c->squares = c->kept;
+  for (int t = 0; t < STEPS; t++) {
+    hd_update u = {.g = g, .w = w[t % 2], .w1 = w[1 - t % 2], .count = SOME, .hyper = &c->hyper};
+    for (int i = 0; i < SOME; i++)
+      g[i] = random_float(random);
+    for (int s = 0; s < HD_MAX_STATES; s++)
+      if (has(c, STATE + s))
+        u.s[s] = state[t % 2][s], u.s1[s] = state[1 - t % 2][s];
+    hd__kernels_reference()->update[c->rule->op](&u);
+    for (int s = 0; s < HD_MAX_STATES; s++)
+      for (int i = 0; i < SOME; i++)
+        c->squares &= state[1 - t % 2][s][i] < 0 ? ~(1u << s) : ~0u;
+  }
 }
 
-static hd_hyper random_hyper(random_stream *random) {
-  float beta1 = 0.9f, beta2 = 0.99f, lr = 0.05f * (1 + random_float(random));
-  return (hd_hyper){.grad_scale = random_below(random, 2) ? 1 : 0.37f,
-                    .lr = lr,
-                    .weight_decay = random_below(random, 2) ? 0 : 0.01f,
-                    .decay_keep = 1 - lr * 0.01f,
-                    .momentum = 0.9f,
-                    .nesterov = (int32_t)random_below(random, 2),
-                    .beta2 = beta2,
-                    .one_minus_beta1 = 1 - beta1,
-                    .one_minus_beta2 = 1 - beta2,
-                    .eps = 1e-8f,
-                    .step_size = 3 * lr,
-                    .sqrt_bias2 = 0.3f,
-                    .alpha = 0.99f,
-                    .one_minus_alpha = 0.01f,
-                    .gradient_step = lr};
-}
-
-/* Any settings that decide which states are kept. */
-static update_case random_update(const hd_optimizer_rule *rule, random_stream *random, int64_t count) {
-  update_case c = {.rule = rule, .count = count, .hyper = random_hyper(random)};
-  hd_update_settings settings = {{0}};
+/* The scalars of a step of some run, by the rule, and the states that the run keeps. */
+static update_case random_step(const hd_optimizer_rule *rule, random_stream *random) {
+  update_case c = {.rule = rule};
+  hd_update_settings settings;
+  hd_schedule schedule;
+  hd__update_settings_clear(&settings);
+  for (int i = 0; hd__optimizer_at(i); i++)
+    if (hd__optimizer_at(i) == rule)
+      settings.value[HD_SET_optimizer] = i;
   for (const hd_update_setting *s = hd__update_settings; s->name; s++)
-    settings.value[s->value] = random_below(random, 2);
-  c.hyper.momentum = settings.value[HD_SET_momentum] > 0 || rule->matrices ? 0.9f : 0;
-  c.hyper.centered = settings.value[HD_SET_centered] > 0;
-  c.kept = hd__optimizer_kept(rule, &settings);
+    if (s->kind == HD_UPDATE_FLAG)
+      settings.value[s->value] = random_below(random, 2);
+  settings.value[HD_SET_lr] = 0.05 * (1 + (double)random_float(random));
+  settings.value[HD_SET_weight_decay] = random_below(random, 2) ? 0 : 0.01;
+  settings.value[HD_SET_momentum] = random_below(random, 2) || rule->matrices ? 0.9 : 0;
+  hd__schedule_init(&schedule, NULL, &settings, 1000, 100); /* cannot fail */
+  hd__schedule_hyper(&c.hyper, &schedule, random_below(random, 100));
+  c.hyper.grad_scale = random_below(random, 2) ? 1 : 0.37f;
+  c.kept = hd__optimizer_kept(rule, &schedule.settings);
+  find_squares(&c, random);
+  return c;
+}
+
+static update_case random_update(const hd_optimizer_rule *rule, random_stream *random, int64_t count) {
+  update_case c = random_step(rule, random);
+  c.count = count;
   for (int f = 0; f < FIELDS; f++)
     c.field[f] = some_floats(random, count, 1);
   for (int64_t i = 0; i < count; i++) {
     for (int f = STATE; f < FIELDS; f++)
-      if (is_square(rule, f - STATE))
+      if (is_square(&c, f))
         floats_of(&c.field[f])[i] = fabsf(floats_of(&c.field[f])[i]);
     if (!random_below(random, 9)) /* a weight that never had a gradient */
       for (int f = 0; f < FIELDS; f++)
@@ -195,8 +210,7 @@ static void check_not_finite(const hd_optimizer_rule *rule) {
         update_case c = random_update(rule, &random, count);
         const bool reads = !(field == 1 && rule->matrices); /* it reads no weight: the phases of matrices do */
         if (reads && has(&c, field)) {
-          const bool square = field >= STATE && is_square(rule, field - STATE);
-          floats_of(&c.field[field])[at] = values[random_below(&random, square ? 2 : 3)];
+          floats_of(&c.field[field])[at] = values[random_below(&random, is_square(&c, field) ? 2 : 3)];
           compare_update(&c, failed, 0, 1);
         }
         destroy_fields(c.field, FIELDS);
