@@ -99,13 +99,40 @@ static hd_status write_weights(writer *w) {
 
 /* ---- The file ---- */
 
-/* The network's name as a C identifier. */
+static bool is_of_word(char c) { return (isalnum((unsigned char)c) && (unsigned char)c < 0x80) || c == '_'; }
+
+/* Whether a header has the word. */
+static bool is_taken(const char *word) {
+  const size_t length = strlen(word);
+  for (int i = 0; i < HD_C_HEADERS && hd__embed_chains[i].name; i++) {
+    const char *text = (const char *)hd__embed_chains[i].bytes;
+    for (const char *at = text; (at = strstr(at, word)); at += length)
+      if ((at == text || !is_of_word(at[-1])) && !is_of_word(at[length]))
+        return true;
+  }
+  return false;
+}
+
+/* Whether a word that the file makes of the network's name is an operation's. */
+static bool collides(const char *name) {
+  static const char *const ends[] = {"scores", "pixels",    "outputs", "memory",   "class_names", "places",
+                                     "tokens", "generator", "network", "generate", "text"};
+  char word[HD_C_NAME_BYTES + 16];
+  bool found = false;
+  for (size_t i = 0; i < sizeof ends / sizeof *ends && !found; i++) {
+    snprintf(word, sizeof word, "%s_%s", name, ends[i]);
+    found = is_taken(word);
+  }
+  return found;
+}
+
+/* The network's name as a C identifier: "net_" is before it if it begins with a digit, or means something else. */
 static void set_name(writer *w) {
-  const char *name = w->network->trained->network.name;
-  snprintf(w->name, sizeof w->name, "%s%s", isdigit((unsigned char)*name) ? "net_" : "", name);
-  for (char *c = w->name; *c; c++)
-    if (!isalnum((unsigned char)*c) || (unsigned char)*c >= 0x80)
-      *c = '_';
+  char name[HD_C_NAME_BYTES - 4];
+  snprintf(name, sizeof name, "%s", w->network->trained->network.name);
+  for (char *c = name; *c; c++)
+    *c = is_of_word(*c) ? *c : '_';
+  snprintf(w->name, sizeof w->name, "%s%s", isdigit((unsigned char)*name) || collides(name) ? "net_" : "", name);
 }
 
 static const hd_shape *input_of(const writer *w) { return &w->plan->graph->values[w->plan->graph->input].shape; }

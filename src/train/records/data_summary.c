@@ -26,18 +26,22 @@ static const hd_split *split_of(const hd_data_look *l, int split) {
   return split ? hd__dataset_test(l->data) : hd__dataset_train(l->data);
 }
 
-/* The tokens that follow others in windows that begin side by side. */
+/* The tokens that follow others: windows lie side by side, and the last one of training is read on to the end of the
+ * text, which is less than two windows away. */
 static void count_tokens(int64_t *count, const hd_split *d) {
   enum { SOME = 256 };
   int32_t label[SOME];
-  for (int64_t sample = 0; sample < d->count; sample++)
-    for (int32_t first = 0; first < d->width; first += SOME) {
-      const int32_t some = d->width - first < SOME ? d->width - first : SOME;
+  for (int64_t sample = 0; sample < d->count; sample++) {
+    const bool reads_on = d->tokens > 0 && sample + 1 == d->count - d->validation;
+    const int32_t places = reads_on ? 3 * d->width : d->width;
+    for (int32_t first = 0; first < places; first += SOME) {
+      const int32_t some = places - first < SOME ? places - first : SOME;
       d->window(NULL, label, d, &(hd_window){.sample = sample, .first = first, .count = some});
       for (int32_t i = 0; i < some; i++)
         if (label[i] >= 0)
           count[label[i]]++;
     }
+  }
 }
 
 static hd_status count_classes(hd_data_look *l, hd_ctx *ctx) {
