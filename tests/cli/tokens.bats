@@ -279,6 +279,24 @@ run_of() {
   [ "$(json_get tokens_are tokens test_tokens classes <out)" = "numbers 270 30 4" ]
 }
 
+@test "a certificate knows every token of a text, also those that no window of an epoch has" {
+  text a.txt 3000
+  small
+  run_of --data a.txt --out a
+  "$HEDDLE" certify a >out
+  "$HEDDLE" verify a/certificate.json --data a.txt >out
+  for at in 2700 2690 3000 1; do
+    other=e
+    [ "$(tail -c +$at a.txt | head -c 1)" != e ] || other=a
+    { head -c $((at - 1)) a.txt && printf $other && tail -c +$((at + 1)) a.txt; } >b.txt
+    no cmp -s a.txt b.txt
+    code=0
+    "$HEDDLE" verify a/certificate.json --data b.txt >out || code=$?
+    [ $code -eq 4 ]
+    grep -q '^not comparable' out
+  done
+}
+
 # sum_of KEY: of a list in out.
 sum_of() { json_get "$1" <out | tr -d '[]' | tr ',' '\n' | awk '{ n += $1 } END { print n }'; }
 
