@@ -232,7 +232,10 @@ static void write_use(const writer *w) {
   fprintf(w->to, ";\n *\n");
   write_sample(w);
   fprintf(w->to, " * score: %s\n * memory: working memory\n",
-          w->network->trained->targets.count > 0 ? "the predicted numbers" : "the output of the last layer");
+          w->network->trained->targets.count > 0 ? "the predicted numbers"
+          : w->network->trained->network.target.places > 0
+              ? "the output of the last layer, in planes (class, row, column)"
+              : "the output of the last layer");
 }
 
 static bool is_text(const writer *w) { return hd__network_reads_text(&w->network->trained->network); }
@@ -297,6 +300,22 @@ static void write_unscaling(const writer *w) {
       t->count);
 }
 
+/* A score for each class of each pixel is in planes, as the pixels are: in memory those of a pixel lie together. */
+static void write_result(const writer *w) {
+  const long long elems = w->plan->io.logits.elems, places = w->network->trained->network.target.places;
+  if (places > 0)
+    fprintf(w->to,
+            "  for (int64_t i = 0; i < %lld; i++)\n    for (int c = 0; c < %lld; c++)\n      score[c * %lldLL + i] = (",
+            places, elems / places, places);
+  else
+    fprintf(w->to, "  memcpy(score, ");
+  hd__c_place(w, &w->plan->io.logits);
+  if (places > 0)
+    fprintf(w->to, ")[i * %lld + c];\n", elems / places);
+  else
+    fprintf(w->to, ", %lld * sizeof *score);\n", elems);
+}
+
 static void write_scores(const writer *w) {
   fprintf(w->to, "\nenum { %s_pixels = %lld, %s_outputs = %lld, %s_memory = %lld };\n\n", w->name,
           (long long)hd__shape_elems(input_of(w)), w->name, (long long)w->plan->io.logits.elems, w->name,
@@ -314,9 +333,7 @@ static void write_scores(const writer *w) {
       hd__c_begin_call(w, &w->plan->calls[i]);
       hd__c_end_call(w, &w->plan->calls[i]);
     }
-  fprintf(w->to, "  memcpy(score, ");
-  hd__c_place(w, &w->plan->io.logits);
-  fprintf(w->to, ", %lld * sizeof *score);\n", (long long)w->plan->io.logits.elems);
+  write_result(w);
   write_unscaling(w);
   fprintf(w->to, "  hd__fpmode_leave(mode);\n}\n");
 }
