@@ -55,6 +55,37 @@ shapes() {
   says "--sheet" "a class for each pixel"
 }
 
+@test "the C file of such a network has planes of scores, whose classes are those of heddle eval" {
+  shapes
+  "$HEDDLE" train --model unet-small --data arrays --max-steps 12 --lr 0.01 --batch 16 --out r >out
+  "$HEDDLE" export r --c net.c >out
+  grep -q 'in planes (class, row, column)' net.c
+  cat >hits.c <<'END'
+#include <stdio.h>
+#include "net.c"
+enum { PLANE = 256, CLASSES = unet_small_outputs / PLANE };
+int main(void) { /* how many pixels have the class of their largest score, and how many have one */
+  static uint8_t pixel[unet_small_pixels], mask[PLANE];
+  static float score[unet_small_outputs], memory[unet_small_memory];
+  FILE *y = fdopen(3, "rb");
+  long hits = 0, all = 0, best;
+  while (fread(pixel, sizeof pixel, 1, stdin) == 1 && fread(mask, sizeof mask, 1, y) == 1) {
+    unet_small_scores(score, pixel, memory);
+    for (int i = 0; i < PLANE; hits += best == mask[i], all += mask[i] != 255, i++)
+      for (int c = best = 0; c < CLASSES; c++)
+        best = score[c * PLANE + i] > score[best * PLANE + i] ? c : best;
+  }
+  printf("%ld %ld\n", hits, all);
+}
+END
+  cc -O1 -ffp-contract=off -w hits.c -o hits -lm
+  tail -c $((32 * 768)) arrays/x_test.npy >x
+  tail -c $((32 * 256)) arrays/y_test.npy >y
+  "$HEDDLE" eval r --json >out
+  [ "$(./hits <x 3<y)" = "$(json_get confusion <out | tr -d '[]' | tr ',' '\n' |
+    awk '{ all += $1; if (NR % 4 == 1) hits += $1 } END { print hits, all }')" ]
+}
+
 @test "what does not belong together is refused by name" {
   shapes
   mkdir -p bad/images bad/masks

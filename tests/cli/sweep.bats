@@ -253,12 +253,20 @@ PYTHON
   [ "$(grep -c '^table_sha256 ' out)" -eq 1 ]
 }
 
+@test "runs whose answers are right or wrong are ranked by their accuracy: sums, classes of pixels" {
+  sweep lr=0.1,0.01 --out s --model sums --data sums --max-steps 2 --batch 8
+  [ "$(json_get metric <out)" = test_accuracy ]
+  fails 2 sweep lr=0.1,0.01 --out t --model regression --data "$FEW" --loss mse --max-steps 2 --rank-by test_accuracy
+  says "predicts numbers"
+}
+
 @test "bad input is refused before anything is written" {
   for wrong in "lr=" "lr=0.1,,0.2" "lr=0.1,x" "lr=-1" "lr=0.1 lr=0.2" "lr=0.1 --lr 0.2" "seed=3..1" "seed=0..x" \
     "seed=0..99999 lr=0.1,0.2" "lr=log(0,1) --draws 2" "lr=log(1e-4,1e-1)" "lr=uniform(1) --draws 2" \
     "batch=log(8,64) --draws 2" "lr=0.1 --draws 2" "lr=0.1 --halving 1" "lr=0.1 --rank-by speed" \
     "lr=0.1 --rank-by val_loss" "lr=0.1 --resume r" "lr=0.1 --procs 2" "lr=0.1 --profile p" "out=a,b" "threads=1,2" \
     "json=true" "model=cnn,none" "momentum=0.9" \
+    "seed=3,0,3" "seed=1,0..2" "lr=0.1,1e-1" "optimizer=sgd,sgd" \
     "lr=0.1 --patience 3 --halving 2" "missing.yaml" "" "lr=0.1 --jobs 0"; do
     fails 2 sweep $wrong --out s --max-steps 5
     [ ! -e s ] || { echo "sweep $wrong: expected no folder"; false; }

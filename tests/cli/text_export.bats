@@ -85,6 +85,17 @@ END
   done
 }
 
+# A model's name is a word of the C file, which has words of its own: text_generator, op_pixels.
+@test "a network has any name, as C too" {
+  for name in text op main 'a/b */ é' 9lives; do
+    sed "s|^model:.*|model: '$name'|" "$SRCDIR/data/models/sums.yaml" >named.yaml
+    small_run named.yaml named
+    same_text named
+    rm -rf named
+  done
+  grep -q net_9lives_generate named.c
+}
+
 @test "the program of a text refuses what it does not know" {
   narrow sums
   small_run sums.yaml r

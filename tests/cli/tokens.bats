@@ -299,6 +299,47 @@ run_of() {
   [ "$(json_get tokens_are tokens test_tokens classes <out)" = "numbers 270 30 4" ]
 }
 
+@test "a certificate knows every token of a text, also those that no window of an epoch has" {
+  text a.txt 3000
+  small
+  run_of --data a.txt --out a
+  "$HEDDLE" certify a >out
+  "$HEDDLE" verify a/certificate.json --data a.txt >out
+  for at in 2700 2690 3000 1; do
+    other=e
+    [ "$(tail -c +$at a.txt | head -c 1)" != e ] || other=a
+    { head -c $((at - 1)) a.txt && printf $other && tail -c +$((at + 1)) a.txt; } >b.txt
+    no cmp -s a.txt b.txt
+    code=0
+    "$HEDDLE" verify a/certificate.json --data b.txt >out || code=$?
+    [ $code -eq 4 ]
+    grep -q '^not comparable' out
+  done
+}
+
+# sum_of KEY: of a list in out.
+sum_of() { json_get "$1" <out | tr -d '[]' | tr ',' '\n' | awk '{ n += $1 } END { print n }'; }
+
+# Where a window ends far behind the text nothing is read: a sanitized build says if something is.
+@test "the table of a text counts every token that follows another, in windows of any length" {
+  text a.txt 3000
+  mkdir parts
+  cp a.txt parts/train.txt
+  cp a.txt parts/val.txt
+  head -c 1000 a.txt >parts/test.txt
+  for context in 1 8 100 299; do
+    "$HEDDLE" data a.txt --context $context --json >out
+    [ "$(sum_of per_class) $(sum_of test_per_class)" = "2699 299" ]
+    "$HEDDLE" data parts --context $context --json >out
+    [ "$(sum_of per_class)" = 5998 ]
+  done
+  awk 'BEGIN { for (i = 0; i < 3600; i++) printf "é%s", i % 7 ? "ab" : "\n" }' >long.txt
+  for context in 900 600; do
+    "$HEDDLE" data long.txt --context $context --json >out
+    [ "$(sum_of test_per_class)" = "$(($(json_get test_tokens <out) - 1))" ]
+  done
+}
+
 @test "a byte order mark before a text is no character of it, and that is said" {
   text a.txt 3000
   small

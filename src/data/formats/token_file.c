@@ -216,7 +216,7 @@ int64_t hd__token_file_bytes(const hd_token_file *f, int64_t first, int64_t coun
 }
 
 static void read_characters(int32_t *out, const hd_token_file *f, int64_t first, int64_t count) {
-  int64_t at = byte_of(f, first);
+  int64_t at = count > 0 ? byte_of(f, first) : 0; /* behind the last character there are no marks */
   for (int64_t i = 0; i < count; i++) {
     uint32_t code;
     const size_t left = at < f->length ? (size_t)(f->length - at) : 0;

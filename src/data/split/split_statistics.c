@@ -280,3 +280,17 @@ hd_status hd__split_walk(hd_ctx *ctx, const hd_split *split, hd_visit_fn *visit,
   }
   return HD_OK;
 }
+
+void hd__split_walk_labels(const hd_split *split, hd_labels_fn *visit, void *self) {
+  enum { SOME = 256 };
+  int32_t label[SOME];
+  for (int64_t sample = 0; sample < split->count; sample++) {
+    const bool reads_on = split->tokens > 0 && sample + 1 == split->count - split->validation;
+    const int32_t places = reads_on ? 3 * split->width : split->width;
+    for (int32_t first = 0; first < places; first += SOME) {
+      const int32_t some = places - first < SOME ? places - first : SOME;
+      split->window(NULL, label, split, &(hd_window){.sample = sample, .first = first, .count = some});
+      visit(self, label, some);
+    }
+  }
+}

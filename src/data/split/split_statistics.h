@@ -33,3 +33,10 @@ typedef hd_status hd_visit_fn(void *self, hd_ctx *ctx, int64_t sample, const voi
 
 /* An unreadable sample ends the walk, unless it is skipped: the first in the split's order is reported. */
 hd_status hd__split_walk(hd_ctx *ctx, const hd_split *split, hd_visit_fn *visit, void *self);
+
+/* Some labels of the windows of a text, one after the other. */
+typedef void hd_labels_fn(void *self, const int32_t *label, int32_t count);
+
+/* Visits the tokens that follow others in windows side by side; the last one of training is read on to the end of its
+ * text, which is less than two windows away. */
+void hd__split_walk_labels(const hd_split *split, hd_labels_fn *visit, void *self);

@@ -3,6 +3,7 @@
 #include "tools/sweep/grid.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -184,6 +185,33 @@ hd_status hd__grid_add_node(hd_grid *grid, hd_ctx *ctx, const hd_yaml_node *node
   return status == HD_OK ? HD_OK : hd__fail(ctx, status, "%s:%d: %s", node->source, node->line, what);
 }
 
+/* ---- A whole grid ---- */
+
+/* Numbers by their size, whatever their digits. */
+static int by_value(const void *a, const void *b, void *is_number) {
+  const char *x = *(const char *const *)a, *y = *(const char *const *)b;
+  double low, high;
+  if (*(const bool *)is_number && hd__parse_double(&low, x) && hd__parse_double(&high, y))
+    return (low > high) - (low < high);
+  return strcmp(x, y);
+}
+
+/* Equal runs would count as several: a mean over them as one over different ones. */
+static hd_status check_different(hd_ctx *ctx, const hd_axis *axis) {
+  const hd_option *option = hd_option_at((int)axis->option);
+  bool is_number = option->type == HD_OPTION_INT || option->type == HD_OPTION_REAL;
+  HD_OWNED char **sorted = hd__malloc((size_t)axis->count * sizeof *sorted + 1);
+  HD_TRY(HD_ALLOCATED(sorted, ctx, "out of memory for the values of %s", option->name));
+  for (int64_t i = 0; i < axis->count; i++)
+    sorted[i] = axis->value[i];
+  qsort_r(sorted, (size_t)axis->count, sizeof *sorted, by_value, &is_number);
+  for (int64_t i = 1; i < axis->count; i++)
+    if (by_value(&sorted[i - 1], &sorted[i], &is_number) == 0)
+      return hd__fail(ctx, HD_E_USAGE, "%s expects each value once, found %.200s twice; leave one out", option->name,
+                      sorted[i]);
+  return HD_OK;
+}
+
 hd_status hd__grid_complete(hd_grid *grid, hd_ctx *ctx, int64_t draws, uint64_t seed) {
   bool drawn = false;
   grid->seed = seed;
@@ -195,6 +223,7 @@ hd_status hd__grid_complete(hd_grid *grid, hd_ctx *ctx, int64_t draws, uint64_t 
       return hd__fail(ctx, HD_E_USAGE,
                       "%s expects a list of values, found an empty one; write one or leave the key out",
                       hd_option_at((int)axis->option)->name);
+    HD_TRY(check_different(ctx, axis));
     grid->runs *= axis->count;
     if (grid->runs > HD_SWEEP_MOST_RUNS)
       return hd__fail(ctx, HD_E_USAGE, "a sweep expects at most %d runs, found more; shorten a list or lower --draws",

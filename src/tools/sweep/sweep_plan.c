@@ -311,7 +311,8 @@ static hd_status check_settings(const hd_sweep *s, hd_ctx *ctx) {
 
 /* The metric of a sweep that names none, and whether the runs have it. */
 static hd_status choose_metric(hd_sweep *s, hd_ctx *ctx, const hd_session *session) {
-  const bool classes = hd__target_judges(&session->run.network.target, session->input.test.split);
+  const hd_split *test = session->input.test.split;
+  const bool classes = hd__target_judges(&session->run.network.target, test) || test->masks || test->whole_answers;
   snprintf(s->metric, sizeof s->metric, "%s", *s->asked ? s->asked : classes ? "test_accuracy" : "test_loss");
   s->report.rises = strstr(s->metric, "accuracy") != NULL;
   if (!strncmp(s->metric, "val", 3) && session->input.val.count == 0)

@@ -9,6 +9,7 @@
 #include "base/number.h"
 #include "data/formats/formats.h"
 #include "data/split/skipped_samples.h"
+#include "data/split/split_statistics.h"
 #include "heddle/evidence.h"
 #include "heddle/session.h"
 #include "train/checkpoint/checkpoint.h"
@@ -76,6 +77,10 @@ static hd_status hash_samples(char hex[HD_SHA256_HEX_BYTES], hd_ctx *ctx, const 
   return status;
 }
 
+static void hash_tokens(void *sha, const int32_t *label, int32_t count) {
+  hd__sha256_update(sha, label, (size_t)count * sizeof *label);
+}
+
 static hd_status hash_labels(char hex[HD_SHA256_HEX_BYTES], hd_ctx *ctx, const hd_split *split) {
   const int64_t each = split->masks     ? hd__split_plane(split)
                        : split->targets ? split->outputs * (int64_t)sizeof(float)
@@ -85,6 +90,8 @@ static hd_status hash_labels(char hex[HD_SHA256_HEX_BYTES], hd_ctx *ctx, const h
                                      : (const char *)split->labels;
   hd_sha256 *sha = hd__sha256_create();
   HD_TRY(HD_ALLOCATED(sha, ctx, "out of memory for the digest of the data"));
+  if (split->window)
+    hd__split_walk_labels(split, hash_tokens, sha);
   for (int64_t i = 0; i < split->count && all; i++)
     if (!hd__skips_has(split, i))
       hd__sha256_update(sha, all + i * each, (size_t)each);

@@ -99,13 +99,40 @@ static hd_status write_weights(writer *w) {
 
 /* ---- The file ---- */
 
-/* The network's name as a C identifier. */
+static bool is_of_word(char c) { return (isalnum((unsigned char)c) && (unsigned char)c < 0x80) || c == '_'; }
+
+/* Whether a header has the word. */
+static bool is_taken(const char *word) {
+  const size_t length = strlen(word);
+  for (int i = 0; i < HD_C_HEADERS && hd__embed_chains[i].name; i++) {
+    const char *text = (const char *)hd__embed_chains[i].bytes;
+    for (const char *at = text; (at = strstr(at, word)); at += length)
+      if ((at == text || !is_of_word(at[-1])) && !is_of_word(at[length]))
+        return true;
+  }
+  return false;
+}
+
+/* Whether a word that the file makes of the network's name is an operation's. */
+static bool collides(const char *name) {
+  static const char *const ends[] = {"scores", "pixels",    "outputs", "memory",   "class_names", "places",
+                                     "tokens", "generator", "network", "generate", "text"};
+  char word[HD_C_NAME_BYTES + 16];
+  bool found = false;
+  for (size_t i = 0; i < sizeof ends / sizeof *ends && !found; i++) {
+    snprintf(word, sizeof word, "%s_%s", name, ends[i]);
+    found = is_taken(word);
+  }
+  return found;
+}
+
+/* The network's name as a C identifier: "net_" is before it if it begins with a digit, or means something else. */
 static void set_name(writer *w) {
-  const char *name = w->network->trained->network.name;
-  snprintf(w->name, sizeof w->name, "%s%s", isdigit((unsigned char)*name) ? "net_" : "", name);
-  for (char *c = w->name; *c; c++)
-    if (!isalnum((unsigned char)*c) || (unsigned char)*c >= 0x80)
-      *c = '_';
+  char name[HD_C_NAME_BYTES - 4];
+  snprintf(name, sizeof name, "%s", w->network->trained->network.name);
+  for (char *c = name; *c; c++)
+    *c = is_of_word(*c) ? *c : '_';
+  snprintf(w->name, sizeof w->name, "%s%s", isdigit((unsigned char)*name) || collides(name) ? "net_" : "", name);
 }
 
 static const hd_shape *input_of(const writer *w) { return &w->plan->graph->values[w->plan->graph->input].shape; }
@@ -205,7 +232,10 @@ static void write_use(const writer *w) {
   fprintf(w->to, ";\n *\n");
   write_sample(w);
   fprintf(w->to, " * score: %s\n * memory: working memory\n",
-          w->network->trained->targets.count > 0 ? "the predicted numbers" : "the output of the last layer");
+          w->network->trained->targets.count > 0 ? "the predicted numbers"
+          : w->network->trained->network.target.places > 0
+              ? "the output of the last layer, in planes (class, row, column)"
+              : "the output of the last layer");
 }
 
 static bool is_text(const writer *w) { return hd__network_reads_text(&w->network->trained->network); }
@@ -270,6 +300,22 @@ static void write_unscaling(const writer *w) {
       t->count);
 }
 
+/* A score for each class of each pixel is in planes, as the pixels are: in memory those of a pixel lie together. */
+static void write_result(const writer *w) {
+  const long long elems = w->plan->io.logits.elems, places = w->network->trained->network.target.places;
+  if (places > 0)
+    fprintf(w->to,
+            "  for (int64_t i = 0; i < %lld; i++)\n    for (int c = 0; c < %lld; c++)\n      score[c * %lldLL + i] = (",
+            places, elems / places, places);
+  else
+    fprintf(w->to, "  memcpy(score, ");
+  hd__c_place(w, &w->plan->io.logits);
+  if (places > 0)
+    fprintf(w->to, ")[i * %lld + c];\n", elems / places);
+  else
+    fprintf(w->to, ", %lld * sizeof *score);\n", elems);
+}
+
 static void write_scores(const writer *w) {
   fprintf(w->to, "\nenum { %s_pixels = %lld, %s_outputs = %lld, %s_memory = %lld };\n\n", w->name,
           (long long)hd__shape_elems(input_of(w)), w->name, (long long)w->plan->io.logits.elems, w->name,
@@ -287,9 +333,7 @@ static void write_scores(const writer *w) {
       hd__c_begin_call(w, &w->plan->calls[i]);
       hd__c_end_call(w, &w->plan->calls[i]);
     }
-  fprintf(w->to, "  memcpy(score, ");
-  hd__c_place(w, &w->plan->io.logits);
-  fprintf(w->to, ", %lld * sizeof *score);\n", (long long)w->plan->io.logits.elems);
+  write_result(w);
   write_unscaling(w);
   fprintf(w->to, "  hd__fpmode_leave(mode);\n}\n");
 }

@@ -26,18 +26,11 @@ static const hd_split *split_of(const hd_data_look *l, int split) {
   return split ? hd__dataset_test(l->data) : hd__dataset_train(l->data);
 }
 
-/* The tokens that follow others in windows that begin side by side. */
-static void count_tokens(int64_t *count, const hd_split *d) {
-  enum { SOME = 256 };
-  int32_t label[SOME];
-  for (int64_t sample = 0; sample < d->count; sample++)
-    for (int32_t first = 0; first < d->width; first += SOME) {
-      const int32_t some = d->width - first < SOME ? d->width - first : SOME;
-      d->window(NULL, label, d, &(hd_window){.sample = sample, .first = first, .count = some});
-      for (int32_t i = 0; i < some; i++)
-        if (label[i] >= 0)
-          count[label[i]]++;
-    }
+static void count_tokens(void *self, const int32_t *label, int32_t labels) {
+  int64_t *const count = self;
+  for (int32_t i = 0; i < labels; i++)
+    if (label[i] >= 0)
+      count[label[i]]++;
 }
 
 static hd_status count_classes(hd_data_look *l, hd_ctx *ctx) {
@@ -47,7 +40,7 @@ static hd_status count_classes(hd_data_look *l, hd_ctx *ctx) {
     const hd_split *d = split_of(l, p);
     int64_t *count = l->per_class + p * classes;
     if (d->window)
-      count_tokens(count, d);
+      hd__split_walk_labels(d, count_tokens, count);
     for (int64_t i = 0; d->masks && i < d->count * hd__split_plane(d); i++)
       if (d->masks[i] < classes)
         count[d->masks[i]]++;
