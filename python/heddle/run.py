@@ -233,7 +233,8 @@ class Run:
             lib.hd_evaluation_fini(out)
 
     def predict(self, x: Any) -> np.ndarray:
-        """Predictions of the last checkpoint, float64 (N, K): probabilities of classes, or the outputs.
+        """Predictions of the last checkpoint, float64 (N, K): probabilities of classes, or the outputs. Of a network
+        that predicts a class for each pixel the classes, uint8 (N, H, W).
 
         `x`: samples as for training, (N, C, H, W) or flat, uint8 pixels or floats; or a path, of a .csv file of rows, a
         .npy file of samples, or a PNG or JPEG file, N = 1.
@@ -251,7 +252,7 @@ class Run:
             call, kind = ((lib.hd_predict_pixels, "uint8_t") if x.dtype == np.uint8 else
                           (lib.hd_predict_floats, "float"))
             context.check(call(value, predictor, context.pointer, _arrays.pointer(kind, x), len(x)))
-        return out
+            return _values_or_masks(predictor, out)
 
     def generate(self, prompt: str | bytes = "", *, length: int = 500, temperature: float = 1.0,
                  top_k: int | None = None, top_p: float | None = None, seed: int = 0, count: int | None = None) -> Any:
@@ -273,11 +274,11 @@ class Run:
 
     @property
     def class_names(self) -> list[str]:
-        """The names of the classes, in the order of the columns of predict; "" for one without a name, and none where
-        it predicts no classes."""
+        """The names of the classes, in the order of the columns of predict, or by the numbers of pixels; "" for one
+        without a name, and none where it predicts no classes."""
         with self._lock:
             predictor = self._predictor_of()
-            if lib.hd_predictor_gives(predictor) != lib.HD_PREDICTS_CLASSES:
+            if lib.hd_predictor_gives(predictor) not in (lib.HD_PREDICTS_CLASSES, lib.HD_PREDICTS_PIXELS):
                 return []
             return [text(lib.hd_predictor_class_name(predictor, c)) for c in range(lib.hd_predictor_count(predictor))]
 
@@ -290,12 +291,12 @@ class Run:
         value = _arrays.pointer("double", out)
         if not rows:
             context.check(lib.hd_predict_picture(value, predictor, context.pointer, os.fsencode(path)))
-            return out
+            return _values_or_masks(predictor, out)
         try:
             context.check(lib.hd_predict_rows(value, predictor, context.pointer, rows, 0, count))
         finally:
             lib.hd_rows_close(rows)
-        return out
+        return _values_or_masks(predictor, out)
 
     def _record(self) -> dict[str, Any]:
         files = self._files
@@ -506,11 +507,26 @@ def load(folder: Any, *, threads: int | str | None = None, device: str | None = 
     return run
 
 
+def _values_or_masks(predictor: Any, values: np.ndarray) -> np.ndarray:
+    """The values of a prediction or, where it is of pixels, their classes."""
+    if lib.hd_predictor_gives(predictor) != lib.HD_PREDICTS_PIXELS:
+        return values
+    shape, size = ffi.new("int32_t[3]"), ffi.new("int32_t[2]")
+    lib.hd_predictor_input(shape, predictor)
+    if len(values) == 0:
+        return np.empty((0, shape[1], shape[2]), np.uint8)
+    return np.stack([_copy("uint8_t", lib.hd_predictor_mask(size, predictor, i), size[0] * size[1]).reshape(tuple(size))
+                     for i in range(len(values))])
+
+
+_KINDS = {"double": "f8", "int64_t": "i8", "uint8_t": "u1"}
+
+
 def _copy(kind: str, pointer: Any, count: int) -> np.ndarray:
     if count == 0 or pointer == ffi.NULL:
-        return np.empty(0, np.dtype({"double": "f8", "int64_t": "i8"}[kind]))
+        return np.empty(0, _KINDS[kind])
     buffer = ffi.buffer(pointer, count * ffi.sizeof(kind))
-    return np.frombuffer(buffer, {"double": "f8", "int64_t": "i8"}[kind]).copy()
+    return np.frombuffer(buffer, _KINDS[kind]).copy()
 
 
 # ---- Safetensors: a length, a header in JSON, the bytes of the tensors ----
