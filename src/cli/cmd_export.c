@@ -24,6 +24,7 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
     const int result = hd_model_export(ctx, operand[0], (hd_export_format)format, path[format]);
     if (result == HD_E_UNSUPPORTED) { /* the other format may have what this one lacks */
       code = cli_report(ctx, result);
+      hd_ctx_fail(ctx, HD_OK, "%s", "");
       path[format] = NULL;
       continue;
     }

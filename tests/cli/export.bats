@@ -298,7 +298,7 @@ refused() {
 }
 
 @test "a format that lacks an operation does not hold up the other" {
-  printf '%s\n' 'model: signal' 'input: [3, 14]' 'layers:' '  - r: {op: attention}' '  - f: {op: flatten}' \
+  printf '%s\n' 'model: signal' 'input: [3, 14]' 'layers:' '  - r: {op: attention, heads: 1}' '  - f: {op: flatten}' \
     '  - l: {op: linear, out: 10}' >signal.yaml
   "$BUILDDIR/tests/bits/make_data" rows rows 64 32 3x1x14 10 classes
   "$HEDDLE" train --model signal.yaml --data rows --max-steps 1 --out r >log
