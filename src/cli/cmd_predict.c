@@ -388,6 +388,29 @@ static int check_asked(const predict *p) {
   return CLI_OK;
 }
 
+/* Room for a prediction, and what it is written to. */
+static int make_room(predict *p) {
+  p->gives = hd_predictor_gives(p->predictor);
+  p->count = hd_predictor_count(p->predictor);
+  p->value = calloc(2 * (size_t)p->count, sizeof *p->value);
+  if (!p->value)
+    return hd_ctx_fail(p->ctx, HD_E_NOMEM, "out of memory for %d values", p->count);
+  p->target = p->value + p->count;
+  for (int c = 0; c < p->count; c++) {
+    const char *name = hd_predictor_class_name(p->predictor, c);
+    const int width = name ? cli_width(name) : 0;
+    p->class_width = width > p->class_width ? width : p->class_width;
+  }
+  p->class_width = p->class_width > CLASS_ROOM ? CLASS_ROOM : p->class_width;
+  CLI_TRY(check_asked(p));
+  if (asked.out)
+    CLI_TRY(mask_files_open(&p->masks, p->ctx, asked.out));
+  if (asked.csv && !(p->csv = fopen(asked.csv, "we")))
+    return hd_ctx_fail(p->ctx, HD_E_IO, "cannot write %s: %s; name a file in a folder that exists and can be written",
+                       asked.csv, strerror(errno));
+  return CLI_OK;
+}
+
 static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   predict p = {.ctx = ctx, .json = cli_wants_json(config)};
   if (count < 1)
@@ -400,22 +423,7 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
                        "see heddle predict --help");
   CLI_TRY(hd_predictor_create(&p.predictor, ctx, operand[0], config));
   cli_note(ctx);
-  p.gives = hd_predictor_gives(p.predictor);
-  p.count = hd_predictor_count(p.predictor);
-  p.value = calloc(2 * (size_t)p.count, sizeof *p.value);
-  p.target = p.value ? p.value + p.count : NULL;
-  for (int c = 0; c < p.count; c++) {
-    const char *name = hd_predictor_class_name(p.predictor, c);
-    const int width = name ? cli_width(name) : 0;
-    p.class_width = width > p.class_width ? width : p.class_width;
-  }
-  p.class_width = p.class_width > CLASS_ROOM ? CLASS_ROOM : p.class_width;
-  int code = p.value ? check_asked(&p) : hd_ctx_fail(ctx, HD_E_NOMEM, "out of memory for %d values", p.count);
-  if (asked.out && code == CLI_OK)
-    code = mask_files_open(&p.masks, ctx, asked.out);
-  if (asked.csv && code == CLI_OK && !(p.csv = fopen(asked.csv, "we")))
-    code = hd_ctx_fail(ctx, HD_E_IO, "cannot write %s: %s; name a file in a folder that exists and can be written",
-                       asked.csv, strerror(errno));
+  int code = make_room(&p);
   if (code == CLI_OK)
     code = predict_all(&p, count - 1, operand + 1);
   if (p.csv && (ferror(p.csv) | fclose(p.csv)) != 0)

@@ -428,8 +428,8 @@ static const char *window_shares(writer *w, const hd_geom *g, int side) {
   return name;
 }
 
-/* Windows that divide the image are a pool's; others overlap, or differ by one: these have a matrix for each side, or an
- * index. */
+/* Windows that divide the image are a pool's; others overlap, or differ by one: these have a matrix for each side, or
+ * an index. */
 static void write_adaptive(writer *w, const hd_node *node, const char *op) {
   const hd_geom *g = &node->geom;
   attributes a = {.count = 0};

@@ -80,7 +80,7 @@ png_head() { od -An -tu1 -j16 -N10 "$1" | awk '{ print $3 * 256 + $4, $7 * 256 +
   "$HEDDLE" predict r sizes/test/images --out masks --csv shares.csv >out
   [ "$(head -n 1 shares.csv)" = "file,ground,disc,bar" ]
   for name in 000 001 002; do
-    [ "$(png_head masks/$name.png | cut -d ' ' -f 1,2)" = "$(png_head sizes/test/images/$name.png | cut -d ' ' -f 1,2)" ]
+    [ "$(png_head masks/$name.png)" = "$(png_head sizes/test/masks/$name.png)" ]
     [ "$(png_head masks/$name.png | cut -d ' ' -f 3,4)" = "8 3" ] # a palette
   done
   "$HEDDLE" data sizes --json >out

@@ -44,7 +44,8 @@ def ends(**places):
 
 # Queries and keys of one head each behind a rotary, and values, of two places, which are as many as the heads.
 ANGLES = np.outer([0, 1], [1, 0.01, 1, 0.01])
-ROTARY = f"(float[N,2,12] x) => (float[N,24] y) <{drawn('w', 12, 12)}, {ends(a0=0, a2=2, a4=4, a8=8, a12=12, last=-1)}, "
+ROTARY = f"(float[N,2,12] x) => (float[N,24] y) <{drawn('w', 12, 12)}, "
+ROTARY += f"{ends(a0=0, a2=2, a4=4, a8=8, a12=12, last=-1)}, "
 ROTARY += "int64[4] heads = {0, 0, 2, 4}, int64[3] whole = {0, 0, 8}, "
 TURN = """>{a = MatMul(x, w) t = Slice(a, a0, a8, last) v = Slice(a, a8, a12, last) h = Reshape(t, heads)
 h1 = Slice(h, a0, a2, last) h2 = Slice(h, a2, a4, last) m = Neg(h2) n = Concat <axis = -1> (m, h1)

@@ -679,9 +679,23 @@ def scores(program, path, x, folder):
     return run.stderr.decode().strip() if run.returncode else np.frombuffer(run.stdout, np.float32)
 
 
+@contextlib.contextmanager
+def silence():
+    """Also of what PyTorch's library prints."""
+    sys.stdout.flush()
+    kept, nothing = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nothing)
+
+
 def exported(module, x, path, settings):
     try:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        with silence(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             torch.onnx.export(
                 module, (torch.from_numpy(x[:2]),), path, input_names=["x"], output_names=["y"], **settings
             )
