@@ -11,5 +11,6 @@ int mask_files_open(mask_files **out, hd_ctx *ctx, const char *folder);
 void mask_files_close(mask_files *files);
 
 /* The path of a sample's mask, whose folder is made; `inside`: the end of the picture's path that is below the given
- * folder, or its file name. `picture`: its path, NULL for samples of other files. *path is valid until the next call. */
+ * folder, or its file name. `picture`: its path, NULL for samples of other files. The path is valid until the next
+ * call. */
 int mask_files_name(const char **path, mask_files *files, hd_ctx *ctx, const char *picture, const char *inside);

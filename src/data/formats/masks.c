@@ -4,9 +4,9 @@
  *     PATH/train/images, PATH/train/masks, and the same in PATH/test (or val, valid, validation, dev)
  *
  * A mask has its picture's name and size; its pixels are numbers, those of a grey PNG or places in a palette. 255 is no
- * class. PATH/classes.txt, if it is there, names the classes, a line for each. Pictures are in the order of the bytes of
- * their names. Masks are decoded when the set is opened, and so are pictures of one size; pictures of several sizes are
- * decoded on demand. */
+ * class. PATH/classes.txt, if it is there, names the classes, a line for each. Pictures are in the order of the bytes
+ * of their names. Masks are decoded when the set is opened, and so are pictures of one size; pictures of several sizes
+ * are decoded on demand. */
 #include "data/formats/formats.h"
 
 #include <dirent.h>
