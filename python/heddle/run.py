@@ -511,10 +511,7 @@ def _values_or_masks(predictor: Any, values: np.ndarray) -> np.ndarray:
     """The values of a prediction or, where it is of pixels, their classes."""
     if lib.hd_predictor_gives(predictor) != lib.HD_PREDICTS_PIXELS:
         return values
-    shape, size = ffi.new("int32_t[3]"), ffi.new("int32_t[2]")
-    lib.hd_predictor_input(shape, predictor)
-    if len(values) == 0:
-        return np.empty((0, shape[1], shape[2]), np.uint8)
+    size = ffi.new("int32_t[2]")
     return np.stack([_copy("uint8_t", lib.hd_predictor_mask(size, predictor, i), size[0] * size[1]).reshape(tuple(size))
                      for i in range(len(values))])
 
