@@ -38,8 +38,10 @@ typedef enum hd_prediction {
                           the softmax of the scores; they sum to 1 but for rounding */
   HD_PREDICTS_CHANCES, /* bce_with_logits with several outputs: an independent probability for each */
   HD_PREDICTS_NUMBERS, /* mse, l1, huber: the outputs */
-  HD_PREDICTS_HEADS    /* several losses: for each head what its loss says above, one after the other; chances with
+  HD_PREDICTS_HEADS,   /* several losses: for each head what its loss says above, one after the other; chances with
                           bce_with_logits, also with one output */
+  HD_PREDICTS_PIXELS   /* cross_entropy with scores for each pixel: the class of each (hd_predictor_mask); the values
+                          are the share of pixels that have each class */
 } hd_prediction;
 
 HD_API hd_prediction hd_predictor_gives(const hd_predictor *predictor);
@@ -93,6 +95,18 @@ HD_API int32_t hd_predict_item_targets(double *target, const hd_predictor *predi
 
 /* The name of that data set; owned by the predictor. */
 HD_API const char *hd_predictor_data(const hd_predictor *predictor);
+
+/* ---- The class of each pixel ---- */
+
+/* With HD_PREDICTS_PIXELS, sample `index` of the last call that predicted: the class of each pixel, row by row. size
+ * gets height and width: those of the network's input; or, for a picture or an item that the run's transforms resize
+ * and do not crop, those of the picture, by the nearest pixel. NULL: there is no such sample. Owned by the predictor,
+ * valid until its next prediction. */
+HD_API const uint8_t *hd_predictor_mask(int32_t size[2], const hd_predictor *predictor, int64_t index);
+
+/* Writes it as a PNG file: as grey numbers of classes or, if the masks of the run's data had a palette, as places in
+ * it. HD_E_USAGE: there is no such sample. */
+HD_API hd_status hd_predictor_write_mask(const hd_predictor *predictor, hd_ctx *ctx, int64_t index, const char *path);
 
 /* ---- Pictures in a folder ---- */
 

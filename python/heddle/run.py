@@ -242,7 +242,8 @@ class Run:
 
     def predict(self, x: Any) -> Any:
         """Predictions of the last checkpoint, float64 (N, K): probabilities of classes, or the outputs; of a model with
-        several losses a dictionary of such arrays, one for each head.
+        several losses a dictionary of such arrays, one for each head. Of a network that predicts a class for each pixel
+        the classes, uint8 (N, H, W).
 
         `x`: samples as for training, (N, C, H, W) or flat, uint8 pixels or floats; or a path, of a .csv file of rows, a
         .npy file of samples, or a PNG or JPEG file, N = 1.
@@ -260,7 +261,7 @@ class Run:
             call, kind = ((lib.hd_predict_pixels, "uint8_t") if x.dtype == np.uint8 else
                           (lib.hd_predict_floats, "float"))
             context.check(call(value, predictor, context.pointer, _arrays.pointer(kind, x), len(x)))
-            return self._of_heads(out)
+            return self._of_heads(_values_or_masks(predictor, out))
 
     def _of_heads(self, values: np.ndarray) -> Any:
         """The values of each head by its name, where there are several."""
@@ -290,11 +291,11 @@ class Run:
 
     @property
     def class_names(self) -> list[str]:
-        """The names of the classes, in the order of the columns of predict; "" for one without a name, and none where
-        it predicts no classes."""
+        """The names of the classes, in the order of the columns of predict, or by the numbers of pixels; "" for one
+        without a name, and none where it predicts no classes."""
         with self._lock:
             predictor = self._predictor_of()
-            if lib.hd_predictor_gives(predictor) != lib.HD_PREDICTS_CLASSES:
+            if lib.hd_predictor_gives(predictor) not in (lib.HD_PREDICTS_CLASSES, lib.HD_PREDICTS_PIXELS):
                 return []
             return [text(lib.hd_predictor_class_name(predictor, c)) for c in range(lib.hd_predictor_count(predictor))]
 
@@ -307,12 +308,12 @@ class Run:
         value = _arrays.pointer("double", out)
         if not rows:
             context.check(lib.hd_predict_picture(value, predictor, context.pointer, os.fsencode(path)))
-            return out
+            return _values_or_masks(predictor, out)
         try:
             context.check(lib.hd_predict_rows(value, predictor, context.pointer, rows, 0, count))
         finally:
             lib.hd_rows_close(rows)
-        return out
+        return _values_or_masks(predictor, out)
 
     def _record(self) -> dict[str, Any]:
         files = self._files
@@ -525,11 +526,23 @@ def load(folder: Any, *, threads: int | str | None = None, device: str | None = 
     return run
 
 
+def _values_or_masks(predictor: Any, values: np.ndarray) -> np.ndarray:
+    """The values of a prediction or, where it is of pixels, their classes."""
+    if lib.hd_predictor_gives(predictor) != lib.HD_PREDICTS_PIXELS:
+        return values
+    size = ffi.new("int32_t[2]")
+    return np.stack([_copy("uint8_t", lib.hd_predictor_mask(size, predictor, i), size[0] * size[1]).reshape(tuple(size))
+                     for i in range(len(values))])
+
+
+_KINDS = {"double": "f8", "int64_t": "i8", "uint8_t": "u1"}
+
+
 def _copy(kind: str, pointer: Any, count: int) -> np.ndarray:
     if count == 0 or pointer == ffi.NULL:
-        return np.empty(0, np.dtype({"double": "f8", "int64_t": "i8"}[kind]))
+        return np.empty(0, _KINDS[kind])
     buffer = ffi.buffer(pointer, count * ffi.sizeof(kind))
-    return np.frombuffer(buffer, {"double": "f8", "int64_t": "i8"}[kind]).copy()
+    return np.frombuffer(buffer, _KINDS[kind]).copy()
 
 
 # ---- Safetensors: a length, a header in JSON, the bytes of the tensors ----

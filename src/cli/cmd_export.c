@@ -17,17 +17,26 @@ static void print_json(void) {
 static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   if (!path[HD_EXPORT_ONNX] && !path[HD_EXPORT_C])
     return hd_ctx_fail(ctx, HD_E_USAGE, "export expects --onnx FILE or --c FILE, found neither; give one");
+  int code = CLI_OK, written = 0;
   for (int format = HD_EXPORT_ONNX; format <= HD_EXPORT_C; format++) {
     if (!path[format])
       continue;
-    CLI_TRY(hd_model_export(ctx, operand[0], (hd_export_format)format, path[format]));
+    const int result = hd_model_export(ctx, operand[0], (hd_export_format)format, path[format]);
+    if (result == HD_E_UNSUPPORTED) { /* the other format may have what this one lacks */
+      code = cli_report(ctx, result);
+      hd_ctx_fail(ctx, HD_OK, "%s", "");
+      path[format] = NULL;
+      continue;
+    }
+    CLI_TRY(result);
+    if (written++ == 0)
+      cli_note(ctx);
     if (!cli_wants_json(config))
       cli_print("exported \t%s\n", path[format]);
   }
-  cli_note(ctx);
-  if (cli_wants_json(config))
+  if (cli_wants_json(config) && written)
     print_json();
-  return CLI_OK;
+  return code;
 }
 
 static const cli_extra extra[] = {

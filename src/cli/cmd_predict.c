@@ -1,5 +1,5 @@
 /* heddle predict: the class of pictures, of rows in files and of items of a data set, with probabilities; or a model's
- * numbers.
+ * numbers; or masks, the class of each pixel.
  *
  * An unreadable sample is reported, the others are predicted, and the exit code is that of a failure. */
 #include <errno.h>
@@ -10,14 +10,15 @@
 #include <sys/stat.h>
 
 #include "cli/cli.h"
+#include "cli/mask_files.h"
 
-enum { TOP = 3, BAR = 40, NAME_ROOM = 40, CLASS_ROOM = 24, ROWS_AT_ONCE = 256 };
+enum { TOP = 3, BAR = 40, NAME_ROOM = 40, CLASS_ROOM = 24, ROWS_AT_ONCE = 256, NAME_BYTES = 4160 };
 
 static struct {
   long long *index; /* of --index */
   int count;
   int top; /* of --top; 0: not given */
-  const char *csv;
+  const char *csv, *out;
 } asked;
 
 typedef struct predict {
@@ -25,6 +26,7 @@ typedef struct predict {
   hd_predictor *predictor;
   hd_prediction gives;
   FILE *csv;                     /* of --csv, or NULL */
+  mask_files *masks;             /* of --out, or NULL */
   size_t cut;                    /* characters of files' names that are not shown: the folder they are in */
   double *value, *target;        /* `count` of them */
   int count, json, width, shown; /* width: of the longest name; shown: predictions so far */
@@ -39,6 +41,8 @@ typedef struct sample {
   const char *truth;       /* the label as the file has it, or NULL */
   const double *target;    /* `targets` numbers */
   int targets;
+  long long place;  /* among those of the last prediction */
+  const char *mask; /* the file of its mask, or NULL */
 } sample;
 
 static int take_index(const cli_extra *option, const char *value) {
@@ -100,6 +104,19 @@ static void print_classes(const predict *p) {
   }
 }
 
+/* "   61.20 % 2 road, 30.10 % 0 sky": classes that some pixel has, as many as a line holds. */
+static void print_shares(const predict *p) {
+  int room = cli_columns() - p->width - 2;
+  for (int c = hd_predict_class(p->value, p->count), shown = 0; c >= 0 && p->value[c] > 0; shown++) {
+    room -= columns_of(p, c);
+    if (shown > 0 && cli_columns() > 0 && room < 0)
+      return;
+    cli_print("%s%.2f %%", shown ? ", " : "  ", 100 * p->value[c]);
+    print_class(p, " ", c, 0);
+    c = next_best(p->value, p->count, c);
+  }
+}
+
 /* "   label 7 seven", "   target 3.5" */
 static void print_truth(const predict *p, const sample *s) {
   if (s->label >= 0)
@@ -133,7 +150,10 @@ static void print_line(const predict *p, const sample *s) {
     print_classes(p);
   if (p->gives == HD_PREDICTS_HEADS)
     print_heads(p);
-  for (int i = 0; i < p->count && p->gives != HD_PREDICTS_CLASSES && p->gives != HD_PREDICTS_HEADS; i++)
+  if (p->gives == HD_PREDICTS_PIXELS)
+    print_shares(p);
+  const bool numbers = p->gives == HD_PREDICTS_NUMBERS || p->gives == HD_PREDICTS_CHANCES;
+  for (int i = 0; i < p->count && numbers; i++)
     if (p->gives == HD_PREDICTS_CHANCES)
       cli_print("  %6.2f %%", 100 * p->value[i]);
     else
@@ -190,10 +210,15 @@ static void print_json(const predict *p, const sample *s) {
     if ((name = hd_predictor_class_name(p->predictor, c)))
       cli_json(", 'class_name': %s", name);
   }
+  if (s->mask)
+    cli_json(", 'mask': %s", s->mask);
   if (p->gives == HD_PREDICTS_HEADS)
     json_heads(p);
   else
-    json_values(p, p->gives == HD_PREDICTS_NUMBERS ? "outputs" : "probabilities", 0, p->count);
+    json_values(p, p->gives == HD_PREDICTS_NUMBERS  ? "outputs"
+                   : p->gives == HD_PREDICTS_PIXELS ? "shares"
+                                                    : "probabilities",
+                0, p->count);
   for (int i = 0; i < s->targets; i++)
     cli_json(i ? ", %e" : ", 'targets': [%e", s->target[i]);
   cli_json(s->targets ? "]}" : "}");
@@ -239,7 +264,26 @@ static void put_row(const predict *p, const sample *s) {
   fputs("\n", p->csv);
 }
 
-static void show(predict *p, const sample *s) {
+/* Writes its mask, if they are written: as FOLDER/NAME.png of a file, else of the name with its number. */
+static int write_mask(predict *p, sample *s) {
+  const char *inside = s->name + p->cut, *slash = strrchr(inside, '/');
+  char numbered[NAME_BYTES + 32];
+  if (!p->masks)
+    return CLI_OK;
+  if (p->cut == 0 && slash)
+    inside = slash + 1;
+  if (s->index >= 0) {
+    const char *end = strrchr(inside, '[');
+    end -= end - inside > 4 && !strncasecmp(end - 4, ".npy", 4) ? 4 : 0;
+    snprintf(numbered, sizeof numbered, "%.*s-%lld.png", (int)(end - inside), inside, s->index);
+    inside = numbered;
+  }
+  CLI_TRY(mask_files_name(&s->mask, p->masks, p->ctx, s->index < 0 ? s->file : NULL, inside));
+  return hd_predictor_write_mask(p->predictor, p->ctx, s->place, s->mask);
+}
+
+static int show(predict *p, sample *s) {
+  CLI_TRY(write_mask(p, s));
   if (p->csv)
     put_row(p, s);
   if (p->json)
@@ -247,6 +291,7 @@ static void show(predict *p, const sample *s) {
   else
     print_line(p, s);
   p->shown++;
+  return CLI_OK;
 }
 
 /* ---- Rows ---- */
@@ -260,8 +305,6 @@ static int is_rows(const char *path) {
   return !strcmp(path, "-");
 }
 
-enum { NAME_BYTES = 4160 };
-
 /* "rows.csv:5", as messages have it; "x.npy[3]". Returns its length. */
 static int name_row(char name[NAME_BYTES], const hd_rows *rows, const char *path, int64_t row) {
   const long long line = hd_rows_line(rows, row);
@@ -270,14 +313,15 @@ static int name_row(char name[NAME_BYTES], const hd_rows *rows, const char *path
                   : snprintf(name, NAME_BYTES, "%s[%lld]", path, (long long)row);
 }
 
-static void show_row(predict *p, hd_rows *rows, const char *path, int64_t row) {
+static int show_row(predict *p, hd_rows *rows, const char *path, int64_t row, int64_t place) {
   char name[NAME_BYTES];
   double target;
-  sample s = {.name = name, .file = path, .index = row, .line = hd_rows_line(rows, row), .target = &target};
+  sample s = {
+      .name = name, .file = path, .index = row, .line = hd_rows_line(rows, row), .target = &target, .place = place};
   name_row(name, rows, path, row);
   s.truth = hd_rows_truth(&s.label, &target, rows, row);
   s.targets = !isnan(target);
-  show(p, &s);
+  return show(p, &s);
 }
 
 static int predict_rows(predict *p, const char *path) {
@@ -294,7 +338,7 @@ static int predict_rows(predict *p, const char *path) {
     code = hd_predict_rows(value, p->predictor, p->ctx, rows, first, some);
     for (int64_t i = 0; i < some && code == CLI_OK; i++) {
       p->value = value + i * p->count;
-      show_row(p, rows, path, first + i);
+      code = show_row(p, rows, path, first + i, i);
     }
   }
   if (p->shown == 1 && code == CLI_OK) /* for its bars */
@@ -307,8 +351,7 @@ static int predict_rows(predict *p, const char *path) {
 
 static int predict_picture(predict *p, const char *path) {
   CLI_TRY(hd_predict_picture(p->value, p->predictor, p->ctx, path));
-  show(p, &(sample){.name = path, .file = path, .index = -1, .label = -1});
-  return CLI_OK;
+  return show(p, &(sample){.name = path, .file = path, .index = -1, .label = -1});
 }
 
 /* A line for each picture, with its name inside the folder; those that fail are reported. */
@@ -349,8 +392,7 @@ static int predict_item(predict *p, long long index) {
   s.label = label;
   s.targets = hd_predict_item_targets(p->target, p->predictor, index);
   snprintf(name, sizeof name, "%s[%lld]", s.file, index);
-  show(p, &s);
-  return CLI_OK;
+  return show(p, &s);
 }
 
 static int predict_all(predict *p, int files, char **file) {
@@ -373,6 +415,45 @@ static int predict_all(predict *p, int files, char **file) {
   return code;
 }
 
+/* Options that this network has no use for. */
+static int check_asked(const predict *p) {
+  static const char *const gives[] = {"classes", "independent probabilities", "numbers", "a class for each pixel"};
+  if (asked.top > 0 && p->gives != HD_PREDICTS_CLASSES)
+    return hd_ctx_fail(p->ctx, HD_E_USAGE,
+                       "--top expects a network that predicts one class for each sample, found one that predicts %s; "
+                       "leave it out",
+                       gives[p->gives]);
+  if (asked.out && p->gives != HD_PREDICTS_PIXELS)
+    return hd_ctx_fail(p->ctx, HD_E_USAGE,
+                       "--out expects a network that predicts a class for each pixel, whose masks it writes, found one "
+                       "that predicts %s; leave it out, or write a table with --csv",
+                       gives[p->gives]);
+  return CLI_OK;
+}
+
+/* Room for a prediction, and what it is written to. */
+static int make_room(predict *p) {
+  p->gives = hd_predictor_gives(p->predictor);
+  p->count = hd_predictor_count(p->predictor);
+  p->value = calloc(2 * (size_t)p->count, sizeof *p->value);
+  if (!p->value)
+    return hd_ctx_fail(p->ctx, HD_E_NOMEM, "out of memory for %d values", p->count);
+  p->target = p->value + p->count;
+  for (int c = 0; c < p->count; c++) {
+    const char *name = hd_predictor_class_name(p->predictor, c);
+    const int width = name ? cli_width(name) : 0;
+    p->class_width = width > p->class_width ? width : p->class_width;
+  }
+  p->class_width = p->class_width > CLASS_ROOM ? CLASS_ROOM : p->class_width;
+  CLI_TRY(check_asked(p));
+  if (asked.out)
+    CLI_TRY(mask_files_open(&p->masks, p->ctx, asked.out));
+  if (asked.csv && !(p->csv = fopen(asked.csv, "we")))
+    return hd_ctx_fail(p->ctx, HD_E_IO, "cannot write %s: %s; name a file in a folder that exists and can be written",
+                       asked.csv, strerror(errno));
+  return CLI_OK;
+}
+
 static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
   predict p = {.ctx = ctx, .json = cli_wants_json(config)};
   if (count < 1)
@@ -385,24 +466,12 @@ static int run(hd_ctx *ctx, hd_config *config, int count, char **operand) {
                        "see heddle predict --help");
   CLI_TRY(hd_predictor_create(&p.predictor, ctx, operand[0], config));
   cli_note(ctx);
-  p.gives = hd_predictor_gives(p.predictor);
-  p.count = hd_predictor_count(p.predictor);
-  p.value = calloc(2 * (size_t)p.count, sizeof *p.value);
-  p.target = p.value ? p.value + p.count : NULL;
-  for (int c = 0; c < p.count; c++) {
-    const char *name = hd_predictor_class_name(p.predictor, c);
-    const int width = name ? cli_width(name) : 0;
-    p.class_width = width > p.class_width ? width : p.class_width;
-  }
-  p.class_width = p.class_width > CLASS_ROOM ? CLASS_ROOM : p.class_width;
-  int code = p.value ? CLI_OK : hd_ctx_fail(ctx, HD_E_NOMEM, "out of memory for %d values", p.count);
-  if (asked.csv && code == CLI_OK && !(p.csv = fopen(asked.csv, "we")))
-    code = hd_ctx_fail(ctx, HD_E_IO, "cannot write %s: %s; name a file in a folder that exists and can be written",
-                       asked.csv, strerror(errno));
+  int code = make_room(&p);
   if (code == CLI_OK)
     code = predict_all(&p, count - 1, operand + 1);
   if (p.csv && (ferror(p.csv) | fclose(p.csv)) != 0)
     code = hd_ctx_fail(ctx, HD_E_IO, "cannot write %s: %s; free some space", asked.csv, strerror(errno));
+  mask_files_close(p.masks);
   hd_predictor_destroy(p.predictor);
   free(p.value);
   free(asked.index);
@@ -414,6 +483,7 @@ static const cli_extra extra[] = {
     {"top", "K", "show the K most probable classes (default 3, as far as a line holds them)", cli_take_whole,
      &asked.top, .least = 1, .most = 1000},
     {"csv", "FILE", "write all predictions as a table", cli_take_text, .self = &asked.csv},
+    {"out", "DIR", "write a mask for each sample, the class of each pixel as PNG", cli_take_text, .self = &asked.out},
     {0}};
 
 const cli_command cli_predict = {

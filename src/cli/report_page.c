@@ -74,7 +74,9 @@ static void put_facts(FILE *to, const report *r) {
     fprintf(to, "; R2 %.4f on the test set", score_of(r, -1, "r2"));
   if (isfinite(score_of(r, -1, "f1")))
     fprintf(to, "; F1 %.4f on the test set, the mean over all labels", score_of(r, -1, "f1"));
-  if (wrong >= 0)
+  if (wrong >= 0 && isfinite(latest(r, 0, "test_iou")))
+    fprintf(to, "; %s wrong in %s test samples", cli_grouped_of(llround(wrong), "pixel"), cli_grouped(llround(tested)));
+  else if (wrong >= 0)
     fprintf(to, "; %s of %s test samples wrong", cli_grouped(llround(wrong)), cli_grouped(llround(tested)));
   fprintf(to, ".</p>\n");
 }
@@ -97,11 +99,15 @@ static void put_origin(FILE *to, const report *r) {
 }
 
 static void put_result(FILE *to, const report *r) {
-  const double accuracy = latest(r, 0, "test_accuracy"), loss = latest(r, 0, "test_loss");
+  const double accuracy = latest(r, 0, "test_accuracy"), loss = latest(r, 0, "test_loss"),
+               iou = latest(r, 0, "test_iou");
   const char *text = report_value(r, 0, "model"),
              *data = report_value(r, 0, "data.name"); /* the text of a file, or its name */
   const int length = (int)strcspn(text, "\n");
-  if (isfinite(accuracy))
+  if (isfinite(iou))
+    page_put_text(to, "h1", "", "%.2f %% test IoU, %.2f %% of pixels right: %.*s on %s", 100 * iou, 100 * accuracy,
+                  length, text, data);
+  else if (isfinite(accuracy))
     page_put_text(to, "h1", "", "%.2f %% test accuracy: %.*s on %s", 100 * accuracy, length, text, data);
   else if (isfinite(loss))
     page_put_text(to, "h1", "", "Test loss %.6g: %.*s on %s", loss, length, text, data);
@@ -119,33 +125,58 @@ static void put_result(FILE *to, const report *r) {
     page_put_text(to, "p", "digest", "SHA-256 of the weights: %s", report_value(r, 0, "weights_sha256"));
 }
 
+/* Of a class of the confusion matrix. */
+typedef struct class_counts {
+  const double *row; /* of its samples, or pixels, those taken for each class */
+  double samples, guesses;
+  int worst; /* what it is most often taken for, or itself */
+} class_counts;
+
+static class_counts count_class(const double *matrix, int classes, int c) {
+  class_counts is = {.row = matrix + c * classes, .worst = c ? 0 : 1 % classes};
+  for (int i = 0; i < classes; i++) {
+    is.samples += is.row[i];
+    is.guesses += matrix[i * classes + c];
+    is.worst = i != c && is.row[i] > is.row[is.worst] ? i : is.worst;
+  }
+  return is;
+}
+
+static void put_share(FILE *to, double count, double of) {
+  fprintf(to, of > 0 ? "<td>%.2f %%</td>" : "<td>-</td>", 100 * count / of);
+}
+
+/* `pixels`: each has a class, and a class an IoU. */
+static void put_class(FILE *to, const report *r, const class_counts *n, int c, bool pixels) {
+  const double right = n->row[c];
+  fprintf(to, "<tr>");
+  page_put_text(to, "td", "", *report_class(r, c) ? "%d %s" : "%d", c, report_class(r, c));
+  fprintf(to, "<td>%s</td><td>%s</td>", cli_grouped(llround(n->samples)), cli_grouped(llround(right)));
+  put_share(to, right, n->samples);
+  put_share(to, right, n->guesses);
+  if (pixels)
+    put_share(to, right, n->samples + n->guesses - right);
+  if (n->worst != c && n->row[n->worst] > 0)
+    page_put_text(to, "td", "", *report_class(r, n->worst) ? "%d %s (%.0f)" : "%d%s (%.0f)", n->worst,
+                  report_class(r, n->worst), n->row[n->worst]);
+  else
+    fprintf(to, "<td>-</td>");
+  fprintf(to, "</tr>\n");
+}
+
 static void put_classes(FILE *to, const report *r) {
+  const bool pixels = isfinite(latest(r, 0, "test_iou"));
   hd_run_numbers n = {.struct_bytes = sizeof n};
   if (hd_runs_numbers(&n, r->run[0].list, r->ctx, r->run[0].index, "confusion") != HD_OK || n.count == 0)
     return;
   const int classes = (int)lround(sqrt((double)n.count));
-  fprintf(to, "<div class=\"table\"><table><thead><tr><th>class</th><th>samples</th><th>right</th><th>accuracy</th>"
-              "<th>precision</th><th>most often taken for</th></tr></thead><tbody>\n");
+  fprintf(to,
+          "<div class=\"table\"><table><thead><tr><th>class</th><th>%s</th><th>right</th><th>accuracy</th>"
+          "<th>precision</th>%s<th>most often taken for</th></tr></thead><tbody>\n",
+          pixels ? "pixels" : "samples", pixels ? "<th>IoU</th>" : "");
   for (int c = 0; c < classes && n.count == (int64_t)classes * classes; c++) {
-    const double *row = n.value + c * classes;
-    double samples = 0, guesses = 0;
-    int worst = c ? 0 : 1 % classes;
-    for (int i = 0; i < classes; i++) {
-      samples += row[i];
-      guesses += n.value[i * classes + c];
-      worst = i != c && row[i] > row[worst] ? i : worst;
-    }
-    fprintf(to, "<tr>");
-    page_put_text(to, "td", "", *report_class(r, c) ? "%d %s" : "%d", c, report_class(r, c));
-    fprintf(to, "<td>%s</td><td>%s</td>", cli_grouped(llround(samples)), cli_grouped(llround(row[c])));
-    fprintf(to, samples > 0 ? "<td>%.2f %%</td>" : "<td>-</td>", 100 * row[c] / samples);
-    fprintf(to, guesses > 0 ? "<td>%.2f %%</td>" : "<td>-</td>", 100 * row[c] / guesses);
-    if (worst != c && row[worst] > 0)
-      page_put_text(to, "td", "", *report_class(r, worst) ? "%d %s (%.0f)" : "%d%s (%.0f)", worst,
-                    report_class(r, worst), row[worst]);
-    else
-      fprintf(to, "<td>-</td>");
-    fprintf(to, "</tr>\n");
+    const class_counts of = count_class(n.value, classes, c);
+    put_class(to, r, &of, c, pixels);
   }
   fprintf(to, "</tbody></table></div>\n");
 }

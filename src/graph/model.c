@@ -10,7 +10,7 @@
 #include "op/op.h"
 #include "graph/param_rules.h"
 
-enum { MAX_SIDE = 65535, MAX_LAYERS = 1000 };
+enum { MAX_LAYERS = 1000 };
 
 /* A layer of the file: its name, output value and place. */
 typedef struct layer_entry {
@@ -293,7 +293,8 @@ static hd_status read_input_shape(hd_shape *shape, hd_ctx *ctx, const hd_yaml_no
   shape->dim[1] = 1;
   for (int i = 0; i < node->count; i++) {
     int64_t number;
-    HD_TRY(hd__yaml_int(&number, ctx, &node->item[i], 1, i == 0 && node->count > 1 ? 1 << 20 : MAX_SIDE));
+    HD_TRY(hd__yaml_int(&number, ctx, &node->item[i], 1,
+                        i == 0 && node->count > 1 ? HD_MODEL_MAX_CHANNELS : HD_MODEL_MAX_SIDE));
     shape->dim[i == 1 && node->count == 2 ? 2 : i] = (int32_t)number;
   }
   return HD_OK;

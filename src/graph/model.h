@@ -26,6 +26,8 @@
 #include "base/yaml_bind.h"
 #include "graph/graph.h"
 
+enum { HD_MODEL_MAX_SIDE = 65535, HD_MODEL_MAX_CHANNELS = 1 << 20 }; /* of an input */
+
 /* Parses `text` (`length` bytes; `source` names it in errors) and builds its graph, loss included. `name`, if not NULL,
  * receives the model's name; the caller frees it with hd__free. */
 hd_status hd__model_parse(hd_graph **out, char **name, hd_ctx *ctx, const char *text, size_t length,

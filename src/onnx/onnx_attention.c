@@ -14,17 +14,32 @@
 
 enum { MOST_STEPS = 32 };
 
+/* Constants: their product, and the most dimensions that one has, which the value that they are applied to gets. */
+typedef struct numbers {
+  double factor;
+  int rank;
+} numbers;
+
+static bool take_number(double *number, int *rank, hd_onnx_reader *r, const char *name) {
+  if (!hd__onnx_number(number, r, name))
+    return false;
+  hd__onnx_fold_late(r, name);
+  const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
+  *rank = t && (int)t->n_dims > *rank ? (int)t->n_dims : *rank;
+  return true;
+}
+
 /* A factor that stands before a value, and the value. */
-static const char *unscaled(double *factor, hd_onnx_reader *r, const char *name) {
+static const char *unscaled(numbers *n, hd_onnx_reader *r, const char *name) {
   double number;
   for (int steps = 0; steps < MOST_STEPS; steps++) {
     const HdOnnx__Node *node = hd__onnx_producer(r, name, NULL);
     const bool mul = node && hd__onnx_is(node, "Mul"), div = node && hd__onnx_is(node, "Div");
-    if (mul && hd__onnx_number(&number, r, hd__onnx_input(node, 0))) {
-      *factor *= number;
+    if (mul && take_number(&number, &n->rank, r, hd__onnx_input(node, 0))) {
+      n->factor *= number;
       name = hd__onnx_input(node, 1);
-    } else if ((mul || div) && hd__onnx_number(&number, r, hd__onnx_input(node, 1))) {
-      *factor = mul ? *factor * number : *factor / number;
+    } else if ((mul || div) && take_number(&number, &n->rank, r, hd__onnx_input(node, 1))) {
+      n->factor = mul ? n->factor * number : n->factor / number;
       name = hd__onnx_input(node, 0);
     } else {
       return name;
@@ -67,13 +82,19 @@ static mask_kind kind_of(const hd_onnx_reader *r, const char *name, bool number,
   return all ? NO_MASK : lower ? CAUSAL : OTHER_MASK;
 }
 
-static bool is_low(hd_onnx_reader *r, const char *name) {
+static bool is_low(int *rank, hd_onnx_reader *r, const char *name) {
   double number;
-  return hd__onnx_number(&number, r, name) && number <= -1e4;
+  return take_number(&number, rank, r, name) && number <= -1e4;
+}
+
+/* The dimensions of a constant, at least `rank`. */
+static int rank_of(const hd_onnx_reader *r, const char *name, int rank) {
+  const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
+  return t && (int)t->n_dims > rank ? (int)t->n_dims : rank;
 }
 
 /* The scores below a mask. */
-static const char *unmasked(mask_kind *kind, hd_onnx_reader *r, const char *name) {
+static const char *unmasked(mask_kind *kind, int *rank, hd_onnx_reader *r, const char *name) {
   const HdOnnx__Node *node = hd__onnx_producer(r, name, NULL);
   *kind = NO_MASK;
   for (size_t i = 0; node && (hd__onnx_is(node, "Add") || hd__onnx_is(node, "Where")) && i < node->n_input; i++)
@@ -82,12 +103,14 @@ static const char *unmasked(mask_kind *kind, hd_onnx_reader *r, const char *name
     for (size_t i = 0; i < 2; i++)
       if (hd__onnx_tensor(r, hd__onnx_input(node, i))) {
         *kind = kind_of(r, hd__onnx_input(node, i), true, true);
+        *rank = rank_of(r, hd__onnx_input(node, i), *rank);
         return hd__onnx_input(node, !i);
       }
   if (node && hd__onnx_is(node, "Where"))
     for (size_t i = 1; i < 3; i++)
-      if (is_low(r, hd__onnx_input(node, i))) {
+      if (is_low(rank, r, hd__onnx_input(node, i))) {
         *kind = kind_of(r, hd__onnx_input(node, 0), false, i == 2);
+        *rank = rank_of(r, hd__onnx_input(node, 0), *rank);
         return hd__onnx_input(node, 3 - i);
       }
   return name;
@@ -95,27 +118,27 @@ static const char *unmasked(mask_kind *kind, hd_onnx_reader *r, const char *name
 
 typedef struct attention {
   const char *q, *k, *v; /* k with its last two axes exchanged */
-  double factor;
+  numbers by;            /* the factor of the scores, and the dimensions of all constants */
   mask_kind mask;
 } attention;
 
 static bool find(attention *a, hd_onnx_reader *r, const HdOnnx__Node *node) {
   const HdOnnx__Node *softmax = softmax_of(r, hd__onnx_input(node, 0)), *scores;
-  *a = (attention){.v = hd__onnx_input(node, 1), .factor = 1};
+  *a = (attention){.v = hd__onnx_input(node, 1), .by = {1, 0}};
   if (!softmax)
     return false;
-  const char *name = unmasked(&a->mask, r, unscaled(&a->factor, r, hd__onnx_input(softmax, 0)));
-  scores = hd__onnx_producer(r, unscaled(&a->factor, r, name), "MatMul");
+  const char *name = unmasked(&a->mask, &a->by.rank, r, unscaled(&a->by, r, hd__onnx_input(softmax, 0)));
+  scores = hd__onnx_producer(r, unscaled(&a->by, r, name), "MatMul");
   if (!scores)
     return false;
-  a->q = unscaled(&a->factor, r, hd__onnx_input(scores, 0));
+  a->q = unscaled(&a->by, r, hd__onnx_input(scores, 0));
   a->k = hd__onnx_input(scores, 1);
   for (int turns = 0; turns < 2; turns++) { /* a factor before the transposition */
-    a->k = unscaled(&a->factor, r, a->k);
+    a->k = unscaled(&a->by, r, a->k);
     const HdOnnx__Node *turned = hd__onnx_producer(r, a->k, "Transpose");
-    double before = a->factor;
+    numbers before = a->by;
     if (turned && strcmp(unscaled(&before, r, hd__onnx_input(turned, 0)), hd__onnx_input(turned, 0)) != 0)
-      a->factor = before;
+      a->by = before;
   }
   return true;
 }
@@ -127,7 +150,7 @@ bool hd__onnx_is_attention(hd_onnx_reader *r, const HdOnnx__Node *node) {
 /* The view of keys, where a factor before their transposition is left out. */
 static hd_status keys_of(hd_onnx_view *out, hd_onnx_reader *r, const char *name) {
   const HdOnnx__Node *turned = hd__onnx_producer(r, name, "Transpose");
-  double ignored = 1;
+  numbers ignored = {1, 0};
   const char *inner = turned ? unscaled(&ignored, r, hd__onnx_input(turned, 0)) : NULL;
   if (!inner || !strcmp(inner, hd__onnx_input(turned, 0)))
     return hd__onnx_view(out, r, name);
@@ -153,7 +176,7 @@ hd_status hd__onnx_read_attention(hd_onnx_view *out, hd_onnx_reader *r, const Hd
                            "F.scaled_dot_product_attention");
   if (a.mask == OTHER_MASK)
     return hd__onnx_refuse(r, node, "expected a causal mask or none, found another one; leave it out");
-  const hd_onnx_attention product = {a.q, a.k, a.v, a.factor, a.mask == CAUSAL};
+  const hd_onnx_attention product = {a.q, a.k, a.v, a.by.factor, a.mask == CAUSAL, a.by.rank};
   bool is_joint;
   HD_TRY(hd__onnx_read_joint_attention(&is_joint, out, r, node, &product));
   if (is_joint)
@@ -177,9 +200,14 @@ hd_status hd__onnx_read_attention(hd_onnx_view *out, hd_onnx_reader *r, const Hd
     return hd__onnx_refuse(r, node,
                            "expected queries, keys and values of one shape, batch x heads x places x channels, "
                            "found others; heddle has self-attention");
-  if (fabs(a.factor * sqrt((double)width) - 1) > 1e-5)
+  if (a.by.rank > rank)
+    return hd__onnx_refuse(r, node,
+                           "expected a mask and factors of at most %d dimensions, as the scores have, found %d; "
+                           "leave those of one element out",
+                           rank, a.by.rank);
+  if (fabs(a.by.factor * sqrt((double)width) - 1) > 1e-5)
     return hd__onnx_refuse(r, node, "expected scores times %.6g, which is 1 / sqrt(%lld), found times %.6g; use that",
-                           1 / sqrt((double)width), (long long)width, a.factor);
+                           1 / sqrt((double)width), (long long)width, a.by.factor);
   const uint32_t channels = 1u << last | (rank == 4 ? 2u : 0u);
   for (int i = 0; i < 3; i++) {
     HD_TRY(hd__onnx_to_channels(&part[i], r, node, channels, false));

@@ -61,6 +61,7 @@ typedef struct heads {
   part of;
   int rank;
   int64_t heads, sharing, width;
+  int64_t places; /* as many as there must be, or places of several samples become one; 0: any number */
 } heads;
 
 static bool find_heads(heads *out, hd_onnx_reader *r, const char *name, bool turned) {
@@ -84,6 +85,9 @@ static bool find_heads(heads *out, hd_onnx_reader *r, const char *name, bool tur
   if ((out->rank != 4 && out->rank != 5) || side[2] < 1 || side[out->rank - 2] < 1 || side[out->rank - 1] < 1 ||
       memcmp(perm, wanted[out->rank == 5][turned], (size_t)out->rank * sizeof *perm) != 0)
     return false;
+  if (!hd__onnx_keeps_batch(r, side[0]) && (side[0] != -1 || side[1] < 0))
+    return false;
+  out->places = side[0] == -1 ? side[1] : 0;
   out->heads = side[2];
   out->sharing = out->rank == 5 ? side[3] : 1;
   out->width = side[out->rank - 1];
@@ -97,6 +101,10 @@ static bool fits(const heads *q, const heads *k, const heads *v) {
          q->heads == k->heads && q->heads == v->heads && k->sharing == 1 && v->sharing == 1 &&
          !strcmp(q->of.whole, k->of.whole) && !strcmp(q->of.whole, v->of.whole) && q->of.first == 0 &&
          k->of.first == q->of.end && v->of.first == k->of.end;
+}
+
+static bool has_places(const heads *h, const hd_onnx_view *of) {
+  return h->places == 0 || h->places == hd__onnx_side(of, 1);
 }
 
 /* The output: batch x heads x places x channels. */
@@ -123,7 +131,8 @@ hd_status hd__onnx_read_joint_attention(bool *found, hd_onnx_view *out, hd_onnx_
     return HD_OK;
   HD_TRY(hd__onnx_view(out, r, q.of.whole));
   const int64_t channels = q.heads * (q.sharing + 2) * q.width;
-  *found = out->rank == 3 && out->batch == 0 && hd__onnx_side(out, 2) == channels;
+  *found = out->rank == 3 && out->batch == 0 && hd__onnx_side(out, 2) == channels && a->rank <= q.rank &&
+           has_places(&q, out) && has_places(&k, out) && has_places(&v, out);
   if (!*found)
     return HD_OK;
   HD_TRY(hd__onnx_to_channels(out, r, node, 1u << 2, true));
@@ -178,6 +187,18 @@ static bool find_turn(turn *t, hd_onnx_reader *r, const HdOnnx__Node *node) {
          t->of.end == t->heads * t->width && t->values.first == t->of.end;
 }
 
+/* Whether a constant has a number for each place and channel, and the same for all heads and samples: it spreads over
+ * batch x places x heads x width. */
+static bool is_of_places(const hd_onnx_reader *r, const char *name, int64_t places, int64_t width) {
+  const HdOnnx__Tensor *t = hd__onnx_tensor(r, name);
+  const int64_t wanted[4] = {width, 1, places, 1};
+  const size_t rank = t ? t->n_dims : 0;
+  bool good = rank <= 4;
+  for (size_t i = 0; i < 4 && good; i++)
+    good = (i < rank ? t->dims[rank - 1 - i] : 1) == wanted[i];
+  return good;
+}
+
 /* cos and sin of the angles for a base, as the layer has them: the largest difference, which grows with the place. */
 static bool has_base(const float *cosine, const float *sine, int64_t places, int64_t width, double base) {
   const double ratio = hd__exp(-2 / (double)width * hd__log((double)(float)base));
@@ -229,6 +250,11 @@ hd_status hd__onnx_read_rotary(bool *found, hd_onnx_view *out, hd_onnx_reader *r
                            "expected queries, keys and values of some heads behind a rotary, found %lld of %lld "
                            "turned; turn queries and keys alone",
                            (long long)t.heads, (long long)(values / t.width));
+  if (!is_of_places(r, t.cosine, places, t.width) || !is_of_places(r, t.sine, places, t.width))
+    return hd__onnx_refuse(r, node,
+                           "expected angles of %lld places x 1 x %lld channels, the same for all heads, found another "
+                           "shape; use rotary embeddings as Llama has them",
+                           (long long)places, (long long)t.width);
   HD_TRY(hd__onnx_read_floats(&cosine, &tensor, r, node, t.cosine, places * t.width));
   HD_OWNED float *own_cosine = cosine;
   HD_TRY(hd__onnx_read_floats(&sine, &tensor, r, node, t.sine, places * t.width));

@@ -167,6 +167,10 @@ int hd__onnx_ints(int64_t out[8], hd_onnx_reader *r, const char *name);
 /* Stands for the size of the batch in lists of whole numbers. */
 #define HD_ONNX_BATCH (INT64_MIN + 1)
 
+/* Whether this size, the first of a Reshape, is that of the batch: 0, which copies it, or a number where the file states
+ * how many samples the batch has. */
+bool hd__onnx_keeps_batch(const hd_onnx_reader *r, int64_t side);
+
 /* The same of an attribute, which older versions of an operator have, or of an input. */
 int hd__onnx_list(int64_t out[8], hd_onnx_reader *r, const HdOnnx__Node *node, const char *attribute, size_t input);
 
@@ -309,6 +313,7 @@ typedef struct hd_onnx_attention {
   const char *q, *k, *v;
   double factor;
   bool causal;
+  int rank; /* the most dimensions of the constants in it */
 } hd_onnx_attention;
 
 /* Of queries, keys and values that one layer makes; rotary, which a Concat ends. found: whether it is that. */

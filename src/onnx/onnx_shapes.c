@@ -9,11 +9,13 @@
 
 /* ---- Axes and shapes ---- */
 
-/* The first axis of a shape: the batch, and perhaps more elements, 1 for none; 0: it is no such axis. */
+/* The first axis of a shape: the batch, and perhaps more elements, 1 for none; 0: it is no such axis. A number is the
+ * batch's only where the file states how many samples that has. */
 static int64_t beside_batch(const hd_onnx_reader *r, int64_t first, int64_t elems, int64_t others) {
   const int64_t more = others > 0 && elems % others == 0 ? elems / others : 0;
+  const bool is_batch = hd__onnx_keeps_batch(r, first) && more == 1;
   const bool merges = first == -1 || (r->batch > 0 && more > 0 && first == r->batch * more);
-  return more == 1 || merges ? more : 0;
+  return is_batch || merges ? more : 0;
 }
 
 /* The elements along the axes from first to end - 1. */
@@ -59,9 +61,10 @@ hd_status hd__onnx_read_reshape(hd_onnx_view *out, hd_onnx_reader *r, const HdOn
   const int rank = hd__onnx_list(side, r, node, "shape", 1);
   const int64_t elems = hd__onnx_sample(out);
   int open = -1;
-  bool good = rank > 0 && out->batch == 0 && (side[0] == HD_ONNX_BATCH || side[0] >= -1);
+  const bool copies = !hd__onnx_int(node, "allowzero", 0);
+  bool good = rank > 0 && out->batch == 0 && (side[0] != 0 || copies);
   for (int i = 1; i < rank && good; i++) {
-    if (side[i] == 0 && !hd__onnx_int(node, "allowzero", 0) && i < out->rank)
+    if (side[i] == 0 && copies && i < out->rank)
       side[i] = hd__onnx_side(out, i);
     good = side[i] == -1 ? open < 0 : side[i] > 0 && side[i] <= elems && known <= elems;
     known *= side[i] > 0 ? side[i] : 1;
@@ -77,7 +80,7 @@ hd_status hd__onnx_read_reshape(hd_onnx_view *out, hd_onnx_reader *r, const HdOn
     return hd__onnx_refuse(
         r, node,
         "expected a constant shape of the batch and the %lld elements of a sample, found another; keep "
-        "the batch as first axis",
+        "the batch as first axis: x.flatten(1), or a size of -1 or 0",
         (long long)elems);
   return hd__onnx_reshape(out, r, node, side, rank);
 }

@@ -468,6 +468,10 @@ static bool number_of(double *out, hd_onnx_reader *r, const char *name, int dept
   return true;
 }
 
+bool hd__onnx_keeps_batch(const hd_onnx_reader *r, int64_t side) {
+  return side == HD_ONNX_BATCH || side == 0 || (r->batch > 0 && side == r->batch);
+}
+
 bool hd__onnx_number(double *out, hd_onnx_reader *r, const char *name) { return number_of(out, r, name, 0); }
 
 static int given_ints(int64_t out[8], hd_onnx_reader *r, const char *name) {

@@ -19,6 +19,7 @@
 #include "base/version.h"
 #include "onnx/onnx_gates.h"
 #include "op/attention/attention.h"
+#include "op/adaptive.h"
 #include "op/rotary/rotary.h"
 
 enum {
@@ -387,18 +388,64 @@ static void write_line(writer *w, const hd_node *node, const char *op) {
   finish(w, op, &a, input(w, node, 0), NULL);
 }
 
-/* Windows that divide the image; write_layer refuses others. */
+/* The maximum of each window along an axis: the elements of all windows, the last one again where a window is short, as
+ * an axis of their own. Returns the name of the output, which is `out` unless that is NULL. */
+static const char *write_maxima(writer *w, const hd_node *node, const char *x, int side, const char *out) {
+  const hd_geom *g = &node->geom;
+  const int32_t windows = side ? g->wo : g->ho, elems = side ? g->wi : g->hi, most = elems / windows + 2;
+  int64_t *from = hd__malloc((size_t)windows * (size_t)most * sizeof *from);
+  const char *of = new_name(w), *all = new_name(w), *name = out ? out : new_name(w);
+  attributes axis = {.count = 0}, over = {.count = 0};
+  w->failed |= !from;
+  for (int i = 0; i < windows && from; i++)
+    for (int k = 0; k < most; k++) {
+      const int first = adaptive_first(g, side, i), end = adaptive_end(g, side, i);
+      from[i * most + k] = first + k < end ? first + k : end - 1;
+    }
+  if (from)
+    put_tensor(w, of, INT64, from, (int64_t[]){windows, most}, 2);
+  hd__free(from);
+  add_int(&axis, "axis", 2 + side);
+  add_int(&over, "keepdims", 0);
+  add_ints(&over, "axes", (const int64_t[]){3 + side}, 1);
+  put_node(w, "Gather", all, all, &axis, x, of, (char *)NULL);
+  return put_node(w, "ReduceMax", out ? w->layer : name, name, &over, all, (char *)NULL);
+}
+
+/* The share of each element along a side in the mean of each window: windows x rows, or columns x windows. */
+static const char *window_shares(writer *w, const hd_geom *g, int side) {
+  const int32_t windows = side ? g->wo : g->ho, elems = side ? g->wi : g->hi;
+  float *share = hd__calloc((size_t)windows * (size_t)elems, sizeof *share);
+  const char *name = new_name(w);
+  w->failed |= !share;
+  for (int i = 0; i < windows && share; i++) {
+    const int first = adaptive_first(g, side, i), end = adaptive_end(g, side, i);
+    for (int k = first; k < end; k++)
+      share[side ? k * windows + i : i * elems + k] = 1 / (float)(end - first);
+  }
+  if (share)
+    put_tensor(w, name, FLOAT, share, side ? (int64_t[]){elems, windows} : (int64_t[]){windows, elems}, 2);
+  hd__free(share);
+  return name;
+}
+
+/* Windows that divide the image are a pool's; others overlap, or differ by one: these have a matrix for each side, or
+ * an index. */
 static void write_adaptive(writer *w, const hd_node *node, const char *op) {
   const hd_geom *g = &node->geom;
   attributes a = {.count = 0};
+  if ((g->hi % g->ho || g->wi % g->wo) && node->op == HD_OP_adaptive_max_pool2d) {
+    write_maxima(w, node, write_maxima(w, node, input(w, node, 0), 0, NULL), 1, w->out);
+    return;
+  }
+  if (g->hi % g->ho || g->wi % g->wo) {
+    const char *rows = step(w, "MatMul", window_shares(w, g, 0), input(w, node, 0));
+    finish(w, "MatMul", NULL, rows, window_shares(w, g, 1));
+    return;
+  }
   add_sides(&a, "kernel_shape", g->hi / g->ho, g->wi / g->wo, false);
   add_sides(&a, "strides", g->hi / g->ho, g->wi / g->wo, false);
   finish(w, op, &a, input(w, node, 0), NULL);
-}
-
-static bool divides(const hd_node *node) {
-  const bool adapts = node->op == HD_OP_adaptive_avg_pool2d || node->op == HD_OP_adaptive_max_pool2d;
-  return !adapts || (node->geom.hi % node->geom.ho == 0 && node->geom.wi % node->geom.wo == 0);
 }
 
 static void write_instance_norm(writer *w, const hd_node *node, const char *op) {
@@ -736,7 +783,7 @@ static hd_status write_layer(writer *w, const hd_node *node) {
   if (is_for_gates(w->net->graph, node))
     return HD_OK;
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-    if (forms[i].op == node->op && divides(node) && fits(w, node)) {
+    if (forms[i].op == node->op && fits(w, node)) {
       char *out = w->value[node->out[0]];
       snprintf(out, NAME_BYTES, node->out[0] == w->net->graph->logits && !w->net->target_mean ? "scores" : "%s/y",
                node->name);

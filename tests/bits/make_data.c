@@ -11,6 +11,8 @@
  *   shapes  a folder of .npy files: colour pictures of 16 x 16 with a disc or a square on noise, and the class of each
  *           pixel, 0 around them, 1 in discs, 2 in squares; 255, no class, in the first row
  *   shape-pictures  the same as train/images/NUMBER.png and train/masks/NUMBER.png, and in test/
+ *   shape-turned  these with the classes 0 and 2 exchanged
+ *   shape-sizes  these in several sizes, by the nearest pixel, their masks with a palette
  *   rows    a folder of .npy files of float32 noise of mean 0, for networks of any input and number of outputs; three
  *           more arguments: CxHxW, outputs, and what is trained to: classes, targets, or heads, of which the first is
            the number of one of three classes and the last one 0 or 1 */
@@ -251,19 +253,38 @@ static void draw_shape(uint8_t *planes, uint8_t *mask, int split, int64_t n) {
   }
 }
 
+/* Writes a picture of 16 x 16 in bytes of `channels`, larger where there are several sizes. */
+static int write_larger(const char *path, int64_t n, const uint8_t *pixels, int channels) {
+  const int sizes = !strcmp(kind, "shape-sizes"), width = SHAPE_SIDE + (sizes ? (int)(n % 3) * 6 : 0);
+  const int height = SHAPE_SIDE + (sizes ? (int)(n % 2) * 4 : 0);
+  const int colours = sizes && channels == 1;
+  uint8_t larger[3 * (SHAPE_SIDE + 12) * (SHAPE_SIDE + 4)], palette[256 * 3] = {20, 30, 40, 250, 10, 10, 10, 10, 250};
+  png_image image = {.version = PNG_IMAGE_VERSION,
+                     .width = (uint32_t)width,
+                     .height = (uint32_t)height,
+                     .format = colours         ? PNG_FORMAT_RGB_COLORMAP
+                               : channels == 1 ? PNG_FORMAT_GRAY
+                                               : PNG_FORMAT_RGB,
+                     .colormap_entries = colours ? 256 : 0};
+  for (int i = 0; i < width * height; i++) {
+    const int y = i / width * SHAPE_SIDE / height, x = i % width * SHAPE_SIDE / width;
+    memcpy(larger + i * channels, pixels + (y * SHAPE_SIDE + x) * channels, (size_t)channels);
+  }
+  return png_image_write_to_file(&image, path, 0, larger, 0, palette);
+}
+
 static int write_shape(const char *part, int64_t n, const uint8_t *planes, const uint8_t *mask) {
-  png_image image = {.version = PNG_IMAGE_VERSION, .width = SHAPE_SIDE, .height = SHAPE_SIDE};
   char path[MOST];
-  uint8_t pixels[3 * SHAPE_PIXELS];
+  uint8_t pixels[3 * SHAPE_PIXELS], turned[SHAPE_PIXELS];
   for (int i = 0; i < 3 * SHAPE_PIXELS; i++)
     pixels[i] = planes[i % 3 * SHAPE_PIXELS + i / 3];
-  image.format = PNG_FORMAT_RGB;
+  for (int i = 0; i < SHAPE_PIXELS; i++)
+    turned[i] = mask[i] <= 2 && !strcmp(kind, "shape-turned") ? 2 - mask[i] : mask[i];
   snprintf(path, sizeof path, "%s/%s/images/%03d.png", where, part, (int)n);
-  if (!png_image_write_to_file(&image, path, 0, pixels, 0, NULL))
+  if (!write_larger(path, n, pixels, 3))
     return 0;
-  image.format = PNG_FORMAT_GRAY;
   snprintf(path, sizeof path, "%s/%s/masks/%03d.png", where, part, (int)n);
-  return png_image_write_to_file(&image, path, 0, mask, 0, NULL);
+  return write_larger(path, n, turned, 1);
 }
 
 static int write_shapes(int split, int64_t count) {
@@ -273,11 +294,11 @@ static int write_shapes(int split, int64_t count) {
   int good = x && y;
   for (int64_t n = 0; n < count && good; n++)
     draw_shape(x + n * 3 * SHAPE_PIXELS, y + n * SHAPE_PIXELS, split, n);
-  for (int i = 0; i < 3 && !strcmp(kind, "shape-pictures"); i++) {
+  for (int i = 0; i < 3 && strcmp(kind, "shapes") != 0; i++) {
     snprintf(path, sizeof path, "%s/%s%s", where, part, i == 0 ? "" : i == 1 ? "/images" : "/masks");
     mkdir(path, 0755);
   }
-  for (int64_t n = 0; n < count && good && !strcmp(kind, "shape-pictures"); n++)
+  for (int64_t n = 0; n < count && good && strcmp(kind, "shapes") != 0; n++)
     good = write_shape(part, n, x + n * 3 * SHAPE_PIXELS, y + n * SHAPE_PIXELS);
   if (!strcmp(kind, "shapes")) {
     snprintf(path, sizeof path, "x_%s.npy", part);

@@ -297,6 +297,17 @@ refused() {
   nothing_half_written
 }
 
+@test "a format that lacks an operation does not hold up the other" {
+  printf '%s\n' 'model: signal' 'input: [3, 14]' 'layers:' '  - r: {op: attention, heads: 1}' '  - f: {op: flatten}' \
+    '  - l: {op: linear, out: 10}' >signal.yaml
+  "$BUILDDIR/tests/bits/make_data" rows rows 64 32 3x1x14 10 classes
+  "$HEDDLE" train --model signal.yaml --data rows --max-steps 1 --out r >log
+  fails 1 export r --onnx net.onnx --c net.c --json
+  says "layer 'r'" "writes as ONNX"
+  [ "$(json_keys <out)" = c ] && [ -s net.c ] && [ ! -e net.onnx ]
+  fails 1 export none --onnx net.onnx --c net.c
+}
+
 @test "the JSON of an export" {
   train --out r
   "$HEDDLE" export r --c net.c --json >out

@@ -29,6 +29,104 @@ shapes() {
   grep -q '"test_class_iou":\[0\.' r/metrics.jsonl
   "$HEDDLE" report r --output page.html
   grep -q 'Confusion matrix' page.html
+  grep -q '<th>pixels</th>.*<th>IoU</th>' page.html
+  grep -q '<h1[^>]*>9[0-9.]* % test IoU' page.html
+  # the IoU of class 1 is that of eval
+  awk '{ printf "%.2f %%\n", 100 * $1 }' <<<"$(json_get class_iou <eval | tr -d '[]' | cut -d, -f2)" >iou
+  grep -A 1 '<td[^>]*>1</td>' page.html | grep -qF "<td>$(cat iou)</td>"
+}
+
+# A PNG's width, height, depth and colour type, as four numbers.
+png_head() { od -An -tu1 -j16 -N10 "$1" | awk '{ print $3 * 256 + $4, $7 * 256 + $8, $9, $10 }'; }
+
+@test "predict writes masks: of files, folders, items and arrays, as eval counts them" {
+  shapes
+  "$HEDDLE" train --model unet-small --data photos --epochs 4 --lr 0.01 --batch 16 --out r >log
+  "$HEDDLE" predict r photos/test/images --out masks --csv shares.csv --json >out
+  [ "$(ls masks | wc -l)" -eq 32 ]
+  [ "$(png_head masks/000.png)" = "16 16 8 0" ]
+  [ "$(wc -l <shares.csv)" -eq 33 ]
+  [ "$(head -n 1 shares.csv)" = "file,0,1,2" ]
+  awk -F, 'NR > 1 && ($2 + $3 + $4 - 1) ^ 2 > 1e-9 { exit 1 }' shares.csv
+  [ "$(json_get predictions.0.mask <out)" = "masks/000.png" ]
+  # the masks as labels: all pixels of them are guessed right
+  mkdir -p guessed/train guessed/test
+  cp -r photos/train/* guessed/train
+  cp -r photos/test/images masks guessed/test
+  "$HEDDLE" eval r --data guessed --json >eval
+  [ "$(json_get accuracy <eval)" = 1 ]
+  "$HEDDLE" predict r photos/test/images/000.png --out one >out
+  cmp one/000.png masks/000.png
+  grep -Eq '000.png +[0-9.]+ % [0-2], ' out
+  "$HEDDLE" predict r --index 0 --out items >out
+  cmp items/photos-0.png masks/000.png
+  "$HEDDLE" predict r arrays/x_test.npy --out rows --json >out
+  cmp rows/x_test-0.png masks/000.png
+  [ "$(ls rows | wc -l)" -eq 32 ]
+}
+
+@test "masks have the picture's size, the palette and the names of the training set's" {
+  shapes
+  "$BUILDDIR/tests/bits/make_data" shape-sizes sizes 48 16
+  fails 1 train --model unet-small --data sizes --max-steps 1
+  says "expected samples of one size" "sizes/train/images/000.png: 16x16 and " "001.png: 22x20" "resize: [64, 64]"
+  printf 'ground\n\ndisc\nbar\n' >sizes/classes.txt
+  "$HEDDLE" train --model unet-small --data sizes --epochs 6 --lr 0.01 --batch 16 --out r --json \
+    --transforms '[horizontal_flip, {resize: [16, 16]}, to_float, normalise]' >out
+  [ "$(json_get test_iou <out | awk '{ print ($1 > 0.5) }')" = 1 ]
+  "$HEDDLE" eval r | grep -Eq '^ +2 bar +[0-9.]+ %$'
+  "$HEDDLE" report r --output page.html
+  grep -q '<td[^>]*>1 disc</td>' page.html
+  "$HEDDLE" predict r sizes/test/images --out masks --csv shares.csv >out
+  [ "$(head -n 1 shares.csv)" = "file,ground,disc,bar" ]
+  for name in 000 001 002; do
+    [ "$(png_head masks/$name.png)" = "$(png_head sizes/test/masks/$name.png)" ]
+    [ "$(png_head masks/$name.png | cut -d ' ' -f 3,4)" = "8 3" ] # a palette
+  done
+  "$HEDDLE" data sizes --json >out
+  [ "$(json_get samples test_samples classes <out)" = "48 16 3" ]
+  mv sizes/test sizes-test
+  "$HEDDLE" data sizes --json >out
+  [ "$(json_get samples test_samples <out)" = "38 10" ]
+}
+
+@test "classes are matched by name; other names and classes without a name are refused" {
+  shapes
+  printf 'ground\ndisc\nbar\n' >photos/classes.txt
+  "$HEDDLE" train --model unet-small --data photos --epochs 4 --lr 0.01 --batch 16 --out r >log
+  "$HEDDLE" eval r --json | json_get accuracy iou class_iou >own
+  "$BUILDDIR/tests/bits/make_data" shape-turned others 96 32 # the classes the other way round
+  printf 'bar\ndisc\nground\n' >others/classes.txt
+  "$HEDDLE" eval r --data others --json | json_get accuracy iou class_iou >other
+  cmp own other
+  printf 'bar\ndisc\nsky\n' >others/classes.txt
+  fails 1 eval r --data others
+  says "found pixels of 'sky'"
+  printf 'bar\ndisc\n' >others/classes.txt
+  fails 1 eval r --data others
+  says "others/classes.txt" "at least 3 classes" "found 2"
+  printf 'bar\ndisc\nbar\n' >others/classes.txt
+  fails 1 eval r --data others
+  says "others/classes.txt" "a name of its own"
+}
+
+@test "masks are not written over pictures, nor over each other, nor of other networks" {
+  shapes
+  "$HEDDLE" train --model unet-small --data photos --max-steps 1 --out r >log
+  fails 2 predict r photos/test/images --top 2
+  says "--top expects" "a class for each pixel"
+  fails 1 predict r photos/test/images/000.png --out photos/test/images
+  says "--out expects another folder"
+  mkdir -p two/a two/b
+  cp photos/test/images/000.png two/a
+  cp photos/test/images/001.png two/b/000.png
+  "$HEDDLE" predict r two --out both >out
+  [ -s both/a/000.png ] && [ -s both/b/000.png ]
+  fails 1 predict r two/a/000.png two/b/000.png --out one
+  says "is that of another sample of this name"
+  "$HEDDLE" train --model mlp --data "$FEW" --max-steps 1 --out m >log
+  fails 2 predict m --index 0 --out masks
+  says "--out expects a network that predicts a class for each pixel"
 }
 
 @test "a folder and arrays are the same data, over ranks, threads, workers and accumulation" {
@@ -106,7 +204,7 @@ END
   "$BUILDDIR/tests/bits/make_data" pictures large 10 10
   cp large/train/c0/000.png bad/images/004.png
   fails 1 data bad
-  says "expected pictures of one size" "000.png of 16x16 and 004.png of 32x32"
+  says "bad/masks/004.png: expected a mask of 32x32 as its picture, found 16x16"
 }
 
 @test "a model, a loss, options that expect one label are refused" {
@@ -128,7 +226,4 @@ END
   says "found one_hot"
   fails 1 train --model unet-small --data photos --max-steps 1 --tta mirror --out t
   says "--tta mirror expects one label for each sample"
-  "$HEDDLE" train --model unet-small --data photos --max-steps 1 --out r >out
-  fails 1 predict r photos/test/images/000.png
-  says "a class for each pixel"
 }

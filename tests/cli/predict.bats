@@ -191,4 +191,11 @@ END
   ln -s c.png other/d.png
   "$HEDDLE" predict r some >out 2>err
   [ "$(cut -d ' ' -f 1 out | tr '\n' ' ')" = "a.png also/c.png also/d.png inside/b.png " ]
+  # many folders, more than the first table of them holds
+  mkdir -p many/{0..19}/{0..19}
+  for folder in many/*/*; do ln r/wrong.png "$folder/a.png"; done
+  for i in {0..19}; do ln -s "../many/$i" "many/$i/0/up"; done
+  "$HEDDLE" predict r many --csv many.csv >out 2>err
+  [ "$(tail -n +2 many.csv | cut -d , -f 1 | sort -u | wc -l)" -eq 400 ]
+  [ "$(wc -l <many.csv)" -eq 401 ]
 }

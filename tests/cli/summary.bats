@@ -43,6 +43,8 @@ keys="layers params trainable macs memory_bytes"
 @test "--input replaces the model's input, for any data" {
   "$HEDDLE" summary --model mlp --input 3x32x32 --json >out
   [ "$(json_get layers.0.shape layers.1.macs <out)" = "[3072] 393216" ]
+  "$HEDDLE" summary --model cnn --input 13x32x32 --json >out
+  [ "$(json_get layers.0.macs <out)" = $((30 * 30 * 9 * 13 * 32)) ]
 }
 
 @test "the memory follows batch, threads and optimizer" {
@@ -91,7 +93,7 @@ keys="layers params trainable macs memory_bytes"
     2 summary --input 1x28x28x
     2 summary --input -1x28x28
     2 summary --input 99999999999x28x28
-    2 summary --input 9x28x28 | 1 to 4 channels | found 9x28x28
+    2 summary --input 9999999x28x28 | 1 to 1048576 channels | found 9999999x28x28
     1 summary --input 1x2x2 | cnn.yaml:5: layer 'conv1' | found 1x2x2
     2 summary cnn | found 'cnn'; use --model NAME
     2 summary --epochs 3

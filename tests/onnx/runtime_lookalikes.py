@@ -29,7 +29,6 @@ ROW = "(float[N,4] x) => (float[N,4] y) <int64 i = {2}, " + MATRIX + ">{a = Relu
 PRODUCT = "(float[3,4] x) => (float[1,12] y) <" + MATRIX + ", float[1,1,"
 
 
-
 def recurrent(op, settings="", inputs="t, w, r, b", more="", outputs="a", end=""):
     """A recurrent layer of 4 steps, 2 channels and 3 states."""
     gates = 4 if op == "LSTM" else 3
@@ -49,6 +48,60 @@ def recurrent(op, settings="", inputs="t, w, r, b", more="", outputs="a", end=""
 ZEROS = ", float[1,3,3] i = {" + ", ".join("0" * 9) + "}"
 RESET = ", linear_before_reset = 1"
 LAST = "s = Squeeze(h, zero) y = Flatten(s)"
+
+
+def floats(name, shape, numbers):
+    return f"float[{shape}] {name} = {{{', '.join(f'{float(each):.9g}' for each in np.ravel(numbers))}}}"
+
+
+def drawn(name, rows, columns):
+    return floats(name, f"{rows},{columns}", np.random.default_rng(rows * columns).normal(size=(rows, columns)))
+
+
+def ends(**places):
+    return ", ".join(f"int64[1] {name} = {{{place}}}" for name, place in places.items())
+
+
+# Queries and keys of one head each behind a rotary, and values, of two places, which are as many as the heads.
+ANGLES = np.outer([0, 1], [1, 0.01, 1, 0.01])
+ROTARY = f"(float[N,2,12] x) => (float[N,24] y) <{drawn('w', 12, 12)}, "
+ROTARY += f"{ends(a0=0, a2=2, a4=4, a8=8, a12=12, last=-1)}, "
+ROTARY += "int64[4] heads = {0, 0, 2, 4}, int64[3] whole = {0, 0, 8}, "
+TURN = """>{a = MatMul(x, w) t = Slice(a, a0, a8, last) v = Slice(a, a8, a12, last) h = Reshape(t, heads)
+h1 = Slice(h, a0, a2, last) h2 = Slice(h, a2, a4, last) m = Neg(h2) n = Concat <axis = -1> (m, h1)
+c = Mul(h, cosine) s = Mul(n, sine) r = Add(c, s) f = Reshape(r, whole) o = Concat <axis = -1> (f, v) y = Flatten(o)}"""
+
+
+def rotary(shape):
+    return ROTARY + floats("cosine", shape, np.cos(ANGLES)) + ", " + floats("sine", shape, np.sin(ANGLES)) + TURN
+
+
+def masked(factor, mask):
+    """Attention of one head; `factor`, `mask`: shapes."""
+    causal = [0, -1e9, 0, 0]
+    return (f"(float[2,2,4] x) => (float[R,S] y) <{drawn('wq', 4, 4)}, {drawn('wk', 4, 4)}, {drawn('wv', 4, 4)}, "
+            + floats("half", factor, [0.5]) + ", " + floats("mask", mask, causal) + ">{q = MatMul(x, wq)"
+            "k = MatMul(x, wk) v = MatMul(x, wv) t = Transpose <perm = [0, 2, 1]> (k) s = MatMul(q, t)"
+            "f = Mul(s, half) m = Add(f, mask) p = Softmax <axis = -1> (m) o = MatMul(p, v) y = Flatten(o)}")
+
+
+def two_heads(first):
+    """Attention of two heads, of queries, keys and values that one product makes; `first`: of the reshapes."""
+    parts = "".join(f"{p} = Slice(a, {i}, {j}, last) {p}1 = Reshape({p}, heads)"
+                    f"{p}2 = Transpose <perm = [{turn}]> ({p}1) "
+                    for p, i, j, turn in (("q", "a0", "a4", "0, 2, 1, 3"), ("k", "a4", "a8", "0, 2, 3, 1"),
+                                          ("v", "a8", "a12", "0, 2, 1, 3")))
+    return (f"(float[N,2,4] x) => (float[R,S] y) <{drawn('w', 4, 12)}, {ends(a0=0, a4=4, a8=8, a12=12, last=-1)}, "
+            f"int64[4] heads = {{{first}, 2, 2}}, float root = {{0.70710678}}>{{a = MatMul(x, w) {parts}"
+            "s = MatMul(q2, k2) f = Mul(s, root) p = Softmax <axis = -1> (f) o = MatMul(p, v2)"
+            "b = Transpose <perm = [0, 2, 1, 3]> (o) y = Flatten(b)}")
+
+
+def reshaped(batch, to):
+    return (f"(float[{batch},1,4,4] x) => (float[R,S] y) <float[1,1,1,1] k = {{2}}, int64[2] to = {{{to}}}>"
+            "{a = Conv(x, k) y = Reshape(a, to)}")
+
+
 NETWORKS = [
     ("an lstm", "", 3, recurrent("LSTM")),
     ("a gru without biases", "", 3, recurrent("GRU", RESET, "t, w, r")),
@@ -68,6 +121,22 @@ NETWORKS = [
     ("two layers of one weight", "weights of its own", 3,
      recurrent("LSTM", end="s = Squeeze(a, one) k = LSTM <hidden_size = 3> (t, w, r) l = Squeeze(k, one) m = Add(s, l) "
                "z = Transpose <perm = [1, 0, 2]> (m) y = Flatten(z)")),
+    ("a rotary", "", 3, rotary("2,1,4")),
+    ("a rotary of one sample", "", 3, rotary("1,2,1,4")),
+    ("a rotary by heads", "the same for all heads", 3, rotary("2,4")),
+    ("a rotary by samples", "the same for all heads", 2, rotary("2,1,1,4").replace("N,", "2,")),
+    ("a causal attention", "", 2, masked("1", "2,2")),
+    ("a causal attention of one mask a sample", "", 2, masked("1", "1,2,2")),
+    ("a mask of more dimensions than the scores", "at most 3 dimensions", 2, masked("1", "1,1,2,2")),
+    ("a factor of more dimensions than the scores", "at most 3 dimensions", 2, masked("1,1,1,1", "2,2")),
+    ("two heads", "", 3, two_heads("0, 0")),
+    ("two heads of places of all samples", "the batch as first axis", 3, two_heads("1, -1")),
+    ("two heads of all places, which stay two", "", 3, two_heads("-1, 2")),
+    ("two heads of all places, in ones", "one of their parts", 3, two_heads("-1, 1")),
+    ("a reshape to the batch", "", 3, reshaped("3", "3, -1")),
+    ("a reshape to one sample", "the batch as first axis", 3, reshaped("N", "1, -1")),
+    ("a reshape to a batch of one", "", 1, reshaped("1", "1, -1")),
+    ("a reshape to half as many samples", "the batch as first axis", 4, reshaped("4", "2, -1")),
     ("a group norm", "", 3, GROUPS + OF_CHANNELS + ">{" + GROUPED + "}"),
     ("a group norm, its weight of columns", "", 3, GROUPS + OF_COLUMNS + ">{" + GROUPED + "}"),
     (

@@ -67,6 +67,20 @@ def test_scores_are_of_pixels():
     assert run.result["test_iou"] == evaluation.iou
 
 
+def test_predictions_are_classes_of_pixels():
+    """predict gives the classes of pixels, those that evaluate counts"""
+    run = heddle.train(TEXT, (x, y), max_steps=20, lr=0.01, batch=16, out=path("predicted"), progress=False)
+    guess = run.predict(x)
+    assert guess.shape == y.shape and guess.dtype == np.uint8 and guess.max() < 3
+    evaluation = run.evaluate((x, y, x, y))
+    counted = y >= 0
+    for label, found in np.ndindex(3, 3):
+        assert evaluation.confusion[label, found] == ((y == label) & (guess == found) & counted).sum()
+    np.save(path("some.npy"), x[:5])
+    assert (run.predict(path("some.npy")) == guess[:5]).all()
+    assert run.class_names == [""] * 3
+
+
 def test_masks_of_another_shape_or_kind_are_refused():
     """masks of another shape, kind or with other numbers are refused"""
     refuses(heddle.ShapeError, "found masks of 8x8", lambda: heddle.train(TEXT, (x, y[:, :, :8]), max_steps=1))

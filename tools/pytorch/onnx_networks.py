@@ -1,8 +1,10 @@
 """Usual networks, small, with random weights, exported to ONNX in several ways: what heddle reads of the files
 must give the scores of PyTorch.
 
-    onnx_networks.py READ_SCORES [NAME ...]     build/tests/onnx/read_scores; exit code 1: some differ
+    onnx_networks.py READ_SCORES [--markdown] [NAME ...]     build/tests/onnx/read_scores; exit code 1: some differ
 
+With --markdown it prints a table for docs/export.md: of each network and way how far the scores are apart, by the
+largest of PyTorch's, and why files are refused. `make onnx-tables` puts it there.
 What PyTorch cannot export in a way is left out. Needs torch, onnx and, for the way "dynamo", onnxscript.
 """
 
@@ -676,6 +678,7 @@ for n, (m, _) in nets.items():
             nn.init.uniform_(p.bias, -0.3, 0.3)
     m.eval()
 
+MOST = 5e-6  # apart
 WAYS = {
     "op11": {"opset_version": 11, "dynamo": False},
     "op13": {"opset_version": 13, "dynamo": False},
@@ -694,9 +697,23 @@ def scores(program, path, x, folder):
     return run.stderr.decode().strip() if run.returncode else np.frombuffer(run.stdout, np.float32)
 
 
+@contextlib.contextmanager
+def silence():
+    """Also of what PyTorch's library prints."""
+    sys.stdout.flush()
+    kept, nothing = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nothing)
+
+
 def exported(module, x, path, settings):
     try:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        with silence(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             torch.onnx.export(
                 module, (x[:2],), path, input_names=["x"], output_names=["y"], **settings
             )
@@ -705,36 +722,67 @@ def exported(module, x, path, settings):
     return True
 
 
-def main(program, *names):
+def apart(program, path, x, y, folder, logs):
+    """How far the scores of a file are from y, by the largest; or the line that it is refused with. `logs`: y are
+    logarithms of probabilities, whose last layer is part of heddle's loss."""
+    found = scores(program, path, x, folder)
+    if isinstance(found, str):
+        return found.replace(path + ": ", "").replace("heddle: ", "")
+    found = found.astype(float).reshape(y.shape)
+    if logs:
+        found = found - np.log(np.exp(found).sum(1, keepdims=True))
+    return abs(found - y).max() / max(1, abs(y).max())
+
+
+def cells(program, folder, name):
+    """Of each way that PyTorch exports a network in what `apart` says."""
+    (module, shape), found = nets[name], {}
+    x = np.random.default_rng(1).normal(size=(4, *shape)).astype(np.float32)
+    tokens = getattr(getattr(module, "e", None), "num_embeddings", 0)
+    if tokens:
+        x = np.random.default_rng(1).integers(0, tokens, (4, *shape)).astype(np.float32)
+    samples = torch.from_numpy(x).long() if tokens else torch.from_numpy(x)
+    with torch.no_grad():
+        y = module(samples).numpy().astype(float)
+    for way, settings in WAYS.items():
+        path = os.path.join(folder, "net.onnx")
+        if exported(module, samples, path, settings):
+            found[way] = apart(program, path, x, y, folder, name == "lenet")
+    return found
+
+
+def kind(cell):
+    return "refused" if isinstance(cell, str) else "equal" if cell < MOST else "wrong"
+
+
+def row(name, found):
+    def text(way):
+        if way not in found:
+            return "not exported"
+        return "refused" if isinstance(found[way], str) else f"{found[way]:.0e}"
+
+    return " | ".join(["", name, *map(text, WAYS), ""]).strip()
+
+
+def main(program, *words):
     warnings.filterwarnings("ignore")
     logging.disable(logging.CRITICAL)
-    tally = {"equal": 0, "refused": 0, "wrong": 0}
+    markdown, names = "--markdown" in words, [word for word in words if word != "--markdown"]
+    tally, notes = {"equal": 0, "refused": 0, "wrong": 0}, []
+    if markdown:
+        print("| network | " + " | ".join(WAYS) + " |\n|" + "---|" * (1 + len(WAYS)))
     with tempfile.TemporaryDirectory() as folder:
-        for name, (module, shape) in nets.items():
-            x = np.random.default_rng(1).normal(size=(4, *shape)).astype(np.float32)
-            tokens = getattr(getattr(module, "e", None), "num_embeddings", 0)
-            if tokens:
-                x = np.random.default_rng(1).integers(0, tokens, (4, *shape)).astype(np.float32)
-            samples = torch.from_numpy(x).long() if tokens else torch.from_numpy(x)
-            with torch.no_grad():
-                y = module(samples).numpy().astype(float)
-            for way, settings in WAYS.items():
-                path = os.path.join(folder, "net.onnx")
-                if (names and name not in names) or not exported(module, samples, path, settings):
-                    continue
-                found = scores(program, path, x, folder)
-                if isinstance(found, str):
-                    tally["refused"] += 1
-                    print(f"{name}, {way}: {found}")
-                    continue
-                found = found.astype(float).reshape(y.shape)
-                if name == "lenet":  # its last layer, a log-softmax, is part of heddle's loss
-                    found = found - np.log(np.exp(found).sum(1, keepdims=True))
-                apart = abs(found - y).max() / max(1, abs(y).max())
-                tally["equal" if apart < 5e-6 else "wrong"] += 1
-                if apart >= 5e-6:
-                    print(f"{name}, {way}: {apart} apart")
-    print(", ".join(f"{count} {what}" for what, count in tally.items()))
+        for name in nets:
+            found = cells(program, folder, name) if not names or name in names else {}
+            if markdown and found:
+                print(row(name, found))
+            for way, cell in found.items():
+                tally[kind(cell)] += 1
+                if kind(cell) != "equal":
+                    notes.append(f"{name}, {way}: {cell}" + ("" if isinstance(cell, str) else " apart"))
+    print("\n".join(["", *(f"- {note}" for note in notes)] if markdown else notes))
+    counts = ", ".join(f"{count} {what}" for what, count in tally.items())
+    print(f"\nPyTorch {torch.__version__.split('+')[0]}: {counts}." if markdown else counts)
     return 1 if tally["wrong"] else 0
 
 

@@ -42,6 +42,18 @@ hd_status hd__dataset_note(hd_dataset *out, hd_ctx *ctx, const char *fmt, ...) {
 
 enum { MOST_BYTES = 1 << 16 };
 
+/* The number of lines that are not empty. */
+static int count_lines(const hd_mapping *file) {
+  int lines = 0;
+  bool empty = true;
+  for (size_t i = 0; i < file->length; i++) {
+    const uint8_t byte = file->bytes[i];
+    lines += empty && byte != '\n' && byte != '\r';
+    empty = byte == '\n' || (empty && byte == '\r');
+  }
+  return lines;
+}
+
 static hd_status take_lines(hd_names *out, hd_ctx *ctx, const char *path, const hd_mapping *file, int count) {
   const char *at = file->bytes ? (const char *)file->bytes : "", *end = at + file->length;
   out->text = hd__malloc(file->length + (size_t)count + 1);
@@ -71,7 +83,7 @@ hd_status hd__names_read(hd_names *out, hd_ctx *ctx, const char *path, int count
   if (file.length > MOST_BYTES)
     return hd__fail(ctx, HD_E_FORMAT, "%s: expected at most %d bytes of names, found %zu; fetch the file again", path,
                     MOST_BYTES, file.length);
-  return take_lines(out, ctx, path, &file, count);
+  return take_lines(out, ctx, path, &file, count ? count : count_lines(&file));
 }
 
 /* ---- Samples in memory ---- */
@@ -248,7 +260,7 @@ hd_status hd__dataset_take_fold(hd_dataset *data, hd_ctx *ctx) {
 static hd_status count_pixel_classes(hd_split split[2], int ignored) {
   int32_t most = -1;
   for (int s = 0; s < 2; s++)
-    for (int64_t i = 0; i < split[s].count * hd__split_plane(&split[s]); i++) {
+    for (int64_t i = 0; i < hd__split_mask_bytes(&split[s]); i++) {
       const int32_t class = split[s].masks[i];
       most = class > most && class != ignored && class != HD_NO_CLASS ? class : most;
     }

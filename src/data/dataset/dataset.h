@@ -97,6 +97,7 @@ typedef struct hd_dataset {
   hd_split split[2]; /* training, test */
   hd_split_memory memory[2];
   hd_names names;
+  hd_palette palette;            /* of masks */
   hd_features features;          /* of a table, or of rows normalised by columns; count 0: none */
   char *note[HD_DATA_NOTES + 1]; /* NULL after the last */
   bool first_rules;              /* of the request */

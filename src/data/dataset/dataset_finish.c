@@ -164,7 +164,7 @@ static hd_status normalise_columns(hd_dataset *data, hd_ctx *ctx) {
 static hd_status prepare_decoding(hd_dataset *data, hd_ctx *ctx, const hd_dataset_request *request) {
   hd_split *split = data->split;
   for (int s = 0; s < parts_of(data); s++)
-    if (request->skip && hd__split_decodes(&split[s]))
+    if (request->skip && hd__split_decodes(&split[s]) && !split[s].masked) /* a mask belongs to its picture */
       HD_TRY(hd__skips_find(&data->skips[s], &split[s], ctx));
   HD_TRY(keep_decoded(data, ctx, request->cache));
   if (data->shared)

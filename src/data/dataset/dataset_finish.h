@@ -9,9 +9,9 @@ hd_status hd__dataset_finish(hd_dataset *data, hd_ctx *ctx, const hd_dataset_req
 
 /* ---- Its parts ---- */
 
-/* Changes labels to the numbers that their classes have in a run, by name; owned[s] is memory that the caller frees,
- * after a failure too, or NULL: labels are unchanged. Labels without names are unchanged. HD_E_FORMAT for a class that
- * the run does not have. */
+/* Changes labels, or masks, to the numbers that their classes have in a run, by name; owned[s] is memory that the
+ * caller frees, after a failure too, or NULL: labels are unchanged. Labels without names are unchanged. HD_E_FORMAT for
+ * a class that the run does not have. */
 hd_status hd__dataset_match_classes(int32_t *owned[2], hd_dataset *data, hd_ctx *ctx, const char *path,
                                     const hd_class_names *names, int ignored);
 

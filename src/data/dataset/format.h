@@ -34,8 +34,8 @@ hd_status hd__dataset_note(hd_dataset *out, hd_ctx *ctx, const char *fmt, ...) _
 /* Whether `path` has this ending, ignoring case. */
 bool hd__path_ends(const char *path, const char *end);
 
-/* Reads a file of exactly `count` lines; empty ones do not count. Names are cleaned to valid UTF-8 without control
- * characters. */
+/* Reads a file of exactly `count` lines, 0: as many as there are; empty ones do not count. Names are cleaned to valid
+ * UTF-8 without control characters. */
 hd_status hd__names_read(hd_names *out, hd_ctx *ctx, const char *path, int count);
 
 /* Allocates what `split` needs by its count, shape, element, classes and outputs, and sets its pointers; pointers

@@ -292,8 +292,9 @@ static hd_sample_key key_of(const hd_feed *feed, uint32_t epoch, int64_t positio
 const uint8_t *hd__feed_mask(const hd_feed *feed, uint32_t epoch, int64_t position, void *room) {
   const hd_split *split = feed->split;
   const int64_t number = hd__feed_sample(feed, epoch, position);
-  const uint8_t *mask = split->masks + number * hd__split_plane(split);
-  const hd_sample sample = {.pixels = mask, .height = split->height, .width = split->width, .number = number};
+  const hd_mask_place place = hd__split_mask(split, number);
+  const uint8_t *mask = split->masks + place.at;
+  const hd_sample sample = {.pixels = mask, .height = place.size[0], .width = place.size[1], .number = number};
   const hd_sample_key key = key_of(feed, epoch, position, number);
   return feed->pipeline ? hd__pipeline_mask(feed->pipeline, &sample, &key, room) : mask;
 }

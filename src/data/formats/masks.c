@@ -4,8 +4,9 @@
  *     PATH/train/images, PATH/train/masks, and the same in PATH/test (or val, valid, validation, dev)
  *
  * A mask has its picture's name and size; its pixels are numbers, those of a grey PNG or places in a palette. 255 is no
- * class. Pictures are in the order of the bytes of their names, and all of one size; they are decoded when the set is
- * opened. */
+ * class. PATH/classes.txt, if it is there, names the classes, a line for each. Pictures are in the order of the bytes
+ * of their names. Masks are decoded when the set is opened, and so are pictures of one size; pictures of several sizes
+ * are decoded on demand. */
 #include "data/formats/formats.h"
 
 #include <dirent.h>
@@ -53,12 +54,29 @@ typedef struct set {
   char images[HD_PATH_BYTES], masks[HD_PATH_BYTES]; /* folders */
   names picture, mask;
   hd_photo_rules rules;
-  int size[SIDES], channels;
+  int (*size)[SIDES], channels; /* size: of each picture */
+  hd_mask_place *place;         /* of each mask, where sizes differ */
 } set;
 
-static void set_fini(set *s) {
-  names_fini(&s->picture);
-  names_fini(&s->mask);
+/* The data set's state. */
+typedef struct folder {
+  set part[2];
+  char *mixed;
+} folder;
+
+static void release(void *self) {
+  folder *f = self;
+  for (int s = 0; s < 2; s++) {
+    names_fini(&f->part[s].picture);
+    names_fini(&f->part[s].mask);
+    hd__free(f->part[s].size);
+    hd__free(f->part[s].place);
+  }
+  hd__free(f->mixed);
+}
+
+static hd_status no_memory(hd_ctx *ctx, const char *path) {
+  return hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for the list of pictures", path);
 }
 
 /* Bytes of a name without its ending. */
@@ -128,24 +146,43 @@ static hd_status read_head(hd_photo_head *out, hd_ctx *ctx, const set *s, int i)
   return hd__photo_head(out, ctx, path, file.bytes, file.length, s->rules);
 }
 
-/* All pictures of one size; grey if all are. */
+/* The sizes of all pictures; grey if all are. */
 static hd_status read_heads(set *s, hd_ctx *ctx) {
   hd_photo_head head;
   s->channels = 1;
+  HD_TRY(HD_NEW(s->size, s->picture.count, ctx, "%s: out of memory for the sizes of pictures", s->images));
   for (int i = 0; i < s->picture.count; i++) {
     HD_TRY(read_head(&head, ctx, s, i));
-    if (i == 0)
-      memcpy(s->size, head.size, sizeof s->size);
-    if (memcmp(s->size, head.size, sizeof s->size) != 0)
-      return hd__fail(
-          ctx, HD_E_FORMAT,
-          "%s: expected pictures of one size, found %s of %dx%d and %s of %dx%d; resize them and their masks, "
-          "those by the nearest pixel",
-          s->images, s->picture.entry[0]->d_name, s->size[1], s->size[0], s->picture.entry[i]->d_name, head.size[1],
-          head.size[0]);
+    memcpy(s->size[i], head.size, sizeof head.size);
     s->channels = head.grey ? s->channels : 3;
   }
   return HD_OK;
+}
+
+/* The first picture of another size than `than`, or their number. */
+static int odd_size(const set *s, const int than[SIDES]) {
+  int i = 0;
+  while (i < s->picture.count && !memcmp(s->size[i], than, sizeof s->size[i]))
+    i++;
+  return i;
+}
+
+/* ---- Decoding ---- */
+
+static hd_status read_picture(uint8_t *planes, hd_ctx *ctx, const set *s, int channels, int64_t i) {
+  char path[HD_PATH_BYTES];
+  HD_MAPPED file = {0};
+  HD_TRY(hd__file_join(path, ctx, s->images, s->picture.entry[i]->d_name));
+  HD_TRY(hd__file_read(&file, ctx, path));
+  return hd__photo_read(planes, channels, s->size[i], ctx, path, file.bytes, file.length, s->rules);
+}
+
+static hd_status read_mask(uint8_t *out, hd_ctx *ctx, const set *s, int64_t i) {
+  char path[HD_PATH_BYTES];
+  HD_MAPPED file = {0};
+  HD_TRY(mask_path(path, ctx, s, s->picture.entry[i]->d_name));
+  HD_TRY(hd__file_read(&file, ctx, path));
+  return hd__png_mask(out, s->size[i], ctx, path, file.bytes, file.length);
 }
 
 /* Pictures and masks that several threads decode. */
@@ -157,17 +194,9 @@ typedef struct job {
 } job;
 
 static hd_status decode(const job *j, hd_ctx *ctx, int64_t i) {
-  const set *s = j->set;
-  const char *name = s->picture.entry[i]->d_name;
-  char path[HD_PATH_BYTES];
-  HD_MAPPED picture = {0}, mask = {0};
-  HD_TRY(hd__file_join(path, ctx, s->images, name));
-  HD_TRY(hd__file_read(&picture, ctx, path));
-  HD_TRY(hd__photo_read(j->to->images + i * hd__split_elems(j->split), j->split->channels, s->size, ctx, path,
-                        picture.bytes, picture.length, s->rules));
-  HD_TRY(mask_path(path, ctx, s, name));
-  HD_TRY(hd__file_read(&mask, ctx, path));
-  return hd__png_mask(j->to->masks + i * hd__split_plane(j->split), s->size, ctx, path, mask.bytes, mask.length);
+  if (j->to->images)
+    HD_TRY(read_picture(j->to->images + i * hd__split_elems(j->split), ctx, j->set, j->split->channels, i));
+  return read_mask(j->to->masks + hd__split_mask(j->split, i).at, ctx, j->set, i);
 }
 
 static void decode_some(void *arg, int64_t first, int64_t end) {
@@ -182,13 +211,75 @@ static void decode_some(void *arg, int64_t first, int64_t end) {
   }
 }
 
-static hd_status decode_all(hd_split *split, hd_split_memory *to, hd_ctx *ctx, const set *s, int channels) {
-  *split = (hd_split){
-      .count = s->picture.count, .channels = channels, .height = s->size[0], .width = s->size[1], .masked = true};
-  HD_TRY(hd__split_allocate(to, split, ctx, s->images));
+static hd_status decode_all(const hd_split *split, hd_split_memory *to, hd_ctx *ctx, const set *s) {
   job j = {.set = s, .split = split, .to = to, .worst = split->count};
   hd__parallel_for(split->count, GRAIN, decode_some, &j);
   return j.worst == split->count ? HD_OK : decode(&j, ctx, j.worst); /* it fails again */
+}
+
+static hd_status take_same_size(hd_dataset *out, int part, hd_ctx *ctx, const set *s, int channels) {
+  hd_split *d = &out->split[part];
+  *d = (hd_split){
+      .count = s->picture.count, .channels = channels, .height = s->size[0][0], .width = s->size[0][1], .masked = true};
+  HD_TRY(hd__split_allocate(&out->memory[part], d, ctx, s->images));
+  return decode_all(d, &out->memory[part], ctx, s);
+}
+
+/* ---- Several sizes ---- */
+
+static hd_status get(void *elems, int size[2], hd_ctx *ctx, const hd_split *split, int64_t sample) {
+  const set *s = split->self;
+  memcpy(size, s->size[sample], sizeof s->size[sample]);
+  return read_picture(elems, ctx, s, split->channels, sample);
+}
+
+/* Moves a fifth of the first set's pictures, or a fold, to the second set. */
+static hd_status divide(folder *f, hd_dataset *data, hd_ctx *ctx, const char *path) {
+  set *all = &f->part[0], *test = &f->part[1];
+  const int count = all->picture.count;
+  HD_OWNED uint8_t *marks = NULL;
+  HD_TRY(hd__dataset_mark_test(&marks, data, ctx, path, count, NULL));
+  memcpy(test->images, all->images, sizeof test->images);
+  memcpy(test->masks, all->masks, sizeof test->masks);
+  test->rules = all->rules;
+  test->channels = all->channels;
+  test->picture.entry = malloc((size_t)count * sizeof(struct dirent *));
+  test->size = hd__malloc((size_t)count * sizeof *test->size);
+  if (!test->picture.entry || !test->size)
+    return no_memory(ctx, path);
+  all->picture.count = 0;
+  for (int i = 0; i < count; i++) {
+    set *to = marks[i] ? test : all;
+    const int at = to->picture.count++;
+    to->picture.entry[at] = all->picture.entry[i];
+    memcpy(to->size[at], all->size[i], sizeof all->size[i]);
+  }
+  return HD_OK;
+}
+
+static hd_status take_sizes(hd_dataset *out, int part, hd_ctx *ctx, folder *f, int channels) {
+  set *s = &f->part[part];
+  hd_split *d = &out->split[part];
+  HD_TRY(HD_NEW(s->place, s->picture.count + 1, ctx, "%s: out of memory for the list of masks", s->masks));
+  *d = (hd_split){.count = s->picture.count,
+                  .channels = channels,
+                  .mixed = f->mixed,
+                  .get = get,
+                  .self = s,
+                  .masked = true,
+                  .mask_place = s->place};
+  for (int i = 0; i < s->picture.count; i++) {
+    const int64_t pixels = (int64_t)s->size[i][0] * s->size[i][1];
+    s->place[i].size[0] = s->size[i][0];
+    s->place[i].size[1] = s->size[i][1];
+    s->place[i + 1].at = s->place[i].at + pixels;
+    d->most_elems = pixels * channels > d->most_elems ? pixels * channels : d->most_elems;
+  }
+  d->all_elems = channels * hd__split_mask_bytes(d);
+  HD_TRY(
+      HD_NEW_RAW(out->memory[part].masks, hd__split_mask_bytes(d), ctx, "%s: out of memory for the masks", s->masks));
+  d->masks = out->memory[part].masks;
+  return decode_all(d, &out->memory[part], ctx, s);
 }
 
 /* PATH/NAME/images and PATH/NAME/masks, or without a name PATH's. */
@@ -221,23 +312,94 @@ static bool find_test(set *out, const char *path) {
   return i < sizeof name / sizeof *name;
 }
 
-static hd_status open_folder(hd_dataset *out, hd_ctx *ctx, const hd_dataset_request *request) {
-  HD_RELEASED(set_fini) set train = {0};
-  HD_RELEASED(set_fini) set test = {0};
+/* "photos/images: 000.png 16x16 and 004.png 32x32", if two pictures have other sizes. */
+static hd_status find_mixed(folder *f, hd_ctx *ctx, const char *path) {
+  const set *first = &f->part[0];
+  const int *size = first->size[0];
+  for (int p = 0; p < 2 && !f->mixed; p++) {
+    const set *s = &f->part[p];
+    const int odd = odd_size(s, size);
+    if (odd == s->picture.count)
+      continue;
+    f->mixed =
+        hd__printf_alloc("%s/%s: %dx%d and %s/%s: %dx%d", first->images, first->picture.entry[0]->d_name, size[1],
+                         size[0], s->images, s->picture.entry[odd]->d_name, s->size[odd][1], s->size[odd][0]);
+    if (!f->mixed)
+      return no_memory(ctx, path);
+  }
+  return HD_OK;
+}
+
+/* PATH/classes.txt names the classes, of which there are as many then. */
+static hd_status name_classes(hd_dataset *out, hd_ctx *ctx, const char *path) {
+  char file[HD_PATH_BYTES];
+  hd_names *found = &out->names;
+  HD_TRY(hd__file_join(file, ctx, path, "classes.txt"));
+  if (!hd__file_exists(file))
+    return HD_OK;
+  HD_TRY(hd__names_read(found, ctx, file, 0));
+  if (found->count < 1 || found->count > HD_NO_CLASS)
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected the names of 1 to %d classes, a line for each, found %d; fix the file", file,
+                    HD_NO_CLASS, found->count);
+  for (int c = 0; c < found->count; c++)
+    for (int other = 0; other < c; other++)
+      if (!strcmp(found->name[c], found->name[other]))
+        return hd__fail(ctx, HD_E_FORMAT,
+                        "%s: expected a name of its own for each class, found '%s' for %d and %d; "
+                        "rename one",
+                        file, found->name[c], other, c);
+  if (out->split[0].classes > found->count)
+    return hd__fail(ctx, HD_E_FORMAT,
+                    "%s: expected the names of at least %d classes, as the masks have, found %d; add the others", file,
+                    out->split[0].classes, found->count);
+  for (int s = 0; s < 2; s++) {
+    out->split[s].classes = found->count;
+    out->split[s].class_names = found->name;
+  }
+  return HD_OK;
+}
+
+/* The sets, and the colours of the first mask's palette. */
+static hd_status find_pictures(hd_dataset *out, folder *f, hd_ctx *ctx, const hd_dataset_request *request) {
   const char *path = request->name;
-  const bool parts = find_set(&train, path, "train"), has_test = parts && find_test(&test, path);
+  const bool parts = find_set(&f->part[0], path, "train");
+  char mask[HD_PATH_BYTES];
+  HD_MAPPED file = {0};
   if (!parts)
-    find_set(&train, path, "");
-  HD_TRY(open_set(&train, ctx, request->photos));
-  if (has_test)
-    HD_TRY(open_set(&test, ctx, request->photos));
-  const int channels = has_test && test.channels > train.channels ? test.channels : train.channels;
-  HD_TRY(decode_all(&out->split[0], &out->memory[0], ctx, &train, channels));
-  if (has_test)
-    HD_TRY(decode_all(&out->split[1], &out->memory[1], ctx, &test, channels));
-  else
-    HD_TRY(hd__dataset_divide(out, ctx, path));
-  return hd__dataset_count_classes(out->split, ctx, path, request->ignored);
+    find_set(&f->part[0], path, "");
+  HD_TRY(open_set(&f->part[0], ctx, request->photos));
+  if (parts && find_test(&f->part[1], path))
+    HD_TRY(open_set(&f->part[1], ctx, request->photos));
+  HD_TRY(mask_path(mask, ctx, &f->part[0], f->part[0].picture.entry[0]->d_name));
+  HD_TRY(hd__file_read(&file, ctx, mask));
+  HD_TRY(hd__png_palette(&out->palette, ctx, mask, file.bytes, file.length));
+  return find_mixed(f, ctx, path);
+}
+
+/* Pictures in memory, which hd__dataset_divide and folds can divide. */
+static hd_status take_in_memory(hd_dataset *out, folder *f, hd_ctx *ctx, const char *path, int channels) {
+  HD_TRY(take_same_size(out, 0, ctx, &f->part[0], channels));
+  return f->part[1].picture.count > 0 ? take_same_size(out, 1, ctx, &f->part[1], channels)
+                                      : hd__dataset_divide(out, ctx, path);
+}
+
+static hd_status take_on_demand(hd_dataset *out, folder *f, hd_ctx *ctx, const char *path, int channels) {
+  if (f->part[1].picture.count == 0 && !out->whole)
+    HD_TRY(divide(f, out, ctx, path));
+  HD_TRY(take_sizes(out, 0, ctx, f, channels));
+  return f->part[1].picture.count == 0 && hd__dataset_share(out) ? HD_OK : take_sizes(out, 1, ctx, f, channels);
+}
+
+static hd_status open_folder(hd_dataset *out, hd_ctx *ctx, const hd_dataset_request *request) {
+  const char *path = request->name;
+  folder *f;
+  HD_TRY(hd__dataset_hold((void **)&f, out, ctx, sizeof *f, release));
+  HD_TRY(find_pictures(out, f, ctx, request));
+  const int channels = f->part[1].channels > f->part[0].channels ? f->part[1].channels : f->part[0].channels;
+  HD_TRY((f->mixed ? take_on_demand : take_in_memory)(out, f, ctx, path, channels));
+  HD_TRY(hd__dataset_count_classes(out->split, ctx, path, request->ignored));
+  return name_classes(out, ctx, path);
 }
 
 const hd_format hd__format_masks = {.name = "a folder of pictures and masks",

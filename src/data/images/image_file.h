@@ -32,6 +32,20 @@ void hd__picture_fini(hd_picture *picture);
 hd_status hd__png_mask(uint8_t *out, const int size[2], hd_ctx *ctx, const char *path, const uint8_t *bytes,
                        size_t length);
 
+/* The colours of a PNG's palette. */
+typedef struct hd_palette {
+  int count; /* 0: it has none, it is grey */
+  uint8_t rgb[256][3];
+} hd_palette;
+
+/* None too for a file that hd__png_mask refuses. */
+hd_status hd__png_palette(hd_palette *out, hd_ctx *ctx, const char *path, const uint8_t *bytes, size_t length);
+
+/* Writes a mask of numbers below `classes` to a PNG file, atomically: in grey, or as places in the palette, which gets
+ * greys for the classes that it lacks. */
+hd_status hd__png_write_mask(hd_ctx *ctx, const char *path, const uint8_t *mask, const int32_t size[2],
+                             const hd_palette *palette, int32_t classes);
+
 /* ---- Files of either kind ---- */
 
 typedef struct hd_photo_rules {

@@ -178,6 +178,35 @@ hd_status hd__png_mask(uint8_t *out, const int size[2], hd_ctx *ctx, const char 
   return status;
 }
 
+/* Fills the palette of the picture; false: it has none, or cannot be read. */
+static bool read_palette(hd_palette *out, reader *r) {
+  png_colorp color;
+  int count = 0;
+  if (setjmp(png_jmpbuf(r->png)))
+    return false;
+  png_read_info(r->png, r->info);
+  if (png_get_color_type(r->png, r->info) != PNG_COLOR_TYPE_PALETTE || !png_get_PLTE(r->png, r->info, &color, &count))
+    return false;
+  for (int i = 0; i < count && i < 256; i++) {
+    const uint8_t rgb[3] = {color[i].red, color[i].green, color[i].blue};
+    memcpy(out->rgb[i], rgb, sizeof rgb);
+    out->count = i + 1;
+  }
+  return true;
+}
+
+hd_status hd__png_palette(hd_palette *out, hd_ctx *ctx, const char *path, const uint8_t *bytes, size_t length) {
+  reader r = {.bytes = bytes, .length = length};
+  *out = (hd_palette){0};
+  if (length < SIGNATURE_BYTES || png_sig_cmp(bytes, 0, SIGNATURE_BYTES))
+    return HD_OK;
+  hd_status status = set_up(&r, ctx, path);
+  if (status == HD_OK && !read_palette(out, &r) && r.out_of_memory)
+    status = hd__fail(ctx, HD_E_NOMEM, "%s: out of memory for a picture", path);
+  png_destroy_read_struct(&r.png, &r.info, NULL);
+  return status;
+}
+
 void hd__picture_fini(hd_picture *picture) {
   hd__free(picture->rgba);
   *picture = (hd_picture){0};

@@ -35,6 +35,12 @@ typedef struct hd_window {
  * it is no target; either may be NULL. */
 typedef void hd_window_fn(float *x, int32_t *label, const hd_split *split, const hd_window *window);
 
+/* Where a mask begins in the memory of all, and its size: height, width. */
+typedef struct hd_mask_place {
+  int64_t at;
+  int32_t size[2];
+} hd_mask_place;
+
 struct hd_split {
   int64_t count;
   int64_t validation; /* of them, the last: a validation set that came with the training set */
@@ -67,7 +73,8 @@ struct hd_split {
   int outputs;
   bool masked;          /* each pixel has a class of its own; then there are neither labels nor targets, but */
   const uint8_t *masks; /* height x width of them a sample, HD_NO_CLASS for none */
-  const float *weights; /* of samples in losses and scores (sample_weights.h); NULL: all count once */
+  const hd_mask_place *mask_place; /* of each, and after them their end, if sizes differ; else NULL */
+  const float *weights;            /* of samples in losses and scores (sample_weights.h); NULL: all count once */
 };
 
 static inline int64_t hd__split_elems(const hd_split *split) {
@@ -76,6 +83,15 @@ static inline int64_t hd__split_elems(const hd_split *split) {
 
 /* Pixels of a sample, all of one size. */
 static inline int64_t hd__split_plane(const hd_split *split) { return (int64_t)split->height * split->width; }
+
+/* Where the mask of a sample begins, and its size; the bytes of all masks. */
+static inline hd_mask_place hd__split_mask(const hd_split *split, int64_t sample) {
+  return split->mask_place
+             ? split->mask_place[sample]
+             : (hd_mask_place){sample * hd__split_plane(split), {(int32_t)split->height, (int32_t)split->width}};
+}
+
+static inline int64_t hd__split_mask_bytes(const hd_split *split) { return hd__split_mask(split, split->count).at; }
 
 static inline int64_t hd__split_elem_bytes(const hd_split *split) { return split->elem == HD_ELEM_U8 ? 1 : 4; }
 

@@ -111,7 +111,7 @@ uint64_t hd__samples_checksum(const hd_split *split) {
 hd_status hd__labels_checksum(uint64_t *out, hd_ctx *ctx, const hd_split *split) {
   const int64_t count = split->labels ? split->count : split->count * split->outputs;
   if (split->masks) {
-    *out = hd__xxh3(split->masks, (size_t)(split->count * hd__split_plane(split)));
+    *out = hd__xxh3(split->masks, (size_t)hd__split_mask_bytes(split));
     return HD_OK;
   }
   bool narrow = split->labels != NULL;

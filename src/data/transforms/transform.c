@@ -205,6 +205,13 @@ hd_status hd__pipeline_check_masks(hd_ctx *ctx, const hd_pipeline *p) {
   return HD_OK;
 }
 
+bool hd__pipeline_keeps_frame(const hd_pipeline *p) {
+  int i = 0;
+  while (i < p->steps && hd__mask_keeps_frame(&p->step[i]))
+    i++;
+  return i == p->steps;
+}
+
 /* ---- Applying ---- */
 
 /* The initial state of a run. */

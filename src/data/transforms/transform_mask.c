@@ -47,6 +47,11 @@ hd_status hd__mask_check(hd_ctx *ctx, const hd_transform_step *step) {
                   step->row->name);
 }
 
+bool hd__mask_keeps_frame(const hd_transform_step *step) {
+  const int kind = kind_of(step);
+  return kind < KINDS && (kinds[kind].effect == STAYS || kinds[kind].apply == hd__apply_resize);
+}
+
 void hd__mask_apply(const hd_transform_step *step, hd_transform_run *run) {
   const int kind = kind_of(step);
   hd_transform_step changed;

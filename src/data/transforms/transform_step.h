@@ -309,6 +309,9 @@ bool hd__drawn_box(hd_rectangle *out, const hd_transform_step *step, const hd_tr
 /* HD_E_USAGE if the step has no meaning for them. */
 hd_status hd__mask_check(hd_ctx *ctx, const hd_transform_step *step);
 
+/* Whether the step leaves each pixel in its place, apart from a resize. */
+bool hd__mask_keeps_frame(const hd_transform_step *step);
+
 /* Applies what the step does to places of pixels; run->image is a mask. */
 void hd__mask_apply(const hd_transform_step *step, hd_transform_run *run);
 

@@ -82,12 +82,8 @@ static void hash_tokens(void *sha, const int32_t *label, int32_t count) {
 }
 
 static hd_status hash_labels(char hex[HD_SHA256_HEX_BYTES], hd_ctx *ctx, const hd_split *split) {
-  const int64_t each = split->masks     ? hd__split_plane(split)
-                       : split->targets ? split->outputs * (int64_t)sizeof(float)
-                                        : (int64_t)sizeof(int32_t);
-  const char *all = split->masks     ? (const char *)split->masks
-                    : split->targets ? (const char *)split->targets
-                                     : (const char *)split->labels;
+  const int64_t each = split->targets ? split->outputs * (int64_t)sizeof(float) : (int64_t)sizeof(int32_t);
+  const char *all = split->targets ? (const char *)split->targets : (const char *)split->labels;
   hd_sha256 *sha = hd__sha256_create();
   HD_TRY(HD_ALLOCATED(sha, ctx, "out of memory for the digest of the data"));
   if (split->window)
@@ -95,6 +91,8 @@ static hd_status hash_labels(char hex[HD_SHA256_HEX_BYTES], hd_ctx *ctx, const h
   for (int64_t i = 0; i < split->count && all; i++)
     if (!hd__skips_has(split, i))
       hd__sha256_update(sha, all + i * each, (size_t)each);
+  if (split->masks)
+    hd__sha256_update(sha, split->masks, (size_t)hd__split_mask_bytes(split));
   for (int64_t i = 0; split->weights && i < split->count; i++)
     hd__sha256_update(sha, split->weights + i, sizeof *split->weights);
   hd__sha256_finish(sha, hex);

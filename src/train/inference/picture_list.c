@@ -12,6 +12,7 @@
 typedef struct identity {
   dev_t device;
   ino_t inode;
+  bool taken; /* an entry of the table */
 } identity;
 
 struct hd_pictures {
@@ -23,9 +24,9 @@ typedef struct walk {
   hd_ctx *ctx;
   hd_name_list *pictures;
   hd_name_list folders, links; /* to go into */
-  identity *seen;
-  int64_t count, room; /* of `seen` */
-  int64_t others;      /* files that are no pictures, and the first of their paths */
+  identity *seen;              /* a hash table of the folders so far, at most half full */
+  int64_t count, room;         /* of `seen`; room: a power of 2, or 0 */
+  int64_t others;              /* files that are no pictures, and the first of their paths */
   char *other;
 } walk;
 
@@ -52,20 +53,42 @@ static hd_status count_other(walk *w, const char *path) {
   return HD_ALLOCATED(w->other = hd__strdup(path), w->ctx, "%s: out of memory for the names of pictures", path);
 }
 
+/* The entry of a folder, or the empty one where it belongs. */
+static identity *find(identity *table, int64_t room, const identity *it) {
+  static const uint64_t spread = 0x9e3779b97f4a7c15;
+  const uint64_t mask = (uint64_t)room - 1;
+  uint64_t at = ((uint64_t)it->inode * spread + (uint64_t)it->device) * spread >> 20;
+  while (table[at & mask].taken && (table[at & mask].inode != it->inode || table[at & mask].device != it->device))
+    at++;
+  return &table[at & mask];
+}
+
+static hd_status make_larger(walk *w, const char *path) {
+  const int64_t room = w->room ? 2 * w->room : 64;
+  identity *table = hd__calloc((size_t)room, sizeof *table);
+  if (!table)
+    return no_memory(w->ctx, path);
+  for (int64_t i = 0; i < w->room; i++)
+    if (w->seen[i].taken)
+      *find(table, room, &w->seen[i]) = w->seen[i];
+  hd__free(w->seen);
+  w->seen = table;
+  w->room = room;
+  return HD_OK;
+}
+
 /* *is_new: no path to this folder was seen before. */
 static hd_status look_at(bool *is_new, walk *w, const char *path) {
   struct stat info;
   if (stat(path, &info) != 0)
     return hd__fail(w->ctx, HD_E_IO, "%s: cannot read the folder: %s; check its permissions", path, strerror(errno));
-  const identity it = {info.st_dev, info.st_ino};
-  *is_new = true;
-  for (int64_t i = 0; i < w->count && *is_new; i++)
-    *is_new = w->seen[i].device != it.device || w->seen[i].inode != it.inode;
-  if (!*is_new)
-    return HD_OK;
-  if (!hd__grow(&w->seen, w->count, &w->room, sizeof *w->seen))
-    return no_memory(w->ctx, path);
-  w->seen[w->count++] = it;
+  const identity it = {info.st_dev, info.st_ino, true};
+  if (2 * w->count >= w->room)
+    HD_TRY(make_larger(w, path));
+  identity *entry = find(w->seen, w->room, &it);
+  *is_new = !entry->taken;
+  w->count += *is_new;
+  *entry = it;
   return HD_OK;
 }
 

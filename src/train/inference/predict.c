@@ -9,6 +9,7 @@
 #include "data/split/skipped_samples.h"
 #include "platform/thread_start.h"
 #include "train/inference/predictor.h"
+#include "train/settings/run_record.h"
 
 enum { AT_ONCE = HD_PREDICTED_AT_ONCE };
 
@@ -17,21 +18,27 @@ static hd_status make_room(hd_predictor *p, hd_ctx *ctx) {
   hd_predictor_input(shape, p);
   p->outcome.loss = hd__malloc(AT_ONCE * sizeof *p->outcome.loss);
   p->outcome.guess = hd__malloc(AT_ONCE * sizeof *p->outcome.guess);
-  p->outcome.score = hd__malloc((size_t)AT_ONCE * (size_t)scores * sizeof *p->outcome.score);
+  if (!hd__predicts_pixels(p))
+    p->outcome.score = hd__malloc((size_t)AT_ONCE * (size_t)scores * sizeof *p->outcome.score);
   p->pixels = hd__malloc((size_t)shape[0] * (size_t)shape[1] * (size_t)shape[2]);
-  return HD_ALLOCATED(p->outcome.loss && p->outcome.guess && p->outcome.score && p->pixels, ctx,
-                      "out of memory for the predictions");
+  return HD_ALLOCATED(p->outcome.loss && p->outcome.guess && (p->outcome.score || hd__predicts_pixels(p)) && p->pixels,
+                      ctx, "out of memory for the predictions");
 }
 
 static hd_status set_up(hd_predictor *p, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
   HD_TRY(config ? hd__config_copy(&p->config, ctx, config) : hd_config_create(&p->config, ctx));
   HD_TRY(hd__trained_open(&p->trained, ctx, checkpoint, p->config));
-  if (p->trained.network.target.places > 0)
-    return hd__fail(
-        ctx, HD_E_UNSUPPORTED, "%s: expected a network with one prediction for each sample, found one that predicts %s",
-        checkpoint,
-        hd__network_reads_text(&p->trained.network) ? "every next token of a text; use heddle generate"
-                                                    : "a class for each pixel; use heddle eval, or heddle export");
+  if (hd__network_reads_text(&p->trained.network))
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "%s: expected a network with one prediction for each sample, found one that predicts every next "
+                    "token of a text; use heddle generate",
+                    checkpoint);
+  if (hd__predicts_pixels(p) && p->trained.tta != HD_TTA_NONE)
+    return hd__fail(ctx, HD_E_UNSUPPORTED,
+                    "--tta %s expects one label for each sample, found a network that predicts a class for each pixel; "
+                    "leave it out",
+                    hd_choice_name(HD_OPT_TTA, (int32_t)p->trained.tta));
+  hd__record_palette(&p->palette, p->trained.record);
   return make_room(p, ctx);
 }
 
@@ -54,11 +61,14 @@ void hd_predictor_destroy(hd_predictor *p) {
   hd__free(p->outcome.guess);
   hd__free(p->outcome.score);
   hd__free(p->pixels);
+  hd__free(p->mask);
   hd__free(p);
 }
 
 hd_prediction hd_predictor_gives(const hd_predictor *p) {
   const hd_target *target = &p->trained.network.target;
+  if (hd__predicts_pixels(p))
+    return HD_PREDICTS_PIXELS;
   if (hd__target_classes(target) > 0)
     return HD_PREDICTS_CLASSES;
   if (target->heads > 0)
@@ -85,9 +95,9 @@ int32_t hd_predictor_count(const hd_predictor *p) {
 }
 
 const char *hd_predictor_class_name(const hd_predictor *p, int32_t class) {
-  return hd_predictor_gives(p) == HD_PREDICTS_CLASSES && class >= 0 && class < p->trained.class_names
-             ? p->trained.class_name[class]
-             : NULL;
+  const hd_prediction gives = hd_predictor_gives(p);
+  const bool classes = gives == HD_PREDICTS_CLASSES || gives == HD_PREDICTS_PIXELS;
+  return classes && class >= 0 && class < p->trained.class_names ? p->trained.class_name[class] : NULL;
 }
 
 /* A flat input of N counts as one row of N pixels. */
@@ -161,6 +171,7 @@ static void convert(double *value, const hd_predictor *p, const float *score) {
     for (int32_t i = 0; i < scores; i++)
       value[i] = hd__target_unscaled(&p->trained.targets, i, (double)score[i]);
     return;
+  case HD_PREDICTS_PIXELS: return; /* see hd__masks_take */
   }
 }
 
@@ -170,7 +181,9 @@ hd_status hd__predict_some(double *value, hd_predictor *p, hd_ctx *ctx, const hd
   hd_status status = hd__trained_feed(&p->feed, ctx, &p->trained, samples, mode);
   HD_THEN(status, hd__trained_evaluate(&p->outcome, ctx, &p->trained, &p->feed));
   hd__feed_fini(&p->feed);
-  for (int64_t i = 0; i < count && status == HD_OK; i++)
+  if (status == HD_OK && hd__predicts_pixels(p))
+    hd__masks_take(value, p, count);
+  for (int64_t i = 0; i < count && status == HD_OK && p->outcome.score; i++)
     convert(value + i * hd_predictor_count(p), p, p->outcome.score + i * p->trained.network.target.scores);
   return status;
 }
@@ -208,6 +221,7 @@ static hd_status predict_many(double *value, hd_predictor *p, hd_ctx *ctx, const
   int32_t shape[3];
   hd_predictor_input(shape, p);
   const int64_t elems = (int64_t)shape[0] * shape[1] * shape[2];
+  HD_TRY(hd__masks_begin(p, ctx, count));
   if (hd__trained_reads_columns(&p->trained))
     return predict_rows(value, p, ctx, bytes, floats, count);
   for (int64_t first = 0; first < count; first += AT_ONCE) {
@@ -257,6 +271,19 @@ hd_status hd_predict_floats(double *value, hd_predictor *p, hd_ctx *ctx, const f
   return predict_many(value, p, ctx, NULL, samples, count);
 }
 
+/* Predicts a single sample; the mask of one that the run's transforms only resize gets its size. */
+static hd_status predict_one(double *value, hd_predictor *p, hd_ctx *ctx, const hd_split *one) {
+  HD_FEED_OWNED feed = {0};
+  HD_TRY(hd__masks_begin(p, ctx, 1));
+  HD_TRY(hd__predict_some(value, p, ctx, one, HD_PIPELINE_EVALUATION));
+  if (!hd__predicts_pixels(p))
+    return HD_OK;
+  HD_TRY(hd__trained_feed(&feed, ctx, &p->trained, one, HD_PIPELINE_EVALUATION));
+  return feed.pipeline && hd__pipeline_keeps_frame(feed.pipeline)
+             ? hd__masks_resize(value, p, ctx, one->height, one->width)
+             : HD_OK;
+}
+
 /* The model takes the shape that a picture has after the run's transforms. */
 static hd_status check_size(hd_predictor *p, hd_ctx *ctx, const hd_split *one, const char *path) {
   int32_t shape[3];
@@ -299,13 +326,13 @@ static hd_status predict_sample(double *value, hd_predictor *p, hd_ctx *ctx, con
                         .width = picture->width,
                         .classes = classes > 0 ? classes : 1};
   HD_TRY(check_size(p, ctx, &one, path));
-  return hd__predict_some(value, p, ctx, &one, HD_PIPELINE_EVALUATION);
+  return predict_one(value, p, ctx, &one);
 }
 
 /* Whether pictures are drawings of digits: the data have one channel, and classes without names, as in IDX files. Class
  * folders have names, and their grey pictures may be dark on light. */
 static bool takes_drawings(const hd_predictor *p, int32_t channels) {
-  return channels == 1 && p->trained.class_names == 0;
+  return channels == 1 && p->trained.class_names == 0 && !hd__predicts_pixels(p);
 }
 
 hd_status hd_predict_picture(double *value, hd_predictor *p, hd_ctx *ctx, const char *path) {
@@ -334,6 +361,7 @@ hd_status hd_predict_picture(double *value, hd_predictor *p, hd_ctx *ctx, const 
 }
 
 hd_status hd_predict_item(double *value, int32_t *label, hd_predictor *p, hd_ctx *ctx, int64_t index) {
+  static const int32_t no_label;
   hd_evaluated part;
   if (!p->data)
     HD_TRY(hd__trained_data(&p->data, &part, ctx, &p->trained, p->config));
@@ -358,9 +386,11 @@ hd_status hd_predict_item(double *value, int32_t *label, hd_predictor *p, hd_ctx
   one.mixed = NULL;
   one.images = test->elem == HD_ELEM_U8 ? (const uint8_t *)elems : NULL;
   one.floats = test->elem == HD_ELEM_U8 ? NULL : elems;
-  one.labels = test->labels ? test->labels + index : NULL;
+  one.labels = test->labels ? test->labels + index : test->masks ? &no_label : NULL;
   one.targets = test->targets ? test->targets + index * test->outputs : NULL;
-  return hd__predict_some(value, p, ctx, &one, HD_PIPELINE_EVALUATION);
+  one.masks = NULL;
+  one.masked = false;
+  return predict_one(value, p, ctx, &one);
 }
 
 int32_t hd_predict_item_targets(double *target, const hd_predictor *p, int64_t index) {

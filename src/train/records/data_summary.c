@@ -41,7 +41,7 @@ static hd_status count_classes(hd_data_look *l, hd_ctx *ctx) {
     int64_t *count = l->per_class + p * classes;
     if (d->window)
       hd__split_walk_labels(d, count_tokens, count);
-    for (int64_t i = 0; d->masks && i < d->count * hd__split_plane(d); i++)
+    for (int64_t i = 0; d->masks && i < hd__split_mask_bytes(d); i++)
       if (d->masks[i] < classes)
         count[d->masks[i]]++;
     for (int64_t i = 0; i < d->count && d->labels; i++)

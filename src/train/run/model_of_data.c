@@ -91,7 +91,9 @@ hd_status hd__network_fit(hd_network *network, hd_line *note, hd_ctx *ctx, const
   if (seen.flat)
     facts.input = (hd_shape){1, {seen.width}};
   if (network->asks_input && seen.mixed)
-    return hd__fail(ctx, HD_E_SHAPE, "%s: expected samples of one size, found %s; resize them with a transform",
+    return hd__fail(ctx, HD_E_SHAPE,
+                    "%s: expected samples of one size, found %s; resize them with a transform: "
+                    "--transforms '[{resize: [64, 64]}, to_float, normalise]'",
                     data_name, seen.mixed);
   HD_TRY(hd__network_resolve(network, ctx, &facts));
   describe(note, network, was, config, &seen, data_name);

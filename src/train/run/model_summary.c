@@ -44,13 +44,17 @@ static hd_status parse(hd_graph **out, owner *o, hd_ctx *ctx, const int32_t inpu
   return HD_CREATED(status, out, hd__graph_destroy);
 }
 
+/* As a model file's input. */
 static hd_status check_input(hd_ctx *ctx, const int32_t input[3]) {
-  if (!input ||
-      (input[0] >= 1 && input[0] <= 4 && input[1] >= 1 && input[1] <= 65535 && input[2] >= 1 && input[2] <= 65535))
-    return HD_OK;
-  return hd__fail(ctx, HD_E_USAGE,
-                  "an input expects 1 to 4 channels and sides of 1 to 65535, found %dx%dx%d; write for example 1x28x28",
-                  input[0], input[1], input[2]);
+  static const int32_t most[3] = {HD_MODEL_MAX_CHANNELS, HD_MODEL_MAX_SIDE, HD_MODEL_MAX_SIDE};
+  bool good = true;
+  for (int i = 0; i < 3 && input; i++)
+    good = good && input[i] >= 1 && input[i] <= most[i];
+  return good ? HD_OK
+              : hd__fail(ctx, HD_E_USAGE,
+                         "an input expects 1 to %d channels and sides of 1 to %d, found %dx%dx%d; write for example "
+                         "1x28x28",
+                         most[0], most[1], input[0], input[1], input[2]);
 }
 
 static void describe_layer(hd_summary_layer *layer, const hd_graph *graph, const hd_node *node) {

@@ -242,7 +242,9 @@ hd_status hd__network_check(hd_ctx *ctx, const hd_network *network, const hd_gra
   const hd_shape *input = &graph->values[graph->input].shape, of_image = hd__shape_image(input);
   char wanted[HD_SHAPE_TEXT_BYTES], found[HD_SHAPE_TEXT_BYTES];
   if (split->mixed)
-    return hd__fail(ctx, HD_E_SHAPE, "%s: expected samples of one size, found %s; resize them with a transform",
+    return hd__fail(ctx, HD_E_SHAPE,
+                    "%s: expected samples of one size, found %s; resize them with a transform: "
+                    "--transforms '[{resize: [64, 64]}, to_float, normalise]'",
                     data_name, split->mixed);
   bool fits = split->flat && of_image.dim[0] == 1 && hd__shape_elems(input) == split->width;
   if (!fits && !hd__shape_equal(&image, &of_image))

@@ -77,6 +77,27 @@ hd_status hd__record_class_names(const char ***out, int32_t *count, hd_ctx *ctx,
   return HD_OK;
 }
 
+static const char PALETTE[] = "palette";
+enum { COLOR_DIGITS = 6 };
+
+/* "000000ff0000", six hex digits for each place. */
+static json_t *palette_text(const hd_palette *palette) {
+  char text[256 * COLOR_DIGITS + 1];
+  for (int i = 0; i < palette->count; i++)
+    snprintf(text + i * COLOR_DIGITS, COLOR_DIGITS + 1, "%02x%02x%02x", palette->rgb[i][0], palette->rgb[i][1],
+             palette->rgb[i][2]);
+  return json_string(text);
+}
+
+void hd__record_palette(hd_palette *out, const json_t *record) {
+  const char *text = hd__json_text(json_object_get(record, "data"), PALETTE);
+  *out = (hd_palette){0};
+  for (int at = 0; out->count < 256 && strlen(text) >= COLOR_DIGITS; out->count++, text += at)
+    if (sscanf(text, "%2hhx%2hhx%2hhx%n", &out->rgb[out->count][0], &out->rgb[out->count][1], &out->rgb[out->count][2],
+               &at) != 3)
+      return;
+}
+
 static json_t *data_of(const hd_dataset *data) {
   json_t *sums = json_array();
   for (int i = 0; i < HD_DATA_PARTS; i++) {
@@ -94,6 +115,8 @@ static json_t *data_of(const hd_dataset *data) {
     json_object_set_new(is, RULES, json_integer(HD_DATA_RULES));
   if (hd__dataset_train(data)->class_names)
     json_object_set_new(is, "class_names", names_of(hd__dataset_train(data)));
+  if (data->palette.count > 0)
+    json_object_set_new(is, PALETTE, palette_text(&data->palette));
   if (hd__dataset_features(data))
     json_object_set_new(is, FEATURES, hd__features_json(hd__dataset_features(data)));
   return is;

@@ -71,6 +71,9 @@ HD_TOOLS_API const char *hd__json_text(const json_t *object, const char *key);
 /* The names of the run's classes, valid as long as the record; *count is 0 if it has none. The caller frees *out. */
 hd_status hd__record_class_names(const char ***out, int32_t *count, hd_ctx *ctx, const json_t *record);
 
+/* The colours of the classes in the masks of the run's data; none where they are grey. */
+void hd__record_palette(hd_palette *out, const json_t *record);
+
 /* The features of the run's table; none where it has none. The caller releases them, after a failure too. */
 hd_status hd__record_features(hd_features *out, hd_ctx *ctx, const json_t *record, const char *folder);
 

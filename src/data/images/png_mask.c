@@ -1,0 +1,61 @@
+/* Writing masks with libpng: a byte for each pixel, grey or a place in a palette. Errors longjmp to one place. */
+#include <png.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "data/images/image_file.h"
+#include "platform/file.h"
+
+typedef struct mask_file {
+  const uint8_t *mask;
+  int32_t height, width;
+  png_color color[256];
+  int colors; /* 0: grey */
+} mask_file;
+
+/* Replaces libpng's messages, which it would print. */
+static void leave(png_structp png, png_const_charp text) { png_longjmp(png, 1); }
+
+static void ignore(png_structp png, png_const_charp text) {}
+
+static void put(png_structp png, png_infop info, const mask_file *m) {
+  png_set_IHDR(png, info, (png_uint_32)m->width, (png_uint_32)m->height, 8,
+               m->colors ? PNG_COLOR_TYPE_PALETTE : PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_NONE,
+               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  if (m->colors)
+    png_set_PLTE(png, info, m->color, m->colors);
+  png_write_info(png, info);
+  for (int32_t row = 0; row < m->height; row++)
+    png_write_row(png, m->mask + (size_t)row * (size_t)m->width);
+  png_write_end(png, NULL);
+}
+
+static hd_status write_png(FILE *to, hd_ctx *ctx, void *arg) {
+  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, leave, ignore);
+  png_infop info = png ? png_create_info_struct(png) : NULL;
+  if (!info) {
+    png_destroy_write_struct(&png, NULL);
+    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a picture");
+  }
+  if (setjmp(png_jmpbuf(png))) {
+    png_destroy_write_struct(&png, &info);
+    return hd__fail(ctx, HD_E_IO, "cannot write a picture: the disk or libpng reported an error; free some space");
+  }
+  png_init_io(png, to);
+  put(png, info, arg);
+  png_destroy_write_struct(&png, &info);
+  return HD_OK;
+}
+
+hd_status hd__png_write_mask(hd_ctx *ctx, const char *path, const uint8_t *mask, const int32_t size[2],
+                             const hd_palette *palette, int32_t classes) {
+  mask_file m = {.mask = mask, .height = size[0], .width = size[1]};
+  if (palette->count > 0)
+    m.colors = palette->count > classes ? palette->count : classes;
+  for (int i = 0; i < m.colors; i++) {
+    const uint8_t grey[3] = {(uint8_t)i, (uint8_t)i, (uint8_t)i}, *rgb = i < palette->count ? palette->rgb[i] : grey;
+    m.color[i] = (png_color){rgb[0], rgb[1], rgb[2]};
+  }
+  return hd__file_write_named(ctx, path, write_png, &m);
+}
