@@ -32,7 +32,8 @@ for network in activations groups mixed norm patches shared upsampled tiles wide
 done
 sed 's/: relu/: swish/' "$SRCDIR/tests/bits/tiny.yaml" >"$folder/swish.yaml"
 compare swish "$folder/swish.yaml"
-# Windows that divide their image: ONNX has no others that adapt.
+# Pools that adapt: windows that divide their image, and others.
+compare uneven "$SRCDIR/tests/bits/resized.yaml"
 sed 's/size: \[3, 4\]/size: [4, 7]/; s/size: \[2, 2\]/size: [2, 1]/' "$SRCDIR/tests/bits/resized.yaml" \
   >"$folder/resized.yaml"
 compare resized "$folder/resized.yaml"

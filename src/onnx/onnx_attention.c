@@ -166,6 +166,20 @@ static hd_status keys_of(hd_onnx_view *out, hd_onnx_reader *r, const char *name)
   return HD_OK;
 }
 
+/* The mask and the factor of scores of this rank. */
+static hd_status check_numbers(hd_onnx_reader *r, const HdOnnx__Node *node, const attention *a, int rank,
+                               int64_t width) {
+  if (a->by.rank > rank)
+    return hd__onnx_refuse(r, node,
+                           "expected a mask and factors of at most %d dimensions, as the scores have, found %d; "
+                           "leave those of one element out",
+                           rank, a->by.rank);
+  if (fabs(a->by.factor * sqrt((double)width) - 1) > 1e-5)
+    return hd__onnx_refuse(r, node, "expected scores times %.6g, which is 1 / sqrt(%lld), found times %.6g; use that",
+                           1 / sqrt((double)width), (long long)width, a->by.factor);
+  return HD_OK;
+}
+
 hd_status hd__onnx_read_attention(hd_onnx_view *out, hd_onnx_reader *r, const HdOnnx__Node *node, int k) {
   attention a;
   hd_onnx_view part[3];
@@ -200,14 +214,7 @@ hd_status hd__onnx_read_attention(hd_onnx_view *out, hd_onnx_reader *r, const Hd
     return hd__onnx_refuse(r, node,
                            "expected queries, keys and values of one shape, batch x heads x places x channels, "
                            "found others; heddle has self-attention");
-  if (a.by.rank > rank)
-    return hd__onnx_refuse(r, node,
-                           "expected a mask and factors of at most %d dimensions, as the scores have, found %d; "
-                           "leave those of one element out",
-                           rank, a.by.rank);
-  if (fabs(a.by.factor * sqrt((double)width) - 1) > 1e-5)
-    return hd__onnx_refuse(r, node, "expected scores times %.6g, which is 1 / sqrt(%lld), found times %.6g; use that",
-                           1 / sqrt((double)width), (long long)width, a.by.factor);
+  HD_TRY(check_numbers(r, node, &a, rank, width));
   const uint32_t channels = 1u << last | (rank == 4 ? 2u : 0u);
   for (int i = 0; i < 3; i++) {
     HD_TRY(hd__onnx_to_channels(&part[i], r, node, channels, false));

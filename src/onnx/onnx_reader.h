@@ -167,8 +167,8 @@ int hd__onnx_ints(int64_t out[8], hd_onnx_reader *r, const char *name);
 /* Stands for the size of the batch in lists of whole numbers. */
 #define HD_ONNX_BATCH (INT64_MIN + 1)
 
-/* Whether this size, the first of a Reshape, is that of the batch: 0, which copies it, or a number where the file states
- * how many samples the batch has. */
+/* Whether this size, the first of a Reshape, is that of the batch: 0, which copies it, or a number where the file
+ * states how many samples the batch has. */
 bool hd__onnx_keeps_batch(const hd_onnx_reader *r, int64_t side);
 
 /* The same of an attribute, which older versions of an operator have, or of an input. */
