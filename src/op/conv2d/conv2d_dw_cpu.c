@@ -1,8 +1,9 @@
-/* The gradient of a convolution's weight and bias, by one of five methods, chosen by the shape alone. All except tiles
+/* The gradient of a convolution's weight and bias, by one of six methods, chosen by the shape alone. All except tiles
  * have the same bits:
  *
  *   tiles   wide 3 x 3 and 5 x 5 kernels without a pool, see winograd_dw_cpu.c
  *   wide    taps in vector lanes: without a pool, see conv2d_dw_wide_cpu.c.
+ *   point   the same for kernels of 1 x 1, from copies, see conv2d_dw_point_cpu.c.
  *   dense   output channels in vector lanes, for few input channels; a block of taps in registers for all windows,
  *           the positions of a pool one after the other.
  *   picked  as dense, but each channel picks its tap at the position of its maximum: behind a pool of side 2, see
@@ -27,12 +28,25 @@ typedef struct dw_shape {
   int64_t dy_pixel;    /* elements of dy from a window to the next */
 } dw_shape;
 
-typedef enum dw_way { LIVE, DENSE, PICKED, WIDE } dw_way;
+typedef enum dw_way { LIVE, DENSE, PICKED, WIDE, POINT } dw_way;
+
+/* Copies pay from this number of input channels on, or where the ways without copies are slower: at a distance, and
+ * for a short last group, whose idle lanes cost less than sums that are transposed. */
+enum { MANY_INPUTS = 96 };
+static const double MOST_IDLE = 1.2;
+
+static int is_point(const hd_geom *g, double idle) {
+  const int strided = g->window.sh > 1 || g->window.sw > 1, whole = g->ci % 16 == 0;
+  return POINT_STEPS > 0 && g->window.kh == 1 && g->window.kw == 1 && g->window.ph == 0 && g->window.pw == 0 &&
+         g->conv.pool == 1 && idle <= MOST_IDLE && (strided || !whole || g->ci >= MANY_INPUTS);
+}
 
 /* Chooses by the number of vector instructions; half of a pooled gradient is assumed to be zero. */
 static dw_way way_of(const hd_geom *g) {
   double run16 = up16(g->window.kw * g->ci) / 16, wide = (double)g->co * g->window.kh * run16;
   double dense = (double)g->window.kh * g->window.kw * g->ci * (up16(g->co) / 16), live = 4 * g->co + 0.5 * wide;
+  if (is_point(g, wide / dense))
+    return POINT;
   if (g->conv.pool == 1)
     return wide <= dense ? WIDE : DENSE;
   if (g->conv.pool == 2)
@@ -62,6 +76,8 @@ static int64_t group_scratch_bytes(const hd_geom *g, const hd_geom *whole) {
     return HD_SYM(conv_live_dw_scratch)(g);
   if (way_of(g) == WIDE)
     return HD_SYM(conv_dw_wide_scratch)(g, whole->ci);
+  if (way_of(g) == POINT)
+    return 0;
   return (s.framed ? whole_bytes(s.group * s.slot) : 0) + whole_bytes(s.sums) + whole_bytes(s.taps);
 }
 
@@ -223,6 +239,7 @@ static void run_group(const hd_call *whole, const hd_geom *g, int group, int plu
   case PICKED: HD_SYM(conv_dw_pick)(&call, whole->g->co, whole->g->ci); break;
   case LIVE: HD_SYM(conv_live_dw)(&call, whole->g->co, whole->g->ci); break;
   case WIDE: HD_SYM(conv_dw_wide)(&call, whole->g->co, whole->g->ci, plus_zero); break;
+  case POINT: HD_SYM(conv_dw_point)(&call, whole->g->co, whole->g->ci, plus_zero); break;
   default: dense_sums(&call, &s, plus_zero);
   }
 }

@@ -74,7 +74,10 @@ static void linear_dw(const hd_call *call) {
   (&(hd_form){.dy = call->in[1], .dy_stride = call->in_stride[1], .reduction = &one, .j1 = g->co, .out = call->out[1]});
 }
 
+static int64_t scratch_bytes(const hd_geom *g, int64_t rows) { return copies_bytes(rows); }
+
 void HD_SYM(linear_form_fill)(hd_kernels *table) {
   table->run[HD_OP_linear_dw] = linear_dw;
   table->form[HD_OP_linear_dw] = form_linear_dw;
+  table->form_scratch_bytes[HD_OP_linear_dw] = scratch_bytes;
 }

@@ -7,6 +7,9 @@
  * are computed one after the other and merged before the push: a store of 64 bytes takes the time of two FMA. All
  * outputs are computed for the block's columns of x, which stay in L1, before the next columns.
  *
+ * Where a block has one group, many rows of x and dy of which it reads 64 and 24 bytes do not stay in L1: dy of a strip
+ * of outputs is copied in the order in which its blocks read it, then x of each group.
+ *
  * Rows of x are read in whole groups: their slots are padded. The chains of a shifted layer start from a number for
  * each shard and output; those of others from +0. */
 #pragma once
@@ -20,6 +23,9 @@ enum { MAX_ROWS = FILL < 8 ? FILL : 8, SAMPLES = 4 };
 
 /* From one step to the next in `start`. */
 enum { STARTS = 64 };
+
+/* Outputs whose gradients are copied together; the fewest, and the fewest numbers of x, for which copies pay. */
+enum { STRIP = FORM_STRIP, FEWEST_OUTPUTS = 32, FEWEST_INPUTS = 256 << 10 };
 
 /* A block of the result: where its first output and column are in the first row of x and dy and in the result. */
 typedef struct block {
@@ -180,17 +186,25 @@ typedef void form_fn(const block *b, int rows);
   static form_fn *const form_of[GROUPS + 1] = {NULL, form_1};
 #endif
 
-/* Columns of the result, up to GROUPS groups: where the first is in the first row of x and in the result. */
+/* Columns of the result, up to GROUPS groups: where the first is in the first row of x and in the result. dy: the
+ * outputs' gradients of `samples` samples, copied (copy_dy); NULL: they are read in place. */
 typedef struct columns {
   const float *x;
   int64_t x_stride;
   float *out;
   int64_t out_ld;
   int count;
+  const float *dy;
+  int64_t samples;
 } columns;
 
-/* All outputs, in blocks as even as they can be, of some columns: their x stays in L1. start: of the first output in
- * each step; NULL: +0. */
+/* The outputs of the next block of `left`, in blocks of at most `most` and as even as they can be. */
+G16 int block_rows(int left, int most) {
+  const int blocks = (left + most - 1) / most;
+  return (left + blocks - 1) / blocks;
+}
+
+/* All outputs, in blocks, of some columns: their x stays in L1. start: of the first output in each step; NULL: +0. */
 G16 void form_columns(const hd_form *f, const columns *c, const float *start, form_fn *const *form_of) {
   const hd_reduction_step *first = f->reduction->step;
   const int long_shard = start ? FORM_LONG_SHIFTED : FORM_LONG_SHARD;
@@ -202,14 +216,55 @@ G16 void form_columns(const hd_form *f, const columns *c, const float *start, fo
              .reduction = f->reduction,
              .out_ld = c->out_ld,
              .left = c->count - 16 * (groups - 1)};
-  int j = f->j0;
-  for (int blocks = (f->j1 - j + most - 1) / most; blocks > 0; blocks--) {
-    const int rows = (f->j1 - j + blocks - 1) / blocks;
-    b.dy = f->dy + first->row0 * f->dy_stride + j;
+  for (int j = f->j0, rows; j < f->j1; j += rows) {
+    rows = block_rows(f->j1 - j, most);
+    b.dy = c->dy ? c->dy + (j - f->j0) * c->samples : f->dy + first->row0 * f->dy_stride + j;
+    b.dy_stride = c->dy ? rows : f->dy_stride;
     b.start = start ? start + (j - f->j0) : NULL;
     b.out = c->out + (j - f->j0) * c->out_ld;
     form_of[groups](&b, rows);
-    j += rows;
+  }
+}
+
+G16 int64_t samples_of(const hd_reduction *r) { return r->step[r->count - 1].row1 - r->step->row0; }
+
+/* Scratch for copies. */
+G16 int64_t copies_bytes(int64_t samples) { return STRIP > 0 ? samples * (STRIP + 16) * (int64_t)sizeof(float) : 0; }
+
+G16 int is_worth_copies(const hd_form *f, int columns) {
+  return STRIP > 0 && f->scratch && f->j1 - f->j0 >= FEWEST_OUTPUTS &&
+         samples_of(f->reduction) * columns >= FEWEST_INPUTS;
+}
+
+/* dy of the form's outputs, block after block, of each all samples. */
+static inline void copy_dy(float *to, const hd_form *f) {
+  const int64_t samples = samples_of(f->reduction);
+  const float *first = f->dy + f->reduction->step->row0 * f->dy_stride;
+  for (int j = f->j0, rows; j < f->j1; j += rows) {
+    rows = block_rows(f->j1 - j, MAX_ROWS);
+    for (int64_t n = 0; n < samples; n++, to += rows)
+      for (int r = 0; r < rows; r++)
+        to[r] = first[n * f->dy_stride + j + r];
+  }
+}
+
+/* form_weight for some outputs, up to STRIP, from copies. */
+G16 void form_strip(const hd_form *f, const float *x, const columns *all, const float *start, form_fn *const *form_of) {
+  const int64_t samples = samples_of(f->reduction);
+  float *group = f->scratch, *dy = group + 16 * samples;
+  copy_dy(dy, f);
+  for (int k = 0; k < all->count; k += 16) {
+    for (int64_t n = 0; n < samples; n++)
+      g16_store(group + 16 * n, g16_load(x + n * all->x_stride + k));
+    form_columns(f,
+                 &(columns){.x = group,
+                            .x_stride = 16,
+                            .out = all->out + k,
+                            .out_ld = all->out_ld,
+                            .count = all->count - k < 16 ? all->count - k : 16,
+                            .dy = dy,
+                            .samples = samples},
+                 start, form_of);
   }
 }
 
@@ -217,6 +272,19 @@ G16 void form_columns(const hd_form *f, const columns *c, const float *start, fo
 G16 void form_weight(const hd_form *f, const float *x, int k0, int k1, const float *start, form_fn *const *form_of) {
   const int all = (k1 - k0 + 15) / 16;
   int k = k0;
+  if (is_worth_copies(f, k1 - k0)) {
+    hd_form some = *f;
+    for (; some.j0 < f->j1; some.j0 = some.j1) {
+      some.j1 = some.j0 + block_rows(f->j1 - some.j0, STRIP);
+      form_strip(&some, x + k0,
+                 &(columns){.x_stride = f->x_stride,
+                            .out = f->out + (some.j0 - f->j0) * f->out_ld + (k0 - f->k0),
+                            .out_ld = f->out_ld,
+                            .count = k1 - k0},
+                 start ? start + (some.j0 - f->j0) : NULL, form_of);
+    }
+    return;
+  }
   for (int panels = (all + GROUPS - 1) / GROUPS; panels > 0; panels--) {
     const int groups = ((k1 - k + 15) / 16 + panels - 1) / panels, end = k + 16 * groups < k1 ? k + 16 * groups : k1;
     form_columns(

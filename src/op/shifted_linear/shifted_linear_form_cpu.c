@@ -27,8 +27,6 @@ static void make_starts(float (*start)[STARTS], const hd_form *f) {
  * most; outputs from which the search for live inputs pays. */
 enum { SEARCHED_GROUPS = 64, PANEL = 192, MOST_ROWS = 128, WORTH_A_SEARCH = 24 };
 
-static int64_t rows_of(const hd_reduction *r) { return r->step[r->count - 1].row1 - r->step->row0; }
-
 static const float *first_row(const hd_form *f) { return f->x + f->reduction->step->row0 * f->x_stride; }
 
 static int count_live(const uint32_t *live, int count) {
@@ -41,7 +39,7 @@ static int count_live(const uint32_t *live, int count) {
 /* Sets a bit for each of `count` inputs from k on that is not zero in all rows. False: they are so many that all are
  * computed; few rows show that mostly, and the bits may be incomplete. */
 static bool find_live(uint32_t *live, const hd_form *f, int k, int count) {
-  const int64_t rows = rows_of(f->reduction);
+  const int64_t rows = samples_of(f->reduction);
   const float *x = first_row(f) + k;
   memset(live, 0, SEARCHED_GROUPS * sizeof *live);
   for (int64_t n = 1; n <= rows; n++, x += f->x_stride) {
@@ -68,7 +66,7 @@ typedef struct panel {
 /* The elements after a row's last input are set to zero, so that no denormal slows down the products, or belong to the
  * next row. */
 static void move_together(panel *p) {
-  const int64_t rows = rows_of(p->f->reduction);
+  const int64_t rows = samples_of(p->f->reduction);
   const float *x = first_row(p->f) + p->k;
   float *to = p->x;
   for (int64_t n = 0; n < rows; n++, x += p->f->x_stride, to += PANEL) {
@@ -124,7 +122,7 @@ static void form_live(const hd_form *f, const float *start, const float *idle, c
 static void form_outputs(const hd_form *f) {
   static const float zeros[16];
   float start[HD_MAX_SHARDS][STARTS], idle[STARTS];
-  const bool may_search = rows_of(f->reduction) <= MOST_ROWS && f->j1 - f->j0 >= WORTH_A_SEARCH;
+  const bool may_search = samples_of(f->reduction) <= MOST_ROWS && f->j1 - f->j0 >= WORTH_A_SEARCH;
   make_starts(start, f);
   form_columns(f, &(columns){.x = zeros, .out = idle, .out_ld = 1, .count = 1}, *start, form_of);
   for (int k = f->k0, count; k < f->k1; k += count) {
@@ -171,7 +169,10 @@ static void shifted_linear_dw(const hd_call *call) {
                       .out_ld = g->ci});
 }
 
+static int64_t scratch_bytes(const hd_geom *g, int64_t rows) { return copies_bytes(rows); }
+
 void HD_SYM(shifted_linear_form_fill)(hd_kernels *table) {
   table->run[HD_OP_shifted_linear_dw] = shifted_linear_dw;
   table->form[HD_OP_shifted_linear_dw] = form;
+  table->form_scratch_bytes[HD_OP_shifted_linear_dw] = scratch_bytes;
 }
