@@ -231,9 +231,9 @@ G16 int64_t samples_of(const hd_reduction *r) { return r->step[r->count - 1].row
 /* Scratch for copies. */
 G16 int64_t copies_bytes(int64_t samples) { return STRIP > 0 ? samples * (STRIP + 16) * (int64_t)sizeof(float) : 0; }
 
-G16 int is_worth_copies(const hd_form *f, int columns) {
+G16 int is_worth_copies(const hd_form *f, int inputs) {
   return STRIP > 0 && f->scratch && f->j1 - f->j0 >= FEWEST_OUTPUTS &&
-         samples_of(f->reduction) * columns >= FEWEST_INPUTS;
+         samples_of(f->reduction) * inputs >= FEWEST_INPUTS;
 }
 
 /* dy of the form's outputs, block after block, of each all samples. */
