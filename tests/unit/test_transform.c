@@ -843,13 +843,13 @@ static void check_mask_list(const char *list, const char *smooth, int64_t positi
 static void test_masks(void) {
   static subject s;
   const hd_pipeline_input input = input_of(1, MASK_SIDE, MASK_SIDE);
-  static const char *const refused[] = {"[to_float, one_hot]", "[to_float, one_hot, {mixup: 0.5}]"};
+  static const char *const ones[] = {"[to_float, one_hot]", "[to_float, one_hot, {mixup: 0.5}]"};
   for (size_t i = 0; i < sizeof mask_lists / sizeof *mask_lists; i++)
     for (int64_t position = 0; position < 4; position++)
       check_mask_list(mask_lists[i].list, mask_lists[i].smooth, position);
   for (int i = 0; i < 2; i++) {
-    open_subject(&s, refused[i], &input, HD_PIPELINE_TRAINING, hd__kernels_reference());
-    is_int(hd__pipeline_check_masks(ctx, s.p), HD_E_USAGE, "%s: refused for masks", refused[i]);
+    open_subject(&s, ones[i], &input, HD_PIPELINE_TRAINING, hd__kernels_reference());
+    is_int(hd__pipeline_check_masks(ctx, s.p), HD_E_USAGE, "%s: ones for masks", ones[i]);
     close_subject(&s);
   }
 }
