@@ -417,7 +417,11 @@ static int predict_all(predict *p, int files, char **file) {
 
 /* Options that this network has no use for. */
 static int check_asked(const predict *p) {
-  static const char *const gives[] = {"classes", "independent probabilities", "numbers", "a class for each pixel"};
+  static const char *const gives[] = {[HD_PREDICTS_CLASSES] = "classes",
+                                      [HD_PREDICTS_CHANCES] = "independent probabilities",
+                                      [HD_PREDICTS_NUMBERS] = "numbers",
+                                      [HD_PREDICTS_HEADS] = "what each of its heads does",
+                                      [HD_PREDICTS_PIXELS] = "a class for each pixel"};
   if (asked.top > 0 && p->gives != HD_PREDICTS_CLASSES)
     return hd_ctx_fail(p->ctx, HD_E_USAGE,
                        "--top expects a network that predicts one class for each sample, found one that predicts %s; "

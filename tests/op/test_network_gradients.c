@@ -96,6 +96,12 @@ static const struct {
      "  - c: {op: conv2d, out: 2, kernel: 2}\n  - p: {op: max_pool2d, kernel: 2, stride: 1}\n"
      "  - d: {op: conv2d, out: 2, kernel: 2}\n  - q: {op: max_pool2d, kernel: 2, padding: 1}\n"
      "  - e: {op: conv2d, out: 3, kernel: 1}\n  - s: {op: max_pool2d, kernel: [3, 1]}\n  - f: {op: flatten}\n"},
+    {"three heads with a loss each, two of one layer",
+     "model: heads\ninput: [1, 3, 4]\nlayers:\n"
+     "  - f: {op: flatten}\n  - l: {op: linear, out: 7}\n  - t: {op: tanh}\n  - near: {op: linear, out: 2}\n"
+     "  - far: {op: linear, out: 3, from: t}\n  - flag: {op: linear, out: 1, from: l}\n"
+     "loss:\n  - near: {op: huber, delta: 0.5, loss_weight: 0.25}\n  - far: mse\n"
+     "  - flag: {op: bce_with_logits, loss_weight: 2}\n"},
     {"layers that share their weights, of two strides and in a chain",
      "model: l\ninput: [1, 8, 8]\nlayers:\n"
      "  - c: {op: conv2d, out: 3, kernel: 3}\n  - r: {op: relu}\n  - d: {op: conv2d, out: 3, kernel: 3, padding: 1}\n"

@@ -221,7 +221,7 @@ static hd_status predict_many(double *value, hd_predictor *p, hd_ctx *ctx, const
   int32_t shape[3];
   hd_predictor_input(shape, p);
   const int64_t elems = (int64_t)shape[0] * shape[1] * shape[2];
-  HD_TRY(hd__masks_begin(p, ctx, count));
+  HD_TRY(hd__masks_begin(p, ctx, count, shape));
   if (hd__trained_reads_columns(&p->trained))
     return predict_rows(value, p, ctx, bytes, floats, count);
   for (int64_t first = 0; first < count; first += AT_ONCE) {
@@ -274,7 +274,9 @@ hd_status hd_predict_floats(double *value, hd_predictor *p, hd_ctx *ctx, const f
 /* Predicts a single sample; the mask of one that the run's transforms only resize gets its size. */
 static hd_status predict_one(double *value, hd_predictor *p, hd_ctx *ctx, const hd_split *one) {
   HD_FEED_OWNED feed = {0};
-  HD_TRY(hd__masks_begin(p, ctx, 1));
+  int32_t shape[3];
+  hd_predictor_input(shape, p);
+  HD_TRY(hd__masks_begin(p, ctx, 1, shape));
   HD_TRY(hd__predict_some(value, p, ctx, one, HD_PIPELINE_EVALUATION));
   if (!hd__predicts_pixels(p))
     return HD_OK;

@@ -19,14 +19,12 @@ static hd_status make_room(hd_predictor *p, hd_ctx *ctx, int64_t bytes) {
   return HD_OK;
 }
 
-hd_status hd__masks_begin(hd_predictor *p, hd_ctx *ctx, int64_t samples) {
-  int32_t shape[3];
+hd_status hd__masks_begin(hd_predictor *p, hd_ctx *ctx, int64_t samples, const int32_t input[3]) {
   p->masks = 0;
   if (!hd__predicts_pixels(p))
     return HD_OK;
-  hd_predictor_input(shape, p);
-  p->mask_size[0] = shape[1];
-  p->mask_size[1] = shape[2];
+  p->mask_size[0] = input[1];
+  p->mask_size[1] = input[2];
   HD_TRY(make_room(p, ctx, samples * mask_pixels(p)));
   p->outcome.classes = p->mask;
   return HD_OK;

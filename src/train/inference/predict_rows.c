@@ -170,7 +170,9 @@ hd_status hd_predict_rows(double *value, hd_predictor *p, hd_ctx *ctx, const hd_
   if (first < 0 || count < 0 || count > r->samples.count - first)
     return hd__fail(ctx, HD_E_USAGE, "%s: expected samples from 0 to %lld, found %lld from %lld on", r->path,
                     (long long)r->samples.count - 1, (long long)count, (long long)first);
-  HD_TRY(hd__masks_begin(p, ctx, count));
+  int32_t shape[3];
+  hd_predictor_input(shape, p);
+  HD_TRY(hd__masks_begin(p, ctx, count, shape));
   for (int64_t at = 0; at < count; at += HD_PREDICTED_AT_ONCE) {
     hd_split some = r->samples;
     some.count = count - at < HD_PREDICTED_AT_ONCE ? count - at : HD_PREDICTED_AT_ONCE;

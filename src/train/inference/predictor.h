@@ -24,8 +24,8 @@ struct hd_predictor {
 /* Whether it predicts the class of each pixel. */
 bool hd__predicts_pixels(const hd_predictor *p);
 
-/* Room for the masks of a call's samples; does nothing with other predictions. */
-hd_status hd__masks_begin(hd_predictor *p, hd_ctx *ctx, int64_t samples);
+/* Room for the masks of a call's samples, of the input's size; does nothing with other predictions. */
+hd_status hd__masks_begin(hd_predictor *p, hd_ctx *ctx, int64_t samples, const int32_t input[3]);
 
 /* Adds the masks of some evaluated samples, and their shares of classes. */
 void hd__masks_take(double *value, hd_predictor *p, int64_t samples);
