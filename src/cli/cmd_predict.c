@@ -215,9 +215,10 @@ static void print_json(const predict *p, const sample *s) {
   if (p->gives == HD_PREDICTS_HEADS)
     json_heads(p);
   else
-    json_values(p, p->gives == HD_PREDICTS_NUMBERS  ? "outputs"
-                   : p->gives == HD_PREDICTS_PIXELS ? "shares"
-                                                    : "probabilities",
+    json_values(p,
+                p->gives == HD_PREDICTS_NUMBERS  ? "outputs"
+                : p->gives == HD_PREDICTS_PIXELS ? "shares"
+                                                 : "probabilities",
                 0, p->count);
   for (int i = 0; i < s->targets; i++)
     cli_json(i ? ", %e" : ", 'targets': [%e", s->target[i]);

@@ -7,6 +7,7 @@
 
 bool hd__predicts_pixels(const hd_predictor *p) { return p->trained.network.target.places > 0; }
 
+static int32_t classes_of(const hd_predictor *p) { return hd__target_classes(&p->trained.network.target); }
 static int64_t mask_pixels(const hd_predictor *p) { return (int64_t)p->mask_size[0] * p->mask_size[1]; }
 
 static hd_status make_room(hd_predictor *p, hd_ctx *ctx, int64_t bytes) {
@@ -39,7 +40,7 @@ static void find_shares(double *share, const uint8_t *mask, int64_t pixels, int3
 }
 
 void hd__masks_take(double *value, hd_predictor *p, int64_t samples) {
-  const int32_t classes = hd_predictor_count(p);
+  const int32_t classes = classes_of(p);
   for (int64_t i = 0; i < samples; i++)
     find_shares(value + i * classes, p->outcome.classes + i * mask_pixels(p), mask_pixels(p), classes);
   p->masks += samples;
@@ -64,7 +65,7 @@ hd_status hd__masks_resize(double *value, hd_predictor *p, hd_ctx *ctx, int32_t 
   p->mask_size[1] = width;
   HD_TRY(make_room(p, ctx, mask_pixels(p)));
   memcpy(p->mask, to, (size_t)mask_pixels(p));
-  find_shares(value, p->mask, mask_pixels(p), hd_predictor_count(p));
+  find_shares(value, p->mask, mask_pixels(p), classes_of(p));
   return HD_OK;
 }
 
@@ -83,5 +84,5 @@ hd_status hd_predictor_write_mask(const hd_predictor *p, hd_ctx *ctx, int64_t in
                     "%s: expected a sample from 0 to %lld of the last prediction of classes of pixels, found %lld; "
                     "predict first",
                     path, (long long)p->masks - 1, (long long)index);
-  return hd__png_write_mask(ctx, path, mask, size, &p->palette, hd_predictor_count(p));
+  return hd__png_write_mask(ctx, path, mask, size, &p->palette, classes_of(p));
 }
