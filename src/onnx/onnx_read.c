@@ -253,6 +253,11 @@ static hd_status write_description(hd_onnx_reader *r, const HdOnnx__Model *model
     return hd__fail(r->ctx, HD_E_UNSUPPORTED,
                     "%s: expected a network of one input and one output, found %d and %zu; export it with one of each",
                     r->path, inputs, r->graph->n_output);
+  if (loss && !strcmp(loss, "weighted_sum"))
+    return hd__fail(r->ctx, HD_E_UNSUPPORTED,
+                    "%s: expected a network with one loss, found the scores of several, whose losses an ONNX file does "
+                    "not keep; use the run's checkpoint",
+                    r->path);
   write_name(r);
   HD_TRY(write_input(r, input));
   r->out->input.from_heddle = loss != NULL;

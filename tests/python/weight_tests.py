@@ -174,7 +174,7 @@ def test_refused():
             lambda: heddle.train(model, (x, labels), sample_weight=(w, w)))
     images = rng.integers(0, 255, (20, 8, 8), dtype=np.uint8)
     net = heddle.Model("n", (1, 8, 8)).add("flat", "flatten").add("out", "linear", out=2)
-    refuses(heddle.UsageError, "no mixup and no cutmix",
+    refuses(heddle.UsageError, "no mixup where samples",
             lambda: heddle.train(net, (images, np.arange(20) % 2), sample_weight=np.arange(20), progress=False,
                                  transforms=["to_float", "one_hot", {"mixup": {"alpha": 1}}]))
 

@@ -131,6 +131,15 @@ static hd_status set_transforms(hd_session *s, hd_ctx *ctx) {
   return HD_OK;
 }
 
+/* A mixture of two samples' targets is no number of a class, which one of several losses may read. */
+static hd_status check_mixtures(const hd_session *s, hd_ctx *ctx) {
+  const hd_pipeline *transforms = s->input.train.pipeline;
+  if (s->run.network.target.heads > 0 && transforms && hd_pipeline_shape_of(transforms)->partner)
+    return hd__fail(ctx, HD_E_USAGE,
+                    "--transforms expects no mixup where a model has several losses, found one; leave it out");
+  return HD_OK;
+}
+
 /* A mixture of two samples has no weight, and a part without weights above 0 no mean. */
 static hd_status check_weights(const hd_session *s, hd_ctx *ctx) {
   const hd_feed *const feed[] = {&s->input.train, &s->input.val};
@@ -140,7 +149,7 @@ static hd_status check_weights(const hd_session *s, hd_ctx *ctx) {
     return HD_OK;
   if (transforms && hd_pipeline_shape_of(transforms)->partner)
     return hd__fail(ctx, HD_E_USAGE,
-                    "--transforms expects no mixup and no cutmix where samples have weights, found one; leave it out");
+                    "--transforms expects no mixup where samples have weights, found one; leave it out");
   for (int i = 0; i < 2; i++) {
     int64_t k = 0;
     while (k < feed[i]->count && hd__split_weight(feed[i]->split, feed[i]->members ? feed[i]->members[k] : k) == 0)
@@ -186,6 +195,7 @@ static hd_status make_feeds(hd_session *s, hd_ctx *ctx) {
   HD_TRY(hd__feed_set_order(&s->input.train, ctx, s->run.config, s->input.data->name));
   HD_TRY(set_transforms(s, ctx));
   HD_TRY(keep_views(s, ctx));
+  HD_TRY(check_mixtures(s, ctx));
   return check_weights(s, ctx);
 }
 
