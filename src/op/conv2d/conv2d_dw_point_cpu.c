@@ -29,7 +29,8 @@ typedef struct point_line {
 static point_line line_at(const point_chunk *c, int slot, int64_t window, int64_t pixel) {
   const hd_geom *g = c->call->g;
   const int64_t of_sample = (int64_t)g->hp * g->wp, end = c->first + c->count;
-  const int is_even = slot == 1 || (g->window.sh == 1 && g->window.sw == 1);
+  /* (of a transposed convolution's padding at the end no window reads) */
+  const int is_even = slot == 1 || (g->window.sh == 1 && g->window.sw == 1 && g->wi == g->wp);
   const int64_t n = window / of_sample, i = window % of_sample, across = is_even ? of_sample : g->wp;
   const int64_t y = i / across, x = i % across, line = (int64_t)g->window.sh * g->wi, sw = is_even ? 1 : g->window.sw;
   const int64_t left = across - x < end - window ? across - x : end - window;
