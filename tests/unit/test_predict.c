@@ -117,7 +117,8 @@ static void write_picture(const char *path, const uint8_t *image, const form *f)
 
 /* A small network trained for some seconds. */
 static const char *train(void) {
-  static const char *const pair[][2] = {{"model", "lenet5"}, {"max-steps", "400"}, {"log-every", "1000"}, {"lr", "0.002"}};
+  static const char *const pair[][2] = {
+      {"model", "lenet5"}, {"max-steps", "400"}, {"log-every", "1000"}, {"lr", "0.002"}};
   const char *out = strdup(in_scratch("run"));
   hd_config *config;
   hd_session *session;
