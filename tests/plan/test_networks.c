@@ -399,7 +399,7 @@ int main(int argc, char **argv) {
   }
   is_int(drawn.failed, 0, "%d networks, %d comparisons with the plain plan (%d drawn networks cannot be trained)",
          drawn.networks, drawn.comparisons, drawn.refused);
-  if (wanted >= 140)
+  if (wanted >= 140 && first == 0) /* so many from elsewhere may leave one out */
     check_used(&drawn);
   return done_testing();
 }
