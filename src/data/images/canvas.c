@@ -1,15 +1,12 @@
 /* Filling, writing and saving; samples as small pictures; see canvas.h. */
 #include "data/images/canvas.h"
 
-#include <png.h>
-#include <setjmp.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/embed.h"
+#include "data/images/image_file.h"
 #include "data/split/skipped_samples.h"
-#include "platform/file.h"
 
 static const hd_color background = {24, 26, 31};
 
@@ -63,37 +60,8 @@ int hd__canvas_text_width(int scale, const char *text) {
   return characters * HD_GLYPH_STEP * scale;
 }
 
-/* Replaces libpng's messages, which it would print. */
-static void leave(png_structp png, png_const_charp text) { png_longjmp(png, 1); }
-
-static void ignore(png_structp png, png_const_charp text) {}
-
-static hd_status write_png(FILE *to, hd_ctx *ctx, void *arg) {
-  const hd_canvas *s = arg;
-  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, leave, ignore);
-  png_infop info = png ? png_create_info_struct(png) : NULL;
-  if (!info) {
-    png_destroy_write_struct(&png, NULL);
-    return hd__fail(ctx, HD_E_NOMEM, "out of memory for a picture");
-  }
-  if (setjmp(png_jmpbuf(png))) {
-    png_destroy_write_struct(&png, &info);
-    return hd__fail(ctx, HD_E_IO, "cannot write a picture: the disk or libpng reported an error; free some space");
-  }
-  png_init_io(png, to);
-  png_set_IHDR(png, info, (png_uint_32)s->width, (png_uint_32)s->height, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
-               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
-  png_write_info(png, info);
-  for (int row = 0; row < s->height; row++)
-    png_write_row(png, s->rgb + (size_t)row * (size_t)s->width * 3);
-  png_write_end(png, NULL);
-  png_destroy_write_struct(&png, &info);
-  return HD_OK;
-}
-
 hd_status hd__canvas_write(const hd_canvas *canvas, hd_ctx *ctx, const char *path) {
-  hd_canvas given = *canvas;
-  return hd__file_write_named(ctx, path, write_png, &given);
+  return hd__png_write(ctx, path, canvas->rgb, canvas->height, canvas->width);
 }
 
 /* ---- Samples in squares ---- */

@@ -41,6 +41,9 @@ typedef struct hd_palette {
 /* None too for a file that hd__png_mask refuses. */
 hd_status hd__png_palette(hd_palette *out, hd_ctx *ctx, const char *path, const uint8_t *bytes, size_t length);
 
+/* Writes pixels of three bytes, red, green, blue, to a PNG file, atomically. */
+hd_status hd__png_write(hd_ctx *ctx, const char *path, const uint8_t *rgb, int32_t height, int32_t width);
+
 /* Writes a mask of numbers below `classes` to a PNG file, atomically: in grey, or as places in the palette, which gets
  * greys for the classes that it lacks. */
 hd_status hd__png_write_mask(hd_ctx *ctx, const char *path, const uint8_t *mask, const int32_t size[2],

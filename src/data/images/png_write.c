@@ -1,4 +1,4 @@
-/* Writing masks with libpng: a byte for each pixel, grey or a place in a palette. Errors longjmp to one place. */
+/* Writing pictures with libpng: in colour, in grey, or as places in a palette. Errors longjmp to one place. */
 #include <png.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -7,27 +7,28 @@
 #include "data/images/image_file.h"
 #include "platform/file.h"
 
-typedef struct mask_file {
-  const uint8_t *mask;
+typedef struct png_rows {
+  const uint8_t *rows;
   int32_t height, width;
+  int channels; /* of a pixel: 3, or 1 */
   png_color color[256];
-  int colors; /* 0: grey */
-} mask_file;
+  int colors; /* 0: no palette */
+} png_rows;
 
 /* Replaces libpng's messages, which it would print. */
 static void leave(png_structp png, png_const_charp text) { png_longjmp(png, 1); }
 
 static void ignore(png_structp png, png_const_charp text) {}
 
-static void put(png_structp png, png_infop info, const mask_file *m) {
-  png_set_IHDR(png, info, (png_uint_32)m->width, (png_uint_32)m->height, 8,
-               m->colors ? PNG_COLOR_TYPE_PALETTE : PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_NONE,
+static void put(png_structp png, png_infop info, const png_rows *p) {
+  const int kind = p->colors ? PNG_COLOR_TYPE_PALETTE : p->channels == 3 ? PNG_COLOR_TYPE_RGB : PNG_COLOR_TYPE_GRAY;
+  png_set_IHDR(png, info, (png_uint_32)p->width, (png_uint_32)p->height, 8, kind, PNG_INTERLACE_NONE,
                PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
-  if (m->colors)
-    png_set_PLTE(png, info, m->color, m->colors);
+  if (p->colors)
+    png_set_PLTE(png, info, p->color, p->colors);
   png_write_info(png, info);
-  for (int32_t row = 0; row < m->height; row++)
-    png_write_row(png, m->mask + (size_t)row * (size_t)m->width);
+  for (int32_t row = 0; row < p->height; row++)
+    png_write_row(png, p->rows + (size_t)row * (size_t)p->width * (size_t)p->channels);
   png_write_end(png, NULL);
 }
 
@@ -48,9 +49,14 @@ static hd_status write_png(FILE *to, hd_ctx *ctx, void *arg) {
   return HD_OK;
 }
 
+hd_status hd__png_write(hd_ctx *ctx, const char *path, const uint8_t *rgb, int32_t height, int32_t width) {
+  png_rows p = {.rows = rgb, .height = height, .width = width, .channels = 3};
+  return hd__file_write_named(ctx, path, write_png, &p);
+}
+
 hd_status hd__png_write_mask(hd_ctx *ctx, const char *path, const uint8_t *mask, const int32_t size[2],
                              const hd_palette *palette, int32_t classes) {
-  mask_file m = {.mask = mask, .height = size[0], .width = size[1]};
+  png_rows m = {.rows = mask, .height = size[0], .width = size[1], .channels = 1};
   if (palette->count > 0)
     m.colors = palette->count > classes ? palette->count : classes;
   for (int i = 0; i < m.colors; i++) {
