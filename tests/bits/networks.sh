@@ -4,11 +4,17 @@
 . "$SRCDIR/tests/tap.sh"
 
 # check NAME MODEL DATA DIGEST OPTIONS...: ten steps, the last one short, on every instruction set, each with another
-# number of threads and another accumulation. Every layout on every instruction set is for tests/plan/test_networks.
+# number of threads and another accumulation; the slow ones, scalar kernels and a GPU's stand-in, take turns. Every
+# layout on every instruction set is for tests/plan/test_networks.
+networks=0
 check() {
   name=$1 model=$2 data=$3 wanted=$4
   shift 4
-  for isa in $isas $gpu; do
+  networks=$((networks + 1)) slow="$scalar $gpu"
+  if [ "$depth" -lt 3 ] && [ -n "$scalar" ] && [ -n "$gpu" ]; then
+    [ $((networks % 2)) -eq 0 ] && slow=$gpu || slow=$scalar
+  fi
+  for isa in $isas $slow; do
     layout=1,1 kernels=$isa
     case $isa in
     avx2 | neon) layout=3,4 ;;
@@ -57,9 +63,9 @@ awk 'BEGIN { # 2,224 characters to train, 138 windows of 16
 "$HEDDLE" train --model simplenet --data "$folder/labels" --max-steps 1 --json --out "$folder/probe" >"$folder/json"
 fastest=$(values isa)
 . "$SRCDIR/tests/cuda/which_gpu.sh"
-isas="scalar avx2 avx512 neon"
-[ "$depth" -ge 2 ] || isas="avx2 avx512 neon"
-[ -z "${HD_GPU:-}" ] || isas= # a GPU is lent for a short time; CPUs are tested elsewhere
+isas="avx2 avx512 neon" scalar=scalar
+[ "$depth" -ge 2 ] || scalar=
+[ -z "${HD_GPU:-}" ] || isas= scalar= # a GPU is lent for a short time; CPUs are tested elsewhere
 [ "$depth" -ge 2 ] || gpu_arch() { echo "make check-all tries it"; return 1; }
 gpu=$(gpu_arch "$folder") || { result skip "a GPU: $gpu"; gpu=; }
 
@@ -111,11 +117,10 @@ patches() { # NAME OPTIONS...
     --transforms '[{translate: 2}, alternating_flip, to_float, normalise, {cutout: 6}]' --lr 0.01 "$@"
 }
 patches patches
-every=$isas isas=scalar gpu_then=$gpu gpu=
-[ "$depth" -ge 2 ] || isas=$fastest # kernels have nothing to add
+every=$isas isas=$fastest scalar_then=$scalar scalar= gpu_then=$gpu gpu= # kernels have nothing to add
 patches 'patches, two ranks' --procs 2
 patches 'patches, two workers' --workers 2
-isas=$every gpu=$gpu_then
+isas=$every scalar=$scalar_then gpu=$gpu_then
 check_loss '{op: cross_entropy, weight: [1, 0, 2.5, 1, 0.3, 1, 1, 4, 1, 0.125], ignore_index: 3, '\
 'label_smoothing: 0.1}' \
   labels 14309d632b155b807f3f8ec468f4c8aa4fec173ccb3b760081c113d56d0c7d1f

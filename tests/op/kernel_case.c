@@ -11,9 +11,9 @@
 #include "op/op.h"
 
 static uint32_t draw(random_stream *random) {
-  uint32_t word[4];
-  hd__rng_block(word, random->seed, HD_RNG_TEST, 0, 0, 0, random->drawn / 4);
-  return word[random->drawn++ % 4];
+  if (random->drawn % 4 == 0)
+    hd__rng_block(random->block, random->seed, HD_RNG_TEST, 0, 0, 0, random->drawn / 4);
+  return random->block[random->drawn++ % 4];
 }
 
 uint32_t random_below(random_stream *random, uint32_t bound) { return hd__rng_below(draw(random), bound); }
@@ -283,7 +283,7 @@ static void draw_reshape(hd_geom *g, random_stream *random) {
 
 static bool is_small(const hd_geom *g, hd_op op, int64_t most) {
   return (int64_t)g->ci * g->hi * g->wi <= most && (int64_t)g->co * g->hp * g->wp <= most &&
-         hd__op_macs(op, g) <= 16 * most;
+         hd__op_flops(op, g) <= 40 * most;
 }
 
 void random_geom(hd_geom *g, hd_op op, int64_t most, random_stream *random) {
@@ -442,7 +442,7 @@ static void restrict_inputs(kernel_case *c, fill_kind fill, random_stream *rando
 
 void kernel_case_create(kernel_case *c, hd_op op, const hd_geom *g, int64_t rows, fill_kind fill, bool drop,
                         uint32_t seed) {
-  random_stream random = {seed, 0};
+  random_stream random = {.seed = seed};
   *c = (kernel_case){.op = op, .g = *g, .rows = rows, .divisor = (float)(1 + random_below(&random, 300))};
   c->draw = (hd_draw){.seed = seed, .epoch = seed % 3, .position = random_below(&random, 1000), .node = seed % 7};
   describe(c, g, drop);

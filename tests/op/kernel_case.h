@@ -16,6 +16,7 @@
 /* A stream of random numbers. */
 typedef struct random_stream {
   uint32_t seed, drawn;
+  uint32_t block[4]; /* the four numbers among which the next one is */
 } random_stream;
 
 uint32_t random_below(random_stream *random, uint32_t bound);
@@ -54,7 +55,7 @@ hd_geom flat_geom(int32_t in, int32_t out);
 bool kernel_case_takes(hd_op op, hd_geom *g);
 
 /* A random shape: a sample of the operation's rule with other sides, channels and settings. `most`: elements of the
- * input and of the output; and 16 times as many multiply-adds. */
+ * input and of the output; and 40 times as many operations. */
 void random_geom(hd_geom *g, hd_op op, int64_t most, random_stream *random);
 
 /* `drop`: leave out what may be absent (bias, argmax). */

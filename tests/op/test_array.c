@@ -90,7 +90,7 @@ static void report(const int failed[TABLES], const char *what, int which) {
 
 /* A kernel that gives a result for each element, or one for all. */
 static void check_array(array_fn *run, const char *what, int which, bool one_result, int fewest) {
-  random_stream random = {(uint32_t)(100 + which), 0};
+  random_stream random = {.seed = (uint32_t)(100 + which)};
   int failed[TABLES] = {0};
   for (int trial = fewest; trial < 2 * COUNTS; trial++) {
     array_case c = {.count = count_of(trial, &random), .which = which};
@@ -103,7 +103,7 @@ static void check_array(array_fn *run, const char *what, int which, bool one_res
 }
 
 static void check_sum_columns(void) {
-  random_stream random = {50, 0};
+  random_stream random = {.seed = 50};
   int failed[TABLES] = {0};
   for (int trial = 0; trial < 2 * COUNTS; trial++) {
     array_case c = {.count = 1 + random_below(&random, 70), .width = trial < COUNTS ? 1 + trial : 130};
@@ -141,7 +141,7 @@ static bool merges_alike(const hd_kernels *table, const guarded left[2], const g
 }
 
 static void check_merge_stats(void) {
-  random_stream random = {60, 0};
+  random_stream random = {.seed = 60};
   int failed[TABLES] = {0};
   for (int count = 0; count < COUNTS; count++) {
     guarded left[2], right[2];

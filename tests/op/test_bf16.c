@@ -99,7 +99,7 @@ static int check_chosen(hd_op op, const hd_kernels *reference, int failed[TABLES
 }
 
 static void check_op(hd_op op, const hd_kernels *reference) {
-  random_stream random = {7000 + (uint32_t)op, 0};
+  random_stream random = {.seed = 7000 + (uint32_t)op};
   int failed[TABLES] = {0}, cases = check_chosen(op, reference, failed);
   for (int i = 0; i < shapes(); i++) {
     hd_geom g;
@@ -140,7 +140,7 @@ static void check_rounding(void) {
 
 /* The emulation is near the float kernels: eight bits of a factor are kept. */
 static void check_nearness(hd_op op, const hd_kernels *emulation) {
-  random_stream random = {77, 0};
+  random_stream random = {.seed = 77};
   hd_geom g;
   kernel_case c;
   kernel_result exact, rounded;

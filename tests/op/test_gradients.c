@@ -271,7 +271,7 @@ static bool is_clear_of_kinks(const problem *p) {
 /* Draws until nothing lies near a kink; returns whether a draw did. */
 static bool draw_problem(problem *p, hd_op op, const hd_geom *g, int64_t rows, bool bias, uint32_t seed) {
   for (uint32_t draw = 0; draw < MAX_DRAWS; draw++) {
-    random_stream random = {seed + 1000 * draw, 500};
+    random_stream random = {.seed = seed + 1000 * draw, .drawn = 500};
     problem_create(p, op, g, rows, bias, seed + 1000 * draw);
     if (inputs_are_levels(op))
       fill_levels(p, &random);
@@ -431,7 +431,7 @@ static bool check_shape(verdict *v, hd_op op, const hd_geom *g, int64_t rows, bo
   problem p;
   if (!draw_problem(&p, op, g, rows, bias, seed))
     return false;
-  random_stream random = {seed, 10000};
+  random_stream random = {.seed = seed, .drawn = 10000};
   guarded r = draw_weights(&p, &random), grad[HD_MAX_IN] = {0};
   problem_run(&p);
   v->size = size_of(&p);
@@ -448,7 +448,7 @@ static bool check_shape(verdict *v, hd_op op, const hd_geom *g, int64_t rows, bo
 /* The samples of the operation, then random shapes; one, two or three rows; with and without what may be absent. A
  * random shape may have no draw clear of kinks, as where a ReLU sees padding alone. */
 static void check_op(hd_op op) {
-  random_stream random = {500 + (uint32_t)op, 0};
+  random_stream random = {.seed = 500 + (uint32_t)op};
   verdict v = {0};
   hd_geom g;
   for (int i = 0; hd__op_sample(&g, op, i); i++)

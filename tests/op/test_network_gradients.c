@@ -317,7 +317,7 @@ static void draw_numbers(network *n, random_stream *random) {
 /* Samples, targets and parameters, drawn until no activation lies near a kink; returns whether one such was found. */
 static bool draw_network(network *n, uint32_t seed) {
   for (uint32_t draw = 0; draw < MAX_DRAWS; draw++) {
-    random_stream random = {seed + 1000 * draw, 0};
+    random_stream random = {.seed = seed + 1000 * draw};
     for (int64_t i = 0; i < n->x_elems * ROWS; i++)
       n->x[i] = random_float(&random);
     draw_numbers(n, &random);
@@ -372,7 +372,7 @@ static int check_elements(network *n, int param, const double *grad) {
 static int check_directions(network *n, const double *grad, uint32_t seed) {
   int64_t count = n->plan->size.param_elems;
   double *was = doubles(count), *direction = doubles(count);
-  random_stream random = {seed, 0};
+  random_stream random = {.seed = seed};
   int wrong = 0;
   memcpy(was, n->params, (size_t)count * sizeof *was);
   for (int d = 0; d < DIRECTIONS; d++) {

@@ -120,7 +120,7 @@ static update_case random_update(const hd_optimizer_rule *rule, random_stream *r
 
 static update_result run_update(const update_case *c, const hd_kernels *table, uint32_t seed) {
   update_result r;
-  random_stream random = {seed, 0};
+  random_stream random = {.seed = seed};
   const bool alike = random_below(&random, 2); /* results whose lines begin at the same elements may be streamed */
   const size_t skew = some_skew(&random, 4);
   for (int f = 0; f < RESULTS; f++)
@@ -187,7 +187,7 @@ static void check_quotients(const hd_optimizer_rule *rule, random_stream *random
 
 static void check_update(const hd_optimizer_rule *rule) {
   static const int64_t counts[] = {1, 2, 7, 15, 16, 17, 31, 33, 63, 64, 65, 100, 511, 1000};
-  random_stream random = {(uint32_t)rule->op, 0};
+  random_stream random = {.seed = (uint32_t)rule->op};
   int failed[TABLES] = {0};
   for (size_t i = 0; i < 5 * sizeof counts / sizeof *counts; i++) {
     update_case c = random_update(rule, &random, counts[i % (sizeof counts / sizeof *counts)]);
@@ -202,7 +202,7 @@ static void check_update(const hd_optimizer_rule *rule) {
 /* Wherever one value is not finite, or the result overflows, the step returns 1, and only then. */
 static void check_not_finite(const hd_optimizer_rule *rule) {
   static const float values[] = {NAN, INFINITY, -INFINITY};
-  random_stream random = {40 + (uint32_t)rule->op, 0};
+  random_stream random = {.seed = 40 + (uint32_t)rule->op};
   int failed[TABLES] = {0};
   for (int field = 0; field < FIELDS; field++)
     for (int64_t count = 1; count < 70; count += 11)
@@ -241,7 +241,7 @@ static hd_reduction random_reduction(random_stream *random, int32_t *rows) {
 }
 
 static void check_fold(void) {
-  random_stream random = {7, 0};
+  random_stream random = {.seed = 7};
   int failed[TABLES] = {0};
   for (int trial = 0; trial < 200; trial++) {
     int32_t rows;
@@ -274,7 +274,7 @@ static void check_fold(void) {
 
 /* A reduction of one term may work in place. */
 static void check_fold_in_place(void) {
-  random_stream random = {8, 0};
+  random_stream random = {.seed = 8};
   int failed[TABLES] = {0};
   hd_reduction one = {.count = 1, .step = {{0, 1, 0, 0}}};
   for (int t = 0; t < TABLES; t++) {
@@ -467,7 +467,7 @@ static void check_form_case(form_case *c, bool bf16, random_stream *random, int 
 }
 
 static void check_form(hd_op op, bool bf16) {
-  random_stream random = {9, 0};
+  random_stream random = {.seed = 9};
   int failed[TABLES] = {0};
   for (int trial = 0; trial < 60; trial++) {
     int32_t in = 1 + (int32_t)random_below(&random, trial % 6 ? 70 : MOST_INPUTS),
@@ -480,7 +480,7 @@ static void check_form(hd_op op, bool bf16) {
 }
 
 static void check_conv_form(void) {
-  random_stream random = {11, 0};
+  random_stream random = {.seed = 11};
   int failed[TABLES] = {0};
   for (int trial = 0; trial < 80 * check_depth(); trial++) {
     form_case c = random_conv_form(&random);
@@ -492,7 +492,7 @@ static void check_conv_form(void) {
 /* ---- sums of squares, pixels ---- */
 
 static void check_sum_squares(void) {
-  random_stream random = {10, 0};
+  random_stream random = {.seed = 10};
   int failed[TABLES] = {0};
   for (int64_t count = 0; count < 200; count++) {
     guarded x = some_floats(&random, count, 1000);
@@ -508,7 +508,7 @@ static void check_sum_squares(void) {
 }
 
 static void check_average(void) {
-  random_stream random = {13, 0};
+  random_stream random = {.seed = 13};
   int failed[TABLES] = {0};
   for (int64_t count = 0; count < 100; count++) {
     guarded x = some_floats(&random, count, 1), old = some_floats(&random, count, 1);
@@ -532,7 +532,7 @@ static void check_average(void) {
 }
 
 static void check_gather(void) {
-  random_stream random = {11, 0};
+  random_stream random = {.seed = 11};
   int failed[TABLES] = {0};
   for (int trial = 0; trial < 80; trial++) {
     int64_t plane = 1 + random_below(&random, trial % 4 ? 70 : 1100);
@@ -561,7 +561,7 @@ static void check_gather(void) {
 }
 
 static void check_gather_floats(void) {
-  random_stream random = {12, 0};
+  random_stream random = {.seed = 12};
   int failed[TABLES] = {0};
   for (int trial = 0; trial < 40; trial++) {
     int64_t plane = 1 + random_below(&random, trial % 4 ? 70 : 1100);

@@ -2,14 +2,16 @@
 import contextlib
 import gc
 import io
+import json
 import os
 import pathlib
 import pickle
 import re
+import subprocess
 import weakref
 
 import numpy as np
-from tap import Skipped, depth, path, refuses
+from tap import path, refuses
 
 import heddle
 
@@ -18,14 +20,15 @@ x = np.random.default_rng(0).integers(0, 256, (200, 28, 28), dtype=np.uint8)
 y = (np.arange(200) % 10).astype(np.int64)
 
 
-def test_readme():
-    """five lines train the README's network to its digest"""
-    if depth < 2:
-        raise Skipped("make check-all takes the time")
-    wanted = re.search("weights_sha256  ([0-9a-f]{64})", (SOURCE / "README.md").read_text())[1]
-    run = heddle.train(out=path("readme"))
-    assert run.digest == wanted, run.digest
-    assert round(run.history["test_accuracy"][-1], 4) == 0.9940 and len(run.losses) == run.result["steps"]
+def test_defaults():
+    """settings that are not given are the command's, and the first steps of the README's network have its bits"""
+    run = heddle.train(max_steps=12, out=path("defaults"))
+    subprocess.run([os.environ["HEDDLE_PROGRAM"], "train", "--max-steps", "12", "--out", path("by_command")],
+                   check=True, capture_output=True)
+    settings, wanted = [json.loads((pathlib.Path(path(each)) / "run.json").read_text())["settings"]
+                        for each in ("defaults", "by_command")]
+    assert settings == wanted, (settings, wanted)
+    assert run.digest == heddle.load(path("by_command")).digest and len(run.losses) == 12
     assert run.evaluate().confusion.sum() == 10000
 
 
