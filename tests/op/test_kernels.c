@@ -149,9 +149,9 @@ static void say(const kernel_case *c, const hd_kernels *table, fill_kind fill, c
   diag("%s, fill %d: %s", text, (int)fill, wrong);
 }
 
-/* Whether table t is tried with case number `number`. The GPU's three tables run one text with launches of three shapes:
- * a stand-in's take turns, so that each sees every content, and `make check` leaves them out of large shapes; a GPU, and
- * `make check-long`, run all. */
+/* Whether table t is tried with case number `number`. The GPU's three tables run one text with launches of three
+ * shapes: a stand-in's take turns, so that each sees every content, and `make check` leaves them out of large shapes;
+ * a GPU, and `make check-long`, run all. */
 static bool takes_case(int t, int number, int64_t macs) {
   if (!is_cuda(t) || getenv("HD_GPU") || check_depth() > 2)
     return true;
