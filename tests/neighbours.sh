@@ -56,8 +56,10 @@ RANK=1 "$HEDDLE" train $tiny --stall-timeout 60 --out held >held1.txt 2>held1.er
 second=$?
 wait "$first"
 first=$?
+# (A rank that connected waits to be accepted when it has ended.)
+said=$(timeout 60 dd bs=2 count=1 <&8 2>/dev/null)
 end_stranger
-said=$(cat <&8)
+said=$said$(cat <&8)
 exec 8<&-
 unset RANK WORLD_SIZE MASTER_PORT
 [ "$first" -ne 0 ] && [ "$second" -ne 0 ] && grep -q 'held by another user (uid 65533)' held0.err &&
