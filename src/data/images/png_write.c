@@ -24,6 +24,10 @@ static void put(png_structp png, png_infop info, const png_rows *p) {
   const int kind = p->colors ? PNG_COLOR_TYPE_PALETTE : p->channels == 3 ? PNG_COLOR_TYPE_RGB : PNG_COLOR_TYPE_GRAY;
   png_set_IHDR(png, info, (png_uint_32)p->width, (png_uint_32)p->height, 8, kind, PNG_INTERLACE_NONE,
                PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  /* Choosing a filter for each line and a longer search would make files a fifth smaller and take 15 ms, a fifth of the
+   * CPU time of a run of two steps. */
+  png_set_filter(png, PNG_FILTER_TYPE_BASE, PNG_FILTER_NONE);
+  png_set_compression_level(png, 3);
   if (p->colors)
     png_set_PLTE(png, info, p->color, p->colors);
   png_write_info(png, info);
