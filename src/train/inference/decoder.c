@@ -84,6 +84,16 @@ int64_t hd__decoder_kept(const hd_plan_call *call) {
   }
 }
 
+/* Its transposed keys, which kernels have use for: room for the places of the plan, in whole groups. */
+static int32_t key_room(const hd_plan_call *call) { return (call->geom->wi + 15) / 16 * 16; }
+
+static int64_t key_elems(const hd_plan_call *call) {
+  const bool reads_past = hd__decoder_places(call) == HD_PLACES_PAST;
+  return reads_past ? (int64_t)(call->geom->ci - call->geom->co) / 2 * key_room(call) : 0;
+}
+
+static int64_t room_of(const hd_plan_call *call) { return hd__decoder_kept(call) + key_elems(call); }
+
 static int64_t groups_of(const share *s, int32_t places) { return (s->texts.count + places - 1) / places; }
 
 /* Of all calls, with any number of places. */
@@ -100,12 +110,14 @@ static int64_t scratch_bytes(const hd_plan *plan, int32_t room) {
 
 static hd_status set_up(hd_decoder *d, hd_ctx *ctx) {
   for (int i = 0; i < d->plan->call_count; i++)
-    d->kept_elems += is_loss(&d->plan->calls[i]) ? 0 : hd__decoder_kept(&d->plan->calls[i]);
+    d->kept_elems += is_loss(&d->plan->calls[i]) ? 0 : room_of(&d->plan->calls[i]);
   const int threads = hd__threads_count(d->threads);
   d->shares = threads < d->texts ? threads : d->texts;
   HD_TRY(HD_NEW(d->share, d->shares, ctx, "out of memory for texts"));
-  d->kept = hd__malloc_aligned((size_t)(d->texts * d->kept_elems + 16) * sizeof *d->kept);
+  const size_t kept_bytes = (size_t)(d->texts * d->kept_elems + 16) * sizeof *d->kept;
+  d->kept = hd__malloc_aligned(kept_bytes);
   HD_TRY(HD_ALLOCATED(d->kept, ctx, "out of memory for the keys and values of %d texts", d->texts));
+  memset(d->kept, 0, kept_bytes); /* groups of keys are read as a whole */
   for (int i = 0; i < d->shares; i++) {
     share *s = &d->share[i];
     s->texts.first = (int32_t)((int64_t)d->texts * i / d->shares);
@@ -189,11 +201,13 @@ static void run_past(const span *s, const hd_plan_call *planned, int64_t at) {
   float *const y = call.out[0];
   const int64_t elems = (int64_t)s->count * g.ci;
   g.attention.first = s->from;
+  g.attention.room = key_room(planned);
   for (int64_t i = 0; i < s->share->texts.count; i++) {
     float *const kept = s->d->kept + (s->share->texts.first + i) * s->d->kept_elems + at;
     memcpy(kept + (int64_t)s->from * g.ci, x + i * elems, (size_t)elems * sizeof *x);
     call.in[0] = kept;
     call.out[0] = y + i * s->count * g.co;
+    call.out[1] = kept + hd__decoder_kept(planned);
     run(s, planned, &call);
   }
 }
@@ -240,7 +254,7 @@ static void run_span(const span *s) {
     if (is_loss(&plan->calls[i]))
       break;
     run_call(s, &plan->calls[i], kept_at);
-    kept_at += hd__decoder_kept(&plan->calls[i]);
+    kept_at += room_of(&plan->calls[i]);
   }
 }
 
