@@ -213,8 +213,14 @@ G16 void sum_bias(const hd_call *call, int c, int groups) {
       UNROLL_FOR (q, groups)
         acc[q] = g16_add(acc[q], g16_load_some(dy + 16 * q, g->co - c - 16 * q));
   }
+  float *to = (float *)call->out[1] + c;
+  for (int i = 0; i < call->merges; i++) {
+    to -= call->merge_step;
+    UNROLL_FOR (q, groups)
+      acc[q] = g16_add(g16_load_some(to + 16 * q, g->co - c - 16 * q), acc[q]);
+  }
   UNROLL_FOR (q, groups)
-    g16_store_some((float *)call->out[1] + c + 16 * q, acc[q], g->co - c - 16 * q);
+    g16_store_some(to + 16 * q, acc[q], g->co - c - 16 * q);
 }
 
 void HD_SYM(conv_bias_sums)(const hd_call *call) {
@@ -272,30 +278,14 @@ static void weight_sums(const hd_call *call) {
     HD_SYM(conv_direct_dw)(call, 1);
 }
 
-/* Adds the bias's sums to the partial sums before them. */
-static void merge_bias(const hd_call *call) {
-  for (int c = 0; c < call->g->co; c += 16) {
-    const int left = call->g->co - c;
-    float *to = (float *)call->out[1] + c;
-    g16 acc = g16_load_some(to, left);
-    for (int i = 0; i < call->merges; i++) {
-      to -= call->merge_step;
-      acc = g16_add(g16_load_some(to, left), acc);
-    }
-    g16_store_some(to, acc, left);
-  }
-}
-
 static void conv2d_dw(const hd_call *call) {
   if (call->out[0])
     weight_sums(call);
   if (call->out[1])
     HD_SYM(conv_bias_sums)(call);
-  if (call->out[1] && call->merges > 0)
-    merge_bias(call);
 }
 
-static int merges(const hd_geom *g) {
+int HD_SYM(conv_dw_merges)(const hd_geom *g) {
   const hd_geom part = group_geom(g);
   return takes_dilation(g) && !is_depthwise(g) && !is_tiled(g) && way_of(&part) == POINT;
 }
@@ -303,6 +293,6 @@ static int merges(const hd_geom *g) {
 void HD_SYM(conv_dw_fill)(hd_kernels *table) {
   table->supports[HD_OP_conv2d_dw] = takes_dilation;
   table->run[HD_OP_conv2d_dw] = conv2d_dw;
-  table->merges[HD_OP_conv2d_dw] = merges;
+  table->merges[HD_OP_conv2d_dw] = HD_SYM(conv_dw_merges);
   table->scratch_bytes[HD_OP_conv2d_dw] = scratch_bytes;
 }
