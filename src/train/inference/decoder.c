@@ -284,11 +284,11 @@ void hd__decoder_compute(hd_decoder *d, int index, const hd_new_places *places, 
 
 int hd__decoder_shares(const hd_decoder *d) { return d->shares; }
 
-hd_decoder_texts hd__decoder_texts(const hd_decoder *d, int share) { return d->share[share].texts; }
+hd_decoder_texts hd__decoder_texts(const hd_decoder *d, int index) { return d->share[index].texts; }
 
 typedef struct region {
   int shares;
-  void (*work)(void *arg, int share);
+  void (*work)(void *arg, int index);
   void *arg;
 } region;
 
@@ -298,7 +298,7 @@ static void run_thread(void *of, int thread) {
     r->work(r->arg, thread);
 }
 
-hd_status hd__decoder_each(hd_decoder *d, hd_ctx *ctx, void (*work)(void *arg, int share), void *arg) {
+hd_status hd__decoder_each(hd_decoder *d, hd_ctx *ctx, void (*work)(void *arg, int index), void *arg) {
   region r = {d->shares, work, arg};
   if (d->shares > 1)
     return hd__threads_run(d->threads, ctx, run_thread, &r);
