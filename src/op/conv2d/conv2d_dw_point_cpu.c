@@ -63,8 +63,16 @@ typedef struct point_sums {
   int left;
 } point_sums;
 
+/* What a block is added to lies in rows that no processor fetches ahead. */
+G16 void fetch_merged(const point_chunk *c, const point_sums *sums, int outputs) {
+  for (int i = 1; c->ends && i <= c->call->merges; i++)
+    UNROLL_FOR (o, outputs)
+      __builtin_prefetch(sums->first + o * sums->step - i * c->call->merge_step, 1, 3);
+}
+
 G16 void add_chunk(const point_chunk *c, const point_sums *sums, const float *x, const float *dy, int outputs) {
   g16 acc[OUTPUTS];
+  fetch_merged(c, sums, outputs);
   UNROLL_FOR (o, outputs)
     acc[o] = c->begins ? g16_zero() : g16_load_some(sums->first + o * sums->step, sums->left);
   for (int64_t n = c->count; n > 0; n--, x += 16, dy += outputs) {
