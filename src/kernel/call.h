@@ -131,9 +131,6 @@ typedef struct hd_call {
   float divisor;       /* gradients of losses: the divisor of the mean over the batch */
   int64_t batch_rows;  /* batch_norm_dx: samples in the whole batch */
   hd_draw draw;        /* dropout */
-  int32_t merges;      /* kernels that merge (kernel.h): how many partial sums before out[] the sums are added to, one
-                          after the other, with the result in the last one's place */
-  int64_t merge_step;  /* elements from one to the next */
 } hd_call;
 
 /* The scalars of one update, computed once a step in double and rounded to float. An optimizer has those that its rule

@@ -99,9 +99,7 @@ typedef struct hd_kernels {
   int (*forms[HD_OP_COUNT])(const hd_geom *g); /* whether that is worth it, see hd_form_for; NULL: always */
   int32_t form_columns[HD_OP_COUNT];           /* the most columns of a rectangle; 0: any number */
   int64_t (*form_scratch_bytes[HD_OP_COUNT])(const hd_geom *g, int64_t rows); /* for at most this many samples */
-  int (*merges[HD_OP_COUNT])(const hd_geom *g); /* REDUCE operations: whether the kernel adds a shard's sums to those of
-                                                   shards before it (hd_call.merges); NULL: never */
-  hd_run_outputs_fn *run_outputs[HD_OP_COUNT];  /* ROWS operations whose output j needs row j of in[1] and in[2]
+  hd_run_outputs_fn *run_outputs[HD_OP_COUNT]; /* ROWS operations whose output j needs row j of in[1] and in[2]
                                                   alone, else NULL */
 
   /* Of ROWS operations in tables of --arithmetic native: the order of sums may depend on the number of rows, so that a
@@ -164,12 +162,6 @@ static inline const hd_kernels *hd_kernels_for(const hd_kernels *table, hd_op op
 static inline hd_form_fn *hd_form_for(const hd_kernels *table, hd_op op, const hd_geom *g) {
   table = hd_kernels_for(table, op, g);
   return !table->forms[op] || table->forms[op](g) ? table->form[op] : NULL;
-}
-
-/* Whether the kernel of this geometry merges. */
-static inline bool hd_merges(const hd_kernels *table, hd_op op, const hd_geom *g) {
-  table = hd_kernels_for(table, op, g);
-  return table->merges[op] && table->merges[op](g);
 }
 
 /* Rows of a formed rectangle for each row of the parameter. */

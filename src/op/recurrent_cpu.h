@@ -104,11 +104,6 @@ static int64_t scratch_dw(const hd_geom *g) {
   return g->wi > 1 ? HD_SYM(conv_direct_dw_scratch)(&product) : 0;
 }
 
-static int merges_dw(const hd_geom *g) {
-  const hd_geom product = product_geom(g, g->wi - 1);
-  return g->wi > 1 && HD_SYM(conv_dw_merges)(&product);
-}
-
 static void weight_gradient(const hd_call *whole) {
   const hd_geom *g = whole->g;
   const hd_geom product = product_geom(g, g->wi - 1);
@@ -162,5 +157,4 @@ static void recurrent_dw(const hd_call *whole) {
     table->run[HD_OP_##name##_dx] = name##_dx;                                                                         \
     table->run[HD_OP_##name##_dw] = recurrent_dw;                                                                      \
     table->scratch_bytes[HD_OP_##name##_dw] = scratch_dw;                                                              \
-    table->merges[HD_OP_##name##_dw] = merges_dw;                                                                      \
   }

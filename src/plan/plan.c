@@ -142,7 +142,6 @@ void hd__plan_set_kernels(hd_plan *plan, const hd_kernels *kernels) {
     hd_plan_call *call = &plan->calls[i];
     call->run = hd_kernels_for(kernels, call->op, call->geom)->run[call->op];
     call->run_outputs = plan->nodes[call->node].by_outputs ? kernels->run_outputs[call->op] : NULL;
-    call->merges = hd_merges(kernels, call->op, call->geom);
     const hd_op_info *info = hd__op_info(call->op);
     if (plan->program && info->rule && info->rule->loss)
       call->run = info->role == HD_ROLE_FORWARD ? plan->program->loss : plan->program->gradient;

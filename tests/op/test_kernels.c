@@ -118,42 +118,6 @@ static const char *differs_alone(const kernel_case *c, const hd_kernels *table, 
   return wrong;
 }
 
-/* The element of an output in the partial sums before it: any numbers. */
-static float earlier(int part, int output, int64_t i) { return (float)((i * 7 + output * 3 + part * 5) % 29) / 8 - 1; }
-
-/* Sums that the kernel adds to two partial sums before them: it must leave the second one alone. */
-static const char *differs_merged(const kernel_case *c, const hd_kernels *table, const kernel_result *want) {
-  enum { MERGES = 2 };
-  const int64_t elems = c->out[0].elems + c->out[1].elems;
-  guarded memory = guarded_create((size_t)((MERGES + 1) * elems) * sizeof(float), 0);
-  guarded scratch = guarded_create((size_t)hd_scratch_bytes(table, c->op, &c->g) + 64, 0);
-  float *const part = (float *)(void *)memory.data;
-  hd_call call = {.g = &c->g, .rows = c->rows, .scratch = scratch.data, .merges = MERGES, .merge_step = elems};
-  for (int i = 0; i < HD_MAX_IN; i++) {
-    call.in[i] = c->in[i].kind == ARG_NONE ? NULL : c->input[i].data;
-    call.in_stride[i] = c->in[i].stride;
-  }
-  for (int o = 0; o < 2; o++) {
-    const int64_t at = o * c->out[0].elems;
-    call.out[o] = c->out[o].kind == ARG_NONE ? NULL : part + MERGES * elems + at;
-    for (int p = 0; p < MERGES; p++)
-      for (int64_t i = 0; i < c->out[o].elems; i++)
-        part[p * elems + at + i] = earlier(p, o, i);
-  }
-  table->run[c->op](&call);
-  const char *wrong = guarded_is_intact(&memory) && guarded_is_intact(&scratch) ? NULL : "wrote beside merged sums";
-  for (int o = 0; o < 2 && !wrong; o++)
-    for (int64_t i = 0; i < c->out[o].elems && c->out[o].kind != ARG_NONE; i++) {
-      const float *const sum = part + o * c->out[0].elems + i;
-      const float merged = earlier(0, o, i) + (earlier(1, o, i) + ((const float *)(void *)want->output[o].data)[i]);
-      if (!floats_equal(sum, &merged, 1) || sum[elems] != earlier(1, o, i))
-        wrong = "other bits when sums are merged";
-    }
-  guarded_destroy(&memory);
-  guarded_destroy(&scratch);
-  return wrong;
-}
-
 /* Whether a table has the reference's kernel, which is checked as the reference's. */
 static bool is_the_references(const hd_kernels *table, hd_op op) {
   const hd_kernels *reference = hd__kernels_reference();
@@ -172,8 +136,6 @@ static const char *check_table(const kernel_case *c, const hd_kernels *table, co
   }
   if (!wrong && hd__op_info(c->op)->class == HD_CLASS_REDUCE)
     wrong = differs_alone(c, table, want);
-  if (!wrong && hd_merges(table, c->op, &c->g))
-    wrong = differs_merged(c, table, want);
   if (!wrong && table->run_outputs[c->op])
     wrong = differs_by_outputs(c, table, want);
   if (!wrong && hd__op_works_in_place(c->op))

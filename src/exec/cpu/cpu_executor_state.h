@@ -190,7 +190,6 @@ typedef struct call_rows {
   int64_t batch_row;           /* in the batch */
   hd_origin origin[HD_WHERES]; /* DIRECT: where shard sums are written */
   int32_t j0, j1;              /* of a call by outputs: the outputs j0 .. j1-1 */
-  int32_t merges;              /* of a kernel that merges */
 } call_rows;
 
 /* Whether the step needs a call, and whether it trains a parameter. */

@@ -51,8 +51,6 @@ void hd__exec_call(const thread_at *at, const hd_plan_call *planned, const call_
                   .packed = hd__place_at(&planned->packed, rows->origin),
                   .scratch = at->thread->scratch,
                   .divisor = at->step->divisor,
-                  .merges = rows->merges,
-                  .merge_step = at->exec->plan->size.direct_elems,
                   .batch_rows = at->step->samples};
   call.draw = (hd_draw){.seed = at->step->seed,
                         .epoch = at->step->epoch,
@@ -111,7 +109,6 @@ static void run_per_shard(const thread_at *at, const hd_plan_call *call, const c
     float *slot = at->thread->partial_sums + w.top * plan->size.direct_elems;
     rows.rows = w.step->row1 - w.step->row0;
     rows.origin[HD_AT_DIRECT].base = slot;
-    rows.merges = call->merges ? w.step->merges : 0;
     hd__exec_call(at, call, &rows);
     advance(&rows, rows.rows);
     for (slot_rows[w.top] = rows.rows; hd__walk_merge(&w); slot_rows[w.top] += slot_rows[w.top + 1]) {
@@ -119,7 +116,7 @@ static void run_per_shard(const thread_at *at, const hd_plan_call *call, const c
       slot -= plan->size.direct_elems;
       if (call->class == HD_CLASS_STATS)
         hd__exec_merge_stats(plan, call, slot, right, place, slot_rows + w.top);
-      else if (call->class == HD_CLASS_REDUCE && !call->merges) /* else nothing is summed, or it is already */
+      else if (call->class == HD_CLASS_REDUCE) /* else nothing is summed */
         merge_sums(plan, call, slot, right);
     }
   }

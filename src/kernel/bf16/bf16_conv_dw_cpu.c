@@ -271,5 +271,4 @@ void HD_SYM(bf16_conv_dw_fill)(hd_kernels *table) {
   table->run[HD_OP_conv2d_dw] = conv2d_dw;
   table->scratch_bytes[HD_OP_conv2d_dw] = dw_scratch;
   table->form[HD_OP_conv2d_dw] = NULL;
-  table->merges[HD_OP_conv2d_dw] = NULL;
 }

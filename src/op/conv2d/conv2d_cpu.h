@@ -287,9 +287,6 @@ void HD_SYM(conv_dx_walk_pack)(const hd_geom *g, const float *w, float *packed, 
 void HD_SYM(conv_direct_dw)(const hd_call *call, int plus_zero);
 int64_t HD_SYM(conv_direct_dw_scratch)(const hd_geom *g);
 
-/* Whether the gradients of the weight and the bias are added to partial sums (hd_call.merges). */
-int HD_SYM(conv_dw_merges)(const hd_geom *g);
-
 /* The gradient of a bias, of any operation whose output is co channels of hp x wp. */
 void HD_SYM(conv_bias_sums)(const hd_call *call);
 

@@ -213,14 +213,8 @@ G16 void sum_bias(const hd_call *call, int c, int groups) {
       UNROLL_FOR (q, groups)
         acc[q] = g16_add(acc[q], g16_load_some(dy + 16 * q, g->co - c - 16 * q));
   }
-  float *to = (float *)call->out[1] + c;
-  for (int i = 0; i < call->merges; i++) {
-    to -= call->merge_step;
-    UNROLL_FOR (q, groups)
-      acc[q] = g16_add(g16_load_some(to + 16 * q, g->co - c - 16 * q), acc[q]);
-  }
   UNROLL_FOR (q, groups)
-    g16_store_some(to + 16 * q, acc[q], g->co - c - 16 * q);
+    g16_store_some((float *)call->out[1] + c + 16 * q, acc[q], g->co - c - 16 * q);
 }
 
 void HD_SYM(conv_bias_sums)(const hd_call *call) {
@@ -285,14 +279,8 @@ static void conv2d_dw(const hd_call *call) {
     HD_SYM(conv_bias_sums)(call);
 }
 
-int HD_SYM(conv_dw_merges)(const hd_geom *g) {
-  const hd_geom part = group_geom(g);
-  return takes_dilation(g) && !is_depthwise(g) && !is_tiled(g) && way_of(&part) == POINT;
-}
-
 void HD_SYM(conv_dw_fill)(hd_kernels *table) {
   table->supports[HD_OP_conv2d_dw] = takes_dilation;
   table->run[HD_OP_conv2d_dw] = conv2d_dw;
-  table->merges[HD_OP_conv2d_dw] = HD_SYM(conv_dw_merges);
   table->scratch_bytes[HD_OP_conv2d_dw] = scratch_bytes;
 }

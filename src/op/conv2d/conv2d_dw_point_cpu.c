@@ -2,7 +2,7 @@
  * dy lie so far apart that the parts of them which a block reads find few sets of the nearest cache. Both are copied
  * together: dy of a strip of output channels, in the order in which its blocks read it, and x of one group. A block
  * then stays in registers for all windows of a chunk; between two chunks its sums are in the weight's place, so that
- * there is no scratch for them. The last chunk's are added to the partial sums before them.
+ * there is no scratch for them.
  *
  * Order: per weight, over samples ascending, windows row-major: acc = fma(dy, x, acc), at last acc + 0. */
 #include "op/conv2d/conv2d_cpu.h"
@@ -63,16 +63,8 @@ typedef struct point_sums {
   int left;
 } point_sums;
 
-/* What a block is added to lies in rows that no processor fetches ahead. */
-G16 void fetch_merged(const point_chunk *c, const point_sums *sums, int outputs) {
-  for (int i = 1; c->ends && i <= c->call->merges; i++)
-    UNROLL_FOR (o, outputs)
-      __builtin_prefetch(sums->first + o * sums->step - i * c->call->merge_step, 1, 3);
-}
-
 G16 void add_chunk(const point_chunk *c, const point_sums *sums, const float *x, const float *dy, int outputs) {
   g16 acc[OUTPUTS];
-  fetch_merged(c, sums, outputs);
   UNROLL_FOR (o, outputs)
     acc[o] = c->begins ? g16_zero() : g16_load_some(sums->first + o * sums->step, sums->left);
   for (int64_t n = c->count; n > 0; n--, x += 16, dy += outputs) {
@@ -80,17 +72,9 @@ G16 void add_chunk(const point_chunk *c, const point_sums *sums, const float *x,
     UNROLL_FOR (o, outputs)
       acc[o] = g16_fma(g16_all(dy[o]), xv, acc[o]);
   }
-  float *to = sums->first;
-  if (c->ends && c->plus_zero)
-    UNROLL_FOR (o, outputs)
-      acc[o] = g16_add(acc[o], g16_zero());
-  for (int i = 0; c->ends && i < c->call->merges; i++) {
-    to -= c->call->merge_step;
-    UNROLL_FOR (o, outputs)
-      acc[o] = g16_add(g16_load_some(to + o * sums->step, sums->left), acc[o]);
-  }
   UNROLL_FOR (o, outputs)
-    g16_store_some(to + o * sums->step, acc[o], sums->left);
+    g16_store_some(sums->first + o * sums->step, c->ends && c->plus_zero ? g16_add(acc[o], g16_zero()) : acc[o],
+                   sums->left);
 }
 
 /* Copies of both for each size of a block. */

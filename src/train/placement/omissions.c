@@ -102,7 +102,6 @@ static void leave_out_op(hd_kernels *table, const hd_kernels *plain, hd_op op) {
   table->forms[op] = plain->forms[op];
   table->form_columns[op] = plain->form_columns[op];
   table->form_scratch_bytes[op] = plain->form_scratch_bytes[op];
-  table->merges[op] = plain->merges[op];
   table->run_outputs[op] = plain->run_outputs[op];
   table->scratch_bytes[op] = plain->scratch_bytes[op];
   table->packed_elems[op] = plain->packed_elems[op];
