@@ -142,8 +142,8 @@ typedef struct hd_run_numbers {
 /* The numbers with a key: "loss", the mean loss of each step; another key of the lines of metrics.jsonl ("lr",
  * "test_loss"); or a list in history.jsonl, with all numbers in it: "confusion" (of the test set, classes x classes,
  * row: label, column: guess), "rank_times" (of each rank data_s, compute_s, waiting_s), "outputs.0.scatter" (targets
- * of the test set, each with its output), "character_samples" and "character_losses" (of a text's characters, how often
- * the test set has them, and the mean loss there), "samples" (steps of its texts). Of a list in metrics.jsonl
+ * of the test set, each with its output), "character_samples" and "character_losses" (of a text's characters or bytes,
+ * how often the test set has them, and the mean loss there), "samples" (steps of its texts). Of a list in metrics.jsonl
  * ("test_classes"), the last. None where a run has no such key. */
 HD_API hd_status hd_runs_numbers(hd_run_numbers *out, hd_runs *runs, hd_ctx *ctx, int64_t run, const char *key);
 

@@ -15,7 +15,7 @@
 static const struct {
   const char *name;
   size_t bytes;
-} types[] = {{"F32", 4}, {"F64", 8}, {"I64", 8}, {"F16", 2}, {"BF16", 2}};
+} types[] = {{"F32", 4}, {"F64", 8}, {"I64", 8}, {"F16", 2}, {"BF16", 2}, {"U8", 1}, {"BOOL", 1}};
 
 enum { TYPES = sizeof types / sizeof *types };
 
@@ -153,8 +153,8 @@ static hd_status read_entry(hd_st_tensor *t, hd_ctx *ctx, const file_data *file,
     return bad(ctx, file->path, name, "a dtype", "none");
   if (found < 0)
     return hd__fail(ctx, HD_E_FORMAT,
-                    "%s: tensor '%s': expected dtype F32, F64, F16, BF16 or I64, found %s; save it as F32", file->path,
-                    name, type);
+                    "%s: tensor '%s': expected dtype F32, F64, F16, BF16, I64, U8 or BOOL, found %s; save it as F32",
+                    file->path, name, type);
   t->type = (hd_st_type)found;
   HD_TRY(read_shape(t, ctx, file->path, json_object_get(entry, "shape")));
   return read_offsets(t, ctx, file, json_object_get(entry, "data_offsets"));
@@ -234,7 +234,9 @@ const hd_st_tensor *hd__st_find(const hd_st_list *list, const char *name) {
   return NULL;
 }
 
-bool hd__st_is_float(const hd_st_tensor *t) { return t->type != HD_ST_I64; }
+bool hd__st_is_float(const hd_st_tensor *t) {
+  return t->type != HD_ST_I64 && t->type != HD_ST_U8 && t->type != HD_ST_BOOL;
+}
 
 bool hd__st_floats(float *out, const hd_st_tensor *t) {
   const char *from = t->bytes;
@@ -242,13 +244,14 @@ bool hd__st_floats(float *out, const hd_st_tensor *t) {
   for (size_t i = 0; i < t->length / each; i++, from += each) {
     uint16_t half;
     double real;
-    memcpy(&half, from, sizeof half);
     switch (t->type) {
     case HD_ST_F32: memcpy(&out[i], from, sizeof *out); break;
     case HD_ST_F64: memcpy(&real, from, sizeof real), out[i] = (float)real; break;
-    case HD_ST_F16: out[i] = hd__from_half(half); break;
-    case HD_ST_BF16: out[i] = hd__from_bfloat16(half); break;
-    case HD_ST_I64: return false;
+    case HD_ST_F16: memcpy(&half, from, sizeof half), out[i] = hd__from_half(half); break;
+    case HD_ST_BF16: memcpy(&half, from, sizeof half), out[i] = hd__from_bfloat16(half); break;
+    case HD_ST_I64:
+    case HD_ST_U8:
+    case HD_ST_BOOL: return false;
     }
   }
   return true;

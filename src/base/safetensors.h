@@ -13,7 +13,7 @@
 #include "base/shape.h"
 #include "base/status.h"
 
-typedef enum hd_st_type { HD_ST_F32, HD_ST_F64, HD_ST_I64, HD_ST_F16, HD_ST_BF16 } hd_st_type;
+typedef enum hd_st_type { HD_ST_F32, HD_ST_F64, HD_ST_I64, HD_ST_F16, HD_ST_BF16, HD_ST_U8, HD_ST_BOOL } hd_st_type;
 
 /* "F32" and so on, as files have it. */
 const char *hd__st_type_text(hd_st_type type);
@@ -52,7 +52,7 @@ void hd__st_fini(hd_st_list *list);
 /* The tensor of that name, NULL if there is none. */
 const hd_st_tensor *hd__st_find(const hd_st_list *list, const char *name);
 
-/* The elements as floats: F16 and BF16 exactly, F64 rounded to the nearest. False if they are integers. */
+/* The elements as floats: F16 and BF16 exactly, F64 rounded to the nearest. False if they are others. */
 bool hd__st_floats(float *out, const hd_st_tensor *tensor);
 bool hd__st_is_float(const hd_st_tensor *tensor);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "cli/cli.h"
 #include "heddle/generate.h"
 
@@ -30,8 +31,8 @@ static char *read_input(size_t *bytes) {
   return NULL;
 }
 
-/* The first text: on a terminal words that would pass its edge begin on the next line, and control characters are
- * shown as '?'. */
+/* The first text: on a terminal words that would pass its edge begin on the next line, and bytes that are no characters
+ * to be seen are shown as \xHH. */
 static struct {
   bool wraps;
   int columns, column;
@@ -41,23 +42,26 @@ static struct {
 } screen = {.last = '\n'};
 
 static void end_word(void) {
-  screen.word[screen.bytes] = 0;
-  const int width = cli_width(screen.word);
+  char shown[4 * sizeof screen.word + 1];
+  hd__utf8_escape(shown, sizeof shown, screen.word, screen.bytes);
+  const int width = cli_width(shown);
   if (screen.column > 0 && screen.column + width > screen.columns) {
     putchar('\n');
     screen.column = 0;
   }
-  fwrite(screen.word, 1, screen.bytes, stdout);
+  fputs(shown, stdout);
   screen.column += width;
   screen.bytes = 0;
 }
 
 static void wrap(char c) {
-  const bool ends = c == ' ' || c == '\n';
-  if (ends || screen.bytes + 1 >= sizeof screen.word)
+  c = c == '\t' ? ' ' : c;
+  const bool ends = c == ' ' || c == '\n', begins = ((unsigned char)c & 0xc0) != 0x80; /* a character */
+  const size_t room = sizeof screen.word - screen.bytes;
+  if (ends || room == 0 || (begins && room < 4)) /* long words are cut between characters */
     end_word();
   if (!ends) {
-    screen.word[screen.bytes++] = (c >= 0 && c < ' ') || c == 0x7f ? '?' : c;
+    screen.word[screen.bytes++] = c;
     return;
   }
   c = c == ' ' && screen.column >= screen.columns - 1 ? '\n' : c;

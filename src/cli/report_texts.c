@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "cli/page.h"
 #include "cli/report.h"
 #include "cli/svg.h"
@@ -69,9 +70,19 @@ static int read_characters(character **out, const report *r) {
   return *out ? count : 0;
 }
 
-/* Characters that are not seen have a word. */
-static const char *shown_as(const char *name) {
-  return !strcmp(name, " ") ? "space" : !strcmp(name, "\n") ? "end of line" : !strcmp(name, "\t") ? "tab" : name;
+/* Characters that are not seen have a word, other bytes than those of ASCII a number. Valid until the next call. */
+static const char *shown_as(const report *r, int number) {
+  static char shown[8];
+  const bool byte = !strcmp(report_value(r, 0, "tokens"), "bytes");
+  const char one[] = {(char)number, 0}, *const name = byte ? one : report_class(r, number);
+  const char *const word = !strcmp(name, " ")    ? "space"
+                           : !strcmp(name, "\n") ? "end of line"
+                           : !strcmp(name, "\t") ? "tab"
+                                                 : NULL;
+  if (word || !byte)
+    return word ? word : name;
+  hd__utf8_escape(shown, sizeof shown, one, 1);
+  return shown;
 }
 
 static void put_rows(FILE *to, const report *r, const character *c, int count) {
@@ -85,7 +96,7 @@ static void put_rows(FILE *to, const report *r, const character *c, int count) {
       continue;
     rows++;
     fprintf(to, "<tr>");
-    page_put_text(to, "td", "name", "%s", shown_as(report_class(r, c[i].number)));
+    page_put_text(to, "td", "name", "%s", shown_as(r, c[i].number));
     fprintf(to, "<td>%s</td><td>%.2f %%</td><td>%.3f</td><td>%.1f %%</td><td>%.1f %%</td></tr>\n",
             cli_grouped(llround(c[i].samples)), 100 * c[i].samples / samples, c[i].loss, 100 * exp(-c[i].loss),
             100 * c[i].samples * c[i].loss / loss);
@@ -93,16 +104,17 @@ static void put_rows(FILE *to, const report *r, const character *c, int count) {
 }
 
 static void put_characters(FILE *to, const report *r) {
+  const char *const kind = strcmp(report_value(r, 0, "tokens"), "bytes") ? "character" : "byte";
   character *c = NULL;
   const int count = read_characters(&c, r);
   if (count > 0) {
     qsort(c, (size_t)count, sizeof *c, harder);
     fprintf(to,
-            "<h2>Hard characters</h2>\n<p class=\"soft\">The highest mean loss on the test set, of characters that are "
-            "at least one in %s of it.</p>\n<div class=\"table\"><table><thead><tr><th class=\"name\">character</th>"
+            "<h2>Hard %ss</h2>\n<p class=\"soft\">The highest mean loss on the test set, of %ss that are "
+            "at least one in %s of it.</p>\n<div class=\"table\"><table><thead><tr><th class=\"name\">%s</th>"
             "<th>times</th><th>of the text</th><th>loss</th><th>probability</th><th>of the loss</th></tr></thead>"
             "<tbody>\n",
-            cli_grouped(RARE));
+            kind, kind, cli_grouped(RARE), kind);
     put_rows(to, r, c, count);
     fprintf(to, "</tbody></table></div>\n");
   }

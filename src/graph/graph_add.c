@@ -35,10 +35,17 @@ static hd_status make_params(hd_graph *graph, hd_ctx *ctx, hd_node *node, const 
   return HD_OK;
 }
 
+/* A text of windows of one token, whose place has the shape of a pooled image. */
+static bool reads_one_token(const hd_graph *graph) {
+  return graph->node_count > 0 && graph->nodes[0].op == HD_OP_embedding &&
+         hd__shape_elems(&graph->values[graph->input].shape) == 1;
+}
+
 /* A linear layer over the last dimension, the channels of the places of an image of height 1, is a convolution of one
  * pixel. */
-static void make_pointwise(hd_node *node, const hd_shape *x) {
-  if (node->op != HD_OP_linear || x->rank != 3 || x->dim[1] != 1 || (x->dim[2] == 1 && !node->attrs.pointwise))
+static void make_pointwise(hd_node *node, const hd_shape *x, bool one_token) {
+  if (node->op != HD_OP_linear || x->rank != 3 || x->dim[1] != 1 ||
+      (x->dim[2] == 1 && !node->attrs.pointwise && !one_token))
     return;
   node->op = HD_OP_conv2d;
   node->attrs.pointwise = node->attrs.groups = 1;
@@ -57,22 +64,9 @@ static hd_status check_numbers(hd_ctx *ctx, const hd_graph *graph, const hd_node
                   node->name, info->name, graph->values[node->in[0]].name);
 }
 
-/* The places of a window of one token look like a pooled image. */
-static hd_status check_window(hd_ctx *ctx, const hd_graph *graph, const hd_node *node) {
-  const bool one_token =
-      graph->nodes[0].op == HD_OP_embedding && hd__shape_elems(&graph->values[graph->input].shape) == 1;
-  if (node->op != HD_OP_linear || !one_token || graph->values[node->in[0]].shape.rank != 3)
-    return HD_OK;
-  return hd__fail(ctx, HD_E_SHAPE,
-                  "layer '%s': linear over the places of a text expects windows of at least 2 tokens, found 1; write "
-                  "'input: [2]' or give --context 2, or more",
-                  node->name);
-}
-
 /* Applies the shape rule: geometry, parameters, outputs. */
 static hd_status infer(hd_graph *graph, hd_ctx *ctx, hd_node *node, int inputs) {
-  make_pointwise(node, &graph->values[node->in[0]].shape);
-  HD_TRY(check_window(ctx, graph, node));
+  make_pointwise(node, &graph->values[node->in[0]].shape, reads_one_token(graph));
   HD_TRY(check_numbers(ctx, graph, node));
   const hd_op_info *info = hd__op_info(node->op);
   hd_op_shapes s = {.ctx = ctx, .layer = node->name, .op = info->name, .attrs = &node->attrs, .inputs = inputs};
@@ -196,6 +190,8 @@ hd_status hd__graph_add_loss(hd_graph *graph, hd_ctx *ctx, int logits, const hd_
     HD_TRY(hd__graph_add(&logits, graph, ctx,
                          &(hd_layer_spec){HD_OP_flatten, "logits", &written, 1, &(hd_attrs){.move = 1}}));
   const hd_shape scores = graph->values[logits].shape;
+  hd_attrs attrs = loss->attrs;
+  attrs.pointwise = reads_one_token(graph);
   if (scores.rank == 3 && loss->op == HD_OP_cross_entropy) /* a label for each place */
     graph->values[graph->label].shape = (hd_shape){1, {scores.dim[1] * scores.dim[2]}};
   if (loss->op != HD_OP_cross_entropy) {
@@ -206,7 +202,7 @@ hd_status hd__graph_add_loss(hd_graph *graph, hd_ctx *ctx, int logits, const hd_
   if (loss->weight)
     HD_TRY(add_weights(&weight, graph, ctx, loss->weight, &graph->values[logits].shape));
   HD_TRY(hd__graph_add(&out, graph, ctx,
-                       &(hd_layer_spec){loss->op, "loss", (int[]){logits, graph->label, weight}, 3, &loss->attrs}));
+                       &(hd_layer_spec){loss->op, "loss", (int[]){logits, graph->label, weight}, 3, &attrs}));
   if (loss->heads)
     graph->nodes[graph->node_count - 1].geom.weighted_sum = *loss->heads;
   graph->logits = logits;

@@ -48,7 +48,8 @@ typedef struct hd_attrs {
   int32_t hidden_size;      /* lstm, gru: channels of the state */
   int32_t num_layers;       /* lstm, gru */
   int32_t causal;           /* attention: 1: a place reads itself and those before it alone */
-  int32_t pointwise;        /* conv2d: 1: a linear layer over the channels of each place, which it was written as */
+  int32_t pointwise;        /* conv2d: 1: a linear layer over the channels of each place, which it was written as;
+                               a loss: one for each place, even if a text has one */
   float factor;             /* scale */
   float p;                  /* dropout, attention: the share of elements that become zero */
   float base;               /* rotary */

@@ -103,11 +103,16 @@ END
   cc -O1 -ffp-contract=off -DHEDDLE_MAIN net.c -o net -lm
   for asked in "--prompt Q" "--length -1" "--length 1.5" "--top-p 0" "--top-p 1.1" "--top-k 0" "--temperature -1" \
     "--temperature x" "--seed 1e17" "--seeds 1" "--length" "7"; do
-    if ./net $asked >found 2>err; then echo "taken: $asked"; return 1; fi
+    code=0
+    ./net $asked >found 2>err || code=$?
+    [ "$code" -eq 2 ] || { echo "code $code: $asked"; return 1; }
     [ -s err ]
     [ ! -s found ]
   done
-  no ./net --length 9 >/dev/full 2>err
+  fails 2 generate r --prompt Q # with heddle's codes
+  code=0
+  ./net --length 9 >/dev/full 2>err || code=$?
+  [ "$code" -eq 1 ]
   grep -q 'cannot write' err
 }
 

@@ -1,4 +1,5 @@
 """Weights of GPTs as nanoGPT and Hugging Face's GPT-2 name them, against PyTorch in float64."""
+import json
 import math
 
 import numpy as np
@@ -101,9 +102,25 @@ def _state(module):
     return {name: value.detach().numpy() for name, value in module.state_dict().items()}
 
 
-def _start(weights, model, data, **more):
+def _add_masks(kind):
+    """Masks of attention of a byte for each number, as some files keep them, behind the tensors of a file"""
+    with open(path("gpt.safetensors"), "rb") as file:
+        header, data = json.loads(file.read(int.from_bytes(file.read(8), "little"))), file.read()
+    mask = np.tril(np.ones((1, 1, PLACES, PLACES), np.uint8)).tobytes()
+    for block in range(BLOCKS):
+        header[f"h.{block}.attn.bias"] = {"dtype": kind, "shape": [1, 1, PLACES, PLACES],
+                                          "data_offsets": [len(data), len(data) + len(mask)]}
+        data += mask
+    text = json.dumps(header).encode()
+    with open(path("gpt.safetensors"), "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text + data)
+
+
+def _start(weights, model, data, masks=None, **more):
     """A run whose weights are a file's."""
     write_weights(path("gpt.safetensors"), weights)
+    if masks:
+        _add_masks(masks)
     return heddle.train(model, data, init=path("gpt.safetensors"), batch=4, max_steps=1, lr=0, optimizer="sgd",
                         **more)
 
@@ -116,9 +133,9 @@ def _loss(module, tokens):
     return F.cross_entropy(scores.transpose(1, 2), x[1:].view(-1, PLACES)).item()
 
 
-def _check(module, weights, model):
+def _check(module, weights, model, masks=None):
     data, tokens, _ = _data()
-    run = _start(weights, model, data)
+    run = _start(weights, model, data, masks)
     end = len(tokens) // 10 // PLACES * PLACES + 1  # whole windows, and the token behind them
     part = tokens[len(tokens) - len(tokens) // 10:][:end]
     with open(path("part.txt"), "w", encoding="utf-8") as file:
@@ -149,6 +166,8 @@ def test_hugging_face():
     module = GPT(tokens, Conv1D, _norm, "tanh")
     state = {name.replace("transformer.", ""): value for name, value in _state(module).items()
              if name != "lm_head.weight"}
+    _check(module, state, _model(True, "tanh"), "BOOL")
+    _check(module, state, _model(True, "tanh"), "U8")
     for block in range(BLOCKS):
         state[f"h.{block}.attn.bias"] = np.tril(np.ones((1, 1, PLACES, PLACES), np.float32))
     _check(module, state, _model(True, "tanh"))

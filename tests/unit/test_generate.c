@@ -90,14 +90,26 @@ static hd_status fetch(void *self, hd_ctx *c, const hd_step *step, int64_t first
   return HD_OK;
 }
 
+typedef struct decoding {
+  hd_decoder *decoder;
+  hd_new_places places;
+} decoding;
+
+static float score[MOST_TEXTS * 64];
+
+static void compute(void *arg, int share) {
+  const decoding *of = arg;
+  hd__decoder_compute(of->decoder, share, &of->places, score);
+}
+
 /* Places where the decoder's scores differ from those of the whole pass; it takes `steps` places in turn. */
 static int differences(hd_trained *t, hd_decoder *d, const float *whole, const int *steps) {
-  static float score[MOST_TEXTS * 64];
   const int32_t tokens = t->network.target.scores;
   int wrong = 0;
   for (int kept = 0, s = 0, count; kept < PLACES; kept += count, s++) {
     count = steps[s] < PLACES - kept ? steps[s] : PLACES - kept;
-    if (hd__decoder_run(d, ctx, window + kept, PLACES, kept, count, score) != HD_OK)
+    decoding of = {d, {window + kept, PLACES, kept, count}};
+    if (hd__decoder_each(d, ctx, compute, &of) != HD_OK)
       bail_out("%s", hd_ctx_message(ctx));
     for (int i = 0; i < texts; i++)
       wrong += memcmp(score + i * tokens, whole + (i * PLACES + kept + count - 1) * tokens,
@@ -142,38 +154,71 @@ static void compare(const char *run, const char *name, const char *isa, const ch
 
 /* ---- Draws ---- */
 
-static hd_generator *open_generator(const char *run) {
+static hd_generator *open_generator(const char *run, const char *threads) {
   hd_generator *g;
   hd_config *config;
   hd_config_create(&config, ctx);
-  hd_config_set(config, ctx, "threads", "2");
+  hd_config_set(config, ctx, "threads", threads);
   if (hd_generator_create(&g, ctx, run, config) != HD_OK)
     bail_out("%s", hd_ctx_message(ctx));
   hd_config_destroy(config);
   return g;
 }
 
-/* The text i of a generation, of 40 tokens. */
-static const char *written(hd_generator *g, const hd_generation *how, int i) {
-  static char all[16][64];
-  static int used;
-  static char token[MOST_TEXTS * HD_TOKEN_BYTES];
-  size_t bytes[MOST_TEXTS], length = 0;
-  char *to = all[used++ % 16];
+enum { LENGTH = 40, MOST_COUNT = 17 };
+
+/* All texts of a generation. */
+static void write_all(char text[][LENGTH + 1], hd_generator *g, const hd_generation *how) {
+  static char token[MOST_COUNT * HD_TOKEN_BYTES];
+  const int count = how->count ? how->count : 1;
+  size_t bytes[MOST_COUNT];
   if (hd_generator_begin(g, ctx, "abc", 3, how) != HD_OK)
     bail_out("%s", hd_ctx_message(ctx));
-  for (int t = 0; t < 40; t++) {
+  for (int t = 0; t < LENGTH; t++) {
     if (hd_generator_next(g, ctx, token, bytes) != HD_OK)
       bail_out("%s", hd_ctx_message(ctx));
-    memcpy(to + length, token + i * HD_TOKEN_BYTES, bytes[i]);
-    length += bytes[i];
+    for (int i = 0; i < count; i++)
+      text[i][t] = token[i * HD_TOKEN_BYTES];
   }
-  to[length] = 0;
-  return to;
+  for (int i = 0; i < count; i++)
+    text[i][LENGTH] = 0;
+}
+
+/* The text i of a generation. */
+static const char *written(hd_generator *g, const hd_generation *how, int i) {
+  static char all[16][MOST_COUNT][LENGTH + 1];
+  static int used;
+  char(*to)[LENGTH + 1] = all[used++ % 16];
+  write_all(to, g, how);
+  return to[i];
+}
+
+/* A text does not depend on how many are written with it, on threads, nor on the instruction set. */
+static void check_counts(const char *run, const char *name) {
+  static const char *const isas[] = {"scalar", "avx2", "avx512", "reference"}, *const threads[] = {"1", "2", "3"};
+  static const int counts[] = {MOST_COUNT, 16, 8, 3, 2, 1};
+  static char wanted[MOST_COUNT][LENGTH + 1], found[MOST_COUNT][LENGTH + 1];
+  const char *why;
+  int wrong = 0, compared = 0;
+  for (int i = 0; i < 12; i++) {
+    if (!hd__kernels_select(isas[i / 3], &why))
+      continue;
+    setenv("HEDDLE_ISA", isas[i / 3], 1);
+    hd_generator *g = open_generator(run, threads[i % 3]);
+    for (int c = 0; c < 6; c++) {
+      write_all(compared ? found : wanted, g, &(hd_generation){.temperature = 1, .seed = 3, .count = counts[c]});
+      for (int k = 0; k < counts[c] && compared; k++)
+        wrong += strcmp(found[k], wanted[k]) != 0;
+      compared++;
+    }
+    hd_generator_destroy(g);
+  }
+  unsetenv("HEDDLE_ISA");
+  is_int(wrong, 0, "%s: each text is the same whatever the count, the threads and the kernels", name);
 }
 
 static void check_draws(const char *run, const char *name) {
-  hd_generator *g = open_generator(run);
+  hd_generator *g = open_generator(run, "2");
   const char *one = written(g, &(hd_generation){.temperature = 1, .seed = 3}, 0);
   is_str(written(g, &(hd_generation){.temperature = 1, .seed = 3, .count = 5}, 0), one,
          "%s: the first of five texts is the one that is written alone", name);
@@ -194,7 +239,7 @@ static void check_draws(const char *run, const char *name) {
 }
 
 static void check_refused(const char *run) {
-  hd_generator *g = open_generator(run);
+  hd_generator *g = open_generator(run, "2");
   const hd_generation bad[] = {{.temperature = 1, .top_p = 1.5},
                                {.temperature = 1, .top_p = -1},
                                {.temperature = 1, .top_p = (double)NAN},
@@ -230,6 +275,7 @@ int main(void) {
       if (hd__kernels_select(isas[i], &why))
         compare(run, models[m].name, isas[i], i % 2 ? "3" : "1");
     check_draws(run, models[m].name);
+    check_counts(run, models[m].name);
   }
   check_refused(run);
   hd_ctx_destroy(ctx);

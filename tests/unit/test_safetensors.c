@@ -40,11 +40,13 @@ static unsigned char *write_tensors(size_t *length, const hd_st_tensor *tensor, 
 }
 
 static void test_round_trip(void) {
-  const hd_st_tensor tensor[] = {
-      f32(name_weight, (hd_shape){2, {2, 3}}, weight),  f32(name_bias, (hd_shape){1, {2}}, bias),
-      {name_real, HD_ST_F64, {1, {1}}, &real, 8, NULL, NULL}, {name_whole, HD_ST_I64, {1, {1}}, &whole, 8, NULL, NULL},
-      f32(name_scalar, (hd_shape){0, {0}}, &seven),     f32(name_four, (hd_shape){4, {1, 2, 1, 1}}, pair),
-      f32(name_quoted, (hd_shape){1, {1}}, &six)};
+  const hd_st_tensor tensor[] = {f32(name_weight, (hd_shape){2, {2, 3}}, weight),
+                                 f32(name_bias, (hd_shape){1, {2}}, bias),
+                                 {name_real, HD_ST_F64, {1, {1}}, &real, 8, NULL, NULL},
+                                 {name_whole, HD_ST_I64, {1, {1}}, &whole, 8, NULL, NULL},
+                                 f32(name_scalar, (hd_shape){0, {0}}, &seven),
+                                 f32(name_four, (hd_shape){4, {1, 2, 1, 1}}, pair),
+                                 f32(name_quoted, (hd_shape){1, {1}}, &six)};
   enum { COUNT = sizeof tensor / sizeof *tensor };
   size_t length;
   uint64_t header;
@@ -118,13 +120,14 @@ static void test_good_headers(void) {
     const char *header;
     size_t data;
     const char *name;
-  } good[] = {
-      {"{" A("F32", "[2]", "0", "8") "}", 8, "the plainest header"},
-      {"{" A("F32", "[2]", "8", "16") "," B("0", "8") "}", 16, "tensors listed in another order than they lie"},
-      {"{\"__metadata__\":{\"x\":\"y\"}," A("F32", "[]", "0", "4") "}", 4, "metadata and a scalar"},
-      {"{" A("F32", "[2]", "0", "8") "}   ", 8, "blanks behind the header"},
-      {" {" A("F32", "[2]", "0", "8") "}", 8, "a header of odd length"},
-      {"{\"a\":{\"data_offsets\":[0,8],\"shape\":[1,1,1,1],\"dtype\":\"F64\"}}", 8, "entries in another order"}};
+  } good[] = {{"{" A("F32", "[2]", "0", "8") "}", 8, "the plainest header"},
+              {"{" A("F32", "[2]", "8", "16") "," B("0", "8") "}", 16, "tensors listed in another order than they lie"},
+              {"{\"__metadata__\":{\"x\":\"y\"}," A("F32", "[]", "0", "4") "}", 4, "metadata and a scalar"},
+              {"{" A("F32", "[2]", "0", "8") "}   ", 8, "blanks behind the header"},
+              {" {" A("F32", "[2]", "0", "8") "}", 8, "a header of odd length"},
+              {"{\"a\":{\"data_offsets\":[0,8],\"shape\":[1,1,1,1],\"dtype\":\"F64\"}}", 8, "entries in another order"},
+              {"{" A("BOOL", "[1,1,3,3]", "0", "9") "}", 9, "a mask of truth values"},
+              {"{" A("U8", "[3]", "0", "3") "}", 3, "bytes"}};
   unsigned char bytes[ROOM];
   hd_st_list list;
   for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
@@ -132,6 +135,13 @@ static void test_good_headers(void) {
     if (!is_int(hd__st_parse(&list, ctx, "x", bytes, length), HD_OK, "%s is read", good[i].name))
       diag("%s", hd_ctx_message(ctx));
     hd__st_fini(&list);
+  }
+  float floats[9];
+  static const char *const others[] = {"I64", "U8", "BOOL"};
+  for (int i = 0; i < 3; i++) {
+    const hd_st_type type[] = {HD_ST_I64, HD_ST_U8, HD_ST_BOOL};
+    const hd_st_tensor t = {.type = type[i], .bytes = bytes, .length = 8};
+    ok(!hd__st_is_float(&t) && !hd__st_floats(floats, &t), "%s are no floats", others[i]);
   }
 }
 
@@ -154,7 +164,7 @@ static void test_bad_headers(void) {
       {"{\"a\":null}", 0, "found none", "null as entry"},
       {"{\"a\":{}}", 0, "found none", "an empty entry"},
       {"{\"a\":{\"dtype\":3,\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "found none", "a number as dtype"},
-      {"{" A("I32", "[2]", "0", "8") "}", 8, "F16, BF16 or I64, found I32; save it as F32", "32-bit integers"},
+      {"{" A("I32", "[2]", "0", "8") "}", 8, "I64, U8 or BOOL, found I32; save it as F32", "32-bit integers"},
       {"{" A("F16", "[2]", "0", "8") "}", 8, "4 bytes apart", "offsets of half precision"},
       {"{" A("f32", "[2]", "0", "8") "}", 8, "found f32", "a dtype in small letters"},
       {"{" A("F32\\n", "[2]", "0", "8") "}", 8, "found F32?", "a line break in the dtype"},

@@ -1,6 +1,7 @@
 /* Attention and its gradient: a few queries at a time. Scores are groups along the places, from keys that are
  * transposed once for each head; sums over places are groups along the channels of a head. Products of places that a
- * query does not read are left out. */
+ * query does not read are left out. A decoder keeps the transposed keys of the places before the first query, in
+ * out[1]: key_heads x channels of a head x geom.attention.room. */
 #include "base/philox_words.h"
 #include "op/softmax/softmax_cpu.h"
 
@@ -67,9 +68,15 @@ static queries queries_at(const head *h, int64_t place) {
   return q;
 }
 
-/* to[k * padded + j] = from[j * stride + k], 0 behind the last place: squares of sixteen. */
-static void transpose(float *to, const float *from, const head *h) {
-  for (int64_t j = 0; j < h->padded; j += 16)
+/* What was transposed: that of place j and channel k is first[k * step + j]. */
+typedef struct turned {
+  float *first;
+  int64_t step;
+} turned;
+
+/* From from[j * stride + k], 0 behind the last place: squares of sixteen, from that of place `first` on. */
+static void transpose(const turned *to, const float *from, int64_t first, const head *h) {
+  for (int64_t j = first / 16 * 16; j < h->padded; j += 16)
     for (int k = 0; k < h->width; k += 16) {
       const int channels = h->width - k < 16 ? h->width - k : 16;
       g16 square[16];
@@ -78,12 +85,12 @@ static void transpose(float *to, const float *from, const head *h) {
         square[i] = j + i < h->places ? g16_load_some(from + (j + i) * h->stride + k, channels) : g16_zero();
       g16_transpose(square);
       for (int i = 0; i < channels; i++)
-        g16_store(to + (k + i) * h->padded + j, square[i]);
+        g16_store(to->first + (k + i) * to->step + j, square[i]);
     }
 }
 
 /* to[i * padded + j]: the chain over channels of row i of `rows` and place j of what was transposed. */
-static void dots(float *to, const float *rows, int64_t row_stride, const float *across, const queries *q,
+static void dots(float *to, const float *rows, int64_t row_stride, const turned *across, const queries *q,
                  const head *h) {
   const float *row[QUERIES];
   for (int i = 0; i < QUERIES; i++)
@@ -94,7 +101,7 @@ static void dots(float *to, const float *rows, int64_t row_stride, const float *
     for (int i = 0; i < QUERIES; i++)
       acc[i] = g16_zero();
     for (int k = 0; k < h->width; k++) {
-      const g16 of_places = g16_load(across + k * h->padded + j);
+      const g16 of_places = g16_load(across->first + k * across->step + j);
       UNROLL
       for (int i = 0; i < QUERIES; i++)
         acc[i] = g16_fma(g16_all(row[i][k]), of_places, acc[i]);
@@ -200,7 +207,7 @@ static void mix(float *to, int64_t to_stride, const float *weight, const float *
 enum { TOGETHER = 4 }; /* groups, whose chains hide each other's latency */
 
 /* As `dots`, of one row. */
-static void dots_of_one(float *to, const float *row, const float *across, const head *h) {
+static void dots_of_one(float *to, const float *row, const turned *across, const head *h) {
   for (int64_t j = 0; j < h->padded; j += 16 * TOGETHER) {
     const int64_t left = (h->padded - j) / 16;
     const float *of_places[TOGETHER];
@@ -208,12 +215,12 @@ static void dots_of_one(float *to, const float *row, const float *across, const 
     UNROLL
     for (int i = 0; i < TOGETHER; i++) {
       acc[i] = g16_zero();
-      of_places[i] = across + j + (i < left ? 16 * i : 0);
+      of_places[i] = across->first + j + (i < left ? 16 * i : 0);
     }
     for (int k = 0; k < h->width; k++) {
       UNROLL
       for (int i = 0; i < TOGETHER; i++)
-        acc[i] = g16_fma(g16_all(row[k]), g16_load(of_places[i] + k * h->padded), acc[i]);
+        acc[i] = g16_fma(g16_all(row[k]), g16_load(of_places[i] + k * across->step), acc[i]);
     }
     for (int i = 0; i < TOGETHER && i < left; i++)
       g16_store(to + j + 16 * i, acc[i]);
@@ -251,18 +258,33 @@ static void mix_of_one(float *to, const float *weight, const float *rows, float 
   }
 }
 
+/* ---- Forward ---- */
+
+/* The transposed keys of head `number`: of all places in scratch, or those from the first query on added to what is
+ * kept, once for the heads that share them. */
+static turned keys_of(const hd_call *call, const head *h, int number) {
+  const hd_attention_geom *a = &call->g->attention;
+  turned keys = {call->scratch, h->padded};
+  const int sharing = a->heads / key_heads_of(call->g);
+  if (a->room > 0)
+    keys = (turned){(float *)call->out[1] + (int64_t)(number / sharing) * h->width * a->room, a->room};
+  const int64_t first = a->room > 0 ? a->first : 0;
+  if (a->room == 0 || (number % sharing == 0 && first < h->places - 1))
+    transpose(&keys, h->k, first, h);
+  else if (number % sharing == 0)
+    for (int k = 0; k < h->width; k++)
+      keys.first[k * keys.step + first] = h->k[first * h->stride + k];
+  return keys;
+}
+
 /* The last place alone. */
-static void attend_once(float *y, const head *h, float *scratch) {
-  float *const keys = scratch, *const s = scratch + h->width * h->padded;
-  transpose(keys, h->k, h);
+static void attend_once(float *y, const turned *keys, const head *h, float *s) {
   dots_of_one(s, h->q + (h->places - 1) * h->stride, keys, h);
   mix_of_one(y, s, h->v, exponentials(s, h->places, h->scale), h);
 }
 
-static void attend(float *y, const head *h, float *scratch) {
-  float *const keys = scratch, *const s = scratch + h->width * h->padded;
+static void attend(float *y, const turned *keys, const head *h, float *s) {
   const int64_t first = h->g->attention.first;
-  transpose(keys, h->k, h);
   for (int64_t place = first; place < h->places; place += QUERIES) {
     const queries q = queries_at(h, place);
     float r[QUERIES] = {0};
@@ -281,11 +303,12 @@ static void attention(const hd_call *call) {
   for (int64_t n = 0; n < call->rows; n++)
     for (int i = 0; i < g->attention.heads; i++) {
       const head h = head_of(call, n, in_row(call, 0, n), i);
-      float *const y = out_row(call, 0, n) + i * h.width;
+      const turned keys = keys_of(call, &h, i);
+      float *const y = out_row(call, 0, n) + i * h.width, *const s = (float *)call->scratch + h.width * h.padded;
       if (g->attention.first > 0 && g->attention.first == h.places - 1)
-        attend_once(y, &h, call->scratch);
+        attend_once(y, &keys, &h, s);
       else
-        attend(y, &h, call->scratch);
+        attend(y, &keys, &h, s);
     }
 }
 
@@ -353,18 +376,18 @@ static void dropped_slopes(float *e, float *dp, const head *h, int64_t place, in
 /* What the queries of a head give: dx as x, of place 0 of the sample; dy and y of the head. */
 static void attend_back(float *dx, const float *dy, const float *y, const float *x, const head *h, float *scratch) {
   const int64_t co = h->g->co;
-  float *const keys = scratch, *const values = keys + h->width * h->padded;
-  float *const p = values + h->width * h->padded, *const ds = p + QUERIES * h->padded;
+  const turned keys = {scratch, h->padded}, values = {keys.first + h->width * h->padded, h->padded};
+  float *const p = values.first + h->width * h->padded, *const ds = p + QUERIES * h->padded;
   float scale[QUERIES];
   for (int i = 0; i < QUERIES; i++)
     scale[i] = h->scale;
-  transpose(keys, h->k, h);
-  transpose(values, h->v, h);
+  transpose(&keys, h->k, 0, h);
+  transpose(&values, h->v, 0, h);
   for (int64_t place = 0; place < h->places; place += QUERIES) {
     const queries q = queries_at(h, place);
     const float *const query = h->q + place * h->stride, *const of_dy = dy + place * co;
-    dots(p, query, h->stride, keys, &q, h);
-    dots(ds, of_dy, co, values, &q, h);
+    dots(p, query, h->stride, &keys, &q, h);
+    dots(ds, of_dy, co, &values, &q, h);
     for (int i = 0; i < q.count; i++) {
       const float r = exponentials(p + i * h->padded, q.reach[i], h->scale);
       const float delta = delta_of(of_dy + i * co, y + (place + i) * co, h->width);

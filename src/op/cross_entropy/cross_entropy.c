@@ -10,10 +10,10 @@ static const hd_op_setting settings[] = {
                .help = "fraction of the target that is spread over all classes"),
     HD_SETTINGS_END};
 
-/* Scores of classes, or those of each pixel of an image, the places of a text among them. */
+/* Scores of classes, or those of each pixel of an image, the places of a text among them, even if that has one. */
 static hd_status shapes(hd_op_shapes *s) {
   const hd_shape *x = &s->x[0];
-  if (x->rank != 3 || (int64_t)x->dim[1] * x->dim[2] == 1)
+  if (x->rank != 3 || ((int64_t)x->dim[1] * x->dim[2] == 1 && !s->attrs->pointwise))
     return hd__shapes_loss(s);
   s->geom = hd__geom_of_shape(x);
   s->y = (hd_shape){.rank = 0};

@@ -191,6 +191,7 @@ static inline int text_take(text_arguments *a, const char *option, const char *v
   return number == number;
 }
 
+/* Returns the exit code, as heddle's: 2 for a prompt that cannot be taken, else 1. */
 static inline int text_fail(const char *program, int64_t why) {
   if (why >= 0)
     fprintf(stderr, "%s: the prompt: expected tokens of the training text, found others at byte %lld; leave them out\n",
@@ -200,7 +201,7 @@ static inline int text_fail(const char *program, int64_t why) {
             why == TEXT_NOT_FINITE  ? "expected finite scores, found NaN or infinity; the network is not trained"
             : why == TEXT_NO_MEMORY ? "out of memory for a text"
                                     : "cannot write the text");
-  return 1;
+  return why >= 0 ? 2 : 1;
 }
 
 /* heddle generate, of one text: the options of the same names. */

@@ -6,9 +6,8 @@
 #include "base/alloc.h"
 #include "platform/fpmode.h"
 
-/* The texts of a thread. */
 typedef struct share {
-  int32_t first, count;
+  hd_decoder_texts texts;
   int32_t room; /* places of all of them that the values have room for */
   void *values, *scratch;
 } share;
@@ -21,10 +20,6 @@ struct hd_decoder {
   int64_t kept_elems; /* of a text and all layers */
   float *kept;        /* texts x kept_elems */
   share *share;
-  const int32_t *token; /* of the run, as are those below */
-  int64_t token_stride;
-  int32_t from, count;
-  float *score;
 };
 
 /* ---- What it takes ---- */
@@ -89,7 +84,17 @@ int64_t hd__decoder_kept(const hd_plan_call *call) {
   }
 }
 
-static int64_t groups_of(const share *s, int32_t places) { return (s->count + places - 1) / places; }
+/* Its transposed keys, which kernels have use for: room for the places of the plan, in whole groups. */
+static int32_t key_room(const hd_plan_call *call) { return (call->geom->wi + 15) / 16 * 16; }
+
+static int64_t key_elems(const hd_plan_call *call) {
+  const bool reads_past = hd__decoder_places(call) == HD_PLACES_PAST;
+  return reads_past ? (int64_t)(call->geom->ci - call->geom->co) / 2 * key_room(call) : 0;
+}
+
+static int64_t room_of(const hd_plan_call *call) { return hd__decoder_kept(call) + key_elems(call); }
+
+static int64_t groups_of(const share *s, int32_t places) { return (s->texts.count + places - 1) / places; }
 
 /* Of all calls, with any number of places. */
 static int64_t scratch_bytes(const hd_plan *plan, int32_t room) {
@@ -105,16 +110,18 @@ static int64_t scratch_bytes(const hd_plan *plan, int32_t room) {
 
 static hd_status set_up(hd_decoder *d, hd_ctx *ctx) {
   for (int i = 0; i < d->plan->call_count; i++)
-    d->kept_elems += is_loss(&d->plan->calls[i]) ? 0 : hd__decoder_kept(&d->plan->calls[i]);
+    d->kept_elems += is_loss(&d->plan->calls[i]) ? 0 : room_of(&d->plan->calls[i]);
   const int threads = hd__threads_count(d->threads);
   d->shares = threads < d->texts ? threads : d->texts;
   HD_TRY(HD_NEW(d->share, d->shares, ctx, "out of memory for texts"));
-  d->kept = hd__malloc_aligned((size_t)(d->texts * d->kept_elems + 16) * sizeof *d->kept);
+  const size_t kept_bytes = (size_t)(d->texts * d->kept_elems + 16) * sizeof *d->kept;
+  d->kept = hd__malloc_aligned(kept_bytes);
   HD_TRY(HD_ALLOCATED(d->kept, ctx, "out of memory for the keys and values of %d texts", d->texts));
+  memset(d->kept, 0, kept_bytes); /* groups of keys are read as a whole */
   for (int i = 0; i < d->shares; i++) {
     share *s = &d->share[i];
-    s->first = (int32_t)((int64_t)d->texts * i / d->shares);
-    s->count = (int32_t)((int64_t)d->texts * (i + 1) / d->shares) - s->first;
+    s->texts.first = (int32_t)((int64_t)d->texts * i / d->shares);
+    s->texts.count = (int32_t)((int64_t)d->texts * (i + 1) / d->shares) - s->texts.first;
     s->room = (int32_t)groups_of(s, d->places) * d->places;
     s->values = hd__malloc_aligned((size_t)(d->plan->size.arena_bytes * groups_of(s, d->places)));
     s->scratch = hd__malloc_aligned((size_t)scratch_bytes(d->plan, s->room) + 64);
@@ -151,7 +158,9 @@ void hd__decoder_destroy(hd_decoder *d) {
 typedef struct span {
   const hd_decoder *d;
   const share *share;
-  int32_t from, count; /* of each text */
+  const int32_t *token; /* of text 0 */
+  int64_t stride;       /* to the next text's */
+  int32_t from, count;  /* of each text */
   const hd_origin *origin;
 } span;
 
@@ -177,7 +186,7 @@ static void run_numbered(const span *s, const hd_plan_call *planned) {
   g.attention.first = s->from;
   if (hd__decoder_places(planned) == HD_PLACES_WEIGHTED)
     call.in[1] = (const float *)call.in[1] + (int64_t)s->from * g.ci;
-  for (int64_t i = 0; i < s->share->count; i++) {
+  for (int64_t i = 0; i < s->share->texts.count; i++) {
     call.in[0] = x + i * s->count * g.ci;
     call.out[0] = y + i * s->count * g.co;
     run(s, planned, &call);
@@ -192,11 +201,13 @@ static void run_past(const span *s, const hd_plan_call *planned, int64_t at) {
   float *const y = call.out[0];
   const int64_t elems = (int64_t)s->count * g.ci;
   g.attention.first = s->from;
-  for (int64_t i = 0; i < s->share->count; i++) {
-    float *const kept = s->d->kept + (s->share->first + i) * s->d->kept_elems + at;
+  g.attention.room = key_room(planned);
+  for (int64_t i = 0; i < s->share->texts.count; i++) {
+    float *const kept = s->d->kept + (s->share->texts.first + i) * s->d->kept_elems + at;
     memcpy(kept + (int64_t)s->from * g.ci, x + i * elems, (size_t)elems * sizeof *x);
     call.in[0] = kept;
     call.out[0] = y + i * s->count * g.co;
+    call.out[1] = kept + hd__decoder_kept(planned);
     run(s, planned, &call);
   }
 }
@@ -205,10 +216,10 @@ static void run_past(const span *s, const hd_plan_call *planned, int64_t at) {
 static void run_state(const span *s, const hd_plan_call *planned, int64_t at) {
   hd_geom g = geom_of(planned->geom, s->from + s->count);
   hd_call call = call_of(s, planned, &g);
-  float *const y = call.out[0], *const kept = s->d->kept + s->share->first * s->d->kept_elems + at;
+  float *const y = call.out[0], *const kept = s->d->kept + s->share->texts.first * s->d->kept_elems + at;
   const int64_t elems = (int64_t)s->count * g.co;
   g.recurrent.first = s->from;
-  call.rows = s->share->count;
+  call.rows = s->share->texts.count;
   call.in_stride[0] = (int64_t)s->count * g.ci;
   call.out[0] = kept;
   call.out[1] = kept + planned->out[0].elems;
@@ -220,7 +231,7 @@ static void run_state(const span *s, const hd_plan_call *planned, int64_t at) {
 
 static void run_call(const span *s, const hd_plan_call *planned, int64_t kept_at) {
   const hd_op_places places = hd__decoder_places(planned);
-  const hd_geom g = geom_of(planned->geom, s->share->count * s->count);
+  const hd_geom g = geom_of(planned->geom, s->share->texts.count * s->count);
   const hd_call call = call_of(s, planned, &g);
   if (places == HD_PLACES_PAST)
     run_past(s, planned, kept_at);
@@ -236,51 +247,63 @@ static void run_span(const span *s) {
   const hd_plan *plan = s->d->plan;
   float *x = hd__place_at(&plan->io.input, s->origin);
   int64_t kept_at = 0;
-  for (int i = 0; i < s->share->count; i++)
+  for (int i = 0; i < s->share->texts.count; i++)
     for (int k = 0; k < s->count; k++)
-      *x++ = (float)s->d->token[(s->share->first + i) * s->d->token_stride + s->from - s->d->from + k];
+      *x++ = (float)s->token[(s->share->texts.first + i) * s->stride + k];
   for (int i = 0; i < plan->call_count; i++) {
     if (is_loss(&plan->calls[i]))
       break;
     run_call(s, &plan->calls[i], kept_at);
-    kept_at += hd__decoder_kept(&plan->calls[i]);
+    kept_at += room_of(&plan->calls[i]);
   }
 }
 
-/* A thread's texts, as many places at a time as its values have room for. */
-static void run_share(void *decoder, int index) {
-  const hd_decoder *d = decoder;
-  if (index >= d->shares)
-    return;
+/* As many places at a time as the values of a share have room for. */
+void hd__decoder_compute(hd_decoder *d, int index, const hd_new_places *places, float *score) {
   const share *mine = &d->share[index];
   const hd_plan *plan = d->plan;
   const int64_t floats = sizeof(float), scores = plan->io.logits.elems / d->places;
   const hd_origin origin[HD_WHERES] = {[HD_AT_ARENA] = {mine->values, .scale = groups_of(mine, d->places)},
                                        [HD_AT_PARAM] = {d->store->weights[hd__store_buffer(d->store)], .scale = floats},
                                        [HD_AT_PACKED] = {d->store->packed, .scale = floats}};
-  const int32_t most = mine->room / mine->count;
-  int32_t count = 0;
-  for (int32_t done = 0; done < d->count; done += count) {
-    count = d->count - done < most ? d->count - done : most;
-    run_span(&(span){.d = d, .share = mine, .from = d->from + done, .count = count, .origin = origin});
+  const int32_t most = mine->room / mine->texts.count;
+  span s = {.d = d, .share = mine, .stride = places->stride, .origin = origin};
+  for (int32_t done = 0; done < places->count; done += s.count) {
+    s.count = places->count - done < most ? places->count - done : most;
+    s.from = places->kept + done;
+    s.token = places->token + done;
+    run_span(&s);
   }
-  const float *score = hd__place_at(&plan->io.logits, origin);
-  for (int64_t i = 0; i < mine->count; i++)
-    memcpy(d->score + (mine->first + i) * scores, score + ((i + 1) * count - 1) * scores,
+  const float *from = hd__place_at(&plan->io.logits, origin);
+  for (int64_t i = 0; i < mine->texts.count; i++)
+    memcpy(score + (mine->texts.first + i) * scores, from + ((i + 1) * s.count - 1) * scores,
            (size_t)scores * sizeof *score);
 }
 
-hd_status hd__decoder_run(hd_decoder *d, hd_ctx *ctx, const int32_t *token, int64_t stride, int32_t kept, int32_t count,
-                          float *score) {
-  d->token = token;
-  d->token_stride = stride;
-  d->from = kept;
-  d->count = count;
-  d->score = score;
+/* ---- Threads ---- */
+
+int hd__decoder_shares(const hd_decoder *d) { return d->shares; }
+
+hd_decoder_texts hd__decoder_texts(const hd_decoder *d, int index) { return d->share[index].texts; }
+
+typedef struct region {
+  int shares;
+  void (*work)(void *arg, int index);
+  void *arg;
+} region;
+
+static void run_thread(void *of, int thread) {
+  const region *r = of;
+  if (thread < r->shares)
+    r->work(r->arg, thread);
+}
+
+hd_status hd__decoder_each(hd_decoder *d, hd_ctx *ctx, void (*work)(void *arg, int index), void *arg) {
+  region r = {d->shares, work, arg};
   if (d->shares > 1)
-    return hd__threads_run(d->threads, ctx, run_share, d);
+    return hd__threads_run(d->threads, ctx, run_thread, &r);
   const uint64_t mode = hd__fpmode_enter();
-  run_share(d, 0);
+  work(arg, 0);
   hd__fpmode_leave(mode);
   return HD_OK;
 }

@@ -4,7 +4,8 @@
  *
  * It takes plans whose layers compute a place from the same place, by causal attention from those before it as well, or
  * from the state of the one before it, on a CPU. Several texts of equal length go along together, divided among
- * threads; layers that read no other place see the places of a thread's texts as those of one sample.
+ * threads; layers that read no other place see the places of a thread's texts as those of one sample, so that a weight
+ * is read once for all of them.
  *
  *   values    texts of the thread x new places, one text after the other, in the plan's places
  *   kept      of each text and layer the places so far: an attention's input, a recurrent layer's outputs */
@@ -28,8 +29,25 @@ hd_status hd__decoder_create(hd_decoder **out, hd_ctx *ctx, const hd_plan *plan,
                              hd_threads *threads, int32_t texts);
 void hd__decoder_destroy(hd_decoder *decoder); /* NULL is allowed */
 
-/* Goes on after the first `kept` places, which it has, with `count` more: token[i * stride + k] is token k of text i,
- * counted from these. Writes the scores of the last place of each text, one text after the other. kept + count is at
- * most the plan's places. */
-hd_status hd__decoder_run(hd_decoder *decoder, hd_ctx *ctx, const int32_t *token, int64_t stride, int32_t kept,
-                          int32_t count, float *score);
+/* The texts of a thread: all of them are in one of `shares`. */
+typedef struct hd_decoder_texts {
+  int32_t first, count;
+} hd_decoder_texts;
+
+int hd__decoder_shares(const hd_decoder *decoder);
+hd_decoder_texts hd__decoder_texts(const hd_decoder *decoder, int share);
+
+/* Runs work(arg, share) for each share, in a thread of its own. */
+hd_status hd__decoder_each(hd_decoder *decoder, hd_ctx *ctx, void (*work)(void *arg, int share), void *arg);
+
+/* New places of all texts, behind the first `kept` ones, which a decoder has: token[i * stride + k] is token k of text
+ * i, counted from these. kept + count is at most the plan's places. */
+typedef struct hd_new_places {
+  const int32_t *token;
+  int64_t stride;
+  int32_t kept, count;
+} hd_new_places;
+
+/* In such a work: computes the new places of a share's texts, and writes the scores of the last place of each of them,
+ * those of text i at score + i * tokens. */
+void hd__decoder_compute(hd_decoder *decoder, int share, const hd_new_places *places, float *score);

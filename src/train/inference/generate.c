@@ -1,8 +1,12 @@
-/* Text from a trained network: see heddle/generate.h. */
+/* Text from a trained network: see heddle/generate.h.
+ *
+ * A decoder's threads write texts of their own, a few tokens ahead of what is asked for, so that they do not wait for
+ * each other at each token: first one, then twice as many each time, up to MOST_AHEAD. */
 #include "heddle/generate.h"
 
 #include <ctype.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,16 +18,27 @@
 #include "train/inference/token_draw.h"
 #include "train/inference/trained_model.h"
 
+enum { MOST_AHEAD = 16 };
+
+/* Of the windows of all texts the first `count` places have tokens, the last of the texts; of the first `kept` ones the
+ * decoder has what it needs. */
+typedef struct filled {
+  int32_t count, kept;
+} filled;
+
 struct hd_generator {
   hd_config *config;
   hd_trained trained; /* of a checkpoint */
   hd_text_network of;
-  token_draws draws;
   int32_t texts, places, tokens;
-  int32_t *window;     /* of each text `places` tokens, the first `count` of which are its last */
-  int32_t count, kept; /* kept: of the first `kept` ones the decoder has what it needs */
-  int64_t written;
-  int32_t *drawn;      /* the last token of each text */
+  int shares;      /* of the texts, which threads write */
+  int32_t *window; /* of each text `places` tokens */
+  filled filled;
+  int64_t written;     /* tokens that were asked for */
+  int ahead, taken;    /* tokens of each text that were drawn at once; of these, tokens that were asked for */
+  int32_t *drawn;      /* ahead x texts */
+  atomic_int bad;      /* the first of them whose scores were not finite; `ahead`: none */
+  token_draws *draws;  /* of each share of the texts */
   float *score;        /* of each text: those of its last token, or without a decoder those of all places */
   hd_decoder *decoder; /* NULL: the network computes the whole window for each token */
   hd_exec_outcome outcome;
@@ -33,21 +48,17 @@ bool hd__text_network_decodes(const hd_text_network *network) {
   return network->exec->device->threads_compute && hd__decoder_takes(network->plan);
 }
 
-static hd_status use(hd_generator *g, hd_ctx *ctx, const hd_text_network *network) {
+static void use(hd_generator *g, const hd_text_network *network) {
   g->of = *network;
   g->places = network->places;
   g->tokens = network->tokens;
-  g->draws.tokens = g->tokens;
-  g->draws.chance = hd__malloc((size_t)g->tokens * sizeof *g->draws.chance);
-  g->draws.order = hd__malloc((size_t)g->tokens * sizeof *g->draws.order);
-  return HD_ALLOCATED(g->draws.chance && g->draws.order, ctx, "out of memory for a text");
 }
 
 hd_status hd__generator_of(hd_generator **out, hd_ctx *ctx, const hd_text_network *network) {
   hd_generator *g = *out = hd__calloc(1, sizeof *g);
   HD_TRY(HD_ALLOCATED(g, ctx, "out of memory for a text"));
-  const hd_status status = use(g, ctx, network);
-  return HD_CREATED(status, out, hd_generator_destroy);
+  use(g, network);
+  return HD_OK;
 }
 
 static hd_status set_up(hd_generator *g, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
@@ -59,16 +70,16 @@ static hd_status set_up(hd_generator *g, hd_ctx *ctx, const char *checkpoint, co
                     "%s: expected a network that predicts the next token of a text, found one with one prediction for "
                     "each sample; use heddle predict",
                     checkpoint);
-  return use(g, ctx,
-             &(hd_text_network){.plan = t->plan,
-                                .store = t->store,
-                                .threads = t->threads,
-                                .exec = t->exec,
-                                .class_name = t->class_name,
-                                .class_names = t->class_names,
-                                .bytes = hd__settings(t->run)->tokens == HD_TOKENS_BYTES,
-                                .places = t->network.target.places,
-                                .tokens = t->network.target.scores});
+  use(g, &(hd_text_network){.plan = t->plan,
+                            .store = t->store,
+                            .threads = t->threads,
+                            .exec = t->exec,
+                            .class_name = t->class_name,
+                            .class_names = t->class_names,
+                            .bytes = hd__settings(t->run)->tokens == HD_TOKENS_BYTES,
+                            .places = t->network.target.places,
+                            .tokens = t->network.target.scores});
+  return HD_OK;
 }
 
 hd_status hd_generator_create(hd_generator **out, hd_ctx *ctx, const char *checkpoint, const hd_config *config) {
@@ -83,12 +94,18 @@ hd_status hd_generator_create(hd_generator **out, hd_ctx *ctx, const char *check
 /* Releases what depends on the number of texts. */
 static void release_texts(hd_generator *g) {
   hd__decoder_destroy(g->decoder);
+  for (int i = 0; g->draws && i < g->shares; i++) {
+    hd__free(g->draws[i].chance);
+    hd__free(g->draws[i].order);
+  }
+  hd__free(g->draws);
   hd__free(g->window);
   hd__free(g->drawn);
   hd__free(g->score);
   hd__free(g->outcome.loss);
   hd__free(g->outcome.guess);
   g->decoder = NULL;
+  g->draws = NULL;
   g->window = NULL;
   g->drawn = NULL;
   g->score = NULL;
@@ -102,16 +119,26 @@ void hd_generator_destroy(hd_generator *g) {
   release_texts(g);
   hd__trained_fini(&g->trained);
   hd_config_destroy(g->config);
-  hd__free(g->draws.chance);
-  hd__free(g->draws.order);
   hd__free(g);
+}
+
+static hd_status make_draws(hd_generator *g, hd_ctx *ctx, int32_t texts) {
+  HD_TRY(HD_NEW(g->draws, g->shares, ctx, "out of memory for %d texts", texts));
+  for (int i = 0; i < g->shares; i++) {
+    token_draws *draw = &g->draws[i];
+    draw->tokens = g->tokens;
+    draw->chance = hd__malloc((size_t)g->tokens * sizeof *draw->chance);
+    draw->order = hd__malloc((size_t)g->tokens * sizeof *draw->order);
+    HD_TRY(HD_ALLOCATED(draw->chance && draw->order, ctx, "out of memory for %d texts", texts));
+  }
+  return HD_OK;
 }
 
 static hd_status make_texts(hd_generator *g, hd_ctx *ctx, int32_t texts) {
   const bool decoded = hd__text_network_decodes(&g->of);
   const size_t scores = (size_t)texts * (size_t)g->tokens * (decoded ? 1 : (size_t)g->places);
   g->window = hd__calloc((size_t)texts * (size_t)g->places, sizeof *g->window);
-  g->drawn = hd__malloc((size_t)texts * sizeof *g->drawn);
+  g->drawn = hd__malloc((size_t)texts * MOST_AHEAD * sizeof *g->drawn);
   g->score = hd__malloc(scores * sizeof *g->score);
   g->outcome = (hd_exec_outcome){.loss = hd__malloc((size_t)texts * sizeof(float)),
                                  .guess = hd__malloc((size_t)texts * sizeof(int32_t)),
@@ -120,6 +147,8 @@ static hd_status make_texts(hd_generator *g, hd_ctx *ctx, int32_t texts) {
                       "out of memory for %d texts", texts));
   if (decoded)
     HD_TRY(hd__decoder_create(&g->decoder, ctx, g->of.plan, g->of.store, g->of.threads, texts));
+  g->shares = decoded ? hd__decoder_shares(g->decoder) : 1;
+  HD_TRY(make_draws(g, ctx, texts));
   g->texts = texts;
   return HD_OK;
 }
@@ -132,25 +161,34 @@ static kind kind_of(const hd_generator *g) {
   return g->of.class_names > 0 ? CHARACTERS : g->of.bytes ? BYTES : NUMBERS;
 }
 
-/* Makes room for a token: a full window loses its first half. */
-static void make_room(hd_generator *g) {
-  if (g->count < g->places)
-    return;
-  g->count -= (g->places + 1) / 2;
-  g->kept = 0;
-  for (int32_t *window = g->window; window < g->window + (int64_t)g->texts * g->places; window += g->places)
-    memmove(window, window + g->places - g->count, (size_t)g->count * sizeof *window);
+/* A full window loses its first half to make room for a token. */
+static int32_t lost_of(const hd_generator *g, const filled *f) {
+  return f->count == g->places ? (g->places + 1) / 2 : 0;
 }
 
-/* Appends a token to each text: token[i * step] to text i. */
-static void push(hd_generator *g, const int32_t *token, int step) {
-  make_room(g);
-  for (int64_t i = 0; i < g->texts; i++)
-    g->window[i * g->places + g->count] = token[i * step];
-  g->count++;
+/* What is filled when a token has been appended. */
+static filled appended(const hd_generator *g, const filled *f) {
+  const int32_t lost = lost_of(g, f);
+  return (filled){f->count - lost + 1, lost > 0 ? 0 : f->kept};
 }
 
-static void push_to_all(hd_generator *g, int32_t token) { push(g, &token, 0); }
+/* Appends a token to each of some texts: token[i * step] to text i of all. */
+static void append(hd_generator *g, const filled *f, hd_decoder_texts texts, const int32_t *token, int step) {
+  const int32_t lost = lost_of(g, f), left = f->count - lost;
+  for (int64_t i = texts.first; i < texts.first + texts.count; i++) {
+    int32_t *window = g->window + i * g->places;
+    if (lost > 0)
+      memmove(window, window + lost, (size_t)left * sizeof *window);
+    window[left] = token[i * step];
+  }
+}
+
+static hd_decoder_texts all_texts(const hd_generator *g) { return (hd_decoder_texts){0, g->texts}; }
+
+static void push_to_all(hd_generator *g, int32_t token) {
+  append(g, &g->filled, all_texts(g), &token, 0);
+  g->filled = appended(g, &g->filled);
+}
 
 static int32_t find_name(const hd_generator *g, const char *text, size_t bytes) {
   int32_t i = 0;
@@ -230,15 +268,17 @@ hd_status hd_generator_begin(hd_generator *g, hd_ctx *ctx, const char *prompt, s
     release_texts(g);
     HD_TRY(make_texts(g, ctx, texts));
   }
-  g->draws.temperature = how->temperature;
-  g->draws.top_p = how->top_p;
-  g->draws.top_k = how->top_k;
-  g->draws.seed = how->seed;
-  g->count = 0;
-  g->kept = 0;
+  for (int i = 0; i < g->shares; i++) {
+    g->draws[i].temperature = how->temperature;
+    g->draws[i].top_p = how->top_p;
+    g->draws[i].top_k = how->top_k;
+    g->draws[i].seed = how->seed;
+  }
+  g->filled = (filled){0};
   g->written = 0;
+  g->ahead = g->taken = 0;
   HD_TRY(take_prompt(g, ctx, prompt, bytes));
-  if (g->count > 0)
+  if (g->filled.count > 0)
     return HD_OK;
   const int32_t newline = kind_of(g) == CHARACTERS ? find_name(g, "\n", 1) : kind_of(g) == BYTES ? '\n' : 0;
   push_to_all(g, newline < 0 || newline >= g->tokens ? 0 : newline);
@@ -268,38 +308,76 @@ static hd_status fetch(void *self, hd_ctx *ctx, const hd_step *step, int64_t fir
     const int32_t *window = g->window + (first + r) * g->places;
     int32_t *label = (int32_t *)to->target + r * to->target_stride;
     for (int32_t i = 0; i < g->places; i++) {
-      to->x[r * to->x_stride + i] = i < g->count ? (float)window[i] : 0;
+      to->x[r * to->x_stride + i] = i < g->filled.count ? (float)window[i] : 0;
       label[i] = -1;
     }
   }
   return HD_OK;
 }
 
-/* Computes the scores of the texts' next tokens. */
-static hd_status compute(hd_generator *g, hd_ctx *ctx) {
-  const hd_step_source source = {.self = g, .fetch = fetch};
-  if (!g->decoder)
-    return hd__exec_evaluate(g->of.exec, ctx, &source, g->texts, &g->outcome);
-  HD_TRY(hd__decoder_run(g->decoder, ctx, g->window + g->kept, g->places, g->kept, g->count - g->kept, g->score));
-  g->kept = g->count;
-  return HD_OK;
+/* Draws the token `number` of those ahead for some texts from their scores, which lie `stride` apart, and appends it;
+ * false: one of the scores is not finite. */
+static bool draw(hd_generator *g, int share, hd_decoder_texts texts, int number, const filled *f) {
+  const int64_t stride = (int64_t)g->tokens * (g->decoder ? 1 : g->places);
+  const float *score = g->score + (g->decoder ? 0 : f->count - 1) * (int64_t)g->tokens;
+  int32_t *drawn = g->drawn + (int64_t)number * g->texts;
+  for (int64_t i = texts.first; i < texts.first + texts.count; i++) {
+    for (int32_t k = 0; k < g->tokens; k++)
+      if (!isfinite(score[i * stride + k]))
+        return false;
+    drawn[i] = token_draw(&g->draws[share], score + i * stride, g->written + number, (uint32_t)i);
+  }
+  append(g, f, texts, drawn, 1);
+  return true;
 }
 
-static const float *score_of(const hd_generator *g, int64_t text) {
-  return g->score + (g->decoder ? text : text * g->places + g->count - 1) * g->tokens;
+/* The tokens ahead of a share's texts. */
+static void write_share(void *self, int share) {
+  hd_generator *g = self;
+  const hd_decoder_texts texts = hd__decoder_texts(g->decoder, share);
+  filled f = g->filled;
+  for (int number = 0; number < g->ahead; number++) {
+    const hd_new_places places = {g->window + f.kept, g->places, f.kept, f.count - f.kept};
+    hd__decoder_compute(g->decoder, share, &places, g->score);
+    f.kept = f.count;
+    if (!draw(g, share, texts, number, &f)) {
+      for (int bad = atomic_load(&g->bad); number < bad;)
+        if (atomic_compare_exchange_weak(&g->bad, &bad, number))
+          break;
+      return;
+    }
+    f = appended(g, &f);
+  }
+}
+
+/* Draws tokens ahead. */
+static hd_status write_ahead(hd_generator *g, hd_ctx *ctx) {
+  const hd_step_source source = {.self = g, .fetch = fetch};
+  g->ahead = g->shares == 1 || g->ahead == 0 ? 1 : g->ahead < MOST_AHEAD ? 2 * g->ahead : MOST_AHEAD;
+  g->taken = 0;
+  g->bad = g->ahead;
+  if (g->decoder)
+    HD_TRY(hd__decoder_each(g->decoder, ctx, write_share, g));
+  else
+    HD_TRY(hd__exec_evaluate(g->of.exec, ctx, &source, g->texts, &g->outcome));
+  if (!g->decoder && !draw(g, 0, all_texts(g), 0, &g->filled))
+    g->bad = 0;
+  for (int number = 0; number < g->ahead; number++) {
+    g->filled.kept = g->filled.count;
+    g->filled = appended(g, &g->filled);
+  }
+  return HD_OK;
 }
 
 hd_status hd_generator_next(hd_generator *g, hd_ctx *ctx, char *text, size_t *bytes) {
   memset(bytes, 0, (size_t)g->texts * sizeof *bytes);
-  HD_TRY(compute(g, ctx));
-  for (int64_t i = 0; i < (int64_t)g->texts * g->tokens; i++)
-    if (!isfinite(score_of(g, i / g->tokens)[i % g->tokens]))
-      return hd__fail(ctx, HD_E_NOTFINITE, "expected finite scores, found NaN or infinity; the network is not trained");
-  for (int32_t i = 0; i < g->texts; i++) {
-    g->drawn[i] = token_draw(&g->draws, score_of(g, i), g->written, (uint32_t)i);
-    bytes[i] = write_token(text + (int64_t)i * HD_TOKEN_BYTES, g, g->drawn[i]);
-  }
-  push(g, g->drawn, 1);
+  if (g->taken == g->ahead)
+    HD_TRY(write_ahead(g, ctx));
+  if (g->taken == g->bad)
+    return hd__fail(ctx, HD_E_NOTFINITE, "expected finite scores, found NaN or infinity; the network is not trained");
+  for (int32_t i = 0; i < g->texts; i++)
+    bytes[i] = write_token(text + (int64_t)i * HD_TOKEN_BYTES, g, g->drawn[(int64_t)g->taken * g->texts + i]);
+  g->taken++;
   g->written++;
   return HD_OK;
 }

@@ -124,17 +124,10 @@ hd_status hd__session_open_history(hd_session *s, hd_ctx *ctx) {
 }
 
 hd_status hd__session_note_sample(const hd_session *s, hd_ctx *ctx, const char *text) {
-  char plain[HD_SAMPLE_BYTES];
   if (!s->report.metrics) /* it has no folder */
     return HD_OK;
-  json_t *line = json_pack("{s:s, s:I}", "type", "sample", "step", (json_int_t)s->run.counters.step);
-  if (json_object_set_new(line, "text", json_string(text)) == 0)
-    return add_line(s, ctx, line);
-  size_t length = 0; /* bytes that are no text: those of single tokens */
-  for (; text[length] && length < sizeof plain - 1; length++)
-    plain[length] = text[length] & 0x80 ? '?' : text[length];
-  json_object_set_new(line, "text", json_stringn(plain, length));
-  return add_line(s, ctx, line);
+  return add_line(
+      s, ctx, json_pack("{s:s, s:I, s:s}", "type", "sample", "step", (json_int_t)s->run.counters.step, "text", text));
 }
 
 /* null where it was not measured. */

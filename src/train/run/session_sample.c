@@ -2,9 +2,11 @@
  *
  * The rank that writes the run's folder decodes them alone where threads compute. Any other network computes a whole
  * window for each token, in an evaluation, which all ranks would have to take part in: a single process alone does. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 #include "exec/exchange/cluster.h"
 #include "train/inference/text_network.h"
 #include "train/run/session.h"
@@ -39,17 +41,30 @@ hd_status hd__session_check_samples(const hd_session *s, hd_ctx *ctx) {
                   s->run.network.name ? s->run.network.name : "another network");
 }
 
-static hd_status write_sample(char *text, hd_session *s, hd_ctx *ctx, hd_generator *g) {
-  const hd_generation how = {.temperature = 1, .seed = (uint64_t)s->run.settings->seed};
-  HD_TRY(hd_generator_begin(g, ctx, "", 0, &how));
-  for (int i = 0; i < HD_SAMPLE_TOKENS; i++) {
-    size_t bytes;
-    HD_TRY(hd_generator_next(g, ctx, text, &bytes));
-    for (size_t k = 0; k < bytes; k++) /* a byte 0 would end the text */
-      text[k] = text[k] ? text[k] : '?';
-    text += bytes;
+/* Bytes that are no characters, and the character 0, which would end the text, are written as \xHH. */
+static void show_bytes(char out[HD_SAMPLE_BYTES], const char *text, size_t length) {
+  uint32_t code;
+  for (size_t i = 0, bytes; i < length; i += bytes) {
+    bytes = hd__utf8_decode(&code, text + i, length - i);
+    if (bytes > 0 && code > 0) {
+      memcpy(out, text + i, bytes);
+      out += bytes;
+    } else {
+      out += snprintf(out, sizeof "\\xHH", "\\x%02X", (unsigned char)text[i]);
+      bytes = 1;
+    }
   }
-  *text = 0;
+  *out = 0;
+}
+
+static hd_status write_sample(char out[HD_SAMPLE_BYTES], hd_session *s, hd_ctx *ctx, hd_generator *g) {
+  const hd_generation how = {.temperature = 1, .seed = (uint64_t)s->run.settings->seed};
+  char text[HD_SAMPLE_BYTES];
+  size_t length = 0, bytes;
+  HD_TRY(hd_generator_begin(g, ctx, "", 0, &how));
+  for (int i = 0; i < HD_SAMPLE_TOKENS; i++, length += bytes)
+    HD_TRY(hd_generator_next(g, ctx, text + length, &bytes));
+  show_bytes(out, text, length);
   return HD_OK;
 }
 

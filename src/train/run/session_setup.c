@@ -270,7 +270,7 @@ static hd_status make_guesses(hd_session *s, hd_ctx *ctx) {
                       hd__metric_needs_scores((hd_metric_choice)s->run.settings->metric, target, split) ||
                       hd__config_loss(s->run.config) || hd__config_metric(s->run.config);
   const bool characters =
-      split->window && split->class_names && target->places > 0 && most <= MOST_SCORES / target->places;
+      split->window && split->token_bytes > 0 && target->places > 0 && most <= MOST_SCORES / target->places;
   const outcome_room room = {most, scores ? target->scores : 0, characters ? target->places : 0,
                              split->masks ? target->places : 0};
   HD_TRY(hd__local_group_memory(&s->report.guess_memory, s->compute.local, ctx, outcome_bytes(&room),
