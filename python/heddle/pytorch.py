@@ -23,7 +23,7 @@ from torch.fx.passes.shape_prop import ShapeProp
 
 from . import _torch_checks as _checks
 from . import _torch_places as _places
-from ._library import ShapeError, UnsupportedError
+from ._library import ShapeError, UnsupportedError, UsageError
 from .model import Model
 from .run import write_weights
 
@@ -451,7 +451,8 @@ def _dropout(node: Any, p: float = 0.5, training: bool = True, inplace: bool = F
 def _flatten(node: Any, *_: Any, **__: Any) -> Layer | None:
     """Whatever makes rows of samples: flatten, view, reshape, squeeze."""
     before, after = _shape(_inputs(node)[0]), _shape(node)
-    if before == after:
+    is_last = all(user.op == "output" for user in node.users)
+    if before == after or (is_last and before == (*after, 1)):  # (N, 1) as (N)
         return None
     if len(after) != 2 or after[0] != before[0]:
         raise _refuse(node, f"a change of shape from {before} to {after}; only flatten(1) is one")

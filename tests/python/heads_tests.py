@@ -338,6 +338,7 @@ def test_onnx():
     except ImportError:
         return
     session = onnxruntime.InferenceSession(path("read.onnx"), providers=["CPUExecutionProvider"])
-    found = dict(zip([out.name for out in session.get_outputs()], session.run(None, {"pixels": x[:9].reshape(9, 1, 1, 6)})))
+    outputs = session.run(None, {"pixels": x[:9].reshape(9, 1, 1, 6)})
+    found = dict(zip([out.name for out in session.get_outputs()], outputs))
     s = scores(run, x[:9])
     assert list(found) == list(HEADS) and all(np.allclose(found[name], s[name], atol=1e-5) for name in HEADS)
