@@ -177,9 +177,12 @@ def join_heads(data: Any, model: Any) -> Any:
     def pair(x: Any, y: Any) -> tuple[Any, Any]:
         if isinstance(y, dict):
             names = list(getattr(model, "heads", ()))
+            if not names:
+                raise UsageError("expected an array as y, found a dictionary, but no model whose heads have its names; "
+                                 "give a tuple of arrays, in the order of the losses")
             if set(y) != set(names):
-                raise UsageError(f"expected y by the names of the model's heads: {', '.join(names) or 'it has none'}, "
-                                 f"found {', '.join(map(str, y))}; give an array for each head")
+                raise UsageError(f"expected y by the names of the model's heads, {', '.join(names)}, found "
+                                 f"{', '.join(map(str, y))}; give an array for each head")
             return x, _joined([y[name] for name in names], len(x), names)
         if isinstance(y, (tuple, list)) and len(y) != len(x) and all(np.ndim(each) > 0 for each in y):
             return x, _joined(y, len(x), range(len(y)))

@@ -312,7 +312,7 @@ def test_arrays():
     assert train(with_data=(Rows(), Rows())).evaluate((x, y)).samples == 203
     refuses(heddle.UsageError, "kind, pair, flag, found kind, pair", lambda: train(with_data=(x, {
         "kind": kind, "pair": y[:, 1:3]})))
-    refuses(heddle.UsageError, "it has none", lambda: heddle.train("mlp", (x, parts)))
+    refuses(heddle.UsageError, "no model whose heads have its names", lambda: heddle.train("mlp", (x, parts)))
     refuses(heddle.ShapeError, "y['pair']", lambda: train(with_data=(x, {**parts, "pair": y[:9, 1:3]})))
 
 
