@@ -136,6 +136,9 @@ def test_predictions():
     heads = json.loads(out)["predictions"][1]["heads"]
     assert [head["name"] for head in heads] == list(HEADS) and math.isclose(sum(heads[0]["probabilities"]), 1)
     assert np.allclose(heads[1]["outputs"], found["pair"][1], rtol=1e-4)
+    subprocess.run([os.environ["HEDDLE_PROGRAM"], "report", run.folder, "--output", path("heads.html")], check=True)
+    with open(path("heads.html"), encoding="utf-8") as page:
+        assert "<th>head</th>" in (text := page.read()) and ">huber<" in text
 
 
 def test_verified():
