@@ -55,6 +55,9 @@ typedef struct hd_predicted_head {
 } hd_predicted_head;
 HD_API int hd_predictor_head(hd_predicted_head *out, const hd_predictor *predictor, int32_t index);
 
+/* The name of a class of that head, where it was trained on a table's texts; NULL: it has none. */
+HD_API const char *hd_predictor_head_class(const hd_predictor *predictor, int32_t index, int32_t class_number);
+
 /* The number of values in a prediction, and the model's input: channels, height, width. */
 HD_API int32_t hd_predictor_count(const hd_predictor *predictor);
 HD_API void hd_predictor_input(int32_t shape[3], const hd_predictor *predictor);

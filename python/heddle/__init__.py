@@ -54,8 +54,9 @@ def __dir__() -> list[str]:
     return sorted([*__all__, "__doc__", "__file__", "__version__"])
 
 
-def from_torch(module: torch.nn.Module, input_shape: Sequence[int], loss: Any = "cross_entropy") -> TorchModel:
+def from_torch(module: torch.nn.Module, input_shape: Sequence[int], loss: Any = "cross_entropy",
+               losses: Any = None) -> TorchModel:
     """A PyTorch module as a model for heddle.train: see heddle.pytorch.from_torch."""
     from .pytorch import from_torch as convert
 
-    return convert(module, input_shape, loss)
+    return convert(module, input_shape, loss, losses)

@@ -86,7 +86,7 @@ def summary(model: Any = None, data: Any = None, *, input: Any = None, transform
     for name, value in (("transforms", transforms), ("eval_transforms", eval_transforms)):
         if value is not None:
             options[name] = _data.add_transforms(context, value)
-    config = Config(context, {**options, "data": _data.add(context, data)})
+    config = Config(context, {**options, "data": _data.add(context, _data.join_heads(data, model))})
     shape = ffi.NULL
     if input is not None:
         if not isinstance(input, (tuple, list)) or len(input) != 3:

@@ -118,7 +118,7 @@ def sweep(vary: Mapping[str, Any] | Sequence[str] | str | os.PathLike[str] | Non
     given = add_model(model, {**options, "config": config, "transforms": _data.add_transforms(context, transforms),
                                "eval_transforms": _data.add_transforms(context, eval_transforms)})
     keys = _vary(vary)
-    settings = Config(context, {**given, "data": _files_of(data, given.get("out"))})
+    settings = Config(context, {**given, "data": _files_of(_data.join_heads(data, model), given.get("out"))})
     if _data.is_rows(data) and settings.get("normalize") == "auto" and not settings.get("transforms"):
         if not any(key.startswith(("normalize", "transforms")) for key in keys):
             settings.set("normalize", "channel")  # as heddle.train does it: rows of a file are normalised per column

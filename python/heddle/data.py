@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import json
 import threading
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -163,6 +163,50 @@ def _splits(data: Any) -> tuple[tuple[Any, Any], tuple[Any, Any] | None]:
                      f"__getitem__ as data, found {type(data).__name__}{of}; see heddle.data")
 
 
+# ---- Several arrays of labels ----
+
+def join_heads(data: Any, model: Any) -> Any:
+    """Arrays whose y is several arrays, for a model or a run with several losses, with one y, (N, K), in the order of
+    the losses: a tuple or a list of arrays (N) or (N, k) in that order, or a dictionary by the names of its heads.
+
+    >>> from types import SimpleNamespace
+    >>> x, y = np.zeros((3, 2)), {"size": np.ones(3), "kind": [0, 2, 1]}
+    >>> join_heads((x, y), SimpleNamespace(heads=["kind", "size"]))[1].tolist()
+    [[0.0, 1.0], [2.0, 1.0], [1.0, 1.0]]
+    """
+    def pair(x: Any, y: Any) -> tuple[Any, Any]:
+        if isinstance(y, dict):
+            names = list(getattr(model, "heads", ()))
+            if not names:
+                raise UsageError("expected an array as y, found a dictionary, but no model whose heads have its names; "
+                                 "give a tuple of arrays, in the order of the losses")
+            if set(y) != set(names):
+                raise UsageError(f"expected y by the names of the model's heads, {', '.join(names)}, found "
+                                 f"{', '.join(map(str, y))}; give an array for each head")
+            return x, _joined([y[name] for name in names], len(x), names)
+        if isinstance(y, (tuple, list)) and len(y) != len(x) and all(np.ndim(each) > 0 for each in y):
+            return x, _joined(y, len(x), range(len(y)))
+        return x, y
+
+    if not isinstance(data, (tuple, list)) or len(data) not in (2, 4) or any(map(_is_set, data)):
+        return data
+    if len(data) == 4:
+        return (*pair(*data[:2]), *pair(*data[2:]))
+    is_divided = all(isinstance(part, (tuple, list)) and len(part) == 2 for part in data)
+    return tuple(pair(*part) for part in data) if is_divided else pair(*data)
+
+
+def _joined(parts: Sequence[Any], count: int, names: Iterable[Any]) -> np.ndarray:
+    columns = []
+    for part, name in zip(parts, names):
+        y = _arrays.as_numpy(part, f"y[{name!r}]")
+        if y.dtype.kind not in "buif" or y.ndim not in (1, 2) or len(y) != count:
+            raise ShapeError(f"expected numbers (N) or (N, K) as y[{name!r}], of {count} samples, found {y.dtype} of "
+                             f"{y.shape}; the arrays do not belong together")
+        columns.append(y.reshape(count, -1).astype(np.float64))
+    return np.concatenate(columns, 1)
+
+
 # ---- Arrays ----
 
 def _fill(custom: Any, shape: Sequence[int], dtype: Any, classes: int, outputs: int) -> None:
@@ -247,6 +291,8 @@ def _row(x: Any) -> np.ndarray:
 
 
 def _target(y: Any) -> np.ndarray:
+    if isinstance(y, tuple) and len({np.shape(each) for each in y}) > 1:  # of several heads
+        y = np.concatenate([np.ravel(each) for each in y])
     y = np.asarray(y)
     return _arrays.labels(y.reshape(1, *y.shape), 1, "a sample's y")[0]
 

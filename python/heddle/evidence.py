@@ -57,6 +57,7 @@ class _Repeat:
     def __init__(self, runs: tuple[Any, ...], data: Any, options: dict[str, Any], *, files: bool = True) -> None:
         self.context, self.stopped, self.folder = Context(), False, None
         known = [run._context.data for run in runs if isinstance(run, Run)]
+        data = _data.join_heads(data, next((run for run in runs if isinstance(run, Run)), None))
         data = data if data is not None else next((each for each in known if each is not None), None)
         if not files and _data.is_set(data):
             data = _data.add(self.context, data)

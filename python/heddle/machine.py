@@ -178,7 +178,8 @@ def tune(model: Any = None, data: Any = None, *, seconds: float = 15.0, sweep: s
         if name not in _VARIED:
             raise UsageError(f"sweep= expects threads, placement, workers, or several of them, found {name!r}")
     context = Context()
-    given = {**add_model(model, {**options, "config": config}), "data": _data.add(context, data)}
+    data = _data.add(context, _data.join_heads(data, model))
+    given = {**add_model(model, {**options, "config": config}), "data": data}
     configured = Config(context, given)
     stop: list[bool] = []
     progress = ffi.callback("int(void *, double, double)", lambda *_: int(bool(stop)))

@@ -75,6 +75,12 @@ class Model:
         return self
 
     @property
+    def heads(self) -> list[str]:
+        """The names of the heads that have losses, in the order of the columns of y; none with a single loss."""
+        loss = json.loads(self._loss.partition(" ")[2] or "{}")
+        return [name for head in loss for name in head] if isinstance(loss, list) else []
+
+    @property
     def parameters(self) -> int:
         """How many numbers it learns; checks the whole network."""
         self._check_layers()

@@ -23,7 +23,7 @@ from torch.fx.passes.shape_prop import ShapeProp
 
 from . import _torch_checks as _checks
 from . import _torch_places as _places
-from ._library import ShapeError, UnsupportedError
+from ._library import ShapeError, UnsupportedError, UsageError
 from .model import Model
 from .run import write_weights
 
@@ -32,10 +32,11 @@ Layer = tuple[str, dict[str, Any]]  # an operation and its settings
 
 class TorchModel:
     """A module as heddle trains it: `text` is the model file, `names` the module's name of each layer's, `weights` that
-    of each weight that is called otherwise."""
+    of each weight that is called otherwise; `heads` are those that have losses, of several."""
 
-    def __init__(self, module: nn.Module, text: str, names: dict[str, str], weights: dict[str, str]) -> None:
-        self.module, self.text, self.names, self.weights = module, text, names, weights
+    def __init__(self, module: nn.Module, text: str, names: dict[str, str], weights: dict[str, str],
+                 heads: Sequence[str] = ()) -> None:
+        self.module, self.text, self.names, self.weights, self.heads = module, text, names, weights, heads
         self.tokens = "op: embedding" in text or '"embedding"' in text  # samples are whole numbers
 
     def options(self) -> dict[str, Any]:
@@ -74,11 +75,14 @@ class TorchModel:
         return {name: value for name, value in self.__dict__.items() if name != "_folder"}
 
 
-def from_torch(module: nn.Module, input_shape: Sequence[int], loss: Any = "cross_entropy") -> TorchModel:
+def from_torch(module: nn.Module, input_shape: Sequence[int], loss: Any = "cross_entropy",
+               losses: Any = None) -> TorchModel:
     """The model of a module for samples of `input_shape`, (C, H, W), (C, L), (F), (T) tokens that an nn.Embedding
     reads, or (T, F) that an nn.LSTM or nn.GRU reads; its weights are the first ones.
 
-    `loss`: a name, or a criterion such as nn.CrossEntropyLoss(label_smoothing=0.1).
+    `loss`: a name, or a criterion such as nn.CrossEntropyLoss(label_smoothing=0.1). `losses`, of a module that returns
+    several tensors: one for each, or a pair (loss, weight); a list for a tuple, a dictionary for a dictionary, by the
+    same names. Their weighted sum is trained; y has its columns in their order.
 
     >>> import heddle, torch
     >>> model = heddle.from_torch(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, 10)), (1, 28, 28))
@@ -107,12 +111,11 @@ def from_torch(module: nn.Module, input_shape: Sequence[int], loss: Any = "cross
     network = _Network(module, traced, shape, tokens, sequences)
     for node in traced.graph.nodes:
         network.add(node)
-    name, settings = _loss_of(loss)
-    network.check_last(name)
-    text = network.model.loss(name, **settings).text + network.frozen()
+    model = network.with_loss(loss) if losses is None else network.with_losses(losses)
+    text = model.text + network.frozen()
     if tokens:
         text = text.replace(f"input: [1, 1, {shape[0]}]", f"input: [{shape[0]}]", 1)
-    return TorchModel(module, text, network.names, network.weights)
+    return TorchModel(module, text, network.names, network.weights, model.heads)
 
 
 def _shape_of(input_shape: Any) -> tuple[int, ...]:
@@ -149,7 +152,8 @@ class _Network:
         self.is_flat_input = len(shape) == 1 and not tokens
         self.sequence = shape if sequences else None
         self.places = _places.Places(self) if tokens or sequences else None
-        self.last_op: tuple[Any, str] = (None, "")  # the last layer that changes numbers: its node, its operation
+        self.made: dict[str, tuple[Any, str]] = {}  # what changes the numbers of a value last: its node, its operation
+        self.output: Any = None
 
     def add(self, node: Any) -> None:
         if node.op == "placeholder":
@@ -161,9 +165,7 @@ class _Network:
             if self.places and self.sequence:
                 self.places.begin(node, self.sequence)
         elif node.op == "output":
-            result = node.args[0]
-            if result not in self.value or self.value[result] != self.last:
-                raise _refuse(node, "an output that is not the last layer's")
+            self.output = node
         elif "tensor_meta" not in node.meta:  # a size, which a view reads
             return
         elif self.places and node.op == "get_attr":
@@ -204,9 +206,45 @@ class _Network:
             name = node.name
         self.layer(node, op, settings, name, inputs)
 
-    def check_last(self, loss: str) -> None:
+    def with_loss(self, loss: Any) -> Model:
+        """The model, whose loss reads the only output."""
+        result = self.output.args[0]
+        if isinstance(result, (tuple, list, dict)):
+            raise _refuse(self.output, f"{len(result)} outputs", "give losses=, one for each")
+        if self.value.get(result) != self.last:
+            raise _refuse(self.output, "an output that is not the last layer's")
+        name, settings = _loss_of(loss)
+        self._check_last(self.last, name)
+        return self.model.loss(name, **settings)
+
+    def with_losses(self, losses: Any) -> Model:
+        """The model, with a loss for each of several outputs."""
+        result = self.output.args[0]
+        outputs = _by_name(result) if isinstance(result, (tuple, list, dict)) else {}
+        if not isinstance(losses, (tuple, list, dict)) or _by_name(losses).keys() != outputs.keys():
+            raise UsageError(f"expected losses for the outputs of the module, {_listed(result)}, found "
+                             f"{_listed(losses)}; give one for each")
+        heads = {}
+        for key, loss in _by_name(losses).items():
+            if outputs[key] not in self.value:
+                raise _refuse(self.output, f"the output {key!r}, which is no layer's")
+            loss, weight = loss if isinstance(loss, (tuple, list)) and len(loss) == 2 else (loss, 1)
+            op, settings = _loss_of(loss)
+            if settings.get("ignore_index") == _IGNORED:  # other labels than classes are refused
+                del settings["ignore_index"]
+            self._check_last(self.value[outputs[key]], op)
+            heads[self._head(outputs[key], key)] = {"op": op, **settings, "loss_weight": float(weight)}
+        return self.model.losses(**heads)
+
+    def _head(self, node: Any, key: Any) -> str:
+        """The layer of an output, which is called as the module's dictionary calls it."""
+        if isinstance(key, str) and self.value[node] != key:
+            self.layer(node, "flatten", {}, key, [self.value[node]])
+        return self.value[node]
+
+    def _check_last(self, value: str, loss: str) -> None:
         """The last layer is none that the loss includes."""
-        node, op = self.last_op
+        node, op = self.made.get(value, (None, ""))
         if op in _INCLUDED.get(loss, ()):
             raise _refuse(node, f"a final {op} before {loss}", f"leave it out; {loss} includes it")
 
@@ -221,9 +259,19 @@ class _Network:
     def layer(self, node: Any, op: str, settings: dict[str, Any], name: str, inputs: list[str]) -> None:
         source = inputs if len(inputs) > 1 else inputs[0]
         self.model.add(name, op, from_=source, **settings)
-        if op != "flatten":
-            self.last_op = node, op
+        self.made[name] = self.made.get(inputs[0], (None, "")) if op == "flatten" else (node, op)
         self.value[node] = self.last = name
+
+
+def _by_name(several: Any) -> dict[Any, Any]:
+    """The values of a dictionary, or those of a list by their places."""
+    return dict(several) if isinstance(several, dict) else dict(enumerate(several))
+
+
+def _listed(several: Any) -> str:
+    if isinstance(several, dict):
+        return f"a dictionary of {', '.join(map(str, several))}"
+    return f"a list of {len(several)}" if isinstance(several, (tuple, list)) else "a single one"
 
 
 def _shape(node: Any) -> tuple[int, ...]:
@@ -403,7 +451,8 @@ def _dropout(node: Any, p: float = 0.5, training: bool = True, inplace: bool = F
 def _flatten(node: Any, *_: Any, **__: Any) -> Layer | None:
     """Whatever makes rows of samples: flatten, view, reshape, squeeze."""
     before, after = _shape(_inputs(node)[0]), _shape(node)
-    if before == after:
+    is_last = all(user.op == "output" for user in node.users)
+    if before == after or (is_last and before == (*after, 1)):  # (N, 1) as (N)
         return None
     if len(after) != 2 or after[0] != before[0]:
         raise _refuse(node, f"a change of shape from {before} to {after}; only flatten(1) is one")
@@ -574,6 +623,9 @@ def _of_function(node: Any) -> Layer | None:
 
 
 # ---- Losses ----
+
+_IGNORED = nn.CrossEntropyLoss().ignore_index  # by default
+
 
 def _loss_of(loss: Any) -> Layer:
     if isinstance(loss, str):

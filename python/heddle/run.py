@@ -208,6 +208,7 @@ class Run:
         `sample_weight` says, a number for each sample."""
         check_names(options, _EVALUATION_OPTIONS, "evaluate")
         context = self._context
+        data = _data.join_heads(data, self)
         if isinstance(data, (tuple, list)) and len(data) == 2 and not _data.is_split(data):
             data = (*data, *data)
         if sample_weight is not None:
@@ -263,13 +264,23 @@ class Run:
             context.check(call(value, predictor, context.pointer, _arrays.pointer(kind, x), len(x)))
             return self._of_heads(_values_or_masks(predictor, out))
 
+    @property
+    def heads(self) -> list[str]:
+        """The names of the heads of a model with several losses, in the order of the columns of y; else none."""
+        with self._lock:
+            return list(self._head_columns())
+
+    def _head_columns(self) -> dict[str, slice]:
+        """The heads of a model with several losses, and their columns of a prediction."""
+        head, predictor = ffi.new("hd_predicted_head *"), self._predictor_of()
+        heads: dict[str, slice] = {}
+        while lib.hd_predictor_head(head, predictor, len(heads)):
+            heads[text(head.name)] = slice(head.first, head.first + head.count)
+        return heads
+
     def _of_heads(self, values: np.ndarray) -> Any:
         """The values of each head by its name, where there are several."""
-        head, predictor = ffi.new("hd_predicted_head *"), self._predictor_of()
-        heads: dict[str, np.ndarray] = {}
-        while lib.hd_predictor_head(head, predictor, len(heads)):
-            heads[text(head.name)] = values[:, head.first:head.first + head.count]
-        return heads or values
+        return {name: values[:, columns] for name, columns in self._head_columns().items()} or values
 
     def generate(self, prompt: str | bytes = "", *, length: int = 500, temperature: float = 1.0,
                  top_k: int | None = None, top_p: float | None = None, seed: int = 0, count: int | None = None) -> Any:
@@ -290,11 +301,16 @@ class Run:
         return found[0] if count is None else found
 
     @property
-    def class_names(self) -> list[str]:
+    def class_names(self) -> Any:
         """The names of the classes, in the order of the columns of predict, or by the numbers of pixels; "" for one
-        without a name, and none where it predicts no classes."""
+        without a name, and none where it predicts no classes. Of a model with several losses a dictionary of such
+        lists, for the heads whose classes have names."""
         with self._lock:
             predictor = self._predictor_of()
+            if lib.hd_predictor_gives(predictor) == lib.HD_PREDICTS_HEADS:
+                named = {name: [text(lib.hd_predictor_head_class(predictor, k, c)) for c in range(of.stop - of.start)]
+                         for k, (name, of) in enumerate(self._head_columns().items())}
+                return {name: of for name, of in named.items() if any(of)}
             if lib.hd_predictor_gives(predictor) not in (lib.HD_PREDICTS_CLASSES, lib.HD_PREDICTS_PIXELS):
                 return []
             return [text(lib.hd_predictor_class_name(predictor, c)) for c in range(lib.hd_predictor_count(predictor))]

@@ -93,7 +93,7 @@ class Session:
     def __init__(self, model: Any = None, data: Any = None, *, transforms: Any = None, eval_transforms: Any = None,
                  config: Any = None, sample_weight: Any = None, **options: Unpack[Options]) -> None:
         check_names(options)
-        data = _data.of_loaders(data, options)
+        data = _data.join_heads(_data.of_loaders(data, options), model)
         self._context = context = Context()
         self._model = model
         self._lock = threading.Lock()

@@ -135,7 +135,8 @@ static void print_heads(const predict *p) {
     cli_print("   %s", head.name);
     if (head.gives == HD_PREDICTS_CLASSES) {
       const int c = hd_predict_class(value, head.count);
-      cli_print(" %d (%.2f %%)", c, 100 * value[c]);
+      const char *name = hd_predictor_head_class(p->predictor, k, c);
+      cli_print(" %d%s%s (%.2f %%)", c, name ? " " : "", name ? name : "", 100 * value[c]);
     }
     for (int i = 0; i < head.count && head.gives != HD_PREDICTS_CLASSES; i++)
       cli_print(head.gives == HD_PREDICTS_CHANCES ? " %.2f %%" : " %.6g",
@@ -184,7 +185,12 @@ static void json_heads(const predict *p) {
   hd_predicted_head head;
   cli_json(", 'heads': [");
   for (int k = 0; hd_predictor_head(&head, p->predictor, k); k++) {
+    const int c = head.gives == HD_PREDICTS_CLASSES ? hd_predict_class(p->value + head.first, head.count) : -1;
     cli_json("%c{'name': %s", k, head.name);
+    if (c >= 0)
+      cli_json(", 'class': %d", c);
+    if (hd_predictor_head_class(p->predictor, k, c))
+      cli_json(", 'class_name': %s", hd_predictor_head_class(p->predictor, k, c));
     json_values(p, head.gives == HD_PREDICTS_NUMBERS ? "outputs" : "probabilities", head.first, head.count);
     cli_json("}");
   }
@@ -233,6 +239,18 @@ static void put_cell(FILE *to, const char *text) {
   fputs(quoted ? "\"" : "", to);
 }
 
+/* "size.0", "kind.cat" */
+static void put_output(const predict *p, const hd_predicted_head *head, int k, int i) {
+  char text[2 * NAME_BYTES];
+  const char *name = hd_predictor_head_class(p->predictor, k, i);
+  if (name)
+    snprintf(text, sizeof text, "%s.%s", head->name, name);
+  else
+    snprintf(text, sizeof text, "%s.%d", head->name, i);
+  fputs(",", p->csv);
+  put_cell(p->csv, text);
+}
+
 /* file,class,name,probability, then a column for each class; or file and a column for each number, of several heads
  * called "size.0". */
 static void put_head(const predict *p) {
@@ -240,7 +258,7 @@ static void put_head(const predict *p) {
   fputs(p->gives == HD_PREDICTS_CLASSES ? "file,class,name,probability" : "file", p->csv);
   for (int k = 0; hd_predictor_head(&head, p->predictor, k); k++)
     for (int i = 0; i < head.count; i++)
-      fprintf(p->csv, ",%s.%d", head.name, i);
+      put_output(p, &head, k, i);
   for (int i = 0; i < p->count && p->gives != HD_PREDICTS_HEADS; i++) {
     const char *name = hd_predictor_class_name(p->predictor, i);
     fprintf(p->csv, name ? "," : ",%d", i);

@@ -193,15 +193,24 @@ static const column of_numbers[] = {{"r2", "R2"},
                                     {"root_mean_square_error", "root mean square error"},
                                     {0}};
 
+static void put_titles(FILE *to, const char *first, const column *columns) {
+  fprintf(to, "<div class=\"table\"><table><thead><tr><th>%s</th>", first);
+  for (const column *c = columns; c->key; c++)
+    fprintf(to, "<th>%s</th>", c->title);
+  fprintf(to, "</tr></thead><tbody>\n");
+}
+
+static void put_number(FILE *to, double number) {
+  if (isfinite(number))
+    fprintf(to, "<td>%.6g</td>", number);
+  else
+    fprintf(to, "<td>-</td>");
+}
+
 static void put_output(FILE *to, const report *r, const column *columns, const char *name, int output) {
   fprintf(to, "<tr><td>%s</td>", name);
-  for (const column *c = columns; c->key; c++) {
-    const double score = score_of(r, output, c->key);
-    if (isfinite(score))
-      fprintf(to, "<td>%.6g</td>", score);
-    else
-      fprintf(to, "<td>-</td>");
-  }
+  for (const column *c = columns; c->key; c++)
+    put_number(to, score_of(r, output, c->key));
   fprintf(to, "</tr>\n");
 }
 
@@ -211,15 +220,34 @@ static void put_outputs(FILE *to, const report *r) {
   char name[32];
   if (!labels && !isfinite(score_of(r, -1, "mean_absolute_error")))
     return;
-  fprintf(to, "<div class=\"table\"><table><thead><tr><th>%s</th>", labels ? "label" : "output");
-  for (const column *c = columns; c->key; c++)
-    fprintf(to, "<th>%s</th>", c->title);
-  fprintf(to, "</tr></thead><tbody>\n");
+  put_titles(to, labels ? "label" : "output", columns);
   for (int k = 0; isfinite(score_of(r, k, columns[labels ? 0 : 1].key)); k++) {
     snprintf(name, sizeof name, "%d", k);
     put_output(to, r, columns, name, k);
   }
   put_output(to, r, columns, labels ? "all (macro)" : "mean", -1);
+  fprintf(to, "</tbody></table></div>\n");
+}
+
+/* The heads of a network with several losses, each with its own loss and scores. */
+static void put_heads(FILE *to, const report *r) {
+  static const column columns[] = {
+      {"loss", "value"}, {"accuracy", "accuracy"}, {"r2", "R2"}, {"mean_absolute_error", "mean absolute error"}, {0}};
+  char key[80];
+  if (!*report_value(r, 0, "heads.0.name"))
+    return;
+  put_titles(to, "head</th><th>loss", columns);
+  for (int k = 0; snprintf(key, sizeof key, "heads.%d.name", k), *report_value(r, 0, key); k++) {
+    fprintf(to, "<tr>");
+    page_put_text(to, "td", "", "%s", report_value(r, 0, key));
+    snprintf(key, sizeof key, "heads.%d.loss_name", k);
+    page_put_text(to, "td", "", "%s", report_value(r, 0, key));
+    for (const column *c = columns; c->key; c++) {
+      snprintf(key, sizeof key, "heads.%d.%s", k, c->key);
+      put_number(to, report_number(r, 0, key));
+    }
+    fprintf(to, "</tr>\n");
+  }
   fprintf(to, "</tbody></table></div>\n");
 }
 
@@ -285,6 +313,7 @@ static void put_single(FILE *to, const report *r) {
     if (!strncmp(r->figure[i].name, "scatter-", 8))
       put_figure(to, &r->figure[i]);
   put_outputs(to, r);
+  put_heads(to, r);
   put_picture(to, r, "wrong.png", "The most confident mistakes, with label and guess");
   put_figure(to, figure_of(r, "time"));
   put_ranks(to, r);

@@ -26,6 +26,9 @@ typedef struct hd_onnx_network {
 
 hd_status hd__onnx_write(FILE *to, hd_ctx *ctx, const hd_onnx_network *network);
 
+/* The key of the file's metadata that has the loss of head %d, as a model file states it; the outputs are the heads. */
+#define HD_ONNX_HEAD_LOSS "heddle.loss.%d"
+
 enum { HD_ONNX_CHANNELS = 4 };
 
 /* The normalisation by the first nodes of a network: x * scale + shift of each channel, or (x - mean) / std of each

@@ -244,23 +244,52 @@ static int64_t opset_of(const HdOnnx__Model *model) {
   return 1;
 }
 
+/* ---- Several heads ---- */
+
+static const char *head_loss(const HdOnnx__Model *model, size_t head) {
+  char key[32];
+  snprintf(key, sizeof key, HD_ONNX_HEAD_LOSS, (int)head);
+  return entry_of(model, key);
+}
+
+/* Each output is a head, whose loss the file's metadata have. */
+static hd_status write_heads(hd_onnx_reader *r, const HdOnnx__Model *model) {
+  static const char plain[] = "abcdefghijklmnopqrstuvwxyz_0123456789{}:,.+- ";
+  hd_onnx_view head[HD_LOSS_HEADS];
+  const size_t heads = r->graph->n_output;
+  for (size_t k = 0; k < heads; k++) {
+    const char *name = r->graph->output[k]->name, *loss = head_loss(model, k);
+    if (heads > HD_LOSS_HEADS || !name || !loss || strspn(loss, plain) != strlen(loss))
+      return hd__fail(
+          r->ctx, HD_E_UNSUPPORTED,
+          "%s: expected up to %d outputs with a loss each in the file's metadata, found none of output %zu, "
+          "'%.80s'; use the run's checkpoint",
+          r->path, HD_LOSS_HEADS, k + 1, name ? name : "");
+    HD_TRY(hd__onnx_view(&head[k], r, name));
+    if (hd__onnx_producer(r, name, NULL))
+      HD_TRY(hd__onnx_settle(&head[k], r, hd__onnx_producer(r, name, NULL)));
+  }
+  fprintf(r->text, "loss:\n");
+  for (size_t k = 0; k < heads; k++)
+    fprintf(r->text, "  - \"%s\": %s\n", head[k].layer, head_loss(model, k));
+  return HD_OK;
+}
+
 static hd_status write_description(hd_onnx_reader *r, const HdOnnx__Model *model) {
   const char *loss = entry_of(model, "heddle.loss");
   hd_onnx_view last;
   int inputs;
   const HdOnnx__Value *input = find_input(r, &inputs);
-  if (inputs != 1 || r->graph->n_output != 1 || !r->graph->output[0]->name)
+  const bool heads = loss && !strcmp(loss, hd__op_info(HD_OP_weighted_sum)->name);
+  if (inputs != 1 || (r->graph->n_output != 1 && !heads) || r->graph->n_output < 1 || !r->graph->output[0]->name)
     return hd__fail(r->ctx, HD_E_UNSUPPORTED,
                     "%s: expected a network of one input and one output, found %d and %zu; export it with one of each",
                     r->path, inputs, r->graph->n_output);
-  if (loss && !strcmp(loss, "weighted_sum"))
-    return hd__fail(r->ctx, HD_E_UNSUPPORTED,
-                    "%s: expected a network with one loss, found the scores of several, whose losses an ONNX file does "
-                    "not keep; use the run's checkpoint",
-                    r->path);
   write_name(r);
   HD_TRY(write_input(r, input));
   r->out->input.from_heddle = loss != NULL;
+  if (heads)
+    return write_heads(r, model);
   if (loss)
     HD_TRY(refuse_unscaling(r));
   const char *scores = find_scores(r, r->graph->output[0]->name, loss);

@@ -16,6 +16,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/number.h"
+#include "base/text_buffer.h"
 #include "base/version.h"
 #include "onnx/onnx_gates.h"
 #include "op/attention/attention.h"
@@ -29,10 +31,11 @@ enum {
   INT64 = 7,
   DOUBLE = 11,
   NAME_BYTES = 160,
+  HEAD_BYTES = 128,
   NAMES = 40,
   MOST_ATTRIBUTES = 8,
   MOST_INTS = 5,
-  ENTRIES = 4
+  ENTRIES = 4 + HD_LOSS_HEADS
 };
 enum { ATTRIBUTE_FLOAT = 1, ATTRIBUTE_INT = 2, ATTRIBUTE_STRING = 3, ATTRIBUTE_INTS = 7 };
 static const int64_t MOST_BYTES = INT32_MAX; /* of a message */
@@ -779,15 +782,38 @@ static bool fits(const writer *w, const hd_node *node) {
                                         node->op == HD_OP_concat || node->op == HD_OP_slice;
 }
 
+/* The node that joins the scores of several heads, which stay apart here; NULL: there is one head. */
+static const hd_node *joined_of(const hd_graph *graph) {
+  return hd__graph_loss_node(graph)->op == HD_OP_weighted_sum ? hd__graph_head(graph) : NULL;
+}
+
+static bool is_output(const hd_graph *graph, int value) {
+  const hd_node *joined = joined_of(graph);
+  bool is = !joined && value == graph->logits;
+  for (int k = 0; k < HD_MAX_IN && joined; k++)
+    is = is || value == joined->in[k];
+  return is;
+}
+
+/* The name of a layer's output: the network's are called as the heads are, or "scores". */
+static void name_output(writer *w, const hd_node *node) {
+  const bool is_last = is_output(w->net->graph, node->out[0]), is_head = is_last && joined_of(w->net->graph);
+  const bool is_taken = !strcmp(node->name, w->value[w->net->graph->input]) || !strcmp(node->name, "pixels");
+  char *out = w->value[node->out[0]];
+  if (is_last && !is_head && !w->net->target_mean)
+    strcpy(out, "scores");
+  else
+    snprintf(out, NAME_BYTES, is_head && !is_taken ? "%s" : "%s/y", node->name);
+}
+
 static hd_status write_layer(writer *w, const hd_node *node) {
-  if (is_for_gates(w->net->graph, node))
+  if (is_for_gates(w->net->graph, node) || node == joined_of(w->net->graph))
     return HD_OK;
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
     if (forms[i].op == node->op && fits(w, node)) {
       char *out = w->value[node->out[0]];
-      snprintf(out, NAME_BYTES, node->out[0] == w->net->graph->logits && !w->net->target_mean ? "scores" : "%s/y",
-               node->name);
-      if (hd__op_drops(node->op) && node->out[0] != w->net->graph->logits) {
+      name_output(w, node);
+      if (hd__op_drops(node->op) && !is_output(w->net->graph, node->out[0])) {
         memcpy(out, w->value[node->in[0]], NAME_BYTES);
         return HD_OK;
       }
@@ -923,8 +949,13 @@ static bool reads_tokens(const hd_graph *graph) {
          hd__shape_elems(shape) == shape->dim[shape->rank - 1];
 }
 
-/* Scores for each place, or one after the other. */
+/* Scores for each place, or one after the other; or those of each head. */
 static void write_scores(writer *w) {
+  const hd_node *joined = joined_of(w->net->graph);
+  for (int k = 0; k < HD_MAX_IN && joined && joined->in[k] >= 0; k++)
+    write_value(w, w->value[joined->in[k]], &w->net->graph->values[joined->in[k]].shape, 0);
+  if (joined)
+    return;
   const hd_shape *shape = &w->net->graph->values[w->net->graph->logits].shape;
   const hd_shape places = {2, {shape->dim[2], shape->dim[0]}};
   write_value(w, "scores", w->places && shape->rank == 3 ? &places : shape, 0);
@@ -948,22 +979,48 @@ static hd_status write_graph(writer *w) {
   return HD_OK;
 }
 
+/* An entry of the file's metadata. */
+typedef struct entry {
+  const char *key, *value; /* NULL: there is none */
+} entry;
+
+/* The losses of heads, as model files state them: their weights and settings to the last bit. */
+static void describe_losses(entry *out, char text[HD_LOSS_HEADS][2][HEAD_BYTES], const hd_graph *graph) {
+  const hd_weighted_sum_geom *sum = &hd__graph_loss_node(graph)->geom.weighted_sum;
+  for (int k = 0; joined_of(graph) && k < sum->heads; k++) {
+    const hd_loss_head *h = &sum->head[k];
+    const bool is_mean = h->loss != HD_HEAD_CROSS_ENTROPY;
+    char weight[HD_NUMBER_BYTES], setting[HD_NUMBER_BYTES];
+    hd__format_double(weight, (double)h->share * (is_mean ? h->count : 1));
+    hd__format_float(setting, h->setting);
+    hd_line line = {.text = text[k][1], .bytes = HEAD_BYTES};
+    hd__line_add(&line, "{op: %s, loss_weight: %s", hd__op_info(hd__head_op(h))->name, weight);
+    if (h->loss == HD_HEAD_CROSS_ENTROPY || h->loss == HD_HEAD_HUBER)
+      hd__line_add(&line, ", %s: %s", is_mean ? "delta" : "label_smoothing", setting);
+    hd__line_add(&line, "}");
+    snprintf(text[k][0], HEAD_BYTES, HD_ONNX_HEAD_LOSS, k);
+    out[k] = (entry){text[k][0], text[k][1]};
+  }
+}
+
 /* The fields of the model, then its graph: a key and a length before the fields. */
 static void write_model(FILE *to, const hd_onnx_network *net, const char *graph, size_t length) {
   HdOnnx__Model model = HD_ONNX__MODEL__INIT;
   HdOnnx__OperatorSet opset = HD_ONNX__OPERATOR_SET__INIT, *opsets = &opset;
-  const char *const text[ENTRIES][2] = {{"heddle.loss", hd__op_info(hd__graph_loss_node(net->graph)->op)->name},
-                                        {"class_names", net->class_names},
-                                        {"features", net->features},
-                                        {"transforms", net->transforms}};
-  HdOnnx__Entry entry[ENTRIES], *entries[ENTRIES];
+  entry all[ENTRIES] = {{"heddle.loss", hd__op_info(hd__graph_loss_node(net->graph)->op)->name},
+                        {"class_names", net->class_names},
+                        {"features", net->features},
+                        {"transforms", net->transforms}};
+  char losses[HD_LOSS_HEADS][2][HEAD_BYTES];
+  describe_losses(all + ENTRIES - HD_LOSS_HEADS, losses, net->graph);
+  HdOnnx__Entry item[ENTRIES], *entries[ENTRIES];
   for (int i = 0; i < ENTRIES; i++) {
-    if (!text[i][1])
+    if (!all[i].value)
       continue;
-    entries[model.n_metadata_props] = &entry[i];
-    hd_onnx__entry__init(&entry[i]);
-    entry[i].key = (char *)text[i][0];
-    entry[i].value = (char *)text[i][1];
+    entries[model.n_metadata_props] = &item[i];
+    hd_onnx__entry__init(&item[i]);
+    item[i].key = (char *)all[i].key;
+    item[i].value = (char *)all[i].value;
     model.n_metadata_props++;
   }
   opset.domain = "";

@@ -1,4 +1,5 @@
 """PyTorch's modules: in, trained as PyTorch does, and out again; both libraries in one process."""
+import copy
 import re
 import subprocess
 import sys
@@ -400,6 +401,123 @@ def test_losses():
         wanted = criterion(module(torch.from_numpy(rows[:BATCH])),
                            torch.from_numpy((y if is_class else target)[:BATCH])).item()
         assert abs(loss - wanted) < 1e-5, (criterion, loss, wanted)
+
+
+class Several(nn.Module):
+    """Heads by a seed: some begin at another head, some return (N); as a tuple or as a dictionary."""
+
+    def __init__(self, seed):
+        super().__init__()
+        draw = np.random.default_rng(seed)
+        self.named, count = bool(seed % 2), int(draw.integers(2, 6))
+        self.body, self.act = nn.Linear(12, 9), nn.Tanh()
+        self.kinds = [str(draw.choice(["classes", "smooth", "mse", "l1", "huber", "bce"])) for _ in range(count)]
+        self.outputs = [int(draw.integers(2, 5)) if kind in ("classes", "smooth") else int(draw.integers(1, 4))
+                        for kind in self.kinds]
+        self.behind = [int(draw.integers(-1, k)) for k in range(count)]  # a head, or -1: the body
+        self.heads = nn.ModuleList(nn.Linear(9 if b < 0 else self.outputs[b], of)
+                                   for b, of in zip(self.behind, self.outputs))
+        self.weights = [float(w) for w in draw.choice([0.25, 1.0, 3.0, 0.7], count)]
+        self.order = [int(k) for k in draw.permutation(count)]  # in which the losses are given
+
+    def forward(self, x):
+        h, found = self.act(self.body(x)), []
+        for head, behind in zip(self.heads, self.behind):
+            found.append(head(h if behind < 0 else torch.relu(found[behind])))
+        found = [each.squeeze(1) if of == 1 else each for each, of in zip(found, self.outputs)]
+        return {f"out{k}": each for k, each in enumerate(found)} if self.named else tuple(found)
+
+    def losses(self):
+        of = {"classes": nn.CrossEntropyLoss, "smooth": lambda: nn.CrossEntropyLoss(label_smoothing=0.2),
+              "mse": nn.MSELoss, "l1": nn.L1Loss, "huber": lambda: nn.HuberLoss(delta=0.3), "bce": nn.BCEWithLogitsLoss}
+        pairs = [(of[kind](), weight) for kind, weight in zip(self.kinds, self.weights)]
+        return {f"out{k}": pairs[k] for k in self.order} if self.named else pairs
+
+    def targets(self, count, seed):
+        draw = np.random.default_rng(seed)
+        found = [draw.integers(0, of, count) if kind in ("classes", "smooth") else
+                 draw.random((count, of)) if kind == "bce" else draw.normal(size=(count, of))
+                 for kind, of in zip(self.kinds, self.outputs)]
+        return [each if each.ndim == 1 else each.astype(np.float32) for each in found]
+
+
+def torch_step(module, rows, targets, weights):
+    """The module after a step of SGD in float64, and its loss: weighted samples, by the losses of single ones."""
+    module = copy.deepcopy(module).double()
+    outputs = module(torch.from_numpy(rows).double())
+    outputs = list(outputs.values() if module.named else outputs)
+    total = 0
+    criteria = module.losses()
+    for k, (score, target) in enumerate(zip(outputs, targets)):
+        criterion, weight = criteria[f"out{k}" if module.named else k]
+        criterion.reduction = "none"
+        is_class = module.kinds[k] in ("classes", "smooth")
+        t = torch.from_numpy(target) if is_class else torch.from_numpy(target).double().reshape(score.shape)
+        each = criterion(score, t).reshape(len(rows), -1).mean(1)
+        total = total + weight * (each * torch.from_numpy(weights)).sum() / weights.sum()
+    total.backward()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter -= 0.5 * parameter.grad
+    return module, total.item()
+
+
+def test_heads():
+    """modules of several outputs train as in float64: gradients, losses, the scores that come back"""
+    with torch.random.fork_rng():
+        for seed in range(12):
+            torch.manual_seed(seed)
+            module, rows = Several(seed), np.random.default_rng(seed).normal(size=(40, 12)).astype(np.float32)
+            targets = module.targets(40, seed)
+            by_name = {f"out{k}": each for k, each in enumerate(targets)}
+            weights = np.linspace(0.5, 2, 40) if seed % 3 else np.ones(40)
+            data = (rows, by_name if module.named else tuple(targets))
+            model = heddle.from_torch(module, (12,), losses=module.losses())
+            run = heddle.train(model, (*data, *data), batch=40, max_steps=1, optimizer="sgd", lr=0.5, progress=False,
+                               sample_weight=(weights, weights) if seed % 3 else None, out=path(f"heads-{seed}"))
+            wanted, loss = torch_step(module, rows, targets, weights)
+            assert abs(run.losses[0] - loss) < 1e-5 * max(1, loss), (seed, run.losses[0], loss)
+            trained = run.to_torch()
+            for (name, ours), theirs in zip(trained.named_parameters(), wanted.parameters()):
+                apart = (ours.double() - theirs).abs().max().item()
+                assert apart < 2e-6, f"{seed}: {name} is {apart} apart"
+            shown = trained(torch.from_numpy(rows))
+            shown = list(shown.values() if module.named else shown)
+            predicted = run.predict(rows)
+            assert not module.named or list(predicted) == [f"out{k}" for k in module.order]
+            for k, kind in enumerate(module.kinds):
+                value = list(predicted.values())[k] if not module.named else predicted[f"out{k}"]
+                score = shown[k].detach().double().reshape(value.shape)
+                score = score.sigmoid() if kind == "bce" else score
+                score = score.softmax(1) if kind in ("classes", "smooth") else score
+                assert np.allclose(value, score.numpy(), atol=1e-6), (seed, k, kind)
+
+
+def test_refused_heads():
+    """losses that do not fit the outputs of a module are refused by name"""
+    two, one = Several(3), _rows()
+    refuses(heddle.UnsupportedError, "give losses=, one for each", lambda: heddle.from_torch(two, (12,)))
+    refuses(heddle.UsageError, "a single one, found a list of 2",
+            lambda: heddle.from_torch(one, (1, 28, 28), losses=["mse", "l1"]))
+    losses = two.losses()
+    refuses(heddle.UsageError, "found a list of 2", lambda: heddle.from_torch(two, (12,), losses=["mse", "l1"]))
+    losses.popitem()
+    refuses(heddle.UsageError, "give one for each", lambda: heddle.from_torch(two, (12,), losses=losses))
+    ignored = {name: nn.CrossEntropyLoss(ignore_index=1) for name in two.losses()}
+    refuses(heddle.FormatError, "without 'ignore_index'",
+            lambda: heddle.train(heddle.from_torch(two, (12,), losses=ignored), "digits"))
+
+    class Final(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(4, 2), nn.Linear(4, 2)
+
+        def forward(self, x):
+            return self.a(x), torch.softmax(self.b(x), 1)
+
+    refuses(heddle.UnsupportedError, "leave it out; cross_entropy includes it",
+            lambda: heddle.from_torch(Final(), (4,), losses=["mse", nn.CrossEntropyLoss()]))
+    heddle.from_torch(Final(), (4,), losses=[nn.CrossEntropyLoss(), "mse"])
 
 
 class Meaned(nn.Module):

@@ -71,6 +71,8 @@ struct hd_split {
   const char *const *class_names; /* NULL if unknown */
   const float *targets;           /* finite numbers, `outputs` a sample; NULL with labels */
   int outputs;
+  const struct hd_target_column *target_column; /* of each output, in a table with several columns of labels
+                                                   (tables/features.h); else NULL */
   bool masked;          /* each pixel has a class of its own; then there are neither labels nor targets, but */
   const uint8_t *masks; /* height x width of them a sample, HD_NO_CLASS for none */
   const hd_mask_place *mask_place; /* of each, and after them their end, if sizes differ; else NULL */

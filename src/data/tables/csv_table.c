@@ -18,10 +18,9 @@ void hd__csv_close(hd_csv_table *t) {
   for (int32_t i = 0; t->column && i < t->columns; i++) {
     hd__free(t->column[i].text);
     hd__free(t->column[i].text_count);
+    hd__free(t->column[i].field);
   }
   hd__free(t->column);
-  hd__free(t->label_text);
-  hd__free(t->weight_text);
   hd__free(t->line);
   hd__file_unmap(&t->file);
   *t = (hd_csv_table){0};
@@ -83,7 +82,7 @@ static hd_status read_first_line(hd_csv_table *t, hd_ctx *ctx, hd_csv_cursor *c,
       (long long)line, t->columns);
 }
 
-/* ---- The label's column ---- */
+/* ---- The columns of labels and weights ---- */
 
 enum { NONE = -1, SEVERAL = -2 };
 
@@ -132,21 +131,57 @@ static hd_status refuse_column(hd_ctx *ctx, const hd_csv_table *t, const char *l
                   label, option, list, *list && t->columns > SHOWN ? " and others" : "");
 }
 
-static hd_status take_named(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options *options) {
+static bool is_label(const hd_csv_table *t, int32_t column) {
+  int32_t k = 0;
+  while (k < t->labels && t->label[k] != column)
+    k++;
+  return k < t->labels;
+}
+
+/* The column of labels of this name or number, which rows to predict need not have. */
+static hd_status add_label(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options *options, const char *name) {
   int64_t number;
-  const bool is_number = hd__parse_int64(&number, options->label) && number >= 1 && number <= t->columns;
-  t->label = options->header == HD_CSV_HEADER_NO ? NONE : find_named(t, options->label);
-  t->is_doubtful = t->label >= 0 && is_number && options->header == HD_CSV_HEADER_AUTO;
-  t->by_name = t->label >= 0 && !t->is_doubtful;
+  const bool is_number = hd__parse_int64(&number, name) && number >= 1 && number <= t->columns;
+  int32_t column = options->header == HD_CSV_HEADER_NO ? NONE : find_named(t, name);
+  const bool is_doubtful = column >= 0 && is_number && options->header == HD_CSV_HEADER_AUTO;
+  t->is_doubtful = t->is_doubtful || is_doubtful;
+  t->by_name = t->by_name || (column >= 0 && !is_doubtful);
   const bool by_number = !options->is_unlabelled || options->header != HD_CSV_HEADER_YES;
-  if (t->label < 0 && by_number && is_number)
-    t->label = (int32_t)number - 1;
+  if (column < 0 && by_number && is_number)
+    column = (int32_t)number - 1;
+  if (column < 0)
+    return options->is_unlabelled ? HD_OK : refuse_column(ctx, t, name, "label's column", "--label");
+  if (is_label(t, column) || t->labels == HD_CSV_MOST_LABELS)
+    return hd__fail(ctx, HD_E_USAGE, "%s: --label expects up to %d different columns, found '%.200s' %s", t->path,
+                    HD_CSV_MOST_LABELS, name, is_label(t, column) ? "twice; name each once" : "beyond them");
+  t->label[t->labels++] = column;
+  return HD_OK;
+}
+
+/* Several columns, which are named as a line of a table has its fields. */
+static hd_status add_each(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options *options) {
+  hd_csv_cursor c = {"--label", options->label, options->label + strlen(options->label), 1};
+  for (bool last = false; !last;) {
+    hd_csv_field f;
+    char name[HD_CSV_NAME_BYTES];
+    HD_TRY(hd__csv_next(&f, &last, &c, ctx));
+    hd__csv_text(name, sizeof name, &f);
+    if (f.length == 0 || (last && c.at < c.end))
+      return hd__fail(ctx, HD_E_USAGE, "--label expects names of columns with commas between them, found '%.200s'",
+                      options->label);
+    HD_TRY(add_label(t, ctx, options, name));
+  }
+  return HD_OK;
+}
+
+static hd_status take_named(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options *options) {
+  const bool is_whole = options->header != HD_CSV_HEADER_NO && find_named(t, options->label) >= 0;
+  HD_TRY(is_whole || !strchr(options->label, ',') ? add_label(t, ctx, options, options->label)
+                                                  : add_each(t, ctx, options));
   for (int i = 0; i < USUAL && t->by_name && options->is_found; i++)
     if (!strcasecmp(options->label, usual[i]))
       take_kind(t, i);
-  if (t->label >= 0 || options->is_unlabelled)
-    return HD_OK;
-  return refuse_column(ctx, t, options->label, "label's column", "--label");
+  return HD_OK;
 }
 
 /* Weights have a name in the first line. */
@@ -159,7 +194,7 @@ static hd_status find_weights(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options
                     "--weights expects a table whose first line has names, found --header no; name "
                     "the columns");
   t->weight = find_named(t, options->weights);
-  if (t->weight == SEVERAL || (t->weight >= 0 && t->weight == t->label))
+  if (t->weight == SEVERAL || is_label(t, t->weight))
     return hd__fail(ctx, HD_E_FORMAT, "%s:1: expected a column '%.200s' of weights, found %s", t->path,
                     options->weights,
                     t->weight < 0 ? "several; rename all but one" : "it as the label; name the label with --label");
@@ -168,8 +203,10 @@ static hd_status find_weights(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options
   return refuse_column(ctx, t, options->weights, "column of weights", "--weights");
 }
 
-static hd_status take_usual(hd_csv_table *t, hd_ctx *ctx, int32_t otherwise) {
-  t->label = otherwise;
+/* The column of a usual name, else the last where there is a label. */
+static hd_status take_usual(hd_csv_table *t, hd_ctx *ctx, bool has_label) {
+  t->labels = has_label;
+  t->label[0] = t->columns - 1;
   for (int i = 0; i < USUAL; i++) {
     const int32_t found = find_named(t, usual[i]);
     if (found == SEVERAL || (found >= 0 && t->by_name))
@@ -178,7 +215,8 @@ static hd_status take_usual(hd_csv_table *t, hd_ctx *ctx, int32_t otherwise) {
                       "--label",
                       t->path);
     if (found >= 0) {
-      t->label = found;
+      t->labels = 1;
+      t->label[0] = found;
       t->by_name = true;
       take_kind(t, i);
     }
@@ -191,8 +229,9 @@ static hd_status find_label(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options *
   if (*options->label && (has_label || options->header != HD_CSV_HEADER_NO))
     return take_named(t, ctx, options);
   if (options->header != HD_CSV_HEADER_NO)
-    return take_usual(t, ctx, options->is_unlabelled ? NONE : t->columns - 1);
-  t->label = has_label ? t->columns - 1 : NONE;
+    return take_usual(t, ctx, !options->is_unlabelled);
+  t->labels = has_label;
+  t->label[0] = t->columns - 1;
   return HD_OK;
 }
 
@@ -264,10 +303,8 @@ static hd_status read_row(hd_csv_table *t, hd_ctx *ctx, hd_csv_cursor *c, int32_
       continue;
     hd_csv_column *to = &t->column[column];
     to->comes_again = to->comes_again || (f.length > 0 && hd__csv_compare(&f, &to->first) == 0);
-    if (column == t->label)
-      t->label_text[t->count] = f;
-    if (column == t->weight)
-      t->weight_text[t->count] = f;
+    if (to->field)
+      to->field[t->count] = f;
     HD_TRY(add_field(to, ctx, t, &f, line, most));
   }
   if (column != t->columns)
@@ -297,16 +334,24 @@ static hd_status refuse_empty_line(const hd_csv_table *t, hd_ctx *ctx, int64_t e
       t->path, (long long)expected);
 }
 
+/* Memory for the fields of the columns of labels and weights, the first line's among them. */
+static hd_status keep_fields(hd_csv_table *t, hd_ctx *ctx, int64_t room) {
+  for (int32_t i = 0; i < t->columns; i++) {
+    hd_csv_column *c = &t->column[i];
+    if (i != t->weight && !is_label(t, i))
+      continue;
+    HD_TRY(HD_NEW_RAW(c->field, room, ctx, NO_MEMORY, t->path));
+    c->field[0] = c->first;
+  }
+  return HD_OK;
+}
+
 /* Reads the first line, as a row for now, and all rows below it. */
 static hd_status read_rows(hd_csv_table *t, hd_ctx *ctx, hd_csv_cursor c, int64_t first_line, int32_t most) {
   const int64_t room = most_rows(t, &c) + 1;
-  HD_TRY(HD_NEW_RAW(t->label_text, room, ctx, NO_MEMORY, t->path));
+  HD_TRY(keep_fields(t, ctx, room));
   HD_TRY(HD_NEW_RAW(t->line, room, ctx, NO_MEMORY, t->path));
-  if (t->weight >= 0)
-    HD_TRY(HD_NEW(t->weight_text, room, ctx, NO_MEMORY, t->path));
   t->line[0] = first_line;
-  if (t->label >= 0)
-    t->label_text[0] = t->column[t->label].first;
   t->count = 1;
   HD_TRY(refuse_empty_line(t, ctx, 1, first_line));
   bool more = true;
@@ -349,14 +394,14 @@ static int by_value(const void *a, const void *b) {
 
 /* Whether the first label is a number that does not occur again, over whole numbers that all do: the name of a column,
  * or the only sample of a class. */
-static hd_status is_number_of_its_own(bool *out, const hd_csv_table *t, hd_ctx *ctx) {
+static hd_status is_number_of_its_own(bool *out, const hd_csv_table *t, hd_ctx *ctx, const hd_csv_field *field) {
   HD_OWNED double *label = NULL;
   *out = false;
-  if (t->label < 0 || t->count < 3)
+  if (t->count < 3)
     return HD_OK;
   HD_TRY(HD_NEW_RAW(label, t->count, ctx, NO_MEMORY, t->path));
   for (int64_t row = 0; row < t->count; row++)
-    if (!hd__csv_number(&label[row], &t->label_text[row]) || !hd__csv_is_whole(&t->label_text[row]))
+    if (!hd__csv_number(&label[row], &field[row]) || !hd__csv_is_whole(&field[row]))
       return HD_OK;
   const double first = label[0];
   qsort(label, (size_t)t->count, sizeof *label, by_value);
@@ -401,9 +446,11 @@ static answer has_header(const hd_csv_table *t, int32_t most) {
       return YES;
   if (comes_again(t))
     return NO;
-  const answer by_label = t->label >= 0 ? is_name_of_texts(&t->column[t->label], most) : NO;
-  if (by_label != NO)
-    return by_label;
+  for (int32_t k = 0; k < t->labels; k++) {
+    const answer by_label = is_name_of_texts(&t->column[t->label[k]], most);
+    if (by_label != NO)
+      return by_label;
+  }
   for (int32_t i = 0; i < t->columns; i++) {
     const bool is_number = hd__csv_number(&number, &t->column[i].first);
     if (is_number && t->column[i].texts > 1 && t->column[i].numbers == 0)
@@ -419,9 +466,9 @@ static hd_status find_header(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options 
   answer found = options->header == HD_CSV_HEADER_AUTO  ? has_header(t, options->categories)
                  : options->header == HD_CSV_HEADER_YES ? YES
                                                         : NO;
-  if (options->header == HD_CSV_HEADER_AUTO && found == NO) {
+  for (int32_t k = 0; k < t->labels && options->header == HD_CSV_HEADER_AUTO && found == NO; k++) {
     bool alone;
-    HD_TRY(is_number_of_its_own(&alone, t, ctx));
+    HD_TRY(is_number_of_its_own(&alone, t, ctx, hd__csv_labels(t, k)));
     found = alone ? UNKNOWN : NO;
   }
   t->header = found == YES;
@@ -437,9 +484,9 @@ static hd_status find_header(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options 
 static hd_status settle_first_line(hd_csv_table *t, hd_ctx *ctx, const hd_csv_options *options) {
   if (t->header) {
     t->count--;
-    memmove(t->label_text, t->label_text + 1, (size_t)t->count * sizeof *t->label_text);
-    if (t->weight_text)
-      memmove(t->weight_text, t->weight_text + 1, (size_t)t->count * sizeof *t->weight_text);
+    for (int32_t i = 0; i < t->columns; i++)
+      if (t->column[i].field)
+        memmove(t->column[i].field, t->column[i].field + 1, (size_t)t->count * sizeof *t->column[i].field);
     memmove(t->line, t->line + 1, (size_t)t->count * sizeof *t->line);
     return HD_OK;
   }
@@ -492,7 +539,7 @@ static hd_status check_commas(const hd_csv_table *t, hd_ctx *ctx) {
 static void find_index(hd_csv_table *t) {
   const hd_csv_column *c = &t->column[0];
   const bool unnamed = c->name.length == 0 || hd__csv_is(&c->name, "Unnamed: 0");
-  t->index = t->header && unnamed && t->label != 0 && t->columns > 2 && c->counts && c->numbers == t->count;
+  t->index = t->header && unnamed && !c->field && t->columns > 2 && c->counts && c->numbers == t->count;
 }
 
 hd_status hd__csv_open(hd_csv_table *t, hd_ctx *ctx, const char *path, const hd_csv_options *options) {

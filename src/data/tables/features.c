@@ -12,15 +12,37 @@ void hd__features_fini(hd_features *f) {
     hd__free(f->feature[i].column);
     hd__free(f->feature[i].category);
   }
+  for (int32_t k = 0; f->target && k < f->targets; k++) {
+    hd__free(f->target[k].column);
+    for (int32_t c = 0; f->target[k].class_name && c < f->target[k].classes; c++)
+      hd__free(f->target[k].class_name[c]);
+    hd__free(f->target[k].class_name);
+  }
   hd__free(f->feature);
+  hd__free(f->target);
   hd__free(f->label);
   *f = (hd_features){0};
+}
+
+bool hd__target_column_name(hd_target_column *column, const char *const *name, int32_t count) {
+  column->class_name = hd__calloc((size_t)count, sizeof *column->class_name);
+  column->classes = count;
+  bool enough = column->class_name != NULL;
+  for (int32_t c = 0; c < count && enough; c++)
+    enough = (column->class_name[c] = hd__strdup(name[c])) != NULL;
+  return enough;
 }
 
 static bool copy_text(char **text) {
   if (*text)
     *text = hd__strdup(*text);
   return *text != NULL;
+}
+
+static bool copy_target(hd_target_column *to, const hd_target_column *from) {
+  to->column = from->column;
+  return (!to->column || copy_text(&to->column)) &&
+         (!from->class_name || hd__target_column_name(to, (const char *const *)from->class_name, from->classes));
 }
 
 hd_status hd__features_copy(hd_features *out, hd_ctx *ctx, const hd_features *f) {
@@ -33,6 +55,12 @@ hd_status hd__features_copy(hd_features *out, hd_ctx *ctx, const hd_features *f)
     enough = (!to->column || copy_text(&to->column)) && enough;
     enough = (!to->category || copy_text(&to->category)) && enough;
   }
+  if (f->targets == 0)
+    return HD_ALLOCATED(enough, ctx, NO_MEMORY);
+  HD_TRY(HD_NEW(out->target, f->targets, ctx, NO_MEMORY));
+  out->targets = f->targets;
+  for (int32_t k = 0; k < f->targets; k++)
+    enough = copy_target(&out->target[k], &f->target[k]) && enough;
   return HD_ALLOCATED(enough, ctx, NO_MEMORY);
 }
 

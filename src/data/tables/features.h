@@ -23,18 +23,30 @@ typedef struct hd_feature {
   double mean, std;
 } hd_feature;
 
+/* One of several columns of labels: numbers, or texts, which are classes. */
+typedef struct hd_target_column {
+  char *column;      /* its name, or NULL */
+  char **class_name; /* `classes` of them, in the order of their numbers; NULL: numbers */
+  int32_t classes;
+} hd_target_column;
+
 typedef struct hd_features {
-  hd_feature *feature; /* in the order in which a row has them */
-  int32_t count;       /* 0: samples are no rows of a table */
-  int32_t columns;     /* of the training file, the label among them; 0: an array's */
-  bool given;          /* means and standard deviations are a network's own, not the training set's */
-  char *label;         /* name of the column of labels or targets, or NULL */
+  hd_feature *feature;      /* in the order in which a row has them */
+  int32_t count;            /* 0: samples are no rows of a table */
+  int32_t columns;          /* of the training file, the label among them; 0: an array's */
+  bool given;               /* means and standard deviations are a network's own, not the training set's */
+  char *label;              /* name of the column of labels or targets, or NULL; of several as --label has them */
+  hd_target_column *target; /* `targets` of them, where several columns are labels; else NULL */
+  int32_t targets;
 } hd_features;
 
 void hd__features_fini(hd_features *features);
 
 /* A copy that the caller releases. */
 hd_status hd__features_copy(hd_features *out, hd_ctx *ctx, const hd_features *features);
+
+/* Names the classes of a column of labels; false without memory. */
+bool hd__target_column_name(hd_target_column *column, const char *const *name, int32_t count);
 
 /* `count` numbers of columns without names, mean 0 and std 1. */
 hd_status hd__features_numbers(hd_features *out, hd_ctx *ctx, int32_t count);

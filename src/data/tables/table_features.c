@@ -6,11 +6,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text_buffer.h"
 
 static const char NO_MEMORY[] = "%s: out of memory for a table";
 
 static bool is_left_out(const hd_csv_table *t, int32_t column) {
-  return column == t->label || column == t->weight || (column == 0 && t->index);
+  return t->column[column].field || (column == 0 && t->index); /* of labels or weights, or an index */
 }
 
 /* ---- Features of a training table ---- */
@@ -101,6 +102,20 @@ static bool fill(hd_feature *to, const hd_csv_table *t, int32_t column) {
   return enough;
 }
 
+/* The name of the label's column, or those of several. */
+static hd_status name_labels(hd_features *out, hd_ctx *ctx, const hd_csv_table *t, const hd_csv_options *options) {
+  bool enough = true;
+  if (t->header && t->labels > 0)
+    enough = (out->label = t->labels > 1 ? hd__strdup(options->label) : text_of(&t->column[t->label[0]].name)) != NULL;
+  if (t->labels < 2)
+    return HD_ALLOCATED(enough, ctx, NO_MEMORY, t->path);
+  HD_TRY(HD_NEW(out->target, t->labels, ctx, NO_MEMORY, t->path));
+  out->targets = t->labels;
+  for (int32_t k = 0; k < t->labels && t->header; k++)
+    enough = (out->target[k].column = text_of(&t->column[t->label[k]].name)) != NULL && enough;
+  return HD_ALLOCATED(enough, ctx, NO_MEMORY, t->path);
+}
+
 hd_status hd__table_features(hd_features *out, hd_ctx *ctx, const hd_csv_table *t, const hd_csv_options *options) {
   int64_t count = 0;
   bool enough = true;
@@ -119,9 +134,8 @@ hd_status hd__table_features(hd_features *out, hd_ctx *ctx, const hd_csv_table *
   out->columns = t->columns;
   for (int32_t i = 0, at = 0; i < t->columns; at += features_of(t, i), i++)
     enough = fill(out->feature + at, t, i) && enough;
-  if (t->header && t->label >= 0)
-    enough = (out->label = text_of(&t->column[t->label].name)) != NULL && enough;
-  return HD_ALLOCATED(enough, ctx, NO_MEMORY, t->path);
+  HD_TRY(HD_ALLOCATED(enough, ctx, NO_MEMORY, t->path));
+  return name_labels(out, ctx, t, options);
 }
 
 hd_status hd__table_plain(hd_features *out, hd_ctx *ctx, const hd_csv_table *t, const hd_csv_options *options,
@@ -152,14 +166,14 @@ typedef struct span {
   int32_t first, count;
 } span;
 
-/* The places of columns without names: rows without a label lack one of training's columns. */
+/* The places of columns without names: rows without labels have training's other columns alone. */
 static int32_t place_of(const hd_csv_table *t, const hd_features *all, const hd_feature *f) {
-  int32_t label = 0;
-  if (t->label >= 0 || all->columns == 0 || t->columns == all->columns)
+  int32_t place = 0;
+  if (t->labels > 0 || all->columns == 0 || t->columns == all->columns)
     return f->place;
-  for (int32_t i = 0; i < all->count && all->feature[i].place <= label; i++)
-    label = all->feature[i].place + 1;
-  return f->place - (f->place > label);
+  for (int32_t i = 1; i < all->count && all->feature[i].place <= f->place; i++)
+    place += all->feature[i].place != all->feature[i - 1].place;
+  return place;
 }
 
 static int32_t find_column(const hd_csv_table *t, const hd_features *all, const hd_feature *f) {
@@ -206,7 +220,8 @@ static hd_status find_spans(span *out, hd_ctx *ctx, const hd_csv_table *t, const
 /* Whether both training's table and this one have names of columns, or neither has. */
 static hd_status check_header(hd_ctx *ctx, const hd_csv_table *t, const hd_features *f) {
   const bool named = f->feature[0].column != NULL;
-  const bool lacks_label = t->label < 0 && t->columns == f->columns - 1;
+  const int32_t labels = f->targets > 0 ? f->targets : 1;
+  const bool lacks_label = t->labels == 0 && t->columns == f->columns - labels;
   if (f->columns == 0 || (named == t->header && (named || t->columns == f->columns || lacks_label)))
     return HD_OK;
   if (named == t->header)
@@ -288,16 +303,21 @@ static void describe_columns(char *note, const hd_csv_table *t, const hd_feature
     columns += !is_left_out(t, i);
     texts += !is_left_out(t, i) && !hd__csv_has_numbers(&t->column[i]);
   }
-  int n = snprintf(note, HD_TABLE_NOTE_BYTES, "%.100s: %s, the label is %.100s; %d other column%s", t->path,
-                   t->header ? "the first line is a header" : "no header", hd__csv_column_name(label, t, t->label),
-                   columns, columns == 1 ? "" : "s");
+  hd_line line = {.text = note, .bytes = HD_TABLE_NOTE_BYTES};
+  hd__line_add(&line, "%.100s: %s, ", t->path, t->header ? "the first line is a header" : "no header");
+  for (int32_t k = 0; k < t->labels; k++)
+    hd__line_add(&line, "%s%.100s",
+                 k               ? ", "
+                 : t->labels > 1 ? "the labels are "
+                                 : "the label is ",
+                 hd__csv_column_name(label, t, t->label[k]));
+  hd__line_add(&line, "; %d other column%s", columns, columns == 1 ? "" : "s");
   if (t->weight >= 0)
-    n += snprintf(note + n, (size_t)(HD_TABLE_NOTE_BYTES - n), ", weights in %.100s",
-                  hd__csv_column_name(label, t, t->weight));
+    hd__line_add(&line, ", weights in %.100s", hd__csv_column_name(label, t, t->weight));
   if (texts > 0)
-    n += snprintf(note + n, (size_t)(HD_TABLE_NOTE_BYTES - n), ", %d of texts: %d numbers per row", texts, f->count);
+    hd__line_add(&line, ", %d of texts: %d numbers per row", texts, f->count);
   if (t->index)
-    snprintf(note + n, (size_t)(HD_TABLE_NOTE_BYTES - n), "; the first column, an index, is left out");
+    hd__line_add(&line, "; the first column, an index, is left out");
 }
 
 static void describe_empties(char *note, const hd_csv_table *t) {

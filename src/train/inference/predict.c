@@ -88,6 +88,15 @@ int hd_predictor_head(hd_predicted_head *out, const hd_predictor *p, int32_t ind
   return 1;
 }
 
+const char *hd_predictor_head_class(const hd_predictor *p, int32_t index, int32_t class) {
+  hd_predicted_head head;
+  if (!hd_predictor_head(&head, p, index) || head.gives != HD_PREDICTS_CLASSES)
+    return NULL;
+  const int32_t target = p->trained.network.target.head[index].is.target;
+  const hd_target_column *of = target < p->trained.features.targets ? &p->trained.features.target[target] : NULL;
+  return of && class >= 0 && class < of->classes ? of->class_name[class] : NULL;
+}
+
 int32_t hd_predictor_count(const hd_predictor *p) {
   const hd_target *target = &p->trained.network.target;
   int32_t classes = hd__target_classes(target);

@@ -84,19 +84,22 @@ static int32_t class_of(const hd_predictor *p, const hd_csv_field *f) {
   return is_number && number < classes ? (int32_t)number : -1;
 }
 
+/* The labels of rows that have one each. */
+static const hd_csv_field *labels_of(const hd_csv_table *t) { return t->labels == 1 ? hd__csv_labels(t, 0) : NULL; }
+
 /* Labels; of a regression each must be a number, or empty. */
 static hd_status take_truth(hd_rows *r, hd_ctx *ctx, const hd_predictor *p) {
   const hd_csv_table *t = &r->table.table;
   HD_TRY(HD_NEW_RAW(r->truth, t->count, ctx, "%s: out of memory for labels", r->path));
   HD_TRY(HD_NEW_RAW(r->target, t->count, ctx, "%s: out of memory for labels", r->path));
   for (int64_t i = 0; i < t->count; i++) {
-    const hd_csv_field *f = t->label >= 0 ? &t->label_text[i] : NULL;
+    const hd_csv_field *f = labels_of(t) ? &labels_of(t)[i] : NULL;
     r->truth[i] = f ? class_of(p, f) : -1;
     r->target[i] = NAN;
     if (!f || hd_predictor_gives(p) != HD_PREDICTS_NUMBERS || hd__csv_is_empty(f))
       continue;
     if (!hd__csv_number(&r->target[i], f))
-      return hd__csv_no_number(ctx, t, t->line[i], t->label, f);
+      return hd__csv_no_number(ctx, t, t->line[i], t->label[0], f);
   }
   return HD_OK;
 }
@@ -155,13 +158,14 @@ int64_t hd_rows_count(const hd_rows *r) { return r->samples.count; }
 int64_t hd_rows_line(const hd_rows *r, int64_t row) { return r->is_table ? r->table.table.line[row] : 0; }
 
 const char *hd_rows_truth(int32_t *label, double *target, hd_rows *r, int64_t row) {
-  const bool there = r->is_table && r->table.table.label >= 0;
+  const hd_csv_field *labels = r->is_table ? labels_of(&r->table.table) : NULL;
+  const bool there = labels != NULL;
   if (label)
     *label = there ? r->truth[row] : -1;
   *target = there ? r->target[row] : NAN;
   if (!there)
     return NULL;
-  hd__csv_name(r->text, sizeof r->text, &r->table.table.label_text[row]);
+  hd__csv_name(r->text, sizeof r->text, &labels[row]);
   return r->text;
 }
 

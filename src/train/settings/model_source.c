@@ -133,9 +133,8 @@ hd_dataset_request hd__network_request(const hd_network *network, const hd_confi
   request.ignored = network->target.ignored;
   if (request.context == 0)
     request.context = network->context;
-  const bool numbers = hd__target_numbers(&network->target) || network->target.loss == HD_OP_weighted_sum;
-  if (network->has_loss && numbers && hd__settings(config)->loss < 0 && request.table.labels == HD_LABELS_AUTO &&
-      !request.first_rules)
+  if (network->has_loss && hd__target_numbers(&network->target) && hd__settings(config)->loss < 0 &&
+      request.table.labels == HD_LABELS_AUTO && !request.first_rules)
     request.table.labels = HD_LABELS_NUMBERS;
   return request;
 }
@@ -332,6 +331,24 @@ static hd_status check_labels(hd_ctx *ctx, const hd_target *target, const hd_spl
   return HD_OK;
 }
 
+/* Texts of a table are classes, for a head that tells classes apart. */
+static hd_status check_head_texts(hd_ctx *ctx, const hd_target_head *head, const hd_split *split,
+                                  const char *data_name) {
+  const bool classes = head->is.loss == HD_HEAD_CROSS_ENTROPY, chances = head->is.loss == HD_HEAD_BCE_WITH_LOGITS;
+  const int32_t most = classes ? head->is.count : chances ? 2 : 0;
+  for (int32_t k = 0; split->target_column && k < hd__head_numbers(&head->is); k++) {
+    const int32_t target = head->is.target + k, texts = split->target_column[target].classes;
+    if (texts > most)
+      return hd__fail(ctx, HD_E_FORMAT,
+                      "%s: expected numbers or up to %d texts in label column %d, for the head '%s' and its loss %s, "
+                      "found %d texts, such as '%.48s'; %s",
+                      data_name, most, target + 1, head->name, hd__head_loss(head), texts,
+                      split->target_column[target].class_name[0],
+                      classes ? "give its layer more outputs" : "name another column with --label");
+  }
+  return HD_OK;
+}
+
 /* The numbers of classes, and chances, among the targets of several heads. */
 static hd_status check_head(hd_ctx *ctx, const hd_target_head *head, const hd_split *split, const char *data_name) {
   const bool classes = head->is.loss == HD_HEAD_CROSS_ENTROPY, chances = head->is.loss == HD_HEAD_BCE_WITH_LOGITS;
@@ -357,10 +374,24 @@ static hd_status check_heads(hd_ctx *ctx, const hd_target *target, const hd_spli
     hd__line_add(&names, "%s%d for %s", k ? ", " : "", hd__head_numbers(&target->head[k].is), target->head[k].name);
   if (target->numbers != split->outputs)
     return hd__fail(ctx, HD_E_SHAPE,
-                    "%s: expected %d targets for each sample (%s) in %s, found %d; give an array of that many columns",
+                    "%s: expected %d targets for each sample (%s) in %s, found %d; give an array of that many columns, "
+                    "or name those of a table with --label",
                     source, target->numbers, list, data_name, split->outputs > 0 ? split->outputs : 1);
-  for (int32_t k = 0; k < target->heads; k++)
+  for (int32_t k = 0; k < target->heads; k++) {
+    HD_TRY(check_head_texts(ctx, &target->head[k], split, data_name));
     HD_TRY(check_head(ctx, &target->head[k], split, data_name));
+  }
+  return HD_OK;
+}
+
+/* One loss reads all columns alike. */
+static hd_status check_texts(hd_ctx *ctx, const hd_split *split, const char *source, const char *data_name) {
+  for (int32_t k = 0; split->target_column && k < split->outputs; k++)
+    if (split->target_column[k].class_name)
+      return hd__fail(ctx, HD_E_FORMAT,
+                      "%s: expected numbers in label column %d of %s, found texts such as '%.48s'; give a model with a "
+                      "loss for each column (see 'Several losses'), or one column as --label",
+                      source, k + 1, data_name, split->target_column[k].class_name[0]);
   return HD_OK;
 }
 
@@ -377,6 +408,7 @@ static hd_status check_numbers(hd_ctx *ctx, const hd_target *target, const hd_sp
     return hd__fail(ctx, HD_E_SHAPE,
                     "%s: expected %d output%s for the targets of %s, found %d; give the last layer 'out: %d'", source,
                     split->outputs, split->outputs == 1 ? "" : "s", data_name, target->scores, split->outputs);
+  HD_TRY(check_texts(ctx, split, source, data_name));
   for (int64_t i = 0; target->loss == HD_OP_bce_with_logits && split->targets && i < split->count * split->outputs; i++)
     if (split->targets[i] < 0 || split->targets[i] > 1)
       return hd__fail(

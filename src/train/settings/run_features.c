@@ -4,6 +4,10 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "data/split/split.h"
+#include "data/tables/csv_table.h"
+
+static const char TARGETS[] = "targets", CLASSES[] = "classes";
 
 static void set_text(json_t *object, const char *key, const char *text) {
   if (text)
@@ -24,6 +28,16 @@ static json_t *one_json(const hd_feature *f) {
   return object;
 }
 
+static json_t *target_json(const hd_target_column *t) {
+  json_t *object = json_object(), *list = t->class_name ? json_array() : NULL;
+  set_text(object, "column", t->column);
+  for (int32_t c = 0; c < t->classes; c++)
+    json_array_append_new(list, json_string(t->class_name[c]));
+  if (list)
+    json_object_set_new(object, CLASSES, list);
+  return object;
+}
+
 json_t *hd__features_json(const hd_features *f) {
   json_t *object = json_object(), *list = json_array();
   json_object_set_new(object, "columns", json_integer(f->columns));
@@ -33,6 +47,10 @@ json_t *hd__features_json(const hd_features *f) {
   for (int32_t i = 0; i < f->count; i++)
     json_array_append_new(list, one_json(&f->feature[i]));
   json_object_set_new(object, "of", list);
+  if (f->targets > 0)
+    json_object_set_new(object, TARGETS, list = json_array());
+  for (int32_t k = 0; k < f->targets; k++)
+    json_array_append_new(list, target_json(&f->target[k]));
   return object;
 }
 
@@ -58,6 +76,29 @@ static bool read_one(hd_feature *out, const json_t *from) {
          json_is_number(is[1]) && fabs(mean) < 1e300 && isnormal(std) && std > 0 && (!fill || json_is_number(fill));
 }
 
+static bool read_target(hd_target_column *out, const json_t *from) {
+  const json_t *classes = json_object_get(from, CLASSES);
+  const size_t count = json_array_size(classes);
+  const char **name = hd__calloc(count + 1, sizeof *name);
+  bool good =
+      name && read_text(&out->column, from, "column") && (!classes || (count > 0 && count <= HD_DATA_MAX_CLASSES));
+  for (size_t c = 0; c < count && good; c++)
+    good = (name[c] = json_string_value(json_array_get(classes, c))) != NULL;
+  good = good && (!classes || hd__target_column_name(out, name, (int32_t)count));
+  hd__free(name);
+  return good;
+}
+
+static bool read_targets(hd_features *out, const json_t *list) {
+  const size_t count = json_array_size(list);
+  out->target = count >= 2 && count <= HD_CSV_MOST_LABELS ? hd__calloc(count, sizeof *out->target) : NULL;
+  out->targets = out->target ? (int32_t)count : 0;
+  bool good = out->target != NULL;
+  for (size_t k = 0; k < count && good; k++)
+    good = read_target(&out->target[k], json_array_get(list, k));
+  return good;
+}
+
 bool hd__features_read(hd_features *out, const json_t *from) {
   const json_t *list = json_object_get(from, "of");
   const size_t count = json_array_size(list);
@@ -69,5 +110,7 @@ bool hd__features_read(hd_features *out, const json_t *from) {
   out->count = good ? (int32_t)count : 0;
   for (size_t i = 0; i < count && good; i++)
     good = read_one(&out->feature[i], json_array_get(list, i));
+  if (good && json_object_get(from, TARGETS))
+    good = read_targets(out, json_object_get(from, TARGETS));
   return good;
 }

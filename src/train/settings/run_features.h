@@ -1,7 +1,9 @@
 /* Features of a table (data/tables/features.h) as they stand in run.json:
  *
  *     {"columns": 3, "label": "price", "of": [{"column": "area", "place": 0, "mean": 71.5, "std": 12.25, "fill": 71.5},
- *      {"column": "area", "place": 0, "empty": true, ...}, {"column": "town", "place": 1, "category": "Ulm", ...}]} */
+ *      {"column": "area", "place": 0, "empty": true, ...}, {"column": "town", "place": 1, "category": "Ulm", ...}]}
+ *
+ * Several columns of labels are "targets": [{"column": "kind", "classes": ["cat", "dog"]}, {"column": "size"}]. */
 #pragma once
 
 #include <jansson.h>
