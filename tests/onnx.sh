@@ -37,6 +37,22 @@ compare uneven "$SRCDIR/tests/bits/resized.yaml"
 sed 's/size: \[3, 4\]/size: [4, 7]/; s/size: \[2, 2\]/size: [2, 1]/' "$SRCDIR/tests/bits/resized.yaml" \
   >"$folder/resized.yaml"
 compare resized "$folder/resized.yaml"
+# Images that grow by factors that no float has: nearest along one side, along both, and between pixels.
+cat >"$folder/factors.yaml" <<'END'
+model: factors
+input: [1, 28, 28]
+layers:
+  - up1: {op: upsample, size: [32, 28]}
+  - conv1: {op: conv2d, out: 4, kernel: 3, stride: 4}
+  - up2: {op: upsample, size: [20, 24]}
+  - up3: {op: upsample, size: [20, 24], mode: bilinear, from: conv1}
+  - up4: {op: upsample, size: [20, 24], mode: bilinear, align_corners: true, from: conv1}
+  - all: {op: concat, from: [up2, up3, up4]}
+  - conv2: {op: conv2d, out: 3, kernel: 3, stride: 3}
+  - flat: {op: flatten}
+  - fc: {op: linear, out: 10}
+END
+compare factors "$folder/factors.yaml"
 
 # Networks of other programs: read, and written again after a step that changes nothing. With RANGE the network
 # normalises pixels divided by it.

@@ -61,7 +61,7 @@ _OUTPUT_NUMBERS = ("positives", "f1", "auc", "r2", "mean_absolute_error", "root_
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 _SMALL = 1 << 20
 
-_RECORDS = ("run.json", "metrics.jsonl", "history.jsonl", "losses.bin")
+_RECORDS = ("run.json", "metrics.jsonl", "history.jsonl", "losses.bin", "divisors.bin")
 
 # Those of `heddle eval`.
 _EVALUATION_OPTIONS = ("data_dir", "label", "weights", "header", "missing", "categories", "normalize", "on_error",

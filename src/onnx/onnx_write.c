@@ -349,20 +349,60 @@ static void write_reshape(writer *w, const hd_node *node, const char *op) {
   put_node(w, op, w->layer, w->out, NULL, x, numbers(w, shape, 4), (char *)NULL);
 }
 
-/* The factor of a side, such that the output's side is its whole part times the input's. */
-static float factor_of(int32_t out, int32_t in) {
-  float factor = (float)out / (float)in;
-  while (factor * (float)in < (float)out)
-    factor = nextafterf(factor, INFINITY);
-  return factor;
+/* Whether a side grows by a factor that a float has. */
+static bool has_factor(int32_t out, int32_t in) { return (double)((float)out / (float)in) * (double)in == (double)out; }
+
+/* Nearest pixels along a side by their numbers: with a rounded factor a Resize misses some by one. Returns the name of
+ * the output, which is `out` unless that is NULL. */
+static const char *write_nearest(writer *w, const hd_node *node, const char *x, int side, const char *out) {
+  const hd_geom *g = &node->geom;
+  const int64_t pixels = side ? g->wo : g->ho, from = side ? g->wi : g->hi;
+  int64_t *pixel = hd__malloc((size_t)pixels * sizeof *pixel);
+  const char *name = out ? out : new_name(w);
+  attributes axis = {.count = 0};
+  w->failed |= !pixel;
+  for (int64_t i = 0; i < pixels && pixel; i++)
+    pixel[i] = i * from / pixels;
+  const char *which = pixel ? numbers(w, pixel, pixels) : NULL;
+  hd__free(pixel);
+  add_int(&axis, "axis", 2 + side);
+  return put_node(w, "Gather", out ? w->layer : name, name, &axis, x, which, (char *)NULL);
+}
+
+static void write_nearest_sides(writer *w, const hd_node *node) {
+  const char *x = input(w, node, 0);
+  const bool down = node->geom.ho != node->geom.hi, across = node->geom.wo != node->geom.wi;
+  if (down)
+    x = write_nearest(w, node, x, 0, across ? NULL : w->out);
+  if (across)
+    write_nearest(w, node, x, 1, w->out);
+}
+
+/* The sizes of all axes of a resized image, whatever the batch is. */
+static const char *sizes_of(writer *w, const hd_node *node, const char *x) {
+  const char *shape = step(w, "Shape", x, NULL), *batch = new_name(w), *sizes = new_name(w);
+  attributes axis = {.count = 0};
+  put_node(w, "Slice", batch, batch, NULL, shape, numbers(w, (int64_t[]){0}, 1), numbers(w, (int64_t[]){2}, 1),
+           (char *)NULL);
+  add_int(&axis, "axis", 0);
+  return put_node(w, "Concat", sizes, sizes, &axis, batch, numbers(w, (int64_t[]){node->geom.ho, node->geom.wo}, 2),
+                  (char *)NULL);
 }
 
 static void write_upsample(writer *w, const hd_node *node, const char *op) {
   const hd_geom *g = &node->geom;
-  const float scale[] = {1, 1, factor_of(g->ho, g->hi), factor_of(g->wo, g->wi)};
-  const char *name = new_name(w);
+  const bool factors = has_factor(g->ho, g->hi) && has_factor(g->wo, g->wi);
+  const float scale[] = {1, 1, (float)g->ho / (float)g->hi, (float)g->wo / (float)g->wi};
+  const char *x = input(w, node, 0), *name = NULL;
   attributes a = {.count = 0};
-  put_tensor(w, name, FLOAT, scale, (int64_t[]){4}, 1);
+  if (!factors && !g->upsample.bilinear) {
+    write_nearest_sides(w, node);
+    return;
+  }
+  if (factors)
+    put_tensor(w, name = new_name(w), FLOAT, scale, (int64_t[]){4}, 1);
+  else
+    name = sizes_of(w, node, x);
   add_text(&a, "mode", g->upsample.bilinear ? "linear" : "nearest");
   add_text(&a, "coordinate_transformation_mode",
            !g->upsample.bilinear       ? "asymmetric"
@@ -370,7 +410,10 @@ static void write_upsample(writer *w, const hd_node *node, const char *op) {
                                        : "half_pixel");
   if (!g->upsample.bilinear)
     add_text(&a, "nearest_mode", "floor");
-  put_node(w, op, w->layer, w->out, &a, input(w, node, 0), "", name, (char *)NULL);
+  if (factors)
+    put_node(w, op, w->layer, w->out, &a, x, "", name, (char *)NULL);
+  else
+    put_node(w, op, w->layer, w->out, &a, x, "", "", name, (char *)NULL);
 }
 
 static void write_pad(writer *w, const hd_node *node, const char *op) {

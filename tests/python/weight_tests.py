@@ -1,5 +1,7 @@
 """Weights of samples: part of the data, in losses and scores, by the numbers of NumPy and of PyTorch in float64."""
+import json
 import os
+import pickle
 import tempfile
 
 import numpy as np
@@ -100,6 +102,32 @@ def test_bits():
         plain = train(model, y, None, **options).digest
         assert train(model, y, np.ones(96), **options).digest == plain != digest
         assert train(model, y, np.full(96, 8), **options).digest == plain
+
+
+def test_losses_of_steps():
+    """run.losses are the means of their steps, also of batches whose weights and ignored labels differ"""
+    ignored = np.where(np.arange(96) % 5 == 0, 2, labels)
+    cases = [(*case, w) for case in CASES] + [
+        ("cross_entropy", {"weight": [1, 2, 0.5]}, labels, 3, None),
+        ("cross_entropy", {"ignore_index": 2}, ignored, 2, None), ("cross_entropy", {}, labels, 3, None),
+        ("mse", {}, targets, 2, None)]
+    for name, settings, y, outputs, of in cases:
+        options = {"batch": 20, "epochs": 3, "log_every": 1, "sampler": "random", "no_shuffle": None}
+        run = train(network(outputs, name, **settings), y, of, **options)
+        logged = [json.loads(line) for line in open(run.folder / "metrics.jsonl")]
+        means = [line["loss"] for line in logged if line["type"] == "step"]
+        assert np.allclose(run.losses, means, rtol=1e-6, atol=0), (name, settings, run.losses, means)
+        varies = of is not None or "weight" in settings or "ignore_index" in settings
+        assert (run.folder / "divisors.bin").exists() == varies, (name, settings)
+        part = train(network(outputs, name, **settings), y, of, max_steps=7, threads=2, **{**options, "log_every": 100})
+        part = heddle.train(resume=part.folder, data=(x, y, x[:32], y[:32]), sample_weight=of, progress=False,
+                            max_steps=15)
+        assert np.array_equal(part.losses, run.losses), (name, settings)
+        assert np.array_equal(pickle.loads(pickle.dumps(part)).losses, run.losses)
+    run = train(network(3, "cross_entropy"), labels, w, batch=20, log_every=1)
+    (run.folder / "divisors.bin").unlink()  # as runs of earlier versions
+    means = [json.loads(line)["loss"] for line in open(run.folder / "metrics.jsonl") if '"type":"step"' in line]
+    assert np.array_equal(heddle.load(run.folder).losses, means)
 
 
 def test_scores():

@@ -1,4 +1,4 @@
-/* The file of losses: see losses.h. */
+/* The files of losses and of their divisors: see losses.h. */
 #include "platform/file.h"
 #include "train/checkpoint/losses.h"
 
@@ -9,19 +9,24 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static const char name[] = "losses.bin";
+static const char losses_name[] = "losses.bin", divisors_name[] = "divisors.bin";
 
 enum { STEPS_MORE = 8192 }; /* room grows by multiples of this */
 
-hd_status hd__losses_map(hd_mapping *out, hd_ctx *ctx, const char *run) {
+static hd_status map(hd_mapping *out, hd_ctx *ctx, const char *run, const char *name) {
   char path[HD_PATH_BYTES];
   *out = (hd_mapping){0};
   HD_TRY(hd__file_join(path, ctx, run, name));
   return hd__file_exists(path) ? hd__file_map(out, ctx, path) : HD_OK;
 }
 
+hd_status hd__losses_map(hd_mapping *out, hd_ctx *ctx, const char *run) { return map(out, ctx, run, losses_name); }
+
+hd_status hd__divisors_map(hd_mapping *out, hd_ctx *ctx, const char *run) { return map(out, ctx, run, divisors_name); }
+
 /* The first part of a resumed run's file. */
 typedef struct beginning {
+  const char *name;
   hd_mapping earlier;
   int64_t steps;
 } beginning;
@@ -34,29 +39,44 @@ static hd_status write_beginning(FILE *to, hd_ctx *ctx, void *arg) {
     fwrite(b->earlier.bytes, sizeof(double), (size_t)copied, to);
   for (int64_t i = copied; i < b->steps; i++)
     fwrite(&unknown, sizeof unknown, 1, to);
-  return hd__file_check(ctx, to, name);
+  return hd__file_check(ctx, to, b->name);
 }
 
 /* The file of a resumed run. */
-static hd_status take_over(hd_ctx *ctx, const char *path, const char *from, int64_t steps) {
-  beginning b = {.steps = steps};
-  HD_TRY(hd__losses_map(&b.earlier, ctx, from));
+static hd_status take_over(hd_ctx *ctx, const char *path, const char *from, const char *name, int64_t steps) {
+  beginning b = {.name = name, .steps = steps};
+  HD_TRY(map(&b.earlier, ctx, from, name));
   const hd_status status = hd__file_write(ctx, path, write_beginning, &b);
   hd__file_unmap(&b.earlier);
   return status;
 }
 
-hd_status hd__losses_open(hd_losses *out, hd_ctx *ctx, const char *run, const char *from, int64_t steps) {
-  *out = (hd_losses){.fd = -1};
-  HD_TRY(hd__file_join(out->path, ctx, run, name));
+/* Opens the file at out->path. */
+static hd_status open_file(hd_losses *out, hd_ctx *ctx, const char *from, const char *name, int64_t steps) {
   if (steps > 0)
-    HD_TRY(take_over(ctx, out->path, from, steps));
+    HD_TRY(take_over(ctx, out->path, from, name, steps));
   else
     unlink(out->path); /* of a run that was killed before its first checkpoint */
   out->fd = open(out->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | (steps > 0 ? 0 : O_CREAT | O_EXCL), 0666);
   if (out->fd < 0)
     return hd__file_error(ctx, out->path, "write it");
   return hd__losses_reserve(out, ctx, steps + 1);
+}
+
+hd_status hd__losses_open(hd_losses *out, hd_ctx *ctx, const char *run, const char *from, int64_t steps) {
+  *out = (hd_losses){.fd = -1};
+  HD_TRY(hd__file_join(out->path, ctx, run, losses_name));
+  return open_file(out, ctx, from, losses_name, steps);
+}
+
+hd_status hd__divisors_open(hd_losses *out, hd_ctx *ctx, const char *run, const char *from, int64_t steps, bool kept) {
+  *out = (hd_losses){.fd = -1};
+  HD_TRY(hd__file_join(out->path, ctx, run, divisors_name));
+  if (kept)
+    return open_file(out, ctx, from, divisors_name, steps);
+  if (steps == 0)
+    unlink(out->path);
+  return HD_OK;
 }
 
 hd_status hd__losses_reserve(hd_losses *losses, hd_ctx *ctx, int64_t steps) {
@@ -114,7 +134,7 @@ hd_status hd__losses_digest(char hex[HD_SHA256_HEX_BYTES], hd_ctx *ctx, const ch
   HD_MAPPED file = {0};
   char path[HD_PATH_BYTES];
   hex[0] = 0;
-  HD_TRY(hd__file_join(path, ctx, run, name));
+  HD_TRY(hd__file_join(path, ctx, run, losses_name));
   HD_TRY(sync_losses(ctx, path));
   HD_TRY(hd__losses_map(&file, ctx, run));
   if (!has_all(&file, steps))

@@ -3,7 +3,10 @@
  *
  * The file is mapped, and a step's loss is stored before the step counts: every step that can be saved has its loss,
  * however the process ends. The file may be longer than the run; entries after the last saved step are written again.
- * If a run was resumed without the file of its earlier steps, these have NAN. */
+ * If a run was resumed without the file of its earlier steps, these have NAN.
+ *
+ * divisors.bin: by what each of these sums is divided to be a mean, of the same form, where that does not follow from
+ * the number of samples: with weights of samples or of classes, and where labels are ignored. */
 #pragma once
 
 #include <stdint.h>
@@ -13,7 +16,7 @@
 
 typedef struct hd_losses {
   int fd;
-  double *sum;  /* NULL: none are kept */
+  double *sum;  /* or divisor; NULL: none are kept */
   int64_t room; /* steps */
   char path[HD_PATH_BYTES];
 } hd_losses;
@@ -21,6 +24,9 @@ typedef struct hd_losses {
 /* Opens the file of a run that has `steps` steps, which are copied from the file in `from`: the same folder, or the
  * run's earlier one. */
 hd_status hd__losses_open(hd_losses *out, hd_ctx *ctx, const char *run, const char *from, int64_t steps);
+
+/* The same for the divisors; if they are not kept, a file that is no part of the run is removed. */
+hd_status hd__divisors_open(hd_losses *out, hd_ctx *ctx, const char *run, const char *from, int64_t steps, bool kept);
 
 /* Makes room on the disk for this many steps. */
 hd_status hd__losses_reserve(hd_losses *losses, hd_ctx *ctx, int64_t steps);
@@ -40,3 +46,4 @@ hd_status hd__losses_digest(char hex[HD_SHA256_HEX_BYTES], hd_ctx *ctx, const ch
 
 /* The losses of a run; their number follows from the file's length. An empty mapping for an absent file. */
 hd_status hd__losses_map(hd_mapping *out, hd_ctx *ctx, const char *run);
+hd_status hd__divisors_map(hd_mapping *out, hd_ctx *ctx, const char *run);

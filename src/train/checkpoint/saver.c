@@ -190,7 +190,8 @@ bool hd__saver_names_checkpoint(const char *name) {
 /* Whether a run writes a file of this name, in its folder or in those of its checkpoints. */
 static bool is_written(const char *name) {
   return is_checkpoint_file(name) || hd__saver_names_checkpoint(name) || !strcmp(name, "metrics.jsonl") ||
-         !strcmp(name, "losses.bin") || !strcmp(name, "wrong.png") || !strcmp(name, "report.html");
+         !strcmp(name, "losses.bin") || !strcmp(name, "divisors.bin") || !strcmp(name, "wrong.png") ||
+         !strcmp(name, "report.html");
 }
 
 void hd__saver_remove_leftovers(const char *run) { hd__file_remove_leftovers(run, is_written); }

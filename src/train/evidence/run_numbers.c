@@ -1,8 +1,9 @@
 /* Numbers of a run, from its metrics.jsonl, losses.bin and history.jsonl: see heddle/evidence.h.
  *
- * losses.bin has sums over batches. Their divisor follows from a step whose mean was logged, or from the first epoch's
- * mean, and from the sizes of the batches. Any process may be writing the files, and any may have edited them: what is
- * not a finite number is left out. */
+ * losses.bin has sums over batches. Their divisors are in divisors.bin or, without it, follow from a step whose mean
+ * was logged, or from the first epoch's mean, and from the sizes of the batches; if these do not agree, as in runs with
+ * weights or ignored labels that have no such file, only the means that were logged are known. Any process may be
+ * writing the files, and any may have edited them: what is not a finite number is left out. */
 #include <math.h>
 #include <string.h>
 
@@ -75,8 +76,9 @@ static double size_of(const batches *b, int64_t step) {
   return left > 0 && left < b->batch ? (double)left : b->batch > 0 ? (double)b->batch : 1;
 }
 
-/* What a sample adds to the divisor of the mean: 1 for most losses. */
+/* What a sample adds to the divisor of the mean: 1 for most losses. NAN: it is not the same in all steps. */
 static double share_of_sample(const hd_run_entry *run, const batches *b, const double *sum, int64_t count) {
+  double share = NAN;
   size_t i;
   const json_t *line;
   json_array_foreach(run->lines, i, line) {
@@ -84,14 +86,28 @@ static double share_of_sample(const hd_run_entry *run, const batches *b, const d
     const int64_t step = step_of(line);
     const double mean = json_number_value(loss ? loss : json_object_get(line, "train_loss"));
     double all = 0, samples = 0;
-    for (int64_t at = loss ? step - 1 : 0; at < step && step <= count && json_integer_value(epoch) == 0; at++) {
+    const bool known = loss || json_integer_value(epoch) == 0;
+    for (int64_t at = loss ? step - 1 : 0; known && at >= 0 && at < step && step <= count; at++) {
       all += sum[at];
       samples += size_of(b, at);
     }
-    if (isnormal(all / mean / samples))
-      return all / mean / samples;
+    const double found = all / mean / samples;
+    if (isnormal(found) && fabs(found - share) > 1e-5 * fabs(share))
+      return NAN;
+    share = isnormal(found) ? found : share;
   }
-  return 1;
+  return isnan(share) ? 1 : share;
+}
+
+/* The mean that was logged of a step; *next: the line to go on from, for later steps. */
+static double logged_loss(size_t *next, const hd_run_entry *run, int64_t step) {
+  double loss = NAN;
+  for (; *next < json_array_size(run->lines) && step_of(json_array_get(run->lines, *next)) <= step; ++*next) {
+    const json_t *line = json_array_get(run->lines, *next), *value = json_object_get(line, "loss");
+    if (step_of(line) == step && json_is_number(value))
+      loss = json_number_value(value);
+  }
+  return loss;
 }
 
 /* The steps of a run: at its end, or as far as it has logged. */
@@ -102,16 +118,22 @@ static int64_t steps_of(const hd_run_entry *run) {
 }
 
 static hd_status add_losses(hd_runs *runs, hd_ctx *ctx, const hd_run_entry *run) {
-  HD_MAPPED file = {0};
+  HD_MAPPED file = {0}, divisors = {0};
   HD_TRY(hd__losses_map(&file, ctx, run->folder));
+  HD_TRY(hd__divisors_map(&divisors, ctx, run->folder));
   const double *sum = (const double *)(const void *)file.bytes;
+  const double *divisor = (const double *)(const void *)divisors.bytes;
+  const int64_t divided = (int64_t)(divisors.length / sizeof *divisor);
   const batches b = batches_of(run);
   int64_t count = (int64_t)(file.length / sizeof *sum);
   count = count > steps_of(run) ? steps_of(run) : count; /* the file of a run that was killed is longer */
-  const double share = share_of_sample(run, &b, sum, count);
-  for (int64_t i = 0; i < count; i++)
-    HD_TRY(add(runs, ctx, (double)(i + 1), sum[i] / share / size_of(&b, i)));
-  runs->file_steps = runs->numbers;
+  const double share = divided > 0 ? NAN : share_of_sample(run, &b, sum, count);
+  size_t line = 0;
+  for (int64_t i = 0; i < count; i++) {
+    const double mean = sum[i] / (i < divided ? divisor[i] : share * size_of(&b, i));
+    runs->file_steps += isfinite(mean);
+    HD_TRY(add(runs, ctx, (double)(i + 1), isfinite(mean) ? mean : logged_loss(&line, run, i + 1)));
+  }
   return add_lines(runs, ctx, run, "loss", count);
 }
 

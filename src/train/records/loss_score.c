@@ -67,6 +67,21 @@ double hd__target_divisor(const hd_target *target, const hd_feed *feed, uint32_t
   return sum > 0 ? sum : 1;
 }
 
+bool hd__target_varies(const hd_target *target, const hd_split *split) {
+  if (split->weights)
+    return true;
+  if (target->of_program || target->heads > 0 || target->loss != HD_OP_cross_entropy)
+    return false;
+  if (split->window)
+    return split->whole_answers || target->weight || target->ignored >= 0;
+  if (split->masks || target->of_classes)
+    return !target->of_classes;
+  bool varies = target->weight != NULL;
+  for (int64_t i = 0; i < split->count && !varies; i++)
+    varies = share_of(target, split->labels[i]) != 1;
+  return varies;
+}
+
 /* The divisor of an evaluation's mean. */
 static double sum_of_shares(const hd_target *target, const hd_feed *feed) {
   if (hd__skips_count(feed->split) == 0)

@@ -13,6 +13,9 @@
  * added in order; 1 if the sum is 0. */
 double hd__target_divisor(const hd_target *target, const hd_feed *feed, uint32_t epoch, int64_t first, int64_t count);
 
+/* Whether the divisor does not follow from the number of samples. */
+bool hd__target_varies(const hd_target *target, const hd_split *split);
+
 /* Of a text: e to the loss of a token; bits for a byte of text, NAN where tokens are no text. Else NAN. */
 double hd__perplexity(const hd_split *split, double loss);
 double hd__bits_per_byte(const hd_split *split, double loss);

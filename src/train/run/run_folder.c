@@ -13,6 +13,7 @@
 #include "exec/exchange/cluster.h"
 #include "train/checkpoint/saver_hosts.h"
 #include "train/launch/supervisor.h"
+#include "train/records/loss_score.h"
 #include "train/run/stages.h"
 
 /* A model's name as part of a file name: letters, digits and "._-", every other byte as '_', and no leading dot, so
@@ -138,7 +139,9 @@ static hd_status open_losses(hd_session *s, hd_ctx *ctx) {
   hd_ctx quiet = {0};
   if (!*s->run.settings->resume || resumed_folder(from, s, &quiet) != HD_OK)
     snprintf(from, sizeof from, "%s", s->checkpoints.folder);
-  return hd__losses_open(&s->checkpoints.losses, ctx, s->checkpoints.folder, from, s->run.counters.step);
+  HD_TRY(hd__losses_open(&s->checkpoints.losses, ctx, s->checkpoints.folder, from, s->run.counters.step));
+  return hd__divisors_open(&s->checkpoints.divisors, ctx, s->checkpoints.folder, from, s->run.counters.step,
+                           hd__target_varies(&s->run.network.target, s->input.train.split));
 }
 
 /* A resume with nothing left to do is no part of the run: its settings stay those that made the weights. */

@@ -45,6 +45,7 @@ static hd_counters counted(const hd_session *s, const hd_step *step, double loss
 /* Before the closing barrier: an emergency save of the next version takes its counters, and finds its loss. */
 static uint32_t close_step(hd_session *s, const hd_step *step, double loss_sum) {
   hd__losses_note(&s->checkpoints.losses, s->run.counters.step, loss_sum);
+  hd__losses_note(&s->checkpoints.divisors, s->run.counters.step, (double)step->divisor);
   if (s->checkpoints.emergency) {
     const hd_counters next = counted(s, step, loss_sum);
     hd__emergency_note(s->checkpoints.emergency, &next);
@@ -181,6 +182,7 @@ static hd_status run_region(hd_session *s, hd_ctx *ctx, uint32_t *flags) {
   s->run.planned = s->run.counters.step;
   s->run.target = next_stop(s);
   HD_TRY(hd__losses_reserve(&s->checkpoints.losses, ctx, s->run.target));
+  HD_TRY(hd__losses_reserve(&s->checkpoints.divisors, ctx, s->run.target));
   if (s->input.batches)
     hd__batches_seek(s->input.batches, s->run.counters.step, s->run.steps_in_all);
   hd__job_enter(&s->report.page, HD_JOB_TRAINING);
@@ -561,6 +563,7 @@ void hd_session_destroy(hd_session *s) {
     return;
   hd__saver_fini(&s->checkpoints.saver);
   hd__losses_close(&s->checkpoints.losses, s->run.counters.step);
+  hd__losses_close(&s->checkpoints.divisors, s->run.counters.step);
   hd__job_close(&s->report.page);
   if (s->report.metrics)
     fclose(s->report.metrics);

@@ -105,6 +105,7 @@ typedef struct session_checkpoints {
   int64_t saved_step;          /* of the last checkpoint in the folder, whole or in progress; -1: there is none */
   hd_emergency *emergency;     /* NULL without other ranks */
   hd_losses losses;            /* of each step */
+  hd_losses divisors;          /* of their means, where they vary */
 } session_checkpoints;
 
 /* What is reported to the caller, written to the run's folder and published to other processes. */
