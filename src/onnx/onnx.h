@@ -26,7 +26,7 @@ typedef struct hd_onnx_network {
 
 hd_status hd__onnx_write(FILE *to, hd_ctx *ctx, const hd_onnx_network *network);
 
-enum { HD_ONNX_CHANNELS = 4 };
+enum { HD_ONNX_CHANNELS = 64 };
 
 /* The normalisation by the first nodes of a network: x * scale + shift of each channel, or (x - mean) / std of each
  * element of a row. It is not a layer of the description. `maps`: there is one. The range of x for pictures is only
