@@ -29,7 +29,8 @@ def scaler(given="X", to="scaled"):
 def range_scaler():
     """MinMaxScaler, which cuts what is outside of its range."""
     constants = {"by": rng.uniform(0.1, 3, FEATURES), "plus": rng.normal(size=FEATURES), "low": -1.0, "high": 1.0}
-    return [helper.make_node("Cast", ["X"], ["as_float"], to=1), helper.make_node("Mul", ["as_float", "by"], ["scaled"]),
+    return [helper.make_node("Cast", ["X"], ["as_float"], to=1),
+            helper.make_node("Mul", ["as_float", "by"], ["scaled"]),
             helper.make_node("Add", ["scaled", "plus"], ["shifted"]),
             helper.make_node("Clip", ["shifted", "low", "high"], ["clipped"])], constants, "clipped"
 
@@ -110,14 +111,14 @@ def regressor(targets, first=None):
     return model([start, body, (end, {"column": np.array([-1, 1])})], [("variable", TensorProto.FLOAT)])
 
 
-def turned(network, op, **settings):
-    """The network with another operator in place of the first of its kind."""
+def turned(network, kind, **settings):
+    """The network with another operator, or other attributes, in place of the first of its kind."""
     for node in network.graph.node:
-        if node.op_type == op:
+        if node.op_type == kind:
             del node.attribute[:]
             node.attribute.extend(helper.make_attribute(name, value) for name, value in settings.items()
                                   if name != "op" and name != "domain")
-            node.op_type, node.domain = settings.get("op", op), settings.get("domain", node.domain)
+            node.op_type, node.domain = settings.get("op", kind), settings.get("domain", node.domain)
             break
     return network
 
@@ -174,16 +175,17 @@ def own():
     value = x[:, 0] + x[:, 1] * 0.5
     kinds = {"two": (value > 0).astype(int), "three": np.digitize(value, [-1, 1]),
              "names": np.array(["no", "some", "yes"])[np.digitize(value, [-1, 1])]}
-    for scale in (None, StandardScaler(), MinMaxScaler((-1, 1)), MinMaxScaler(clip=True), RobustScaler(), MaxAbsScaler()):
+    scales = MinMaxScaler((-1, 1)), MinMaxScaler(clip=True), RobustScaler(), MaxAbsScaler()
+    for scale in (None, StandardScaler(), *scales):
         for name, y in kinds.items():
             for activation in ("relu", "tanh", "logistic", "identity"):
-                net = MLPClassifier((7, 4), activation=activation, max_iter=5).fit(x, y)
-                net = make_pipeline(scale, net).fit(x, y) if scale else net
+                last = MLPClassifier((7, 4), activation=activation, max_iter=5).fit(x, y)
+                net = make_pipeline(scale, last).fit(x, y) if scale else last
                 for zipmap in (True, False):
                     yield (f"{name}, {activation}, {scale}, zipmap {zipmap}", "",
-                           to_onnx(net, x[:1], options={id(net): {"zipmap": zipmap}}))
+                           to_onnx(net, x[:1], options={id(last): {"zipmap": zipmap}}))
         for y in (value, np.stack([value, -2 * value], 1)):
-            net = MLPRegressor((7,), max_iter=5).fit(x, y)
+            net = MLPRegressor(hidden_layer_sizes=(7,), max_iter=5).fit(x, y)
             net = make_pipeline(scale, net).fit(x, y) if scale else net
             yield f"regression of {y.shape}, {scale}", "", to_onnx(net, x[:1])
 

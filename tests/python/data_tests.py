@@ -98,7 +98,8 @@ def test_many_channels():
     """pictures of 13 channels, first or last, and signals are trained on, predicted, exported and read back"""
     z = rng.integers(0, 256, (120, 13, 8, 8), dtype=np.uint8)
     options = dict(epochs=2, batch=16, progress=False)
-    model = MODEL.replace("[3, 8, 8]", "[13, 8, 8]").replace("layers:\n", "layers:\n  - conv: {op: conv2d, out: 5, kernel: 3}\n")
+    conv = "layers:\n  - conv: {op: conv2d, out: 5, kernel: 3}\n"
+    model = MODEL.replace("[3, 8, 8]", "[13, 8, 8]").replace("layers:\n", conv)
     run = heddle.train(model, (z, y), out=path("many"), **options)
     last = np.moveaxis(z, 1, 3)
     np.savez(path("first.npz"), x=z, y=y)

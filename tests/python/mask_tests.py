@@ -151,6 +151,14 @@ def test_halves_of_sets_are_refused():
                 lambda: _train(where, "half"))
 
 
+def test_masks_without_classes_are_refused():
+    """masks of one pixel, and a set without any class, are refused by what they lack"""
+    refuses(heddle.UnsupportedError, "expected masks of several pixels, found 1x1",
+            lambda: heddle.train("mlp", (x[:, :, :1, :1], y[:, -1:, :1]), max_steps=1))
+    refuses(heddle.FormatError, "expected pixels with a class in the test set, found 255",
+            lambda: heddle.train(TEXT, (x, y, x, np.full_like(y, -100)), max_steps=1))
+
+
 def test_unreadable_pairs_are_left_out():
     """with on_error='skip' a damaged picture and a damaged mask are left out: the weights are those without them"""
     for size in (None, 4):  # of one size, and of several
@@ -166,7 +174,8 @@ def test_unreadable_pairs_are_left_out():
             file.write_bytes(file.read_bytes()[:60])
             for each in ("images", "masks"):
                 (good / "train" / each / f"{number}.png").unlink()
-        refuses(heddle.FormatError, "02.png", lambda: _train(where, "stops", **options))
+        refuses(heddle.FormatError, "masks/06.png" if size else "images/02.png",
+                lambda: _train(where, "stops", **options))
         run = _train(where, f"skips {size}", on_error="skip", **options)
         assert run.digest == _train(good, f"whole {size}", **options).digest
         assert json.loads((run.folder / "run.json").read_text())["skipped"] == {"train": 2, "test": 0}
